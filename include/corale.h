@@ -1,0 +1,317 @@
+/*
+ * Corale: collectives on host and GPU memory, layered on MPI.
+ *
+ * This header is the manual. It needs nothing but a C99 or C++11 compiler;
+ * communicators from an MPI_Comm are in corale_mpi.h.
+ *
+ * Conventions, said once:
+ * - Every function that can fail returns 0 or a negative CORALE_E* code. Results
+ *   come through the last pointer arguments and are written only on success.
+ * - count is in elements of the call's type, never bytes; other sizes say "bytes".
+ * - One thread at a time per communicator; different communicators may be used
+ *   from different threads at once. corale_comm_abort may come from any thread.
+ * - Every rank of a communicator makes the same collective calls in the same order
+ *   with the same count, type, operator and root. A call that differs is found
+ *   before a byte is reduced: CORALE_EMISMATCH, with both calls in the log.
+ * - stream: a corale_stream (host communicators) or a cudaStream_t (CUDA ones);
+ *   NULL means blocking for a host communicator and the default stream,
+ *   asynchronously, for a CUDA one.
+ * - In place: send == recv where a call says so; buffers never overlap otherwise.
+ * - Buffers belong to the caller and must stay valid until the call has completed
+ *   on its stream.
+ * - The first function that knows the cause of an error logs one line; the same
+ *   line is returned by corale_comm_last_error.
+ */
+#ifndef CORALE_H
+#define CORALE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CORALE_VERSION_MAJOR 0
+#define CORALE_VERSION_MINOR 1
+#define CORALE_VERSION_PATCH 0
+#define CORALE_VERSION (CORALE_VERSION_MAJOR * 10000 + CORALE_VERSION_MINOR * 100 + CORALE_VERSION_PATCH)
+
+/* The library's version at run time, as CORALE_VERSION encodes it. Any thread. */
+int corale_version(void);
+
+/* ---- Errors ---------------------------------------------------------------- */
+
+enum {
+	CORALE_OK = 0,
+	CORALE_EINVAL = -1,       /* an argument is wrong; nothing was started */
+	CORALE_ENOMEM = -2,       /* memory, or a stated memory cap, is exhausted */
+	CORALE_ESYSTEM = -3,      /* a system call failed; the log has errno */
+	CORALE_ENOTSUP = -4,      /* valid, but this build or combination does not offer it */
+	CORALE_EMISMATCH = -5,    /* ranks made different calls; the communicator is done for */
+	CORALE_ETIMEDOUT = -6,    /* a peer did not come before the deadline */
+	CORALE_EPEER = -7,        /* a peer died, left, or its link failed */
+	CORALE_EABORTED = -8,     /* corale_comm_abort was called here or on another rank */
+	CORALE_ECOMM = -9,        /* the communicator failed earlier; see corale_comm_last_error */
+	CORALE_ETRANSPORT = -10,  /* the network library reported an error */
+	CORALE_EDEVICE = -11,     /* the CUDA driver or runtime reported an error */
+	CORALE_ESETTING = -12,    /* a setting is malformed, or differs between ranks */
+	CORALE_EINTERNAL = -13,   /* a bug in Corale: please report it */
+	CORALE_INPROGRESS = 1     /* query functions only: not yet complete */
+};
+
+/* A constant English text for a code, never NULL. Any thread. */
+const char *corale_strerror(int code);
+
+/* ---- Types and operators --------------------------------------------------- */
+
+typedef enum {
+	CORALE_INT8 = 0,
+	CORALE_UINT8 = 1,
+	CORALE_INT32 = 2,
+	CORALE_UINT32 = 3,
+	CORALE_INT64 = 4,
+	CORALE_UINT64 = 5,
+	CORALE_FLOAT16 = 6,
+	CORALE_BFLOAT16 = 7,
+	CORALE_FLOAT32 = 8,
+	CORALE_FLOAT64 = 9,
+	CORALE_FLOAT8_E4M3 = 10,
+	CORALE_FLOAT8_E5M2 = 11,
+	CORALE_NUM_TYPES = 12
+} corale_type;
+
+/*
+ * Operators. Results are the same bits on every rank. 16-bit and 8-bit floats are
+ * summed in float32. Integers wrap; avg of integers truncates toward zero; float8
+ * saturates; min and max keep NaN and hold -0 < +0; every NaN that an operator
+ * makes is the canonical one of its type. Complex types and operators written by
+ * the user are refused (CORALE_EINVAL): there is no kernel for them on a GPU.
+ */
+typedef int corale_op;
+enum {
+	CORALE_SUM = 0,
+	CORALE_PROD = 1,
+	CORALE_MIN = 2,
+	CORALE_MAX = 3,
+	CORALE_AVG = 4,
+	CORALE_NUM_OPS = 5 /* values from here on: corale_op_create_premul_sum */
+};
+
+typedef struct corale_comm corale_comm;
+typedef struct corale_stream corale_stream;
+typedef struct corale_plan corale_plan;
+
+/*
+ * An operator that multiplies each rank's elements by that rank's scalar, rounds
+ * to the type, then sums. scalar: one element of type, read now (host memory).
+ * The operator is valid for comm and type only; collective in effect (every rank
+ * creates its own, in the same order), but no communication happens.
+ */
+int corale_op_create_premul_sum(const void *scalar, corale_type type, corale_comm *comm, corale_op *op);
+int corale_op_destroy(corale_op op, corale_comm *comm);
+
+/* Bytes of one element; 0 for an invalid type. Names never NULL. Any thread. */
+size_t corale_type_bytes(corale_type type);
+const char *corale_type_name(corale_type type);
+const char *corale_op_name(corale_op op);
+
+/* ---- Communicators --------------------------------------------------------- */
+
+/*
+ * Configuration of one communicator. Set size = sizeof(corale_config) first, or use
+ * corale_config_init; zero in any other field means the setting's own default.
+ * All ranks pass equal values: a difference is an error that names the field.
+ */
+typedef struct corale_config {
+	size_t size;            /* sizeof(corale_config) as the caller was compiled */
+	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: none */
+	size_t memory_cap;      /* bytes of windows and scratch a rank may map; 0: CORALE_MEMORY_CAP */
+	int max_channels;       /* threads or blocks of one call; 0: CORALE_MAX_CHANNELS */
+	int device;             /* CORALE_DEVICE_* below */
+} corale_config;
+
+enum {
+	CORALE_DEVICE_DEFAULT = 0, /* host (CUDA once the CUDA engine is complete and a GPU is current) */
+	CORALE_DEVICE_HOST = 1,
+	CORALE_DEVICE_CUDA = 2
+};
+
+void corale_config_init(corale_config *config);
+
+/*
+ * The one thing that Corale needs from whoever starts the ranks: an all-gather of
+ * small host data. allgather(ctx, in, bytes, out) collects bytes from each rank into
+ * out (size * bytes, in rank order), returns 0 or non-zero on failure, and is called
+ * in corale_comm_create, corale_comm_split, corale_mem_* and corale_comm_destroy only,
+ * from the calling thread.
+ */
+typedef struct corale_bootstrap {
+	int rank, size;
+	void *ctx;
+	int (*allgather)(void *ctx, const void *in, size_t bytes, void *out);
+} corale_bootstrap;
+
+/*
+ * A new communicator over the ranks of a bootstrap. Collective; blocks. The bootstrap
+ * struct is copied; its ctx must live until corale_comm_destroy has returned.
+ * config may be NULL. On failure every rank returns an error.
+ */
+int corale_comm_create(const corale_bootstrap *bootstrap, const corale_config *config, corale_comm **comm);
+
+/*
+ * Ranks as threads of one process, for tests and for embedding. A group of n is made
+ * once; then n threads call corale_comm_create_inproc with ranks 0 .. n-1.
+ * The group may be destroyed when all its communicators are.
+ */
+typedef struct corale_inproc corale_inproc;
+int corale_inproc_create(int n, corale_inproc **group);
+void corale_inproc_destroy(corale_inproc *group);
+int corale_comm_create_inproc(corale_inproc *group, int rank, const corale_config *config,
+			      corale_comm **comm);
+
+/*
+ * Splits comm: ranks of equal color (>= 0) form a new communicator, ordered by key, then
+ * by rank; color < 0 takes part and gets *out = NULL. Collective over comm; blocks.
+ */
+int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
+
+/*
+ * Frees a communicator: collective in order but it waits for no peer beyond the calls
+ * already made. Calls in flight are completed first; after an error or abort they are
+ * dropped. destroy(NULL) does nothing.
+ */
+void corale_comm_destroy(corale_comm *comm);
+
+/* Ends all calls of comm on every rank that can still be reached; they return
+ * CORALE_EABORTED. Any thread; never blocks; idempotent. */
+int corale_comm_abort(corale_comm *comm);
+
+int corale_comm_rank(const corale_comm *comm);
+int corale_comm_size(const corale_comm *comm);
+int corale_comm_node(const corale_comm *comm);       /* index of this rank's node */
+int corale_comm_nodes(const corale_comm *comm);      /* number of nodes */
+int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
+size_t corale_comm_memory(const corale_comm *comm);  /* bytes of windows, scratch and plans of this rank */
+
+/* The last error line logged for comm, "" when there was none; valid until the next
+ * call on comm. */
+const char *corale_comm_last_error(const corale_comm *comm);
+/* 0 while comm works, else the code that ended it. Any thread; never blocks. */
+int corale_comm_async_error(const corale_comm *comm);
+
+/* ---- Host streams ---------------------------------------------------------- */
+
+/*
+ * A queue of calls that run in order, beside the caller. One stream may serve several
+ * communicators; calls on one communicator run in the order in which they were made,
+ * whatever their streams. With MPI as the transport and less than MPI_THREAD_MULTIPLE a
+ * stream's calls advance inside corale_stream_synchronize and corale_stream_query only.
+ */
+int corale_stream_create(corale_stream **stream);
+/* Blocks until every call made so far is complete; returns the first error since the
+ * last synchronize, or 0. */
+int corale_stream_synchronize(corale_stream *stream);
+/* 0 when idle, CORALE_INPROGRESS, or the first error. Never blocks. */
+int corale_stream_query(corale_stream *stream);
+/* Synchronizes, then frees. destroy(NULL) does nothing. */
+void corale_stream_destroy(corale_stream *stream);
+
+/* ---- Collectives ----------------------------------------------------------- */
+
+/* recv[i] = op over all ranks of send[i], on every rank. In place: send == recv.
+ * Cost over n ranks: between 1 step of (n-1) count elements sent (one-shot) and
+ * 2(n-1) steps of 2 count (n-1)/n elements sent (ring); corale-plan prints which. */
+int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op,
+		      corale_comm *comm, void *stream);
+
+/* recv[r * count + i] = rank r's send[i]. send: count elements; recv: size * count.
+ * In place: send == recv + rank * count. Sends (n-1) count elements. */
+int corale_all_gather(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
+		      void *stream);
+
+/* recv[i] = op over all ranks of send[rank * count + i]. send: size * count elements;
+ * recv: count. In place: recv == send + rank * count. Sends (n-1) count elements. */
+int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op,
+			  corale_comm *comm, void *stream);
+
+/* recv[i] = root's send[i] on every rank. send is read at root only (may be NULL
+ * elsewhere). In place: send == recv. */
+int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root,
+		     corale_comm *comm, void *stream);
+
+/* recv[r * count + i] = rank r's send[rank * count + i]. Both: size * count elements.
+ * In place is refused (CORALE_EINVAL). */
+int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
+		      void *stream);
+
+/* As all_to_all with a count and an offset (displacement, in elements) per peer; arrays of size
+ * entries, read before the call returns. Counts may be zero; the counts of a pair agree on both ends,
+ * else CORALE_EMISMATCH on both. */
+int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
+			const size_t *recv_counts, const size_t *recv_displs, corale_type type,
+			corale_comm *comm, void *stream);
+
+/*
+ * Point to point. The k-th send from a to b meets the k-th recv of b from a; count and
+ * type agree on both ends, else CORALE_EMISMATCH on both. peer may be the caller's own rank inside a group.
+ * A blocking send outside a group may wait for its recv: use a group to exchange.
+ */
+int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
+int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
+
+/* Returns (on the stream) when every rank has entered. */
+int corale_barrier(corale_comm *comm, void *stream);
+
+/*
+ * Calls between begin and end of one thread are checked when made and started together at
+ * the end: send/recv in any order cannot deadlock. With NULL streams the end blocks.
+ * Groups nest; the outermost end acts. If a call inside was refused, end starts nothing
+ * and returns that error. Fusing never changes bits.
+ */
+int corale_group_begin(void);
+int corale_group_end(void);
+
+/* ---- Memory ---------------------------------------------------------------- */
+
+/*
+ * Memory that peers can map, for use in place without staging. Collective: every rank
+ * calls in the same order (bytes may differ). Free with corale_mem_free, also collective.
+ */
+int corale_mem_alloc(corale_comm *comm, size_t bytes, void **buffer);
+int corale_mem_free(corale_comm *comm, void *buffer);
+/* The same for memory that the caller owns. Collective; deregister before you free it. */
+int corale_mem_register(corale_comm *comm, void *buffer, size_t bytes, void **handle);
+int corale_mem_deregister(corale_comm *comm, void *handle);
+
+/* ---- Persistent plans ------------------------------------------------------ */
+
+typedef enum {
+	CORALE_ALL_REDUCE = 0,
+	CORALE_ALL_GATHER = 1,
+	CORALE_REDUCE_SCATTER = 2,
+	CORALE_BROADCAST = 3,
+	CORALE_ALL_TO_ALL = 4,
+	CORALE_ALL_TO_ALL_V = 5,
+	CORALE_SEND = 6,
+	CORALE_RECV = 7,
+	CORALE_BARRIER = 8,
+	CORALE_NUM_COLLS = 9
+} corale_coll;
+
+/*
+ * The plan of one call without its buffers. Local, no communication. op and root are
+ * ignored where the collective has none. Collectives with one count only (not
+ * all_to_all_v, send, recv: CORALE_ENOTSUP). Destroy plans before their communicator.
+ */
+int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_op op, int root,
+		       corale_comm *comm, corale_plan **plan);
+/* Runs it as the collective itself would run. */
+int corale_plan_run(corale_plan *plan, const void *send, void *recv, void *stream);
+void corale_plan_destroy(corale_plan *plan);
+const char *corale_coll_name(corale_coll coll);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,27 @@
+/*
+ * Corale communicators from MPI communicators. In libcorale_mpi, the only Corale
+ * library that links MPI.
+ */
+#ifndef CORALE_MPI_H
+#define CORALE_MPI_H
+
+#include <corale.h>
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A new communicator over the ranks of mpi_comm, on a duplicate of it. Collective over mpi_comm;
+ * blocks. MPI must be initialized; MPI_THREAD_FUNNELED is enough (one log line says what
+ * a lower level than the configuration needs would cost). config may be NULL.
+ * Each call makes a new communicator; destroy it with corale_comm_destroy before
+ * MPI_Finalize. What the caller forgot is freed in MPI_Finalize, with a warning.
+ */
+int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, corale_comm **comm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

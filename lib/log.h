@@ -1,0 +1,31 @@
+/*
+ * The one way to speak: a line on stderr (or CORALE_LOG_FILE) with level, host, rank.
+ * An error is logged once, where its cause is known; callers only pass the code on.
+ */
+#ifndef LOG_H
+#define LOG_H
+
+#include <stdarg.h>
+
+enum log_level { LOG_NONE, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_TRACE };
+
+/* Lines above this level cost one comparison. Set once from CORALE_DEBUG. */
+extern enum log_level log_level;
+
+/*
+ * One line: "corale: ERROR rank 3: text". rank < 0: none is known yet.
+ * Thread-safe; the line is written by one write(2). The text of the last LOG_ERROR line of the
+ * calling thread is kept for log_last_error.
+ */
+void log_line(enum log_level level, int rank, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Logs an error line and returns code, so that a caller can `return log_error(CORALE_EINVAL, rank, ...)`. */
+int log_error(int code, int rank, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The calling thread's last error line without its prefix, "" if none. */
+const char *log_last_error(void);
+
+/* Sets level and file (NULL: stderr); "%p" in file becomes the process id. */
+void log_open(enum log_level level, const char *file);
+
+#endif

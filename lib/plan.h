@@ -1,0 +1,172 @@
+/*
+ * A plan: one collective call as plain data, the same text for all ranks. Rank, root, count and
+ * buffers enter by arithmetic when it is run (plan_eval.h), so a plan holds no pointer and no count,
+ * stays under 4 KB whatever the number of ranks, and travels to a GPU by value.
+ *
+ * Words
+ *   group    WORLD, NODE (ranks of my node) or RAIL (one rank of each node: rail r is the ranks
+ *            with local rank r mod size of their node).
+ *   ring     a first-in-first-out path for messages, one instance per channel and ordered pair of
+ *            ranks (or from one rank to ALL of a group). The sender blocks while depth messages are
+ *            unread. Whether a pair talks through a mapped window or the transport is the engine's
+ *            matter; a ring to oneself carries tokens between the programs of one rank.
+ *   program  a list of steps that one execution context of a channel runs in order.
+ *   step     MOVE   fold the messages of `from` and the local span src (rank order when from is ALL),
+ *                   write the result to the local span dst and/or send it as a message to `to`
+ *            SIGNAL send a message without payload;  WAIT  receive one and drop its payload
+ *            LOOP / END  repeat; the loop's variable is its nesting depth (0, 1, ...)
+ *   span     where elements are: space, optional block, part, chunk, inner; see struct plan_span.
+ *   chunk    what one message carries at most: chunk_bytes of the wire type.
+ *
+ * A step is skipped if its predicate is false or any of its expressions is "none" (negative); a
+ * chunk index beyond the call's chunks counts as none. So a plan for uneven nodes has no special cases.
+ */
+#ifndef PLAN_H
+#define PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	PLAN_MAX_EXPRS = 48,
+	PLAN_MAX_STEPS = 48,
+	PLAN_MAX_RINGS = 4,
+	PLAN_MAX_PROGRAMS = 6,
+	PLAN_MAX_LOOPS = 4, /* nesting */
+	PLAN_UNIT_BYTES = 64 /* parts, channels and inner pieces start at multiples of this, counted from the vector's start */
+};
+
+enum plan_group { PLAN_WORLD, PLAN_NODE, PLAN_RAIL };
+enum plan_op { PLAN_MOVE, PLAN_SIGNAL, PLAN_WAIT, PLAN_LOOP, PLAN_END };
+enum plan_space { PLAN_NOWHERE, PLAN_SEND, PLAN_RECV, PLAN_SCRATCH };
+enum plan_engine { PLAN_SM, PLAN_CE, PLAN_NET }; /* a hint: who should run a program (threads stand in for all on hosts) */
+enum plan_sync { PLAN_CREDIT, PLAN_PARITY };     /* PARITY: the sender never waits; the checker proves that safe */
+
+enum { PLAN_NONE = -1, PLAN_ALL = -2 };          /* values of a rank in an action */
+enum { PLAN_EXPR_NONE = 0, PLAN_EXPR_ALL = 255 }; /* expression indices with a meaning of their own */
+
+/*
+ * An expression. Simple bases: base + stride * loop variable + offset, then modulo the size of group if
+ * wrap is set. Bases with operands (a, b: indices of expressions) take no stride, offset or wrap;
+ * operands of PLAN_RANK_AT are simple or PLAN_RAIL_OF, all other operands are simple.
+ */
+enum plan_base {
+	PLAN_CONST,          /* 0 */
+	PLAN_ME,             /* my index in group */
+	PLAN_ROOT,           /* the root's (of send and recv: the peer's) index in group */
+	PLAN_SIZE,           /* size of group */
+	PLAN_OWNED,          /* parts a rank of my node owns at most: ceil(largest node / my node) */
+	PLAN_CHUNKS,         /* chunks of the call */
+	PLAN_DOUBLING_STEPS, /* floor(log2(size of group)) */
+	PLAN_DOUBLING_GIVE,  /* recursive doubling: whom I hand my data to before and get the result from after it, or none */
+	PLAN_DOUBLING_TAKE,  /* the other end of that, or none */
+	PLAN_DOUBLING,       /* my partner in step (variable) of it, none if I sit it out; takes no stride, offset, wrap */
+	PLAN_SIMPLE_BASES,
+	PLAN_RAIL_OF = PLAN_SIMPLE_BASES, /* the (variable)-th part that local rank a of my node owns: a + variable * size of
+	                        my node; none from the largest node's size on */
+	PLAN_SEND_CHUNKS,    /* chunks of the edge to rank a (all_to_all_v) */
+	PLAN_RECV_CHUNKS,    /* chunks of the edge from rank a */
+	PLAN_RANK_AT         /* rank at node a, local rank b; none if that node is smaller */
+};
+
+struct plan_expr { /* 12 bytes */
+	uint8_t base, group, var, wrap;
+	int8_t stride; /* times loop variable var; 0: no variable */
+	uint8_t a, b, pad;
+	int32_t offset;
+};
+
+/*
+ * A span of elements. All members but space are expression indices, PLAN_EXPR_NONE when absent.
+ * From the outside in: [block of count elements] -> [one of the plan's parts] -> my channel's slice
+ * -> [one chunk] -> [one of the plan's inner pieces]. In SCRATCH, block is a cell (one chunk each, of the
+ * wire type; SEND and RECV hold the call's type).
+ */
+struct plan_span {
+	uint8_t space, block, part, chunk, inner;
+};
+
+enum plan_flags {
+	PLAN_REDUCE = 1, /* fold with the call's operator; without it a MOVE has one source */
+	PLAN_FINAL = 2,  /* all contributions are in: divide for avg, round to the call's type */
+	PLAN_STABLE = 4, /* src is not written again, in place or not, before the message was read: may be sent by reference */
+	PLAN_FRESH = 8,  /* dst is not read or written before in this call, in place or not: the message may land in it early */
+	PLAN_FROM_WIRE = 16, /* the messages of from hold the plan's wire type (partial sums); otherwise the call's type */
+	PLAN_TO_WIRE = 32    /* so does the message sent to `to` */
+};
+enum plan_pred { PLAN_ALWAYS, PLAN_EQ, PLAN_NE, PLAN_LT, PLAN_GE };
+
+struct plan_step { /* 32 bytes */
+	uint8_t op, flags;
+	uint8_t pred, pred_a, pred_b;  /* a EQ/NE/LT/GE b, expressions (here PLAN_EXPR_NONE reads as 0) */
+	uint8_t from_group, from, from_ring; /* from, to: expression: index in the group, PLAN_EXPR_NONE, PLAN_EXPR_ALL */
+	uint8_t to_group, to, to_ring;
+	uint8_t rail;                  /* expression: which rail, for groups RAIL; PLAN_EXPR_NONE: my local rank */
+	uint8_t trips;                 /* LOOP: expression */
+	struct plan_span src, dst;
+	uint8_t pad[9];
+};
+
+struct plan_ring {
+	uint8_t sync;  /* enum plan_sync */
+	uint8_t depth; /* messages in flight at most */
+};
+
+struct plan_program {
+	uint8_t engine, first, steps;
+};
+
+/* What all ranks of a call share and what decides the plan. Compared with memcmp: always memset to 0 first. */
+struct plan_key {
+	uint8_t coll;       /* corale_coll */
+	uint8_t type;       /* corale_type */
+	uint8_t op;         /* corale_op; any premultiplied sum is CORALE_NUM_OPS */
+	uint8_t size_class; /* smallest s with total bytes <= 2^s; see planner.h */
+};
+
+struct plan {
+	struct plan_key key;
+	uint8_t algo;      /* row of the algorithm table */
+	uint8_t codelet;   /* 0: the generic step executor */
+	uint8_t channels;  /* slices of every part, run side by side */
+	uint8_t wire_type; /* corale_type of message payloads: the call's, or float32 for partial sums */
+	uint8_t nexprs, nsteps, nrings, nprograms;
+	int32_t parts, inner; /* how PLAN part and inner indices cut a vector, >= 1 */
+	uint32_t chunk_bytes; /* of the wire type */
+	uint32_t scratch_cells; /* cells of chunk_bytes per channel */
+	struct plan_ring rings[PLAN_MAX_RINGS];
+	struct plan_program programs[PLAN_MAX_PROGRAMS];
+	struct plan_expr exprs[PLAN_MAX_EXPRS]; /* [0] stands for absent */
+	struct plan_step steps[PLAN_MAX_STEPS];
+};
+
+/* The shared map rank -> (node, local rank), as arrays that host and device code can index. */
+struct plan_map {
+	int ranks, nodes, max_node_size;
+	const int *node_of, *local_of, *node_first, *member;
+};
+
+/* ---- Building (used by the algo_*.c files) ----------------------------------- */
+/*
+ * Builders append to a plan that plan_init has cleared; equal expressions share an index. A full table
+ * marks the plan broken (plan_finish then returns CORALE_EINTERNAL), so builders need no error checks.
+ */
+void plan_init(struct plan *plan, const struct plan_key *key);
+uint8_t plan_expr(struct plan *plan, struct plan_expr expr);
+uint8_t plan_const(struct plan *plan, int value);
+/* (my index + stride * variable + offset) mod size of group */
+uint8_t plan_shift(struct plan *plan, enum plan_group group, int var, int stride, int offset);
+/* variable + offset, not wrapped */
+uint8_t plan_var(struct plan *plan, int var, int offset);
+uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset);
+uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth);
+void plan_program(struct plan *plan, enum plan_engine engine);
+int plan_loop(struct plan *plan, uint8_t trips); /* returns the loop's variable */
+void plan_end(struct plan *plan);
+void plan_step(struct plan *plan, struct plan_step step);
+int plan_finish(struct plan *plan); /* structural checks: loops closed, tables not full, indices in range */
+
+/* Writes the plan as text (steps, expressions spelled out) into buf; returns the length it needs, like snprintf. */
+size_t plan_print(const struct plan *plan, char *buf, size_t bytes);
+
+#endif

@@ -1,0 +1,344 @@
+/*
+ * How a plan is read: expressions, spans and a cursor that walks one program of one channel of one
+ * rank and yields concrete actions. Every engine, the checker, the simulator and the printer read
+ * plans through this file, which compiles as C99 and as CUDA; there is no second interpretation.
+ */
+#ifndef PLAN_EVAL_H
+#define PLAN_EVAL_H
+
+#include "plan.h"
+
+#ifdef __CUDACC__
+#define PLAN_FN __host__ __device__ static inline
+#else
+#define PLAN_FN static inline
+#endif
+
+/* What a call adds to a plan, the same on all ranks but for rank, channel and the v-forms' arrays. */
+struct plan_env {
+	struct plan_map map;
+	int rank, root; /* root: of rooted collectives; the peer of send and recv */
+	int channel;
+	size_t count;       /* elements of one block (of the whole vector where there are no blocks) */
+	size_t chunk;       /* elements of one chunk: plan_chunk_elements() */
+	size_t unit;        /* elements of PLAN_UNIT_BYTES */
+	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* by rank; NULL but for all_to_all_v */
+};
+
+struct plan_place {
+	int space, block;  /* enum plan_space; block index or -1 */
+	size_t offset;     /* elements from the start of the space (SCRATCH: of this channel's cells) */
+};
+
+struct plan_action {
+	int op, flags;
+	int from, to;            /* rank, PLAN_NONE or PLAN_ALL */
+	int from_ring, to_ring;
+	int from_group, to_group; /* of PLAN_ALL */
+	int rail;
+	struct plan_place src, dst; /* space PLAN_NOWHERE when absent */
+	size_t count;            /* elements moved; 0 sends a message without payload */
+};
+
+struct plan_cursor {
+	int program, pc, end, depth;
+	int var[PLAN_MAX_LOOPS], trips[PLAN_MAX_LOOPS], body[PLAN_MAX_LOOPS];
+};
+
+PLAN_FN size_t plan_div_up(size_t a, size_t b)
+{
+	return a / b + (a % b != 0);
+}
+
+PLAN_FN int plan_group_size(const struct plan_map *map, int group, int rank)
+{
+	if (group == PLAN_WORLD)
+		return map->ranks;
+	if (group == PLAN_RAIL)
+		return map->nodes;
+	int node = map->node_of[rank];
+	return map->node_first[node + 1] - map->node_first[node];
+}
+
+PLAN_FN int plan_group_index(const struct plan_map *map, int group, int rank)
+{
+	return group == PLAN_WORLD ? rank : group == PLAN_NODE ? map->local_of[rank] : map->node_of[rank];
+}
+
+/* The rank with index i in rank's group (rail: which one, for PLAN_RAIL). */
+PLAN_FN int plan_group_member(const struct plan_map *map, int group, int rank, int rail, int i)
+{
+	if (group == PLAN_WORLD)
+		return i;
+	int node = group == PLAN_NODE ? map->node_of[rank] : i;
+	int first = map->node_first[node];
+	return map->member[group == PLAN_NODE ? first + i : first + rail % (map->node_first[node + 1] - first)];
+}
+
+/* Elements [*begin, *begin + result) of piece i when length elements are cut into n pieces at multiples of unit. */
+PLAN_FN size_t plan_cut(size_t length, size_t unit, size_t n, size_t i, size_t *begin)
+{
+	size_t units = plan_div_up(length, unit), each = units / n, more = units % n;
+	size_t first = (i * each + (i < more ? i : more)) * unit;
+	size_t last = first + (each + (i < more)) * unit;
+	first = first < length ? first : length;
+	last = last < length ? last : length;
+	*begin = first;
+	return last - first;
+}
+
+/* Chunks of a vector of count elements: those of its largest part and slice, at least 1 (an empty message still goes). */
+PLAN_FN int plan_chunks(const struct plan *plan, const struct plan_env *env, size_t count)
+{
+	size_t begin;
+	size_t length = plan_cut(count, env->unit, (size_t)plan->parts, 0, &begin);
+	length = plan_cut(length, env->unit, plan->channels, 0, &begin);
+	size_t chunks = plan_div_up(length, env->chunk);
+	return chunks ? (int)chunks : 1;
+}
+
+PLAN_FN int plan_doubling(enum plan_base base, int n, int me, int step)
+{
+	int core = 1;
+	while (core * 2 <= n)
+		core *= 2;
+	int extra = n - core; /* ranks 0 .. 2 extra - 1 pair up: even ones hand over to odd ones */
+	int paired = me < 2 * extra, odd = me & 1;
+	if (base == PLAN_DOUBLING_GIVE)
+		return paired && !odd ? me + 1 : PLAN_NONE;
+	if (base == PLAN_DOUBLING_TAKE)
+		return paired && odd ? me - 1 : PLAN_NONE;
+	if (paired && !odd)
+		return PLAN_NONE;
+	int id = paired ? me / 2 : me - extra;
+	id ^= 1 << step;
+	return id < extra ? 2 * id + 1 : id + extra;
+}
+
+PLAN_FN int plan_log2(int n)
+{
+	int log = 0;
+	while (n >>= 1)
+		log++;
+	return log;
+}
+
+PLAN_FN int plan_wrap(int value, int size)
+{
+	value %= size;
+	return value < 0 ? value + size : value;
+}
+
+/* The value of an expression with a simple base. */
+PLAN_FN int plan_simple(const struct plan *plan, const struct plan_env *env, const int *var, int e)
+{
+	const struct plan_expr *x = &plan->exprs[e];
+	const struct plan_map *map = &env->map;
+	int size = plan_group_size(map, x->group, env->rank), value = 0;
+	switch (x->base) {
+	case PLAN_ME:
+		value = plan_group_index(map, x->group, env->rank);
+		break;
+	case PLAN_ROOT:
+		value = plan_group_index(map, x->group, env->root);
+		break;
+	case PLAN_SIZE:
+		value = size;
+		break;
+	case PLAN_OWNED:
+		value = (map->max_node_size + plan_group_size(map, PLAN_NODE, env->rank) - 1) /
+			plan_group_size(map, PLAN_NODE, env->rank);
+		break;
+	case PLAN_CHUNKS:
+		value = plan_chunks(plan, env, env->count);
+		break;
+	case PLAN_DOUBLING_STEPS:
+		value = plan_log2(size);
+		break;
+	case PLAN_DOUBLING_GIVE:
+	case PLAN_DOUBLING_TAKE:
+		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank), 0);
+	case PLAN_DOUBLING:
+		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank), var[x->var]);
+	default:
+		break;
+	}
+	value += x->stride * var[x->var] + x->offset;
+	return x->wrap ? plan_wrap(value, size) : value;
+}
+
+PLAN_FN int plan_rail_of(const struct plan *plan, const struct plan_env *env, const int *var, int e)
+{
+	const struct plan_expr *x = &plan->exprs[e];
+	if (x->base != PLAN_RAIL_OF)
+		return plan_simple(plan, env, var, e);
+	int local = plan_simple(plan, env, var, x->a);
+	int part = local + var[x->var] * plan_group_size(&env->map, PLAN_NODE, env->rank);
+	return local >= 0 && part < env->map.max_node_size ? part : PLAN_NONE;
+}
+
+/* The value of expression e; negative: none. Three levels instead of recursion, which GPUs pay for. */
+PLAN_FN int plan_value(const struct plan *plan, const struct plan_env *env, const int *var, int e)
+{
+	const struct plan_expr *x = &plan->exprs[e];
+	const struct plan_map *map = &env->map;
+	int a, b;
+	switch (x->base) {
+	case PLAN_RANK_AT:
+		a = plan_rail_of(plan, env, var, x->a);
+		b = plan_rail_of(plan, env, var, x->b);
+		if (a < 0 || b < 0 || a >= map->nodes || b >= map->node_first[a + 1] - map->node_first[a])
+			return PLAN_NONE;
+		return map->member[map->node_first[a] + b];
+	case PLAN_SEND_CHUNKS:
+	case PLAN_RECV_CHUNKS:
+		a = plan_simple(plan, env, var, x->a);
+		return plan_chunks(plan, env, (x->base == PLAN_SEND_CHUNKS ? env->send_counts : env->recv_counts)[a]);
+	default:
+		return plan_rail_of(plan, env, var, e);
+	}
+}
+
+/* Resolves one span; returns its number of elements, or -1 when the step is to be skipped. */
+PLAN_FN ptrdiff_t plan_locate(const struct plan *plan, const struct plan_env *env, const int *var,
+			      const struct plan_span *span, struct plan_place *place)
+{
+	place->space = span->space;
+	place->block = PLAN_NONE;
+	place->offset = 0;
+	if (span->space == PLAN_NOWHERE)
+		return 0;
+	size_t length = env->count, at = 0, begin, in_chunk = 0;
+	if (span->block) {
+		int block = place->block = plan_value(plan, env, var, span->block);
+		if (block < 0)
+			return -1;
+		if (span->space == PLAN_SEND && env->send_counts) {
+			length = env->send_counts[block];
+			at = env->send_displs[block];
+		} else if (span->space == PLAN_RECV && env->recv_counts) {
+			length = env->recv_counts[block];
+			at = env->recv_displs[block];
+		} else if (span->space != PLAN_SCRATCH) {
+			at = (size_t)block * env->count;
+		}
+	}
+	size_t whole = length;
+	if (span->part) {
+		int part = plan_value(plan, env, var, span->part);
+		if (part < 0 || part >= plan->parts)
+			return -1;
+		length = plan_cut(length, env->unit, (size_t)plan->parts, (size_t)part, &begin);
+		at += begin;
+	}
+	if (span->chunk) {
+		int chunk = plan_value(plan, env, var, span->chunk);
+		if (chunk < 0 || chunk >= plan_chunks(plan, env, whole))
+			return -1;
+		length = plan_cut(length, env->unit, plan->channels, (size_t)env->channel, &begin);
+		size_t first = (size_t)chunk * env->chunk;
+		first = first < length ? first : length;
+		at += begin + first;
+		length = length - first < env->chunk ? length - first : env->chunk;
+	}
+	if (span->inner) {
+		int inner = plan_value(plan, env, var, span->inner);
+		if (inner < 0 || inner >= plan->inner)
+			return -1;
+		length = plan_cut(length, env->unit, (size_t)plan->inner, (size_t)inner, &in_chunk);
+		at += in_chunk;
+	}
+	place->offset = span->space == PLAN_SCRATCH ? (size_t)place->block * env->chunk + in_chunk : at;
+	return (ptrdiff_t)length;
+}
+
+PLAN_FN int plan_predicate(const struct plan *plan, const struct plan_env *env, const int *var,
+			   const struct plan_step *step)
+{
+	if (step->pred == PLAN_ALWAYS)
+		return 1;
+	int a = plan_value(plan, env, var, step->pred_a), b = plan_value(plan, env, var, step->pred_b);
+	return step->pred == PLAN_EQ ? a == b : step->pred == PLAN_NE ? a != b : step->pred == PLAN_LT ? a < b : a >= b;
+}
+
+/* The rank named by a step's from or to: PLAN_NONE when absent, PLAN_ALL; *skip is set when its expression is none. */
+PLAN_FN int plan_peer(const struct plan *plan, const struct plan_env *env, const int *var, int group, int rail, int e,
+		      int *skip)
+{
+	if (e == PLAN_EXPR_NONE)
+		return PLAN_NONE;
+	if (e == PLAN_EXPR_ALL)
+		return PLAN_ALL;
+	int index = plan_value(plan, env, var, e);
+	if (index < 0 || index >= plan_group_size(&env->map, group, env->rank)) {
+		*skip = 1;
+		return PLAN_NONE;
+	}
+	return plan_group_member(&env->map, group, env->rank, rail, index);
+}
+
+PLAN_FN int plan_resolve(const struct plan *plan, const struct plan_env *env, const int *var,
+			 const struct plan_step *step, struct plan_action *action)
+{
+	if (!plan_predicate(plan, env, var, step))
+		return 0;
+	int skip = 0;
+	action->op = step->op;
+	action->flags = step->flags;
+	action->rail = step->rail ? plan_value(plan, env, var, step->rail) : env->map.local_of[env->rank];
+	if (action->rail < 0)
+		return 0;
+	action->from_group = step->from_group;
+	action->to_group = step->to_group;
+	action->from_ring = step->from_ring;
+	action->to_ring = step->to_ring;
+	action->from = plan_peer(plan, env, var, step->from_group, action->rail, step->from, &skip);
+	action->to = plan_peer(plan, env, var, step->to_group, action->rail, step->to, &skip);
+	ptrdiff_t src = plan_locate(plan, env, var, &step->src, &action->src);
+	ptrdiff_t dst = plan_locate(plan, env, var, &step->dst, &action->dst);
+	action->count = (size_t)(step->src.space ? src : dst);
+	return !skip && src >= 0 && dst >= 0;
+}
+
+PLAN_FN void plan_cursor_start(struct plan_cursor *cursor, const struct plan *plan, int program)
+{
+	cursor->program = program;
+	cursor->pc = plan->programs[program].first;
+	cursor->end = cursor->pc + plan->programs[program].steps;
+	cursor->depth = 0;
+	for (int i = 0; i < PLAN_MAX_LOOPS; i++)
+		cursor->var[i] = 0;
+}
+
+/* The next MOVE, SIGNAL or WAIT of the program into *action; 0 at its end. */
+PLAN_FN int plan_cursor_next(struct plan_cursor *cursor, const struct plan *plan, const struct plan_env *env,
+			     struct plan_action *action)
+{
+	while (cursor->pc < cursor->end) {
+		const struct plan_step *step = &plan->steps[cursor->pc++];
+		if (step->op == PLAN_LOOP) {
+			int depth = cursor->depth, trips = plan_value(plan, env, cursor->var, step->trips);
+			if (trips <= 0) { /* past the matching END */
+				for (int open = 1; open; cursor->pc++)
+					open += plan->steps[cursor->pc].op == PLAN_LOOP ? 1 :
+						plan->steps[cursor->pc].op == PLAN_END ? -1 : 0;
+				continue;
+			}
+			cursor->var[depth] = 0;
+			cursor->trips[depth] = trips;
+			cursor->body[depth] = cursor->pc;
+			cursor->depth++;
+		} else if (step->op == PLAN_END) {
+			int depth = cursor->depth - 1;
+			if (++cursor->var[depth] < cursor->trips[depth])
+				cursor->pc = cursor->body[depth];
+			else
+				cursor->var[cursor->depth = depth] = 0;
+		} else if (plan_resolve(plan, env, cursor->var, step, action)) {
+			return 1;
+		}
+	}
+	return 0;
+}
+
+#endif

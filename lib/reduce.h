@@ -1,0 +1,39 @@
+/*
+ * Folding on the host: the reference for every kernel. The rules of P2 in one place: one fixed order (the order of
+ * the sources), 8- and 16-bit floats in float32 with one rounding at the end, no fused multiply-add, canonical NaN,
+ * -0 < +0 in min and max (which keep NaN), float8 saturates, integers wrap, avg of integers truncates toward zero.
+ */
+#ifndef REDUCE_H
+#define REDUCE_H
+
+#include <stddef.h>
+
+#include "corale.h"
+
+enum { REDUCE_MAX_SOURCES = 1024 };
+
+struct reduce_spec {
+	corale_type type;       /* of local spans and of the result */
+	corale_op op;           /* a built-in operator, or CORALE_NUM_OPS for premultiplied sum */
+	corale_type wire;       /* of messages: type, or CORALE_FLOAT32 for partial sums of 8- and 16-bit floats */
+	int ranks;              /* divisor of avg */
+	unsigned char scalar[8]; /* premultiplied sum: this rank's scalar, of type */
+};
+
+enum reduce_source { REDUCE_LOCAL, REDUCE_WIRE, REDUCE_SEND }; /* a span of type; a message of wire type; the caller's
+					  send buffer (of type; the scalar applies to it) */
+
+struct reduce_input {
+	const void *data;
+	int kind; /* enum reduce_source */
+};
+
+/*
+ * dst = fold of the k inputs in their order (k = 1 converts), count elements. final: divide for avg and round to
+ * type; dst_wire: dst is a message (wire type), else a local span (type). dst may equal any one input's data exactly,
+ * but overlap none otherwise. Any alignment of every pointer.
+ */
+void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs, int k,
+		 size_t count, int final);
+
+#endif

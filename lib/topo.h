@@ -1,0 +1,43 @@
+/*
+ * The machine as data: which rank sits on which node, and what the links between ranks cost.
+ * Pure: filled at communicator creation from exchanged facts, or parsed from a text such as
+ * "node:512 gpu:8 nvlink:390 rail:50".
+ */
+#ifndef TOPO_H
+#define TOPO_H
+
+#include "plan.h"
+
+/* One class of links: a message of b bytes takes latency_ns + b / bytes_per_ns (1 byte/ns = 1 GB/s). */
+struct topo_link {
+	double latency_ns;
+	double bytes_per_ns;
+};
+
+struct topo {
+	struct plan_map map;      /* the arrays below, in the form that plans are evaluated against */
+	int *node_of, *local_of;  /* by rank */
+	int *node_first, *member; /* ranks of node b, by local rank: member[node_first[b] .. node_first[b + 1]) */
+	struct topo_link node;    /* between ranks of a node */
+	struct topo_link rail;    /* between nodes, per rank (each local rank has its own rail) */
+	double reduce_bytes_per_ns; /* input bytes that one rank folds per ns */
+	double step_ns;           /* fixed cost of a step on its engine */
+	int cores_per_rank_x16;   /* processor cores a rank may use, times 16: 8 means half a core */
+};
+
+/*
+ * Builds the maps from node ids: node_id[r] is any number equal for ranks of one node; nodes are
+ * numbered by their lowest rank. Links get the defaults of a host-memory machine.
+ * Returns 0 or CORALE_ENOMEM, CORALE_EINVAL.
+ */
+int topo_create(int ranks, const uint64_t *node_id, struct topo **out);
+/*
+ * Parses a machine: "node:2 gpu:8 nvlink:390 rail:50", "node:[8,8,4] ...", "node:4 rank:2 memory:10".
+ * node: count, or a list of the ranks on each; gpu or rank: ranks per node; nvlink or memory: GB/s between
+ * ranks of a node; rail: GB/s per rank between nodes; optional nvlink_us, memory_us, rail_us: latencies.
+ * On CORALE_EINVAL error (error_bytes long) holds what was wrong and where.
+ */
+int topo_parse(const char *text, struct topo **out, char *error, size_t error_bytes);
+void topo_destroy(struct topo *topo);
+
+#endif
