@@ -1,0 +1,233 @@
+/* Descriptors among threads and processes; strangers, late and missing peers; nothing left open. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fdpass.h"
+
+enum { MEMBERS = 6, FDS = 2, BYTES = 64 };
+static const uint64_t COOKIE = 0x1234567887654321u;
+
+/* A member k shares memory files that hold (k, file number). */
+struct member {
+	int id, result, absent;
+	double delay, timeout;
+	struct fdpass *pass;
+	char (*names)[FDPASS_NAME_BYTES];
+	int members, fds_out[MEMBERS * FDS];
+};
+
+static int open_files(void)
+{
+	int n = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static int make_file(int id, int k)
+{
+	int content[2] = { id, k }, fd = memfd_create("fdpass_test", MFD_CLOEXEC);
+	if (write(fd, content, sizeof(content)) != (ssize_t)sizeof(content))
+		return -1;
+	return fd;
+}
+
+static int check_file(int fd, int id, int k)
+{
+	int content[2] = { -1, -1 };
+	int good = (fcntl(fd, F_GETFD) & FD_CLOEXEC) &&
+		   pread(fd, content, sizeof(content), 0) == (ssize_t)sizeof(content) && content[0] == id &&
+		   content[1] == k;
+	return good && close(fd) == 0 ? 0 : 1;
+}
+
+/* Ids are 10 + index, to be told apart from indices. Returns what went wrong, 0 if nothing. */
+static int take_part(struct member *m)
+{
+	char names[MEMBERS][FDPASS_NAME_BYTES];
+	int ids[MEMBERS], mine[FDS], peers = 0, wrong = 0;
+	for (int i = 0; i < m->members; i++) {
+		if (i == m->id)
+			continue;
+		memcpy(names[peers], m->names[i], FDPASS_NAME_BYTES);
+		ids[peers++] = 10 + i;
+	}
+	for (int k = 0; k < FDS; k++)
+		mine[k] = make_file(10 + m->id, k);
+	struct timespec pause = { .tv_nsec = (long)(m->delay * 1e9) };
+	nanosleep(&pause, NULL);
+	m->result = fdpass_exchange(m->pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, 10 + m->id,
+				    COOKIE, mine, FDS, m->fds_out, m->timeout);
+	for (int i = 0; m->result == 0 && i < peers; i++)
+		for (int k = 0; k < FDS; k++)
+			wrong += check_file(m->fds_out[i * FDS + k], ids[i], k);
+	for (int k = 0; k < FDS; k++)
+		close(mine[k]);
+	return wrong;
+}
+
+static void *thread_main(void *arg)
+{
+	struct member *m = arg;
+	if (!m->absent && take_part(m))
+		m->result = CORALE_EINTERNAL;
+	return NULL;
+}
+
+static void run_threads(struct member *m, int members)
+{
+	static char names[MEMBERS][FDPASS_NAME_BYTES];
+	pthread_t threads[MEMBERS];
+	for (int i = 0; i < members; i++) {
+		m[i].id = i;
+		m[i].members = members;
+		m[i].names = names;
+		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
+	}
+	for (int i = 0; i < members; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &m[i]), 0);
+	for (int i = 0; i < members; i++) {
+		pthread_join(threads[i], NULL);
+		fdpass_close(m[i].pass);
+	}
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	int before = open_files();
+	for (int members = 1; members <= MEMBERS; members++) {
+		struct member m[MEMBERS] = { 0 };
+		for (int i = 0; i < members; i++) {
+			m[i].timeout = 20;
+			m[i].delay = i == 0 ? 0.05 : 0;
+		}
+		run_threads(m, members);
+		for (int i = 0; i < members; i++)
+			assert_int_equal(m[i].result, 0);
+	}
+	assert_int_equal(open_files(), before);
+}
+
+static void test_processes(void **state)
+{
+	(void)state;
+	static char names[MEMBERS][FDPASS_NAME_BYTES];
+	struct fdpass *pass[MEMBERS];
+	pid_t pids[MEMBERS];
+	for (int i = 0; i < MEMBERS; i++)
+		assert_int_equal(fdpass_listen(&pass[i], names[i]), 0);
+	for (int i = 0; i < MEMBERS; i++) {
+		pids[i] = fork();
+		assert_true(pids[i] >= 0);
+		if (pids[i] == 0) {
+			struct member m = {
+				.id = i, .timeout = 20, .pass = pass[i], .names = names, .members = MEMBERS
+			};
+			int wrong = take_part(&m);
+			_exit(m.result || wrong);
+		}
+	}
+	for (int i = 0; i < MEMBERS; i++) {
+		int status = -1;
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+		fdpass_close(pass[i]);
+	}
+}
+
+/* The others time out, and close what they had received. */
+static void test_missing(void **state)
+{
+	(void)state;
+	int before = open_files();
+	struct member m[3] = { { .timeout = 0.2 }, { .timeout = 0.2 }, { .absent = 1 } };
+	run_threads(m, 3);
+	assert_int_equal(m[0].result, CORALE_ETIMEDOUT);
+	assert_int_equal(m[1].result, CORALE_ETIMEDOUT);
+	assert_int_equal(open_files(), before);
+}
+
+static void test_gone(void **state)
+{
+	(void)state;
+	struct fdpass *pass, *other;
+	char names[1][FDPASS_NAME_BYTES], mine[FDPASS_NAME_BYTES];
+	int id = 1;
+	assert_int_equal(fdpass_listen(&pass, mine), 0);
+	assert_int_equal(fdpass_listen(&other, names[0]), 0);
+	fdpass_close(other);
+	assert_int_equal(fdpass_exchange(pass, 1, (const char(*)[FDPASS_NAME_BYTES])names, &id, 0, COOKIE,
+					 NULL, 0, NULL, 1),
+			 CORALE_EPEER);
+	fdpass_close(pass);
+}
+
+/* A connection with a wrong cookie, one that closes at once and one that stays silent do no harm. */
+static void test_strangers(void **state)
+{
+	(void)state;
+	struct member m[2] = { { .timeout = 20, .members = 2 },
+			       { .id = 1, .timeout = 20, .members = 2, .delay = 0.05 } };
+	static char names[2][FDPASS_NAME_BYTES];
+	int silent[3];
+	for (int i = 0; i < 2; i++) {
+		m[i].names = names;
+		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		struct sockaddr_un addr = { .sun_family = AF_UNIX };
+		struct {
+			uint64_t cookie;
+			int32_t id, nfds;
+		} hello = { COOKIE + 1, 11, 0 };
+		size_t length = strlen(names[0]);
+		memcpy(addr.sun_path + 1, names[0], length);
+		silent[i] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		assert_int_equal(connect(silent[i], (struct sockaddr *)&addr,
+					 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)),
+				 0);
+		if (i == 0)
+			close(silent[i]);
+		if (i == 1)
+			assert_int_equal(send(silent[i], &hello, sizeof(hello), 0), sizeof(hello));
+	}
+	pthread_t threads[2];
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &m[i]), 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(m[i].result, 0);
+		fdpass_close(m[i].pass);
+	}
+	close(silent[1]);
+	close(silent[2]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_threads),   cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_missing),   cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_strangers),
+	};
+	return cmocka_run_group_tests_name("fdpass", tests, NULL, NULL);
+}
