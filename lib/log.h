@@ -13,7 +13,7 @@ enum log_level { LOG_NONE, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_TRACE };
 extern enum log_level log_level;
 
 /*
- * One line: "corale: ERROR rank 3: text". rank < 0: none is known yet.
+ * One line: "corale: ERROR HOST rank 3: text". rank < 0: none is known yet.
  * Thread-safe; the line is written by one write(2). The text of the last LOG_ERROR line of the
  * calling thread is kept for log_last_error.
  */

@@ -21,13 +21,16 @@ struct settings {
 	size_t slot_bytes;       /* CORALE_SLOT_BYTES: the most that one message through a window carries */
 	int slots;               /* CORALE_SLOTS: messages in flight per ring of a window */
 	size_t chunk_bytes;      /* CORALE_CHUNK_BYTES: forces the chunk; 0: the planner chooses */
-	int reference;           /* CORALE_REFERENCE: large messages inside a node by reference (process_vm_readv): auto, yes, no */
+	int reference;           /* CORALE_REFERENCE, enum settings_choice: large messages inside a node by reference */
 	size_t reference_bytes;  /* CORALE_REFERENCE_BYTES: from this size of message on */
 	char transport[32];      /* CORALE_TRANSPORT: auto, ucx, mpi */
 	char net_devices[256];   /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
 	char ucx_message[16];    /* CORALE_UCX_MESSAGE: auto (measured), put, tag, am */
 	double spin_us;          /* CORALE_SPIN_US: a wait polls so long before it yields; < 0: chosen by cores per rank */
+	unsigned from_environment; /* bit i: row i of the table was set in the environment */
 };
+
+enum settings_choice { SETTINGS_NO, SETTINGS_YES, SETTINGS_AUTO };
 
 enum settings_origin { SETTINGS_DEFAULT, SETTINGS_ENVIRONMENT };
 
@@ -52,5 +55,9 @@ enum settings_origin settings_value(const struct settings *s, int i, char *buf, 
 /* Reads one settings struct from a list of "NAME=value" strings (NULL-terminated); for tests and for settings_get.
  * Returns 0 or CORALE_ESETTING, with the reason logged. */
 int settings_parse(char *const *environment, struct settings *out);
+
+/* The next entry of environment, from *position on, that begins with CORALE_ and that no row names: its name and
+ * the known name that is nearest to it (NULL if none is near). Returns 0 at the end. */
+int settings_next_unknown(char *const *environment, size_t *position, char name[64], const char **nearest);
 
 #endif

@@ -1,0 +1,150 @@
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 1024, LAST_BYTES = 640 };
+
+enum log_level log_level = LOG_WARN;
+
+static int log_fd = STDERR_FILENO;
+static _Thread_local char last_error[LAST_BYTES];
+static pthread_once_t host_once = PTHREAD_ONCE_INIT;
+static char host[64];
+
+static void find_host(void)
+{
+	if (gethostname(host, sizeof(host) - 1) || !host[0])
+		strcpy(host, "?");
+	host[strcspn(host, ".")] = '\0';
+}
+
+/* Terminals and log readers see one line per event, whatever a value in the text contained. */
+static void flatten(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 127)
+			*text = ' ';
+}
+
+static void write_all(const char *line, size_t bytes)
+{
+	int saved = errno;
+	while (bytes) {
+		ssize_t n = write(log_fd, line, bytes);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break; /* nowhere left to complain to */
+		line += n;
+		bytes -= (size_t)n;
+	}
+	errno = saved;
+}
+
+static void emit(enum log_level level, int rank, const char *text)
+{
+	static const char *const names[] = { "", "ERROR", "WARN", "INFO", "TRACE" };
+	char line[LINE_BYTES], who[24] = "";
+
+	pthread_once(&host_once, find_host);
+	if (rank >= 0)
+		snprintf(who, sizeof(who), " rank %d", rank);
+	int n = snprintf(line, sizeof(line) - 1, "corale: %s %s%s: %s", names[level], host, who, text);
+	size_t bytes = n < 0 ? 0 : (size_t)n;
+	if (bytes > sizeof(line) - 2) {
+		bytes = sizeof(line) - 2;
+		memcpy(line + bytes - 3, "...", 3);
+	}
+	line[bytes] = '\0';
+	flatten(line);
+	line[bytes++] = '\n';
+	write_all(line, bytes);
+}
+
+static void log_text(enum log_level level, int rank, const char *format, va_list args)
+{
+	char text[LINE_BYTES];
+
+	if (vsnprintf(text, sizeof(text), format, args) < 0)
+		return;
+	if (level == LOG_ERROR) {
+		snprintf(last_error, sizeof(last_error), "%.*s", (int)sizeof(last_error) - 1, text);
+		flatten(last_error);
+	}
+	if (level <= log_level)
+		emit(level, rank, text);
+}
+
+void log_line(enum log_level level, int rank, const char *format, ...)
+{
+	va_list args;
+
+	if (level == LOG_NONE || (level > log_level && level != LOG_ERROR))
+		return;
+	va_start(args, format);
+	log_text(level, rank, format, args);
+	va_end(args);
+}
+
+int log_error(int code, int rank, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_text(LOG_ERROR, rank, format, args);
+	va_end(args);
+	return code;
+}
+
+const char *log_last_error(void)
+{
+	return last_error;
+}
+
+/* file with each "%p" replaced by the process id; 0 and errno if it does not fit. */
+static int expand_path(const char *file, char *path, size_t bytes)
+{
+	size_t at = 0;
+
+	while (*file && at < bytes) {
+		if (file[0] == '%' && file[1] == 'p') {
+			int n = snprintf(path + at, bytes - at, "%ld", (long)getpid());
+			at += n > 0 ? (size_t)n : 0;
+			file += 2;
+		} else {
+			path[at++] = *file++;
+		}
+	}
+	if (at >= bytes) {
+		errno = ENAMETOOLONG;
+		return 0;
+	}
+	path[at] = '\0';
+	return 1;
+}
+
+void log_open(enum log_level level, const char *file)
+{
+	char path[512];
+	int fd = STDERR_FILENO;
+
+	log_level = level;
+	if (file && file[0]) {
+		fd = expand_path(file, path, sizeof(path))
+			 ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+			 : -1;
+		if (fd < 0) {
+			fd = STDERR_FILENO;
+			log_line(LOG_WARN, -1, "cannot open the log file '%s' (%s): logging to stderr", file,
+				 strerror(errno));
+		}
+	}
+	if (log_fd != STDERR_FILENO && log_fd != fd)
+		close(log_fd);
+	log_fd = fd;
+}

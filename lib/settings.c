@@ -1,0 +1,225 @@
+#include "settings.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "log.h"
+#include "settings_value.h"
+#include "status.h"
+
+#define FIELD(member)                                                                                        \
+	.offset = offsetof(struct settings, member), .bytes = sizeof(((struct settings *)0)->member)
+#define MEBI ((uint64_t)1 << 20)
+#define GIBI ((uint64_t)1 << 30)
+
+static const char *const debug_levels[] = { "none", "error", "warn", "info", "trace", NULL };
+static const char *const partials[] = { "type", "float32", NULL };
+static const char *const references[] = { "no", "yes", "auto", NULL };
+static const char *const transports[] = { "auto", "ucx", "mpi", NULL };
+static const char *const ucx_messages[] = { "auto", "put", "tag", "am", NULL };
+
+/* Order of the rows: the order of corale-info and the README. */
+static const struct settings_field fields[] = {
+	{ .row = { "CORALE_DEBUG", "none, error, warn, info, trace", "warn",
+		   "How much the library says; info explains each plan it chooses.", 0 },
+	  .kind = SETTINGS_CHOICE,
+	  FIELD(debug),
+	  .choices = debug_levels },
+	{ .row = { "CORALE_LOG_FILE", "path", "",
+		   "Where log lines go instead of stderr; %p becomes the process id.", 0 },
+	  .kind = SETTINGS_TEXT,
+	  FIELD(log_file) },
+	{ .row = { "CORALE_TIMEOUT", "seconds, 0: never", "600",
+		   "How long a call waits for a peer before it fails; a communicator's configuration "
+		   "overrides it.",
+		   1 },
+	  .kind = SETTINGS_DECIMAL,
+	  FIELD(timeout),
+	  .max = 1000000000 },
+	{ .row = { "CORALE_MEMORY_CAP", "bytes", "4G",
+		   "Windows and scratch that one rank may map per communicator.", 1 },
+	  .kind = SETTINGS_SIZE,
+	  FIELD(memory_cap),
+	  .min = MEBI,
+	  .max = SIZE_MAX },
+	{ .row = { "CORALE_NODE_SIZE", "ranks, 0: real nodes", "0",
+		   "Treats every so many ranks of a host as a node of their own, for tests.", 1 },
+	  .kind = SETTINGS_INTEGER,
+	  FIELD(node_size),
+	  .max = 1 << 20 },
+	{ .row = { "CORALE_ALGO", "list of [collective:]name, ^name excludes", "",
+		   "Forces algorithms, as \"ring\", \"all_reduce:ring,broadcast:flat\" or \"^ring\".", 1 },
+	  .kind = SETTINGS_TEXT,
+	  FIELD(algo) },
+	{ .row = { "CORALE_REPRODUCIBLE", "yes, no", "no",
+		   "Sums in rank order whatever the nodes, sizes and engines, at a price that corale-plan "
+		   "prints.",
+		   1 },
+	  .kind = SETTINGS_BOOLEAN,
+	  FIELD(reproducible) },
+	{ .row = { "CORALE_PARTIALS", "type, float32", "type",
+		   "What carries partial sums of 8- and 16-bit floats between ranks: their own type or "
+		   "float32.",
+		   1 },
+	  .kind = SETTINGS_CHOICE,
+	  FIELD(partials_float32),
+	  .choices = partials },
+	{ .row = { "CORALE_MAX_CHANNELS", "threads, 0: by cores", "0",
+		   "The most threads that one rank uses for a call.", 1 },
+	  .kind = SETTINGS_INTEGER,
+	  FIELD(max_channels),
+	  .max = 64 },
+	{ .row = { "CORALE_SLOT_BYTES", "bytes", "256K",
+		   "The most that one message through a window carries.", 1 },
+	  .kind = SETTINGS_SIZE,
+	  FIELD(slot_bytes),
+	  .min = 256,
+	  .max = 64 * MEBI,
+	  .multiple = 64 },
+	{ .row = { "CORALE_SLOTS", "messages", "8", "Messages in flight on each ring of a window.", 1 },
+	  .kind = SETTINGS_INTEGER,
+	  FIELD(slots),
+	  .min = 2,
+	  .max = 64 },
+	{ .row = { "CORALE_CHUNK_BYTES", "bytes, 0: the planner chooses", "0",
+		   "Forces the chunk in which a call is pipelined.", 1 },
+	  .kind = SETTINGS_SIZE,
+	  FIELD(chunk_bytes),
+	  .max = GIBI,
+	  .multiple = 64 },
+	{ .row = { "CORALE_REFERENCE", "auto, yes, no", "auto",
+		   "Large messages inside a node are read from the sender's memory (process_vm_readv).", 1 },
+	  .kind = SETTINGS_CHOICE,
+	  FIELD(reference),
+	  .choices = references },
+	{ .row = { "CORALE_REFERENCE_BYTES", "bytes", "64K",
+		   "The smallest message that is read by reference.", 1 },
+	  .kind = SETTINGS_SIZE,
+	  FIELD(reference_bytes),
+	  .max = SIZE_MAX },
+	{ .row = { "CORALE_TRANSPORT", "auto, ucx, mpi", "auto", "What carries messages between nodes.", 1 },
+	  .kind = SETTINGS_NAME,
+	  FIELD(transport),
+	  .choices = transports },
+	{ .row = { "CORALE_NET_DEVICES", "list for UCX", "",
+		   "Network devices that UCX may use; empty leaves the choice to it.", 0 },
+	  .kind = SETTINGS_TEXT,
+	  FIELD(net_devices) },
+	{ .row = { "CORALE_UCX_MESSAGE", "auto, put, tag, am", "auto",
+		   "How UCX messages travel; auto measures when the communicator is made.", 1 },
+	  .kind = SETTINGS_NAME,
+	  FIELD(ucx_message),
+	  .choices = ucx_messages },
+	{ .row = { "CORALE_SPIN_US", "microseconds, -1: by cores per rank", "-1",
+		   "How long a wait polls before it yields the processor.", 0 },
+	  .kind = SETTINGS_DECIMAL,
+	  FIELD(spin_us),
+	  .max = 1000000,
+	  .minus_one = 1 },
+};
+
+enum { ROWS = sizeof(fields) / sizeof(*fields) };
+_Static_assert(ROWS <= 32, "from_environment has one bit a row");
+
+static const char prefix[] = "CORALE_";
+extern char **environ;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct settings process_settings;
+static int process_status;
+
+int settings_count(void)
+{
+	return ROWS;
+}
+
+const struct settings_row *settings_row(int i)
+{
+	return i >= 0 && i < ROWS ? &fields[i].row : NULL;
+}
+
+enum settings_origin settings_value(const struct settings *s, int i, char *buf, size_t bytes)
+{
+	settings_print(&fields[i], (const char *)s + fields[i].offset, buf, bytes);
+	return s->from_environment >> i & 1 ? SETTINGS_ENVIRONMENT : SETTINGS_DEFAULT;
+}
+
+/* The last entry wins, as with a shell that sets a name twice; NULL if unset or empty. */
+static const char *look_up(char *const *environment, const char *name)
+{
+	const char *value = NULL;
+	size_t length = strlen(name);
+
+	for (; environment && *environment; environment++)
+		if (!strncmp(*environment, name, length) && (*environment)[length] == '=')
+			value = *environment + length + 1;
+	return value && *value ? value : NULL;
+}
+
+int settings_parse(char *const *environment, struct settings *out)
+{
+	struct settings s;
+	int ret = 0;
+
+	memset(&s, 0, sizeof(s));
+	for (int i = 0; i < ROWS; i++) {
+		const struct settings_field *field = &fields[i];
+		const char *value = look_up(environment, field->row.name);
+		char accepted[160];
+		if (value)
+			s.from_environment |= 1u << i;
+		if (!settings_read(field, value ? value : field->row.fallback, (char *)&s + field->offset))
+			continue;
+		settings_accepted(field, accepted, sizeof(accepted));
+		ret = log_error(CORALE_ESETTING, -1, "%s=%s is malformed: expected %s; correct or unset it",
+				field->row.name, value, accepted);
+	}
+	if (!ret)
+		*out = s;
+	return ret;
+}
+
+int settings_next_unknown(char *const *environment, size_t *position, char name[64], const char **nearest)
+{
+	for (; environment && environment[*position]; ++*position) {
+		const char *entry = environment[*position];
+		size_t length = strcspn(entry, "=");
+		int known = strncmp(entry, prefix, sizeof(prefix) - 1) != 0;
+		for (int i = 0; !known && i < ROWS; i++)
+			known = strlen(fields[i].row.name) == length &&
+				!strncmp(entry, fields[i].row.name, length);
+		if (known)
+			continue;
+		length = length < 63 ? length : 63;
+		memcpy(name, entry, length);
+		name[length] = '\0';
+		*nearest = settings_nearest(fields, ROWS, name, sizeof(prefix) - 1);
+		++*position;
+		return 1;
+	}
+	return 0;
+}
+
+static void read_process(void)
+{
+	size_t position = 0;
+	char name[64];
+	const char *nearest;
+
+	process_status = settings_parse(environ, &process_settings);
+	if (process_status)
+		return;
+	log_open((enum log_level)process_settings.debug, process_settings.log_file);
+	while (settings_next_unknown(environ, &position, name, &nearest))
+		log_line(LOG_WARN, -1, "%s is not a setting of this version and is ignored%s%s%s", name,
+			 nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+int settings_get(const struct settings **out)
+{
+	pthread_once(&once, read_process);
+	if (!process_status)
+		*out = &process_settings;
+	return process_status;
+}
