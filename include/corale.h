@@ -28,6 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* the library is built with hidden names */
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -313,5 +316,8 @@ const char *corale_coll_name(corale_coll coll);
 
 #ifdef __cplusplus
 }
+#endif
+#ifdef __GNUC__
+#pragma GCC visibility pop
 #endif
 #endif

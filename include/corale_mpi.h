@@ -8,6 +8,9 @@
 #include <corale.h>
 #include <mpi.h>
 
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* the library is built with hidden names */
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -23,5 +26,8 @@ int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, coral
 
 #ifdef __cplusplus
 }
+#endif
+#ifdef __GNUC__
+#pragma GCC visibility pop
 #endif
 #endif

@@ -1,0 +1,66 @@
+dnl CORALE_WITH_CUDA
+dnl
+dnl --with-cuda = yes (an error if absent), no, DIR (searched alone), or unset (used if nvcc is on PATH).
+dnl The driver is never linked: a CUDA build runs where there is none.
+dnl Sets NVCC, NVCC_GENCODE, CUDA_CPPFLAGS, CUDA_LIBS, HAVE_CUDA, corale_cuda_summary.
+AC_DEFUN([CORALE_WITH_CUDA], [
+	AC_ARG_WITH([cuda],
+		[AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
+			[CUDA 12 or newer: yes, no, or where it is installed (default: no)])],
+		[], [with_cuda=no])
+	AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags])
+	AC_ARG_VAR([NVCC_GENCODE], [code generation flags of nvcc (default: sm_80, sm_90, sm_100 and PTX)])
+	NVCC=
+	CUDA_CPPFLAGS=
+	CUDA_LIBS=
+	corale_found=no
+	corale_why="not wanted"
+	AS_CASE([$with_cuda],
+		[no], [],
+		[yes|guess], [AC_PATH_PROG([NVCC], [nvcc], [], [$PATH:/usr/local/cuda/bin])],
+		[AC_PATH_PROG([NVCC], [nvcc], [], [$with_cuda/bin])])
+	AS_IF([test "x$with_cuda" = xno], [],
+		[test -z "$NVCC"], [corale_why="no nvcc"],
+		[_CORALE_CUDA_TRY])
+	AS_IF([test $corale_found = no], [
+		AS_CASE([$with_cuda], [no|guess], [], [AC_MSG_ERROR([--with-cuda=$with_cuda: $corale_why])])
+		corale_cuda_summary="no ($corale_why)"],
+		[AC_DEFINE([HAVE_CUDA], [1], [Define to 1 when the CUDA engine is built.])
+		 corale_cuda_summary="yes ($NVCC)"])
+	AC_SUBST([CUDA_CPPFLAGS])
+	AC_SUBST([CUDA_LIBS])
+	AM_CONDITIONAL([HAVE_CUDA], [test $corale_found = yes])
+])
+
+AC_DEFUN([_CORALE_CUDA_TRY], [
+	corale_dir=`AS_DIRNAME(["$NVCC"])`
+	corale_dir=`cd "$corale_dir/.." && pwd`
+	CUDA_CPPFLAGS="-isystem $corale_dir/include"
+	for corale_lib in lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib; do
+		AS_IF([test -z "$CUDA_LIBS" && test -f "$corale_dir/$corale_lib/libcudart_static.a"],
+			[CUDA_LIBS="-L$corale_dir/$corale_lib -lcudart_static -ldl -lrt -lpthread"])
+	done
+	AS_IF([test -z "$NVCC_GENCODE"], [
+		corale_archs=`$NVCC --list-gpu-arch 2>/dev/null`
+		for corale_arch in 80 90 100; do
+			AS_CASE([$corale_archs], [*compute_$corale_arch*],
+				[NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_$corale_arch,code=sm_$corale_arch"
+				 corale_last=$corale_arch])
+		done
+		AS_IF([test -n "$corale_last"],
+			[NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_$corale_last,code=compute_$corale_last"])])
+	corale_save_CPPFLAGS=$CPPFLAGS
+	corale_save_LIBS=$LIBS
+	CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
+	LIBS="$CUDA_LIBS $LIBS"
+	AC_MSG_CHECKING([whether CUDA links])
+	AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda_runtime_api.h>
+#if CUDART_VERSION < 12000
+#error CUDA 12 is needed
+#endif
+]], [[int n; return cudaGetDeviceCount(&n);]])],
+		[corale_found=yes], [corale_why="CUDA 12 or newer does not link from $corale_dir; see config.log"])
+	AC_MSG_RESULT([$corale_found])
+	CPPFLAGS=$corale_save_CPPFLAGS
+	LIBS=$corale_save_LIBS
+])
