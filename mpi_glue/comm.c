@@ -188,14 +188,17 @@ int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, coral
 	report_thread_level(context->rank);
 	ret = watch_finalize(context->rank);
 	pthread_mutex_unlock(&registry.lock);
-	if (ret)
-		goto free_context;
+	if (ret) {
+		context_free(context);
+		return ret;
+	}
 	const corale_bootstrap bootstrap = { context->rank, context->size, context, allgather };
+	corale_comm *created;
 	ret = corale_private_comm_create(&bootstrap, config, &context->fallback.ops, on_destroy, context,
-					 &context->comm);
-	if (ret)
-		goto free_context;
-	*comm = context->comm;
+					 &created);
+	if (ret) /* on_destroy has been called */
+		return ret;
+	context->comm = *comm = created;
 	pthread_mutex_lock(&registry.lock);
 	struct context **link = &registry.first;
 	while (*link)
@@ -203,7 +206,4 @@ int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, coral
 	*link = context;
 	pthread_mutex_unlock(&registry.lock);
 	return 0;
-free_context:
-	context_free(context);
-	return ret;
 }
