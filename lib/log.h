@@ -7,20 +7,25 @@
 
 #include <stdarg.h>
 
+/* libcorale_mpi speaks by libcorale's log: what it needs is exported, under names no program has. */
+#define LOG_EXPORT(name) __asm__("corale_private_" name) __attribute__((visibility("default")))
+
 enum log_level { LOG_NONE, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_TRACE };
 
 /* Lines above this level cost one comparison. Set once from CORALE_DEBUG. */
-extern enum log_level log_level;
+extern enum log_level log_level LOG_EXPORT("log_level");
 
 /*
  * One line: "corale: ERROR HOST rank 3: text". rank < 0: none is known yet.
  * Thread-safe; the line is written by one write(2). The text of the last LOG_ERROR line of the
  * calling thread is kept for log_last_error.
  */
-void log_line(enum log_level level, int rank, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void log_line(enum log_level level, int rank, const char *format, ...) LOG_EXPORT("log_line")
+    __attribute__((format(printf, 3, 4)));
 
 /* Logs an error line and returns code, so that a caller can `return log_error(CORALE_EINVAL, rank, ...)`. */
-int log_error(int code, int rank, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int log_error(int code, int rank, const char *format, ...) LOG_EXPORT("log_error")
+    __attribute__((format(printf, 3, 4)));
 
 /* The calling thread's last error line without its prefix, "" if none. */
 const char *log_last_error(void);
