@@ -1,0 +1,114 @@
+/*
+ * The narrow floating-point formats to float32 and back, without branches so that loops over them vectorize, and
+ * without arithmetic on subnormal float32 numbers so that a caller's flush-to-zero mode changes nothing here.
+ * To narrow: nearest, ties to even; NaN becomes the format's canonical NaN; float8 saturates, infinities included.
+ */
+#ifndef FLOAT_CONVERT_H
+#define FLOAT_CONVERT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define FLOAT32_NAN UINT32_C(0x7fffffff)
+#define FLOAT64_NAN UINT64_C(0x7fffffffffffffff)
+#define FLOAT16_NAN 0x7fffu
+#define BFLOAT16_NAN 0x7fffu
+#define FLOAT8_NAN 0x7fu
+
+static inline uint32_t float_bits(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static inline float float_of_bits(uint32_t bits)
+{
+	float value;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+static inline float float_canonical(float value)
+{
+	return float_of_bits(value == value ? float_bits(value) : FLOAT32_NAN);
+}
+
+static inline double double_canonical(double value)
+{
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	bits = value == value ? bits : FLOAT64_NAN;
+	memcpy(&value, &bits, sizeof(bits));
+	return value;
+}
+
+/*
+ * Rounds to a format of 5 or fewer exponent bits with the given fraction bits and exponent bias. Results from
+ * `top` on become top: infinity, or the largest finite number.
+ */
+static inline uint32_t float_narrow(float value, int fraction, int bias, uint32_t top, uint32_t nan)
+{
+	uint32_t bits = float_bits(value), magnitude = bits & 0x7fffffff;
+	int drop = 23 - fraction;
+	/* Adding 2^23 units of the narrow format's last subnormal place makes the adder do the rounding. */
+	uint32_t magic = (uint32_t)(127 + 24 - bias - fraction) << 23;
+	uint32_t subnormal = float_bits(float_of_bits(magnitude) + float_of_bits(magic)) - magic;
+	uint32_t normal = magnitude - ((uint32_t)(127 - bias) << 23);
+	normal = (normal + ((1u << (drop - 1)) - 1) + (normal >> drop & 1)) >> drop;
+	uint32_t result = magnitude < (uint32_t)(128 - bias) << 23 ? subnormal : normal;
+	result = result < top ? result : top;
+	uint32_t sign = bits >> 31;
+	return magnitude > 0x7f800000 ? nan : result | sign << (fraction == 10 ? 15 : 7);
+}
+
+static inline float float_from_float16(uint16_t half)
+{
+	uint32_t magnitude = half & 0x7fffu, bits = (magnitude << 13) + (112u << 23);
+	bits += magnitude >= 0x7c00 ? 112u << 23 : 0;
+	uint32_t subnormal = float_bits((float)(int32_t)magnitude * 0x1p-24f);
+	bits = magnitude < 0x400 ? subnormal : bits;
+	return float_of_bits(bits | (uint32_t)(half & 0x8000u) << 16);
+}
+
+static inline uint16_t float_to_float16(float value)
+{
+	return (uint16_t)float_narrow(value, 10, 15, 0x7c00, FLOAT16_NAN);
+}
+
+static inline float float_from_bfloat16(uint16_t brain)
+{
+	return float_of_bits((uint32_t)brain << 16);
+}
+
+static inline uint16_t float_to_bfloat16(float value)
+{
+	uint32_t bits = float_bits(value), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+	return (uint16_t)(value == value ? rounded : BFLOAT16_NAN);
+}
+
+static inline float float_from_e5m2(uint8_t byte)
+{
+	return float_from_float16((uint16_t)(byte << 8));
+}
+
+static inline uint8_t float_to_e5m2(float value)
+{
+	return (uint8_t)float_narrow(value, 2, 15, 0x7b, FLOAT8_NAN);
+}
+
+static inline float float_from_e4m3(uint8_t byte)
+{
+	uint32_t magnitude = byte & 0x7fu, bits = (magnitude << 20) + (120u << 23);
+	bits = magnitude == 0x7f ? FLOAT32_NAN : bits;
+	uint32_t subnormal = float_bits((float)(int32_t)magnitude * 0x1p-9f);
+	bits = magnitude < 8 ? subnormal : bits;
+	return float_of_bits(bits | (uint32_t)(byte & 0x80u) << 24);
+}
+
+static inline uint8_t float_to_e4m3(float value)
+{
+	return (uint8_t)float_narrow(value, 3, 7, 0x7e, FLOAT8_NAN);
+}
+
+#endif

@@ -1,0 +1,218 @@
+#include "reduce_sum.h"
+
+#include "float_convert.h"
+
+/*
+ * The loops are written once, inlined into one function per type and level, and vectorized there: constant
+ * arguments (type, k) vanish. -ffp-contract=off keeps every level's arithmetic the same.
+ */
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
+#ifdef __FAST_MATH__
+#error "Corale's results are defined bit by bit: build without -ffast-math"
+#endif
+
+enum { BLOCK = 1024 }; /* elements: an accumulator block of 4 KB stays in the first-level cache */
+
+/* Elements at any address. */
+struct any32 {
+	uint32_t bits;
+} __attribute__((packed, may_alias));
+
+struct any16 {
+	uint16_t bits;
+} __attribute__((packed, may_alias));
+
+INLINE float load(corale_type type, const void *data, size_t i)
+{
+	if (type == CORALE_FLOAT32)
+		return float_of_bits(((const struct any32 *)data)[i].bits);
+	uint16_t bits = ((const struct any16 *)data)[i].bits;
+	return type == CORALE_FLOAT16 ? float_from_float16(bits) : float_from_bfloat16(bits);
+}
+
+INLINE void store(corale_type type, void *data, size_t i, float value)
+{
+	if (type == CORALE_FLOAT32)
+		((struct any32 *)data)[i].bits = float_bits(float_canonical(value));
+	else
+		((struct any16 *)data)[i].bits =
+		    type == CORALE_FLOAT16 ? float_to_float16(value) : float_to_bfloat16(value);
+}
+
+INLINE void sum2(corale_type type, void *dst, const void *a, const void *b, size_t count)
+{
+#pragma omp simd
+	for (size_t i = 0; i < count; i++)
+		store(type, dst, i, load(type, a, i) + load(type, b, i));
+}
+
+INLINE void sum3(corale_type type, void *dst, const void *a, const void *b, const void *c, size_t count)
+{
+#pragma omp simd
+	for (size_t i = 0; i < count; i++)
+		store(type, dst, i, load(type, a, i) + load(type, b, i) + load(type, c, i));
+}
+
+INLINE void sum4(corale_type type, void *dst, const void *a, const void *b, const void *c, const void *d,
+		 size_t count)
+{
+#pragma omp simd
+	for (size_t i = 0; i < count; i++)
+		store(type, dst, i,
+		      load(type, a, i) + load(type, b, i) + load(type, c, i) + load(type, d, i));
+}
+
+/* acc = inputs[0] + ..., in their order, for BLOCK elements at most. */
+INLINE void accumulate(corale_type type, float *acc, const struct reduce_input *inputs, int k, size_t first,
+		       size_t count)
+{
+	size_t skip = first * (type == CORALE_FLOAT32 ? 4 : 2);
+	const unsigned char *a = inputs[0].data;
+	a += skip;
+#pragma omp simd
+	for (size_t i = 0; i < count; i++)
+		acc[i] = load(type, a, i);
+	int j = 1;
+	for (; j + 1 < k; j += 2) {
+		const unsigned char *b = inputs[j].data, *c = inputs[j + 1].data;
+		b += skip;
+		c += skip;
+#pragma omp simd
+		for (size_t i = 0; i < count; i++)
+			acc[i] = acc[i] + load(type, b, i) + load(type, c, i);
+	}
+	if (j < k) {
+		const unsigned char *b = inputs[j].data;
+		b += skip;
+#pragma omp simd
+		for (size_t i = 0; i < count; i++)
+			acc[i] += load(type, b, i);
+	}
+}
+
+INLINE void finish(corale_type type, void *dst, const float *acc, size_t count, float divisor)
+{
+	if (divisor != 0) {
+#pragma omp simd
+		for (size_t i = 0; i < count; i++)
+			store(type, dst, i, acc[i] / divisor);
+	} else {
+#pragma omp simd
+		for (size_t i = 0; i < count; i++)
+			store(type, dst, i, acc[i]);
+	}
+}
+
+INLINE void sum(corale_type type, void *dst, const struct reduce_input *in, int k, size_t count,
+		float divisor)
+{
+	float acc[BLOCK];
+	size_t bytes = type == CORALE_FLOAT32 ? 4 : 2;
+
+	if (divisor == 0 && k == 2) {
+		sum2(type, dst, in[0].data, in[1].data, count);
+	} else if (divisor == 0 && k == 3) {
+		sum3(type, dst, in[0].data, in[1].data, in[2].data, count);
+	} else if (divisor == 0 && k == 4) {
+		sum4(type, dst, in[0].data, in[1].data, in[2].data, in[3].data, count);
+	} else {
+		for (size_t first = 0; first < count; first += BLOCK) {
+			size_t n = count - first < BLOCK ? count - first : BLOCK;
+			accumulate(type, acc, in, k, first, n);
+			finish(type, (unsigned char *)dst + first * bytes, acc, n, divisor);
+		}
+	}
+}
+
+typedef void sum_function(void *dst, const struct reduce_input *in, int k, size_t count, float divisor);
+
+static void float32_baseline(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
+{
+	sum(CORALE_FLOAT32, dst, in, k, count, divisor);
+}
+
+static void float16_baseline(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
+{
+	sum(CORALE_FLOAT16, dst, in, k, count, divisor);
+}
+
+static void bfloat16_baseline(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
+{
+	sum(CORALE_BFLOAT16, dst, in, k, count, divisor);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define AVX2 __attribute__((target("avx2")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+
+AVX2 static void float32_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
+{
+	sum(CORALE_FLOAT32, dst, in, k, count, divisor);
+}
+
+AVX2 static void float16_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
+{
+	sum(CORALE_FLOAT16, dst, in, k, count, divisor);
+}
+
+AVX2 static void bfloat16_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
+{
+	sum(CORALE_BFLOAT16, dst, in, k, count, divisor);
+}
+
+AVX512 static void float32_avx512(void *dst, const struct reduce_input *in, int k, size_t count,
+				  float divisor)
+{
+	sum(CORALE_FLOAT32, dst, in, k, count, divisor);
+}
+
+AVX512 static void float16_avx512(void *dst, const struct reduce_input *in, int k, size_t count,
+				  float divisor)
+{
+	sum(CORALE_FLOAT16, dst, in, k, count, divisor);
+}
+
+AVX512 static void bfloat16_avx512(void *dst, const struct reduce_input *in, int k, size_t count,
+				   float divisor)
+{
+	sum(CORALE_BFLOAT16, dst, in, k, count, divisor);
+}
+
+enum reduce_level reduce_level(void)
+{
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+		return REDUCE_AVX512;
+	return __builtin_cpu_supports("avx2") ? REDUCE_AVX2 : REDUCE_BASELINE;
+}
+
+static sum_function *const functions[][3] = {
+	[REDUCE_BASELINE] = { float32_baseline, float16_baseline, bfloat16_baseline },
+	[REDUCE_AVX2] = { float32_avx2, float16_avx2, bfloat16_avx2 },
+	[REDUCE_AVX512] = { float32_avx512, float16_avx512, bfloat16_avx512 },
+};
+#else
+enum reduce_level reduce_level(void)
+{
+	return REDUCE_BASELINE;
+}
+
+static sum_function *const functions[][3] = { { float32_baseline, float16_baseline, bfloat16_baseline } };
+#endif
+
+int reduce_sum_has(corale_type type)
+{
+	return type == CORALE_FLOAT32 || type == CORALE_FLOAT16 || type == CORALE_BFLOAT16;
+}
+
+void reduce_sum(enum reduce_level level, corale_type type, void *dst, const struct reduce_input *inputs,
+		int k, size_t count, float divisor)
+{
+	int column = type == CORALE_FLOAT32 ? 0 : type == CORALE_FLOAT16 ? 1 : 2;
+	functions[level][column](dst, inputs, k, count, divisor);
+}
