@@ -1,11 +1,11 @@
 #!/bin/bash
 # Runs one multi-rank test under mpirun, once per shape, and joins the TAP of the launches into one plan.
 # A shape is RANKS:NODE_SIZE (0: the real nodes). The program's source names its own in a comment line
-# "shapes: 4:2 3:0"; CORALE_TEST_SHAPES overrides. Rank 0 prints the TAP; CORALE_TEST_RANKS tells the program how
+# "shapes: 4:2 3:0"; TEST_SHAPES overrides. Rank 0 prints the TAP; TEST_RANKS tells the program how
 # many ranks it must see. Launcher options go through the environment, so that one line suits Open MPI 4, 5 and MPICH.
 program=$1
 source=$top_srcdir/test/$(basename "${program%.mpi}").c
-shapes=${CORALE_TEST_SHAPES:-$(sed -n 's/.*shapes: *\([0-9: ]*[0-9]\).*/\1/p' "$source" | head -n 1)}
+shapes=${TEST_SHAPES:-$(sed -n 's/.*shapes: *\([0-9: ]*[0-9]\).*/\1/p' "$source" | head -n 1)}
 . "$top_srcdir/test/launcher-env.sh"
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -14,7 +14,7 @@ number=0
 status=0
 for shape in ${shapes:-4:2}; do
 	ranks=${shape%%:*}
-	CORALE_TEST_RANKS=$ranks CORALE_NODE_SIZE=${shape#*:} timeout -k 10 "${CORALE_TEST_TIMEOUT:-300}" \
+	TEST_RANKS=$ranks CORALE_NODE_SIZE=${shape#*:} timeout -k 10 "${TEST_TIMEOUT:-300}" \
 		"$MPIRUN" -n "$ranks" "$program" </dev/null >"$scratch/tap"
 	code=$?
 	plans=$(grep -c '^1\.\.[0-9]' "$scratch/tap")
