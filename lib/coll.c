@@ -1,0 +1,187 @@
+#include "coll.h"
+
+#include <stdint.h>
+
+#include "diagnose.h"
+#include "log.h"
+#include "sequence.h"
+#include "status.h"
+
+/* Blocks of count elements in the send and recv buffers of a call. */
+static size_t blocks_of(const struct comm *comm, const struct call *call, int sending)
+{
+	switch (call->coll) {
+	case CORALE_ALL_GATHER:
+		return sending ? 1 : (size_t)comm->size;
+	case CORALE_REDUCE_SCATTER:
+		return sending ? (size_t)comm->size : 1;
+	case CORALE_ALL_TO_ALL:
+		return (size_t)comm->size;
+	case CORALE_SEND:
+		return sending;
+	case CORALE_RECV:
+		return !sending;
+	case CORALE_BROADCAST:
+		return !sending || comm->rank == call->root;
+	case CORALE_BARRIER:
+		return 0;
+	default:
+		return 1;
+	}
+}
+
+static int check_op(struct comm *comm, const struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
+	corale_op kind = call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS;
+	int premul = call->op - CORALE_NUM_OPS;
+	if (call->op < 0 || premul >= COMM_MAX_PREMUL || (premul >= 0 && !comm->premul[premul].used))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator", name, call->op);
+	if (premul >= 0 && comm->premul[premul].type != call->type)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: the premultiplied sum was created for %s, the call is of %s",
+				 name, corale_type_name(comm->premul[premul].type), corale_type_name(call->type));
+	if (!op_fits_type(kind, call->type))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: operator %s has no meaning for type %s", name,
+				 corale_op_name(call->op), corale_type_name(call->type));
+	return 0;
+}
+
+static int check_counts(struct comm *comm, const struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
+	size_t bytes = corale_type_bytes(call->type), total;
+	if (call->coll != CORALE_ALL_TO_ALL_V) {
+		if (__builtin_mul_overflow(call->count, bytes * (size_t)comm->size, &total) || total > PTRDIFF_MAX)
+			return log_error(CORALE_EINVAL, comm->rank, "%s: count %zu of %s times %d ranks overflows", name,
+					 call->count, corale_type_name(call->type), comm->size);
+		return 0;
+	}
+	if (!call->send_counts || !call->send_displs || !call->recv_counts || !call->recv_displs)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: the arrays of counts and displacements must not be NULL", name);
+	for (int r = 0; r < comm->size; r++) {
+		size_t send_end, recv_end;
+		if (__builtin_add_overflow(call->send_counts[r], call->send_displs[r], &send_end) ||
+		    __builtin_add_overflow(call->recv_counts[r], call->recv_displs[r], &recv_end) ||
+		    send_end > PTRDIFF_MAX / bytes || recv_end > PTRDIFF_MAX / bytes)
+			return log_error(CORALE_EINVAL, comm->rank, "%s: counts and displacements for rank %d overflow", name, r);
+	}
+	return 0;
+}
+
+static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+	return x < y + b_bytes && y < x + a_bytes;
+}
+
+/* NULL buffers, and buffers that overlap without being in place. */
+static int check_buffers(struct comm *comm, const struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
+	size_t block = call->count * corale_type_bytes(call->type);
+	size_t send = block * blocks_of(comm, call, 1), recv = block * blocks_of(comm, call, 0);
+	if (call->coll == CORALE_ALL_TO_ALL_V)
+		return 0; /* which bytes are used depends on every count; NULL is fine where all are zero */
+	if ((send && !call->send) || (recv && !call->recv))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name, recv && !call->recv ? "recv" : "send");
+	if (!send || !recv || !overlap(call->send, send, call->recv, recv))
+		return 0;
+	size_t own = (size_t)comm->rank * block;
+	const char *s = call->send, *r = call->recv;
+	int in_place = call->coll == CORALE_ALL_GATHER ? s == r + own :
+		       call->coll == CORALE_REDUCE_SCATTER ? r == s + own :
+		       call->coll == CORALE_ALL_TO_ALL ? comm->size == 1 && s == r : s == r;
+	if (in_place)
+		return 0;
+	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap%s", name,
+			 call->coll == CORALE_ALL_TO_ALL ? "; it can't be done in place" : " but are not in place");
+}
+
+int coll_check(struct comm *comm, const struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
+	if (atomic_load_explicit(&comm->error, memory_order_relaxed))
+		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s", name, comm->last_error);
+	if ((int)call->type < 0 || call->type >= CORALE_NUM_TYPES)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", name, (int)call->type);
+	if (call->root < 0 || call->root >= comm->size)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %s %d is not in 0 .. %d", name,
+				 call->coll == CORALE_BROADCAST ? "root" : "peer", call->root, comm->size - 1);
+	int ret = check_op(comm, call);
+	if (!ret)
+		ret = check_counts(comm, call);
+	return ret ? ret : check_buffers(comm, call);
+}
+
+int coll_submit(corale_comm *handle, const struct call *call, void *stream)
+{
+	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
+	int ret = comm ? coll_check(comm, call) : CORALE_EINVAL, appended;
+	if (group_append(comm, call, stream, ret, &appended))
+		return appended;
+	if (!ret && call->root == comm->rank && (call->coll == CORALE_SEND || call->coll == CORALE_RECV))
+		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
+				corale_coll_name(call->coll));
+	return ret ? ret : sequence_submit(comm, call, 1, stream);
+}
+
+int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op, corale_comm *comm,
+		      void *stream)
+{
+	struct call call = { .coll = CORALE_ALL_REDUCE, .send = send, .recv = recv, .count = count, .type = type, .op = op };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_all_gather(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_ALL_GATHER, .send = send, .recv = recv, .count = count, .type = type };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op, corale_comm *comm,
+			  void *stream)
+{
+	struct call call = { .coll = CORALE_REDUCE_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .op = op };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
+		     void *stream)
+{
+	struct call call = { .coll = CORALE_BROADCAST, .send = send, .recv = recv, .count = count, .type = type, .root = root };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_ALL_TO_ALL, .send = send, .recv = recv, .count = count, .type = type };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
+			const size_t *recv_counts, const size_t *recv_displs, corale_type type, corale_comm *comm,
+			void *stream)
+{
+	struct call call = { .coll = CORALE_ALL_TO_ALL_V, .send = send, .recv = recv, .type = type,
+			     .send_counts = send_counts, .send_displs = send_displs, .recv_counts = recv_counts,
+			     .recv_displs = recv_displs };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_SEND, .send = send, .count = count, .type = type, .root = peer };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_RECV, .recv = recv, .count = count, .type = type, .root = peer };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_barrier(corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_BARRIER };
+	return coll_submit(comm, &call, stream);
+}

@@ -1,0 +1,184 @@
+#include "comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose.h"
+#include "log.h"
+
+/* ---- Handles ------------------------------------------------------------------------ */
+
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+static corale_comm *handles; /* every one ever made: two words each, the price of safe use after destroy */
+
+int comm_handle_create(struct comm *comm)
+{
+	corale_comm *handle = calloc(1, sizeof *handle);
+	if (!handle)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a communicator's handle");
+	atomic_store(&handle->comm, comm);
+	comm->handle = handle;
+	pthread_mutex_lock(&handles_lock);
+	handle->next = handles;
+	handles = handle;
+	pthread_mutex_unlock(&handles_lock);
+	return 0;
+}
+
+struct comm *comm_get(const corale_comm *handle, const char *call)
+{
+	struct comm *comm = handle ? atomic_load_explicit(&((corale_comm *)(uintptr_t)handle)->comm,
+							  memory_order_acquire) : NULL;
+	if (!comm)
+		log_line(LOG_ERROR, -1, "%s: the communicator is %s", call, handle ? "destroyed" : "NULL");
+	return comm;
+}
+
+/* ---- Queries ------------------------------------------------------------------------ */
+
+int corale_comm_rank(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_rank");
+	return comm ? comm->rank : CORALE_EINVAL;
+}
+
+int corale_comm_size(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_size");
+	return comm ? comm->size : CORALE_EINVAL;
+}
+
+int corale_comm_node(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_node");
+	return comm ? comm->topo->map.node_of[comm->rank] : CORALE_EINVAL;
+}
+
+int corale_comm_nodes(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_nodes");
+	return comm ? comm->topo->map.nodes : CORALE_EINVAL;
+}
+
+int corale_comm_local_rank(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_local_rank");
+	return comm ? comm->topo->map.local_of[comm->rank] : CORALE_EINVAL;
+}
+
+size_t corale_comm_memory(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_memory");
+	if (!comm)
+		return 0;
+	return sizeof *comm + comm->engine.layout.bytes + comm->engine.memory + comm->plan_slots * sizeof *comm->plans;
+}
+
+void corale_config_init(corale_config *config)
+{
+	if (!config)
+		return;
+	memset(config, 0, sizeof *config);
+	config->size = sizeof *config;
+}
+
+/* ---- Failure ------------------------------------------------------------------------ */
+
+const char *corale_comm_last_error(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_last_error");
+	return comm ? comm->last_error : "the communicator is NULL or destroyed";
+}
+
+int corale_comm_async_error(const corale_comm *handle)
+{
+	struct comm *comm = comm_get(handle, "corale_comm_async_error");
+	if (!comm)
+		return CORALE_EINVAL;
+	int error = atomic_load(&comm->error);
+	return error ? error : diagnose_peers(comm);
+}
+
+int corale_comm_abort(corale_comm *handle)
+{
+	struct comm *comm = comm_get(handle, "corale_comm_abort");
+	if (!comm)
+		return CORALE_EINVAL;
+	comm_fail(comm, CORALE_EABORTED, "corale_comm_abort was called on this rank");
+	return 0;
+}
+
+/* ---- Plans -------------------------------------------------------------------------- */
+
+static uint32_t key_word(const struct plan_key *key)
+{
+	uint32_t word;
+	_Static_assert(sizeof *key == sizeof word, "a plan's key is one word");
+	memcpy(&word, key, sizeof word);
+	return word;
+}
+
+static struct comm_plan *find_slot(struct comm_plan *plans, size_t slots, uint32_t key)
+{
+	size_t i = (key * 0x9e3779b1u) & (slots - 1);
+	while (plans[i].plan && plans[i].key != key)
+		i = (i + 1) & (slots - 1);
+	return &plans[i];
+}
+
+/* Keeps the table at most half full. */
+static int grow_cache(struct comm *comm)
+{
+	size_t slots = comm->plan_slots ? 2 * comm->plan_slots : 64;
+	struct comm_plan *plans = calloc(slots, sizeof *plans);
+	if (!plans)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %zu plans", slots / 2);
+	for (size_t i = 0; i < comm->plan_slots; i++)
+		if (comm->plans[i].plan)
+			*find_slot(plans, slots, comm->plans[i].key) = comm->plans[i];
+	free(comm->plans);
+	comm->plans = plans;
+	comm->plan_slots = slots;
+	return 0;
+}
+
+int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan **out)
+{
+	uint32_t word = key_word(key);
+	if (comm->plan_slots) {
+		const struct comm_plan *found = find_slot(comm->plans, comm->plan_slots, word);
+		if (found->plan) {
+			*out = found->plan;
+			return 0;
+		}
+	}
+	if (2 * (comm->plan_count + 1) > comm->plan_slots) {
+		int ret = grow_cache(comm);
+		if (ret)
+			return ret;
+	}
+	struct plan *plan = malloc(sizeof *plan);
+	if (!plan)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
+	char error[256];
+	int ret = planner_plan(&comm->planner, key, plan, error, sizeof error);
+	if (ret) {
+		free(plan);
+		return log_error(ret, comm->rank, "no plan for %s of %s: %s", corale_coll_name((corale_coll)key->coll),
+				 corale_type_name((corale_type)key->type), error);
+	}
+	*find_slot(comm->plans, comm->plan_slots, word) = (struct comm_plan){ word, plan };
+	comm->plan_count++;
+	log_line(LOG_INFO, comm->rank, "%s, up to %g bytes: %s, chunks of %u bytes, %d channels",
+		 corale_coll_name((corale_coll)key->coll), (double)((size_t)1 << key->size_class),
+		 algo_table(&(int){ 0 })[plan->algo].name, plan->chunk_bytes, plan->channels);
+	*out = plan;
+	return 0;
+}
+
+void comm_free_plans(struct comm *comm)
+{
+	for (size_t i = 0; i < comm->plan_slots; i++)
+		free(comm->plans[i].plan);
+	free(comm->plans);
+}

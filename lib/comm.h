@@ -1,0 +1,102 @@
+/*
+ * A communicator: agreed facts (map, settings, planner), windows and transport, the plan cache, and the
+ * sequence of its calls.
+ */
+#ifndef COMM_H
+#define COMM_H
+
+#include <pthread.h>
+
+#include "host_engine.h"
+#include "planner.h"
+#include "topo.h"
+#include "wait.h"
+
+enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024 };
+
+struct comm_plan { /* an entry of the plan cache */
+	uint32_t key; /* the plan_key's bytes */
+	struct plan *plan; /* NULL: free */
+};
+
+struct comm_premul { /* operator CORALE_NUM_OPS + index */
+	int used;
+	corale_type type;
+	unsigned char scalar[8];
+};
+
+/* Every call's signature material; also the text of its diagnosis. */
+struct call {
+	corale_coll coll;
+	const void *send;
+	void *recv;
+	size_t count;
+	corale_type type;
+	corale_op op;   /* as the caller gave it */
+	int root;       /* root, or the peer of send and recv */
+	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
+	const struct plan *plan; /* of a persistent plan, else NULL */
+};
+
+struct comm {
+	struct corale_comm *handle;
+	int rank, size;
+	uint64_t id;                 /* equal on all ranks, unique */
+	corale_bootstrap bootstrap;
+	const struct transport_ops *fallback; /* that the front door brought along */
+	void (*on_destroy)(void *);
+	void *on_destroy_ctx;
+	struct settings settings;    /* with the configuration's values in */
+	struct topo *topo;
+	struct planner planner;
+	struct host_engine engine;
+	struct wait_policy policy;   /* of every wait of this communicator */
+	int manual;                  /* only the user's thread may drive the transport */
+	struct comm_premul premul[COMM_MAX_PREMUL];
+	struct comm_plan *plans;     /* open addressing; plan_slots is a power of two */
+	size_t plan_slots, plan_count;
+	/* the sequence of calls; see sequence.c */
+	uint64_t issued;
+	_Atomic uint64_t completed;
+	struct corale_stream *last_stream; /* where calls of a manual communicator may still wait */
+	_Atomic uint64_t number;     /* of the last collective executed */
+	uint64_t chain;              /* of their signatures */
+	uint64_t *sends, *recvs;     /* calls per peer */
+	/* failure */
+	_Atomic int error;
+	pthread_mutex_t error_lock;
+	char last_error[COMM_ERROR_BYTES];
+	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
+};
+
+/* The public handle outlives its communicator, so that use after destroy is an error and not a crash. */
+struct corale_comm {
+	_Atomic(struct comm *) comm; /* NULL once destroyed */
+	struct corale_comm *next;    /* all handles ever made stay reachable */
+};
+
+/* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
+struct comm *comm_get(const corale_comm *handle, const char *call);
+
+/*
+ * What corale_comm_create and corale_comm_create_mpi share. fallback: the transport to use where UCX is not
+ * (NULL: none). on_destroy (may be NULL) is called with its ctx at the end of corale_comm_destroy, and also when
+ * creation fails. Exported to libcorale_mpi only.
+ */
+int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
+			       const struct transport_ops *fallback, void (*on_destroy)(void *), void *on_destroy_ctx,
+			       corale_comm **out);
+
+/* A handle for a new communicator into comm->handle. */
+int comm_handle_create(struct comm *comm);
+
+/* The cached plan of a call; built on first use. *out stays valid until the communicator is destroyed. */
+int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan **out);
+
+void comm_free_plans(struct comm *comm);
+
+/* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
+ * text: the line for corale_comm_last_error. Any thread. */
+void comm_fail(struct comm *comm, int code, const char *text);
+
+#endif

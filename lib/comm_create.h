@@ -1,0 +1,25 @@
+/* The phases of creating a communicator; each ends with all ranks agreeing on how it went. */
+#ifndef COMM_CREATE_H
+#define COMM_CREATE_H
+
+#include "comm.h"
+#include "hello.h"
+
+/* Collective: 0 when every rank passes 0, else an error on all. what: what a failed rank could not do. */
+int comm_agree(struct comm *comm, int status, const char *what);
+
+/* Collective. Shares windows among the ranks of each node; on failure comm_close_windows frees what is there. */
+int comm_open_windows(struct comm *comm, const struct hello *hellos);
+void comm_close_windows(struct comm *comm);
+
+/* Collective. Opens the transport if there are several nodes. */
+int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback);
+
+/* The rank with local rank q on this node. */
+static inline int comm_local_rank(const struct comm *comm, int q)
+{
+	const struct plan_map *map = &comm->topo->map;
+	return map->member[map->node_first[map->node_of[comm->rank]] + q];
+}
+
+#endif

@@ -1,0 +1,353 @@
+#include "diagnose.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+enum { RECORDS_SENT = 3, KIND_ABORT = 1, KIND_REPLY = 2, COLLECT_MS = 400 };
+
+/* A window_call without atomics, as it is kept and sent. */
+struct record {
+	uint64_t number, signature, count;
+	int32_t coll, type, op, root;
+};
+
+/* One message between nodes: why the communicator ended, and the sender's last calls. */
+struct control {
+	int32_t kind, code, culprit, rank;
+	struct record records[RECORDS_SENT];
+};
+
+struct comm_remote_records {
+	struct record (*of)[RECORDS_SENT]; /* [rank] */
+	unsigned char *known;              /* [rank] */
+};
+
+/* ---- Records -------------------------------------------------------------------------- */
+
+static struct window_control *own_control(const struct comm *comm)
+{
+	return comm->engine.windows ? comm->engine.windows[comm->engine.local] : NULL;
+}
+
+void diagnose_record(struct comm *comm, const struct call *call, uint64_t number, uint64_t signature)
+{
+	struct window_call *slot = &own_control(comm)->calls[number % WINDOW_CALLS];
+	atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&slot->signature, signature, memory_order_relaxed);
+	atomic_store_explicit(&slot->count, call->count, memory_order_relaxed);
+	atomic_store_explicit(&slot->what, (uint64_t)call->coll << 48 | (uint64_t)call->type << 40 |
+			      (uint64_t)(call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS) << 32 |
+			      (uint32_t)call->root, memory_order_relaxed);
+	atomic_store_explicit(&slot->number, number, memory_order_release);
+}
+
+/* The call with that number, as its rank published it; number 0 when it has not, or no longer. */
+static struct record read_record(struct window_control *control, uint64_t number)
+{
+	struct window_call *slot = &control->calls[number % WINDOW_CALLS];
+	struct record r = { .number = atomic_load_explicit(&slot->number, memory_order_acquire) };
+	uint64_t what = atomic_load_explicit(&slot->what, memory_order_relaxed);
+	r.signature = atomic_load_explicit(&slot->signature, memory_order_relaxed);
+	r.count = atomic_load_explicit(&slot->count, memory_order_relaxed);
+	r.coll = (int32_t)(what >> 48);
+	r.type = (int32_t)(what >> 40 & 0xff);
+	r.op = (int32_t)(what >> 32 & 0xff);
+	r.root = (int32_t)(uint32_t)what;
+	atomic_thread_fence(memory_order_acquire);
+	if (r.number != number || atomic_load_explicit(&slot->number, memory_order_relaxed) != number)
+		r.number = 0;
+	return r;
+}
+
+static struct record record_of(struct comm *comm, int rank, uint64_t number)
+{
+	const struct host_engine *e = &comm->engine;
+	struct record r = { 0 };
+	if (host_is_local(e, rank))
+		return read_record(e->windows[e->map.local_of[rank]], number);
+	pthread_mutex_lock(&comm->error_lock);
+	for (int i = 0; comm->records && comm->records->known[rank] && i < RECORDS_SENT; i++)
+		if (comm->records->of[rank][i].number == number)
+			r = comm->records->of[rank][i];
+	pthread_mutex_unlock(&comm->error_lock);
+	return r;
+}
+
+static void print_what(int coll, uint64_t count, int type, int op, int root, char *buf, size_t bytes)
+{
+	int reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
+	int rooted = coll == CORALE_BROADCAST;
+	int pair = coll == CORALE_SEND || coll == CORALE_RECV;
+	int n = snprintf(buf, bytes, "%s(", corale_coll_name((corale_coll)coll));
+	if (coll != CORALE_BARRIER && coll != CORALE_ALL_TO_ALL_V)
+		n += snprintf(buf + n, bytes - (size_t)n, "count %llu, ", (unsigned long long)count);
+	if (coll != CORALE_BARRIER)
+		n += snprintf(buf + n, bytes - (size_t)n, "%s", corale_type_name((corale_type)type));
+	if (reduces)
+		n += snprintf(buf + n, bytes - (size_t)n, ", %s", corale_op_name(op));
+	if (rooted || pair)
+		n += snprintf(buf + n, bytes - (size_t)n, ", %s %d", rooted ? "root" : "peer", root);
+	snprintf(buf + n, bytes - (size_t)n, ")");
+}
+
+void diagnose_print_call(const struct call *call, char *buf, size_t bytes)
+{
+	print_what(call->coll, call->count, call->type, call->op, call->root, buf, bytes);
+}
+
+/* ---- Ending a communicator -------------------------------------------------------------- */
+
+static void set_abort(struct window_control *control, int code, int culprit)
+{
+	uint64_t none = 0;
+	atomic_compare_exchange_strong(&control->abort, &none, (uint64_t)(uint32_t)-code << 32 | (uint32_t)(culprit + 1));
+}
+
+static void send_control(struct comm *comm, int kind, int code, int peer)
+{
+	struct control c = { kind, code, comm->rank, comm->rank, { { 0 } } };
+	uint64_t last = atomic_load(&comm->number);
+	for (uint64_t i = 0; i < RECORDS_SENT && i < last; i++)
+		c.records[i] = read_record(own_control(comm), last - i);
+	struct transport *t = comm->engine.transport;
+	t->ops->control(t, peer, &c, sizeof c);
+}
+
+static void spread(struct comm *comm, int code)
+{
+	const struct host_engine *e = &comm->engine;
+	for (int q = 0; e->windows && q < e->locals; q++)
+		set_abort(e->windows[q], code, comm->rank);
+	for (int r = 0; e->transport && r < comm->size; r++)
+		if (!host_is_local(e, r))
+			send_control(comm, KIND_ABORT, code, r);
+}
+
+void comm_fail(struct comm *comm, int code, const char *text)
+{
+	int none = 0;
+	pthread_mutex_lock(&comm->error_lock);
+	int first = atomic_compare_exchange_strong(&comm->error, &none, code);
+	if (first)
+		snprintf(comm->last_error, sizeof comm->last_error, "%s", text);
+	pthread_mutex_unlock(&comm->error_lock);
+	if (first) {
+		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s", text);
+		spread(comm, code);
+	}
+}
+
+void diagnose_failure(void *ctx, int peer, int code, const char *reason)
+{
+	struct comm *comm = ctx;
+	char text[COMM_ERROR_BYTES];
+	snprintf(text, sizeof text, "the connection to rank %d failed: %s", peer, reason);
+	comm_fail(comm, code, text);
+}
+
+static int keep_records(struct comm *comm, const struct control *c)
+{
+	int ret = CORALE_ENOMEM;
+	pthread_mutex_lock(&comm->error_lock);
+	if (!comm->records) {
+		comm->records = calloc(1, sizeof *comm->records);
+		if (comm->records) {
+			comm->records->of = calloc((size_t)comm->size, sizeof *comm->records->of);
+			comm->records->known = calloc((size_t)comm->size, 1);
+		}
+	}
+	if (comm->records && comm->records->of && comm->records->known) {
+		memcpy(comm->records->of[c->rank], c->records, sizeof c->records);
+		comm->records->known[c->rank] = 1;
+		ret = 0;
+	}
+	pthread_mutex_unlock(&comm->error_lock);
+	return ret;
+}
+
+void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
+{
+	struct comm *comm = ctx;
+	struct control c;
+	if (bytes != sizeof c)
+		return;
+	memcpy(&c, message, sizeof c);
+	if (c.rank != peer || keep_records(comm, &c) || c.kind != KIND_ABORT)
+		return;
+	const struct host_engine *e = &comm->engine;
+	for (int q = 0; q < e->locals; q++)
+		set_abort(e->windows[q], c.code, c.culprit);
+	send_control(comm, KIND_REPLY, c.code, peer);
+}
+
+int diagnose_peers(struct comm *comm)
+{
+	int error = atomic_load_explicit(&comm->error, memory_order_relaxed);
+	if (error)
+		return error;
+	struct window_control *control = own_control(comm);
+	uint64_t word = control ? atomic_load_explicit(&control->abort, memory_order_relaxed) : 0;
+	return word ? -(int)(word >> 32) : 0;
+}
+
+int diagnose_end(struct comm *comm, const struct call *call, int code)
+{
+	char text[COMM_ERROR_BYTES], what[256];
+	const struct window_control *control = own_control(comm);
+	uint64_t word = control ? atomic_load(&control->abort) : 0;
+	int culprit = (int)(word & 0xffffffff) - 1;
+	diagnose_print_call(call, what, sizeof what);
+	if (word && culprit != comm->rank)
+		snprintf(text, sizeof text, "%s: rank %d has ended the communicator: %s", what, culprit, corale_strerror(code));
+	else
+		snprintf(text, sizeof text, "%s: %s: %s", what, corale_strerror(code), log_last_error());
+	comm_fail(comm, code, text);
+	return code;
+}
+
+int diagnose_timeout(struct comm *comm, const struct call *call, const char *what)
+{
+	char text[COMM_ERROR_BYTES], name[256];
+	diagnose_print_call(call, name, sizeof name);
+	snprintf(text, sizeof text, "%s, call %llu, has waited %g s (CORALE_TIMEOUT) for %s; that rank has not made the call, is "
+		 "stuck, or its link is cut", name, (unsigned long long)atomic_load(&comm->number), comm->settings.timeout, what);
+	comm_fail(comm, CORALE_ETIMEDOUT, text);
+	return CORALE_ETIMEDOUT;
+}
+
+/* ---- Mismatch --------------------------------------------------------------------------- */
+
+struct collect {
+	struct comm *comm;
+	uint64_t number;
+	int64_t until;
+};
+
+/* 1 when all ranks' records of the call are here, or the time for it is over. */
+static int poll_records(void *arg)
+{
+	struct collect *c = arg;
+	struct transport *t = c->comm->engine.transport;
+	if (t)
+		t->ops->progress(t);
+	int known = 0;
+	for (int r = 0; r < c->comm->size; r++)
+		known += record_of(c->comm, r, c->number).number != 0;
+	return known == c->comm->size || wait_now_ns() > c->until;
+}
+
+/* The first call, going back from the last one, up to which all known records agree; 0 when none differs. */
+static uint64_t first_difference(struct comm *comm)
+{
+	uint64_t last = atomic_load(&comm->number), first = last > WINDOW_CALLS ? last - WINDOW_CALLS + 1 : 1;
+	for (uint64_t number = first; number <= last + 1; number++) {
+		struct record seen = { 0 };
+		for (int r = 0; r < comm->size; r++) {
+			struct record record = record_of(comm, r, number);
+			if (!record.number)
+				continue;
+			if (seen.number && seen.signature != record.signature)
+				return number;
+			seen = record;
+		}
+	}
+	return 0;
+}
+
+/* "ranks 0, 1 called all_reduce(...)" for all ranks with the signature of `like`; returns how many they are. */
+static int print_group(struct comm *comm, uint64_t number, struct record like, char *buf, size_t bytes)
+{
+	char what[256];
+	int ranks = 0, shown = 0;
+	size_t n = 0;
+	for (int r = 0; r < comm->size; r++) {
+		struct record record = record_of(comm, r, number);
+		if (!record.number || record.signature != like.signature)
+			continue;
+		ranks++;
+		if (shown++ < 8)
+			n += (size_t)snprintf(buf + n, bytes - n, "%s%d", shown == 1 ? "rank " : ", ", r);
+	}
+	print_what(like.coll, like.count, like.type, like.op, like.root, what, sizeof what);
+	snprintf(buf + n, bytes - n, "%s called %s", ranks > 8 ? ", ..." : "", what);
+	return ranks;
+}
+
+/* Writes who called what; the odd one out is named when most ranks agree. */
+static void print_difference(struct comm *comm, uint64_t number, char *text, size_t bytes)
+{
+	int n = snprintf(text, bytes, "ranks made different calls (call %llu): ", (unsigned long long)number);
+	size_t at = (size_t)n;
+	int known = 0, odd = -1, most = 0;
+	for (int r = 0; r < comm->size; r++)
+		known += record_of(comm, r, number).number != 0;
+	for (int r = 0; r < comm->size; r++) {
+		struct record mine = record_of(comm, r, number);
+		int repeated = !mine.number;
+		for (int q = 0; q < r && !repeated; q++) {
+			struct record other = record_of(comm, q, number);
+			repeated = other.number && other.signature == mine.signature;
+		}
+		if (repeated)
+			continue;
+		char group[384];
+		int ranks = print_group(comm, number, mine, group, sizeof group);
+		most = 2 * ranks > known ? ranks : most;
+		odd = ranks == 1 ? (odd == -1 ? r : -2) : odd;
+		if (at + 2 < bytes)
+			at += (size_t)snprintf(text + at, bytes - at, "%s; ", group);
+		at = at < bytes ? at : bytes - 1;
+	}
+	if (most && odd >= 0)
+		snprintf(text + at, bytes - at, "the odd one out is rank %d", odd);
+	else
+		snprintf(text + at, bytes - at, "no majority tells which is meant");
+}
+
+static void print_edge(const struct comm *comm, const struct call *call, const struct host_mismatch *m, char *text,
+		       size_t bytes)
+{
+	char what[256];
+	diagnose_print_call(call, what, sizeof what);
+	if (m->expected == m->got)
+		snprintf(text, bytes, "%s: rank %d sends %llu elements and rank %d expects %llu: the counts of a pair must agree",
+			 what, m->peer, (unsigned long long)m->got_edge, comm->rank, (unsigned long long)m->expected_edge);
+	else
+		snprintf(text, bytes, "%s: rank %d sends another type, or made another call, than rank %d expects", what,
+			 m->peer, comm->rank);
+}
+
+int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch)
+{
+	char text[COMM_ERROR_BYTES], what[256];
+	spread(comm, CORALE_EMISMATCH); /* so that all others come and report */
+	uint64_t number = first_difference(comm);
+	if (!mismatch || mismatch->expected != mismatch->got || number) {
+		struct collect c = { comm, number ? number : atomic_load(&comm->number), wait_now_ns() + COLLECT_MS * 1000000ll };
+		wait_until(&comm->policy, poll_records, &c);
+		number = first_difference(comm);
+	}
+	diagnose_print_call(call, what, sizeof what);
+	if (number)
+		print_difference(comm, number, text, sizeof text);
+	else if (mismatch)
+		print_edge(comm, call, mismatch, text, sizeof text);
+	else
+		snprintf(text, sizeof text, "%s: another rank found that calls of this communicator do not match; its own line "
+			 "says which", what);
+	comm_fail(comm, CORALE_EMISMATCH, text);
+	return CORALE_EMISMATCH;
+}
+
+void diagnose_close(struct comm *comm)
+{
+	if (!comm->records)
+		return;
+	free(comm->records->of);
+	free(comm->records->known);
+	free(comm->records);
+}

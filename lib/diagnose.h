@@ -1,0 +1,34 @@
+/*
+ * Failures that concern several ranks: who ended the communicator, why, and which rank called something else.
+ */
+#ifndef DIAGNOSE_H
+#define DIAGNOSE_H
+
+#include "comm.h"
+
+/* The transport's handlers; ctx is the struct comm. */
+void diagnose_control(void *ctx, int peer, const void *message, size_t bytes);
+void diagnose_failure(void *ctx, int peer, int code, const char *reason);
+
+/* Publishes what this rank calls next, for others to read when calls differ. */
+void diagnose_record(struct comm *comm, const struct call *call, uint64_t number, uint64_t signature);
+
+/* 0, or the code with which another rank has ended the communicator; cheap. */
+int diagnose_peers(struct comm *comm);
+
+/* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
+ * rank. mismatch: what this rank saw, or NULL when another rank saw it. Returns CORALE_EMISMATCH. */
+int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch);
+
+/* Fails comm because it waited too long for what `what` says. Returns CORALE_ETIMEDOUT. */
+int diagnose_timeout(struct comm *comm, const struct call *call, const char *what);
+
+/* Fails comm with a code whose cause is logged already, or that another rank has reported. Returns code. */
+int diagnose_end(struct comm *comm, const struct call *call, int code);
+
+/* "all_reduce(count 8, float32, sum)" */
+void diagnose_print_call(const struct call *call, char *buf, size_t bytes);
+
+void diagnose_close(struct comm *comm);
+
+#endif

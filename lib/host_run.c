@@ -1,0 +1,363 @@
+#include "host_engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+static uint64_t *token(const struct host_run *run, const struct host_channel *ch, int ring)
+{
+	return run->engine->tokens[ch->env.channel * PLAN_MAX_RINGS + ring];
+}
+
+static int group_size(const struct host_run *run, int group)
+{
+	return plan_group_size(&run->engine->map, group, run->engine->rank);
+}
+
+static int member(const struct host_run *run, const struct plan_action *a, int group, int i)
+{
+	return plan_group_member(&run->engine->map, group, run->engine->rank, a->rail, i);
+}
+
+static size_t message_bytes(const struct host_run *run, const struct plan_action *a, int wire_flag)
+{
+	if (a->op != PLAN_MOVE)
+		return 0;
+	return a->count * (a->flags & wire_flag ? run->wire_bytes : run->type_bytes);
+}
+
+/* ---- Receives from other nodes, posted ahead ------------------------------------ */
+
+/* A message that only lands in a local span may be received there; early only where nobody looks before. */
+static void *landing(const struct host_run *run, const struct host_program *p, const struct plan_action *a)
+{
+	int copies = a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space && a->dst.space == PLAN_RECV &&
+		     !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
+	if (!copies || !(a->flags & PLAN_FRESH || p->posted == p->executed))
+		return NULL;
+	return (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes;
+}
+
+static int post_one(struct host_run *run, struct host_channel *ch, struct host_program *p, const struct plan_action *a,
+		    int rank)
+{
+	struct host_engine *e = run->engine;
+	struct host_net *net = host_net(e, rank, ch->env.channel, a->from_ring);
+	struct host_net_slot *slot = &net->in[net->posted % HOST_NET_DEPTH];
+	size_t capacity = message_bytes(run, a, PLAN_FROM_WIRE);
+	slot->target = landing(run, p, a);
+	if (!slot->target && capacity)
+		slot->target = host_staging(e, slot);
+	if (!slot->target && capacity)
+		return log_error(CORALE_ENOMEM, e->rank, "no memory for a staging buffer of %zu bytes",
+				 e->layout.slot_bytes);
+	net->posted++;
+	return e->transport->ops->recv(e->transport, rank, ch->env.channel * PLAN_MAX_RINGS + a->from_ring,
+				       slot->target, capacity, &slot->request);
+}
+
+static int can_post(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
+{
+	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->from_ring);
+	if (!net)
+		return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a lane to rank %d", rank);
+	return net->posted - net->received < HOST_NET_DEPTH;
+}
+
+/* 1 when all receives of the action are posted, 0 when a lane is full, or an error. */
+static int post_action(struct host_run *run, struct host_channel *ch, struct host_program *p)
+{
+	const struct plan_action *a = &p->next;
+	if (a->from == PLAN_NONE)
+		return 1;
+	int n = a->from == PLAN_ALL ? group_size(run, a->from_group) : 1, ret = 1;
+	for (int pass = 0; pass < 2; pass++) { /* first see whether all fit, so that nothing is half posted */
+		for (int i = 0; i < n && ret == 1; i++) {
+			int rank = a->from == PLAN_ALL ? member(run, a, a->from_group, i) : a->from;
+			if (host_is_local(run->engine, rank))
+				continue;
+			ret = pass ? post_one(run, ch, p, a, rank) : can_post(run, ch, a, rank);
+			ret = pass && !ret ? 1 : ret;
+		}
+	}
+	return ret;
+}
+
+static int post_ahead(struct host_run *run, struct host_channel *ch, struct host_program *p)
+{
+	while (!p->ahead_done && p->posted - p->executed < HOST_NET_DEPTH) {
+		if (!p->next_active && !plan_cursor_next(&p->ahead, run->plan, &ch->env, &p->next)) {
+			p->ahead_done = 1;
+			break;
+		}
+		p->next_active = 1;
+		int ret = post_action(run, ch, p);
+		if (ret <= 0)
+			return ret;
+		p->next_active = 0;
+		p->posted++;
+	}
+	return 0;
+}
+
+/* ---- Readiness ------------------------------------------------------------------- */
+
+uint64_t host_edge(const struct host_channel *ch, int peer, int incoming)
+{
+	const size_t *counts = incoming ? ch->env.recv_counts : ch->env.send_counts;
+	return !ch->edges ? 0 : counts ? counts[peer] : ch->env.count;
+}
+
+static int check_message(struct host_run *run, const struct host_channel *ch, int peer, uint64_t signature, uint64_t edge)
+{
+	uint64_t expected = host_edge(ch, peer, 1);
+	if (signature == run->binding.signature && edge == expected)
+		return 1;
+	run->mismatch = (struct host_mismatch){ peer, run->binding.signature, signature, expected, edge };
+	return CORALE_EMISMATCH;
+}
+
+static int remote_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
+{
+	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->from_ring);
+	struct transport_request *request = &net->in[net->received % HOST_NET_DEPTH].request;
+	if (!atomic_load_explicit(&request->done, memory_order_acquire))
+		return 0;
+	uint64_t fields[2]; /* as send_remote wrote them: signature, edge */
+	memcpy(fields, request->header, sizeof fields);
+	if (request->status && request->status != CORALE_EMISMATCH)
+		return request->status;
+	return check_message(run, ch, rank, fields[0], fields[1]);
+}
+
+/* 1 when the next message of rank is there and is what this call expects, 0 when it is not there. */
+static int message_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
+{
+	struct host_engine *e = run->engine;
+	if (rank == e->rank) {
+		const uint64_t *t = token(run, ch, a->from_ring);
+		return t[0] > t[1];
+	}
+	if (!host_is_local(e, rank))
+		return remote_ready(run, ch, a, rank);
+	struct host_in *in = host_in(e, e->map.local_of[rank], run->plan->rings[a->from_ring].all, ch->env.channel,
+				     a->from_ring);
+	const struct window_header *header = host_in_ready(e, in);
+	return header ? check_message(run, ch, rank, header->signature, header->edge) : 0;
+}
+
+static int sources_ready(struct host_run *run, struct host_channel *ch, struct host_program *p)
+{
+	const struct plan_action *a = &p->action;
+	if (a->from == PLAN_NONE)
+		return 1;
+	if (run->engine->transport && p->posted <= p->executed)
+		return 0;
+	if (a->from != PLAN_ALL)
+		return message_ready(run, ch, a, a->from);
+	for (int n = group_size(run, a->from_group); p->scan < n; p->scan++) {
+		int rank = member(run, a, a->from_group, p->scan);
+		int ret = rank == run->engine->rank ? 1 : message_ready(run, ch, a, rank);
+		if (ret <= 0)
+			return ret;
+	}
+	return 1;
+}
+
+/* Room for one more message to a remote rank. */
+static int remote_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank, int depth)
+{
+	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->to_ring);
+	if (!net)
+		return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a lane to rank %d", rank);
+	return host_net_free(net, depth < HOST_NET_DEPTH ? depth : HOST_NET_DEPTH);
+}
+
+static int targets_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a)
+{
+	struct host_engine *e = run->engine;
+	if (a->to == PLAN_NONE)
+		return 1;
+	int depth = run->plan->rings[a->to_ring].depth;
+	depth = depth < e->layout.slots ? depth : e->layout.slots;
+	if (a->to == e->rank) {
+		const uint64_t *t = token(run, ch, a->to_ring);
+		return t[0] - t[1] < (uint64_t)depth;
+	}
+	if (a->to != PLAN_ALL && !host_is_local(e, a->to))
+		return remote_free(run, ch, a, a->to, depth);
+	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
+	if ((a->to != PLAN_ALL || a->to_group != PLAN_RAIL) &&
+	    !host_out_free(host_out(e, d, ch->env.channel, a->to_ring), depth))
+		return 0;
+	for (int i = 0, n = group_size(run, a->to_group); e->transport && a->to == PLAN_ALL && i < n; i++) {
+		int rank = member(run, a, a->to_group, i);
+		int ret = host_is_local(e, rank) ? 1 : remote_free(run, ch, a, rank, depth);
+		if (ret <= 0)
+			return ret;
+	}
+	return 1;
+}
+
+/* ---- Progress -------------------------------------------------------------------- */
+
+/* Executes actions of one program until it waits or ends; *moved counts them. */
+static int program_progress(struct host_run *run, struct host_channel *ch, struct host_program *p, int *moved)
+{
+	for (;;) {
+		int ret = run->engine->transport ? post_ahead(run, ch, p) : 0;
+		if (ret < 0)
+			return ret;
+		if (!p->active && !plan_cursor_next(&p->cursor, run->plan, &ch->env, &p->action)) {
+			p->done = 1;
+			return 0;
+		}
+		p->active = 1;
+		ret = sources_ready(run, ch, p);
+		if (ret > 0)
+			ret = targets_free(run, ch, &p->action);
+		if (ret <= 0)
+			return ret;
+		ret = host_move(run, ch, &p->action);
+		if (ret)
+			return ret;
+		p->active = 0;
+		p->scan = 0;
+		p->executed++;
+		++*moved;
+	}
+}
+
+/* True when nobody reads this rank's buffers any more. */
+static int drained(struct host_run *run, struct host_channel *ch)
+{
+	struct host_engine *e = run->engine;
+	for (int d = 0; d <= e->locals; d++) {
+		for (int ring = 0; ring < run->plan->nrings; ring++) {
+			struct host_out *out = host_out(e, d, ch->env.channel, ring);
+			if (out->reference > out->consumed) {
+				host_out_free(out, 0);
+				if (out->reference > out->consumed)
+					return 0;
+			}
+		}
+	}
+	for (int r = 0; e->transport && r < e->map.ranks; r++) {
+		struct host_net **row = e->nets[r];
+		for (int ring = 0; row && ring < run->plan->nrings; ring++) {
+			struct host_net *net = row[ch->env.channel * PLAN_MAX_RINGS + ring];
+			if (net)
+				host_net_free(net, 0);
+			if (net && net->direct)
+				return 0;
+		}
+	}
+	return 1;
+}
+
+int host_channel_progress(struct host_run *run, int channel)
+{
+	struct host_channel *ch = &run->channels[channel];
+	int done = 1;
+	if (ch->done)
+		return 1;
+	for (int i = 0, moved = 0; i < run->plan->nprograms; i++) {
+		struct host_program *p = &ch->programs[i];
+		int ret = p->done ? 0 : program_progress(run, ch, p, &moved);
+		if (ret < 0)
+			return ret;
+		if (i == run->plan->nprograms - 1 && moved) { /* tokens may have freed an earlier program */
+			moved = 0;
+			i = -1;
+			done = 1;
+			continue;
+		}
+		done &= p->done;
+	}
+	ch->done = done && (!ch->referenced || drained(run, ch));
+	return ch->done;
+}
+
+static int channel_init(struct host_run *run, struct host_channel *ch, const struct plan_env *env, int channel)
+{
+	const struct plan *plan = run->plan;
+	ch->env = *env;
+	ch->env.channel = channel;
+	ch->temp_sources = 0;
+	ch->temp = ch->scratch = NULL;
+	ch->referenced = ch->done = 0;
+	ch->edges = env->send_counts || plan->key.coll == CORALE_SEND || plan->key.coll == CORALE_RECV;
+	for (int i = 0; i < plan->nprograms; i++) {
+		struct host_program *p = &ch->programs[i];
+		plan_cursor_start(&p->cursor, plan, i);
+		p->ahead = p->cursor;
+		p->active = p->done = p->next_active = p->ahead_done = p->scan = 0;
+		p->executed = p->posted = 0;
+	}
+	if (!plan->scratch_cells)
+		return 0;
+	ch->scratch = malloc((size_t)plan->scratch_cells * plan->chunk_bytes);
+	if (ch->scratch)
+		return 0;
+	return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for %u scratch cells of %u bytes",
+			 plan->scratch_cells, plan->chunk_bytes);
+}
+
+int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan, const struct plan_env *env,
+		  const struct host_binding *binding)
+{
+	run->engine = engine;
+	run->plan = plan;
+	run->binding = *binding;
+	run->type_bytes = corale_type_bytes(binding->spec.type);
+	run->wire_bytes = corale_type_bytes(binding->spec.wire);
+	run->nchannels = plan->channels;
+	run->channels = &run->one;
+	if (run->nchannels > 1)
+		run->channels = calloc((size_t)run->nchannels, sizeof *run->channels);
+	if (!run->channels)
+		return log_error(CORALE_ENOMEM, engine->rank, "no memory for %d channels", run->nchannels);
+	for (int c = 0; c < run->nchannels; c++) {
+		int ret = channel_init(run, &run->channels[c], env, c);
+		if (ret) {
+			run->nchannels = c;
+			host_run_free(run);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+void host_run_free(struct host_run *run)
+{
+	for (int c = 0; c < run->nchannels; c++) {
+		free(run->channels[c].scratch);
+		free(run->channels[c].temp);
+	}
+	if (run->channels != &run->one)
+		free(run->channels);
+}
+
+void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes)
+{
+	const struct host_channel *ch = &run->channels[channel];
+	for (int i = 0; i < run->plan->nprograms; i++) {
+		const struct host_program *p = &ch->programs[i];
+		const struct plan_action *a = &p->action;
+		if (p->done || !p->active)
+			continue;
+		int rank = a->from == PLAN_ALL ? member(run, a, a->from_group, p->scan) : a->from;
+		if (a->from == run->engine->rank)
+			continue; /* waits for another program of ours, which waits for somebody else */
+		if (a->from != PLAN_NONE)
+			snprintf(buf, bytes, "action %ld of program %d: a message of rank %d (ring %d, channel %d)",
+				 p->executed, i, rank, a->from_ring, channel);
+		else
+			snprintf(buf, bytes, "action %ld of program %d: rank %d to read earlier messages (ring %d, channel %d)",
+				 p->executed, i, a->to, a->to_ring, channel);
+		return;
+	}
+	snprintf(buf, bytes, "the readers of this rank's buffers");
+}

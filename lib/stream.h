@@ -1,0 +1,21 @@
+/*
+ * Host streams: jobs that run in order beside the caller, on a thread that is made with the first job, or, for jobs
+ * that only the user's thread may run, inside synchronize and query.
+ */
+#ifndef STREAM_H
+#define STREAM_H
+
+#include "corale.h"
+
+struct job {
+	/* Runs the job to its end and returns its result. */
+	int (*run)(struct job *job);
+	void (*destroy)(struct job *job);
+	int manual; /* only for the user's thread */
+	struct job *next;
+};
+
+/* Appends; the stream owns the job from now on, also on failure (CORALE_ENOMEM, CORALE_ESYSTEM). */
+int stream_submit(struct corale_stream *stream, struct job *job);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * The one wait of the host side (P6): condition, abort, deadline, and a back-off that spins briefly,
+ * then yields, then sleeps, so that ranks that share a core do not starve each other.
+ */
+#ifndef WAIT_H
+#define WAIT_H
+
+#include <stdint.h>
+
+struct wait_policy {
+	int64_t spin_ns;    /* polls without giving up the core */
+	int64_t timeout_ns; /* <= 0: never */
+};
+
+/*
+ * Calls poll(arg) until it returns non-zero and returns that: > 0 is success, < 0 a CORALE_E* code (the
+ * condition looks at its abort word itself). CORALE_ETIMEDOUT when the policy's time is over.
+ */
+int wait_until(const struct wait_policy *policy, int (*poll)(void *arg), void *arg);
+
+/* Nanoseconds of a clock that only goes forward. */
+int64_t wait_now_ns(void);
+
+#endif
