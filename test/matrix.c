@@ -1,0 +1,312 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "matrix.h"
+
+enum {
+	GUARD = 64,
+	LEAD = 128,
+	ELEMENT = 8,
+	EDGE = 2
+}; /* EDGE: an edge of all_to_all_v has less than EDGE counts */
+
+int matrix_open(struct matrix *matrix, corale_comm *comm, size_t largest)
+{
+	size_t n;
+	memset(matrix, 0, sizeof(*matrix));
+	matrix->comm = comm;
+	matrix->rank = corale_comm_rank(comm);
+	matrix->size = corale_comm_size(comm);
+	matrix->largest = largest;
+	n = (size_t)matrix->size;
+	matrix->send = malloc(EDGE * n * largest * ELEMENT + 2 * LEAD);
+	matrix->recv = malloc(EDGE * n * largest * ELEMENT + 2 * LEAD);
+	matrix->send_counts = calloc(4 * n, sizeof(size_t));
+	if (!matrix->send || !matrix->recv || !matrix->send_counts) {
+		matrix_close(matrix);
+		return -1;
+	}
+	matrix->send_displs = matrix->send_counts + n;
+	matrix->recv_counts = matrix->send_displs + n;
+	matrix->recv_displs = matrix->recv_counts + n;
+	return 0;
+}
+
+void matrix_close(struct matrix *matrix)
+{
+	free(matrix->send);
+	free(matrix->recv);
+	free(matrix->send_counts);
+}
+
+static int reduces(const struct matrix_case *c)
+{
+	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
+}
+
+/* ---- Shapes of buffers, in elements ---- */
+
+static size_t edge(const struct matrix_case *c, int from, int to)
+{
+	return (size_t)((from * 3 + to) % 4) * c->count / 2;
+}
+
+/* From rank to all, or from all to rank: sets counts and displacements, with a gap of one element between edges. */
+static size_t set_edges(const struct matrix *m, const struct matrix_case *c, int sending)
+{
+	size_t *counts = sending ? m->send_counts : m->recv_counts, end = 0;
+	size_t *displs = sending ? m->send_displs : m->recv_displs;
+	for (int r = 0; r < m->size; r++) {
+		counts[r] = sending ? edge(c, m->rank, r) : edge(c, r, m->rank);
+		displs[r] = end;
+		end += counts[r] + (counts[r] < c->count);
+	}
+	return end;
+}
+
+static size_t send_elements(const struct matrix *m, const struct matrix_case *c)
+{
+	if (c->coll == CORALE_ALL_TO_ALL_V)
+		return set_edges(m, c, 1);
+	if (c->coll == CORALE_BARRIER)
+		return 0;
+	return c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_REDUCE_SCATTER ? (size_t)m->size * c->count
+										: c->count;
+}
+
+static size_t recv_elements(const struct matrix *m, const struct matrix_case *c)
+{
+	if (c->coll == CORALE_ALL_TO_ALL_V)
+		return set_edges(m, c, 0);
+	if (c->coll == CORALE_BARRIER)
+		return 0;
+	return c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_ALL_GATHER ? (size_t)m->size * c->count
+									    : c->count;
+}
+
+/* ---- One call ---- */
+
+static int exchange(const struct matrix *m, const struct matrix_case *c, const void *send, void *recv)
+{
+	corale_group_begin();
+	corale_recv(recv, c->count, c->type, (m->rank + m->size - 1) % m->size, m->comm, m->stream);
+	corale_send(send, c->count, c->type, (m->rank + 1) % m->size, m->comm, m->stream);
+	return corale_group_end();
+}
+
+static int call(const struct matrix *m, const struct matrix_case *c, corale_op op, const void *send,
+		void *recv)
+{
+	switch (c->coll) {
+	case CORALE_ALL_REDUCE:
+		return corale_all_reduce(send, recv, c->count, c->type, op, m->comm, m->stream);
+	case CORALE_ALL_GATHER:
+		return corale_all_gather(send, recv, c->count, c->type, m->comm, m->stream);
+	case CORALE_REDUCE_SCATTER:
+		return corale_reduce_scatter(send, recv, c->count, c->type, op, m->comm, m->stream);
+	case CORALE_BROADCAST: /* only the root has a send buffer */
+		return corale_broadcast(m->rank == c->root || c->in_place ? send : NULL, recv, c->count,
+					c->type, c->root, m->comm, m->stream);
+	case CORALE_ALL_TO_ALL:
+		return corale_all_to_all(send, recv, c->count, c->type, m->comm, m->stream);
+	case CORALE_ALL_TO_ALL_V:
+		return corale_all_to_all_v(send, m->send_counts, m->send_displs, recv, m->recv_counts,
+					   m->recv_displs, c->type, m->comm, m->stream);
+	case CORALE_SEND:
+		return exchange(m, c, send, recv);
+	default:
+		return corale_barrier(m->comm, m->stream);
+	}
+}
+
+static int call_with_op(const struct matrix *m, const struct matrix_case *c, const struct reference *ref,
+			const void *send, void *recv)
+{
+	corale_op op = c->op;
+	unsigned char scalar[8];
+	int premul = reduces(c) && c->op == CORALE_NUM_OPS, ret = 0;
+	if (premul) {
+		reference_scalar(ref, m->rank, scalar);
+		ret = corale_op_create_premul_sum(scalar, c->type, m->comm, &op);
+	}
+	if (!ret)
+		ret = call(m, c, op, send, recv);
+	if (!ret && m->stream)
+		ret = corale_stream_synchronize(m->stream);
+	if (premul)
+		corale_op_destroy(op, m->comm);
+	return ret;
+}
+
+/* ---- Data and what becomes of it ---- */
+
+static void fill(const struct matrix *m, const struct matrix_case *c, const struct reference *ref, void *send)
+{
+	size_t bytes = corale_type_bytes(c->type);
+	if (c->coll == CORALE_BROADCAST && m->rank != c->root)
+		return;
+	if (c->coll != CORALE_ALL_TO_ALL_V) {
+		reference_fill(ref, m->rank, 0, send_elements(m, c), send);
+		return;
+	}
+	for (int r = 0; r < m->size; r++)
+		reference_fill(ref, m->rank, (size_t)r * EDGE * c->count, m->send_counts[r],
+			       (unsigned char *)send + m->send_displs[r] * bytes);
+}
+
+static size_t check(const struct matrix *m, const struct matrix_case *c, const struct reference *ref,
+		    const void *recv, struct reference_fault *fault)
+{
+	size_t bytes = corale_type_bytes(c->type), mine = (size_t)m->rank * c->count, wrong = 0;
+	const unsigned char *at = recv;
+	switch (c->coll) {
+	case CORALE_ALL_REDUCE:
+		return reference_check_fold(ref, 0, c->count, recv, fault);
+	case CORALE_REDUCE_SCATTER:
+		return reference_check_fold(ref, mine, c->count, recv, fault);
+	case CORALE_BROADCAST:
+		return reference_check_copy(ref, c->root, 0, c->count, recv, fault);
+	case CORALE_SEND:
+		return reference_check_copy(ref, (m->rank + m->size - 1) % m->size, 0, c->count, recv, fault);
+	case CORALE_ALL_GATHER:
+		for (int r = 0; r < m->size; r++)
+			wrong += reference_check_copy(ref, r, 0, c->count, at + (size_t)r * c->count * bytes,
+						      fault);
+		return wrong;
+	case CORALE_ALL_TO_ALL:
+		for (int r = 0; r < m->size; r++)
+			wrong += reference_check_copy(ref, r, mine, c->count,
+						      at + (size_t)r * c->count * bytes, fault);
+		return wrong;
+	case CORALE_ALL_TO_ALL_V:
+		for (int r = 0; r < m->size; r++)
+			wrong += reference_check_copy(ref, r, EDGE * mine, m->recv_counts[r],
+						      at + m->recv_displs[r] * bytes, fault);
+		return wrong;
+	default:
+		return 0;
+	}
+}
+
+static void name_case(const struct matrix *m, const struct matrix_case *c, char *text, size_t bytes)
+{
+	static const char *const data[] = { "exact", "random", "special" };
+	snprintf(text, bytes, "n=%d nodes=%d %s %s %s count=%zu root=%d %s shift=%zu %s data: ", m->size,
+		 corale_comm_nodes(m->comm), corale_coll_name(c->coll), corale_type_name(c->type),
+		 reduces(c) ? corale_op_name(c->op) : "", c->count, c->root,
+		 c->in_place ? "in place" : "apart", c->shift, data[c->data]);
+}
+
+static int complain(const struct matrix *m, const struct matrix_case *c, char *text, size_t bytes,
+		    const char *what)
+{
+	name_case(m, c, text, bytes);
+	size_t length = strlen(text);
+	snprintf(text + length, bytes - length, "%s", what);
+	return 1;
+}
+
+static int guards_hold(const unsigned char *buf, size_t bytes)
+{
+	for (int i = 0; i < GUARD; i++)
+		if (buf[-1 - i] != 0x5a || buf[bytes + (size_t)i] != 0x5a)
+			return 0;
+	return 1;
+}
+
+static unsigned char *poison(unsigned char *buf, size_t shift, size_t bytes)
+{
+	unsigned char *start = buf + LEAD - ((uintptr_t)buf & 63) + shift;
+	memset(start - GUARD, 0x5a, bytes + 2 * GUARD);
+	memset(start, 0xa5, bytes);
+	return start;
+}
+
+/* In place the smaller buffer is a part of the larger. */
+static void place(const struct matrix *m, const struct matrix_case *c, unsigned char **send,
+		  unsigned char **recv)
+{
+	size_t offset = (size_t)m->rank * c->count * corale_type_bytes(c->type);
+	if (c->coll == CORALE_REDUCE_SCATTER)
+		*recv = *send + offset;
+	else
+		*send = *recv + (c->coll == CORALE_ALL_GATHER ? offset : 0);
+}
+
+int matrix_run(struct matrix *m, const struct matrix_case *c, uint64_t *digest, char *text, size_t text_bytes)
+{
+	struct reference ref = { c->type, reduces(c) ? c->op : REFERENCE_COPY, m->size, c->data, c->seed };
+	struct reference_fault fault = { 0 };
+	size_t element = corale_type_bytes(c->type);
+	size_t send_bytes = send_elements(m, c) * element, recv_bytes = recv_elements(m, c) * element;
+	unsigned char *send = poison(m->send, c->shift, send_bytes),
+		      *recv = poison(m->recv, c->shift, recv_bytes);
+	unsigned char *send_start = send, *recv_start = recv;
+	char what[160];
+	*digest = 0;
+	if (c->in_place)
+		place(m, c, &send, &recv);
+	fill(m, c, &ref, send);
+	uint64_t before = reference_digest(send_start, send_bytes);
+	int ret = call_with_op(m, c, &ref, send, recv);
+	if (ret)
+		return complain(m, c, text, text_bytes, corale_strerror(ret));
+	size_t wrong = check(m, c, &ref, recv, &fault);
+	if (wrong) {
+		snprintf(what, sizeof(what), "%zu wrong, one at %zu: %s, expected %s", wrong, fault.index,
+			 fault.got, fault.expected);
+		return complain(m, c, text, text_bytes, what);
+	}
+	if (!guards_hold(send_start, send_bytes) || !guards_hold(recv_start, recv_bytes))
+		return complain(m, c, text, text_bytes, "wrote outside of its buffers");
+	if (!c->in_place && reference_digest(send_start, send_bytes) != before)
+		return complain(m, c, text, text_bytes, "changed its send buffer");
+	if (c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_BROADCAST)
+		*digest = reference_digest(recv, recv_bytes);
+	return 0;
+}
+
+/* ---- The list ---- */
+
+static int take(long *i, int n)
+{
+	int digit = (int)(*i % n);
+	*i /= n;
+	return digit;
+}
+
+static int has_meaning(const struct matrix_case *c)
+{
+	if (c->coll == CORALE_BARRIER)
+		return c->count == 0 && c->type == 0 && c->op == 0 && c->shift == 0 && !c->in_place;
+	if (c->in_place &&
+	    (c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_ALL_TO_ALL_V || c->coll == CORALE_SEND))
+		return 0;
+	return reduces(c) || c->op == 0;
+}
+
+int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct matrix_case *out)
+{
+	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
+					     CORALE_BROADCAST,  CORALE_ALL_TO_ALL, CORALE_ALL_TO_ALL_V,
+					     CORALE_SEND,       CORALE_BARRIER };
+	static const size_t shifts[] = { 0, 1 };
+	static const int ops = CORALE_NUM_OPS + 1;
+	struct matrix_case c = { .seed = (uint64_t)i + 1 };
+	long number = i;
+	c.count = counts[take(&i, ncounts)];
+	c.in_place = take(&i, 2);
+	c.shift = shifts[take(&i, 2)];
+	c.op = take(&i, ops);
+	c.type = (corale_type)take(&i, CORALE_NUM_TYPES);
+	if (i >= (long)(sizeof(colls) / sizeof(colls[0])))
+		return 0;
+	c.coll = colls[i];
+	if (!has_meaning(&c))
+		return 2;
+	c.root = (int)((number / 7) % ranks);
+	c.data = (enum reference_data)((number / ncounts + number) % 3);
+	*out = c;
+	return 1;
+}

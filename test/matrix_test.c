@@ -1,0 +1,148 @@
+/*
+ * The matrix on ranks that are threads. Settings are read once a process, so every shape (node size, forced
+ * algorithm, chunks) runs in a process of its own: this program starts itself with the shape's number.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "matrix.h"
+#include "team.h"
+
+enum { MAX_COUNTS = 6 };
+
+struct shape {
+	const char *name;
+	const char *environment; /* NAME=value, separated by blanks */
+	int least, most; /* ranks */
+	int stride; /* every stride-th case of the list */
+	size_t counts[MAX_COUNTS];
+	int ncounts;
+};
+
+/* Small chunks make many of few elements. */
+#define SMALL "CORALE_CHUNK_BYTES=512 "
+#define COUNTS { 0, 1, 17, 1003 }, 4
+#define MANY { 1, 130, 2051 }, 3
+static const struct shape shapes[] = {
+	{ "one node, every case", "", 1, 5, 1, COUNTS },
+	{ "one node, 6 to 8 ranks", "", 6, 8, 7, COUNTS },
+	{ "large buffers", "", 2, 4, 41, { 70001, 200003 }, 2 },
+	{ "many chunks", SMALL "CORALE_SLOTS=2", 2, 5, 5, MANY },
+	{ "several channels", SMALL "CORALE_MAX_CHANNELS=3", 2, 4, 29, { 300, 100003 }, 2 },
+	{ "nodes of 2", SMALL "CORALE_NODE_SIZE=2", 3, 8, 11, COUNTS },
+	{ "nodes of 3", SMALL "CORALE_NODE_SIZE=3", 4, 8, 17, COUNTS },
+	{ "nodes of 1", "CORALE_NODE_SIZE=1", 2, 5, 17, COUNTS },
+	{ "oneshot", SMALL "CORALE_ALGO=oneshot", 2, 6, 17, MANY },
+	{ "twoshot", SMALL "CORALE_ALGO=all_reduce:twoshot", 2, 6, 17, MANY },
+	{ "copy-engine pipeline", SMALL "CORALE_ALGO=all_reduce:ce", 2, 6, 17, MANY },
+	{ "ring and scatter", SMALL "CORALE_ALGO=ring,scatter", 2, 6, 17, MANY },
+	{ "ring over nodes", SMALL "CORALE_ALGO=ring,scatter CORALE_NODE_SIZE=2", 3, 6, 17, MANY },
+	{ "doubling", SMALL "CORALE_ALGO=doubling,broadcast:flat", 2, 8, 17, MANY },
+	{ "hierarchy with rings", SMALL "CORALE_ALGO=hier_ring CORALE_NODE_SIZE=2", 3, 8, 17, MANY },
+	{ "hierarchy with doubling", SMALL "CORALE_ALGO=all_reduce:hier_doubling CORALE_NODE_SIZE=3", 4, 8,
+	  17, MANY },
+	{ "reproducible", SMALL "CORALE_REPRODUCIBLE=yes", 2, 6, 17, MANY },
+	{ "reproducible over nodes", SMALL "CORALE_REPRODUCIBLE=yes CORALE_NODE_SIZE=2", 3, 6, 17, MANY },
+	{ "partial sums in float32", SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=ring", 2, 6, 17, MANY },
+	{ "references always", "CORALE_REFERENCE=yes CORALE_REFERENCE_BYTES=1", 2, 5, 17, { 17, 5003 }, 2 },
+	{ "references never", "CORALE_REFERENCE=no", 2, 4, 41, { 17, 70001 }, 2 },
+};
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+/* Results of one case must have the same bits on all ranks. */
+static void compare_digests(struct team_member *member, uint64_t *digest, const struct matrix_case *c)
+{
+	member->team->shared[member->rank] = digest;
+	team_barrier(member);
+	for (int r = 0; r < member->size; r++)
+		if (*(uint64_t *)member->team->shared[r] != *digest)
+			team_fault(member, "%s %s %s of %zu: other bits than rank %d",
+				   corale_coll_name(c->coll), corale_type_name(c->type),
+				   corale_op_name(c->op), c->count, r);
+	team_barrier(member);
+}
+
+static void run_list(struct team_member *member)
+{
+	const struct shape *shape = member->arg;
+	struct matrix matrix;
+	struct matrix_case c;
+	char text[512];
+	int kind;
+	if (matrix_open(&matrix, member->comm, shape->counts[shape->ncounts - 1]))
+		abort();
+	/* Different remainders for different numbers of ranks, so that together they see more of the list. */
+	for (long i = member->size % shape->stride;
+	     (kind = matrix_case_at(i, member->size, shape->counts, shape->ncounts, &c));
+	     i += shape->stride) {
+		uint64_t digest;
+		if (kind == 2)
+			continue;
+		if (matrix_run(&matrix, &c, &digest, text, sizeof(text)))
+			team_fault(member, "%s", text);
+		if (c.coll == CORALE_ALL_REDUCE || c.coll == CORALE_ALL_GATHER || c.coll == CORALE_BROADCAST)
+			compare_digests(member, &digest, &c);
+	}
+	matrix_close(&matrix);
+}
+
+static int run_shape_here(const struct shape *shape)
+{
+	int faults = 0;
+	for (int n = shape->least; n <= shape->most; n++) {
+		double start = team_now();
+		faults += team_run(n, NULL, run_list, (void *)shape);
+		fprintf(stderr, "# %s: %d ranks, %.1f s\n", shape->name, n, team_now() - start);
+	}
+	return faults != 0;
+}
+
+static void set_environment(const char *settings)
+{
+	char *copy = strdup(settings), *rest;
+	setenv("CORALE_TIMEOUT", "60", 0);
+	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		char *equals = strchr(word, '=');
+		*equals = '\0';
+		setenv(word, equals + 1, 1);
+	}
+	free(copy);
+}
+
+static void run_shape(void **state)
+{
+	const struct shape *shape = *state;
+	char number[16];
+	int status;
+	snprintf(number, sizeof(number), "%d", (int)(shape - shapes));
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		set_environment(shape->environment);
+		execl("/proc/self/exe", "matrix_test", number, (char *)NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct CMUnitTest tests[SHAPES];
+	if (argc > 1)
+		return run_shape_here(&shapes[atoi(argv[1]) % SHAPES]);
+	for (int i = 0; i < SHAPES; i++)
+		tests[i] = (struct CMUnitTest){ shapes[i].name, run_shape, NULL, NULL,
+						(void *)(uintptr_t)&shapes[i] };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,46 @@
+/* Ranks as threads for tests: n threads, each with a communicator of one in-process group. */
+#ifndef TEAM_H
+#define TEAM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "corale.h"
+
+struct team {
+	int size;
+	pthread_barrier_t barrier;
+	_Atomic int faults, printed;
+	void *arg;
+	void *shared[64]; /* one place per rank, for what members show each other between barriers */
+};
+
+struct team_member {
+	struct team *team;
+	int rank, size;
+	corale_comm *comm; /* destroyed by the team, unless the member destroys it and sets it to NULL */
+	void *arg;
+	pthread_t thread;
+	corale_inproc *group;
+	void (*body)(struct team_member *member);
+};
+
+/*
+ * Runs body once per rank and returns the number of faults (team_fault). config may be NULL. A body must not leave
+ * before a team_barrier that others wait at.
+ */
+int team_run(int size, const corale_config *config, void (*body)(struct team_member *member), void *arg);
+
+/* All members meet, without the library. */
+void team_barrier(struct team_member *member);
+
+/* Counts a fault; the first few of a team are printed. */
+void team_fault(struct team_member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A fault unless got is the expected code. */
+void team_expect(struct team_member *member, int got, int expected, const char *what);
+
+/* Seconds of a clock that never jumps. */
+double team_now(void);
+
+#endif
