@@ -24,10 +24,19 @@ struct check_report {
 	long steps;          /* actions executed by all ranks */
 	long elements_sent;  /* payload elements sent by the busiest rank */
 	int deepest_rank_steps; /* actions of the busiest rank */
+	int in_rank_order;   /* every reduced element is one left fold of ranks 0, 1, ... */
 };
 
 /* 0, or CORALE_EINTERNAL with the violation in error: ranks, program, action, what was expected. */
 int check_plan(const struct plan *plan, const struct plan_map *map, const struct check_options *options,
 	       struct check_report *report, char *error, size_t error_bytes);
+
+/* The same for calls of different plans one after the other (options->calls is not used), on the same rings. */
+int check_sequence(const struct plan *const *plans, int calls, const struct plan_map *map,
+		   const struct check_options *options, struct check_report *report, char *error, size_t error_bytes);
+
+/* The two plans of one edge: send on rank from, recv on rank to. */
+int check_edge(const struct plan *send, const struct plan *recv, const struct plan_map *map, int from, int to,
+	       const struct check_options *options, struct check_report *report, char *error, size_t error_bytes);
 
 #endif

@@ -14,7 +14,8 @@
  *   step     MOVE   fold the messages of `from` and the local span src (rank order when from is ALL),
  *                   write the result to the local span dst and/or send it as a message to `to`
  *            SIGNAL send a message without payload;  WAIT  receive one and drop its payload
- *            LOOP / END  repeat; the loop's variable is its nesting depth (0, 1, ...)
+ *            LOOP / END  repeat; the loop's variable is its nesting depth (0, 1, ...); a loop whose predicate
+ *                   is false runs not at all
  *   span     where elements are: space, optional block, part, chunk, inner; see struct plan_span.
  *   chunk    what one message carries at most: chunk_bytes of the wire type.
  *
@@ -60,7 +61,7 @@ enum plan_base {
 	PLAN_DOUBLING_STEPS, /* floor(log2(size of group)) */
 	PLAN_DOUBLING_GIVE,  /* recursive doubling: whom I hand my data to before and get the result from after it, or none */
 	PLAN_DOUBLING_TAKE,  /* the other end of that, or none */
-	PLAN_DOUBLING,       /* my partner in step (variable) of it, none if I sit it out; takes no stride, offset, wrap */
+	PLAN_DOUBLING,       /* my partner in step (stride * variable + offset) of it, none if I sit it out; not wrapped */
 	PLAN_SIMPLE_BASES,
 	PLAN_RAIL_OF = PLAN_SIMPLE_BASES, /* the (variable)-th part that local rank a of my node owns: a + variable * size of
 	                        my node; none from the largest node's size on */
@@ -89,7 +90,8 @@ struct plan_span {
 enum plan_flags {
 	PLAN_REDUCE = 1, /* fold with the call's operator; without it a MOVE has one source */
 	PLAN_FINAL = 2,  /* all contributions are in: divide for avg, round to the call's type */
-	PLAN_STABLE = 4, /* src is not written again, in place or not, before the message was read: may be sent by reference */
+	PLAN_STABLE = 4, /* the spans that hold the message (src of a plain move, dst) are not written again, in place or
+			    not, before it was read: it may be sent by reference */
 	PLAN_FRESH = 8,  /* dst is not read or written before in this call, in place or not: the message may land in it early */
 	PLAN_FROM_WIRE = 16, /* the messages of from hold the plan's wire type (partial sums); otherwise the call's type */
 	PLAN_TO_WIRE = 32    /* so does the message sent to `to` */
@@ -110,6 +112,7 @@ struct plan_step { /* 32 bytes */
 struct plan_ring {
 	uint8_t sync;  /* enum plan_sync */
 	uint8_t depth; /* messages in flight at most */
+	uint8_t all;   /* set by plan_finish: its messages go to ALL (then none goes to a single peer) */
 };
 
 struct plan_program {
@@ -162,6 +165,7 @@ uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group,
 uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth);
 void plan_program(struct plan *plan, enum plan_engine engine);
 int plan_loop(struct plan *plan, uint8_t trips); /* returns the loop's variable */
+int plan_loop_if(struct plan *plan, uint8_t trips, enum plan_pred pred, uint8_t a, uint8_t b);
 void plan_end(struct plan *plan);
 void plan_step(struct plan *plan, struct plan_step step);
 int plan_finish(struct plan *plan); /* structural checks: loops closed, tables not full, indices in range */

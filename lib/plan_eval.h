@@ -97,7 +97,7 @@ PLAN_FN int plan_chunks(const struct plan *plan, const struct plan_env *env, siz
 	return chunks ? (int)chunks : 1;
 }
 
-PLAN_FN int plan_doubling(enum plan_base base, int n, int me, int step)
+PLAN_FN int plan_doubling(int base, int n, int me, int step)
 {
 	int core = 1;
 	while (core * 2 <= n)
@@ -159,7 +159,8 @@ PLAN_FN int plan_simple(const struct plan *plan, const struct plan_env *env, con
 	case PLAN_DOUBLING_TAKE:
 		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank), 0);
 	case PLAN_DOUBLING:
-		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank), var[x->var]);
+		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank),
+				     x->stride * var[x->var] + x->offset);
 	default:
 		break;
 	}
@@ -191,9 +192,11 @@ PLAN_FN int plan_value(const struct plan *plan, const struct plan_env *env, cons
 			return PLAN_NONE;
 		return map->member[map->node_first[a] + b];
 	case PLAN_SEND_CHUNKS:
+		a = plan_simple(plan, env, var, x->a);
+		return plan_chunks(plan, env, env->send_counts ? env->send_counts[a] : env->count);
 	case PLAN_RECV_CHUNKS:
 		a = plan_simple(plan, env, var, x->a);
-		return plan_chunks(plan, env, (x->base == PLAN_SEND_CHUNKS ? env->send_counts : env->recv_counts)[a]);
+		return plan_chunks(plan, env, env->recv_counts ? env->recv_counts[a] : env->count);
 	default:
 		return plan_rail_of(plan, env, var, e);
 	}
@@ -317,7 +320,9 @@ PLAN_FN int plan_cursor_next(struct plan_cursor *cursor, const struct plan *plan
 	while (cursor->pc < cursor->end) {
 		const struct plan_step *step = &plan->steps[cursor->pc++];
 		if (step->op == PLAN_LOOP) {
-			int depth = cursor->depth, trips = plan_value(plan, env, cursor->var, step->trips);
+			int depth = cursor->depth;
+			int trips = plan_predicate(plan, env, cursor->var, step) ?
+					    plan_value(plan, env, cursor->var, step->trips) : 0;
 			if (trips <= 0) { /* past the matching END */
 				for (int open = 1; open; cursor->pc++)
 					open += plan->steps[cursor->pc].op == PLAN_LOOP ? 1 :

@@ -36,6 +36,7 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count);
 double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes);
 
+struct plan_env; /* plan_eval.h */
 /* Everything but rank and channel that a plan needs besides itself to be read (plan_eval.h). */
 void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank, int root, size_t count);
 

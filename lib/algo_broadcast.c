@@ -1,0 +1,107 @@
+/*
+ * Broadcasts that ignore nodes: the root tells everybody (one write where memory is shared); or it scatters parts,
+ * which then travel around a ring.
+ * Source: van de Geijn, "On global combine operations" (1994), for scatter and all-gather.
+ */
+#include "algo_build.h"
+
+void algo_flat_broadcast(const struct algo_call *call, struct plan *plan)
+{
+	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .pred = PLAN_EQ,
+					    .pred_a = me,
+					    .pred_b = root,
+					    .src = { PLAN_SEND, .chunk = chunk },
+					    .dst = { PLAN_RECV, .chunk = chunk },
+					    .to = PLAN_EXPR_ALL,
+					    .to_ring = ring });
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_FRESH,
+					    .pred = PLAN_NE,
+					    .pred_a = me,
+					    .pred_b = root,
+					    .from = root,
+					    .from_ring = ring,
+					    .dst = { PLAN_RECV, .chunk = chunk } });
+	plan_end(plan);
+}
+
+struct scatter {
+	uint8_t scatter, gather; /* rings */
+	uint8_t me, next, previous, root;
+};
+
+/* The root keeps its own part, and reads the others back from nobody: it only passes on what others wait for. */
+static void scatter_parts(struct plan *plan, const struct scatter *s, uint8_t chunk)
+{
+	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1), PLAN_EQ, s->me, s->root);
+	uint8_t peer = plan_shift(plan, PLAN_WORLD, k, 1, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
+					    .to = peer,
+					    .to_ring = s->scatter });
+	plan_end(plan);
+	struct plan_step own = { .op = PLAN_MOVE,
+				 .flags = PLAN_STABLE,
+				 .pred = PLAN_EQ,
+				 .pred_a = s->me,
+				 .pred_b = s->root,
+				 .src = { PLAN_SEND, .part = s->me, .chunk = chunk },
+				 .dst = { PLAN_RECV, .part = s->me, .chunk = chunk },
+				 .to = s->next,
+				 .to_ring = s->gather };
+	plan_step(plan, own);
+	own.flags = PLAN_STABLE | PLAN_FRESH;
+	own.pred = PLAN_NE;
+	own.src = (struct plan_span){ 0 };
+	own.from = s->root;
+	own.from_ring = s->scatter;
+	plan_step(plan, own);
+}
+
+/* Part me - 1, me - 2, ... come by; all but the last travel on. The root's buffer holds them already when it is used
+ * in place, so only the others' parts may land early. */
+static void gather_parts(struct plan *plan, const struct scatter *s, uint8_t chunk, int n)
+{
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .pred_a = s->me,
+				  .pred_b = s->root,
+				  .from = s->previous,
+				  .to = s->next,
+				  .from_ring = s->gather,
+				  .to_ring = s->gather };
+	int k = plan_loop(plan, plan_const(plan, n - 2));
+	for (int last = 0; last < 2; last++) {
+		uint8_t part = last ? s->next : plan_shift(plan, PLAN_WORLD, k, -1, -1);
+		uint8_t stable = last ? 0 : PLAN_STABLE;
+		step.to = last ? PLAN_EXPR_NONE : s->next;
+		step.dst = (struct plan_span){ PLAN_RECV, .part = part, .chunk = chunk };
+		step.pred = PLAN_EQ;
+		step.flags = stable;
+		plan_step(plan, step);
+		step.pred = PLAN_NE;
+		step.flags = stable | PLAN_FRESH;
+		plan_step(plan, step);
+		if (!last)
+			plan_end(plan);
+	}
+}
+
+void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
+{
+	int n = plan->parts = call->topo->map.ranks;
+	struct scatter s = { plan_ring(plan, PLAN_CREDIT, call->slots),	   plan_ring(plan, PLAN_CREDIT, call->slots),
+			     plan_shift(plan, PLAN_WORLD, 0, 0, 0),  plan_shift(plan, PLAN_WORLD, 0, 0, 1),
+			     plan_shift(plan, PLAN_WORLD, 0, 0, -1), plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	scatter_parts(plan, &s, chunk);
+	gather_parts(plan, &s, chunk, n);
+	plan_end(plan);
+}

@@ -1,0 +1,125 @@
+/*
+ * Recursive doubling: log2(n) exchanges of everything; for what is small and far away. Where n is no power of two,
+ * some ranks hand their data to a neighbour before it and get the result after it.
+ * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
+ */
+#include "algo_build.h"
+
+static uint8_t partner(struct plan *plan, const struct algo_rounds *rounds, int var, int stride, int step)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_DOUBLING,
+						   .group = (uint8_t)rounds->group,
+						   .var = (uint8_t)var,
+						   .stride = (int8_t)stride,
+						   .offset = step });
+}
+
+/* Hands over, or takes and adds; whoever takes part starts its first exchange. */
+static void begin(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step)
+{
+	uint8_t give = plan_base(plan, PLAN_DOUBLING_GIVE, rounds->group, 0);
+	uint8_t take = plan_base(plan, PLAN_DOUBLING_TAKE, rounds->group, 0);
+	step.src = rounds->local;
+	step.flags = PLAN_TO_WIRE;
+	step.to = give;
+	plan_step(plan, step);
+
+	step.dst = rounds->acc;
+	step.to = partner(plan, rounds, 0, 0, 0);
+	step.pred = PLAN_EQ;
+	step.pred_a = take;
+	step.pred_b = plan_const(plan, PLAN_NONE);
+	plan_step(plan, step);
+
+	step.pred = PLAN_ALWAYS;
+	step.from = take;
+	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+	plan_step(plan, step);
+}
+
+/* Exchanges first .. steps - 2: adds the partner's sum and passes the new one to the next partner. */
+static void exchange(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step, int first, int steps)
+{
+	if (first >= steps - 1)
+		return;
+	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+	step.src = step.dst = rounds->acc;
+	int k = plan_loop(plan, plan_const(plan, steps - 1 - first));
+	step.from = partner(plan, rounds, k, 1, first);
+	step.to = partner(plan, rounds, k, 1, first + 1);
+	plan_step(plan, step);
+	plan_end(plan);
+}
+
+static void give_back(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step)
+{
+	step.src = rounds->result;
+	step.to = plan_base(plan, PLAN_DOUBLING_TAKE, rounds->group, 0);
+	plan_step(plan, step);
+	step.src = (struct plan_span){ 0 };
+	step.to = PLAN_EXPR_NONE;
+	step.from = plan_base(plan, PLAN_DOUBLING_GIVE, rounds->group, 0);
+	step.dst = rounds->result;
+	plan_step(plan, step);
+}
+
+/*
+ * Both partners of an exchange fold two operands, each its own last: the operators commute bit for bit. In a power of
+ * two ranks the first exchange reads local itself, otherwise everybody starts from acc.
+ */
+void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
+{
+	int steps = 0, even;
+	while (2 << steps <= rounds->n)
+		steps++;
+	even = 1 << steps == rounds->n;
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .from_group = (uint8_t)rounds->group,
+				  .to_group = (uint8_t)rounds->group,
+				  .from_ring = rounds->ring,
+				  .to_ring = rounds->ring,
+				  .rail = rounds->rail };
+	if (even) {
+		struct plan_step first = step;
+		first.flags = PLAN_TO_WIRE;
+		first.src = rounds->local;
+		first.to = partner(plan, rounds, 0, 0, 0);
+		plan_step(plan, first);
+		if (steps > 1) {
+			first.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+			first.dst = rounds->acc;
+			first.from = first.to;
+			first.to = partner(plan, rounds, 0, 0, 1);
+			plan_step(plan, first);
+		}
+	} else {
+		begin(plan, rounds, step);
+	}
+	exchange(plan, rounds, step, even, steps);
+	struct plan_step last = step;
+	last.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
+	last.from = partner(plan, rounds, 0, 0, steps - 1);
+	last.src = even && steps == 1 ? rounds->local : rounds->acc;
+	last.dst = rounds->result;
+	plan_step(plan, last);
+	if (!even)
+		give_back(plan, rounds, step);
+}
+
+void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	int wide = call->wire_type != call->key.type;
+	plan->scratch_cells = (uint32_t)wide;
+	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	struct plan_span result = { .space = PLAN_RECV, .chunk = chunk };
+	struct plan_span cell = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk };
+	algo_doubling_rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
+							  .n = call->topo->map.ranks,
+							  .ring = ring,
+							  .local = { .space = PLAN_SEND, .chunk = chunk },
+							  .acc = wide ? cell : result,
+							  .result = result });
+	plan_end(plan);
+}

@@ -1,0 +1,153 @@
+/*
+ * Hierarchical all-reduce: reduce-scatter inside each node, all-reduce of each part among the ranks of one rail,
+ * all-gather inside each node. A vector has as many parts as the largest node has ranks; smaller nodes' ranks own
+ * several. Chunk c + 1 is in the first phase while c is on the wire: each phase is a program, tokens join them.
+ * Source: the multi-leader schemes of Kandalla et al., "Designing multi-leader-based allgather algorithms for
+ * multi-core clusters" (2009), and Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane
+ * communication" (2020).
+ */
+#include "algo_build.h"
+
+struct hier {
+	struct plan *plan;
+	int nodes, wide;            /* wide: partial sums have a type of their own, so they live in scratch */
+	uint8_t push, rail, gather; /* rings; tokens to oneself go along push and rail */
+	uint8_t self;               /* my index in my node */
+	void (*rounds)(struct plan *plan, const struct algo_rounds *rounds);
+};
+
+/* Loop over the parts that a rank owns; the part of my node's rank `local` in this trip as an expression is part_of. */
+static int owned_loop(struct plan *plan)
+{
+	return plan_loop(plan, plan_base(plan, PLAN_OWNED, PLAN_NODE, 0));
+}
+
+static uint8_t part_of(struct plan *plan, uint8_t local, int owned)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = (uint8_t)owned, .a = local });
+}
+
+static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t chunk)
+{
+	struct plan_span span = { .space = h->wide ? PLAN_SCRATCH : PLAN_RECV, .part = part, .chunk = chunk };
+	if (h->wide)
+		span.block = plan_const(h->plan, 0);
+	return span;
+}
+
+static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
+{
+	struct plan *plan = h->plan;
+	uint8_t mine = part_of(plan, h->self, owned), peer = algo_peer_loop(plan, PLAN_NODE, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { PLAN_SEND, .part = part_of(plan, peer, owned), .chunk = chunk },
+					    .to_group = PLAN_NODE,
+					    .to = peer,
+					    .to_ring = h->push });
+	plan_end(plan);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = h->nodes == 1 ? PLAN_REDUCE | PLAN_FINAL : PLAN_REDUCE,
+					    .from_group = PLAN_NODE,
+					    .from = PLAN_EXPR_ALL,
+					    .from_ring = h->push,
+					    .src = { PLAN_SEND, .part = mine, .chunk = chunk },
+					    .dst = h->nodes == 1 ? (struct plan_span){ PLAN_RECV, .part = mine, .chunk = chunk }
+								 : partial_span(h, mine, chunk) });
+}
+
+static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
+{
+	uint8_t mine = part_of(h->plan, h->self, owned);
+	struct plan_span partial = partial_span(h, mine, chunk);
+	h->rounds(h->plan, &(struct algo_rounds){ .group = PLAN_RAIL,
+						  .n = h->nodes,
+						  .rail = mine,
+						  .ring = h->rail,
+						  .local = partial,
+						  .acc = partial,
+						  .result = { PLAN_RECV, .part = mine, .chunk = chunk },
+						  .inner = 1 });
+}
+
+static void signal_self(const struct hier *h, uint8_t ring)
+{
+	plan_step(h->plan, (struct plan_step){
+			       .op = PLAN_SIGNAL, .to_group = PLAN_NODE, .to = h->self, .to_ring = ring });
+}
+
+static void wait_self(const struct hier *h, uint8_t ring)
+{
+	plan_step(h->plan, (struct plan_step){
+			       .op = PLAN_WAIT, .from_group = PLAN_NODE, .from = h->self, .from_ring = ring });
+}
+
+static void gather(const struct hier *h, uint8_t chunk, int owned)
+{
+	struct plan *plan = h->plan;
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { PLAN_RECV, .part = part_of(plan, h->self, owned), .chunk = chunk },
+					    .to_group = PLAN_NODE,
+					    .to = PLAN_EXPR_ALL,
+					    .to_ring = h->gather });
+	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .from_group = PLAN_NODE,
+					    .from = peer,
+					    .from_ring = h->gather,
+					    .dst = { PLAN_RECV, .part = part_of(plan, peer, owned), .chunk = chunk } });
+	plan_end(plan);
+}
+
+static void build(const struct algo_call *call, struct plan *plan, struct hier *h)
+{
+	h->plan = plan;
+	h->nodes = call->topo->map.nodes;
+	h->wide = call->wire_type != call->key.type;
+	plan->parts = call->topo->map.max_node_size;
+	plan->scratch_cells = h->wide && h->nodes > 1;
+	h->push = plan_ring(plan, PLAN_CREDIT, call->slots);
+	h->rail = plan_ring(plan, PLAN_CREDIT, call->slots);
+	h->gather = plan_ring(plan, PLAN_CREDIT, call->slots);
+	h->self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
+
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	int owned = owned_loop(plan);
+	push_and_fold(h, chunk, owned);
+	if (h->nodes > 1) {
+		if (!h->wide) { /* the one cell of scratch would tie the two phases together anyway */
+			signal_self(h, h->push);
+			plan_end(plan);
+			plan_end(plan);
+			plan_program(plan, PLAN_NET);
+			chunk = algo_chunk_loop(plan);
+			owned = owned_loop(plan);
+			wait_self(h, h->push);
+		}
+		rail_rounds(h, chunk, owned);
+	}
+	signal_self(h, h->rail);
+	plan_end(plan);
+	plan_end(plan);
+
+	plan_program(plan, PLAN_SM);
+	chunk = algo_chunk_loop(plan);
+	owned = owned_loop(plan);
+	wait_self(h, h->rail);
+	gather(h, chunk, owned);
+	plan_end(plan);
+	plan_end(plan);
+}
+
+void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	plan->inner = call->topo->map.nodes;
+	build(call, plan, &(struct hier){ .rounds = algo_ring_rounds });
+}
+
+void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	build(call, plan, &(struct hier){ .rounds = algo_doubling_rounds });
+}

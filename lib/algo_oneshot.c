@@ -1,0 +1,71 @@
+/*
+ * One-shot: every rank tells every other all that it needs at once; one exchange, most bytes.
+ * Source: the "one-shot" all-reduce of GPU inference engines and of OpenSHMEM-style libraries; as an idea, the
+ * all-to-all broadcast of Johnsson and Ho, "Optimum broadcasting and personalized communication in hypercubes" (1989).
+ */
+#include "algo_build.h"
+
+/* One message to all, then a fold of what all others sent. Whoever sends chunk c + 2 has heard from everybody after
+ * they read chunk c, hence two halves suffice and nobody waits for room. */
+void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	(void)call;
+	uint8_t ring = plan_ring(plan, PLAN_PARITY, 2);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	struct plan_span mine = { .space = PLAN_SEND, .chunk = chunk };
+	struct plan_span result = { .space = PLAN_RECV, .chunk = chunk };
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE, .src = mine, .to = PLAN_EXPR_ALL, .to_ring = ring });
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_REDUCE | PLAN_FINAL,
+					    .from = PLAN_EXPR_ALL,
+					    .from_ring = ring,
+					    .src = mine,
+					    .dst = result });
+	plan_end(plan);
+}
+
+void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan)
+{
+	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { .space = PLAN_SEND, .chunk = chunk },
+					    .dst = { .space = PLAN_RECV, .block = me, .chunk = chunk },
+					    .to = PLAN_EXPR_ALL,
+					    .to_ring = ring });
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, -1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_FRESH,
+					    .from = peer,
+					    .from_ring = ring,
+					    .dst = { .space = PLAN_RECV, .block = peer, .chunk = chunk } });
+	plan_end(plan);
+	plan_end(plan);
+}
+
+/* Each block goes straight to its owner, who folds all contributions at once. */
+void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan)
+{
+	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { .space = PLAN_SEND, .block = peer, .chunk = chunk },
+					    .to = peer,
+					    .to_ring = ring });
+	plan_end(plan);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_REDUCE | PLAN_FINAL,
+					    .from = PLAN_EXPR_ALL,
+					    .from_ring = ring,
+					    .src = { .space = PLAN_SEND, .block = me, .chunk = chunk },
+					    .dst = { .space = PLAN_RECV, .chunk = chunk } });
+	plan_end(plan);
+}

@@ -1,0 +1,94 @@
+/* The algorithm table: a row is a choice that the planner can make and CORALE_ALGO can name. */
+#include "algo_build.h"
+
+static int several_ranks(const struct algo_call *call)
+{
+	return call->topo->map.ranks > 1;
+}
+
+static int any_ranks(const struct algo_call *call)
+{
+	return call->topo->map.ranks > 0;
+}
+
+static int one_rank(const struct algo_call *call)
+{
+	return call->topo->map.ranks == 1;
+}
+
+/* A program never waits for more messages at a time than this. */
+enum { MOST_PEERS_AT_ONCE = 1024 };
+
+static int few_ranks(const struct algo_call *call)
+{
+	return several_ranks(call) && call->topo->map.ranks <= MOST_PEERS_AT_ONCE;
+}
+
+static int one_node(const struct algo_call *call)
+{
+	return few_ranks(call) && call->topo->map.nodes == 1;
+}
+
+/* Where each node has one rank the flat algorithms are the same thing with fewer steps. */
+static int shared_nodes(const struct algo_call *call)
+{
+	return call->topo->map.max_node_size > 1 && call->topo->map.max_node_size <= MOST_PEERS_AT_ONCE;
+}
+
+static int several_nodes(const struct algo_call *call)
+{
+	return shared_nodes(call) && call->topo->map.nodes > 1;
+}
+
+static const struct algo table[] = {
+	{ "local", CORALE_ALL_REDUCE, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_ALL_GATHER, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_REDUCE_SCATTER, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_ALL_TO_ALL, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_ALL_TO_ALL_V, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_BARRIER, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+
+	{ "oneshot", CORALE_ALL_REDUCE, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Johnsson and Ho 1989", few_ranks,
+	  algo_oneshot_all_reduce },
+	{ "twoshot", CORALE_ALL_REDUCE, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Rabenseifner 2004", few_ranks,
+	  algo_twoshot_all_reduce },
+	{ "ce", CORALE_ALL_REDUCE, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Rabenseifner 2004", one_node, algo_ce_all_reduce },
+	{ "ring", CORALE_ALL_REDUCE, ALGO_FLAT, "Patarasuk and Yuan 2009", several_ranks, algo_ring_all_reduce },
+	{ "doubling", CORALE_ALL_REDUCE, ALGO_FLAT, "Thakur et al. 2005", several_ranks, algo_doubling_all_reduce },
+	{ "hier_ring", CORALE_ALL_REDUCE, 0, "Traff and Hunold 2020", shared_nodes, algo_hier_ring_all_reduce },
+	{ "hier_doubling", CORALE_ALL_REDUCE, 0, "Traff and Hunold 2020", several_nodes,
+	  algo_hier_doubling_all_reduce },
+
+	{ "oneshot", CORALE_ALL_GATHER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Johnsson and Ho 1989", several_ranks,
+	  algo_oneshot_all_gather },
+	{ "ring", CORALE_ALL_GATHER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
+	  algo_ring_all_gather },
+
+	{ "oneshot", CORALE_REDUCE_SCATTER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Johnsson and Ho 1989", few_ranks,
+	  algo_oneshot_reduce_scatter },
+	{ "ring", CORALE_REDUCE_SCATTER, ALGO_FLAT, "Patarasuk and Yuan 2009", several_ranks,
+	  algo_ring_reduce_scatter },
+
+	{ "flat", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_broadcast },
+	{ "scatter", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "van de Geijn 1994", several_ranks,
+	  algo_scatter_broadcast },
+
+	{ "pairwise", CORALE_ALL_TO_ALL, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
+	  algo_pairwise_all_to_all },
+	{ "pairwise", CORALE_ALL_TO_ALL_V, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
+	  algo_pairwise_all_to_all_v },
+
+	{ "edge", CORALE_SEND, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", any_ranks, algo_edge_send },
+	{ "edge", CORALE_RECV, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", any_ranks, algo_edge_recv },
+
+	{ "flat", CORALE_BARRIER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", few_ranks, algo_flat_barrier },
+	{ "doubling", CORALE_BARRIER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Hensgen et al. 1988", several_ranks,
+	  algo_doubling_barrier },
+};
+
+const struct algo *algo_table(int *count)
+{
+	*count = (int)(sizeof(table) / sizeof(table[0]));
+	return table;
+}

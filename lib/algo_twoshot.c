@@ -1,0 +1,105 @@
+/*
+ * Two-shot: reduce-scatter by one exchange, all-gather by another; the bytes of a ring in two steps.
+ * Source: Rabenseifner, "Optimization of collective reduction operations" (2004), with direct instead of halving
+ * exchanges.
+ */
+#include "algo_build.h"
+
+struct twoshot {
+	uint8_t scatter, gather; /* rings */
+	uint8_t me;
+};
+
+static void push_parts(struct plan *plan, const struct twoshot *t, uint8_t chunk)
+{
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
+					    .to = peer,
+					    .to_ring = t->scatter });
+	plan_end(plan);
+}
+
+static struct plan_step fold_step(const struct twoshot *t, uint8_t chunk)
+{
+	return (struct plan_step){ .op = PLAN_MOVE,
+				   .flags = PLAN_REDUCE | PLAN_FINAL,
+				   .from = PLAN_EXPR_ALL,
+				   .from_ring = t->scatter,
+				   .src = { PLAN_SEND, .part = t->me, .chunk = chunk },
+				   .dst = { PLAN_RECV, .part = t->me, .chunk = chunk } };
+}
+
+static void collect_parts(struct plan *plan, const struct twoshot *t, uint8_t chunk)
+{
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, -1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .from = peer,
+					    .from_ring = t->gather,
+					    .dst = { PLAN_RECV, .part = peer, .chunk = chunk } });
+	plan_end(plan);
+}
+
+static struct twoshot begin(const struct algo_call *call, struct plan *plan)
+{
+	plan->parts = call->topo->map.ranks;
+	return (struct twoshot){ plan_ring(plan, PLAN_CREDIT, call->slots), plan_ring(plan, PLAN_CREDIT, call->slots),
+				 plan_shift(plan, PLAN_WORLD, 0, 0, 0) };
+}
+
+void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	struct twoshot t = begin(call, plan);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	push_parts(plan, &t, chunk);
+	struct plan_step fold = fold_step(&t, chunk);
+	fold.flags |= PLAN_STABLE;
+	fold.to = PLAN_EXPR_ALL;
+	fold.to_ring = t.gather;
+	plan_step(plan, fold);
+	collect_parts(plan, &t, chunk);
+	plan_end(plan);
+}
+
+/* Pushes chunk c's parts, then chunk c - 1's results, so that the engines never wait for the fold of the same chunk. */
+static void push_in_step(struct plan *plan, const struct twoshot *t)
+{
+	plan_program(plan, PLAN_CE);
+	int c = plan_loop(plan, plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 1));
+	uint8_t chunk = plan_var(plan, c, 0), previous = plan_var(plan, c, -1);
+	push_parts(plan, t, chunk);
+	plan_step(plan, (struct plan_step){ .op = PLAN_WAIT,
+					    .from = t->me,
+					    .from_ring = t->scatter,
+					    .pred = PLAN_GE,
+					    .pred_a = previous,
+					    .pred_b = plan_const(plan, 0) });
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { PLAN_RECV, .part = t->me, .chunk = previous },
+					    .to = peer,
+					    .to_ring = t->gather });
+	plan_end(plan);
+	plan_end(plan);
+}
+
+/* The same exchange as a pipeline for copy engines: they push, a few processors fold, a third program collects. */
+void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	struct twoshot t = begin(call, plan);
+	push_in_step(plan, &t);
+
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	plan_step(plan, fold_step(&t, chunk));
+	plan_step(plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = t.me, .to_ring = t.scatter });
+	plan_end(plan);
+
+	plan_program(plan, PLAN_CE);
+	chunk = algo_chunk_loop(plan);
+	collect_parts(plan, &t, chunk);
+	plan_end(plan);
+}

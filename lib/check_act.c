@@ -1,0 +1,317 @@
+/* One action of one program: are its messages there and its targets free, and what it does then. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_internal.h"
+
+/* Group whose members share the messages to ALL of a ring. */
+static int all_group(const struct plan *plan, int ring)
+{
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].to == PLAN_EXPR_ALL && plan->steps[i].to_ring == ring)
+			return plan->steps[i].to_group;
+	return PLAN_WORLD;
+}
+
+static const struct plan *plan_of(const struct world *world, const struct context *c)
+{
+	return world->ranks[c->rank].plan;
+}
+
+/* The stream from rank `from` to rank `to` (or to ALL of from's group) that the context's plan means by a ring. */
+static struct stream *find_stream(struct world *world, const struct context *c, int from, int to, int ring, int rail)
+{
+	const struct plan *plan = plan_of(world, c);
+	int all = plan->rings[ring].all, group = all ? all_group(plan, ring) : PLAN_WORLD;
+	int readers = all ? plan_group_size(world->map, group, from) : 1;
+	uint64_t key = stream_key(from, all ? PLAN_ALL : to, group, rail, c->channel, ring, plan->rings[ring].sync);
+	struct stream *stream = stream_get(&world->streams, key, readers);
+	if (stream && all && !stream->sent)
+		stream->read[plan_group_index(world->map, group, from)] = LONG_MAX;
+	return stream;
+}
+
+static int reader_index(const struct world *world, const struct context *c, int ring)
+{
+	const struct plan *plan = plan_of(world, c);
+	return plan->rings[ring].all ? plan_group_index(world->map, all_group(plan, ring), c->rank) : 0;
+}
+
+/* Members of the group of a `from` or `to`: the rank itself, or for ALL every member but oneself. */
+static int peers(const struct world *world, const struct context *c, int peer, int group)
+{
+	return peer == PLAN_NONE ? 0 : peer != PLAN_ALL ? 1 : plan_group_size(world->map, group, c->rank);
+}
+
+static int peer_at(const struct world *world, const struct context *c, int peer, int group, int i)
+{
+	if (peer != PLAN_ALL)
+		return peer;
+	int rank = plan_group_member(world->map, group, c->rank, c->action.rail, i);
+	return rank == c->rank ? PLAN_NONE : rank;
+}
+
+/* The first peer whose message is missing; PLAN_NONE: all are there. */
+static int missing_sender(struct world *world, const struct context *c)
+{
+	const struct plan_action *a = &c->action;
+	int index = a->from == PLAN_NONE ? 0 : reader_index(world, c, a->from_ring);
+	for (int i = 0; i < peers(world, c, a->from, a->from_group); i++) {
+		int from = peer_at(world, c, a->from, a->from_group, i);
+		if (from == PLAN_NONE)
+			continue;
+		const struct stream *stream = find_stream(world, c, from, c->rank, a->from_ring, a->rail);
+		if (stream->read[index] >= stream->sent)
+			return from;
+	}
+	return PLAN_NONE;
+}
+
+static int sends(const struct world *world, const struct context *c)
+{
+	const struct plan_action *a = &c->action;
+	return a->to != PLAN_NONE && (a->to != PLAN_ALL || peers(world, c, a->to, a->to_group) > 1);
+}
+
+static int has_room(struct world *world, const struct context *c)
+{
+	if (!sends(world, c))
+		return 1;
+	const struct plan_ring *ring = &plan_of(world, c)->rings[c->action.to_ring];
+	const struct stream *stream = find_stream(world, c, c->rank, c->action.to, c->action.to_ring, c->action.rail);
+	return ring->sync == PLAN_PARITY || stream->sent - stream_slowest(stream) < ring->depth;
+}
+
+static int claim(struct world *world, const struct context *c, int *user, const char *what, int peer)
+{
+	int me = world->ranks[c->rank].call << 8 | c->program;
+	if (*user >= 0 && *user >> 8 == me >> 8 && *user != me)
+		return world_fail(world, c, "%s rank %d on a ring that program %d uses too", what, peer, *user & 255);
+	*user = me;
+	return 0;
+}
+
+static int check_message(struct world *world, const struct context *c, const struct message *m, int from)
+{
+	const struct plan_action *a = &c->action;
+	if (a->op == PLAN_WAIT)
+		return 0;
+	if (!m->payload)
+		return world_fail(world, c, "expects elements of rank %d, which sent a signal", from);
+	if (m->count != a->count)
+		return world_fail(world, c, "expects %zu elements of rank %d, which sent %zu", a->count, from, m->count);
+	if (m->wire != !!(a->flags & PLAN_FROM_WIRE))
+		return world_fail(world, c, "expects %s type from rank %d, which sent the other",
+				  m->wire ? "the call's" : "the wire's", from);
+	return 0;
+}
+
+static int receive_from(struct world *world, struct context *c, int from, const struct message **out)
+{
+	const struct plan_action *a = &c->action;
+	int index = reader_index(world, c, a->from_ring);
+	struct stream *stream = find_stream(world, c, from, c->rank, a->from_ring, a->rail);
+	struct message *m = stream->slots[stream->read[index] & stream->slot_mask];
+	int ret = claim(world, c, &stream->reader_program[index], "receives from", from);
+	if (!ret)
+		ret = check_message(world, c, m, from);
+	if (ret)
+		return ret;
+	stream->read[index]++;
+	m->unread--;
+	m->reads[index] = (struct stamp){ c->index, c->time };
+	for (int i = 0; i < world->nclock; i++)
+		c->clock[i] = m->clock[i] > c->clock[i] ? m->clock[i] : c->clock[i];
+	*out = m;
+	return 0;
+}
+
+static int reserve_values(struct world *world, size_t count)
+{
+	if (count <= world->values_capacity)
+		return 1;
+	uint64_t *values = realloc(world->values, count * sizeof(*values));
+	if (!values)
+		return 0;
+	world->values = values;
+	world->values_capacity = count;
+	return 1;
+}
+
+/* Sources in the order in which they are folded, count values each, into world->values; *n of them. */
+static int gather(struct world *world, struct context *c, int *n)
+{
+	const struct plan_action *a = &c->action;
+	int total = peers(world, c, a->from, a->from_group), ret = 0;
+	if (!reserve_values(world, ((size_t)total + 2) * (a->count + 1)))
+		return world_fail(world, c, "out of memory");
+	*n = 0;
+	for (int i = 0; i < total && !ret; i++) {
+		int from = peer_at(world, c, a->from, a->from_group, i);
+		const struct message *m;
+		uint64_t *values = world->values + (size_t)*n * a->count;
+		if (from == PLAN_NONE) {
+			if (!a->src.space)
+				continue;
+			ret = memory_read(world, c, &a->src, a->count, values);
+		} else {
+			ret = receive_from(world, c, from, &m);
+			if (!ret && a->op == PLAN_MOVE)
+				memcpy(values, m->values, a->count * sizeof(*values));
+		}
+		(*n)++;
+	}
+	if (!ret && a->src.space && a->from != PLAN_ALL)
+		ret = memory_read(world, c, &a->src, a->count, world->values + (size_t)(*n)++ * a->count);
+	return ret;
+}
+
+static int fold_element(struct world *world, struct context *c, int n, size_t e, int *operands, int *node)
+{
+	size_t count = c->action.count;
+	int same = e > 0;
+	for (int i = 0; i < n; i++) {
+		uint64_t value = world->values[(size_t)i * count + e];
+		if (value_element(value) != value_element(world->values[e]))
+			return world_fail(world, c, "folds element %zu with element %zu", value_element(world->values[e]),
+					  value_element(value));
+		same &= operands[i] == value_node(value);
+		operands[i] = value_node(value);
+	}
+	if (!same)
+		*node = fold_make(&world->folds, operands, n, !!(c->action.flags & PLAN_FINAL));
+	if (*node < 0)
+		return world_fail(world, c, *node == FOLD_TWICE	   ? "folds a contribution twice"
+					   : *node == FOLD_FINISHED ? "folds a finished result"
+								    : "out of memory");
+	return 0;
+}
+
+/* Folds the gathered sources into the first of them. */
+static int fold(struct world *world, struct context *c, int n)
+{
+	if (!(c->action.flags & PLAN_REDUCE))
+		return n == 1 ? 0 : world_fail(world, c, "has %d sources but does not fold", n);
+	int *operands = malloc((size_t)n * sizeof(*operands)), node = -1, ret = 0;
+	if (!operands)
+		return world_fail(world, c, "out of memory");
+	for (size_t e = 0; e < c->action.count && !ret; e++) {
+		ret = fold_element(world, c, n, e, operands, &node);
+		world->values[e] = value_make(node, value_element(world->values[e]));
+	}
+	free(operands);
+	return ret;
+}
+
+/* Partial sums keep the wire's type, finished results the call's. */
+static int check_types(struct world *world, const struct context *c)
+{
+	const struct plan *plan = plan_of(world, c);
+	const struct plan_action *a = &c->action;
+	if (plan->wire_type == plan->key.type || !a->count || a->op != PLAN_MOVE)
+		return 0;
+	int node = value_node(world->values[0]), partial = fold_is_partial(&world->folds, node);
+	int wire = a->flags & PLAN_TO_WIRE;
+	if (partial && (a->dst.space == PLAN_RECV || (a->to != PLAN_NONE && !wire)))
+		return world_fail(world, c, "rounds a partial sum to the call's type");
+	if (fold_is_complete(&world->folds, node) && a->to != PLAN_NONE && wire)
+		return world_fail(world, c, "sends a finished result in the wire's type");
+	return 0;
+}
+
+/* A message without credit overwrites the one `depth` before it: everybody must be known to have read that. */
+static int check_parity(struct world *world, const struct context *c, const struct stream *stream, int depth)
+{
+	long before = stream->sent - depth;
+	if (before < 0)
+		return 0;
+	const struct message *m = stream->slots[before & stream->slot_mask];
+	for (int i = 0; i < stream->readers; i++) {
+		struct stamp read = m->reads[i];
+		if (stream->read[i] == LONG_MAX)
+			continue;
+		if (stream->read[i] <= before || (world->nclock && read.time > c->clock[read.context]))
+			return world_fail(world, c, "overwrites a parity slot that reader %d need not have read yet", i);
+	}
+	return 0;
+}
+
+static int hold_spans(struct world *world, struct context *c, struct message *m)
+{
+	const struct plan_action *a = &c->action;
+	if (!world->options->references || !(a->flags & PLAN_STABLE) || !a->count)
+		return 0;
+	int ret = 0;
+	if (a->src.space && a->from == PLAN_NONE && !(a->flags & PLAN_REDUCE))
+		ret = memory_hold(world, c, &a->src, a->count, m);
+	if (!ret && a->dst.space)
+		ret = memory_hold(world, c, &a->dst, a->count, m);
+	return ret;
+}
+
+static int send(struct world *world, struct context *c)
+{
+	const struct plan_action *a = &c->action;
+	const struct plan_ring *ring = &plan_of(world, c)->rings[a->to_ring];
+	struct rank *rank = &world->ranks[c->rank];
+	struct stream *stream = find_stream(world, c, c->rank, a->to, a->to_ring, a->rail);
+	int ret = claim(world, c, &stream->writer, "sends to", a->to);
+	if (!ret && ring->sync == PLAN_PARITY)
+		ret = check_parity(world, c, stream, ring->depth);
+	if (ret)
+		return ret;
+	if (a->to == c->rank && a->op == PLAN_MOVE)
+		return world_fail(world, c, "sends elements to itself");
+	struct message *m = message_create(a->op == PLAN_MOVE ? a->count : 0, stream->readers, world->nclock, c->clock);
+	if (!m)
+		return world_fail(world, c, "out of memory");
+	m->unread -= a->to == PLAN_ALL;
+	m->payload = a->op == PLAN_MOVE;
+	m->wire = !!(a->flags & PLAN_TO_WIRE);
+	memcpy(m->values, world->values, m->count * sizeof(*m->values));
+	stream_put(stream, m);
+	rank->elements_sent += (long)m->count * m->unread;
+	return hold_spans(world, c, m);
+}
+
+int act(struct world *world, struct context *c)
+{
+	const struct plan_action *a = &c->action;
+	int sources;
+	if (missing_sender(world, c) != PLAN_NONE || !has_room(world, c))
+		return 0;
+	if (a->src.space && a->dst.space) {
+		struct plan_place place;
+		ptrdiff_t dst = plan_locate(plan_of(world, c), &c->env, c->cursor.var,
+					    &plan_of(world, c)->steps[c->cursor.pc - 1].dst, &place);
+		if (dst != (ptrdiff_t)a->count)
+			return world_fail(world, c, "moves %zu elements into a place of %td", a->count, dst);
+	}
+	c->time++;
+	if (world->nclock)
+		c->clock[c->index] = c->time;
+	world->ranks[c->rank].steps++;
+	int ret = gather(world, c, &sources);
+	if (!ret && a->op == PLAN_MOVE)
+		ret = fold(world, c, sources);
+	if (!ret)
+		ret = check_types(world, c);
+	if (!ret && a->dst.space)
+		ret = memory_write(world, c, &a->dst, a->count, world->values);
+	if (!ret && sends(world, c))
+		ret = send(world, c);
+	return ret ? ret : 1;
+}
+
+void act_describe(struct world *world, const struct context *c, char *text, size_t bytes)
+{
+	int from = missing_sender(world, c);
+	if (from != PLAN_NONE)
+		snprintf(text, bytes, "waits for rank %d on ring %d", from, c->action.from_ring);
+	else if (c->action.to == PLAN_ALL)
+		snprintf(text, bytes, "waits for room to ALL on ring %d", c->action.to_ring);
+	else
+		snprintf(text, bytes, "waits for room to rank %d on ring %d", c->action.to, c->action.to_ring);
+}

@@ -1,0 +1,146 @@
+/* Rings as streams of numbered messages, found by who sends to whom. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_internal.h"
+
+int streams_open(struct stream_table *table, int capacity)
+{
+	memset(table, 0, sizeof(*table));
+	table->nbuckets = 1 << 10;
+	table->capacity = 1;
+	while (table->capacity < capacity)
+		table->capacity *= 2;
+	table->buckets = calloc((size_t)table->nbuckets, sizeof(*table->buckets));
+	return table->buckets != NULL;
+}
+
+static void stream_destroy(struct stream *stream, int capacity)
+{
+	for (int i = 0; stream->slots && i < capacity; i++)
+		message_release(stream->slots[i]);
+	free(stream->slots);
+	free(stream->read);
+	free(stream->reader_program);
+	free(stream);
+}
+
+void streams_close(struct stream_table *table)
+{
+	for (int i = 0; table->buckets && i < table->nbuckets; i++)
+		if (table->buckets[i])
+			stream_destroy(table->buckets[i], table->capacity);
+	free(table->buckets);
+}
+
+/* to: a rank, or PLAN_ALL of a group; parity rings have slots of their own. */
+uint64_t stream_key(int from, int to, int group, int rail, int channel, int ring, int sync)
+{
+	uint64_t target = to == PLAN_ALL ? ((uint64_t)1 << 23 | (uint64_t)group << 20 |
+					    (group == PLAN_RAIL ? (uint64_t)rail : 0))
+					 : (uint64_t)to;
+	return (uint64_t)1 << 63 | (uint64_t)from << 40 | target << 16 | (uint64_t)channel << 4 | (uint64_t)ring << 1 |
+	       (uint64_t)sync;
+}
+
+static struct stream **find_bucket(const struct stream_table *table, uint64_t key)
+{
+	uint64_t hash = key * 0x9e3779b97f4a7c15u;
+	for (uint64_t i = hash ^ hash >> 32;; i++) {
+		struct stream **bucket = &table->buckets[i & (uint64_t)(table->nbuckets - 1)];
+		if (!*bucket || (*bucket)->key == key)
+			return bucket;
+	}
+}
+
+static int grow(struct stream_table *table)
+{
+	int old = table->nbuckets;
+	struct stream **buckets = table->buckets, **wider = calloc((size_t)old * 4, sizeof(*wider));
+	if (!wider)
+		return 0;
+	table->nbuckets = old * 4;
+	table->buckets = wider;
+	for (int i = 0; i < old; i++)
+		if (buckets[i])
+			*find_bucket(table, buckets[i]->key) = buckets[i];
+	free(buckets);
+	return 1;
+}
+
+static struct stream *stream_create(uint64_t key, int readers, int capacity)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return NULL;
+	stream->key = key;
+	stream->readers = readers;
+	stream->writer = -1;
+	stream->slot_mask = capacity - 1;
+	stream->read = calloc((size_t)readers, sizeof(*stream->read));
+	stream->reader_program = malloc((size_t)readers * sizeof(int));
+	stream->slots = calloc((size_t)capacity, sizeof(*stream->slots));
+	if (!stream->read || !stream->reader_program || !stream->slots) {
+		stream_destroy(stream, capacity);
+		return NULL;
+	}
+	memset(stream->reader_program, -1, (size_t)readers * sizeof(int));
+	return stream;
+}
+
+struct stream *stream_get(struct stream_table *table, uint64_t key, int readers)
+{
+	struct stream **bucket = find_bucket(table, key);
+	if (*bucket)
+		return *bucket;
+	if (++table->count > table->nbuckets / 2) {
+		if (!grow(table))
+			return NULL;
+		bucket = find_bucket(table, key);
+	}
+	return *bucket = stream_create(key, readers, table->capacity);
+}
+
+/* Messages that every reader has read; a sender is no reader of its own messages to ALL (its count is LONG_MAX). */
+long stream_slowest(const struct stream *stream)
+{
+	long slowest = stream->sent;
+	for (int i = 0; i < stream->readers; i++)
+		slowest = stream->read[i] < slowest ? stream->read[i] : slowest;
+	return slowest;
+}
+
+/* One block: the struct, then values, reads and clock. */
+struct message *message_create(size_t count, int readers, int clock_length, const int *clock)
+{
+	size_t values = count * sizeof(uint64_t), reads = (size_t)readers * sizeof(struct stamp);
+	size_t clocks = (size_t)clock_length * sizeof(int);
+	struct message *message = malloc(sizeof(*message) + values + reads + clocks);
+	if (!message)
+		return NULL;
+	memset(message, 0, sizeof(*message));
+	memset((char *)(message + 1) + values, 0, reads);
+	message->references = 1;
+	message->readers = message->unread = readers;
+	message->count = count;
+	message->values = (uint64_t *)(message + 1);
+	message->reads = (struct stamp *)((char *)message->values + values);
+	if (clock_length) {
+		message->clock = (int *)((char *)message->reads + reads);
+		memcpy(message->clock, clock, clocks);
+	}
+	return message;
+}
+
+void message_release(struct message *message)
+{
+	if (message && --message->references == 0)
+		free(message);
+}
+
+void stream_put(struct stream *stream, struct message *message)
+{
+	struct message **slot = &stream->slots[stream->sent++ & stream->slot_mask];
+	message_release(*slot);
+	*slot = message;
+}

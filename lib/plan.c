@@ -1,0 +1,221 @@
+/* Building plans, and checking their structure. How they are read is in plan_eval.h, how printed in plan_print.c. */
+#include <string.h>
+
+#include "corale.h"
+#include "plan.h"
+
+/* Marks a plan whose tables overflowed: no finished plan has zero programs. */
+static void mark_broken(struct plan *plan)
+{
+	plan->nprograms = PLAN_MAX_PROGRAMS + 1;
+}
+
+static int is_broken(const struct plan *plan)
+{
+	return plan->nprograms > PLAN_MAX_PROGRAMS;
+}
+
+void plan_init(struct plan *plan, const struct plan_key *key)
+{
+	memset(plan, 0, sizeof(*plan));
+	plan->key = *key;
+	plan->channels = 1;
+	plan->wire_type = key->type;
+	plan->nexprs = 1;
+	plan->parts = plan->inner = 1;
+}
+
+uint8_t plan_expr(struct plan *plan, struct plan_expr expr)
+{
+	for (int i = 1; i < plan->nexprs; i++)
+		if (!memcmp(&plan->exprs[i], &expr, sizeof(expr)))
+			return (uint8_t)i;
+	if (plan->nexprs == PLAN_MAX_EXPRS) {
+		mark_broken(plan);
+		return 1;
+	}
+	plan->exprs[plan->nexprs] = expr;
+	return plan->nexprs++;
+}
+
+uint8_t plan_const(struct plan *plan, int value)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_CONST, .offset = value });
+}
+
+uint8_t plan_shift(struct plan *plan, enum plan_group group, int var, int stride, int offset)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_ME,
+						   .group = (uint8_t)group,
+						   .var = stride ? (uint8_t)var : 0,
+						   .wrap = 1,
+						   .stride = (int8_t)stride,
+						   .offset = offset });
+}
+
+uint8_t plan_var(struct plan *plan, int var, int offset)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_CONST,
+						   .var = (uint8_t)var,
+						   .stride = 1,
+						   .offset = offset });
+}
+
+uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset)
+{
+	return plan_expr(
+	    plan, (struct plan_expr){ .base = (uint8_t)base, .group = (uint8_t)group, .offset = offset });
+}
+
+uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth)
+{
+	if (plan->nrings == PLAN_MAX_RINGS) {
+		mark_broken(plan);
+		return 0;
+	}
+	plan->rings[plan->nrings] = (struct plan_ring){ .sync = (uint8_t)sync, .depth = (uint8_t)depth };
+	return plan->nrings++;
+}
+
+void plan_program(struct plan *plan, enum plan_engine engine)
+{
+	if (plan->nprograms >= PLAN_MAX_PROGRAMS) {
+		mark_broken(plan);
+		return;
+	}
+	plan->programs[plan->nprograms++] = (struct plan_program){ (uint8_t)engine, plan->nsteps, 0 };
+}
+
+/* Loops of the current program that are open; negative when one was closed too often. */
+static int open_loops(const struct plan *plan, const struct plan_program *program)
+{
+	int open = 0;
+	for (int i = program->first; i < program->first + program->steps; i++)
+		open += plan->steps[i].op == PLAN_LOOP ? 1 : plan->steps[i].op == PLAN_END ? -1 : 0;
+	return open;
+}
+
+int plan_loop(struct plan *plan, uint8_t trips)
+{
+	return plan_loop_if(plan, trips, PLAN_ALWAYS, PLAN_EXPR_NONE, PLAN_EXPR_NONE);
+}
+
+int plan_loop_if(struct plan *plan, uint8_t trips, enum plan_pred pred, uint8_t a, uint8_t b)
+{
+	int var = is_broken(plan) ? 0 : open_loops(plan, &plan->programs[plan->nprograms - 1]);
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_LOOP, .trips = trips, .pred = (uint8_t)pred, .pred_a = a, .pred_b = b });
+	return var;
+}
+
+void plan_end(struct plan *plan)
+{
+	plan_step(plan, (struct plan_step){ .op = PLAN_END });
+}
+
+void plan_step(struct plan *plan, struct plan_step step)
+{
+	if (is_broken(plan) || !plan->nprograms || plan->nsteps == PLAN_MAX_STEPS) {
+		mark_broken(plan);
+		return;
+	}
+	plan->steps[plan->nsteps++] = step;
+	plan->programs[plan->nprograms - 1].steps++;
+}
+
+static int expr_is_sound(const struct plan *plan, const struct plan_expr *expr)
+{
+	if (expr->base > PLAN_RANK_AT || expr->group > PLAN_RAIL || expr->var >= PLAN_MAX_LOOPS)
+		return 0;
+	if (expr->base < PLAN_SIMPLE_BASES)
+		return 1;
+	if (expr->a >= plan->nexprs || expr->b >= plan->nexprs)
+		return 0;
+	int highest = expr->base == PLAN_RANK_AT ? PLAN_RAIL_OF : PLAN_SIMPLE_BASES - 1;
+	return plan->exprs[expr->a].base <= highest && plan->exprs[expr->b].base <= highest;
+}
+
+static int peer_is_sound(const struct plan *plan, int group, int peer, int ring)
+{
+	return group <= PLAN_RAIL && (peer == PLAN_EXPR_ALL || peer < plan->nexprs) &&
+	       (peer == PLAN_EXPR_NONE || ring < plan->nrings);
+}
+
+static int span_is_sound(const struct plan *plan, const struct plan_span *span)
+{
+	return span->space <= PLAN_SCRATCH && span->block < plan->nexprs && span->part < plan->nexprs &&
+	       span->chunk < plan->nexprs && span->inner < plan->nexprs &&
+	       (span->space != PLAN_SCRATCH || (span->block && plan->scratch_cells > 0));
+}
+
+static int step_is_sound(const struct plan *plan, const struct plan_step *step)
+{
+	if (step->op > PLAN_END || step->pred > PLAN_GE || step->pred_a >= plan->nexprs ||
+	    step->pred_b >= plan->nexprs || step->rail >= plan->nexprs || step->trips >= plan->nexprs)
+		return 0;
+	if (!peer_is_sound(plan, step->from_group, step->from, step->from_ring) ||
+	    !peer_is_sound(plan, step->to_group, step->to, step->to_ring) ||
+	    !span_is_sound(plan, &step->src) || !span_is_sound(plan, &step->dst))
+		return 0;
+	switch (step->op) {
+	case PLAN_MOVE:
+		/* A fold or a copy of something into somewhere, of a length that a local span tells. */
+		return (step->from || step->src.space) && (step->to || step->dst.space) &&
+		       (step->src.space || step->dst.space) && step->dst.space != PLAN_SEND &&
+		       (step->flags & PLAN_REDUCE || !step->from || !step->src.space) &&
+		       (step->flags & PLAN_REDUCE || step->from != PLAN_EXPR_ALL);
+	case PLAN_SIGNAL:
+		return step->to && !step->from && !step->src.space && !step->dst.space;
+	case PLAN_WAIT:
+		return step->from && !step->to && !step->src.space && !step->dst.space;
+	case PLAN_LOOP:
+		return step->trips != PLAN_EXPR_NONE;
+	default:
+		return 1;
+	}
+}
+
+static int program_is_sound(const struct plan *plan, const struct plan_program *program)
+{
+	int open = 0;
+	for (int i = program->first; i < program->first + program->steps; i++) {
+		if (!step_is_sound(plan, &plan->steps[i]))
+			return 0;
+		open += plan->steps[i].op == PLAN_LOOP ? 1 : plan->steps[i].op == PLAN_END ? -1 : 0;
+		if (open < 0 || open > PLAN_MAX_LOOPS)
+			return 0;
+	}
+	return open == 0;
+}
+
+/* Decides for each ring whether its messages go to ALL; 0 if the steps disagree. */
+static int settle_rings(struct plan *plan)
+{
+	uint8_t uses[PLAN_MAX_RINGS] = { 0 };
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].to != PLAN_EXPR_NONE)
+			uses[plan->steps[i].to_ring] |= plan->steps[i].to == PLAN_EXPR_ALL ? 2 : 1;
+	for (int i = 0; i < plan->nrings; i++) {
+		if (uses[i] == 3)
+			return 0;
+		plan->rings[i].all = uses[i] == 2;
+	}
+	return 1;
+}
+
+int plan_finish(struct plan *plan)
+{
+	if (is_broken(plan) || !plan->nprograms || !plan->channels || plan->parts < 1 || plan->inner < 1 ||
+	    !plan->chunk_bytes)
+		return CORALE_EINTERNAL;
+	for (int i = 0; i < plan->nrings; i++)
+		if (plan->rings[i].sync > PLAN_PARITY || !plan->rings[i].depth)
+			return CORALE_EINTERNAL;
+	for (int i = 1; i < plan->nexprs; i++)
+		if (!expr_is_sound(plan, &plan->exprs[i]))
+			return CORALE_EINTERNAL;
+	for (int i = 0; i < plan->nprograms; i++)
+		if (!program_is_sound(plan, &plan->programs[i]))
+			return CORALE_EINTERNAL;
+	return settle_rings(plan) ? 0 : CORALE_EINTERNAL;
+}

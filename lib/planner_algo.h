@@ -1,0 +1,8 @@
+/* CORALE_ALGO: which rows of the algorithm table a text allows. */
+#ifndef PLANNER_ALGO_H
+#define PLANNER_ALGO_H
+
+/* text has passed planner_check_algo. A collective that a text does not speak of may use all its rows. */
+int planner_algo_allows(const char *text, int row);
+
+#endif

@@ -1,0 +1,101 @@
+/* The maps between ranks, nodes and local ranks. Parsing a machine's text is in topo_parse.c. */
+#include <stdlib.h>
+
+#include "corale.h"
+#include "topo.h"
+
+/* A host-memory machine on loopback sockets; the engines overwrite what they have measured. */
+static const struct topo_link host_node_link = { 400, 5 };
+static const struct topo_link host_rail_link = { 15000, 1.5 };
+static const double host_reduce_bytes_per_ns = 8, host_step_ns = 80;
+
+struct place {
+	uint64_t node_id;
+	int rank;
+};
+
+static int by_node_then_rank(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	if (x->node_id != y->node_id)
+		return x->node_id < y->node_id ? -1 : 1;
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* first_of[r]: the lowest rank on r's node. */
+static int find_first_of(int ranks, const uint64_t *node_id, int *first_of)
+{
+	struct place *places = malloc((size_t)ranks * sizeof(*places));
+	if (!places)
+		return CORALE_ENOMEM;
+	for (int r = 0; r < ranks; r++)
+		places[r] = (struct place){ node_id[r], r };
+	qsort(places, (size_t)ranks, sizeof(*places), by_node_then_rank);
+	for (int i = 0, first = 0; i < ranks; i++) {
+		if (places[i].node_id != places[first].node_id)
+			first = i;
+		first_of[places[i].rank] = places[first].rank;
+	}
+	free(places);
+	return 0;
+}
+
+/* Numbers the nodes by their lowest rank; node_first collects the sizes, one entry late, and then adds up. */
+static void fill_maps(struct topo *topo, int ranks, const int *first_of)
+{
+	int nodes = 0;
+	for (int r = 0; r < ranks; r++) {
+		topo->node_of[r] = first_of[r] == r ? nodes++ : topo->node_of[first_of[r]];
+		topo->local_of[r] = topo->node_first[topo->node_of[r] + 1]++;
+	}
+	int largest = 0;
+	for (int b = 0; b < nodes; b++) {
+		largest = topo->node_first[b + 1] > largest ? topo->node_first[b + 1] : largest;
+		topo->node_first[b + 1] += topo->node_first[b];
+	}
+	for (int r = 0; r < ranks; r++)
+		topo->member[topo->node_first[topo->node_of[r]] + topo->local_of[r]] = r;
+	topo->map = (struct plan_map){ ranks, nodes, largest, topo->node_of, topo->local_of, topo->node_first, topo->member };
+}
+
+int topo_create(int ranks, const uint64_t *node_id, struct topo **out)
+{
+	if (ranks < 1)
+		return CORALE_EINVAL;
+	size_t n = (size_t)ranks;
+	int ret = CORALE_ENOMEM;
+	struct topo *topo = calloc(1, sizeof(*topo));
+	if (!topo)
+		return ret;
+	topo->node_of = calloc(4 * n + 1, sizeof(int));
+	int *first_of = malloc(n * sizeof(int));
+	if (!topo->node_of || !first_of)
+		goto free_all;
+	topo->local_of = topo->node_of + n;
+	topo->member = topo->local_of + n;
+	topo->node_first = topo->member + n;
+	ret = find_first_of(ranks, node_id, first_of);
+	if (ret)
+		goto free_all;
+	fill_maps(topo, ranks, first_of);
+	topo->node = host_node_link;
+	topo->rail = host_rail_link;
+	topo->reduce_bytes_per_ns = host_reduce_bytes_per_ns;
+	topo->step_ns = host_step_ns;
+	topo->cores_per_rank_x16 = 16;
+	free(first_of);
+	*out = topo;
+	return 0;
+free_all:
+	free(first_of);
+	topo_destroy(topo);
+	return ret;
+}
+
+void topo_destroy(struct topo *topo)
+{
+	if (!topo)
+		return;
+	free(topo->node_of);
+	free(topo);
+}
