@@ -186,6 +186,8 @@ static double real_scalar(const struct reference *ref, int rank)
 {
 	if (ref->data == REFERENCE_RANDOM)
 		return rank % 2 ? 0.75 : -1.25;
+	if (ref->data == REFERENCE_SPECIAL)
+		return rank % 2 ? -1 : 1;
 	return rank % 2 ? -1 : 2;
 }
 

@@ -15,7 +15,8 @@ enum { REFERENCE_COPY = -1 }; /* op of the collectives that only move bytes: all
 enum reference_data {
 	REFERENCE_EXACT, /* every partial result is representable: results compare by their bits. Integers wrap. */
 	REFERENCE_RANDOM, /* all bits of the significand in use: float results compare within a rounding bound */
-	REFERENCE_SPECIAL /* NaN, infinities, zeros of both signs, for min and max also the ends of the range */
+	REFERENCE_SPECIAL /* NaN, infinities, zeros of both signs, for min and max also the ends of the range; exact for
+			     at most 8 ranks */
 };
 
 struct reference {
