@@ -20,7 +20,7 @@ AC_DEFUN([CORALE_WITH_MPI], [
 		[yes|guess], [AC_PATH_PROG([MPICC], [mpicc])],
 		[AS_IF([test -d "$with_mpi"], [MPICC=$with_mpi/bin/mpicc], [AC_PATH_PROG([MPICC], [$with_mpi])])])
 	AS_IF([test "x$with_mpi" = xno], [],
-		[test -z "$MPICC" || test ! -x "$MPICC"], [corale_why="no compiler wrapper ${MPICC:-mpicc}"],
+		[test -z "$MPICC" || test ! -x "$MPICC"], [corale_why="no compiler wrapper mpicc found"],
 		[_CORALE_MPI_FLAGS])
 	AS_IF([test $corale_found = no], [
 		AS_CASE([$with_mpi], [no|guess], [], [AC_MSG_ERROR([--with-mpi=$with_mpi: $corale_why])])
@@ -40,8 +40,8 @@ AC_DEFUN([_CORALE_MPI_FLAGS], [
 	AS_IF([MPI_CFLAGS=`$MPICC --showme:compile 2>/dev/null`],
 		[MPI_LIBS=`$MPICC --showme:link 2>/dev/null`],
 		[corale_kind=MPICH
-		 _CORALE_MPI_WORDS([MPI_CFLAGS], [-compile_info])
-		 _CORALE_MPI_WORDS([MPI_LIBS], [-link_info])])
+		 _CORALE_MPI_WORDS([MPI_CFLAGS], [-compile_info], [-I*|-D*|-pthread])
+		 _CORALE_MPI_WORDS([MPI_LIBS], [-link_info], [-L*|-l*|-Wl,*rpath*|-pthread])])
 	AC_MSG_RESULT([$MPI_CFLAGS $MPI_LIBS])
 	corale_save_CPPFLAGS=$CPPFLAGS
 	corale_save_LIBS=$LIBS
@@ -68,12 +68,11 @@ AC_DEFUN([_CORALE_MPI_FLAGS], [
 		corale_mpi_summary="yes ($corale_kind by $MPICC, $MPIRUN)"])
 ])
 
-dnl _CORALE_MPI_WORDS(VARIABLE, QUESTION): the -I, -L, -l, -Wl and -D words of MPICH's answer, which is a
-dnl whole command line with the distribution's optimisation flags in it.
+dnl _CORALE_MPI_WORDS(VARIABLE, QUESTION, PATTERNS): the words of MPICH's answer that match PATTERNS; it is a whole
+dnl command line with the distribution's optimisation flags in it.
 AC_DEFUN([_CORALE_MPI_WORDS], [
 	$1=
 	for corale_word in `$MPICC $2 2>/dev/null`; do
-		AS_CASE([$corale_word],
-			[-I*|-D*|-L*|-l*|-Wl,*rpath*|-pthread], [$1="$$1 $corale_word"])
+		AS_CASE([$corale_word], [$3], [$1="$$1 $corale_word"])
 	done
 ])
