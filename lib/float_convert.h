@@ -44,6 +44,16 @@ static inline double double_canonical(double value)
 }
 
 /*
+ * a if less is less than limit (both below 2^31), else b. By masks: a conditional would be made a branch around the
+ * arithmetic that might raise a floating-point flag, and branches keep loops from being vectorized.
+ */
+static inline uint32_t float_select(uint32_t less, uint32_t limit, uint32_t a, uint32_t b)
+{
+	uint32_t mask = -(uint32_t)((int32_t)less < (int32_t)limit);
+	return (a & mask) | (b & ~mask);
+}
+
+/*
  * Rounds to a format of 5 or fewer exponent bits with the given fraction bits and exponent bias. Results from
  * `top` on become top: infinity, or the largest finite number.
  */
@@ -56,18 +66,18 @@ static inline uint32_t float_narrow(float value, int fraction, int bias, uint32_
 	uint32_t subnormal = float_bits(float_of_bits(magnitude) + float_of_bits(magic)) - magic;
 	uint32_t normal = magnitude - ((uint32_t)(127 - bias) << 23);
 	normal = (normal + ((1u << (drop - 1)) - 1) + (normal >> drop & 1)) >> drop;
-	uint32_t result = magnitude < (uint32_t)(128 - bias) << 23 ? subnormal : normal;
-	result = result < top ? result : top;
-	uint32_t sign = bits >> 31;
-	return magnitude > 0x7f800000 ? nan : result | sign << (fraction == 10 ? 15 : 7);
+	uint32_t result = float_select(magnitude, (uint32_t)(128 - bias) << 23, subnormal, normal);
+	result = float_select(result, top, result, top);
+	uint32_t sign = bits >> 31 << (fraction == 10 ? 15 : 7);
+	return float_select(0x7f800000, magnitude, nan, result | sign);
 }
 
 static inline float float_from_float16(uint16_t half)
 {
 	uint32_t magnitude = half & 0x7fffu, bits = (magnitude << 13) + (112u << 23);
-	bits += magnitude >= 0x7c00 ? 112u << 23 : 0;
+	bits += float_select(magnitude, 0x7c00, 0, 112u << 23);
 	uint32_t subnormal = float_bits((float)(int32_t)magnitude * 0x1p-24f);
-	bits = magnitude < 0x400 ? subnormal : bits;
+	bits = float_select(magnitude, 0x400, subnormal, bits);
 	return float_of_bits(bits | (uint32_t)(half & 0x8000u) << 16);
 }
 
@@ -100,9 +110,9 @@ static inline uint8_t float_to_e5m2(float value)
 static inline float float_from_e4m3(uint8_t byte)
 {
 	uint32_t magnitude = byte & 0x7fu, bits = (magnitude << 20) + (120u << 23);
-	bits = magnitude == 0x7f ? FLOAT32_NAN : bits;
+	bits = float_select(magnitude, 0x7f, bits, FLOAT32_NAN);
 	uint32_t subnormal = float_bits((float)(int32_t)magnitude * 0x1p-9f);
-	bits = magnitude < 8 ? subnormal : bits;
+	bits = float_select(magnitude, 8, subnormal, bits);
 	return float_of_bits(bits | (uint32_t)(byte & 0x80u) << 24);
 }
 

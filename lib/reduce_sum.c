@@ -147,17 +147,14 @@ static void bfloat16_baseline(void *dst, const struct reduce_input *in, int k, s
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define AVX2 __attribute__((target("avx2")))
+#include <immintrin.h>
+
+#define AVX2 __attribute__((target("avx2,f16c")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 AVX2 static void float32_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
 {
 	sum(CORALE_FLOAT32, dst, in, k, count, divisor);
-}
-
-AVX2 static void float16_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
-{
-	sum(CORALE_FLOAT16, dst, in, k, count, divisor);
 }
 
 AVX2 static void bfloat16_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
@@ -171,30 +168,60 @@ AVX512 static void float32_avx512(void *dst, const struct reduce_input *in, int 
 	sum(CORALE_FLOAT32, dst, in, k, count, divisor);
 }
 
-AVX512 static void float16_avx512(void *dst, const struct reduce_input *in, int k, size_t count,
-				  float divisor)
-{
-	sum(CORALE_FLOAT16, dst, in, k, count, divisor);
-}
-
 AVX512 static void bfloat16_avx512(void *dst, const struct reduce_input *in, int k, size_t count,
 				   float divisor)
 {
 	sum(CORALE_BFLOAT16, dst, in, k, count, divisor);
 }
 
+/* The sums of eight float16 elements; the processor converts them, which loops in plain C do five times slower. */
+AVX2 static inline __m128i float16_eight(const struct reduce_input *in, int k, size_t i, __m256 divisor,
+					 int divides)
+{
+	__m256 acc = _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const struct any16 *)in[0].data + i)));
+	for (int j = 1; j < k; j++)
+		acc = _mm256_add_ps(acc, _mm256_cvtph_ps(_mm_loadu_si128(
+					     (const void *)((const struct any16 *)in[j].data + i))));
+	if (divides)
+		acc = _mm256_div_ps(acc, divisor);
+	__m128i sums = _mm256_cvtps_ph(acc, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+	__m128i magnitudes = _mm_and_si128(sums, _mm_set1_epi16(0x7fff));
+	__m128i nans = _mm_cmpgt_epi16(magnitudes, _mm_set1_epi16(0x7c00));
+	return _mm_blendv_epi8(sums, _mm_set1_epi16(FLOAT16_NAN), nans);
+}
+
+AVX2 static void float16_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
+{
+	__m256 divisors = _mm256_set1_ps(divisor);
+	struct reduce_input tail[REDUCE_MAX_SOURCES];
+	size_t i = 0;
+
+	for (; i + 8 <= count; i += 8)
+		_mm_storeu_si128((void *)((struct any16 *)dst + i),
+				 float16_eight(in, k, i, divisors, divisor != 0));
+	if (i == count)
+		return;
+	for (int j = 0; j < k; j++)
+		tail[j].data = (const struct any16 *)in[j].data + i;
+	float16_baseline((struct any16 *)dst + i, tail, k, count - i, divisor);
+}
+
 enum reduce_level reduce_level(void)
 {
+	/* F16C comes with the rest of x86-64-v3; not every compiler can ask for it by name. */
+	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+	    !__builtin_cpu_supports("bmi2"))
+		return REDUCE_BASELINE;
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
 		return REDUCE_AVX512;
-	return __builtin_cpu_supports("avx2") ? REDUCE_AVX2 : REDUCE_BASELINE;
+	return REDUCE_AVX2;
 }
 
 static sum_function *const functions[][3] = {
 	[REDUCE_BASELINE] = { float32_baseline, float16_baseline, bfloat16_baseline },
 	[REDUCE_AVX2] = { float32_avx2, float16_avx2, bfloat16_avx2 },
-	[REDUCE_AVX512] = { float32_avx512, float16_avx512, bfloat16_avx512 },
+	[REDUCE_AVX512] = { float32_avx512, float16_avx2, bfloat16_avx512 },
 };
 #else
 enum reduce_level reduce_level(void)

@@ -1,0 +1,266 @@
+/* reduce_fold, all types and operators and every vector level of its sums, bit for bit against slow_fold. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "reduce.h"
+#include "reduce_sum.h"
+#include "slow_float.h"
+#include "slow_fold.h"
+
+enum { MAX_K = 9, MAX_COUNT = 5000, MARGIN = 64, ROOM = MAX_COUNT * 8 + 2 * MARGIN };
+
+struct bench {
+	unsigned char *inputs[MAX_K], *dst;
+	uint64_t random;
+};
+
+struct shape {
+	struct reduce_spec spec;
+	int k, dst_wire, final, in_place; /* in_place: which input dst is, or -1 */
+	size_t count;
+	int kinds[MAX_K], offsets[MAX_K], dst_offset;
+};
+
+static uint64_t draw(struct bench *b)
+{
+	b->random = b->random * 6364136223846793005u + 1442695040888963407u;
+	return b->random >> 33;
+}
+
+static int setup(void **state)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+	for (int i = 0; i < MAX_K; i++)
+		b->inputs[i] = malloc(ROOM);
+	b->dst = malloc(ROOM);
+	b->random = 1;
+	*state = b;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct bench *b = *state;
+	for (int i = 0; i < MAX_K; i++)
+		free(b->inputs[i]);
+	free(b->dst);
+	free(b);
+	return 0;
+}
+
+/* One element: mostly ordinary numbers, sometimes any bits, sometimes an edge of the type. */
+static uint64_t element(struct bench *b, corale_type type)
+{
+	static const uint64_t edges32[] = { 0,          0x80000000, 1,          0x80000001,
+					    0x7f800000, 0xff800000, 0x7f800001, 0xffc00001,
+					    0x7f7fffff, 0xff7fffff, 0x007fffff };
+	static const uint64_t edges64[] = { 0,
+					    1ull << 63,
+					    1,
+					    0x7ff0000000000000,
+					    0xfff0000000000000,
+					    0x7ff0000000000001,
+					    0x7fefffffffffffff,
+					    0xffffffffffffffff };
+	uint64_t any = draw(b) << 33 ^ draw(b) << 11 ^ draw(b), choice = draw(b) % 8, bits = 0;
+	double number = ((double)(draw(b) % 2001) - 1000) / (double)(1 + draw(b) % 16);
+	float narrow = (float)number;
+
+	if (choice == 0)
+		return any;
+	if (slow_is_narrow(type))
+		return choice == 1 ? slow_nan(type) - draw(b) % 4 : slow_narrow(type, number);
+	if (type == CORALE_FLOAT32) {
+		memcpy(&bits, &narrow, sizeof(narrow));
+		return choice == 1 ? edges32[any % 11] : bits;
+	}
+	if (type == CORALE_FLOAT64) {
+		memcpy(&bits, &number, sizeof(number));
+		return choice == 1 ? edges64[any % 8] : bits;
+	}
+	return choice == 1 ? edges64[any % 8] : (uint64_t)(int64_t)number;
+}
+
+static void fill(struct bench *b, corale_type type, unsigned char *data, size_t count)
+{
+	size_t bytes = corale_type_bytes(type);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bits = element(b, type);
+		memcpy(data + i * bytes, &bits, bytes);
+	}
+}
+
+static void expect_element(const struct shape *s, const struct reduce_input *inputs, size_t i,
+			   const unsigned char *got)
+{
+	unsigned char expected[8];
+	size_t bytes = corale_type_bytes(s->dst_wire ? s->spec.wire : s->spec.type);
+	uint64_t g = 0, e = 0;
+
+	slow_fold(&s->spec, inputs, s->k, i, s->dst_wire, s->final, expected);
+	if (!memcmp(got, expected, bytes))
+		return;
+	memcpy(&g, got, bytes);
+	memcpy(&e, expected, bytes);
+	fail_msg("%s %s wire %s k %d count %zu final %d to wire %d in place %d, element %zu: got %llx, "
+		 "expected %llx",
+		 corale_type_name(s->spec.type), corale_op_name(s->spec.op), corale_type_name(s->spec.wire),
+		 s->k, s->count, s->final, s->dst_wire, s->in_place, i, (unsigned long long)g,
+		 (unsigned long long)e);
+}
+
+static void expect_margins(const unsigned char *dst, size_t bytes)
+{
+	for (int i = 1; i <= MARGIN / 2; i++)
+		if (dst[-i] != 0xa5 || dst[bytes + (size_t)i - 1] != 0xa5)
+			fail_msg("reduce_fold wrote outside of its result");
+}
+
+/* level < 0: reduce_fold. Otherwise reduce_sum at that level, which must be able to do it. */
+static void check(struct bench *b, const struct shape *s, int level)
+{
+	struct reduce_input inputs[MAX_K], before[MAX_K];
+	corale_type out = s->dst_wire ? s->spec.wire : s->spec.type;
+	size_t bytes = s->count * corale_type_bytes(out);
+	unsigned char *dst = b->dst + MARGIN + s->dst_offset, *copy = NULL;
+	float divisor = s->final && s->spec.op == CORALE_AVG ? (float)s->spec.ranks : 0;
+
+	for (int j = 0; j < s->k; j++) {
+		unsigned char *data = b->inputs[j] + MARGIN + s->offsets[j];
+		fill(b, s->kinds[j] == REDUCE_WIRE ? s->spec.wire : s->spec.type, data, s->count);
+		inputs[j] = before[j] = (struct reduce_input){ data, s->kinds[j] };
+	}
+	if (s->in_place >= 0) { /* the reference reads a copy of what is overwritten */
+		dst = b->inputs[s->in_place] + MARGIN + s->offsets[s->in_place];
+		copy = malloc(bytes + 1);
+		memcpy(copy, dst, bytes);
+		before[s->in_place].data = copy;
+	}
+	memset(dst - MARGIN / 2, 0xa5, MARGIN / 2);
+	memset(dst + bytes, 0xa5, MARGIN / 2);
+	if (level < 0)
+		reduce_fold(&s->spec, dst, s->dst_wire, inputs, s->k, s->count, s->final);
+	else
+		reduce_sum((enum reduce_level)level, out, dst, inputs, s->k, s->count, divisor);
+	for (size_t i = 0; i < s->count; i++)
+		expect_element(s, before, i, dst + i * corale_type_bytes(out));
+	expect_margins(dst, bytes);
+	free(copy);
+}
+
+static struct shape plain_shape(corale_type type, corale_op op, int k, size_t count)
+{
+	struct shape s = { .spec = { .type = type, .op = op, .wire = type, .ranks = k },
+			   .k = k,
+			   .in_place = -1 };
+	s.count = count;
+	s.final = 1;
+	for (int j = 0; j < k; j++)
+		s.kinds[j] = j % 2 ? REDUCE_WIRE : REDUCE_LOCAL;
+	return s;
+}
+
+static void test_types_operators_counts(void **state)
+{
+	struct bench *b = *state;
+	for (int type = 0; type < CORALE_NUM_TYPES; type++)
+		for (int op = 0; op <= CORALE_NUM_OPS; op++)
+			for (int k = 1; k <= 8; k++)
+				for (size_t count = 0; count <= 70; count += k == 2 || k == 5 ? 1 : 7) {
+					struct shape s = plain_shape((corale_type)type, op, k, count);
+					uint64_t scalar = element(b, s.spec.type);
+					memcpy(s.spec.scalar, &scalar, sizeof(scalar));
+					s.final = (int)(count & 1);
+					s.kinds[0] = REDUCE_SEND;
+					check(b, &s, -1);
+				}
+}
+
+static void test_large_counts(void **state)
+{
+	struct bench *b = *state;
+	static const size_t counts[] = { 255, 256, 257, 1023, 1025, 4999 };
+	for (int type = 0; type < CORALE_NUM_TYPES; type++)
+		for (int op = 0; op <= CORALE_NUM_OPS; op++)
+			for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+				struct shape s =
+				    plain_shape((corale_type)type, op, 2 + (int)(i % 4), counts[i]);
+				s.spec.ranks = 3;
+				check(b, &s, -1);
+			}
+}
+
+/* Partial sums in float32 between spans of a narrow type, in every mixture of kinds. */
+static void test_wire_float32(void **state)
+{
+	struct bench *b = *state;
+	static const corale_type narrow[] = { CORALE_FLOAT16, CORALE_BFLOAT16, CORALE_FLOAT8_E4M3,
+					      CORALE_FLOAT8_E5M2 };
+	for (int t = 0; t < 4; t++)
+		for (int op = 0; op <= CORALE_NUM_OPS; op++)
+			for (int k = 1; k <= 4; k++)
+				for (int mixture = 0; mixture < 4 * 81; mixture++) {
+					struct shape s = plain_shape(narrow[t], op, k, 37);
+					uint64_t scalar = slow_narrow(narrow[t], 1.5);
+					memcpy(s.spec.scalar, &scalar, sizeof(scalar));
+					s.spec.wire = CORALE_FLOAT32;
+					s.final = mixture & 1;
+					s.dst_wire = mixture >> 1 & 1;
+					for (int j = 0, kinds = mixture / 4; j < k; j++, kinds /= 3)
+						s.kinds[j] = kinds % 3;
+					check(b, &s, -1);
+				}
+}
+
+static void test_any_alignment_and_in_place(void **state)
+{
+	struct bench *b = *state;
+	for (int type = 0; type < CORALE_NUM_TYPES; type++)
+		for (int offset = 0; offset < 64; offset++) {
+			struct shape s = plain_shape((corale_type)type, offset % (CORALE_NUM_OPS + 1),
+						     2 + offset % 4, 300);
+			memset(s.spec.scalar, 0, sizeof(s.spec.scalar));
+			s.in_place = offset % (s.k + 1) - 1;
+			s.dst_offset = offset % 16;
+			for (int j = 0; j < s.k; j++)
+				s.offsets[j] = (offset * (j + 1) + j) % 16;
+			check(b, &s, -1);
+		}
+}
+
+/* All vector levels of this processor give the same bits. */
+static void test_sum_levels(void **state)
+{
+	struct bench *b = *state;
+	static const corale_type fast[] = { CORALE_FLOAT32, CORALE_FLOAT16, CORALE_BFLOAT16 };
+	for (int level = 0; level <= (int)reduce_level(); level++)
+		for (int t = 0; t < 3; t++)
+			for (int k = 1; k <= MAX_K; k++)
+				for (size_t count = 0; count < 2200;
+				     count = count < 70 ? count + 1 : count * 5 / 2) {
+					struct shape s = plain_shape(
+					    fast[t], count % 2 ? CORALE_AVG : CORALE_SUM, k, count);
+					s.spec.ranks = 7;
+					s.offsets[k - 1] = (int)(count % 5);
+					s.in_place = count % 3 ? -1 : k - 1;
+					if (k > 1 || s.spec.op == CORALE_AVG)
+						check(b, &s, level);
+				}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_types_operators_counts),
+		cmocka_unit_test(test_large_counts),
+		cmocka_unit_test(test_wire_float32),
+		cmocka_unit_test(test_any_alignment_and_in_place),
+		cmocka_unit_test(test_sum_levels),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

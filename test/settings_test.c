@@ -1,0 +1,312 @@
+/* The settings table: defaults, every kind of value, what is refused and how, unknown names, random text. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "corale.h"
+#include "log.h"
+#include "settings.h"
+
+static int parse(const char *entry, struct settings *s)
+{
+	char *environment[] = { (char *)"PATH=/bin", (char *)entry, NULL };
+	return settings_parse(environment, s);
+}
+
+static void test_defaults(void **state)
+{
+	struct settings s;
+	char *none[] = { NULL }, value[300];
+
+	(void)state;
+	assert_int_equal(settings_parse(none, &s), 0);
+	assert_int_equal(s.debug, LOG_WARN);
+	assert_true(s.timeout == 600);
+	assert_int_equal(s.memory_cap, (size_t)4 << 30);
+	assert_int_equal(s.slot_bytes, 256 << 10);
+	assert_int_equal(s.slots, 8);
+	assert_int_equal(s.chunk_bytes, 0);
+	assert_int_equal(s.reference, SETTINGS_AUTO);
+	assert_string_equal(s.transport, "auto");
+	assert_string_equal(s.algo, "");
+	assert_true(s.spin_us == -1);
+	for (int i = 0; i < settings_count(); i++) {
+		assert_int_equal(settings_value(&s, i, value, sizeof(value)), SETTINGS_DEFAULT);
+		assert_string_equal(value, settings_row(i)->fallback);
+		assert_true(strlen(settings_row(i)->help) > 10);
+	}
+	assert_null(settings_row(-1));
+	assert_null(settings_row(settings_count()));
+}
+
+static void test_values(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	assert_int_equal(parse("CORALE_TIMEOUT=2.25", &s), 0);
+	assert_true(s.timeout == 2.25);
+	assert_int_equal(parse("CORALE_SPIN_US=-1", &s), 0);
+	assert_true(s.spin_us == -1);
+	assert_int_equal(parse("CORALE_MEMORY_CAP=3g", &s), 0);
+	assert_int_equal(s.memory_cap, (size_t)3 << 30);
+	assert_int_equal(parse("CORALE_SLOT_BYTES=1K", &s), 0);
+	assert_int_equal(s.slot_bytes, 1024);
+	assert_int_equal(parse("CORALE_REFERENCE_BYTES=2M", &s), 0);
+	assert_int_equal(s.reference_bytes, 2 << 20);
+	assert_int_equal(parse("CORALE_REPRODUCIBLE=Yes", &s), 0);
+	assert_int_equal(s.reproducible, 1);
+	assert_int_equal(parse("CORALE_REPRODUCIBLE=1", &s), 0);
+	assert_int_equal(s.reproducible, 1);
+	assert_int_equal(parse("CORALE_REPRODUCIBLE=0", &s), 0);
+	assert_int_equal(s.reproducible, 0);
+	assert_int_equal(parse("CORALE_PARTIALS=float32", &s), 0);
+	assert_int_equal(s.partials_float32, 1);
+	assert_int_equal(parse("CORALE_TRANSPORT=MPI", &s), 0);
+	assert_string_equal(s.transport, "mpi");
+	assert_int_equal(parse("CORALE_DEBUG=trace", &s), 0);
+	assert_int_equal(s.debug, LOG_TRACE);
+	assert_int_equal(parse("CORALE_REFERENCE=no", &s), 0);
+	assert_int_equal(s.reference, SETTINGS_NO);
+	assert_int_equal(parse("CORALE_ALGO=all_reduce:ring,broadcast:flat", &s), 0);
+	assert_string_equal(s.algo, "all_reduce:ring,broadcast:flat");
+	assert_int_equal(parse("CORALE_SLOTS=", &s), 0); /* empty is unset */
+	assert_int_equal(s.slots, 8);
+}
+
+/* What is printed is accepted and means the same. */
+static void test_printed_values_are_accepted(void **state)
+{
+	static const char *const entries[] = {
+		"CORALE_TIMEOUT=0.000000001", "CORALE_TIMEOUT=1000000000",       "CORALE_MEMORY_CAP=1048577",
+		"CORALE_MEMORY_CAP=7T",       "CORALE_CHUNK_BYTES=96K",          "CORALE_REFERENCE_BYTES=0",
+		"CORALE_SPIN_US=12.5",        "CORALE_NET_DEVICES=mlx5_0:1,eth0"
+	};
+
+	(void)state;
+	for (size_t e = 0; e < sizeof(entries) / sizeof(*entries); e++) {
+		struct settings s, again;
+		char value[300], entry[400];
+		assert_int_equal(parse(entries[e], &s), 0);
+		for (int i = 0; i < settings_count(); i++) {
+			if (settings_value(&s, i, value, sizeof(value)) == SETTINGS_DEFAULT)
+				continue;
+			snprintf(entry, sizeof(entry), "%s=%s", settings_row(i)->name, value);
+			assert_int_equal(parse(entry, &again), 0);
+			assert_memory_equal(&s, &again, sizeof(s));
+		}
+	}
+}
+
+static void test_malformed(void **state)
+{
+	static const char *const entries[] = {
+		"CORALE_TIMEOUT=-1",
+		"CORALE_TIMEOUT=1e3",
+		"CORALE_TIMEOUT=10s",
+		"CORALE_TIMEOUT=1.",
+		"CORALE_TIMEOUT= 5",
+		"CORALE_TIMEOUT=nan",
+		"CORALE_TIMEOUT=.5",
+		"CORALE_TIMEOUT=1000000001",
+		"CORALE_SPIN_US=-2",
+		"CORALE_SPIN_US=-1.0",
+		"CORALE_MEMORY_CAP=0x100000",
+		"CORALE_MEMORY_CAP=4GB",
+		"CORALE_MEMORY_CAP=99999999999999999999",
+		"CORALE_MEMORY_CAP=99999999T",
+		"CORALE_MEMORY_CAP=1K",
+		"CORALE_MEMORY_CAP=G",
+		"CORALE_SLOT_BYTES=0",
+		"CORALE_SLOT_BYTES=1000",
+		"CORALE_SLOT_BYTES=65M",
+		"CORALE_CHUNK_BYTES=100",
+		"CORALE_SLOTS=1",
+		"CORALE_SLOTS=65",
+		"CORALE_SLOTS=4K",
+		"CORALE_SLOTS=-4",
+		"CORALE_SLOTS=+4",
+		"CORALE_NODE_SIZE=2.0",
+		"CORALE_NODE_SIZE=two",
+		"CORALE_REPRODUCIBLE=true",
+		"CORALE_REPRODUCIBLE=2",
+		"CORALE_PARTIALS=float16",
+		"CORALE_REFERENCE=maybe",
+		"CORALE_TRANSPORT=tcp",
+		"CORALE_UCX_MESSAGE=rndv",
+		"CORALE_DEBUG=5",
+	};
+
+	(void)state;
+	log_open(LOG_NONE, NULL);
+	for (size_t e = 0; e < sizeof(entries) / sizeof(*entries); e++) {
+		struct settings s, untouched;
+		char name[64];
+		memset(&s, 0x5a, sizeof(s));
+		untouched = s;
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(entries[e], "="), entries[e]);
+		if (parse(entries[e], &s) != CORALE_ESETTING)
+			fail_msg("%s was accepted", entries[e]);
+		assert_memory_equal(&s, &untouched, sizeof(s));
+		assert_non_null(strstr(log_last_error(), entries[e]));
+		assert_non_null(strstr(log_last_error(), "expected"));
+	}
+	log_open(LOG_WARN, NULL);
+}
+
+static void test_longest_text(void **state)
+{
+	struct settings s;
+	char entry[400] = "CORALE_ALGO=";
+	size_t length = strlen(entry);
+
+	(void)state;
+	memset(entry + length, 'a', 256);
+	entry[length + 255] = '\0';
+	assert_int_equal(parse(entry, &s), 0);
+	assert_int_equal(strlen(s.algo), 255);
+	strcat(entry, "a");
+	log_open(LOG_NONE, NULL);
+	assert_int_equal(parse(entry, &s), CORALE_ESETTING);
+	assert_non_null(strstr(log_last_error(), "at most 255 characters"));
+	log_open(LOG_WARN, NULL);
+}
+
+static void test_unknown_names(void **state)
+{
+	const char *environment[] = { "CORALE_TIMEOUT=3",   "CORALE_TIMOUT=3", "PATH=/bin", "CORALE_SLOT=4",
+				"CORALE_ZEBRA_FARM=", "CORALE_",         "CORALE",    NULL };
+	static const char *const unknown[] = { "CORALE_TIMOUT", "CORALE_SLOT", "CORALE_ZEBRA_FARM",
+					       "CORALE_" };
+	static const char *const near[] = { "CORALE_TIMEOUT", "CORALE_SLOTS", NULL, NULL };
+	size_t position = 0;
+	char name[64];
+	const char *nearest;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(settings_next_unknown((char *const *)environment, &position, name, &nearest), 1);
+		assert_string_equal(name, unknown[i]);
+		if (near[i])
+			assert_string_equal(nearest, near[i]);
+		else
+			assert_null(nearest);
+	}
+	assert_int_equal(settings_next_unknown((char *const *)environment, &position, name, &nearest), 0);
+}
+
+/* Random text after real and invented names: never a crash, and what is accepted prints and reads back. */
+static void test_random_text(void **state)
+{
+	static const char alphabet[] = "0123456789.-+KMGTkmgt,:^=aeinosuyxABORT_ \t\n\x7f\xff%s";
+	uint64_t random = 99;
+	int accepted = 0;
+
+	(void)state;
+	log_open(LOG_NONE, NULL);
+	for (int round = 0; round < 200000; round++) {
+		char entries[3][160], *environment[4] = { entries[0], entries[1], entries[2], NULL },
+				      name[64], value[300];
+		struct settings s;
+		const char *nearest;
+		size_t position = 0;
+		for (int e = 0; e < 3; e++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			const char *known =
+			    settings_row((int)((random >> 40) % (unsigned)settings_count()))->name;
+			size_t at = (size_t)snprintf(entries[e], 64, "%s%s", known, random >> 60 ? "=" : "");
+			size_t length = (random >> 33) % (random >> 63 ? 6 : 90);
+			for (size_t i = 0; i < length; i++) {
+				random = random * 6364136223846793005u + 1442695040888963407u;
+				entries[e][at++] = alphabet[(random >> 33) % (sizeof(alphabet) - 1)];
+			}
+			entries[e][at] = '\0';
+		}
+		while (settings_next_unknown(environment, &position, name, &nearest))
+			assert_memory_equal(name, "CORALE_", 7);
+		if (settings_parse(environment, &s))
+			continue;
+		accepted++;
+		for (int i = 0; i < settings_count(); i++)
+			settings_value(&s, i, value, sizeof(value));
+	}
+	log_open(LOG_WARN, NULL);
+	assert_true(accepted > 100);
+}
+
+static void *get(void *arg)
+{
+	const struct settings *s = NULL;
+	int ret = settings_get(&s);
+	*(const void **)arg = ret ? NULL : s;
+	return NULL;
+}
+
+/* In a process of its own: settings are read once. Returns 0 if 4 threads got one struct, 1 if none got any. */
+static int child(const char *log_file, const char *entry)
+{
+	const void *got[4];
+	pthread_t threads[4];
+
+	setenv("CORALE_LOG_FILE", log_file, 1);
+	putenv((char *)entry);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, get, &got[i]);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 1; i < 4; i++)
+		if (got[i] != got[0])
+			return 2;
+	return !got[0];
+}
+
+static int run_child(const char *entry, char *log, size_t bytes)
+{
+	char path[] = "/tmp/corale_settings_test_XXXXXX";
+	int fd = mkstemp(path), status = -1;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(child(path, entry));
+	waitpid(pid, &status, 0);
+	ssize_t n = read(fd, log, bytes - 1);
+	log[n > 0 ? n : 0] = '\0';
+	close(fd);
+	unlink(path);
+	return status;
+}
+
+static void test_process_settings(void **state)
+{
+	char log[4096];
+
+	(void)state;
+	assert_int_equal(run_child("CORALE_SLOTS=16", log, sizeof(log)), 0);
+	assert_string_equal(log, "");
+	assert_int_equal(run_child("CORALE_SLTOS=16", log, sizeof(log)), 0);
+	char *line = strstr(log, "CORALE_SLTOS is not a setting");
+	assert_non_null(line);
+	assert_non_null(strstr(line, "did you mean CORALE_SLOTS?"));
+	assert_null(strstr(line + 10, "CORALE_SLTOS")); /* said once */
+	int status = run_child("CORALE_SLOTS=0", log, sizeof(log));
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),     cmocka_unit_test(test_values),
+		cmocka_unit_test(test_malformed),    cmocka_unit_test(test_printed_values_are_accepted),
+		cmocka_unit_test(test_longest_text), cmocka_unit_test(test_unknown_names),
+		cmocka_unit_test(test_random_text),  cmocka_unit_test(test_process_settings),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

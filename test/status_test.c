@@ -1,0 +1,161 @@
+/* Texts of codes, names of types, operators and collectives, and the log's lines. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "log.h"
+#include "status.h"
+
+static void test_every_code_has_its_own_text(void **state)
+{
+	(void)state;
+	for (int a = CORALE_EINTERNAL; a <= CORALE_INPROGRESS; a++) {
+		assert_non_null(corale_strerror(a));
+		assert_string_not_equal(corale_strerror(a), "unknown error code");
+		for (int b = CORALE_EINTERNAL; b < a; b++)
+			assert_string_not_equal(corale_strerror(a), corale_strerror(b));
+	}
+	assert_string_equal(corale_strerror(CORALE_EINTERNAL - 1), "unknown error code");
+	assert_string_equal(corale_strerror(2), "unknown error code");
+	assert_string_equal(corale_strerror(CORALE_EPEER), "a peer died, left, or its link failed");
+}
+
+static void test_names_and_sizes(void **state)
+{
+	static const size_t bytes[CORALE_NUM_TYPES] = { 1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1 };
+
+	(void)state;
+	for (int i = 0; i < CORALE_NUM_TYPES; i++) {
+		assert_int_equal(corale_type_bytes((corale_type)i), bytes[i]);
+		assert_int_equal(type_is_float((corale_type)i), i >= CORALE_FLOAT16);
+		for (int op = 0; op <= CORALE_NUM_OPS; op++)
+			assert_true(op_fits_type(op, (corale_type)i));
+	}
+	assert_string_equal(corale_type_name(CORALE_FLOAT8_E5M2), "float8_e5m2");
+	assert_string_equal(corale_op_name(CORALE_AVG), "avg");
+	assert_string_equal(corale_op_name(CORALE_NUM_OPS + 7), "premul_sum");
+	assert_string_equal(corale_coll_name(CORALE_ALL_TO_ALL_V), "all_to_all_v");
+	assert_int_equal(corale_version(), CORALE_VERSION);
+}
+
+static void test_what_is_not_valid(void **state)
+{
+	(void)state;
+	assert_int_equal(corale_type_bytes((corale_type)-1), 0);
+	assert_int_equal(corale_type_bytes(CORALE_NUM_TYPES), 0);
+	assert_string_equal(corale_type_name(CORALE_NUM_TYPES), "invalid type");
+	assert_string_equal(corale_op_name(-1), "invalid operator");
+	assert_string_equal(corale_coll_name(CORALE_NUM_COLLS), "invalid collective");
+	assert_false(op_fits_type(-1, CORALE_INT8));
+	assert_false(op_fits_type(CORALE_SUM, (corale_type)-3));
+	assert_false(type_is_float(CORALE_NUM_TYPES));
+}
+
+/* What the log wrote into its file, which is emptied. */
+static void read_log(const char *path, char *text, size_t bytes)
+{
+	FILE *file = fopen(path, "r+");
+	assert_non_null(file);
+	text[fread(text, 1, bytes - 1, file)] = '\0';
+	assert_int_equal(ftruncate(fileno(file), 0), 0);
+	fclose(file);
+}
+
+static void test_lines(void **state)
+{
+	char path[] = "/tmp/corale_status_test_XXXXXX", text[4096], value[3000];
+	int fd = mkstemp(path);
+
+	(void)state;
+	close(fd);
+	log_open(LOG_WARN, path);
+	assert_int_equal(log_error(CORALE_EPEER, 3, "rank %d\nis gone", 5), CORALE_EPEER);
+	read_log(path, text, sizeof(text));
+	assert_memory_equal(text, "corale: ERROR ", 14);
+	assert_non_null(strstr(text, " rank 3: rank 5 is gone\n"));
+	assert_string_equal(log_last_error(), "rank 5 is gone");
+
+	log_line(LOG_INFO, 3, "not at this level");
+	log_line(LOG_WARN, -1, "of no rank");
+	read_log(path, text, sizeof(text));
+	assert_non_null(strstr(text, ": of no rank\n"));
+	assert_null(strstr(text, "not at this level"));
+	assert_null(strstr(text, "rank -1"));
+	assert_string_equal(log_last_error(), "rank 5 is gone");
+
+	memset(value, 'x', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	log_line(LOG_WARN, 0, "%s", value);
+	read_log(path, text, sizeof(text));
+	assert_in_range(strlen(text), 900, 1024);
+	assert_string_equal(text + strlen(text) - 4, "...\n");
+	log_open(LOG_WARN, NULL);
+	unlink(path);
+}
+
+static void test_silent_log_keeps_the_last_error(void **state)
+{
+	(void)state;
+	log_open(LOG_NONE, NULL);
+	log_error(CORALE_EINVAL, 0, "kept for the caller");
+	assert_string_equal(log_last_error(), "kept for the caller");
+	log_open(LOG_WARN, NULL);
+}
+
+static void test_process_id_in_the_name(void **state)
+{
+	char path[128], text[256];
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/corale_status_test_%ld.log", (long)getpid());
+	log_open(LOG_WARN, "/tmp/corale_status_test_%p.log");
+	log_line(LOG_WARN, 1, "here");
+	log_open(LOG_WARN, NULL);
+	read_log(path, text, sizeof(text));
+	assert_non_null(strstr(text, "here"));
+	unlink(path);
+}
+
+static void *fail_in_a_thread(void *arg)
+{
+	char *seen = arg;
+	snprintf(seen, 32, "%s", log_last_error());
+	log_error(CORALE_EINVAL, 0, "of the other thread");
+	return NULL;
+}
+
+static void test_last_error_is_the_threads_own(void **state)
+{
+	pthread_t thread;
+	char seen[32] = "?";
+
+	(void)state;
+	log_open(LOG_NONE, NULL);
+	log_error(CORALE_EINVAL, 0, "mine");
+	assert_int_equal(pthread_create(&thread, NULL, fail_in_a_thread, seen), 0);
+	pthread_join(thread, NULL);
+	assert_string_equal(seen, "");
+	assert_string_equal(log_last_error(), "mine");
+	log_open(LOG_WARN, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_code_has_its_own_text),
+		cmocka_unit_test(test_names_and_sizes),
+		cmocka_unit_test(test_what_is_not_valid),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_silent_log_keeps_the_last_error),
+		cmocka_unit_test(test_process_id_in_the_name),
+		cmocka_unit_test(test_last_error_is_the_threads_own),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
