@@ -105,7 +105,7 @@ static void choose_waits(struct comm *comm)
 {
 	int shared_cores = comm->topo->cores_per_rank_x16 < 16;
 	double spin_us = comm->settings.spin_us;
-	comm->policy.spin_ns = spin_us < 0 ? (shared_cores ? 0 : 50000) : (int64_t)(spin_us * 1e3);
+	comm->policy.spin_ns = spin_us < 0 ? (shared_cores ? 0 : 2000) : (int64_t)(spin_us * 1e3);
 	comm->policy.timeout_ns = (int64_t)(comm->settings.timeout * 1e9);
 }
 

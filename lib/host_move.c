@@ -33,12 +33,19 @@ struct move {
 	int nsources;
 	struct host_target local, message; /* where the result goes; message: the first buffer it is sent from */
 	size_t message_bytes;
-	int in_place;             /* the message may be sent from the user's memory, which is sources[0] */
+	const unsigned char *shared; /* where the message lies unchanged until it was read, or NULL */
 	int result;               /* sources[0] is the result already */
 	struct host_out *out;     /* the lane to local readers, or NULL */
 	struct window_header *header;
 	int kind;                 /* enum window_message */
 };
+
+/* Messages and cells of the wire type: a difference only where it is not the call's type. */
+static int is_wide(const struct move *m, int flag)
+{
+	const struct reduce_spec *spec = &m->run->binding.spec;
+	return flag && spec->wire != spec->type;
+}
 
 static size_t kind_bytes(const struct host_run *run, int wire)
 {
@@ -52,7 +59,8 @@ static struct host_source local_source(const struct move *m)
 	const struct host_run *run = m->run;
 	const struct plan_place *src = &m->a->src;
 	if (src->space == PLAN_SCRATCH)
-		return (struct host_source){ m->ch->scratch + src->offset * run->wire_bytes, REDUCE_WIRE, 0 };
+		return (struct host_source){ m->ch->scratch + src->offset * run->wire_bytes,
+					      is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0 };
 	const unsigned char *base = src->space == PLAN_SEND ? run->binding.send : run->binding.recv;
 	int kind = src->space == PLAN_SEND ? REDUCE_SEND : REDUCE_LOCAL;
 	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0 };
@@ -62,7 +70,7 @@ static struct host_source message_source(const struct move *m, int rank)
 {
 	struct host_engine *e = m->run->engine;
 	int ring = m->a->from_ring, channel = m->ch->env.channel;
-	int kind = m->a->flags & PLAN_FROM_WIRE ? REDUCE_WIRE : REDUCE_LOCAL;
+	int kind = is_wide(m, m->a->flags & PLAN_FROM_WIRE) ? REDUCE_WIRE : REDUCE_LOCAL;
 	if (!host_is_local(e, rank)) {
 		struct host_net *net = host_net(e, rank, channel, ring);
 		return (struct host_source){ net->in[net->received % HOST_NET_DEPTH].target, kind, 0 };
@@ -136,7 +144,7 @@ static int is_copy(const struct move *m, const struct host_target *target)
 	const struct host_source *s = &m->sources[0];
 	if (m->result)
 		return 1;
-	int converts = spec->wire != spec->type && (s->kind == REDUCE_WIRE) != target->wire;
+	int converts = (s->kind == REDUCE_WIRE) != target->wire;
 	int scales = s->kind == REDUCE_SEND && spec->op == CORALE_NUM_OPS;
 	int divides = m->a->flags & PLAN_FINAL && spec->op == CORALE_AVG;
 	return m->nsources == 1 && !converts && !scales && !divides;
@@ -212,15 +220,34 @@ static int sends_to_local(const struct move *m)
 	return a->to != PLAN_NONE && a->to != e->rank && host_is_local(e, a->to);
 }
 
+/* The caller's memory that holds the whole message: the source of a plain move, or the local result. */
+static const unsigned char *find_shared(const struct move *m)
+{
+	if (m->a->from == PLAN_NONE)
+		return m->nsources == 1 && m->sources[0].kind != REDUCE_WIRE && is_copy(m, &m->message) ?
+			       m->sources[0].data : NULL;
+	return m->a->dst.space == PLAN_RECV && !m->message.wire ? m->local.data : NULL;
+}
+
+static void open_local(struct move *m)
+{
+	const struct plan_place *dst = &m->a->dst;
+	m->local = (struct host_target){ NULL, is_wide(m, dst->space == PLAN_SCRATCH) };
+	if (dst->space == PLAN_SCRATCH)
+		m->local.data = m->ch->scratch + dst->offset * m->run->wire_bytes;
+	else if (dst->space == PLAN_RECV)
+		m->local.data = (unsigned char *)m->run->binding.recv + dst->offset * m->run->type_bytes;
+}
+
 static void open_message(struct move *m)
 {
 	struct host_engine *e = m->run->engine;
 	const struct plan_action *a = m->a;
-	const struct settings *settings = e->settings;
-	m->message = (struct host_target){ NULL, a->flags & PLAN_TO_WIRE };
+	m->message = (struct host_target){ NULL, is_wide(m, a->flags & PLAN_TO_WIRE) };
 	m->message_bytes = a->op == PLAN_MOVE ? a->count * kind_bytes(m->run, m->message.wire) : 0;
-	m->in_place = a->from == PLAN_NONE && a->flags & PLAN_STABLE && m->nsources == 1 && is_copy(m, &m->message) &&
-		      m->message_bytes >= settings->reference_bytes;
+	m->shared = NULL;
+	if (a->flags & PLAN_STABLE && m->message_bytes >= e->settings->reference_bytes)
+		m->shared = find_shared(m);
 	m->out = NULL;
 	if (!sends_to_local(m))
 		return;
@@ -231,7 +258,7 @@ static void open_message(struct move *m)
 	if (m->message_bytes <= WINDOW_INLINE) {
 		m->kind = WINDOW_INLINED;
 		m->message.data = m->header->inlined;
-	} else if (m->in_place && m->out->can_reference) {
+	} else if (m->shared && m->out->can_reference) {
 		m->kind = WINDOW_REFERENCE;
 	} else {
 		m->kind = WINDOW_SLOT;
@@ -247,7 +274,7 @@ static void publish_local(struct move *m)
 	m->header->edge = m->ch->edges && m->a->to != PLAN_ALL ? host_edge(m->ch, m->a->to, 0) : 0;
 	m->header->bytes_kind = (uint64_t)m->message_bytes << 8 | (uint64_t)m->kind;
 	if (m->kind == WINDOW_REFERENCE) {
-		m->header->reference = m->sources[0].data;
+		m->header->reference = m->shared;
 		m->out->reference = m->out->sent + 1;
 		m->ch->referenced = 1;
 	}
@@ -261,8 +288,8 @@ static int send_remote(struct move *m, int rank)
 	int lane = m->ch->env.channel * PLAN_MAX_RINGS + m->a->to_ring;
 	struct host_net *net = host_net(e, rank, m->ch->env.channel, m->a->to_ring);
 	struct host_net_slot *slot = &net->out[net->sent % HOST_NET_DEPTH];
-	slot->target = m->in_place ? (void *)(uintptr_t)m->sources[0].data : NULL;
-	if (!m->in_place && m->message_bytes) {
+	slot->target = (void *)(uintptr_t)m->shared;
+	if (!m->shared && m->message_bytes) {
 		slot->target = host_staging(e, slot);
 		if (!slot->target)
 			return log_error(CORALE_ENOMEM, e->rank, "no memory for a staging buffer of %zu bytes",
@@ -326,6 +353,21 @@ static void release_messages(const struct move *m)
 	}
 }
 
+/* The local span and the message: one fold and a copy where both are of one kind. Otherwise the message comes first,
+ * since the local span may be a source. */
+static int fill_both(struct move *m)
+{
+	int same = m->local.data && m->nsources && m->local.wire == m->message.wire;
+	int ret = same ? 0 : fill(m, &m->message);
+	if (!ret)
+		ret = fill(m, &m->local);
+	if (ret || !same)
+		return ret;
+	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0 };
+	m->nsources = m->result = 1;
+	return fill(m, &m->message);
+}
+
 int host_move(struct host_run *run, struct host_channel *ch, const struct plan_action *a)
 {
 	struct move m;
@@ -334,20 +376,9 @@ int host_move(struct host_run *run, struct host_channel *ch, const struct plan_a
 	m.a = a;
 	m.result = 0;
 	gather_sources(&m);
+	open_local(&m);
 	open_message(&m);
-	m.local = (struct host_target){ NULL, a->dst.space == PLAN_SCRATCH };
-	if (a->dst.space == PLAN_SCRATCH)
-		m.local.data = ch->scratch + a->dst.offset * run->wire_bytes;
-	else if (a->dst.space == PLAN_RECV)
-		m.local.data = (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes;
-	int ret = fill(&m, &m.local);
-	if (m.local.data && m.local.wire == m.message.wire && m.nsources && !m.in_place) {
-		/* computed once: the message is a copy of the local result */
-		m.sources[0] = (struct host_source){ m.local.data, REDUCE_LOCAL, 0 };
-		m.nsources = m.result = 1;
-	}
-	if (!ret)
-		ret = fill(&m, &m.message);
+	int ret = fill_both(&m);
 	if (ret)
 		return ret;
 	publish_local(&m);
