@@ -25,6 +25,10 @@ void algo_doubling_barrier(const struct algo_call *call, struct plan *plan);
 void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
 
+void algo_hier_all_gather(const struct algo_call *call, struct plan *plan);
+void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan);
+void algo_hier_broadcast(const struct algo_call *call, struct plan *plan);
+
 /* Opens the loop over the call's chunks; its variable as an expression. */
 static inline uint8_t algo_chunk_loop(struct plan *plan)
 {
@@ -36,6 +40,33 @@ static inline uint8_t algo_peer_loop(struct plan *plan, enum plan_group group, i
 {
 	int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, group, -1));
 	return plan_shift(plan, group, k, direction, direction);
+}
+
+/* Opens the loop over the parts that a rank of my node owns; returns its variable. */
+static inline int algo_owned_loop(struct plan *plan)
+{
+	return plan_loop(plan, plan_base(plan, PLAN_OWNED, PLAN_NODE, 0));
+}
+
+/* The part, and so the rail, that local rank `local` of my node owns in a trip of that loop. */
+static inline uint8_t algo_part_of(struct plan *plan, uint8_t local, int owned)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = (uint8_t)owned, .a = local });
+}
+
+/* A token from one program to another one of the same rank. */
+static inline void algo_signal_self(struct plan *plan, uint8_t ring)
+{
+	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_SIGNAL, .to_group = PLAN_NODE, .to = self, .to_ring = ring });
+}
+
+static inline void algo_wait_self(struct plan *plan, uint8_t ring)
+{
+	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_WAIT, .from_group = PLAN_NODE, .from = self, .from_ring = ring });
 }
 
 /*

@@ -16,17 +16,6 @@ struct hier {
 	void (*rounds)(struct plan *plan, const struct algo_rounds *rounds);
 };
 
-/* Loop over the parts that a rank owns; the part of my node's rank `local` in this trip as an expression is part_of. */
-static int owned_loop(struct plan *plan)
-{
-	return plan_loop(plan, plan_base(plan, PLAN_OWNED, PLAN_NODE, 0));
-}
-
-static uint8_t part_of(struct plan *plan, uint8_t local, int owned)
-{
-	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = (uint8_t)owned, .a = local });
-}
-
 static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t chunk)
 {
 	struct plan_span span = { .space = h->wide ? PLAN_SCRATCH : PLAN_RECV, .part = part, .chunk = chunk };
@@ -38,10 +27,10 @@ static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t
 static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 {
 	struct plan *plan = h->plan;
-	uint8_t mine = part_of(plan, h->self, owned), peer = algo_peer_loop(plan, PLAN_NODE, 1);
+	uint8_t mine = algo_part_of(plan, h->self, owned), peer = algo_peer_loop(plan, PLAN_NODE, 1);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = part_of(plan, peer, owned), .chunk = chunk },
+					    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
 					    .to_group = PLAN_NODE,
 					    .to = peer,
 					    .to_ring = h->push });
@@ -58,7 +47,7 @@ static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 
 static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 {
-	uint8_t mine = part_of(h->plan, h->self, owned);
+	uint8_t mine = algo_part_of(h->plan, h->self, owned);
 	struct plan_span partial = partial_span(h, mine, chunk);
 	h->rounds(h->plan, &(struct algo_rounds){ .group = PLAN_RAIL,
 						  .n = h->nodes,
@@ -70,24 +59,12 @@ static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 						  .inner = 1 });
 }
 
-static void signal_self(const struct hier *h, uint8_t ring)
-{
-	plan_step(h->plan, (struct plan_step){
-			       .op = PLAN_SIGNAL, .to_group = PLAN_NODE, .to = h->self, .to_ring = ring });
-}
-
-static void wait_self(const struct hier *h, uint8_t ring)
-{
-	plan_step(h->plan, (struct plan_step){
-			       .op = PLAN_WAIT, .from_group = PLAN_NODE, .from = h->self, .from_ring = ring });
-}
-
 static void gather(const struct hier *h, uint8_t chunk, int owned)
 {
 	struct plan *plan = h->plan;
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
-					    .src = { PLAN_RECV, .part = part_of(plan, h->self, owned), .chunk = chunk },
+					    .src = { PLAN_RECV, .part = algo_part_of(plan, h->self, owned), .chunk = chunk },
 					    .to_group = PLAN_NODE,
 					    .to = PLAN_EXPR_ALL,
 					    .to_ring = h->gather });
@@ -96,7 +73,7 @@ static void gather(const struct hier *h, uint8_t chunk, int owned)
 					    .from_group = PLAN_NODE,
 					    .from = peer,
 					    .from_ring = h->gather,
-					    .dst = { PLAN_RECV, .part = part_of(plan, peer, owned), .chunk = chunk } });
+					    .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
 	plan_end(plan);
 }
 
@@ -114,28 +91,28 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	int owned = owned_loop(plan);
+	int owned = algo_owned_loop(plan);
 	push_and_fold(h, chunk, owned);
 	if (h->nodes > 1) {
 		if (!h->wide) { /* the one cell of scratch would tie the two phases together anyway */
-			signal_self(h, h->push);
+			algo_signal_self(plan, h->push);
 			plan_end(plan);
 			plan_end(plan);
 			plan_program(plan, PLAN_NET);
 			chunk = algo_chunk_loop(plan);
-			owned = owned_loop(plan);
-			wait_self(h, h->push);
+			owned = algo_owned_loop(plan);
+			algo_wait_self(plan, h->push);
 		}
 		rail_rounds(h, chunk, owned);
 	}
-	signal_self(h, h->rail);
+	algo_signal_self(plan, h->rail);
 	plan_end(plan);
 	plan_end(plan);
 
 	plan_program(plan, PLAN_SM);
 	chunk = algo_chunk_loop(plan);
-	owned = owned_loop(plan);
-	wait_self(h, h->rail);
+	owned = algo_owned_loop(plan);
+	algo_wait_self(plan, h->rail);
 	gather(h, chunk, owned);
 	plan_end(plan);
 	plan_end(plan);

@@ -64,15 +64,18 @@ static const struct algo table[] = {
 	  algo_oneshot_all_gather },
 	{ "ring", CORALE_ALL_GATHER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
 	  algo_ring_all_gather },
+	{ "hier", CORALE_ALL_GATHER, ALGO_ALL_AT_ONCE, "Kandalla et al. 2009", several_nodes, algo_hier_all_gather },
 
 	{ "oneshot", CORALE_REDUCE_SCATTER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Johnsson and Ho 1989", few_ranks,
 	  algo_oneshot_reduce_scatter },
 	{ "ring", CORALE_REDUCE_SCATTER, ALGO_FLAT, "Patarasuk and Yuan 2009", several_ranks,
 	  algo_ring_reduce_scatter },
+	{ "hier", CORALE_REDUCE_SCATTER, 0, "Traff and Hunold 2020", several_nodes, algo_hier_reduce_scatter },
 
 	{ "flat", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_broadcast },
 	{ "scatter", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "van de Geijn 1994", several_ranks,
 	  algo_scatter_broadcast },
+	{ "hier", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", shared_nodes, algo_hier_broadcast },
 
 	{ "pairwise", CORALE_ALL_TO_ALL, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
 	  algo_pairwise_all_to_all },
