@@ -191,6 +191,7 @@ static void begin_context(struct world *world, struct rank *rank, int me, int i)
 	c->env.channel = c->channel;
 	c->env.chunk = o->chunk ? o->chunk : c->env.chunk;
 	c->env.unit = o->unit ? o->unit : c->env.unit;
+	c->env.chunks = plan_chunks(rank->plan, &c->env, o->count);
 	if (rank->send_counts) {
 		c->env.send_counts = rank->send_counts;
 		c->env.send_displs = rank->send_displs;

@@ -22,6 +22,7 @@ struct plan_env {
 	size_t count;       /* elements of one block (of the whole vector where there are no blocks) */
 	size_t chunk;       /* elements of one chunk: plan_chunk_elements() */
 	size_t unit;        /* elements of PLAN_UNIT_BYTES */
+	int chunks;         /* plan_chunks() of count */
 	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* by rank; NULL but for all_to_all_v */
 };
 
@@ -78,6 +79,9 @@ PLAN_FN int plan_group_member(const struct plan_map *map, int group, int rank, i
 /* Elements [*begin, *begin + result) of piece i when length elements are cut into n pieces at multiples of unit. */
 PLAN_FN size_t plan_cut(size_t length, size_t unit, size_t n, size_t i, size_t *begin)
 {
+	*begin = 0;
+	if (n == 1)
+		return length;
 	size_t units = plan_div_up(length, unit), each = units / n, more = units % n;
 	size_t first = (i * each + (i < more ? i : more)) * unit;
 	size_t last = first + (each + (i < more)) * unit;
@@ -150,7 +154,7 @@ PLAN_FN int plan_simple(const struct plan *plan, const struct plan_env *env, con
 			plan_group_size(map, PLAN_NODE, env->rank);
 		break;
 	case PLAN_CHUNKS:
-		value = plan_chunks(plan, env, env->count);
+		value = env->chunks;
 		break;
 	case PLAN_DOUBLING_STEPS:
 		value = plan_log2(size);
@@ -236,7 +240,7 @@ PLAN_FN ptrdiff_t plan_locate(const struct plan *plan, const struct plan_env *en
 	}
 	if (span->chunk) {
 		int chunk = plan_value(plan, env, var, span->chunk);
-		if (chunk < 0 || chunk >= plan_chunks(plan, env, whole))
+		if (chunk < 0 || chunk >= (whole == env->count ? env->chunks : plan_chunks(plan, env, whole)))
 			return -1;
 		length = plan_cut(length, env->unit, plan->channels, (size_t)env->channel, &begin);
 		size_t first = (size_t)chunk * env->chunk;
