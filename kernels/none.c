@@ -1,0 +1,17 @@
+/* What stands in for the CUDA engine in a build without it: it says that it is not available. */
+#include <stdio.h>
+
+#include "device.h"
+
+static int available(char *why_not, size_t bytes)
+{
+	snprintf(why_not, bytes, "this build has no CUDA (configure --with-cuda)");
+	return 0;
+}
+
+static int count(void)
+{
+	return 0;
+}
+
+const struct device_ops device_cuda = { .name = "cuda", .available = available, .count = count };

@@ -1,0 +1,85 @@
+/*
+ * All memory order of the kernels: accesses at system scope, and the one wait of the device side.
+ *
+ * A message is published so: all threads of a block store its payload; the block's barrier; one thread stores
+ * the header's words and then, with release, its sequence. Barrier and release are cumulative, so whoever
+ * acquires the sequence sees the stores of all threads. It is taken so: one thread acquires the sequence; the
+ * block's barrier; all threads load. Payload loads must be ordinary ones: never through the non-coherent path.
+ */
+#ifndef SYNC_CUH
+#define SYNC_CUH
+
+#include <stdint.h>
+
+__device__ static inline uint64_t sync_load_relaxed(const uint64_t *word)
+{
+	uint64_t value;
+	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+}
+
+__device__ static inline uint32_t sync_load_host(const uint32_t *word)
+{
+	uint32_t value;
+	asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+	return value;
+}
+
+__device__ static inline void sync_store_relaxed(uint64_t *word, uint64_t value)
+{
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+}
+
+__device__ static inline void sync_fence(void)
+{
+	asm volatile("fence.acq_rel.sys;" : : : "memory");
+}
+
+__device__ static inline void sync_store_release(uint64_t *word, uint64_t value)
+{
+	sync_fence();
+	sync_store_relaxed(word, value);
+}
+
+__device__ static inline uint64_t sync_now_ns(void)
+{
+	uint64_t ns;
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+struct sync_limits {
+	const uint64_t *abort;      /* in my window */
+	const uint32_t *host_abort; /* in host memory: costs a trip over the bus, so it is looked at rarely */
+	uint64_t timeout_ns;
+};
+
+enum sync_outcome { SYNC_READY, SYNC_ABORTED, SYNC_HOST_ABORTED, SYNC_TIMED_OUT };
+
+enum { SYNC_POLLS_PER_LOOK = 256, SYNC_LOOKS_PER_CLOCK = 16 };
+
+/* Waits until *word has reached value (in cyclic order); later loads of this thread then see what was released with it. */
+__device__ static inline int sync_wait(const uint64_t *word, uint64_t value, const struct sync_limits *limits)
+{
+	uint64_t start = 0;
+	for (uint32_t look = 0;; look++) {
+		for (int i = 0; i < SYNC_POLLS_PER_LOOK; i++) {
+			if ((int64_t)(sync_load_relaxed(word) - value) >= 0) {
+				sync_fence();
+				return SYNC_READY;
+			}
+		}
+		if (sync_load_relaxed(limits->abort))
+			return SYNC_ABORTED;
+		if (look % SYNC_LOOKS_PER_CLOCK)
+			continue;
+		if (sync_load_host(limits->host_abort))
+			return SYNC_HOST_ABORTED;
+		uint64_t now = sync_now_ns();
+		start = start ? start : now;
+		if (limits->timeout_ns && now - start > limits->timeout_ns)
+			return SYNC_TIMED_OUT;
+	}
+}
+
+#endif

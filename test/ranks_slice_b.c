@@ -1,0 +1,475 @@
+/*
+ * The plans that the host engine runs, run by GPUs: every element against a replay of the same plan by one thread
+ * on the host. Needs CUDA; skipped without it.
+ * shapes: 4:0
+ */
+#include <mpi.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "corale.h"
+#include "device.h"
+#include "fdpass.h"
+#include "log.h"
+#include "plan_eval.h"
+#include "planner.h"
+#include "reference.h"
+#include "replay.h"
+
+enum { MOST_RANKS = 16, REPEATS = 11, POISON = 0xa5 };
+static const double WAIT_S = 60;
+
+/* How a communicator is made: its nodes, its window, and how its plans are cut. */
+struct shape {
+	const char *name;
+	int node_size, channels, slots;
+	size_t slot_bytes, chunk_bytes;
+};
+
+/* A GPU communicator, as far as this test needs one. */
+struct group {
+	int rank, ranks;
+	const struct shape *shape;
+	struct topo *topo;
+	struct planner planner;
+	struct device *device;
+	void *stream;
+	uint64_t calls;
+};
+
+struct run {
+	const char *algo;
+	size_t count, offset; /* offset: elements by which buffers are misaligned */
+	int in_place, copy_engines;
+};
+
+static int number, failures;
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* One case of the TAP that rank 0 prints; good only if it is on all ranks. */
+static void report(int good, const char *text)
+{
+	int rank, all;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	number++;
+	failures += !all;
+	if (rank == 0)
+		printf("%sok %d - %s\n", all ? "" : "not ", number, text);
+	fflush(stdout);
+}
+
+/* ---- Coming up ------------------------------------------------------------------------------------------ */
+
+/* Maps everybody's window everywhere. */
+static int connect_windows(struct group *g)
+{
+	struct fdpass *pass;
+	static char names[MOST_RANKS][FDPASS_NAME_BYTES], others[MOST_RANKS][FDPASS_NAME_BYTES];
+	int ids[MOST_RANKS], received[MOST_RANKS], fds[MOST_RANKS], mine, n = 0;
+	int ret = device_cuda.window_fd(g->device, &mine);
+	if (ret || fdpass_listen(&pass, names[g->rank]))
+		return ret ? ret : CORALE_ESYSTEM;
+	MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, names, FDPASS_NAME_BYTES, MPI_BYTE, MPI_COMM_WORLD);
+	for (int r = 0; r < g->ranks; r++) {
+		if (r == g->rank)
+			continue;
+		memcpy(others[n], names[r], FDPASS_NAME_BYTES);
+		ids[n++] = r;
+	}
+	ret = fdpass_exchange(pass, n, (const char(*)[FDPASS_NAME_BYTES])others, ids, g->rank, 42, &mine, 1,
+			      received, WAIT_S);
+	fdpass_close(pass);
+	close(mine);
+	if (ret)
+		return ret;
+	for (int i = 0; i < n; i++)
+		fds[ids[i]] = received[i];
+	ret = device_cuda.connect(g->device, fds);
+	for (int i = 0; i < n; i++)
+		close(received[i]);
+	MPI_Barrier(MPI_COMM_WORLD);
+	return ret;
+}
+
+static int open_group(struct group *g, const struct shape *shape, double timeout_s)
+{
+	uint64_t nodes[MOST_RANKS];
+	int peer_of[MOST_RANKS];
+	memset(g, 0, sizeof(*g));
+	MPI_Comm_rank(MPI_COMM_WORLD, &g->rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &g->ranks);
+	g->shape = shape;
+	for (int r = 0; r < g->ranks; r++) {
+		nodes[r] = shape->node_size ? (uint64_t)(r / shape->node_size) : 0;
+		peer_of[r] = r;
+	}
+	struct settings settings = { .slots = shape->slots,
+				     .max_channels = shape->channels,
+				     .slot_bytes = shape->slot_bytes,
+				     .chunk_bytes = shape->chunk_bytes };
+	if (topo_create(g->ranks, nodes, &g->topo))
+		return -1;
+	planner_init(&g->planner, g->topo, &settings);
+	struct device_params params = { .map = &g->topo->map,
+					.rank = g->rank,
+					.peer_of = peer_of,
+					.peers = g->ranks,
+					.ordinal = g->rank % device_cuda.count(),
+					.channels = shape->channels,
+					.slots = shape->slots,
+					.slot_bytes = shape->slot_bytes,
+					.timeout_s = timeout_s };
+	int ret = device_cuda.open(&params, &g->device);
+	if (!ret)
+		ret = device_cuda.stream_create(g->device, &g->stream);
+	return ret ? ret : connect_windows(g);
+}
+
+static void close_group(struct group *g)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	device_cuda.stream_destroy(g->device, g->stream);
+	device_cuda.close(g->device);
+	topo_destroy(g->topo);
+}
+
+static int build(const struct group *g, const char *algo, size_t count, struct plan *plan)
+{
+	struct plan_key key = planner_key(CORALE_ALL_REDUCE, count, CORALE_FLOAT32, CORALE_SUM);
+	int rows;
+	const struct algo *table = algo_table(&rows);
+	for (int row = 0; row < rows; row++)
+		if (table[row].coll == CORALE_ALL_REDUCE && !strcmp(table[row].name, algo))
+			return planner_build(&g->planner, &key, row, plan);
+	return CORALE_ENOTSUP;
+}
+
+/* ---- Running -------------------------------------------------------------------------------------------- */
+
+static int wait_for(struct group *g)
+{
+	double deadline = now() + WAIT_S;
+	int ret;
+	while ((ret = device_cuda.query(g->device, g->stream)) == CORALE_INPROGRESS) {
+		if (now() > deadline) {
+			fprintf(stderr, "rank %d: the stream is stuck\n", g->rank);
+			return CORALE_ETIMEDOUT;
+		}
+		sched_yield();
+	}
+	if (ret) {
+		struct device_failure f = { 0 };
+		device_cuda.failure(g->device, &f);
+		fprintf(stderr,
+			"rank %d: %s: program %d channel %d ring %d, %s peer %d: message %llu, expected "
+			"%llu, got %llu\n",
+			g->rank, corale_strerror(ret), f.program, f.channel, f.ring,
+			f.sending ? "to" : "from", f.peer, (unsigned long long)f.message,
+			(unsigned long long)f.expected, (unsigned long long)f.got);
+	}
+	return ret;
+}
+
+static int start(struct group *g, const struct plan *plan, const struct run *r, const float *send,
+		 float *recv)
+{
+	struct plan_env env;
+	struct device_binding binding = { .send = send,
+					  .recv = recv,
+					  .op = CORALE_SUM,
+					  .signature = 1000 + g->calls++,
+					  .copy_engines = r->copy_engines };
+	plan_env_init(&env, plan, &g->topo->map, g->rank, 0, r->count);
+	return device_cuda.run(g->device, plan, &env, &binding, g->stream);
+}
+
+static const struct reference *inputs(int ranks)
+{
+	static struct reference ref;
+	ref = (struct reference){ CORALE_FLOAT32, CORALE_SUM, ranks, REFERENCE_RANDOM, 7 };
+	return &ref;
+}
+
+/* Rank 0 replays the plan for all ranks and tells the result; also 0 if ranks' results differ from each other. */
+static int expect(const struct group *g, const struct plan *plan, const struct run *r, float *expected)
+{
+	int good = 1;
+	if (g->rank == 0) {
+		void *send[MOST_RANKS], *recv[MOST_RANKS];
+		for (int q = 0; q < g->ranks; q++) {
+			send[q] = malloc(r->count * sizeof(float) + 1);
+			recv[q] = r->in_place ? send[q] : malloc(r->count * sizeof(float) + 1);
+			reference_fill(inputs(g->ranks), q, 0, r->count, send[q]);
+		}
+		good = replay(plan, &g->topo->map, r->count, send, recv) == 0;
+		memcpy(expected, recv[0], r->count * sizeof(float));
+		for (int q = 0; q < g->ranks; q++) {
+			good &= !memcmp(expected, recv[q], r->count * sizeof(float));
+			free(send[q]);
+			if (!r->in_place)
+				free(recv[q]);
+		}
+	}
+	MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	MPI_Bcast(expected, (int)r->count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+	return good;
+}
+
+static size_t count_wrong(const struct group *g, const struct run *r, const float *got, const float *expected)
+{
+	size_t wrong = 0;
+	for (size_t i = 0; i < r->count; i++) {
+		if (!memcmp(&got[i], &expected[i], sizeof(float)))
+			continue;
+		if (!wrong++)
+			fprintf(stderr, "rank %d: element %zu is %.9g, not %.9g\n", g->rank, i,
+				(double)got[i], (double)expected[i]);
+	}
+	return wrong;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Median over calls of the slowest rank's time, in us. */
+static double measure(struct group *g, const struct plan *plan, const struct run *r, const float *send,
+		      float *recv)
+{
+	double us[REPEATS];
+	for (int i = 0; i < REPEATS; i++) {
+		MPI_Barrier(MPI_COMM_WORLD);
+		double begin = now();
+		int ret = start(g, plan, r, send, recv);
+		if (!ret)
+			ret = wait_for(g);
+		us[i] = ret ? INFINITY : (now() - begin) * 1e6;
+	}
+	MPI_Allreduce(MPI_IN_PLACE, us, REPEATS, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	qsort(us, REPEATS, sizeof(us[0]), by_value);
+	return us[REPEATS / 2];
+}
+
+/* Runs, compares, and runs again for the clock (out of place: in place the input is gone). */
+static int execute(struct group *g, const struct plan *plan, const struct run *r, double *us)
+{
+	size_t bytes = r->count * sizeof(float), room = bytes + 64;
+	char *buffers = NULL;
+	float *host = malloc(bytes + 1), *expected = malloc(bytes + 1);
+	int ret = device_cuda.alloc(g->device, 2 * room, (void **)&buffers);
+	if (ret)
+		return ret;
+	float *send = (float *)buffers + r->offset,
+	      *recv = r->in_place ? send : (float *)(buffers + room) + r->offset;
+	memset(host, POISON, bytes);
+	ret = device_cuda.copy(g->device, recv, host, bytes);
+	reference_fill(inputs(g->ranks), g->rank, 0, r->count, host);
+	if (!ret)
+		ret = device_cuda.copy(g->device, send, host, bytes);
+	int good = expect(g, plan, r, expected);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (!ret)
+		ret = start(g, plan, r, send, recv);
+	if (!ret)
+		ret = wait_for(g);
+	memset(host, POISON, bytes);
+	if (!ret)
+		ret = device_cuda.copy(g->device, host, recv, bytes);
+	if (!ret && (!good || count_wrong(g, r, host, expected)))
+		ret = CORALE_EINTERNAL;
+	MPI_Allreduce(MPI_IN_PLACE, &ret, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	*us = ret || r->in_place ? 0 : measure(g, plan, r, send, recv);
+	ret = isinf(*us) ? CORALE_EINTERNAL : ret;
+	device_cuda.free(g->device, buffers);
+	free(host);
+	free(expected);
+	return ret;
+}
+
+static void try_run(struct group *g, const struct run *r)
+{
+	struct plan plan;
+	char text[200];
+	double us = 0;
+	int ret = build(g, r->algo, r->count, &plan);
+	if (!ret)
+		ret = execute(g, &plan, r, &us);
+	snprintf(text, sizeof(text),
+		 "%s: %s%s, %zu bytes%s%s: %d programs, %d channels, chunks of %u: %.1f us%s", g->shape->name,
+		 r->algo, r->copy_engines ? " by copy engines" : "", r->count * sizeof(float),
+		 r->in_place ? ", in place" : "", r->offset ? ", misaligned" : "", ret ? 0 : plan.nprograms,
+		 ret ? 0 : plan.channels, ret ? 0 : plan.chunk_bytes, us, ret ? ", failed" : "");
+	report(!ret, text);
+	if (ret) { /* the communicator is done for */
+		MPI_Barrier(MPI_COMM_WORLD);
+		close_group(g);
+		open_group(g, g->shape, 10);
+	}
+}
+
+/* ---- Cases ---------------------------------------------------------------------------------------------- */
+
+static void try_sizes(struct group *g, const char *algo, size_t most)
+{
+	static const size_t bytes[] = { 8, 4 << 10, 1 << 20, 64 << 20 };
+	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
+		if (bytes[i] <= most)
+			try_run(g, &(struct run){ .algo = algo, .count = bytes[i] / sizeof(float) });
+	try_run(g, &(struct run){ .algo = algo, .count = 100003, .offset = 1 });
+	try_run(g, &(struct run){ .algo = algo, .count = 300007, .in_place = 1 });
+}
+
+/* Plans take turns without a pause between calls, so that a lane's messages of different plans follow each other. */
+static void try_turns(struct group *g)
+{
+	static const char *const algos[] = { "oneshot", "twoshot", "ring", "doubling" };
+	enum { ALGOS = 4, TURNS = 200 };
+	const struct run r = { .count = 50021 };
+	struct plan plans[ALGOS];
+	float *buffers = NULL, *host = malloc(r.count * sizeof(float)),
+	      *expected = malloc(r.count * sizeof(float));
+	int ret = device_cuda.alloc(g->device, (1 + ALGOS) * r.count * sizeof(float), (void **)&buffers);
+	reference_fill(inputs(g->ranks), g->rank, 0, r.count, host);
+	if (!ret)
+		ret = device_cuda.copy(g->device, buffers, host, r.count * sizeof(float));
+	for (int k = 0; k < ALGOS; k++)
+		ret = ret ? ret : build(g, algos[k], r.count, &plans[k]);
+	for (int i = 0; !ret && i < TURNS; i++) {
+		int k = (i * 7 + i / 5) % ALGOS;
+		ret = start(g, &plans[k], &r, buffers, buffers + (size_t)(1 + k) * r.count);
+	}
+	if (!ret)
+		ret = wait_for(g);
+	for (int k = 0; !ret && k < ALGOS; k++) {
+		int good = expect(g, &plans[k], &r, expected);
+		ret = device_cuda.copy(g->device, host, buffers + (size_t)(1 + k) * r.count,
+				       r.count * sizeof(float));
+		if (!good || count_wrong(g, &r, host, expected))
+			ret = CORALE_EINTERNAL;
+	}
+	report(!ret, "200 calls of four plans take turns on the same lanes");
+	device_cuda.free(g->device, buffers);
+	free(host);
+	free(expected);
+}
+
+/* Rank 0 makes another call than the others: everybody gets an error. */
+static void try_mismatch(const struct shape *shape)
+{
+	struct group g;
+	struct plan plan;
+	struct run r = { .algo = "twoshot", .count = 5000 };
+	float *buffers = NULL;
+	int ret = open_group(&g, shape, 10);
+	if (!ret)
+		ret = device_cuda.alloc(g.device, 2 * r.count * sizeof(float), (void **)&buffers);
+	if (!ret)
+		ret = build(&g, r.algo, r.count, &plan);
+	g.calls += g.rank == 0;
+	if (!ret)
+		ret = start(&g, &plan, &r, buffers, buffers + r.count);
+	int code = ret ? 0 : wait_for(&g);
+	report(code == CORALE_EMISMATCH || code == CORALE_EABORTED,
+	       "a different call is an error on every rank");
+	code = start(&g, &plan, &r, buffers, buffers + r.count);
+	report(code == CORALE_ECOMM, "the communicator refuses later calls");
+	device_cuda.free(g.device, buffers);
+	close_group(&g);
+}
+
+/* The last rank makes no call: the others get an error in time, and their copy streams drain. */
+static void try_absent(const struct shape *shape, const char *algo, int copy_engines)
+{
+	struct group g;
+	struct plan plan;
+	struct run r = { .algo = algo, .count = 5 << 20, .copy_engines = copy_engines };
+	float *buffers = NULL;
+	char text[100];
+	int code = 0, ret = open_group(&g, shape, 1);
+	if (!ret)
+		ret = device_cuda.alloc(g.device, 2 * r.count * sizeof(float), (void **)&buffers);
+	if (!ret)
+		ret = build(&g, r.algo, r.count, &plan);
+	double begin = now();
+	if (!ret && g.rank < g.ranks - 1)
+		ret = start(&g, &plan, &r, buffers, buffers + r.count);
+	if (!ret && g.rank < g.ranks - 1)
+		code = wait_for(&g);
+	snprintf(text, sizeof(text), "%s%s: a rank that does not come is an error on the others within 3 s",
+		 algo, copy_engines ? " by copy engines" : "");
+	report(!ret && now() - begin < 3 &&
+		   (g.rank == g.ranks - 1 || code == CORALE_ETIMEDOUT || code == CORALE_EABORTED),
+	       text);
+	device_cuda.free(g.device, buffers);
+	close_group(&g);
+}
+
+static void run_all(void)
+{
+	static const struct shape flat = { "flat", 0, 8, 4, 128 << 10, 0 };
+	static const struct shape nodes = { "2 fake nodes", 2, 8, 4, 128 << 10, 0 };
+	static const struct shape bulk = { "bulk", 0, 1, 2, 16 << 20, 16 << 20 };
+	struct group g;
+	if (open_group(&g, &flat, 10) == 0) {
+		try_sizes(&g, "oneshot", 64 << 20);
+		try_sizes(&g, "twoshot", 64 << 20);
+		try_sizes(&g, "ring", 64 << 20);
+		try_sizes(&g, "doubling", 64 << 20);
+		try_sizes(&g, "ce", 64 << 20);
+		try_turns(&g);
+		close_group(&g);
+	}
+	if (open_group(&g, &nodes, 10) == 0) {
+		try_sizes(&g, "hier_ring", 64 << 20);
+		try_sizes(&g, "hier_doubling", 64 << 20);
+		close_group(&g);
+	}
+	if (open_group(&g, &bulk, 10) == 0) {
+		try_run(&g, &(struct run){ .algo = "ce", .count = (64 << 20) + 5, .copy_engines = 1 });
+		try_run(&g, &(struct run){ .algo = "ce", .count = 64 << 20, .copy_engines = 1 });
+		try_run(&g, &(struct run){
+				.algo = "ce", .count = (64 << 20) + 5, .copy_engines = 1, .in_place = 1 });
+		try_run(&g, &(struct run){ .algo = "ce", .count = 64 << 18, .copy_engines = 1 });
+		try_run(&g, &(struct run){ .algo = "ce", .count = 2, .copy_engines = 1 });
+		close_group(&g);
+	}
+	try_mismatch(&flat);
+	try_absent(&flat, "ring", 0);
+	try_absent(&bulk, "ce", 1);
+}
+
+int main(int argc, char **argv)
+{
+	char why[200];
+	int rank, ranks;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	int usable = device_cuda.available(why, sizeof(why));
+	MPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	if (usable) {
+		run_all();
+	} else {
+		number = 1;
+		if (rank == 0)
+			printf("ok 1 # SKIP no CUDA: %s\n", why);
+	}
+	if (rank == 0)
+		printf("1..%d\n", number);
+	MPI_Finalize();
+	return failures != 0;
+}

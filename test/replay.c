@@ -1,0 +1,243 @@
+#include "replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce.h"
+
+enum { MOST_RANKS = 64 };
+
+struct message {
+	unsigned char *data;
+	struct message *next;
+};
+
+/* A ring from one rank to one other in one channel. */
+struct path {
+	struct message *first, **last;
+	int unread;
+};
+
+struct walker {
+	struct plan_env env;
+	struct plan_cursor cursor;
+	struct plan_action action;
+	int active, done;
+	unsigned char *scratch; /* of the rank and channel; shared by its programs */
+};
+
+struct state {
+	const struct plan *plan;
+	const struct plan_map *map;
+	size_t count, bytes; /* bytes of an element */
+	void *const *send;
+	void *const *recv;
+	int ranks, channels;
+	struct path *paths;
+	struct walker *walkers;
+};
+
+static struct path *path(const struct state *s, int from, int to, int channel, int ring)
+{
+	return &s->paths[((from * s->ranks + to) * s->channels + channel) * PLAN_MAX_RINGS + ring];
+}
+
+/* The ranks that who names, without my own for ALL; returns how many. */
+static int list(const struct walker *w, int who, int group, int *ranks)
+{
+	const struct plan_map *map = &w->env.map;
+	if (who == PLAN_NONE)
+		return 0;
+	int n = who == PLAN_ALL ? plan_group_size(map, group, w->env.rank) : 1, used = 0;
+	for (int i = 0; i < n; i++) {
+		int rank =
+		    who == PLAN_ALL ? plan_group_member(map, group, w->env.rank, w->action.rail, i) : who;
+		if (who != PLAN_ALL || rank != w->env.rank)
+			ranks[used++] = rank;
+	}
+	return used;
+}
+
+static unsigned char *place(const struct state *s, const struct walker *w, const struct plan_place *p)
+{
+	if (!p->space)
+		return NULL;
+	if (p->space == PLAN_SCRATCH)
+		return w->scratch + p->offset * s->bytes;
+	unsigned char *base = (p->space == PLAN_SEND ? s->send : s->recv)[w->env.rank];
+	return base + p->offset * s->bytes;
+}
+
+static int ready(const struct state *s, const struct walker *w, const int *from, int nfrom, const int *to,
+		 int nto)
+{
+	int me = w->env.rank, channel = w->env.channel, good = 1;
+	for (int i = 0; i < nfrom; i++)
+		good &= path(s, from[i], me, channel, w->action.from_ring)->unread > 0;
+	for (int i = 0; i < nto; i++)
+		good &= path(s, me, to[i], channel, w->action.to_ring)->unread <
+			s->plan->rings[w->action.to_ring].depth;
+	return good;
+}
+
+/* Folds what the action names into out: messages in the group's order, ourselves in our place. */
+static void fold(const struct state *s, const struct walker *w, const int *from, int nfrom,
+		 unsigned char *out)
+{
+	const struct plan_action *a = &w->action;
+	struct reduce_spec spec = { .type = (corale_type)s->plan->key.type,
+				    .wire = (corale_type)s->plan->key.type,
+				    .op = s->plan->key.op,
+				    .ranks = s->ranks };
+	struct reduce_input inputs[MOST_RANKS + 1];
+	int k = 0, placed = !a->src.space;
+	for (int i = 0; i < nfrom; i++) {
+		if (a->from == PLAN_ALL && !placed && from[i] > w->env.rank) {
+			inputs[k++] = (struct reduce_input){ place(s, w, &a->src), REDUCE_LOCAL };
+			placed = 1;
+		}
+		if (from[i] != w->env.rank)
+			inputs[k++] = (struct reduce_input){
+				path(s, from[i], w->env.rank, w->env.channel, a->from_ring)->first->data,
+				REDUCE_LOCAL
+			};
+	}
+	if (!placed)
+		inputs[k++] = (struct reduce_input){ place(s, w, &a->src), REDUCE_LOCAL };
+	if (k)
+		reduce_fold(&spec, out, 0, inputs, k, a->count, a->flags & PLAN_FINAL);
+}
+
+static int post(struct path *p, const unsigned char *data, size_t bytes)
+{
+	struct message *m = malloc(sizeof(*m));
+	unsigned char *copy = malloc(bytes + 1);
+	if (!m || !copy) {
+		free(m);
+		free(copy);
+		return -1;
+	}
+	if (bytes)
+		memcpy(copy, data, bytes);
+	*m = (struct message){ copy, NULL };
+	if (!p->first)
+		p->last = &p->first;
+	*p->last = m;
+	p->last = &m->next;
+	p->unread++;
+	return 0;
+}
+
+static void drop(struct path *p)
+{
+	struct message *m = p->first;
+	p->first = m->next;
+	p->unread--;
+	free(m->data);
+	free(m);
+}
+
+/* 1 when the action was executed, 0 when it must wait, -1 when memory is out. */
+static int step(struct state *s, struct walker *w)
+{
+	const struct plan_action *a = &w->action;
+	int from[MOST_RANKS], to[MOST_RANKS];
+	int nfrom = list(w, a->from, a->from_group, from), nto = list(w, a->to, a->to_group, to);
+	if (!ready(s, w, from, nfrom, to, nto))
+		return 0;
+	size_t bytes = a->op == PLAN_MOVE ? a->count * s->bytes : 0;
+	unsigned char *result = malloc(bytes + 1), *dst = place(s, w, &a->dst);
+	if (!result)
+		return -1;
+	if (bytes) {
+		fold(s, w, from, nfrom, result);
+		if (dst)
+			memcpy(dst, result, bytes);
+	}
+	int ret = 1;
+	for (int i = 0; i < nto; i++)
+		if (post(path(s, w->env.rank, to[i], w->env.channel, a->to_ring), result, bytes))
+			ret = -1;
+	for (int i = 0; i < nfrom; i++)
+		drop(path(s, from[i], w->env.rank, w->env.channel, a->from_ring));
+	free(result);
+	return ret;
+}
+
+/* Goes round until all have ended or nobody moves. */
+static int run(struct state *s)
+{
+	int n = s->ranks * s->channels * s->plan->nprograms, moved = 1, left = n;
+	while (moved && left) {
+		moved = 0;
+		left = 0;
+		for (int i = 0; i < n; i++) {
+			struct walker *w = &s->walkers[i];
+			int ret = 1;
+			while (ret > 0 && !w->done) {
+				if (!w->active &&
+				    !plan_cursor_next(&w->cursor, s->plan, &w->env, &w->action)) {
+					w->done = 1;
+					moved = 1;
+					break;
+				}
+				w->active = 1;
+				ret = step(s, w);
+				w->active = ret <= 0;
+				moved |= ret > 0;
+			}
+			if (ret < 0)
+				return -1;
+			left += !w->done;
+		}
+	}
+	return left ? -1 : 0;
+}
+
+static int start(struct state *s)
+{
+	size_t scratch = (size_t)s->plan->scratch_cells * s->plan->chunk_bytes + 1;
+	for (int rank = 0, i = 0; rank < s->ranks; rank++) {
+		for (int channel = 0; channel < s->channels; channel++) {
+			unsigned char *cells = malloc(scratch);
+			if (!cells)
+				return -1;
+			for (int p = 0; p < s->plan->nprograms; p++, i++) {
+				struct walker *w = &s->walkers[i];
+				plan_env_init(&w->env, s->plan, s->map, rank, 0, s->count);
+				w->env.channel = channel;
+				w->scratch = cells;
+				plan_cursor_start(&w->cursor, s->plan, p);
+			}
+		}
+	}
+	return 0;
+}
+
+int replay(const struct plan *plan, const struct plan_map *map, size_t count, void *const *send,
+	   void *const *recv)
+{
+	struct state s = { .plan = plan,
+			   .map = map,
+			   .count = count,
+			   .send = send,
+			   .recv = recv,
+			   .ranks = map->ranks,
+			   .channels = plan->channels,
+			   .bytes = corale_type_bytes((corale_type)plan->key.type) };
+	size_t paths = (size_t)s.ranks * (size_t)s.ranks * (size_t)s.channels * PLAN_MAX_RINGS;
+	size_t walkers = (size_t)s.ranks * (size_t)s.channels * plan->nprograms;
+	int ret = -1;
+	s.paths = calloc(paths, sizeof(*s.paths));
+	s.walkers = calloc(walkers, sizeof(*s.walkers));
+	if (s.paths && s.walkers && s.ranks <= MOST_RANKS && start(&s) == 0)
+		ret = run(&s);
+	for (size_t i = 0; s.walkers && i < walkers; i += plan->nprograms)
+		free(s.walkers[i].scratch);
+	for (size_t i = 0; s.paths && i < paths; i++)
+		while (s.paths[i].first)
+			drop(&s.paths[i]);
+	free(s.paths);
+	free(s.walkers);
+	return ret;
+}

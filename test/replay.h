@@ -1,0 +1,18 @@
+/*
+ * One thread runs a plan for all ranks, over buffers in host memory: what every engine's result must equal, bit
+ * for bit. Sums of the call's own type only.
+ */
+#ifndef REPLAY_H
+#define REPLAY_H
+
+#include "plan_eval.h"
+#include "planner.h"
+
+/*
+ * send[r], recv[r]: rank r's buffers. Returns 0, or -1 when no program can go on though some have not ended,
+ * or memory is out.
+ */
+int replay(const struct plan *plan, const struct plan_map *map, size_t count, void *const *send,
+	   void *const *recv);
+
+#endif
