@@ -1,0 +1,293 @@
+/* corale-info: what Corale is, how it was built, how it is set, and what it sees and can use on this machine. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef HAVE_HWLOC
+#include <hwloc.h>
+#endif
+
+#include "build_info.h"
+#include "device.h"
+#include "log.h"
+#include "reduce_sum.h"
+#include "settings.h"
+#include "status.h"
+#include "transport.h"
+
+extern char **environ;
+
+static void heading(const char *text)
+{
+	printf("\n%s\n", text);
+}
+
+static void line(const char *name, const char *value)
+{
+	printf("  %-24s %s\n", name, value);
+}
+
+static void print_version(void)
+{
+	int version = corale_version();
+
+	printf("corale %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+}
+
+static void print_build(void)
+{
+	heading("Build");
+	line("compiler", BUILD_COMPILER " " BUILD_CFLAGS);
+#ifdef __VERSION__
+	line("compiler version", __VERSION__);
+#endif
+	line("hwloc", BUILD_HWLOC);
+	line("UCX", BUILD_UCX);
+	line("MPI (libcorale_mpi)", BUILD_MPI);
+	line("CUDA", BUILD_CUDA);
+	line("sanitizer", BUILD_SANITIZER);
+}
+
+/* Returns the status of reading the settings, whose errors have been logged. */
+static int print_settings(const struct settings **settings)
+{
+	size_t position = 0;
+	char name[64], text[300];
+	const char *nearest;
+	int ret = settings_get(settings);
+
+	heading("Settings (environment variables)");
+	if (ret)
+		line("unusable",
+		     "every call that creates a communicator fails until the errors above are corrected");
+	for (int i = 0; !ret && i < settings_count(); i++) {
+		int set = settings_value(*settings, i, text, sizeof(text)) == SETTINGS_ENVIRONMENT;
+		printf("  %-24s %-16s %s\n", settings_row(i)->name, text[0] ? text : "\"\"",
+		       set ? "environment" : "default");
+	}
+	while (settings_next_unknown(environ, &position, name, &nearest))
+		printf("  %-24s unknown, ignored%s%s%s\n", name, nearest ? ": did you mean " : "",
+		       nearest ? nearest : "", nearest ? "?" : "");
+	return ret;
+}
+
+#ifdef HAVE_HWLOC
+static void print_hwloc(void)
+{
+	hwloc_topology_t topology;
+	char text[64];
+
+	if (hwloc_topology_init(&topology))
+		return;
+	if (!hwloc_topology_load(topology)) {
+		int packages = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE);
+		int numa = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
+		int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+		snprintf(text, sizeof(text), "%d packages, %d NUMA nodes, %d cores", packages, numa, cores);
+		line("processors", text);
+	}
+	hwloc_topology_destroy(topology);
+}
+#else
+static void print_hwloc(void)
+{
+	line("NUMA nodes", "not known: this build has no hwloc");
+}
+#endif
+
+static void print_gpus(void)
+{
+	char text[256];
+
+	if (device_cuda.available(text, sizeof(text)))
+		snprintf(text, sizeof(text), "%d seen by this process", device_cuda.count());
+	line("GPUs", text);
+}
+
+static void print_machine(void)
+{
+	static const char *const levels[] = { "baseline", "AVX2", "AVX-512" };
+	struct utsname system;
+	cpu_set_t set;
+	char text[128];
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+	heading("This machine");
+	if (!uname(&system)) {
+		line("host", system.nodename);
+		snprintf(text, sizeof(text), "%.40s %.60s", system.sysname, system.release);
+		line("kernel", text);
+	}
+	if (sched_getaffinity(0, sizeof(set), &set))
+		snprintf(text, sizeof(text), "%ld online", online);
+	else
+		snprintf(text, sizeof(text), "%d usable by this process, of %ld online", CPU_COUNT(&set),
+			 online);
+	line("cores", text);
+	print_hwloc();
+	line("vector instructions", levels[reduce_level()]);
+	print_gpus();
+}
+
+static void probe_memfd(char *text, size_t bytes)
+{
+	int fd = memfd_create("corale-info", MFD_CLOEXEC);
+
+	if (fd < 0) {
+		snprintf(text, bytes,
+			 "refused (%s): no communicator of several processes on a node can be created",
+			 strerror(errno));
+		return;
+	}
+	close(fd);
+	snprintf(text, bytes, "works");
+}
+
+/* Reads a word of the parent's or a sibling's memory, which lies at the same address here; 0 or errno. */
+static int read_word(pid_t pid, const volatile int *word)
+{
+	int seen = 0;
+	struct iovec local = { &seen, sizeof(seen) }, remote = { (void *)(uintptr_t)word, sizeof(seen) };
+
+	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(seen))
+		return errno;
+	return seen == 1 ? 0 : EIO;
+}
+
+/* Two children, siblings as the ranks of one launcher are: the second reads the first one's memory. */
+static void probe_reference(char *text, size_t bytes)
+{
+	static volatile int word;
+	int ready[2], status = -1;
+	char byte = 0;
+
+	if (pipe(ready)) {
+		snprintf(text, bytes, "not known (%s)", strerror(errno));
+		return;
+	}
+	pid_t owner = fork();
+	if (!owner) {
+		word = 1;
+		alarm(10); /* should the parent not live to end this */
+		if (write(ready[1], &byte, 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	pid_t reader = owner < 0 || read(ready[0], &byte, 1) != 1 ? -1 : fork();
+	if (!reader)
+		_exit(read_word(owner, &word));
+	if (reader > 0)
+		waitpid(reader, &status, 0);
+	if (owner > 0) {
+		kill(owner, SIGKILL);
+		waitpid(owner, NULL, 0);
+	}
+	close(ready[0]);
+	if (status == -1 || !WIFEXITED(status))
+		snprintf(text, bytes, "not known");
+	else if (WEXITSTATUS(status))
+		snprintf(text, bytes,
+			 "refused (%s): large messages inside a node are copied twice; see "
+			 "kernel.yama.ptrace_scope "
+			 "and the container's seccomp profile",
+			 strerror(WEXITSTATUS(status)));
+	else
+		snprintf(text, bytes, "works");
+}
+
+static void print_engines(const struct settings *settings)
+{
+	char text[256];
+
+	heading("Engines and what they need");
+	line("host", "used for host memory");
+	probe_memfd(text, sizeof(text));
+	line("  shared windows (memfd)", text);
+	probe_reference(text, sizeof(text));
+	if (settings->reference == SETTINGS_NO)
+		snprintf(text, sizeof(text), "not used: CORALE_REFERENCE=no");
+	line("  process_vm_readv", text);
+	line("cuda", device_cuda.available(text, sizeof(text)) ? "available" : text);
+}
+
+static void print_transports(const struct settings *settings)
+{
+	char text[256];
+	int wanted = strcmp(settings->transport, "mpi") != 0;
+	int ucx = transport_ucx.available(settings, text, sizeof(text));
+	int mpi = !strncmp(BUILD_MPI, "yes", 3);
+
+	heading("Transports between nodes");
+	line("ucx", ucx && wanted ? "used" : ucx ? "not used: CORALE_TRANSPORT=mpi" : text);
+	if (!mpi)
+		line("mpi", "not in this build: MPI " BUILD_MPI);
+	else
+		line("mpi",
+		     ucx && wanted ? "in libcorale_mpi, where UCX is not used" : "used by libcorale_mpi");
+	line("inproc", "used among ranks that are threads of one process");
+}
+
+/* The README's table. */
+static void print_markdown(void)
+{
+	printf("| variable | values | default | all ranks | |\n|---|---|---|---|---|\n");
+	for (int i = 0; i < settings_count(); i++) {
+		const struct settings_row *row = settings_row(i);
+		printf("| `%s` | %s | %s | %s | %s |\n", row->name, row->values, row->fallback,
+		       row->shared ? "yes" : "", row->help);
+	}
+}
+
+static void print_usage(FILE *to)
+{
+	fprintf(to, "Usage: corale-info [--settings-markdown] [--version] [--help]\n"
+		    "Says how Corale was built and is set, and what it sees and can use on this machine.\n"
+		    "Exit status: 0; 1 if a setting is malformed; 2 for wrong arguments.\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "settings-markdown", no_argument, NULL, 's' },
+		{ "version", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	static const char *const none[] = { NULL };
+	const struct settings *settings = NULL;
+	struct settings defaults;
+	int option = getopt_long(argc, argv, "", options, NULL);
+
+	if (option == '?' || optind < argc) {
+		print_usage(stderr);
+		return 2;
+	}
+	if (option == 's')
+		print_markdown();
+	if (option == 'v')
+		print_version();
+	if (option == 'h')
+		print_usage(stdout);
+	if (option != -1)
+		return 0;
+	print_version();
+	print_build();
+	int ret = print_settings(&settings);
+	if (ret && settings_parse((char *const *)none, &defaults))
+		return 1;
+	print_machine();
+	print_engines(ret ? &defaults : settings);
+	print_transports(ret ? &defaults : settings);
+	return ret ? 1 : 0;
+}
