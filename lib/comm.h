@@ -85,7 +85,7 @@ struct comm *comm_get(const corale_comm *handle, const char *call);
  */
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
 			       const struct transport_ops *fallback, void (*on_destroy)(void *), void *on_destroy_ctx,
-			       corale_comm **out);
+			       corale_comm **out) __attribute__((visibility("default")));
 
 /* A handle for a new communicator into comm->handle. */
 int comm_handle_create(struct comm *comm);
