@@ -8,9 +8,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -106,34 +103,12 @@ static int run_shape_here(const struct shape *shape)
 	return faults != 0;
 }
 
-static void set_environment(const char *settings)
-{
-	char *copy = strdup(settings), *rest;
-	setenv("CORALE_TIMEOUT", "60", 0);
-	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-		char *equals = strchr(word, '=');
-		*equals = '\0';
-		setenv(word, equals + 1, 1);
-	}
-	free(copy);
-}
-
 static void run_shape(void **state)
 {
 	const struct shape *shape = *state;
 	char number[16];
-	int status;
 	snprintf(number, sizeof(number), "%d", (int)(shape - shapes));
-	pid_t child = fork();
-	assert_true(child >= 0);
-	if (child == 0) {
-		set_environment(shape->environment);
-		execl("/proc/self/exe", "matrix_test", number, (char *)NULL);
-		_exit(127);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(team_spawn(shape->environment, number), 0);
 }
 
 int main(int argc, char **argv)

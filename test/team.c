@@ -1,7 +1,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "team.h"
 
@@ -92,4 +95,30 @@ int team_run(int size, const corale_config *config, void (*body)(struct team_mem
 	free(starts);
 	free(members);
 	return atomic_load(&team.faults);
+}
+
+static void set_environment(const char *settings)
+{
+	char *copy = strdup(settings), *rest;
+	setenv("CORALE_TIMEOUT", "60", 1);
+	for (char *word = copy ? strtok_r(copy, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest)) {
+		char *equals = strchr(word, '=');
+		*equals = '\0';
+		setenv(word, equals + 1, 1);
+	}
+	free(copy);
+}
+
+int team_spawn(const char *settings, const char *argument)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		set_environment(settings);
+		execl("/proc/self/exe", "test", argument, (char *)NULL);
+		_exit(127);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -40,6 +40,12 @@ void team_fault(struct team_member *member, const char *format, ...) __attribute
 /* A fault unless got is the expected code. */
 void team_expect(struct team_member *member, int got, int expected, const char *what);
 
+/*
+ * Settings are read once a process. Runs this program again with one argument and with settings ("NAME=value ...",
+ * separated by blanks) in its environment; returns its exit status, or -1 if it was killed.
+ */
+int team_spawn(const char *settings, const char *argument);
+
 /* Seconds of a clock that never jumps. */
 double team_now(void);
 

@@ -1,0 +1,231 @@
+/*
+ * What callers do wrong is said, named and survived: bad arguments leave the communicator working, calls that differ
+ * between ranks end it on all ranks within a second. Runs itself again for each case and node size.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "team.h"
+
+enum { RANKS = 4, ODD = 2, COUNT = 40 };
+
+/* A refused call starts nothing: the communicator works as before. */
+static void expect_working(struct team_member *m)
+{
+	int32_t mine = 1, sum = 0;
+	team_barrier(m);
+	team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL), 0,
+		    "a good call after");
+	if (sum != m->size)
+		team_fault(m, "a good call after a bad one gave %d", (int)sum);
+}
+
+static void expect_words(struct team_member *m, const char *text, const char *a, const char *b)
+{
+	if (!strstr(text, a) || !strstr(text, b))
+		team_fault(m, "\"%s\" should hold \"%s\" and \"%s\"", text, a, b);
+}
+
+static void null_pointers(struct team_member *m)
+{
+	float buf[RANKS * COUNT] = { 0 }, out[RANKS * COUNT];
+	size_t counts[RANKS] = { 0 };
+	corale_comm *c = m->comm;
+	team_expect(m, corale_all_reduce(NULL, out, 1, CORALE_FLOAT32, CORALE_SUM, c, NULL), CORALE_EINVAL,
+		    "NULL send");
+	team_expect(m, corale_all_reduce(buf, NULL, 1, CORALE_FLOAT32, CORALE_SUM, c, NULL), CORALE_EINVAL,
+		    "NULL recv");
+	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT32, CORALE_SUM, NULL, NULL), CORALE_EINVAL,
+		    "NULL comm");
+	team_expect(m, corale_all_gather(NULL, out, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "all_gather, NULL send");
+	team_expect(m, corale_reduce_scatter(buf, NULL, 1, CORALE_FLOAT32, CORALE_SUM, c, NULL),
+		    CORALE_EINVAL, "reduce_scatter, NULL recv");
+	team_expect(m, corale_broadcast(buf, NULL, 1, CORALE_FLOAT32, 0, c, NULL), CORALE_EINVAL,
+		    "broadcast, NULL recv");
+	team_expect(m, corale_all_to_all(NULL, out, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "all_to_all, NULL send");
+	team_expect(m, corale_all_to_all_v(buf, NULL, counts, out, counts, counts, CORALE_FLOAT32, c, NULL),
+		    CORALE_EINVAL, "all_to_all_v, NULL counts");
+	counts[0] = 1;
+	team_expect(m,
+		    corale_all_to_all_v(NULL, counts, counts, out, counts, counts, CORALE_FLOAT32, c, NULL),
+		    CORALE_EINVAL, "all_to_all_v, NULL send");
+	team_expect(m, corale_send(NULL, 1, CORALE_FLOAT32, 0, c, NULL), CORALE_EINVAL, "send of NULL");
+	team_expect(m, corale_recv(NULL, 1, CORALE_FLOAT32, 0, c, NULL), CORALE_EINVAL, "recv into NULL");
+	team_expect(m, corale_barrier(NULL, NULL), CORALE_EINVAL, "barrier of NULL");
+	team_expect(m, corale_comm_abort(NULL), CORALE_EINVAL, "abort of NULL");
+	team_expect(m, corale_comm_rank(NULL), CORALE_EINVAL, "rank of NULL");
+	team_expect(m, corale_op_create_premul_sum(NULL, CORALE_FLOAT32, c, &(corale_op){ 0 }), CORALE_EINVAL,
+		    "NULL scalar");
+	team_expect(m, corale_op_create_premul_sum(buf, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "no place for an operator");
+	team_expect(m, corale_stream_create(NULL), CORALE_EINVAL, "no place for a stream");
+	team_expect(m, corale_stream_synchronize(NULL), CORALE_EINVAL, "synchronize NULL");
+	team_expect(m, corale_comm_split(c, 0, 0, NULL), CORALE_EINVAL, "no place for a communicator");
+	team_expect(m, corale_plan_create(CORALE_ALL_REDUCE, 1, CORALE_FLOAT32, CORALE_SUM, 0, c, NULL),
+		    CORALE_EINVAL, "no place for a plan");
+	team_expect(m, corale_plan_run(NULL, buf, out, NULL), CORALE_EINVAL, "running NULL");
+	team_expect(m, corale_mem_alloc(c, 8, NULL), CORALE_EINVAL, "no place for memory");
+	corale_comm_destroy(NULL);
+	corale_stream_destroy(NULL);
+	corale_plan_destroy(NULL);
+	team_expect(m, corale_all_reduce(NULL, NULL, 0, CORALE_FLOAT32, CORALE_SUM, c, NULL), 0,
+		    "nothing of NULL");
+	expect_working(m);
+}
+
+static void overflowing_counts(struct team_member *m)
+{
+	double buf[2], out[2];
+	corale_comm *c = m->comm;
+	const size_t counts[] = { SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8 + 1, SIZE_MAX / 8 / RANKS + 1 };
+	for (int i = 0; i < 4; i++) {
+		size_t n = counts[i], most[RANKS] = { 0, n }, none[RANKS] = { 0 };
+		team_expect(m, corale_all_gather(buf, out, n, CORALE_FLOAT64, c, NULL), CORALE_EINVAL,
+			    "all_gather");
+		team_expect(m, corale_reduce_scatter(buf, out, n, CORALE_FLOAT64, CORALE_SUM, c, NULL),
+			    CORALE_EINVAL, "reduce_scatter");
+		team_expect(m, corale_all_to_all(buf, out, n, CORALE_FLOAT64, c, NULL), CORALE_EINVAL,
+			    "all_to_all");
+		if (i == 3)
+			break; /* fits where there is one block only */
+		team_expect(m, corale_all_reduce(buf, out, n, CORALE_FLOAT64, CORALE_SUM, c, NULL),
+			    CORALE_EINVAL, "all_reduce");
+		team_expect(m, corale_broadcast(buf, out, n, CORALE_FLOAT64, 0, c, NULL), CORALE_EINVAL,
+			    "broadcast");
+		team_expect(m, corale_send(buf, n, CORALE_FLOAT64, 0, c, NULL), CORALE_EINVAL, "send");
+		team_expect(m, corale_all_to_all_v(buf, most, none, out, none, none, CORALE_FLOAT64, c, NULL),
+			    CORALE_EINVAL, "all_to_all_v, count");
+		team_expect(m, corale_all_to_all_v(buf, none, none, out, none, most, CORALE_FLOAT64, c, NULL),
+			    CORALE_EINVAL, "all_to_all_v, displacement");
+	}
+	expect_working(m);
+}
+
+static void wrong_types_and_operators(struct team_member *m)
+{
+	float buf[2] = { 0 }, out[2];
+	double scalar = 2;
+	corale_op op;
+	corale_comm *c = m->comm;
+	team_expect(m, corale_all_reduce(buf, out, 1, (corale_type)12, CORALE_SUM, c, NULL), CORALE_EINVAL,
+		    "type 12");
+	team_expect(m, corale_all_gather(buf, out, 1, (corale_type)-1, c, NULL), CORALE_EINVAL, "type -1");
+	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT32, -1, c, NULL), CORALE_EINVAL, "op -1");
+	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT32, CORALE_NUM_OPS, c, NULL), CORALE_EINVAL,
+		    "an operator that nobody created");
+	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT32, 1 << 30, c, NULL), CORALE_EINVAL,
+		    "op 2^30");
+	team_expect(m, corale_op_create_premul_sum(&scalar, (corale_type)77, c, &op), CORALE_EINVAL,
+		    "premul of type 77");
+	team_expect(m, corale_op_create_premul_sum(&scalar, CORALE_FLOAT64, c, &op), 0, "premul of float64");
+	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT32, op, c, NULL), CORALE_EINVAL,
+		    "premul of float64 for float32");
+	expect_words(m, corale_comm_last_error(c), "float32", "float64");
+	team_expect(m, corale_op_destroy(op, c), 0, "destroying an operator");
+	team_expect(m, corale_op_destroy(op, c), CORALE_EINVAL, "destroying it twice");
+	team_expect(m, corale_op_destroy(CORALE_SUM, c), CORALE_EINVAL, "destroying a built-in operator");
+	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT64, op, c, NULL), CORALE_EINVAL,
+		    "a destroyed operator");
+	expect_working(m);
+}
+
+static void wrong_places(struct team_member *m)
+{
+	float buf[3 * RANKS] = { 0 };
+	size_t ones[RANKS] = { 1, 1, 1, 1 }, displs[RANKS] = { 0, 1, 2, 3 };
+	corale_comm *c = m->comm;
+	team_expect(m, corale_broadcast(buf, buf, 1, CORALE_FLOAT32, -1, c, NULL), CORALE_EINVAL, "root -1");
+	team_expect(m, corale_broadcast(buf, buf, 1, CORALE_FLOAT32, RANKS, c, NULL), CORALE_EINVAL,
+		    "root n");
+	expect_words(m, corale_comm_last_error(c), "root", "4");
+	team_expect(m, corale_send(buf, 1, CORALE_FLOAT32, RANKS, c, NULL), CORALE_EINVAL, "peer n");
+	team_expect(m, corale_send(buf, 1, CORALE_FLOAT32, m->rank, c, NULL), CORALE_EINVAL,
+		    "to oneself, no group");
+	team_expect(m, corale_all_to_all(buf, buf, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "all_to_all in place");
+	team_expect(m, corale_all_to_all_v(buf, ones, displs, buf, ones, displs, CORALE_FLOAT32, c, NULL),
+		    CORALE_EINVAL, "all_to_all_v in place");
+	team_expect(m, corale_all_reduce(buf, buf + 1, 2, CORALE_FLOAT32, CORALE_SUM, c, NULL), CORALE_EINVAL,
+		    "overlap");
+	team_expect(m, corale_all_gather(buf + (m->rank + 1) % RANKS, buf, 1, CORALE_FLOAT32, c, NULL),
+		    CORALE_EINVAL, "all_gather in another rank's place");
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "group_end without group_begin");
+	expect_working(m);
+}
+
+static void configurations(struct team_member *m)
+{
+	corale_config config = { 0 };
+	corale_inproc *group = NULL;
+	corale_comm *comm = NULL;
+	if (m->rank == 0) { /* one rank is enough: nothing may start */
+		team_expect(m, corale_inproc_create(0, &group), CORALE_EINVAL, "a group of none");
+		team_expect(m, corale_inproc_create(1, NULL), CORALE_EINVAL, "no place for a group");
+		team_expect(m, corale_inproc_create(1, &group), 0, "a group of one");
+		team_expect(m, corale_comm_create_inproc(group, 1, NULL, &comm), CORALE_EINVAL,
+			    "rank 1 of 1");
+		team_expect(m, corale_comm_create_inproc(NULL, 0, NULL, &comm), CORALE_EINVAL, "no group");
+		team_expect(m, corale_comm_create_inproc(group, 0, &config, &comm), CORALE_EINVAL,
+			    "a size of 0");
+		corale_inproc_destroy(group);
+	}
+	expect_working(m);
+}
+
+static void destroyed_handles(struct team_member *m)
+{
+	float buf[RANKS] = { 0 };
+	corale_comm *c = m->comm;
+	corale_comm_destroy(c);
+	m->comm = NULL;
+	team_expect(m, corale_all_reduce(buf, buf, 1, CORALE_FLOAT32, CORALE_SUM, c, NULL), CORALE_EINVAL,
+		    "all_reduce");
+	team_expect(m, corale_barrier(c, NULL), CORALE_EINVAL, "barrier");
+	team_expect(m, corale_comm_size(c), CORALE_EINVAL, "size");
+	team_expect(m, corale_comm_abort(c), CORALE_EINVAL, "abort");
+	team_expect(m, corale_comm_async_error(c), CORALE_EINVAL, "asynchronous error");
+	team_expect(m, corale_comm_split(c, 0, 0, &m->comm), CORALE_EINVAL, "split");
+	m->comm = NULL;
+	corale_comm_destroy(c); /* says so, and does nothing */
+}
+
+static const struct {
+	const char *name;
+	void (*body)(struct team_member *m);
+} cases[] = {
+	{ "NULL pointers", null_pointers },
+	{ "counts that overflow", overflowing_counts },
+	{ "wrong types and operators", wrong_types_and_operators },
+	{ "wrong roots, peers and places", wrong_places },
+	{ "wrong configurations", configurations },
+	{ "destroyed communicators", destroyed_handles },
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+static void run_case(void **state)
+{
+	char number[16];
+	snprintf(number, sizeof(number), "%d", (int)(intptr_t)*state);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=2", number), 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct CMUnitTest tests[CASES];
+	if (argc > 1)
+		return team_run(RANKS, NULL, cases[atoi(argv[1]) % CASES].body, NULL) != 0;
+	for (int i = 0; i < CASES; i++)
+		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)(intptr_t)i };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
