@@ -11,26 +11,42 @@
 struct hier {
 	struct plan *plan;
 	int nodes, wide;            /* wide: partial sums have a type of their own, so they live in scratch */
+	int pieces;                 /* the node's messages are inner pieces, too: a chunk is as many messages as nodes */
 	uint8_t push, rail, gather; /* rings; tokens to oneself go along push and rail */
 	uint8_t self;               /* my index in my node */
 	void (*rounds)(struct plan *plan, const struct algo_rounds *rounds);
 };
 
-static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t chunk)
+static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t chunk, uint8_t inner)
 {
-	struct plan_span span = { .space = h->wide ? PLAN_SCRATCH : PLAN_RECV, .part = part, .chunk = chunk };
-	if (h->wide)
+	struct plan_span span = { PLAN_RECV, .part = part, .chunk = chunk, .inner = inner };
+	if (h->wide && h->nodes > 1) {
+		span.space = PLAN_SCRATCH;
 		span.block = plan_const(h->plan, 0);
+	}
 	return span;
+}
+
+/* Opens the loop over the messages of a chunk inside the node where there are several. */
+static uint8_t piece_loop(const struct hier *h)
+{
+	return h->pieces ? plan_var(h->plan, plan_loop(h->plan, plan_const(h->plan, h->nodes)), 0) : PLAN_EXPR_NONE;
+}
+
+static void piece_end(const struct hier *h)
+{
+	if (h->pieces)
+		plan_end(h->plan);
 }
 
 static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 {
 	struct plan *plan = h->plan;
-	uint8_t mine = algo_part_of(plan, h->self, owned), peer = algo_peer_loop(plan, PLAN_NODE, 1);
+	uint8_t mine = algo_part_of(plan, h->self, owned), inner = piece_loop(h);
+	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1), theirs = algo_part_of(plan, peer, owned);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
+					    .src = { PLAN_SEND, .part = theirs, .chunk = chunk, .inner = inner },
 					    .to_group = PLAN_NODE,
 					    .to = peer,
 					    .to_ring = h->push });
@@ -40,15 +56,15 @@ static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 					    .from_group = PLAN_NODE,
 					    .from = PLAN_EXPR_ALL,
 					    .from_ring = h->push,
-					    .src = { PLAN_SEND, .part = mine, .chunk = chunk },
-					    .dst = h->nodes == 1 ? (struct plan_span){ PLAN_RECV, .part = mine, .chunk = chunk }
-								 : partial_span(h, mine, chunk) });
+					    .src = { PLAN_SEND, .part = mine, .chunk = chunk, .inner = inner },
+					    .dst = partial_span(h, mine, chunk, inner) });
+	piece_end(h);
 }
 
 static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 {
 	uint8_t mine = algo_part_of(h->plan, h->self, owned);
-	struct plan_span partial = partial_span(h, mine, chunk);
+	struct plan_span partial = partial_span(h, mine, chunk, PLAN_EXPR_NONE);
 	h->rounds(h->plan, &(struct algo_rounds){ .group = PLAN_RAIL,
 						  .n = h->nodes,
 						  .rail = mine,
@@ -62,19 +78,21 @@ static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 static void gather(const struct hier *h, uint8_t chunk, int owned)
 {
 	struct plan *plan = h->plan;
+	uint8_t mine = algo_part_of(plan, h->self, owned), inner = piece_loop(h);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
-					    .src = { PLAN_RECV, .part = algo_part_of(plan, h->self, owned), .chunk = chunk },
+					    .src = { PLAN_RECV, .part = mine, .chunk = chunk, .inner = inner },
 					    .to_group = PLAN_NODE,
 					    .to = PLAN_EXPR_ALL,
 					    .to_ring = h->gather });
-	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
+	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1), theirs = algo_part_of(plan, peer, owned);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .from_group = PLAN_NODE,
 					    .from = peer,
 					    .from_ring = h->gather,
-					    .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
+					    .dst = { PLAN_RECV, .part = theirs, .chunk = chunk, .inner = inner } });
 	plan_end(plan);
+	piece_end(h);
 }
 
 static void build(const struct algo_call *call, struct plan *plan, struct hier *h)
@@ -120,8 +138,10 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 
 void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan)
 {
-	plan->inner = call->topo->map.nodes;
-	build(call, plan, &(struct hier){ .rounds = algo_ring_rounds });
+	int nodes = plan->inner = call->topo->map.nodes;
+	size_t part = call->bytes / (size_t)call->topo->map.max_node_size;
+	int pieces = nodes > 1 && part > call->slot_bytes && call->wire_type == call->key.type;
+	build(call, plan, &(struct hier){ .rounds = algo_ring_rounds, .pieces = pieces });
 }
 
 void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *plan)

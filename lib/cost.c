@@ -1,19 +1,177 @@
-/* What a plan costs on a machine. */
+/*
+ * What a plan costs on a machine: its text is walked once for a few ranks, with loops sampled and weighted, so that
+ * the price of a plan does not grow with the number of ranks. cost_rates.h says what one action costs.
+ *
+ * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for: a step that takes a
+ * message and passes one on is a link of a chain, so it waits for the wire every time; one that only collects waits
+ * once, because the messages behind the first are on their way already. The wires bound it from below. Programs of a
+ * rank overlap but for the first chunk, and share the rank's processor cores.
+ */
+#include "cost_rates.h"
+#include "plan_eval.h"
 #include "planner.h"
 
-/* Until links are modelled: all plans look alike, so that the first applicable row is taken. */
+enum { SAMPLES = 4 };
+
+struct program_cost {
+	double work_ns, wait_ns;   /* its own work; waiting for messages */
+	double out_bytes, in_bytes; /* between nodes */
+};
+
+struct walk {
+	const struct topo *topo;
+	const struct plan *plan;
+	struct plan_env env;
+	int var[PLAN_MAX_LOOPS];
+	int first_visit; /* of all loops around */
+	struct program_cost cost;
+};
+
+static void add_receive(struct walk *w, const struct plan_action *a, const struct cost_peers *from, double weight)
+{
+	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
+	int chained = a->to != PLAN_NONE || a->op == PLAN_WAIT;
+	double times = chained ? weight : w->first_visit;
+	w->cost.in_bytes += weight * from->remote * bytes;
+	if (from->remote)
+		w->cost.wait_ns += times * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns);
+	else if (from->local)
+		w->cost.wait_ns += times * w->topo->node.latency_ns;
+}
+
+static void add_action(struct walk *w, const struct plan_action *a, double weight)
+{
+	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
+	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
+	w->cost.work_ns += weight * cost_work_ns(w->topo, w->plan, a, &from, &to);
+	w->cost.out_bytes += weight * to.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
+	add_receive(w, a, &from, weight);
+}
+
+/* Index of the step behind the END of the loop that opens at pc. */
+static int loop_end(const struct plan *plan, int pc)
+{
+	int open = 0;
+	do
+		open += plan->steps[pc].op == PLAN_LOOP ? 1 : plan->steps[pc].op == PLAN_END ? -1 : 0;
+	while (pc++, open);
+	return pc;
+}
+
+static void walk_steps(struct walk *w, int pc, int end, int depth, double weight)
+{
+	struct plan_action action;
+	while (pc < end) {
+		const struct plan_step *step = &w->plan->steps[pc];
+		if (step->op != PLAN_LOOP) {
+			if (step->op != PLAN_END && plan_resolve(w->plan, &w->env, w->var, step, &action))
+				add_action(w, &action, weight);
+			pc++;
+			continue;
+		}
+		int after = loop_end(w->plan, pc), first_visit = w->first_visit;
+		int trips = plan_predicate(w->plan, &w->env, w->var, step) ?
+				    plan_value(w->plan, &w->env, w->var, step->trips) : 0;
+		int samples = trips < SAMPLES ? trips : SAMPLES;
+		for (int i = 0; i < samples; i++) {
+			w->var[depth] = (int)((2 * i + 1L) * trips / (2 * samples)); /* the middle of its share */
+			w->first_visit = first_visit && i == 0;
+			walk_steps(w, pc + 1, after - 1, depth + 1, weight * trips / samples);
+		}
+		w->var[depth] = 0;
+		w->first_visit = first_visit;
+		pc = after;
+	}
+}
+
+static double program_ns(const struct walk *w)
+{
+	double serial = w->cost.work_ns + w->cost.wait_ns, rail = w->topo->rail.bytes_per_ns;
+	double out = w->cost.out_bytes * w->plan->channels / rail, in = w->cost.in_bytes * w->plan->channels / rail;
+	double wire = out > in ? out : in;
+	return serial > wire ? serial : wire;
+}
+
+/* The slowest program, the first chunk of the others, and no less than all their work on the cores there are. */
+static double rank_ns(struct walk *w, int rank)
+{
+	double slowest = 0, sum = 0, work = 0;
+	w->env.rank = rank;
+	int chunks = plan_chunks(w->plan, &w->env, w->env.count);
+	for (int p = 0; p < w->plan->nprograms; p++) {
+		const struct plan_program *program = &w->plan->programs[p];
+		w->cost = (struct program_cost){ 0 };
+		w->first_visit = 1;
+		walk_steps(w, program->first, program->first + program->steps, 0, 1);
+		double ns = program_ns(w);
+		slowest = ns > slowest ? ns : slowest;
+		sum += ns;
+		work += w->cost.work_ns * w->plan->channels;
+	}
+	double pipelined = slowest + (sum - slowest) / chunks;
+	double shared = work * 16 / w->topo->cores_per_rank_x16;
+	return pipelined > shared ? pipelined : shared;
+}
+
+/* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node. */
 double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count)
 {
-	(void)topo;
-	(void)plan;
-	(void)count;
-	return 1;
+	struct walk w = { .topo = topo, .plan = plan };
+	const struct plan_map *map = &topo->map;
+	plan_env_init(&w.env, plan, map, 0, 0, count);
+	int smallest = 0;
+	for (int b = 1; b < map->nodes; b++)
+		if (map->node_first[b + 1] - map->node_first[b] < map->node_first[smallest + 1] - map->node_first[smallest])
+			smallest = b;
+	int ranks[] = { 0, map->member[map->node_first[1] - 1], map->member[map->node_first[smallest]],
+			map->ranks / 2 };
+	double slowest = 0;
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		double ns = rank_ns(&w, ranks[i]);
+		slowest = ns > slowest ? ns : slowest;
+	}
+	return slowest + topo->step_ns;
+}
+
+/* Bytes that must enter the busiest rank by its node's link, and each of the smallest node's rails. */
+static void least_traffic(const struct plan_map *map, corale_coll coll, double bytes, double *node, double *rail)
+{
+	double n = map->ranks, N = map->nodes, size = (double)map->max_node_size, least = size;
+	for (int b = 0; b < map->nodes; b++) {
+		double s = map->node_first[b + 1] - map->node_first[b];
+		least = s < least ? s : least;
+	}
+	*node = *rail = 0;
+	switch (coll) {
+	case CORALE_ALL_REDUCE:
+		*node = 2 * bytes * (size - 1) / size;
+		*rail = 2 * bytes * (N - 1) / N / least;
+		break;
+	case CORALE_ALL_GATHER:
+	case CORALE_REDUCE_SCATTER:
+	case CORALE_ALL_TO_ALL:
+	case CORALE_ALL_TO_ALL_V:
+		*node = (size - 1) * bytes;
+		*rail = (n - least) * bytes / (coll == CORALE_ALL_GATHER || coll == CORALE_REDUCE_SCATTER ? least : 1);
+		break;
+	case CORALE_BROADCAST:
+		*node = size > 1 ? bytes : 0;
+		*rail = N > 1 ? bytes / least : 0;
+		break;
+	case CORALE_SEND:
+	case CORALE_RECV:
+		*node = bytes;
+		break;
+	default:
+		break;
+	}
 }
 
 double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes)
 {
-	(void)topo;
-	(void)coll;
-	(void)bytes;
-	return 0;
+	double node, rail;
+	least_traffic(&topo->map, coll, (double)bytes, &node, &rail);
+	double node_ns = topo->map.max_node_size > 1 ? topo->node.latency_ns + node / topo->node.bytes_per_ns : 0;
+	double rail_ns = topo->map.nodes > 1 ? topo->rail.latency_ns + rail / topo->rail.bytes_per_ns : 0;
+	return node_ns > rail_ns ? node_ns : rail_ns;
 }

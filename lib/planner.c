@@ -83,18 +83,30 @@ static uint8_t choose_channels(const struct algo_call *call, const struct plan *
 	return (uint8_t)(worth < 1 ? 1 : worth < most ? worth : most);
 }
 
+/* Messages that carry one chunk: several where each message is an inner piece. */
+static uint32_t messages_per_chunk(const struct plan *plan)
+{
+	for (int i = 0; i < plan->nsteps; i++) {
+		const struct plan_step *step = &plan->steps[i];
+		const struct plan_span *span = step->src.space ? &step->src : &step->dst;
+		if (step->op == PLAN_MOVE && (step->from || step->to) && !span->inner)
+			return 1;
+	}
+	return (uint32_t)plan->inner;
+}
+
 /* Forced, or the one among a few fractions of a slot that the model likes best. */
 static void choose_chunk(const struct algo_call *call, struct plan *plan)
 {
-	uint32_t slot = round_chunk(call->slot_bytes), best = slot;
+	uint32_t messages = messages_per_chunk(plan), slot = round_chunk(call->slot_bytes), best = slot * messages;
 	double best_ns = 0;
 	if (call->chunk_bytes) {
 		best = round_chunk(call->chunk_bytes);
-		plan->chunk_bytes = best < slot ? best : slot;
+		plan->chunk_bytes = (best < slot ? best : slot) * messages;
 		return;
 	}
 	for (int i = 0; i < CHUNK_CHOICES; i++) {
-		plan->chunk_bytes = round_chunk(slot >> i);
+		plan->chunk_bytes = round_chunk(slot >> i) * messages;
 		double ns = cost_of_plan(call->topo, plan, class_count(&call->key));
 		if (i == 0 || ns < best_ns * 0.98) {
 			best = plan->chunk_bytes;

@@ -7,7 +7,7 @@
 /* A host-memory machine on loopback sockets; the engines overwrite what they have measured. */
 static const struct topo_link host_node_link = { 400, 5 };
 static const struct topo_link host_rail_link = { 15000, 1.5 };
-static const double host_reduce_bytes_per_ns = 8, host_step_ns = 80;
+static const double host_reduce_bytes_per_ns = 8, host_step_ns = 80, host_net_bytes_per_ns = 3;
 
 struct place {
 	uint64_t node_id;
@@ -82,6 +82,8 @@ int topo_create(int ranks, const uint64_t *node_id, struct topo **out)
 	topo->rail = host_rail_link;
 	topo->reduce_bytes_per_ns = host_reduce_bytes_per_ns;
 	topo->step_ns = host_step_ns;
+	topo->net_bytes_per_ns = host_net_bytes_per_ns;
+	topo->shared_memory = 1;
 	topo->cores_per_rank_x16 = 16;
 	free(first_of);
 	*out = topo;

@@ -141,6 +141,9 @@ static void set_links(struct topo *topo, const struct machine *machine)
 		topo->rail = gpu_rail_link;
 		topo->reduce_bytes_per_ns = gpu_reduce_bytes_per_ns;
 		topo->step_ns = gpu_step_ns;
+		topo->net_bytes_per_ns = 0;
+		topo->shared_memory = 0;
+		topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS; /* blocks of a kernel, not threads of a process */
 	}
 	if (machine->node_bytes_per_ns > 0)
 		topo->node.bytes_per_ns = machine->node_bytes_per_ns;

@@ -1,0 +1,26 @@
+/*
+ * What one action costs: the constants of the model beside those of the topology, and the arithmetic that the cost
+ * model and the simulator share.
+ */
+#ifndef COST_RATES_H
+#define COST_RATES_H
+
+#include "plan_eval.h"
+#include "topo.h"
+
+/* How many ranks of my node, and of others, a `from` or `to` means; oneself is neither. */
+struct cost_peers {
+	int local, remote;
+};
+
+struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int group);
+
+/* Bytes of an action's message, or of its elements in the other of the two types. */
+double cost_message_bytes(const struct plan *plan, const struct plan_action *action, int wire);
+
+/* Time that the one who runs an action spends on it, waits not counted: the fixed cost, the fold or copy, and the
+ * writing of messages to ranks of its node. */
+double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		    const struct cost_peers *from, const struct cost_peers *to);
+
+#endif
