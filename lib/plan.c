@@ -83,7 +83,13 @@ void plan_program(struct plan *plan, enum plan_engine engine)
 		mark_broken(plan);
 		return;
 	}
-	plan->programs[plan->nprograms++] = (struct plan_program){ (uint8_t)engine, plan->nsteps, 0 };
+	plan->programs[plan->nprograms++] = (struct plan_program){ (uint8_t)engine, plan->nsteps, 0, 1 };
+}
+
+void plan_width(struct plan *plan, int width)
+{
+	if (plan->nprograms > 0 && plan->nprograms <= PLAN_MAX_PROGRAMS)
+		plan->programs[plan->nprograms - 1].width = (uint8_t)width;
 }
 
 /* Loops of the current program that are open; negative when one was closed too often. */

@@ -117,6 +117,7 @@ struct plan_ring {
 
 struct plan_program {
 	uint8_t engine, first, steps;
+	uint8_t width; /* blocks of a GPU that share the elements of each action, >= 1; a host needs but one thread */
 };
 
 /* What all ranks of a call share and what decides the plan. Compared with memcmp: always memset to 0 first. */
@@ -164,6 +165,7 @@ uint8_t plan_var(struct plan *plan, int var, int offset);
 uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset);
 uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth);
 void plan_program(struct plan *plan, enum plan_engine engine);
+void plan_width(struct plan *plan, int width); /* of the program last begun; 1 unless said */
 int plan_loop(struct plan *plan, uint8_t trips); /* returns the loop's variable */
 int plan_loop_if(struct plan *plan, uint8_t trips, enum plan_pred pred, uint8_t a, uint8_t b);
 void plan_end(struct plan *plan);
