@@ -131,6 +131,7 @@ struct host_channel {
 };
 
 struct host_mismatch { /* what was wrong with a message, for the diagnosis */
+	_Atomic int found;                /* set by the first channel that meets one, which fills in the rest */
 	int peer;
 	uint64_t expected, got;           /* signatures */
 	uint64_t expected_edge, got_edge; /* elements; different where the signatures are equal */

@@ -115,7 +115,13 @@ static int check_message(struct host_run *run, const struct host_channel *ch, in
 	uint64_t expected = host_edge(ch, peer, 1);
 	if (signature == run->binding.signature && edge == expected)
 		return 1;
-	run->mismatch = (struct host_mismatch){ peer, run->binding.signature, signature, expected, edge };
+	if (!atomic_exchange(&run->mismatch.found, 1)) {
+		run->mismatch.peer = peer;
+		run->mismatch.expected = run->binding.signature;
+		run->mismatch.got = signature;
+		run->mismatch.expected_edge = expected;
+		run->mismatch.got_edge = edge;
+	}
 	return CORALE_EMISMATCH;
 }
 
@@ -310,6 +316,7 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 {
 	run->engine = engine;
 	run->plan = plan;
+	run->mismatch.found = 0;
 	run->binding = *binding;
 	run->type_bytes = corale_type_bytes(binding->spec.type);
 	run->wire_bytes = corale_type_bytes(binding->spec.wire);

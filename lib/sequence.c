@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "diagnose.h"
+#include "drive.h"
 #include "log.h"
 
 /* ---- Signatures ------------------------------------------------------------------- */
@@ -39,98 +40,6 @@ static uint64_t pair_signature(struct comm *comm, const struct call *call)
 	uint64_t *calls = call->coll == CORALE_SEND ? comm->sends : comm->recvs;
 	uint64_t number = ++calls[call->root];
 	return mix(0x70326b, (uint64_t)call->type) << 32 | (number & 0xffffffff);
-}
-
-/* ---- Driving runs ------------------------------------------------------------------ */
-
-struct drive {
-	struct comm *comm;
-	struct host_run *runs;
-	const int *after; /* [run]: the run that must end first, or -1; NULL: none */
-	int nruns;
-	int current; /* the run that was looked at last */
-};
-
-static int run_done(const struct host_run *run)
-{
-	for (int c = 0; c < run->nchannels; c++)
-		if (!run->channels[c].done)
-			return 0;
-	return 1;
-}
-
-static int progress_run(struct host_run *run)
-{
-	int all = 1;
-	for (int c = 0; c < run->nchannels; c++) {
-		int ret = host_channel_progress(run, c);
-		if (ret < 0)
-			return ret;
-		all &= ret;
-	}
-	return all;
-}
-
-static int poll_runs(void *arg)
-{
-	struct drive *d = arg;
-	int all = 1;
-	for (d->current = 0; d->current < d->nruns; d->current++) {
-		int i = d->current;
-		if (d->after && d->after[i] >= 0 && !run_done(&d->runs[d->after[i]])) {
-			all = 0;
-			continue;
-		}
-		int ret = progress_run(&d->runs[i]);
-		if (ret < 0)
-			return ret;
-		all &= ret;
-	}
-	d->current = 0;
-	if (all)
-		return 1;
-	struct transport *transport = d->comm->engine.transport;
-	int ret = transport ? transport->ops->progress(transport) : 0;
-	return ret < 0 ? ret : diagnose_peers(d->comm);
-}
-
-static int first_pending(const struct drive *d)
-{
-	for (int i = 0; i < d->nruns; i++)
-		if (!run_done(&d->runs[i]))
-			return i;
-	return 0;
-}
-
-/* A run failed: finds out what it means for the communicator and ends it. */
-static int fail_runs(struct drive *d, const struct call *calls, int code)
-{
-	char text[256];
-	int pending = first_pending(d);
-	const struct host_run *run = &d->runs[pending];
-	switch (code) {
-	case CORALE_EMISMATCH:
-		run = &d->runs[d->current < d->nruns ? d->current : 0];
-		return diagnose_mismatch(d->comm, &calls[d->current < d->nruns ? d->current : 0],
-					 run->mismatch.expected || run->mismatch.got ? &run->mismatch : NULL);
-	case CORALE_ETIMEDOUT:
-		for (int c = 0; c < run->nchannels; c++) {
-			if (!run->channels[c].done) {
-				host_channel_describe(run, c, text, sizeof text);
-				break;
-			}
-		}
-		return diagnose_timeout(d->comm, &calls[pending], text);
-	default:
-		return diagnose_end(d->comm, &calls[pending], code);
-	}
-}
-
-static int drive(struct comm *comm, struct host_run *runs, const int *after, int n, const struct call *calls)
-{
-	struct drive d = { comm, runs, after, n, 0 };
-	int ret = wait_until(&comm->policy, poll_runs, &d);
-	return ret > 0 ? 0 : fail_runs(&d, calls, ret);
 }
 
 /* ---- Execution --------------------------------------------------------------------- */
@@ -203,7 +112,7 @@ static int execute_collective(struct comm *comm, const struct call *call)
 	int ret = start_run(comm, call, collective_signature(comm, call), &run);
 	if (ret)
 		return diagnose_end(comm, call, ret);
-	ret = drive(comm, &run, NULL, 1, call);
+	ret = drive_runs(comm, &run, NULL, 1, call);
 	host_run_free(&run);
 	return ret;
 }
@@ -259,7 +168,7 @@ static int execute_pairs(struct comm *comm, const struct call *calls, int n)
 		started += !ret;
 	}
 	if (!ret && started)
-		ret = drive(comm, runs, after, started, others);
+		ret = drive_runs(comm, runs, after, started, others);
 	for (int i = 0; i < started; i++)
 		host_run_free(&runs[i]);
 	free(runs);

@@ -1,0 +1,160 @@
+#include "drive.h"
+
+#include <stdlib.h>
+
+#include "diagnose.h"
+#include "log.h"
+#include "pool.h"
+
+struct drive {
+	struct comm *comm;
+	struct host_run *runs;
+	const int *after;
+	int nruns;
+	int failed;       /* the run that failed */
+	_Atomic int stop; /* some channel has failed: all others end */
+};
+
+/* One channel beside the caller's. */
+struct channel_task {
+	struct pool_task task; /* first: the pool hands it back */
+	struct drive *drive;
+	int channel;
+	int ret;
+	_Atomic int ended;
+};
+
+/* Moves what all calls of the communicator share; 0, or why the communicator ends. */
+static int progress_comm(struct comm *comm)
+{
+	struct transport *transport = comm->engine.transport;
+	int ret = transport ? transport->ops->progress(transport) : 0;
+	return ret < 0 ? ret : diagnose_peers(comm);
+}
+
+static int progress_run(struct host_run *run)
+{
+	int all = 1;
+	for (int c = 0; c < run->nchannels; c++) {
+		int ret = host_channel_progress(run, c);
+		if (ret < 0)
+			return ret;
+		all &= ret;
+	}
+	return all;
+}
+
+static int run_done(const struct host_run *run)
+{
+	for (int c = 0; c < run->nchannels; c++)
+		if (!run->channels[c].done)
+			return 0;
+	return 1;
+}
+
+static int poll_runs(void *arg)
+{
+	struct drive *d = arg;
+	int all = 1;
+	for (int i = 0; i < d->nruns; i++) {
+		if (d->after && d->after[i] >= 0 && !run_done(&d->runs[d->after[i]])) {
+			all = 0;
+			continue;
+		}
+		int ret = progress_run(&d->runs[i]);
+		if (ret < 0) {
+			d->failed = i;
+			return ret;
+		}
+		all &= ret;
+	}
+	return all ? 1 : progress_comm(d->comm);
+}
+
+/* ---- Channels in threads of their own ---------------------------------------------- */
+
+static int poll_channel(void *arg)
+{
+	struct channel_task *t = arg;
+	int ret = host_channel_progress(t->drive->runs, t->channel);
+	if (ret)
+		return ret;
+	if (atomic_load_explicit(&t->drive->stop, memory_order_relaxed))
+		return CORALE_EABORTED;
+	return progress_comm(t->drive->comm);
+}
+
+static void run_channel(struct pool_task *task)
+{
+	struct channel_task *t = (struct channel_task *)task;
+	t->ret = wait_until(&t->drive->comm->policy, poll_channel, t);
+	if (t->ret < 0)
+		atomic_store(&t->drive->stop, 1);
+	atomic_store_explicit(&t->ended, 1, memory_order_release);
+}
+
+static int poll_ended(void *arg)
+{
+	struct channel_task *t = arg;
+	return atomic_load_explicit(&t->ended, memory_order_acquire);
+}
+
+/* All channels of one run, channel 0 in this thread. The first real cause among them is the result. */
+static int drive_channels(struct drive *d)
+{
+	int n = d->runs->nchannels, started = 1;
+	struct channel_task *tasks = calloc((size_t)n, sizeof *tasks);
+	if (!tasks)
+		return log_error(CORALE_ENOMEM, d->comm->rank, "no memory for %d channels", n);
+	int ret = 0;
+	for (; !ret && started < n; started += !ret) {
+		tasks[started] = (struct channel_task){ { run_channel, NULL }, d, started, 0, 0 };
+		ret = pool_submit(&tasks[started].task);
+	}
+	tasks[0] = (struct channel_task){ { run_channel, NULL }, d, 0, 0, 0 };
+	if (!ret)
+		ret = wait_until(&d->comm->policy, poll_channel, &tasks[0]);
+	if (ret < 0)
+		atomic_store(&d->stop, 1);
+	for (int c = 1; c < started; c++) { /* the run must not go before its threads; they end at their own deadlines */
+		wait_until(&(struct wait_policy){ d->comm->policy.spin_ns, 0 }, poll_ended, &tasks[c]);
+		if (tasks[c].ret < 0 && (ret >= 0 || ret == CORALE_EABORTED))
+			ret = tasks[c].ret;
+	}
+	free(tasks);
+	return ret;
+}
+
+/* ---- Failure ------------------------------------------------------------------------ */
+
+static int first_pending(const struct drive *d)
+{
+	for (int i = 0; i < d->nruns; i++)
+		if (!run_done(&d->runs[i]))
+			return i;
+	return 0;
+}
+
+static int fail_timeout(struct drive *d, const struct call *calls)
+{
+	char text[256] = "";
+	int pending = first_pending(d);
+	const struct host_run *run = &d->runs[pending];
+	for (int c = run->nchannels - 1; c >= 0; c--)
+		if (!run->channels[c].done)
+			host_channel_describe(run, c, text, sizeof text);
+	return diagnose_timeout(d->comm, &calls[pending], text);
+}
+
+int drive_runs(struct comm *comm, struct host_run *runs, const int *after, int n, const struct call *calls)
+{
+	struct drive d = { comm, runs, after, n, 0, 0 };
+	int threads = n == 1 && runs->nchannels > 1 && !comm->manual;
+	int ret = threads ? drive_channels(&d) : wait_until(&comm->policy, poll_runs, &d);
+	if (ret > 0)
+		return 0;
+	const struct host_mismatch *mismatch = &runs[d.failed].mismatch;
+	if (ret == CORALE_EMISMATCH)
+		return diagnose_mismatch(comm, &calls[d.failed], mismatch->found ? mismatch : NULL);
+	return ret == CORALE_ETIMEDOUT ? fail_timeout(&d, calls) : diagnose_end(comm, &calls[d.failed], ret);
+}
