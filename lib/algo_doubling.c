@@ -3,6 +3,8 @@
  * some ranks hand their data to a neighbour before it and get the result after it.
  * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
  */
+#include <string.h>
+
 #include "algo_build.h"
 
 static uint8_t partner(struct plan *plan, const struct algo_rounds *rounds, int var, int stride, int step)
@@ -24,13 +26,15 @@ static void begin(struct plan *plan, const struct algo_rounds *rounds, struct pl
 	step.to = give;
 	plan_step(plan, step);
 
-	step.dst = rounds->acc;
+	if (memcmp(&rounds->acc, &rounds->local, sizeof(rounds->acc)))
+		step.dst = rounds->acc;
 	step.to = partner(plan, rounds, 0, 0, 0);
 	step.pred = PLAN_EQ;
 	step.pred_a = take;
 	step.pred_b = plan_const(plan, PLAN_NONE);
 	plan_step(plan, step);
 
+	step.dst = rounds->acc;
 	step.pred = PLAN_ALWAYS;
 	step.from = take;
 	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;

@@ -21,7 +21,7 @@ static int advance(struct world *world, struct context *c, int most)
 			return n + 1;
 		}
 		c->has_action = 1;
-		int ret = act(world, c);
+		int ret = action_run(world, c);
 		if (ret <= 0)
 			return ret < 0 ? ret : n;
 		c->has_action = 0;
@@ -96,7 +96,7 @@ static int report_deadlock(struct world *world)
 			struct context *c = &rank->contexts[i];
 			if (!c->has_action)
 				continue;
-			act_describe(world, c, text, sizeof(text));
+			action_describe(world, c, text, sizeof(text));
 			return world_fail(world, c, "deadlock: %s", text);
 		}
 	}
@@ -105,11 +105,11 @@ static int report_deadlock(struct world *world)
 
 static int check_all_read(struct world *world)
 {
-	for (int i = 0; i < world->streams.nbuckets; i++) {
-		const struct stream *s = world->streams.buckets[i];
-		if (s && stream_slowest(s) < s->sent)
+	for (int i = 0; i < world->queues.nbuckets; i++) {
+		const struct queue *s = world->queues.buckets[i];
+		if (s && queue_slowest(s) < s->sent)
 			return world_fail(world, NULL, "%ld messages of rank %d on ring %d are never read",
-					  s->sent - stream_slowest(s), (int)(s->key >> 40 & 0x7fffff),
+					  s->sent - queue_slowest(s), (int)(s->key >> 40 & 0x7fffff),
 					  (int)(s->key >> 1 & 7));
 	}
 	return 0;

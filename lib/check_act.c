@@ -6,37 +6,28 @@
 
 #include "check_internal.h"
 
-/* Group whose members share the messages to ALL of a ring. */
-static int all_group(const struct plan *plan, int ring)
-{
-	for (int i = 0; i < plan->nsteps; i++)
-		if (plan->steps[i].to == PLAN_EXPR_ALL && plan->steps[i].to_ring == ring)
-			return plan->steps[i].to_group;
-	return PLAN_WORLD;
-}
-
 static const struct plan *plan_of(const struct world *world, const struct context *c)
 {
 	return world->ranks[c->rank].plan;
 }
 
-/* The stream from rank `from` to rank `to` (or to ALL of from's group) that the context's plan means by a ring. */
-static struct stream *find_stream(struct world *world, const struct context *c, int from, int to, int ring, int rail)
+/* The queue from rank `from` to rank `to` (or to ALL of from's group) that the context's plan means by a ring. */
+static struct queue *find_queue(struct world *world, const struct context *c, int from, int to, int ring, int rail)
 {
 	const struct plan *plan = plan_of(world, c);
-	int all = plan->rings[ring].all, group = all ? all_group(plan, ring) : PLAN_WORLD;
+	int all = plan->rings[ring].all, group = all ? plan_all_group(plan, ring) : PLAN_WORLD;
 	int readers = all ? plan_group_size(world->map, group, from) : 1;
-	uint64_t key = stream_key(from, all ? PLAN_ALL : to, group, rail, c->channel, ring, plan->rings[ring].sync);
-	struct stream *stream = stream_get(&world->streams, key, readers);
-	if (stream && all && !stream->sent)
-		stream->read[plan_group_index(world->map, group, from)] = LONG_MAX;
-	return stream;
+	uint64_t key = queue_key(from, all ? PLAN_ALL : to, group, rail, c->channel, ring, plan->rings[ring].sync);
+	struct queue *queue = queue_get(&world->queues, key, readers);
+	if (queue && all && !queue->sent)
+		queue->read[plan_group_index(world->map, group, from)] = LONG_MAX;
+	return queue;
 }
 
 static int reader_index(const struct world *world, const struct context *c, int ring)
 {
 	const struct plan *plan = plan_of(world, c);
-	return plan->rings[ring].all ? plan_group_index(world->map, all_group(plan, ring), c->rank) : 0;
+	return plan->rings[ring].all ? plan_group_index(world->map, plan_all_group(plan, ring), c->rank) : 0;
 }
 
 /* Members of the group of a `from` or `to`: the rank itself, or for ALL every member but oneself. */
@@ -62,8 +53,8 @@ static int missing_sender(struct world *world, const struct context *c)
 		int from = peer_at(world, c, a->from, a->from_group, i);
 		if (from == PLAN_NONE)
 			continue;
-		const struct stream *stream = find_stream(world, c, from, c->rank, a->from_ring, a->rail);
-		if (stream->read[index] >= stream->sent)
+		const struct queue *queue = find_queue(world, c, from, c->rank, a->from_ring, a->rail);
+		if (queue->read[index] >= queue->sent)
 			return from;
 	}
 	return PLAN_NONE;
@@ -80,8 +71,8 @@ static int has_room(struct world *world, const struct context *c)
 	if (!sends(world, c))
 		return 1;
 	const struct plan_ring *ring = &plan_of(world, c)->rings[c->action.to_ring];
-	const struct stream *stream = find_stream(world, c, c->rank, c->action.to, c->action.to_ring, c->action.rail);
-	return ring->sync == PLAN_PARITY || stream->sent - stream_slowest(stream) < ring->depth;
+	const struct queue *queue = find_queue(world, c, c->rank, c->action.to, c->action.to_ring, c->action.rail);
+	return ring->sync == PLAN_PARITY || queue->sent - queue_slowest(queue) < ring->depth;
 }
 
 static int claim(struct world *world, const struct context *c, int *user, const char *what, int peer)
@@ -112,14 +103,14 @@ static int receive_from(struct world *world, struct context *c, int from, const 
 {
 	const struct plan_action *a = &c->action;
 	int index = reader_index(world, c, a->from_ring);
-	struct stream *stream = find_stream(world, c, from, c->rank, a->from_ring, a->rail);
-	struct message *m = stream->slots[stream->read[index] & stream->slot_mask];
-	int ret = claim(world, c, &stream->reader_program[index], "receives from", from);
+	struct queue *queue = find_queue(world, c, from, c->rank, a->from_ring, a->rail);
+	struct message *m = queue->slots[queue->read[index] & queue->slot_mask];
+	int ret = claim(world, c, &queue->reader_program[index], "receives from", from);
 	if (!ret)
 		ret = check_message(world, c, m, from);
 	if (ret)
 		return ret;
-	stream->read[index]++;
+	queue->read[index]++;
 	m->unread--;
 	m->reads[index] = (struct stamp){ c->index, c->time };
 	for (int i = 0; i < world->nclock; i++)
@@ -222,17 +213,17 @@ static int check_types(struct world *world, const struct context *c)
 }
 
 /* A message without credit overwrites the one `depth` before it: everybody must be known to have read that. */
-static int check_parity(struct world *world, const struct context *c, const struct stream *stream, int depth)
+static int check_parity(struct world *world, const struct context *c, const struct queue *queue, int depth)
 {
-	long before = stream->sent - depth;
+	long before = queue->sent - depth;
 	if (before < 0)
 		return 0;
-	const struct message *m = stream->slots[before & stream->slot_mask];
-	for (int i = 0; i < stream->readers; i++) {
+	const struct message *m = queue->slots[before & queue->slot_mask];
+	for (int i = 0; i < queue->readers; i++) {
 		struct stamp read = m->reads[i];
-		if (stream->read[i] == LONG_MAX)
+		if (queue->read[i] == LONG_MAX)
 			continue;
-		if (stream->read[i] <= before || (world->nclock && read.time > c->clock[read.context]))
+		if (queue->read[i] <= before || (world->nclock && read.time > c->clock[read.context]))
 			return world_fail(world, c, "overwrites a parity slot that reader %d need not have read yet", i);
 	}
 	return 0;
@@ -256,27 +247,27 @@ static int send(struct world *world, struct context *c)
 	const struct plan_action *a = &c->action;
 	const struct plan_ring *ring = &plan_of(world, c)->rings[a->to_ring];
 	struct rank *rank = &world->ranks[c->rank];
-	struct stream *stream = find_stream(world, c, c->rank, a->to, a->to_ring, a->rail);
-	int ret = claim(world, c, &stream->writer, "sends to", a->to);
+	struct queue *queue = find_queue(world, c, c->rank, a->to, a->to_ring, a->rail);
+	int ret = claim(world, c, &queue->writer, "sends to", a->to);
 	if (!ret && ring->sync == PLAN_PARITY)
-		ret = check_parity(world, c, stream, ring->depth);
+		ret = check_parity(world, c, queue, ring->depth);
 	if (ret)
 		return ret;
 	if (a->to == c->rank && a->op == PLAN_MOVE)
 		return world_fail(world, c, "sends elements to itself");
-	struct message *m = message_create(a->op == PLAN_MOVE ? a->count : 0, stream->readers, world->nclock, c->clock);
+	struct message *m = message_create(a->op == PLAN_MOVE ? a->count : 0, queue->readers, world->nclock, c->clock);
 	if (!m)
 		return world_fail(world, c, "out of memory");
 	m->unread -= a->to == PLAN_ALL;
 	m->payload = a->op == PLAN_MOVE;
 	m->wire = !!(a->flags & PLAN_TO_WIRE);
 	memcpy(m->values, world->values, m->count * sizeof(*m->values));
-	stream_put(stream, m);
+	queue_put(queue, m);
 	rank->elements_sent += (long)m->count * m->unread;
 	return hold_spans(world, c, m);
 }
 
-int act(struct world *world, struct context *c)
+int action_run(struct world *world, struct context *c)
 {
 	const struct plan_action *a = &c->action;
 	int sources;
@@ -305,7 +296,7 @@ int act(struct world *world, struct context *c)
 	return ret ? ret : 1;
 }
 
-void act_describe(struct world *world, const struct context *c, char *text, size_t bytes)
+void action_describe(struct world *world, const struct context *c, char *text, size_t bytes)
 {
 	int from = missing_sender(world, c);
 	if (from != PLAN_NONE)

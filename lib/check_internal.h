@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "plan_eval.h"
+#include "plan_queue.h"
 
 /* ---- check_fold.c: who contributed to an element, in which order ------------ */
 
@@ -54,53 +55,12 @@ static inline size_t value_element(uint64_t value)
 	return (uint32_t)value;
 }
 
-/* ---- Messages and streams: check_stream.c ------------------------------------ */
-
-struct stamp {
-	int context, time; /* an event: the time-th action of a context */
-};
-
-struct message {
-	int references; /* who holds this struct: its slot, the sender's list of stable messages */
-	int readers, unread;
-	int payload, wire;
-	size_t count;
-	uint64_t *values;
-	int *clock;          /* of its sending; NULL without clocks */
-	struct stamp *reads; /* by reader */
-};
-
-/* A ring from one rank to another or to ALL of a group, per channel. */
-struct stream {
-	uint64_t key;
-	long sent;
-	int readers, writer;     /* writer: the call and program that sent last, -1 before the first */
-	long *read;              /* by reader */
-	int *reader_program;     /* by reader: the call and program that read last, -1 before the first */
-	struct message **slots;  /* message k is in slot k mod slots_mask + 1 */
-	int slot_mask;
-};
-
-struct stream_table {
-	struct stream **buckets;
-	int nbuckets, count, capacity; /* capacity: messages that a stream can hold */
-};
-
-int streams_open(struct stream_table *table, int capacity);
-void streams_close(struct stream_table *table);
-uint64_t stream_key(int from, int to, int group, int rail, int channel, int ring, int sync);
-/* The stream of a key, made with so many readers on first use; NULL when memory is out. */
-struct stream *stream_get(struct stream_table *table, uint64_t key, int readers);
-long stream_slowest(const struct stream *stream);
-struct message *message_create(size_t count, int readers, int clock_length, const int *clock);
-void message_release(struct message *message);
-void stream_put(struct stream *stream, struct message *message);
-
 /* ---- The machine: check_world.c, check_memory.c, check_act.c, check.c ------------- */
 
 struct cell {
 	uint64_t value;
 	struct stamp write;
+	int held;                 /* the youngest stable span + 1 that it is in */
 	uint8_t written, touched; /* in this call */
 	uint8_t completed;        /* times that its final value was written */
 };
@@ -108,6 +68,7 @@ struct cell {
 struct stable_span {
 	size_t first, count; /* cells */
 	struct message *message;
+	int older; /* the span + 1 that all its cells were in before */
 };
 
 struct context { /* one program of one channel of one rank */
@@ -132,6 +93,7 @@ struct rank {
 	int *clock; /* of what it knew when the call began */
 	struct stable_span *stable;
 	int nstable, stable_capacity;
+	int tangled; /* spans overlap otherwise than one exactly on or in an older one: look at them all */
 	long steps, elements_sent;
 };
 
@@ -144,7 +106,7 @@ struct world {
 	struct rank *ranks;
 	int max_contexts, nclock; /* contexts a rank has at most; length of clocks, 0: none kept */
 	struct fold_table folds;
-	struct stream_table streams;
+	struct queue_table queues;
 	uint64_t **expected; /* [call]: by element, what the first rank to finish got */
 	uint64_t random;
 	int in_rank_order;
@@ -174,8 +136,8 @@ int memory_hold(struct world *world, struct context *c, const struct plan_place 
 		struct message *message);
 
 /* Runs the context's action: 1 done, 0 blocked, negative: a violation (reported). */
-int act(struct world *world, struct context *c);
+int action_run(struct world *world, struct context *c);
 /* What a blocked context waits for. */
-void act_describe(struct world *world, const struct context *c, char *text, size_t bytes);
+void action_describe(struct world *world, const struct context *c, char *text, size_t bytes);
 
 #endif

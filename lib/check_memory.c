@@ -75,23 +75,35 @@ static int check_readers(struct world *world, const struct context *c, const str
 	return 0;
 }
 
+static int check_span(struct world *world, const struct context *c, const struct stable_span *span)
+{
+	const struct message *m = span->message;
+	if (m->unread)
+		return world_fail(world, c, "writes over a message that was promised to stay (STABLE) and is unread");
+	for (const struct stamp *read = m->reads; read < m->reads + m->readers; read++)
+		if (read->time && !is_past(world, c, *read))
+			return world_fail(world, c, "writes over a message that was promised to stay (STABLE) without "
+						    "having heard that it was read");
+	return 0;
+}
+
 /* A message sent by reference is in flight until its readers are done. */
 static int check_held(struct world *world, const struct context *c, size_t first, size_t count)
 {
 	const struct rank *rank = &world->ranks[c->rank];
-	for (int i = 0; i < rank->nstable; i++) {
+	int ret = 0, seen = 0;
+	for (int i = 0; rank->tangled && i < rank->nstable && !ret; i++) {
 		const struct stable_span *span = &rank->stable[i];
-		const struct message *m = span->message;
-		if (first >= span->first + span->count || span->first >= first + count)
-			continue;
-		if (m->unread)
-			return world_fail(world, c, "writes over a message that was promised to stay (STABLE) and is unread");
-		for (const struct stamp *read = m->reads; read < m->reads + m->readers; read++)
-			if (read->time && !is_past(world, c, *read))
-				return world_fail(world, c, "writes over a message that was promised to stay (STABLE) "
-							    "without having heard that it was read");
+		if (first < span->first + span->count && span->first < first + count)
+			ret = check_span(world, c, span);
 	}
-	return 0;
+	for (size_t i = first; !rank->tangled && i < first + count && !ret; i++) {
+		int held = rank->cells[i].held;
+		for (int span = held == seen ? 0 : held; span && !ret; span = rank->stable[span - 1].older)
+			ret = check_span(world, c, &rank->stable[span - 1]);
+		seen = held;
+	}
+	return ret;
 }
 
 static int is_result(const struct world *world, const struct rank *rank, uint64_t value)
@@ -149,7 +161,13 @@ int memory_hold(struct world *world, struct context *c, const struct plan_place 
 		rank->stable = spans;
 		rank->stable_capacity = capacity;
 	}
-	rank->stable[rank->nstable++] = (struct stable_span){ (size_t)first, count, message };
+	int older = rank->cells[first].held;
+	for (size_t i = 0; i < count; i++) {
+		struct cell *cell = &rank->cells[(size_t)first + i];
+		rank->tangled |= cell->held != older;
+		cell->held = rank->nstable + 1;
+	}
+	rank->stable[rank->nstable++] = (struct stable_span){ (size_t)first, count, message, older };
 	message->references++;
 	return 0;
 }

@@ -88,7 +88,7 @@ int world_open(struct world *world)
 	world->ranks = calloc((size_t)ranks, sizeof(*world->ranks));
 	world->expected = calloc((size_t)world->calls, sizeof(*world->expected));
 	if (!world->ranks || !world->expected || !fold_open(&world->folds, ranks) ||
-	    !streams_open(&world->streams, deepest_ring(world)))
+	    !queues_open(&world->queues, deepest_ring(world)))
 		return world_fail(world, NULL, "out of memory");
 	for (int r = 0; r < ranks; r++)
 		if (!open_rank(world, r))
@@ -100,7 +100,7 @@ static void end_call(struct rank *rank)
 {
 	for (int i = 0; i < rank->nstable; i++)
 		message_release(rank->stable[i].message);
-	rank->nstable = 0;
+	rank->nstable = rank->tangled = 0;
 	free(rank->cells);
 	free(rank->read_times);
 	free(rank->send_counts);
@@ -122,7 +122,7 @@ void world_close(struct world *world)
 	free(world->expected);
 	free(world->ranks);
 	free(world->values);
-	streams_close(&world->streams);
+	queues_close(&world->queues);
 	fold_close(&world->folds);
 }
 

@@ -31,6 +31,10 @@ int planner_plan(const struct planner *planner, const struct plan_key *key, stru
 /* As above with the algorithm given (row of algo_table); CORALE_ENOTSUP if it does not apply. */
 int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
 
+/* Why this plan: its algorithm, the lower bound, and what the others would cost or why they are out. One line without
+ * its end; returns the length it needs, like snprintf. */
+size_t planner_explain(const struct planner *planner, const struct plan *plan, char *buf, size_t bytes);
+
 /* Modelled time in ns of a plan for a call of count elements on this topology, and the lower bound that no
  * schedule on these links can beat. */
 double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count);

@@ -1,10 +1,10 @@
-/* Rings as streams of numbered messages, found by who sends to whom. */
+/* Rings as queues of numbered messages. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_internal.h"
+#include "plan_queue.h"
 
-int streams_open(struct stream_table *table, int capacity)
+int queues_open(struct queue_table *table, int capacity)
 {
 	memset(table, 0, sizeof(*table));
 	table->nbuckets = 1 << 10;
@@ -15,26 +15,26 @@ int streams_open(struct stream_table *table, int capacity)
 	return table->buckets != NULL;
 }
 
-static void stream_destroy(struct stream *stream, int capacity)
+static void queue_destroy(struct queue *queue, int capacity)
 {
-	for (int i = 0; stream->slots && i < capacity; i++)
-		message_release(stream->slots[i]);
-	free(stream->slots);
-	free(stream->read);
-	free(stream->reader_program);
-	free(stream);
+	for (int i = 0; queue->slots && i < capacity; i++)
+		message_release(queue->slots[i]);
+	free(queue->slots);
+	free(queue->read);
+	free(queue->reader_program);
+	free(queue);
 }
 
-void streams_close(struct stream_table *table)
+void queues_close(struct queue_table *table)
 {
 	for (int i = 0; table->buckets && i < table->nbuckets; i++)
 		if (table->buckets[i])
-			stream_destroy(table->buckets[i], table->capacity);
+			queue_destroy(table->buckets[i], table->capacity);
 	free(table->buckets);
 }
 
 /* to: a rank, or PLAN_ALL of a group; parity rings have slots of their own. */
-uint64_t stream_key(int from, int to, int group, int rail, int channel, int ring, int sync)
+uint64_t queue_key(int from, int to, int group, int rail, int channel, int ring, int sync)
 {
 	uint64_t target = to == PLAN_ALL ? ((uint64_t)1 << 23 | (uint64_t)group << 20 |
 					    (group == PLAN_RAIL ? (uint64_t)rail : 0))
@@ -43,20 +43,20 @@ uint64_t stream_key(int from, int to, int group, int rail, int channel, int ring
 	       (uint64_t)sync;
 }
 
-static struct stream **find_bucket(const struct stream_table *table, uint64_t key)
+static struct queue **find_bucket(const struct queue_table *table, uint64_t key)
 {
 	uint64_t hash = key * 0x9e3779b97f4a7c15u;
 	for (uint64_t i = hash ^ hash >> 32;; i++) {
-		struct stream **bucket = &table->buckets[i & (uint64_t)(table->nbuckets - 1)];
+		struct queue **bucket = &table->buckets[i & (uint64_t)(table->nbuckets - 1)];
 		if (!*bucket || (*bucket)->key == key)
 			return bucket;
 	}
 }
 
-static int grow(struct stream_table *table)
+static int grow(struct queue_table *table)
 {
 	int old = table->nbuckets;
-	struct stream **buckets = table->buckets, **wider = calloc((size_t)old * 4, sizeof(*wider));
+	struct queue **buckets = table->buckets, **wider = calloc((size_t)old * 4, sizeof(*wider));
 	if (!wider)
 		return 0;
 	table->nbuckets = old * 4;
@@ -68,29 +68,29 @@ static int grow(struct stream_table *table)
 	return 1;
 }
 
-static struct stream *stream_create(uint64_t key, int readers, int capacity)
+static struct queue *queue_create(uint64_t key, int readers, int capacity)
 {
-	struct stream *stream = calloc(1, sizeof(*stream));
-	if (!stream)
+	struct queue *queue = calloc(1, sizeof(*queue));
+	if (!queue)
 		return NULL;
-	stream->key = key;
-	stream->readers = readers;
-	stream->writer = -1;
-	stream->slot_mask = capacity - 1;
-	stream->read = calloc((size_t)readers, sizeof(*stream->read));
-	stream->reader_program = malloc((size_t)readers * sizeof(int));
-	stream->slots = calloc((size_t)capacity, sizeof(*stream->slots));
-	if (!stream->read || !stream->reader_program || !stream->slots) {
-		stream_destroy(stream, capacity);
+	queue->key = key;
+	queue->readers = readers;
+	queue->writer = -1;
+	queue->slot_mask = capacity - 1;
+	queue->read = calloc((size_t)readers, sizeof(*queue->read));
+	queue->reader_program = malloc((size_t)readers * sizeof(int));
+	queue->slots = calloc((size_t)capacity, sizeof(*queue->slots));
+	if (!queue->read || !queue->reader_program || !queue->slots) {
+		queue_destroy(queue, capacity);
 		return NULL;
 	}
-	memset(stream->reader_program, -1, (size_t)readers * sizeof(int));
-	return stream;
+	memset(queue->reader_program, -1, (size_t)readers * sizeof(int));
+	return queue;
 }
 
-struct stream *stream_get(struct stream_table *table, uint64_t key, int readers)
+struct queue *queue_get(struct queue_table *table, uint64_t key, int readers)
 {
-	struct stream **bucket = find_bucket(table, key);
+	struct queue **bucket = find_bucket(table, key);
 	if (*bucket)
 		return *bucket;
 	if (++table->count > table->nbuckets / 2) {
@@ -98,15 +98,15 @@ struct stream *stream_get(struct stream_table *table, uint64_t key, int readers)
 			return NULL;
 		bucket = find_bucket(table, key);
 	}
-	return *bucket = stream_create(key, readers, table->capacity);
+	return *bucket = queue_create(key, readers, table->capacity);
 }
 
 /* Messages that every reader has read; a sender is no reader of its own messages to ALL (its count is LONG_MAX). */
-long stream_slowest(const struct stream *stream)
+long queue_slowest(const struct queue *queue)
 {
-	long slowest = stream->sent;
-	for (int i = 0; i < stream->readers; i++)
-		slowest = stream->read[i] < slowest ? stream->read[i] : slowest;
+	long slowest = queue->sent;
+	for (int i = 0; i < queue->readers; i++)
+		slowest = queue->read[i] < slowest ? queue->read[i] : slowest;
 	return slowest;
 }
 
@@ -138,9 +138,17 @@ void message_release(struct message *message)
 		free(message);
 }
 
-void stream_put(struct stream *stream, struct message *message)
+void queue_put(struct queue *queue, struct message *message)
 {
-	struct message **slot = &stream->slots[stream->sent++ & stream->slot_mask];
+	struct message **slot = &queue->slots[queue->sent++ & queue->slot_mask];
 	message_release(*slot);
 	*slot = message;
+}
+
+int plan_all_group(const struct plan *plan, int ring)
+{
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].to == PLAN_EXPR_ALL && plan->steps[i].to_ring == ring)
+			return plan->steps[i].to_group;
+	return PLAN_WORLD;
 }
