@@ -1,6 +1,7 @@
 #include "coll.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "diagnose.h"
 #include "log.h"
@@ -74,6 +75,36 @@ static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 	return x < y + b_bytes && y < x + a_bytes;
 }
 
+static int v_overlap(const struct comm *comm, const struct call *call)
+{
+	size_t bytes = corale_type_bytes(call->type);
+	for (int s = 0; s < comm->size; s++) {
+		const char *from = (const char *)call->send + call->send_displs[s] * bytes;
+		for (int r = 0; call->send_counts[s] && r < comm->size; r++) {
+			const char *to = (const char *)call->recv + call->recv_displs[r] * bytes;
+			if (call->recv_counts[r] && overlap(from, call->send_counts[s] * bytes, to, call->recv_counts[r] * bytes))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* Only blocks that are not empty matter. */
+static int check_v_buffers(struct comm *comm, const struct call *call)
+{
+	size_t send = 0, recv = 0;
+	for (int r = 0; r < comm->size; r++) {
+		send |= call->send_counts[r];
+		recv |= call->recv_counts[r];
+	}
+	if ((send && !call->send) || (recv && !call->recv))
+		return log_error(CORALE_EINVAL, comm->rank, "all_to_all_v: the %s buffer is NULL",
+				 send && !call->send ? "send" : "recv");
+	if (send && recv && v_overlap(comm, call))
+		return log_error(CORALE_EINVAL, comm->rank, "all_to_all_v: send and recv overlap; it can't be done in place");
+	return 0;
+}
+
 /* NULL buffers, and buffers that overlap without being in place. */
 static int check_buffers(struct comm *comm, const struct call *call)
 {
@@ -81,7 +112,7 @@ static int check_buffers(struct comm *comm, const struct call *call)
 	size_t block = call->count * corale_type_bytes(call->type);
 	size_t send = block * blocks_of(comm, call, 1), recv = block * blocks_of(comm, call, 0);
 	if (call->coll == CORALE_ALL_TO_ALL_V)
-		return 0; /* which bytes are used depends on every count; NULL is fine where all are zero */
+		return check_v_buffers(comm, call);
 	if ((send && !call->send) || (recv && !call->recv))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name, recv && !call->recv ? "recv" : "send");
 	if (!send || !recv || !overlap(call->send, send, call->recv, recv))
@@ -113,15 +144,27 @@ int coll_check(struct comm *comm, const struct call *call)
 	return ret ? ret : check_buffers(comm, call);
 }
 
+/* An argument error leaves the communicator as it is, but corale_comm_last_error tells. */
+static int keep_error(struct comm *comm, int code)
+{
+	pthread_mutex_lock(&comm->error_lock);
+	if (!atomic_load(&comm->error))
+		snprintf(comm->last_error, sizeof comm->last_error, "%s", log_last_error());
+	pthread_mutex_unlock(&comm->error_lock);
+	return code;
+}
+
 int coll_submit(corale_comm *handle, const struct call *call, void *stream)
 {
 	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
 	int ret = comm ? coll_check(comm, call) : CORALE_EINVAL, appended;
+	if (comm && ret)
+		keep_error(comm, ret);
 	if (group_append(comm, call, stream, ret, &appended))
 		return appended;
 	if (!ret && call->root == comm->rank && (call->coll == CORALE_SEND || call->coll == CORALE_RECV))
-		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
-				corale_coll_name(call->coll));
+		ret = keep_error(comm, log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its "
+						 "counterpart", corale_coll_name(call->coll)));
 	return ret ? ret : sequence_submit(comm, call, 1, stream);
 }
 
