@@ -39,7 +39,7 @@ static int choose_iterations(const struct perf_call *call, int (*run)(const stru
 			     double target_us, int least)
 {
 	double us = perf_time(call, run, 2), n = target_us / (us > 0.01 ? us : 0.01);
-	return n < least ? least : n > 2000 ? 2000 : (int)n;
+	return n < least ? least : n > 20000 ? 20000 : (int)n;
 }
 
 /* A premultiplied sum is an operator of its own on each rank. */

@@ -1,0 +1,345 @@
+/*
+ * Ranks that make different calls, or none: every rank that has not returned gets an error within a second that names
+ * both calls and the odd rank; aborts and deadlines end calls everywhere. Runs itself for each case and node size.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "team.h"
+
+enum { RANKS = 4, ODD = 2, COUNT = 40, BLOCKS = RANKS * 2 * COUNT };
+
+struct buffers {
+	float send[BLOCKS], recv[BLOCKS];
+};
+
+static void poison(struct buffers *b)
+{
+	for (int i = 0; i < BLOCKS; i++) {
+		b->send[i] = (float)i;
+		b->recv[i] = -7;
+	}
+}
+
+static int untouched(const struct buffers *b)
+{
+	for (int i = 0; i < BLOCKS; i++)
+		if (b->recv[i] != -7)
+			return 0;
+	return 1;
+}
+
+/* One pair of calls: what all ranks but ODD make, and what ODD makes instead. */
+struct pair {
+	const char *name;
+	int (*all)(struct team_member *m, struct buffers *b);
+	int (*odd)(struct team_member *m, struct buffers *b);
+	const char *words[3]; /* of both calls, in the error */
+	int staged; /* small enough that receive buffers must be untouched */
+};
+
+static int reduce(struct team_member *m, struct buffers *b)
+{
+	return corale_all_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
+}
+
+static int reduce_more(struct team_member *m, struct buffers *b)
+{
+	return corale_all_reduce(b->send, b->recv, COUNT + 1, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
+}
+
+static int reduce_much_more(struct team_member *m, struct buffers *b)
+{
+	static float send[400000], recv[400000]; /* another size class, another algorithm */
+	(void)b;
+	return corale_all_reduce(send, recv, 400000, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
+}
+
+static int reduce_integers(struct team_member *m, struct buffers *b)
+{
+	return corale_all_reduce(b->send, b->recv, COUNT, CORALE_INT32, CORALE_SUM, m->comm, NULL);
+}
+
+static int reduce_max(struct team_member *m, struct buffers *b)
+{
+	return corale_all_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_MAX, m->comm, NULL);
+}
+
+static int gather(struct team_member *m, struct buffers *b)
+{
+	return corale_all_gather(b->send, b->recv, COUNT, CORALE_FLOAT32, m->comm, NULL);
+}
+
+static int gather_less(struct team_member *m, struct buffers *b)
+{
+	return corale_all_gather(b->send, b->recv, COUNT - 3, CORALE_FLOAT32, m->comm, NULL);
+}
+
+static int scatter(struct team_member *m, struct buffers *b)
+{
+	return corale_reduce_scatter(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
+}
+
+static int scatter_bytes(struct team_member *m, struct buffers *b)
+{
+	return corale_reduce_scatter(b->send, b->recv, COUNT, CORALE_INT8, CORALE_SUM, m->comm, NULL);
+}
+
+static int broadcast(struct team_member *m, struct buffers *b)
+{
+	return corale_broadcast(b->send, b->recv, COUNT, CORALE_FLOAT32, 0, m->comm, NULL);
+}
+
+static int broadcast_other_root(struct team_member *m, struct buffers *b)
+{
+	return corale_broadcast(b->send, b->recv, COUNT, CORALE_FLOAT32, 1, m->comm, NULL);
+}
+
+static int to_all(struct team_member *m, struct buffers *b)
+{
+	return corale_all_to_all(b->send, b->recv, COUNT, CORALE_FLOAT32, m->comm, NULL);
+}
+
+static int barrier(struct team_member *m, struct buffers *b)
+{
+	(void)b;
+	return corale_barrier(m->comm, NULL);
+}
+
+/* The odd rank leaves one call out, so its next one meets the others' first. */
+static int reduce_then_gather(struct team_member *m, struct buffers *b)
+{
+	int ret = reduce(m, b);
+	return ret ? ret : gather(m, b);
+}
+
+static const struct pair pairs[] = {
+	{ "other collective", reduce, gather, { "all_reduce", "all_gather" }, 0 },
+	{ "other count", reduce, reduce_more, { "count 40", "count 41" }, 1 },
+	{ "other count by far", reduce, reduce_much_more, { "count 40", "count 400000" }, 0 },
+	{ "other type", reduce, reduce_integers, { "float32", "int32" }, 1 },
+	{ "other operator", reduce, reduce_max, { "sum", "max" }, 1 },
+	{ "other root", broadcast, broadcast_other_root, { "root 0", "root 1" }, 0 },
+	{ "missing call", reduce_then_gather, gather, { "all_reduce", "all_gather" }, 0 },
+	{ "all_gather's count", gather, gather_less, { "count 40", "count 37" }, 0 },
+	{ "reduce_scatter's type", scatter, scatter_bytes, { "float32", "int8" }, 1 },
+	{ "all_to_all and barrier", to_all, barrier, { "all_to_all", "barrier" }, 0 },
+	{ "broadcast and barrier", barrier, broadcast, { "broadcast", "barrier" }, 0 },
+};
+enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
+
+/* A rank that heard from nobody in a rooted call may have returned; the next call finds it. */
+static int until_found(struct team_member *m, const struct pair *pair, struct buffers *b)
+{
+	int ret = m->rank == ODD ? pair->odd(m, b) : pair->all(m, b);
+	return ret ? ret : corale_barrier(m->comm, NULL);
+}
+
+static void run_pair(struct team_member *m)
+{
+	const struct pair *pair = m->arg;
+	struct buffers b;
+	char odd[32];
+	poison(&b);
+	team_expect(m, reduce(m, &b), 0, "a good call before");
+	poison(&b);
+	team_barrier(m);
+	double start = team_now();
+	int ret = until_found(m, pair, &b);
+	double took = team_now() - start;
+	team_expect(m, ret, CORALE_EMISMATCH, pair->name);
+	if (took > 1)
+		team_fault(m, "%s took %.2f s", pair->name, took);
+	const char *text = corale_comm_last_error(m->comm);
+	snprintf(odd, sizeof(odd), "rank %d", ODD);
+	if (!strstr(text, pair->words[0]) || !strstr(text, pair->words[1]) || !strstr(text, odd))
+		team_fault(m, "\"%s\" should name %s, %s and %s", text, pair->words[0], pair->words[1], odd);
+	if (pair->staged && !untouched(&b))
+		team_fault(m, "%s: the receive buffer was written", pair->name);
+	team_expect(m, corale_comm_async_error(m->comm), CORALE_EMISMATCH, "asynchronous error");
+	team_expect(m, corale_barrier(m->comm, NULL), CORALE_ECOMM, "a call after the error");
+}
+
+/* ---- Edges: only their two ends know, but the communicator ends for all ---- */
+
+/* Rank 0 sends to rank 1; the others, and whoever got through, learn of it in their next call. */
+static void run_edge(struct team_member *m, size_t sent, size_t expected, corale_type type)
+{
+	float buf[COUNT] = { 0 };
+	double start = team_now();
+	int ret = 0;
+	if (m->rank == 0)
+		ret = corale_send(buf, sent, CORALE_FLOAT32, 1, m->comm, NULL);
+	if (m->rank == 1)
+		ret = corale_recv(buf, expected, type, 0, m->comm, NULL);
+	if (ret == 0 && m->rank != 1)
+		ret = corale_barrier(m->comm, NULL);
+	team_expect(m, ret, CORALE_EMISMATCH, "a send and its recv that differ");
+	if (team_now() - start > 1)
+		team_fault(m, "took %.2f s", team_now() - start);
+}
+
+static void pair_counts(struct team_member *m)
+{
+	run_edge(m, 8, 9, CORALE_FLOAT32);
+	const char *text = corale_comm_last_error(m->comm);
+	if (m->rank == 1 && !(strstr(text, " 8 ") && strstr(text, " 9:")))
+		team_fault(m, "\"%s\" should name 8 and 9", text);
+}
+
+static void pair_types(struct team_member *m)
+{
+	run_edge(m, 8, 8, CORALE_INT32);
+}
+
+static void edges_of_all_to_all_v(struct team_member *m)
+{
+	float send[RANKS * 4] = { 0 }, recv[RANKS * 4];
+	size_t counts[RANKS] = { 2, 2, 2, 2 }, displs[RANKS] = { 0, 4, 8, 12 }, wrong[RANKS] = { 2, 2, 2, 2 };
+	wrong[ODD] = m->rank == 0 ? 3 : 2;
+	double start = team_now();
+	int ret =
+	    corale_all_to_all_v(send, counts, displs, recv, wrong, displs, CORALE_FLOAT32, m->comm, NULL);
+	if (ret == 0)
+		ret = corale_barrier(m->comm, NULL);
+	team_expect(m, ret, CORALE_EMISMATCH, "all_to_all_v whose ends disagree");
+	if (team_now() - start > 1)
+		team_fault(m, "took %.2f s", team_now() - start);
+}
+
+/* ---- Aborts and deadlines ---- */
+
+static void *abort_later(void *comm)
+{
+	usleep(100000);
+	corale_comm_abort(comm);
+	corale_comm_abort(comm);
+	return NULL;
+}
+
+static void aborted(struct team_member *m)
+{
+	struct buffers b;
+	pthread_t thread;
+	poison(&b);
+	double start = team_now();
+	if (m->rank == 1 && pthread_create(&thread, NULL, abort_later, m->comm))
+		abort();
+	if (m->rank != ODD) /* who never comes, so only the abort can end the call */
+		team_expect(m, reduce(m, &b), CORALE_EABORTED, "a call that is aborted");
+	if (m->rank == 1)
+		pthread_join(thread, NULL);
+	team_barrier(m);
+	if (team_now() - start > 1.1)
+		team_fault(m, "the abort took %.2f s", team_now() - start);
+	int ret = reduce(m, &b); /* the one who is late may still find what the others sent */
+	if (ret == 0 && m->rank == ODD)
+		ret = corale_barrier(m->comm, NULL);
+	if (ret != CORALE_ECOMM && ret != CORALE_EABORTED)
+		team_fault(m, "a call after an abort: %s", corale_strerror(ret));
+}
+
+static void timed_out(struct team_member *m)
+{
+	struct buffers b;
+	poison(&b);
+	double start = team_now();
+	int ret = m->rank == ODD ? 0 : reduce(m, &b);
+	double took = team_now() - start;
+	if (m->rank != ODD && ret != CORALE_ETIMEDOUT)
+		team_fault(m, "a rank that never comes: %s", corale_strerror(ret));
+	if (took > 2)
+		team_fault(m, "a deadline of half a second took %.2f s", took);
+	if (m->rank != ODD && !strstr(corale_comm_last_error(m->comm), "rank"))
+		team_fault(m, "\"%s\" should name a rank", corale_comm_last_error(m->comm));
+	team_barrier(m);
+	ret = reduce(m, &b); /* the one who is late may still find what the others sent */
+	if (ret == 0 && m->rank == ODD)
+		ret = corale_barrier(m->comm, NULL);
+	if (ret != CORALE_ECOMM && ret != CORALE_ETIMEDOUT)
+		team_fault(m, "a call after a deadline: %s", corale_strerror(ret));
+}
+
+/* A communicator with calls in flight that never end is destroyed after an abort without waiting. */
+static void destroyed_in_flight(struct team_member *m)
+{
+	struct buffers *b = malloc(sizeof(*b));
+	corale_stream *stream;
+	if (!b)
+		abort();
+	poison(b);
+	team_expect(m, corale_stream_create(&stream), 0, "stream");
+	if (m->rank != ODD)
+		team_expect(
+		    m,
+		    corale_all_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, m->comm, stream),
+		    0, "asynchronous call");
+	if (m->rank != ODD && corale_stream_query(stream) != CORALE_INPROGRESS)
+		team_fault(m, "an asynchronous call without its peers is not in progress");
+	team_barrier(m);
+	if (m->rank == 0)
+		corale_comm_abort(m->comm);
+	double start = team_now();
+	int ret = corale_stream_synchronize(stream);
+	if (m->rank != ODD && ret != CORALE_EABORTED && ret != CORALE_ECOMM)
+		team_fault(m, "synchronizing after an abort: %s", corale_strerror(ret));
+	team_barrier(m);
+	corale_comm_destroy(m->comm);
+	m->comm = NULL;
+	corale_stream_destroy(stream);
+	if (team_now() - start > 1)
+		team_fault(m, "ending took %.2f s", team_now() - start);
+	free(b);
+}
+
+static const struct {
+	const char *name;
+	void (*body)(struct team_member *m);
+	double timeout;
+} cases[] = {
+	{ "counts of a send and its recv", pair_counts, 0 },
+	{ "types of a send and its recv", pair_types, 0 },
+	{ "edges of all_to_all_v", edges_of_all_to_all_v, 0 },
+	{ "abort from another thread", aborted, 0 },
+	{ "a rank that never comes", timed_out, 0.5 },
+	{ "abort with calls on a stream", destroyed_in_flight, 0 },
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+static int run_here(int i)
+{
+	corale_config config;
+	corale_config_init(&config);
+	if (i < PAIRS)
+		return team_run(RANKS, NULL, run_pair, (void *)(uintptr_t)&pairs[i]) != 0;
+	config.timeout_seconds = cases[i - PAIRS].timeout;
+	return team_run(RANKS, &config, cases[i - PAIRS].body, NULL) != 0;
+}
+
+static void run_case(void **state)
+{
+	char number[16];
+	snprintf(number, sizeof(number), "%d", (int)(intptr_t)*state);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=2", number), 0);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=1", number), 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct CMUnitTest tests[PAIRS + CASES];
+	if (argc > 1)
+		return run_here(atoi(argv[1]) % (PAIRS + CASES));
+	for (int i = 0; i < PAIRS + CASES; i++)
+		tests[i] = (struct CMUnitTest){ i < PAIRS ? pairs[i].name : cases[i - PAIRS].name, run_case,
+						NULL, NULL, (void *)(intptr_t)i };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
