@@ -1,0 +1,31 @@
+#!/bin/sh
+# The examples and a perf program run over MPI ranks and end well. TAP.
+. "$top_srcdir/test/launcher-env.sh"
+if [ -z "$MPIRUN" ]; then
+	echo "1..0 # SKIP this build has no MPI"
+	exit 0
+fi
+number=0
+
+# try DESCRIPTION RANKS PROGRAM ARGUMENT...: must end with status 0.
+try()
+{
+	number=$((number + 1))
+	description=$1 ranks=$2 program=$top_builddir/examples/$3
+	shift 3
+	if output=$(timeout -k 5 120 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null); then
+		echo "ok $number - $description"
+	else
+		echo "not ok $number - $description"
+	fi
+	echo "$output" | sed 's/^/# /'
+}
+
+try "the smallest program" 3 allreduce
+try "halo exchange" 3 stencil 48 200
+for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all_v sendrecv barrier; do
+	try "corale_${coll}_perf" 3 corale_${coll}_perf -b 8 -e 64K -f 16 -n 5
+done
+try "corale_all_reduce_perf --vs-mpi" 2 corale_all_reduce_perf -b 8 -e 32K -f 64 --vs-mpi --blocks 3
+CORALE_NODE_SIZE=2 try "corale_all_reduce_perf on 2 nodes of 2" 4 corale_all_reduce_perf -b 8 -e 1M -f 8 -n 5
+echo "1..$number"
