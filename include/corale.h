@@ -47,20 +47,20 @@ int corale_version(void);
 
 enum {
 	CORALE_OK = 0,
-	CORALE_EINVAL = -1,       /* an argument is wrong; nothing was started */
-	CORALE_ENOMEM = -2,       /* memory, or a stated memory cap, is exhausted */
-	CORALE_ESYSTEM = -3,      /* a system call failed; the log has errno */
-	CORALE_ENOTSUP = -4,      /* valid, but this build or combination does not offer it */
-	CORALE_EMISMATCH = -5,    /* ranks made different calls; the communicator is done for */
-	CORALE_ETIMEDOUT = -6,    /* a peer did not come before the deadline */
-	CORALE_EPEER = -7,        /* a peer died, left, or its link failed */
-	CORALE_EABORTED = -8,     /* corale_comm_abort was called here or on another rank */
-	CORALE_ECOMM = -9,        /* the communicator failed earlier; see corale_comm_last_error */
-	CORALE_ETRANSPORT = -10,  /* the network library reported an error */
-	CORALE_EDEVICE = -11,     /* the CUDA driver or runtime reported an error */
-	CORALE_ESETTING = -12,    /* a setting is malformed, or differs between ranks */
-	CORALE_EINTERNAL = -13,   /* a bug in Corale: please report it */
-	CORALE_INPROGRESS = 1     /* query functions only: not yet complete */
+	CORALE_EINVAL = -1, /* an argument is wrong; nothing was started */
+	CORALE_ENOMEM = -2, /* memory, or a stated memory cap, is exhausted */
+	CORALE_ESYSTEM = -3, /* a system call failed; the log has errno */
+	CORALE_ENOTSUP = -4, /* valid, but this build or combination does not offer it */
+	CORALE_EMISMATCH = -5, /* ranks made different calls; the communicator is done for */
+	CORALE_ETIMEDOUT = -6, /* a peer did not come before the deadline */
+	CORALE_EPEER = -7, /* a peer died, left, or its link failed */
+	CORALE_EABORTED = -8, /* corale_comm_abort was called here or on another rank */
+	CORALE_ECOMM = -9, /* the communicator failed earlier; see corale_comm_last_error */
+	CORALE_ETRANSPORT = -10, /* the network library reported an error */
+	CORALE_EDEVICE = -11, /* the CUDA driver or runtime reported an error */
+	CORALE_ESETTING = -12, /* a setting is malformed, or differs between ranks */
+	CORALE_EINTERNAL = -13, /* a bug in Corale: please report it */
+	CORALE_INPROGRESS = 1 /* query functions only: not yet complete */
 };
 
 /* A constant English text for a code, never NULL. Any thread. */
@@ -127,11 +127,11 @@ const char *corale_op_name(corale_op op);
  * All ranks pass equal values: a difference is an error that names the field.
  */
 typedef struct corale_config {
-	size_t size;            /* sizeof(corale_config) as the caller was compiled */
+	size_t size; /* sizeof(corale_config) as the caller was compiled */
 	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: none */
-	size_t memory_cap;      /* bytes of windows and scratch a rank may map; 0: CORALE_MEMORY_CAP */
-	int max_channels;       /* threads or blocks of one call; 0: CORALE_MAX_CHANNELS */
-	int device;             /* CORALE_DEVICE_* below */
+	size_t memory_cap; /* bytes of windows and scratch a rank may map; 0: CORALE_MEMORY_CAP */
+	int max_channels; /* threads or blocks of one call; 0: CORALE_MAX_CHANNELS */
+	int device; /* CORALE_DEVICE_* below */
 } corale_config;
 
 enum {
@@ -192,10 +192,10 @@ int corale_comm_abort(corale_comm *comm);
 
 int corale_comm_rank(const corale_comm *comm);
 int corale_comm_size(const corale_comm *comm);
-int corale_comm_node(const corale_comm *comm);       /* index of this rank's node */
-int corale_comm_nodes(const corale_comm *comm);      /* number of nodes */
+int corale_comm_node(const corale_comm *comm); /* index of this rank's node */
+int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
-size_t corale_comm_memory(const corale_comm *comm);  /* bytes of windows, scratch and plans of this rank */
+size_t corale_comm_memory(const corale_comm *comm); /* bytes of windows, scratch and plans of this rank */
 
 /* The last error line logged for comm, "" when there was none; valid until the next
  * call on comm. */
@@ -257,7 +257,8 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 
 /*
  * Point to point. The k-th send from a to b meets the k-th recv of b from a; count and
- * type agree on both ends, else CORALE_EMISMATCH on both. peer may be the caller's own rank inside a group.
+ * type agree on both ends, else CORALE_EMISMATCH on both (a sender whose short message was buffered learns of it by its
+ * next call). peer may be the caller's own rank inside a group.
  * A blocking send outside a group may wait for its recv: use a group to exchange.
  */
 int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);

@@ -39,11 +39,12 @@ static int check_op(struct comm *comm, const struct call *call)
 	if (call->op < 0 || premul >= COMM_MAX_PREMUL || (premul >= 0 && !comm->premul[premul].used))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator", name, call->op);
 	if (premul >= 0 && comm->premul[premul].type != call->type)
-		return log_error(CORALE_EINVAL, comm->rank, "%s: the premultiplied sum was created for %s, the call is of %s",
-				 name, corale_type_name(comm->premul[premul].type), corale_type_name(call->type));
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "%s: the premultiplied sum was created for %s, the call is of %s", name,
+				 corale_type_name(comm->premul[premul].type), corale_type_name(call->type));
 	if (!op_fits_type(kind, call->type))
-		return log_error(CORALE_EINVAL, comm->rank, "%s: operator %s has no meaning for type %s", name,
-				 corale_op_name(call->op), corale_type_name(call->type));
+		return log_error(CORALE_EINVAL, comm->rank, "%s: operator %s has no meaning for type %s",
+				 name, corale_op_name(call->op), corale_type_name(call->type));
 	return 0;
 }
 
@@ -52,19 +53,23 @@ static int check_counts(struct comm *comm, const struct call *call)
 	const char *name = corale_coll_name(call->coll);
 	size_t bytes = corale_type_bytes(call->type), total;
 	if (call->coll != CORALE_ALL_TO_ALL_V) {
-		if (__builtin_mul_overflow(call->count, bytes * (size_t)comm->size, &total) || total > PTRDIFF_MAX)
-			return log_error(CORALE_EINVAL, comm->rank, "%s: count %zu of %s times %d ranks overflows", name,
-					 call->count, corale_type_name(call->type), comm->size);
+		if (__builtin_mul_overflow(call->count, bytes * (size_t)comm->size, &total) ||
+		    total > PTRDIFF_MAX)
+			return log_error(CORALE_EINVAL, comm->rank,
+					 "%s: count %zu of %s times %d ranks overflows", name, call->count,
+					 corale_type_name(call->type), comm->size);
 		return 0;
 	}
 	if (!call->send_counts || !call->send_displs || !call->recv_counts || !call->recv_displs)
-		return log_error(CORALE_EINVAL, comm->rank, "%s: the arrays of counts and displacements must not be NULL", name);
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "%s: the arrays of counts and displacements must not be NULL", name);
 	for (int r = 0; r < comm->size; r++) {
 		size_t send_end, recv_end;
 		if (__builtin_add_overflow(call->send_counts[r], call->send_displs[r], &send_end) ||
 		    __builtin_add_overflow(call->recv_counts[r], call->recv_displs[r], &recv_end) ||
 		    send_end > PTRDIFF_MAX / bytes || recv_end > PTRDIFF_MAX / bytes)
-			return log_error(CORALE_EINVAL, comm->rank, "%s: counts and displacements for rank %d overflow", name, r);
+			return log_error(CORALE_EINVAL, comm->rank,
+					 "%s: counts and displacements for rank %d overflow", name, r);
 	}
 	return 0;
 }
@@ -82,7 +87,8 @@ static int v_overlap(const struct comm *comm, const struct call *call)
 		const char *from = (const char *)call->send + call->send_displs[s] * bytes;
 		for (int r = 0; call->send_counts[s] && r < comm->size; r++) {
 			const char *to = (const char *)call->recv + call->recv_displs[r] * bytes;
-			if (call->recv_counts[r] && overlap(from, call->send_counts[s] * bytes, to, call->recv_counts[r] * bytes))
+			if (call->recv_counts[r] &&
+			    overlap(from, call->send_counts[s] * bytes, to, call->recv_counts[r] * bytes))
 				return 1;
 		}
 	}
@@ -101,7 +107,8 @@ static int check_v_buffers(struct comm *comm, const struct call *call)
 		return log_error(CORALE_EINVAL, comm->rank, "all_to_all_v: the %s buffer is NULL",
 				 send && !call->send ? "send" : "recv");
 	if (send && recv && v_overlap(comm, call))
-		return log_error(CORALE_EINVAL, comm->rank, "all_to_all_v: send and recv overlap; it can't be done in place");
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "all_to_all_v: send and recv overlap; it can't be done in place");
 	return 0;
 }
 
@@ -114,30 +121,35 @@ static int check_buffers(struct comm *comm, const struct call *call)
 	if (call->coll == CORALE_ALL_TO_ALL_V)
 		return check_v_buffers(comm, call);
 	if ((send && !call->send) || (recv && !call->recv))
-		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name, recv && !call->recv ? "recv" : "send");
+		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name,
+				 recv && !call->recv ? "recv" : "send");
 	if (!send || !recv || !overlap(call->send, send, call->recv, recv))
 		return 0;
 	size_t own = (size_t)comm->rank * block;
 	const char *s = call->send, *r = call->recv;
-	int in_place = call->coll == CORALE_ALL_GATHER ? s == r + own :
-		       call->coll == CORALE_REDUCE_SCATTER ? r == s + own :
-		       call->coll == CORALE_ALL_TO_ALL ? comm->size == 1 && s == r : s == r;
+	int in_place = call->coll == CORALE_ALL_GATHER       ? s == r + own
+		       : call->coll == CORALE_REDUCE_SCATTER ? r == s + own
+		       : call->coll == CORALE_ALL_TO_ALL     ? comm->size == 1 && s == r
+							     : s == r;
 	if (in_place)
 		return 0;
 	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap%s", name,
-			 call->coll == CORALE_ALL_TO_ALL ? "; it can't be done in place" : " but are not in place");
+			 call->coll == CORALE_ALL_TO_ALL ? "; it can't be done in place"
+							 : " but are not in place");
 }
 
 int coll_check(struct comm *comm, const struct call *call)
 {
 	const char *name = corale_coll_name(call->coll);
 	if (atomic_load_explicit(&comm->error, memory_order_relaxed))
-		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s", name, comm->last_error);
+		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s", name,
+				 comm->last_error);
 	if ((int)call->type < 0 || call->type >= CORALE_NUM_TYPES)
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", name, (int)call->type);
 	if (call->root < 0 || call->root >= comm->size)
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %s %d is not in 0 .. %d", name,
-				 call->coll == CORALE_BROADCAST ? "root" : "peer", call->root, comm->size - 1);
+				 call->coll == CORALE_BROADCAST ? "root" : "peer", call->root,
+				 comm->size - 1);
 	int ret = check_op(comm, call);
 	if (!ret)
 		ret = check_counts(comm, call);
@@ -163,50 +175,75 @@ int coll_submit(corale_comm *handle, const struct call *call, void *stream)
 	if (group_append(comm, call, stream, ret, &appended))
 		return appended;
 	if (!ret && call->root == comm->rank && (call->coll == CORALE_SEND || call->coll == CORALE_RECV))
-		ret = keep_error(comm, log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its "
-						 "counterpart", corale_coll_name(call->coll)));
+		ret = keep_error(comm, log_error(CORALE_EINVAL, comm->rank,
+						 "%s to oneself needs a group with its "
+						 "counterpart",
+						 corale_coll_name(call->coll)));
 	return ret ? ret : sequence_submit(comm, call, 1, stream);
 }
 
-int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op, corale_comm *comm,
+int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op,
+		      corale_comm *comm, void *stream)
+{
+	struct call call = {
+		.coll = CORALE_ALL_REDUCE, .send = send, .recv = recv, .count = count, .type = type, .op = op
+	};
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_all_gather(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream)
 {
-	struct call call = { .coll = CORALE_ALL_REDUCE, .send = send, .recv = recv, .count = count, .type = type, .op = op };
+	struct call call = {
+		.coll = CORALE_ALL_GATHER, .send = send, .recv = recv, .count = count, .type = type
+	};
 	return coll_submit(comm, &call, stream);
 }
 
-int corale_all_gather(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm, void *stream)
+int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op,
+			  corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_ALL_GATHER, .send = send, .recv = recv, .count = count, .type = type };
+	struct call call = { .coll = CORALE_REDUCE_SCATTER,
+			     .send = send,
+			     .recv = recv,
+			     .count = count,
+			     .type = type,
+			     .op = op };
 	return coll_submit(comm, &call, stream);
 }
 
-int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op, corale_comm *comm,
-			  void *stream)
+int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root,
+		     corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_REDUCE_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .op = op };
+	struct call call = { .coll = CORALE_BROADCAST,
+			     .send = send,
+			     .recv = recv,
+			     .count = count,
+			     .type = type,
+			     .root = root };
 	return coll_submit(comm, &call, stream);
 }
 
-int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
-		     void *stream)
+int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
+		      void *stream)
 {
-	struct call call = { .coll = CORALE_BROADCAST, .send = send, .recv = recv, .count = count, .type = type, .root = root };
-	return coll_submit(comm, &call, stream);
-}
-
-int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm, void *stream)
-{
-	struct call call = { .coll = CORALE_ALL_TO_ALL, .send = send, .recv = recv, .count = count, .type = type };
+	struct call call = {
+		.coll = CORALE_ALL_TO_ALL, .send = send, .recv = recv, .count = count, .type = type
+	};
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
-			const size_t *recv_counts, const size_t *recv_displs, corale_type type, corale_comm *comm,
-			void *stream)
+			const size_t *recv_counts, const size_t *recv_displs, corale_type type,
+			corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_ALL_TO_ALL_V, .send = send, .recv = recv, .type = type,
-			     .send_counts = send_counts, .send_displs = send_displs, .recv_counts = recv_counts,
+	struct call call = { .coll = CORALE_ALL_TO_ALL_V,
+			     .send = send,
+			     .recv = recv,
+			     .type = type,
+			     .send_counts = send_counts,
+			     .send_displs = send_displs,
+			     .recv_counts = recv_counts,
 			     .recv_displs = recv_displs };
 	return coll_submit(comm, &call, stream);
 }

@@ -12,6 +12,7 @@ int coll_check(struct comm *comm, const struct call *call);
 int coll_submit(corale_comm *handle, const struct call *call, void *stream);
 
 /* group.c: 1 if a group is open in this thread; then the call was appended (*ret tells how that went). */
-int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused, int *ret);
+int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
+		 int *ret);
 
 #endif

@@ -27,8 +27,9 @@ int comm_handle_create(struct comm *comm)
 
 struct comm *comm_get(const corale_comm *handle, const char *call)
 {
-	struct comm *comm = handle ? atomic_load_explicit(&((corale_comm *)(uintptr_t)handle)->comm,
-							  memory_order_acquire) : NULL;
+	struct comm *comm =
+	    handle ? atomic_load_explicit(&((corale_comm *)(uintptr_t)handle)->comm, memory_order_acquire)
+		   : NULL;
 	if (!comm)
 		log_line(LOG_ERROR, -1, "%s: the communicator is %s", call, handle ? "destroyed" : "NULL");
 	return comm;
@@ -71,7 +72,8 @@ size_t corale_comm_memory(const corale_comm *handle)
 	const struct comm *comm = comm_get(handle, "corale_comm_memory");
 	if (!comm)
 		return 0;
-	return sizeof *comm + comm->engine.layout.bytes + comm->engine.memory + comm->plan_slots * sizeof *comm->plans;
+	return sizeof *comm + comm->engine.layout.bytes + comm->engine.memory +
+	       comm->plan_slots * sizeof *comm->plans;
 }
 
 void corale_config_init(corale_config *config)
@@ -164,7 +166,8 @@ int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan *
 	int ret = planner_plan(&comm->planner, key, plan, error, sizeof error);
 	if (ret) {
 		free(plan);
-		return log_error(ret, comm->rank, "no plan for %s of %s: %s", corale_coll_name((corale_coll)key->coll),
+		return log_error(ret, comm->rank, "no plan for %s of %s: %s",
+				 corale_coll_name((corale_coll)key->coll),
 				 corale_type_name((corale_type)key->type), error);
 	}
 	*find_slot(comm->plans, comm->plan_slots, word) = (struct comm_plan){ word, plan };

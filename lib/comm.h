@@ -32,8 +32,8 @@ struct call {
 	void *recv;
 	size_t count;
 	corale_type type;
-	corale_op op;   /* as the caller gave it */
-	int root;       /* root, or the peer of send and recv */
+	corale_op op; /* as the caller gave it */
+	int root; /* root, or the peer of send and recv */
 	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
 	const struct plan *plan; /* of a persistent plan, else NULL */
 };
@@ -41,27 +41,27 @@ struct call {
 struct comm {
 	struct corale_comm *handle;
 	int rank, size;
-	uint64_t id;                 /* equal on all ranks, unique */
+	uint64_t id; /* equal on all ranks, unique */
 	corale_bootstrap bootstrap;
 	const struct transport_ops *fallback; /* that the front door brought along */
 	void (*on_destroy)(void *);
 	void *on_destroy_ctx;
-	struct settings settings;    /* with the configuration's values in */
+	struct settings settings; /* with the configuration's values in */
 	struct topo *topo;
 	struct planner planner;
 	struct host_engine engine;
-	struct wait_policy policy;   /* of every wait of this communicator */
-	int manual;                  /* only the user's thread may drive the transport */
+	struct wait_policy policy; /* of every wait of this communicator */
+	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];
-	struct comm_plan *plans;     /* open addressing; plan_slots is a power of two */
+	struct comm_plan *plans; /* open addressing; plan_slots is a power of two */
 	size_t plan_slots, plan_count;
 	/* the sequence of calls; see sequence.c */
 	uint64_t issued;
 	_Atomic uint64_t completed;
 	struct corale_stream *last_stream; /* where calls of a manual communicator may still wait */
-	_Atomic uint64_t number;     /* of the last collective executed */
-	uint64_t chain;              /* of their signatures */
-	uint64_t *sends, *recvs;     /* calls per peer */
+	_Atomic uint64_t number; /* of the last collective executed */
+	uint64_t chain; /* of their signatures */
+	uint64_t *sends, *recvs; /* calls per peer */
 	/* failure */
 	_Atomic int error;
 	pthread_mutex_t error_lock;
@@ -72,7 +72,7 @@ struct comm {
 /* The public handle outlives its communicator, so that use after destroy is an error and not a crash. */
 struct corale_comm {
 	_Atomic(struct comm *) comm; /* NULL once destroyed */
-	struct corale_comm *next;    /* all handles ever made stay reachable */
+	struct corale_comm *next; /* all handles ever made stay reachable */
 };
 
 /* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
@@ -84,8 +84,9 @@ struct comm *comm_get(const corale_comm *handle, const char *call);
  * creation fails. Exported to libcorale_mpi only.
  */
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
-			       const struct transport_ops *fallback, void (*on_destroy)(void *), void *on_destroy_ctx,
-			       corale_comm **out) __attribute__((visibility("default")));
+			       const struct transport_ops *fallback, void (*on_destroy)(void *),
+			       void *on_destroy_ctx, corale_comm **out)
+    __attribute__((visibility("default")));
 
 /* A handle for a new communicator into comm->handle. */
 int comm_handle_create(struct comm *comm);

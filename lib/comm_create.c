@@ -17,8 +17,9 @@ int comm_agree(struct comm *comm, int status, const char *what)
 	}
 	for (int r = 0; !status && r < b->size; r++)
 		if (all[r])
-			status = log_error(all[r], comm->rank, "rank %d could not %s: %s; its own line says why", r, what,
-					   corale_strerror(all[r]));
+			status =
+			    log_error(all[r], comm->rank, "rank %d could not %s: %s; its own line says why",
+				      r, what, corale_strerror(all[r]));
 	free(all);
 	return status;
 }
@@ -46,21 +47,28 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	for (int r = 0; r < comm->size; r++)
 		needed[r] = !host_is_local(&comm->engine, r);
-	struct transport_params params = {
-		.rank = comm->rank, .size = comm->size, .comm_id = comm->id, .needed = needed,
-		.allgather = comm->bootstrap.allgather, .allgather_ctx = comm->bootstrap.ctx,
-		.settings = &comm->settings, .on_control = diagnose_control, .on_failure = diagnose_failure,
-		.handler_ctx = comm
-	};
+	struct transport_params params = { .rank = comm->rank,
+					   .size = comm->size,
+					   .comm_id = comm->id,
+					   .needed = needed,
+					   .allgather = comm->bootstrap.allgather,
+					   .allgather_ctx = comm->bootstrap.ctx,
+					   .settings = &comm->settings,
+					   .on_control = diagnose_control,
+					   .on_failure = diagnose_failure,
+					   .handler_ctx = comm };
 	const struct transport_ops *ops = choose_transport(comm, hellos, fallback);
 	char why_not[256] = "";
 	int ret = 0;
 	if (!ops)
-		ret = log_error(CORALE_ENOTSUP, comm->rank, "the ranks are on %d nodes and there is no transport between "
-				"them: build with UCX, or create the communicator with corale_comm_create_mpi",
-				comm->topo->map.nodes);
+		ret =
+		    log_error(CORALE_ENOTSUP, comm->rank,
+			      "the ranks are on %d nodes and there is no transport between "
+			      "them: build with UCX, or create the communicator with corale_comm_create_mpi",
+			      comm->topo->map.nodes);
 	else if (!ops->available(&comm->settings, why_not, sizeof why_not))
-		ret = log_error(CORALE_ENOTSUP, comm->rank, "transport %s can't be used: %s", ops->name, why_not);
+		ret = log_error(CORALE_ENOTSUP, comm->rank, "transport %s can't be used: %s", ops->name,
+				why_not);
 	ret = comm_agree(comm, ret, "use a transport between nodes");
 	if (!ret)
 		ret = ops->open(ops, &params, &comm->engine.transport);
@@ -84,13 +92,16 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	if (!config)
 		return 0;
 	if (config->size < sizeof config->size + sizeof config->timeout_seconds || config->size > 4096)
-		return log_error(CORALE_EINVAL, comm->rank, "corale_config.size is %zu, not sizeof(corale_config): call "
-				 "corale_config_init first", config->size);
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_config.size is %zu, not sizeof(corale_config): call "
+				 "corale_config_init first",
+				 config->size);
 	corale_config c;
 	corale_config_init(&c);
 	memcpy(&c, config, config->size < sizeof c ? config->size : sizeof c);
 	if (c.device == CORALE_DEVICE_CUDA)
-		return log_error(CORALE_ENOTSUP, comm->rank, "CUDA communicators are not offered by this version; use "
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "CUDA communicators are not offered by this version; use "
 				 "CORALE_DEVICE_HOST");
 	if (c.timeout_seconds)
 		comm->settings.timeout = c.timeout_seconds < 0 ? 0 : c.timeout_seconds;
@@ -181,7 +192,8 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 		ret = open_engine(comm, hellos, fallback);
 	if (!ret) {
 		planner_init(&comm->planner, comm->topo, &comm->settings);
-		log_line(LOG_INFO, comm->rank, "communicator of %d ranks on %d nodes, %d channels, windows of %zu bytes",
+		log_line(LOG_INFO, comm->rank,
+			 "communicator of %d ranks on %d nodes, %d channels, windows of %zu bytes",
 			 comm->size, comm->topo->map.nodes, comm->engine.channels, comm->engine.layout.bytes);
 	}
 free_hellos:
@@ -190,14 +202,15 @@ free_hellos:
 }
 
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
-			       const struct transport_ops *fallback, void (*on_destroy)(void *), void *on_destroy_ctx,
-			       corale_comm **out)
+			       const struct transport_ops *fallback, void (*on_destroy)(void *),
+			       void *on_destroy_ctx, corale_comm **out)
 {
 	if (!bootstrap || !bootstrap->allgather || !out || bootstrap->size < 1 || bootstrap->rank < 0 ||
 	    bootstrap->rank >= bootstrap->size) {
 		if (on_destroy)
 			on_destroy(on_destroy_ctx);
-		return log_error(CORALE_EINVAL, -1, "corale_comm_create: a bootstrap with 0 <= rank < size and an "
+		return log_error(CORALE_EINVAL, -1,
+				 "corale_comm_create: a bootstrap with 0 <= rank < size and an "
 				 "all-gather, and a place for the communicator are needed");
 	}
 	struct comm *comm = calloc(1, sizeof *comm);

@@ -26,7 +26,8 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 		     struct fdpass *pass, int fd)
 {
 	struct host_engine *e = &comm->engine;
-	int peers = 0, ret = 0, *ids = calloc((size_t)e->locals, sizeof *ids), *fds = calloc((size_t)e->locals, sizeof *fds);
+	int peers = 0, ret = 0, *ids = calloc((size_t)e->locals, sizeof *ids),
+	    *fds = calloc((size_t)e->locals, sizeof *fds);
 	char(*names)[FDPASS_NAME_BYTES] = calloc((size_t)e->locals, sizeof *names);
 	if (!ids || !fds || !names) {
 		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d local peers", e->locals);
@@ -44,8 +45,9 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 		}
 	}
 	if (peers)
-		ret = fdpass_exchange(pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank, comm->id, &fd,
-				      1, fds, comm->settings.timeout > 0 ? comm->settings.timeout : -1);
+		ret = fdpass_exchange(pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank,
+				      comm->id, &fd, 1, fds,
+				      comm->settings.timeout > 0 ? comm->settings.timeout : -1);
 	for (int i = 0; !ret && i < peers; i++) {
 		int q = comm->topo->map.local_of[ids[i]];
 		ret = window_map(fds[i], e->layout.bytes, comm->rank, &e->windows[q]);
@@ -67,7 +69,8 @@ static void probe_references(struct comm *comm, const struct hello *hellos, cons
 	for (int q = 0; q < e->locals; q++) {
 		int rank = comm_local_rank(comm, q), works = !e->pids[q];
 		uint64_t seen = 0;
-		struct iovec here = { &seen, sizeof seen }, there = { (void *)(uintptr_t)all[rank].probe, sizeof seen };
+		struct iovec here = { &seen, sizeof seen },
+			     there = { (void *)(uintptr_t)all[rank].probe, sizeof seen };
 		if (!works)
 			works = process_vm_readv(e->pids[q], &here, 1, &there, 1, 0) == sizeof seen &&
 				seen == hellos[rank].token;
@@ -75,8 +78,10 @@ static void probe_references(struct comm *comm, const struct hello *hellos, cons
 		atomic_store(&control(comm, e->local)->can_read[q], works && comm->settings.reference);
 	}
 	if (refused >= 0 && comm->settings.reference)
-		log_line(LOG_INFO, comm->rank, "the kernel does not let this rank read rank %d's memory: large messages "
-			 "inside the node are copied twice", refused);
+		log_line(LOG_INFO, comm->rank,
+			 "the kernel does not let this rank read rank %d's memory: large messages "
+			 "inside the node are copied twice",
+			 refused);
 }
 
 static void choose_layout(struct comm *comm)
@@ -90,7 +95,8 @@ static void choose_layout(struct comm *comm)
 		window_layout_init(layout, locals, comm->engine.channels, comm->settings.slots, slot_bytes);
 	}
 	comm->settings.slot_bytes = slot_bytes;
-	window_layout_init(layout, comm->engine.locals, comm->engine.channels, comm->settings.slots, slot_bytes);
+	window_layout_init(layout, comm->engine.locals, comm->engine.channels, comm->settings.slots,
+			   slot_bytes);
 }
 
 int comm_open_windows(struct comm *comm, const struct hello *hellos)
@@ -104,8 +110,9 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
 	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
 	all = calloc((size_t)comm->size, sizeof *all);
-	mine.status = e->windows && e->pids && all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows",
-								   e->locals);
+	mine.status = e->windows && e->pids && all
+			  ? 0
+			  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
 	if (!mine.status)
 		mine.status = window_create(e->layout.bytes, comm->rank, &fd, &e->windows[e->local]);
 	if (!mine.status)

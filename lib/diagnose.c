@@ -22,7 +22,7 @@ struct control {
 
 struct comm_remote_records {
 	struct record (*of)[RECORDS_SENT]; /* [rank] */
-	unsigned char *known;              /* [rank] */
+	unsigned char *known; /* [rank] */
 };
 
 /* ---- Records -------------------------------------------------------------------------- */
@@ -39,9 +39,11 @@ void diagnose_record(struct comm *comm, const struct call *call, uint64_t number
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&slot->signature, signature, memory_order_relaxed);
 	atomic_store_explicit(&slot->count, call->count, memory_order_relaxed);
-	atomic_store_explicit(&slot->what, (uint64_t)call->coll << 48 | (uint64_t)call->type << 40 |
-			      (uint64_t)(call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS) << 32 |
-			      (uint32_t)call->root, memory_order_relaxed);
+	atomic_store_explicit(&slot->what,
+			      (uint64_t)call->coll << 48 | (uint64_t)call->type << 40 |
+				  (uint64_t)(call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS) << 32 |
+				  (uint32_t)call->root,
+			      memory_order_relaxed);
 	atomic_store_explicit(&slot->number, number, memory_order_release);
 }
 
@@ -104,7 +106,8 @@ void diagnose_print_call(const struct call *call, char *buf, size_t bytes)
 static void set_abort(struct window_control *control, int code, int culprit)
 {
 	uint64_t none = 0;
-	atomic_compare_exchange_strong(&control->abort, &none, (uint64_t)(uint32_t)-code << 32 | (uint32_t)(culprit + 1));
+	atomic_compare_exchange_strong(&control->abort, &none,
+				       (uint64_t)(uint32_t)-code << 32 | (uint32_t)(culprit + 1));
 }
 
 static void send_control(struct comm *comm, int kind, int code, int peer)
@@ -202,7 +205,8 @@ int diagnose_end(struct comm *comm, const struct call *call, int code)
 	int culprit = (int)(word & 0xffffffff) - 1;
 	diagnose_print_call(call, what, sizeof what);
 	if (word && culprit != comm->rank)
-		snprintf(text, sizeof text, "%s: rank %d has ended the communicator: %s", what, culprit, corale_strerror(code));
+		snprintf(text, sizeof text, "%s: rank %d has ended the communicator: %s", what, culprit,
+			 corale_strerror(code));
 	else
 		snprintf(text, sizeof text, "%s: %s: %s", what, corale_strerror(code), log_last_error());
 	comm_fail(comm, code, text);
@@ -213,8 +217,11 @@ int diagnose_timeout(struct comm *comm, const struct call *call, const char *wha
 {
 	char text[COMM_ERROR_BYTES], name[256];
 	diagnose_print_call(call, name, sizeof name);
-	snprintf(text, sizeof text, "%s, call %llu, has waited %g s (CORALE_TIMEOUT) for %s; that rank has not made the call, is "
-		 "stuck, or its link is cut", name, (unsigned long long)atomic_load(&comm->number), comm->settings.timeout, what);
+	snprintf(
+	    text, sizeof text,
+	    "%s, call %llu, has waited %g s (CORALE_TIMEOUT) for %s; that rank has not made the call, is "
+	    "stuck, or its link is cut",
+	    name, (unsigned long long)atomic_load(&comm->number), comm->settings.timeout, what);
 	comm_fail(comm, CORALE_ETIMEDOUT, text);
 	return CORALE_ETIMEDOUT;
 }
@@ -258,7 +265,7 @@ static uint64_t first_difference(struct comm *comm)
 	return 0;
 }
 
-/* "ranks 0, 1 called all_reduce(...)" for all ranks with the signature of `like`; returns how many they are. */
+/* "rank 0, 1 called all_reduce(...)" for all ranks with the signature of `like`; returns how many they are. */
 static int print_group(struct comm *comm, uint64_t number, struct record like, char *buf, size_t bytes)
 {
 	char what[256];
@@ -308,16 +315,20 @@ static void print_difference(struct comm *comm, uint64_t number, char *text, siz
 		snprintf(text + at, bytes - at, "no majority tells which is meant");
 }
 
-static void print_edge(const struct comm *comm, const struct call *call, const struct host_mismatch *m, char *text,
-		       size_t bytes)
+static void print_edge(const struct comm *comm, const struct call *call, const struct host_mismatch *m,
+		       char *text, size_t bytes)
 {
 	char what[256];
 	diagnose_print_call(call, what, sizeof what);
 	if (m->expected == m->got)
-		snprintf(text, bytes, "%s: rank %d sends %llu elements and rank %d expects %llu: the counts of a pair must agree",
-			 what, m->peer, (unsigned long long)m->got_edge, comm->rank, (unsigned long long)m->expected_edge);
+		snprintf(text, bytes,
+			 "%s: rank %d sends %llu elements and rank %d expects %llu: the counts of a pair "
+			 "must agree",
+			 what, m->peer, (unsigned long long)m->got_edge, comm->rank,
+			 (unsigned long long)m->expected_edge);
 	else
-		snprintf(text, bytes, "%s: rank %d sends another type, or made another call, than rank %d expects", what,
+		snprintf(text, bytes,
+			 "%s: rank %d sends another type, or made another call, than rank %d expects", what,
 			 m->peer, comm->rank);
 }
 
@@ -327,7 +338,8 @@ int diagnose_mismatch(struct comm *comm, const struct call *call, const struct h
 	spread(comm, CORALE_EMISMATCH); /* so that all others come and report */
 	uint64_t number = first_difference(comm);
 	if (!mismatch || mismatch->expected != mismatch->got || number) {
-		struct collect c = { comm, number ? number : atomic_load(&comm->number), wait_now_ns() + COLLECT_MS * 1000000ll };
+		struct collect c = { comm, number ? number : atomic_load(&comm->number),
+				     wait_now_ns() + COLLECT_MS * 1000000ll };
 		wait_until(&comm->policy, poll_records, &c);
 		number = first_difference(comm);
 	}
@@ -337,8 +349,10 @@ int diagnose_mismatch(struct comm *comm, const struct call *call, const struct h
 	else if (mismatch)
 		print_edge(comm, call, mismatch, text, sizeof text);
 	else
-		snprintf(text, sizeof text, "%s: another rank found that calls of this communicator do not match; its own line "
-			 "says which", what);
+		snprintf(text, sizeof text,
+			 "%s: another rank found that calls of this communicator do not match; its own line "
+			 "says which",
+			 what);
 	comm_fail(comm, CORALE_EMISMATCH, text);
 	return CORALE_EMISMATCH;
 }

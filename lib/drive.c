@@ -11,7 +11,7 @@ struct drive {
 	struct host_run *runs;
 	const int *after;
 	int nruns;
-	int failed;       /* the run that failed */
+	int failed; /* the run that failed */
 	_Atomic int stop; /* some channel has failed: all others end */
 };
 
@@ -116,7 +116,8 @@ static int drive_channels(struct drive *d)
 		ret = wait_until(&d->comm->policy, poll_channel, &tasks[0]);
 	if (ret < 0)
 		atomic_store(&d->stop, 1);
-	for (int c = 1; c < started; c++) { /* the run must not go before its threads; they end at their own deadlines */
+	for (int c = 1; c < started;
+	     c++) { /* the run must not go before its threads; they end at their own deadlines */
 		wait_until(&(struct wait_policy){ d->comm->policy.spin_ns, 0 }, poll_ended, &tasks[c]);
 		if (tasks[c].ret < 0 && (ret >= 0 || ret == CORALE_EABORTED))
 			ret = tasks[c].ret;

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "coll.h"
 #include "log.h"
@@ -9,6 +10,7 @@ struct grouped {
 	struct corale_stream *stream;
 	struct call call;
 	int order; /* in which it was made */
+	size_t *counts; /* the copied arrays of an all_to_all_v */
 };
 
 /* The open group of this thread. */
@@ -20,7 +22,26 @@ struct group {
 
 static _Thread_local struct group group;
 
-int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused, int *ret)
+/* The caller's arrays may go before the group ends. */
+static int copy_counts(struct grouped *g)
+{
+	size_t n = (size_t)g->comm->size;
+	const size_t **arrays[] = { &g->call.send_counts, &g->call.send_displs, &g->call.recv_counts,
+				    &g->call.recv_displs };
+	if (!g->call.send_counts)
+		return 0;
+	g->counts = malloc(4 * n * sizeof *g->counts);
+	if (!g->counts)
+		return log_error(CORALE_ENOMEM, g->comm->rank, "no memory for the counts of an all_to_all_v");
+	for (size_t i = 0; i < 4; i++) {
+		memcpy(g->counts + i * n, *arrays[i], n * sizeof *g->counts);
+		*arrays[i] = g->counts + i * n;
+	}
+	return 0;
+}
+
+int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
+		 int *ret)
 {
 	if (!group.depth)
 		return 0;
@@ -32,11 +53,14 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 			group.calls = calls;
 			group.room = room;
 		} else {
-			*ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %zu calls in a group", room);
+			*ret =
+			    log_error(CORALE_ENOMEM, comm->rank, "no memory for %zu calls in a group", room);
 		}
 	}
-	if (!*ret)
-		group.calls[group.ncalls] = (struct grouped){ comm, stream, *call, (int)group.ncalls };
+	if (!*ret) {
+		group.calls[group.ncalls] = (struct grouped){ comm, stream, *call, (int)group.ncalls, NULL };
+		*ret = copy_counts(&group.calls[group.ncalls]);
+	}
 	group.ncalls += !*ret;
 	group.error = group.error ? group.error : *ret;
 	return 1;
@@ -96,7 +120,8 @@ static int run_group(struct grouped *g, size_t n)
 int corale_group_end(void)
 {
 	if (!group.depth)
-		return log_error(CORALE_EINVAL, -1, "corale_group_end without corale_group_begin in this thread");
+		return log_error(CORALE_EINVAL, -1,
+				 "corale_group_end without corale_group_begin in this thread");
 	if (--group.depth)
 		return 0;
 	struct group g = group;
@@ -106,6 +131,8 @@ int corale_group_end(void)
 		qsort(g.calls, g.ncalls, sizeof *g.calls, compare);
 		ret = run_group(g.calls, g.ncalls);
 	}
+	for (size_t i = 0; i < g.ncalls; i++)
+		free(g.calls[i].counts);
 	free(g.calls);
 	return ret;
 }

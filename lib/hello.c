@@ -61,8 +61,8 @@ static uint64_t settings_hash(const struct settings *settings)
 	return hash;
 }
 
-void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings, int status,
-		int has_fallback)
+void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
+		int status, int has_fallback)
 {
 	memset(hello, 0, sizeof *hello);
 	hello->magic = HELLO_MAGIC;
@@ -89,7 +89,8 @@ int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, 
 {
 	struct hello *gathered = calloc((size_t)bootstrap->size, sizeof *gathered);
 	if (!gathered)
-		return log_error(CORALE_ENOMEM, bootstrap->rank, "no memory for the facts of %d ranks", bootstrap->size);
+		return log_error(CORALE_ENOMEM, bootstrap->rank, "no memory for the facts of %d ranks",
+				 bootstrap->size);
 	if (bootstrap->allgather(bootstrap->ctx, mine, sizeof *mine, gathered)) {
 		free(gathered);
 		return log_error(CORALE_EPEER, bootstrap->rank, "the bootstrap's all-gather failed");
@@ -112,14 +113,17 @@ static int name_difference(const corale_bootstrap *b, const struct settings *set
 	for (int i = 0; !ret && i < settings_count(); i++) {
 		for (int r = 1; !ret && r < b->size; r++) {
 			if (strcmp(all[0][i], all[r][i]))
-				ret = log_error(CORALE_ESETTING, b->rank, "%s differs: \"%s\" on rank 0, \"%s\" on rank %d; "
-						"set it equally on all ranks (mpirun -x %s)", settings_row(i)->name,
-						all[0][i], all[r][i], r, settings_row(i)->name);
+				ret = log_error(CORALE_ESETTING, b->rank,
+						"%s differs: \"%s\" on rank 0, \"%s\" on rank %d; "
+						"set it equally on all ranks (mpirun -x %s)",
+						settings_row(i)->name, all[0][i], all[r][i], r,
+						settings_row(i)->name);
 		}
 	}
 	if (!ret)
-		ret = log_error(CORALE_ESETTING, b->rank, "settings differ between ranks beyond their first %d characters",
-				VALUE_BYTES);
+		ret =
+		    log_error(CORALE_ESETTING, b->rank,
+			      "settings differ between ranks beyond their first %d characters", VALUE_BYTES);
 	free(mine);
 	free(all);
 	return ret;
@@ -131,15 +135,21 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 	for (int r = 0; r < b->size; r++) {
 		const struct hello *h = &all[r];
 		if (h->magic != HELLO_MAGIC || h->version != all[0].version)
-			return log_error(CORALE_ESETTING, b->rank, "rank %d runs another version of Corale than rank 0 "
-					 "(%u, %u): start all ranks with the same library", r, h->version, all[0].version);
+			return log_error(CORALE_ESETTING, b->rank,
+					 "rank %d runs another version of Corale than rank 0 "
+					 "(%u, %u): start all ranks with the same library",
+					 r, h->version, all[0].version);
 		if (h->rank != r || h->size != b->size)
-			return log_error(CORALE_EINVAL, b->rank, "the bootstrap is inconsistent: entry %d of %d came from "
-					 "a rank that calls itself %d of %d", r, b->size, h->rank, h->size);
+			return log_error(CORALE_EINVAL, b->rank,
+					 "the bootstrap is inconsistent: entry %d of %d came from "
+					 "a rank that calls itself %d of %d",
+					 r, b->size, h->rank, h->size);
 		if (h->status)
-			return h->status == all[b->rank].status && r == b->rank ? h->status :
-			       log_error(h->status, b->rank, "rank %d (%s) could not create the communicator: %s", r,
-					 h->name, corale_strerror(h->status));
+			return h->status == all[b->rank].status && r == b->rank
+				   ? h->status
+				   : log_error(h->status, b->rank,
+					       "rank %d (%s) could not create the communicator: %s", r,
+					       h->name, corale_strerror(h->status));
 		differ |= h->settings != all[0].settings;
 	}
 	return differ ? name_difference(b, settings) : 0;
@@ -158,7 +168,8 @@ static int cores_per_rank(const struct hello *all, int size)
 {
 	int least = 1 << 20;
 	for (int r = 0; r < size; r++) {
-		int bound = all[r].cores < all[r].online; /* a mask of its own: not shared by all ranks of the host */
+		int bound =
+		    all[r].cores < all[r].online; /* a mask of its own: not shared by all ranks of the host */
 		int share = 16 * all[r].cores;
 		if (!bound && (r == 0 || all[r].host != all[r - 1].host))
 			share /= ranks_of_host(all, size, r);
@@ -180,7 +191,8 @@ int hello_topology(const struct hello *all, int size, const struct settings *set
 			int before = 0;
 			for (int q = 0; q < r; q++)
 				before += all[q].host == all[r].host;
-			node[r] ^= hash_bytes(hash_start, &(int){ before / settings->node_size }, sizeof(int));
+			node[r] ^=
+			    hash_bytes(hash_start, &(int){ before / settings->node_size }, sizeof(int));
 		}
 	}
 	int ret = topo_create(size, node, out);

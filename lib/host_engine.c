@@ -46,7 +46,8 @@ int host_engine_open(struct host_engine *e)
 	if (!e->outs || !e->ins || !e->tokens || !e->nets || !readers) {
 		free(readers);
 		host_engine_close(e);
-		return log_error(CORALE_ENOMEM, e->rank, "no memory for the %zu lanes of a communicator", lanes);
+		return log_error(CORALE_ENOMEM, e->rank, "no memory for the %zu lanes of a communicator",
+				 lanes);
 	}
 	for (int d = 0; d <= e->locals; d++) {
 		for (size_t p = 0; p < paths; p++) {

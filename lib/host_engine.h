@@ -24,12 +24,13 @@ enum { HOST_NET_DEPTH = 8 };
 /* Messages that this rank sends through its window: to one local peer, or to ALL of them. */
 struct host_out {
 	uint64_t sent, consumed; /* consumed: by the slowest reader, as last seen */
-	uint64_t reference;      /* messages up to this number are by reference: the reader still needs our memory */
+	uint64_t
+	    reference; /* messages up to this number are by reference: the reader still needs our memory */
 	struct window_header *headers;
 	unsigned char *payload;
 	_Atomic uint64_t **readers; /* their counters */
 	int nreaders;
-	int can_reference;          /* every reader can read our memory */
+	int can_reference; /* every reader can read our memory */
 };
 
 /* Messages from one local peer (its lane to us, or its lane to ALL). */
@@ -44,14 +45,14 @@ struct host_in {
 struct host_net_slot {
 	struct transport_request request;
 	unsigned char *staging; /* slot_bytes, made on first use */
-	void *target;           /* where the message is or goes: staging or the user's memory */
+	void *target; /* where the message is or goes: staging or the user's memory */
 };
 
 /* Both directions of one lane to a peer on another node. */
 struct host_net {
 	uint64_t posted, received; /* receives */
-	uint64_t sent, reaped;     /* sends; [reaped, sent) may be in flight */
-	int direct;                /* sends in flight from the user's memory */
+	uint64_t sent, reaped; /* sends; [reaped, sent) may be in flight */
+	int direct; /* sends in flight from the user's memory */
 	struct host_net_slot in[HOST_NET_DEPTH], out[HOST_NET_DEPTH];
 };
 
@@ -59,15 +60,15 @@ struct host_engine {
 	int rank, local, locals, channels;
 	struct plan_map map;
 	struct window_layout layout;
-	void **windows;       /* by local rank; ours included */
-	pid_t *pids;          /* by local rank; 0 for this process */
+	void **windows; /* by local rank; ours included */
+	pid_t *pids; /* by local rank; 0 for this process */
 	const struct settings *settings;
 	struct transport *transport;
-	struct host_out *outs;     /* [lane to d or ALL], as window_lane counts */
-	struct host_in *ins;       /* [2 * lane of q], + 1 for its ALL lane */
-	uint64_t (*tokens)[2];     /* [channel * rings]: signals to oneself: sent, received */
+	struct host_out *outs; /* [lane to d or ALL], as window_lane counts */
+	struct host_in *ins; /* [2 * lane of q], + 1 for its ALL lane */
+	uint64_t (*tokens)[2]; /* [channel * rings]: signals to oneself: sent, received */
 	struct host_net **_Atomic *nets; /* [rank]: NULL, or [channel * rings] lanes, each NULL until used */
-	_Atomic size_t memory;     /* bytes of staging and scratch */
+	_Atomic size_t memory; /* bytes of staging and scratch */
 };
 
 /* Fills outs and ins from windows, pids, layout; the caller has set everything above them. */
@@ -112,28 +113,28 @@ struct host_binding {
 
 struct host_program {
 	struct plan_cursor cursor, ahead; /* ahead walks in front and posts receives from other nodes */
-	struct plan_action action, next;  /* at cursor; at ahead */
-	int active, done;                 /* action is to be executed; the program has ended */
+	struct plan_action action, next; /* at cursor; at ahead */
+	int active, done; /* action is to be executed; the program has ended */
 	int next_active, ahead_done;
-	int scan;                         /* members of ALL already found ready */
-	long executed, posted;            /* actions, in front of the two cursors */
+	int scan; /* members of ALL already found ready */
+	long executed, posted; /* actions, in front of the two cursors */
 };
 
 struct host_channel {
 	struct plan_env env;
 	struct host_program programs[PLAN_MAX_PROGRAMS];
-	unsigned char *scratch;  /* the plan's cells */
-	unsigned char *temp;     /* for messages read by reference, HOST_TEMP_BYTES per source */
+	unsigned char *scratch; /* the plan's cells */
+	unsigned char *temp; /* for messages read by reference, HOST_TEMP_BYTES per source */
 	size_t temp_sources;
-	int edges;               /* the call is send, recv or a v-form: headers carry the edge's elements */
-	int referenced;          /* some message went by reference or from the user's memory: wait for its readers */
+	int edges; /* the call is send, recv or a v-form: headers carry the edge's elements */
+	int referenced; /* some message went by reference or from the user's memory: wait for its readers */
 	int done;
 };
 
 struct host_mismatch { /* what was wrong with a message, for the diagnosis */
-	_Atomic int found;                /* set by the first channel that meets one, which fills in the rest */
+	_Atomic int found; /* set by the first channel that meets one, which fills in the rest */
 	int peer;
-	uint64_t expected, got;           /* signatures */
+	uint64_t expected, got; /* signatures */
 	uint64_t expected_edge, got_edge; /* elements; different where the signatures are equal */
 };
 
@@ -144,13 +145,13 @@ struct host_run {
 	size_t type_bytes, wire_bytes;
 	struct host_mismatch mismatch;
 	int nchannels;
-	struct host_channel *channels;  /* &one for a single channel, so that small calls allocate nothing */
+	struct host_channel *channels; /* &one for a single channel, so that small calls allocate nothing */
 	struct host_channel one;
 };
 
 /* Prepares a run; env as plan_env_init made it (its arrays must outlive the run). plan must outlive the run. */
-int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan, const struct plan_env *env,
-		  const struct host_binding *binding);
+int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
+		  const struct plan_env *env, const struct host_binding *binding);
 void host_run_free(struct host_run *run);
 /* Advances a channel: 1 when it is done, 0 when it waits for a peer, or a CORALE_E* code
  * (CORALE_EMISMATCH: run->mismatch says with whom). One thread at a time per channel. */

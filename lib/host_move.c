@@ -16,7 +16,7 @@ enum { TEMP_BYTES = 64 << 10 }; /* read by reference at a time: stays in the sec
 
 struct host_source {
 	const unsigned char *data;
-	int kind;  /* enum reduce_source */
+	int kind; /* enum reduce_source */
 	pid_t pid; /* whose memory data is in; 0: ours */
 };
 
@@ -31,13 +31,14 @@ struct move {
 	const struct plan_action *a;
 	struct host_source sources[REDUCE_MAX_SOURCES];
 	int nsources;
-	struct host_target local, message; /* where the result goes; message: the first buffer it is sent from */
+	struct host_target local,
+	    message; /* where the result goes; message: the first buffer it is sent from */
 	size_t message_bytes;
 	const unsigned char *shared; /* where the message lies unchanged until it was read, or NULL */
-	int result;               /* sources[0] is the result already */
-	struct host_out *out;     /* the lane to local readers, or NULL */
+	int result; /* sources[0] is the result already */
+	struct host_out *out; /* the lane to local readers, or NULL */
 	struct window_header *header;
-	int kind;                 /* enum window_message */
+	int kind; /* enum window_message */
 };
 
 /* Messages and cells of the wire type: a difference only where it is not the call's type. */
@@ -60,7 +61,7 @@ static struct host_source local_source(const struct move *m)
 	const struct plan_place *src = &m->a->src;
 	if (src->space == PLAN_SCRATCH)
 		return (struct host_source){ m->ch->scratch + src->offset * run->wire_bytes,
-					      is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0 };
+					     is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0 };
 	const unsigned char *base = src->space == PLAN_SEND ? run->binding.send : run->binding.recv;
 	int kind = src->space == PLAN_SEND ? REDUCE_SEND : REDUCE_LOCAL;
 	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0 };
@@ -104,7 +105,8 @@ static void gather_sources(struct move *m)
 	m->nsources = 0;
 	if (a->op != PLAN_MOVE)
 		return;
-	if (a->from == PLAN_ALL) { /* the group's order, with ourselves in our place: one order for all ranks */
+	if (a->from ==
+	    PLAN_ALL) { /* the group's order, with ourselves in our place: one order for all ranks */
 		for (int i = 0, n = group_size(m, a->from_group); i < n; i++) {
 			int rank = group_member(m, a->from_group, i);
 			if (rank != m->run->engine->rank)
@@ -128,8 +130,10 @@ static int read_memory(int rank, pid_t pid, void *to, const void *from, size_t b
 		struct iovec local = { to, bytes }, remote = { (void *)(uintptr_t)from, bytes };
 		ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
 		if (n <= 0)
-			return log_error(CORALE_ESYSTEM, rank, "reading %zu bytes of process %d failed: %s; set "
-					 "CORALE_REFERENCE=no", bytes, (int)pid, n ? strerror(errno) : "it has ended");
+			return log_error(CORALE_ESYSTEM, rank,
+					 "reading %zu bytes of process %d failed: %s; set "
+					 "CORALE_REFERENCE=no",
+					 bytes, (int)pid, n ? strerror(errno) : "it has ended");
 		to = (unsigned char *)to + n;
 		from = (const unsigned char *)from + n;
 		bytes -= (size_t)n;
@@ -158,7 +162,9 @@ static int make_temp(struct move *m)
 	free(ch->temp);
 	ch->temp = malloc((size_t)m->nsources * TEMP_BYTES);
 	ch->temp_sources = ch->temp ? (size_t)m->nsources : 0;
-	return ch->temp ? 0 : log_error(CORALE_ENOMEM, m->run->engine->rank, "no memory to read %d messages", m->nsources);
+	return ch->temp ? 0
+			: log_error(CORALE_ENOMEM, m->run->engine->rank, "no memory to read %d messages",
+				    m->nsources);
 }
 
 /* Folds elements [first, first + count) into the target; messages by reference are read into temp first. */
@@ -178,8 +184,8 @@ static int fold_piece(struct move *m, const struct host_target *target, size_t f
 			inputs[i].data = temp;
 		}
 	}
-	reduce_fold(&run->binding.spec, target->data + first * kind_bytes(run, target->wire), target->wire, inputs,
-		    m->nsources, count, m->a->flags & PLAN_FINAL);
+	reduce_fold(&run->binding.spec, target->data + first * kind_bytes(run, target->wire), target->wire,
+		    inputs, m->nsources, count, m->a->flags & PLAN_FINAL);
 	return 0;
 }
 
@@ -224,8 +230,9 @@ static int sends_to_local(const struct move *m)
 static const unsigned char *find_shared(const struct move *m)
 {
 	if (m->a->from == PLAN_NONE)
-		return m->nsources == 1 && m->sources[0].kind != REDUCE_WIRE && is_copy(m, &m->message) ?
-			       m->sources[0].data : NULL;
+		return m->nsources == 1 && m->sources[0].kind != REDUCE_WIRE && is_copy(m, &m->message)
+			   ? m->sources[0].data
+			   : NULL;
 	return m->a->dst.space == PLAN_RECV && !m->message.wire ? m->local.data : NULL;
 }
 
@@ -292,8 +299,8 @@ static int send_remote(struct move *m, int rank)
 	if (!m->shared && m->message_bytes) {
 		slot->target = host_staging(e, slot);
 		if (!slot->target)
-			return log_error(CORALE_ENOMEM, e->rank, "no memory for a staging buffer of %zu bytes",
-					 e->layout.slot_bytes);
+			return log_error(CORALE_ENOMEM, e->rank,
+					 "no memory for a staging buffer of %zu bytes", e->layout.slot_bytes);
 		if (!m->message.data) {
 			m->message.data = slot->target;
 			int ret = fill(m, &m->message);
@@ -303,11 +310,13 @@ static int send_remote(struct move *m, int rank)
 			memcpy(slot->target, m->message.data, m->message_bytes);
 		}
 	}
-	uint64_t header[TRANSPORT_HEADER_BYTES / 8] = { m->run->binding.signature, host_edge(m->ch, rank, 0) };
+	uint64_t header[TRANSPORT_HEADER_BYTES / 8] = { m->run->binding.signature,
+							host_edge(m->ch, rank, 0) };
 	net->sent++;
 	net->direct += slot->target != slot->staging;
 	m->ch->referenced |= slot->target != slot->staging;
-	return e->transport->ops->send(e->transport, rank, lane, header, slot->target, m->message_bytes, &slot->request);
+	return e->transport->ops->send(e->transport, rank, lane, header, slot->target, m->message_bytes,
+				       &slot->request);
 }
 
 static int send_remotes(struct move *m)

@@ -33,15 +33,15 @@ static size_t message_bytes(const struct host_run *run, const struct plan_action
 /* A message that only lands in a local span may be received there; early only where nobody looks before. */
 static void *landing(const struct host_run *run, const struct host_program *p, const struct plan_action *a)
 {
-	int copies = a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space && a->dst.space == PLAN_RECV &&
-		     !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
+	int copies = a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space &&
+		     a->dst.space == PLAN_RECV && !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
 	if (!copies || !(a->flags & PLAN_FRESH || p->posted == p->executed))
 		return NULL;
 	return (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes;
 }
 
-static int post_one(struct host_run *run, struct host_channel *ch, struct host_program *p, const struct plan_action *a,
-		    int rank)
+static int post_one(struct host_run *run, struct host_channel *ch, struct host_program *p,
+		    const struct plan_action *a, int rank)
 {
 	struct host_engine *e = run->engine;
 	struct host_net *net = host_net(e, rank, ch->env.channel, a->from_ring);
@@ -110,7 +110,8 @@ uint64_t host_edge(const struct host_channel *ch, int peer, int incoming)
 	return !ch->edges ? 0 : counts ? counts[peer] : ch->env.count;
 }
 
-static int check_message(struct host_run *run, const struct host_channel *ch, int peer, uint64_t signature, uint64_t edge)
+static int check_message(struct host_run *run, const struct host_channel *ch, int peer, uint64_t signature,
+			 uint64_t edge)
 {
 	uint64_t expected = host_edge(ch, peer, 1);
 	if (signature == run->binding.signature && edge == expected)
@@ -134,7 +135,8 @@ static int remote_ready(struct host_run *run, struct host_channel *ch, const str
 	uint64_t fields[2]; /* as send_remote wrote them: signature, edge */
 	memcpy(fields, request->header, sizeof fields);
 	if (request->status && request->status != CORALE_EMISMATCH)
-		return request->status;
+		return log_error(request->status, run->engine->rank, "a message of rank %d did not come: %s",
+				 rank, corale_strerror(request->status));
 	return check_message(run, ch, rank, fields[0], fields[1]);
 }
 
@@ -148,8 +150,8 @@ static int message_ready(struct host_run *run, struct host_channel *ch, const st
 	}
 	if (!host_is_local(e, rank))
 		return remote_ready(run, ch, a, rank);
-	struct host_in *in = host_in(e, e->map.local_of[rank], run->plan->rings[a->from_ring].all, ch->env.channel,
-				     a->from_ring);
+	struct host_in *in = host_in(e, e->map.local_of[rank], run->plan->rings[a->from_ring].all,
+				     ch->env.channel, a->from_ring);
 	const struct window_header *header = host_in_ready(e, in);
 	return header ? check_message(run, ch, rank, header->signature, header->edge) : 0;
 }
@@ -173,7 +175,8 @@ static int sources_ready(struct host_run *run, struct host_channel *ch, struct h
 }
 
 /* Room for one more message to a remote rank. */
-static int remote_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank, int depth)
+static int remote_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank,
+		       int depth)
 {
 	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->to_ring);
 	if (!net)
@@ -286,7 +289,8 @@ int host_channel_progress(struct host_run *run, int channel)
 	return ch->done;
 }
 
-static int channel_init(struct host_run *run, struct host_channel *ch, const struct plan_env *env, int channel)
+static int channel_init(struct host_run *run, struct host_channel *ch, const struct plan_env *env,
+			int channel)
 {
 	const struct plan *plan = run->plan;
 	ch->env = *env;
@@ -311,8 +315,8 @@ static int channel_init(struct host_run *run, struct host_channel *ch, const str
 			 plan->scratch_cells, plan->chunk_bytes);
 }
 
-int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan, const struct plan_env *env,
-		  const struct host_binding *binding)
+int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
+		  const struct plan_env *env, const struct host_binding *binding)
 {
 	run->engine = engine;
 	run->plan = plan;
@@ -359,10 +363,13 @@ void host_channel_describe(const struct host_run *run, int channel, char *buf, s
 		if (a->from == run->engine->rank)
 			continue; /* waits for another program of ours, which waits for somebody else */
 		if (a->from != PLAN_NONE)
-			snprintf(buf, bytes, "action %ld of program %d: a message of rank %d (ring %d, channel %d)",
+			snprintf(buf, bytes,
+				 "action %ld of program %d: a message of rank %d (ring %d, channel %d)",
 				 p->executed, i, rank, a->from_ring, channel);
 		else
-			snprintf(buf, bytes, "action %ld of program %d: rank %d to read earlier messages (ring %d, channel %d)",
+			snprintf(buf, bytes,
+				 "action %ld of program %d: rank %d to read earlier messages (ring %d, "
+				 "channel %d)",
 				 p->executed, i, a->to, a->to_ring, channel);
 		return;
 	}

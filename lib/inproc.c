@@ -85,7 +85,8 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 int corale_comm_create_inproc(corale_inproc *group, int rank, const corale_config *config, corale_comm **comm)
 {
 	if (!group || rank < 0 || rank >= group->size)
-		return log_error(CORALE_EINVAL, rank, "corale_comm_create_inproc: no group, or rank %d is not in it", rank);
+		return log_error(CORALE_EINVAL, rank,
+				 "corale_comm_create_inproc: no group, or rank %d is not in it", rank);
 	struct inproc_rank *me = malloc(sizeof *me);
 	if (!me)
 		return log_error(CORALE_ENOMEM, rank, "no memory for rank %d", rank);

@@ -29,16 +29,26 @@ static int agree(struct comm *comm, enum mem_kind kind, int status)
 {
 	struct mem_vote mine = { (int32_t)kind, status }, *all = calloc((size_t)comm->size, sizeof *all);
 	if (!all)
-		return log_error(CORALE_ENOMEM, comm->rank, "%s: no memory for %d ranks", kind_names[kind], comm->size);
-	struct call call = { .coll = CORALE_ALL_GATHER, .send = &mine, .recv = all, .count = sizeof mine, .type = CORALE_UINT8 };
+		return log_error(CORALE_ENOMEM, comm->rank, "%s: no memory for %d ranks", kind_names[kind],
+				 comm->size);
+	struct call call = { .coll = CORALE_ALL_GATHER,
+			     .send = &mine,
+			     .recv = all,
+			     .count = sizeof mine,
+			     .type = CORALE_UINT8 };
 	int ret = sequence_submit(comm, &call, 1, NULL);
 	for (int r = 0; !ret && r < comm->size; r++) {
 		if (all[r].kind != mine.kind)
-			ret = log_error(CORALE_EMISMATCH, comm->rank, "%s: rank %d called %s", kind_names[kind], r,
-					all[r].kind >= MEM_ALLOC && all[r].kind <= MEM_DEREGISTER ? kind_names[all[r].kind] : "something else");
+			ret = log_error(CORALE_EMISMATCH, comm->rank, "%s: rank %d called %s",
+					kind_names[kind], r,
+					all[r].kind >= MEM_ALLOC && all[r].kind <= MEM_DEREGISTER
+					    ? kind_names[all[r].kind]
+					    : "something else");
 		else if (all[r].status)
-			ret = r == comm->rank ? status : log_error(all[r].status, comm->rank, "%s failed on rank %d: %s",
-								   kind_names[kind], r, corale_strerror(all[r].status));
+			ret = r == comm->rank
+				  ? status
+				  : log_error(all[r].status, comm->rank, "%s failed on rank %d: %s",
+					      kind_names[kind], r, corale_strerror(all[r].status));
 	}
 	free(all);
 	return ret;
@@ -50,9 +60,11 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 	if (!comm)
 		return CORALE_EINVAL;
 	void *made = NULL;
-	int status = buffer ? 0 : log_error(CORALE_EINVAL, comm->rank, "corale_mem_alloc: no place for the buffer");
+	int status =
+	    buffer ? 0 : log_error(CORALE_EINVAL, comm->rank, "corale_mem_alloc: no place for the buffer");
 	if (!status && posix_memalign(&made, MEM_ALIGN, bytes ? bytes : 1))
-		status = log_error(CORALE_ENOMEM, comm->rank, "corale_mem_alloc: no memory for %zu bytes", bytes);
+		status =
+		    log_error(CORALE_ENOMEM, comm->rank, "corale_mem_alloc: no memory for %zu bytes", bytes);
 	int ret = agree(comm, MEM_ALLOC, status);
 	if (ret)
 		free(made);
@@ -79,7 +91,8 @@ int corale_mem_register(corale_comm *handle, void *buffer, size_t bytes, void **
 	struct registration *made = malloc(sizeof *made);
 	int status = made ? 0 : log_error(CORALE_ENOMEM, comm->rank, "corale_mem_register: no memory");
 	if (!status && (!out || (!buffer && bytes)))
-		status = log_error(CORALE_EINVAL, comm->rank, "corale_mem_register: no buffer, or no place for the handle");
+		status = log_error(CORALE_EINVAL, comm->rank,
+				   "corale_mem_register: no buffer, or no place for the handle");
 	int ret = agree(comm, MEM_REGISTER, status);
 	if (ret) {
 		free(made);
@@ -97,7 +110,9 @@ int corale_mem_deregister(corale_comm *handle, void *handle_of_buffer)
 		return CORALE_EINVAL;
 	struct registration *made = handle_of_buffer;
 	int valid = made && made->magic == MEM_MAGIC;
-	int status = valid ? 0 : log_error(CORALE_EINVAL, comm->rank, "corale_mem_deregister: that is no registration");
+	int status =
+	    valid ? 0
+		  : log_error(CORALE_EINVAL, comm->rank, "corale_mem_deregister: that is no registration");
 	int ret = agree(comm, MEM_DEREGISTER, status);
 	if (valid) {
 		made->magic = 0;

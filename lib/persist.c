@@ -13,16 +13,18 @@ struct corale_plan {
 static int check_plannable(struct comm *comm, corale_coll coll, corale_type type)
 {
 	if ((int)coll < 0 || coll >= CORALE_NUM_COLLS || (int)type < 0 || type >= CORALE_NUM_TYPES)
-		return log_error(CORALE_EINVAL, comm->rank, "corale_plan_create: %d is no collective, or %d no type", (int)coll,
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_plan_create: %d is no collective, or %d no type", (int)coll,
 				 (int)type);
 	if (coll == CORALE_ALL_TO_ALL_V || coll == CORALE_SEND || coll == CORALE_RECV)
-		return log_error(CORALE_ENOTSUP, comm->rank, "corale_plan_create: %s has no plan that all ranks share",
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "corale_plan_create: %s has no plan that all ranks share",
 				 corale_coll_name(coll));
 	return 0;
 }
 
-int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_op op, int root, corale_comm *handle,
-		       corale_plan **out)
+int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_op op, int root,
+		       corale_comm *handle, corale_plan **out)
 {
 	struct comm *comm = comm_get(handle, "corale_plan_create");
 	if (!comm || !out)
@@ -35,7 +37,10 @@ int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
 	int reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 	plan->comm = handle;
-	plan->call = (struct call){ .coll = coll, .count = count, .type = type, .op = reduces ? op : 0,
+	plan->call = (struct call){ .coll = coll,
+				    .count = count,
+				    .type = type,
+				    .op = reduces ? op : 0,
 				    .root = coll == CORALE_BROADCAST ? root : 0 };
 	char error[256];
 	struct plan_key key = planner_key(coll, count, type, plan->call.op);

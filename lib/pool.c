@@ -39,7 +39,8 @@ static int add_thread(void)
 	int ret = pthread_create(&thread, &attr, work, NULL);
 	pthread_attr_destroy(&attr);
 	if (ret)
-		return log_error(CORALE_ESYSTEM, -1, "no thread for a channel: %s; lower CORALE_MAX_CHANNELS", strerror(ret));
+		return log_error(CORALE_ESYSTEM, -1, "no thread for a channel: %s; lower CORALE_MAX_CHANNELS",
+				 strerror(ret));
 	idle++;
 	return 0;
 }

@@ -56,7 +56,8 @@ static int bind(struct comm *comm, const struct call *call, const struct plan *p
 	binding->spec.ranks = comm->size;
 	binding->spec.op = call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS;
 	if (call->op >= CORALE_NUM_OPS)
-		memcpy(binding->spec.scalar, comm->premul[call->op - CORALE_NUM_OPS].scalar, sizeof binding->spec.scalar);
+		memcpy(binding->spec.scalar, comm->premul[call->op - CORALE_NUM_OPS].scalar,
+		       sizeof binding->spec.scalar);
 	return 0;
 }
 
@@ -94,8 +95,10 @@ static int execute_alone(struct comm *comm, const struct call *call)
 		to += call->recv_displs[0] * bytes;
 		count = call->send_counts[0];
 		if (count != call->recv_counts[0])
-			return log_error(CORALE_EMISMATCH, comm->rank, "all_to_all_v: rank 0 sends itself %zu elements and "
-					 "expects %zu", count, call->recv_counts[0]);
+			return log_error(CORALE_EMISMATCH, comm->rank,
+					 "all_to_all_v: rank 0 sends itself %zu elements and "
+					 "expects %zu",
+					 count, call->recv_counts[0]);
 	}
 	if (call->coll == CORALE_ALL_REDUCE || call->coll == CORALE_REDUCE_SCATTER)
 		reduce_fold(&b.spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
@@ -127,18 +130,23 @@ static int execute_self_pairs(struct comm *comm, const struct call *calls, int n
 		while (r < n && (calls[r].coll != CORALE_RECV || calls[r].root != comm->rank))
 			r++;
 		if (r == n)
-			return log_error(CORALE_EINVAL, comm->rank, "a send to oneself has no receive in its group");
+			return log_error(CORALE_EINVAL, comm->rank,
+					 "a send to oneself has no receive in its group");
 		if (calls[r].count != calls[s].count || calls[r].type != calls[s].type)
-			return log_error(CORALE_EMISMATCH, comm->rank, "send to oneself: %zu elements of %s sent, %zu of %s "
-					 "expected", calls[s].count, corale_type_name(calls[s].type), calls[r].count,
+			return log_error(CORALE_EMISMATCH, comm->rank,
+					 "send to oneself: %zu elements of %s sent, %zu of %s "
+					 "expected",
+					 calls[s].count, corale_type_name(calls[s].type), calls[r].count,
 					 corale_type_name(calls[r].type));
 		if (calls[s].count && calls[r].recv != calls[s].send)
-			memmove(calls[r].recv, calls[s].send, calls[s].count * corale_type_bytes(calls[s].type));
+			memmove(calls[r].recv, calls[s].send,
+				calls[s].count * corale_type_bytes(calls[s].type));
 		r++;
 	}
 	for (; r < n; r++)
 		if (calls[r].coll == CORALE_RECV && calls[r].root == comm->rank)
-			return log_error(CORALE_EINVAL, comm->rank, "a receive from oneself has no send in its group");
+			return log_error(CORALE_EINVAL, comm->rank,
+					 "a receive from oneself has no send in its group");
 	return 0;
 }
 
@@ -158,7 +166,8 @@ static int execute_pairs(struct comm *comm, const struct call *calls, int n)
 	struct call *others = calloc((size_t)n, sizeof *others);
 	int *after = calloc((size_t)n, sizeof *after);
 	if (!ret && (!runs || !others || !after))
-		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for a group of %d sends and receives", n);
+		ret =
+		    log_error(CORALE_ENOMEM, comm->rank, "no memory for a group of %d sends and receives", n);
 	for (int i = 0; !ret && i < n; i++) {
 		if (calls[i].root == comm->rank)
 			continue;
@@ -246,8 +255,8 @@ static struct sequence_job *make_job(struct comm *comm, const struct call *calls
 	j->ncalls = n;
 	memcpy(j->calls, calls, (size_t)n * sizeof *calls);
 	if (arrays) {
-		const size_t **fields[] = { &j->calls[0].send_counts, &j->calls[0].send_displs, &j->calls[0].recv_counts,
-					    &j->calls[0].recv_displs };
+		const size_t **fields[] = { &j->calls[0].send_counts, &j->calls[0].send_displs,
+					    &j->calls[0].recv_counts, &j->calls[0].recv_displs };
 		size_t *copy = (size_t *)(void *)(j->calls + n);
 		for (int i = 0; i < 4; i++, copy += comm->size) {
 			memcpy(copy, *fields[i], (size_t)comm->size * sizeof *copy);

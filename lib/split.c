@@ -22,12 +22,19 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 	const struct split *s = ctx;
 	struct call *calls = calloc(2 * (size_t)s->size, sizeof *calls);
 	if (!calls)
-		return log_error(CORALE_ENOMEM, s->parent->rank, "no memory to exchange with %d ranks", s->size);
+		return log_error(CORALE_ENOMEM, s->parent->rank, "no memory to exchange with %d ranks",
+				 s->size);
 	for (int i = 0; i < s->size; i++) {
 		unsigned char *to = (unsigned char *)out + (size_t)i * bytes;
-		calls[2 * i] = (struct call){ .coll = CORALE_SEND, .send = in, .count = bytes, .type = CORALE_UINT8,
+		calls[2 * i] = (struct call){ .coll = CORALE_SEND,
+					      .send = in,
+					      .count = bytes,
+					      .type = CORALE_UINT8,
 					      .root = s->ranks[i] };
-		calls[2 * i + 1] = (struct call){ .coll = CORALE_RECV, .recv = to, .count = bytes, .type = CORALE_UINT8,
+		calls[2 * i + 1] = (struct call){ .coll = CORALE_RECV,
+						  .recv = to,
+						  .count = bytes,
+						  .type = CORALE_UINT8,
 						  .root = s->ranks[i] };
 	}
 	int ret = sequence_submit(s->parent, calls, 2 * s->size, NULL);
@@ -47,8 +54,13 @@ static int choose_ranks(struct comm *comm, int color, int key, struct split *s, 
 	struct choice own = { color, key, comm->rank };
 	struct choice *all = calloc((size_t)comm->size, sizeof *all);
 	s->ranks = calloc((size_t)comm->size, sizeof *s->ranks);
-	int ret = all && s->ranks ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	struct call call = { .coll = CORALE_ALL_GATHER, .send = &own, .recv = all, .count = sizeof own, .type = CORALE_UINT8 };
+	int ret =
+	    all && s->ranks ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	struct call call = { .coll = CORALE_ALL_GATHER,
+			     .send = &own,
+			     .recv = all,
+			     .count = sizeof own,
+			     .type = CORALE_UINT8 };
 	if (!ret)
 		ret = sequence_submit(comm, &call, 1, NULL);
 	if (!ret)
@@ -70,7 +82,8 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 	if (!comm || !out)
 		return CORALE_EINVAL;
 	if (atomic_load(&comm->error))
-		return log_error(CORALE_ECOMM, comm->rank, "corale_comm_split: the communicator failed earlier: %s", comm->last_error);
+		return log_error(CORALE_ECOMM, comm->rank,
+				 "corale_comm_split: the communicator failed earlier: %s", comm->last_error);
 	struct split s = { comm, NULL, 0 };
 	int mine = 0, ret = choose_ranks(comm, color < 0 ? -1 : color, key, &s, &mine);
 	corale_comm *made = NULL;

@@ -86,7 +86,9 @@ int stream_submit(corale_stream *s, struct job *job)
 int corale_stream_synchronize(corale_stream *s)
 {
 	if (!s)
-		return log_error(CORALE_EINVAL, -1, "corale_stream_synchronize: NULL is not a stream (blocking calls need none)");
+		return log_error(
+		    CORALE_EINVAL, -1,
+		    "corale_stream_synchronize: NULL is not a stream (blocking calls need none)");
 	pthread_mutex_lock(&s->lock);
 	while (s->first || s->busy) {
 		if (s->first && s->first->manual && !s->busy)

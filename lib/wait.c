@@ -7,8 +7,8 @@
 #include "corale.h"
 
 enum {
-	POLLS_PER_CLOCK = 32,     /* a clock read costs about as much as that many polls of a cached line */
-	YIELD_NS = 2000000,       /* then sleep: whoever we wait for is not just descheduled */
+	POLLS_PER_CLOCK = 32, /* a clock read costs about as much as that many polls of a cached line */
+	YIELD_NS = 2000000, /* then sleep: whoever we wait for is not just descheduled */
 	SLEEP_FIRST_NS = 20000,
 	SLEEP_LAST_NS = 500000
 };

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct wait_policy {
-	int64_t spin_ns;    /* polls without giving up the core */
+	int64_t spin_ns; /* polls without giving up the core */
 	int64_t timeout_ns; /* <= 0: never */
 };
 

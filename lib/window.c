@@ -18,8 +18,9 @@ static size_t round_up(size_t n, size_t unit)
 void window_layout_init(struct window_layout *layout, int locals, int channels, int slots, size_t slot_bytes)
 {
 	enum { PAGE = 4096 };
-	*layout = (struct window_layout){ .locals = locals, .channels = channels, .slots = slots,
-					  .slot_bytes = slot_bytes };
+	*layout = (struct window_layout){
+		.locals = locals, .channels = channels, .slots = slots, .slot_bytes = slot_bytes
+	};
 	size_t lanes = window_lane(layout, locals + 1, 0, 0);
 	layout->consumed = round_up(sizeof(struct window_control), PAGE);
 	layout->headers = round_up(layout->consumed + 2 * lanes * WINDOW_LINE, PAGE);
@@ -27,9 +28,11 @@ void window_layout_init(struct window_layout *layout, int locals, int channels, 
 	layout->bytes = layout->payload + lanes * (size_t)slots * slot_bytes;
 }
 
-struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel, int ring)
+struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
+				     int ring)
 {
-	size_t at = layout->headers + window_lane(layout, d, channel, ring) * (size_t)layout->slots * WINDOW_LINE;
+	size_t at =
+	    layout->headers + window_lane(layout, d, channel, ring) * (size_t)layout->slots * WINDOW_LINE;
 	return (struct window_header *)((unsigned char *)window + at);
 }
 
@@ -39,8 +42,8 @@ unsigned char *window_payload(const struct window_layout *layout, void *window, 
 	return (unsigned char *)window + layout->payload + lane * (size_t)layout->slots * layout->slot_bytes;
 }
 
-_Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all, int channel,
-				  int ring)
+_Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
+				  int channel, int ring)
 {
 	size_t lane = window_lane(layout, sender, channel, ring) * 2 + (size_t)all;
 	return (_Atomic uint64_t *)((unsigned char *)window + layout->consumed + lane * WINDOW_LINE);
@@ -50,8 +53,10 @@ int window_map(int fd, size_t bytes, int rank, void **window)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
-		return log_error(CORALE_ENOMEM, rank, "mapping a window of %zu bytes failed: %s; lower CORALE_SLOT_BYTES "
-				 "or CORALE_SLOTS", bytes, strerror(errno));
+		return log_error(CORALE_ENOMEM, rank,
+				 "mapping a window of %zu bytes failed: %s; lower CORALE_SLOT_BYTES "
+				 "or CORALE_SLOTS",
+				 bytes, strerror(errno));
 	madvise(at, bytes, MADV_DONTFORK); /* a forked child must not write into the job's windows */
 	*window = at;
 	return 0;
@@ -61,10 +66,12 @@ int window_create(size_t bytes, int rank, int *fd, void **window)
 {
 	int new_fd = memfd_create("corale-window", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (new_fd < 0)
-		return log_error(CORALE_ESYSTEM, rank, "memfd_create for a window failed: %s", strerror(errno));
+		return log_error(CORALE_ESYSTEM, rank, "memfd_create for a window failed: %s",
+				 strerror(errno));
 	int ret;
 	if (ftruncate(new_fd, (off_t)bytes)) {
-		ret = log_error(CORALE_ENOMEM, rank, "sizing a window to %zu bytes failed: %s", bytes, strerror(errno));
+		ret = log_error(CORALE_ENOMEM, rank, "sizing a window to %zu bytes failed: %s", bytes,
+				strerror(errno));
 		goto close_fd;
 	}
 	/* nobody can take pages from under us, so no access ends in SIGBUS */

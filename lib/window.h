@@ -28,7 +28,7 @@ struct window_header {
 	_Atomic uint64_t sequence; /* message k of a lane has k + 1 here, written last */
 	uint64_t signature;
 	uint64_t bytes_kind; /* payload bytes << 8 | enum window_message */
-	uint64_t edge;       /* elements of the whole edge, where only its two ends know it (v-forms, send/recv) */
+	uint64_t edge; /* elements of the whole edge, where only its two ends know it (v-forms, send/recv) */
 	union {
 		unsigned char inlined[WINDOW_INLINE];
 		const void *reference; /* in the sender's address space */
@@ -45,7 +45,8 @@ struct window_call {
 
 struct window_control {
 	_Atomic uint64_t abort; /* 0, or reason << 32 | rank + 1 of whoever set it first */
-	_Atomic uint64_t users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
+	_Atomic uint64_t
+	    users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
 	uint64_t pad[6];
 	_Atomic uint8_t can_read[4096]; /* [local rank]: the owner can read that process's memory */
 	struct window_call calls[WINDOW_CALLS];
@@ -65,11 +66,12 @@ static inline size_t window_lane(const struct window_layout *layout, int d, int 
 	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_RINGS + (size_t)ring;
 }
 
-struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel, int ring);
+struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
+				     int ring);
 unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring);
 /* How many messages of local rank `sender`'s lane (the one to the owner, or its ALL lane) the owner has read. */
-_Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all, int channel,
-				  int ring);
+_Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
+				  int channel, int ring);
 
 /* Anonymous shared memory: *fd for others (close it when they have it), mapped at *window, zeroed. */
 int window_create(size_t bytes, int rank, int *fd, void **window);
