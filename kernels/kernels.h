@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { KERNELS_MAX_PEERS = 72, KERNELS_LINE = 64, KERNELS_CONTROL_BYTES = 256 };
+enum { KERNELS_MAX_PEERS = 72, KERNELS_LINE = 64, KERNELS_CONTROL_BYTES = 256, KERNELS_MAX_WIDTH = 32 };
 
 struct kernels_header { /* a line */
 	uint64_t sequence; /* written last */
@@ -79,6 +79,12 @@ PLAN_FN unsigned char *kernels_payload(const struct kernels_layout *layout, unsi
 	return window + layout->payload + slot * layout->slot_bytes;
 }
 
+PLAN_FN size_t kernels_progress(const struct kernels_layout *layout, int program, int channel, int member)
+{
+	return ((size_t)program * (size_t)layout->channels + (size_t)channel) * KERNELS_MAX_WIDTH +
+	       (size_t)member;
+}
+
 /* What went wrong first on this GPU, in host memory that kernels write; code last. */
 struct kernels_failure {
 	int32_t code; /* 0, or a CORALE_E* code */
@@ -98,6 +104,8 @@ struct kernels_steps {
 	unsigned char *windows[KERNELS_MAX_PEERS]; /* as mapped here, my own included */
 	const int *peer_of; /* by rank: index of its window; device memory */
 	struct kernels_counters counters;
+	uint64_t *progress; /* by program, channel and block of its team; device memory */
+	uint64_t call; /* calls so far on this device: how blocks of a team tell this call's progress */
 	const void *send;
 	void *recv;
 	unsigned char *scratch; /* of all channels */
@@ -111,7 +119,9 @@ struct kernels_steps {
 
 /* Loads all kernels, so that no later launch waits for it. Returns 0 or a cudaError_t. */
 int kernels_load(void);
-/* Starts the programs of a plan: a block each, times channels. Returns 0 or a cudaError_t. */
+/* Blocks that the programs of mask need; all must be resident at a time. */
+int kernels_blocks(const struct plan *plan, uint32_t mask);
+/* Starts the programs of a plan. Returns 0 or a cudaError_t. */
 int kernels_launch_steps(const struct kernels_steps *args, void *stream);
 /* True if the step executor has code for this combination. */
 int kernels_offer(int type, int op, int wire_type);

@@ -1,11 +1,14 @@
 /*
- * The step executor: any plan, one block per program and channel. Thread 0 walks the program and tells the
- * block what to do through shared memory; the first threads look after one peer each (header, credit); all
- * threads move the data. Blocks of a launch wait for each other and for those of peers, so all must be resident.
+ * The step executor: any plan, a block per program and channel, or a team of blocks. Thread 0 walks the program
+ * and tells the block what to do through shared memory; the first threads look after one peer each (header,
+ * credit); all threads move the data. A team's blocks walk the same program, share the elements of each action and
+ * meet after it; the first of them speaks to peers. Blocks of a launch wait for each other and for those of peers,
+ * so all must be resident.
  */
 #include <cuda_runtime.h>
 
 #include "corale.h"
+#include "fold.cuh"
 #include "kernels.h"
 #include "sync.cuh"
 
@@ -17,94 +20,14 @@ struct walk {
 	struct plan_env env;
 	struct plan_action action;
 	int program, go;
+	uint64_t actions;  /* executed in this call */
+	/* messages of this call, by window: what the counters lack until it ends */
+	uint32_t sent[PLAN_MAX_RINGS][KERNELS_MAX_PEERS], received[PLAN_MAX_RINGS][KERNELS_MAX_PEERS];
 	int nfrom, nto; /* peers to hear from and to send to */
 	int from[KERNELS_MAX_PEERS], to[KERNELS_MAX_PEERS]; /* window indices, in the group's order; mine too in from */
-	int nsources, ntargets;
-	const unsigned char *sources[KERNELS_MAX_PEERS + 1];
-	unsigned char *targets[KERNELS_MAX_PEERS + 1];
+	struct fold fold;
 	int source_is_mine[KERNELS_MAX_PEERS]; /* from[i] stands for the place of the local span in the fold */
 };
-
-/* ---- Folding ------------------------------------------------------------------------------------------ */
-
-/* An operator on a type: element as stored, partial as accumulated. */
-struct float_sum {
-	typedef float element;
-	typedef float partial;
-	__device__ static partial load(element e)
-	{
-		return e;
-	}
-	__device__ static partial combine(partial a, partial b)
-	{
-		return __fadd_rn(a, b);
-	}
-	__device__ static element finish(partial p)
-	{
-		return p == p ? p : __uint_as_float(0x7fc00000); /* every NaN comes out as the canonical one */
-	}
-};
-
-struct alignas(16) vector {
-	unsigned char bytes[16];
-};
-
-template <class Op, int N> struct pack {
-	typename Op::element e[N];
-};
-
-/* Access is the unit of loads and stores: one element, or as many as fill 16 bytes. */
-template <class Op, int N> __device__ static void fold_units(const struct walk *w, size_t begin, size_t units)
-{
-	typedef pack<Op, N> unit __attribute__((aligned(sizeof(typename Op::element) * N)));
-	for (size_t i = threadIdx.x; i < units; i += blockDim.x) {
-		typename Op::partial sum[N];
-		for (int k = 0; k < w->nsources; k++) {
-			unit in = ((const unit *)(w->sources[k] + begin))[i];
-			for (int j = 0; j < N; j++)
-				sum[j] = k ? Op::combine(sum[j], Op::load(in.e[j])) : Op::load(in.e[j]);
-		}
-		unit out;
-		for (int j = 0; j < N; j++)
-			out.e[j] = Op::finish(sum[j]);
-		for (int k = 0; k < w->ntargets; k++)
-			((unit *)(w->targets[k] + begin))[i] = out;
-	}
-}
-
-template <class Unit> __device__ static void copy_units(const struct walk *w, size_t begin, size_t units)
-{
-	for (int k = 0; k < w->ntargets; k++) {
-		const Unit *from = (const Unit *)(w->sources[0] + begin);
-		Unit *to = (Unit *)(w->targets[k] + begin);
-		for (size_t i = threadIdx.x; to != from && i < units; i += blockDim.x)
-			to[i] = from[i];
-	}
-}
-
-/* True if every pointer of the action is a multiple of bytes. */
-__device__ static bool aligned(const struct walk *w, unsigned bytes)
-{
-	uintptr_t all = 0;
-	for (int k = 0; k < w->nsources; k++)
-		all |= (uintptr_t)w->sources[k];
-	for (int k = 0; k < w->ntargets; k++)
-		all |= (uintptr_t)w->targets[k];
-	return all % bytes == 0;
-}
-
-template <class Op> __device__ static void move(const struct walk *w)
-{
-	const size_t element = sizeof(typename Op::element), bytes = w->action.count * element;
-	const size_t bulk = aligned(w, sizeof(vector)) ? bytes / sizeof(vector) * sizeof(vector) : 0;
-	if (w->nsources == 1) { /* bits are kept */
-		copy_units<vector>(w, 0, bulk / sizeof(vector));
-		copy_units<typename Op::element>(w, bulk, (bytes - bulk) / element);
-	} else if (w->nsources > 1) {
-		fold_units<Op, sizeof(vector) / sizeof(typename Op::element)>(w, 0, bulk / sizeof(vector));
-		fold_units<Op, 1>(w, bulk, (bytes - bulk) / element);
-	}
-}
 
 /* ---- Peers -------------------------------------------------------------------------------------------- */
 
@@ -116,6 +39,19 @@ __device__ static size_t lane(const struct kernels_steps *a, const struct walk *
 __device__ static int mine(const struct kernels_steps *a)
 {
 	return a->peer_of[a->env.rank];
+}
+
+/* Number of the next message to a window, or from one. */
+__device__ static uint64_t next_sent(const struct kernels_steps *a, const struct walk *w, int peer)
+{
+	int ring = w->action.to_ring;
+	return a->counters.sent[lane(a, w, peer, ring)] + w->sent[ring][peer];
+}
+
+__device__ static uint64_t next_received(const struct kernels_steps *a, const struct walk *w, int peer)
+{
+	int ring = w->action.from_ring;
+	return a->counters.received[lane(a, w, peer, ring)] + w->received[ring][peer];
 }
 
 /* Fills list with the windows of the ranks that who names; returns how many. */
@@ -161,33 +97,34 @@ __device__ static void list_action(const struct kernels_steps *a, struct walk *w
 __device__ static void list_data(const struct kernels_steps *a, struct walk *w, size_t element)
 {
 	const struct plan_action *action = &w->action;
-	w->nsources = w->ntargets = 0;
+	w->fold.nsources = w->fold.ntargets = 0;
+	w->fold.count = action->count;
 	if (action->op != PLAN_MOVE || !action->count)
 		return;
 	bool placed = !action->src.space;
 	for (int i = 0; i < w->nfrom; i++) {
 		if (w->source_is_mine[i]) {
 			if (!placed)
-				w->sources[w->nsources++] = place(a, w, &action->src, element);
+				w->fold.sources[w->fold.nsources++] = place(a, w, &action->src, element);
 			placed = true;
 			continue;
 		}
 		if (w->from[i] == mine(a)) /* a token carries nothing */
 			continue;
 		size_t l = lane(a, w, w->from[i], action->from_ring);
-		w->sources[w->nsources++] =
-			kernels_payload(&a->layout, a->windows[mine(a)], l, a->counters.received[l]);
+		w->fold.sources[w->fold.nsources++] =
+			kernels_payload(&a->layout, a->windows[mine(a)], l, next_received(a, w, w->from[i]));
 	}
 	if (!placed)
-		w->sources[w->nsources++] = place(a, w, &action->src, element);
+		w->fold.sources[w->fold.nsources++] = place(a, w, &action->src, element);
 	if (action->dst.space)
-		w->targets[w->ntargets++] = (unsigned char *)place(a, w, &action->dst, element);
+		w->fold.targets[w->fold.ntargets++] = (unsigned char *)place(a, w, &action->dst, element);
 	for (int i = 0; i < w->nto; i++) {
 		if (w->to[i] == mine(a))
 			continue;
 		size_t l = lane(a, w, mine(a), action->to_ring);
-		uint64_t message = a->counters.sent[lane(a, w, w->to[i], action->to_ring)];
-		w->targets[w->ntargets++] = kernels_payload(&a->layout, a->windows[w->to[i]], l, message);
+		uint64_t message = next_sent(a, w, w->to[i]);
+		w->fold.targets[w->fold.ntargets++] = kernels_payload(&a->layout, a->windows[w->to[i]], l, message);
 	}
 }
 
@@ -207,6 +144,8 @@ __device__ static void fail(const struct kernels_steps *a, const struct walk *w,
 		return;
 	if (first && (int)(first >> 32) == mine(a) + 1)
 		return;
+	if (code == CORALE_EABORTED && first) /* who says so matters more than whom we waited for */
+		peer = (int)(first >> 32) - 1;
 	f->program = w->program;
 	f->channel = w->env.channel;
 	f->op = w->action.op;
@@ -238,7 +177,7 @@ __device__ static int hear(const struct kernels_steps *a, const struct walk *w, 
 			   int i, size_t element)
 {
 	size_t l = lane(a, w, w->from[i], w->action.from_ring);
-	uint64_t message = a->counters.received[l];
+	uint64_t message = next_received(a, w, w->from[i]);
 	struct kernels_header *header = kernels_header(&a->layout, a->windows[mine(a)], l, message);
 	int outcome = sync_wait(&header->sequence, message + 1, limits);
 	if (outcome) {
@@ -264,7 +203,7 @@ __device__ static int gain(const struct kernels_steps *a, const struct walk *w, 
 {
 	const struct plan_ring *ring = &a->plan.rings[w->action.to_ring];
 	size_t l = lane(a, w, w->to[i], w->action.to_ring);
-	uint64_t message = a->counters.sent[l];
+	uint64_t message = next_sent(a, w, w->to[i]);
 	uint64_t depth = ring->sync == PLAN_PARITY ? (uint64_t)a->layout.slots : ring->depth;
 	if (message < depth)
 		return 0;
@@ -279,8 +218,8 @@ __device__ static int gain(const struct kernels_steps *a, const struct walk *w, 
 /* After the block's barrier, one thread a peer: publishes the message. */
 __device__ static void publish(const struct kernels_steps *a, const struct walk *w, int i, size_t element)
 {
-	size_t out = lane(a, w, w->to[i], w->action.to_ring), in = lane(a, w, mine(a), w->action.to_ring);
-	uint64_t message = a->counters.sent[out]++;
+	size_t in = lane(a, w, mine(a), w->action.to_ring);
+	uint64_t message = next_sent(a, w, w->to[i]);
 	struct kernels_header *header = kernels_header(&a->layout, a->windows[w->to[i]], in, message);
 	bool token = w->to[i] == mine(a);
 	sync_store_relaxed(&header->signature, a->signature);
@@ -291,12 +230,30 @@ __device__ static void publish(const struct kernels_steps *a, const struct walk 
 /* After the block's barrier, one thread a peer: gives the slot back. */
 __device__ static void release(const struct kernels_steps *a, const struct walk *w, int i)
 {
-	size_t in = lane(a, w, w->from[i], w->action.from_ring), out = lane(a, w, mine(a), w->action.from_ring);
-	uint64_t read = ++a->counters.received[in];
+	size_t out = lane(a, w, mine(a), w->action.from_ring);
+	uint64_t read = next_received(a, w, w->from[i]) + 1;
 	sync_store_release(kernels_consumed(&a->layout, a->windows[w->from[i]], out), read);
 }
 
 /* ---- The executor ------------------------------------------------------------------------------------- */
+
+/* After the block's barrier: waits until all blocks of the team have executed the action. */
+__device__ static int meet(const struct kernels_steps *a, struct walk *w, const struct sync_limits *limits)
+{
+	const int t = (int)threadIdx.x;
+	uint64_t *progress = a->progress + kernels_progress(&a->layout, w->program, w->env.channel, 0);
+	uint64_t value = a->call << 32 | (w->actions + 1);
+	int bad = 0;
+	if (t == 0)
+		sync_store_release(progress + w->fold.member, value);
+	if (t < w->fold.width) {
+		int outcome = sync_wait(progress + t, value, limits);
+		if (outcome)
+			fail(a, w, outcome_code(outcome), mine(a), 0, w->actions, value, sync_load_relaxed(progress + t));
+		bad = outcome;
+	}
+	return !__syncthreads_or(bad);
+}
 
 /* Executes w->action with the whole block; 0 when it failed. */
 template <class Op>
@@ -305,60 +262,105 @@ __device__ static int execute(const struct kernels_steps *a, struct walk *w, con
 	const size_t element = sizeof(typename Op::element);
 	const int t = (int)threadIdx.x;
 	int bad = 0;
-	const bool hears = t < w->nfrom && !w->source_is_mine[t];
+	const bool hears = t < w->nfrom && !w->source_is_mine[t], speaks = t < w->nto;
 	if (hears)
 		bad = hear(a, w, limits, t, element);
-	if (!bad && t < w->nto)
+	if (!bad && speaks)
 		bad = gain(a, w, limits, t);
 	if (__syncthreads_or(bad))
 		return 0;
 	if (t == 0)
 		list_data(a, w, element);
 	__syncthreads();
-	move<Op>(w);
+	fold_all<Op>(&w->fold);
 	__syncthreads();
-	if (t < w->nto)
+	if (w->fold.width > 1 && !meet(a, w, limits))
+		return 0;
+	if (w->fold.member == 0 && speaks)
 		publish(a, w, t, element);
-	if (hears)
+	if (w->fold.member == 0 && hears)
 		release(a, w, t);
+	if (speaks)
+		w->sent[w->action.to_ring][w->to[t]]++;
+	if (hears)
+		w->received[w->action.from_ring][w->from[t]]++;
 	return 1;
 }
 
-__device__ static int nth_program(uint32_t mask, int n)
+/* Which program, channel and place in a team block b is. */
+__device__ static void find_place(const struct kernels_steps *a, struct walk *w, int b)
 {
-	int p = 0;
-	for (;; p++)
-		if (mask >> p & 1 && n-- == 0)
-			return p;
+	int p = 0, blocks = (int)gridDim.x / a->plan.channels;
+	w->env.channel = b / blocks;
+	for (b %= blocks;; p++) {
+		int width = a->programs >> p & 1 ? a->plan.programs[p].width : 0;
+		if (b < width)
+			break;
+		b -= width;
+	}
+	w->program = p;
+	w->fold.member = b;
+	w->fold.width = a->plan.programs[p].width;
+}
+
+__device__ static void begin(const struct kernels_steps *a, struct walk *w)
+{
+	for (int i = (int)threadIdx.x; i < PLAN_MAX_RINGS * KERNELS_MAX_PEERS; i += (int)blockDim.x)
+		(&w->sent[0][0])[i] = (&w->received[0][0])[i] = 0;
+	if (threadIdx.x != 0)
+		return;
+	w->env = a->env;
+	find_place(a, w, (int)blockIdx.x);
+	w->actions = 0;
+	w->nfrom = w->nto = 0;
+	w->action.op = PLAN_WAIT;
+	w->action.from_ring = w->action.to_ring = 0;
+	plan_cursor_start(&w->cursor, &a->plan, w->program);
+}
+
+/* What this call sent and received goes into the counters; by the first of a team, after all others have met it. */
+__device__ static void end(const struct kernels_steps *a, const struct walk *w)
+{
+	if (w->fold.member)
+		return;
+	for (int i = (int)threadIdx.x; i < PLAN_MAX_RINGS * a->layout.peers; i += (int)blockDim.x) {
+		int ring = i / a->layout.peers, peer = i % a->layout.peers;
+		if (w->sent[ring][peer])
+			a->counters.sent[lane(a, w, peer, ring)] += w->sent[ring][peer];
+		if (w->received[ring][peer])
+			a->counters.received[lane(a, w, peer, ring)] += w->received[ring][peer];
+	}
 }
 
 template <class Op>
 __global__ void __launch_bounds__(THREADS, 1) steps_kernel(const __grid_constant__ struct kernels_steps a)
 {
 	__shared__ struct walk w;
-	const int programs = __popc(a.programs);
 	const struct sync_limits limits = { &((const struct kernels_control *)a.windows[mine(&a)])->abort, a.abort,
 					    a.timeout_ns };
-	if (sync_load_relaxed(limits.abort)) /* this communicator has failed */
+	begin(&a, &w);
+	__syncthreads();
+	const int failed = threadIdx.x == 0 && sync_load_relaxed(limits.abort);
+	if (failed) /* a peer's failure, before we came */
+		fail(&a, &w, CORALE_EABORTED, mine(&a), 0, 0, 0, 0);
+	if (__syncthreads_or(failed))
 		return;
-	if (threadIdx.x == 0) {
-		w.program = nth_program(a.programs, (int)blockIdx.x % programs);
-		w.env = a.env;
-		w.env.channel = (int)blockIdx.x / programs;
-		w.action.op = PLAN_WAIT;
-		plan_cursor_start(&w.cursor, &a.plan, w.program);
-	}
 	for (;;) {
-		__syncthreads();
 		if (threadIdx.x == 0) {
 			w.go = plan_cursor_next(&w.cursor, &a.plan, &w.env, &w.action);
 			if (w.go)
 				list_action(&a, &w);
 		}
 		__syncthreads();
-		if (!w.go || !execute<Op>(&a, &w, &limits))
+		if (!w.go)
+			break;
+		if (!execute<Op>(&a, &w, &limits))
 			return;
+		__syncthreads();
+		if (threadIdx.x == 0)
+			w.actions++;
 	}
+	end(&a, &w);
 }
 
 /* ---- Launchers ---------------------------------------------------------------------------------------- */
@@ -374,9 +376,17 @@ int kernels_offer(int type, int op, int wire_type)
 	return type == CORALE_FLOAT32 && op == CORALE_SUM && wire_type == CORALE_FLOAT32;
 }
 
+int kernels_blocks(const struct plan *plan, uint32_t mask)
+{
+	int blocks = 0;
+	for (int p = 0; p < plan->nprograms; p++)
+		blocks += mask >> p & 1 ? plan->programs[p].width : 0;
+	return blocks * plan->channels;
+}
+
 int kernels_launch_steps(const struct kernels_steps *args, void *stream)
 {
-	const int blocks = __builtin_popcount(args->programs) * args->plan.channels;
+	const int blocks = kernels_blocks(&args->plan, args->programs);
 	steps_kernel<float_sum><<<blocks, THREADS, 0, (cudaStream_t)stream>>>(*args);
 	return (int)cudaGetLastError();
 }

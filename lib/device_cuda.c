@@ -30,7 +30,8 @@ static int grow_scratch(struct device *d, const struct plan *plan)
 	return 0;
 }
 
-static int fits(const struct device *d, const struct plan *plan, const struct device_binding *b)
+static int fits(const struct device *d, const struct plan *plan, const struct device_binding *b,
+		uint32_t copies)
 {
 	if (!kernels_offer(plan->key.type, b->op, plan->wire_type))
 		return log_error(CORALE_ENOTSUP, d->rank, "the CUDA engine has no code for %s of %s yet",
@@ -39,6 +40,11 @@ static int fits(const struct device *d, const struct plan *plan, const struct de
 		if (d->peer_of[r] < 0)
 			return log_error(CORALE_ENOTSUP, d->rank,
 					 "rank %d is on another host: not on the CUDA engine yet", r);
+	int blocks = kernels_blocks(plan, ((1u << plan->nprograms) - 1) & ~copies);
+	if (blocks > d->most_blocks)
+		return log_error(CORALE_ENOTSUP, d->rank,
+				 "the plan needs %d blocks at a time; GPU %d runs %d for sure", blocks,
+				 d->ordinal, d->most_blocks);
 	int deepest = 0;
 	for (int i = 0; i < plan->nrings; i++)
 		deepest = plan->rings[i].depth > deepest ? plan->rings[i].depth : deepest;
@@ -63,6 +69,7 @@ static void fill_args(const struct device *d, const struct plan *plan, const str
 		args->windows[i] = d->windows[i].bytes ? (unsigned char *)d->windows[i].base : NULL;
 	args->peer_of = d->device_ints + 3 * (size_t)d->map.ranks;
 	args->counters = d->counters;
+	args->progress = d->progress;
 	args->send = b->send;
 	args->recv = b->recv;
 	args->scratch = d->scratch;
@@ -119,14 +126,15 @@ static int run(struct device *d, const struct plan *plan, const struct plan_env 
 	struct kernels_steps args;
 	if (d->failure->code)
 		return CORALE_ECOMM;
-	int result = fits(d, plan, b);
+	uint32_t copies = choose_copies(plan, b);
+	int result = fits(d, plan, b, copies);
 	if (!result)
 		result = grow_scratch(d, plan);
 	if (result)
 		return result;
-	uint32_t copies = choose_copies(plan, b);
 	fill_args(d, plan, env, b, &args);
 	args.programs = ((1u << plan->nprograms) - 1) & ~copies;
+	args.call = ++d->calls;
 	d->nawaited = 0;
 	result = cuda_check(d, cudaEventRecord(d->begin, stream), "recording an event");
 	if (!result && args.programs) /* before the copies, which queue for as long as they wait */

@@ -52,6 +52,9 @@ struct device {
 	struct kernels_layout layout;
 	struct cuda_window windows[KERNELS_MAX_PEERS];
 	struct kernels_counters counters; /* of the programs that run on SMs; on the GPU */
+	uint64_t *progress; /* of teams of blocks; on the GPU */
+	uint64_t calls;
+	int most_blocks; /* that are resident at a time for sure */
 	struct kernels_counters copy_counters; /* of those that copy engines run; on the host */
 	struct kernels_failure *failure; /* in host memory, written by kernels */
 	uint32_t *abort; /* in host memory, read by kernels */

@@ -87,6 +87,10 @@ static int make_memory(struct device *d)
 	if (!result)
 		result = alloc_cleared(d, lanes, (void **)&d->counters.received);
 	if (!result)
+		result =
+		    alloc_cleared(d, kernels_progress(&d->layout, PLAN_MAX_PROGRAMS, 0, 0) * sizeof(uint64_t),
+				  (void **)&d->progress);
+	if (!result)
 		result = cuda_check(
 		    d, cudaHostAlloc((void **)&d->failure, sizeof(*d->failure), cudaHostAllocMapped),
 		    "allocating host memory");
@@ -140,6 +144,10 @@ int cuda_open(const struct device_params *p, struct device **out)
 	if (!result && (cudaFree(NULL) != cudaSuccess || !cuda_load_driver(&d->driver)))
 		result = log_error(CORALE_EDEVICE, p->rank,
 				   "the CUDA driver does not start, or is older than 11.7");
+	if (!result)
+		result = cuda_check(
+		    d, cudaDeviceGetAttribute(&d->most_blocks, cudaDevAttrMultiProcessorCount, d->ordinal),
+		    "counting its processors");
 	if (!result)
 		result = copy_map(d, p);
 	if (!result)
@@ -198,6 +206,7 @@ void cuda_close(struct device *d)
 	cudaFree(d->device_ints);
 	cudaFree(d->counters.sent);
 	cudaFree(d->counters.received);
+	cudaFree(d->progress);
 	cudaFreeHost(d->failure);
 	cudaFreeHost(d->abort);
 	if (d->begin)

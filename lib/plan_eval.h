@@ -8,10 +8,13 @@
 
 #include "plan.h"
 
+/* PLAN_FN_LARGE: what a kernel must not have many copies of; inlined everywhere it took ten times as long to compile. */
 #ifdef __CUDACC__
 #define PLAN_FN __host__ __device__ static inline
+#define PLAN_FN_LARGE __host__ __device__ static __noinline__
 #else
 #define PLAN_FN static inline
+#define PLAN_FN_LARGE static inline
 #endif
 
 /* What a call adds to a plan, the same on all ranks but for rank, channel and the v-forms' arrays. */
@@ -77,7 +80,7 @@ PLAN_FN int plan_group_member(const struct plan_map *map, int group, int rank, i
 }
 
 /* Elements [*begin, *begin + result) of piece i when length elements are cut into n pieces at multiples of unit. */
-PLAN_FN size_t plan_cut(size_t length, size_t unit, size_t n, size_t i, size_t *begin)
+PLAN_FN_LARGE size_t plan_cut(size_t length, size_t unit, size_t n, size_t i, size_t *begin)
 {
 	*begin = 0;
 	if (n == 1)
@@ -92,7 +95,7 @@ PLAN_FN size_t plan_cut(size_t length, size_t unit, size_t n, size_t i, size_t *
 }
 
 /* Chunks of a vector of count elements: those of its largest part and slice, at least 1 (an empty message still goes). */
-PLAN_FN int plan_chunks(const struct plan *plan, const struct plan_env *env, size_t count)
+PLAN_FN_LARGE int plan_chunks(const struct plan *plan, const struct plan_env *env, size_t count)
 {
 	size_t begin;
 	size_t length = plan_cut(count, env->unit, (size_t)plan->parts, 0, &begin);
@@ -134,7 +137,7 @@ PLAN_FN int plan_wrap(int value, int size)
 }
 
 /* The value of an expression with a simple base. */
-PLAN_FN int plan_simple(const struct plan *plan, const struct plan_env *env, const int *var, int e)
+PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *env, const int *var, int e)
 {
 	const struct plan_expr *x = &plan->exprs[e];
 	const struct plan_map *map = &env->map;
@@ -183,7 +186,7 @@ PLAN_FN int plan_rail_of(const struct plan *plan, const struct plan_env *env, co
 }
 
 /* The value of expression e; negative: none. Three levels instead of recursion, which GPUs pay for. */
-PLAN_FN int plan_value(const struct plan *plan, const struct plan_env *env, const int *var, int e)
+PLAN_FN_LARGE int plan_value(const struct plan *plan, const struct plan_env *env, const int *var, int e)
 {
 	const struct plan_expr *x = &plan->exprs[e];
 	const struct plan_map *map = &env->map;
@@ -207,7 +210,7 @@ PLAN_FN int plan_value(const struct plan *plan, const struct plan_env *env, cons
 }
 
 /* Resolves one span; returns its number of elements, or -1 when the step is to be skipped. */
-PLAN_FN ptrdiff_t plan_locate(const struct plan *plan, const struct plan_env *env, const int *var,
+PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_env *env, const int *var,
 			      const struct plan_span *span, struct plan_place *place)
 {
 	place->space = span->space;
@@ -284,7 +287,7 @@ PLAN_FN int plan_peer(const struct plan *plan, const struct plan_env *env, const
 	return plan_group_member(&env->map, group, env->rank, rail, index);
 }
 
-PLAN_FN int plan_resolve(const struct plan *plan, const struct plan_env *env, const int *var,
+PLAN_FN_LARGE int plan_resolve(const struct plan *plan, const struct plan_env *env, const int *var,
 			 const struct plan_step *step, struct plan_action *action)
 {
 	if (!plan_predicate(plan, env, var, step))

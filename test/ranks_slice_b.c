@@ -267,7 +267,7 @@ static double measure(struct group *g, const struct plan *plan, const struct run
 /* Runs, compares, and runs again for the clock (out of place: in place the input is gone). */
 static int execute(struct group *g, const struct plan *plan, const struct run *r, double *us)
 {
-	size_t bytes = r->count * sizeof(float), room = bytes + 64;
+	size_t bytes = r->count * sizeof(float), room = (bytes / 64 + 2) * 64;
 	char *buffers = NULL;
 	float *host = malloc(bytes + 1), *expected = malloc(bytes + 1);
 	int ret = device_cuda.alloc(g->device, 2 * room, (void **)&buffers);
@@ -317,7 +317,8 @@ static void try_run(struct group *g, const struct run *r)
 	if (ret) { /* the communicator is done for */
 		MPI_Barrier(MPI_COMM_WORLD);
 		close_group(g);
-		open_group(g, g->shape, 10);
+		if (open_group(g, g->shape, 10)) /* after a fault of the GPU nothing works any more in this process */
+			MPI_Abort(MPI_COMM_WORLD, 1);
 	}
 }
 
