@@ -136,14 +136,14 @@ int settings_read(const struct settings_field *field, const char *text, void *va
 
 static void print_size(uint64_t value, char *buf, size_t bytes)
 {
-	static const char suffixes[] = "KMGT";
-	int i = -1;
+	static const char *const suffixes[] = { "", "K", "M", "G", "T" };
+	int i = 0;
 
-	while (value && value % 1024 == 0 && i < 3) {
+	while (value && value % 1024 == 0 && i < 4) {
 		value /= 1024;
 		i++;
 	}
-	snprintf(buf, bytes, "%llu%.*s", (unsigned long long)value, i >= 0, i >= 0 ? &suffixes[i] : "");
+	snprintf(buf, bytes, "%llu%s", (unsigned long long)value, suffixes[i]);
 }
 
 /* Not by printf, which would write the locale's decimal point. */

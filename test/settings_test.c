@@ -129,6 +129,9 @@ static void test_malformed(void **state)
 		"CORALE_SLOT_BYTES=1000",
 		"CORALE_SLOT_BYTES=65M",
 		"CORALE_CHUNK_BYTES=100",
+		"CORALE_MAX_CHANNELS=17",
+		"CORALE_SLOT_BYTES=256",
+		"CORALE_CHUNK_BYTES=64",
 		"CORALE_SLOTS=1",
 		"CORALE_SLOTS=65",
 		"CORALE_SLOTS=4K",
@@ -183,7 +186,7 @@ static void test_longest_text(void **state)
 static void test_unknown_names(void **state)
 {
 	const char *environment[] = { "CORALE_TIMEOUT=3",   "CORALE_TIMOUT=3", "PATH=/bin", "CORALE_SLOT=4",
-				"CORALE_ZEBRA_FARM=", "CORALE_",         "CORALE",    NULL };
+				      "CORALE_ZEBRA_FARM=", "CORALE_",         "CORALE",    NULL };
 	static const char *const unknown[] = { "CORALE_TIMOUT", "CORALE_SLOT", "CORALE_ZEBRA_FARM",
 					       "CORALE_" };
 	static const char *const near[] = { "CORALE_TIMEOUT", "CORALE_SLOTS", NULL, NULL };
@@ -193,7 +196,8 @@ static void test_unknown_names(void **state)
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
-		assert_int_equal(settings_next_unknown((char *const *)environment, &position, name, &nearest), 1);
+		assert_int_equal(settings_next_unknown((char *const *)environment, &position, name, &nearest),
+				 1);
 		assert_string_equal(name, unknown[i]);
 		if (near[i])
 			assert_string_equal(nearest, near[i]);
