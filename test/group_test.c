@@ -1,0 +1,331 @@
+/*
+ * Groups: sends and receives in order per pair, to oneself, of nothing, several at a time, beside collectives, nested,
+ * over several communicators, on streams. Runs itself for each case and node size.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "reference.h"
+#include "team.h"
+
+enum { RANKS = 4, LARGE = 70001 };
+
+/* Message number k from one rank to another has contents of its own. */
+static struct reference message(int from, int to, int k)
+{
+	return (struct reference){ CORALE_INT32, REFERENCE_COPY, RANKS, REFERENCE_EXACT,
+				   (uint64_t)(from * 1000003 + to * 1009 + k) };
+}
+
+static void *allocate(size_t count)
+{
+	void *buf = malloc(count * sizeof(int32_t) + 1);
+	if (!buf)
+		abort();
+	return buf;
+}
+
+static int32_t *make(int from, int to, int k, size_t count)
+{
+	struct reference ref = message(from, to, k);
+	int32_t *buf = allocate(count);
+	reference_fill(&ref, from, 0, count, buf);
+	return buf;
+}
+
+static void expect_message(struct team_member *m, int from, int to, int k, size_t count, const int32_t *buf)
+{
+	struct reference ref = message(from, to, k);
+	struct reference_fault fault;
+	size_t wrong = reference_check_copy(&ref, from, 0, count, buf, &fault);
+	if (wrong)
+		team_fault(m, "message %d from %d: %zu of %zu wrong, the first at %zu: %s, expected %s", k,
+			   from, wrong, count, fault.index, fault.got, fault.expected);
+}
+
+static int send_to(struct team_member *m, const int32_t *buf, size_t count, int peer, void *stream)
+{
+	return corale_send(buf, count, CORALE_INT32, peer, m->comm, stream);
+}
+
+static int recv_from(struct team_member *m, int32_t *buf, size_t count, int peer, void *stream)
+{
+	return corale_recv(buf, count, CORALE_INT32, peer, m->comm, stream);
+}
+
+/* ---- Everybody sends messages of the given sizes to everybody, itself included, in one group ---- */
+
+struct exchange {
+	const size_t *sizes;
+	int messages;
+	void *stream;
+	int32_t **sent, **received; /* [peer * messages + k] */
+};
+
+static void exchange_post(struct team_member *m, struct exchange *x, int receive_first)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < RANKS; i++) {
+			int peer = pass ? (m->rank + i) % RANKS : (m->rank - i + RANKS) % RANKS;
+			for (int k = 0; k < x->messages; k++) {
+				int at = peer * x->messages + k;
+				int ret = pass == receive_first
+					      ? send_to(m, x->sent[at], x->sizes[k], peer, x->stream)
+					      : recv_from(m, x->received[at], x->sizes[k], peer, x->stream);
+				team_expect(m, ret, 0, "a call inside a group");
+			}
+		}
+	}
+}
+
+static void exchange_all(struct team_member *m, const size_t *sizes, int messages, void *stream,
+			 int receive_first)
+{
+	struct exchange x = { sizes, messages, stream, calloc((size_t)(RANKS * messages), sizeof(void *)),
+			      calloc((size_t)(RANKS * messages), sizeof(void *)) };
+	if (!x.sent || !x.received)
+		abort();
+	for (int i = 0; i < RANKS * messages; i++) {
+		x.sent[i] = make(m->rank, i / messages, i % messages, sizes[i % messages]);
+		x.received[i] = allocate(sizes[i % messages]);
+	}
+	corale_group_begin();
+	exchange_post(m, &x, receive_first);
+	team_expect(m, corale_group_end(), 0, "the end of the group");
+	if (stream)
+		team_expect(m, corale_stream_synchronize(stream), 0, "synchronize");
+	for (int i = 0; i < RANKS * messages; i++) {
+		expect_message(m, i / messages, m->rank, i % messages, sizes[i % messages], x.received[i]);
+		free(x.sent[i]);
+		free(x.received[i]);
+	}
+	free(x.sent);
+	free(x.received);
+}
+
+static void in_order(struct team_member *m)
+{
+	const size_t sizes[] = { 1, 0, 5000, 3, LARGE, 0, 17 };
+	exchange_all(m, sizes, 7, NULL, 0);
+	exchange_all(m, sizes, 7, NULL, 1);
+	exchange_all(m, sizes, 1, NULL, m->rank % 2);
+}
+
+static void many_small(struct team_member *m)
+{
+	size_t sizes[150];
+	for (size_t i = 0; i < 150; i++)
+		sizes[i] = i % 7;
+	exchange_all(m, sizes, 150, NULL, 1);
+}
+
+static void on_streams(struct team_member *m)
+{
+	const size_t sizes[] = { 3, 2000, 0, LARGE };
+	corale_stream *stream;
+	team_expect(m, corale_stream_create(&stream), 0, "stream");
+	exchange_all(m, sizes, 4, stream, 0);
+	exchange_all(m, sizes, 4, stream, 1);
+	corale_stream_destroy(stream);
+}
+
+static void one_way(struct team_member *m)
+{
+	int32_t *out = make(0, 1, 0, LARGE), *in = allocate(LARGE);
+	for (int k = 0; k < 20; k++) {
+		size_t count = k % 2 ? LARGE : (size_t)k;
+		if (m->rank == 0)
+			team_expect(m, send_to(m, out, count, 1, NULL), 0, "send");
+		if (m->rank == 1) {
+			memset(in, 0, count * sizeof(*in));
+			team_expect(m, recv_from(m, in, count, 0, NULL), 0, "recv");
+			expect_message(m, 0, 1, 0, count, in);
+		}
+	}
+	free(out);
+	free(in);
+}
+
+static void beside_collectives(struct team_member *m)
+{
+	int32_t mine = m->rank + 1, sum = 0, root = m->rank == 2 ? 77 : 0, all[RANKS] = { 0 };
+	int32_t *out = make(m->rank, (m->rank + 1) % RANKS, 0, 300), *in = allocate(300);
+	int previous = (m->rank + RANKS - 1) % RANKS;
+	corale_group_begin();
+	corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL);
+	if (m->rank % 2) /* the order of sends among collectives may differ from rank to rank */
+		send_to(m, out, 300, (m->rank + 1) % RANKS, NULL);
+	corale_broadcast(&root, &root, 1, CORALE_INT32, 2, m->comm, NULL);
+	recv_from(m, in, 300, previous, NULL);
+	corale_all_gather(&mine, all, 1, CORALE_INT32, m->comm, NULL);
+	if (m->rank % 2 == 0)
+		send_to(m, out, 300, (m->rank + 1) % RANKS, NULL);
+	corale_barrier(m->comm, NULL);
+	team_expect(m, corale_group_end(), 0, "a mixed group");
+	if (sum != RANKS * (RANKS + 1) / 2 || root != 77)
+		team_fault(m, "sum %d, root's %d", (int)sum, (int)root);
+	for (int r = 0; r < RANKS; r++)
+		if (all[r] != r + 1)
+			team_fault(m, "all_gather: %d of rank %d", (int)all[r], r);
+	expect_message(m, previous, m->rank, 0, 300, in);
+	free(out);
+	free(in);
+}
+
+static void nested(struct team_member *m)
+{
+	int32_t out = m->rank, in = -1;
+	team_expect(m, corale_group_begin(), 0, "begin");
+	team_expect(m, corale_group_end(), 0, "an empty group");
+	corale_group_begin();
+	corale_group_begin();
+	send_to(m, &out, 1, (m->rank + 1) % RANKS, NULL);
+	team_expect(m, corale_group_end(), 0, "the inner end");
+	if (in != -1)
+		team_fault(m, "the inner end has started calls");
+	recv_from(m, &in, 1, (m->rank + RANKS - 1) % RANKS, NULL);
+	team_expect(m, corale_group_end(), 0, "the outer end");
+	if (in != (m->rank + RANKS - 1) % RANKS)
+		team_fault(m, "received %d", (int)in);
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "an end too many");
+}
+
+static void refused(struct team_member *m)
+{
+	int32_t mine = 1, sum = -1, more = -1;
+	corale_group_begin();
+	team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL), 0,
+		    "a good call");
+	team_expect(m, corale_all_reduce(&mine, NULL, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL),
+		    CORALE_EINVAL, "a bad call");
+	team_expect(m, corale_all_reduce(&mine, &more, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL), 0,
+		    "a good call");
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "a group with a bad call");
+	if (sum != -1 || more != -1)
+		team_fault(m, "a group with a bad call was started");
+	team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL), 0,
+		    "a call after");
+	if (sum != RANKS)
+		team_fault(m, "sum %d", (int)sum);
+}
+
+static void self_mismatch(struct team_member *m)
+{
+	int32_t out[2] = { 0 }, in[2];
+	corale_group_begin();
+	send_to(m, out, 2, m->rank, NULL);
+	recv_from(m, in, 1, m->rank, NULL);
+	team_expect(m, corale_group_end(), CORALE_EMISMATCH, "2 to oneself, 1 from oneself");
+}
+
+static void self_alone(struct team_member *m)
+{
+	int32_t out[2] = { 0 };
+	corale_group_begin();
+	send_to(m, out, 2, m->rank, NULL);
+	int ret = corale_group_end();
+	if (ret != CORALE_EINVAL && ret != CORALE_EMISMATCH)
+		team_fault(m, "a send to oneself that nobody receives: %s", corale_strerror(ret));
+}
+
+/* The same calls fused and one by one give the same bits. */
+static void same_bits(struct team_member *m)
+{
+	enum { CALLS = 6 };
+	static const size_t counts[CALLS] = { 1, 33, 1000, 5001, 20000, 7 };
+	float *in[CALLS], *fused[CALLS], *single[CALLS];
+	for (int i = 0; i < CALLS; i++) {
+		struct reference ref = { CORALE_FLOAT32, CORALE_SUM, RANKS, REFERENCE_RANDOM, (uint64_t)i };
+		in[i] = allocate(counts[i]);
+		fused[i] = allocate(counts[i]);
+		single[i] = allocate(counts[i]);
+		reference_fill(&ref, m->rank, 0, counts[i], in[i]);
+		corale_all_reduce(in[i], single[i], counts[i], CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
+	}
+	corale_group_begin();
+	for (int i = 0; i < CALLS; i++)
+		corale_all_reduce(in[i], fused[i], counts[i], CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
+	team_expect(m, corale_group_end(), 0, "fused calls");
+	for (int i = 0; i < CALLS; i++) {
+		if (memcmp(fused[i], single[i], counts[i] * sizeof(float)))
+			team_fault(m, "%zu elements: fusing changed bits", counts[i]);
+		free(in[i]);
+		free(fused[i]);
+		free(single[i]);
+	}
+}
+
+static void several_communicators(struct team_member *m)
+{
+	corale_comm *half, *turned;
+	int32_t mine = m->rank + 1, of_half = 0, of_all = 0, in = -1;
+	team_expect(m, corale_comm_split(m->comm, m->rank / 2, 0, &half), 0, "split into halves");
+	team_expect(m, corale_comm_split(m->comm, 0, -m->rank, &turned), 0, "split with the order turned");
+	int rank = corale_comm_rank(turned);
+	if (corale_comm_size(half) != 2 || rank != RANKS - 1 - m->rank)
+		team_fault(m, "a half of %d, rank %d turned", corale_comm_size(half), rank);
+	corale_group_begin();
+	if (m->rank % 2) { /* communicators in another order on odd ranks */
+		corale_all_reduce(&mine, &of_all, 1, CORALE_INT32, CORALE_SUM, turned, NULL);
+		corale_all_reduce(&mine, &of_half, 1, CORALE_INT32, CORALE_SUM, half, NULL);
+	} else {
+		corale_all_reduce(&mine, &of_half, 1, CORALE_INT32, CORALE_SUM, half, NULL);
+		corale_all_reduce(&mine, &of_all, 1, CORALE_INT32, CORALE_SUM, turned, NULL);
+	}
+	corale_send(&mine, 1, CORALE_INT32, (rank + 1) % RANKS, turned, NULL);
+	corale_recv(&in, 1, CORALE_INT32, (rank + RANKS - 1) % RANKS, turned, NULL);
+	team_expect(m, corale_group_end(), 0, "a group over two communicators");
+	if (of_half != (m->rank / 2 ? 7 : 3) || of_all != 10 || in != (m->rank + 1) % RANKS + 1)
+		team_fault(m, "half %d, all %d, received %d", (int)of_half, (int)of_all, (int)in);
+	corale_comm_destroy(turned);
+	corale_comm_destroy(half);
+	team_expect(m, corale_comm_split(m->comm, m->rank == 1 ? -1 : 5, 0, &half), 0,
+		    "split without rank 1");
+	if ((half == NULL) != (m->rank == 1))
+		team_fault(m, "a color below 0 must give no communicator");
+	corale_comm_destroy(half);
+}
+
+static const struct {
+	const char *name;
+	void (*body)(struct team_member *m);
+} cases[] = {
+	{ "in order per pair, to oneself, of nothing", in_order },
+	{ "many small messages", many_small },
+	{ "on streams", on_streams },
+	{ "sends without a group", one_way },
+	{ "beside collectives", beside_collectives },
+	{ "nested", nested },
+	{ "a refused call", refused },
+	{ "to oneself with other counts", self_mismatch },
+	{ "to oneself without a receive", self_alone },
+	{ "fusing keeps bits", same_bits },
+	{ "several communicators", several_communicators },
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+static void run_case(void **state)
+{
+	char number[16];
+	snprintf(number, sizeof(number), "%d", (int)(intptr_t)*state);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=2", number), 0);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_CHUNK_BYTES=4K", number), 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct CMUnitTest tests[CASES];
+	if (argc > 1)
+		return team_run(RANKS, NULL, cases[atoi(argv[1]) % CASES].body, NULL) != 0;
+	for (int i = 0; i < CASES; i++)
+		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)(intptr_t)i };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
