@@ -388,21 +388,59 @@ static void test_misuse(void **state)
 	ops->close(NULL);
 }
 
-static int use_inproc(void **state)
+/* A transport, and for UCX the way of large messages. */
+struct variant {
+	const char *name;
+	const struct transport_ops *ops;
+	const char *message;
+};
+
+static const struct variant variants[] = {
+	{ "inproc", &transport_inproc, "auto" },       { "ucx by am", &transport_ucx, "am" },
+	{ "ucx by tag", &transport_ucx, "tag" },       { "ucx by put", &transport_ucx, "put" },
+	{ "ucx as measured", &transport_ucx, "auto" },
+};
+
+static int use(void **state)
 {
-	ops = &transport_inproc;
+	const struct variant *variant = *state;
+	ops = variant->ops;
+	snprintf(settings.ucx_message, sizeof(settings.ucx_message), "%s", variant->message);
 	return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	const struct CMUnitTest inproc[] = {
-		cmocka_unit_test(test_exchange),  cmocka_unit_test(test_sizes_that_disagree),
-		cmocka_unit_test(test_control),   cmocka_unit_test(test_fail),
-		cmocka_unit_test(test_departure), cmocka_unit_test(test_misuse),
+	static const struct {
+		const char *name;
+		void (*body)(void **state);
+	} cases[] = {
+		{ "all pairs, lanes and sizes", test_exchange },
+		{ "sizes that disagree", test_sizes_that_disagree },
+		{ "control messages", test_control },
+		{ "fail", test_fail },
+		{ "departure", test_departure },
+		{ "misuse", test_misuse },
 	};
-	char *none[] = { NULL };
+	enum { CASES = sizeof(cases) / sizeof(cases[0]), VARIANTS = sizeof(variants) / sizeof(variants[0]) };
+	static char names[CASES * VARIANTS][80];
+	static char *none[] = { NULL };
+	struct CMUnitTest tests[CASES * VARIANTS] = { { 0 } }; /* cmocka passes over the rest */
+	char why_not[200];
+
 	if (settings_parse(none, &settings))
 		return 1;
-	return cmocka_run_group_tests(inproc, use_inproc, NULL);
+	for (int i = 0; i < CASES * VARIANTS; i++) {
+		const struct variant *variant = &variants[i / CASES];
+		if (!variant->ops->available(&settings, why_not, sizeof(why_not)))
+			break;
+		snprintf(names[i], sizeof(names[i]), "%s: %s", variant->name, cases[i % CASES].name);
+		tests[i] = (struct CMUnitTest){ .name = names[i],
+						.test_func = cases[i % CASES].body,
+						.setup_func = use,
+						.initial_state = (void *)variant };
+	}
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,403 @@
+/* The transport over UCX: the doors of transport.h. The parts behind them are in ucx_*.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "ucx_calibrate.h"
+#include "ucx_message.h"
+#include "wait.h"
+
+/* What a failed communicator waits for messages that are under way, then for UCX to give them up. */
+static const struct wait_policy grace_policy = { .spin_ns = 20000, .timeout_ns = 250 * 1000 * 1000 };
+static const struct wait_policy last_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
+static const struct wait_policy drain_policy = { .spin_ns = 20000, .timeout_ns = 2000 * 1000 * 1000l };
+
+/* What the ranks tell each other before they can speak over UCX. */
+struct card {
+	uint64_t uid;
+	uint32_t address_bytes;
+	int status;
+};
+
+static struct ucx_comm *of(const struct transport *t)
+{
+	return (struct ucx_comm *)t;
+}
+
+static int available(const struct settings *settings, char *why_not, size_t bytes)
+{
+	(void)settings, (void)why_not, (void)bytes;
+	return 1;
+}
+
+static void free_comm(struct ucx_comm *c)
+{
+	if (!c)
+		return;
+	for (int r = 0; c->peers && r < c->params.size; r++)
+		free(c->peers[r]);
+	for (struct ucx_event *event = c->events, *next; event; event = next) {
+		next = event->next;
+		free(event);
+	}
+	free(c->peers);
+	free(c->uids);
+	free(c->addresses);
+	free(c);
+}
+
+static struct ucx_comm *make_comm(const struct transport_ops *ops, const struct transport_params *params)
+{
+	struct ucx_comm *c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->base.ops = ops;
+	c->params = *params;
+	c->events_end = &c->events;
+	c->forced = ucx_calibrate_forced(params->settings);
+	c->peers = calloc((size_t)params->size, sizeof(struct ucx_peer *));
+	c->uids = calloc((size_t)params->size, sizeof(*c->uids));
+	if (c->peers && c->uids)
+		return c;
+	free_comm(c);
+	return NULL;
+}
+
+/* Learns what all ranks said; every rank comes to the same answer. */
+static int read_cards(struct ucx_comm *c, const struct card *cards)
+{
+	for (int r = 0; r < c->params.size; r++) {
+		if (cards[r].status)
+			return r == c->params.rank
+				   ? cards[r].status
+				   : log_error(cards[r].status, c->params.rank,
+					       "transport ucx: rank %d could not start it: %s", r,
+					       corale_strerror(cards[r].status));
+		c->uids[r] = cards[r].uid;
+		if (cards[r].address_bytes > c->address_bytes)
+			c->address_bytes = cards[r].address_bytes;
+	}
+	return 0;
+}
+
+static int exchange_cards(struct ucx_comm *c, int status)
+{
+	struct ucx_worker *w = c->worker;
+	struct card mine = { .uid = w ? w->uid : 0,
+			     .address_bytes = w ? (uint32_t)w->address_bytes : 0,
+			     .status = status };
+	struct card *cards = calloc((size_t)c->params.size, sizeof(*cards));
+	if (!cards)
+		return log_error(CORALE_ENOMEM, c->params.rank, "transport ucx: no memory for %d ranks",
+				 c->params.size);
+	int ret = c->params.allgather(c->params.allgather_ctx, &mine, sizeof(mine), cards);
+	if (!ret)
+		ret = read_cards(c, cards);
+	free(cards);
+	return ret;
+}
+
+static int exchange_addresses(struct ucx_comm *c)
+{
+	unsigned char *mine = calloc(1, c->address_bytes);
+	int ret = CORALE_ENOMEM;
+
+	c->addresses = malloc(c->address_bytes * (size_t)c->params.size);
+	if (mine && c->addresses) {
+		memcpy(mine, c->worker->address, c->worker->address_bytes);
+		ret = c->params.allgather(c->params.allgather_ctx, mine, c->address_bytes, c->addresses);
+	} else {
+		log_error(ret, c->params.rank, "transport ucx: no memory for %d addresses", c->params.size);
+	}
+	free(mine);
+	return ret;
+}
+
+static int open_ucx(const struct transport_ops *ops, const struct transport_params *params,
+		    struct transport **out)
+{
+	struct ucx_comm *c = make_comm(ops, params);
+	if (!c)
+		return log_error(CORALE_ENOMEM, params->rank, "transport ucx: no memory for %d ranks",
+				 params->size);
+	int ret = exchange_cards(c, ucx_worker_acquire(params, &c->worker));
+	if (!ret)
+		ret = exchange_addresses(c);
+	if (ret)
+		goto release_worker;
+	ucx_lock(c->worker);
+	c->next = c->worker->comms;
+	c->worker->comms = c;
+	ucx_message_deliver_early(c);
+	ucx_unlock(c->worker);
+	ucx_calibrate(c);
+	*out = &c->base;
+	return 0;
+release_worker:
+	if (c->worker)
+		ucx_worker_release(c->worker);
+	free_comm(c);
+	return ret;
+}
+
+static int finish_at_once(struct transport_request *request, int status)
+{
+	request->status = status;
+	atomic_store_explicit(&request->done, 1, memory_order_release);
+	return status;
+}
+
+static int check(const struct ucx_comm *c, int peer, int lane)
+{
+	if (peer >= 0 && peer < c->params.size && lane >= 0 && lane < TRANSPORT_MAX_LANES)
+		return 0;
+	return log_error(CORALE_EINVAL, c->params.rank,
+			 "transport ucx: peer %d, lane %d; expected peers below %d, lanes below %d", peer,
+			 lane, c->params.size, TRANSPORT_MAX_LANES);
+}
+
+static void reset(struct transport_request *request, size_t bytes)
+{
+	request->status = 0;
+	request->bytes = bytes;
+	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+}
+
+static int post_send(struct transport *t, int peer, int lane, const void *header, const void *buf,
+		     size_t bytes, struct transport_request *request)
+{
+	struct ucx_comm *c = of(t);
+	int ret = check(c, peer, lane);
+
+	reset(request, bytes);
+	if (ret)
+		return finish_at_once(request, ret);
+	ucx_lock(c->worker);
+	ret = c->failure ? c->failure : ucx_message_send(c, peer, lane, header, buf, bytes, request);
+	ucx_unlock(c->worker);
+	return ret ? finish_at_once(request, ret) : 0;
+}
+
+static int post_recv(struct transport *t, int peer, int lane, void *buf, size_t capacity,
+		     struct transport_request *request)
+{
+	struct ucx_comm *c = of(t);
+	int ret = check(c, peer, lane);
+
+	reset(request, 0);
+	if (ret)
+		return finish_at_once(request, ret);
+	ucx_lock(c->worker);
+	ret = c->failure ? c->failure : ucx_message_recv(c, peer, lane, buf, capacity, request);
+	ucx_unlock(c->worker);
+	return ret ? finish_at_once(request, ret) : 0;
+}
+
+static int progress(struct transport *t)
+{
+	return ucx_help(of(t)->worker);
+}
+
+static int control(struct transport *t, int peer, const void *message, size_t bytes)
+{
+	struct ucx_comm *c = of(t);
+	struct ucx_peer *p;
+	int ret = check(c, peer, 0);
+
+	if (ret)
+		return ret;
+	if (bytes > TRANSPORT_CONTROL_BYTES)
+		return log_error(CORALE_EINVAL, c->params.rank,
+				 "transport ucx: a control message of %zu bytes; at most %d", bytes,
+				 TRANSPORT_CONTROL_BYTES);
+	ucx_lock(c->worker);
+	ret = ucx_comm_peer(c, peer, &p);
+	if (!ret)
+		ret = p->state == UCX_PEER_FINE ? ucx_message_note(c, peer, UCX_CONTROL, message, bytes)
+						: CORALE_EPEER;
+	ucx_unlock(c->worker);
+	return ret;
+}
+
+/* 1 if no request of the communicator (sends_only: no send) is pending. Under the lock. */
+static int is_quiet(const struct ucx_comm *c, int sends_only)
+{
+	for (const struct ucx_op *op = c->ops; op; op = op->older)
+		if (op->request && (op->sends || !sends_only))
+			return 0;
+	return 1;
+}
+
+static int poll_quiet(struct ucx_comm *c, int sends_only)
+{
+	ucx_help(c->worker);
+	ucx_lock(c->worker);
+	int quiet = is_quiet(c, sends_only);
+	ucx_unlock(c->worker);
+	return quiet;
+}
+
+static int poll_all_quiet(void *c)
+{
+	return poll_quiet(c, 0);
+}
+
+static int poll_sends_quiet(void *c)
+{
+	return poll_quiet(c, 1);
+}
+
+/* Connections that keep a request busy do not work: a link is cut or the peer is stuck. */
+static void abandon_endpoints(struct ucx_comm *c)
+{
+	ucx_lock(c->worker);
+	for (struct ucx_op *op = c->ops; op; op = op->older)
+		if (op->request)
+			ucx_endpoint_abandon(
+			    c->peers[op->peer]->endpoint, CORALE_EPEER,
+			    "a message to or from the peer was stuck when its communicator failed");
+	ucx_unlock(c->worker);
+}
+
+static void finish_rest(struct ucx_comm *c, int code)
+{
+	int rest = 0;
+	ucx_lock(c->worker);
+	for (struct ucx_op *op = c->ops, *older; op; op = older) {
+		older = op->older;
+		if (!op->request)
+			continue;
+		rest++;
+		ucx_op_finish(op, code);
+	}
+	ucx_unlock(c->worker);
+	if (rest)
+		log_line(LOG_WARN, c->params.rank,
+			 "transport ucx: gave up %d messages that UCX still holds; their buffers may yet be "
+			 "written",
+			 rest);
+}
+
+static void fail(struct transport *t, int code)
+{
+	struct ucx_comm *c = of(t);
+	struct ucx_worker *w = c->worker;
+
+	ucx_lock(w);
+	if (!c->failure)
+		c->failure = code;
+	ucx_comm_drop(c, -1, c->failure);
+	for (int r = 0; r < c->params.size; r++) {
+		for (int i = 0; c->peers[r] && i < TRANSPORT_MAX_LANES; i++) {
+			ucx_comm_free_held(w, c->peers[r]->lanes[i].held);
+			c->peers[r]->lanes[i].held = NULL;
+		}
+	}
+	ucx_unlock(w);
+	if (wait_until(&grace_policy, poll_all_quiet, c) > 0)
+		return;
+	abandon_endpoints(c);
+	if (wait_until(&last_policy, poll_all_quiet, c) <= 0)
+		finish_rest(c, code);
+}
+
+static int threaded(const struct transport *t)
+{
+	(void)t;
+	return 1;
+}
+
+static void describe(const struct transport *t, int peer, char *buf, size_t bytes)
+{
+	struct ucx_comm *c = of(t);
+
+	if (check(c, peer, 0))
+		return;
+	ucx_lock(c->worker);
+	const struct ucx_class *class = c->peers[peer] ? c->peers[peer]->endpoint->class : NULL;
+	if (!class)
+		snprintf(buf, bytes, "not connected yet");
+	else if (c->forced >= 0 || !class->measured)
+		snprintf(buf, bytes, "%s, %s (%s)", class->lanes, ucx_way_names[ucx_calibrate_way(c, peer)],
+			 c->forced >= 0 ? "forced" : "not measured");
+	else
+		snprintf(buf, bytes, "%s, %s (measured: put %.2f, tag %.2f, am %.2f GB/s)", class->lanes,
+			 ucx_way_names[class->way], class->gbps[UCX_WAY_PUT], class->gbps[UCX_WAY_TAG],
+			 class->gbps[UCX_WAY_AM]);
+	ucx_unlock(c->worker);
+}
+
+static void say_goodbye(struct ucx_comm *c)
+{
+	ucx_lock(c->worker);
+	for (int r = 0; r < c->params.size; r++)
+		if (c->peers[r] && c->peers[r]->state == UCX_PEER_FINE)
+			ucx_message_note(c, r, UCX_BYE, NULL, 0);
+	ucx_unlock(c->worker);
+}
+
+/* 1 once no thread is inside c's handlers. */
+static int poll_undispatched(void *arg)
+{
+	struct ucx_comm *c = arg;
+	ucx_lock(c->worker);
+	int free_of_threads = !c->dispatching;
+	if (free_of_threads)
+		c->dispatching = 1; /* and none enters any more */
+	ucx_unlock(c->worker);
+	return free_of_threads;
+}
+
+/* Nothing in the worker refers to c afterwards. */
+static void unregister(struct ucx_comm *c)
+{
+	struct ucx_worker *w = c->worker;
+
+	ucx_lock(w);
+	struct ucx_comm **at = &w->comms;
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	w->closed[w->closes++ % (sizeof(w->closed) / sizeof(w->closed[0]))] = c->params.comm_id;
+	for (struct ucx_op *op = c->ops, *older; op; op = older) {
+		older = op->older;
+		if (op->id)
+			ucx_op_finish(op, CORALE_EABORTED);
+	}
+	for (struct ucx_op *op = c->ops; op; op = op->older)
+		op->comm = NULL;
+	ucx_unlock(w);
+}
+
+static void close_ucx(struct transport *t)
+{
+	static const struct wait_policy forever = { .spin_ns = 20000, .timeout_ns = 0 };
+	struct ucx_comm *c = of(t);
+
+	if (!c)
+		return;
+	if (!c->failure && wait_until(&drain_policy, poll_sends_quiet, c) <= 0)
+		log_line(LOG_WARN, c->params.rank,
+			 "transport ucx: closed with sends that no peer has received");
+	fail(t, CORALE_EABORTED);
+	say_goodbye(c);
+	wait_until(&forever, poll_undispatched, c);
+	unregister(c);
+	ucx_worker_release(c->worker);
+	free_comm(c);
+}
+
+const struct transport_ops transport_ucx = {
+	.name = "ucx",
+	.available = available,
+	.open = open_ucx,
+	.send = post_send,
+	.recv = post_recv,
+	.progress = progress,
+	.control = control,
+	.fail = fail,
+	.threaded = threaded,
+	.describe = describe,
+	.close = close_ucx,
+};

@@ -1,0 +1,21 @@
+/* Which way large messages travel: measured once per class of lanes and process, at first contact. */
+#ifndef UCX_CALIBRATE_H
+#define UCX_CALIBRATE_H
+
+#include "ucx_comm.h"
+
+/* Probes travel on a lane of their own, which the peer serves without its user's help. */
+enum { UCX_PROBE_LANE = TRANSPORT_MAX_LANES };
+
+extern const char *const ucx_way_names[];
+
+/* The way named by CORALE_UCX_MESSAGE, or -1: to be measured. */
+int ucx_calibrate_forced(const struct settings *settings);
+/* Measures the lanes to one or two peers if their class is new. Not under the lock; takes at most about 50 ms. */
+void ucx_calibrate(struct ucx_comm *c);
+/* How a large message to a peer travels. Under the lock. */
+enum ucx_way ucx_calibrate_way(const struct ucx_comm *c, int peer);
+/* A probe is announced. Under the lock. */
+void ucx_calibrate_receive(struct ucx_comm *c, const struct ucx_wire *rts);
+
+#endif

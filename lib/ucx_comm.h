@@ -1,0 +1,63 @@
+/* A communicator's side of the UCX transport: peers, lanes, ops, and the events that its handlers are told. */
+#ifndef UCX_COMM_H
+#define UCX_COMM_H
+
+#include "ucx_endpoint.h"
+
+struct ucx_lane {
+	uint32_t sent, posted; /* sequence numbers of the next send and recv */
+	struct ucx_op *head, *tail; /* recvs that wait, by sequence */
+	struct ucx_held *held; /* messages that wait */
+};
+
+enum ucx_peer_state { UCX_PEER_FINE, UCX_PEER_LEFT, UCX_PEER_LOST };
+
+struct ucx_peer {
+	struct ucx_endpoint *endpoint;
+	enum ucx_peer_state state;
+	int reported; /* on_failure was or will be called */
+	struct ucx_lane lanes[TRANSPORT_MAX_LANES];
+};
+
+struct ucx_event {
+	struct ucx_event *next;
+	int peer, code; /* code: of a failure; 0: a control message */
+	size_t bytes;
+	char text[TRANSPORT_CONTROL_BYTES]; /* message or reason */
+};
+
+struct ucx_comm {
+	struct transport base;
+	struct transport_params params;
+	struct ucx_worker *worker;
+	struct ucx_comm *next; /* of the worker */
+	uint64_t *uids; /* workers of all ranks */
+	unsigned char *addresses;
+	size_t address_bytes; /* of each */
+	struct ucx_peer **peers; /* NULL before first contact */
+	struct ucx_op *ops;
+	struct ucx_event *events, **events_end;
+	int dispatching; /* some thread calls handlers */
+	int failure; /* the code of fail */
+	int forced; /* enum ucx_way, or -1: by measurement */
+};
+
+/* Under the lock, all of them, except where it says otherwise. */
+
+struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank);
+/* The state of a peer, made and greeted at first contact. */
+int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out);
+/* The peer closed in order, or its connection failed: what waits for it is done with CORALE_EPEER. */
+void ucx_comm_peer_left(struct ucx_comm *c, int rank);
+void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reason);
+/* Something was asked of a peer that is gone: on_failure will be called, once. */
+void ucx_comm_report(struct ucx_comm *c, int rank, int code, const char *reason);
+void ucx_comm_add_event(struct ucx_comm *c, int peer, int code, const void *text, size_t bytes);
+/* Calls the handlers of all communicators. Not under the lock. 1 if any was called. */
+int ucx_comm_dispatch(struct ucx_worker *w);
+/* Completes every op that has not met its other end with code. */
+void ucx_comm_drop(struct ucx_comm *c, int peer, int code);
+/* Frees messages that nobody will receive. */
+void ucx_comm_free_held(struct ucx_worker *w, struct ucx_held *held);
+
+#endif

@@ -1,0 +1,38 @@
+/* Connections to other processes, shared by the communicators, and what is known of their lanes. */
+#ifndef UCX_ENDPOINT_H
+#define UCX_ENDPOINT_H
+
+#include "ucx_worker.h"
+
+/* Lanes of one description behave alike, so one endpoint of a class is measured for all. */
+struct ucx_class {
+	struct ucx_class *next;
+	char lanes[96]; /* "tcp/eth0" */
+	double gbps[UCX_WAYS]; /* 0: not measured */
+	enum ucx_way way; /* how large messages go */
+	int measured; /* 1: by us; 0: way was forced or is the default */
+};
+
+struct ucx_endpoint {
+	struct ucx_endpoint *next;
+	struct ucx_worker *worker;
+	uint64_t uid; /* the peer's worker */
+	ucp_ep_h ep;
+	struct ucx_class *class;
+	int failed; /* 0 or a CORALE_E* code */
+	char reason[120];
+	int closing; /* a close has been started */
+	void *close_request;
+};
+
+/* Finds or makes the endpoint to a worker. Under the lock. */
+int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, int rank,
+		     struct ucx_endpoint **out);
+/* Ends it without waiting for the peer: all that UCX holds for it comes back with an error. Under the lock. */
+void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason);
+/* Starts the forced close of endpoints that failed. Under the lock. */
+void ucx_endpoint_reap(struct ucx_worker *w);
+/* Flushes and closes all, each step with a deadline. */
+void ucx_endpoint_close_all(struct ucx_worker *w);
+
+#endif

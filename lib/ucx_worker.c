@@ -1,0 +1,134 @@
+#include "ucx_worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "log.h"
+#include "ucx_message.h"
+
+enum { DEFAULT_SPIN_NS = 20000 };
+
+/* The one of the process: UCX connections, memory and a thread are too dear for every communicator to have its own. */
+static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ucx_worker *process_worker;
+
+static int failed(const char *what, int rank, ucs_status_t status)
+{
+	return log_error(ucx_code(status), rank, "transport ucx: %s: %s", what, ucs_status_string(status));
+}
+
+static int make_context(struct ucx_worker *w, const struct transport_params *params)
+{
+	ucp_params_t features = { .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+				  .features =
+				      UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
+				  .name = "corale" };
+	const char *devices = params->settings->net_devices;
+	ucp_config_t *config;
+	ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+	if (status != UCS_OK)
+		return failed("ucp_config_read", params->rank, status);
+	if (devices[0])
+		status = ucp_config_modify(config, "NET_DEVICES", devices);
+	if (status == UCS_OK)
+		status = ucp_init(&features, config, &w->context);
+	ucp_config_release(config);
+	return status == UCS_OK ? 0 : failed("ucp_init", params->rank, status);
+}
+
+static int make_worker(struct ucx_worker *w, int rank)
+{
+	ucp_worker_params_t params = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+				       .thread_mode = UCS_THREAD_MODE_SERIALIZED };
+	ucp_am_handler_param_t handler = { .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+							 UCP_AM_HANDLER_PARAM_FIELD_CB |
+							 UCP_AM_HANDLER_PARAM_FIELD_ARG,
+					   .id = 0,
+					   .cb = ucx_message_arrive,
+					   .arg = w };
+	ucs_status_t status = ucp_worker_create(w->context, &params, &w->ucp);
+	if (status != UCS_OK)
+		return failed("ucp_worker_create", rank, status);
+	status = ucp_worker_set_am_recv_handler(w->ucp, &handler);
+	if (status == UCS_OK)
+		status = ucp_worker_get_efd(w->ucp, &w->event_fd);
+	if (status == UCS_OK)
+		status = ucp_worker_get_address(w->ucp, &w->address, &w->address_bytes);
+	if (status != UCS_OK) {
+		ucp_worker_destroy(w->ucp);
+		return failed("worker", rank, status);
+	}
+	return 0;
+}
+
+static int start(const struct transport_params *params, struct ucx_worker **out)
+{
+	struct ucx_worker *w = calloc(1, sizeof(*w));
+	int ret;
+
+	if (!w)
+		return log_error(CORALE_ENOMEM, params->rank, "transport ucx: no memory");
+	pthread_mutex_init(&w->lock, NULL);
+	w->spin_ns =
+	    params->settings->spin_us < 0 ? DEFAULT_SPIN_NS : (int64_t)(params->settings->spin_us * 1000);
+	if (getrandom(&w->uid, sizeof(w->uid), 0) != sizeof(w->uid))
+		w->uid = (uintptr_t)w;
+	if ((ret = make_context(w, params)))
+		goto free_worker;
+	if ((ret = make_worker(w, params->rank)))
+		goto free_context;
+	if ((ret = ucx_thread_start(w)))
+		goto destroy_worker;
+	*out = w;
+	return 0;
+destroy_worker:
+	ucp_worker_release_address(w->ucp, w->address);
+	ucp_worker_destroy(w->ucp);
+free_context:
+	ucp_cleanup(w->context);
+free_worker:
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+	return ret;
+}
+
+static void stop(struct ucx_worker *w)
+{
+	ucx_thread_stop(w);
+	ucx_endpoint_close_all(w);
+	ucx_comm_free_held(w, w->early);
+	ucp_worker_release_address(w->ucp, w->address);
+	ucp_worker_destroy(w->ucp);
+	ucp_cleanup(w->context);
+	ucx_op_free_all(w);
+	pthread_mutex_destroy(&w->lock);
+	free(w->scratch);
+	free(w);
+}
+
+int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&process_lock);
+	if (!process_worker)
+		ret = start(params, &process_worker);
+	if (!ret) {
+		process_worker->users++;
+		*out = process_worker;
+	}
+	pthread_mutex_unlock(&process_lock);
+	return ret;
+}
+
+void ucx_worker_release(struct ucx_worker *w)
+{
+	pthread_mutex_lock(&process_lock);
+	if (--w->users == 0) {
+		stop(w);
+		process_worker = NULL;
+	}
+	pthread_mutex_unlock(&process_lock);
+}
