@@ -32,7 +32,8 @@ void algo_doubling_barrier(const struct algo_call *call, struct plan *plan)
 	signal_to(plan, give, ring);
 	wait_for(plan, take, ring);
 	int k = plan_loop(plan, plan_base(plan, PLAN_DOUBLING_STEPS, PLAN_WORLD, 0));
-	uint8_t partner = plan_expr(plan, (struct plan_expr){ .base = PLAN_DOUBLING, .var = (uint8_t)k, .stride = 1 });
+	uint8_t partner =
+	    plan_expr(plan, (struct plan_expr){ .base = PLAN_DOUBLING, .var = (uint8_t)k, .stride = 1 });
 	signal_to(plan, partner, ring);
 	wait_for(plan, partner, ring);
 	plan_end(plan);

@@ -96,9 +96,11 @@ static void gather_parts(struct plan *plan, const struct scatter *s, uint8_t chu
 void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int n = plan->parts = call->topo->map.ranks;
-	struct scatter s = { plan_ring(plan, PLAN_CREDIT, call->slots),	   plan_ring(plan, PLAN_CREDIT, call->slots),
-			     plan_shift(plan, PLAN_WORLD, 0, 0, 0),  plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-			     plan_shift(plan, PLAN_WORLD, 0, 0, -1), plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
+	struct scatter s = {
+		plan_ring(plan, PLAN_CREDIT, call->slots), plan_ring(plan, PLAN_CREDIT, call->slots),
+		plan_shift(plan, PLAN_WORLD, 0, 0, 0),     plan_shift(plan, PLAN_WORLD, 0, 0, 1),
+		plan_shift(plan, PLAN_WORLD, 0, 0, -1),    plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0)
+	};
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	scatter_parts(plan, &s, chunk);

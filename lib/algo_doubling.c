@@ -22,10 +22,11 @@ static void begin(struct plan *plan, const struct algo_rounds *rounds, struct pl
 	uint8_t give = plan_base(plan, PLAN_DOUBLING_GIVE, rounds->group, 0);
 	uint8_t take = plan_base(plan, PLAN_DOUBLING_TAKE, rounds->group, 0);
 	step.src = rounds->local;
-	step.flags = PLAN_TO_WIRE;
+	step.flags = PLAN_STABLE | PLAN_TO_WIRE;
 	step.to = give;
 	plan_step(plan, step);
 
+	step.flags = PLAN_TO_WIRE;
 	if (memcmp(&rounds->acc, &rounds->local, sizeof(rounds->acc)))
 		step.dst = rounds->acc;
 	step.to = partner(plan, rounds, 0, 0, 0);
@@ -42,7 +43,8 @@ static void begin(struct plan *plan, const struct algo_rounds *rounds, struct pl
 }
 
 /* Exchanges first .. steps - 2: adds the partner's sum and passes the new one to the next partner. */
-static void exchange(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step, int first, int steps)
+static void exchange(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step, int first,
+		     int steps)
 {
 	if (first >= steps - 1)
 		return;
@@ -57,9 +59,11 @@ static void exchange(struct plan *plan, const struct algo_rounds *rounds, struct
 
 static void give_back(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step)
 {
+	step.flags = PLAN_STABLE;
 	step.src = rounds->result;
 	step.to = plan_base(plan, PLAN_DOUBLING_TAKE, rounds->group, 0);
 	plan_step(plan, step);
+	step.flags = 0;
 	step.src = (struct plan_span){ 0 };
 	step.to = PLAN_EXPR_NONE;
 	step.from = plan_base(plan, PLAN_DOUBLING_GIVE, rounds->group, 0);

@@ -12,8 +12,8 @@ struct blocks {
 	struct plan *plan;
 	int nodes;
 	uint8_t push, rail, gather; /* rings; tokens to oneself go along push */
-	uint8_t self, me;           /* my index in my node, in the world */
-	uint8_t next, previous;     /* nodes */
+	uint8_t self, me; /* my index in my node, in the world */
+	uint8_t next, previous; /* nodes */
 };
 
 static struct blocks begin(const struct algo_call *call, struct plan *plan)

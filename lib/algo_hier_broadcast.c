@@ -9,7 +9,7 @@ struct broadcast {
 	struct plan *plan;
 	int nodes;
 	uint8_t push, rail, gather; /* rings; tokens to oneself go along push */
-	uint8_t self, me, root;     /* me and root in the world */
+	uint8_t self, me, root; /* me and root in the world */
 	uint8_t node, root_node, next_node;
 };
 
@@ -42,12 +42,13 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 	uint8_t part = algo_part_of(plan, b->self, owned);
 	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_NODE, -1), PLAN_EQ, b->me, b->root);
 	uint8_t peer = plan_shift(plan, PLAN_NODE, k, 1, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
-					    .to_group = PLAN_NODE,
-					    .to = peer,
-					    .to_ring = b->push });
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_MOVE,
+			    .flags = PLAN_STABLE,
+			    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
+			    .to_group = PLAN_NODE,
+			    .to = peer,
+			    .to_ring = b->push });
 	plan_end(plan);
 	struct plan_step step = rail_step(b, part, chunk);
 	step.pred = PLAN_EQ;
@@ -88,18 +89,20 @@ static void gather(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
 	algo_wait_self(plan, b->push);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_RECV, .part = algo_part_of(plan, b->self, owned), .chunk = chunk },
-					    .to_group = PLAN_NODE,
-					    .to = PLAN_EXPR_ALL,
-					    .to_ring = b->gather });
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_MOVE,
+			    .flags = PLAN_STABLE,
+			    .src = { PLAN_RECV, .part = algo_part_of(plan, b->self, owned), .chunk = chunk },
+			    .to_group = PLAN_NODE,
+			    .to = PLAN_EXPR_ALL,
+			    .to_ring = b->gather });
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
-	step_for_both(b, (struct plan_step){ .op = PLAN_MOVE,
-					     .from_group = PLAN_NODE,
-					     .from = peer,
-					     .from_ring = b->gather,
-					     .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
+	step_for_both(b, (struct plan_step){
+			     .op = PLAN_MOVE,
+			     .from_group = PLAN_NODE,
+			     .from = peer,
+			     .from_ring = b->gather,
+			     .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
 	plan_end(plan);
 }
 

@@ -10,10 +10,10 @@
 
 struct hier {
 	struct plan *plan;
-	int nodes, wide;            /* wide: partial sums have a type of their own, so they live in scratch */
-	int pieces;                 /* the node's messages are inner pieces, too: a chunk is as many messages as nodes */
+	int nodes, wide; /* wide: partial sums have a type of their own, so they live in scratch */
+	int pieces; /* the node's messages are inner pieces, too: a chunk is as many messages as nodes */
 	uint8_t push, rail, gather; /* rings; tokens to oneself go along push and rail */
-	uint8_t self;               /* my index in my node */
+	uint8_t self; /* my index in my node */
 	void (*rounds)(struct plan *plan, const struct algo_rounds *rounds);
 };
 
@@ -30,7 +30,8 @@ static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t
 /* Opens the loop over the messages of a chunk inside the node where there are several. */
 static uint8_t piece_loop(const struct hier *h)
 {
-	return h->pieces ? plan_var(h->plan, plan_loop(h->plan, plan_const(h->plan, h->nodes)), 0) : PLAN_EXPR_NONE;
+	return h->pieces ? plan_var(h->plan, plan_loop(h->plan, plan_const(h->plan, h->nodes)), 0)
+			 : PLAN_EXPR_NONE;
 }
 
 static void piece_end(const struct hier *h)
@@ -44,20 +45,22 @@ static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 	struct plan *plan = h->plan;
 	uint8_t mine = algo_part_of(plan, h->self, owned), inner = piece_loop(h);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1), theirs = algo_part_of(plan, peer, owned);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = theirs, .chunk = chunk, .inner = inner },
-					    .to_group = PLAN_NODE,
-					    .to = peer,
-					    .to_ring = h->push });
+	plan_step(plan,
+		  (struct plan_step){ .op = PLAN_MOVE,
+				      .flags = PLAN_STABLE,
+				      .src = { PLAN_SEND, .part = theirs, .chunk = chunk, .inner = inner },
+				      .to_group = PLAN_NODE,
+				      .to = peer,
+				      .to_ring = h->push });
 	plan_end(plan);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = h->nodes == 1 ? PLAN_REDUCE | PLAN_FINAL : PLAN_REDUCE,
-					    .from_group = PLAN_NODE,
-					    .from = PLAN_EXPR_ALL,
-					    .from_ring = h->push,
-					    .src = { PLAN_SEND, .part = mine, .chunk = chunk, .inner = inner },
-					    .dst = partial_span(h, mine, chunk, inner) });
+	plan_step(plan,
+		  (struct plan_step){ .op = PLAN_MOVE,
+				      .flags = h->nodes == 1 ? PLAN_REDUCE | PLAN_FINAL : PLAN_REDUCE,
+				      .from_group = PLAN_NODE,
+				      .from = PLAN_EXPR_ALL,
+				      .from_ring = h->push,
+				      .src = { PLAN_SEND, .part = mine, .chunk = chunk, .inner = inner },
+				      .dst = partial_span(h, mine, chunk, inner) });
 	piece_end(h);
 }
 
@@ -79,18 +82,20 @@ static void gather(const struct hier *h, uint8_t chunk, int owned)
 {
 	struct plan *plan = h->plan;
 	uint8_t mine = algo_part_of(plan, h->self, owned), inner = piece_loop(h);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_RECV, .part = mine, .chunk = chunk, .inner = inner },
-					    .to_group = PLAN_NODE,
-					    .to = PLAN_EXPR_ALL,
-					    .to_ring = h->gather });
+	plan_step(plan,
+		  (struct plan_step){ .op = PLAN_MOVE,
+				      .flags = PLAN_STABLE,
+				      .src = { PLAN_RECV, .part = mine, .chunk = chunk, .inner = inner },
+				      .to_group = PLAN_NODE,
+				      .to = PLAN_EXPR_ALL,
+				      .to_ring = h->gather });
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1), theirs = algo_part_of(plan, peer, owned);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .from_group = PLAN_NODE,
-					    .from = peer,
-					    .from_ring = h->gather,
-					    .dst = { PLAN_RECV, .part = theirs, .chunk = chunk, .inner = inner } });
+	plan_step(plan,
+		  (struct plan_step){ .op = PLAN_MOVE,
+				      .from_group = PLAN_NODE,
+				      .from = peer,
+				      .from_ring = h->gather,
+				      .dst = { PLAN_RECV, .part = theirs, .chunk = chunk, .inner = inner } });
 	plan_end(plan);
 	piece_end(h);
 }

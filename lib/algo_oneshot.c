@@ -15,7 +15,8 @@ void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
 	uint8_t chunk = algo_chunk_loop(plan);
 	struct plan_span mine = { .space = PLAN_SEND, .chunk = chunk };
 	struct plan_span result = { .space = PLAN_RECV, .chunk = chunk };
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE, .src = mine, .to = PLAN_EXPR_ALL, .to_ring = ring });
+	plan_step(plan,
+		  (struct plan_step){ .op = PLAN_MOVE, .src = mine, .to = PLAN_EXPR_ALL, .to_ring = ring });
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_REDUCE | PLAN_FINAL,
 					    .from = PLAN_EXPR_ALL,

@@ -47,7 +47,8 @@ static void collect_parts(struct plan *plan, const struct twoshot *t, uint8_t ch
 static struct twoshot begin(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
-	return (struct twoshot){ plan_ring(plan, PLAN_CREDIT, call->slots), plan_ring(plan, PLAN_CREDIT, call->slots),
+	return (struct twoshot){ plan_ring(plan, PLAN_CREDIT, call->slots),
+				 plan_ring(plan, PLAN_CREDIT, call->slots),
 				 plan_shift(plan, PLAN_WORLD, 0, 0, 0) };
 }
 

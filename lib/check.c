@@ -162,7 +162,8 @@ static int check(struct world *world, struct check_report *report)
 }
 
 int check_sequence(const struct plan *const *plans, int calls, const struct plan_map *map,
-		   const struct check_options *options, struct check_report *report, char *error, size_t error_bytes)
+		   const struct check_options *options, struct check_report *report, char *error,
+		   size_t error_bytes)
 {
 	struct world world = { .map = map,
 			       .options = options,
@@ -185,7 +186,8 @@ int check_plan(const struct plan *plan, const struct plan_map *map, const struct
 }
 
 int check_edge(const struct plan *send, const struct plan *recv, const struct plan_map *map, int from, int to,
-	       const struct check_options *options, struct check_report *report, char *error, size_t error_bytes)
+	       const struct check_options *options, struct check_report *report, char *error,
+	       size_t error_bytes)
 {
 	struct world world = { .map = map,
 			       .options = options,

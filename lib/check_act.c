@@ -12,12 +12,14 @@ static const struct plan *plan_of(const struct world *world, const struct contex
 }
 
 /* The queue from rank `from` to rank `to` (or to ALL of from's group) that the context's plan means by a ring. */
-static struct queue *find_queue(struct world *world, const struct context *c, int from, int to, int ring, int rail)
+static struct queue *find_queue(struct world *world, const struct context *c, int from, int to, int ring,
+				int rail)
 {
 	const struct plan *plan = plan_of(world, c);
 	int all = plan->rings[ring].all, group = all ? plan_all_group(plan, ring) : PLAN_WORLD;
 	int readers = all ? plan_group_size(world->map, group, from) : 1;
-	uint64_t key = queue_key(from, all ? PLAN_ALL : to, group, rail, c->channel, ring, plan->rings[ring].sync);
+	uint64_t key =
+	    queue_key(from, all ? PLAN_ALL : to, group, rail, c->channel, ring, plan->rings[ring].sync);
 	struct queue *queue = queue_get(&world->queues, key, readers);
 	if (queue && all && !queue->sent)
 		queue->read[plan_group_index(world->map, group, from)] = LONG_MAX;
@@ -71,7 +73,8 @@ static int has_room(struct world *world, const struct context *c)
 	if (!sends(world, c))
 		return 1;
 	const struct plan_ring *ring = &plan_of(world, c)->rings[c->action.to_ring];
-	const struct queue *queue = find_queue(world, c, c->rank, c->action.to, c->action.to_ring, c->action.rail);
+	const struct queue *queue =
+	    find_queue(world, c, c->rank, c->action.to, c->action.to_ring, c->action.rail);
 	return ring->sync == PLAN_PARITY || queue->sent - queue_slowest(queue) < ring->depth;
 }
 
@@ -79,7 +82,8 @@ static int claim(struct world *world, const struct context *c, int *user, const 
 {
 	int me = world->ranks[c->rank].call << 8 | c->program;
 	if (*user >= 0 && *user >> 8 == me >> 8 && *user != me)
-		return world_fail(world, c, "%s rank %d on a ring that program %d uses too", what, peer, *user & 255);
+		return world_fail(world, c, "%s rank %d on a ring that program %d uses too", what, peer,
+				  *user & 255);
 	*user = me;
 	return 0;
 }
@@ -92,7 +96,8 @@ static int check_message(struct world *world, const struct context *c, const str
 	if (!m->payload)
 		return world_fail(world, c, "expects elements of rank %d, which sent a signal", from);
 	if (m->count != a->count)
-		return world_fail(world, c, "expects %zu elements of rank %d, which sent %zu", a->count, from, m->count);
+		return world_fail(world, c, "expects %zu elements of rank %d, which sent %zu", a->count, from,
+				  m->count);
 	if (m->wire != !!(a->flags & PLAN_FROM_WIRE))
 		return world_fail(world, c, "expects %s type from rank %d, which sent the other",
 				  m->wire ? "the call's" : "the wire's", from);
@@ -166,17 +171,18 @@ static int fold_element(struct world *world, struct context *c, int n, size_t e,
 	for (int i = 0; i < n; i++) {
 		uint64_t value = world->values[(size_t)i * count + e];
 		if (value_element(value) != value_element(world->values[e]))
-			return world_fail(world, c, "folds element %zu with element %zu", value_element(world->values[e]),
-					  value_element(value));
+			return world_fail(world, c, "folds element %zu with element %zu",
+					  value_element(world->values[e]), value_element(value));
 		same &= operands[i] == value_node(value);
 		operands[i] = value_node(value);
 	}
 	if (!same)
 		*node = fold_make(&world->folds, operands, n, !!(c->action.flags & PLAN_FINAL));
 	if (*node < 0)
-		return world_fail(world, c, *node == FOLD_TWICE	   ? "folds a contribution twice"
-					   : *node == FOLD_FINISHED ? "folds a finished result"
-								    : "out of memory");
+		return world_fail(world, c,
+				  *node == FOLD_TWICE      ? "folds a contribution twice"
+				  : *node == FOLD_FINISHED ? "folds a finished result"
+							   : "out of memory");
 	return 0;
 }
 
@@ -224,7 +230,8 @@ static int check_parity(struct world *world, const struct context *c, const stru
 		if (queue->read[i] == LONG_MAX)
 			continue;
 		if (queue->read[i] <= before || (world->nclock && read.time > c->clock[read.context]))
-			return world_fail(world, c, "overwrites a parity slot that reader %d need not have read yet", i);
+			return world_fail(
+			    world, c, "overwrites a parity slot that reader %d need not have read yet", i);
 	}
 	return 0;
 }
@@ -255,7 +262,8 @@ static int send(struct world *world, struct context *c)
 		return ret;
 	if (a->to == c->rank && a->op == PLAN_MOVE)
 		return world_fail(world, c, "sends elements to itself");
-	struct message *m = message_create(a->op == PLAN_MOVE ? a->count : 0, queue->readers, world->nclock, c->clock);
+	struct message *m =
+	    message_create(a->op == PLAN_MOVE ? a->count : 0, queue->readers, world->nclock, c->clock);
 	if (!m)
 		return world_fail(world, c, "out of memory");
 	m->unread -= a->to == PLAN_ALL;
@@ -304,5 +312,6 @@ void action_describe(struct world *world, const struct context *c, char *text, s
 	else if (c->action.to == PLAN_ALL)
 		snprintf(text, bytes, "waits for room to ALL on ring %d", c->action.to_ring);
 	else
-		snprintf(text, bytes, "waits for room to rank %d on ring %d", c->action.to, c->action.to_ring);
+		snprintf(text, bytes, "waits for room to rank %d on ring %d", c->action.to,
+			 c->action.to_ring);
 }

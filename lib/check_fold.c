@@ -12,7 +12,8 @@ static int reserve(struct fold_table *table, int children)
 		if (!nodes)
 			return 0;
 		table->nodes = nodes;
-		uint64_t *masks = realloc(table->masks, (size_t)capacity * (size_t)table->words * sizeof(*masks));
+		uint64_t *masks =
+		    realloc(table->masks, (size_t)capacity * (size_t)table->words * sizeof(*masks));
 		if (!masks)
 			return 0;
 		table->masks = masks;
@@ -64,7 +65,7 @@ void fold_close(struct fold_table *table)
 
 static uint64_t hash_of(const int *operands, int n, int final)
 {
-	uint64_t hash = (uint64_t)n * 2 + (uint64_t)final;
+	uint64_t hash = (uint64_t)n * 2 + (uint64_t) final;
 	for (int i = 0; i < n; i++)
 		hash = (hash ^ (uint64_t)operands[i]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
 	return hash;

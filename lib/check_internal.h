@@ -10,7 +10,7 @@
 
 struct fold_node {
 	int first, children; /* in fold_table.children; a leaf has none */
-	int rank;            /* of a leaf, else -1 */
+	int rank; /* of a leaf, else -1 */
 	int contributors;
 	int final;
 };
@@ -60,9 +60,9 @@ static inline size_t value_element(uint64_t value)
 struct cell {
 	uint64_t value;
 	struct stamp write;
-	int held;                 /* the youngest stable span + 1 that it is in */
+	int held; /* the youngest stable span + 1 that it is in */
 	uint8_t written, touched; /* in this call */
-	uint8_t completed;        /* times that its final value was written */
+	uint8_t completed; /* times that its final value was written */
 };
 
 struct stable_span {
@@ -83,7 +83,7 @@ struct context { /* one program of one channel of one rank */
 struct rank {
 	const struct plan *plan; /* of the current call; NULL: takes no part */
 	int call, done;
-	int ncontexts, running;      /* contexts; channels begun */
+	int ncontexts, running; /* contexts; channels begun */
 	struct context *contexts;
 	struct cell *cells;
 	int *read_times; /* [context * cells + cell] */
@@ -101,7 +101,7 @@ struct world {
 	const struct plan_map *map;
 	const struct check_options *options;
 	const struct plan *const *plans; /* by call */
-	const struct plan *send, *recv;  /* of an edge instead, with its ends */
+	const struct plan *send, *recv; /* of an edge instead, with its ends */
 	int calls, from, to;
 	struct rank *ranks;
 	int max_contexts, nclock; /* contexts a rank has at most; length of clocks, 0: none kept */
@@ -118,7 +118,7 @@ struct world {
 
 /* Writes the violation and returns CORALE_EINTERNAL. c may be NULL. */
 int world_fail(struct world *world, const struct context *c, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4)));
 int world_open(struct world *world);
 void world_close(struct world *world);
 /* Prepares a rank's next call, or marks it done. */
@@ -127,8 +127,10 @@ int world_begin_call(struct world *world, struct rank *rank);
 int world_verify(struct world *world, const struct rank *rank);
 
 /* Cells of a place, or -1 (reported) when it is out of bounds. */
-ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_place *place, size_t count);
-int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count, uint64_t *values);
+ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_place *place,
+		      size_t count);
+int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		uint64_t *values);
 int memory_write(struct world *world, struct context *c, const struct plan_place *place, size_t count,
 		 const uint64_t *values);
 /* Remembers that the cells of place must stay as they are until the message was read. */

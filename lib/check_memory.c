@@ -12,16 +12,20 @@ static const char *space_name(int space)
 	return space == PLAN_SEND ? "SEND" : space == PLAN_RECV ? "RECV" : "SCRATCH";
 }
 
-ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_place *place, size_t count)
+ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_place *place,
+		      size_t count)
 {
 	const struct rank *rank = &world->ranks[c->rank];
-	size_t limit = place->space == PLAN_SEND ? rank->send_count : place->space == PLAN_RECV ? rank->recv_count
-											      : rank->scratch_per_channel;
+	size_t limit = place->space == PLAN_SEND   ? rank->send_count
+		       : place->space == PLAN_RECV ? rank->recv_count
+						   : rank->scratch_per_channel;
 	if (place->offset + count > limit && count)
-		return world_fail(world, c, "%s elements %zu to %zu, but it has %zu", space_name(place->space),
-				  place->offset, place->offset + count, limit);
-	size_t base = place->space == PLAN_SEND ? rank->send_at : place->space == PLAN_RECV ? rank->recv_at
-					      : rank->scratch_at + (size_t)c->channel * rank->scratch_per_channel;
+		return world_fail(world, c, "%s elements %zu to %zu, but it has %zu",
+				  space_name(place->space), place->offset, place->offset + count, limit);
+	size_t base = place->space == PLAN_SEND ? rank->send_at
+		      : place->space == PLAN_RECV
+			  ? rank->recv_at
+			  : rank->scratch_at + (size_t)c->channel * rank->scratch_per_channel;
 	return (ptrdiff_t)(base + place->offset);
 }
 
@@ -36,7 +40,8 @@ static int *read_time(const struct rank *rank, int context, size_t cell)
 	return &rank->read_times[(size_t)context * rank->ncells + cell];
 }
 
-int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count, uint64_t *values)
+int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		uint64_t *values)
 {
 	struct rank *rank = &world->ranks[c->rank];
 	ptrdiff_t first = memory_find(world, c, place, count);
@@ -46,12 +51,14 @@ int memory_read(struct world *world, struct context *c, const struct plan_place 
 		struct cell *cell = &rank->cells[(size_t)first + i];
 		size_t at = place->offset + i;
 		if (place->space == PLAN_SEND && cell->written)
-			return world_fail(world, c, "reads SEND[%zu] after the result was written over it", at);
+			return world_fail(world, c, "reads SEND[%zu] after the result was written over it",
+					  at);
 		if (place->space != PLAN_SEND && !cell->written)
 			return world_fail(world, c, "reads %s[%zu], which nobody wrote in this call",
 					  space_name(place->space), at);
 		if (cell->written && !is_past(world, c, cell->write))
-			return world_fail(world, c, "reads %s[%zu] without being ordered after its writer, program %d",
+			return world_fail(world, c,
+					  "reads %s[%zu] without being ordered after its writer, program %d",
 					  space_name(place->space), at,
 					  rank->contexts[cell->write.context % world->max_contexts].program);
 		cell->touched = 1;
@@ -62,15 +69,16 @@ int memory_read(struct world *world, struct context *c, const struct plan_place 
 	return 0;
 }
 
-static int check_readers(struct world *world, const struct context *c, const struct plan_place *place, size_t cell)
+static int check_readers(struct world *world, const struct context *c, const struct plan_place *place,
+			 size_t cell)
 {
 	const struct rank *rank = &world->ranks[c->rank];
 	for (int other = 0; other < rank->ncontexts && rank->ncontexts > 1; other++) {
 		struct stamp read = { rank->contexts[other].index, *read_time(rank, other, cell) };
 		if (!is_past(world, c, read))
-			return world_fail(world, c, "writes %s[%zu] without being ordered after its reader, program %d",
-					  space_name(place->space), cell - rank->recv_at,
-					  rank->contexts[other].program);
+			return world_fail(
+			    world, c, "writes %s[%zu] without being ordered after its reader, program %d",
+			    space_name(place->space), cell - rank->recv_at, rank->contexts[other].program);
 	}
 	return 0;
 }
@@ -79,11 +87,13 @@ static int check_span(struct world *world, const struct context *c, const struct
 {
 	const struct message *m = span->message;
 	if (m->unread)
-		return world_fail(world, c, "writes over a message that was promised to stay (STABLE) and is unread");
+		return world_fail(world, c,
+				  "writes over a message that was promised to stay (STABLE) and is unread");
 	for (const struct stamp *read = m->reads; read < m->reads + m->readers; read++)
 		if (read->time && !is_past(world, c, *read))
-			return world_fail(world, c, "writes over a message that was promised to stay (STABLE) without "
-						    "having heard that it was read");
+			return world_fail(world, c,
+					  "writes over a message that was promised to stay (STABLE) without "
+					  "having heard that it was read");
 	return 0;
 }
 
@@ -109,19 +119,22 @@ static int check_held(struct world *world, const struct context *c, size_t first
 static int is_result(const struct world *world, const struct rank *rank, uint64_t value)
 {
 	int coll = rank->plan->key.coll;
-	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER ?
-		       fold_is_complete(&world->folds, value_node(value)) :
-		       1;
+	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER
+		   ? fold_is_complete(&world->folds, value_node(value))
+		   : 1;
 }
 
-static int write_cell(struct world *world, struct context *c, const struct plan_place *place, size_t at, uint64_t value)
+static int write_cell(struct world *world, struct context *c, const struct plan_place *place, size_t at,
+		      uint64_t value)
 {
 	struct rank *rank = &world->ranks[c->rank];
 	struct cell *cell = &rank->cells[at];
 	if (c->action.flags & PLAN_FRESH && cell->touched)
-		return world_fail(world, c, "writes a place that was touched before in this call, against its FRESH flag");
+		return world_fail(
+		    world, c, "writes a place that was touched before in this call, against its FRESH flag");
 	if (cell->written && !is_past(world, c, cell->write))
-		return world_fail(world, c, "writes a place without being ordered after its last writer, program %d",
+		return world_fail(world, c,
+				  "writes a place without being ordered after its last writer, program %d",
 				  rank->contexts[cell->write.context % world->max_contexts].program);
 	int ret = check_readers(world, c, place, at);
 	if (ret)

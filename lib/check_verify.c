@@ -46,7 +46,8 @@ static int verify_fold(struct world *world, const struct rank *rank, int me, siz
 	const struct context *c = &rank->contexts[0];
 	const struct cell *cell = &rank->cells[rank->recv_at + i];
 	int node = value_node(cell->value), call = rank->call;
-	size_t at = rank->plan->key.coll == CORALE_REDUCE_SCATTER ? (size_t)me * world->options->count + i : i;
+	size_t at =
+	    rank->plan->key.coll == CORALE_REDUCE_SCATTER ? (size_t)me * world->options->count + i : i;
 	if (!fold_is_complete(&world->folds, node))
 		return world_fail(world, c, "at the end recv[%zu] holds %d of %d contributions%s", i,
 				  world->folds.nodes[node].contributors, world->map->ranks,
@@ -55,7 +56,8 @@ static int verify_fold(struct world *world, const struct rank *rank, int me, siz
 	if (!world->expected[call][at])
 		world->expected[call][at] = cell->value;
 	if (world->expected[call][at] != cell->value)
-		return world_fail(world, c, "at the end recv[%zu] was folded in another order than on another rank", i);
+		return world_fail(world, c,
+				  "at the end recv[%zu] was folded in another order than on another rank", i);
 	return 0;
 }
 
@@ -66,7 +68,9 @@ static int verify_element(struct world *world, const struct rank *rank, int me, 
 	int from;
 	size_t element = wanted(world, rank, me, i, &from);
 	if (from < PLAN_NONE)
-		return cell->written ? world_fail(world, c, "recv[%zu] lies between blocks but was written", i) : 0;
+		return cell->written
+			   ? world_fail(world, c, "recv[%zu] lies between blocks but was written", i)
+			   : 0;
 	if (!cell->written)
 		return world_fail(world, c, "at the end recv[%zu] was never written", i);
 	if (value_element(cell->value) != element)
@@ -75,7 +79,8 @@ static int verify_element(struct world *world, const struct rank *rank, int me, 
 	if (from < 0)
 		return verify_fold(world, rank, me, i);
 	if (value_node(cell->value) != from)
-		return world_fail(world, c, "at the end recv[%zu] holds an element of another rank than %d", i, from);
+		return world_fail(world, c, "at the end recv[%zu] holds an element of another rank than %d",
+				  i, from);
 	return 0;
 }
 

@@ -15,7 +15,9 @@ int world_fail(struct world *world, const struct context *c, const char *format,
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	const struct plan *plan = c ? world->ranks[c->rank].plan : world->plans ? world->plans[0] : world->send;
+	const struct plan *plan = c              ? world->ranks[c->rank].plan
+				  : world->plans ? world->plans[0]
+						 : world->send;
 	int length = snprintf(world->error, world->error_bytes, "%s by %s, %d ranks on %d nodes, count %zu: ",
 			      corale_coll_name((corale_coll)plan->key.coll), algo[plan->algo % rows].name,
 			      world->map->ranks, world->map->nodes, world->options->count);
@@ -23,8 +25,9 @@ int world_fail(struct world *world, const struct context *c, const char *format,
 		return CORALE_EINTERNAL;
 	if (c)
 		snprintf(world->error + length, world->error_bytes - (size_t)length,
-			 "call %d, rank %d, channel %d, program %d, step %d: %s", world->ranks[c->rank].call, c->rank,
-			 c->channel, c->program, c->cursor.pc - 1 - plan->programs[c->program].first, text);
+			 "call %d, rank %d, channel %d, program %d, step %d: %s", world->ranks[c->rank].call,
+			 c->rank, c->channel, c->program, c->cursor.pc - 1 - plan->programs[c->program].first,
+			 text);
 	else
 		snprintf(world->error + length, world->error_bytes - (size_t)length, "%s", text);
 	return CORALE_EINTERNAL;
@@ -169,7 +172,8 @@ static int lay_out(struct world *world, struct rank *rank, int me)
 	rank->recv_at = rank->send_count;
 	size_t end = rank->send_count + rank->recv_count;
 	if (o->in_place) {
-		shift = coll == CORALE_ALL_GATHER || coll == CORALE_REDUCE_SCATTER ? (size_t)me * o->count : 0;
+		shift =
+		    coll == CORALE_ALL_GATHER || coll == CORALE_REDUCE_SCATTER ? (size_t)me * o->count : 0;
 		rank->send_at = coll == CORALE_ALL_GATHER ? shift : 0;
 		rank->recv_at = coll == CORALE_REDUCE_SCATTER ? shift : 0;
 		end = rank->send_count > rank->recv_count ? rank->send_count : rank->recv_count;
@@ -220,7 +224,8 @@ int world_begin_call(struct world *world, struct rank *rank)
 		return world_fail(world, NULL, "out of memory");
 	int contexts = rank->plan->nprograms * rank->plan->channels;
 	rank->cells = calloc(rank->ncells + 1, sizeof(*rank->cells));
-	rank->read_times = calloc((rank->ncells + 1) * (size_t)(contexts > 1 ? contexts : 0) + 1, sizeof(int));
+	rank->read_times =
+	    calloc((rank->ncells + 1) * (size_t)(contexts > 1 ? contexts : 0) + 1, sizeof(int));
 	if (!rank->cells || !rank->read_times)
 		return world_fail(world, NULL, "out of memory");
 	for (size_t i = 0; i < rank->send_count; i++)

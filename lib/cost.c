@@ -14,7 +14,7 @@
 enum { SAMPLES = 4 };
 
 struct program_cost {
-	double work_ns, wait_ns;   /* its own work; waiting for messages */
+	double work_ns, wait_ns; /* its own work; waiting for messages */
 	double out_bytes, in_bytes; /* between nodes */
 };
 
@@ -27,7 +27,8 @@ struct walk {
 	struct program_cost cost;
 };
 
-static void add_receive(struct walk *w, const struct plan_action *a, const struct cost_peers *from, double weight)
+static void add_receive(struct walk *w, const struct plan_action *a, const struct cost_peers *from,
+			double weight)
 {
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	int chained = a->to != PLAN_NONE || a->op == PLAN_WAIT;
@@ -70,11 +71,13 @@ static void walk_steps(struct walk *w, int pc, int end, int depth, double weight
 			continue;
 		}
 		int after = loop_end(w->plan, pc), first_visit = w->first_visit;
-		int trips = plan_predicate(w->plan, &w->env, w->var, step) ?
-				    plan_value(w->plan, &w->env, w->var, step->trips) : 0;
+		int trips = plan_predicate(w->plan, &w->env, w->var, step)
+				? plan_value(w->plan, &w->env, w->var, step->trips)
+				: 0;
 		int samples = trips < SAMPLES ? trips : SAMPLES;
 		for (int i = 0; i < samples; i++) {
-			w->var[depth] = (int)((2 * i + 1L) * trips / (2 * samples)); /* the middle of its share */
+			w->var[depth] =
+			    (int)((2 * i + 1L) * trips / (2 * samples)); /* the middle of its share */
 			w->first_visit = first_visit && i == 0;
 			walk_steps(w, pc + 1, after - 1, depth + 1, weight * trips / samples);
 		}
@@ -87,7 +90,8 @@ static void walk_steps(struct walk *w, int pc, int end, int depth, double weight
 static double program_ns(const struct walk *w)
 {
 	double serial = w->cost.work_ns + w->cost.wait_ns, rail = w->topo->rail.bytes_per_ns;
-	double out = w->cost.out_bytes * w->plan->channels / rail, in = w->cost.in_bytes * w->plan->channels / rail;
+	double out = w->cost.out_bytes * w->plan->channels / rail,
+	       in = w->cost.in_bytes * w->plan->channels / rail;
 	double wire = out > in ? out : in;
 	return serial > wire ? serial : wire;
 }
@@ -121,7 +125,8 @@ double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t cou
 	plan_env_init(&w.env, plan, map, 0, 0, count);
 	int smallest = 0;
 	for (int b = 1; b < map->nodes; b++)
-		if (map->node_first[b + 1] - map->node_first[b] < map->node_first[smallest + 1] - map->node_first[smallest])
+		if (map->node_first[b + 1] - map->node_first[b] <
+		    map->node_first[smallest + 1] - map->node_first[smallest])
 			smallest = b;
 	int ranks[] = { 0, map->member[map->node_first[1] - 1], map->member[map->node_first[smallest]],
 			map->ranks / 2 };
@@ -134,7 +139,8 @@ double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t cou
 }
 
 /* Bytes that must enter the busiest rank by its node's link, and each of the smallest node's rails. */
-static void least_traffic(const struct plan_map *map, corale_coll coll, double bytes, double *node, double *rail)
+static void least_traffic(const struct plan_map *map, corale_coll coll, double bytes, double *node,
+			  double *rail)
 {
 	double n = map->ranks, N = map->nodes, size = (double)map->max_node_size, least = size;
 	for (int b = 0; b < map->nodes; b++) {
@@ -152,7 +158,8 @@ static void least_traffic(const struct plan_map *map, corale_coll coll, double b
 	case CORALE_ALL_TO_ALL:
 	case CORALE_ALL_TO_ALL_V:
 		*node = (size - 1) * bytes;
-		*rail = (n - least) * bytes / (coll == CORALE_ALL_GATHER || coll == CORALE_REDUCE_SCATTER ? least : 1);
+		*rail = (n - least) * bytes /
+			(coll == CORALE_ALL_GATHER || coll == CORALE_REDUCE_SCATTER ? least : 1);
 		break;
 	case CORALE_BROADCAST:
 		*node = size > 1 ? bytes : 0;
@@ -171,7 +178,8 @@ double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes)
 {
 	double node, rail;
 	least_traffic(&topo->map, coll, (double)bytes, &node, &rail);
-	double node_ns = topo->map.max_node_size > 1 ? topo->node.latency_ns + node / topo->node.bytes_per_ns : 0;
+	double node_ns =
+	    topo->map.max_node_size > 1 ? topo->node.latency_ns + node / topo->node.bytes_per_ns : 0;
 	double rail_ns = topo->map.nodes > 1 ? topo->rail.latency_ns + rail / topo->rail.bytes_per_ns : 0;
 	return node_ns > rail_ns ? node_ns : rail_ns;
 }

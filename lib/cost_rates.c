@@ -21,14 +21,16 @@ double cost_message_bytes(const struct plan *plan, const struct plan_action *act
 {
 	if (action->op != PLAN_MOVE)
 		return 0;
-	return (double)action->count * (double)corale_type_bytes((corale_type)(wire ? plan->wire_type : plan->key.type));
+	return (double)action->count *
+	       (double)corale_type_bytes((corale_type)(wire ? plan->wire_type : plan->key.type));
 }
 
 double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		    const struct cost_peers *from, const struct cost_peers *to)
 {
 	double ns = topo->step_ns * (1 + 0.25 * (from->local + from->remote + to->remote));
-	double in = (from->local + from->remote) * cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE);
+	double in =
+	    (from->local + from->remote) * cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE);
 	if (action->src.space != PLAN_NOWHERE)
 		in += cost_message_bytes(plan, action, 0);
 	if (action->dst.space != PLAN_NOWHERE)
@@ -36,10 +38,13 @@ double cost_work_ns(const struct topo *topo, const struct plan *plan, const stru
 	else if (action->flags & PLAN_REDUCE)
 		ns += (in - cost_message_bytes(plan, action, 0)) / topo->reduce_bytes_per_ns;
 	if (topo->net_bytes_per_ns > 0) {
-		ns += from->remote * cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE) / topo->net_bytes_per_ns;
-		ns += to->remote * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) / topo->net_bytes_per_ns;
+		ns += from->remote * cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE) /
+		      topo->net_bytes_per_ns;
+		ns += to->remote * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) /
+		      topo->net_bytes_per_ns;
 	}
 	/* One write serves all readers where memory is shared. */
 	int writes = topo->shared_memory && to->local > 1 ? 1 : to->local;
-	return ns + writes * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) / topo->node.bytes_per_ns;
+	return ns + writes * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) /
+			topo->node.bytes_per_ns;
 }

@@ -55,10 +55,8 @@ uint8_t plan_shift(struct plan *plan, enum plan_group group, int var, int stride
 
 uint8_t plan_var(struct plan *plan, int var, int offset)
 {
-	return plan_expr(plan, (struct plan_expr){ .base = PLAN_CONST,
-						   .var = (uint8_t)var,
-						   .stride = 1,
-						   .offset = offset });
+	return plan_expr(plan, (struct plan_expr){
+				   .base = PLAN_CONST, .var = (uint8_t)var, .stride = 1, .offset = offset });
 }
 
 uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset)
@@ -109,8 +107,9 @@ int plan_loop(struct plan *plan, uint8_t trips)
 int plan_loop_if(struct plan *plan, uint8_t trips, enum plan_pred pred, uint8_t a, uint8_t b)
 {
 	int var = is_broken(plan) ? 0 : open_loops(plan, &plan->programs[plan->nprograms - 1]);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_LOOP, .trips = trips, .pred = (uint8_t)pred, .pred_a = a, .pred_b = b });
+	plan_step(plan,
+		  (struct plan_step){
+		      .op = PLAN_LOOP, .trips = trips, .pred = (uint8_t)pred, .pred_a = a, .pred_b = b });
 	return var;
 }
 

@@ -19,7 +19,8 @@ __attribute__((format(printf, 2, 3))) static void print(struct out *out, const c
 	va_list args;
 	va_start(args, format);
 	int room = out->length < out->bytes;
-	int n = vsnprintf(room ? out->buf + out->length : NULL, room ? out->bytes - out->length : 0, format, args);
+	int n = vsnprintf(room ? out->buf + out->length : NULL, room ? out->bytes - out->length : 0, format,
+			  args);
 	va_end(args);
 	out->length += n > 0 ? (size_t)n : 0;
 }
@@ -81,7 +82,9 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 	const struct plan_expr *x = &plan->exprs[e];
 	switch (x->base) {
 	case PLAN_DOUBLING: {
-		struct plan_expr step = { .base = PLAN_CONST, .stride = x->stride, .var = x->var, .offset = x->offset };
+		struct plan_expr step = {
+			.base = PLAN_CONST, .stride = x->stride, .var = x->var, .offset = x->offset
+		};
 		print(out, "partner(%s, ", size_names[x->group]);
 		print_simple(out, &step);
 		print(out, ")");
@@ -131,10 +134,11 @@ static void print_span(struct out *out, const struct plan *plan, const struct pl
 	print(out, "]");
 }
 
-static void print_peer(struct out *out, const struct plan *plan, const struct plan_step *step, int group, int peer,
-		       int ring)
+static void print_peer(struct out *out, const struct plan *plan, const struct plan_step *step, int group,
+		       int peer, int ring)
 {
-	static const char *const one[] = { "rank ", "local ", "node " }, *const all[] = { "", " of node", " of rail" };
+	static const char *const one[] = { "rank ", "local ", "node " }, *const all[] = { "", " of node",
+											  " of rail" };
 	const struct plan_expr *x = &plan->exprs[peer == PLAN_EXPR_ALL ? 0 : peer];
 	if (peer == PLAN_EXPR_ALL) {
 		print(out, "all%s", all[group]);
@@ -236,11 +240,12 @@ static void print_head(struct out *out, const struct plan *plan)
 	if (plan->wire_type != plan->key.type)
 		print(out, " (partial sums %s)", corale_type_name((corale_type)plan->wire_type));
 	print(out, ", up to %zu bytes\n", (size_t)1 << plan->key.size_class);
-	print(out, "channels %d, parts %d, pieces %d, chunk %u bytes, scratch %u cells\n", plan->channels, plan->parts,
-	      plan->inner, plan->chunk_bytes, plan->scratch_cells);
+	print(out, "channels %d, parts %d, pieces %d, chunk %u bytes, scratch %u cells\n", plan->channels,
+	      plan->parts, plan->inner, plan->chunk_bytes, plan->scratch_cells);
 	for (int i = 0; i < plan->nrings; i++)
 		print(out, "ring %d: %d messages to %s, %s\n", i, plan->rings[i].depth,
-		      plan->rings[i].all ? "all" : "one", plan->rings[i].sync == PLAN_PARITY ? "parity" : "credits");
+		      plan->rings[i].all ? "all" : "one",
+		      plan->rings[i].sync == PLAN_PARITY ? "parity" : "credits");
 }
 
 size_t plan_print(const struct plan *plan, char *buf, size_t bytes)
@@ -277,10 +282,10 @@ static void print_rank(struct out *out, int rank, int group, int ring)
 size_t plan_print_action(const struct plan_action *action, char *buf, size_t bytes)
 {
 	struct out out = { buf, bytes, 0 };
-	print(&out, action->op == PLAN_SIGNAL	       ? "signal "
-		    : action->op == PLAN_WAIT	       ? "wait for "
-		    : action->flags & PLAN_REDUCE      ? "fold "
-						       : "move ");
+	print(&out, action->op == PLAN_SIGNAL     ? "signal "
+		    : action->op == PLAN_WAIT     ? "wait for "
+		    : action->flags & PLAN_REDUCE ? "fold "
+						  : "move ");
 	if (action->from != PLAN_NONE)
 		print_rank(&out, action->from, action->from_group, action->from_ring);
 	if (action->from != PLAN_NONE && action->src.space)

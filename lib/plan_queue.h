@@ -17,7 +17,7 @@ struct message {
 	int payload, wire;
 	size_t count;
 	uint64_t *values;
-	int *clock;          /* of its sending; NULL without clocks */
+	int *clock; /* of its sending; NULL without clocks */
 	struct stamp *reads; /* by reader */
 	double arrival_ns, freed_ns; /* the simulator's: when it can be read; when its slot was free again */
 };
@@ -26,10 +26,10 @@ struct message {
 struct queue {
 	uint64_t key;
 	long sent;
-	int readers, writer;     /* writer: the call and program that sent last, -1 before the first */
-	long *read;              /* by reader */
-	int *reader_program;     /* by reader: the call and program that read last, -1 before the first */
-	struct message **slots;  /* message k is in slot k mod slots_mask + 1 */
+	int readers, writer; /* writer: the call and program that sent last, -1 before the first */
+	long *read; /* by reader */
+	int *reader_program; /* by reader: the call and program that read last, -1 before the first */
+	struct message **slots; /* message k is in slot k mod slots_mask + 1 */
 	int slot_mask;
 };
 

@@ -7,9 +7,9 @@
 #include "planner_algo.h"
 
 enum {
-	CHUNK_GRAIN = 512,               /* chunks are multiples of this: whole units of every type */
-	CHANNEL_BYTES = 256 << 10,       /* a channel is worth it from here on */
-	CHUNK_CHOICES = 4                /* slot, slot / 2, slot / 4, slot / 8 */
+	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
+	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on */
+	CHUNK_CHOICES = 4 /* slot, slot / 2, slot / 4, slot / 8 */
 };
 
 void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings)
@@ -48,11 +48,12 @@ static int reduces(int coll)
 	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 }
 
-static struct algo_call describe(const struct planner *planner, const struct plan_key *key, const struct algo *algo)
+static struct algo_call describe(const struct planner *planner, const struct plan_key *key,
+				 const struct algo *algo)
 {
 	struct algo_call call = { .key = *key, .topo = planner->topo };
-	int wide = planner->partials_float32 && reduces(key->coll) && has_narrow_partials((corale_type)key->type) &&
-		   !(algo->traits & ALGO_ALL_AT_ONCE);
+	int wide = planner->partials_float32 && reduces(key->coll) &&
+		   has_narrow_partials((corale_type)key->type) && !(algo->traits & ALGO_ALL_AT_ONCE);
 	call.wire_type = wide ? CORALE_FLOAT32 : key->type;
 	call.wire_bytes = corale_type_bytes((corale_type)call.wire_type);
 	call.bytes = (size_t)1 << key->size_class;
@@ -98,7 +99,8 @@ static uint32_t messages_per_chunk(const struct plan *plan)
 /* Forced, or the one among a few fractions of a slot that the model likes best. */
 static void choose_chunk(const struct algo_call *call, struct plan *plan)
 {
-	uint32_t messages = messages_per_chunk(plan), slot = round_chunk(call->slot_bytes), best = slot * messages;
+	uint32_t messages = messages_per_chunk(plan), slot = round_chunk(call->slot_bytes),
+		 best = slot * messages;
 	double best_ns = 0;
 	if (call->chunk_bytes) {
 		best = round_chunk(call->chunk_bytes);
@@ -172,8 +174,8 @@ int planner_plan(const struct planner *planner, const struct plan_key *key, stru
 	return CORALE_ENOTSUP;
 }
 
-void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank, int root,
-		   size_t count)
+void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
+		   int root, size_t count)
 {
 	memset(env, 0, sizeof(*env));
 	env->map = *map;

@@ -26,7 +26,8 @@ struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, co
 
 /* Builds the plan for a key: the cheapest applicable algorithm that CORALE_ALGO allows.
  * Returns 0, CORALE_ENOTSUP (nothing applies; error says why), CORALE_EINTERNAL. */
-int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error, size_t error_bytes);
+int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
+		 size_t error_bytes);
 
 /* As above with the algorithm given (row of algo_table); CORALE_ENOTSUP if it does not apply. */
 int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
@@ -42,6 +43,7 @@ double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes)
 
 struct plan_env; /* plan_eval.h */
 /* Everything but rank and channel that a plan needs besides itself to be read (plan_eval.h). */
-void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank, int root, size_t count);
+void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
+		   int root, size_t count);
 
 #endif

@@ -119,15 +119,16 @@ int planner_check_algo(const char *text, char *error, size_t error_bytes)
 	while (next_item(&at, &item)) {
 		int known = 0;
 		if (!knows_coll(&item)) {
-			snprintf(error, error_bytes, "\"%.*s\" is no collective", (int)item.coll_length, item.coll);
+			snprintf(error, error_bytes, "\"%.*s\" is no collective", (int)item.coll_length,
+				 item.coll);
 			return CORALE_ESETTING;
 		}
 		for (int coll = 0; coll < CORALE_NUM_COLLS && item.name_length; coll++)
 			known |= names_some_row_of(&item, (corale_coll)coll);
 		if (!known) {
 			list_names(&item, list, sizeof(list));
-			snprintf(error, error_bytes, "\"%.*s\" is no algorithm; known:%s", (int)item.name_length,
-				 item.name, list);
+			snprintf(error, error_bytes, "\"%.*s\" is no algorithm; known:%s",
+				 (int)item.name_length, item.name, list);
 			return CORALE_ESETTING;
 		}
 	}

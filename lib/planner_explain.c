@@ -5,7 +5,8 @@
 #include "planner_algo.h"
 
 /* What became of a row: its time, or why it was out. */
-static size_t explain_row(const struct planner *planner, const struct plan_key *key, int row, char *buf, size_t bytes)
+static size_t explain_row(const struct planner *planner, const struct plan_key *key, int row, char *buf,
+			  size_t bytes)
 {
 	int rows;
 	const struct algo *algo = &algo_table(&rows)[row];
@@ -15,7 +16,8 @@ static size_t explain_row(const struct planner *planner, const struct plan_key *
 	if (!planner_algo_allows(planner->algo, row))
 		n = snprintf(buf, bytes, ", %s (CORALE_ALGO forbids it)", algo->name);
 	else if (planner->reproducible && !(algo->traits & ALGO_ALL_AT_ONCE))
-		n = snprintf(buf, bytes, ", %s (not in rank order, which CORALE_REPRODUCIBLE demands)", algo->name);
+		n = snprintf(buf, bytes, ", %s (not in rank order, which CORALE_REPRODUCIBLE demands)",
+			     algo->name);
 	else if (planner_build(planner, key, row, &plan))
 		n = 0;
 	else
@@ -30,15 +32,17 @@ size_t planner_explain(const struct planner *planner, const struct plan *plan, c
 	const struct algo *algo = algo_table(&rows);
 	const struct plan_key *key = &plan->key;
 	size_t most = (size_t)1 << key->size_class, length;
-	int n = snprintf(buf, bytes, "%s of %s, up to %zu bytes: %s, %d channels, chunks of %u bytes; at least %.1f us",
-			 corale_coll_name((corale_coll)key->coll), corale_type_name((corale_type)key->type), most,
-			 algo[plan->algo].name, plan->channels, plan->chunk_bytes,
+	int n = snprintf(buf, bytes,
+			 "%s of %s, up to %zu bytes: %s, %d channels, chunks of %u bytes; at least %.1f us",
+			 corale_coll_name((corale_coll)key->coll), corale_type_name((corale_type)key->type),
+			 most, algo[plan->algo].name, plan->channels, plan->chunk_bytes,
 			 cost_lower_bound(planner->topo, (corale_coll)key->coll, most) / 1000);
 	length = n > 0 ? (size_t)n : 0;
 	for (int row = 0; row < rows; row++) {
 		int room = length < bytes;
 		if (algo[row].coll == key->coll)
-			length += explain_row(planner, key, row, room ? buf + length : NULL, room ? bytes - length : 0);
+			length += explain_row(planner, key, row, room ? buf + length : NULL,
+					      room ? bytes - length : 0);
 	}
 	return length;
 }

@@ -55,7 +55,9 @@ static void fill_maps(struct topo *topo, int ranks, const int *first_of)
 	}
 	for (int r = 0; r < ranks; r++)
 		topo->member[topo->node_first[topo->node_of[r]] + topo->local_of[r]] = r;
-	topo->map = (struct plan_map){ ranks, nodes, largest, topo->node_of, topo->local_of, topo->node_first, topo->member };
+	topo->map =
+	    (struct plan_map){ ranks,       nodes, largest, topo->node_of, topo->local_of, topo->node_first,
+			       topo->member };
 }
 
 int topo_create(int ranks, const uint64_t *node_id, struct topo **out)

@@ -16,8 +16,8 @@ static const double gpu_reduce_bytes_per_ns = 1500, gpu_step_ns = 500;
 
 struct machine {
 	int nodes, listed; /* listed: node:[8,8,4] */
-	int *sizes;        /* of each node; one entry for all unless listed */
-	int per_node;      /* gpu or rank; 0: not said */
+	int *sizes; /* of each node; one entry for all unless listed */
+	int per_node; /* gpu or rank; 0: not said */
 	int gpu;
 	double node_bytes_per_ns, rail_bytes_per_ns, node_us, rail_us; /* < 0: not said */
 };
@@ -129,7 +129,8 @@ static int read_machine(struct reader *in, struct machine *machine)
 	}
 	if (machine->listed && machine->per_node)
 		return refuse(in, "gpu or rank beside a list of node sizes");
-	if (!machine->listed && (long)machine->nodes * (machine->per_node ? machine->per_node : 1) > MAX_RANKS)
+	if (!machine->listed &&
+	    (long)machine->nodes * (machine->per_node ? machine->per_node : 1) > MAX_RANKS)
 		return refuse(in, "more than %d ranks", MAX_RANKS);
 	return 0;
 }
@@ -143,7 +144,8 @@ static void set_links(struct topo *topo, const struct machine *machine)
 		topo->step_ns = gpu_step_ns;
 		topo->net_bytes_per_ns = 0;
 		topo->shared_memory = 0;
-		topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS; /* blocks of a kernel, not threads of a process */
+		topo->cores_per_rank_x16 =
+		    16 * PLAN_MAX_PROGRAMS; /* blocks of a kernel, not threads of a process */
 	}
 	if (machine->node_bytes_per_ns > 0)
 		topo->node.bytes_per_ns = machine->node_bytes_per_ns;
