@@ -31,6 +31,7 @@ struct kernels_header { /* a line */
 
 struct kernels_control {
 	uint64_t abort; /* 0, or who << 32 | -code: the first failure that this window's owner learnt of */
+	uint32_t recorded; /* a block of the owner has told its host */
 };
 
 struct kernels_layout {
@@ -114,13 +115,12 @@ struct kernels_steps {
 	const uint32_t *abort; /* in host memory: non-zero, a CORALE_E* code negated, ends all waits */
 	struct kernels_failure *failure;
 	uint32_t programs; /* bit p: program p runs here */
+	uint8_t width[PLAN_MAX_PROGRAMS]; /* blocks of its team */
 	int32_t type, op;
 };
 
 /* Loads all kernels, so that no later launch waits for it. Returns 0 or a cudaError_t. */
 int kernels_load(void);
-/* Blocks that the programs of mask need; all must be resident at a time. */
-int kernels_blocks(const struct plan *plan, uint32_t mask);
 /* Starts the programs of a plan. Returns 0 or a cudaError_t. */
 int kernels_launch_steps(const struct kernels_steps *args, void *stream);
 /* True if the step executor has code for this combination. */

@@ -130,26 +130,21 @@ __device__ static void list_data(const struct kernels_steps *a, struct walk *w, 
 
 /* ---- Failure ------------------------------------------------------------------------------------------ */
 
-/* The first failure of this GPU is recorded for the host, and all peers are told. */
+/* The first failure that a block of this GPU meets is recorded for the host, and all peers are told. */
 __device__ static void fail(const struct kernels_steps *a, const struct walk *w, int code, int peer, int sending,
 			    uint64_t message, uint64_t expected, uint64_t got)
 {
 	struct kernels_control *control = (struct kernels_control *)a->windows[mine(a)];
 	unsigned long long word = (unsigned long long)(mine(a) + 1) << 32 | (unsigned long long)-code;
 	unsigned long long first = atomicCAS_system((unsigned long long *)&control->abort, 0ull, word);
+	if (atomicExch(&control->recorded, 1))
+		return;
 	struct kernels_failure *f = a->failure;
-	if (code == CORALE_EABORTED && first) /* told by a peer, or by another block that has recorded already */
-		got = first;
-	else if (first)
-		return;
-	if (first && (int)(first >> 32) == mine(a) + 1)
-		return;
-	if (code == CORALE_EABORTED && first) /* who says so matters more than whom we waited for */
-		peer = (int)(first >> 32) - 1;
 	f->program = w->program;
 	f->channel = w->env.channel;
 	f->op = w->action.op;
-	f->peer = peer;
+	/* of an abort, who says so matters more than whom we waited for */
+	f->peer = code == CORALE_EABORTED && first ? (int)(first >> 32) - 1 : peer;
 	f->ring = sending ? w->action.to_ring : w->action.from_ring;
 	f->sending = sending;
 	f->message = message;
@@ -293,14 +288,14 @@ __device__ static void find_place(const struct kernels_steps *a, struct walk *w,
 	int p = 0, blocks = (int)gridDim.x / a->plan.channels;
 	w->env.channel = b / blocks;
 	for (b %= blocks;; p++) {
-		int width = a->programs >> p & 1 ? a->plan.programs[p].width : 0;
+		int width = a->programs >> p & 1 ? a->width[p] : 0;
 		if (b < width)
 			break;
 		b -= width;
 	}
 	w->program = p;
 	w->fold.member = b;
-	w->fold.width = a->plan.programs[p].width;
+	w->fold.width = a->width[p];
 }
 
 __device__ static void begin(const struct kernels_steps *a, struct walk *w)
@@ -376,17 +371,12 @@ int kernels_offer(int type, int op, int wire_type)
 	return type == CORALE_FLOAT32 && op == CORALE_SUM && wire_type == CORALE_FLOAT32;
 }
 
-int kernels_blocks(const struct plan *plan, uint32_t mask)
-{
-	int blocks = 0;
-	for (int p = 0; p < plan->nprograms; p++)
-		blocks += mask >> p & 1 ? plan->programs[p].width : 0;
-	return blocks * plan->channels;
-}
-
 int kernels_launch_steps(const struct kernels_steps *args, void *stream)
 {
-	const int blocks = kernels_blocks(&args->plan, args->programs);
+	int blocks = 0;
+	for (int p = 0; p < args->plan.nprograms; p++)
+		blocks += args->programs >> p & 1 ? args->width[p] : 0;
+	blocks *= args->plan.channels;
 	steps_kernel<float_sum><<<blocks, THREADS, 0, (cudaStream_t)stream>>>(*args);
 	return (int)cudaGetLastError();
 }

@@ -30,8 +30,19 @@ static int grow_scratch(struct device *d, const struct plan *plan)
 	return 0;
 }
 
-static int fits(const struct device *d, const struct plan *plan, const struct device_binding *b,
-		uint32_t copies)
+/* The most that one message carries: a chunk, or a piece of one where all messages are inner pieces. */
+static size_t message_bytes(const struct plan *plan)
+{
+	for (int i = 0; i < plan->nsteps; i++) {
+		const struct plan_step *step = &plan->steps[i];
+		const struct plan_span *span = step->src.space ? &step->src : &step->dst;
+		if (step->op == PLAN_MOVE && (step->from || step->to) && !span->inner)
+			return plan->chunk_bytes;
+	}
+	return plan->chunk_bytes / (uint32_t)plan->inner;
+}
+
+static int fits(const struct device *d, const struct plan *plan, const struct device_binding *b)
 {
 	if (!kernels_offer(plan->key.type, b->op, plan->wire_type))
 		return log_error(CORALE_ENOTSUP, d->rank, "the CUDA engine has no code for %s of %s yet",
@@ -40,20 +51,15 @@ static int fits(const struct device *d, const struct plan *plan, const struct de
 		if (d->peer_of[r] < 0)
 			return log_error(CORALE_ENOTSUP, d->rank,
 					 "rank %d is on another host: not on the CUDA engine yet", r);
-	int blocks = kernels_blocks(plan, ((1u << plan->nprograms) - 1) & ~copies);
-	if (blocks > d->most_blocks)
-		return log_error(CORALE_ENOTSUP, d->rank,
-				 "the plan needs %d blocks at a time; GPU %d runs %d for sure", blocks,
-				 d->ordinal, d->most_blocks);
 	int deepest = 0;
 	for (int i = 0; i < plan->nrings; i++)
 		deepest = plan->rings[i].depth > deepest ? plan->rings[i].depth : deepest;
-	if (plan->channels > d->layout.channels || deepest > d->layout.slots ||
-	    plan->chunk_bytes > d->layout.slot_bytes)
+	size_t bytes = message_bytes(plan);
+	if (plan->channels > d->layout.channels || deepest > d->layout.slots || bytes > d->layout.slot_bytes)
 		return log_error(
 		    CORALE_ENOTSUP, d->rank,
-		    "the plan needs %d channels, %d slots of %u bytes; the window has %d, %d of %zu",
-		    plan->channels, deepest, plan->chunk_bytes, d->layout.channels, d->layout.slots,
+		    "the plan needs %d channels, %d slots of %zu bytes; the window has %d, %d of %zu",
+		    plan->channels, deepest, bytes, d->layout.channels, d->layout.slots,
 		    d->layout.slot_bytes);
 	return 0;
 }
@@ -79,6 +85,26 @@ static void fill_args(const struct device *d, const struct plan *plan, const str
 	args->failure = d->failure;
 	args->type = plan->key.type;
 	args->op = b->op;
+}
+
+/*
+ * How many blocks share each program: as many as the plan asks for, but all of a call must be resident at a time.
+ * No peer can tell, so every GPU chooses for itself. 0 if even one a program and channel are too many.
+ */
+static int choose_widths(const struct device *d, struct kernels_steps *args)
+{
+	const struct plan *plan = &args->plan;
+	for (int most = KERNELS_MAX_WIDTH; most; most /= 2) {
+		int blocks = 0;
+		for (int p = 0; p < plan->nprograms; p++) {
+			int width = plan->programs[p].width < most ? plan->programs[p].width : most;
+			args->width[p] = (uint8_t)width;
+			blocks += args->programs >> p & 1 ? width : 0;
+		}
+		if (blocks * plan->channels <= d->most_blocks)
+			return 1;
+	}
+	return 0;
 }
 
 /* The programs that copy engines run: as many as there are streams, because each may wait for another. */
@@ -127,7 +153,7 @@ static int run(struct device *d, const struct plan *plan, const struct plan_env 
 	if (d->failure->code)
 		return CORALE_ECOMM;
 	uint32_t copies = choose_copies(plan, b);
-	int result = fits(d, plan, b, copies);
+	int result = fits(d, plan, b);
 	if (!result)
 		result = grow_scratch(d, plan);
 	if (result)
@@ -135,6 +161,10 @@ static int run(struct device *d, const struct plan *plan, const struct plan_env 
 	fill_args(d, plan, env, b, &args);
 	args.programs = ((1u << plan->nprograms) - 1) & ~copies;
 	args.call = ++d->calls;
+	if (!choose_widths(d, &args))
+		return log_error(CORALE_ENOTSUP, d->rank,
+				 "%d programs of %d channels are too many for the %d processors of GPU %d",
+				 plan->nprograms, plan->channels, d->most_blocks, d->ordinal);
 	d->nawaited = 0;
 	result = cuda_check(d, cudaEventRecord(d->begin, stream), "recording an event");
 	if (!result && args.programs) /* before the copies, which queue for as long as they wait */

@@ -317,7 +317,8 @@ static void try_run(struct group *g, const struct run *r)
 	if (ret) { /* the communicator is done for */
 		MPI_Barrier(MPI_COMM_WORLD);
 		close_group(g);
-		if (open_group(g, g->shape, 10)) /* after a fault of the GPU nothing works any more in this process */
+		if (open_group(g, g->shape,
+			       10)) /* after a fault of the GPU nothing works any more in this process */
 			MPI_Abort(MPI_COMM_WORLD, 1);
 	}
 }
@@ -424,6 +425,7 @@ static void run_all(void)
 	static const struct shape flat = { "flat", 0, 8, 4, 128 << 10, 0 };
 	static const struct shape nodes = { "2 fake nodes", 2, 8, 4, 128 << 10, 0 };
 	static const struct shape bulk = { "bulk", 0, 1, 2, 16 << 20, 16 << 20 };
+	static const struct shape large = { "large", 0, 1, 2, 32 << 20, 32 << 20 };
 	struct group g;
 	if (open_group(&g, &flat, 10) == 0) {
 		try_sizes(&g, "oneshot", 64 << 20);
@@ -448,7 +450,13 @@ static void run_all(void)
 		try_run(&g, &(struct run){ .algo = "ce", .count = 2, .copy_engines = 1 });
 		close_group(&g);
 	}
-	try_mismatch(&flat);
+	if (open_group(&g, &large, 10) == 0) {
+		try_run(&g, &(struct run){ .algo = "ce", .count = 64 << 20, .copy_engines = 1 });
+		try_run(&g, &(struct run){ .algo = "ce", .count = 128 << 20, .copy_engines = 1 });
+		close_group(&g);
+	}
+	for (int i = 0; i < 5; i++) /* whoever is late must learn of it, too */
+		try_mismatch(&flat);
 	try_absent(&flat, "ring", 0);
 	try_absent(&bulk, "ce", 1);
 }
