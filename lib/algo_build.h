@@ -27,7 +27,8 @@ void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *pl
 
 void algo_hier_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan);
-void algo_hier_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_hier_chain_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_hier_flat_broadcast(const struct algo_call *call, struct plan *plan);
 
 /* Opens the loop over the call's chunks; its variable as an expression. */
 static inline uint8_t algo_chunk_loop(struct plan *plan)

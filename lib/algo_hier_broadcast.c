@@ -1,13 +1,14 @@
 /*
- * Hierarchical broadcast: the root scatters parts over its node, each part travels along its rail from node to node,
- * and every node gathers. Chunks follow each other: the three phases overlap.
+ * Hierarchical broadcast: the root scatters parts over its node, each part travels along its rail, and every node
+ * gathers. On the rails either from node to node (large messages: chunks follow each other, the phases overlap), or
+ * from the root's node to every other one (small messages: one hop).
  * Source: Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication" (2020).
  */
 #include "algo_build.h"
 
 struct broadcast {
 	struct plan *plan;
-	int nodes;
+	int nodes, chain;
 	uint8_t push, rail, gather; /* rings; tokens to oneself go along push */
 	uint8_t self, me, root; /* me and root in the world */
 	uint8_t node, root_node, next_node;
@@ -30,10 +31,22 @@ static struct plan_step rail_step(const struct broadcast *b, uint8_t part, uint8
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .flags = PLAN_STABLE,
 				   .to_group = PLAN_RAIL,
-				   .to = b->nodes > 1 ? b->next_node : PLAN_EXPR_NONE,
+				   .to = b->nodes > 1 && b->chain ? b->next_node : PLAN_EXPR_NONE,
 				   .to_ring = b->rail,
 				   .rail = part,
 				   .dst = { PLAN_RECV, .part = part, .chunk = chunk } };
+}
+
+/* From the root's node to every other one. */
+static void spread(const struct broadcast *b, uint8_t part, uint8_t chunk)
+{
+	uint8_t node = algo_peer_loop(b->plan, PLAN_RAIL, 1);
+	struct plan_step step = rail_step(b, part, chunk);
+	step.src = step.dst;
+	step.dst = (struct plan_span){ 0 };
+	step.to = node;
+	plan_step(b->plan, step);
+	plan_end(b->plan);
 }
 
 static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
@@ -63,24 +76,28 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 	step.from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
 	step.from_ring = b->push;
 	plan_step(plan, step);
+	if (!b->chain)
+		spread(b, part, chunk);
 	algo_signal_self(plan, b->push);
 }
 
-/* On the other nodes: from node to node, until the next one is the root's. */
+/* On the other nodes of a chain: from node to node, until the next one is the root's. */
 static void forward(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
 	struct plan_step step = rail_step(b, algo_part_of(plan, b->self, owned), chunk);
 	step.flags |= PLAN_FRESH;
 	step.from_group = PLAN_RAIL;
-	step.from = plan_shift(plan, PLAN_RAIL, 0, 0, -1);
+	step.from = b->chain ? plan_shift(plan, PLAN_RAIL, 0, 0, -1) : b->root_node;
 	step.from_ring = b->rail;
-	step.pred = PLAN_NE;
-	step.pred_a = b->next_node;
-	step.pred_b = b->root_node;
-	plan_step(plan, step);
-	step.pred = PLAN_EQ;
-	step.to = PLAN_EXPR_NONE;
+	if (b->chain) {
+		step.pred = PLAN_NE;
+		step.pred_a = b->next_node;
+		step.pred_b = b->root_node;
+		plan_step(plan, step);
+		step.pred = PLAN_EQ;
+		step.to = PLAN_EXPR_NONE;
+	}
 	plan_step(plan, step);
 	algo_signal_self(plan, b->push);
 }
@@ -117,11 +134,12 @@ static void for_parts(const struct broadcast *b, enum plan_pred where,
 	plan_end(plan);
 }
 
-void algo_hier_broadcast(const struct algo_call *call, struct plan *plan)
+static void build(const struct algo_call *call, struct plan *plan, int chain)
 {
 	plan->parts = call->topo->map.max_node_size;
 	struct broadcast b = { .plan = plan,
 			       .nodes = call->topo->map.nodes,
+			       .chain = chain,
 			       .push = plan_ring(plan, PLAN_CREDIT, call->slots),
 			       .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
 			       .gather = plan_ring(plan, PLAN_CREDIT, call->slots),
@@ -137,4 +155,14 @@ void algo_hier_broadcast(const struct algo_call *call, struct plan *plan)
 		for_parts(&b, PLAN_NE, forward);
 	plan_program(plan, PLAN_SM);
 	for_parts(&b, PLAN_ALWAYS, gather);
+}
+
+void algo_hier_chain_broadcast(const struct algo_call *call, struct plan *plan)
+{
+	build(call, plan, 1);
+}
+
+void algo_hier_flat_broadcast(const struct algo_call *call, struct plan *plan)
+{
+	build(call, plan, 0);
 }

@@ -81,8 +81,10 @@ static const struct algo table[] = {
 	{ "flat", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_broadcast },
 	{ "scatter", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "van de Geijn 1994", several_ranks,
 	  algo_scatter_broadcast },
-	{ "hier", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", shared_nodes,
-	  algo_hier_broadcast },
+	{ "hier_chain", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", shared_nodes,
+	  algo_hier_chain_broadcast },
+	{ "hier_flat", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", several_nodes,
+	  algo_hier_flat_broadcast },
 
 	{ "pairwise", CORALE_ALL_TO_ALL, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
 	  algo_pairwise_all_to_all },

@@ -5,7 +5,7 @@
  * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for: a step that takes a
  * message and passes one on is a link of a chain, so it waits for the wire every time; one that only collects waits
  * once, because the messages behind the first are on their way already. The wires bound it from below. Programs of a
- * rank overlap but for the first chunk, and share the rank's processor cores.
+ * rank run side by side, joined by tokens they overlap but for the first chunk, and they share the rank's cores.
  */
 #include "cost_rates.h"
 #include "plan_eval.h"
@@ -24,20 +24,40 @@ struct walk {
 	struct plan_env env;
 	int var[PLAN_MAX_LOOPS];
 	int first_visit; /* of all loops around */
+	double crossing; /* of the links of a ring through all ranks, the share that goes between nodes */
 	struct program_cost cost;
 };
+
+/* A ring's pace is the mean of its links, whoever is asked. */
+static double remote_share(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
+{
+	int n = w->env.map.ranks;
+	if (a->from_group == PLAN_WORLD && a->from == (w->env.rank + n - 1) % n)
+		return w->crossing;
+	return from->remote > 0;
+}
 
 static void add_receive(struct walk *w, const struct plan_action *a, const struct cost_peers *from,
 			double weight)
 {
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	int chained = a->to != PLAN_NONE || a->op == PLAN_WAIT;
-	double times = chained ? weight : w->first_visit;
+	double times = chained ? weight : w->first_visit, remote = remote_share(w, a, from);
 	w->cost.in_bytes += weight * from->remote * bytes;
-	if (from->remote)
-		w->cost.wait_ns += times * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns);
-	else if (from->local)
-		w->cost.wait_ns += times * w->topo->node.latency_ns;
+	if (from->remote || from->local)
+		w->cost.wait_ns +=
+		    times * (remote * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns) +
+			     (1 - remote) * w->topo->node.latency_ns);
+}
+
+/* A chain of nodes through which a broadcast travels: the last node waits for all hops before it. */
+static void add_hops(struct walk *w, const struct plan_action *a)
+{
+	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
+	if (w->plan->key.coll == CORALE_BROADCAST && a->from >= 0 && a->to >= 0 &&
+	    a->from_group == PLAN_RAIL && a->to_group == PLAN_RAIL && w->first_visit)
+		w->cost.wait_ns += (w->env.map.nodes - 2) * (w->topo->step_ns + w->topo->rail.latency_ns +
+							     bytes / w->topo->rail.bytes_per_ns);
 }
 
 static void add_action(struct walk *w, const struct plan_action *a, double weight)
@@ -47,6 +67,7 @@ static void add_action(struct walk *w, const struct plan_action *a, double weigh
 	w->cost.work_ns += weight * cost_work_ns(w->topo, w->plan, a, &from, &to);
 	w->cost.out_bytes += weight * to.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
 	add_receive(w, a, &from, weight);
+	add_hops(w, a);
 }
 
 /* Index of the step behind the END of the loop that opens at pc. */
@@ -96,6 +117,15 @@ static double program_ns(const struct walk *w)
 	return serial > wire ? serial : wire;
 }
 
+/* Programs that pass tokens work on the same chunk one after the other. */
+static int has_tokens(const struct plan *plan)
+{
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].op == PLAN_SIGNAL && plan->nprograms > 1)
+			return 1;
+	return 0;
+}
+
 /* The slowest program, the first chunk of the others, and no less than all their work on the cores there are. */
 static double rank_ns(struct walk *w, int rank)
 {
@@ -112,7 +142,7 @@ static double rank_ns(struct walk *w, int rank)
 		sum += ns;
 		work += w->cost.work_ns * w->plan->channels;
 	}
-	double pipelined = slowest + (sum - slowest) / chunks;
+	double pipelined = has_tokens(w->plan) ? slowest + (sum - slowest) / chunks : slowest;
 	double shared = work * 16 / w->topo->cores_per_rank_x16;
 	return pipelined > shared ? pipelined : shared;
 }
@@ -131,6 +161,8 @@ double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t cou
 	int ranks[] = { 0, map->member[map->node_first[1] - 1], map->member[map->node_first[smallest]],
 			map->ranks / 2 };
 	double slowest = 0;
+	for (int r = 0; r < map->ranks; r++)
+		w.crossing += map->node_of[r] != map->node_of[(r + 1) % map->ranks] ? 1.0 / map->ranks : 0;
 	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
 		double ns = rank_ns(&w, ranks[i]);
 		slowest = ns > slowest ? ns : slowest;

@@ -256,7 +256,10 @@ size_t plan_print(const struct plan *plan, char *buf, size_t bytes)
 	for (int p = 0; p < plan->nprograms; p++) {
 		const struct plan_program *program = &plan->programs[p];
 		int depth = 1;
-		print(&out, "program %d (%s)\n", p, engines[program->engine]);
+		print(&out, "program %d (%s", p, engines[program->engine]);
+		if (program->width > 1)
+			print(&out, ", %d blocks", program->width);
+		print(&out, ")\n");
 		for (int i = program->first; i < program->first + program->steps; i++)
 			depth += print_step(&out, plan, &plan->steps[i], depth);
 	}

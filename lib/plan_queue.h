@@ -19,7 +19,8 @@ struct message {
 	uint64_t *values;
 	int *clock; /* of its sending; NULL without clocks */
 	struct stamp *reads; /* by reader */
-	double arrival_ns, freed_ns; /* the simulator's: when it can be read; when its slot was free again */
+	/* The simulator's: when it is there for readers of the node and of others, and when its slot was free again. */
+	double local_ns, remote_ns, freed_ns;
 };
 
 /* A ring from one rank to another or to ALL of a group, per channel. */
@@ -31,6 +32,7 @@ struct queue {
 	int *reader_program; /* by reader: the call and program that read last, -1 before the first */
 	struct message **slots; /* message k is in slot k mod slots_mask + 1 */
 	int slot_mask;
+	int sleeper; /* the simulator's: the context + 1 that slept last on it */
 };
 
 struct queue_table {

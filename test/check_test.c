@@ -161,6 +161,7 @@ static int is_used(const struct plan_case *c, const struct plan *plan, int step)
 		plan_env_init(&env, plan, &c->topo->map, rank, c->root, c->count);
 		env.chunk = c->chunk;
 		env.unit = 1;
+		env.chunks = plan_chunks(plan, &env, c->count);
 		for (int p = 0; p < plan->nprograms; p++) {
 			struct plan_cursor cursor;
 			struct plan_action action;
