@@ -59,7 +59,8 @@ static int poll_probe(void *arg)
 static struct ucx_op *start_probe(struct ucx_comm *c, int peer, enum ucx_way way, size_t bytes,
 				  struct transport_request *request)
 {
-	struct ucx_op *op = ucx_op_new(c, peer, UCX_PROBE_LANE, request);
+	int fine = c->peers[peer]->state == UCX_PEER_FINE;
+	struct ucx_op *op = fine ? ucx_op_new(c, peer, UCX_PROBE_LANE, request) : NULL;
 	if (!op)
 		return NULL;
 	op->sends = 1;
