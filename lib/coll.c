@@ -80,10 +80,33 @@ static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 	return x < y + b_bytes && y < x + a_bytes;
 }
 
+struct extent {
+	uintptr_t begin, end;
+};
+
+/* The bytes from the first to the last element of all blocks. */
+static struct extent v_extent(const struct comm *comm, const void *buffer, const size_t *counts,
+			      const size_t *displs, size_t bytes)
+{
+	struct extent e = { UINTPTR_MAX, 0 };
+	for (int r = 0; r < comm->size; r++) {
+		uintptr_t begin = (uintptr_t)buffer + displs[r] * bytes;
+		if (!counts[r])
+			continue;
+		e.begin = begin < e.begin ? begin : e.begin;
+		e.end = begin + counts[r] * bytes > e.end ? begin + counts[r] * bytes : e.end;
+	}
+	return e;
+}
+
 static int v_overlap(const struct comm *comm, const struct call *call)
 {
 	size_t bytes = corale_type_bytes(call->type);
-	for (int s = 0; s < comm->size; s++) {
+	struct extent send = v_extent(comm, call->send, call->send_counts, call->send_displs, bytes);
+	struct extent recv = v_extent(comm, call->recv, call->recv_counts, call->recv_displs, bytes);
+	if (send.begin >= recv.end || recv.begin >= send.end)
+		return 0;
+	for (int s = 0; s < comm->size; s++) { /* the extents meet: look at every pair of blocks */
 		const char *from = (const char *)call->send + call->send_displs[s] * bytes;
 		for (int r = 0; call->send_counts[s] && r < comm->size; r++) {
 			const char *to = (const char *)call->recv + call->recv_displs[r] * bytes;

@@ -84,7 +84,7 @@ static void probe_references(struct comm *comm, const struct hello *hellos, cons
 			 refused);
 }
 
-static void choose_layout(struct comm *comm)
+static int choose_layout(struct comm *comm)
 {
 	size_t slot_bytes = comm->settings.slot_bytes;
 	int locals = comm->topo->map.max_node_size; /* the same layout on all nodes keeps the plans equal */
@@ -94,9 +94,15 @@ static void choose_layout(struct comm *comm)
 		slot_bytes /= 2;
 		window_layout_init(layout, locals, comm->engine.channels, comm->settings.slots, slot_bytes);
 	}
+	if (layout->bytes > comm->settings.memory_cap)
+		return log_error(
+		    CORALE_ENOMEM, comm->rank,
+		    "a window for %d ranks of a node takes at least %zu bytes, CORALE_MEMORY_CAP allows %zu",
+		    locals, layout->bytes, comm->settings.memory_cap);
 	comm->settings.slot_bytes = slot_bytes;
 	window_layout_init(layout, comm->engine.locals, comm->engine.channels, comm->settings.slots,
 			   slot_bytes);
+	return 0;
 }
 
 int comm_open_windows(struct comm *comm, const struct hello *hellos)
@@ -106,7 +112,9 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 	struct window_hello mine = { .probe = (uint64_t)(uintptr_t)&hellos[comm->rank].token }, *all = NULL;
 	struct fdpass *pass = NULL;
 	int fd = -1;
-	choose_layout(comm);
+	int layout = choose_layout(comm); /* the same on every rank */
+	if (layout)
+		return layout;
 	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
 	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
 	all = calloc((size_t)comm->size, sizeof *all);

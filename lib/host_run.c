@@ -111,11 +111,17 @@ uint64_t host_edge(const struct host_channel *ch, int peer, int incoming)
 }
 
 static int check_message(struct host_run *run, const struct host_channel *ch, int peer, uint64_t signature,
-			 uint64_t edge)
+			 uint64_t edge, size_t bytes, size_t expected_bytes)
 {
 	uint64_t expected = host_edge(ch, peer, 1);
 	if (signature == run->binding.signature && edge == expected)
-		return 1;
+		return bytes == expected_bytes
+			   ? 1
+			   : log_error(CORALE_EINTERNAL, run->engine->rank,
+				       "a message of rank %d has %zu bytes where the plan of this rank has "
+				       "%zu: ranks "
+				       "made different plans, which is a bug: please report it",
+				       peer, bytes, expected_bytes);
 	if (!atomic_exchange(&run->mismatch.found, 1)) {
 		run->mismatch.peer = peer;
 		run->mismatch.expected = run->binding.signature;
@@ -126,7 +132,8 @@ static int check_message(struct host_run *run, const struct host_channel *ch, in
 	return CORALE_EMISMATCH;
 }
 
-static int remote_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
+static int remote_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank,
+			size_t expected_bytes)
 {
 	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->from_ring);
 	struct transport_request *request = &net->in[net->received % HOST_NET_DEPTH].request;
@@ -134,26 +141,29 @@ static int remote_ready(struct host_run *run, struct host_channel *ch, const str
 		return 0;
 	uint64_t fields[2]; /* as send_remote wrote them: signature, edge */
 	memcpy(fields, request->header, sizeof fields);
-	if (request->status && request->status != CORALE_EMISMATCH)
+	if (request->status && (request->status != CORALE_EMISMATCH || request->bytes <= expected_bytes))
 		return log_error(request->status, run->engine->rank, "a message of rank %d did not come: %s",
 				 rank, corale_strerror(request->status));
-	return check_message(run, ch, rank, fields[0], fields[1]);
+	return check_message(run, ch, rank, fields[0], fields[1], request->bytes, expected_bytes);
 }
 
 /* 1 when the next message of rank is there and is what this call expects, 0 when it is not there. */
 static int message_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
 {
 	struct host_engine *e = run->engine;
+	size_t bytes = message_bytes(run, a, PLAN_FROM_WIRE);
 	if (rank == e->rank) {
 		const uint64_t *t = token(run, ch, a->from_ring);
 		return t[0] > t[1];
 	}
 	if (!host_is_local(e, rank))
-		return remote_ready(run, ch, a, rank);
+		return remote_ready(run, ch, a, rank, bytes);
 	struct host_in *in = host_in(e, e->map.local_of[rank], run->plan->rings[a->from_ring].all,
 				     ch->env.channel, a->from_ring);
 	const struct window_header *header = host_in_ready(e, in);
-	return header ? check_message(run, ch, rank, header->signature, header->edge) : 0;
+	if (!header)
+		return 0;
+	return check_message(run, ch, rank, header->signature, header->edge, header->bytes_kind >> 8, bytes);
 }
 
 static int sources_ready(struct host_run *run, struct host_channel *ch, struct host_program *p)

@@ -107,6 +107,10 @@ static void choose_chunk(const struct algo_call *call, struct plan *plan)
 		plan->chunk_bytes = (best < slot ? best : slot) * messages;
 		return;
 	}
+	if (call->key.coll == CORALE_SEND || call->key.coll == CORALE_RECV) {
+		plan->chunk_bytes = slot; /* the two ends have plans of their own that must cut alike */
+		return;
+	}
 	for (int i = 0; i < CHUNK_CHOICES; i++) {
 		plan->chunk_bytes = round_chunk(slot >> i) * messages;
 		double ns = cost_of_plan(call->topo, plan, class_count(&call->key));
