@@ -2,10 +2,11 @@
  * What a plan costs on a machine: its text is walked once for a few ranks, with loops sampled and weighted, so that
  * the price of a plan does not grow with the number of ranks. cost_rates.h says what one action costs.
  *
- * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for: a step that takes a
- * message and passes one on is a link of a chain, so it waits for the wire every time; one that only collects waits
- * once, because the messages behind the first are on their way already. The wires bound it from below. Programs of a
- * rank run side by side, joined by tokens they overlap but for the first chunk, and they share the rank's cores.
+ * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for. A step that takes a
+ * message and passes one on is a link of a chain and waits for the wire every time. One that only collects waits for
+ * the first of several peers, in each chunk; but once only in a program that sends nothing, because whoever sends runs
+ * ahead of it. The wires bound it all from below. Programs of a rank run side by side (joined by tokens they overlap
+ * but for the first chunk) and share the rank's cores and links.
  */
 #include "cost_rates.h"
 #include "plan_eval.h"
@@ -14,8 +15,11 @@
 enum { SAMPLES = 4 };
 
 struct program_cost {
-	double work_ns, wait_ns; /* its own work; waiting for messages */
+	double work_ns, chain_ns; /* its own work; waiting in chains */
+	double paced_ns, once_ns; /* waiting when it collects: in each chunk, or once */
+	int sends; /* elements, to others */
 	double out_bytes, in_bytes; /* between nodes */
+	double link_ns; /* of the node's link */
 };
 
 struct walk {
@@ -23,7 +27,8 @@ struct walk {
 	const struct plan *plan;
 	struct plan_env env;
 	int var[PLAN_MAX_LOOPS];
-	int first_visit; /* of all loops around */
+	int first_visit, inner_first; /* first trip of all loops around; of the innermost one */
+	double outer_weight; /* of the innermost loop as a whole */
 	double crossing; /* of the links of a ring through all ranks, the share that goes between nodes */
 	struct program_cost cost;
 };
@@ -41,13 +46,18 @@ static void add_receive(struct walk *w, const struct plan_action *a, const struc
 			double weight)
 {
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
-	int chained = a->to != PLAN_NONE || a->op == PLAN_WAIT;
-	double times = chained ? weight : w->first_visit, remote = remote_share(w, a, from);
+	double remote = remote_share(w, a, from);
+	double ns = remote * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns) +
+		    (1 - remote) * w->topo->node.latency_ns;
 	w->cost.in_bytes += weight * from->remote * bytes;
-	if (from->remote || from->local)
-		w->cost.wait_ns +=
-		    times * (remote * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns) +
-			     (1 - remote) * w->topo->node.latency_ns);
+	if (!from->remote && !from->local)
+		return;
+	if (a->to != PLAN_NONE || a->op == PLAN_WAIT) {
+		w->cost.chain_ns += weight * ns;
+		return;
+	}
+	w->cost.once_ns += w->first_visit * ns;
+	w->cost.paced_ns += w->inner_first * w->outer_weight * ns;
 }
 
 /* A chain of nodes through which a broadcast travels: the last node waits for all hops before it. */
@@ -56,8 +66,8 @@ static void add_hops(struct walk *w, const struct plan_action *a)
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
 	if (w->plan->key.coll == CORALE_BROADCAST && a->from >= 0 && a->to >= 0 &&
 	    a->from_group == PLAN_RAIL && a->to_group == PLAN_RAIL && w->first_visit)
-		w->cost.wait_ns += (w->env.map.nodes - 2) * (w->topo->step_ns + w->topo->rail.latency_ns +
-							     bytes / w->topo->rail.bytes_per_ns);
+		w->cost.chain_ns += (w->env.map.nodes - 2) * (w->topo->step_ns + w->topo->rail.latency_ns +
+							      bytes / w->topo->rail.bytes_per_ns);
 }
 
 static void add_action(struct walk *w, const struct plan_action *a, double weight)
@@ -65,6 +75,8 @@ static void add_action(struct walk *w, const struct plan_action *a, double weigh
 	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
 	w->cost.work_ns += weight * cost_work_ns(w->topo, w->plan, a, &from, &to);
+	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
+	w->cost.link_ns += weight * cost_link_ns(w->topo, w->plan, a, &to);
 	w->cost.out_bytes += weight * to.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
 	add_receive(w, a, &from, weight);
 	add_hops(w, a);
@@ -80,37 +92,51 @@ static int loop_end(const struct plan *plan, int pc)
 	return pc;
 }
 
+static void walk_steps(struct walk *w, int pc, int end, int depth, double weight);
+
+/* The body of the loop at pc, for a few of its trips, each weighing as much as its share of them. */
+static void walk_loop(struct walk *w, int pc, int after, int depth, double weight)
+{
+	const struct plan_step *step = &w->plan->steps[pc];
+	struct walk before = *w;
+	int trips = 0;
+	if (plan_predicate(w->plan, &w->env, w->var, step))
+		trips = plan_value(w->plan, &w->env, w->var, step->trips);
+	int samples = trips < SAMPLES ? trips : SAMPLES;
+	for (int i = 0; i < samples; i++) {
+		w->var[depth] = (int)((2 * i + 1L) * trips / (2 * samples)); /* the middle of its share */
+		w->first_visit = before.first_visit && i == 0;
+		w->inner_first = i == 0 || depth == 0;
+		w->outer_weight = depth ? weight : weight * trips / samples;
+		walk_steps(w, pc + 1, after - 1, depth + 1, weight * trips / samples);
+	}
+	w->var[depth] = 0;
+	w->first_visit = before.first_visit;
+	w->inner_first = before.inner_first;
+	w->outer_weight = before.outer_weight;
+}
+
 static void walk_steps(struct walk *w, int pc, int end, int depth, double weight)
 {
 	struct plan_action action;
 	while (pc < end) {
 		const struct plan_step *step = &w->plan->steps[pc];
-		if (step->op != PLAN_LOOP) {
-			if (step->op != PLAN_END && plan_resolve(w->plan, &w->env, w->var, step, &action))
-				add_action(w, &action, weight);
-			pc++;
+		if (step->op == PLAN_LOOP) {
+			int after = loop_end(w->plan, pc);
+			walk_loop(w, pc, after, depth, weight);
+			pc = after;
 			continue;
 		}
-		int after = loop_end(w->plan, pc), first_visit = w->first_visit;
-		int trips = plan_predicate(w->plan, &w->env, w->var, step)
-				? plan_value(w->plan, &w->env, w->var, step->trips)
-				: 0;
-		int samples = trips < SAMPLES ? trips : SAMPLES;
-		for (int i = 0; i < samples; i++) {
-			w->var[depth] =
-			    (int)((2 * i + 1L) * trips / (2 * samples)); /* the middle of its share */
-			w->first_visit = first_visit && i == 0;
-			walk_steps(w, pc + 1, after - 1, depth + 1, weight * trips / samples);
-		}
-		w->var[depth] = 0;
-		w->first_visit = first_visit;
-		pc = after;
+		if (step->op != PLAN_END && plan_resolve(w->plan, &w->env, w->var, step, &action))
+			add_action(w, &action, weight);
+		pc++;
 	}
 }
 
 static double program_ns(const struct walk *w)
 {
-	double serial = w->cost.work_ns + w->cost.wait_ns, rail = w->topo->rail.bytes_per_ns;
+	double wait = w->cost.chain_ns + (w->cost.sends ? w->cost.paced_ns : w->cost.once_ns);
+	double serial = w->cost.work_ns + wait, rail = w->topo->rail.bytes_per_ns;
 	double out = w->cost.out_bytes * w->plan->channels / rail,
 	       in = w->cost.in_bytes * w->plan->channels / rail;
 	double wire = out > in ? out : in;
@@ -126,24 +152,26 @@ static int has_tokens(const struct plan *plan)
 	return 0;
 }
 
-/* The slowest program, the first chunk of the others, and no less than all their work on the cores there are. */
+/* The slowest program, the first chunk of the others; no less than all their work on the cores and links there are. */
 static double rank_ns(struct walk *w, int rank)
 {
-	double slowest = 0, sum = 0, work = 0;
+	double slowest = 0, sum = 0, work = 0, link = 0;
 	w->env.rank = rank;
 	int chunks = plan_chunks(w->plan, &w->env, w->env.count);
 	for (int p = 0; p < w->plan->nprograms; p++) {
 		const struct plan_program *program = &w->plan->programs[p];
 		w->cost = (struct program_cost){ 0 };
-		w->first_visit = 1;
+		w->first_visit = w->inner_first = 1;
+		w->outer_weight = 1;
 		walk_steps(w, program->first, program->first + program->steps, 0, 1);
 		double ns = program_ns(w);
 		slowest = ns > slowest ? ns : slowest;
 		sum += ns;
 		work += w->cost.work_ns * w->plan->channels;
+		link += w->cost.link_ns * w->plan->channels;
 	}
 	double pipelined = has_tokens(w->plan) ? slowest + (sum - slowest) / chunks : slowest;
-	double shared = work * 16 / w->topo->cores_per_rank_x16;
+	double cores = work * 16 / w->topo->cores_per_rank_x16, shared = cores > link ? cores : link;
 	return pipelined > shared ? pipelined : shared;
 }
 

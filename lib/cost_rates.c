@@ -25,6 +25,15 @@ double cost_message_bytes(const struct plan *plan, const struct plan_action *act
 	       (double)corale_type_bytes((corale_type)(wire ? plan->wire_type : plan->key.type));
 }
 
+double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		    const struct cost_peers *to)
+{
+	if (topo->shared_memory)
+		return 0;
+	return to->local * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) /
+	       topo->node.bytes_per_ns;
+}
+
 double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		    const struct cost_peers *from, const struct cost_peers *to)
 {

@@ -18,6 +18,11 @@ struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int
 /* Bytes of an action's message, or of its elements in the other of the two types. */
 double cost_message_bytes(const struct plan *plan, const struct plan_action *action, int wire);
 
+/* Time that the link of a rank to the others of its node is busy with what an action sends; 0 where that is memory,
+ * which each core reaches by itself. */
+double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		    const struct cost_peers *to);
+
 /* Time that the one who runs an action spends on it, waits not counted: the fixed cost, the fold or copy, and the
  * writing of messages to ranks of its node. */
 double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,

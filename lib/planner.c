@@ -8,6 +8,7 @@
 
 enum {
 	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
+	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on */
 	CHUNK_CHOICES = 4 /* slot, slot / 2, slot / 4, slot / 8 */
 };
@@ -19,7 +20,7 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 	planner->slot_bytes = (uint32_t)settings->slot_bytes;
 	planner->chunk_bytes = (uint32_t)settings->chunk_bytes;
 	planner->slots = settings->slots < 2 ? 2 : settings->slots;
-	int cores = topo->cores_per_rank_x16 / 16;
+	int cores = topo->shared_memory ? topo->cores_per_rank_x16 / 16 : GPU_CHANNELS;
 	planner->max_channels = settings->max_channels ? settings->max_channels : cores > 1 ? cores : 1;
 	planner->reproducible = settings->reproducible;
 	planner->partials_float32 = settings->partials_float32;

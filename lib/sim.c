@@ -31,7 +31,7 @@ struct sim {
 	int ncontexts, ncores; /* cores of one rank */
 	double slowdown; /* of work where a rank has less than one core */
 	int *heap, nheap;
-	double *core_free, *rail_out, *rail_in, *rail_bytes; /* by rank (and core) */
+	double *core_free, *rail_out, *rail_in, *rail_bytes, *link_free; /* by rank (and core) */
 	struct sim_result result;
 	long events_capacity;
 };
@@ -268,6 +268,9 @@ static int step(struct sim *sim, int index)
 	double *core = find_core(sim, c->rank), start = *core > c->ready_ns ? *core : c->ready_ns;
 	struct cost_peers from = cost_peers(&sim->topo->map, c->rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&sim->topo->map, c->rank, a->to, a->to_group);
+	double *link = &sim->link_free[c->rank], busy = cost_link_ns(sim->topo, sim->plan, a, &to);
+	start = busy > 0 && *link > start ? *link : start;
+	*link = busy > 0 ? start + busy : *link;
 	double end = start + sim->slowdown * cost_work_ns(sim->topo, sim->plan, a, &from, &to);
 	*core = c->now_ns = end;
 	sim->result.actions++;
@@ -291,12 +294,13 @@ static int open_sim(struct sim *sim)
 		depth = sim->plan->rings[i].depth > depth ? sim->plan->rings[i].depth : depth;
 	sim->contexts = calloc((size_t)sim->ncontexts, sizeof(*sim->contexts));
 	sim->heap = malloc((size_t)sim->ncontexts * sizeof(int));
-	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 3), sizeof(double));
+	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 4), sizeof(double));
 	if (!sim->contexts || !sim->heap || !sim->core_free || !queues_open(&sim->queues, depth))
 		return CORALE_ENOMEM;
 	sim->rail_out = sim->core_free + ranks * (size_t)sim->ncores;
 	sim->rail_in = sim->rail_out + ranks;
 	sim->rail_bytes = sim->rail_in + ranks;
+	sim->link_free = sim->rail_bytes + ranks;
 	for (int i = 0; i < sim->ncontexts; i++) {
 		struct context *c = &sim->contexts[i];
 		c->rank = i / per_rank;
@@ -317,16 +321,28 @@ static void close_sim(struct sim *sim)
 	free(sim->core_free);
 }
 
+/* As many actions as rank 0 has, everywhere: near enough to give up before the work. */
+static long guess_actions(const struct sim *sim)
+{
+	long actions = 0;
+	struct plan_action action;
+	for (int i = 0; i < sim->ncontexts / sim->topo->map.ranks; i++) {
+		struct context c = sim->contexts[i];
+		while (plan_cursor_next(&c.cursor, sim->plan, &c.env, &action))
+			actions++;
+	}
+	return actions * sim->topo->map.ranks;
+}
+
 static int run(struct sim *sim)
 {
 	int ret = 0;
+	if (sim->options->most_actions && guess_actions(sim) > sim->options->most_actions)
+		return CORALE_ENOTSUP;
 	for (int i = 0; i < sim->ncontexts && !ret; i++)
 		ret = next_action(sim, i);
-	while (sim->nheap && !ret) {
-		if (sim->options->most_actions && sim->result.actions >= sim->options->most_actions)
-			return CORALE_ENOTSUP;
+	while (sim->nheap && !ret)
 		ret = step(sim, heap_pop(sim));
-	}
 	for (int i = 0; i < sim->ncontexts && !ret; i++)
 		if (!sim->contexts[i].done)
 			ret = CORALE_EINTERNAL;

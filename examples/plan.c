@@ -1,0 +1,193 @@
+/* corale-plan: which plan a call would get on a machine, why, and how long it should take. Needs no MPI and no GPU. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "plan.h"
+#include "settings.h"
+
+static void print_usage(FILE *out)
+{
+	fputs("usage: corale-plan [options] [MACHINE] [COLLECTIVE [BYTES]]\n"
+	      "  MACHINE     \"node:512 gpu:8 nvlink:390 rail:50\", \"node:[8,8,4] rail:25\", \"rank:4 "
+	      "memory:10\";\n"
+	      "              default: one rank on each core of this machine\n"
+	      "  COLLECTIVE  all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, send, "
+	      "barrier...\n"
+	      "  BYTES       of one vector or block, with K, M or G; default 1M\n"
+	      "  -t TYPE     float32 (default), bfloat16, ...        -o OP     sum (default), prod, min, "
+	      "max, avg\n"
+	      "  -r ROOT     root of a broadcast, peer of send, recv -R RANK   whose steps to print; default "
+	      "0\n"
+	      "  -s STEPS    how many of its steps; default 12       -n        no table of sizes\n"
+	      "  -p FILE, --plot FILE   draws the steps over time as SVG\n"
+	      "  -P RANKS    how many ranks the picture shows; default 4\n"
+	      "CORALE_ALGO and the other settings apply as in a program.\n",
+	      out);
+}
+
+static int fail(const char *what, const char *value)
+{
+	fprintf(stderr, "corale-plan: %s: %s\n", what, value);
+	return 2;
+}
+
+static int read_bytes(const char *text, size_t *out)
+{
+	static const char units[] = "KMG";
+	char *end;
+	errno = 0;
+	unsigned long long value = strtoull(text, &end, 10);
+	const char *unit = *end ? strchr(units, *end) : NULL;
+	int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+	if (end == text || *text == '-' || errno || (*end && (!unit || end[1])) ||
+	    value > (UINT64_MAX >> 1) >> shift)
+		return 0;
+	*out = (size_t)value << shift;
+	return 1;
+}
+
+/* The index of a name among n of them, or -1. */
+static int find_name(const char *name, int n, const char *(*name_of)(int))
+{
+	for (int i = 0; i < n; i++)
+		if (!strcmp(name, name_of(i)))
+			return i;
+	return -1;
+}
+
+static const char *coll_name(int i)
+{
+	return corale_coll_name((corale_coll)i);
+}
+
+static const char *type_name(int i)
+{
+	return corale_type_name((corale_type)i);
+}
+
+static const char *op_name(int i)
+{
+	return corale_op_name(i);
+}
+
+static int read_option(int option, struct plan_request *request)
+{
+	int found = 0;
+	switch (option) {
+	case 't':
+		found = find_name(optarg, CORALE_NUM_TYPES, type_name);
+		request->type = (corale_type)found;
+		break;
+	case 'o':
+		found = find_name(optarg, CORALE_NUM_OPS, op_name);
+		request->op = found;
+		break;
+	case 'r':
+		request->root = atoi(optarg);
+		break;
+	case 'R':
+		request->rank = atoi(optarg);
+		break;
+	case 's':
+		request->steps = atoi(optarg);
+		break;
+	case 'n':
+		request->table = 0;
+		break;
+	case 'p':
+		request->plot = optarg;
+		break;
+	case 'P':
+		request->plot_ranks = atoi(optarg);
+		break;
+	default:
+		print_usage(stderr);
+		return 2;
+	}
+	return found < 0 ? fail("unknown type or operator", optarg) : 0;
+}
+
+static int read_arguments(int argc, char **argv, struct plan_request *request)
+{
+	if (optind < argc && strchr(argv[optind], ':'))
+		request->machine = argv[optind++];
+	if (optind < argc) {
+		int coll = find_name(argv[optind], CORALE_NUM_COLLS, coll_name);
+		if (coll < 0)
+			return fail("neither a machine nor a collective", argv[optind]);
+		request->coll = (corale_coll)coll;
+		optind++;
+	}
+	if (optind < argc && !read_bytes(argv[optind++], &request->bytes))
+		return fail("not a number of bytes", argv[optind - 1]);
+	return optind < argc ? fail("one argument too many", argv[optind]) : 0;
+}
+
+static int read_command_line(int argc, char **argv, struct plan_request *request)
+{
+	static const struct option longs[] = { { "plot", required_argument, NULL, 'p' },
+					       { "help", no_argument, NULL, 'h' },
+					       { NULL, 0, NULL, 0 } };
+	int option, ret = 0;
+	while (!ret && (option = getopt_long(argc, argv, "t:o:r:R:s:np:P:h", longs, NULL)) != -1) {
+		if (option == 'h') {
+			print_usage(stdout);
+			exit(0);
+		}
+		ret = read_option(option, request);
+	}
+	return ret ? ret : read_arguments(argc, argv, request);
+}
+
+static int make_topo(const struct plan_request *request, struct topo **out)
+{
+	char text[64], error[256];
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	snprintf(text, sizeof(text), "rank:%ld", cores > 1 ? cores : 2);
+	int ret = topo_parse(request->machine ? request->machine : text, out, error, sizeof(error));
+	return ret ? fail("cannot read the machine", error) : 0;
+}
+
+static int check_ranks(const struct plan_request *request, const struct topo *topo)
+{
+	if (request->root < 0 || request->root >= topo->map.ranks)
+		return fail("no such rank on this machine", "root");
+	if (request->rank < 0 || request->rank >= topo->map.ranks)
+		return fail("no such rank on this machine", "rank whose steps to print");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct plan_request request = { .coll = CORALE_ALL_REDUCE,
+					.type = CORALE_FLOAT32,
+					.op = CORALE_SUM,
+					.bytes = 1 << 20,
+					.steps = 12,
+					.plot_ranks = 4,
+					.table = 1 };
+	const struct settings *settings;
+	struct planner planner;
+	struct topo *topo;
+	int ret = read_command_line(argc, argv, &request);
+	if (ret)
+		return ret;
+	if (settings_get(&settings))
+		return 2;
+	ret = make_topo(&request, &topo);
+	if (ret)
+		return ret;
+	ret = check_ranks(&request, topo);
+	if (!ret) {
+		planner_init(&planner, topo, settings);
+		ret = plan_report(&request, &planner) ? 1 : 0;
+	}
+	topo_destroy(topo);
+	return ret;
+}

@@ -1,0 +1,201 @@
+/* The report of corale-plan in words and numbers. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+#include "plan_print.h"
+
+enum { MOST_SIMULATED = 3000000, TEXT_BYTES = 16384 };
+
+static size_t count_of(const struct plan_request *request)
+{
+	return request->bytes / corale_type_bytes(request->type);
+}
+
+/* 1500 ns as "1.5 us". */
+static const char *time_text(double ns, char *buf, size_t bytes)
+{
+	if (ns < 1e6)
+		snprintf(buf, bytes, "%.1f us", ns / 1e3);
+	else
+		snprintf(buf, bytes, "%.*f ms", ns < 1e7 ? 2 : ns < 1e8 ? 1 : 0, ns / 1e6);
+	return buf;
+}
+
+static const char *bytes_text(size_t bytes, char *buf, size_t room)
+{
+	static const char units[] = " KMG";
+	int unit = 0;
+	while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
+		bytes /= 1024;
+		unit++;
+	}
+	snprintf(buf, room, "%zu%.1s", bytes, unit ? units + unit : "");
+	return buf;
+}
+
+static void print_machine(const struct plan_request *request, const struct topo *topo)
+{
+	printf("machine: %s\n", request->machine ? request->machine : "this one, a rank on each core");
+	printf("  %d ranks on %d nodes; in a node %.3g us and %.4g GB/s", topo->map.ranks, topo->map.nodes,
+	       topo->node.latency_ns / 1e3, topo->node.bytes_per_ns);
+	if (topo->map.nodes > 1)
+		printf("; between nodes %.3g us and %.4g GB/s a rank", topo->rail.latency_ns / 1e3,
+		       topo->rail.bytes_per_ns);
+	printf("\n\n");
+}
+
+static void print_actions(const struct plan_request *request, const struct topo *topo,
+			  const struct plan *plan)
+{
+	struct plan_env env;
+	struct plan_action action;
+	char text[256];
+	printf("rank %d, channel 0:\n", request->rank);
+	for (int p = 0; p < plan->nprograms; p++) {
+		struct plan_cursor cursor;
+		long n = 0;
+		plan_env_init(&env, plan, &topo->map, request->rank, request->root, count_of(request));
+		plan_cursor_start(&cursor, plan, p);
+		for (; plan_cursor_next(&cursor, plan, &env, &action); n++) {
+			if (n >= request->steps)
+				continue;
+			plan_print_action(&action, text, sizeof(text));
+			printf("  program %d, %2ld: %s\n", p, n + 1, text);
+		}
+		printf("  program %d: %ld steps\n", p, n);
+	}
+	printf("\n");
+}
+
+static void plot(const struct plan_request *request, const struct plan *plan, const struct sim_result *result,
+		 int ranks)
+{
+	char title[160], bytes[32];
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	snprintf(title, sizeof(title), "%s of %s by %s, %s", corale_coll_name(request->coll),
+		 bytes_text(request->bytes, bytes, sizeof(bytes)), algo[plan->algo].name,
+		 request->machine ? request->machine : "this machine");
+	if (plan_plot(request->plot, plan, result, ranks, title))
+		fprintf(stderr, "corale-plan: cannot write %s: %s\n", request->plot, strerror(errno));
+	else
+		printf("drawn:      %s (ranks 0 to %d)\n", request->plot, ranks - 1);
+}
+
+static void print_simulation(const struct plan_request *request, const struct topo *topo,
+			     const struct plan *plan)
+{
+	struct sim_result result;
+	char ns[32], bytes[32];
+	int ranks = request->plot_ranks < topo->map.ranks ? request->plot_ranks : topo->map.ranks;
+	struct sim_options options = { .count = count_of(request),
+				       .root = request->root,
+				       .record_ranks = request->plot ? ranks : 0,
+				       .most_actions = MOST_SIMULATED };
+	int ret = sim_run(topo, plan, &options, &result);
+	if (ret == CORALE_ENOTSUP)
+		printf("simulated:  not this time, it takes more than %d steps of all ranks\n",
+		       MOST_SIMULATED);
+	else if (ret)
+		printf("simulated:  failed, %s\n", corale_strerror(ret));
+	if (ret) {
+		if (request->plot)
+			fprintf(stderr, "corale-plan: nothing simulated, so nothing drawn; try a smaller "
+					"machine or call\n");
+		return;
+	}
+	printf("simulated:  %s, %ld steps of all ranks", time_text(result.ns, ns, sizeof(ns)),
+	       result.actions);
+	if (topo->map.nodes > 1)
+		printf(", up to %s bytes a rank between nodes",
+		       bytes_text((size_t)result.rail_bytes, bytes, sizeof(bytes)));
+	printf("\n");
+	if (request->plot)
+		plot(request, plan, &result, ranks);
+	sim_result_free(&result);
+}
+
+static void print_times(const struct plan_request *request, const struct planner *planner,
+			const struct plan *plan)
+{
+	char ns[32], least[32];
+	double model = cost_of_plan(planner->topo, plan, count_of(request));
+	double bound = cost_lower_bound(planner->topo, request->coll, request->bytes);
+	printf("modelled:   %s; no schedule on these links takes less than %s",
+	       time_text(model, ns, sizeof(ns)), time_text(bound, least, sizeof(least)));
+	printf(bound > 0 ? " (%.2f times that)\n" : "\n", model / bound);
+}
+
+/* One line: the time of each algorithm, with a star at the one that is taken. */
+static int print_size(const struct plan_request *request, const struct planner *planner, size_t bytes)
+{
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	char text[64], error[256];
+	struct plan plan, taken;
+	size_t count = bytes / corale_type_bytes(request->type);
+	struct plan_key key = planner_key(request->coll, count, request->type, request->op);
+	int ret = planner_plan(planner, &key, &taken, error, sizeof(error));
+	if (ret)
+		return ret;
+	printf("%8s  %12s", bytes_text(bytes, text, sizeof(text)),
+	       time_text(cost_lower_bound(planner->topo, request->coll, bytes), text + 32, 32));
+	for (int row = 0; row < rows; row++) {
+		if (algo[row].coll != request->coll)
+			continue;
+		if (planner_build(planner, &key, row, &plan)) {
+			printf("  %14s", "-");
+			continue;
+		}
+		time_text(cost_of_plan(planner->topo, &plan, count), text, 32);
+		printf("  %13s%s", text, taken.algo == row ? "*" : " ");
+	}
+	printf("\n");
+	return 0;
+}
+
+static int print_table(const struct plan_request *request, const struct planner *planner)
+{
+	int rows, ret = 0;
+	const struct algo *algo = algo_table(&rows);
+	printf("\n%8s  %12s", "bytes", "lower bound");
+	for (int row = 0; row < rows; row++)
+		if (algo[row].coll == request->coll)
+			printf("  %14s", algo[row].name);
+	printf("\n");
+	for (size_t bytes = 8; bytes <= (size_t)1 << 30 && !ret; bytes *= 8)
+		ret = print_size(request, planner, bytes);
+	printf("* is taken; - does not apply here\n");
+	return ret;
+}
+
+int plan_report(const struct plan_request *request, const struct planner *planner)
+{
+	char *text = malloc(TEXT_BYTES);
+	struct plan plan;
+	struct plan_key key = planner_key(request->coll, count_of(request), request->type, request->op);
+	if (!text)
+		return CORALE_ENOMEM;
+	int ret = planner_plan(planner, &key, &plan, text, TEXT_BYTES);
+	if (ret) {
+		fprintf(stderr, "corale-plan: %s\n", text);
+		free(text);
+		return ret;
+	}
+	print_machine(request, planner->topo);
+	plan_print(&plan, text, TEXT_BYTES);
+	printf("%s\n", text);
+	if (request->steps > 0)
+		print_actions(request, planner->topo, &plan);
+	planner_explain(planner, &plan, text, TEXT_BYTES);
+	printf("why:        %s\n", text);
+	print_times(request, planner, &plan);
+	print_simulation(request, planner->topo, &plan);
+	if (request->table && request->coll != CORALE_BARRIER)
+		ret = print_table(request, planner);
+	free(text);
+	return ret;
+}
