@@ -66,7 +66,7 @@ static void draw_special(const struct reference *ref, const uint32_t *hash, size
 	const struct reference_type *t = reference_type(ref->type);
 	int ends = ref->op == CORALE_MIN || ref->op == CORALE_MAX;
 	double infinity =
-	    t->saturates ? 2 : INFINITY; /* what saturation makes of an infinity is not laid down */
+	    t->saturates ? 1 : INFINITY; /* what saturation makes of an infinity is not laid down */
 	double least = ldexp(1, t->min_exponent - t->digits + 1);
 	const double table[] = { 0,  -0.0, 1,    -1, infinity, -infinity, 0,       -0.0,  1,
 				 -1, 0,    -0.0, 1,  -1,       t->max,    -t->max, least, -least };
