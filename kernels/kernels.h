@@ -112,6 +112,7 @@ struct kernels_steps {
 	unsigned char *scratch; /* of all channels */
 	uint64_t signature; /* what every message of the call must carry */
 	uint64_t timeout_ns; /* of one wait */
+	uint64_t stall_ns; /* tests: one block of each team is so late with each action */
 	const uint32_t *abort; /* in host memory: non-zero, a CORALE_E* code negated, ends all waits */
 	struct kernels_failure *failure;
 	uint32_t programs; /* bit p: program p runs here */

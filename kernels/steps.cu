@@ -266,6 +266,8 @@ __device__ static int execute(const struct kernels_steps *a, struct walk *w, con
 		return 0;
 	if (t == 0)
 		list_data(a, w, element);
+	if (t == 0 && w->fold.member == (w->fold.width > 1)) /* not the one that speaks to peers */
+		sync_stall(a->stall_ns);
 	__syncthreads();
 	fold_all<Op>(&w->fold);
 	__syncthreads();

@@ -48,6 +48,12 @@ __device__ static inline uint64_t sync_now_ns(void)
 	return ns;
 }
 
+__device__ static inline void sync_stall(uint64_t ns)
+{
+	for (uint64_t start = sync_now_ns(); sync_now_ns() - start < ns;)
+		;
+}
+
 struct sync_limits {
 	const uint64_t *abort;      /* in my window */
 	const uint32_t *host_abort; /* in host memory: costs a trip over the bus, so it is looked at rarely */

@@ -39,6 +39,7 @@ struct device_binding {
 	int op; /* corale_op */
 	uint64_t signature; /* what every message of the call must carry */
 	int copy_engines; /* 1: programs for copy engines run on them; 0: blocks stand in */
+	unsigned stall_us; /* for tests: blocks of this rank are so late with each action; 0 */
 };
 
 /* The first failure on this GPU. */

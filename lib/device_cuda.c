@@ -81,6 +81,7 @@ static void fill_args(const struct device *d, const struct plan *plan, const str
 	args->scratch = d->scratch;
 	args->signature = b->signature;
 	args->timeout_ns = (uint64_t)(d->timeout_s * 1e9);
+	args->stall_ns = b->stall_us * 1000ull;
 	args->abort = d->abort;
 	args->failure = d->failure;
 	args->type = plan->key.type;

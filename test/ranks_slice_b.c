@@ -1,6 +1,6 @@
 /*
  * The plans that the host engine runs, run by GPUs: every element against a replay of the same plan by one thread
- * on the host. Needs CUDA; skipped without it.
+ * on the host. Needs CUDA; skipped without it. An argument leaves out calls of more bytes than that.
  * shapes: 4:0
  */
 #include <mpi.h>
@@ -43,12 +43,15 @@ struct group {
 };
 
 struct run {
+	corale_coll coll;
 	const char *algo;
 	size_t count, offset; /* offset: elements by which buffers are misaligned */
 	int in_place, copy_engines;
+	unsigned stall_us; /* of rank 1's blocks, with each action */
 };
 
 static int number, failures;
+static size_t most_bytes = SIZE_MAX;
 
 static double now(void)
 {
@@ -145,13 +148,13 @@ static void close_group(struct group *g)
 	topo_destroy(g->topo);
 }
 
-static int build(const struct group *g, const char *algo, size_t count, struct plan *plan)
+static int build(const struct group *g, corale_coll coll, const char *algo, size_t count, struct plan *plan)
 {
-	struct plan_key key = planner_key(CORALE_ALL_REDUCE, count, CORALE_FLOAT32, CORALE_SUM);
+	struct plan_key key = planner_key(coll, count, CORALE_FLOAT32, CORALE_SUM);
 	int rows;
 	const struct algo *table = algo_table(&rows);
 	for (int row = 0; row < rows; row++)
-		if (table[row].coll == CORALE_ALL_REDUCE && !strcmp(table[row].name, algo))
+		if (table[row].coll == coll && !strcmp(table[row].name, algo))
 			return planner_build(&g->planner, &key, row, plan);
 	return CORALE_ENOTSUP;
 }
@@ -190,7 +193,8 @@ static int start(struct group *g, const struct plan *plan, const struct run *r, 
 					  .recv = recv,
 					  .op = CORALE_SUM,
 					  .signature = 1000 + g->calls++,
-					  .copy_engines = r->copy_engines };
+					  .copy_engines = r->copy_engines,
+					  .stall_us = g->rank == 1 ? r->stall_us : 0 };
 	plan_env_init(&env, plan, &g->topo->map, g->rank, 0, r->count);
 	return device_cuda.run(g->device, plan, &env, &binding, g->stream);
 }
@@ -305,14 +309,17 @@ static void try_run(struct group *g, const struct run *r)
 	struct plan plan;
 	char text[200];
 	double us = 0;
-	int ret = build(g, r->algo, r->count, &plan);
+	if (r->count * sizeof(float) > most_bytes)
+		return;
+	int ret = build(g, r->coll, r->algo, r->count, &plan);
 	if (!ret)
 		ret = execute(g, &plan, r, &us);
 	snprintf(text, sizeof(text),
-		 "%s: %s%s, %zu bytes%s%s: %d programs, %d channels, chunks of %u: %.1f us%s", g->shape->name,
-		 r->algo, r->copy_engines ? " by copy engines" : "", r->count * sizeof(float),
-		 r->in_place ? ", in place" : "", r->offset ? ", misaligned" : "", ret ? 0 : plan.nprograms,
-		 ret ? 0 : plan.channels, ret ? 0 : plan.chunk_bytes, us, ret ? ", failed" : "");
+		 "%s: %s%s, %zu bytes%s%s%s: %d programs, %d channels, chunks of %u: %.1f us%s",
+		 g->shape->name, r->algo, r->copy_engines ? " by copy engines" : "", r->count * sizeof(float),
+		 r->in_place ? ", in place" : "", r->offset ? ", misaligned" : "",
+		 r->stall_us ? ", a late rank" : "", ret ? 0 : plan.nprograms, ret ? 0 : plan.channels,
+		 ret ? 0 : plan.chunk_bytes, us, ret ? ", failed" : "");
 	report(!ret, text);
 	if (ret) { /* the communicator is done for */
 		MPI_Barrier(MPI_COMM_WORLD);
@@ -325,14 +332,14 @@ static void try_run(struct group *g, const struct run *r)
 
 /* ---- Cases ---------------------------------------------------------------------------------------------- */
 
-static void try_sizes(struct group *g, const char *algo, size_t most)
+static void try_sizes(struct group *g, const char *algo)
 {
 	static const size_t bytes[] = { 8, 4 << 10, 1 << 20, 64 << 20 };
 	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
-		if (bytes[i] <= most)
-			try_run(g, &(struct run){ .algo = algo, .count = bytes[i] / sizeof(float) });
+		try_run(g, &(struct run){ .algo = algo, .count = bytes[i] / sizeof(float) });
 	try_run(g, &(struct run){ .algo = algo, .count = 100003, .offset = 1 });
 	try_run(g, &(struct run){ .algo = algo, .count = 300007, .in_place = 1 });
+	try_run(g, &(struct run){ .algo = algo, .count = 1 << 20, .stall_us = 1000 });
 }
 
 /* Plans take turns without a pause between calls, so that a lane's messages of different plans follow each other. */
@@ -349,7 +356,7 @@ static void try_turns(struct group *g)
 	if (!ret)
 		ret = device_cuda.copy(g->device, buffers, host, r.count * sizeof(float));
 	for (int k = 0; k < ALGOS; k++)
-		ret = ret ? ret : build(g, algos[k], r.count, &plans[k]);
+		ret = ret ? ret : build(g, CORALE_ALL_REDUCE, algos[k], r.count, &plans[k]);
 	for (int i = 0; !ret && i < TURNS; i++) {
 		int k = (i * 7 + i / 5) % ALGOS;
 		ret = start(g, &plans[k], &r, buffers, buffers + (size_t)(1 + k) * r.count);
@@ -380,7 +387,7 @@ static void try_mismatch(const struct shape *shape)
 	if (!ret)
 		ret = device_cuda.alloc(g.device, 2 * r.count * sizeof(float), (void **)&buffers);
 	if (!ret)
-		ret = build(&g, r.algo, r.count, &plan);
+		ret = build(&g, CORALE_ALL_REDUCE, r.algo, r.count, &plan);
 	g.calls += g.rank == 0;
 	if (!ret)
 		ret = start(&g, &plan, &r, buffers, buffers + r.count);
@@ -405,7 +412,7 @@ static void try_absent(const struct shape *shape, const char *algo, int copy_eng
 	if (!ret)
 		ret = device_cuda.alloc(g.device, 2 * r.count * sizeof(float), (void **)&buffers);
 	if (!ret)
-		ret = build(&g, r.algo, r.count, &plan);
+		ret = build(&g, CORALE_ALL_REDUCE, r.algo, r.count, &plan);
 	double begin = now();
 	if (!ret && g.rank < g.ranks - 1)
 		ret = start(&g, &plan, &r, buffers, buffers + r.count);
@@ -428,17 +435,22 @@ static void run_all(void)
 	static const struct shape large = { "large", 0, 1, 2, 32 << 20, 32 << 20 };
 	struct group g;
 	if (open_group(&g, &flat, 10) == 0) {
-		try_sizes(&g, "oneshot", 64 << 20);
-		try_sizes(&g, "twoshot", 64 << 20);
-		try_sizes(&g, "ring", 64 << 20);
-		try_sizes(&g, "doubling", 64 << 20);
-		try_sizes(&g, "ce", 64 << 20);
+		try_sizes(&g, "oneshot");
+		try_sizes(&g, "twoshot");
+		try_sizes(&g, "ring");
+		try_sizes(&g, "doubling");
+		try_sizes(&g, "ce");
+		/* the root runs ahead of its readers for as long as they let it */
+		try_run(&g,
+			&(struct run){
+			    .coll = CORALE_BROADCAST, .algo = "flat", .count = 4 << 20, .stall_us = 1000 });
 		try_turns(&g);
 		close_group(&g);
 	}
 	if (open_group(&g, &nodes, 10) == 0) {
-		try_sizes(&g, "hier_ring", 64 << 20);
-		try_sizes(&g, "hier_doubling", 64 << 20);
+		try_sizes(&g, "hier_ring");
+		if (g.topo->map.nodes > 1)
+			try_sizes(&g, "hier_doubling");
 		close_group(&g);
 	}
 	if (open_group(&g, &bulk, 10) == 0) {
@@ -446,6 +458,8 @@ static void run_all(void)
 		try_run(&g, &(struct run){ .algo = "ce", .count = 64 << 20, .copy_engines = 1 });
 		try_run(&g, &(struct run){
 				.algo = "ce", .count = (64 << 20) + 5, .copy_engines = 1, .in_place = 1 });
+		try_run(&g, &(struct run){
+				.algo = "ce", .count = 64 << 20, .copy_engines = 1, .stall_us = 5000 });
 		try_run(&g, &(struct run){ .algo = "ce", .count = 64 << 18, .copy_engines = 1 });
 		try_run(&g, &(struct run){ .algo = "ce", .count = 2, .copy_engines = 1 });
 		close_group(&g);
@@ -468,6 +482,8 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	if (argc > 1)
+		most_bytes = strtoull(argv[1], NULL, 0);
 	int usable = device_cuda.available(why, sizeof(why));
 	MPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
 	if (usable) {
