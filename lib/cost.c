@@ -198,7 +198,8 @@ double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t cou
 	return slowest + topo->step_ns;
 }
 
-/* Bytes that must enter the busiest rank by its node's link, and each of the smallest node's rails. */
+/* Bytes that must enter the busiest rank by its node's link (memory: through its cores), and each of the smallest
+ * node's rails. */
 static void least_traffic(const struct plan_map *map, corale_coll coll, double bytes, double *node,
 			  double *rail)
 {
@@ -238,8 +239,9 @@ double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes)
 {
 	double node, rail;
 	least_traffic(&topo->map, coll, (double)bytes, &node, &rail);
-	double node_ns =
-	    topo->map.max_node_size > 1 ? topo->node.latency_ns + node / topo->node.bytes_per_ns : 0;
+	double cores =
+	    topo->shared_memory && topo->cores_per_rank_x16 > 16 ? topo->cores_per_rank_x16 / 16.0 : 1;
+	double node_ns = node > 0 ? topo->node.latency_ns + node / topo->node.bytes_per_ns / cores : 0;
 	double rail_ns = topo->map.nodes > 1 ? topo->rail.latency_ns + rail / topo->rail.bytes_per_ns : 0;
 	return node_ns > rail_ns ? node_ns : rail_ns;
 }

@@ -16,10 +16,11 @@ static const double gpu_reduce_bytes_per_ns = 1500, gpu_step_ns = 500;
 
 struct machine {
 	int nodes, listed; /* listed: node:[8,8,4] */
-	int *sizes; /* of each node; one entry for all unless listed */
+	int *sizes; /* of each node where they are listed */
+	long ranks; /* their sum */
 	int per_node; /* gpu or rank; 0: not said */
 	int gpu;
-	double node_bytes_per_ns, rail_bytes_per_ns, node_us, rail_us; /* < 0: not said */
+	double node_bytes_per_ns, rail_bytes_per_ns, node_us, rail_us; /* 0: not said */
 };
 
 struct reader {
@@ -76,6 +77,9 @@ static int read_node_list(struct reader *in, struct machine *machine)
 			return CORALE_ENOMEM;
 		machine->sizes = sizes;
 		sizes[machine->nodes++] = size;
+		machine->ranks += size;
+		if (machine->ranks > MAX_RANKS)
+			return refuse(in, "more than %d ranks", MAX_RANKS);
 	} while (*in->at == ',');
 	if (*in->at != ']')
 		return refuse(in, "expected ',' or ']' in the list of node sizes");

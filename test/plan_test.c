@@ -1,0 +1,318 @@
+/* Plans: how they are built, cut, walked and printed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "corale.h"
+#include "plan_eval.h"
+#include "planner.h"
+#include "topo.h"
+
+static struct plan new_plan(void)
+{
+	struct plan plan;
+	struct plan_key key = planner_key(CORALE_ALL_REDUCE, 1000, CORALE_FLOAT32, CORALE_SUM);
+	plan_init(&plan, &key);
+	plan.chunk_bytes = 4096;
+	return plan;
+}
+
+static struct topo *new_topo(int n, int per_node)
+{
+	uint64_t id[64];
+	struct topo *topo;
+	for (int r = 0; r < n; r++)
+		id[r] = (uint64_t)(r / per_node);
+	assert_int_equal(topo_create(n, id, &topo), 0);
+	return topo;
+}
+
+static void test_cut(void **state)
+{
+	(void)state;
+	for (size_t length = 0; length < 70; length++) {
+		for (size_t n = 1; n < 9; n++) {
+			for (size_t unit = 1; unit < 18; unit += 5) {
+				size_t at = 0, begin;
+				for (size_t i = 0; i < n; i++) {
+					size_t piece = plan_cut(length, unit, n, i, &begin);
+					assert_int_equal(begin, at);
+					assert_true(begin % unit == 0 || begin == length);
+					assert_true(i == 0 || piece <= plan_cut(length, unit, n, 0, &begin));
+					at += piece;
+				}
+				assert_int_equal(at, length);
+			}
+		}
+	}
+}
+
+static void test_doubling(void **state)
+{
+	(void)state;
+	for (int n = 1; n < 200; n++) {
+		int steps = plan_log2(n), part = 0;
+		for (int me = 0; me < n; me++) {
+			int give = plan_doubling(PLAN_DOUBLING_GIVE, n, me, 0);
+			int take = plan_doubling(PLAN_DOUBLING_TAKE, n, me, 0);
+			if (give >= 0)
+				assert_int_equal(plan_doubling(PLAN_DOUBLING_TAKE, n, give, 0), me);
+			if (take >= 0)
+				assert_int_equal(plan_doubling(PLAN_DOUBLING_GIVE, n, take, 0), me);
+			part += give < 0;
+			for (int step = 0; step < steps; step++) {
+				int partner = plan_doubling(PLAN_DOUBLING, n, me, step);
+				assert_int_equal(partner < 0, give >= 0);
+				if (partner < 0)
+					continue;
+				assert_in_range(partner, 0, n - 1);
+				assert_int_not_equal(partner, me);
+				assert_int_equal(plan_doubling(PLAN_DOUBLING, n, partner, step), me);
+			}
+		}
+		assert_int_equal(part, 1 << steps);
+	}
+}
+
+/* Every element of a vector lies in exactly one (part, channel, chunk, piece). */
+static void test_spans_tile(void **state)
+{
+	(void)state;
+	struct topo *topo = new_topo(3, 3);
+	for (size_t count = 0; count < 90; count += 7) {
+		struct plan plan = new_plan();
+		struct plan_env env;
+		unsigned char hits[96] = { 0 };
+		int var[PLAN_MAX_LOOPS] = { 0 };
+		plan.parts = 3;
+		plan.inner = 2;
+		plan.channels = 2;
+		struct plan_span span = { PLAN_RECV, 0, plan_var(&plan, 0, 0), plan_var(&plan, 1, 0),
+					  plan_var(&plan, 2, 0) };
+		plan_env_init(&env, &plan, &topo->map, 1, 0, count);
+		env.unit = 2;
+		env.chunk = 5;
+		env.chunks = plan_chunks(&plan, &env, count);
+		for (env.channel = 0; env.channel < 2; env.channel++)
+			for (var[0] = 0; var[0] < 4; var[0]++) /* one more than there is: none */
+				for (var[1] = 0; var[1] < 10; var[1]++)
+					for (var[2] = 0; var[2] < 3; var[2]++) {
+						struct plan_place place;
+						ptrdiff_t n = plan_locate(&plan, &env, var, &span, &place);
+						assert_int_equal(n < 0, var[0] == 3 || var[2] == 2 ||
+									    var[1] >= env.chunks);
+						for (ptrdiff_t i = 0; i < n; i++)
+							hits[place.offset + (size_t)i]++;
+					}
+		for (size_t i = 0; i < sizeof(hits); i++)
+			assert_int_equal(hits[i], i < count);
+	}
+	topo_destroy(topo);
+}
+
+static void test_values(void **state)
+{
+	(void)state;
+	struct topo *topo = new_topo(8, 3); /* nodes of 3, 3, 2 */
+	struct plan plan = new_plan();
+	struct plan_env env;
+	int var[PLAN_MAX_LOOPS] = { 2, 1, 0, 0 };
+	plan_env_init(&env, &plan, &topo->map, 7, 4,
+		      100); /* rank 7: node 2, local 1; root 4: node 1, local 1 */
+	uint8_t self = plan_shift(&plan, PLAN_NODE, 0, 0, 0), node = plan_shift(&plan, PLAN_RAIL, 0, 0, 1);
+	uint8_t rail = plan_expr(&plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = 1, .a = self });
+	uint8_t none = plan_expr(&plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = 0, .a = self });
+	uint8_t at = plan_expr(&plan, (struct plan_expr){ .base = PLAN_RANK_AT, .a = node, .b = self });
+	const struct {
+		uint8_t e;
+		int value;
+	} cases[] = {
+		{ plan_const(&plan, 0), 0 },
+		{ plan_const(&plan, -3), -3 },
+		{ plan_shift(&plan, PLAN_WORLD, 0, 1, 0), 1 }, /* 7 + 2 mod 8 */
+		{ plan_shift(&plan, PLAN_WORLD, 0, -4, -1), 6 }, /* 7 - 8 - 1 mod 8 */
+		{ plan_shift(&plan, PLAN_NODE, 1, 1, 0), 0 }, /* 1 + 1 mod 2 */
+		{ plan_shift(&plan, PLAN_RAIL, 1, 1, 0), 0 },
+		{ plan_var(&plan, 0, 5), 7 },
+		{ plan_base(&plan, PLAN_ROOT, PLAN_NODE, 0), 1 },
+		{ plan_base(&plan, PLAN_ROOT, PLAN_RAIL, 0), 1 },
+		{ plan_base(&plan, PLAN_SIZE, PLAN_NODE, 0), 2 },
+		{ plan_base(&plan, PLAN_SIZE, PLAN_RAIL, -1), 2 },
+		{ plan_base(&plan, PLAN_OWNED, PLAN_NODE, 0), 2 },
+		{ plan_base(&plan, PLAN_DOUBLING_STEPS, PLAN_WORLD, 0), 3 },
+		{ rail, PLAN_NONE }, /* 1 + 1 * 2 = 3: no such part */
+		{ none, PLAN_NONE },
+		{ at, 1 }, /* node 0, local 1 */
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(plan_value(&plan, &env, var, cases[i].e), cases[i].value);
+	assert_int_not_equal(plan_const(&plan, 0), PLAN_EXPR_NONE);
+	assert_int_equal(plan_const(&plan, -3), plan_const(&plan, -3));
+	topo_destroy(topo);
+}
+
+static void count_to(struct plan *plan, int n)
+{
+	plan_loop(plan, plan_const(plan, n));
+}
+
+/* signal(v0, v1) for v0 below 3, v1 below 2, but neither in loops of no trips nor behind a false predicate. */
+static void test_cursor(void **state)
+{
+	(void)state;
+	struct topo *topo = new_topo(8, 8);
+	struct plan plan = new_plan();
+	struct plan_env env;
+	struct plan_cursor cursor;
+	struct plan_action action;
+	plan_ring(&plan, PLAN_CREDIT, 1);
+	plan_program(&plan, PLAN_SM);
+	count_to(&plan, 3);
+	count_to(&plan, 0);
+	count_to(&plan, 5);
+	plan_step(&plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = plan_const(&plan, 7) });
+	plan_end(&plan);
+	plan_end(&plan);
+	plan_loop_if(&plan, plan_const(&plan, 2), PLAN_NE, plan_var(&plan, 0, 0), plan_const(&plan, 1));
+	plan_step(&plan,
+		  (struct plan_step){
+		      .op = PLAN_SIGNAL,
+		      .to = plan_expr(&plan, (struct plan_expr){
+						 .base = PLAN_CONST, .stride = 1, .var = 1, .offset = 1 }) });
+	plan_end(&plan);
+	plan_step(&plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = plan_var(&plan, 0, 4) });
+	plan_end(&plan);
+	assert_int_equal(plan_finish(&plan), 0);
+	plan_env_init(&env, &plan, &topo->map, 0, 0, 100);
+	plan_cursor_start(&cursor, &plan, 0);
+	static const int wanted[] = { 1, 2, 4, 5, 1, 2, 6 };
+	for (int i = 0; i < 7; i++) {
+		assert_int_equal(plan_cursor_next(&cursor, &plan, &env, &action), 1);
+		assert_int_equal(action.to, wanted[i]);
+	}
+	assert_int_equal(plan_cursor_next(&cursor, &plan, &env, &action), 0);
+	topo_destroy(topo);
+}
+
+/* A table that is full, or loops that do not close, show when the plan is finished. */
+static void test_broken_plans(void **state)
+{
+	(void)state;
+	struct plan plan = new_plan();
+	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL); /* no program */
+
+	plan = new_plan();
+	plan_program(&plan, PLAN_SM);
+	for (int i = 0; i < 2 * PLAN_MAX_EXPRS; i++)
+		plan_const(&plan, i);
+	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL);
+
+	plan = new_plan();
+	plan_program(&plan, PLAN_SM);
+	for (int i = 0; i < PLAN_MAX_STEPS; i++) {
+		count_to(&plan, 2);
+		plan_end(&plan);
+	}
+	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL);
+
+	plan = new_plan();
+	for (int i = 0; i < PLAN_MAX_PROGRAMS + 1; i++)
+		plan_program(&plan, PLAN_SM);
+	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL);
+
+	for (int depth = 1; depth < PLAN_MAX_LOOPS + 3; depth++) {
+		plan = new_plan();
+		plan_program(&plan, PLAN_SM);
+		for (int i = 0; i < depth; i++)
+			count_to(&plan, 2);
+		for (int i = 0; i < depth - (depth == 1); i++)
+			plan_end(&plan);
+		assert_int_equal(plan_finish(&plan),
+				 depth == 1 || depth > PLAN_MAX_LOOPS ? CORALE_EINTERNAL : 0);
+	}
+}
+
+static void expect_refusal(struct plan_step step)
+{
+	struct plan plan = new_plan();
+	plan_ring(&plan, PLAN_CREDIT, 2);
+	plan_program(&plan, PLAN_SM);
+	plan_const(&plan, 1);
+	plan_step(&plan, step);
+	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL);
+}
+
+static void test_broken_steps(void **state)
+{
+	(void)state;
+	struct plan_span send = { .space = PLAN_SEND }, recv = { .space = PLAN_RECV };
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = send });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .dst = recv });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = recv, .dst = send });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .from = 1, .to = 1 });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .from = 1, .src = send, .dst = recv });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .from = PLAN_EXPR_ALL, .dst = recv });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = send, .dst = recv, .to = 9 });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = send, .to = 1, .to_ring = 1 });
+	expect_refusal(
+	    (struct plan_step){ .op = PLAN_MOVE, .src = send, .dst = { PLAN_SCRATCH, .block = 1 } });
+	expect_refusal((struct plan_step){ .op = PLAN_SIGNAL });
+	expect_refusal((struct plan_step){ .op = PLAN_WAIT, .from = 1, .dst = recv });
+	expect_refusal((struct plan_step){ .op = 77 });
+}
+
+static void test_mixed_ring(void **state)
+{
+	(void)state;
+	struct plan plan = new_plan();
+	uint8_t ring = plan_ring(&plan, PLAN_CREDIT, 2);
+	plan_program(&plan, PLAN_SM);
+	plan_step(&plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = PLAN_EXPR_ALL, .to_ring = ring });
+	assert_int_equal(plan_finish(&plan), 0);
+	assert_int_equal(plan.rings[0].all, 1);
+	plan_step(&plan,
+		  (struct plan_step){ .op = PLAN_SIGNAL, .to = plan_const(&plan, 0), .to_ring = ring });
+	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL);
+}
+
+/* The length is what it would need, whatever the room; what fits is terminated. */
+static void test_print_length(void **state)
+{
+	(void)state;
+	struct topo *topo = new_topo(8, 3);
+	struct planner planner = { .topo = topo, .slot_bytes = 1 << 16, .slots = 4, .max_channels = 1 };
+	char whole[8192], some[8192], error[200];
+	struct plan plan;
+	struct plan_key key = planner_key(CORALE_ALL_REDUCE, 1 << 20, CORALE_FLOAT32, CORALE_SUM);
+	assert_int_equal(planner_plan(&planner, &key, &plan, error, sizeof(error)), 0);
+	size_t length = plan_print(&plan, whole, sizeof(whole));
+	assert_int_equal(strlen(whole), length);
+	assert_int_equal(plan_print(&plan, NULL, 0), length);
+	for (size_t room = 1; room <= length; room += 37) {
+		memset(some, 'x', sizeof(some));
+		assert_int_equal(plan_print(&plan, some, room), length);
+		assert_int_equal(strlen(some), room - 1);
+		assert_memory_equal(some, whole, room - 1);
+		assert_int_equal(some[room], 'x');
+	}
+	topo_destroy(topo);
+}
+
+int main(void)
+{
+	_Static_assert(sizeof(struct plan_step) == 32, "a step has 32 bytes");
+	_Static_assert(sizeof(struct plan) <= 4096, "a plan travels by value");
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cut),          cmocka_unit_test(test_doubling),
+		cmocka_unit_test(test_spans_tile),   cmocka_unit_test(test_values),
+		cmocka_unit_test(test_cursor),       cmocka_unit_test(test_broken_plans),
+		cmocka_unit_test(test_broken_steps), cmocka_unit_test(test_mixed_ring),
+		cmocka_unit_test(test_print_length),
+	};
+	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}

@@ -1,0 +1,77 @@
+#!/bin/sh
+# Golden plans: each file of test/plans starts with the line that makes it; a changed schedule is a visible difference.
+# And corale-plan's other manners. TAP. "test/plans.sh update" (in a build tree) writes the files anew.
+plan=${top_builddir:-.}/examples/corale-plan
+plans=${top_srcdir:-$(dirname "$0")/..}/test/plans
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+number=0
+for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
+# One chunk size and channel, so that what is measured one day on other machines changes no golden plan.
+CORALE_CHUNK_BYTES=65536 CORALE_MAX_CHANNELS=1 CORALE_SLOTS=4 CORALE_SLOT_BYTES=65536
+export CORALE_CHUNK_BYTES CORALE_MAX_CHANNELS CORALE_SLOTS CORALE_SLOT_BYTES
+
+# result STATUS DESCRIPTION
+result()
+{
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
+}
+
+# make FILE: the output that FILE's first line asks for, without times
+make_plan()
+{
+	line=$(head -n 1 "$1")
+	echo "$line"
+	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|modelled|simulated):|^  [0-9]+ ranks on|^$'
+}
+
+corale_plan()
+{
+	CORALE_ALGO=$1 && export CORALE_ALGO && shift
+	"$plan" -n "$@"
+}
+
+for file in "$plans"/*.plan; do
+	make_plan "$file" >"$work/new"
+	if [ "$1" = update ]; then
+		cp "$work/new" "$file"
+		continue
+	fi
+	diff -u "$file" "$work/new" >"$work/diff"
+	result $? "$(basename "$file" .plan)"
+	sed 's/^/# /' "$work/diff"
+done
+[ "$1" = update ] && exit 0
+
+# refuses ARGUMENTS...: exit status 2 and one line that says what is wrong
+refuses()
+{
+	"$plan" "$@" >"$work/out" 2>"$work/err"
+	[ $? = 2 ] && [ "$(wc -l <"$work/err")" = 1 ]
+	result $? "refuses $*: $(cat "$work/err")"
+}
+refuses "node:2 gpus:4"
+refuses "node:[8,8"
+refuses "node:[8,x]"
+refuses "node:0"
+refuses "rank:4" all_reduec
+refuses "rank:4" all_reduce 1T
+refuses "rank:4" all_reduce -- -5
+refuses -r 4 "rank:4" broadcast
+refuses -t float31 "rank:4"
+CORALE_ALGO=hier "$plan" "rank:1" >/dev/null 2>&1
+result $? "one rank needs no algorithm"
+CORALE_ALGO=all_to_all:^pairwise "$plan" "rank:4" all_to_all >/dev/null 2>"$work/err"
+[ $? = 1 ] && grep -q "CORALE_ALGO=all_to_all:^pairwise" "$work/err"
+result $? "says that CORALE_ALGO leaves nothing"
+
+"$plan" -n --plot "$work/plot.svg" "node:2 gpu:4 nvlink:390 rail:50" all_reduce 8M >"$work/out" &&
+	grep -q '^drawn:' "$work/out" && [ "$(grep -c '<rect' "$work/plot.svg")" -gt 100 ] &&
+	[ "$(tail -n 1 "$work/plot.svg")" = "</svg>" ]
+result $? "draws"
+"$plan" >"$work/out" && grep -q '^machine: this one' "$work/out" && grep -Eq '^ +1G .*\*' "$work/out"
+result $? "this machine, with a table"
+"$plan" "node:2048 gpu:8 nvlink:390 rail:50" all_reduce 1G >"$work/out" && grep -q 'by hier' "$work/out"
+result $? "16384 ranks"
+echo "1..$number"
