@@ -10,37 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "corale.h"
 #include "device.h"
-#include "fdpass.h"
-#include "log.h"
+#include "gpu_group.h"
 #include "plan_eval.h"
 #include "planner.h"
 #include "reference.h"
 #include "replay.h"
 
-enum { MOST_RANKS = 16, REPEATS = 11, POISON = 0xa5 };
+enum { REPEATS = 11, POISON = 0xa5 };
 static const double WAIT_S = 60;
-
-/* How a communicator is made: its nodes, its window, and how its plans are cut. */
-struct shape {
-	const char *name;
-	int node_size, channels, slots;
-	size_t slot_bytes, chunk_bytes;
-};
-
-/* A GPU communicator, as far as this test needs one. */
-struct group {
-	int rank, ranks;
-	const struct shape *shape;
-	struct topo *topo;
-	struct planner planner;
-	struct device *device;
-	void *stream;
-	uint64_t calls;
-};
 
 struct run {
 	corale_coll coll;
@@ -73,95 +53,9 @@ static void report(int good, const char *text)
 	fflush(stdout);
 }
 
-/* ---- Coming up ------------------------------------------------------------------------------------------ */
-
-/* Maps everybody's window everywhere. */
-static int connect_windows(struct group *g)
-{
-	struct fdpass *pass;
-	static char names[MOST_RANKS][FDPASS_NAME_BYTES], others[MOST_RANKS][FDPASS_NAME_BYTES];
-	int ids[MOST_RANKS], received[MOST_RANKS], fds[MOST_RANKS], mine, n = 0;
-	int ret = device_cuda.window_fd(g->device, &mine);
-	if (ret || fdpass_listen(&pass, names[g->rank]))
-		return ret ? ret : CORALE_ESYSTEM;
-	MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, names, FDPASS_NAME_BYTES, MPI_BYTE, MPI_COMM_WORLD);
-	for (int r = 0; r < g->ranks; r++) {
-		if (r == g->rank)
-			continue;
-		memcpy(others[n], names[r], FDPASS_NAME_BYTES);
-		ids[n++] = r;
-	}
-	ret = fdpass_exchange(pass, n, (const char(*)[FDPASS_NAME_BYTES])others, ids, g->rank, 42, &mine, 1,
-			      received, WAIT_S);
-	fdpass_close(pass);
-	close(mine);
-	if (ret)
-		return ret;
-	for (int i = 0; i < n; i++)
-		fds[ids[i]] = received[i];
-	ret = device_cuda.connect(g->device, fds);
-	for (int i = 0; i < n; i++)
-		close(received[i]);
-	MPI_Barrier(MPI_COMM_WORLD);
-	return ret;
-}
-
-static int open_group(struct group *g, const struct shape *shape, double timeout_s)
-{
-	uint64_t nodes[MOST_RANKS];
-	int peer_of[MOST_RANKS];
-	memset(g, 0, sizeof(*g));
-	MPI_Comm_rank(MPI_COMM_WORLD, &g->rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &g->ranks);
-	g->shape = shape;
-	for (int r = 0; r < g->ranks; r++) {
-		nodes[r] = shape->node_size ? (uint64_t)(r / shape->node_size) : 0;
-		peer_of[r] = r;
-	}
-	struct settings settings = { .slots = shape->slots,
-				     .max_channels = shape->channels,
-				     .slot_bytes = shape->slot_bytes,
-				     .chunk_bytes = shape->chunk_bytes };
-	if (topo_create(g->ranks, nodes, &g->topo))
-		return -1;
-	planner_init(&g->planner, g->topo, &settings);
-	struct device_params params = { .map = &g->topo->map,
-					.rank = g->rank,
-					.peer_of = peer_of,
-					.peers = g->ranks,
-					.ordinal = g->rank % device_cuda.count(),
-					.channels = shape->channels,
-					.slots = shape->slots,
-					.slot_bytes = shape->slot_bytes,
-					.timeout_s = timeout_s };
-	int ret = device_cuda.open(&params, &g->device);
-	if (!ret)
-		ret = device_cuda.stream_create(g->device, &g->stream);
-	return ret ? ret : connect_windows(g);
-}
-
-static void close_group(struct group *g)
-{
-	MPI_Barrier(MPI_COMM_WORLD);
-	device_cuda.stream_destroy(g->device, g->stream);
-	device_cuda.close(g->device);
-	topo_destroy(g->topo);
-}
-
-static int build(const struct group *g, corale_coll coll, const char *algo, size_t count, struct plan *plan)
-{
-	struct plan_key key = planner_key(coll, count, CORALE_FLOAT32, CORALE_SUM);
-	int rows;
-	const struct algo *table = algo_table(&rows);
-	for (int row = 0; row < rows; row++)
-		if (table[row].coll == coll && !strcmp(table[row].name, algo))
-			return planner_build(&g->planner, &key, row, plan);
-	return CORALE_ENOTSUP;
-}
-
 /* ---- Running -------------------------------------------------------------------------------------------- */
 
-static int wait_for(struct group *g)
+static int wait_for(struct gpu_group *g)
 {
 	double deadline = now() + WAIT_S;
 	int ret;
@@ -185,7 +79,7 @@ static int wait_for(struct group *g)
 	return ret;
 }
 
-static int start(struct group *g, const struct plan *plan, const struct run *r, const float *send,
+static int start(struct gpu_group *g, const struct plan *plan, const struct run *r, const float *send,
 		 float *recv)
 {
 	struct plan_env env;
@@ -207,11 +101,11 @@ static const struct reference *inputs(int ranks)
 }
 
 /* Rank 0 replays the plan for all ranks and tells the result; also 0 if ranks' results differ from each other. */
-static int expect(const struct group *g, const struct plan *plan, const struct run *r, float *expected)
+static int expect(const struct gpu_group *g, const struct plan *plan, const struct run *r, float *expected)
 {
 	int good = 1;
 	if (g->rank == 0) {
-		void *send[MOST_RANKS], *recv[MOST_RANKS];
+		void *send[GPU_GROUP_MOST_RANKS], *recv[GPU_GROUP_MOST_RANKS];
 		for (int q = 0; q < g->ranks; q++) {
 			send[q] = malloc(r->count * sizeof(float) + 1);
 			recv[q] = r->in_place ? send[q] : malloc(r->count * sizeof(float) + 1);
@@ -231,7 +125,8 @@ static int expect(const struct group *g, const struct plan *plan, const struct r
 	return good;
 }
 
-static size_t count_wrong(const struct group *g, const struct run *r, const float *got, const float *expected)
+static size_t count_wrong(const struct gpu_group *g, const struct run *r, const float *got,
+			  const float *expected)
 {
 	size_t wrong = 0;
 	for (size_t i = 0; i < r->count; i++) {
@@ -251,7 +146,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Median over calls of the slowest rank's time, in us. */
-static double measure(struct group *g, const struct plan *plan, const struct run *r, const float *send,
+static double measure(struct gpu_group *g, const struct plan *plan, const struct run *r, const float *send,
 		      float *recv)
 {
 	double us[REPEATS];
@@ -269,7 +164,7 @@ static double measure(struct group *g, const struct plan *plan, const struct run
 }
 
 /* Runs, compares, and runs again for the clock (out of place: in place the input is gone). */
-static int execute(struct group *g, const struct plan *plan, const struct run *r, double *us)
+static int execute(struct gpu_group *g, const struct plan *plan, const struct run *r, double *us)
 {
 	size_t bytes = r->count * sizeof(float), room = (bytes / 64 + 2) * 64;
 	char *buffers = NULL;
@@ -304,14 +199,14 @@ static int execute(struct group *g, const struct plan *plan, const struct run *r
 	return ret;
 }
 
-static void try_run(struct group *g, const struct run *r)
+static void try_run(struct gpu_group *g, const struct run *r)
 {
 	struct plan plan;
 	char text[200];
 	double us = 0;
 	if (r->count * sizeof(float) > most_bytes)
 		return;
-	int ret = build(g, r->coll, r->algo, r->count, &plan);
+	int ret = gpu_group_build(g, r->coll, r->algo, r->count, &plan);
 	if (!ret)
 		ret = execute(g, &plan, r, &us);
 	snprintf(text, sizeof(text),
@@ -323,16 +218,16 @@ static void try_run(struct group *g, const struct run *r)
 	report(!ret, text);
 	if (ret) { /* the communicator is done for */
 		MPI_Barrier(MPI_COMM_WORLD);
-		close_group(g);
-		if (open_group(g, g->shape,
-			       10)) /* after a fault of the GPU nothing works any more in this process */
+		gpu_group_close(g);
+		if (gpu_group_open(g, g->shape,
+				   10)) /* after a fault of the GPU nothing works any more in this process */
 			MPI_Abort(MPI_COMM_WORLD, 1);
 	}
 }
 
 /* ---- Cases ---------------------------------------------------------------------------------------------- */
 
-static void try_sizes(struct group *g, const char *algo)
+static void try_sizes(struct gpu_group *g, const char *algo)
 {
 	static const size_t bytes[] = { 8, 4 << 10, 1 << 20, 64 << 20 };
 	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
@@ -343,7 +238,7 @@ static void try_sizes(struct group *g, const char *algo)
 }
 
 /* Plans take turns without a pause between calls, so that a lane's messages of different plans follow each other. */
-static void try_turns(struct group *g)
+static void try_turns(struct gpu_group *g)
 {
 	static const char *const algos[] = { "oneshot", "twoshot", "ring", "doubling" };
 	enum { ALGOS = 4, TURNS = 200 };
@@ -356,7 +251,7 @@ static void try_turns(struct group *g)
 	if (!ret)
 		ret = device_cuda.copy(g->device, buffers, host, r.count * sizeof(float));
 	for (int k = 0; k < ALGOS; k++)
-		ret = ret ? ret : build(g, CORALE_ALL_REDUCE, algos[k], r.count, &plans[k]);
+		ret = ret ? ret : gpu_group_build(g, CORALE_ALL_REDUCE, algos[k], r.count, &plans[k]);
 	for (int i = 0; !ret && i < TURNS; i++) {
 		int k = (i * 7 + i / 5) % ALGOS;
 		ret = start(g, &plans[k], &r, buffers, buffers + (size_t)(1 + k) * r.count);
@@ -377,17 +272,17 @@ static void try_turns(struct group *g)
 }
 
 /* Rank 0 makes another call than the others: everybody gets an error. */
-static void try_mismatch(const struct shape *shape)
+static void try_mismatch(const struct gpu_shape *shape)
 {
-	struct group g;
+	struct gpu_group g;
 	struct plan plan;
 	struct run r = { .algo = "twoshot", .count = 5000 };
 	float *buffers = NULL;
-	int ret = open_group(&g, shape, 10);
+	int ret = gpu_group_open(&g, shape, 10);
 	if (!ret)
 		ret = device_cuda.alloc(g.device, 2 * r.count * sizeof(float), (void **)&buffers);
 	if (!ret)
-		ret = build(&g, CORALE_ALL_REDUCE, r.algo, r.count, &plan);
+		ret = gpu_group_build(&g, CORALE_ALL_REDUCE, r.algo, r.count, &plan);
 	g.calls += g.rank == 0;
 	if (!ret)
 		ret = start(&g, &plan, &r, buffers, buffers + r.count);
@@ -397,22 +292,22 @@ static void try_mismatch(const struct shape *shape)
 	code = start(&g, &plan, &r, buffers, buffers + r.count);
 	report(code == CORALE_ECOMM, "the communicator refuses later calls");
 	device_cuda.free(g.device, buffers);
-	close_group(&g);
+	gpu_group_close(&g);
 }
 
 /* The last rank makes no call: the others get an error in time, and their copy streams drain. */
-static void try_absent(const struct shape *shape, const char *algo, int copy_engines)
+static void try_absent(const struct gpu_shape *shape, const char *algo, int copy_engines)
 {
-	struct group g;
+	struct gpu_group g;
 	struct plan plan;
 	struct run r = { .algo = algo, .count = 5 << 20, .copy_engines = copy_engines };
 	float *buffers = NULL;
 	char text[100];
-	int code = 0, ret = open_group(&g, shape, 1);
+	int code = 0, ret = gpu_group_open(&g, shape, 1);
 	if (!ret)
 		ret = device_cuda.alloc(g.device, 2 * r.count * sizeof(float), (void **)&buffers);
 	if (!ret)
-		ret = build(&g, CORALE_ALL_REDUCE, r.algo, r.count, &plan);
+		ret = gpu_group_build(&g, CORALE_ALL_REDUCE, r.algo, r.count, &plan);
 	double begin = now();
 	if (!ret && g.rank < g.ranks - 1)
 		ret = start(&g, &plan, &r, buffers, buffers + r.count);
@@ -424,17 +319,17 @@ static void try_absent(const struct shape *shape, const char *algo, int copy_eng
 		   (g.rank == g.ranks - 1 || code == CORALE_ETIMEDOUT || code == CORALE_EABORTED),
 	       text);
 	device_cuda.free(g.device, buffers);
-	close_group(&g);
+	gpu_group_close(&g);
 }
 
 static void run_all(void)
 {
-	static const struct shape flat = { "flat", 0, 8, 4, 128 << 10, 0 };
-	static const struct shape nodes = { "2 fake nodes", 2, 8, 4, 128 << 10, 0 };
-	static const struct shape bulk = { "bulk", 0, 1, 2, 16 << 20, 16 << 20 };
-	static const struct shape large = { "large", 0, 1, 2, 32 << 20, 32 << 20 };
-	struct group g;
-	if (open_group(&g, &flat, 10) == 0) {
+	static const struct gpu_shape flat = { "flat", 0, 8, 4, 128 << 10, 0 };
+	static const struct gpu_shape nodes = { "2 fake nodes", 2, 8, 4, 128 << 10, 0 };
+	static const struct gpu_shape bulk = { "bulk", 0, 1, 2, 16 << 20, 16 << 20 };
+	static const struct gpu_shape large = { "large", 0, 1, 2, 32 << 20, 32 << 20 };
+	struct gpu_group g;
+	if (gpu_group_open(&g, &flat, 10) == 0) {
 		try_sizes(&g, "oneshot");
 		try_sizes(&g, "twoshot");
 		try_sizes(&g, "ring");
@@ -445,15 +340,15 @@ static void run_all(void)
 			&(struct run){
 			    .coll = CORALE_BROADCAST, .algo = "flat", .count = 4 << 20, .stall_us = 1000 });
 		try_turns(&g);
-		close_group(&g);
+		gpu_group_close(&g);
 	}
-	if (open_group(&g, &nodes, 10) == 0) {
+	if (gpu_group_open(&g, &nodes, 10) == 0) {
 		try_sizes(&g, "hier_ring");
 		if (g.topo->map.nodes > 1)
 			try_sizes(&g, "hier_doubling");
-		close_group(&g);
+		gpu_group_close(&g);
 	}
-	if (open_group(&g, &bulk, 10) == 0) {
+	if (gpu_group_open(&g, &bulk, 10) == 0) {
 		try_run(&g, &(struct run){ .algo = "ce", .count = (64 << 20) + 5, .copy_engines = 1 });
 		try_run(&g, &(struct run){ .algo = "ce", .count = 64 << 20, .copy_engines = 1 });
 		try_run(&g, &(struct run){
@@ -462,12 +357,12 @@ static void run_all(void)
 				.algo = "ce", .count = 64 << 20, .copy_engines = 1, .stall_us = 5000 });
 		try_run(&g, &(struct run){ .algo = "ce", .count = 64 << 18, .copy_engines = 1 });
 		try_run(&g, &(struct run){ .algo = "ce", .count = 2, .copy_engines = 1 });
-		close_group(&g);
+		gpu_group_close(&g);
 	}
-	if (open_group(&g, &large, 10) == 0) {
+	if (gpu_group_open(&g, &large, 10) == 0) {
 		try_run(&g, &(struct run){ .algo = "ce", .count = 64 << 20, .copy_engines = 1 });
 		try_run(&g, &(struct run){ .algo = "ce", .count = 128 << 20, .copy_engines = 1 });
-		close_group(&g);
+		gpu_group_close(&g);
 	}
 	for (int i = 0; i < 5; i++) /* whoever is late must learn of it, too */
 		try_mismatch(&flat);
