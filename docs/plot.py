@@ -16,7 +16,7 @@ import os
 import sys
 
 WIDTH, HEIGHT = 640, 400
-LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 50
+LEFT, RIGHT, TOP, BOTTOM = 70, 36, 40, 50
 COLORS = ["#1f6fb4", "#d1602b", "#3a8f3a", "#8a4fa3"]
 
 
