@@ -1,6 +1,7 @@
 #include "transport_hub.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ struct box {
 	int closed;
 	int failure; /* the code of hub_fail */
 	_Atomic unsigned events, seen;
+	_Atomic int
+	    moving; /* requests of this rank that a peer's thread is moving at the moment, outside the lock */
 };
 
 /* Freed by the last rank to leave. */
@@ -145,10 +148,12 @@ int hub_post(struct hub *hub, int me, int peer, int lane, struct transport_reque
 		lose_peer(box, peer);
 	} else {
 		struct lane *queue = find_lane(hub, from, to, lane);
-		if (queue->head && queue->sends != sends)
+		if (queue->head && queue->sends != sends) {
 			partner = pop(queue);
-		else
+			atomic_fetch_add_explicit(&hub->boxes[peer].moving, 1, memory_order_relaxed);
+		} else {
 			append(queue, request, sends);
+		}
 	}
 	pthread_mutex_unlock(&hub->lock);
 	if (ret)
@@ -157,6 +162,8 @@ int hub_post(struct hub *hub, int me, int peer, int lane, struct transport_reque
 		transfer(hub, from, to, request, partner);
 	else if (partner)
 		transfer(hub, from, to, partner, request);
+	if (partner)
+		atomic_fetch_sub_explicit(&hub->boxes[peer].moving, 1, memory_order_release);
 	return ret;
 }
 
@@ -253,6 +260,11 @@ void hub_leave(struct hub *hub, int me)
 			lose_peer(&hub->boxes[peer], me);
 		flush_pair(hub, me, peer, me, CORALE_EABORTED);
 	}
+	pthread_mutex_unlock(&hub->lock);
+	/* The caller frees its requests and buffers next. A peer that copies holds no lock and waits for nothing. */
+	while (atomic_load_explicit(&hub->boxes[me].moving, memory_order_acquire))
+		sched_yield();
+	pthread_mutex_lock(&hub->lock);
 	int last = --hub->users == 0;
 	pthread_mutex_unlock(&hub->lock);
 	if (last)
