@@ -16,6 +16,7 @@ struct ucx_peer {
 	struct ucx_endpoint *endpoint;
 	enum ucx_peer_state state;
 	int reported; /* on_failure was or will be called */
+	int heard; /* something came from it, so it is connected to us */
 	struct ucx_lane lanes[TRANSPORT_MAX_LANES];
 };
 

@@ -91,6 +91,20 @@ void ucx_end_fail(struct ucx_comm *c, int code)
 		finish_rest(c, code);
 }
 
+/* 1 if every peer that was greeted has answered: a peer that is still connecting must not find us gone. */
+static int poll_heard(void *arg)
+{
+	struct ucx_comm *c = arg;
+	int all = 1;
+
+	ucx_help(c->worker);
+	ucx_lock(c->worker);
+	for (int r = 0; r < c->params.size; r++)
+		all &= !c->peers[r] || c->peers[r]->state != UCX_PEER_FINE || c->peers[r]->heard;
+	ucx_unlock(c->worker);
+	return all;
+}
+
 static void say_goodbye(struct ucx_comm *c)
 {
 	ucx_lock(c->worker);
@@ -141,6 +155,7 @@ void ucx_end_close(struct ucx_comm *c)
 		log_line(LOG_WARN, c->params.rank,
 			 "transport ucx: closed with sends that no peer has received");
 	ucx_end_fail(c, CORALE_EABORTED);
+	wait_until(&last_policy, poll_heard, c);
 	say_goodbye(c);
 	wait_until(&forever, poll_undispatched, c);
 	unregister(c);

@@ -8,7 +8,7 @@
 #include "ucx_comm.h"
 #include "wait.h"
 
-static const int64_t flush_ns = 1000 * 1000 * 1000, close_ns = 500 * 1000 * 1000;
+static const struct wait_policy flush_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
 
 int ucx_code(ucs_status_t status)
 {
@@ -107,7 +107,7 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 		     struct ucx_endpoint **out)
 {
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
-		if (e->uid == uid) {
+		if (e->uid == uid && !e->failed) { /* a new communicator may try again where one failed */
 			*out = e;
 			return 0;
 		}
@@ -138,14 +138,19 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 	return 0;
 }
 
-static void start_close(struct ucx_endpoint *e, int force)
+static void closed(void *request, ucs_status_t status, void *e)
 {
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-				      .flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0 };
-	e->closing = 1;
-	e->close_request = ucp_ep_close_nbx(e->ep, &param);
-	if (!UCS_PTR_IS_PTR(e->close_request))
-		e->close_request = NULL;
+	(void)status, (void)e;
+	ucp_request_free(request);
+}
+
+static void close_by_force(struct ucx_endpoint *e)
+{
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK,
+				      .flags = UCP_EP_CLOSE_FLAG_FORCE,
+				      .cb.send = closed };
+	e->closed = 1;
+	ucp_ep_close_nbx(e->ep, &param);
 }
 
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason)
@@ -162,9 +167,9 @@ void ucx_endpoint_reap(struct ucx_worker *w)
 {
 	w->failures = 0;
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
-		if (!e->failed || e->closing)
+		if (!e->failed || e->closed)
 			continue;
-		start_close(e, 1);
+		close_by_force(e);
 		for (struct ucx_comm *c = w->comms; c; c = c->next)
 			for (int r = 0; r < c->params.size; r++)
 				if (c->peers[r] && c->peers[r]->endpoint == e)
@@ -172,55 +177,50 @@ void ucx_endpoint_reap(struct ucx_worker *w)
 	}
 }
 
-/* Frees a request that has ended; 1 if there is none left. */
-static int settle(void **request)
+static void flushed(void *request, ucs_status_t status, void *arg)
 {
-	if (*request && ucp_request_check_status(*request) == UCS_INPROGRESS)
-		return 0;
-	if (*request)
-		ucp_request_free(*request);
-	*request = NULL;
-	return 1;
+	struct ucx_endpoint *e = arg;
+	(void)status;
+	e->flushing = 0;
+	if (request)
+		ucp_request_free(request);
 }
 
-/* Progresses until every close_request has ended, or for ns. */
-static void settle_all(struct ucx_worker *w, int64_t ns)
+static int poll_flushed(void *arg)
 {
-	int64_t deadline = wait_now_ns() + ns;
-	int left;
-	do {
-		while (ucp_worker_progress(w->ucp))
-			;
-		left = 0;
-		for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
-			left += !settle(&e->close_request);
-	} while (left && wait_now_ns() < deadline);
-}
+	struct ucx_worker *w = arg;
+	int left = 0;
 
-void ucx_endpoint_close_all(struct ucx_worker *w)
-{
-	ucp_request_param_t plain = { .op_attr_mask = 0 };
-
-	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
-		if (e->closing || e->failed)
-			continue;
-		e->close_request = ucp_ep_flush_nbx(e->ep, &plain);
-		if (!UCS_PTR_IS_PTR(e->close_request))
-			e->close_request = NULL;
-	}
-	settle_all(w, flush_ns);
+	ucx_help(w);
+	ucx_lock(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
-		if (!e->closing)
-			start_close(e, e->failed || e->close_request);
-	settle_all(w, close_ns);
-	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
-		next = e->next;
-		free(e);
+		left += e->flushing && !e->failed;
+	ucx_unlock(w);
+	return !left;
+}
+
+void ucx_endpoint_flush(struct ucx_worker *w)
+{
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
+		ucp_request_param_t param = { .op_attr_mask =
+						  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+					      .cb.send = flushed,
+					      .user_data = e };
+		if (e->failed || e->flushing)
+			continue;
+		e->flushing = 1;
+		void *request = ucp_ep_flush_nbx(e->ep, &param);
+		if (!UCS_PTR_IS_PTR(request))
+			flushed(NULL, UCS_PTR_STATUS(request), e);
 	}
-	w->endpoints = NULL;
-	for (struct ucx_class *class = w->classes, *next; class; class = next) {
-		next = class->next;
-		free(class);
-	}
-	w->classes = NULL;
+	w->nudge = 1;
+	ucx_unlock(w);
+	if (wait_until(&flush_policy, poll_flushed, w) > 0)
+		return;
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
+		if (e->flushing)
+			ucx_endpoint_abandon(e, CORALE_EPEER, "the peer does not take what was sent");
+	ucx_unlock(w);
 }

@@ -21,8 +21,8 @@ struct ucx_endpoint {
 	struct ucx_class *class;
 	int failed; /* 0 or a CORALE_E* code */
 	char reason[120];
-	int closing; /* a close has been started */
-	void *close_request;
+	int closed; /* by force, after a failure */
+	int flushing;
 };
 
 /* Finds or makes the endpoint to a worker. Under the lock. */
@@ -32,7 +32,7 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason);
 /* Starts the forced close of endpoints that failed. Under the lock. */
 void ucx_endpoint_reap(struct ucx_worker *w);
-/* Flushes and closes all, each step with a deadline. */
-void ucx_endpoint_close_all(struct ucx_worker *w);
+/* Hands everything that was sent to the network, or gives up on it at a deadline. Not under the lock. */
+void ucx_endpoint_flush(struct ucx_worker *w);
 
 #endif

@@ -192,11 +192,10 @@ lose:
 	return 0;
 }
 
-static int arrive_message(struct ucx_comm *c, const struct ucx_wire *wire, void *data, size_t bytes,
-			  const ucp_am_recv_param_t *param)
+static int arrive_message(struct ucx_comm *c, struct ucx_peer *p, const struct ucx_wire *wire, void *data,
+			  size_t bytes, const ucp_am_recv_param_t *param)
 {
-	struct ucx_peer *p;
-	if (wire->lane > UCX_PROBE_LANE || ucx_comm_peer(c, (int)wire->from, &p))
+	if (wire->lane > UCX_PROBE_LANE)
 		return 0;
 	if (wire->lane == UCX_PROBE_LANE) {
 		ucx_calibrate_receive(c, wire);
@@ -214,12 +213,10 @@ static int arrive_for(struct ucx_comm *c, const struct ucx_wire *wire, void *dat
 		      const ucp_am_recv_param_t *param)
 {
 	struct ucx_peer *p;
-	if (wire->from >= (uint32_t)c->params.size)
+	if (wire->from >= (uint32_t)c->params.size || ucx_comm_peer(c, (int)wire->from, &p))
 		return 0;
+	p->heard = 1;
 	switch (wire->kind) {
-	case UCX_HELLO:
-		ucx_comm_peer(c, (int)wire->from, &p);
-		return 0;
 	case UCX_BYE:
 		ucx_comm_peer_left(c, (int)wire->from);
 		return 0;
@@ -228,7 +225,7 @@ static int arrive_for(struct ucx_comm *c, const struct ucx_wire *wire, void *dat
 		return 0;
 	case UCX_EAGER:
 	case UCX_RTS:
-		return c->failure ? 0 : arrive_message(c, wire, data, bytes, param);
+		return c->failure ? 0 : arrive_message(c, p, wire, data, bytes, param);
 	default:
 		return 0;
 	}

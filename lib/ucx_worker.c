@@ -9,7 +9,11 @@
 
 enum { DEFAULT_SPIN_NS = 20000 };
 
-/* The one of the process: UCX connections, memory and a thread are too dear for every communicator to have its own. */
+/*
+ * The one of the process: connections and a thread are too dear for every communicator to have its own. Once made
+ * it stays, asleep when there is no communicator, until the process ends: a worker that is destroyed while a peer
+ * is still connecting to it makes UCX 1.13 abort, and communicators that come later find their connections made.
+ */
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucx_worker *process_worker;
 
@@ -94,18 +98,10 @@ free_worker:
 	return ret;
 }
 
-static void stop(struct ucx_worker *w)
+/* Before UCX's own code is torn down; nobody waits for the worker any more. */
+static void stop_at_exit(void)
 {
-	ucx_thread_stop(w);
-	ucx_endpoint_close_all(w);
-	ucx_comm_free_held(w, w->early);
-	ucp_worker_release_address(w->ucp, w->address);
-	ucp_worker_destroy(w->ucp);
-	ucp_cleanup(w->context);
-	ucx_op_free_all(w);
-	pthread_mutex_destroy(&w->lock);
-	free(w->scratch);
-	free(w);
+	ucx_thread_stop(process_worker);
 }
 
 int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out)
@@ -113,8 +109,8 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 	int ret = 0;
 
 	pthread_mutex_lock(&process_lock);
-	if (!process_worker)
-		ret = start(params, &process_worker);
+	if (!process_worker && !(ret = start(params, &process_worker)))
+		atexit(stop_at_exit);
 	if (!ret) {
 		process_worker->users++;
 		*out = process_worker;
@@ -126,9 +122,7 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 void ucx_worker_release(struct ucx_worker *w)
 {
 	pthread_mutex_lock(&process_lock);
-	if (--w->users == 0) {
-		stop(w);
-		process_worker = NULL;
-	}
+	if (--w->users == 0)
+		ucx_endpoint_flush(w);
 	pthread_mutex_unlock(&process_lock);
 }

@@ -112,6 +112,7 @@ struct ucx_worker {
 
 /* The worker of the process, made on first use. Blocks for UCX's start. */
 int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out);
+/* The last one sees to it that what was sent leaves, for the process may end now. */
 void ucx_worker_release(struct ucx_worker *w);
 
 /* ucx_progress.c */

@@ -91,6 +91,16 @@ static void run(const struct transport_ops *ops, int number, int size)
 	pthread_barrier_destroy(&w.barrier);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+const char *__lsan_default_suppressions(void);
+
+/* The process's UCX worker lives until its end, with what UCX allocated for it. */
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:libucs.so\n";
+}
+#endif
+
 /* A transport, and for UCX the way of large messages. */
 static const struct variant {
 	const char *name;

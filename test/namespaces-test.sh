@@ -1,0 +1,59 @@
+# Part of namespaces.sh: what must hold between two hosts.
+count=0
+status=0
+tell() { # STATUS TEXT
+	count=$((count + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $count - $2"
+	else
+		echo "not ok $count - $2"
+		status=1
+	fi
+}
+
+# Passes on what a program says of its own cases; each line that it should say but does not is a failure.
+retell() { # FILE CASES
+	local line cases=0
+	while IFS= read -r line; do
+		case $line in
+		ok*) tell 0 "${line#*- }" ;;
+		"not ok"*) tell 1 "${line#*- }" ;;
+		*)
+			echo "# $line"
+			continue
+			;;
+		esac
+		cases=$((cases + 1))
+	done <"$1"
+	[ $cases -ge "$2" ]
+	tell $? "$cases cases were told, at least $2 expected"
+}
+
+PER_NODE=1 ranks -n 2 sh -c 'hostname' 2>/dev/null | sort | tr '\n' ' ' >"$state/hosts"
+[ "$(cat "$state/hosts")" = "nodea nodeb " ]
+tell $? "two hosts with names of their own"
+
+before=$(sent nodea)
+PER_NODE=1 ranks -n 2 "${RANKS_TRANSPORT:-$build/test/ranks_transport.mpi}" >"$state/cases" 2>"$state/errors"
+tell $? "every case of the transports, a rank on each host"
+sed 's/^/# /' "$state/errors" | grep -v "corale: ERROR.*expected\|a control message of" | tail -20
+[ $(($(sent nodea) - before)) -gt 50000000 ]
+tell $? "their messages went over the data link: $((($(sent nodea) - before) / 1000000)) MB"
+
+PER_NODE=1 ranks --enable-recovery -n 2 "${TRANSPORT_FAULT:-$build/test/transport_fault}" die \
+	>"$state/die" 2>"$state/errors"
+retell "$state/die" 2
+
+PER_NODE=1 ranks -n 2 "${TRANSPORT_FAULT:-$build/test/transport_fault}" cut >"$state/cut" 2>"$state/errors" &
+launcher=$!
+for try in $(seq 100); do
+	grep -q running "$state/cut" && break
+	sleep 0.2
+done
+sleep 1
+ip -n "${tag}nodea" link set data0 down
+wait $launcher
+tell $? "the launcher survives the cut"
+retell "$state/cut" 2
+echo "1..$count"
+exit $status
