@@ -48,7 +48,7 @@ static void add_receive(struct walk *w, const struct plan_action *a, const struc
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	double remote = remote_share(w, a, from);
 	double ns = remote * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns) +
-		    (1 - remote) * w->topo->node.latency_ns;
+		    (1 - remote) * cost_node_latency_ns(w->topo);
 	w->cost.in_bytes += weight * from->remote * bytes;
 	if (!from->remote && !from->local)
 		return;
@@ -171,7 +171,9 @@ static double rank_ns(struct walk *w, int rank)
 		link += w->cost.link_ns * w->plan->channels;
 	}
 	double pipelined = has_tokens(w->plan) ? slowest + (sum - slowest) / chunks : slowest;
-	double cores = work * 16 / w->topo->cores_per_rank_x16, shared = cores > link ? cores : link;
+	double part =
+	    w->topo->cores_per_rank_x16 < 16 ? w->topo->cores_per_rank_x16 / 16.0 : 1; /* of one core */
+	double busy = work / cost_cores(w->topo, w->plan) / part, shared = busy > link ? busy : link;
 	return pipelined > shared ? pipelined : shared;
 }
 

@@ -34,26 +34,75 @@ double cost_link_ns(const struct topo *topo, const struct plan *plan, const stru
 	       topo->node.bytes_per_ns;
 }
 
+double cost_cores(const struct topo *topo, const struct plan *plan)
+{
+	double cores = topo->cores_per_rank_x16 / 16.0;
+	double threads = topo->shared_memory ? plan->channels : plan->channels * plan->nprograms;
+	cores = cores < threads ? cores : threads;
+	return cores > 1 ? cores : 1;
+}
+
+/* Ranks that share a core cannot see a message before they get their turn. */
+static const double turn_ns = 2500;
+
+double cost_node_latency_ns(const struct topo *topo)
+{
+	double sharing = 16.0 / topo->cores_per_rank_x16 - 1;
+	return topo->node.latency_ns + (sharing > 0 ? sharing * turn_ns : 0);
+}
+
+static int goes_by_reference(const struct topo *topo, double bytes)
+{
+	return topo->reference_bytes > 0 && bytes >= topo->reference_bytes;
+}
+
+/* True if the messages of a ring are of a kind that may go by reference. */
+static int is_stable(const struct plan *plan, int ring)
+{
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].to && plan->steps[i].to_ring == ring && plan->steps[i].flags & PLAN_STABLE)
+			return 1;
+	return 0;
+}
+
+/* What the core that folds or copies has to read. */
+static double input_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		       const struct cost_peers *from)
+{
+	double message = cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE), ns = 0;
+	double local = from->local * message, own = cost_message_bytes(plan, action, 0);
+	int reads = from->local && goes_by_reference(topo, message) && is_stable(plan, action->from_ring);
+	int writes = action->dst.space != PLAN_NOWHERE, folds = action->flags & PLAN_REDUCE;
+	if (reads) /* from the sender's memory, into a buffer of ours where there is something to fold */
+		ns += local / topo->node.bytes_per_ns;
+	if (!writes && !folds)
+		return ns;
+	double in = (reads && !folds ? 0 : local) + from->remote * message;
+	if (action->src.space != PLAN_NOWHERE && writes)
+		in += own;
+	return ns + in / topo->reduce_bytes_per_ns;
+}
+
+/* The messages that it writes for ranks of its node; one write serves all readers where memory is shared. */
+static double output_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+			const struct cost_peers *to)
+{
+	double bytes = cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE);
+	int writes = topo->shared_memory && to->local > 1 ? 1 : to->local;
+	if (action->flags & PLAN_STABLE && goes_by_reference(topo, bytes))
+		return 0;
+	return writes * bytes / topo->node.bytes_per_ns;
+}
+
 double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		    const struct cost_peers *from, const struct cost_peers *to)
 {
 	double ns = topo->step_ns * (1 + 0.25 * (from->local + from->remote + to->remote));
-	double in =
-	    (from->local + from->remote) * cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE);
-	if (action->src.space != PLAN_NOWHERE)
-		in += cost_message_bytes(plan, action, 0);
-	if (action->dst.space != PLAN_NOWHERE)
-		ns += in / topo->reduce_bytes_per_ns;
-	else if (action->flags & PLAN_REDUCE)
-		ns += (in - cost_message_bytes(plan, action, 0)) / topo->reduce_bytes_per_ns;
 	if (topo->net_bytes_per_ns > 0) {
 		ns += from->remote * cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE) /
 		      topo->net_bytes_per_ns;
 		ns += to->remote * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) /
 		      topo->net_bytes_per_ns;
 	}
-	/* One write serves all readers where memory is shared. */
-	int writes = topo->shared_memory && to->local > 1 ? 1 : to->local;
-	return ns + writes * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) /
-			topo->node.bytes_per_ns;
+	return ns + input_ns(topo, plan, action, from) + output_ns(topo, plan, action, to);
 }

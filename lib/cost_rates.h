@@ -18,6 +18,12 @@ struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int
 /* Bytes of an action's message, or of its elements in the other of the two types. */
 double cost_message_bytes(const struct plan *plan, const struct plan_action *action, int wire);
 
+/* Cores that work for a rank side by side, at least one: a host runs a channel's programs by one thread. */
+double cost_cores(const struct topo *topo, const struct plan *plan);
+
+/* What a message to a rank of the same node takes until it is seen, waking its reader included. */
+double cost_node_latency_ns(const struct topo *topo);
+
 /* Time that the link of a rank to the others of its node is busy with what an action sends; 0 where that is memory,
  * which each core reaches by itself. */
 double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,

@@ -13,6 +13,9 @@ enum {
 	CHUNK_CHOICES = 4 /* slot, slot / 2, slot / 4, slot / 8 */
 };
 
+/* The order of rows, and of chunks, is that of preference: a later one must be better by more than the model's noise. */
+static const double clearly_less = 0.97;
+
 void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings)
 {
 	memset(planner, 0, sizeof(*planner));
@@ -115,7 +118,7 @@ static void choose_chunk(const struct algo_call *call, struct plan *plan)
 	for (int i = 0; i < CHUNK_CHOICES; i++) {
 		plan->chunk_bytes = round_chunk(slot >> i) * messages;
 		double ns = cost_of_plan(call->topo, plan, class_count(&call->key));
-		if (i == 0 || ns < best_ns * 0.98) {
+		if (i == 0 || ns < best_ns * clearly_less) {
 			best = plan->chunk_bytes;
 			best_ns = ns;
 		}
@@ -165,7 +168,7 @@ int planner_plan(const struct planner *planner, const struct plan_key *key, stru
 			return ret;
 		}
 		double ns = cost_of_plan(planner->topo, &plan, class_count(key));
-		if (best < 0 || ns < best_ns) {
+		if (best < 0 || ns < best_ns * clearly_less) {
 			best = row;
 			best_ns = ns;
 			*out = plan;

@@ -210,7 +210,7 @@ static int send(struct sim *sim, struct context *c, double end)
 	if (!m)
 		return CORALE_ENOMEM;
 	double bytes = cost_message_bytes(sim->plan, a, a->flags & PLAN_TO_WIRE);
-	m->local_ns = a->to == c->rank ? end : end + sim->topo->node.latency_ns;
+	m->local_ns = a->to == c->rank ? end : end + cost_node_latency_ns(sim->topo);
 	for (int i = 0; i < peers(sim, c, a->to, a->to_group); i++) {
 		int to = peer_at(sim, c, a->to, a->to_group, i);
 		if (to != PLAN_NONE && !same_node(sim, c->rank, to))
@@ -289,7 +289,7 @@ static int open_sim(struct sim *sim)
 	    depth = 1;
 	sim->ncontexts = sim->topo->map.ranks * per_rank;
 	sim->slowdown = cores < 16 ? 16.0 / cores : 1;
-	sim->ncores = cores < 32 ? 1 : cores / 16 < per_rank ? cores / 16 : per_rank;
+	sim->ncores = (int)cost_cores(sim->topo, sim->plan);
 	for (int i = 0; i < sim->plan->nrings; i++)
 		depth = sim->plan->rings[i].depth > depth ? sim->plan->rings[i].depth : depth;
 	sim->contexts = calloc((size_t)sim->ncontexts, sizeof(*sim->contexts));

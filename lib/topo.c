@@ -5,9 +5,9 @@
 #include "topo.h"
 
 /* A host-memory machine on loopback sockets; the engines overwrite what they have measured. */
-static const struct topo_link host_node_link = { 400, 5 };
+static const struct topo_link host_node_link = { 150, 6 };
 static const struct topo_link host_rail_link = { 15000, 1.5 };
-static const double host_reduce_bytes_per_ns = 8, host_step_ns = 80, host_net_bytes_per_ns = 3;
+static const double host_reduce_bytes_per_ns = 8, host_step_ns = 60, host_net_bytes_per_ns = 3;
 
 struct place {
 	uint64_t node_id;

@@ -18,13 +18,15 @@ struct topo {
 	struct plan_map map; /* the arrays below, in the form that plans are evaluated against */
 	int *node_of, *local_of; /* by rank */
 	int *node_first,
-	    *member; /* ranks of node b, by local rank: member[node_first[b] .. node_first[b + 1]) */
+	    *member; /* ranks of node b by local rank: member[node_first[b] .. node_first[b + 1]) */
 	struct topo_link node; /* between ranks of a node */
 	struct topo_link rail; /* between nodes, per rank (each local rank has its own rail) */
 	double reduce_bytes_per_ns; /* input bytes that one rank folds per ns */
 	double step_ns; /* fixed cost of a step on its engine */
-	double
-	    net_bytes_per_ns; /* bytes that a rank's own cores move to or from the network per ns; 0: the NIC does it */
+	/* Messages marked PLAN_STABLE go by reference inside a node from this size on; 0: none do. */
+	double reference_bytes;
+	/* Bytes that a rank's own cores move to or from the network per ns; 0: the NIC does it. */
+	double net_bytes_per_ns;
 	int shared_memory; /* a message to ALL of a node is written once (host memory), not once per peer */
 	int cores_per_rank_x16; /* processor cores a rank may use, times 16: 8 means half a core */
 };
