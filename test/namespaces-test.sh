@@ -29,6 +29,10 @@ retell() { # FILE CASES
 	tell $? "$cases cases were told, at least $2 expected"
 }
 
+fault=${TRANSPORT_FAULT:-$build/test/transport_fault}
+[ -x "$fault" ] || skip "this build has no MPI"
+"$fault" available || skip "this build has no UCX"
+
 PER_NODE=1 ranks -n 2 sh -c 'hostname' 2>/dev/null | sort | tr '\n' ' ' >"$state/hosts"
 [ "$(cat "$state/hosts")" = "nodea nodeb " ]
 tell $? "two hosts with names of their own"
@@ -40,11 +44,11 @@ sed 's/^/# /' "$state/errors" | grep -v "corale: ERROR.*expected\|a control mess
 [ $(($(sent nodea) - before)) -gt 50000000 ]
 tell $? "their messages went over the data link: $((($(sent nodea) - before) / 1000000)) MB"
 
-PER_NODE=1 ranks --enable-recovery -n 2 "${TRANSPORT_FAULT:-$build/test/transport_fault}" die \
+PER_NODE=1 ranks --enable-recovery -n 2 "$fault" die \
 	>"$state/die" 2>"$state/errors"
 retell "$state/die" 2
 
-PER_NODE=1 ranks -n 2 "${TRANSPORT_FAULT:-$build/test/transport_fault}" cut >"$state/cut" 2>"$state/errors" &
+PER_NODE=1 ranks -n 2 "$fault" cut >"$state/cut" 2>"$state/errors" &
 launcher=$!
 for try in $(seq 100); do
 	grep -q running "$state/cut" && break

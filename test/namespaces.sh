@@ -9,6 +9,7 @@
 #   namespaces.sh test                                  TAP: what must hold over two hosts, and with the link cut
 #
 # Leaves nothing behind. Where the kernel forbids namespaces: "1..0 # SKIP" and exit status 0 (test), 77 (others).
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=${top_builddir:-$PWD}

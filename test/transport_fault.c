@@ -4,6 +4,7 @@
  *
  *   transport_fault die    rank 1 kills itself while rank 0 waits for its first message
  *   transport_fault cut    both exchange until nothing comes any more, then give up
+ *   transport_fault available   one process: exit status 0 if this build has UCX
  */
 #include <mpi.h>
 #include <signal.h>
@@ -126,6 +127,10 @@ int main(int argc, char **argv)
 	const struct settings *settings;
 	int rank, size, level;
 
+	if (argc == 2 && !strcmp(argv[1], "available")) {
+		char why_not[200];
+		return !transport_ucx.available(NULL, why_not, sizeof(why_not));
+	}
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
