@@ -34,16 +34,22 @@ enum {
 	PLAN_MAX_RINGS = 4,
 	PLAN_MAX_PROGRAMS = 6,
 	PLAN_MAX_LOOPS = 4, /* nesting */
-	PLAN_UNIT_BYTES = 64 /* parts, channels and inner pieces start at multiples of this, counted from the vector's start */
+	/* Parts, channels and inner pieces start at multiples of this, counted from the vector's start. */
+	PLAN_UNIT_BYTES = 64
 };
 
 enum plan_group { PLAN_WORLD, PLAN_NODE, PLAN_RAIL };
 enum plan_op { PLAN_MOVE, PLAN_SIGNAL, PLAN_WAIT, PLAN_LOOP, PLAN_END };
 enum plan_space { PLAN_NOWHERE, PLAN_SEND, PLAN_RECV, PLAN_SCRATCH };
-enum plan_engine { PLAN_SM, PLAN_CE, PLAN_NET }; /* a hint: who should run a program (threads stand in for all on hosts) */
-enum plan_sync { PLAN_CREDIT, PLAN_PARITY };     /* PARITY: the sender never waits; the checker proves that safe */
+/* A hint: who should run a program (threads stand in for all on hosts). */
+enum plan_engine { PLAN_SM, PLAN_CE, PLAN_NET };
+/*
+ * PARITY: the sender need not wait for room. The checker proves that safe as long as only calls with PARITY rings use
+ * the slots: an engine that makes use of it keeps them apart from those of CREDIT rings. Waiting is right as well.
+ */
+enum plan_sync { PLAN_CREDIT, PLAN_PARITY };
 
-enum { PLAN_NONE = -1, PLAN_ALL = -2 };          /* values of a rank in an action */
+enum { PLAN_NONE = -1, PLAN_ALL = -2 }; /* values of a rank in an action */
 enum { PLAN_EXPR_NONE = 0, PLAN_EXPR_ALL = 255 }; /* expression indices with a meaning of their own */
 
 /*
@@ -52,22 +58,23 @@ enum { PLAN_EXPR_NONE = 0, PLAN_EXPR_ALL = 255 }; /* expression indices with a m
  * operands of PLAN_RANK_AT are simple or PLAN_RAIL_OF, all other operands are simple.
  */
 enum plan_base {
-	PLAN_CONST,          /* 0 */
-	PLAN_ME,             /* my index in group */
-	PLAN_ROOT,           /* the root's (of send and recv: the peer's) index in group */
-	PLAN_SIZE,           /* size of group */
-	PLAN_OWNED,          /* parts a rank of my node owns at most: ceil(largest node / my node) */
-	PLAN_CHUNKS,         /* chunks of the call */
+	PLAN_CONST, /* 0 */
+	PLAN_ME, /* my index in group */
+	PLAN_ROOT, /* the root's (of send and recv: the peer's) index in group */
+	PLAN_SIZE, /* size of group */
+	PLAN_OWNED, /* parts a rank of my node owns at most: ceil(largest node / my node) */
+	PLAN_CHUNKS, /* chunks of the call */
 	PLAN_DOUBLING_STEPS, /* floor(log2(size of group)) */
-	PLAN_DOUBLING_GIVE,  /* recursive doubling: whom I hand my data to before and get the result from after it, or none */
-	PLAN_DOUBLING_TAKE,  /* the other end of that, or none */
-	PLAN_DOUBLING,       /* my partner in step (stride * variable + offset) of it, none if I sit it out; not wrapped */
+	PLAN_DOUBLING_GIVE, /* recursive doubling: whom I hand my data to before and get the result from after it, or none */
+	PLAN_DOUBLING_TAKE, /* the other end of that, or none */
+	PLAN_DOUBLING, /* my partner in step (stride * variable + offset) of it, none if I sit it out; not wrapped */
 	PLAN_SIMPLE_BASES,
-	PLAN_RAIL_OF = PLAN_SIMPLE_BASES, /* the (variable)-th part that local rank a of my node owns: a + variable * size of
-	                        my node; none from the largest node's size on */
-	PLAN_SEND_CHUNKS,    /* chunks of the edge to rank a (all_to_all_v) */
-	PLAN_RECV_CHUNKS,    /* chunks of the edge from rank a */
-	PLAN_RANK_AT         /* rank at node a, local rank b; none if that node is smaller */
+	/* The (variable)-th part that local rank a of my node owns: a + variable * size of my node; none from the
+	 * largest node's size on. */
+	PLAN_RAIL_OF = PLAN_SIMPLE_BASES,
+	PLAN_SEND_CHUNKS, /* chunks of the edge to rank a (all_to_all_v) */
+	PLAN_RECV_CHUNKS, /* chunks of the edge from rank a */
+	PLAN_RANK_AT /* rank at node a, local rank b; none if that node is smaller */
 };
 
 struct plan_expr { /* 12 bytes */
@@ -89,50 +96,55 @@ struct plan_span {
 
 enum plan_flags {
 	PLAN_REDUCE = 1, /* fold with the call's operator; without it a MOVE has one source */
-	PLAN_FINAL = 2,  /* all contributions are in: divide for avg, round to the call's type */
-	PLAN_STABLE = 4, /* the spans that hold the message (src of a plain move, dst) are not written again, in place or
-			    not, before it was read: it may be sent by reference */
-	PLAN_FRESH = 8,  /* dst is not read or written before in this call, in place or not: the message may land in it early */
-	PLAN_FROM_WIRE = 16, /* the messages of from hold the plan's wire type (partial sums); otherwise the call's type */
-	PLAN_TO_WIRE = 32    /* so does the message sent to `to` */
+	PLAN_FINAL = 2, /* all contributions are in: divide for avg, round to the call's type */
+	/* The spans that hold the message (src of a plain move, dst) are not written again, in place or not, before it
+	 * was read: it may be sent by reference. */
+	PLAN_STABLE = 4,
+	/* dst is not read or written before in this call, in place or not: the message may land in it early. */
+	PLAN_FRESH = 8,
+	/* The messages of from hold the plan's wire type (partial sums); otherwise the call's type. */
+	PLAN_FROM_WIRE = 16,
+	PLAN_TO_WIRE = 32 /* so does the message sent to `to` */
 };
 enum plan_pred { PLAN_ALWAYS, PLAN_EQ, PLAN_NE, PLAN_LT, PLAN_GE };
 
 struct plan_step { /* 32 bytes */
 	uint8_t op, flags;
-	uint8_t pred, pred_a, pred_b;  /* a EQ/NE/LT/GE b, expressions (here PLAN_EXPR_NONE reads as 0) */
-	uint8_t from_group, from, from_ring; /* from, to: expression: index in the group, PLAN_EXPR_NONE, PLAN_EXPR_ALL */
+	uint8_t pred, pred_a, pred_b; /* a EQ/NE/LT/GE b, expressions (here PLAN_EXPR_NONE reads as 0) */
+	/* from, to: expression: index in the group, PLAN_EXPR_NONE, PLAN_EXPR_ALL */
+	uint8_t from_group, from, from_ring;
 	uint8_t to_group, to, to_ring;
-	uint8_t rail;                  /* expression: which rail, for groups RAIL; PLAN_EXPR_NONE: my local rank */
-	uint8_t trips;                 /* LOOP: expression */
+	uint8_t rail; /* expression: which rail, for groups RAIL; PLAN_EXPR_NONE: my local rank */
+	uint8_t trips; /* LOOP: expression */
 	struct plan_span src, dst;
 	uint8_t pad[9];
 };
 
 struct plan_ring {
-	uint8_t sync;  /* enum plan_sync */
+	uint8_t sync; /* enum plan_sync */
 	uint8_t depth; /* messages in flight at most */
-	uint8_t all;   /* set by plan_finish: its messages go to ALL (then none goes to a single peer) */
+	uint8_t all; /* set by plan_finish: its messages go to ALL (then none goes to a single peer) */
 };
 
 struct plan_program {
 	uint8_t engine, first, steps;
-	uint8_t width; /* blocks of a GPU that share the elements of each action, >= 1; a host needs but one thread */
+	/* Blocks of a GPU that share the elements of each action, >= 1; a host needs but one thread. */
+	uint8_t width;
 };
 
 /* What all ranks of a call share and what decides the plan. Compared with memcmp: always memset to 0 first. */
 struct plan_key {
-	uint8_t coll;       /* corale_coll */
-	uint8_t type;       /* corale_type */
-	uint8_t op;         /* corale_op; any premultiplied sum is CORALE_NUM_OPS */
+	uint8_t coll; /* corale_coll */
+	uint8_t type; /* corale_type */
+	uint8_t op; /* corale_op; any premultiplied sum is CORALE_NUM_OPS */
 	uint8_t size_class; /* smallest s with total bytes <= 2^s; see planner.h */
 };
 
 struct plan {
 	struct plan_key key;
-	uint8_t algo;      /* row of the algorithm table */
-	uint8_t codelet;   /* 0: the generic step executor */
-	uint8_t channels;  /* slices of every part, run side by side */
+	uint8_t algo; /* row of the algorithm table */
+	uint8_t codelet; /* 0: the generic step executor */
+	uint8_t channels; /* slices of every part, run side by side */
 	uint8_t wire_type; /* corale_type of message payloads: the call's, or float32 for partial sums */
 	uint8_t nexprs, nsteps, nrings, nprograms;
 	int32_t parts, inner; /* how PLAN part and inner indices cut a vector, >= 1 */

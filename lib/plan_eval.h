@@ -22,26 +22,27 @@ struct plan_env {
 	struct plan_map map;
 	int rank, root; /* root: of rooted collectives; the peer of send and recv */
 	int channel;
-	size_t count;       /* elements of one block (of the whole vector where there are no blocks) */
-	size_t chunk;       /* elements of one chunk: plan_chunk_elements() */
-	size_t unit;        /* elements of PLAN_UNIT_BYTES */
-	int chunks;         /* plan_chunks() of count */
-	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* by rank; NULL but for all_to_all_v */
+	size_t count; /* elements of one block (of the whole vector where there are no blocks) */
+	size_t chunk; /* elements of one chunk: plan_chunk_elements() */
+	size_t unit; /* elements of PLAN_UNIT_BYTES */
+	int chunks; /* plan_chunks() of count */
+	const size_t *send_counts, *send_displs, *recv_counts,
+	    *recv_displs; /* by rank; NULL but for all_to_all_v */
 };
 
 struct plan_place {
-	int space, block;  /* enum plan_space; block index or -1 */
-	size_t offset;     /* elements from the start of the space (SCRATCH: of this channel's cells) */
+	int space, block; /* enum plan_space; block index or -1 */
+	size_t offset; /* elements from the start of the space (SCRATCH: of this channel's cells) */
 };
 
 struct plan_action {
 	int op, flags;
-	int from, to;            /* rank, PLAN_NONE or PLAN_ALL */
+	int from, to; /* rank, PLAN_NONE or PLAN_ALL */
 	int from_ring, to_ring;
 	int from_group, to_group; /* of PLAN_ALL */
 	int rail;
 	struct plan_place src, dst; /* space PLAN_NOWHERE when absent */
-	size_t count;            /* elements moved; 0 sends a message without payload */
+	size_t count; /* elements moved; 0 sends a message without payload */
 };
 
 struct plan_cursor {
@@ -76,7 +77,8 @@ PLAN_FN int plan_group_member(const struct plan_map *map, int group, int rank, i
 		return i;
 	int node = group == PLAN_NODE ? map->node_of[rank] : i;
 	int first = map->node_first[node];
-	return map->member[group == PLAN_NODE ? first + i : first + rail % (map->node_first[node + 1] - first)];
+	return map
+	    ->member[group == PLAN_NODE ? first + i : first + rail % (map->node_first[node + 1] - first)];
 }
 
 /* Elements [*begin, *begin + result) of piece i when length elements are cut into n pieces at multiples of unit. */
@@ -211,7 +213,7 @@ PLAN_FN_LARGE int plan_value(const struct plan *plan, const struct plan_env *env
 
 /* Resolves one span; returns its number of elements, or -1 when the step is to be skipped. */
 PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_env *env, const int *var,
-			      const struct plan_span *span, struct plan_place *place)
+				    const struct plan_span *span, struct plan_place *place)
 {
 	place->space = span->space;
 	place->block = PLAN_NONE;
@@ -268,12 +270,15 @@ PLAN_FN int plan_predicate(const struct plan *plan, const struct plan_env *env, 
 	if (step->pred == PLAN_ALWAYS)
 		return 1;
 	int a = plan_value(plan, env, var, step->pred_a), b = plan_value(plan, env, var, step->pred_b);
-	return step->pred == PLAN_EQ ? a == b : step->pred == PLAN_NE ? a != b : step->pred == PLAN_LT ? a < b : a >= b;
+	return step->pred == PLAN_EQ   ? a == b
+	       : step->pred == PLAN_NE ? a != b
+	       : step->pred == PLAN_LT ? a < b
+				       : a >= b;
 }
 
 /* The rank named by a step's from or to: PLAN_NONE when absent, PLAN_ALL; *skip is set when its expression is none. */
-PLAN_FN int plan_peer(const struct plan *plan, const struct plan_env *env, const int *var, int group, int rail, int e,
-		      int *skip)
+PLAN_FN int plan_peer(const struct plan *plan, const struct plan_env *env, const int *var, int group,
+		      int rail, int e, int *skip)
 {
 	if (e == PLAN_EXPR_NONE)
 		return PLAN_NONE;
@@ -288,7 +293,7 @@ PLAN_FN int plan_peer(const struct plan *plan, const struct plan_env *env, const
 }
 
 PLAN_FN_LARGE int plan_resolve(const struct plan *plan, const struct plan_env *env, const int *var,
-			 const struct plan_step *step, struct plan_action *action)
+			       const struct plan_step *step, struct plan_action *action)
 {
 	if (!plan_predicate(plan, env, var, step))
 		return 0;
@@ -328,12 +333,14 @@ PLAN_FN int plan_cursor_next(struct plan_cursor *cursor, const struct plan *plan
 		const struct plan_step *step = &plan->steps[cursor->pc++];
 		if (step->op == PLAN_LOOP) {
 			int depth = cursor->depth;
-			int trips = plan_predicate(plan, env, cursor->var, step) ?
-					    plan_value(plan, env, cursor->var, step->trips) : 0;
+			int trips = plan_predicate(plan, env, cursor->var, step)
+					? plan_value(plan, env, cursor->var, step->trips)
+					: 0;
 			if (trips <= 0) { /* past the matching END */
 				for (int open = 1; open; cursor->pc++)
-					open += plan->steps[cursor->pc].op == PLAN_LOOP ? 1 :
-						plan->steps[cursor->pc].op == PLAN_END ? -1 : 0;
+					open += plan->steps[cursor->pc].op == PLAN_LOOP  ? 1
+						: plan->steps[cursor->pc].op == PLAN_END ? -1
+											 : 0;
 				continue;
 			}
 			cursor->var[depth] = 0;

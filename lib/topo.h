@@ -17,8 +17,8 @@ struct topo_link {
 struct topo {
 	struct plan_map map; /* the arrays below, in the form that plans are evaluated against */
 	int *node_of, *local_of; /* by rank */
-	int *node_first,
-	    *member; /* ranks of node b by local rank: member[node_first[b] .. node_first[b + 1]) */
+	/* ranks of node b by local rank: member[node_first[b] .. node_first[b + 1]) */
+	int *node_first, *member;
 	struct topo_link node; /* between ranks of a node */
 	struct topo_link rail; /* between nodes, per rank (each local rank has its own rail) */
 	double reduce_bytes_per_ns; /* input bytes that one rank folds per ns */
