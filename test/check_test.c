@@ -287,6 +287,7 @@ static void test_parity_one_way(void **state)
 	struct plan plan;
 	setup(&c, &plan, CORALE_BROADCAST, "flat");
 	plan.rings[0].sync = PLAN_PARITY;
+	plan.rings[0].depth = 2;
 	expect(&c, &plan, "parity slot");
 	topo_destroy((struct topo *)c.topo);
 }
