@@ -11,7 +11,12 @@
 #include "ucx_comm.h"
 #include "wait.h"
 
-enum { PASSES = 16, NAP_MS = 1 };
+enum {
+	PASSES = 64,
+	NAP_MS = 1,
+	BUSY_HELPS =
+	    16, /* helps in a nap's time that show somebody polling, rather than looking in now and then */
+};
 
 void ucx_lock(struct ucx_worker *w)
 {
@@ -76,24 +81,40 @@ static void sleep_until_event(struct ucx_worker *w)
 	ucx_unlock(w);
 }
 
+/* Whether others have polled so often of late that the thread would only be in their way. */
+struct watch {
+	int64_t since;
+	unsigned helps;
+	int busy;
+};
+
+static int others_are_busy(struct ucx_worker *w, struct watch *watch, int64_t now)
+{
+	if (now - watch->since >= NAP_MS * 1000000) {
+		unsigned helps = atomic_load_explicit(&w->helps, memory_order_relaxed);
+		watch->busy = helps - watch->helps >= BUSY_HELPS;
+		watch->helps = helps;
+		watch->since = now;
+	}
+	return watch->busy;
+}
+
 static void *run(void *arg)
 {
 	struct ucx_worker *w = arg;
-	unsigned helps = 0;
-	int64_t idle_since = wait_now_ns();
+	int64_t now = wait_now_ns(), moved_at = now;
+	struct watch watch = { now, 0, 0 };
 
-	while (!atomic_load(&w->stop)) {
-		unsigned now = atomic_load_explicit(&w->helps, memory_order_relaxed);
-		if (now != helps) { /* somebody else is at it: out of the way, but not for long */
-			helps = now;
+	for (; !atomic_load(&w->stop); now = wait_now_ns()) {
+		if (others_are_busy(w, &watch, now)) {
 			poll(NULL, 0, NAP_MS);
 		} else if (ucx_progress(w)) {
-			idle_since = wait_now_ns();
-		} else if (wait_now_ns() - idle_since < w->spin_ns) {
+			moved_at = now;
+		} else if (now - moved_at < w->spin_ns) {
 			sched_yield();
 		} else {
 			sleep_until_event(w);
-			idle_since = wait_now_ns();
+			moved_at = wait_now_ns();
 		}
 	}
 	return NULL;
