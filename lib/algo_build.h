@@ -71,8 +71,8 @@ static inline void algo_wait_self(struct plan *plan, uint8_t ring)
 }
 
 /*
- * One all-reduce among the ranks of a group, for a span that is cut into pieces: local holds this rank's contribution,
- * acc its partial sums (may be local), result the outcome. rail: as in struct plan_step.
+ * One all-reduce among the ranks of a group, for a span that is cut into pieces: local holds this rank's
+ * contribution, acc its partial sums (may be local), result the outcome. rail: as in struct plan_step.
  */
 struct algo_rounds {
 	enum plan_group group;

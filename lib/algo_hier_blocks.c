@@ -1,10 +1,11 @@
 /*
- * Hierarchical all_gather and reduce_scatter: blocks travel around the rings of the rails, one rail per local rank, and
- * spread or collect inside the nodes. A block's rail is the local rank of its owner; where a node is smaller, the
- * rank that owns the rail there carries it. Steps of all rails of a rank take turns (round first, then rail), so that no rail
- * waits for another one's end.
- * Source: Kandalla et al., "Designing multi-leader-based allgather algorithms for multi-core clusters" (2009), and
- * Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication" (2020).
+ * Hierarchical all_gather and reduce_scatter: blocks travel around the rings of the rails, one rail per
+ * local rank, and spread or collect inside the nodes. A block's rail is the local rank of its owner;
+ * where a node is smaller, the rank that owns the rail there carries it. Steps of all rails of a rank
+ * take turns (round first, then rail), so that no rail waits for another one's end.
+ * Source: Kandalla et al., "Designing multi-leader-based allgather algorithms for multi-core clusters"
+ * (2009), and Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication"
+ * (2020).
  */
 #include "algo_build.h"
 

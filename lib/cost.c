@@ -1,12 +1,14 @@
 /*
- * What a plan costs on a machine: its text is walked once for a few ranks, with loops sampled and weighted, so that
- * the price of a plan does not grow with the number of ranks. cost_rates.h says what one action costs.
+ * What a plan costs on a machine: its text is walked once for a few ranks, with loops sampled and
+ * weighted, so that the price of a plan does not grow with the number of ranks. cost_rates.h says what
+ * one action costs.
  *
- * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for. A step that takes a
- * message and passes one on is a link of a chain and waits for the wire every time. One that only collects waits for
- * the first of several peers, in each chunk; but once only in a program that sends nothing, because whoever sends runs
- * ahead of it. The wires bound it all from below. Programs of a rank run side by side (joined by tokens they overlap
- * but for the first chunk) and share the rank's cores and links.
+ * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for. A step
+ * that takes a message and passes one on is a link of a chain and waits for the wire every time. One that
+ * only collects waits for the first of several peers, in each chunk; but once only in a program that
+ * sends nothing, because whoever sends runs ahead of it. The wires bound it all from below. Programs of a
+ * rank run side by side (joined by tokens they overlap but for the first chunk) and share the rank's
+ * cores and links.
  */
 #include "cost_rates.h"
 #include "plan_eval.h"
@@ -152,7 +154,7 @@ static int has_tokens(const struct plan *plan)
 	return 0;
 }
 
-/* The slowest program, the first chunk of the others; no less than all their work on the cores and links there are. */
+/* The slowest program, the first chunk of the others; no less than all their work on the cores and links. */
 static double rank_ns(struct walk *w, int rank)
 {
 	double slowest = 0, sum = 0, work = 0, link = 0;

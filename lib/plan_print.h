@@ -4,7 +4,8 @@
 
 #include "plan_eval.h"
 
-/* "fold rank 3 (ring 0) with send[0, 64) -> recv[0, 64) and rank 1 (ring 0)"; returns the length it needs, like snprintf. */
+/* "fold rank 3 (ring 0) with send[0, 64) -> recv[0, 64) and rank 1 (ring 0)"; returns the length it needs, like
+ * snprintf. */
 size_t plan_print_action(const struct plan_action *action, char *buf, size_t bytes);
 
 #endif

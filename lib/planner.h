@@ -18,7 +18,8 @@ struct planner {
 
 void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings);
 
-/* Checks a CORALE_ALGO text ("ring", "all_reduce:ring,broadcast:flat", "^ring"); 0, or CORALE_ESETTING with the reason in error. */
+/* Checks a CORALE_ALGO text ("ring", "all_reduce:ring,broadcast:flat", "^ring"); 0, or CORALE_ESETTING with the
+ * reason in error. */
 int planner_check_algo(const char *text, char *error, size_t error_bytes);
 
 /* The key of a call; count as in corale.h (elements of one block or vector; send/recv: of the message). */
