@@ -84,19 +84,26 @@ static void on_destroy(void *ctx)
 	context_free(context);
 }
 
-/* Runs first thing in MPI_Finalize, while MPI still works; the oldest goes first, which is the same order on all ranks. */
+/*
+ * Runs first thing in MPI_Finalize, while MPI still works; the oldest goes first, which is the same order on all ranks.
+ * Communicators split from others are not known here: one that outlives its parent keeps the parent's context, and
+ * dies with the process.
+ */
 static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
 {
 	(void)self, (void)keyval, (void)value, (void)extra;
 	for (;;) {
 		pthread_mutex_lock(&registry.lock);
 		struct context *context = registry.first;
+		if (context)
+			registry.first = context->next;
 		pthread_mutex_unlock(&registry.lock);
 		if (!context)
 			return MPI_SUCCESS;
 		log_line(LOG_WARN, context->rank,
-			 "a communicator of %d ranks was still there at MPI_Finalize and is freed now; call "
-			 "corale_comm_destroy before MPI_Finalize",
+			 "a communicator of %d ranks, or one split from it, was still there at MPI_Finalize "
+			 "and is "
+			 "freed now; call corale_comm_destroy before MPI_Finalize",
 			 context->size);
 		corale_comm_destroy(context->comm);
 	}
