@@ -38,14 +38,20 @@ struct call {
 	const struct plan *plan; /* of a persistent plan, else NULL */
 };
 
+/* Shared by a communicator and those split from it, which use the front door's transport: the last one gives it back. */
+struct comm_origin {
+	_Atomic int users;
+	void (*on_destroy)(void *);
+	void *ctx;
+};
+
 struct comm {
 	struct corale_comm *handle;
 	int rank, size;
 	uint64_t id; /* equal on all ranks, unique */
 	corale_bootstrap bootstrap;
 	const struct transport_ops *fallback; /* that the front door brought along */
-	void (*on_destroy)(void *);
-	void *on_destroy_ctx;
+	struct comm_origin *origin;           /* what the front door wants back */
 	struct settings settings; /* with the configuration's values in */
 	struct topo *topo;
 	struct planner planner;
@@ -99,5 +105,8 @@ void comm_free_plans(struct comm *comm);
 /* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
  * text: the line for corale_comm_last_error. Any thread. */
 void comm_fail(struct comm *comm, int code, const char *text);
+
+/* Ends one user's share of a struct comm_origin. */
+void comm_release_origin(void *origin);
 
 #endif

@@ -147,6 +147,16 @@ static int open_engine(struct comm *comm, const struct hello *hellos, const stru
 	return ret;
 }
 
+void comm_release_origin(void *arg)
+{
+	struct comm_origin *origin = arg;
+	if (atomic_fetch_sub(&origin->users, 1) != 1)
+		return;
+	if (origin->on_destroy)
+		origin->on_destroy(origin->ctx);
+	free(origin);
+}
+
 static void free_comm(struct comm *comm)
 {
 	if (comm->engine.transport)
@@ -159,8 +169,7 @@ static void free_comm(struct comm *comm)
 	free(comm->sends);
 	free(comm->recvs);
 	pthread_mutex_destroy(&comm->error_lock);
-	if (comm->on_destroy)
-		comm->on_destroy(comm->on_destroy_ctx);
+	comm_release_origin(comm->origin);
 	free(comm);
 }
 
@@ -214,7 +223,10 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 				 "all-gather, and a place for the communicator are needed");
 	}
 	struct comm *comm = calloc(1, sizeof *comm);
-	if (!comm) {
+	struct comm_origin *origin = calloc(1, sizeof *origin);
+	if (!comm || !origin) {
+		free(comm);
+		free(origin);
 		if (on_destroy)
 			on_destroy(on_destroy_ctx);
 		return log_error(CORALE_ENOMEM, bootstrap->rank, "no memory for a communicator");
@@ -223,8 +235,8 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 	comm->rank = bootstrap->rank;
 	comm->size = bootstrap->size;
 	comm->fallback = fallback;
-	comm->on_destroy = on_destroy;
-	comm->on_destroy_ctx = on_destroy_ctx;
+	*origin = (struct comm_origin){ 1, on_destroy, on_destroy_ctx };
+	comm->origin = origin;
 	pthread_mutex_init(&comm->error_lock, NULL);
 	int ret = create(comm, config, fallback);
 	if (!ret)

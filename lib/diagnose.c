@@ -148,6 +148,8 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 {
 	struct comm *comm = ctx;
 	char text[COMM_ERROR_BYTES];
+	if (diagnose_peers(comm)) /* known to be over: the peer said why before it left */
+		return;
 	snprintf(text, sizeof text, "the connection to rank %d failed: %s", peer, reason);
 	comm_fail(comm, code, text);
 }
@@ -245,6 +247,19 @@ static int poll_records(void *arg)
 	for (int r = 0; r < c->comm->size; r++)
 		known += record_of(c->comm, r, c->number).number != 0;
 	return known == c->comm->size || wait_now_ns() > c->until;
+}
+
+int diagnose_differs(struct comm *comm)
+{
+	const struct host_engine *e = &comm->engine;
+	uint64_t number = atomic_load(&comm->number);
+	struct record mine = record_of(comm, comm->rank, number);
+	for (int q = 0; mine.number && e->windows && q < e->locals; q++) {
+		struct record record = read_record(e->windows[q], number);
+		if (record.number && record.signature != mine.signature)
+			return CORALE_EMISMATCH;
+	}
+	return 0;
 }
 
 /* The first call, going back from the last one, up to which all known records agree; 0 when none differs. */

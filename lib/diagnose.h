@@ -16,6 +16,10 @@ void diagnose_record(struct comm *comm, const struct call *call, uint64_t number
 /* 0, or the code with which another rank has ended the communicator; cheap. */
 int diagnose_peers(struct comm *comm);
 
+/* CORALE_EMISMATCH if a rank of this node has published another call under the number of the last one here, else 0:
+ * for long waits, as two calls may listen on different rings and never meet. */
+int diagnose_differs(struct comm *comm);
+
 /* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
  * rank. mismatch: what this rank saw, or NULL when another rank saw it. Returns CORALE_EMISMATCH. */
 int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch);

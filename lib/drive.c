@@ -12,6 +12,7 @@ struct drive {
 	const int *after;
 	int nruns;
 	int failed; /* the run that failed */
+	unsigned polls; /* that found nothing to do */
 	_Atomic int stop; /* some channel has failed: all others end */
 };
 
@@ -21,14 +22,20 @@ struct channel_task {
 	struct drive *drive;
 	int channel;
 	int ret;
+	unsigned polls;
 	_Atomic int ended;
 };
 
-/* Moves what all calls of the communicator share; 0, or why the communicator ends. */
-static int progress_comm(struct comm *comm)
+enum { POLLS_PER_LOOK = 256 }; /* a tenth of a second where waits sleep */
+
+/* Moves what all calls of the communicator share; 0, or why the communicator ends. Now and then a long wait also looks
+ * whether the others of this node have made another call: two calls may listen on different rings and never meet. */
+static int progress_comm(struct comm *comm, unsigned *polls)
 {
 	struct transport *transport = comm->engine.transport;
 	int ret = transport ? transport->ops->progress(transport) : 0;
+	if (ret >= 0 && ++*polls % POLLS_PER_LOOK == 0)
+		ret = diagnose_differs(comm);
 	return ret < 0 ? ret : diagnose_peers(comm);
 }
 
@@ -68,7 +75,7 @@ static int poll_runs(void *arg)
 		}
 		all &= ret;
 	}
-	return all ? 1 : progress_comm(d->comm);
+	return all ? 1 : progress_comm(d->comm, &d->polls);
 }
 
 /* ---- Channels in threads of their own ---------------------------------------------- */
@@ -81,7 +88,7 @@ static int poll_channel(void *arg)
 		return ret;
 	if (atomic_load_explicit(&t->drive->stop, memory_order_relaxed))
 		return CORALE_EABORTED;
-	return progress_comm(t->drive->comm);
+	return progress_comm(t->drive->comm, &t->polls);
 }
 
 static void run_channel(struct pool_task *task)
@@ -108,10 +115,10 @@ static int drive_channels(struct drive *d)
 		return log_error(CORALE_ENOMEM, d->comm->rank, "no memory for %d channels", n);
 	int ret = 0;
 	for (; !ret && started < n; started += !ret) {
-		tasks[started] = (struct channel_task){ { run_channel, NULL }, d, started, 0, 0 };
+		tasks[started] = (struct channel_task){ { run_channel, NULL }, d, started, 0, 0, 0 };
 		ret = pool_submit(&tasks[started].task);
 	}
-	tasks[0] = (struct channel_task){ { run_channel, NULL }, d, 0, 0, 0 };
+	tasks[0] = (struct channel_task){ { run_channel, NULL }, d, 0, 0, 0, 0 };
 	if (!ret)
 		ret = wait_until(&d->comm->policy, poll_channel, &tasks[0]);
 	if (ret < 0)
@@ -147,13 +154,26 @@ static int fail_timeout(struct drive *d, const struct call *calls)
 	return diagnose_timeout(d->comm, &calls[pending], text);
 }
 
+/* A peer that found an error says so, then leaves: what it said counts, not that it left. */
+static int learn_reason(struct comm *comm, int code)
+{
+	struct transport *transport = comm->engine.transport;
+	if (code != CORALE_EPEER && code != CORALE_ETRANSPORT)
+		return code;
+	if (transport)
+		transport->ops->progress(transport);
+	int reason = diagnose_peers(comm);
+	return reason ? reason : code;
+}
+
 int drive_runs(struct comm *comm, struct host_run *runs, const int *after, int n, const struct call *calls)
 {
-	struct drive d = { comm, runs, after, n, 0, 0 };
+	struct drive d = { comm, runs, after, n, 0, 0, 0 };
 	int threads = n == 1 && runs->nchannels > 1 && !comm->manual;
 	int ret = threads ? drive_channels(&d) : wait_until(&comm->policy, poll_runs, &d);
 	if (ret > 0)
 		return 0;
+	ret = learn_reason(comm, ret);
 	const struct host_mismatch *mismatch = &runs[d.failed].mismatch;
 	if (ret == CORALE_EMISMATCH)
 		return diagnose_mismatch(comm, &calls[d.failed], mismatch->found ? mismatch : NULL);

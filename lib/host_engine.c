@@ -147,9 +147,9 @@ int host_net_free(struct host_net *net, int depth)
 	return net->sent - net->reaped < (uint64_t)depth;
 }
 
-struct window_header *host_in_ready(const struct host_engine *e, const struct host_in *in)
+struct window_header *host_in_ready(const struct host_in *in)
 {
-	struct window_header *header = &in->headers[in->received % (uint64_t)e->layout.slots];
+	struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
 	uint64_t sequence = atomic_load_explicit(&header->sequence, memory_order_acquire);
 	return sequence == in->received + 1 ? header : NULL;
 }

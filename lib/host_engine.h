@@ -28,6 +28,7 @@ struct host_out {
 	    reference; /* messages up to this number are by reference: the reader still needs our memory */
 	struct window_header *headers;
 	unsigned char *payload;
+	size_t stride; /* payloads lie at multiples of it; changed only when all messages are read */
 	_Atomic uint64_t **readers; /* their counters */
 	int nreaders;
 	int can_reference; /* every reader can read our memory */
@@ -94,7 +95,7 @@ unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slot);
 int host_out_free(struct host_out *out, int depth);
 int host_net_free(struct host_net *net, int depth);
 /* The next message's header once it is there, else NULL. */
-struct window_header *host_in_ready(const struct host_engine *e, const struct host_in *in);
+struct window_header *host_in_ready(const struct host_in *in);
 
 static inline int host_is_local(const struct host_engine *e, int rank)
 {
@@ -143,6 +144,7 @@ struct host_run {
 	const struct plan *plan;
 	struct host_binding binding;
 	size_t type_bytes, wire_bytes;
+	size_t stride; /* room for the largest message of the call; 0: all fit into header lines */
 	struct host_mismatch mismatch;
 	int nchannels;
 	struct host_channel *channels; /* &one for a single channel, so that small calls allocate nothing */

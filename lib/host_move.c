@@ -77,15 +77,14 @@ static struct host_source message_source(const struct move *m, int rank)
 		return (struct host_source){ net->in[net->received % HOST_NET_DEPTH].target, kind, 0 };
 	}
 	struct host_in *in = host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring);
-	uint64_t slot = in->received % (uint64_t)e->layout.slots;
-	const struct window_header *header = &in->headers[slot];
+	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
 	switch (header->bytes_kind & 0xff) {
 	case WINDOW_INLINED:
 		return (struct host_source){ header->inlined, kind, 0 };
 	case WINDOW_REFERENCE:
 		return (struct host_source){ header->reference, kind, in->pid };
 	default:
-		return (struct host_source){ in->payload + slot * e->layout.slot_bytes, kind, 0 };
+		return (struct host_source){ in->payload + header->place, kind, 0 };
 	}
 }
 
@@ -260,8 +259,7 @@ static void open_message(struct move *m)
 		return;
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
 	m->out = host_out(e, d, m->ch->env.channel, a->to_ring);
-	uint64_t slot = m->out->sent % (uint64_t)e->layout.slots;
-	m->header = &m->out->headers[slot];
+	m->header = &m->out->headers[m->out->sent % WINDOW_HEADERS];
 	if (m->message_bytes <= WINDOW_INLINE) {
 		m->kind = WINDOW_INLINED;
 		m->message.data = m->header->inlined;
@@ -269,7 +267,9 @@ static void open_message(struct move *m)
 		m->kind = WINDOW_REFERENCE;
 	} else {
 		m->kind = WINDOW_SLOT;
-		m->message.data = m->out->payload + slot * e->layout.slot_bytes;
+		size_t room = (size_t)e->layout.slots * e->layout.slot_bytes / m->out->stride;
+		m->header->place = m->out->sent % room * m->out->stride;
+		m->message.data = m->out->payload + m->header->place;
 	}
 }
 

@@ -160,7 +160,7 @@ static int message_ready(struct host_run *run, struct host_channel *ch, const st
 		return remote_ready(run, ch, a, rank, bytes);
 	struct host_in *in = host_in(e, e->map.local_of[rank], run->plan->rings[a->from_ring].all,
 				     ch->env.channel, a->from_ring);
-	const struct window_header *header = host_in_ready(e, in);
+	const struct window_header *header = host_in_ready(in);
 	if (!header)
 		return 0;
 	return check_message(run, ch, rank, header->signature, header->edge, header->bytes_kind >> 8, bytes);
@@ -194,13 +194,27 @@ static int remote_free(struct host_run *run, struct host_channel *ch, const stru
 	return host_net_free(net, depth < HOST_NET_DEPTH ? depth : HOST_NET_DEPTH);
 }
 
+/* Room for one more message in a lane of our window. A call with larger or smaller payloads than the last one's starts
+ * when those are read: their readers need nothing of this call to get there. */
+static int local_free(const struct host_run *run, struct host_out *out, int depth)
+{
+	const struct window_layout *layout = &run->engine->layout;
+	if (run->stride && out->stride != run->stride) {
+		if (!host_out_free(out, 1))
+			return 0;
+		out->stride = run->stride;
+	}
+	size_t room = run->stride ? (size_t)layout->slots * layout->slot_bytes / run->stride : WINDOW_HEADERS;
+	room = room < WINDOW_HEADERS ? room : WINDOW_HEADERS;
+	return host_out_free(out, depth < (int)room ? depth : (int)room);
+}
+
 static int targets_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a)
 {
 	struct host_engine *e = run->engine;
 	if (a->to == PLAN_NONE)
 		return 1;
 	int depth = run->plan->rings[a->to_ring].depth;
-	depth = depth < e->layout.slots ? depth : e->layout.slots;
 	if (a->to == e->rank) {
 		const uint64_t *t = token(run, ch, a->to_ring);
 		return t[0] - t[1] < (uint64_t)depth;
@@ -209,7 +223,7 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 		return remote_free(run, ch, a, a->to, depth);
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
 	if ((a->to != PLAN_ALL || a->to_group != PLAN_RAIL) &&
-	    !host_out_free(host_out(e, d, ch->env.channel, a->to_ring), depth))
+	    !local_free(run, host_out(e, d, ch->env.channel, a->to_ring), depth))
 		return 0;
 	for (int i = 0, n = group_size(run, a->to_group); e->transport && a->to == PLAN_ALL && i < n; i++) {
 		int rank = member(run, a, a->to_group, i);
@@ -325,6 +339,20 @@ static int channel_init(struct host_run *run, struct host_channel *ch, const str
 			 plan->scratch_cells, plan->chunk_bytes);
 }
 
+/* Bytes between payloads: a power of two that the call's largest message fits in. */
+static size_t choose_stride(const struct host_run *run, int edges)
+{
+	size_t most = run->engine->layout.slot_bytes, stride = WINDOW_LINE;
+	const struct plan_key *key = &run->plan->key;
+	size_t bytes = (size_t)1 << (key->size_class < 40 ? key->size_class : 40);
+	bytes = bytes * run->wire_bytes / run->type_bytes;
+	if (edges) /* an all_to_all_v knows its messages edge by edge only */
+		return most;
+	while (stride < bytes)
+		stride *= 2;
+	return bytes <= WINDOW_INLINE ? 0 : stride < most ? stride : most;
+}
+
 int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
 		  const struct plan_env *env, const struct host_binding *binding)
 {
@@ -334,6 +362,7 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->binding = *binding;
 	run->type_bytes = corale_type_bytes(binding->spec.type);
 	run->wire_bytes = corale_type_bytes(binding->spec.wire);
+	run->stride = choose_stride(run, env->send_counts != NULL);
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
 	if (run->nchannels > 1)

@@ -10,6 +10,8 @@ enum {
 	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on */
+	SMALL_AHEAD_BYTES = 128 << 10,
+	MOST_AHEAD = 64, /* header lines of a lane */
 	CHUNK_CHOICES = 4 /* slot, slot / 2, slot / 4, slot / 8 */
 };
 
@@ -52,6 +54,14 @@ static int reduces(int coll)
 	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 }
 
+/* Small messages may run further ahead, as far as they stay in a processor's caches. */
+static int ring_depth(const struct planner *planner, size_t bytes)
+{
+	size_t depth = SMALL_AHEAD_BYTES / bytes;
+	depth = depth < MOST_AHEAD ? depth : MOST_AHEAD;
+	return (int)depth < planner->slots ? planner->slots : (int)depth;
+}
+
 static struct algo_call describe(const struct planner *planner, const struct plan_key *key,
 				 const struct algo *algo)
 {
@@ -62,7 +72,7 @@ static struct algo_call describe(const struct planner *planner, const struct pla
 	call.wire_bytes = corale_type_bytes((corale_type)call.wire_type);
 	call.bytes = (size_t)1 << key->size_class;
 	call.slot_bytes = planner->slot_bytes;
-	call.slots = planner->slots;
+	call.slots = ring_depth(planner, call.bytes);
 	call.chunk_bytes = planner->chunk_bytes;
 	call.max_channels = planner->max_channels;
 	call.reproducible = planner->reproducible;

@@ -94,7 +94,9 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		config.timeout_seconds = comm->settings.timeout > 0 ? comm->settings.timeout : -1;
 		config.memory_cap = comm->settings.memory_cap;
 		config.max_channels = comm->settings.max_channels;
-		ret = corale_private_comm_create(&bootstrap, &config, comm->fallback, NULL, NULL, &made);
+		atomic_fetch_add(&comm->origin->users, 1);
+		ret = corale_private_comm_create(&bootstrap, &config, comm->fallback, comm_release_origin,
+						 comm->origin, &made);
 	}
 	free(s.ranks);
 	if (!ret)

@@ -24,15 +24,14 @@ void window_layout_init(struct window_layout *layout, int locals, int channels, 
 	size_t lanes = window_lane(layout, locals + 1, 0, 0);
 	layout->consumed = round_up(sizeof(struct window_control), PAGE);
 	layout->headers = round_up(layout->consumed + 2 * lanes * WINDOW_LINE, PAGE);
-	layout->payload = round_up(layout->headers + lanes * (size_t)slots * WINDOW_LINE, PAGE);
+	layout->payload = round_up(layout->headers + lanes * WINDOW_HEADERS * WINDOW_LINE, PAGE);
 	layout->bytes = layout->payload + lanes * (size_t)slots * slot_bytes;
 }
 
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
 				     int ring)
 {
-	size_t at =
-	    layout->headers + window_lane(layout, d, channel, ring) * (size_t)layout->slots * WINDOW_LINE;
+	size_t at = layout->headers + window_lane(layout, d, channel, ring) * WINDOW_HEADERS * WINDOW_LINE;
 	return (struct window_header *)((unsigned char *)window + at);
 }
 

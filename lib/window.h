@@ -6,7 +6,7 @@
  *   control    abort word, the owner's last calls
  *   consumed   one counter per sender, ring and channel: how many of the sender's messages the owner has read
  *   headers    a fixed line per message slot of every lane that the owner sends on; a lane leads to one local
- *              rank or to ALL of them, and each lane has `slots` of them, used in turn for ever
+ *              rank or to ALL of them, and each lane has WINDOW_HEADERS of them, used in turn for ever
  *   slots      the payloads of those messages
  * Header lines never share their place with payload, so no stale byte can pass for a header.
  */
@@ -19,7 +19,7 @@
 
 #include "plan.h"
 
-enum { WINDOW_LINE = 64, WINDOW_CALLS = 64, WINDOW_INLINE = WINDOW_LINE - 4 * 8 };
+enum { WINDOW_LINE = 64, WINDOW_HEADERS = 64, WINDOW_CALLS = 64, WINDOW_INLINE = WINDOW_LINE - 4 * 8 };
 
 enum window_message { WINDOW_SLOT, WINDOW_INLINED, WINDOW_REFERENCE };
 
@@ -32,6 +32,7 @@ struct window_header {
 	union {
 		unsigned char inlined[WINDOW_INLINE];
 		const void *reference; /* in the sender's address space */
+		uint64_t place; /* of the payload in its lane */
 	};
 };
 
