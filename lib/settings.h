@@ -9,24 +9,25 @@
 #include <stdio.h>
 
 struct settings {
-	int debug;               /* CORALE_DEBUG: error, warn, info, trace */
-	char log_file[256];      /* CORALE_LOG_FILE */
-	double timeout;          /* CORALE_TIMEOUT, seconds; 0: never */
-	size_t memory_cap;       /* CORALE_MEMORY_CAP, bytes */
-	int node_size;           /* CORALE_NODE_SIZE: fake nodes of so many ranks; 0: real ones */
-	char algo[256];          /* CORALE_ALGO: "ring", "all_reduce:ring,broadcast:flat", "^ring" */
-	int reproducible;        /* CORALE_REPRODUCIBLE */
-	int partials_float32;    /* CORALE_PARTIALS=float32 (else "type") */
-	int max_channels;        /* CORALE_MAX_CHANNELS; 0: as many as cores allow */
-	size_t slot_bytes;       /* CORALE_SLOT_BYTES: the most that one message through a window carries */
-	int slots;               /* CORALE_SLOTS: messages in flight per ring of a window */
-	size_t chunk_bytes;      /* CORALE_CHUNK_BYTES: forces the chunk; 0: the planner chooses */
-	int reference;           /* CORALE_REFERENCE, enum settings_choice: large messages inside a node by reference */
-	size_t reference_bytes;  /* CORALE_REFERENCE_BYTES: from this size of message on */
-	char transport[32];      /* CORALE_TRANSPORT: auto, ucx, mpi */
-	char net_devices[256];   /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
-	char ucx_message[16];    /* CORALE_UCX_MESSAGE: auto (measured), put, tag, am */
-	double spin_us;          /* CORALE_SPIN_US: a wait polls so long before it yields; < 0: chosen by cores per rank */
+	int debug; /* CORALE_DEBUG: error, warn, info, trace */
+	char log_file[256]; /* CORALE_LOG_FILE */
+	double timeout; /* CORALE_TIMEOUT, seconds; 0: never */
+	size_t memory_cap; /* CORALE_MEMORY_CAP, bytes */
+	int node_size; /* CORALE_NODE_SIZE: fake nodes of so many ranks; 0: real ones */
+	char algo[256]; /* CORALE_ALGO: "ring", "all_reduce:ring,broadcast:flat", "^ring" */
+	int reproducible; /* CORALE_REPRODUCIBLE */
+	int partials_float32; /* CORALE_PARTIALS=float32 (else "type") */
+	int max_channels; /* CORALE_MAX_CHANNELS; 0: as many as cores allow */
+	size_t slot_bytes; /* CORALE_SLOT_BYTES: the most that one message through a window carries */
+	int slots; /* CORALE_SLOTS: messages in flight per ring of a window */
+	size_t chunk_bytes; /* CORALE_CHUNK_BYTES: forces the chunk; 0: the planner chooses */
+	int reference; /* CORALE_REFERENCE, enum settings_choice: large messages inside a node by reference */
+	size_t reference_bytes; /* CORALE_REFERENCE_BYTES: from this size of message on */
+	char transport[32]; /* CORALE_TRANSPORT: auto, ucx, mpi */
+	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
+	char ucx_message[16]; /* CORALE_UCX_MESSAGE: auto (measured), put, tag, am */
+	double
+	    spin_us; /* CORALE_SPIN_US: a wait polls so long before it yields; < 0: chosen by cores per rank */
 	unsigned from_environment; /* bit i: row i of the table was set in the environment */
 };
 
@@ -35,11 +36,11 @@ enum settings_choice { SETTINGS_NO, SETTINGS_YES, SETTINGS_AUTO };
 enum settings_origin { SETTINGS_DEFAULT, SETTINGS_ENVIRONMENT };
 
 struct settings_row {
-	const char *name;       /* "CORALE_TIMEOUT" */
-	const char *values;     /* what it accepts, for people */
-	const char *fallback;   /* the default, as text */
-	const char *help;       /* one sentence */
-	int shared;             /* 1: must be equal on all ranks (compared at communicator creation) */
+	const char *name; /* "CORALE_TIMEOUT" */
+	const char *values; /* what it accepts, for people */
+	const char *fallback; /* the default, as text */
+	const char *help; /* one sentence */
+	int shared; /* 1: must be equal on all ranks (compared at communicator creation) */
 };
 
 /* The process's settings, read on the first call (any thread); malformed values are logged and fail with

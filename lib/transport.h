@@ -25,16 +25,17 @@ struct transport;
 
 /* Owned by the caller, who keeps it in place until done. */
 struct transport_request {
-	_Atomic int done;       /* set (release) when complete, whatever the outcome */
-	int status;             /* 0 or a CORALE_E* code; valid when done */
-	size_t bytes;           /* recv: payload bytes the sender sent (more than capacity: CORALE_EMISMATCH, buffer undefined) */
+	_Atomic int done; /* set (release) when complete, whatever the outcome */
+	int status; /* 0 or a CORALE_E* code; valid when done */
+	size_t
+	    bytes; /* recv: payload bytes the sender sent (more than capacity: CORALE_EMISMATCH, buffer undefined) */
 	unsigned char header[TRANSPORT_HEADER_BYTES]; /* recv: the sender's header */
-	void *priv[6];          /* the implementation's */
+	void *priv[6]; /* the implementation's */
 };
 
 struct transport_params {
 	int rank, size;
-	uint64_t comm_id;        /* equal on all ranks, unique among the communicators of these processes */
+	uint64_t comm_id; /* equal on all ranks, unique among the communicators of these processes */
 	const unsigned char *needed; /* needed[r]: 1 if rank r sits on another node */
 	int (*allgather)(void *ctx, const void *in, size_t bytes, void *out); /* as corale_bootstrap */
 	void *allgather_ctx;
@@ -52,12 +53,14 @@ struct transport_ops {
 	int (*available)(const struct settings *settings, char *why_not, size_t bytes);
 	/* Collective over the communicator (uses allgather, all ranks call it even those without a needed peer); may block.
 	 * On failure every rank returns an error. */
-	int (*open)(const struct transport_ops *ops, const struct transport_params *params, struct transport **out);
+	int (*open)(const struct transport_ops *ops, const struct transport_params *params,
+		    struct transport **out);
 	/* Starts a message; buf may be NULL when bytes is 0. Returns 0 or an error (then request is done with it too). */
-	int (*send)(struct transport *t, int peer, int lane, const void *header, const void *buf, size_t bytes,
-		    struct transport_request *request);
+	int (*send)(struct transport *t, int peer, int lane, const void *header, const void *buf,
+		    size_t bytes, struct transport_request *request);
 	/* Posts a buffer for the next message of a lane. */
-	int (*recv)(struct transport *t, int peer, int lane, void *buf, size_t capacity, struct transport_request *request);
+	int (*recv)(struct transport *t, int peer, int lane, void *buf, size_t capacity,
+		    struct transport_request *request);
 	/* Moves things along; 1 if anything happened, 0 if not, or an error. Completes requests, calls handlers. */
 	int (*progress)(struct transport *t);
 	/* Best-effort small message outside all lanes, for aborts and call records; copies message. */
@@ -76,7 +79,7 @@ struct transport {
 	const struct transport_ops *ops; /* first member of every implementation's struct */
 };
 
-extern const struct transport_ops transport_ucx;    /* without UCX at build time: available() says so */
+extern const struct transport_ops transport_ucx; /* without UCX at build time: available() says so */
 extern const struct transport_ops transport_inproc; /* among threads of one process */
 
 #endif
