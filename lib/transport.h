@@ -27,8 +27,8 @@ struct transport;
 struct transport_request {
 	_Atomic int done; /* set (release) when complete, whatever the outcome */
 	int status; /* 0 or a CORALE_E* code; valid when done */
-	size_t
-	    bytes; /* recv: payload bytes the sender sent (more than capacity: CORALE_EMISMATCH, buffer undefined) */
+	/* recv: payload bytes the sender sent; more than capacity: CORALE_EMISMATCH, buffer undefined */
+	size_t bytes;
 	unsigned char header[TRANSPORT_HEADER_BYTES]; /* recv: the sender's header */
 	void *priv[6]; /* the implementation's */
 };
