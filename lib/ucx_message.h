@@ -8,7 +8,7 @@
 #include "ucx_op.h"
 
 /* Up to here a payload travels at once and is copied by the receiver: cheaper than asking first. */
-enum { UCX_EAGER_BYTES = 16 << 10 };
+enum { UCX_EAGER_BYTES = 64 << 10 };
 
 /* As transport_ops.send and recv. */
 int ucx_message_send(struct ucx_comm *c, int peer, int lane, const void *header, const void *buf,
