@@ -44,19 +44,37 @@ sed 's/^/# /' "$state/errors" | grep -v "corale: ERROR.*expected\|a control mess
 [ $(($(sent nodea) - before)) -gt 50000000 ]
 tell $? "their messages went over the data link: $((($(sent nodea) - before) / 1000000)) MB"
 
+# The link is cut under a program that takes its output to FILE; waits for its launcher, then mends the link.
+cut_under() { # FILE PATTERN: cut some time after PATTERN is seen there
+	local launcher=$! try
+	for try in $(seq 100); do
+		grep -q "$2" "$1" && break
+		sleep 0.2
+	done
+	sleep 1
+	ip -n "${tag}nodea" link set data0 down
+	wait $launcher
+	local code=$?
+	ip -n "${tag}nodea" link set data0 up
+	await_link nodea
+	await_link nodeb
+	return $code
+}
+
+all_reduce=${ALL_REDUCE_PERF:-$build/examples/corale_all_reduce_perf}
+ranks -n 4 "$all_reduce" -b 8 -e 4M -f 8 -n 3 >"$state/all_reduce" 2>&1
+tell $? "all_reduce over two hosts, every element checked"
+CORALE_TIMEOUT=2 ranks -x CORALE_TIMEOUT -n 4 "$all_reduce" -b 1M -e 1M -n 1000000 -c 0 >"$state/all_reduce" 2>&1 &
+cut_under "$state/all_reduce" algbw
+[ $? = 1 ] && grep -q 'ERROR node[ab] rank [0-3]: all_reduce.*CORALE_TIMEOUT.*its link is cut' "$state/all_reduce"
+tell $? "all_reduce names the rank that it waits for when the link is cut"
+
 PER_NODE=1 ranks --enable-recovery -n 2 "$fault" die \
 	>"$state/die" 2>"$state/errors"
 retell "$state/die" 2
 
 PER_NODE=1 ranks -n 2 "$fault" cut >"$state/cut" 2>"$state/errors" &
-launcher=$!
-for try in $(seq 100); do
-	grep -q running "$state/cut" && break
-	sleep 0.2
-done
-sleep 1
-ip -n "${tag}nodea" link set data0 down
-wait $launcher
+cut_under "$state/cut" running
 tell $? "the launcher survives the cut"
 retell "$state/cut" 2
 echo "1..$count"
