@@ -19,6 +19,7 @@ static void open_out(struct host_engine *e, int d, int channel, int ring, _Atomi
 		out->readers[out->nreaders++] =
 		    window_consumed(&e->layout, e->windows[q], e->local, all, channel, ring);
 		struct window_control *reader = e->windows[q];
+		out->crosses |= e->pids[q] != 0;
 		out->can_reference &= atomic_load(&reader->can_read[e->local]);
 	}
 }

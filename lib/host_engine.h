@@ -32,6 +32,7 @@ struct host_out {
 	_Atomic uint64_t **readers; /* their counters */
 	int nreaders;
 	int can_reference; /* every reader can read our memory */
+	int crosses; /* some reader is another process */
 };
 
 /* Messages from one local peer (its lane to us, or its lane to ALL). */

@@ -245,6 +245,20 @@ static void open_local(struct move *m)
 		m->local.data = (unsigned char *)m->run->binding.recv + dst->offset * m->run->type_bytes;
 }
 
+/*
+ * Within a process a reference saves a copy. Between processes the kernel's page walk eats most of that: it pays where
+ * the reader copies into memory that it would write anyway, not where it folds from a cache, nor where several readers
+ * walk the one buffer of a broadcast's root at a time.
+ */
+static int reference_pays(const struct move *m)
+{
+	const struct plan *plan = m->run->plan;
+	if (!m->out->can_reference || !m->out->crosses || m->run->engine->settings->reference == SETTINGS_YES)
+		return m->out->can_reference;
+	return !plan->rings[m->a->to_ring].folded &&
+	       (plan->key.coll != CORALE_BROADCAST || m->out->nreaders == 1);
+}
+
 static void open_message(struct move *m)
 {
 	struct host_engine *e = m->run->engine;
@@ -263,7 +277,7 @@ static void open_message(struct move *m)
 	if (m->message_bytes <= WINDOW_INLINE) {
 		m->kind = WINDOW_INLINED;
 		m->message.data = m->header->inlined;
-	} else if (m->shared && m->out->can_reference) {
+	} else if (m->shared && reference_pays(m)) {
 		m->kind = WINDOW_REFERENCE;
 	} else {
 		m->kind = WINDOW_SLOT;

@@ -193,7 +193,7 @@ static int program_is_sound(const struct plan *plan, const struct plan_program *
 	return open == 0;
 }
 
-/* Decides for each ring whether its messages go to ALL; 0 if the steps disagree. */
+/* Decides for each ring whether its messages go to ALL (0 if the steps disagree), and whether they are folded. */
 static int settle_rings(struct plan *plan)
 {
 	uint8_t uses[PLAN_MAX_RINGS] = { 0 };
@@ -205,6 +205,9 @@ static int settle_rings(struct plan *plan)
 			return 0;
 		plan->rings[i].all = uses[i] == 2;
 	}
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].from != PLAN_EXPR_NONE && plan->steps[i].flags & PLAN_REDUCE)
+			plan->rings[plan->steps[i].from_ring].folded = 1;
 	return 1;
 }
 

@@ -124,6 +124,7 @@ struct plan_ring {
 	uint8_t sync; /* enum plan_sync */
 	uint8_t depth; /* messages in flight at most */
 	uint8_t all; /* set by plan_finish: its messages go to ALL (then none goes to a single peer) */
+	uint8_t folded; /* set by plan_finish: some of its messages are folded, not only copied */
 };
 
 struct plan_program {

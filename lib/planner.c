@@ -10,6 +10,9 @@ enum {
 	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on */
+	CACHED_BYTES =
+	    256 << 10, /* what a fold finds in the second-level cache: measured, docs/performance.md */
+	MOST_CHUNK = 1 << 30,
 	SMALL_AHEAD_BYTES = 128 << 10,
 	MOST_AHEAD = 64, /* header lines of a lane */
 	CHUNK_CHOICES = 4 /* slot, slot / 2, slot / 4, slot / 8 */
@@ -110,10 +113,27 @@ static uint32_t messages_per_chunk(const struct plan *plan)
 	return (uint32_t)plan->inner;
 }
 
+/*
+ * A slot, but on hosts no more than stays in a cache where a message is folded, or read by several ranks, out of it.
+ * A chunk of many messages stays within 32 bits.
+ */
+static uint32_t largest_message(const struct algo_call *call, const struct plan *plan, uint32_t messages)
+{
+	size_t most = call->slot_bytes, readers = (size_t)call->topo->map.max_node_size - 1;
+	int cached = call->key.coll == CORALE_BROADCAST && readers > 1;
+	for (int i = 0; i < plan->nrings; i++)
+		cached |= plan->rings[i].folded;
+	if (call->topo->shared_memory && cached && most > CACHED_BYTES)
+		most = CACHED_BYTES;
+	while (most * messages > MOST_CHUNK && most > CHUNK_GRAIN)
+		most /= 2;
+	return round_chunk(most);
+}
+
 /* Forced, or the one among a few fractions of a slot that the model likes best. */
 static void choose_chunk(const struct algo_call *call, struct plan *plan)
 {
-	uint32_t messages = messages_per_chunk(plan), slot = round_chunk(call->slot_bytes),
+	uint32_t messages = messages_per_chunk(plan), slot = largest_message(call, plan, messages),
 		 best = slot * messages;
 	double best_ns = 0;
 	if (call->chunk_bytes) {

@@ -70,7 +70,7 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(max_channels),
 	  .max = 16 },
-	{ .row = { "CORALE_SLOT_BYTES", "bytes", "256K",
+	{ .row = { "CORALE_SLOT_BYTES", "bytes", "1M",
 		   "The most that one message through a window carries.", 1 },
 	  .kind = SETTINGS_SIZE,
 	  FIELD(slot_bytes),
