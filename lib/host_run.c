@@ -214,7 +214,9 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 	struct host_engine *e = run->engine;
 	if (a->to == PLAN_NONE)
 		return 1;
-	int depth = run->plan->rings[a->to_ring].depth;
+	const struct plan_ring *ring = &run->plan->rings[a->to_ring];
+	int depth =
+	    ring->sync == PLAN_PARITY ? WINDOW_HEADERS : ring->depth; /* parity: the window's room is all */
 	if (a->to == e->rank) {
 		const uint64_t *t = token(run, ch, a->to_ring);
 		return t[0] - t[1] < (uint64_t)depth;
