@@ -123,6 +123,16 @@ unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slot)
 	return slot->staging;
 }
 
+int host_room(const struct window_layout *layout, size_t stride)
+{
+	enum { CACHED_BYTES = 128 << 10 };
+	size_t most = stride ? (size_t)layout->slots * layout->slot_bytes / stride : WINDOW_HEADERS;
+	size_t room = stride ? CACHED_BYTES / stride : WINDOW_HEADERS;
+	room = room < (size_t)layout->slots ? (size_t)layout->slots : room;
+	room = room < most ? room : most;
+	return room < WINDOW_HEADERS ? (int)room : WINDOW_HEADERS;
+}
+
 int host_out_free(struct host_out *out, int depth)
 {
 	if (out->sent - out->consumed < (uint64_t)depth)

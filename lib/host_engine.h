@@ -92,6 +92,10 @@ struct host_net *host_net(struct host_engine *e, int rank, int channel, int ring
 /* The next staging buffer of a network slot; NULL when memory is out. */
 unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slot);
 
+/* Payloads that a lane holds at a time: as many as stay in a cache, at least what the settings ask for. A longer way
+ * round would only touch more memory. */
+int host_room(const struct window_layout *layout, size_t stride);
+
 /* True when a further message fits: fewer than depth are unread. */
 int host_out_free(struct host_out *out, int depth);
 int host_net_free(struct host_net *net, int depth);

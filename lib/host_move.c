@@ -281,8 +281,8 @@ static void open_message(struct move *m)
 		m->kind = WINDOW_REFERENCE;
 	} else {
 		m->kind = WINDOW_SLOT;
-		size_t room = (size_t)e->layout.slots * e->layout.slot_bytes / m->out->stride;
-		m->header->place = m->out->sent % room * m->out->stride;
+		m->header->place =
+		    m->out->sent % (uint64_t)host_room(&e->layout, m->out->stride) * m->out->stride;
 		m->message.data = m->out->payload + m->header->place;
 	}
 }

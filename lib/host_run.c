@@ -204,9 +204,8 @@ static int local_free(const struct host_run *run, struct host_out *out, int dept
 			return 0;
 		out->stride = run->stride;
 	}
-	size_t room = run->stride ? (size_t)layout->slots * layout->slot_bytes / run->stride : WINDOW_HEADERS;
-	room = room < WINDOW_HEADERS ? room : WINDOW_HEADERS;
-	return host_out_free(out, depth < (int)room ? depth : (int)room);
+	int room = host_room(layout, run->stride);
+	return host_out_free(out, depth < room ? depth : room);
 }
 
 static int targets_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a)
