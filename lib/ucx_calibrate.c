@@ -127,8 +127,6 @@ static void measure_class(struct ucx_comm *c, int peer, double *gbps)
 				continue;
 			double got =
 			    measure(c, peer, (enum ucx_way)way, round ? PROBE_BYTES : FIRST_BYTES, deadline);
-			if (round == 1 && got > 0)
-				gbps[way] = got; /* the small one only showed who is worth it */
 			gbps[way] = got > gbps[way] ? got : gbps[way];
 		}
 	}
