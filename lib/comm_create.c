@@ -75,6 +75,8 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 	ret = comm_agree(comm, ret, "connect to the other nodes");
 	if (!ret) {
 		comm->manual = !ops->threaded(comm->engine.transport) && ops != &transport_inproc;
+		comm->policy.sleep_ns =
+		    comm->manual ? 20000 : 0; /* nobody else moves the transport meanwhile */
 		log_line(LOG_INFO, comm->rank, "%d nodes, transport %s", comm->topo->map.nodes, ops->name);
 	}
 	free(needed);

@@ -125,7 +125,7 @@ static int drive_channels(struct drive *d)
 		atomic_store(&d->stop, 1);
 	for (int c = 1; c < started;
 	     c++) { /* the run must not go before its threads; they end at their own deadlines */
-		wait_until(&(struct wait_policy){ d->comm->policy.spin_ns, 0 }, poll_ended, &tasks[c]);
+		wait_until(&(struct wait_policy){ d->comm->policy.spin_ns, 0, 0 }, poll_ended, &tasks[c]);
 		if (tasks[c].ret < 0 && (ret >= 0 || ret == CORALE_EABORTED))
 			ret = tasks[c].ret;
 	}

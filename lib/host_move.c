@@ -12,7 +12,11 @@
 
 #include "log.h"
 
-enum { TEMP_BYTES = 64 << 10 }; /* read by reference at a time: stays in the second-level cache */
+enum {
+	TEMP_BYTES = 64 << 10, /* read by reference at a time: stays in the second-level cache */
+	DIRECT_BYTES =
+	    16 << 10 /* from here on a transport sends from the user's memory, and the call waits for it */
+};
 
 struct host_source {
 	const unsigned char *data;
@@ -253,6 +257,8 @@ static void open_local(struct move *m)
 static int reference_pays(const struct move *m)
 {
 	const struct plan *plan = m->run->plan;
+	if (m->message_bytes < m->run->engine->settings->reference_bytes)
+		return 0;
 	if (!m->out->can_reference || !m->out->crosses || m->run->engine->settings->reference == SETTINGS_YES)
 		return m->out->can_reference;
 	return !plan->rings[m->a->to_ring].folded &&
@@ -266,7 +272,8 @@ static void open_message(struct move *m)
 	m->message = (struct host_target){ NULL, is_wide(m, a->flags & PLAN_TO_WIRE) };
 	m->message_bytes = a->op == PLAN_MOVE ? a->count * kind_bytes(m->run, m->message.wire) : 0;
 	m->shared = NULL;
-	if (a->flags & PLAN_STABLE && m->message_bytes >= e->settings->reference_bytes)
+	if (a->flags & PLAN_STABLE &&
+	    (m->message_bytes >= DIRECT_BYTES || m->message_bytes >= e->settings->reference_bytes))
 		m->shared = find_shared(m);
 	m->out = NULL;
 	if (!sends_to_local(m))

@@ -213,7 +213,7 @@ static int poll_ticket(void *arg)
 	return atomic_load_explicit(&t->comm->completed, memory_order_acquire) == t->number;
 }
 
-static const struct wait_policy no_deadline = { 0, 0 };
+static const struct wait_policy no_deadline = { 0, 0, 0 };
 
 /* Executes when all earlier calls are complete; those have deadlines of their own. */
 static int execute_ticket(struct comm *comm, uint64_t number, const struct call *calls, int n)

@@ -93,7 +93,7 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_CHOICE,
 	  FIELD(reference),
 	  .choices = references },
-	{ .row = { "CORALE_REFERENCE_BYTES", "bytes", "64K",
+	{ .row = { "CORALE_REFERENCE_BYTES", "bytes", "512K",
 		   "The smallest message that is read by reference.", 1 },
 	  .kind = SETTINGS_SIZE,
 	  FIELD(reference_bytes),

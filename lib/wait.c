@@ -39,6 +39,7 @@ static void back_off(const struct wait_policy *policy, int64_t waited)
 	} else {
 		int64_t ns = waited / 64; /* about 1.5 % late at most */
 		ns = ns < SLEEP_FIRST_NS ? SLEEP_FIRST_NS : ns > SLEEP_LAST_NS ? SLEEP_LAST_NS : ns;
+		ns = policy->sleep_ns && ns > policy->sleep_ns ? policy->sleep_ns : ns;
 		struct timespec t = { 0, (long)ns };
 		nanosleep(&t, NULL);
 	}

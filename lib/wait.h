@@ -10,6 +10,7 @@
 struct wait_policy {
 	int64_t spin_ns; /* polls without giving up the core */
 	int64_t timeout_ns; /* <= 0: never */
+	int64_t sleep_ns; /* the longest sleep; 0: as long as other threads keep things moving */
 };
 
 /*
