@@ -278,7 +278,7 @@ static int send(struct world *world, struct context *c)
 int action_run(struct world *world, struct context *c)
 {
 	const struct plan_action *a = &c->action;
-	int sources;
+	int sources = 0;
 	if (missing_sender(world, c) != PLAN_NONE || !has_room(world, c))
 		return 0;
 	if (a->src.space && a->dst.space) {

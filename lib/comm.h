@@ -51,7 +51,7 @@ struct comm {
 	uint64_t id; /* equal on all ranks, unique */
 	corale_bootstrap bootstrap;
 	const struct transport_ops *fallback; /* that the front door brought along */
-	struct comm_origin *origin;           /* what the front door wants back */
+	struct comm_origin *origin; /* what the front door wants back */
 	struct settings settings; /* with the configuration's values in */
 	struct topo *topo;
 	struct planner planner;

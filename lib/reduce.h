@@ -18,14 +18,18 @@
 enum { REDUCE_MAX_SOURCES = 1024 };
 
 struct reduce_spec {
-	corale_type type;       /* of local spans and of the result */
-	corale_op op;           /* a built-in operator, or CORALE_NUM_OPS for premultiplied sum */
-	corale_type wire;       /* of messages: type, or CORALE_FLOAT32 for partial sums of 8- and 16-bit floats */
-	int ranks;              /* divisor of avg */
+	corale_type type; /* of local spans and of the result */
+	corale_op op; /* a built-in operator, or CORALE_NUM_OPS for premultiplied sum */
+	corale_type wire; /* of messages: type, or CORALE_FLOAT32 for partial sums of 8- and 16-bit floats */
+	int ranks; /* divisor of avg */
 	unsigned char scalar[8]; /* premultiplied sum: this rank's scalar, of type */
 };
 
-enum reduce_source { REDUCE_LOCAL, REDUCE_WIRE, REDUCE_SEND }; /* a span of type; a message of wire type; the caller's
+enum reduce_source {
+	REDUCE_LOCAL,
+	REDUCE_WIRE,
+	REDUCE_SEND
+}; /* a span of type; a message of wire type; the caller's
 					  send buffer (of type; the scalar applies to it) */
 
 struct reduce_input {
@@ -38,7 +42,7 @@ struct reduce_input {
  * type; dst_wire: dst is a message (wire type), else a local span (type). dst may equal any one input's data exactly,
  * but overlap none otherwise. Any alignment of every pointer.
  */
-void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs, int k,
-		 size_t count, int final);
+void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
+		 int k, size_t count, int final);
 
 #endif

@@ -31,7 +31,7 @@ static void test_defaults(void **state)
 	assert_int_equal(s.debug, LOG_WARN);
 	assert_true(s.timeout == 600);
 	assert_int_equal(s.memory_cap, (size_t)4 << 30);
-	assert_int_equal(s.slot_bytes, 256 << 10);
+	assert_int_equal(s.slot_bytes, 1 << 20);
 	assert_int_equal(s.slots, 8);
 	assert_int_equal(s.chunk_bytes, 0);
 	assert_int_equal(s.reference, SETTINGS_AUTO);
