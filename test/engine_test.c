@@ -1,0 +1,177 @@
+/*
+ * What the host engine must do when ranks are far apart in time, which other tests meet by chance only. Settings are read
+ * once a process: each case runs this program again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "planner.h"
+#include "sequence.h"
+#include "team.h"
+
+enum { RANKS = 2, MOST = 1000, MESSAGES = 3, PAUSE_MS = 100 };
+
+static void pause_here(void)
+{
+	nanosleep(&(struct timespec){ 0, PAUSE_MS * 1000000l }, NULL);
+}
+
+static void send_values(struct team_member *m, const int *values, size_t count)
+{
+	for (int i = 0; i < MESSAGES; i++) {
+		int32_t out[MOST];
+		for (size_t k = 0; k < count; k++)
+			out[k] = values[i];
+		team_expect(m, corale_send(out, count, CORALE_INT32, 1, m->comm, NULL), 0, "send");
+	}
+}
+
+static void expect_values(struct team_member *m, const int *values, size_t count)
+{
+	for (int i = 0; i < MESSAGES; i++) {
+		int32_t in[MOST] = { 0 };
+		team_expect(m, corale_recv(in, count, CORALE_INT32, 0, m->comm, NULL), 0, "recv");
+		for (size_t k = 0; k < count; k++) {
+			if (in[k] == values[i])
+				continue;
+			team_fault(m, "message %d of %zu: %d at %zu, expected %d", i, count, (int)in[k], k,
+				   values[i]);
+			break;
+		}
+	}
+}
+
+/* The payloads of the second size lie elsewhere in the lane: over those of the first, if these are not awaited. */
+static void other_sizes(struct team_member *m)
+{
+	static const int first[MESSAGES] = { 1, 2, 3 }, second[MESSAGES] = { 4, 5, 6 };
+	if (m->rank == 0) {
+		send_values(m, first, MOST);
+		send_values(m, second, 20);
+	} else {
+		pause_here();
+		expect_values(m, first, MOST);
+		expect_values(m, second, 20);
+	}
+}
+
+/* Both ranks believe to be the root: neither hears from the other until the next call, which says so. */
+static void two_roots(struct team_member *m, int (*next)(struct team_member *m, int32_t *values))
+{
+	int32_t values[2 * RANKS] = { 1, 2, 3, 4 };
+	int ret = corale_broadcast(values, values, 1, CORALE_INT32, m->rank, m->comm, NULL);
+	team_barrier(m);
+	if (!ret)
+		ret = next(m, values);
+	team_expect(m, ret, CORALE_EMISMATCH, "the call after a broadcast with two roots");
+	team_barrier(m);
+}
+
+static int barrier(struct team_member *m, int32_t *values)
+{
+	(void)values;
+	return corale_barrier(m->comm, NULL);
+}
+
+static int exchange(struct team_member *m, int32_t *values)
+{
+	return corale_all_to_all(values, values + RANKS, 1, CORALE_INT32, m->comm, NULL);
+}
+
+static void two_roots_barrier(struct team_member *m)
+{
+	two_roots(m, barrier);
+}
+
+static void two_roots_exchange(struct team_member *m)
+{
+	two_roots(m, exchange);
+}
+
+/* Rank 0 copies its own elements into recv, where then those of rank 1 land: not marked as fresh, since written before. */
+static void build_overwriting(struct plan *plan, const struct plan_key *key)
+{
+	plan_init(plan, key);
+	plan->parts = plan->inner = 1;
+	plan->channels = 1;
+	plan->chunk_bytes = MOST * sizeof(int32_t);
+	plan->wire_type = CORALE_INT32;
+	uint8_t ring = plan_ring(plan, PLAN_CREDIT, 2);
+	plan_program(plan, PLAN_SM);
+	uint8_t me = plan_base(plan, PLAN_ME, PLAN_WORLD, 0), zero = plan_const(plan, 0);
+	struct plan_step step = { .op = PLAN_MOVE, .pred = PLAN_EQ, .pred_a = me, .pred_b = zero };
+	struct plan_step copy = step, take = step, give = step;
+	copy.src.space = PLAN_SEND;
+	copy.dst.space = take.dst.space = PLAN_RECV;
+	take.from = plan_const(plan, 1);
+	take.from_ring = give.to_ring = ring;
+	give.pred = PLAN_NE;
+	give.src.space = PLAN_SEND;
+	give.to = zero;
+	plan_step(plan, copy);
+	plan_step(plan, take);
+	plan_step(plan, give);
+}
+
+static void overwriting(struct team_member *m)
+{
+	int32_t mine[MOST], result[MOST] = { 0 };
+	struct plan plan;
+	struct plan_key key = planner_key(CORALE_BROADCAST, MOST, CORALE_INT32, CORALE_SUM);
+	for (int k = 0; k < MOST; k++)
+		mine[k] = m->rank + 1;
+	build_overwriting(&plan, &key);
+	team_expect(m, plan_finish(&plan), 0, "plan_finish");
+	struct call call = { .coll = CORALE_BROADCAST,
+			     .send = mine,
+			     .recv = result,
+			     .count = MOST,
+			     .type = CORALE_INT32,
+			     .plan = &plan };
+	if (m->rank == 0)
+		pause_here(); /* so that the message waits when its receive is posted */
+	team_expect(m, sequence_submit(comm_get(m->comm, "test"), &call, 1, NULL), 0, "the plan");
+	for (int k = 0; k < MOST && m->rank == 0; k++) {
+		if (result[k] == 2)
+			continue;
+		team_fault(m, "%d at %d, expected the message's 2", (int)result[k], k);
+		break;
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*body)(struct team_member *m);
+} cases[] = {
+	{ "payloads of other sizes behind unread ones", other_sizes },
+	{ "two roots, then a barrier", two_roots_barrier },
+	{ "two roots, then an exchange", two_roots_exchange },
+	{ "a message over what was written before", overwriting },
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+static void run_case(void **state)
+{
+	char number[16];
+	snprintf(number, sizeof(number), "%d", (int)(intptr_t)*state);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
+	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=1", number), 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct CMUnitTest tests[CASES];
+	if (argc > 1)
+		return team_run(RANKS, NULL, cases[atoi(argv[1]) % CASES].body, NULL) != 0;
+	for (int i = 0; i < CASES; i++)
+		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)(intptr_t)i };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+#!/bin/sh
+# Mutation test of the host engine, of what finds mismatches, and of windows: each mutant is one small change that the
+# unit tests must notice. Prints one line a mutant: killed and by what, or SURVIVED. Exit status 1 if one survived or
+# cannot be made any more, 2 if a test fails without any. Needs cc, cmocka and some minutes; no UCX, CUDA, MPI or make.
+# Usage: test/mutants.sh [WORD]   only the mutants whose name or file holds WORD
+here=$(cd "$(dirname "$0")/.." && pwd)
+only=$1
+CC=${CC:-cc}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
+survived=0 broken=0 killed=0
+
+die()
+{
+	echo "mutants: $*" >&2
+	exit 2
+}
+
+# ---- Building: everything once, then one file a mutant
+
+# compile SOURCE OBJECT
+compile()
+{
+	$CC -std=gnu11 -O1 -pthread -ffp-contract=off -fopenmp-simd -I"$work/include" -I"$work/lib" -I"$work/test" \
+		-c "$1" -o "$2"
+}
+
+# link_test NAME OBJECT...: objects come before the library, so that a mutant's replaces the library's
+link_test()
+{
+	program=$1
+	shift
+	$CC -pthread -o "$work/$program" "$work/test/$program.o" "$@" "$work/test.a" "$work/core.a" -lcmocka -lm
+}
+
+build_all()
+{
+	cp -r "$here/lib" "$here/include" "$here/test" "$work" || exit 2
+	cp "$here/kernels/none.c" "$work/lib" || exit 2
+	rm -f "$work"/lib/ucx_*.c "$work"/lib/transport_ucx.c "$work"/lib/device_cuda*.c
+	for source in "$work"/lib/*.c "$work"/test/matrix.c "$work"/test/reference*.c "$work"/test/team.c \
+		"$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c; do
+		compile "$source" "${source%.c}.o" || die "$source does not compile"
+	done
+	ar rcs "$work/core.a" "$work"/lib/*.o
+	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/reference*.o "$work"/test/team.o
+}
+
+# ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table
+
+# case_number TEST CASE: what the test takes as its argument
+case_number()
+{
+	grep '^	{ "' "$here/test/$1.c" | awk -v name="$2" 'index($0, "\t{ \"" name "\"") == 1 { print NR - 1 }'
+}
+
+# case_settings TEST CASE: those in the table of matrix_test
+case_settings()
+{
+	[ "$1" = matrix_test ] || return
+	small=$(sed -n 's/^#define SMALL "\(.*\)"/\1/p' "$here/test/matrix_test.c")
+	grep "^	{ \"$2\"" "$here/test/matrix_test.c" |
+		sed "s/^	{ \"[^\"]*\", //; s/^SMALL \"/\"$small/; s/^\"\([^\"]*\)\".*/\1/"
+}
+
+# run_case PLACE: status 0 if it passes; $work/out has its output
+run_case()
+{
+	test=${1%%/*} rest=${1#*/}
+	case_name=${rest%%/*}
+	case $rest in */*) settings=${rest#*/} ;; *) settings= ;; esac
+	number=$(case_number "$test" "$case_name")
+	[ -n "$number" ] || die "test/$test.c has no case \"$case_name\""
+	# shellcheck disable=SC2046,SC2086
+	env CORALE_TIMEOUT=5 CORALE_DEBUG=none $(case_settings "$test" "$case_name") $settings \
+		timeout 30 "$work/$test" "$number" >"$work/out" 2>&1
+}
+
+# ---- Mutants
+
+# reason STATUS: why a test was red, from its first complaint
+reason()
+{
+	line=$(sed -n '/^# rank/{s/^# rank [0-9]* of [0-9]*: //;p;q;}' "$work/out" | cut -c 1-110)
+	if [ "$1" = 124 ]; then
+		echo "hangs"
+	elif [ "$1" -gt 128 ]; then
+		echo "signal $(($1 - 128))"
+	else
+		echo "${line:-exit status $1}"
+	fi
+}
+
+# A race needs luck: three rounds.
+hunt()
+{
+	for round in 1 2 3; do
+		for place in "$@"; do
+			run_case "$place"
+			status=$?
+			[ $status = 0 ] || return 0
+		done
+	done
+	return 1
+}
+
+# mutant NAME FILE SED TEST...
+mutant()
+{
+	title=$1 file=$2 change=$3
+	shift 3
+	case "$title $file" in *"$only"*) ;; *) return ;; esac
+	mutated=$work/mutant.c
+	sed "$change" "$work/$file" >"$mutated"
+	if cmp -s "$work/$file" "$mutated" || ! compile "$mutated" "$work/mutant.o" 2>"$work/out"; then
+		echo "CANNOT BE MADE: $file: $title"
+		broken=$((broken + 1))
+		return
+	fi
+	for place in "$@"; do
+		echo "${place%%/*}"
+	done | sort -u >"$work/tests"
+	while read -r test; do
+		link_test "$test" "$work/mutant.o" || die "$test does not link"
+	done <"$work/tests"
+	if hunt "$@"; then
+		killed=$((killed + 1))
+		echo "killed: $file: $title | $place | $(reason $status)"
+	else
+		survived=$((survived + 1))
+		echo "SURVIVED: $file: $title"
+	fi
+}
+
+build_all
+# Without a mutant all is green.
+clean()
+{
+	shift 3
+	for place in "$@"; do
+		echo "$place"
+	done >>"$work/places"
+}
+eval "$(sed 's/^mutant /clean /' "$work/test/mutants.table")"
+for test in engine_test group_test matrix_test mismatch_test; do
+	link_test $test || die "$test does not link"
+done
+sort -u "$work/places" >"$work/sorted"
+while read -r place; do
+	run_case "$place" </dev/null || die "$place fails without a mutant: $(cat "$work/out")"
+done <"$work/sorted"
+
+. "$work/test/mutants.table"
+echo "$killed killed, $survived survived, $broken cannot be made"
+[ $((killed + survived + broken)) -gt 0 ] || die "no mutant is named like '$only'"
+[ $survived = 0 ] && [ $broken = 0 ]
