@@ -34,7 +34,7 @@ static size_t blocks_of(const struct comm *comm, const struct call *call, int se
 static int check_op(struct comm *comm, const struct call *call)
 {
 	const char *name = corale_coll_name(call->coll);
-	corale_op kind = call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS;
+	corale_op kind = op_kind(call->op);
 	int premul = call->op - CORALE_NUM_OPS;
 	if (call->op < 0 || premul >= COMM_MAX_PREMUL || (premul >= 0 && !comm->premul[premul].used))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator", name, call->op);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "status.h"
 
 enum { RECORDS_SENT = 3, KIND_ABORT = 1, KIND_REPLY = 2, COLLECT_MS = 400 };
 
@@ -41,8 +42,7 @@ void diagnose_record(struct comm *comm, const struct call *call, uint64_t number
 	atomic_store_explicit(&slot->count, call->count, memory_order_relaxed);
 	atomic_store_explicit(&slot->what,
 			      (uint64_t)call->coll << 48 | (uint64_t)call->type << 40 |
-				  (uint64_t)(call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS) << 32 |
-				  (uint32_t)call->root,
+				  (uint64_t)op_kind(call->op) << 32 | (uint32_t)call->root,
 			      memory_order_relaxed);
 	atomic_store_explicit(&slot->number, number, memory_order_release);
 }

@@ -87,6 +87,23 @@ static inline struct host_in *host_in(struct host_engine *e, int q, int all, int
 	return &e->ins[2 * window_lane(&e->layout, q, channel, ring) + (size_t)all];
 }
 
+/* Signals to oneself on a ring: sent, received. */
+static inline uint64_t *host_token(const struct host_engine *e, int channel, int ring)
+{
+	return e->tokens[channel * PLAN_MAX_RINGS + ring];
+}
+
+static inline int host_group_size(const struct host_engine *e, int group)
+{
+	return plan_group_size(&e->map, group, e->rank);
+}
+
+/* The rank with index i in the group of an action. */
+static inline int host_member(const struct host_engine *e, const struct plan_action *a, int group, int i)
+{
+	return plan_group_member(&e->map, group, e->rank, a->rail, i);
+}
+
 /* The lane to a rank of another node, made on first use; NULL when memory is out. */
 struct host_net *host_net(struct host_engine *e, int rank, int channel, int ring);
 /* The next staging buffer of a network slot; NULL when memory is out. */
@@ -165,6 +182,15 @@ void host_run_free(struct host_run *run);
 int host_channel_progress(struct host_run *run, int channel);
 /* The rank that a blocked channel waits for, and how, in words: "message 17 of rank 3 (ring 0, channel 0)". */
 void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes);
+
+/* Payload of an action's message; wire_flag: PLAN_FROM_WIRE or PLAN_TO_WIRE. */
+static inline size_t host_message_bytes(const struct host_run *run, const struct plan_action *a,
+					int wire_flag)
+{
+	if (a->op != PLAN_MOVE)
+		return 0;
+	return a->count * (a->flags & wire_flag ? run->wire_bytes : run->type_bytes);
+}
 
 /* What the two ends of an edge must agree on beside the signature: its elements, where only they know them; else 0. */
 uint64_t host_edge(const struct host_channel *ch, int peer, int incoming);

@@ -94,12 +94,12 @@ static struct host_source message_source(const struct move *m, int rank)
 
 static int group_member(const struct move *m, int group, int i)
 {
-	return plan_group_member(&m->run->engine->map, group, m->run->engine->rank, m->a->rail, i);
+	return host_member(m->run->engine, m->a, group, i);
 }
 
 static int group_size(const struct move *m, int group)
 {
-	return plan_group_size(&m->run->engine->map, group, m->run->engine->rank);
+	return host_group_size(m->run->engine, group);
 }
 
 static void gather_sources(struct move *m)
@@ -270,7 +270,7 @@ static void open_message(struct move *m)
 	struct host_engine *e = m->run->engine;
 	const struct plan_action *a = m->a;
 	m->message = (struct host_target){ NULL, is_wide(m, a->flags & PLAN_TO_WIRE) };
-	m->message_bytes = a->op == PLAN_MOVE ? a->count * kind_bytes(m->run, m->message.wire) : 0;
+	m->message_bytes = host_message_bytes(m->run, a, PLAN_TO_WIRE);
 	m->shared = NULL;
 	if (a->flags & PLAN_STABLE &&
 	    (m->message_bytes >= DIRECT_BYTES || m->message_bytes >= e->settings->reference_bytes))
@@ -372,7 +372,7 @@ static void release_messages(const struct move *m)
 	const struct plan_action *a = m->a;
 	int me = m->run->engine->rank;
 	if (a->from == me) {
-		m->run->engine->tokens[m->ch->env.channel * PLAN_MAX_RINGS + a->from_ring][1]++;
+		host_token(m->run->engine, m->ch->env.channel, a->from_ring)[1]++;
 	} else if (a->from != PLAN_ALL && a->from != PLAN_NONE) {
 		release_message(m, a->from);
 	}
@@ -414,7 +414,7 @@ int host_move(struct host_run *run, struct host_channel *ch, const struct plan_a
 	publish_local(&m);
 	ret = send_remotes(&m);
 	if (a->to == run->engine->rank)
-		run->engine->tokens[ch->env.channel * PLAN_MAX_RINGS + a->to_ring][0]++;
+		host_token(run->engine, ch->env.channel, a->to_ring)[0]++;
 	release_messages(&m);
 	return ret;
 }

@@ -6,28 +6,6 @@
 
 #include "log.h"
 
-static uint64_t *token(const struct host_run *run, const struct host_channel *ch, int ring)
-{
-	return run->engine->tokens[ch->env.channel * PLAN_MAX_RINGS + ring];
-}
-
-static int group_size(const struct host_run *run, int group)
-{
-	return plan_group_size(&run->engine->map, group, run->engine->rank);
-}
-
-static int member(const struct host_run *run, const struct plan_action *a, int group, int i)
-{
-	return plan_group_member(&run->engine->map, group, run->engine->rank, a->rail, i);
-}
-
-static size_t message_bytes(const struct host_run *run, const struct plan_action *a, int wire_flag)
-{
-	if (a->op != PLAN_MOVE)
-		return 0;
-	return a->count * (a->flags & wire_flag ? run->wire_bytes : run->type_bytes);
-}
-
 /* ---- Receives from other nodes, posted ahead ------------------------------------ */
 
 /* A message that only lands in a local span may be received there; early only where nobody looks before. */
@@ -46,7 +24,7 @@ static int post_one(struct host_run *run, struct host_channel *ch, struct host_p
 	struct host_engine *e = run->engine;
 	struct host_net *net = host_net(e, rank, ch->env.channel, a->from_ring);
 	struct host_net_slot *slot = &net->in[net->posted % HOST_NET_DEPTH];
-	size_t capacity = message_bytes(run, a, PLAN_FROM_WIRE);
+	size_t capacity = host_message_bytes(run, a, PLAN_FROM_WIRE);
 	slot->target = landing(run, p, a);
 	if (!slot->target && capacity)
 		slot->target = host_staging(e, slot);
@@ -72,10 +50,11 @@ static int post_action(struct host_run *run, struct host_channel *ch, struct hos
 	const struct plan_action *a = &p->next;
 	if (a->from == PLAN_NONE)
 		return 1;
-	int n = a->from == PLAN_ALL ? group_size(run, a->from_group) : 1, ret = 1;
+	int n = a->from == PLAN_ALL ? host_group_size(run->engine, a->from_group) : 1, ret = 1;
 	for (int pass = 0; pass < 2; pass++) { /* first see whether all fit, so that nothing is half posted */
 		for (int i = 0; i < n && ret == 1; i++) {
-			int rank = a->from == PLAN_ALL ? member(run, a, a->from_group, i) : a->from;
+			int rank =
+			    a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, i) : a->from;
 			if (host_is_local(run->engine, rank))
 				continue;
 			ret = pass ? post_one(run, ch, p, a, rank) : can_post(run, ch, a, rank);
@@ -151,9 +130,9 @@ static int remote_ready(struct host_run *run, struct host_channel *ch, const str
 static int message_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
 {
 	struct host_engine *e = run->engine;
-	size_t bytes = message_bytes(run, a, PLAN_FROM_WIRE);
+	size_t bytes = host_message_bytes(run, a, PLAN_FROM_WIRE);
 	if (rank == e->rank) {
-		const uint64_t *t = token(run, ch, a->from_ring);
+		const uint64_t *t = host_token(run->engine, ch->env.channel, a->from_ring);
 		return t[0] > t[1];
 	}
 	if (!host_is_local(e, rank))
@@ -175,8 +154,8 @@ static int sources_ready(struct host_run *run, struct host_channel *ch, struct h
 		return 0;
 	if (a->from != PLAN_ALL)
 		return message_ready(run, ch, a, a->from);
-	for (int n = group_size(run, a->from_group); p->scan < n; p->scan++) {
-		int rank = member(run, a, a->from_group, p->scan);
+	for (int n = host_group_size(run->engine, a->from_group); p->scan < n; p->scan++) {
+		int rank = host_member(run->engine, a, a->from_group, p->scan);
 		int ret = rank == run->engine->rank ? 1 : message_ready(run, ch, a, rank);
 		if (ret <= 0)
 			return ret;
@@ -217,7 +196,7 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 	int depth =
 	    ring->sync == PLAN_PARITY ? WINDOW_HEADERS : ring->depth; /* parity: the window's room is all */
 	if (a->to == e->rank) {
-		const uint64_t *t = token(run, ch, a->to_ring);
+		const uint64_t *t = host_token(run->engine, ch->env.channel, a->to_ring);
 		return t[0] - t[1] < (uint64_t)depth;
 	}
 	if (a->to != PLAN_ALL && !host_is_local(e, a->to))
@@ -226,8 +205,9 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 	if ((a->to != PLAN_ALL || a->to_group != PLAN_RAIL) &&
 	    !local_free(run, host_out(e, d, ch->env.channel, a->to_ring), depth))
 		return 0;
-	for (int i = 0, n = group_size(run, a->to_group); e->transport && a->to == PLAN_ALL && i < n; i++) {
-		int rank = member(run, a, a->to_group, i);
+	for (int i = 0, n = host_group_size(run->engine, a->to_group);
+	     e->transport && a->to == PLAN_ALL && i < n; i++) {
+		int rank = host_member(run->engine, a, a->to_group, i);
 		int ret = host_is_local(e, rank) ? 1 : remote_free(run, ch, a, rank, depth);
 		if (ret <= 0)
 			return ret;
@@ -399,7 +379,8 @@ void host_channel_describe(const struct host_run *run, int channel, char *buf, s
 		const struct plan_action *a = &p->action;
 		if (p->done || !p->active)
 			continue;
-		int rank = a->from == PLAN_ALL ? member(run, a, a->from_group, p->scan) : a->from;
+		int rank =
+		    a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, p->scan) : a->from;
 		if (a->from == run->engine->rank)
 			continue; /* waits for another program of ours, which waits for somebody else */
 		if (a->from != PLAN_NONE)

@@ -5,6 +5,7 @@
 #include "planner.h"
 #include "plan_eval.h"
 #include "planner_algo.h"
+#include "status.h"
 
 enum {
 	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
@@ -41,7 +42,7 @@ struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, co
 	struct plan_key key = { 0 };
 	key.coll = (uint8_t)coll;
 	key.type = (uint8_t)type;
-	key.op = (uint8_t)(op < CORALE_NUM_OPS ? op : CORALE_NUM_OPS);
+	key.op = (uint8_t)op_kind(op);
 	key.size_class = bytes > 1 ? (uint8_t)(64 - __builtin_clzll(bytes - 1)) : 0;
 	return key;
 }

@@ -6,6 +6,7 @@
 #include "diagnose.h"
 #include "drive.h"
 #include "log.h"
+#include "status.h"
 
 /* ---- Signatures ------------------------------------------------------------------- */
 
@@ -18,7 +19,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 /* What must agree: for v-forms without the counts, which only the two ends of an edge know. */
 static uint64_t call_hash(const struct call *call)
 {
-	int op = call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS;
+	int op = op_kind(call->op);
 	uint64_t hash = mix((uint64_t)call->coll + 1, (uint64_t)call->type << 8 | (uint64_t)op);
 	hash = mix(hash, call->coll == CORALE_ALL_TO_ALL_V ? 0 : call->count);
 	return mix(hash, (uint64_t)call->root);
@@ -44,8 +45,8 @@ static uint64_t pair_signature(struct comm *comm, const struct call *call)
 
 /* ---- Execution --------------------------------------------------------------------- */
 
-static int bind(struct comm *comm, const struct call *call, const struct plan *plan, uint64_t signature,
-		struct host_binding *binding)
+static void bind(struct comm *comm, const struct call *call, const struct plan *plan, uint64_t signature,
+		 struct host_binding *binding)
 {
 	memset(binding, 0, sizeof *binding);
 	binding->send = call->send;
@@ -54,11 +55,10 @@ static int bind(struct comm *comm, const struct call *call, const struct plan *p
 	binding->spec.type = call->type;
 	binding->spec.wire = plan->wire_type;
 	binding->spec.ranks = comm->size;
-	binding->spec.op = call->op < CORALE_NUM_OPS ? call->op : CORALE_NUM_OPS;
+	binding->spec.op = op_kind(call->op);
 	if (call->op >= CORALE_NUM_OPS)
 		memcpy(binding->spec.scalar, comm->premul[call->op - CORALE_NUM_OPS].scalar,
 		       sizeof binding->spec.scalar);
-	return 0;
 }
 
 static int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct host_run *run)

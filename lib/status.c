@@ -71,7 +71,7 @@ const char *corale_op_name(corale_op op)
 {
 	if (op < 0)
 		return "invalid operator";
-	return ops[op < CORALE_NUM_OPS ? op : CORALE_NUM_OPS];
+	return ops[op_kind(op)];
 }
 
 const char *corale_coll_name(corale_coll coll)

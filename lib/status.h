@@ -4,6 +4,12 @@
 
 #include "corale.h"
 
+/* The built-in operator, or CORALE_NUM_OPS for any premultiplied sum: what ranks must agree on. */
+static inline corale_op op_kind(corale_op op)
+{
+	return op < CORALE_NUM_OPS ? op : CORALE_NUM_OPS;
+}
+
 /* True for floating-point types. */
 int type_is_float(corale_type type);
 /* True if op (a built-in one or CORALE_NUM_OPS for any premultiplied sum) has a meaning for type. */
