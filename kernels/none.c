@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "device.h"
+#include "engine.h"
 
 static int available(char *why_not, size_t bytes)
 {
@@ -13,5 +14,7 @@ static int count(void)
 {
 	return 0;
 }
+
+const struct engine_ops engine_cuda = { .name = "cuda", .available = available };
 
 const struct device_ops device_cuda = { .name = "cuda", .available = available, .count = count };

@@ -204,8 +204,14 @@ template <> struct vector_word<CORALE_FLOAT8_E5M2> {
 	VECTOR_FN static void widen(uint32_t word, float *f)
 	{
 		/* such a byte is the upper one of the same float16 */
-		vector_word<CORALE_FLOAT16>::widen((word << 8 & 0xff00) | (word << 16 & 0xff000000), f);
-		vector_word<CORALE_FLOAT16>::widen((word >> 8 & 0xff00) | (word & 0xff000000), f + 2);
+#ifdef __CUDA_ARCH__
+		uint32_t low = __byte_perm(word, 0, 0x1404), high = __byte_perm(word, 0, 0x3424);
+#else
+		uint32_t low = (word << 8 & 0xff00) | (word << 16 & 0xff000000);
+		uint32_t high = (word >> 8 & 0xff00) | (word & 0xff000000);
+#endif
+		vector_word<CORALE_FLOAT16>::widen(low, f);
+		vector_word<CORALE_FLOAT16>::widen(high, f + 2);
 	}
 	VECTOR_FN static uint32_t narrow(const float *f)
 	{

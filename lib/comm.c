@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "diagnose.h"
+#include "gpu.h"
 #include "log.h"
 
 /* ---- Handles ------------------------------------------------------------------------ */
@@ -72,7 +73,7 @@ size_t corale_comm_memory(const corale_comm *handle)
 	const struct comm *comm = comm_get(handle, "corale_comm_memory");
 	if (!comm)
 		return 0;
-	return sizeof *comm + comm->engine.layout.bytes + comm->engine.memory +
+	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + comm->engine.layout.bytes + comm->engine.memory +
 	       comm->plan_slots * sizeof *comm->plans;
 }
 
@@ -98,6 +99,8 @@ int corale_comm_async_error(const corale_comm *handle)
 	if (!comm)
 		return CORALE_EINVAL;
 	int error = atomic_load(&comm->error);
+	if (!error && comm->gpu)
+		return gpu_failure(comm);
 	return error ? error : diagnose_peers(comm);
 }
 

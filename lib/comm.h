@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "engine.h"
 #include "host_engine.h"
 #include "planner.h"
 #include "topo.h"
@@ -56,6 +57,10 @@ struct comm {
 	struct topo *topo;
 	struct planner planner;
 	struct host_engine engine;
+	int wants_gpu; /* as configured */
+	struct call last_call; /* on the GPU */
+	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
+	struct plan_node node; /* what the choice of its codelets looks at */
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];

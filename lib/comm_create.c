@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "diagnose.h"
+#include "gpu.h"
 #include "log.h"
 #include "sequence.h"
 
@@ -101,10 +102,7 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	corale_config c;
 	corale_config_init(&c);
 	memcpy(&c, config, config->size < sizeof c ? config->size : sizeof c);
-	if (c.device == CORALE_DEVICE_CUDA)
-		return log_error(CORALE_ENOTSUP, comm->rank,
-				 "CUDA communicators are not offered by this version; use "
-				 "CORALE_DEVICE_HOST");
+	comm->wants_gpu = c.device == CORALE_DEVICE_CUDA;
 	if (c.timeout_seconds)
 		comm->settings.timeout = c.timeout_seconds < 0 ? 0 : c.timeout_seconds;
 	if (c.memory_cap)
@@ -161,6 +159,7 @@ void comm_release_origin(void *arg)
 
 static void free_comm(struct comm *comm)
 {
+	gpu_close(comm);
 	if (comm->engine.transport)
 		comm->engine.transport->ops->close(comm->engine.transport);
 	host_engine_close(&comm->engine);
@@ -201,6 +200,8 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 	choose_waits(comm);
 	if (comm->size > 1)
 		ret = open_engine(comm, hellos, fallback);
+	if (!ret && comm->wants_gpu)
+		ret = gpu_open(comm, hellos);
 	if (!ret) {
 		planner_init(&comm->planner, comm->topo, &comm->settings);
 		log_line(LOG_INFO, comm->rank,

@@ -25,6 +25,7 @@ struct cuda_driver {
 	PFN_cuMemUnmap_v10020 unmap;
 	PFN_cuMemSetAccess_v10020 set_access;
 	PFN_cuStreamBatchMemOp_v11070 batch;
+	PFN_cuStreamGetCaptureInfo_v11030 capture_info;
 };
 
 /* A window as mapped here. */

@@ -50,7 +50,8 @@ int cuda_load_driver(struct cuda_driver *d)
 	       find("cuMemAddressReserve", 10020, &d->reserve) &&
 	       find("cuMemAddressFree", 10020, &d->unreserve) && find("cuMemMap", 10020, &d->map) &&
 	       find("cuMemUnmap", 10020, &d->unmap) && find("cuMemSetAccess", 10020, &d->set_access) &&
-	       find("cuStreamBatchMemOp", 11070, &d->batch);
+	       find("cuStreamBatchMemOp", 11070, &d->batch) &&
+	       find("cuStreamGetCaptureInfo", 11030, &d->capture_info);
 }
 
 /* ---- Windows ------------------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ static int agree(struct comm *comm, enum mem_kind kind, int status)
 			     .recv = all,
 			     .count = sizeof mine,
 			     .type = CORALE_UINT8 };
-	int ret = sequence_submit(comm, &call, 1, NULL);
+	int ret = sequence_host(comm, &call, 1, NULL);
 	for (int r = 0; !ret && r < comm->size; r++) {
 		if (all[r].kind != mine.kind)
 			ret = log_error(CORALE_EMISMATCH, comm->rank, "%s: rank %d called %s",

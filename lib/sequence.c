@@ -5,6 +5,7 @@
 
 #include "diagnose.h"
 #include "drive.h"
+#include "gpu.h"
 #include "log.h"
 #include "status.h"
 
@@ -26,7 +27,7 @@ static uint64_t call_hash(const struct call *call)
 }
 
 /* The collectives' signatures are chained, so that a difference is found by the next call at the latest. */
-static uint64_t collective_signature(struct comm *comm, const struct call *call)
+uint64_t sequence_signature(struct comm *comm, const struct call *call)
 {
 	comm->number++;
 	comm->chain = mix(comm->chain, call_hash(call));
@@ -112,7 +113,7 @@ static int execute_collective(struct comm *comm, const struct call *call)
 	if (comm->size == 1)
 		return execute_alone(comm, call);
 	struct host_run run;
-	int ret = start_run(comm, call, collective_signature(comm, call), &run);
+	int ret = start_run(comm, call, sequence_signature(comm, call), &run);
 	if (ret)
 		return diagnose_end(comm, call, ret);
 	ret = drive_runs(comm, &run, NULL, 1, call);
@@ -274,7 +275,7 @@ static void drain_manual(struct comm *comm, const struct corale_stream *next)
 		corale_stream_synchronize(comm->last_stream);
 }
 
-int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
+int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
 {
 	if (!stream) {
 		drain_manual(comm, NULL);
@@ -287,6 +288,11 @@ int sequence_submit(struct comm *comm, const struct call *calls, int n, struct c
 	comm->last_stream = stream;
 	j->number = comm->issued++;
 	return stream_submit(stream, &j->job);
+}
+
+int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
+{
+	return comm->gpu ? gpu_submit(comm, calls, n, stream) : sequence_host(comm, calls, n, stream);
 }
 
 void sequence_finish(struct comm *comm)

@@ -14,6 +14,12 @@
  */
 int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
 
+/* The same on the host engine, whatever memory the communicator is for: what Corale itself tells its ranks. */
+int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
+
+/* The signature of the next collective; its call is published for others to read. */
+uint64_t sequence_signature(struct comm *comm, const struct call *call);
+
 /* Waits until everything submitted is complete (or the communicator has failed). */
 void sequence_finish(struct comm *comm);
 

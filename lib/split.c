@@ -37,7 +37,7 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 						  .type = CORALE_UINT8,
 						  .root = s->ranks[i] };
 	}
-	int ret = sequence_submit(s->parent, calls, 2 * s->size, NULL);
+	int ret = sequence_host(s->parent, calls, 2 * s->size, NULL);
 	free(calls);
 	return ret;
 }
@@ -62,7 +62,7 @@ static int choose_ranks(struct comm *comm, int color, int key, struct split *s, 
 			     .count = sizeof own,
 			     .type = CORALE_UINT8 };
 	if (!ret)
-		ret = sequence_submit(comm, &call, 1, NULL);
+		ret = sequence_host(comm, &call, 1, NULL);
 	if (!ret)
 		qsort(all, (size_t)comm->size, sizeof *all, compare);
 	for (int i = 0; !ret && i < comm->size; i++) {
@@ -94,6 +94,7 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		config.timeout_seconds = comm->settings.timeout > 0 ? comm->settings.timeout : -1;
 		config.memory_cap = comm->settings.memory_cap;
 		config.max_channels = comm->settings.max_channels;
+		config.device = comm->gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
 		atomic_fetch_add(&comm->origin->users, 1);
 		ret = corale_private_comm_create(&bootstrap, &config, comm->fallback, comm_release_origin,
 						 comm->origin, &made);

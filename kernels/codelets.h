@@ -1,0 +1,183 @@
+/*
+ * What the host side and the fused kernels of one GPU node agree on: the layout of a window, the arguments of each
+ * kernel, and the launchers. Compiles as C and as CUDA.
+ *
+ * A codelet runs a whole plan of a known shape in one launch. Its messages are those of the plan; what differs is how a
+ * message carries its readiness:
+ *   words   16-byte packets, ready when no 32-bit word is all ones (floats only: such a word is a NaN, which the
+ *           sender replaces by another; the receiver puts the ones back)
+ *   lines   128-byte lines of 8 lanes, 120 bytes of data and the epoch in the last 8
+ *   slots   a message of many bytes, then a flag {epoch, number} in a place of its own
+ * Words and lines have two halves, taken in turns by the parity of the epoch. That is enough because every
+ * collective call hears a header from every rank before it ends, whatever data it needs: whoever starts call e + 1 has
+ * ended call e everywhere it matters, so nobody still reads half e - 1.
+ *
+ * Windows of all ranks are mapped at one distance from each other, so that a kernel needs one pointer and a stride. Others write into a window;
+ * only its owner reads it.
+ */
+#ifndef CODELETS_H
+#define CODELETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan_eval.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+	CODELET_MAX_RANKS = 72,
+	CODELET_MAX_BLOCKS = 160, /* of one launch */
+	CODELET_MAX_MESSAGES = 160, /* of one launch */
+	CODELET_LANES = 64, /* blocks that share one edge at most */
+	CODELET_LINE = 128,
+	CODELET_LINE_DATA = 120,
+	CODELET_DEPTH = 4 /* messages in flight in slots */
+};
+
+enum codelet_ring { CODELET_FIRST, CODELET_SECOND, CODELET_PAIRS, CODELET_RINGS };
+
+struct codelet_layout {
+	uint32_t ranks;
+	uint64_t headers, flags, acks, copy_flags, words, lines, slots, bytes; /* offsets in a window, and the whole */
+	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
+	uint64_t slots_bytes; /* of one sender */
+};
+
+struct codelet_header { /* a line: two packets that each hold their epoch twice */
+	uint32_t signature_low, epoch_a, signature_high, epoch_b;
+	uint32_t target_low, epoch_c, target_high, epoch_d;
+	uint32_t pad[24];
+};
+
+/* The first words of a window: set by whoever fails first. */
+struct codelet_control {
+	uint64_t abort; /* 0, or rank + 1 << 32 | -code */
+};
+
+/* What went wrong first on this GPU, in host memory that kernels write; code last. */
+struct codelet_failure {
+	int32_t code, peer;
+	uint64_t epoch, expected, got;
+};
+
+/* In this GPU's own memory; never reset. A block reads its own entries only, so no block waits for another. */
+struct codelet_state {
+	uint64_t epochs[CODELET_MAX_BLOCKS];
+	uint32_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS], pair_received[CODELET_LANES][CODELET_MAX_RANKS];
+	uint32_t folded[2]; /* blocks that have folded a buffer of a copy pipeline */
+	/* for waits that last */
+	const uint32_t *host_abort; /* in host memory: non-zero ends all waits */
+	struct codelet_failure *failure; /* in host memory */
+	uint64_t timeout_ns;
+	uint32_t recorded;
+};
+
+struct codelet_args {
+	unsigned char *windows; /* rank r's at windows + r * stride */
+	uint64_t stride;
+	struct codelet_state *state;
+	const unsigned char *send;
+	unsigned char *recv;
+	uint64_t send_block, recv_block; /* bytes from the block for (of) one rank to the next; 0: one for all */
+	uint64_t bytes; /* of a block or vector */
+	uint64_t signature;
+	uint64_t scalar; /* of a premultiplied sum: the element's bits */
+	uint64_t headers, area, area_bytes; /* offsets; area: words, lines or slots */
+	uint64_t flags, acks;
+	uint32_t slot_bytes; /* of one message in slots */
+	int16_t rank, ranks, root; /* root: the only rank that sends, or -1 */
+	int16_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
+};
+
+/* One message between two ranks, or within one (then both pointers are set). */
+struct codelet_message {
+	unsigned char *data; /* sent from, or received into */
+	const unsigned char *from; /* of a copy within the rank */
+	uint64_t bytes;
+	int16_t peer;
+	uint8_t sending, more; /* more: the next message is of the same pair and direction */
+};
+
+enum { CODELET_MAX_LISTS = CODELET_MAX_MESSAGES, CODELET_THREADS = 512 };
+
+/* Messages through slots, each list in order, all lists at once. Blocks: lists * lanes. */
+struct codelet_edges {
+	struct codelet_args args;
+	uint16_t lists, lanes; /* lanes: of the message that has most */
+	uint16_t most_lanes; /* of any message; the slots are cut for them */
+	uint16_t pairs; /* send and recv: counted per ordered pair, without headers */
+	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
+	struct codelet_message messages[CODELET_MAX_MESSAGES];
+};
+
+/* Blocks that share a message: by its bytes alone, so that both ends agree. */
+PLAN_FN uint32_t codelet_lanes(uint64_t bytes, uint32_t most)
+{
+	uint64_t lanes = bytes / (32 << 10) + 1;
+	return lanes < most ? (uint32_t)lanes : most;
+}
+
+/* The place of what `sender` sends in the window of `receiver`: a rank sends nothing to itself. */
+PLAN_FN uint32_t codelet_index(int sender, int receiver, int ranks)
+{
+	int index = sender - receiver - 1;
+	return (uint32_t)(index < 0 ? index + ranks : index);
+}
+
+PLAN_FN uint64_t codelet_round(uint64_t bytes, uint64_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* Divides about `budget` bytes; the same on all ranks. */
+PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t budget)
+{
+	uint64_t others = (uint64_t)(ranks > 1 ? ranks - 1 : 1), at = CODELET_LINE;
+	l->ranks = (uint32_t)ranks;
+	l->headers = at;
+	at += 2 * (uint64_t)ranks * CODELET_LINE;
+	l->flags = at;
+	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
+	l->acks = at;
+	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
+	l->copy_flags = at;
+	at += codelet_round((uint64_t)ranks * 2 * CODELET_LINE, CODELET_LINE);
+	at = codelet_round(at, 4096);
+	uint64_t rest = budget > at ? budget - at : 0;
+	l->words_bytes = rest * 2 / 5 / (2 * others) / 4096 * 4096;
+	l->lines_bytes = rest / 5 / (2 * others) / 4096 * 4096;
+	l->words = at;
+	at += 2 * others * l->words_bytes;
+	l->lines = at;
+	at += 2 * others * l->lines_bytes;
+	l->slots = at;
+	l->slots_bytes = (budget > at ? budget - at : 0) / others / 4096 * 4096;
+	l->bytes = at + others * l->slots_bytes;
+}
+
+/* How one launch is shaped. */
+struct codelet_shape {
+	int blocks, threads;
+};
+
+/* Each loads its file's kernels, so that no later launch waits for it. 0 or a cudaError_t. */
+int codelets_load_packets(void);
+int codelets_load_slots(void);
+int codelets_load_edges(void);
+
+/* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
+int codelets_packets(const struct codelet_args *args, struct codelet_shape shape, int type, int folds, void *stream);
+int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
+int codelets_slots(const struct codelet_args *args, struct codelet_shape shape, int type, int two_shot, void *stream);
+int codelets_edges(const struct codelet_edges *args, void *stream);
+/* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
+int codelets_words(int type);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * Messages between pairs of ranks, through slots: all_gather, all_to_all(_v), broadcast and groups of sends and receives, when they are
+ * too large for packets. Every message has blocks of its own on both ends, so that no edge waits for another.
+ */
+#include <cuda_runtime.h>
+
+#include "launch.cuh"
+#include "slot.cuh"
+
+struct edge {
+	const codelet_args *a;
+	const codelet_message *m;
+	lane lane;
+	range piece; /* of the message, for this block */
+	uint64_t messages; /* through this lane; the same for all lanes of the edge */
+};
+
+/* Thread 0's verdict for all threads of the block. */
+__device__ static bool all_agree(bool good)
+{
+	return __syncthreads_and(threadIdx.x || good);
+}
+
+__device__ static bool send_edge(edge *e)
+{
+	const codelet_args &a = *e->a;
+	int to = e->m->peer;
+	for (uint64_t c = 0; c < e->messages; c++) {
+		range r = message(e->piece, a.slot_bytes, c);
+		bool good = true;
+		if (threadIdx.x == 0 && c >= CODELET_DEPTH)
+			good = wait_flag(a, &e->lane, ack_of(a, e->lane, a.rank, to), flag_value(e->lane, c - CODELET_DEPTH), to);
+		if (!all_agree(good))
+			return false;
+		put(slot_of(a, e->lane, a.rank, to, c), e->m->data + r.at, r.bytes);
+		__syncthreads();
+		if (threadIdx.x == 0)
+			sync_store_release(flag_of(a, e->lane, a.rank, to), flag_value(e->lane, c));
+	}
+	/* what comes next may cut the slots in another way */
+	return all_agree(threadIdx.x || wait_flag(a, &e->lane, ack_of(a, e->lane, a.rank, to),
+						  flag_value(e->lane, e->messages - 1), to));
+}
+
+__device__ static bool receive_edge(edge *e)
+{
+	const codelet_args &a = *e->a;
+	int from = e->m->peer;
+	for (uint64_t c = 0; c < e->messages; c++) {
+		range r = message(e->piece, a.slot_bytes, c);
+		if (!all_agree(threadIdx.x ||
+			       wait_flag(a, &e->lane, flag_of(a, e->lane, from, a.rank), flag_value(e->lane, c), from)))
+			return false;
+		get(e->m->data + r.at, slot_of(a, e->lane, from, a.rank, c), r.bytes);
+		__syncthreads();
+		if (threadIdx.x == 0)
+			sync_store_release(ack_of(a, e->lane, from, a.rank), flag_value(e->lane, c));
+	}
+	return true;
+}
+
+/* ---- Counts of an edge ----------------------------------------------------------------------------------- */
+
+/* The second packet of a header line holds the bytes of one edge; its epoch is the lane's. */
+__device__ static void send_count(const edge &e)
+{
+	const codelet_args &a = *e.a;
+	if (e.lane.number || threadIdx.x)
+		return;
+	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.lane.epoch, (uint32_t)(e.m->bytes >> 32),
+				   (uint32_t)e.lane.epoch);
+	store_shared((unsigned char *)header_of(a, a.rank, e.m->peer, e.lane.ring == CODELET_PAIRS) + 16, packet);
+}
+
+__device__ static bool check_count(edge *e)
+{
+	const codelet_args &a = *e->a;
+	int from = e->m->peer;
+	for (uint32_t spins = 1;; spins++) {
+		vector h = load_shared((unsigned char *)header_of(a, from, a.rank, e->lane.ring == CODELET_PAIRS) + 16);
+		uint64_t bytes = (uint64_t)h.z << 32 | h.x;
+		int32_t ahead = (int32_t)(h.y - (uint32_t)e->lane.epoch);
+		if (ahead > 0) /* the first lane has checked this one, and the sender went on */
+			return true;
+		if (ahead == 0 && h.w == h.y) {
+			if (bytes != e->m->bytes)
+				call_fail(a, CORALE_EMISMATCH, from, e->lane.epoch, e->m->bytes, bytes);
+			return bytes == e->m->bytes;
+		}
+		if (spins % CALL_SPINS_PER_LOOK == 0 && call_stop(a, spins, &e->lane.start, from, e->lane.epoch))
+			return false;
+	}
+}
+
+/* ---- The kernel ------------------------------------------------------------------------------------------ */
+
+__device__ static bool run_message(const codelet_edges &g, const codelet_message *m, lane l)
+{
+	edge e = { &g.args, m, l };
+	uint32_t lanes = codelet_lanes(m->bytes, g.most_lanes);
+	if (l.number >= lanes)
+		return true;
+	e.piece = cut(m->bytes, CODELET_LINE, lanes, l.number);
+	uint64_t largest = cut(m->bytes, CODELET_LINE, lanes, 0).bytes;
+	e.messages = largest ? (largest + g.args.slot_bytes - 1) / g.args.slot_bytes : 1;
+	if (m->from) {
+		copy_own(m->data + e.piece.at, m->from + e.piece.at, e.piece.bytes);
+		return true;
+	}
+	if (m->sending) {
+		send_count(e);
+		return send_edge(&e);
+	}
+	return all_agree(threadIdx.x || check_count(&e)) && receive_edge(&e);
+}
+
+/* The counter of a pair and direction, as this lane keeps it. */
+__device__ static uint32_t *pair_counter(const codelet_args &a, const codelet_message &m, uint32_t lane)
+{
+	codelet_state *s = a.state;
+	return m.sending ? &s->pair_sent[lane][m.peer] : &s->pair_received[lane][m.peer];
+}
+
+/* A list of sends to one rank, or of receives from one. */
+__device__ static bool run_pairs(const codelet_edges &g, uint32_t first, lane l)
+{
+	const codelet_message *m = &g.messages[first];
+	if (m->from)
+		return run_message(g, m, l);
+	uint32_t count = *pair_counter(g.args, *m, l.number);
+	for (bool more = true; more; m++) {
+		more = m->more;
+		l.epoch = ++count;
+		if (!run_message(g, m, l))
+			return false;
+	}
+	m--;
+	__syncthreads();
+	for (uint32_t lane = l.number + threadIdx.x * g.lanes; lane < CODELET_LANES; lane += blockDim.x * g.lanes)
+		*pair_counter(g.args, *m, lane) = count;
+	return true;
+}
+
+__global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges g)
+{
+	call_wait_for_previous();
+	const uint32_t list = blockIdx.x / g.lanes;
+	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, g.pairs ? CODELET_PAIRS : CODELET_FIRST, 0 };
+	if (g.pairs) {
+		l.ring = CODELET_PAIRS;
+		run_pairs(g, g.first[list], l);
+		return;
+	}
+	l.epoch = call_epoch(g.args);
+	send_headers(g.args, l.epoch);
+	if (!hear_all(g.args, l.epoch, &l.start) || !run_message(g, &g.messages[g.first[list]], l))
+		return;
+	call_end(g.args, l.epoch);
+}
+
+int codelets_edges(const codelet_edges *args, void *stream)
+{
+	codelet_shape shape = { args->lists * args->lanes, CODELET_THREADS };
+	return launch((const void *)edges, shape, args, stream);
+}
+
+int codelets_load_edges(void)
+{
+	return load((const void *)edges);
+}

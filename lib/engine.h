@@ -1,0 +1,111 @@
+/*
+ * The seam to the engine of one GPU that runs fused codelets on the user's stream, among the ranks of one node.
+ * Implementations: engine_cuda*.c with kernels/; kernels/none.c stands in where a build has none.
+ *
+ * One struct engine serves one communicator on the GPU that was current when it was opened. How one comes up: open;
+ * window_fd; exchange descriptors (fdpass.h); connect; then a barrier, because from then on peers write into each other's windows.
+ *
+ * Threads: one thread at a time per struct engine, but for abort and failure, which any thread may call at any time. "Never
+ * blocks": does not wait for a peer or for work on the GPU. Errors are CORALE_E* codes; the cause has been logged.
+ */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan_codelet.h"
+
+enum {
+	ENGINE_UUID_BYTES = 16,
+	ENGINE_MOST_GROUPED = 160 /* sends and receives of one group */
+};
+
+struct engine;
+
+struct engine_params {
+	int rank, ranks;
+	size_t window_bytes; /* about; equal on all ranks */
+	size_t memory_cap; /* of windows and scratch together */
+	int max_blocks; /* 0: as many as the GPU holds */
+	double timeout_s; /* of one wait of a kernel; 0: never */
+};
+
+/* A call as the kernels see it: offsets and sizes in bytes. */
+struct engine_call {
+	enum plan_codelet codelet;
+	corale_coll coll;
+	corale_type type;
+	int op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
+	const void *send;
+	void *recv;
+	uint64_t bytes; /* of a block or vector */
+	uint64_t scalar; /* of a premultiplied sum: this rank's, the element's bits in the low bytes */
+	uint64_t signature;
+	int root; /* of a broadcast */
+	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v, in elements; else NULL */
+};
+
+/* One send or receive of a group, or a copy within the rank (from is set). */
+struct engine_message {
+	void *data;
+	const void *from;
+	uint64_t bytes;
+	int peer, sending;
+};
+
+/* The first failure on this GPU. */
+struct engine_failure {
+	int code; /* CORALE_ETIMEDOUT, CORALE_EMISMATCH, CORALE_EABORTED, ... */
+	int peer; /* that was waited for, or whose header was another one */
+	uint64_t epoch, expected, got; /* signatures, or bytes of an edge */
+};
+
+struct engine_ops {
+	const char *name; /* "cuda" */
+
+	/* 1 if it can be used here; else 0, and why_not says in a sentence why. Any thread. */
+	int (*available)(char *why_not, size_t bytes);
+
+	/* Picks the current GPU, loads all kernels, makes the window. May wait for other work of this GPU. CORALE_ENOMEM,
+	 * CORALE_EDEVICE. */
+	int (*open)(const struct engine_params *params, struct engine **out);
+
+	/* Tells GPUs apart, whatever their ordinals. */
+	void (*uuid)(const struct engine *engine, unsigned char uuid[ENGINE_UUID_BYTES]);
+
+	/* A file descriptor by which peers map the window; the caller closes it. Never blocks. CORALE_EDEVICE. */
+	int (*window_fd)(struct engine *engine, int *fd);
+
+	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
+	int (*connect)(struct engine *engine, const int *fds);
+
+	/* What the choice of a codelet needs to know of this engine; equal on all ranks. */
+	void (*describe)(const struct engine *engine, struct plan_node *node);
+	/* 1 if the folds of a type travel in words. Any thread. */
+	int (*words)(corale_type type);
+
+	/* Enqueues one collective on stream (NULL: the default stream). Never blocks, but waits for room when very many calls are
+	 * queued; memory of the host that the GPU can't read makes it wait for the stream. CORALE_ECOMM (it has failed
+	 * before), CORALE_ENOTSUP, CORALE_EDEVICE. */
+	int (*run)(struct engine *engine, const struct engine_call *call, void *stream);
+
+	/* Enqueues sends, receives and copies that start together. As run. */
+	int (*run_messages)(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+
+	/* 0 if nothing has failed; else its code, and *out says more. Reads host memory only; any thread; never blocks. */
+	int (*failure)(const struct engine *engine, struct engine_failure *out);
+
+	/* Ends all waits on this GPU, and by them those of its peers. Any thread; never blocks. */
+	void (*abort)(struct engine *engine, int code);
+
+	/* Bytes of GPU memory held. Any thread. */
+	size_t (*memory)(const struct engine *engine);
+
+	/* Waits until what was enqueued has ended, then frees everything that no captured graph may still name. */
+	void (*close)(struct engine *engine);
+};
+
+extern const struct engine_ops engine_cuda;
+
+#endif

@@ -1,0 +1,60 @@
+/* The CUDA engine of fused codelets: its table of functions, and what any thread may ask. */
+#include "engine_cuda.h"
+
+static void uuid(const struct engine *e, unsigned char out[ENGINE_UUID_BYTES])
+{
+	for (int i = 0; i < ENGINE_UUID_BYTES; i++)
+		out[i] = e->uuid[i];
+}
+
+static void describe(const struct engine *e, struct plan_node *node)
+{
+	node->ranks = e->ranks;
+	node->max_blocks = e->max_blocks;
+	node->words_bytes = e->layout.words_bytes;
+	node->lines_bytes = e->layout.lines_bytes;
+	node->copy_bytes = 0;
+}
+
+static int words(corale_type type)
+{
+	return codelets_words(type);
+}
+
+static int failure(const struct engine *e, struct engine_failure *out)
+{
+	const volatile struct codelet_failure *f = e->failure;
+	int code = f->code;
+	if (!code)
+		return 0;
+	__sync_synchronize(); /* the kernel wrote code last */
+	*out = (struct engine_failure){ code, f->peer, f->epoch, f->expected, f->got };
+	return code;
+}
+
+static void abort_waits(struct engine *e, int code)
+{
+	*(volatile uint32_t *)e->abort = (uint32_t)-code;
+}
+
+static size_t memory(const struct engine *e)
+{
+	return e->bytes;
+}
+
+const struct engine_ops engine_cuda = {
+	.name = "cuda",
+	.available = cuda_available,
+	.open = engine_open,
+	.uuid = uuid,
+	.window_fd = engine_window_fd,
+	.connect = engine_connect,
+	.describe = describe,
+	.words = words,
+	.run = engine_run,
+	.run_messages = engine_run_messages,
+	.failure = failure,
+	.abort = abort_waits,
+	.memory = memory,
+	.close = engine_close,
+};

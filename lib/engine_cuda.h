@@ -1,0 +1,54 @@
+/* What the files of the CUDA engine of fused codelets share. */
+#ifndef ENGINE_CUDA_H
+#define ENGINE_CUDA_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "codelets.h"
+#include "device_cuda.h"
+#include "engine.h"
+
+struct engine {
+	struct cuda_driver driver;
+	int rank, ranks, ordinal, processors;
+	int max_blocks;
+	unsigned char uuid[ENGINE_UUID_BYTES];
+	struct codelet_layout layout;
+	CUdeviceptr base; /* of the addresses for all windows */
+	size_t stride; /* bytes of one window in them; 0: nothing is reserved */
+	CUmemGenericAllocationHandle *handles; /* by rank */
+	unsigned char *mapped; /* by rank: 1 while mapped */
+	struct codelet_state *state; /* on the GPU */
+	struct codelet_failure *failure; /* in host memory, written by kernels */
+	uint32_t *abort; /* in host memory, read by kernels */
+	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
+	size_t bytes; /* of GPU memory held */
+	/* the order of calls */
+	cudaStream_t last_stream;
+	int has_last, captured; /* a call was made; one was captured, so that a graph may name our memory */
+	unsigned long long last_capture; /* the capture that the last call belongs to; 0: none */
+	cudaEvent_t order;
+};
+
+/* Errors of runtime and driver as CORALE_E*, logged with what was tried; 0 passes through. */
+int engine_check(const struct engine *engine, int error, const char *what);
+int engine_check_driver(const struct engine *engine, CUresult error, const char *what);
+
+/* ---- engine_cuda_open.c: window, peers' windows, state */
+
+int engine_open(const struct engine_params *params, struct engine **out);
+int engine_window_fd(struct engine *engine, int *fd);
+int engine_connect(struct engine *engine, const int *fds);
+void engine_close(struct engine *engine);
+
+/* ---- engine_cuda_run.c */
+
+int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
+int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+
+/* ---- engine_cuda_order.c: before each call, that it comes after the last one; *capture says whether it is captured. */
+
+int engine_order(struct engine *engine, cudaStream_t stream);
+
+#endif

@@ -1,0 +1,225 @@
+/* How the CUDA engine of a communicator comes up and goes down. */
+#include "engine_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+int engine_check(const struct engine *e, int error, const char *what)
+{
+	if (error == cudaSuccess)
+		return 0;
+	return log_error(error == cudaErrorMemoryAllocation ? CORALE_ENOMEM : CORALE_EDEVICE, e->rank,
+			 "CUDA: %s failed on GPU %d: %s", what, e->ordinal, cudaGetErrorString((cudaError_t)error));
+}
+
+int engine_check_driver(const struct engine *e, CUresult error, const char *what)
+{
+	const char *name = "unknown error";
+	if (error == CUDA_SUCCESS)
+		return 0;
+	e->driver.error_name(error, &name);
+	return log_error(error == CUDA_ERROR_OUT_OF_MEMORY ? CORALE_ENOMEM : CORALE_EDEVICE, e->rank,
+			 "CUDA: %s failed on GPU %d: %s", what, e->ordinal, name);
+}
+
+/* ---- Windows -------------------------------------------------------------------------------------------- */
+
+static CUmemAllocationProp window_prop(const struct engine *e)
+{
+	CUmemAllocationProp prop;
+	memset(&prop, 0, sizeof(prop));
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = e->ordinal;
+	return prop;
+}
+
+/* Maps handles[rank] at its place, for this GPU; on failure the handle is released. */
+static int map_window(struct engine *e, int rank)
+{
+	CUdeviceptr at = e->base + (size_t)rank * e->stride;
+	CUmemAccessDesc access = { .location = window_prop(e).location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	int ret = engine_check_driver(e, e->driver.map(at, e->stride, 0, e->handles[rank], 0), "mapping a window");
+	if (ret) {
+		e->driver.release(e->handles[rank]);
+		return ret;
+	}
+	e->mapped[rank] = 1;
+	return engine_check_driver(e, e->driver.set_access(at, e->stride, &access, 1), "getting access to a window");
+}
+
+static int reserve(struct engine *e)
+{
+	CUmemAllocationProp prop = window_prop(e);
+	size_t unit = 0;
+	int ret = engine_check_driver(e, e->driver.granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+				      "asking for the granularity of memory");
+	if (ret)
+		return ret;
+	size_t stride = codelet_round(e->layout.bytes, unit);
+	ret = engine_check_driver(e, e->driver.reserve(&e->base, stride * (size_t)e->ranks, unit, 0, 0),
+				  "reserving addresses");
+	e->stride = ret ? 0 : stride;
+	return ret;
+}
+
+static int make_window(struct engine *e)
+{
+	CUmemAllocationProp prop = window_prop(e);
+	int ret = reserve(e);
+	if (!ret)
+		ret = engine_check_driver(e, e->driver.create(&e->handles[e->rank], e->stride, &prop, 0), "making a window");
+	if (!ret)
+		ret = map_window(e, e->rank);
+	if (ret)
+		return ret;
+	void *window = (void *)(e->base + (size_t)e->rank * e->stride);
+	e->bytes += e->stride;
+	ret = engine_check(e, cudaMemset(window, 0, e->layout.bytes), "clearing a window");
+	if (!ret) /* words are empty where all bits are ones */
+		ret = engine_check(e, cudaMemset((char *)window + e->layout.words, 0xff, e->layout.lines - e->layout.words),
+				   "clearing a window");
+	return ret;
+}
+
+int engine_window_fd(struct engine *e, int *fd)
+{
+	int out = -1;
+	int ret = engine_check_driver(e,
+				      e->driver.export_handle(&out, e->handles[e->rank],
+							      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+				      "exporting a window");
+	if (!ret)
+		*fd = out;
+	return ret;
+}
+
+int engine_connect(struct engine *e, const int *fds)
+{
+	int ret = 0;
+	for (int r = 0; !ret && r < e->ranks; r++) {
+		if (r == e->rank)
+			continue;
+		ret = engine_check_driver(e,
+					  e->driver.import_handle(&e->handles[r], (void *)(uintptr_t)fds[r],
+								  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+					  "importing a peer's window");
+		if (!ret)
+			ret = map_window(e, r);
+	}
+	return ret;
+}
+
+/* ---- State ---------------------------------------------------------------------------------------------- */
+
+static int make_state(struct engine *e, double timeout_s)
+{
+	int ret = engine_check(e, cudaHostAlloc((void **)&e->failure, sizeof(*e->failure), cudaHostAllocMapped),
+			       "allocating host memory");
+	if (!ret)
+		ret = engine_check(e, cudaHostAlloc((void **)&e->abort, sizeof(*e->abort), cudaHostAllocMapped),
+				   "allocating host memory");
+	if (!ret)
+		ret = engine_check(e, cudaMalloc((void **)&e->state, sizeof(*e->state)), "allocating memory");
+	struct codelet_state *first = calloc(1, sizeof(*first));
+	if (!ret && !first)
+		ret = log_error(CORALE_ENOMEM, e->rank, "no memory for an engine's state");
+	if (!ret) {
+		memset(e->failure, 0, sizeof(*e->failure));
+		*e->abort = 0;
+		first->failure = e->failure;
+		first->host_abort = e->abort;
+		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
+		ret = engine_check(e, cudaMemcpy(e->state, first, sizeof(*first), cudaMemcpyHostToDevice), "copying the state");
+		e->bytes += sizeof(*first);
+	}
+	free(first);
+	return ret;
+}
+
+static int find_gpu(struct engine *e)
+{
+	struct cudaDeviceProp prop;
+	int ret = engine_check(e, cudaGetDevice(&e->ordinal), "asking for the current GPU");
+	if (!ret)
+		ret = engine_check(e, cudaGetDeviceProperties(&prop, e->ordinal), "asking for properties");
+	if (ret)
+		return ret;
+	memcpy(e->uuid, prop.uuid.bytes, sizeof(e->uuid));
+	e->processors = prop.multiProcessorCount;
+	return 0;
+}
+
+static int load_kernels(struct engine *e)
+{
+	int error = codelets_load_packets();
+	error = error ? error : codelets_load_slots();
+	error = error ? error : codelets_load_edges();
+	return engine_check(e, error, "loading the kernels");
+}
+
+int engine_open(const struct engine_params *p, struct engine **out)
+{
+	struct engine *e = calloc(1, sizeof(*e));
+	if (!e)
+		return log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
+	e->rank = p->rank;
+	e->ranks = p->ranks;
+	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
+	e->mapped = calloc((size_t)p->ranks, 1);
+	e->edges = calloc(1, sizeof(*e->edges));
+	int ret = e->handles && e->mapped && e->edges ? 0 : log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
+	if (!ret && !cuda_load_driver(&e->driver))
+		ret = log_error(CORALE_EDEVICE, p->rank, "the CUDA driver is older than 11.7");
+	if (!ret)
+		ret = find_gpu(e);
+	if (!ret)
+		ret = load_kernels(e);
+	e->max_blocks = e->processors < CODELET_MAX_BLOCKS ? e->processors : CODELET_MAX_BLOCKS;
+	if (p->max_blocks && p->max_blocks < e->max_blocks)
+		e->max_blocks = p->max_blocks;
+	codelet_layout_init(&e->layout, p->ranks, p->window_bytes);
+	if (!ret)
+		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming), "making an event");
+	if (!ret)
+		ret = make_state(e, p->timeout_s);
+	if (!ret && p->ranks > 1)
+		ret = make_window(e);
+	if (!ret)
+		ret = engine_check(e, cudaDeviceSynchronize(), "clearing memory");
+	if (ret)
+		engine_close(e);
+	else
+		*out = e;
+	return ret;
+}
+
+/* A graph that outlives its communicator finds its memory in place, and a kernel that ends at once. */
+void engine_close(struct engine *e)
+{
+	cudaDeviceSynchronize(); /* kernels end at their deadlines at the latest */
+	if (e->captured) {
+		*(volatile uint32_t *)e->abort = (uint32_t)-CORALE_ECOMM;
+		return;
+	}
+	for (int r = 0; e->mapped && r < e->ranks; r++) {
+		if (!e->mapped[r])
+			continue;
+		e->driver.unmap(e->base + (size_t)r * e->stride, e->stride);
+		e->driver.release(e->handles[r]);
+	}
+	if (e->stride)
+		e->driver.unreserve(e->base, e->stride * (size_t)e->ranks);
+	if (e->order)
+		cudaEventDestroy(e->order);
+	cudaFree(e->state);
+	cudaFreeHost(e->failure);
+	cudaFreeHost(e->abort);
+	free(e->handles);
+	free(e->mapped);
+	free(e->edges);
+	free(e);
+}

@@ -1,0 +1,234 @@
+/* From a call to the launch of its codelet. */
+#include "engine_cuda.h"
+
+#include <string.h>
+
+#include "log.h"
+
+enum { LEAN_VECTORS = 512, WIDE_THREADS = 1024, SLOT_BLOCKS = 96 };
+
+static uint64_t vectors_of(uint64_t bytes, int words)
+{
+	return words ? (bytes + 15) / 16 : (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA * 8;
+}
+
+/* One vector a thread as long as blocks and threads suffice; small ones in blocks of one warp, which find room beside a busy
+ * kernel. */
+static struct codelet_shape packet_shape(const struct engine *e, uint64_t vectors, uint64_t small)
+{
+	struct codelet_shape shape = { 1, 32 };
+	if (vectors > small) {
+		shape.threads = vectors <= 8192 ? 128 : 256;
+		while (shape.threads < WIDE_THREADS && vectors > (uint64_t)(shape.threads * e->max_blocks))
+			shape.threads *= 2;
+	}
+	uint64_t blocks = (vectors + (uint64_t)shape.threads - 1) / (uint64_t)shape.threads;
+	shape.blocks = blocks < 1 ? 1 : blocks < (uint64_t)e->max_blocks ? (int)blocks : e->max_blocks;
+	return shape;
+}
+
+static void fill(const struct engine *e, const struct engine_call *c, struct codelet_args *a)
+{
+	int from_blocks = c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_ALL_TO_ALL;
+	int to_blocks = c->coll == CORALE_ALL_GATHER || c->coll == CORALE_ALL_TO_ALL;
+	*a = (struct codelet_args){ .windows = (unsigned char *)e->base,
+				    .stride = e->stride,
+				    .state = e->state,
+				    .send = c->send,
+				    .recv = c->recv,
+				    .send_block = from_blocks ? c->bytes : 0,
+				    .recv_block = to_blocks ? c->bytes : 0,
+				    .bytes = c->bytes,
+				    .signature = c->signature,
+				    .scalar = c->scalar,
+				    .headers = e->layout.headers,
+				    .flags = e->layout.flags,
+				    .acks = e->layout.acks,
+				    .rank = (int16_t)e->rank,
+				    .ranks = (int16_t)e->ranks,
+				    .root = (int16_t)(c->coll == CORALE_BROADCAST ? c->root : -1),
+				    .op = (int16_t)c->op };
+}
+
+static int folds(corale_coll coll)
+{
+	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
+}
+
+static int run_packets(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	struct codelet_args a;
+	int two_shot = c->codelet == CODELET_TWO_SHOT, words = folds(c->coll) && codelets_words(c->type);
+	fill(e, c, &a);
+	a.area = words ? e->layout.words : e->layout.lines;
+	a.area_bytes = words ? e->layout.words_bytes : e->layout.lines_bytes;
+	uint64_t bytes = two_shot ? (c->bytes + (uint64_t)e->ranks - 1) / (uint64_t)e->ranks : c->bytes;
+	struct codelet_shape shape = packet_shape(e, vectors_of(bytes, words), two_shot ? 0 : LEAN_VECTORS);
+	if (two_shot)
+		return codelets_two_shot(&a, shape, c->type, stream);
+	return codelets_packets(&a, shape, c->type, folds(c->coll), stream);
+}
+
+/* The room of one sender, for so many lanes of DEPTH slots in each of so many rings. */
+static uint32_t slot_bytes(const struct engine *e, int lanes, int rings)
+{
+	uint64_t bytes = e->layout.slots_bytes / (uint64_t)(lanes * rings * CODELET_DEPTH);
+	return (uint32_t)(bytes / CODELET_LINE * CODELET_LINE);
+}
+
+static int run_folds(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	struct codelet_args a;
+	int two_shot = c->codelet == CODELET_SLOTS_TWO_SHOT;
+	int blocks = e->max_blocks < SLOT_BLOCKS ? e->max_blocks : SLOT_BLOCKS;
+	fill(e, c, &a);
+	a.area = e->layout.slots;
+	a.area_bytes = e->layout.slots_bytes;
+	a.slot_bytes = slot_bytes(e, blocks, 1 + two_shot);
+	return codelets_slots(&a, (struct codelet_shape){ blocks, CODELET_THREADS }, c->type, two_shot, stream);
+}
+
+/* ---- Edges ---------------------------------------------------------------------------------------------- */
+
+/* Lanes of an edge at most: with all edges of a rank in both directions, all blocks must be resident at a time. */
+static int most_lanes(const struct engine *e)
+{
+	int blocks = 2 * e->max_blocks < CODELET_MAX_BLOCKS ? 2 * e->max_blocks : CODELET_MAX_BLOCKS;
+	int lanes = blocks / (2 * e->ranks - 1);
+	return lanes < 1 ? 1 : lanes < CODELET_LANES ? lanes : CODELET_LANES;
+}
+
+static void begin_edges(const struct engine *e, const struct codelet_args *args, int pairs, struct codelet_edges *g)
+{
+	g->args = *args;
+	g->args.area = e->layout.slots;
+	g->args.area_bytes = e->layout.slots_bytes;
+	g->most_lanes = (uint16_t)most_lanes(e);
+	g->args.slot_bytes = slot_bytes(e, g->most_lanes, 1);
+	g->pairs = (uint16_t)pairs;
+	g->lists = 0;
+	g->lanes = 1;
+}
+
+/* A list of one message. */
+static void add_message(struct codelet_edges *g, struct codelet_message m)
+{
+	uint32_t lanes = codelet_lanes(m.bytes, g->most_lanes);
+	g->lanes = (uint16_t)(lanes > g->lanes ? lanes : g->lanes);
+	g->first[g->lists] = g->lists;
+	g->messages[g->lists++] = m;
+}
+
+struct v_range {
+	size_t offset, bytes;
+};
+
+static struct v_range block_of(const struct engine_call *c, int sending, int rank)
+{
+	size_t element = corale_type_bytes(c->type);
+	if (c->send_counts)
+		return sending ? (struct v_range){ c->send_displs[rank] * element, c->send_counts[rank] * element }
+			       : (struct v_range){ c->recv_displs[rank] * element, c->recv_counts[rank] * element };
+	int blocks = sending ? c->coll == CORALE_ALL_TO_ALL : c->coll != CORALE_BROADCAST;
+	return (struct v_range){ blocks ? (size_t)rank * c->bytes : 0, c->bytes };
+}
+
+static void add_edge(const struct engine *e, const struct engine_call *c, int sending, int peer)
+{
+	struct v_range r = block_of(c, sending, peer);
+	int16_t root = (int16_t)(c->coll == CORALE_BROADCAST ? c->root : -1);
+	if (root >= 0 && root != (sending ? e->rank : peer))
+		return;
+	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
+	add_message(e->edges, (struct codelet_message){
+				  .data = data + r.offset, .bytes = r.bytes, .peer = (int16_t)peer, .sending = (uint8_t)sending });
+}
+
+static void add_own(const struct engine *e, const struct engine_call *c)
+{
+	struct v_range from = block_of(c, 1, e->rank), to = block_of(c, 0, e->rank);
+	const unsigned char *source = (const unsigned char *)c->send + from.offset;
+	unsigned char *target = (unsigned char *)c->recv + to.offset;
+	if ((c->coll == CORALE_BROADCAST && c->root != e->rank) || source == target || !from.bytes)
+		return;
+	add_message(e->edges, (struct codelet_message){
+				  .data = target, .from = source, .bytes = from.bytes, .peer = (int16_t)e->rank });
+}
+
+static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	struct codelet_args a;
+	fill(e, c, &a);
+	begin_edges(e, &a, 0, e->edges);
+	for (int k = 1; k < e->ranks; k++) {
+		add_edge(e, c, 1, (e->rank + k) % e->ranks);
+		add_edge(e, c, 0, (e->rank + e->ranks - k) % e->ranks);
+	}
+	add_own(e, c);
+	return codelets_edges(e->edges, stream);
+}
+
+int engine_run(struct engine *e, const struct engine_call *c, void *stream)
+{
+	int ret = *(volatile int32_t *)&e->failure->code ? CORALE_ECOMM : engine_order(e, stream);
+	if (ret)
+		return ret;
+	switch (c->codelet) {
+	case CODELET_PACKETS:
+	case CODELET_TWO_SHOT:
+		return engine_check(e, run_packets(e, c, stream), "launching a kernel");
+	case CODELET_SLOTS:
+	case CODELET_SLOTS_TWO_SHOT:
+		return engine_check(e, folds(c->coll) ? run_folds(e, c, stream) : run_edges(e, c, stream),
+				    "launching a kernel");
+	default:
+		return log_error(CORALE_ENOTSUP, e->rank, "%s: the CUDA engine has no codelet for it",
+				 corale_coll_name(c->coll));
+	}
+}
+
+/* ---- Groups of sends and receives ------------------------------------------------------------------------ */
+
+static int same_pair(const struct engine_message *a, const struct engine_message *b)
+{
+	return !a->from && !b->from && a->peer == b->peer && a->sending == b->sending;
+}
+
+/* Appends message i and all later ones of its pair and direction as one list; marks them as taken. */
+static void add_list(struct codelet_edges *g, const struct engine_message *m, int n, int i, unsigned char *taken, int *used)
+{
+	g->first[g->lists++] = (uint32_t)*used;
+	for (int k = i; k < n; k++) {
+		if (taken[k] || (k != i && !same_pair(&m[i], &m[k])))
+			continue;
+		taken[k] = 1;
+		uint32_t lanes = codelet_lanes(m[k].bytes, g->most_lanes);
+		g->lanes = (uint16_t)(lanes > g->lanes ? lanes : g->lanes);
+		if (k != i)
+			g->messages[*used - 1].more = 1;
+		g->messages[(*used)++] = (struct codelet_message){ .data = m[k].data,
+								   .from = m[k].from,
+								   .bytes = m[k].bytes,
+								   .peer = (int16_t)m[k].peer,
+								   .sending = (uint8_t)m[k].sending };
+	}
+}
+
+int engine_run_messages(struct engine *e, const struct engine_message *m, int n, void *stream)
+{
+	unsigned char taken[CODELET_MAX_MESSAGES] = { 0 };
+	struct codelet_args a;
+	int used = 0;
+	if (n > CODELET_MAX_MESSAGES)
+		return log_error(CORALE_ENOTSUP, e->rank, "a group of %d sends and receives: at most %d on one GPU at a time", n,
+				 CODELET_MAX_MESSAGES);
+	int ret = *(volatile int32_t *)&e->failure->code ? CORALE_ECOMM : engine_order(e, stream);
+	if (ret)
+		return ret;
+	fill(e, &(struct engine_call){ .coll = CORALE_SEND }, &a);
+	begin_edges(e, &a, 1, e->edges);
+	for (int i = 0; i < n; i++)
+		if (!taken[i])
+			add_list(e->edges, m, n, i, taken, &used);
+	return engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
+}

@@ -1,0 +1,120 @@
+#include "gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnose.h"
+#include "log.h"
+#include "sequence.h"
+#include "status.h"
+
+/* ---- Failure -------------------------------------------------------------------------------------------- */
+
+static int report(struct comm *comm, const struct engine_failure *f)
+{
+	char text[COMM_ERROR_BYTES];
+	struct host_mismatch m = { .found = 1, .peer = f->peer, .expected = f->expected, .got = f->got };
+	static const struct call none = { .coll = CORALE_BARRIER };
+	const struct call *call = comm->last_call.coll < CORALE_NUM_COLLS ? &comm->last_call : &none;
+	switch (f->code) {
+	case CORALE_EMISMATCH:
+		return diagnose_mismatch(comm, call, &m);
+	case CORALE_ETIMEDOUT:
+		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", f->peer, (unsigned long long)f->epoch);
+		return diagnose_timeout(comm, call, text);
+	default:
+		return diagnose_end(comm, call, f->code);
+	}
+}
+
+int gpu_failure(struct comm *comm)
+{
+	struct engine_failure f;
+	int error = atomic_load_explicit(&comm->error, memory_order_relaxed), code = 0;
+	if (!error && comm->gpu && engine_cuda.failure(comm->gpu, &f)) {
+		code = diagnose_peers(comm); /* whoever was first says why */
+		if (code)
+			f.code = code;
+		error = report(comm, &f);
+	} else if (!error && (code = diagnose_peers(comm))) {
+		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &comm->last_call, NULL)
+						 : diagnose_end(comm, &comm->last_call, code);
+	}
+	if (error && comm->gpu)
+		engine_cuda.abort(comm->gpu, error);
+	return error;
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------------------- */
+
+static uint64_t scalar_of(const struct comm *comm, corale_op op)
+{
+	uint64_t scalar = 0;
+	if (op >= CORALE_NUM_OPS)
+		memcpy(&scalar, comm->premul[op - CORALE_NUM_OPS].scalar, sizeof scalar);
+	return scalar;
+}
+
+static int submit_collective(struct comm *comm, const struct call *c, void *stream)
+{
+	uint64_t bytes = c->coll == CORALE_ALL_TO_ALL_V ? 0 : c->count * corale_type_bytes(c->type);
+	struct engine_call call = { .coll = c->coll,
+				    .type = c->type,
+				    .op = op_kind(c->op),
+				    .send = c->send,
+				    .recv = c->recv,
+				    .bytes = bytes,
+				    .scalar = scalar_of(comm, c->op),
+				    .root = c->root,
+				    .send_counts = c->send_counts,
+				    .send_displs = c->send_displs,
+				    .recv_counts = c->recv_counts,
+				    .recv_displs = c->recv_displs };
+	call.codelet = plan_codelet_choose(&comm->node, c->coll, bytes, engine_cuda.words(c->type));
+	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
+	return engine_cuda.run(comm->gpu, &call, stream);
+}
+
+static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
+{
+	struct engine_message messages[ENGINE_MOST_GROUPED];
+	int used = 0;
+	if (n > ENGINE_MOST_GROUPED)
+		return log_error(CORALE_ENOTSUP, comm->rank, "a group of %d sends and receives on a GPU: at most %d", n,
+				 ENGINE_MOST_GROUPED);
+	for (int i = 0, r = 0; i < n; i++) {
+		const struct call *c = &calls[i];
+		struct engine_message *m = &messages[used];
+		uint64_t bytes = c->count * corale_type_bytes(c->type);
+		if (c->root != comm->rank) {
+			*m = (struct engine_message){ .data = c->coll == CORALE_SEND ? (void *)(uintptr_t)c->send : c->recv,
+						      .bytes = bytes,
+						      .peer = c->root,
+						      .sending = c->coll == CORALE_SEND };
+			used++;
+		} else if (c->coll == CORALE_SEND) { /* the k-th send to oneself meets the k-th receive */
+			while (r < n && !(calls[r].coll == CORALE_RECV && calls[r].root == comm->rank))
+				r++;
+			if (r == n || calls[r].count != c->count || calls[r].type != c->type)
+				return log_error(CORALE_EMISMATCH, comm->rank,
+						 "a send of %zu elements to oneself has no receive of as many in its group",
+						 c->count);
+			*m = (struct engine_message){ .data = calls[r++].recv, .from = c->send, .bytes = bytes, .peer = c->root };
+			used += bytes > 0;
+		}
+	}
+	return used ? engine_cuda.run_messages(comm->gpu, messages, used, stream) : 0;
+}
+
+int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
+{
+	int ret;
+	comm->last_call = calls[0];
+	if (calls[0].coll == CORALE_SEND || calls[0].coll == CORALE_RECV)
+		ret = submit_messages(comm, calls, n, stream);
+	else
+		ret = submit_collective(comm, calls, stream);
+	if (ret == CORALE_ECOMM)
+		gpu_failure(comm);
+	return ret;
+}

@@ -1,0 +1,125 @@
+/* How the engine of a CUDA communicator comes up: the same GPU windows everywhere, passed as descriptors. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm_create.h"
+#include "fdpass.h"
+#include "gpu.h"
+#include "log.h"
+
+struct gpu_hello {
+	int32_t status;
+	unsigned char uuid[ENGINE_UUID_BYTES];
+	char name[FDPASS_NAME_BYTES];
+};
+
+static int open_engine(struct comm *comm)
+{
+	char why_not[256] = "";
+	if (!engine_cuda.available(why_not, sizeof why_not))
+		return log_error(CORALE_ENOTSUP, comm->rank, "a CUDA communicator: no GPU can be used here: %s", why_not);
+	if (comm->topo->map.nodes > 1)
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a CUDA communicator over %d nodes: GPUs of one node only in this version",
+				 comm->topo->map.nodes);
+	struct engine_params params = { .rank = comm->rank,
+					.ranks = comm->size,
+					.window_bytes = comm->settings.gpu_window,
+					.memory_cap = comm->settings.memory_cap,
+					.max_blocks = comm->settings.max_ctas,
+					.timeout_s = comm->settings.timeout };
+	return engine_cuda.open(&params, &comm->gpu);
+}
+
+static int exchange_windows(struct comm *comm, const struct gpu_hello *all, struct fdpass *pass, int fd)
+{
+	int n = 0, ret, *ids = calloc((size_t)comm->size, sizeof *ids), *got = calloc((size_t)comm->size, sizeof *got),
+	    *fds = calloc((size_t)comm->size, sizeof *fds);
+	char(*names)[FDPASS_NAME_BYTES] = calloc((size_t)comm->size, sizeof *names);
+	ret = ids && got && fds && names ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d peers", comm->size);
+	for (int r = 0; !ret && r < comm->size; r++) {
+		if (r == comm->rank)
+			continue;
+		memcpy(names[n], all[r].name, sizeof names[n]);
+		ids[n++] = r;
+	}
+	if (!ret)
+		ret = fdpass_exchange(pass, n, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank, comm->id, &fd, 1, got,
+				      comm->settings.timeout > 0 ? comm->settings.timeout : -1);
+	if (!ret) {
+		for (int i = 0; i < n; i++)
+			fds[ids[i]] = got[i];
+		ret = engine_cuda.connect(comm->gpu, fds);
+		for (int i = 0; i < n; i++)
+			close(got[i]);
+	}
+	free(ids);
+	free(got);
+	free(fds);
+	free(names);
+	return ret;
+}
+
+/* Ranks that share a GPU wait for each other's time slices. */
+static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
+{
+	for (int r = 0; r < comm->size; r++)
+		if (r != comm->rank && !memcmp(all[r].uuid, all[comm->rank].uuid, ENGINE_UUID_BYTES)) {
+			log_line(LOG_WARN, comm->rank,
+				 "ranks %d and %d are on one GPU: it works, but they wait for each other's time slices", r,
+				 comm->rank);
+			return;
+		}
+}
+
+static int connect_engines(struct comm *comm)
+{
+	const corale_bootstrap *b = &comm->bootstrap;
+	struct gpu_hello mine = { 0 }, *all = calloc((size_t)comm->size, sizeof *all);
+	struct fdpass *pass = NULL;
+	int fd = -1, ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	engine_cuda.uuid(comm->gpu, mine.uuid);
+	if (!ret)
+		ret = engine_cuda.window_fd(comm->gpu, &fd);
+	if (!ret)
+		ret = fdpass_listen(&pass, mine.name);
+	ret = comm_agree(comm, ret, "share its GPU's window");
+	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
+		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
+	if (!ret)
+		tell_shared(comm, all);
+	fdpass_close(pass);
+	if (fd >= 0)
+		close(fd);
+	free(all);
+	return ret;
+}
+
+int gpu_open(struct comm *comm, const struct hello *hellos)
+{
+	(void)hellos;
+	int ret = comm_agree(comm, open_engine(comm), "open a GPU");
+	if (!ret && comm->size > 1)
+		ret = connect_engines(comm);
+	if (ret)
+		return ret;
+	engine_cuda.describe(comm->gpu, &comm->node);
+	comm->node.forced = plan_codelet_named(comm->settings.proto);
+	comm->node.zero = comm->settings.zero_ctas;
+	log_line(LOG_INFO, comm->rank, "GPU engine of %d ranks, %zu bytes of its memory", comm->size,
+		 engine_cuda.memory(comm->gpu));
+	return 0;
+}
+
+void gpu_close(struct comm *comm)
+{
+	if (!comm->gpu)
+		return;
+	if (atomic_load(&comm->error))
+		engine_cuda.abort(comm->gpu, CORALE_ECOMM);
+	engine_cuda.close(comm->gpu);
+	comm->gpu = NULL;
+}
