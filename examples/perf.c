@@ -1,7 +1,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "perf.h"
 
@@ -20,39 +19,54 @@ static size_t next_bytes(const struct perf_options *options, size_t bytes)
 	return next > bytes ? next : bytes + 1;
 }
 
-static void run_case(const struct perf_job *job, struct perf_call *call, struct perf_summary *summary)
+/* 1 if the line was compared with what the options ask for; says why not. */
+static int compare(const struct perf_job *job, const struct perf_call *call, struct perf_versus *versus)
 {
-	struct perf_result apart, in_place;
-	struct perf_versus versus;
-	const char *why_not = "";
-	int compare = job->options->vs_mpi && perf_mpi_can(call, &why_not);
-	if (job->options->vs_mpi && !compare && job->rank == 0)
-		printf("# %s: not compared with MPI\n", why_not);
-	perf_set_edges((struct perf_job *)job, call->count, call->type);
-	apart = perf_measure(call, 0);
-	if (job->coll->has_place)
-		in_place = perf_measure(call, 1);
-	if (compare)
-		versus = perf_compare(call);
-	perf_print_line(job, call, &apart, job->coll->has_place ? &in_place : NULL, compare ? &versus : NULL);
-	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
-	double factor = job->coll->bus_constant + job->coll->bus_per_rank / job->size;
-	summary->bus_sum += (double)bytes / apart.us / 1e3 * factor;
-	summary->bus_count++;
-	summary->wrong += (apart.wrong > 0 ? apart.wrong : 0) +
-			  (job->coll->has_place && in_place.wrong > 0 ? in_place.wrong : 0);
-	if (!compare)
-		return;
-	if (!summary->compared || versus.ratio < summary->min_ratio) {
-		summary->min_ratio = versus.ratio;
-		summary->min_at = bytes;
-	}
-	summary->noise = summary->compared ? fmin(summary->noise, versus.noise) : versus.noise;
-	summary->log_sum += log(versus.ratio);
-	summary->compared++;
+	const char *why_not = "", *peer = job->nccl ? "NCCL" : "MPI";
+	if (!job->options->vs_mpi && !job->nccl)
+		return 0;
+	if (job->nccl ? perf_nccl_can(call, &why_not) : perf_mpi_can(call, &why_not))
+		return job->nccl ? perf_compare_nccl(call, versus) : perf_compare_mpi(call, versus);
+	if (job->rank == 0)
+		printf("# %s: not compared with %s\n", why_not, peer);
+	return 0;
 }
 
-static void run_sizes(const struct perf_job *job, struct perf_call *call, struct perf_summary *summary)
+static void sum_up(const struct perf_job *job, size_t bytes, const struct perf_result *apart,
+		   const struct perf_result *in_place, const struct perf_versus *versus,
+		   struct perf_summary *summary)
+{
+	double factor = job->coll->bus_constant + job->coll->bus_per_rank / job->size;
+	summary->bus_sum += (double)bytes / apart->us / 1e3 * factor;
+	summary->bus_count++;
+	summary->wrong += apart->wrong > 0 ? apart->wrong : 0;
+	summary->wrong += in_place && in_place->wrong > 0 ? in_place->wrong : 0;
+	if (!versus)
+		return;
+	summary->noise = summary->best.count ? fmin(summary->noise, versus->noise) : versus->noise;
+	summary->passed += versus->ratio >= fmin(1, versus->noise);
+	perf_add_ratio(&summary->best, versus->ratio, bytes);
+	if (job->nccl && versus->stock_ratio > 0)
+		perf_add_ratio(&summary->stock, versus->stock_ratio, bytes);
+}
+
+static void run_case(struct perf_job *job, const struct perf_call *call, struct perf_summary *summary)
+{
+	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
+	struct perf_result apart, in_place, *in_place_too = job->coll->has_place ? &in_place : NULL;
+	struct perf_versus versus, *compared = NULL;
+	perf_set_edges(job, call->count, call->type);
+	apart = perf_measure(call, 0);
+	if (in_place_too)
+		in_place = perf_measure(call, 1);
+	if (compare(job, call, &versus))
+		compared = &versus;
+	perf_print_line(job, call, &apart, in_place_too, compared);
+	summary->sampled += perf_is_sampled(call);
+	sum_up(job, bytes, &apart, in_place_too, compared, summary);
+}
+
+static void run_sizes(struct perf_job *job, struct perf_call *call, struct perf_summary *summary)
 {
 	const struct perf_options *options = job->options;
 	size_t last = SIZE_MAX;
@@ -68,7 +82,7 @@ static void run_sizes(const struct perf_job *job, struct perf_call *call, struct
 	}
 }
 
-static void run_all(const struct perf_job *job, struct perf_summary *summary)
+static void run_all(struct perf_job *job, struct perf_summary *summary)
 {
 	const struct perf_options *options = job->options;
 	int nops = job->coll->has_op ? options->nops : 1;
@@ -86,16 +100,6 @@ static void run_all(const struct perf_job *job, struct perf_summary *summary)
 			}
 }
 
-/* Untouched pages have no place yet: poison finds one near the rank that uses them. */
-static unsigned char *allocate(size_t bytes)
-{
-	void *buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (buf == MAP_FAILED)
-		perf_die("allocating buffers", CORALE_ENOMEM);
-	memset(buf, 0xa5, bytes);
-	return buf;
-}
-
 static void *allocate_array(int n, size_t each)
 {
 	void *array = calloc((size_t)n, each);
@@ -104,42 +108,112 @@ static void *allocate_array(int n, size_t each)
 	return array;
 }
 
+static void must(const char *what, int ret)
+{
+	if (ret)
+		perf_die(what, ret);
+}
+
+static void allocate_pair(struct perf_job *job)
+{
+	unsigned char **bufs[] = { &job->pair.send, &job->pair.recv };
+	for (int i = 0; i < 2; i++) {
+		void *buf;
+		if (job->options->registration == PERF_ALLOCATED)
+			must("corale_mem_alloc", corale_mem_alloc(job->comm, job->room, &buf));
+		else
+			buf = job->device->allocate(job->room);
+		*bufs[i] = buf;
+		if (job->options->registration == PERF_REGISTERED)
+			must("corale_mem_register",
+			     corale_mem_register(job->comm, buf, job->room, &job->registered[i]));
+	}
+}
+
+static void free_pair(struct perf_job *job)
+{
+	unsigned char *bufs[] = { job->pair.send, job->pair.recv };
+	for (int i = 0; i < 2; i++) {
+		if (job->options->registration == PERF_REGISTERED)
+			must("corale_mem_deregister", corale_mem_deregister(job->comm, job->registered[i]));
+		if (job->options->registration == PERF_ALLOCATED)
+			must("corale_mem_free", corale_mem_free(job->comm, bufs[i]));
+		else
+			job->device->release(bufs[i], job->room);
+	}
+}
+
 static void allocate_all(struct perf_job *job)
 {
 	/* Twice: a rank's share of all_to_all_v may be twice the average. A block has at least one element. */
 	size_t least = 8 * (size_t)job->size,
 	       bytes = job->options->max_bytes > least ? job->options->max_bytes : least;
-	size_t room = bytes * (strcmp(job->coll->name, "all_to_all_v") ? 1 : 2) + PERF_GUARD_BYTES;
 	size_t **sizes[] = { &job->send_counts, &job->send_displs, &job->recv_counts, &job->recv_displs };
 	int **ints[] = { &job->mpi_send_counts, &job->mpi_send_displs, &job->mpi_recv_counts,
 			 &job->mpi_recv_displs };
-	job->send = allocate(room);
-	job->recv = allocate(room);
+	job->room = bytes * (strcmp(job->coll->name, "all_to_all_v") ? 1 : 2) + PERF_GUARD_BYTES;
+	allocate_pair(job);
 	for (int i = 0; i < 4; i++) {
 		*sizes[i] = allocate_array(job->size, sizeof(size_t));
 		*ints[i] = allocate_array(job->size, sizeof(int));
 	}
 }
 
-static void open_job(struct perf_job *job)
+/* 0, or -1 with a message from the first rank that has no such device. */
+static int open_device(struct perf_job *job)
 {
-	int ret = corale_comm_create_mpi(job->mpi, NULL, &job->comm);
-	if (ret)
-		perf_die("corale_comm_create_mpi", ret);
-	job->nodes = corale_comm_nodes(job->comm);
-	if (job->options->stream && (ret = corale_stream_create(&job->stream)))
-		perf_die("corale_stream_create", ret);
+	char why_not[256] = "";
+	MPI_Comm host;
+	int mine, first;
+	MPI_Comm_split_type(job->mpi, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+	MPI_Comm_rank(host, &job->local_rank);
+	MPI_Comm_size(host, &job->local_size);
+	MPI_Comm_free(&host);
+	job->device = job->options->cuda ? &perf_cuda : &perf_host;
+	mine = job->device->open(job, why_not, sizeof(why_not)) ? job->rank : job->size;
+	MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, job->mpi);
+	if (first == job->rank)
+		fprintf(stderr, "rank %d: --device %s: %s\n", job->rank, job->device->name, why_not);
+	return first < job->size ? -1 : 0;
+}
+
+static void open_raw(struct perf_job *job)
+{
 	if (job->options->raw && job->rank == 0 && !(job->raw = fopen(job->options->raw, "w"))) {
 		perror(job->options->raw);
 		MPI_Abort(job->mpi, 1);
 	}
+}
+
+static int open_job(struct perf_job *job)
+{
+	corale_config config;
+	corale_stream *stream;
+	if (open_device(job))
+		return -1;
+	open_raw(job);
+	corale_config_init(&config);
+	config.device = job->options->cuda ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
+	must("corale_comm_create_mpi", corale_comm_create_mpi(job->mpi, &config, &job->comm));
+	job->nodes = corale_comm_nodes(job->comm);
+	if (job->options->stream && !job->options->cuda) {
+		must("corale_stream_create", corale_stream_create(&stream));
+		job->stream = stream;
+	}
+	perf_data_open(job);
 	allocate_all(job);
+	if (job->options->vs_nccl)
+		perf_nccl_open(job);
+	return 0;
 }
 
 static void close_job(struct perf_job *job)
 {
-	corale_stream_destroy(job->stream);
+	perf_nccl_close(job);
+	free_pair(job);
+	perf_data_close(job);
 	corale_comm_destroy(job->comm);
+	job->device->close(job);
 	if (job->raw && fclose(job->raw)) {
 		perror(job->options->raw);
 		MPI_Abort(job->mpi, 1);
@@ -174,7 +248,8 @@ static int run(int argc, char **argv, struct perf_options *options)
 		return parsed <= 0;
 	if (options->verbose)
 		setenv("CORALE_DEBUG", "info", 0);
-	open_job(&job);
+	if (open_job(&job))
+		return 1;
 	perf_print_header(&job);
 	run_all(&job, &summary);
 	perf_print_summary(&job, &summary);

@@ -1,6 +1,6 @@
 /*
  * corale_<collective>_perf: times a collective over a range of sizes, checks every element, and compares with
- * the MPI library's own collective in the same run. One program; its name says which collective.
+ * the MPI library's or NCCL's own collective in the same run. One program; its name says which collective.
  */
 #ifndef PERF_H
 #define PERF_H
@@ -11,30 +11,52 @@
 #include "corale_mpi.h"
 #include "reference.h"
 
-enum { PERF_GUARD_BYTES = 64 };
+enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 4 };
+
+/* What the program's buffers are to the library. */
+enum perf_registration { PERF_PLAIN, PERF_REGISTERED, PERF_ALLOCATED };
+
+/* How NCCL is called: plain buffers, registered symmetric windows, windows and a communicator without blocks. */
+enum perf_nccl_mode { PERF_NCCL_STOCK, PERF_NCCL_WINDOW, PERF_NCCL_ZERO, PERF_NCCL_MODES };
 
 struct perf_options {
 	size_t min_bytes, max_bytes, step_bytes;
 	double factor; /* sizes multiply by it; 0: step_bytes is added */
 	int iterations; /* 0: chosen by size */
 	int warmup, checks;
+	size_t check_max; /* larger lines have samples checked; 0: the device's default */
 	int types[CORALE_NUM_TYPES], ntypes;
 	corale_op ops[CORALE_NUM_OPS + 1]; /* CORALE_NUM_OPS: premultiplied sum */
 	int nops;
 	int root; /* -1: every rank in turn */
+	int cuda; /* buffers on GPUs */
+	int replays; /* of a graph; 0: eager calls */
+	int registration, priority, in_place;
 	int vs_mpi, blocks, stream, verbose;
+	const char *vs_nccl; /* NCCL's library, or NULL */
+	int nccl_modes; /* a bit for each perf_nccl_mode */
 	const char *raw; /* file for machine-readable lines, or NULL */
+};
+
+struct perf_pair {
+	unsigned char *send, *recv;
 };
 
 /* What lasts for the whole run. */
 struct perf_job {
 	const struct perf_options *options;
 	const struct perf_coll *coll;
+	const struct perf_device *device;
 	MPI_Comm mpi;
-	int rank, size, nodes;
+	int rank, size, nodes, local_rank, local_size;
+	char gpu[128]; /* "" without one */
 	corale_comm *comm;
-	corale_stream *stream; /* NULL: blocking calls */
-	unsigned char *send, *recv;
+	void *stream; /* NULL: blocking calls */
+	struct perf_pair pair;
+	size_t room; /* bytes of each of a pair's buffers */
+	void *registered[2];
+	struct perf_data *data;
+	struct perf_nccl *nccl;
 	FILE *raw; /* rank 0's */
 	size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
 	int *mpi_send_counts, *mpi_send_displs, *mpi_recv_counts,
@@ -50,7 +72,32 @@ struct perf_call {
 	corale_type type;
 	corale_op op;
 	int root;
+	void *peer; /* NCCL's communicator */
 };
+
+/* Who serves a call, on which buffers: one side of a comparison. */
+struct perf_way {
+	const char *name;
+	int slot; /* column of a peer's times */
+	struct perf_call call;
+	int (*run)(const struct perf_call *call); /* 0, or a code that explain has words for */
+	const char *(*explain)(const struct perf_job *job, int code);
+	void *graph; /* NULL: eager */
+	int captured; /* calls in the graph */
+};
+
+/* How many calls make one timing: so many rounds of one call, or of one graph. */
+struct perf_batch {
+	int captured, rounds;
+};
+
+/* Contiguous elements of a buffer. */
+struct perf_part {
+	size_t at; /* its first element in the buffer */
+	int source; /* whose contribution it is; PERF_FOLD: the fold of all ranks' */
+	size_t first, count; /* which elements of that */
+};
+enum { PERF_FOLD = -1 };
 
 struct perf_coll {
 	const char *name;
@@ -60,11 +107,32 @@ struct perf_coll {
 	int equal_results; /* all ranks end with the same bytes */
 	int (*ours)(const struct perf_call *call);
 	int (*mpi)(const struct perf_call *call);
-	void (*fill)(const struct perf_call *call, const struct reference *ref);
-	size_t (*check)(const struct perf_call *call, const struct reference *ref,
-			struct reference_fault *fault);
+	/* Part i of what a rank sends, of what it must receive; 0 when there are no more. */
+	int (*sends)(const struct perf_call *call, int i, struct perf_part *part);
+	int (*receives)(const struct perf_call *call, int i, struct perf_part *part);
 };
 enum { PERF_PER_RANK = -1 };
+
+/*
+ * Where buffers lie. All but open end the job when they fail; open says why not, and returns -1.
+ * A graph is opaque; capture returns NULL if a call refused to be captured.
+ */
+struct perf_device {
+	const char *name; /* as --device has it */
+	size_t check_max; /* --check-max by default */
+	int (*open)(struct perf_job *job, char *why_not, size_t bytes); /* before the communicator */
+	void (*close)(struct perf_job *job);
+	void *(*allocate)(size_t bytes);
+	void (*release)(void *buf, size_t bytes);
+	void *(*allocate_stage)(size_t bytes); /* host memory from which copies are fast */
+	void (*release_stage)(void *buf);
+	void (*poison)(const struct perf_job *job, void *to, size_t bytes);
+	void (*copy)(const struct perf_job *job, void *to, const void *from, size_t bytes);
+	int (*complete)(const struct perf_job *job); /* waits for all calls; the library's code */
+	void *(*capture)(const struct perf_way *way, int calls);
+	void (*replay)(const struct perf_job *job, void *graph);
+	void (*drop)(void *graph);
+};
 
 /* One way of running a case: measured values. */
 struct perf_result {
@@ -72,10 +140,13 @@ struct perf_result {
 	long wrong; /* -1: not checked */
 };
 
+/* A peer's times beside ours, each peer's mode in its slot; 0: not measured. */
 struct perf_versus {
-	double ours_us, mpi_us;
-	double ratio; /* mpi / ours */
-	double noise; /* MPI against itself, <= 1 */
+	double ours_us, us[PERF_NCCL_MODES];
+	double best_us; /* the least of the peer's */
+	double ratio; /* best / ours */
+	double stock_ratio; /* us[0] / ours; 0: not measured */
+	double noise; /* the best against itself, <= 1 */
 	int blocks;
 };
 
@@ -86,30 +157,73 @@ const char *perf_op_name(corale_op op);
 /* perf_coll.c */
 const struct perf_coll *perf_coll_of_program(const char *program);
 size_t perf_blocks(const struct perf_coll *coll, int ranks); /* the line's size in units of count */
-size_t perf_send_bytes(const struct perf_job *job, size_t count, corale_type type);
 size_t perf_recv_bytes(const struct perf_job *job, size_t count, corale_type type);
-void perf_place(struct perf_call *call, int in_place); /* sets send and recv */
+void perf_place(struct perf_call *call, const struct perf_pair *pair, int in_place); /* sets send and recv */
 void perf_set_edges(struct perf_job *job, size_t count,
 		    corale_type type); /* all_to_all_v: who sends how much */
 int perf_mpi_can(const struct perf_call *call, const char **why_not);
 
+/* perf_host.c; perf_cuda.c, or perf_nocuda.c in a build without CUDA */
+extern const struct perf_device perf_host, perf_cuda;
+
+/* perf_data.c. limit: of lines of more bytes only samples are filled and checked. */
+void perf_data_open(struct perf_job *job);
+void perf_data_close(struct perf_job *job);
+size_t perf_check_limit(const struct perf_job *job);
+int perf_is_sampled(const struct perf_call *call); /* by the limit of the job */
+void perf_fill(const struct perf_call *call, const struct reference *ref, size_t limit);
+void perf_poison(const struct perf_call *call, int in_place); /* the receive buffer, and a guard behind it */
+/* Wrong elements of this rank after a call. when: for the message about them. */
+long perf_check(const struct perf_way *way, const struct reference *ref, size_t limit, int in_place,
+		const char *when);
+
 /* perf_time.c */
-double perf_time(const struct perf_call *call, int (*run)(const struct perf_call *), int iterations);
-struct perf_result perf_measure(struct perf_call *call, int in_place);
-struct perf_versus perf_compare(struct perf_call *call);
+struct perf_way perf_ours(const struct perf_call *call);
+void perf_way_die(const struct perf_way *way, int code);
+double perf_time(const struct perf_way *way,
+		 int rounds); /* average time of a call in us, of the slowest rank */
+/* So many calls that they take about target_us together, or as many as the options want. */
+struct perf_batch perf_batch_for(const struct perf_job *job, double call_us, double target_us, int least);
+int perf_prepare(struct perf_way *way,
+		 int captured); /* a graph of so many calls, none for 0; 0 on all ranks or on none */
+void perf_finish(struct perf_way *way); /* drops the graph */
+struct reference perf_next_reference(const struct perf_call *call,
+				     int i); /* new data; i: the how manieth of a line */
+/* One call with new data into a poisoned buffer: wrong elements of all ranks; -1 if the call was refused. */
+long perf_try(struct perf_way *way, const struct reference *ref, size_t limit, int in_place);
+struct perf_result perf_measure(const struct perf_call *call, int in_place);
+
+/* perf_versus.c: whether there is a result */
+double perf_median(const double *values, int n, int stride);
+int perf_compare_mpi(const struct perf_call *call, struct perf_versus *versus);
+int perf_compare_nccl(const struct perf_call *call, struct perf_versus *versus);
+
+/* perf_nccl.c: NCCL opened at run time, on the job's GPU and stream */
+void perf_nccl_open(struct perf_job *job);
+void perf_nccl_close(struct perf_job *job); /* before the job's buffers go */
+const char *perf_nccl_version(const struct perf_job *job);
+const char *perf_nccl_mode_name(int mode); /* "" beyond the last */
+int perf_nccl_can(const struct perf_call *call, const char **why_not);
+/* The modes asked for as ways of call; how many. */
+int perf_nccl_ways(const struct perf_call *call, int in_place, struct perf_way *ways);
 
 /* perf_print.c: all print on rank 0 only */
 void perf_print_header(const struct perf_job *job);
 void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 		     const struct perf_result *out_of_place, const struct perf_result *in_place,
 		     const struct perf_versus *versus);
-struct perf_summary {
-	long wrong;
-	double bus_sum;
-	int bus_count, compared;
-	double min_ratio, log_sum, noise;
+struct perf_ratios {
+	int count;
+	double min, log_sum;
 	size_t min_at;
 };
+struct perf_summary {
+	long wrong;
+	double bus_sum, noise;
+	int bus_count, sampled, passed;
+	struct perf_ratios best, stock;
+};
+void perf_add_ratio(struct perf_ratios *ratios, double ratio, size_t bytes);
 void perf_print_summary(const struct perf_job *job, const struct perf_summary *summary);
 
 /* Prints a message and ends the whole job with status 1. */

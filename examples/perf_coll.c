@@ -47,15 +47,27 @@ static int all_reduce_mpi(const struct perf_call *c)
 			     mpi_op(c->op), c->job->mpi);
 }
 
-static void fill_one(const struct perf_call *c, const struct reference *ref)
+static int one_part(int i, int source, size_t first, size_t count, struct perf_part *part)
 {
-	reference_fill(ref, c->job->rank, 0, c->count, (void *)c->send);
+	*part = (struct perf_part){ 0, source, first, count };
+	return i == 0;
 }
 
-static size_t check_all_reduce(const struct perf_call *c, const struct reference *ref,
-			       struct reference_fault *fault)
+/* Block i of size ones: what source contributes from first on. */
+static int block_part(const struct perf_call *c, int i, int source, size_t first, struct perf_part *part)
 {
-	return reference_check_fold(ref, 0, c->count, c->recv, fault);
+	*part = (struct perf_part){ c->count * (size_t)i, source, first, c->count };
+	return i < c->job->size;
+}
+
+static int sends_one(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return one_part(i, c->job->rank, 0, c->count, part);
+}
+
+static int receives_fold(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return one_part(i, PERF_FOLD, 0, c->count, part);
 }
 
 /* ---- all_gather ---- */
@@ -71,14 +83,9 @@ static int all_gather_mpi(const struct perf_call *c)
 			     bytes_of(c), MPI_BYTE, c->job->mpi);
 }
 
-static size_t check_all_gather(const struct perf_call *c, const struct reference *ref,
-			       struct reference_fault *fault)
+static int receives_all(const struct perf_call *c, int i, struct perf_part *part)
 {
-	size_t wrong = 0;
-	for (int r = 0; r < c->job->size; r++)
-		wrong +=
-		    reference_check_copy(ref, r, 0, c->count, block(c, c->recv, r), wrong ? NULL : fault);
-	return wrong;
+	return block_part(c, i, i, 0, part);
 }
 
 /* ---- reduce_scatter ---- */
@@ -97,15 +104,14 @@ static int reduce_scatter_mpi(const struct perf_call *c)
 					mpi_type(c->type), mpi_op(c->op), c->job->mpi);
 }
 
-static void fill_all(const struct perf_call *c, const struct reference *ref)
+static int sends_blocks(const struct perf_call *c, int i, struct perf_part *part)
 {
-	reference_fill(ref, c->job->rank, 0, c->count * (size_t)c->job->size, (void *)c->send);
+	return block_part(c, i, c->job->rank, c->count * (size_t)i, part);
 }
 
-static size_t check_reduce_scatter(const struct perf_call *c, const struct reference *ref,
-				   struct reference_fault *fault)
+static int receives_folded_block(const struct perf_call *c, int i, struct perf_part *part)
 {
-	return reference_check_fold(ref, c->count * (size_t)c->job->rank, c->count, c->recv, fault);
+	return one_part(i, PERF_FOLD, c->count * (size_t)c->job->rank, c->count, part);
 }
 
 /* ---- broadcast ---- */
@@ -120,16 +126,14 @@ static int broadcast_mpi(const struct perf_call *c)
 	return MPI_Bcast(c->recv, bytes_of(c), MPI_BYTE, c->root, c->job->mpi);
 }
 
-static void fill_root(const struct perf_call *c, const struct reference *ref)
+static int sends_root(const struct perf_call *c, int i, struct perf_part *part)
 {
-	if (c->job->rank == c->root)
-		reference_fill(ref, c->root, 0, c->count, (void *)c->send);
+	return one_part(i, c->root, 0, c->count, part) && c->job->rank == c->root;
 }
 
-static size_t check_broadcast(const struct perf_call *c, const struct reference *ref,
-			      struct reference_fault *fault)
+static int receives_root(const struct perf_call *c, int i, struct perf_part *part)
 {
-	return reference_check_copy(ref, c->root, 0, c->count, c->recv, fault);
+	return one_part(i, c->root, 0, c->count, part);
 }
 
 /* ---- all_to_all ---- */
@@ -144,14 +148,9 @@ static int all_to_all_mpi(const struct perf_call *c)
 	return MPI_Alltoall(c->send, bytes_of(c), MPI_BYTE, c->recv, bytes_of(c), MPI_BYTE, c->job->mpi);
 }
 
-static size_t check_all_to_all(const struct perf_call *c, const struct reference *ref,
-			       struct reference_fault *fault)
+static int receives_blocks(const struct perf_call *c, int i, struct perf_part *part)
 {
-	size_t wrong = 0, mine = c->count * (size_t)c->job->rank;
-	for (int r = 0; r < c->job->size; r++)
-		wrong +=
-		    reference_check_copy(ref, r, mine, c->count, block(c, c->recv, r), wrong ? NULL : fault);
-	return wrong;
+	return block_part(c, i, i, c->count * (size_t)c->job->rank, part);
 }
 
 /* ---- all_to_all_v: from a to b goes (a + b) mod 3 times count, so some edges are empty ---- */
@@ -192,23 +191,24 @@ static int all_to_all_v_mpi(const struct perf_call *c)
 			     job->mpi_recv_counts, job->mpi_recv_displs, MPI_BYTE, job->mpi);
 }
 
-static void fill_edges(const struct perf_call *c, const struct reference *ref)
+static int sends_edges(const struct perf_call *c, int i, struct perf_part *part)
 {
-	size_t bytes = corale_type_bytes(c->type);
-	for (int r = 0; r < c->job->size; r++)
-		reference_fill(ref, c->job->rank, 2 * c->count * (size_t)r, c->job->send_counts[r],
-			       (unsigned char *)c->send + c->job->send_displs[r] * bytes);
+	const struct perf_job *job = c->job;
+	if (i >= job->size)
+		return 0;
+	*part = (struct perf_part){ job->send_displs[i], job->rank, 2 * c->count * (size_t)i,
+				    job->send_counts[i] };
+	return 1;
 }
 
-static size_t check_edges(const struct perf_call *c, const struct reference *ref,
-			  struct reference_fault *fault)
+static int receives_edges(const struct perf_call *c, int i, struct perf_part *part)
 {
-	size_t wrong = 0, bytes = corale_type_bytes(c->type);
-	for (int r = 0; r < c->job->size; r++)
-		wrong += reference_check_copy(
-		    ref, r, 2 * c->count * (size_t)c->job->rank, c->job->recv_counts[r],
-		    (unsigned char *)c->recv + c->job->recv_displs[r] * bytes, wrong ? NULL : fault);
-	return wrong;
+	const struct perf_job *job = c->job;
+	if (i >= job->size)
+		return 0;
+	*part = (struct perf_part){ job->recv_displs[i], i, 2 * c->count * (size_t)job->rank,
+				    job->recv_counts[i] };
+	return 1;
 }
 
 /* ---- sendrecv: to the next rank, from the previous one ---- */
@@ -232,10 +232,9 @@ static int sendrecv_mpi(const struct perf_call *c)
 			    MPI_BYTE, next_rank(c, -1), 0, c->job->mpi, MPI_STATUS_IGNORE);
 }
 
-static size_t check_sendrecv(const struct perf_call *c, const struct reference *ref,
-			     struct reference_fault *fault)
+static int receives_previous(const struct perf_call *c, int i, struct perf_part *part)
 {
-	return reference_check_copy(ref, next_rank(c, -1), 0, c->count, c->recv, fault);
+	return one_part(i, next_rank(c, -1), 0, c->count, part);
 }
 
 /* ---- barrier ---- */
@@ -250,32 +249,26 @@ static int barrier_mpi(const struct perf_call *c)
 	return MPI_Barrier(c->job->mpi);
 }
 
-static void fill_nothing(const struct perf_call *c, const struct reference *ref)
+static int moves_nothing(const struct perf_call *c, int i, struct perf_part *part)
 {
-	(void)c, (void)ref;
-}
-
-static size_t check_nothing(const struct perf_call *c, const struct reference *ref,
-			    struct reference_fault *fault)
-{
-	(void)c, (void)ref, (void)fault;
+	(void)c, (void)i, (void)part;
 	return 0;
 }
 
 enum { EACH = PERF_PER_RANK };
-/* name, op, root, place, send and recv blocks, busbw factor, equal results, functions */
+/* name, op, root, place, send and recv blocks, busbw factor, equal results, ours, MPI, what is sent and received */
 static const struct perf_coll colls[] = {
-	{ "all_reduce", 1, 0, 1, 1, 1, 2, -2, 1, all_reduce, all_reduce_mpi, fill_one, check_all_reduce },
-	{ "all_gather", 0, 0, 1, 1, EACH, 1, -1, 1, all_gather, all_gather_mpi, fill_one, check_all_gather },
-	{ "reduce_scatter", 1, 0, 1, EACH, 1, 1, -1, 0, reduce_scatter, reduce_scatter_mpi, fill_all,
-	  check_reduce_scatter },
-	{ "broadcast", 0, 1, 1, 1, 1, 1, 0, 1, broadcast, broadcast_mpi, fill_root, check_broadcast },
-	{ "all_to_all_v", 0, 0, 0, EACH, EACH, 1, -1, 0, all_to_all_v, all_to_all_v_mpi, fill_edges,
-	  check_edges },
-	{ "all_to_all", 0, 0, 0, EACH, EACH, 1, -1, 0, all_to_all, all_to_all_mpi, fill_all,
-	  check_all_to_all },
-	{ "sendrecv", 0, 0, 0, 1, 1, 1, 0, 0, sendrecv, sendrecv_mpi, fill_one, check_sendrecv },
-	{ "barrier", 0, 0, 0, 0, 0, 0, 0, 0, barrier, barrier_mpi, fill_nothing, check_nothing },
+	{ "all_reduce", 1, 0, 1, 1, 1, 2, -2, 1, all_reduce, all_reduce_mpi, sends_one, receives_fold },
+	{ "all_gather", 0, 0, 1, 1, EACH, 1, -1, 1, all_gather, all_gather_mpi, sends_one, receives_all },
+	{ "reduce_scatter", 1, 0, 1, EACH, 1, 1, -1, 0, reduce_scatter, reduce_scatter_mpi, sends_blocks,
+	  receives_folded_block },
+	{ "broadcast", 0, 1, 1, 1, 1, 1, 0, 1, broadcast, broadcast_mpi, sends_root, receives_root },
+	{ "all_to_all_v", 0, 0, 0, EACH, EACH, 1, -1, 0, all_to_all_v, all_to_all_v_mpi, sends_edges,
+	  receives_edges },
+	{ "all_to_all", 0, 0, 0, EACH, EACH, 1, -1, 0, all_to_all, all_to_all_mpi, sends_blocks,
+	  receives_blocks },
+	{ "sendrecv", 0, 0, 0, 1, 1, 1, 0, 0, sendrecv, sendrecv_mpi, sends_one, receives_previous },
+	{ "barrier", 0, 0, 0, 0, 0, 0, 0, 0, barrier, barrier_mpi, moves_nothing, moves_nothing },
 };
 
 /* The collective whose name the program's name holds; the longer names come first in the table. */
@@ -294,34 +287,22 @@ size_t perf_blocks(const struct perf_coll *coll, int ranks)
 								      : (size_t)coll->send_blocks;
 }
 
-static size_t buffer_bytes(const struct perf_job *job, int blocks, size_t count, corale_type type)
-{
-	size_t n = blocks == EACH ? (size_t)job->size : (size_t)blocks;
-	return n * count * corale_type_bytes(type);
-}
-
-size_t perf_send_bytes(const struct perf_job *job, size_t count, corale_type type)
-{
-	size_t bytes = 0;
-	if (job->coll->ours != all_to_all_v)
-		return buffer_bytes(job, job->coll->send_blocks, count, type);
-	for (int r = 0; r < job->size; r++)
-		bytes += edge_count(count, job->rank, r) * corale_type_bytes(type);
-	return bytes;
-}
-
 size_t perf_recv_bytes(const struct perf_job *job, size_t count, corale_type type)
 {
-	if (job->coll->ours == all_to_all_v) /* who sends how much to whom is symmetric */
-		return perf_send_bytes(job, count, type);
-	return buffer_bytes(job, job->coll->recv_blocks, count, type);
+	size_t blocks = job->coll->recv_blocks == EACH ? (size_t)job->size : (size_t)job->coll->recv_blocks;
+	size_t elements = 0;
+	if (job->coll->ours != all_to_all_v)
+		return blocks * count * corale_type_bytes(type);
+	for (int r = 0; r < job->size; r++)
+		elements += edge_count(count, r, job->rank);
+	return elements * corale_type_bytes(type);
 }
 
-void perf_place(struct perf_call *call, int in_place)
+void perf_place(struct perf_call *call, const struct perf_pair *pair, int in_place)
 {
 	const struct perf_job *job = call->job;
-	call->send = job->send;
-	call->recv = job->recv;
+	call->send = pair->send;
+	call->recv = pair->recv;
 	if (!in_place)
 		return;
 	call->send = call->recv;

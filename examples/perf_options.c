@@ -7,8 +7,8 @@
 static const char help[] =
     "Usage: mpirun -n RANKS corale_%s_perf [options]\n"
     "\n"
-    "Times corale_%s on host memory over a range of sizes, checks every element of the results, and\n"
-    "prints one line per size. Exit status: 0, or 1 if a result was wrong or a call failed.\n"
+    "Times corale_%s on host or GPU memory over a range of sizes, checks the results, and prints one line\n"
+    "per size. Exit status: 0, or 1 if a result was wrong or a call failed.\n"
     "\n"
     "Sizes (suffixes K, M, G: 1024 and its powers; the larger of a rank's two buffers)\n"
     "  -b, --minbytes SIZE    smallest size (default 8)\n"
@@ -21,6 +21,16 @@ static const char help[] =
     "  -o, --op OP            sum prod min max avg premul, a list with commas, or all (default sum)\n"
     "  -r, --root RANK        root of a broadcast, or all (default 0)\n"
     "      --stream           calls go to an asynchronous host stream instead of blocking\n"
+    "Memory\n"
+    "      --device KIND      host (default) or cuda: buffers on GPUs, one GPU a rank of a node in turn, "
+    "calls\n"
+    "                         on a non-blocking stream\n"
+    "      --priority         that stream has the highest priority instead of the lowest\n"
+    "  -R, --local_register M 0: plain buffers (default); 1: registered ones (corale_mem_register); 2: from\n"
+    "                         corale_mem_alloc\n"
+    "  -G, --cudagraph N      calls are captured in a CUDA graph, which is launched N times (fewer where a "
+    "call\n"
+    "                         takes long); the graph holds -n calls, by default so many as suit the size\n"
     "Measuring\n"
     "  -n, --iters N          timed calls per size (default: more for small sizes, at least 5)\n"
     "  -w, --warmup_iters N   calls before timing (default 2)\n"
@@ -29,10 +39,20 @@ static const char help[] =
     "                         float64 the first uses random numbers and a rounding bound, the second data "
     "whose\n"
     "                         results are exact, and so on in turn; other types begin with exact data\n"
+    "      --check-max SIZE   above this size only samples are checked, the first and last part among them\n"
+    "                         (default: all is checked on the host, up to 512M on GPUs)\n"
     "      --vs-mpi           also times the MPI library's own collective in the same run: blocks of ours, "
     "MPI,\n"
     "                         MPI by turns, medians; ratio = MPI's time / ours, noise = MPI against MPI\n"
-    "      --blocks N         at least N such blocks (default 11); noise below 0.85 makes it up to 5 N\n"
+    "      --vs-nccl LIBRARY  the same with NCCL, given as the path of libnccl.so.2, in the same mode (-G)\n"
+    "      --nccl-modes LIST  NCCL's ways to be timed: stock (plain buffers), window (registered symmetric\n"
+    "                         windows), zero (windows and the policy without blocks); default stock. The "
+    "best\n"
+    "                         is the fastest of them at that size\n"
+    "      --in-place         NCCL and ours are compared in place where that has a meaning\n"
+    "      --blocks N         at least N blocks (default 11 with MPI, 5 with NCCL); noise below 0.85 makes "
+    "it\n"
+    "                         up to 5 N\n"
     "Output\n"
     "      --raw FILE         writes machine-readable lines to FILE (docs/plot.py reads them)\n"
     "  -v, --verbose          the library says which plan it chose for each size (CORALE_DEBUG=info)\n"
@@ -41,9 +61,22 @@ static const char help[] =
     "Columns: time is the largest over ranks of the average time of a call; algbw = size / time; busbw is\n"
     "algbw times the traffic that each rank's link must carry at least, so that it can be compared with the\n"
     "link's speed; #wrong counts wrong elements of all checked calls on all ranks (differing bits between\n"
-    "ranks count, too). Left: send and receive buffers apart; right: in place, where it has a meaning.\n";
+    "ranks count, too), with a ~ where samples were checked. Left: send and receive buffers apart; right: "
+    "in\n"
+    "place, where it has a meaning.\n";
 
-enum { OPT_VS_MPI = 256, OPT_BLOCKS, OPT_STREAM, OPT_RAW };
+enum {
+	OPT_VS_MPI = 256,
+	OPT_BLOCKS,
+	OPT_STREAM,
+	OPT_RAW,
+	OPT_DEVICE,
+	OPT_PRIORITY,
+	OPT_CHECK_MAX,
+	OPT_VS_NCCL,
+	OPT_NCCL_MODES,
+	OPT_IN_PLACE
+};
 
 static const struct option long_options[] = { { "minbytes", required_argument, NULL, 'b' },
 					      { "maxbytes", required_argument, NULL, 'e' },
@@ -62,6 +95,12 @@ static const struct option long_options[] = { { "minbytes", required_argument, N
 					      { "verbose", no_argument, NULL, 'v' },
 					      { "cudagraph", required_argument, NULL, 'G' },
 					      { "local_register", required_argument, NULL, 'R' },
+					      { "device", required_argument, NULL, OPT_DEVICE },
+					      { "priority", no_argument, NULL, OPT_PRIORITY },
+					      { "check-max", required_argument, NULL, OPT_CHECK_MAX },
+					      { "vs-nccl", required_argument, NULL, OPT_VS_NCCL },
+					      { "nccl-modes", required_argument, NULL, OPT_NCCL_MODES },
+					      { "in-place", no_argument, NULL, OPT_IN_PLACE },
 					      { "help", no_argument, NULL, 'h' },
 					      { 0 } };
 
@@ -150,6 +189,23 @@ static int parse_factor(const char *text, double *out)
 	return end == text || *end || *out <= 1 ? -1 : 0;
 }
 
+static int parse_device(const char *text, int *cuda)
+{
+	*cuda = strcmp(text, "cuda") == 0;
+	return *cuda || strcmp(text, "host") == 0 ? 0 : -1;
+}
+
+static int parse_modes(char *text, int *bits)
+{
+	int modes[PERF_NCCL_MODES], n;
+	*bits = 0;
+	if (parse_list(text, perf_nccl_mode_name, PERF_NCCL_MODES, modes, &n))
+		return -1;
+	for (int i = 0; i < n; i++)
+		*bits |= 1 << modes[i];
+	return 0;
+}
+
 /* One option; 0, or -1 if its value is malformed. */
 static int take(int c, char *value, struct perf_options *o)
 {
@@ -181,6 +237,23 @@ static int take(int c, char *value, struct perf_options *o)
 	case OPT_RAW:
 		o->raw = value;
 		return 0;
+	case 'G':
+		return parse_int(value, 0, &o->replays);
+	case 'R':
+		return parse_int(value, 0, &o->registration) || o->registration > PERF_ALLOCATED ? -1 : 0;
+	case OPT_DEVICE:
+		return parse_device(value, &o->cuda);
+	case OPT_CHECK_MAX:
+		return parse_size(value, &o->check_max) || !o->check_max ? -1 : 0;
+	case OPT_VS_NCCL:
+		o->vs_nccl = value;
+		return 0;
+	case OPT_NCCL_MODES:
+		return parse_modes(value, &o->nccl_modes);
+	case OPT_PRIORITY:
+		return o->priority = 1, 0;
+	case OPT_IN_PLACE:
+		return o->in_place = 1, 0;
 	case OPT_VS_MPI:
 		return o->vs_mpi = 1, 0;
 	case OPT_STREAM:
@@ -199,6 +272,18 @@ static int complain(int say, const char *format, const char *a, const char *b)
 	return -1;
 }
 
+/* Options that do not go together. */
+static const char *contradiction(const struct perf_options *o)
+{
+	if (o->replays && !o->cuda)
+		return "-G captures calls on a GPU: it needs --device cuda";
+	if (o->vs_nccl && !o->cuda)
+		return "--vs-nccl compares calls on GPUs: it needs --device cuda";
+	if (o->vs_mpi && o->cuda)
+		return "--vs-mpi compares calls on host memory: it goes with --device host";
+	return NULL;
+}
+
 int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_options *options)
 {
 	static const struct perf_options defaults = { .min_bytes = 8,
@@ -210,7 +295,7 @@ int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_opt
 						      .ntypes = 1,
 						      .ops = { CORALE_SUM },
 						      .nops = 1,
-						      .blocks = 11 };
+						      .nccl_modes = 1 << PERF_NCCL_STOCK };
 	int c;
 	*options = defaults;
 	opterr = 0;
@@ -222,15 +307,16 @@ int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_opt
 		}
 		if (c == '?')
 			return complain(say, "unknown option or missing value: %s%s", argv[optind - 1], "");
-		if (c == 'G' || c == 'R')
-			return complain(say, "%s is for GPU memory, which this program does not serve%s",
-					c == 'G' ? "-G (graph capture)" : "-R (registration)", "");
 		if (take(c, optarg, options))
 			return complain(say, "%s: malformed value for %s", optarg,
 					argv[optind - 1] == optarg ? argv[optind - 2] : argv[optind - 1]);
 	}
 	if (optind < argc)
 		return complain(say, "%s: what is it%s?", argv[optind], "");
+	if (contradiction(options))
+		return complain(say, "%s%s", contradiction(options), "");
+	if (!options->blocks)
+		options->blocks = options->vs_nccl ? 5 : 11;
 	if (options->max_bytes < options->min_bytes)
 		options->max_bytes = options->min_bytes;
 	return 0;

@@ -1,6 +1,25 @@
+/*
+ * What is printed, and the raw file, whose fields are separated by tabs.
+ *
+ * Line 1: "# corale-perf-raw 1", then NAME=VALUE: version, mpi, ranks, hosts, nodes, stream (1: asynchronous host
+ * calls); device (host, cuda), gpu (its name), mode (eager, graph), replays (of a graph), registration (plain,
+ * registered, allocated), nccl (its version and path, empty without), place (out, in: how NCCL and ours are compared).
+ * Line 2: the columns' names. Readers go by these names: later versions add columns at the end.
+ * Then a line for each that is printed; a field is empty where a value has no meaning or was not measured.
+ *   coll bytes count type op root      the call; root -1: has none
+ *   us algbw busbw wrong               out of place: microseconds, GB/s, GB/s, wrong elements (N/A: not checked)
+ *   in_us in_algbw in_busbw in_wrong   the same in place
+ *   ours_us mpi_us ratio noise blocks  medians beside a peer. mpi_us, ratio (MPI's time / ours) and noise (MPI
+ *                                      against itself, at most 1): with --vs-mpi; ours_us and blocks: with either
+ *   sampled                            1: samples were checked instead of all
+ *   nccl_stock_us nccl_window_us nccl_zero_us nccl_best_us   with --vs-nccl; best: the least of those measured
+ *   best_ratio stock_ratio nccl_noise  NCCL's best, stock time / ours; its best against itself
+ */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "perf.h"
 
@@ -18,18 +37,78 @@ static int count_hosts(MPI_Comm comm)
 
 static void print_columns(const struct perf_job *job)
 {
+	const char *title = job->options->vs_mpi ? "   against MPI, medians"
+			    : job->nccl          ? "   against NCCL, medians"
+						 : "";
 	printf("#\n#%11s %12s %11s %7s %5s   %27s%8s  %27s%8s%s\n", "", "", "", "", "", "out of place     ",
-	       "", "in place       ", "", job->options->vs_mpi ? "   against MPI, medians" : "");
+	       "", "in place       ", "", title);
 	printf("#%11s %12s %11s %7s %5s   %9s %8s %8s %7s   %9s %8s %8s %7s", "size", "count", "type",
 	       "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
 	if (job->options->vs_mpi)
 		printf("   %9s %9s %7s %6s %6s", "ours", "mpi", "mpi/", "noise", "blocks");
+	if (job->nccl)
+		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "ours", "stock", "best", "best/", "stock/",
+		       "noise", "blocks", "best");
 	printf("\n#%11s %12s %11s %7s %5s   %9s %8s %8s %7s   %9s %8s %8s %7s", "(B)", "(elements)", "", "",
 	       "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
 	if (job->options->vs_mpi)
 		printf("   %9s %9s %7s", "(us)", "(us)", "ours");
+	if (job->nccl)
+		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "(us)", "(us)", "(us)", "ours", "ours", "", "",
+		       "is");
 	printf("\n");
 	fflush(stdout);
+}
+
+static const char *registration_name(const struct perf_job *job)
+{
+	const char *const names[] = { "plain", "registered", "allocated" };
+	return names[job->options->registration];
+}
+
+static void print_memory(const struct perf_job *job)
+{
+	if (!job->options->cuda)
+		printf("; host memory, %s %s calls\n", registration_name(job),
+		       job->stream ? "asynchronous" : "blocking");
+	else if (job->options->replays)
+		printf("; %s, %s buffers, graphs launched at most %d times\n", job->gpu,
+		       registration_name(job), job->options->replays);
+	else
+		printf("; %s, %s buffers, eager calls\n", job->gpu, registration_name(job));
+}
+
+/* What changes NCCL's ways from outside belongs to the figures. */
+static void print_nccl(const struct perf_job *job)
+{
+	if (!job->nccl)
+		return;
+	printf("# %s, %s, compared %s place\n", perf_nccl_version(job), job->options->vs_nccl,
+	       job->options->in_place && job->coll->has_place ? "in" : "out of");
+	for (char **e = environ; *e; e++)
+		if (strncmp(*e, "NCCL_", 5) == 0)
+			printf("# %s\n", *e);
+}
+
+static void print_raw_header(const struct perf_job *job, const char *mpi, int hosts)
+{
+	const struct perf_options *options = job->options;
+	int version = corale_version();
+	if (!job->raw)
+		return;
+	fprintf(job->raw,
+		"# corale-perf-raw 1\tversion=%d.%d.%d\tmpi=%s\tranks=%d\thosts=%d\tnodes=%d\tstream=%d",
+		version / 10000, version / 100 % 100, version % 100, mpi, job->size, hosts, job->nodes,
+		job->stream != NULL && !options->cuda);
+	fprintf(job->raw,
+		"\tdevice=%s\tgpu=%s\tmode=%s\treplays=%d\tregistration=%s\tnccl=%s%s%s\tplace=%s\n",
+		job->device->name, job->gpu, options->replays ? "graph" : "eager", options->replays,
+		registration_name(job), job->nccl ? perf_nccl_version(job) : "", job->nccl ? " " : "",
+		job->nccl ? options->vs_nccl : "", options->in_place && job->coll->has_place ? "in" : "out");
+	fprintf(job->raw,
+		"coll\tbytes\tcount\ttype\top\troot\tus\talgbw\tbusbw\twrong\tin_us\tin_algbw\tin_busbw\t"
+		"in_wrong\tours_us\tmpi_us\tratio\tnoise\tblocks\tsampled\tnccl_stock_us\tnccl_window_us\t"
+		"nccl_zero_us\tnccl_best_us\tbest_ratio\tstock_ratio\tnccl_noise\n");
 }
 
 void perf_print_header(const struct perf_job *job)
@@ -42,16 +121,10 @@ void perf_print_header(const struct perf_job *job)
 		return;
 	printf("# corale_%s_perf: Corale %d.%d.%d, %s\n", job->coll->name, version / 10000,
 	       version / 100 % 100, version % 100, mpi);
-	printf("# ranks %d, hosts %d, nodes %d; host memory, %s calls\n", job->size, hosts, job->nodes,
-	       job->stream ? "asynchronous" : "blocking");
-	if (job->raw)
-		fprintf(
-		    job->raw,
-		    "# corale-perf-raw 1\tversion=%d.%d.%d\tmpi=%s\tranks=%d\thosts=%d\tnodes=%d\tstream=%d\n"
-		    "coll\tbytes\tcount\ttype\top\troot\tus\talgbw\tbusbw\twrong\tin_us\tin_algbw\tin_busbw\t"
-		    "in_wrong\tours_us\tmpi_us\tratio\tnoise\tblocks\n",
-		    version / 10000, version / 100 % 100, version % 100, mpi, job->size, hosts, job->nodes,
-		    job->stream != NULL);
+	printf("# ranks %d, hosts %d, nodes %d", job->size, hosts, job->nodes);
+	print_memory(job);
+	print_nccl(job);
+	print_raw_header(job, mpi, hosts);
 	print_columns(job);
 }
 
@@ -60,7 +133,8 @@ static double bus_factor(const struct perf_job *job)
 	return job->coll->bus_constant + job->coll->bus_per_rank / job->size;
 }
 
-static void print_result(const struct perf_job *job, size_t bytes, const struct perf_result *result)
+static void print_result(const struct perf_job *job, size_t bytes, int sampled,
+			 const struct perf_result *result)
 {
 	double algbw;
 	char wrong[24] = "N/A";
@@ -73,23 +147,73 @@ static void print_result(const struct perf_job *job, size_t bytes, const struct 
 	algbw = (double)bytes / result->us / 1e3;
 	if (result->wrong >= 0)
 		snprintf(wrong, sizeof(wrong), "%ld", result->wrong);
-	printf("   %9.2f %8.3f %8.3f %7s", result->us, algbw, algbw * bus_factor(job), wrong);
+	printf("   %9.2f %8.3f %8.3f %6s%c", result->us, algbw, algbw * bus_factor(job), wrong,
+	       sampled ? '~' : ' ');
 	if (job->raw)
 		fprintf(job->raw, "\t%.4f\t%.6f\t%.6f\t%s", result->us, algbw, algbw * bus_factor(job),
 			wrong);
 }
 
-static void print_versus(const struct perf_job *job, const struct perf_versus *versus)
+static void print_raw_number(const struct perf_job *job, double value)
 {
-	if (versus) {
-		printf("   %9.2f %9.2f %7.3f %6.3f %6d", versus->ours_us, versus->mpi_us, versus->ratio,
-		       versus->noise, versus->blocks);
-		if (job->raw)
-			fprintf(job->raw, "\t%.4f\t%.4f\t%.4f\t%.4f\t%d", versus->ours_us, versus->mpi_us,
-				versus->ratio, versus->noise, versus->blocks);
-	} else if (job->raw) {
-		fprintf(job->raw, "\t\t\t\t\t");
+	if (job->raw && value > 0)
+		fprintf(job->raw, "\t%.4f", value);
+	else if (job->raw)
+		fprintf(job->raw, "\t");
+}
+
+/* The columns of a comparison in the raw file; those of the other peer stay empty. */
+static void print_raw_versus(const struct perf_job *job, const struct perf_versus *v, int sampled)
+{
+	static const struct perf_versus nothing;
+	const struct perf_versus *mpi = job->nccl ? &nothing : v, *nccl = job->nccl ? v : &nothing;
+	if (!job->raw)
+		return;
+	print_raw_number(job, v->ours_us);
+	print_raw_number(job, mpi->best_us);
+	print_raw_number(job, mpi->ratio);
+	print_raw_number(job, mpi->noise);
+	if (v->blocks)
+		fprintf(job->raw, "\t%d\t%d", v->blocks, sampled);
+	else
+		fprintf(job->raw, "\t\t%d", sampled);
+	for (int mode = 0; mode < PERF_NCCL_MODES; mode++)
+		print_raw_number(job, nccl->us[mode]);
+	print_raw_number(job, nccl->best_us);
+	print_raw_number(job, nccl->ratio);
+	print_raw_number(job, nccl->stock_ratio);
+	print_raw_number(job, nccl->noise);
+}
+
+static void print_us(double us)
+{
+	if (us > 0)
+		printf(" %9.2f", us);
+	else
+		printf(" %9s", "-");
+}
+
+static const char *best_name(const struct perf_versus *v)
+{
+	for (int mode = 0; mode < PERF_NCCL_MODES; mode++)
+		if (v->us[mode] == v->best_us)
+			return perf_nccl_mode_name(mode);
+	return "";
+}
+
+static void print_versus(const struct perf_job *job, const struct perf_versus *v)
+{
+	if (!v->blocks)
+		return;
+	if (!job->nccl) {
+		printf("   %9.2f %9.2f %7.3f %6.3f %6d", v->ours_us, v->best_us, v->ratio, v->noise,
+		       v->blocks);
+		return;
 	}
+	printf("   %9.2f", v->ours_us);
+	print_us(v->us[PERF_NCCL_STOCK]);
+	printf(" %9.2f %7.3f %7.3f %6.3f %6d %6s", v->best_us, v->ratio, v->stock_ratio, v->noise, v->blocks,
+	       best_name(v));
 }
 
 void perf_print_line(const struct perf_job *job, const struct perf_call *call,
@@ -98,22 +222,41 @@ void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 {
 	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
 	const char *op = job->coll->has_op ? perf_op_name(call->op) : "none";
-	int root = job->coll->has_root ? call->root : -1;
+	int root = job->coll->has_root ? call->root : -1, sampled = perf_is_sampled(call);
+	static const struct perf_versus nothing;
 	if (job->rank)
 		return;
 	printf(" %11zu %12zu %11s %7s %5d", bytes, call->count, corale_type_name(call->type), op, root);
 	if (job->raw)
 		fprintf(job->raw, "%s\t%zu\t%zu\t%s\t%s\t%d", job->coll->name, bytes, call->count,
 			corale_type_name(call->type), op, root);
-	print_result(job, bytes, out_of_place);
-	print_result(job, bytes, in_place);
-	print_versus(job, versus);
+	print_result(job, bytes, sampled, out_of_place);
+	print_result(job, bytes, sampled, in_place);
+	print_versus(job, versus ? versus : &nothing);
+	print_raw_versus(job, versus ? versus : &nothing, sampled);
 	printf("\n");
 	fflush(stdout);
 	if (job->raw) {
 		fprintf(job->raw, "\n");
 		fflush(job->raw);
 	}
+}
+
+void perf_add_ratio(struct perf_ratios *ratios, double ratio, size_t bytes)
+{
+	if (!ratios->count || ratio < ratios->min) {
+		ratios->min = ratio;
+		ratios->min_at = bytes;
+	}
+	ratios->log_sum += log(ratio);
+	ratios->count++;
+}
+
+static void print_ratios(const char *peer, const struct perf_ratios *ratios, double noise)
+{
+	if (ratios->count)
+		printf("# vs %s: min %.3f at %zu, geomean %.3f, noise %.3f\n", peer, ratios->min,
+		       ratios->min_at, exp(ratios->log_sum / ratios->count), noise);
 }
 
 void perf_print_summary(const struct perf_job *job, const struct perf_summary *summary)
@@ -124,10 +267,18 @@ void perf_print_summary(const struct perf_job *job, const struct perf_summary *s
 		printf("# Out of bounds values : %ld %s\n", summary->wrong, summary->wrong ? "FAILED" : "OK");
 	else
 		printf("# Out of bounds values : not checked\n");
+	if (summary->sampled)
+		printf("# ~: of %d lines above %zu bytes samples were checked (--check-max)\n",
+		       summary->sampled, perf_check_limit(job));
 	printf("# Avg bus bandwidth    : %g GB/s\n",
 	       summary->bus_count ? summary->bus_sum / summary->bus_count : 0);
-	if (summary->compared)
-		printf("# vs mpi: min %.3f at %zu, geomean %.3f, noise %.3f\n", summary->min_ratio,
-		       summary->min_at, exp(summary->log_sum / summary->compared), summary->noise);
+	print_ratios(job->nccl ? "nccl best" : "mpi", &summary->best, summary->noise);
+	print_ratios("nccl stock", &summary->stock, summary->noise);
+	if (job->nccl && !summary->best.count)
+		printf("# vs nccl: no line was compared\n");
+	else if (job->nccl)
+		printf(
+		    "# not slower than nccl best, or no more than it differs from itself: %d of %d lines\n",
+		    summary->passed, summary->best.count);
 	fflush(stdout);
 }

@@ -1,9 +1,8 @@
 #include <stdlib.h>
-#include <string.h>
 
 #include "perf.h"
 
-enum { MAX_FAULT_LINES = 10 };
+enum { MAX_ROUNDS = 20000, MAX_CAPTURED = 200, CHECKED_CALLS = 3 };
 
 void perf_die(const char *what, int code)
 {
@@ -13,34 +12,106 @@ void perf_die(const char *what, int code)
 
 static void complete(const struct perf_job *job)
 {
-	int ret = job->stream ? corale_stream_synchronize(job->stream) : 0;
-	if (ret)
-		perf_die("corale_stream_synchronize", ret);
+	int ret = job->device->complete(job);
+	if (!ret)
+		return;
+	if (job->comm && *corale_comm_last_error(job->comm))
+		fprintf(stderr, "rank %d: %s\n", job->rank, corale_comm_last_error(job->comm));
+	perf_die(job->coll->name, ret);
 }
 
-/* Average time of a call in us, of the slowest rank. */
-double perf_time(const struct perf_call *call, int (*run)(const struct perf_call *), int iterations)
+static int make_round(const struct perf_way *way)
 {
-	MPI_Barrier(call->job->mpi);
+	if (!way->graph)
+		return way->run(&way->call);
+	way->call.job->device->replay(way->call.job, way->graph);
+	return 0;
+}
+
+double perf_time(const struct perf_way *way, int rounds)
+{
+	const struct perf_job *job = way->call.job;
+	MPI_Barrier(job->mpi);
 	double start = MPI_Wtime(), us, slowest;
-	for (int i = 0; i < iterations; i++) {
-		int ret = run(call);
+	for (int i = 0; i < rounds; i++) {
+		int ret = make_round(way);
 		if (ret)
-			perf_die(call->job->coll->name, ret);
+			perf_way_die(way, ret);
 	}
-	complete(call->job);
-	us = (MPI_Wtime() - start) * 1e6 / iterations;
-	MPI_Allreduce(&us, &slowest, 1, MPI_DOUBLE, MPI_MAX, call->job->mpi);
+	complete(job);
+	us = (MPI_Wtime() - start) * 1e6 / rounds / (way->graph ? way->captured : 1);
+	MPI_Allreduce(&us, &slowest, 1, MPI_DOUBLE, MPI_MAX, job->mpi);
 	return slowest;
 }
 
-/* So many calls that they take about target_us together; the same on all ranks. */
-static int choose_iterations(const struct perf_call *call, int (*run)(const struct perf_call *),
-			     double target_us, int least)
+void perf_way_die(const struct perf_way *way, int code)
 {
-	double us = perf_time(call, run, 2), n = target_us / (us > 0.01 ? us : 0.01);
-	return n < least ? least : n > 20000 ? 20000 : (int)n;
+	fprintf(stderr, "rank %d: %s %s: %s\n", way->call.job->rank, way->name, way->call.job->coll->name,
+		way->explain(way->call.job, code));
+	MPI_Abort(MPI_COMM_WORLD, 1);
 }
+
+static const char *explain(const struct perf_job *job, int code)
+{
+	(void)job;
+	return corale_strerror(code);
+}
+
+struct perf_way perf_ours(const struct perf_call *call)
+{
+	return (struct perf_way){
+		.name = "corale", .call = *call, .run = call->job->coll->ours, .explain = explain
+	};
+}
+
+static int clamp(double value, int least, int most)
+{
+	return value < least ? least : value > most ? most : (int)value;
+}
+
+struct perf_batch perf_batch_for(const struct perf_job *job, double call_us, double target_us, int least)
+{
+	const struct perf_options *options = job->options;
+	double calls = target_us / (call_us > 0.01 ? call_us : 0.01);
+	struct perf_batch batch = { 0, options->iterations };
+	if (options->replays) {
+		batch.captured = options->iterations ? options->iterations
+						     : clamp(calls / options->replays, 1, MAX_CAPTURED);
+		batch.rounds = clamp(calls / batch.captured, 1, options->replays);
+	} else if (!options->iterations) {
+		batch.rounds = clamp(calls, least, MAX_ROUNDS);
+	}
+	return batch;
+}
+
+static int fails_anywhere(const struct perf_job *job, int failed)
+{
+	int any;
+	MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, job->mpi);
+	return any;
+}
+
+int perf_prepare(struct perf_way *way, int captured)
+{
+	const struct perf_job *job = way->call.job;
+	if (!captured)
+		return 0;
+	way->captured = captured;
+	way->graph = job->device->capture(way, captured);
+	if (!fails_anywhere(job, !way->graph))
+		return 0;
+	perf_finish(way);
+	return -1;
+}
+
+void perf_finish(struct perf_way *way)
+{
+	if (way->graph)
+		way->call.job->device->drop(way->graph);
+	way->graph = NULL;
+}
+
+/* ---- Checks --------------------------------------------------------------------------- */
 
 /* A premultiplied sum is an operator of its own on each rank. */
 static void create_op(struct perf_call *call, const struct reference *ref)
@@ -61,141 +132,97 @@ static void destroy_op(struct perf_call *call, const struct reference *ref)
 	call->op = ref->op;
 }
 
-static void report_fault(const struct perf_call *call, const char *place, size_t wrong,
-			 const struct reference_fault *fault)
+/* One call; in graph mode a replayed graph, out of place of several calls, which leave what one leaves. */
+static int run_once(struct perf_way *way, int in_place)
 {
-	static int lines;
-	if (wrong && lines++ < MAX_FAULT_LINES)
-		fprintf(stderr,
-			"# rank %d: %s of %zu %s %s: %zu wrong, the first at element %zu: %s, expected %s\n",
-			call->job->rank, call->job->coll->name, call->count, corale_type_name(call->type),
-			place, wrong, fault->index, fault->got, fault->expected);
-}
-
-static int digests_differ(const struct perf_call *call)
-{
-	size_t bytes = perf_recv_bytes(call->job, call->count, call->type);
-	unsigned long long digest = reference_digest(call->recv, bytes), least, most;
-	MPI_Allreduce(&digest, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, call->job->mpi);
-	MPI_Allreduce(&digest, &most, 1, MPI_UNSIGNED_LONG_LONG, MPI_MAX, call->job->mpi);
-	return least != most;
-}
-
-/* One call with new data into a poisoned buffer with a guard behind it; wrong elements of this rank. */
-static size_t check_once(struct perf_call *call, int in_place, const struct reference *ref)
-{
-	const struct perf_job *job = call->job;
-	const char *place = in_place ? "in place" : "out of place";
-	struct reference_fault fault = { 0 };
-	unsigned char guard[PERF_GUARD_BYTES];
-	size_t end = perf_recv_bytes(job, call->count, call->type);
-	memset(guard, 0x5a, sizeof(guard));
-	memset(call->recv, 0xa5, end);
-	job->coll->fill(call, ref);
-	/* In place the last block of a larger send buffer may lie behind the result: nothing to guard there. */
-	int guarded = !in_place || job->coll->send_blocks == 1;
-	if (guarded)
-		memcpy((unsigned char *)call->recv + end, guard, sizeof(guard));
-	create_op(call, ref);
-	int ret = job->coll->ours(call);
+	const struct perf_job *job = way->call.job;
+	if (job->options->replays && perf_prepare(way, in_place ? 1 : CHECKED_CALLS))
+		return -1;
+	int ret = make_round(way);
 	if (ret)
-		perf_die(job->coll->name, ret);
+		fprintf(stderr, "rank %d: %s %s: %s\n", job->rank, way->name, job->coll->name,
+			way->explain(job, ret));
+	if (fails_anywhere(job, ret != 0))
+		return -1;
 	complete(job);
-	destroy_op(call, ref);
-	size_t wrong = job->coll->check(call, ref, &fault);
-	report_fault(call, place, wrong, &fault);
-	if (guarded && memcmp((unsigned char *)call->recv + end, guard, sizeof(guard))) {
-		fprintf(stderr, "# rank %d: %s wrote behind its receive buffer\n", job->rank,
-			job->coll->name);
-		wrong++;
-	}
-	if (job->coll->equal_results && digests_differ(call) && wrong == 0) {
-		fprintf(stderr, "# rank %d: the results of %s of %zu differ between ranks\n", job->rank,
-			job->coll->name, call->count);
-		wrong++;
-	}
-	return wrong;
+	perf_finish(way);
+	return 0;
 }
 
-static long check(struct perf_call *call, int in_place)
+long perf_try(struct perf_way *way, const struct reference *ref, size_t limit, int in_place)
+{
+	const struct perf_job *job = way->call.job;
+	long wrong, all;
+	perf_poison(&way->call, in_place);
+	perf_fill(&way->call, ref, limit);
+	create_op(&way->call, ref);
+	int ret = run_once(way, in_place);
+	destroy_op(&way->call, ref);
+	if (ret)
+		return -1;
+	wrong = perf_check(way, ref, limit, in_place, in_place ? "in place" : "out of place");
+	MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, job->mpi);
+	return all;
+}
+
+struct reference perf_next_reference(const struct perf_call *call, int i)
 {
 	static uint64_t seed;
 	const struct perf_job *job = call->job;
 	int wide = call->type == CORALE_FLOAT32 || call->type == CORALE_FLOAT64;
-	long wrong = 0, all;
+	return (struct reference){ call->type, job->coll->has_op ? call->op : REFERENCE_COPY, job->size,
+				   (i + !wide) % 2 ? REFERENCE_EXACT : REFERENCE_RANDOM, ++seed };
+}
+
+static long check(struct perf_way *way, int in_place, struct reference *last)
+{
+	const struct perf_job *job = way->call.job;
+	long wrong = job->options->checks ? 0 : -1;
+	*last = perf_next_reference(&way->call, 1);
 	for (int i = 0; i < job->options->checks; i++) {
-		struct reference ref = { call->type, job->coll->has_op ? call->op : REFERENCE_COPY, job->size,
-					 (i + !wide) % 2 ? REFERENCE_EXACT : REFERENCE_RANDOM, ++seed };
-		wrong += (long)check_once(call, in_place, &ref);
+		*last = perf_next_reference(&way->call, i);
+		long found = perf_try(way, last, perf_check_limit(job), in_place);
+		if (found < 0)
+			perf_die(job->coll->name, CORALE_EINVAL);
+		wrong += found;
 	}
-	MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, job->mpi);
-	return job->options->checks ? all : -1;
+	return wrong;
 }
 
-struct perf_result perf_measure(struct perf_call *call, int in_place)
+/* What many calls in a row, out of place on the data of the last check, have left. */
+static long check_after(const struct perf_way *way, const struct reference *ref)
 {
-	const struct perf_options *options = call->job->options;
+	long wrong, all;
+	wrong =
+	    perf_check(way, ref, perf_check_limit(way->call.job), 0, "out of place, after the timed calls");
+	MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, way->call.job->mpi);
+	return all;
+}
+
+struct perf_result perf_measure(const struct perf_call *call, int in_place)
+{
+	const struct perf_job *job = call->job;
+	const struct perf_options *options = job->options;
+	struct perf_way way = perf_ours(call);
 	struct perf_result result;
-	struct reference ref = { call->type, call->op, call->job->size, REFERENCE_EXACT, 0 };
-	perf_place(call, in_place);
-	result.wrong = check(call, in_place);
-	create_op(call, &ref);
+	struct reference ref;
+	perf_place(&way.call, &job->pair, in_place);
+	result.wrong = check(&way, in_place, &ref);
+	int checks_after = options->checks && job->stream && !in_place;
+	if (checks_after)
+		perf_poison(&way.call, in_place);
+	create_op(&way.call, &ref);
 	if (options->warmup)
-		perf_time(call, call->job->coll->ours, options->warmup);
-	int iterations = options->iterations;
-	if (!iterations)
-		iterations = choose_iterations(call, call->job->coll->ours, 50e3, 5);
-	result.us = perf_time(call, call->job->coll->ours, iterations);
-	destroy_op(call, &ref);
+		perf_time(&way, options->warmup);
+	struct perf_batch batch = perf_batch_for(job, options->iterations ? 1 : perf_time(&way, 2), 50e3, 5);
+	if (perf_prepare(&way, batch.captured))
+		perf_die("capturing a graph", CORALE_EDEVICE);
+	if (way.graph)
+		perf_time(&way, 1);
+	result.us = perf_time(&way, batch.rounds);
+	perf_finish(&way);
+	destroy_op(&way.call, &ref);
+	if (checks_after)
+		result.wrong += check_after(&way, &ref);
 	return result;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median(const double *values, int n)
-{
-	double *sorted = malloc((size_t)n * sizeof(*sorted)), result;
-	if (!sorted)
-		perf_die("median", CORALE_ENOMEM);
-	memcpy(sorted, values, (size_t)n * sizeof(*sorted));
-	qsort(sorted, (size_t)n, sizeof(*sorted), compare_doubles);
-	result = n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-	free(sorted);
-	return result;
-}
-
-/*
- * Ours, MPI, MPI by turns, so that whatever else the machine does meets all three alike. What MPI shows against
- * itself is the noise; blocks are added until that is small, or five times as many as asked for have run.
- */
-struct perf_versus perf_compare(struct perf_call *call)
-{
-	const struct perf_coll *coll = call->job->coll;
-	int least = call->job->options->blocks, most = 5 * least, n = 0;
-	double *ours = calloc((size_t)most * 4, sizeof(*ours)), *first = ours + most, *second = first + most;
-	struct perf_versus versus = { 0 };
-	if (!ours)
-		perf_die("perf_compare", CORALE_ENOMEM);
-	perf_place(call, coll->has_root); /* MPI_Bcast has one buffer */
-	perf_time(call, coll->mpi, 2);
-	perf_time(call, coll->ours, 2);
-	int iterations = choose_iterations(call, coll->mpi, 5e3, 1);
-	while (n < least || (n < most && versus.noise < 0.85)) {
-		ours[n] = perf_time(call, coll->ours, iterations);
-		first[n] = perf_time(call, coll->mpi, iterations);
-		second[n++] = perf_time(call, coll->mpi, iterations);
-		double a = median(first, n), b = median(second, n);
-		versus.noise = a < b ? a / b : b / a;
-	}
-	memcpy(first + n, second, (size_t)n * sizeof(*second));
-	versus.ours_us = median(ours, n);
-	versus.mpi_us = median(first, 2 * n);
-	versus.ratio = versus.mpi_us / versus.ours_us;
-	versus.blocks = n;
-	free(ours);
-	return versus;
 }

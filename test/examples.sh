@@ -21,11 +21,45 @@ try()
 	echo "$output" | sed 's/^/# /'
 }
 
+# refuse DESCRIPTION WORDS RANKS PROGRAM ARGUMENT...: must end with another status, and these words in its output.
+refuse()
+{
+	number=$((number + 1))
+	description=$1 words=$2 ranks=$3 program=$top_builddir/examples/$4
+	shift 4
+	output=$(timeout -k 5 120 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null)
+	status=$?
+	case $status,$output in
+	0,*|124,*|137,*) echo "not ok $number - $description" ;;
+	*"$words"*) echo "ok $number - $description" ;;
+	*) echo "not ok $number - $description" ;;
+	esac
+	echo "$output" | sed 's/^/# /'
+}
+
+# with_gpu DESCRIPTION RANKS PROGRAM ARGUMENT...: on GPU memory, or where there is none a refusal that says so.
+with_gpu()
+{
+	if "$top_builddir/examples/corale-info" 2>&1 | grep -q 'GPUs.*seen by this process'; then
+		try "$@"
+	else
+		description=$1
+		shift
+		refuse "$description" "--device cuda: " "$@"
+	fi
+}
+
 try "the smallest program" 3 allreduce
 try "halo exchange" 3 stencil 48 200
 for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all_v sendrecv barrier; do
 	try "corale_${coll}_perf" 3 corale_${coll}_perf -b 8 -e 64K -f 16 -n 5
 done
 try "corale_all_reduce_perf --vs-mpi" 2 corale_all_reduce_perf -b 8 -e 32K -f 64 --vs-mpi --blocks 3
+try "samples of what is larger than --check-max" 2 corale_all_to_all_perf -b 64M -e 64M -n 2 --check-max 1M
+try "registered buffers" 2 corale_all_gather_perf -b 8 -e 64K -f 64 -R 1
+try "the library's buffers, asynchronous calls" 2 corale_all_reduce_perf -b 8 -e 64K -f 64 -R 2 --stream
+refuse "graphs on the host" "needs --device cuda" 2 corale_all_reduce_perf -G 8
+refuse "NCCL on the host" "needs --device cuda" 2 corale_all_reduce_perf --vs-nccl libnccl.so.2
+with_gpu "buffers on GPUs" 2 corale_all_reduce_perf --device cuda -b 8 -e 64K -f 64
 CORALE_NODE_SIZE=2 try "corale_all_reduce_perf on 2 nodes of 2" 4 corale_all_reduce_perf -b 8 -e 1M -f 8 -n 5
 echo "1..$number"
