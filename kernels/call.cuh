@@ -46,59 +46,62 @@ __device__ static inline void store_shared(void *to, vector v)
 __device__ static __noinline__ vector load_odd(const unsigned char *from, unsigned bytes)
 {
 	uint32_t w[4] = { 0, 0, 0, 0 };
-	if (((uintptr_t)from | bytes) % 4 == 0) {
 #pragma unroll
-		for (unsigned i = 0; i < 4; i++)
-			if (4 * i < bytes)
-				w[i] = ((const uint32_t *)from)[i];
-	} else {
-#pragma unroll
-		for (unsigned i = 0; i < 16; i++)
-			if (i < bytes)
-				w[i / 4] |= (uint32_t)from[i] << 8 * (i % 4);
-	}
+	for (unsigned i = 0; i < 16; i++)
+		if (i < bytes)
+			w[i / 4] |= (uint32_t)from[i] << 8 * (i % 4);
 	return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
 __device__ static __noinline__ void store_odd(unsigned char *to, vector v, unsigned bytes)
 {
 	const uint32_t w[4] = { v.x, v.y, v.z, v.w };
-	if (((uintptr_t)to | bytes) % 4 == 0) {
 #pragma unroll
-		for (unsigned i = 0; i < 4; i++)
-			if (4 * i < bytes)
-				((uint32_t *)to)[i] = w[i];
-	} else {
-#pragma unroll
-		for (unsigned i = 0; i < 16; i++)
-			if (i < bytes)
-				to[i] = (unsigned char)(w[i / 4] >> 8 * (i % 4));
-	}
+	for (unsigned i = 0; i < 16; i++)
+		if (i < bytes)
+			to[i] = (unsigned char)(w[i / 4] >> 8 * (i % 4));
 }
 
-__device__ static inline vector load_user(const unsigned char *from, unsigned bytes)
+/* The same in whole words at multiples of 4. */
+__device__ static inline vector load_words(const unsigned char *from, unsigned bytes)
 {
+	const uint32_t *w = (const uint32_t *)from;
 	if (bytes == 16 && (uintptr_t)from % 16 == 0)
 		return *(const vector *)from;
-	if (bytes % 8 == 0 && (uintptr_t)from % 8 == 0) { /* lines are cut at multiples of 8 */
-		uint2 low = ((const uint2 *)from)[0];
-		uint2 high = bytes == 16 ? ((const uint2 *)from)[1] : make_uint2(0, 0);
-		return make_uint4(low.x, low.y, high.x, high.y);
-	}
-	return load_odd(from, bytes);
+	return make_uint4(bytes > 0 ? w[0] : 0, bytes > 4 ? w[1] : 0, bytes > 8 ? w[2] : 0, bytes > 12 ? w[3] : 0);
 }
 
-__device__ static inline void store_user(unsigned char *to, vector v, unsigned bytes)
+__device__ static inline void store_words(unsigned char *to, vector v, unsigned bytes)
 {
+	uint32_t *w = (uint32_t *)to;
 	if (bytes == 16 && (uintptr_t)to % 16 == 0) {
 		*(vector *)to = v;
-	} else if (bytes % 8 == 0 && (uintptr_t)to % 8 == 0) {
-		((uint2 *)to)[0] = make_uint2(v.x, v.y);
-		if (bytes == 16)
-			((uint2 *)to)[1] = make_uint2(v.z, v.w);
-	} else {
-		store_odd(to, v, bytes);
+		return;
 	}
+	if (bytes > 0)
+		w[0] = v.x;
+	if (bytes > 4)
+		w[1] = v.y;
+	if (bytes > 8)
+		w[2] = v.z;
+	if (bytes > 12)
+		w[3] = v.w;
+}
+
+/* ODD: addresses or sizes may be no multiples of 4. */
+template <bool ODD> __device__ static inline vector load_user(const unsigned char *from, unsigned bytes)
+{
+	if (ODD && (((uintptr_t)from | bytes) & 3))
+		return load_odd(from, bytes);
+	return load_words(from, bytes);
+}
+
+template <bool ODD> __device__ static inline void store_user(unsigned char *to, vector v, unsigned bytes)
+{
+	if (ODD && (((uintptr_t)to | bytes) & 3))
+		store_odd(to, v, bytes);
+	else
+		store_words(to, v, bytes);
 }
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */
@@ -112,13 +115,12 @@ __device__ static inline unsigned char *window_of(const codelet_args &a, int ran
 __device__ static inline unsigned char *packets_of(const codelet_args &a, int sender, int receiver, uint32_t half)
 {
 	uint32_t others = (uint32_t)a.ranks - 1;
-	return window_of(a, receiver) + a.area +
-	       (half * others + codelet_index(sender, receiver, a.ranks)) * a.area_bytes;
+	return window_of(a, receiver) + a.area + (half * others + codelet_index(sender, receiver)) * a.area_bytes;
 }
 
 __device__ static inline unsigned char *slots_of(const codelet_args &a, int sender, int receiver)
 {
-	return window_of(a, receiver) + a.area + codelet_index(sender, receiver, a.ranks) * a.area_bytes;
+	return window_of(a, receiver) + a.area + codelet_index(sender, receiver) * a.area_bytes;
 }
 
 __device__ static inline codelet_header *header_of(const codelet_args &a, int sender, int receiver, uint32_t half)
@@ -154,29 +156,61 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 
 enum { CALL_SPINS_PER_LOOK = 1024, CALL_LOOKS_PER_HOST = 64 };
 
-/* A wait that lasts: true if it must end. spins counts its turns, start is its own memory. */
-__device__ static __noinline__ bool call_stop(const codelet_args &a, uint32_t spins, uint64_t *start, int peer,
-					      uint64_t epoch)
+__device__ static inline vector header_packet(const codelet_args &a, uint64_t epoch)
 {
-	const codelet_control *control = (const codelet_control *)window_of(a, a.rank);
-	uint64_t abort = sync_load_relaxed(&control->abort);
-	if (abort) {
-		call_fail(a, -(int)(uint32_t)abort, (int)(abort >> 32) - 1, epoch, 0, 0);
-		return true;
+	return make_uint4((uint32_t)a.signature, (uint32_t)epoch, (uint32_t)(a.signature >> 32), (uint32_t)epoch);
+}
+
+/* Whether rank r has made another call in this place; *got is its signature. */
+__device__ static inline bool differs(const codelet_args &a, uint64_t epoch, int r, uint64_t *got)
+{
+	vector h = load_shared(header_of(a, r, a.rank, epoch & 1));
+	*got = (uint64_t)h.z << 32 | h.x;
+	return h.y == (uint32_t)epoch && h.w == h.y && *got != a.signature;
+}
+
+__device__ static inline uint64_t told_abort(const codelet_args &a)
+{
+	return sync_load_relaxed(&((const codelet_control *)window_of(a, a.rank))->abort);
+}
+
+/*
+ * A wait that lasts, every CALL_SPINS_PER_LOOK turns: whether it must end; call_explain then says why. start: 0 at first.
+ * headers: this call has them, so another call of a peer shows; lanes share the ranks.
+ */
+__device__ static inline bool call_look(const codelet_args &a, uint32_t spins, uint64_t *start, uint64_t epoch, bool headers)
+{
+	bool stop = told_abort(a) != 0;
+	for (int r = (int)threadIdx.x % 32; headers && r < a.ranks; r += 32) {
+		uint64_t got;
+		stop = stop || (r != a.rank && differs(a, epoch, r, &got));
 	}
-	if (spins / CALL_SPINS_PER_LOOK % CALL_LOOKS_PER_HOST)
-		return false;
+	if (spins / CALL_SPINS_PER_LOOK % CALL_LOOKS_PER_HOST == 0) {
+		uint64_t now = sync_now_ns(), timeout = a.state->timeout_ns, since = *start;
+		if (!since)
+			*start = now;
+		stop = stop || sync_load_host(a.state->host_abort) || (timeout && since && now - since > timeout);
+	}
+	return stop;
+}
+
+/* Why the wait for a peer ended, for the host and all peers. */
+__device__ static __noinline__ void call_explain(const codelet_args &a, int peer, uint64_t epoch, bool headers)
+{
+	uint64_t abort = told_abort(a), got;
 	uint32_t told = sync_load_host(a.state->host_abort);
-	if (told) {
-		call_fail(a, -(int)told, a.rank, epoch, 0, 0);
-		return true;
+	for (int r = 0; headers && r < a.ranks; r++) {
+		if (r != a.rank && differs(a, epoch, r, &got)) {
+			call_fail(a, CORALE_EMISMATCH, r, epoch, a.signature, got);
+			return;
+		}
 	}
-	uint64_t now = sync_now_ns(), timeout = a.state->timeout_ns;
-	*start = *start ? *start : now;
-	if (!timeout || now - *start < timeout)
-		return false;
-	call_fail(a, CORALE_ETIMEDOUT, peer, epoch, 0, 0);
-	return true;
+	if (abort)
+		call_fail(a, -(int)(uint32_t)abort, (int)(abort >> 32) - 1, epoch, 0, 0);
+	else if (told)
+		call_fail(a, -(int)told, a.rank, epoch, 0, 0);
+	else
+		call_fail(a, CORALE_ETIMEDOUT, peer, epoch, 0, 0);
 }
 
 /* ---- Headers -------------------------------------------------------------------------------------------- */
@@ -186,28 +220,22 @@ __device__ static inline void send_headers(const codelet_args &a, uint64_t epoch
 {
 	if (blockIdx.x)
 		return;
-	vector packet = make_uint4((uint32_t)a.signature, (uint32_t)epoch, (uint32_t)(a.signature >> 32), (uint32_t)epoch);
 	for (int k = 1 + (int)threadIdx.x; k < a.ranks; k += (int)blockDim.x)
-		store_shared(header_of(a, a.rank, peer_after(a, k), epoch & 1), packet);
+		store_shared(header_of(a, a.rank, peer_after(a, k), epoch & 1), header_packet(a, epoch));
 }
 
-/* By one warp together: 1 once all headers of this epoch are here and agree, 0 while some are missing, -1 after a mismatch. */
-__device__ static inline int headers_heard(const codelet_args &a, uint64_t epoch)
+/* Each lane of a warp looks after some ranks: true if their headers of this epoch are here and agree. */
+__device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoch)
 {
-	bool here = true;
+	bool heard = true;
 	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32) {
 		if (r == a.rank)
 			continue;
 		vector h = load_shared(header_of(a, r, a.rank, epoch & 1));
-		bool came = h.y == (uint32_t)epoch && h.w == (uint32_t)epoch;
-		if (came && (h.x != (uint32_t)a.signature || h.z != (uint32_t)(a.signature >> 32))) {
-			call_fail(a, CORALE_EMISMATCH, r, epoch, a.signature, (uint64_t)h.z << 32 | h.x);
-			came = false;
-			return -1;
-		}
-		here = here && came;
+		heard = heard && h.y == (uint32_t)epoch && h.w == (uint32_t)epoch && h.x == (uint32_t)a.signature &&
+			h.z == (uint32_t)(a.signature >> 32);
 	}
-	return here;
+	return heard;
 }
 
 /* Waits, the first warp for all, until all ranks are known to make this call. */
@@ -215,13 +243,10 @@ __device__ static inline bool hear_all(const codelet_args &a, uint64_t epoch, ui
 {
 	bool good = true;
 	if (threadIdx.x < 32) {
-		for (uint32_t spins = 1;; spins++) {
-			int heard = headers_heard(a, epoch);
-			bool stop = spins % CALL_SPINS_PER_LOOK == 0 && threadIdx.x == 0 &&
-				    call_stop(a, spins, start, a.rank, epoch);
-			good = !__any_sync(~0u, heard < 0 || stop);
-			if (!good || __all_sync(~0u, heard > 0))
-				break;
+		for (uint32_t spins = 1; good && !__all_sync(~0u, headers_heard(a, epoch)); spins++) {
+			good = spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, start, epoch, true));
+			if (!good && threadIdx.x == 0)
+				call_explain(a, a.rank, epoch, true);
 		}
 	}
 	return __syncthreads_and(good);

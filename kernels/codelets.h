@@ -120,11 +120,10 @@ PLAN_FN uint32_t codelet_lanes(uint64_t bytes, uint32_t most)
 	return lanes < most ? (uint32_t)lanes : most;
 }
 
-/* The place of what `sender` sends in the window of `receiver`: a rank sends nothing to itself. */
-PLAN_FN uint32_t codelet_index(int sender, int receiver, int ranks)
+/* The place of what `sender` sends in the window of `receiver`, in rank order: a rank sends nothing to itself. */
+PLAN_FN uint32_t codelet_index(int sender, int receiver)
 {
-	int index = sender - receiver - 1;
-	return (uint32_t)(index < 0 ? index + ranks : index);
+	return (uint32_t)(sender - (sender > receiver));
 }
 
 PLAN_FN uint64_t codelet_round(uint64_t bytes, uint64_t unit)

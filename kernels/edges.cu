@@ -87,8 +87,11 @@ __device__ static bool check_count(edge *e)
 				call_fail(a, CORALE_EMISMATCH, from, e->lane.epoch, e->m->bytes, bytes);
 			return bytes == e->m->bytes;
 		}
-		if (spins % CALL_SPINS_PER_LOOK == 0 && call_stop(a, spins, &e->lane.start, from, e->lane.epoch))
-			return false;
+		const bool headers = e->lane.ring != CODELET_PAIRS;
+		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->lane.start, e->lane.epoch, headers))
+			continue;
+		call_explain(a, from, e->lane.epoch, headers);
+		return false;
 	}
 }
 

@@ -47,9 +47,13 @@ __device__ static inline unsigned char *slot_of(const codelet_args &a, const lan
 /* One thread: waits until a flag has come as far as value. False if the call has failed. */
 __device__ static inline bool wait_flag(const codelet_args &a, lane *l, const uint64_t *flag, uint64_t value, int peer)
 {
-	for (uint32_t spins = 1; sync_load_relaxed(flag) < value; spins++)
-		if (spins % CALL_SPINS_PER_LOOK == 0 && call_stop(a, spins, &l->start, peer, l->epoch))
-			return false;
+	const bool headers = l->ring != CODELET_PAIRS;
+	for (uint32_t spins = 1; sync_load_relaxed(flag) < value; spins++) {
+		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &l->start, l->epoch, headers))
+			continue;
+		call_explain(a, peer, l->epoch, headers);
+		return false;
+	}
 	sync_fence();
 	return true;
 }
@@ -75,7 +79,7 @@ __device__ static inline void put(unsigned char *to, const unsigned char *from, 
 	}
 	for (; i * 16 < bytes; i += stride) {
 		uint64_t left = bytes - i * 16;
-		*(vector *)(to + i * 16) = load_user(from + i * 16, left < 16 ? (unsigned)left : 16);
+		*(vector *)(to + i * 16) = load_user<true>(from + i * 16, left < 16 ? (unsigned)left : 16);
 	}
 }
 
@@ -98,7 +102,7 @@ __device__ static inline void get(unsigned char *to, const unsigned char *from, 
 	}
 	for (; i * 16 < bytes; i += stride) {
 		uint64_t left = bytes - i * 16;
-		store_user(to + i * 16, __ldcg(source + i), left < 16 ? (unsigned)left : 16);
+		store_user<true>(to + i * 16, __ldcg(source + i), left < 16 ? (unsigned)left : 16);
 	}
 }
 
@@ -110,12 +114,12 @@ __device__ static inline void copy_own(unsigned char *to, const unsigned char *f
 	if ((uintptr_t)to % 16 == 0) {
 		put(to, from, bytes / 16 * 16);
 		if (threadIdx.x == 0 && bytes % 16)
-			store_user(to + bytes / 16 * 16, load_user(from + bytes / 16 * 16, bytes % 16), bytes % 16);
+			store_user<true>(to + bytes / 16 * 16, load_user<true>(from + bytes / 16 * 16, bytes % 16), bytes % 16);
 		return;
 	}
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
 		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
-		store_user(to + at, load_user(from + at, n), n);
+		store_user<true>(to + at, load_user<true>(from + at, n), n);
 	}
 }
 

@@ -57,7 +57,7 @@ template <int TYPE> __device__ static void put_premultiplied(const codelet_args 
 {
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
 		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
-		*(vector *)(to + at) = vector_premultiply<TYPE>(load_user(from + at, n), a.scalar);
+		*(vector *)(to + at) = vector_premultiply<TYPE>(load_user<true>(from + at, n), a.scalar);
 	}
 }
 
@@ -89,9 +89,9 @@ __device__ static vector fold_vector(const codelet_args &a, const fold_call &f, 
 		if (r != a.rank)
 			v = __ldcg((const vector *)(slot_of(a, f.first, r, a.rank, c) + at));
 		else if (a.op == CORALE_NUM_OPS)
-			v = vector_premultiply<TYPE>(load_user(mine + at, n), a.scalar);
+			v = vector_premultiply<TYPE>(load_user<true>(mine + at, n), a.scalar);
 		else
-			v = load_user(mine + at, n);
+			v = load_user<true>(mine + at, n);
 		if (r == 0)
 			sum.start(v);
 		else
@@ -112,7 +112,7 @@ template <int TYPE> __device__ static bool fold(const codelet_args &a, fold_call
 	for (uint64_t at = threadIdx.x * 16; at < r.bytes; at += blockDim.x * 16) {
 		unsigned n = r.bytes - at < 16 ? (unsigned)(r.bytes - at) : 16;
 		vector v = fold_vector<TYPE>(a, *f, mine, at, n, c);
-		store_user(to + at, v, n);
+		store_user<true>(to + at, v, n);
 		if (next)
 			*(vector *)(next + at) = v;
 	}

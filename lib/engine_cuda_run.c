@@ -5,7 +5,7 @@
 
 #include "log.h"
 
-enum { LEAN_VECTORS = 512, WIDE_THREADS = 1024, SLOT_BLOCKS = 96 };
+enum { LEAN_VECTORS = 512, WIDE_THREADS = CODELET_THREADS, SLOT_BLOCKS = 96 };
 
 static uint64_t vectors_of(uint64_t bytes, int words)
 {
