@@ -56,6 +56,10 @@ static void run_case(struct perf_job *job, const struct perf_call *call, struct 
 	struct perf_result apart, in_place, *in_place_too = job->coll->has_place ? &in_place : NULL;
 	struct perf_versus versus, *compared = NULL;
 	perf_set_edges(job, call->count, call->type);
+	if (job->options->beside) {
+		summary->wrong += perf_measure_beside(call);
+		return;
+	}
 	apart = perf_measure(call, 0);
 	if (in_place_too)
 		in_place = perf_measure(call, 1);
@@ -204,11 +208,14 @@ static int open_job(struct perf_job *job)
 	allocate_all(job);
 	if (job->options->vs_nccl)
 		perf_nccl_open(job);
+	if (job->options->beside)
+		perf_product_open(job);
 	return 0;
 }
 
 static void close_job(struct perf_job *job)
 {
+	perf_product_close(job);
 	perf_nccl_close(job);
 	free_pair(job);
 	perf_data_close(job);

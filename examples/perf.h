@@ -33,6 +33,9 @@ struct perf_options {
 	int replays; /* of a graph; 0: eager calls */
 	int registration, priority, in_place;
 	int vs_mpi, blocks, stream, verbose;
+	int beside, beside_sms; /* a matrix product beside the calls; for how many SMs, 0: all */
+	int every_us; /* one call per so many microseconds; 0: one after the other */
+	const char *cublas; /* its library, or NULL */
 	const char *vs_nccl; /* NCCL's library, or NULL */
 	int nccl_modes; /* a bit for each perf_nccl_mode */
 	const char *raw; /* file for machine-readable lines, or NULL */
@@ -57,6 +60,7 @@ struct perf_job {
 	void *registered[2];
 	struct perf_data *data;
 	struct perf_nccl *nccl;
+	struct perf_product *product;
 	FILE *raw; /* rank 0's */
 	size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
 	int *mpi_send_counts, *mpi_send_displs, *mpi_recv_counts,
@@ -150,6 +154,12 @@ struct perf_versus {
 	int blocks;
 };
 
+/* A collective and a matrix product, alone and side by side: times in us. */
+struct perf_beside {
+	double alone, beside, product_alone, product_beside;
+	int blocks;
+};
+
 /* perf_options.c: 0, 1 (asked for help, which was printed) or -1 (a message was printed). say: print messages here. */
 int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_options *options);
 const char *perf_op_name(corale_op op);
@@ -180,6 +190,8 @@ long perf_check(const struct perf_way *way, const struct reference *ref, size_t 
 /* perf_time.c */
 struct perf_way perf_ours(const struct perf_call *call);
 void perf_way_die(const struct perf_way *way, int code);
+void perf_round(
+    const struct perf_way *way); /* makes its call, or launches its graph, and waits for the end */
 double perf_time(const struct perf_way *way,
 		 int rounds); /* average time of a call in us, of the slowest rank */
 /* So many calls that they take about target_us together, or as many as the options want. */
@@ -207,11 +219,22 @@ int perf_nccl_can(const struct perf_call *call, const char **why_not);
 /* The modes asked for as ways of call; how many. */
 int perf_nccl_ways(const struct perf_call *call, int in_place, struct perf_way *ways);
 
+/* perf_product.c: matrix products on a GPU, beside a job's stream */
+void perf_product_open(struct perf_job *job);
+void perf_product_close(struct perf_job *job);
+void perf_product_start(const struct perf_job *job, int n); /* n >= 3; returns when one is done */
+int perf_product_runs(const struct perf_job *job); /* whether some of them are still to be done */
+double perf_product_end(const struct perf_job *job); /* waits for all; us a product but for the first two */
+
+/* perf_beside.c: one case in all ways, printed; wrong elements of ours */
+long perf_measure_beside(const struct perf_call *call);
+
 /* perf_print.c: all print on rank 0 only */
 void perf_print_header(const struct perf_job *job);
 void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 		     const struct perf_result *out_of_place, const struct perf_result *in_place,
 		     const struct perf_versus *versus);
+void perf_print_beside(const struct perf_way *way, int in_place, const struct perf_beside *beside);
 struct perf_ratios {
 	int count;
 	double min, log_sum;

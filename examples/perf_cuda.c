@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include "perf.h"
+#include "perf_cuda.h"
 
 enum { CHECK_MAX = 512 << 20, POISON = 0xa5 };
 
-/* Ends the job if a call of the CUDA runtime failed. */
-static void must(cudaError_t error, const char *what)
+void perf_cuda_must(cudaError_t error, const char *what)
 {
 	int rank;
 	if (error == cudaSuccess)
@@ -53,17 +53,18 @@ static int open_cuda(struct perf_job *job, char *why_not, size_t bytes)
 	cudaStream_t stream;
 	if (choose_gpu(job, why_not, bytes))
 		return -1;
-	must(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-	must(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
-					  job->options->priority ? greatest : least),
-	     "cudaStreamCreateWithPriority");
+	perf_cuda_must(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+		       "cudaDeviceGetStreamPriorityRange");
+	perf_cuda_must(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+						    job->options->priority ? greatest : least),
+		       "cudaStreamCreateWithPriority");
 	job->stream = stream;
 	return 0;
 }
 
 static void close_cuda(struct perf_job *job)
 {
-	must(cudaStreamDestroy(stream_of(job)), "cudaStreamDestroy");
+	perf_cuda_must(cudaStreamDestroy(stream_of(job)), "cudaStreamDestroy");
 	job->stream = NULL;
 }
 
@@ -72,38 +73,39 @@ static void *allocate(size_t bytes)
 	char what[64];
 	void *buf = NULL;
 	snprintf(what, sizeof(what), "cudaMalloc of %zu bytes", bytes);
-	must(cudaMalloc(&buf, bytes), what);
+	perf_cuda_must(cudaMalloc(&buf, bytes), what);
 	return buf;
 }
 
 static void release(void *buf, size_t bytes)
 {
 	(void)bytes;
-	must(cudaFree(buf), "cudaFree");
+	perf_cuda_must(cudaFree(buf), "cudaFree");
 }
 
 static void *allocate_stage(size_t bytes)
 {
 	void *stage = NULL;
-	must(cudaMallocHost(&stage, bytes), "cudaMallocHost");
+	perf_cuda_must(cudaMallocHost(&stage, bytes), "cudaMallocHost");
 	return stage;
 }
 
 static void release_stage(void *stage)
 {
-	must(cudaFreeHost(stage), "cudaFreeHost");
+	perf_cuda_must(cudaFreeHost(stage), "cudaFreeHost");
 }
 
 static void poison(const struct perf_job *job, void *to, size_t bytes)
 {
-	must(cudaMemsetAsync(to, POISON, bytes, stream_of(job)), "cudaMemsetAsync");
-	must(cudaStreamSynchronize(stream_of(job)), "cudaMemsetAsync");
+	perf_cuda_must(cudaMemsetAsync(to, POISON, bytes, stream_of(job)), "cudaMemsetAsync");
+	perf_cuda_must(cudaStreamSynchronize(stream_of(job)), "cudaMemsetAsync");
 }
 
 static void copy(const struct perf_job *job, void *to, const void *from, size_t bytes)
 {
-	must(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(job)), "cudaMemcpyAsync");
-	must(cudaStreamSynchronize(stream_of(job)), "cudaMemcpyAsync");
+	perf_cuda_must(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(job)),
+		       "cudaMemcpyAsync");
+	perf_cuda_must(cudaStreamSynchronize(stream_of(job)), "cudaMemcpyAsync");
 }
 
 static int complete(const struct perf_job *job)
@@ -111,7 +113,7 @@ static int complete(const struct perf_job *job)
 	cudaError_t error = cudaStreamSynchronize(stream_of(job));
 	int ret = corale_comm_async_error(job->comm);
 	if (!ret)
-		must(error, "cudaStreamSynchronize");
+		perf_cuda_must(error, "cudaStreamSynchronize");
 	return ret;
 }
 
@@ -130,7 +132,8 @@ static void *capture(const struct perf_way *way, int calls)
 	cudaStream_t stream = stream_of(way->call.job);
 	cudaGraph_t graph = NULL;
 	cudaGraphExec_t ready = NULL;
-	must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+	perf_cuda_must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+		       "cudaStreamBeginCapture");
 	int ret = make_calls(way, calls);
 	cudaError_t error = cudaStreamEndCapture(stream, &graph);
 	if (ret || error != cudaSuccess || !graph) {
@@ -139,21 +142,21 @@ static void *capture(const struct perf_way *way, int calls)
 		cudaGetLastError(); /* so that it is not met again */
 		return NULL;
 	}
-	must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
-	must(cudaGraphDestroy(graph), "cudaGraphDestroy");
-	must(cudaGraphUpload(ready, stream), "cudaGraphUpload");
-	must(cudaStreamSynchronize(stream), "cudaGraphUpload");
+	perf_cuda_must(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+	perf_cuda_must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+	perf_cuda_must(cudaGraphUpload(ready, stream), "cudaGraphUpload");
+	perf_cuda_must(cudaStreamSynchronize(stream), "cudaGraphUpload");
 	return ready;
 }
 
 static void replay(const struct perf_job *job, void *graph)
 {
-	must(cudaGraphLaunch(graph, stream_of(job)), "cudaGraphLaunch");
+	perf_cuda_must(cudaGraphLaunch(graph, stream_of(job)), "cudaGraphLaunch");
 }
 
 static void drop(void *graph)
 {
-	must(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy");
+	perf_cuda_must(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy");
 }
 
 const struct perf_device perf_cuda = { .name = "cuda",

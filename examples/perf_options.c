@@ -53,6 +53,15 @@ static const char help[] =
     "      --blocks N         at least N blocks (default 11 with MPI, 5 with NCCL); noise below 0.85 makes "
     "it\n"
     "                         up to 5 N\n"
+    "Beside a matrix product\n"
+    "      --beside gemm      instead of all that: bf16 products of 8192^3 (cuBLAS) on a low-priority stream "
+    "and\n"
+    "                         the calls on a high-priority one; how much slower each is than alone, NCCL's\n"
+    "                         modes with --vs-nccl, too. Times of the products are per product\n"
+    "      --beside-sms N     the products may use N SMs (cublasSetSmCountTarget)\n"
+    "      --every US         one call per so many microseconds instead of one after the other; times are\n"
+    "                         median latencies as the host sees them\n"
+    "      --cublas LIBRARY   the path of libcublas.so, where the usual ones are not it\n"
     "Output\n"
     "      --raw FILE         writes machine-readable lines to FILE (docs/plot.py reads them)\n"
     "  -v, --verbose          the library says which plan it chose for each size (CORALE_DEBUG=info)\n"
@@ -75,7 +84,11 @@ enum {
 	OPT_CHECK_MAX,
 	OPT_VS_NCCL,
 	OPT_NCCL_MODES,
-	OPT_IN_PLACE
+	OPT_IN_PLACE,
+	OPT_BESIDE,
+	OPT_BESIDE_SMS,
+	OPT_EVERY,
+	OPT_CUBLAS
 };
 
 static const struct option long_options[] = { { "minbytes", required_argument, NULL, 'b' },
@@ -100,6 +113,10 @@ static const struct option long_options[] = { { "minbytes", required_argument, N
 					      { "check-max", required_argument, NULL, OPT_CHECK_MAX },
 					      { "vs-nccl", required_argument, NULL, OPT_VS_NCCL },
 					      { "nccl-modes", required_argument, NULL, OPT_NCCL_MODES },
+					      { "beside", required_argument, NULL, OPT_BESIDE },
+					      { "beside-sms", required_argument, NULL, OPT_BESIDE_SMS },
+					      { "every", required_argument, NULL, OPT_EVERY },
+					      { "cublas", required_argument, NULL, OPT_CUBLAS },
 					      { "in-place", no_argument, NULL, OPT_IN_PLACE },
 					      { "help", no_argument, NULL, 'h' },
 					      { 0 } };
@@ -250,6 +267,16 @@ static int take(int c, char *value, struct perf_options *o)
 		return 0;
 	case OPT_NCCL_MODES:
 		return parse_modes(value, &o->nccl_modes);
+	case OPT_BESIDE:
+		o->priority = o->beside = 1;
+		return strcmp(value, "gemm") ? -1 : 0;
+	case OPT_BESIDE_SMS:
+		return parse_int(value, 1, &o->beside_sms);
+	case OPT_EVERY:
+		return parse_int(value, 1, &o->every_us);
+	case OPT_CUBLAS:
+		o->cublas = value;
+		return 0;
 	case OPT_PRIORITY:
 		return o->priority = 1, 0;
 	case OPT_IN_PLACE:
@@ -279,6 +306,10 @@ static const char *contradiction(const struct perf_options *o)
 		return "-G captures calls on a GPU: it needs --device cuda";
 	if (o->vs_nccl && !o->cuda)
 		return "--vs-nccl compares calls on GPUs: it needs --device cuda";
+	if (o->beside && !o->cuda)
+		return "--beside is for GPUs: it needs --device cuda";
+	if ((o->every_us || o->beside_sms) && !o->beside)
+		return "--every and --beside-sms belong to --beside gemm";
 	if (o->vs_mpi && o->cuda)
 		return "--vs-mpi compares calls on host memory: it goes with --device host";
 	return NULL;
@@ -316,7 +347,7 @@ int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_opt
 	if (contradiction(options))
 		return complain(say, "%s%s", contradiction(options), "");
 	if (!options->blocks)
-		options->blocks = options->vs_nccl ? 5 : 11;
+		options->blocks = options->vs_nccl || options->beside ? 5 : 11;
 	if (options->max_bytes < options->min_bytes)
 		options->max_bytes = options->min_bytes;
 	return 0;

@@ -14,6 +14,13 @@
  *   sampled                            1: samples were checked instead of all
  *   nccl_stock_us nccl_window_us nccl_zero_us nccl_best_us   with --vs-nccl; best: the least of those measured
  *   best_ratio stock_ratio nccl_noise  NCCL's best, stock time / ours; its best against itself
+ *
+ * With --beside line 1 begins with "# corale-perf-beside 1" and has beside, sms (how many the products may use; 0: all)
+ * and every (microseconds from call to call; 0: one after the other), too. There is a line for each way of a case:
+ *   coll bytes count type op root way place   way: corale, "NCCL stock" and so on; place: in, out
+ *   alone_us beside_us                        of a call: the average, with every the median latency
+ *   product_alone_us product_beside_us        of a product
+ *   blocks                                    of which all these are medians
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -33,6 +40,21 @@ static int count_hosts(MPI_Comm comm)
 	MPI_Allreduce(&first, &hosts, 1, MPI_INT, MPI_SUM, comm);
 	MPI_Comm_free(&host);
 	return hosts;
+}
+
+static void print_beside_columns(const struct perf_job *job)
+{
+	printf("#\n# beside bf16 products of 8192^3");
+	if (job->options->beside_sms)
+		printf(" on %d SMs", job->options->beside_sms);
+	if (job->options->every_us)
+		printf("; a call every %d us, median latency", job->options->every_us);
+	printf("\n#%11s %12s %11s %7s %5s %12s %5s   %10s %10s %8s   %10s %10s %8s\n", "size", "count",
+	       "type", "redop", "root", "way", "place", "call alone", "beside", "slower", "prod.alone",
+	       "beside", "slower");
+	printf("#%11s %12s %11s %7s %5s %12s %5s   %10s %10s %8s   %10s %10s %8s\n", "(B)", "(elements)", "",
+	       "", "", "", "", "(us)", "(us)", "(%)", "(us)", "(us)", "(%)");
+	fflush(stdout);
 }
 
 static void print_columns(const struct perf_job *job)
@@ -97,16 +119,22 @@ static void print_raw_header(const struct perf_job *job, const char *mpi, int ho
 	if (!job->raw)
 		return;
 	fprintf(job->raw,
-		"# corale-perf-raw 1\tversion=%d.%d.%d\tmpi=%s\tranks=%d\thosts=%d\tnodes=%d\tstream=%d",
-		version / 10000, version / 100 % 100, version % 100, mpi, job->size, hosts, job->nodes,
-		job->stream != NULL && !options->cuda);
-	fprintf(job->raw,
-		"\tdevice=%s\tgpu=%s\tmode=%s\treplays=%d\tregistration=%s\tnccl=%s%s%s\tplace=%s\n",
+		"# corale-perf-%s 1\tversion=%d.%d.%d\tmpi=%s\tranks=%d\thosts=%d\tnodes=%d\tstream=%d",
+		options->beside ? "beside" : "raw", version / 10000, version / 100 % 100, version % 100, mpi,
+		job->size, hosts, job->nodes, job->stream != NULL && !options->cuda);
+	fprintf(job->raw, "\tdevice=%s\tgpu=%s\tmode=%s\treplays=%d\tregistration=%s\tnccl=%s%s%s\tplace=%s",
 		job->device->name, job->gpu, options->replays ? "graph" : "eager", options->replays,
 		registration_name(job), job->nccl ? perf_nccl_version(job) : "", job->nccl ? " " : "",
 		job->nccl ? options->vs_nccl : "", options->in_place && job->coll->has_place ? "in" : "out");
+	if (options->beside) {
+		fprintf(job->raw,
+			"\tbeside=gemm\tsms=%d\tevery=%d\ncoll\tbytes\tcount\ttype\top\troot\tway\tplace\t"
+			"alone_us\tbeside_us\tproduct_alone_us\tproduct_beside_us\tblocks\n",
+			options->beside_sms, options->every_us);
+		return;
+	}
 	fprintf(job->raw,
-		"coll\tbytes\tcount\ttype\top\troot\tus\talgbw\tbusbw\twrong\tin_us\tin_algbw\tin_busbw\t"
+		"\ncoll\tbytes\tcount\ttype\top\troot\tus\talgbw\tbusbw\twrong\tin_us\tin_algbw\tin_busbw\t"
 		"in_wrong\tours_us\tmpi_us\tratio\tnoise\tblocks\tsampled\tnccl_stock_us\tnccl_window_us\t"
 		"nccl_zero_us\tnccl_best_us\tbest_ratio\tstock_ratio\tnccl_noise\n");
 }
@@ -125,7 +153,10 @@ void perf_print_header(const struct perf_job *job)
 	print_memory(job);
 	print_nccl(job);
 	print_raw_header(job, mpi, hosts);
-	print_columns(job);
+	if (job->options->beside)
+		print_beside_columns(job);
+	else
+		print_columns(job);
 }
 
 static double bus_factor(const struct perf_job *job)
@@ -242,6 +273,30 @@ void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 	}
 }
 
+void perf_print_beside(const struct perf_way *way, int in_place, const struct perf_beside *b)
+{
+	const struct perf_call *call = &way->call;
+	const struct perf_job *job = call->job;
+	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
+	const char *op = job->coll->has_op ? perf_op_name(call->op) : "none",
+		   *place = in_place ? "in" : "out";
+	int root = job->coll->has_root ? call->root : -1;
+	double slower = (b->beside / b->alone - 1) * 100,
+	       product_slower = (b->product_beside / b->product_alone - 1) * 100;
+	if (job->rank)
+		return;
+	printf(" %11zu %12zu %11s %7s %5d %12s %5s   %10.2f %10.2f %8.1f   %10.1f %10.1f %8.1f\n", bytes,
+	       call->count, corale_type_name(call->type), op, root, way->name, place, b->alone, b->beside,
+	       slower, b->product_alone, b->product_beside, product_slower);
+	fflush(stdout);
+	if (!job->raw)
+		return;
+	fprintf(job->raw, "%s\t%zu\t%zu\t%s\t%s\t%d\t%s\t%s\t%.4f\t%.4f\t%.4f\t%.4f\t%d\n", job->coll->name,
+		bytes, call->count, corale_type_name(call->type), op, root, way->name, place, b->alone,
+		b->beside, b->product_alone, b->product_beside, b->blocks);
+	fflush(job->raw);
+}
+
 void perf_add_ratio(struct perf_ratios *ratios, double ratio, size_t bytes)
 {
 	if (!ratios->count || ratio < ratios->min) {
@@ -263,10 +318,14 @@ void perf_print_summary(const struct perf_job *job, const struct perf_summary *s
 {
 	if (job->rank)
 		return;
-	if (job->options->checks)
+	if (job->options->checks || job->options->beside)
 		printf("# Out of bounds values : %ld %s\n", summary->wrong, summary->wrong ? "FAILED" : "OK");
 	else
 		printf("# Out of bounds values : not checked\n");
+	if (job->options->beside) {
+		fflush(stdout);
+		return;
+	}
 	if (summary->sampled)
 		printf("# ~: of %d lines above %zu bytes samples were checked (--check-max)\n",
 		       summary->sampled, perf_check_limit(job));

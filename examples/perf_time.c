@@ -28,6 +28,14 @@ static int make_round(const struct perf_way *way)
 	return 0;
 }
 
+void perf_round(const struct perf_way *way)
+{
+	int ret = make_round(way);
+	if (ret)
+		perf_way_die(way, ret);
+	complete(way->call.job);
+}
+
 double perf_time(const struct perf_way *way, int rounds)
 {
 	const struct perf_job *job = way->call.job;

@@ -61,5 +61,12 @@ try "the library's buffers, asynchronous calls" 2 corale_all_reduce_perf -b 8 -e
 refuse "graphs on the host" "needs --device cuda" 2 corale_all_reduce_perf -G 8
 refuse "NCCL on the host" "needs --device cuda" 2 corale_all_reduce_perf --vs-nccl libnccl.so.2
 with_gpu "buffers on GPUs" 2 corale_all_reduce_perf --device cuda -b 8 -e 64K -f 64
+refuse "products on the host" "needs --device cuda" 2 corale_all_reduce_perf --beside gemm
+if [ -n "$CORALE_TEST_NCCL" ]; then
+	try "beside NCCL, $CORALE_TEST_NCCL" 2 corale_all_reduce_perf --device cuda -b 8 -e 64K -f 64 \
+		--vs-nccl "$CORALE_TEST_NCCL" --nccl-modes all
+	try "beside NCCL in graphs" 2 corale_all_gather_perf --device cuda -b 8 -e 64K -f 64 -G 4 -R 2 \
+		--vs-nccl "$CORALE_TEST_NCCL" --nccl-modes all
+fi
 CORALE_NODE_SIZE=2 try "corale_all_reduce_perf on 2 nodes of 2" 4 corale_all_reduce_perf -b 8 -e 1M -f 8 -n 5
 echo "1..$number"
