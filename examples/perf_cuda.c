@@ -1,6 +1,4 @@
 /* Buffers on a rank's GPU, calls on a stream of it. */
-#include <cuda_runtime_api.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 

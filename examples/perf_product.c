@@ -2,7 +2,6 @@
  * Large matrix products beside the calls: bf16 8192^3 by cuBLAS, which is opened at run time through the few of its
  * functions that are declared here, on a stream of the lowest priority.
  */
-#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <stdlib.h>

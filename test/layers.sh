@@ -33,7 +33,7 @@ faults_of()
 	done
 	for header in $(sed -n 's/^#[ \t]*include[ \t]*<\([^>]*\)>.*/\1/p' "$1"); do
 		case $1:$header in
-		mpi_glue/*:mpi.h | examples/*:mpi.h | examples/*:corale_mpi.h | kernels/*:cuda* | lib/device_cuda.[ch]:cuda* | lib/engine_cuda.[ch]:cuda*) ;;
+		mpi_glue/*:mpi.h | examples/*:mpi.h | examples/*:corale_mpi.h | kernels/*:cuda* | examples/*_cuda.[ch]:cuda* | lib/device_cuda.[ch]:cuda* | lib/engine_cuda.[ch]:cuda*) ;;
 		*:mpi.h | *:corale_mpi.h | *:cuda*) echo "includes <$header>" ;;
 		esac
 		[ "$2" = "$pure" ] || continue
