@@ -1,0 +1,7 @@
+/* Stands in for train_cuda.cu in a build without CUDA. */
+#include "train.h"
+
+const struct compute_ops *compute_cuda(void)
+{
+	return NULL;
+}
