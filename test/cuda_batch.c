@@ -15,115 +15,170 @@ int cuda_batch_streams(struct cuda_world *world, cudaStream_t *streams)
 		   : -1;
 }
 
-static void name_batch(const struct cuda_batch *batch, char *text, size_t bytes)
+static void name_batch(struct cuda_batch *batch)
 {
 	static const char *const ways[] = { "", "graph: ", "plan: " };
-	int length = snprintf(text, bytes, "%s", ways[batch->way]);
+	size_t bytes = sizeof(batch->name),
+	       length = (size_t)snprintf(batch->name, bytes, "%s", ways[batch->way]);
 	if (batch->n > 1)
-		length += snprintf(text + length, bytes - (size_t)length, "%d calls%s, the last: ", batch->n,
-				   batch->grouped ? " in a group" : "");
-	cuda_case_name(&batch->cases[batch->n - 1], text + length, bytes - (size_t)length);
+		length +=
+		    (size_t)snprintf(batch->name + length, bytes - length, "%d calls%s, the last: ", batch->n,
+				     batch->grouped ? " in a group" : "");
+	cuda_case_name(&batch->cases[batch->n - 1], batch->name + length, bytes - length);
 }
 
-static int issue(struct cuda_bench *bench, const struct cuda_batch *batch, struct cuda_run *runs)
+static int issue(struct cuda_batch *batch)
 {
 	int ret = 0;
 	if (batch->grouped)
 		ret = corale_group_begin();
 	for (int i = 0; !ret && i < batch->n; i++)
-		ret = cuda_run_issue(bench, &runs[i], batch->stream);
+		ret = cuda_run_issue(batch->bench, &batch->runs[i], batch->stream);
 	if (batch->grouped) {
 		int end = corale_group_end();
 		ret = ret ? ret : end;
 	}
+	if (ret)
+		cuda_world_ok(batch->bench->world, ret, batch->bench->comm, batch->name);
 	return ret;
 }
 
-static int capture(struct cuda_bench *bench, const struct cuda_batch *batch, struct cuda_run *runs,
-		   cudaGraphExec_t *exec)
+static int capture(struct cuda_batch *batch)
 {
+	struct cuda_world *world = batch->bench->world;
 	cudaGraph_t graph = NULL;
 	if (!cuda_world_good(
-		bench->world,
-		cudaStreamBeginCapture(batch->stream, (enum cudaStreamCaptureMode)batch->capture_mode),
+		world, cudaStreamBeginCapture(batch->stream, (enum cudaStreamCaptureMode)batch->capture_mode),
 		"cudaStreamBeginCapture"))
 		return CORALE_EDEVICE;
-	int ret = issue(bench, batch, runs);
-	if (!cuda_world_good(bench->world, cudaStreamEndCapture(batch->stream, &graph),
-			     "cudaStreamEndCapture"))
+	int ret = issue(batch);
+	if (!cuda_world_good(world, cudaStreamEndCapture(batch->stream, &graph), "cudaStreamEndCapture"))
 		ret = ret ? ret : CORALE_EDEVICE;
 	if (!ret &&
-	    !cuda_world_good(bench->world, cudaGraphInstantiate(exec, graph, 0), "cudaGraphInstantiate"))
+	    !cuda_world_good(world, cudaGraphInstantiate(&batch->exec, graph, 0), "cudaGraphInstantiate"))
 		ret = CORALE_EDEVICE;
 	if (graph)
 		cudaGraphDestroy(graph);
 	return ret;
 }
 
-static int start(struct cuda_bench *bench, const struct cuda_batch *batch, struct cuda_run *runs,
-		 cudaGraphExec_t exec)
+int cuda_batch_open(struct cuda_bench *bench, struct cuda_batch *batch)
 {
-	if (!exec)
-		return issue(bench, batch, runs);
-	return cuda_world_good(bench->world, cudaGraphLaunch(exec, batch->stream), "cudaGraphLaunch")
+	int ret = 0;
+	batch->bench = bench;
+	batch->opened = batch->turns = 0;
+	batch->exec = NULL;
+	name_batch(batch);
+	cuda_world_doing(bench->world, batch->name);
+	while (!ret && batch->opened < batch->n) {
+		int i = batch->opened;
+		ret = cuda_run_open(bench, &batch->cases[i], batch->way == CUDA_WAY_PLAN, &batch->runs[i]);
+		batch->opened += !ret;
+	}
+	if (!ret && batch->way == CUDA_WAY_GRAPH)
+		ret = capture(batch);
+	if (ret)
+		cuda_batch_close(batch);
+	return ret;
+}
+
+int cuda_batch_fill(struct cuda_batch *batch)
+{
+	for (int i = 0; i < batch->n; i++)
+		if (cuda_run_fill(batch->bench, &batch->runs[i], batch->turns))
+			return CORALE_EDEVICE;
+	batch->turns++;
+	return 0;
+}
+
+int cuda_batch_start(struct cuda_batch *batch)
+{
+	struct cuda_world *world = batch->bench->world;
+	cuda_world_doing(world, batch->name);
+	world->cases += batch->n;
+	if (!batch->exec)
+		return issue(batch);
+	return cuda_world_good(world, cudaGraphLaunch(batch->exec, batch->stream), "cudaGraphLaunch")
 		   ? 0
 		   : CORALE_EDEVICE;
 }
 
-/* New inputs, the calls, and the checks. */
-static int turn(struct cuda_bench *bench, const struct cuda_batch *batch, struct cuda_run *runs,
-		cudaGraphExec_t exec, int number, const char *name)
+int cuda_batch_finish(struct cuda_batch *batch)
 {
-	for (int i = 0; i < batch->n; i++)
-		if (cuda_run_fill(bench, &runs[i], number))
-			return CORALE_EDEVICE;
-	int ret = start(bench, batch, runs, exec);
-	if (ret)
-		cuda_world_ok(bench->world, ret, bench->comm, name);
-	int drained = cuda_world_drain(bench->world, bench->comm, batch->stream, name);
-	if (ret || drained)
-		return ret ? ret : drained;
-	for (int i = 0; i < batch->n; i++)
-		cuda_run_check(bench, &runs[i]);
-	return 0;
+	struct cuda_bench *bench = batch->bench;
+	int ret = cuda_world_drain(bench->world, bench->comm, batch->stream, batch->name);
+	for (int i = 0; !ret && i < batch->n; i++)
+		cuda_run_check(bench, &batch->runs[i]);
+	return ret;
 }
 
-static int run_turns(struct cuda_bench *bench, const struct cuda_batch *batch, struct cuda_run *runs,
-		     const char *name)
+void cuda_batch_close(struct cuda_batch *batch)
+{
+	if (batch->exec)
+		cudaGraphExecDestroy(batch->exec);
+	batch->exec = NULL;
+	while (batch->opened > 0)
+		cuda_run_close(batch->bench, &batch->runs[--batch->opened]);
+}
+
+int cuda_batch_run(struct cuda_bench *bench, struct cuda_batch *batch)
 {
 	int turns = batch->way == CUDA_WAY_GRAPH ? REPLAYS : batch->way == CUDA_WAY_PLAN ? PLAN_RUNS : 1;
-	cudaGraphExec_t exec = NULL;
-	int ret = 0;
-	if (batch->way == CUDA_WAY_GRAPH)
-		ret = capture(bench, batch, runs, &exec);
+	int ret = cuda_batch_open(bench, batch);
+	for (int i = 0; !ret && i < turns; i++) {
+		ret = cuda_batch_fill(batch);
+		ret = ret ? ret : cuda_batch_start(batch);
+		int finished = cuda_batch_finish(batch);
+		ret = ret ? ret : finished;
+	}
+	cuda_batch_close(batch);
+	cuda_bench_reset(bench);
 	if (ret)
-		cuda_world_ok(bench->world, ret, bench->comm, name);
-	for (int i = 0; !ret && i < turns; i++)
-		ret = turn(bench, batch, runs, exec, i, name);
-	if (exec)
-		cudaGraphExecDestroy(exec);
+		corale_comm_abort(bench->comm);
 	return ret;
 }
 
-int cuda_batch_run(struct cuda_bench *bench, const struct cuda_batch *batch)
+static enum cuda_memory_kind draw_kind(uint64_t number, unsigned int kinds)
 {
-	struct cuda_run runs[CUDA_BATCH_MOST];
-	char name[360];
-	int ret = 0, opened = 0;
-	name_batch(batch, name, sizeof(name));
-	cuda_world_doing(bench->world, name);
-	while (!ret && opened < batch->n) {
-		ret = cuda_run_open(bench, &batch->cases[opened], batch->way == CUDA_WAY_PLAN, &runs[opened]);
-		opened += !ret;
+	do
+		number++;
+	while (!(kinds & 1u << number % CUDA_MEMORY_KINDS));
+	return (enum cuda_memory_kind)(number % CUDA_MEMORY_KINDS);
+}
+
+static void draw(const struct cuda_world *world, uint64_t *state, size_t largest, unsigned int kinds,
+		 struct cuda_case *c)
+{
+	uint64_t scale = (uint64_t)1 << cuda_world_random(state) % 25;
+	memset(c, 0, sizeof(*c));
+	c->call = (int)(cuda_world_random(state) % CUDA_CASE_CALLS);
+	if (cuda_world_random(state) % 3 == 0)
+		c->call = CORALE_ALL_REDUCE;
+	c->type = (corale_type)(cuda_world_random(state) % CORALE_NUM_TYPES);
+	if (c->call == CORALE_ALL_REDUCE || c->call == CORALE_REDUCE_SCATTER) {
+		c->op = (corale_op)(cuda_world_random(state) % (CORALE_NUM_OPS + 1));
+		c->data = (enum reference_data)(cuda_world_random(state) % 3);
 	}
-	if (!ret)
-		ret = run_turns(bench, batch, runs, name);
-	while (opened > 0)
-		cuda_run_close(bench, &runs[--opened]);
-	for (int kind = 0; kind < CUDA_MEMORY_KINDS; kind++)
-		bench->arenas[kind].used = 0;
-	bench->world->cases += batch->n;
-	if (ret)
-		corale_comm_abort(bench->comm); /* nobody waits for this rank's next call */
-	return ret;
+	c->count = cuda_world_random(state) % ((scale < largest ? scale : largest) + 1);
+	c->root = (int)(cuda_world_random(state) % CUDA_POOL_MOST_RANKS);
+	c->in_place = (int)(cuda_world_random(state) % 2);
+	c->misaligned = (int)(cuda_world_random(state) % 2);
+	c->seed = cuda_world_random(state);
+	if (c->call == CORALE_BARRIER)
+		*c = (struct cuda_case){ .call = CORALE_BARRIER, .seed = c->seed };
+	uint64_t number = cuda_world_random(state);
+	if (number % 4 == 0) /* sometimes the ranks differ */
+		number = cuda_world_hash(number, (uint64_t)world->rank);
+	c->send_kind = draw_kind(number >> 8, kinds);
+	c->recv_kind = draw_kind(number >> 24, kinds);
+}
+
+struct cuda_case cuda_case_draw(const struct cuda_world *world, uint64_t *state, size_t largest,
+				unsigned int kinds, size_t room)
+{
+	struct cuda_case c;
+	do
+		draw(world, state, largest, kinds, &c);
+	while (!cuda_case_possible(&c, world->size, room));
+	return c;
 }

@@ -40,6 +40,24 @@ void cuda_bench_free(struct cuda_bench *bench)
 		cuda_arena_close(bench->world, &bench->arenas[kind]);
 }
 
+void cuda_bench_reset(struct cuda_bench *bench)
+{
+	for (int kind = 0; kind < CUDA_MEMORY_KINDS; kind++)
+		bench->arenas[kind].used = bench->arenas[kind].kept;
+}
+
+void cuda_bench_keep(struct cuda_bench *bench)
+{
+	for (int kind = 0; kind < CUDA_MEMORY_KINDS; kind++)
+		bench->arenas[kind].kept = bench->arenas[kind].used;
+}
+
+void cuda_bench_forget(struct cuda_bench *bench)
+{
+	for (int kind = 0; kind < CUDA_MEMORY_KINDS; kind++)
+		bench->arenas[kind].used = bench->arenas[kind].kept = 0;
+}
+
 void cuda_bench_close(struct cuda_bench *bench)
 {
 	cudaStreamDestroy(bench->work);

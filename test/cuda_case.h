@@ -80,6 +80,10 @@ int cuda_bench_open(struct cuda_world *world, struct cuda_bench *bench, uint64_t
 /* Opens arenas of the kinds of a mask, bytes each; collective. */
 int cuda_bench_memory(struct cuda_bench *bench, unsigned int kinds, size_t bytes);
 void cuda_bench_free(struct cuda_bench *bench);
+/* Gives back what runs have taken; but what was taken up to the last cuda_bench_keep stays. */
+void cuda_bench_reset(struct cuda_bench *bench);
+void cuda_bench_keep(struct cuda_bench *bench);
+void cuda_bench_forget(struct cuda_bench *bench); /* gives back what was kept, too */
 void cuda_bench_close(struct cuda_bench *bench);
 
 /* 0: the combination has no meaning, or its buffers are larger than bytes in all. */

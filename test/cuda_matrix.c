@@ -196,8 +196,8 @@ static void mixed_memory(struct test *t)
 	for (int i = 0; i < CUDA_MEMORY_KINDS * 2; i++) {
 		c.send_kind = (enum cuda_memory_kind)((i + t->world.rank) % CUDA_MEMORY_KINDS);
 		/* never the same as send_kind: run_memory does the same cases on all ranks */
-		c.recv_kind =
-		    (enum cuda_memory_kind)((c.send_kind + 1 + i / CUDA_MEMORY_KINDS) % CUDA_MEMORY_KINDS);
+		int next = (int)c.send_kind + 1 + i / CUDA_MEMORY_KINDS;
+		c.recv_kind = (enum cuda_memory_kind)(next % CUDA_MEMORY_KINDS);
 		run_memory(t, &c);
 	}
 }
@@ -244,45 +244,6 @@ static void plans(struct test *t)
 			}
 }
 
-/* Any case at all of at most largest elements, equal on every rank but for the memory's kind. */
-static struct cuda_case draw(const struct test *t, uint64_t *state, size_t largest, unsigned int kinds,
-			     size_t room)
-{
-	struct cuda_case c;
-	do {
-		memset(&c, 0, sizeof(c));
-		c.call = (int)(cuda_world_random(state) % CUDA_CASE_CALLS);
-		if (cuda_world_random(state) % 3 == 0)
-			c.call = CORALE_ALL_REDUCE;
-		c.type = (corale_type)(cuda_world_random(state) % CORALE_NUM_TYPES);
-		c.op = (corale_op)(cuda_world_random(state) % (CORALE_NUM_OPS + 1));
-		c.data = (enum reference_data)(cuda_world_random(state) % 3);
-		if (c.call != CORALE_ALL_REDUCE && c.call != CORALE_REDUCE_SCATTER) {
-			c.op = CORALE_SUM;
-			c.data = REFERENCE_EXACT;
-		}
-		size_t scale = (size_t)1 << cuda_world_random(state) % 25;
-		c.count = cuda_world_random(state) % (scale < largest ? scale + 1 : largest + 1);
-		c.root = (int)(cuda_world_random(state) % 64);
-		c.in_place = (int)(cuda_world_random(state) % 2);
-		c.misaligned = (int)(cuda_world_random(state) % 2);
-		c.seed = cuda_world_random(state);
-		if (c.call == CORALE_BARRIER)
-			c = (struct cuda_case){ .call = CORALE_BARRIER, .seed = c.seed };
-		uint64_t number = cuda_world_random(state);
-		if (number % 4 == 0) /* sometimes the ranks differ */
-			number = cuda_world_hash(number, (uint64_t)t->world.rank);
-		do
-			c.send_kind = (enum cuda_memory_kind)(++number % CUDA_MEMORY_KINDS);
-		while (!(kinds & 1u << c.send_kind));
-		number >>= 8;
-		do
-			c.recv_kind = (enum cuda_memory_kind)(++number % CUDA_MEMORY_KINDS);
-		while (!(kinds & 1u << c.recv_kind));
-	} while (!cuda_case_possible(&c, t->world.size, room));
-	return c;
-}
-
 /* n cases at once, in one group or one call behind the other. */
 static void run_random(struct test *t, int n, int grouped, enum cuda_way way, size_t largest,
 		       unsigned int kinds, size_t room)
@@ -290,7 +251,7 @@ static void run_random(struct test *t, int n, int grouped, enum cuda_way way, si
 	uint64_t state = cuda_world_hash(t->seed + 99, (uint64_t)t->number);
 	struct cuda_batch batch = { .n = n, .grouped = grouped, .way = way, .stream = next_stream(t, way) };
 	for (int i = 0; i < n; i++)
-		batch.cases[i] = draw(t, &state, largest, kinds, room / (size_t)n);
+		batch.cases[i] = cuda_case_draw(&t->world, &state, largest, kinds, room / (size_t)n);
 	run_batch(t, &batch);
 }
 
@@ -358,7 +319,7 @@ static void compare_with_host(struct test *t, corale_comm *host, const struct cu
 			cuda_world_fault(&t->world, "%s: the host's bits differ from the GPU's", name);
 		cuda_run_close(&t->bench, &run);
 	}
-	t->bench.arenas[CUDA_MEMORY_DEVICE].used = 0;
+	cuda_bench_reset(&t->bench);
 	free(send);
 	free(recv);
 	free(got);

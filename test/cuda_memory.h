@@ -21,7 +21,7 @@ struct cuda_arena {
 	enum cuda_memory_kind kind;
 	corale_comm *comm;
 	unsigned char *base;
-	size_t bytes, used;
+	size_t bytes, used, kept; /* kept: what stays taken when the rest is given back */
 	void *handle; /* of a registration */
 	size_t piece_bytes;
 	unsigned long long pieces[CUDA_MEMORY_VMM_PIECES];
@@ -36,7 +36,7 @@ int cuda_arena_open(struct cuda_world *world, struct cuda_arena *arena, enum cud
 		    corale_comm *comm, size_t bytes);
 /* Collective likewise; does nothing for an arena of zeros. */
 void cuda_arena_close(struct cuda_world *world, struct cuda_arena *arena);
-/* NULL if there is no room. What was taken is given back all at once by setting used to 0. */
+/* NULL if there is no room. What was taken is given back all at once, by setting used to kept. */
 unsigned char *cuda_arena_take(struct cuda_arena *arena, size_t bytes);
 
 #endif
