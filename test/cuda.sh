@@ -1,0 +1,44 @@
+#!/bin/sh
+# Short runs of the tests that need GPUs, one rank a GPU: TAP from their PASS, FAIL and SKIP lines. Where there is no
+# GPU all are skipped. By hand they take options and run longer: see the head of each test/cuda_*.c.
+. "$top_srcdir/test/launcher-env.sh"
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+ranks=2
+[ "$gpus" -gt 2 ] && ranks=$gpus
+[ "$gpus" -gt 8 ] && ranks=8
+output=$(mktemp) || exit 1
+trap 'rm -f "$output"' EXIT
+number=0
+
+tell() # RESULT TEXT
+{
+	number=$((number + 1))
+	echo "$1 $number - $2"
+}
+
+check() # SECONDS NAME COMMAND...
+{
+	limit=$1 name=$2
+	shift 2
+	timeout -k 10 "$limit" "$@" </dev/null >"$output" 2>&1
+	status=$?
+	if [ $status = 77 ]; then
+		tell ok "$name # SKIP $(sed -n "s/^SKIP $name: //p" "$output" | head -n 1)"
+		return
+	fi
+	while IFS= read -r line; do
+		case $line in
+		"PASS "*) tell ok "$name: ${line#PASS }" ;;
+		"FAIL "*) tell "not ok" "$name: ${line#FAIL }" ;;
+		FAULT*|corale:*) echo "# $line" ;;
+		esac
+	done <"$output"
+	[ $status = 0 ] || tell "not ok" "$name: exit status $status"
+}
+
+check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e8 --seconds 30
+check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e6 --seconds 30 --halves
+check 400 cuda_faults "$top_builddir/test/cuda_faults" --ranks $ranks
+check 200 cuda_matrix "$MPIRUN" -n $ranks "$top_builddir/test/cuda_matrix" --seconds 30
+check 200 cuda_stress "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 2 --calls 50000
+echo "1..$number"
