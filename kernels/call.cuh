@@ -88,6 +88,26 @@ __device__ static inline void store_words(unsigned char *to, vector v, unsigned 
 		w[3] = v.w;
 }
 
+/* The same, small rather than fast. */
+__device__ static inline vector load_few(const unsigned char *from, unsigned bytes)
+{
+	const uint32_t *w = (const uint32_t *)from;
+	return make_uint4(bytes > 0 ? w[0] : 0, bytes > 4 ? w[1] : 0, bytes > 8 ? w[2] : 0, bytes > 12 ? w[3] : 0);
+}
+
+__device__ static inline void store_few(unsigned char *to, vector v, unsigned bytes)
+{
+	uint32_t *w = (uint32_t *)to;
+	if (bytes > 0)
+		w[0] = v.x;
+	if (bytes > 4)
+		w[1] = v.y;
+	if (bytes > 8)
+		w[2] = v.z;
+	if (bytes > 12)
+		w[3] = v.w;
+}
+
 /* ODD: addresses or sizes may be no multiples of 4. */
 template <bool ODD> __device__ static inline vector load_user(const unsigned char *from, unsigned bytes)
 {
@@ -116,6 +136,18 @@ __device__ static inline unsigned char *packets_of(const codelet_args &a, int se
 {
 	uint32_t others = (uint32_t)a.ranks - 1;
 	return window_of(a, receiver) + a.area + (half * others + codelet_index(sender, receiver)) * a.area_bytes;
+}
+
+/* What rank 0 has in my window; codelet_index gives the others. */
+__device__ static inline unsigned char *inbox_of(const codelet_args &a, uint32_t half)
+{
+	return window_of(a, a.rank) + a.area + half * ((uint32_t)a.ranks - 1) * a.area_bytes;
+}
+
+/* What lines carry of the call's signature. */
+__device__ static inline uint32_t call_tag(const codelet_args &a)
+{
+	return (uint32_t)(a.signature >> 32) ^ (uint32_t)a.signature;
 }
 
 __device__ static inline unsigned char *slots_of(const codelet_args &a, int sender, int receiver)
@@ -220,6 +252,7 @@ __device__ static inline void send_headers(const codelet_args &a, uint64_t epoch
 {
 	if (blockIdx.x)
 		return;
+#pragma unroll 1
 	for (int k = 1 + (int)threadIdx.x; k < a.ranks; k += (int)blockDim.x)
 		store_shared(header_of(a, a.rank, peer_after(a, k), epoch & 1), header_packet(a, epoch));
 }
@@ -228,6 +261,7 @@ __device__ static inline void send_headers(const codelet_args &a, uint64_t epoch
 __device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoch)
 {
 	bool heard = true;
+#pragma unroll 1
 	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32) {
 		if (r == a.rank)
 			continue;
@@ -264,6 +298,7 @@ __device__ static inline void call_end(const codelet_args &a, uint64_t epoch)
 {
 	if (blockDim.x > 32)
 		__syncthreads(); /* all warps have read it */
+#pragma unroll 1
 	for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < CODELET_MAX_BLOCKS; b += blockDim.x * gridDim.x)
 		a.state->epochs[b] = epoch;
 }

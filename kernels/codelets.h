@@ -34,14 +34,15 @@ enum {
 	CODELET_LANES = 64, /* blocks that share one edge at most */
 	CODELET_LINE = 128,
 	CODELET_LINE_DATA = 120,
-	CODELET_DEPTH = 4 /* messages in flight in slots */
+	CODELET_DEPTH = 2 /* messages in flight in slots */
 };
 
 enum codelet_ring { CODELET_FIRST, CODELET_SECOND, CODELET_PAIRS, CODELET_RINGS };
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, flags, acks, copy_flags, words, lines, slots, bytes; /* offsets in a window, and the whole */
+	uint64_t headers, flags, acks, copy_flags, words, lines, slots,
+	    bytes; /* offsets in a window, and the whole */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
 	uint64_t slots_bytes; /* of one sender */
 };
@@ -81,7 +82,8 @@ struct codelet_args {
 	struct codelet_state *state;
 	const unsigned char *send;
 	unsigned char *recv;
-	uint64_t send_block, recv_block; /* bytes from the block for (of) one rank to the next; 0: one for all */
+	uint64_t send_block,
+	    recv_block; /* bytes from the block for (of) one rank to the next; 0: one for all */
 	uint64_t bytes; /* of a block or vector */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
@@ -168,9 +170,11 @@ int codelets_load_slots(void);
 int codelets_load_edges(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
-int codelets_packets(const struct codelet_args *args, struct codelet_shape shape, int type, int folds, void *stream);
+int codelets_packets(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
+		     void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
-int codelets_slots(const struct codelet_args *args, struct codelet_shape shape, int type, int two_shot, void *stream);
+int codelets_slots(const struct codelet_args *args, struct codelet_shape shape, int type, int two_shot,
+		   void *stream);
 int codelets_edges(const struct codelet_edges *args, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);

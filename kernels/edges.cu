@@ -148,7 +148,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 {
 	call_wait_for_previous();
 	const uint32_t list = blockIdx.x / g.lanes;
-	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, g.pairs ? CODELET_PAIRS : CODELET_FIRST, 0 };
+	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, (uint32_t)(g.pairs ? CODELET_PAIRS : CODELET_FIRST), 0 };
 	if (g.pairs) {
 		l.ring = CODELET_PAIRS;
 		run_pairs(g, g.first[list], l);

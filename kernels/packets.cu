@@ -32,17 +32,17 @@ struct words {
 	{
 		return 16;
 	}
-	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint64_t epoch)
+	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
 	{
 		return vector_hide<TYPE>(v);
 	}
-	__device__ static bool ready(vector v, uint32_t i, uint64_t epoch)
+	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
 	{
 		return v.x != EMPTY && v.y != EMPTY && v.z != EMPTY && v.w != EMPTY;
 	}
 };
 
-/* Eight lanes make a line of 128 bytes that arrives whole; the last 8 bytes are the epoch. */
+/* Eight lanes make a line of 128 bytes that arrives whole; the last 8 bytes are epoch and signature. */
 struct lines {
 	static constexpr bool RESTORED = false;
 	__device__ static uint32_t slots(uint32_t bytes)
@@ -61,13 +61,13 @@ struct lines {
 	{
 		return i % 8 == 7 ? 8 : 16;
 	}
-	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint64_t epoch)
+	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
 	{
-		return i % 8 == 7 ? make_uint4(v.x, v.y, (uint32_t)epoch, (uint32_t)(epoch >> 32)) : v;
+		return i % 8 == 7 ? make_uint4(v.x, v.y, epoch, signature) : v;
 	}
-	__device__ static bool ready(vector v, uint32_t i, uint64_t epoch)
+	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
 	{
-		return i % 8 != 7 || (v.z == (uint32_t)epoch && v.w == (uint32_t)(epoch >> 32));
+		return i % 8 != 7 || (v.z == epoch && v.w == signature);
 	}
 };
 
@@ -84,11 +84,77 @@ template <class Form> __device__ static bool travels(uint32_t i, uint32_t bytes)
 	return Form::at(Form::first_of(i)) < bytes;
 }
 
+/* What a thread needs to look for packets. */
+struct watch {
+	unsigned char *inbox; /* packet i of the lowest other rank */
+	uint32_t i, epoch, tag;
+	unsigned wanted; /* ranks first .. first + BATCH - 1, one bit each */
+	int first;
+	bool heard; /* all headers, or they are not needed */
+};
+
+__device__ static __forceinline__ unsigned char *slot(const codelet_args &a, const watch &w, int k)
+{
+	return w.inbox + codelet_index(w.first + k, a.rank) * (uint32_t)a.area_bytes;
+}
+
+/* Loads all wanted packets at once; whether all are ready. */
+template <class Form> __device__ static __forceinline__ bool look(const codelet_args &a, const watch &w, vector got[BATCH])
+{
+	bool ready = true;
+#pragma unroll
+	for (int k = 0; k < BATCH; k++)
+		if (w.wanted >> k & 1)
+			got[k] = load_shared(slot(a, w, k));
+	if (!w.heard)
+		ready = headers_heard(a, w.epoch);
+#pragma unroll
+	for (int k = 0; k < BATCH; k++)
+		if (w.wanted >> k & 1)
+			ready = ready && Form::ready(got[k], w.i, w.epoch, w.tag);
+	return ready;
+}
+
+/* A wait that lasts, out of the way of those that don't. False if the call has failed. */
+template <class Form> __device__ static __noinline__ bool persist(const codelet_args &a, watch w)
+{
+	vector got[BATCH];
+	uint64_t start = 0;
+	for (uint32_t spins = 1; !__all_sync(~0u, look<Form>(a, w, got)); spins++) {
+		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &start, w.epoch, true)))
+			continue;
+		if (threadIdx.x % 32 == 0)
+			call_explain(a, w.first, w.epoch, true);
+		return false;
+	}
+	return true;
+}
+
+/* Waits, the whole warp together. What is used is what the last turn loaded. */
+template <class Form> __device__ static __forceinline__ bool take(const codelet_args &a, const watch &w, vector got[BATCH])
+{
+	for (uint32_t spins = 0; !__all_sync(~0u, look<Form>(a, w, got)); spins++)
+		if (__builtin_expect(spins == CALL_SPINS_PER_LOOK, 0)) {
+			if (!persist<Form>(a, w))
+				return false;
+			spins = 0;
+		}
+#pragma unroll
+	for (int k = 0; Form::RESTORED && k < BATCH; k++)
+		if (w.wanted >> k & 1)
+			*(vector *)slot(a, w, k) = make_uint4(EMPTY, EMPTY, EMPTY, EMPTY);
+	return true;
+}
+
 /* One rank's side of a call. TYPE of moves: uint8. ODD: see load_user. */
 template <class Form, int TYPE, bool ODD> struct packets {
 	const codelet_args &a;
-	uint64_t epoch, start;
-	bool heard; /* all headers */
+	uint32_t epoch, tag; /* tag: of the call, in lines */
+	bool heard; /* all headers; lines need none */
+
+	__device__ packets(const codelet_args &args) : a(args), epoch(0), tag(call_tag(args)), heard(!Form::RESTORED)
+	{
+	}
 
 	/* Packet i of this rank's own data, the scalar applied. */
 	__device__ vector own(const unsigned char *from, uint32_t i, uint32_t bytes) const
@@ -99,7 +165,7 @@ template <class Form, int TYPE, bool ODD> struct packets {
 
 	__device__ void push(int to, uint32_t offset, uint32_t i, vector v) const
 	{
-		store_shared(packets_of(a, a.rank, to, epoch & 1) + offset + i * 16, Form::template pack<TYPE>(v, i, epoch));
+		store_shared(packets_of(a, a.rank, to, epoch & 1) + offset + i * 16, Form::template pack<TYPE>(v, i, epoch, tag));
 	}
 
 	/* Which of the ranks first .. first + BATCH - 1 send to me. */
@@ -113,42 +179,11 @@ template <class Form, int TYPE, bool ODD> struct packets {
 		return mask;
 	}
 
-	__device__ unsigned char *slot(unsigned char *inbox, int r) const
-	{
-		return inbox + codelet_index(r, a.rank) * a.area_bytes;
-	}
-
-	/*
-	 * Waits, the whole warp together, for packet i of ranks first .. first + BATCH - 1 (wanted: one bit each) and for
-	 * all headers. False if the call has failed. The loads of a turn overlap; what is used is what the last one loaded.
-	 */
 	__device__ bool take(int first, unsigned wanted, uint32_t offset, uint32_t i, vector got[BATCH])
 	{
-		unsigned char *inbox = packets_of(a, 0, 1, epoch & 1) + (int64_t)(a.rank - 1) * (int64_t)a.stride + offset + i * 16;
-		for (uint32_t spins = 1;; spins++) {
-#pragma unroll
-			for (int k = 0; k < BATCH; k++)
-				if (wanted >> k & 1)
-					got[k] = load_shared(slot(inbox, first + k));
-			bool ready = heard || headers_heard(a, epoch);
-#pragma unroll
-			for (int k = 0; k < BATCH; k++)
-				if (wanted >> k & 1)
-					ready = ready && Form::ready(got[k], i, epoch);
-			if (__all_sync(~0u, ready))
-				break;
-			if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &start, epoch, true)))
-				continue;
-			if (threadIdx.x % 32 == 0)
-				call_explain(a, first, epoch, true);
-			return false;
-		}
+		watch w = { inbox_of(a, epoch & 1) + offset + i * 16, i, epoch, tag, wanted, first, heard };
 		heard = true;
-#pragma unroll
-		for (int k = 0; Form::RESTORED && k < BATCH; k++)
-			if (wanted >> k & 1)
-				*(vector *)slot(inbox, first + k) = make_uint4(EMPTY, EMPTY, EMPTY, EMPTY);
-		return true;
+		return ::take<Form>(a, w, got);
 	}
 
 	/* Folds packet i of all ranks in their order. */
@@ -192,19 +227,41 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	}
 };
 
-/* One exchange. */
-template <class Form, int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const codelet_args &a)
+__device__ static __noinline__ bool hear_headers(const codelet_args &a, uint64_t epoch)
+{
+	uint64_t start = 0;
+	for (uint32_t spins = 1; !__all_sync(~0u, headers_heard(a, epoch)); spins++) {
+		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &start, epoch, true)))
+			continue;
+		if (threadIdx.x == 0)
+			call_explain(a, a.rank, epoch, true);
+		return false;
+	}
+	return true;
+}
+
+/* Where data alone does not tell that every rank has made the call, one warp waits for all headers. */
+__device__ static bool hear_silent(const codelet_args &a, uint64_t epoch)
+{
+	return (a.root < 0 && a.bytes) || blockIdx.x || threadIdx.x >= 32 || hear_headers(a, epoch);
+}
+
+/* One exchange, in lines. */
+template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const codelet_args &a)
 {
 	call_wait_for_previous();
-	packets<Form, TYPE, ODD> p = { a, 0, 0, false };
-	const uint32_t bytes = (uint32_t)a.bytes, slots = Form::slots(bytes), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
+	packets<lines, TYPE, ODD> p(a);
+	const uint32_t bytes = (uint32_t)a.bytes, slots = lines::slots(bytes), end = (slots + 31) / 32 * 32;
 	const bool sends = a.root < 0 || a.root == a.rank;
 	const unsigned char *mine = a.send + (uint64_t)a.rank * a.send_block;
 	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
 	vector v = p.own(mine, i, sends ? bytes : 0); /* on its way while the epoch is */
-	p.epoch = call_epoch(a);
-	send_headers(a, p.epoch);
-	for (;;) {
+	const uint64_t epoch = call_epoch(a);
+	p.epoch = (uint32_t)epoch;
+	send_headers(a, epoch);
+	for (bool first = true; i < end; i += gridDim.x * blockDim.x, first = false) {
+		v = first ? v : p.own(mine, i, sends ? bytes : 0);
+#pragma unroll 1
 		for (int k = 1; i < slots && sends && k < a.ranks; k++) {
 			int to = peer_after(a, k);
 			p.push(to, 0, i, a.send_block ? p.own(a.send + (uint64_t)to * a.send_block, i, bytes) : v);
@@ -213,28 +270,27 @@ template <class Form, int TYPE, bool ODD, bool FOLDS> __device__ static void exc
 			vector out;
 			if (!p.fold(i < slots, i, v, &out))
 				return;
-			store_user<ODD>(a.recv + Form::at(i), out, filled<Form>(i, bytes));
+			store_user<ODD>(a.recv + lines::at(i), out, filled<lines>(i, bytes));
 		} else {
 			unsigned char *to = a.recv + (uint64_t)a.rank * a.recv_block;
 			if (!p.collect(i < slots, i))
 				return;
 			if (sends && to != mine)
-				store_user<ODD>(to + Form::at(i), v, filled<Form>(i, bytes));
+				store_user<ODD>(to + lines::at(i), v, filled<lines>(i, bytes));
 		}
-		i += gridDim.x * blockDim.x;
-		if (i >= end)
-			break;
-		v = p.own(mine, i, sends ? bytes : 0);
 	}
-	call_end(a, p.epoch);
+	if (hear_silent(a, epoch))
+		call_end(a, epoch);
 }
 
 /* Both exchanges: every rank folds its part and sends the result on. Parts are cut as in plans. */
 template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const codelet_args &a)
 {
 	call_wait_for_previous();
-	packets<Form, TYPE, ODD> p = { a, call_epoch(a), 0, false };
-	send_headers(a, p.epoch);
+	packets<Form, TYPE, ODD> p(a);
+	const uint64_t epoch = call_epoch(a);
+	p.epoch = (uint32_t)epoch;
+	send_headers(a, epoch);
 	const uint32_t bytes = (uint32_t)a.bytes, n = (uint32_t)a.ranks, units = (bytes + PLAN_UNIT_BYTES - 1) / PLAN_UNIT_BYTES,
 		       each = units / n, more = units % n;
 	const uint32_t slots = Form::slots((each + (more > 0)) * PLAN_UNIT_BYTES), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
@@ -274,80 +330,61 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
 							filled<Form>(i, length((uint32_t)(first + k))));
 		}
 	}
-	call_end(a, p.epoch);
+	call_end(a, epoch);
 }
 
 /*
- * One exchange among at most BATCH ranks, one vector a thread, blocks of one warp: the same packets in few registers, so that
- * the blocks find room beside a kernel that fills the GPU. What this rank sends takes its own place among what came.
+ * One exchange among at most BATCH ranks, one vector a thread, blocks of one warp: the same packets in few registers and
+ * instructions, so that the blocks find room beside a kernel that fills the GPU and are done soon on an idle one.
  */
-template <class Form, int TYPE, bool FOLDS> __device__ static void exchange_once(const codelet_args &a)
+template <int TYPE, bool FOLDS> __device__ static __forceinline__ void exchange_once(const codelet_args &a, const int op)
 {
-	__shared__ uint64_t start;
 	call_wait_for_previous();
-	packets<Form, TYPE, false> p = { a, 0, 0, false };
-	const uint32_t i = blockIdx.x * 32 + threadIdx.x, bytes = (uint32_t)a.bytes;
-	const bool in = i < Form::slots(bytes);
-	vector got[BATCH];
-	{
-		const bool sends = a.root < 0 || a.root == a.rank;
-		vector v = p.own(a.send + (uint64_t)a.rank * a.send_block, i, sends ? bytes : 0);
-		p.epoch = call_epoch(a);
-		start = 0;
-		send_headers(a, p.epoch);
-		for (int k = 1; in && sends && k < a.ranks; k++) {
-			int to = peer_after(a, k);
-			if (a.send_block) /* a vector for each */
-				p.push(to, 0, i, p.own(a.send + (uint64_t)to * a.send_block, i, bytes));
-			else
-				p.push(to, 0, i, v);
+	packets<lines, TYPE, false> p(a);
+	const uint32_t i = blockIdx.x * 32 + threadIdx.x, bytes = (uint32_t)a.bytes, n = filled<lines>(i, bytes);
+	const bool in = i < lines::slots(bytes), sends = a.root < 0 || a.root == a.rank;
+	vector mine = load_few(a.send + (uint64_t)a.rank * a.send_block + lines::at(i), sends ? n : 0);
+	if (op == CORALE_NUM_OPS)
+		mine = vector_premultiply<TYPE>(mine, a.scalar);
+	const uint64_t epoch = call_epoch(a);
+	p.epoch = (uint32_t)epoch;
+#pragma unroll 1
+	for (int k = 1; in && sends && k < a.ranks; k++) {
+		int to = peer_after(a, k);
+		vector v = mine;
+		if (a.send_block) { /* a vector for each */
+			v = load_few(a.send + (uint64_t)to * a.send_block + lines::at(i), n);
+			if (op == CORALE_NUM_OPS)
+				v = vector_premultiply<TYPE>(v, a.scalar);
 		}
-#pragma unroll
-		for (int r = 0; r < BATCH; r++)
-			got[r] = v;
+		p.push(to, 0, i, v);
 	}
-	unsigned char *inbox = packets_of(a, 0, 1, p.epoch & 1) + (int64_t)(a.rank - 1) * (int64_t)a.stride + i * 16;
-	for (uint32_t spins = 1;; spins++) {
-		bool ready = true;
-#pragma unroll
-		for (int r = 0; r < BATCH; r++)
-			if (in && r < a.ranks && r != a.rank && (a.root < 0 || a.root == r))
-				got[r] = load_shared(p.slot(inbox, r));
-		ready = headers_heard(a, p.epoch);
-#pragma unroll
-		for (int r = 0; r < BATCH; r++)
-			if (in && r < a.ranks && r != a.rank && (a.root < 0 || a.root == r))
-				ready = ready && Form::ready(got[r], i, p.epoch);
-		if (__all_sync(~0u, ready))
-			break;
-		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &start, p.epoch, true)))
-			continue;
-		if (threadIdx.x == 0)
-			call_explain(a, a.rank, p.epoch, true);
+	send_headers(a, epoch);
+	vector got[BATCH];
+	if (!p.take(0, in ? p.senders(0) : 0, 0, i, got))
 		return;
-	}
 	vector_sum<TYPE> sum;
 #pragma unroll
 	for (int r = 0; r < BATCH; r++) {
 		if (r >= a.ranks)
 			break;
-		if (Form::RESTORED && in && r != a.rank)
-			*(vector *)p.slot(inbox, r) = make_uint4(EMPTY, EMPTY, EMPTY, EMPTY);
+		vector v = r == a.rank ? mine : got[r];
 		if (FOLDS && r == 0)
-			sum.start(got[r]);
+			sum.start(v);
 		else if (FOLDS)
-			sum.add(got[r], a.op);
+			sum.add(v, op);
 		else if (a.root < 0 || a.root == r)
-			store_words(a.recv + (uint64_t)r * a.recv_block + Form::at(i), got[r], filled<Form>(i, bytes));
+			store_few(a.recv + (uint64_t)r * a.recv_block + lines::at(i), v, n);
 	}
 	if (FOLDS)
-		store_words(a.recv + Form::at(i), sum.finish(a.op, a.ranks), filled<Form>(i, bytes));
-	call_end(a, p.epoch);
+		store_few(a.recv + lines::at(i), sum.finish(op, a.ranks), n);
+	if (hear_silent(a, epoch))
+		call_end(a, epoch);
 }
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
-/* What carries the folds of a type. Moves keep every bit, so they travel in lines. */
+/* What carries the two-shot folds of a type. Moves keep every bit, so they travel in lines. */
 template <int TYPE, bool HIDES> struct form_of {
 	typedef lines form;
 };
@@ -361,13 +398,12 @@ enum { LEAN_THREADS = 32 };
 
 template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void one_shot(const __grid_constant__ codelet_args a)
 {
-	exchange<fold_form<TYPE>, TYPE, ODD, true>(a);
+	exchange<TYPE, ODD, true>(a);
 }
 
-template <int TYPE>
-__global__ LEAN void one_shot_lean(const __grid_constant__ codelet_args a)
+template <int TYPE, bool SUMS> __global__ LEAN void one_shot_lean(const __grid_constant__ codelet_args a)
 {
-	exchange_once<fold_form<TYPE>, TYPE, true>(a);
+	exchange_once<TYPE, true>(a, SUMS ? CORALE_SUM : a.op);
 }
 
 template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void two_shots(const __grid_constant__ codelet_args a)
@@ -377,23 +413,23 @@ template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void
 
 template <bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void moves(const __grid_constant__ codelet_args a)
 {
-	exchange<lines, CORALE_UINT8, ODD, false>(a);
+	exchange<CORALE_UINT8, ODD, false>(a);
 }
 
 __global__ LEAN void moves_lean(const __grid_constant__ codelet_args a)
 {
-	exchange_once<lines, CORALE_UINT8, false>(a);
+	exchange_once<CORALE_UINT8, false>(a, CORALE_SUM);
 }
 
 typedef void (*kernel)(codelet_args);
 
 struct fold_row {
-	kernel lean, one_shot[2], two_shot[2]; /* by ODD */
+	kernel lean[2], one_shot[2], two_shot[2]; /* lean: any operator, sums; others: by ODD */
 };
 
 #define ROW(type)                                                                                                      \
 	{                                                                                                              \
-		one_shot_lean<type>, { one_shot<type, false>, one_shot<type, true> },                                  \
+		{ one_shot_lean<type, false>, one_shot_lean<type, true> }, { one_shot<type, false>, one_shot<type, true> },                                  \
 		    { two_shots<type, false>, two_shots<type, true> },                                                 \
 	}
 static const fold_row folds[CORALE_NUM_TYPES] = {
@@ -429,7 +465,7 @@ static int is_lean(const codelet_args *a, codelet_shape shape)
 int codelets_packets(const codelet_args *args, codelet_shape shape, int type, int folding, void *stream)
 {
 	int odd = is_odd(args);
-	kernel k = is_lean(args, shape) ? (folding ? folds[type].lean : moves_lean)
+	kernel k = is_lean(args, shape) ? (folding ? folds[type].lean[args->op == CORALE_SUM] : moves_lean)
 		   : folding		? folds[type].one_shot[odd]
 					: copies[odd];
 	return launch((const void *)k, shape, args, stream);
@@ -448,9 +484,8 @@ int codelets_load_packets(void)
 		for (const fold_row &row : folds) {
 			error = error ? error : load((const void *)row.one_shot[odd]);
 			error = error ? error : load((const void *)row.two_shot[odd]);
+			error = error ? error : load((const void *)row.lean[odd]);
 		}
 	}
-	for (const fold_row &row : folds)
-		error = error ? error : load((const void *)row.lean);
 	return error;
 }

@@ -73,8 +73,8 @@ size_t corale_comm_memory(const corale_comm *handle)
 	const struct comm *comm = comm_get(handle, "corale_comm_memory");
 	if (!comm)
 		return 0;
-	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + comm->engine.layout.bytes + comm->engine.memory +
-	       comm->plan_slots * sizeof *comm->plans;
+	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + comm->engine.layout.bytes +
+	       comm->engine.memory + comm->plan_slots * sizeof *comm->plans;
 }
 
 void corale_config_init(corale_config *config)

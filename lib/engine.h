@@ -43,7 +43,8 @@ struct engine_call {
 	uint64_t scalar; /* of a premultiplied sum: this rank's, the element's bits in the low bytes */
 	uint64_t signature;
 	int root; /* of a broadcast */
-	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v, in elements; else NULL */
+	const size_t *send_counts, *send_displs, *recv_counts,
+	    *recv_displs; /* all_to_all_v, in elements; else NULL */
 };
 
 /* One send or receive of a group, or a copy within the rank (from is set). */
@@ -91,7 +92,8 @@ struct engine_ops {
 	int (*run)(struct engine *engine, const struct engine_call *call, void *stream);
 
 	/* Enqueues sends, receives and copies that start together. As run. */
-	int (*run_messages)(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+	int (*run_messages)(struct engine *engine, const struct engine_message *messages, int n,
+			    void *stream);
 
 	/* 0 if nothing has failed; else its code, and *out says more. Reads host memory only; any thread; never blocks. */
 	int (*failure)(const struct engine *engine, struct engine_failure *out);
@@ -101,6 +103,10 @@ struct engine_ops {
 
 	/* Bytes of GPU memory held. Any thread. */
 	size_t (*memory)(const struct engine *engine);
+
+	/* Memory of this GPU for the user. free may wait for other work of the GPU. CORALE_ENOMEM, CORALE_EDEVICE. */
+	int (*alloc)(struct engine *engine, size_t bytes, void **out);
+	void (*free)(struct engine *engine, void *memory);
 
 	/* Waits until what was enqueued has ended, then frees everything that no captured graph may still name. */
 	void (*close)(struct engine *engine);

@@ -13,7 +13,6 @@ static void describe(const struct engine *e, struct plan_node *node)
 	node->max_blocks = e->max_blocks;
 	node->words_bytes = e->layout.words_bytes;
 	node->lines_bytes = e->layout.lines_bytes;
-	node->copy_bytes = 0;
 }
 
 static int words(corale_type type)
@@ -42,6 +41,16 @@ static size_t memory(const struct engine *e)
 	return e->bytes;
 }
 
+static int alloc(struct engine *e, size_t bytes, void **out)
+{
+	return engine_check(e, cudaMalloc(out, bytes), "allocating memory");
+}
+
+static void free_memory(struct engine *e, void *memory)
+{
+	engine_check(e, cudaFree(memory), "freeing memory");
+}
+
 const struct engine_ops engine_cuda = {
 	.name = "cuda",
 	.available = cuda_available,
@@ -56,5 +65,7 @@ const struct engine_ops engine_cuda = {
 	.failure = failure,
 	.abort = abort_waits,
 	.memory = memory,
+	.alloc = alloc,
+	.free = free_memory,
 	.close = engine_close,
 };

@@ -11,7 +11,8 @@ int engine_check(const struct engine *e, int error, const char *what)
 	if (error == cudaSuccess)
 		return 0;
 	return log_error(error == cudaErrorMemoryAllocation ? CORALE_ENOMEM : CORALE_EDEVICE, e->rank,
-			 "CUDA: %s failed on GPU %d: %s", what, e->ordinal, cudaGetErrorString((cudaError_t)error));
+			 "CUDA: %s failed on GPU %d: %s", what, e->ordinal,
+			 cudaGetErrorString((cudaError_t)error));
 }
 
 int engine_check_driver(const struct engine *e, CUresult error, const char *what)
@@ -41,22 +42,26 @@ static CUmemAllocationProp window_prop(const struct engine *e)
 static int map_window(struct engine *e, int rank)
 {
 	CUdeviceptr at = e->base + (size_t)rank * e->stride;
-	CUmemAccessDesc access = { .location = window_prop(e).location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-	int ret = engine_check_driver(e, e->driver.map(at, e->stride, 0, e->handles[rank], 0), "mapping a window");
+	CUmemAccessDesc access = { .location = window_prop(e).location,
+				   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	int ret =
+	    engine_check_driver(e, e->driver.map(at, e->stride, 0, e->handles[rank], 0), "mapping a window");
 	if (ret) {
 		e->driver.release(e->handles[rank]);
 		return ret;
 	}
 	e->mapped[rank] = 1;
-	return engine_check_driver(e, e->driver.set_access(at, e->stride, &access, 1), "getting access to a window");
+	return engine_check_driver(e, e->driver.set_access(at, e->stride, &access, 1),
+				   "getting access to a window");
 }
 
 static int reserve(struct engine *e)
 {
 	CUmemAllocationProp prop = window_prop(e);
 	size_t unit = 0;
-	int ret = engine_check_driver(e, e->driver.granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-				      "asking for the granularity of memory");
+	int ret =
+	    engine_check_driver(e, e->driver.granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+				"asking for the granularity of memory");
 	if (ret)
 		return ret;
 	size_t stride = codelet_round(e->layout.bytes, unit);
@@ -71,7 +76,8 @@ static int make_window(struct engine *e)
 	CUmemAllocationProp prop = window_prop(e);
 	int ret = reserve(e);
 	if (!ret)
-		ret = engine_check_driver(e, e->driver.create(&e->handles[e->rank], e->stride, &prop, 0), "making a window");
+		ret = engine_check_driver(e, e->driver.create(&e->handles[e->rank], e->stride, &prop, 0),
+					  "making a window");
 	if (!ret)
 		ret = map_window(e, e->rank);
 	if (ret)
@@ -80,18 +86,19 @@ static int make_window(struct engine *e)
 	e->bytes += e->stride;
 	ret = engine_check(e, cudaMemset(window, 0, e->layout.bytes), "clearing a window");
 	if (!ret) /* words are empty where all bits are ones */
-		ret = engine_check(e, cudaMemset((char *)window + e->layout.words, 0xff, e->layout.lines - e->layout.words),
-				   "clearing a window");
+		ret = engine_check(
+		    e, cudaMemset((char *)window + e->layout.words, 0xff, e->layout.lines - e->layout.words),
+		    "clearing a window");
 	return ret;
 }
 
 int engine_window_fd(struct engine *e, int *fd)
 {
 	int out = -1;
-	int ret = engine_check_driver(e,
-				      e->driver.export_handle(&out, e->handles[e->rank],
-							      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-				      "exporting a window");
+	int ret = engine_check_driver(
+	    e,
+	    e->driver.export_handle(&out, e->handles[e->rank], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+	    "exporting a window");
 	if (!ret)
 		*fd = out;
 	return ret;
@@ -117,11 +124,13 @@ int engine_connect(struct engine *e, const int *fds)
 
 static int make_state(struct engine *e, double timeout_s)
 {
-	int ret = engine_check(e, cudaHostAlloc((void **)&e->failure, sizeof(*e->failure), cudaHostAllocMapped),
-			       "allocating host memory");
+	int ret =
+	    engine_check(e, cudaHostAlloc((void **)&e->failure, sizeof(*e->failure), cudaHostAllocMapped),
+			 "allocating host memory");
 	if (!ret)
-		ret = engine_check(e, cudaHostAlloc((void **)&e->abort, sizeof(*e->abort), cudaHostAllocMapped),
-				   "allocating host memory");
+		ret =
+		    engine_check(e, cudaHostAlloc((void **)&e->abort, sizeof(*e->abort), cudaHostAllocMapped),
+				 "allocating host memory");
 	if (!ret)
 		ret = engine_check(e, cudaMalloc((void **)&e->state, sizeof(*e->state)), "allocating memory");
 	struct codelet_state *first = calloc(1, sizeof(*first));
@@ -133,7 +142,8 @@ static int make_state(struct engine *e, double timeout_s)
 		first->failure = e->failure;
 		first->host_abort = e->abort;
 		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
-		ret = engine_check(e, cudaMemcpy(e->state, first, sizeof(*first), cudaMemcpyHostToDevice), "copying the state");
+		ret = engine_check(e, cudaMemcpy(e->state, first, sizeof(*first), cudaMemcpyHostToDevice),
+				   "copying the state");
 		e->bytes += sizeof(*first);
 	}
 	free(first);
@@ -171,7 +181,9 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
 	e->mapped = calloc((size_t)p->ranks, 1);
 	e->edges = calloc(1, sizeof(*e->edges));
-	int ret = e->handles && e->mapped && e->edges ? 0 : log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
+	int ret = e->handles && e->mapped && e->edges
+		      ? 0
+		      : log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
 	if (!ret && !cuda_load_driver(&e->driver))
 		ret = log_error(CORALE_EDEVICE, p->rank, "the CUDA driver is older than 11.7");
 	if (!ret)
@@ -183,7 +195,8 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		e->max_blocks = p->max_blocks;
 	codelet_layout_init(&e->layout, p->ranks, p->window_bytes);
 	if (!ret)
-		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming), "making an event");
+		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming),
+				   "making an event");
 	if (!ret)
 		ret = make_state(e, p->timeout_s);
 	if (!ret && p->ranks > 1)

@@ -24,7 +24,8 @@ int engine_order(struct engine *e, cudaStream_t stream)
 	if (e->has_last && stream != e->last_stream && capture == e->last_capture) {
 		ret = engine_check(e, cudaEventRecord(e->order, e->last_stream), "recording an event");
 		if (!ret)
-			ret = engine_check(e, cudaStreamWaitEvent(stream, e->order, 0), "waiting for an event");
+			ret =
+			    engine_check(e, cudaStreamWaitEvent(stream, e->order, 0), "waiting for an event");
 	}
 	e->captured |= capture != 0;
 	e->last_stream = stream;

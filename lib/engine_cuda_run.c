@@ -5,7 +5,7 @@
 
 #include "log.h"
 
-enum { LEAN_VECTORS = 512, WIDE_THREADS = CODELET_THREADS, SLOT_BLOCKS = 96 };
+enum { LEAN_VECTORS = 512, WIDE_THREADS = CODELET_THREADS, SLOT_BLOCKS = 64 };
 
 static uint64_t vectors_of(uint64_t bytes, int words)
 {
@@ -55,17 +55,34 @@ static int folds(corale_coll coll)
 	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 }
 
+/* Vectors larger than the packets' room go piece by piece, each a call of its own on the GPU. */
+static int run_two_shots(const struct engine *e, struct codelet_args *a, corale_type type,
+			 cudaStream_t stream)
+{
+	uint64_t room = a->area_bytes / 2, whole = a->bytes, most;
+	int words = codelets_words(type), error = 0;
+	most = (words ? room : room / CODELET_LINE * CODELET_LINE_DATA) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES *
+	       (uint64_t)e->ranks;
+	for (uint64_t at = 0; !error && (at < whole || !at); at += most) {
+		a->bytes = whole - at < most ? whole - at : most;
+		uint64_t part = (a->bytes + (uint64_t)e->ranks - 1) / (uint64_t)e->ranks;
+		error = codelets_two_shot(a, packet_shape(e, vectors_of(part, words), 0), type, stream);
+		a->send += most;
+		a->recv += most;
+	}
+	return error;
+}
+
 static int run_packets(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
-	int two_shot = c->codelet == CODELET_TWO_SHOT, words = folds(c->coll) && codelets_words(c->type);
+	int two_shot = c->codelet == CODELET_TWO_SHOT, words = two_shot && codelets_words(c->type);
 	fill(e, c, &a);
 	a.area = words ? e->layout.words : e->layout.lines;
 	a.area_bytes = words ? e->layout.words_bytes : e->layout.lines_bytes;
-	uint64_t bytes = two_shot ? (c->bytes + (uint64_t)e->ranks - 1) / (uint64_t)e->ranks : c->bytes;
-	struct codelet_shape shape = packet_shape(e, vectors_of(bytes, words), two_shot ? 0 : LEAN_VECTORS);
 	if (two_shot)
-		return codelets_two_shot(&a, shape, c->type, stream);
+		return run_two_shots(e, &a, c->type, stream);
+	struct codelet_shape shape = packet_shape(e, vectors_of(c->bytes, 0), LEAN_VECTORS);
 	return codelets_packets(&a, shape, c->type, folds(c->coll), stream);
 }
 
@@ -85,7 +102,8 @@ static int run_folds(struct engine *e, const struct engine_call *c, cudaStream_t
 	a.area = e->layout.slots;
 	a.area_bytes = e->layout.slots_bytes;
 	a.slot_bytes = slot_bytes(e, blocks, 1 + two_shot);
-	return codelets_slots(&a, (struct codelet_shape){ blocks, CODELET_THREADS }, c->type, two_shot, stream);
+	return codelets_slots(&a, (struct codelet_shape){ blocks, CODELET_THREADS }, c->type, two_shot,
+			      stream);
 }
 
 /* ---- Edges ---------------------------------------------------------------------------------------------- */
@@ -98,7 +116,8 @@ static int most_lanes(const struct engine *e)
 	return lanes < 1 ? 1 : lanes < CODELET_LANES ? lanes : CODELET_LANES;
 }
 
-static void begin_edges(const struct engine *e, const struct codelet_args *args, int pairs, struct codelet_edges *g)
+static void begin_edges(const struct engine *e, const struct codelet_args *args, int pairs,
+			struct codelet_edges *g)
 {
 	g->args = *args;
 	g->args.area = e->layout.slots;
@@ -127,8 +146,10 @@ static struct v_range block_of(const struct engine_call *c, int sending, int ran
 {
 	size_t element = corale_type_bytes(c->type);
 	if (c->send_counts)
-		return sending ? (struct v_range){ c->send_displs[rank] * element, c->send_counts[rank] * element }
-			       : (struct v_range){ c->recv_displs[rank] * element, c->recv_counts[rank] * element };
+		return sending ? (struct v_range){ c->send_displs[rank] * element,
+						   c->send_counts[rank] * element }
+			       : (struct v_range){ c->recv_displs[rank] * element,
+						   c->recv_counts[rank] * element };
 	int blocks = sending ? c->coll == CORALE_ALL_TO_ALL : c->coll != CORALE_BROADCAST;
 	return (struct v_range){ blocks ? (size_t)rank * c->bytes : 0, c->bytes };
 }
@@ -140,8 +161,10 @@ static void add_edge(const struct engine *e, const struct engine_call *c, int se
 	if (root >= 0 && root != (sending ? e->rank : peer))
 		return;
 	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
-	add_message(e->edges, (struct codelet_message){
-				  .data = data + r.offset, .bytes = r.bytes, .peer = (int16_t)peer, .sending = (uint8_t)sending });
+	add_message(e->edges, (struct codelet_message){ .data = data + r.offset,
+							.bytes = r.bytes,
+							.peer = (int16_t)peer,
+							.sending = (uint8_t)sending });
 }
 
 static void add_own(const struct engine *e, const struct engine_call *c)
@@ -151,13 +174,18 @@ static void add_own(const struct engine *e, const struct engine_call *c)
 	unsigned char *target = (unsigned char *)c->recv + to.offset;
 	if ((c->coll == CORALE_BROADCAST && c->root != e->rank) || source == target || !from.bytes)
 		return;
-	add_message(e->edges, (struct codelet_message){
-				  .data = target, .from = source, .bytes = from.bytes, .peer = (int16_t)e->rank });
+	add_message(e->edges,
+		    (struct codelet_message){
+			.data = target, .from = source, .bytes = from.bytes, .peer = (int16_t)e->rank });
 }
+
+static int run_spread(struct engine *e, const struct engine_call *c, cudaStream_t stream);
 
 static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
+	if (c->coll == CORALE_BROADCAST && e->ranks > 2)
+		return run_spread(e, c, stream);
 	fill(e, c, &a);
 	begin_edges(e, &a, 0, e->edges);
 	for (int k = 1; k < e->ranks; k++) {
@@ -166,6 +194,50 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 	}
 	add_own(e, c);
 	return codelets_edges(e->edges, stream);
+}
+
+/* Part i of a broadcast vector. */
+static struct v_range broadcast_part(const struct engine *e, uint64_t bytes, int i)
+{
+	uint64_t each = codelet_round((bytes + (uint64_t)e->ranks - 1) / (uint64_t)e->ranks, PLAN_UNIT_BYTES);
+	uint64_t first = each * (uint64_t)i < bytes ? each * (uint64_t)i : bytes;
+	return (struct v_range){ first, bytes - first < each ? bytes - first : each };
+}
+
+static void add_part(const struct engine *e, const void *data, uint64_t bytes, int part, int peer,
+		     int sending)
+{
+	struct v_range r = broadcast_part(e, bytes, part);
+	add_message(e->edges, (struct codelet_message){ .data = (unsigned char *)(uintptr_t)data + r.offset,
+							.bytes = r.bytes,
+							.peer = (int16_t)peer,
+							.sending = (uint8_t)sending });
+}
+
+/* Large broadcasts: every rank gets its part from the root, then passes it on (van de Geijn 1994). */
+static int run_spread(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	struct codelet_args a;
+	int root = c->root, error;
+	const void *mine = e->rank == root ? c->send : c->recv;
+	fill(e, c, &a);
+	begin_edges(e, &a, 0, e->edges);
+	for (int r = 0; e->rank == root && r < e->ranks; r++)
+		if (r != root)
+			add_part(e, c->send, c->bytes, r, r, 1);
+	if (e->rank != root)
+		add_part(e, c->recv, c->bytes, e->rank, root, 0);
+	error = codelets_edges(e->edges, stream);
+	begin_edges(e, &a, 0, e->edges);
+	for (int k = 1; k < e->ranks; k++) {
+		int to = (e->rank + k) % e->ranks, from = (e->rank + e->ranks - k) % e->ranks;
+		if (to != root)
+			add_part(e, mine, c->bytes, e->rank, to, 1);
+		if (e->rank != root)
+			add_part(e, c->recv, c->bytes, from, from, 0);
+	}
+	add_own(e, c);
+	return error ? error : codelets_edges(e->edges, stream);
 }
 
 int engine_run(struct engine *e, const struct engine_call *c, void *stream)
@@ -195,7 +267,8 @@ static int same_pair(const struct engine_message *a, const struct engine_message
 }
 
 /* Appends message i and all later ones of its pair and direction as one list; marks them as taken. */
-static void add_list(struct codelet_edges *g, const struct engine_message *m, int n, int i, unsigned char *taken, int *used)
+static void add_list(struct codelet_edges *g, const struct engine_message *m, int n, int i,
+		     unsigned char *taken, int *used)
 {
 	g->first[g->lists++] = (uint32_t)*used;
 	for (int k = i; k < n; k++) {
@@ -220,7 +293,8 @@ int engine_run_messages(struct engine *e, const struct engine_message *m, int n,
 	struct codelet_args a;
 	int used = 0;
 	if (n > CODELET_MAX_MESSAGES)
-		return log_error(CORALE_ENOTSUP, e->rank, "a group of %d sends and receives: at most %d on one GPU at a time", n,
+		return log_error(CORALE_ENOTSUP, e->rank,
+				 "a group of %d sends and receives: at most %d on one GPU at a time", n,
 				 CODELET_MAX_MESSAGES);
 	int ret = *(volatile int32_t *)&e->failure->code ? CORALE_ECOMM : engine_order(e, stream);
 	if (ret)

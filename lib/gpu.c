@@ -20,7 +20,8 @@ static int report(struct comm *comm, const struct engine_failure *f)
 	case CORALE_EMISMATCH:
 		return diagnose_mismatch(comm, call, &m);
 	case CORALE_ETIMEDOUT:
-		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", f->peer, (unsigned long long)f->epoch);
+		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", f->peer,
+			 (unsigned long long)f->epoch);
 		return diagnose_timeout(comm, call, text);
 	default:
 		return diagnose_end(comm, call, f->code);
@@ -80,14 +81,17 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 	struct engine_message messages[ENGINE_MOST_GROUPED];
 	int used = 0;
 	if (n > ENGINE_MOST_GROUPED)
-		return log_error(CORALE_ENOTSUP, comm->rank, "a group of %d sends and receives on a GPU: at most %d", n,
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a group of %d sends and receives on a GPU: at most %d", n,
 				 ENGINE_MOST_GROUPED);
 	for (int i = 0, r = 0; i < n; i++) {
 		const struct call *c = &calls[i];
 		struct engine_message *m = &messages[used];
 		uint64_t bytes = c->count * corale_type_bytes(c->type);
 		if (c->root != comm->rank) {
-			*m = (struct engine_message){ .data = c->coll == CORALE_SEND ? (void *)(uintptr_t)c->send : c->recv,
+			*m = (struct engine_message){ .data = c->coll == CORALE_SEND
+								  ? (void *)(uintptr_t)c->send
+								  : c->recv,
 						      .bytes = bytes,
 						      .peer = c->root,
 						      .sending = c->coll == CORALE_SEND };
@@ -97,9 +101,12 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 				r++;
 			if (r == n || calls[r].count != c->count || calls[r].type != c->type)
 				return log_error(CORALE_EMISMATCH, comm->rank,
-						 "a send of %zu elements to oneself has no receive of as many in its group",
+						 "a send of %zu elements to oneself has no receive of as "
+						 "many in its group",
 						 c->count);
-			*m = (struct engine_message){ .data = calls[r++].recv, .from = c->send, .bytes = bytes, .peer = c->root };
+			*m = (struct engine_message){
+				.data = calls[r++].recv, .from = c->send, .bytes = bytes, .peer = c->root
+			};
 			used += bytes > 0;
 		}
 	}

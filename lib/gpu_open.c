@@ -18,7 +18,8 @@ static int open_engine(struct comm *comm)
 {
 	char why_not[256] = "";
 	if (!engine_cuda.available(why_not, sizeof why_not))
-		return log_error(CORALE_ENOTSUP, comm->rank, "a CUDA communicator: no GPU can be used here: %s", why_not);
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a CUDA communicator: no GPU can be used here: %s", why_not);
 	if (comm->topo->map.nodes > 1)
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "a CUDA communicator over %d nodes: GPUs of one node only in this version",
@@ -34,10 +35,12 @@ static int open_engine(struct comm *comm)
 
 static int exchange_windows(struct comm *comm, const struct gpu_hello *all, struct fdpass *pass, int fd)
 {
-	int n = 0, ret, *ids = calloc((size_t)comm->size, sizeof *ids), *got = calloc((size_t)comm->size, sizeof *got),
-	    *fds = calloc((size_t)comm->size, sizeof *fds);
+	int n = 0, ret, *ids = calloc((size_t)comm->size, sizeof *ids),
+	    *got = calloc((size_t)comm->size, sizeof *got), *fds = calloc((size_t)comm->size, sizeof *fds);
 	char(*names)[FDPASS_NAME_BYTES] = calloc((size_t)comm->size, sizeof *names);
-	ret = ids && got && fds && names ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d peers", comm->size);
+	ret = ids && got && fds && names
+		  ? 0
+		  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d peers", comm->size);
 	for (int r = 0; !ret && r < comm->size; r++) {
 		if (r == comm->rank)
 			continue;
@@ -45,7 +48,8 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 		ids[n++] = r;
 	}
 	if (!ret)
-		ret = fdpass_exchange(pass, n, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank, comm->id, &fd, 1, got,
+		ret = fdpass_exchange(pass, n, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank,
+				      comm->id, &fd, 1, got,
 				      comm->settings.timeout > 0 ? comm->settings.timeout : -1);
 	if (!ret) {
 		for (int i = 0; i < n; i++)
@@ -67,8 +71,9 @@ static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 	for (int r = 0; r < comm->size; r++)
 		if (r != comm->rank && !memcmp(all[r].uuid, all[comm->rank].uuid, ENGINE_UUID_BYTES)) {
 			log_line(LOG_WARN, comm->rank,
-				 "ranks %d and %d are on one GPU: it works, but they wait for each other's time slices", r,
-				 comm->rank);
+				 "ranks %d and %d are on one GPU: it works, but they wait for each other's "
+				 "time slices",
+				 r, comm->rank);
 			return;
 		}
 }
@@ -78,7 +83,8 @@ static int connect_engines(struct comm *comm)
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct gpu_hello mine = { 0 }, *all = calloc((size_t)comm->size, sizeof *all);
 	struct fdpass *pass = NULL;
-	int fd = -1, ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	int fd = -1,
+	    ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	engine_cuda.uuid(comm->gpu, mine.uuid);
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);
@@ -108,7 +114,6 @@ int gpu_open(struct comm *comm, const struct hello *hellos)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->node.forced = plan_codelet_named(comm->settings.proto);
-	comm->node.zero = comm->settings.zero_ctas;
 	log_line(LOG_INFO, comm->rank, "GPU engine of %d ranks, %zu bytes of its memory", comm->size,
 		 engine_cuda.memory(comm->gpu));
 	return 0;

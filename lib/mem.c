@@ -54,6 +54,23 @@ static int agree(struct comm *comm, enum mem_kind kind, int status)
 	return ret;
 }
 
+static int allocate(struct comm *comm, size_t bytes, void **made)
+{
+	if (comm->gpu)
+		return engine_cuda.alloc(comm->gpu, bytes ? bytes : 1, made);
+	if (!posix_memalign(made, MEM_ALIGN, bytes ? bytes : 1))
+		return 0;
+	return log_error(CORALE_ENOMEM, comm->rank, "corale_mem_alloc: no memory for %zu bytes", bytes);
+}
+
+static void release(struct comm *comm, void *buffer)
+{
+	if (comm->gpu && buffer)
+		engine_cuda.free(comm->gpu, buffer);
+	else
+		free(buffer);
+}
+
 int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 {
 	struct comm *comm = comm_get(handle, kind_names[MEM_ALLOC]);
@@ -62,12 +79,11 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 	void *made = NULL;
 	int status =
 	    buffer ? 0 : log_error(CORALE_EINVAL, comm->rank, "corale_mem_alloc: no place for the buffer");
-	if (!status && posix_memalign(&made, MEM_ALIGN, bytes ? bytes : 1))
-		status =
-		    log_error(CORALE_ENOMEM, comm->rank, "corale_mem_alloc: no memory for %zu bytes", bytes);
+	if (!status)
+		status = allocate(comm, bytes, &made);
 	int ret = agree(comm, MEM_ALLOC, status);
 	if (ret)
-		free(made);
+		release(comm, made);
 	else
 		*buffer = made;
 	return ret;
@@ -79,7 +95,7 @@ int corale_mem_free(corale_comm *handle, void *buffer)
 	if (!comm)
 		return CORALE_EINVAL;
 	int ret = agree(comm, MEM_FREE, 0);
-	free(buffer); /* also after a failure: nobody reads it any more */
+	release(comm, buffer); /* also after a failure: nobody reads it any more */
 	return ret;
 }
 

@@ -15,7 +15,6 @@ enum plan_codelet {
 	CODELET_TWO_SHOT, /* reduce-scatter and all-gather of packets in one pass */
 	CODELET_SLOTS, /* one exchange through slots: folded, or copied by blocks that belong to edges */
 	CODELET_SLOTS_TWO_SHOT, /* both exchanges through slots */
-	CODELET_COPY, /* copy engines move; no processor moves a byte, or few fold */
 	CODELET_KINDS
 };
 
@@ -24,20 +23,19 @@ struct plan_node {
 	int ranks;
 	int max_blocks; /* CORALE_MAX_CTAS, or the most that are resident at a time */
 	int forced; /* a codelet (CORALE_PROTO), or CODELET_NONE */
-	int zero; /* CORALE_CTA_POLICY=zero */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
-	uint64_t copy_bytes; /* scratch that copy engines may use; 0: there is none */
 };
 
 /* A row of the choice: modelled time in us of a call of so many bytes (of a block or vector), or a negative value where the
  * codelet can't run it. words: the type's folds travel in words. */
-double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, uint64_t bytes,
-			 int words);
+double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
+			 uint64_t bytes, int words);
 
 /* The codelet of least modelled time, among the forced ones where they can run the call. */
-enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes, int words);
+enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
+				      int words);
 
-/* "packets", "two_shot", "slots", "slots_two_shot", "copy"; CODELET_NONE: "steps". */
+/* "packets", "two_shot", "slots", "slots_two_shot"; CODELET_NONE: "steps". */
 const char *plan_codelet_name(enum plan_codelet codelet);
 /* CODELET_NONE when no codelet has that name. */
 enum plan_codelet plan_codelet_named(const char *name);

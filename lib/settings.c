@@ -17,8 +17,7 @@ static const char *const debug_levels[] = { "none", "error", "warn", "info", "tr
 static const char *const partials[] = { "type", "float32", NULL };
 static const char *const references[] = { "no", "yes", "auto", NULL };
 static const char *const transports[] = { "auto", "ucx", "mpi", NULL };
-static const char *const protos[] = { "auto", "packets", "two_shot", "slots", "slots_two_shot", "copy", NULL };
-static const char *const cta_policies[] = { "default", "zero", NULL };
+static const char *const protos[] = { "auto", "packets", "two_shot", "slots", "slots_two_shot", NULL };
 static const char *const ucx_messages[] = { "auto", "put", "tag", "am", NULL };
 
 /* Order of the rows: the order of corale-info and the README. */
@@ -72,25 +71,22 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(max_channels),
 	  .max = 16 },
-	{ .row = { "CORALE_GPU_WINDOW", "bytes", "64M", "Memory of a GPU that its peers map for a communicator.", 1 },
+	{ .row = { "CORALE_GPU_WINDOW", "bytes", "64M",
+		   "Memory of a GPU that its peers map for a communicator.", 1 },
 	  .kind = SETTINGS_SIZE,
 	  FIELD(gpu_window),
 	  .min = 4 * MEBI,
 	  .max = 4 * GIBI },
-	{ .row = { "CORALE_PROTO", "auto, packets, two_shot, slots, slots_two_shot, copy", "auto",
+	{ .row = { "CORALE_PROTO", "auto, packets, two_shot, slots, slots_two_shot", "auto",
 		   "Forces how data moves between GPUs, where that way can run a call.", 1 },
 	  .kind = SETTINGS_NAME,
 	  FIELD(proto),
 	  .choices = protos },
-	{ .row = { "CORALE_MAX_CTAS", "blocks, 0: as many as the GPU holds", "0", "The most blocks of one kernel on a GPU.", 1 },
+	{ .row = { "CORALE_MAX_CTAS", "blocks, 0: as many as the GPU holds", "0",
+		   "The most blocks of one kernel on a GPU.", 1 },
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(max_ctas),
 	  .max = 1024 },
-	{ .row = { "CORALE_CTA_POLICY", "default, zero", "default",
-		   "zero: copy engines move all data between GPUs; only folds take processors, and few.", 1 },
-	  .kind = SETTINGS_CHOICE,
-	  FIELD(zero_ctas),
-	  .choices = cta_policies },
 	{ .row = { "CORALE_SLOT_BYTES", "bytes", "1M", "The most that one message through a window carries.",
 		   1 },
 	  .kind = SETTINGS_SIZE,
