@@ -341,23 +341,26 @@ static void paint(const struct cuda_run *run, const struct cuda_buffer *buffer,
 		  unsigned char *out)
 {
 	size_t element = run->pool->element, end = buffer->lead + buffer->bytes;
-	memset(out, GUARD_BYTE, to - from);
-	if (to <= buffer->lead || from >= end)
-		return;
 	size_t low = from > buffer->lead ? from : buffer->lead, high = to < end ? to : end;
-	memset(out + (low - from), POISON_BYTE, high - low);
+	low = low < to ? low : to; /* [low, high) is of the buffer */
+	high = high > low ? high : low;
+	memset(out, GUARD_BYTE, low - from);
+	memset(out + (high - from), GUARD_BYTE, to - high);
 	for (int i = 0; i < layout->n; i++) {
 		const struct cuda_piece *piece = &layout->pieces[i];
 		size_t first = buffer->lead + piece->at * element, last = first + piece->count * element;
 		size_t a = first > low ? first : low, b = last < high ? last : high;
 		if (a >= b)
 			continue;
+		memset(out + (low - from), POISON_BYTE, a - low); /* the gap before it */
 		if (piece->source == CUDA_PIECE_ANY)
 			memcpy(out + (a - from), any + (a - from), b - a);
 		else
 			paint_elements(run, piece, (a - first) / element, (b - a) / element,
 				       out + (a - from));
+		low = b;
 	}
+	memset(out + (low - from), POISON_BYTE, high - low);
 }
 
 /* ---- Filling and checking ---- */
