@@ -135,9 +135,10 @@ typedef struct corale_config {
 } corale_config;
 
 enum {
-	CORALE_DEVICE_DEFAULT = 0, /* host (CUDA once the CUDA engine is complete and a GPU is current) */
+	CORALE_DEVICE_DEFAULT = 0, /* host */
 	CORALE_DEVICE_HOST = 1,
-	CORALE_DEVICE_CUDA = 2
+	CORALE_DEVICE_CUDA =
+	    2 /* the calling thread's current GPU; ranks of one node; buffers of GPUs or pinned memory */
 };
 
 void corale_config_init(corale_config *config);

@@ -8,6 +8,8 @@
 #include "log.h"
 #include "sequence.h"
 
+enum { GPU_HOST_SLOT_BYTES = 16 << 10 };
+
 int comm_agree(struct comm *comm, int status, const char *what)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
@@ -103,6 +105,9 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	corale_config_init(&c);
 	memcpy(&c, config, config->size < sizeof c ? config->size : sizeof c);
 	comm->wants_gpu = c.device == CORALE_DEVICE_CUDA;
+	if (comm->wants_gpu &&
+	    comm->settings.slot_bytes > GPU_HOST_SLOT_BYTES) /* the host engine only tells */
+		comm->settings.slot_bytes = GPU_HOST_SLOT_BYTES;
 	if (c.timeout_seconds)
 		comm->settings.timeout = c.timeout_seconds < 0 ? 0 : c.timeout_seconds;
 	if (c.memory_cap)

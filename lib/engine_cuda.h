@@ -9,6 +9,8 @@
 #include "device_cuda.h"
 #include "engine.h"
 
+enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21 };
+
 struct engine {
 	struct cuda_driver driver;
 	int rank, ranks, ordinal, processors;
@@ -23,6 +25,7 @@ struct engine {
 	struct codelet_failure *failure; /* in host memory, written by kernels */
 	uint32_t *abort; /* in host memory, read by kernels */
 	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
+	uintptr_t known[ENGINE_KNOWN]; /* 2 MB granules of GPU memory, by their low bits */
 	size_t bytes; /* of GPU memory held */
 	/* the order of calls */
 	cudaStream_t last_stream;

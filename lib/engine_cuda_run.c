@@ -240,9 +240,34 @@ static int run_spread(struct engine *e, const struct engine_call *c, cudaStream_
 	return error ? error : codelets_edges(e->edges, stream);
 }
 
+/* Kernels can read memory of GPUs and pinned memory only. Asked once for each granule of a GPU's memory, which never holds
+ * another kind. */
+static int check_memory(struct engine *e, const void *memory, corale_coll coll)
+{
+	uintptr_t granule = (uintptr_t)memory >> ENGINE_GRANULE_SHIFT;
+	uintptr_t *known = &e->known[granule % ENGINE_KNOWN];
+	struct cudaPointerAttributes attributes;
+	if (!memory || *known == granule)
+		return 0;
+	int ret = engine_check(e, cudaPointerGetAttributes(&attributes, memory), "asking what a buffer is");
+	if (!ret && attributes.type == cudaMemoryTypeUnregistered)
+		return log_error(
+		    CORALE_ENOTSUP, e->rank,
+		    "%s: the buffer at %p is ordinary host memory, which a CUDA communicator's kernels can't "
+		    "read: expected memory of a GPU or pinned memory (cudaMallocHost, cudaHostRegister)",
+		    corale_coll_name(coll), memory);
+	if (!ret && attributes.type == cudaMemoryTypeDevice)
+		*known = granule;
+	return ret;
+}
+
 int engine_run(struct engine *e, const struct engine_call *c, void *stream)
 {
-	int ret = *(volatile int32_t *)&e->failure->code ? CORALE_ECOMM : engine_order(e, stream);
+	int ret = *(volatile int32_t *)&e->failure->code ? CORALE_ECOMM : check_memory(e, c->send, c->coll);
+	if (!ret)
+		ret = check_memory(e, c->recv, c->coll);
+	if (!ret)
+		ret = engine_order(e, stream);
 	if (ret)
 		return ret;
 	switch (c->codelet) {
@@ -296,7 +321,11 @@ int engine_run_messages(struct engine *e, const struct engine_message *m, int n,
 		return log_error(CORALE_ENOTSUP, e->rank,
 				 "a group of %d sends and receives: at most %d on one GPU at a time", n,
 				 CODELET_MAX_MESSAGES);
-	int ret = *(volatile int32_t *)&e->failure->code ? CORALE_ECOMM : engine_order(e, stream);
+	int ret = *(volatile int32_t *)&e->failure->code ? CORALE_ECOMM : 0;
+	for (int i = 0; !ret && i < n; i++)
+		ret = check_memory(e, m[i].data, m[i].sending ? CORALE_SEND : CORALE_RECV);
+	if (!ret)
+		ret = engine_order(e, stream);
 	if (ret)
 		return ret;
 	fill(e, &(struct engine_call){ .coll = CORALE_SEND }, &a);
