@@ -15,31 +15,6 @@
 #include "sync.cuh"
 #include "vector.cuh"
 
-__device__ static inline void call_wait_for_previous(void)
-{
-#if __CUDA_ARCH__ >= 900
-	asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-__device__ static inline vector load_shared(const void *from)
-{
-	vector v;
-	asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-		     : "l"(from)
-		     : "memory");
-	return v;
-}
-
-__device__ static inline void store_shared(void *to, vector v)
-{
-	asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};"
-		     :
-		     : "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-		     : "memory");
-}
-
 /* ---- The user's data ------------------------------------------------------------------------------------ */
 
 /* Up to 16 bytes at any address; the rest is zero. */
@@ -196,7 +171,7 @@ __device__ static inline vector header_packet(const codelet_args &a, uint64_t ep
 /* Whether rank r has made another call in this place; *got is its signature. */
 __device__ static inline bool differs(const codelet_args &a, uint64_t epoch, int r, uint64_t *got)
 {
-	vector h = load_shared(header_of(a, r, a.rank, epoch & 1));
+	vector h = sync_load_packet(header_of(a, r, a.rank, epoch & 1));
 	*got = (uint64_t)h.z << 32 | h.x;
 	return h.y == (uint32_t)epoch && h.w == h.y && *got != a.signature;
 }
@@ -254,7 +229,7 @@ __device__ static inline void send_headers(const codelet_args &a, uint64_t epoch
 		return;
 #pragma unroll 1
 	for (int k = 1 + (int)threadIdx.x; k < a.ranks; k += (int)blockDim.x)
-		store_shared(header_of(a, a.rank, peer_after(a, k), epoch & 1), header_packet(a, epoch));
+		sync_store_packet(header_of(a, a.rank, peer_after(a, k), epoch & 1), header_packet(a, epoch));
 }
 
 /* Each lane of a warp looks after some ranks: true if their headers of this epoch are here and agree. */
@@ -265,7 +240,7 @@ __device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoc
 	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32) {
 		if (r == a.rank)
 			continue;
-		vector h = load_shared(header_of(a, r, a.rank, epoch & 1));
+		vector h = sync_load_packet(header_of(a, r, a.rank, epoch & 1));
 		heard = heard && h.y == (uint32_t)epoch && h.w == (uint32_t)epoch && h.x == (uint32_t)a.signature &&
 			h.z == (uint32_t)(a.signature >> 32);
 	}

@@ -12,8 +12,8 @@
  * collective call hears a header from every rank before it ends, whatever data it needs: whoever starts call e + 1 has
  * ended call e everywhere it matters, so nobody still reads half e - 1.
  *
- * Windows of all ranks are mapped at one distance from each other, so that a kernel needs one pointer and a stride. Others write into a window;
- * only its owner reads it.
+ * Windows of all ranks are mapped at one distance from each other, so that a kernel needs one pointer and a stride. Others
+ * write into a window; only its owner reads it.
  */
 #ifndef CODELETS_H
 #define CODELETS_H

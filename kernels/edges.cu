@@ -69,7 +69,7 @@ __device__ static void send_count(const edge &e)
 		return;
 	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.lane.epoch, (uint32_t)(e.m->bytes >> 32),
 				   (uint32_t)e.lane.epoch);
-	store_shared((unsigned char *)header_of(a, a.rank, e.m->peer, e.lane.ring == CODELET_PAIRS) + 16, packet);
+	sync_store_packet((unsigned char *)header_of(a, a.rank, e.m->peer, e.lane.ring == CODELET_PAIRS) + 16, packet);
 }
 
 __device__ static bool check_count(edge *e)
@@ -77,7 +77,7 @@ __device__ static bool check_count(edge *e)
 	const codelet_args &a = *e->a;
 	int from = e->m->peer;
 	for (uint32_t spins = 1;; spins++) {
-		vector h = load_shared((unsigned char *)header_of(a, from, a.rank, e->lane.ring == CODELET_PAIRS) + 16);
+		vector h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, e->lane.ring == CODELET_PAIRS) + 16);
 		uint64_t bytes = (uint64_t)h.z << 32 | h.x;
 		int32_t ahead = (int32_t)(h.y - (uint32_t)e->lane.epoch);
 		if (ahead > 0) /* the first lane has checked this one, and the sender went on */
@@ -146,7 +146,7 @@ __device__ static bool run_pairs(const codelet_edges &g, uint32_t first, lane l)
 
 __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges g)
 {
-	call_wait_for_previous();
+	sync_previous_kernel();
 	const uint32_t list = blockIdx.x / g.lanes;
 	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, (uint32_t)(g.pairs ? CODELET_PAIRS : CODELET_FIRST), 0 };
 	if (g.pairs) {

@@ -105,7 +105,7 @@ template <class Form> __device__ static __forceinline__ bool look(const codelet_
 #pragma unroll
 	for (int k = 0; k < BATCH; k++)
 		if (w.wanted >> k & 1)
-			got[k] = load_shared(slot(a, w, k));
+			got[k] = sync_load_packet(slot(a, w, k));
 	if (!w.heard)
 		ready = headers_heard(a, w.epoch);
 #pragma unroll
@@ -165,7 +165,7 @@ template <class Form, int TYPE, bool ODD> struct packets {
 
 	__device__ void push(int to, uint32_t offset, uint32_t i, vector v) const
 	{
-		store_shared(packets_of(a, a.rank, to, epoch & 1) + offset + i * 16, Form::template pack<TYPE>(v, i, epoch, tag));
+		sync_store_packet(packets_of(a, a.rank, to, epoch & 1) + offset + i * 16, Form::template pack<TYPE>(v, i, epoch, tag));
 	}
 
 	/* Which of the ranks first .. first + BATCH - 1 send to me. */
@@ -249,7 +249,7 @@ __device__ static bool hear_silent(const codelet_args &a, uint64_t epoch)
 /* One exchange, in lines. */
 template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const codelet_args &a)
 {
-	call_wait_for_previous();
+	sync_previous_kernel();
 	packets<lines, TYPE, ODD> p(a);
 	const uint32_t bytes = (uint32_t)a.bytes, slots = lines::slots(bytes), end = (slots + 31) / 32 * 32;
 	const bool sends = a.root < 0 || a.root == a.rank;
@@ -286,7 +286,7 @@ template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const 
 /* Both exchanges: every rank folds its part and sends the result on. Parts are cut as in plans. */
 template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const codelet_args &a)
 {
-	call_wait_for_previous();
+	sync_previous_kernel();
 	packets<Form, TYPE, ODD> p(a);
 	const uint64_t epoch = call_epoch(a);
 	p.epoch = (uint32_t)epoch;
@@ -339,7 +339,7 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
  */
 template <int TYPE, bool FOLDS> __device__ static __forceinline__ void exchange_once(const codelet_args &a, const int op)
 {
-	call_wait_for_previous();
+	sync_previous_kernel();
 	packets<lines, TYPE, false> p(a);
 	const uint32_t i = blockIdx.x * 32 + threadIdx.x, bytes = (uint32_t)a.bytes, n = filled<lines>(i, bytes);
 	const bool in = i < lines::slots(bytes), sends = a.root < 0 || a.root == a.rank;

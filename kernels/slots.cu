@@ -163,7 +163,7 @@ template <int TYPE> __device__ static bool fold_steps(const codelet_args &a, fol
 template <int TYPE, bool TWO_SHOT>
 __global__ __launch_bounds__(CODELET_THREADS, 1) void slot_folds(const __grid_constant__ codelet_args a)
 {
-	call_wait_for_previous();
+	sync_previous_kernel();
 	uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
 	fold_call f = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 }, 0, TWO_SHOT };

@@ -30,6 +30,25 @@ __device__ static inline void sync_store_relaxed(uint64_t *word, uint64_t value)
 	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
 }
 
+/* A packet of 16 bytes: it may arrive in two halves or four words, each of them whole. */
+__device__ static inline uint4 sync_load_packet(const void *from)
+{
+	uint4 v;
+	asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+		     : "l"(from)
+		     : "memory");
+	return v;
+}
+
+__device__ static inline void sync_store_packet(void *to, uint4 v)
+{
+	asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};"
+		     :
+		     : "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+		     : "memory");
+}
+
 __device__ static inline void sync_fence(void)
 {
 	asm volatile("fence.acq_rel.sys;" : : : "memory");
@@ -52,6 +71,14 @@ __device__ static inline void sync_stall(uint64_t ns)
 {
 	for (uint64_t start = sync_now_ns(); sync_now_ns() - start < ns;)
 		;
+}
+
+/* The end of the kernel before this one on the stream, where that one was launched to overlap. */
+__device__ static inline void sync_previous_kernel(void)
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 struct sync_limits {
