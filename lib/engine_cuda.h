@@ -50,6 +50,22 @@ void engine_close(struct engine *engine);
 int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
 int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
 
+/* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
+
+typedef int engine_launch_call(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
+typedef int engine_launch_messages(struct engine *engine, const struct engine_message *messages, int n,
+				   cudaStream_t stream);
+
+/* 1 if memory is ordinary host memory, 0 if kernels can use it, CORALE_EDEVICE. Never blocks. */
+int engine_is_plain(struct engine *engine, const void *memory);
+
+/* Runs a call by memory of the GPU that stands in for its ordinary host memory. May wait for the stream; has waited for the
+ * call's end where it received into such memory. CORALE_ENOTSUP in a captured stream. */
+int engine_stage_call(struct engine *engine, const struct engine_call *call, int send_plain, int recv_plain,
+		      cudaStream_t stream, engine_launch_call *launch);
+int engine_stage_messages(struct engine *engine, const struct engine_message *messages, int n,
+			  cudaStream_t stream, engine_launch_messages *launch);
+
 /* ---- engine_cuda_order.c: before each call, that it comes after the last one; *capture says whether it is captured. */
 
 int engine_order(struct engine *engine, cudaStream_t stream);
