@@ -137,7 +137,8 @@ typedef struct corale_config {
 enum {
 	CORALE_DEVICE_DEFAULT = 0, /* host */
 	CORALE_DEVICE_HOST = 1,
-	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; ranks of one node; any memory */
+	CORALE_DEVICE_CUDA =
+	    2 /* the calling thread's current GPU; ranks of one node; buffers of GPUs or pinned memory */
 };
 
 void corale_config_init(corale_config *config);
@@ -222,17 +223,6 @@ void corale_stream_destroy(corale_stream *stream);
 
 /* ---- Collectives ----------------------------------------------------------- */
 
-/*
- * Buffers of a CUDA communicator's calls, the cheapest kinds first; each rank and buffer may be of another kind:
- * - memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc): used where it is.
- * - pinned host memory (cudaMallocHost, cudaHostRegister) and managed memory: used where it is, at the speed of the bus
- *   to the host; every call asks the driver what the buffer is, which takes it less than a microsecond.
- * - ordinary host memory: GPU memory of the same size is allocated for the call, on its stream, and what is sent or
- *   received is copied. Such a call may block until the stream's earlier work is done; if it receives into ordinary
- *   memory it returns when it is complete, so it has waited for its peers. CORALE_ENOTSUP while the stream is captured:
- *   a graph would not copy again.
- */
-
 /* recv[i] = op over all ranks of send[i], on every rank. In place: send == recv.
  * Cost over n ranks: between 1 step of (n-1) count elements sent (one-shot) and
  * 2(n-1) steps of 2 count (n-1)/n elements sent (ring); corale-plan prints which. */
@@ -290,12 +280,24 @@ int corale_group_end(void);
 /* ---- Memory ---------------------------------------------------------------- */
 
 /*
- * Memory that peers can map, for use in place without staging. Collective: every rank
- * calls in the same order (bytes may differ). Free with corale_mem_free, also collective.
+ * Memory that peers can map, for use in place without staging. Collective and blocking: every rank calls in the same order
+ * (bytes may differ; the least of all ranks' counts). Free with corale_mem_free, also collective.
+ *
+ * On a CUDA communicator the memory is of the GPU, and large calls whose receive buffers lie in it store straight into them.
+ * So in one call every rank passes the same registration (or allocation) at the same offset as receive buffer, or none
+ * passes registered memory; else the call may end with CORALE_EMISMATCH, which names both. What the root of a broadcast
+ * sends counts as its receive buffer unless that is registered itself. Send buffers need nothing.
+ *
+ * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that
+ * holds such a call will run again. Not while a stream is being captured.
  */
 int corale_mem_alloc(corale_comm *comm, size_t bytes, void **buffer);
 int corale_mem_free(corale_comm *comm, void *buffer);
-/* The same for memory that the caller owns. Collective; deregister before you free it. */
+/*
+ * The same for memory that the caller owns. Deregister before you free it (CORALE_CHECK_MEMORY=yes finds where that was
+ * forgotten). Any memory can be registered, but only cudaMalloc's can be mapped; where one rank's can't, the registration
+ * changes nothing on any rank (CORALE_DEBUG=info says why), as if the memory were not registered.
+ */
 int corale_mem_register(corale_comm *comm, void *buffer, size_t bytes, void **handle);
 int corale_mem_deregister(corale_comm *comm, void *handle);
 

@@ -37,6 +37,8 @@ struct call {
 	int root; /* root, or the peer of send and recv */
 	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
 	const struct plan *plan; /* of a persistent plan, else NULL */
+	uint64_t
+	    target; /* on a GPU: of the receive buffer (engine.h), if the call stores there directly; else 0 */
 };
 
 /* Shared by a communicator and those split from it, which use the front door's transport: the last one gives it back. */
@@ -61,6 +63,7 @@ struct comm {
 	struct call last_call; /* on the GPU */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
 	struct plan_node node; /* what the choice of its codelets looks at */
+	struct registration *registrations; /* memory that peers may map; mem.c */
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];
@@ -110,6 +113,9 @@ void comm_free_plans(struct comm *comm);
 /* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
  * text: the line for corale_comm_last_error. Any thread. */
 void comm_fail(struct comm *comm, int code, const char *text);
+
+/* Forgets what is registered and what was allocated (which stays the user's, but can't be freed any more). */
+void mem_close(struct comm *comm);
 
 /* Ends one user's share of a struct comm_origin. */
 void comm_release_origin(void *origin);

@@ -172,6 +172,7 @@ static void free_comm(struct comm *comm)
 	topo_destroy(comm->topo);
 	diagnose_close(comm);
 	comm_free_plans(comm);
+	mem_close(comm);
 	free(comm->sends);
 	free(comm->recvs);
 	pthread_mutex_destroy(&comm->error_lock);

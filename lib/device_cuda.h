@@ -26,6 +26,8 @@ struct cuda_driver {
 	PFN_cuMemSetAccess_v10020 set_access;
 	PFN_cuStreamBatchMemOp_v11070 batch;
 	PFN_cuStreamGetCaptureInfo_v11030 capture_info;
+	PFN_cuMemGetAddressRange_v3020 address_range;
+	PFN_cuPointerGetAttribute_v4000 pointer_attribute;
 };
 
 /* A window as mapped here. */

@@ -51,7 +51,9 @@ int cuda_load_driver(struct cuda_driver *d)
 	       find("cuMemAddressFree", 10020, &d->unreserve) && find("cuMemMap", 10020, &d->map) &&
 	       find("cuMemUnmap", 10020, &d->unmap) && find("cuMemSetAccess", 10020, &d->set_access) &&
 	       find("cuStreamBatchMemOp", 11070, &d->batch) &&
-	       find("cuStreamGetCaptureInfo", 11030, &d->capture_info);
+	       find("cuStreamGetCaptureInfo", 11030, &d->capture_info) &&
+	       find("cuMemGetAddressRange", 3020, &d->address_range) &&
+	       find("cuPointerGetAttribute", 4000, &d->pointer_attribute);
 }
 
 /* ---- Windows ------------------------------------------------------------------------------------------- */

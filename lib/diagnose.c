@@ -11,7 +11,7 @@ enum { RECORDS_SENT = 3, KIND_ABORT = 1, KIND_REPLY = 2, COLLECT_MS = 400 };
 
 /* A window_call without atomics, as it is kept and sent. */
 struct record {
-	uint64_t number, signature, count;
+	uint64_t number, signature, count, target;
 	int32_t coll, type, op, root;
 };
 
@@ -40,6 +40,7 @@ void diagnose_record(struct comm *comm, const struct call *call, uint64_t number
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&slot->signature, signature, memory_order_relaxed);
 	atomic_store_explicit(&slot->count, call->count, memory_order_relaxed);
+	atomic_store_explicit(&slot->target, call->target, memory_order_relaxed);
 	atomic_store_explicit(&slot->what,
 			      (uint64_t)call->coll << 48 | (uint64_t)call->type << 40 |
 				  (uint64_t)op_kind(call->op) << 32 | (uint32_t)call->root,
@@ -55,6 +56,7 @@ static struct record read_record(struct window_control *control, uint64_t number
 	uint64_t what = atomic_load_explicit(&slot->what, memory_order_relaxed);
 	r.signature = atomic_load_explicit(&slot->signature, memory_order_relaxed);
 	r.count = atomic_load_explicit(&slot->count, memory_order_relaxed);
+	r.target = atomic_load_explicit(&slot->target, memory_order_relaxed);
 	r.coll = (int32_t)(what >> 48);
 	r.type = (int32_t)(what >> 40 & 0xff);
 	r.op = (int32_t)(what >> 32 & 0xff);
@@ -79,7 +81,18 @@ static struct record record_of(struct comm *comm, int rank, uint64_t number)
 	return r;
 }
 
-static void print_what(int coll, uint64_t count, int type, int op, int root, char *buf, size_t bytes)
+/* Where the receive buffer lies, if that is part of the call. */
+static int print_target(uint64_t target, char *buf, size_t bytes)
+{
+	if (!target)
+		return 0;
+	return snprintf(buf, bytes, ", into registration %llu at byte %llu",
+			(unsigned long long)(target >> ENGINE_TARGET_SHIFT) - 1,
+			(unsigned long long)(target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1)));
+}
+
+static void print_what(int coll, uint64_t count, int type, int op, int root, uint64_t target, char *buf,
+		       size_t bytes)
 {
 	int reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 	int rooted = coll == CORALE_BROADCAST;
@@ -93,12 +106,13 @@ static void print_what(int coll, uint64_t count, int type, int op, int root, cha
 		n += snprintf(buf + n, bytes - (size_t)n, ", %s", corale_op_name(op));
 	if (rooted || pair)
 		n += snprintf(buf + n, bytes - (size_t)n, ", %s %d", rooted ? "root" : "peer", root);
+	n += print_target(target, buf + n, bytes - (size_t)n);
 	snprintf(buf + n, bytes - (size_t)n, ")");
 }
 
 void diagnose_print_call(const struct call *call, char *buf, size_t bytes)
 {
-	print_what(call->coll, call->count, call->type, call->op, call->root, buf, bytes);
+	print_what(call->coll, call->count, call->type, call->op, call->root, call->target, buf, bytes);
 }
 
 /* ---- Ending a communicator -------------------------------------------------------------- */
@@ -294,7 +308,7 @@ static int print_group(struct comm *comm, uint64_t number, struct record like, c
 		if (shown++ < 8)
 			n += (size_t)snprintf(buf + n, bytes - n, "%s%d", shown == 1 ? "rank " : ", ", r);
 	}
-	print_what(like.coll, like.count, like.type, like.op, like.root, what, sizeof what);
+	print_what(like.coll, like.count, like.type, like.op, like.root, like.target, what, sizeof what);
 	snprintf(buf + n, bytes - n, "%s called %s", ranks > 8 ? ", ..." : "", what);
 	return ranks;
 }

@@ -18,7 +18,10 @@
 
 enum {
 	ENGINE_UUID_BYTES = 16,
-	ENGINE_MOST_GROUPED = 160 /* sends and receives of one group */
+	ENGINE_MOST_GROUPED = 160, /* sends and receives of one group */
+	ENGINE_HANDLE_BYTES = 96, /* of what describes memory to peers */
+	ENGINE_MAX_REGIONS = 64, /* pieces of memory that peers map, at a time */
+	ENGINE_TARGET_SHIFT = 48 /* a target: (region + 1) << 48 | offset in it */
 };
 
 struct engine;
@@ -42,6 +45,7 @@ struct engine_call {
 	uint64_t bytes; /* of a block or vector */
 	uint64_t scalar; /* of a premultiplied sum: this rank's, the element's bits in the low bytes */
 	uint64_t signature;
+	uint64_t target; /* where peers may store directly: find's answer, the same on all ranks; or 0 */
 	int root; /* of a broadcast */
 	const size_t *send_counts, *send_displs, *recv_counts,
 	    *recv_displs; /* all_to_all_v, in elements; else NULL */
@@ -107,6 +111,26 @@ struct engine_ops {
 	/* Memory of this GPU for the user. free may wait for other work of the GPU. CORALE_ENOMEM, CORALE_EDEVICE. */
 	int (*alloc)(struct engine *engine, size_t bytes, void **out);
 	void (*free)(struct engine *engine, void *memory);
+
+	/*
+	 * Memory of the user that peers map. share describes the allocation that holds the buffer; the ranks exchange what it
+	 * wrote, and each attaches all of it (rank r's, its own too, at handles +
+	 * r * stride). attach gives the lowest free region, so that equal
+	 * sequences of calls give equal regions. detach unmaps; when all ranks have, the owner may free. All may wait
+	 * for work of the GPU. share: CORALE_ENOTSUP where no peer can map such memory; attach: CORALE_ENOTSUP where one of
+	 * the peers' can't be mapped here. Why is logged at level info.
+	 */
+	int (*share)(struct engine *engine, const void *buffer, size_t bytes,
+		     unsigned char handle[ENGINE_HANDLE_BYTES]);
+	int (*attach)(struct engine *engine, const unsigned char *handles, size_t stride, void *buffer,
+		      int *region);
+	void (*detach)(struct engine *engine, int region);
+
+	/* The target of a buffer: where in which region it lies; 0 if all of it is in none. Host only, never blocks. */
+	uint64_t (*find)(const struct engine *engine, const void *buffer, size_t bytes);
+
+	/* 0 if the memory of a target's region is still the allocation that was attached; else CORALE_EINVAL, logged. */
+	int (*verify)(const struct engine *engine, uint64_t target);
 
 	/* Waits until what was enqueued has ended, then frees everything that no captured graph may still name. */
 	void (*close)(struct engine *engine);

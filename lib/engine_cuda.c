@@ -67,5 +67,10 @@ const struct engine_ops engine_cuda = {
 	.memory = memory,
 	.alloc = alloc,
 	.free = free_memory,
+	.share = engine_share,
+	.attach = engine_attach,
+	.detach = engine_detach,
+	.find = engine_find,
+	.verify = engine_verify,
 	.close = engine_close,
 };

@@ -11,6 +11,22 @@
 
 enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21 };
 
+/*
+ * Memory of the user that peers map: what kernels and copies need for stores into it. A target (engine.h) names a
+ * region and an offset: rank r's byte is at peers[r] + offset on the host's side, gpu_peers[r] + offset in a kernel.
+ */
+struct engine_region {
+	unsigned char *begin; /* here; NULL: this region is free */
+	size_t bytes; /* the least of all ranks' */
+	unsigned char **peers; /* by rank, on the host; mine is begin */
+	unsigned char **gpu_peers; /* the same in GPU memory */
+	void **opened; /* by rank: what to close */
+	/* the allocation that held it when it was attached */
+	CUdeviceptr allocation;
+	size_t allocation_bytes;
+	unsigned long long buffer_id;
+};
+
 struct engine {
 	struct cuda_driver driver;
 	int rank, ranks, ordinal, processors;
@@ -27,6 +43,9 @@ struct engine {
 	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
 	uintptr_t known[ENGINE_KNOWN]; /* 2 MB granules of GPU memory, by their low bits */
 	size_t bytes; /* of GPU memory held */
+	struct engine_region regions[ENGINE_MAX_REGIONS];
+	int nregions; /* those from here on are free */
+	unsigned char **gpu_peers; /* of all regions, in GPU memory; made with the first */
 	/* the order of calls */
 	cudaStream_t last_stream;
 	int has_last, captured; /* a call was made; one was captured, so that a graph may name our memory */
@@ -44,6 +63,32 @@ int engine_open(const struct engine_params *params, struct engine **out);
 int engine_window_fd(struct engine *engine, int *fd);
 int engine_connect(struct engine *engine, const int *fds);
 void engine_close(struct engine *engine);
+
+/* ---- engine_cuda_share.c: memory that peers map */
+
+int engine_share(struct engine *engine, const void *buffer, size_t bytes,
+		 unsigned char handle[ENGINE_HANDLE_BYTES]);
+int engine_attach(struct engine *engine, const unsigned char *handles, size_t stride, void *buffer,
+		  int *region);
+void engine_detach(struct engine *engine, int region);
+uint64_t engine_find(const struct engine *engine, const void *buffer, size_t bytes);
+int engine_verify(const struct engine *engine, uint64_t target);
+void engine_detach_all(struct engine *engine);
+
+static inline const struct engine_region *engine_region_of(const struct engine *engine, uint64_t target)
+{
+	return &engine->regions[(target >> ENGINE_TARGET_SHIFT) - 1];
+}
+
+static inline uint64_t engine_offset_of(uint64_t target)
+{
+	return target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1);
+}
+
+/* ---- engine_cuda_run.c */
+
+int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
+int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
 
 /* ---- engine_cuda_run.c */
 

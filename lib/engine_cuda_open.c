@@ -166,6 +166,7 @@ static int find_gpu(struct engine *e)
 static int load_kernels(struct engine *e)
 {
 	int error = codelets_load_packets();
+	error = error ? error : codelets_load_near();
 	error = error ? error : codelets_load_slots();
 	error = error ? error : codelets_load_edges();
 	return engine_check(e, error, "loading the kernels");
@@ -218,6 +219,7 @@ void engine_close(struct engine *e)
 		*(volatile uint32_t *)e->abort = (uint32_t)-CORALE_ECOMM;
 		return;
 	}
+	engine_detach_all(e);
 	for (int r = 0; e->mapped && r < e->ranks; r++) {
 		if (!e->mapped[r])
 			continue;

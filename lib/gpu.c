@@ -56,8 +56,23 @@ static uint64_t scalar_of(const struct comm *comm, corale_op op)
 	return scalar;
 }
 
-static int submit_collective(struct comm *comm, const struct call *c, void *stream)
+/* Where peers could store directly: the same place of the same registration on every rank, or the call's signature differs. */
+static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
+	uint64_t target = 0;
+	int blocks = c->coll == CORALE_ALL_GATHER || c->coll == CORALE_ALL_TO_ALL;
+	if (c->coll != CORALE_ALL_REDUCE && c->coll != CORALE_BROADCAST && !blocks)
+		return 0;
+	if (c->recv)
+		target = engine_cuda.find(comm->gpu, c->recv, blocks ? bytes * (size_t)comm->size : bytes);
+	if (!target && c->coll == CORALE_BROADCAST && c->root == comm->rank) /* it receives nothing */
+		target = engine_cuda.find(comm->gpu, c->send, bytes);
+	return target;
+}
+
+static int submit_collective(struct comm *comm, const struct call *given, void *stream)
+{
+	struct call copy = *given, *c = &copy;
 	uint64_t bytes = c->coll == CORALE_ALL_TO_ALL_V ? 0 : c->count * corale_type_bytes(c->type);
 	struct engine_call call = { .coll = c->coll,
 				    .type = c->type,
@@ -72,6 +87,12 @@ static int submit_collective(struct comm *comm, const struct call *c, void *stre
 				    .recv_counts = c->recv_counts,
 				    .recv_displs = c->recv_displs };
 	call.codelet = plan_codelet_choose(&comm->node, c->coll, bytes, engine_cuda.words(c->type));
+	call.target = comm->size > 1 ? target_of(comm, c, bytes) : 0;
+	if (call.target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call.target))
+		return CORALE_EINVAL;
+	if (!plan_codelet_direct(call.codelet, c->coll))
+		call.target = 0;
+	c->target = comm->last_call.target = call.target;
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
 	return engine_cuda.run(comm->gpu, &call, stream);
 }

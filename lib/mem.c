@@ -1,58 +1,164 @@
 /* Buffers that peers may map. On the host a message by reference already reads any memory of a peer, so that these
- * calls only make the memory and keep the collective discipline; a GPU engine exchanges mappings here. */
+ * calls only make the memory and keep the collective discipline; ranks of a GPU engine map each other's. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "coll.h"
 #include "log.h"
 #include "sequence.h"
 
-enum { MEM_ALIGN = 4096, MEM_MAGIC = 0x4d454d31 };
+enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1 };
 
 /* What ranks compare: that all of them make the same kind of call, and that all succeeded. */
 struct mem_vote {
 	int32_t kind, status;
+	int32_t shared; /* this rank's memory can be mapped, or all of it was */
+	unsigned char handle[ENGINE_HANDLE_BYTES];
 };
 
 enum mem_kind { MEM_ALLOC = 1, MEM_FREE, MEM_REGISTER, MEM_DEREGISTER };
 
 struct registration {
-	uint32_t magic;
+	struct registration *next; /* of this communicator */
 	void *buffer;
-	size_t bytes;
+	int allocated; /* by corale_mem_alloc */
+	int region; /* of the GPU engine, or MEM_NO_REGION */
 };
 
 static const char *const kind_names[] = { "", "corale_mem_alloc", "corale_mem_free", "corale_mem_register",
 					  "corale_mem_deregister" };
 
+/* ---- Agreement ------------------------------------------------------------------------------------------- */
+
 /* Collective: the same error on every rank when one failed. */
-static int agree(struct comm *comm, enum mem_kind kind, int status)
+static int exchange(struct comm *comm, const struct mem_vote *mine, struct mem_vote *all)
 {
-	struct mem_vote mine = { (int32_t)kind, status }, *all = calloc((size_t)comm->size, sizeof *all);
-	if (!all)
-		return log_error(CORALE_ENOMEM, comm->rank, "%s: no memory for %d ranks", kind_names[kind],
-				 comm->size);
+	const char *name = kind_names[mine->kind];
 	struct call call = { .coll = CORALE_ALL_GATHER,
-			     .send = &mine,
+			     .send = mine,
 			     .recv = all,
-			     .count = sizeof mine,
+			     .count = sizeof *mine,
 			     .type = CORALE_UINT8 };
 	int ret = sequence_host(comm, &call, 1, NULL);
 	for (int r = 0; !ret && r < comm->size; r++) {
-		if (all[r].kind != mine.kind)
-			ret = log_error(CORALE_EMISMATCH, comm->rank, "%s: rank %d called %s",
-					kind_names[kind], r,
+		if (all[r].kind != mine->kind)
+			ret = log_error(CORALE_EMISMATCH, comm->rank, "%s: rank %d called %s", name, r,
 					all[r].kind >= MEM_ALLOC && all[r].kind <= MEM_DEREGISTER
 					    ? kind_names[all[r].kind]
 					    : "something else");
 		else if (all[r].status)
 			ret = r == comm->rank
-				  ? status
-				  : log_error(all[r].status, comm->rank, "%s failed on rank %d: %s",
-					      kind_names[kind], r, corale_strerror(all[r].status));
+				  ? mine->status
+				  : log_error(all[r].status, comm->rank, "%s failed on rank %d: %s", name, r,
+					      corale_strerror(all[r].status));
 	}
+	return ret;
+}
+
+static struct mem_vote *votes(struct comm *comm, enum mem_kind kind)
+{
+	struct mem_vote *all = calloc((size_t)comm->size, sizeof *all);
+	if (!all)
+		log_error(CORALE_ENOMEM, comm->rank, "%s: no memory for %d ranks", kind_names[kind],
+			  comm->size);
+	return all;
+}
+
+static int agree(struct comm *comm, enum mem_kind kind, int status)
+{
+	struct mem_vote mine = { .kind = kind, .status = status }, *all = votes(comm, kind);
+	int ret = all ? exchange(comm, &mine, all) : CORALE_ENOMEM;
 	free(all);
 	return ret;
 }
+
+static int all_shared(const struct comm *comm, const struct mem_vote *all)
+{
+	int shared = 1;
+	for (int r = 0; r < comm->size; r++)
+		shared = shared && all[r].shared;
+	return shared;
+}
+
+/* ---- Peers' memory --------------------------------------------------------------------------------------- */
+
+/* With everybody's handles: maps them all, on all ranks or on none. */
+static int attach(struct comm *comm, enum mem_kind kind, void *buffer, struct mem_vote *all, int *region)
+{
+	struct mem_vote mine = { .kind = kind };
+	int made = MEM_NO_REGION;
+	mine.shared = !engine_cuda.attach(comm->gpu, all->handle, sizeof *all, buffer, &made);
+	int ret = exchange(comm, &mine, all);
+	if (mine.shared && (ret || !all_shared(comm, all)))
+		engine_cuda.detach(comm->gpu, made);
+	else if (mine.shared)
+		*region = made;
+	return ret;
+}
+
+/* Agrees on a buffer's status, and maps it everywhere if every rank's can be; *region says which it became. */
+static int agree_shared(struct comm *comm, enum mem_kind kind, int status, void *buffer, size_t bytes,
+			int *region)
+{
+	struct mem_vote mine = { .kind = kind, .status = status }, *all = votes(comm, kind);
+	if (!all)
+		return CORALE_ENOMEM;
+	if (!status && comm->gpu && comm->size > 1)
+		mine.shared = !engine_cuda.share(comm->gpu, buffer, bytes, mine.handle);
+	int ret = exchange(comm, &mine, all);
+	*region = MEM_NO_REGION;
+	if (!ret && all_shared(comm, all))
+		ret = attach(comm, kind, buffer, all, region);
+	free(all);
+	return ret;
+}
+
+/* ---- Registrations --------------------------------------------------------------------------------------- */
+
+static struct registration *keep(struct comm *comm, struct registration *made, struct registration values)
+{
+	*made = values;
+	made->next = comm->registrations;
+	comm->registrations = made;
+	return made;
+}
+
+static struct registration **find_handle(struct comm *comm, const void *handle)
+{
+	struct registration **at = &comm->registrations;
+	while (*at && (*at != handle || (*at)->allocated))
+		at = &(*at)->next;
+	return at;
+}
+
+static struct registration **find_allocation(struct comm *comm, const void *buffer)
+{
+	struct registration **at = &comm->registrations;
+	while (*at && ((*at)->buffer != buffer || !(*at)->allocated))
+		at = &(*at)->next;
+	return at;
+}
+
+/* Peers' memory is no longer mapped here. */
+static void forget(struct comm *comm, struct registration **at)
+{
+	struct registration *r = *at;
+	if (r->region != MEM_NO_REGION)
+		engine_cuda.detach(comm->gpu, r->region);
+	*at = r->next;
+	free(r);
+}
+
+void mem_close(struct comm *comm)
+{
+	while (comm->registrations) {
+		struct registration *r = comm->registrations;
+		comm->registrations = r->next;
+		free(r);
+	}
+}
+
+/* ---- The calls ------------------------------------------------------------------------------------------- */
 
 static int allocate(struct comm *comm, size_t bytes, void **made)
 {
@@ -77,16 +183,22 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 	if (!comm)
 		return CORALE_EINVAL;
 	void *made = NULL;
-	int status =
-	    buffer ? 0 : log_error(CORALE_EINVAL, comm->rank, "corale_mem_alloc: no place for the buffer");
+	struct registration *entry = malloc(sizeof *entry);
+	int region = MEM_NO_REGION,
+	    status = entry ? 0 : log_error(CORALE_ENOMEM, comm->rank, "corale_mem_alloc: no memory");
+	if (!status && !buffer)
+		status = log_error(CORALE_EINVAL, comm->rank, "corale_mem_alloc: no place for the buffer");
 	if (!status)
 		status = allocate(comm, bytes, &made);
-	int ret = agree(comm, MEM_ALLOC, status);
-	if (ret)
+	int ret = agree_shared(comm, MEM_ALLOC, status, made, bytes, &region);
+	if (ret) {
 		release(comm, made);
-	else
-		*buffer = made;
-	return ret;
+		free(entry);
+		return ret;
+	}
+	keep(comm, entry, (struct registration){ .buffer = made, .allocated = 1, .region = region });
+	*buffer = made;
+	return 0;
 }
 
 int corale_mem_free(corale_comm *handle, void *buffer)
@@ -94,8 +206,17 @@ int corale_mem_free(corale_comm *handle, void *buffer)
 	struct comm *comm = comm_get(handle, kind_names[MEM_FREE]);
 	if (!comm)
 		return CORALE_EINVAL;
-	int ret = agree(comm, MEM_FREE, 0);
-	release(comm, buffer); /* also after a failure: nobody reads it any more */
+	struct registration **at = find_allocation(comm, buffer);
+	int known = *at != NULL, status = 0;
+	if (known)
+		forget(comm, at);
+	else if (buffer)
+		status = log_error(
+		    CORALE_EINVAL, comm->rank,
+		    "corale_mem_free: %p is no memory from corale_mem_alloc of this communicator", buffer);
+	int ret = agree(comm, MEM_FREE, status); /* until then peers map it */
+	if (known)
+		release(comm, buffer); /* also after a failure: nobody reads it any more */
 	return ret;
 }
 
@@ -105,17 +226,17 @@ int corale_mem_register(corale_comm *handle, void *buffer, size_t bytes, void **
 	if (!comm)
 		return CORALE_EINVAL;
 	struct registration *made = malloc(sizeof *made);
-	int status = made ? 0 : log_error(CORALE_ENOMEM, comm->rank, "corale_mem_register: no memory");
+	int region = MEM_NO_REGION,
+	    status = made ? 0 : log_error(CORALE_ENOMEM, comm->rank, "corale_mem_register: no memory");
 	if (!status && (!out || (!buffer && bytes)))
 		status = log_error(CORALE_EINVAL, comm->rank,
 				   "corale_mem_register: no buffer, or no place for the handle");
-	int ret = agree(comm, MEM_REGISTER, status);
+	int ret = agree_shared(comm, MEM_REGISTER, status, buffer, bytes, &region);
 	if (ret) {
 		free(made);
 		return ret;
 	}
-	*made = (struct registration){ MEM_MAGIC, buffer, bytes };
-	*out = made;
+	*out = keep(comm, made, (struct registration){ .buffer = buffer, .region = region });
 	return 0;
 }
 
@@ -124,15 +245,10 @@ int corale_mem_deregister(corale_comm *handle, void *handle_of_buffer)
 	struct comm *comm = comm_get(handle, kind_names[MEM_DEREGISTER]);
 	if (!comm)
 		return CORALE_EINVAL;
-	struct registration *made = handle_of_buffer;
-	int valid = made && made->magic == MEM_MAGIC;
+	struct registration **at = find_handle(comm, handle_of_buffer);
 	int status =
-	    valid ? 0
-		  : log_error(CORALE_EINVAL, comm->rank, "corale_mem_deregister: that is no registration");
-	int ret = agree(comm, MEM_DEREGISTER, status);
-	if (valid) {
-		made->magic = 0;
-		free(made);
-	}
-	return ret;
+	    *at ? 0 : log_error(CORALE_EINVAL, comm->rank, "corale_mem_deregister: that is no registration");
+	if (*at)
+		forget(comm, at);
+	return agree(comm, MEM_DEREGISTER, status); /* then no peer maps it any more */
 }

@@ -71,6 +71,18 @@ enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll 
 	return best;
 }
 
+int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll)
+{
+	switch (codelet) {
+	case CODELET_SLOTS:
+		return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_BROADCAST;
+	case CODELET_SLOTS_TWO_SHOT:
+		return coll == CORALE_ALL_REDUCE;
+	default:
+		return 0;
+	}
+}
+
 static const char *const names[CODELET_KINDS] = { "steps", "packets", "two_shot", "slots", "slots_two_shot" };
 
 const char *plan_codelet_name(enum plan_codelet codelet)

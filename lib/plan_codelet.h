@@ -35,6 +35,9 @@ double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
 				      int words);
 
+/* 1 if the codelet stores into the peers' receive buffers, where all ranks' are registered. */
+int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll);
+
 /* "packets", "two_shot", "slots", "slots_two_shot"; CODELET_NONE: "steps". */
 const char *plan_codelet_name(enum plan_codelet codelet);
 /* CODELET_NONE when no codelet has that name. */

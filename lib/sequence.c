@@ -23,7 +23,8 @@ static uint64_t call_hash(const struct call *call)
 	int op = op_kind(call->op);
 	uint64_t hash = mix((uint64_t)call->coll + 1, (uint64_t)call->type << 8 | (uint64_t)op);
 	hash = mix(hash, call->coll == CORALE_ALL_TO_ALL_V ? 0 : call->count);
-	return mix(hash, (uint64_t)call->root);
+	hash = mix(hash, (uint64_t)call->root);
+	return call->target ? mix(hash, call->target) : hash;
 }
 
 /* The collectives' signatures are chained, so that a difference is found by the next call at the latest. */

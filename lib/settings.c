@@ -87,6 +87,12 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(max_ctas),
 	  .max = 1024 },
+	{ .row = { "CORALE_CHECK_MEMORY", "yes, no", "no",
+		   "Checks at each call on GPUs that registered memory was not freed, for about a "
+		   "microsecond.",
+		   0 },
+	  .kind = SETTINGS_BOOLEAN,
+	  FIELD(check_memory) },
 	{ .row = { "CORALE_SLOT_BYTES", "bytes", "1M", "The most that one message through a window carries.",
 		   1 },
 	  .kind = SETTINGS_SIZE,

@@ -41,7 +41,9 @@ struct window_call {
 	_Atomic uint64_t number; /* 0: being written; else the call's number on its communicator */
 	_Atomic uint64_t signature, count;
 	_Atomic uint64_t what; /* coll << 48 | type << 40 | op << 32 | root */
-	uint64_t pad[4];
+	_Atomic uint64_t
+	    target; /* registration + 1 << 48 | offset of the receive buffer; 0: none, or it does not matter */
+	uint64_t pad[3];
 };
 
 struct window_control {

@@ -7,6 +7,8 @@
 #include "reference_type.h"
 
 enum { STAGING = 8 << 20, GUARD_BYTE = 0x5a, POISON_BYTE = 0xa5, MOST_GAP = 3 };
+/* of a case's two buffers */
+enum { GUARDS = 2 * (2 * CUDA_CASE_GUARD + CUDA_CASE_SHIFTS * 8 + CUDA_MEMORY_ALIGNMENT) };
 
 /* ---- Where cases run ---- */
 
@@ -98,14 +100,13 @@ static size_t elements(const struct cuda_case *c, size_t ranks)
 
 int cuda_case_possible(const struct cuda_case *c, int ranks, size_t bytes)
 {
-	size_t guards = 2 * (2 * CUDA_CASE_GUARD + CUDA_CASE_SHIFTS * sizeof(double) + CUDA_MEMORY_ALIGNMENT);
 	if (c->in_place && !has_place(c))
 		return 0;
 	if (!reduces(c) && (c->op != CORALE_SUM || c->data != REFERENCE_EXACT))
 		return 0;
 	if (c->call == CORALE_BARRIER && (c->count || c->type))
 		return 0;
-	return elements(c, (size_t)ranks) * corale_type_bytes(c->type) + guards <= bytes;
+	return elements(c, (size_t)ranks) * corale_type_bytes(c->type) + GUARDS <= bytes;
 }
 
 static const char *call_name(int call)
@@ -250,10 +251,27 @@ static void lay_outputs(struct cuda_run *run, int me, int ranks)
 
 /* ---- Buffers ---- */
 
+/* Whether peers may map it, so that all ranks must pass the same offset. */
+static int mapped(enum cuda_memory_kind kind)
+{
+	return kind == CUDA_MEMORY_LIBRARY || kind == CUDA_MEMORY_REGISTERED;
+}
+
+/* Room for the largest buffers that any rank has of this case, so that the next ones begin at equal offsets, too. */
+static void level(struct cuda_bench *bench, const struct cuda_case *c, enum cuda_memory_kind kind,
+		  size_t before)
+{
+	struct cuda_arena *arena = &bench->arenas[kind];
+	size_t most = elements(c, (size_t)bench->world->size) * corale_type_bytes(c->type) + GUARDS;
+	if (mapped(kind) && arena->used < before + most)
+		arena->used = before + most < arena->bytes ? before + most : arena->bytes;
+}
+
 static int take(struct cuda_bench *bench, const struct cuda_case *c, enum cuda_memory_kind kind, size_t count,
 		uint64_t salt, struct cuda_buffer *buffer)
 {
-	uint64_t number = cuda_world_hash(c->seed + salt, (uint64_t)bench->world->rank);
+	int rank = mapped(kind) ? 0 : bench->world->rank; /* every rank's lies at the same offset */
+	uint64_t number = cuda_world_hash(c->seed + salt, (uint64_t)rank);
 	size_t element = corale_type_bytes(c->type);
 	buffer->kind = kind;
 	buffer->bytes = count * element;
@@ -271,9 +289,12 @@ static int take_buffers(struct cuda_bench *bench, struct cuda_run *run)
 {
 	const struct cuda_case *c = &run->c;
 	size_t in = run->inputs.elements, out = run->outputs.elements;
+	size_t send_used = bench->arenas[c->send_kind].used, recv_used = bench->arenas[c->recv_kind].used;
 	int ret = take(bench, c, c->recv_kind, c->in_place && in > out ? in : out, 1, &run->recv);
 	if (!ret && !c->in_place)
 		ret = take(bench, c, c->send_kind, in, 2, &run->send);
+	level(bench, c, c->send_kind, send_used);
+	level(bench, c, c->recv_kind, recv_used);
 	return ret;
 }
 

@@ -187,17 +187,18 @@ static void memory(struct test *t)
 			run_memory(t, &c);
 }
 
-/* Every rank has memory of another kind. */
+/* Every rank has memory of another kind, but for those that all ranks or none must receive into. */
 static void mixed_memory(struct test *t)
 {
+	enum { FREE_KINDS = CUDA_MEMORY_LIBRARY };
 	struct cuda_case c = { 0 };
 	if (cuda_bench_memory(&t->bench, all_kinds, SMALL_ARENA))
 		return;
-	for (int i = 0; i < CUDA_MEMORY_KINDS * 2; i++) {
-		c.send_kind = (enum cuda_memory_kind)((i + t->world.rank) % CUDA_MEMORY_KINDS);
+	for (int i = 0; i < FREE_KINDS * 2; i++) {
+		c.send_kind = (enum cuda_memory_kind)((i + t->world.rank) % FREE_KINDS);
 		/* never the same as send_kind: run_memory does the same cases on all ranks */
-		int next = (int)c.send_kind + 1 + i / CUDA_MEMORY_KINDS;
-		c.recv_kind = (enum cuda_memory_kind)(next % CUDA_MEMORY_KINDS);
+		int next = (int)c.send_kind + 1 + i / FREE_KINDS;
+		c.recv_kind = (enum cuda_memory_kind)(next % FREE_KINDS);
 		run_memory(t, &c);
 	}
 }
