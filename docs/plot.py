@@ -17,7 +17,15 @@ import sys
 
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 70, 36, 40, 50
-COLORS = ["#1f6fb4", "#d1602b", "#3a8f3a", "#8a4fa3"]
+COLORS = BLUE, ORANGE, GREEN, VIOLET = "#1f6fb4", "#d1602b", "#3a8f3a", "#8a4fa3"
+GREY = "#888"
+
+
+class Curve:
+    """One line of a plot: [(size, value)]. A dash is SVG's; a line without points has no circles."""
+
+    def __init__(self, name, line, color, dash="", points=True):
+        self.name, self.line, self.color, self.dash, self.points = name, line, color, dash, points
 
 
 class Run:
@@ -31,25 +39,30 @@ def number(text):
     return float(text) if text not in ("", "N/A") else None
 
 
+def read_lines(path, kind="raw"):
+    """The header of a raw file and its lines, both by name."""
+    with open(path, encoding="utf-8") as file:
+        first = file.readline().rstrip("\n").split("\t")
+        if first[0] != f"# corale-perf-{kind} 1":
+            sys.exit(f"{path}: not a {kind} file of a perf program (--raw writes them)")
+        header = dict(field.split("=", 1) for field in first[1:])
+        columns = file.readline().rstrip("\n").split("\t")
+        return header, [dict(zip(columns, text.rstrip("\n").split("\t"))) for text in file]
+
+
 def read_file(path):
     """The runs of one raw file, in the order of their first lines."""
     runs = {}
-    with open(path, encoding="utf-8") as file:
-        first = file.readline().rstrip("\n").split("\t")
-        if first[0] != "# corale-perf-raw 1":
-            sys.exit(f"{path}: not a raw file of a perf program (--raw writes them)")
-        header = dict(field.split("=", 1) for field in first[1:])
-        columns = file.readline().rstrip("\n").split("\t")
-        for text in file:
-            line = dict(zip(columns, text.rstrip("\n").split("\t")))
-            key = (line["coll"], line["type"], line["op"], line["root"])
-            if key not in runs:
-                parts = [line["coll"], line["type"]]
-                parts += [line["op"]] if line["op"] != "none" else []
-                parts += ["root" + line["root"]] if line["root"] != "-1" else []
-                place = f"n{header['ranks']}-nodes{header['nodes']}"
-                runs[key] = Run(header, "-".join(parts + [place]), parts)
-            runs[key].lines.append(line)
+    header, lines = read_lines(path)
+    for line in lines:
+        key = (line["coll"], line["type"], line["op"], line["root"])
+        if key not in runs:
+            parts = [line["coll"], line["type"]]
+            parts += [line["op"]] if line["op"] != "none" else []
+            parts += ["root" + line["root"]] if line["root"] != "-1" else []
+            place = f"n{header['ranks']}-nodes{header['nodes']}"
+            runs[key] = Run(header, "-".join(parts + [place]), parts)
+        runs[key].lines.append(line)
     return list(runs.values())
 
 
@@ -110,21 +123,29 @@ def octaves(least, most):
     return [2.0 ** e for e in range(low, max(high, low + 1) + step, step)]
 
 
-def scale(ticks, begin, end):
-    low, high = math.log(ticks[0]), math.log(ticks[-1])
-    return lambda value: begin + (end - begin) * (math.log(value) - low) / (high - low)
+def even(most):
+    """Five to ten round numbers from 0, for a linear axis."""
+    step = 10.0 ** math.floor(math.log10(most))
+    step = next(step * part for part in (0.2, 0.5, 1) if most / (step * part) <= 10)
+    return [step * i for i in range(math.ceil(most / step) + 1)]
+
+
+def scale(ticks, begin, end, shape=math.log):
+    low, high = shape(ticks[0]), shape(ticks[-1])
+    return lambda value: begin + (end - begin) * (shape(value) - low) / (high - low)
 
 
 def tick_text(value):
-    return f"{value:g}" if 1e-3 <= value < 1e6 else f"{value:.0e}"
+    return f"{value:g}" if value == 0 or 1e-3 <= value < 1e6 else f"{value:.0e}"
 
 
-def draw(title, unit, series):
-    """An SVG with one line per (name, [(size, value)]) on logarithmic axes."""
-    points = [point for _, line in series for point in line]
-    xs, ys = octaves(min(p[0] for p in points), max(p[0] for p in points)), \
-        decades(min(p[1] for p in points), max(p[1] for p in points))
-    x, y = scale(xs, LEFT, WIDTH - RIGHT), scale(ys, HEIGHT - BOTTOM, TOP)
+def draw(title, unit, curves, linear=False):
+    """An SVG of the curves on logarithmic axes; linear: up from 0 on an even one."""
+    points = [point for curve in curves for point in curve.line]
+    xs = octaves(min(p[0] for p in points), max(p[0] for p in points))
+    most = max(p[1] for p in points)
+    ys = even(most) if linear else decades(min(p[1] for p in points), most)
+    x, y = scale(xs, LEFT, WIDTH - RIGHT), scale(ys, HEIGHT - BOTTOM, TOP, float if linear else math.log)
     svg = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" '
            f'font-size="12"><rect width="100%" height="100%" fill="white"/>',
            f'<text x="{LEFT}" y="20" font-size="14">{html.escape(title)}</text>']
@@ -135,12 +156,15 @@ def draw(title, unit, series):
         svg.append(f'<path d="M{x(tick):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#eee"/>'
                    f'<text x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{size_text(tick)}</text>')
     svg.append(f'<text x="14" y="{HEIGHT / 2}" transform="rotate(-90 14 {HEIGHT / 2})" text-anchor="middle">{unit}</text>')
-    for i, (name, line) in enumerate(series):
-        color = COLORS[i % len(COLORS)]
-        path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in line)
-        svg.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
-        svg += [f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="2.5" fill="{color}"/>' for a, b in line]
-        svg.append(f'<text x="{LEFT + 10}" y="{TOP + 16 + 16 * i}" fill="{color}">{html.escape(name)}</text>')
+    for i, curve in enumerate(curves):
+        path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in curve.line)
+        dash = f' stroke-dasharray="{curve.dash}"' if curve.dash else ""
+        svg.append(f'<polyline points="{path}" fill="none" stroke="{curve.color}" stroke-width="2"{dash}/>')
+        svg += [f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="2.5" fill="{curve.color}"/>'
+                for a, b in curve.line if curve.points]
+        height = TOP + 16 + 16 * i
+        svg.append(f'<path d="M{LEFT + 10} {height - 4}h24" stroke="{curve.color}" stroke-width="2"{dash}/>'
+                   f'<text x="{LEFT + 40}" y="{height}" fill="{curve.color}">{html.escape(curve.name)}</text>')
     svg.append("</svg>\n")
     return "\n".join(svg)
 
@@ -170,10 +194,10 @@ def plot(run, directory):
         times = [("out of place", collect(run, "us")), ("in place", collect(run, "in_us"))]
         rates = [("out of place", collect(run, "busbw")), ("in place", collect(run, "in_busbw"))]
     for kind, unit, series in (("time", "time of a call (us)", times), ("busbw", "bus bandwidth (GB/s)", rates)):
-        series = [(name, line) for name, line in series if line]
-        if series:
+        curves = [Curve(name, line, color) for (name, line), color in zip(series, COLORS) if line]
+        if curves:
             with open(os.path.join(directory, f"{run.name}-{kind}.svg"), "w", encoding="utf-8") as file:
-                file.write(draw(title, unit, series))
+                file.write(draw(title, unit, curves))
 
 
 def main():
