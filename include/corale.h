@@ -137,8 +137,7 @@ typedef struct corale_config {
 enum {
 	CORALE_DEVICE_DEFAULT = 0, /* host */
 	CORALE_DEVICE_HOST = 1,
-	CORALE_DEVICE_CUDA =
-	    2 /* the calling thread's current GPU; ranks of one node; buffers of GPUs or pinned memory */
+	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; ranks of one node; any memory */
 };
 
 void corale_config_init(corale_config *config);
@@ -222,6 +221,17 @@ int corale_stream_query(corale_stream *stream);
 void corale_stream_destroy(corale_stream *stream);
 
 /* ---- Collectives ----------------------------------------------------------- */
+
+/*
+ * Buffers of a CUDA communicator's calls, the cheapest kinds first; each rank and buffer may be of another kind:
+ * - memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc): used where it is.
+ * - pinned host memory (cudaMallocHost, cudaHostRegister) and managed memory: used where it is, at the speed of the bus
+ *   to the host; every call asks the driver what the buffer is, which takes it less than a microsecond.
+ * - ordinary host memory: GPU memory of the same size is allocated for the call, on its stream, and what is sent or
+ *   received is copied. Such a call may block until the stream's earlier work is done; if it receives into ordinary
+ *   memory it returns when it is complete, so it has waited for its peers. CORALE_ENOTSUP while the stream is captured:
+ *   a graph would not copy again.
+ */
 
 /* recv[i] = op over all ranks of send[i], on every rank. In place: send == recv.
  * Cost over n ranks: between 1 step of (n-1) count elements sent (one-shot) and

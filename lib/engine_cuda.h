@@ -90,11 +90,6 @@ static inline uint64_t engine_offset_of(uint64_t target)
 int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
 int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
 
-/* ---- engine_cuda_run.c */
-
-int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
-int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
-
 /* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
 
 typedef int engine_launch_call(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
