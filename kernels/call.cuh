@@ -103,31 +103,25 @@ template <bool ODD> __device__ static inline void store_user(unsigned char *to, 
 
 __device__ static inline unsigned char *window_of(const codelet_args &a, int rank)
 {
-	return a.windows + (uint64_t)rank * a.stride;
+	return a.windows + (uint64_t)(uint32_t)rank * a.stride;
 }
 
 /* What sender has in receiver's window, in the half of an epoch. */
 __device__ static inline unsigned char *packets_of(const codelet_args &a, int sender, int receiver, uint32_t half)
 {
 	uint32_t others = (uint32_t)a.ranks - 1;
-	return window_of(a, receiver) + a.area + (half * others + codelet_index(sender, receiver)) * a.area_bytes;
+	return window_of(a, receiver) + a.area + (uint64_t)(half * others + codelet_index(sender, receiver)) * a.area_bytes;
 }
 
 /* What rank 0 has in my window; codelet_index gives the others. */
 __device__ static inline unsigned char *inbox_of(const codelet_args &a, uint32_t half)
 {
-	return window_of(a, a.rank) + a.area + half * ((uint32_t)a.ranks - 1) * a.area_bytes;
-}
-
-/* What lines carry of the call's signature. */
-__device__ static inline uint32_t call_tag(const codelet_args &a)
-{
-	return (uint32_t)(a.signature >> 32) ^ (uint32_t)a.signature;
+	return window_of(a, a.rank) + a.area + (uint64_t)(half * ((uint32_t)a.ranks - 1)) * a.area_bytes;
 }
 
 __device__ static inline unsigned char *slots_of(const codelet_args &a, int sender, int receiver)
 {
-	return window_of(a, receiver) + a.area + codelet_index(sender, receiver) * a.area_bytes;
+	return window_of(a, receiver) + a.area + (uint64_t)codelet_index(sender, receiver) * a.area_bytes;
 }
 
 __device__ static inline codelet_header *header_of(const codelet_args &a, int sender, int receiver, uint32_t half)
@@ -232,18 +226,19 @@ __device__ static inline void send_headers(const codelet_args &a, uint64_t epoch
 		sync_store_packet(header_of(a, a.rank, peer_after(a, k), epoch & 1), header_packet(a, epoch));
 }
 
+__device__ static inline bool header_agrees(const codelet_args &a, uint64_t epoch, int r)
+{
+	vector h = sync_load_packet(header_of(a, r, a.rank, epoch & 1));
+	return h.y == (uint32_t)epoch && h.w == (uint32_t)epoch && h.x == (uint32_t)a.signature && h.z == (uint32_t)(a.signature >> 32);
+}
+
 /* Each lane of a warp looks after some ranks: true if their headers of this epoch are here and agree. */
 __device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoch)
 {
 	bool heard = true;
 #pragma unroll 1
-	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32) {
-		if (r == a.rank)
-			continue;
-		vector h = sync_load_packet(header_of(a, r, a.rank, epoch & 1));
-		heard = heard && h.y == (uint32_t)epoch && h.w == (uint32_t)epoch && h.x == (uint32_t)a.signature &&
-			h.z == (uint32_t)(a.signature >> 32);
-	}
+	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
+		heard = heard && (r == a.rank || header_agrees(a, epoch, r));
 	return heard;
 }
 

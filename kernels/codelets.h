@@ -34,22 +34,22 @@ enum {
 	CODELET_LANES = 64, /* blocks that share one edge at most */
 	CODELET_LINE = 128,
 	CODELET_LINE_DATA = 120,
-	CODELET_DEPTH = 2 /* messages in flight in slots */
+	CODELET_DEPTH = 2, /* messages in flight in slots */
+	CODELET_NEAR = 4 /* ranks at most of the kernels that know every rank's packets by pointers */
 };
 
 enum codelet_ring { CODELET_FIRST, CODELET_SECOND, CODELET_PAIRS, CODELET_RINGS };
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, flags, acks, copy_flags, words, lines, slots,
-	    bytes; /* offsets in a window, and the whole */
+	uint64_t headers, flags, acks, words, lines, slots, bytes; /* offsets in a window, and the whole */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
 	uint64_t slots_bytes; /* of one sender */
 };
 
 struct codelet_header { /* a line: two packets that each hold their epoch twice */
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
-	uint32_t target_low, epoch_c, target_high, epoch_d;
+	uint32_t bytes_low, epoch_c, bytes_high, epoch_d; /* of a message between two ranks */
 	uint32_t pad[24];
 };
 
@@ -68,7 +68,6 @@ struct codelet_failure {
 struct codelet_state {
 	uint64_t epochs[CODELET_MAX_BLOCKS];
 	uint32_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS], pair_received[CODELET_LANES][CODELET_MAX_RANKS];
-	uint32_t folded[2]; /* blocks that have folded a buffer of a copy pipeline */
 	/* for waits that last */
 	const uint32_t *host_abort; /* in host memory: non-zero ends all waits */
 	struct codelet_failure *failure; /* in host memory */
@@ -76,22 +75,31 @@ struct codelet_state {
 	uint32_t recorded;
 };
 
+/* Made by the host, so that a small call has few instructions before its first store and between arrival and result. */
+struct codelet_near {
+	unsigned char *out[CODELET_NEAR - 1]; /* my packets' places at ranks rank + 1, rank + 2, ..., in half 0 */
+	const unsigned char *in[CODELET_NEAR - 1]; /* the other ranks' packets here, in rank order, in half 0 */
+	uint32_t half; /* bytes from half 0 to half 1 */
+	uint32_t part_at[CODELET_NEAR + 1]; /* of a two-shot: where each rank's part begins, and the end */
+};
+
 struct codelet_args {
-	unsigned char *windows; /* rank r's at windows + r * stride */
-	uint64_t stride;
-	struct codelet_state *state;
+	struct codelet_near near_ranks;
 	const unsigned char *send;
 	unsigned char *recv;
+	struct codelet_state *state;
+	int32_t rank, ranks, root; /* root: the only rank that sends, or -1 */
+	int32_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
+	uint64_t bytes; /* of a block or vector */
 	uint64_t send_block,
 	    recv_block; /* bytes from the block for (of) one rank to the next; 0: one for all */
-	uint64_t bytes; /* of a block or vector */
+	uint32_t tag; /* what lines carry of the signature */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
-	uint64_t headers, area, area_bytes; /* offsets; area: words, lines or slots */
-	uint64_t flags, acks;
+	unsigned char *windows; /* rank r's at windows + r * stride */
+	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
-	int16_t rank, ranks, root; /* root: the only rank that sends, or -1 */
-	int16_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
+	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
 };
 
 /* One message between two ranks, or within one (then both pointers are set). */
@@ -133,6 +141,14 @@ PLAN_FN uint64_t codelet_round(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
+/* Where part `part` of a two-shot's vector begins: cut as in plans, in whole units. */
+PLAN_FN uint32_t codelet_part(uint32_t bytes, uint32_t ranks, uint32_t part)
+{
+	uint32_t units = (bytes + PLAN_UNIT_BYTES - 1) / PLAN_UNIT_BYTES, each = units / ranks, more = units % ranks;
+	uint32_t at = (part * each + (part < more ? part : more)) * PLAN_UNIT_BYTES;
+	return at < bytes ? at : bytes;
+}
+
 /* Divides about `budget` bytes; the same on all ranks. */
 PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t budget)
 {
@@ -144,8 +160,6 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
 	l->acks = at;
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
-	l->copy_flags = at;
-	at += codelet_round((uint64_t)ranks * 2 * CODELET_LINE, CODELET_LINE);
 	at = codelet_round(at, 4096);
 	uint64_t rest = budget > at ? budget - at : 0;
 	l->words_bytes = rest * 2 / 5 / (2 * others) / 4096 * 4096;
@@ -166,10 +180,14 @@ struct codelet_shape {
 
 /* Each loads its file's kernels, so that no later launch waits for it. 0 or a cudaError_t. */
 int codelets_load_packets(void);
+int codelets_load_near(void);
 int codelets_load_slots(void);
 int codelets_load_edges(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
+/* near: at most CODELET_NEAR ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
+int codelets_near(const struct codelet_args *args, struct codelet_shape shape, int type, int folds, void *stream);
+int codelets_near_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
 int codelets_packets(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
 		     void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);

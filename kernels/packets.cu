@@ -1,158 +1,34 @@
 /*
- * One exchange, or two, of packets that carry their own readiness. A thread sends a vector to every peer, then waits
- * for its own packets only, so no barrier is needed anywhere.
- * Recipe: one-shot and two-shot push kernels of GPU inference engines; the sentinel is the "poison" and "Lamport" idea of
- * NCCL and TensorRT-LLM with a NaN word instead of a zero.
+ * One exchange, or two, of packets that carry their own readiness, for any number of ranks, any address and any size. A thread
+ * sends a vector to every peer, then waits for its own packets only, so no barrier is needed anywhere. near.cu has the same for few
+ * ranks.
  */
 #include <cuda_runtime.h>
 
-#include "call.cuh"
 #include "launch.cuh"
+#include "packet.cuh"
 
 enum { BATCH = 4 }; /* packets that a thread waits for at a time */
 
-static constexpr uint32_t EMPTY = 0xffffffff;
-
-/* 16 bytes of data; ready when no word is EMPTY. */
-struct words {
-	static constexpr bool RESTORED = true;
-	__device__ static uint32_t slots(uint32_t bytes)
-	{
-		return (bytes + 15) / 16;
-	}
-	__device__ static uint32_t at(uint32_t i)
-	{
-		return i * 16;
-	}
-	__device__ static uint32_t first_of(uint32_t i)
-	{
-		return i;
-	}
-	__device__ static uint32_t most(uint32_t i)
-	{
-		return 16;
-	}
-	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
-	{
-		return vector_hide<TYPE>(v);
-	}
-	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
-	{
-		return v.x != EMPTY && v.y != EMPTY && v.z != EMPTY && v.w != EMPTY;
-	}
-};
-
-/* Eight lanes make a line of 128 bytes that arrives whole; the last 8 bytes are epoch and signature. */
-struct lines {
-	static constexpr bool RESTORED = false;
-	__device__ static uint32_t slots(uint32_t bytes)
-	{
-		return (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA * 8;
-	}
-	__device__ static uint32_t at(uint32_t i)
-	{
-		return i / 8 * CODELET_LINE_DATA + i % 8 * 16;
-	}
-	__device__ static uint32_t first_of(uint32_t i)
-	{
-		return i - i % 8; /* a line travels whole */
-	}
-	__device__ static uint32_t most(uint32_t i)
-	{
-		return i % 8 == 7 ? 8 : 16;
-	}
-	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
-	{
-		return i % 8 == 7 ? make_uint4(v.x, v.y, epoch, signature) : v;
-	}
-	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
-	{
-		return i % 8 != 7 || (v.z == epoch && v.w == signature);
-	}
-};
-
-/* How much of packet i the vector of so many bytes fills. */
-template <class Form> __device__ static uint32_t filled(uint32_t i, uint32_t bytes)
-{
-	uint32_t at = Form::at(i), left = at < bytes ? bytes - at : 0;
-	return left < Form::most(i) ? left : Form::most(i);
-}
-
-/* Whether packet i of the vector is sent at all. */
-template <class Form> __device__ static bool travels(uint32_t i, uint32_t bytes)
-{
-	return Form::at(Form::first_of(i)) < bytes;
-}
-
-/* What a thread needs to look for packets. */
-struct watch {
-	unsigned char *inbox; /* packet i of the lowest other rank */
-	uint32_t i, epoch, tag;
-	unsigned wanted; /* ranks first .. first + BATCH - 1, one bit each */
+/* The packets at one place of the inboxes of ranks first, first + 1, ... */
+struct inbox {
+	unsigned char *at; /* of the lowest other rank */
+	uint32_t i, epoch;
+	unsigned wanted; /* one bit each */
 	int first;
-	bool heard; /* all headers, or they are not needed */
 };
 
-__device__ static __forceinline__ unsigned char *slot(const codelet_args &a, const watch &w, int k)
+__device__ static __forceinline__ unsigned char *slot(const codelet_args &a, const inbox &box, int k)
 {
-	return w.inbox + codelet_index(w.first + k, a.rank) * (uint32_t)a.area_bytes;
-}
-
-/* Loads all wanted packets at once; whether all are ready. */
-template <class Form> __device__ static __forceinline__ bool look(const codelet_args &a, const watch &w, vector got[BATCH])
-{
-	bool ready = true;
-#pragma unroll
-	for (int k = 0; k < BATCH; k++)
-		if (w.wanted >> k & 1)
-			got[k] = sync_load_packet(slot(a, w, k));
-	if (!w.heard)
-		ready = headers_heard(a, w.epoch);
-#pragma unroll
-	for (int k = 0; k < BATCH; k++)
-		if (w.wanted >> k & 1)
-			ready = ready && Form::ready(got[k], w.i, w.epoch, w.tag);
-	return ready;
-}
-
-/* A wait that lasts, out of the way of those that don't. False if the call has failed. */
-template <class Form> __device__ static __noinline__ bool persist(const codelet_args &a, watch w)
-{
-	vector got[BATCH];
-	uint64_t start = 0;
-	for (uint32_t spins = 1; !__all_sync(~0u, look<Form>(a, w, got)); spins++) {
-		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &start, w.epoch, true)))
-			continue;
-		if (threadIdx.x % 32 == 0)
-			call_explain(a, w.first, w.epoch, true);
-		return false;
-	}
-	return true;
-}
-
-/* Waits, the whole warp together. What is used is what the last turn loaded. */
-template <class Form> __device__ static __forceinline__ bool take(const codelet_args &a, const watch &w, vector got[BATCH])
-{
-	for (uint32_t spins = 0; !__all_sync(~0u, look<Form>(a, w, got)); spins++)
-		if (__builtin_expect(spins == CALL_SPINS_PER_LOOK, 0)) {
-			if (!persist<Form>(a, w))
-				return false;
-			spins = 0;
-		}
-#pragma unroll
-	for (int k = 0; Form::RESTORED && k < BATCH; k++)
-		if (w.wanted >> k & 1)
-			*(vector *)slot(a, w, k) = make_uint4(EMPTY, EMPTY, EMPTY, EMPTY);
-	return true;
+	return box.at + (uint64_t)codelet_index(box.first + k, a.rank) * a.area_bytes;
 }
 
 /* One rank's side of a call. TYPE of moves: uint8. ODD: see load_user. */
 template <class Form, int TYPE, bool ODD> struct packets {
 	const codelet_args &a;
-	uint32_t epoch, tag; /* tag: of the call, in lines */
-	bool heard; /* all headers; lines need none */
+	uint64_t epoch;
 
-	__device__ packets(const codelet_args &args) : a(args), epoch(0), tag(call_tag(args)), heard(!Form::RESTORED)
+	__device__ packets(const codelet_args &args) : a(args), epoch(call_epoch(args))
 	{
 	}
 
@@ -165,34 +41,55 @@ template <class Form, int TYPE, bool ODD> struct packets {
 
 	__device__ void push(int to, uint32_t offset, uint32_t i, vector v) const
 	{
-		sync_store_packet(packets_of(a, a.rank, to, epoch & 1) + offset + i * 16, Form::template pack<TYPE>(v, i, epoch, tag));
+		sync_store_packet(packets_of(a, a.rank, to, epoch & 1) + offset + i * 16,
+				  Form::template pack<TYPE>(v, i, (uint32_t)epoch, a.tag));
 	}
 
-	/* Which of the ranks first .. first + BATCH - 1 send to me. */
-	__device__ unsigned senders(int first) const
+	/* Which of the ranks first .. first + BATCH - 1 send me packet i. All send the first ones, be they empty. */
+	__device__ unsigned senders(int first, uint32_t i) const
 	{
 		unsigned mask = 0;
 #pragma unroll
 		for (int k = 0; k < BATCH; k++)
-			if (first + k < a.ranks && first + k != a.rank && (a.root < 0 || a.root == first + k))
+			if (first + k < a.ranks && first + k != a.rank && (a.root < 0 || i < 8 || a.root == first + k))
 				mask |= 1u << k;
 		return mask;
 	}
 
-	__device__ bool take(int first, unsigned wanted, uint32_t offset, uint32_t i, vector got[BATCH])
+	/* Loads all wanted packets at once; those that are not ready. */
+	__device__ __forceinline__ unsigned look(const inbox &box, vector got[BATCH]) const
 	{
-		watch w = { inbox_of(a, epoch & 1) + offset + i * 16, i, epoch, tag, wanted, first, heard };
-		heard = true;
-		return ::take<Form>(a, w, got);
+		unsigned lacking = 0;
+#pragma unroll
+		for (int k = 0; k < BATCH; k++)
+			if (box.wanted >> k & 1)
+				got[k] = sync_load_packet(slot(a, box, k));
+#pragma unroll
+		for (int k = 0; k < BATCH; k++)
+			if ((box.wanted >> k & 1) && !Form::ready(got[k], box.i, box.epoch, a.tag))
+				lacking |= 1u << k;
+		return lacking;
+	}
+
+	__device__ __forceinline__ bool take(int first, unsigned wanted, uint32_t offset, uint32_t i, vector got[BATCH]) const
+	{
+		inbox box = { inbox_of(a, epoch & 1) + offset + i * 16, i, (uint32_t)epoch, wanted, first };
+		if (!await(a, epoch, [&] { return look(box, got); }, [&](int k) { return first + k; }))
+			return false;
+#pragma unroll
+		for (int k = 0; Form::RESTORED && k < BATCH; k++)
+			if (wanted >> k & 1)
+				sync_store_packet(slot(a, box, k), make_uint4(EMPTY, EMPTY, EMPTY, EMPTY));
+		return true;
 	}
 
 	/* Folds packet i of all ranks in their order. */
-	__device__ bool fold(bool wanted, uint32_t i, vector mine, vector *out)
+	__device__ bool fold(bool wanted, uint32_t i, vector mine, vector *out) const
 	{
 		vector_sum<TYPE> sum;
 		for (int first = 0; first < a.ranks; first += BATCH) {
 			vector got[BATCH];
-			if (!take(first, wanted ? senders(first) : 0, 0, i, got))
+			if (!take(first, wanted ? senders(first, i) : 0, 0, i, got))
 				return false;
 #pragma unroll
 			for (int k = 0; k < BATCH; k++) {
@@ -210,16 +107,16 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	}
 
 	/* Writes packet i of all ranks that send, to blocks of the receive buffer. */
-	__device__ bool collect(bool wanted, uint32_t i)
+	__device__ bool collect(bool wanted, uint32_t i) const
 	{
 		for (int first = 0; first < a.ranks; first += BATCH) {
 			vector got[BATCH];
-			unsigned from = wanted ? senders(first) : 0;
+			unsigned from = wanted ? senders(first, i) : 0;
 			if (!take(first, from, 0, i, got))
 				return false;
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
-				if (from >> k & 1)
+				if ((from >> k & 1) && (a.root < 0 || a.root == first + k))
 					store_user<ODD>(a.recv + (uint64_t)(first + k) * a.recv_block + Form::at(i), got[k],
 							filled<Form>(i, (uint32_t)a.bytes));
 		}
@@ -227,42 +124,18 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	}
 };
 
-__device__ static __noinline__ bool hear_headers(const codelet_args &a, uint64_t epoch)
-{
-	uint64_t start = 0;
-	for (uint32_t spins = 1; !__all_sync(~0u, headers_heard(a, epoch)); spins++) {
-		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &start, epoch, true)))
-			continue;
-		if (threadIdx.x == 0)
-			call_explain(a, a.rank, epoch, true);
-		return false;
-	}
-	return true;
-}
-
-/* Where data alone does not tell that every rank has made the call, one warp waits for all headers. */
-__device__ static bool hear_silent(const codelet_args &a, uint64_t epoch)
-{
-	return (a.root < 0 && a.bytes) || blockIdx.x || threadIdx.x >= 32 || hear_headers(a, epoch);
-}
-
 /* One exchange, in lines. */
 template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const codelet_args &a)
 {
 	sync_previous_kernel();
-	packets<lines, TYPE, ODD> p(a);
-	const uint32_t bytes = (uint32_t)a.bytes, slots = lines::slots(bytes), end = (slots + 31) / 32 * 32;
+	const packets<lines, TYPE, ODD> p(a);
+	const uint32_t bytes = (uint32_t)a.bytes, slots = lines::slots(bytes ? bytes : 1), end = (slots + 31) / 32 * 32;
 	const bool sends = a.root < 0 || a.root == a.rank;
 	const unsigned char *mine = a.send + (uint64_t)a.rank * a.send_block;
-	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-	vector v = p.own(mine, i, sends ? bytes : 0); /* on its way while the epoch is */
-	const uint64_t epoch = call_epoch(a);
-	p.epoch = (uint32_t)epoch;
-	send_headers(a, epoch);
-	for (bool first = true; i < end; i += gridDim.x * blockDim.x, first = false) {
-		v = first ? v : p.own(mine, i, sends ? bytes : 0);
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x) {
+		vector v = p.own(mine, i, sends ? bytes : 0);
 #pragma unroll 1
-		for (int k = 1; i < slots && sends && k < a.ranks; k++) {
+		for (int k = 1; i < slots && (sends || i < 8) && k < a.ranks; k++) {
 			int to = peer_after(a, k);
 			p.push(to, 0, i, a.send_block ? p.own(a.send + (uint64_t)to * a.send_block, i, bytes) : v);
 		}
@@ -279,26 +152,20 @@ template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const 
 				store_user<ODD>(to + lines::at(i), v, filled<lines>(i, bytes));
 		}
 	}
-	if (hear_silent(a, epoch))
-		call_end(a, epoch);
+	call_end(a, p.epoch);
 }
 
 /* Both exchanges: every rank folds its part and sends the result on. Parts are cut as in plans. */
 template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const codelet_args &a)
 {
 	sync_previous_kernel();
-	packets<Form, TYPE, ODD> p(a);
-	const uint64_t epoch = call_epoch(a);
-	p.epoch = (uint32_t)epoch;
-	send_headers(a, epoch);
-	const uint32_t bytes = (uint32_t)a.bytes, n = (uint32_t)a.ranks, units = (bytes + PLAN_UNIT_BYTES - 1) / PLAN_UNIT_BYTES,
-		       each = units / n, more = units % n;
-	const uint32_t slots = Form::slots((each + (more > 0)) * PLAN_UNIT_BYTES), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
-	const uint32_t gathered = (uint32_t)(a.area_bytes / 2); /* the second exchange's half of a sender's packets */
-	auto begin = [&](uint32_t part) {
-		uint32_t at = (part * each + (part < more ? part : more)) * PLAN_UNIT_BYTES;
-		return at < bytes ? at : bytes;
-	};
+	const packets<Form, TYPE, ODD> p(a);
+	if (Form::RESTORED)
+		send_headers(a, p.epoch);
+	const uint32_t bytes = (uint32_t)a.bytes, n = (uint32_t)a.ranks;
+	const uint32_t slots = Form::slots(codelet_part(bytes, n, 1)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
+	const uint32_t gathered = a.area_bytes / 2; /* the second exchange's half of a sender's packets */
+	auto begin = [&](uint32_t part) { return codelet_part(bytes, n, part); };
 	auto length = [&](uint32_t part) { return begin(part + 1) - begin(part); };
 	const uint32_t at = begin((uint32_t)a.rank), mine = length((uint32_t)a.rank);
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x) {
@@ -330,80 +197,15 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
 							filled<Form>(i, length((uint32_t)(first + k))));
 		}
 	}
-	call_end(a, epoch);
-}
-
-/*
- * One exchange among at most BATCH ranks, one vector a thread, blocks of one warp: the same packets in few registers and
- * instructions, so that the blocks find room beside a kernel that fills the GPU and are done soon on an idle one.
- */
-template <int TYPE, bool FOLDS> __device__ static __forceinline__ void exchange_once(const codelet_args &a, const int op)
-{
-	sync_previous_kernel();
-	packets<lines, TYPE, false> p(a);
-	const uint32_t i = blockIdx.x * 32 + threadIdx.x, bytes = (uint32_t)a.bytes, n = filled<lines>(i, bytes);
-	const bool in = i < lines::slots(bytes), sends = a.root < 0 || a.root == a.rank;
-	vector mine = load_few(a.send + (uint64_t)a.rank * a.send_block + lines::at(i), sends ? n : 0);
-	if (op == CORALE_NUM_OPS)
-		mine = vector_premultiply<TYPE>(mine, a.scalar);
-	const uint64_t epoch = call_epoch(a);
-	p.epoch = (uint32_t)epoch;
-#pragma unroll 1
-	for (int k = 1; in && sends && k < a.ranks; k++) {
-		int to = peer_after(a, k);
-		vector v = mine;
-		if (a.send_block) { /* a vector for each */
-			v = load_few(a.send + (uint64_t)to * a.send_block + lines::at(i), n);
-			if (op == CORALE_NUM_OPS)
-				v = vector_premultiply<TYPE>(v, a.scalar);
-		}
-		p.push(to, 0, i, v);
-	}
-	send_headers(a, epoch);
-	vector got[BATCH];
-	if (!p.take(0, in ? p.senders(0) : 0, 0, i, got))
-		return;
-	vector_sum<TYPE> sum;
-#pragma unroll
-	for (int r = 0; r < BATCH; r++) {
-		if (r >= a.ranks)
-			break;
-		vector v = r == a.rank ? mine : got[r];
-		if (FOLDS && r == 0)
-			sum.start(v);
-		else if (FOLDS)
-			sum.add(v, op);
-		else if (a.root < 0 || a.root == r)
-			store_few(a.recv + (uint64_t)r * a.recv_block + lines::at(i), v, n);
-	}
-	if (FOLDS)
-		store_few(a.recv + lines::at(i), sum.finish(op, a.ranks), n);
-	if (hear_silent(a, epoch))
-		call_end(a, epoch);
+	if (!Form::RESTORED || await_headers(a, p.epoch))
+		call_end(a, p.epoch);
 }
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
-/* What carries the two-shot folds of a type. Moves keep every bit, so they travel in lines. */
-template <int TYPE, bool HIDES> struct form_of {
-	typedef lines form;
-};
-template <int TYPE> struct form_of<TYPE, true> {
-	typedef words form;
-};
-template <int TYPE> using fold_form = typename form_of<TYPE, vector_hides<TYPE>()>::form;
-
-enum { LEAN_THREADS = 32 };
-#define LEAN __launch_bounds__(64, 32) /* at most 32 registers */
-
 template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void one_shot(const __grid_constant__ codelet_args a)
 {
 	exchange<TYPE, ODD, true>(a);
-}
-
-template <int TYPE, bool SUMS> __global__ LEAN void one_shot_lean(const __grid_constant__ codelet_args a)
-{
-	exchange_once<TYPE, true>(a, SUMS ? CORALE_SUM : a.op);
 }
 
 template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void two_shots(const __grid_constant__ codelet_args a)
@@ -416,21 +218,15 @@ template <bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void moves(con
 	exchange<CORALE_UINT8, ODD, false>(a);
 }
 
-__global__ LEAN void moves_lean(const __grid_constant__ codelet_args a)
-{
-	exchange_once<CORALE_UINT8, false>(a, CORALE_SUM);
-}
-
 typedef void (*kernel)(codelet_args);
 
 struct fold_row {
-	kernel lean[2], one_shot[2], two_shot[2]; /* lean: any operator, sums; others: by ODD */
+	kernel one_shot[2], two_shot[2]; /* by ODD */
 };
 
 #define ROW(type)                                                                                                      \
 	{                                                                                                              \
-		{ one_shot_lean<type, false>, one_shot_lean<type, true> }, { one_shot<type, false>, one_shot<type, true> },                                  \
-		    { two_shots<type, false>, two_shots<type, true> },                                                 \
+		{ one_shot<type, false>, one_shot<type, true> }, { two_shots<type, false>, two_shots<type, true> },    \
 	}
 static const fold_row folds[CORALE_NUM_TYPES] = {
 	ROW(CORALE_INT8),    ROW(CORALE_UINT8),    ROW(CORALE_INT32),   ROW(CORALE_UINT32),
@@ -456,19 +252,10 @@ static int is_odd(const codelet_args *a)
 	return (((uintptr_t)a->send | (uintptr_t)a->recv | a->bytes | a->send_block | a->recv_block) & 3) != 0;
 }
 
-/* The lean kernel's conditions; a shape that asks for it has one vector a thread. */
-static int is_lean(const codelet_args *a, codelet_shape shape)
-{
-	return shape.threads == LEAN_THREADS && a->ranks <= BATCH && !is_odd(a);
-}
-
 int codelets_packets(const codelet_args *args, codelet_shape shape, int type, int folding, void *stream)
 {
 	int odd = is_odd(args);
-	kernel k = is_lean(args, shape) ? (folding ? folds[type].lean[args->op == CORALE_SUM] : moves_lean)
-		   : folding		? folds[type].one_shot[odd]
-					: copies[odd];
-	return launch((const void *)k, shape, args, stream);
+	return launch((const void *)(folding ? folds[type].one_shot[odd] : copies[odd]), shape, args, stream);
 }
 
 int codelets_two_shot(const codelet_args *args, codelet_shape shape, int type, void *stream)
@@ -478,13 +265,12 @@ int codelets_two_shot(const codelet_args *args, codelet_shape shape, int type, v
 
 int codelets_load_packets(void)
 {
-	int error = load((const void *)moves_lean);
+	int error = 0;
 	for (int odd = 0; odd < 2; odd++) {
 		error = error ? error : load((const void *)copies[odd]);
 		for (const fold_row &row : folds) {
 			error = error ? error : load((const void *)row.one_shot[odd]);
 			error = error ? error : load((const void *)row.two_shot[odd]);
-			error = error ? error : load((const void *)row.lean[odd]);
 		}
 	}
 	return error;

@@ -5,7 +5,7 @@
 
 #include "log.h"
 
-enum { LEAN_VECTORS = 512, WIDE_THREADS = CODELET_THREADS, SLOT_BLOCKS = 64 };
+enum { LEAN_VECTORS = 512, SLOT_BLOCKS = 64 };
 
 static uint64_t vectors_of(uint64_t bytes, int words)
 {
@@ -19,7 +19,7 @@ static struct codelet_shape packet_shape(const struct engine *e, uint64_t vector
 	struct codelet_shape shape = { 1, 32 };
 	if (vectors > small) {
 		shape.threads = vectors <= 8192 ? 128 : 256;
-		while (shape.threads < WIDE_THREADS && vectors > (uint64_t)(shape.threads * e->max_blocks))
+		while (shape.threads < CODELET_THREADS && vectors > (uint64_t)(shape.threads * e->max_blocks))
 			shape.threads *= 2;
 	}
 	uint64_t blocks = (vectors + (uint64_t)shape.threads - 1) / (uint64_t)shape.threads;
@@ -32,7 +32,7 @@ static void fill(const struct engine *e, const struct engine_call *c, struct cod
 	int from_blocks = c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_ALL_TO_ALL;
 	int to_blocks = c->coll == CORALE_ALL_GATHER || c->coll == CORALE_ALL_TO_ALL;
 	*a = (struct codelet_args){ .windows = (unsigned char *)e->base,
-				    .stride = e->stride,
+				    .stride = (uint32_t)e->stride,
 				    .state = e->state,
 				    .send = c->send,
 				    .recv = c->recv,
@@ -40,14 +40,38 @@ static void fill(const struct engine *e, const struct engine_call *c, struct cod
 				    .recv_block = to_blocks ? c->bytes : 0,
 				    .bytes = c->bytes,
 				    .signature = c->signature,
+				    .tag = (uint32_t)(c->signature >> 32) ^ (uint32_t)c->signature,
 				    .scalar = c->scalar,
-				    .headers = e->layout.headers,
-				    .flags = e->layout.flags,
-				    .acks = e->layout.acks,
-				    .rank = (int16_t)e->rank,
-				    .ranks = (int16_t)e->ranks,
-				    .root = (int16_t)(c->coll == CORALE_BROADCAST ? c->root : -1),
-				    .op = (int16_t)c->op };
+				    .headers = (uint32_t)e->layout.headers,
+				    .flags = (uint32_t)e->layout.flags,
+				    .acks = (uint32_t)e->layout.acks,
+				    .rank = e->rank,
+				    .ranks = e->ranks,
+				    .root = c->coll == CORALE_BROADCAST ? c->root : -1,
+				    .op = c->op };
+}
+
+/* ---- Packets -------------------------------------------------------------------------------------------- */
+
+/* What the kernels for few ranks need not compute. */
+static void fill_near(const struct engine *e, struct codelet_args *a)
+{
+	unsigned char *mine = a->windows + (uint64_t)e->rank * a->stride + a->area;
+	for (int k = 1; k < e->ranks; k++) {
+		int to = (e->rank + k) % e->ranks;
+		a->near_ranks.out[k - 1] = a->windows + (uint64_t)to * a->stride + a->area +
+					   (uint64_t)codelet_index(e->rank, to) * a->area_bytes;
+		a->near_ranks.in[k - 1] = mine + (uint64_t)(k - 1) * a->area_bytes;
+	}
+	a->near_ranks.half = (uint32_t)(e->ranks - 1) * a->area_bytes;
+	for (int p = 0; p <= e->ranks; p++)
+		a->near_ranks.part_at[p] = codelet_part((uint32_t)a->bytes, (uint32_t)e->ranks, (uint32_t)p);
+}
+
+static int is_near(const struct codelet_args *a)
+{
+	uintptr_t odd = (uintptr_t)a->send | (uintptr_t)a->recv | a->bytes | a->send_block | a->recv_block;
+	return a->ranks > 1 && a->ranks <= CODELET_NEAR && !(odd & 3);
 }
 
 static int folds(corale_coll coll)
@@ -60,13 +84,17 @@ static int run_two_shots(const struct engine *e, struct codelet_args *a, corale_
 			 cudaStream_t stream)
 {
 	uint64_t room = a->area_bytes / 2, whole = a->bytes, most;
-	int words = codelets_words(type), error = 0;
+	int words = codelets_words(type), near_ranks = is_near(a), error = 0;
 	most = (words ? room : room / CODELET_LINE * CODELET_LINE_DATA) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES *
 	       (uint64_t)e->ranks;
 	for (uint64_t at = 0; !error && (at < whole || !at); at += most) {
 		a->bytes = whole - at < most ? whole - at : most;
 		uint64_t part = (a->bytes + (uint64_t)e->ranks - 1) / (uint64_t)e->ranks;
-		error = codelets_two_shot(a, packet_shape(e, vectors_of(part, words), 0), type, stream);
+		struct codelet_shape shape = packet_shape(e, vectors_of(part, words), 0);
+		if (near_ranks)
+			fill_near(e, a);
+		error = near_ranks ? codelets_near_two_shot(a, shape, type, stream)
+				   : codelets_two_shot(a, shape, type, stream);
 		a->send += most;
 		a->recv += most;
 	}
@@ -78,12 +106,16 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	struct codelet_args a;
 	int two_shot = c->codelet == CODELET_TWO_SHOT, words = two_shot && codelets_words(c->type);
 	fill(e, c, &a);
-	a.area = words ? e->layout.words : e->layout.lines;
-	a.area_bytes = words ? e->layout.words_bytes : e->layout.lines_bytes;
+	a.area = (uint32_t)(words ? e->layout.words : e->layout.lines);
+	a.area_bytes = (uint32_t)(words ? e->layout.words_bytes : e->layout.lines_bytes);
 	if (two_shot)
 		return run_two_shots(e, &a, c->type, stream);
-	struct codelet_shape shape = packet_shape(e, vectors_of(c->bytes, 0), LEAN_VECTORS);
-	return codelets_packets(&a, shape, c->type, folds(c->coll), stream);
+	uint64_t vectors = vectors_of(c->bytes, 0);
+	struct codelet_shape shape = packet_shape(e, vectors, LEAN_VECTORS);
+	if (!is_near(&a) || vectors > (uint64_t)shape.blocks * (uint64_t)shape.threads)
+		return codelets_packets(&a, shape, c->type, folds(c->coll), stream);
+	fill_near(e, &a);
+	return codelets_near(&a, shape, c->type, folds(c->coll), stream);
 }
 
 /* The room of one sender, for so many lanes of DEPTH slots in each of so many rings. */
@@ -99,8 +131,8 @@ static int run_folds(struct engine *e, const struct engine_call *c, cudaStream_t
 	int two_shot = c->codelet == CODELET_SLOTS_TWO_SHOT;
 	int blocks = e->max_blocks < SLOT_BLOCKS ? e->max_blocks : SLOT_BLOCKS;
 	fill(e, c, &a);
-	a.area = e->layout.slots;
-	a.area_bytes = e->layout.slots_bytes;
+	a.area = (uint32_t)e->layout.slots;
+	a.area_bytes = (uint32_t)e->layout.slots_bytes;
 	a.slot_bytes = slot_bytes(e, blocks, 1 + two_shot);
 	return codelets_slots(&a, (struct codelet_shape){ blocks, CODELET_THREADS }, c->type, two_shot,
 			      stream);
@@ -120,8 +152,8 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 			struct codelet_edges *g)
 {
 	g->args = *args;
-	g->args.area = e->layout.slots;
-	g->args.area_bytes = e->layout.slots_bytes;
+	g->args.area = (uint32_t)e->layout.slots;
+	g->args.area_bytes = (uint32_t)e->layout.slots_bytes;
 	g->most_lanes = (uint16_t)most_lanes(e);
 	g->args.slot_bytes = slot_bytes(e, g->most_lanes, 1);
 	g->pairs = (uint16_t)pairs;
@@ -157,7 +189,7 @@ static struct v_range block_of(const struct engine_call *c, int sending, int ran
 static void add_edge(const struct engine *e, const struct engine_call *c, int sending, int peer)
 {
 	struct v_range r = block_of(c, sending, peer);
-	int16_t root = (int16_t)(c->coll == CORALE_BROADCAST ? c->root : -1);
+	int root = c->coll == CORALE_BROADCAST ? c->root : -1;
 	if (root >= 0 && root != (sending ? e->rank : peer))
 		return;
 	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;

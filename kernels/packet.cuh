@@ -1,0 +1,129 @@
+/* The two forms of packets that carry their own readiness, and the wait for some of them. */
+#ifndef PACKET_CUH
+#define PACKET_CUH
+
+#include "call.cuh"
+
+static constexpr uint32_t EMPTY = 0xffffffff;
+
+/* 16 bytes of data; ready when no word is EMPTY. */
+struct words {
+	static constexpr bool RESTORED = true;
+	__device__ static uint32_t slots(uint32_t bytes)
+	{
+		return (bytes + 15) / 16;
+	}
+	__device__ static uint32_t at(uint32_t i)
+	{
+		return i * 16;
+	}
+	__device__ static uint32_t first_of(uint32_t i)
+	{
+		return i;
+	}
+	__device__ static uint32_t most(uint32_t i)
+	{
+		return 16;
+	}
+	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
+	{
+		return vector_hide<TYPE>(v);
+	}
+	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
+	{
+		return v.x != EMPTY && v.y != EMPTY && v.z != EMPTY && v.w != EMPTY;
+	}
+};
+
+/* Eight lanes make a line of 128 bytes that arrives whole; the last 8 bytes are epoch and signature. */
+struct lines {
+	static constexpr bool RESTORED = false;
+	__device__ static uint32_t slots(uint32_t bytes)
+	{
+		return (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA * 8;
+	}
+	__device__ static uint32_t at(uint32_t i)
+	{
+		return i / 8 * CODELET_LINE_DATA + i % 8 * 16;
+	}
+	__device__ static uint32_t first_of(uint32_t i)
+	{
+		return i - i % 8; /* a line travels whole */
+	}
+	__device__ static uint32_t most(uint32_t i)
+	{
+		return i % 8 == 7 ? 8 : 16;
+	}
+	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
+	{
+		return i % 8 == 7 ? make_uint4(v.x, v.y, epoch, signature) : v;
+	}
+	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
+	{
+		return i % 8 != 7 || (v.z == epoch && v.w == signature);
+	}
+};
+
+/* How much of packet i the vector of so many bytes fills. */
+template <class Form> __device__ static uint32_t filled(uint32_t i, uint32_t bytes)
+{
+	uint32_t at = Form::at(i), left = at < bytes ? bytes - at : 0;
+	return left < Form::most(i) ? left : Form::most(i);
+}
+
+/* Whether packet i of the vector is sent at all. */
+template <class Form> __device__ static bool travels(uint32_t i, uint32_t bytes)
+{
+	return Form::at(Form::first_of(i)) < bytes;
+}
+
+/* ---- The wait, the whole warp together -------------------------------------------------------------------- */
+
+/*
+ * A wait that lasts. missing() looks again and says which of the awaited ranks have not come, one bit each; rank_of gives the rank of
+ * a bit. From now on peers can see which call this is. False if the call has failed.
+ */
+template <class Missing, class RankOf>
+__device__ static __forceinline__ bool persist(const codelet_args &a, uint64_t epoch, Missing missing, RankOf rank_of)
+{
+	uint64_t start = 0;
+	send_headers(a, epoch);
+	for (uint32_t spins = 1;; spins++) {
+		unsigned lacking = missing(), lanes = __ballot_sync(~0u, lacking != 0);
+		if (!lanes)
+			return true;
+		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &start, epoch, true)))
+			continue;
+		if ((int)threadIdx.x % 32 == __ffs((int)lanes) - 1)
+			call_explain(a, rank_of(__ffs((int)lacking) - 1), epoch, true);
+		return false;
+	}
+}
+
+template <class Missing, class RankOf>
+__device__ static __forceinline__ bool await(const codelet_args &a, uint64_t epoch, Missing missing, RankOf rank_of)
+{
+	for (uint32_t spins = 0; __any_sync(~0u, missing() != 0); spins++)
+		if (__builtin_expect(spins == CALL_SPINS_PER_LOOK, 0))
+			return persist(a, epoch, missing, rank_of);
+	return true;
+}
+
+/* Where data does not carry the signature, the first warp waits until all ranks are known to make this call. */
+__device__ static inline bool await_headers(const codelet_args &a, uint64_t epoch)
+{
+	if (blockIdx.x || threadIdx.x >= 32)
+		return true;
+	return await(a, epoch, [&] { return headers_heard(a, epoch) ? 0u : 1u; }, [&](int) { return a.rank; });
+}
+
+/* What carries the two-shot folds of a type. Moves keep every bit, so they travel in lines. */
+template <int TYPE, bool HIDES> struct form_of {
+	typedef lines form;
+};
+template <int TYPE> struct form_of<TYPE, true> {
+	typedef words form;
+};
+template <int TYPE> using fold_form = typename form_of<TYPE, vector_hides<TYPE>()>::form;
+
+#endif
