@@ -161,9 +161,23 @@ static int check_buffers(struct comm *comm, const struct call *call)
 							 : " but are not in place");
 }
 
+/* Another rank has failed, and corale_comm_async_error has told the caller: it ends here, too. */
+static void end_told(struct comm *comm, const struct call *call)
+{
+	int code = diagnose_peers(comm);
+	if (atomic_load(&comm->error))
+		return;
+	if (code == CORALE_EMISMATCH)
+		diagnose_mismatch(comm, call, NULL);
+	else
+		diagnose_end(comm, call, code);
+}
+
 int coll_check(struct comm *comm, const struct call *call)
 {
 	const char *name = corale_coll_name(call->coll);
+	if (atomic_load_explicit(&comm->told, memory_order_relaxed))
+		end_told(comm, call);
 	if (atomic_load_explicit(&comm->error, memory_order_relaxed))
 		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s", name,
 				 comm->last_error);

@@ -101,7 +101,9 @@ int corale_comm_async_error(const corale_comm *handle)
 	int error = atomic_load(&comm->error);
 	if (!error && comm->gpu)
 		return gpu_failure(comm);
-	return error ? error : diagnose_peers(comm);
+	if (!error && (error = diagnose_peers(comm)))
+		atomic_store(&comm->told, 1);
+	return error;
 }
 
 int corale_comm_abort(corale_comm *handle)

@@ -78,6 +78,7 @@ struct comm {
 	uint64_t *sends, *recvs; /* calls per peer */
 	/* failure */
 	_Atomic int error;
+	_Atomic int told; /* the caller knows of the failure: later calls are refused */
 	pthread_mutex_t error_lock;
 	char last_error[COMM_ERROR_BYTES];
 	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */

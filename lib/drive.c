@@ -154,11 +154,11 @@ static int fail_timeout(struct drive *d, const struct call *calls)
 	return diagnose_timeout(d->comm, &calls[pending], text);
 }
 
-/* A peer that found an error says so, then leaves: what it said counts, not that it left. */
+/* A peer that found an error says so, then leaves with its memory: what it said counts, not that it left. */
 static int learn_reason(struct comm *comm, int code)
 {
 	struct transport *transport = comm->engine.transport;
-	if (code != CORALE_EPEER && code != CORALE_ETRANSPORT)
+	if (code != CORALE_EPEER && code != CORALE_ETRANSPORT && code != CORALE_ESYSTEM)
 		return code;
 	if (transport)
 		transport->ops->progress(transport);

@@ -21,7 +21,8 @@ enum {
 struct host_source {
 	const unsigned char *data;
 	int kind; /* enum reduce_source */
-	pid_t pid; /* whose memory data is in; 0: ours */
+	pid_t pid; /* of the process whose memory data is in; 0: ours */
+	int rank; /* of that process */
 };
 
 struct host_target {
@@ -65,10 +66,10 @@ static struct host_source local_source(const struct move *m)
 	const struct plan_place *src = &m->a->src;
 	if (src->space == PLAN_SCRATCH)
 		return (struct host_source){ m->ch->scratch + src->offset * run->wire_bytes,
-					     is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0 };
+					     is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0, 0 };
 	const unsigned char *base = src->space == PLAN_SEND ? run->binding.send : run->binding.recv;
 	int kind = src->space == PLAN_SEND ? REDUCE_SEND : REDUCE_LOCAL;
-	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0 };
+	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0, 0 };
 }
 
 static struct host_source message_source(const struct move *m, int rank)
@@ -78,17 +79,17 @@ static struct host_source message_source(const struct move *m, int rank)
 	int kind = is_wide(m, m->a->flags & PLAN_FROM_WIRE) ? REDUCE_WIRE : REDUCE_LOCAL;
 	if (!host_is_local(e, rank)) {
 		struct host_net *net = host_net(e, rank, channel, ring);
-		return (struct host_source){ net->in[net->received % HOST_NET_DEPTH].target, kind, 0 };
+		return (struct host_source){ net->in[net->received % HOST_NET_DEPTH].target, kind, 0, 0 };
 	}
 	struct host_in *in = host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring);
 	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
 	switch (header->bytes_kind & 0xff) {
 	case WINDOW_INLINED:
-		return (struct host_source){ header->inlined, kind, 0 };
+		return (struct host_source){ header->inlined, kind, 0, 0 };
 	case WINDOW_REFERENCE:
-		return (struct host_source){ header->reference, kind, in->pid };
+		return (struct host_source){ header->reference, kind, in->pid, rank };
 	default:
-		return (struct host_source){ in->payload + header->place, kind, 0 };
+		return (struct host_source){ in->payload + header->place, kind, 0, 0 };
 	}
 }
 
@@ -127,16 +128,26 @@ static void gather_sources(struct move *m)
 
 /* ---- Folding ------------------------------------------------------------------------ */
 
-static int read_memory(int rank, pid_t pid, void *to, const void *from, size_t bytes)
+/* A process that ends gives its memory back first (ESRCH); that it is gone is found by whoever reads it. */
+static int unreadable(int me, const struct host_source *s, size_t bytes, int error)
+{
+	if (!error || error == ESRCH)
+		return log_error(
+		    CORALE_EPEER, me,
+		    "rank %d (process %d) has ended while %zu bytes of its memory were to be read", s->rank,
+		    (int)s->pid, bytes);
+	return log_error(CORALE_ESYSTEM, me,
+			 "reading %zu bytes of rank %d (process %d) failed: %s; set CORALE_REFERENCE=no",
+			 bytes, s->rank, (int)s->pid, strerror(error));
+}
+
+static int read_memory(int me, const struct host_source *s, void *to, const void *from, size_t bytes)
 {
 	while (bytes) {
 		struct iovec local = { to, bytes }, remote = { (void *)(uintptr_t)from, bytes };
-		ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+		ssize_t n = process_vm_readv(s->pid, &local, 1, &remote, 1, 0);
 		if (n <= 0)
-			return log_error(CORALE_ESYSTEM, rank,
-					 "reading %zu bytes of process %d failed: %s; set "
-					 "CORALE_REFERENCE=no",
-					 bytes, (int)pid, n ? strerror(errno) : "it has ended");
+			return unreadable(me, s, bytes, n ? errno : 0);
 		to = (unsigned char *)to + n;
 		from = (const unsigned char *)from + n;
 		bytes -= (size_t)n;
@@ -181,7 +192,7 @@ static int fold_piece(struct move *m, const struct host_target *target, size_t f
 		inputs[i] = (struct reduce_input){ s->data + first * bytes, s->kind };
 		if (s->pid) {
 			unsigned char *temp = m->ch->temp + (size_t)i * TEMP_BYTES;
-			int ret = read_memory(run->engine->rank, s->pid, temp, inputs[i].data, count * bytes);
+			int ret = read_memory(run->engine->rank, s, temp, inputs[i].data, count * bytes);
 			if (ret)
 				return ret;
 			inputs[i].data = temp;
@@ -200,7 +211,7 @@ static int fill(struct move *m, const struct host_target *target)
 	if (is_copy(m, target)) {
 		const struct host_source *s = &m->sources[0];
 		if (s->pid)
-			return read_memory(m->run->engine->rank, s->pid, target->data, s->data, bytes);
+			return read_memory(m->run->engine->rank, s, target->data, s->data, bytes);
 		if (s->data != target->data)
 			memcpy(target->data, s->data, bytes);
 		return 0;
@@ -393,7 +404,7 @@ static int fill_both(struct move *m)
 		ret = fill(m, &m->local);
 	if (ret || !same)
 		return ret;
-	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0 };
+	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0, 0 };
 	m->nsources = m->result = 1;
 	return fill(m, &m->message);
 }

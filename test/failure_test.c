@@ -1,0 +1,162 @@
+/*
+ * Communicators that have failed: a rank that is killed is named by those that read its memory, and whoever knows of a
+ * failure is refused further calls. Runs itself for each case: a process that has threads must not fork.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "team.h"
+
+enum { RANKS = 4, LARGE = 4 << 20, PAUSE_MS = 300, PATIENCE_S = 10 };
+
+static void pause_here(void)
+{
+	nanosleep(&(struct timespec){ 0, PAUSE_MS * 1000000l }, NULL);
+}
+
+/* ---- A process that is killed ---- */
+
+static int32_t data[LARGE];
+
+/* Two processes at the ends of a socket. */
+static int allgather(void *ctx, const void *in, size_t bytes, void *out)
+{
+	const int *end = ctx;
+	int rank = end[1];
+	memcpy((char *)out + (size_t)rank * bytes, in, bytes);
+	return write(end[0], in, bytes) != (ssize_t)bytes ||
+	       recv(end[0], (char *)out + (size_t)(1 - rank) * bytes, bytes, MSG_WAITALL) != (ssize_t)bytes;
+}
+
+static corale_comm *join(int *end)
+{
+	corale_bootstrap bootstrap = { .rank = end[1], .size = 2, .ctx = end, .allgather = allgather };
+	corale_comm *comm = NULL;
+	int ret = corale_comm_create(&bootstrap, NULL, &comm);
+	if (ret)
+		fprintf(stderr, "# rank %d: corale_comm_create: %s\n", end[1], corale_strerror(ret));
+	return comm;
+}
+
+static int complain(const char *what, int got, int expected)
+{
+	if (got != expected)
+		fprintf(stderr, "# %s: got %d (%s), expected %d (%s)\n", what, got, corale_strerror(got),
+			expected, corale_strerror(expected));
+	return got != expected;
+}
+
+/* Rank 0, whose peer is dead when it reads the message that the peer has announced. */
+static int read_dead(corale_comm *comm)
+{
+	int faults = complain("recv from a dead rank", corale_recv(data, LARGE, CORALE_INT32, 1, comm, NULL),
+			      CORALE_EPEER);
+	const char *text = corale_comm_last_error(comm);
+	if (!strstr(text, "rank 1") || !strstr(text, "has ended")) {
+		fprintf(stderr, "# \"%s\" should say that rank 1 has ended\n", text);
+		faults++;
+	}
+	faults += complain("a call after", corale_recv(data, 1, CORALE_INT32, 1, comm, NULL), CORALE_ECOMM);
+	faults += complain("async_error", corale_comm_async_error(comm), CORALE_EPEER);
+	corale_comm_destroy(comm);
+	return faults;
+}
+
+/* Whether the kernel lets us read a child's memory at all; else messages do not go by reference. */
+static int can_read(pid_t pid)
+{
+	int32_t word;
+	struct iovec here = { &word, sizeof(word) }, there = { data, sizeof(word) };
+	return process_vm_readv(pid, &here, 1, &there, 1, 0) == sizeof(word);
+}
+
+static int killed_process(void)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		return 1;
+	pid_t child = fork();
+	if (child == 0) {
+		corale_comm *comm = join((int[]){ ends[1], 1 });
+		_exit(corale_send(data, LARGE, CORALE_INT32, 0, comm, NULL) != 0);
+	}
+	corale_comm *comm = join((int[]){ ends[0], 0 });
+	pause_here(); /* the child waits until its memory was read */
+	int readable = can_read(child);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	if (comm && !readable)
+		fprintf(stderr, "# left out: the kernel lets no process read another one's memory\n");
+	return !comm || (readable && read_dead(comm));
+}
+
+/* ---- Later calls ---- */
+
+/* The others learn of rank 0's abort by asking; then they know, and no call may begin. */
+static void refused_when_told(struct team_member *m)
+{
+	int32_t mine = 1, sum = 0;
+	double until = team_now() + PATIENCE_S;
+	if (m->rank == 0)
+		team_expect(m, corale_comm_abort(m->comm), 0, "abort");
+	while (!corale_comm_async_error(m->comm) && team_now() < until)
+		pause_here();
+	team_expect(m, corale_comm_async_error(m->comm), CORALE_EABORTED, "async_error");
+	for (int i = 0; i < 2; i++)
+		team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL),
+			    CORALE_ECOMM, "a call after async_error");
+	if (!strstr(corale_comm_last_error(m->comm), "abort"))
+		team_fault(m, "\"%s\" should say that there was an abort", corale_comm_last_error(m->comm));
+	corale_group_begin();
+	team_expect(m, corale_barrier(m->comm, NULL), CORALE_ECOMM, "a call inside a group");
+	team_expect(m, corale_group_end(), CORALE_ECOMM, "the group");
+	team_barrier(m);
+}
+
+static int told(void)
+{
+	return team_run(RANKS, NULL, refused_when_told, NULL);
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+	const char *settings;
+} cases[] = {
+	{ "a process that is killed", killed_process,
+	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
+	{ "calls after async_error", told, "CORALE_DEBUG=none" },
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+static void run_case(void **state)
+{
+	int i = (int)(intptr_t)*state;
+	char number[16];
+	snprintf(number, sizeof(number), "%d", i);
+	assert_int_equal(team_spawn(cases[i].settings, number), 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct CMUnitTest tests[CASES];
+	if (argc > 1)
+		return cases[atoi(argv[1]) % CASES].run() != 0;
+	for (int i = 0; i < CASES; i++)
+		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)(intptr_t)i };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
