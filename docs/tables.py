@@ -149,6 +149,107 @@ def times(all_of_it):
     return "\n".join(parts)
 
 
+# ---- Other types, few blocks, the choice -----------------------------------------------------------------------
+
+TYPE_LIMITS = {True: 1.10, False: 1.15}  # of a float's time at equal bytes: floats, integers
+
+
+def variants(all_of_it, pattern):
+    """(measurement, what the pattern finds in its variant)."""
+    return [(m, match) for m in all_of_it if (match := re.fullmatch(pattern, m.variant))]
+
+
+def type_cell(line, base):
+    ratio = number(line["us"]) / base
+    too_much = ratio > TYPE_LIMITS["float" in line["type"]]
+    return bold(f"{time_text(number(line['us']))} ({ratio:.2f})", too_much)
+
+
+def type_table(m):
+    cells = {}
+    for line in m.lines:
+        cells.setdefault(line["type"], {})[int(line["bytes"])] = line
+    base = cells.get("float32", {})
+    sizes = sorted(base)
+    rows = [[name] + [type_cell(lines[size], number(base[size]["us"])) if size in lines else "" for size in sizes]
+            for name, lines in cells.items()]
+    return table([f"{m.coll}, {m.ranks} GPUs"] + [size_text(size) for size in sizes], rows)
+
+
+def types(all_of_it):
+    return "\n".join(type_table(m) for m, _ in variants(all_of_it, "types"))
+
+
+def size_columns(rows, cell):
+    """A table of {title: measurement} with a column for each size."""
+    sizes = sorted({int(line["bytes"]) for m in rows.values() for line in m.lines})
+    text = []
+    for title, m in rows.items():
+        lines = {int(line["bytes"]): line for line in m.lines}
+        text.append([title] + [cell(lines[size]) if size in lines else "" for size in sizes])
+    return table([""] + [size_text(size) for size in sizes], text) if rows else ""
+
+
+def few_blocks(all_of_it):
+    found = sorted(variants(all_of_it, r"ctas(\d+)"), key=lambda pair: (-int(pair[1][1]), COLLECTIVES.index(pair[0].coll)))
+    rows = {f"{m.coll}, {m.ranks} GPUs, at most {match[1]} blocks": m for m, match in found}
+    zero = {f"{m.coll}, {m.ranks} GPUs, no blocks": m for m, _ in variants(all_of_it, "zero")}
+    return size_columns({**rows, **zero}, blocks_cell)
+
+
+def blocks_cell(line):
+    rate = number(line["busbw"]) * number(line["us"]) / ours(line)
+    return f"{time_cell(line)}; {rate:.0f} GB/s"
+
+
+def choice_cell(size, ways_of_data):
+    """Ours by itself; its time over that of the best forced way, and which that is."""
+    lines = {way: {int(line["bytes"]): number(line["us"]) for line in m.lines} for way, m in ways_of_data.items()}
+    auto = lines.get("auto", {}).get(size)
+    forced = [(us[size], way) for way, us in lines.items() if way != "auto" and size in us]
+    if not auto or not forced:
+        return ""
+    best, way = min(forced)
+    return bold(f"{time_text(auto)} ({auto / best:.2f} {way})", auto > 1.1 * best)
+
+
+def choice_table(all_of_it, ranks):
+    found = {coll: {match[1]: m for m, match in variants(all_of_it, "proto_(.+)") if (m.coll, m.ranks) == (coll, ranks)}
+             for coll in COLLECTIVES}
+    found = {coll: ways_of_data for coll, ways_of_data in found.items() if "auto" in ways_of_data}
+    sizes = sorted({int(line["bytes"]) for ways_of_data in found.values() for line in ways_of_data["auto"].lines})
+    rows = [[size_text(size)] + [choice_cell(size, ways_of_data) for ways_of_data in found.values()] for size in sizes]
+    return table([f"{ranks} GPUs"] + list(found), rows, 0) if rows else ""
+
+
+def choice(all_of_it):
+    return "\n".join(text for ranks in ranks_of(all_of_it) if (text := choice_table(all_of_it, ranks)))
+
+
+# ---- Beside matrix products ------------------------------------------------------------------------------------
+
+def slower_cells(line, alone, beside):
+    a, b = number(line[alone]), number(line[beside])
+    return [time_text(a), time_text(b), f"{(b / a - 1) * 100:+.1f} %"]
+
+
+def beside_row(m, line):
+    sms = m.header["sms"]
+    call = f"{m.coll} {size_text(line['bytes'])}" + (", in place" if line["place"] == "in" else "")
+    call += f", one per {m.header['every']} us" if m.header["every"] != "0" else ""
+    way = line["way"] + (", " + m.header["registration"] if line["way"] == "corale" else "")
+    return [call, sms if sms != "0" else "all", way] + slower_cells(line, "alone_us", "beside_us") + \
+        slower_cells(line, "product_alone_us", "product_beside_us")
+
+
+def beside(all_of_it):
+    rows = [beside_row(m, line) for m, _ in variants(all_of_it, "beside.*") for line in m.lines]
+    columns = ["call", "SMs of the product", "by", "call alone (us)", "beside", "slower", "product alone (us)", "beside",
+               "slower"]
+    unique = list(dict.fromkeys(map(tuple, sorted(rows, key=lambda row: (row[0], row[1])))))
+    return table(columns, unique, 3) if rows else ""
+
+
 # ---- Plots -----------------------------------------------------------------------------------------------------
 
 def limit_of(directory, all_of_it):
@@ -220,21 +321,36 @@ def plot_collective(all_of_it, coll, ranks, limit, directory):
 
 def plots(all_of_it, limit, directory):
     os.makedirs(directory, exist_ok=True)
-    names = [name for ranks in ranks_of(all_of_it) for coll in COLLECTIVES
-             for name in plot_collective(all_of_it, coll, ranks, limit, directory)]
-    return "".join(f"![{name[:-4]}](plots/{name})\n" for name in names)
+    pairs = [plot_collective(all_of_it, coll, ranks, limit, directory)
+             for ranks in ranks_of(all_of_it) for coll in COLLECTIVES]
+    rows = [[f"![{name[:-4]}](plots/{name})" for name in pair] for pair in pairs if pair]
+    return table(["time of a call", "bus bandwidth"], rows, 2) if rows else ""
 
 
 # ---- The pages -------------------------------------------------------------------------------------------------
 
 def measured_on(all_of_it):
     """A line on the machine, from the headers."""
+    if not all_of_it:
+        return ""
+
     def all_values(field):
         return ", ".join(sorted({m.header.get(field, "") for m in all_of_it} - {""}))
 
     nccl = ", ".join(sorted({" ".join(m.header.get("nccl", "").split()[:2]) for m in all_of_it} - {""}))
     text = f"Measured on {all_values('gpu')}; {all_values('mpi')}, Corale {all_values('version')}, "
-    return text + (f"{nccl}.\n" if nccl else "NCCL left out: it was not given.\n")
+    return text + (f"{nccl}.\n\n" if nccl else "NCCL left out: it was not given.\n\n")
+
+
+def tests(directory):
+    """What tests said that passed, from their logs."""
+    rows = []
+    for name in sorted(os.listdir(directory)):
+        if name.endswith(".log"):
+            with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()
+            rows += [f"- {name[:-len('.log')]}: {line}\n" for line in lines if line.startswith("PASS ")]
+    return "".join(rows)
 
 
 def failures(directory):
@@ -251,11 +367,13 @@ def failures(directory):
 def blocks(directory, plot_directory):
     """What goes between the markers, by the markers' names."""
     all_of_it = load(directory)
-    if not all_of_it:
-        sys.exit(f"{directory}: no raw files")
     text = {
-        "summary": measured_on(all_of_it) + "\n" + summary(all_of_it),
+        "summary": measured_on(all_of_it) + summary(all_of_it),
         "times": times(all_of_it),
+        "types": types(all_of_it),
+        "blocks": few_blocks(all_of_it),
+        "choice": choice(all_of_it),
+        "beside": beside(all_of_it),
         "plots": plots(all_of_it, limit_of(directory, all_of_it), plot_directory),
     }
     return {name: part or f"Not measured yet: `{COMMAND}`.\n" for name, part in text.items()}
@@ -278,6 +396,10 @@ def renew(page, parts):
 TITLES = {
     "summary": "NCCL's time / ours: least and where, geometric mean, lines that are not slower than NCCL's best",
     "times": "Times in us, ours / NCCL's best; bold: slower than NCCL differs from itself",
+    "types": "Other types, us (over float32's at equal bytes; bold: more than 1.10, integers 1.15)",
+    "blocks": "With few blocks or none: us, ours / NCCL's best without a limit; bus bandwidth",
+    "choice": "The choice: us (over the best forced way's; bold: more than 1.10)",
+    "beside": "Beside bf16 matrix products of 8192^3",
     "plots": "Plots",
 }
 
@@ -289,8 +411,8 @@ def write_report(directory):
         for name, part in parts.items():
             if not part.startswith("Not measured"):
                 file.write(f"\n## {TITLES[name]}\n\n{part}")
-        lost = failures(directory)
-        file.write(f"\n## Failed\n\n{lost}" if lost else "")
+        for title, text in (("Tests", tests(directory)), ("Failed", failures(directory))):
+            file.write(f"\n## {title}\n\n{text}" if text else "")
 
 
 def main():
