@@ -1,0 +1,170 @@
+#include "calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce.h"
+#include "reference.h"
+
+enum { LEAD = 256, GUARD = 160, GUARD_BYTE = 0x5a, MOST_PRINTED = 4 };
+
+static int folds(const struct call *c)
+{
+	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
+}
+
+static struct reference reference_of(const struct call *c, int ranks)
+{
+	return (struct reference){ .type = c->type,
+				   .op = (corale_op)(folds(c) ? c->op : REFERENCE_COPY),
+				   .ranks = ranks,
+				   .data = c->seed % 3 ? REFERENCE_RANDOM : REFERENCE_SPECIAL,
+				   .seed = c->seed };
+}
+
+static size_t send_count(const struct call *c, int ranks)
+{
+	int blocks = c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_ALL_TO_ALL;
+	return c->count * (size_t)(blocks ? ranks : 1);
+}
+
+static size_t recv_count(const struct call *c, int ranks)
+{
+	int blocks = c->coll == CORALE_ALL_GATHER || c->coll == CORALE_ALL_TO_ALL;
+	return c->count * (size_t)(blocks ? ranks : 1);
+}
+
+uint64_t call_signature(const struct call *c)
+{
+	uint64_t x =
+	    (uint64_t)c->coll | (uint64_t)c->type << 8 | (uint64_t)c->op << 16 | (uint64_t)c->count << 24;
+	return (x + c->seed) * 0x9e3779b97f4a7c15u | 1;
+}
+
+static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned shift)
+{
+	size_t all = codelet_round(LEAD + shift + bytes + GUARD, 128);
+	*memory = aligned_alloc(128, all);
+	if (!*memory)
+		abort();
+	memset(*memory, GUARD_BYTE, all);
+	return *memory + LEAD + shift;
+}
+
+static void fill_all(struct started *s)
+{
+	const struct call *c = s->call;
+	struct reference ref = reference_of(c, s->ranks);
+	size_t bytes = corale_type_bytes(c->type), all_send = send_count(c, s->ranks) * bytes;
+	s->recv = make_buffer(&s->recv_memory, recv_count(c, s->ranks) * bytes, c->recv_shift);
+	s->send_memory = NULL;
+	if (c->in_place && c->coll == CORALE_ALL_GATHER)
+		s->send = s->recv + (size_t)s->rank * c->count * bytes;
+	else if (c->in_place)
+		s->send = s->recv;
+	else
+		s->send = make_buffer(&s->send_memory, all_send, c->send_shift);
+	if (c->coll != CORALE_BROADCAST || c->root == s->rank)
+		reference_fill(&ref, s->rank, 0, send_count(c, s->ranks), s->send);
+}
+
+int call_start(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature)
+{
+	*s = (struct started){ .call = c, .rank = rank, .ranks = w->ranks };
+	fill_all(s);
+	struct engine_call call = { .codelet = c->codelet,
+				    .coll = c->coll,
+				    .type = c->type,
+				    .op = c->op,
+				    .send = s->send,
+				    .recv = s->recv,
+				    .bytes = c->count * corale_type_bytes(c->type),
+				    .signature = signature,
+				    .root = c->root };
+	struct reference ref = reference_of(c, w->ranks);
+	if (c->op == CORALE_NUM_OPS)
+		reference_scalar(&ref, rank, &call.scalar);
+	return engine_run(&w->engines[rank], &call, NULL);
+}
+
+/* ---- What a rank must have received --------------------------------------------------------------------------- */
+
+/* Elements [first, first + count) of the fold of all ranks' in their order. */
+static void expect_fold(const struct started *s, size_t first, size_t count, unsigned char *expected)
+{
+	const struct call *c = s->call;
+	struct reference ref = reference_of(c, s->ranks);
+	struct reduce_input inputs[GPU_MAX_HOSTS];
+	size_t bytes = count * corale_type_bytes(c->type);
+	unsigned char *all = malloc((size_t)s->ranks * bytes + 1);
+	if (!all)
+		abort();
+	for (int r = 0; r < s->ranks; r++) {
+		struct reduce_spec spec = { c->type, (corale_op)c->op, c->type, s->ranks, { 0 } };
+		unsigned char *own = all + (size_t)r * bytes;
+		struct reduce_input input = { own, REDUCE_SEND };
+		reference_fill(&ref, r, first, count, own);
+		reference_scalar(&ref, r, spec.scalar);
+		if (c->op == CORALE_NUM_OPS)
+			reduce_fold(&spec, own, 0, &input, 1, count, 0);
+		inputs[r] = (struct reduce_input){ own, REDUCE_LOCAL };
+	}
+	struct reduce_spec spec = { c->type, (corale_op)c->op, c->type, s->ranks, { 0 } };
+	reduce_fold(&spec, expected, 0, inputs, s->ranks, count, 1);
+	free(all);
+}
+
+static void expect_all(const struct started *s, unsigned char *expected)
+{
+	const struct call *c = s->call;
+	struct reference ref = reference_of(c, s->ranks);
+	size_t bytes = c->count * corale_type_bytes(c->type);
+	if (c->coll == CORALE_ALL_REDUCE)
+		expect_fold(s, 0, c->count, expected);
+	else if (c->coll == CORALE_REDUCE_SCATTER)
+		expect_fold(s, (size_t)s->rank * c->count, c->count, expected);
+	else if (c->coll == CORALE_BROADCAST)
+		reference_fill(&ref, c->root, 0, c->count, expected);
+	else
+		for (int r = 0; r < s->ranks; r++)
+			reference_fill(&ref, r, c->coll == CORALE_ALL_TO_ALL ? (size_t)s->rank * c->count : 0,
+				       c->count, expected + (size_t)r * bytes);
+}
+
+static int print_faults(const struct started *s, const unsigned char *expected, size_t bytes)
+{
+	const struct call *c = s->call;
+	int faults = 0;
+	for (size_t i = 0; i < bytes; i++)
+		if (s->recv[i] != expected[i] && faults++ < MOST_PRINTED)
+			printf("# rank %d: %s, %s of %zu %s, op %d: byte %zu is 0x%02x, expected 0x%02x\n",
+			       s->rank, corale_coll_name(c->coll), plan_codelet_name(c->codelet), c->count,
+			       corale_type_name(c->type), c->op, i, s->recv[i], expected[i]);
+	for (size_t i = 0; i < GUARD; i++) {
+		const unsigned char *before = s->recv - 1 - i, *behind = s->recv + bytes + i;
+		if ((*before != GUARD_BYTE || *behind != GUARD_BYTE) && faults++ < MOST_PRINTED)
+			printf("# rank %d: %s, %s: a byte %zu off the receive buffer was written\n", s->rank,
+			       corale_coll_name(c->coll), plan_codelet_name(c->codelet), i + 1);
+	}
+	return faults;
+}
+
+int call_finish(struct started *s)
+{
+	size_t bytes = recv_count(s->call, s->ranks) * corale_type_bytes(s->call->type);
+	unsigned char *expected = malloc(bytes + 1);
+	if (!expected)
+		abort();
+	expect_all(s, expected);
+	int faults = print_faults(s, expected, bytes);
+	free(expected);
+	call_drop(s);
+	return faults;
+}
+
+void call_drop(struct started *s)
+{
+	free(s->send_memory);
+	free(s->recv_memory);
+}

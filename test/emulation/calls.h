@@ -1,0 +1,38 @@
+/* Calls on emulated GPUs, every element of their results checked against the host's folds in the order of the ranks. */
+#ifndef CALLS_H
+#define CALLS_H
+
+#include "world.h"
+
+struct call {
+	enum plan_codelet codelet;
+	corale_coll coll;
+	corale_type type;
+	int op; /* corale_op, or CORALE_NUM_OPS: a premultiplied sum */
+	size_t count; /* elements of a block or vector */
+	int root;
+	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */
+	int in_place;
+	uint64_t seed;
+};
+
+/* A call of one rank, from its start until it has been checked. */
+struct started {
+	const struct call *call;
+	int rank, ranks;
+	unsigned char *send_memory, *recv_memory, *send, *recv;
+};
+
+/* Bits of the call that all ranks must share. */
+uint64_t call_signature(const struct call *call);
+
+/* Fills buffers and enqueues the call; 0 or what the engine says. */
+int call_start(struct started *s, struct world *world, int rank, const struct call *call, uint64_t signature);
+
+/* After its end: the number of faults, the first of which are printed. Frees the buffers. */
+int call_finish(struct started *s);
+
+/* Frees them without a look. */
+void call_drop(struct started *s);
+
+#endif

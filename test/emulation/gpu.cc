@@ -1,0 +1,787 @@
+/* How the fibers of emulated GPUs take turns, meet and are ordered. Never compiled for ThreadSanitizer; see gpu.h. */
+#include "gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fiber.h"
+
+extern "C" { /* null where the program has no ThreadSanitizer */
+void *__tsan_get_current_fiber(void) __attribute__((weak));
+void *__tsan_create_fiber(unsigned flags) __attribute__((weak));
+void __tsan_switch_to_fiber(void *fiber, unsigned flags) __attribute__((weak));
+void __tsan_acquire(void *word) __attribute__((weak));
+void __tsan_release(void *word) __attribute__((weak));
+}
+
+namespace {
+
+enum { WITHOUT_ORDER = 1 }; /* of __tsan_switch_to_fiber */
+enum { MOST_LOADED = 8, MOST_RANGES = 64, STAY = 64 };
+constexpr uint64_t MOST_TURNS = 100000000; /* of one gpu_run */
+
+enum state { READY, BALLOT, TOGETHER, BARRIER, EARLY, SYNCHRONIZING, ENDED };
+const char *const state_names[] = { "ready",
+				    "at a vote",
+				    "at a line",
+				    "at a barrier",
+				    "before the end of the kernel before",
+				    "waiting for kernels",
+				    "ended" };
+
+struct warp;
+struct block;
+struct grid;
+struct host;
+
+struct barrier {
+	unsigned arrived, threads, rounds;
+	int good;
+	char order[2];
+};
+
+struct lane {
+	struct fiber fiber;
+	void *identity; /* for ThreadSanitizer */
+	struct warp *warp;
+	unsigned number; /* in its warp */
+	enum state state;
+	uint64_t posted, result;
+	uint32_t mask;
+	int source;
+	struct barrier *barrier;
+	void (*access)(void *);
+	void *operand;
+	const void *address;
+	const void *loaded[MOST_LOADED]; /* by relaxed loads since the last fence */
+	unsigned nloaded;
+	bool fenced;
+	struct lane *next; /* of those that are free */
+};
+
+struct warp {
+	struct block *block; /* null: a host */
+	struct host *host;
+	struct lane *lanes[GPU_WARP];
+	unsigned number, last; /* last: that was chosen */
+	uint32_t ready, alive, together;
+	unsigned votes;
+	char order[2];
+	int place; /* among those that have a lane ready, or -1 */
+};
+
+struct block {
+	struct grid *grid;
+	unsigned number, alive;
+	struct warp *warps;
+	struct barrier barriers[GPU_BARRIERS];
+};
+
+struct grid {
+	struct host *host;
+	gpu_runner *run;
+	const void *kernel;
+	void *args;
+	unsigned blocks, threads, alive;
+	uint64_t number; /* on its stream */
+	struct block *block;
+	struct warp *warps;
+	struct grid *next;
+};
+
+struct host {
+	struct lane lane;
+	struct warp warp;
+	int rank;
+	struct grid *running, *early, *queue, **queue_end;
+	uint64_t launched;
+	void *opener, *closer; /* identities: what a kernel's beginning knows; what it has loaded, for the next one */
+	char ended[2]; /* the order of ends of kernels, by their parity */
+	struct lane *free;
+};
+
+struct range {
+	uintptr_t begin, end;
+	unsigned unit;
+};
+
+struct lane root;
+struct host hosts[GPU_MAX_HOSTS];
+int nhosts, running_hosts, failed;
+void (*program)(int rank, void *arg);
+void *program_arg;
+char world_order;
+
+struct lane *now;
+struct warp **ready_warps;
+int nready, most_ready;
+uint64_t state_of_random, turns, first_turn;
+
+struct range ranges[MOST_RANGES];
+int nranges;
+
+/* ---- Random numbers, order -------------------------------------------------------------------------------- */
+
+unsigned random_below(unsigned below)
+{
+	state_of_random ^= state_of_random << 13;
+	state_of_random ^= state_of_random >> 7;
+	state_of_random ^= state_of_random << 17;
+	return (unsigned)((state_of_random >> 32) * below >> 32);
+}
+
+void *new_identity()
+{
+	return __tsan_create_fiber ? __tsan_create_fiber(0) : nullptr;
+}
+
+void be(void *identity)
+{
+	if (identity)
+		__tsan_switch_to_fiber(identity, WITHOUT_ORDER);
+}
+
+void acquire(const void *word)
+{
+	if (__tsan_acquire)
+		__tsan_acquire((void *)word);
+}
+
+void release(const void *word)
+{
+	if (__tsan_release)
+		__tsan_release((void *)word);
+}
+
+void acquire_as(void *identity, const void *word)
+{
+	be(identity);
+	acquire(word);
+	be(now->identity);
+}
+
+void release_as(void *identity, const void *word)
+{
+	be(identity);
+	release(word);
+	be(now->identity);
+}
+
+/* ---- Whose turn it is ------------------------------------------------------------------------------------- */
+
+void add_ready(struct warp *w)
+{
+	if (w->place >= 0)
+		return;
+	if (nready == most_ready) {
+		most_ready = most_ready ? 2 * most_ready : 64;
+		ready_warps = (struct warp **)realloc(ready_warps, (size_t)most_ready * sizeof(*ready_warps));
+		if (!ready_warps)
+			abort();
+	}
+	w->place = nready;
+	ready_warps[nready++] = w;
+}
+
+void make_ready(struct lane *l)
+{
+	l->state = READY;
+	l->warp->ready |= 1u << l->number;
+	add_ready(l->warp);
+}
+
+/* The lane will run now. */
+void take_ready(struct lane *l)
+{
+	struct warp *w = l->warp;
+	w->ready &= ~(1u << l->number);
+	w->last = l->number;
+	if (w->ready)
+		return;
+	ready_warps[w->place] = ready_warps[--nready];
+	ready_warps[w->place]->place = w->place;
+	w->place = -1;
+}
+
+void resume(struct lane *to)
+{
+	struct lane *from = now;
+	now = to;
+	if (to == from)
+		return;
+	be(to->identity);
+	fiber_switch(&from->fiber, &to->fiber);
+}
+
+void describe_stuck(const char *what)
+{
+	printf("# %s after %llu turns\n", what, (unsigned long long)(turns - first_turn));
+	for (int h = 0; h < nhosts; h++) {
+		struct host *host = &hosts[h];
+		printf("# rank %d: host %s", h, state_names[host->lane.state]);
+		for (struct grid *g = host->running; g; g = g == host->running ? host->early : nullptr) {
+			unsigned counts[ENDED + 1] = { 0 };
+			for (unsigned t = 0; t < g->blocks * (g->threads / GPU_WARP) * GPU_WARP; t++)
+				if (g->warps[t / GPU_WARP].alive >> t % GPU_WARP & 1)
+					counts[g->warps[t / GPU_WARP].lanes[t % GPU_WARP]->state]++;
+			printf("; kernel %llu of %u x %u threads:", (unsigned long long)g->number, g->blocks, g->threads);
+			for (int s = 0; s <= ENDED; s++)
+				if (counts[s])
+					printf(" %u %s", counts[s], state_names[s]);
+		}
+		printf("\n");
+	}
+	fflush(stdout);
+}
+
+void fail(const char *what)
+{
+	describe_stuck(what);
+	failed = -1;
+	resume(&root);
+}
+
+/* Leaves the turn to another lane, if possible of a warp. */
+void go_on(struct warp *w)
+{
+	if (!nready)
+		fail("nobody can go on");
+	if (!w || !w->ready || !random_below(STAY))
+		w = ready_warps[random_below((unsigned)nready)];
+	uint32_t later = w->last < GPU_WARP - 1 ? w->ready >> (w->last + 1) << (w->last + 1) : 0;
+	struct lane *to = w->lanes[__builtin_ctz(later ? later : w->ready)];
+	take_ready(to);
+	resume(to);
+}
+
+void count_turn()
+{
+	if (++turns - first_turn > MOST_TURNS)
+		fail("no end");
+}
+
+/* ---- Grids ------------------------------------------------------------------------------------------------- */
+
+void settle(struct warp *w);
+void start_grids(struct host *h);
+
+void finish_barrier(struct block *b, struct barrier *at)
+{
+	for (unsigned i = 0; i < b->grid->threads / GPU_WARP; i++)
+		for (int k = 0; k < GPU_WARP; k++) {
+			struct lane *l = b->warps[i].lanes[k];
+			if (!(b->warps[i].alive >> k & 1) || l->state != BARRIER || l->barrier != at)
+				continue;
+			l->result = (uint64_t)at->good;
+			make_ready(l);
+		}
+	at->arrived = 0;
+	at->good = 1;
+	at->rounds++;
+}
+
+bool is_full(struct block *b, struct barrier *at)
+{
+	return at->arrived && at->arrived == (at->threads ? at->threads : b->alive);
+}
+
+void end_grid(struct grid *g)
+{
+	struct host *h = g->host;
+	release_as(h->closer, &h->ended[g->number & 1]);
+	h->running = h->early;
+	h->early = nullptr;
+	if (h->running) {
+		acquire_as(h->opener, &h->ended[g->number & 1]);
+		struct grid *next = h->running;
+		for (unsigned i = 0; i < next->blocks * (next->threads / GPU_WARP); i++)
+			for (int k = 0; k < GPU_WARP; k++)
+				if ((next->warps[i].alive >> k & 1) && next->warps[i].lanes[k]->state == EARLY)
+					make_ready(next->warps[i].lanes[k]);
+	}
+	be(root.identity); /* who also made them; it orders nobody */
+	acquire(&h->ended[g->number & 1]);
+	free(g->args);
+	free(g->block);
+	free(g->warps);
+	free(g);
+	be(now->identity);
+	start_grids(h);
+	if (!h->running && h->lane.state == SYNCHRONIZING)
+		make_ready(&h->lane);
+}
+
+void end_lane(struct lane *l)
+{
+	struct warp *w = l->warp;
+	struct block *b = w->block;
+	struct grid *g = b->grid;
+	struct host *h = g->host;
+	release(&h->ended[g->number & 1]);
+	l->state = ENDED;
+	w->alive &= ~(1u << l->number);
+	settle(w);
+	b->alive--;
+	for (struct barrier &at : b->barriers)
+		if (is_full(b, &at))
+			finish_barrier(b, &at);
+	l->next = h->free;
+	h->free = l;
+	if (!--g->alive) {
+		end_grid(g);
+		w = nullptr;
+	}
+	go_on(w);
+}
+
+void lane_main()
+{
+	for (;;) {
+		struct lane *l = now;
+		struct grid *g = l->warp->block->grid;
+		acquire(g->args);
+		g->run(g->kernel, g->args);
+		end_lane(l);
+	}
+}
+
+struct lane *new_lane(struct host *h)
+{
+	struct lane *l = h->free;
+	if (l) {
+		h->free = l->next;
+	} else {
+		be(root.identity);
+		l = (struct lane *)calloc(1, sizeof(*l));
+		be(now->identity);
+		if (!l || !fiber_make(&l->fiber, lane_main)) {
+			printf("Bail out! no memory for a fiber\n");
+			exit(1);
+		}
+		l->identity = new_identity();
+	}
+	l->nloaded = 0;
+	l->fenced = false;
+	return l;
+}
+
+void start_warp(struct grid *g, struct block *b, struct warp *w, unsigned number)
+{
+	w->block = b;
+	w->host = g->host;
+	w->number = number;
+	w->place = -1;
+	w->alive = ~0u;
+	for (unsigned k = 0; k < GPU_WARP; k++) {
+		struct lane *l = new_lane(g->host);
+		w->lanes[k] = l;
+		l->warp = w;
+		l->number = k;
+		make_ready(l);
+	}
+}
+
+void start_grid(struct grid *g)
+{
+	unsigned warps = g->threads / GPU_WARP;
+	g->alive = g->blocks * g->threads;
+	be(root.identity);
+	g->block = (struct block *)calloc(g->blocks, sizeof(*g->block));
+	g->warps = (struct warp *)calloc(g->blocks * warps, sizeof(*g->warps));
+	be(now->identity);
+	for (unsigned i = 0; i < g->blocks; i++) {
+		struct block *b = &g->block[i];
+		b->grid = g;
+		b->number = i;
+		b->alive = g->threads;
+		b->warps = g->warps + i * warps;
+		for (struct barrier &at : b->barriers)
+			at.good = 1;
+		for (unsigned w = 0; w < warps; w++)
+			start_warp(g, b, &b->warps[w], w);
+	}
+}
+
+struct grid *next_grid(struct host *h)
+{
+	struct grid *g = h->queue;
+	h->queue = g->next;
+	if (!h->queue)
+		h->queue_end = &h->queue;
+	return g;
+}
+
+/* The first in the queue when the stream is idle; the one behind it may come early, to wait in gpu_previous_kernel. */
+void start_grids(struct host *h)
+{
+	if (!h->running && h->queue) {
+		h->running = next_grid(h);
+		acquire_as(h->opener, &h->ended[(h->running->number - 1) & 1]);
+		acquire_as(h->opener, h->running->args);
+		start_grid(h->running);
+	}
+	if (h->running && !h->early && h->queue && random_below(2)) {
+		h->early = next_grid(h);
+		acquire_as(h->opener, h->early->args);
+		start_grid(h->early);
+	}
+}
+
+/* ---- Hosts ------------------------------------------------------------------------------------------------- */
+
+void host_main()
+{
+	struct host *h = now->warp->host;
+	for (;;) {
+		acquire(&world_order);
+		program(h->rank, program_arg);
+		gpu_synchronize();
+		release(&world_order);
+		h->lane.state = ENDED;
+		if (!--running_hosts)
+			resume(&root);
+		else
+			go_on(nullptr);
+	}
+}
+
+void make_host(int rank)
+{
+	struct host *h = &hosts[rank];
+	if (!h->queue_end) {
+		h->rank = rank;
+		h->queue_end = &h->queue;
+		h->lane.identity = new_identity();
+		h->opener = new_identity();
+		h->closer = new_identity();
+		h->warp.host = h;
+		h->warp.lanes[0] = &h->lane;
+		h->warp.place = -1;
+		h->warp.alive = 1;
+		h->lane.warp = &h->warp;
+		if (!fiber_make(&h->lane.fiber, host_main)) {
+			printf("Bail out! no memory for a fiber\n");
+			exit(1);
+		}
+	}
+	make_ready(&h->lane);
+}
+
+/* ---- Meetings of lanes ------------------------------------------------------------------------------------- */
+
+bool all_here(struct warp *w, uint32_t mask)
+{
+	for (int k = 0; k < GPU_WARP; k++)
+		if ((mask >> k & 1) && (w->lanes[k]->state != BALLOT || w->lanes[k]->mask != mask))
+			return false;
+	return true;
+}
+
+void finish_vote(struct warp *w, uint32_t mask)
+{
+	uint64_t posted[GPU_WARP], ballot = 0;
+	for (int k = 0; k < GPU_WARP; k++) {
+		posted[k] = w->lanes[k]->posted;
+		ballot |= (mask >> k & 1) && posted[k] ? 1ull << k : 0;
+	}
+	w->votes++;
+	for (int k = 0; k < GPU_WARP; k++) {
+		struct lane *l = w->lanes[k];
+		if (!(mask >> k & 1))
+			continue;
+		l->result = l->source < 0 ? ballot : posted[l->source];
+		make_ready(l);
+	}
+}
+
+/* Lanes of a mask that is not full leave each other's results alone, but share the counter that orders barriers. */
+uint64_t meet(uint32_t mask, uint64_t value, int source, bool orders)
+{
+	struct lane *l = now;
+	struct warp *w = l->warp;
+	const void *order = &w->order[w->votes & 1];
+	if (orders)
+		release(order);
+	l->mask = mask;
+	l->posted = value;
+	l->source = source;
+	l->state = BALLOT;
+	if (all_here(w, mask)) {
+		finish_vote(w, mask);
+		count_turn();
+		w = nullptr;
+	} else {
+		settle(w);
+	}
+	go_on(w);
+	if (orders)
+		acquire(order);
+	return l->result;
+}
+
+bool is_line(struct lane *const *lanes, uint32_t here)
+{
+	if (here != (1u << GPU_LINE_LANES) - 1)
+		return false;
+	for (int k = 1; k < GPU_LINE_LANES; k++)
+		if ((uintptr_t)lanes[k]->address / 128 != (uintptr_t)lanes[0]->address / 128)
+			return false;
+	return true;
+}
+
+/* Eight lanes of which none can come to the others any more: whole lines are accessed now, the rest is by each lane. */
+void settle_line(struct warp *w, unsigned first)
+{
+	struct lane **lanes = w->lanes + first;
+	uint32_t here = w->together >> first & ((1u << GPU_LINE_LANES) - 1);
+	for (unsigned k = 0; k < GPU_LINE_LANES; k++)
+		if ((w->alive >> (first + k) & 1) && lanes[k]->state == READY)
+			return;
+	bool whole = is_line(lanes, here);
+	struct lane *running = now;
+	for (unsigned k = 0; k < GPU_LINE_LANES; k++) {
+		if (!(here >> k & 1))
+			continue;
+		if (whole) {
+			now = lanes[k];
+			be(now->identity);
+			lanes[k]->access(lanes[k]->operand);
+		}
+		lanes[k]->result = whole;
+		make_ready(lanes[k]);
+	}
+	if (whole) {
+		now = running;
+		be(now->identity);
+	}
+	w->together &= ~(here << first);
+}
+
+void settle(struct warp *w)
+{
+	for (unsigned first = 0; w->together >> first && first < GPU_WARP; first += GPU_LINE_LANES)
+		if (w->together >> first & ((1u << GPU_LINE_LANES) - 1))
+			settle_line(w, first);
+}
+
+} // namespace
+
+/* ---- What gpu.h offers ------------------------------------------------------------------------------------- */
+
+int gpu_run(int n, void (*host)(int rank, void *arg), void *arg, uint64_t seed)
+{
+	nhosts = running_hosts = n;
+	program = host;
+	program_arg = arg;
+	state_of_random = seed * 0x9e3779b97f4a7c15ull + 0x2545f4914f6cdd1dull;
+	first_turn = turns;
+	if (__tsan_get_current_fiber)
+		root.identity = __tsan_get_current_fiber();
+	now = &root;
+	release(&world_order);
+	for (int rank = 0; rank < n; rank++)
+		make_host(rank);
+	go_on(nullptr);
+	acquire(&world_order);
+	return failed;
+}
+
+void gpu_whole(const void *begin, size_t bytes, unsigned unit)
+{
+	if (nranges == MOST_RANGES)
+		abort();
+	ranges[nranges++] = { (uintptr_t)begin, (uintptr_t)begin + bytes, unit };
+}
+
+void gpu_forget(void)
+{
+	nranges = 0;
+}
+
+unsigned gpu_unit(const void *address)
+{
+	for (int i = 0; i < nranges; i++)
+		if ((uintptr_t)address >= ranges[i].begin && (uintptr_t)address < ranges[i].end)
+			return ranges[i].unit;
+	return 4;
+}
+
+void gpu_synchronize(void)
+{
+	struct host *h = now->warp->host;
+	if (h->running) {
+		h->lane.state = SYNCHRONIZING;
+		go_on(nullptr);
+	}
+	acquire(&h->ended[0]);
+	acquire(&h->ended[1]);
+}
+
+void gpu_pause(unsigned n)
+{
+	while (n--)
+		gpu_yield();
+}
+
+unsigned gpu_random(unsigned below)
+{
+	return random_below(below);
+}
+
+uint64_t gpu_turns(void)
+{
+	return turns;
+}
+
+void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks, unsigned threads)
+{
+	struct host *h = now->warp->host;
+	be(root.identity);
+	struct grid *g = (struct grid *)calloc(1, sizeof(*g));
+	be(now->identity);
+	g->host = h;
+	g->run = run;
+	g->kernel = kernel;
+	g->args = malloc(bytes);
+	memcpy(g->args, args, bytes); /* freed when all threads have ended */
+	g->blocks = blocks;
+	g->threads = threads;
+	g->number = ++h->launched;
+	release(g->args);
+	*h->queue_end = g;
+	h->queue_end = &g->next;
+	start_grids(h);
+}
+
+unsigned gpu_thread(void)
+{
+	return now->warp->number * GPU_WARP + now->number;
+}
+
+unsigned gpu_threads(void)
+{
+	return now->warp->block->grid->threads;
+}
+
+unsigned gpu_block(void)
+{
+	return now->warp->block->number;
+}
+
+unsigned gpu_blocks(void)
+{
+	return now->warp->block->grid->blocks;
+}
+
+int gpu_barrier(unsigned number, unsigned threads, int good)
+{
+	struct lane *l = now;
+	struct block *b = l->warp->block;
+	struct barrier *at = &b->barriers[number];
+	const void *order = &at->order[at->rounds & 1];
+	release(order);
+	l->fenced = false;
+	l->state = BARRIER;
+	l->barrier = at;
+	at->threads = threads;
+	at->arrived++;
+	at->good &= good != 0;
+	if (is_full(b, at))
+		finish_barrier(b, at);
+	else
+		settle(l->warp);
+	go_on(l->warp);
+	acquire(order);
+	return (int)l->result;
+}
+
+uint32_t gpu_ballot(uint32_t mask, int yes)
+{
+	return (uint32_t)meet(mask, yes != 0, -1, false);
+}
+
+uint64_t gpu_shuffle(uint32_t mask, uint64_t value, unsigned source)
+{
+	return meet(mask, value, (int)(source % GPU_WARP), false);
+}
+
+void gpu_warp_barrier(uint32_t mask)
+{
+	meet(mask, 0, -1, true);
+}
+
+void gpu_yield(void)
+{
+	count_turn();
+	make_ready(now);
+	go_on(nullptr);
+}
+
+void gpu_maybe(unsigned once_in)
+{
+	if (!random_below(once_in))
+		gpu_yield();
+}
+
+uint64_t gpu_now(void)
+{
+	return turns * 1000;
+}
+
+int gpu_together(const void *address, void (*access)(void *operand), void *operand)
+{
+	struct lane *l = now;
+	struct warp *w = l->warp;
+	l->address = address;
+	l->access = access;
+	l->operand = operand;
+	l->state = TOGETHER;
+	w->together |= 1u << l->number;
+	settle(w);
+	go_on(w);
+	return (int)l->result;
+}
+
+void gpu_previous_kernel(void)
+{
+	struct lane *l = now;
+	struct grid *g = l->warp->block->grid;
+	if (g != g->host->running) {
+		l->state = EARLY;
+		settle(l->warp);
+		go_on(l->warp);
+	}
+	acquire(&g->host->ended[(g->number - 1) & 1]);
+}
+
+void gpu_loaded(const void *word)
+{
+	struct lane *l = now;
+	if (!l->identity)
+		return;
+	acquire_as(l->warp->host->closer, word);
+	l->fenced = false;
+	for (unsigned i = 0; i < l->nloaded && i < MOST_LOADED; i++)
+		if (l->loaded[i] == word)
+			return;
+	l->loaded[l->nloaded++ % MOST_LOADED] = word;
+}
+
+void gpu_fence(void)
+{
+	struct lane *l = now;
+	for (unsigned i = 0; l->identity && i < l->nloaded && i < MOST_LOADED; i++)
+		acquire(l->loaded[i]);
+	l->nloaded = 0;
+	l->fenced = true;
+}
+
+void gpu_carried(const void *word)
+{
+	struct lane *l = now;
+	if (l->fenced)
+		release(word);
+	else if (l->identity)
+		release_as(l->warp->host->opener, word);
+}

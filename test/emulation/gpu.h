@@ -1,0 +1,96 @@
+/*
+ * GPUs in one thread of this process, enough of them to run the fused kernels: every CUDA thread is a fiber, and so is the host
+ * program of every rank. Who goes on at each point where memory of others is read or written is drawn at random, from a
+ * seed, so a run that failed can be repeated.
+ *
+ * Under ThreadSanitizer every fiber is a thread of its own, and switching from one to another orders nothing: what it
+ * knows of order is what the kernels' barriers, fences and ends of kernels make. Scheduling is compiled without it.
+ *
+ * Memory. A packet that is stored or loaded with relaxed accesses falls apart into units: 4 bytes, or what gpu_whole says of
+ * the memory. Lines of 128 bytes are whole when 8 neighbouring threads of a warp access them together, in one instruction.
+ * Order is made by the fences in front of and behind an access, as PTX has it; an end of a kernel is such a
+ * fence for all of its threads, so what a packet carries without any is the order of whole kernels.
+ */
+#ifndef GPU_H
+#define GPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { GPU_MAX_HOSTS = 16, GPU_WARP = 32, GPU_LINE_LANES = 8, GPU_BARRIERS = 16 };
+
+/* ---- For the test ---------------------------------------------------------------------------------------- */
+
+/*
+ * Runs host(rank, arg) for each rank until all have returned and their kernels have ended. 0, or -1 with a line on stdout:
+ * nobody can go on, or there was no end.
+ */
+int gpu_run(int hosts, void (*host)(int rank, void *arg), void *arg, uint64_t seed);
+
+/* Accesses of packets from begin on are of units of so many bytes: 4, 8 or 128. Until gpu_forget. */
+void gpu_whole(const void *begin, size_t bytes, unsigned unit);
+void gpu_forget(void);
+
+/* By a host: waits until its kernels have ended; lets others go on for some turns; a random number. */
+void gpu_synchronize(void);
+void gpu_pause(unsigned turns);
+unsigned gpu_random(unsigned below);
+
+/* Places at which another fiber could go on, since the start of the program. */
+uint64_t gpu_turns(void);
+
+/* ---- For kernels ----------------------------------------------------------------------------------------- */
+
+/* Enqueues a kernel on the stream of the calling host: run(kernel, copy of the arguments) in every thread. */
+typedef void gpu_runner(const void *kernel, const void *args);
+void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks,
+		unsigned threads);
+
+unsigned gpu_thread(void);
+unsigned gpu_threads(void);
+unsigned gpu_block(void);
+unsigned gpu_blocks(void);
+
+/* A barrier of so many threads of a block (0: all); whether all of them said good. */
+int gpu_barrier(unsigned number, unsigned threads, int good);
+/* Meetings of the lanes of a mask: who said yes, one bit each; lane source's value; nothing but order. */
+uint32_t gpu_ballot(uint32_t mask, int yes);
+uint64_t gpu_shuffle(uint32_t mask, uint64_t value, unsigned source);
+void gpu_warp_barrier(uint32_t mask);
+
+/* Another fiber may go on here: surely, or once in so many times. */
+void gpu_yield(void);
+void gpu_maybe(unsigned once_in);
+
+/* Nanoseconds that have passed, a thousand a turn. */
+uint64_t gpu_now(void);
+
+/* What gpu_whole said of an address. */
+unsigned gpu_unit(const void *address);
+
+/*
+ * Meets the other 7 lanes of a line of 128 bytes. If all access the same line, runs access(operand) of each as one instruction,
+ * each in the name of its lane; else gives 0.
+ */
+int gpu_together(const void *address, void (*access)(void *operand), void *operand);
+
+/* Waits for the end of the kernel before; a kernel may start earlier. */
+void gpu_previous_kernel(void);
+
+/* ---- Order, for ThreadSanitizer alone -------------------------------------------------------------------- */
+
+/* After a relaxed load: the next fence of this thread, or the end of this kernel, orders what was released to the word. */
+void gpu_loaded(const void *word);
+/* Before a relaxed store: what it releases. Just behind a fence all that came before; else what came before this kernel. */
+void gpu_carried(const void *word);
+void gpu_fence(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,30 @@
+/* Stands in for kernels/launch.cuh. Kernels whose blocks may have any number of threads get few, which are enough. */
+#ifndef LAUNCH_CUH
+#define LAUNCH_CUH
+
+#include "codelets.h"
+#include "gpu.h"
+
+#ifndef LAUNCH_MOST_THREADS
+#define LAUNCH_MOST_THREADS CODELET_THREADS
+#endif
+
+static inline int load(const void *kernel)
+{
+	return 0;
+}
+
+template <class Args> static void launch_run(const void *kernel, const void *args)
+{
+	((void (*)(Args))kernel)(*(const Args *)args);
+}
+
+template <class Args>
+static inline int launch(const void *kernel, codelet_shape shape, const Args *args, void *stream)
+{
+	int threads = shape.threads < LAUNCH_MOST_THREADS ? shape.threads : LAUNCH_MOST_THREADS;
+	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)shape.blocks, (unsigned)threads);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,113 @@
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+/* ---- What lib/engine_cuda_run.c asks of the other files of the engine ---------------------------------------- */
+
+int engine_check(const struct engine *e, int error, const char *what)
+{
+	return error ? log_error(CORALE_EDEVICE, e->rank, "%s: error %d", what, error) : 0;
+}
+
+int engine_order(struct engine *e, cudaStream_t stream)
+{
+	return 0; /* a rank has one stream */
+}
+
+int engine_is_plain(struct engine *e, const void *memory)
+{
+	return 0;
+}
+
+int engine_stage_call(struct engine *e, const struct engine_call *call, int send_plain, int recv_plain,
+		      cudaStream_t stream, engine_launch_call *launch)
+{
+	return CORALE_EINTERNAL;
+}
+
+int engine_stage_messages(struct engine *e, const struct engine_message *messages, int n, cudaStream_t stream,
+			  engine_launch_messages *launch)
+{
+	return CORALE_EINTERNAL;
+}
+
+/*
+ * In a block of one warp call_end writes the epoch that all lanes have read without a barrier between, in the order of
+ * their common instructions alone. To go when it has one.
+ */
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:^call_end$\n";
+}
+
+/* ---- Ranks ---------------------------------------------------------------------------------------------------- */
+
+static int open_rank(struct world *w, int rank, const struct world_params *p, size_t stride)
+{
+	struct engine *e = &w->engines[rank];
+	unsigned char *window = w->windows + (size_t)rank * stride;
+	e->rank = rank;
+	e->ranks = p->ranks;
+	e->max_blocks = p->max_blocks;
+	e->layout = w->layout;
+	e->base = (CUdeviceptr)w->windows;
+	e->stride = stride;
+	e->state = calloc(1, sizeof(*e->state));
+	e->failure = calloc(1, sizeof(*e->failure));
+	e->abort = calloc(1, sizeof(*e->abort));
+	e->edges = calloc(1, sizeof(*e->edges));
+	if (!e->state || !e->failure || !e->abort || !e->edges)
+		return CORALE_ENOMEM;
+	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
+		e->state->epochs[b] = p->first_epoch;
+	e->state->failure = e->failure;
+	e->state->host_abort = e->abort;
+	e->state->timeout_ns = p->timeout_ns;
+	memset(window, 0, w->layout.bytes);
+	memset(window + w->layout.words, 0xff, w->layout.lines - w->layout.words);
+	gpu_whole(window + w->layout.headers, w->layout.flags - w->layout.headers, 8);
+	gpu_whole(window + w->layout.lines, w->layout.slots - w->layout.lines, CODELET_LINE);
+	return 0;
+}
+
+int world_open(struct world *w, const struct world_params *p)
+{
+	memset(w, 0, sizeof(*w));
+	w->ranks = p->ranks;
+	codelet_layout_init(&w->layout, p->ranks, p->window_bytes);
+	size_t stride = codelet_round(w->layout.bytes, 4096);
+	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
+	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
+	w->node.ranks = p->ranks;
+	w->node.max_blocks = p->max_blocks;
+	w->node.words_bytes = w->layout.words_bytes;
+	w->node.lines_bytes = w->layout.lines_bytes;
+	gpu_forget();
+	int ret = w->windows && w->engines ? 0 : CORALE_ENOMEM;
+	for (int r = 0; !ret && r < p->ranks; r++)
+		ret = open_rank(w, r, p, stride);
+	if (ret)
+		world_close(w);
+	return ret;
+}
+
+void world_close(struct world *w)
+{
+	for (int r = 0; w->engines && r < w->ranks; r++) {
+		free(w->engines[r].state);
+		free(w->engines[r].failure);
+		free(w->engines[r].abort);
+		free(w->engines[r].edges);
+	}
+	free(w->engines);
+	free(w->windows);
+}
+
+void world_abort(struct world *w, int rank, int code)
+{
+	__atomic_store_n(w->engines[rank].abort, (uint32_t)-code, __ATOMIC_RELAXED);
+}

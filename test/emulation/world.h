@@ -1,0 +1,31 @@
+/* Ranks on emulated GPUs: their windows, states and engines, as lib/engine_cuda_open.c makes them on real ones. */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include "engine.h"
+#include "engine_cuda.h"
+#include "gpu.h"
+
+struct world_params {
+	int ranks, max_blocks;
+	size_t window_bytes; /* about */
+	uint64_t first_epoch; /* before the first call */
+	uint64_t timeout_ns; /* 0: never */
+};
+
+struct world {
+	int ranks;
+	struct codelet_layout layout;
+	unsigned char *windows;
+	struct engine *engines; /* by rank */
+	struct plan_node node;
+};
+
+/* 0 or CORALE_ENOMEM. */
+int world_open(struct world *world, const struct world_params *params);
+void world_close(struct world *world);
+
+/* Ends the waits of a rank's kernels, as the engine's abort does. Any host. */
+void world_abort(struct world *world, int rank, int code);
+
+#endif
