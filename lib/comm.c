@@ -112,6 +112,8 @@ int corale_comm_abort(corale_comm *handle)
 	if (!comm)
 		return CORALE_EINVAL;
 	comm_fail(comm, CORALE_EABORTED, "corale_comm_abort was called on this rank");
+	if (comm->gpu)
+		engine_cuda.abort(comm->gpu, CORALE_EABORTED);
 	return 0;
 }
 

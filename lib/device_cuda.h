@@ -24,6 +24,9 @@ struct cuda_driver {
 	PFN_cuMemMap_v10020 map;
 	PFN_cuMemUnmap_v10020 unmap;
 	PFN_cuMemSetAccess_v10020 set_access;
+	PFN_cuCtxGetCurrent_v4000 current_context;
+	PFN_cuCtxPushCurrent_v4000 push_context;
+	PFN_cuCtxPopCurrent_v4000 pop_context;
 	PFN_cuStreamBatchMemOp_v11070 batch;
 	PFN_cuStreamGetCaptureInfo_v11030 capture_info;
 	PFN_cuMemGetAddressRange_v3020 address_range;

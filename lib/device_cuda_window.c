@@ -50,6 +50,9 @@ int cuda_load_driver(struct cuda_driver *d)
 	       find("cuMemAddressReserve", 10020, &d->reserve) &&
 	       find("cuMemAddressFree", 10020, &d->unreserve) && find("cuMemMap", 10020, &d->map) &&
 	       find("cuMemUnmap", 10020, &d->unmap) && find("cuMemSetAccess", 10020, &d->set_access) &&
+	       find("cuCtxGetCurrent", 4000, &d->current_context) &&
+	       find("cuCtxPushCurrent", 4000, &d->push_context) &&
+	       find("cuCtxPopCurrent", 4000, &d->pop_context) &&
 	       find("cuStreamBatchMemOp", 11070, &d->batch) &&
 	       find("cuStreamGetCaptureInfo", 11030, &d->capture_info) &&
 	       find("cuMemGetAddressRange", 3020, &d->address_range) &&

@@ -31,11 +31,6 @@ static int failure(const struct engine *e, struct engine_failure *out)
 	return code;
 }
 
-static void abort_waits(struct engine *e, int code)
-{
-	*(volatile uint32_t *)e->abort = (uint32_t)-code;
-}
-
 static size_t memory(const struct engine *e)
 {
 	return e->bytes;
@@ -63,7 +58,7 @@ const struct engine_ops engine_cuda = {
 	.run = engine_run,
 	.run_messages = engine_run_messages,
 	.failure = failure,
-	.abort = abort_waits,
+	.abort = engine_abort,
 	.memory = memory,
 	.alloc = alloc,
 	.free = free_memory,

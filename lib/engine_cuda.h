@@ -27,8 +27,18 @@ struct engine_region {
 	unsigned long long buffer_id;
 };
 
+/* In pinned memory of the host. */
+struct engine_words {
+	struct codelet_failure failure; /* written by kernels */
+	uint32_t abort; /* read by kernels */
+	uint64_t told; /* what peers' windows get as struct codelet_control */
+};
+
 struct engine {
 	struct cuda_driver driver;
+	CUcontext context; /* for threads in which another GPU is current */
+	cudaStream_t side; /* of its own */
+	struct engine_words *words;
 	int rank, ranks, ordinal, processors;
 	int max_blocks;
 	unsigned char uuid[ENGINE_UUID_BYTES];
@@ -38,8 +48,8 @@ struct engine {
 	CUmemGenericAllocationHandle *handles; /* by rank */
 	unsigned char *mapped; /* by rank: 1 while mapped */
 	struct codelet_state *state; /* on the GPU */
-	struct codelet_failure *failure; /* in host memory, written by kernels */
-	uint32_t *abort; /* in host memory, read by kernels */
+	struct codelet_failure *failure; /* in words */
+	uint32_t *abort; /* in words */
 	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
 	uintptr_t known[ENGINE_KNOWN]; /* 2 MB granules of GPU memory, by their low bits */
 	size_t bytes; /* of GPU memory held */
@@ -84,6 +94,15 @@ static inline uint64_t engine_offset_of(uint64_t target)
 {
 	return target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1);
 }
+
+/* ---- engine_cuda_side.c: what never waits for calls, its own or those of other communicators */
+
+int engine_side_open(struct engine *engine);
+void engine_side_close(struct engine *engine);
+/* Host memory into memory of the GPU, which is there when it returns. */
+int engine_put(struct engine *engine, void *to, const void *from, size_t bytes);
+int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
+void engine_abort(struct engine *engine, int code);
 
 /* ---- engine_cuda_run.c */
 

@@ -84,11 +84,10 @@ static int make_window(struct engine *e)
 		return ret;
 	void *window = (void *)(e->base + (size_t)e->rank * e->stride);
 	e->bytes += e->stride;
-	ret = engine_check(e, cudaMemset(window, 0, e->layout.bytes), "clearing a window");
+	ret = engine_fill(e, window, 0, e->layout.bytes);
 	if (!ret) /* words are empty where all bits are ones */
-		ret = engine_check(
-		    e, cudaMemset((char *)window + e->layout.words, 0xff, e->layout.lines - e->layout.words),
-		    "clearing a window");
+		ret =
+		    engine_fill(e, (char *)window + e->layout.words, 0xff, e->layout.lines - e->layout.words);
 	return ret;
 }
 
@@ -124,26 +123,15 @@ int engine_connect(struct engine *e, const int *fds)
 
 static int make_state(struct engine *e, double timeout_s)
 {
-	int ret =
-	    engine_check(e, cudaHostAlloc((void **)&e->failure, sizeof(*e->failure), cudaHostAllocMapped),
-			 "allocating host memory");
-	if (!ret)
-		ret =
-		    engine_check(e, cudaHostAlloc((void **)&e->abort, sizeof(*e->abort), cudaHostAllocMapped),
-				 "allocating host memory");
-	if (!ret)
-		ret = engine_check(e, cudaMalloc((void **)&e->state, sizeof(*e->state)), "allocating memory");
+	int ret = engine_check(e, cudaMalloc((void **)&e->state, sizeof(*e->state)), "allocating memory");
 	struct codelet_state *first = calloc(1, sizeof(*first));
 	if (!ret && !first)
 		ret = log_error(CORALE_ENOMEM, e->rank, "no memory for an engine's state");
 	if (!ret) {
-		memset(e->failure, 0, sizeof(*e->failure));
-		*e->abort = 0;
 		first->failure = e->failure;
 		first->host_abort = e->abort;
 		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
-		ret = engine_check(e, cudaMemcpy(e->state, first, sizeof(*first), cudaMemcpyHostToDevice),
-				   "copying the state");
+		ret = engine_put(e, e->state, first, sizeof(*first));
 		e->bytes += sizeof(*first);
 	}
 	free(first);
@@ -199,11 +187,11 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming),
 				   "making an event");
 	if (!ret)
+		ret = engine_side_open(e);
+	if (!ret)
 		ret = make_state(e, p->timeout_s);
 	if (!ret && p->ranks > 1)
 		ret = make_window(e);
-	if (!ret)
-		ret = engine_check(e, cudaDeviceSynchronize(), "clearing memory");
 	if (ret)
 		engine_close(e);
 	else
@@ -211,7 +199,10 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	return ret;
 }
 
-/* A graph that outlives its communicator finds its memory in place, and a kernel that ends at once. */
+/*
+ * A graph that outlives its communicator finds its memory in place, and a kernel that ends at once. Everything else goes when
+ * the GPU is idle: the streams of the calls may be gone, so there is nothing less to wait for, and giving memory back waits anyway.
+ */
 void engine_close(struct engine *e)
 {
 	cudaDeviceSynchronize(); /* kernels end at their deadlines at the latest */
@@ -231,8 +222,7 @@ void engine_close(struct engine *e)
 	if (e->order)
 		cudaEventDestroy(e->order);
 	cudaFree(e->state);
-	cudaFreeHost(e->failure);
-	cudaFreeHost(e->abort);
+	engine_side_close(e);
 	free(e->handles);
 	free(e->mapped);
 	free(e->edges);
