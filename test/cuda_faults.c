@@ -68,6 +68,8 @@ static const struct faults_case cases[] = {
 	{ "late_other_work_large", faults_late, FAULTS_OTHER_WORK, LARGE, WORDS(NULL, NULL) },
 	{ "late_first_calls", faults_late, FAULTS_FIRST_CALLS, SMALL, WORDS(NULL, NULL) },
 	{ "late_capture", faults_late, FAULTS_CAPTURE, SMALL, WORDS(NULL, NULL) },
+	{ "late_create", faults_late, FAULTS_CREATE, SMALL, WORDS(NULL, NULL) },
+	{ "late_create_large", faults_late, FAULTS_CREATE, LARGE, WORDS(NULL, NULL) },
 	{ "late_free", faults_late, FAULTS_FREE, MIDDLE, WORDS(NULL, NULL) },
 	{ "killed_waited_for_small", faults_death, FAULTS_KILLED_WAITED_FOR, SMALL, .alone = 1 },
 	{ "killed_waited_for_large", faults_death, FAULTS_KILLED_WAITED_FOR, LARGE, .alone = 1 },

@@ -91,6 +91,7 @@ enum {
 	FAULTS_OTHER_WORK,
 	FAULTS_FIRST_CALLS,
 	FAULTS_CAPTURE,
+	FAULTS_CREATE,
 	FAULTS_FREE
 }; /* of faults_late */
 

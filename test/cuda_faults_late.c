@@ -131,6 +131,28 @@ static int captured_call(struct faults_rank *r, int timed)
 	return ret;
 }
 
+/* Another communicator comes up while the call waits for the last rank, which comes only then. */
+static void create(struct faults_rank *r, const struct faults_case *c)
+{
+	int late = r->rank == r->size - 1;
+	if (!late)
+		faults_is(r, faults_reduce(r, c->count), 0, "the call that waits");
+	double since = cuda_children_now();
+	corale_comm *second = faults_comm(r, &r->fresh, FAULTS_STUCK_S);
+	if (cuda_children_now() - since > FAULTS_TIMEOUT_S)
+		faults_complain(r, "a communicator took %.1f s beside a waiting collective",
+				cuda_children_now() - since);
+	if (!late && cudaStreamQuery(r->stream) != cudaErrorNotReady)
+		faults_complain(r, "the call has ended that waits for the last rank");
+	if (late)
+		faults_is(r, faults_reduce(r, c->count), 0, "the late call");
+	faults_is(r, faults_wait(r, FAULTS_STUCK_S), 0, "waiting for the late rank");
+	faults_is(r, corale_comm_async_error(r->comm), 0, "after the late rank came");
+	if (second)
+		faults_good_reduce(r, second, r->size, r->rank);
+	corale_comm_destroy(second);
+}
+
 /* Frees memory while the collective waits: this takes until the late rank comes, but not for ever. */
 static void free_memory(struct faults_rank *r)
 {
@@ -145,6 +167,11 @@ void faults_late(struct faults_rank *r, const struct faults_case *c)
 	int late = r->rank == r->size - 1, ret = 0;
 	faults_cuda(r, cuda_delay_load(), "loading a kernel");
 	cuda_group_meet(&r->world);
+	if (c->kind == FAULTS_CREATE) {
+		create(r, c);
+		faults_recover(r);
+		return;
+	}
 	if (late)
 		cuda_children_sleep(LATE_MS / 1000.);
 	faults_is(r, faults_reduce(r, c->count), 0, "the call that waits");
