@@ -11,6 +11,7 @@
 #include "host_engine.h"
 #include "planner.h"
 #include "topo.h"
+#include "trace.h"
 #include "wait.h"
 
 enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024 };
@@ -63,6 +64,7 @@ struct comm {
 	struct call last_call; /* on the GPU */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
 	struct plan_node node; /* what the choice of its codelets looks at */
+	struct trace *trace; /* of its calls; NULL: no tool listens */
 	struct registration *registrations; /* memory that peers may map; mem.c */
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */

@@ -70,6 +70,25 @@ static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_
 	return target;
 }
 
+static int run_collective(struct comm *comm, const struct engine_call *call, void *stream)
+{
+	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
+	int ret = engine_cuda.run(comm->gpu, call, stream);
+	trace_end(comm->trace);
+	return ret;
+}
+
+static int run_messages(struct comm *comm, const struct engine_message *messages, int n, void *stream)
+{
+	uint64_t bytes = 0;
+	for (int i = 0; comm->trace && i < n; i++)
+		bytes += messages[i].bytes;
+	trace_begin(comm->trace, CORALE_SEND, CODELET_NONE, bytes);
+	int ret = engine_cuda.run_messages(comm->gpu, messages, n, stream);
+	trace_end(comm->trace);
+	return ret;
+}
+
 static int submit_collective(struct comm *comm, const struct call *given, void *stream)
 {
 	struct call copy = *given, *c = &copy;
@@ -94,7 +113,7 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 		call.target = 0;
 	c->target = comm->last_call.target = call.target;
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
-	return engine_cuda.run(comm->gpu, &call, stream);
+	return run_collective(comm, &call, stream);
 }
 
 static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
@@ -131,7 +150,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 			used += bytes > 0;
 		}
 	}
-	return used ? engine_cuda.run_messages(comm->gpu, messages, used, stream) : 0;
+	return used ? run_messages(comm, messages, used, stream) : 0;
 }
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)

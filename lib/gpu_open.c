@@ -113,6 +113,7 @@ int gpu_open(struct comm *comm, const struct hello *hellos)
 	if (ret)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
+	comm->trace = trace_open();
 	comm->node.forced = plan_codelet_named(comm->settings.proto);
 	log_line(LOG_INFO, comm->rank, "GPU engine of %d ranks, %zu bytes of its memory", comm->size,
 		 engine_cuda.memory(comm->gpu));
@@ -126,5 +127,6 @@ void gpu_close(struct comm *comm)
 	if (atomic_load(&comm->error))
 		engine_cuda.abort(comm->gpu, CORALE_ECOMM);
 	engine_cuda.close(comm->gpu);
+	trace_close(comm->trace);
 	comm->gpu = NULL;
 }

@@ -2,7 +2,7 @@ dnl CORALE_WITH_CUDA
 dnl
 dnl --with-cuda = yes (an error if absent), no, DIR (searched alone), or unset (used if nvcc is on PATH).
 dnl The driver is never linked: a CUDA build runs where there is none.
-dnl Sets NVCC, NVCC_GENCODE, CUDA_CPPFLAGS, CUDA_LIBS, HAVE_CUDA, corale_cuda_summary.
+dnl Sets NVCC, NVCC_GENCODE, CUDA_CPPFLAGS, CUDA_LIBS, HAVE_CUDA, HAVE_NVTX (its headers), corale_cuda_summary.
 AC_DEFUN([CORALE_WITH_CUDA], [
 	AC_ARG_WITH([cuda],
 		[AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
@@ -14,6 +14,7 @@ AC_DEFUN([CORALE_WITH_CUDA], [
 	CUDA_CPPFLAGS=
 	CUDA_LIBS=
 	corale_found=no
+	corale_nvtx=no
 	corale_why="not wanted"
 	AS_CASE([$with_cuda],
 		[no], [],
@@ -26,10 +27,12 @@ AC_DEFUN([CORALE_WITH_CUDA], [
 		AS_CASE([$with_cuda], [no|guess], [], [AC_MSG_ERROR([--with-cuda=$with_cuda: $corale_why])])
 		corale_cuda_summary="no ($corale_why)"],
 		[AC_DEFINE([HAVE_CUDA], [1], [Define to 1 when the CUDA engine is built.])
-		 corale_cuda_summary="yes ($NVCC)"])
+		 corale_cuda_summary="yes ($NVCC)"
+		 AS_IF([test $corale_nvtx = no], [corale_cuda_summary="$corale_cuda_summary, without NVTX"])])
 	AC_SUBST([CUDA_CPPFLAGS])
 	AC_SUBST([CUDA_LIBS])
 	AM_CONDITIONAL([HAVE_CUDA], [test $corale_found = yes])
+	AM_CONDITIONAL([HAVE_NVTX], [test $corale_found = yes && test $corale_nvtx = yes])
 ])
 
 AC_DEFUN([_CORALE_CUDA_TRY], [
@@ -61,6 +64,7 @@ AC_DEFUN([_CORALE_CUDA_TRY], [
 ]], [[int n; return cudaGetDeviceCount(&n);]])],
 		[corale_found=yes], [corale_why="CUDA 12 or newer does not link from $corale_dir; see config.log"])
 	AC_MSG_RESULT([$corale_found])
+	AC_CHECK_HEADER([nvtx3/nvToolsExt.h], [corale_nvtx=yes], [corale_nvtx=no])
 	CPPFLAGS=$corale_save_CPPFLAGS
 	LIBS=$corale_save_LIBS
 ])
