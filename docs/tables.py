@@ -213,17 +213,18 @@ def choice_cell(size, ways_of_data):
     return bold(f"{time_text(auto)} ({auto / best:.2f} {way})", auto > 1.1 * best)
 
 
-def choice_table(all_of_it, ranks):
-    found = {coll: {match[1]: m for m, match in variants(all_of_it, "proto_(.+)") if (m.coll, m.ranks) == (coll, ranks)}
-             for coll in COLLECTIVES}
+def choice_table(all_of_it, ranks, memory):
+    found = {coll: {match[1]: m for m, match in variants(all_of_it, memory + "proto_(.+)")
+                    if (m.coll, m.ranks) == (coll, ranks)} for coll in COLLECTIVES}
     found = {coll: ways_of_data for coll, ways_of_data in found.items() if "auto" in ways_of_data}
     sizes = sorted({int(line["bytes"]) for ways_of_data in found.values() for line in ways_of_data["auto"].lines})
     rows = [[size_text(size)] + [choice_cell(size, ways_of_data) for ways_of_data in found.values()] for size in sizes]
-    return table([f"{ranks} GPUs"] + list(found), rows, 0) if rows else ""
+    return table([f"{ranks} GPUs" + (", registered" if memory else "")] + list(found), rows, 0) if rows else ""
 
 
 def choice(all_of_it):
-    return "\n".join(text for ranks in ranks_of(all_of_it) if (text := choice_table(all_of_it, ranks)))
+    tables = [choice_table(all_of_it, ranks, memory) for ranks in ranks_of(all_of_it) for memory in ("", "registered_")]
+    return "\n".join(text for text in tables if text)
 
 
 # ---- Beside matrix products ------------------------------------------------------------------------------------
