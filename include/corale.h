@@ -19,6 +19,14 @@
  * - In place: send == recv where a call says so; buffers never overlap otherwise.
  * - Buffers belong to the caller and must stay valid until the call has completed
  *   on its stream.
+ * - Calls on one CUDA communicator run in the order in which they were made, whatever
+ *   their streams; so a cudaStream_t must live until the next call on the communicator
+ *   has been made (corale_comm_destroy needs no stream). How replays of graphs and calls
+ *   outside of them follow each other is the caller's to order, alike on all ranks.
+ * - Large calls of several CUDA communicators on several streams hold the GPU's
+ *   processors while they wait for peers, so those at work at a time must fit side by
+ *   side: with n such communicators set max_channels to a GPU's multiprocessors / n,
+ *   or put their calls in one order, the same on all ranks, by one stream or events.
  * - The first function that knows the cause of an error logs one line; the same
  *   line is returned by corale_comm_last_error.
  */
@@ -130,7 +138,7 @@ typedef struct corale_config {
 	size_t size; /* sizeof(corale_config) as the caller was compiled */
 	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: none */
 	size_t memory_cap; /* bytes of windows and scratch a rank may map; 0: CORALE_MEMORY_CAP */
-	int max_channels; /* threads or blocks of one call; 0: CORALE_MAX_CHANNELS */
+	int max_channels; /* threads of one call, or blocks on a GPU; 0: CORALE_MAX_CHANNELS, CORALE_MAX_CTAS */
 	int device; /* CORALE_DEVICE_* below */
 } corale_config;
 
@@ -182,7 +190,8 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
 /*
  * Frees a communicator: collective in order but it waits for no peer beyond the calls
  * already made. Calls in flight are completed first; after an error or abort they are
- * dropped. destroy(NULL) does nothing.
+ * dropped. A CUDA communicator's waits until the whole GPU is idle, so also for calls of
+ * other communicators of this process. destroy(NULL) does nothing.
  */
 void corale_comm_destroy(corale_comm *comm);
 

@@ -113,7 +113,7 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	if (c.memory_cap)
 		comm->settings.memory_cap = c.memory_cap;
 	if (c.max_channels)
-		comm->settings.max_channels = c.max_channels;
+		*(comm->wants_gpu ? &comm->settings.max_ctas : &comm->settings.max_channels) = c.max_channels;
 	return 0;
 }
 

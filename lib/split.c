@@ -93,7 +93,7 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		corale_config_init(&config);
 		config.timeout_seconds = comm->settings.timeout > 0 ? comm->settings.timeout : -1;
 		config.memory_cap = comm->settings.memory_cap;
-		config.max_channels = comm->settings.max_channels;
+		config.max_channels = comm->gpu ? comm->settings.max_ctas : comm->settings.max_channels;
 		config.device = comm->gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
 		atomic_fetch_add(&comm->origin->users, 1);
 		ret = corale_private_comm_create(&bootstrap, &config, comm->fallback, comm_release_origin,
