@@ -7,7 +7,10 @@
 
 typedef uintptr_t CUdeviceptr;
 typedef uint64_t CUmemGenericAllocationHandle;
-typedef int CUresult;
+typedef int CUresult, CUdevice;
+typedef struct emulated_context *CUcontext;
+typedef struct emulated_stream *CUstream;
+typedef struct emulated_event *CUevent;
 
 /* lib/device_cuda.h is about the driver's functions, and nothing here calls one. */
 #define DEVICE_CUDA_H
