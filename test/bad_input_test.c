@@ -2,16 +2,12 @@
  * What callers do wrong is said, named and survived: bad arguments leave the communicator working, calls that differ
  * between ranks end it on all ranks within a second. Runs itself again for each case and node size.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "team.h"
 
@@ -199,10 +195,7 @@ static void destroyed_handles(struct team_member *m)
 	corale_comm_destroy(c); /* says so, and does nothing */
 }
 
-static const struct {
-	const char *name;
-	void (*body)(struct team_member *m);
-} cases[] = {
+static const struct team_case cases[] = {
 	{ "NULL pointers", null_pointers },
 	{ "counts that overflow", overflowing_counts },
 	{ "wrong types and operators", wrong_types_and_operators },
@@ -210,22 +203,11 @@ static const struct {
 	{ "wrong configurations", configurations },
 	{ "destroyed communicators", destroyed_handles },
 };
-enum { CASES = sizeof(cases) / sizeof(cases[0]) };
-
-static void run_case(void **state)
-{
-	char number[16];
-	snprintf(number, sizeof(number), "%d", (int)(intptr_t)*state);
-	assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
-	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=2", number), 0);
-}
 
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[CASES];
-	if (argc > 1)
-		return team_run(RANKS, NULL, cases[atoi(argv[1]) % CASES].body, NULL) != 0;
-	for (int i = 0; i < CASES; i++)
-		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)(intptr_t)i };
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	static const char *const settings[] = { "CORALE_DEBUG=none", "CORALE_DEBUG=none CORALE_NODE_SIZE=2",
+						NULL };
+	return team_main(argc, argv,
+			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
 }

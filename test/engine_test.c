@@ -2,16 +2,12 @@
  * What the host engine must do when ranks are far apart in time, which other tests meet by chance only. Settings are read
  * once a process: each case runs this program again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "planner.h"
 #include "sequence.h"
@@ -147,31 +143,17 @@ static void overwriting(struct team_member *m)
 	}
 }
 
-static const struct {
-	const char *name;
-	void (*body)(struct team_member *m);
-} cases[] = {
+static const struct team_case cases[] = {
 	{ "payloads of other sizes behind unread ones", other_sizes },
 	{ "two roots, then a barrier", two_roots_barrier },
 	{ "two roots, then an exchange", two_roots_exchange },
 	{ "a message over what was written before", overwriting },
 };
-enum { CASES = sizeof(cases) / sizeof(cases[0]) };
-
-static void run_case(void **state)
-{
-	char number[16];
-	snprintf(number, sizeof(number), "%d", (int)(intptr_t)*state);
-	assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
-	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=1", number), 0);
-}
 
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[CASES];
-	if (argc > 1)
-		return team_run(RANKS, NULL, cases[atoi(argv[1]) % CASES].body, NULL) != 0;
-	for (int i = 0; i < CASES; i++)
-		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)(intptr_t)i };
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	static const char *const settings[] = { "CORALE_DEBUG=none", "CORALE_DEBUG=none CORALE_NODE_SIZE=1",
+						NULL };
+	return team_main(argc, argv,
+			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
 }

@@ -2,15 +2,11 @@
  * Groups: sends and receives in order per pair, to oneself, of nothing, several at a time, beside collectives, nested,
  * over several communicators, on streams. Runs itself for each case and node size.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "reference.h"
 #include "team.h"
@@ -293,10 +289,7 @@ static void several_communicators(struct team_member *m)
 	corale_comm_destroy(half);
 }
 
-static const struct {
-	const char *name;
-	void (*body)(struct team_member *m);
-} cases[] = {
+static const struct team_case cases[] = {
 	{ "in order per pair, to oneself, of nothing", in_order },
 	{ "many small messages", many_small },
 	{ "on streams", on_streams },
@@ -309,23 +302,12 @@ static const struct {
 	{ "fusing keeps bits", same_bits },
 	{ "several communicators", several_communicators },
 };
-enum { CASES = sizeof(cases) / sizeof(cases[0]) };
-
-static void run_case(void **state)
-{
-	char number[16];
-	snprintf(number, sizeof(number), "%d", (int)(intptr_t)*state);
-	assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
-	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=2", number), 0);
-	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_CHUNK_BYTES=4K", number), 0);
-}
 
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[CASES];
-	if (argc > 1)
-		return team_run(RANKS, NULL, cases[atoi(argv[1]) % CASES].body, NULL) != 0;
-	for (int i = 0; i < CASES; i++)
-		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)(intptr_t)i };
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	static const char *const settings[] = { "CORALE_DEBUG=none", "CORALE_DEBUG=none CORALE_NODE_SIZE=2",
+						"CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_CHUNK_BYTES=4K",
+						NULL };
+	return team_main(argc, argv,
+			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
 }

@@ -46,6 +46,23 @@ void team_expect(struct team_member *member, int got, int expected, const char *
  */
 int team_spawn(const char *settings, const char *argument);
 
+struct team_case {
+	const char *name;
+	void (*body)(struct team_member *member);
+};
+
+struct team_table {
+	int ranks;
+	const struct team_case *cases;
+	int n;
+	const char *const *settings; /* with each of which every case runs; NULL ends them */
+};
+
+enum { TEAM_MAX_CASES = 32 };
+
+/* The main function of a unit test: team_spawn for each case and settings (team_main.c, with cmocka). */
+int team_main(int argc, char **argv, const struct team_table *table);
+
 /* Seconds of a clock that never jumps. */
 double team_now(void);
 
