@@ -207,7 +207,7 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 	if (comm->size > 1)
 		ret = open_engine(comm, hellos, fallback);
 	if (!ret && comm->wants_gpu)
-		ret = gpu_open(comm, hellos);
+		ret = gpu_open(comm);
 	if (!ret) {
 		planner_init(&comm->planner, comm->topo, &comm->settings);
 		log_line(LOG_INFO, comm->rank,

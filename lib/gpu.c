@@ -14,8 +14,7 @@ static int report(struct comm *comm, const struct engine_failure *f)
 {
 	char text[COMM_ERROR_BYTES];
 	struct host_mismatch m = { .found = 1, .peer = f->peer, .expected = f->expected, .got = f->got };
-	static const struct call none = { .coll = CORALE_BARRIER };
-	const struct call *call = comm->last_call.coll < CORALE_NUM_COLLS ? &comm->last_call : &none;
+	const struct call *call = &comm->last_call; /* nothing fails before the first one */
 	switch (f->code) {
 	case CORALE_EMISMATCH:
 		return diagnose_mismatch(comm, call, &m);

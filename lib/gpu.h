@@ -9,7 +9,7 @@
 #include "hello.h"
 
 /* Collective. Opens the engine on the current GPU and maps the windows of all ranks, which must be of one node. */
-int gpu_open(struct comm *comm, const struct hello *hellos);
+int gpu_open(struct comm *comm);
 void gpu_close(struct comm *comm);
 
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */

@@ -9,7 +9,6 @@
 #include "log.h"
 
 struct gpu_hello {
-	int32_t status;
 	unsigned char uuid[ENGINE_UUID_BYTES];
 	char name[FDPASS_NAME_BYTES];
 };
@@ -104,9 +103,8 @@ static int connect_engines(struct comm *comm)
 	return ret;
 }
 
-int gpu_open(struct comm *comm, const struct hello *hellos)
+int gpu_open(struct comm *comm)
 {
-	(void)hellos;
 	int ret = comm_agree(comm, open_engine(comm), "open a GPU");
 	if (!ret && comm->size > 1)
 		ret = connect_engines(comm);
