@@ -242,20 +242,6 @@ __device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoc
 	return heard;
 }
 
-/* Waits, the first warp for all, until all ranks are known to make this call. */
-__device__ static inline bool hear_all(const codelet_args &a, uint64_t epoch, uint64_t *start)
-{
-	bool good = true;
-	if (threadIdx.x < 32) {
-		for (uint32_t spins = 1; good && !__all_sync(~0u, headers_heard(a, epoch)); spins++) {
-			good = spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, start, epoch, true));
-			if (!good && threadIdx.x == 0)
-				call_explain(a, a.rank, epoch, true);
-		}
-	}
-	return __syncthreads_and(good);
-}
-
 /* ---- Epochs --------------------------------------------------------------------------------------------- */
 
 __device__ static inline uint64_t call_epoch(const codelet_args &a)

@@ -50,7 +50,8 @@ struct codelet_layout {
 struct codelet_header { /* a line: two packets that each hold their epoch twice */
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
 	uint32_t bytes_low, epoch_c, bytes_high, epoch_d; /* of a message between two ranks */
-	uint32_t pad[24];
+	uint64_t step; /* of copies: epoch << 32 | barrier, which only grows; in the line of half 0 */
+	uint32_t pad[22];
 };
 
 /* The first words of a window: set by whoever fails first. */
@@ -77,8 +78,10 @@ struct codelet_state {
 
 /* Made by the host, so that a small call has few instructions before its first store and between arrival and result. */
 struct codelet_near {
-	unsigned char *out[CODELET_NEAR - 1]; /* my packets' places at ranks rank + 1, rank + 2, ..., in half 0 */
-	const unsigned char *in[CODELET_NEAR - 1]; /* the other ranks' packets here, in rank order, in half 0 */
+	unsigned char
+	    *out[CODELET_NEAR - 1]; /* my packets' places at ranks rank + 1, rank + 2, ..., in half 0 */
+	const unsigned char
+	    *in[CODELET_NEAR - 1]; /* the other ranks' packets here, in rank order, in half 0 */
 	uint32_t half; /* bytes from half 0 to half 1 */
 	uint32_t part_at[CODELET_NEAR + 1]; /* of a two-shot: where each rank's part begins, and the end */
 };
@@ -100,12 +103,17 @@ struct codelet_args {
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
+	unsigned char *const
+	    *peers; /* by rank: registered memory that holds recv at peers_at, or NULL: through slots */
+	uint64_t peers_at;
 };
 
 /* One message between two ranks, or within one (then both pointers are set). */
 struct codelet_message {
 	unsigned char *data; /* sent from, or received into */
 	const unsigned char *from; /* of a copy within the rank */
+	unsigned char
+	    *direct; /* where the peer wants it, in registered memory; receiving: any, then it comes so */
 	uint64_t bytes;
 	int16_t peer;
 	uint8_t sending, more; /* more: the next message is of the same pair and direction */
@@ -121,6 +129,22 @@ struct codelet_edges {
 	uint16_t pairs; /* send and recv: counted per ordered pair, without headers */
 	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
 	struct codelet_message messages[CODELET_MAX_MESSAGES];
+};
+
+/* A barrier between steps of copies; number 0 also tells and hears the headers, the last one ends the call's epoch. */
+struct codelet_barrier {
+	struct codelet_args args;
+	uint32_t step, last;
+};
+
+/* The fold of one chunk of all ranks, in their order. */
+struct codelet_chunk {
+	const unsigned char *others; /* the other ranks' chunks, in rank order, */
+	uint64_t stride; /* so many bytes from each other */
+	const unsigned char *own;
+	unsigned char *to;
+	uint64_t bytes;
+	int32_t rank, ranks, op;
 };
 
 /* Blocks that share a message: by its bytes alone, so that both ends agree. */
@@ -144,7 +168,8 @@ PLAN_FN uint64_t codelet_round(uint64_t bytes, uint64_t unit)
 /* Where part `part` of a two-shot's vector begins: cut as in plans, in whole units. */
 PLAN_FN uint32_t codelet_part(uint32_t bytes, uint32_t ranks, uint32_t part)
 {
-	uint32_t units = (bytes + PLAN_UNIT_BYTES - 1) / PLAN_UNIT_BYTES, each = units / ranks, more = units % ranks;
+	uint32_t units = (bytes + PLAN_UNIT_BYTES - 1) / PLAN_UNIT_BYTES, each = units / ranks,
+		 more = units % ranks;
 	uint32_t at = (part * each + (part < more ? part : more)) * PLAN_UNIT_BYTES;
 	return at < bytes ? at : bytes;
 }
@@ -183,17 +208,21 @@ int codelets_load_packets(void);
 int codelets_load_near(void);
 int codelets_load_slots(void);
 int codelets_load_edges(void);
+int codelets_load_copies(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
 /* near: at most CODELET_NEAR ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
-int codelets_near(const struct codelet_args *args, struct codelet_shape shape, int type, int folds, void *stream);
-int codelets_near_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
+int codelets_near(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
+		  void *stream);
+int codelets_near_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type,
+			   void *stream);
 int codelets_packets(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
 		     void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
-int codelets_slots(const struct codelet_args *args, struct codelet_shape shape, int type, int two_shot,
-		   void *stream);
+int codelets_slots(const struct codelet_args *args, int blocks, int type, int two_shot, void *stream);
 int codelets_edges(const struct codelet_edges *args, void *stream);
+int codelets_barrier(const struct codelet_barrier *args, void *stream);
+int codelets_fold_chunk(const struct codelet_chunk *args, int blocks, int type, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);
 

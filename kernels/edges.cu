@@ -15,46 +15,53 @@ struct edge {
 	uint64_t messages; /* through this lane; the same for all lanes of the edge */
 };
 
-/* Thread 0's verdict for all threads of the block. */
-__device__ static bool all_agree(bool good)
+__device__ static bool wait_first(const codelet_args &a, edge *e, const uint64_t *flag, uint64_t message, int peer)
 {
-	return __syncthreads_and(threadIdx.x || good);
+	bool good = threadIdx.x || wait_flag(a, &e->lane, flag, flag_value(e->lane, message), peer);
+	return crew_agrees(whole_block(), good);
+}
+
+/* After all loads and stores of the block. */
+__device__ static void tell(const edge *e, uint64_t *flag, uint64_t message)
+{
+	__syncthreads();
+	if (threadIdx.x == 0)
+		sync_store_release(flag, flag_value(e->lane, message));
 }
 
 __device__ static bool send_edge(edge *e)
 {
 	const codelet_args &a = *e->a;
-	int to = e->m->peer;
+	const int to = e->m->peer;
+	uint64_t *flag = flag_of(a, e->lane, a.rank, to), *ack = ack_of(a, e->lane, a.rank, to);
+	if (e->m->direct) {
+		copy(whole_block(), e->m->direct + e->piece.at, e->m->data + e->piece.at, e->piece.bytes, false);
+		tell(e, flag, 0);
+		return true;
+	}
 	for (uint64_t c = 0; c < e->messages; c++) {
 		range r = message(e->piece, a.slot_bytes, c);
-		bool good = true;
-		if (threadIdx.x == 0 && c >= CODELET_DEPTH)
-			good = wait_flag(a, &e->lane, ack_of(a, e->lane, a.rank, to), flag_value(e->lane, c - CODELET_DEPTH), to);
-		if (!all_agree(good))
+		if (c >= CODELET_DEPTH && !wait_first(a, e, ack, c - CODELET_DEPTH, to))
 			return false;
-		put(slot_of(a, e->lane, a.rank, to, c), e->m->data + r.at, r.bytes);
-		__syncthreads();
-		if (threadIdx.x == 0)
-			sync_store_release(flag_of(a, e->lane, a.rank, to), flag_value(e->lane, c));
+		copy(whole_block(), slot_of(a, e->lane, a.rank, to, c), e->m->data + r.at, r.bytes, true);
+		tell(e, flag, c);
 	}
-	/* what comes next may cut the slots in another way */
-	return all_agree(threadIdx.x || wait_flag(a, &e->lane, ack_of(a, e->lane, a.rank, to),
-						  flag_value(e->lane, e->messages - 1), to));
+	return wait_first(a, e, ack, e->messages - 1, to); /* what comes next may cut the slots in another way */
 }
 
 __device__ static bool receive_edge(edge *e)
 {
 	const codelet_args &a = *e->a;
-	int from = e->m->peer;
+	const int from = e->m->peer;
+	const uint64_t *flag = flag_of(a, e->lane, from, a.rank);
+	if (e->m->direct)
+		return wait_first(a, e, flag, 0, from);
 	for (uint64_t c = 0; c < e->messages; c++) {
 		range r = message(e->piece, a.slot_bytes, c);
-		if (!all_agree(threadIdx.x ||
-			       wait_flag(a, &e->lane, flag_of(a, e->lane, from, a.rank), flag_value(e->lane, c), from)))
+		if (!wait_first(a, e, flag, c, from))
 			return false;
-		get(e->m->data + r.at, slot_of(a, e->lane, from, a.rank, c), r.bytes);
-		__syncthreads();
-		if (threadIdx.x == 0)
-			sync_store_release(ack_of(a, e->lane, from, a.rank), flag_value(e->lane, c));
+		copy(whole_block(), e->m->data + r.at, slot_of(a, e->lane, from, a.rank, c), r.bytes, false);
+		tell(e, ack_of(a, e->lane, from, a.rank), c);
 	}
 	return true;
 }
@@ -107,14 +114,15 @@ __device__ static bool run_message(const codelet_edges &g, const codelet_message
 	uint64_t largest = cut(m->bytes, CODELET_LINE, lanes, 0).bytes;
 	e.messages = largest ? (largest + g.args.slot_bytes - 1) / g.args.slot_bytes : 1;
 	if (m->from) {
-		copy_own(m->data + e.piece.at, m->from + e.piece.at, e.piece.bytes);
+		if (m->data != m->from)
+			copy(whole_block(), m->data + e.piece.at, m->from + e.piece.at, e.piece.bytes, false);
 		return true;
 	}
 	if (m->sending) {
 		send_count(e);
 		return send_edge(&e);
 	}
-	return all_agree(threadIdx.x || check_count(&e)) && receive_edge(&e);
+	return crew_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
 }
 
 /* The counter of a pair and direction, as this lane keeps it. */
@@ -156,7 +164,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 	}
 	l.epoch = call_epoch(g.args);
 	send_headers(g.args, l.epoch);
-	if (!hear_all(g.args, l.epoch, &l.start) || !run_message(g, &g.messages[g.first[list]], l))
+	if (!hear_all(g.args, whole_block(), &l) || !run_message(g, &g.messages[g.first[list]], l))
 		return;
 	call_end(g.args, l.epoch);
 }

@@ -7,6 +7,27 @@
 
 enum { IN_FLIGHT = 4 }; /* vectors that a thread loads before it stores the first */
 
+/* Warps of a block that work together. */
+struct crew {
+	uint32_t thread, threads; /* this thread's place, of how many */
+	uint32_t barrier; /* their own */
+};
+
+__device__ static inline crew whole_block(void)
+{
+	return { threadIdx.x, blockDim.x, 0 };
+}
+
+__device__ static inline void crew_sync(const crew &w)
+{
+	sync_warps(w.barrier, w.threads);
+}
+
+__device__ static inline bool crew_agrees(const crew &w, bool good)
+{
+	return sync_warps_and(w.barrier, w.threads, good);
+}
+
 struct lane {
 	uint64_t epoch; /* in the upper half of every flag */
 	uint32_t number, lanes; /* this block's, of how many */
@@ -58,68 +79,50 @@ __device__ static inline bool wait_flag(const codelet_args &a, lane *l, const ui
 	return true;
 }
 
-/* ---- Data: all threads of a block ------------------------------------------------------------------------ */
-
-/* From the user's memory into a window. */
-__device__ static inline void put(unsigned char *to, const unsigned char *from, uint64_t bytes)
+/* All threads of a crew, the first warp for all: all ranks are known to make this call. */
+__device__ static inline bool hear_all(const codelet_args &a, const crew &w, lane *l)
 {
-	uint64_t vectors = bytes / 16, i = threadIdx.x, stride = blockDim.x;
-	if ((uintptr_t)from % 16 == 0) {
-		const vector *source = (const vector *)from;
-		vector *target = (vector *)to;
-		for (; i + (IN_FLIGHT - 1) * stride < vectors; i += IN_FLIGHT * stride) {
-			vector v[IN_FLIGHT];
-#pragma unroll
-			for (int u = 0; u < IN_FLIGHT; u++)
-				v[u] = source[i + u * stride];
-#pragma unroll
-			for (int u = 0; u < IN_FLIGHT; u++)
-				target[i + u * stride] = v[u];
-		}
+	bool good = true;
+	for (uint32_t spins = 1; w.thread < 32 && good && !__all_sync(~0u, headers_heard(a, l->epoch)); spins++) {
+		good = spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, true));
+		if (!good && w.thread == 0)
+			call_explain(a, a.rank, l->epoch, true);
 	}
-	for (; i * 16 < bytes; i += stride) {
-		uint64_t left = bytes - i * 16;
-		*(vector *)(to + i * 16) = load_user<true>(from + i * 16, left < 16 ? (unsigned)left : 16);
-	}
+	return crew_agrees(w, good);
 }
 
-/* From a slot of my window into the user's memory. */
-__device__ static inline void get(unsigned char *to, const unsigned char *from, uint64_t bytes)
+/* ---- Data: all threads of a crew -------------------------------------------------------------------------- */
+
+/* Vectors between aligned places. */
+__device__ static inline void copy_vectors(const crew &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
-	uint64_t vectors = bytes / 16, i = threadIdx.x, stride = blockDim.x;
 	const vector *source = (const vector *)from;
-	if ((uintptr_t)to % 16 == 0) {
-		vector *target = (vector *)to;
-		for (; i + (IN_FLIGHT - 1) * stride < vectors; i += IN_FLIGHT * stride) {
-			vector v[IN_FLIGHT];
+	vector *target = (vector *)to;
+	const uint32_t vectors = (uint32_t)(bytes / 16);
+	for (uint32_t first = w.thread; first < vectors; first += IN_FLIGHT * w.threads) {
+		vector v[IN_FLIGHT];
 #pragma unroll
-			for (int u = 0; u < IN_FLIGHT; u++)
-				v[u] = __ldcg(source + i + u * stride);
+		for (uint32_t u = 0; u < IN_FLIGHT; u++)
+			if (first + u * w.threads < vectors)
+				v[u] = __ldcg(source + first + u * w.threads);
 #pragma unroll
-			for (int u = 0; u < IN_FLIGHT; u++)
-				target[i + u * stride] = v[u];
-		}
-	}
-	for (; i * 16 < bytes; i += stride) {
-		uint64_t left = bytes - i * 16;
-		store_user<true>(to + i * 16, __ldcg(source + i), left < 16 ? (unsigned)left : 16);
+		for (uint32_t u = 0; u < IN_FLIGHT; u++)
+			if (first + u * w.threads < vectors)
+				target[first + u * w.threads] = v[u];
 	}
 }
 
-/* Within the user's memory, any alignment. */
-__device__ static inline void copy_own(unsigned char *to, const unsigned char *from, uint64_t bytes)
+/* Any addresses. A slot may be written up to the next multiple of 16 bytes: then whole is set. */
+__device__ static inline void copy(const crew &w, unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
 {
-	if (to == from)
-		return;
-	if ((uintptr_t)to % 16 == 0) {
-		put(to, from, bytes / 16 * 16);
-		if (threadIdx.x == 0 && bytes % 16)
-			store_user<true>(to + bytes / 16 * 16, load_user<true>(from + bytes / 16 * 16, bytes % 16), bytes % 16);
-		return;
+	uint64_t at = 0;
+	if (!(((uintptr_t)to | (uintptr_t)from) & 15)) {
+		at = bytes / 16 * 16;
+		copy_vectors(w, to, from, at);
 	}
-	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
+	for (at += w.thread * 16; at < bytes; at += w.threads * 16) {
 		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
-		store_user<true>(to + at, load_user<true>(from + at, n), n);
+		store_user<true>(to + at, load_user<true>(from + at, n), whole ? 16 : n);
 	}
 }
 

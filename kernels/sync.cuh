@@ -81,6 +81,22 @@ __device__ static inline void sync_previous_kernel(void)
 #endif
 }
 
+/* A barrier of some warps of a block, by its number; 0 is the whole block's. The second form says whether all brought true. */
+__device__ static inline void sync_warps(uint32_t barrier, uint32_t threads)
+{
+	asm volatile("bar.sync %0, %1;" : : "r"(barrier), "r"(threads) : "memory");
+}
+
+__device__ static inline bool sync_warps_and(uint32_t barrier, uint32_t threads, bool mine)
+{
+	uint32_t all;
+	asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %3, 0; bar.red.and.pred q, %1, %2, p; selp.u32 %0, 1, 0, q; }"
+		     : "=r"(all)
+		     : "r"(barrier), "r"(threads), "r"((uint32_t)mine)
+		     : "memory");
+	return all != 0;
+}
+
 struct sync_limits {
 	const uint64_t *abort;      /* in my window */
 	const uint32_t *host_abort; /* in host memory: costs a trip over the bus, so it is looked at rarely */

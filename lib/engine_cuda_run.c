@@ -5,7 +5,7 @@
 
 #include "log.h"
 
-enum { LEAN_VECTORS = 512, SLOT_BLOCKS = 64 };
+enum { LEAN_VECTORS = 512, MOST_SLOT_BYTES = 64 << 10 };
 
 static uint64_t vectors_of(uint64_t bytes, int words)
 {
@@ -118,24 +118,29 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	return codelets_near(&a, shape, c->type, folds(c->coll), stream);
 }
 
-/* The room of one sender, for so many lanes of DEPTH slots in each of so many rings. */
-static uint32_t slot_bytes(const struct engine *e, int lanes, int rings)
+/* The room of one sender, for so many lanes of DEPTH slots in each of so many rings. Not too large: what arrives is taken out
+ * while the next message comes. */
+static void use_slots(const struct engine *e, struct codelet_args *a, int lanes, int rings)
 {
 	uint64_t bytes = e->layout.slots_bytes / (uint64_t)(lanes * rings * CODELET_DEPTH);
-	return (uint32_t)(bytes / CODELET_LINE * CODELET_LINE);
+	if (bytes > MOST_SLOT_BYTES)
+		bytes = MOST_SLOT_BYTES;
+	a->area = (uint32_t)e->layout.slots;
+	a->area_bytes = (uint32_t)e->layout.slots_bytes;
+	a->slot_bytes = (uint32_t)(bytes / CODELET_LINE * CODELET_LINE);
 }
 
 static int run_folds(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
 	int two_shot = c->codelet == CODELET_SLOTS_TWO_SHOT;
-	int blocks = e->max_blocks < SLOT_BLOCKS ? e->max_blocks : SLOT_BLOCKS;
 	fill(e, c, &a);
-	a.area = (uint32_t)e->layout.slots;
-	a.area_bytes = (uint32_t)e->layout.slots_bytes;
-	a.slot_bytes = slot_bytes(e, blocks, 1 + two_shot);
-	return codelets_slots(&a, (struct codelet_shape){ blocks, CODELET_THREADS }, c->type, two_shot,
-			      stream);
+	use_slots(e, &a, e->max_blocks, 1 + two_shot);
+	if (c->target && two_shot) {
+		a.peers = engine_region_of(e, c->target)->gpu_peers;
+		a.peers_at = engine_offset_of(c->target);
+	}
+	return codelets_slots(&a, e->max_blocks, c->type, two_shot, stream);
 }
 
 /* ---- Edges ---------------------------------------------------------------------------------------------- */
@@ -152,10 +157,8 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 			struct codelet_edges *g)
 {
 	g->args = *args;
-	g->args.area = (uint32_t)e->layout.slots;
-	g->args.area_bytes = (uint32_t)e->layout.slots_bytes;
 	g->most_lanes = (uint16_t)most_lanes(e);
-	g->args.slot_bytes = slot_bytes(e, g->most_lanes, 1);
+	use_slots(e, &g->args, g->most_lanes, 1);
 	g->pairs = (uint16_t)pairs;
 	g->lists = 0;
 	g->lanes = 1;
@@ -186,15 +189,18 @@ static struct v_range block_of(const struct engine_call *c, int sending, int ran
 	return (struct v_range){ blocks ? (size_t)rank * c->bytes : 0, c->bytes };
 }
 
-static void add_edge(const struct engine *e, const struct engine_call *c, int sending, int peer)
+/* Sends a range of the send buffer to its place at the peer, or receives one; in place where the memory is registered. */
+static void add_edge(const struct engine *e, const struct engine_call *c, int sending, int peer,
+		     struct v_range range, size_t place)
 {
-	struct v_range r = block_of(c, sending, peer);
-	int root = c->coll == CORALE_BROADCAST ? c->root : -1;
-	if (root >= 0 && root != (sending ? e->rank : peer))
-		return;
-	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
-	add_message(e->edges, (struct codelet_message){ .data = data + r.offset,
-							.bytes = r.bytes,
+	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv, *direct = NULL;
+	if (c->target && sending)
+		direct = engine_region_of(e, c->target)->peers[peer] + engine_offset_of(c->target) + place;
+	else if (c->target)
+		direct = c->recv;
+	add_message(e->edges, (struct codelet_message){ .data = data + range.offset,
+							.direct = direct,
+							.bytes = range.bytes,
 							.peer = (int16_t)peer,
 							.sending = (uint8_t)sending });
 }
@@ -211,65 +217,74 @@ static void add_own(const struct engine *e, const struct engine_call *c)
 			.data = target, .from = source, .bytes = from.bytes, .peer = (int16_t)e->rank });
 }
 
-static int run_spread(struct engine *e, const struct engine_call *c, cudaStream_t stream);
-
-static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+/* Every rank's blocks to all others. */
+static int run_blocks(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
-	if (c->coll == CORALE_BROADCAST && e->ranks > 2)
-		return run_spread(e, c, stream);
 	fill(e, c, &a);
 	begin_edges(e, &a, 0, e->edges);
 	for (int k = 1; k < e->ranks; k++) {
-		add_edge(e, c, 1, (e->rank + k) % e->ranks);
-		add_edge(e, c, 0, (e->rank + e->ranks - k) % e->ranks);
+		int to = (e->rank + k) % e->ranks, from = (e->rank + e->ranks - k) % e->ranks;
+		add_edge(e, c, 1, to, block_of(c, 1, to), (size_t)e->rank * c->bytes);
+		add_edge(e, c, 0, from, block_of(c, 0, from), 0);
 	}
 	add_own(e, c);
 	return codelets_edges(e->edges, stream);
 }
 
-/* Part i of a broadcast vector. */
+/* Part i of a broadcast vector; all of it where there is only one rank to reach. */
 static struct v_range broadcast_part(const struct engine *e, uint64_t bytes, int i)
 {
+	if (e->ranks == 2)
+		return (struct v_range){ 0, bytes };
 	uint64_t each = codelet_round((bytes + (uint64_t)e->ranks - 1) / (uint64_t)e->ranks, PLAN_UNIT_BYTES);
 	uint64_t first = each * (uint64_t)i < bytes ? each * (uint64_t)i : bytes;
 	return (struct v_range){ first, bytes - first < each ? bytes - first : each };
 }
 
-static void add_part(const struct engine *e, const void *data, uint64_t bytes, int part, int peer,
-		     int sending)
+/* The root sends every other rank its part of the vector. */
+static int run_deal(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
-	struct v_range r = broadcast_part(e, bytes, part);
-	add_message(e->edges, (struct codelet_message){ .data = (unsigned char *)(uintptr_t)data + r.offset,
-							.bytes = r.bytes,
-							.peer = (int16_t)peer,
-							.sending = (uint8_t)sending });
+	struct codelet_args a;
+	fill(e, c, &a);
+	begin_edges(e, &a, 0, e->edges);
+	for (int r = 0; r < e->ranks; r++) {
+		struct v_range part = broadcast_part(e, c->bytes, r);
+		if (e->rank == c->root && r != c->root)
+			add_edge(e, c, 1, r, part, part.offset);
+		else if (e->rank == r && r != c->root)
+			add_edge(e, c, 0, c->root, part, 0);
+	}
+	add_own(e, c);
+	return codelets_edges(e->edges, stream);
 }
 
 /* Large broadcasts: every rank gets its part from the root, then passes it on (van de Geijn 1994). */
-static int run_spread(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+static int run_broadcast(struct engine *e, const struct engine_call *given, cudaStream_t stream)
 {
+	struct engine_call c = *given;
 	struct codelet_args a;
-	int root = c->root, error;
-	const void *mine = e->rank == root ? c->send : c->recv;
-	fill(e, c, &a);
+	int error = run_deal(e, &c, stream);
+	if (error || e->ranks == 2)
+		return error;
+	fill(e, &c, &a);
 	begin_edges(e, &a, 0, e->edges);
-	for (int r = 0; e->rank == root && r < e->ranks; r++)
-		if (r != root)
-			add_part(e, c->send, c->bytes, r, r, 1);
-	if (e->rank != root)
-		add_part(e, c->recv, c->bytes, e->rank, root, 0);
-	error = codelets_edges(e->edges, stream);
-	begin_edges(e, &a, 0, e->edges);
+	if (e->rank != c.root)
+		c.send = c.recv;
 	for (int k = 1; k < e->ranks; k++) {
 		int to = (e->rank + k) % e->ranks, from = (e->rank + e->ranks - k) % e->ranks;
-		if (to != root)
-			add_part(e, mine, c->bytes, e->rank, to, 1);
-		if (e->rank != root)
-			add_part(e, c->recv, c->bytes, from, from, 0);
+		struct v_range mine = broadcast_part(e, c.bytes, e->rank);
+		if (to != c.root)
+			add_edge(e, &c, 1, to, mine, mine.offset);
+		if (e->rank != c.root)
+			add_edge(e, &c, 0, from, broadcast_part(e, c.bytes, from), 0);
 	}
-	add_own(e, c);
-	return error ? error : codelets_edges(e->edges, stream);
+	return codelets_edges(e->edges, stream);
+}
+
+static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	return c->coll == CORALE_BROADCAST ? run_broadcast(e, c, stream) : run_blocks(e, c, stream);
 }
 
 /* As engine_is_plain, asked once for each granule of a GPU's memory, which never holds another kind. */
