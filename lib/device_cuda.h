@@ -33,6 +33,12 @@ struct cuda_driver {
 	PFN_cuPointerGetAttribute_v4000 pointer_attribute;
 };
 
+/* For whom the driver is asked. */
+struct cuda_place {
+	const struct cuda_driver *driver;
+	int rank, ordinal;
+};
+
 /* A window as mapped here. */
 struct cuda_window {
 	CUmemGenericAllocationHandle handle;
@@ -92,10 +98,23 @@ void cuda_close(struct device *device);
 /* The map, with arrays at ints (device->ints or device->device_ints). */
 struct plan_map cuda_map_at(const struct device *device, const int *ints);
 
-/* ---- device_cuda_window.c -------------------------------------------------------- */
+/* ---- device_cuda_driver.c ---------------------------------------------------------- */
 
 /* 0 if a function is missing. */
 int cuda_load_driver(struct cuda_driver *driver);
+/* An error as CORALE_E*, logged with what was tried; 0 passes through. */
+int cuda_report(int rank, int ordinal, cudaError_t error, const char *what);
+int cuda_report_driver(struct cuda_place place, CUresult error, const char *what);
+/* Memory of a GPU that other processes map: CORALE_E*, logged. */
+int cuda_memory_unit(struct cuda_place place, size_t *unit); /* of its size and of its addresses */
+int cuda_memory_make(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle);
+int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,
+		    CUmemGenericAllocationHandle handle);
+int cuda_memory_export(struct cuda_place place, CUmemGenericAllocationHandle handle, int *fd);
+int cuda_memory_import(struct cuda_place place, int fd, CUmemGenericAllocationHandle *handle);
+
+/* ---- device_cuda_window.c -------------------------------------------------------- */
+
 int cuda_make_window(struct device *device);
 void cuda_unmap_window(struct device *device, struct cuda_window *window);
 int cuda_window_fd(struct device *device, int *fd);

@@ -8,60 +8,36 @@
 
 int engine_check(const struct engine *e, int error, const char *what)
 {
-	if (error == cudaSuccess)
-		return 0;
-	return log_error(error == cudaErrorMemoryAllocation ? CORALE_ENOMEM : CORALE_EDEVICE, e->rank,
-			 "CUDA: %s failed on GPU %d: %s", what, e->ordinal,
-			 cudaGetErrorString((cudaError_t)error));
+	return cuda_report(e->rank, e->ordinal, (cudaError_t)error, what);
+}
+
+static struct cuda_place place_of(const struct engine *e)
+{
+	return (struct cuda_place){ &e->driver, e->rank, e->ordinal };
 }
 
 int engine_check_driver(const struct engine *e, CUresult error, const char *what)
 {
-	const char *name = "unknown error";
-	if (error == CUDA_SUCCESS)
-		return 0;
-	e->driver.error_name(error, &name);
-	return log_error(error == CUDA_ERROR_OUT_OF_MEMORY ? CORALE_ENOMEM : CORALE_EDEVICE, e->rank,
-			 "CUDA: %s failed on GPU %d: %s", what, e->ordinal, name);
+	return cuda_report_driver(place_of(e), error, what);
 }
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */
-
-static CUmemAllocationProp window_prop(const struct engine *e)
-{
-	CUmemAllocationProp prop;
-	memset(&prop, 0, sizeof(prop));
-	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	prop.location.id = e->ordinal;
-	return prop;
-}
 
 /* Maps handles[rank] at its place, for this GPU; on failure the handle is released. */
 static int map_window(struct engine *e, int rank)
 {
 	CUdeviceptr at = e->base + (size_t)rank * e->stride;
-	CUmemAccessDesc access = { .location = window_prop(e).location,
-				   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-	int ret =
-	    engine_check_driver(e, e->driver.map(at, e->stride, 0, e->handles[rank], 0), "mapping a window");
-	if (ret) {
+	int ret = cuda_memory_map(place_of(e), at, e->stride, e->handles[rank]);
+	if (ret)
 		e->driver.release(e->handles[rank]);
-		return ret;
-	}
-	e->mapped[rank] = 1;
-	return engine_check_driver(e, e->driver.set_access(at, e->stride, &access, 1),
-				   "getting access to a window");
+	e->mapped[rank] = !ret;
+	return ret;
 }
 
 static int reserve(struct engine *e)
 {
-	CUmemAllocationProp prop = window_prop(e);
 	size_t unit = 0;
-	int ret =
-	    engine_check_driver(e, e->driver.granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-				"asking for the granularity of memory");
+	int ret = cuda_memory_unit(place_of(e), &unit);
 	if (ret)
 		return ret;
 	size_t stride = codelet_round(e->layout.bytes, unit);
@@ -73,11 +49,9 @@ static int reserve(struct engine *e)
 
 static int make_window(struct engine *e)
 {
-	CUmemAllocationProp prop = window_prop(e);
 	int ret = reserve(e);
 	if (!ret)
-		ret = engine_check_driver(e, e->driver.create(&e->handles[e->rank], e->stride, &prop, 0),
-					  "making a window");
+		ret = cuda_memory_make(place_of(e), e->stride, &e->handles[e->rank]);
 	if (!ret)
 		ret = map_window(e, e->rank);
 	if (ret)
@@ -93,14 +67,7 @@ static int make_window(struct engine *e)
 
 int engine_window_fd(struct engine *e, int *fd)
 {
-	int out = -1;
-	int ret = engine_check_driver(
-	    e,
-	    e->driver.export_handle(&out, e->handles[e->rank], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-	    "exporting a window");
-	if (!ret)
-		*fd = out;
-	return ret;
+	return cuda_memory_export(place_of(e), e->handles[e->rank], fd);
 }
 
 int engine_connect(struct engine *e, const int *fds)
@@ -109,10 +76,7 @@ int engine_connect(struct engine *e, const int *fds)
 	for (int r = 0; !ret && r < e->ranks; r++) {
 		if (r == e->rank)
 			continue;
-		ret = engine_check_driver(e,
-					  e->driver.import_handle(&e->handles[r], (void *)(uintptr_t)fds[r],
-								  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-					  "importing a peer's window");
+		ret = cuda_memory_import(place_of(e), fds[r], &e->handles[r]);
 		if (!ret)
 			ret = map_window(e, r);
 	}

@@ -6,7 +6,6 @@
 #define GPU_H
 
 #include "comm.h"
-#include "hello.h"
 
 /* Collective. Opens the engine on the current GPU and maps the windows of all ranks, which must be of one node. */
 int gpu_open(struct comm *comm);
