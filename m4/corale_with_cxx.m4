@@ -1,7 +1,7 @@
 dnl CORALE_WITH_CXX: whether there is a C++17 compiler for the tests that compile kernels for the processor. The
 dnl libraries need none. Sets CXX, CORALE_CXXFLAGS, HAVE_CXX, corale_cxx_summary.
 AC_DEFUN([CORALE_WITH_CXX], [
-	CORALE_CXXFLAGS="-std=gnu++17 -pthread -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function -Wno-unused-parameter"
+	CORALE_CXXFLAGS="-std=gnu++17 -pthread -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function -Wno-unused-parameter -Wno-missing-field-initializers"
 	corale_save_CXXFLAGS=$CXXFLAGS
 	CXXFLAGS="$CXXFLAGS $CORALE_CXXFLAGS"
 	AC_LANG_PUSH([C++])

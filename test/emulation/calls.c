@@ -23,16 +23,47 @@ static struct reference reference_of(const struct call *c, int ranks)
 				   .seed = c->seed };
 }
 
-static size_t send_count(const struct call *c, int ranks)
+/* Elements from one rank to another in an all_to_all_v. */
+static size_t edge_count(const struct call *c, int from, int to)
 {
-	int blocks = c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_ALL_TO_ALL;
-	return c->count * (size_t)(blocks ? ranks : 1);
+	return (size_t)((from * 3 + to + (int)c->seed) % 4) * c->count / 2;
 }
 
-static size_t recv_count(const struct call *c, int ranks)
+/* Where a sender's block for a rank begins, with a gap of one element between blocks; for the rank behind the last: the end. */
+static size_t edge_place(const struct call *c, int sender, int receiver, int sending)
 {
+	size_t at = 0;
+	for (int r = 0; r < (sending ? receiver : sender); r++)
+		at += (sending ? edge_count(c, sender, r) : edge_count(c, r, receiver)) + 1;
+	return at;
+}
+
+static void set_edges(struct started *s)
+{
+	for (int r = 0; r < s->ranks; r++) {
+		s->send_counts[r] = edge_count(s->call, s->rank, r);
+		s->send_displs[r] = edge_place(s->call, s->rank, r, 1);
+		s->recv_counts[r] = edge_count(s->call, r, s->rank);
+		s->recv_displs[r] = edge_place(s->call, r, s->rank, 0);
+	}
+}
+
+static size_t send_count(const struct started *s)
+{
+	const struct call *c = s->call;
+	if (c->coll == CORALE_ALL_TO_ALL_V)
+		return edge_place(c, s->rank, s->ranks, 1);
+	int blocks = c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_ALL_TO_ALL;
+	return c->count * (size_t)(blocks ? s->ranks : 1);
+}
+
+static size_t recv_count(const struct started *s)
+{
+	const struct call *c = s->call;
+	if (c->coll == CORALE_ALL_TO_ALL_V)
+		return edge_place(c, s->ranks, s->rank, 0);
 	int blocks = c->coll == CORALE_ALL_GATHER || c->coll == CORALE_ALL_TO_ALL;
-	return c->count * (size_t)(blocks ? ranks : 1);
+	return c->count * (size_t)(blocks ? s->ranks : 1);
 }
 
 uint64_t call_signature(const struct call *c)
@@ -56,8 +87,8 @@ static void fill_all(struct started *s)
 {
 	const struct call *c = s->call;
 	struct reference ref = reference_of(c, s->ranks);
-	size_t bytes = corale_type_bytes(c->type), all_send = send_count(c, s->ranks) * bytes;
-	s->recv = make_buffer(&s->recv_memory, recv_count(c, s->ranks) * bytes, c->recv_shift);
+	size_t bytes = corale_type_bytes(c->type), all_send = send_count(s) * bytes;
+	s->recv = make_buffer(&s->recv_memory, recv_count(s) * bytes, c->recv_shift);
 	s->send_memory = NULL;
 	if (c->in_place && c->coll == CORALE_ALL_GATHER)
 		s->send = s->recv + (size_t)s->rank * c->count * bytes;
@@ -66,12 +97,13 @@ static void fill_all(struct started *s)
 	else
 		s->send = make_buffer(&s->send_memory, all_send, c->send_shift);
 	if (c->coll != CORALE_BROADCAST || c->root == s->rank)
-		reference_fill(&ref, s->rank, 0, send_count(c, s->ranks), s->send);
+		reference_fill(&ref, s->rank, 0, send_count(s), s->send);
 }
 
 int call_start(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature)
 {
 	*s = (struct started){ .call = c, .rank = rank, .ranks = w->ranks };
+	set_edges(s);
 	fill_all(s);
 	struct engine_call call = { .codelet = c->codelet,
 				    .coll = c->coll,
@@ -85,6 +117,13 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 	struct reference ref = reference_of(c, w->ranks);
 	if (c->op == CORALE_NUM_OPS)
 		reference_scalar(&ref, rank, &call.scalar);
+	if (c->coll == CORALE_ALL_TO_ALL_V) {
+		call.bytes = 0;
+		call.send_counts = s->send_counts;
+		call.send_displs = s->send_displs;
+		call.recv_counts = s->recv_counts;
+		call.recv_displs = s->recv_displs;
+	}
 	return engine_run(&w->engines[rank], &call, NULL);
 }
 
@@ -126,6 +165,10 @@ static void expect_all(const struct started *s, unsigned char *expected)
 		expect_fold(s, (size_t)s->rank * c->count, c->count, expected);
 	else if (c->coll == CORALE_BROADCAST)
 		reference_fill(&ref, c->root, 0, c->count, expected);
+	else if (c->coll == CORALE_ALL_TO_ALL_V)
+		for (int r = 0; r < s->ranks; r++)
+			reference_fill(&ref, r, edge_place(c, r, s->rank, 1), s->recv_counts[r],
+				       expected + s->recv_displs[r] * corale_type_bytes(c->type));
 	else
 		for (int r = 0; r < s->ranks; r++)
 			reference_fill(&ref, r, c->coll == CORALE_ALL_TO_ALL ? (size_t)s->rank * c->count : 0,
@@ -152,10 +195,11 @@ static int print_faults(const struct started *s, const unsigned char *expected, 
 
 int call_finish(struct started *s)
 {
-	size_t bytes = recv_count(s->call, s->ranks) * corale_type_bytes(s->call->type);
+	size_t bytes = recv_count(s) * corale_type_bytes(s->call->type);
 	unsigned char *expected = malloc(bytes + 1);
 	if (!expected)
 		abort();
+	memset(expected, GUARD_BYTE, bytes); /* what is not received is not written */
 	expect_all(s, expected);
 	int faults = print_faults(s, expected, bytes);
 	free(expected);

@@ -9,7 +9,7 @@ struct call {
 	corale_coll coll;
 	corale_type type;
 	int op; /* corale_op, or CORALE_NUM_OPS: a premultiplied sum */
-	size_t count; /* elements of a block or vector */
+	size_t count; /* elements of a block or vector; of an edge of all_to_all_v about */
 	int root;
 	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */
 	int in_place;
@@ -21,6 +21,8 @@ struct started {
 	const struct call *call;
 	int rank, ranks;
 	unsigned char *send_memory, *recv_memory, *send, *recv;
+	size_t send_counts[GPU_MAX_HOSTS], send_displs[GPU_MAX_HOSTS]; /* of all_to_all_v */
+	size_t recv_counts[GPU_MAX_HOSTS], recv_displs[GPU_MAX_HOSTS];
 };
 
 /* Bits of the call that all ranks must share. */

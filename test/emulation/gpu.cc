@@ -18,8 +18,8 @@ void __tsan_release(void *word) __attribute__((weak));
 namespace {
 
 enum { WITHOUT_ORDER = 1 }; /* of __tsan_switch_to_fiber */
-enum { MOST_LOADED = 8, MOST_RANGES = 64, STAY = 64 };
-constexpr uint64_t MOST_TURNS = 100000000; /* of one gpu_run */
+enum { MOST_LOADED = 8, MOST_RANGES = 64, STAY = 64, MOST_EARLY = 512 /* threads */ };
+constexpr uint64_t MOST_TURNS = 20000000; /* of one gpu_run */
 
 enum state { READY, BALLOT, TOGETHER, BARRIER, EARLY, SYNCHRONIZING, ENDED };
 const char *const state_names[] = { "ready",
@@ -421,7 +421,7 @@ void start_grids(struct host *h)
 		acquire_as(h->opener, h->running->args);
 		start_grid(h->running);
 	}
-	if (h->running && !h->early && h->queue && random_below(2)) {
+	if (h->running && !h->early && h->queue && h->queue->blocks * h->queue->threads <= MOST_EARLY && random_below(2)) {
 		h->early = next_grid(h);
 		acquire_as(h->opener, h->early->args);
 		start_grid(h->early);

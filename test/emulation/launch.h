@@ -1,4 +1,4 @@
-/* Stands in for kernels/launch.cuh. Kernels whose blocks may have any number of threads get few, which are enough. */
+/* Stands in for kernels/launch.cuh. Kernels whose blocks may have any number of threads get LAUNCH_MOST_THREADS. */
 #ifndef LAUNCH_CUH
 #define LAUNCH_CUH
 
@@ -6,7 +6,7 @@
 #include "gpu.h"
 
 #ifndef LAUNCH_MOST_THREADS
-#define LAUNCH_MOST_THREADS CODELET_THREADS
+#define LAUNCH_MOST_THREADS 1024
 #endif
 
 static inline int load(const void *kernel)

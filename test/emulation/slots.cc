@@ -1,7 +1,6 @@
 /* kernels/slots.cu as C++. */
 #include <cuda_runtime.h>
 
-#define LAUNCH_MOST_THREADS 64
 #include "launch.h"
 #include "sync.h"
 

@@ -108,7 +108,17 @@ static inline void sync_store_packet(void *to, uint4 v)
 	sync_access_packet(&a);
 }
 
-/* ---- Order, time -------------------------------------------------------------------------------------------- */
+/* ---- Meetings, order, time -------------------------------------------------------------------------------------------- */
+
+static inline void sync_warps(uint32_t barrier, uint32_t threads)
+{
+	gpu_barrier(barrier, threads, 1);
+}
+
+static inline bool sync_warps_and(uint32_t barrier, uint32_t threads, bool mine)
+{
+	return gpu_barrier(barrier, threads, mine);
+}
 
 static inline void sync_fence(void)
 {

@@ -1,0 +1,17 @@
+/* The cases of emulation_test: the number of faults, -1 if kernels did not end. */
+#ifndef EMULATION_TEST_H
+#define EMULATION_TEST_H
+
+#include <stdint.h>
+
+extern uint64_t test_seed;
+extern int test_thin; /* few and small, for the sanitizers */
+
+int test_messages(void);
+int test_pairs_in_turn(void);
+
+int test_mismatch(void);
+int test_absent(void);
+int test_abort(void);
+
+#endif

@@ -1,0 +1,122 @@
+/* Calls that can't end well: all ranks must end, with the right reason. */
+#include <stdio.h>
+
+#include "emulation_test.h"
+#include "script.h"
+
+enum { GOOD_CALLS = 2, ABORT_AFTER = 5000 /* turns */ };
+enum trouble { MISMATCH, ABSENT, ABORT };
+
+struct scene {
+	enum trouble trouble;
+	struct world_params params;
+	struct world world;
+	struct call call;
+};
+
+/* Good calls first, so that there are old headers, flags and packets. */
+static void act(int rank, void *arg)
+{
+	struct scene *s = arg;
+	struct started started[GOOD_CALLS + 1];
+	int last = rank == s->params.ranks - 1, n = GOOD_CALLS + !(s->trouble != MISMATCH && last);
+	for (int i = 0; i < n; i++) {
+		uint64_t signature = call_signature(&s->call) + 2 * (uint64_t)i;
+		int other = i == GOOD_CALLS && s->trouble == MISMATCH && last;
+		if (call_start(&started[i], &s->world, rank, &s->call, signature ^ (other ? 1ull << 33 : 0)))
+			printf("# rank %d: call %d could not be started\n", rank, i);
+	}
+	if (s->trouble == ABORT && rank == 0) {
+		gpu_pause(ABORT_AFTER);
+		world_abort(&s->world, 0, CORALE_EABORTED);
+	}
+	gpu_synchronize();
+	for (int i = 0; i < n; i++)
+		call_drop(&started[i]);
+}
+
+static int expect_code(const struct scene *s, int code)
+{
+	int last = s->params.ranks - 1, faults = 0, named = 0;
+	for (int r = 0; r <= last; r++) {
+		const struct codelet_failure *f = s->world.engines[r].failure;
+		int acts = s->trouble == MISMATCH || r != last;
+		named |= r != last && f->peer == last;
+		if (f->code == (acts ? code : 0))
+			continue;
+		printf("# %s by %s, %d ranks: rank %d has '%s', peer %d, expected '%s'\n",
+		       corale_coll_name(s->call.coll), plan_codelet_name(s->call.codelet), last + 1, r,
+		       corale_strerror(f->code), f->peer, corale_strerror(code));
+		faults++;
+	}
+	int told = s->trouble == MISMATCH ||
+		   s->call.codelet < CODELET_SLOTS; /* the others wait for headers of all */
+	if (s->trouble != ABORT && told && !named) {
+		printf("# %s by %s, %d ranks: nobody names rank %d\n", corale_coll_name(s->call.coll),
+		       plan_codelet_name(s->call.codelet), last + 1, last);
+		faults++;
+	}
+	return faults;
+}
+
+static int run_scene(enum trouble trouble, int code, int ranks, struct call call)
+{
+	struct scene s = { .trouble = trouble, .call = call };
+	s.params = (struct world_params){ .ranks = ranks,
+					  .max_blocks = 1,
+					  .window_bytes = 160 << 10,
+					  .timeout_ns = trouble == ABSENT ? 1000000 : 0 };
+	if (world_open(&s.world, &s.params))
+		return 1;
+	if (gpu_run(ranks, act, &s, test_seed))
+		return -1;
+	int faults = expect_code(&s, code);
+	world_close(&s.world);
+	return faults;
+}
+
+static int run_scenes(enum trouble trouble, int code)
+{
+	static const struct call calls[] = {
+		{ .codelet = CODELET_PACKETS,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 20 },
+		{ .codelet = CODELET_PACKETS, .coll = CORALE_BROADCAST, .type = CORALE_INT8, .count = 20 },
+		{ .codelet = CODELET_TWO_SHOT,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 100 },
+		{ .codelet = CODELET_TWO_SHOT,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_INT32,
+		  .count = 100 },
+		{ .codelet = CODELET_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = CODELET_SLOTS_TWO_SHOT,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_INT32,
+		  .count = 2000 },
+	};
+	int faults = 0;
+	for (size_t i = 0; faults >= 0 && i < sizeof(calls) / sizeof(*calls); i++)
+		for (int ranks = 2; faults >= 0 && ranks <= (test_thin || i ? 2 : 3); ranks++) {
+			int more = run_scene(trouble, code, ranks, calls[i]);
+			faults = more < 0 ? -1 : faults + more;
+		}
+	return faults;
+}
+
+int test_mismatch(void)
+{
+	return run_scenes(MISMATCH, CORALE_EMISMATCH);
+}
+
+int test_absent(void)
+{
+	return run_scenes(ABSENT, CORALE_ETIMEDOUT);
+}
+
+int test_abort(void)
+{
+	return run_scenes(ABORT, CORALE_EABORTED);
+}

@@ -1,0 +1,92 @@
+#include "script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct script *script_new(struct world_params params, uint64_t seed)
+{
+	struct script *s = calloc(1, sizeof(*s));
+	if (!s)
+		abort();
+	s->params = params;
+	s->seed = seed;
+	return s;
+}
+
+void script_add(struct script *s, struct call c)
+{
+	if (s->n == SCRIPT_CALLS)
+		abort();
+	c.seed = s->seed * 1000 + (uint64_t)s->n;
+	s->calls[s->n++] = c;
+}
+
+int script_print_failure(const struct engine *e)
+{
+	const struct codelet_failure *f = e->failure;
+	if (!f->code)
+		return 0;
+	printf("# rank %d: the engine failed: %s, peer %d, epoch %llu, expected %llx, got %llx\n", e->rank,
+	       corale_strerror(f->code), f->peer, (unsigned long long)f->epoch,
+	       (unsigned long long)f->expected, (unsigned long long)f->got);
+	return 1;
+}
+
+/* What a rank has started and not yet looked at: calls [done, made). */
+struct play {
+	struct script *script;
+	int rank, done, made;
+	struct started started[SCRIPT_CALLS];
+};
+
+static int finish(struct play *p)
+{
+	gpu_synchronize();
+	int faults = script_print_failure(&p->script->world.engines[p->rank]);
+	for (; p->done < p->made; p->done++)
+		faults += faults ? 1 : call_finish(&p->started[p->done]);
+	return faults;
+}
+
+static int make(struct play *p)
+{
+	struct script *s = p->script;
+	const struct call *c = &s->calls[p->made];
+	if (s->most_pause && !gpu_random(3))
+		gpu_pause(gpu_random(s->most_pause));
+	int ret = call_start(&p->started[p->made++], &s->world, p->rank, c, call_signature(c));
+	if (ret)
+		printf("# rank %d: call %d: %s\n", p->rank, p->made - 1, corale_strerror(ret));
+	return ret != 0;
+}
+
+static void play(int rank, void *arg)
+{
+	struct script *s = arg;
+	struct play *p = calloc(1, sizeof(*p));
+	if (!p)
+		abort();
+	p->script = s;
+	p->rank = rank;
+	while (p->made < s->n && !s->world.engines[rank].failure->code) {
+		s->faults[rank] += make(p);
+		if (p->made == s->n || !gpu_random(3))
+			s->faults[rank] += finish(p);
+	}
+	gpu_synchronize();
+	free(p);
+}
+
+int script_run(struct script *s)
+{
+	int faults = 0;
+	if (world_open(&s->world, &s->params))
+		abort();
+	if (gpu_run(s->params.ranks, play, s, s->seed))
+		return -1;
+	for (int r = 0; r < s->params.ranks; r++)
+		faults += s->faults[r];
+	world_close(&s->world);
+	free(s);
+	return faults;
+}

@@ -1,0 +1,30 @@
+/* Calls that all ranks make one after the other, each rank in its own time. */
+#ifndef SCRIPT_H
+#define SCRIPT_H
+
+#include "calls.h"
+
+enum { SCRIPT_CALLS = 256 };
+
+struct script {
+	struct world_params params;
+	struct world world;
+	struct call calls[SCRIPT_CALLS];
+	int n;
+	unsigned most_pause; /* turns between two calls of a rank at most */
+	uint64_t seed;
+	int faults[GPU_MAX_HOSTS];
+};
+
+struct script *script_new(struct world_params params, uint64_t seed);
+
+/* Appends a call, with a seed of its own. */
+void script_add(struct script *script, struct call call);
+
+/* Runs it and frees it: the number of faults, which have been printed, or -1 if it did not end. */
+int script_run(struct script *script);
+
+/* Prints the failure that an engine has recorded: 1, or 0 if there is none. */
+int script_print_failure(const struct engine *engine);
+
+#endif
