@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan_codelet.h"
 #include "plan_eval.h"
 
 #ifdef __cplusplus
@@ -35,7 +36,8 @@ enum {
 	CODELET_LINE = 128,
 	CODELET_LINE_DATA = 120,
 	CODELET_DEPTH = 2, /* messages in flight in slots */
-	CODELET_NEAR = 4 /* ranks at most of the kernels that know every rank's packets by pointers */
+	CODELET_NEAR =
+	    PLAN_NEAR_RANKS /* ranks at most of the kernels that know every rank's packets by pointers */
 };
 
 enum codelet_ring { CODELET_FIRST, CODELET_SECOND, CODELET_PAIRS, CODELET_RINGS };
@@ -112,8 +114,6 @@ struct codelet_args {
 struct codelet_message {
 	unsigned char *data; /* sent from, or received into */
 	const unsigned char *from; /* of a copy within the rank */
-	unsigned char
-	    *direct; /* where the peer wants it, in registered memory; receiving: any, then it comes so */
 	uint64_t bytes;
 	int16_t peer;
 	uint8_t sending, more; /* more: the next message is of the same pair and direction */
@@ -208,6 +208,7 @@ int codelets_load_packets(void);
 int codelets_load_near(void);
 int codelets_load_slots(void);
 int codelets_load_edges(void);
+int codelets_load_moves(void);
 int codelets_load_copies(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
@@ -220,6 +221,8 @@ int codelets_packets(const struct codelet_args *args, struct codelet_shape shape
 		     void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
 int codelets_slots(const struct codelet_args *args, int blocks, int type, int two_shot, void *stream);
+/* all_gather, all_to_all, broadcast */
+int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_barrier(const struct codelet_barrier *args, void *stream);
 int codelets_fold_chunk(const struct codelet_chunk *args, int blocks, int type, void *stream);

@@ -1,6 +1,6 @@
 /*
- * Messages between pairs of ranks, through slots: all_gather, all_to_all(_v), broadcast and groups of sends and receives, when they are
- * too large for packets. Every message has blocks of its own on both ends, so that no edge waits for another.
+ * Messages between pairs of ranks, through slots: all_to_all_v, and groups of sends and receives. Every message has
+ * blocks of its own on both ends, so that no edge waits for another.
  */
 #include <cuda_runtime.h>
 
@@ -10,58 +10,39 @@
 struct edge {
 	const codelet_args *a;
 	const codelet_message *m;
-	lane lane;
+	lane path;
 	range piece; /* of the message, for this block */
 	uint64_t messages; /* through this lane; the same for all lanes of the edge */
 };
 
-__device__ static bool wait_first(const codelet_args &a, edge *e, const uint64_t *flag, uint64_t message, int peer)
-{
-	bool good = threadIdx.x || wait_flag(a, &e->lane, flag, flag_value(e->lane, message), peer);
-	return crew_agrees(whole_block(), good);
-}
-
-/* After all loads and stores of the block. */
-__device__ static void tell(const edge *e, uint64_t *flag, uint64_t message)
-{
-	__syncthreads();
-	if (threadIdx.x == 0)
-		sync_store_release(flag, flag_value(e->lane, message));
-}
-
 __device__ static bool send_edge(edge *e)
 {
 	const codelet_args &a = *e->a;
+	const crew w = whole_block();
 	const int to = e->m->peer;
-	uint64_t *flag = flag_of(a, e->lane, a.rank, to), *ack = ack_of(a, e->lane, a.rank, to);
-	if (e->m->direct) {
-		copy(whole_block(), e->m->direct + e->piece.at, e->m->data + e->piece.at, e->piece.bytes, false);
-		tell(e, flag, 0);
-		return true;
-	}
+	uint64_t *flag = flag_of(a, e->path, a.rank, to), *ack = ack_of(a, e->path, a.rank, to);
 	for (uint64_t c = 0; c < e->messages; c++) {
 		range r = message(e->piece, a.slot_bytes, c);
-		if (c >= CODELET_DEPTH && !wait_first(a, e, ack, c - CODELET_DEPTH, to))
+		if (c >= CODELET_DEPTH && !wait_one(a, w, &e->path, ack, c - CODELET_DEPTH, to))
 			return false;
-		copy(whole_block(), slot_of(a, e->lane, a.rank, to, c), e->m->data + r.at, r.bytes, true);
-		tell(e, flag, c);
+		copy(w, slot_of(a, e->path, a.rank, to, c), e->m->data + r.at, r.bytes, true);
+		tell_one(w, e->path, flag, c);
 	}
-	return wait_first(a, e, ack, e->messages - 1, to); /* what comes next may cut the slots in another way */
+	return wait_one(a, w, &e->path, ack, e->messages - 1, to); /* what comes next may cut the slots in another way */
 }
 
 __device__ static bool receive_edge(edge *e)
 {
 	const codelet_args &a = *e->a;
+	const crew w = whole_block();
 	const int from = e->m->peer;
-	const uint64_t *flag = flag_of(a, e->lane, from, a.rank);
-	if (e->m->direct)
-		return wait_first(a, e, flag, 0, from);
+	const uint64_t *flag = flag_of(a, e->path, from, a.rank);
 	for (uint64_t c = 0; c < e->messages; c++) {
 		range r = message(e->piece, a.slot_bytes, c);
-		if (!wait_first(a, e, flag, c, from))
+		if (!wait_one(a, w, &e->path, flag, c, from))
 			return false;
-		copy(whole_block(), e->m->data + r.at, slot_of(a, e->lane, from, a.rank, c), r.bytes, false);
-		tell(e, ack_of(a, e->lane, from, a.rank), c);
+		copy(w, e->m->data + r.at, slot_of(a, e->path, from, a.rank, c), r.bytes, false);
+		tell_one(w, e->path, ack_of(a, e->path, from, a.rank), c);
 	}
 	return true;
 }
@@ -72,11 +53,11 @@ __device__ static bool receive_edge(edge *e)
 __device__ static void send_count(const edge &e)
 {
 	const codelet_args &a = *e.a;
-	if (e.lane.number || threadIdx.x)
+	if (e.path.number || threadIdx.x)
 		return;
-	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.lane.epoch, (uint32_t)(e.m->bytes >> 32),
-				   (uint32_t)e.lane.epoch);
-	sync_store_packet((unsigned char *)header_of(a, a.rank, e.m->peer, e.lane.ring == CODELET_PAIRS) + 16, packet);
+	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.path.epoch, (uint32_t)(e.m->bytes >> 32),
+				   (uint32_t)e.path.epoch);
+	sync_store_packet((unsigned char *)header_of(a, a.rank, e.m->peer, e.path.ring == CODELET_PAIRS) + 16, packet);
 }
 
 __device__ static bool check_count(edge *e)
@@ -84,20 +65,20 @@ __device__ static bool check_count(edge *e)
 	const codelet_args &a = *e->a;
 	int from = e->m->peer;
 	for (uint32_t spins = 1;; spins++) {
-		vector h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, e->lane.ring == CODELET_PAIRS) + 16);
+		vector h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, e->path.ring == CODELET_PAIRS) + 16);
 		uint64_t bytes = (uint64_t)h.z << 32 | h.x;
-		int32_t ahead = (int32_t)(h.y - (uint32_t)e->lane.epoch);
+		int32_t ahead = (int32_t)(h.y - (uint32_t)e->path.epoch);
 		if (ahead > 0) /* the first lane has checked this one, and the sender went on */
 			return true;
 		if (ahead == 0 && h.w == h.y) {
 			if (bytes != e->m->bytes)
-				call_fail(a, CORALE_EMISMATCH, from, e->lane.epoch, e->m->bytes, bytes);
+				call_fail(a, CORALE_EMISMATCH, from, e->path.epoch, e->m->bytes, bytes);
 			return bytes == e->m->bytes;
 		}
-		const bool headers = e->lane.ring != CODELET_PAIRS;
-		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->lane.start, e->lane.epoch, headers))
+		const bool headers = e->path.ring != CODELET_PAIRS;
+		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, headers))
 			continue;
-		call_explain(a, from, e->lane.epoch, headers);
+		call_explain(a, from, e->path.epoch, headers);
 		return false;
 	}
 }

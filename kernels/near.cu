@@ -165,17 +165,69 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 	return true;
 }
 
+/* Every rank passes on what the root deals it, to the root only as much as tells it that the rank was here. */
+__device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, uint64_t epoch, uint32_t i)
+{
+	const uint64_t at = (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), gathered = a.area_bytes / 2;
+	const bool deals = a.rank == a.root, passes = travels<lines>(i, part_bytes(a, a.rank));
+	const unsigned char *send = a.send + lines::at(i);
+	unsigned char *recv = a.recv + lines::at(i);
+	vector mine = make_uint4(0, 0, 0, 0), got[OTHERS];
+#pragma unroll
+	for (int k = 0; deals && k < CODELET_NEAR; k++) {
+		int part = peer_after(a, k);
+		if (k >= a.ranks || !travels<lines>(i, part_bytes(a, part)))
+			continue;
+		vector v = load_user<true>(send + a.near_ranks.part_at[part], filled<lines>(i, part_bytes(a, part)));
+		if (a.recv != a.send)
+			store_user<true>(recv + a.near_ranks.part_at[part], v, filled<lines>(i, part_bytes(a, part)));
+		mine = k ? mine : v;
+		if (k)
+			sync_store_packet(a.near_ranks.out[k ? k - 1 : 0] + at, lines::pack<CORALE_UINT8>(v, i, (uint32_t)epoch, a.tag));
+	}
+	inbox box = { at, i, (uint32_t)epoch, a.tag, !deals && passes ? 1u << codelet_index(a.root, a.rank) : 0 };
+	if (!take<lines>(a, epoch, box, got))
+		return false;
+#pragma unroll
+	for (int j = 0; j < OTHERS; j++)
+		if (box.wanted >> j & 1)
+			mine = got[j];
+#pragma unroll
+	for (int k = 1; k < CODELET_NEAR; k++)
+		if (passes && k < a.ranks && (i < 8 || peer_after(a, k) != a.root))
+			sync_store_packet(a.near_ranks.out[k - 1] + at + gathered,
+					  lines::pack<CORALE_UINT8>(mine, i, (uint32_t)epoch, a.tag));
+	if (!deals)
+		store_user<true>(recv + a.near_ranks.part_at[a.rank], mine, filled<lines>(i, part_bytes(a, a.rank)));
+	box.at += gathered;
+	box.wanted = 0;
+#pragma unroll
+	for (int j = 0; j < OTHERS; j++)
+		if (j + 1 < a.ranks && (!deals || i < 8) && travels<lines>(i, part_bytes(a, j + (j >= a.rank))))
+			box.wanted |= 1u << j;
+	if (!take<lines>(a, epoch, box, got))
+		return false;
+#pragma unroll
+	for (int j = 0; j < OTHERS; j++) {
+		int part = j + (j >= a.rank);
+		if (!deals && (box.wanted >> j & 1))
+			store_user<true>(recv + a.near_ranks.part_at[part], got[j], filled<lines>(i, part_bytes(a, part)));
+	}
+	return true;
+}
+
 template <class Form, int TYPE> __device__ static __forceinline__ void two_shot(const codelet_args &a, const int op)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	const uint32_t slots = Form::slots(part_bytes(a, 0)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
-	if (Form::RESTORED)
+	const bool headers = Form::RESTORED || !part_bytes(a, a.ranks - 1); /* data does not tell that all are here */
+	if (headers)
 		send_headers(a, epoch);
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
 		if (!fold_and_pass<Form, TYPE>(a, op, epoch, i))
 			return;
-	if (!Form::RESTORED || await_headers(a, epoch))
+	if (!headers || await_headers(a, epoch))
 		call_end(a, epoch);
 }
 
@@ -201,6 +253,21 @@ template <bool EACH> __global__ LEAN void near_moves(const __grid_constant__ cod
 template <int TYPE, bool SUMS> __global__ __launch_bounds__(CODELET_THREADS) void near_two_shot(const __grid_constant__ codelet_args a)
 {
 	two_shot<fold_form<TYPE>, TYPE>(a, SUMS ? CORALE_SUM : a.op);
+}
+
+__global__ __launch_bounds__(CODELET_THREADS) void near_broadcast(const __grid_constant__ codelet_args a)
+{
+	sync_previous_kernel();
+	const uint64_t epoch = call_epoch(a);
+	const uint32_t slots = lines::slots(part_bytes(a, 0)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
+	const bool headers = !part_bytes(a, a.ranks - 1);
+	if (headers)
+		send_headers(a, epoch);
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
+		if (!deal_and_pass(a, epoch, i))
+			return;
+	if (!headers || await_headers(a, epoch))
+		call_end(a, epoch);
 }
 
 typedef void (*kernel)(codelet_args);
@@ -231,12 +298,13 @@ int codelets_near(const codelet_args *args, codelet_shape shape, int type, int f
 
 int codelets_near_two_shot(const codelet_args *args, codelet_shape shape, int type, void *stream)
 {
-	return launch((const void *)rows[type].two_shot[args->op == CORALE_SUM], shape, args, stream);
+	kernel k = args->root >= 0 ? near_broadcast : rows[type].two_shot[args->op == CORALE_SUM];
+	return launch((const void *)k, shape, args, stream);
 }
 
 int codelets_load_near(void)
 {
-	int error = 0;
+	int error = load((const void *)near_broadcast);
 	for (int i = 0; i < 2; i++) {
 		error = error ? error : load((const void *)moves[i]);
 		for (const near_row &row : rows) {

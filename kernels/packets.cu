@@ -160,9 +160,10 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
 {
 	sync_previous_kernel();
 	const packets<Form, TYPE, ODD> p(a);
-	if (Form::RESTORED)
-		send_headers(a, p.epoch);
 	const uint32_t bytes = (uint32_t)a.bytes, n = (uint32_t)a.ranks;
+	const bool headers = Form::RESTORED || codelet_part(bytes, n, n - 1) == bytes; /* data does not tell that all are here */
+	if (headers)
+		send_headers(a, p.epoch);
 	const uint32_t slots = Form::slots(codelet_part(bytes, n, 1)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
 	const uint32_t gathered = a.area_bytes / 2; /* the second exchange's half of a sender's packets */
 	auto begin = [&](uint32_t part) { return codelet_part(bytes, n, part); };
@@ -197,7 +198,7 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
 							filled<Form>(i, length((uint32_t)(first + k))));
 		}
 	}
-	if (!Form::RESTORED || await_headers(a, p.epoch))
+	if (!headers || await_headers(a, p.epoch))
 		call_end(a, p.epoch);
 }
 

@@ -150,4 +150,55 @@ __device__ static inline range message(range piece, uint64_t slot_bytes, uint64_
 	return { piece.at + first, left < slot_bytes ? left : slot_bytes };
 }
 
+/* ---- All peers of a rank ----------------------------------------------------------------------------------- */
+
+/* One thread a peer waits for its word; all threads learn how that went. */
+template <class Wait> __device__ static inline bool wait_all(const codelet_args &a, const crew &w, Wait wait)
+{
+	bool good = true;
+	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
+		good = good && wait(peer_after(a, k));
+	return crew_agrees(w, good);
+}
+
+/* After the whole crew's loads and stores. */
+template <class Store> __device__ static inline void tell_all(const codelet_args &a, const crew &w, Store store)
+{
+	crew_sync(w);
+	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
+		store(peer_after(a, k));
+}
+
+/* Message c of mine has been taken out by every peer. */
+__device__ static inline bool wait_taken(const codelet_args &a, const crew &w, lane *l, uint64_t c)
+{
+	return wait_all(a, w, [&](int peer) { return wait_flag(a, l, ack_of(a, *l, a.rank, peer), flag_value(*l, c), peer); });
+}
+
+__device__ static inline bool wait_room(const codelet_args &a, const crew &w, lane *l, uint64_t c)
+{
+	return c < CODELET_DEPTH || wait_taken(a, w, l, c - CODELET_DEPTH);
+}
+
+__device__ static inline bool wait_data(const codelet_args &a, const crew &w, lane *l, uint64_t c)
+{
+	return wait_all(a, w, [&](int peer) { return wait_flag(a, l, flag_of(a, *l, peer, a.rank), flag_value(*l, c), peer); });
+}
+
+/* ---- One peer ------------------------------------------------------------------------------------------- */
+
+/* The crew's first thread waits for all. */
+__device__ static inline bool wait_one(const codelet_args &a, const crew &w, lane *l, const uint64_t *flag, uint64_t message, int peer)
+{
+	return crew_agrees(w, w.thread || wait_flag(a, l, flag, flag_value(*l, message), peer));
+}
+
+/* After all loads and stores of the crew. */
+__device__ static inline void tell_one(const crew &w, const lane &l, uint64_t *flag, uint64_t message)
+{
+	crew_sync(w);
+	if (w.thread == 0)
+		sync_store_release(flag, flag_value(l, message));
+}
+
 #endif

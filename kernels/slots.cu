@@ -25,39 +25,6 @@ __device__ static range part_of(const codelet_args &a, int rank, bool two_shot)
 	return { part.at + piece.at, piece.bytes };
 }
 
-/* One thread a peer waits for its word; all threads learn how that went. */
-template <class Wait> __device__ static bool wait_all(const codelet_args &a, const crew &w, Wait wait)
-{
-	bool good = true;
-	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
-		good = good && wait(peer_after(a, k));
-	return crew_agrees(w, good);
-}
-
-/* After the whole crew's loads and stores. */
-template <class Store> __device__ static void tell_all(const codelet_args &a, const crew &w, Store store)
-{
-	crew_sync(w);
-	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
-		store(peer_after(a, k));
-}
-
-/* Message c of mine has been taken out by every peer. */
-__device__ static bool wait_taken(const codelet_args &a, const crew &w, lane *l, uint64_t c)
-{
-	return wait_all(a, w, [&](int peer) { return wait_flag(a, l, ack_of(a, *l, a.rank, peer), flag_value(*l, c), peer); });
-}
-
-__device__ static bool wait_room(const codelet_args &a, const crew &w, lane *l, uint64_t c)
-{
-	return c < CODELET_DEPTH || wait_taken(a, w, l, c - CODELET_DEPTH);
-}
-
-__device__ static bool wait_data(const codelet_args &a, const crew &w, lane *l, uint64_t c)
-{
-	return wait_all(a, w, [&](int peer) { return wait_flag(a, l, flag_of(a, *l, peer, a.rank), flag_value(*l, c), peer); });
-}
-
 /* ---- Crews ---------------------------------------------------------------------------------------------- */
 
 template <int TYPE> __device__ static void put_premultiplied(const codelet_args &a, const crew &w, unsigned char *to,

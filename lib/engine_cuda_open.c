@@ -121,6 +121,7 @@ static int load_kernels(struct engine *e)
 	error = error ? error : codelets_load_near();
 	error = error ? error : codelets_load_slots();
 	error = error ? error : codelets_load_edges();
+	error = error ? error : codelets_load_moves();
 	return engine_check(e, error, "loading the kernels");
 }
 

@@ -5,7 +5,13 @@
 
 #include "log.h"
 
-enum { LEAN_VECTORS = 512, MOST_SLOT_BYTES = 64 << 10 };
+enum {
+	LEAN_VECTORS = 512,
+	MOST_SLOT_BYTES = 64 << 10,
+	LEAST_SLOT_BYTES = 8 << 10, /* of a broadcast, and so many messages a piece */
+	MESSAGES_AHEAD = 16,
+	WHOLE_PIECE = 0x7fffff80 /* one message, however long */
+};
 
 static uint64_t vectors_of(uint64_t bytes, int words)
 {
@@ -84,7 +90,7 @@ static int run_two_shots(const struct engine *e, struct codelet_args *a, corale_
 			 cudaStream_t stream)
 {
 	uint64_t room = a->area_bytes / 2, whole = a->bytes, most;
-	int words = codelets_words(type), near_ranks = is_near(a), error = 0;
+	int words = a->root < 0 && codelets_words(type), near_ranks = a->root >= 0 || is_near(a), error = 0;
 	most = (words ? room : room / CODELET_LINE * CODELET_LINE_DATA) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES *
 	       (uint64_t)e->ranks;
 	for (uint64_t at = 0; !error && (at < whole || !at); at += most) {
@@ -104,7 +110,8 @@ static int run_two_shots(const struct engine *e, struct codelet_args *a, corale_
 static int run_packets(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
-	int two_shot = c->codelet == CODELET_TWO_SHOT, words = two_shot && codelets_words(c->type);
+	int two_shot = c->codelet == CODELET_TWO_SHOT;
+	int words = two_shot && folds(c->coll) && codelets_words(c->type);
 	fill(e, c, &a);
 	a.area = (uint32_t)(words ? e->layout.words : e->layout.lines);
 	a.area_bytes = (uint32_t)(words ? e->layout.words_bytes : e->layout.lines_bytes);
@@ -130,17 +137,34 @@ static void use_slots(const struct engine *e, struct codelet_args *a, int lanes,
 	a->slot_bytes = (uint32_t)(bytes / CODELET_LINE * CODELET_LINE);
 }
 
-static int run_folds(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+/* Of a broadcast: a part is passed on while the rest comes. */
+static void use_small_slots(struct codelet_args *a, uint64_t piece)
+{
+	uint64_t bytes = codelet_round(piece / MESSAGES_AHEAD + 1, CODELET_LINE);
+	if (bytes < LEAST_SLOT_BYTES)
+		bytes = LEAST_SLOT_BYTES;
+	if (bytes < a->slot_bytes || a->peers)
+		a->slot_bytes = (uint32_t)bytes;
+}
+
+/* Folds by one exchange or two, blocks, and broadcasts: straight into the peers' memory where it is registered. */
+static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
-	int two_shot = c->codelet == CODELET_SLOTS_TWO_SHOT;
+	int broadcast = c->coll == CORALE_BROADCAST, blocks = e->max_blocks;
 	fill(e, c, &a);
-	use_slots(e, &a, e->max_blocks, 1 + two_shot);
-	if (c->target && two_shot) {
+	use_slots(e, &a, blocks, c->coll == CORALE_ALL_REDUCE || broadcast ? 2 : 1);
+	if (c->target) {
 		a.peers = engine_region_of(e, c->target)->gpu_peers;
 		a.peers_at = engine_offset_of(c->target);
 	}
-	return codelets_slots(&a, e->max_blocks, c->type, two_shot, stream);
+	if (folds(c->coll))
+		return codelets_slots(&a, blocks, c->type, c->codelet == CODELET_SLOTS_TWO_SHOT, stream);
+	if (broadcast)
+		use_small_slots(&a, c->bytes / (uint64_t)(e->ranks - 1) / (uint64_t)blocks);
+	else if (c->target)
+		a.slot_bytes = WHOLE_PIECE;
+	return codelets_moves(&a, blocks, stream);
 }
 
 /* ---- Edges ---------------------------------------------------------------------------------------------- */
@@ -173,118 +197,40 @@ static void add_message(struct codelet_edges *g, struct codelet_message m)
 	g->messages[g->lists++] = m;
 }
 
-struct v_range {
-	size_t offset, bytes;
-};
-
-static struct v_range block_of(const struct engine_call *c, int sending, int rank)
+/* Of an all_to_all_v: what goes to a rank, or comes from it. */
+static void add_edge(const struct engine *e, const struct engine_call *c, int sending, int peer)
 {
 	size_t element = corale_type_bytes(c->type);
-	if (c->send_counts)
-		return sending ? (struct v_range){ c->send_displs[rank] * element,
-						   c->send_counts[rank] * element }
-			       : (struct v_range){ c->recv_displs[rank] * element,
-						   c->recv_counts[rank] * element };
-	int blocks = sending ? c->coll == CORALE_ALL_TO_ALL : c->coll != CORALE_BROADCAST;
-	return (struct v_range){ blocks ? (size_t)rank * c->bytes : 0, c->bytes };
-}
-
-/* Sends a range of the send buffer to its place at the peer, or receives one; in place where the memory is registered. */
-static void add_edge(const struct engine *e, const struct engine_call *c, int sending, int peer,
-		     struct v_range range, size_t place)
-{
-	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv, *direct = NULL;
-	if (c->target && sending)
-		direct = engine_region_of(e, c->target)->peers[peer] + engine_offset_of(c->target) + place;
-	else if (c->target)
-		direct = c->recv;
-	add_message(e->edges, (struct codelet_message){ .data = data + range.offset,
-							.direct = direct,
-							.bytes = range.bytes,
-							.peer = (int16_t)peer,
-							.sending = (uint8_t)sending });
+	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
+	add_message(e->edges, (struct codelet_message){
+				  .data = data + (sending ? c->send_displs : c->recv_displs)[peer] * element,
+				  .bytes = (sending ? c->send_counts : c->recv_counts)[peer] * element,
+				  .peer = (int16_t)peer,
+				  .sending = (uint8_t)sending });
 }
 
 static void add_own(const struct engine *e, const struct engine_call *c)
 {
-	struct v_range from = block_of(c, 1, e->rank), to = block_of(c, 0, e->rank);
-	const unsigned char *source = (const unsigned char *)c->send + from.offset;
-	unsigned char *target = (unsigned char *)c->recv + to.offset;
-	if ((c->coll == CORALE_BROADCAST && c->root != e->rank) || source == target || !from.bytes)
-		return;
-	add_message(e->edges,
-		    (struct codelet_message){
-			.data = target, .from = source, .bytes = from.bytes, .peer = (int16_t)e->rank });
-}
-
-/* Every rank's blocks to all others. */
-static int run_blocks(struct engine *e, const struct engine_call *c, cudaStream_t stream)
-{
-	struct codelet_args a;
-	fill(e, c, &a);
-	begin_edges(e, &a, 0, e->edges);
-	for (int k = 1; k < e->ranks; k++) {
-		int to = (e->rank + k) % e->ranks, from = (e->rank + e->ranks - k) % e->ranks;
-		add_edge(e, c, 1, to, block_of(c, 1, to), (size_t)e->rank * c->bytes);
-		add_edge(e, c, 0, from, block_of(c, 0, from), 0);
-	}
-	add_own(e, c);
-	return codelets_edges(e->edges, stream);
-}
-
-/* Part i of a broadcast vector; all of it where there is only one rank to reach. */
-static struct v_range broadcast_part(const struct engine *e, uint64_t bytes, int i)
-{
-	if (e->ranks == 2)
-		return (struct v_range){ 0, bytes };
-	uint64_t each = codelet_round((bytes + (uint64_t)e->ranks - 1) / (uint64_t)e->ranks, PLAN_UNIT_BYTES);
-	uint64_t first = each * (uint64_t)i < bytes ? each * (uint64_t)i : bytes;
-	return (struct v_range){ first, bytes - first < each ? bytes - first : each };
-}
-
-/* The root sends every other rank its part of the vector. */
-static int run_deal(struct engine *e, const struct engine_call *c, cudaStream_t stream)
-{
-	struct codelet_args a;
-	fill(e, c, &a);
-	begin_edges(e, &a, 0, e->edges);
-	for (int r = 0; r < e->ranks; r++) {
-		struct v_range part = broadcast_part(e, c->bytes, r);
-		if (e->rank == c->root && r != c->root)
-			add_edge(e, c, 1, r, part, part.offset);
-		else if (e->rank == r && r != c->root)
-			add_edge(e, c, 0, c->root, part, 0);
-	}
-	add_own(e, c);
-	return codelets_edges(e->edges, stream);
-}
-
-/* Large broadcasts: every rank gets its part from the root, then passes it on (van de Geijn 1994). */
-static int run_broadcast(struct engine *e, const struct engine_call *given, cudaStream_t stream)
-{
-	struct engine_call c = *given;
-	struct codelet_args a;
-	int error = run_deal(e, &c, stream);
-	if (error || e->ranks == 2)
-		return error;
-	fill(e, &c, &a);
-	begin_edges(e, &a, 0, e->edges);
-	if (e->rank != c.root)
-		c.send = c.recv;
-	for (int k = 1; k < e->ranks; k++) {
-		int to = (e->rank + k) % e->ranks, from = (e->rank + e->ranks - k) % e->ranks;
-		struct v_range mine = broadcast_part(e, c.bytes, e->rank);
-		if (to != c.root)
-			add_edge(e, &c, 1, to, mine, mine.offset);
-		if (e->rank != c.root)
-			add_edge(e, &c, 0, from, broadcast_part(e, c.bytes, from), 0);
-	}
-	return codelets_edges(e->edges, stream);
+	size_t element = corale_type_bytes(c->type), bytes = c->send_counts[e->rank] * element;
+	const unsigned char *from = (const unsigned char *)c->send + c->send_displs[e->rank] * element;
+	unsigned char *to = (unsigned char *)c->recv + c->recv_displs[e->rank] * element;
+	if (from != to && bytes)
+		add_message(e->edges,
+			    (struct codelet_message){
+				.data = to, .from = from, .bytes = bytes, .peer = (int16_t)e->rank });
 }
 
 static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
-	return c->coll == CORALE_BROADCAST ? run_broadcast(e, c, stream) : run_blocks(e, c, stream);
+	struct codelet_args a;
+	fill(e, c, &a);
+	begin_edges(e, &a, 0, e->edges);
+	for (int k = 1; k < e->ranks; k++) {
+		add_edge(e, c, 1, (e->rank + k) % e->ranks);
+		add_edge(e, c, 0, (e->rank + e->ranks - k) % e->ranks);
+	}
+	add_own(e, c);
+	return codelets_edges(e->edges, stream);
 }
 
 /* As engine_is_plain, asked once for each granule of a GPU's memory, which never holds another kind. */
@@ -307,7 +253,7 @@ static int launch_call(struct engine *e, const struct engine_call *c, cudaStream
 		return engine_check(e, run_packets(e, c, stream), "launching a kernel");
 	case CODELET_SLOTS:
 	case CODELET_SLOTS_TWO_SHOT:
-		return engine_check(e, folds(c->coll) ? run_folds(e, c, stream) : run_edges(e, c, stream),
+		return engine_check(e, c->send_counts ? run_edges(e, c, stream) : run_slots(e, c, stream),
 				    "launching a kernel");
 	default:
 		return log_error(CORALE_ENOTSUP, e->rank, "%s: the CUDA engine has no codelet for it",

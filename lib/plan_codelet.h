@@ -18,6 +18,8 @@ enum plan_codelet {
 	CODELET_KINDS
 };
 
+enum { PLAN_NEAR_RANKS = 4 }; /* at most, of kernels that keep every rank's packet in registers */
+
 /* What all ranks share. */
 struct plan_node {
 	int ranks;
