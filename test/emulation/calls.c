@@ -73,6 +73,12 @@ uint64_t call_signature(const struct call *c)
 	return (x + c->seed) * 0x9e3779b97f4a7c15u | 1;
 }
 
+size_t call_room(const struct call *c, int ranks)
+{
+	struct started s = { .call = c, .ranks = ranks };
+	return codelet_round(recv_count(&s) * corale_type_bytes(c->type) + c->recv_shift + LEAD + GUARD, 128);
+}
+
 static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned shift)
 {
 	size_t all = codelet_round(LEAD + shift + bytes + GUARD, 128);
@@ -83,13 +89,17 @@ static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned
 	return *memory + LEAD + shift;
 }
 
-static void fill_all(struct started *s)
+static void fill_all(struct started *s, unsigned char *registered)
 {
 	const struct call *c = s->call;
 	struct reference ref = reference_of(c, s->ranks);
 	size_t bytes = corale_type_bytes(c->type), all_send = send_count(s) * bytes;
-	s->recv = make_buffer(&s->recv_memory, recv_count(s) * bytes, c->recv_shift);
-	s->send_memory = NULL;
+	if (c->place) {
+		s->recv = registered + c->place + LEAD + c->recv_shift;
+		memset(registered + c->place, GUARD_BYTE, call_room(c, s->ranks));
+	} else {
+		s->recv = make_buffer(&s->recv_memory, recv_count(s) * bytes, c->recv_shift);
+	}
 	if (c->in_place && c->coll == CORALE_ALL_GATHER)
 		s->send = s->recv + (size_t)s->rank * c->count * bytes;
 	else if (c->in_place)
@@ -104,7 +114,7 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 {
 	*s = (struct started){ .call = c, .rank = rank, .ranks = w->ranks };
 	set_edges(s);
-	fill_all(s);
+	fill_all(s, c->place ? w->registered[rank] : NULL);
 	struct engine_call call = { .codelet = c->codelet,
 				    .coll = c->coll,
 				    .type = c->type,
@@ -114,6 +124,9 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 				    .bytes = c->count * corale_type_bytes(c->type),
 				    .signature = signature,
 				    .root = c->root };
+	if (c->place)
+		call.target =
+		    ((uint64_t)1 << ENGINE_TARGET_SHIFT) | (uint64_t)(s->recv - w->registered[rank]);
 	struct reference ref = reference_of(c, w->ranks);
 	if (c->op == CORALE_NUM_OPS)
 		reference_scalar(&ref, rank, &call.scalar);

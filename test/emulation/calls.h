@@ -13,6 +13,8 @@ struct call {
 	int root;
 	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */
 	int in_place;
+	size_t
+	    place; /* of the receive buffer in registered memory, with what call_room says; 0: it is not registered */
 	uint64_t seed;
 };
 
@@ -24,6 +26,9 @@ struct started {
 	size_t send_counts[GPU_MAX_HOSTS], send_displs[GPU_MAX_HOSTS]; /* of all_to_all_v */
 	size_t recv_counts[GPU_MAX_HOSTS], recv_displs[GPU_MAX_HOSTS];
 };
+
+/* Bytes that a call's receive buffer needs in registered memory. */
+size_t call_room(const struct call *call, int ranks);
 
 /* Bits of the call that all ranks must share. */
 uint64_t call_signature(const struct call *call);

@@ -127,12 +127,19 @@ static int all_reduce_pieces(void)
 
 static const size_t many[] = { 1, 33, 3000, 10000 };
 
-static int slots(corale_coll coll, enum plan_codelet codelet, int blocks)
+static int slots_into(corale_coll coll, enum plan_codelet codelet, int blocks, int registered)
 {
 	struct world_params p = { .max_blocks = blocks,
 				  .window_bytes = (size_t)(test_thin ? 128 : 160) << 10 };
-	struct call c = { .codelet = codelet, .coll = coll };
+	struct call c = {
+		.codelet = codelet, .coll = coll, .place = (size_t)registered, .in_place = registered > 1
+	};
 	return run_calls(p, test_thin ? 2 : 3, c, many, test_thin ? 3 : COUNT(many));
+}
+
+static int slots(corale_coll coll, enum plan_codelet codelet, int blocks)
+{
+	return slots_into(coll, codelet, blocks, 0);
 }
 
 static int all_reduce_slots(void)
@@ -153,6 +160,19 @@ static int edges(void)
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
 		faults = slots(colls[i], CODELET_SLOTS, 4);
+	return faults;
+}
+
+/* The others store into the receive buffer themselves; in place too. */
+static int registered(void)
+{
+	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST };
+	int faults = 0;
+	for (size_t i = 0; !faults && i < COUNT(colls); i++)
+		faults = slots_into(colls[i], CODELET_SLOTS, 3,
+				    1 + (colls[i] != CORALE_ALL_TO_ALL && test_seed % 2));
+	for (int in_place = 1; !faults && in_place <= (test_thin ? 1 : 2); in_place++)
+		faults = slots_into(CORALE_ALL_REDUCE, CODELET_SLOTS_TWO_SHOT, 1, in_place);
 	return faults;
 }
 
@@ -184,6 +204,7 @@ static struct call draw_call(const struct plan_node *node)
 	    !draw(3);
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
+	c.place = plan_codelet_direct(c.codelet, c.coll) && draw(2);
 	return c;
 }
 
@@ -258,6 +279,7 @@ static const struct {
 	{ "all_reduce through slots", all_reduce_slots, 0 },
 	{ "reduce_scatter through slots", reduce_scatter_slots, 0 },
 	{ "edges", edges, 0 },
+	{ "into registered memory", registered, 0 },
 	{ "groups of sends and receives", test_messages, 0 },
 	{ "sends and receives in turn with collectives", test_pairs_in_turn, 0 },
 	{ "mixed calls with delays", mixed_calls, 0 },

@@ -768,6 +768,11 @@ void gpu_loaded(const void *word)
 	l->loaded[l->nloaded++ % MOST_LOADED] = word;
 }
 
+void gpu_depended(const void *word)
+{
+	acquire(word);
+}
+
 void gpu_fence(void)
 {
 	struct lane *l = now;

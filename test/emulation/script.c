@@ -18,6 +18,10 @@ void script_add(struct script *s, struct call c)
 	if (s->n == SCRIPT_CALLS)
 		abort();
 	c.seed = s->seed * 1000 + (uint64_t)s->n;
+	if (c.place) { /* one of its own */
+		c.place = s->params.registered_bytes + 128;
+		s->params.registered_bytes = c.place + call_room(&c, s->params.ranks);
+	}
 	s->calls[s->n++] = c;
 }
 

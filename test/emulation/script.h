@@ -18,7 +18,7 @@ struct script {
 
 struct script *script_new(struct world_params params, uint64_t seed);
 
-/* Appends a call, with a seed of its own. */
+/* Appends a call, with a seed of its own and, if it has a place, one of its own. */
 void script_add(struct script *script, struct call call);
 
 /* Runs it and frees it: the number of faults, which have been printed, or -1 if it did not end. */

@@ -85,6 +85,8 @@ static inline void sync_access_torn(sync_access *a)
 	}
 	if (!a->stores)
 		gpu_loaded(a->at);
+	if (!a->stores && a->unit == 8)
+		gpu_depended(a->at);
 }
 
 static inline void sync_access_packet(sync_access *a)

@@ -74,6 +74,23 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	return 0;
 }
 
+/* Region 0 of all engines. */
+static int register_memory(struct world *w, size_t bytes)
+{
+	w->registered = calloc((size_t)w->ranks, sizeof(*w->registered));
+	for (int r = 0; w->registered && r < w->ranks; r++) {
+		w->registered[r] = aligned_alloc(4096, codelet_round(bytes, 4096));
+		if (!w->registered[r])
+			return CORALE_ENOMEM;
+	}
+	for (int r = 0; w->registered && r < w->ranks; r++)
+		w->engines[r].regions[0] = (struct engine_region){ .begin = w->registered[r],
+								   .bytes = bytes,
+								   .peers = w->registered,
+								   .gpu_peers = w->registered };
+	return w->registered ? 0 : CORALE_ENOMEM;
+}
+
 int world_open(struct world *w, const struct world_params *p)
 {
 	memset(w, 0, sizeof(*w));
@@ -90,6 +107,8 @@ int world_open(struct world *w, const struct world_params *p)
 	int ret = w->windows && w->engines ? 0 : CORALE_ENOMEM;
 	for (int r = 0; !ret && r < p->ranks; r++)
 		ret = open_rank(w, r, p, stride);
+	if (!ret && p->registered_bytes)
+		ret = register_memory(w, p->registered_bytes);
 	if (ret)
 		world_close(w);
 	return ret;
@@ -103,6 +122,9 @@ void world_close(struct world *w)
 		free(w->engines[r].abort);
 		free(w->engines[r].edges);
 	}
+	for (int r = 0; w->registered && r < w->ranks; r++)
+		free(w->registered[r]);
+	free(w->registered);
 	free(w->engines);
 	free(w->windows);
 }

@@ -11,6 +11,7 @@ struct world_params {
 	size_t window_bytes; /* about */
 	uint64_t first_epoch; /* before the first call */
 	uint64_t timeout_ns; /* 0: never */
+	size_t registered_bytes; /* of each rank's memory that the others may store into: region 0 */
 };
 
 struct world {
@@ -18,6 +19,7 @@ struct world {
 	struct codelet_layout layout;
 	unsigned char *windows;
 	struct engine *engines; /* by rank */
+	unsigned char **registered; /* by rank, or NULL */
 	struct plan_node node;
 };
 
