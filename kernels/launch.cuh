@@ -29,4 +29,12 @@ static inline int launch(const void *kernel, codelet_shape shape, const void *ar
 	return (int)cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
+/* Without it, as a copy does: behind copies. */
+static inline int launch_behind(const void *kernel, codelet_shape shape, const void *args, void *stream)
+{
+	void *arguments[] = { (void *)args };
+	return (int)cudaLaunchKernel(kernel, dim3((unsigned)shape.blocks), dim3((unsigned)shape.threads), arguments, 0,
+				     (cudaStream_t)stream);
+}
+
 #endif

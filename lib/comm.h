@@ -66,6 +66,11 @@ struct comm {
 	struct plan_node node; /* what the choice of its codelets looks at */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
 	struct registration *registrations; /* memory that peers may map; mem.c */
+	enum comm_scratch {
+		COMM_SCRATCH_OPEN,
+		COMM_SCRATCH_MADE,
+		COMM_SCRATCH_NONE
+	} scratch; /* of sums by copies */
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];
@@ -116,6 +121,10 @@ void comm_free_plans(struct comm *comm);
 /* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
  * text: the line for corale_comm_last_error. Any thread. */
 void comm_fail(struct comm *comm, int code, const char *text);
+
+/* Collective: makes the scratch that sums by copy engines need, on all ranks or on none (comm->scratch says). for_call is part
+ * of what the ranks compare. */
+int mem_scratch(struct comm *comm, const struct call *for_call);
 
 /* Forgets what is registered and what was allocated (which stays the user's, but can't be freed any more). */
 void mem_close(struct comm *comm);

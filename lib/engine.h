@@ -126,6 +126,13 @@ struct engine_ops {
 		      int *region);
 	void (*detach)(struct engine *engine, int region);
 
+	/*
+	 * Scratch that sums by copy engines need: how many bytes of GPU memory (0: the cap has no room for it). Shared and attached
+	 * like memory of the user, on all ranks at the same place of their calls, then kept.
+	 */
+	size_t (*scratch_bytes)(const struct engine *engine);
+	void (*keep_scratch)(struct engine *engine, void *memory, int region);
+
 	/* The target of a buffer: where in which region it lies; 0 if all of it is in none. Host only, never blocks. */
 	uint64_t (*find)(const struct engine *engine, const void *buffer, size_t bytes);
 

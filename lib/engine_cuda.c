@@ -38,7 +38,12 @@ static size_t memory(const struct engine *e)
 
 static int alloc(struct engine *e, size_t bytes, void **out)
 {
-	return engine_check(e, cudaMalloc(out, bytes), "allocating memory");
+	enum cudaStreamCaptureMode mode =
+	    cudaStreamCaptureModeRelaxed; /* a stream may be captured: not this */
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	int ret = engine_check(e, cudaMalloc(out, bytes), "allocating memory");
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return ret;
 }
 
 static void free_memory(struct engine *e, void *memory)
@@ -65,6 +70,8 @@ const struct engine_ops engine_cuda = {
 	.share = engine_share,
 	.attach = engine_attach,
 	.detach = engine_detach,
+	.scratch_bytes = engine_scratch_bytes,
+	.keep_scratch = engine_keep_scratch,
 	.find = engine_find,
 	.verify = engine_verify,
 	.close = engine_close,

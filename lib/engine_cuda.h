@@ -9,7 +9,7 @@
 #include "device_cuda.h"
 #include "engine.h"
 
-enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21 };
+enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20 };
 
 /*
  * Memory of the user that peers map: what kernels and copies need for stores into it. A target (engine.h) names a
@@ -56,6 +56,13 @@ struct engine {
 	struct engine_region regions[ENGINE_MAX_REGIONS];
 	int nregions; /* those from here on are free */
 	unsigned char **gpu_peers; /* of all regions, in GPU memory; made with the first */
+	/* calls by copy engines */
+	cudaStream_t beside; /* for what runs beside the user's stream; made with the first region */
+	cudaEvent_t ready, marks[2]; /* from and to the user's stream */
+	size_t memory_cap;
+	void *scratch; /* two buffers of a chunk from each other rank; NULL: none yet */
+	int scratch_region;
+	size_t scratch_chunk;
 	/* the order of calls */
 	cudaStream_t last_stream;
 	int has_last, captured; /* a call was made; one was captured, so that a graph may name our memory */
@@ -125,8 +132,20 @@ int engine_stage_call(struct engine *engine, const struct engine_call *call, int
 int engine_stage_messages(struct engine *engine, const struct engine_message *messages, int n,
 			  cudaStream_t stream, engine_launch_messages *launch);
 
+/* ---- engine_cuda_copy.c: calls whose data copy engines move */
+
+int engine_run_copies(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
+size_t engine_scratch_bytes(const struct engine *engine);
+void engine_keep_scratch(struct engine *engine, void *memory, int region);
+
 /* ---- engine_cuda_order.c: before each call, that it comes after the last one; *capture says whether it is captured. */
 
 int engine_order(struct engine *engine, cudaStream_t stream);
+
+/* The engine's own stream and events, for what runs beside a call: made once (may wait for work of the GPU), and the stream that
+ * a call uses: its own where another capture holds the engine's. */
+int engine_make_beside(struct engine *engine);
+int engine_choose_beside(struct engine *engine, cudaStream_t stream, cudaStream_t *beside);
+void engine_free_beside(struct engine *engine);
 
 #endif

@@ -121,6 +121,7 @@ static int load_kernels(struct engine *e)
 	error = error ? error : codelets_load_near();
 	error = error ? error : codelets_load_slots();
 	error = error ? error : codelets_load_edges();
+	error = error ? error : codelets_load_copies();
 	error = error ? error : codelets_load_moves();
 	return engine_check(e, error, "loading the kernels");
 }
@@ -132,6 +133,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		return log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
 	e->rank = p->rank;
 	e->ranks = p->ranks;
+	e->memory_cap = p->memory_cap;
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
 	e->mapped = calloc((size_t)p->ranks, 1);
 	e->edges = calloc(1, sizeof(*e->edges));
@@ -176,6 +178,8 @@ void engine_close(struct engine *e)
 		return;
 	}
 	engine_detach_all(e);
+	engine_free_beside(e);
+	cudaFree(e->scratch);
 	for (int r = 0; e->mapped && r < e->ranks; r++) {
 		if (!e->mapped[r])
 			continue;

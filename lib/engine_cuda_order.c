@@ -33,3 +33,47 @@ int engine_order(struct engine *e, cudaStream_t stream)
 	e->has_last = 1;
 	return ret;
 }
+
+/* ---- The engine's own stream, for what runs beside a call ------------------------------------------------ */
+
+int engine_make_beside(struct engine *e)
+{
+	int lowest, highest;
+	if (e->beside)
+		return 0;
+	int ret = engine_check(e, cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+			       "asking for the priorities of streams");
+	for (int i = 0; !ret && i < 2; i++)
+		ret = engine_check(e, cudaEventCreateWithFlags(&e->marks[i], cudaEventDisableTiming),
+				   "making an event");
+	if (!ret)
+		ret = engine_check(e, cudaEventCreateWithFlags(&e->ready, cudaEventDisableTiming),
+				   "making an event");
+	if (!ret)
+		ret =
+		    engine_check(e, cudaStreamCreateWithPriority(&e->beside, cudaStreamNonBlocking, highest),
+				 "making a stream");
+	return ret;
+}
+
+void engine_free_beside(struct engine *e)
+{
+	if (e->beside)
+		cudaStreamDestroy(e->beside);
+	if (e->ready)
+		cudaEventDestroy(e->ready);
+	for (int i = 0; i < 2; i++)
+		if (e->marks[i])
+			cudaEventDestroy(e->marks[i]);
+}
+
+int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *out)
+{
+	unsigned long long mine, held;
+	int ret = capture_of(e, stream, &mine);
+	if (!ret)
+		ret = capture_of(e, e->beside, &held);
+	if (!ret)
+		*out = !held || held == mine ? e->beside : stream;
+	return ret;
+}

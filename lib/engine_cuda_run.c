@@ -255,6 +255,8 @@ static int launch_call(struct engine *e, const struct engine_call *c, cudaStream
 	case CODELET_SLOTS_TWO_SHOT:
 		return engine_check(e, c->send_counts ? run_edges(e, c, stream) : run_slots(e, c, stream),
 				    "launching a kernel");
+	case CODELET_COPIES:
+		return engine_run_copies(e, c, stream);
 	default:
 		return log_error(CORALE_ENOTSUP, e->rank, "%s: the CUDA engine has no codelet for it",
 				 corale_coll_name(c->coll));

@@ -36,7 +36,8 @@ static CUresult allocation_of(const struct engine *e, const void *buffer, struct
 	return error;
 }
 
-int engine_share(struct engine *e, const void *buffer, size_t bytes, unsigned char out[ENGINE_HANDLE_BYTES])
+static int share(const struct engine *e, const void *buffer, size_t bytes,
+		 unsigned char out[ENGINE_HANDLE_BYTES])
 {
 	struct cudaPointerAttributes attributes;
 	struct engine_region found;
@@ -115,8 +116,8 @@ static int open_peers(const struct engine *e, struct engine_region *r, const uns
 static int tell_gpu(struct engine *e, int region)
 {
 	size_t row = (size_t)e->ranks * sizeof(*e->gpu_peers);
-	int ret = 0;
-	if (!e->gpu_peers) {
+	int ret = engine_make_beside(e);
+	if (!ret && !e->gpu_peers) {
 		ret = engine_check(e, cudaMalloc((void **)&e->gpu_peers, ENGINE_MAX_REGIONS * row),
 				   "allocating memory");
 		e->bytes += ret ? 0 : ENGINE_MAX_REGIONS * row;
@@ -125,11 +126,10 @@ static int tell_gpu(struct engine *e, int region)
 		return ret;
 	struct engine_region *r = &e->regions[region];
 	r->gpu_peers = e->gpu_peers + (size_t)region * (size_t)e->ranks;
-	return engine_check(e, cudaMemcpy(r->gpu_peers, r->peers, row, cudaMemcpyHostToDevice),
-			    "copying the addresses of peers' memory");
+	return engine_put(e, r->gpu_peers, r->peers, row);
 }
 
-int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, void *buffer, int *region)
+static int attach(struct engine *e, const unsigned char *handles, size_t stride, void *buffer, int *region)
 {
 	int i = free_region(e), ret = 0;
 	if (i == ENGINE_MAX_REGIONS) {
@@ -157,6 +157,25 @@ int engine_attach(struct engine *e, const unsigned char *handles, size_t stride,
 	e->nregions = i < e->nregions ? e->nregions : i + 1;
 	*region = i;
 	return 0;
+}
+
+/* A stream of this thread may be under capture, which what happens here is no part of. */
+int engine_share(struct engine *e, const void *buffer, size_t bytes, unsigned char out[ENGINE_HANDLE_BYTES])
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	int ret = share(e, buffer, bytes, out);
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return ret;
+}
+
+int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, void *buffer, int *region)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	int ret = attach(e, handles, stride, buffer, region);
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return ret;
 }
 
 void engine_detach(struct engine *e, int region)

@@ -69,6 +69,37 @@ static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_
 	return target;
 }
 
+/* Whether copy engines can run the call: into registered memory, and sums with scratch. Premultiplied inputs need a kernel. */
+static int by_copies(const struct comm *comm, const struct engine_call *call)
+{
+	int sums = call->coll == CORALE_ALL_REDUCE || call->coll == CORALE_REDUCE_SCATTER;
+	if (comm->size == 1 || (sums && (comm->scratch == COMM_SCRATCH_NONE || call->op == CORALE_NUM_OPS)))
+		return 0;
+	return call->target || call->coll == CORALE_REDUCE_SCATTER;
+}
+
+/* The codelet, and the target if that uses it. The first sum by copies makes their scratch. */
+static int choose(struct comm *comm, struct call *c, struct engine_call *call)
+{
+	int words = engine_cuda.words(c->type), sums;
+	call->target = comm->size > 1 ? target_of(comm, c, call->bytes) : 0;
+	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
+		return CORALE_EINVAL;
+	call->codelet = plan_codelet_choose(&comm->node, c->coll, call->bytes, words, by_copies(comm, call));
+	sums = c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
+	if (call->codelet == CODELET_COPIES && sums && comm->scratch == COMM_SCRATCH_OPEN) {
+		c->target = call->target;
+		int ret = mem_scratch(comm, c);
+		if (ret)
+			return ret;
+		call->codelet =
+		    plan_codelet_choose(&comm->node, c->coll, call->bytes, words, by_copies(comm, call));
+	}
+	if (!plan_codelet_direct(call->codelet, c->coll))
+		call->target = 0;
+	return 0;
+}
+
 static int run_collective(struct comm *comm, const struct engine_call *call, void *stream)
 {
 	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
@@ -104,13 +135,10 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 				    .send_displs = c->send_displs,
 				    .recv_counts = c->recv_counts,
 				    .recv_displs = c->recv_displs };
-	call.codelet = plan_codelet_choose(&comm->node, c->coll, bytes, engine_cuda.words(c->type));
-	call.target = comm->size > 1 ? target_of(comm, c, bytes) : 0;
-	if (call.target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call.target))
-		return CORALE_EINVAL;
-	if (!plan_codelet_direct(call.codelet, c->coll))
-		call.target = 0;
-	c->target = comm->last_call.target = call.target;
+	int ret = choose(comm, c, &call);
+	if (ret)
+		return ret;
+	comm->last_call.target = c->target = call.target;
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
 	return run_collective(comm, &call, stream);
 }

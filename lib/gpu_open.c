@@ -112,6 +112,7 @@ int gpu_open(struct comm *comm)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->trace = trace_open();
+	comm->node.zero_ctas = comm->settings.cta_policy;
 	comm->node.forced = plan_codelet_named(comm->settings.proto);
 	log_line(LOG_INFO, comm->rank, "GPU engine of %d ranks, %zu bytes of its memory", comm->size,
 		 engine_cuda.memory(comm->gpu));

@@ -12,11 +12,12 @@ enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1 };
 /* What ranks compare: that all of them make the same kind of call, and that all succeeded. */
 struct mem_vote {
 	int32_t kind, status;
+	uint64_t target; /* of the call that scratch is made for: part of the signature */
 	int32_t shared; /* this rank's memory can be mapped, or all of it was */
 	unsigned char handle[ENGINE_HANDLE_BYTES];
 };
 
-enum mem_kind { MEM_ALLOC = 1, MEM_FREE, MEM_REGISTER, MEM_DEREGISTER };
+enum mem_kind { MEM_ALLOC = 1, MEM_FREE, MEM_REGISTER, MEM_DEREGISTER, MEM_SCRATCH };
 
 struct registration {
 	struct registration *next; /* of this communicator */
@@ -25,8 +26,12 @@ struct registration {
 	int region; /* of the GPU engine, or MEM_NO_REGION */
 };
 
-static const char *const kind_names[] = { "", "corale_mem_alloc", "corale_mem_free", "corale_mem_register",
-					  "corale_mem_deregister" };
+static const char *const kind_names[] = { "",
+					  "corale_mem_alloc",
+					  "corale_mem_free",
+					  "corale_mem_register",
+					  "corale_mem_deregister",
+					  "scratch for sums by copy engines" };
 
 /* ---- Agreement ------------------------------------------------------------------------------------------- */
 
@@ -38,12 +43,13 @@ static int exchange(struct comm *comm, const struct mem_vote *mine, struct mem_v
 			     .send = mine,
 			     .recv = all,
 			     .count = sizeof *mine,
-			     .type = CORALE_UINT8 };
+			     .type = CORALE_UINT8,
+			     .target = mine->target };
 	int ret = sequence_host(comm, &call, 1, NULL);
 	for (int r = 0; !ret && r < comm->size; r++) {
 		if (all[r].kind != mine->kind)
 			ret = log_error(CORALE_EMISMATCH, comm->rank, "%s: rank %d called %s", name, r,
-					all[r].kind >= MEM_ALLOC && all[r].kind <= MEM_DEREGISTER
+					all[r].kind >= MEM_ALLOC && all[r].kind <= MEM_SCRATCH
 					    ? kind_names[all[r].kind]
 					    : "something else");
 		else if (all[r].status)
@@ -83,9 +89,8 @@ static int all_shared(const struct comm *comm, const struct mem_vote *all)
 /* ---- Peers' memory --------------------------------------------------------------------------------------- */
 
 /* With everybody's handles: maps them all, on all ranks or on none. */
-static int attach(struct comm *comm, enum mem_kind kind, void *buffer, struct mem_vote *all, int *region)
+static int attach(struct comm *comm, struct mem_vote mine, void *buffer, struct mem_vote *all, int *region)
 {
-	struct mem_vote mine = { .kind = kind };
 	int made = MEM_NO_REGION;
 	mine.shared = !engine_cuda.attach(comm->gpu, all->handle, sizeof *all, buffer, &made);
 	int ret = exchange(comm, &mine, all);
@@ -97,18 +102,17 @@ static int attach(struct comm *comm, enum mem_kind kind, void *buffer, struct me
 }
 
 /* Agrees on a buffer's status, and maps it everywhere if every rank's can be; *region says which it became. */
-static int agree_shared(struct comm *comm, enum mem_kind kind, int status, void *buffer, size_t bytes,
-			int *region)
+static int agree_shared(struct comm *comm, struct mem_vote mine, void *buffer, size_t bytes, int *region)
 {
-	struct mem_vote mine = { .kind = kind, .status = status }, *all = votes(comm, kind);
+	struct mem_vote *all = votes(comm, mine.kind);
 	if (!all)
 		return CORALE_ENOMEM;
-	if (!status && comm->gpu && comm->size > 1)
+	if (!mine.status && comm->gpu && comm->size > 1)
 		mine.shared = !engine_cuda.share(comm->gpu, buffer, bytes, mine.handle);
 	int ret = exchange(comm, &mine, all);
 	*region = MEM_NO_REGION;
 	if (!ret && all_shared(comm, all))
-		ret = attach(comm, kind, buffer, all, region);
+		ret = attach(comm, mine, buffer, all, region);
 	free(all);
 	return ret;
 }
@@ -190,7 +194,8 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 		status = log_error(CORALE_EINVAL, comm->rank, "corale_mem_alloc: no place for the buffer");
 	if (!status)
 		status = allocate(comm, bytes, &made);
-	int ret = agree_shared(comm, MEM_ALLOC, status, made, bytes, &region);
+	int ret = agree_shared(comm, (struct mem_vote){ .kind = MEM_ALLOC, .status = status }, made, bytes,
+			       &region);
 	if (ret) {
 		release(comm, made);
 		free(entry);
@@ -199,6 +204,24 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 	keep(comm, entry, (struct registration){ .buffer = made, .allocated = 1, .region = region });
 	*buffer = made;
 	return 0;
+}
+
+int mem_scratch(struct comm *comm, const struct call *for_call)
+{
+	struct mem_vote mine = { .kind = MEM_SCRATCH, .target = for_call->target };
+	size_t bytes = engine_cuda.scratch_bytes(comm->gpu);
+	void *made = NULL;
+	int region = MEM_NO_REGION, ret = 0;
+	if (bytes) { /* or on no rank */
+		int lacks = allocate(comm, bytes, &made);
+		ret = agree_shared(comm, mine, made, lacks ? 0 : bytes, &region);
+	}
+	comm->scratch = region == MEM_NO_REGION ? COMM_SCRATCH_NONE : COMM_SCRATCH_MADE;
+	if (region != MEM_NO_REGION)
+		engine_cuda.keep_scratch(comm->gpu, made, region);
+	else
+		release(comm, made);
+	return ret;
 }
 
 int corale_mem_free(corale_comm *handle, void *buffer)
@@ -231,7 +254,8 @@ int corale_mem_register(corale_comm *handle, void *buffer, size_t bytes, void **
 	if (!status && (!out || (!buffer && bytes)))
 		status = log_error(CORALE_EINVAL, comm->rank,
 				   "corale_mem_register: no buffer, or no place for the handle");
-	int ret = agree_shared(comm, MEM_REGISTER, status, buffer, bytes, &region);
+	int ret = agree_shared(comm, (struct mem_vote){ .kind = MEM_REGISTER, .status = status }, buffer,
+			       bytes, &region);
 	if (ret) {
 		free(made);
 		return ret;

@@ -2,14 +2,23 @@
 
 #include <string.h>
 
+static const double STEP_US = 10; /* of a barrier between copies */
+enum { MOST_CYCLES = 32 };
+
 /* A line holds 120 bytes of data. */
 static uint64_t packed(uint64_t bytes)
 {
 	return (bytes + 119) / 120 * 128;
 }
 
+static int moves(corale_coll coll)
+{
+	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_BROADCAST;
+}
+
 /* Whether a codelet can run the call at all. */
-static int can(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, uint64_t bytes)
+static int can(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, uint64_t bytes,
+	       int direct)
 {
 	switch (codelet) {
 	case CODELET_PACKETS:
@@ -21,6 +30,8 @@ static int can(const struct plan_node *node, enum plan_codelet codelet, corale_c
 		return coll != CORALE_ALL_REDUCE;
 	case CODELET_SLOTS_TWO_SHOT:
 		return coll == CORALE_ALL_REDUCE;
+	case CODELET_COPIES:
+		return direct && (moves(coll) || coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER);
 	default:
 		return 0;
 	}
@@ -30,40 +41,75 @@ static int can(const struct plan_node *node, enum plan_codelet codelet, corale_c
 static const struct {
 	double start_us, gbs;
 } rates[CODELET_KINDS] = {
-	[CODELET_PACKETS] = { 3.0, 240 },
-	[CODELET_TWO_SHOT] = { 5.0, 340 },
-	[CODELET_SLOTS] = { 11, 330 },
-	[CODELET_SLOTS_TWO_SHOT] = { 14, 330 },
+	[CODELET_PACKETS] = { 3.0, 240 }, [CODELET_TWO_SHOT] = { 5.0, 340 },
+	[CODELET_SLOTS] = { 11, 330 },    [CODELET_SLOTS_TWO_SHOT] = { 14, 330 },
+	[CODELET_COPIES] = { 25, 386 },
 };
 
 /* Bytes that leave one GPU at most. */
 static double sent(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, uint64_t bytes)
 {
 	double others = node->ranks - 1, all = (double)bytes;
+	if (codelet == CODELET_COPIES && coll == CORALE_BROADCAST)
+		return all;
 	if (coll != CORALE_ALL_REDUCE || codelet == CODELET_PACKETS)
 		return others * all;
 	return 2 * others / node->ranks * all;
 }
 
-double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
-			 uint64_t bytes, int words)
+int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us)
 {
-	if (!can(node, codelet, coll, bytes))
+	int best = 1, others = ranks - 1, period = others | 1;
+	double all_us = (double)bytes / rates[CODELET_COPIES].gbs / 1e3;
+	for (int cycles = 1; cycles <= MOST_CYCLES; cycles++) {
+		double us =
+		    STEP_US * (cycles * period + others - 1) + all_us * (others - 1) / (others * cycles);
+		if (cycles > 1 && us >= *more_us)
+			break;
+		best = cycles;
+		*more_us = us;
+	}
+	return best;
+}
+
+/* Of copies, beyond the first byte's time and that of all bytes: barriers, and the fold of the last chunk. */
+static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes)
+{
+	double us = STEP_US * (node->ranks - 1), sums_us = 40, spread_us;
+	switch (coll) {
+	case CORALE_BROADCAST:
+		plan_codelet_cycles(node->ranks, bytes, &spread_us);
+		return spread_us;
+	case CORALE_ALL_REDUCE:
+	case CORALE_REDUCE_SCATTER:
+		return us + sums_us;
+	default:
+		return us;
+	}
+}
+
+double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
+			 uint64_t bytes, int words, int direct)
+{
+	if (!can(node, codelet, coll, bytes, direct))
 		return -1;
-	return rates[codelet].start_us + sent(node, codelet, coll, bytes) / rates[codelet].gbs / 1e3;
+	double more = codelet == CODELET_COPIES ? copies_us(node, coll, bytes) : 0;
+	return more + rates[codelet].start_us + sent(node, codelet, coll, bytes) / rates[codelet].gbs / 1e3;
 }
 
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
-				      int words)
+				      int words, int direct)
 {
 	enum plan_codelet best = CODELET_NONE;
 	double best_us = 0;
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
-		double us = plan_codelet_time(node, (enum plan_codelet)c, coll, bytes, words);
+		double us = plan_codelet_time(node, (enum plan_codelet)c, coll, bytes, words, direct);
 		if (us < 0)
 			continue;
 		if (c == node->forced)
 			return (enum plan_codelet)c;
+		if (c == CODELET_COPIES && node->zero_ctas && !node->forced && moves(coll))
+			return CODELET_COPIES;
 		if (best == CODELET_NONE || us < best_us) {
 			best = (enum plan_codelet)c;
 			best_us = us;
@@ -79,12 +125,15 @@ int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll)
 		return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_BROADCAST;
 	case CODELET_SLOTS_TWO_SHOT:
 		return coll == CORALE_ALL_REDUCE;
+	case CODELET_COPIES:
+		return coll != CORALE_REDUCE_SCATTER;
 	default:
 		return 0;
 	}
 }
 
-static const char *const names[CODELET_KINDS] = { "steps", "packets", "two_shot", "slots", "slots_two_shot" };
+static const char *const names[CODELET_KINDS] = { "steps", "packets",        "two_shot",
+						  "slots", "slots_two_shot", "copies" };
 
 const char *plan_codelet_name(enum plan_codelet codelet)
 {

@@ -15,6 +15,7 @@ enum plan_codelet {
 	CODELET_TWO_SHOT, /* reduce-scatter and all-gather of packets in one pass */
 	CODELET_SLOTS, /* one exchange through slots: folded, or copied by blocks that belong to edges */
 	CODELET_SLOTS_TWO_SHOT, /* both exchanges through slots */
+	CODELET_COPIES, /* copy engines, into registered receive buffers; sums through scratch */
 	CODELET_KINDS
 };
 
@@ -24,23 +25,28 @@ enum { PLAN_NEAR_RANKS = 4 }; /* at most, of kernels that keep every rank's pack
 struct plan_node {
 	int ranks;
 	int max_blocks; /* CORALE_MAX_CTAS, or the most that are resident at a time */
+	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
 	int forced; /* a codelet (CORALE_PROTO), or CODELET_NONE */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 };
 
 /* A row of the choice: modelled time in us of a call of so many bytes (of a block or vector), or a negative value where the
- * codelet can't run it. words: the type's folds travel in words. */
+ * codelet can't run it. words: the type's folds travel in words. direct: the call is one that CODELET_COPIES can run: its
+ * receive buffer is registered on all ranks (or is not stored into by others), and a sum has scratch. */
 double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
-			 uint64_t bytes, int words);
+			 uint64_t bytes, int words, int direct);
 
 /* The codelet of least modelled time, among the forced ones where they can run the call. */
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
-				      int words);
+				      int words, int direct);
+
+/* Of a broadcast by copies: in how many cycles of pieces, and what it then takes longer than its bytes on one link. */
+int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us);
 
 /* 1 if the codelet stores into the peers' receive buffers, where all ranks' are registered. */
 int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll);
 
-/* "packets", "two_shot", "slots", "slots_two_shot"; CODELET_NONE: "steps". */
+/* "packets", "two_shot", "slots", "slots_two_shot", "copies"; CODELET_NONE: "steps". */
 const char *plan_codelet_name(enum plan_codelet codelet);
 /* CODELET_NONE when no codelet has that name. */
 enum plan_codelet plan_codelet_named(const char *name);

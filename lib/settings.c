@@ -17,7 +17,10 @@ static const char *const debug_levels[] = { "none", "error", "warn", "info", "tr
 static const char *const partials[] = { "type", "float32", NULL };
 static const char *const references[] = { "no", "yes", "auto", NULL };
 static const char *const transports[] = { "auto", "ucx", "mpi", NULL };
-static const char *const protos[] = { "auto", "packets", "two_shot", "slots", "slots_two_shot", NULL };
+static const char *const protos[] = {
+	"auto", "packets", "two_shot", "slots", "slots_two_shot", "copies", NULL
+};
+static const char *const cta_policies[] = { "auto", "zero", NULL };
 static const char *const ucx_messages[] = { "auto", "put", "tag", "am", NULL };
 
 /* Order of the rows: the order of corale-info and the README. */
@@ -77,7 +80,7 @@ static const struct settings_field fields[] = {
 	  FIELD(gpu_window),
 	  .min = 4 * MEBI,
 	  .max = 4 * GIBI },
-	{ .row = { "CORALE_PROTO", "auto, packets, two_shot, slots, slots_two_shot", "auto",
+	{ .row = { "CORALE_PROTO", "auto, packets, two_shot, slots, slots_two_shot, copies", "auto",
 		   "Forces how data moves between GPUs, where that way can run a call.", 1 },
 	  .kind = SETTINGS_NAME,
 	  FIELD(proto),
@@ -87,6 +90,14 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(max_ctas),
 	  .max = 1024 },
+	{ .row = { "CORALE_CTA_POLICY", "auto, zero", "auto",
+		   "zero: copy engines rather than blocks move what is only moved between GPUs into "
+		   "registered "
+		   "memory.",
+		   1 },
+	  .kind = SETTINGS_CHOICE,
+	  FIELD(cta_policy),
+	  .choices = cta_policies },
 	{ .row = { "CORALE_CHECK_MEMORY", "yes, no", "no",
 		   "Checks at each call on GPUs that registered memory was not freed, for about a "
 		   "microsecond.",

@@ -21,6 +21,7 @@ struct settings {
 	size_t gpu_window; /* CORALE_GPU_WINDOW: bytes of a GPU's window */
 	char proto[32]; /* CORALE_PROTO: forces a codelet */
 	int max_ctas; /* CORALE_MAX_CTAS: blocks of a kernel; 0: as many as the GPU holds at a time */
+	int cta_policy; /* CORALE_CTA_POLICY: 1 means zero: copy engines rather than blocks */
 	int check_memory; /* CORALE_CHECK_MEMORY: calls on GPUs look whether registered memory still is what it was */
 	size_t slot_bytes; /* CORALE_SLOT_BYTES: the most that one message through a window carries */
 	int slots; /* CORALE_SLOTS: messages in flight per ring of a window */

@@ -10,4 +10,10 @@ typedef int cudaError_t;
 
 enum { cudaSuccess = 0 };
 
+/* streams.c: what the calls by copies enqueue */
+enum { cudaMemcpyDefault = 4 };
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+
 #endif

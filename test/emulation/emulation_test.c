@@ -196,7 +196,7 @@ static struct call draw_call(const struct plan_node *node)
 		c.codelet = (enum plan_codelet)(CODELET_PACKETS + draw(CODELET_SLOTS_TWO_SHOT));
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
 		bytes = c.count * corale_type_bytes(c.type);
-	} while (plan_codelet_time(node, c.codelet, c.coll, bytes, codelets_words(c.type)) < 0);
+	} while (plan_codelet_time(node, c.codelet, c.coll, bytes, codelets_words(c.type), 0) < 0);
 	c.op = folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
 	c.root = (int)draw((size_t)node->ranks);
 	c.in_place =

@@ -19,6 +19,21 @@ template <class Args> static void launch_run(const void *kernel, const void *arg
 	((void (*)(Args))kernel)(*(const Args *)args);
 }
 
+template <class Args> static void launch_run_behind(const void *kernel, const void *args)
+{
+	gpu_previous_kernel();
+	launch_run<Args>(kernel, args);
+}
+
+template <class Args>
+static inline int launch_behind(const void *kernel, codelet_shape shape, const Args *args, void *stream)
+{
+	int threads = shape.threads < LAUNCH_MOST_THREADS ? shape.threads : LAUNCH_MOST_THREADS;
+	gpu_launch(launch_run_behind<Args>, kernel, args, sizeof(*args), (unsigned)shape.blocks,
+		   (unsigned)threads);
+	return 0;
+}
+
 template <class Args>
 static inline int launch(const void *kernel, codelet_shape shape, const Args *args, void *stream)
 {

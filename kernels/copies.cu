@@ -1,0 +1,155 @@
+/*
+ * What SMs do in calls whose data copy engines move: the barrier that keeps the ranks in step, and the fold of a chunk that the
+ * others copied here. The barrier is one warp, which finds room beside a kernel that fills the GPU; it can time out, as a
+ * wait in a stream can not, and holds no hardware channel.
+ *
+ * Copies before a barrier on a stream are complete when it runs, so its flags say that they have arrived; copies behind it start
+ * when it has heard from all. Step 0 is told by the headers, the others by the first lane's flags {epoch, step}, which
+ * only grow. All barriers of a call share one epoch, which the last one ends: a replayed graph needs nothing of the host.
+ */
+#include <cuda_runtime.h>
+
+#include "call.cuh"
+#include "launch.cuh"
+
+enum { WARP = 32, AT_ONCE = 4 /* vectors of a thread */ };
+
+struct meeting {
+	uint64_t epoch, start; /* start: of a wait that lasts */
+	uint32_t step;
+};
+
+__device__ static inline uint64_t *step_of(const codelet_args &a, int sender, int receiver)
+{
+	return &header_of(a, sender, receiver, 0)->step;
+}
+
+/* Each lane looks after some ranks. */
+__device__ static inline void tell_all(const codelet_args &a, const meeting &m)
+{
+	for (int k = 1 + (int)threadIdx.x; m.step && k < a.ranks; k += WARP)
+		sync_store_release(step_of(a, a.rank, peer_after(a, k)), m.epoch << 32 | m.step);
+	if (!m.step)
+		send_headers(a, m.epoch);
+}
+
+/* The first of this lane's ranks that has not come as far as this; -1: none. */
+__device__ static inline int missing(const codelet_args &a, const meeting &m)
+{
+	int peer = -1;
+	for (int r = (int)threadIdx.x; m.step && r < a.ranks; r += WARP)
+		if (r != a.rank && sync_load_relaxed(step_of(a, r, a.rank)) < (m.epoch << 32 | m.step))
+			peer = r;
+	return m.step || headers_heard(a, m.epoch) ? peer : a.rank;
+}
+
+__device__ static bool hear(const codelet_args &a, meeting *m)
+{
+	for (uint32_t spins = 1;; spins++) {
+		int peer = missing(a, *m);
+		unsigned lacking = __ballot_sync(~0u, peer >= 0);
+		if (!lacking)
+			break;
+		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &m->start, m->epoch, true)))
+			continue;
+		if (threadIdx.x + 1 == (unsigned)__ffs((int)lacking))
+			call_explain(a, peer, m->epoch, true);
+		return false;
+	}
+	sync_fence();
+	return true;
+}
+
+/* At most 32 registers. */
+__global__ __launch_bounds__(CODELET_THREADS, 4) void barrier(const __grid_constant__ codelet_barrier b)
+{
+	meeting m = { call_epoch(b.args), 0, b.step };
+	tell_all(b.args, m);
+	if (hear(b.args, &m) && b.last)
+		call_end(b.args, m.epoch);
+}
+
+/* ---- Folds ----------------------------------------------------------------------------------------------- */
+
+__device__ static inline const unsigned char *input_of(const codelet_chunk &c, int r)
+{
+	return r == c.rank ? c.own : c.others + (uint64_t)codelet_index(r, c.rank) * c.stride;
+}
+
+__device__ static inline unsigned left_of(const codelet_chunk &c, uint64_t i)
+{
+	uint64_t at = i * 16;
+	return at >= c.bytes ? 0 : c.bytes - at < 16 ? (unsigned)(c.bytes - at) : 16;
+}
+
+/* Some vectors of one rank. */
+__device__ static inline void load_inputs(const codelet_chunk &c, int r, uint64_t first, uint64_t stride, vector v[AT_ONCE])
+{
+	const unsigned char *from = input_of(c, r);
+#pragma unroll
+	for (int u = 0; u < AT_ONCE; u++) {
+		uint64_t i = first + u * stride;
+		if (r == c.rank)
+			v[u] = load_user<true>(from + i * 16, left_of(c, i));
+		else if (left_of(c, i))
+			v[u] = __ldcg((const vector *)from + i);
+	}
+}
+
+/* In the order of ranks, as every other codelet folds; the next rank's vectors are under way meanwhile. */
+template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS) void fold_chunk(const __grid_constant__ codelet_chunk c)
+{
+	const uint64_t stride = (uint64_t)gridDim.x * blockDim.x, vectors = (c.bytes + 15) / 16;
+	for (uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; first < vectors; first += AT_ONCE * stride) {
+		vector_sum<TYPE> sums[AT_ONCE];
+		vector next[AT_ONCE] = {};
+		load_inputs(c, 0, first, stride, next);
+		for (int r = 0; r < c.ranks; r++) {
+			vector v[AT_ONCE];
+#pragma unroll
+			for (int u = 0; u < AT_ONCE; u++)
+				v[u] = next[u];
+			if (r + 1 < c.ranks)
+				load_inputs(c, r + 1, first, stride, next);
+#pragma unroll
+			for (int u = 0; u < AT_ONCE; u++) {
+				if (r == 0)
+					sums[u].start(v[u]);
+				else
+					sums[u].add(v[u], c.op);
+			}
+		}
+#pragma unroll
+		for (int u = 0; u < AT_ONCE; u++) {
+			uint64_t i = first + u * stride;
+			if (left_of(c, i))
+				store_user<true>(c.to + i * 16, sums[u].finish(c.op, c.ranks), left_of(c, i));
+		}
+	}
+}
+
+typedef void (*kernel)(codelet_chunk);
+
+static const kernel rows[CORALE_NUM_TYPES] = {
+	fold_chunk<CORALE_INT8>,    fold_chunk<CORALE_UINT8>,    fold_chunk<CORALE_INT32>,   fold_chunk<CORALE_UINT32>,
+	fold_chunk<CORALE_INT64>,   fold_chunk<CORALE_UINT64>,   fold_chunk<CORALE_FLOAT16>, fold_chunk<CORALE_BFLOAT16>,
+	fold_chunk<CORALE_FLOAT32>, fold_chunk<CORALE_FLOAT64>, fold_chunk<CORALE_FLOAT8_E4M3>, fold_chunk<CORALE_FLOAT8_E5M2>,
+};
+
+int codelets_barrier(const codelet_barrier *args, void *stream)
+{
+	return launch_behind((const void *)barrier, { 1, WARP }, args, stream);
+}
+
+int codelets_fold_chunk(const codelet_chunk *args, int blocks, int type, void *stream)
+{
+	return launch_behind((const void *)rows[type], { blocks, CODELET_THREADS }, args, stream);
+}
+
+int codelets_load_copies(void)
+{
+	int error = load((const void *)barrier);
+	for (const kernel row : rows)
+		error = error ? error : load((const void *)row);
+	return error;
+}

@@ -1,0 +1,8 @@
+/* kernels/copies.cu as C++. */
+#include <cuda_runtime.h>
+
+#define LAUNCH_MOST_THREADS 64
+#include "launch.h"
+#include "sync.h"
+
+#include "../../kernels/copies.cu"
