@@ -159,7 +159,7 @@ static int edges(void)
 					     CORALE_ALL_TO_ALL_V };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots(colls[i], CODELET_SLOTS, 4);
+		faults = slots(colls[i], CODELET_SLOTS, test_thin ? 1 : 2);
 	return faults;
 }
 
@@ -169,7 +169,7 @@ static int registered(void)
 	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots_into(colls[i], CODELET_SLOTS, 3,
+		faults = slots_into(colls[i], CODELET_SLOTS, test_thin ? 1 : 2,
 				    1 + (colls[i] != CORALE_ALL_TO_ALL && test_seed % 2));
 	for (int in_place = 1; !faults && in_place <= (test_thin ? 1 : 2); in_place++)
 		faults = slots_into(CORALE_ALL_REDUCE, CODELET_SLOTS_TWO_SHOT, 1, in_place);
@@ -227,10 +227,11 @@ static int mixed(struct world_params p, int calls)
 static int mixed_calls(void)
 {
 	int faults = 0;
-	for (int ranks = 2; !faults && ranks <= most_ranks(5); ranks++)
-		faults =
-		    mixed((struct world_params){ .ranks = ranks, .max_blocks = 2, .window_bytes = 256 << 10 },
-			  test_thin ? 30 : 120);
+	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 5); ranks++)
+		faults = mixed((struct world_params){ .ranks = ranks,
+						      .max_blocks = test_thin ? 1 : 2,
+						      .window_bytes = 256 << 10 },
+			       test_thin ? 24 : 70);
 	return faults;
 }
 
@@ -285,6 +286,7 @@ static const struct {
 	{ "mixed calls with delays", mixed_calls, 0 },
 	{ "epochs of packets beyond 32 bits", packets_wrap, 0 },
 	{ "a rank that makes another call", test_mismatch, 0 },
+	{ "a message of another size", test_other_bytes, 0 },
 	{ "a rank that never comes", test_absent, 0 },
 	{ "an abort", test_abort, 0 },
 	{ "epochs of slots beyond 32 bits", slots_wrap, 1 },

@@ -11,6 +11,7 @@ int test_messages(void);
 int test_pairs_in_turn(void);
 
 int test_mismatch(void);
+int test_other_bytes(void);
 int test_absent(void);
 int test_abort(void);
 

@@ -106,6 +106,43 @@ static int run_scenes(enum trouble trouble, int code)
 	return faults;
 }
 
+/* ---- A message that is received with another size -------------------------------------------------------------- */
+
+enum { SENT = 100, AWAITED = 200 };
+
+static void send_or_receive(int rank, void *arg)
+{
+	struct scene *s = arg;
+	unsigned char data[AWAITED] = { 0 };
+	struct engine_message m = {
+		.data = data, .bytes = rank ? AWAITED : SENT, .peer = !rank, .sending = !rank
+	};
+	if (engine_run_messages(&s->world.engines[rank], &m, 1, NULL))
+		printf("# rank %d: a message could not be started\n", rank);
+	gpu_synchronize();
+}
+
+int test_other_bytes(void)
+{
+	struct scene s = { .params = { .ranks = 2, .max_blocks = 1, .window_bytes = 160 << 10 } };
+	if (world_open(&s.world, &s.params))
+		return 1;
+	if (gpu_run(2, send_or_receive, &s, test_seed))
+		return -1;
+	const struct codelet_failure *sender = s.world.engines[0].failure,
+				     *receiver = s.world.engines[1].failure;
+	int good = sender->code == CORALE_EMISMATCH && receiver->code == CORALE_EMISMATCH &&
+		   receiver->peer == 0 && receiver->expected == AWAITED && receiver->got == SENT;
+	if (!good)
+		printf("# the sender has '%s'; the receiver '%s', peer %d, expected %d, got %d\n",
+		       corale_strerror(sender->code), corale_strerror(receiver->code), receiver->peer,
+		       (int)receiver->expected, (int)receiver->got);
+	world_close(&s.world);
+	return !good;
+}
+
+/* ---- The cases ---------------------------------------------------------------------------------------------------- */
+
 int test_mismatch(void)
 {
 	return run_scenes(MISMATCH, CORALE_EMISMATCH);
