@@ -62,6 +62,18 @@ extern "C" cudaError_t cuda_delay(uint32_t ns, cudaStream_t stream)
 	return cudaGetLastError();
 }
 
+extern "C" cudaError_t cuda_delay_everywhere(uint32_t ns, cudaStream_t stream)
+{
+	int gpu = 0, processors = 0;
+	cudaError_t error = cudaGetDevice(&gpu);
+	if (error == cudaSuccess)
+		error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, gpu);
+	if (error != cudaSuccess)
+		return error;
+	delay<<<2 * processors, 1024, 0, stream>>>(ns);
+	return cudaGetLastError();
+}
+
 extern "C" cudaError_t cuda_tiny_fill(uint32_t *words, uint32_t call, int rank, cudaStream_t stream)
 {
 	tiny_fill<<<1, 2, 0, stream>>>(words, call, rank);

@@ -15,6 +15,9 @@ cudaError_t cuda_delay_load(void);
 /* Keeps one block of the GPU busy for so long. */
 cudaError_t cuda_delay(uint32_t ns, cudaStream_t stream);
 
+/* The same for all of the GPU: no room is left for another block. */
+cudaError_t cuda_delay_everywhere(uint32_t ns, cudaStream_t stream);
+
 /* Sets the two words of a tiny all-reduce: call * 3 + rank, and a hash of both. */
 cudaError_t cuda_tiny_fill(uint32_t *words, uint32_t call, int rank, cudaStream_t stream);
 
