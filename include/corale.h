@@ -204,7 +204,9 @@ int corale_comm_size(const corale_comm *comm);
 int corale_comm_node(const corale_comm *comm); /* index of this rank's node */
 int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
-size_t corale_comm_memory(const corale_comm *comm); /* bytes of windows, scratch and plans of this rank */
+/* Bytes of windows, scratch and plans of this rank. On GPUs the first large sum into registered memory adds scratch for
+ * copy engines, within memory_cap and at most 256 MiB a peer. */
+size_t corale_comm_memory(const corale_comm *comm);
 
 /* The last error line logged for comm, "" when there was none; valid until the next
  * call on comm. */
@@ -305,7 +307,8 @@ int corale_group_end(void);
  * On a CUDA communicator the memory is of the GPU, and large calls whose receive buffers lie in it store straight into them.
  * So in one call every rank passes the same registration (or allocation) at the same offset as receive buffer, or none
  * passes registered memory; else the call may end with CORALE_EMISMATCH, which names both. What the root of a broadcast
- * sends counts as its receive buffer unless that is registered itself. Send buffers need nothing.
+ * sends counts as its receive buffer unless that is registered itself. Send buffers need nothing. After a failed call the
+ * registered memory of the communicator may hold anything.
  *
  * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that
  * holds such a call will run again. Not while a stream is being captured.
