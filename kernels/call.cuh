@@ -121,7 +121,8 @@ __device__ static inline unsigned char *inbox_of(const codelet_args &a, uint32_t
 
 __device__ static inline unsigned char *slots_of(const codelet_args &a, int sender, int receiver)
 {
-	return window_of(a, receiver) + a.area + (uint64_t)codelet_index(sender, receiver) * a.area_bytes;
+	unsigned char *area = a.slots ? a.slots[receiver] : window_of(a, receiver) + a.area;
+	return area + (uint64_t)codelet_index(sender, receiver) * a.area_bytes;
 }
 
 __device__ static inline codelet_header *header_of(const codelet_args &a, int sender, int receiver, uint32_t half)

@@ -105,9 +105,11 @@ struct codelet_args {
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
+	/* by rank */
 	unsigned char *const
-	    *peers; /* by rank: registered memory that holds recv at peers_at, or NULL: through slots */
+	    *peers; /* registered memory that holds recv at peers_at, or NULL: through slots */
 	uint64_t peers_at;
+	unsigned char *const *slots; /* scratch for slots, or NULL: those of the window */
 };
 
 /* One message between two ranks, or within one (then both pointers are set). */

@@ -2,18 +2,18 @@
  * Blocks of data that all ranks send to all, and broadcasts, when they are too large for packets. Crews as in slots.cu: one sends,
  * one takes in. A block (of threads) sends its piece to one peer after the other, because long runs in which all ranks
  * send to different peers are faster than a mix. Into registered memory data goes straight; slots are not used then.
- * Broadcasts: the root deals each other rank a part, message by message, and that rank passes it on at once, so that the root's
- * link carries the vector once (scatter and all-gather of van de Geijn 1994, overlapped).
+ * Broadcasts go from rank to rank, message by message, so that every link carries the vector once; the crews take turns, so
+ * that one's wait for a flag is another's time to move data (pipelined chain).
  */
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
 #include "slot.cuh"
 
-enum { MOVE_THREADS = 1024, SEND_THREADS = 512, PASS_THREADS = 512 };
+enum { SEND_THREADS = CODELET_THREADS / 2, CREWS = 4, MOST_DEPTH = 64 };
 
 struct move_call {
-	lane first, second;
+	lane path;
 	uint64_t steps;
 };
 
@@ -33,22 +33,22 @@ __device__ static uint64_t steps_of(const codelet_args &a, uint64_t bytes)
 
 __device__ static bool send_blocks(const codelet_args &a, const crew &w, move_call *m, range piece)
 {
-	if (a.peers && !hear_all(a, w, &m->first)) /* nobody's memory is written before he has made the call */
+	if (a.peers && !hear_all(a, w, &m->path)) /* nobody's memory is written before he has made the call */
 		return false;
 	for (uint64_t c = 0; c < m->steps; c++) {
 		range r = message(piece, a.slot_bytes, c);
-		if (!a.peers && !wait_room(a, w, &m->first, c))
+		if (!a.peers && !wait_room(a, w, &m->path, c))
 			return false;
 		for (int k = 1; k < a.ranks; k++) {
 			int to = peer_after(a, k);
 			const unsigned char *from = a.send + (uint64_t)to * a.send_block + r.at;
 			unsigned char *place = a.peers ? place_of(a, to, (uint64_t)a.rank * a.recv_block + r.at)
-						       : slot_of(a, m->first, a.rank, to, c);
+						       : slot_of(a, m->path, a.rank, to, c);
 			copy(w, place, from, r.bytes, !a.peers);
-			tell_one(w, m->first, flag_of(a, m->first, a.rank, to), c);
+			tell_one(w, m->path, flag_of(a, m->path, a.rank, to), c);
 		}
 	}
-	return a.peers || wait_taken(a, w, &m->first, m->steps - 1); /* what comes next may cut the slots in another way */
+	return a.peers || wait_taken(a, w, &m->path, m->steps - 1); /* what comes next may cut the slots in another way */
 }
 
 __device__ static bool take_blocks(const codelet_args &a, const crew &w, move_call *m, range piece)
@@ -57,30 +57,29 @@ __device__ static bool take_blocks(const codelet_args &a, const crew &w, move_ca
 	unsigned char *own = a.recv + (uint64_t)a.rank * a.recv_block + piece.at;
 	if (own != mine)
 		copy(w, own, mine, piece.bytes, false);
-	if (!hear_all(a, w, &m->second))
+	if (!hear_all(a, w, &m->path))
 		return false;
 	if (a.peers)
-		return wait_data(a, w, &m->first, m->steps - 1);
+		return wait_data(a, w, &m->path, m->steps - 1);
 	for (uint64_t c = 0; c < m->steps; c++) {
 		range r = message(piece, a.slot_bytes, c);
 		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
 			int from = peer_after(a, k);
-			if (!wait_one(a, w, &m->first, flag_of(a, m->first, from, a.rank), c, from))
+			if (!wait_one(a, w, &m->path, flag_of(a, m->path, from, a.rank), c, from))
 				return false;
-			copy(w, a.recv + (uint64_t)from * a.recv_block + r.at, slot_of(a, m->first, from, a.rank, c), r.bytes, false);
-			tell_one(w, m->first, ack_of(a, m->first, from, a.rank), c);
+			copy(w, a.recv + (uint64_t)from * a.recv_block + r.at, slot_of(a, m->path, from, a.rank, c), r.bytes, false);
+			tell_one(w, m->path, ack_of(a, m->path, from, a.rank), c);
 		}
 	}
 	return true;
 }
 
-__global__ __launch_bounds__(MOVE_THREADS, 1) void block_moves(const __grid_constant__ codelet_args a)
+__global__ __launch_bounds__(CODELET_THREADS, 2) void block_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	const range piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
-	lane l = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 };
-	move_call m = { l, l, steps_of(a, a.bytes) };
+	move_call m = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, steps_of(a, a.bytes) };
 	bool good;
 	send_headers(a, epoch);
 	if (threadIdx.x < SEND_THREADS)
@@ -93,116 +92,84 @@ __global__ __launch_bounds__(MOVE_THREADS, 1) void block_moves(const __grid_cons
 
 /* ---- Broadcast ------------------------------------------------------------------------------------------- */
 
-/* The part that a rank other than the root passes on, as this block sees it. */
-__device__ static range part_of(const codelet_args &a, int rank)
+/* A crew's place in the chain. Each has its own flags: they stand where those of so many peers and rings would. */
+struct link {
+	lane path;
+	int place, crew_number; /* place: 0 is the root's */
+	int previous, next; /* ranks */
+	uint64_t depth; /* messages in flight */
+	range piece;
+};
+
+__device__ static uint64_t *flag_of_link(const codelet_args &a, const link &k, uint32_t area, int rank)
 {
-	range part = cut(a.bytes, CODELET_LINE, (uint32_t)a.ranks - 1, codelet_index(rank, a.root));
-	range piece = cut(part.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
-	return { part.at + piece.at, piece.bytes };
+	return flag_at(a, area, k.path, rank, k.crew_number / 2);
 }
 
-__device__ static bool deal(const codelet_args &a, const crew &w, move_call *m)
+__device__ static unsigned char *slot_of_link(const codelet_args &a, const link &k, int sender, int receiver, uint64_t c)
 {
-	if (!hear_all(a, w, &m->first))
+	return slots_of(a, sender, receiver) + (k.path.number * k.depth + c % k.depth) * a.slot_bytes;
+}
+
+/* Where message c lies on this rank. */
+__device__ static const unsigned char *source_of(const codelet_args &a, const link &k, range r, uint64_t c)
+{
+	return k.place == 0 ? a.send + r.at : a.peers ? a.recv + r.at : slot_of_link(a, k, k.previous, a.rank, c);
+}
+
+__device__ static bool pass_message(const codelet_args &a, const crew &w, link *k, uint64_t c)
+{
+	const bool last = k->place == a.ranks - 1;
+	range r = message(k->piece, a.slot_bytes, c);
+	const unsigned char *from = source_of(a, *k, r, c);
+	if (k->place && !wait_one(a, w, &k->path, flag_of_link(a, *k, a.flags, a.rank), c, k->previous))
 		return false;
-	for (uint64_t c = 0; c < m->steps; c++)
-		for (int k = 1; k < a.ranks; k++) {
-			int to = peer_after(a, k);
-			range r = message(part_of(a, to), a.slot_bytes, c);
-			uint64_t *ack = ack_of(a, m->first, a.rank, to);
-			if (!a.peers && c >= CODELET_DEPTH && !wait_one(a, w, &m->first, ack, c - CODELET_DEPTH, to))
-				return false;
-			copy(w, a.peers ? place_of(a, to, r.at) : slot_of(a, m->first, a.rank, to, c), a.send + r.at, r.bytes, !a.peers);
-			tell_one(w, m->first, flag_of(a, m->first, a.rank, to), c);
-		}
-	return a.peers || wait_taken(a, w, &m->first, m->steps - 1);
-}
-
-/* The root's own copy, while it deals. */
-__device__ static bool keep(const codelet_args &a, const crew &w)
-{
-	range piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
-	if (a.recv != a.send)
-		copy(w, a.recv + piece.at, a.send + piece.at, piece.bytes, false);
-	return true;
-}
-
-/* Message c of this rank's part, from where the root put it to the ranks that are not the root. */
-__device__ static void pass_message(const codelet_args &a, const crew &w, const move_call &m, uint64_t c)
-{
-	range r = message(part_of(a, a.rank), a.slot_bytes, c);
-	const unsigned char *from = a.peers ? a.recv + r.at : slot_of(a, m.first, a.root, a.rank, c);
-	for (int k = 1; k < a.ranks; k++) {
-		int to = peer_after(a, k);
-		if (to != a.root)
-			copy(w, a.peers ? place_of(a, to, r.at) : slot_of(a, m.second, a.rank, to, c), from, r.bytes, !a.peers);
-	}
-	if (!a.peers)
+	if (!last && !a.peers && c >= k->depth && !wait_one(a, w, &k->path, flag_of_link(a, *k, a.acks, a.rank), c - k->depth, k->next))
+		return false;
+	if (!last)
+		copy(w, a.peers ? place_of(a, k->next, r.at) : slot_of_link(a, *k, a.rank, k->next, c), from, r.bytes, !a.peers);
+	if (from != a.recv + r.at)
 		copy(w, a.recv + r.at, from, r.bytes, false);
-}
-
-__device__ static bool pass(const codelet_args &a, const crew &w, move_call *m)
-{
-	auto others = [&](auto wait) { return wait_all(a, w, [&](int peer) { return peer == a.root || wait(peer); }); };
-	auto taken = [&](uint64_t c) {
-		return others([&](int peer) {
-			return wait_flag(a, &m->second, ack_of(a, m->second, a.rank, peer), flag_value(m->second, c), peer);
-		});
-	};
-	if (!hear_all(a, w, &m->first))
-		return false;
-	for (uint64_t c = 0; c < m->steps; c++) {
-		if (!wait_one(a, w, &m->first, flag_of(a, m->first, a.root, a.rank), c, a.root))
-			return false;
-		if (!a.peers && c >= CODELET_DEPTH && !taken(c - CODELET_DEPTH))
-			return false;
-		pass_message(a, w, *m, c);
-		tell_all(a, w, [&](int peer) {
-			sync_store_release(peer == a.root ? ack_of(a, m->first, a.root, a.rank) : flag_of(a, m->second, a.rank, peer),
-					   flag_value(m->second, c));
-		});
-	}
-	return a.peers || taken(m->steps - 1);
-}
-
-/* What the ranks that are not the root pass on. */
-__device__ static bool take_parts(const codelet_args &a, const crew &w, move_call *m)
-{
-	for (uint64_t c = 0; c < m->steps; c++)
-		for (int k = a.ranks - 1; k > 0; k--) {
-			int from = peer_after(a, k);
-			range r = message(part_of(a, from), a.slot_bytes, c);
-			if (from == a.root)
-				continue;
-			if (!wait_one(a, w, &m->second, flag_of(a, m->second, from, a.rank), c, from))
-				return false;
-			if (a.peers)
-				continue;
-			copy(w, a.recv + r.at, slot_of(a, m->second, from, a.rank, c), r.bytes, false);
-			tell_one(w, m->second, ack_of(a, m->second, from, a.rank), c);
-		}
+	crew_sync(w);
+	if (w.thread == 0 && !last)
+		sync_store_release(flag_of_link(a, *k, a.flags, k->next), flag_value(k->path, c));
+	if (w.thread == 0 && k->place)
+		sync_store_release(flag_of_link(a, *k, a.acks, k->previous), flag_value(k->path, c));
 	return true;
 }
 
-__global__ __launch_bounds__(MOVE_THREADS, 1) void broadcast_moves(const __grid_constant__ codelet_args a)
+__device__ static bool pass(const codelet_args &a, const crew &w, link *k, uint64_t steps)
+{
+	uint64_t c = (uint64_t)k->crew_number;
+	if (!hear_all(a, w, &k->path))
+		return false;
+	for (; c < steps; c += CREWS)
+		if (!pass_message(a, w, k, c))
+			return false;
+	/* what comes next may cut the slots in another way */
+	return a.peers || k->place == a.ranks - 1 || c < CREWS ||
+	       wait_one(a, w, &k->path, flag_of_link(a, *k, a.acks, a.rank), c - CREWS, k->next);
+}
+
+__global__ __launch_bounds__(CODELET_THREADS, 2) void broadcast_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	const uint64_t epoch = call_epoch(a), part = cut(a.bytes, CODELET_LINE, (uint32_t)a.ranks - 1, 0).bytes;
-	move_call m = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 }, steps_of(a, part) };
-	const crew front = { threadIdx.x, PASS_THREADS, 1 }, back = { threadIdx.x - PASS_THREADS, blockDim.x - PASS_THREADS, 2 };
-	bool good;
+	const uint64_t epoch = call_epoch(a), room = a.area_bytes / gridDim.x / a.slot_bytes;
+	const uint32_t threads = blockDim.x / CREWS, number = threadIdx.x / threads;
+	link k = { { epoch, blockIdx.x, gridDim.x, number % 2, 0 }, a.rank - a.root, (int)number };
+	k.place += k.place < 0 ? a.ranks : 0;
+	k.previous = peer_after(a, a.ranks - 1);
+	k.next = peer_after(a, 1);
+	k.depth = room < MOST_DEPTH ? room : (uint64_t)MOST_DEPTH;
+	k.piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
 	send_headers(a, epoch);
-	if (threadIdx.x < PASS_THREADS)
-		good = a.rank == a.root ? deal(a, front, &m) : pass(a, front, &m);
-	else
-		good = a.rank == a.root ? keep(a, back) : take_parts(a, back, &m);
-	if (__syncthreads_and(good))
+	if (__syncthreads_and(pass(a, { threadIdx.x % threads, threads, number + 1 }, &k, steps_of(a, a.bytes))))
 		call_end(a, epoch);
 }
 
 int codelets_moves(const codelet_args *args, int blocks, void *stream)
 {
-	codelet_shape shape = { blocks, MOVE_THREADS };
+	codelet_shape shape = { blocks, CODELET_THREADS };
 	return launch(args->root >= 0 ? (const void *)broadcast_moves : (const void *)block_moves, shape, args, stream);
 }
 

@@ -8,7 +8,7 @@
 #include "launch.cuh"
 #include "slot.cuh"
 
-enum { FOLD_THREADS = 1024, SCATTER_THREADS = 384, GATHER_THREADS = 256, BATCH = 4 };
+enum { SCATTER_THREADS = 192, GATHER_THREADS = 128, BATCH = 4 };
 
 struct fold_call {
 	lane first, second; /* of the two exchanges */
@@ -151,7 +151,7 @@ template <int TYPE> __device__ static bool run_crew(const codelet_args &a, fold_
 }
 
 template <int TYPE, bool TWO_SHOT>
-__global__ __launch_bounds__(FOLD_THREADS, 1) void slot_folds(const __grid_constant__ codelet_args a)
+__global__ __launch_bounds__(CODELET_THREADS, 2) void slot_folds(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	uint64_t epoch = call_epoch(a);
@@ -176,7 +176,7 @@ static const kernel rows[CORALE_NUM_TYPES][2] = {
 
 int codelets_slots(const codelet_args *args, int blocks, int type, int two_shot, void *stream)
 {
-	codelet_shape shape = { blocks, FOLD_THREADS };
+	codelet_shape shape = { blocks, CODELET_THREADS };
 	return launch((const void *)rows[type][two_shot], shape, args, stream);
 }
 

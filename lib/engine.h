@@ -44,6 +44,7 @@ struct engine_call {
 	void *recv;
 	uint64_t bytes; /* of a block or vector */
 	uint64_t scalar; /* of a premultiplied sum: this rank's, the element's bits in the low bytes */
+	int scratch; /* through scratch, where there is any */
 	uint64_t signature;
 	uint64_t target; /* where peers may store directly: find's answer, the same on all ranks; or 0 */
 	int root; /* of a broadcast */

@@ -8,8 +8,10 @@
 enum {
 	LEAN_VECTORS = 512,
 	MOST_SLOT_BYTES = 64 << 10,
-	LEAST_SLOT_BYTES = 8 << 10, /* of a broadcast, and so many messages a piece */
-	MESSAGES_AHEAD = 16,
+	MOST_SCRATCH_SLOT = 1 << 20,
+	LEAST_CHAIN_BYTES = 8 << 10, /* of a broadcast's message, and so many of them a piece and in flight */
+	CHAIN_MESSAGES = 32,
+	CHAIN_DEPTH = 8,
 	WHOLE_PIECE = 0x7fffff80 /* one message, however long */
 };
 
@@ -125,24 +127,34 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	return codelets_near(&a, shape, c->type, folds(c->coll), stream);
 }
 
-/* The room of one sender, for so many lanes of DEPTH slots in each of so many rings. Not too large: what arrives is taken out
- * while the next message comes. */
+/* The room of one sender, for so many lanes of DEPTH slots in each of so many rings. In a window not too large: what arrives is
+ * taken out while the next message comes. */
 static void use_slots(const struct engine *e, struct codelet_args *a, int lanes, int rings)
 {
-	uint64_t bytes = e->layout.slots_bytes / (uint64_t)(lanes * rings * CODELET_DEPTH);
-	if (bytes > MOST_SLOT_BYTES)
-		bytes = MOST_SLOT_BYTES;
-	a->area = (uint32_t)e->layout.slots;
-	a->area_bytes = (uint32_t)e->layout.slots_bytes;
-	a->slot_bytes = (uint32_t)(bytes / CODELET_LINE * CODELET_LINE);
+	uint64_t most = a->slots ? MOST_SCRATCH_SLOT : MOST_SLOT_BYTES;
+	if (!a->slots) {
+		a->area = (uint32_t)e->layout.slots;
+		a->area_bytes = (uint32_t)e->layout.slots_bytes;
+	}
+	uint64_t bytes = a->area_bytes / (uint64_t)(lanes * rings * CODELET_DEPTH);
+	a->slot_bytes = (uint32_t)((bytes < most ? bytes : most) / CODELET_LINE * CODELET_LINE);
 }
 
-/* Of a broadcast: a part is passed on while the rest comes. */
-static void use_small_slots(struct codelet_args *a, uint64_t piece)
+/* Large calls have scratch, if there is any: longer runs to one peer. */
+static void use_scratch(const struct engine *e, struct codelet_args *a)
 {
-	uint64_t bytes = codelet_round(piece / MESSAGES_AHEAD + 1, CODELET_LINE);
-	if (bytes < LEAST_SLOT_BYTES)
-		bytes = LEAST_SLOT_BYTES;
+	if (!e->scratch)
+		return;
+	a->slots = e->regions[e->scratch_region].gpu_peers;
+	a->area_bytes = (uint32_t)(2 * e->scratch_chunk);
+}
+
+/* Of a broadcast: a message is passed on while the next ones come. */
+static void use_chain(const struct engine *e, struct codelet_args *a)
+{
+	uint64_t piece = a->bytes / (uint64_t)e->max_blocks, bytes = piece / CHAIN_MESSAGES;
+	use_slots(e, a, e->max_blocks, CHAIN_DEPTH / CODELET_DEPTH);
+	bytes = bytes < LEAST_CHAIN_BYTES ? LEAST_CHAIN_BYTES : bytes / CODELET_LINE * CODELET_LINE;
 	if (bytes < a->slot_bytes || a->peers)
 		a->slot_bytes = (uint32_t)bytes;
 }
@@ -151,17 +163,19 @@ static void use_small_slots(struct codelet_args *a, uint64_t piece)
 static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
-	int broadcast = c->coll == CORALE_BROADCAST, blocks = e->max_blocks;
+	int blocks = e->max_blocks, two_shot = c->codelet == CODELET_SLOTS_TWO_SHOT;
 	fill(e, c, &a);
-	use_slots(e, &a, blocks, c->coll == CORALE_ALL_REDUCE || broadcast ? 2 : 1);
 	if (c->target) {
 		a.peers = engine_region_of(e, c->target)->gpu_peers;
 		a.peers_at = engine_offset_of(c->target);
 	}
+	if (c->scratch)
+		use_scratch(e, &a);
+	use_slots(e, &a, blocks, 1 + two_shot);
 	if (folds(c->coll))
-		return codelets_slots(&a, blocks, c->type, c->codelet == CODELET_SLOTS_TWO_SHOT, stream);
-	if (broadcast)
-		use_small_slots(&a, c->bytes / (uint64_t)(e->ranks - 1) / (uint64_t)blocks);
+		return codelets_slots(&a, blocks, c->type, two_shot, stream);
+	if (c->coll == CORALE_BROADCAST)
+		use_chain(e, &a);
 	else if (c->target)
 		a.slot_bytes = WHOLE_PIECE;
 	return codelets_moves(&a, blocks, stream);

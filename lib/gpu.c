@@ -78,22 +78,34 @@ static int by_copies(const struct comm *comm, const struct engine_call *call)
 	return call->target || call->coll == CORALE_REDUCE_SCATTER;
 }
 
-/* The codelet, and the target if that uses it. The first sum by copies makes their scratch. */
+static enum plan_codelet choice(const struct comm *comm, const struct engine_call *call)
+{
+	return plan_codelet_choose(&comm->node, call->coll, call->bytes, engine_cuda.words(call->type),
+				   by_copies(comm, call));
+}
+
+static int wants_scratch(const struct comm *comm, const struct engine_call *call)
+{
+	int sums = call->coll == CORALE_ALL_REDUCE || call->coll == CORALE_REDUCE_SCATTER;
+	return comm->size > 1 &&
+	       ((call->codelet == CODELET_COPIES && sums) ||
+		plan_codelet_scratch(&comm->node, call->codelet, call->coll, call->bytes, call->target != 0));
+}
+
+/* The codelet, and the target if that uses it. The first large call makes scratch. */
 static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 {
-	int words = engine_cuda.words(c->type), sums;
 	call->target = comm->size > 1 ? target_of(comm, c, call->bytes) : 0;
 	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
 		return CORALE_EINVAL;
-	call->codelet = plan_codelet_choose(&comm->node, c->coll, call->bytes, words, by_copies(comm, call));
-	sums = c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
-	if (call->codelet == CODELET_COPIES && sums && comm->scratch == COMM_SCRATCH_OPEN) {
+	call->codelet = choice(comm, call);
+	call->scratch = wants_scratch(comm, call);
+	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
 		c->target = call->target;
 		int ret = mem_scratch(comm, c);
 		if (ret)
 			return ret;
-		call->codelet =
-		    plan_codelet_choose(&comm->node, c->coll, call->bytes, words, by_copies(comm, call));
+		call->codelet = choice(comm, call);
 	}
 	if (!plan_codelet_direct(call->codelet, c->coll))
 		call->target = 0;

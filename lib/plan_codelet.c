@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const double STEP_US = 10; /* of a barrier between copies */
-enum { MOST_CYCLES = 32 };
+enum { MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
 
 /* A line holds 120 bytes of data. */
 static uint64_t packed(uint64_t bytes)
@@ -116,6 +116,15 @@ enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll 
 		}
 	}
 	return best;
+}
+
+int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
+			 uint64_t bytes, int direct)
+{
+	int stages = coll == CORALE_REDUCE_SCATTER || coll == CORALE_ALL_REDUCE ||
+		     (!direct && (coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL));
+	return stages && (codelet == CODELET_SLOTS || codelet == CODELET_SLOTS_TWO_SHOT) &&
+	       sent(node, codelet, coll, bytes) >= SCRATCH_BYTES;
 }
 
 int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll)

@@ -43,6 +43,11 @@ enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll 
 /* Of a broadcast by copies: in how many cycles of pieces, and what it then takes longer than its bytes on one link. */
 int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us);
 
+/* 1 if the call goes better through scratch than through the window: long runs through slots. direct: the receive buffers are
+ * registered. */
+int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
+			 uint64_t bytes, int direct);
+
 /* 1 if the codelet stores into the peers' receive buffers, where all ranks' are registered. */
 int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll);
 
