@@ -38,7 +38,7 @@ int engine_stage_messages(struct engine *e, const struct engine_message *message
  * In a block of one warp call_end writes the epoch that all lanes have read without a barrier between, in the order of
  * their common instructions alone. To go when it has one.
  */
-const char *__tsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
 	return "race:^call_end$\n";
