@@ -7,7 +7,7 @@
 #include "reduce.h"
 #include "reference.h"
 
-enum { LEAD = 256, GUARD = 160, GUARD_BYTE = 0x5a, MOST_PRINTED = 4 };
+enum { LEAD = 256, GUARD = 160, GUARD_BYTE = 0x5a, MOST_PRINTED = 3 };
 
 static int folds(const struct call *c)
 {
@@ -46,6 +46,18 @@ static void set_edges(struct started *s)
 		s->recv_counts[r] = edge_count(s->call, r, s->rank);
 		s->recv_displs[r] = edge_place(s->call, r, s->rank, 0);
 	}
+}
+
+/* What a rank contributes: the reference's elements, among them groups of which all bits are ones. */
+static void contribute(const struct call *c, int ranks, int rank, size_t first, size_t count,
+		       unsigned char *out)
+{
+	struct reference ref = reference_of(c, ranks);
+	size_t bytes = corale_type_bytes(c->type);
+	reference_fill(&ref, rank, first, count, out);
+	for (size_t i = 0; i < count; i++)
+		if (((first + i) / 16 + c->seed) % 29 == (size_t)rank)
+			memset(out + i * bytes, 0xff, bytes);
 }
 
 static size_t send_count(const struct started *s)
@@ -92,7 +104,6 @@ static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned
 static void fill_all(struct started *s, unsigned char *registered)
 {
 	const struct call *c = s->call;
-	struct reference ref = reference_of(c, s->ranks);
 	size_t bytes = corale_type_bytes(c->type), all_send = send_count(s) * bytes;
 	if (c->place) {
 		s->recv = registered + c->place + LEAD + c->recv_shift;
@@ -107,7 +118,7 @@ static void fill_all(struct started *s, unsigned char *registered)
 	else
 		s->send = make_buffer(&s->send_memory, all_send, c->send_shift);
 	if (c->coll != CORALE_BROADCAST || c->root == s->rank)
-		reference_fill(&ref, s->rank, 0, send_count(s), s->send);
+		contribute(c, s->ranks, s->rank, 0, send_count(s), s->send);
 }
 
 int call_start(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature)
@@ -156,7 +167,7 @@ static void expect_fold(const struct started *s, size_t first, size_t count, uns
 		struct reduce_spec spec = { c->type, (corale_op)c->op, c->type, s->ranks, { 0 } };
 		unsigned char *own = all + (size_t)r * bytes;
 		struct reduce_input input = { own, REDUCE_SEND };
-		reference_fill(&ref, r, first, count, own);
+		contribute(c, s->ranks, r, first, count, own);
 		reference_scalar(&ref, r, spec.scalar);
 		if (c->op == CORALE_NUM_OPS)
 			reduce_fold(&spec, own, 0, &input, 1, count, 0);
@@ -170,22 +181,22 @@ static void expect_fold(const struct started *s, size_t first, size_t count, uns
 static void expect_all(const struct started *s, unsigned char *expected)
 {
 	const struct call *c = s->call;
-	struct reference ref = reference_of(c, s->ranks);
 	size_t bytes = c->count * corale_type_bytes(c->type);
 	if (c->coll == CORALE_ALL_REDUCE)
 		expect_fold(s, 0, c->count, expected);
 	else if (c->coll == CORALE_REDUCE_SCATTER)
 		expect_fold(s, (size_t)s->rank * c->count, c->count, expected);
 	else if (c->coll == CORALE_BROADCAST)
-		reference_fill(&ref, c->root, 0, c->count, expected);
+		contribute(c, s->ranks, c->root, 0, c->count, expected);
 	else if (c->coll == CORALE_ALL_TO_ALL_V)
 		for (int r = 0; r < s->ranks; r++)
-			reference_fill(&ref, r, edge_place(c, r, s->rank, 1), s->recv_counts[r],
-				       expected + s->recv_displs[r] * corale_type_bytes(c->type));
+			contribute(c, s->ranks, r, edge_place(c, r, s->rank, 1), s->recv_counts[r],
+				   expected + s->recv_displs[r] * corale_type_bytes(c->type));
 	else
 		for (int r = 0; r < s->ranks; r++)
-			reference_fill(&ref, r, c->coll == CORALE_ALL_TO_ALL ? (size_t)s->rank * c->count : 0,
-				       c->count, expected + (size_t)r * bytes);
+			contribute(c, s->ranks, r,
+				   c->coll == CORALE_ALL_TO_ALL ? (size_t)s->rank * c->count : 0, c->count,
+				   expected + (size_t)r * bytes);
 }
 
 static int print_faults(const struct started *s, const unsigned char *expected, size_t bytes)

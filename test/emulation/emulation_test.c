@@ -163,6 +163,22 @@ static int edges(void)
 	return faults;
 }
 
+/* One call after the other, each with other slots in the same room. */
+static int slots_cut_anew(void)
+{
+	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
+					     CORALE_BROADCAST,  CORALE_ALL_TO_ALL, CORALE_ALL_TO_ALL_V };
+	struct world_params p = { .ranks = test_thin ? 2 : 3, .max_blocks = 1, .window_bytes = 160 << 10 };
+	struct script *s = script_new(p, test_seed);
+	for (int i = 0; i < (test_thin ? 2 : 6); i++)
+		for (size_t k = 0; k < COUNT(colls); k++)
+			script_add(s, (struct call){ .codelet = k ? CODELET_SLOTS : CODELET_SLOTS_TWO_SHOT,
+						     .coll = colls[k],
+						     .type = CORALE_FLOAT32,
+						     .count = 8000 + 100 * k });
+	return script_run(s);
+}
+
 /* The others store into the receive buffer themselves; in place too. */
 static int registered(void)
 {
@@ -280,6 +296,7 @@ static const struct {
 	{ "all_reduce through slots", all_reduce_slots, 0 },
 	{ "reduce_scatter through slots", reduce_scatter_slots, 0 },
 	{ "edges", edges, 0 },
+	{ "slots cut anew", slots_cut_anew, 0 },
 	{ "into registered memory", registered, 0 },
 	{ "groups of sends and receives", test_messages, 0 },
 	{ "sends and receives in turn with collectives", test_pairs_in_turn, 0 },

@@ -19,6 +19,7 @@ namespace {
 
 enum { WITHOUT_ORDER = 1 }; /* of __tsan_switch_to_fiber */
 enum { MOST_LOADED = 8, MOST_RANGES = 64, STAY = 64, MOST_EARLY = 512 /* threads */ };
+enum { SLEEPS_ONE_IN = 512, MOST_SLEEP = 4000 /* turns */ };
 constexpr uint64_t MOST_TURNS = 20000000; /* of one gpu_run */
 
 enum state { READY, BALLOT, TOGETHER, BARRIER, EARLY, SYNCHRONIZING, ENDED };
@@ -69,6 +70,7 @@ struct warp {
 	unsigned votes;
 	char order[2];
 	int place; /* among those that have a lane ready, or -1 */
+	uint64_t asleep; /* until this turn, if another warp can go on */
 };
 
 struct block {
@@ -242,13 +244,24 @@ void fail(const char *what)
 	resume(&root);
 }
 
+/* Any warp but those that sleep: some are far behind the others at times. */
+struct warp *draw_warp()
+{
+	struct warp *w = ready_warps[random_below((unsigned)nready)];
+	if (!random_below(SLEEPS_ONE_IN))
+		w->asleep = turns + random_below(MOST_SLEEP);
+	for (int i = 0; i < 8 && w->asleep > turns; i++)
+		w = ready_warps[random_below((unsigned)nready)];
+	return w;
+}
+
 /* Leaves the turn to another lane, if possible of a warp. */
 void go_on(struct warp *w)
 {
 	if (!nready)
 		fail("nobody can go on");
 	if (!w || !w->ready || !random_below(STAY))
-		w = ready_warps[random_below((unsigned)nready)];
+		w = draw_warp();
 	uint32_t later = w->last < GPU_WARP - 1 ? w->ready >> (w->last + 1) << (w->last + 1) : 0;
 	struct lane *to = w->lanes[__builtin_ctz(later ? later : w->ready)];
 	take_ready(to);
