@@ -40,12 +40,14 @@ enum {
 	    PLAN_NEAR_RANKS /* ranks at most of the kernels that know every rank's packets by pointers */
 };
 
-enum codelet_ring { CODELET_FIRST, CODELET_SECOND, CODELET_PAIRS, CODELET_RINGS };
+enum codelet_ring { CODELET_FIRST, CODELET_SECOND, CODELET_PAIRS, CODELET_PAIR_LINES, CODELET_RINGS };
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, flags, acks, words, lines, slots, bytes; /* offsets in a window, and the whole */
+	uint64_t headers, flags, acks, words, lines, pairs, slots,
+	    bytes; /* offsets in a window, and the whole */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
+	uint64_t pairs_bytes; /* of one sender, in one half: small sends and receives */
 	uint64_t slots_bytes; /* of one sender */
 };
 
@@ -71,6 +73,9 @@ struct codelet_failure {
 struct codelet_state {
 	uint64_t epochs[CODELET_MAX_BLOCKS];
 	uint32_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS], pair_received[CODELET_LANES][CODELET_MAX_RANKS];
+	/* messages in lines, of each lane */
+	uint32_t lines_sent[CODELET_LANES][CODELET_MAX_RANKS],
+	    lines_received[CODELET_LANES][CODELET_MAX_RANKS];
 	/* for waits that last */
 	const uint32_t *host_abort; /* in host memory: non-zero ends all waits */
 	struct codelet_failure *failure; /* in host memory */
@@ -123,14 +128,29 @@ struct codelet_message {
 
 enum { CODELET_MAX_LISTS = CODELET_MAX_MESSAGES, CODELET_THREADS = 512 };
 
-/* Messages through slots, each list in order, all lists at once. Blocks: lists * lanes. */
-struct codelet_edges {
+/* Messages that start together. Blocks: lists * lanes. */
+struct codelet_group {
 	struct codelet_args args;
 	uint16_t lists, lanes; /* lanes: of the message that has most */
 	uint16_t most_lanes; /* of any message; the slots are cut for them */
 	uint16_t pairs; /* send and recv: counted per ordered pair, without headers */
+	uint32_t lines,
+	    lines_bytes; /* of small sends: offset of the lines, and those of one sender in one half */
+};
+
+/* Each list in order, all lists at once. */
+struct codelet_edges {
+	struct codelet_group group;
 	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
 	struct codelet_message messages[CODELET_MAX_MESSAGES];
+};
+
+enum { CODELET_FEW = 8 };
+
+/* Lists of one small message each. */
+struct codelet_few {
+	struct codelet_group group;
+	struct codelet_message messages[CODELET_FEW];
 };
 
 /* A barrier between steps of copies; number 0 also tells and hears the headers, the last one ends the call's epoch. */
@@ -149,11 +169,26 @@ struct codelet_chunk {
 	int32_t rank, ranks, op;
 };
 
-/* Blocks that share a message: by its bytes alone, so that both ends agree. */
-PLAN_FN uint32_t codelet_lanes(uint64_t bytes, uint32_t most)
+enum { CODELET_GROUP = 64 }; /* lines of a message that go to one lane, then to the next */
+
+/* Lines of a message; 1 at least. */
+PLAN_FN uint64_t codelet_lines(uint64_t bytes)
 {
-	uint64_t lanes = bytes / (32 << 10) + 1;
-	return lanes < most ? (uint32_t)lanes : most;
+	return bytes ? (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA : 1;
+}
+
+/* Whether a message of a group travels in lines. */
+PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
+{
+	return g->pairs && codelet_lines(bytes) * CODELET_LINE <= g->lines_bytes;
+}
+
+/* Blocks that share a message: by its bytes alone, so that both ends agree. */
+PLAN_FN uint32_t codelet_lanes(const struct codelet_group *g, uint64_t bytes)
+{
+	uint64_t groups = (codelet_lines(bytes) + CODELET_GROUP - 1) / CODELET_GROUP;
+	uint64_t lanes = codelet_in_lines(g, bytes) ? groups : bytes / (32 << 10) + 1;
+	return lanes < g->most_lanes ? (uint32_t)lanes : g->most_lanes;
 }
 
 /* The place of what `sender` sends in the window of `receiver`, in rank order: a rank sends nothing to itself. */
@@ -190,11 +225,14 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	at = codelet_round(at, 4096);
 	uint64_t rest = budget > at ? budget - at : 0;
 	l->words_bytes = rest * 2 / 5 / (2 * others) / 4096 * 4096;
-	l->lines_bytes = rest / 5 / (2 * others) / 4096 * 4096;
+	l->lines_bytes = rest * 21 / 100 / (2 * others) / 4096 * 4096;
+	l->pairs_bytes = rest / 16 / (2 * others) / 4096 * 4096;
 	l->words = at;
 	at += 2 * others * l->words_bytes;
 	l->lines = at;
 	at += 2 * others * l->lines_bytes;
+	l->pairs = at;
+	at += 2 * others * l->pairs_bytes;
 	l->slots = at;
 	l->slots_bytes = (budget > at ? budget - at : 0) / others / 4096 * 4096;
 	l->bytes = at + others * l->slots_bytes;
@@ -225,6 +263,7 @@ int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shap
 int codelets_slots(const struct codelet_args *args, int blocks, int type, int two_shot, void *stream);
 /* all_gather, all_to_all, broadcast */
 int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
+/* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_barrier(const struct codelet_barrier *args, void *stream);
 int codelets_fold_chunk(const struct codelet_chunk *args, int blocks, int type, void *stream);

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
+#include "pair_lines.cuh"
 #include "slot.cuh"
 
 struct edge {
@@ -68,12 +69,13 @@ __device__ static bool check_count(edge *e)
 		vector h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, e->path.ring == CODELET_PAIRS) + 16);
 		uint64_t bytes = (uint64_t)h.z << 32 | h.x;
 		int32_t ahead = (int32_t)(h.y - (uint32_t)e->path.epoch);
-		if (ahead > 0) /* the first lane has checked this one, and the sender went on */
+		if (ahead > 0 && e->path.number) /* the first lane has checked this one, and the sender went on */
 			return true;
-		if (ahead == 0 && h.w == h.y) {
-			if (bytes != e->m->bytes)
+		if (ahead >= 0 && h.w == h.y) { /* ahead: it was sent in lines, as fewer bytes */
+			bool same = ahead == 0 && bytes == e->m->bytes;
+			if (!same)
 				call_fail(a, CORALE_EMISMATCH, from, e->path.epoch, e->m->bytes, bytes);
-			return bytes == e->m->bytes;
+			return same;
 		}
 		const bool headers = e->path.ring != CODELET_PAIRS;
 		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, headers))
@@ -83,26 +85,33 @@ __device__ static bool check_count(edge *e)
 	}
 }
 
-/* ---- The kernel ------------------------------------------------------------------------------------------ */
+/* ---- Kernels --------------------------------------------------------------------------------------------- */
 
-__device__ static bool run_message(const codelet_edges &g, const codelet_message *m, lane l)
+__device__ static void copy_own(const codelet_message &m, range piece)
+{
+	if (m.data != m.from)
+		copy(whole_block(), m.data + piece.at, m.from + piece.at, piece.bytes, false);
+}
+
+__device__ static bool run_message(const codelet_group &g, const codelet_message *m, lane l)
 {
 	edge e = { &g.args, m, l };
-	uint32_t lanes = codelet_lanes(m->bytes, g.most_lanes);
+	const uint32_t lanes = codelet_lanes(&g, m->bytes);
 	if (l.number >= lanes)
 		return true;
 	e.piece = cut(m->bytes, CODELET_LINE, lanes, l.number);
 	uint64_t largest = cut(m->bytes, CODELET_LINE, lanes, 0).bytes;
 	e.messages = largest ? (largest + g.args.slot_bytes - 1) / g.args.slot_bytes : 1;
 	if (m->from) {
-		if (m->data != m->from)
-			copy(whole_block(), m->data + e.piece.at, m->from + e.piece.at, e.piece.bytes, false);
+		copy_own(*m, e.piece);
 		return true;
 	}
-	if (m->sending) {
+	if (m->sending)
 		send_count(e);
+	if (codelet_in_lines(&g, m->bytes))
+		return run_lines({ &g, m, l, lanes, 0 });
+	if (m->sending)
 		return send_edge(&e);
-	}
 	return crew_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
 }
 
@@ -113,50 +122,100 @@ __device__ static uint32_t *pair_counter(const codelet_args &a, const codelet_me
 	return m.sending ? &s->pair_sent[lane][m.peer] : &s->pair_received[lane][m.peer];
 }
 
-/* A list of sends to one rank, or of receives from one. */
-__device__ static bool run_pairs(const codelet_edges &g, uint32_t first, lane l)
+/* For all lanes that come after this one by the group's. */
+__device__ static void count_pair(const codelet_group &g, const codelet_message &m, uint32_t number, uint32_t count)
 {
-	const codelet_message *m = &g.messages[first];
+	__syncthreads();
+	for (uint32_t lane = number + threadIdx.x * g.lanes; lane < CODELET_LANES; lane += blockDim.x * g.lanes)
+		*pair_counter(g.args, m, lane) = count;
+}
+
+/* A list of sends to one rank, or of receives from one. */
+__device__ static bool run_pairs(const codelet_edges &e, uint32_t first, lane l)
+{
+	const codelet_message *m = &e.messages[first];
 	if (m->from)
-		return run_message(g, m, l);
-	uint32_t count = *pair_counter(g.args, *m, l.number);
+		return run_message(e.group, m, l);
+	uint32_t count = *pair_counter(e.group.args, *m, l.number);
 	for (bool more = true; more; m++) {
 		more = m->more;
 		l.epoch = ++count;
-		if (!run_message(g, m, l))
+		if (!run_message(e.group, m, l))
 			return false;
 	}
-	m--;
-	__syncthreads();
-	for (uint32_t lane = l.number + threadIdx.x * g.lanes; lane < CODELET_LANES; lane += blockDim.x * g.lanes)
-		*pair_counter(g.args, *m, lane) = count;
+	count_pair(e.group, m[-1], l.number, count);
 	return true;
 }
 
-__global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges g)
+__global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges e)
 {
 	sync_previous_kernel();
+	const codelet_group &g = e.group;
 	const uint32_t list = blockIdx.x / g.lanes;
-	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, (uint32_t)(g.pairs ? CODELET_PAIRS : CODELET_FIRST), 0 };
+	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, CODELET_PAIRS, 0 };
 	if (g.pairs) {
-		l.ring = CODELET_PAIRS;
-		run_pairs(g, g.first[list], l);
+		run_pairs(e, e.first[list], l);
 		return;
 	}
+	l.ring = CODELET_FIRST;
 	l.epoch = call_epoch(g.args);
 	send_headers(g.args, l.epoch);
-	if (!hear_all(g.args, whole_block(), &l) || !run_message(g, &g.messages[g.first[list]], l))
+	if (!hear_all(g.args, whole_block(), &l) || !run_message(g, &e.messages[e.first[list]], l))
 		return;
 	call_end(g.args, l.epoch);
 }
 
+__global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_constant__ codelet_few f)
+{
+	sync_previous_kernel();
+	const codelet_group &g = f.group;
+	const codelet_message &m = f.messages[blockIdx.x / g.lanes];
+	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, CODELET_PAIRS, 0 };
+	edge e = { &g.args, &m, l };
+	const uint32_t lanes = codelet_lanes(&g, m.bytes);
+	if (m.from) {
+		if (l.number < lanes)
+			copy_own(m, cut(m.bytes, CODELET_LINE, lanes, l.number));
+		return;
+	}
+	e.path.epoch = *pair_counter(g.args, m, l.number) + 1;
+	if (m.sending)
+		send_count(e);
+	if (l.number >= lanes || run_lines({ &g, &m, e.path, lanes, 0 }))
+		count_pair(g, m, l.number, (uint32_t)e.path.epoch);
+}
+
+/* Whether all messages are few, small, and the only ones of their pairs; then into *few. */
+static int are_few(const codelet_edges *e, codelet_few *few, uint64_t *most_bytes)
+{
+	*most_bytes = 0;
+	if (!e->group.pairs || e->group.lists > CODELET_FEW)
+		return 0;
+	few->group = e->group;
+	for (int i = 0; i < e->group.lists; i++) {
+		const codelet_message *m = &e->messages[e->first[i]];
+		if (m->more || !codelet_in_lines(&e->group, m->bytes))
+			return 0;
+		few->messages[i] = *m;
+		*most_bytes = m->bytes > *most_bytes ? m->bytes : *most_bytes;
+	}
+	return 1;
+}
+
 int codelets_edges(const codelet_edges *args, void *stream)
 {
-	codelet_shape shape = { args->lists * args->lanes, CODELET_THREADS };
-	return launch((const void *)edges, shape, args, stream);
+	codelet_shape shape = { args->group.lists * args->group.lanes, CODELET_THREADS };
+	codelet_few few;
+	uint64_t bytes;
+	if (!are_few(args, &few, &bytes))
+		return launch((const void *)edges, shape, args, stream);
+	for (shape.threads = 32; shape.threads < CODELET_THREADS && (uint64_t)shape.threads < codelet_lines(bytes) * 8;)
+		shape.threads *= 2;
+	return launch((const void *)few_lines, shape, &few, stream);
 }
 
 int codelets_load_edges(void)
 {
-	return load((const void *)edges);
+	int error = load((const void *)edges);
+	return error ? error : load((const void *)few_lines);
 }

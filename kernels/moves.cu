@@ -126,10 +126,12 @@ __device__ static bool pass_message(const codelet_args &a, const crew &w, link *
 		return false;
 	if (!last && !a.peers && c >= k->depth && !wait_one(a, w, &k->path, flag_of_link(a, *k, a.acks, a.rank), c - k->depth, k->next))
 		return false;
-	if (!last)
-		copy(w, a.peers ? place_of(a, k->next, r.at) : slot_of_link(a, *k, a.rank, k->next, c), from, r.bytes, !a.peers);
-	if (from != a.recv + r.at)
-		copy(w, a.recv + r.at, from, r.bytes, false);
+	unsigned char *to = last ? nullptr : a.peers ? place_of(a, k->next, r.at) : slot_of_link(a, *k, a.rank, k->next, c);
+	unsigned char *own = from == a.recv + r.at ? nullptr : a.recv + r.at;
+	if (to && own)
+		copy_twice(w, to, !a.peers, own, from, r.bytes);
+	else if (to || own)
+		copy(w, to ? to : own, from, r.bytes, to && !a.peers);
 	crew_sync(w);
 	if (w.thread == 0 && !last)
 		sync_store_release(flag_of_link(a, *k, a.flags, k->next), flag_value(k->path, c));

@@ -93,11 +93,10 @@ __device__ static inline bool hear_all(const codelet_args &a, const crew &w, lan
 
 /* ---- Data: all threads of a crew -------------------------------------------------------------------------- */
 
-/* Vectors between aligned places. */
-__device__ static inline void copy_vectors(const crew &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
+/* Vectors between aligned places; also: a second target, or NULL. */
+__device__ static inline void copy_vectors(const crew &w, unsigned char *to, unsigned char *also, const unsigned char *from, uint64_t bytes)
 {
 	const vector *source = (const vector *)from;
-	vector *target = (vector *)to;
 	const uint32_t vectors = (uint32_t)(bytes / 16);
 	for (uint32_t first = w.thread; first < vectors; first += IN_FLIGHT * w.threads) {
 		vector v[IN_FLIGHT];
@@ -108,7 +107,11 @@ __device__ static inline void copy_vectors(const crew &w, unsigned char *to, con
 #pragma unroll
 		for (uint32_t u = 0; u < IN_FLIGHT; u++)
 			if (first + u * w.threads < vectors)
-				target[first + u * w.threads] = v[u];
+				((vector *)to)[first + u * w.threads] = v[u];
+#pragma unroll
+		for (uint32_t u = 0; also && u < IN_FLIGHT; u++)
+			if (first + u * w.threads < vectors)
+				((vector *)also)[first + u * w.threads] = v[u];
 	}
 }
 
@@ -118,12 +121,24 @@ __device__ static inline void copy(const crew &w, unsigned char *to, const unsig
 	uint64_t at = 0;
 	if (!(((uintptr_t)to | (uintptr_t)from) & 15)) {
 		at = bytes / 16 * 16;
-		copy_vectors(w, to, from, at);
+		copy_vectors(w, to, nullptr, from, at);
 	}
 	for (at += w.thread * 16; at < bytes; at += w.threads * 16) {
 		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
 		store_user<true>(to + at, load_user<true>(from + at, n), whole ? 16 : n);
 	}
+}
+
+/* To two places in one pass where all is aligned. */
+__device__ static inline void copy_twice(const crew &w, unsigned char *slot, bool whole, unsigned char *also, const unsigned char *from,
+					 uint64_t bytes)
+{
+	if ((((uintptr_t)slot | (uintptr_t)also | (uintptr_t)from | bytes) & 15) == 0) {
+		copy_vectors(w, slot, also, from, bytes);
+		return;
+	}
+	copy(w, slot, from, bytes, whole);
+	copy(w, also, from, bytes, false);
 }
 
 /* ---- Cuts ------------------------------------------------------------------------------------------------ */

@@ -9,8 +9,8 @@ enum {
 	LEAN_VECTORS = 512,
 	MOST_SLOT_BYTES = 64 << 10,
 	MOST_SCRATCH_SLOT = 1 << 20,
-	LEAST_CHAIN_BYTES = 8 << 10, /* of a broadcast's message, and so many of them a piece and in flight */
-	CHAIN_MESSAGES = 32,
+	LEAST_CHAIN_BYTES = 4 << 10, /* of a broadcast's message, and so many of them a piece and in flight */
+	CHAIN_MESSAGES = 256,
 	CHAIN_DEPTH = 8,
 	WHOLE_PIECE = 0x7fffff80 /* one message, however long */
 };
@@ -194,21 +194,23 @@ static int most_lanes(const struct engine *e)
 static void begin_edges(const struct engine *e, const struct codelet_args *args, int pairs,
 			struct codelet_edges *g)
 {
-	g->args = *args;
-	g->most_lanes = (uint16_t)most_lanes(e);
-	use_slots(e, &g->args, g->most_lanes, 1);
-	g->pairs = (uint16_t)pairs;
-	g->lists = 0;
-	g->lanes = 1;
+	g->group.args = *args;
+	g->group.most_lanes = (uint16_t)most_lanes(e);
+	use_slots(e, &g->group.args, g->group.most_lanes, 1);
+	g->group.pairs = (uint16_t)pairs;
+	g->group.lines = (uint32_t)e->layout.pairs;
+	g->group.lines_bytes = (uint32_t)e->layout.pairs_bytes;
+	g->group.lists = 0;
+	g->group.lanes = 1;
 }
 
 /* A list of one message. */
 static void add_message(struct codelet_edges *g, struct codelet_message m)
 {
-	uint32_t lanes = codelet_lanes(m.bytes, g->most_lanes);
-	g->lanes = (uint16_t)(lanes > g->lanes ? lanes : g->lanes);
-	g->first[g->lists] = g->lists;
-	g->messages[g->lists++] = m;
+	uint32_t lanes = codelet_lanes(&g->group, m.bytes);
+	g->group.lanes = (uint16_t)(lanes > g->group.lanes ? lanes : g->group.lanes);
+	g->first[g->group.lists] = g->group.lists;
+	g->messages[g->group.lists++] = m;
 }
 
 /* Of an all_to_all_v: what goes to a rank, or comes from it. */
@@ -302,13 +304,13 @@ static int same_pair(const struct engine_message *a, const struct engine_message
 static void add_list(struct codelet_edges *g, const struct engine_message *m, int n, int i,
 		     unsigned char *taken, int *used)
 {
-	g->first[g->lists++] = (uint32_t)*used;
+	g->first[g->group.lists++] = (uint32_t)*used;
 	for (int k = i; k < n; k++) {
 		if (taken[k] || (k != i && !same_pair(&m[i], &m[k])))
 			continue;
 		taken[k] = 1;
-		uint32_t lanes = codelet_lanes(m[k].bytes, g->most_lanes);
-		g->lanes = (uint16_t)(lanes > g->lanes ? lanes : g->lanes);
+		uint32_t lanes = codelet_lanes(&g->group, m[k].bytes);
+		g->group.lanes = (uint16_t)(lanes > g->group.lanes ? lanes : g->group.lanes);
 		if (k != i)
 			g->messages[*used - 1].more = 1;
 		g->messages[(*used)++] = (struct codelet_message){ .data = m[k].data,
