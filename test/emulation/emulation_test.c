@@ -278,12 +278,32 @@ static int slots_wrap(void)
 	return script_run(s);
 }
 
+/* Rooms of different sizes, which do not always hold as many messages as crews would like. */
+static int long_broadcasts(void)
+{
+	int faults = 0;
+	for (size_t kib = 100; !faults && kib <= 3000; kib += kib / 4) {
+		struct world_params p = { .ranks = 3, .max_blocks = 2, .window_bytes = kib << 10 };
+		struct script *s = script_new(p, test_seed);
+		for (int i = 0; i < 3; i++)
+			script_add(s, (struct call){ .codelet = CODELET_SLOTS,
+						     .coll = CORALE_BROADCAST,
+						     .type = CORALE_INT32,
+						     .count = 120000,
+						     .root = i });
+		faults = script_run(s);
+		if (faults)
+			printf("# windows of %zu KiB\n", kib);
+	}
+	return faults;
+}
+
 /* ---- All of them ---------------------------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
 	int (*run)(void);
-	int if_named; /* not yet so: flags hold 32 bits of the epoch */
+	int if_named; /* does not hold yet */
 } cases[] = {
 	{ "all_reduce in one exchange", all_reduce_packets, 0 },
 	{ "reduce_scatter in one exchange", reduce_scatter_packets, 0 },
@@ -307,6 +327,7 @@ static const struct {
 	{ "a rank that never comes", test_absent, 0 },
 	{ "an abort", test_abort, 0 },
 	{ "epochs of slots beyond 32 bits", slots_wrap, 1 },
+	{ "long broadcasts", long_broadcasts, 1 },
 };
 
 int main(int argc, char **argv)

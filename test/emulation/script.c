@@ -46,6 +46,7 @@ struct play {
 static int finish(struct play *p)
 {
 	gpu_synchronize();
+	p->script->done[p->rank] = p->made;
 	int faults = script_print_failure(&p->script->world.engines[p->rank]);
 	for (; p->done < p->made; p->done++)
 		faults += faults ? 1 : call_finish(&p->started[p->done]);
@@ -58,6 +59,7 @@ static int make(struct play *p)
 	const struct call *c = &s->calls[p->made];
 	if (s->most_pause && !gpu_random(3))
 		gpu_pause(gpu_random(s->most_pause));
+	s->made[p->rank] = p->made + 1;
 	int ret = call_start(&p->started[p->made++], &s->world, p->rank, c, call_signature(c));
 	if (ret)
 		printf("# rank %d: call %d: %s\n", p->rank, p->made - 1, corale_strerror(ret));
@@ -81,13 +83,26 @@ static void play(int rank, void *arg)
 	free(p);
 }
 
+/* The calls that a rank has made and not seen to an end. */
+static void print_calls(const struct script *s, int rank)
+{
+	for (int i = s->done[rank]; i < s->made[rank]; i++)
+		printf("# rank %d: call %d: %s by %s of %zu %s, op %d, root %d%s\n", rank, i,
+		       corale_coll_name(s->calls[i].coll), plan_codelet_name(s->calls[i].codelet),
+		       s->calls[i].count, corale_type_name(s->calls[i].type), s->calls[i].op,
+		       s->calls[i].root, s->calls[i].place ? ", registered" : "");
+}
+
 int script_run(struct script *s)
 {
 	int faults = 0;
 	if (world_open(&s->world, &s->params))
 		abort();
-	if (gpu_run(s->params.ranks, play, s, s->seed))
+	if (gpu_run(s->params.ranks, play, s, s->seed)) {
+		for (int r = 0; r < s->params.ranks; r++)
+			print_calls(s, r);
 		return -1;
+	}
 	for (int r = 0; r < s->params.ranks; r++)
 		faults += s->faults[r];
 	world_close(&s->world);

@@ -13,6 +13,7 @@ struct script {
 	int n;
 	unsigned most_pause; /* turns between two calls of a rank at most */
 	uint64_t seed;
+	int made[GPU_MAX_HOSTS], done[GPU_MAX_HOSTS]; /* calls of each rank */
 	int faults[GPU_MAX_HOSTS];
 };
 
