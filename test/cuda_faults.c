@@ -59,6 +59,7 @@ static const struct faults_case cases[] = {
 	{ "absent_middle", faults_absent, FAULTS_ALL_REDUCE, MIDDLE, WORDS(NULL, NULL) },
 	{ "absent_large", faults_absent, FAULTS_ALL_REDUCE, LARGE, WORDS(NULL, NULL) },
 	{ "absent_all_gather", faults_absent, FAULTS_ALL_GATHER, LARGE, WORDS(NULL, NULL) },
+	{ "absent_first_large", faults_absent, FAULTS_ALL_GATHER, LARGE, WORDS(NULL, NULL), .cold = 1 },
 	{ "absent_root", faults_absent, FAULTS_BROADCAST, MIDDLE, WORDS(NULL, NULL) },
 	{ "absent_exchange", faults_absent, FAULTS_EXCHANGE, LARGE, WORDS(NULL, NULL) },
 	{ "absent_barrier", faults_absent, FAULTS_WAIT, SMALL, WORDS(NULL, NULL) },
@@ -124,6 +125,8 @@ static int run_case(struct faults_rank *r, int number, struct cuda_group *group)
 	r->comm = faults_comm(r, group, FAULTS_TIMEOUT_S);
 	if (r->comm) {
 		faults_good_reduce(r, r->comm, r->size, r->rank);
+		if (!c->cold)
+			faults_first_large(r);
 		if (cuda_group_largest(&r->world, r->faults) == 0)
 			c->run(r, c);
 	}

@@ -33,6 +33,7 @@ struct faults_case {
 	int kind; /* of the function's own choice */
 	size_t count; /* elements of 4 bytes */
 	int alone; /* a rank dies in it */
+	int cold; /* no large call has been made before */
 	const char *words[2]; /* that must be in the error line of every rank */
 };
 
@@ -49,6 +50,10 @@ corale_comm *faults_comm(struct faults_rank *rank, struct cuda_group *group, dou
 int faults_reduce(struct faults_rank *rank, size_t count);
 /* One that must be right, waited for. */
 void faults_good_reduce(struct faults_rank *rank, corale_comm *comm, int size, int contribution);
+
+/* The first large call of a communicator, which waits for the others on the host because it makes memory that they share: so that
+ * calls of the case wait on the GPU. */
+void faults_first_large(struct faults_rank *rank);
 
 /* Waits until the stream is idle without looking at the communicator. 0, or CORALE_INPROGRESS after limit_s. */
 int faults_wait(struct faults_rank *rank, double limit_s);

@@ -7,7 +7,7 @@
 
 #include "cuda_delay.h"
 
-enum { LATE_MS = 1500, PROMPT_MS = 700, BLOCK = 1 << 20, COPY = 4 << 20 };
+enum { LATE_MS = 1500, PROMPT_MS = 700, BLOCK = 1 << 20, COPY = 4 << 20, STREAMS = 4 };
 
 /* The step must not have waited for the collective that spins. */
 static void prompt(struct faults_rank *r, double *since, const char *step)
@@ -26,17 +26,46 @@ static void drain(struct faults_rank *r, cudaStream_t stream, double *since, con
 	prompt(r, since, step);
 }
 
+/*
+ * A small kernel on each of some other streams. A GPU has few queues that all streams share (CUDA_DEVICE_MAX_CONNECTIONS): a
+ * stream that shares one with a call of several kernels waits with them, so one of these may. A call that leaves no room
+ * on the GPU stops all of them. The last one that ran is left in streams[0].
+ */
+static void other_kernels(struct faults_rank *r, cudaStream_t streams[STREAMS], double *since)
+{
+	int ended = 0;
+	for (int i = 0; i < STREAMS; i++)
+		faults_cuda(r, cuda_delay(1000, streams[i]), "launching a kernel");
+	while (ended < STREAMS - 1 && cuda_children_now() < *since + FAULTS_STUCK_S) {
+		ended = 0;
+		for (int i = 0; i < STREAMS; i++)
+			ended += cudaStreamQuery(streams[i]) == cudaSuccess;
+	}
+	prompt(r, since, "small kernels of other streams");
+	for (int i = 1; i < STREAMS; i++) {
+		cudaStream_t other = streams[i];
+		if (cudaStreamQuery(other) != cudaSuccess)
+			continue;
+		streams[i] = streams[0];
+		streams[0] = other;
+	}
+}
+
 /* Memory, streams, events, graphs, copies and kernels, all on other streams. */
 static void other_work(struct faults_rank *r)
 {
 	double since = cuda_children_now();
-	cudaStream_t stream = NULL;
+	cudaStream_t stream = NULL, streams[STREAMS] = { NULL };
 	cudaEvent_t event = NULL;
 	cudaGraph_t graph = NULL;
 	cudaGraphExec_t exec = NULL;
 	void *plain = NULL, *pooled = NULL, *pinned = NULL, *host = malloc(COPY);
-	faults_cuda(r, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+	for (int i = 0; i < STREAMS; i++)
+		faults_cuda(r, cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking),
+			    "cudaStreamCreate");
 	prompt(r, &since, "cudaStreamCreate");
+	other_kernels(r, streams, &since);
+	stream = streams[0];
 	faults_cuda(r, cudaMalloc(&plain, COPY), "cudaMalloc");
 	prompt(r, &since, "cudaMalloc");
 	faults_cuda(r, cudaMallocAsync(&pooled, COPY, stream), "cudaMallocAsync");
@@ -51,8 +80,6 @@ static void other_work(struct faults_rank *r)
 	drain(r, stream, &since, "a copy from the host");
 	faults_cuda(r, cudaMemcpyAsync(host, plain, COPY, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
 	drain(r, stream, &since, "a copy to the host");
-	faults_cuda(r, cuda_delay(1000, stream), "launching a kernel");
-	drain(r, stream, &since, "a kernel of another stream");
 	faults_cuda(r, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing");
 	faults_cuda(r, cuda_delay(1000, stream), "capturing a kernel");
 	faults_cuda(r, cudaStreamEndCapture(stream, &graph), "capturing");
@@ -65,8 +92,9 @@ static void other_work(struct faults_rank *r)
 	cudaGraphExecDestroy(exec);
 	cudaGraphDestroy(graph);
 	cudaEventDestroy(event);
-	cudaStreamDestroy(stream);
-	prompt(r, &since, "destroying a stream");
+	for (int i = 0; i < STREAMS; i++)
+		cudaStreamDestroy(streams[i]);
+	prompt(r, &since, "destroying streams");
 	faults_cuda(r, cudaHostUnregister(host), "cudaHostUnregister"); /* from here on waiting is right */
 	faults_cuda(r, cudaFreeHost(pinned), "cudaFreeHost");
 	faults_cuda(r, cudaFree(plain), "cudaFree");
@@ -131,7 +159,7 @@ static int captured_call(struct faults_rank *r, int timed)
 	return ret;
 }
 
-/* Another communicator comes up while the call waits for the last rank, which comes only then. */
+/* Another communicator comes up while the call waits for the last rank, which calls when all have looked. */
 static void create(struct faults_rank *r, const struct faults_case *c)
 {
 	int late = r->rank == r->size - 1;
@@ -144,6 +172,7 @@ static void create(struct faults_rank *r, const struct faults_case *c)
 				cuda_children_now() - since);
 	if (!late && cudaStreamQuery(r->stream) != cudaErrorNotReady)
 		faults_complain(r, "the call has ended that waits for the last rank");
+	cuda_group_meet(&r->world);
 	if (late)
 		faults_is(r, faults_reduce(r, c->count), 0, "the late call");
 	faults_is(r, faults_wait(r, FAULTS_STUCK_S), 0, "waiting for the late rank");

@@ -80,6 +80,14 @@ void faults_good_reduce(struct faults_rank *r, corale_comm *comm, int size, int 
 		}
 }
 
+void faults_first_large(struct faults_rank *r)
+{
+	size_t count = FAULTS_BUFFER / sizeof(int32_t) / (size_t)r->size;
+	int ret = corale_all_to_all(r->send, r->recv, count, CORALE_INT32, r->comm, r->stream);
+	if (faults_is(r, ret, 0, "the first large call"))
+		faults_is(r, faults_wait(r, FAULTS_STUCK_S), 0, "waiting for the first large call");
+}
+
 int faults_wait(struct faults_rank *r, double limit_s)
 {
 	double end = cuda_children_now() + limit_s;
