@@ -204,8 +204,13 @@ int corale_comm_size(const corale_comm *comm);
 int corale_comm_node(const corale_comm *comm); /* index of this rank's node */
 int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
-/* Bytes of windows, scratch and plans of this rank. On GPUs the first large sum into registered memory adds scratch for
- * copy engines, within memory_cap and at most 256 MiB a peer. */
+/*
+ * Bytes of windows, scratch and plans of this rank. A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of
+ * its GPU (CORALE_GPU_WINDOW), the rest host memory. Its first large call (of about 2 MB to each peer, or more) adds scratch
+ * on the GPU, within memory_cap and at most 256 MiB a peer. The ranks share it, so that call alone waits on the host until all
+ * ranks have made it; make one on every communicator before you count on calls that return at once. CUDA itself takes memory
+ * of a process's first communicator for the kernels, and of the GPU for every process.
+ */
 size_t corale_comm_memory(const corale_comm *comm);
 
 /* The last error line logged for comm, "" when there was none; valid until the next

@@ -8,7 +8,7 @@
 #include "log.h"
 #include "sequence.h"
 
-enum { GPU_HOST_SLOT_BYTES = 16 << 10 };
+enum { GPU_HOST_SLOT_BYTES = 4 << 10 };
 
 int comm_agree(struct comm *comm, int status, const char *what)
 {
@@ -105,9 +105,11 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	corale_config_init(&c);
 	memcpy(&c, config, config->size < sizeof c ? config->size : sizeof c);
 	comm->wants_gpu = c.device == CORALE_DEVICE_CUDA;
-	if (comm->wants_gpu &&
-	    comm->settings.slot_bytes > GPU_HOST_SLOT_BYTES) /* the host engine only tells */
-		comm->settings.slot_bytes = GPU_HOST_SLOT_BYTES;
+	if (comm->wants_gpu) { /* the host engine only tells */
+		comm->settings.max_channels = 1;
+		if (comm->settings.slot_bytes > GPU_HOST_SLOT_BYTES)
+			comm->settings.slot_bytes = GPU_HOST_SLOT_BYTES;
+	}
 	if (c.timeout_seconds)
 		comm->settings.timeout = c.timeout_seconds < 0 ? 0 : c.timeout_seconds;
 	if (c.memory_cap)

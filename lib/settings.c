@@ -74,7 +74,7 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(max_channels),
 	  .max = 16 },
-	{ .row = { "CORALE_GPU_WINDOW", "bytes", "64M",
+	{ .row = { "CORALE_GPU_WINDOW", "bytes", "62M",
 		   "Memory of a GPU that its peers map for a communicator.", 1 },
 	  .kind = SETTINGS_SIZE,
 	  FIELD(gpu_window),

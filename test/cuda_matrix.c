@@ -19,7 +19,8 @@ enum {
 	AGREE_BYTES = 1 << 20,
 	RESERVE_S = 120, /* after the time limit until the alarm */
 	HUGE_S = 600,
-	CREATION_MIB = 64 /* of GPU memory that a communicator may take */
+	CREATION_MIB = 64, /* that a communicator may take, */
+	STREAMS_MIB = 4 /* and CUDA for its stream and events */
 };
 
 struct test {
@@ -84,13 +85,36 @@ static void run_case(struct test *t, const struct cuda_case *c, enum cuda_way wa
 
 /* ---- Parts ---- */
 
+/* MiB of a GPU that are in use; 0 where ranks share GPUs and would count each other's. */
+static double gpu_mib(const struct test *t)
+{
+	size_t unused, all;
+	int gpus = 0;
+	if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus < t->world.size ||
+	    cudaMemGetInfo(&unused, &all) != cudaSuccess)
+		return 0;
+	return (double)(all - unused) / 1048576;
+}
+
+/* What a communicator takes beside another one: CUDA's own memory for the kernels comes with the first. */
 static void creation(struct test *t)
 {
-	double mib = (double)corale_comm_memory(t->bench.comm) / 1048576;
+	double before = gpu_mib(t), mib;
+	corale_comm *second = cuda_world_comm(&t->world, 0);
+	double gpu = gpu_mib(t) - before;
+	if (!second)
+		return;
+	mib = (double)corale_comm_memory(second) / 1048576;
 	t->world.cases++;
-	if (mib > CREATION_MIB)
-		cuda_world_fault(&t->world, "a new communicator takes %.1f MiB, expected at most %d", mib,
-				 CREATION_MIB);
+	if (mib > CREATION_MIB || gpu > CREATION_MIB + STREAMS_MIB)
+		cuda_world_fault(&t->world,
+				 "a second communicator takes %.1f MiB, of the GPU %.1f, expected at most %d",
+				 mib, gpu, CREATION_MIB);
+	if (t->world.rank == 0)
+		printf("creation: %.1f MiB for the first communicator, %.1f for a second (%.1f less on the "
+		       "GPU)\n",
+		       (double)corale_comm_memory(t->bench.comm) / 1048576, mib, gpu);
+	corale_comm_destroy(second);
 }
 
 static void types(struct test *t)
