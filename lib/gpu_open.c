@@ -7,6 +7,7 @@
 #include "fdpass.h"
 #include "gpu.h"
 #include "log.h"
+#include "plan_codelet_print.h"
 
 struct gpu_hello {
 	unsigned char uuid[ENGINE_UUID_BYTES];
@@ -103,6 +104,22 @@ static int connect_engines(struct comm *comm)
 	return ret;
 }
 
+/* Once, the same on all ranks: which codelet runs what. */
+static void tell_choice(const struct comm *comm)
+{
+	char plain[PLAN_CODELET_TEXT], direct[PLAN_CODELET_TEXT];
+	if (comm->rank || comm->size == 1 || log_level < LOG_INFO)
+		return;
+	for (int coll = CORALE_ALL_REDUCE; coll < CORALE_ALL_TO_ALL_V; coll++) {
+		plan_codelet_print(&comm->node, (corale_coll)coll, 0, plain);
+		plan_codelet_print(&comm->node, (corale_coll)coll, 1, direct);
+		log_line(LOG_INFO, comm->rank, "%s on GPUs, bytes of a block or vector: %s; %s: %s",
+			 corale_coll_name((corale_coll)coll), plain,
+			 coll == CORALE_REDUCE_SCATTER ? "with scratch" : "received into registered memory",
+			 direct);
+	}
+}
+
 int gpu_open(struct comm *comm)
 {
 	int ret = comm_agree(comm, open_engine(comm), "open a GPU");
@@ -116,6 +133,7 @@ int gpu_open(struct comm *comm)
 	comm->node.forced = plan_codelet_named(comm->settings.proto);
 	log_line(LOG_INFO, comm->rank, "GPU engine of %d ranks, %zu bytes of its memory", comm->size,
 		 engine_cuda.memory(comm->gpu));
+	tell_choice(comm);
 	return 0;
 }
 

@@ -1,0 +1,254 @@
+/*
+ * The choice of a fused codelet (plan_codelet.h): whatever the call, one that can run it, the fastest by the model or
+ * the one that was asked for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "codelets.h"
+#include "plan_codelet.h"
+#include "plan_codelet_print.h"
+
+enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
+#define WINDOW ((uint64_t)62 << 20)
+
+/* A call that the planner is asked about. */
+struct question {
+	struct plan_node node;
+	corale_coll coll;
+	uint64_t bytes;
+	int words, direct;
+};
+
+static struct plan_node node_of(int ranks, uint64_t window)
+{
+	struct codelet_layout l;
+	codelet_layout_init(&l, ranks, window);
+	return (struct plan_node){
+		.ranks = ranks, .max_blocks = 132, .words_bytes = l.words_bytes, .lines_bytes = l.lines_bytes
+	};
+}
+
+/* 0, 3, and each power of 2 with its neighbours. */
+static uint64_t size(int i)
+{
+	if (i < 2)
+		return i ? 3 : 0;
+	return ((uint64_t)1 << (i - 2) / 3) + (uint64_t)(i - 2) % 3 - 1;
+}
+
+static int is_sum(corale_coll coll)
+{
+	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
+}
+
+static int is_move(corale_coll coll)
+{
+	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_BROADCAST;
+}
+
+/* What the kernels and the engine have: said once more, so that it can't be changed in one place alone. */
+static int able(const struct question *q, enum plan_codelet codelet)
+{
+	uint64_t lines = (q->bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA;
+	switch (codelet) {
+	case CODELET_PACKETS:
+		return q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->node.lines_bytes;
+	case CODELET_TWO_SHOT:
+		return q->coll == CORALE_ALL_REDUCE ||
+		       (q->coll == CORALE_BROADCAST && q->node.ranks <= CODELET_NEAR);
+	case CODELET_SLOTS:
+		return q->coll != CORALE_ALL_REDUCE;
+	case CODELET_SLOTS_TWO_SHOT:
+		return q->coll == CORALE_ALL_REDUCE;
+	case CODELET_COPIES:
+		return q->direct && (is_sum(q->coll) || is_move(q->coll));
+	default:
+		return 0;
+	}
+}
+
+static enum plan_codelet choice(const struct question *q)
+{
+	return plan_codelet_choose(&q->node, q->coll, q->bytes, q->words, q->direct);
+}
+
+static double time_of(const struct question *q, enum plan_codelet codelet)
+{
+	return plan_codelet_time(&q->node, codelet, q->coll, q->bytes, q->words, q->direct);
+}
+
+static void complain(const struct question *q, enum plan_codelet codelet, const char *what)
+{
+	fail_msg("%d ranks, %s of %llu bytes, words %d, direct %d: %s %s", q->node.ranks,
+		 corale_coll_name(q->coll), (unsigned long long)q->bytes, q->words, q->direct,
+		 plan_codelet_name(codelet), what);
+}
+
+static void check_free_choice(const struct question *q)
+{
+	enum plan_codelet chosen = choice(q);
+	if (!able(q, chosen))
+		complain(q, chosen, "can't run it");
+	if (plan_codelet_direct(chosen, q->coll) && !is_move(q->coll) && q->coll != CORALE_ALL_REDUCE)
+		complain(q, chosen, "would store into buffers whose addresses are not compared");
+	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
+		double us = time_of(q, (enum plan_codelet)c);
+		if ((us >= 0) != able(q, (enum plan_codelet)c))
+			complain(q, (enum plan_codelet)c, us >= 0 ? "has a time" : "has no time");
+		if (us >= 0 && us < time_of(q, chosen))
+			complain(q, (enum plan_codelet)c, "would be faster");
+	}
+}
+
+static void check_forced(struct question q)
+{
+	enum plan_codelet free_choice = choice(&q);
+	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
+		q.node.forced = c;
+		enum plan_codelet chosen = choice(&q);
+		if (chosen != (able(&q, (enum plan_codelet)c) ? (enum plan_codelet)c : free_choice))
+			complain(&q, chosen, "was chosen where another was forced");
+	}
+	q.node.forced = CODELET_NONE;
+	q.node.zero_ctas = 1;
+	if (choice(&q) != (is_move(q.coll) && q.direct ? CODELET_COPIES : free_choice))
+		complain(&q, choice(&q), "was chosen where no blocks may move data");
+}
+
+static void check_scratch(const struct question *q)
+{
+	for (int c = CODELET_NONE; c < CODELET_KINDS; c++)
+		if (plan_codelet_scratch(&q->node, (enum plan_codelet)c, q->coll, q->bytes, q->direct) &&
+		    ((c != CODELET_SLOTS && c != CODELET_SLOTS_TWO_SHOT) || q->bytes == 0))
+			complain(q, (enum plan_codelet)c, "wants scratch");
+}
+
+/* Larger calls never go back to packets, and wherever scratch is wanted a larger call wants it, too. */
+static void check_sizes(struct question *q)
+{
+	int left_packets = 0, wanted = 0;
+	for (int i = 0; i < SIZES; i++) {
+		q->bytes = size(i);
+		check_free_choice(q);
+		check_forced(*q);
+		check_scratch(q);
+		enum plan_codelet chosen = choice(q);
+		if (left_packets && chosen == CODELET_PACKETS && i > 2)
+			complain(q, chosen, "is chosen again for a larger call");
+		left_packets |= chosen != CODELET_PACKETS;
+		int wants = plan_codelet_scratch(&q->node, CODELET_SLOTS, q->coll, q->bytes, q->direct);
+		if (wanted && !wants && i > 4)
+			complain(q, CODELET_SLOTS, "wants scratch for a smaller call only");
+		wanted |= wants;
+	}
+}
+
+static void check_node(struct plan_node node)
+{
+	struct question q = { .node = node };
+	for (int coll = 0; coll <= CORALE_ALL_TO_ALL_V; coll++)
+		for (q.words = 0; q.words < 2; q.words++)
+			for (q.direct = 0; q.direct <= (node.ranks > 1); q.direct++) {
+				q.coll = (corale_coll)coll;
+				check_sizes(&q);
+			}
+}
+
+static void test_every_call(void **state)
+{
+	(void)state;
+	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks++)
+		check_node(node_of(ranks, WINDOW));
+}
+
+/* Windows of which next to nothing is left for packets. */
+static void test_small_windows(void **state)
+{
+	(void)state;
+	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks += 7)
+		check_node(node_of(ranks, (uint64_t)4 << 20));
+	check_node((struct plan_node){ .ranks = 4, .max_blocks = 1 });
+}
+
+/* The last bytes that fit into packets, and one more. */
+static void test_room(void **state)
+{
+	(void)state;
+	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
+		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_GATHER };
+		q.node.forced = CODELET_PACKETS;
+		q.bytes = q.node.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
+		assert_int_equal(choice(&q), CODELET_PACKETS);
+		q.bytes++;
+		assert_int_equal(choice(&q), CODELET_SLOTS);
+	}
+}
+
+static void test_tiny_calls_are_packets(void **state)
+{
+	(void)state;
+	for (int coll = 0; coll < CORALE_ALL_TO_ALL_V; coll++) {
+		struct question q = { .node = node_of(4, WINDOW), .coll = (corale_coll)coll, .bytes = 8 };
+		assert_int_equal(choice(&q), CODELET_PACKETS);
+	}
+	struct question barrier = { .node = node_of(4, WINDOW), .coll = CORALE_BARRIER };
+	assert_int_equal(choice(&barrier), CODELET_PACKETS);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++)
+		assert_int_equal(plan_codelet_named(plan_codelet_name((enum plan_codelet)c)), c);
+	assert_string_equal(plan_codelet_name(CODELET_NONE), "steps");
+	static const char *const none[] = { "", "auto", "steps", "slot", "slots_", "PACKETS" };
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		assert_int_equal(plan_codelet_named(none[i]), CODELET_NONE);
+}
+
+static void test_cycles(void **state)
+{
+	(void)state;
+	double us, before = 0;
+	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++, before = 0)
+		for (int i = 0; i < SIZES; i++) {
+			assert_in_range(plan_codelet_cycles(ranks, size(i), &us), 1, 32);
+			assert_true(us >= 0 && (i < 6 || us >= before));
+			before = us;
+		}
+}
+
+/* Each size that is named is the last power of 2 of its codelet. */
+static void test_print(void **state)
+{
+	(void)state;
+	char text[PLAN_CODELET_TEXT], begin[64];
+	struct question q = { .node = node_of(8, WINDOW), .coll = CORALE_ALL_GATHER, .bytes = 1024 };
+	while (choice(&q) == CODELET_PACKETS)
+		q.bytes *= 2;
+	plan_codelet_print(&q.node, q.coll, 0, text);
+	snprintf(begin, sizeof(begin), "packets to %lluK, then slots", (unsigned long long)q.bytes / 2048);
+	assert_string_equal(text, begin);
+	plan_codelet_print(&q.node, q.coll, 1, text);
+	assert_non_null(strstr(text, "then copies"));
+	q.node.forced = CODELET_SLOTS;
+	plan_codelet_print(&q.node, q.coll, 1, text);
+	assert_string_equal(text, "slots");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_call), cmocka_unit_test(test_small_windows),
+		cmocka_unit_test(test_room),       cmocka_unit_test(test_tiny_calls_are_packets),
+		cmocka_unit_test(test_names),      cmocka_unit_test(test_cycles),
+		cmocka_unit_test(test_print),
+	};
+	return cmocka_run_group_tests_name("codelet", tests, NULL, NULL);
+}
