@@ -134,7 +134,8 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 				    .recv = s->recv,
 				    .bytes = c->count * corale_type_bytes(c->type),
 				    .signature = signature,
-				    .root = c->root };
+				    .root = c->root,
+				    .scratch = c->scratch };
 	if (c->place)
 		call.target =
 		    ((uint64_t)1 << ENGINE_TARGET_SHIFT) | (uint64_t)(s->recv - w->registered[rank]);

@@ -12,7 +12,7 @@ struct call {
 	size_t count; /* elements of a block or vector; of an edge of all_to_all_v about */
 	int root;
 	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */
-	int in_place;
+	int in_place, scratch; /* scratch: through it, if the world has any */
 	size_t
 	    place; /* of the receive buffer in registered memory, with what call_room says; 0: it is not registered */
 	uint64_t seed;

@@ -7,6 +7,10 @@
 extern uint64_t test_seed;
 extern int test_thin; /* few and small, for the sanitizers */
 
+int test_broadcasts(void);
+int test_scratch(void);
+int test_premultiplied(void);
+
 int test_messages(void);
 int test_pairs_in_turn(void);
 

@@ -74,21 +74,39 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	return 0;
 }
 
-/* Region 0 of all engines. */
-static int register_memory(struct world *w, size_t bytes)
+/* Memory of each rank that the others may store into. */
+static unsigned char **make_region(struct world *w, int region, size_t bytes)
 {
-	w->registered = calloc((size_t)w->ranks, sizeof(*w->registered));
-	for (int r = 0; w->registered && r < w->ranks; r++) {
-		w->registered[r] = aligned_alloc(4096, codelet_round(bytes, 4096));
-		if (!w->registered[r])
-			return CORALE_ENOMEM;
+	unsigned char **memory = calloc((size_t)w->ranks, sizeof(*memory));
+	int made = memory != NULL;
+	for (int r = 0; memory && r < w->ranks; r++) {
+		memory[r] = aligned_alloc(4096, codelet_round(bytes, 4096));
+		made = made && memory[r];
 	}
-	for (int r = 0; w->registered && r < w->ranks; r++)
-		w->engines[r].regions[0] = (struct engine_region){ .begin = w->registered[r],
-								   .bytes = bytes,
-								   .peers = w->registered,
-								   .gpu_peers = w->registered };
-	return w->registered ? 0 : CORALE_ENOMEM;
+	for (int r = 0; made && r < w->ranks; r++)
+		w->engines[r].regions[region] = (struct engine_region){
+			.begin = memory[r], .bytes = bytes, .peers = memory, .gpu_peers = memory
+		};
+	return memory;
+}
+
+static int is_made(const struct world *w, unsigned char *const *memory)
+{
+	for (int r = 0; memory && r < w->ranks; r++)
+		if (!memory[r])
+			return 0;
+	return memory != NULL;
+}
+
+static int make_scratch(struct world *w, size_t chunk)
+{
+	w->scratch = make_region(w, 1, 2 * chunk * (size_t)(w->ranks - 1));
+	for (int r = 0; is_made(w, w->scratch) && r < w->ranks; r++) {
+		w->engines[r].scratch = w->scratch[r];
+		w->engines[r].scratch_region = 1;
+		w->engines[r].scratch_chunk = chunk;
+	}
+	return is_made(w, w->scratch) ? 0 : CORALE_ENOMEM;
 }
 
 int world_open(struct world *w, const struct world_params *p)
@@ -107,8 +125,12 @@ int world_open(struct world *w, const struct world_params *p)
 	int ret = w->windows && w->engines ? 0 : CORALE_ENOMEM;
 	for (int r = 0; !ret && r < p->ranks; r++)
 		ret = open_rank(w, r, p, stride);
-	if (!ret && p->registered_bytes)
-		ret = register_memory(w, p->registered_bytes);
+	if (!ret && p->registered_bytes) {
+		w->registered = make_region(w, 0, p->registered_bytes);
+		ret = is_made(w, w->registered) ? 0 : CORALE_ENOMEM;
+	}
+	if (!ret && p->scratch_chunk)
+		ret = make_scratch(w, p->scratch_chunk);
 	if (ret)
 		world_close(w);
 	return ret;
@@ -124,7 +146,10 @@ void world_close(struct world *w)
 	}
 	for (int r = 0; w->registered && r < w->ranks; r++)
 		free(w->registered[r]);
+	for (int r = 0; w->scratch && r < w->ranks; r++)
+		free(w->scratch[r]);
 	free(w->registered);
+	free(w->scratch);
 	free(w->engines);
 	free(w->windows);
 }

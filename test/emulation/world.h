@@ -12,6 +12,7 @@ struct world_params {
 	uint64_t first_epoch; /* before the first call */
 	uint64_t timeout_ns; /* 0: never */
 	size_t registered_bytes; /* of each rank's memory that the others may store into: region 0 */
+	size_t scratch_chunk; /* bytes; 0: there is no scratch (region 1) */
 };
 
 struct world {
@@ -19,7 +20,7 @@ struct world {
 	struct codelet_layout layout;
 	unsigned char *windows;
 	struct engine *engines; /* by rank */
-	unsigned char **registered; /* by rank, or NULL */
+	unsigned char **registered, **scratch; /* by rank, or NULL */
 	struct plan_node node;
 };
 

@@ -1,0 +1,174 @@
+/* Every way in which a call may go: broadcasts from each root by each codelet, slots through scratch, premultiplied sums. */
+#include "emulation_test.h"
+
+#include <stdio.h>
+
+#include "script.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+enum { KIB = 1024, CHUNK = 8 * KIB /* of scratch: messages take turns in its slots */ };
+
+static int run_named(struct script *s, const char *what)
+{
+	int faults = script_run(s);
+	if (faults)
+		printf("# %s\n", what);
+	return faults;
+}
+
+/* ---- Broadcasts -------------------------------------------------------------------------------------------- */
+
+/* Of bytes, at addresses of all kinds; every other one in place. */
+static void add_broadcasts(struct script *s, struct call c, const size_t *bytes, size_t n)
+{
+	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
+	c.coll = CORALE_BROADCAST;
+	c.type = CORALE_UINT8;
+	for (size_t i = 0; i < n; i++)
+		for (c.root = 0; c.root < s->params.ranks; c.root++) {
+			size_t turn = i + (size_t)c.root + test_seed;
+			c.count = bytes[i];
+			c.send_shift = shifts[turn % COUNT(shifts)];
+			c.recv_shift = i % 2 ? c.send_shift : shifts[turn / 2 % COUNT(shifts)];
+			c.in_place = i % 2 && c.root % 2;
+			script_add(s, c);
+		}
+}
+
+static int broadcasts(struct world_params p, struct call c, int most_ranks, const size_t *bytes, size_t n)
+{
+	int faults = 0;
+	most_ranks = test_thin && most_ranks > 3 ? 3 : most_ranks;
+	for (p.ranks = 2; !faults && p.ranks <= most_ranks; p.ranks++) {
+		struct script *s = script_new(p, test_seed);
+		s->most_pause = 300;
+		add_broadcasts(s, c, bytes, n);
+		faults = run_named(s, plan_codelet_name(c.codelet));
+	}
+	return faults;
+}
+
+/* The sizes around vectors, lines, parts of all ranks, and those beyond the packets' room: 7680 bytes with 4 ranks. */
+static int by_packets(void)
+{
+	static const size_t tiny[] = { 0, 1, 2, 3, 15, 16, 17, 119, 120, 121, 959, 960, 961, 4000 };
+	static const size_t large[] = { 1, 511, 512, 513, 1999, 2048, 7679, 7680, 7681, 11520, 40001 };
+	struct world_params p = { .max_blocks = 2, .window_bytes = 512 * KIB };
+	size_t n = test_thin ? 5 : COUNT(tiny);
+	int faults = broadcasts(p, (struct call){ .codelet = CODELET_PACKETS }, 5, tiny, n);
+	p.window_bytes = 160 * KIB;
+	if (!faults) /* as far as there are kernels for it */
+		faults = broadcasts(p, (struct call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, tiny, n);
+	n = test_thin ? 4 : COUNT(large);
+	return faults ? faults
+		      : broadcasts(p, (struct call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, large, n);
+}
+
+/* From one message to so many of every crew that their slots come round, or straight into registered memory. */
+static int by_slots(int blocks)
+{
+	static const size_t bytes[] = { 1, 127, 129, 4095, 6145, 30000, 70001 };
+	static const size_t direct[] = { 1, 129, 8192, 30001, 150000 };
+	struct world_params p = { .max_blocks = blocks, .window_bytes = 160 * KIB };
+	struct call c = { .codelet = CODELET_SLOTS };
+	int faults = broadcasts(p, c, 5, bytes, test_thin ? 4 : COUNT(bytes));
+	c.place = 1;
+	return faults ? faults : broadcasts(p, c, 5, direct, test_thin ? 3 : COUNT(direct));
+}
+
+int test_broadcasts(void)
+{
+	int faults = by_packets();
+	for (int blocks = 1; !faults && blocks <= (test_thin ? 1 : 3); blocks += 2)
+		faults = by_slots(blocks);
+	return faults;
+}
+
+/* ---- Through scratch ---------------------------------------------------------------------------------------- */
+
+/* In turn with calls through the window, whose flags are the same. */
+static int through_scratch(struct world_params p, corale_coll coll, int place)
+{
+	static const size_t counts[] = { 1, 9000, 31, 2500 };
+	int sums = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
+	struct script *s = script_new(p, test_seed);
+	struct call c = { .coll = coll,
+			  .codelet = coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT : CODELET_SLOTS };
+	s->most_pause = 300;
+	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
+		c.type = sums ? (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES) : CORALE_INT32;
+		c.op = sums ? i % (CORALE_NUM_OPS + 1) : 0;
+		c.count = counts[i % 4];
+		c.scratch = i % 3 != 2;
+		c.place = (size_t)place;
+		c.send_shift = i % 4 == 3 ? 3 : 0;
+		c.in_place = coll == CORALE_ALL_REDUCE && i % 5 == 4;
+		script_add(s, c);
+	}
+	return run_named(s, corale_coll_name(coll));
+}
+
+int test_scratch(void)
+{
+	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_ALL_GATHER,
+					     CORALE_ALL_TO_ALL };
+	int faults = 0;
+	for (size_t i = 0; !faults && i < COUNT(colls); i++)
+		for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 4); ranks++) {
+			struct world_params p = { .ranks = ranks,
+						  .max_blocks = 1 + ranks % 2,
+						  .window_bytes = 160 * KIB,
+						  .scratch_chunk = CHUNK };
+			faults = through_scratch(p, colls[i], 0);
+			if (!faults && colls[i] == CORALE_ALL_REDUCE) /* the results go straight */
+				faults = through_scratch(p, colls[i], 1);
+		}
+	return faults;
+}
+
+/* ---- Premultiplied sums ------------------------------------------------------------------------------------- */
+
+static const struct way {
+	enum plan_codelet codelet;
+	corale_coll coll;
+	size_t count; /* elements at most */
+	int most_ranks, scratch;
+} sums[] = {
+	{ CODELET_PACKETS, CORALE_ALL_REDUCE, 130, 5, 0 },
+	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, 130, 5, 0 },
+	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, 700, 5, 0 },
+	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
+	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 1 },
+	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, 5000, 3, 0 },
+	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, 5000, 3, 1 },
+};
+
+/* Each type, so that each has its own multiplication; small counts in each way. */
+static int premultiplied(const struct way *way, int ranks)
+{
+	struct world_params p = {
+		.ranks = ranks, .max_blocks = 1, .window_bytes = 256 * KIB, .scratch_chunk = CHUNK
+	};
+	struct script *s = script_new(p, test_seed);
+	for (int i = 0; i < 2 * CORALE_NUM_TYPES; i += test_thin ? 5 : 1) {
+		struct call c = { .codelet = way->codelet,
+				  .coll = way->coll,
+				  .type = (corale_type)(i % CORALE_NUM_TYPES),
+				  .op = CORALE_NUM_OPS,
+				  .count = i < CORALE_NUM_TYPES ? way->count : 5,
+				  .scratch = way->scratch,
+				  .send_shift = i % 3 == 2 ? 1 : 0 };
+		script_add(s, c);
+	}
+	return run_named(s, plan_codelet_name(way->codelet));
+}
+
+int test_premultiplied(void)
+{
+	int faults = 0;
+	for (size_t i = 0; !faults && i < COUNT(sums); i++)
+		for (int ranks = 2; !faults && ranks <= sums[i].most_ranks; ranks += test_thin ? 4 : 1)
+			faults = premultiplied(&sums[i], ranks);
+	return faults;
+}
