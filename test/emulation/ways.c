@@ -40,7 +40,7 @@ static int broadcasts(struct world_params p, struct call c, int most_ranks, cons
 {
 	int faults = 0;
 	most_ranks = test_thin && most_ranks > 3 ? 3 : most_ranks;
-	for (p.ranks = 2; !faults && p.ranks <= most_ranks; p.ranks++) {
+	for (p.ranks = test_thin ? 3 : 2; !faults && p.ranks <= most_ranks; p.ranks++) {
 		struct script *s = script_new(p, test_seed);
 		s->most_pause = 300;
 		add_broadcasts(s, c, bytes, n);
@@ -52,15 +52,15 @@ static int broadcasts(struct world_params p, struct call c, int most_ranks, cons
 /* The sizes around vectors, lines, parts of all ranks, and those beyond the packets' room: 7680 bytes with 4 ranks. */
 static int by_packets(void)
 {
-	static const size_t tiny[] = { 0, 1, 2, 3, 15, 16, 17, 119, 120, 121, 959, 960, 961, 4000 };
-	static const size_t large[] = { 1, 511, 512, 513, 1999, 2048, 7679, 7680, 7681, 11520, 40001 };
+	static const size_t tiny[] = { 1, 121, 0, 2, 3, 15, 16, 17, 119, 120, 959, 960, 961, 4000 };
+	static const size_t large[] = { 11521, 511, 1, 512, 513, 1999, 2048, 7679, 7680, 7681, 11520, 40001 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 512 * KIB };
-	size_t n = test_thin ? 5 : COUNT(tiny);
+	size_t n = test_thin ? 2 : COUNT(tiny);
 	int faults = broadcasts(p, (struct call){ .codelet = CODELET_PACKETS }, 5, tiny, n);
 	p.window_bytes = 160 * KIB;
 	if (!faults) /* as far as there are kernels for it */
 		faults = broadcasts(p, (struct call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, tiny, n);
-	n = test_thin ? 4 : COUNT(large);
+	n = test_thin ? 2 : COUNT(large);
 	return faults ? faults
 		      : broadcasts(p, (struct call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, large, n);
 }
@@ -68,13 +68,13 @@ static int by_packets(void)
 /* From one message to so many of every crew that their slots come round, or straight into registered memory. */
 static int by_slots(int blocks)
 {
-	static const size_t bytes[] = { 1, 127, 129, 4095, 6145, 30000, 70001 };
-	static const size_t direct[] = { 1, 129, 8192, 30001, 150000 };
+	static const size_t bytes[] = { 30001, 1, 127, 129, 4095, 6145, 70001 };
+	static const size_t direct[] = { 30001, 1, 129, 8192, 150000 };
 	struct world_params p = { .max_blocks = blocks, .window_bytes = 160 * KIB };
 	struct call c = { .codelet = CODELET_SLOTS };
-	int faults = broadcasts(p, c, 5, bytes, test_thin ? 4 : COUNT(bytes));
+	int faults = broadcasts(p, c, 5, bytes, test_thin ? 2 : COUNT(bytes));
 	c.place = 1;
-	return faults ? faults : broadcasts(p, c, 5, direct, test_thin ? 3 : COUNT(direct));
+	return faults ? faults : broadcasts(p, c, 5, direct, test_thin ? 2 : COUNT(direct));
 }
 
 int test_broadcasts(void)
@@ -151,7 +151,7 @@ static int premultiplied(const struct way *way, int ranks)
 		.ranks = ranks, .max_blocks = 1, .window_bytes = 256 * KIB, .scratch_chunk = CHUNK
 	};
 	struct script *s = script_new(p, test_seed);
-	for (int i = 0; i < 2 * CORALE_NUM_TYPES; i += test_thin ? 5 : 1) {
+	for (int i = 0; i < 2 * CORALE_NUM_TYPES; i += test_thin ? 11 : 1) {
 		struct call c = { .codelet = way->codelet,
 				  .coll = way->coll,
 				  .type = (corale_type)(i % CORALE_NUM_TYPES),
