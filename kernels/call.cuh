@@ -253,8 +253,10 @@ __device__ static inline uint64_t call_epoch(const codelet_args &a)
 /* Every block ends the epoch for itself and for those that this launch does not have, whatever grid comes next. */
 __device__ static inline void call_end(const codelet_args &a, uint64_t epoch)
 {
-	if (blockDim.x > 32)
-		__syncthreads(); /* all warps have read it */
+	if (blockDim.x > 32) /* all threads have read it */
+		__syncthreads();
+	else
+		__syncwarp();
 #pragma unroll 1
 	for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < CODELET_MAX_BLOCKS; b += blockDim.x * gridDim.x)
 		a.state->epochs[b] = epoch;

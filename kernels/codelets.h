@@ -40,7 +40,17 @@ enum {
 	    PLAN_NEAR_RANKS /* ranks at most of the kernels that know every rank's packets by pointers */
 };
 
-enum codelet_ring { CODELET_FIRST, CODELET_SECOND, CODELET_PAIRS, CODELET_PAIR_LINES, CODELET_RINGS };
+enum { CODELET_CREWS = 4 }; /* of a block in a chain */
+
+/* Flags and acknowledgements of their own, each word written by one rank only. */
+enum codelet_ring {
+	CODELET_FIRST,
+	CODELET_SECOND,
+	CODELET_PAIRS,
+	CODELET_PAIR_LINES,
+	CODELET_CHAIN,
+	CODELET_RINGS = CODELET_CHAIN + CODELET_CREWS
+};
 
 struct codelet_layout {
 	uint32_t ranks;

@@ -10,7 +10,7 @@
 #include "launch.cuh"
 #include "slot.cuh"
 
-enum { SEND_THREADS = CODELET_THREADS / 2, CREWS = 4, MOST_DEPTH = 64 };
+enum { SEND_THREADS = CODELET_THREADS / 2, CREWS = CODELET_CREWS, MOST_DEPTH = 64 };
 
 struct move_call {
 	lane path;
@@ -92,19 +92,14 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void block_moves(const __grid_c
 
 /* ---- Broadcast ------------------------------------------------------------------------------------------- */
 
-/* A crew's place in the chain. Each has its own flags: they stand where those of so many peers and rings would. */
+/* A crew's place in the chain. Its ring is its own: it takes every CREWS-th message. */
 struct link {
 	lane path;
-	int place, crew_number; /* place: 0 is the root's */
+	int place; /* 0 is the root's */
 	int previous, next; /* ranks */
-	uint64_t depth; /* messages in flight */
+	uint64_t first, depth; /* message; messages in flight, so many that a crew's own stay in step */
 	range piece;
 };
-
-__device__ static uint64_t *flag_of_link(const codelet_args &a, const link &k, uint32_t area, int rank)
-{
-	return flag_at(a, area, k.path, rank, k.crew_number / 2);
-}
 
 __device__ static unsigned char *slot_of_link(const codelet_args &a, const link &k, int sender, int receiver, uint64_t c)
 {
@@ -122,9 +117,9 @@ __device__ static bool pass_message(const codelet_args &a, const crew &w, link *
 	const bool last = k->place == a.ranks - 1;
 	range r = message(k->piece, a.slot_bytes, c);
 	const unsigned char *from = source_of(a, *k, r, c);
-	if (k->place && !wait_one(a, w, &k->path, flag_of_link(a, *k, a.flags, a.rank), c, k->previous))
+	if (k->place && !wait_one(a, w, &k->path, flag_of(a, k->path, k->previous, a.rank), c, k->previous))
 		return false;
-	if (!last && !a.peers && c >= k->depth && !wait_one(a, w, &k->path, flag_of_link(a, *k, a.acks, a.rank), c - k->depth, k->next))
+	if (!last && !a.peers && c >= k->depth && !wait_one(a, w, &k->path, ack_of(a, k->path, a.rank, k->next), c - k->depth, k->next))
 		return false;
 	unsigned char *to = last ? nullptr : a.peers ? place_of(a, k->next, r.at) : slot_of_link(a, *k, a.rank, k->next, c);
 	unsigned char *own = from == a.recv + r.at ? nullptr : a.recv + r.at;
@@ -134,15 +129,15 @@ __device__ static bool pass_message(const codelet_args &a, const crew &w, link *
 		copy(w, to ? to : own, from, r.bytes, to && !a.peers);
 	crew_sync(w);
 	if (w.thread == 0 && !last)
-		sync_store_release(flag_of_link(a, *k, a.flags, k->next), flag_value(k->path, c));
-	if (w.thread == 0 && k->place)
-		sync_store_release(flag_of_link(a, *k, a.acks, k->previous), flag_value(k->path, c));
+		sync_store_release(flag_of(a, k->path, a.rank, k->next), flag_value(k->path, c));
+	if (w.thread == 0 && k->place && !a.peers)
+		sync_store_release(ack_of(a, k->path, k->previous, a.rank), flag_value(k->path, c));
 	return true;
 }
 
 __device__ static bool pass(const codelet_args &a, const crew &w, link *k, uint64_t steps)
 {
-	uint64_t c = (uint64_t)k->crew_number;
+	uint64_t c = k->first;
 	if (!hear_all(a, w, &k->path))
 		return false;
 	for (; c < steps; c += CREWS)
@@ -150,7 +145,7 @@ __device__ static bool pass(const codelet_args &a, const crew &w, link *k, uint6
 			return false;
 	/* what comes next may cut the slots in another way */
 	return a.peers || k->place == a.ranks - 1 || c < CREWS ||
-	       wait_one(a, w, &k->path, flag_of_link(a, *k, a.acks, a.rank), c - CREWS, k->next);
+	       wait_one(a, w, &k->path, ack_of(a, k->path, a.rank, k->next), c - CREWS, k->next);
 }
 
 __global__ __launch_bounds__(CODELET_THREADS, 2) void broadcast_moves(const __grid_constant__ codelet_args a)
@@ -158,11 +153,12 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void broadcast_moves(const __gr
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a), room = a.area_bytes / gridDim.x / a.slot_bytes;
 	const uint32_t threads = blockDim.x / CREWS, number = threadIdx.x / threads;
-	link k = { { epoch, blockIdx.x, gridDim.x, number % 2, 0 }, a.rank - a.root, (int)number };
+	link k = { { epoch, blockIdx.x, gridDim.x, CODELET_CHAIN + number, 0 }, a.rank - a.root };
 	k.place += k.place < 0 ? a.ranks : 0;
 	k.previous = peer_after(a, a.ranks - 1);
 	k.next = peer_after(a, 1);
-	k.depth = room < MOST_DEPTH ? room : (uint64_t)MOST_DEPTH;
+	k.first = number;
+	k.depth = (room < MOST_DEPTH ? room : (uint64_t)MOST_DEPTH) / CREWS * CREWS;
 	k.piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
 	send_headers(a, epoch);
 	if (__syncthreads_and(pass(a, { threadIdx.x % threads, threads, number + 1 }, &k, steps_of(a, a.bytes))))

@@ -259,8 +259,9 @@ __global__ __launch_bounds__(CODELET_THREADS) void near_broadcast(const __grid_c
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
-	const uint32_t slots = lines::slots(part_bytes(a, 0)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
-	const bool headers = !part_bytes(a, a.ranks - 1);
+	const int first = a.root == 0, last = a.ranks - 1 - (a.root == a.ranks - 1); /* the root has no part */
+	const uint32_t slots = lines::slots(part_bytes(a, first)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
+	const bool headers = !part_bytes(a, last);
 	if (headers)
 		send_headers(a, epoch);
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)

@@ -67,10 +67,10 @@ template <class Ready> __device__ static inline bool await_pair(const pair_lines
 /* Calls act(i) for this thread's packets of the message, whole warps together, until one fails. */
 template <class Act> __device__ static inline bool each_packet(const pair_lines &p, Act act)
 {
-	const uint32_t groups = (uint32_t)((codelet_lines(p.m->bytes) + CODELET_GROUP - 1) / CODELET_GROUP);
-	for (uint32_t group = p.path.number; group < groups; group += p.lanes)
-		for (uint32_t v = threadIdx.x; v < CODELET_GROUP * 8; v += blockDim.x)
-			if (!act(group * CODELET_GROUP * 8 + v))
+	const uint32_t packets = (uint32_t)codelet_lines(p.m->bytes) * 8, group = CODELET_GROUP * 8;
+	for (uint32_t first = p.path.number * group; first < packets; first += p.lanes * group)
+		for (uint32_t v = threadIdx.x; v < group && first + v / 32 * 32 < packets; v += blockDim.x)
+			if (!act(first + v))
 				return false;
 	return true;
 }

@@ -35,9 +35,11 @@ struct lane {
 	uint64_t start; /* of a wait that lasts */
 };
 
+enum { MESSAGE_BITS = 20 }; /* of a flag: what is left counts more calls than a machine lives */
+
 __device__ static inline uint64_t flag_value(const lane &l, uint64_t message)
 {
-	return l.epoch << 32 | (message + 1);
+	return l.epoch << MESSAGE_BITS | (message + 1);
 }
 
 __device__ static inline uint64_t *flag_at(const codelet_args &a, uint64_t area, const lane &l, int window, int peer)
@@ -79,14 +81,26 @@ __device__ static inline bool wait_flag(const codelet_args &a, lane *l, const ui
 	return true;
 }
 
-/* All threads of a crew, the first warp for all: all ranks are known to make this call. */
+/* The first rank whose header is not here. */
+__device__ static inline int absent_rank(const codelet_args &a, uint64_t epoch)
+{
+	for (int r = 0; r < a.ranks; r++)
+		if (r != a.rank && !header_agrees(a, epoch, r))
+			return r;
+	return a.rank;
+}
+
+/* All threads of a crew, the first warp for all: all ranks are known to make this call, and may be stored to. */
 __device__ static inline bool hear_all(const codelet_args &a, const crew &w, lane *l)
 {
 	bool good = true;
-	for (uint32_t spins = 1; w.thread < 32 && good && !__all_sync(~0u, headers_heard(a, l->epoch)); spins++) {
-		good = spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, true));
-		if (!good && w.thread == 0)
-			call_explain(a, a.rank, l->epoch, true);
+	if (w.thread < 32) {
+		for (uint32_t spins = 1; good && !__all_sync(~0u, headers_heard(a, l->epoch)); spins++) {
+			good = spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, true));
+			if (!good && w.thread == 0)
+				call_explain(a, absent_rank(a, l->epoch), l->epoch, true);
+		}
+		sync_fence();
 	}
 	return crew_agrees(w, good);
 }

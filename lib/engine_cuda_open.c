@@ -150,6 +150,11 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	if (p->max_blocks && p->max_blocks < e->max_blocks)
 		e->max_blocks = p->max_blocks;
 	codelet_layout_init(&e->layout, p->ranks, p->window_bytes);
+	if (!ret && p->ranks > 1 &&
+	    (!e->layout.lines_bytes || !e->layout.words_bytes || !e->layout.slots_bytes))
+		ret = log_error(CORALE_EINVAL, p->rank,
+				"CORALE_GPU_WINDOW: %zu bytes are too few for %d ranks: give at least %zu",
+				p->window_bytes, p->ranks, (size_t)p->ranks << 20);
 	if (!ret)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming),
 				   "making an event");

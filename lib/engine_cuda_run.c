@@ -7,10 +7,10 @@
 
 enum {
 	LEAN_VECTORS = 512,
-	MOST_SLOT_BYTES = 64 << 10,
-	MOST_SCRATCH_SLOT = 1 << 20,
-	LEAST_CHAIN_BYTES = 4 << 10, /* of a broadcast's message, and so many of them a piece and in flight */
-	CHAIN_MESSAGES = 256,
+	SLOT_BYTES = 64 << 10, /* at most */
+	LONG_SLOT_BYTES = 1 << 20,
+	EDGE_SLOT_BYTES = 256 << 10,
+	CHAIN_BYTES = 32 << 10, /* of a broadcast's message, and so many of them in flight */
 	CHAIN_DEPTH = 8,
 	WHOLE_PIECE = 0x7fffff80 /* one message, however long */
 };
@@ -72,8 +72,10 @@ static void fill_near(const struct engine *e, struct codelet_args *a)
 		a->near_ranks.in[k - 1] = mine + (uint64_t)(k - 1) * a->area_bytes;
 	}
 	a->near_ranks.half = (uint32_t)(e->ranks - 1) * a->area_bytes;
+	int deals = a->root >= 0; /* then the root has no part */
 	for (int p = 0; p <= e->ranks; p++)
-		a->near_ranks.part_at[p] = codelet_part((uint32_t)a->bytes, (uint32_t)e->ranks, (uint32_t)p);
+		a->near_ranks.part_at[p] = codelet_part((uint32_t)a->bytes, (uint32_t)(e->ranks - deals),
+							(uint32_t)(p - (deals && p > a->root)));
 }
 
 static int is_near(const struct codelet_args *a)
@@ -93,11 +95,12 @@ static int run_two_shots(const struct engine *e, struct codelet_args *a, corale_
 {
 	uint64_t room = a->area_bytes / 2, whole = a->bytes, most;
 	int words = a->root < 0 && codelets_words(type), near_ranks = a->root >= 0 || is_near(a), error = 0;
+	uint64_t parts = (uint64_t)(e->ranks - (a->root >= 0));
 	most = (words ? room : room / CODELET_LINE * CODELET_LINE_DATA) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES *
-	       (uint64_t)e->ranks;
+	       parts;
 	for (uint64_t at = 0; !error && (at < whole || !at); at += most) {
 		a->bytes = whole - at < most ? whole - at : most;
-		uint64_t part = (a->bytes + (uint64_t)e->ranks - 1) / (uint64_t)e->ranks;
+		uint64_t part = (a->bytes + parts - 1) / parts;
 		struct codelet_shape shape = packet_shape(e, vectors_of(part, words), 0);
 		if (near_ranks)
 			fill_near(e, a);
@@ -127,11 +130,9 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	return codelets_near(&a, shape, c->type, folds(c->coll), stream);
 }
 
-/* The room of one sender, for so many lanes of DEPTH slots in each of so many rings. In a window not too large: what arrives is
- * taken out while the next message comes. */
-static void use_slots(const struct engine *e, struct codelet_args *a, int lanes, int rings)
+/* The room of one sender, for so many lanes of DEPTH slots in each of so many rings; at most so many bytes a slot. */
+static void use_slots(const struct engine *e, struct codelet_args *a, int lanes, int rings, uint64_t most)
 {
-	uint64_t most = a->slots ? MOST_SCRATCH_SLOT : MOST_SLOT_BYTES;
 	if (!a->slots) {
 		a->area = (uint32_t)e->layout.slots;
 		a->area_bytes = (uint32_t)e->layout.slots_bytes;
@@ -152,11 +153,9 @@ static void use_scratch(const struct engine *e, struct codelet_args *a)
 /* Of a broadcast: a message is passed on while the next ones come. */
 static void use_chain(const struct engine *e, struct codelet_args *a)
 {
-	uint64_t piece = a->bytes / (uint64_t)e->max_blocks, bytes = piece / CHAIN_MESSAGES;
-	use_slots(e, a, e->max_blocks, CHAIN_DEPTH / CODELET_DEPTH);
-	bytes = bytes < LEAST_CHAIN_BYTES ? LEAST_CHAIN_BYTES : bytes / CODELET_LINE * CODELET_LINE;
-	if (bytes < a->slot_bytes || a->peers)
-		a->slot_bytes = (uint32_t)bytes;
+	use_slots(e, a, e->max_blocks, CHAIN_DEPTH / CODELET_DEPTH, CHAIN_BYTES);
+	if (a->peers)
+		a->slot_bytes = CHAIN_BYTES;
 }
 
 /* Folds by one exchange or two, blocks, and broadcasts: straight into the peers' memory where it is registered. */
@@ -171,7 +170,9 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 	}
 	if (c->scratch)
 		use_scratch(e, &a);
-	use_slots(e, &a, blocks, 1 + two_shot);
+	int long_runs =
+	    a.slots && (!folds(c->coll) || a.peers); /* nothing is to be taken out while more comes */
+	use_slots(e, &a, blocks, 1 + two_shot, long_runs ? LONG_SLOT_BYTES : SLOT_BYTES);
 	if (folds(c->coll))
 		return codelets_slots(&a, blocks, c->type, two_shot, stream);
 	if (c->coll == CORALE_BROADCAST)
@@ -184,9 +185,11 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 /* ---- Edges ---------------------------------------------------------------------------------------------- */
 
 /* Lanes of an edge at most: with all edges of a rank in both directions, all blocks must be resident at a time. */
-static int most_lanes(const struct engine *e)
+static int most_lanes(const struct engine *e, int pairs)
 {
-	int blocks = 2 * e->max_blocks < CODELET_MAX_BLOCKS ? 2 * e->max_blocks : CODELET_MAX_BLOCKS;
+	int blocks = 2 * e->max_blocks;
+	if (!pairs && blocks > CODELET_MAX_BLOCKS) /* whose epochs are counted */
+		blocks = CODELET_MAX_BLOCKS;
 	int lanes = blocks / (2 * e->ranks - 1);
 	return lanes < 1 ? 1 : lanes < CODELET_LANES ? lanes : CODELET_LANES;
 }
@@ -195,8 +198,8 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 			struct codelet_edges *g)
 {
 	g->group.args = *args;
-	g->group.most_lanes = (uint16_t)most_lanes(e);
-	use_slots(e, &g->group.args, g->group.most_lanes, 1);
+	g->group.most_lanes = (uint16_t)most_lanes(e, pairs);
+	use_slots(e, &g->group.args, g->group.most_lanes, 1, EDGE_SLOT_BYTES);
 	g->group.pairs = (uint16_t)pairs;
 	g->group.lines = (uint32_t)e->layout.pairs;
 	g->group.lines_bytes = (uint32_t)e->layout.pairs_bytes;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const double STEP_US = 10; /* of a barrier between copies */
-enum { MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
+enum { LEAST_PIECE = 64, MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
 
 /* A line holds 120 bytes of data. */
 static uint64_t packed(uint64_t bytes)
@@ -37,20 +37,53 @@ static int can(const struct plan_node *node, enum plan_codelet codelet, corale_c
 	}
 }
 
-/* GB/s of one GPU's link by each way of moving; us before the first byte. Measured on H200 behind one NVSwitch. */
-static const struct {
+/* us before the first byte, GB/s of one GPU's link. */
+struct rate {
 	double start_us, gbs;
-} rates[CODELET_KINDS] = {
-	[CODELET_PACKETS] = { 3.0, 240 }, [CODELET_TWO_SHOT] = { 5.0, 340 },
-	[CODELET_SLOTS] = { 11, 330 },    [CODELET_SLOTS_TWO_SHOT] = { 14, 330 },
-	[CODELET_COPIES] = { 25, 386 },
 };
+
+/* Measured on H200 behind one NVSwitch, 2 and 4 ranks, float sums (docs/performance.md). */
+static const struct rate packets_rate = { 1.8, 290 }, two_shot_rate = { 3.3, 345 }, dealt_rate = { 3.3, 320 },
+			 fold_rate = { 22, 332 }, two_folds_rate = { 33, 335 }, passed_rate = { 18, 345 },
+			 staged_rate = { 18, 340 }, direct_rate = { 10, 364 }, pair_rate = { 18, 362 },
+			 chain_rate = { 70, 350 }, copies_rate = { 25, 250 };
+
+static struct rate rate_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
+			   int direct)
+{
+	switch (codelet) {
+	case CODELET_PACKETS:
+		return packets_rate;
+	case CODELET_TWO_SHOT:
+		return coll == CORALE_BROADCAST ? dealt_rate : two_shot_rate;
+	case CODELET_SLOTS:
+		if (coll == CORALE_BROADCAST)
+			return node->ranks == 2 ? pair_rate : chain_rate;
+		return coll == CORALE_REDUCE_SCATTER ? fold_rate : direct ? direct_rate : staged_rate;
+	case CODELET_SLOTS_TWO_SHOT:
+		return direct ? passed_rate : two_folds_rate;
+	default:
+		return copies_rate;
+	}
+}
+
+/* Calls on the GPU that a vector takes which is larger than the packets' room. */
+static double pieces(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
+		     uint64_t bytes, int words)
+{
+	int dealt = coll == CORALE_BROADCAST, parts = node->ranks - dealt;
+	uint64_t room = (dealt || !words ? node->lines_bytes / 128 * 120 : node->words_bytes) / 2;
+	if (codelet != CODELET_TWO_SHOT || room < LEAST_PIECE || parts < 1)
+		return 1;
+	uint64_t most = room * (uint64_t)parts;
+	return (double)(bytes ? (bytes + most - 1) / most : 1);
+}
 
 /* Bytes that leave one GPU at most. */
 static double sent(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, uint64_t bytes)
 {
 	double others = node->ranks - 1, all = (double)bytes;
-	if (codelet == CODELET_COPIES && coll == CORALE_BROADCAST)
+	if (coll == CORALE_BROADCAST && codelet != CODELET_PACKETS)
 		return all;
 	if (coll != CORALE_ALL_REDUCE || codelet == CODELET_PACKETS)
 		return others * all;
@@ -60,7 +93,7 @@ static double sent(const struct plan_node *node, enum plan_codelet codelet, cora
 int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us)
 {
 	int best = 1, others = ranks - 1, period = others | 1;
-	double all_us = (double)bytes / rates[CODELET_COPIES].gbs / 1e3;
+	double all_us = (double)bytes / copies_rate.gbs / 1e3;
 	for (int cycles = 1; cycles <= MOST_CYCLES; cycles++) {
 		double us =
 		    STEP_US * (cycles * period + others - 1) + all_us * (others - 1) / (others * cycles);
@@ -93,8 +126,10 @@ double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet
 {
 	if (!can(node, codelet, coll, bytes, direct))
 		return -1;
+	struct rate rate = rate_of(node, codelet, coll, direct);
 	double more = codelet == CODELET_COPIES ? copies_us(node, coll, bytes) : 0;
-	return more + rates[codelet].start_us + sent(node, codelet, coll, bytes) / rates[codelet].gbs / 1e3;
+	return more + rate.start_us * pieces(node, codelet, coll, bytes, words) +
+	       sent(node, codelet, coll, bytes) / rate.gbs / 1e3;
 }
 
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,

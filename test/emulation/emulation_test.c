@@ -118,7 +118,7 @@ static int all_reduce_two_shot(void)
 static int all_reduce_pieces(void)
 {
 	static const size_t counts[] = { 5000, 12000 };
-	struct world_params p = { .max_blocks = 1, .window_bytes = 160 << 10 };
+	struct world_params p = { .max_blocks = 1, .window_bytes = 224 << 10 };
 	struct call c = { .codelet = CODELET_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
 	return run_calls(p, 3, c, counts, test_thin ? 1 : 2);
 }
@@ -130,7 +130,7 @@ static const size_t many[] = { 1, 10000, 33, 3000 }; /* the second one takes sev
 static int slots_into(corale_coll coll, enum plan_codelet codelet, int blocks, int registered)
 {
 	struct world_params p = { .max_blocks = blocks,
-				  .window_bytes = (size_t)(test_thin ? 128 : 160) << 10 };
+				  .window_bytes = (size_t)(test_thin ? 192 : 224) << 10 };
 	struct call c = {
 		.codelet = codelet, .coll = coll, .place = (size_t)registered, .in_place = registered > 1
 	};
@@ -168,7 +168,7 @@ static int slots_cut_anew(void)
 {
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
 					     CORALE_BROADCAST,  CORALE_ALL_TO_ALL, CORALE_ALL_TO_ALL_V };
-	struct world_params p = { .ranks = test_thin ? 2 : 3, .max_blocks = 1, .window_bytes = 160 << 10 };
+	struct world_params p = { .ranks = test_thin ? 2 : 3, .max_blocks = 1, .window_bytes = 224 << 10 };
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < (test_thin ? 2 : 6); i++)
 		for (size_t k = 0; k < COUNT(colls); k++)
@@ -246,14 +246,14 @@ static int mixed_calls(void)
 	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 5); ranks++)
 		faults = mixed((struct world_params){ .ranks = ranks,
 						      .max_blocks = test_thin ? 1 : 2,
-						      .window_bytes = 256 << 10 },
+						      .window_bytes = 320 << 10 },
 			       test_thin ? 24 : 70);
 	return faults;
 }
 
 /* The low 32 bits of the epoch, which packets carry, begin again. */
 static const struct world_params late = {
-	.ranks = 3, .max_blocks = 2, .window_bytes = 256 << 10, .first_epoch = ((uint64_t)1 << 32) - 9
+	.ranks = 3, .max_blocks = 2, .window_bytes = 320 << 10, .first_epoch = ((uint64_t)1 << 32) - 9
 };
 
 static int packets_wrap(void)

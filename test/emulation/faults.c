@@ -64,7 +64,7 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct call call
 	struct scene s = { .trouble = trouble, .call = call };
 	s.params = (struct world_params){ .ranks = ranks,
 					  .max_blocks = 1,
-					  .window_bytes = 160 << 10,
+					  .window_bytes = 224 << 10,
 					  .timeout_ns = trouble == ABSENT ? 1000000 : 0 };
 	if (world_open(&s.world, &s.params))
 		return 1;
@@ -131,7 +131,7 @@ static void send_or_receive(int rank, void *arg)
 
 static int other_bytes(int sent, int awaited, int sender_must_know)
 {
-	struct sizes s = { .scene.params = { .ranks = 2, .max_blocks = 1, .window_bytes = 160 << 10 },
+	struct sizes s = { .scene.params = { .ranks = 2, .max_blocks = 1, .window_bytes = 224 << 10 },
 			   .sent = sent,
 			   .awaited = awaited };
 	if (world_open(&s.scene.world, &s.scene.params))
