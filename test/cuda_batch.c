@@ -167,8 +167,10 @@ static void draw(const struct cuda_world *world, uint64_t *state, size_t largest
 	if (c->call == CORALE_BARRIER)
 		*c = (struct cuda_case){ .call = CORALE_BARRIER, .seed = c->seed };
 	uint64_t number = cuda_world_random(state);
-	if (number % 4 == 0) /* sometimes the ranks differ */
+	if (number % 4 == 0) { /* sometimes the ranks differ, but never in what peers map */
 		number = cuda_world_hash(number, (uint64_t)world->rank);
+		kinds &= ~(1u << CUDA_MEMORY_LIBRARY | 1u << CUDA_MEMORY_REGISTERED);
+	}
 	c->send_kind = draw_kind(number >> 8, kinds);
 	c->recv_kind = draw_kind(number >> 24, kinds);
 }
