@@ -49,15 +49,14 @@ static int broadcasts(struct world_params p, struct call c, int most_ranks, cons
 	return faults;
 }
 
-/* The sizes around vectors, lines, parts of all ranks, and those beyond the packets' room: 7680 bytes with 4 ranks. */
+/* The sizes around vectors, lines, parts of all ranks, and those beyond the packets' room. */
 int test_broadcasts(void)
 {
 	static const size_t tiny[] = { 1, 121, 0, 2, 3, 15, 16, 17, 119, 120, 959, 960, 961, 4000 };
-	static const size_t large[] = { 11521, 511, 1, 512, 513, 1999, 2048, 7679, 7680, 7681, 11520, 40001 };
+	static const size_t large[] = { 50001, 511, 1, 512, 513, 1999, 2048, 23039, 23040, 23041, 90001 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 512 * KIB };
 	size_t n = test_thin ? 2 : COUNT(tiny);
 	int faults = broadcasts(p, (struct call){ .codelet = CODELET_PACKETS }, 5, tiny, n);
-	p.window_bytes = 160 * KIB;
 	if (!faults) /* as far as there are kernels for it */
 		faults = broadcasts(p, (struct call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, tiny, n);
 	n = test_thin ? 2 : COUNT(large);
@@ -148,7 +147,7 @@ static const struct way {
 static int premultiplied(const struct way *way, int ranks)
 {
 	struct world_params p = {
-		.ranks = ranks, .max_blocks = 1, .window_bytes = 256 * KIB, .scratch_chunk = CHUNK
+		.ranks = ranks, .max_blocks = 1, .window_bytes = 512 * KIB, .scratch_chunk = CHUNK
 	};
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < 2 * CORALE_NUM_TYPES; i += test_thin ? 11 : 1) {
