@@ -6,7 +6,7 @@
 #include "log.h"
 
 enum {
-	LEAN_VECTORS = 512,
+	LEAN_VECTORS = 640, /* 8 KB and a little more */
 	SLOT_BYTES = 64 << 10, /* at most */
 	LONG_SLOT_BYTES = 1 << 20,
 	EDGE_SLOT_BYTES = 256 << 10,
