@@ -37,33 +37,7 @@ __device__ static __noinline__ void store_odd(unsigned char *to, vector v, unsig
 			to[i] = (unsigned char)(w[i / 4] >> 8 * (i % 4));
 }
 
-/* The same in whole words at multiples of 4. */
-__device__ static inline vector load_words(const unsigned char *from, unsigned bytes)
-{
-	const uint32_t *w = (const uint32_t *)from;
-	if (bytes == 16 && (uintptr_t)from % 16 == 0)
-		return *(const vector *)from;
-	return make_uint4(bytes > 0 ? w[0] : 0, bytes > 4 ? w[1] : 0, bytes > 8 ? w[2] : 0, bytes > 12 ? w[3] : 0);
-}
-
-__device__ static inline void store_words(unsigned char *to, vector v, unsigned bytes)
-{
-	uint32_t *w = (uint32_t *)to;
-	if (bytes == 16 && (uintptr_t)to % 16 == 0) {
-		*(vector *)to = v;
-		return;
-	}
-	if (bytes > 0)
-		w[0] = v.x;
-	if (bytes > 4)
-		w[1] = v.y;
-	if (bytes > 8)
-		w[2] = v.z;
-	if (bytes > 12)
-		w[3] = v.w;
-}
-
-/* The same, small rather than fast. */
+/* The same in whole words at multiples of 4: small rather than fast. */
 __device__ static inline vector load_few(const unsigned char *from, unsigned bytes)
 {
 	const uint32_t *w = (const uint32_t *)from;
@@ -81,6 +55,20 @@ __device__ static inline void store_few(unsigned char *to, vector v, unsigned by
 		w[2] = v.z;
 	if (bytes > 12)
 		w[3] = v.w;
+}
+
+/* The same, fast where a whole vector is aligned. */
+__device__ static inline vector load_words(const unsigned char *from, unsigned bytes)
+{
+	return bytes == 16 && (uintptr_t)from % 16 == 0 ? *(const vector *)from : load_few(from, bytes);
+}
+
+__device__ static inline void store_words(unsigned char *to, vector v, unsigned bytes)
+{
+	if (bytes == 16 && (uintptr_t)to % 16 == 0)
+		*(vector *)to = v;
+	else
+		store_few(to, v, bytes);
 }
 
 /* ODD: addresses or sizes may be no multiples of 4. */
