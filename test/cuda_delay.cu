@@ -1,5 +1,7 @@
 #include "cuda_delay.h"
 
+#include "sync.cuh"
+
 namespace
 {
 
@@ -10,17 +12,10 @@ __host__ __device__ uint32_t tiny_word(uint32_t call, int rank, int word)
 	return word ? x ^ x >> 13 : plain;
 }
 
-__device__ uint64_t clock_ns()
-{
-	uint64_t ns;
-	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
-	return ns;
-}
-
 __global__ void delay(uint32_t ns)
 {
-	uint64_t end = clock_ns() + ns;
-	while (clock_ns() < end)
+	uint64_t end = sync_now_ns() + ns;
+	while (sync_now_ns() < end)
 		__nanosleep(ns < 400 ? 20 : 100);
 }
 

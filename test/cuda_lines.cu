@@ -17,6 +17,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "sync.cuh"
+
 namespace
 {
 
@@ -57,24 +59,6 @@ struct job {
 	int racing, halves;
 };
 
-__device__ uint4 load_line(const void *from)
-{
-	uint4 v;
-	asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-		     : "l"(from)
-		     : "memory");
-	return v;
-}
-
-__device__ void store_line(void *to, uint4 v)
-{
-	asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};"
-		     :
-		     : "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-		     : "memory");
-}
-
 __device__ uint64_t load_ack(const uint64_t *word)
 {
 	uint64_t value;
@@ -85,13 +69,6 @@ __device__ uint64_t load_ack(const uint64_t *word)
 __device__ void store_ack(uint64_t *word, uint64_t value)
 {
 	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
-}
-
-__device__ uint64_t clock_ns()
-{
-	uint64_t ns;
-	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
-	return ns;
 }
 
 __device__ uint32_t scramble(uint32_t x)
@@ -123,7 +100,7 @@ __device__ uint64_t flag_in(uint4 v)
 
 __device__ bool is_late(uint32_t *polls, uint64_t end)
 {
-	bool late = ++*polls % LOOK_EVERY == 0 && clock_ns() > end;
+	bool late = ++*polls % LOOK_EVERY == 0 && sync_now_ns() > end;
 	return __any_sync(~0u, late);
 }
 
@@ -169,16 +146,16 @@ __device__ void judge(findings *f, uint4 got, uint64_t flag, uint32_t salt, bool
 __device__ void send_line(const job &job, void *to, uint4 v)
 {
 	if (!job.halves) {
-		store_line(to, v);
+		sync_store_packet(to, v);
 		return;
 	}
 	bool flag_half = threadIdx.x % LANES >= LANES / 2;
 	if (flag_half)
-		store_line(to, v);
+		sync_store_packet(to, v);
 	__nanosleep(200);
 	__syncwarp();
 	if (!flag_half)
-		store_line(to, v);
+		sync_store_packet(to, v);
 }
 
 __device__ void write_lines(const job &job, const direction &d, uint32_t warp, uint64_t end)
@@ -205,7 +182,7 @@ __device__ void read_lines(const job &job, const direction &d, uint32_t warp, ui
 	uint32_t salt = d.salt + warp * 977, polls = 0;
 	findings *f = &d.found[warp];
 	for (uint64_t step = 0; step < job.steps; step++) {
-		uint4 got = load_line(ring + step % DEPTH * STEP);
+		uint4 got = sync_load_packet(ring + step % DEPTH * STEP);
 		for (;;) {
 			uint64_t flag = flag_in(got);
 			judge(f, got, step + 1, salt, flag == step + 1);
@@ -215,7 +192,7 @@ __device__ void read_lines(const job &job, const direction &d, uint32_t warp, ui
 				f->timed_out = 1;
 				return;
 			}
-			got = load_line(ring + step % DEPTH * STEP);
+			got = sync_load_packet(ring + step % DEPTH * STEP);
 		}
 		if (step % ACK_EVERY == ACK_EVERY - 1 && threadIdx.x % 32 == 0)
 			store_ack(&d.acks[warp], step + 1);
@@ -233,7 +210,7 @@ __device__ void read_racing(const job &job, const direction &d, uint32_t warp, u
 	findings *f = &d.found[warp];
 	uint64_t flag = 0, lines = 0;
 	while (!__all_sync(~0u, flag == job.steps)) {
-		uint4 got = load_line(at);
+		uint4 got = sync_load_packet(at);
 		flag = flag_in(got);
 		judge(f, got, flag, salt, flag != 0);
 		lines += 32 / LANES;
@@ -250,7 +227,7 @@ __global__ void __launch_bounds__(THREADS) exchange(const __grid_constant__ job 
 {
 	const uint32_t i = blockIdx.x / (uint32_t)job.blocks, block = blockIdx.x % (uint32_t)job.blocks;
 	const uint32_t warp = block * WARPS + threadIdx.x / 32;
-	uint64_t end = clock_ns() + job.limit_ns;
+	uint64_t end = sync_now_ns() + job.limit_ns;
 	if (job.writes[i])
 		write_lines(job, job.ends[i], warp, end);
 	else if (job.racing)
