@@ -343,26 +343,24 @@ def measured_on(all_of_it):
     return text + (f"{nccl}.\n\n" if nccl else "NCCL left out: it was not given.\n\n")
 
 
+def texts(directory, suffix):
+    """(name without the suffix, lines) of each file that has it."""
+    for name in sorted(os.listdir(directory)):
+        if name.endswith(suffix):
+            with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
+                yield name[:-len(suffix)], file.read().splitlines()
+
+
 def tests(directory):
     """What tests said that passed, from their logs."""
-    rows = []
-    for name in sorted(os.listdir(directory)):
-        if name.endswith(".log"):
-            with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
-                lines = file.read().splitlines()
-            rows += [f"- {name[:-len('.log')]}: {line}\n" for line in lines if line.startswith("PASS ")]
-    return "".join(rows)
+    return "".join(f"- {name}: {line}\n" for name, lines in texts(directory, ".log") for line in lines
+                   if line.startswith("PASS "))
 
 
 def failures(directory):
     """Measurements that failed, and how."""
-    rows = []
-    for name in sorted(os.listdir(directory)):
-        if name.endswith(".failed"):
-            with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
-                lines = file.read().splitlines()
-            rows.append(f"- {name[:-len('.failed')]}: {lines[-1].lstrip('# ')} (`{lines[0].lstrip('# ')}`)\n")
-    return "".join(rows)
+    return "".join(f"- {name}: {lines[-1].lstrip('# ')} (`{lines[0].lstrip('# ')}`)\n"
+                   for name, lines in texts(directory, ".failed"))
 
 
 def blocks(directory, plot_directory):
