@@ -100,8 +100,7 @@ __device__ static bool run_message(const codelet_group &g, const codelet_message
 	if (l.number >= lanes)
 		return true;
 	e.piece = cut(m->bytes, CODELET_LINE, lanes, l.number);
-	uint64_t largest = cut(m->bytes, CODELET_LINE, lanes, 0).bytes;
-	e.messages = largest ? (largest + g.args.slot_bytes - 1) / g.args.slot_bytes : 1;
+	e.messages = messages_of(m->bytes, lanes, g.args.slot_bytes);
 	if (m->from) {
 		copy_own(*m, e.piece);
 		return true;

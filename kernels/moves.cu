@@ -23,12 +23,6 @@ __device__ static unsigned char *place_of(const codelet_args &a, int rank, uint6
 	return a.peers[rank] + a.peers_at + at;
 }
 
-__device__ static uint64_t steps_of(const codelet_args &a, uint64_t bytes)
-{
-	uint64_t largest = cut(bytes, CODELET_LINE, gridDim.x, 0).bytes;
-	return largest > a.slot_bytes ? (largest + a.slot_bytes - 1) / a.slot_bytes : 1;
-}
-
 /* ---- all_gather, all_to_all -------------------------------------------------------------------------------- */
 
 __device__ static bool send_blocks(const codelet_args &a, const crew &w, move_call *m, range piece)
@@ -79,7 +73,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void block_moves(const __grid_c
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	const range piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
-	move_call m = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, steps_of(a, a.bytes) };
+	move_call m = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, messages_of(a.bytes, gridDim.x, a.slot_bytes) };
 	bool good;
 	send_headers(a, epoch);
 	if (threadIdx.x < SEND_THREADS)
@@ -161,7 +155,8 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void broadcast_moves(const __gr
 	k.depth = (room < MOST_DEPTH ? room : (uint64_t)MOST_DEPTH) / CREWS * CREWS;
 	k.piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
 	send_headers(a, epoch);
-	if (__syncthreads_and(pass(a, { threadIdx.x % threads, threads, number + 1 }, &k, steps_of(a, a.bytes))))
+	const uint64_t steps = messages_of(a.bytes, gridDim.x, a.slot_bytes);
+	if (__syncthreads_and(pass(a, { threadIdx.x % threads, threads, number + 1 }, &k, steps)))
 		call_end(a, epoch);
 }
 

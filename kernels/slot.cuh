@@ -171,6 +171,13 @@ __device__ static inline range cut(uint64_t bytes, uint64_t unit, uint32_t n, ui
 	return { first, last - first };
 }
 
+/* Messages of each of n lanes' pieces: as many as the largest needs, and 1 at least. */
+__device__ static inline uint64_t messages_of(uint64_t bytes, uint32_t n, uint64_t slot_bytes)
+{
+	uint64_t largest = cut(bytes, CODELET_LINE, n, 0).bytes;
+	return largest > slot_bytes ? (largest + slot_bytes - 1) / slot_bytes : 1;
+}
+
 /* Message c of a lane's piece. */
 __device__ static inline range message(range piece, uint64_t slot_bytes, uint64_t c)
 {

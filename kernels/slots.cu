@@ -158,8 +158,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void slot_folds(const __grid_co
 	send_headers(a, epoch);
 	fold_call f = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 }, 0, TWO_SHOT };
 	uint64_t largest = TWO_SHOT ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes : a.bytes;
-	largest = cut(largest, CODELET_LINE, gridDim.x, 0).bytes;
-	f.steps = largest ? (largest + a.slot_bytes - 1) / a.slot_bytes : 1;
+	f.steps = messages_of(largest, gridDim.x, a.slot_bytes);
 	if (__syncthreads_and(run_crew<TYPE>(a, &f)))
 		call_end(a, epoch);
 }
