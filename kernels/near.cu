@@ -117,6 +117,17 @@ __device__ static __forceinline__ uint32_t part_bytes(const codelet_args &a, int
 	return a.near_ranks.part_at[part + 1] - a.near_ranks.part_at[part];
 }
 
+/* The other ranks that pass on packet i of their parts, one bit each. */
+template <class Form> __device__ static __forceinline__ unsigned passing(const codelet_args &a, uint32_t i)
+{
+	unsigned ranks = 0;
+#pragma unroll
+	for (int j = 0; j < OTHERS; j++)
+		if (j + 1 < a.ranks && travels<Form>(i, part_bytes(a, j + (j >= a.rank))))
+			ranks |= 1u << j;
+	return ranks;
+}
+
 /* Every rank folds its part and sends the result on. */
 template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_pass(const codelet_args &a, const int op, uint64_t epoch,
 										     uint32_t i)
@@ -149,11 +160,7 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 			sync_store_packet(a.near_ranks.out[k - 1] + at + gathered, packet);
 	store_words(recv + a.near_ranks.part_at[a.rank], out, filled<Form>(i, mine_bytes));
 	box.at += gathered;
-	box.wanted = 0;
-#pragma unroll
-	for (int j = 0; j < OTHERS; j++)
-		if (j + 1 < a.ranks && travels<Form>(i, part_bytes(a, j + (j >= a.rank))))
-			box.wanted |= 1u << j;
+	box.wanted = passing<Form>(a, i);
 	if (!take<Form>(a, epoch, box, got))
 		return false;
 #pragma unroll
@@ -200,11 +207,7 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, uint
 	if (!deals)
 		store_user<true>(recv + a.near_ranks.part_at[a.rank], mine, filled<lines>(i, part_bytes(a, a.rank)));
 	box.at += gathered;
-	box.wanted = 0;
-#pragma unroll
-	for (int j = 0; j < OTHERS; j++)
-		if (j + 1 < a.ranks && (!deals || i < 8) && travels<lines>(i, part_bytes(a, j + (j >= a.rank))))
-			box.wanted |= 1u << j;
+	box.wanted = !deals || i < 8 ? passing<lines>(a, i) : 0;
 	if (!take<lines>(a, epoch, box, got))
 		return false;
 #pragma unroll
