@@ -207,6 +207,13 @@ PLAN_FN uint32_t codelet_index(int sender, int receiver)
 	return (uint32_t)(sender - (sender > receiver));
 }
 
+/* Whether an address or a size is no multiple of 4. */
+PLAN_FN int codelet_is_odd(const struct codelet_args *a)
+{
+	uintptr_t all = (uintptr_t)a->send | (uintptr_t)a->recv | a->bytes | a->send_block | a->recv_block;
+	return (all & 3) != 0;
+}
+
 PLAN_FN uint64_t codelet_round(uint64_t bytes, uint64_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;

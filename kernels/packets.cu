@@ -248,20 +248,15 @@ int codelets_words(int type)
 	return in_words[type];
 }
 
-static int is_odd(const codelet_args *a)
-{
-	return (((uintptr_t)a->send | (uintptr_t)a->recv | a->bytes | a->send_block | a->recv_block) & 3) != 0;
-}
-
 int codelets_packets(const codelet_args *args, codelet_shape shape, int type, int folding, void *stream)
 {
-	int odd = is_odd(args);
+	int odd = codelet_is_odd(args);
 	return launch((const void *)(folding ? folds[type].one_shot[odd] : copies[odd]), shape, args, stream);
 }
 
 int codelets_two_shot(const codelet_args *args, codelet_shape shape, int type, void *stream)
 {
-	return launch((const void *)folds[type].two_shot[is_odd(args)], shape, args, stream);
+	return launch((const void *)folds[type].two_shot[codelet_is_odd(args)], shape, args, stream);
 }
 
 int codelets_load_packets(void)

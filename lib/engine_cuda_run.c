@@ -80,8 +80,7 @@ static void fill_near(const struct engine *e, struct codelet_args *a)
 
 static int is_near(const struct codelet_args *a)
 {
-	uintptr_t odd = (uintptr_t)a->send | (uintptr_t)a->recv | a->bytes | a->send_block | a->recv_block;
-	return a->ranks > 1 && a->ranks <= CODELET_NEAR && !(odd & 3);
+	return a->ranks > 1 && a->ranks <= CODELET_NEAR && !codelet_is_odd(a);
 }
 
 static int folds(corale_coll coll)
