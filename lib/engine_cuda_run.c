@@ -92,11 +92,10 @@ static int folds(corale_coll coll)
 static int run_two_shots(const struct engine *e, struct codelet_args *a, corale_type type,
 			 cudaStream_t stream)
 {
-	uint64_t room = a->area_bytes / 2, whole = a->bytes, most;
-	int words = a->root < 0 && codelets_words(type), near_ranks = a->root >= 0 || is_near(a), error = 0;
-	uint64_t parts = (uint64_t)(e->ranks - (a->root >= 0));
-	most = (words ? room : room / CODELET_LINE * CODELET_LINE_DATA) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES *
-	       parts;
+	int deals = a->root >= 0, words = !deals && codelets_words(type), near_ranks = deals || is_near(a);
+	uint64_t parts = (uint64_t)(e->ranks - deals), whole = a->bytes;
+	uint64_t most = plan_codelet_piece(a->area_bytes, words, parts);
+	int error = 0;
 	for (uint64_t at = 0; !error && (at < whole || !at); at += most) {
 		a->bytes = whole - at < most ? whole - at : most;
 		uint64_t part = (a->bytes + parts - 1) / parts;

@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "plan.h"
+
 static const double STEP_US = 10; /* of a barrier between copies */
-enum { LEAST_PIECE = 64, MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
+enum { MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
 
 /* A line holds 120 bytes of data. */
 static uint64_t packed(uint64_t bytes)
@@ -67,16 +69,20 @@ static struct rate rate_of(const struct plan_node *node, enum plan_codelet codel
 	}
 }
 
+uint64_t plan_codelet_piece(uint64_t area_bytes, int words, uint64_t parts)
+{
+	uint64_t room = area_bytes / 2; /* of one of the exchanges */
+	return (words ? room : room / 128 * 120) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES * parts;
+}
+
 /* Calls on the GPU that a vector takes which is larger than the packets' room. */
 static double pieces(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 		     uint64_t bytes, int words)
 {
-	int dealt = coll == CORALE_BROADCAST, parts = node->ranks - dealt;
-	uint64_t room = (dealt || !words ? node->lines_bytes / 128 * 120 : node->words_bytes) / 2;
-	if (codelet != CODELET_TWO_SHOT || room < LEAST_PIECE || parts < 1)
-		return 1;
-	uint64_t most = room * (uint64_t)parts;
-	return (double)(bytes ? (bytes + most - 1) / most : 1);
+	int dealt = coll == CORALE_BROADCAST, in_words = words && !dealt;
+	uint64_t most = plan_codelet_piece(in_words ? node->words_bytes : node->lines_bytes, in_words,
+					   (uint64_t)(node->ranks - dealt));
+	return codelet == CODELET_TWO_SHOT && bytes && most ? (double)((bytes + most - 1) / most) : 1;
 }
 
 /* Bytes that leave one GPU at most. */
