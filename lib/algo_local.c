@@ -1,11 +1,12 @@
 /* One rank: a copy, and nothing to wait for. */
 #include "algo_build.h"
+#include "status.h"
 
 /* A fold of one contribution: the operators may still have something to do (avg, premultiplied sum). */
 void algo_local(const struct algo_call *call, struct plan *plan)
 {
 	int blocks = call->key.coll == CORALE_ALL_TO_ALL_V;
-	int folds = call->key.coll == CORALE_ALL_REDUCE || call->key.coll == CORALE_REDUCE_SCATTER;
+	int folds = coll_folds(call->key.coll);
 	plan_program(plan, PLAN_SM);
 	if (call->key.coll == CORALE_BARRIER)
 		return;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check_internal.h"
+#include "status.h"
 
 static const char *space_name(int space)
 {
@@ -118,10 +119,7 @@ static int check_held(struct world *world, const struct context *c, size_t first
 
 static int is_result(const struct world *world, const struct rank *rank, uint64_t value)
 {
-	int coll = rank->plan->key.coll;
-	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER
-		   ? fold_is_complete(&world->folds, value_node(value))
-		   : 1;
+	return !coll_folds(rank->plan->key.coll) || fold_is_complete(&world->folds, value_node(value));
 }
 
 static int write_cell(struct world *world, struct context *c, const struct plan_place *place, size_t at,

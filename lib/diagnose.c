@@ -94,7 +94,6 @@ static int print_target(uint64_t target, char *buf, size_t bytes)
 static void print_what(int coll, uint64_t count, int type, int op, int root, uint64_t target, char *buf,
 		       size_t bytes)
 {
-	int reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 	int rooted = coll == CORALE_BROADCAST;
 	int pair = coll == CORALE_SEND || coll == CORALE_RECV;
 	int n = snprintf(buf, bytes, "%s(", corale_coll_name((corale_coll)coll));
@@ -102,7 +101,7 @@ static void print_what(int coll, uint64_t count, int type, int op, int root, uin
 		n += snprintf(buf + n, bytes - (size_t)n, "count %llu, ", (unsigned long long)count);
 	if (coll != CORALE_BARRIER)
 		n += snprintf(buf + n, bytes - (size_t)n, "%s", corale_type_name((corale_type)type));
-	if (reduces)
+	if (coll_folds(coll))
 		n += snprintf(buf + n, bytes - (size_t)n, ", %s", corale_op_name(op));
 	if (rooted || pair)
 		n += snprintf(buf + n, bytes - (size_t)n, ", %s %d", rooted ? "root" : "peer", root);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "status.h"
 
 enum {
 	LEAN_VECTORS = 640, /* 8 KB and a little more */
@@ -83,11 +84,6 @@ static int is_near(const struct codelet_args *a)
 	return a->ranks > 1 && a->ranks <= CODELET_NEAR && !codelet_is_odd(a);
 }
 
-static int folds(corale_coll coll)
-{
-	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
-}
-
 /* Vectors larger than the packets' room go piece by piece, each a call of its own on the GPU. */
 static int run_two_shots(const struct engine *e, struct codelet_args *a, corale_type type,
 			 cudaStream_t stream)
@@ -114,7 +110,7 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 {
 	struct codelet_args a;
 	int two_shot = c->codelet == CODELET_TWO_SHOT;
-	int words = two_shot && folds(c->coll) && codelets_words(c->type);
+	int words = two_shot && coll_folds(c->coll) && codelets_words(c->type);
 	fill(e, c, &a);
 	a.area = (uint32_t)(words ? e->layout.words : e->layout.lines);
 	a.area_bytes = (uint32_t)(words ? e->layout.words_bytes : e->layout.lines_bytes);
@@ -123,9 +119,9 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	uint64_t vectors = vectors_of(c->bytes, 0);
 	struct codelet_shape shape = packet_shape(e, vectors, LEAN_VECTORS);
 	if (!is_near(&a) || vectors > (uint64_t)shape.blocks * (uint64_t)shape.threads)
-		return codelets_packets(&a, shape, c->type, folds(c->coll), stream);
+		return codelets_packets(&a, shape, c->type, coll_folds(c->coll), stream);
 	fill_near(e, &a);
-	return codelets_near(&a, shape, c->type, folds(c->coll), stream);
+	return codelets_near(&a, shape, c->type, coll_folds(c->coll), stream);
 }
 
 /* The room of one sender, for so many lanes of DEPTH slots in each of so many rings; at most so many bytes a slot. */
@@ -168,10 +164,10 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 	}
 	if (c->scratch)
 		use_scratch(e, &a);
-	int long_runs =
-	    a.slots && (!folds(c->coll) || a.peers); /* nothing is to be taken out while more comes */
+	/* Where nothing is to be taken out while more comes. */
+	int long_runs = a.slots && (!coll_folds(c->coll) || a.peers);
 	use_slots(e, &a, blocks, 1 + two_shot, long_runs ? LONG_SLOT_BYTES : SLOT_BYTES);
-	if (folds(c->coll))
+	if (coll_folds(c->coll))
 		return codelets_slots(&a, blocks, c->type, two_shot, stream);
 	if (c->coll == CORALE_BROADCAST)
 		use_chain(e, &a);

@@ -72,8 +72,8 @@ static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_
 /* Whether copy engines can run the call: into registered memory, and sums with scratch. Premultiplied inputs need a kernel. */
 static int by_copies(const struct comm *comm, const struct engine_call *call)
 {
-	int sums = call->coll == CORALE_ALL_REDUCE || call->coll == CORALE_REDUCE_SCATTER;
-	if (comm->size == 1 || (sums && (comm->scratch == COMM_SCRATCH_NONE || call->op == CORALE_NUM_OPS)))
+	if (comm->size == 1 ||
+	    (coll_folds(call->coll) && (comm->scratch == COMM_SCRATCH_NONE || call->op == CORALE_NUM_OPS)))
 		return 0;
 	return call->target || call->coll == CORALE_REDUCE_SCATTER;
 }
@@ -86,9 +86,8 @@ static enum plan_codelet choice(const struct comm *comm, const struct engine_cal
 
 static int wants_scratch(const struct comm *comm, const struct engine_call *call)
 {
-	int sums = call->coll == CORALE_ALL_REDUCE || call->coll == CORALE_REDUCE_SCATTER;
 	return comm->size > 1 &&
-	       ((call->codelet == CODELET_COPIES && sums) ||
+	       ((call->codelet == CODELET_COPIES && coll_folds(call->coll)) ||
 		plan_codelet_scratch(&comm->node, call->codelet, call->coll, call->bytes, call->target != 0));
 }
 

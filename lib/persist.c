@@ -3,6 +3,7 @@
 
 #include "coll.h"
 #include "log.h"
+#include "status.h"
 
 struct corale_plan {
 	corale_comm *comm;
@@ -35,12 +36,11 @@ int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_
 	corale_plan *plan = calloc(1, sizeof *plan);
 	if (!plan)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
-	int reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 	plan->comm = handle;
 	plan->call = (struct call){ .coll = coll,
 				    .count = count,
 				    .type = type,
-				    .op = reduces ? op : 0,
+				    .op = coll_folds(coll) ? op : 0,
 				    .root = coll == CORALE_BROADCAST ? root : 0 };
 	char error[256];
 	struct plan_key key = planner_key(coll, count, type, plan->call.op);

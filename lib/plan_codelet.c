@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "plan.h"
+#include "status.h"
 
 static const double STEP_US = 10; /* of a barrier between copies */
 enum { MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
@@ -33,7 +34,7 @@ static int can(const struct plan_node *node, enum plan_codelet codelet, corale_c
 	case CODELET_SLOTS_TWO_SHOT:
 		return coll == CORALE_ALL_REDUCE;
 	case CODELET_COPIES:
-		return direct && (moves(coll) || coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER);
+		return direct && (moves(coll) || coll_folds(coll));
 	default:
 		return 0;
 	}
@@ -115,16 +116,10 @@ int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us)
 static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes)
 {
 	double us = STEP_US * (node->ranks - 1), sums_us = 40, spread_us;
-	switch (coll) {
-	case CORALE_BROADCAST:
-		plan_codelet_cycles(node->ranks, bytes, &spread_us);
-		return spread_us;
-	case CORALE_ALL_REDUCE:
-	case CORALE_REDUCE_SCATTER:
-		return us + sums_us;
-	default:
-		return us;
-	}
+	if (coll != CORALE_BROADCAST)
+		return coll_folds(coll) ? us + sums_us : us;
+	plan_codelet_cycles(node->ranks, bytes, &spread_us);
+	return spread_us;
 }
 
 double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
@@ -162,8 +157,8 @@ enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll 
 int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			 uint64_t bytes, int direct)
 {
-	int stages = coll == CORALE_REDUCE_SCATTER || coll == CORALE_ALL_REDUCE ||
-		     (!direct && (coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL));
+	int stages =
+	    coll_folds(coll) || (!direct && (coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL));
 	return stages && (codelet == CODELET_SLOTS || codelet == CODELET_SLOTS_TWO_SHOT) &&
 	       sent(node, codelet, coll, bytes) >= SCRATCH_BYTES;
 }

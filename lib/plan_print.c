@@ -8,6 +8,7 @@
 
 #include "algo.h"
 #include "plan_print.h"
+#include "status.h"
 
 struct out {
 	char *buf;
@@ -234,7 +235,7 @@ static void print_head(struct out *out, const struct plan *plan)
 	const struct algo *algo = algo_table(&rows);
 	print(out, "%s by %s", corale_coll_name((corale_coll)plan->key.coll),
 	      plan->algo < rows ? algo[plan->algo].name : "?");
-	if (plan->key.coll == CORALE_ALL_REDUCE || plan->key.coll == CORALE_REDUCE_SCATTER)
+	if (coll_folds(plan->key.coll))
 		print(out, ", %s", corale_op_name(plan->key.op));
 	print(out, ", %s", corale_type_name((corale_type)plan->key.type));
 	if (plan->wire_type != plan->key.type)

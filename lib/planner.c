@@ -53,11 +53,6 @@ static int has_narrow_partials(corale_type type)
 	       type == CORALE_FLOAT8_E5M2;
 }
 
-static int reduces(int coll)
-{
-	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
-}
-
 /* Small messages may run further ahead, as far as they stay in a processor's caches. */
 static int ring_depth(const struct planner *planner, size_t bytes)
 {
@@ -70,7 +65,7 @@ static struct algo_call describe(const struct planner *planner, const struct pla
 				 const struct algo *algo)
 {
 	struct algo_call call = { .key = *key, .topo = planner->topo };
-	int wide = planner->partials_float32 && reduces(key->coll) &&
+	int wide = planner->partials_float32 && coll_folds(key->coll) &&
 		   has_narrow_partials((corale_type)key->type) && !(algo->traits & ALGO_ALL_AT_ONCE);
 	call.wire_type = wide ? CORALE_FLOAT32 : key->type;
 	call.wire_bytes = corale_type_bytes((corale_type)call.wire_type);

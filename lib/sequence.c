@@ -102,7 +102,7 @@ static int execute_alone(struct comm *comm, const struct call *call)
 					 "expects %zu",
 					 count, call->recv_counts[0]);
 	}
-	if (call->coll == CORALE_ALL_REDUCE || call->coll == CORALE_REDUCE_SCATTER)
+	if (coll_folds(call->coll))
 		reduce_fold(&b.spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
 	else if (count && from != to)
 		memmove(to, from, count * bytes);

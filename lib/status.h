@@ -1,4 +1,4 @@
-/* Names and texts of the public enumerations; see corale.h. */
+/* Names, texts and facts of the public enumerations; see corale.h. */
 #ifndef STATUS_H
 #define STATUS_H
 
@@ -8,6 +8,12 @@
 static inline corale_op op_kind(corale_op op)
 {
 	return op < CORALE_NUM_OPS ? op : CORALE_NUM_OPS;
+}
+
+/* The collectives that fold; all others leave every element as it is. coll: corale_coll. */
+static inline int coll_folds(int coll)
+{
+	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 }
 
 /* True for floating-point types. */
