@@ -64,7 +64,7 @@ struct codelet_layout {
 struct codelet_header { /* a line: two packets that each hold their epoch twice */
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
 	uint32_t bytes_low, epoch_c, bytes_high, epoch_d; /* of a message between two ranks */
-	uint64_t step; /* of copies: epoch << 32 | barrier, which only grows; in the line of half 0 */
+	uint64_t step; /* of copies: {epoch, barrier}, which only grows; in the line of half 0 */
 	uint32_t pad[22];
 };
 

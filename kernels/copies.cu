@@ -4,8 +4,8 @@
  * wait in a stream can not, and holds no hardware channel.
  *
  * Copies before a barrier on a stream are complete when it runs, so its flags say that they have arrived; copies behind it start
- * when it has heard from all. Step 0 is told by the headers, the others by the first lane's flags {epoch, step}, which
- * only grow. All barriers of a call share one epoch, which the last one ends: a replayed graph needs nothing of the host.
+ * when it has heard from all. Step 0 is told by the headers, the others by words {epoch, step} in the header's line,
+ * which only grow. All barriers of a call share one epoch, which the last one ends: a replayed graph needs nothing of the host.
  */
 #include <cuda_runtime.h>
 
@@ -28,7 +28,7 @@ __device__ static inline uint64_t *step_of(const codelet_args &a, int sender, in
 __device__ static inline void tell_all(const codelet_args &a, const meeting &m)
 {
 	for (int k = 1 + (int)threadIdx.x; m.step && k < a.ranks; k += WARP)
-		sync_store_release(step_of(a, a.rank, peer_after(a, k)), m.epoch << 32 | m.step);
+		sync_store_release(step_of(a, a.rank, peer_after(a, k)), call_word(m.epoch, m.step));
 	if (!m.step)
 		send_headers(a, m.epoch);
 }
@@ -38,7 +38,7 @@ __device__ static inline int missing(const codelet_args &a, const meeting &m)
 {
 	int peer = -1;
 	for (int r = (int)threadIdx.x; m.step && r < a.ranks; r += WARP)
-		if (r != a.rank && sync_load_relaxed(step_of(a, r, a.rank)) < (m.epoch << 32 | m.step))
+		if (r != a.rank && sync_load_relaxed(step_of(a, r, a.rank)) < call_word(m.epoch, m.step))
 			peer = r;
 	return m.step || headers_heard(a, m.epoch) ? peer : a.rank;
 }

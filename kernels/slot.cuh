@@ -29,17 +29,15 @@ __device__ static inline bool crew_agrees(const crew &w, bool good)
 }
 
 struct lane {
-	uint64_t epoch; /* in the upper half of every flag */
+	uint64_t epoch; /* in every flag */
 	uint32_t number, lanes; /* this block's, of how many */
 	uint32_t ring;
 	uint64_t start; /* of a wait that lasts */
 };
 
-enum { MESSAGE_BITS = 20 }; /* of a flag: what is left counts more calls than a machine lives */
-
 __device__ static inline uint64_t flag_value(const lane &l, uint64_t message)
 {
-	return l.epoch << MESSAGE_BITS | (message + 1);
+	return call_word(l.epoch, message + 1);
 }
 
 __device__ static inline uint64_t *flag_at(const codelet_args &a, uint64_t area, const lane &l, int window, int peer)
