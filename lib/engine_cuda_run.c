@@ -201,13 +201,18 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 	g->group.lanes = 1;
 }
 
-/* A list of one message. */
-static void add_message(struct codelet_edges *g, struct codelet_message m)
+static void set_message(struct codelet_edges *g, int i, struct codelet_message m)
 {
 	uint32_t lanes = codelet_lanes(&g->group, m.bytes);
 	g->group.lanes = (uint16_t)(lanes > g->group.lanes ? lanes : g->group.lanes);
+	g->messages[i] = m;
+}
+
+/* A list of one message. */
+static void add_message(struct codelet_edges *g, struct codelet_message m)
+{
 	g->first[g->group.lists] = g->group.lists;
-	g->messages[g->group.lists++] = m;
+	set_message(g, g->group.lists++, m);
 }
 
 /* Of an all_to_all_v: what goes to a rank, or comes from it. */
@@ -306,15 +311,14 @@ static void add_list(struct codelet_edges *g, const struct engine_message *m, in
 		if (taken[k] || (k != i && !same_pair(&m[i], &m[k])))
 			continue;
 		taken[k] = 1;
-		uint32_t lanes = codelet_lanes(&g->group, m[k].bytes);
-		g->group.lanes = (uint16_t)(lanes > g->group.lanes ? lanes : g->group.lanes);
 		if (k != i)
 			g->messages[*used - 1].more = 1;
-		g->messages[(*used)++] = (struct codelet_message){ .data = m[k].data,
-								   .from = m[k].from,
-								   .bytes = m[k].bytes,
-								   .peer = (int16_t)m[k].peer,
-								   .sending = (uint8_t)m[k].sending };
+		set_message(g, (*used)++,
+			    (struct codelet_message){ .data = m[k].data,
+						      .from = m[k].from,
+						      .bytes = m[k].bytes,
+						      .peer = (int16_t)m[k].peer,
+						      .sending = (uint8_t)m[k].sending });
 	}
 }
 
