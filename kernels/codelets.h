@@ -6,11 +6,11 @@
  * message carries its readiness:
  *   words   16-byte packets, ready when no 32-bit word is all ones (floats only: such a word is a NaN, which the
  *           sender replaces by another; the receiver puts the ones back)
- *   lines   128-byte lines of 8 lanes, 120 bytes of data and the epoch in the last 8
+ *   lines   128-byte lines of 8 lanes, 120 bytes of data, then the epoch and the call's tag
  *   slots   a message of many bytes, then a flag {epoch, number} in a place of its own
  * Words and lines have two halves, taken in turns by the parity of the epoch. That is enough because every
- * collective call hears a header from every rank before it ends, whatever data it needs: whoever starts call e + 1 has
- * ended call e everywhere it matters, so nobody still reads half e - 1.
+ * collective call hears of every rank before it ends, by its lines or by a header, whatever data it needs: whoever starts
+ * call e + 1 has ended call e everywhere it matters, so nobody still reads half e - 1.
  *
  * Windows of all ranks are mapped at one distance from each other, so that a kernel needs one pointer and a stride. Others
  * write into a window; only its owner reads it.
@@ -36,8 +36,7 @@ enum {
 	CODELET_LINE = 128,
 	CODELET_LINE_DATA = 120,
 	CODELET_DEPTH = 2, /* messages in flight in slots */
-	CODELET_NEAR =
-	    PLAN_NEAR_RANKS /* ranks at most of the kernels that know every rank's packets by pointers */
+	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
 };
 
 enum { CODELET_CREWS = 4 }; /* of a block in a chain */
@@ -54,8 +53,8 @@ enum codelet_ring {
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, flags, acks, words, lines, pairs, slots,
-	    bytes; /* offsets in a window, and the whole */
+	uint64_t headers, flags, acks, words, lines, pairs, slots; /* offsets in a window */
+	uint64_t bytes; /* of all */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
 	uint64_t pairs_bytes; /* of one sender, in one half: small sends and receives */
 	uint64_t slots_bytes; /* of one sender */
@@ -82,11 +81,12 @@ struct codelet_failure {
 /* In this GPU's own memory; never reset. A block reads its own entries only, so no block waits for another. */
 struct codelet_state {
 	uint64_t epochs[CODELET_MAX_BLOCKS];
-	uint32_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS], pair_received[CODELET_LANES][CODELET_MAX_RANKS];
-	/* messages in lines, of each lane */
-	uint32_t lines_sent[CODELET_LANES][CODELET_MAX_RANKS],
-	    lines_received[CODELET_LANES][CODELET_MAX_RANKS];
-	/* for waits that last */
+	/* Of each lane: messages of each ordered pair; those of them in lines. */
+	uint32_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS];
+	uint32_t pair_received[CODELET_LANES][CODELET_MAX_RANKS];
+	uint32_t lines_sent[CODELET_LANES][CODELET_MAX_RANKS];
+	uint32_t lines_received[CODELET_LANES][CODELET_MAX_RANKS];
+	/* For waits that last. */
 	const uint32_t *host_abort; /* in host memory: non-zero ends all waits */
 	struct codelet_failure *failure; /* in host memory */
 	uint64_t timeout_ns;
@@ -95,10 +95,9 @@ struct codelet_state {
 
 /* Made by the host, so that a small call has few instructions before its first store and between arrival and result. */
 struct codelet_near {
-	unsigned char
-	    *out[CODELET_NEAR - 1]; /* my packets' places at ranks rank + 1, rank + 2, ..., in half 0 */
-	const unsigned char
-	    *in[CODELET_NEAR - 1]; /* the other ranks' packets here, in rank order, in half 0 */
+	/* In half 0: my packets' places at ranks rank + 1, rank + 2, ...; the other ranks' packets here, in rank order. */
+	unsigned char *out[CODELET_NEAR - 1];
+	const unsigned char *in[CODELET_NEAR - 1];
 	uint32_t half; /* bytes from half 0 to half 1 */
 	uint32_t part_at[CODELET_NEAR + 1]; /* of a two-shot: where each rank's part begins, and the end */
 };
@@ -111,8 +110,7 @@ struct codelet_args {
 	int32_t rank, ranks, root; /* root: the only rank that sends, or -1 */
 	int32_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
 	uint64_t bytes; /* of a block or vector */
-	uint64_t send_block,
-	    recv_block; /* bytes from the block for (of) one rank to the next; 0: one for all */
+	uint64_t send_block, recv_block; /* bytes from one rank's block to the next one's; 0: one for all */
 	uint32_t tag; /* what lines carry of the signature */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
@@ -120,11 +118,10 @@ struct codelet_args {
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
-	/* by rank */
-	unsigned char *const
-	    *peers; /* registered memory that holds recv at peers_at, or NULL: through slots */
+	/* By rank: registered memory that holds recv at peers_at, or NULL: through slots. */
+	unsigned char *const *peers;
 	uint64_t peers_at;
-	unsigned char *const *slots; /* scratch for slots, or NULL: those of the window */
+	unsigned char *const *slots; /* by rank: scratch for slots, or NULL: those of the window */
 };
 
 /* One message between two ranks, or within one (then both pointers are set). */
@@ -144,8 +141,7 @@ struct codelet_group {
 	uint16_t lists, lanes; /* lanes: of the message that has most */
 	uint16_t most_lanes; /* of any message; the slots are cut for them */
 	uint16_t pairs; /* send and recv: counted per ordered pair, without headers */
-	uint32_t lines,
-	    lines_bytes; /* of small sends: offset of the lines, and those of one sender in one half */
+	uint32_t lines, lines_bytes; /* of small sends: offset; bytes of one sender in one half */
 };
 
 /* Each list in order, all lists at once. */
