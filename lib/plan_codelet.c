@@ -26,9 +26,9 @@ static int can(const struct plan_node *node, enum plan_codelet codelet, corale_c
 	switch (codelet) {
 	case CODELET_PACKETS:
 		return coll != CORALE_ALL_TO_ALL_V && packed(bytes) <= node->lines_bytes;
-	case CODELET_TWO_SHOT: /* piece by piece beyond its room */
+	case CODELET_TWO_SHOT: /* piece by piece beyond its room; a broadcast's root has no part */
 		return coll == CORALE_ALL_REDUCE ||
-		       (coll == CORALE_BROADCAST && node->ranks <= PLAN_NEAR_RANKS);
+		       (coll == CORALE_BROADCAST && node->ranks > 1 && node->ranks <= PLAN_NEAR_RANKS);
 	case CODELET_SLOTS:
 		return coll != CORALE_ALL_REDUCE;
 	case CODELET_SLOTS_TWO_SHOT:

@@ -61,7 +61,7 @@ static int able(const struct question *q, enum plan_codelet codelet)
 		return q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->node.lines_bytes;
 	case CODELET_TWO_SHOT:
 		return q->coll == CORALE_ALL_REDUCE ||
-		       (q->coll == CORALE_BROADCAST && q->node.ranks <= CODELET_NEAR);
+		       (q->coll == CORALE_BROADCAST && q->node.ranks > 1 && q->node.ranks <= CODELET_NEAR);
 	case CODELET_SLOTS:
 		return q->coll != CORALE_ALL_REDUCE;
 	case CODELET_SLOTS_TWO_SHOT:
