@@ -313,7 +313,7 @@ int corale_group_end(void);
  * So in one call every rank passes the same registration (or allocation) at the same offset as receive buffer, or none
  * passes registered memory; else the call may end with CORALE_EMISMATCH, which names both. What the root of a broadcast
  * sends counts as its receive buffer unless that is registered itself. Send buffers need nothing. After a failed call the
- * registered memory of the communicator may hold anything.
+ * registered memory of the communicator may hold anything. GPU memory is made in units of 2 MB.
  *
  * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that
  * holds such a call will run again. Not while a stream is being captured.
@@ -322,8 +322,9 @@ int corale_mem_alloc(corale_comm *comm, size_t bytes, void **buffer);
 int corale_mem_free(corale_comm *comm, void *buffer);
 /*
  * The same for memory that the caller owns. Deregister before you free it (CORALE_CHECK_MEMORY=yes finds where that was
- * forgotten). Any memory can be registered, but only cudaMalloc's can be mapped; where one rank's can't, the registration
- * changes nothing on any rank (CORALE_DEBUG=info says why), as if the memory were not registered.
+ * forgotten). Any memory can be registered, but only cudaMalloc's and what cuMemCreate made for file descriptors can be mapped
+ * (a buffer in one cuMemMap's range); where one rank's can't, the registration changes nothing on any rank (CORALE_DEBUG=info
+ * says why), as if the memory were not registered. Copy engines store faster into corale_mem_alloc's than into cudaMalloc's.
  */
 int corale_mem_register(corale_comm *comm, void *buffer, size_t bytes, void **handle);
 int corale_mem_deregister(corale_comm *comm, void *handle);

@@ -19,6 +19,7 @@ struct cuda_driver {
 	PFN_cuMemRelease_v10020 release;
 	PFN_cuMemExportToShareableHandle_v10020 export_handle;
 	PFN_cuMemImportFromShareableHandle_v10020 import_handle;
+	PFN_cuMemRetainAllocationHandle_v11000 retain;
 	PFN_cuMemAddressReserve_v10020 reserve;
 	PFN_cuMemAddressFree_v10020 unreserve;
 	PFN_cuMemMap_v10020 map;

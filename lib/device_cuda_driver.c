@@ -47,6 +47,7 @@ int cuda_load_driver(struct cuda_driver *d)
 	       find("cuMemCreate", 10020, &d->create) && find("cuMemRelease", 10020, &d->release) &&
 	       find("cuMemExportToShareableHandle", 10020, &d->export_handle) &&
 	       find("cuMemImportFromShareableHandle", 10020, &d->import_handle) &&
+	       find("cuMemRetainAllocationHandle", 11000, &d->retain) &&
 	       find("cuMemAddressReserve", 10020, &d->reserve) &&
 	       find("cuMemAddressFree", 10020, &d->unreserve) && find("cuMemMap", 10020, &d->map) &&
 	       find("cuMemUnmap", 10020, &d->unmap) && find("cuMemSetAccess", 10020, &d->set_access) &&
@@ -82,18 +83,19 @@ int cuda_memory_unit(struct cuda_place p, size_t *unit)
 int cuda_memory_make(struct cuda_place p, size_t bytes, CUmemGenericAllocationHandle *handle)
 {
 	CUmemAllocationProp prop = prop_of(p);
-	return cuda_report_driver(p, p.driver->create(handle, bytes, &prop, 0), "making a window");
+	return cuda_report_driver(p, p.driver->create(handle, bytes, &prop, 0),
+				  "making memory that peers can map");
 }
 
 int cuda_memory_map(struct cuda_place p, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)
 {
 	CUmemAccessDesc access = { .location = prop_of(p).location,
 				   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-	int ret = cuda_report_driver(p, p.driver->map(at, bytes, 0, handle, 0), "mapping a window");
+	int ret = cuda_report_driver(p, p.driver->map(at, bytes, 0, handle, 0), "mapping memory");
 	if (ret)
 		return ret;
-	ret =
-	    cuda_report_driver(p, p.driver->set_access(at, bytes, &access, 1), "getting access to a window");
+	ret = cuda_report_driver(p, p.driver->set_access(at, bytes, &access, 1),
+				 "getting access to mapped memory");
 	if (ret)
 		p.driver->unmap(at, bytes);
 	return ret;
@@ -104,7 +106,7 @@ int cuda_memory_export(struct cuda_place p, CUmemGenericAllocationHandle handle,
 	int out = -1;
 	int ret = cuda_report_driver(
 	    p, p.driver->export_handle(&out, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-	    "exporting a window");
+	    "exporting memory");
 	if (!ret)
 		*fd = out;
 	return ret;
@@ -115,5 +117,5 @@ int cuda_memory_import(struct cuda_place p, int fd, CUmemGenericAllocationHandle
 	return cuda_report_driver(
 	    p,
 	    p.driver->import_handle(handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-	    "importing a peer's window");
+	    "importing a peer's memory");
 }

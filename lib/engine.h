@@ -109,22 +109,22 @@ struct engine_ops {
 	/* Bytes of GPU memory held. Any thread. */
 	size_t (*memory)(const struct engine *engine);
 
-	/* Memory of this GPU for the user. free may wait for other work of the GPU. CORALE_ENOMEM, CORALE_EDEVICE. */
+	/* Memory of this GPU for the user, in units of 2 MB. free may wait for other work of the GPU. CORALE_ENOMEM, CORALE_EDEVICE. */
 	int (*alloc)(struct engine *engine, size_t bytes, void **out);
 	void (*free)(struct engine *engine, void *memory);
 
 	/*
-	 * Memory of the user that peers map. share describes the allocation that holds the buffer; the ranks exchange what it
-	 * wrote, and each attaches all of it (rank r's, its own too, at handles +
-	 * r * stride). attach gives the lowest free region, so that equal
-	 * sequences of calls give equal regions. detach unmaps; when all ranks have, the owner may free. All may wait
-	 * for work of the GPU. share: CORALE_ENOTSUP where no peer can map such memory; attach: CORALE_ENOTSUP where one of
-	 * the peers' can't be mapped here. Why is logged at level info.
+	 * Memory of the user that peers map. share describes the allocation that holds the buffer, and gives a descriptor that
+	 * the peers need (-1: none; the caller closes it); the ranks exchange what it wrote and the descriptors, and each attaches
+	 * all of it (rank r's, its own too, at handles + r * stride, and fds[r], which stays the caller's; NULL: no rank has one). attach gives
+	 * the lowest free region, so that equal sequences of calls give equal regions. detach unmaps; when all ranks have, the
+	 * owner may free. All may wait for work of the GPU. share: CORALE_ENOTSUP where no peer can map such memory; attach:
+	 * CORALE_ENOTSUP where one of the peers' can't be mapped here. Why is logged at level info.
 	 */
 	int (*share)(struct engine *engine, const void *buffer, size_t bytes,
-		     unsigned char handle[ENGINE_HANDLE_BYTES]);
-	int (*attach)(struct engine *engine, const unsigned char *handles, size_t stride, void *buffer,
-		      int *region);
+		     unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
+	int (*attach)(struct engine *engine, const unsigned char *handles, size_t stride, const int *fds,
+		      void *buffer, int *region);
 	void (*detach)(struct engine *engine, int region);
 
 	/*

@@ -36,21 +36,6 @@ static size_t memory(const struct engine *e)
 	return e->bytes;
 }
 
-static int alloc(struct engine *e, size_t bytes, void **out)
-{
-	enum cudaStreamCaptureMode mode =
-	    cudaStreamCaptureModeRelaxed; /* a stream may be captured: not this */
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	int ret = engine_check(e, cudaMalloc(out, bytes), "allocating memory");
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	return ret;
-}
-
-static void free_memory(struct engine *e, void *memory)
-{
-	engine_check(e, cudaFree(memory), "freeing memory");
-}
-
 const struct engine_ops engine_cuda = {
 	.name = "cuda",
 	.available = cuda_available,
@@ -65,8 +50,8 @@ const struct engine_ops engine_cuda = {
 	.failure = failure,
 	.abort = engine_abort,
 	.memory = memory,
-	.alloc = alloc,
-	.free = free_memory,
+	.alloc = engine_alloc,
+	.free = engine_free,
 	.share = engine_share,
 	.attach = engine_attach,
 	.detach = engine_detach,

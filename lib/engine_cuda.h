@@ -11,6 +11,12 @@
 
 enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20 };
 
+/* A peer's allocation as it is mapped here. */
+struct engine_opened {
+	void *base; /* NULL: none */
+	size_t bytes; /* of what came by a descriptor; 0: it came by the runtime's inter-process calls */
+};
+
 /*
  * Memory of the user that peers map: what kernels and copies need for stores into it. A target (engine.h) names a
  * region and an offset: rank r's byte is at peers[r] + offset on the host's side, gpu_peers[r] + offset in a kernel.
@@ -20,7 +26,7 @@ struct engine_region {
 	size_t bytes; /* the least of all ranks' */
 	unsigned char **peers; /* by rank, on the host; mine is begin */
 	unsigned char **gpu_peers; /* the same in GPU memory */
-	void **opened; /* by rank: what to close */
+	struct engine_opened *opened; /* by rank: what to close */
 	/* the allocation that held it when it was attached */
 	CUdeviceptr allocation;
 	size_t allocation_bytes;
@@ -81,12 +87,23 @@ int engine_window_fd(struct engine *engine, int *fd);
 int engine_connect(struct engine *engine, const int *fds);
 void engine_close(struct engine *engine);
 
+/* ---- engine_cuda_memory.c: memory that travels by file descriptors */
+
+struct cuda_place engine_place(const struct engine *engine);
+int engine_alloc(struct engine *engine, size_t bytes, void **out);
+void engine_free(struct engine *engine, void *memory);
+/* Whether memory can be passed on so: then 1, and a descriptor that the caller closes. */
+int engine_export(const struct engine *engine, CUdeviceptr allocation, int *fd);
+/* A peer's allocation of so many bytes, here. */
+int engine_import(const struct engine *engine, int fd, size_t bytes, void **out);
+void engine_unmap(const struct engine *engine, void *mapped, size_t bytes);
+
 /* ---- engine_cuda_share.c: memory that peers map */
 
 int engine_share(struct engine *engine, const void *buffer, size_t bytes,
-		 unsigned char handle[ENGINE_HANDLE_BYTES]);
-int engine_attach(struct engine *engine, const unsigned char *handles, size_t stride, void *buffer,
-		  int *region);
+		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
+int engine_attach(struct engine *engine, const unsigned char *handles, size_t stride, const int *fds,
+		  void *buffer, int *region);
 void engine_detach(struct engine *engine, int region);
 uint64_t engine_find(const struct engine *engine, const void *buffer, size_t bytes);
 int engine_verify(const struct engine *engine, uint64_t target);

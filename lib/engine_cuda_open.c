@@ -11,14 +11,9 @@ int engine_check(const struct engine *e, int error, const char *what)
 	return cuda_report(e->rank, e->ordinal, (cudaError_t)error, what);
 }
 
-static struct cuda_place place_of(const struct engine *e)
-{
-	return (struct cuda_place){ &e->driver, e->rank, e->ordinal };
-}
-
 int engine_check_driver(const struct engine *e, CUresult error, const char *what)
 {
-	return cuda_report_driver(place_of(e), error, what);
+	return cuda_report_driver(engine_place(e), error, what);
 }
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */
@@ -27,7 +22,7 @@ int engine_check_driver(const struct engine *e, CUresult error, const char *what
 static int map_window(struct engine *e, int rank)
 {
 	CUdeviceptr at = e->base + (size_t)rank * e->stride;
-	int ret = cuda_memory_map(place_of(e), at, e->stride, e->handles[rank]);
+	int ret = cuda_memory_map(engine_place(e), at, e->stride, e->handles[rank]);
 	if (ret)
 		e->driver.release(e->handles[rank]);
 	e->mapped[rank] = !ret;
@@ -37,7 +32,7 @@ static int map_window(struct engine *e, int rank)
 static int reserve(struct engine *e)
 {
 	size_t unit = 0;
-	int ret = cuda_memory_unit(place_of(e), &unit);
+	int ret = cuda_memory_unit(engine_place(e), &unit);
 	if (ret)
 		return ret;
 	size_t stride = codelet_round(e->layout.bytes, unit);
@@ -51,7 +46,7 @@ static int make_window(struct engine *e)
 {
 	int ret = reserve(e);
 	if (!ret)
-		ret = cuda_memory_make(place_of(e), e->stride, &e->handles[e->rank]);
+		ret = cuda_memory_make(engine_place(e), e->stride, &e->handles[e->rank]);
 	if (!ret)
 		ret = map_window(e, e->rank);
 	if (ret)
@@ -67,7 +62,7 @@ static int make_window(struct engine *e)
 
 int engine_window_fd(struct engine *e, int *fd)
 {
-	return cuda_memory_export(place_of(e), e->handles[e->rank], fd);
+	return cuda_memory_export(engine_place(e), e->handles[e->rank], fd);
 }
 
 int engine_connect(struct engine *e, const int *fds)
@@ -76,7 +71,7 @@ int engine_connect(struct engine *e, const int *fds)
 	for (int r = 0; !ret && r < e->ranks; r++) {
 		if (r == e->rank)
 			continue;
-		ret = cuda_memory_import(place_of(e), fds[r], &e->handles[r]);
+		ret = cuda_memory_import(engine_place(e), fds[r], &e->handles[r]);
 		if (!ret)
 			ret = map_window(e, r);
 	}
@@ -184,7 +179,7 @@ void engine_close(struct engine *e)
 	}
 	engine_detach_all(e);
 	engine_free_beside(e);
-	cudaFree(e->scratch);
+	engine_free(e, e->scratch);
 	for (int r = 0; e->mapped && r < e->ranks; r++) {
 		if (!e->mapped[r])
 			continue;

@@ -1,6 +1,7 @@
 /*
- * Memory of the user that peers map, by handles of the runtime's inter-process calls. The driver counts how often an
- * allocation is opened, so regions of one allocation and of several communicators need not know each other.
+ * Memory of the user that peers map: by file descriptors, or, as memory of cudaMalloc has none, by handles of the runtime's
+ * inter-process calls. The driver counts how often an allocation is opened, so regions of one allocation and of several
+ * communicators need not know each other.
  */
 #include "engine_cuda.h"
 
@@ -13,6 +14,7 @@
 /* What a rank tells its peers of its memory. */
 struct share_handle {
 	cudaIpcMemHandle_t allocation;
+	uint64_t allocation_bytes; /* of what a descriptor stands for; 0: the handle above does */
 	uint64_t offset, bytes; /* of the buffer in it */
 };
 
@@ -37,7 +39,7 @@ static CUresult allocation_of(const struct engine *e, const void *buffer, struct
 }
 
 static int share(const struct engine *e, const void *buffer, size_t bytes,
-		 unsigned char out[ENGINE_HANDLE_BYTES])
+		 unsigned char out[ENGINE_HANDLE_BYTES], int *fd)
 {
 	struct cudaPointerAttributes attributes;
 	struct engine_region found;
@@ -57,11 +59,15 @@ static int share(const struct engine *e, const void *buffer, size_t bytes,
 	handle.bytes = bytes;
 	if (handle.offset + bytes > found.allocation_bytes)
 		return refuse(e, "its allocation", buffer, bytes, "it ends before the buffer");
-	error = cudaIpcGetMemHandle(&handle.allocation, (void *)(uintptr_t)found.allocation);
+	if (engine_export(e, found.allocation, fd))
+		handle.allocation_bytes = found.allocation_bytes;
+	else
+		error = cudaIpcGetMemHandle(&handle.allocation, (void *)(uintptr_t)found.allocation);
 	if (error != cudaSuccess) {
 		cudaGetLastError();
-		return refuse(e, "exporting it (memory of cudaMalloc can be)", buffer, bytes,
-			      cudaGetErrorString(error));
+		return refuse(
+		    e, "exporting it (memory of cudaMalloc and cuMemCreate with file descriptors can be)",
+		    buffer, bytes, cudaGetErrorString(error));
 	}
 	memcpy(out, &handle, sizeof(handle));
 	return 0;
@@ -77,18 +83,47 @@ static int free_region(const struct engine *e)
 	return i;
 }
 
+static void close_opened(const struct engine *e, const struct engine_opened *o)
+{
+	if (o->bytes)
+		engine_unmap(e, o->base, o->bytes);
+	else if (o->base && cudaIpcCloseMemHandle(o->base) != cudaSuccess)
+		cudaGetLastError(); /* its owner's process has ended */
+}
+
+/* Unmapping does not wait for kernels that store there. */
 static void close_region(const struct engine *e, struct engine_region *r)
 {
+	if (r->gpu_peers)
+		engine_check(e, cudaDeviceSynchronize(),
+			     "waiting for the GPU before peers' memory is unmapped");
 	for (int p = 0; r->opened && p < e->ranks; p++)
-		if (r->opened[p] && cudaIpcCloseMemHandle(r->opened[p]) != cudaSuccess)
-			cudaGetLastError(); /* its owner's process has ended */
+		close_opened(e, &r->opened[p]);
 	free(r->opened);
 	free(r->peers);
 	memset(r, 0, sizeof(*r));
 }
 
+static int open_handle(const struct engine *e, int rank, const struct share_handle *h, int fd,
+		       struct engine_opened *out)
+{
+	if (h->allocation_bytes) {
+		int ret = engine_import(e, fd, h->allocation_bytes, &out->base);
+		out->bytes = ret ? 0 : h->allocation_bytes;
+		return ret;
+	}
+	cudaError_t error = cudaIpcOpenMemHandle(&out->base, h->allocation, cudaIpcMemLazyEnablePeerAccess);
+	if (error == cudaSuccess)
+		return 0;
+	cudaGetLastError();
+	out->base = NULL;
+	log_line(LOG_INFO, e->rank, "memory of rank %d can't be mapped here and is used like any other: %s",
+		 rank, cudaGetErrorString(error));
+	return CORALE_ENOTSUP;
+}
+
 static int open_peers(const struct engine *e, struct engine_region *r, const unsigned char *handles,
-		      size_t stride)
+		      size_t stride, const int *fds)
 {
 	for (int p = 0; p < e->ranks; p++) {
 		struct share_handle handle;
@@ -97,17 +132,10 @@ static int open_peers(const struct engine *e, struct engine_region *r, const uns
 		r->peers[p] = r->begin;
 		if (p == e->rank)
 			continue;
-		cudaError_t error =
-		    cudaIpcOpenMemHandle(&r->opened[p], handle.allocation, cudaIpcMemLazyEnablePeerAccess);
-		if (error != cudaSuccess) {
-			cudaGetLastError();
-			r->opened[p] = NULL;
-			log_line(LOG_INFO, e->rank,
-				 "memory of rank %d can't be mapped here and is used like any other: %s", p,
-				 cudaGetErrorString(error));
-			return CORALE_ENOTSUP;
-		}
-		r->peers[p] = (unsigned char *)r->opened[p] + handle.offset;
+		int ret = open_handle(e, p, &handle, fds ? fds[p] : -1, &r->opened[p]);
+		if (ret)
+			return ret;
+		r->peers[p] = (unsigned char *)r->opened[p].base + handle.offset;
 	}
 	return 0;
 }
@@ -129,7 +157,8 @@ static int tell_gpu(struct engine *e, int region)
 	return engine_put(e, r->gpu_peers, r->peers, row);
 }
 
-static int attach(struct engine *e, const unsigned char *handles, size_t stride, void *buffer, int *region)
+static int attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
+		  int *region)
 {
 	int i = free_region(e), ret = 0;
 	if (i == ENGINE_MAX_REGIONS) {
@@ -147,7 +176,7 @@ static int attach(struct engine *e, const unsigned char *handles, size_t stride,
 	if (!ret)
 		ret = engine_check_driver(e, allocation_of(e, buffer, r), "asking for an allocation");
 	if (!ret)
-		ret = open_peers(e, r, handles, stride);
+		ret = open_peers(e, r, handles, stride, fds);
 	if (!ret)
 		ret = tell_gpu(e, i);
 	if (ret) {
@@ -160,20 +189,23 @@ static int attach(struct engine *e, const unsigned char *handles, size_t stride,
 }
 
 /* A stream of this thread may be under capture, which what happens here is no part of. */
-int engine_share(struct engine *e, const void *buffer, size_t bytes, unsigned char out[ENGINE_HANDLE_BYTES])
+int engine_share(struct engine *e, const void *buffer, size_t bytes, unsigned char out[ENGINE_HANDLE_BYTES],
+		 int *fd)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	cudaThreadExchangeStreamCaptureMode(&mode);
-	int ret = share(e, buffer, bytes, out);
+	*fd = -1;
+	int ret = share(e, buffer, bytes, out, fd);
 	cudaThreadExchangeStreamCaptureMode(&mode);
 	return ret;
 }
 
-int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, void *buffer, int *region)
+int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
+		  int *region)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	cudaThreadExchangeStreamCaptureMode(&mode);
-	int ret = attach(e, handles, stride, buffer, region);
+	int ret = attach(e, handles, stride, fds, buffer, region);
 	cudaThreadExchangeStreamCaptureMode(&mode);
 	return ret;
 }

@@ -6,10 +6,18 @@
 #define GPU_H
 
 #include "comm.h"
+#include "fdpass.h"
 
 /* Collective. Opens the engine on the current GPU and maps the windows of all ranks, which must be of one node. */
 int gpu_open(struct comm *comm);
 void gpu_close(struct comm *comm);
+
+/*
+ * Collective over one node: passes a descriptor (or -1) of each rank to all others. names: of rank 0's listener, the next
+ * rank's stride bytes on. *fds: by rank, -1 for mine; a rank's without one stands for nothing; gpu_close_fds closes them all (NULL is allowed).
+ */
+int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds);
+void gpu_close_fds(const struct comm *comm, int *fds);
 
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);

@@ -35,33 +35,10 @@ static int open_engine(struct comm *comm)
 
 static int exchange_windows(struct comm *comm, const struct gpu_hello *all, struct fdpass *pass, int fd)
 {
-	int n = 0, ret, *ids = calloc((size_t)comm->size, sizeof *ids),
-	    *got = calloc((size_t)comm->size, sizeof *got), *fds = calloc((size_t)comm->size, sizeof *fds);
-	char(*names)[FDPASS_NAME_BYTES] = calloc((size_t)comm->size, sizeof *names);
-	ret = ids && got && fds && names
-		  ? 0
-		  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d peers", comm->size);
-	for (int r = 0; !ret && r < comm->size; r++) {
-		if (r == comm->rank)
-			continue;
-		memcpy(names[n], all[r].name, sizeof names[n]);
-		ids[n++] = r;
-	}
+	int *fds = NULL, ret = gpu_pass_fds(comm, pass, all->name, sizeof *all, fd, &fds);
 	if (!ret)
-		ret = fdpass_exchange(pass, n, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank,
-				      comm->id, &fd, 1, got,
-				      comm->settings.timeout > 0 ? comm->settings.timeout : -1);
-	if (!ret) {
-		for (int i = 0; i < n; i++)
-			fds[ids[i]] = got[i];
 		ret = engine_cuda.connect(comm->gpu, fds);
-		for (int i = 0; i < n; i++)
-			close(got[i]);
-	}
-	free(ids);
-	free(got);
-	free(fds);
-	free(names);
+	gpu_close_fds(comm, fds);
 	return ret;
 }
 

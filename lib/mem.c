@@ -2,8 +2,10 @@
  * calls only make the memory and keep the collective discipline; ranks of a GPU engine map each other's. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "coll.h"
+#include "gpu.h"
 #include "log.h"
 #include "sequence.h"
 
@@ -14,7 +16,9 @@ struct mem_vote {
 	int32_t kind, status;
 	uint64_t target; /* of the call that scratch is made for: part of the signature */
 	int32_t shared; /* this rank's memory can be mapped, or all of it was */
+	int32_t by_fd; /* peers need a descriptor, which goes to those who listen by these names */
 	unsigned char handle[ENGINE_HANDLE_BYTES];
+	char name[FDPASS_NAME_BYTES];
 };
 
 enum mem_kind { MEM_ALLOC = 1, MEM_FREE, MEM_REGISTER, MEM_DEREGISTER, MEM_SCRATCH };
@@ -88,15 +92,43 @@ static int all_shared(const struct comm *comm, const struct mem_vote *all)
 
 /* ---- Peers' memory --------------------------------------------------------------------------------------- */
 
-/* With everybody's handles: maps them all, on all ranks or on none. */
-static int attach(struct comm *comm, struct mem_vote mine, void *buffer, struct mem_vote *all, int *region)
+/* This rank's part of sharing a buffer. */
+struct sharing {
+	struct mem_vote mine, *all;
+	struct fdpass *pass;
+	int fd;
+};
+
+static void share(struct comm *comm, struct sharing *s, void *buffer, size_t bytes)
 {
-	int made = MEM_NO_REGION;
-	mine.shared = !engine_cuda.attach(comm->gpu, all->handle, sizeof *all, buffer, &made);
-	int ret = exchange(comm, &mine, all);
-	if (mine.shared && (ret || !all_shared(comm, all)))
+	if (s->mine.status || !comm->gpu || comm->size == 1)
+		return;
+	s->mine.shared = !engine_cuda.share(comm->gpu, buffer, bytes, s->mine.handle, &s->fd) &&
+			 !fdpass_listen(&s->pass, s->mine.name);
+	s->mine.by_fd = s->fd >= 0;
+}
+
+/* Where one rank's memory needs a descriptor: those of all ranks. */
+static int pass_fds(struct comm *comm, const struct sharing *s, int **fds)
+{
+	int any = 0;
+	for (int r = 0; r < comm->size; r++)
+		any |= s->all[r].by_fd;
+	return any ? gpu_pass_fds(comm, s->pass, s->all->name, sizeof *s->all, s->fd, fds) : 0;
+}
+
+/* With everybody's handles: maps them all, on all ranks or on none. */
+static int attach(struct comm *comm, struct sharing *s, void *buffer, int *region)
+{
+	int made = MEM_NO_REGION, *fds = NULL, ret = pass_fds(comm, s, &fds);
+	if (!ret)
+		ret = engine_cuda.attach(comm->gpu, s->all->handle, sizeof *s->all, fds, buffer, &made);
+	gpu_close_fds(comm, fds);
+	s->mine.shared = !ret;
+	ret = exchange(comm, &s->mine, s->all);
+	if (s->mine.shared && (ret || !all_shared(comm, s->all)))
 		engine_cuda.detach(comm->gpu, made);
-	else if (mine.shared)
+	else if (s->mine.shared)
 		*region = made;
 	return ret;
 }
@@ -104,16 +136,18 @@ static int attach(struct comm *comm, struct mem_vote mine, void *buffer, struct 
 /* Agrees on a buffer's status, and maps it everywhere if every rank's can be; *region says which it became. */
 static int agree_shared(struct comm *comm, struct mem_vote mine, void *buffer, size_t bytes, int *region)
 {
-	struct mem_vote *all = votes(comm, mine.kind);
-	if (!all)
+	struct sharing s = { .mine = mine, .all = votes(comm, mine.kind), .fd = -1 };
+	if (!s.all)
 		return CORALE_ENOMEM;
-	if (!mine.status && comm->gpu && comm->size > 1)
-		mine.shared = !engine_cuda.share(comm->gpu, buffer, bytes, mine.handle);
-	int ret = exchange(comm, &mine, all);
+	share(comm, &s, buffer, bytes);
+	int ret = exchange(comm, &s.mine, s.all);
 	*region = MEM_NO_REGION;
-	if (!ret && all_shared(comm, all))
-		ret = attach(comm, mine, buffer, all, region);
-	free(all);
+	if (!ret && all_shared(comm, s.all))
+		ret = attach(comm, &s, buffer, region);
+	fdpass_close(s.pass);
+	if (s.fd >= 0)
+		close(s.fd);
+	free(s.all);
 	return ret;
 }
 

@@ -1,0 +1,89 @@
+/*
+ * Memory of this GPU that travels between processes as a file descriptor. Copy engines store into it faster than into what the
+ * runtime's inter-process calls map (docs/performance.md).
+ */
+#include "engine_cuda.h"
+
+#include "log.h"
+
+struct cuda_place engine_place(const struct engine *e)
+{
+	return (struct cuda_place){ &e->driver, e->rank, e->ordinal };
+}
+
+/* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
+static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
+{
+	CUdeviceptr at = 0;
+	int ret =
+	    engine_check_driver(e, e->driver.reserve(&at, bytes, 0, 0, 0), "reserving addresses for memory");
+	if (!ret) {
+		ret = cuda_memory_map(engine_place(e), at, bytes, handle);
+		if (ret)
+			e->driver.unreserve(at, bytes);
+	}
+	e->driver.release(handle);
+	if (!ret)
+		*out = (void *)(uintptr_t)at;
+	return ret;
+}
+
+static int alloc(struct engine *e, size_t bytes, void **out)
+{
+	CUmemGenericAllocationHandle handle;
+	size_t unit = 1;
+	int ret = cuda_memory_unit(engine_place(e), &unit);
+	bytes = codelet_round(bytes, unit);
+	if (!ret)
+		ret = cuda_memory_make(engine_place(e), bytes, &handle);
+	return ret ? ret : map(e, handle, bytes, out);
+}
+
+int engine_alloc(struct engine *e, size_t bytes, void **out)
+{
+	enum cudaStreamCaptureMode mode =
+	    cudaStreamCaptureModeRelaxed; /* a stream may be captured: not this */
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	int ret = alloc(e, bytes, out);
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return ret;
+}
+
+void engine_unmap(const struct engine *e, void *mapped, size_t bytes)
+{
+	CUdeviceptr at = (CUdeviceptr)(uintptr_t)mapped;
+	if (!engine_check_driver(e, e->driver.unmap(at, bytes), "unmapping memory"))
+		engine_check_driver(e, e->driver.unreserve(at, bytes), "giving addresses back");
+}
+
+/* Unmapping does not wait for kernels that use the memory, as freeing would. */
+void engine_free(struct engine *e, void *memory)
+{
+	CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory, base;
+	size_t bytes;
+	if (!memory)
+		return;
+	engine_check(e, cudaDeviceSynchronize(), "waiting for the GPU before memory is freed");
+	if (!engine_check_driver(e, e->driver.address_range(&base, &bytes, at), "asking for an allocation"))
+		engine_unmap(e, memory, bytes);
+}
+
+int engine_export(const struct engine *e, CUdeviceptr allocation, int *fd)
+{
+	CUmemGenericAllocationHandle handle;
+	int out = -1;
+	if (e->driver.retain(&handle, (void *)(uintptr_t)allocation) != CUDA_SUCCESS)
+		return 0; /* memory of cudaMalloc has none */
+	CUresult error = e->driver.export_handle(&out, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	e->driver.release(handle);
+	if (error == CUDA_SUCCESS)
+		*fd = out;
+	return error == CUDA_SUCCESS;
+}
+
+int engine_import(const struct engine *e, int fd, size_t bytes, void **out)
+{
+	CUmemGenericAllocationHandle handle;
+	int ret = cuda_memory_import(engine_place(e), fd, &handle);
+	return ret ? ret : map(e, handle, bytes, out);
+}
