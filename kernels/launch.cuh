@@ -6,10 +6,17 @@
 
 #include "codelets.h"
 
+/*
+ * Loaded, so that no later launch waits for it. An SM divides its memory between cache and shared memory anew only when no block is
+ * on it, so that blocks with shared memory, or many small ones, cannot begin beside a waiting block of ours for which all is
+ * cache: ours ask for the other end, where every kernel finds room.
+ */
 static inline int load(const void *kernel)
 {
 	cudaFuncAttributes attributes;
-	return (int)cudaFuncGetAttributes(&attributes, kernel);
+	int error = (int)cudaFuncGetAttributes(&attributes, kernel);
+	return error ? error : (int)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+							 cudaSharedmemCarveoutMaxShared);
 }
 
 /* With programmatic launch: the kernel may be brought up while its predecessor on the stream still runs, and waits for its end

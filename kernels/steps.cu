@@ -10,6 +10,7 @@
 #include "corale.h"
 #include "fold.cuh"
 #include "kernels.h"
+#include "launch.cuh"
 #include "sync.cuh"
 
 static constexpr int THREADS = 512;
@@ -364,8 +365,7 @@ __global__ void __launch_bounds__(THREADS, 1) steps_kernel(const __grid_constant
 
 int kernels_load(void)
 {
-	struct cudaFuncAttributes attributes;
-	return (int)cudaFuncGetAttributes(&attributes, steps_kernel<float_sum>);
+	return load((const void *)steps_kernel<float_sum>);
 }
 
 int kernels_offer(int type, int op, int wire_type)
