@@ -23,8 +23,24 @@ struct gpu_x {
 #define blockIdx (gpu_x{ gpu_block() })
 #define gridDim (gpu_x{ gpu_blocks() })
 
+/* Kernels store the user's data by assignments of it. */
 struct alignas(16) uint4 {
 	uint32_t x, y, z, w;
+	uint4() = default;
+	uint4(const uint4 &) = default;
+	uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) : x(x), y(y), z(z), w(w)
+	{
+	}
+	uint4 &operator=(const uint4 &v)
+	{
+		x = v.x;
+		y = v.y;
+		z = v.z;
+		w = v.w;
+		if (gpu_recording)
+			gpu_stored(this, &v);
+		return *this;
+	}
 };
 
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)

@@ -87,6 +87,7 @@ struct grid {
 	void *args;
 	unsigned blocks, threads, alive;
 	uint64_t number; /* on its stream */
+	size_t launch; /* among those recorded */
 	struct block *block;
 	struct warp *warps;
 	struct grid *next;
@@ -120,8 +121,11 @@ struct warp **ready_warps;
 int nready, most_ready;
 uint64_t state_of_random, turns, first_turn;
 
-struct range ranges[MOST_RANGES];
-int nranges;
+struct range ranges[MOST_RANGES], recorded[MOST_RANGES];
+int nranges, nrecorded;
+struct gpu_launched *launches;
+struct gpu_store *stores;
+size_t nlaunches, most_launches, nstores, most_stores;
 
 /* ---- Random numbers, order -------------------------------------------------------------------------------- */
 
@@ -168,6 +172,32 @@ void release_as(void *identity, const void *word)
 	be(identity);
 	release(word);
 	be(now->identity);
+}
+
+/* ---- Records: nobody's memory, so that they order nobody ---------------------------------------------------- */
+
+void *grown(void *array, size_t n, size_t *most, size_t bytes)
+{
+	if (n < *most)
+		return array;
+	*most = *most ? 2 * *most : 256;
+	be(root.identity);
+	array = realloc(array, *most * bytes);
+	be(now->identity);
+	if (!array)
+		abort();
+	return array;
+}
+
+size_t record_launch(int rank, const void *args, size_t bytes, unsigned blocks)
+{
+	void *copy = malloc(bytes);
+	if (!copy)
+		abort();
+	memcpy(copy, args, bytes);
+	launches = (struct gpu_launched *)grown(launches, nlaunches, &most_launches, sizeof(*launches));
+	launches[nlaunches] = { rank, blocks, copy };
+	return nlaunches++;
 }
 
 /* ---- Whose turn it is ------------------------------------------------------------------------------------- */
@@ -612,6 +642,50 @@ void gpu_forget(void)
 	nranges = 0;
 }
 
+int gpu_recording;
+
+void gpu_record(const void *begin, size_t bytes)
+{
+	if (nrecorded == MOST_RANGES)
+		abort();
+	recorded[nrecorded++] = { (uintptr_t)begin, (uintptr_t)begin + bytes, 0 };
+	gpu_recording = 1;
+}
+
+const struct gpu_launched *gpu_launches(size_t *n)
+{
+	*n = nlaunches;
+	return launches;
+}
+
+const struct gpu_store *gpu_stores(size_t *n)
+{
+	*n = nstores;
+	return stores;
+}
+
+void gpu_record_end(void)
+{
+	while (nlaunches)
+		free(launches[--nlaunches].args);
+	nstores = 0;
+	nrecorded = gpu_recording = 0;
+}
+
+void gpu_stored(const void *to, const void *value)
+{
+	for (int i = 0; i < nrecorded; i++) {
+		if ((uintptr_t)to < recorded[i].begin || (uintptr_t)to >= recorded[i].end)
+			continue;
+		stores = (struct gpu_store *)grown(stores, nstores, &most_stores, sizeof(*stores));
+		struct gpu_store *s = &stores[nstores++];
+		s->to = (unsigned char *)to;
+		s->launch = now->warp->block->grid->launch;
+		__builtin_memcpy(s->value, value, sizeof(s->value));
+		return;
+	}
+}
+
 unsigned gpu_unit(const void *address)
 {
 	for (int i = 0; i < nranges; i++)
@@ -661,6 +735,7 @@ void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t by
 	g->blocks = blocks;
 	g->threads = threads;
 	g->number = ++h->launched;
+	g->launch = gpu_recording ? record_launch(h->rank, args, bytes, blocks) : 0;
 	release(g->args);
 	*h->queue_end = g;
 	h->queue_end = &g->next;

@@ -43,6 +43,30 @@ unsigned gpu_random(unsigned below);
 /* Places at which another fiber could go on, since the start of the program. */
 uint64_t gpu_turns(void);
 
+/* ---- For a test that looks at what kernels store: between two runs ---------------------------------------- */
+
+/* From now on vectors and packets that kernels store from begin on are kept, and all launches. */
+void gpu_record(const void *begin, size_t bytes);
+
+/* In the order of all ranks' launches. */
+struct gpu_launched {
+	int rank;
+	unsigned blocks;
+	void *args; /* a copy of the kernel's */
+};
+
+struct gpu_store {
+	unsigned char *to;
+	size_t launch;
+	unsigned char value[16];
+};
+
+const struct gpu_launched *gpu_launches(size_t *n);
+const struct gpu_store *gpu_stores(size_t *n);
+
+/* Forgets them and keeps no more. */
+void gpu_record_end(void);
+
 /* ---- For kernels ----------------------------------------------------------------------------------------- */
 
 /* Enqueues a kernel on the stream of the calling host: run(kernel, copy of the arguments) in every thread. */
@@ -65,6 +89,10 @@ void gpu_warp_barrier(uint32_t mask);
 /* Another fiber may go on here: surely, or once in so many times. */
 void gpu_yield(void);
 void gpu_maybe(unsigned once_in);
+
+/* A vector or packet goes to memory, which may be recorded. */
+extern int gpu_recording;
+void gpu_stored(const void *to, const void *value);
 
 /* Nanoseconds that have passed, a thousand a turn. */
 uint64_t gpu_now(void);

@@ -107,6 +107,8 @@ static inline uint4 sync_load_packet(const void *from)
 static inline void sync_store_packet(void *to, uint4 v)
 {
 	sync_access a = { (uint4 *)to, v, 0, true };
+	if (gpu_recording)
+		gpu_stored(to, &v);
 	sync_access_packet(&a);
 }
 

@@ -1,0 +1,305 @@
+/*
+ * Each fused codelet must send what the plan sends that it stands for: between every two ranks the same bytes, each once,
+ * none besides. What codelets send is read from the stores of the kernels on emulated GPUs (recorded.h), what plans send from
+ * the messages of the host engine's step executor (planned.h). How a vector is cut into messages may differ, and does.
+ * TAP: a row of the table a line. Usage: packets_test [SEED [WORD]]: only rows whose name holds WORD.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "planned.h"
+#include "recorded.h"
+#include "script.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+enum { KIB = 1024, MOST_RANKS = 6 };
+
+typedef void shape(struct traffic *t, const struct started *ranks, struct piece piece);
+
+/* A codelet and what it stands for. */
+struct row {
+	enum plan_codelet codelet;
+	corale_coll coll;
+	const char
+	    *algo; /* the plan's; NULL: the planner has none like it: then sends says what is sent, and why */
+	int most_ranks, blocks;
+	size_t window_kib;
+	const size_t *counts; /* END behind the last */
+	int scratch, registered; /* through scratch; into registered memory: then counts are bytes */
+	shape *sends;
+	const char *why;
+};
+
+/* ---- What the planner has no algorithm for ----------------------------------------------------------------------- */
+
+/* Part p of the ranks' but the root's. */
+static struct piece dealt_part(struct piece all, int ranks, int root, int p)
+{
+	size_t units = (all.bytes + PLAN_UNIT_BYTES - 1) / PLAN_UNIT_BYTES, parts = (size_t)ranks - 1,
+	       i = (size_t)(p - (p > root)), more = units % parts;
+	size_t begin = (units / parts * i + (i < more ? i : more)) * PLAN_UNIT_BYTES;
+	size_t end = begin + (units / parts + (i < more)) * PLAN_UNIT_BYTES;
+	begin = begin < all.bytes ? begin : all.bytes;
+	end = end < all.bytes ? end : all.bytes;
+	return (struct piece){ all.at + begin, end - begin };
+}
+
+/* The root deals every other rank a part, who passes it on to all others; of the root they only tell that they are here: by
+ * the part's first line. */
+static void sends_dealt(struct traffic *t, const struct started *ranks, struct piece all)
+{
+	int n = ranks[0].ranks, root = ranks[0].call->root;
+	for (int p = 0; p < n; p++) {
+		struct piece part = dealt_part(all, n, root, p);
+		const unsigned char *data = ranks[root].send + part.at;
+		if (p == root)
+			continue;
+		traffic_add(t, 0, root, p, part.at, data, part.bytes);
+		for (int to = 0; to < n; to++) {
+			size_t line = part.bytes < CODELET_LINE_DATA ? part.bytes : CODELET_LINE_DATA;
+			if (to != p)
+				traffic_add(t, 1, p, to, part.at, data, to == root ? line : part.bytes);
+		}
+	}
+}
+
+/* ---- The table ---------------------------------------------------------------------------------------------------- */
+
+enum { END = -1 };
+
+static const size_t few[] = { 0, 1, 3, 30, 61, 500, 1029, END }, many[] = { 0, 1, 33, 5003, 12000, END },
+		    in_pieces[] = { 5000, 12001, END };
+/* Into registered memory: whole vectors alone, because smaller stores are not recorded. */
+static const size_t vectors[] = { 16, 4800, 12000, 70400, END };
+
+/* hier_chain: of nodes of one rank each, as all are here. */
+static const char no_dealt[] = "in the planner's algorithms the root has a part too, which it sends all";
+
+static const struct row rows[] = {
+	{ CODELET_PACKETS, CORALE_ALL_REDUCE, "oneshot", 6, 8, 1024, .counts = few },
+	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, "oneshot", 6, 8, 1024, .counts = few },
+	{ CODELET_PACKETS, CORALE_ALL_GATHER, "oneshot", 6, 8, 1024, .counts = few },
+	{ CODELET_PACKETS, CORALE_ALL_TO_ALL, "pairwise", 6, 8, 1024, .counts = few },
+	{ CODELET_PACKETS, CORALE_BROADCAST, "flat", 6, 8, 1024, .counts = few },
+	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 6, 8, 1024, .counts = few },
+	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 224, .counts = in_pieces },
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 4, 8, 512, .counts = few, .sends = sends_dealt,
+	  .why = no_dealt },
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 3, 1, 224, .counts = in_pieces, .sends = sends_dealt,
+	  .why = no_dealt },
+	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
+	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
+	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
+	{ CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
+	{ CODELET_SLOTS, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = many },
+	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
+	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ CODELET_SLOTS, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors,
+	  .registered = 1 },
+	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = vectors, .scratch = 1,
+	  .registered = 1 },
+};
+
+/* ---- One call of all ranks ----------------------------------------------------------------------------------------- */
+
+enum alignment { ALIGNED, ODD, MIXED /* from rank to rank */, ALIGNMENTS };
+
+struct trial {
+	struct world world;
+	struct world_params params;
+	struct call calls[MOST_RANKS]; /* by rank: only addresses differ */
+	struct started started[MOST_RANKS];
+	int errors[MOST_RANKS];
+};
+
+static uint64_t test_seed = 1;
+
+static void play(int rank, void *arg)
+{
+	struct trial *t = arg;
+	const struct call *c = &t->calls[rank];
+	t->errors[rank] = call_start(&t->started[rank], &t->world, rank, c, call_signature(c));
+	gpu_synchronize();
+}
+
+/* Bytes of a block or vector, the largest if they differ. */
+static size_t block_bytes(const struct trial *t)
+{
+	const struct call *c = &t->calls[0];
+	size_t count = c->count;
+	for (int s = 0; c->coll == CORALE_ALL_TO_ALL_V && s < t->params.ranks; s++)
+		for (int r = 0; r < t->params.ranks; r++)
+			if (t->started[s].send_counts[r] > count)
+				count = t->started[s].send_counts[r];
+	return count * corale_type_bytes(c->type);
+}
+
+static int plan_traffic(const struct row *row, const struct trial *t, struct traffic *planned)
+{
+	struct piece pieces[RECORDED_PIECES];
+	int n = recorded_pieces(t->started, pieces), faults = n == 0;
+	for (int i = 0; !faults && i < n; i++) {
+		if (row->algo)
+			faults = planned_run(t->started, row->algo, pieces[i], planned);
+		else
+			row->sends(planned, t->started, pieces[i]);
+	}
+	return faults;
+}
+
+static int compare(const struct row *row, const struct trial *t)
+{
+	struct traffic *planned = traffic_new(t->params.ranks, block_bytes(t));
+	struct traffic *seen = traffic_new(t->params.ranks, block_bytes(t));
+	int faults = plan_traffic(row, t, planned);
+	if (!faults)
+		faults = recorded_read(&t->world, t->started, t->params.first_epoch, planned, seen);
+	if (!faults)
+		faults = traffic_compare(seen, planned);
+	traffic_free(planned);
+	traffic_free(seen);
+	return faults;
+}
+
+static int finish(struct trial *t)
+{
+	int faults = 0;
+	for (int r = 0; r < t->params.ranks; r++) {
+		faults += script_print_failure(&t->world.engines[r]) || t->errors[r];
+		faults += call_finish(&t->started[r]);
+	}
+	return faults;
+}
+
+static void print_call(const struct trial *t)
+{
+	const struct call *c = &t->calls[0];
+	printf(
+	    "# that was %s by %s of %zu %s on %d ranks, op %d, root %d, addresses of rank 0 and 1: %u, %u\n",
+	    corale_coll_name(c->coll), plan_codelet_name(c->codelet), c->count, corale_type_name(c->type),
+	    t->params.ranks, c->op, c->root, c->send_shift, t->calls[1].send_shift);
+}
+
+static int run_trial(const struct row *row, struct trial *t)
+{
+	if (world_open(&t->world, &t->params))
+		abort();
+	recorded_begin(&t->world);
+	if (gpu_run(t->params.ranks, play, t, t->calls[0].seed)) {
+		print_call(t);
+		return -1;
+	}
+	int faults = compare(row, t);
+	recorded_end();
+	faults += finish(t);
+	if (faults)
+		print_call(t);
+	world_close(&t->world);
+	return faults;
+}
+
+/* ---- All calls of a row --------------------------------------------------------------------------------------------- */
+
+/* Of every width that travels in a way of its own. */
+static const corale_type types[] = { CORALE_FLOAT32, CORALE_INT32,       CORALE_BFLOAT16,
+				     CORALE_INT8,    CORALE_FLOAT8_E4M3, CORALE_FLOAT64 };
+
+static struct call make_call(const struct row *row, int ranks, size_t turn, size_t count)
+{
+	int folds = row->coll == CORALE_ALL_REDUCE || row->coll == CORALE_REDUCE_SCATTER;
+	corale_type type = types[turn % COUNT(types)];
+	return (struct call){ .codelet = row->codelet,
+			      .coll = row->coll,
+			      .type = type,
+			      .op = folds && turn / COUNT(types) % 2 ? CORALE_MAX : CORALE_SUM,
+			      .count = row->registered ? count / corale_type_bytes(type) : count,
+			      .root = (int)(turn % (size_t)ranks),
+			      .scratch = row->scratch,
+			      .place = row->registered ? 128 : 0,
+			      .seed = test_seed * 10000 + turn };
+}
+
+static int run_call(const struct row *row, int ranks, enum alignment alignment, struct call c)
+{
+	struct trial *t = calloc(1, sizeof(*t));
+	if (!t)
+		abort();
+	t->params = (struct world_params){ .ranks = ranks,
+					   .max_blocks = row->blocks,
+					   .window_bytes = row->window_kib * KIB,
+					   .first_epoch = c.seed / COUNT(types) % 2,
+					   .scratch_chunk = row->scratch ? 8 * KIB : 0 };
+	for (int r = 0; r < ranks; r++) {
+		t->calls[r] = c;
+		t->calls[r].send_shift = alignment == ODD || (alignment == MIXED && r % 2) ? 1 : 0;
+	}
+	if (row->registered)
+		t->params.registered_bytes = 128 + call_room(&c, ranks);
+	int faults = run_trial(row, t);
+	free(t);
+	return faults;
+}
+
+/* Each type in turn; under a slow sanitizer one. */
+static int run_count(const struct row *row, int ranks, size_t count, size_t *turn)
+{
+	size_t turns = getenv("TEST_THIN") ? 1 : COUNT(types);
+	int faults = 0;
+	for (int a = 0; a < (row->registered ? 1 : ALIGNMENTS); a++)
+		for (size_t i = 0; !faults && i < turns; i++)
+			faults =
+			    run_call(row, ranks, (enum alignment)a, make_call(row, ranks, (*turn)++, count));
+	return faults;
+}
+
+static int run_row(const struct row *row)
+{
+	int faults = 0;
+	size_t turn = 0;
+	for (int ranks = 2; !faults && ranks <= row->most_ranks; ranks++)
+		for (size_t i = 0; !faults && row->counts[i] != (size_t)END; i++)
+			faults = run_count(row, ranks, row->counts[i], &turn);
+	return faults;
+}
+
+static void name_row(const struct row *row, char *name, size_t bytes)
+{
+	snprintf(name, bytes, "%s of %s%s%s as %s", corale_coll_name(row->coll),
+		 plan_codelet_name(row->codelet), row->scratch ? " in scratch" : "",
+		 row->registered ? " into registered memory" : "", row->algo ? row->algo : "said here");
+}
+
+int main(int argc, char **argv)
+{
+	const char *word = argc > 2 ? argv[2] : "";
+	char name[120];
+	int number = 0, failed = 0;
+	test_seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
+	log_open(LOG_ERROR, NULL);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		name_row(&rows[i], name, sizeof(name));
+		if (!strstr(name, word))
+			continue;
+		int faults = run_row(&rows[i]);
+		printf("%s %d - %s\n", faults ? "not ok" : "ok", ++number, name);
+		if (rows[i].why)
+			printf("# %s\n", rows[i].why);
+		fflush(stdout);
+		failed |= faults != 0;
+		if (faults < 0) {
+			printf("Bail out! kernels that do not end can't be left\n");
+			return 1;
+		}
+	}
+	printf("1..%d\n", number);
+	return failed;
+}

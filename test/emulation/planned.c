@@ -1,0 +1,372 @@
+#include "planned.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_engine.h"
+#include "planner.h"
+
+enum { SLOT_BYTES = 2048 /* so that vectors are several messages */, SLOTS = 4, LANES = PLAN_MAX_RINGS };
+
+/* ---- A transport that keeps all messages -------------------------------------------------------------------- */
+
+struct message {
+	unsigned char *data;
+	size_t bytes;
+	unsigned char header[TRANSPORT_HEADER_BYTES];
+};
+
+struct receive {
+	void *buffer;
+	struct transport_request *request;
+};
+
+/* A lane from one rank to another. */
+struct path {
+	struct message *sent;
+	struct receive *posted;
+	size_t nsent, nposted, nmet;
+	size_t read; /* by the comparison */
+};
+
+struct wire {
+	struct transport base;
+	int rank, ranks;
+	struct path *paths; /* of all ranks */
+};
+
+static struct path *path_of(struct path *paths, int ranks, int from, int to, int lane)
+{
+	return &paths[(from * ranks + to) * LANES + lane];
+}
+
+static void *extended(void *array, size_t n, size_t bytes)
+{
+	array = realloc(array, (n + 1) * bytes);
+	if (!array)
+		abort();
+	return array;
+}
+
+/* Messages and receives meet in their order. */
+static void meet(struct path *p)
+{
+	for (; p->nmet < p->nsent && p->nmet < p->nposted; p->nmet++) {
+		const struct message *m = &p->sent[p->nmet];
+		struct receive *r = &p->posted[p->nmet];
+		if (m->bytes)
+			memcpy(r->buffer, m->data, m->bytes);
+		memcpy(r->request->header, m->header, sizeof(m->header));
+		r->request->bytes = m->bytes;
+		r->request->status = 0;
+		atomic_store(&r->request->done, 1);
+	}
+}
+
+static int send_message(struct transport *t, int peer, int lane, const void *header, const void *data,
+			size_t bytes, struct transport_request *request)
+{
+	struct wire *w = (struct wire *)t;
+	struct path *p = path_of(w->paths, w->ranks, w->rank, peer, lane);
+	struct message m = { .data = malloc(bytes + 1), .bytes = bytes };
+	if (!m.data)
+		abort();
+	if (bytes)
+		memcpy(m.data, data, bytes);
+	memcpy(m.header, header, sizeof(m.header));
+	p->sent = extended(p->sent, p->nsent, sizeof(*p->sent));
+	p->sent[p->nsent++] = m;
+	request->status = 0;
+	atomic_store(&request->done, 1);
+	meet(p);
+	return 0;
+}
+
+static int post_receive(struct transport *t, int peer, int lane, void *buffer, size_t capacity,
+			struct transport_request *request)
+{
+	struct wire *w = (struct wire *)t;
+	struct path *p = path_of(w->paths, w->ranks, peer, w->rank, lane);
+	(void)capacity; /* the executor compares what came with what its plan says */
+	atomic_store(&request->done, 0);
+	p->posted = extended(p->posted, p->nposted, sizeof(*p->posted));
+	p->posted[p->nposted++] = (struct receive){ buffer, request };
+	meet(p);
+	return 0;
+}
+
+static const struct transport_ops keeping = { .name = "keeping", .send = send_message, .recv = post_receive };
+
+static void free_paths(struct path *paths, int n)
+{
+	for (int i = 0; i < n; i++) {
+		for (size_t k = 0; k < paths[i].nsent; k++)
+			free(paths[i].sent[k].data);
+		free(paths[i].sent);
+		free(paths[i].posted);
+	}
+	free(paths);
+}
+
+/* ---- Ranks ---------------------------------------------------------------------------------------------------- */
+
+struct node {
+	struct wire wire;
+	struct host_engine engine;
+	void *window;
+	pid_t pid;
+	struct plan_env env;
+	struct host_run run;
+	unsigned char *recv;
+};
+
+struct job {
+	const struct started *started;
+	int ranks;
+	struct piece piece;
+	size_t count, element;
+	struct topo *topo;
+	struct plan plan;
+	struct settings settings;
+	struct path *paths;
+	struct node *nodes;
+};
+
+/* As the planner, but whether or not the algorithm is for such nodes. */
+static int build_anyway(const struct planner *planner, const struct plan_key *key, int row, struct plan *plan)
+{
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	struct algo_call call = { .key = *key,
+				  .topo = planner->topo,
+				  .bytes = (size_t)1 << key->size_class,
+				  .wire_bytes = corale_type_bytes((corale_type)key->type),
+				  .wire_type = key->type,
+				  .slot_bytes = planner->slot_bytes,
+				  .slots = planner->slots,
+				  .max_channels = 1 };
+	if (row == rows)
+		return CORALE_ENOTSUP;
+	plan_init(plan, key);
+	plan->wire_type = key->type;
+	plan->chunk_bytes = planner->slot_bytes;
+	algo[row].build(&call, plan);
+	return plan_finish(plan);
+}
+
+static int make_plan(struct job *j, const char *name)
+{
+	uint64_t nodes[GPU_MAX_HOSTS];
+	const struct call *c = j->started[0].call;
+	int rows, row = 0;
+	const struct algo *algo = algo_table(&rows);
+	for (int r = 0; r < j->ranks; r++)
+		nodes[r] = (uint64_t)r;
+	if (topo_create(j->ranks, nodes, &j->topo))
+		abort();
+	while (row < rows && (algo[row].coll != c->coll || strcmp(algo[row].name, name)))
+		row++;
+	struct planner planner = {
+		.topo = j->topo, .slot_bytes = SLOT_BYTES, .slots = SLOTS, .max_channels = 1
+	};
+	struct plan_key key = planner_key(c->coll, j->count, c->type, (corale_op)c->op);
+	int ret = planner_build(&planner, &key, row, &j->plan);
+	return ret == CORALE_ENOTSUP ? build_anyway(&planner, &key, row, &j->plan) : ret;
+}
+
+static void open_engine(struct job *j, int rank)
+{
+	struct node *n = &j->nodes[rank];
+	struct host_engine *e = &n->engine;
+	n->wire = (struct wire){ { &keeping }, rank, j->ranks, j->paths };
+	*e = (struct host_engine){ .rank = rank,
+				   .locals = 1,
+				   .channels = 1,
+				   .map = j->topo->map,
+				   .windows = &n->window,
+				   .pids = &n->pid,
+				   .settings = &j->settings,
+				   .transport = &n->wire.base };
+	window_layout_init(&e->layout, 1, 1, SLOTS, SLOT_BYTES);
+	n->window = calloc(1, e->layout.bytes);
+	if (!n->window || host_engine_open(e))
+		abort();
+}
+
+/* Elements of a rank's receive buffer at most. */
+static size_t recv_room(const struct job *j, const struct started *s)
+{
+	size_t room = (size_t)j->ranks * j->count;
+	for (int r = 0; s->call->coll == CORALE_ALL_TO_ALL_V && r < j->ranks; r++)
+		room += s->recv_counts[r] + s->recv_displs[r];
+	return room;
+}
+
+static void start_run(struct job *j, int rank)
+{
+	struct node *n = &j->nodes[rank];
+	const struct started *s = &j->started[rank];
+	const struct call *c = s->call;
+	plan_env_init(&n->env, &j->plan, &j->topo->map, rank, c->root, j->count);
+	if (c->coll == CORALE_ALL_TO_ALL_V) {
+		n->env.send_counts = s->send_counts;
+		n->env.send_displs = s->send_displs;
+		n->env.recv_counts = s->recv_counts;
+		n->env.recv_displs = s->recv_displs;
+	}
+	n->recv = malloc(recv_room(j, s) * j->element + 1);
+	struct host_binding binding = {
+		.send = s->send ? s->send + j->piece.at : NULL,
+		.recv = n->recv,
+		.spec = { c->type, (corale_op)c->op, (corale_type)j->plan.wire_type, j->ranks, { 0 } },
+		.signature = 1
+	};
+	if (!n->recv || host_run_init(&n->run, &n->engine, &j->plan, &n->env, &binding))
+		abort();
+}
+
+static void *allocated(int n, size_t bytes)
+{
+	void *memory = calloc((size_t)n, bytes);
+	if (!memory)
+		abort();
+	return memory;
+}
+
+static void open_ranks(struct job *j)
+{
+	j->settings.reference_bytes = SIZE_MAX;
+	j->paths = allocated(j->ranks * j->ranks * LANES, sizeof(*j->paths));
+	j->nodes = allocated(j->ranks, sizeof(*j->nodes));
+	for (int r = 0; r < j->ranks; r++) {
+		open_engine(j, r);
+		start_run(j, r);
+	}
+}
+
+static void close_ranks(struct job *j)
+{
+	for (int r = 0; r < j->ranks; r++) {
+		host_run_free(&j->nodes[r].run);
+		host_engine_close(&j->nodes[r].engine);
+		free(j->nodes[r].window);
+		free(j->nodes[r].recv);
+	}
+	free(j->nodes);
+	free_paths(j->paths, j->ranks * j->ranks * LANES);
+}
+
+/* All ranks in turn, until all are done. */
+static int run_ranks(struct job *j)
+{
+	enum { MOST_ROUNDS = 100000 };
+	for (int round = 0; round < MOST_ROUNDS; round++) {
+		int all = 1;
+		for (int r = 0; r < j->ranks; r++) {
+			int ret = host_channel_progress(&j->nodes[r].run, 0);
+			if (ret < 0)
+				return ret;
+			all &= ret;
+		}
+		if (all)
+			return 0;
+	}
+	return CORALE_ETIMEDOUT;
+}
+
+/* ---- Where messages belong ------------------------------------------------------------------------------------ */
+
+/* The place of an action's data in its block or vector, in bytes. */
+static size_t place_of(const struct job *j, int rank, const struct plan_action *a)
+{
+	const struct plan_env *env = &j->nodes[rank].env;
+	const struct plan_place *p = a->src.space ? &a->src : &a->dst;
+	size_t before = 0;
+	if (p->block >= 0 && p->space == PLAN_SEND && env->send_displs)
+		before = env->send_displs[p->block];
+	else if (p->block >= 0)
+		before = (size_t)p->block * j->count;
+	return j->piece.at + (p->offset - before) * j->element;
+}
+
+/* How many rings before this one carry messages between ranks. */
+static int exchange_of(const struct job *j, int ring)
+{
+	int exchange = 0;
+	for (int before = 0; before < ring; before++) {
+		int used = 0;
+		for (int i = 0; i < j->ranks * j->ranks; i++)
+			used |= j->paths[i * LANES + before].nsent > 0;
+		exchange += used;
+	}
+	return exchange;
+}
+
+/* The next message of a rank's ring to another one is an action's. */
+static int add_message(struct job *j, int from, int to, const struct plan_action *a, struct traffic *t)
+{
+	struct path *p = path_of(j->paths, j->ranks, from, to, a->to_ring);
+	size_t bytes = a->op == PLAN_MOVE ? a->count * j->element : 0;
+	if (p->read == p->nsent || p->sent[p->read].bytes != bytes) {
+		printf("# rank %d has not sent rank %d a message of %zu bytes of its plan\n", from, to,
+		       bytes);
+		return 1;
+	}
+	const struct message *m = &p->sent[p->read++];
+	return traffic_add(t, exchange_of(j, a->to_ring), from, to, place_of(j, from, a), m->data, bytes) !=
+	       0;
+}
+
+/* All: of the world, as nodes are of one rank. */
+static int is_target(const struct plan_action *a, int rank)
+{
+	return a->to == rank || (a->to == PLAN_ALL && a->to_group != PLAN_NODE);
+}
+
+/* A second walk of the plan says which step each message is of. */
+static int add_messages(struct job *j, int rank, struct traffic *t)
+{
+	struct plan_cursor cursor;
+	struct plan_action a;
+	int faults = 0;
+	for (int program = 0; program < j->plan.nprograms; program++) {
+		plan_cursor_start(&cursor, &j->plan, program);
+		while (plan_cursor_next(&cursor, &j->plan, &j->nodes[rank].env, &a))
+			for (int to = 0; to < j->ranks; to++)
+				if (to != rank && is_target(&a, to))
+					faults += add_message(j, rank, to, &a, t);
+	}
+	return faults;
+}
+
+static int has_unread(const struct job *j)
+{
+	for (int i = 0; i < j->ranks * j->ranks * LANES; i++)
+		if (j->paths[i].read != j->paths[i].nsent)
+			return 1;
+	return 0;
+}
+
+int planned_run(const struct started *started, const char *algo, struct piece piece, struct traffic *t)
+{
+	const struct call *c = started[0].call;
+	size_t element = corale_type_bytes(c->type);
+	struct job j = { .started = started, .ranks = started[0].ranks, .piece = piece, .element = element };
+	j.count = c->coll == CORALE_ALL_TO_ALL_V ? c->count : piece.bytes / element;
+	int faults = make_plan(&j, algo);
+	if (faults) {
+		printf("# no plan of %s: %s\n", algo, corale_strerror(faults));
+	} else {
+		open_ranks(&j);
+		faults = run_ranks(&j);
+		if (faults)
+			printf("# the plan of %s: %s\n", algo, corale_strerror(faults));
+		for (int r = 0; !faults && r < j.ranks; r++)
+			faults = add_messages(&j, r, t);
+		faults = faults || has_unread(&j);
+		close_ranks(&j);
+	}
+	topo_destroy(j.topo);
+	return faults != 0;
+}

@@ -1,0 +1,22 @@
+/*
+ * What a plan sends: one of the planner's algorithms, run for all ranks by the step executor of the host engine over a
+ * transport that keeps every message. Each rank is a node of its own, so that all its messages go through the transport.
+ * Algorithms for several nodes are built although the planner has better ones for nodes of one rank: their chains of
+ * nodes are then chains of ranks.
+ */
+#ifndef PLANNED_H
+#define PLANNED_H
+
+#include "calls.h"
+#include "traffic.h"
+
+/* A part of the calls' vector that one launch stands for; of calls without pieces: all of it. */
+struct piece {
+	size_t at, bytes;
+};
+
+/* Runs a piece of the calls that all ranks have started, as plan of an algorithm, and adds what its steps send. The first
+ * ring on which ranks talk to each other is the first exchange, and so on. Returns the number of faults, which are printed. */
+int planned_run(const struct started *ranks, const char *algo, struct piece piece, struct traffic *traffic);
+
+#endif

@@ -1,0 +1,413 @@
+#include "recorded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_eval.h"
+
+enum { VECTOR = 16, EMPTY = -1, HEADER_HALVES = 2, LINE_VECTORS = 8, CHAIN_MOST = 64, MOST_PRINTED = 4 };
+
+/* ---- Launches -------------------------------------------------------------------------------------------------- */
+
+struct launch {
+	const struct codelet_args *args; /* first in every kernel's */
+	unsigned blocks;
+	int rank, number; /* of the rank's, from 0 */
+	struct piece piece;
+};
+
+static struct launch *read_launches(size_t *n)
+{
+	const struct gpu_launched *l = gpu_launches(n);
+	struct launch *all = calloc(*n + 1, sizeof(*all));
+	size_t at[GPU_MAX_HOSTS] = { 0 };
+	int numbers[GPU_MAX_HOSTS] = { 0 };
+	if (!all)
+		abort();
+	for (size_t i = 0; i < *n; i++) {
+		const struct codelet_args *a = l[i].args;
+		int r = l[i].rank;
+		all[i] = (struct launch){ a, l[i].blocks, r, numbers[r]++, { at[r], a->bytes } };
+		at[r] += a->bytes;
+	}
+	return all;
+}
+
+static int same_piece(const struct piece *a, const struct piece *b)
+{
+	return a->at == b->at && a->bytes == b->bytes;
+}
+
+int recorded_pieces(const struct started *ranks, struct piece pieces[RECORDED_PIECES])
+{
+	size_t n, used = 0;
+	struct launch *all = read_launches(&n);
+	for (size_t i = 0; i < n; i++)
+		if (all[i].rank == 0 && used < RECORDED_PIECES)
+			pieces[used++] = all[i].piece;
+	int good = n == used * (size_t)ranks[0].ranks;
+	for (size_t i = 0; good && i < n; i++)
+		good = all[i].number < (int)used && same_piece(&all[i].piece, &pieces[all[i].number]);
+	free(all);
+	return good ? (int)used : 0;
+}
+
+/* ---- Stores ---------------------------------------------------------------------------------------------------- */
+
+struct reader {
+	const struct world *world;
+	const struct started *started;
+	const struct call *call;
+	uint64_t first_epoch;
+	const struct traffic *planned;
+	struct traffic *seen;
+	struct launch *launches;
+	unsigned char *turns; /* of each vector of all slots: messages that lay there so far */
+	size_t slots_bytes; /* of one rank: in its window and in its scratch */
+	int faults;
+};
+
+/* One store, and where its data belongs. */
+struct item {
+	const struct gpu_store *store;
+	const struct launch *launch;
+	int owner, exchange, from, to; /* owner: of the memory */
+	size_t begin, bytes; /* of the message that it is part of, in the vector */
+	size_t at; /* of the store, from the message's begin on */
+};
+
+static void complain(struct reader *r, const struct item *m, const char *what)
+{
+	if (r->faults++ < MOST_PRINTED)
+		printf("# rank %d stored a vector in rank %d's memory: %s\n", m->launch->rank, m->owner,
+		       what);
+}
+
+static int folds(const struct call *c)
+{
+	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
+}
+
+static int is_two_shot(const struct call *c)
+{
+	return c->codelet == CODELET_TWO_SHOT || c->codelet == CODELET_SLOTS_TWO_SHOT;
+}
+
+static int in_words(const struct call *c)
+{
+	return c->codelet == CODELET_TWO_SHOT && folds(c) && codelets_words(c->type);
+}
+
+static void cut(struct item *m, size_t unit, size_t n, size_t i)
+{
+	size_t begin;
+	m->bytes = plan_cut(m->bytes, unit, n, i, &begin);
+	m->begin += begin;
+}
+
+/* The block or part of a vector that a rank sends another one in an exchange. */
+static void set_message(const struct reader *r, struct item *m)
+{
+	const struct codelet_args *a = m->launch->args;
+	int owner = m->exchange ? m->from : m->to;
+	m->begin = m->launch->piece.at;
+	m->bytes = a->bytes;
+	if (a->root >= 0 && r->call->codelet != CODELET_SLOTS && m->exchange == 0 && m->from != a->root)
+		m->bytes = 0;
+	else if (is_two_shot(r->call) && a->root < 0)
+		cut(m, PLAN_UNIT_BYTES, (size_t)a->ranks, (size_t)owner);
+	else if (is_two_shot(r->call) && owner == a->root)
+		m->bytes = 0;
+	else if (is_two_shot(r->call))
+		cut(m, PLAN_UNIT_BYTES, (size_t)a->ranks - 1, (size_t)(owner - (owner > a->root)));
+}
+
+/* The first `bytes` of a vector are the message's from m->at on. */
+static void add(struct reader *r, const struct item *m, const void *value, size_t bytes)
+{
+	if (m->from != m->launch->rank)
+		complain(r, m, "the place is another rank's");
+	else if (m->from == m->to)
+		complain(r, m, "it sends to itself");
+	else if (bytes && traffic_add(r->seen, m->exchange, m->from, m->to, m->begin + m->at, value, bytes))
+		complain(r, m, "it lies behind the end of the vector");
+}
+
+/* How much of so many bytes from m->at on is the message's. */
+static size_t clipped(const struct item *m, size_t bytes)
+{
+	size_t left = m->at < m->bytes ? m->bytes - m->at : 0;
+	return left < bytes ? left : bytes;
+}
+
+/* ---- Packets --------------------------------------------------------------------------------------------------- */
+
+static int is_filled(const unsigned char *bytes, size_t n, int value)
+{
+	for (size_t i = 0; i < n; i++)
+		if (bytes[i] != (unsigned char)value)
+			return 0;
+	return 1;
+}
+
+/* What words send in place of a word of all ones. */
+static uint32_t hidden_word(corale_type type)
+{
+	size_t bytes = corale_type_bytes(type);
+	return bytes == 1 ? 0x7f7f7f7f : bytes == 2 ? 0x7fff7fff : 0x7fffffff;
+}
+
+static void add_words(struct reader *r, struct item *m, size_t number)
+{
+	uint32_t words[VECTOR / 4], hidden = hidden_word(r->call->type);
+	m->at = number * VECTOR;
+	size_t n = clipped(m, VECTOR);
+	if (!n)
+		complain(r, m, "a packet without data");
+	memcpy(words, m->store->value, VECTOR);
+	for (size_t i = 0; i < n / 4; i++) {
+		const unsigned char *planned =
+		    traffic_data(r->planned, m->exchange, m->from, m->to, m->begin + m->at + i * 4);
+		if (words[i] == (uint32_t)EMPTY)
+			complain(r, m, "a packet's word is the sign of an empty one");
+		if (words[i] == hidden && is_filled(planned, 4, EMPTY))
+			words[i] = (uint32_t)EMPTY;
+	}
+	add(r, m, words, n);
+}
+
+static uint64_t epoch_of(const struct reader *r, const struct launch *l)
+{
+	return r->first_epoch + 1 + (uint64_t)l->number;
+}
+
+static void check_line_end(struct reader *r, const struct item *m)
+{
+	uint64_t signature = call_signature(r->call);
+	uint32_t end[2], tag = (uint32_t)(signature >> 32) ^ (uint32_t)signature;
+	memcpy(end, m->store->value + 8, sizeof(end));
+	if (end[0] != (uint32_t)epoch_of(r, m->launch) || end[1] != tag)
+		complain(r, m, "the end of a line has another epoch or tag");
+}
+
+static void add_line(struct reader *r, struct item *m, size_t number)
+{
+	const size_t lane = number % LINE_VECTORS, line = number / LINE_VECTORS * CODELET_LINE_DATA,
+		     room = lane == LINE_VECTORS - 1 ? 8 : VECTOR;
+	m->at = line + lane * VECTOR;
+	size_t n = clipped(m, room);
+	if (room == 8)
+		check_line_end(r, m);
+	if (line && line >= m->bytes)
+		complain(r, m, "a line without data");
+	if (!is_filled(m->store->value + n, room - n, 0))
+		complain(r, m, "a line has other bytes beyond its data");
+	add(r, m, m->store->value, n);
+}
+
+/* at: from the begin of all packets in the owner's window. */
+static void read_packet(struct reader *r, struct item *m, size_t at)
+{
+	const struct codelet_args *a = m->launch->args;
+	size_t sender = at / a->area_bytes, others = (size_t)a->ranks - 1, in = at % a->area_bytes;
+	size_t exchange_bytes = is_two_shot(r->call) ? a->area_bytes / 2 : a->area_bytes;
+	if (m->owner == m->launch->rank) {
+		if (!in_words(r->call) || !is_filled(m->store->value, VECTOR, EMPTY))
+			complain(r, m, "its own packets");
+		return;
+	}
+	if (sender / others != (epoch_of(r, m->launch) & 1)) {
+		complain(r, m, "the other half");
+		return;
+	}
+	m->exchange = in >= exchange_bytes;
+	m->from = (int)(sender % others) + ((int)(sender % others) >= m->owner);
+	m->to = m->owner;
+	set_message(r, m);
+	if (in_words(r->call))
+		add_words(r, m, in % exchange_bytes / VECTOR);
+	else
+		add_line(r, m, in % exchange_bytes / VECTOR);
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------------------------- */
+
+/* Of slot `number` of a sender: of which exchange and lane it is, how many there are; which of the lane's. */
+struct slot {
+	size_t second, lane, depth, number;
+};
+
+static struct slot slot_of(const struct reader *r, const struct item *m, size_t number)
+{
+	const struct codelet_args *a = m->launch->args;
+	size_t lanes = m->launch->blocks, room = a->area_bytes / lanes / a->slot_bytes;
+	struct slot s = { .depth = CODELET_DEPTH };
+	if (r->call->coll == CORALE_BROADCAST)
+		s.depth = (room < CHAIN_MOST ? room : CHAIN_MOST) / CODELET_CREWS * CODELET_CREWS;
+	if (r->call->coll == CORALE_ALL_TO_ALL_V)
+		lanes = ((const struct codelet_group *)a)->most_lanes;
+	s.number = number % s.depth;
+	s.lane = number / s.depth % lanes;
+	s.second = number / s.depth / lanes;
+	return s;
+}
+
+/* The lane's piece of the message. */
+static void cut_lane(const struct reader *r, struct item *m, size_t lane)
+{
+	size_t lanes = m->launch->blocks;
+	if (r->call->coll == CORALE_ALL_TO_ALL_V) {
+		const struct codelet_group *g = (const struct codelet_group *)m->launch->args;
+		m->begin = 0;
+		m->bytes = r->started[m->from].send_counts[m->to] * corale_type_bytes(r->call->type);
+		lanes = codelet_lanes(g, m->bytes);
+	}
+	cut(m, CODELET_LINE, lanes, lane);
+}
+
+/* at: from the begin of all slots of the owner; the slots of scratch are counted behind those of the window. */
+static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
+{
+	const struct codelet_args *a = m->launch->args;
+	size_t sender = at / a->area_bytes, in = at % a->area_bytes;
+	size_t place = ((size_t)m->owner * 2 + (size_t)scratch) * r->slots_bytes + at;
+	struct slot s = slot_of(r, m, in / a->slot_bytes);
+	m->exchange = (int)s.second;
+	m->from = (int)sender + ((int)sender >= m->owner);
+	m->to = m->owner;
+	if (s.second > (size_t)is_two_shot(r->call) || m->owner == m->launch->rank) {
+		complain(r, m, "no slot of this call");
+		return;
+	}
+	set_message(r, m);
+	cut_lane(r, m, s.lane);
+	m->at = (s.number + s.depth * r->turns[place / VECTOR]++) * a->slot_bytes + in % a->slot_bytes;
+	size_t n = clipped(m, VECTOR);
+	if (!n)
+		complain(r, m, "a slot beyond the message");
+	add(r, m, m->store->value, n);
+}
+
+/* ---- Registered memory ------------------------------------------------------------------------------------------ */
+
+/* at: from the begin of the owner's receive buffer. */
+static void read_direct(struct reader *r, struct item *m, size_t at)
+{
+	size_t block = m->launch->args->recv_block;
+	if (m->owner == m->launch->rank) /* its own results */
+		return;
+	m->exchange = is_two_shot(r->call);
+	m->from = m->launch->rank;
+	m->to = m->owner;
+	m->begin = 0;
+	m->bytes = r->seen->bytes;
+	m->at = at;
+	if (block && at / block != (size_t)m->from)
+		complain(r, m, "another rank's block");
+	if (block)
+		m->at = at % block;
+	add(r, m, m->store->value, VECTOR);
+}
+
+/* ---- All of it -------------------------------------------------------------------------------------------------- */
+
+static int lies_in(const unsigned char *at, const unsigned char *begin, size_t bytes)
+{
+	return begin && at >= begin && at < begin + bytes;
+}
+
+static int uses_packets(const struct call *c)
+{
+	return c->codelet == CODELET_PACKETS || c->codelet == CODELET_TWO_SHOT;
+}
+
+/* at: in the owner's window. */
+static void read_window(struct reader *r, struct item *m, size_t at)
+{
+	const struct codelet_args *a = m->launch->args;
+	const struct codelet_layout *l = &r->world->layout;
+	size_t others = (size_t)a->ranks - 1;
+	if (at >= a->headers && at < l->flags) {
+		size_t line = (at - a->headers) / CODELET_LINE;
+		if (line % (size_t)a->ranks != (size_t)m->launch->rank || m->owner == m->launch->rank)
+			complain(r, m, "another rank's header");
+	} else if (at >= a->area && uses_packets(r->call) && at - a->area < 2 * others * a->area_bytes) {
+		read_packet(r, m, at - a->area);
+	} else if (at >= a->area && !uses_packets(r->call) && !a->slots &&
+		   at - a->area < others * a->area_bytes) {
+		read_slot(r, m, at - a->area, 0);
+	} else {
+		complain(r, m, "neither a header, nor a packet, nor a slot of this call");
+	}
+}
+
+/* Bytes of one rank's scratch. */
+static size_t scratch_bytes(const struct world *w)
+{
+	return w->scratch ? w->engines->regions[1].bytes : 0;
+}
+
+static void read_store(struct reader *r, const struct gpu_store *store)
+{
+	const struct world *w = r->world;
+	struct item m = { .store = store, .launch = &r->launches[store->launch] };
+	const struct codelet_args *a = m.launch->args;
+	for (m.owner = 0; m.owner < w->ranks; m.owner++) {
+		const unsigned char *window = w->windows + (size_t)m.owner * w->engines->stride;
+		if (lies_in(store->to, window, w->engines->stride)) {
+			read_window(r, &m, (size_t)(store->to - window));
+			return;
+		}
+		if (w->registered &&
+		    lies_in(store->to, r->started[m.owner].recv, w->engines->regions[0].bytes)) {
+			read_direct(r, &m, (size_t)(store->to - r->started[m.owner].recv));
+			return;
+		}
+		if (w->scratch && a->slots && lies_in(store->to, w->scratch[m.owner], scratch_bytes(w))) {
+			read_slot(r, &m, (size_t)(store->to - w->scratch[m.owner]), 1);
+			return;
+		}
+	}
+	m.owner = -1;
+	complain(r, &m, "it belongs to nothing");
+}
+
+void recorded_begin(const struct world *w)
+{
+	gpu_record(w->windows, (size_t)w->ranks * w->engines->stride);
+	for (int r = 0; r < w->ranks; r++) {
+		if (w->registered)
+			gpu_record(w->registered[r], w->engines->regions[0].bytes);
+		if (w->scratch)
+			gpu_record(w->scratch[r], scratch_bytes(w));
+	}
+}
+
+int recorded_read(const struct world *w, const struct started *ranks, uint64_t first_epoch,
+		  const struct traffic *planned, struct traffic *seen)
+{
+	size_t nlaunches, nstores;
+	const struct gpu_store *stores = gpu_stores(&nstores);
+	struct reader r = { .world = w,
+			    .started = ranks,
+			    .call = ranks[0].call,
+			    .first_epoch = first_epoch,
+			    .planned = planned,
+			    .seen = seen,
+			    .launches = read_launches(&nlaunches) };
+	r.slots_bytes = w->engines->stride > scratch_bytes(w) ? w->engines->stride : scratch_bytes(w);
+	r.turns = calloc(2 * (size_t)w->ranks * r.slots_bytes / VECTOR, 1);
+	if (!r.turns)
+		abort();
+	for (size_t i = 0; i < nstores; i++)
+		read_store(&r, &stores[i]);
+	free(r.turns);
+	free(r.launches);
+	return r.faults;
+}
+
+void recorded_end(void)
+{
+	gpu_record_end();
+}

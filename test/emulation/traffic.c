@@ -1,0 +1,79 @@
+#include "traffic.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PRINTED = 4 };
+
+static size_t index_of(const struct traffic *t, int exchange, int from, int to, size_t at)
+{
+	size_t ranks = (size_t)t->ranks;
+	return (((size_t)exchange * ranks + (size_t)from) * ranks + (size_t)to) * t->bytes + at;
+}
+
+struct traffic *traffic_new(int ranks, size_t bytes)
+{
+	struct traffic *t = malloc(sizeof(*t));
+	size_t all = TRAFFIC_EXCHANGES * (size_t)(ranks * ranks) * bytes;
+	if (!t)
+		abort();
+	*t = (struct traffic){ ranks, bytes, calloc(all + 1, 1), calloc(all + 1, 1) };
+	if (!t->data || !t->times)
+		abort();
+	return t;
+}
+
+void traffic_free(struct traffic *t)
+{
+	free(t->data);
+	free(t->times);
+	free(t);
+}
+
+int traffic_add(struct traffic *t, int exchange, int from, int to, size_t at, const void *data, size_t bytes)
+{
+	if (at > t->bytes || bytes > t->bytes - at)
+		return -1;
+	size_t first = index_of(t, exchange, from, to, at);
+	if (bytes)
+		memcpy(t->data + first, data, bytes);
+	for (size_t i = first; i < first + bytes; i++)
+		t->times[i] = (unsigned char)(t->times[i] < 255 ? t->times[i] + 1 : 255);
+	return 0;
+}
+
+const unsigned char *traffic_data(const struct traffic *t, int exchange, int from, int to, size_t at)
+{
+	return t->data + index_of(t, exchange, from, to, at);
+}
+
+static int compare_pair(const struct traffic *seen, const struct traffic *planned, int exchange, int from,
+			int to, int *printed)
+{
+	int faults = 0;
+	for (size_t at = 0; at < seen->bytes; at++) {
+		size_t i = index_of(seen, exchange, from, to, at);
+		int same_times = seen->times[i] == planned->times[i];
+		if (same_times && seen->data[i] == planned->data[i])
+			continue;
+		faults++;
+		if ((*printed)++ >= MOST_PRINTED)
+			continue;
+		printf("# rank %d to rank %d, exchange %d, byte %zu: sent %d times, last as 0x%02x; "
+		       "planned %d times, 0x%02x\n",
+		       from, to, exchange + 1, at, seen->times[i], seen->data[i], planned->times[i],
+		       planned->data[i]);
+	}
+	return faults;
+}
+
+int traffic_compare(const struct traffic *seen, const struct traffic *planned)
+{
+	int faults = 0, printed = 0;
+	for (int exchange = 0; exchange < TRAFFIC_EXCHANGES; exchange++)
+		for (int from = 0; from < seen->ranks; from++)
+			for (int to = 0; to < seen->ranks; to++)
+				faults += compare_pair(seen, planned, exchange, from, to, &printed);
+	return faults;
+}
