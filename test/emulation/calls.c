@@ -121,11 +121,16 @@ static void fill_all(struct started *s, unsigned char *registered)
 		contribute(c, s->ranks, s->rank, 0, send_count(s), s->send);
 }
 
-int call_start(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature)
+void call_fill(struct started *s, struct world *w, int rank, const struct call *c)
 {
 	*s = (struct started){ .call = c, .rank = rank, .ranks = w->ranks };
 	set_edges(s);
 	fill_all(s, c->place ? w->registered[rank] : NULL);
+}
+
+int call_start(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature)
+{
+	call_fill(s, w, rank, c);
 	struct engine_call call = { .codelet = c->codelet,
 				    .coll = c->coll,
 				    .type = c->type,

@@ -33,6 +33,9 @@ size_t call_room(const struct call *call, int ranks);
 /* Bits of the call that all ranks must share. */
 uint64_t call_signature(const struct call *call);
 
+/* Fills the buffers of a call. */
+void call_fill(struct started *s, struct world *world, int rank, const struct call *call);
+
 /* Fills buffers and enqueues the call; 0 or what the engine says. */
 int call_start(struct started *s, struct world *world, int rank, const struct call *call, uint64_t signature);
 

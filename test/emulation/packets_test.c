@@ -94,6 +94,8 @@ static const struct row rows[] = {
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
+	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 3, 8, 224, .counts = few },
+	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = many },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
@@ -123,11 +125,41 @@ struct trial {
 
 static uint64_t test_seed = 1;
 
+/* An all_to_all_v as a group of sends and receives. */
+static int start_group(struct world *w, const struct started *s)
+{
+	struct engine_message messages[2 * MOST_RANKS];
+	size_t element = corale_type_bytes(s->call->type);
+	int n = 0;
+	for (int r = 0; r < s->ranks; r++) {
+		unsigned char *from = s->send + s->send_displs[r] * element,
+			      *to = s->recv + s->recv_displs[r] * element;
+		size_t bytes = s->send_counts[r] * element;
+		struct engine_message send = { .data = from, .bytes = bytes, .peer = r, .sending = 1 },
+				      own = { .data = to, .from = from, .bytes = bytes, .peer = r };
+		if (r != s->rank)
+			messages[n++] = send;
+		else if (bytes)
+			messages[n++] = own;
+		if (r != s->rank)
+			messages[n++] = (struct engine_message){ .data = to,
+								 .bytes = s->recv_counts[r] * element,
+								 .peer = r };
+	}
+	return engine_run_messages(&w->engines[s->rank], messages, n, NULL);
+}
+
 static void play(int rank, void *arg)
 {
 	struct trial *t = arg;
 	const struct call *c = &t->calls[rank];
-	t->errors[rank] = call_start(&t->started[rank], &t->world, rank, c, call_signature(c));
+	struct started *s = &t->started[rank];
+	if (c->codelet == CODELET_NONE) {
+		call_fill(s, &t->world, rank, c);
+		t->errors[rank] = start_group(&t->world, s);
+	} else {
+		t->errors[rank] = call_start(s, &t->world, rank, c, call_signature(c));
+	}
 	gpu_synchronize();
 }
 
@@ -148,7 +180,9 @@ static int plan_traffic(const struct row *row, const struct trial *t, struct tra
 	struct piece pieces[RECORDED_PIECES];
 	int n = recorded_pieces(t->started, pieces), faults = n == 0;
 	for (int i = 0; !faults && i < n; i++) {
-		if (row->algo)
+		if (row->codelet == CODELET_NONE)
+			faults = planned_edges(t->started, planned);
+		else if (row->algo)
 			faults = planned_run(t->started, row->algo, pieces[i], planned);
 		else
 			row->sends(planned, t->started, pieces[i]);
@@ -273,9 +307,15 @@ static int run_row(const struct row *row)
 
 static void name_row(const struct row *row, char *name, size_t bytes)
 {
-	snprintf(name, bytes, "%s of %s%s%s as %s", corale_coll_name(row->coll),
-		 plan_codelet_name(row->codelet), row->scratch ? " in scratch" : "",
-		 row->registered ? " into registered memory" : "", row->algo ? row->algo : "said here");
+	const char *in = row->counts == in_pieces ? " in pieces" : row->scratch ? " in scratch" : "";
+	const char *into = row->registered ? " into registered memory" : "";
+	const char *algo = row->algo ? row->algo : "said here";
+	if (row->codelet)
+		snprintf(name, bytes, "%s of %s%s%s as %s", corale_coll_name(row->coll),
+			 plan_codelet_name(row->codelet), in, into, algo);
+	else
+		snprintf(name, bytes, "%s sends and receives as %s", row->counts == few ? "small" : "large",
+			 algo);
 }
 
 int main(int argc, char **argv)

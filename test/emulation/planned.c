@@ -19,6 +19,7 @@ struct message {
 
 struct receive {
 	void *buffer;
+	size_t capacity;
 	struct transport_request *request;
 };
 
@@ -55,11 +56,12 @@ static void meet(struct path *p)
 	for (; p->nmet < p->nsent && p->nmet < p->nposted; p->nmet++) {
 		const struct message *m = &p->sent[p->nmet];
 		struct receive *r = &p->posted[p->nmet];
-		if (m->bytes)
+		int fits = m->bytes <= r->capacity;
+		if (m->bytes && fits)
 			memcpy(r->buffer, m->data, m->bytes);
 		memcpy(r->request->header, m->header, sizeof(m->header));
 		r->request->bytes = m->bytes;
-		r->request->status = 0;
+		r->request->status = fits ? 0 : CORALE_EMISMATCH;
 		atomic_store(&r->request->done, 1);
 	}
 }
@@ -88,10 +90,9 @@ static int post_receive(struct transport *t, int peer, int lane, void *buffer, s
 {
 	struct wire *w = (struct wire *)t;
 	struct path *p = path_of(w->paths, w->ranks, peer, w->rank, lane);
-	(void)capacity; /* the executor compares what came with what its plan says */
 	atomic_store(&request->done, 0);
 	p->posted = extended(p->posted, p->nposted, sizeof(*p->posted));
-	p->posted[p->nposted++] = (struct receive){ buffer, request };
+	p->posted[p->nposted++] = (struct receive){ buffer, capacity, request };
 	meet(p);
 	return 0;
 }
@@ -116,18 +117,20 @@ struct node {
 	struct host_engine engine;
 	void *window;
 	pid_t pid;
+	int idle, root; /* idle: it has no part in the call */
+	struct plan plan;
 	struct plan_env env;
 	struct host_run run;
+	const unsigned char *send;
 	unsigned char *recv;
 };
 
 struct job {
 	const struct started *started;
 	int ranks;
-	struct piece piece;
+	size_t at; /* of what the plan is run for, in the vector */
 	size_t count, element;
 	struct topo *topo;
-	struct plan plan;
 	struct settings settings;
 	struct path *paths;
 	struct node *nodes;
@@ -155,24 +158,22 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 	return plan_finish(plan);
 }
 
-static int make_plan(struct job *j, const char *name)
+static int make_plan(const struct job *j, corale_coll coll, const char *name, struct plan *plan)
 {
-	uint64_t nodes[GPU_MAX_HOSTS];
 	const struct call *c = j->started[0].call;
 	int rows, row = 0;
 	const struct algo *algo = algo_table(&rows);
-	for (int r = 0; r < j->ranks; r++)
-		nodes[r] = (uint64_t)r;
-	if (topo_create(j->ranks, nodes, &j->topo))
-		abort();
-	while (row < rows && (algo[row].coll != c->coll || strcmp(algo[row].name, name)))
+	while (row < rows && (algo[row].coll != coll || strcmp(algo[row].name, name)))
 		row++;
 	struct planner planner = {
 		.topo = j->topo, .slot_bytes = SLOT_BYTES, .slots = SLOTS, .max_channels = 1
 	};
-	struct plan_key key = planner_key(c->coll, j->count, c->type, (corale_op)c->op);
-	int ret = planner_build(&planner, &key, row, &j->plan);
-	return ret == CORALE_ENOTSUP ? build_anyway(&planner, &key, row, &j->plan) : ret;
+	struct plan_key key = planner_key(coll, j->count, c->type, (corale_op)c->op);
+	int ret = planner_build(&planner, &key, row, plan);
+	ret = ret == CORALE_ENOTSUP ? build_anyway(&planner, &key, row, plan) : ret;
+	if (ret)
+		printf("# no plan of %s: %s\n", name, corale_strerror(ret));
+	return ret;
 }
 
 static void open_engine(struct job *j, int rank)
@@ -208,8 +209,8 @@ static void start_run(struct job *j, int rank)
 	struct node *n = &j->nodes[rank];
 	const struct started *s = &j->started[rank];
 	const struct call *c = s->call;
-	plan_env_init(&n->env, &j->plan, &j->topo->map, rank, c->root, j->count);
-	if (c->coll == CORALE_ALL_TO_ALL_V) {
+	plan_env_init(&n->env, &n->plan, &j->topo->map, rank, n->root, j->count);
+	if (n->plan.key.coll == CORALE_ALL_TO_ALL_V) {
 		n->env.send_counts = s->send_counts;
 		n->env.send_displs = s->send_displs;
 		n->env.recv_counts = s->recv_counts;
@@ -217,12 +218,12 @@ static void start_run(struct job *j, int rank)
 	}
 	n->recv = malloc(recv_room(j, s) * j->element + 1);
 	struct host_binding binding = {
-		.send = s->send ? s->send + j->piece.at : NULL,
+		.send = n->send,
 		.recv = n->recv,
-		.spec = { c->type, (corale_op)c->op, (corale_type)j->plan.wire_type, j->ranks, { 0 } },
+		.spec = { c->type, (corale_op)c->op, (corale_type)n->plan.wire_type, j->ranks, { 0 } },
 		.signature = 1
 	};
-	if (!n->recv || host_run_init(&n->run, &n->engine, &j->plan, &n->env, &binding))
+	if (!n->recv || host_run_init(&n->run, &n->engine, &n->plan, &n->env, &binding))
 		abort();
 }
 
@@ -234,27 +235,40 @@ static void *allocated(int n, size_t bytes)
 	return memory;
 }
 
-static void open_ranks(struct job *j)
+static void open_job(struct job *j)
 {
+	uint64_t nodes[GPU_MAX_HOSTS];
+	for (int r = 0; r < j->ranks; r++)
+		nodes[r] = (uint64_t)r;
+	if (topo_create(j->ranks, nodes, &j->topo))
+		abort();
 	j->settings.reference_bytes = SIZE_MAX;
 	j->paths = allocated(j->ranks * j->ranks * LANES, sizeof(*j->paths));
 	j->nodes = allocated(j->ranks, sizeof(*j->nodes));
-	for (int r = 0; r < j->ranks; r++) {
-		open_engine(j, r);
-		start_run(j, r);
-	}
 }
 
-static void close_ranks(struct job *j)
+static void start_ranks(struct job *j)
+{
+	for (int r = 0; r < j->ranks; r++)
+		if (!j->nodes[r].idle) {
+			open_engine(j, r);
+			start_run(j, r);
+		}
+}
+
+static void close_job(struct job *j)
 {
 	for (int r = 0; r < j->ranks; r++) {
-		host_run_free(&j->nodes[r].run);
-		host_engine_close(&j->nodes[r].engine);
+		if (j->nodes[r].recv) {
+			host_run_free(&j->nodes[r].run);
+			host_engine_close(&j->nodes[r].engine);
+		}
 		free(j->nodes[r].window);
 		free(j->nodes[r].recv);
 	}
 	free(j->nodes);
 	free_paths(j->paths, j->ranks * j->ranks * LANES);
+	topo_destroy(j->topo);
 }
 
 /* All ranks in turn, until all are done. */
@@ -264,7 +278,7 @@ static int run_ranks(struct job *j)
 	for (int round = 0; round < MOST_ROUNDS; round++) {
 		int all = 1;
 		for (int r = 0; r < j->ranks; r++) {
-			int ret = host_channel_progress(&j->nodes[r].run, 0);
+			int ret = j->nodes[r].idle ? 1 : host_channel_progress(&j->nodes[r].run, 0);
 			if (ret < 0)
 				return ret;
 			all &= ret;
@@ -287,7 +301,7 @@ static size_t place_of(const struct job *j, int rank, const struct plan_action *
 		before = env->send_displs[p->block];
 	else if (p->block >= 0)
 		before = (size_t)p->block * j->count;
-	return j->piece.at + (p->offset - before) * j->element;
+	return j->at + (p->offset - before) * j->element;
 }
 
 /* How many rings before this one carry messages between ranks. */
@@ -327,12 +341,13 @@ static int is_target(const struct plan_action *a, int rank)
 /* A second walk of the plan says which step each message is of. */
 static int add_messages(struct job *j, int rank, struct traffic *t)
 {
+	const struct node *n = &j->nodes[rank];
 	struct plan_cursor cursor;
 	struct plan_action a;
 	int faults = 0;
-	for (int program = 0; program < j->plan.nprograms; program++) {
-		plan_cursor_start(&cursor, &j->plan, program);
-		while (plan_cursor_next(&cursor, &j->plan, &j->nodes[rank].env, &a))
+	for (int program = 0; !n->idle && program < n->plan.nprograms; program++) {
+		plan_cursor_start(&cursor, &n->plan, program);
+		while (plan_cursor_next(&cursor, &n->plan, &n->env, &a))
 			for (int to = 0; to < j->ranks; to++)
 				if (to != rank && is_target(&a, to))
 					faults += add_message(j, rank, to, &a, t);
@@ -348,25 +363,60 @@ static int has_unread(const struct job *j)
 	return 0;
 }
 
+/* Once all plans are made. */
+static int run_job(struct job *j, struct traffic *t)
+{
+	start_ranks(j);
+	int faults = run_ranks(j);
+	if (faults)
+		printf("# a plan did not end: %s\n", corale_strerror(faults));
+	for (int r = 0; !faults && r < j->ranks; r++)
+		faults = add_messages(j, r, t);
+	return faults || has_unread(j);
+}
+
 int planned_run(const struct started *started, const char *algo, struct piece piece, struct traffic *t)
 {
 	const struct call *c = started[0].call;
 	size_t element = corale_type_bytes(c->type);
-	struct job j = { .started = started, .ranks = started[0].ranks, .piece = piece, .element = element };
+	struct job j = { .started = started, .ranks = started[0].ranks, .at = piece.at, .element = element };
 	j.count = c->coll == CORALE_ALL_TO_ALL_V ? c->count : piece.bytes / element;
-	int faults = make_plan(&j, algo);
-	if (faults) {
-		printf("# no plan of %s: %s\n", algo, corale_strerror(faults));
-	} else {
-		open_ranks(&j);
-		faults = run_ranks(&j);
-		if (faults)
-			printf("# the plan of %s: %s\n", algo, corale_strerror(faults));
-		for (int r = 0; !faults && r < j.ranks; r++)
-			faults = add_messages(&j, r, t);
-		faults = faults || has_unread(&j);
-		close_ranks(&j);
+	open_job(&j);
+	int faults = make_plan(&j, c->coll, algo, &j.nodes[0].plan);
+	for (int r = 0; r < j.ranks; r++) {
+		j.nodes[r].plan = j.nodes[0].plan;
+		j.nodes[r].root = c->root;
+		j.nodes[r].send = started[r].send + piece.at;
 	}
-	topo_destroy(j.topo);
-	return faults != 0;
+	faults = faults || run_job(&j, t);
+	close_job(&j);
+	return faults;
+}
+
+static int run_edge(const struct started *started, int from, int to, struct traffic *t)
+{
+	const struct started *s = &started[from];
+	size_t element = corale_type_bytes(s->call->type);
+	struct job j = {
+		.started = started, .ranks = s->ranks, .count = s->send_counts[to], .element = element
+	};
+	open_job(&j);
+	for (int r = 0; r < j.ranks; r++)
+		j.nodes[r].idle = r != from && r != to;
+	j.nodes[from].root = to;
+	j.nodes[from].send = s->send + s->send_displs[to] * element;
+	j.nodes[to].root = from;
+	int faults = make_plan(&j, CORALE_SEND, "edge", &j.nodes[from].plan) ||
+		     make_plan(&j, CORALE_RECV, "edge", &j.nodes[to].plan) || run_job(&j, t);
+	close_job(&j);
+	return faults;
+}
+
+int planned_edges(const struct started *started, struct traffic *t)
+{
+	int faults = 0;
+	for (int from = 0; from < started[0].ranks; from++)
+		for (int to = 0; !faults && to < started[0].ranks; to++)
+			faults = from != to && run_edge(started, from, to, t);
+	return faults;
 }

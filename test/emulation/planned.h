@@ -19,4 +19,7 @@ struct piece {
  * ring on which ranks talk to each other is the first exchange, and so on. Returns the number of faults, which are printed. */
 int planned_run(const struct started *ranks, const char *algo, struct piece piece, struct traffic *traffic);
 
+/* Likewise, an all_to_all_v as sends and receives: of each pair a plan for the one end and one for the other. */
+int planned_edges(const struct started *ranks, struct traffic *traffic);
+
 #endif

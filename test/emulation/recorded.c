@@ -89,6 +89,17 @@ static int folds(const struct call *c)
 	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
 }
 
+/* A group of sends and receives. */
+static int is_group(const struct call *c)
+{
+	return c->codelet == CODELET_NONE;
+}
+
+static int uses_packets(const struct call *c)
+{
+	return c->codelet == CODELET_PACKETS || c->codelet == CODELET_TWO_SHOT;
+}
+
 static int is_two_shot(const struct call *c)
 {
 	return c->codelet == CODELET_TWO_SHOT || c->codelet == CODELET_SLOTS_TWO_SHOT;
@@ -106,21 +117,20 @@ static void cut(struct item *m, size_t unit, size_t n, size_t i)
 	m->begin += begin;
 }
 
-/* The block or part of a vector that a rank sends another one in an exchange. */
+/* The block or part of a vector that a rank sends another one in an exchange; nothing where only its header goes. */
 static void set_message(const struct reader *r, struct item *m)
 {
 	const struct codelet_args *a = m->launch->args;
-	int owner = m->exchange ? m->from : m->to;
+	int two_shot = is_two_shot(r->call), owner = m->exchange ? m->from : m->to;
+	size_t ranks = (size_t)a->ranks;
 	m->begin = m->launch->piece.at;
 	m->bytes = a->bytes;
-	if (a->root >= 0 && r->call->codelet != CODELET_SLOTS && m->exchange == 0 && m->from != a->root)
+	if (two_shot && a->root < 0)
+		cut(m, PLAN_UNIT_BYTES, ranks, (size_t)owner);
+	else if (two_shot && owner != a->root) /* who has no part */
+		cut(m, PLAN_UNIT_BYTES, ranks - 1, (size_t)(owner - (owner > a->root)));
+	else if (two_shot || (a->root >= 0 && uses_packets(r->call) && m->from != a->root))
 		m->bytes = 0;
-	else if (is_two_shot(r->call) && a->root < 0)
-		cut(m, PLAN_UNIT_BYTES, (size_t)a->ranks, (size_t)owner);
-	else if (is_two_shot(r->call) && owner == a->root)
-		m->bytes = 0;
-	else if (is_two_shot(r->call))
-		cut(m, PLAN_UNIT_BYTES, (size_t)a->ranks - 1, (size_t)(owner - (owner > a->root)));
 }
 
 /* The first `bytes` of a vector are the message's from m->at on. */
@@ -182,12 +192,14 @@ static uint64_t epoch_of(const struct reader *r, const struct launch *l)
 	return r->first_epoch + 1 + (uint64_t)l->number;
 }
 
+/* Lines of a group say the message's number, the first one of its pair, and its bytes. */
 static void check_line_end(struct reader *r, const struct item *m)
 {
 	uint64_t signature = call_signature(r->call);
 	uint32_t end[2], tag = (uint32_t)(signature >> 32) ^ (uint32_t)signature;
+	uint32_t number = is_group(r->call) ? 1 : (uint32_t)epoch_of(r, m->launch);
 	memcpy(end, m->store->value + 8, sizeof(end));
-	if (end[0] != (uint32_t)epoch_of(r, m->launch) || end[1] != tag)
+	if (end[0] != number || end[1] != (is_group(r->call) ? m->bytes : tag))
 		complain(r, m, "the end of a line has another epoch or tag");
 }
 
@@ -231,6 +243,26 @@ static void read_packet(struct reader *r, struct item *m, size_t at)
 		add_line(r, m, in % exchange_bytes / VECTOR);
 }
 
+static void set_edge(const struct reader *r, struct item *m)
+{
+	m->begin = 0;
+	m->bytes = r->started[m->from].send_counts[m->to] * corale_type_bytes(r->call->type);
+}
+
+/* at: from the begin of all lines of small sends in the owner's window; the first message of a pair is in half 1. */
+static void read_send(struct reader *r, struct item *m, size_t at)
+{
+	size_t bytes = ((const struct codelet_group *)m->launch->args)->lines_bytes,
+	       others = (size_t)r->world->ranks - 1, sender = at / bytes % others;
+	m->from = (int)sender + ((int)sender >= m->owner);
+	m->to = m->owner;
+	set_edge(r, m);
+	if (at / bytes / others != 1)
+		complain(r, m, "the other half");
+	else
+		add_line(r, m, at % bytes / VECTOR);
+}
+
 /* ---- Slots ----------------------------------------------------------------------------------------------------- */
 
 /* Of slot `number` of a sender: of which exchange and lane it is, how many there are; which of the lane's. */
@@ -259,8 +291,7 @@ static void cut_lane(const struct reader *r, struct item *m, size_t lane)
 	size_t lanes = m->launch->blocks;
 	if (r->call->coll == CORALE_ALL_TO_ALL_V) {
 		const struct codelet_group *g = (const struct codelet_group *)m->launch->args;
-		m->begin = 0;
-		m->bytes = r->started[m->from].send_counts[m->to] * corale_type_bytes(r->call->type);
+		set_edge(r, m);
 		lanes = codelet_lanes(g, m->bytes);
 	}
 	cut(m, CODELET_LINE, lanes, lane);
@@ -317,11 +348,6 @@ static int lies_in(const unsigned char *at, const unsigned char *begin, size_t b
 	return begin && at >= begin && at < begin + bytes;
 }
 
-static int uses_packets(const struct call *c)
-{
-	return c->codelet == CODELET_PACKETS || c->codelet == CODELET_TWO_SHOT;
-}
-
 /* at: in the owner's window. */
 static void read_window(struct reader *r, struct item *m, size_t at)
 {
@@ -337,6 +363,8 @@ static void read_window(struct reader *r, struct item *m, size_t at)
 	} else if (at >= a->area && !uses_packets(r->call) && !a->slots &&
 		   at - a->area < others * a->area_bytes) {
 		read_slot(r, m, at - a->area, 0);
+	} else if (is_group(r->call) && at >= l->pairs && at < l->slots) {
+		read_send(r, m, at - l->pairs);
 	} else {
 		complain(r, m, "neither a header, nor a packet, nor a slot of this call");
 	}
