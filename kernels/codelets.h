@@ -32,10 +32,9 @@ enum {
 	CODELET_MAX_RANKS = 72,
 	CODELET_MAX_BLOCKS = 160, /* of one launch */
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
-	CODELET_LANES = 64, /* blocks that share one edge at most */
+	CODELET_LANES = 128, /* of an edge at most */
 	CODELET_LINE = 128,
 	CODELET_LINE_DATA = 120,
-	CODELET_DEPTH = 2, /* messages in flight in slots */
 	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
 };
 
@@ -117,6 +116,7 @@ struct codelet_args {
 	unsigned char *windows; /* rank r's at windows + r * stride */
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
+	uint32_t depth; /* messages in flight in a lane's slots; of a chain a multiple of its crews */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
 	/* By rank: registered memory that holds recv at peers_at, or NULL: through slots. */
 	unsigned char *const *peers;
@@ -135,10 +135,10 @@ struct codelet_message {
 
 enum { CODELET_MAX_LISTS = CODELET_MAX_MESSAGES, CODELET_THREADS = 512 };
 
-/* Messages that start together. Blocks: lists * lanes. */
+/* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
 struct codelet_group {
 	struct codelet_args args;
-	uint16_t lists, lanes; /* lanes: of the message that has most */
+	uint16_t lists, blocks; /* blocks: of each list */
 	uint16_t most_lanes; /* of any message; the slots are cut for them */
 	uint16_t pairs; /* send and recv: counted per ordered pair, without headers */
 	uint32_t lines, lines_bytes; /* of small sends: offset; bytes of one sender in one half */
@@ -189,7 +189,7 @@ PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 	return g->pairs && codelet_lines(bytes) * CODELET_LINE <= g->lines_bytes;
 }
 
-/* Blocks that share a message: by its bytes alone, so that both ends agree. */
+/* Lanes that share a message: by its bytes alone, so that both ends agree. */
 PLAN_FN uint32_t codelet_lanes(const struct codelet_group *g, uint64_t bytes)
 {
 	uint64_t groups = (codelet_lines(bytes) + CODELET_GROUP - 1) / CODELET_GROUP;

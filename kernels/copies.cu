@@ -12,7 +12,11 @@
 #include "call.cuh"
 #include "launch.cuh"
 
-enum { WARP = 32, AT_ONCE = 4 /* vectors of a thread */ };
+enum { WARP = 32, FOLD_THREADS = 1024 };
+
+/* Ranks whose vectors are under way at a time; a thread's places of them, as registers allow. */
+enum { BATCH = 4 };
+template <int TYPE> static constexpr int places = sizeof(vector_sum<TYPE>) > 32 ? 1 : 2;
 
 struct meeting {
 	uint64_t epoch, start; /* start: of a wait that lasts */
@@ -82,42 +86,38 @@ __device__ static inline unsigned left_of(const codelet_chunk &c, uint64_t i)
 	return at >= c.bytes ? 0 : c.bytes - at < 16 ? (unsigned)(c.bytes - at) : 16;
 }
 
-/* Some vectors of one rank. */
-__device__ static inline void load_inputs(const codelet_chunk &c, int r, uint64_t first, uint64_t stride, vector v[AT_ONCE])
+/* Vector i of a rank. */
+__device__ static inline vector load_input(const codelet_chunk &c, int r, uint64_t i)
 {
-	const unsigned char *from = input_of(c, r);
-#pragma unroll
-	for (int u = 0; u < AT_ONCE; u++) {
-		uint64_t i = first + u * stride;
-		if (r == c.rank)
-			v[u] = load_user<true>(from + i * 16, left_of(c, i));
-		else if (left_of(c, i))
-			v[u] = __ldcg((const vector *)from + i);
-	}
+	const unsigned char *from = input_of(c, r) + i * 16;
+	if (r == c.rank)
+		return load_user<true>(from, left_of(c, i));
+	return left_of(c, i) ? __ldcg((const vector *)from) : make_uint4(0, 0, 0, 0);
 }
 
-/* In the order of ranks, as every other codelet folds; the next rank's vectors are under way meanwhile. */
-template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS) void fold_chunk(const __grid_constant__ codelet_chunk c)
+/* In the order of ranks, as every other codelet folds. */
+template <int TYPE> __global__ __launch_bounds__(FOLD_THREADS) void fold_chunk(const __grid_constant__ codelet_chunk c)
 {
+	constexpr int AT_ONCE = places<TYPE>;
 	const uint64_t stride = (uint64_t)gridDim.x * blockDim.x, vectors = (c.bytes + 15) / 16;
 	for (uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; first < vectors; first += AT_ONCE * stride) {
 		vector_sum<TYPE> sums[AT_ONCE];
-		vector next[AT_ONCE] = {};
-		load_inputs(c, 0, first, stride, next);
-		for (int r = 0; r < c.ranks; r++) {
-			vector v[AT_ONCE];
+		for (int batch = 0; batch < c.ranks; batch += BATCH) {
+			vector v[BATCH][AT_ONCE];
 #pragma unroll
-			for (int u = 0; u < AT_ONCE; u++)
-				v[u] = next[u];
-			if (r + 1 < c.ranks)
-				load_inputs(c, r + 1, first, stride, next);
+			for (int k = 0; k < BATCH; k++)
 #pragma unroll
-			for (int u = 0; u < AT_ONCE; u++) {
-				if (r == 0)
-					sums[u].start(v[u]);
-				else
-					sums[u].add(v[u], c.op);
-			}
+				for (int u = 0; u < AT_ONCE; u++)
+					if (batch + k < c.ranks)
+						v[k][u] = load_input(c, batch + k, first + u * stride);
+#pragma unroll
+			for (int k = 0; k < BATCH; k++)
+#pragma unroll
+				for (int u = 0; u < AT_ONCE; u++)
+					if (batch + k == 0)
+						sums[u].start(v[k][u]);
+					else if (batch + k < c.ranks)
+						sums[u].add(v[k][u], c.op);
 		}
 #pragma unroll
 		for (int u = 0; u < AT_ONCE; u++) {
@@ -143,7 +143,7 @@ int codelets_barrier(const codelet_barrier *args, void *stream)
 
 int codelets_fold_chunk(const codelet_chunk *args, int blocks, int type, void *stream)
 {
-	return launch_behind((const void *)rows[type], { blocks, CODELET_THREADS }, args, stream);
+	return launch_behind((const void *)rows[type], { blocks, FOLD_THREADS }, args, stream);
 }
 
 int codelets_load_copies(void)

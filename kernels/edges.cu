@@ -1,6 +1,7 @@
 /*
- * Messages between pairs of ranks, through slots: all_to_all_v, and groups of sends and receives. Every message has
- * blocks of its own on both ends, so that no edge waits for another.
+ * Messages between pairs of ranks, through slots: all_to_all_v, and groups of sends and receives. Every list of messages has
+ * blocks of its own on both ends, so that no edge waits for another. A block runs a message's lanes in their order, then the next
+ * message's: of all that two ranks have not ended the first is under way on both, however many blocks each has for it.
  */
 #include <cuda_runtime.h>
 
@@ -12,7 +13,7 @@ struct edge {
 	const codelet_args *a;
 	const codelet_message *m;
 	lane path;
-	range piece; /* of the message, for this block */
+	range piece; /* of the message, for this lane */
 	uint64_t messages; /* through this lane; the same for all lanes of the edge */
 };
 
@@ -24,7 +25,7 @@ __device__ static bool send_edge(edge *e)
 	uint64_t *flag = flag_of(a, e->path, a.rank, to), *ack = ack_of(a, e->path, a.rank, to);
 	for (uint64_t c = 0; c < e->messages; c++) {
 		range r = message(e->piece, a.slot_bytes, c);
-		if (c >= CODELET_DEPTH && !wait_one(a, w, &e->path, ack, c - CODELET_DEPTH, to))
+		if (c >= a.depth && !wait_one(a, w, &e->path, ack, c - a.depth, to))
 			return false;
 		copy(w, slot_of(a, e->path, a.rank, to, c), e->m->data + r.at, r.bytes, true);
 		tell_one(w, e->path, flag, c);
@@ -93,14 +94,9 @@ __device__ static void copy_own(const codelet_message &m, range piece)
 		copy(whole_block(), m.data + piece.at, m.from + piece.at, piece.bytes, false);
 }
 
-__device__ static bool run_message(const codelet_group &g, const codelet_message *m, lane l)
+__device__ static bool run_lane(const codelet_group &g, const codelet_message *m, uint32_t lanes, lane l)
 {
-	edge e = { &g.args, m, l };
-	const uint32_t lanes = codelet_lanes(&g, m->bytes);
-	if (l.number >= lanes)
-		return true;
-	e.piece = cut(m->bytes, CODELET_LINE, lanes, l.number);
-	e.messages = messages_of(m->bytes, lanes, g.args.slot_bytes);
+	edge e = { &g.args, m, l, cut(m->bytes, CODELET_LINE, lanes, l.number), messages_of(m->bytes, lanes, g.args.slot_bytes) };
 	if (m->from) {
 		copy_own(*m, e.piece);
 		return true;
@@ -114,6 +110,15 @@ __device__ static bool run_message(const codelet_group &g, const codelet_message
 	return crew_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
 }
 
+__device__ static bool run_message(const codelet_group &g, const codelet_message *m, lane l)
+{
+	const uint32_t lanes = codelet_lanes(&g, m->bytes);
+	bool good = true;
+	for (; good && l.number < lanes; l.number += g.blocks)
+		good = run_lane(g, m, lanes, l);
+	return good;
+}
+
 /* The counter of a pair and direction, as this lane keeps it. */
 __device__ static uint32_t *pair_counter(const codelet_args &a, const codelet_message &m, uint32_t lane)
 {
@@ -121,11 +126,11 @@ __device__ static uint32_t *pair_counter(const codelet_args &a, const codelet_me
 	return m.sending ? &s->pair_sent[lane][m.peer] : &s->pair_received[lane][m.peer];
 }
 
-/* For all lanes that come after this one by the group's. */
+/* For all lanes of this block. */
 __device__ static void count_pair(const codelet_group &g, const codelet_message &m, uint32_t number, uint32_t count)
 {
 	__syncthreads();
-	for (uint32_t lane = number + threadIdx.x * g.lanes; lane < CODELET_LANES; lane += blockDim.x * g.lanes)
+	for (uint32_t lane = number + threadIdx.x * g.blocks; lane < CODELET_LANES; lane += blockDim.x * g.blocks)
 		*pair_counter(g.args, m, lane) = count;
 }
 
@@ -150,8 +155,8 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 {
 	sync_previous_kernel();
 	const codelet_group &g = e.group;
-	const uint32_t list = blockIdx.x / g.lanes;
-	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, CODELET_PAIRS, 0 };
+	const uint32_t list = blockIdx.x / g.blocks;
+	lane l = { 0, blockIdx.x % g.blocks, g.most_lanes, CODELET_PAIRS, 0 };
 	if (g.pairs) {
 		run_pairs(e, e.first[list], l);
 		return;
@@ -168,20 +173,23 @@ __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_consta
 {
 	sync_previous_kernel();
 	const codelet_group &g = f.group;
-	const codelet_message &m = f.messages[blockIdx.x / g.lanes];
-	lane l = { 0, blockIdx.x % g.lanes, g.most_lanes, CODELET_PAIRS, 0 };
-	edge e = { &g.args, &m, l };
+	const codelet_message &m = f.messages[blockIdx.x / g.blocks];
+	lane l = { 0, blockIdx.x % g.blocks, g.most_lanes, CODELET_PAIRS, 0 };
 	const uint32_t lanes = codelet_lanes(&g, m.bytes);
-	if (m.from) {
-		if (l.number < lanes)
+	bool good = true;
+	if (!m.from)
+		l.epoch = *pair_counter(g.args, m, l.number) + 1;
+	for (; good && l.number < lanes; l.number += g.blocks) {
+		edge e = { &g.args, &m, l };
+		if (m.sending)
+			send_count(e);
+		if (m.from)
 			copy_own(m, cut(m.bytes, CODELET_LINE, lanes, l.number));
-		return;
+		else
+			good = run_lines({ &g, &m, l, lanes, 0 });
 	}
-	e.path.epoch = *pair_counter(g.args, m, l.number) + 1;
-	if (m.sending)
-		send_count(e);
-	if (l.number >= lanes || run_lines({ &g, &m, e.path, lanes, 0 }))
-		count_pair(g, m, l.number, (uint32_t)e.path.epoch);
+	if (good && !m.from)
+		count_pair(g, m, blockIdx.x % g.blocks, (uint32_t)l.epoch);
 }
 
 /* Whether all messages are few, small, and the only ones of their pairs; then into *few. */
@@ -203,7 +211,7 @@ static int are_few(const codelet_edges *e, codelet_few *few, uint64_t *most_byte
 
 int codelets_edges(const codelet_edges *args, void *stream)
 {
-	codelet_shape shape = { args->group.lists * args->group.lanes, CODELET_THREADS };
+	codelet_shape shape = { args->group.lists * args->group.blocks, CODELET_THREADS };
 	codelet_few few;
 	uint64_t bytes;
 	if (!are_few(args, &few, &bytes))

@@ -10,7 +10,7 @@
 #include "launch.cuh"
 #include "slot.cuh"
 
-enum { SEND_THREADS = CODELET_THREADS / 2, CREWS = CODELET_CREWS, MOST_DEPTH = 64 };
+enum { SEND_THREADS = CODELET_THREADS / 2, CREWS = CODELET_CREWS };
 
 struct move_call {
 	lane path;
@@ -91,13 +91,13 @@ struct link {
 	lane path;
 	int place; /* 0 is the root's */
 	int previous, next; /* ranks */
-	uint64_t first, depth; /* message; messages in flight, so many that a crew's own stay in step */
+	uint64_t first; /* message */
 	range piece;
 };
 
 __device__ static unsigned char *slot_of_link(const codelet_args &a, const link &k, int sender, int receiver, uint64_t c)
 {
-	return slots_of(a, sender, receiver) + (k.path.number * k.depth + c % k.depth) * a.slot_bytes;
+	return slots_of(a, sender, receiver) + ((uint64_t)k.path.number * a.depth + c % a.depth) * a.slot_bytes;
 }
 
 /* Where message c lies on this rank. */
@@ -113,7 +113,7 @@ __device__ static bool pass_message(const codelet_args &a, const crew &w, link *
 	const unsigned char *from = source_of(a, *k, r, c);
 	if (k->place && !wait_one(a, w, &k->path, flag_of(a, k->path, k->previous, a.rank), c, k->previous))
 		return false;
-	if (!last && !a.peers && c >= k->depth && !wait_one(a, w, &k->path, ack_of(a, k->path, a.rank, k->next), c - k->depth, k->next))
+	if (!last && !a.peers && c >= a.depth && !wait_one(a, w, &k->path, ack_of(a, k->path, a.rank, k->next), c - a.depth, k->next))
 		return false;
 	unsigned char *to = last ? nullptr : a.peers ? place_of(a, k->next, r.at) : slot_of_link(a, *k, a.rank, k->next, c);
 	unsigned char *own = from == a.recv + r.at ? nullptr : a.recv + r.at;
@@ -145,14 +145,13 @@ __device__ static bool pass(const codelet_args &a, const crew &w, link *k, uint6
 __global__ __launch_bounds__(CODELET_THREADS, 2) void broadcast_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	const uint64_t epoch = call_epoch(a), room = a.area_bytes / gridDim.x / a.slot_bytes;
+	const uint64_t epoch = call_epoch(a);
 	const uint32_t threads = blockDim.x / CREWS, number = threadIdx.x / threads;
 	link k = { { epoch, blockIdx.x, gridDim.x, CODELET_CHAIN + number, 0 }, a.rank - a.root };
 	k.place += k.place < 0 ? a.ranks : 0;
 	k.previous = peer_after(a, a.ranks - 1);
 	k.next = peer_after(a, 1);
 	k.first = number;
-	k.depth = (room < MOST_DEPTH ? room : (uint64_t)MOST_DEPTH) / CREWS * CREWS;
 	k.piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
 	send_headers(a, epoch);
 	const uint64_t steps = messages_of(a.bytes, gridDim.x, a.slot_bytes);

@@ -1,5 +1,5 @@
 /* Messages of many bytes: the slots of a lane, their flags and acknowledgements, and the movement of data. A lane is one
- * block of an edge; its message c of this call lies in slot c mod CODELET_DEPTH and its flag says {epoch, c + 1}, which only grows. */
+ * block of an edge; its message c of this call lies in slot c mod depth and its flag says {epoch, c + 1}, which only grows. */
 #ifndef SLOT_CUH
 #define SLOT_CUH
 
@@ -62,7 +62,7 @@ __device__ static inline uint64_t *ack_of(const codelet_args &a, const lane &l, 
 __device__ static inline unsigned char *slot_of(const codelet_args &a, const lane &l, int sender, int receiver, uint64_t message)
 {
 	return slots_of(a, sender, receiver) +
-	       (((uint64_t)(l.ring == CODELET_SECOND) * l.lanes + l.number) * CODELET_DEPTH + message % CODELET_DEPTH) * a.slot_bytes;
+	       (((uint64_t)(l.ring == CODELET_SECOND) * l.lanes + l.number) * a.depth + message % a.depth) * a.slot_bytes;
 }
 
 /* One thread: waits until a flag has come as far as value. False if the call has failed. */
@@ -211,7 +211,7 @@ __device__ static inline bool wait_taken(const codelet_args &a, const crew &w, l
 
 __device__ static inline bool wait_room(const codelet_args &a, const crew &w, lane *l, uint64_t c)
 {
-	return c < CODELET_DEPTH || wait_taken(a, w, l, c - CODELET_DEPTH);
+	return c < a.depth || wait_taken(a, w, l, c - a.depth);
 }
 
 __device__ static inline bool wait_data(const codelet_args &a, const crew &w, lane *l, uint64_t c)

@@ -46,7 +46,7 @@ struct engine {
 	cudaStream_t side; /* of its own */
 	struct engine_words *words;
 	int rank, ranks, ordinal, processors;
-	int max_blocks;
+	int max_blocks; /* of a launch; as many again run at a time where the user sets no limit */
 	unsigned char uuid[ENGINE_UUID_BYTES];
 	struct codelet_layout layout;
 	CUdeviceptr base; /* of the addresses for all windows */

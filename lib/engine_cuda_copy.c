@@ -14,10 +14,10 @@
 #include "corale.h"
 #include "log.h"
 
-enum { COPY_ALIGN = 512, FOLD_BLOCKS = 16 };
+enum { COPY_ALIGN = 512, FOLD_BLOCKS = 64 };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
-#define WHOLE_CHUNK ((uint64_t)32 << 20) /* up to here one chunk is as fast as two */
+#define WHOLE_CHUNK ((uint64_t)4 << 20) /* up to here one chunk is as fast as two */
 
 /* A call on its way onto the stream. */
 struct copies {

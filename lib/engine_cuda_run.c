@@ -11,10 +11,16 @@ enum {
 	SLOT_BYTES = 64 << 10, /* at most */
 	LONG_SLOT_BYTES = 1 << 20,
 	EDGE_SLOT_BYTES = 256 << 10,
-	CHAIN_BYTES = 32 << 10, /* of a broadcast's message, and so many of them in flight */
-	CHAIN_DEPTH = 8,
+	LEAST_SLOT_BYTES = 16 << 10,
+	FEW_LANES = 64, /* that fill a link */
+	CHAIN_BYTES = 16 << 10, /* of a broadcast's message, and so many of them in flight */
+	LONG_CHAIN_BYTES = 32 << 10, /* of one through slots that has many messages */
+	CHAIN_DEPTH = 8, /* at least */
+	MOST_CHAIN_DEPTH = 64,
+	SLOT_DEPTH = 2,
 	WHOLE_PIECE = 0x7fffff80 /* one message, however long */
 };
+#define LONG_CHAIN ((uint64_t)256 << 20)
 
 static uint64_t vectors_of(uint64_t bytes, int words)
 {
@@ -49,6 +55,7 @@ static void fill(const struct engine *e, const struct engine_call *c, struct cod
 				    .recv_block = to_blocks ? c->bytes : 0,
 				    .bytes = c->bytes,
 				    .signature = c->signature,
+				    .depth = SLOT_DEPTH,
 				    .tag = (uint32_t)(c->signature >> 32) ^ (uint32_t)c->signature,
 				    .scalar = c->scalar,
 				    .headers = (uint32_t)e->layout.headers,
@@ -124,14 +131,14 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	return codelets_near(&a, shape, c->type, coll_folds(c->coll), stream);
 }
 
-/* The room of one sender, for so many lanes of DEPTH slots in each of so many rings; at most so many bytes a slot. */
+/* The room of one sender, for so many lanes of a->depth slots in each of so many rings; at most so many bytes a slot. */
 static void use_slots(const struct engine *e, struct codelet_args *a, int lanes, int rings, uint64_t most)
 {
 	if (!a->slots) {
 		a->area = (uint32_t)e->layout.slots;
 		a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	}
-	uint64_t bytes = a->area_bytes / (uint64_t)(lanes * rings * CODELET_DEPTH);
+	uint64_t bytes = a->area_bytes / ((uint64_t)(lanes * rings) * a->depth);
 	a->slot_bytes = (uint32_t)((bytes < most ? bytes : most) / CODELET_LINE * CODELET_LINE);
 }
 
@@ -147,7 +154,11 @@ static void use_scratch(const struct engine *e, struct codelet_args *a)
 /* Of a broadcast: a message is passed on while the next ones come. */
 static void use_chain(const struct engine *e, struct codelet_args *a)
 {
-	use_slots(e, a, e->max_blocks, CHAIN_DEPTH / CODELET_DEPTH, CHAIN_BYTES);
+	a->depth = CHAIN_DEPTH;
+	use_slots(e, a, e->max_blocks, 1, a->bytes < LONG_CHAIN ? CHAIN_BYTES : LONG_CHAIN_BYTES);
+	uint64_t depth = a->area_bytes / a->slot_bytes / (uint64_t)e->max_blocks;
+	a->depth =
+	    (uint32_t)(depth < MOST_CHAIN_DEPTH ? depth : MOST_CHAIN_DEPTH) / CODELET_CREWS * CODELET_CREWS;
 	if (a->peers)
 		a->slot_bytes = CHAIN_BYTES;
 }
@@ -178,14 +189,27 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 
 /* ---- Edges ---------------------------------------------------------------------------------------------- */
 
-/* Lanes of an edge at most: with all edges of a rank in both directions, all blocks must be resident at a time. */
-static int most_lanes(const struct engine *e, int pairs)
+/* With all edges of a rank in both directions, all blocks must be resident at a time: so many have each list of messages. */
+static int blocks_of_lists(const struct engine *e, int pairs, int lists)
 {
-	int blocks = 2 * e->max_blocks;
+	int blocks = e->max_blocks < e->processors ? e->max_blocks : 2 * e->max_blocks;
 	if (!pairs && blocks > CODELET_MAX_BLOCKS) /* whose epochs are counted */
 		blocks = CODELET_MAX_BLOCKS;
-	int lanes = blocks / (2 * e->ranks - 1);
-	return lanes < 1 ? 1 : lanes < CODELET_LANES ? lanes : CODELET_LANES;
+	return blocks > lists ? blocks / lists : 1;
+}
+
+/*
+ * Lanes of a message at most, equal on both ends: a whole number of rounds when a rank has all edges, enough for a few, and no more
+ * than have slots worth their flags.
+ */
+static int most_lanes(const struct engine *e, int pairs)
+{
+	int all = blocks_of_lists(e, pairs, 2 * e->ranks - 1),
+	    rounds = pairs ? (FEW_LANES + all - 1) / all : 1;
+	uint64_t most = e->layout.slots_bytes / (SLOT_DEPTH * LEAST_SLOT_BYTES),
+		 lanes = (uint64_t)(all * rounds);
+	most = most < 1 ? 1 : most < CODELET_LANES ? most : CODELET_LANES;
+	return (int)(lanes < most ? lanes : most);
 }
 
 static void begin_edges(const struct engine *e, const struct codelet_args *args, int pairs,
@@ -198,14 +222,21 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 	g->group.lines = (uint32_t)e->layout.pairs;
 	g->group.lines_bytes = (uint32_t)e->layout.pairs_bytes;
 	g->group.lists = 0;
-	g->group.lanes = 1;
+	g->group.blocks = 1;
 }
 
 static void set_message(struct codelet_edges *g, int i, struct codelet_message m)
 {
 	uint32_t lanes = codelet_lanes(&g->group, m.bytes);
-	g->group.lanes = (uint16_t)(lanes > g->group.lanes ? lanes : g->group.lanes);
+	g->group.blocks = (uint16_t)(lanes > g->group.blocks ? lanes : g->group.blocks);
 	g->messages[i] = m;
+}
+
+static void share_blocks(const struct engine *e, struct codelet_edges *g)
+{
+	int blocks = blocks_of_lists(e, g->group.pairs, g->group.lists ? g->group.lists : 1);
+	if (g->group.blocks > blocks)
+		g->group.blocks = (uint16_t)blocks;
 }
 
 /* A list of one message. */
@@ -248,6 +279,7 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 		add_edge(e, c, 0, (e->rank + e->ranks - k) % e->ranks);
 	}
 	add_own(e, c);
+	share_blocks(e, e->edges);
 	return codelets_edges(e->edges, stream);
 }
 
@@ -332,6 +364,7 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 	for (int i = 0; i < n; i++)
 		if (!taken[i])
 			add_list(e->edges, m, n, i, taken, &used);
+	share_blocks(e, e->edges);
 	return engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
 }
 

@@ -6,6 +6,9 @@
 #include "status.h"
 
 static const double STEP_US = 10; /* of a barrier between copies */
+static const double OWN_GBS = 2460; /* of a copy within a GPU, which slows the others */
+static const double MEMORY_GBS = 3000; /* of a fold's reads and writes */
+static const double FOLDING_GBS = 9, MOVING_GBS = 14; /* of one block */
 enum { MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
 
 /* A line holds 120 bytes of data. */
@@ -40,16 +43,18 @@ static int can(const struct plan_node *node, enum plan_codelet codelet, corale_c
 	}
 }
 
-/* us before the first byte, GB/s of one GPU's link. */
+/* us before the first byte, GB/s of one GPU's link; us of each further piece. */
 struct rate {
-	double start_us, gbs;
+	double start_us, gbs, piece_us;
 };
 
 /* Measured on H200 behind one NVSwitch, 2 and 4 ranks, float sums (docs/performance.md). */
-static const struct rate packets_rate = { 1.8, 290 }, two_shot_rate = { 3.3, 345 }, dealt_rate = { 3.3, 320 },
-			 fold_rate = { 22, 332 }, two_folds_rate = { 33, 335 }, passed_rate = { 18, 345 },
-			 staged_rate = { 18, 340 }, direct_rate = { 10, 364 }, pair_rate = { 18, 362 },
-			 chain_rate = { 70, 350 }, copies_rate = { 25, 250 };
+static const struct rate packets_rate = { 1.8, 290, 0 }, two_shot_rate = { 3.3, 345, 3.3 },
+			 dealt_rate = { 3.3, 320, 6 }, fold_rate = { 22, 332, 0 },
+			 two_folds_rate = { 33, 335, 0 }, passed_rate = { 18, 345, 0 },
+			 staged_rate = { 18, 340, 0 }, direct_rate = { 12, 358, 0 },
+			 pair_rate = { 18, 362, 0 }, chain_rate = { 66, 350, 0 },
+			 mapped_chain_rate = { 56, 355, 0 }, copies_rate = { 15, 390, 0 };
 
 static struct rate rate_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			   int direct)
@@ -61,7 +66,7 @@ static struct rate rate_of(const struct plan_node *node, enum plan_codelet codel
 		return coll == CORALE_BROADCAST ? dealt_rate : two_shot_rate;
 	case CODELET_SLOTS:
 		if (coll == CORALE_BROADCAST)
-			return node->ranks == 2 ? pair_rate : chain_rate;
+			return node->ranks == 2 ? pair_rate : direct ? mapped_chain_rate : chain_rate;
 		return coll == CORALE_REDUCE_SCATTER ? fold_rate : direct ? direct_rate : staged_rate;
 	case CODELET_SLOTS_TWO_SHOT:
 		return direct ? passed_rate : two_folds_rate;
@@ -115,11 +120,18 @@ int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us)
 /* Of copies, beyond the first byte's time and that of all bytes: barriers, and the fold of the last chunk. */
 static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes)
 {
-	double us = STEP_US * (node->ranks - 1), sums_us = 40, spread_us;
-	if (coll != CORALE_BROADCAST)
-		return coll_folds(coll) ? us + sums_us : us;
-	plan_codelet_cycles(node->ranks, bytes, &spread_us);
-	return spread_us;
+	double us = STEP_US * (node->ranks - 1), spread_us;
+	switch (coll) {
+	case CORALE_ALL_REDUCE: /* in two chunks */
+		return us + 100;
+	case CORALE_REDUCE_SCATTER: /* the second chunk's fold comes last */
+		return us + 50 + (double)bytes / 2 * (node->ranks + 1) / MEMORY_GBS / 1e3;
+	case CORALE_BROADCAST:
+		plan_codelet_cycles(node->ranks, bytes, &spread_us);
+		return spread_us;
+	default: /* a rank's own block */
+		return us + (double)bytes / OWN_GBS / 1e3;
+	}
 }
 
 double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
@@ -128,8 +140,11 @@ double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet
 	if (!can(node, codelet, coll, bytes, direct))
 		return -1;
 	struct rate rate = rate_of(node, codelet, coll, direct);
+	double blocks_gbs = (coll_folds(coll) ? FOLDING_GBS : MOVING_GBS) * node->max_blocks;
+	if (codelet != CODELET_COPIES && rate.gbs > blocks_gbs)
+		rate.gbs = blocks_gbs;
 	double more = codelet == CODELET_COPIES ? copies_us(node, coll, bytes) : 0;
-	return more + rate.start_us * pieces(node, codelet, coll, bytes, words) +
+	return more + rate.start_us + rate.piece_us * (pieces(node, codelet, coll, bytes, words) - 1) +
 	       sent(node, codelet, coll, bytes) / rate.gbs / 1e3;
 }
 
@@ -158,7 +173,7 @@ int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet
 			 uint64_t bytes, int direct)
 {
 	int stages =
-	    coll_folds(coll) || (!direct && (coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL));
+	    coll_folds(coll) || (!direct && moves(coll) && (coll != CORALE_BROADCAST || node->ranks > 2));
 	return stages && (codelet == CODELET_SLOTS || codelet == CODELET_SLOTS_TWO_SHOT) &&
 	       sent(node, codelet, coll, bytes) >= SCRATCH_BYTES;
 }

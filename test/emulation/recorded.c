@@ -6,7 +6,7 @@
 
 #include "plan_eval.h"
 
-enum { VECTOR = 16, EMPTY = -1, HEADER_HALVES = 2, LINE_VECTORS = 8, CHAIN_MOST = 64, MOST_PRINTED = 4 };
+enum { VECTOR = 16, EMPTY = -1, HEADER_HALVES = 2, LINE_VECTORS = 8, MOST_PRINTED = 4 };
 
 /* ---- Launches -------------------------------------------------------------------------------------------------- */
 
@@ -273,10 +273,8 @@ struct slot {
 static struct slot slot_of(const struct reader *r, const struct item *m, size_t number)
 {
 	const struct codelet_args *a = m->launch->args;
-	size_t lanes = m->launch->blocks, room = a->area_bytes / lanes / a->slot_bytes;
-	struct slot s = { .depth = CODELET_DEPTH };
-	if (r->call->coll == CORALE_BROADCAST)
-		s.depth = (room < CHAIN_MOST ? room : CHAIN_MOST) / CODELET_CREWS * CODELET_CREWS;
+	size_t lanes = m->launch->blocks;
+	struct slot s = { .depth = a->depth };
 	if (r->call->coll == CORALE_ALL_TO_ALL_V)
 		lanes = ((const struct codelet_group *)a)->most_lanes;
 	s.number = number % s.depth;
