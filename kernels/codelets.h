@@ -98,7 +98,8 @@ struct codelet_near {
 	unsigned char *out[CODELET_NEAR - 1];
 	const unsigned char *in[CODELET_NEAR - 1];
 	uint32_t half; /* bytes from half 0 to half 1 */
-	uint32_t part_at[CODELET_NEAR + 1]; /* of a two-shot: where each rank's part begins, and the end */
+	/* Of a two-shot: where each rank's part of a piece begins, and the end; of the last piece. */
+	uint32_t part_at[CODELET_NEAR + 1], last_at[CODELET_NEAR + 1];
 };
 
 struct codelet_args {
@@ -110,6 +111,8 @@ struct codelet_args {
 	int32_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
 	uint64_t bytes; /* of a block or vector */
 	uint64_t send_block, recv_block; /* bytes from one rank's block to the next one's; 0: one for all */
+	uint32_t piece,
+	    pieces; /* of a two-shot: bytes of all but the last; how many, each with an epoch of its own */
 	uint32_t tag; /* what lines carry of the signature */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
@@ -133,7 +136,7 @@ struct codelet_message {
 	uint8_t sending, more; /* more: the next message is of the same pair and direction */
 };
 
-enum { CODELET_MAX_LISTS = CODELET_MAX_MESSAGES, CODELET_THREADS = 512 };
+enum { CODELET_MAX_LISTS = CODELET_MAX_MESSAGES, CODELET_THREADS = PLAN_CODELET_THREADS };
 
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
 struct codelet_group {

@@ -33,11 +33,11 @@ template <class Form> __device__ static __forceinline__ unsigned look(const code
 	return lacking;
 }
 
-/* Waits for packets and leaves their places empty. */
+/* Waits for packets and leaves their places empty. call: the epoch of the headers, from which peers know it. */
 template <class Form>
-__device__ static __forceinline__ bool take(const codelet_args &a, uint64_t epoch, const inbox &box, vector got[OTHERS])
+__device__ static __forceinline__ bool take(const codelet_args &a, uint64_t call, const inbox &box, vector got[OTHERS])
 {
-	if (!await(a, epoch, [&] { return look<Form>(a, box, got); }, [&](int j) { return j + (j >= a.rank); }))
+	if (!await(a, call, [&] { return look<Form>(a, box, got); }, [&](int j) { return j + (j >= a.rank); }))
 		return false;
 #pragma unroll
 	for (int j = 0; Form::RESTORED && j < OTHERS; j++)
@@ -112,88 +112,112 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 
 /* ---- Two exchanges --------------------------------------------------------------------------------------- */
 
-__device__ static __forceinline__ uint32_t part_bytes(const codelet_args &a, int part)
+/* One piece of a vector. */
+struct part_piece {
+	uint64_t call, epoch; /* call: the first piece's */
+	const unsigned char *send;
+	unsigned char *recv;
+	const uint32_t *at; /* where each rank's part begins, and the end */
+	uint32_t packets; /* of every part, where there are several pieces; else 0 */
+};
+
+__device__ static __forceinline__ uint32_t part_bytes(const part_piece &p, int part)
 {
-	return a.near_ranks.part_at[part + 1] - a.near_ranks.part_at[part];
+	return p.at[part + 1] - p.at[part];
+}
+
+/* Whether packet i of a part travels. Where there are several pieces all do, to all, be they empty: whoever has a rank's packet
+ * knows that the thread there has done with that place of the piece before, which the piece after this one overwrites. */
+template <class Form> __device__ static __forceinline__ bool goes(const codelet_args &a, const part_piece &p, uint32_t i, int part)
+{
+	return part != a.root && (p.packets ? i < p.packets : travels<Form>(i, part_bytes(p, part)));
+}
+
+template <class Form> __device__ static __forceinline__ unsigned held(const part_piece &p, uint32_t i, int part)
+{
+	return filled<Form>(i, part_bytes(p, part));
 }
 
 /* The other ranks that pass on packet i of their parts, one bit each. */
-template <class Form> __device__ static __forceinline__ unsigned passing(const codelet_args &a, uint32_t i)
+template <class Form> __device__ static __forceinline__ unsigned passing(const codelet_args &a, const part_piece &p, uint32_t i)
 {
 	unsigned ranks = 0;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
-		if (j + 1 < a.ranks && travels<Form>(i, part_bytes(a, j + (j >= a.rank))))
+		if (j + 1 < a.ranks && goes<Form>(a, p, i, j + (j >= a.rank)))
 			ranks |= 1u << j;
 	return ranks;
 }
 
-/* Every rank folds its part and sends the result on. */
-template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_pass(const codelet_args &a, const int op, uint64_t epoch,
-										     uint32_t i)
+__device__ static __forceinline__ uint64_t place_of(const codelet_args &a, const part_piece &p, uint32_t i)
 {
-	const uint64_t at = (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), gathered = a.area_bytes / 2;
-	const uint32_t tag = a.tag, mine_bytes = part_bytes(a, a.rank);
-	const unsigned char *send = a.send + Form::at(i);
-	unsigned char *recv = a.recv + Form::at(i);
+	return (uint64_t)i * 16 + (p.epoch & 1 ? a.near_ranks.half : 0);
+}
+
+/* Every rank folds its part and sends the result on. */
+template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_pass(const codelet_args &a, const int op,
+										     const part_piece &p, uint32_t i)
+{
+	const uint64_t at = place_of(a, p, i), gathered = a.area_bytes / 2;
+	const uint32_t tag = a.tag, epoch = (uint32_t)p.epoch;
+	const unsigned char *send = p.send + Form::at(i);
+	unsigned char *recv = p.recv + Form::at(i);
 	vector own[CODELET_NEAR]; /* of the part of rank + k */
 #pragma unroll
 	for (int k = 0; k < CODELET_NEAR; k++) {
 		int part = peer_after(a, k);
 		if (k < a.ranks)
-			own[k] = load_words(send + a.near_ranks.part_at[part], filled<Form>(i, part_bytes(a, part)));
+			own[k] = load_words(send + p.at[part], held<Form>(p, i, part));
 	}
 #pragma unroll
 	for (int k = 1; k < CODELET_NEAR; k++)
-		if (k < a.ranks && travels<Form>(i, part_bytes(a, peer_after(a, k))))
+		if (k < a.ranks && goes<Form>(a, p, i, peer_after(a, k)))
 			sync_store_packet(a.near_ranks.out[k - 1] + at,
-					  Form::template pack<TYPE>(scaled<TYPE>(a, op, own[k]), i, (uint32_t)epoch, tag));
-	const bool wanted = travels<Form>(i, mine_bytes);
-	inbox box = { at, i, (uint32_t)epoch, tag, wanted ? (1u << (a.ranks - 1)) - 1 : 0 };
+					  Form::template pack<TYPE>(scaled<TYPE>(a, op, own[k]), i, epoch, tag));
+	const bool wanted = goes<Form>(a, p, i, a.rank);
+	inbox box = { at, i, epoch, tag, wanted ? (1u << (a.ranks - 1)) - 1 : 0 };
 	vector got[OTHERS];
-	if (!take<Form>(a, epoch, box, got))
+	if (!take<Form>(a, p.call, box, got))
 		return false;
-	vector out = fold<TYPE>(a, op, scaled<TYPE>(a, op, own[0]), got), packet = Form::template pack<TYPE>(out, i, (uint32_t)epoch, tag);
+	vector out = fold<TYPE>(a, op, scaled<TYPE>(a, op, own[0]), got), packet = Form::template pack<TYPE>(out, i, epoch, tag);
 #pragma unroll
 	for (int k = 1; k < CODELET_NEAR; k++)
 		if (wanted && k < a.ranks)
 			sync_store_packet(a.near_ranks.out[k - 1] + at + gathered, packet);
-	store_words(recv + a.near_ranks.part_at[a.rank], out, filled<Form>(i, mine_bytes));
+	store_words(recv + p.at[a.rank], out, held<Form>(p, i, a.rank));
 	box.at += gathered;
-	box.wanted = passing<Form>(a, i);
-	if (!take<Form>(a, epoch, box, got))
+	box.wanted = passing<Form>(a, p, i);
+	if (!take<Form>(a, p.call, box, got))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++) {
 		int part = j + (j >= a.rank);
 		if (j + 1 < a.ranks)
-			store_words(recv + a.near_ranks.part_at[part], got[j], filled<Form>(i, part_bytes(a, part)));
+			store_words(recv + p.at[part], got[j], held<Form>(p, i, part));
 	}
 	return true;
 }
 
-/* Every rank passes on what the root deals it, to the root only as much as tells it that the rank was here. */
-__device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, uint64_t epoch, uint32_t i)
+/* Every rank passes on what the root deals it; of a vector in one piece to the root only as much as tells it that the rank was here. */
+__device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, const part_piece &p, uint32_t i)
 {
-	const uint64_t at = (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), gathered = a.area_bytes / 2;
-	const bool deals = a.rank == a.root, passes = travels<lines>(i, part_bytes(a, a.rank));
-	const unsigned char *send = a.send + lines::at(i);
-	unsigned char *recv = a.recv + lines::at(i);
+	const uint64_t at = place_of(a, p, i), gathered = a.area_bytes / 2;
+	const uint32_t epoch = (uint32_t)p.epoch;
+	const bool deals = a.rank == a.root, passes = goes<lines>(a, p, i, a.rank), tells = p.packets || i < 8;
 	vector mine = make_uint4(0, 0, 0, 0), got[OTHERS];
 #pragma unroll
-	for (int k = 0; deals && k < CODELET_NEAR; k++) {
+	for (int k = 1; deals && k < CODELET_NEAR; k++) {
 		int part = peer_after(a, k);
-		if (k >= a.ranks || !travels<lines>(i, part_bytes(a, part)))
+		if (k >= a.ranks || !goes<lines>(a, p, i, part))
 			continue;
-		vector v = load_user<true>(send + a.near_ranks.part_at[part], filled<lines>(i, part_bytes(a, part)));
-		if (a.recv != a.send)
-			store_user<true>(recv + a.near_ranks.part_at[part], v, filled<lines>(i, part_bytes(a, part)));
-		mine = k ? mine : v;
-		if (k)
-			sync_store_packet(a.near_ranks.out[k ? k - 1 : 0] + at, lines::pack<CORALE_UINT8>(v, i, (uint32_t)epoch, a.tag));
+		const uint32_t from = p.at[part] + lines::at(i);
+		vector v = load_user<true>(p.send + from, held<lines>(p, i, part));
+		if (p.recv != p.send)
+			store_user<true>(p.recv + from, v, held<lines>(p, i, part));
+		sync_store_packet(a.near_ranks.out[k - 1] + at, lines::pack<CORALE_UINT8>(v, i, epoch, a.tag));
 	}
-	inbox box = { at, i, (uint32_t)epoch, a.tag, !deals && passes ? 1u << codelet_index(a.root, a.rank) : 0 };
-	if (!take<lines>(a, epoch, box, got))
+	inbox box = { at, i, epoch, a.tag, passes ? 1u << codelet_index(a.root, a.rank) : 0 };
+	if (!take<lines>(a, p.call, box, got))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
@@ -201,37 +225,51 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, uint
 			mine = got[j];
 #pragma unroll
 	for (int k = 1; k < CODELET_NEAR; k++)
-		if (passes && k < a.ranks && (i < 8 || peer_after(a, k) != a.root))
-			sync_store_packet(a.near_ranks.out[k - 1] + at + gathered,
-					  lines::pack<CORALE_UINT8>(mine, i, (uint32_t)epoch, a.tag));
+		if (passes && k < a.ranks && (tells || peer_after(a, k) != a.root))
+			sync_store_packet(a.near_ranks.out[k - 1] + at + gathered, lines::pack<CORALE_UINT8>(mine, i, epoch, a.tag));
 	if (!deals)
-		store_user<true>(recv + a.near_ranks.part_at[a.rank], mine, filled<lines>(i, part_bytes(a, a.rank)));
+		store_user<true>(p.recv + p.at[a.rank] + lines::at(i), mine, held<lines>(p, i, a.rank));
 	box.at += gathered;
-	box.wanted = !deals || i < 8 ? passing<lines>(a, i) : 0;
-	if (!take<lines>(a, epoch, box, got))
+	box.wanted = !deals || tells ? passing<lines>(a, p, i) : 0;
+	if (!take<lines>(a, p.call, box, got))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++) {
 		int part = j + (j >= a.rank);
 		if (!deals && (box.wanted >> j & 1))
-			store_user<true>(recv + a.near_ranks.part_at[part], got[j], filled<lines>(i, part_bytes(a, part)));
+			store_user<true>(p.recv + p.at[part] + lines::at(i), got[j], held<lines>(p, i, part));
 	}
 	return true;
 }
 
-template <class Form, int TYPE> __device__ static __forceinline__ void two_shot(const codelet_args &a, const int op)
+/* Calls run(piece, i) for this thread's packets of all pieces. most, least: the ranks that have most and least of a piece. SEVERAL: there
+ * may be several, which costs the latency of one. */
+template <class Form, bool SEVERAL, class Run>
+__device__ static __forceinline__ void run_pieces(const codelet_args &a, int most, int least, Run run)
 {
 	sync_previous_kernel();
-	const uint64_t epoch = call_epoch(a);
-	const uint32_t slots = Form::slots(part_bytes(a, 0)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
-	const bool headers = Form::RESTORED || !part_bytes(a, a.ranks - 1); /* data does not tell that all are here */
+	const codelet_near &n = a.near_ranks;
+	const uint64_t call = call_epoch(a);
+	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
+	const uint32_t pieces = SEVERAL ? a.pieces : 1;
+	const bool several = pieces > 1;
+	const bool headers = Form::RESTORED || (!several && n.part_at[least + 1] == n.part_at[least]); /* data does not tell all */
 	if (headers)
-		send_headers(a, epoch);
-	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
-		if (!fold_and_pass<Form, TYPE>(a, op, epoch, i))
+		send_headers(a, call);
+	for (uint32_t c = 0; c < pieces; c++) {
+		const uint64_t at = (uint64_t)c * a.piece;
+		const part_piece p = { call, call + c, a.send + at, a.recv + at, SEVERAL && c + 1 == pieces ? n.last_at : n.part_at,
+				       several ? slots : 0 };
+		if (c == 1 && headers && !await_headers(a, call)) /* a peer's next call may overwrite them */
 			return;
-	if (!headers || await_headers(a, epoch))
-		call_end(a, epoch);
+		if (c && Form::RESTORED) /* places are empty before a peer can know it */
+			sync_fence();
+		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
+			if (!run(p, i))
+				return;
+	}
+	if (!headers || several || await_headers(a, call))
+		call_end(a, call + pieces - 1);
 }
 
 /* ---- Kernels --------------------------------------------------------------------------------------------- */
@@ -253,37 +291,33 @@ template <bool EACH> __global__ LEAN void near_moves(const __grid_constant__ cod
 	exchange<CORALE_UINT8, false, EACH>(a, CORALE_SUM);
 }
 
-template <int TYPE, bool SUMS> __global__ __launch_bounds__(CODELET_THREADS) void near_two_shot(const __grid_constant__ codelet_args a)
+template <int TYPE, bool SUMS, bool SEVERAL>
+__global__ __launch_bounds__(CODELET_THREADS) void near_two_shot(const __grid_constant__ codelet_args a)
 {
-	two_shot<fold_form<TYPE>, TYPE>(a, SUMS ? CORALE_SUM : a.op);
+	typedef fold_form<TYPE> form;
+	run_pieces<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i) {
+		return fold_and_pass<form, TYPE>(a, SUMS ? CORALE_SUM : a.op, p, i);
+	});
 }
 
+/* The root has no part. */
 __global__ __launch_bounds__(CODELET_THREADS) void near_broadcast(const __grid_constant__ codelet_args a)
 {
-	sync_previous_kernel();
-	const uint64_t epoch = call_epoch(a);
-	const int first = a.root == 0, last = a.ranks - 1 - (a.root == a.ranks - 1); /* the root has no part */
-	const uint32_t slots = lines::slots(part_bytes(a, first)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
-	const bool headers = !part_bytes(a, last);
-	if (headers)
-		send_headers(a, epoch);
-	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
-		if (!deal_and_pass(a, epoch, i))
-			return;
-	if (!headers || await_headers(a, epoch))
-		call_end(a, epoch);
+	run_pieces<lines, true>(a, a.root == 0, a.ranks - 1 - (a.root == a.ranks - 1),
+				[&](const part_piece &p, uint32_t i) { return deal_and_pass(a, p, i); });
 }
 
 typedef void (*kernel)(codelet_args);
 
-struct near_row { /* [1]: sums alone */
-	kernel reduce[2], scatter, two_shot[2];
+struct near_row { /* [1]: sums alone; [1][0]: in one piece */
+	kernel reduce[2], scatter, two_shot[2][2];
 };
 
 #define ROW(type)                                                                                          \
 	{                                                                                                  \
 		{ near_reduce<type, false>, near_reduce<type, true> }, near_scatter<type>,                 \
-		    { near_two_shot<type, false>, near_two_shot<type, true> },                             \
+		    { { near_two_shot<type, false, true>, near_two_shot<type, false, true> },              \
+		      { near_two_shot<type, true, false>, near_two_shot<type, true, true> } },             \
 	}
 static const near_row rows[CORALE_NUM_TYPES] = {
 	ROW(CORALE_INT8),    ROW(CORALE_UINT8),   ROW(CORALE_INT32),	    ROW(CORALE_UINT32),
@@ -302,7 +336,7 @@ int codelets_near(const codelet_args *args, codelet_shape shape, int type, int f
 
 int codelets_near_two_shot(const codelet_args *args, codelet_shape shape, int type, void *stream)
 {
-	kernel k = args->root >= 0 ? near_broadcast : rows[type].two_shot[args->op == CORALE_SUM];
+	kernel k = args->root >= 0 ? near_broadcast : rows[type].two_shot[args->op == CORALE_SUM][args->pieces > 1];
 	return launch((const void *)k, shape, args, stream);
 }
 
@@ -313,7 +347,8 @@ int codelets_load_near(void)
 		error = error ? error : load((const void *)moves[i]);
 		for (const near_row &row : rows) {
 			error = error ? error : load((const void *)row.reduce[i]);
-			error = error ? error : load((const void *)row.two_shot[i]);
+			error = error ? error : load((const void *)row.two_shot[i][0]);
+			error = error ? error : load((const void *)row.two_shot[i][1]);
 			error = error ? error : load((const void *)row.scatter);
 		}
 	}

@@ -26,9 +26,10 @@ __device__ static __forceinline__ unsigned char *slot(const codelet_args &a, con
 /* One rank's side of a call. TYPE of moves: uint8. ODD: see load_user. */
 template <class Form, int TYPE, bool ODD> struct packets {
 	const codelet_args &a;
+	const uint64_t call; /* the epoch of the headers, from which peers know it */
 	uint64_t epoch;
 
-	__device__ packets(const codelet_args &args) : a(args), epoch(call_epoch(args))
+	__device__ packets(const codelet_args &args) : a(args), call(call_epoch(args)), epoch(call)
 	{
 	}
 
@@ -74,7 +75,7 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	__device__ __forceinline__ bool take(int first, unsigned wanted, uint32_t offset, uint32_t i, vector got[BATCH]) const
 	{
 		inbox box = { inbox_of(a, epoch & 1) + offset + i * 16, i, (uint32_t)epoch, wanted, first };
-		if (!await(a, epoch, [&] { return look(box, got); }, [&](int k) { return first + k; }))
+		if (!await(a, call, [&] { return look(box, got); }, [&](int k) { return first + k; }))
 			return false;
 #pragma unroll
 		for (int k = 0; Form::RESTORED && k < BATCH; k++)
@@ -155,51 +156,71 @@ template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const 
 	call_end(a, p.epoch);
 }
 
-/* Both exchanges: every rank folds its part and sends the result on. Parts are cut as in plans. */
-template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const codelet_args &a)
+/* Both exchanges of one piece: every rank folds its part and sends the result on. Parts are cut as in plans; each: as in near.cu. */
+template <class Form, int TYPE, bool ODD>
+__device__ static bool pass_piece(const codelet_args &a, const packets<Form, TYPE, ODD> &p, uint64_t offset, uint32_t bytes, uint32_t slots,
+				  uint32_t each)
 {
-	sync_previous_kernel();
-	const packets<Form, TYPE, ODD> p(a);
-	const uint32_t bytes = (uint32_t)a.bytes, n = (uint32_t)a.ranks;
-	const bool headers = Form::RESTORED || codelet_part(bytes, n, n - 1) == bytes; /* data does not tell that all are here */
-	if (headers)
-		send_headers(a, p.epoch);
-	const uint32_t slots = Form::slots(codelet_part(bytes, n, 1)), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
+	const uint32_t n = (uint32_t)a.ranks, end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
 	const uint32_t gathered = a.area_bytes / 2; /* the second exchange's half of a sender's packets */
+	const unsigned char *send = a.send + offset;
+	unsigned char *recv = a.recv + offset;
 	auto begin = [&](uint32_t part) { return codelet_part(bytes, n, part); };
 	auto length = [&](uint32_t part) { return begin(part + 1) - begin(part); };
+	auto goes = [&](uint32_t i, uint32_t part) { return each ? i < each : travels<Form>(i, length(part)); };
 	const uint32_t at = begin((uint32_t)a.rank), mine = length((uint32_t)a.rank);
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x) {
 		for (int k = 1; k < a.ranks; k++) {
 			uint32_t to = (uint32_t)peer_after(a, k);
-			if (travels<Form>(i, length(to)))
-				p.push((int)to, 0, i, p.own(a.send + begin(to), i, length(to)));
+			if (goes(i, to))
+				p.push((int)to, 0, i, p.own(send + begin(to), i, length(to)));
 		}
-		const bool wanted = travels<Form>(i, mine);
+		const bool wanted = goes(i, (uint32_t)a.rank);
 		vector out;
-		if (!p.fold(wanted, i, p.own(a.send + at, i, mine), &out))
-			return;
+		if (!p.fold(wanted, i, p.own(send + at, i, mine), &out))
+			return false;
 		for (int k = 1; wanted && k < a.ranks; k++)
 			p.push(peer_after(a, k), gathered, i, out);
-		store_user<ODD>(a.recv + at + Form::at(i), out, filled<Form>(i, mine));
+		store_user<ODD>(recv + at + Form::at(i), out, filled<Form>(i, mine));
 		for (int first = 0; first < a.ranks; first += BATCH) {
 			vector got[BATCH];
 			unsigned from = 0;
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
-				if (first + k < a.ranks && first + k != a.rank && travels<Form>(i, length((uint32_t)(first + k))))
+				if (first + k < a.ranks && first + k != a.rank && goes(i, (uint32_t)(first + k)))
 					from |= 1u << k;
 			if (!p.take(first, from, gathered, i, got))
-				return;
+				return false;
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 				if (from >> k & 1)
-					store_user<ODD>(a.recv + begin((uint32_t)(first + k)) + Form::at(i), got[k],
+					store_user<ODD>(recv + begin((uint32_t)(first + k)) + Form::at(i), got[k],
 							filled<Form>(i, length((uint32_t)(first + k))));
 		}
 	}
-	if (!headers || await_headers(a, p.epoch))
-		call_end(a, p.epoch);
+	return true;
+}
+
+template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const codelet_args &a)
+{
+	sync_previous_kernel();
+	packets<Form, TYPE, ODD> p(a);
+	const uint32_t n = (uint32_t)a.ranks, slots = Form::slots(codelet_part(a.piece, n, 1));
+	const bool several = a.pieces > 1;
+	const bool headers = Form::RESTORED || (!several && codelet_part(a.piece, n, n - 1) == a.piece); /* data does not tell all */
+	if (headers)
+		send_headers(a, p.call);
+	for (uint32_t c = 0; c < a.pieces; c++, p.epoch++) {
+		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
+		if (c == 1 && headers && !await_headers(a, p.call)) /* a peer's next call may overwrite them */
+			return;
+		if (c && Form::RESTORED) /* places are empty before a peer can know it */
+			sync_fence();
+		if (!pass_piece(a, p, at, left < a.piece ? (uint32_t)left : a.piece, slots, several ? slots : 0))
+			return;
+	}
+	if (!headers || several || await_headers(a, p.call))
+		call_end(a, p.call + a.pieces - 1);
 }
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */

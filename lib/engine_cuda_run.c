@@ -69,6 +69,15 @@ static void fill(const struct engine *e, const struct engine_call *c, struct cod
 
 /* ---- Packets -------------------------------------------------------------------------------------------- */
 
+/* Where the ranks' parts of so many bytes begin. */
+static void cut_parts(const struct engine *e, const struct codelet_args *a, uint64_t bytes, uint32_t *at)
+{
+	int deals = a->root >= 0; /* then the root has no part */
+	for (int p = 0; p <= e->ranks; p++)
+		at[p] = codelet_part((uint32_t)bytes, (uint32_t)(e->ranks - deals),
+				     (uint32_t)(p - (deals && p > a->root)));
+}
+
 /* What the kernels for few ranks need not compute. */
 static void fill_near(const struct engine *e, struct codelet_args *a)
 {
@@ -80,10 +89,10 @@ static void fill_near(const struct engine *e, struct codelet_args *a)
 		a->near_ranks.in[k - 1] = mine + (uint64_t)(k - 1) * a->area_bytes;
 	}
 	a->near_ranks.half = (uint32_t)(e->ranks - 1) * a->area_bytes;
-	int deals = a->root >= 0; /* then the root has no part */
-	for (int p = 0; p <= e->ranks; p++)
-		a->near_ranks.part_at[p] = codelet_part((uint32_t)a->bytes, (uint32_t)(e->ranks - deals),
-							(uint32_t)(p - (deals && p > a->root)));
+	if (!a->pieces)
+		return;
+	cut_parts(e, a, a->piece, a->near_ranks.part_at);
+	cut_parts(e, a, a->bytes - (uint64_t)(a->pieces - 1) * a->piece, a->near_ranks.last_at);
 }
 
 static int is_near(const struct codelet_args *a)
@@ -91,26 +100,26 @@ static int is_near(const struct codelet_args *a)
 	return a->ranks > 1 && a->ranks <= CODELET_NEAR && !codelet_is_odd(a);
 }
 
-/* Vectors larger than the packets' room go piece by piece, each a call of its own on the GPU. */
-static int run_two_shots(const struct engine *e, struct codelet_args *a, corale_type type,
-			 cudaStream_t stream)
+/* Vectors larger than the packets' room go in pieces of about one size. */
+static void cut_pieces(const struct engine *e, struct codelet_args *a, int words, uint64_t parts)
 {
-	int deals = a->root >= 0, words = !deals && codelets_words(type), near_ranks = deals || is_near(a);
-	uint64_t parts = (uint64_t)(e->ranks - deals), whole = a->bytes;
-	uint64_t most = plan_codelet_piece(a->area_bytes, words, parts);
-	int error = 0;
-	for (uint64_t at = 0; !error && (at < whole || !at); at += most) {
-		a->bytes = whole - at < most ? whole - at : most;
-		uint64_t part = (a->bytes + parts - 1) / parts;
-		struct codelet_shape shape = packet_shape(e, vectors_of(part, words), 0);
-		if (near_ranks)
-			fill_near(e, a);
-		error = near_ranks ? codelets_near_two_shot(a, shape, type, stream)
-				   : codelets_two_shot(a, shape, type, stream);
-		a->send += most;
-		a->recv += most;
-	}
-	return error;
+	uint64_t most = plan_codelet_piece(a->area_bytes, words, parts, e->max_blocks);
+	uint64_t pieces = (a->bytes + most - 1) / most;
+	uint64_t each = pieces > 1 ? (a->bytes + pieces - 1) / pieces : a->bytes;
+	a->piece = (uint32_t)(pieces > 1 ? codelet_round(each, parts * PLAN_UNIT_BYTES) : each);
+	a->pieces = a->piece ? (uint32_t)((a->bytes + a->piece - 1) / a->piece) : 1;
+}
+
+static int run_two_shot(const struct engine *e, struct codelet_args *a, corale_type type, cudaStream_t stream)
+{
+	int deals = a->root >= 0, words = !deals && codelets_words(type);
+	uint64_t parts = (uint64_t)(e->ranks - deals);
+	cut_pieces(e, a, words, parts);
+	struct codelet_shape shape = packet_shape(e, vectors_of((a->piece + parts - 1) / parts, words), 0);
+	if (!deals && !is_near(a))
+		return codelets_two_shot(a, shape, type, stream);
+	fill_near(e, a);
+	return codelets_near_two_shot(a, shape, type, stream);
 }
 
 static int run_packets(struct engine *e, const struct engine_call *c, cudaStream_t stream)
@@ -122,7 +131,7 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	a.area = (uint32_t)(words ? e->layout.words : e->layout.lines);
 	a.area_bytes = (uint32_t)(words ? e->layout.words_bytes : e->layout.lines_bytes);
 	if (two_shot)
-		return run_two_shots(e, &a, c->type, stream);
+		return run_two_shot(e, &a, c->type, stream);
 	uint64_t vectors = vectors_of(c->bytes, 0);
 	struct codelet_shape shape = packet_shape(e, vectors, LEAN_VECTORS);
 	if (!is_near(&a) || vectors > (uint64_t)shape.blocks * (uint64_t)shape.threads)

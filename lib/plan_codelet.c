@@ -49,8 +49,8 @@ struct rate {
 };
 
 /* Measured on H200 behind one NVSwitch, 2 and 4 ranks, float sums (docs/performance.md). */
-static const struct rate packets_rate = { 1.8, 290, 0 }, two_shot_rate = { 3.3, 345, 3.3 },
-			 dealt_rate = { 3.3, 320, 6 }, fold_rate = { 22, 332, 0 },
+static const struct rate packets_rate = { 1.8, 290, 0 }, two_shot_rate = { 3.3, 338, 0.5 },
+			 dealt_rate = { 4, 280, 0 }, fold_rate = { 22, 332, 0 },
 			 two_folds_rate = { 33, 335, 0 }, passed_rate = { 18, 345, 0 },
 			 staged_rate = { 18, 340, 0 }, direct_rate = { 12, 358, 0 },
 			 pair_rate = { 18, 362, 0 }, chain_rate = { 66, 350, 0 },
@@ -75,9 +75,11 @@ static struct rate rate_of(const struct plan_node *node, enum plan_codelet codel
 	}
 }
 
-uint64_t plan_codelet_piece(uint64_t area_bytes, int words, uint64_t parts)
+uint64_t plan_codelet_piece(uint64_t area_bytes, int words, uint64_t parts, int max_blocks)
 {
 	uint64_t room = area_bytes / 2; /* of one of the exchanges */
+	uint64_t turn = (uint64_t)max_blocks * PLAN_CODELET_THREADS * 16;
+	room = room > turn ? room / turn * turn : room;
 	return (words ? room : room / 128 * 120) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES * parts;
 }
 
@@ -87,7 +89,7 @@ static double pieces(const struct plan_node *node, enum plan_codelet codelet, co
 {
 	int dealt = coll == CORALE_BROADCAST, in_words = words && !dealt;
 	uint64_t most = plan_codelet_piece(in_words ? node->words_bytes : node->lines_bytes, in_words,
-					   (uint64_t)(node->ranks - dealt));
+					   (uint64_t)(node->ranks - dealt), node->max_blocks);
 	return codelet == CODELET_TWO_SHOT && bytes && most ? (double)((bytes + most - 1) / most) : 1;
 }
 

@@ -19,6 +19,7 @@ enum plan_codelet {
 	CODELET_KINDS
 };
 
+enum { PLAN_CODELET_THREADS = 512 }; /* of a block at most */
 enum { PLAN_NEAR_RANKS = 4 }; /* at most, of kernels that keep every rank's packet in registers */
 
 /* What all ranks share. */
@@ -40,8 +41,9 @@ double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
 				      int words, int direct);
 
-/* Bytes that go by CODELET_TWO_SHOT at a time, so many parts of what one sender has of packets' room. words: packets are words. */
-uint64_t plan_codelet_piece(uint64_t area_bytes, int words, uint64_t parts);
+/* Bytes that go by CODELET_TWO_SHOT at a time, so many parts of what one sender has of packets' room, and where threads take turns a
+ * whole number of them. words: packets are words. */
+uint64_t plan_codelet_piece(uint64_t area_bytes, int words, uint64_t parts, int max_blocks);
 
 /* Of a broadcast by copies: in how many cycles of pieces, and what it then takes longer than its bytes on one link. */
 int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us);

@@ -48,11 +48,12 @@ static struct piece dealt_part(struct piece all, int ranks, int root, int p)
 	return (struct piece){ all.at + begin, end - begin };
 }
 
-/* The root deals every other rank a part, who passes it on to all others; of the root they only tell that they are here: by
- * the part's first line. */
+/* The root deals every other rank a part, who passes it on to all others; of a vector in one piece they only tell the root that
+ * they are here: by the part's first line. */
 static void sends_dealt(struct traffic *t, const struct started *ranks, struct piece all)
 {
 	int n = ranks[0].ranks, root = ranks[0].call->root;
+	int several = all.bytes < ranks[0].call->count * corale_type_bytes(ranks[0].call->type);
 	for (int p = 0; p < n; p++) {
 		struct piece part = dealt_part(all, n, root, p);
 		const unsigned char *data = ranks[root].send + part.at;
@@ -62,7 +63,8 @@ static void sends_dealt(struct traffic *t, const struct started *ranks, struct p
 		for (int to = 0; to < n; to++) {
 			size_t line = part.bytes < CODELET_LINE_DATA ? part.bytes : CODELET_LINE_DATA;
 			if (to != p)
-				traffic_add(t, 1, p, to, part.at, data, to == root ? line : part.bytes);
+				traffic_add(t, 1, p, to, part.at, data,
+					    to == root && !several ? line : part.bytes);
 		}
 	}
 }

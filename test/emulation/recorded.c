@@ -14,8 +14,19 @@ struct launch {
 	const struct codelet_args *args; /* first in every kernel's */
 	unsigned blocks;
 	int rank, number; /* of the rank's, from 0 */
-	struct piece piece;
+	size_t at; /* of its vector */
 };
+
+static size_t pieces_of(const struct launch *l)
+{
+	return l->args->pieces ? l->args->pieces : 1;
+}
+
+static struct piece piece_of(const struct launch *l, size_t i)
+{
+	size_t piece = pieces_of(l) > 1 ? l->args->piece : l->args->bytes, left = l->args->bytes - i * piece;
+	return (struct piece){ l->at + i * piece, left < piece ? left : piece };
+}
 
 static struct launch *read_launches(size_t *n)
 {
@@ -28,27 +39,32 @@ static struct launch *read_launches(size_t *n)
 	for (size_t i = 0; i < *n; i++) {
 		const struct codelet_args *a = l[i].args;
 		int r = l[i].rank;
-		all[i] = (struct launch){ a, l[i].blocks, r, numbers[r]++, { at[r], a->bytes } };
+		all[i] = (struct launch){ a, l[i].blocks, r, numbers[r]++, at[r] };
 		at[r] += a->bytes;
 	}
 	return all;
 }
 
-static int same_piece(const struct piece *a, const struct piece *b)
+static int same_pieces(const struct launch *a, const struct launch *b)
 {
-	return a->at == b->at && a->bytes == b->bytes;
+	return a->at == b->at && a->args->bytes == b->args->bytes && a->args->piece == b->args->piece;
 }
 
 int recorded_pieces(const struct started *ranks, struct piece pieces[RECORDED_PIECES])
 {
-	size_t n, used = 0;
+	size_t n, used = 0, launches = 0;
 	struct launch *all = read_launches(&n);
-	for (size_t i = 0; i < n; i++)
-		if (all[i].rank == 0 && used < RECORDED_PIECES)
-			pieces[used++] = all[i].piece;
-	int good = n == used * (size_t)ranks[0].ranks;
+	const struct launch *firsts[RECORDED_PIECES];
+	for (size_t i = 0; i < n; i++) {
+		if (all[i].rank || used + pieces_of(&all[i]) > RECORDED_PIECES)
+			continue;
+		firsts[launches++] = &all[i];
+		for (size_t p = 0; p < pieces_of(&all[i]); p++)
+			pieces[used++] = piece_of(&all[i], p);
+	}
+	int good = n == launches * (size_t)ranks[0].ranks;
 	for (size_t i = 0; good && i < n; i++)
-		good = all[i].number < (int)used && same_piece(&all[i].piece, &pieces[all[i].number]);
+		good = all[i].number < (int)launches && same_pieces(&all[i], firsts[all[i].number]);
 	free(all);
 	return good ? (int)used : 0;
 }
@@ -63,7 +79,8 @@ struct reader {
 	const struct traffic *planned;
 	struct traffic *seen;
 	struct launch *launches;
-	unsigned char *turns; /* of each vector of all slots: messages that lay there so far */
+	unsigned char
+	    *turns; /* of each vector of all slots, or of all packets: messages that lay there so far */
 	size_t slots_bytes; /* of one rank: in its window and in its scratch */
 	int faults;
 };
@@ -72,6 +89,7 @@ struct reader {
 struct item {
 	const struct gpu_store *store;
 	const struct launch *launch;
+	size_t number; /* of the launch's piece */
 	int owner, exchange, from, to; /* owner: of the memory */
 	size_t begin, bytes; /* of the message that it is part of, in the vector */
 	size_t at; /* of the store, from the message's begin on */
@@ -123,8 +141,9 @@ static void set_message(const struct reader *r, struct item *m)
 	const struct codelet_args *a = m->launch->args;
 	int two_shot = is_two_shot(r->call), owner = m->exchange ? m->from : m->to;
 	size_t ranks = (size_t)a->ranks;
-	m->begin = m->launch->piece.at;
-	m->bytes = a->bytes;
+	struct piece piece = piece_of(m->launch, m->number);
+	m->begin = piece.at;
+	m->bytes = piece.bytes;
 	if (two_shot && a->root < 0)
 		cut(m, PLAN_UNIT_BYTES, ranks, (size_t)owner);
 	else if (two_shot && owner != a->root) /* who has no part */
@@ -173,7 +192,7 @@ static void add_words(struct reader *r, struct item *m, size_t number)
 	uint32_t words[VECTOR / 4], hidden = hidden_word(r->call->type);
 	m->at = number * VECTOR;
 	size_t n = clipped(m, VECTOR);
-	if (!n)
+	if (!n && pieces_of(m->launch) == 1)
 		complain(r, m, "a packet without data");
 	memcpy(words, m->store->value, VECTOR);
 	for (size_t i = 0; i < n / 4; i++) {
@@ -197,7 +216,7 @@ static void check_line_end(struct reader *r, const struct item *m)
 {
 	uint64_t signature = call_signature(r->call);
 	uint32_t end[2], tag = (uint32_t)(signature >> 32) ^ (uint32_t)signature;
-	uint32_t number = is_group(r->call) ? 1 : (uint32_t)epoch_of(r, m->launch);
+	uint32_t number = is_group(r->call) ? 1 : (uint32_t)(epoch_of(r, m->launch) + m->number);
 	memcpy(end, m->store->value + 8, sizeof(end));
 	if (end[0] != number || end[1] != (is_group(r->call) ? m->bytes : tag))
 		complain(r, m, "the end of a line has another epoch or tag");
@@ -211,7 +230,7 @@ static void add_line(struct reader *r, struct item *m, size_t number)
 	size_t n = clipped(m, room);
 	if (room == 8)
 		check_line_end(r, m);
-	if (line && line >= m->bytes)
+	if (line && line >= m->bytes && pieces_of(m->launch) == 1)
 		complain(r, m, "a line without data");
 	if (!is_filled(m->store->value + n, room - n, 0))
 		complain(r, m, "a line has other bytes beyond its data");
@@ -229,7 +248,10 @@ static void read_packet(struct reader *r, struct item *m, size_t at)
 			complain(r, m, "its own packets");
 		return;
 	}
-	if (sender / others != (epoch_of(r, m->launch) & 1)) {
+	size_t half = sender / others ^ (epoch_of(r, m->launch) & 1), pieces = pieces_of(m->launch);
+	if (pieces > 1) /* each has an epoch: they take turns */
+		m->number = half + 2 * r->turns[((size_t)m->owner * 2 * r->slots_bytes + at) / VECTOR]++;
+	if (m->number >= pieces || (pieces == 1 && half)) {
 		complain(r, m, "the other half");
 		return;
 	}

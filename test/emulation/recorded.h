@@ -6,7 +6,8 @@
  *   headers       their lines must be their sender's; so are the byte counts of edges in them
  *   flags, acks   not seen: words of 8 bytes, in places of their own
  *   lines         epoch and tag must be the call's; what a line has beyond its data must be zeros, and lines without
- *                 data may be only the first one of a message ("every rank hears of every other one")
+ *                 data may be only the first one of a message ("every rank hears of every other one"), but in launches
+ *                 of several pieces, where all are sent; so are words
  *   words         a word of all ones that was hidden is put back; what the last packet has beyond its data is left out
  *   empty words   that the owner of a window stores into it when it has taken a packet out
  *   slots         what the last vector of a message has beyond its data is left out
@@ -23,7 +24,7 @@ void recorded_begin(const struct world *world);
 
 enum { RECORDED_PIECES = 64 };
 
-/* The pieces in which rank 0 has launched the calls; 0: none, or ranks differ in them. */
+/* The pieces in which rank 0 has run the calls, of one launch or several; 0: none, or ranks differ in them. */
 int recorded_pieces(const struct started *ranks, struct piece pieces[RECORDED_PIECES]);
 
 /* Adds what all ranks' kernels have sent since; planned: what they should have sent, to know hidden words by. Returns the
