@@ -5,6 +5,8 @@
 namespace
 {
 
+enum { WIDE_THREADS = 128, WIDE_BYTES = 100 << 10 };
+
 __host__ __device__ uint32_t tiny_word(uint32_t call, int rank, int word)
 {
 	uint32_t plain = call * 3u + (uint32_t)rank, x = plain * 0x9e3779b1u + 0x7f4a7c15u;
@@ -17,6 +19,15 @@ __global__ void delay(uint32_t ns)
 	uint64_t end = sync_now_ns() + ns;
 	while (sync_now_ns() < end)
 		__nanosleep(ns < 400 ? 20 : 100);
+}
+
+__global__ void delay_wide(uint32_t ns)
+{
+	extern __shared__ uint32_t words[];
+	words[threadIdx.x] = ns;
+	__syncthreads();
+	if (threadIdx.x == 0)
+		sync_stall(words[blockDim.x - 1]);
 }
 
 __global__ void tiny_fill(uint32_t *words, uint32_t call, int rank)
@@ -47,6 +58,8 @@ extern "C" cudaError_t cuda_delay_load(void)
 	cudaFuncAttributes ignored;
 	cudaError_t error = cudaFuncGetAttributes(&ignored, delay);
 	if (error == cudaSuccess)
+		error = cudaFuncSetAttribute(delay_wide, cudaFuncAttributeMaxDynamicSharedMemorySize, WIDE_BYTES);
+	if (error == cudaSuccess)
 		error = cudaFuncGetAttributes(&ignored, tiny_fill);
 	return error == cudaSuccess ? cudaFuncGetAttributes(&ignored, tiny_check) : error;
 }
@@ -54,6 +67,12 @@ extern "C" cudaError_t cuda_delay_load(void)
 extern "C" cudaError_t cuda_delay(uint32_t ns, cudaStream_t stream)
 {
 	delay<<<1, 1, 0, stream>>>(ns);
+	return cudaGetLastError();
+}
+
+extern "C" cudaError_t cuda_delay_wide(uint32_t ns, cudaStream_t stream)
+{
+	delay_wide<<<1, WIDE_THREADS, WIDE_BYTES, stream>>>(ns);
 	return cudaGetLastError();
 }
 

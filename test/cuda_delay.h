@@ -15,6 +15,9 @@ cudaError_t cuda_delay_load(void);
 /* Keeps one block of the GPU busy for so long. */
 cudaError_t cuda_delay(uint32_t ns, cudaStream_t stream);
 
+/* The same by a block that takes most of an SM's shared memory. */
+cudaError_t cuda_delay_wide(uint32_t ns, cudaStream_t stream);
+
 /* The same for all of the GPU: no room is left for another block. */
 cudaError_t cuda_delay_everywhere(uint32_t ns, cudaStream_t stream);
 

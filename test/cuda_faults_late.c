@@ -7,7 +7,7 @@
 
 #include "cuda_delay.h"
 
-enum { LATE_MS = 1500, PROMPT_MS = 700, BLOCK = 1 << 20, COPY = 4 << 20, STREAMS = 4 };
+enum { LATE_MS = 1500, PROMPT_MS = 700, BEFORE_MS = 50, BLOCK = 1 << 20, COPY = 4 << 20, STREAMS = 4 };
 
 /* The step must not have waited for the collective that spins. */
 static void prompt(struct faults_rank *r, double *since, const char *step)
@@ -27,15 +27,18 @@ static void drain(struct faults_rank *r, cudaStream_t stream, double *since, con
 }
 
 /*
- * A small kernel on each of some other streams. A GPU has few queues that all streams share (CUDA_DEVICE_MAX_CONNECTIONS): a
- * stream that shares one with a call of several kernels waits with them, so one of these may. A call that leaves no room
- * on the GPU stops all of them. The last one that ran is left in streams[0].
+ * A small kernel on each of some other streams, without shared memory and with much of it, when the call has begun to wait for
+ * long. A GPU has few queues that all streams share (CUDA_DEVICE_MAX_CONNECTIONS): a stream that shares one with a call of several
+ * kernels waits with them, so one of these may. A call that leaves no room on the GPU, or divides the memory of its SMs in a way
+ * that others can't use, stops them. The last one that ran is left in streams[0].
  */
 static void other_kernels(struct faults_rank *r, cudaStream_t streams[STREAMS], double *since)
 {
 	int ended = 0;
+	cuda_children_sleep(BEFORE_MS / 1000.);
 	for (int i = 0; i < STREAMS; i++)
-		faults_cuda(r, cuda_delay(1000, streams[i]), "launching a kernel");
+		faults_cuda(r, i % 2 ? cuda_delay_wide(1000, streams[i]) : cuda_delay(1000, streams[i]),
+			    "launching a kernel");
 	while (ended < STREAMS - 1 && cuda_children_now() < *since + FAULTS_STUCK_S) {
 		ended = 0;
 		for (int i = 0; i < STREAMS; i++)

@@ -114,7 +114,7 @@ static int all_reduce_two_shot(void)
 	return faults ? faults : run_calls(room, 3, c, some, test_thin ? 2 : COUNT(some));
 }
 
-/* Larger than the packets' room: several kernels. */
+/* Larger than the packets' room: several pieces. */
 static int all_reduce_pieces(void)
 {
 	static const size_t counts[] = { 5000, 12000 };
@@ -251,6 +251,27 @@ static int mixed_calls(void)
 	return faults;
 }
 
+/* Two-shots of several pieces, the last one often short, and small calls between: each rank in its own time. */
+static int calls_in_pieces(void)
+{
+	struct world_params p = { .ranks = 2 + (int)(test_seed % 3),
+				  .max_blocks = 2,
+				  .window_bytes = 224 << 10 };
+	struct script *s = script_new(p, test_seed);
+	state_of_random = test_seed * 33;
+	s->most_pause = 2000;
+	for (int i = 0; i < (test_thin ? 6 : 30); i++) {
+		int deals = !draw(3), small = !draw(3), odd = !draw(3);
+		script_add(s, (struct call){ .codelet = CODELET_TWO_SHOT,
+					     .coll = deals ? CORALE_BROADCAST : CORALE_ALL_REDUCE,
+					     .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
+					     .count = small ? draw(200) : 2000 + draw(9000),
+					     .root = (int)draw((size_t)p.ranks),
+					     .send_shift = odd ? (unsigned)draw(64) : 0 });
+	}
+	return script_run(s);
+}
+
 /* The low 32 bits of the epoch, which packets carry, begin again. */
 static const struct world_params late = {
 	.ranks = 3, .max_blocks = 2, .window_bytes = 320 << 10, .first_epoch = ((uint64_t)1 << 32) - 9
@@ -324,6 +345,7 @@ static const struct {
 	{ "groups of sends and receives", test_messages, 0 },
 	{ "sends and receives in turn with collectives", test_pairs_in_turn, 0 },
 	{ "mixed calls with delays", mixed_calls, 0 },
+	{ "calls in pieces", calls_in_pieces, 0 },
 	{ "epochs of packets beyond 32 bits", packets_wrap, 0 },
 	{ "a rank that makes another call", test_mismatch, 0 },
 	{ "a message of another size", test_other_bytes, 0 },
