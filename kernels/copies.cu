@@ -148,7 +148,7 @@ int codelets_fold_chunk(const codelet_chunk *args, int blocks, int type, void *s
 
 int codelets_load_copies(void)
 {
-	int error = load((const void *)barrier);
+	int error = load_lean((const void *)barrier);
 	for (const kernel row : rows)
 		error = error ? error : load((const void *)row);
 	return error;

@@ -344,12 +344,12 @@ int codelets_load_near(void)
 {
 	int error = load((const void *)near_broadcast);
 	for (int i = 0; i < 2; i++) {
-		error = error ? error : load((const void *)moves[i]);
+		error = error ? error : load_lean((const void *)moves[i]);
 		for (const near_row &row : rows) {
-			error = error ? error : load((const void *)row.reduce[i]);
+			error = error ? error : load_lean((const void *)row.reduce[i]);
 			error = error ? error : load((const void *)row.two_shot[i][0]);
 			error = error ? error : load((const void *)row.two_shot[i][1]);
-			error = error ? error : load((const void *)row.scatter);
+			error = error ? error : load_lean((const void *)row.scatter);
 		}
 	}
 	return error;

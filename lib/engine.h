@@ -30,7 +30,7 @@ struct engine_params {
 	int rank, ranks;
 	size_t window_bytes; /* about; equal on all ranks */
 	size_t memory_cap; /* of windows and scratch together */
-	int max_blocks; /* 0: as many as the GPU holds */
+	int max_blocks; /* 0, and at most: all of the GPU but one processor of 32 */
 	double timeout_s; /* of one wait of a kernel; 0: never */
 };
 

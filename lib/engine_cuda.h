@@ -46,7 +46,8 @@ struct engine {
 	cudaStream_t side; /* of its own */
 	struct engine_words *words;
 	int rank, ranks, ordinal, processors;
-	int max_blocks; /* of a launch; as many again run at a time where the user sets no limit */
+	int max_blocks; /* of a launch */
+	int resident; /* blocks that run at a time for sure */
 	unsigned char uuid[ENGINE_UUID_BYTES];
 	struct codelet_layout layout;
 	CUdeviceptr base; /* of the addresses for all windows */

@@ -121,6 +121,16 @@ static int load_kernels(struct engine *e)
 	return engine_check(e, error, "loading the kernels");
 }
 
+/* One of 32 processors is left to others, whatever waits here: a kernel may need more of one than there is beside a waiting block. */
+static void limit_blocks(struct engine *e, int given)
+{
+	int most = e->processors - e->processors / 32;
+	e->max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
+	e->resident = 2 * e->max_blocks;
+	if (given && given < e->max_blocks)
+		e->max_blocks = e->resident = given;
+}
+
 int engine_open(const struct engine_params *p, struct engine **out)
 {
 	struct engine *e = calloc(1, sizeof(*e));
@@ -141,9 +151,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = find_gpu(e);
 	if (!ret)
 		ret = load_kernels(e);
-	e->max_blocks = e->processors < CODELET_MAX_BLOCKS ? e->processors : CODELET_MAX_BLOCKS;
-	if (p->max_blocks && p->max_blocks < e->max_blocks)
-		e->max_blocks = p->max_blocks;
+	limit_blocks(e, p->max_blocks);
 	codelet_layout_init(&e->layout, p->ranks, p->window_bytes);
 	if (!ret && p->ranks > 1 &&
 	    (!e->layout.lines_bytes || !e->layout.words_bytes || !e->layout.slots_bytes))

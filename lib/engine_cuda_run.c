@@ -201,7 +201,7 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 /* With all edges of a rank in both directions, all blocks must be resident at a time: so many have each list of messages. */
 static int blocks_of_lists(const struct engine *e, int pairs, int lists)
 {
-	int blocks = e->max_blocks < e->processors ? e->max_blocks : 2 * e->max_blocks;
+	int blocks = e->resident;
 	if (!pairs && blocks > CODELET_MAX_BLOCKS) /* whose epochs are counted */
 		blocks = CODELET_MAX_BLOCKS;
 	return blocks > lists ? blocks / lists : 1;

@@ -85,7 +85,7 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_NAME,
 	  FIELD(proto),
 	  .choices = protos },
-	{ .row = { "CORALE_MAX_CTAS", "blocks, 0: as many as the GPU holds", "0",
+	{ .row = { "CORALE_MAX_CTAS", "blocks, 0: all of the GPU but one processor of 32", "0",
 		   "The most blocks of one kernel on a GPU.", 1 },
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(max_ctas),

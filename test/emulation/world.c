@@ -53,6 +53,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->rank = rank;
 	e->ranks = p->ranks;
 	e->max_blocks = p->max_blocks;
+	e->resident = 2 * p->max_blocks;
 	e->layout = w->layout;
 	e->base = (CUdeviceptr)w->windows;
 	e->stride = stride;
