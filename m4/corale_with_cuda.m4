@@ -37,6 +37,10 @@ AC_DEFUN([CORALE_WITH_CUDA], [
 
 AC_DEFUN([_CORALE_CUDA_TRY], [
 	corale_dir=`AS_DIRNAME(["$NVCC"])`
+	dnl a link to it from outside its toolkit
+	AS_IF([test ! -f "$corale_dir/../include/cuda_runtime_api.h"], [
+		corale_real=`readlink -f "$NVCC"`
+		corale_dir=`AS_DIRNAME(["$corale_real"])`])
 	corale_dir=`cd "$corale_dir/.." && pwd`
 	CUDA_CPPFLAGS="-isystem $corale_dir/include"
 	for corale_lib in lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib; do
