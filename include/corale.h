@@ -316,7 +316,7 @@ int corale_group_end(void);
  * registered memory of the communicator may hold anything. GPU memory is made in units of 2 MB.
  *
  * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that
- * holds such a call will run again. Not while a stream is being captured.
+ * holds such a call will run again. Not while a stream is being captured. Both wait for all that the GPU has to do.
  */
 int corale_mem_alloc(corale_comm *comm, size_t bytes, void **buffer);
 int corale_mem_free(corale_comm *comm, void *buffer);
