@@ -111,8 +111,7 @@ struct codelet_args {
 	int32_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
 	uint64_t bytes; /* of a block or vector */
 	uint64_t send_block, recv_block; /* bytes from one rank's block to the next one's; 0: one for all */
-	uint32_t piece,
-	    pieces; /* of a two-shot: bytes of all but the last; how many, each with an epoch of its own */
+	uint32_t piece, pieces; /* of a two-shot: bytes of all but the last; each has an epoch */
 	uint32_t tag; /* what lines carry of the signature */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
