@@ -77,6 +77,10 @@ struct engine {
 	cudaEvent_t order;
 };
 
+/* ---- engine_cuda_check.c */
+
+/* For whom the driver is asked. */
+struct cuda_place engine_place(const struct engine *engine);
 /* Errors of runtime and driver as CORALE_E*, logged with what was tried; 0 passes through. */
 int engine_check(const struct engine *engine, int error, const char *what);
 int engine_check_driver(const struct engine *engine, CUresult error, const char *what);
@@ -90,7 +94,6 @@ void engine_close(struct engine *engine);
 
 /* ---- engine_cuda_memory.c: memory that travels by file descriptors */
 
-struct cuda_place engine_place(const struct engine *engine);
 int engine_alloc(struct engine *engine, size_t bytes, void **out);
 void engine_free(struct engine *engine, void *memory);
 /* Whether memory can be passed on so: then 1, and a descriptor that the caller closes. */

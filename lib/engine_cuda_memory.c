@@ -4,13 +4,6 @@
  */
 #include "engine_cuda.h"
 
-#include "log.h"
-
-struct cuda_place engine_place(const struct engine *e)
-{
-	return (struct cuda_place){ &e->driver, e->rank, e->ordinal };
-}
-
 /* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
 static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
 {

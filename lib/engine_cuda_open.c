@@ -6,16 +6,6 @@
 
 #include "log.h"
 
-int engine_check(const struct engine *e, int error, const char *what)
-{
-	return cuda_report(e->rank, e->ordinal, (cudaError_t)error, what);
-}
-
-int engine_check_driver(const struct engine *e, CUresult error, const char *what)
-{
-	return cuda_report_driver(engine_place(e), error, what);
-}
-
 /* ---- Windows -------------------------------------------------------------------------------------------- */
 
 /* Maps handles[rank] at its place, for this GPU; on failure the handle is released. */
