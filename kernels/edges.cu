@@ -94,7 +94,8 @@ __device__ static void copy_own(const codelet_message &m, range piece)
 		copy(whole_block(), m.data + piece.at, m.from + piece.at, piece.bytes, false);
 }
 
-__device__ static bool run_lane(const codelet_group &g, const codelet_message *m, uint32_t lanes, lane l)
+/* SMALL: all that is sent and received goes in lines. */
+template <bool SMALL> __device__ static bool run_lane(const codelet_group &g, const codelet_message *m, uint32_t lanes, lane l)
 {
 	edge e = { &g.args, m, l, cut(m->bytes, CODELET_LINE, lanes, l.number), messages_of(m->bytes, lanes, g.args.slot_bytes) };
 	if (m->from) {
@@ -103,19 +104,19 @@ __device__ static bool run_lane(const codelet_group &g, const codelet_message *m
 	}
 	if (m->sending)
 		send_count(e);
-	if (codelet_in_lines(&g, m->bytes))
+	if (SMALL || codelet_in_lines(&g, m->bytes))
 		return run_lines({ &g, m, l, lanes, 0 });
 	if (m->sending)
 		return send_edge(&e);
 	return crew_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
 }
 
-__device__ static bool run_message(const codelet_group &g, const codelet_message *m, lane l)
+template <bool SMALL> __device__ static bool run_message(const codelet_group &g, const codelet_message *m, lane l)
 {
 	const uint32_t lanes = codelet_lanes(&g, m->bytes);
 	bool good = true;
 	for (; good && l.number < lanes; l.number += g.blocks)
-		good = run_lane(g, m, lanes, l);
+		good = run_lane<SMALL>(g, m, lanes, l);
 	return good;
 }
 
@@ -139,12 +140,12 @@ __device__ static bool run_pairs(const codelet_edges &e, uint32_t first, lane l)
 {
 	const codelet_message *m = &e.messages[first];
 	if (m->from)
-		return run_message(e.group, m, l);
+		return run_message<false>(e.group, m, l);
 	uint32_t count = *pair_counter(e.group.args, *m, l.number);
 	for (bool more = true; more; m++) {
 		more = m->more;
 		l.epoch = ++count;
-		if (!run_message(e.group, m, l))
+		if (!run_message<false>(e.group, m, l))
 			return false;
 	}
 	count_pair(e.group, m[-1], l.number, count);
@@ -164,7 +165,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 	l.ring = CODELET_FIRST;
 	l.epoch = call_epoch(g.args);
 	send_headers(g.args, l.epoch);
-	if (!hear_all(g.args, whole_block(), &l) || !run_message(g, &e.messages[e.first[list]], l))
+	if (!hear_all(g.args, whole_block(), &l) || !run_message<false>(g, &e.messages[e.first[list]], l))
 		return;
 	call_end(g.args, l.epoch);
 }
@@ -175,21 +176,10 @@ __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_consta
 	const codelet_group &g = f.group;
 	const codelet_message &m = f.messages[blockIdx.x / g.blocks];
 	lane l = { 0, blockIdx.x % g.blocks, g.most_lanes, CODELET_PAIRS, 0 };
-	const uint32_t lanes = codelet_lanes(&g, m.bytes);
-	bool good = true;
 	if (!m.from)
 		l.epoch = *pair_counter(g.args, m, l.number) + 1;
-	for (; good && l.number < lanes; l.number += g.blocks) {
-		edge e = { &g.args, &m, l };
-		if (m.sending)
-			send_count(e);
-		if (m.from)
-			copy_own(m, cut(m.bytes, CODELET_LINE, lanes, l.number));
-		else
-			good = run_lines({ &g, &m, l, lanes, 0 });
-	}
-	if (good && !m.from)
-		count_pair(g, m, blockIdx.x % g.blocks, (uint32_t)l.epoch);
+	if (run_message<true>(g, &m, l) && !m.from)
+		count_pair(g, m, l.number, (uint32_t)l.epoch);
 }
 
 /* Whether all messages are few, small, and the only ones of their pairs; then into *few. */

@@ -245,31 +245,21 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 /* Calls run(piece, i) for this thread's packets of all pieces. most, least: the ranks that have most and least of a piece. SEVERAL: there
  * may be several, which costs the latency of one. */
 template <class Form, bool SEVERAL, class Run>
-__device__ static __forceinline__ void run_pieces(const codelet_args &a, int most, int least, Run run)
+__device__ static __forceinline__ void two_shot(const codelet_args &a, int most, int least, Run run)
 {
 	sync_previous_kernel();
 	const codelet_near &n = a.near_ranks;
 	const uint64_t call = call_epoch(a);
-	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
-	const uint32_t pieces = SEVERAL ? a.pieces : 1;
-	const bool several = pieces > 1;
-	const bool headers = Form::RESTORED || (!several && n.part_at[least + 1] == n.part_at[least]); /* data does not tell all */
-	if (headers)
-		send_headers(a, call);
-	for (uint32_t c = 0; c < pieces; c++) {
+	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = whole_warps(slots);
+	run_pieces<Form, SEVERAL>(a, call, n.part_at[least + 1] != n.part_at[least], [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece;
-		const part_piece p = { call, call + c, a.send + at, a.recv + at, SEVERAL && c + 1 == pieces ? n.last_at : n.part_at,
-				       several ? slots : 0 };
-		if (c == 1 && headers && !await_headers(a, call)) /* a peer's next call may overwrite them */
-			return;
-		if (c && Form::RESTORED) /* places are empty before a peer can know it */
-			sync_fence();
+		const part_piece p = { call, call + c, a.send + at, a.recv + at, SEVERAL && c + 1 == a.pieces ? n.last_at : n.part_at,
+				       SEVERAL && a.pieces > 1 ? slots : 0 };
 		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
 			if (!run(p, i))
-				return;
-	}
-	if (!headers || several || await_headers(a, call))
-		call_end(a, call + pieces - 1);
+				return false;
+		return true;
+	});
 }
 
 /* ---- Kernels --------------------------------------------------------------------------------------------- */
@@ -295,7 +285,7 @@ template <int TYPE, bool SUMS, bool SEVERAL>
 __global__ __launch_bounds__(CODELET_THREADS) void near_two_shot(const __grid_constant__ codelet_args a)
 {
 	typedef fold_form<TYPE> form;
-	run_pieces<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i) {
+	two_shot<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i) {
 		return fold_and_pass<form, TYPE>(a, SUMS ? CORALE_SUM : a.op, p, i);
 	});
 }
@@ -303,8 +293,8 @@ __global__ __launch_bounds__(CODELET_THREADS) void near_two_shot(const __grid_co
 /* The root has no part. */
 __global__ __launch_bounds__(CODELET_THREADS) void near_broadcast(const __grid_constant__ codelet_args a)
 {
-	run_pieces<lines, true>(a, a.root == 0, a.ranks - 1 - (a.root == a.ranks - 1),
-				[&](const part_piece &p, uint32_t i) { return deal_and_pass(a, p, i); });
+	two_shot<lines, true>(a, a.root == 0, a.ranks - 1 - (a.root == a.ranks - 1),
+			      [&](const part_piece &p, uint32_t i) { return deal_and_pass(a, p, i); });
 }
 
 typedef void (*kernel)(codelet_args);

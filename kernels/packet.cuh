@@ -117,6 +117,35 @@ __device__ static inline bool await_headers(const codelet_args &a, uint64_t epoc
 	return await(a, epoch, [&] { return headers_heard(a, epoch) ? 0u : 1u; }, [&](int) { return a.rank; });
 }
 
+/*
+ * A two-shot: calls run(c) for each piece of the vector; piece c has epoch call + c. SEVERAL: there may be several. tells: data of a
+ * single piece says that all are here; of several pieces every packet travels, which says it.
+ */
+template <class Form, bool SEVERAL, class Run>
+__device__ static __forceinline__ void run_pieces(const codelet_args &a, uint64_t call, bool tells, Run run)
+{
+	const uint32_t pieces = SEVERAL ? a.pieces : 1;
+	const bool several = pieces > 1, headers = Form::RESTORED || !(several || tells);
+	if (headers)
+		send_headers(a, call);
+	for (uint32_t c = 0; c < pieces; c++) {
+		if (c == 1 && headers && !await_headers(a, call)) /* a peer's next call may overwrite them */
+			return;
+		if (c && Form::RESTORED) /* places are empty before a peer can know it */
+			sync_fence();
+		if (!run(c))
+			return;
+	}
+	if (!headers || several || await_headers(a, call))
+		call_end(a, call + pieces - 1);
+}
+
+/* So many packets, and those of the last warp's lanes that have none; a warp's at least. */
+__device__ static __forceinline__ uint32_t whole_warps(uint32_t packets)
+{
+	return packets < 32 ? 32 : (packets + 31) / 32 * 32;
+}
+
 /* What carries the two-shot folds of a type. Moves keep every bit, so they travel in lines. */
 template <int TYPE, bool HIDES> struct form_of {
 	typedef lines form;

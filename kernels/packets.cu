@@ -130,7 +130,7 @@ template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const 
 {
 	sync_previous_kernel();
 	const packets<lines, TYPE, ODD> p(a);
-	const uint32_t bytes = (uint32_t)a.bytes, slots = lines::slots(bytes ? bytes : 1), end = (slots + 31) / 32 * 32;
+	const uint32_t bytes = (uint32_t)a.bytes, slots = lines::slots(bytes ? bytes : 1), end = whole_warps(slots);
 	const bool sends = a.root < 0 || a.root == a.rank;
 	const unsigned char *mine = a.send + (uint64_t)a.rank * a.send_block;
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x) {
@@ -161,7 +161,7 @@ template <class Form, int TYPE, bool ODD>
 __device__ static bool pass_piece(const codelet_args &a, const packets<Form, TYPE, ODD> &p, uint64_t offset, uint32_t bytes, uint32_t slots,
 				  uint32_t each)
 {
-	const uint32_t n = (uint32_t)a.ranks, end = slots < 32 ? 32 : (slots + 31) / 32 * 32;
+	const uint32_t n = (uint32_t)a.ranks, end = whole_warps(slots);
 	const uint32_t gathered = a.area_bytes / 2; /* the second exchange's half of a sender's packets */
 	const unsigned char *send = a.send + offset;
 	unsigned char *recv = a.recv + offset;
@@ -206,21 +206,11 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
 	sync_previous_kernel();
 	packets<Form, TYPE, ODD> p(a);
 	const uint32_t n = (uint32_t)a.ranks, slots = Form::slots(codelet_part(a.piece, n, 1));
-	const bool several = a.pieces > 1;
-	const bool headers = Form::RESTORED || (!several && codelet_part(a.piece, n, n - 1) == a.piece); /* data does not tell all */
-	if (headers)
-		send_headers(a, p.call);
-	for (uint32_t c = 0; c < a.pieces; c++, p.epoch++) {
+	run_pieces<Form, true>(a, p.call, codelet_part(a.piece, n, n - 1) != a.piece, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
-		if (c == 1 && headers && !await_headers(a, p.call)) /* a peer's next call may overwrite them */
-			return;
-		if (c && Form::RESTORED) /* places are empty before a peer can know it */
-			sync_fence();
-		if (!pass_piece(a, p, at, left < a.piece ? (uint32_t)left : a.piece, slots, several ? slots : 0))
-			return;
-	}
-	if (!headers || several || await_headers(a, p.call))
-		call_end(a, p.call + a.pieces - 1);
+		p.epoch = p.call + c;
+		return pass_piece(a, p, at, left < a.piece ? (uint32_t)left : a.piece, slots, a.pieces > 1 ? slots : 0);
+	});
 }
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ struct engine {
 	CUcontext context; /* for threads in which another GPU is current */
 	cudaStream_t side; /* of its own */
 	struct engine_words *words;
-	int rank, ranks, ordinal, processors;
+	int rank, ranks, ordinal;
 	int max_blocks; /* of a launch */
 	int resident; /* blocks that run at a time for sure */
 	unsigned char uuid[ENGINE_UUID_BYTES];

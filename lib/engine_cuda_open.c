@@ -87,7 +87,17 @@ static int make_state(struct engine *e, double timeout_s)
 	return ret;
 }
 
-static int find_gpu(struct engine *e)
+/* One of 32 processors is left to others, whatever waits here: a kernel may need more of one than there is beside a waiting block. */
+static void limit_blocks(struct engine *e, int processors, int given)
+{
+	int most = processors - processors / 32;
+	e->max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
+	e->resident = 2 * e->max_blocks;
+	if (given && given < e->max_blocks)
+		e->max_blocks = e->resident = given;
+}
+
+static int find_gpu(struct engine *e, int max_blocks)
 {
 	struct cudaDeviceProp prop;
 	int ret = engine_check(e, cudaGetDevice(&e->ordinal), "asking for the current GPU");
@@ -96,7 +106,7 @@ static int find_gpu(struct engine *e)
 	if (ret)
 		return ret;
 	memcpy(e->uuid, prop.uuid.bytes, sizeof(e->uuid));
-	e->processors = prop.multiProcessorCount;
+	limit_blocks(e, prop.multiProcessorCount, max_blocks);
 	return 0;
 }
 
@@ -109,16 +119,6 @@ static int load_kernels(struct engine *e)
 	error = error ? error : codelets_load_copies();
 	error = error ? error : codelets_load_moves();
 	return engine_check(e, error, "loading the kernels");
-}
-
-/* One of 32 processors is left to others, whatever waits here: a kernel may need more of one than there is beside a waiting block. */
-static void limit_blocks(struct engine *e, int given)
-{
-	int most = e->processors - e->processors / 32;
-	e->max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
-	e->resident = 2 * e->max_blocks;
-	if (given && given < e->max_blocks)
-		e->max_blocks = e->resident = given;
 }
 
 int engine_open(const struct engine_params *p, struct engine **out)
@@ -138,10 +138,9 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	if (!ret && !cuda_load_driver(&e->driver))
 		ret = log_error(CORALE_EDEVICE, p->rank, "the CUDA driver is older than 11.7");
 	if (!ret)
-		ret = find_gpu(e);
+		ret = find_gpu(e, p->max_blocks);
 	if (!ret)
 		ret = load_kernels(e);
-	limit_blocks(e, p->max_blocks);
 	codelet_layout_init(&e->layout, p->ranks, p->window_bytes);
 	if (!ret && p->ranks > 1 &&
 	    (!e->layout.lines_bytes || !e->layout.words_bytes || !e->layout.slots_bytes))

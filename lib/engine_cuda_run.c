@@ -184,14 +184,16 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 	}
 	if (c->scratch)
 		use_scratch(e, &a);
+	if (c->coll == CORALE_BROADCAST) {
+		use_chain(e, &a);
+		return codelets_moves(&a, blocks, stream);
+	}
 	/* Where nothing is to be taken out while more comes. */
 	int long_runs = a.slots && (!coll_folds(c->coll) || a.peers);
 	use_slots(e, &a, blocks, 1 + two_shot, long_runs ? LONG_SLOT_BYTES : SLOT_BYTES);
 	if (coll_folds(c->coll))
 		return codelets_slots(&a, blocks, c->type, two_shot, stream);
-	if (c->coll == CORALE_BROADCAST)
-		use_chain(e, &a);
-	else if (c->target)
+	if (c->target)
 		a.slot_bytes = WHOLE_PIECE;
 	return codelets_moves(&a, blocks, stream);
 }
