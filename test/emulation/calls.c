@@ -6,18 +6,14 @@
 
 #include "reduce.h"
 #include "reference.h"
+#include "status.h"
 
 enum { LEAD = 256, GUARD = 160, GUARD_BYTE = 0x5a, MOST_PRINTED = 3 };
-
-static int folds(const struct call *c)
-{
-	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
-}
 
 static struct reference reference_of(const struct call *c, int ranks)
 {
 	return (struct reference){ .type = c->type,
-				   .op = (corale_op)(folds(c) ? c->op : REFERENCE_COPY),
+				   .op = (corale_op)(coll_folds(c->coll) ? c->op : REFERENCE_COPY),
 				   .ranks = ranks,
 				   .data = c->seed % 3 ? REFERENCE_RANDOM : REFERENCE_SPECIAL,
 				   .seed = c->seed };

@@ -11,6 +11,7 @@
 
 #include "log.h"
 #include "script.h"
+#include "status.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -27,11 +28,6 @@ static int most_ranks(int most)
 	return test_thin && most > 3 ? 3 : most;
 }
 
-static int folds(corale_coll coll)
-{
-	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
-}
-
 /* Calls of one kind, of counts and types in turn; every third one has odd addresses. */
 static void add_calls(struct script *s, struct call c, const size_t *counts, size_t n)
 {
@@ -39,7 +35,7 @@ static void add_calls(struct script *s, struct call c, const size_t *counts, siz
 		for (size_t t = 0; t < COUNT(types); t += (size_t)(test_thin ? 3 : 1)) {
 			size_t turn = t + i;
 			c.type = types[turn % COUNT(types)];
-			c.op = folds(c.coll) ? (int)((turn + i) % (CORALE_NUM_OPS + 1)) : 0;
+			c.op = coll_folds(c.coll) ? (int)((turn + i) % (CORALE_NUM_OPS + 1)) : 0;
 			c.count = counts[i];
 			c.root = (int)(turn % (size_t)s->params.ranks);
 			c.send_shift = turn % 3 == 2 ? 1 + (unsigned)turn % 15 : 0;
@@ -213,7 +209,7 @@ static struct call draw_call(const struct plan_node *node)
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
 		bytes = c.count * corale_type_bytes(c.type);
 	} while (plan_codelet_time(node, c.codelet, c.coll, bytes, codelets_words(c.type), 0) < 0);
-	c.op = folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
+	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
 	c.root = (int)draw((size_t)node->ranks);
 	c.in_place =
 	    (c.coll == CORALE_ALL_REDUCE || c.coll == CORALE_ALL_GATHER || c.coll == CORALE_BROADCAST) &&
@@ -369,13 +365,9 @@ int main(int argc, char **argv)
 		if (!strstr(cases[i].name, word) || (cases[i].if_named && !*word))
 			continue;
 		int faults = cases[i].run();
-		printf("%s %d - %s\n", faults ? "not ok" : "ok", ++number, cases[i].name);
-		fflush(stdout);
 		failed |= faults != 0;
-		if (faults < 0) {
-			printf("Bail out! kernels that do not end can't be left\n");
+		if (script_report(cases[i].name, ++number, faults))
 			return 1;
-		}
 	}
 	printf("1..%d\n", number);
 	return failed;

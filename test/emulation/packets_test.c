@@ -337,15 +337,11 @@ int main(int argc, char **argv)
 		if (!strstr(name, word))
 			continue;
 		int faults = run_row(&rows[i]);
-		printf("%s %d - %s\n", faults ? "not ok" : "ok", ++number, name);
 		if (rows[i].why)
 			printf("# %s\n", rows[i].why);
-		fflush(stdout);
 		failed |= faults != 0;
-		if (faults < 0) {
-			printf("Bail out! kernels that do not end can't be left\n");
+		if (script_report(name, ++number, faults))
 			return 1;
-		}
 	}
 	printf("1..%d\n", number);
 	return failed;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan_eval.h"
+#include "status.h"
 
 enum { VECTOR = 16, EMPTY = -1, HEADER_HALVES = 2, LINE_VECTORS = 8, MOST_PRINTED = 4 };
 
@@ -102,11 +103,6 @@ static void complain(struct reader *r, const struct item *m, const char *what)
 		       what);
 }
 
-static int folds(const struct call *c)
-{
-	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
-}
-
 /* A group of sends and receives. */
 static int is_group(const struct call *c)
 {
@@ -125,7 +121,7 @@ static int is_two_shot(const struct call *c)
 
 static int in_words(const struct call *c)
 {
-	return c->codelet == CODELET_TWO_SHOT && folds(c) && codelets_words(c->type);
+	return c->codelet == CODELET_TWO_SHOT && coll_folds(c->coll) && codelets_words(c->type);
 }
 
 static void cut(struct item *m, size_t unit, size_t n, size_t i)

@@ -109,3 +109,12 @@ int script_run(struct script *s)
 	free(s);
 	return faults;
 }
+
+int script_report(const char *name, int number, int faults)
+{
+	printf("%s %d - %s\n", faults ? "not ok" : "ok", number, name);
+	if (faults < 0)
+		printf("Bail out! kernels that do not end can't be left\n");
+	fflush(stdout);
+	return faults < 0;
+}

@@ -25,6 +25,9 @@ void script_add(struct script *script, struct call call);
 /* Runs it and frees it: the number of faults, which have been printed, or -1 if it did not end. */
 int script_run(struct script *script);
 
+/* Prints a case's line of TAP. 1 if the program must end, because kernels did not: then faults is negative. */
+int script_report(const char *name, int number, int faults);
+
 /* Prints the failure that an engine has recorded: 1, or 0 if there is none. */
 int script_print_failure(const struct engine *engine);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "script.h"
+#include "status.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -90,7 +91,7 @@ int test_broadcasts_in_slots(void)
 static int through_scratch(struct world_params p, corale_coll coll, int place)
 {
 	static const size_t counts[] = { 1, 9000, 31, 2500 };
-	int sums = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
+	int sums = coll_folds(coll);
 	struct script *s = script_new(p, test_seed);
 	struct call c = { .coll = coll,
 			  .codelet = coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT : CODELET_SLOTS };
