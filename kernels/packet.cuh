@@ -17,9 +17,9 @@ struct words {
 	{
 		return i * 16;
 	}
-	__device__ static uint32_t first_of(uint32_t i)
+	__device__ static uint32_t before(uint32_t i)
 	{
-		return i;
+		return i * 16;
 	}
 	__device__ static uint32_t most(uint32_t i)
 	{
@@ -35,7 +35,11 @@ struct words {
 	}
 };
 
-/* Eight lanes make a line of 128 bytes that arrives whole; the last 8 bytes are epoch and signature. */
+/*
+ * Eight lanes make a line of 128 bytes that arrives whole: 120 bytes of data, then epoch and signature beside 8 of the data. Two
+ * lines hold fifteen vectors; the one that both share comes last in the first and first in the second, so that
+ * all others are loaded and stored whole.
+ */
 struct lines {
 	static constexpr bool RESTORED = false;
 	__device__ static uint32_t slots(uint32_t bytes)
@@ -44,11 +48,11 @@ struct lines {
 	}
 	__device__ static uint32_t at(uint32_t i)
 	{
-		return i / 8 * CODELET_LINE_DATA + i % 8 * 16;
+		return i / 16 * 2 * CODELET_LINE_DATA + (i % 16 == 15 ? (uint32_t)CODELET_LINE_DATA : i % 16 * 16);
 	}
-	__device__ static uint32_t first_of(uint32_t i)
+	__device__ static uint32_t before(uint32_t i)
 	{
-		return i - i % 8; /* a line travels whole */
+		return i / 8 * CODELET_LINE_DATA; /* a line travels whole */
 	}
 	__device__ static uint32_t most(uint32_t i)
 	{
@@ -74,7 +78,7 @@ template <class Form> __device__ static uint32_t filled(uint32_t i, uint32_t byt
 /* Whether packet i of the vector is sent at all. */
 template <class Form> __device__ static bool travels(uint32_t i, uint32_t bytes)
 {
-	return Form::at(Form::first_of(i)) < bytes;
+	return Form::before(i) < bytes;
 }
 
 /* ---- The wait, the whole warp together -------------------------------------------------------------------- */

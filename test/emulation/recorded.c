@@ -222,7 +222,10 @@ static void add_line(struct reader *r, struct item *m, size_t number)
 {
 	const size_t lane = number % LINE_VECTORS, line = number / LINE_VECTORS * CODELET_LINE_DATA,
 		     room = lane == LINE_VECTORS - 1 ? 8 : VECTOR;
-	m->at = line + lane * VECTOR;
+	/* Of every second line the first 8 bytes come last. */
+	size_t turned =
+	    number / LINE_VECTORS % 2 ? (lane == LINE_VECTORS - 1 ? 0 : 8 + lane * VECTOR) : lane * VECTOR;
+	m->at = line + turned;
 	size_t n = clipped(m, room);
 	if (room == 8)
 		check_line_end(r, m);
