@@ -62,8 +62,8 @@ struct codelet_layout {
 struct codelet_header { /* a line: two packets that each hold their epoch twice */
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
 	uint32_t bytes_low, epoch_c, bytes_high, epoch_d; /* of a message between two ranks */
-	uint64_t step; /* of copies: {epoch, barrier}, which only grows; in the line of half 0 */
-	uint32_t pad[22];
+	uint64_t steps[2]; /* of copies, by sequence: {epoch, barrier}, which only grows; in the line of half 0 */
+	uint32_t pad[20];
 };
 
 /* The first words of a window: set by whoever fails first. */
@@ -161,13 +161,14 @@ struct codelet_few {
 	struct codelet_message messages[CODELET_FEW];
 };
 
-/* A barrier between steps of copies; number 0 also tells and hears the headers, the last one ends the call's epoch. */
+/* A barrier between steps of copies. There are two sequences of them, which go on at a time; step 0 is the first of sequence 0 and also
+ * tells and hears the headers. The last one of all ends the call's epoch. */
 struct codelet_barrier {
 	struct codelet_args args;
-	uint32_t step, last;
+	uint32_t sequence, step, last;
 };
 
-/* The fold of one chunk of all ranks, in their order. */
+/* The fold of one chunk of all ranks, in their order; or the copy of this rank's own. */
 struct codelet_chunk {
 	const unsigned char *others; /* the other ranks' chunks, in rank order, */
 	uint64_t stride; /* so many bytes from each other */
@@ -282,6 +283,7 @@ int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_barrier(const struct codelet_barrier *args, void *stream);
 int codelets_fold_chunk(const struct codelet_chunk *args, int blocks, int type, void *stream);
+int codelets_copy_chunk(const struct codelet_chunk *args, int blocks, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);
 

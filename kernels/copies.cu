@@ -1,6 +1,6 @@
 /*
- * What SMs do in calls whose data copy engines move: the barrier that keeps the ranks in step, and the fold of a chunk that the
- * others copied here. The barrier is one warp, which finds room beside a kernel that fills the GPU; it can time out, as a
+ * What SMs do in calls whose data copy engines move: the barrier that keeps the ranks in step, the fold of a chunk that the
+ * others copied here, and copies within the GPU. The barrier is one warp, which finds room beside a kernel that fills the GPU; it can time out, as a
  * wait in a stream can not, and holds no hardware channel.
  *
  * Copies before a barrier on a stream are complete when it runs, so its flags say that they have arrived; copies behind it start
@@ -11,6 +11,7 @@
 
 #include "call.cuh"
 #include "launch.cuh"
+#include "slot.cuh"
 
 enum { WARP = 32, FOLD_THREADS = 1024 };
 
@@ -20,19 +21,19 @@ template <int TYPE> static constexpr int places = sizeof(vector_sum<TYPE>) > 32 
 
 struct meeting {
 	uint64_t epoch, start; /* start: of a wait that lasts */
-	uint32_t step;
+	uint32_t sequence, step;
 };
 
-__device__ static inline uint64_t *step_of(const codelet_args &a, int sender, int receiver)
+__device__ static inline uint64_t *step_of(const codelet_args &a, const meeting &m, int sender, int receiver)
 {
-	return &header_of(a, sender, receiver, 0)->step;
+	return &header_of(a, sender, receiver, 0)->steps[m.sequence];
 }
 
 /* Each lane looks after some ranks. */
-__device__ static inline void tell_all(const codelet_args &a, const meeting &m)
+__device__ static inline void tell(const codelet_args &a, const meeting &m)
 {
 	for (int k = 1 + (int)threadIdx.x; m.step && k < a.ranks; k += WARP)
-		sync_store_release(step_of(a, a.rank, peer_after(a, k)), call_word(m.epoch, m.step));
+		sync_store_release(step_of(a, m, a.rank, peer_after(a, k)), call_word(m.epoch, m.step));
 	if (!m.step)
 		send_headers(a, m.epoch);
 }
@@ -42,7 +43,7 @@ __device__ static inline int missing(const codelet_args &a, const meeting &m)
 {
 	int peer = -1;
 	for (int r = (int)threadIdx.x; m.step && r < a.ranks; r += WARP)
-		if (r != a.rank && sync_load_relaxed(step_of(a, r, a.rank)) < call_word(m.epoch, m.step))
+		if (r != a.rank && sync_load_relaxed(step_of(a, m, r, a.rank)) < call_word(m.epoch, m.step))
 			peer = r;
 	return m.step || headers_heard(a, m.epoch) ? peer : a.rank;
 }
@@ -67,8 +68,8 @@ __device__ static bool hear(const codelet_args &a, meeting *m)
 /* At most 32 registers. */
 __global__ __launch_bounds__(CODELET_THREADS, 4) void barrier(const __grid_constant__ codelet_barrier b)
 {
-	meeting m = { call_epoch(b.args), 0, b.step };
-	tell_all(b.args, m);
+	meeting m = { call_epoch(b.args), 0, b.sequence, b.step };
+	tell(b.args, m);
 	if (hear(b.args, &m) && b.last)
 		call_end(b.args, m.epoch);
 }
@@ -128,6 +129,14 @@ template <int TYPE> __global__ __launch_bounds__(FOLD_THREADS) void fold_chunk(c
 	}
 }
 
+/* ---- Copies ---------------------------------------------------------------------------------------------- */
+
+__global__ __launch_bounds__(FOLD_THREADS) void copy_chunk(const __grid_constant__ codelet_chunk c)
+{
+	const crew all = { blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0 };
+	copy(all, c.to, c.own, c.bytes, false);
+}
+
 typedef void (*kernel)(codelet_chunk);
 
 static const kernel rows[CORALE_NUM_TYPES] = {
@@ -146,9 +155,15 @@ int codelets_fold_chunk(const codelet_chunk *args, int blocks, int type, void *s
 	return launch_behind((const void *)rows[type], { blocks, FOLD_THREADS }, args, stream);
 }
 
+int codelets_copy_chunk(const codelet_chunk *args, int blocks, void *stream)
+{
+	return launch_behind((const void *)copy_chunk, { blocks, FOLD_THREADS }, args, stream);
+}
+
 int codelets_load_copies(void)
 {
 	int error = load_lean((const void *)barrier);
+	error = error ? error : load((const void *)copy_chunk);
 	for (const kernel row : rows)
 		error = error ? error : load((const void *)row);
 	return error;

@@ -9,7 +9,7 @@
 #include "device_cuda.h"
 #include "engine.h"
 
-enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20 };
+enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20, ENGINE_MARKS = 4 };
 
 /* A peer's allocation as it is mapped here. */
 struct engine_opened {
@@ -65,7 +65,7 @@ struct engine {
 	unsigned char **gpu_peers; /* of all regions, in GPU memory; made with the first */
 	/* calls by copy engines */
 	cudaStream_t beside; /* for what runs beside the user's stream; made with the first region */
-	cudaEvent_t ready, marks[2]; /* from and to the user's stream */
+	cudaEvent_t ready, marks[ENGINE_MARKS]; /* from and to the user's stream */
 	size_t memory_cap;
 	void *scratch; /* two buffers of a chunk from each other rank; NULL: none yet */
 	int scratch_region;

@@ -43,7 +43,7 @@ int engine_make_beside(struct engine *e)
 		return 0;
 	int ret = engine_check(e, cudaDeviceGetStreamPriorityRange(&lowest, &highest),
 			       "asking for the priorities of streams");
-	for (int i = 0; !ret && i < 2; i++)
+	for (int i = 0; !ret && i < ENGINE_MARKS; i++)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->marks[i], cudaEventDisableTiming),
 				   "making an event");
 	if (!ret)
@@ -62,7 +62,7 @@ void engine_free_beside(struct engine *e)
 		cudaStreamDestroy(e->beside);
 	if (e->ready)
 		cudaEventDestroy(e->ready);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < ENGINE_MARKS; i++)
 		if (e->marks[i])
 			cudaEventDestroy(e->marks[i]);
 }

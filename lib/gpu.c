@@ -69,26 +69,24 @@ static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_
 	return target;
 }
 
-/* Whether copy engines can run the call: into registered memory, and sums with scratch. Premultiplied inputs need a kernel. */
-static int by_copies(const struct comm *comm, const struct engine_call *call)
+/* What the call may use. Premultiplied inputs need a kernel, so scratch is of no use to copies of them. */
+static int memory_of(const struct comm *comm, const struct engine_call *call)
 {
-	if (comm->size == 1 ||
-	    (coll_folds(call->coll) && (comm->scratch == COMM_SCRATCH_NONE || call->op == CORALE_NUM_OPS)))
-		return 0;
-	return call->target || call->coll == CORALE_REDUCE_SCATTER;
+	int scratch = comm->size > 1 && comm->scratch != COMM_SCRATCH_NONE &&
+		      !(coll_folds(call->coll) && call->op == CORALE_NUM_OPS);
+	return (call->target ? PLAN_MEMORY_REGISTERED : 0) | (scratch ? PLAN_MEMORY_SCRATCH : 0);
 }
 
 static enum plan_codelet choice(const struct comm *comm, const struct engine_call *call)
 {
 	return plan_codelet_choose(&comm->node, call->coll, call->bytes, engine_cuda.words(call->type),
-				   by_copies(comm, call));
+				   memory_of(comm, call));
 }
 
 static int wants_scratch(const struct comm *comm, const struct engine_call *call)
 {
-	return comm->size > 1 &&
-	       ((call->codelet == CODELET_COPIES && coll_folds(call->coll)) ||
-		plan_codelet_scratch(&comm->node, call->codelet, call->coll, call->bytes, call->target != 0));
+	return comm->size > 1 && plan_codelet_scratch(&comm->node, call->codelet, call->coll, call->bytes,
+						      memory_of(comm, call));
 }
 
 /* The codelet, and the target if that uses it. The first large call makes scratch. */

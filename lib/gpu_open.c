@@ -84,16 +84,16 @@ static int connect_engines(struct comm *comm)
 /* Once, the same on all ranks: which codelet runs what. */
 static void tell_choice(const struct comm *comm)
 {
-	char plain[PLAN_CODELET_TEXT], direct[PLAN_CODELET_TEXT];
+	char plain[PLAN_CODELET_TEXT], registered[PLAN_CODELET_TEXT];
 	if (comm->rank || comm->size == 1 || log_level < LOG_INFO)
 		return;
 	for (int coll = CORALE_ALL_REDUCE; coll < CORALE_ALL_TO_ALL_V; coll++) {
-		plan_codelet_print(&comm->node, (corale_coll)coll, 0, plain);
-		plan_codelet_print(&comm->node, (corale_coll)coll, 1, direct);
-		log_line(LOG_INFO, comm->rank, "%s on GPUs, bytes of a block or vector: %s; %s: %s",
-			 corale_coll_name((corale_coll)coll), plain,
-			 coll == CORALE_REDUCE_SCATTER ? "with scratch" : "received into registered memory",
-			 direct);
+		plan_codelet_print(&comm->node, (corale_coll)coll, PLAN_MEMORY_SCRATCH, plain);
+		plan_codelet_print(&comm->node, (corale_coll)coll,
+				   PLAN_MEMORY_SCRATCH | PLAN_MEMORY_REGISTERED, registered);
+		log_line(LOG_INFO, comm->rank,
+			 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
+			 corale_coll_name((corale_coll)coll), plain, registered);
 	}
 }
 

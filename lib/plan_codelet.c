@@ -6,6 +6,7 @@
 #include "status.h"
 
 static const double STEP_US = 10; /* of a barrier between copies */
+static const double STAGED_US = 40; /* of pieces that are taken out of scratch */
 static const double OWN_GBS = 2460; /* of a copy within a GPU, which slows the others */
 static const double MEMORY_GBS = 3000; /* of a fold's reads and writes */
 static const double FOLDING_GBS = 9, MOVING_GBS = 14; /* of one block */
@@ -22,9 +23,18 @@ static int moves(corale_coll coll)
 	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_BROADCAST;
 }
 
+static int can_copy(const struct plan_node *node, corale_coll coll, int memory)
+{
+	if (coll_folds(coll))
+		return (memory & PLAN_MEMORY_SCRATCH) != 0;
+	if (!moves(coll) || (memory & PLAN_MEMORY_REGISTERED))
+		return moves(coll);
+	return (memory & PLAN_MEMORY_SCRATCH) && (coll != CORALE_BROADCAST || node->ranks == 2);
+}
+
 /* Whether a codelet can run the call at all. */
 static int can(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, uint64_t bytes,
-	       int direct)
+	       int memory)
 {
 	switch (codelet) {
 	case CODELET_PACKETS:
@@ -37,7 +47,7 @@ static int can(const struct plan_node *node, enum plan_codelet codelet, corale_c
 	case CODELET_SLOTS_TWO_SHOT:
 		return coll == CORALE_ALL_REDUCE;
 	case CODELET_COPIES:
-		return direct && (moves(coll) || coll_folds(coll));
+		return can_copy(node, coll, memory);
 	default:
 		return 0;
 	}
@@ -57,8 +67,9 @@ static const struct rate packets_rate = { 1.8, 290, 0 }, two_shot_rate = { 3.3, 
 			 mapped_chain_rate = { 56, 355, 0 }, copies_rate = { 15, 390, 0 };
 
 static struct rate rate_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
-			   int direct)
+			   int memory)
 {
+	int direct = memory & PLAN_MEMORY_REGISTERED;
 	switch (codelet) {
 	case CODELET_PACKETS:
 		return packets_rate;
@@ -120,9 +131,11 @@ int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us)
 }
 
 /* Of copies, beyond the first byte's time and that of all bytes: barriers, and the fold of the last chunk. */
-static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes)
+static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes, int memory)
 {
 	double us = STEP_US * (node->ranks - 1), spread_us;
+	if (!(memory & PLAN_MEMORY_REGISTERED) && coll != CORALE_REDUCE_SCATTER)
+		us += STAGED_US;
 	switch (coll) {
 	case CORALE_ALL_REDUCE: /* in two chunks */
 		return us + 100;
@@ -130,38 +143,39 @@ static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t
 		return us + 50 + (double)bytes / 2 * (node->ranks + 1) / MEMORY_GBS / 1e3;
 	case CORALE_BROADCAST:
 		plan_codelet_cycles(node->ranks, bytes, &spread_us);
-		return spread_us;
+		return memory & PLAN_MEMORY_REGISTERED ? spread_us : us;
 	default: /* a rank's own block */
 		return us + (double)bytes / OWN_GBS / 1e3;
 	}
 }
 
 double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
-			 uint64_t bytes, int words, int direct)
+			 uint64_t bytes, int words, int memory)
 {
-	if (!can(node, codelet, coll, bytes, direct))
+	if (!can(node, codelet, coll, bytes, memory))
 		return -1;
-	struct rate rate = rate_of(node, codelet, coll, direct);
+	struct rate rate = rate_of(node, codelet, coll, memory);
 	double blocks_gbs = (coll_folds(coll) ? FOLDING_GBS : MOVING_GBS) * node->max_blocks;
 	if (codelet != CODELET_COPIES && rate.gbs > blocks_gbs)
 		rate.gbs = blocks_gbs;
-	double more = codelet == CODELET_COPIES ? copies_us(node, coll, bytes) : 0;
+	double more = codelet == CODELET_COPIES ? copies_us(node, coll, bytes, memory) : 0;
 	return more + rate.start_us + rate.piece_us * (pieces(node, codelet, coll, bytes, words) - 1) +
 	       sent(node, codelet, coll, bytes) / rate.gbs / 1e3;
 }
 
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
-				      int words, int direct)
+				      int words, int memory)
 {
 	enum plan_codelet best = CODELET_NONE;
 	double best_us = 0;
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
-		double us = plan_codelet_time(node, (enum plan_codelet)c, coll, bytes, words, direct);
+		double us = plan_codelet_time(node, (enum plan_codelet)c, coll, bytes, words, memory);
 		if (us < 0)
 			continue;
 		if (c == node->forced)
 			return (enum plan_codelet)c;
-		if (c == CODELET_COPIES && node->zero_ctas && !node->forced && moves(coll))
+		if (c == CODELET_COPIES && node->zero_ctas && !node->forced && moves(coll) &&
+		    (memory & PLAN_MEMORY_REGISTERED))
 			return CODELET_COPIES;
 		if (best == CODELET_NONE || us < best_us) {
 			best = (enum plan_codelet)c;
@@ -172,8 +186,11 @@ enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll 
 }
 
 int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
-			 uint64_t bytes, int direct)
+			 uint64_t bytes, int memory)
 {
+	int direct = memory & PLAN_MEMORY_REGISTERED;
+	if (codelet == CODELET_COPIES)
+		return coll_folds(coll) || !direct;
 	int stages =
 	    coll_folds(coll) || (!direct && moves(coll) && (coll != CORALE_BROADCAST || node->ranks > 2));
 	return stages && (codelet == CODELET_SLOTS || codelet == CODELET_SLOTS_TWO_SHOT) &&

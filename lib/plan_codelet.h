@@ -15,7 +15,7 @@ enum plan_codelet {
 	CODELET_TWO_SHOT, /* reduce-scatter and all-gather of packets in one pass */
 	CODELET_SLOTS, /* one exchange through slots: folded, or copied by blocks that belong to edges */
 	CODELET_SLOTS_TWO_SHOT, /* both exchanges through slots */
-	CODELET_COPIES, /* copy engines, into registered receive buffers; sums through scratch */
+	CODELET_COPIES, /* copy engines, into registered receive buffers or through scratch */
 	CODELET_KINDS
 };
 
@@ -31,15 +31,17 @@ struct plan_node {
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 };
 
+/* What a call may use, or-ed: its receive buffer, because it is registered on all ranks; scratch. */
+enum plan_memory { PLAN_MEMORY_REGISTERED = 1, PLAN_MEMORY_SCRATCH = 2 };
+
 /* A row of the choice: modelled time in us of a call of so many bytes (of a block or vector), or a negative value where the
- * codelet can't run it. words: the type's folds travel in words. direct: the call is one that CODELET_COPIES can run: its
- * receive buffer is registered on all ranks (or is not stored into by others), and a sum has scratch. */
+ * codelet can't run it. words: the type's folds travel in words. memory: of enum plan_memory. */
 double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
-			 uint64_t bytes, int words, int direct);
+			 uint64_t bytes, int words, int memory);
 
 /* The codelet of least modelled time, among the forced ones where they can run the call. */
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
-				      int words, int direct);
+				      int words, int memory);
 
 /* Bytes that go by CODELET_TWO_SHOT at a time, so many parts of what one sender has of packets' room, and where threads take turns a
  * whole number of them. words: packets are words. */
@@ -48,10 +50,10 @@ uint64_t plan_codelet_piece(uint64_t area_bytes, int words, uint64_t parts, int 
 /* Of a broadcast by copies: in how many cycles of pieces, and what it then takes longer than its bytes on one link. */
 int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us);
 
-/* 1 if the call goes better through scratch than through the window: long runs through slots. direct: the receive buffers are
- * registered. */
+/* 1 if the call goes through scratch: all that copy engines do not store straight into registered memory, and long runs through
+ * slots, which the window has little room for. */
 int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
-			 uint64_t bytes, int direct);
+			 uint64_t bytes, int memory);
 
 /* 1 if the codelet stores into the peers' receive buffers, where all ranks' are registered. */
 int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll);

@@ -11,14 +11,14 @@ static void print_bytes(int power, char *text, size_t room)
 	snprintf(text, room, "%d%s", 1 << power % 10, units[power / 10]);
 }
 
-void plan_codelet_print(const struct plan_node *node, corale_coll coll, int direct,
+void plan_codelet_print(const struct plan_node *node, corale_coll coll, int memory,
 			char text[PLAN_CODELET_TEXT])
 {
 	size_t used = 0;
-	enum plan_codelet now = plan_codelet_choose(node, coll, 1, 1, direct);
+	enum plan_codelet now = plan_codelet_choose(node, coll, 1, 1, memory);
 	text[0] = '\0';
 	for (int power = 1; power <= LARGEST && used < PLAN_CODELET_TEXT; power++) {
-		enum plan_codelet next = plan_codelet_choose(node, coll, (uint64_t)1 << power, 1, direct);
+		enum plan_codelet next = plan_codelet_choose(node, coll, (uint64_t)1 << power, 1, memory);
 		char bytes[16];
 		if (next == now)
 			continue;

@@ -9,8 +9,8 @@
 enum { PLAN_CODELET_TEXT = 160 };
 
 /* Which codelet runs calls of which bytes (of a block or vector, in powers of 2), as "packets to 128K, two_shot to 4M, then
- * slots_two_shot". direct as in plan_codelet_choose. */
-void plan_codelet_print(const struct plan_node *node, corale_coll coll, int direct,
+ * slots_two_shot". memory as in plan_codelet_choose. */
+void plan_codelet_print(const struct plan_node *node, corale_coll coll, int memory,
 			char text[PLAN_CODELET_TEXT]);
 
 #endif

@@ -22,7 +22,7 @@ struct question {
 	struct plan_node node;
 	corale_coll coll;
 	uint64_t bytes;
-	int words, direct;
+	int words, memory;
 };
 
 static struct plan_node node_of(int ranks, uint64_t window)
@@ -67,7 +67,12 @@ static int able(const struct question *q, enum plan_codelet codelet)
 	case CODELET_SLOTS_TWO_SHOT:
 		return q->coll == CORALE_ALL_REDUCE;
 	case CODELET_COPIES:
-		return q->direct && (is_sum(q->coll) || is_move(q->coll));
+		if (is_sum(q->coll))
+			return (q->memory & PLAN_MEMORY_SCRATCH) != 0;
+		if (q->memory & PLAN_MEMORY_REGISTERED)
+			return is_move(q->coll);
+		return is_move(q->coll) && (q->memory & PLAN_MEMORY_SCRATCH) &&
+		       (q->coll != CORALE_BROADCAST || q->node.ranks == 2);
 	default:
 		return 0;
 	}
@@ -75,18 +80,18 @@ static int able(const struct question *q, enum plan_codelet codelet)
 
 static enum plan_codelet choice(const struct question *q)
 {
-	return plan_codelet_choose(&q->node, q->coll, q->bytes, q->words, q->direct);
+	return plan_codelet_choose(&q->node, q->coll, q->bytes, q->words, q->memory);
 }
 
 static double time_of(const struct question *q, enum plan_codelet codelet)
 {
-	return plan_codelet_time(&q->node, codelet, q->coll, q->bytes, q->words, q->direct);
+	return plan_codelet_time(&q->node, codelet, q->coll, q->bytes, q->words, q->memory);
 }
 
 static void complain(const struct question *q, enum plan_codelet codelet, const char *what)
 {
-	fail_msg("%d ranks, %s of %llu bytes, words %d, direct %d: %s %s", q->node.ranks,
-		 corale_coll_name(q->coll), (unsigned long long)q->bytes, q->words, q->direct,
+	fail_msg("%d ranks, %s of %llu bytes, words %d, memory %d: %s %s", q->node.ranks,
+		 corale_coll_name(q->coll), (unsigned long long)q->bytes, q->words, q->memory,
 		 plan_codelet_name(codelet), what);
 }
 
@@ -117,16 +122,23 @@ static void check_forced(struct question q)
 	}
 	q.node.forced = CODELET_NONE;
 	q.node.zero_ctas = 1;
-	if (choice(&q) != (is_move(q.coll) && q.direct ? CODELET_COPIES : free_choice))
+	if (choice(&q) !=
+	    (is_move(q.coll) && (q.memory & PLAN_MEMORY_REGISTERED) ? CODELET_COPIES : free_choice))
 		complain(&q, choice(&q), "was chosen where no blocks may move data");
 }
 
 static void check_scratch(const struct question *q)
 {
-	for (int c = CODELET_NONE; c < CODELET_KINDS; c++)
-		if (plan_codelet_scratch(&q->node, (enum plan_codelet)c, q->coll, q->bytes, q->direct) &&
-		    ((c != CODELET_SLOTS && c != CODELET_SLOTS_TWO_SHOT) || q->bytes == 0))
+	for (int c = CODELET_NONE; c < CODELET_KINDS; c++) {
+		int wants =
+		    plan_codelet_scratch(&q->node, (enum plan_codelet)c, q->coll, q->bytes, q->memory);
+		int slots = c == CODELET_SLOTS || c == CODELET_SLOTS_TWO_SHOT;
+		if (c == CODELET_COPIES &&
+		    wants != (is_sum(q->coll) || !(q->memory & PLAN_MEMORY_REGISTERED)))
+			complain(q, (enum plan_codelet)c, wants ? "wants scratch" : "wants no scratch");
+		if (wants && c != CODELET_COPIES && (!slots || q->bytes == 0))
 			complain(q, (enum plan_codelet)c, "wants scratch");
+	}
 }
 
 /* Larger calls never go back to packets, and wherever scratch is wanted a larger call wants it, too. */
@@ -142,7 +154,7 @@ static void check_sizes(struct question *q)
 		if (left_packets && chosen == CODELET_PACKETS && i > 2)
 			complain(q, chosen, "is chosen again for a larger call");
 		left_packets |= chosen != CODELET_PACKETS;
-		int wants = plan_codelet_scratch(&q->node, CODELET_SLOTS, q->coll, q->bytes, q->direct);
+		int wants = plan_codelet_scratch(&q->node, CODELET_SLOTS, q->coll, q->bytes, q->memory);
 		if (wanted && !wants && i > 4)
 			complain(q, CODELET_SLOTS, "wants scratch for a smaller call only");
 		wanted |= wants;
@@ -154,7 +166,9 @@ static void check_node(struct plan_node node)
 	struct question q = { .node = node };
 	for (int coll = 0; coll <= CORALE_ALL_TO_ALL_V; coll++)
 		for (q.words = 0; q.words < 2; q.words++)
-			for (q.direct = 0; q.direct <= (node.ranks > 1); q.direct++) {
+			for (q.memory = 0;
+			     q.memory <= (node.ranks > 1 ? PLAN_MEMORY_REGISTERED | PLAN_MEMORY_SCRATCH : 0);
+			     q.memory++) {
 				q.coll = (corale_coll)coll;
 				check_sizes(&q);
 			}

@@ -22,7 +22,7 @@ enum {
 
 struct test {
 	struct world world;
-	int ranks, in_place;
+	int ranks, in_place, staged; /* staged: through scratch, as if nothing was registered */
 	corale_coll coll;
 	size_t counts[CALLS]; /* int32s of a block or vector */
 	unsigned char *recvs[MOST_RANKS], *scratch[MOST_RANKS]; /* registered */
@@ -132,17 +132,18 @@ static void play(int rank, void *arg)
 			send = t->coll == CORALE_ALL_GATHER ? recv + (size_t)rank * bytes : recv;
 		if (t->coll != CORALE_BROADCAST || root_of(t, i) == rank)
 			fill(t, rank, i, send);
-		struct engine_call call = { .codelet = CODELET_COPIES,
-					    .coll = t->coll,
-					    .type = CORALE_INT32,
-					    .op = CORALE_SUM,
-					    .send = send,
-					    .recv = recv,
-					    .bytes = bytes,
-					    .root = root_of(t, i),
-					    .signature = (uint64_t)(i + 1) * 77 + (rank == t->drop && i == 1),
-					    .target = (uint64_t)(REGION + 1) << ENGINE_TARGET_SHIFT |
-						      t->places[i] };
+		struct engine_call call = {
+			.codelet = CODELET_COPIES,
+			.coll = t->coll,
+			.type = CORALE_INT32,
+			.op = CORALE_SUM,
+			.send = send,
+			.recv = recv,
+			.bytes = bytes,
+			.root = root_of(t, i),
+			.signature = (uint64_t)(i + 1) * 77 + (rank == t->drop && i == 1),
+			.target = t->staged ? 0 : (uint64_t)(REGION + 1) << ENGINE_TARGET_SHIFT | t->places[i]
+		};
 		t->faults[rank] += engine_run_copies(e, &call, NULL) != 0;
 		if (!gpu_random(3))
 			gpu_pause(gpu_random(3000));
@@ -169,10 +170,12 @@ static void share(struct test *t, int region, unsigned char **memory, size_t byt
 		    (struct engine_region){ .begin = memory[r], .bytes = bytes, .peers = memory };
 }
 
-static int run(corale_coll coll, int ranks, int in_place, int drop, size_t largest)
+static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, size_t largest)
 {
 	static const size_t some[CALLS] = { 1, 5000, 3, 4096, 16384, 0, 1024, 12345, 127, 9999, 2048, 700 };
-	struct test t = { .ranks = ranks, .in_place = in_place, .coll = coll, .drop = drop };
+	struct test t = {
+		.ranks = ranks, .in_place = in_place, .staged = staged, .coll = coll, .drop = drop
+	};
 	struct world_params p = {
 		.ranks = ranks, .max_blocks = 2, .window_bytes = 1 << 20, .first_epoch = LATE_EPOCH
 	};
@@ -201,30 +204,42 @@ static int run(corale_coll coll, int ranks, int in_place, int drop, size_t large
 	return faults;
 }
 
+/* All numbers of ranks, in place and not. */
+static int run_all(corale_coll coll, int staged)
+{
+	int faults = 0, places = coll != CORALE_ALL_TO_ALL && coll != CORALE_REDUCE_SCATTER ? 2 : 1;
+	int most = staged && coll == CORALE_BROADCAST ? 2 : MOST_RANKS;
+	for (int ranks = 2; ranks <= most; ranks++)
+		for (int in_place = 0; in_place < places; in_place++)
+			faults += run(coll, ranks, in_place, staged, -1, 0) != 0;
+	return faults;
+}
+
+static int report(int number, int faults, const char *what, const char *how)
+{
+	printf("%s %d - %s%s\n", faults ? "not ok" : "ok", number, what, how);
+	fflush(stdout);
+	return faults != 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST,
 					     CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER };
+	enum { COLLS = sizeof(colls) / sizeof(*colls) };
 	int number = 0, failed = 0;
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
 	log_open(LOG_ERROR, NULL);
-	printf("1..%d\n", (int)(sizeof(colls) / sizeof(*colls)) + 2);
-	for (size_t c = 0; c < sizeof(colls) / sizeof(*colls); c++) {
-		int faults = 0;
-		for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
-			for (int in_place = 0; in_place < 2; in_place++)
-				if (!in_place ||
-				    (colls[c] != CORALE_ALL_TO_ALL && colls[c] != CORALE_REDUCE_SCATTER))
-					faults += run(colls[c], ranks, in_place, -1, 0);
-		printf("%s %d - %s by copies\n", faults ? "not ok" : "ok", ++number,
-		       corale_coll_name(colls[c]));
-		fflush(stdout);
-		failed |= faults;
-	}
-	int several = run(CORALE_BROADCAST, 4, 0, -1, SEVERAL_CYCLES);
-	printf("%s %d - a broadcast in several cycles\n", several ? "not ok" : "ok", ++number);
-	int faults = run(CORALE_ALL_GATHER, 3, 0, 1, 0);
-	printf("%s %d - another call ends the barriers of copies\n", faults ? "not ok" : "ok", ++number);
-	return failed || several || faults;
+	printf("1..%d\n", 2 * COLLS + 1);
+	for (int c = 0; c < COLLS; c++)
+		failed |= report(++number, run_all(colls[c], 0), corale_coll_name(colls[c]), " by copies");
+	for (int c = 0; colls[c] != CORALE_REDUCE_SCATTER; c++) /* which has no other way */
+		failed |= report(++number, run_all(colls[c], 1), corale_coll_name(colls[c]),
+				 " by copies through scratch");
+	failed |= report(++number, run(CORALE_BROADCAST, 4, 0, 0, -1, SEVERAL_CYCLES),
+			 "a broadcast in several cycles", "");
+	failed |= report(++number, run(CORALE_ALL_GATHER, 3, 0, 0, 1, 0),
+			 "another call ends the barriers of copies", "");
+	return failed;
 }

@@ -1,0 +1,103 @@
+/* Broadcasts by copy engines: into registered memory, and between two ranks through scratch. */
+#include "engine_cuda_copy.h"
+
+/* ---- Registered memory ------------------------------------------------------------------------------------- */
+
+/*
+ * The root sends each of the m others a piece in turn, and these pass their pieces on among themselves. In step i of a cycle
+ * the root sends to other i, and other u sends to other v with u + v = 2i modulo M, M odd: every other receives
+ * from one, and in a cycle each has sent its piece to all. Pieces of place u go on in the steps after step u, so in steps
+ * before u those of the cycle before.
+ */
+struct spread {
+	int others, period, cycles, root;
+	uint64_t piece;
+};
+
+static struct spread spread_of(const struct copies *k)
+{
+	struct spread s = { .others = k->e->ranks - 1, .root = k->call->root };
+	double more_us;
+	s.period = s.others | 1;
+	s.cycles = plan_codelet_cycles(k->e->ranks, k->call->bytes, &more_us);
+	s.piece = codelet_round(k->call->bytes / ((uint64_t)s.cycles * (uint64_t)s.others) + 1, COPY_ALIGN);
+	return s;
+}
+
+static struct copy_span piece_of(const struct copies *k, const struct spread *s, int cycle, int other)
+{
+	uint64_t all = k->call->bytes,
+		 at = ((uint64_t)cycle * (uint64_t)s->others + (uint64_t)other) * s->piece;
+	at = at < all ? at : all;
+	return (struct copy_span){ at, all - at < s->piece ? all - at : s->piece };
+}
+
+static void send_piece(struct copies *k, const struct spread *s, int cycle, int piece, int to,
+		       const unsigned char *from)
+{
+	if (cycle < 0 || cycle >= s->cycles || to >= s->others)
+		return;
+	struct copy_span p = piece_of(k, s, cycle, piece);
+	copy_by_engine(k, copy_target(k, (s->root + 1 + to) % k->e->ranks) + p.at, from + p.at, p.bytes);
+}
+
+static void spread(struct copies *k)
+{
+	const struct spread s = spread_of(k);
+	int root = k->e->rank == s.root, me = (k->e->rank - s.root - 1 + k->e->ranks) % k->e->ranks;
+	int steps = s.cycles * s.period + s.others - 1;
+	copy_barrier(k, 0);
+	for (int t = 0; t < steps; t++) {
+		int cycle = t / s.period, i = t % s.period, to = (2 * i - me + 2 * s.period) % s.period;
+		if (root)
+			send_piece(k, &s, cycle, i, i, copy_sent(k));
+		else if (to != me)
+			send_piece(k, &s, i > me ? cycle : cycle - 1, me, to, copy_received(k));
+		copy_barrier(k, t == steps - 1);
+	}
+}
+
+/* ---- Through scratch -------------------------------------------------------------------------------------- */
+
+static void pass(struct copies *k, uint64_t at, uint64_t in, uint64_t bytes, int last)
+{
+	int root = k->call->root, to = 1 - root;
+	unsigned char *scratch = copy_scratch(k, root, to, 0, 1) + in;
+	if (k->e->rank == root)
+		copy_by_engine(k, scratch, copy_sent(k) + at, bytes);
+	copy_arrival(k, last);
+	if (k->e->rank == to)
+		copy_beside(k, copy_received(k) + at, scratch, bytes, last ? COPY_MANY : COPY_FEW);
+}
+
+/* Between two ranks. */
+static void staged(struct copies *k)
+{
+	uint64_t all = k->call->bytes, room = copy_scratch_bytes(k, 1), at = 0;
+	do {
+		uint64_t begin = at, end = all - at < room ? all : at + room;
+		copy_barrier(k, 0);
+		do {
+			uint64_t bytes = copy_next_piece(k, end - at);
+			pass(k, at, at - begin, bytes, at + bytes == all);
+			at += bytes;
+		} while (at < end);
+		copy_mark(k, MARK_TAKEN);
+		copy_wait(k, MARK_TAKEN);
+	} while (at < all);
+}
+
+void copy_broadcast(struct copies *k)
+{
+	if (k->e->rank == k->call->root) {
+		copy_fork(k);
+		copy_beside(k, copy_received(k), copy_sent(k), k->call->bytes, COPY_FEW);
+		copy_mark(k, MARK_OWN);
+	}
+	if (k->call->target)
+		spread(k);
+	else
+		staged(k);
+	if (k->e->rank == k->call->root)
+		copy_wait(k, MARK_OWN);
+}
