@@ -12,7 +12,7 @@
 #include "corale.h"
 #include "log.h"
 
-enum { FOLD_BLOCKS = 64, ARRIVALS = 1, LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
+enum { ARRIVALS = 1, LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
 
@@ -68,23 +68,22 @@ void copy_wait(struct copies *k, enum copy_mark mark)
 		keep(k, cudaStreamWaitEvent(k->stream, k->e->marks[mark], 0));
 }
 
-static int most_blocks(const struct copies *k, int blocks)
+static int most(const struct copies *k, enum copy_blocks blocks)
 {
-	return k->e->max_blocks < blocks ? k->e->max_blocks : blocks;
+	return k->e->max_blocks < (int)blocks ? k->e->max_blocks : (int)blocks;
 }
 
 void copy_beside(struct copies *k, void *to, const void *from, uint64_t bytes, enum copy_blocks blocks)
 {
 	struct codelet_chunk chunk = { .own = from, .to = to, .bytes = bytes };
 	if (bytes && to != from && !k->error)
-		keep(k, codelets_copy_chunk(&chunk, most_blocks(k, (int)blocks), k->beside));
+		keep(k, codelets_copy_chunk(&chunk, most(k, blocks), k->beside));
 }
 
-void copy_fold(struct copies *k, const struct codelet_chunk *chunk)
+void copy_fold(struct copies *k, const struct codelet_chunk *chunk, enum copy_blocks blocks)
 {
 	if (chunk->bytes && !k->error)
-		keep(k,
-		     codelets_fold_chunk(chunk, most_blocks(k, FOLD_BLOCKS), (int)k->call->type, k->beside));
+		keep(k, codelets_fold_chunk(chunk, most(k, blocks), (int)k->call->type, k->beside));
 }
 
 /* ---- Places ---------------------------------------------------------------------------------------------- */

@@ -11,10 +11,10 @@
 enum { COPY_ALIGN = 512 };
 
 /* What the user's stream waits for at times: the event behind the last one of a kind beside it. */
-enum copy_mark { MARK_OWN, MARK_FOLD, MARK_FOLD_ODD, MARK_TAKEN };
+enum copy_mark { MARK_OWN, MARK_FIRST_FOLD, MARK_FOLD, MARK_TAKEN };
 
-/* Of a copy within the GPU: while copy engines work it leaves them the memory; when they have ended it is waited for. */
-enum copy_blocks { COPY_FEW = 32, COPY_MANY = 128 };
+/* Of kernels beside copies: these need memory's bandwidth too, so few of those. Of the last one, which is waited for, many. */
+enum copy_blocks { COPY_FEW = 32, COPY_FOLDS = 64, COPY_MANY = 128 };
 
 /* A call on its way onto the stream. */
 struct copies {
@@ -45,7 +45,7 @@ void copy_mark(struct copies *k, enum copy_mark mark);
 void copy_wait(struct copies *k, enum copy_mark mark);
 /* Within the GPU, beside the stream. */
 void copy_beside(struct copies *k, void *to, const void *from, uint64_t bytes, enum copy_blocks blocks);
-void copy_fold(struct copies *k, const struct codelet_chunk *chunk);
+void copy_fold(struct copies *k, const struct codelet_chunk *chunk, enum copy_blocks blocks);
 
 /* The receive buffer of a rank, as it is mapped here. */
 unsigned char *copy_target(const struct copies *k, int rank);

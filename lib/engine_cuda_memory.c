@@ -64,9 +64,15 @@ void engine_free(struct engine *e, void *memory)
 int engine_export(const struct engine *e, CUdeviceptr allocation, int *fd)
 {
 	CUmemGenericAllocationHandle handle;
+	unsigned long long old =
+	    0; /* memory of cudaMalloc has no descriptor: asking for one is an error that tools report */
 	int out = -1;
+	if (e->driver.pointer_attribute(&old, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, allocation) ==
+		CUDA_SUCCESS &&
+	    old)
+		return 0;
 	if (e->driver.retain(&handle, (void *)(uintptr_t)allocation) != CUDA_SUCCESS)
-		return 0; /* memory of cudaMalloc has none */
+		return 0;
 	CUresult error = e->driver.export_handle(&out, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 	e->driver.release(handle);
 	if (error == CUDA_SUCCESS)

@@ -6,9 +6,10 @@
 #include "status.h"
 
 static const double STEP_US = 10; /* of a barrier between copies */
-static const double STAGED_US = 40; /* of pieces that are taken out of scratch */
-static const double OWN_GBS = 2460; /* of a copy within a GPU, which slows the others */
-static const double MEMORY_GBS = 3000; /* of a fold's reads and writes */
+static const double PIECES_US =
+    15; /* of copies in pieces, each of which a kernel works on while the next one comes */
+static const double LAST_BYTES = 12e6; /* of the last one, about */
+static const double MEMORY_GBS = 2500; /* of a kernel's reads and writes */
 static const double FOLDING_GBS = 9, MOVING_GBS = 14; /* of one block */
 enum { MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
 
@@ -61,10 +62,11 @@ struct rate {
 /* Measured on H200 behind one NVSwitch, 2 and 4 ranks, float sums (docs/performance.md). */
 static const struct rate packets_rate = { 1.8, 290, 0 }, two_shot_rate = { 3.3, 338, 0.5 },
 			 dealt_rate = { 4, 280, 0 }, fold_rate = { 22, 332, 0 },
-			 two_folds_rate = { 33, 335, 0 }, passed_rate = { 18, 345, 0 },
-			 staged_rate = { 18, 340, 0 }, direct_rate = { 12, 358, 0 },
-			 pair_rate = { 18, 362, 0 }, chain_rate = { 66, 350, 0 },
-			 mapped_chain_rate = { 56, 355, 0 }, copies_rate = { 15, 390, 0 };
+			 pair_fold_rate = { 22, 252, 0 }, two_folds_rate = { 33, 335, 0 },
+			 passed_rate = { 18, 345, 0 }, staged_rate = { 18, 340, 0 },
+			 direct_rate = { 12, 358, 0 }, pair_rate = { 18, 362, 0 },
+			 chain_rate = { 66, 350, 0 }, mapped_chain_rate = { 56, 355, 0 },
+			 copies_rate = { 15, 390, 0 };
 
 static struct rate rate_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			   int memory)
@@ -78,7 +80,9 @@ static struct rate rate_of(const struct plan_node *node, enum plan_codelet codel
 	case CODELET_SLOTS:
 		if (coll == CORALE_BROADCAST)
 			return node->ranks == 2 ? pair_rate : direct ? mapped_chain_rate : chain_rate;
-		return coll == CORALE_REDUCE_SCATTER ? fold_rate : direct ? direct_rate : staged_rate;
+		if (coll == CORALE_REDUCE_SCATTER)
+			return node->ranks == 2 ? pair_fold_rate : fold_rate;
+		return direct ? direct_rate : staged_rate;
 	case CODELET_SLOTS_TWO_SHOT:
 		return direct ? passed_rate : two_folds_rate;
 	default:
@@ -130,22 +134,30 @@ int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us)
 	return best;
 }
 
-/* Of copies, beyond the first byte's time and that of all bytes: barriers, and the fold of the last chunk. */
+/* Of what is left to a kernel when the last copy has ended: of so many bytes the last piece, each of which it reads or writes n times. */
+static double last_us(double bytes, int n)
+{
+	return (bytes < LAST_BYTES ? bytes : LAST_BYTES) * n / MEMORY_GBS / 1e3;
+}
+
+/* Of copies, beyond the first byte's time and that of all bytes: barriers, pieces, and what kernels do behind the last one. */
 static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes, int memory)
 {
-	double us = STEP_US * (node->ranks - 1), spread_us;
-	if (!(memory & PLAN_MEMORY_REGISTERED) && coll != CORALE_REDUCE_SCATTER)
-		us += STAGED_US;
+	double us = STEP_US * (node->ranks - 1), spread_us, part = (double)bytes, taken_us;
+	int staged = !(memory & PLAN_MEMORY_REGISTERED);
+	if (coll == CORALE_ALL_REDUCE)
+		part /= node->ranks;
+	taken_us = staged ? PIECES_US + last_us(part, 2) : 0;
 	switch (coll) {
-	case CORALE_ALL_REDUCE: /* in two chunks */
-		return us + 100;
-	case CORALE_REDUCE_SCATTER: /* the second chunk's fold comes last */
-		return us + 50 + (double)bytes / 2 * (node->ranks + 1) / MEMORY_GBS / 1e3;
+	case CORALE_ALL_REDUCE:
+		return 2 * us + PIECES_US + last_us(part, node->ranks + 1) + taken_us;
+	case CORALE_REDUCE_SCATTER:
+		return us + PIECES_US + last_us(part, node->ranks + 1);
 	case CORALE_BROADCAST:
 		plan_codelet_cycles(node->ranks, bytes, &spread_us);
-		return memory & PLAN_MEMORY_REGISTERED ? spread_us : us;
-	default: /* a rank's own block */
-		return us + (double)bytes / OWN_GBS / 1e3;
+		return staged ? us + taken_us : spread_us;
+	default:
+		return us + taken_us;
 	}
 }
 
