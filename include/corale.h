@@ -311,8 +311,8 @@ int corale_group_end(void);
  *
  * On a CUDA communicator the memory is of the GPU, and large calls whose receive buffers lie in it store straight into them.
  * So in one call every rank passes the same registration (or allocation) at the same offset as receive buffer, or none
- * passes registered memory; else the call may end with CORALE_EMISMATCH, which names both. What the root of a broadcast
- * sends counts as its receive buffer unless that is registered itself. Send buffers need nothing. After a failed call the
+ * passes registered memory; else the call may end with CORALE_EMISMATCH, which names both. The root of a broadcast has a
+ * receive buffer, too. Send buffers need nothing. After a failed call the
  * registered memory of the communicator may hold anything. GPU memory is made in units of 2 MB.
  *
  * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that

@@ -62,7 +62,8 @@ struct codelet_layout {
 struct codelet_header { /* a line: two packets that each hold their epoch twice */
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
 	uint32_t bytes_low, epoch_c, bytes_high, epoch_d; /* of a message between two ranks */
-	uint64_t steps[2]; /* of copies, by sequence: {epoch, barrier}, which only grows; in the line of half 0 */
+	uint64_t
+	    steps[2]; /* of copies, by sequence: {epoch, barrier}, which only grows; in the line of half 0 */
 	uint32_t pad[20];
 };
 
@@ -111,7 +112,8 @@ struct codelet_args {
 	int32_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
 	uint64_t bytes; /* of a block or vector */
 	uint64_t send_block, recv_block; /* bytes from one rank's block to the next one's; 0: one for all */
-	uint32_t piece, pieces; /* of a two-shot: bytes of all but the last; each has an epoch */
+	uint32_t piece,
+	    pieces; /* of packets: bytes of a block or vector in all but the last; each has an epoch */
 	uint32_t tag; /* what lines carry of the signature */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
@@ -135,7 +137,11 @@ struct codelet_message {
 	uint8_t sending, more; /* more: the next message is of the same pair and direction */
 };
 
-enum { CODELET_MAX_LISTS = CODELET_MAX_MESSAGES, CODELET_THREADS = PLAN_CODELET_THREADS };
+enum {
+	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
+	CODELET_THREADS = PLAN_CODELET_THREADS,
+	CODELET_LONG_THREADS = 768
+};
 
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
 struct codelet_group {
@@ -271,6 +277,9 @@ int codelets_load_copies(void);
 /* near: at most CODELET_NEAR ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
 int codelets_near(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
 		  void *stream);
+/* The same for many packets: each thread takes turns. No root; folds are those of blocks. */
+int codelets_near_long(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
+		       void *stream);
 int codelets_near_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type,
 			   void *stream);
 int codelets_packets(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,

@@ -110,6 +110,58 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 			store_few(recv + (uint32_t)r * a.recv_block, in_order(a, r, mine, got), n);
 }
 
+/* ---- One exchange of many packets ------------------------------------------------------------------------- */
+
+/* A piece of each block. */
+struct block_piece {
+	uint64_t call, epoch; /* call: the first piece's */
+	uint64_t at; /* in a block */
+	uint32_t bytes;
+};
+
+/* The same for packet i of a piece. goes: it travels, be it empty. No rank is a root. */
+template <int TYPE, bool FOLDS, bool EACH>
+__device__ static __forceinline__ bool exchange_packet(const codelet_args &a, const int op, const block_piece &p, uint32_t i, bool goes)
+{
+	const uint32_t n = goes ? filled<lines>(i, p.bytes) : 0, tag = a.tag;
+	const unsigned char *send = a.send + p.at + lines::at(i);
+	unsigned char *recv = a.recv + p.at + lines::at(i);
+	inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)p.epoch, tag,
+		      goes ? (1u << (a.ranks - 1)) - 1 : 0 };
+	vector got[OTHERS], mine = scaled<TYPE>(a, op, load_words(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), n));
+#pragma unroll
+	for (int k = 0; k < OTHERS; k++) {
+		if (k + 1 >= a.ranks || !goes)
+			break;
+		vector v = EACH ? scaled<TYPE>(a, op, load_words(send + peer_after(a, k + 1) * a.send_block, n)) : mine;
+		sync_store_packet(a.near_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, box.epoch, tag));
+	}
+	if (!take<lines>(a, p.call, box, got))
+		return false;
+	if (FOLDS)
+		store_words(recv, fold<TYPE>(a, op, mine, got), n);
+#pragma unroll
+	for (int r = 0; !FOLDS && r < CODELET_NEAR; r++)
+		if (r < a.ranks)
+			store_words(recv + (uint32_t)r * a.recv_block, in_order(a, r, mine, got), n);
+	return true;
+}
+
+template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ void exchange_pieces(const codelet_args &a, const int op)
+{
+	sync_previous_kernel();
+	const uint64_t call = call_epoch(a);
+	const uint32_t slots = lines::slots(a.piece), end = whole_warps(slots);
+	run_pieces<lines, true>(a, call, true, [&](uint32_t c) {
+		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
+		const block_piece p = { call, call + c, at, left < a.piece ? (uint32_t)left : a.piece };
+		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
+			if (!exchange_packet<TYPE, FOLDS, EACH>(a, op, p, i, i < slots))
+				return false;
+		return true;
+	});
+}
+
 /* ---- Two exchanges --------------------------------------------------------------------------------------- */
 
 /* One piece of a vector. */
@@ -265,6 +317,7 @@ __device__ static __forceinline__ void two_shot(const codelet_args &a, int most,
 /* ---- Kernels --------------------------------------------------------------------------------------------- */
 
 #define LEAN __launch_bounds__(CODELET_THREADS, 4) /* at most 32 registers */
+#define MODEST __launch_bounds__(1024) /* at most 64: while a block waits, others find room on its SM */
 
 template <int TYPE, bool SUMS> __global__ LEAN void near_reduce(const __grid_constant__ codelet_args a)
 {
@@ -281,8 +334,19 @@ template <bool EACH> __global__ LEAN void near_moves(const __grid_constant__ cod
 	exchange<CORALE_UINT8, false, EACH>(a, CORALE_SUM);
 }
 
+
+template <int TYPE> __global__ MODEST void near_long_scatter(const __grid_constant__ codelet_args a)
+{
+	exchange_pieces<TYPE, true, true>(a, a.op);
+}
+
+template <bool EACH> __global__ MODEST void near_long_moves(const __grid_constant__ codelet_args a)
+{
+	exchange_pieces<CORALE_UINT8, false, EACH>(a, CORALE_SUM);
+}
+
 template <int TYPE, bool SUMS, bool SEVERAL>
-__global__ __launch_bounds__(CODELET_THREADS) void near_two_shot(const __grid_constant__ codelet_args a)
+__global__ MODEST void near_two_shot(const __grid_constant__ codelet_args a)
 {
 	typedef fold_form<TYPE> form;
 	two_shot<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i) {
@@ -291,7 +355,7 @@ __global__ __launch_bounds__(CODELET_THREADS) void near_two_shot(const __grid_co
 }
 
 /* The root has no part. */
-__global__ __launch_bounds__(CODELET_THREADS) void near_broadcast(const __grid_constant__ codelet_args a)
+__global__ MODEST void near_broadcast(const __grid_constant__ codelet_args a)
 {
 	two_shot<lines, true>(a, a.root == 0, a.ranks - 1 - (a.root == a.ranks - 1),
 			      [&](const part_piece &p, uint32_t i) { return deal_and_pass(a, p, i); });
@@ -300,12 +364,12 @@ __global__ __launch_bounds__(CODELET_THREADS) void near_broadcast(const __grid_c
 typedef void (*kernel)(codelet_args);
 
 struct near_row { /* [1]: sums alone; [1][0]: in one piece */
-	kernel reduce[2], scatter, two_shot[2][2];
+	kernel reduce[2], scatter, long_scatter, two_shot[2][2];
 };
 
 #define ROW(type)                                                                                          \
 	{                                                                                                  \
-		{ near_reduce<type, false>, near_reduce<type, true> }, near_scatter<type>,                 \
+		{ near_reduce<type, false>, near_reduce<type, true> }, near_scatter<type>, near_long_scatter<type>, \
 		    { { near_two_shot<type, false, true>, near_two_shot<type, false, true> },              \
 		      { near_two_shot<type, true, false>, near_two_shot<type, true, true> } },             \
 	}
@@ -316,11 +380,18 @@ static const near_row rows[CORALE_NUM_TYPES] = {
 };
 #undef ROW
 static const kernel moves[2] = { near_moves<false>, near_moves<true> };
+static const kernel long_moves[2] = { near_long_moves<false>, near_long_moves<true> };
 
 int codelets_near(const codelet_args *args, codelet_shape shape, int type, int folding, void *stream)
 {
 	const int each = args->send_block != 0;
 	kernel k = !folding ? moves[each] : each ? rows[type].scatter : rows[type].reduce[args->op == CORALE_SUM];
+	return launch((const void *)k, shape, args, stream);
+}
+
+int codelets_near_long(const codelet_args *args, codelet_shape shape, int type, int folding, void *stream)
+{
+	kernel k = folding ? rows[type].long_scatter : long_moves[args->send_block != 0];
 	return launch((const void *)k, shape, args, stream);
 }
 
@@ -335,11 +406,13 @@ int codelets_load_near(void)
 	int error = load((const void *)near_broadcast);
 	for (int i = 0; i < 2; i++) {
 		error = error ? error : load_lean((const void *)moves[i]);
+		error = error ? error : load((const void *)long_moves[i]);
 		for (const near_row &row : rows) {
 			error = error ? error : load_lean((const void *)row.reduce[i]);
 			error = error ? error : load((const void *)row.two_shot[i][0]);
 			error = error ? error : load((const void *)row.two_shot[i][1]);
 			error = error ? error : load_lean((const void *)row.scatter);
+			error = error ? error : load((const void *)row.long_scatter);
 		}
 	}
 	return error;

@@ -122,8 +122,8 @@ __device__ static inline bool await_headers(const codelet_args &a, uint64_t epoc
 }
 
 /*
- * A two-shot: calls run(c) for each piece of the vector; piece c has epoch call + c. SEVERAL: there may be several. tells: data of a
- * single piece says that all are here; of several pieces every packet travels, which says it.
+ * Calls run(c) for each piece of the vector or the blocks; piece c has epoch call + c. SEVERAL: there may be several. tells: data of
+ * a single piece says that all are here; of several pieces every packet travels, which says it.
  */
 template <class Form, bool SEVERAL, class Run>
 __device__ static __forceinline__ void run_pieces(const codelet_args &a, uint64_t call, bool tells, Run run)

@@ -107,8 +107,8 @@ template <class Form, int TYPE, bool ODD> struct packets {
 		return true;
 	}
 
-	/* Writes packet i of all ranks that send, to blocks of the receive buffer. */
-	__device__ bool collect(bool wanted, uint32_t i) const
+	/* Writes packet i of all ranks that send, of which `bytes` are wanted, to their blocks of the receive buffer. */
+	__device__ bool collect(bool wanted, uint32_t i, unsigned char *recv, uint32_t bytes) const
 	{
 		for (int first = 0; first < a.ranks; first += BATCH) {
 			vector got[BATCH];
@@ -118,42 +118,54 @@ template <class Form, int TYPE, bool ODD> struct packets {
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 				if ((from >> k & 1) && (a.root < 0 || a.root == first + k))
-					store_user<ODD>(a.recv + (uint64_t)(first + k) * a.recv_block + Form::at(i), got[k],
-							filled<Form>(i, (uint32_t)a.bytes));
+					store_user<ODD>(recv + (uint64_t)(first + k) * a.recv_block + Form::at(i), got[k],
+							filled<Form>(i, bytes));
 		}
 		return true;
 	}
 };
 
-/* One exchange, in lines. */
-template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const codelet_args &a)
+/* One exchange of a piece of each block, in lines. slots: packets that travel, be they empty. */
+template <int TYPE, bool ODD, bool FOLDS>
+__device__ static bool exchange_piece(const codelet_args &a, const packets<lines, TYPE, ODD> &p, uint64_t offset, uint32_t bytes,
+				      uint32_t slots)
 {
-	sync_previous_kernel();
-	const packets<lines, TYPE, ODD> p(a);
-	const uint32_t bytes = (uint32_t)a.bytes, slots = lines::slots(bytes ? bytes : 1), end = whole_warps(slots);
+	const uint32_t end = whole_warps(slots);
 	const bool sends = a.root < 0 || a.root == a.rank;
-	const unsigned char *mine = a.send + (uint64_t)a.rank * a.send_block;
+	const unsigned char *send = a.send + offset, *mine = send + (uint64_t)a.rank * a.send_block;
+	unsigned char *recv = a.recv + offset, *own = recv + (uint64_t)a.rank * a.recv_block;
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x) {
 		vector v = p.own(mine, i, sends ? bytes : 0);
 #pragma unroll 1
 		for (int k = 1; i < slots && (sends || i < 8) && k < a.ranks; k++) {
 			int to = peer_after(a, k);
-			p.push(to, 0, i, a.send_block ? p.own(a.send + (uint64_t)to * a.send_block, i, bytes) : v);
+			p.push(to, 0, i, a.send_block ? p.own(send + (uint64_t)to * a.send_block, i, bytes) : v);
 		}
 		if (FOLDS) {
 			vector out;
 			if (!p.fold(i < slots, i, v, &out))
-				return;
-			store_user<ODD>(a.recv + lines::at(i), out, filled<lines>(i, bytes));
+				return false;
+			store_user<ODD>(recv + lines::at(i), out, filled<lines>(i, bytes));
 		} else {
-			unsigned char *to = a.recv + (uint64_t)a.rank * a.recv_block;
-			if (!p.collect(i < slots, i))
-				return;
-			if (sends && to != mine)
-				store_user<ODD>(to + lines::at(i), v, filled<lines>(i, bytes));
+			if (!p.collect(i < slots, i, recv, bytes))
+				return false;
+			if (sends && own != mine)
+				store_user<ODD>(own + lines::at(i), v, filled<lines>(i, bytes));
 		}
 	}
-	call_end(a, p.epoch);
+	return true;
+}
+
+template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const codelet_args &a)
+{
+	sync_previous_kernel();
+	packets<lines, TYPE, ODD> p(a);
+	const uint32_t slots = lines::slots(a.piece ? a.piece : 1);
+	run_pieces<lines, true>(a, p.call, true, [&](uint32_t c) {
+		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
+		p.epoch = p.call + c;
+		return exchange_piece<TYPE, ODD, FOLDS>(a, p, at, left < a.piece ? (uint32_t)left : a.piece, slots);
+	});
 }
 
 /* Both exchanges of one piece: every rank folds its part and sends the result on. Parts are cut as in plans; each: as in near.cu. */

@@ -89,10 +89,16 @@ static void fill_near(const struct engine *e, struct codelet_args *a)
 		a->near_ranks.in[k - 1] = mine + (uint64_t)(k - 1) * a->area_bytes;
 	}
 	a->near_ranks.half = (uint32_t)(e->ranks - 1) * a->area_bytes;
-	if (!a->pieces)
+	if (a->send_block || a->recv_block) /* no parts */
 		return;
 	cut_parts(e, a, a->piece, a->near_ranks.part_at);
 	cut_parts(e, a, a->bytes - (uint64_t)(a->pieces - 1) * a->piece, a->near_ranks.last_at);
+}
+
+/* Of a block whose threads take turns. A thread has one packet for each other rank under way: of one, more threads fill the link. */
+static int long_threads(const struct engine *e)
+{
+	return e->ranks == 2 ? CODELET_LONG_THREADS : CODELET_THREADS;
 }
 
 static int is_near(const struct codelet_args *a)
@@ -100,10 +106,11 @@ static int is_near(const struct codelet_args *a)
 	return a->ranks > 1 && a->ranks <= CODELET_NEAR && !codelet_is_odd(a);
 }
 
-/* Vectors larger than the packets' room go in pieces of about one size. */
-static void cut_pieces(const struct engine *e, struct codelet_args *a, int words, uint64_t parts)
+/* What is larger than the packets' room goes in pieces of about one size. parts: of the vector; 1: all to all. */
+static void cut_pieces(const struct engine *e, struct codelet_args *a, int words, int exchanges,
+		       uint64_t parts)
 {
-	uint64_t most = plan_codelet_piece(a->area_bytes, words, parts, e->max_blocks);
+	uint64_t most = plan_codelet_piece(a->area_bytes, words, exchanges, parts, e->max_blocks);
 	uint64_t pieces = (a->bytes + most - 1) / most;
 	uint64_t each = pieces > 1 ? (a->bytes + pieces - 1) / pieces : a->bytes;
 	a->piece = (uint32_t)(pieces > 1 ? codelet_round(each, parts * PLAN_UNIT_BYTES) : each);
@@ -114,12 +121,34 @@ static int run_two_shot(const struct engine *e, struct codelet_args *a, corale_t
 {
 	int deals = a->root >= 0, words = !deals && codelets_words(type);
 	uint64_t parts = (uint64_t)(e->ranks - deals);
-	cut_pieces(e, a, words, parts);
+	cut_pieces(e, a, words, 2, parts);
 	struct codelet_shape shape = packet_shape(e, vectors_of((a->piece + parts - 1) / parts, words), 0);
 	if (!deals && !is_near(a))
 		return codelets_two_shot(a, shape, type, stream);
 	fill_near(e, a);
+	if (shape.threads == CODELET_THREADS && !deals)
+		shape.threads = long_threads(e);
 	return codelets_near_two_shot(a, shape, type, stream);
+}
+
+static int run_exchange(const struct engine *e, struct codelet_args *a, const struct engine_call *c,
+			cudaStream_t stream)
+{
+	int folds = coll_folds(c->coll), has_blocks = a->send_block || a->recv_block;
+	a->piece = (uint32_t)a->bytes;
+	a->pieces = 1;
+	if (has_blocks)
+		cut_pieces(e, a, 0, 1, 1);
+	uint64_t vectors = vectors_of(a->piece, 0);
+	struct codelet_shape shape = packet_shape(e, vectors, LEAN_VECTORS);
+	int one_turn = a->pieces == 1 && vectors <= (uint64_t)shape.blocks * (uint64_t)shape.threads;
+	if (!is_near(a) || (!one_turn && !has_blocks))
+		return codelets_packets(a, shape, c->type, folds, stream);
+	fill_near(e, a);
+	if (one_turn)
+		return codelets_near(a, shape, c->type, folds, stream);
+	shape.threads = long_threads(e);
+	return codelets_near_long(a, shape, c->type, folds, stream);
 }
 
 static int run_packets(struct engine *e, const struct engine_call *c, cudaStream_t stream)
@@ -130,14 +159,7 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	fill(e, c, &a);
 	a.area = (uint32_t)(words ? e->layout.words : e->layout.lines);
 	a.area_bytes = (uint32_t)(words ? e->layout.words_bytes : e->layout.lines_bytes);
-	if (two_shot)
-		return run_two_shot(e, &a, c->type, stream);
-	uint64_t vectors = vectors_of(c->bytes, 0);
-	struct codelet_shape shape = packet_shape(e, vectors, LEAN_VECTORS);
-	if (!is_near(&a) || vectors > (uint64_t)shape.blocks * (uint64_t)shape.threads)
-		return codelets_packets(&a, shape, c->type, coll_folds(c->coll), stream);
-	fill_near(e, &a);
-	return codelets_near(&a, shape, c->type, coll_folds(c->coll), stream);
+	return two_shot ? run_two_shot(e, &a, c->type, stream) : run_exchange(e, &a, c, stream);
 }
 
 /* The room of one sender, for so many lanes of a->depth slots in each of so many rings; at most so many bytes a slot. */

@@ -64,8 +64,6 @@ static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_
 		return 0;
 	if (c->recv)
 		target = engine_cuda.find(comm->gpu, c->recv, blocks ? bytes * (size_t)comm->size : bytes);
-	if (!target && c->coll == CORALE_BROADCAST && c->root == comm->rank) /* it receives nothing */
-		target = engine_cuda.find(comm->gpu, c->send, bytes);
 	return target;
 }
 

@@ -6,8 +6,7 @@
 #include "status.h"
 
 static const double STEP_US = 10; /* of a barrier between copies */
-static const double PIECES_US =
-    15; /* of copies in pieces, each of which a kernel works on while the next one comes */
+static const double PIECES_US = 15; /* of copies that a kernel works on piece by piece */
 static const double LAST_BYTES = 12e6; /* of the last one, about */
 static const double MEMORY_GBS = 2500; /* of a kernel's reads and writes */
 static const double FOLDING_GBS = 9, MOVING_GBS = 14; /* of one block */
@@ -24,6 +23,29 @@ static int moves(corale_coll coll)
 	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_BROADCAST;
 }
 
+uint64_t plan_codelet_piece(uint64_t area_bytes, int words, int exchanges, uint64_t parts, int max_blocks)
+{
+	uint64_t room = area_bytes / (uint64_t)exchanges;
+	uint64_t turn = (uint64_t)max_blocks * PLAN_CODELET_THREADS * 16;
+	room = room > turn ? room / turn * turn : room;
+	return (words ? room : room / 128 * 120) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES * parts;
+}
+
+/* Bytes that a call by packets moves at a time. */
+static uint64_t piece_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, int words)
+{
+	if (codelet == CODELET_PACKETS)
+		return plan_codelet_piece(node->lines_bytes, 0, 1, 1, node->max_blocks);
+	int dealt = coll == CORALE_BROADCAST, in_words = words && !dealt;
+	return plan_codelet_piece(in_words ? node->words_bytes : node->lines_bytes, in_words, 2,
+				  (uint64_t)(node->ranks - dealt), node->max_blocks);
+}
+
+static int has_blocks(corale_coll coll)
+{
+	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_REDUCE_SCATTER;
+}
+
 static int can_copy(const struct plan_node *node, corale_coll coll, int memory)
 {
 	if (coll_folds(coll))
@@ -38,8 +60,10 @@ static int can(const struct plan_node *node, enum plan_codelet codelet, corale_c
 	       int memory)
 {
 	switch (codelet) {
-	case CODELET_PACKETS:
-		return coll != CORALE_ALL_TO_ALL_V && packed(bytes) <= node->lines_bytes;
+	case CODELET_PACKETS: /* blocks piece by piece beyond the room */
+		return coll != CORALE_ALL_TO_ALL_V &&
+		       (packed(bytes) <= node->lines_bytes ||
+			(node->ranks > 1 && has_blocks(coll) && piece_of(node, codelet, coll, 0)));
 	case CODELET_TWO_SHOT: /* piece by piece beyond its room; a broadcast's root has no part */
 		return coll == CORALE_ALL_REDUCE ||
 		       (coll == CORALE_BROADCAST && node->ranks > 1 && node->ranks <= PLAN_NEAR_RANKS);
@@ -60,13 +84,13 @@ struct rate {
 };
 
 /* Measured on H200 behind one NVSwitch, 2 and 4 ranks, float sums (docs/performance.md). */
-static const struct rate packets_rate = { 1.8, 290, 0 }, two_shot_rate = { 3.3, 338, 0.5 },
-			 dealt_rate = { 4, 280, 0 }, fold_rate = { 22, 332, 0 },
-			 pair_fold_rate = { 22, 252, 0 }, two_folds_rate = { 33, 335, 0 },
-			 passed_rate = { 18, 345, 0 }, staged_rate = { 18, 340, 0 },
-			 direct_rate = { 12, 358, 0 }, pair_rate = { 18, 362, 0 },
-			 chain_rate = { 66, 350, 0 }, mapped_chain_rate = { 56, 355, 0 },
-			 copies_rate = { 15, 390, 0 };
+static const struct rate packets_rate = { 1.8, 290, 0 }, blocks_rate = { 3, 330, 0.2 },
+			 two_shot_rate = { 3.3, 338, 0.5 }, dealt_rate = { 4, 280, 0 },
+			 fold_rate = { 22, 332, 0 }, pair_fold_rate = { 22, 252, 0 },
+			 two_folds_rate = { 33, 335, 0 }, passed_rate = { 18, 345, 0 },
+			 staged_rate = { 18, 340, 0 }, direct_rate = { 12, 358, 0 },
+			 pair_rate = { 18, 362, 0 }, chain_rate = { 66, 350, 0 },
+			 mapped_chain_rate = { 56, 355, 0 }, copies_rate = { 15, 390, 0 };
 
 static struct rate rate_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			   int memory)
@@ -74,7 +98,7 @@ static struct rate rate_of(const struct plan_node *node, enum plan_codelet codel
 	int direct = memory & PLAN_MEMORY_REGISTERED;
 	switch (codelet) {
 	case CODELET_PACKETS:
-		return packets_rate;
+		return has_blocks(coll) ? blocks_rate : packets_rate;
 	case CODELET_TWO_SHOT:
 		return coll == CORALE_BROADCAST ? dealt_rate : two_shot_rate;
 	case CODELET_SLOTS:
@@ -90,22 +114,13 @@ static struct rate rate_of(const struct plan_node *node, enum plan_codelet codel
 	}
 }
 
-uint64_t plan_codelet_piece(uint64_t area_bytes, int words, uint64_t parts, int max_blocks)
-{
-	uint64_t room = area_bytes / 2; /* of one of the exchanges */
-	uint64_t turn = (uint64_t)max_blocks * PLAN_CODELET_THREADS * 16;
-	room = room > turn ? room / turn * turn : room;
-	return (words ? room : room / 128 * 120) / PLAN_UNIT_BYTES * PLAN_UNIT_BYTES * parts;
-}
-
-/* Calls on the GPU that a vector takes which is larger than the packets' room. */
+/* Epochs that a call takes: it may be larger than the packets' room. */
 static double pieces(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 		     uint64_t bytes, int words)
 {
-	int dealt = coll == CORALE_BROADCAST, in_words = words && !dealt;
-	uint64_t most = plan_codelet_piece(in_words ? node->words_bytes : node->lines_bytes, in_words,
-					   (uint64_t)(node->ranks - dealt), node->max_blocks);
-	return codelet == CODELET_TWO_SHOT && bytes && most ? (double)((bytes + most - 1) / most) : 1;
+	uint64_t most = piece_of(node, codelet, coll, words);
+	int packets = codelet == CODELET_PACKETS || codelet == CODELET_TWO_SHOT;
+	return packets && bytes && most ? (double)((bytes + most - 1) / most) : 1;
 }
 
 /* Bytes that leave one GPU at most. */

@@ -11,7 +11,7 @@
 
 enum plan_codelet {
 	CODELET_NONE, /* the step executor */
-	CODELET_PACKETS, /* one exchange of packets, folded or copied */
+	CODELET_PACKETS, /* one exchange of packets, folded or copied; of blocks that have no room in pieces */
 	CODELET_TWO_SHOT, /* reduce-scatter and all-gather of packets in one pass */
 	CODELET_SLOTS, /* one exchange through slots: folded, or copied by blocks that belong to edges */
 	CODELET_SLOTS_TWO_SHOT, /* both exchanges through slots */
@@ -43,9 +43,9 @@ double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
 				      int words, int memory);
 
-/* Bytes that go by CODELET_TWO_SHOT at a time, so many parts of what one sender has of packets' room, and where threads take turns a
- * whole number of them. words: packets are words. */
-uint64_t plan_codelet_piece(uint64_t area_bytes, int words, uint64_t parts, int max_blocks);
+/* Bytes of a block or vector that go by packets at a time: so many parts of what one sender has of their room, which so many exchanges
+ * share, and where threads take turns a whole number of them. words: packets are words. 0: there is too little room. */
+uint64_t plan_codelet_piece(uint64_t area_bytes, int words, int exchanges, uint64_t parts, int max_blocks);
 
 /* Of a broadcast by copies: in how many cycles of pieces, and what it then takes longer than its bytes on one link. */
 int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us);

@@ -53,12 +53,20 @@ static int is_move(corale_coll coll)
 }
 
 /* What the kernels and the engine have: said once more, so that it can't be changed in one place alone. */
+static int has_blocks(corale_coll coll)
+{
+	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_REDUCE_SCATTER;
+}
+
 static int able(const struct question *q, enum plan_codelet codelet)
 {
 	uint64_t lines = (q->bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA;
 	switch (codelet) {
 	case CODELET_PACKETS:
-		return q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->node.lines_bytes;
+		if (q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->node.lines_bytes)
+			return 1;
+		return has_blocks(q->coll) && q->node.ranks > 1 &&
+		       q->node.lines_bytes >= CODELET_LINE; /* piece by piece */
 	case CODELET_TWO_SHOT:
 		return q->coll == CORALE_ALL_REDUCE ||
 		       (q->coll == CORALE_BROADCAST && q->node.ranks > 1 && q->node.ranks <= CODELET_NEAR);
@@ -195,12 +203,12 @@ static void test_room(void **state)
 {
 	(void)state;
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
-		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_GATHER };
+		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE };
 		q.node.forced = CODELET_PACKETS;
 		q.bytes = q.node.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
 		assert_int_equal(choice(&q), CODELET_PACKETS);
 		q.bytes++;
-		assert_int_equal(choice(&q), CODELET_SLOTS);
+		assert_int_equal(choice(&q), CODELET_TWO_SHOT);
 	}
 }
 
@@ -247,7 +255,7 @@ static void test_print(void **state)
 	while (choice(&q) == CODELET_PACKETS)
 		q.bytes *= 2;
 	plan_codelet_print(&q.node, q.coll, 0, text);
-	snprintf(begin, sizeof(begin), "packets to %lluK, then slots", (unsigned long long)q.bytes / 2048);
+	snprintf(begin, sizeof(begin), "packets to %lluM, then slots", (unsigned long long)q.bytes >> 21);
 	assert_string_equal(text, begin);
 	q.node.forced = CODELET_SLOTS;
 	plan_codelet_print(&q.node, q.coll, 1, text);

@@ -109,10 +109,12 @@ static void fill_all(struct started *s, unsigned char *registered)
 	}
 	if (c->in_place && c->coll == CORALE_ALL_GATHER)
 		s->send = s->recv + (size_t)s->rank * c->count * bytes;
-	else if (c->in_place)
+	else if (c->in_place && c->coll != CORALE_REDUCE_SCATTER)
 		s->send = s->recv;
 	else
 		s->send = make_buffer(&s->send_memory, all_send, c->send_shift);
+	if (c->in_place && c->coll == CORALE_REDUCE_SCATTER)
+		s->recv = s->send + (size_t)s->rank * c->count * bytes;
 	if (c->coll != CORALE_BROADCAST || c->root == s->rank)
 		contribute(c, s->ranks, s->rank, 0, send_count(s), s->send);
 }
@@ -210,7 +212,8 @@ static int print_faults(const struct started *s, const unsigned char *expected, 
 			printf("# rank %d: %s, %s of %zu %s, op %d: byte %zu is 0x%02x, expected 0x%02x\n",
 			       s->rank, corale_coll_name(c->coll), plan_codelet_name(c->codelet), c->count,
 			       corale_type_name(c->type), c->op, i, s->recv[i], expected[i]);
-	for (size_t i = 0; i < GUARD; i++) {
+	/* In place reduce_scatter has the other ranks' blocks around it. */
+	for (size_t i = 0; i < GUARD && !(c->in_place && c->coll == CORALE_REDUCE_SCATTER); i++) {
 		const unsigned char *before = s->recv - 1 - i, *behind = s->recv + bytes + i;
 		if ((*before != GUARD_BYTE || *behind != GUARD_BYTE) && faults++ < MOST_PRINTED)
 			printf("# rank %d: %s, %s: a byte %zu off the receive buffer was written\n", s->rank,

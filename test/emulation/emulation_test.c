@@ -211,9 +211,7 @@ static struct call draw_call(const struct plan_node *node)
 	} while (plan_codelet_time(node, c.codelet, c.coll, bytes, codelets_words(c.type), 0) < 0);
 	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
 	c.root = (int)draw((size_t)node->ranks);
-	c.in_place =
-	    (c.coll == CORALE_ALL_REDUCE || c.coll == CORALE_ALL_GATHER || c.coll == CORALE_BROADCAST) &&
-	    !draw(3);
+	c.in_place = c.coll != CORALE_ALL_TO_ALL && c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.place = plan_codelet_direct(c.codelet, c.coll) && draw(2);
@@ -247,24 +245,31 @@ static int mixed_calls(void)
 	return faults;
 }
 
-/* Two-shots of several pieces, the last one often short, and small calls between: each rank in its own time. */
+static struct call draw_pieces(int ranks)
+{
+	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_BROADCAST, CORALE_ALL_GATHER,
+					     CORALE_REDUCE_SCATTER, CORALE_ALL_TO_ALL };
+	int kind = (int)draw(COUNT(colls)), small = !draw(3), odd = !draw(3);
+	return (struct call){ .codelet = kind < 2 ? CODELET_TWO_SHOT : CODELET_PACKETS,
+			      .coll = colls[kind],
+			      .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
+			      .count = small ? draw(200) : 2000 + draw(9000),
+			      .root = (int)draw((size_t)ranks),
+			      .in_place = colls[kind] != CORALE_ALL_TO_ALL && draw(2),
+			      .send_shift = odd ? (unsigned)draw(64) : 0 };
+}
+
+/* Calls of several pieces, the last one often short, and small calls between: each rank in its own time. */
 static int calls_in_pieces(void)
 {
-	struct world_params p = { .ranks = 2 + (int)(test_seed % 3),
+	struct world_params p = { .ranks = 2 + (int)(test_seed % 4),
 				  .max_blocks = 2,
 				  .window_bytes = 224 << 10 };
 	struct script *s = script_new(p, test_seed);
 	state_of_random = test_seed * 33;
 	s->most_pause = 2000;
-	for (int i = 0; i < (test_thin ? 6 : 30); i++) {
-		int deals = !draw(3), small = !draw(3), odd = !draw(3);
-		script_add(s, (struct call){ .codelet = CODELET_TWO_SHOT,
-					     .coll = deals ? CORALE_BROADCAST : CORALE_ALL_REDUCE,
-					     .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
-					     .count = small ? draw(200) : 2000 + draw(9000),
-					     .root = (int)draw((size_t)p.ranks),
-					     .send_shift = odd ? (unsigned)draw(64) : 0 });
-	}
+	for (int i = 0; i < (test_thin ? 6 : 40); i++)
+		script_add(s, draw_pieces(p.ranks));
 	return script_run(s);
 }
 
