@@ -140,7 +140,8 @@ struct codelet_message {
 enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
 	CODELET_THREADS = PLAN_CODELET_THREADS,
-	CODELET_LONG_THREADS = 768
+	CODELET_LONG_THREADS = 768,
+	CODELET_CHUNK_THREADS = 1024
 };
 
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
@@ -292,7 +293,7 @@ int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_barrier(const struct codelet_barrier *args, void *stream);
 int codelets_fold_chunk(const struct codelet_chunk *args, int blocks, int type, void *stream);
-int codelets_copy_chunk(const struct codelet_chunk *args, int blocks, void *stream);
+int codelets_copy_chunk(const struct codelet_chunk *args, struct codelet_shape shape, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);
 
