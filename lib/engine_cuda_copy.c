@@ -13,7 +13,7 @@
 #include "log.h"
 
 /* OWN: few small blocks, which find room beside a kernel that fills the GPU; together as fast as a copy engine. */
-enum { OWN_BLOCKS = 72, OWN_THREADS = 96 };
+enum { OWN_BLOCKS = 48, OWN_THREADS = 96 };
 enum { ARRIVALS = 1, LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */

@@ -126,7 +126,7 @@ static int run_two_shot(const struct engine *e, struct codelet_args *a, corale_t
 	if (!deals && !is_near(a))
 		return codelets_two_shot(a, shape, type, stream);
 	fill_near(e, a);
-	if (shape.threads == CODELET_THREADS)
+	if (shape.threads == CODELET_THREADS && !deals)
 		shape.threads = long_threads(e);
 	return codelets_near_two_shot(a, shape, type, stream);
 }
