@@ -23,6 +23,7 @@ struct exchange {
 	struct message messages[MOST_MESSAGES];
 	int n, groups, calls; /* calls: whether there are any */
 	size_t most_bytes; /* of a message */
+	int large; /* every other message is, about */
 	int registered; /* so many of three receive buffers are in registered memory */
 	struct call call[MOST_GROUPS];
 	int faults[GPU_MAX_HOSTS];
@@ -151,11 +152,11 @@ static void add_message(struct exchange *x, int group, int from, int to, size_t 
 {
 	const size_t most[] = { 1, 20, 400, 3000, x->most_bytes };
 	struct message *m = &x->messages[x->n++];
-	size_t h = mix(i);
+	size_t h = mix(i), kind = x->large ? 3 + h % 2 : h % (test_thin ? 4 : 5);
 	*m = (struct message){ .from = from,
 			       .to = to,
 			       .group = group,
-			       .bytes = h / 8 % most[h % (test_thin ? 4 : 5)],
+			       .bytes = h / 8 % most[kind],
 			       .shift = h / 5 % 3 ? 0 : (unsigned)(h / 16 % 32) };
 	if ((int)(h / 7 % 3) < x->registered) {
 		m->place = x->params.registered_bytes;
@@ -190,6 +191,7 @@ static int run_exchange(struct exchange *x, int most_a_pair)
 	static const enum plan_codelet codelets[] = { CODELET_PACKETS, CODELET_TWO_SHOT, CODELET_SLOTS };
 	int faults = 0;
 	x->params.registered_bytes = x->registered ? GUARD : 0; /* no place is 0 */
+
 	for (int g = 0; g < x->groups; g++) {
 		fill_group(x, g, most_a_pair);
 		x->call[g] = (struct call){ .codelet = codelets[g % 3],
@@ -238,7 +240,8 @@ int test_messages_in_lanes(void)
 	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 2 : 4, 1 << 20);
 	x->registered = 1;
 	x->most_bytes = 300000;
-	return run_exchange(x, 2);
+	x->large = 1;
+	return run_exchange(x, 4);
 }
 
 int test_pairs_in_turn(void)
