@@ -393,6 +393,16 @@ static void check_grant(struct reader *r, const struct item *m, size_t at)
 
 /* ---- Registered memory ------------------------------------------------------------------------------------------ */
 
+/* Of a group, whose blocks lie as its receiver says. */
+static void set_direct_edge(struct reader *r, struct item *m)
+{
+	size_t begin = r->started[m->to].recv_displs[m->from] * corale_type_bytes(r->call->type);
+	set_edge(r, m);
+	if (m->at < begin || m->at - begin + VECTOR > m->bytes)
+		complain(r, m, "another rank's block");
+	m->at -= begin;
+}
+
 /* at: from the begin of the owner's receive buffer. */
 static void read_direct(struct reader *r, struct item *m, size_t at)
 {
@@ -405,6 +415,8 @@ static void read_direct(struct reader *r, struct item *m, size_t at)
 	m->begin = 0;
 	m->bytes = r->seen->bytes;
 	m->at = at;
+	if (is_group(r->call))
+		set_direct_edge(r, m);
 	if (block && at / block != (size_t)m->from)
 		complain(r, m, "another rank's block");
 	if (block)
