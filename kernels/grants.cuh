@@ -27,14 +27,16 @@ __device__ static inline uint64_t place_of_lane(const codelet_edges &e, uint64_t
 	return (uint64_t)(a.slot_bytes / CODELET_LINE) << 32 | at / CODELET_LINE;
 }
 
-/* By the threads of a block, whose loads from their lanes' slots are done: all its lanes of a message. */
+/* By the threads of a block, whose loads for the list's message before are done: all its lanes of a message. */
 __device__ static inline void grant_lanes(const codelet_edges &e, const codelet_message &m, uint64_t place, uint32_t lanes, const lane &l)
 {
 	const uint32_t epoch = (uint32_t)l.epoch, blocks = e.group.blocks;
+	const bool first = &m == e.messages || !(&m)[-1].more;
 	for (uint32_t lane = l.number + threadIdx.x * blocks; lane < lanes; lane += blockDim.x * blocks) {
 		uint64_t granted = place_of_lane(e, place, lane);
 		codelet_grant *g = grant_of(e, lane, m.peer, e.group.args.rank);
-		sync_fence();
+		if (!first)
+			sync_fence(); /* others of the block have read these slots */
 		sync_store_packet(&g->place_low, make_uint4((uint32_t)granted, epoch, (uint32_t)(granted >> 32), epoch));
 		sync_store_packet(&g->bytes_low, make_uint4((uint32_t)m.bytes, epoch, (uint32_t)(m.bytes >> 32), epoch));
 	}

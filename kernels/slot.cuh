@@ -58,7 +58,7 @@ __device__ static inline uint64_t *ack_of(const codelet_args &a, const lane &l, 
 	return flag_at(a, a.acks, l, sender, receiver);
 }
 
-/* Sends and receives share the slots of the first ring: every call leaves them empty. */
+/* The same slots are granted to sends (grants.cuh): every call leaves them empty. */
 __device__ static inline unsigned char *slot_of(const codelet_args &a, const lane &l, int sender, int receiver, uint64_t message)
 {
 	return slots_of(a, sender, receiver) +
