@@ -104,6 +104,7 @@ struct codelet_state {
 	struct codelet_failure *failure; /* in host memory */
 	uint64_t timeout_ns;
 	uint32_t recorded;
+	uint32_t worked; /* blocks that have ended a job that is waited for; 0 in between */
 };
 
 /* Made by the host, so that a small call has few instructions before its first store and between arrival and result. */
@@ -154,7 +155,7 @@ enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
 	CODELET_THREADS = PLAN_CODELET_THREADS,
 	CODELET_LONG_THREADS = 768,
-	CODELET_CHUNK_THREADS = 1024
+	CODELET_WORK_THREADS = 1024
 };
 
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
@@ -184,21 +185,38 @@ struct codelet_few {
 	struct codelet_message messages[CODELET_FEW];
 };
 
-/* A barrier between steps of copies. There are two sequences of them, which go on at a time; step 0 is the first of sequence 0 and also
- * tells and hears the headers. The last one of all ends the call's epoch. */
-struct codelet_barrier {
+/*
+ * Steps of copies tell of themselves by two sequences of words {epoch, step}. Barriers tell all peers and wait for them; step 0 does so by
+ * headers. Arrivals tell all ranks, the own one too, that the copies before them are there, and do not wait: the work does.
+ */
+enum codelet_sequence { CODELET_BARRIERS, CODELET_ARRIVALS };
+
+/* What one warp does between copies. */
+struct codelet_step {
 	struct codelet_args args;
-	uint32_t sequence, step, last;
+	uint32_t sequence, step;
+	uint32_t last; /* a barrier that ends the call's epoch */
+	uint32_t own; /* nothing is told: waits until the own work has come as far as this step */
 };
 
-/* The fold of one chunk of all ranks, in their order; or the copy of this rank's own. */
-struct codelet_chunk {
-	const unsigned char *others; /* the other ranks' chunks, in rank order, */
+/* A piece of work beside copies: the fold of all ranks in their order, or a copy within the GPU. */
+struct codelet_job {
+	const unsigned char *others; /* the other ranks' inputs, in rank order, NULL: a copy; */
 	uint64_t stride; /* so many bytes from each other */
 	const unsigned char *own;
 	unsigned char *to;
 	uint64_t bytes;
-	int32_t rank, ranks, op;
+	uint32_t arrival; /* of all ranks, before which it can't begin; 0: none */
+	uint32_t done; /* the step of the own work that it ends; 0: nobody waits for it */
+};
+
+enum { CODELET_JOBS = 32 };
+
+/* Jobs in their order, all by the same blocks: these find their place on a busy GPU once a call. */
+struct codelet_work {
+	struct codelet_args args;
+	uint32_t jobs, last; /* last: it ends the call's epoch */
+	struct codelet_job job[CODELET_JOBS];
 };
 
 enum { CODELET_GROUP = 64 }; /* lines of a message that go to one lane, then to the next */
@@ -309,9 +327,9 @@ int codelets_slots(const struct codelet_args *args, int blocks, int type, int tw
 int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_edges(const struct codelet_edges *args, void *stream);
-int codelets_barrier(const struct codelet_barrier *args, void *stream);
-int codelets_fold_chunk(const struct codelet_chunk *args, int blocks, int type, void *stream);
-int codelets_copy_chunk(const struct codelet_chunk *args, struct codelet_shape shape, void *stream);
+int codelets_step(const struct codelet_step *args, void *stream);
+/* type: of the folds; -1: there are only copies, and any shape will do. Else at most CODELET_WORK_THREADS. */
+int codelets_work(const struct codelet_work *args, struct codelet_shape shape, int type, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);
 

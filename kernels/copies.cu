@@ -1,11 +1,12 @@
 /*
- * What SMs do in calls whose data copy engines move: the barrier that keeps the ranks in step, the fold of a chunk that the
- * others copied here, and copies within the GPU. The barrier is one warp, which finds room beside a kernel that fills the GPU; it can time out, as a
- * wait in a stream can not, and holds no hardware channel.
+ * What SMs do in calls whose data copy engines move: the barriers that keep the ranks in step, and the work beside the copies: folds
+ * of what the others copied here, and copies within the GPU. A barrier is one warp, which finds room beside a kernel that fills
+ * the GPU; it can time out, as a wait in a stream can not, and holds no hardware channel. The work of a call is one kernel of few
+ * blocks, which waits for each job's data itself: a kernel a job would have to find room on a busy GPU each time.
  *
- * Copies before a barrier on a stream are complete when it runs, so its flags say that they have arrived; copies behind it start
- * when it has heard from all. Step 0 is told by the headers, the others by words {epoch, step} in the header's line,
- * which only grow. All barriers of a call share one epoch, which the last one ends: a replayed graph needs nothing of the host.
+ * Copies before a step on a stream are complete when it runs, so its words say that they have arrived; copies behind a barrier start
+ * when it has heard from all. All steps of a call share one epoch, which the last of them ends, or the work: a replayed
+ * graph needs nothing of the host.
  */
 #include <cuda_runtime.h>
 
@@ -13,7 +14,7 @@
 #include "launch.cuh"
 #include "slot.cuh"
 
-enum { WARP = 32, FOLD_THREADS = CODELET_CHUNK_THREADS };
+enum { WARP = 32 };
 
 /* Ranks whose vectors are under way at a time; a thread's places of them, as registers allow. */
 enum { BATCH = 4 };
@@ -22,6 +23,7 @@ template <int TYPE> static constexpr int places = sizeof(vector_sum<TYPE>) > 32 
 struct meeting {
 	uint64_t epoch, start; /* start: of a wait that lasts */
 	uint32_t sequence, step;
+	bool own; /* this rank alone */
 };
 
 __device__ static inline uint64_t *step_of(const codelet_args &a, const meeting &m, int sender, int receiver)
@@ -32,10 +34,17 @@ __device__ static inline uint64_t *step_of(const codelet_args &a, const meeting 
 /* Each lane looks after some ranks. */
 __device__ static inline void tell(const codelet_args &a, const meeting &m)
 {
-	for (int k = 1 + (int)threadIdx.x; m.step && k < a.ranks; k += WARP)
+	const int first = m.sequence == CODELET_ARRIVALS ? 0 : 1;
+	for (int k = first + (int)threadIdx.x; m.step && k < a.ranks; k += WARP)
 		sync_store_release(step_of(a, m, a.rank, peer_after(a, k)), call_word(m.epoch, m.step));
 	if (!m.step)
 		send_headers(a, m.epoch);
+}
+
+/* Whether the ranks hear this one's steps. */
+__device__ static inline bool listens(const codelet_args &a, const meeting &m, int r)
+{
+	return m.own ? r == a.rank : r != a.rank || m.sequence == CODELET_ARRIVALS;
 }
 
 /* The first of this lane's ranks that has not come as far as this; -1: none. */
@@ -43,11 +52,12 @@ __device__ static inline int missing(const codelet_args &a, const meeting &m)
 {
 	int peer = -1;
 	for (int r = (int)threadIdx.x; m.step && r < a.ranks; r += WARP)
-		if (r != a.rank && sync_load_relaxed(step_of(a, m, r, a.rank)) < call_word(m.epoch, m.step))
+		if (listens(a, m, r) && sync_load_relaxed(step_of(a, m, r, a.rank)) < call_word(m.epoch, m.step))
 			peer = r;
 	return m.step || headers_heard(a, m.epoch) ? peer : a.rank;
 }
 
+/* A whole warp. */
 __device__ static bool hear(const codelet_args &a, meeting *m)
 {
 	for (uint32_t spins = 1;; spins++) {
@@ -66,105 +76,148 @@ __device__ static bool hear(const codelet_args &a, meeting *m)
 }
 
 /* At most 32 registers. */
-__global__ __launch_bounds__(CODELET_THREADS, 4) void barrier(const __grid_constant__ codelet_barrier b)
+__global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant__ codelet_step s)
 {
-	meeting m = { call_epoch(b.args), 0, b.sequence, b.step };
-	tell(b.args, m);
-	if (hear(b.args, &m) && b.last)
-		call_end(b.args, m.epoch);
+	meeting m = { call_epoch(s.args), 0, s.sequence, s.step, s.own != 0 };
+	if (!s.own)
+		tell(s.args, m);
+	if (s.sequence == CODELET_BARRIERS && hear(s.args, &m) && s.last)
+		call_end(s.args, m.epoch);
 }
 
 /* ---- Folds ----------------------------------------------------------------------------------------------- */
 
-__device__ static inline const unsigned char *input_of(const codelet_chunk &c, int r)
+__device__ static inline const unsigned char *input_of(const codelet_args &a, const codelet_job &job, int r)
 {
-	return r == c.rank ? c.own : c.others + (uint64_t)codelet_index(r, c.rank) * c.stride;
+	return r == a.rank ? job.own : job.others + (uint64_t)codelet_index(r, a.rank) * job.stride;
 }
 
-__device__ static inline unsigned left_of(const codelet_chunk &c, uint64_t i)
+__device__ static inline unsigned left_of(const codelet_job &job, uint64_t i)
 {
 	uint64_t at = i * 16;
-	return at >= c.bytes ? 0 : c.bytes - at < 16 ? (unsigned)(c.bytes - at) : 16;
+	return at >= job.bytes ? 0 : job.bytes - at < 16 ? (unsigned)(job.bytes - at) : 16;
 }
 
 /* Vector i of a rank. */
-__device__ static inline vector load_input(const codelet_chunk &c, int r, uint64_t i)
+__device__ static inline vector load_input(const codelet_args &a, const codelet_job &job, int r, uint64_t i)
 {
-	const unsigned char *from = input_of(c, r) + i * 16;
-	if (r == c.rank)
-		return load_user<true>(from, left_of(c, i));
-	return left_of(c, i) ? __ldcg((const vector *)from) : make_uint4(0, 0, 0, 0);
+	const unsigned char *from = input_of(a, job, r) + i * 16;
+	if (r == a.rank)
+		return load_user<true>(from, left_of(job, i));
+	return left_of(job, i) ? __ldcg((const vector *)from) : make_uint4(0, 0, 0, 0);
 }
 
 /* In the order of ranks, as every other codelet folds. */
-template <int TYPE> __global__ __launch_bounds__(FOLD_THREADS) void fold_chunk(const __grid_constant__ codelet_chunk c)
+template <int TYPE> __device__ static void fold(const codelet_args &a, const codelet_job &job)
 {
 	constexpr int AT_ONCE = places<TYPE>;
-	const uint64_t stride = (uint64_t)gridDim.x * blockDim.x, vectors = (c.bytes + 15) / 16;
+	const uint64_t stride = (uint64_t)gridDim.x * blockDim.x, vectors = (job.bytes + 15) / 16;
 	for (uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; first < vectors; first += AT_ONCE * stride) {
 		vector_sum<TYPE> sums[AT_ONCE];
-		for (int batch = 0; batch < c.ranks; batch += BATCH) {
+		for (int batch = 0; batch < a.ranks; batch += BATCH) {
 			vector v[BATCH][AT_ONCE];
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 #pragma unroll
 				for (int u = 0; u < AT_ONCE; u++)
-					if (batch + k < c.ranks)
-						v[k][u] = load_input(c, batch + k, first + u * stride);
+					if (batch + k < a.ranks)
+						v[k][u] = load_input(a, job, batch + k, first + u * stride);
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 #pragma unroll
 				for (int u = 0; u < AT_ONCE; u++)
 					if (batch + k == 0)
 						sums[u].start(v[k][u]);
-					else if (batch + k < c.ranks)
-						sums[u].add(v[k][u], c.op);
+					else if (batch + k < a.ranks)
+						sums[u].add(v[k][u], a.op);
 		}
 #pragma unroll
 		for (int u = 0; u < AT_ONCE; u++) {
 			uint64_t i = first + u * stride;
-			if (left_of(c, i))
-				store_user<true>(c.to + i * 16, sums[u].finish(c.op, c.ranks), left_of(c, i));
+			if (left_of(job, i))
+				store_user<true>(job.to + i * 16, sums[u].finish(a.op, a.ranks), left_of(job, i));
 		}
 	}
 }
 
-/* ---- Copies ---------------------------------------------------------------------------------------------- */
+/* ---- Work ------------------------------------------------------------------------------------------------ */
 
-/* At most 32 registers: small blocks find room beside a kernel that fills the GPU. */
-__global__ __launch_bounds__(FOLD_THREADS, 2) void copy_chunk(const __grid_constant__ codelet_chunk c)
+/* The last block that has ended the job tells this rank's own stream. */
+__device__ static void tell_done(const codelet_args &a, const meeting &m, uint32_t done)
+{
+	const meeting own = { m.epoch, 0, CODELET_BARRIERS, done, true };
+	__syncthreads();
+	if (threadIdx.x)
+		return;
+	sync_fence();
+	if (atomicAdd(&a.state->worked, 1u) + 1 != gridDim.x)
+		return;
+	a.state->worked = 0;
+	sync_store_release(step_of(a, own, a.rank, a.rank), call_word(m.epoch, done));
+}
+
+/* Calls run(job) for each job when its data is there. */
+template <class Run> __device__ static __forceinline__ void run_jobs(const codelet_work &w, Run run)
+{
+	const codelet_args &a = w.args;
+	meeting m = { call_epoch(a), 0, CODELET_ARRIVALS, 0, false };
+	for (uint32_t j = 0; j < w.jobs; j++) {
+		const codelet_job &job = w.job[j];
+		m.step = job.arrival;
+		if (!__syncthreads_and(threadIdx.x >= WARP || !m.step || hear(a, &m)))
+			return;
+		run(job);
+		if (job.done)
+			tell_done(a, m, job.done);
+	}
+	if (w.last)
+		call_end(a, m.epoch);
+}
+
+__device__ static inline void copy_job(const codelet_job &job)
 {
 	const crew all = { blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0 };
-	copy(all, c.to, c.own, c.bytes, false);
+	copy(all, job.to, job.own, job.bytes, false);
 }
 
-typedef void (*kernel)(codelet_chunk);
+/* At most 32 registers: small blocks find room beside a kernel that fills the GPU. */
+__global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying(const __grid_constant__ codelet_work w)
+{
+	run_jobs(w, [](const codelet_job &job) { copy_job(job); });
+}
+
+template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS) void folding(const __grid_constant__ codelet_work w)
+{
+	run_jobs(w, [&](const codelet_job &job) {
+		if (job.others)
+			fold<TYPE>(w.args, job);
+		else
+			copy_job(job);
+	});
+}
+
+typedef void (*kernel)(codelet_work);
 
 static const kernel rows[CORALE_NUM_TYPES] = {
-	fold_chunk<CORALE_INT8>,    fold_chunk<CORALE_UINT8>,    fold_chunk<CORALE_INT32>,   fold_chunk<CORALE_UINT32>,
-	fold_chunk<CORALE_INT64>,   fold_chunk<CORALE_UINT64>,   fold_chunk<CORALE_FLOAT16>, fold_chunk<CORALE_BFLOAT16>,
-	fold_chunk<CORALE_FLOAT32>, fold_chunk<CORALE_FLOAT64>, fold_chunk<CORALE_FLOAT8_E4M3>, fold_chunk<CORALE_FLOAT8_E5M2>,
+	folding<CORALE_INT8>,    folding<CORALE_UINT8>,    folding<CORALE_INT32>,   folding<CORALE_UINT32>,
+	folding<CORALE_INT64>,   folding<CORALE_UINT64>,   folding<CORALE_FLOAT16>, folding<CORALE_BFLOAT16>,
+	folding<CORALE_FLOAT32>, folding<CORALE_FLOAT64>, folding<CORALE_FLOAT8_E4M3>, folding<CORALE_FLOAT8_E5M2>,
 };
 
-int codelets_barrier(const codelet_barrier *args, void *stream)
+int codelets_step(const codelet_step *args, void *stream)
 {
-	return launch_behind((const void *)barrier, { 1, WARP }, args, stream);
+	return launch_behind((const void *)step, { 1, WARP }, args, stream);
 }
 
-int codelets_fold_chunk(const codelet_chunk *args, int blocks, int type, void *stream)
+int codelets_work(const codelet_work *args, codelet_shape shape, int type, void *stream)
 {
-	return launch_behind((const void *)rows[type], { blocks, FOLD_THREADS }, args, stream);
-}
-
-int codelets_copy_chunk(const codelet_chunk *args, codelet_shape shape, void *stream)
-{
-	return launch_behind((const void *)copy_chunk, shape, args, stream);
+	return launch_behind(type < 0 ? (const void *)copying : (const void *)rows[type], shape, args, stream);
 }
 
 int codelets_load_copies(void)
 {
-	int error = load_lean((const void *)barrier);
-	error = error ? error : load_lean((const void *)copy_chunk);
+	int error = load_lean((const void *)step);
+	error = error ? error : load_lean((const void *)copying);
 	for (const kernel row : rows)
 		error = error ? error : load((const void *)row);
 	return error;

@@ -9,7 +9,7 @@
 #include "device_cuda.h"
 #include "engine.h"
 
-enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20, ENGINE_MARKS = 4 };
+enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20, ENGINE_MARKS = 2 };
 
 /* A peer's allocation as it is mapped here. */
 struct engine_opened {
@@ -65,7 +65,7 @@ struct engine {
 	/* of all regions, in GPU memory: there from the start, as a send may wait while the first is made */
 	unsigned char **gpu_peers;
 	/* calls by copy engines */
-	cudaStream_t beside; /* for what runs beside the user's stream; made with the first region */
+	cudaStream_t beside, work; /* for what runs beside the user's stream; made with the first region */
 	cudaEvent_t ready, marks[ENGINE_MARKS]; /* from and to the user's stream */
 	size_t memory_cap;
 	void *scratch; /* two buffers of a chunk from each other rank; NULL: none yet */
@@ -164,10 +164,11 @@ void engine_keep_scratch(struct engine *engine, void *memory, int region);
 
 int engine_order(struct engine *engine, cudaStream_t stream);
 
-/* The engine's own stream and events, for what runs beside a call: made once (may wait for work of the GPU), and the stream that
- * a call uses: its own where another capture holds the engine's. */
+/* The engine's own streams and events, for what runs beside a call: made once (may wait for work of the GPU), and the streams that
+ * a call uses: its own for both where another capture holds one of the engine's. */
 int engine_make_beside(struct engine *engine);
-int engine_choose_beside(struct engine *engine, cudaStream_t stream, cudaStream_t *beside);
+int engine_choose_beside(struct engine *engine, cudaStream_t stream, cudaStream_t *beside,
+			 cudaStream_t *work);
 void engine_free_beside(struct engine *engine);
 
 #endif

@@ -12,9 +12,10 @@
 #include "corale.h"
 #include "log.h"
 
-/* OWN: few small blocks, which find room beside a kernel that fills the GPU; together as fast as a copy engine. */
-enum { OWN_BLOCKS = 48, OWN_THREADS = 96 };
-enum { ARRIVALS = 1, LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
+/* OWN: few small blocks, which find room beside a kernel that fills the GPU; together as fast as a copy engine. WORK: few large
+ * ones, which hold their place for the whole call. */
+enum { OWN_BLOCKS = 48, OWN_THREADS = 96, FOLD_BLOCKS = 48, TAKE_BLOCKS = 24 };
+enum { LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
 
@@ -31,43 +32,46 @@ void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes
 		keep(k, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, k->stream));
 }
 
-static void meet(struct copies *k, struct codelet_barrier *b, int last, cudaStream_t stream)
+static void tell(struct copies *k, struct codelet_step *step, cudaStream_t stream)
 {
-	b->last = (uint32_t)last;
 	if (!k->error)
-		keep(k, codelets_barrier(b, stream));
-	b->step++;
+		keep(k, codelets_step(step, stream));
+	step->step++;
 }
 
 void copy_barrier(struct copies *k, int last)
 {
-	meet(k, &k->barrier, last, k->stream);
+	k->barrier.last = (uint32_t)last;
+	tell(k, &k->barrier, k->stream);
 }
 
-void copy_fork(struct copies *k)
+/* What comes next on another stream comes after what this one has so far. */
+static void fork_to(struct copies *k, cudaStream_t other)
 {
-	if (k->beside == k->stream || k->error)
+	if (other == k->stream || k->error)
 		return;
 	keep(k, cudaEventRecord(k->e->ready, k->stream));
-	keep(k, cudaStreamWaitEvent(k->beside, k->e->ready, 0));
+	keep(k, cudaStreamWaitEvent(other, k->e->ready, 0));
 }
 
-void copy_arrival(struct copies *k, int last)
+/* The stream waits for what another one has so far. */
+static void join(struct copies *k, cudaStream_t other, enum copy_mark mark)
 {
-	copy_fork(k);
-	meet(k, &k->arrival, last, k->beside);
+	if (other == k->stream || k->error)
+		return;
+	keep(k, cudaEventRecord(k->e->marks[mark], other));
+	keep(k, cudaStreamWaitEvent(k->stream, k->e->marks[mark], 0));
 }
 
-void copy_mark(struct copies *k, enum copy_mark mark)
+void copy_arrival(struct copies *k)
 {
-	if (k->beside != k->stream && !k->error)
-		keep(k, cudaEventRecord(k->e->marks[mark], k->beside));
+	fork_to(k, k->beside);
+	tell(k, &k->arrival, k->beside);
 }
 
-void copy_wait(struct copies *k, enum copy_mark mark)
+uint32_t copy_next_arrival(const struct copies *k, int n)
 {
-	if (k->beside != k->stream && !k->error)
-		keep(k, cudaStreamWaitEvent(k->stream, k->e->marks[mark], 0));
+	return k->arrival.step + (uint32_t)n;
 }
 
 static int most(const struct copies *k, int blocks)
@@ -75,32 +79,73 @@ static int most(const struct copies *k, int blocks)
 	return k->e->max_blocks < blocks ? k->e->max_blocks : blocks;
 }
 
-static void copy_within(struct copies *k, void *to, const void *from, uint64_t bytes,
-			struct codelet_shape shape)
-{
-	struct codelet_chunk chunk = { .own = from, .to = to, .bytes = bytes };
-	if (bytes && to != from && !k->error)
-		keep(k, codelets_copy_chunk(&chunk, shape, k->beside));
-}
-
-void copy_beside(struct copies *k, void *to, const void *from, uint64_t bytes, enum copy_blocks blocks)
-{
-	copy_within(k, to, from, bytes,
-		    (struct codelet_shape){ most(k, (int)blocks), CODELET_CHUNK_THREADS });
-}
-
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
 {
-	copy_fork(k);
-	copy_within(k, to, from, bytes,
-		    (struct codelet_shape){ most(k, OWN_BLOCKS / times + 1), OWN_THREADS });
-	copy_mark(k, MARK_OWN);
+	struct codelet_work work = { .args = k->barrier.args, .jobs = 1 };
+	struct codelet_shape shape = { most(k, OWN_BLOCKS / times + 1), OWN_THREADS };
+	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
+	fork_to(k, k->beside);
+	if (bytes && to != from && !k->error)
+		keep(k, codelets_work(&work, shape, -1, k->beside));
 }
 
-void copy_fold(struct copies *k, const struct codelet_chunk *chunk, enum copy_blocks blocks)
+void copy_wait_own(struct copies *k)
 {
-	if (chunk->bytes && !k->error)
-		keep(k, codelets_fold_chunk(chunk, most(k, (int)blocks), (int)k->call->type, k->beside));
+	join(k, k->beside, MARK_OWN);
+}
+
+/* ---- The work of a round --------------------------------------------------------------------------------- */
+
+void copy_add(struct copies *k, const struct codelet_job *job)
+{
+	k->job[k->jobs++] = *job;
+	k->folds |= job->others != NULL;
+}
+
+static void launch_jobs(struct copies *k, int n, int last)
+{
+	struct codelet_work work = { .args = k->barrier.args, .last = (uint32_t)last };
+	struct codelet_shape shape = { most(k, k->folds ? FOLD_BLOCKS : TAKE_BLOCKS), CODELET_WORK_THREADS };
+	work.jobs = (uint32_t)n;
+	memcpy(work.job, k->job + k->launched, (size_t)n * sizeof(*work.job));
+	if (!k->error)
+		keep(k, codelets_work(&work, shape, k->folds ? (int)k->call->type : -1, k->work));
+	k->launched += n;
+}
+
+static void launch_up_to(struct copies *k, int n, int last)
+{
+	while (k->launched < n) {
+		int left = n - k->launched, now = left < CODELET_JOBS ? left : CODELET_JOBS;
+		launch_jobs(k, now, last && now == left);
+	}
+}
+
+void copy_start_work(struct copies *k, int last)
+{
+	fork_to(k, k->work);
+	if (k->work != k->stream)
+		launch_up_to(k, k->jobs, last);
+}
+
+void copy_do_work(struct copies *k, int n, int last)
+{
+	if (k->work == k->stream)
+		launch_up_to(k, n, last);
+}
+
+void copy_wait_job(struct copies *k, uint32_t done)
+{
+	struct codelet_step step = { .args = k->barrier.args, .step = done, .own = 1 };
+	if (k->work != k->stream && !k->error)
+		keep(k, codelets_step(&step, k->stream));
+}
+
+void copy_wait_work(struct copies *k)
+{
+	join(k, k->beside, MARK_OWN);
+	join(k, k->work, MARK_WORK);
+	k->jobs = k->launched = 0;
 }
 
 /* ---- Places ---------------------------------------------------------------------------------------------- */
@@ -139,11 +184,12 @@ int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_
 						.headers = (uint32_t)e->layout.headers,
 						.flags = (uint32_t)e->layout.flags,
 						.rank = e->rank,
-						.ranks = e->ranks };
-	k.arrival = k.barrier;
-	k.arrival.sequence = ARRIVALS;
+						.ranks = e->ranks,
+						.op = c->op };
+	k.arrival.args = k.barrier.args;
+	k.arrival.sequence = CODELET_ARRIVALS;
 	k.arrival.step = 1;
-	int ret = engine_choose_beside(e, stream, &k.beside);
+	int ret = engine_choose_beside(e, stream, &k.beside, &k.work);
 	if (ret)
 		return ret;
 	switch (c->coll) {

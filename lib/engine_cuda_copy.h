@@ -1,28 +1,29 @@
 /*
- * Calls whose data copy engines move: what their files share. Everything is in the order of the user's stream; what may run beside it
- * (a rank's own block, folds, what is taken out of scratch) has a stream of the engine.
+ * Calls whose data copy engines move: what their files share. Copies are in the order of the user's stream. Beside it, on streams of
+ * the engine, go the arrivals, which tell the other ranks of them, and the work: a rank's own block, folds, what is taken out
+ * of scratch. The work of a round is known before its copies and launched first; each job waits for its arrival.
  */
 #ifndef ENGINE_CUDA_COPY_H
 #define ENGINE_CUDA_COPY_H
 
 #include "engine_cuda.h"
 
-/* Of places in scratch. */
-enum { COPY_ALIGN = 512 };
+/* Of places in scratch; of a round's jobs. */
+enum { COPY_ALIGN = 512, COPY_JOBS = CODELET_MAX_RANKS + 2 * CODELET_JOBS };
 
-/* What the user's stream waits for at times: the event behind the last one of a kind beside it. */
-enum copy_mark { MARK_OWN, MARK_FIRST_FOLD, MARK_FOLD, MARK_TAKEN };
-
-/* Of kernels beside copies: these need memory's bandwidth too, so few of those. Of the last one, which is waited for, many. */
-enum copy_blocks { COPY_FEW = 32, COPY_FOLDS = 64, COPY_MANY = 128 };
+/* What the user's stream waits for at times: what is beside it. */
+enum copy_mark { MARK_OWN, MARK_WORK };
 
 /* A call on its way onto the stream. */
 struct copies {
 	struct engine *e;
 	const struct engine_call *call;
-	cudaStream_t stream,
-	    beside; /* beside: the engine's, or the same where another capture holds that one */
-	struct codelet_barrier barrier, arrival; /* the next on the stream, and beside it */
+	cudaStream_t stream, beside,
+	    work; /* the engine's, or all the same where another capture holds those */
+	struct codelet_step barrier, arrival; /* the next ones */
+	struct codelet_job job[COPY_JOBS]; /* of the round */
+	int jobs, launched, folds; /* folds: there are such jobs */
+	uint32_t done; /* the number of the last job that is waited for */
 	int error; /* the first; then nothing more is enqueued */
 };
 
@@ -36,18 +37,26 @@ struct copy_span {
 void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes);
 /* All ranks have come so far. last: the call needs no more of them. */
 void copy_barrier(struct copies *k, int last);
-/* What comes next beside the stream comes after what it has so far. */
-void copy_fork(struct copies *k);
-/* The same, and after what all ranks have enqueued on theirs before their arrival of this number. last: as above. */
-void copy_arrival(struct copies *k, int last);
-/* The stream waits for what is beside it up to a mark. */
-void copy_mark(struct copies *k, enum copy_mark mark);
-void copy_wait(struct copies *k, enum copy_mark mark);
-/* Within the GPU, beside the stream. */
-void copy_beside(struct copies *k, void *to, const void *from, uint64_t bytes, enum copy_blocks blocks);
-/* What a rank keeps, of which so many times as much leaves it meanwhile; marked. */
+/* Tells all ranks that this one's copies so far have arrived. */
+void copy_arrival(struct copies *k);
+/* The number of the n-th arrival from now; 0 is the next. */
+uint32_t copy_next_arrival(const struct copies *k, int n);
+/* What a rank keeps, of which so many times as much leaves it meanwhile. copy_wait_own: the stream waits for it. */
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times);
-void copy_fold(struct copies *k, const struct codelet_chunk *chunk, enum copy_blocks blocks);
+void copy_wait_own(struct copies *k);
+
+/* ---- The work of a round: jobs in the order of their arrivals */
+
+void copy_add(struct copies *k, const struct codelet_job *job);
+/* Launches it. last: nothing else of the call comes after it. */
+void copy_start_work(struct copies *k, int last);
+/* Where one stream is all there is: the first n jobs now, which have what they need. last: as above. */
+void copy_do_work(struct copies *k, int n, int last);
+/* The stream waits for the job that has this number; for all. */
+void copy_wait_job(struct copies *k, uint32_t done);
+void copy_wait_work(struct copies *k);
+
+/* ---- Places */
 
 /* The receive buffer of a rank, as it is mapped here. */
 unsigned char *copy_target(const struct copies *k, int rank);
@@ -55,7 +64,7 @@ unsigned char *copy_target(const struct copies *k, int rank);
 unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, int b, int buffers);
 uint64_t copy_scratch_bytes(const struct copies *k, int buffers);
 
-/* Where there are `left` bytes for one receiver that takes them out while the next ones come: how many go next. */
+/* Where there are `left` bytes for one receiver that works on them while the next ones come: how many go next. */
 uint64_t copy_next_piece(const struct copies *k, uint64_t left);
 
 static inline int copy_peer(const struct copies *k, int distance)

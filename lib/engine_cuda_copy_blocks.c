@@ -23,7 +23,7 @@ static void direct(struct copies *k)
 		copy_by_engine(k, copy_target(k, to) + mine, block_for(k, to), bytes);
 		copy_barrier(k, d == k->e->ranks - 1);
 	}
-	copy_wait(k, MARK_OWN);
+	copy_wait_own(k);
 }
 
 /* ---- Through scratch -------------------------------------------------------------------------------------- */
@@ -33,57 +33,82 @@ struct piece {
 	uint64_t at, in, bytes;
 };
 
+/* The next piece of what is left of `all` in step d: the last step goes in pieces. */
+static struct piece next_piece(const struct copies *k, int d, struct piece all, uint64_t done)
+{
+	uint64_t left = all.bytes - done;
+	return (struct piece){ all.at + done, done, d < k->e->ranks - 1 ? left : copy_next_piece(k, left) };
+}
+
 static void send(struct copies *k, int d, struct piece p)
 {
 	int to = copy_peer(k, d);
 	copy_by_engine(k, copy_scratch(k, k->e->rank, to, 0, 1) + p.in, block_for(k, to) + p.at, p.bytes);
 }
 
-static void take(struct copies *k, int d, struct piece p, enum copy_blocks blocks)
+static void add_own(struct copies *k)
+{
+	int me = k->e->rank;
+	struct codelet_job job = { .own = block_for(k, me),
+				   .to = block_from(k, me),
+				   .bytes = k->call->bytes };
+	if (job.own != job.to)
+		copy_add(k, &job);
+}
+
+static void add_take(struct copies *k, int d, struct piece p, uint32_t arrival)
 {
 	int from = copy_peer(k, -d);
-	copy_beside(k, block_from(k, from) + p.at, copy_scratch(k, from, k->e->rank, 0, 1) + p.in, p.bytes,
-		    blocks);
+	struct codelet_job job = { .own = copy_scratch(k, from, k->e->rank, 0, 1) + p.in,
+				   .to = block_from(k, from) + p.at,
+				   .bytes = p.bytes,
+				   .arrival = arrival };
+	copy_add(k, &job);
 }
 
-/* The last step, in pieces: the ranks need no barrier to stay in step, only to know what has arrived. */
-static void last_step(struct copies *k, int d, struct piece all, int last)
+static void add_takes(struct copies *k, struct piece all)
 {
-	uint64_t done = 0;
-	do {
-		struct piece p = { all.at + done, done, copy_next_piece(k, all.bytes - done) };
-		done += p.bytes;
-		send(k, d, p);
-		copy_arrival(k, last && done == all.bytes);
-		take(k, d, p, done == all.bytes ? COPY_MANY : COPY_FEW);
-	} while (done < all.bytes);
-}
-
-/* As much of all blocks as scratch holds. */
-static void round_of(struct copies *k, struct piece p, int last)
-{
-	int d = 1;
-	copy_barrier(k, 0);
-	for (; d < k->e->ranks - 1; d++) {
-		send(k, d, p);
-		copy_barrier(k, 0);
-		copy_fork(k);
-		take(k, d, p, COPY_FEW);
+	int number = 0;
+	for (int d = 1; d < k->e->ranks; d++) {
+		uint64_t done = 0;
+		do {
+			struct piece p = next_piece(k, d, all, done);
+			add_take(k, d, p, copy_next_arrival(k, number++));
+			done += p.bytes;
+		} while (done < all.bytes);
 	}
-	last_step(k, d, p, last);
-	copy_mark(k, MARK_TAKEN);
-	copy_wait(k, MARK_TAKEN);
 }
 
+/* In the last step the ranks need no barrier to stay in step. */
+static void send_all(struct copies *k, struct piece all)
+{
+	copy_barrier(k, 0);
+	for (int d = 1; d < k->e->ranks; d++) {
+		uint64_t done = 0;
+		do {
+			struct piece p = next_piece(k, d, all, done);
+			send(k, d, p);
+			copy_arrival(k);
+			done += p.bytes;
+		} while (done < all.bytes);
+		if (d < k->e->ranks - 1)
+			copy_barrier(k, 0);
+	}
+}
+
+/* As much of all blocks at a time as scratch holds. */
 static void staged(struct copies *k)
 {
 	uint64_t all = k->call->bytes, room = copy_scratch_bytes(k, 1), at = 0;
-	copy_fork(k); /* what is taken out waits for it */
-	copy_beside(k, block_from(k, k->e->rank), block_for(k, k->e->rank), all, COPY_FEW);
+	add_own(k);
 	do {
-		uint64_t bytes = all - at < room ? all - at : room;
-		round_of(k, (struct piece){ at, 0, bytes }, at + bytes == all);
-		at += bytes;
+		struct piece p = { at, 0, all - at < room ? all - at : room };
+		at += p.bytes;
+		add_takes(k, p);
+		copy_start_work(k, at == all);
+		send_all(k, p);
+		copy_do_work(k, k->jobs, at == all);
+		copy_wait_work(k);
 	} while (at < all);
 }
 

@@ -58,20 +58,50 @@ static void spread(struct copies *k)
 		copy_barrier(k, t == steps - 1);
 	}
 	if (root)
-		copy_wait(k, MARK_OWN);
+		copy_wait_own(k);
 }
 
 /* ---- Through scratch -------------------------------------------------------------------------------------- */
 
-static void pass(struct copies *k, uint64_t at, uint64_t in, uint64_t bytes, int last)
+/* What the root keeps is copied piece by piece, too. */
+static void add_piece(struct copies *k, uint64_t at, uint64_t in, uint64_t bytes, uint32_t arrival)
 {
-	int root = k->call->root, to = 1 - root;
-	unsigned char *scratch = copy_scratch(k, root, to, 0, 1) + in;
-	const unsigned char *from = k->e->rank == root ? copy_sent(k) + at : scratch;
+	int root = k->call->root;
+	struct codelet_job job = { .own = copy_scratch(k, root, 1 - root, 0, 1) + in,
+				   .to = copy_received(k) + at,
+				   .bytes = bytes,
+				   .arrival = arrival };
 	if (k->e->rank == root)
-		copy_by_engine(k, scratch, from, bytes);
-	copy_arrival(k, last);
-	copy_beside(k, copy_received(k) + at, from, bytes, last ? COPY_MANY : COPY_FEW);
+		job.own = copy_sent(k) + at;
+	if (job.own == job.to)
+		job.bytes = 0;
+	copy_add(k, &job);
+}
+
+static void add_pieces(struct copies *k, uint64_t begin, uint64_t end)
+{
+	uint64_t at = begin;
+	int number = 0;
+	do {
+		uint64_t bytes = copy_next_piece(k, end - at);
+		add_piece(k, at, at - begin, bytes, copy_next_arrival(k, number++));
+		at += bytes;
+	} while (at < end);
+}
+
+static void send_pieces(struct copies *k, uint64_t begin, uint64_t end)
+{
+	int root = k->call->root;
+	uint64_t at = begin;
+	copy_barrier(k, 0);
+	do {
+		uint64_t bytes = copy_next_piece(k, end - at);
+		if (k->e->rank == root)
+			copy_by_engine(k, copy_scratch(k, root, 1 - root, 0, 1) + (at - begin),
+				       copy_sent(k) + at, bytes);
+		copy_arrival(k);
+		at += bytes;
+	} while (at < end);
 }
 
 /* Between two ranks. */
@@ -79,15 +109,13 @@ static void staged(struct copies *k)
 {
 	uint64_t all = k->call->bytes, room = copy_scratch_bytes(k, 1), at = 0;
 	do {
-		uint64_t begin = at, end = all - at < room ? all : at + room;
-		copy_barrier(k, 0);
-		do {
-			uint64_t bytes = copy_next_piece(k, end - at);
-			pass(k, at, at - begin, bytes, at + bytes == all);
-			at += bytes;
-		} while (at < end);
-		copy_mark(k, MARK_TAKEN);
-		copy_wait(k, MARK_TAKEN);
+		uint64_t end = all - at < room ? all : at + room;
+		add_pieces(k, at, end);
+		copy_start_work(k, end == all);
+		send_pieces(k, at, end);
+		copy_do_work(k, k->jobs, end == all);
+		copy_wait_work(k);
+		at = end;
 	} while (at < all);
 }
 

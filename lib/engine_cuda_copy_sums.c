@@ -41,6 +41,13 @@ static struct copy_span span_of(const struct copies *k, const struct sum *s, int
 	return (struct copy_span){ at, left < p.bytes ? left : p.bytes };
 }
 
+/* The next piece of what is left of `all` in step d: the last step, whose pieces are worked on as they come, goes in pieces. */
+static struct piece next_piece(const struct copies *k, int d, struct piece all, uint64_t done)
+{
+	uint64_t left = all.bytes - done;
+	return (struct piece){ all.at + done, done, d < k->e->ranks - 1 ? left : copy_next_piece(k, left) };
+}
+
 /* ---- Inputs ---------------------------------------------------------------------------------------------- */
 
 static void scatter(struct copies *k, const struct sum *s, int d, struct piece p)
@@ -51,46 +58,51 @@ static void scatter(struct copies *k, const struct sum *s, int d, struct piece p
 		       x.bytes);
 }
 
-static void fold(struct copies *k, const struct sum *s, struct piece p, enum copy_blocks blocks)
+static void scatter_all(struct copies *k, const struct sum *s, struct piece all)
+{
+	const int steps = k->e->ranks - 1;
+	uint64_t done = 0;
+	copy_barrier(k, 0);
+	for (int d = 1; d < steps; d++) {
+		scatter(k, s, d, all);
+		copy_barrier(k, 0);
+	}
+	do {
+		struct piece p = next_piece(k, steps, all, done);
+		scatter(k, s, steps, p);
+		copy_arrival(k);
+		done += p.bytes;
+	} while (done < all.bytes);
+}
+
+/* done: the number by which the stream waits for it; 0: it does not. */
+static void add_fold(struct copies *k, const struct sum *s, struct piece p, uint32_t arrival, uint32_t done)
 {
 	const struct engine *e = k->e;
 	struct copy_span x = span_of(k, s, e->rank, p);
 	int first = e->rank ? 0 : 1;
-	struct codelet_chunk chunk = { .others = copy_scratch(k, first, e->rank, INPUTS, s->buffers) + p.in,
-				       .stride = copy_scratch_bytes(k, s->buffers),
-				       .own = copy_sent(k) + x.at,
-				       .to = copy_received(k) + (s->gathers ? x.at : p.at),
-				       .bytes = x.bytes,
-				       .rank = e->rank,
-				       .ranks = e->ranks,
-				       .op = k->call->op };
-	copy_fold(k, &chunk, blocks);
+	struct codelet_job job = { .others = copy_scratch(k, first, e->rank, INPUTS, s->buffers) + p.in,
+				   .stride = copy_scratch_bytes(k, s->buffers),
+				   .own = copy_sent(k) + x.at,
+				   .to = copy_received(k) + (s->gathers ? x.at : p.at),
+				   .bytes = x.bytes,
+				   .arrival = arrival,
+				   .done = done };
+	copy_add(k, &job);
 }
 
-static void scatter_last(struct copies *k, const struct sum *s, int d, struct piece all, int last)
+/* Of an all_reduce the stream waits for the first fold and for the last one. */
+static int add_folds(struct copies *k, const struct sum *s, struct piece all)
 {
 	uint64_t done = 0;
+	int n = 0;
 	do {
-		struct piece p = { all.at + done, done, copy_next_piece(k, all.bytes - done) };
-		int first = !done;
+		struct piece p = next_piece(k, k->e->ranks - 1, all, done);
 		done += p.bytes;
-		scatter(k, s, d, p);
-		copy_arrival(k, last && done == all.bytes);
-		fold(k, s, p, done == all.bytes ? COPY_MANY : COPY_FOLDS);
-		copy_mark(k, first ? MARK_FIRST_FOLD : MARK_FOLD);
+		int waited = s->gathers && (n == 0 || done == all.bytes);
+		add_fold(k, s, p, copy_next_arrival(k, n++), waited ? ++k->done : 0);
 	} while (done < all.bytes);
-	copy_mark(k, MARK_FOLD);
-}
-
-static void scatter_all(struct copies *k, const struct sum *s, struct piece all, int last)
-{
-	int d = 1;
-	copy_barrier(k, 0);
-	for (; d < k->e->ranks - 1; d++) {
-		scatter(k, s, d, all);
-		copy_barrier(k, 0);
-	}
-	scatter_last(k, s, d, all, last);
+	return n;
 }
 
 /* ---- Results --------------------------------------------------------------------------------------------- */
@@ -104,49 +116,74 @@ static void spread(struct copies *k, const struct sum *s, int d, struct piece p)
 	copy_by_engine(k, place, copy_received(k) + x.at, x.bytes);
 }
 
-static void take(struct copies *k, const struct sum *s, int d, struct piece p, enum copy_blocks blocks)
+static void add_take(struct copies *k, const struct sum *s, int d, struct piece p, uint32_t arrival)
 {
 	int from = copy_peer(k, -d);
 	struct copy_span x = span_of(k, s, from, p);
-	copy_beside(k, copy_received(k) + x.at, copy_scratch(k, from, k->e->rank, RESULTS, s->buffers) + p.in,
-		    x.bytes, blocks);
+	struct codelet_job job = { .own = copy_scratch(k, from, k->e->rank, RESULTS, s->buffers) + p.in,
+				   .to = copy_received(k) + x.at,
+				   .bytes = x.bytes,
+				   .arrival = arrival };
+	copy_add(k, &job);
 }
 
-/* Taken out while it comes: then in pieces. The first step begins with what was folded first. */
-static void gather(struct copies *k, const struct sum *s, int d, struct piece all, int last)
-{
-	int taken = s->staged && d == k->e->ranks - 1;
-	uint64_t done = 0;
-	do {
-		int cut = taken || (d == 1 && !done);
-		struct piece p = { all.at + done, done,
-				   cut ? copy_next_piece(k, all.bytes - done) : all.bytes - done };
-		if (d == 1)
-			copy_wait(k, done ? MARK_FOLD : MARK_FIRST_FOLD);
-		done += p.bytes;
-		spread(k, s, d, p);
-		if (taken) {
-			copy_arrival(k, last && done == all.bytes);
-			take(k, s, d, p, done == all.bytes ? COPY_MANY : COPY_FEW);
-		}
-	} while (done < all.bytes);
-	if (!taken)
-		copy_barrier(k, last && d == k->e->ranks - 1);
-}
-
-static void gather_all(struct copies *k, const struct sum *s, struct piece all, int last)
+/* The arrivals of results come behind those of so many inputs. */
+static void add_takes(struct copies *k, const struct sum *s, struct piece all, int inputs)
 {
 	for (int d = 1; d < k->e->ranks; d++) {
-		gather(k, s, d, all, last);
-		if (s->staged && d < k->e->ranks - 1) {
-			copy_fork(k);
-			take(k, s, d, all, COPY_FEW);
-		}
+		uint64_t done = 0;
+		do {
+			struct piece p = next_piece(k, d, all, done);
+			add_take(k, s, d, p, copy_next_arrival(k, inputs++));
+			done += p.bytes;
+		} while (done < all.bytes);
 	}
-	if (!s->staged)
-		return;
-	copy_mark(k, MARK_TAKEN);
-	copy_wait(k, MARK_TAKEN);
+}
+
+/* The first step begins with what was folded first. Into scratch the last one goes in pieces. */
+static void gather_step(struct copies *k, const struct sum *s, int d, struct piece all, uint32_t first_fold)
+{
+	const int steps = k->e->ranks - 1, taken = s->staged && d == steps;
+	uint64_t done = 0;
+	for (int n = 0; !n || done < all.bytes; n++) {
+		int cut = taken || (d == 1 && !n);
+		struct piece p = next_piece(k, cut ? steps : 0, all, done);
+		if (d == 1 && n < 2)
+			copy_wait_job(k, n ? k->done : first_fold);
+		done += p.bytes;
+		spread(k, s, d, p);
+		if (taken)
+			copy_arrival(k);
+	}
+}
+
+static void gather_all(struct copies *k, const struct sum *s, struct piece all, uint32_t first_fold, int last)
+{
+	const int steps = k->e->ranks - 1;
+	for (int d = 1; d <= steps; d++) {
+		gather_step(k, s, d, all, first_fold);
+		if (s->staged && d < steps)
+			copy_arrival(k);
+		if (!s->staged || d < steps)
+			copy_barrier(k, last && d == steps);
+	}
+}
+
+/* As much of all parts as scratch holds. */
+static void sum_round(struct copies *k, const struct sum *s, struct piece all, int last)
+{
+	const int by_work = !s->gathers || s->staged; /* the last that happens is a job */
+	int folds = add_folds(k, s, all);
+	uint32_t first_fold = folds > 1 ? k->done - 1 : k->done;
+	if (s->staged)
+		add_takes(k, s, all, folds);
+	copy_start_work(k, last && by_work);
+	scatter_all(k, s, all);
+	copy_do_work(k, folds, last && !s->gathers);
+	if (s->gathers)
+		gather_all(k, s, all, first_fold, last);
+	copy_do_work(k, k->jobs, last && by_work);
+	copy_wait_work(k);
 }
 
 void copy_sums(struct copies *k)
@@ -157,11 +194,6 @@ void copy_sums(struct copies *k)
 	do {
 		struct piece all = { at, 0, s.part - at < room ? s.part - at : room };
 		at += all.bytes;
-		int last = at == s.part;
-		scatter_all(k, &s, all, last && !s.gathers);
-		if (s.gathers)
-			gather_all(k, &s, all, last);
-		else
-			copy_wait(k, MARK_FOLD);
+		sum_round(k, &s, all, at == s.part);
 	} while (at < s.part);
 }

@@ -53,6 +53,9 @@ int engine_make_beside(struct engine *e)
 		ret =
 		    engine_check(e, cudaStreamCreateWithPriority(&e->beside, cudaStreamNonBlocking, highest),
 				 "making a stream");
+	if (!ret)
+		ret = engine_check(e, cudaStreamCreateWithPriority(&e->work, cudaStreamNonBlocking, highest),
+				   "making a stream");
 	return ret;
 }
 
@@ -60,6 +63,8 @@ void engine_free_beside(struct engine *e)
 {
 	if (e->beside)
 		cudaStreamDestroy(e->beside);
+	if (e->work)
+		cudaStreamDestroy(e->work);
 	if (e->ready)
 		cudaEventDestroy(e->ready);
 	for (int i = 0; i < ENGINE_MARKS; i++)
@@ -67,13 +72,18 @@ void engine_free_beside(struct engine *e)
 			cudaEventDestroy(e->marks[i]);
 }
 
-int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *out)
+int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
 {
-	unsigned long long mine, held;
+	unsigned long long mine, held, held_too;
 	int ret = capture_of(e, stream, &mine);
 	if (!ret)
 		ret = capture_of(e, e->beside, &held);
 	if (!ret)
-		*out = !held || held == mine ? e->beside : stream;
-	return ret;
+		ret = capture_of(e, e->work, &held_too);
+	if (ret)
+		return ret;
+	int ours = (!held || held == mine) && (!held_too || held_too == mine);
+	*beside = ours ? e->beside : stream;
+	*work = ours ? e->work : stream;
+	return 0;
 }

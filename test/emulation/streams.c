@@ -48,9 +48,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	return cudaSuccess;
 }
 
-int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *out)
+int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
 {
 	(void)e;
-	*out = stream;
+	*beside = *work = stream;
 	return 0;
 }
