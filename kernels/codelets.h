@@ -328,7 +328,7 @@ int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);
-/* type: of the folds; -1: there are only copies, and any shape will do. Else at most CODELET_WORK_THREADS. */
+/* type: of the folds; -1: there are only copies. Blocks of one warp are lean. */
 int codelets_work(const struct codelet_work *args, struct codelet_shape shape, int type, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);

@@ -180,8 +180,13 @@ __device__ static inline void copy_job(const codelet_job &job)
 	copy(all, job.to, job.own, job.bytes, false);
 }
 
-/* At most 32 registers: small blocks find room beside a kernel that fills the GPU. */
-__global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying(const __grid_constant__ codelet_work w)
+__global__ __launch_bounds__(CODELET_WORK_THREADS) void copying(const __grid_constant__ codelet_work w)
+{
+	run_jobs(w, [](const codelet_job &job) { copy_job(job); });
+}
+
+/* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */
+__global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __grid_constant__ codelet_work w)
 {
 	run_jobs(w, [](const codelet_job &job) { copy_job(job); });
 }
@@ -211,13 +216,15 @@ int codelets_step(const codelet_step *args, void *stream)
 
 int codelets_work(const codelet_work *args, codelet_shape shape, int type, void *stream)
 {
-	return launch_behind(type < 0 ? (const void *)copying : (const void *)rows[type], shape, args, stream);
+	const kernel copies = shape.threads == WARP ? copying_lean : copying;
+	return launch_behind((const void *)(type < 0 ? copies : rows[type]), shape, args, stream);
 }
 
 int codelets_load_copies(void)
 {
 	int error = load_lean((const void *)step);
-	error = error ? error : load_lean((const void *)copying);
+	error = error ? error : load_lean((const void *)copying_lean);
+	error = error ? error : load((const void *)copying);
 	for (const kernel row : rows)
 		error = error ? error : load((const void *)row);
 	return error;

@@ -12,9 +12,9 @@
 #include "corale.h"
 #include "log.h"
 
-/* OWN: few small blocks, which find room beside a kernel that fills the GPU; together as fast as a copy engine. WORK: few large
- * ones, which hold their place for the whole call. */
-enum { OWN_BLOCKS = 48, OWN_THREADS = 96, FOLD_BLOCKS = 48, TAKE_BLOCKS = 24 };
+/* OWN: blocks of one warp, which find room beside a kernel that fills the GPU (and leave some to the barriers); together they are as
+ * fast as a copy engine. The others are large and hold their place for the whole call. */
+enum { OWN_BLOCKS = 240, FOLD_BLOCKS = 48, TAKE_BLOCKS = 32 };
 enum { LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
@@ -82,7 +82,9 @@ static int most(const struct copies *k, int blocks)
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1 };
-	struct codelet_shape shape = { most(k, OWN_BLOCKS / times + 1), OWN_THREADS };
+	struct codelet_shape few = { k->e->max_blocks, CODELET_WORK_THREADS },
+			     many = { OWN_BLOCKS / times + 1, 32 };
+	struct codelet_shape shape = k->e->max_blocks < TAKE_BLOCKS ? few : many;
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
 	fork_to(k, k->beside);
 	if (bytes && to != from && !k->error)
