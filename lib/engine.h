@@ -138,6 +138,10 @@ struct engine_ops {
 	/* The target of a buffer: where in which region it lies; 0 if all of it is in none. Host only, never blocks. */
 	uint64_t (*find)(const struct engine *engine, const void *buffer, size_t bytes);
 
+	/* 1 if all ranks' memory of a target's region came by descriptors, so that copy engines store into it at the link's speed: the same
+	 * on all ranks. */
+	int (*is_exported)(const struct engine *engine, uint64_t target);
+
 	/* 0 if the memory of a target's region is still the allocation that was attached; else CORALE_EINVAL, logged. */
 	int (*verify)(const struct engine *engine, uint64_t target);
 

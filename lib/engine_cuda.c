@@ -58,6 +58,7 @@ const struct engine_ops engine_cuda = {
 	.scratch_bytes = engine_scratch_bytes,
 	.keep_scratch = engine_keep_scratch,
 	.find = engine_find,
+	.is_exported = engine_is_exported,
 	.verify = engine_verify,
 	.close = engine_close,
 };

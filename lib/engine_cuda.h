@@ -27,6 +27,7 @@ struct engine_region {
 	unsigned char **peers; /* by rank, on the host; mine is begin */
 	unsigned char **gpu_peers; /* the same in GPU memory */
 	struct engine_opened *opened; /* by rank: what to close */
+	int exported; /* all of it came by descriptors */
 	/* the allocation that held it when it was attached */
 	CUdeviceptr allocation;
 	size_t allocation_bytes;
@@ -111,6 +112,7 @@ int engine_attach(struct engine *engine, const unsigned char *handles, size_t st
 		  void *buffer, int *region);
 void engine_detach(struct engine *engine, int region);
 uint64_t engine_find(const struct engine *engine, const void *buffer, size_t bytes);
+int engine_is_exported(const struct engine *engine, uint64_t target);
 int engine_verify(const struct engine *engine, uint64_t target);
 void engine_detach_all(struct engine *engine);
 

@@ -14,7 +14,7 @@
 
 /* OWN: blocks of one warp, which find room beside a kernel that fills the GPU (and leave some to the barriers); together they are as
  * fast as a copy engine. The others are large and hold their place for the whole call. */
-enum { OWN_BLOCKS = 240, FOLD_BLOCKS = 48, TAKE_BLOCKS = 32 };
+enum { OWN_BLOCKS = 240, FOLD_BLOCKS = 64, TAKE_BLOCKS = 32 };
 enum { LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */

@@ -129,6 +129,7 @@ static int open_peers(const struct engine *e, struct engine_region *r, const uns
 		struct share_handle handle;
 		memcpy(&handle, handles + (size_t)p * stride, sizeof(handle));
 		r->bytes = handle.bytes < r->bytes ? (size_t)handle.bytes : r->bytes;
+		r->exported &= handle.allocation_bytes != 0;
 		r->peers[p] = r->begin;
 		if (p == e->rank)
 			continue;
@@ -164,6 +165,7 @@ static int attach(struct engine *e, const unsigned char *handles, size_t stride,
 	struct engine_region *r = &e->regions[i];
 	*r = (struct engine_region){ .begin = buffer,
 				     .bytes = SIZE_MAX,
+				     .exported = 1,
 				     .peers = calloc((size_t)e->ranks, sizeof(*r->peers)),
 				     .opened = calloc((size_t)e->ranks, sizeof(*r->opened)) };
 	if (!r->peers || !r->opened)
@@ -232,6 +234,11 @@ uint64_t engine_find(const struct engine *e, const void *buffer, size_t bytes)
 			return (uint64_t)(i + 1) << ENGINE_TARGET_SHIFT | offset;
 	}
 	return 0;
+}
+
+int engine_is_exported(const struct engine *e, uint64_t target)
+{
+	return engine_region_of(e, target)->exported;
 }
 
 int engine_verify(const struct engine *e, uint64_t target)

@@ -72,7 +72,12 @@ static int memory_of(const struct comm *comm, const struct engine_call *call)
 {
 	int scratch = comm->size > 1 && comm->scratch != COMM_SCRATCH_NONE &&
 		      !(coll_folds(call->coll) && call->op == CORALE_NUM_OPS);
-	return (call->target ? PLAN_MEMORY_REGISTERED : 0) | (scratch ? PLAN_MEMORY_SCRATCH : 0);
+	int memory = scratch ? PLAN_MEMORY_SCRATCH : 0;
+	if (call->target)
+		memory |= PLAN_MEMORY_REGISTERED;
+	if (call->target && engine_cuda.is_exported(comm->gpu, call->target))
+		memory |= PLAN_MEMORY_EXPORTED;
+	return memory;
 }
 
 static enum plan_codelet choice(const struct comm *comm, const struct engine_call *call)
@@ -102,7 +107,7 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 			return ret;
 		call->codelet = choice(comm, call);
 	}
-	if (!plan_codelet_direct(call->codelet, c->coll))
+	if (!plan_codelet_direct(&comm->node, call->codelet, c->coll, memory_of(comm, call)))
 		call->target = 0;
 	return 0;
 }

@@ -90,7 +90,8 @@ static void tell_choice(const struct comm *comm)
 	for (int coll = CORALE_ALL_REDUCE; coll < CORALE_ALL_TO_ALL_V; coll++) {
 		plan_codelet_print(&comm->node, (corale_coll)coll, PLAN_MEMORY_SCRATCH, plain);
 		plan_codelet_print(&comm->node, (corale_coll)coll,
-				   PLAN_MEMORY_SCRATCH | PLAN_MEMORY_REGISTERED, registered);
+				   PLAN_MEMORY_SCRATCH | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
+				   registered);
 		log_line(LOG_INFO, comm->rank,
 			 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
 			 corale_coll_name((corale_coll)coll), plain, registered);

@@ -46,11 +46,18 @@ static int has_blocks(corale_coll coll)
 	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_REDUCE_SCATTER;
 }
 
+/* Whether copies go straight into receive buffers: as slow as it may be without scratch, or where no blocks may move data. */
+static int copy_direct(const struct plan_node *node, corale_coll coll, int memory)
+{
+	int no_other_way = (node->zero_ctas && moves(coll)) || !(memory & PLAN_MEMORY_SCRATCH);
+	return (memory & PLAN_MEMORY_EXPORTED) || ((memory & PLAN_MEMORY_REGISTERED) && no_other_way);
+}
+
 static int can_copy(const struct plan_node *node, corale_coll coll, int memory)
 {
 	if (coll_folds(coll))
 		return (memory & PLAN_MEMORY_SCRATCH) != 0;
-	if (!moves(coll) || (memory & PLAN_MEMORY_REGISTERED))
+	if (!moves(coll) || copy_direct(node, coll, memory))
 		return moves(coll);
 	return (memory & PLAN_MEMORY_SCRATCH) && (coll != CORALE_BROADCAST || node->ranks == 2);
 }
@@ -159,7 +166,7 @@ static double last_us(double bytes, int n)
 static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes, int memory)
 {
 	double us = STEP_US * (node->ranks - 1), spread_us, part = (double)bytes, taken_us;
-	int staged = !(memory & PLAN_MEMORY_REGISTERED);
+	int staged = !copy_direct(node, coll, memory);
 	if (coll == CORALE_ALL_REDUCE)
 		part /= node->ranks;
 	taken_us = staged ? PIECES_US + last_us(part, 2) : 0;
@@ -217,22 +224,24 @@ int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet
 {
 	int direct = memory & PLAN_MEMORY_REGISTERED;
 	if (codelet == CODELET_COPIES)
-		return coll_folds(coll) || !direct;
+		return coll_folds(coll) || !copy_direct(node, coll, memory);
 	int stages =
 	    coll_folds(coll) || (!direct && moves(coll) && (coll != CORALE_BROADCAST || node->ranks > 2));
 	return stages && (codelet == CODELET_SLOTS || codelet == CODELET_SLOTS_TWO_SHOT) &&
 	       sent(node, codelet, coll, bytes) >= SCRATCH_BYTES;
 }
 
-int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll)
+int plan_codelet_direct(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, int memory)
 {
+	if (!(memory & PLAN_MEMORY_REGISTERED))
+		return 0;
 	switch (codelet) {
 	case CODELET_SLOTS:
-		return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_BROADCAST;
+		return moves(coll);
 	case CODELET_SLOTS_TWO_SHOT:
 		return coll == CORALE_ALL_REDUCE;
 	case CODELET_COPIES:
-		return coll != CORALE_REDUCE_SCATTER;
+		return coll != CORALE_REDUCE_SCATTER && copy_direct(node, coll, memory);
 	default:
 		return 0;
 	}

@@ -31,8 +31,9 @@ struct plan_node {
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 };
 
-/* What a call may use, or-ed: its receive buffer, because it is registered on all ranks; scratch. */
-enum plan_memory { PLAN_MEMORY_REGISTERED = 1, PLAN_MEMORY_SCRATCH = 2 };
+/* What a call may use, or-ed: its receive buffer, because it is registered on all ranks; scratch. Exported: registered in a way that
+ * copy engines store into at the link's speed; if not, they are better off with scratch. */
+enum plan_memory { PLAN_MEMORY_REGISTERED = 1, PLAN_MEMORY_SCRATCH = 2, PLAN_MEMORY_EXPORTED = 4 };
 
 /* A row of the choice: modelled time in us of a call of so many bytes (of a block or vector), or a negative value where the
  * codelet can't run it. words: the type's folds travel in words. memory: of enum plan_memory. */
@@ -55,8 +56,9 @@ int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us);
 int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			 uint64_t bytes, int memory);
 
-/* 1 if the codelet stores into the peers' receive buffers, where all ranks' are registered. */
-int plan_codelet_direct(enum plan_codelet codelet, corale_coll coll);
+/* 1 if the codelet stores into the peers' receive buffers, where memory says that all ranks' are registered. */
+int plan_codelet_direct(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
+			int memory);
 
 /* "packets", "two_shot", "slots", "slots_two_shot", "copies"; CODELET_NONE: "steps". */
 const char *plan_codelet_name(enum plan_codelet codelet);

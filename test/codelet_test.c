@@ -53,9 +53,18 @@ static int is_move(corale_coll coll)
 }
 
 /* What the kernels and the engine have: said once more, so that it can't be changed in one place alone. */
+enum { ALL_MEMORY = PLAN_MEMORY_REGISTERED | PLAN_MEMORY_SCRATCH | PLAN_MEMORY_EXPORTED };
+
 static int has_blocks(corale_coll coll)
 {
 	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_REDUCE_SCATTER;
+}
+
+static int goes_direct(const struct question *q)
+{
+	int slow = (q->memory & PLAN_MEMORY_REGISTERED) && !(q->memory & PLAN_MEMORY_SCRATCH);
+	return q->memory & PLAN_MEMORY_EXPORTED || slow ||
+	       (q->node.zero_ctas && is_move(q->coll) && q->memory & PLAN_MEMORY_REGISTERED);
 }
 
 static int able(const struct question *q, enum plan_codelet codelet)
@@ -77,7 +86,7 @@ static int able(const struct question *q, enum plan_codelet codelet)
 	case CODELET_COPIES:
 		if (is_sum(q->coll))
 			return (q->memory & PLAN_MEMORY_SCRATCH) != 0;
-		if (q->memory & PLAN_MEMORY_REGISTERED)
+		if (goes_direct(q))
 			return is_move(q->coll);
 		return is_move(q->coll) && (q->memory & PLAN_MEMORY_SCRATCH) &&
 		       (q->coll != CORALE_BROADCAST || q->node.ranks == 2);
@@ -108,7 +117,8 @@ static void check_free_choice(const struct question *q)
 	enum plan_codelet chosen = choice(q);
 	if (!able(q, chosen))
 		complain(q, chosen, "can't run it");
-	if (plan_codelet_direct(chosen, q->coll) && !is_move(q->coll) && q->coll != CORALE_ALL_REDUCE)
+	if (plan_codelet_direct(&q->node, chosen, q->coll, q->memory) && !is_move(q->coll) &&
+	    q->coll != CORALE_ALL_REDUCE)
 		complain(q, chosen, "would store into buffers whose addresses are not compared");
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
 		double us = time_of(q, (enum plan_codelet)c);
@@ -141,8 +151,7 @@ static void check_scratch(const struct question *q)
 		int wants =
 		    plan_codelet_scratch(&q->node, (enum plan_codelet)c, q->coll, q->bytes, q->memory);
 		int slots = c == CODELET_SLOTS || c == CODELET_SLOTS_TWO_SHOT;
-		if (c == CODELET_COPIES &&
-		    wants != (is_sum(q->coll) || !(q->memory & PLAN_MEMORY_REGISTERED)))
+		if (c == CODELET_COPIES && wants != (is_sum(q->coll) || !goes_direct(q)))
 			complain(q, (enum plan_codelet)c, wants ? "wants scratch" : "wants no scratch");
 		if (wants && c != CODELET_COPIES && (!slots || q->bytes == 0))
 			complain(q, (enum plan_codelet)c, "wants scratch");
@@ -174,9 +183,9 @@ static void check_node(struct plan_node node)
 	struct question q = { .node = node };
 	for (int coll = 0; coll <= CORALE_ALL_TO_ALL_V; coll++)
 		for (q.words = 0; q.words < 2; q.words++)
-			for (q.memory = 0;
-			     q.memory <= (node.ranks > 1 ? PLAN_MEMORY_REGISTERED | PLAN_MEMORY_SCRATCH : 0);
-			     q.memory++) {
+			for (q.memory = 0; q.memory <= (node.ranks > 1 ? ALL_MEMORY : 0); q.memory++) {
+				if ((q.memory & PLAN_MEMORY_EXPORTED) && !(q.memory & PLAN_MEMORY_REGISTERED))
+					continue;
 				q.coll = (corale_coll)coll;
 				check_sizes(&q);
 			}

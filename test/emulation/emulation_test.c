@@ -214,7 +214,7 @@ static struct call draw_call(const struct plan_node *node)
 	c.in_place = c.coll != CORALE_ALL_TO_ALL && c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
-	c.place = plan_codelet_direct(c.codelet, c.coll) && draw(2);
+	c.place = plan_codelet_direct(node, c.codelet, c.coll, PLAN_MEMORY_REGISTERED) && draw(2);
 	return c;
 }
 
