@@ -14,7 +14,7 @@ int engine_check(const struct engine *e, int error, const char *what)
 
 int engine_order(struct engine *e, cudaStream_t stream)
 {
-	return 0; /* a rank has one stream */
+	return 0; /* a rank's calls are all on its first stream */
 }
 
 int engine_is_plain(struct engine *e, const void *memory)
@@ -61,6 +61,10 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->failure = calloc(1, sizeof(*e->failure));
 	e->abort = calloc(1, sizeof(*e->abort));
 	e->edges = calloc(1, sizeof(*e->edges));
+	e->beside = (cudaStream_t)e; /* any but NULL is the second one */
+	e->ready = (cudaEvent_t)calloc(1, sizeof(struct gpu_event));
+	for (int i = 0; i < ENGINE_MARKS; i++)
+		e->marks[i] = (cudaEvent_t)calloc(1, sizeof(struct gpu_event));
 	if (!e->state || !e->failure || !e->abort || !e->edges)
 		return CORALE_ENOMEM;
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
@@ -144,6 +148,9 @@ void world_close(struct world *w)
 		free(w->engines[r].failure);
 		free(w->engines[r].abort);
 		free(w->engines[r].edges);
+		free(w->engines[r].ready);
+		for (int i = 0; i < ENGINE_MARKS; i++)
+			free(w->engines[r].marks[i]);
 	}
 	for (int r = 0; w->registered && r < w->ranks; r++)
 		free(w->registered[r]);
