@@ -208,7 +208,7 @@ size_t record_launch(int rank, const void *args, size_t bytes, unsigned blocks)
 		abort();
 	memcpy(copy, args, bytes);
 	launches = (struct gpu_launched *)grown(launches, nlaunches, &most_launches, sizeof(*launches));
-	launches[nlaunches] = { rank, blocks, copy };
+	launches[nlaunches] = { rank, blocks, copy, bytes };
 	return nlaunches++;
 }
 

@@ -56,6 +56,7 @@ struct gpu_launched {
 	int rank;
 	unsigned blocks;
 	void *args; /* a copy of the kernel's */
+	size_t bytes; /* of them */
 };
 
 struct gpu_store {
