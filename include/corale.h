@@ -287,6 +287,8 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
  * type agree on both ends, else CORALE_EMISMATCH on both (a sender whose short message was buffered learns of it by its
  * next call). peer may be the caller's own rank inside a group.
  * A blocking send outside a group may wait for its recv: use a group to exchange.
+ * On a CUDA communicator a send ends on its stream when its buffer is free again: of a short message perhaps before its
+ * recv has begun; of a longer one only after that, perhaps before it has ended.
  */
 int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
 int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
@@ -312,8 +314,8 @@ int corale_group_end(void);
  * On a CUDA communicator the memory is of the GPU, and large calls whose receive buffers lie in it store straight into them.
  * So in one call every rank passes the same registration (or allocation) at the same offset as receive buffer, or none
  * passes registered memory; else the call may end with CORALE_EMISMATCH, which names both. The root of a broadcast has a
- * receive buffer, too. Send buffers need nothing. After a failed call the
- * registered memory of the communicator may hold anything. GPU memory is made in units of 2 MB.
+ * receive buffer, too. Send buffers need nothing. A recv is free in this: its buffer may be registered or not, at any offset.
+ * After a failed call the registered memory of the communicator may hold anything. GPU memory is made in units of 2 MB.
  *
  * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that
  * holds such a call will run again. Not while a stream is being captured. Both wait for all that the GPU has to do.

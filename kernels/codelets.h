@@ -52,7 +52,7 @@ enum codelet_ring {
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, flags, acks, words, lines, pairs, slots; /* offsets in a window */
+	uint64_t headers, flags, acks, grants, words, lines, pairs, slots; /* offsets in a window */
 	uint64_t bytes; /* of all */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
 	uint64_t pairs_bytes; /* of one sender, in one half: small sends and receives */
@@ -66,6 +66,19 @@ struct codelet_header { /* a line: two packets that each hold their epoch twice 
 	    steps[2]; /* of copies, by sequence: {epoch, barrier}, which only grows; in the line of half 0 */
 	uint32_t pad[20];
 };
+
+/*
+ * In the sender's window, for each of its receivers and lanes: where the lane's sender may store a message between two ranks.
+ * Two packets that each hold their epoch twice. place: a target in the receiver's registered memory, (region + 1) <<
+ * CODELET_TARGET_SHIFT | offset of its buffer; or, below that, the lane's slots: lines of one << 32 | where they begin in the
+ * receiver's slots, in lines. bytes: of the message; a sender of others may not store.
+ */
+struct codelet_grant {
+	uint32_t place_low, epoch_a, place_high, epoch_b;
+	uint32_t bytes_low, epoch_c, bytes_high, epoch_d;
+};
+
+enum { CODELET_TARGET_SHIFT = 48 };
 
 /* The first words of a window: set by whoever fails first. */
 struct codelet_control {
@@ -140,7 +153,8 @@ struct codelet_message {
 enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
 	CODELET_THREADS = PLAN_CODELET_THREADS,
-	CODELET_LONG_THREADS = 768
+	CODELET_LONG_THREADS = 768,
+	CODELET_CHUNK_THREADS = 1024
 };
 
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
@@ -152,11 +166,14 @@ struct codelet_group {
 	uint32_t lines, lines_bytes; /* of small sends: offset; bytes of one sender in one half */
 };
 
-/* Each list in order, all lists at once. */
+/* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
 struct codelet_edges {
 	struct codelet_group group;
+	uint32_t grants, rooms; /* of pairs: offset; how many */
+	unsigned char *const *regions; /* of pairs: registered memory, a row of all ranks a region */
 	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
 	struct codelet_message messages[CODELET_MAX_MESSAGES];
+	uint64_t places[CODELET_MAX_MESSAGES]; /* of receives: buffers as targets, or the numbers of rooms */
 };
 
 enum { CODELET_FEW = 8 };
@@ -244,6 +261,8 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
 	l->acks = at;
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
+	l->grants = at;
+	at += (uint64_t)ranks * CODELET_LANES * sizeof(struct codelet_grant);
 	at = codelet_round(at, 4096);
 	uint64_t rest = budget > at ? budget - at : 0;
 	l->words_bytes = rest * 2 / 5 / (2 * others) / 4096 * 4096;
@@ -292,7 +311,7 @@ int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_barrier(const struct codelet_barrier *args, void *stream);
 int codelets_fold_chunk(const struct codelet_chunk *args, int blocks, int type, void *stream);
-int codelets_copy_chunk(const struct codelet_chunk *args, int blocks, void *stream);
+int codelets_copy_chunk(const struct codelet_chunk *args, struct codelet_shape shape, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);
 

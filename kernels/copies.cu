@@ -13,7 +13,7 @@
 #include "launch.cuh"
 #include "slot.cuh"
 
-enum { WARP = 32, FOLD_THREADS = 1024 };
+enum { WARP = 32, FOLD_THREADS = CODELET_CHUNK_THREADS };
 
 /* Ranks whose vectors are under way at a time; a thread's places of them, as registers allow. */
 enum { BATCH = 4 };
@@ -131,7 +131,8 @@ template <int TYPE> __global__ __launch_bounds__(FOLD_THREADS) void fold_chunk(c
 
 /* ---- Copies ---------------------------------------------------------------------------------------------- */
 
-__global__ __launch_bounds__(FOLD_THREADS) void copy_chunk(const __grid_constant__ codelet_chunk c)
+/* At most 32 registers: small blocks find room beside a kernel that fills the GPU. */
+__global__ __launch_bounds__(FOLD_THREADS, 2) void copy_chunk(const __grid_constant__ codelet_chunk c)
 {
 	const crew all = { blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0 };
 	copy(all, c.to, c.own, c.bytes, false);
@@ -155,15 +156,15 @@ int codelets_fold_chunk(const codelet_chunk *args, int blocks, int type, void *s
 	return launch_behind((const void *)rows[type], { blocks, FOLD_THREADS }, args, stream);
 }
 
-int codelets_copy_chunk(const codelet_chunk *args, int blocks, void *stream)
+int codelets_copy_chunk(const codelet_chunk *args, codelet_shape shape, void *stream)
 {
-	return launch_behind((const void *)copy_chunk, { blocks, FOLD_THREADS }, args, stream);
+	return launch_behind((const void *)copy_chunk, shape, args, stream);
 }
 
 int codelets_load_copies(void)
 {
 	int error = load_lean((const void *)barrier);
-	error = error ? error : load((const void *)copy_chunk);
+	error = error ? error : load_lean((const void *)copy_chunk);
 	for (const kernel row : rows)
 		error = error ? error : load((const void *)row);
 	return error;

@@ -27,7 +27,8 @@ __device__ static unsigned char *place_of(const codelet_args &a, int rank, uint6
 
 __device__ static bool send_blocks(const codelet_args &a, const crew &w, move_call *m, range piece)
 {
-	if (a.peers && !hear_all(a, w, &m->path)) /* nobody's memory is written before he has made the call */
+	/* Nobody's memory is written before he has made the call, nor slots in which he may still receive (grants.cuh): not scratch. */
+	if ((a.peers || !a.slots) && !hear_all(a, w, &m->path))
 		return false;
 	for (uint64_t c = 0; c < m->steps; c++) {
 		range r = message(piece, a.slot_bytes, c);

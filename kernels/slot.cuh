@@ -58,18 +58,18 @@ __device__ static inline uint64_t *ack_of(const codelet_args &a, const lane &l, 
 	return flag_at(a, a.acks, l, sender, receiver);
 }
 
-/* Sends and receives share the slots of the first ring: every call leaves them empty. */
+/* The same slots are granted to sends (grants.cuh): every call leaves them empty. */
 __device__ static inline unsigned char *slot_of(const codelet_args &a, const lane &l, int sender, int receiver, uint64_t message)
 {
 	return slots_of(a, sender, receiver) +
 	       (((uint64_t)(l.ring == CODELET_SECOND) * l.lanes + l.number) * a.depth + message % a.depth) * a.slot_bytes;
 }
 
-/* One thread: waits until a flag has come as far as value. False if the call has failed. */
-__device__ static inline bool wait_flag(const codelet_args &a, lane *l, const uint64_t *flag, uint64_t value, int peer)
+/* One thread: waits until ready(); what it saw is then ordered before what follows. False if the call has failed. */
+template <class Ready> __device__ static inline bool wait_ready(const codelet_args &a, lane *l, int peer, Ready ready)
 {
 	const bool headers = l->ring != CODELET_PAIRS;
-	for (uint32_t spins = 1; sync_load_relaxed(flag) < value; spins++) {
+	for (uint32_t spins = 1; !ready(); spins++) {
 		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &l->start, l->epoch, headers))
 			continue;
 		call_explain(a, peer, l->epoch, headers);
@@ -77,6 +77,12 @@ __device__ static inline bool wait_flag(const codelet_args &a, lane *l, const ui
 	}
 	sync_fence();
 	return true;
+}
+
+/* The same for a flag that comes as far as value. */
+__device__ static inline bool wait_flag(const codelet_args &a, lane *l, const uint64_t *flag, uint64_t value, int peer)
+{
+	return wait_ready(a, l, peer, [&] { return sync_load_relaxed(flag) >= value; });
 }
 
 /* The first rank whose header is not here. */

@@ -58,6 +58,7 @@ struct engine_message {
 	const void *from;
 	uint64_t bytes;
 	int peer, sending;
+	uint64_t target; /* of a receive: where the peer may store directly: find's answer; or 0 */
 };
 
 /* The first failure on this GPU. */

@@ -62,7 +62,8 @@ struct engine {
 	size_t bytes; /* of GPU memory held */
 	struct engine_region regions[ENGINE_MAX_REGIONS];
 	int nregions; /* those from here on are free */
-	unsigned char **gpu_peers; /* of all regions, in GPU memory; made with the first */
+	/* of all regions, in GPU memory: there from the start, as a send may wait while the first is made */
+	unsigned char **gpu_peers;
 	/* calls by copy engines */
 	cudaStream_t beside; /* for what runs beside the user's stream; made with the first region */
 	cudaEvent_t ready, marks[ENGINE_MARKS]; /* from and to the user's stream */

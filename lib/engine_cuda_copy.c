@@ -12,6 +12,8 @@
 #include "corale.h"
 #include "log.h"
 
+/* OWN: few small blocks, which find room beside a kernel that fills the GPU; together as fast as a copy engine. */
+enum { OWN_BLOCKS = 48, OWN_THREADS = 96 };
 enum { ARRIVALS = 1, LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
@@ -68,22 +70,37 @@ void copy_wait(struct copies *k, enum copy_mark mark)
 		keep(k, cudaStreamWaitEvent(k->stream, k->e->marks[mark], 0));
 }
 
-static int most(const struct copies *k, enum copy_blocks blocks)
+static int most(const struct copies *k, int blocks)
 {
-	return k->e->max_blocks < (int)blocks ? k->e->max_blocks : (int)blocks;
+	return k->e->max_blocks < blocks ? k->e->max_blocks : blocks;
+}
+
+static void copy_within(struct copies *k, void *to, const void *from, uint64_t bytes,
+			struct codelet_shape shape)
+{
+	struct codelet_chunk chunk = { .own = from, .to = to, .bytes = bytes };
+	if (bytes && to != from && !k->error)
+		keep(k, codelets_copy_chunk(&chunk, shape, k->beside));
 }
 
 void copy_beside(struct copies *k, void *to, const void *from, uint64_t bytes, enum copy_blocks blocks)
 {
-	struct codelet_chunk chunk = { .own = from, .to = to, .bytes = bytes };
-	if (bytes && to != from && !k->error)
-		keep(k, codelets_copy_chunk(&chunk, most(k, blocks), k->beside));
+	copy_within(k, to, from, bytes,
+		    (struct codelet_shape){ most(k, (int)blocks), CODELET_CHUNK_THREADS });
+}
+
+void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
+{
+	copy_fork(k);
+	copy_within(k, to, from, bytes,
+		    (struct codelet_shape){ most(k, OWN_BLOCKS / times + 1), OWN_THREADS });
+	copy_mark(k, MARK_OWN);
 }
 
 void copy_fold(struct copies *k, const struct codelet_chunk *chunk, enum copy_blocks blocks)
 {
 	if (chunk->bytes && !k->error)
-		keep(k, codelets_fold_chunk(chunk, most(k, blocks), (int)k->call->type, k->beside));
+		keep(k, codelets_fold_chunk(chunk, most(k, (int)blocks), (int)k->call->type, k->beside));
 }
 
 /* ---- Places ---------------------------------------------------------------------------------------------- */

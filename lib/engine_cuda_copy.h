@@ -45,6 +45,8 @@ void copy_mark(struct copies *k, enum copy_mark mark);
 void copy_wait(struct copies *k, enum copy_mark mark);
 /* Within the GPU, beside the stream. */
 void copy_beside(struct copies *k, void *to, const void *from, uint64_t bytes, enum copy_blocks blocks);
+/* What a rank keeps, of which so many times as much leaves it meanwhile; marked. */
+void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times);
 void copy_fold(struct copies *k, const struct codelet_chunk *chunk, enum copy_blocks blocks);
 
 /* The receive buffer of a rank, as it is mapped here. */

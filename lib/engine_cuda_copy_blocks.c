@@ -13,16 +13,10 @@ static unsigned char *block_from(const struct copies *k, int rank)
 	return copy_received(k) + (uint64_t)rank * k->call->bytes;
 }
 
-static void copy_own(struct copies *k)
-{
-	copy_fork(k);
-	copy_beside(k, block_from(k, k->e->rank), block_for(k, k->e->rank), k->call->bytes, COPY_FEW);
-	copy_mark(k, MARK_OWN);
-}
-
 static void direct(struct copies *k)
 {
 	uint64_t bytes = k->call->bytes, mine = (uint64_t)k->e->rank * bytes;
+	copy_own(k, block_from(k, k->e->rank), block_for(k, k->e->rank), bytes, k->e->ranks - 1);
 	copy_barrier(k, 0);
 	for (int d = 1; d < k->e->ranks; d++) {
 		int to = copy_peer(k, d);
@@ -84,6 +78,8 @@ static void round_of(struct copies *k, struct piece p, int last)
 static void staged(struct copies *k)
 {
 	uint64_t all = k->call->bytes, room = copy_scratch_bytes(k, 1), at = 0;
+	copy_fork(k); /* what is taken out waits for it */
+	copy_beside(k, block_from(k, k->e->rank), block_for(k, k->e->rank), all, COPY_FEW);
 	do {
 		uint64_t bytes = all - at < room ? all - at : room;
 		round_of(k, (struct piece){ at, 0, bytes }, at + bytes == all);
@@ -93,7 +89,6 @@ static void staged(struct copies *k)
 
 void copy_all_blocks(struct copies *k)
 {
-	copy_own(k);
 	if (k->call->target)
 		direct(k);
 	else

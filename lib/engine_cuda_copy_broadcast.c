@@ -46,6 +46,8 @@ static void spread(struct copies *k)
 	const struct spread s = spread_of(k);
 	int root = k->e->rank == s.root, me = (k->e->rank - s.root - 1 + k->e->ranks) % k->e->ranks;
 	int steps = s.cycles * s.period + s.others - 1;
+	if (root)
+		copy_own(k, copy_received(k), copy_sent(k), k->call->bytes, 1);
 	copy_barrier(k, 0);
 	for (int t = 0; t < steps; t++) {
 		int cycle = t / s.period, i = t % s.period, to = (2 * i - me + 2 * s.period) % s.period;
@@ -55,6 +57,8 @@ static void spread(struct copies *k)
 			send_piece(k, &s, i > me ? cycle : cycle - 1, me, to, copy_received(k));
 		copy_barrier(k, t == steps - 1);
 	}
+	if (root)
+		copy_wait(k, MARK_OWN);
 }
 
 /* ---- Through scratch -------------------------------------------------------------------------------------- */
@@ -63,11 +67,11 @@ static void pass(struct copies *k, uint64_t at, uint64_t in, uint64_t bytes, int
 {
 	int root = k->call->root, to = 1 - root;
 	unsigned char *scratch = copy_scratch(k, root, to, 0, 1) + in;
+	const unsigned char *from = k->e->rank == root ? copy_sent(k) + at : scratch;
 	if (k->e->rank == root)
-		copy_by_engine(k, scratch, copy_sent(k) + at, bytes);
+		copy_by_engine(k, scratch, from, bytes);
 	copy_arrival(k, last);
-	if (k->e->rank == to)
-		copy_beside(k, copy_received(k) + at, scratch, bytes, last ? COPY_MANY : COPY_FEW);
+	copy_beside(k, copy_received(k) + at, from, bytes, last ? COPY_MANY : COPY_FEW);
 }
 
 /* Between two ranks. */
@@ -89,15 +93,8 @@ static void staged(struct copies *k)
 
 void copy_broadcast(struct copies *k)
 {
-	if (k->e->rank == k->call->root) {
-		copy_fork(k);
-		copy_beside(k, copy_received(k), copy_sent(k), k->call->bytes, COPY_FEW);
-		copy_mark(k, MARK_OWN);
-	}
 	if (k->call->target)
 		spread(k);
 	else
 		staged(k);
-	if (k->e->rank == k->call->root)
-		copy_wait(k, MARK_OWN);
 }

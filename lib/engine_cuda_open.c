@@ -87,6 +87,15 @@ static int make_state(struct engine *e, double timeout_s)
 	return ret;
 }
 
+/* For the addresses of all regions (engine_cuda_share.c). */
+static int make_table(struct engine *e)
+{
+	size_t bytes = ENGINE_MAX_REGIONS * (size_t)e->ranks * sizeof(*e->gpu_peers);
+	int ret = engine_check(e, cudaMalloc((void **)&e->gpu_peers, bytes), "allocating memory");
+	e->bytes += ret ? 0 : bytes;
+	return ret;
+}
+
 /* One of 32 processors is left to others, whatever waits here: a kernel may need more of one than there is beside a waiting block. */
 static void limit_blocks(struct engine *e, int processors, int given)
 {
@@ -154,6 +163,8 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = engine_side_open(e);
 	if (!ret)
 		ret = make_state(e, p->timeout_s);
+	if (!ret && p->ranks > 1)
+		ret = make_table(e);
 	if (!ret && p->ranks > 1)
 		ret = make_window(e);
 	if (ret)

@@ -18,6 +18,8 @@ enum {
 	CHAIN_DEPTH = 8, /* at least */
 	MOST_CHAIN_DEPTH = 64,
 	SLOT_DEPTH = 2,
+	DIRECT_UNIT =
+	    16, /* of receive buffers' addresses: peers store into others in parts of a vector, so these get slots */
 	WHOLE_PIECE = 0x7fffff80 /* one message, however long */
 };
 #define LONG_CHAIN ((uint64_t)256 << 20)
@@ -162,15 +164,23 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	return two_shot ? run_two_shot(e, &a, c->type, stream) : run_exchange(e, &a, c, stream);
 }
 
-/* The room of one sender, for so many lanes of a->depth slots in each of so many rings; at most so many bytes a slot. */
+_Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read the engine's targets");
+
+/* A room in slots for so many lanes of a->depth slots in each of so many rings; at most so many bytes a slot. */
+static void cut_slots(struct codelet_args *a, int lanes, int rings, uint64_t most)
+{
+	uint64_t bytes = a->area_bytes / ((uint64_t)(lanes * rings) * a->depth);
+	a->slot_bytes = (uint32_t)((bytes < most ? bytes : most) / CODELET_LINE * CODELET_LINE);
+}
+
+/* One sender's. */
 static void use_slots(const struct engine *e, struct codelet_args *a, int lanes, int rings, uint64_t most)
 {
 	if (!a->slots) {
 		a->area = (uint32_t)e->layout.slots;
 		a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	}
-	uint64_t bytes = a->area_bytes / ((uint64_t)(lanes * rings) * a->depth);
-	a->slot_bytes = (uint32_t)((bytes < most ? bytes : most) / CODELET_LINE * CODELET_LINE);
+	cut_slots(a, lanes, rings, most);
 }
 
 /* Large calls have scratch, if there is any: longer runs to one peer. */
@@ -256,6 +266,9 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 	g->group.lines_bytes = (uint32_t)e->layout.pairs_bytes;
 	g->group.lists = 0;
 	g->group.blocks = 1;
+	g->grants = (uint32_t)e->layout.grants;
+	g->regions = e->gpu_peers;
+	g->rooms = 0;
 }
 
 static void set_message(struct codelet_edges *g, int i, struct codelet_message m)
@@ -367,10 +380,28 @@ static int same_pair(const struct engine_message *a, const struct engine_message
 	return !a->from && !b->from && a->peer == b->peer && a->sending == b->sending;
 }
 
+/* The place of a message: peers may store straight into its buffer, or it has the next room. 1 if it needs that. */
+static int set_place(struct codelet_edges *g, int i, const struct engine_message *m)
+{
+	int direct = m->target && (uintptr_t)m->data % DIRECT_UNIT == 0;
+	g->places[i] = direct ? m->target : g->rooms;
+	return !m->sending && !m->from && !direct && !codelet_in_lines(&g->group, m->bytes);
+}
+
+/* All my slots, in equal rooms: by grants senders learn of it. */
+static void share_slots(const struct engine *e, struct codelet_edges *g)
+{
+	struct codelet_args *a = &g->group.args;
+	uint64_t all = e->layout.slots_bytes * (uint64_t)(e->ranks - 1), rooms = g->rooms ? g->rooms : 1;
+	a->area_bytes = (uint32_t)(all / rooms / CODELET_LINE * CODELET_LINE);
+	cut_slots(a, g->group.most_lanes, 1, EDGE_SLOT_BYTES);
+}
+
 /* Appends message i and all later ones of its pair and direction as one list; marks them as taken. */
 static void add_list(struct codelet_edges *g, const struct engine_message *m, int n, int i,
 		     unsigned char *taken, int *used)
 {
+	int needs_room = 0;
 	g->first[g->group.lists++] = (uint32_t)*used;
 	for (int k = i; k < n; k++) {
 		if (taken[k] || (k != i && !same_pair(&m[i], &m[k])))
@@ -378,6 +409,7 @@ static void add_list(struct codelet_edges *g, const struct engine_message *m, in
 		taken[k] = 1;
 		if (k != i)
 			g->messages[*used - 1].more = 1;
+		needs_room |= set_place(g, *used, &m[k]);
 		set_message(g, (*used)++,
 			    (struct codelet_message){ .data = m[k].data,
 						      .from = m[k].from,
@@ -385,6 +417,7 @@ static void add_list(struct codelet_edges *g, const struct engine_message *m, in
 						      .peer = (int16_t)m[k].peer,
 						      .sending = (uint8_t)m[k].sending });
 	}
+	g->rooms += (uint32_t)needs_room;
 }
 
 static int launch_messages(struct engine *e, const struct engine_message *m, int n, cudaStream_t stream)
@@ -397,6 +430,7 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 	for (int i = 0; i < n; i++)
 		if (!taken[i])
 			add_list(e->edges, m, n, i, taken, &used);
+	share_slots(e, e->edges);
 	share_blocks(e, e->edges);
 	return engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
 }

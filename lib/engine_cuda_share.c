@@ -145,11 +145,6 @@ static int tell_gpu(struct engine *e, int region)
 {
 	size_t row = (size_t)e->ranks * sizeof(*e->gpu_peers);
 	int ret = engine_make_beside(e);
-	if (!ret && !e->gpu_peers) {
-		ret = engine_check(e, cudaMalloc((void **)&e->gpu_peers, ENGINE_MAX_REGIONS * row),
-				   "allocating memory");
-		e->bytes += ret ? 0 : ENGINE_MAX_REGIONS * row;
-	}
 	if (ret)
 		return ret;
 	struct engine_region *r = &e->regions[region];

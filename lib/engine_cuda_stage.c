@@ -242,6 +242,7 @@ static int stage_message(struct stage *s, struct engine_message *m)
 	else if (!ret)
 		copy_back_later(s, m->data, memory, m->bytes);
 	m->data = memory;
+	m->target = 0; /* no peer maps it */
 	return ret;
 }
 

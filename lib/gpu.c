@@ -150,6 +150,17 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	return run_collective(comm, &call, stream);
 }
 
+/* A receive's: where its sender may store, if all of the buffer is registered. */
+static int find_target(const struct comm *comm, struct engine_message *m)
+{
+	if (m->sending || !m->data)
+		return 0;
+	m->target = engine_cuda.find(comm->gpu, m->data, m->bytes);
+	if (m->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, m->target))
+		return CORALE_EINVAL;
+	return 0;
+}
+
 static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
 {
 	struct engine_message messages[ENGINE_MOST_GROUPED];
@@ -169,6 +180,9 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 						      .bytes = bytes,
 						      .peer = c->root,
 						      .sending = c->coll == CORALE_SEND };
+			int ret = find_target(comm, m);
+			if (ret)
+				return ret;
 			used++;
 		} else if (c->coll == CORALE_SEND) { /* the k-th send to oneself meets the k-th receive */
 			while (r < n && !(calls[r].coll == CORALE_RECV && calls[r].root == comm->rank))

@@ -244,9 +244,12 @@ static void freed(struct test *t)
 	cuda_world_largest(0);
 	cudaFree(buffer);
 	cudaMalloc(&again, 2 * SHORT_BYTES); /* often in the same place */
+	int next = (t->world.rank + 1) % t->world.size;
 	int ret = corale_all_gather(send, buffer, count, CORALE_UINT8, comm, t->streams[2]);
-	if (ret != CORALE_EINVAL)
-		cuda_world_fault(&t->world, "a call into freed memory: %s, expected %s", corale_strerror(ret),
+	int received = corale_recv(buffer, count, CORALE_UINT8, next, comm, t->streams[2]);
+	if (ret != CORALE_EINVAL || received != CORALE_EINVAL)
+		cuda_world_fault(&t->world, "calls into freed memory: all_gather %s, recv %s, expected %s",
+				 corale_strerror(ret), corale_strerror(received),
 				 corale_strerror(CORALE_EINVAL));
 	cuda_world_ok(&t->world, corale_mem_deregister(comm, handle), comm, "corale_mem_deregister");
 	if (again != buffer && t->world.rank == 0)

@@ -293,6 +293,29 @@ static void groups(struct test *t)
 			   i % 10 ? 5000 : 200000, gpu_kinds, 2 * SMALL_ARENA);
 }
 
+/* Sends and receives alone, which store straight into receive buffers that are registered: on all ranks, or on some. */
+static void messages(struct test *t)
+{
+	static const enum cuda_memory_kind kinds[] = { CUDA_MEMORY_DEVICE, CUDA_MEMORY_LIBRARY,
+						       CUDA_MEMORY_REGISTERED };
+	static const int calls[] = { CUDA_CASE_RING, CUDA_CASE_EXCHANGE, CUDA_CASE_PAIRS };
+	static const size_t counts[] = { 1003, 100003, 300007, 2000003 };
+	struct cuda_case c = { .type = CORALE_FLOAT32 };
+	if (cuda_bench_memory(&t->bench, gpu_kinds, 4 * SMALL_ARENA))
+		return;
+	for (int i = 0; i < 4; i++)
+		for (int k = 0; k < 3; k++)
+			for (int j = 0; j < 12; j++) {
+				c.call = calls[k];
+				c.count = counts[i];
+				c.recv_kind = kinds[(j + (j % 6 < 3 ? 0 : t->world.rank)) % 3];
+				c.misaligned = j / 6;
+				c.root = 1 + j;
+				run_case(t, &c, (j + k) % 3 ? CUDA_WAY_EAGER : CUDA_WAY_GRAPH,
+					 4 * SMALL_ARENA);
+			}
+}
+
 /* Calls behind each other with no pause in between. */
 static void queues(struct test *t)
 {
@@ -439,11 +462,11 @@ static const struct part {
 	int weight; /* share of the time limit */
 	int on_demand;
 } parts[] = {
-	{ "creation", creation, 1, 0 }, { "types", types, 12, 0 },    { "roots", roots, 2, 0 },
-	{ "sizes", sizes, 30, 0 },      { "memory", memory, 14, 0 },  { "mixed_memory", mixed_memory, 5, 0 },
-	{ "graphs", graphs, 12, 0 },    { "groups", groups, 8, 0 },   { "queues", queues, 8, 0 },
-	{ "plans", plans, 2, 0 },       { "host", host, 3, 0 },       { "barriers", barriers, 1, 0 },
-	{ "huge", huge, 0, 1 },         { "random", anything, 3, 0 },
+	{ "creation", creation, 1, 0 }, { "types", types, 12, 0 },   { "roots", roots, 2, 0 },
+	{ "sizes", sizes, 30, 0 },      { "memory", memory, 14, 0 }, { "mixed_memory", mixed_memory, 5, 0 },
+	{ "graphs", graphs, 12, 0 },    { "groups", groups, 8, 0 },  { "queues", queues, 8, 0 },
+	{ "messages", messages, 4, 0 }, { "plans", plans, 2, 0 },    { "host", host, 3, 0 },
+	{ "barriers", barriers, 1, 0 }, { "huge", huge, 0, 1 },      { "random", anything, 3, 0 },
 };
 enum { PARTS = sizeof(parts) / sizeof(parts[0]) };
 

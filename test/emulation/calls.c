@@ -84,7 +84,10 @@ uint64_t call_signature(const struct call *c)
 size_t call_room(const struct call *c, int ranks)
 {
 	struct started s = { .call = c, .ranks = ranks };
-	return codelet_round(recv_count(&s) * corale_type_bytes(c->type) + c->recv_shift + LEAD + GUARD, 128);
+	size_t most = 0;
+	for (s.rank = 0; s.rank < ranks; s.rank++)
+		most = recv_count(&s) > most ? recv_count(&s) : most;
+	return codelet_round(most * corale_type_bytes(c->type) + c->recv_shift + LEAD + GUARD, 128);
 }
 
 static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned shift)

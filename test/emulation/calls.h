@@ -27,7 +27,7 @@ struct started {
 	size_t recv_counts[GPU_MAX_HOSTS], recv_displs[GPU_MAX_HOSTS];
 };
 
-/* Bytes that a call's receive buffer needs in registered memory. */
+/* Bytes that a call's receive buffer needs in registered memory: the most of all ranks. */
 size_t call_room(const struct call *call, int ranks);
 
 /* Bits of the call that all ranks must share. */

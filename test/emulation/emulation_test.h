@@ -13,7 +13,15 @@ int test_scratch(void);
 int test_premultiplied(void);
 
 int test_messages(void);
+int test_messages_registered(void);
+int test_messages_in_lanes(void);
 int test_pairs_in_turn(void);
+
+int test_late_receiver(void);
+int test_rooms(void);
+int test_slots_in_use(void);
+int test_one_end(void);
+int test_fewer_bytes(void);
 
 int test_mismatch(void);
 int test_other_bytes(void);

@@ -13,6 +13,7 @@ struct message {
 	int from, to, group;
 	size_t bytes;
 	unsigned shift;
+	size_t place; /* of its receive buffer with its guards, in registered memory; 0: it is not there */
 };
 
 /* What all ranks do: group 0, the call of group 0 if there are calls, group 1, ... */
@@ -21,6 +22,9 @@ struct exchange {
 	struct world world;
 	struct message messages[MOST_MESSAGES];
 	int n, groups, calls; /* calls: whether there are any */
+	size_t most_bytes; /* of a message */
+	int large; /* every other message is, about */
+	int registered; /* so many of three receive buffers are in registered memory */
 	struct call call[MOST_GROUPS];
 	int faults[GPU_MAX_HOSTS];
 };
@@ -30,7 +34,13 @@ struct own {
 	const struct message *message;
 	int number;
 	unsigned char *memory, *data, *copy; /* copy: of one to oneself, where it goes */
+	uint64_t target;
 };
+
+static size_t room_of(const struct message *m)
+{
+	return codelet_round(m->bytes + m->shift + 2 * GUARD, GUARD);
+}
 
 static struct reference content(int number)
 {
@@ -45,13 +55,19 @@ static void make_own(struct own *o, const struct exchange *x, int number, int ra
 {
 	const struct message *m = &x->messages[number];
 	struct reference ref = content(number);
-	size_t room = m->bytes + m->shift + 2 * GUARD;
-	*o = (struct own){ .message = m, .number = number, .memory = malloc(2 * room) };
+	size_t room = room_of(m);
+	*o = (struct own){ .message = m, .number = number, .memory = aligned_alloc(GUARD, 2 * room) };
 	if (!o->memory)
 		abort();
 	memset(o->memory, GUARD_BYTE, 2 * room);
 	o->data = o->memory + GUARD + m->shift;
 	o->copy = m->from == m->to ? o->data + room : NULL;
+	if (m->place && m->to == rank && m->from != rank) {
+		unsigned char *registered = x->world.registered[rank];
+		o->data = registered + m->place + GUARD + m->shift;
+		memset(registered + m->place, GUARD_BYTE, room);
+		o->target = (uint64_t)1 << ENGINE_TARGET_SHIFT | (uint64_t)(o->data - registered);
+	}
 	if (m->from == rank)
 		reference_fill(&ref, 0, 0, m->bytes, o->data);
 }
@@ -89,7 +105,8 @@ static int send_group(struct exchange *x, int rank, int group, struct own *own, 
 						     .from = o->copy ? o->data : NULL,
 						     .bytes = m->bytes,
 						     .peer = m->from == rank ? m->to : m->from,
-						     .sending = m->from == rank && !o->copy };
+						     .sending = m->from == rank && !o->copy,
+						     .target = o->target };
 	}
 	return n ? engine_run_messages(&x->world.engines[rank], list, n, NULL) : 0;
 }
@@ -130,35 +147,52 @@ static size_t mix(size_t i)
 	return (size_t)(h >> 40);
 }
 
-static void fill_group(struct exchange *x, int group, int most_a_pair)
+/* A message of the exchange; its numbers are drawn from i. */
+static void add_message(struct exchange *x, int group, int from, int to, size_t i)
 {
-	static const size_t most[] = { 1, 20, 400, 3000, 70000 };
-	for (int pair = 0; pair < x->params.ranks * x->params.ranks; pair++) {
-		int from = pair / x->params.ranks, to = pair % x->params.ranks;
-		int n = (int)(mix((size_t)(group * 100 + pair)) % (size_t)(most_a_pair + 1));
-		for (int k = 0; k < n && x->n < MOST_MESSAGES; k++) {
-			size_t h = mix((size_t)((group * 100 + pair) * 10 + k));
-			x->messages[x->n++] =
-			    (struct message){ .from = from,
-					      .to = to,
-					      .group = group,
-					      .bytes = h / 8 % most[h % (test_thin ? 4 : 5)],
-					      .shift = h / 5 % 3 ? 0 : (unsigned)(h / 16 % 32) };
-		}
+	const size_t most[] = { 1, 20, 400, 3000, x->most_bytes };
+	struct message *m = &x->messages[x->n++];
+	size_t h = mix(i), kind = x->large ? 3 + h % 2 : h % (test_thin ? 4 : 5);
+	*m = (struct message){ .from = from,
+			       .to = to,
+			       .group = group,
+			       .bytes = h / 8 % most[kind],
+			       .shift = h / 5 % 3 ? 0 : (unsigned)(h / 16 % 32) };
+	if ((int)(h / 7 % 3) < x->registered) {
+		m->place = x->params.registered_bytes;
+		x->params.registered_bytes += room_of(m);
 	}
 }
 
-static int run_exchange(int ranks, int groups, int most_a_pair, int calls)
+static void fill_group(struct exchange *x, int group, int most_a_pair)
 {
-	static const enum plan_codelet codelets[] = { CODELET_PACKETS, CODELET_TWO_SHOT, CODELET_SLOTS };
+	for (int pair = 0; pair < x->params.ranks * x->params.ranks; pair++) {
+		int n = (int)(mix((size_t)(group * 100 + pair)) % (size_t)(most_a_pair + 1));
+		for (int k = 0; k < n && x->n < MOST_MESSAGES; k++)
+			add_message(x, group, pair / x->params.ranks, pair % x->params.ranks,
+				    (size_t)((group * 100 + pair) * 10 + k));
+	}
+}
+
+static struct exchange *new_exchange(int ranks, int groups, size_t window_bytes)
+{
 	struct exchange *x = calloc(1, sizeof(*x));
-	int faults = 0;
 	if (!x)
 		abort();
-	x->params = (struct world_params){ .ranks = ranks, .max_blocks = 3, .window_bytes = 192 << 10 };
+	x->params = (struct world_params){ .ranks = ranks, .max_blocks = 3, .window_bytes = window_bytes };
 	x->groups = groups;
-	x->calls = calls;
-	for (int g = 0; g < groups; g++) {
+	x->most_bytes = 70000;
+	return x;
+}
+
+/* Frees it. */
+static int run_exchange(struct exchange *x, int most_a_pair)
+{
+	static const enum plan_codelet codelets[] = { CODELET_PACKETS, CODELET_TWO_SHOT, CODELET_SLOTS };
+	int faults = 0;
+	x->params.registered_bytes = x->registered ? GUARD : 0; /* no place is 0 */
+
+	for (int g = 0; g < x->groups; g++) {
 		fill_group(x, g, most_a_pair);
 		x->call[g] = (struct call){ .codelet = codelets[g % 3],
 					    .coll = g % 3 == 2 ? CORALE_ALL_GATHER : CORALE_ALL_REDUCE,
@@ -168,24 +202,52 @@ static int run_exchange(int ranks, int groups, int most_a_pair, int calls)
 	}
 	if (world_open(&x->world, &x->params))
 		abort();
-	if (gpu_run(ranks, exchange, x, test_seed))
+	if (gpu_run(x->params.ranks, exchange, x, test_seed))
 		return -1;
-	for (int r = 0; r < ranks; r++)
+	for (int r = 0; r < x->params.ranks; r++)
 		faults += x->faults[r];
 	world_close(&x->world);
 	free(x);
 	return faults;
 }
 
+static int messages_of(int ranks, int registered)
+{
+	struct exchange *x = new_exchange(ranks, test_thin ? 3 : 8, 192 << 10);
+	x->registered = registered;
+	return run_exchange(x, ranks > 3 ? 2 : 4);
+}
+
 int test_messages(void)
 {
 	int faults = 0;
 	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 4); ranks++)
-		faults = run_exchange(ranks, test_thin ? 3 : 8, ranks > 3 ? 2 : 4, 0);
+		faults = messages_of(ranks, 0);
 	return faults;
+}
+
+int test_messages_registered(void)
+{
+	int faults = 0;
+	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 4); ranks++)
+		faults = messages_of(ranks, 2);
+	return faults;
+}
+
+/* With windows in which a message has more lanes than a list has blocks. */
+int test_messages_in_lanes(void)
+{
+	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 2 : 4, 1 << 20);
+	x->registered = 1;
+	x->most_bytes = 300000;
+	x->large = 1;
+	return run_exchange(x, 4);
 }
 
 int test_pairs_in_turn(void)
 {
-	return run_exchange(test_thin ? 2 : 3, test_thin ? 6 : MOST_GROUPS, 1, 1);
+	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 6 : MOST_GROUPS, 192 << 10);
+	x->calls = 1;
+	x->registered = (int)(test_seed % 3);
+	return run_exchange(x, 1);
 }

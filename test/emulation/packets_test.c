@@ -79,7 +79,8 @@ static const size_t few[] = { 0, 1, 3, 30, 61, 500, 1029, END }, many[] = { 0, 1
 /* Of the blocks of three to five ranks, in bytes. */
 static const size_t blocks_in_pieces[] = { 8200, 19999, END };
 /* Into registered memory: whole vectors alone, because smaller stores are not recorded. */
-static const size_t vectors[] = { 16, 4800, 12000, 70400, END };
+static const size_t vectors[] = { 16, 4800, 12000, 70400, END },
+		    even_vectors[] = { 4800, 70400, END }; /* halves too */
 
 /* hier_chain: of nodes of one rank each, as all are here. */
 static const char no_dealt[] = "in the planner's algorithms the root has a part too, which it sends all";
@@ -108,6 +109,8 @@ static const struct row rows[] = {
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 3, 8, 224, .counts = few },
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = many },
+	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
+	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = even_vectors, .registered = 1 },
 	{ CODELET_SLOTS, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = many },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
@@ -153,10 +156,14 @@ static int start_group(struct world *w, const struct started *s)
 			messages[n++] = send;
 		else if (bytes)
 			messages[n++] = own;
-		if (r != s->rank)
-			messages[n++] = (struct engine_message){ .data = to,
-								 .bytes = s->recv_counts[r] * element,
-								 .peer = r };
+		if (r == s->rank)
+			continue;
+		messages[n] =
+		    (struct engine_message){ .data = to, .bytes = s->recv_counts[r] * element, .peer = r };
+		if (s->call->place)
+			messages[n].target =
+			    (uint64_t)1 << ENGINE_TARGET_SHIFT | (uint64_t)(to - w->registered[s->rank]);
+		n++;
 	}
 	return engine_run_messages(&w->engines[s->rank], messages, n, NULL);
 }
@@ -339,8 +346,8 @@ static void name_row(const struct row *row, char *name, size_t bytes)
 		snprintf(name, bytes, "%s of %s%s%s as %s", corale_coll_name(row->coll),
 			 plan_codelet_name(row->codelet), in, into, algo);
 	else
-		snprintf(name, bytes, "%s sends and receives as %s", row->counts == few ? "small" : "large",
-			 algo);
+		snprintf(name, bytes, "%s sends and receives%s as %s", row->counts == few ? "small" : "large",
+			 into, algo);
 }
 
 int main(int argc, char **argv)

@@ -368,7 +368,72 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 	add(r, m, m->store->value, n);
 }
 
+/* ---- What receivers of a group grant ----------------------------------------------------------------------------- */
+
+/* A rank's only launch. */
+static const struct codelet_edges *group_of(const struct reader *r, int rank)
+{
+	const struct launch *l = r->launches;
+	while (l->rank != rank)
+		l++;
+	return (const struct codelet_edges *)l->args;
+}
+
+/* The peer whose messages come through a room; -1: none. */
+static int sender_of_room(const struct reader *r, const struct codelet_edges *e, size_t room)
+{
+	for (int i = 0; i < e->group.lists && e->rooms; i++) {
+		const struct codelet_message *m = &e->messages[e->first[i]];
+		size_t bytes = m->bytes;
+		if (!m->sending && m->peer != e->group.args.rank && !codelet_in_lines(&e->group, bytes) &&
+		    e->places[e->first[i]] == room)
+			return m->peer;
+	}
+	return EMPTY;
+}
+
+/* at: from the begin of the owner's slots, which its rooms share. */
+static void read_room(struct reader *r, struct item *m, size_t at)
+{
+	const struct codelet_edges *e = group_of(r, m->owner);
+	const struct codelet_args *a = &e->group.args;
+	size_t place = (size_t)m->owner * 2 * r->slots_bytes + at, in = at % a->area_bytes,
+	       slot = in / a->slot_bytes;
+	m->from = sender_of_room(r, e, at / a->area_bytes);
+	m->to = m->owner;
+	if (m->from < 0 || slot / a->depth >= e->group.most_lanes) {
+		complain(r, m, "no room of this group");
+		return;
+	}
+	set_edge(r, m);
+	cut(m, CODELET_LINE, codelet_lanes(&e->group, m->bytes), slot / a->depth);
+	m->at =
+	    (slot % a->depth + a->depth * r->turns[place / VECTOR]++) * a->slot_bytes + in % a->slot_bytes;
+	size_t n = clipped(m, VECTOR);
+	if (!n)
+		complain(r, m, "a slot beyond the message");
+	add(r, m, m->store->value, n);
+}
+
+/* at: from the begin of the grants in the owner's window. */
+static void check_grant(struct reader *r, const struct item *m, size_t at)
+{
+	size_t receiver = at / (CODELET_LANES * sizeof(struct codelet_grant));
+	if (!is_group(r->call) || receiver != (size_t)m->launch->rank || m->owner == m->launch->rank)
+		complain(r, m, "another rank's grant");
+}
+
 /* ---- Registered memory ------------------------------------------------------------------------------------------ */
+
+/* Of a group, whose blocks lie as its receiver says. */
+static void set_direct_edge(struct reader *r, struct item *m)
+{
+	size_t begin = r->started[m->to].recv_displs[m->from] * corale_type_bytes(r->call->type);
+	set_edge(r, m);
+	if (m->at < begin || m->at - begin + VECTOR > m->bytes)
+		complain(r, m, "another rank's block");
+	m->at -= begin;
+}
 
 /* at: from the begin of the owner's receive buffer. */
 static void read_direct(struct reader *r, struct item *m, size_t at)
@@ -382,6 +447,8 @@ static void read_direct(struct reader *r, struct item *m, size_t at)
 	m->begin = 0;
 	m->bytes = r->seen->bytes;
 	m->at = at;
+	if (is_group(r->call))
+		set_direct_edge(r, m);
 	if (block && at / block != (size_t)m->from)
 		complain(r, m, "another rank's block");
 	if (block)
@@ -406,8 +473,12 @@ static void read_window(struct reader *r, struct item *m, size_t at)
 		size_t line = (at - a->headers) / CODELET_LINE;
 		if (line % (size_t)a->ranks != (size_t)m->launch->rank || m->owner == m->launch->rank)
 			complain(r, m, "another rank's header");
+	} else if (at >= l->grants && at < l->words) {
+		check_grant(r, m, at - l->grants);
 	} else if (at >= a->area && uses_packets(r->call) && at - a->area < 2 * others * a->area_bytes) {
 		read_packet(r, m, at - a->area);
+	} else if (is_group(r->call) && at >= l->slots) {
+		read_room(r, m, at - l->slots);
 	} else if (at >= a->area && !uses_packets(r->call) && !a->slots &&
 		   at - a->area < others * a->area_bytes) {
 		read_slot(r, m, at - a->area, 0);

@@ -5,6 +5,7 @@
  * Not data, and so not added, but checked as far as said here:
  *   headers       their lines must be their sender's; so are the byte counts of edges in them
  *   flags, acks   not seen: words of 8 bytes, in places of their own
+ *   grants        must be their receiver's
  *   lines         epoch and tag must be the call's; what a line has beyond its data must be zeros, and lines without
  *                 data may be only the first one of a message ("every rank hears of every other one"), but in launches
  *                 of several pieces, where all must be sent; so must words

@@ -44,6 +44,8 @@ const char *__tsan_default_suppressions(void)
 	return "race:^call_end$\n";
 }
 
+enum { WORLD_REGIONS = 2, WORLD_EVENTS = ENGINE_MARKS + 1 };
+
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
 static int open_rank(struct world *w, int rank, const struct world_params *p, size_t stride)
@@ -62,9 +64,11 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->abort = calloc(1, sizeof(*e->abort));
 	e->edges = calloc(1, sizeof(*e->edges));
 	e->beside = (cudaStream_t)e; /* any but NULL is the second one */
-	e->ready = (cudaEvent_t)calloc(1, sizeof(struct gpu_event));
+	struct gpu_event *events = w->events + (size_t)rank * WORLD_EVENTS;
+	e->ready = (cudaEvent_t)&events[ENGINE_MARKS];
 	for (int i = 0; i < ENGINE_MARKS; i++)
-		e->marks[i] = (cudaEvent_t)calloc(1, sizeof(struct gpu_event));
+		e->marks[i] = (cudaEvent_t)&events[i];
+	e->gpu_peers = w->regions;
 	if (!e->state || !e->failure || !e->abort || !e->edges)
 		return CORALE_ENOMEM;
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
@@ -75,6 +79,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	memset(window, 0, w->layout.bytes);
 	memset(window + w->layout.words, 0xff, w->layout.lines - w->layout.words);
 	gpu_whole(window + w->layout.headers, w->layout.flags - w->layout.headers, 8);
+	gpu_whole(window + w->layout.grants, w->layout.words - w->layout.grants, 8);
 	gpu_whole(window + w->layout.lines, w->layout.slots - w->layout.lines, CODELET_LINE);
 	return 0;
 }
@@ -82,9 +87,9 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 /* Memory of each rank that the others may store into. */
 static unsigned char **make_region(struct world *w, int region, size_t bytes)
 {
-	unsigned char **memory = calloc((size_t)w->ranks, sizeof(*memory));
-	int made = memory != NULL;
-	for (int r = 0; memory && r < w->ranks; r++) {
+	unsigned char **memory = w->regions + region * w->ranks;
+	int made = 1;
+	for (int r = 0; r < w->ranks; r++) {
 		memory[r] = aligned_alloc(4096, codelet_round(bytes, 4096));
 		made = made && memory[r];
 	}
@@ -97,10 +102,10 @@ static unsigned char **make_region(struct world *w, int region, size_t bytes)
 
 static int is_made(const struct world *w, unsigned char *const *memory)
 {
-	for (int r = 0; memory && r < w->ranks; r++)
+	for (int r = 0; r < w->ranks; r++)
 		if (!memory[r])
 			return 0;
-	return memory != NULL;
+	return 1;
 }
 
 static int make_scratch(struct world *w, size_t chunk)
@@ -122,12 +127,14 @@ int world_open(struct world *w, const struct world_params *p)
 	size_t stride = codelet_round(w->layout.bytes, 4096);
 	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
+	w->regions = calloc((size_t)(p->ranks * WORLD_REGIONS), sizeof(*w->regions));
+	w->events = calloc((size_t)(p->ranks * WORLD_EVENTS), sizeof(*w->events));
 	w->node.ranks = p->ranks;
 	w->node.max_blocks = p->max_blocks;
 	w->node.words_bytes = w->layout.words_bytes;
 	w->node.lines_bytes = w->layout.lines_bytes;
 	gpu_forget();
-	int ret = w->windows && w->engines ? 0 : CORALE_ENOMEM;
+	int ret = w->windows && w->engines && w->regions && w->events ? 0 : CORALE_ENOMEM;
 	for (int r = 0; !ret && r < p->ranks; r++)
 		ret = open_rank(w, r, p, stride);
 	if (!ret && p->registered_bytes) {
@@ -148,16 +155,13 @@ void world_close(struct world *w)
 		free(w->engines[r].failure);
 		free(w->engines[r].abort);
 		free(w->engines[r].edges);
-		free(w->engines[r].ready);
-		for (int i = 0; i < ENGINE_MARKS; i++)
-			free(w->engines[r].marks[i]);
 	}
 	for (int r = 0; w->registered && r < w->ranks; r++)
 		free(w->registered[r]);
 	for (int r = 0; w->scratch && r < w->ranks; r++)
 		free(w->scratch[r]);
-	free(w->registered);
-	free(w->scratch);
+	free(w->regions);
+	free(w->events);
 	free(w->engines);
 	free(w->windows);
 }

@@ -1,0 +1,70 @@
+/*
+ * Where a sender may store what does not travel in lines: its receiver grants it, to each lane of each message, as soon as it
+ * comes to that message. So the receiver's slots are all for those it awaits messages from, and where its buffer is
+ * registered memory there are none between. What is granted is the receiver's own: its slots are empty when its kernel begins,
+ * because every call takes out what came in its slots, and nobody stores there for the next call before he has heard of it from
+ * the receiver.
+ */
+#ifndef GRANTS_CUH
+#define GRANTS_CUH
+
+#include "slot.cuh"
+
+/* Set by the receiver in the sender's window. */
+__device__ static inline codelet_grant *grant_of(const codelet_edges &e, uint32_t lane, int sender, int receiver)
+{
+	codelet_grant *all = (codelet_grant *)(window_of(e.group.args, sender) + e.grants);
+	return all + (uint32_t)receiver * CODELET_LANES + lane;
+}
+
+/* Of what is received: the place that a lane is granted. */
+__device__ static inline uint64_t place_of_lane(const codelet_edges &e, uint64_t place, uint32_t lane)
+{
+	const codelet_args &a = e.group.args;
+	if (place >> CODELET_TARGET_SHIFT)
+		return place;
+	uint64_t at = place * a.area_bytes + (uint64_t)lane * a.depth * a.slot_bytes;
+	return (uint64_t)(a.slot_bytes / CODELET_LINE) << 32 | at / CODELET_LINE;
+}
+
+/* By the threads of a block, whose loads for the list's message before are done: all its lanes of a message. */
+__device__ static inline void grant_lanes(const codelet_edges &e, const codelet_message &m, uint64_t place, uint32_t lanes, const lane &l)
+{
+	const uint32_t epoch = (uint32_t)l.epoch, blocks = e.group.blocks;
+	const bool first = &m == e.messages || !(&m)[-1].more;
+	for (uint32_t lane = l.number + threadIdx.x * blocks; lane < lanes; lane += blockDim.x * blocks) {
+		uint64_t granted = place_of_lane(e, place, lane);
+		codelet_grant *g = grant_of(e, lane, m.peer, e.group.args.rank);
+		if (!first)
+			sync_fence(); /* others of the block have read these slots */
+		sync_store_packet(&g->place_low, make_uint4((uint32_t)granted, epoch, (uint32_t)(granted >> 32), epoch));
+		sync_store_packet(&g->bytes_low, make_uint4((uint32_t)m.bytes, epoch, (uint32_t)(m.bytes >> 32), epoch));
+	}
+}
+
+__device__ static inline uint64_t word_of(vector packet)
+{
+	return (uint64_t)packet.z << 32 | packet.x;
+}
+
+__device__ static inline bool is_here(const lane &l, vector packet)
+{
+	return packet.y == (uint32_t)l.epoch && packet.w == packet.y;
+}
+
+/* The whole block: waits for the grant of a lane. One of other bytes is none: the receiver ends the call. */
+__device__ static inline bool await_grant(const codelet_edges &e, const codelet_message &m, lane *l, uint64_t *place)
+{
+	const codelet_args &a = e.group.args;
+	const codelet_grant *g = grant_of(e, l->number, a.rank, m.peer);
+	auto ready = [&] {
+		vector bytes = sync_load_packet(&g->bytes_low);
+		return is_here(*l, bytes) && word_of(bytes) == m.bytes && is_here(*l, sync_load_packet(&g->place_low));
+	};
+	if (!crew_agrees(whole_block(), threadIdx.x || wait_ready(a, l, m.peer, ready)))
+		return false;
+	*place = word_of(sync_load_packet(&g->place_low)); /* it stays until this lane has stored all */
+	return true;
+}
+
+#endif
