@@ -31,6 +31,8 @@ struct test {
 	unsigned char *recvs[MOST_RANKS], *scratch[MOST_RANKS]; /* registered */
 	unsigned char *results[MOST_RANKS]; /* what was in recvs after each call */
 	unsigned char *blank; /* as large as the largest buffer */
+	size_t launches[MOST_RANKS][CALLS],
+	    launched[MOST_RANKS][CALLS]; /* of each call: the first, how many */
 	size_t places[CALLS + 1]; /* of each call's receive buffer */
 	int faults[MOST_RANKS];
 	int drop; /* a rank that calls with another signature, or -1 */
@@ -167,30 +169,9 @@ static void read_buffers(const struct test *t, int rank, int call, const struct 
 	cudaMemcpyAsync(b->recv, t->blank, bytes, cudaMemcpyDefault, NULL);
 }
 
-/* Of a call's barriers, launched from a place on, the last one ends its epoch, and no other. Others do no harm where the ranks
- * still agree, but then epochs count no calls. */
-static int check_ends(size_t first, int rank, int call)
-{
-	size_t n, ends = 0;
-	uint32_t last = 0;
-	const struct gpu_launched *l = gpu_launches(&n);
-	for (size_t i = first; i < n; i++) {
-		const struct codelet_barrier *b = l[i].args;
-		if (l[i].bytes != sizeof(*b))
-			continue;
-		last = b->last;
-		ends += last != 0;
-	}
-	if (ends == 1 && last)
-		return 0;
-	printf("# rank %d, call %d: %zu of its barriers end it, %s among them\n", rank, call, ends,
-	       last ? "the last" : "not the last");
-	return 1;
-}
-
 static int start(struct test *t, int rank, int i, const struct buffers *b)
 {
-	size_t first;
+	size_t first, end;
 	gpu_launches(&first);
 	struct engine_call call = {
 		.codelet = CODELET_COPIES,
@@ -204,7 +185,11 @@ static int start(struct test *t, int rank, int i, const struct buffers *b)
 		.signature = (uint64_t)(i + 1) * 77 + (rank == t->drop && i == 1),
 		.target = t->staged ? 0 : (uint64_t)(REGION + 1) << ENGINE_TARGET_SHIFT | t->places[i]
 	};
-	return engine_run_copies(&t->world.engines[rank], &call, NULL) || check_ends(first, rank, i);
+	int ret = engine_run_copies(&t->world.engines[rank], &call, NULL);
+	gpu_launches(&end); /* nobody else has gone on */
+	t->launches[rank][i] = first;
+	t->launched[rank][i] = end - first;
+	return ret;
 }
 
 static void play(int rank, void *arg)
@@ -230,6 +215,27 @@ static void play(int rank, void *arg)
 		free(buffers[i].source);
 		free(buffers[i].send_memory);
 	}
+}
+
+/* Of a call's barriers the last one ends its epoch, and no other. Others do no harm where the ranks still agree, but then epochs
+ * count no calls. */
+static int check_ends(const struct test *t, int rank, int call)
+{
+	size_t n, ends = 0;
+	uint32_t last = 0;
+	const struct gpu_launched *l = gpu_launches(&n);
+	for (size_t i = t->launches[rank][call]; i < t->launches[rank][call] + t->launched[rank][call]; i++) {
+		const struct codelet_barrier *b = l[i].args;
+		if (l[i].bytes != sizeof(*b))
+			continue;
+		last = b->last;
+		ends += last != 0;
+	}
+	if (ends == 1 && last)
+		return 0;
+	printf("# rank %d, call %d: %zu of its barriers end it, %s among them\n", rank, call, ends,
+	       last ? "the last" : "not the last");
+	return 1;
 }
 
 /* Every rank's memory, known to all of them. */
@@ -272,6 +278,8 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	gpu_record(NULL, 0); /* launches alone */
 	if (gpu_run(ranks, play, &t, seed))
 		return -1;
+	for (int i = 0; i < ranks * CALLS; i++)
+		faults += check_ends(&t, i / CALLS, i % CALLS);
 	gpu_record_end();
 	for (int r = 0; r < ranks; r++) {
 		faults += t.faults[r];
