@@ -139,6 +139,8 @@ struct trial {
 };
 
 static uint64_t test_seed = 1;
+static int test_thin; /* TEST_THIN is in the environment: less of all, for slow sanitizers */
+enum { THIN_BLOCKS = 2 /* at most: to the thread sanitizer every fiber is a thread */ };
 
 /* An all_to_all_v as a group of sends and receives. */
 static int start_group(struct world *w, const struct started *s)
@@ -295,7 +297,8 @@ static int run_call(const struct row *row, int ranks, enum alignment alignment, 
 	if (!t)
 		abort();
 	t->params = (struct world_params){ .ranks = ranks,
-					   .max_blocks = row->blocks,
+					   .max_blocks = test_thin && row->blocks > THIN_BLOCKS ? THIN_BLOCKS
+												: row->blocks,
 					   .window_bytes = row->window_kib * KIB,
 					   .first_epoch = c.seed / COUNT(types) % 2,
 					   .scratch_chunk = row->scratch ? 8 * KIB : 0 };
@@ -309,8 +312,6 @@ static int run_call(const struct row *row, int ranks, enum alignment alignment, 
 	free(t);
 	return faults;
 }
-
-static int test_thin; /* TEST_THIN is in the environment: less of all, for slow sanitizers */
 
 /* All alignments by each type in turn. */
 static int run_count(const struct row *row, int ranks, size_t count, size_t *turn)
