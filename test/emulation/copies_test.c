@@ -1,7 +1,8 @@
 /*
  * Calls by copy engines on emulated GPUs: what the steps move, and that nothing is used before it is there or
  * overwritten while it is needed. Receive buffers are registered; every rank's calls follow each other without a pause, so the
- * next call's copies meet the last one's folds. TAP. Usage: copies_test [SEED]
+ * next call's copies meet the last one's folds. What a rank sends is written on its stream just before a call; what it has received
+ * is read there just after, and both buffers are overwritten. TAP. Usage: copies_test [SEED]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ enum {
 	REGION = 1,
 	SEVERAL_CYCLES = 12 << 20, /* elements, of which the model makes more than one cycle of pieces */
 	CHUNK = 4096, /* of scratch: few bytes make many chunks */
-	GUARD = 64
+	GUARD = 64,
+	BLANK = 0x5a
 };
 
 struct test {
@@ -25,7 +27,12 @@ struct test {
 	int ranks, in_place, staged; /* staged: through scratch, as if nothing was registered */
 	corale_coll coll;
 	size_t counts[CALLS]; /* int32s of a block or vector */
+	int streamed; /* buffers are filled and read on the stream */
 	unsigned char *recvs[MOST_RANKS], *scratch[MOST_RANKS]; /* registered */
+	unsigned char *results[MOST_RANKS]; /* what was in recvs after each call */
+	unsigned char *blank; /* as large as the largest buffer */
+	size_t launches[MOST_RANKS][CALLS],
+	    launched[MOST_RANKS][CALLS]; /* of each call: the first, how many */
 	size_t places[CALLS + 1]; /* of each call's receive buffer */
 	int faults[MOST_RANKS];
 	int drop; /* a rank that calls with another signature, or -1 */
@@ -83,7 +90,7 @@ static unsigned char *make(size_t bytes)
 	unsigned char *memory = aligned_alloc(128, codelet_round(bytes + 1, 128));
 	if (!memory)
 		abort();
-	memset(memory, 0x5a, bytes);
+	memset(memory, BLANK, bytes);
 	return memory;
 }
 
@@ -99,7 +106,7 @@ static void fill(const struct test *t, int rank, int call, unsigned char *to)
 static int check(const struct test *t, int rank, int call)
 {
 	size_t n = t->counts[call] * (size_t)(receives_blocks(t) ? t->ranks : 1);
-	const unsigned char *got = t->recvs[rank] + t->places[call];
+	const unsigned char *got = t->results[rank] + t->places[call];
 	for (size_t i = 0; i < n; i++) {
 		int32_t value, wanted = expected(t, rank, call, i);
 		memcpy(&value, got + 4 * i, 4);
@@ -110,7 +117,7 @@ static int check(const struct test *t, int rank, int call)
 		return 1;
 	}
 	for (size_t i = t->places[call] + 4 * n; i < t->places[call + 1]; i++)
-		if (t->recvs[rank][i] != 0x5a) {
+		if (t->results[rank][i] != BLANK) {
 			printf("# rank %d, call %d: byte %zu behind the buffer was written\n", rank, call,
 			       i - t->places[call] - 4 * n);
 			return 1;
@@ -118,46 +125,117 @@ static int check(const struct test *t, int rank, int call)
 	return 0;
 }
 
+static size_t send_bytes(const struct test *t, int call)
+{
+	return 4 * t->counts[call] * (size_t)(sends_blocks(t) ? t->ranks : 1);
+}
+
+/* A call's buffers. */
+struct buffers {
+	unsigned char *source, *send_memory; /* what is sent, and where from unless in place */
+	unsigned char *send, *recv;
+};
+
+static struct buffers buffers_of(const struct test *t, int rank, int call)
+{
+	struct buffers b = { .recv = t->recvs[rank] + t->places[call] };
+	size_t bytes = send_bytes(t, call);
+	b.source = make(bytes);
+	b.send_memory = make(bytes);
+	b.send = b.send_memory;
+	if (t->in_place)
+		b.send = t->coll == CORALE_ALL_GATHER ? b.recv + (size_t)rank * bytes : b.recv;
+	if (t->coll != CORALE_BROADCAST || root_of(t, call) == rank)
+		fill(t, rank, call, t->streamed ? b.source : b.send);
+	return b;
+}
+
+/* Until here the call's receive buffer is nobody's. */
+static void write_buffers(const struct test *t, int call, const struct buffers *b)
+{
+	if (!t->streamed)
+		return;
+	cudaMemcpyAsync(b->recv, t->blank, t->places[call + 1] - t->places[call], cudaMemcpyDefault, NULL);
+	cudaMemcpyAsync(b->send, b->source, send_bytes(t, call), cudaMemcpyDefault, NULL);
+}
+
+static void read_buffers(const struct test *t, int rank, int call, const struct buffers *b)
+{
+	size_t bytes = t->places[call + 1] - t->places[call];
+	if (!t->streamed)
+		return;
+	cudaMemcpyAsync(t->results[rank] + t->places[call], b->recv, bytes, cudaMemcpyDefault, NULL);
+	cudaMemcpyAsync(b->send, t->blank, send_bytes(t, call), cudaMemcpyDefault, NULL);
+	cudaMemcpyAsync(b->recv, t->blank, bytes, cudaMemcpyDefault, NULL);
+}
+
+static int start(struct test *t, int rank, int i, const struct buffers *b)
+{
+	size_t first, end;
+	gpu_launches(&first);
+	struct engine_call call = {
+		.codelet = CODELET_COPIES,
+		.coll = t->coll,
+		.type = CORALE_INT32,
+		.op = CORALE_SUM,
+		.send = b->send,
+		.recv = b->recv,
+		.bytes = 4 * t->counts[i],
+		.root = root_of(t, i),
+		.signature = (uint64_t)(i + 1) * 77 + (rank == t->drop && i == 1),
+		.target = t->staged ? 0 : (uint64_t)(REGION + 1) << ENGINE_TARGET_SHIFT | t->places[i]
+	};
+	int ret = engine_run_copies(&t->world.engines[rank], &call, NULL);
+	gpu_launches(&end); /* nobody else has gone on */
+	t->launches[rank][i] = first;
+	t->launched[rank][i] = end - first;
+	return ret;
+}
+
 static void play(int rank, void *arg)
 {
 	struct test *t = arg;
-	struct engine *e = &t->world.engines[rank];
-	unsigned char *sends[CALLS];
+	struct buffers buffers[CALLS];
 	for (int i = 0; i < CALLS; i++) {
-		size_t bytes = 4 * t->counts[i];
-		unsigned char *recv = t->recvs[rank] + t->places[i];
-		sends[i] = make(bytes * (size_t)(sends_blocks(t) ? t->ranks : 1));
-		unsigned char *send = sends[i];
-		if (t->in_place)
-			send = t->coll == CORALE_ALL_GATHER ? recv + (size_t)rank * bytes : recv;
-		if (t->coll != CORALE_BROADCAST || root_of(t, i) == rank)
-			fill(t, rank, i, send);
-		struct engine_call call = {
-			.codelet = CODELET_COPIES,
-			.coll = t->coll,
-			.type = CORALE_INT32,
-			.op = CORALE_SUM,
-			.send = send,
-			.recv = recv,
-			.bytes = bytes,
-			.root = root_of(t, i),
-			.signature = (uint64_t)(i + 1) * 77 + (rank == t->drop && i == 1),
-			.target = t->staged ? 0 : (uint64_t)(REGION + 1) << ENGINE_TARGET_SHIFT | t->places[i]
-		};
-		t->faults[rank] += engine_run_copies(e, &call, NULL) != 0;
+		buffers[i] = buffers_of(t, rank, i);
+		write_buffers(t, i, &buffers[i]);
+		t->faults[rank] += start(t, rank, i, &buffers[i]) != 0;
+		read_buffers(t, rank, i, &buffers[i]);
 		if (!gpu_random(3))
 			gpu_pause(gpu_random(3000));
 	}
 	gpu_synchronize();
-	int code = e->failure->code;
+	int code = t->world.engines[rank].failure->code;
 	if (code != (t->drop < 0 ? 0 : CORALE_EMISMATCH)) {
 		printf("# rank %d: %s\n", rank, corale_strerror(code));
 		t->faults[rank]++;
 	}
 	for (int i = 0; i < CALLS; i++) {
 		t->faults[rank] += t->drop < 0 && check(t, rank, i);
-		free(sends[i]);
+		free(buffers[i].source);
+		free(buffers[i].send_memory);
 	}
+}
+
+/* Whether a kernel of a call ends its epoch. */
+static int is_end(const struct gpu_launched *l)
+{
+	if (l->bytes == sizeof(struct codelet_step))
+		return ((const struct codelet_step *)l->args)->last != 0;
+	return l->bytes == sizeof(struct codelet_work) && ((const struct codelet_work *)l->args)->last;
+}
+
+/* One barrier or work of a call ends its epoch. Others do no harm where the ranks still agree, but then epochs count no calls. */
+static int check_ends(const struct test *t, int rank, int call)
+{
+	size_t n, ends = 0;
+	const struct gpu_launched *l = gpu_launches(&n);
+	for (size_t i = 0; i < t->launched[rank][call]; i++)
+		ends += is_end(&l[t->launches[rank][call] + i]) != 0;
+	if (ends == 1)
+		return 0;
+	printf("# rank %d, call %d: %zu kernels end it\n", rank, call, ends);
+	return 1;
 }
 
 /* Every rank's memory, known to all of them. */
@@ -189,17 +267,28 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 		size_t blocks = receives_blocks(&t) || in_place ? (size_t)ranks : 1;
 		t.places[i + 1] = t.places[i] + codelet_round(4 * t.counts[i] * blocks + GUARD, 128);
 	}
+	t.streamed = !largest && drop < 0;
+	t.blank = make(t.streamed ? t.places[CALLS] : 0);
 	share(&t, REGION, t.recvs, t.places[CALLS]);
+	for (int r = 0; r < ranks; r++)
+		t.results[r] = t.streamed ? make(t.places[CALLS]) : t.recvs[r];
 	share(&t, 0, t.scratch, 2 * (size_t)(ranks - 1) * CHUNK);
 	for (int r = 0; r < ranks; r++)
 		t.world.engines[r].scratch_chunk = CHUNK;
+	gpu_record(NULL, 0); /* launches alone */
 	if (gpu_run(ranks, play, &t, seed))
 		return -1;
+	for (int i = 0; i < ranks * CALLS; i++)
+		faults += check_ends(&t, i / CALLS, i % CALLS);
+	gpu_record_end();
 	for (int r = 0; r < ranks; r++) {
 		faults += t.faults[r];
+		if (t.streamed)
+			free(t.results[r]);
 		free(t.recvs[r]);
 		free(t.scratch[r]);
 	}
+	free(t.blank);
 	world_close(&t.world);
 	return faults;
 }

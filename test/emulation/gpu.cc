@@ -20,6 +20,8 @@ namespace {
 enum { WITHOUT_ORDER = 1 }; /* of __tsan_switch_to_fiber */
 enum { MOST_LOADED = 8, MOST_RANGES = 64, STAY = 64, MOST_EARLY = 512 /* threads */ };
 enum { SLEEPS_ONE_IN = 512, MOST_SLEEP = 4000 /* turns */ };
+enum { ENDS = 256 /* the last ones of a stream that are told apart */, MOST_LATE = 14 /* bits of turns */, LATE_ONE_IN = 4 };
+constexpr uint64_t NEVER = ~0ull;
 constexpr uint64_t MOST_TURNS = 20000000; /* of one gpu_run */
 
 enum state { READY, BALLOT, TOGETHER, BARRIER, EARLY, SYNCHRONIZING, ENDED };
@@ -34,6 +36,7 @@ const char *const state_names[] = { "ready",
 struct warp;
 struct block;
 struct grid;
+struct stream;
 struct host;
 
 struct barrier {
@@ -81,27 +84,36 @@ struct block {
 };
 
 struct grid {
-	struct host *host;
+	struct stream *stream;
 	gpu_runner *run;
 	const void *kernel;
 	void *args;
 	unsigned blocks, threads, alive;
 	uint64_t number; /* on its stream */
+	uint64_t awaited; /* of the other stream: it comes after that one; 0: the grids before it have seen to that */
+	uint64_t late, from; /* so many turns once it may start; then: not before this turn */
 	size_t launch; /* among those recorded */
 	struct block *block;
 	struct warp *warps;
 	struct grid *next;
 };
 
+struct stream {
+	struct host *host;
+	struct grid *running, *early, *queue, **queue_end;
+	uint64_t launched, ended; /* numbers of the last ones */
+	uint64_t awaited; /* of the other stream */
+	bool waits; /* for it: what is launched next does */
+	void *opener, *closer; /* identities: what a kernel's beginning knows; what it has loaded, for the next one */
+	char ends[ENDS]; /* the order of ends of kernels */
+	struct lane *free; /* not the other stream's: a fiber that goes on there would order the two */
+};
+
 struct host {
 	struct lane lane;
 	struct warp warp;
 	int rank;
-	struct grid *running, *early, *queue, **queue_end;
-	uint64_t launched;
-	void *opener, *closer; /* identities: what a kernel's beginning knows; what it has loaded, for the next one */
-	char ended[2]; /* the order of ends of kernels, by their parity */
-	struct lane *free;
+	struct stream streams[GPU_STREAMS], *awaited; /* awaited: by the host */
 };
 
 struct range {
@@ -119,7 +131,7 @@ char world_order;
 struct lane *now;
 struct warp **ready_warps;
 int nready, most_ready;
-uint64_t state_of_random, turns, first_turn;
+uint64_t state_of_random, turns, first_turn, next_late = NEVER;
 
 struct range ranges[MOST_RANGES], recorded[MOST_RANGES];
 int nranges, nrecorded;
@@ -196,7 +208,7 @@ size_t record_launch(int rank, const void *args, size_t bytes, unsigned blocks)
 		abort();
 	memcpy(copy, args, bytes);
 	launches = (struct gpu_launched *)grown(launches, nlaunches, &most_launches, sizeof(*launches));
-	launches[nlaunches] = { rank, blocks, copy };
+	launches[nlaunches] = { rank, blocks, copy, bytes };
 	return nlaunches++;
 }
 
@@ -246,21 +258,30 @@ void resume(struct lane *to)
 	fiber_switch(&from->fiber, &to->fiber);
 }
 
+void describe_grid(struct stream *on, struct grid *g)
+{
+	unsigned counts[ENDED + 1] = { 0 };
+	if (!g)
+		return;
+	for (unsigned t = 0; t < g->blocks * (g->threads / GPU_WARP) * GPU_WARP; t++)
+		if (g->warps[t / GPU_WARP].alive >> t % GPU_WARP & 1)
+			counts[g->warps[t / GPU_WARP].lanes[t % GPU_WARP]->state]++;
+	printf("; kernel %llu of %u x %u threads%s:", (unsigned long long)g->number, g->blocks, g->threads,
+	       on == on->host->streams ? "" : " beside");
+	for (int s = 0; s <= ENDED; s++)
+		if (counts[s])
+			printf(" %u %s", counts[s], state_names[s]);
+}
+
 void describe_stuck(const char *what)
 {
 	printf("# %s after %llu turns\n", what, (unsigned long long)(turns - first_turn));
 	for (int h = 0; h < nhosts; h++) {
 		struct host *host = &hosts[h];
 		printf("# rank %d: host %s", h, state_names[host->lane.state]);
-		for (struct grid *g = host->running; g; g = g == host->running ? host->early : nullptr) {
-			unsigned counts[ENDED + 1] = { 0 };
-			for (unsigned t = 0; t < g->blocks * (g->threads / GPU_WARP) * GPU_WARP; t++)
-				if (g->warps[t / GPU_WARP].alive >> t % GPU_WARP & 1)
-					counts[g->warps[t / GPU_WARP].lanes[t % GPU_WARP]->state]++;
-			printf("; kernel %llu of %u x %u threads:", (unsigned long long)g->number, g->blocks, g->threads);
-			for (int s = 0; s <= ENDED; s++)
-				if (counts[s])
-					printf(" %u %s", counts[s], state_names[s]);
+		for (struct stream &s : host->streams) {
+			describe_grid(&s, s.running);
+			describe_grid(&s, s.early);
 		}
 		printf("\n");
 	}
@@ -285,9 +306,15 @@ struct warp *draw_warp()
 	return w;
 }
 
+void start_late();
+
 /* Leaves the turn to another lane, if possible of a warp. */
 void go_on(struct warp *w)
 {
+	while (!nready && next_late != NEVER) { /* time passes until somebody can */
+		turns = next_late > turns ? next_late : turns;
+		start_late();
+	}
 	if (!nready)
 		fail("nobody can go on");
 	if (!w || !w->ready || !random_below(STAY))
@@ -302,6 +329,8 @@ void count_turn()
 {
 	if (++turns - first_turn > MOST_TURNS)
 		fail("no end");
+	if (turns >= next_late)
+		start_late();
 }
 
 /* ---- Grids ------------------------------------------------------------------------------------------------- */
@@ -329,29 +358,54 @@ bool is_full(struct block *b, struct barrier *at)
 	return at->arrived && at->arrived == (at->threads ? at->threads : b->alive);
 }
 
+/* The word by which the end of a stream's kernel orders. */
+char *end_of(struct stream *s, uint64_t number)
+{
+	return &s->ends[number % ENDS];
+}
+
+struct stream *other_of(struct stream *s)
+{
+	return &s->host->streams[s == s->host->streams];
+}
+
+/* A wait for the other stream is also something that a stream has to do. */
+bool is_idle(struct stream *s)
+{
+	return !s->running && !s->queue && other_of(s)->ended >= s->awaited;
+}
+
+/* The one that came early goes on. */
+void promote_early(struct stream *s)
+{
+	struct grid *next = s->running = s->early;
+	s->early = nullptr;
+	if (!next)
+		return;
+	acquire_as(s->opener, end_of(s, s->ended));
+	for (unsigned i = 0; i < next->blocks * (next->threads / GPU_WARP); i++)
+		for (int k = 0; k < GPU_WARP; k++)
+			if ((next->warps[i].alive >> k & 1) && next->warps[i].lanes[k]->state == EARLY)
+				make_ready(next->warps[i].lanes[k]);
+}
+
 void end_grid(struct grid *g)
 {
-	struct host *h = g->host;
-	release_as(h->closer, &h->ended[g->number & 1]);
-	h->running = h->early;
-	h->early = nullptr;
-	if (h->running) {
-		acquire_as(h->opener, &h->ended[g->number & 1]);
-		struct grid *next = h->running;
-		for (unsigned i = 0; i < next->blocks * (next->threads / GPU_WARP); i++)
-			for (int k = 0; k < GPU_WARP; k++)
-				if ((next->warps[i].alive >> k & 1) && next->warps[i].lanes[k]->state == EARLY)
-					make_ready(next->warps[i].lanes[k]);
-	}
+	struct stream *s = g->stream;
+	struct host *h = s->host;
+	acquire_as(s->closer, end_of(s, g->number - 1));
+	release_as(s->closer, end_of(s, g->number));
+	s->ended = g->number;
+	promote_early(s);
 	be(root.identity); /* who also made them; it orders nobody */
-	acquire(&h->ended[g->number & 1]);
+	acquire(end_of(s, g->number));
 	free(g->args);
 	free(g->block);
 	free(g->warps);
 	free(g);
 	be(now->identity);
 	start_grids(h);
-	if (!h->running && h->lane.state == SYNCHRONIZING)
+	if (h->lane.state == SYNCHRONIZING && is_idle(h->awaited))
 		make_ready(&h->lane);
 }
 
@@ -360,8 +414,8 @@ void end_lane(struct lane *l)
 	struct warp *w = l->warp;
 	struct block *b = w->block;
 	struct grid *g = b->grid;
-	struct host *h = g->host;
-	release(&h->ended[g->number & 1]);
+	struct stream *s = g->stream;
+	release(end_of(s, g->number));
 	l->state = ENDED;
 	w->alive &= ~(1u << l->number);
 	settle(w);
@@ -369,8 +423,8 @@ void end_lane(struct lane *l)
 	for (struct barrier &at : b->barriers)
 		if (is_full(b, &at))
 			finish_barrier(b, &at);
-	l->next = h->free;
-	h->free = l;
+	l->next = s->free;
+	s->free = l;
 	if (!--g->alive) {
 		end_grid(g);
 		w = nullptr;
@@ -384,16 +438,18 @@ void lane_main()
 		struct lane *l = now;
 		struct grid *g = l->warp->block->grid;
 		acquire(g->args);
+		if (g->awaited)
+			acquire(end_of(other_of(g->stream), g->awaited));
 		g->run(g->kernel, g->args);
 		end_lane(l);
 	}
 }
 
-struct lane *new_lane(struct host *h)
+struct lane *new_lane(struct stream *s)
 {
-	struct lane *l = h->free;
+	struct lane *l = s->free;
 	if (l) {
-		h->free = l->next;
+		s->free = l->next;
 	} else {
 		be(root.identity);
 		l = (struct lane *)calloc(1, sizeof(*l));
@@ -412,12 +468,12 @@ struct lane *new_lane(struct host *h)
 void start_warp(struct grid *g, struct block *b, struct warp *w, unsigned number)
 {
 	w->block = b;
-	w->host = g->host;
+	w->host = g->stream->host;
 	w->number = number;
 	w->place = -1;
 	w->alive = ~0u;
 	for (unsigned k = 0; k < GPU_WARP; k++) {
-		struct lane *l = new_lane(g->host);
+		struct lane *l = new_lane(g->stream);
 		w->lanes[k] = l;
 		l->warp = w;
 		l->number = k;
@@ -446,32 +502,71 @@ void start_grid(struct grid *g)
 	}
 }
 
-struct grid *next_grid(struct host *h)
+/* A kernel in a queue starts behind those of the other stream that it waits for, and some turns later at times. */
+bool may_start(struct grid *g)
 {
-	struct grid *g = h->queue;
-	h->queue = g->next;
-	if (!h->queue)
-		h->queue_end = &h->queue;
+	if (other_of(g->stream)->ended < g->awaited)
+		return false;
+	if (g->late)
+		g->from = turns + g->late;
+	g->late = 0;
+	if (turns < g->from && g->from < next_late)
+		next_late = g->from;
+	return turns >= g->from;
+}
+
+struct grid *start_next(struct stream *s)
+{
+	struct grid *g = s->queue;
+	s->queue = g->next;
+	if (!s->queue)
+		s->queue_end = &s->queue;
+	if (g->awaited)
+		acquire_as(s->opener, end_of(other_of(s), g->awaited));
+	acquire_as(s->opener, g->args);
+	start_grid(g);
 	return g;
 }
 
 /* The first in the queue when the stream is idle; the one behind it may come early, to wait in gpu_previous_kernel. */
+void start_on(struct stream *s)
+{
+	if (!s->running && s->queue && may_start(s->queue)) {
+		acquire_as(s->opener, end_of(s, s->ended));
+		s->running = start_next(s);
+	}
+	if (s->running && !s->early && s->queue && s->queue->blocks * s->queue->threads <= MOST_EARLY && random_below(2) &&
+	    may_start(s->queue))
+		s->early = start_next(s);
+}
+
 void start_grids(struct host *h)
 {
-	if (!h->running && h->queue) {
-		h->running = next_grid(h);
-		acquire_as(h->opener, &h->ended[(h->running->number - 1) & 1]);
-		acquire_as(h->opener, h->running->args);
-		start_grid(h->running);
-	}
-	if (h->running && !h->early && h->queue && h->queue->blocks * h->queue->threads <= MOST_EARLY && random_below(2)) {
-		h->early = next_grid(h);
-		acquire_as(h->opener, h->early->args);
-		start_grid(h->early);
-	}
+	for (struct stream &s : h->streams)
+		start_on(&s);
+}
+
+void start_late()
+{
+	next_late = NEVER;
+	for (int h = 0; h < nhosts; h++)
+		start_grids(&hosts[h]);
 }
 
 /* ---- Hosts ------------------------------------------------------------------------------------------------- */
+
+void await_stream(struct stream *s)
+{
+	struct host *h = s->host;
+	if (!is_idle(s)) {
+		h->awaited = s;
+		h->lane.state = SYNCHRONIZING;
+		go_on(nullptr);
+	}
+	acquire(end_of(s, s->ended));
+	if (s->waits)
+		acquire(end_of(other_of(s), s->awaited));
+}
 
 void host_main()
 {
@@ -479,7 +574,8 @@ void host_main()
 	for (;;) {
 		acquire(&world_order);
 		program(h->rank, program_arg);
-		gpu_synchronize();
+		for (struct stream &s : h->streams)
+			await_stream(&s);
 		release(&world_order);
 		h->lane.state = ENDED;
 		if (!--running_hosts)
@@ -492,12 +588,15 @@ void host_main()
 void make_host(int rank)
 {
 	struct host *h = &hosts[rank];
-	if (!h->queue_end) {
+	if (!h->lane.warp) {
 		h->rank = rank;
-		h->queue_end = &h->queue;
 		h->lane.identity = new_identity();
-		h->opener = new_identity();
-		h->closer = new_identity();
+		for (struct stream &s : h->streams) {
+			s.host = h;
+			s.queue_end = &s.queue;
+			s.opener = new_identity();
+			s.closer = new_identity();
+		}
 		h->warp.host = h;
 		h->warp.lanes[0] = &h->lane;
 		h->warp.place = -1;
@@ -696,13 +795,7 @@ unsigned gpu_unit(const void *address)
 
 void gpu_synchronize(void)
 {
-	struct host *h = now->warp->host;
-	if (h->running) {
-		h->lane.state = SYNCHRONIZING;
-		go_on(nullptr);
-	}
-	acquire(&h->ended[0]);
-	acquire(&h->ended[1]);
+	await_stream(now->warp->host->streams);
 }
 
 void gpu_pause(unsigned n)
@@ -721,25 +814,51 @@ uint64_t gpu_turns(void)
 	return turns;
 }
 
-void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks, unsigned threads)
+struct stream *stream_of(void *stream)
 {
-	struct host *h = now->warp->host;
+	return &now->warp->host->streams[stream != nullptr];
+}
+
+void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks, unsigned threads,
+		void *stream)
+{
+	struct stream *s = stream_of(stream);
+	struct host *h = s->host;
 	be(root.identity);
 	struct grid *g = (struct grid *)calloc(1, sizeof(*g));
 	be(now->identity);
-	g->host = h;
+	g->stream = s;
 	g->run = run;
 	g->kernel = kernel;
 	g->args = malloc(bytes);
 	memcpy(g->args, args, bytes); /* freed when all threads have ended */
 	g->blocks = blocks;
 	g->threads = threads;
-	g->number = ++h->launched;
+	g->number = ++s->launched;
+	g->awaited = s->waits ? s->awaited : 0;
+	s->waits = false;
+	if (h->streams[1].launched && !random_below(LATE_ONE_IN))
+		g->late = 1u << random_below(MOST_LATE + 1);
 	g->launch = gpu_recording ? record_launch(h->rank, args, bytes, blocks) : 0;
 	release(g->args);
-	*h->queue_end = g;
-	h->queue_end = &g->next;
+	*s->queue_end = g;
+	s->queue_end = &g->next;
 	start_grids(h);
+}
+
+void gpu_mark(struct gpu_event *event, void *stream)
+{
+	struct stream *s = stream_of(stream);
+	*event = { (int)(s - s->host->streams), s->launched };
+}
+
+void gpu_await(void *stream, const struct gpu_event *event)
+{
+	struct stream *s = stream_of(stream);
+	if (&s->host->streams[event->stream] == s || event->launch <= s->awaited)
+		return;
+	s->awaited = event->launch;
+	s->waits = true;
 }
 
 unsigned gpu_thread(void)
@@ -835,12 +954,13 @@ void gpu_previous_kernel(void)
 {
 	struct lane *l = now;
 	struct grid *g = l->warp->block->grid;
-	if (g != g->host->running) {
+	struct stream *s = g->stream;
+	if (g != s->running) {
 		l->state = EARLY;
 		settle(l->warp);
 		go_on(l->warp);
 	}
-	acquire(&g->host->ended[(g->number - 1) & 1]);
+	acquire(end_of(s, g->number - 1));
 }
 
 void gpu_loaded(const void *word)
@@ -848,7 +968,7 @@ void gpu_loaded(const void *word)
 	struct lane *l = now;
 	if (!l->identity)
 		return;
-	acquire_as(l->warp->host->closer, word);
+	acquire_as(l->warp->block->grid->stream->closer, word);
 	l->fenced = false;
 	for (unsigned i = 0; i < l->nloaded && i < MOST_LOADED; i++)
 		if (l->loaded[i] == word)
@@ -876,5 +996,5 @@ void gpu_carried(const void *word)
 	if (l->fenced)
 		release(word);
 	else if (l->identity)
-		release_as(l->warp->host->opener, word);
+		release_as(l->warp->block->grid->stream->opener, word);
 }

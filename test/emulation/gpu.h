@@ -10,6 +10,9 @@
  * the memory. Lines of 128 bytes are whole when 8 neighbouring threads of a warp access them together, in one instruction.
  * Order is made by the fences in front of and behind an access, as PTX has it; an end of a kernel is such a
  * fence for all of its threads, so what a packet carries without any is the order of whole kernels.
+ *
+ * Streams. A rank has two, whose kernels follow each other in any order and run beside each other but where events order them. While
+ * both are in use, kernels start late at times.
  */
 #ifndef GPU_H
 #define GPU_H
@@ -21,7 +24,7 @@
 extern "C" {
 #endif
 
-enum { GPU_MAX_HOSTS = 16, GPU_WARP = 32, GPU_LINE_LANES = 8, GPU_BARRIERS = 16 };
+enum { GPU_MAX_HOSTS = 16, GPU_STREAMS = 2, GPU_WARP = 32, GPU_LINE_LANES = 8, GPU_BARRIERS = 16 };
 
 /* ---- For the test ---------------------------------------------------------------------------------------- */
 
@@ -35,7 +38,7 @@ int gpu_run(int hosts, void (*host)(int rank, void *arg), void *arg, uint64_t se
 void gpu_whole(const void *begin, size_t bytes, unsigned unit);
 void gpu_forget(void);
 
-/* By a host: waits until its kernels have ended; lets others go on for some turns; a random number. */
+/* By a host: waits until the kernels of its first stream have ended; lets others go on for some turns; a random number. */
 void gpu_synchronize(void);
 void gpu_pause(unsigned turns);
 unsigned gpu_random(unsigned below);
@@ -53,6 +56,7 @@ struct gpu_launched {
 	int rank;
 	unsigned blocks;
 	void *args; /* a copy of the kernel's */
+	size_t bytes; /* of them */
 };
 
 struct gpu_store {
@@ -69,10 +73,20 @@ void gpu_record_end(void);
 
 /* ---- For kernels ----------------------------------------------------------------------------------------- */
 
-/* Enqueues a kernel on the stream of the calling host: run(kernel, copy of the arguments) in every thread. */
+/* Enqueues a kernel on a stream of the calling host, the first (NULL) or the second one: run(kernel, copy of the arguments) in
+ * every thread. */
 typedef void gpu_runner(const void *kernel, const void *args);
 void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks,
-		unsigned threads);
+		unsigned threads, void *stream);
+
+/* What a stream has so far; what is launched on the other one from now on comes after that. All zeros: nothing. */
+struct gpu_event {
+	int stream;
+	uint64_t launch;
+};
+
+void gpu_mark(struct gpu_event *event, void *stream);
+void gpu_await(void *stream, const struct gpu_event *event);
 
 unsigned gpu_thread(void);
 unsigned gpu_threads(void);

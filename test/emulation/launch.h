@@ -35,7 +35,7 @@ static inline int launch_behind(const void *kernel, codelet_shape shape, const A
 {
 	int threads = shape.threads < LAUNCH_MOST_THREADS ? shape.threads : LAUNCH_MOST_THREADS;
 	gpu_launch(launch_run_behind<Args>, kernel, args, sizeof(*args), (unsigned)shape.blocks,
-		   (unsigned)threads);
+		   (unsigned)threads, stream);
 	return 0;
 }
 
@@ -43,7 +43,8 @@ template <class Args>
 static inline int launch(const void *kernel, codelet_shape shape, const Args *args, void *stream)
 {
 	int threads = shape.threads < LAUNCH_MOST_THREADS ? shape.threads : LAUNCH_MOST_THREADS;
-	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)shape.blocks, (unsigned)threads);
+	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)shape.blocks, (unsigned)threads,
+		   stream);
 	return 0;
 }
 

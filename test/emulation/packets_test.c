@@ -30,6 +30,7 @@ struct row {
 	size_t window_kib;
 	const size_t *counts; /* END behind the last */
 	int scratch, registered; /* through scratch; into registered memory: then counts are bytes */
+	int least_ranks, least_pieces; /* 0: as any row has */
 	shape *sends;
 	const char *why;
 };
@@ -75,6 +76,8 @@ enum { END = -1 };
 
 static const size_t few[] = { 0, 1, 3, 30, 61, 500, 1029, END }, many[] = { 0, 1, 33, 5003, 12000, END },
 		    in_pieces[] = { 5000, 12001, END };
+/* Of the blocks of three to five ranks, in bytes. */
+static const size_t blocks_in_pieces[] = { 8200, 19999, END };
 /* Into registered memory: whole vectors alone, because smaller stores are not recorded. */
 static const size_t vectors[] = { 16, 4800, 12000, 70400, END },
 		    even_vectors[] = { 4800, 70400, END }; /* halves too */
@@ -88,6 +91,12 @@ static const struct row rows[] = {
 	{ CODELET_PACKETS, CORALE_ALL_GATHER, "oneshot", 6, 8, 1024, .counts = few },
 	{ CODELET_PACKETS, CORALE_ALL_TO_ALL, "pairwise", 6, 8, 1024, .counts = few },
 	{ CODELET_PACKETS, CORALE_BROADCAST, "flat", 6, 8, 1024, .counts = few },
+	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, "oneshot", 5, 1, 260, .counts = blocks_in_pieces,
+	  .least_ranks = 3, .least_pieces = 2 },
+	{ CODELET_PACKETS, CORALE_ALL_GATHER, "oneshot", 5, 1, 260, .counts = blocks_in_pieces,
+	  .least_ranks = 3, .least_pieces = 2 },
+	{ CODELET_PACKETS, CORALE_ALL_TO_ALL, "pairwise", 5, 1, 260, .counts = blocks_in_pieces,
+	  .least_ranks = 3, .least_pieces = 2 },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 6, 8, 1024, .counts = few },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 224, .counts = in_pieces },
 	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 4, 8, 512, .counts = few, .sends = sends_dealt,
@@ -130,6 +139,8 @@ struct trial {
 };
 
 static uint64_t test_seed = 1;
+static int test_thin; /* TEST_THIN is in the environment: less of all, for slow sanitizers */
+enum { THIN_BLOCKS = 2 /* at most: to the thread sanitizer every fiber is a thread */ };
 
 /* An all_to_all_v as a group of sends and receives. */
 static int start_group(struct world *w, const struct started *s)
@@ -188,7 +199,10 @@ static size_t block_bytes(const struct trial *t)
 static int plan_traffic(const struct row *row, const struct trial *t, struct traffic *planned)
 {
 	struct piece pieces[RECORDED_PIECES];
-	int n = recorded_pieces(t->started, pieces), faults = n == 0;
+	int n = recorded_pieces(t->started, pieces), faults = n == 0 || n < row->least_pieces;
+	if (faults)
+		printf("# the ranks have run the call in %d pieces; at least %d are planned\n", n,
+		       row->least_pieces);
 	for (int i = 0; !faults && i < n; i++) {
 		if (row->codelet == CODELET_NONE)
 			faults = planned_edges(t->started, planned);
@@ -257,6 +271,11 @@ static int run_trial(const struct row *row, struct trial *t)
 static const corale_type types[] = { CORALE_FLOAT32, CORALE_INT32,       CORALE_BFLOAT16,
 				     CORALE_INT8,    CORALE_FLOAT8_E4M3, CORALE_FLOAT64 };
 
+static int counts_bytes(const struct row *row)
+{
+	return row->registered || row->counts == blocks_in_pieces;
+}
+
 static struct call make_call(const struct row *row, int ranks, size_t turn, size_t count)
 {
 	int folds = row->coll == CORALE_ALL_REDUCE || row->coll == CORALE_REDUCE_SCATTER;
@@ -265,7 +284,7 @@ static struct call make_call(const struct row *row, int ranks, size_t turn, size
 			      .coll = row->coll,
 			      .type = type,
 			      .op = folds && turn / COUNT(types) % 2 ? CORALE_MAX : CORALE_SUM,
-			      .count = row->registered ? count / corale_type_bytes(type) : count,
+			      .count = counts_bytes(row) ? count / corale_type_bytes(type) : count,
 			      .root = (int)(turn % (size_t)ranks),
 			      .scratch = row->scratch,
 			      .place = row->registered ? 128 : 0,
@@ -278,7 +297,8 @@ static int run_call(const struct row *row, int ranks, enum alignment alignment, 
 	if (!t)
 		abort();
 	t->params = (struct world_params){ .ranks = ranks,
-					   .max_blocks = row->blocks,
+					   .max_blocks = test_thin && row->blocks > THIN_BLOCKS ? THIN_BLOCKS
+												: row->blocks,
 					   .window_bytes = row->window_kib * KIB,
 					   .first_epoch = c.seed / COUNT(types) % 2,
 					   .scratch_chunk = row->scratch ? 8 * KIB : 0 };
@@ -292,8 +312,6 @@ static int run_call(const struct row *row, int ranks, enum alignment alignment, 
 	free(t);
 	return faults;
 }
-
-static int test_thin; /* TEST_THIN is in the environment: less of all, for slow sanitizers */
 
 /* All alignments by each type in turn. */
 static int run_count(const struct row *row, int ranks, size_t count, size_t *turn)
@@ -311,8 +329,9 @@ static int run_count(const struct row *row, int ranks, size_t count, size_t *tur
 static int run_row(const struct row *row)
 {
 	int faults = 0, most = test_thin && row->most_ranks > 3 ? 3 : row->most_ranks;
+	int least = row->least_ranks ? row->least_ranks : 2;
 	size_t turn = 0;
-	for (int ranks = 2; !faults && ranks <= most; ranks++)
+	for (int ranks = least; !faults && ranks <= most; ranks++)
 		for (size_t i = 0; !faults && row->counts[i] != (size_t)END; i++)
 			faults = run_count(row, ranks, row->counts[i], &turn);
 	return faults;
@@ -320,7 +339,8 @@ static int run_row(const struct row *row)
 
 static void name_row(const struct row *row, char *name, size_t bytes)
 {
-	const char *in = row->counts == in_pieces ? " in pieces" : row->scratch ? " in scratch" : "";
+	int pieces = row->counts == in_pieces || row->counts == blocks_in_pieces;
+	const char *in = pieces ? " in pieces" : row->scratch ? " in scratch" : "";
 	const char *into = row->registered ? " into registered memory" : "";
 	const char *algo = row->algo ? row->algo : "said here";
 	if (row->codelet)

@@ -122,7 +122,7 @@ struct node {
 	struct plan_env env;
 	struct host_run run;
 	const unsigned char *send;
-	unsigned char *recv;
+	unsigned char *recv, *gathered; /* gathered: a piece of each of its blocks, or NULL */
 };
 
 struct job {
@@ -265,6 +265,7 @@ static void close_job(struct job *j)
 		}
 		free(j->nodes[r].window);
 		free(j->nodes[r].recv);
+		free(j->nodes[r].gathered);
 	}
 	free(j->nodes);
 	free_paths(j->paths, j->ranks * j->ranks * LANES);
@@ -375,6 +376,17 @@ static int run_job(struct job *j, struct traffic *t)
 	return faults || has_unread(j);
 }
 
+/* A piece of blocks is one of each of them; plans have no gaps between blocks. */
+static void gather_blocks(const struct job *j, int rank, struct piece piece)
+{
+	const struct started *s = &j->started[rank];
+	size_t block = s->call->count * j->element;
+	unsigned char *all = allocated(1, (size_t)j->ranks * piece.bytes + 1);
+	for (int r = 0; piece.bytes && r < j->ranks; r++)
+		memcpy(all + (size_t)r * piece.bytes, s->send + (size_t)r * block + piece.at, piece.bytes);
+	j->nodes[rank].send = j->nodes[rank].gathered = all;
+}
+
 int planned_run(const struct started *started, const char *algo, struct piece piece, struct traffic *t)
 {
 	const struct call *c = started[0].call;
@@ -387,6 +399,8 @@ int planned_run(const struct started *started, const char *algo, struct piece pi
 		j.nodes[r].plan = j.nodes[0].plan;
 		j.nodes[r].root = c->root;
 		j.nodes[r].send = started[r].send + piece.at;
+		if (c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_ALL_TO_ALL)
+			gather_blocks(&j, r, piece);
 	}
 	faults = faults || run_job(&j, t);
 	close_job(&j);

@@ -10,7 +10,7 @@
 #include "calls.h"
 #include "traffic.h"
 
-/* A part of the calls' vector that one launch stands for; of calls without pieces: all of it. */
+/* What goes at a time of the calls' vector, or of each of their blocks; of calls without pieces: all of it. */
 struct piece {
 	size_t at, bytes;
 };

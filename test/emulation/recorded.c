@@ -15,7 +15,8 @@ struct launch {
 	const struct codelet_args *args; /* first in every kernel's */
 	unsigned blocks;
 	int rank, number; /* of the rank's, from 0 */
-	size_t at; /* of its vector */
+	size_t at; /* of its vector or blocks */
+	size_t sent[GPU_MAX_HOSTS]; /* packets to each rank */
 };
 
 static size_t pieces_of(const struct launch *l)
@@ -40,7 +41,7 @@ static struct launch *read_launches(size_t *n)
 	for (size_t i = 0; i < *n; i++) {
 		const struct codelet_args *a = l[i].args;
 		int r = l[i].rank;
-		all[i] = (struct launch){ a, l[i].blocks, r, numbers[r]++, at[r] };
+		all[i] = (struct launch){ a, l[i].blocks, r, numbers[r]++, at[r], { 0 } };
 		at[r] += a->bytes;
 	}
 	return all;
@@ -89,7 +90,7 @@ struct reader {
 /* One store, and where its data belongs. */
 struct item {
 	const struct gpu_store *store;
-	const struct launch *launch;
+	struct launch *launch;
 	size_t number; /* of the launch's piece */
 	int owner, exchange, from, to; /* owner: of the memory */
 	size_t begin, bytes; /* of the message that it is part of, in the vector */
@@ -257,11 +258,39 @@ static void read_packet(struct reader *r, struct item *m, size_t at)
 	m->exchange = in >= exchange_bytes;
 	m->from = (int)(sender % others) + ((int)(sender % others) >= m->owner);
 	m->to = m->owner;
+	m->launch->sent[m->to]++;
 	set_message(r, m);
 	if (in_words(r->call))
 		add_words(r, m, in % exchange_bytes / VECTOR);
 	else
 		add_line(r, m, in % exchange_bytes / VECTOR);
+}
+
+/* Of what a rank sends at most in an exchange of a piece. */
+static size_t most_packets(const struct reader *r, const struct launch *l)
+{
+	const struct codelet_args *a = l->args;
+	size_t parts = is_two_shot(r->call) ? (size_t)(a->ranks - (a->root >= 0)) : 1, begin;
+	size_t bytes = plan_cut(a->piece, PLAN_UNIT_BYTES, parts, 0, &begin);
+	if (in_words(r->call))
+		return (bytes + VECTOR - 1) / VECTOR;
+	return (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA * LINE_VECTORS;
+}
+
+/* All packets of all pieces, be they empty. */
+static void check_sent(struct reader *r, const struct launch *l)
+{
+	const struct codelet_args *a = l->args;
+	int exchanges = is_two_shot(r->call) && a->root < 0 ? 2 : 1;
+	size_t planned = pieces_of(l) * most_packets(r, l) * (size_t)exchanges;
+	for (int to = 0; to < a->ranks; to++) {
+		int hears = to != l->rank;
+		if (l->sent[to] == (hears ? planned : 0))
+			continue;
+		if (r->faults++ < MOST_PRINTED)
+			printf("# rank %d sent rank %d %zu packets in %zu pieces, not %zu\n", l->rank, to,
+			       l->sent[to], pieces_of(l), hears ? planned : 0);
+	}
 }
 
 static void set_edge(const struct reader *r, struct item *m)
@@ -520,6 +549,9 @@ int recorded_read(const struct world *w, const struct started *ranks, uint64_t f
 		abort();
 	for (size_t i = 0; i < nstores; i++)
 		read_store(&r, &stores[i]);
+	for (size_t i = 0; i < nlaunches; i++)
+		if (uses_packets(r.call) && pieces_of(&r.launches[i]) > 1)
+			check_sent(&r, &r.launches[i]);
 	free(r.turns);
 	free(r.launches);
 	return r.faults;

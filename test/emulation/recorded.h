@@ -8,7 +8,7 @@
  *   grants        must be their receiver's
  *   lines         epoch and tag must be the call's; what a line has beyond its data must be zeros, and lines without
  *                 data may be only the first one of a message ("every rank hears of every other one"), but in launches
- *                 of several pieces, where all are sent; so are words
+ *                 of several pieces, where all must be sent; so must words
  *   words         a word of all ones that was hidden is put back; what the last packet has beyond its data is left out
  *   empty words   that the owner of a window stores into it when it has taken a packet out
  *   slots         what the last vector of a message has beyond its data is left out

@@ -1,9 +1,10 @@
-/* What lib/engine_cuda_copy.c enqueues beside kernels. A rank has one stream, in which a copy is one warp. */
+/* What lib/engine_cuda_copy.c enqueues beside kernels, on a rank's two streams. A copy is one warp. */
 #include <string.h>
 
 #include "world.h"
 
 enum { PIECE = 96, MOST_PIECES = 512 }; /* others go on between pieces of so many bytes, or larger ones */
+enum { SAME_ONE_IN = 8 };
 
 struct copy {
 	unsigned char *to;
@@ -28,29 +29,28 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, 
 {
 	struct copy c = { to, from, bytes };
 	(void)kind;
-	(void)stream;
-	gpu_launch(run_copy, NULL, &c, sizeof(c), 1, GPU_WARP);
+	gpu_launch(run_copy, NULL, &c, sizeof(c), 1, GPU_WARP, stream);
 	return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-	(void)event;
-	(void)stream;
+	gpu_mark((struct gpu_event *)event, stream);
 	return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-	(void)stream;
-	(void)event;
 	(void)flags;
+	gpu_await(stream, (const struct gpu_event *)event);
 	return cudaSuccess;
 }
 
+/* The same streams as when another capture holds the engine's. */
 int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
 {
-	(void)e;
-	*beside = *work = stream;
+	int ours = gpu_random(SAME_ONE_IN) != 0;
+	*beside = ours ? e->beside : stream;
+	*work = ours ? e->work : stream;
 	return 0;
 }

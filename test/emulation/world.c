@@ -14,7 +14,7 @@ int engine_check(const struct engine *e, int error, const char *what)
 
 int engine_order(struct engine *e, cudaStream_t stream)
 {
-	return 0; /* a rank has one stream */
+	return 0; /* a rank's calls are all on its first stream */
 }
 
 int engine_is_plain(struct engine *e, const void *memory)
@@ -44,7 +44,7 @@ const char *__tsan_default_suppressions(void)
 	return "race:^call_end$\n";
 }
 
-enum { WORLD_REGIONS = 2 };
+enum { WORLD_REGIONS = 2, WORLD_EVENTS = ENGINE_MARKS + 1 };
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
@@ -63,6 +63,11 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->failure = calloc(1, sizeof(*e->failure));
 	e->abort = calloc(1, sizeof(*e->abort));
 	e->edges = calloc(1, sizeof(*e->edges));
+	e->beside = (cudaStream_t)e; /* any but NULL is the second one */
+	struct gpu_event *events = w->events + (size_t)rank * WORLD_EVENTS;
+	e->ready = (cudaEvent_t)&events[ENGINE_MARKS];
+	for (int i = 0; i < ENGINE_MARKS; i++)
+		e->marks[i] = (cudaEvent_t)&events[i];
 	e->gpu_peers = w->regions;
 	if (!e->state || !e->failure || !e->abort || !e->edges)
 		return CORALE_ENOMEM;
@@ -123,12 +128,13 @@ int world_open(struct world *w, const struct world_params *p)
 	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
 	w->regions = calloc((size_t)(p->ranks * WORLD_REGIONS), sizeof(*w->regions));
+	w->events = calloc((size_t)(p->ranks * WORLD_EVENTS), sizeof(*w->events));
 	w->node.ranks = p->ranks;
 	w->node.max_blocks = p->max_blocks;
 	w->node.words_bytes = w->layout.words_bytes;
 	w->node.lines_bytes = w->layout.lines_bytes;
 	gpu_forget();
-	int ret = w->windows && w->engines && w->regions ? 0 : CORALE_ENOMEM;
+	int ret = w->windows && w->engines && w->regions && w->events ? 0 : CORALE_ENOMEM;
 	for (int r = 0; !ret && r < p->ranks; r++)
 		ret = open_rank(w, r, p, stride);
 	if (!ret && p->registered_bytes) {
@@ -155,6 +161,7 @@ void world_close(struct world *w)
 	for (int r = 0; w->scratch && r < w->ranks; r++)
 		free(w->scratch[r]);
 	free(w->regions);
+	free(w->events);
 	free(w->engines);
 	free(w->windows);
 }
