@@ -264,7 +264,7 @@ static int calls_in_pieces(void)
 {
 	struct world_params p = { .ranks = 2 + (int)(test_seed % 4),
 				  .max_blocks = 2,
-				  .window_bytes = 224 << 10 };
+				  .window_bytes = 320 << 10 };
 	struct script *s = script_new(p, test_seed);
 	state_of_random = test_seed * 33;
 	s->most_pause = 2000;

@@ -90,7 +90,7 @@ struct grid {
 	void *args;
 	unsigned blocks, threads, alive;
 	uint64_t number; /* on its stream */
-	uint64_t awaited; /* of the other stream: it comes after that one; 0: the grids before it have seen to that */
+	uint64_t awaited[GPU_STREAMS]; /* of the other streams: it comes after those; 0: the grids before it have seen to that */
 	uint64_t late, from; /* so many turns once it may start; then: not before this turn */
 	size_t launch; /* among those recorded */
 	struct block *block;
@@ -102,11 +102,11 @@ struct stream {
 	struct host *host;
 	struct grid *running, *early, *queue, **queue_end;
 	uint64_t launched, ended; /* numbers of the last ones */
-	uint64_t awaited; /* of the other stream */
-	bool waits; /* for it: what is launched next does */
+	uint64_t awaited[GPU_STREAMS]; /* of the other streams */
+	bool waits[GPU_STREAMS]; /* for them: what is launched next does */
 	void *opener, *closer; /* identities: what a kernel's beginning knows; what it has loaded, for the next one */
 	char ends[ENDS]; /* the order of ends of kernels */
-	struct lane *free; /* not the other stream's: a fiber that goes on there would order the two */
+	struct lane *free; /* not another stream's: a fiber that goes on there would order the two */
 };
 
 struct host {
@@ -114,6 +114,7 @@ struct host {
 	struct warp warp;
 	int rank;
 	struct stream streams[GPU_STREAMS], *awaited; /* awaited: by the host */
+	bool several; /* streams are used */
 };
 
 struct range {
@@ -364,15 +365,26 @@ char *end_of(struct stream *s, uint64_t number)
 	return &s->ends[number % ENDS];
 }
 
-struct stream *other_of(struct stream *s)
+/* Whether all that is awaited has ended. */
+bool have_ended(struct host *h, const uint64_t awaited[GPU_STREAMS])
 {
-	return &s->host->streams[s == s->host->streams];
+	for (int i = 0; i < GPU_STREAMS; i++)
+		if (h->streams[i].ended < awaited[i])
+			return false;
+	return true;
 }
 
-/* A wait for the other stream is also something that a stream has to do. */
+void acquire_ends(struct host *h, const uint64_t awaited[GPU_STREAMS])
+{
+	for (int i = 0; i < GPU_STREAMS; i++)
+		if (awaited[i])
+			acquire(end_of(&h->streams[i], awaited[i]));
+}
+
+/* A wait for another stream is also something that a stream has to do. */
 bool is_idle(struct stream *s)
 {
-	return !s->running && !s->queue && other_of(s)->ended >= s->awaited;
+	return !s->running && !s->queue && have_ended(s->host, s->awaited);
 }
 
 /* The one that came early goes on. */
@@ -438,8 +450,7 @@ void lane_main()
 		struct lane *l = now;
 		struct grid *g = l->warp->block->grid;
 		acquire(g->args);
-		if (g->awaited)
-			acquire(end_of(other_of(g->stream), g->awaited));
+		acquire_ends(g->stream->host, g->awaited);
 		g->run(g->kernel, g->args);
 		end_lane(l);
 	}
@@ -502,10 +513,10 @@ void start_grid(struct grid *g)
 	}
 }
 
-/* A kernel in a queue starts behind those of the other stream that it waits for, and some turns later at times. */
+/* A kernel in a queue starts behind those of other streams that it waits for, and some turns later at times. */
 bool may_start(struct grid *g)
 {
-	if (other_of(g->stream)->ended < g->awaited)
+	if (!have_ended(g->stream->host, g->awaited))
 		return false;
 	if (g->late)
 		g->from = turns + g->late;
@@ -521,8 +532,9 @@ struct grid *start_next(struct stream *s)
 	s->queue = g->next;
 	if (!s->queue)
 		s->queue_end = &s->queue;
-	if (g->awaited)
-		acquire_as(s->opener, end_of(other_of(s), g->awaited));
+	be(s->opener);
+	acquire_ends(s->host, g->awaited);
+	be(now->identity);
 	acquire_as(s->opener, g->args);
 	start_grid(g);
 	return g;
@@ -564,8 +576,9 @@ void await_stream(struct stream *s)
 		go_on(nullptr);
 	}
 	acquire(end_of(s, s->ended));
-	if (s->waits)
-		acquire(end_of(other_of(s), s->awaited));
+	for (int i = 0; i < GPU_STREAMS; i++)
+		if (s->waits[i])
+			acquire(end_of(&h->streams[i], s->awaited[i]));
 }
 
 void host_main()
@@ -816,7 +829,7 @@ uint64_t gpu_turns(void)
 
 struct stream *stream_of(void *stream)
 {
-	return &now->warp->host->streams[stream != nullptr];
+	return &now->warp->host->streams[(uintptr_t)stream];
 }
 
 void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks, unsigned threads,
@@ -835,9 +848,12 @@ void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t by
 	g->blocks = blocks;
 	g->threads = threads;
 	g->number = ++s->launched;
-	g->awaited = s->waits ? s->awaited : 0;
-	s->waits = false;
-	if (h->streams[1].launched && !random_below(LATE_ONE_IN))
+	for (int i = 0; i < GPU_STREAMS; i++) {
+		g->awaited[i] = s->waits[i] ? s->awaited[i] : 0;
+		s->waits[i] = false;
+	}
+	h->several |= s != h->streams;
+	if (h->several && !random_below(LATE_ONE_IN))
 		g->late = 1u << random_below(MOST_LATE + 1);
 	g->launch = gpu_recording ? record_launch(h->rank, args, bytes, blocks) : 0;
 	release(g->args);
@@ -849,16 +865,20 @@ void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t by
 void gpu_mark(struct gpu_event *event, void *stream)
 {
 	struct stream *s = stream_of(stream);
-	*event = { (int)(s - s->host->streams), s->launched };
+	for (int i = 0; i < GPU_STREAMS; i++)
+		event->launches[i] = s->waits[i] ? s->awaited[i] : 0;
+	event->launches[s - s->host->streams] = s->launched;
 }
 
 void gpu_await(void *stream, const struct gpu_event *event)
 {
 	struct stream *s = stream_of(stream);
-	if (&s->host->streams[event->stream] == s || event->launch <= s->awaited)
-		return;
-	s->awaited = event->launch;
-	s->waits = true;
+	for (int i = 0; i < GPU_STREAMS; i++) {
+		if (&s->host->streams[i] == s || event->launches[i] <= s->awaited[i])
+			continue;
+		s->awaited[i] = event->launches[i];
+		s->waits[i] = true;
+	}
 }
 
 unsigned gpu_thread(void)

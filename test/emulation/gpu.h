@@ -11,8 +11,8 @@
  * Order is made by the fences in front of and behind an access, as PTX has it; an end of a kernel is such a
  * fence for all of its threads, so what a packet carries without any is the order of whole kernels.
  *
- * Streams. A rank has two, whose kernels follow each other in any order and run beside each other but where events order them. While
- * both are in use, kernels start late at times.
+ * Streams. A rank has some, whose kernels follow each other in any order and run beside each other but where events order them.
+ * While several are in use, kernels start late at times.
  */
 #ifndef GPU_H
 #define GPU_H
@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-enum { GPU_MAX_HOSTS = 16, GPU_STREAMS = 2, GPU_WARP = 32, GPU_LINE_LANES = 8, GPU_BARRIERS = 16 };
+enum { GPU_MAX_HOSTS = 16, GPU_STREAMS = 3, GPU_WARP = 32, GPU_LINE_LANES = 8, GPU_BARRIERS = 16 };
 
 /* ---- For the test ---------------------------------------------------------------------------------------- */
 
@@ -73,16 +73,16 @@ void gpu_record_end(void);
 
 /* ---- For kernels ----------------------------------------------------------------------------------------- */
 
-/* Enqueues a kernel on a stream of the calling host, the first (NULL) or the second one: run(kernel, copy of the arguments) in
- * every thread. */
+/* Enqueues a kernel on a stream of the calling host, GPU_STREAM(i), of which 0 is NULL: run(kernel, copy of the arguments) in every
+ * thread. */
+#define GPU_STREAM(i) ((void *)(uintptr_t)(i))
 typedef void gpu_runner(const void *kernel, const void *args);
 void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks,
 		unsigned threads, void *stream);
 
-/* What a stream has so far; what is launched on the other one from now on comes after that. All zeros: nothing. */
+/* What a stream has so far; what is launched on another one from now on comes after that. All zeros: nothing. */
 struct gpu_event {
-	int stream;
-	uint64_t launch;
+	uint64_t launches[GPU_STREAMS]; /* of that stream, and what it still waits for */
 };
 
 void gpu_mark(struct gpu_event *event, void *stream);

@@ -63,7 +63,8 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->failure = calloc(1, sizeof(*e->failure));
 	e->abort = calloc(1, sizeof(*e->abort));
 	e->edges = calloc(1, sizeof(*e->edges));
-	e->beside = (cudaStream_t)e; /* any but NULL is the second one */
+	e->beside = (cudaStream_t)GPU_STREAM(1);
+	e->work = (cudaStream_t)GPU_STREAM(2);
 	struct gpu_event *events = w->events + (size_t)rank * WORLD_EVENTS;
 	e->ready = (cudaEvent_t)&events[ENGINE_MARKS];
 	for (int i = 0; i < ENGINE_MARKS; i++)
