@@ -8,7 +8,7 @@
 
 #include "grants.cuh"
 #include "launch.cuh"
-#include "pair_lines.cuh"
+#include "pair_pieces.cuh"
 #include "slot.cuh"
 
 /* Where a lane's data goes: slots in turn, or the places of a buffer one behind the other. */
@@ -179,7 +179,7 @@ __device__ static bool find_place(const codelet_edges &all, edge *e)
 	return true;
 }
 
-/* all: NULL if all that is sent and received goes in lines. */
+/* SMALL: all that is sent and received goes in lines, in one piece; then all is NULL. */
 template <bool SMALL>
 __device__ static bool run_lane(const codelet_group &g, const codelet_edges *all, const codelet_message *m, uint32_t lanes, lane l)
 {
@@ -190,8 +190,10 @@ __device__ static bool run_lane(const codelet_group &g, const codelet_edges *all
 	}
 	if (m->sending)
 		send_count(e);
-	if (SMALL || codelet_in_lines(&g, m->bytes))
+	if (SMALL)
 		return run_lines({ &g, m, l, lanes, 0 });
+	if (codelet_in_lines(&g, m->bytes))
+		return run_pieces_of_lines({ &g, m, l, lanes, 0 });
 	if (!find_place(*all, &e))
 		return false;
 	if (m->sending)
@@ -282,7 +284,7 @@ static int are_few(const codelet_edges *e, codelet_few *few, uint64_t *most_byte
 	few->group = e->group;
 	for (int i = 0; i < e->group.lists; i++) {
 		const codelet_message *m = &e->messages[e->first[i]];
-		if (m->more || !codelet_in_lines(&e->group, m->bytes))
+		if (m->more || !codelet_in_piece(&e->group, m->bytes))
 			return 0;
 		few->messages[i] = *m;
 		*most_bytes = m->bytes > *most_bytes ? m->bytes : *most_bytes;

@@ -119,6 +119,8 @@ int world_open(struct world *w, const struct world_params *p)
 	memset(w, 0, sizeof(*w));
 	w->ranks = p->ranks;
 	codelet_layout_init(&w->layout, p->ranks, p->window_bytes);
+	w->layout.pairs_most =
+	    p->lines_most ? p->lines_most : w->layout.pairs_bytes / CODELET_LINE * CODELET_LINE_DATA;
 	size_t stride = codelet_round(w->layout.bytes, 4096);
 	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));

@@ -9,6 +9,7 @@
 struct world_params {
 	int ranks, max_blocks;
 	size_t window_bytes; /* about */
+	size_t lines_most; /* bytes of a message in lines at most; 0: what a half holds */
 	uint64_t first_epoch; /* before the first call */
 	uint64_t timeout_ns; /* 0: never */
 	size_t registered_bytes; /* of each rank's memory that the others may store into: region 0 */
