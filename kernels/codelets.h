@@ -237,11 +237,19 @@ PLAN_FN uint32_t codelet_piece(const struct codelet_group *g, uint64_t bytes)
 	return codelet_in_piece(g, bytes) ? (uint32_t)bytes : g->lines_piece;
 }
 
+/* Lanes that share pieces of so many bytes in lines. */
+PLAN_FN uint32_t codelet_lanes_of_piece(const struct codelet_group *g, uint64_t bytes)
+{
+	uint64_t groups = (codelet_lines(bytes) + CODELET_GROUP - 1) / CODELET_GROUP;
+	return groups < g->most_lanes ? (uint32_t)groups : g->most_lanes;
+}
+
 /* Lanes that share a message: by its bytes alone, so that both ends agree. */
 PLAN_FN uint32_t codelet_lanes(const struct codelet_group *g, uint64_t bytes)
 {
-	uint64_t groups = (codelet_lines(codelet_piece(g, bytes)) + CODELET_GROUP - 1) / CODELET_GROUP;
-	uint64_t lanes = codelet_in_lines(g, bytes) ? groups : bytes / (32 << 10) + 1;
+	uint64_t lanes = bytes / (32 << 10) + 1;
+	if (codelet_in_lines(g, bytes))
+		return codelet_lanes_of_piece(g, codelet_piece(g, bytes));
 	return lanes < g->most_lanes ? (uint32_t)lanes : g->most_lanes;
 }
 
@@ -302,7 +310,7 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->lines_bytes = rest * 21 / 100 / (2 * others) / 4096 * 4096;
 	l->pairs_bytes = rest / 16 / (2 * others) / 4096 * 4096;
 	uint64_t halves = CODELET_LINES_HALVES * l->pairs_bytes / CODELET_LINE * CODELET_LINE_DATA;
-	l->pairs_most = halves < CODELET_LINES_MOST ? halves : CODELET_LINES_MOST;
+	l->pairs_most = halves < CODELET_LINES_MOST ? halves : (uint64_t)CODELET_LINES_MOST;
 	l->words = at;
 	at += 2 * others * l->words_bytes;
 	l->lines = at;

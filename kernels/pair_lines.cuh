@@ -65,10 +65,11 @@ __device__ static inline bool has_come(const pair_lines &p, vector v, uint32_t i
 
 __device__ static inline bool is_expected(const pair_lines &p, vector v, uint32_t i)
 {
-	bool same = i % 8 != 7 || v.w == (uint32_t)p.m->bytes + 1;
-	if (!same)
-		call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, p.m->bytes, (uint64_t)v.w - 1);
-	return same;
+	const uint32_t bytes = (uint32_t)p.m->bytes;
+	if (i % 8 != 7 || v.w == bytes + 1)
+		return true;
+	call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v.w - 1);
+	return false;
 }
 
 /* What the other end announced for this message, if it has: another number of bytes? */
@@ -141,7 +142,8 @@ __device__ static inline bool receive_lines(const pair_lines &p)
 				v = sync_load_packet(from + (uint64_t)i * 16);
 			return i >= slots || has_come(p, v, i);
 		});
-		good = good && (i >= slots || is_expected(p, v, i));
+		if (good && i < slots && !is_expected(p, v, i))
+			good = false;
 		if (__all_sync(~0u, good))
 			store_user<true>(p.m->data + lines::at(i), v, filled<lines>(i, bytes));
 		return __all_sync(~0u, good) != 0;

@@ -27,7 +27,7 @@ template <class Act> __device__ static inline bool each_packets(const pair_lines
 	return true;
 }
 
-__device__ static inline bool send_piece(const pair_lines &p, const unsigned char *data, uint32_t bytes)
+template <bool ODD> __device__ static inline bool send_piece(const pair_lines &p, const unsigned char *data, uint32_t bytes)
 {
 	const uint32_t slots = (uint32_t)codelet_lines(bytes) * 8;
 	const uint64_t *taken = taken_of(p, p.g->args.rank, p.m->peer);
@@ -37,7 +37,7 @@ __device__ static inline bool send_piece(const pair_lines &p, const unsigned cha
 #pragma unroll
 		for (uint32_t u = 0; u < PACKETS_AT_ONCE; u++) {
 			uint32_t i = packet_of(p, first + u * blockDim.x);
-			v[u] = load_user<true>(data + lines::at(i), filled<lines>(i, bytes));
+			v[u] = load_user<ODD>(data + lines::at(i), filled<lines>(i, bytes));
 		}
 		/* behind the loads, which need no room */
 		if (first < blockDim.x && !await_pair(p, [&] { return has_room(p, taken); }))
@@ -52,7 +52,7 @@ __device__ static inline bool send_piece(const pair_lines &p, const unsigned cha
 	});
 }
 
-__device__ static inline bool receive_piece(const pair_lines &p, unsigned char *data, uint32_t bytes)
+template <bool ODD> __device__ static inline bool receive_piece(const pair_lines &p, unsigned char *data, uint32_t bytes)
 {
 	const uint32_t slots = (uint32_t)codelet_lines(bytes) * 8;
 	const unsigned char *from = lines_of(p, p.m->peer, p.g->args.rank);
@@ -79,26 +79,26 @@ __device__ static inline bool receive_piece(const pair_lines &p, unsigned char *
 #pragma unroll
 		for (uint32_t u = 0; u < PACKETS_AT_ONCE; u++) {
 			uint32_t i = packet_of(p, first + u * blockDim.x);
-			store_user<true>(data + lines::at(i), v[u], filled<lines>(i, bytes));
+			store_user<ODD>(data + lines::at(i), v[u], filled<lines>(i, bytes));
 		}
 		return true;
 	});
 }
 
 /* The whole block: one piece, and what its receiver tells. */
-__device__ static inline bool run_piece(const pair_lines &p, uint32_t at, uint32_t bytes)
+template <bool ODD> __device__ static inline bool run_piece(const pair_lines &p, uint32_t at, uint32_t bytes)
 {
 	if (p.m->sending)
-		return send_piece(p, p.m->data + at, bytes);
-	if (!crew_agrees(whole_block(), receive_piece(p, p.m->data + at, bytes)))
+		return send_piece<ODD>(p, p.m->data + at, bytes);
+	if (!crew_agrees(whole_block(), receive_piece<ODD>(p, p.m->data + at, bytes)))
 		return false;
 	if (threadIdx.x == 0)
 		tell_taken(p);
 	return true;
 }
 
-/* The whole block. */
-__device__ static __noinline__ bool run_pieces_of_lines(pair_lines p)
+/* The whole block. A function of its own, as it needs most registers. */
+template <bool ODD> __device__ static __noinline__ bool run_pieces_of_lines(pair_lines p)
 {
 	const uint32_t all = (uint32_t)p.m->bytes, piece = codelet_piece(p.g, all);
 	uint32_t *count = count_of(p), at = 0;
@@ -106,7 +106,7 @@ __device__ static __noinline__ bool run_pieces_of_lines(pair_lines p)
 	p.number = *count;
 	do {
 		p.number++;
-		good = run_piece(p, at, all - at < piece ? all - at : piece);
+		good = run_piece<ODD>(p, at, all - at < piece ? all - at : piece);
 		at += piece;
 	} while (good && at < all);
 	if (!crew_agrees(whole_block(), good))
@@ -115,6 +115,11 @@ __device__ static __noinline__ bool run_pieces_of_lines(pair_lines p)
 		*count = p.number;
 	__syncthreads(); /* the next message's threads read the count */
 	return true;
+}
+
+__device__ static inline bool run_long_lines(const pair_lines &p)
+{
+	return (((uintptr_t)p.m->data | p.m->bytes) & 3) ? run_pieces_of_lines<true>(p) : run_pieces_of_lines<false>(p);
 }
 
 #endif
