@@ -244,6 +244,47 @@ int test_messages_in_lanes(void)
 	return run_exchange(x, 4);
 }
 
+/*
+ * Rooms of about 4 KB in which a message has up to 7 pieces and more, of which the lanes have whole turns or not; larger ones by
+ * grants. Receivers pause for as long as several pieces take.
+ */
+static int in_pieces(int ranks, int blocks, size_t window_bytes, int calls)
+{
+	struct exchange *x = new_exchange(ranks, test_thin ? 3 : 8, window_bytes);
+	x->params.max_blocks = blocks;
+	x->params.lines_most = 32000;
+	x->most_bytes = 48000;
+	x->large = !calls;
+	x->calls = calls;
+	x->registered = (int)(test_seed % 3);
+	return run_exchange(x, ranks > 3 ? 1 : 3);
+}
+
+int test_messages_in_pieces(void)
+{
+	static const struct {
+		int ranks, blocks;
+		size_t window_kib;
+	} worlds[] = { { 2, 1, 160 }, { 3, 2, 320 }, { 2, 3, 640 }, { 4, 3, 512 } };
+	int faults = 0;
+	for (size_t i = 0; !faults && i < (test_thin ? 2 : sizeof(worlds) / sizeof(*worlds)); i++)
+		for (int calls = 0; !faults && calls < 2; calls++)
+			faults =
+			    in_pieces(worlds[i].ranks, worlds[i].blocks, worlds[i].window_kib << 10, calls);
+	return faults;
+}
+
+/* The counts of messages and pieces begin again while pieces are under way. */
+int test_pieces_wrap(void)
+{
+	struct exchange *x = new_exchange(2, test_thin ? 3 : 8, 160 << 10);
+	x->params.max_blocks = 2;
+	x->params.lines_most = 1 << 20;
+	x->params.first_message = UINT32_MAX - 12;
+	x->most_bytes = 30000;
+	return run_exchange(x, 3);
+}
+
 int test_pairs_in_turn(void)
 {
 	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 6 : MOST_GROUPS, 192 << 10);
