@@ -347,6 +347,7 @@ static const struct {
 	{ "groups of receives into registered memory", test_messages_registered, 0 },
 	{ "groups of sends and receives in many lanes", test_messages_in_lanes, 0 },
 	{ "sends and receives in pieces of lines", test_messages_in_pieces, 0 },
+	{ "pieces of whole turns", test_messages_in_turns, 0 },
 	{ "counts of pieces beyond 32 bits", test_pieces_wrap, 0 },
 	{ "sends and receives in turn with collectives", test_pairs_in_turn, 0 },
 	{ "a receive long after its send", test_late_receiver, 0 },

@@ -16,6 +16,7 @@ int test_messages(void);
 int test_messages_registered(void);
 int test_messages_in_lanes(void);
 int test_messages_in_pieces(void);
+int test_messages_in_turns(void);
 int test_pieces_wrap(void);
 int test_pairs_in_turn(void);
 

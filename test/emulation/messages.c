@@ -245,8 +245,8 @@ int test_messages_in_lanes(void)
 }
 
 /*
- * Rooms of about 4 KB in which a message has up to 7 pieces and more, of which the lanes have whole turns or not; larger ones by
- * grants. Receivers pause for as long as several pieces take.
+ * Rooms of 4 to 16 KB, so that messages have up to 9 pieces; larger ones go by grants. Ranks pause for as long as several pieces
+ * take.
  */
 static int in_pieces(int ranks, int blocks, size_t window_bytes, int calls)
 {
@@ -265,7 +265,7 @@ int test_messages_in_pieces(void)
 	static const struct {
 		int ranks, blocks;
 		size_t window_kib;
-	} worlds[] = { { 2, 1, 160 }, { 3, 2, 320 }, { 2, 3, 640 }, { 4, 3, 512 } };
+	} worlds[] = { { 2, 1, 200 }, { 3, 2, 360 }, { 2, 3, 700 }, { 4, 3, 520 } };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < (test_thin ? 2 : sizeof(worlds) / sizeof(*worlds)); i++)
 		for (int calls = 0; !faults && calls < 2; calls++)
@@ -274,10 +274,21 @@ int test_messages_in_pieces(void)
 	return faults;
 }
 
+/* In a window so large that a half holds a turn of all lanes. */
+int test_messages_in_turns(void)
+{
+	struct exchange *x = new_exchange(2, 2, 18 << 20);
+	x->params.max_blocks = 7; /* more lanes than blocks, not a multiple */
+	x->params.lines_most = 4 << 20;
+	x->most_bytes = 1700000;
+	x->large = 1;
+	return test_thin ? 0 : run_exchange(x, 1);
+}
+
 /* The counts of messages and pieces begin again while pieces are under way. */
 int test_pieces_wrap(void)
 {
-	struct exchange *x = new_exchange(2, test_thin ? 3 : 8, 160 << 10);
+	struct exchange *x = new_exchange(2, test_thin ? 3 : 8, 200 << 10);
 	x->params.max_blocks = 2;
 	x->params.lines_most = 1 << 20;
 	x->params.first_message = UINT32_MAX - 12;
