@@ -30,6 +30,7 @@ struct row {
 	size_t window_kib;
 	const size_t *counts; /* END behind the last */
 	int scratch, registered; /* through scratch; into registered memory: then counts are bytes */
+	int long_lines; /* sends go in lines, in as many pieces as they have */
 	shape *sends;
 	const char *why;
 };
@@ -100,6 +101,8 @@ static const struct row rows[] = {
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 3, 8, 224, .counts = few },
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = many },
+	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 3, 8, 400, .counts = many, .long_lines = 1 },
+	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 2, 700, .counts = many, .long_lines = 1 },
 	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = even_vectors, .registered = 1 },
 	{ CODELET_SLOTS, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = many },
@@ -280,6 +283,7 @@ static int run_call(const struct row *row, int ranks, enum alignment alignment, 
 	t->params = (struct world_params){ .ranks = ranks,
 					   .max_blocks = row->blocks,
 					   .window_bytes = row->window_kib * KIB,
+					   .lines_most = row->long_lines ? KIB * KIB : 0,
 					   .first_epoch = c.seed / COUNT(types) % 2,
 					   .scratch_chunk = row->scratch ? 8 * KIB : 0 };
 	for (int r = 0; r < ranks; r++) {
@@ -327,8 +331,9 @@ static void name_row(const struct row *row, char *name, size_t bytes)
 		snprintf(name, bytes, "%s of %s%s%s as %s", corale_coll_name(row->coll),
 			 plan_codelet_name(row->codelet), in, into, algo);
 	else
-		snprintf(name, bytes, "%s sends and receives%s as %s", row->counts == few ? "small" : "large",
-			 into, algo);
+		snprintf(name, bytes, "%s sends and receives%s%s as %s",
+			 row->counts == few ? "small" : "large", row->long_lines ? " in lines" : "", into,
+			 algo);
 }
 
 int main(int argc, char **argv)
