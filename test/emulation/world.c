@@ -51,14 +51,17 @@ static void set_counts(struct engine *e, uint32_t messages)
 {
 	struct codelet_state *s = e->state;
 	unsigned char *window = (unsigned char *)(uintptr_t)e->base + (size_t)e->rank * e->stride;
+	struct codelet_header *headers = (struct codelet_header *)(window + e->layout.headers) + e->ranks;
 	uint64_t *taken = (uint64_t *)(window + e->layout.acks) +
 			  (size_t)(CODELET_PAIR_LINES * e->ranks) * CODELET_MAX_BLOCKS;
-	for (int r = 0; r < e->ranks; r++)
+	for (int r = 0; r < e->ranks; r++) {
+		headers[r].epoch_c = headers[r].epoch_d = messages;
 		for (int lane = 0; lane < CODELET_LANES; lane++) {
 			s->pair_sent[lane][r] = s->pair_received[lane][r] = messages;
 			s->lines_sent[lane][r] = s->lines_received[lane][r] = messages;
 			taken[r * CODELET_MAX_BLOCKS + lane] = messages;
 		}
+	}
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
