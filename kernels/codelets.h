@@ -105,7 +105,7 @@ struct codelet_state {
 	struct codelet_failure *failure; /* in host memory */
 	uint64_t timeout_ns;
 	uint32_t recorded;
-	uint32_t worked; /* blocks that have ended a job that is waited for; 0 in between */
+	uint32_t worked[2]; /* blocks that have ended a job that is waited for, by its number's parity; 0 in between */
 };
 
 /* Made by the host, so that a small call has few instructions before its first store and between arrival and result. */

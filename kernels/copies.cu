@@ -150,9 +150,10 @@ __device__ static void tell_done(const codelet_args &a, const meeting &m, uint32
 	if (threadIdx.x)
 		return;
 	sync_fence();
-	if (atomicAdd(&a.state->worked, 1u) + 1 != gridDim.x)
+	uint32_t *worked = &a.state->worked[done % 2]; /* some blocks may have ended the next such job by now */
+	if (atomicAdd(worked, 1u) + 1 != gridDim.x)
 		return;
-	a.state->worked = 0;
+	*worked = 0;
 	sync_store_release(step_of(a, own, a.rank, a.rank), call_word(m.epoch, done));
 }
 

@@ -250,6 +250,7 @@ static struct call draw_pieces(int ranks)
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_BROADCAST, CORALE_ALL_GATHER,
 					     CORALE_REDUCE_SCATTER, CORALE_ALL_TO_ALL };
 	int kind = (int)draw(COUNT(colls)), small = !draw(3), odd = !draw(3);
+	kind = kind == 1 && ranks > CODELET_NEAR ? 0 : kind; /* no such broadcast */
 	return (struct call){ .codelet = kind < 2 ? CODELET_TWO_SHOT : CODELET_PACKETS,
 			      .coll = colls[kind],
 			      .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
