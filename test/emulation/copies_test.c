@@ -257,6 +257,7 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	struct world_params p = {
 		.ranks = ranks, .max_blocks = 2, .window_bytes = 1 << 20, .first_epoch = LATE_EPOCH
 	};
+	size_t most = 0;
 	int faults = 0;
 	if (world_open(&t.world, &p))
 		return 1;
@@ -265,10 +266,11 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 		if (largest)
 			t.counts[i] = i == LARGEST ? largest : 0;
 		size_t blocks = receives_blocks(&t) || in_place ? (size_t)ranks : 1;
+		most = send_bytes(&t, i) > most ? send_bytes(&t, i) : most;
 		t.places[i + 1] = t.places[i] + codelet_round(4 * t.counts[i] * blocks + GUARD, 128);
 	}
 	t.streamed = !largest && drop < 0;
-	t.blank = make(t.streamed ? t.places[CALLS] : 0);
+	t.blank = make(most > t.places[CALLS] ? most : t.places[CALLS]);
 	share(&t, REGION, t.recvs, t.places[CALLS]);
 	for (int r = 0; r < ranks; r++)
 		t.results[r] = t.streamed ? make(t.places[CALLS]) : t.recvs[r];
