@@ -287,8 +287,8 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
  * type agree on both ends, else CORALE_EMISMATCH on both (a sender whose short message was buffered learns of it by its
  * next call). peer may be the caller's own rank inside a group.
  * A blocking send outside a group may wait for its recv: use a group to exchange.
- * On a CUDA communicator a send ends on its stream when its buffer is free again: of a short message (two of its pieces at
- * most, see docs/design.md) perhaps before its recv has begun; of a longer one only after that, perhaps before it has ended.
+ * On a CUDA communicator a send ends on its stream when its buffer is free again: of a short message perhaps before its
+ * recv has begun; of a longer one only after that, perhaps before it has ended.
  */
 int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
 int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);

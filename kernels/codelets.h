@@ -55,8 +55,7 @@ struct codelet_layout {
 	uint64_t headers, flags, acks, grants, words, lines, pairs, slots; /* offsets in a window */
 	uint64_t bytes; /* of all */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
-	uint64_t pairs_bytes; /* of one sender, in one half: sends and receives in lines */
-	uint64_t pairs_most; /* bytes of a message in lines at most */
+	uint64_t pairs_bytes; /* of one sender, in one half: small sends and receives */
 	uint64_t slots_bytes; /* of one sender */
 };
 
@@ -166,9 +165,7 @@ struct codelet_group {
 	uint16_t lists, blocks; /* blocks: of each list */
 	uint16_t most_lanes; /* of any message; the slots are cut for them */
 	uint16_t pairs; /* send and recv: counted per ordered pair, without headers */
-	uint32_t lines, lines_bytes; /* of sends in lines: offset; bytes of one sender in one half */
-	uint32_t lines_most,
-	    lines_piece; /* bytes of a message in lines at most; of a piece of a larger one than a half holds */
+	uint32_t lines, lines_bytes; /* of small sends: offset; bytes of one sender in one half */
 };
 
 /* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
@@ -225,13 +222,6 @@ struct codelet_work {
 
 enum { CODELET_GROUP = 64 }; /* lines of a message that go to one lane, then to the next */
 
-/*
- * Messages of at most so many bytes, and of so many halves, travel in lines. In lines the first bytes go out without a word from the
- * receiver; from some size on what flags and grants cost no longer shows, and lines carry 6 % more and are copied once more than
- * what goes into registered memory: 2 GPUs, 2 MB 14 us in lines, 16 in slots; 8 MB 41 and 37, into registered memory 31.
- */
-enum { CODELET_LINES_MOST = 3 << 20, CODELET_LINES_HALVES = 32 };
-
 /* Lines of a message; 1 at least. */
 PLAN_FN uint64_t codelet_lines(uint64_t bytes)
 {
@@ -241,46 +231,15 @@ PLAN_FN uint64_t codelet_lines(uint64_t bytes)
 /* Whether a message of a group travels in lines. */
 PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs && g->lines_bytes && bytes <= g->lines_most;
-}
-
-/* Whether it does so in one piece. */
-PLAN_FN int codelet_in_piece(const struct codelet_group *g, uint64_t bytes)
-{
-	return codelet_in_lines(g, bytes) && codelet_lines(bytes) * CODELET_LINE <= g->lines_bytes;
-}
-
-/* Bytes of each of its pieces in lines but the last. */
-PLAN_FN uint32_t codelet_piece(const struct codelet_group *g, uint64_t bytes)
-{
-	return codelet_in_piece(g, bytes) ? (uint32_t)bytes : g->lines_piece;
-}
-
-/* Lanes that share pieces of so many bytes in lines. */
-PLAN_FN uint32_t codelet_lanes_of_piece(const struct codelet_group *g, uint64_t bytes)
-{
-	uint64_t groups = (codelet_lines(bytes) + CODELET_GROUP - 1) / CODELET_GROUP;
-	return groups < g->most_lanes ? (uint32_t)groups : g->most_lanes;
+	return g->pairs && codelet_lines(bytes) * CODELET_LINE <= g->lines_bytes;
 }
 
 /* Lanes that share a message: by its bytes alone, so that both ends agree. */
 PLAN_FN uint32_t codelet_lanes(const struct codelet_group *g, uint64_t bytes)
 {
-	uint64_t lanes = bytes / (32 << 10) + 1;
-	if (codelet_in_lines(g, bytes))
-		return codelet_lanes_of_piece(g, codelet_piece(g, bytes));
+	uint64_t groups = (codelet_lines(bytes) + CODELET_GROUP - 1) / CODELET_GROUP;
+	uint64_t lanes = codelet_in_lines(g, bytes) ? groups : bytes / (32 << 10) + 1;
 	return lanes < g->most_lanes ? (uint32_t)lanes : g->most_lanes;
-}
-
-/*
- * Of a message that is larger than a half: whole turns of all lanes if a half holds one, else as many groups as it holds, a lane each; in
- * any case an even number of lines, because in every second one the order is another.
- */
-PLAN_FN uint32_t codelet_cut_lines(uint64_t half_bytes, uint32_t most_lanes)
-{
-	uint32_t lines = (uint32_t)(half_bytes / CODELET_LINE), turn = most_lanes * CODELET_GROUP;
-	uint32_t unit = lines >= turn ? turn : lines >= CODELET_GROUP ? (uint32_t)CODELET_GROUP : 2;
-	return lines / unit * unit * CODELET_LINE_DATA;
 }
 
 /* The place of what `sender` sends in the window of `receiver`, in rank order: a rank sends nothing to itself. */
@@ -328,8 +287,6 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->words_bytes = rest * 2 / 5 / (2 * others) / 4096 * 4096;
 	l->lines_bytes = rest * 21 / 100 / (2 * others) / 4096 * 4096;
 	l->pairs_bytes = rest / 16 / (2 * others) / 4096 * 4096;
-	uint64_t halves = CODELET_LINES_HALVES * l->pairs_bytes / CODELET_LINE * CODELET_LINE_DATA;
-	l->pairs_most = halves < CODELET_LINES_MOST ? halves : (uint64_t)CODELET_LINES_MOST;
 	l->words = at;
 	at += 2 * others * l->words_bytes;
 	l->lines = at;

@@ -8,7 +8,7 @@
 
 #include "grants.cuh"
 #include "launch.cuh"
-#include "pair_pieces.cuh"
+#include "pair_lines.cuh"
 #include "slot.cuh"
 
 /* Where a lane's data goes: slots in turn, or the places of a buffer one behind the other. */
@@ -179,7 +179,7 @@ __device__ static bool find_place(const codelet_edges &all, edge *e)
 	return true;
 }
 
-/* SMALL: all that is sent and received goes in lines, in one piece; then all is NULL. */
+/* all: NULL if all that is sent and received goes in lines. */
 template <bool SMALL>
 __device__ static bool run_lane(const codelet_group &g, const codelet_edges *all, const codelet_message *m, uint32_t lanes, lane l)
 {
@@ -190,10 +190,8 @@ __device__ static bool run_lane(const codelet_group &g, const codelet_edges *all
 	}
 	if (m->sending)
 		send_count(e);
-	if (SMALL)
+	if (SMALL || codelet_in_lines(&g, m->bytes))
 		return run_lines({ &g, m, l, lanes, 0 });
-	if (codelet_in_lines(&g, m->bytes))
-		return run_long_lines({ &g, m, l, lanes, 0 });
 	if (!find_place(*all, &e))
 		return false;
 	if (m->sending)
@@ -204,19 +202,13 @@ __device__ static bool run_lane(const codelet_group &g, const codelet_edges *all
 template <bool SMALL>
 __device__ static bool run_message(const codelet_group &g, const codelet_edges *all, const codelet_message *m, lane l)
 {
-	const uint32_t lanes = SMALL ? codelet_lanes_of_piece(&g, m->bytes) : codelet_lanes(&g, m->bytes);
+	const uint32_t lanes = codelet_lanes(&g, m->bytes);
 	bool good = true;
 	if (!SMALL && !m->sending && is_granted(g, *m))
 		grant_lanes(*all, *m, place_of_message(*all, m), lanes, l);
 	for (; good && l.number < lanes; l.number += g.blocks)
 		good = run_lane<SMALL>(g, all, m, lanes, l);
 	return good;
-}
-
-/* Once, for all that call it: with less in registers. */
-__device__ static __noinline__ bool run_any(const codelet_edges &e, const codelet_message *m, const lane &l)
-{
-	return run_message<false>(e.group, &e, m, l);
 }
 
 /* The counter of a pair and direction, as this lane keeps it. */
@@ -238,16 +230,16 @@ __device__ static void count_pair(const codelet_group &g, const codelet_message 
 __device__ static bool run_pairs(const codelet_edges &e, uint32_t first, lane l)
 {
 	const codelet_message *m = &e.messages[first];
-	const bool own = m->from != nullptr; /* then it is the only one */
-	uint32_t count = own ? 0 : *pair_counter(e.group.args, *m, l.number);
+	if (m->from)
+		return run_message<false>(e.group, &e, m, l);
+	uint32_t count = *pair_counter(e.group.args, *m, l.number);
 	for (bool more = true; more; m++) {
 		more = m->more;
 		l.epoch = ++count;
-		if (!run_any(e, m, l))
+		if (!run_message<false>(e.group, &e, m, l))
 			return false;
 	}
-	if (!own)
-		count_pair(e.group, m[-1], l.number, count);
+	count_pair(e.group, m[-1], l.number, count);
 	return true;
 }
 
@@ -264,7 +256,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 	l.ring = CODELET_FIRST;
 	l.epoch = call_epoch(g.args);
 	send_headers(g.args, l.epoch);
-	if (!hear_all(g.args, whole_block(), &l) || !run_any(e, &e.messages[e.first[list]], l))
+	if (!hear_all(g.args, whole_block(), &l) || !run_message<false>(g, &e, &e.messages[e.first[list]], l))
 		return;
 	call_end(g.args, l.epoch);
 }
@@ -290,7 +282,7 @@ static int are_few(const codelet_edges *e, codelet_few *few, uint64_t *most_byte
 	few->group = e->group;
 	for (int i = 0; i < e->group.lists; i++) {
 		const codelet_message *m = &e->messages[e->first[i]];
-		if (m->more || !codelet_in_piece(&e->group, m->bytes))
+		if (m->more || !codelet_in_lines(&e->group, m->bytes))
 			return 0;
 		few->messages[i] = *m;
 		*most_bytes = m->bytes > *most_bytes ? m->bytes : *most_bytes;

@@ -1,9 +1,8 @@
 /*
  * Sends and receives of few bytes: lines that carry their own readiness, as in packet.cuh, but counted between two ranks. Lane l
  * takes groups l, l + lanes, ... of a message's lines; both ends count the messages of each lane, whose lines
- * say that number and the message's bytes plus 1, so that empty memory says nothing when the count comes round to 0. Two may be under
- * way: the half of message q is free when q - 2 has been taken out, which the receiver tells. A send therefore ends without its
- * receive.
+ * say that number and the message's bytes. Two may be under way: the half of message q is free when q - 2 has been taken out, which
+ * the receiver tells. A send therefore ends without its receive.
  */
 #ifndef PAIR_LINES_CUH
 #define PAIR_LINES_CUH
@@ -32,44 +31,6 @@ __device__ static inline uint64_t *taken_of(const pair_lines &p, int sender, int
 	lane l = p.path;
 	l.ring = CODELET_PAIR_LINES;
 	return ack_of(p.g->args, l, sender, receiver);
-}
-
-__device__ static inline bool has_room(const pair_lines &p, const uint64_t *taken)
-{
-	return (int32_t)((uint32_t)sync_load_relaxed(taken) + 2 - p.number) >= 0;
-}
-
-/* After all loads of the block. */
-__device__ static inline void tell_taken(const pair_lines &p)
-{
-	sync_store_relaxed(taken_of(p, p.m->peer, p.g->args.rank), p.number);
-}
-
-/* Of this lane's messages. */
-__device__ static inline uint32_t *count_of(const pair_lines &p)
-{
-	codelet_state *s = p.g->args.state;
-	return p.m->sending ? &s->lines_sent[p.path.number][p.m->peer] : &s->lines_received[p.path.number][p.m->peer];
-}
-
-/* Packet i as it is sent, and as it is looked at: its line's end has come, and is that of as many bytes. */
-__device__ static inline vector packed_line(const pair_lines &p, vector v, uint32_t i)
-{
-	return lines::pack<CORALE_UINT8>(v, i, p.number, (uint32_t)p.m->bytes + 1);
-}
-
-__device__ static inline bool has_come(const pair_lines &p, vector v, uint32_t i)
-{
-	return i % 8 != 7 || (v.z == p.number && v.w != 0);
-}
-
-__device__ static inline bool is_expected(const pair_lines &p, vector v, uint32_t i)
-{
-	const uint32_t bytes = (uint32_t)p.m->bytes;
-	if (i % 8 != 7 || v.w == bytes + 1)
-		return true;
-	call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v.w - 1);
-	return false;
 }
 
 /* What the other end announced for this message, if it has: another number of bytes? */
@@ -120,12 +81,12 @@ __device__ static inline bool send_lines(const pair_lines &p)
 	const uint32_t bytes = (uint32_t)p.m->bytes, slots = (uint32_t)codelet_lines(bytes) * 8;
 	const uint64_t *taken = taken_of(p, a.rank, p.m->peer);
 	unsigned char *to = lines_of(p, a.rank, p.m->peer);
-	if (!await_pair(p, [&] { return has_room(p, taken); }))
+	if (!await_pair(p, [&] { return sync_load_relaxed(taken) + 2 >= p.number; }))
 		return false;
 	return each_packet(p, [&](uint32_t i) {
 		vector v = load_user<true>(p.m->data + lines::at(i), filled<lines>(i, bytes));
 		if (i < slots)
-			sync_store_packet(to + (uint64_t)i * 16, packed_line(p, v, i));
+			sync_store_packet(to + (uint64_t)i * 16, lines::pack<CORALE_UINT8>(v, i, p.number, bytes));
 		return true;
 	});
 }
@@ -136,14 +97,16 @@ __device__ static inline bool receive_lines(const pair_lines &p)
 	const uint32_t bytes = (uint32_t)p.m->bytes, slots = (uint32_t)codelet_lines(bytes) * 8;
 	const unsigned char *from = lines_of(p, p.m->peer, a.rank);
 	return each_packet(p, [&](uint32_t i) {
-		vector v = make_uint4(0, 0, 0, 0);
+		vector v = make_uint4(0, 0, p.number, bytes);
 		bool good = await_pair(p, [&] {
 			if (i < slots)
 				v = sync_load_packet(from + (uint64_t)i * 16);
-			return i >= slots || has_come(p, v, i);
+			return i % 8 != 7 || i >= slots || v.z == p.number;
 		});
-		if (good && i < slots && !is_expected(p, v, i))
+		if (good && i < slots && i % 8 == 7 && v.w != bytes) {
+			call_fail(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v.w);
 			good = false;
+		}
 		if (__all_sync(~0u, good))
 			store_user<true>(p.m->data + lines::at(i), v, filled<lines>(i, bytes));
 		return __all_sync(~0u, good) != 0;
@@ -153,14 +116,16 @@ __device__ static inline bool receive_lines(const pair_lines &p)
 /* The whole block. */
 __device__ static inline bool run_lines(pair_lines p)
 {
-	uint32_t *count = count_of(p);
+	const codelet_args &a = p.g->args;
+	codelet_state *s = a.state;
+	uint32_t *count = p.m->sending ? &s->lines_sent[p.path.number][p.m->peer] : &s->lines_received[p.path.number][p.m->peer];
 	p.number = *count + 1;
 	if (!crew_agrees(whole_block(), p.m->sending ? send_lines(p) : receive_lines(p)))
 		return false;
 	if (threadIdx.x == 0) {
 		*count = p.number;
 		if (!p.m->sending)
-			tell_taken(p);
+			sync_store_relaxed(taken_of(p, p.m->peer, a.rank), p.number);
 	}
 	__syncthreads(); /* the next message's threads read the count */
 	return true;

@@ -264,8 +264,6 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 	g->group.pairs = (uint16_t)pairs;
 	g->group.lines = (uint32_t)e->layout.pairs;
 	g->group.lines_bytes = (uint32_t)e->layout.pairs_bytes;
-	g->group.lines_most = (uint32_t)e->layout.pairs_most;
-	g->group.lines_piece = codelet_cut_lines(e->layout.pairs_bytes, g->group.most_lanes);
 	g->group.lists = 0;
 	g->group.blocks = 1;
 	g->grants = (uint32_t)e->layout.grants;

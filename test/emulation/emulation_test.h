@@ -15,9 +15,6 @@ int test_premultiplied(void);
 int test_messages(void);
 int test_messages_registered(void);
 int test_messages_in_lanes(void);
-int test_messages_in_pieces(void);
-int test_messages_in_turns(void);
-int test_pieces_wrap(void);
 int test_pairs_in_turn(void);
 
 int test_late_receiver(void);
@@ -25,12 +22,9 @@ int test_rooms(void);
 int test_slots_in_use(void);
 int test_one_end(void);
 int test_fewer_bytes(void);
-int test_late_pieces(void);
-int test_one_end_in_pieces(void);
 
 int test_mismatch(void);
 int test_other_bytes(void);
-int test_other_pieces(void);
 int test_absent(void);
 int test_abort(void);
 

@@ -143,12 +143,9 @@ static void send_or_receive(int rank, void *arg)
 	gpu_synchronize();
 }
 
-static int other_bytes_of(int sent, int awaited, int lines_most, int sender_must_know)
+static int other_bytes(int sent, int awaited, int sender_must_know)
 {
-	struct sizes s = { .scene.params = { .ranks = 2,
-					     .max_blocks = 1,
-					     .window_bytes = 224 << 10,
-					     .lines_most = (size_t)lines_most },
+	struct sizes s = { .scene.params = { .ranks = 2, .max_blocks = 1, .window_bytes = 224 << 10 },
 			   .sent = sent,
 			   .awaited = awaited };
 	if (world_open(&s.scene.world, &s.scene.params))
@@ -169,28 +166,10 @@ static int other_bytes_of(int sent, int awaited, int lines_most, int sender_must
 	return !good;
 }
 
-static int other_bytes(int sent, int awaited, int sender_must_know)
-{
-	return other_bytes_of(sent, awaited, 0, sender_must_know);
-}
-
 int test_other_bytes(void)
 {
 	return other_bytes(100, 200, 0) + other_bytes(100, 40000, 0) + other_bytes(30000, 200, 1) +
 	       other_bytes(30000, 40000, 1);
-}
-
-/* Both in lines with other numbers of pieces, or only one of them; who sends more than two pieces is told. */
-int test_other_pieces(void)
-{
-	static const struct {
-		int sent, awaited, sender_must_know;
-	} sizes[] = { { 100, 20000, 0 },   { 20000, 100, 1 },   { 9000, 20000, 0 }, { 20000, 9000, 1 },
-		      { 20000, 20001, 1 }, { 20000, 40000, 1 }, { 9000, 40000, 0 }, { 40000, 20000, 1 } };
-	int faults = 0;
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
-		faults += other_bytes_of(sizes[i].sent, sizes[i].awaited, 30000, sizes[i].sender_must_know);
-	return faults;
 }
 
 /* ---- The cases ---------------------------------------------------------------------------------------------------- */

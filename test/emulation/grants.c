@@ -284,10 +284,9 @@ static void one_end(int rank, void *arg)
 	gpu_synchronize();
 }
 
-static int alone(int absent, int direct, int aborts, int in_lines)
+static int alone(int absent, int direct, int aborts)
 {
 	struct scene *s = new_scene(2, direct);
-	s->params.lines_most = in_lines ? BYTES : 0;
 	s->absent = absent;
 	s->aborts = aborts;
 	s->params.timeout_ns = aborts ? 0 : 10000000;
@@ -306,53 +305,8 @@ int test_one_end(void)
 {
 	int faults = 0;
 	for (int i = 0; i < 8; i++)
-		faults += alone(i & 1, i >> 1 & 1, i >> 2, 0);
+		faults += alone(i & 1, i >> 1 & 1, i >> 2);
 	return faults;
-}
-
-int test_one_end_in_pieces(void)
-{
-	int faults = 0;
-	for (int i = 0; i < 4; i++)
-		faults += alone(i & 1, 0, i >> 1, 1);
-	return faults;
-}
-
-/* Two pieces and no more have come before the receive: what lies in the halves stays while it is late. */
-static void receive_pieces_late(int rank, void *arg)
-{
-	struct scene *s = arg;
-	const struct codelet_layout *l = &s->world.layout;
-	const unsigned char *room = s->world.windows + (size_t)rank * s->world.engines->stride + l->pairs;
-	for (int i = 0; i < 3; i++) {
-		struct engine_message m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
-		gpu_pause(rank ? LONG_PAUSE : 0);
-		unsigned char *was = malloc(2 * l->pairs_bytes);
-		if (!was)
-			abort();
-		memcpy(was, room, 2 * l->pairs_bytes);
-		gpu_pause(rank ? LONG_PAUSE : 0);
-		s->faults[rank] += memcmp(was, room, 2 * l->pairs_bytes) != 0;
-		if (s->faults[rank])
-			printf("# the sender stored into a half that was not taken out\n");
-		free(was);
-		s->faults[rank] += start(s, rank, &m, 1);
-		gpu_synchronize();
-		s->faults[rank] += script_print_failure(&s->world.engines[rank]);
-		s->faults[rank] += rank && check(s, 1, 0);
-	}
-}
-
-int test_late_pieces(void)
-{
-	struct scene *s = new_scene(2, 0);
-	s->params.lines_most = BYTES;
-	run(s, receive_pieces_late);
-	if (!slots_untouched(s, 1)) {
-		printf("# a message in lines came through slots\n");
-		s->faults[1]++;
-	}
-	return close_scene(s);
 }
 
 /* ---- Another number of bytes ---------------------------------------------------------------------------------------- */

@@ -244,66 +244,6 @@ int test_messages_in_lanes(void)
 	return run_exchange(x, 4);
 }
 
-/*
- * Rooms of 4 to 16 KB, so that messages have up to 9 pieces; larger ones go by grants. Ranks pause for as long as several pieces
- * take.
- */
-static int in_pieces(int ranks, int blocks, size_t window_bytes, int calls)
-{
-	struct exchange *x = new_exchange(ranks, test_thin ? 3 : 8, window_bytes);
-	x->params.max_blocks = blocks;
-	x->params.lines_most = 32000;
-	x->most_bytes = 48000;
-	x->large = !calls;
-	x->calls = calls;
-	x->registered = (int)(test_seed % 3);
-	return run_exchange(x, ranks > 3 ? 1 : 3);
-}
-
-int test_messages_in_pieces(void)
-{
-	static const struct {
-		int ranks, blocks;
-		size_t window_kib;
-	} worlds[] = { { 2, 1, 200 }, { 3, 2, 360 }, { 2, 3, 700 }, { 4, 3, 520 } };
-	int faults = 0;
-	for (size_t i = 0; !faults && i < (test_thin ? 2 : sizeof(worlds) / sizeof(*worlds)); i++)
-		for (int calls = 0; !faults && calls < 2; calls++)
-			faults =
-			    in_pieces(worlds[i].ranks, worlds[i].blocks, worlds[i].window_kib << 10, calls);
-	return faults;
-}
-
-/* In a window so large that a half holds a turn of all lanes. */
-int test_messages_in_turns(void)
-{
-	if (test_thin)
-		return 0;
-	struct exchange *x = new_exchange(2, 2, 18 << 20);
-	x->params.max_blocks = 7; /* more lanes than blocks, not a multiple */
-	x->params.lines_most = 4 << 20;
-	x->most_bytes = 1700000;
-	x->large = 1;
-	return run_exchange(x, 1);
-}
-
-static int pieces_after(uint32_t messages)
-{
-	struct exchange *x = new_exchange(2, test_thin ? 3 : 8, 200 << 10);
-	x->params.max_blocks = 2;
-	x->params.lines_most = 1 << 20;
-	x->params.first_message = messages;
-	x->most_bytes = 30000;
-	return run_exchange(x, 3);
-}
-
-/* The counts of messages and pieces begin again while pieces are under way; the first one has number 0, as empty memory has. */
-int test_pieces_wrap(void)
-{
-	int faults = pieces_after(UINT32_MAX - 12);
-	return faults ? faults : pieces_after(UINT32_MAX);
-}
-
 int test_pairs_in_turn(void)
 {
 	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 6 : MOST_GROUPS, 192 << 10);

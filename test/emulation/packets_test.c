@@ -31,7 +31,6 @@ struct row {
 	const size_t *counts; /* END behind the last */
 	int scratch, registered; /* through scratch; into registered memory: then counts are bytes */
 	int least_ranks, least_pieces; /* 0: as any row has */
-	int long_lines; /* sends go in lines, in as many pieces as they have */
 	shape *sends;
 	const char *why;
 };
@@ -92,17 +91,17 @@ static const struct row rows[] = {
 	{ CODELET_PACKETS, CORALE_ALL_GATHER, "oneshot", 6, 8, 1024, .counts = few },
 	{ CODELET_PACKETS, CORALE_ALL_TO_ALL, "pairwise", 6, 8, 1024, .counts = few },
 	{ CODELET_PACKETS, CORALE_BROADCAST, "flat", 6, 8, 1024, .counts = few },
-	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
+	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, "oneshot", 5, 1, 260, .counts = blocks_in_pieces,
 	  .least_ranks = 3, .least_pieces = 2 },
-	{ CODELET_PACKETS, CORALE_ALL_GATHER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
+	{ CODELET_PACKETS, CORALE_ALL_GATHER, "oneshot", 5, 1, 260, .counts = blocks_in_pieces,
 	  .least_ranks = 3, .least_pieces = 2 },
-	{ CODELET_PACKETS, CORALE_ALL_TO_ALL, "pairwise", 5, 1, 320, .counts = blocks_in_pieces,
+	{ CODELET_PACKETS, CORALE_ALL_TO_ALL, "pairwise", 5, 1, 260, .counts = blocks_in_pieces,
 	  .least_ranks = 3, .least_pieces = 2 },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 6, 8, 1024, .counts = few },
-	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 256, .counts = in_pieces },
+	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 224, .counts = in_pieces },
 	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 4, 8, 512, .counts = few, .sends = sends_dealt,
 	  .why = no_dealt },
-	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 3, 1, 256, .counts = in_pieces, .sends = sends_dealt,
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 3, 1, 224, .counts = in_pieces, .sends = sends_dealt,
 	  .why = no_dealt },
 	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
@@ -110,8 +109,6 @@ static const struct row rows[] = {
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 3, 8, 224, .counts = few },
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = many },
-	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 3, 8, 400, .counts = many, .long_lines = 1 },
-	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 2, 700, .counts = many, .long_lines = 1 },
 	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = even_vectors, .registered = 1 },
 	{ CODELET_SLOTS, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = many },
@@ -303,7 +300,6 @@ static int run_call(const struct row *row, int ranks, enum alignment alignment, 
 					   .max_blocks = test_thin && row->blocks > THIN_BLOCKS ? THIN_BLOCKS
 												: row->blocks,
 					   .window_bytes = row->window_kib * KIB,
-					   .lines_most = row->long_lines ? KIB * KIB : 0,
 					   .first_epoch = c.seed / COUNT(types) % 2,
 					   .scratch_chunk = row->scratch ? 8 * KIB : 0 };
 	for (int r = 0; r < ranks; r++) {
@@ -351,9 +347,8 @@ static void name_row(const struct row *row, char *name, size_t bytes)
 		snprintf(name, bytes, "%s of %s%s%s as %s", corale_coll_name(row->coll),
 			 plan_codelet_name(row->codelet), in, into, algo);
 	else
-		snprintf(name, bytes, "%s sends and receives%s%s as %s",
-			 row->counts == few ? "small" : "large", row->long_lines ? " in lines" : "", into,
-			 algo);
+		snprintf(name, bytes, "%s sends and receives%s as %s", row->counts == few ? "small" : "large",
+			 into, algo);
 }
 
 int main(int argc, char **argv)

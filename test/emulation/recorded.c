@@ -208,20 +208,14 @@ static uint64_t epoch_of(const struct reader *r, const struct launch *l)
 	return r->first_epoch + 1 + (uint64_t)l->number;
 }
 
-/* Of a message between two ranks. */
-static size_t edge_bytes(const struct reader *r, const struct item *m)
-{
-	return r->started[m->from].send_counts[m->to] * corale_type_bytes(r->call->type);
-}
-
-/* Lines of a group say the number of their piece, from 1 on, and the message's bytes and one. */
+/* Lines of a group say the message's number, the first one of its pair, and its bytes. */
 static void check_line_end(struct reader *r, const struct item *m)
 {
 	uint64_t signature = call_signature(r->call);
 	uint32_t end[2], tag = (uint32_t)(signature >> 32) ^ (uint32_t)signature;
-	uint32_t number = (uint32_t)m->number + (is_group(r->call) ? 1 : (uint32_t)epoch_of(r, m->launch));
+	uint32_t number = is_group(r->call) ? 1 : (uint32_t)(epoch_of(r, m->launch) + m->number);
 	memcpy(end, m->store->value + 8, sizeof(end));
-	if (end[0] != number || end[1] != (is_group(r->call) ? edge_bytes(r, m) + 1 : tag))
+	if (end[0] != number || end[1] != (is_group(r->call) ? m->bytes : tag))
 		complain(r, m, "the end of a line has another epoch or tag");
 }
 
@@ -302,32 +296,19 @@ static void check_sent(struct reader *r, const struct launch *l)
 static void set_edge(const struct reader *r, struct item *m)
 {
 	m->begin = 0;
-	m->bytes = edge_bytes(r, m);
+	m->bytes = r->started[m->from].send_counts[m->to] * corale_type_bytes(r->call->type);
 }
 
-/* A group's pieces take turns in the halves; the first one of a pair is in half 1. */
-static void set_piece(struct reader *r, struct item *m, size_t at, size_t half)
-{
-	const struct codelet_group *g = (const struct codelet_group *)m->launch->args;
-	size_t place = ((size_t)m->owner * 2 + 1) * r->slots_bytes + at;
-	set_edge(r, m);
-	size_t piece = codelet_piece(g, m->bytes), all = m->bytes;
-	m->number = !half + 2 * (size_t)r->turns[place / VECTOR]++;
-	m->begin = m->number * piece;
-	m->bytes = m->begin < all ? all - m->begin : 0;
-	m->bytes = m->bytes < piece ? m->bytes : piece;
-}
-
-/* at: from the begin of all lines of sends in the owner's window. */
+/* at: from the begin of all lines of small sends in the owner's window; the first message of a pair is in half 1. */
 static void read_send(struct reader *r, struct item *m, size_t at)
 {
 	size_t bytes = ((const struct codelet_group *)m->launch->args)->lines_bytes,
 	       others = (size_t)r->world->ranks - 1, sender = at / bytes % others;
 	m->from = (int)sender + ((int)sender >= m->owner);
 	m->to = m->owner;
-	set_piece(r, m, at, at / bytes / others);
-	if (m->number && !m->bytes)
-		complain(r, m, "no piece of the message: the other half, or once more");
+	set_edge(r, m);
+	if (at / bytes / others != 1)
+		complain(r, m, "the other half");
 	else
 		add_line(r, m, at % bytes / VECTOR);
 }

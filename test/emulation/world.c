@@ -46,24 +46,6 @@ const char *__tsan_default_suppressions(void)
 
 enum { WORLD_REGIONS = 2, WORLD_EVENTS = ENGINE_MARKS + 1 };
 
-/* As if every pair had sent so many messages, all in lines. */
-static void set_counts(struct engine *e, uint32_t messages)
-{
-	struct codelet_state *s = e->state;
-	unsigned char *window = (unsigned char *)(uintptr_t)e->base + (size_t)e->rank * e->stride;
-	struct codelet_header *headers = (struct codelet_header *)(window + e->layout.headers) + e->ranks;
-	uint64_t *taken = (uint64_t *)(window + e->layout.acks) +
-			  (size_t)(CODELET_PAIR_LINES * e->ranks) * CODELET_MAX_BLOCKS;
-	for (int r = 0; r < e->ranks; r++) {
-		headers[r].epoch_c = headers[r].epoch_d = messages;
-		for (int lane = 0; lane < CODELET_LANES; lane++) {
-			s->pair_sent[lane][r] = s->pair_received[lane][r] = messages;
-			s->lines_sent[lane][r] = s->lines_received[lane][r] = messages;
-			taken[r * CODELET_MAX_BLOCKS + lane] = messages;
-		}
-	}
-}
-
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
 static int open_rank(struct world *w, int rank, const struct world_params *p, size_t stride)
@@ -96,7 +78,6 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->state->host_abort = e->abort;
 	e->state->timeout_ns = p->timeout_ns;
 	memset(window, 0, w->layout.bytes);
-	set_counts(e, p->first_message);
 	memset(window + w->layout.words, 0xff, w->layout.lines - w->layout.words);
 	gpu_whole(window + w->layout.headers, w->layout.flags - w->layout.headers, 8);
 	gpu_whole(window + w->layout.grants, w->layout.words - w->layout.grants, 8);
@@ -144,8 +125,6 @@ int world_open(struct world *w, const struct world_params *p)
 	memset(w, 0, sizeof(*w));
 	w->ranks = p->ranks;
 	codelet_layout_init(&w->layout, p->ranks, p->window_bytes);
-	w->layout.pairs_most =
-	    p->lines_most ? p->lines_most : w->layout.pairs_bytes / CODELET_LINE * CODELET_LINE_DATA;
 	size_t stride = codelet_round(w->layout.bytes, 4096);
 	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
