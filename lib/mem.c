@@ -35,7 +35,7 @@ static const char *const kind_names[] = { "",
 					  "corale_mem_free",
 					  "corale_mem_register",
 					  "corale_mem_deregister",
-					  "scratch for sums by copy engines" };
+					  "scratch for large calls" };
 
 /* ---- Agreement ------------------------------------------------------------------------------------------- */
 

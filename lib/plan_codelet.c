@@ -6,7 +6,7 @@
 #include "status.h"
 
 static const double STEP_US = 10; /* of a barrier between copies */
-static const double PIECES_US = 15; /* of copies that a kernel works on piece by piece */
+static const double PIECES_US = 8; /* of copies that a kernel works on piece by piece */
 static const double LAST_BYTES = 12e6; /* of the last one, about */
 static const double MEMORY_GBS = 2500; /* of a kernel's reads and writes */
 static const double FOLDING_GBS = 9, MOVING_GBS = 14; /* of one block */
