@@ -70,7 +70,7 @@ struct comm {
 		COMM_SCRATCH_OPEN,
 		COMM_SCRATCH_MADE,
 		COMM_SCRATCH_NONE
-	} scratch; /* of sums by copies */
+	} scratch; /* of large calls */
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];
@@ -122,7 +122,7 @@ void comm_free_plans(struct comm *comm);
  * text: the line for corale_comm_last_error. Any thread. */
 void comm_fail(struct comm *comm, int code, const char *text);
 
-/* Collective: makes the scratch that sums by copy engines need, on all ranks or on none (comm->scratch says). for_call is part
+/* Collective: makes the scratch that large calls need, on all ranks or on none (comm->scratch says). for_call is part
  * of what the ranks compare. */
 int mem_scratch(struct comm *comm, const struct call *for_call);
 

@@ -129,7 +129,7 @@ struct engine_ops {
 	void (*detach)(struct engine *engine, int region);
 
 	/*
-	 * Scratch that sums by copy engines need: how many bytes of GPU memory (0: the cap has no room for it). Shared and attached
+	 * Scratch of large calls: how many bytes of GPU memory (0: the cap has no room for it). Shared and attached
 	 * like memory of the user, on all ranks at the same place of their calls, then kept.
 	 */
 	size_t (*scratch_bytes)(const struct engine *engine);
