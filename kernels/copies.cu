@@ -153,7 +153,7 @@ __device__ static void tell_done(const codelet_args &a, const meeting &m, uint32
 	uint32_t *worked = &a.state->worked[done % 2]; /* some blocks may have ended the next such job by now */
 	if (atomicAdd(worked, 1u) + 1 != gridDim.x)
 		return;
-	*worked = 0;
+	atomicAdd(worked, 0u - gridDim.x);
 	sync_store_release(step_of(a, own, a.rank, a.rank), call_word(m.epoch, done));
 }
 
