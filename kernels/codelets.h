@@ -62,8 +62,8 @@ struct codelet_layout {
 struct codelet_header { /* a line: two packets that each hold their epoch twice */
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
 	uint32_t bytes_low, epoch_c, bytes_high, epoch_d; /* of a message between two ranks */
-	uint64_t
-	    steps[2]; /* of copies, by sequence: {epoch, barrier}, which only grows; in the line of half 0 */
+	/* of copies, by sequence: {epoch, step}, which only grows; in the line of half 0 */
+	uint64_t steps[2];
 	uint32_t pad[20];
 };
 
@@ -78,7 +78,10 @@ struct codelet_grant {
 	uint32_t bytes_low, epoch_c, bytes_high, epoch_d;
 };
 
-enum { CODELET_TARGET_SHIFT = 48 };
+enum {
+	CODELET_TARGET_SHIFT = 48,
+	CODELET_WHOLE_PIECE = 0x7fffff80 /* bytes at a time of one message into a buffer */
+};
 
 /* The first words of a window: set by whoever fails first. */
 struct codelet_control {
@@ -95,17 +98,17 @@ struct codelet_failure {
 struct codelet_state {
 	uint64_t epochs[CODELET_MAX_BLOCKS];
 	/* Of each lane: messages of each ordered pair; those of them in lines. */
-	uint32_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS];
-	uint32_t pair_received[CODELET_LANES][CODELET_MAX_RANKS];
-	uint32_t lines_sent[CODELET_LANES][CODELET_MAX_RANKS];
-	uint32_t lines_received[CODELET_LANES][CODELET_MAX_RANKS];
+	uint64_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS];
+	uint64_t pair_received[CODELET_LANES][CODELET_MAX_RANKS];
+	uint64_t lines_sent[CODELET_LANES][CODELET_MAX_RANKS];
+	uint64_t lines_received[CODELET_LANES][CODELET_MAX_RANKS];
 	/* For waits that last. */
 	const uint32_t *host_abort; /* in host memory: non-zero ends all waits */
 	struct codelet_failure *failure; /* in host memory */
 	uint64_t timeout_ns;
 	uint32_t recorded;
-	uint32_t worked
-	    [2]; /* blocks that have ended a job that is waited for, by its number's parity; 0 in between */
+	/* Blocks that have ended a job that is waited for, by its number's parity; 0 in between. */
+	uint32_t worked[2];
 };
 
 /* Made by the host, so that a small call has few instructions before its first store and between arrival and result. */
@@ -127,8 +130,7 @@ struct codelet_args {
 	int32_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
 	uint64_t bytes; /* of a block or vector */
 	uint64_t send_block, recv_block; /* bytes from one rank's block to the next one's; 0: one for all */
-	uint32_t piece,
-	    pieces; /* of packets: bytes of a block or vector in all but the last; each has an epoch */
+	uint32_t piece, pieces; /* of packets: bytes of all but the last; each has an epoch */
 	uint32_t tag; /* what lines carry of the signature */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */

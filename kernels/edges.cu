@@ -17,7 +17,7 @@ struct place {
 	uint32_t slot_bytes, slots; /* slots: ALL of a buffer */
 };
 
-enum : uint32_t { ALL = UINT32_MAX, WHOLE_PIECE = 0x7fffff80 /* bytes of one message into a buffer */ };
+enum : uint32_t { ALL = UINT32_MAX };
 
 struct edge {
 	const codelet_args *a;
@@ -159,7 +159,7 @@ __device__ static place place_of_grant(const codelet_edges &all, uint64_t grante
 	/* regions may be younger than this kernel */
 	const uint64_t *memory = (const uint64_t *)(all.regions + ((region - 1) * (uint32_t)a.ranks + (uint32_t)receiver));
 	uint64_t offset = granted - ((uint64_t)region << CODELET_TARGET_SHIFT);
-	return { (unsigned char *)sync_load_relaxed(memory) + offset + at, WHOLE_PIECE, ALL };
+	return { (unsigned char *)sync_load_relaxed(memory) + offset + at, CODELET_WHOLE_PIECE, ALL };
 }
 
 __device__ static bool find_place(const codelet_edges &all, edge *e)
@@ -212,14 +212,14 @@ __device__ static bool run_message(const codelet_group &g, const codelet_edges *
 }
 
 /* The counter of a pair and direction, as this lane keeps it. */
-__device__ static uint32_t *pair_counter(const codelet_args &a, const codelet_message &m, uint32_t lane)
+__device__ static uint64_t *pair_counter(const codelet_args &a, const codelet_message &m, uint32_t lane)
 {
 	codelet_state *s = a.state;
 	return m.sending ? &s->pair_sent[lane][m.peer] : &s->pair_received[lane][m.peer];
 }
 
 /* For all lanes of this block. */
-__device__ static void count_pair(const codelet_group &g, const codelet_message &m, uint32_t number, uint32_t count)
+__device__ static void count_pair(const codelet_group &g, const codelet_message &m, uint32_t number, uint64_t count)
 {
 	__syncthreads();
 	for (uint32_t lane = number + threadIdx.x * g.blocks; lane < CODELET_LANES; lane += blockDim.x * g.blocks)
@@ -232,7 +232,7 @@ __device__ static bool run_pairs(const codelet_edges &e, uint32_t first, lane l)
 	const codelet_message *m = &e.messages[first];
 	if (m->from)
 		return run_message<false>(e.group, &e, m, l);
-	uint32_t count = *pair_counter(e.group.args, *m, l.number);
+	uint64_t count = *pair_counter(e.group.args, *m, l.number);
 	for (bool more = true; more; m++) {
 		more = m->more;
 		l.epoch = ++count;
@@ -270,7 +270,7 @@ __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_consta
 	if (!m.from)
 		l.epoch = *pair_counter(g.args, m, l.number) + 1;
 	if (run_message<true>(g, nullptr, &m, l) && !m.from)
-		count_pair(g, m, l.number, (uint32_t)l.epoch);
+		count_pair(g, m, l.number, l.epoch);
 }
 
 /* Whether all messages are few, small, and the only ones of their pairs; then into *few. */

@@ -14,14 +14,15 @@ struct pair_lines {
 	const codelet_group *g;
 	const codelet_message *m;
 	lane path; /* its epoch: the pair's count of messages */
-	uint32_t lanes, number; /* number: of this lane's message */
+	uint32_t lanes;
+	uint64_t number; /* of this lane's message; lines carry the low half */
 };
 
 /* Packet 0 of a message, at the receiver. */
 __device__ static inline unsigned char *lines_of(const pair_lines &p, int sender, int receiver)
 {
 	const codelet_args &a = p.g->args;
-	uint64_t half = (uint64_t)(p.number & 1) * (uint32_t)(a.ranks - 1);
+	uint64_t half = (p.number & 1) * (uint32_t)(a.ranks - 1);
 	return window_of(a, receiver) + p.g->lines + (half + codelet_index(sender, receiver)) * p.g->lines_bytes;
 }
 
@@ -86,7 +87,7 @@ __device__ static inline bool send_lines(const pair_lines &p)
 	return each_packet(p, [&](uint32_t i) {
 		vector v = load_user<true>(p.m->data + lines::at(i), filled<lines>(i, bytes));
 		if (i < slots)
-			sync_store_packet(to + (uint64_t)i * 16, lines::pack<CORALE_UINT8>(v, i, p.number, bytes));
+			sync_store_packet(to + (uint64_t)i * 16, lines::pack<CORALE_UINT8>(v, i, (uint32_t)p.number, bytes));
 		return true;
 	});
 }
@@ -97,11 +98,11 @@ __device__ static inline bool receive_lines(const pair_lines &p)
 	const uint32_t bytes = (uint32_t)p.m->bytes, slots = (uint32_t)codelet_lines(bytes) * 8;
 	const unsigned char *from = lines_of(p, p.m->peer, a.rank);
 	return each_packet(p, [&](uint32_t i) {
-		vector v = make_uint4(0, 0, p.number, bytes);
+		vector v = make_uint4(0, 0, (uint32_t)p.number, bytes);
 		bool good = await_pair(p, [&] {
 			if (i < slots)
 				v = sync_load_packet(from + (uint64_t)i * 16);
-			return i % 8 != 7 || i >= slots || v.z == p.number;
+			return i % 8 != 7 || i >= slots || v.z == (uint32_t)p.number;
 		});
 		if (good && i < slots && i % 8 == 7 && v.w != bytes) {
 			call_fail(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v.w);
@@ -118,7 +119,7 @@ __device__ static inline bool run_lines(pair_lines p)
 {
 	const codelet_args &a = p.g->args;
 	codelet_state *s = a.state;
-	uint32_t *count = p.m->sending ? &s->lines_sent[p.path.number][p.m->peer] : &s->lines_received[p.path.number][p.m->peer];
+	uint64_t *count = p.m->sending ? &s->lines_sent[p.path.number][p.m->peer] : &s->lines_received[p.path.number][p.m->peer];
 	p.number = *count + 1;
 	if (!crew_agrees(whole_block(), p.m->sending ? send_lines(p) : receive_lines(p)))
 		return false;

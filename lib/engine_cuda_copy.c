@@ -93,7 +93,7 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 
 void copy_wait_own(struct copies *k)
 {
-	join(k, k->beside, MARK_OWN);
+	join(k, k->beside, MARK_BESIDE);
 }
 
 /* ---- The work of a round --------------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ void copy_wait_job(struct copies *k, uint32_t done)
 
 void copy_wait_work(struct copies *k)
 {
-	join(k, k->beside, MARK_OWN);
+	copy_wait_own(k);
 	join(k, k->work, MARK_WORK);
 	k->jobs = k->launched = 0;
 }
@@ -169,9 +169,33 @@ unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, in
 	return e->regions[e->scratch_region].peers[receiver] + slot * copy_scratch_bytes(k, buffers);
 }
 
-uint64_t copy_next_piece(const struct copies *k, uint64_t left)
+/* ---- Rounds and pieces ----------------------------------------------------------------------------------- */
+
+struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room)
 {
-	return left <= k->e->scratch_chunk / LAST_PIECES ? left : codelet_round(left / 2, COPY_ALIGN);
+	return (struct copy_piece){ at, 0, all - at < room ? all - at : room };
+}
+
+struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_piece round, uint64_t done)
+{
+	uint64_t left = round.bytes - done, next = left;
+	if (d == k->e->ranks - 1 && left > k->e->scratch_chunk / LAST_PIECES)
+		next = codelet_round(left / 2, COPY_ALIGN);
+	return (struct copy_piece){ round.at + done, done, next };
+}
+
+void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
+{
+	uint64_t all = k->call->bytes, at = 0;
+	do {
+		struct copy_piece round = copy_round(at, all, copy_scratch_bytes(k, 1));
+		at += round.bytes;
+		add(k, round);
+		copy_start_work(k, at == all);
+		send(k, round);
+		copy_do_work(k, k->jobs, at == all);
+		copy_wait_work(k);
+	} while (at < all);
 }
 
 /* ---- The call -------------------------------------------------------------------------------------------- */

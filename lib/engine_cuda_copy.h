@@ -11,15 +11,15 @@
 /* Of places in scratch; of a round's jobs. */
 enum { COPY_ALIGN = 512, COPY_JOBS = CODELET_MAX_RANKS + 2 * CODELET_JOBS };
 
-/* What the user's stream waits for at times: what is beside it. */
-enum copy_mark { MARK_OWN, MARK_WORK };
+/* What the user's stream waits for at times. */
+enum copy_mark { MARK_BESIDE, MARK_WORK };
 
 /* A call on its way onto the stream. */
 struct copies {
 	struct engine *e;
 	const struct engine_call *call;
-	cudaStream_t stream, beside,
-	    work; /* the engine's, or all the same where another capture holds those */
+	/* the last two: the engine's, or the first again where another capture holds those */
+	cudaStream_t stream, beside, work;
 	struct codelet_step barrier, arrival; /* the next ones */
 	struct codelet_job job[COPY_JOBS]; /* of the round */
 	int jobs, launched, folds; /* folds: there are such jobs */
@@ -29,6 +29,11 @@ struct copies {
 
 struct copy_span {
 	uint64_t at, bytes;
+};
+
+/* Of every block or part, as much as there is of it: from `at`, in scratch from `in`. */
+struct copy_piece {
+	uint64_t at, in, bytes;
 };
 
 /* ---- engine_cuda_copy.c: what is enqueued */
@@ -64,8 +69,17 @@ unsigned char *copy_target(const struct copies *k, int rank);
 unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, int b, int buffers);
 uint64_t copy_scratch_bytes(const struct copies *k, int buffers);
 
-/* Where there are `left` bytes for one receiver that works on them while the next ones come: how many go next. */
-uint64_t copy_next_piece(const struct copies *k, uint64_t left);
+/* ---- Rounds and pieces */
+
+/* As much of `all` bytes from `at` as fits into so much room of the scratch. */
+struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room);
+/* The next piece of what is left of a round in step d: the last step, whose pieces are worked on as they come, goes in pieces. */
+struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_piece round, uint64_t done);
+
+/* Adds or sends what a round has. */
+typedef void copy_part(struct copies *k, struct copy_piece round);
+/* Calls of which all that comes is taken out of scratch, nothing else. */
+void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send);
 
 static inline int copy_peer(const struct copies *k, int distance)
 {

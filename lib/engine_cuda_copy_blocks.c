@@ -28,19 +28,7 @@ static void direct(struct copies *k)
 
 /* ---- Through scratch -------------------------------------------------------------------------------------- */
 
-/* A piece of all blocks: from `at` of a block, `in` of the scratch. */
-struct piece {
-	uint64_t at, in, bytes;
-};
-
-/* The next piece of what is left of `all` in step d: the last step goes in pieces. */
-static struct piece next_piece(const struct copies *k, int d, struct piece all, uint64_t done)
-{
-	uint64_t left = all.bytes - done;
-	return (struct piece){ all.at + done, done, d < k->e->ranks - 1 ? left : copy_next_piece(k, left) };
-}
-
-static void send(struct copies *k, int d, struct piece p)
+static void send(struct copies *k, int d, struct copy_piece p)
 {
 	int to = copy_peer(k, d);
 	copy_by_engine(k, copy_scratch(k, k->e->rank, to, 0, 1) + p.in, block_for(k, to) + p.at, p.bytes);
@@ -56,7 +44,7 @@ static void add_own(struct copies *k)
 		copy_add(k, &job);
 }
 
-static void add_take(struct copies *k, int d, struct piece p, uint32_t arrival)
+static void add_take(struct copies *k, int d, struct copy_piece p, uint32_t arrival)
 {
 	int from = copy_peer(k, -d);
 	struct codelet_job job = { .own = copy_scratch(k, from, k->e->rank, 0, 1) + p.in,
@@ -66,50 +54,36 @@ static void add_take(struct copies *k, int d, struct piece p, uint32_t arrival)
 	copy_add(k, &job);
 }
 
-static void add_takes(struct copies *k, struct piece all)
+static void add_jobs(struct copies *k, struct copy_piece round)
 {
 	int number = 0;
+	if (round.at == 0)
+		add_own(k);
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {
-			struct piece p = next_piece(k, d, all, done);
+			struct copy_piece p = copy_next_piece(k, d, round, done);
 			add_take(k, d, p, copy_next_arrival(k, number++));
 			done += p.bytes;
-		} while (done < all.bytes);
+		} while (done < round.bytes);
 	}
 }
 
 /* In the last step the ranks need no barrier to stay in step. */
-static void send_all(struct copies *k, struct piece all)
+static void send_all(struct copies *k, struct copy_piece round)
 {
 	copy_barrier(k, 0);
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {
-			struct piece p = next_piece(k, d, all, done);
+			struct copy_piece p = copy_next_piece(k, d, round, done);
 			send(k, d, p);
 			copy_arrival(k);
 			done += p.bytes;
-		} while (done < all.bytes);
+		} while (done < round.bytes);
 		if (d < k->e->ranks - 1)
 			copy_barrier(k, 0);
 	}
-}
-
-/* As much of all blocks at a time as scratch holds. */
-static void staged(struct copies *k)
-{
-	uint64_t all = k->call->bytes, room = copy_scratch_bytes(k, 1), at = 0;
-	add_own(k);
-	do {
-		struct piece p = { at, 0, all - at < room ? all - at : room };
-		at += p.bytes;
-		add_takes(k, p);
-		copy_start_work(k, at == all);
-		send_all(k, p);
-		copy_do_work(k, k->jobs, at == all);
-		copy_wait_work(k);
-	} while (at < all);
 }
 
 void copy_all_blocks(struct copies *k)
@@ -117,5 +91,5 @@ void copy_all_blocks(struct copies *k)
 	if (k->call->target)
 		direct(k);
 	else
-		staged(k);
+		copy_in_rounds(k, add_jobs, send_all);
 }

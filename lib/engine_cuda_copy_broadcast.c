@@ -64,59 +64,45 @@ static void spread(struct copies *k)
 /* ---- Through scratch -------------------------------------------------------------------------------------- */
 
 /* What the root keeps is copied piece by piece, too. */
-static void add_piece(struct copies *k, uint64_t at, uint64_t in, uint64_t bytes, uint32_t arrival)
+static void add_piece(struct copies *k, struct copy_piece p, uint32_t arrival)
 {
 	int root = k->call->root;
-	struct codelet_job job = { .own = copy_scratch(k, root, 1 - root, 0, 1) + in,
-				   .to = copy_received(k) + at,
-				   .bytes = bytes,
+	struct codelet_job job = { .own = copy_scratch(k, root, 1 - root, 0, 1) + p.in,
+				   .to = copy_received(k) + p.at,
+				   .bytes = p.bytes,
 				   .arrival = arrival };
 	if (k->e->rank == root)
-		job.own = copy_sent(k) + at;
+		job.own = copy_sent(k) + p.at;
 	if (job.own == job.to)
 		job.bytes = 0;
 	copy_add(k, &job);
 }
 
-static void add_pieces(struct copies *k, uint64_t begin, uint64_t end)
+/* Between two ranks there is one step, the last one. */
+static void add_pieces(struct copies *k, struct copy_piece round)
 {
-	uint64_t at = begin;
+	uint64_t done = 0;
 	int number = 0;
 	do {
-		uint64_t bytes = copy_next_piece(k, end - at);
-		add_piece(k, at, at - begin, bytes, copy_next_arrival(k, number++));
-		at += bytes;
-	} while (at < end);
+		struct copy_piece p = copy_next_piece(k, 1, round, done);
+		add_piece(k, p, copy_next_arrival(k, number++));
+		done += p.bytes;
+	} while (done < round.bytes);
 }
 
-static void send_pieces(struct copies *k, uint64_t begin, uint64_t end)
+static void send_pieces(struct copies *k, struct copy_piece round)
 {
 	int root = k->call->root;
-	uint64_t at = begin;
+	uint64_t done = 0;
 	copy_barrier(k, 0);
 	do {
-		uint64_t bytes = copy_next_piece(k, end - at);
+		struct copy_piece p = copy_next_piece(k, 1, round, done);
 		if (k->e->rank == root)
-			copy_by_engine(k, copy_scratch(k, root, 1 - root, 0, 1) + (at - begin),
-				       copy_sent(k) + at, bytes);
+			copy_by_engine(k, copy_scratch(k, root, 1 - root, 0, 1) + p.in, copy_sent(k) + p.at,
+				       p.bytes);
 		copy_arrival(k);
-		at += bytes;
-	} while (at < end);
-}
-
-/* Between two ranks. */
-static void staged(struct copies *k)
-{
-	uint64_t all = k->call->bytes, room = copy_scratch_bytes(k, 1), at = 0;
-	do {
-		uint64_t end = all - at < room ? all : at + room;
-		add_pieces(k, at, end);
-		copy_start_work(k, end == all);
-		send_pieces(k, at, end);
-		copy_do_work(k, k->jobs, end == all);
-		copy_wait_work(k);
-		at = end;
-	} while (at < all);
+		done += p.bytes;
+	} while (done < round.bytes);
 }
 
 void copy_broadcast(struct copies *k)
@@ -124,5 +110,5 @@ void copy_broadcast(struct copies *k)
 	if (k->call->target)
 		spread(k);
 	else
-		staged(k);
+		copy_in_rounds(k, add_pieces, send_pieces);
 }

@@ -15,11 +15,6 @@ struct sum {
 	uint64_t part; /* bytes of a rank's part at most */
 };
 
-/* Of every rank's part, as much as there is of it: from `at`, in scratch from `in`. */
-struct piece {
-	uint64_t at, in, bytes;
-};
-
 static struct sum sum_of(const struct copies *k)
 {
 	struct sum s = { .gathers = k->call->coll == CORALE_ALL_REDUCE, .part = k->call->bytes };
@@ -32,7 +27,7 @@ static struct sum sum_of(const struct copies *k)
 }
 
 /* A piece of a rank's part: where in the vector or the blocks. */
-static struct copy_span span_of(const struct copies *k, const struct sum *s, int rank, struct piece p)
+static struct copy_span span_of(const struct copies *k, const struct sum *s, int rank, struct copy_piece p)
 {
 	uint64_t end = ((uint64_t)rank + 1) * s->part, at = (uint64_t)rank * s->part + p.at;
 	if (s->gathers && end > k->call->bytes)
@@ -41,16 +36,9 @@ static struct copy_span span_of(const struct copies *k, const struct sum *s, int
 	return (struct copy_span){ at, left < p.bytes ? left : p.bytes };
 }
 
-/* The next piece of what is left of `all` in step d: the last step, whose pieces are worked on as they come, goes in pieces. */
-static struct piece next_piece(const struct copies *k, int d, struct piece all, uint64_t done)
-{
-	uint64_t left = all.bytes - done;
-	return (struct piece){ all.at + done, done, d < k->e->ranks - 1 ? left : copy_next_piece(k, left) };
-}
-
 /* ---- Inputs ---------------------------------------------------------------------------------------------- */
 
-static void scatter(struct copies *k, const struct sum *s, int d, struct piece p)
+static void scatter(struct copies *k, const struct sum *s, int d, struct copy_piece p)
 {
 	int to = copy_peer(k, d);
 	struct copy_span x = span_of(k, s, to, p);
@@ -58,7 +46,7 @@ static void scatter(struct copies *k, const struct sum *s, int d, struct piece p
 		       x.bytes);
 }
 
-static void scatter_all(struct copies *k, const struct sum *s, struct piece all)
+static void scatter_all(struct copies *k, const struct sum *s, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1;
 	uint64_t done = 0;
@@ -68,7 +56,7 @@ static void scatter_all(struct copies *k, const struct sum *s, struct piece all)
 		copy_barrier(k, 0);
 	}
 	do {
-		struct piece p = next_piece(k, steps, all, done);
+		struct copy_piece p = copy_next_piece(k, steps, all, done);
 		scatter(k, s, steps, p);
 		copy_arrival(k);
 		done += p.bytes;
@@ -76,7 +64,8 @@ static void scatter_all(struct copies *k, const struct sum *s, struct piece all)
 }
 
 /* done: the number by which the stream waits for it; 0: it does not. */
-static void add_fold(struct copies *k, const struct sum *s, struct piece p, uint32_t arrival, uint32_t done)
+static void add_fold(struct copies *k, const struct sum *s, struct copy_piece p, uint32_t arrival,
+		     uint32_t done)
 {
 	const struct engine *e = k->e;
 	struct copy_span x = span_of(k, s, e->rank, p);
@@ -92,12 +81,12 @@ static void add_fold(struct copies *k, const struct sum *s, struct piece p, uint
 }
 
 /* Of an all_reduce the stream waits for the first fold and for the last one. */
-static int add_folds(struct copies *k, const struct sum *s, struct piece all)
+static int add_folds(struct copies *k, const struct sum *s, struct copy_piece all)
 {
 	uint64_t done = 0;
 	int n = 0;
 	do {
-		struct piece p = next_piece(k, k->e->ranks - 1, all, done);
+		struct copy_piece p = copy_next_piece(k, k->e->ranks - 1, all, done);
 		done += p.bytes;
 		int waited = s->gathers && (n == 0 || done == all.bytes);
 		add_fold(k, s, p, copy_next_arrival(k, n++), waited ? ++k->done : 0);
@@ -107,7 +96,7 @@ static int add_folds(struct copies *k, const struct sum *s, struct piece all)
 
 /* ---- Results --------------------------------------------------------------------------------------------- */
 
-static void spread(struct copies *k, const struct sum *s, int d, struct piece p)
+static void spread(struct copies *k, const struct sum *s, int d, struct copy_piece p)
 {
 	struct copy_span x = span_of(k, s, k->e->rank, p);
 	int to = copy_peer(k, d);
@@ -116,7 +105,7 @@ static void spread(struct copies *k, const struct sum *s, int d, struct piece p)
 	copy_by_engine(k, place, copy_received(k) + x.at, x.bytes);
 }
 
-static void add_take(struct copies *k, const struct sum *s, int d, struct piece p, uint32_t arrival)
+static void add_take(struct copies *k, const struct sum *s, int d, struct copy_piece p, uint32_t arrival)
 {
 	int from = copy_peer(k, -d);
 	struct copy_span x = span_of(k, s, from, p);
@@ -128,12 +117,12 @@ static void add_take(struct copies *k, const struct sum *s, int d, struct piece 
 }
 
 /* The arrivals of results come behind those of so many inputs. */
-static void add_takes(struct copies *k, const struct sum *s, struct piece all, int inputs)
+static void add_takes(struct copies *k, const struct sum *s, struct copy_piece all, int inputs)
 {
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {
-			struct piece p = next_piece(k, d, all, done);
+			struct copy_piece p = copy_next_piece(k, d, all, done);
 			add_take(k, s, d, p, copy_next_arrival(k, inputs++));
 			done += p.bytes;
 		} while (done < all.bytes);
@@ -141,13 +130,14 @@ static void add_takes(struct copies *k, const struct sum *s, struct piece all, i
 }
 
 /* The first step begins with what was folded first. Into scratch the last one goes in pieces. */
-static void gather_step(struct copies *k, const struct sum *s, int d, struct piece all, uint32_t first_fold)
+static void gather_step(struct copies *k, const struct sum *s, int d, struct copy_piece all,
+			uint32_t first_fold)
 {
 	const int steps = k->e->ranks - 1, taken = s->staged && d == steps;
 	uint64_t done = 0;
 	for (int n = 0; !n || done < all.bytes; n++) {
 		int cut = taken || (d == 1 && !n);
-		struct piece p = next_piece(k, cut ? steps : 0, all, done);
+		struct copy_piece p = copy_next_piece(k, cut ? steps : 0, all, done);
 		if (d == 1 && n < 2)
 			copy_wait_job(k, n ? k->done : first_fold);
 		done += p.bytes;
@@ -157,7 +147,8 @@ static void gather_step(struct copies *k, const struct sum *s, int d, struct pie
 	}
 }
 
-static void gather_all(struct copies *k, const struct sum *s, struct piece all, uint32_t first_fold, int last)
+static void gather_all(struct copies *k, const struct sum *s, struct copy_piece all, uint32_t first_fold,
+		       int last)
 {
 	const int steps = k->e->ranks - 1;
 	for (int d = 1; d <= steps; d++) {
@@ -170,7 +161,7 @@ static void gather_all(struct copies *k, const struct sum *s, struct piece all, 
 }
 
 /* As much of all parts as scratch holds. */
-static void sum_round(struct copies *k, const struct sum *s, struct piece all, int last)
+static void sum_round(struct copies *k, const struct sum *s, struct copy_piece all, int last)
 {
 	const int by_work = !s->gathers || s->staged; /* the last that happens is a job */
 	int folds = add_folds(k, s, all);
@@ -192,7 +183,7 @@ void copy_sums(struct copies *k)
 	const uint64_t room = copy_scratch_bytes(k, s.buffers);
 	uint64_t at = 0;
 	do {
-		struct piece all = { at, 0, s.part - at < room ? s.part - at : room };
+		struct copy_piece all = copy_round(at, s.part, room);
 		at += all.bytes;
 		sum_round(k, &s, all, at == s.part);
 	} while (at < s.part);

@@ -64,9 +64,9 @@ void engine_free(struct engine *e, void *memory)
 int engine_export(const struct engine *e, CUdeviceptr allocation, int *fd)
 {
 	CUmemGenericAllocationHandle handle;
-	unsigned long long old =
-	    0; /* memory of cudaMalloc has no descriptor: asking for one is an error that tools report */
+	unsigned long long old = 0;
 	int out = -1;
+	/* Memory of cudaMalloc has no descriptor: asking for one is an error that tools report. */
 	if (e->driver.pointer_attribute(&old, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, allocation) ==
 		CUDA_SUCCESS &&
 	    old)

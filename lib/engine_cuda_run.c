@@ -18,9 +18,8 @@ enum {
 	CHAIN_DEPTH = 8, /* at least */
 	MOST_CHAIN_DEPTH = 64,
 	SLOT_DEPTH = 2,
-	DIRECT_UNIT =
-	    16, /* of receive buffers' addresses: peers store into others in parts of a vector, so these get slots */
-	WHOLE_PIECE = 0x7fffff80 /* one message, however long */
+	/* Of receive buffers' addresses: peers store into others in parts of a vector, so these get slots. */
+	DIRECT_UNIT = 16
 };
 #define LONG_CHAIN ((uint64_t)256 << 20)
 
@@ -226,7 +225,7 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 	if (coll_folds(c->coll))
 		return codelets_slots(&a, blocks, c->type, two_shot, stream);
 	if (c->target)
-		a.slot_bytes = WHOLE_PIECE;
+		a.slot_bytes = CODELET_WHOLE_PIECE;
 	return codelets_moves(&a, blocks, stream);
 }
 

@@ -58,13 +58,10 @@ static uint64_t scalar_of(const struct comm *comm, corale_op op)
 /* Where peers could store directly: the same place of the same registration on every rank, or the call's signature differs. */
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
-	uint64_t target = 0;
 	int blocks = c->coll == CORALE_ALL_GATHER || c->coll == CORALE_ALL_TO_ALL;
-	if (c->coll != CORALE_ALL_REDUCE && c->coll != CORALE_BROADCAST && !blocks)
+	if (!c->recv || (c->coll != CORALE_ALL_REDUCE && c->coll != CORALE_BROADCAST && !blocks))
 		return 0;
-	if (c->recv)
-		target = engine_cuda.find(comm->gpu, c->recv, blocks ? bytes * (size_t)comm->size : bytes);
-	return target;
+	return engine_cuda.find(comm->gpu, c->recv, blocks ? bytes * (size_t)comm->size : bytes);
 }
 
 /* What the call may use. Premultiplied inputs need a kernel, so scratch is of no use to copies of them. */
@@ -80,16 +77,16 @@ static int memory_of(const struct comm *comm, const struct engine_call *call)
 	return memory;
 }
 
-static enum plan_codelet choice(const struct comm *comm, const struct engine_call *call)
+static enum plan_codelet choice(const struct comm *comm, const struct engine_call *call, int memory)
 {
 	return plan_codelet_choose(&comm->node, call->coll, call->bytes, engine_cuda.words(call->type),
-				   memory_of(comm, call));
+				   memory);
 }
 
-static int wants_scratch(const struct comm *comm, const struct engine_call *call)
+static int wants_scratch(const struct comm *comm, const struct engine_call *call, int memory)
 {
-	return comm->size > 1 && plan_codelet_scratch(&comm->node, call->codelet, call->coll, call->bytes,
-						      memory_of(comm, call));
+	return comm->size > 1 &&
+	       plan_codelet_scratch(&comm->node, call->codelet, call->coll, call->bytes, memory);
 }
 
 /* The codelet, and the target if that uses it. The first large call makes scratch. */
@@ -98,16 +95,18 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 	call->target = comm->size > 1 ? target_of(comm, c, call->bytes) : 0;
 	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
 		return CORALE_EINVAL;
-	call->codelet = choice(comm, call);
-	call->scratch = wants_scratch(comm, call);
+	int memory = memory_of(comm, call);
+	call->codelet = choice(comm, call, memory);
+	call->scratch = wants_scratch(comm, call, memory);
 	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
 		c->target = call->target;
 		int ret = mem_scratch(comm, c);
 		if (ret)
 			return ret;
-		call->codelet = choice(comm, call);
+		memory = memory_of(comm, call);
+		call->codelet = choice(comm, call, memory);
 	}
-	if (!plan_codelet_direct(&comm->node, call->codelet, c->coll, memory_of(comm, call)))
+	if (!plan_codelet_direct(&comm->node, call->codelet, c->coll, memory))
 		call->target = 0;
 	return 0;
 }

@@ -165,7 +165,7 @@ static double last_us(double bytes, int n)
 /* Of copies, beyond the first byte's time and that of all bytes: barriers, pieces, and what kernels do behind the last one. */
 static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes, int memory)
 {
-	double us = STEP_US * (node->ranks - 1), spread_us, part = (double)bytes, taken_us;
+	double us = STEP_US * (node->ranks - 1), part = (double)bytes, taken_us;
 	int staged = !copy_direct(node, coll, memory);
 	if (coll == CORALE_ALL_REDUCE)
 		part /= node->ranks;
@@ -176,8 +176,9 @@ static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t
 	case CORALE_REDUCE_SCATTER:
 		return us + PIECES_US + last_us(part, node->ranks + 1);
 	case CORALE_BROADCAST:
-		plan_codelet_cycles(node->ranks, bytes, &spread_us);
-		return staged ? us + taken_us : spread_us;
+		if (!staged)
+			plan_codelet_cycles(node->ranks, bytes, &us);
+		return us + taken_us;
 	default:
 		return us + taken_us;
 	}

@@ -15,6 +15,7 @@ int test_premultiplied(void);
 int test_messages(void);
 int test_messages_registered(void);
 int test_messages_in_lanes(void);
+int test_late_messages(void);
 int test_pairs_in_turn(void);
 
 int test_late_receiver(void);

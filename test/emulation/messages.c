@@ -244,6 +244,15 @@ int test_messages_in_lanes(void)
 	return run_exchange(x, 4);
 }
 
+/* The low 32 bits of the pairs' counts, which lines and grants carry, begin again. */
+int test_late_messages(void)
+{
+	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 3 : 8, 192 << 10);
+	x->params.first_message = ((uint64_t)1 << 32) - 3;
+	x->registered = 1;
+	return run_exchange(x, 3);
+}
+
 int test_pairs_in_turn(void)
 {
 	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 6 : MOST_GROUPS, 192 << 10);

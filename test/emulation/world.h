@@ -10,6 +10,7 @@ struct world_params {
 	int ranks, max_blocks;
 	size_t window_bytes; /* about */
 	uint64_t first_epoch; /* before the first call */
+	uint64_t first_message; /* the same of each pair of ranks: so many they have had, all in lines */
 	uint64_t timeout_ns; /* 0: never */
 	size_t registered_bytes; /* of each rank's memory that the others may store into: region 0 */
 	size_t scratch_chunk; /* bytes; 0: there is no scratch (region 1) */
