@@ -12,13 +12,10 @@
 
 #include "call.cuh"
 #include "launch.cuh"
+#include "ring.cuh"
 #include "slot.cuh"
 
-enum { WARP = 32 };
-
-/* Ranks whose vectors are under way at a time; a thread's places of them, as registers allow. */
-enum { BATCH = 4 };
-template <int TYPE> static constexpr int places = sizeof(vector_sum<TYPE>) > 32 ? 1 : 2;
+enum { WARP = 32, ROW = WARP * sizeof(vector), LINE = 128 };
 
 struct meeting {
 	uint64_t epoch, start; /* start: of a wait that lasts */
@@ -87,41 +84,42 @@ __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant
 
 /* ---- Folds ----------------------------------------------------------------------------------------------- */
 
+/* Ranks whose vectors are under way at a time; a thread's places of them, as registers allow. */
+enum { BATCH = 2 };
+template <int TYPE> static constexpr int places = sizeof(vector_sum<TYPE>) > sizeof(vector) ? 2 : 4;
+
 __device__ static inline const unsigned char *input_of(const codelet_args &a, const codelet_job &job, int r)
 {
 	return r == a.rank ? job.own : job.others + (uint64_t)codelet_index(r, a.rank) * job.stride;
 }
 
-__device__ static inline unsigned left_of(const codelet_job &job, uint64_t i)
+/* Up to 16 bytes of a rank. */
+__device__ static inline vector load_input(const codelet_args &a, const codelet_job &job, int r, uint64_t at, unsigned bytes)
 {
-	uint64_t at = i * 16;
-	return at >= job.bytes ? 0 : job.bytes - at < 16 ? (unsigned)(job.bytes - at) : 16;
+	const unsigned char *from = input_of(a, job, r) + at;
+	return r == a.rank ? load_user<true>(from, bytes) : __ldcg((const vector *)from);
 }
 
-/* Vector i of a rank. */
-__device__ static inline vector load_input(const codelet_args &a, const codelet_job &job, int r, uint64_t i)
-{
-	const unsigned char *from = input_of(a, job, r) + i * 16;
-	if (r == a.rank)
-		return load_user<true>(from, left_of(job, i));
-	return left_of(job, i) ? __ldcg((const vector *)from) : make_uint4(0, 0, 0, 0);
-}
-
-/* In the order of ranks, as every other codelet folds. */
-template <int TYPE> __device__ static void fold(const codelet_args &a, const codelet_job &job)
+/* In the order of ranks, as every other codelet folds. Blocks take turns at chunks, which are at aligned addresses. */
+template <int TYPE, bool PLAIN> __device__ static inline void fold_chunks(const codelet_args &a, const codelet_job &job, uint32_t chunks)
 {
 	constexpr int AT_ONCE = places<TYPE>;
-	const uint64_t stride = (uint64_t)gridDim.x * blockDim.x, vectors = (job.bytes + 15) / 16;
-	for (uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; first < vectors; first += AT_ONCE * stride) {
+	const uint32_t chunk_bytes = blockDim.x * AT_ONCE * (uint32_t)sizeof(vector);
+#pragma unroll 1
+	for (uint32_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
+		const uint64_t at = (uint64_t)chunk * chunk_bytes + threadIdx.x * sizeof(vector);
 		vector_sum<TYPE> sums[AT_ONCE];
+#pragma unroll 1
 		for (int batch = 0; batch < a.ranks; batch += BATCH) {
 			vector v[BATCH][AT_ONCE];
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
+				if (batch + k < a.ranks) {
+					const vector *from = (const vector *)(input_of(a, job, batch + k) + at);
 #pragma unroll
-				for (int u = 0; u < AT_ONCE; u++)
-					if (batch + k < a.ranks)
-						v[k][u] = load_input(a, job, batch + k, first + u * stride);
+					for (int u = 0; u < AT_ONCE; u++)
+						v[k][u] = __ldcg(from + u * blockDim.x);
+				}
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 #pragma unroll
@@ -129,15 +127,105 @@ template <int TYPE> __device__ static void fold(const codelet_args &a, const cod
 					if (batch + k == 0)
 						sums[u].start(v[k][u]);
 					else if (batch + k < a.ranks)
-						sums[u].add(v[k][u], a.op);
+						sums[u].add(v[k][u], PLAIN ? (int)CORALE_SUM : a.op);
 		}
+		vector *to = (vector *)(job.to + at);
 #pragma unroll
-		for (int u = 0; u < AT_ONCE; u++) {
-			uint64_t i = first + u * stride;
-			if (left_of(job, i))
-				store_user<true>(job.to + i * 16, sums[u].finish(a.op, a.ranks), left_of(job, i));
-		}
+		for (int u = 0; u < AT_ONCE; u++)
+			to[u * blockDim.x] = sums[u].finish(PLAIN ? (int)CORALE_SUM : a.op, a.ranks);
 	}
+}
+
+/* From a place on, at any addresses. */
+template <int TYPE> __device__ static __noinline__ void fold_rest(const codelet_args &a, const codelet_job &job, uint64_t begin)
+{
+	const uint64_t thread = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x, turn = (uint64_t)gridDim.x * blockDim.x * 16;
+	for (uint64_t at = begin + thread * 16; at < job.bytes; at += turn) {
+		const unsigned bytes = job.bytes - at < 16 ? (unsigned)(job.bytes - at) : 16;
+		vector_sum<TYPE> sum;
+		sum.start(load_input(a, job, 0, at, bytes));
+		for (int r = 1; r < a.ranks; r++)
+			sum.add(load_input(a, job, r, at, bytes), a.op);
+		store_user<true>(job.to + at, sum.finish(a.op, a.ranks), bytes);
+	}
+}
+
+__device__ static inline bool is_aligned(const codelet_job &job)
+{
+	return ((uintptr_t)job.own | (uintptr_t)job.to) % sizeof(vector) == 0;
+}
+
+template <int TYPE> __device__ static inline void fold(const codelet_args &a, const codelet_job &job)
+{
+	const uint32_t chunk_bytes = blockDim.x * places<TYPE> * (uint32_t)sizeof(vector);
+	const uint32_t chunks = is_aligned(job) ? (uint32_t)(job.bytes / chunk_bytes) : 0;
+	if (a.op == CORALE_SUM)
+		fold_chunks<TYPE, true>(a, job, chunks);
+	else
+		fold_chunks<TYPE, false>(a, job, chunks);
+	fold_rest<TYPE>(a, job, (uint64_t)chunks * chunk_bytes);
+}
+
+/* ---- Copies ---------------------------------------------------------------------------------------------- */
+
+/* By any shape of blocks, and at any addresses. */
+__device__ static __noinline__ void copy_job(const codelet_job &job)
+{
+	const crew all = { blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0 };
+	copy(all, job.to, job.own, job.bytes, false);
+}
+
+/* What a warp takes in turns with all others: rows of a vector a lane. */
+struct chunks {
+	static constexpr uint32_t ROWS = 2, BYTES = ROWS * ROW, BATCHES = RING_SLOTS / ROWS;
+	static constexpr uint32_t AHEAD = 16; /* of a warp's chunks, from what is requested to what is prefetched */
+
+	const unsigned char *from; /* this lane's next one */
+	uint64_t turn; /* bytes to the next but that */
+	uint32_t left; /* to be requested */
+	ring under_way;
+};
+
+__device__ static inline void request(chunks *c, uint32_t batch)
+{
+	if (c->left) {
+#pragma unroll
+		for (uint32_t u = 0; u < chunks::ROWS; u++)
+			ring_request(&c->under_way, batch * chunks::ROWS + u, c->from + u * ROW);
+		if ((uintptr_t)c->from % LINE < sizeof(vector) && c->left > chunks::AHEAD)
+#pragma unroll
+			for (uint32_t u = 0; u < chunks::ROWS; u++)
+				ring_prefetch(c->from + u * ROW + c->turn * chunks::AHEAD);
+		c->from += c->turn;
+		c->left--;
+	}
+	ring_end_batch(&c->under_way);
+}
+
+/* At aligned addresses, with few registers. */
+__device__ static inline void copy_chunks(const codelet_job &job)
+{
+	const uint32_t block = blockDim.x / WARP, warp = blockIdx.x * block + threadIdx.x / WARP, warps = gridDim.x * block;
+	const uint32_t all = (uint32_t)(job.bytes / chunks::BYTES), mine = warp < all ? (all - warp - 1) / warps + 1 : 0;
+	const uint64_t at = (uint64_t)warp * chunks::BYTES + threadIdx.x % WARP * sizeof(vector);
+	chunks c = { job.own + at, (uint64_t)warps * chunks::BYTES, mine, ring_open() };
+	unsigned char *to = job.to + at;
+	uint32_t batch = 0;
+	for (uint32_t b = 0; b < chunks::BATCHES; b++)
+		request(&c, b);
+	for (uint32_t n = 0; n < mine; n++, to += c.turn, batch = (batch + 1) % chunks::BATCHES) {
+		vector v[chunks::ROWS];
+		ring_await<chunks::BATCHES - 1>(&c.under_way);
+#pragma unroll
+		for (uint32_t u = 0; u < chunks::ROWS; u++)
+			v[u] = ring_take(&c.under_way, batch * chunks::ROWS + u);
+		request(&c, batch);
+#pragma unroll
+		for (uint32_t u = 0; u < chunks::ROWS; u++)
+			*(vector *)(to + u * ROW) = v[u];
+	}
+	const uint64_t whole = (uint64_t)all * chunks::BYTES;
+	copy_job({ .own = job.own + whole, .to = job.to + whole, .bytes = job.bytes - whole });
 }
 
 /* ---- Work ------------------------------------------------------------------------------------------------ */
@@ -175,31 +263,16 @@ template <class Run> __device__ static __forceinline__ void run_jobs(const codel
 		call_end(a, m.epoch);
 }
 
-__device__ static inline void copy_job(const codelet_job &job)
-{
-	const crew all = { blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0 };
-	copy(all, job.to, job.own, job.bytes, false);
-}
-
-__global__ __launch_bounds__(CODELET_WORK_THREADS) void copying(const __grid_constant__ codelet_work w)
-{
-	run_jobs(w, [](const codelet_job &job) { copy_job(job); });
-}
-
 /* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */
-__global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __grid_constant__ codelet_work w)
+__global__ __launch_bounds__(CODELET_WORK_THREADS, 4) void copying(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, [](const codelet_job &job) { copy_job(job); });
+	run_jobs(w, [](const codelet_job &job) { is_aligned(job) ? copy_chunks(job) : copy_job(job); });
 }
 
-template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS) void folding(const __grid_constant__ codelet_work w)
+/* At most 64: a few blocks fit where a user leaves a few SMs free. */
+template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void folding(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, [&](const codelet_job &job) {
-		if (job.others)
-			fold<TYPE>(w.args, job);
-		else
-			copy_job(job);
-	});
+	run_jobs(w, [&](const codelet_job &job) { fold<TYPE>(w.args, job); });
 }
 
 typedef void (*kernel)(codelet_work);
@@ -212,20 +285,20 @@ static const kernel rows[CORALE_NUM_TYPES] = {
 
 int codelets_step(const codelet_step *args, void *stream)
 {
-	return launch_behind((const void *)step, { 1, WARP }, args, stream);
+	return launch_behind((const void *)step, { 1, WARP }, 0, args, stream);
 }
 
 int codelets_work(const codelet_work *args, codelet_shape shape, int type, void *stream)
 {
-	const kernel copies = shape.threads == WARP ? copying_lean : copying;
-	return launch_behind((const void *)(type < 0 ? copies : rows[type]), shape, args, stream);
+	if (type < 0)
+		return launch_behind((const void *)copying, shape, shape.threads * RING_BYTES, args, stream);
+	return launch_behind((const void *)rows[type], shape, 0, args, stream);
 }
 
 int codelets_load_copies(void)
 {
 	int error = load_lean((const void *)step);
-	error = error ? error : load_lean((const void *)copying_lean);
-	error = error ? error : load((const void *)copying);
+	error = error ? error : load_lean((const void *)copying, CODELET_WORK_THREADS * RING_BYTES);
 	for (const kernel row : rows)
 		error = error ? error : load((const void *)row);
 	return error;

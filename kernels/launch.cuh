@@ -8,11 +8,12 @@
 
 enum { SHARED_PERCENT = 25 };
 
-/* Loaded, so that no later launch waits for it. */
-static inline int load_lean(const void *kernel)
+/* Loaded, so that no later launch waits for it. shared: bytes of a block that its launches say, at most. */
+static inline int load_lean(const void *kernel, int shared = 0)
 {
 	cudaFuncAttributes attributes;
-	return (int)cudaFuncGetAttributes(&attributes, kernel);
+	int error = (int)cudaFuncGetAttributes(&attributes, kernel);
+	return error || !shared ? error : (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
 }
 
 /*
@@ -44,11 +45,11 @@ static inline int launch(const void *kernel, codelet_shape shape, const void *ar
 	return (int)cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
-/* Without it, as a copy does: behind copies. */
-static inline int launch_behind(const void *kernel, codelet_shape shape, const void *args, void *stream)
+/* Without it, as a copy does: behind copies. shared: bytes a block. */
+static inline int launch_behind(const void *kernel, codelet_shape shape, int shared, const void *args, void *stream)
 {
 	void *arguments[] = { (void *)args };
-	return (int)cudaLaunchKernel(kernel, dim3((unsigned)shape.blocks), dim3((unsigned)shape.threads), arguments, 0,
+	return (int)cudaLaunchKernel(kernel, dim3((unsigned)shape.blocks), dim3((unsigned)shape.threads), arguments, (size_t)shared,
 				     (cudaStream_t)stream);
 }
 

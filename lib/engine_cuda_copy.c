@@ -12,9 +12,12 @@
 #include "corale.h"
 #include "log.h"
 
-/* OWN: blocks of one warp, which find room beside a kernel that fills the GPU (and leave some to the barriers); together they are as
- * fast as a copy engine. The others are large and hold their place for the whole call. */
-enum { OWN_BLOCKS = 240, FOLD_BLOCKS = 64, TAKE_BLOCKS = 32 };
+/*
+ * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
+ * their barriers do. OWN: the same of what a rank keeps, in the time of one copy to another. FOLDING: large ones, which together
+ * are faster than a link. FEWER: copies by fewer blocks, or at odd addresses, have as large ones.
+ */
+enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 80, FOLDING_BLOCKS = 32, FEWER = 64 };
 enum { LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
@@ -74,18 +77,27 @@ uint32_t copy_next_arrival(const struct copies *k, int n)
 	return k->arrival.step + (uint32_t)n;
 }
 
-static int most(const struct copies *k, int blocks)
+static int is_odd(const struct codelet_job *job)
 {
-	return k->e->max_blocks < blocks ? k->e->max_blocks : blocks;
+	return ((uintptr_t)job->own | (uintptr_t)job->to) % 16 != 0;
+}
+
+static struct codelet_shape limited(const struct copies *k, int blocks, int threads)
+{
+	return (struct codelet_shape){ blocks < k->e->max_blocks ? blocks : k->e->max_blocks, threads };
+}
+
+static struct codelet_shape shape_of_copies(const struct copies *k, int blocks, int odd)
+{
+	int large = odd || k->e->max_blocks < FEWER;
+	return large ? limited(k, FEWER, CODELET_WORK_THREADS) : limited(k, blocks, 32);
 }
 
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1 };
-	struct codelet_shape few = { k->e->max_blocks, CODELET_WORK_THREADS },
-			     many = { OWN_BLOCKS / times + 1, 32 };
-	struct codelet_shape shape = k->e->max_blocks < TAKE_BLOCKS ? few : many;
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
+	struct codelet_shape shape = shape_of_copies(k, OWN_BLOCKS / times + 1, is_odd(work.job));
 	fork_to(k, k->beside);
 	if (bytes && to != from && !k->error)
 		keep(k, codelets_work(&work, shape, -1, k->beside));
@@ -101,33 +113,64 @@ void copy_wait_own(struct copies *k)
 void copy_add(struct copies *k, const struct codelet_job *job)
 {
 	k->job[k->jobs++] = *job;
-	k->folds |= job->others != NULL;
 }
 
-static void launch_jobs(struct copies *k, int n, int last)
+static int is_fold(const struct codelet_job *job)
 {
-	struct codelet_work work = { .args = k->barrier.args, .last = (uint32_t)last };
-	struct codelet_shape shape = { most(k, k->folds ? FOLD_BLOCKS : TAKE_BLOCKS), CODELET_WORK_THREADS };
-	work.jobs = (uint32_t)n;
-	memcpy(work.job, k->job + k->launched, (size_t)n * sizeof(*work.job));
+	return job->others != NULL;
+}
+
+/* Up to n of the next jobs, all folds or all copies. */
+static int next_jobs(const struct copies *k, int n)
+{
+	const struct codelet_job *job = k->job + k->launched;
+	int same = 1;
+	while (same < n && same < CODELET_JOBS && is_fold(&job[same]) == is_fold(job))
+		same++;
+	return same;
+}
+
+/* The next of up to n jobs, by one kernel. */
+static void launch_some(struct copies *k, int n, int last)
+{
+	struct codelet_work work = { .args = k->barrier.args };
+	struct codelet_shape shape = limited(k, FOLDING_BLOCKS, CODELET_WORK_THREADS);
+	const struct codelet_job *job = k->job + k->launched;
+	int now = next_jobs(k, n - k->launched), folds = is_fold(job), odd = 0;
+	for (int i = 0; i < now; i++)
+		odd |= is_odd(&job[i]);
+	if (odd || !folds)
+		shape = shape_of_copies(k, COPYING_BLOCKS, odd);
+	k->launched += now;
+	work.jobs = (uint32_t)now;
+	work.last = (uint32_t)(last && k->launched == n);
+	memcpy(work.job, job, (size_t)now * sizeof(*work.job));
 	if (!k->error)
-		keep(k, codelets_work(&work, shape, k->folds ? (int)k->call->type : -1, k->work));
-	k->launched += n;
+		keep(k, codelets_work(&work, shape, folds ? (int)k->call->type : -1, k->work));
 }
 
 static void launch_up_to(struct copies *k, int n, int last)
 {
-	while (k->launched < n) {
-		int left = n - k->launched, now = left < CODELET_JOBS ? left : CODELET_JOBS;
-		launch_jobs(k, now, last && now == left);
-	}
+	while (k->launched < n)
+		launch_some(k, n, last);
+}
+
+/* Whether a kernel behind those launched may be held up: all that their jobs wait for is enqueued. */
+static int may_wait(const struct copies *k)
+{
+	return k->launched == 0 || k->job[k->launched - 1].arrival < k->arrival.step;
+}
+
+void copy_more_work(struct copies *k, int last)
+{
+	while (k->work != k->stream && k->launched < k->jobs && may_wait(k))
+		launch_some(k, k->jobs, last);
 }
 
 void copy_start_work(struct copies *k, int last)
 {
 	fork_to(k, k->work);
-	if (k->work != k->stream)
-		launch_up_to(k, k->jobs, last);
+	copy_more_work(k, last);
 }
 
 void copy_do_work(struct copies *k, int n, int last)
@@ -193,6 +236,7 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 		add(k, round);
 		copy_start_work(k, at == all);
 		send(k, round);
+		copy_more_work(k, at == all);
 		copy_do_work(k, k->jobs, at == all);
 		copy_wait_work(k);
 	} while (at < all);

@@ -22,7 +22,7 @@ struct copies {
 	cudaStream_t stream, beside, work;
 	struct codelet_step barrier, arrival; /* the next ones */
 	struct codelet_job job[COPY_JOBS]; /* of the round */
-	int jobs, launched, folds; /* folds: there are such jobs */
+	int jobs, launched;
 	uint32_t done; /* the number of the last job that is waited for */
 	int error; /* the first; then nothing more is enqueued */
 };
@@ -53,8 +53,13 @@ void copy_wait_own(struct copies *k);
 /* ---- The work of a round: jobs in the order of their arrivals */
 
 void copy_add(struct copies *k, const struct codelet_job *job);
-/* Launches it. last: nothing else of the call comes after it. */
+/*
+ * Launches the first kernel of it; each other one behind all copies for which the jobs before wait, on any rank: streams may share a
+ * channel, in which a kernel that waits for its turn holds up all that is enqueued behind it. So more is launched after
+ * every part of the copies. last: nothing else of the call comes after the work.
+ */
 void copy_start_work(struct copies *k, int last);
+void copy_more_work(struct copies *k, int last);
 /* Where one stream is all there is: the first n jobs now, which have what they need. last: as above. */
 void copy_do_work(struct copies *k, int n, int last);
 /* The stream waits for the job that has this number; for all. */

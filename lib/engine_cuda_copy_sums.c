@@ -116,14 +116,14 @@ static void add_take(struct copies *k, const struct sum *s, int d, struct copy_p
 	copy_add(k, &job);
 }
 
-/* The arrivals of results come behind those of so many inputs. */
-static void add_takes(struct copies *k, const struct sum *s, struct copy_piece all, int inputs)
+static void add_takes(struct copies *k, const struct sum *s, struct copy_piece all)
 {
+	int number = 0;
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {
 			struct copy_piece p = copy_next_piece(k, d, all, done);
-			add_take(k, s, d, p, copy_next_arrival(k, inputs++));
+			add_take(k, s, d, p, copy_next_arrival(k, number++));
 			done += p.bytes;
 		} while (done < all.bytes);
 	}
@@ -166,13 +166,15 @@ static void sum_round(struct copies *k, const struct sum *s, struct copy_piece a
 	const int by_work = !s->gathers || s->staged; /* the last that happens is a job */
 	int folds = add_folds(k, s, all);
 	uint32_t first_fold = folds > 1 ? k->done - 1 : k->done;
-	if (s->staged)
-		add_takes(k, s, all, folds);
-	copy_start_work(k, last && by_work);
+	copy_start_work(k, last && !s->gathers);
 	scatter_all(k, s, all);
 	copy_do_work(k, folds, last && !s->gathers);
+	if (s->staged)
+		add_takes(k, s, all);
+	copy_more_work(k, last && by_work);
 	if (s->gathers)
 		gather_all(k, s, all, first_fold, last);
+	copy_more_work(k, last && by_work);
 	copy_do_work(k, k->jobs, last && by_work);
 	copy_wait_work(k);
 }

@@ -4,5 +4,6 @@
 #define LAUNCH_MOST_THREADS 64
 #include "launch.h"
 #include "sync.h"
+#include "ring.h"
 
 #include "../../kernels/copies.cu"

@@ -90,6 +90,7 @@ struct grid {
 	void *args;
 	unsigned blocks, threads, alive;
 	uint64_t number; /* on its stream */
+	uint64_t order; /* among all of its host */
 	uint64_t awaited[GPU_STREAMS]; /* of the other streams: it comes after those; 0: the grids before it have seen to that */
 	uint64_t late, from; /* so many turns once it may start; then: not before this turn */
 	size_t launch; /* among those recorded */
@@ -115,6 +116,8 @@ struct host {
 	int rank;
 	struct stream streams[GPU_STREAMS], *awaited; /* awaited: by the host */
 	bool several; /* streams are used */
+	bool one_channel; /* for all of them */
+	uint64_t launched, started; /* kernels */
 };
 
 struct range {
@@ -513,10 +516,12 @@ void start_grid(struct grid *g)
 	}
 }
 
-/* A kernel in a queue starts behind those of other streams that it waits for, and some turns later at times. */
+/* A kernel in a queue starts behind those of other streams that it waits for, where there is one channel for all behind those
+ * launched before, and some turns later at times. */
 bool may_start(struct grid *g)
 {
-	if (!have_ended(g->stream->host, g->awaited))
+	struct host *h = g->stream->host;
+	if (!have_ended(h, g->awaited) || (h->one_channel && g->order != h->started + 1))
 		return false;
 	if (g->late)
 		g->from = turns + g->late;
@@ -532,6 +537,7 @@ struct grid *start_next(struct stream *s)
 	s->queue = g->next;
 	if (!s->queue)
 		s->queue_end = &s->queue;
+	s->host->started++;
 	be(s->opener);
 	acquire_ends(s->host, g->awaited);
 	be(now->identity);
@@ -554,8 +560,12 @@ void start_on(struct stream *s)
 
 void start_grids(struct host *h)
 {
-	for (struct stream &s : h->streams)
-		start_on(&s);
+	uint64_t before;
+	do {
+		before = h->started;
+		for (struct stream &s : h->streams)
+			start_on(&s);
+	} while (h->started != before);
 }
 
 void start_late()
@@ -735,8 +745,10 @@ int gpu_run(int n, void (*host)(int rank, void *arg), void *arg, uint64_t seed)
 		root.identity = __tsan_get_current_fiber();
 	now = &root;
 	release(&world_order);
-	for (int rank = 0; rank < n; rank++)
+	for (int rank = 0; rank < n; rank++) {
 		make_host(rank);
+		hosts[rank].one_channel = random_below(2);
+	}
 	go_on(nullptr);
 	acquire(&world_order);
 	return failed;
@@ -848,6 +860,7 @@ void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t by
 	g->blocks = blocks;
 	g->threads = threads;
 	g->number = ++s->launched;
+	g->order = ++h->launched;
 	for (int i = 0; i < GPU_STREAMS; i++) {
 		g->awaited[i] = s->waits[i] ? s->awaited[i] : 0;
 		s->waits[i] = false;

@@ -12,7 +12,8 @@
  * fence for all of its threads, so what a packet carries without any is the order of whole kernels.
  *
  * Streams. A rank has some, whose kernels follow each other in any order and run beside each other but where events order them.
- * While several are in use, kernels start late at times.
+ * While several are in use, kernels start late at times. Half of the ranks have one channel for all streams, as a GPU has where a program
+ * has more streams than channels: there a kernel that may not start yet holds up all that are launched behind it.
  */
 #ifndef GPU_H
 #define GPU_H

@@ -14,7 +14,7 @@ static inline int load(const void *kernel)
 	return 0;
 }
 
-static inline int load_lean(const void *kernel)
+static inline int load_lean(const void *kernel, int shared = 0)
 {
 	return 0;
 }
@@ -31,7 +31,8 @@ template <class Args> static void launch_run_behind(const void *kernel, const vo
 }
 
 template <class Args>
-static inline int launch_behind(const void *kernel, codelet_shape shape, const Args *args, void *stream)
+static inline int launch_behind(const void *kernel, codelet_shape shape, int shared, const Args *args,
+				void *stream)
 {
 	int threads = shape.threads < LAUNCH_MOST_THREADS ? shape.threads : LAUNCH_MOST_THREADS;
 	gpu_launch(launch_run_behind<Args>, kernel, args, sizeof(*args), (unsigned)shape.blocks,
