@@ -158,7 +158,7 @@ enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
 	CODELET_THREADS = PLAN_CODELET_THREADS,
 	CODELET_LONG_THREADS = 768,
-	CODELET_WORK_THREADS = 512
+	CODELET_WORK_THREADS = 1024 /* of jobs, at most */
 };
 
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
@@ -331,7 +331,7 @@ int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);
-/* type: of jobs that are folds; -1: all are copies. */
+/* type: of jobs that are folds; -1: all are copies. Blocks of one warp are lean. */
 int codelets_work(const struct codelet_work *args, struct codelet_shape shape, int type, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);

@@ -168,14 +168,14 @@ template <int TYPE> __device__ static inline void fold(const codelet_args &a, co
 
 /* ---- Copies ---------------------------------------------------------------------------------------------- */
 
-/* By any shape of blocks, and at any addresses. */
+/* By blocks of any shape, at any addresses. */
 __device__ static __noinline__ void copy_job(const codelet_job &job)
 {
 	const crew all = { blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0 };
 	copy(all, job.to, job.own, job.bytes, false);
 }
 
-/* What a warp takes in turns with all others: rows of a vector a lane. */
+/* What a warp takes in turn with all others: rows of a vector a lane. */
 struct chunks {
 	static constexpr uint32_t ROWS = 2, BYTES = ROWS * ROW, BATCHES = RING_SLOTS / ROWS;
 	static constexpr uint32_t AHEAD = 16; /* of a warp's chunks, from what is requested to what is prefetched */
@@ -202,13 +202,13 @@ __device__ static inline void request(chunks *c, uint32_t batch)
 	ring_end_batch(&c->under_way);
 }
 
-/* At aligned addresses, with few registers. */
+/* By blocks of one warp, with few registers, at aligned addresses. */
 __device__ static inline void copy_chunks(const codelet_job &job)
 {
-	const uint32_t block = blockDim.x / WARP, warp = blockIdx.x * block + threadIdx.x / WARP, warps = gridDim.x * block;
-	const uint32_t all = (uint32_t)(job.bytes / chunks::BYTES), mine = warp < all ? (all - warp - 1) / warps + 1 : 0;
-	const uint64_t at = (uint64_t)warp * chunks::BYTES + threadIdx.x % WARP * sizeof(vector);
-	chunks c = { job.own + at, (uint64_t)warps * chunks::BYTES, mine, ring_open() };
+	const uint32_t all = (uint32_t)(job.bytes / chunks::BYTES);
+	const uint32_t mine = blockIdx.x < all ? (all - blockIdx.x - 1) / gridDim.x + 1 : 0;
+	const uint64_t at = (uint64_t)blockIdx.x * chunks::BYTES + threadIdx.x * sizeof(vector);
+	chunks c = { job.own + at, (uint64_t)gridDim.x * chunks::BYTES, mine, ring_open() };
 	unsigned char *to = job.to + at;
 	uint32_t batch = 0;
 	for (uint32_t b = 0; b < chunks::BATCHES; b++)
@@ -264,13 +264,17 @@ template <class Run> __device__ static __forceinline__ void run_jobs(const codel
 }
 
 /* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */
-__global__ __launch_bounds__(CODELET_WORK_THREADS, 4) void copying(const __grid_constant__ codelet_work w)
+__global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __grid_constant__ codelet_work w)
 {
 	run_jobs(w, [](const codelet_job &job) { is_aligned(job) ? copy_chunks(job) : copy_job(job); });
 }
 
-/* At most 64: a few blocks fit where a user leaves a few SMs free. */
-template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void folding(const __grid_constant__ codelet_work w)
+__global__ __launch_bounds__(CODELET_WORK_THREADS) void copying(const __grid_constant__ codelet_work w)
+{
+	run_jobs(w, [](const codelet_job &job) { copy_job(job); });
+}
+
+template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS) void folding(const __grid_constant__ codelet_work w)
 {
 	run_jobs(w, [&](const codelet_job &job) { fold<TYPE>(w.args, job); });
 }
@@ -290,15 +294,16 @@ int codelets_step(const codelet_step *args, void *stream)
 
 int codelets_work(const codelet_work *args, codelet_shape shape, int type, void *stream)
 {
-	if (type < 0)
-		return launch_behind((const void *)copying, shape, shape.threads * RING_BYTES, args, stream);
-	return launch_behind((const void *)rows[type], shape, 0, args, stream);
+	if (type < 0 && shape.threads == WARP)
+		return launch_behind((const void *)copying_lean, shape, WARP * RING_BYTES, args, stream);
+	return launch_behind((const void *)(type < 0 ? copying : rows[type]), shape, 0, args, stream);
 }
 
 int codelets_load_copies(void)
 {
 	int error = load_lean((const void *)step);
-	error = error ? error : load_lean((const void *)copying, CODELET_WORK_THREADS * RING_BYTES);
+	error = error ? error : load_lean((const void *)copying_lean);
+	error = error ? error : load((const void *)copying);
 	for (const kernel row : rows)
 		error = error ? error : load((const void *)row);
 	return error;

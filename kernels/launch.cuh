@@ -8,12 +8,11 @@
 
 enum { SHARED_PERCENT = 25 };
 
-/* Loaded, so that no later launch waits for it. shared: bytes of a block that its launches say, at most. */
-static inline int load_lean(const void *kernel, int shared = 0)
+/* Loaded, so that no later launch waits for it. */
+static inline int load_lean(const void *kernel)
 {
 	cudaFuncAttributes attributes;
-	int error = (int)cudaFuncGetAttributes(&attributes, kernel);
-	return error || !shared ? error : (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+	return (int)cudaFuncGetAttributes(&attributes, kernel);
 }
 
 /*

@@ -12,14 +12,14 @@
 enum { RING_SLOTS = 8, RING_BYTES = RING_SLOTS * sizeof(vector) /* of shared memory a thread */ };
 
 struct ring {
-	uint32_t slots; /* this thread's first one, in shared memory; a warp's are rows of a vector a lane, one behind the other */
+	uint32_t slots; /* this thread's first one, in shared memory: rows of a vector a lane, one behind the other */
 };
 
+/* Of a block of one warp. */
 __device__ static inline ring ring_open(void)
 {
 	extern __shared__ vector ring_memory[];
-	const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-	return { (uint32_t)__cvta_generic_to_shared(ring_memory + warp * RING_SLOTS * 32 + lane) };
+	return { (uint32_t)__cvta_generic_to_shared(ring_memory + threadIdx.x) };
 }
 
 __device__ static inline uint32_t ring_slot(const ring *r, uint32_t slot)

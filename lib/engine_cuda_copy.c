@@ -15,9 +15,10 @@
 /*
  * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
  * their barriers do. OWN: the same of what a rank keeps, in the time of one copy to another. FOLDING: large ones, which together
- * are faster than a link. FEWER: copies by fewer blocks, or at odd addresses, have as large ones.
+ * are faster than a link, and two fit on an SM. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have
+ * folds by less than half of FOLDING.
  */
-enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 80, FOLDING_BLOCKS = 32, FEWER = 64 };
+enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 80, FOLDING_BLOCKS = 32, FOLDING_THREADS = 512, FEWER = 64 };
 enum { LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
@@ -93,6 +94,14 @@ static struct codelet_shape shape_of_copies(const struct copies *k, int blocks, 
 	return large ? limited(k, FEWER, CODELET_WORK_THREADS) : limited(k, blocks, 32);
 }
 
+static struct codelet_shape shape_of_folds(const struct copies *k, int odd)
+{
+	if (odd)
+		return shape_of_copies(k, 0, odd);
+	int large = k->e->max_blocks < FOLDING_BLOCKS / 2;
+	return limited(k, FOLDING_BLOCKS, large ? CODELET_WORK_THREADS : FOLDING_THREADS);
+}
+
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1 };
@@ -134,13 +143,11 @@ static int next_jobs(const struct copies *k, int n)
 static void launch_some(struct copies *k, int n, int last)
 {
 	struct codelet_work work = { .args = k->barrier.args };
-	struct codelet_shape shape = limited(k, FOLDING_BLOCKS, CODELET_WORK_THREADS);
 	const struct codelet_job *job = k->job + k->launched;
 	int now = next_jobs(k, n - k->launched), folds = is_fold(job), odd = 0;
 	for (int i = 0; i < now; i++)
 		odd |= is_odd(&job[i]);
-	if (odd || !folds)
-		shape = shape_of_copies(k, COPYING_BLOCKS, odd);
+	struct codelet_shape shape = folds ? shape_of_folds(k, odd) : shape_of_copies(k, COPYING_BLOCKS, odd);
 	k->launched += now;
 	work.jobs = (uint32_t)now;
 	work.last = (uint32_t)(last && k->launched == n);

@@ -91,7 +91,7 @@ struct rate {
 };
 
 /* Measured on H200 behind one NVSwitch, 2 and 4 ranks, float sums (docs/performance.md). */
-static const struct rate packets_rate = { 1.8, 290, 0 }, blocks_rate = { 3, 330, 0.2 },
+static const struct rate packets_rate = { 1.8, 260, 0 }, blocks_rate = { 3, 330, 0.2 },
 			 two_shot_rate = { 3.3, 338, 0.5 }, dealt_rate = { 4, 280, 0 },
 			 fold_rate = { 22, 332, 0 }, pair_fold_rate = { 22, 252, 0 },
 			 two_folds_rate = { 33, 335, 0 }, passed_rate = { 18, 345, 0 },

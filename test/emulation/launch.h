@@ -14,7 +14,7 @@ static inline int load(const void *kernel)
 	return 0;
 }
 
-static inline int load_lean(const void *kernel, int shared = 0)
+static inline int load_lean(const void *kernel)
 {
 	return 0;
 }
