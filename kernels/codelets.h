@@ -215,7 +215,7 @@ struct codelet_job {
 
 enum { CODELET_JOBS = 32 };
 
-/* Jobs in their order, all by the same blocks: these find their place on a busy GPU once a call. */
+/* Jobs in their order, all by the same blocks: these find their place on a busy GPU once. */
 struct codelet_work {
 	struct codelet_args args;
 	uint32_t jobs, last; /* last: it ends the call's epoch */

@@ -1,8 +1,9 @@
 /*
  * What SMs do in calls whose data copy engines move: the barriers that keep the ranks in step, and the work beside the copies: folds
  * of what the others copied here, and copies within the GPU. A barrier is one warp, which finds room beside a kernel that fills
- * the GPU; it can time out, as a wait in a stream can not, and holds no hardware channel. The work of a call is one kernel of few
- * blocks, which waits for each job's data itself: a kernel a job would have to find room on a busy GPU each time.
+ * the GPU; it can time out, as a wait in a stream can not, and holds no hardware channel. Work is a kernel of few blocks for all folds
+ * of a round and one for all copies, which wait for each job's data themselves: a kernel a job would have to find room on a
+ * busy GPU each time. Copies have blocks of one warp, too.
  *
  * Copies before a step on a stream are complete when it runs, so its words say that they have arrived; copies behind a barrier start
  * when it has heard from all. All steps of a call share one epoch, which the last of them ends, or the work: a replayed
