@@ -16,6 +16,8 @@ enum {
 	CALLS = 12, /* of a case, each with buffers of its own */
 	LARGEST = 4, /* the call of most steps */
 	REGION = 1,
+	MANY_BLOCKS = 64, /* with so many copies have lean ones */
+	LEAN = 130000, /* elements, of which those take several turns */
 	SEVERAL_CYCLES = 12 << 20, /* elements, of which the model makes more than one cycle of pieces */
 	CHUNK = 4096, /* of scratch: few bytes make many chunks */
 	GUARD = 64,
@@ -254,9 +256,10 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	struct test t = {
 		.ranks = ranks, .in_place = in_place, .staged = staged, .coll = coll, .drop = drop
 	};
-	struct world_params p = {
-		.ranks = ranks, .max_blocks = 2, .window_bytes = 1 << 20, .first_epoch = LATE_EPOCH
-	};
+	struct world_params p = { .ranks = ranks,
+				  .max_blocks = largest ? MANY_BLOCKS : 2,
+				  .window_bytes = 1 << 20,
+				  .first_epoch = LATE_EPOCH };
 	size_t most = 0;
 	int faults = 0;
 	if (world_open(&t.world, &p))
@@ -322,7 +325,7 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
 	log_open(LOG_ERROR, NULL);
-	printf("1..%d\n", 2 * COLLS + 1);
+	printf("1..%d\n", 2 * COLLS + 3);
 	for (int c = 0; c < COLLS; c++)
 		failed |= report(++number, run_all(colls[c], 0), corale_coll_name(colls[c]), " by copies");
 	for (int c = 0; colls[c] != CORALE_REDUCE_SCATTER; c++) /* which has no other way */
@@ -330,6 +333,10 @@ int main(int argc, char **argv)
 				 " by copies through scratch");
 	failed |= report(++number, run(CORALE_BROADCAST, 4, 0, 0, -1, SEVERAL_CYCLES),
 			 "a broadcast in several cycles", "");
+	failed |=
+	    report(++number, run(CORALE_ALL_GATHER, 2, 0, 0, -1, LEAN), "own blocks by lean blocks", "");
+	failed |= report(++number, run(CORALE_ALL_TO_ALL, 3, 0, 1, -1, LEAN / 100),
+			 "out of scratch by lean blocks", "");
 	failed |= report(++number, run(CORALE_ALL_GATHER, 3, 0, 0, 1, 0),
 			 "another call ends the barriers of copies", "");
 	return failed;
