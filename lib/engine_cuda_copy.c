@@ -129,61 +129,54 @@ static int is_fold(const struct codelet_job *job)
 	return job->others != NULL;
 }
 
-/* Up to n of the next jobs, all folds or all copies. */
-static int next_jobs(const struct copies *k, int n)
+/* How many of the next jobs one kernel does: all folds or all copies. */
+static int next_jobs(const struct copies *k)
 {
 	const struct codelet_job *job = k->job + k->launched;
-	int same = 1;
-	while (same < n && same < CODELET_JOBS && is_fold(&job[same]) == is_fold(job))
+	int same = 1, most = k->jobs - k->launched;
+	while (same < most && same < CODELET_JOBS && is_fold(&job[same]) == is_fold(job))
 		same++;
 	return same;
 }
 
-/* The next of up to n jobs, by one kernel. */
-static void launch_some(struct copies *k, int n, int last)
+static void launch_some(struct copies *k, int last)
 {
 	struct codelet_work work = { .args = k->barrier.args };
 	const struct codelet_job *job = k->job + k->launched;
-	int now = next_jobs(k, n - k->launched), folds = is_fold(job), odd = 0;
-	for (int i = 0; i < now; i++)
+	int n = next_jobs(k), folds = is_fold(job), odd = 0;
+	for (int i = 0; i < n; i++)
 		odd |= is_odd(&job[i]);
 	struct codelet_shape shape = folds ? shape_of_folds(k, odd) : shape_of_copies(k, COPYING_BLOCKS, odd);
-	k->launched += now;
-	work.jobs = (uint32_t)now;
-	work.last = (uint32_t)(last && k->launched == n);
-	memcpy(work.job, job, (size_t)now * sizeof(*work.job));
+	k->launched += n;
+	work.jobs = (uint32_t)n;
+	work.last = (uint32_t)(last && k->launched == k->jobs);
+	memcpy(work.job, job, (size_t)n * sizeof(*work.job));
 	if (!k->error)
 		keep(k, codelets_work(&work, shape, folds ? (int)k->call->type : -1, k->work));
 }
 
-static void launch_up_to(struct copies *k, int n, int last)
+/* Whether all that the first n jobs wait for is enqueued. */
+static int is_enqueued(const struct copies *k, int n)
 {
-	while (k->launched < n)
-		launch_some(k, n, last);
+	return n == 0 || k->job[n - 1].arrival < k->arrival.step;
 }
 
-/* Whether a kernel behind those launched may be held up: all that their jobs wait for is enqueued. */
-static int may_wait(const struct copies *k)
+/* On a stream of its own the next kernel may be held up by those launched; on the user's it holds up what it waits for itself. */
+static int may_launch(const struct copies *k)
 {
-	return k->launched == 0 || k->job[k->launched - 1].arrival < k->arrival.step;
+	return is_enqueued(k, k->work == k->stream ? k->launched + next_jobs(k) : k->launched);
 }
 
 void copy_more_work(struct copies *k, int last)
 {
-	while (k->work != k->stream && k->launched < k->jobs && may_wait(k))
-		launch_some(k, k->jobs, last);
+	while (k->launched < k->jobs && may_launch(k))
+		launch_some(k, last);
 }
 
 void copy_start_work(struct copies *k, int last)
 {
 	fork_to(k, k->work);
 	copy_more_work(k, last);
-}
-
-void copy_do_work(struct copies *k, int n, int last)
-{
-	if (k->work == k->stream)
-		launch_up_to(k, n, last);
 }
 
 void copy_wait_job(struct copies *k, uint32_t done)
@@ -244,7 +237,6 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 		copy_start_work(k, at == all);
 		send(k, round);
 		copy_more_work(k, at == all);
-		copy_do_work(k, k->jobs, at == all);
 		copy_wait_work(k);
 	} while (at < all);
 }

@@ -55,13 +55,12 @@ void copy_wait_own(struct copies *k);
 void copy_add(struct copies *k, const struct codelet_job *job);
 /*
  * Launches the first kernel of it; each other one behind all copies for which the jobs before wait, on any rank: streams may share a
- * channel, in which a kernel that waits for its turn holds up all that is enqueued behind it. So more is launched after
- * every part of the copies. last: nothing else of the call comes after the work.
+ * channel, in which a kernel that waits for its turn holds up all that is enqueued behind it. Where one stream is all there is, each
+ * is behind the copies for which its own jobs wait. So more is launched after every part of the copies. last: nothing else of the
+ * call comes after the work.
  */
 void copy_start_work(struct copies *k, int last);
 void copy_more_work(struct copies *k, int last);
-/* Where one stream is all there is: the first n jobs now, which have what they need. last: as above. */
-void copy_do_work(struct copies *k, int n, int last);
 /* The stream waits for the job that has this number; for all. */
 void copy_wait_job(struct copies *k, uint32_t done);
 void copy_wait_work(struct copies *k);

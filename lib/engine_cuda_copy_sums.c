@@ -168,14 +168,12 @@ static void sum_round(struct copies *k, const struct sum *s, struct copy_piece a
 	uint32_t first_fold = folds > 1 ? k->done - 1 : k->done;
 	copy_start_work(k, last && !s->gathers);
 	scatter_all(k, s, all);
-	copy_do_work(k, folds, last && !s->gathers);
 	if (s->staged)
 		add_takes(k, s, all);
 	copy_more_work(k, last && by_work);
 	if (s->gathers)
 		gather_all(k, s, all, first_fold, last);
 	copy_more_work(k, last && by_work);
-	copy_do_work(k, k->jobs, last && by_work);
 	copy_wait_work(k);
 }
 
