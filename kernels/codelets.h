@@ -40,22 +40,44 @@ enum {
 
 enum { CODELET_CREWS = 4 }; /* of a block in a chain */
 
+/*
+ * Sends and receives in lines: a message's slots, of four lines, go to the rings of the pair in turn. A warp looks after a ring;
+ * that of a lane are as many as a block has warps.
+ */
+enum {
+	CODELET_SLOT_LINES = 4,
+	CODELET_LINE_SLOT = CODELET_SLOT_LINES * CODELET_LINE,
+	CODELET_LANE_RINGS = PLAN_CODELET_THREADS / 32,
+	CODELET_RING_LANES = 64, /* at most */
+	CODELET_RING_DEPTH = 4, /* slots of a ring at least, */
+	CODELET_FILLED_DEPTH = 6 /* and before there are more rings; 64 at most */
+};
+
+/* One ring of a pair, at each of its ends: in the window of the rank that sends, and of the one that receives. */
+struct codelet_ring_end {
+	uint64_t taken; /* slots taken out: set by the receiver at the sender, not for each one */
+	uint64_t sent, received; /* slots, by this end */
+	uint16_t send_at, receive_at; /* the slot's place in the ring that comes next */
+	uint16_t untold; /* taken out, and not yet told */
+	uint16_t pad;
+};
+
 /* Flags and acknowledgements of their own, each word written by one rank only. */
 enum codelet_ring {
 	CODELET_FIRST,
 	CODELET_SECOND,
 	CODELET_PAIRS,
-	CODELET_PAIR_LINES,
 	CODELET_CHAIN,
 	CODELET_RINGS = CODELET_CHAIN + CODELET_CREWS
 };
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, flags, acks, grants, words, lines, pairs, slots; /* offsets in a window */
+	uint64_t headers, flags, acks, grants, ring_ends, words, lines, rings,
+	    slots; /* offsets in a window */
 	uint64_t bytes; /* of all */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
-	uint64_t pairs_bytes; /* of one sender, in one half: small sends and receives */
+	uint32_t pair_rings, ring_depth; /* of one sender; slots of a ring */
 	uint64_t slots_bytes; /* of one sender */
 };
 
@@ -97,11 +119,9 @@ struct codelet_failure {
 /* In this GPU's own memory; never reset. A block reads its own entries only, so no block waits for another. */
 struct codelet_state {
 	uint64_t epochs[CODELET_MAX_BLOCKS];
-	/* Of each lane: messages of each ordered pair; those of them in lines. */
+	/* Of each lane: messages of each ordered pair. */
 	uint64_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS];
 	uint64_t pair_received[CODELET_LANES][CODELET_MAX_RANKS];
-	uint64_t lines_sent[CODELET_LANES][CODELET_MAX_RANKS];
-	uint64_t lines_received[CODELET_LANES][CODELET_MAX_RANKS];
 	/* For waits that last. */
 	const uint32_t *host_abort; /* in host memory: non-zero ends all waits */
 	struct codelet_failure *failure; /* in host memory */
@@ -164,10 +184,11 @@ enum {
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
 struct codelet_group {
 	struct codelet_args args;
-	uint16_t lists, blocks; /* blocks: of each list */
+	uint16_t lists, wide, blocks; /* the first `wide` lists have so many blocks, the others one */
 	uint16_t most_lanes; /* of any message; the slots are cut for them */
 	uint16_t pairs; /* send and recv: counted per ordered pair, without headers */
-	uint32_t lines, lines_bytes; /* of small sends: offset; bytes of one sender in one half */
+	uint16_t rings, depth; /* of lines, of a pair; slots of a ring */
+	uint32_t ring_ends, ring_slots; /* offsets */
 };
 
 /* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
@@ -222,26 +243,47 @@ struct codelet_work {
 	struct codelet_job job[CODELET_JOBS];
 };
 
-enum { CODELET_GROUP = 64 }; /* lines of a message that go to one lane, then to the next */
-
 /* Lines of a message; 1 at least. */
 PLAN_FN uint64_t codelet_lines(uint64_t bytes)
 {
 	return bytes ? (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA : 1;
 }
 
-/* Whether a message of a group travels in lines. */
+/* Slots of lines of a message. */
+PLAN_FN uint64_t codelet_line_slots(uint64_t bytes)
+{
+	return (codelet_lines(bytes) + CODELET_SLOT_LINES - 1) / CODELET_SLOT_LINES;
+}
+
+/* What a pair's rings hold at a time. */
+PLAN_FN uint64_t codelet_rings_room(const struct codelet_group *g)
+{
+	return (uint64_t)g->rings * g->depth * CODELET_SLOT_LINES * CODELET_LINE_DATA;
+}
+
+enum { CODELET_LONG_LINES = 8 /* times the rings' room: what is longer is faster through slots */ };
+
+/* Whether a message of a group travels in lines, whatever its receiver's buffer. */
 PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs && codelet_lines(bytes) * CODELET_LINE <= g->lines_bytes;
+	return g->pairs && bytes <= codelet_rings_room(g);
+}
+
+/* Whether one does that has no registered buffer. */
+PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
+{
+	return g->pairs && bytes <= CODELET_LONG_LINES * codelet_rings_room(g);
 }
 
 /* Lanes that share a message: by its bytes alone, so that both ends agree. */
 PLAN_FN uint32_t codelet_lanes(const struct codelet_group *g, uint64_t bytes)
 {
-	uint64_t groups = (codelet_lines(bytes) + CODELET_GROUP - 1) / CODELET_GROUP;
-	uint64_t lanes = codelet_in_lines(g, bytes) ? groups : bytes / (32 << 10) + 1;
-	return lanes < g->most_lanes ? (uint32_t)lanes : g->most_lanes;
+	uint64_t lanes = bytes / (32 << 10) + 1, most = g->most_lanes;
+	if (codelet_in_long_lines(g, bytes)) {
+		lanes = (codelet_line_slots(bytes) + CODELET_LANE_RINGS - 1) / CODELET_LANE_RINGS;
+		most = (g->rings + (uint32_t)CODELET_LANE_RINGS - 1) / CODELET_LANE_RINGS;
+	}
+	return (uint32_t)(lanes < most ? lanes : most);
 }
 
 /* The place of what `sender` sends in the window of `receiver`, in rank order: a rank sends nothing to itself. */
@@ -271,6 +313,16 @@ PLAN_FN uint32_t codelet_part(uint32_t bytes, uint32_t ranks, uint32_t part)
 	return at < bytes ? at : bytes;
 }
 
+/* How many rings so many slots make, whole lanes of them where there are several lanes. */
+PLAN_FN uint32_t codelet_cut_rings(uint64_t slots)
+{
+	uint64_t rings = slots / CODELET_FILLED_DEPTH,
+		 most = (uint64_t)CODELET_RING_LANES * CODELET_LANE_RINGS;
+	if (rings > CODELET_LANE_RINGS)
+		rings = rings / CODELET_LANE_RINGS * CODELET_LANE_RINGS;
+	return (uint32_t)(rings < 1 ? 1 : rings < most ? rings : most);
+}
+
 /* Divides about `budget` bytes; the same on all ranks. */
 PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t budget)
 {
@@ -284,17 +336,23 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
 	l->grants = at;
 	at += (uint64_t)ranks * CODELET_LANES * sizeof(struct codelet_grant);
+	uint64_t rest = budget > at ? budget - at : 0, slots = rest / 16 / others / CODELET_LINE_SLOT;
+	if (slots < CODELET_RING_DEPTH)
+		slots = CODELET_RING_DEPTH;
+	l->pair_rings = codelet_cut_rings(slots);
+	l->ring_depth = (uint32_t)(slots / l->pair_rings < 64 ? slots / l->pair_rings : 64);
+	l->ring_ends = at;
+	at += (uint64_t)ranks * l->pair_rings * sizeof(struct codelet_ring_end);
 	at = codelet_round(at, 4096);
-	uint64_t rest = budget > at ? budget - at : 0;
+	rest = budget > at ? budget - at : 0;
 	l->words_bytes = rest * 2 / 5 / (2 * others) / 4096 * 4096;
 	l->lines_bytes = rest * 21 / 100 / (2 * others) / 4096 * 4096;
-	l->pairs_bytes = rest / 16 / (2 * others) / 4096 * 4096;
 	l->words = at;
 	at += 2 * others * l->words_bytes;
 	l->lines = at;
 	at += 2 * others * l->lines_bytes;
-	l->pairs = at;
-	at += 2 * others * l->pairs_bytes;
+	l->rings = at;
+	at += codelet_round(others * l->pair_rings * l->ring_depth * CODELET_LINE_SLOT, 4096);
 	l->slots = at;
 	l->slots_bytes = (budget > at ? budget - at : 0) / others / 4096 * 4096;
 	l->bytes = at + others * l->slots_bytes;

@@ -1,8 +1,8 @@
 /*
- * Messages between pairs of ranks: all_to_all_v, through slots, and groups of sends and receives, into what receivers grant
- * (grants.cuh). Every list of messages has blocks of its own on both ends, so that no edge waits for another. A block runs a
- * message's lanes in their order, then the next message's: of all that two ranks have not ended the first is under way on both,
- * however many blocks each has for it.
+ * Messages between pairs of ranks: all_to_all_v, through slots, and groups of sends and receives: in lines (pair_lines.cuh), or into
+ * what receivers grant (grants.cuh). Every list of messages has blocks of its own on both ends, so that no edge waits for another. A
+ * block runs a message's lanes in their order, then the next message's: of all that two ranks have not ended the first is under way on
+ * both, however many blocks each has for it.
  */
 #include <cuda_runtime.h>
 
@@ -11,13 +11,11 @@
 #include "pair_lines.cuh"
 #include "slot.cuh"
 
-/* Where a lane's data goes: slots in turn, or the places of a buffer one behind the other. */
+/* A lane's slots. */
 struct place {
 	unsigned char *begin;
-	uint32_t slot_bytes, slots; /* slots: ALL of a buffer */
+	uint32_t slot_bytes, slots;
 };
-
-enum : uint32_t { ALL = UINT32_MAX };
 
 struct edge {
 	const codelet_args *a;
@@ -25,6 +23,13 @@ struct edge {
 	lane path;
 	range piece; /* of the message, for this lane */
 	place to;
+};
+
+/* A list of messages as one of its blocks sees it. */
+struct list_block {
+	const codelet_group *g;
+	const codelet_edges *all; /* NULL if all of them go in lines */
+	uint32_t number, blocks; /* this block's, of how many */
 };
 
 __device__ static unsigned char *slot_of_edge(const edge &e, uint32_t c)
@@ -39,16 +44,22 @@ __device__ static uint32_t messages_of_edge(const edge &e)
 	return n ? (uint32_t)n : 1;
 }
 
-/*
- * A sender ends when all is taken out, as what comes next may cut the slots in another way. Not where they were granted: then it
- * ends when its count of bytes was looked at, which the first lane's first acknowledgement tells, as the next count takes its place.
- */
-__device__ static bool await_end(edge *e, const uint64_t *ack)
+/* A sender whose slots were granted ends when its count of bytes was looked at, which the first lane's first acknowledgement tells, as
+ * the next count takes its place. */
+__device__ static bool await_seen(edge *e)
 {
-	const bool granted = e->path.ring == CODELET_PAIRS;
-	if (granted && e->path.number)
+	if (e->path.number)
 		return true;
-	return wait_one(*e->a, whole_block(), &e->path, ack, granted ? 0 : messages_of_edge(*e) - 1, e->m->peer);
+	return wait_one(*e->a, whole_block(), &e->path, ack_of(*e->a, e->path, e->a->rank, e->m->peer), 0, e->m->peer);
+}
+
+/* Others end when all is taken out, as what comes next may cut the slots in another way. */
+__device__ static bool await_end(edge *e)
+{
+	if (e->path.ring == CODELET_PAIRS)
+		return await_seen(e);
+	const uint64_t *ack = ack_of(*e->a, e->path, e->a->rank, e->m->peer);
+	return wait_one(*e->a, whole_block(), &e->path, ack, messages_of_edge(*e) - 1, e->m->peer);
 }
 
 __device__ static bool send_edge(edge *e)
@@ -62,10 +73,10 @@ __device__ static bool send_edge(edge *e)
 		range r = message(e->piece, e->to.slot_bytes, c);
 		if (c >= e->to.slots && !wait_one(a, w, &e->path, ack, c - e->to.slots, to))
 			return false;
-		copy(w, slot_of_edge(*e, c), e->m->data + r.at, r.bytes, e->to.slots != ALL);
+		copy(w, slot_of_edge(*e, c), e->m->data + r.at, r.bytes, true);
 		tell_one(w, e->path, flag, c);
 	}
-	return await_end(e, ack);
+	return await_end(e);
 }
 
 __device__ static bool receive_edge(edge *e)
@@ -75,11 +86,6 @@ __device__ static bool receive_edge(edge *e)
 	const int from = e->m->peer;
 	const uint64_t *flag = flag_of(a, e->path, from, a.rank);
 	uint64_t *ack = ack_of(a, e->path, from, a.rank);
-	if (e->to.slots == ALL) {
-		if (e->path.number == 0) /* whose sender waits until its count is looked at */
-			tell_one(w, e->path, ack, 0);
-		return wait_one(a, w, &e->path, flag, messages_of_edge(*e) - 1, from);
-	}
 	const uint32_t messages = messages_of_edge(*e);
 	for (uint32_t c = 0; c < messages; c++) {
 		range r = message(e->piece, e->to.slot_bytes, c);
@@ -128,19 +134,37 @@ __device__ static bool check_count(edge *e)
 	}
 }
 
-/* ---- Kernels --------------------------------------------------------------------------------------------- */
+/* ---- Into registered memory -------------------------------------------------------------------------------- */
 
-__device__ static void copy_own(const codelet_message &m, range piece)
+/* Each block that has a lane copies a run of its own; then it tells its lanes. */
+__device__ static bool send_direct(edge *e, unsigned char *to, uint32_t blocks, uint32_t lanes)
 {
-	if (m.data != m.from)
-		copy(whole_block(), m.data + piece.at, m.from + piece.at, piece.bytes, false);
+	const codelet_args &a = *e->a;
+	const crew w = whole_block();
+	const range run = cut(e->m->bytes, CODELET_LINE, blocks < lanes ? blocks : lanes, e->path.number);
+	copy(w, to + run.at, e->m->data + run.at, run.bytes, false);
+	crew_sync(w);
+	lane l = e->path;
+	for (l.number += w.thread * blocks; l.number < lanes; l.number += w.threads * blocks)
+		sync_store_release(flag_of(a, l, a.rank, e->m->peer), flag_value(l, 0));
+	return await_seen(e);
 }
 
-/* Whether a message goes where its receiver says. */
-__device__ static bool is_granted(const codelet_group &g, const codelet_message &m)
+/* All lanes of this block, a thread each. */
+__device__ static bool receive_direct(edge *e, uint32_t blocks, uint32_t lanes)
 {
-	return g.pairs && !m.from && !codelet_in_lines(&g, m.bytes);
+	const codelet_args &a = *e->a;
+	const crew w = whole_block();
+	bool good = true;
+	if (e->path.number == 0) /* whose sender waits until its count is looked at */
+		tell_one(w, e->path, ack_of(a, e->path, e->m->peer, a.rank), 0);
+	lane l = e->path;
+	for (l.number += w.thread * blocks; good && l.number < lanes; l.number += w.threads * blocks)
+		good = wait_flag(a, &l, flag_of(a, l, e->m->peer, a.rank), flag_value(l, 0), e->m->peer);
+	return crew_agrees(w, good);
 }
+
+/* ---- Messages -------------------------------------------------------------------------------------------- */
 
 /* What the host said of a message that is received here. */
 __device__ static uint64_t place_of_message(const codelet_edges &all, const codelet_message *m)
@@ -148,67 +172,88 @@ __device__ static uint64_t place_of_message(const codelet_edges &all, const code
 	return all.places[m - all.messages];
 }
 
-/* What a grant says; receiver: whose it is. */
-__device__ static place place_of_grant(const codelet_edges &all, uint64_t granted, int receiver, uint64_t at)
+__device__ static bool is_target(uint64_t granted)
 {
-	const codelet_args &a = all.group.args;
+	return granted >> CODELET_TARGET_SHIFT != 0;
+}
+
+/* Where a granted target begins; receiver: whose it is. */
+__device__ static unsigned char *target_of(const codelet_edges &all, uint64_t granted, int receiver)
+{
 	const uint32_t region = (uint32_t)(granted >> CODELET_TARGET_SHIFT);
-	if (!region)
-		return { window_of(a, receiver) + a.area + (uint64_t)(uint32_t)granted * CODELET_LINE,
-			 (uint32_t)(granted >> 32) * CODELET_LINE, a.depth };
 	/* regions may be younger than this kernel */
-	const uint64_t *memory = (const uint64_t *)(all.regions + ((region - 1) * (uint32_t)a.ranks + (uint32_t)receiver));
-	uint64_t offset = granted - ((uint64_t)region << CODELET_TARGET_SHIFT);
-	return { (unsigned char *)sync_load_relaxed(memory) + offset + at, CODELET_WHOLE_PIECE, ALL };
+	const uint64_t *memory = (const uint64_t *)(all.regions + ((region - 1) * (uint32_t)all.group.args.ranks + (uint32_t)receiver));
+	return (unsigned char *)sync_load_relaxed(memory) + (granted - ((uint64_t)region << CODELET_TARGET_SHIFT));
 }
 
-__device__ static bool find_place(const codelet_edges &all, edge *e)
+__device__ static place place_of_grant(const codelet_args &a, uint64_t granted, int receiver)
 {
-	const codelet_message &m = *e->m;
-	const int sender = m.sending ? e->a->rank : m.peer, receiver = m.sending ? m.peer : e->a->rank;
-	uint64_t granted;
-	if (!is_granted(all.group, m)) { /* an all_to_all_v, in which each sender has slots of its own */
-		e->to = { slot_of(*e->a, e->path, sender, receiver, 0), e->a->slot_bytes, e->a->depth };
-		return true;
+	return { window_of(a, receiver) + a.area + (uint64_t)(uint32_t)granted * CODELET_LINE, (uint32_t)(granted >> 32) * CODELET_LINE, a.depth };
+}
+
+/* Through slots: this block's lanes of the message. */
+__device__ static bool run_slots(const list_block &b, edge e, uint32_t lanes)
+{
+	const codelet_message &m = *e.m;
+	const int sender = m.sending ? e.a->rank : m.peer, receiver = m.sending ? m.peer : e.a->rank;
+	bool good = true;
+	for (e.path.number = b.number; good && e.path.number < lanes; e.path.number += b.blocks) {
+		uint64_t granted = 0;
+		e.piece = cut(m.bytes, CODELET_LINE, lanes, e.path.number);
+		if (b.g->pairs && !m.sending)
+			granted = place_of_lane(*b.all, m, place_of_message(*b.all, &m), e.path.number);
+		else if (b.g->pairs && !await_grant(*b.all, m, &e.path, &granted))
+			return false;
+		/* in an all_to_all_v each sender has slots of its own */
+		e.to = b.g->pairs ? place_of_grant(*e.a, granted, receiver) :
+				    place{ slot_of(*e.a, e.path, sender, receiver, 0), e.a->slot_bytes, e.a->depth };
+		good = m.sending ? send_edge(&e) : crew_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
 	}
-	if (!m.sending)
-		granted = place_of_lane(all, place_of_message(all, &m), e->path.number);
-	else if (!await_grant(all, m, &e->path, &granted))
+	return good;
+}
+
+/* What a launch may hold: messages no longer than the rings hold; none that goes through slots; none that goes in lines; any. */
+enum holds { SMALL, IN_LINES, LONG, ANY };
+
+/* A message longer than the rings hold. Each block reads the grant of its first lane, which stays until that lane's data has come. */
+template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge e, uint32_t lanes)
+{
+	const codelet_message &m = *e.m;
+	uint64_t granted = 0;
+	if (!m.sending) {
+		granted = place_of_message(*b.all, &m);
+		grant_lanes(*b.all, m, granted, lanes, b.number, b.blocks, e.path);
+	} else if (!await_grant(*b.all, m, &e.path, &granted)) {
 		return false;
-	e->to = place_of_grant(all, granted, receiver, e->piece.at);
-	return true;
+	}
+	if (is_target(granted) && m.sending)
+		return send_direct(&e, target_of(*b.all, granted, m.peer), b.blocks, lanes);
+	if (is_target(granted))
+		return crew_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, lanes);
+	if (HOLDS == LONG || (HOLDS == ANY && !codelet_in_long_lines(b.g, m.bytes)))
+		return run_slots(b, e, lanes);
+	return run_lines<true>({ b.g, &m, e.path }, lanes, b.blocks);
 }
 
-/* all: NULL if all that is sent and received goes in lines. */
-template <bool SMALL>
-__device__ static bool run_lane(const codelet_group &g, const codelet_edges *all, const codelet_message *m, uint32_t lanes, lane l)
+template <holds HOLDS> __device__ static bool run_message(const list_block &b, const codelet_message *m, const lane &l)
 {
-	edge e = { &g.args, m, l, cut(m->bytes, CODELET_LINE, lanes, l.number) };
+	const uint32_t lanes = codelet_lanes(b.g, m->bytes);
+	edge e = { &b.g->args, m, l };
 	if (m->from) {
-		copy_own(*m, e.piece);
+		range run = cut(m->bytes, CODELET_LINE, b.blocks, b.number);
+		if (m->data != m->from)
+			copy(whole_block(), m->data + run.at, m->from + run.at, run.bytes, false);
 		return true;
 	}
+	if (b.number >= lanes)
+		return true;
 	if (m->sending)
 		send_count(e);
-	if (SMALL || codelet_in_lines(&g, m->bytes))
-		return run_lines({ &g, m, l, lanes, 0 });
-	if (!find_place(*all, &e))
-		return false;
-	if (m->sending)
-		return send_edge(&e);
-	return crew_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
-}
-
-template <bool SMALL>
-__device__ static bool run_message(const codelet_group &g, const codelet_edges *all, const codelet_message *m, lane l)
-{
-	const uint32_t lanes = codelet_lanes(&g, m->bytes);
-	bool good = true;
-	if (!SMALL && !m->sending && is_granted(g, *m))
-		grant_lanes(*all, *m, place_of_message(*all, m), lanes, l);
-	for (; good && l.number < lanes; l.number += g.blocks)
-		good = run_lane<SMALL>(g, all, m, lanes, l);
-	return good;
+	if (HOLDS == ANY && !b.g->pairs)
+		return run_slots(b, e, lanes);
+	if (HOLDS != LONG && (HOLDS == SMALL || codelet_in_lines(b.g, m->bytes)))
+		return run_lines<false>({ b.g, m, l }, lanes, b.blocks);
+	return run_long<HOLDS>(b, e, lanes);
 }
 
 /* The counter of a pair and direction, as this lane keeps it. */
@@ -219,58 +264,74 @@ __device__ static uint64_t *pair_counter(const codelet_args &a, const codelet_me
 }
 
 /* For all lanes of this block. */
-__device__ static void count_pair(const codelet_group &g, const codelet_message &m, uint32_t number, uint64_t count)
+__device__ static void count_pair(const list_block &b, const codelet_message &m, uint64_t count)
 {
 	__syncthreads();
-	for (uint32_t lane = number + threadIdx.x * g.blocks; lane < CODELET_LANES; lane += blockDim.x * g.blocks)
-		*pair_counter(g.args, m, lane) = count;
+	for (uint32_t lane = b.number + threadIdx.x * b.blocks; lane < CODELET_LANES; lane += blockDim.x * b.blocks)
+		*pair_counter(b.g->args, m, lane) = count;
 }
 
 /* A list of sends to one rank, or of receives from one. */
-__device__ static bool run_pairs(const codelet_edges &e, uint32_t first, lane l)
+template <holds HOLDS> __device__ static void run_pairs(const list_block &b, const codelet_message *m, lane l)
 {
-	const codelet_message *m = &e.messages[first];
-	if (m->from)
-		return run_message<false>(e.group, &e, m, l);
-	uint64_t count = *pair_counter(e.group.args, *m, l.number);
+	uint64_t count = m->from ? 0 : *pair_counter(b.g->args, *m, l.number);
 	for (bool more = true; more; m++) {
 		more = m->more;
 		l.epoch = ++count;
-		if (!run_message<false>(e.group, &e, m, l))
-			return false;
+		if (!run_message<HOLDS>(b, m, l))
+			return;
 	}
-	count_pair(e.group, m[-1], l.number, count);
-	return true;
+	if (!m[-1].from)
+		count_pair(b, m[-1], count);
+}
+
+/* Which list this block works on. */
+__device__ static uint32_t list_of_block(const codelet_group &g, list_block *b)
+{
+	const uint32_t wide = g.wide * g.blocks;
+	b->blocks = blockIdx.x < wide ? g.blocks : 1;
+	b->number = blockIdx.x < wide ? blockIdx.x % g.blocks : 0;
+	return blockIdx.x < wide ? blockIdx.x / g.blocks : g.wide + (blockIdx.x - wide);
+}
+
+__device__ static lane lane_of_block(const list_block &b)
+{
+	return { 0, b.number, b.g->most_lanes, CODELET_PAIRS, 0 };
+}
+
+/* Of pairs alone, for each kind of messages: a kernel needs the registers of the way that needs most. */
+template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pairs(const __grid_constant__ codelet_edges e)
+{
+	sync_previous_kernel();
+	list_block b = { &e.group, &e };
+	const codelet_message *m = &e.messages[e.first[list_of_block(e.group, &b)]];
+	run_pairs<HOLDS>(b, m, lane_of_block(b));
 }
 
 __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges e)
 {
 	sync_previous_kernel();
 	const codelet_group &g = e.group;
-	const uint32_t list = blockIdx.x / g.blocks;
-	lane l = { 0, blockIdx.x % g.blocks, g.most_lanes, CODELET_PAIRS, 0 };
+	list_block b = { &g, &e };
+	const codelet_message *m = &e.messages[e.first[list_of_block(g, &b)]];
+	lane l = lane_of_block(b);
 	if (g.pairs) {
-		run_pairs(e, e.first[list], l);
+		run_pairs<ANY>(b, m, l);
 		return;
 	}
 	l.ring = CODELET_FIRST;
 	l.epoch = call_epoch(g.args);
 	send_headers(g.args, l.epoch);
-	if (!hear_all(g.args, whole_block(), &l) || !run_message<false>(g, &e, &e.messages[e.first[list]], l))
-		return;
-	call_end(g.args, l.epoch);
+	if (hear_all(g.args, whole_block(), &l) && run_message<ANY>(b, m, l))
+		call_end(g.args, l.epoch);
 }
 
 __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_constant__ codelet_few f)
 {
 	sync_previous_kernel();
-	const codelet_group &g = f.group;
-	const codelet_message &m = f.messages[blockIdx.x / g.blocks];
-	lane l = { 0, blockIdx.x % g.blocks, g.most_lanes, CODELET_PAIRS, 0 };
-	if (!m.from)
-		l.epoch = *pair_counter(g.args, m, l.number) + 1;
-	if (run_message<true>(g, nullptr, &m, l) && !m.from)
-		count_pair(g, m, l.number, l.epoch);
+	list_block b = { &f.group, nullptr };
+	const codelet_message *m = &f.messages[list_of_block(f.group, &b)];
+	run_pairs<SMALL>(b, m, lane_of_block(b));
 }
 
 /* Whether all messages are few, small, and the only ones of their pairs; then into *few. */
@@ -290,13 +351,30 @@ static int are_few(const codelet_edges *e, codelet_few *few, uint64_t *most_byte
 	return 1;
 }
 
+/* The kernel for what a launch holds; a sender does not know its receiver's buffer. */
+static const void *kernel_for(const codelet_edges *e)
+{
+	const codelet_group *g = &e->group;
+	bool in_lines = false, in_slots = !g->pairs;
+	for (int i = 0; i < g->lists; i++) {
+		const codelet_message *m = &e->messages[e->first[i]];
+		do {
+			bool fits = codelet_in_long_lines(g, m->bytes);
+			in_lines |= fits && !m->from;
+			in_slots |= !fits && !m->from;
+		} while (m++->more);
+	}
+	return !in_slots ? (const void *)pairs<IN_LINES> : in_lines || !g->pairs ? (const void *)edges : (const void *)pairs<LONG>;
+}
+
 int codelets_edges(const codelet_edges *args, void *stream)
 {
-	codelet_shape shape = { args->group.lists * args->group.blocks, CODELET_THREADS };
+	const codelet_group *g = &args->group;
+	codelet_shape shape = { g->wide * g->blocks + (g->lists - g->wide), CODELET_THREADS };
 	codelet_few few;
 	uint64_t bytes;
 	if (!are_few(args, &few, &bytes))
-		return launch((const void *)edges, shape, args, stream);
+		return launch(kernel_for(args), shape, args, stream);
 	for (shape.threads = 32; shape.threads < CODELET_THREADS && (uint64_t)shape.threads < codelet_lines(bytes) * 8;)
 		shape.threads *= 2;
 	return launch((const void *)few_lines, shape, &few, stream);
@@ -305,5 +383,7 @@ int codelets_edges(const codelet_edges *args, void *stream)
 int codelets_load_edges(void)
 {
 	int error = load((const void *)edges);
+	error = error ? error : load((const void *)pairs<IN_LINES>);
+	error = error ? error : load((const void *)pairs<LONG>);
 	return error ? error : load((const void *)few_lines);
 }

@@ -1,7 +1,7 @@
 /*
- * Where a sender may store what does not travel in lines: its receiver grants it, to each lane of each message, as soon as it
- * comes to that message. So the receiver's slots are all for those it awaits messages from, and where its buffer is
- * registered memory there are none between. What is granted is the receiver's own: its slots are empty when its kernel begins,
+ * Where a sender may store what is more than the rings of lines hold: its receiver grants it, to each lane of each message, as soon as it
+ * comes to that message: its buffer, where that is registered memory; the rings; or, for what is faster so, slots, which then are all for those
+ * it awaits such messages from. What is granted is the receiver's own: its slots are empty when its kernel begins,
  * because every call takes out what came in its slots, and nobody stores there for the next call before he has heard of it from
  * the receiver.
  */
@@ -17,23 +17,26 @@ __device__ static inline codelet_grant *grant_of(const codelet_edges &e, uint32_
 	return all + (uint32_t)receiver * CODELET_LANES + lane;
 }
 
-/* Of what is received: the place that a lane is granted. */
-__device__ static inline uint64_t place_of_lane(const codelet_edges &e, uint64_t place, uint32_t lane)
+/* Of what is received: the place that a lane is granted; 0: the rings. */
+__device__ static inline uint64_t place_of_lane(const codelet_edges &e, const codelet_message &m, uint64_t place, uint32_t lane)
 {
 	const codelet_args &a = e.group.args;
 	if (place >> CODELET_TARGET_SHIFT)
 		return place;
+	if (codelet_in_long_lines(&e.group, m.bytes))
+		return 0;
 	uint64_t at = place * a.area_bytes + (uint64_t)lane * a.depth * a.slot_bytes;
 	return (uint64_t)(a.slot_bytes / CODELET_LINE) << 32 | at / CODELET_LINE;
 }
 
-/* By the threads of a block, whose loads for the list's message before are done: all its lanes of a message. */
-__device__ static inline void grant_lanes(const codelet_edges &e, const codelet_message &m, uint64_t place, uint32_t lanes, const lane &l)
+/* By block `number` of the list's, whose loads for the message before are done: all its lanes of a message. */
+__device__ static inline void grant_lanes(const codelet_edges &e, const codelet_message &m, uint64_t place, uint32_t lanes, uint32_t number,
+					  uint32_t blocks, const lane &l)
 {
-	const uint32_t epoch = (uint32_t)l.epoch, blocks = e.group.blocks;
+	const uint32_t epoch = (uint32_t)l.epoch;
 	const bool first = &m == e.messages || !(&m)[-1].more;
-	for (uint32_t lane = l.number + threadIdx.x * blocks; lane < lanes; lane += blockDim.x * blocks) {
-		uint64_t granted = place_of_lane(e, place, lane);
+	for (uint32_t lane = number + threadIdx.x * blocks; lane < lanes; lane += blockDim.x * blocks) {
+		uint64_t granted = place_of_lane(e, m, place, lane);
 		codelet_grant *g = grant_of(e, lane, m.peer, e.group.args.rank);
 		if (!first)
 			sync_fence(); /* others of the block have read these slots */

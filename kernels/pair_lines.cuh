@@ -1,8 +1,8 @@
 /*
- * Sends and receives of few bytes: lines that carry their own readiness, as in packet.cuh, but counted between two ranks. Lane l
- * takes groups l, l + lanes, ... of a message's lines; both ends count the messages of each lane, whose lines
- * say that number and the message's bytes. Two may be under way: the half of message q is free when q - 2 has been taken out, which
- * the receiver tells. A send therefore ends without its receive.
+ * Sends and receives in lines that carry their own readiness, as in packet.cuh, through rings of slots: a message's slots of four lines
+ * go to the pair's rings in turn. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say the
+ * number of their slot in its ring, and the message's bytes. A sender may be as far ahead as the ring has slots; the receiver
+ * tells what it has taken out, not for every slot. A send of no more than the rings hold therefore ends without its receive.
  */
 #ifndef PAIR_LINES_CUH
 #define PAIR_LINES_CUH
@@ -14,25 +14,92 @@ struct pair_lines {
 	const codelet_group *g;
 	const codelet_message *m;
 	lane path; /* its epoch: the pair's count of messages */
-	uint32_t lanes;
-	uint64_t number; /* of this lane's message; lines carry the low half */
 };
 
-/* Packet 0 of a message, at the receiver. */
-__device__ static inline unsigned char *lines_of(const pair_lines &p, int sender, int receiver)
+/* A ring at this end, and what of the message is this thread's in it. */
+struct line_ring {
+	uint32_t number;
+	codelet_ring_end *end;
+	unsigned char *slots; /* this thread's packet of the first one, at the receiver */
+	uint64_t count; /* slots of the ring, of all messages */
+	uint32_t at; /* the next one's place */
+	uint32_t untold; /* of a receiver: taken out, and not yet told */
+	uint32_t packets; /* of the message */
+};
+
+enum { AT_ONCE = CODELET_RING_DEPTH }; /* slots under way of a warp, where no room is short */
+
+__device__ static inline codelet_ring_end *ring_end_of(const pair_lines &p, int owner, int other, uint32_t ring)
 {
-	const codelet_args &a = p.g->args;
-	uint64_t half = (p.number & 1) * (uint32_t)(a.ranks - 1);
-	return window_of(a, receiver) + p.g->lines + (half + codelet_index(sender, receiver)) * p.g->lines_bytes;
+	codelet_ring_end *ends = (codelet_ring_end *)(window_of(p.g->args, owner) + p.g->ring_ends);
+	return ends + (uint32_t)other * p.g->rings + ring;
 }
 
-/* The lane's words of messages taken out: its own ring. */
-__device__ static inline uint64_t *taken_of(const pair_lines &p, int sender, int receiver)
+__device__ static inline line_ring ring_of(const pair_lines &p, uint32_t number)
 {
-	lane l = p.path;
-	l.ring = CODELET_PAIR_LINES;
-	return ack_of(p.g->args, l, sender, receiver);
+	const codelet_group &g = *p.g;
+	const int sender = p.m->sending ? g.args.rank : p.m->peer, receiver = p.m->sending ? p.m->peer : g.args.rank;
+	const uint64_t slots = ((uint64_t)codelet_index(sender, receiver) * g.rings + number) * g.depth;
+	codelet_ring_end *end = ring_end_of(p, g.args.rank, p.m->peer, number);
+	return { number,
+		 end,
+		 window_of(g.args, receiver) + g.ring_slots + slots * CODELET_LINE_SLOT + threadIdx.x % 32 * 16,
+		 p.m->sending ? end->sent : end->received,
+		 p.m->sending ? end->send_at : end->receive_at,
+		 end->untold,
+		 (uint32_t)codelet_lines(p.m->bytes) * 8 };
 }
+
+__device__ static inline uint32_t place_after(const pair_lines &p, uint32_t at, uint32_t slots)
+{
+	return at + slots < p.g->depth ? at + slots : at + slots - p.g->depth;
+}
+
+/* How many of the ring's slots from slot s of the message on come before slot `end`; so many at most. */
+__device__ static inline uint32_t slots_until(const pair_lines &p, uint32_t s, uint32_t end, uint32_t most)
+{
+	uint32_t n = 1;
+	while (n < most && s + n * p.g->rings < end)
+		n++;
+	return n;
+}
+
+/* ---- A thread's packet of slot s ---------------------------------------------------------------------------- */
+
+__device__ static inline uint32_t packet_of(uint32_t s)
+{
+	return s * 32 + threadIdx.x % 32;
+}
+
+/* WHOLE: the slot is filled, and the data lies at a multiple of 16. */
+template <bool WHOLE> __device__ static inline vector load_packet(const pair_lines &p, uint32_t s)
+{
+	const unsigned char *from = p.m->data + lines::at(packet_of(s));
+	if (!WHOLE)
+		return load_user<true>(from, filled<lines>(packet_of(s), (uint32_t)p.m->bytes));
+	if (threadIdx.x % 8 < 7)
+		return *(const vector *)from;
+	uint2 half = *(const uint2 *)from;
+	return make_uint4(half.x, half.y, 0, 0);
+}
+
+template <bool WHOLE> __device__ static inline void store_packet(const pair_lines &p, uint32_t s, vector v)
+{
+	unsigned char *to = p.m->data + lines::at(packet_of(s));
+	if (!WHOLE)
+		store_user<true>(to, v, filled<lines>(packet_of(s), (uint32_t)p.m->bytes));
+	else if (threadIdx.x % 8 < 7)
+		*(vector *)to = v;
+	else
+		*(uint2 *)to = make_uint2(v.x, v.y);
+}
+
+template <bool WHOLE> __device__ static inline bool has_packet(const line_ring &r, uint32_t s)
+{
+	return WHOLE || packet_of(s) < r.packets;
+}
+
+/* ---- Waits -------------------------------------------------------------------------------------------------- */
 
 /* What the other end announced for this message, if it has: another number of bytes? */
 __device__ static inline bool announced_other(const pair_lines &p)
@@ -65,71 +132,124 @@ template <class Ready> __device__ static inline bool await_pair(const pair_lines
 	return true;
 }
 
-/* Calls act(i) for this thread's packets of the message, whole warps together, until one fails. */
-template <class Act> __device__ static inline bool each_packet(const pair_lines &p, Act act)
-{
-	const uint32_t packets = (uint32_t)codelet_lines(p.m->bytes) * 8, group = CODELET_GROUP * 8;
-	for (uint32_t first = p.path.number * group; first < packets; first += p.lanes * group)
-		for (uint32_t v = threadIdx.x; v < group && first + v / 32 * 32 < packets; v += blockDim.x)
-			if (!act(first + v))
-				return false;
-	return true;
-}
+/* ---- Of a message, the slots of a ring from `first` on that come before `end`, N at once -------------------------- */
 
-__device__ static inline bool send_lines(const pair_lines &p)
+/* The data is loaded before there is room for it. */
+template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
-	const codelet_args &a = p.g->args;
-	const uint32_t bytes = (uint32_t)p.m->bytes, slots = (uint32_t)codelet_lines(bytes) * 8;
-	const uint64_t *taken = taken_of(p, a.rank, p.m->peer);
-	unsigned char *to = lines_of(p, a.rank, p.m->peer);
-	if (!await_pair(p, [&] { return sync_load_relaxed(taken) + 2 >= p.number; }))
-		return false;
-	return each_packet(p, [&](uint32_t i) {
-		vector v = load_user<true>(p.m->data + lines::at(i), filled<lines>(i, bytes));
-		if (i < slots)
-			sync_store_packet(to + (uint64_t)i * 16, lines::pack<CORALE_UINT8>(v, i, (uint32_t)p.number, bytes));
-		return true;
-	});
-}
-
-__device__ static inline bool receive_lines(const pair_lines &p)
-{
-	const codelet_args &a = p.g->args;
-	const uint32_t bytes = (uint32_t)p.m->bytes, slots = (uint32_t)codelet_lines(bytes) * 8;
-	const unsigned char *from = lines_of(p, p.m->peer, a.rank);
-	return each_packet(p, [&](uint32_t i) {
-		vector v = make_uint4(0, 0, (uint32_t)p.number, bytes);
-		bool good = await_pair(p, [&] {
-			if (i < slots)
-				v = sync_load_packet(from + (uint64_t)i * 16);
-			return i % 8 != 7 || i >= slots || v.z == (uint32_t)p.number;
-		});
-		if (good && i < slots && i % 8 == 7 && v.w != bytes) {
-			call_fail(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v.w);
-			good = false;
-		}
-		if (__all_sync(~0u, good))
-			store_user<true>(p.m->data + lines::at(i), v, filled<lines>(i, bytes));
-		return __all_sync(~0u, good) != 0;
-	});
-}
-
-/* The whole block. */
-__device__ static inline bool run_lines(pair_lines p)
-{
-	const codelet_args &a = p.g->args;
-	codelet_state *s = a.state;
-	uint64_t *count = p.m->sending ? &s->lines_sent[p.path.number][p.m->peer] : &s->lines_received[p.path.number][p.m->peer];
-	p.number = *count + 1;
-	if (!crew_agrees(whole_block(), p.m->sending ? send_lines(p) : receive_lines(p)))
-		return false;
-	if (threadIdx.x == 0) {
-		*count = p.number;
-		if (!p.m->sending)
-			sync_store_relaxed(taken_of(p, p.m->peer, a.rank), p.number);
+	const uint32_t bytes = (uint32_t)p.m->bytes, depth = p.g->depth, step = p.g->rings;
+	uint64_t taken = sync_load_relaxed(&r->end->taken);
+	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = place_after(p, r->at, n)) {
+		vector v[N];
+		n = slots_until(p, s, end, N);
+#pragma unroll
+		for (uint32_t u = 0; u < N; u++)
+			if (u < n)
+				v[u] = load_packet<WHOLE>(p, s + u * step);
+		auto has_room = [&] { return taken + depth >= r->count + n; };
+		if (!__all_sync(~0u, has_room()) && !await_pair(p, [&] {
+			    taken = sync_load_relaxed(&r->end->taken);
+			    return has_room();
+		    }))
+			return false;
+#pragma unroll
+		for (uint32_t u = 0; u < N; u++)
+			if (u < n && has_packet<WHOLE>(*r, s + u * step))
+				sync_store_packet(r->slots + place_after(p, r->at, u) * CODELET_LINE_SLOT,
+						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, (uint32_t)(r->count + u + 1), bytes));
 	}
-	__syncthreads(); /* the next message's threads read the count */
 	return true;
+}
+
+/* After all loads of the warp. What is not told leaves the sender room for as much as it sends at once. */
+__device__ static inline void tell_taken(const pair_lines &p, line_ring *r, uint32_t slots)
+{
+	const uint32_t half = p.g->depth / 2, spare = p.g->depth - AT_ONCE + 1;
+	r->untold += slots;
+	if (r->untold < (half < spare ? half : spare))
+		return;
+	r->untold = 0;
+	if (threadIdx.x % 32 == 0)
+		sync_store_relaxed(&ring_end_of(p, p.m->peer, p.g->args.rank, r->number)->taken, r->count + slots);
+}
+
+template <int N, bool WHOLE> __device__ static inline bool receive_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
+{
+	const uint32_t bytes = (uint32_t)p.m->bytes, step = p.g->rings;
+	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = place_after(p, r->at, n)) {
+		vector v[N];
+		n = slots_until(p, s, end, N);
+		auto is_ours = [&](uint32_t u) { return u < n && has_packet<WHOLE>(*r, s + u * step); };
+		bool good = await_pair(p, [&] {
+			bool ready = true;
+#pragma unroll
+			for (uint32_t u = 0; u < N; u++)
+				if (is_ours(u))
+					v[u] = sync_load_packet(r->slots + place_after(p, r->at, u) * CODELET_LINE_SLOT);
+#pragma unroll
+			for (uint32_t u = 0; u < N; u++)
+				ready = ready && (!is_ours(u) || threadIdx.x % 8 != 7 || v[u].z == (uint32_t)(r->count + u + 1));
+			return ready;
+		});
+#pragma unroll
+		for (uint32_t u = 0; u < N; u++)
+			if (good && is_ours(u) && threadIdx.x % 8 == 7 && v[u].w != bytes) {
+				call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v[u].w);
+				good = false;
+			}
+		if (!__all_sync(~0u, good))
+			return false;
+		tell_taken(p, r, n);
+#pragma unroll
+		for (uint32_t u = 0; u < N; u++)
+			if (is_ours(u))
+				store_packet<WHOLE>(p, s + u * step, v[u]);
+	}
+	return true;
+}
+
+/* ---- Messages ----------------------------------------------------------------------------------------------- */
+
+template <int N, bool WHOLE> __device__ static inline bool pass_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
+{
+	return p.m->sending ? send_slots<N, WHOLE>(p, r, first, end) : receive_slots<N, WHOLE>(p, r, first, end);
+}
+
+__device__ static inline void keep_ring(const pair_lines &p, const line_ring &r)
+{
+	if (threadIdx.x % 32)
+		return;
+	if (p.m->sending) {
+		r.end->sent = r.count;
+		r.end->send_at = (uint16_t)r.at;
+	} else {
+		r.end->received = r.count;
+		r.end->receive_at = (uint16_t)r.at;
+		r.end->untold = (uint16_t)r.untold;
+	}
+}
+
+/* The whole block: the rings of its lanes of the message. Of a LONG one that is aligned all slots but the last one are whole. */
+template <bool LONG> __device__ static inline bool run_lines(const pair_lines &p, uint32_t lanes, uint32_t blocks)
+{
+	const uint32_t slots = (uint32_t)codelet_line_slots(p.m->bytes), rings = p.g->rings, most = slots < rings ? slots : rings;
+	const bool aligned = LONG && (uintptr_t)p.m->data % 16 == 0;
+	const uint32_t whole = aligned ? slots - 1 : 0;
+	bool good = true;
+	for (uint32_t lane = p.path.number; lane < lanes; lane += blocks) {
+		const uint32_t first = lane * CODELET_LANE_RINGS, end = most < first + CODELET_LANE_RINGS ? most : first + CODELET_LANE_RINGS;
+		for (uint32_t number = first + threadIdx.x / 32; good && number < end; number += blockDim.x / 32) {
+			line_ring r = ring_of(p, number);
+			if (aligned)
+				good = pass_slots<AT_ONCE, true>(p, &r, number, whole);
+			if (good && (!aligned || whole % rings == number))
+				good = pass_slots<1, false>(p, &r, aligned ? whole : number, slots);
+			if (good)
+				keep_ring(p, r);
+		}
+	}
+	__syncwarp(); /* what comes next reads the rings' ends */
+	return crew_agrees(whole_block(), good);
 }
 
 #endif

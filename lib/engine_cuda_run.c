@@ -13,6 +13,8 @@ enum {
 	EDGE_SLOT_BYTES = 256 << 10,
 	LEAST_SLOT_BYTES = 16 << 10,
 	FEW_LANES = 64, /* that fill a link */
+	LEAST_SHARE = 16, /* blocks of a list: below, rounds are many */
+	FEW_COPYING = 8,
 	CHAIN_BYTES = 16 << 10, /* of a broadcast's message, and so many of them in flight */
 	LONG_CHAIN_BYTES = 32 << 10, /* of one through slots that has many messages */
 	CHAIN_DEPTH = 8, /* at least */
@@ -232,24 +234,24 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 /* ---- Edges ---------------------------------------------------------------------------------------------- */
 
 /* With all edges of a rank in both directions, all blocks must be resident at a time: so many have each list of messages. */
-static int blocks_of_lists(const struct engine *e, int pairs, int lists)
+static int blocks_of_lists(const struct engine *e, int pairs, int lists, int narrow)
 {
 	int blocks = e->resident;
 	if (!pairs && blocks > CODELET_MAX_BLOCKS) /* whose epochs are counted */
 		blocks = CODELET_MAX_BLOCKS;
-	return blocks > lists ? blocks / lists : 1;
+	return blocks - narrow > lists ? (blocks - narrow) / lists : 1;
 }
 
 /*
- * Lanes of a message at most, equal on both ends: a whole number of rounds when a rank has all edges, enough for a few, and no more
- * than have slots worth their flags.
+ * Lanes of a message at most, equal on both ends: a block each, when a rank has all edges; of pairs so many that they fill a link, in
+ * whole rounds, and no more than find a processor each beside as many of another list. No more than have slots worth their flags.
  */
 static int most_lanes(const struct engine *e, int pairs)
 {
-	int all = blocks_of_lists(e, pairs, 2 * e->ranks - 1),
-	    rounds = pairs ? (FEW_LANES + all - 1) / all : 1;
-	uint64_t most = e->layout.slots_bytes / (SLOT_DEPTH * LEAST_SLOT_BYTES),
-		 lanes = (uint64_t)(all * rounds);
+	int all = blocks_of_lists(e, pairs, 2 * e->ranks - 1, 0), rounds = (FEW_LANES + all - 1) / all;
+	uint64_t most = e->layout.slots_bytes / (SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
+	if (pairs)
+		lanes = all < LEAST_SHARE || all > FEW_LANES ? FEW_LANES : (uint64_t)(all * rounds);
 	most = most < 1 ? 1 : most < CODELET_LANES ? most : CODELET_LANES;
 	return (int)(lanes < most ? lanes : most);
 }
@@ -261,8 +263,10 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 	g->group.most_lanes = (uint16_t)most_lanes(e, pairs);
 	use_slots(e, &g->group.args, g->group.most_lanes, 1, EDGE_SLOT_BYTES);
 	g->group.pairs = (uint16_t)pairs;
-	g->group.lines = (uint32_t)e->layout.pairs;
-	g->group.lines_bytes = (uint32_t)e->layout.pairs_bytes;
+	g->group.rings = (uint16_t)e->layout.pair_rings;
+	g->group.depth = (uint16_t)e->layout.ring_depth;
+	g->group.ring_ends = (uint32_t)e->layout.ring_ends;
+	g->group.ring_slots = (uint32_t)e->layout.rings;
 	g->group.lists = 0;
 	g->group.blocks = 1;
 	g->grants = (uint32_t)e->layout.grants;
@@ -277,9 +281,15 @@ static void set_message(struct codelet_edges *g, int i, struct codelet_message m
 	g->messages[i] = m;
 }
 
-static void share_blocks(const struct engine *e, struct codelet_edges *g)
+/* The first `wide` lists share the blocks; each other one has one. Of few blocks that copy into the peers' memory a number that
+ * divides evenly among the parts of the GPU from which a link is fed: with 10 to 15 a send is slower than with 8. */
+static void share_blocks(const struct engine *e, struct codelet_edges *g, int wide)
 {
-	int blocks = blocks_of_lists(e, g->group.pairs, g->group.lists ? g->group.lists : 1);
+	int narrow = g->group.lists - wide,
+	    blocks = blocks_of_lists(e, g->group.pairs, wide ? wide : 1, narrow);
+	if (narrow && blocks > FEW_COPYING && blocks < 2 * FEW_COPYING)
+		blocks = FEW_COPYING;
+	g->group.wide = (uint16_t)wide;
 	if (g->group.blocks > blocks)
 		g->group.blocks = (uint16_t)blocks;
 }
@@ -324,7 +334,7 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 		add_edge(e, c, 0, (e->rank + e->ranks - k) % e->ranks);
 	}
 	add_own(e, c);
-	share_blocks(e, e->edges);
+	share_blocks(e, e->edges, e->edges->group.lists);
 	return codelets_edges(e->edges, stream);
 }
 
@@ -384,7 +394,35 @@ static int set_place(struct codelet_edges *g, int i, const struct engine_message
 {
 	int direct = m->target && (uintptr_t)m->data % DIRECT_UNIT == 0;
 	g->places[i] = direct ? m->target : g->rooms;
-	return !m->sending && !m->from && !direct && !codelet_in_lines(&g->group, m->bytes);
+	return !m->sending && !m->from && !direct && !codelet_in_long_lines(&g->group, m->bytes);
+}
+
+/* Whether all messages of a list come straight into their buffers, for which a block has only to wait. */
+static int is_narrow(const struct codelet_edges *g, uint32_t first)
+{
+	uint32_t i = first;
+	do
+		if (g->messages[i].sending || g->messages[i].from ||
+		    g->places[i] >> CODELET_TARGET_SHIFT == 0 ||
+		    codelet_in_lines(&g->group, g->messages[i].bytes))
+			return 0;
+	while (g->messages[i++].more);
+	return 1;
+}
+
+/* Lists that need many blocks come first; how many they are. */
+static int sort_lists(struct codelet_edges *g)
+{
+	uint32_t narrow[CODELET_MAX_LISTS];
+	int wide = 0, n = 0;
+	for (int i = 0; i < g->group.lists; i++) {
+		if (is_narrow(g, g->first[i]))
+			narrow[n++] = g->first[i];
+		else
+			g->first[wide++] = g->first[i];
+	}
+	memcpy(g->first + wide, narrow, (size_t)n * sizeof(*narrow));
+	return wide;
 }
 
 /* All my slots, in equal rooms: by grants senders learn of it. */
@@ -430,7 +468,7 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 		if (!taken[i])
 			add_list(e->edges, m, n, i, taken, &used);
 	share_slots(e, e->edges);
-	share_blocks(e, e->edges);
+	share_blocks(e, e->edges, sort_lists(e->edges));
 	return engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
 }
 

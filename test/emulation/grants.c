@@ -6,12 +6,16 @@
 #include "emulation_test.h"
 #include "script.h"
 
-enum { BYTES = 60000, ROOM = BYTES + 128, LONG_PAUSE = 20000, MOST_RANKS = 4, EMPTY_BYTE = 0x5a };
+enum { MOST_BYTES = 150000, ROOM = MOST_BYTES + 128, LONG_PAUSE = 20000, MOST_RANKS = 4, EMPTY_BYTE = 0x5a };
+
+enum way { THROUGH_SLOTS, DIRECT, IN_LINES, WAYS };
+static const size_t bytes_of_way[WAYS] = { MOST_BYTES, 60000, 60000 };
 
 struct scene {
 	struct world_params params;
 	struct world world;
-	int direct; /* receive buffers are registered */
+	enum way way; /* DIRECT: receive buffers are registered */
+	size_t bytes; /* of a message */
 	int faults[MOST_RANKS];
 	unsigned char *memory[MOST_RANKS]; /* of a rank: what it sends, then room for a message of each */
 	/* of one case */
@@ -26,12 +30,13 @@ static unsigned char content(int from, size_t i)
 	return (unsigned char)(i * 7 + i / 251 + (size_t)from * 31 + test_seed);
 }
 
-static struct scene *new_scene(int ranks, int direct)
+static struct scene *new_scene(int ranks, enum way way)
 {
 	struct scene *s = calloc(1, sizeof(*s));
 	if (!s)
 		abort();
-	s->direct = direct;
+	s->way = way;
+	s->bytes = bytes_of_way[way];
 	s->absent = -1;
 	s->params = (struct world_params){ .ranks = ranks,
 					   .max_blocks = 2,
@@ -43,7 +48,7 @@ static struct scene *new_scene(int ranks, int direct)
 /* Where a rank receives from another. */
 static unsigned char *place_of(struct scene *s, int rank, int from)
 {
-	return (s->direct ? s->world.registered[rank] : s->memory[rank] + ROOM) + from * ROOM;
+	return (s->way == DIRECT ? s->world.registered[rank] : s->memory[rank] + ROOM) + from * ROOM;
 }
 
 static void fill(struct scene *s, int rank)
@@ -51,7 +56,7 @@ static void fill(struct scene *s, int rank)
 	s->memory[rank] = aligned_alloc(128, codelet_round((MOST_RANKS + 1) * ROOM, 128));
 	if (!s->memory[rank])
 		abort();
-	for (size_t i = 0; i < BYTES; i++)
+	for (size_t i = 0; i < s->bytes; i++)
 		s->memory[rank][i] = content(rank, i);
 	for (int from = 0; from < s->params.ranks; from++)
 		memset(place_of(s, rank, from), EMPTY_BYTE, ROOM);
@@ -81,13 +86,14 @@ static int close_scene(struct scene *s)
 
 static struct engine_message sending(struct scene *s, int rank, int to)
 {
-	return (struct engine_message){ .data = s->memory[rank], .bytes = BYTES, .peer = to, .sending = 1 };
+	return (
+	    struct engine_message){ .data = s->memory[rank], .bytes = s->bytes, .peer = to, .sending = 1 };
 }
 
 static struct engine_message receiving(struct scene *s, int rank, int from)
 {
-	struct engine_message m = { .data = place_of(s, rank, from), .bytes = BYTES, .peer = from };
-	if (s->direct)
+	struct engine_message m = { .data = place_of(s, rank, from), .bytes = s->bytes, .peer = from };
+	if (s->way == DIRECT)
 		m.target = (uint64_t)1 << ENGINE_TARGET_SHIFT | (uint64_t)(from * ROOM);
 	return m;
 }
@@ -101,7 +107,7 @@ static int check(struct scene *s, int rank, int from)
 {
 	const unsigned char *got = place_of(s, rank, from);
 	for (size_t i = 0; i < ROOM; i++) {
-		unsigned char expected = i < BYTES ? content(from, i) : EMPTY_BYTE;
+		unsigned char expected = i < s->bytes ? content(from, i) : EMPTY_BYTE;
 		if (got[i] == expected)
 			continue;
 		printf("# from %d to %d: byte %zu is 0x%02x, expected 0x%02x\n", from, rank, i, got[i],
@@ -111,7 +117,17 @@ static int check(struct scene *s, int rank, int from)
 	return 0;
 }
 
-/* Whether a rank's slots are as they were at first. */
+/* Whether the slots of a rank's rings, and its others, are as they were at first. */
+static int rings_untouched(const struct scene *s, int rank)
+{
+	const struct codelet_layout *l = &s->world.layout;
+	const unsigned char *window = s->world.windows + (size_t)rank * s->world.engines->stride;
+	for (uint64_t i = l->rings; i < l->slots; i++)
+		if (window[i])
+			return 0;
+	return 1;
+}
+
 static int slots_untouched(const struct scene *s, int rank)
 {
 	const struct codelet_layout *l = &s->world.layout;
@@ -128,7 +144,7 @@ static int slots_untouched(const struct scene *s, int rank)
 static void wipe(struct scene *s, int rank, int from)
 {
 	const struct codelet_layout *l = &s->world.layout;
-	memset(s->world.windows + (size_t)rank * s->world.engines->stride + l->slots, 0, l->bytes - l->slots);
+	memset(s->world.windows + (size_t)rank * s->world.engines->stride + l->rings, 0, l->bytes - l->rings);
 	memset(place_of(s, rank, from), EMPTY_BYTE, ROOM);
 }
 
@@ -137,7 +153,7 @@ static void await_sender(struct scene *s)
 	gpu_pause(LONG_PAUSE);
 	for (size_t i = 0; i < ROOM; i++)
 		s->faults[1] |= place_of(s, 1, 0)[i] != EMPTY_BYTE;
-	s->faults[1] |= !slots_untouched(s, 1);
+	s->faults[1] |= !rings_untouched(s, 1) || !slots_untouched(s, 1);
 	if (s->faults[1])
 		printf("# the sender stored before it was granted anything\n");
 }
@@ -157,9 +173,9 @@ static void late_receiver(int rank, void *arg)
 		s->faults[rank] += script_print_failure(&s->world.engines[rank]);
 		s->faults[rank] += rank && check(s, 1, 0);
 	}
-	if (rank && slots_untouched(s, 1) != s->direct) {
-		printf("# a message %s slots\n",
-		       s->direct ? "into registered memory came through" : "used no");
+	if (rank && (slots_untouched(s, 1) != (s->way != THROUGH_SLOTS) ||
+		     rings_untouched(s, 1) != (s->way != IN_LINES))) {
+		printf("# a message of %zu bytes went another way\n", s->bytes);
 		s->faults[1]++;
 	}
 }
@@ -167,8 +183,8 @@ static void late_receiver(int rank, void *arg)
 int test_late_receiver(void)
 {
 	int faults = 0;
-	for (int direct = 0; direct < 2; direct++) {
-		struct scene *s = new_scene(2, direct);
+	for (int way = 0; way < WAYS; way++) {
+		struct scene *s = new_scene(2, (enum way)way);
 		run(s, late_receiver);
 		faults += close_scene(s);
 	}
@@ -213,7 +229,7 @@ int test_rooms(void)
 {
 	int faults = 0;
 	for (int senders = 1; senders < MOST_RANKS; senders++) {
-		struct scene *s = new_scene(MOST_RANKS, 0);
+		struct scene *s = new_scene(MOST_RANKS, THROUGH_SLOTS);
 		s->absent = senders + 1;
 		run(s, fan_in);
 		faults += check_rooms(s, (uint64_t)senders);
@@ -253,7 +269,7 @@ int test_slots_in_use(void)
 	};
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof(calls) / sizeof(*calls); i++) {
-		struct scene *s = new_scene(3, 0);
+		struct scene *s = new_scene(3, THROUGH_SLOTS);
 		s->call = (struct call){ .coll = calls[i].coll,
 					 .codelet = calls[i].codelet,
 					 .type = CORALE_INT32,
@@ -284,9 +300,9 @@ static void one_end(int rank, void *arg)
 	gpu_synchronize();
 }
 
-static int alone(int absent, int direct, int aborts)
+static int alone(int absent, enum way way, int aborts)
 {
-	struct scene *s = new_scene(2, direct);
+	struct scene *s = new_scene(2, way);
 	s->absent = absent;
 	s->aborts = aborts;
 	s->params.timeout_ns = aborts ? 0 : 10000000;
@@ -296,16 +312,17 @@ static int alone(int absent, int direct, int aborts)
 	int good = f->code == code && (aborts || f->peer == absent) && f->epoch == 2 &&
 		   !s->world.engines[absent].failure->code && !check(s, 1, 0);
 	if (!good)
-		printf("# only rank %d%s: it has '%s', peer %d, message %d\n", !absent,
-		       direct ? ", registered" : "", corale_strerror(f->code), f->peer, (int)f->epoch);
+		printf("# only rank %d, %zu bytes%s: it has '%s', peer %d, message %d\n", !absent, s->bytes,
+		       way == DIRECT ? ", registered" : "", corale_strerror(f->code), f->peer, (int)f->epoch);
 	return close_scene(s) + !good;
 }
 
 int test_one_end(void)
 {
 	int faults = 0;
-	for (int i = 0; i < 8; i++)
-		faults += alone(i & 1, i >> 1 & 1, i >> 2);
+	for (int way = 0; way < WAYS; way++)
+		for (int i = 0; i < 4; i++)
+			faults += alone(i & 1, (enum way)way, i >> 1);
 	return faults;
 }
 
@@ -323,13 +340,13 @@ static void fewer_bytes(int rank, void *arg)
 
 int test_fewer_bytes(void)
 {
-	struct scene *s = new_scene(2, 1);
+	struct scene *s = new_scene(2, DIRECT);
 	run(s, fewer_bytes);
 	const struct codelet_failure *sender = s->world.engines[0].failure,
 				     *receiver = s->world.engines[1].failure;
 	int good = sender->code == CORALE_EMISMATCH && receiver->code == CORALE_EMISMATCH &&
-		   receiver->peer == 0 && receiver->expected == BYTES - 1000 && receiver->got == BYTES;
-	for (size_t i = BYTES - 1000; i < ROOM; i++)
+		   receiver->peer == 0 && receiver->expected == s->bytes - 1000 && receiver->got == s->bytes;
+	for (size_t i = s->bytes - 1000; i < ROOM; i++)
 		good = good && place_of(s, 1, 0)[i] == EMPTY_BYTE;
 	if (!good)
 		printf("# the sender has '%s'; the receiver '%s', peer %d, expected %d, got %d; or a byte "

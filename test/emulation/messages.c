@@ -237,7 +237,7 @@ int test_messages_registered(void)
 /* With windows in which a message has more lanes than a list has blocks. */
 int test_messages_in_lanes(void)
 {
-	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 2 : 4, 1 << 20);
+	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 2 : 4, 4 << 20);
 	x->registered = 1;
 	x->most_bytes = 300000;
 	x->large = 1;

@@ -208,12 +208,12 @@ static uint64_t epoch_of(const struct reader *r, const struct launch *l)
 	return r->first_epoch + 1 + (uint64_t)l->number;
 }
 
-/* Lines of a group say the message's number, the first one of its pair, and its bytes. */
+/* Lines of a group say which slot of the ring theirs is, and the message's bytes. */
 static void check_line_end(struct reader *r, const struct item *m)
 {
 	uint64_t signature = call_signature(r->call);
 	uint32_t end[2], tag = (uint32_t)(signature >> 32) ^ (uint32_t)signature;
-	uint32_t number = is_group(r->call) ? 1 : (uint32_t)(epoch_of(r, m->launch) + m->number);
+	uint32_t number = (uint32_t)(is_group(r->call) ? 1 + m->number : epoch_of(r, m->launch) + m->number);
 	memcpy(end, m->store->value + 8, sizeof(end));
 	if (end[0] != number || end[1] != (is_group(r->call) ? m->bytes : tag))
 		complain(r, m, "the end of a line has another epoch or tag");
@@ -299,18 +299,19 @@ static void set_edge(const struct reader *r, struct item *m)
 	m->bytes = r->started[m->from].send_counts[m->to] * corale_type_bytes(r->call->type);
 }
 
-/* at: from the begin of all lines of small sends in the owner's window; the first message of a pair is in half 1. */
+/* at: from the begin of all rings in the owner's window; a pair's only message goes round each of them from its first slot on. */
 static void read_send(struct reader *r, struct item *m, size_t at)
 {
-	size_t bytes = ((const struct codelet_group *)m->launch->args)->lines_bytes,
-	       others = (size_t)r->world->ranks - 1, sender = at / bytes % others;
+	const struct codelet_layout *l = &r->world->layout;
+	size_t slot = at / CODELET_LINE_SLOT, ring = slot / l->ring_depth, sender = ring / l->pair_rings;
+	size_t turn = r->turns[(((size_t)m->owner * 2 + 1) * r->slots_bytes + at) /
+			       VECTOR]++; /* groups have no scratch */
 	m->from = (int)sender + ((int)sender >= m->owner);
 	m->to = m->owner;
 	set_edge(r, m);
-	if (at / bytes / others != 1)
-		complain(r, m, "the other half");
-	else
-		add_line(r, m, at % bytes / VECTOR);
+	m->number = turn * l->ring_depth + slot % l->ring_depth;
+	slot = m->number * l->pair_rings + ring % l->pair_rings;
+	add_line(r, m, slot * CODELET_SLOT_LINES * LINE_VECTORS + at % CODELET_LINE_SLOT / VECTOR);
 }
 
 /* ---- Slots ----------------------------------------------------------------------------------------------------- */
@@ -385,8 +386,8 @@ static int sender_of_room(const struct reader *r, const struct codelet_edges *e,
 	for (int i = 0; i < e->group.lists && e->rooms; i++) {
 		const struct codelet_message *m = &e->messages[e->first[i]];
 		size_t bytes = m->bytes;
-		if (!m->sending && m->peer != e->group.args.rank && !codelet_in_lines(&e->group, bytes) &&
-		    e->places[e->first[i]] == room)
+		if (!m->sending && m->peer != e->group.args.rank &&
+		    !codelet_in_long_lines(&e->group, bytes) && e->places[e->first[i]] == room)
 			return m->peer;
 	}
 	return EMPTY;
@@ -473,7 +474,7 @@ static void read_window(struct reader *r, struct item *m, size_t at)
 		size_t line = (at - a->headers) / CODELET_LINE;
 		if (line % (size_t)a->ranks != (size_t)m->launch->rank || m->owner == m->launch->rank)
 			complain(r, m, "another rank's header");
-	} else if (at >= l->grants && at < l->words) {
+	} else if (at >= l->grants && at < l->ring_ends) {
 		check_grant(r, m, at - l->grants);
 	} else if (at >= a->area && uses_packets(r->call) && at - a->area < 2 * others * a->area_bytes) {
 		read_packet(r, m, at - a->area);
@@ -482,8 +483,8 @@ static void read_window(struct reader *r, struct item *m, size_t at)
 	} else if (at >= a->area && !uses_packets(r->call) && !a->slots &&
 		   at - a->area < others * a->area_bytes) {
 		read_slot(r, m, at - a->area, 0);
-	} else if (is_group(r->call) && at >= l->pairs && at < l->slots) {
-		read_send(r, m, at - l->pairs);
+	} else if (is_group(r->call) && at >= l->rings && at < l->slots) {
+		read_send(r, m, at - l->rings);
 	} else {
 		complain(r, m, "neither a header, nor a packet, nor a slot of this call");
 	}

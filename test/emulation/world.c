@@ -48,20 +48,20 @@ enum { WORLD_REGIONS = 2, WORLD_EVENTS = ENGINE_MARKS + 1 };
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
-/* As after so many messages of each pair, taken out. */
+/* As after so many messages of each pair, taken out, and about as many slots of each of its rings: each slot is used once before a
+ * count of 32 bits begins again with what memory holds at first. */
 static void count_messages(const struct world *w, int rank, uint64_t messages)
 {
 	struct codelet_state *s = w->engines[rank].state;
 	unsigned char *window = w->windows + (size_t)rank * w->engines[rank].stride;
 	struct codelet_header *headers = (struct codelet_header *)(window + w->layout.headers);
-	uint64_t *taken = (uint64_t *)(window + w->layout.acks) +
-			  (size_t)CODELET_PAIR_LINES * (size_t)w->ranks * CODELET_MAX_BLOCKS;
+	struct codelet_ring_end *ends = (struct codelet_ring_end *)(window + w->layout.ring_ends);
 	for (int peer = 0; peer < w->ranks; peer++)
-		for (int lane = 0; lane < CODELET_LANES; lane++) {
+		for (int lane = 0; lane < CODELET_LANES; lane++)
 			s->pair_sent[lane][peer] = s->pair_received[lane][peer] = messages;
-			s->lines_sent[lane][peer] = s->lines_received[lane][peer] = messages;
-			taken[peer * CODELET_MAX_BLOCKS + lane] = messages;
-		}
+	for (size_t i = 0; i < (size_t)w->ranks * w->layout.pair_rings; i++)
+		ends[i].taken = ends[i].sent = ends[i].received =
+		    messages ? messages - w->layout.ring_depth : 0;
 	for (int i = 0; i < 2 * w->ranks; i++)
 		headers[i].epoch_c = headers[i].epoch_d = (uint32_t)messages;
 }
@@ -99,7 +99,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	memset(window + w->layout.words, 0xff, w->layout.lines - w->layout.words);
 	count_messages(w, rank, p->first_message);
 	gpu_whole(window + w->layout.headers, w->layout.flags - w->layout.headers, 8);
-	gpu_whole(window + w->layout.grants, w->layout.words - w->layout.grants, 8);
+	gpu_whole(window + w->layout.grants, w->layout.ring_ends - w->layout.grants, 8);
 	gpu_whole(window + w->layout.lines, w->layout.slots - w->layout.lines, CODELET_LINE);
 	return 0;
 }
