@@ -217,6 +217,7 @@ template <int N, bool WHOLE> __device__ static inline bool pass_slots(const pair
 
 __device__ static inline void keep_ring(const pair_lines &p, const line_ring &r)
 {
+	__syncwarp(); /* all lanes have read it */
 	if (threadIdx.x % 32)
 		return;
 	if (p.m->sending) {
