@@ -46,7 +46,7 @@ __device__ static inline line_ring ring_of(const pair_lines &p, uint32_t number)
 		 window_of(g.args, receiver) + g.ring_slots + slots * CODELET_LINE_SLOT + threadIdx.x % 32 * 16,
 		 p.m->sending ? end->sent : end->received,
 		 p.m->sending ? end->send_at : end->receive_at,
-		 end->untold,
+		 p.m->sending ? 0u : end->untold,
 		 (uint32_t)codelet_lines(p.m->bytes) * 8 };
 }
 

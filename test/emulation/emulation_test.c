@@ -353,6 +353,7 @@ static const struct {
 	{ "a receive while others go on to a collective", test_slots_in_use },
 	{ "a send without its receive, and the other way round", test_one_end },
 	{ "a receive of fewer bytes into registered memory", test_fewer_bytes },
+	{ "lines of another number of bytes", test_other_lines },
 	{ "mixed calls with delays", mixed_calls },
 	{ "calls in pieces", calls_in_pieces },
 	{ "epochs of packets beyond 32 bits", packets_wrap },

@@ -23,6 +23,7 @@ int test_rooms(void);
 int test_slots_in_use(void);
 int test_one_end(void);
 int test_fewer_bytes(void);
+int test_other_lines(void);
 
 int test_mismatch(void);
 int test_other_bytes(void);

@@ -355,3 +355,30 @@ int test_fewer_bytes(void)
 		       (int)receiver->expected, (int)receiver->got);
 	return close_scene(s) + !good;
 }
+
+/* The sender is one message further when the receiver comes, so its header says nothing of the first one: its lines do. */
+static void other_lines(int rank, void *arg)
+{
+	struct scene *s = arg;
+	for (int i = 0; i < 2 - rank; i++) {
+		struct engine_message m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
+		m.bytes = rank || i ? 2000 : 1000;
+		if (rank)
+			gpu_pause(LONG_PAUSE);
+		s->faults[rank] += start(s, rank, &m, 1);
+	}
+	gpu_synchronize();
+}
+
+int test_other_lines(void)
+{
+	struct scene *s = new_scene(2, IN_LINES);
+	run(s, other_lines);
+	const struct codelet_failure *f = s->world.engines[1].failure;
+	int good = f->code == CORALE_EMISMATCH && f->peer == 0 && f->epoch == 1 && f->expected == 2000 &&
+		   f->got == 1000;
+	if (!good)
+		printf("# the receiver has '%s', peer %d, message %d, expected %d, got %d\n",
+		       corale_strerror(f->code), f->peer, (int)f->epoch, (int)f->expected, (int)f->got);
+	return close_scene(s) + !good;
+}
