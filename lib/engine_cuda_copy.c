@@ -216,29 +216,38 @@ unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, in
 
 struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room)
 {
-	return (struct copy_piece){ at, 0, all - at < room ? all - at : room };
+	return (struct copy_piece){ .at = at, .bytes = all - at < room ? all - at : room };
 }
 
 struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_piece round, uint64_t done)
 {
 	uint64_t left = round.bytes - done, next = left;
-	if (d == k->e->ranks - 1 && left > k->e->scratch_chunk / LAST_PIECES)
+	if (!round.whole && d == k->e->ranks - 1 && left > k->e->scratch_chunk / LAST_PIECES)
 		next = codelet_round(left / 2, COPY_ALIGN);
-	return (struct copy_piece){ round.at + done, done, next };
+	return (struct copy_piece){ .at = round.at + done, .in = round.in + done, .bytes = next };
 }
 
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 {
-	uint64_t all = k->call->bytes, at = 0;
-	do {
-		struct copy_piece round = copy_round(at, all, copy_scratch_bytes(k, 1));
+	const uint64_t all = k->call->bytes, scratch = copy_scratch_bytes(k, 1),
+		       half = copy_scratch_bytes(k, 2);
+	const uint64_t room = all > scratch ? half : scratch;
+	uint64_t at = 0;
+	for (uint32_t n = 1; n == 1 || at < all; n++) {
+		struct copy_piece round = copy_round(at, all, room);
 		at += round.bytes;
+		round.in = n % 2 ? 0 : half;
+		round.whole = at < all;
 		add(k, round);
+		k->job[k->jobs - 1].done = all > scratch ? n : 0;
 		copy_start_work(k, at == all);
+		if (n > 2) /* what came there before has been taken out */
+			copy_wait_job(k, n - 2);
 		send(k, round);
 		copy_more_work(k, at == all);
-		copy_wait_work(k);
-	} while (at < all);
+		k->jobs = k->launched = 0;
+	}
+	copy_wait_work(k);
 }
 
 /* ---- The call -------------------------------------------------------------------------------------------- */

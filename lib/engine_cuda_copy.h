@@ -31,9 +31,11 @@ struct copy_span {
 	uint64_t at, bytes;
 };
 
-/* Of every block or part, as much as there is of it: from `at`, in scratch from `in`. */
+/* Of every block or part, as much as there is of it: from `at`, in scratch from `in`. whole: what is done with it goes on beside the
+ * round that follows, so it need not come in pieces. */
 struct copy_piece {
 	uint64_t at, in, bytes;
+	int whole;
 };
 
 /* ---- engine_cuda_copy.c: what is enqueued */
@@ -77,12 +79,14 @@ uint64_t copy_scratch_bytes(const struct copies *k, int buffers);
 
 /* As much of `all` bytes from `at` as fits into so much room of the scratch. */
 struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room);
-/* The next piece of what is left of a round in step d: the last step, whose pieces are worked on as they come, goes in pieces. */
+/* The next piece of what is left of a round in step d: the last step, whose pieces are worked on as they come, goes in ever smaller
+ * ones. */
 struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_piece round, uint64_t done);
 
 /* Adds or sends what a round has. */
 typedef void copy_part(struct copies *k, struct copy_piece round);
-/* Calls of which all that comes is taken out of scratch, nothing else. */
+/* Calls of which all that comes is taken out of scratch, nothing else. Of several rounds one comes while the one before is taken
+ * out: each has half of the scratch. */
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send);
 
 static inline int copy_peer(const struct copies *k, int distance)
