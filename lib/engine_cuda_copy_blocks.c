@@ -34,12 +34,13 @@ static void send(struct copies *k, int d, struct copy_piece p)
 	copy_by_engine(k, copy_scratch(k, k->e->rank, to, 0, 1) + p.in, block_for(k, to) + p.at, p.bytes);
 }
 
-static void add_own(struct copies *k)
+/* Of what the rank keeps as much as comes from another one: more would keep that waiting. */
+static void add_own(struct copies *k, struct copy_piece round)
 {
 	int me = k->e->rank;
-	struct codelet_job job = { .own = block_for(k, me),
-				   .to = block_from(k, me),
-				   .bytes = k->call->bytes };
+	struct codelet_job job = { .own = block_for(k, me) + round.at,
+				   .to = block_from(k, me) + round.at,
+				   .bytes = round.bytes };
 	if (job.own != job.to)
 		copy_add(k, &job);
 }
@@ -57,8 +58,7 @@ static void add_take(struct copies *k, int d, struct copy_piece p, uint32_t arri
 static void add_jobs(struct copies *k, struct copy_piece round)
 {
 	int number = 0;
-	if (round.at == 0)
-		add_own(k);
+	add_own(k, round);
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {
