@@ -239,16 +239,16 @@ def beside_row(m, line):
     call = f"{m.coll} {size_text(line['bytes'])}" + (", in place" if line["place"] == "in" else "")
     call += f", one per {m.header['every']} us" if m.header["every"] != "0" else ""
     way = line["way"] + (", " + m.header["registration"] if line["way"] == "corale" else "")
-    return [call, sms if sms != "0" else "all", way] + slower_cells(line, "alone_us", "beside_us") + \
+    return [str(m.ranks), call, sms if sms != "0" else "all", way] + slower_cells(line, "alone_us", "beside_us") + \
         slower_cells(line, "product_alone_us", "product_beside_us")
 
 
 def beside(all_of_it):
     rows = [beside_row(m, line) for m, _ in variants(all_of_it, "beside.*") for line in m.lines]
-    columns = ["call", "SMs of the product", "by", "call alone (us)", "beside", "slower", "product alone (us)", "beside",
+    columns = ["GPUs", "call", "SMs of the product", "by", "call alone (us)", "beside", "slower", "product alone (us)", "beside",
                "slower"]
-    unique = list(dict.fromkeys(map(tuple, sorted(rows, key=lambda row: (row[0], row[1])))))
-    return table(columns, unique, 3) if rows else ""
+    unique = list(dict.fromkeys(map(tuple, sorted(rows, key=lambda row: row[:3]))))
+    return table(columns, unique, 4) if rows else ""
 
 
 # ---- Plots -----------------------------------------------------------------------------------------------------
