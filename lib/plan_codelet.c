@@ -10,6 +10,8 @@ static const double PIECES_US = 8; /* of copies that a kernel works on piece by 
 static const double LAST_BYTES = 12e6; /* of the last one, about */
 static const double MEMORY_GBS = 2500; /* of a kernel's reads and writes */
 static const double FOLDING_GBS = 9, MOVING_GBS = 14; /* of one block */
+static const double DEALING_GBS = 5.5,
+		    PASSING_GBS = 8; /* the same of broadcasts to several ranks: by packets, through slots */
 enum { MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
 
 /* A line holds 120 bytes of data. */
@@ -184,13 +186,20 @@ static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t
 	}
 }
 
+static double block_gbs(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll)
+{
+	if (coll == CORALE_BROADCAST && node->ranks > 2)
+		return codelet == CODELET_SLOTS ? PASSING_GBS : DEALING_GBS;
+	return coll_folds(coll) ? FOLDING_GBS : MOVING_GBS;
+}
+
 double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			 uint64_t bytes, int words, int memory)
 {
 	if (!can(node, codelet, coll, bytes, memory))
 		return -1;
 	struct rate rate = rate_of(node, codelet, coll, memory);
-	double blocks_gbs = (coll_folds(coll) ? FOLDING_GBS : MOVING_GBS) * node->max_blocks;
+	double blocks_gbs = block_gbs(node, codelet, coll) * node->max_blocks;
 	if (codelet != CODELET_COPIES && rate.gbs > blocks_gbs)
 		rate.gbs = blocks_gbs;
 	double more = codelet == CODELET_COPIES ? copies_us(node, coll, bytes, memory) : 0;
