@@ -383,6 +383,11 @@ int main(int argc, char **argv)
 	setenv("CORALE_PROTO", "copies", 0);
 	setenv("CORALE_CHECK_MEMORY", "yes", 0);
 	cuda_world_open(&t.world, &argc, &argv, "cuda_copies", ALARM_S);
+	if (t.world.size < 2) {
+		fprintf(stderr,
+			"cuda_copies: one rank sends nobody anything: mpirun -n 2 or more, a GPU each\n");
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
 	if (cuda_bench_open(&t.world, &t.bench, 1) || cuda_batch_streams(&t.world, t.streams))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	for (int i = 0; i < (int)(sizeof(parts) / sizeof(*parts)); i++)
