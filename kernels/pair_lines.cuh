@@ -2,7 +2,8 @@
  * Sends and receives in lines that carry their own readiness, as in packet.cuh, through rings of slots: a message's slots of four lines
  * go to the pair's rings in turn. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say the
  * number of their slot in its ring, and the message's bytes. A sender may be as far ahead as the ring has slots; the receiver
- * tells what it has taken out, not for every slot. A send of no more than the rings hold therefore ends without its receive.
+ * tells what it has taken out, not for every slot, but before half of them are untold. A send of no more than half of what the rings
+ * hold therefore ends without its receive, if those before it have had theirs.
  */
 #ifndef PAIR_LINES_CUH
 #define PAIR_LINES_CUH
