@@ -132,7 +132,7 @@ if command -v python3 >/dev/null; then
 	tell "other types beside float32"
 	grep -q '^| 512 B | 2.00 (0.95 copies) |' "$page" && grep -q '^| 2 MB | \*\*8.99 (1.25 two_shot)\*\* |' "$page"
 	tell "the choice beside the best forced way"
-	grep -q '^| all_reduce 256 MB | 124 | corale, allocated | 1000 | 1250 | +25.0 % | 1500 | 1530 | +2.0 % |' "$page"
+	grep -q '^| 4 | all_reduce 256 MB | 124 | corale, allocated | 1000 | 1250 | +25.0 % | 1500 | 1530 | +2.0 % |' "$page"
 	tell "calls beside products"
 	grep -q '^| all_to_all, 4 GPUs, at most 8 blocks | ' "$page"
 	tell "few blocks"
