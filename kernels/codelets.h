@@ -243,6 +243,12 @@ struct codelet_work {
 	struct codelet_job job[CODELET_JOBS];
 };
 
+/* Whether a place that is granted is a target in registered memory. */
+PLAN_FN int codelet_is_target(uint64_t place)
+{
+	return place >> CODELET_TARGET_SHIFT != 0;
+}
+
 /* Lines of a message; 1 at least. */
 PLAN_FN uint64_t codelet_lines(uint64_t bytes)
 {

@@ -172,11 +172,6 @@ __device__ static uint64_t place_of_message(const codelet_edges &all, const code
 	return all.places[m - all.messages];
 }
 
-__device__ static bool is_target(uint64_t granted)
-{
-	return granted >> CODELET_TARGET_SHIFT != 0;
-}
-
 /* Where a granted target begins; receiver: whose it is. */
 __device__ static unsigned char *target_of(const codelet_edges &all, uint64_t granted, int receiver)
 {
@@ -226,9 +221,9 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 	} else if (!await_grant(*b.all, m, &e.path, &granted)) {
 		return false;
 	}
-	if (is_target(granted) && m.sending)
+	if (codelet_is_target(granted) && m.sending)
 		return send_direct(&e, target_of(*b.all, granted, m.peer), b.blocks, lanes);
-	if (is_target(granted))
+	if (codelet_is_target(granted))
 		return crew_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, lanes);
 	if (HOLDS == LONG || (HOLDS == ANY && !codelet_in_long_lines(b.g, m.bytes)))
 		return run_slots(b, e, lanes);

@@ -21,7 +21,7 @@ __device__ static inline codelet_grant *grant_of(const codelet_edges &e, uint32_
 __device__ static inline uint64_t place_of_lane(const codelet_edges &e, const codelet_message &m, uint64_t place, uint32_t lane)
 {
 	const codelet_args &a = e.group.args;
-	if (place >> CODELET_TARGET_SHIFT)
+	if (codelet_is_target(place))
 		return place;
 	if (codelet_in_long_lines(&e.group, m.bytes))
 		return 0;

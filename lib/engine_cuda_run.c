@@ -402,8 +402,7 @@ static int is_narrow(const struct codelet_edges *g, uint32_t first)
 {
 	uint32_t i = first;
 	do
-		if (g->messages[i].sending || g->messages[i].from ||
-		    g->places[i] >> CODELET_TARGET_SHIFT == 0 ||
+		if (g->messages[i].sending || g->messages[i].from || !codelet_is_target(g->places[i]) ||
 		    codelet_in_lines(&g->group, g->messages[i].bytes))
 			return 0;
 	while (g->messages[i++].more);

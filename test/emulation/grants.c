@@ -117,25 +117,24 @@ static int check(struct scene *s, int rank, int from)
 	return 0;
 }
 
-/* Whether the slots of a rank's rings, and its others, are as they were at first. */
-static int rings_untouched(const struct scene *s, int rank)
+/* Whether a part of a rank's window is as it was at first. */
+static int is_untouched(const struct scene *s, int rank, uint64_t begin, uint64_t end)
 {
-	const struct codelet_layout *l = &s->world.layout;
 	const unsigned char *window = s->world.windows + (size_t)rank * s->world.engines->stride;
-	for (uint64_t i = l->rings; i < l->slots; i++)
+	for (uint64_t i = begin; i < end; i++)
 		if (window[i])
 			return 0;
 	return 1;
 }
 
+static int rings_untouched(const struct scene *s, int rank)
+{
+	return is_untouched(s, rank, s->world.layout.rings, s->world.layout.slots);
+}
+
 static int slots_untouched(const struct scene *s, int rank)
 {
-	const struct codelet_layout *l = &s->world.layout;
-	const unsigned char *window = s->world.windows + (size_t)rank * s->world.engines->stride;
-	for (uint64_t i = l->slots; i < l->bytes; i++)
-		if (window[i])
-			return 0;
-	return 1;
+	return is_untouched(s, rank, s->world.layout.slots, s->world.layout.bytes);
 }
 
 /* ---- Not before the receive; where to ---------------------------------------------------------------------------- */
