@@ -38,7 +38,7 @@ enum {
 	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
 };
 
-enum { CODELET_CREWS = 4 }; /* of a block in a chain */
+enum { CODELET_CREWS = 4 }; /* of a block in a broadcast */
 
 /*
  * Sends and receives in lines: a message's slots, of four lines, go to the rings of the pair in turn. A warp looks after a ring;
@@ -67,8 +67,8 @@ enum codelet_ring {
 	CODELET_FIRST,
 	CODELET_SECOND,
 	CODELET_PAIRS,
-	CODELET_CHAIN,
-	CODELET_RINGS = CODELET_CHAIN + CODELET_CREWS
+	CODELET_DEALT,
+	CODELET_RINGS = CODELET_DEALT + CODELET_CREWS
 };
 
 struct codelet_layout {
@@ -85,8 +85,8 @@ struct codelet_header { /* a line: two packets that each hold their epoch twice 
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
 	uint32_t bytes_low, epoch_c, bytes_high, epoch_d; /* of a message between two ranks */
 	/* of copies, by sequence: {epoch, step}, which only grows; in the line of half 0 */
-	uint64_t steps[2];
-	uint32_t pad[20];
+	uint64_t steps[5];
+	uint32_t pad[14];
 };
 
 /*
@@ -157,7 +157,7 @@ struct codelet_args {
 	unsigned char *windows; /* rank r's at windows + r * stride */
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
-	uint32_t depth; /* messages in flight in a lane's slots; of a chain a multiple of its crews */
+	uint32_t depth; /* messages in flight in a lane's slots; of a broadcast in a crew's, even */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
 	/* By rank: registered memory that holds recv at peers_at, or NULL: through slots. */
 	unsigned char *const *peers;
@@ -210,17 +210,25 @@ struct codelet_few {
 };
 
 /*
- * Steps of copies tell of themselves by two sequences of words {epoch, step}. Barriers tell all peers and wait for them; step 0 does so by
- * headers. Arrivals tell all ranks, the own one too, that the copies before them are there, and do not wait: the work does.
+ * How far a rank has come with a call's copies: words {epoch, step}, which all ranks have, the own one too. A sequence is told on one stream,
+ * so that its words grow: of ARRIVALS and those of a second stream, of barriers, of what has been taken out of scratch. WORKED is told by the
+ * own work to this rank alone.
  */
-enum codelet_sequence { CODELET_BARRIERS, CODELET_ARRIVALS };
+enum codelet_sequence {
+	CODELET_ARRIVALS,
+	CODELET_SECOND_ARRIVALS,
+	CODELET_BARRIERS,
+	CODELET_TAKEN,
+	CODELET_WORKED
+};
 
-/* What one warp does between copies. */
+/* What one warp does between copies: tells of a step, then waits for one. */
 struct codelet_step {
 	struct codelet_args args;
-	uint32_t sequence, step;
-	uint32_t last; /* a barrier that ends the call's epoch */
-	uint32_t own; /* nothing is told: waits until the own work has come as far as this step */
+	uint32_t sequence, tell, hear; /* 0: none */
+	int32_t of; /* whose step is waited for: rank + 1; 0: all ranks' */
+	uint32_t headers; /* the first of a call, by which the ranks hear of each other */
+	uint32_t last; /* it ends the call's epoch */
 };
 
 /* A piece of work beside copies: the fold of all ranks in their order, or a copy within the GPU. */
@@ -230,7 +238,8 @@ struct codelet_job {
 	const unsigned char *own;
 	unsigned char *to;
 	uint64_t bytes;
-	uint32_t arrival; /* of all ranks, before which it can't begin; 0: none */
+	uint32_t sequence, arrival; /* the step before which it can't begin; 0: none */
+	int32_t of; /* whose: rank + 1; 0: all ranks' */
 	uint32_t done; /* the step of the own work that it ends; 0: nobody waits for it */
 };
 

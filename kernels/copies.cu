@@ -18,55 +18,51 @@
 
 enum { WARP = 32, ROW = WARP * sizeof(vector), LINE = 128 };
 
-struct meeting {
+/* What is waited for. */
+struct awaited {
 	uint64_t epoch, start; /* start: of a wait that lasts */
-	uint32_t sequence, step;
-	bool own; /* this rank alone */
+	uint32_t sequence, step; /* 0: none */
+	int32_t of; /* rank + 1; 0: all */
+	bool headers;
 };
 
-__device__ static inline uint64_t *step_of(const codelet_args &a, const meeting &m, int sender, int receiver)
+__device__ static inline uint64_t *step_of(const codelet_args &a, uint32_t sequence, int sender, int receiver)
 {
-	return &header_of(a, sender, receiver, 0)->steps[m.sequence];
+	return &header_of(a, sender, receiver, 0)->steps[sequence];
 }
 
 /* Each lane looks after some ranks. */
-__device__ static inline void tell(const codelet_args &a, const meeting &m)
+__device__ static inline void tell(const codelet_step &s, uint64_t epoch)
 {
-	const int first = m.sequence == CODELET_ARRIVALS ? 0 : 1;
-	for (int k = first + (int)threadIdx.x; m.step && k < a.ranks; k += WARP)
-		sync_store_release(step_of(a, m, a.rank, peer_after(a, k)), call_word(m.epoch, m.step));
-	if (!m.step)
-		send_headers(a, m.epoch);
-}
-
-/* Whether the ranks hear this one's steps. */
-__device__ static inline bool listens(const codelet_args &a, const meeting &m, int r)
-{
-	return m.own ? r == a.rank : r != a.rank || m.sequence == CODELET_ARRIVALS;
+	const codelet_args &a = s.args;
+	for (int k = (int)threadIdx.x; s.tell && k < a.ranks; k += WARP)
+		sync_store_release(step_of(a, s.sequence, a.rank, peer_after(a, k)), call_word(epoch, s.tell));
+	if (s.headers)
+		send_headers(a, epoch);
 }
 
 /* The first of this lane's ranks that has not come as far as this; -1: none. */
-__device__ static inline int missing(const codelet_args &a, const meeting &m)
+__device__ static inline int missing(const codelet_args &a, const awaited &w)
 {
 	int peer = -1;
-	for (int r = (int)threadIdx.x; m.step && r < a.ranks; r += WARP)
-		if (listens(a, m, r) && sync_load_relaxed(step_of(a, m, r, a.rank)) < call_word(m.epoch, m.step))
+	for (int r = (int)threadIdx.x; w.step && r < a.ranks; r += WARP)
+		if ((!w.of || w.of == r + 1) && sync_load_relaxed(step_of(a, w.sequence, r, a.rank)) < call_word(w.epoch, w.step))
 			peer = r;
-	return m.step || headers_heard(a, m.epoch) ? peer : a.rank;
+	return !w.headers || headers_heard(a, w.epoch) ? peer : a.rank;
 }
 
 /* A whole warp. */
-__device__ static bool hear(const codelet_args &a, meeting *m)
+__device__ static bool hear(const codelet_args &a, awaited *w)
 {
 	for (uint32_t spins = 1;; spins++) {
-		int peer = missing(a, *m);
+		int peer = missing(a, *w);
 		unsigned lacking = __ballot_sync(~0u, peer >= 0);
 		if (!lacking)
 			break;
-		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &m->start, m->epoch, true)))
+		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &w->start, w->epoch, true)))
 			continue;
 		if (threadIdx.x + 1 == (unsigned)__ffs((int)lacking))
-			call_explain(a, peer, m->epoch, true);
+			call_explain(a, peer, w->epoch, true);
 		return false;
 	}
 	sync_fence();
@@ -76,11 +72,11 @@ __device__ static bool hear(const codelet_args &a, meeting *m)
 /* At most 32 registers. */
 __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant__ codelet_step s)
 {
-	meeting m = { call_epoch(s.args), 0, s.sequence, s.step, s.own != 0 };
-	if (!s.own)
-		tell(s.args, m);
-	if (s.sequence == CODELET_BARRIERS && hear(s.args, &m) && s.last)
-		call_end(s.args, m.epoch);
+	awaited w = { call_epoch(s.args), 0, s.sequence, s.hear, s.of, s.headers != 0 };
+	tell(s, w.epoch);
+	if ((!s.hear && !s.headers) || hear(s.args, &w))
+		if (s.last)
+			call_end(s.args, w.epoch);
 }
 
 /* ---- Folds ----------------------------------------------------------------------------------------------- */
@@ -232,9 +228,8 @@ __device__ static inline void copy_chunks(const codelet_job &job)
 /* ---- Work ------------------------------------------------------------------------------------------------ */
 
 /* The last block that has ended the job tells this rank's own stream. */
-__device__ static void tell_done(const codelet_args &a, const meeting &m, uint32_t done)
+__device__ static void tell_done(const codelet_args &a, uint64_t epoch, uint32_t done)
 {
-	const meeting own = { m.epoch, 0, CODELET_BARRIERS, done, true };
 	__syncthreads();
 	if (threadIdx.x)
 		return;
@@ -243,25 +238,25 @@ __device__ static void tell_done(const codelet_args &a, const meeting &m, uint32
 	if (atomicAdd(worked, 1u) + 1 != gridDim.x)
 		return;
 	atomicAdd(worked, 0u - gridDim.x);
-	sync_store_release(step_of(a, own, a.rank, a.rank), call_word(m.epoch, done));
+	sync_store_release(step_of(a, CODELET_WORKED, a.rank, a.rank), call_word(epoch, done));
 }
 
 /* Calls run(job) for each job when its data is there. */
 template <class Run> __device__ static __forceinline__ void run_jobs(const codelet_work &w, Run run)
 {
 	const codelet_args &a = w.args;
-	meeting m = { call_epoch(a), 0, CODELET_ARRIVALS, 0, false };
+	const uint64_t epoch = call_epoch(a);
 	for (uint32_t j = 0; j < w.jobs; j++) {
 		const codelet_job &job = w.job[j];
-		m.step = job.arrival;
-		if (!__syncthreads_and(threadIdx.x >= WARP || !m.step || hear(a, &m)))
+		awaited data = { epoch, 0, job.sequence, job.arrival, job.of, false };
+		if (!__syncthreads_and(threadIdx.x >= WARP || !data.step || hear(a, &data)))
 			return;
 		run(job);
 		if (job.done)
-			tell_done(a, m, job.done);
+			tell_done(a, epoch, job.done);
 	}
 	if (w.last)
-		call_end(a, m.epoch);
+		call_end(a, epoch);
 }
 
 /* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */

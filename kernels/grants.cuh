@@ -62,7 +62,10 @@ __device__ static inline bool await_grant(const codelet_edges &e, const codelet_
 	const codelet_grant *g = grant_of(e, l->number, a.rank, m.peer);
 	auto ready = [&] {
 		vector bytes = sync_load_packet(&g->bytes_low);
-		return is_here(*l, bytes) && word_of(bytes) == m.bytes && is_here(*l, sync_load_packet(&g->place_low));
+		if (!is_here(*l, bytes) || word_of(bytes) != m.bytes || !is_here(*l, sync_load_packet(&g->place_low)))
+			return false;
+		sync_fence();
+		return true;
 	};
 	if (!crew_agrees(whole_block(), threadIdx.x || wait_ready(a, l, m.peer, ready)))
 		return false;

@@ -65,7 +65,7 @@ __device__ static inline unsigned char *slot_of(const codelet_args &a, const lan
 	       (((uint64_t)(l.ring == CODELET_SECOND) * l.lanes + l.number) * a.depth + message % a.depth) * a.slot_bytes;
 }
 
-/* One thread: waits until ready(); what it saw is then ordered before what follows. False if the call has failed. */
+/* One thread: waits until ready(), which orders what it saw before what follows. False if the call has failed. */
 template <class Ready> __device__ static inline bool wait_ready(const codelet_args &a, lane *l, int peer, Ready ready)
 {
 	const bool headers = l->ring != CODELET_PAIRS;
@@ -75,14 +75,13 @@ template <class Ready> __device__ static inline bool wait_ready(const codelet_ar
 		call_explain(a, peer, l->epoch, headers);
 		return false;
 	}
-	sync_fence();
 	return true;
 }
 
 /* The same for a flag that comes as far as value. */
 __device__ static inline bool wait_flag(const codelet_args &a, lane *l, const uint64_t *flag, uint64_t value, int peer)
 {
-	return wait_ready(a, l, peer, [&] { return sync_load_relaxed(flag) >= value; });
+	return wait_ready(a, l, peer, [&] { return sync_load_acquire(flag) >= value; });
 }
 
 /* The first rank whose header is not here. */
@@ -147,16 +146,17 @@ __device__ static inline void copy(const crew &w, unsigned char *to, const unsig
 	}
 }
 
-/* To two places in one pass where all is aligned. */
-__device__ static inline void copy_twice(const crew &w, unsigned char *slot, bool whole, unsigned char *also, const unsigned char *from,
-					 uint64_t bytes)
+/* To a second place too, unless that is NULL: in one pass where all is aligned. */
+__device__ static inline void copy_also(const crew &w, unsigned char *to, bool whole, unsigned char *also, const unsigned char *from,
+					uint64_t bytes)
 {
-	if ((((uintptr_t)slot | (uintptr_t)also | (uintptr_t)from | bytes) & 15) == 0) {
-		copy_vectors(w, slot, also, from, bytes);
+	if ((((uintptr_t)to | (uintptr_t)also | (uintptr_t)from | bytes) & 15) == 0) {
+		copy_vectors(w, to, also, from, bytes);
 		return;
 	}
-	copy(w, slot, from, bytes, whole);
-	copy(w, also, from, bytes, false);
+	copy(w, to, from, bytes, whole);
+	if (also)
+		copy(w, also, from, bytes, false);
 }
 
 /* ---- Cuts ------------------------------------------------------------------------------------------------ */

@@ -18,6 +18,14 @@ __device__ static inline uint64_t sync_load_relaxed(const uint64_t *word)
 	return value;
 }
 
+/* Does not wait for this thread's own stores, as a fence behind a relaxed load does: under load those take microseconds. */
+__device__ static inline uint64_t sync_load_acquire(const uint64_t *word)
+{
+	uint64_t value;
+	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+}
+
 __device__ static inline uint32_t sync_load_host(const uint32_t *word)
 {
 	uint32_t value;

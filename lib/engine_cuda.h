@@ -9,7 +9,7 @@
 #include "device_cuda.h"
 #include "engine.h"
 
-enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20, ENGINE_MARKS = 2 };
+enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20 };
 
 /* A peer's allocation as it is mapped here. */
 struct engine_opened {
@@ -67,7 +67,7 @@ struct engine {
 	unsigned char **gpu_peers;
 	/* calls by copy engines */
 	cudaStream_t beside, work; /* for what runs beside the user's stream; made with the first region */
-	cudaEvent_t ready, marks[ENGINE_MARKS]; /* from and to the user's stream */
+	cudaEvent_t ready; /* of one of these streams, for another */
 	size_t memory_cap;
 	void *scratch; /* two buffers of a chunk from each other rank; NULL: none yet */
 	int scratch_region;

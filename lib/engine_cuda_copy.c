@@ -30,52 +30,46 @@ static void keep(struct copies *k, int error)
 	k->error = k->error ? k->error : error;
 }
 
-void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes)
+void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes, cudaStream_t stream)
 {
 	if (bytes && !k->error)
-		keep(k, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, k->stream));
+		keep(k, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
 }
 
-static void tell(struct copies *k, struct codelet_step *step, cudaStream_t stream)
+void copy_step(struct copies *k, const struct codelet_step *step, cudaStream_t stream)
 {
 	if (!k->error)
 		keep(k, codelets_step(step, stream));
-	step->step++;
 }
 
 void copy_barrier(struct copies *k, int last)
 {
-	k->barrier.last = (uint32_t)last;
-	tell(k, &k->barrier, k->stream);
+	struct codelet_step *b = &k->barrier;
+	b->headers = b->tell == 0;
+	b->last = (uint32_t)last;
+	b->hear = b->tell;
+	copy_step(k, b, k->stream);
+	b->tell++;
 }
 
-/* What comes next on another stream comes after what this one has so far. */
-static void fork_to(struct copies *k, cudaStream_t other)
+void copy_order(struct copies *k, cudaStream_t first, cudaStream_t then)
 {
-	if (other == k->stream || k->error)
+	if (first == then || k->error)
 		return;
-	keep(k, cudaEventRecord(k->e->ready, k->stream));
-	keep(k, cudaStreamWaitEvent(other, k->e->ready, 0));
-}
-
-/* The stream waits for what another one has so far. */
-static void join(struct copies *k, cudaStream_t other, enum copy_mark mark)
-{
-	if (other == k->stream || k->error)
-		return;
-	keep(k, cudaEventRecord(k->e->marks[mark], other));
-	keep(k, cudaStreamWaitEvent(k->stream, k->e->marks[mark], 0));
+	keep(k, cudaEventRecord(k->e->ready, first));
+	keep(k, cudaStreamWaitEvent(then, k->e->ready, 0));
 }
 
 void copy_arrival(struct copies *k)
 {
-	fork_to(k, k->beside);
-	tell(k, &k->arrival, k->beside);
+	copy_order(k, k->stream, k->beside);
+	copy_step(k, &k->arrival, k->beside);
+	k->arrival.tell++;
 }
 
 uint32_t copy_next_arrival(const struct copies *k, int n)
 {
-	return k->arrival.step + (uint32_t)n;
+	return k->arrival.tell + (uint32_t)n;
 }
 
 static int is_odd(const struct codelet_job *job)
@@ -107,14 +101,14 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
 	struct codelet_shape shape = shape_of_copies(k, OWN_BLOCKS / times + 1, is_odd(work.job));
-	fork_to(k, k->beside);
+	copy_order(k, k->stream, k->beside);
 	if (bytes && to != from && !k->error)
 		keep(k, codelets_work(&work, shape, -1, k->beside));
 }
 
 void copy_wait_own(struct copies *k)
 {
-	join(k, k->beside, MARK_BESIDE);
+	copy_order(k, k->beside, k->stream);
 }
 
 /* ---- The work of a round --------------------------------------------------------------------------------- */
@@ -158,7 +152,7 @@ static void launch_some(struct copies *k, int last)
 /* Whether all that the first n jobs wait for is enqueued. */
 static int is_enqueued(const struct copies *k, int n)
 {
-	return n == 0 || k->job[n - 1].arrival < k->arrival.step;
+	return n == 0 || k->job[n - 1].arrival < k->arrival.tell;
 }
 
 /* On a stream of its own the next kernel may be held up by those launched; on the user's it holds up what it waits for itself. */
@@ -175,22 +169,35 @@ void copy_more_work(struct copies *k, int last)
 
 void copy_start_work(struct copies *k, int last)
 {
-	fork_to(k, k->work);
+	copy_order(k, k->stream, k->work);
 	copy_more_work(k, last);
 }
 
 void copy_wait_job(struct copies *k, uint32_t done)
 {
-	struct codelet_step step = { .args = k->barrier.args, .step = done, .own = 1 };
-	if (k->work != k->stream && !k->error)
-		keep(k, codelets_step(&step, k->stream));
+	struct codelet_step step = {
+		.args = k->barrier.args, .sequence = CODELET_WORKED, .hear = done, .of = k->e->rank + 1
+	};
+	if (k->work != k->stream)
+		copy_step(k, &step, k->stream);
 }
 
 void copy_wait_work(struct copies *k)
 {
 	copy_wait_own(k);
-	join(k, k->work, MARK_WORK);
+	copy_order(k, k->work, k->stream);
+	copy_clear_work(k);
+}
+
+void copy_clear_work(struct copies *k)
+{
 	k->jobs = k->launched = 0;
+}
+
+void copy_end(struct copies *k)
+{
+	const struct codelet_step step = { .args = k->barrier.args, .last = 1 };
+	copy_step(k, &step, k->stream);
 }
 
 /* ---- Places ---------------------------------------------------------------------------------------------- */
@@ -245,7 +252,7 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 			copy_wait_job(k, n - 2);
 		send(k, round);
 		copy_more_work(k, at == all);
-		k->jobs = k->launched = 0;
+		copy_clear_work(k);
 	}
 	copy_wait_work(k);
 }
@@ -264,9 +271,9 @@ int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_
 						.rank = e->rank,
 						.ranks = e->ranks,
 						.op = c->op };
+	k.barrier.sequence = CODELET_BARRIERS;
 	k.arrival.args = k.barrier.args;
-	k.arrival.sequence = CODELET_ARRIVALS;
-	k.arrival.step = 1;
+	k.arrival.tell = 1;
 	int ret = engine_choose_beside(e, stream, &k.beside, &k.work);
 	if (ret)
 		return ret;

@@ -9,10 +9,7 @@
 #include "engine_cuda.h"
 
 /* Of places in scratch; of a round's jobs. */
-enum { COPY_ALIGN = 512, COPY_JOBS = CODELET_MAX_RANKS + 2 * CODELET_JOBS };
-
-/* What the user's stream waits for at times. */
-enum copy_mark { MARK_BESIDE, MARK_WORK };
+enum { COPY_ALIGN = 512, COPY_JOBS = 2 * CODELET_MAX_RANKS };
 
 /* A call on its way onto the stream. */
 struct copies {
@@ -40,8 +37,11 @@ struct copy_piece {
 
 /* ---- engine_cuda_copy.c: what is enqueued */
 
+/* What comes next on a stream comes after what the first one has so far. */
+void copy_order(struct copies *k, cudaStream_t first, cudaStream_t then);
 /* By a copy engine. */
-void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes);
+void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes, cudaStream_t stream);
+void copy_step(struct copies *k, const struct codelet_step *step, cudaStream_t stream);
 /* All ranks have come so far. last: the call needs no more of them. */
 void copy_barrier(struct copies *k, int last);
 /* Tells all ranks that this one's copies so far have arrived. */
@@ -66,6 +66,10 @@ void copy_more_work(struct copies *k, int last);
 /* The stream waits for the job that has this number; for all. */
 void copy_wait_job(struct copies *k, uint32_t done);
 void copy_wait_work(struct copies *k);
+/* Forgets the jobs of a round, which are all launched. */
+void copy_clear_work(struct copies *k);
+/* The end of a call that neither a barrier nor the work has ended. */
+void copy_end(struct copies *k);
 
 /* ---- Places */
 

@@ -20,7 +20,7 @@ static void direct(struct copies *k)
 	copy_barrier(k, 0);
 	for (int d = 1; d < k->e->ranks; d++) {
 		int to = copy_peer(k, d);
-		copy_by_engine(k, copy_target(k, to) + mine, block_for(k, to), bytes);
+		copy_by_engine(k, copy_target(k, to) + mine, block_for(k, to), bytes, k->stream);
 		copy_barrier(k, d == k->e->ranks - 1);
 	}
 	copy_wait_own(k);
@@ -31,7 +31,8 @@ static void direct(struct copies *k)
 static void send(struct copies *k, int d, struct copy_piece p)
 {
 	int to = copy_peer(k, d);
-	copy_by_engine(k, copy_scratch(k, k->e->rank, to, 0, 1) + p.in, block_for(k, to) + p.at, p.bytes);
+	copy_by_engine(k, copy_scratch(k, k->e->rank, to, 0, 1) + p.in, block_for(k, to) + p.at, p.bytes,
+		       k->stream);
 }
 
 /* Of what the rank keeps as much as comes from another one: more would keep that waiting. */

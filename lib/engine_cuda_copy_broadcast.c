@@ -1,114 +1,202 @@
-/* Broadcasts by copy engines: into registered memory, and between two ranks through scratch. */
+/*
+ * Broadcasts by copy engines: chunks that go from rank to rank, one behind the other. Into registered memory copies go straight; all
+ * else goes through scratch, out of which each rank passes it on and takes it.
+ *
+ * The root copies one chunk right behind the other and tells of them on a stream beside. All others copy on two streams in turn, so that
+ * one copies while the other tells and waits: the step between two chunks of a stream tells that the first of them is there, and
+ * waits for the second one to be passed on.
+ */
 #include "engine_cuda_copy.h"
 
-/* ---- Registered memory ------------------------------------------------------------------------------------- */
-
-/*
- * The root sends each of the m others a piece in turn, and these pass their pieces on among themselves. In step i of a cycle
- * the root sends to other i, and other u sends to other v with u + v = 2i modulo M, M odd: every other receives
- * from one, and in a cycle each has sent its piece to all. Pieces of place u go on in the steps after step u, so in steps
- * before u those of the cycle before.
- */
-struct spread {
-	int others, period, cycles, root;
-	uint64_t piece;
+enum {
+	STREAMS = 2,
+	MOST_CHUNKS = COPY_JOBS / 2 /* of a round, each a job; and the last smaller ones */
 };
 
-static struct spread spread_of(const struct copies *k)
-{
-	struct spread s = { .others = k->e->ranks - 1, .root = k->call->root };
-	double more_us;
-	s.period = s.others | 1;
-	s.cycles = plan_codelet_cycles(k->e->ranks, k->call->bytes, &more_us);
-	s.piece = codelet_round(k->call->bytes / ((uint64_t)s.cycles * (uint64_t)s.others) + 1, COPY_ALIGN);
-	return s;
-}
+struct chain {
+	int before, after; /* the neighbours, or -1 */
+	uint64_t chunk, room; /* bytes; room: of a round */
+	uint32_t chunks; /* so far; each is a step of its stream */
+	cudaStream_t streams[STREAMS], copies[STREAMS]; /* of steps; of copies */
+	struct codelet_step steps[STREAMS]; /* the next ones */
+};
 
-static struct copy_span piece_of(const struct copies *k, const struct spread *s, int cycle, int other)
+/* What scratch does not hold at a time goes in rounds, each in half of it, so that one comes while the one before is taken out. */
+static void cut(const struct copies *k, struct chain *c)
 {
-	uint64_t all = k->call->bytes,
-		 at = ((uint64_t)cycle * (uint64_t)s->others + (uint64_t)other) * s->piece;
-	at = at < all ? at : all;
-	return (struct copy_span){ at, all - at < s->piece ? all - at : s->piece };
-}
-
-static void send_piece(struct copies *k, const struct spread *s, int cycle, int piece, int to,
-		       const unsigned char *from)
-{
-	if (cycle < 0 || cycle >= s->cycles || to >= s->others)
+	const uint64_t all = k->call->bytes, scratch = copy_scratch_bytes(k, 1) * (uint64_t)(k->e->ranks - 1),
+		       half = scratch / 2 / COPY_ALIGN * COPY_ALIGN;
+	c->chunk = codelet_round(all / plan_codelet_chunks(k->e->ranks, all) + 1, COPY_ALIGN);
+	c->room = all;
+	if (k->call->target || (all <= scratch && all <= MOST_CHUNKS * c->chunk))
 		return;
-	struct copy_span p = piece_of(k, s, cycle, piece);
-	copy_by_engine(k, copy_target(k, (s->root + 1 + to) % k->e->ranks) + p.at, from + p.at, p.bytes);
+	c->chunk = c->chunk < half ? c->chunk : half;
+	c->room = half < MOST_CHUNKS * c->chunk ? half : MOST_CHUNKS * c->chunk;
 }
 
-static void spread(struct copies *k)
+static struct chain chain_of(const struct copies *k)
 {
-	const struct spread s = spread_of(k);
-	int root = k->e->rank == s.root, me = (k->e->rank - s.root - 1 + k->e->ranks) % k->e->ranks;
-	int steps = s.cycles * s.period + s.others - 1;
-	if (root)
-		copy_own(k, copy_received(k), copy_sent(k), k->call->bytes, 1);
-	copy_barrier(k, 0);
-	for (int t = 0; t < steps; t++) {
-		int cycle = t / s.period, i = t % s.period, to = (2 * i - me + 2 * s.period) % s.period;
-		if (root)
-			send_piece(k, &s, cycle, i, i, copy_sent(k));
-		else if (to != me)
-			send_piece(k, &s, i > me ? cycle : cycle - 1, me, to, copy_received(k));
-		copy_barrier(k, t == steps - 1);
+	const int ranks = k->e->ranks, place = (k->e->rank - k->call->root + ranks) % ranks;
+	struct chain c = { .before = place > 0 ? copy_peer(k, -1) : -1,
+			   .after = place < ranks - 1 ? copy_peer(k, 1) : -1,
+			   .streams = { place ? k->stream : k->beside, k->beside },
+			   .copies = { k->stream, place ? k->beside : k->stream } };
+	for (int i = 0; i < STREAMS; i++)
+		c.steps[i] =
+		    (struct codelet_step){ .args = k->barrier.args,
+					   .sequence = i ? CODELET_SECOND_ARRIVALS : CODELET_ARRIVALS,
+					   .of = c.before + 1 };
+	cut(k, &c);
+	return c;
+}
+
+/* Where in a rank's receive buffer or scratch. */
+static unsigned char *place_at(const struct copies *k, int rank, struct copy_piece p)
+{
+	return k->call->target ? copy_target(k, rank) + p.at
+			       : copy_scratch(k, rank ? 0 : 1, rank, 0, 1) + p.in;
+}
+
+static const unsigned char *source_of(const struct copies *k, const struct chain *c, struct copy_piece p)
+{
+	return c->before < 0 ? copy_sent(k) + p.at : place_at(k, k->e->rank, p);
+}
+
+/* Into scratch the last ones are ever smaller. */
+static struct copy_piece next_chunk(const struct copies *k, const struct chain *c, struct copy_piece round,
+				    uint64_t done)
+{
+	struct copy_piece p = copy_next_piece(k, k->call->target ? 0 : k->e->ranks - 1, round, done);
+	p.bytes = p.bytes < c->chunk ? p.bytes : c->chunk;
+	return p;
+}
+
+/* ---- Steps and copies ---------------------------------------------------------------------------------------- */
+
+static void step(struct copies *k, const struct chain *c, int i)
+{
+	if (c->steps[i].tell || c->steps[i].hear)
+		copy_step(k, &c->steps[i], c->streams[i]);
+}
+
+static void pass(struct copies *k, struct chain *c, struct copy_piece p)
+{
+	const int i = (int)(c->chunks++ % STREAMS);
+	if (c->before >= 0)
+		c->steps[i].hear = c->chunks;
+	if (c->after < 0)
+		return;
+	if (c->before >= 0)
+		step(k, c, i);
+	copy_by_engine(k, place_at(k, c->after, p), source_of(k, c, p), p.bytes, c->copies[i]);
+	c->steps[i].tell = c->chunks;
+	if (c->before < 0) {
+		copy_order(k, c->copies[i], c->streams[i]);
+		step(k, c, i);
 	}
-	if (root)
-		copy_wait_own(k);
 }
 
-/* ---- Through scratch -------------------------------------------------------------------------------------- */
-
-/* What the root keeps is copied piece by piece, too. */
-static void add_piece(struct copies *k, struct copy_piece p, uint32_t arrival)
+/* The last chunks are told of; the last rank waits for them, if it has no work that does. */
+static void pass_end(struct copies *k, const struct chain *c)
 {
-	int root = k->call->root;
-	struct codelet_job job = { .own = copy_scratch(k, root, 1 - root, 0, 1) + p.in,
-				   .to = copy_received(k) + p.at,
-				   .bytes = p.bytes,
-				   .arrival = arrival };
-	if (k->e->rank == root)
-		job.own = copy_sent(k) + p.at;
-	if (job.own == job.to)
-		job.bytes = 0;
-	copy_add(k, &job);
+	struct chain end = *c;
+	for (int i = 0; i < STREAMS && c->before >= 0; i++) {
+		if (c->after >= 0 || !k->call->target)
+			end.steps[i].hear = 0;
+		step(k, &end, i);
+	}
 }
 
-/* Between two ranks there is one step, the last one. */
-static void add_pieces(struct copies *k, struct copy_piece round)
+/* Scratch of a round is free again: all has been passed on and taken out. */
+static void tell_taken(struct copies *k, uint32_t round)
 {
-	uint64_t done = 0;
-	int number = 0;
-	do {
-		struct copy_piece p = copy_next_piece(k, 1, round, done);
-		add_piece(k, p, copy_next_arrival(k, number++));
-		done += p.bytes;
-	} while (done < round.bytes);
+	const struct codelet_step step = { .args = k->barrier.args,
+					   .sequence = CODELET_TAKEN,
+					   .tell = round };
+	copy_order(k, k->stream, k->work);
+	copy_order(k, k->beside, k->work);
+	copy_step(k, &step, k->work);
 }
 
-static void send_pieces(struct copies *k, struct copy_piece round)
+static void hear_taken(struct copies *k, const struct chain *c, uint32_t round)
 {
-	int root = k->call->root;
-	uint64_t done = 0;
-	copy_barrier(k, 0);
-	do {
-		struct copy_piece p = copy_next_piece(k, 1, round, done);
-		if (k->e->rank == root)
-			copy_by_engine(k, copy_scratch(k, root, 1 - root, 0, 1) + p.in, copy_sent(k) + p.at,
-				       p.bytes);
-		copy_arrival(k);
-		done += p.bytes;
-	} while (done < round.bytes);
+	const struct codelet_step step = {
+		.args = k->barrier.args, .sequence = CODELET_TAKEN, .hear = round, .of = c->after + 1
+	};
+	for (int i = 0; i < STREAMS && c->after >= 0; i++)
+		if (i == 0 || c->copies[i] != c->copies[0])
+			copy_step(k, &step, c->copies[i]);
+}
+
+/* ---- The work ---------------------------------------------------------------------------------------------- */
+
+/* What comes is taken out of scratch; what the root keeps is copied as its chunks leave, which it would slow down at once. */
+static void add_work(struct copies *k, const struct chain *c, struct copy_piece round)
+{
+	const int root = c->before < 0;
+	struct copy_piece p;
+	uint32_t number = c->chunks;
+	for (uint64_t done = 0; done < round.bytes; done += p.bytes, number++) {
+		p = next_chunk(k, c, round, done);
+		struct codelet_job job = { .own = source_of(k, c, p),
+					   .to = copy_received(k) + p.at,
+					   .bytes = p.bytes,
+					   .sequence = c->steps[number % STREAMS].sequence,
+					   .arrival = number + 1,
+					   .of = (root ? k->e->rank : c->before) + 1 };
+		if (job.own != job.to)
+			copy_add(k, &job);
+	}
+}
+
+static void add_own(struct copies *k)
+{
+	struct codelet_job job = { .own = copy_sent(k), .to = copy_received(k), .bytes = k->call->bytes };
+	if (k->e->rank == k->call->root && job.own != job.to)
+		copy_add(k, &job);
+}
+
+/* ---- The call ---------------------------------------------------------------------------------------------- */
+
+static void run_round(struct copies *k, struct chain *c, struct copy_piece round)
+{
+	if (k->call->target)
+		add_own(k);
+	else
+		add_work(k, c, round);
+	copy_start_work(k, 0);
+	struct copy_piece p;
+	for (uint64_t done = 0; done < round.bytes; done += p.bytes) {
+		p = next_chunk(k, c, round, done);
+		pass(k, c, p);
+		k->arrival.tell =
+		    c->chunks > STREAMS ? c->chunks - STREAMS + 1 : 1; /* of the others nothing is told yet */
+		copy_more_work(k, 0);
+	}
+	pass_end(k, c);
+	k->arrival.tell = c->chunks + 1;
+	copy_more_work(k, 0);
+	copy_clear_work(k);
 }
 
 void copy_broadcast(struct copies *k)
 {
-	if (k->call->target)
-		spread(k);
-	else
-		copy_in_rounds(k, add_pieces, send_pieces);
+	struct chain c = chain_of(k);
+	const uint64_t all = k->call->bytes;
+	uint64_t at = 0;
+	copy_barrier(k, 0);
+	copy_order(k, k->stream, k->beside);
+	for (uint32_t n = 1; n == 1 || at < all; n++) {
+		struct copy_piece round = copy_round(at, all, c.room);
+		round.in = n % 2 ? 0 : c.room;
+		at += round.bytes;
+		round.whole = at < all;
+		if (n > 2)
+			hear_taken(k, &c, n - 2);
+		run_round(k, &c, round);
+		if (at < all)
+			tell_taken(k, n);
+	}
+	copy_wait_work(k);
+	copy_end(k);
 }

@@ -43,7 +43,7 @@ static void scatter(struct copies *k, const struct sum *s, int d, struct copy_pi
 	int to = copy_peer(k, d);
 	struct copy_span x = span_of(k, s, to, p);
 	copy_by_engine(k, copy_scratch(k, k->e->rank, to, INPUTS, s->buffers) + p.in, copy_sent(k) + x.at,
-		       x.bytes);
+		       x.bytes, k->stream);
 }
 
 static void scatter_all(struct copies *k, const struct sum *s, struct copy_piece all)
@@ -102,7 +102,7 @@ static void spread(struct copies *k, const struct sum *s, int d, struct copy_pie
 	int to = copy_peer(k, d);
 	unsigned char *place = s->staged ? copy_scratch(k, k->e->rank, to, RESULTS, s->buffers) + p.in
 					 : copy_target(k, to) + x.at;
-	copy_by_engine(k, place, copy_received(k) + x.at, x.bytes);
+	copy_by_engine(k, place, copy_received(k) + x.at, x.bytes, k->stream);
 }
 
 static void add_take(struct copies *k, const struct sum *s, int d, struct copy_piece p, uint32_t arrival)

@@ -43,9 +43,6 @@ int engine_make_beside(struct engine *e)
 		return 0;
 	int ret = engine_check(e, cudaDeviceGetStreamPriorityRange(&lowest, &highest),
 			       "asking for the priorities of streams");
-	for (int i = 0; !ret && i < ENGINE_MARKS; i++)
-		ret = engine_check(e, cudaEventCreateWithFlags(&e->marks[i], cudaEventDisableTiming),
-				   "making an event");
 	if (!ret)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->ready, cudaEventDisableTiming),
 				   "making an event");
@@ -67,9 +64,6 @@ void engine_free_beside(struct engine *e)
 		cudaStreamDestroy(e->work);
 	if (e->ready)
 		cudaEventDestroy(e->ready);
-	for (int i = 0; i < ENGINE_MARKS; i++)
-		if (e->marks[i])
-			cudaEventDestroy(e->marks[i]);
 }
 
 int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)

@@ -15,15 +15,15 @@ enum {
 	FEW_LANES = 64, /* that fill a link */
 	LEAST_SHARE = 16, /* blocks of a list: below, rounds are many */
 	FEW_COPYING = 8,
-	CHAIN_BYTES = 16 << 10, /* of a broadcast's message, and so many of them in flight */
-	LONG_CHAIN_BYTES = 32 << 10, /* of one through slots that has many messages */
-	CHAIN_DEPTH = 8, /* at least */
-	MOST_CHAIN_DEPTH = 64,
+	DEALT_BYTES = 4608 << 10, /* of a broadcast's messages in flight, one a crew */
+	LONG_DEALT_BYTES = 6 << 20, /* the same of many messages */
+	LEAST_DEALT_DEPTH = 2,
+	MOST_DEALT_DEPTH = 8, /* so that the second-level cache holds what is in flight */
 	SLOT_DEPTH = 2,
 	/* Of receive buffers' addresses: peers store into others in parts of a vector, so these get slots. */
 	DIRECT_UNIT = 16
 };
-#define LONG_CHAIN ((uint64_t)256 << 20)
+#define LONG_DEALT ((uint64_t)100 << 20)
 
 static uint64_t vectors_of(uint64_t bytes, int words)
 {
@@ -193,16 +193,27 @@ static void use_scratch(const struct engine *e, struct codelet_args *a)
 	a->area_bytes = (uint32_t)(2 * e->scratch_chunk);
 }
 
-/* Of a broadcast: a message is passed on while the next ones come. */
-static void use_chain(const struct engine *e, struct codelet_args *a)
+/* Of a broadcast: as many bytes are in flight as a link takes in the time of a message's flag, whatever the number of crews; and
+ * all messages are of about one size. */
+static uint64_t dealt_bytes(const struct engine *e, uint64_t bytes)
 {
-	a->depth = CHAIN_DEPTH;
-	use_slots(e, a, e->max_blocks, 1, a->bytes < LONG_CHAIN ? CHAIN_BYTES : LONG_CHAIN_BYTES);
-	uint64_t depth = a->area_bytes / a->slot_bytes / (uint64_t)e->max_blocks;
-	a->depth =
-	    (uint32_t)(depth < MOST_CHAIN_DEPTH ? depth : MOST_CHAIN_DEPTH) / CODELET_CREWS * CODELET_CREWS;
+	const uint64_t blocks = (uint64_t)e->max_blocks, piece = (bytes + blocks - 1) / blocks,
+		       turn = (uint64_t)CODELET_CREWS * (uint64_t)(e->ranks > 1 ? e->ranks - 1 : 1),
+		       all = bytes < LONG_DEALT ? DEALT_BYTES : LONG_DEALT_BYTES,
+		       most = all / (blocks * CODELET_CREWS);
+	uint64_t rounds = piece / (turn * most) + 1;
+	return codelet_round(piece / (turn * rounds) + 1, CODELET_LINE);
+}
+
+static void use_dealt(const struct engine *e, struct codelet_args *a)
+{
+	const uint64_t most = dealt_bytes(e, a->bytes), crews = (uint64_t)e->max_blocks * CODELET_CREWS;
+	a->depth = LEAST_DEALT_DEPTH;
+	use_slots(e, a, (int)crews, 1, most);
+	uint64_t depth = a->area_bytes / a->slot_bytes / crews;
+	a->depth = (uint32_t)(depth < MOST_DEALT_DEPTH ? depth : MOST_DEALT_DEPTH) / 2 * 2;
 	if (a->peers)
-		a->slot_bytes = CHAIN_BYTES;
+		a->slot_bytes = (uint32_t)most;
 }
 
 /* Folds by one exchange or two, blocks, and broadcasts: straight into the peers' memory where it is registered. */
@@ -218,7 +229,7 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 	if (c->scratch)
 		use_scratch(e, &a);
 	if (c->coll == CORALE_BROADCAST) {
-		use_chain(e, &a);
+		use_dealt(e, &a);
 		return codelets_moves(&a, blocks, stream);
 	}
 	/* Where nothing is to be taken out while more comes. */

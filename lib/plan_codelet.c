@@ -6,13 +6,15 @@
 #include "status.h"
 
 static const double STEP_US = 10; /* of a barrier between copies */
+static const double HOP_US = 14,
+		    CHUNK_US = 4; /* of a chain of copies: from one rank to the next; between two copies */
 static const double PIECES_US = 8; /* of copies that a kernel works on piece by piece */
 static const double LAST_BYTES = 12e6; /* of the last one, about */
 static const double MEMORY_GBS = 2500; /* of a kernel's reads and writes */
 static const double FOLDING_GBS = 9, MOVING_GBS = 14; /* of one block */
 static const double DEALING_GBS = 5.5,
 		    PASSING_GBS = 8; /* the same of broadcasts to several ranks: by packets, through slots */
-enum { MOST_CYCLES = 32, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
+enum { MOST_CHUNKS = 256, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
 
 /* A line holds 120 bytes of data. */
 static uint64_t packed(uint64_t bytes)
@@ -61,7 +63,7 @@ static int can_copy(const struct plan_node *node, corale_coll coll, int memory)
 		return (memory & PLAN_MEMORY_SCRATCH) != 0;
 	if (!moves(coll) || copy_direct(node, coll, memory))
 		return moves(coll);
-	return (memory & PLAN_MEMORY_SCRATCH) && (coll != CORALE_BROADCAST || node->ranks == 2);
+	return (memory & PLAN_MEMORY_SCRATCH) != 0;
 }
 
 /* Whether a codelet can run the call at all. */
@@ -93,13 +95,14 @@ struct rate {
 };
 
 /* Measured on H200 behind one NVSwitch, 2 and 4 ranks, float sums (docs/performance.md). */
-static const struct rate packets_rate = { 1.8, 260, 0 }, blocks_rate = { 3, 330, 0.2 },
-			 two_shot_rate = { 3.3, 338, 0.5 }, dealt_rate = { 4, 280, 0 },
-			 fold_rate = { 22, 332, 0 }, pair_fold_rate = { 22, 252, 0 },
-			 two_folds_rate = { 33, 335, 0 }, passed_rate = { 18, 345, 0 },
-			 staged_rate = { 18, 340, 0 }, direct_rate = { 12, 358, 0 },
-			 pair_rate = { 18, 362, 0 }, chain_rate = { 66, 350, 0 },
-			 mapped_chain_rate = { 56, 355, 0 }, copies_rate = { 15, 390, 0 };
+static const struct rate packets_rate = { 1.8, 260, 0 }, blocks_rate = { 3.5, 320, 0 },
+			 two_shot_rate = { 3.3, 338, 0.5 }, pair_two_shot_rate = { 3.3, 353, 0.3 },
+			 dealt_rate = { 4, 280, 0 }, fold_rate = { 22, 300, 0 },
+			 pair_fold_rate = { 22, 252, 0 }, two_folds_rate = { 28, 323, 0 },
+			 passed_rate = { 15, 336, 0 }, staged_rate = { 11, 340, 0 },
+			 direct_rate = { 8, 360, 0 }, pair_staged_rate = { 6, 307, 0 },
+			 pair_rate = { 12, 350, 0 }, dealt_slots_rate = { 30, 355, 0 },
+			 mapped_dealt_rate = { 22, 359, 0 }, copies_rate = { 15, 390, 0 };
 
 static struct rate rate_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			   int memory)
@@ -109,13 +112,15 @@ static struct rate rate_of(const struct plan_node *node, enum plan_codelet codel
 	case CODELET_PACKETS:
 		return has_blocks(coll) ? blocks_rate : packets_rate;
 	case CODELET_TWO_SHOT:
-		return coll == CORALE_BROADCAST ? dealt_rate : two_shot_rate;
+		if (coll == CORALE_BROADCAST)
+			return dealt_rate;
+		return node->ranks == 2 ? pair_two_shot_rate : two_shot_rate;
 	case CODELET_SLOTS:
 		if (coll == CORALE_BROADCAST)
-			return node->ranks == 2 ? pair_rate : direct ? mapped_chain_rate : chain_rate;
+			return node->ranks == 2 ? pair_rate : direct ? mapped_dealt_rate : dealt_slots_rate;
 		if (coll == CORALE_REDUCE_SCATTER)
 			return node->ranks == 2 ? pair_fold_rate : fold_rate;
-		return direct ? direct_rate : staged_rate;
+		return direct ? direct_rate : node->ranks == 2 ? pair_staged_rate : staged_rate;
 	case CODELET_SLOTS_TWO_SHOT:
 		return direct ? passed_rate : two_folds_rate;
 	default:
@@ -143,19 +148,13 @@ static double sent(const struct plan_node *node, enum plan_codelet codelet, cora
 	return 2 * others / node->ranks * all;
 }
 
-int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us)
+uint32_t plan_codelet_chunks(int ranks, uint64_t bytes)
 {
-	int best = 1, others = ranks - 1, period = others | 1;
-	double all_us = (double)bytes / copies_rate.gbs / 1e3;
-	for (int cycles = 1; cycles <= MOST_CYCLES; cycles++) {
-		double us =
-		    STEP_US * (cycles * period + others - 1) + all_us * (others - 1) / (others * cycles);
-		if (cycles > 1 && us >= *more_us)
-			break;
-		best = cycles;
-		*more_us = us;
-	}
-	return best;
+	const double hops_us = (ranks - 2) * (double)bytes / copies_rate.gbs / 1e3; /* of one chunk */
+	uint32_t chunks = 1;
+	while (chunks < MOST_CHUNKS && CHUNK_US * chunks * (chunks + 1) < hops_us)
+		chunks++;
+	return chunks;
 }
 
 /* Of what is left to a kernel when the last copy has ended: of so many bytes the last piece, each of which it reads or writes n times. */
@@ -168,6 +167,7 @@ static double last_us(double bytes, int n)
 static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes, int memory)
 {
 	double us = STEP_US * (node->ranks - 1), part = (double)bytes, taken_us;
+	uint32_t chunks = plan_codelet_chunks(node->ranks, bytes);
 	int staged = !copy_direct(node, coll, memory);
 	if (coll == CORALE_ALL_REDUCE)
 		part /= node->ranks;
@@ -178,9 +178,8 @@ static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t
 	case CORALE_REDUCE_SCATTER:
 		return us + PIECES_US + last_us(part, node->ranks + 1);
 	case CORALE_BROADCAST:
-		if (!staged)
-			plan_codelet_cycles(node->ranks, bytes, &us);
-		return us + taken_us;
+		us = (node->ranks - 2) * (HOP_US + part / chunks / copies_rate.gbs / 1e3);
+		return STEP_US + us + CHUNK_US * (chunks - 1) + taken_us;
 	default:
 		return us + taken_us;
 	}

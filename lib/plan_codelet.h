@@ -48,8 +48,9 @@ enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll 
  * share, and where threads take turns a whole number of them. words: packets are words. 0: there is too little room. */
 uint64_t plan_codelet_piece(uint64_t area_bytes, int words, int exchanges, uint64_t parts, int max_blocks);
 
-/* Of a broadcast by copies: in how many cycles of pieces, and what it then takes longer than its bytes on one link. */
-int plan_codelet_cycles(int ranks, uint64_t bytes, double *more_us);
+/* In how many chunks a broadcast by copies goes from rank to rank: all of one is there before it goes on, so many; but each costs the
+ * same between two copies, so not too many. */
+uint32_t plan_codelet_chunks(int ranks, uint64_t bytes);
 
 /* 1 if the call goes through scratch: all that copy engines do not store straight into registered memory, and long runs through
  * slots, which the window has little room for. */

@@ -128,7 +128,7 @@ void gpu_previous_kernel(void);
 
 /* After a relaxed load: the next fence of this thread, or the end of this kernel, orders what was released to the word. */
 void gpu_loaded(const void *word);
-/* After a load of a header: stores that depend on it come later, though PTX has no such order without a fence. */
+/* After an acquiring load, or that of a header: stores that depend on it come later, though PTX has no such order without a fence. */
 void gpu_depended(const void *word);
 /* Before a relaxed store: what it releases. Just behind a fence all that came before; else what came before this kernel. */
 void gpu_carried(const void *word);

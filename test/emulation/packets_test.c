@@ -70,6 +70,29 @@ static void sends_dealt(struct traffic *t, const struct started *ranks, struct p
 	}
 }
 
+/* The same message by message: a block's go to its crews in turn, and a crew's to the other ranks. */
+static void sends_dealt_messages(struct traffic *t, const struct started *ranks, struct piece all)
+{
+	size_t launches;
+	const struct gpu_launched *l = gpu_launches(&launches);
+	const struct codelet_args *a = l->args;
+	const unsigned char *data = ranks[a->root].send;
+	int n = a->ranks;
+	for (unsigned block = 0; block < l->blocks; block++) {
+		size_t begin, bytes = plan_cut(all.bytes, CODELET_LINE, l->blocks, block, &begin);
+		for (size_t at = 0, i = 0; at < bytes; at += a->slot_bytes, i++) {
+			size_t left = bytes - at, crew = block * CODELET_CREWS + i % CODELET_CREWS,
+			       first = begin + at;
+			int whose = (a->root + 1 + (int)((crew + i / CODELET_CREWS) % (size_t)(n - 1))) % n;
+			left = left < a->slot_bytes ? left : a->slot_bytes;
+			traffic_add(t, 0, a->root, whose, first, data + first, left);
+			for (int to = 0; to < n; to++)
+				if (to != a->root && to != whose)
+					traffic_add(t, 0, whose, to, first, data + first, left);
+		}
+	}
+}
+
 /* ---- The table ---------------------------------------------------------------------------------------------------- */
 
 enum { END = -1 };
@@ -82,7 +105,6 @@ static const size_t blocks_in_pieces[] = { 8200, 19999, END };
 static const size_t vectors[] = { 16, 4800, 12000, 70400, END },
 		    even_vectors[] = { 4800, 70400, END }; /* halves too */
 
-/* hier_chain: of nodes of one rank each, as all are here. */
 static const char no_dealt[] = "in the planner's algorithms the root has a part too, which it sends all";
 
 static const struct row rows[] = {
@@ -111,7 +133,8 @@ static const struct row rows[] = {
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = many },
 	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = even_vectors, .registered = 1 },
-	{ CODELET_SLOTS, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = many },
+	{ CODELET_SLOTS, CORALE_BROADCAST, NULL, 4, 2, 160, .counts = many, .sends = sends_dealt_messages,
+	  .why = no_dealt },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
@@ -119,7 +142,8 @@ static const struct row rows[] = {
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ CODELET_SLOTS, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ CODELET_SLOTS, CORALE_BROADCAST, NULL, 4, 2, 160, .counts = vectors, .registered = 1,
+	  .sends = sends_dealt_messages, .why = no_dealt },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors,
 	  .registered = 1 },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = vectors, .scratch = 1,

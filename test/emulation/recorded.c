@@ -324,7 +324,7 @@ struct slot {
 static struct slot slot_of(const struct reader *r, const struct item *m, size_t number)
 {
 	const struct codelet_args *a = m->launch->args;
-	size_t lanes = m->launch->blocks;
+	size_t lanes = m->launch->blocks * (r->call->coll == CORALE_BROADCAST ? CODELET_CREWS : 1);
 	struct slot s = { .depth = a->depth };
 	if (r->call->coll == CORALE_ALL_TO_ALL_V)
 		lanes = ((const struct codelet_group *)a)->most_lanes;
@@ -346,6 +346,20 @@ static void cut_lane(const struct reader *r, struct item *m, size_t lane)
 	cut(m, CODELET_LINE, lanes, lane);
 }
 
+/* Of a crew's round: the message that one of the two passes on, or is dealt. */
+static void set_dealt(struct item *m, size_t crew, size_t round)
+{
+	const struct codelet_args *a = m->launch->args;
+	size_t ranks = (size_t)a->ranks, root = (size_t)a->root, others = ranks - 1,
+	       whose = (size_t)(m->from == a->root ? m->to : m->from);
+	size_t turn = ((whose + ranks - root) % ranks - 1 + others - crew % others) % others,
+	       number = crew % CODELET_CREWS + (round * others + turn) * CODELET_CREWS;
+	cut(m, CODELET_LINE, m->launch->blocks, crew / CODELET_CREWS);
+	size_t at = number * a->slot_bytes < m->bytes ? number * a->slot_bytes : m->bytes;
+	m->begin += at;
+	m->bytes = m->bytes - at < a->slot_bytes ? m->bytes - at : a->slot_bytes;
+}
+
 /* at: from the begin of all slots of the owner; the slots of scratch are counted behind those of the window. */
 static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 {
@@ -360,9 +374,15 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 		complain(r, m, "no slot of this call");
 		return;
 	}
+	size_t number = s.number + s.depth * r->turns[place / VECTOR]++;
 	set_message(r, m);
-	cut_lane(r, m, s.lane);
-	m->at = (s.number + s.depth * r->turns[place / VECTOR]++) * a->slot_bytes + in % a->slot_bytes;
+	m->at = in % a->slot_bytes;
+	if (a->root >= 0) {
+		set_dealt(m, s.lane, number);
+	} else {
+		cut_lane(r, m, s.lane);
+		m->at += number * a->slot_bytes;
+	}
 	size_t n = clipped(m, VECTOR);
 	if (!n)
 		complain(r, m, "a slot beyond the message");

@@ -15,6 +15,13 @@ static inline uint64_t sync_load_relaxed(const uint64_t *word)
 	return value;
 }
 
+static inline uint64_t sync_load_acquire(const uint64_t *word)
+{
+	uint64_t value = sync_load_relaxed(word);
+	gpu_depended(word);
+	return value;
+}
+
 static inline uint32_t sync_load_host(const uint32_t *word)
 {
 	gpu_maybe(2);

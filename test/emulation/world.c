@@ -44,7 +44,7 @@ const char *__tsan_default_suppressions(void)
 	return "race:^call_end$\n";
 }
 
-enum { WORLD_REGIONS = 2, WORLD_EVENTS = ENGINE_MARKS + 1 };
+enum { WORLD_REGIONS = 2 };
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
@@ -83,10 +83,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->edges = calloc(1, sizeof(*e->edges));
 	e->beside = (cudaStream_t)GPU_STREAM(1);
 	e->work = (cudaStream_t)GPU_STREAM(2);
-	struct gpu_event *events = w->events + (size_t)rank * WORLD_EVENTS;
-	e->ready = (cudaEvent_t)&events[ENGINE_MARKS];
-	for (int i = 0; i < ENGINE_MARKS; i++)
-		e->marks[i] = (cudaEvent_t)&events[i];
+	e->ready = (cudaEvent_t)&w->events[rank];
 	e->gpu_peers = w->regions;
 	if (!e->state || !e->failure || !e->abort || !e->edges)
 		return CORALE_ENOMEM;
@@ -148,7 +145,7 @@ int world_open(struct world *w, const struct world_params *p)
 	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
 	w->regions = calloc((size_t)(p->ranks * WORLD_REGIONS), sizeof(*w->regions));
-	w->events = calloc((size_t)(p->ranks * WORLD_EVENTS), sizeof(*w->events));
+	w->events = calloc((size_t)p->ranks, sizeof(*w->events));
 	w->node.ranks = p->ranks;
 	w->node.max_blocks = p->max_blocks;
 	w->node.words_bytes = w->layout.words_bytes;
