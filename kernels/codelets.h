@@ -384,6 +384,7 @@ int codelets_load_near(void);
 int codelets_load_slots(void);
 int codelets_load_edges(void);
 int codelets_load_moves(void);
+int codelets_load_dealt(void);
 int codelets_load_copies(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
@@ -399,8 +400,10 @@ int codelets_packets(const struct codelet_args *args, struct codelet_shape shape
 		     void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
 int codelets_slots(const struct codelet_args *args, int blocks, int type, int two_shot, void *stream);
-/* all_gather, all_to_all, broadcast */
+/* all_gather, all_to_all */
 int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
+/* broadcast */
+int codelets_dealt(const struct codelet_args *args, int blocks, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);

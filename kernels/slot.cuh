@@ -65,6 +65,12 @@ __device__ static inline unsigned char *slot_of(const codelet_args &a, const lan
 	       (((uint64_t)(l.ring == CODELET_SECOND) * l.lanes + l.number) * a.depth + message % a.depth) * a.slot_bytes;
 }
 
+/* In a rank's registered receive buffer. */
+__device__ static inline unsigned char *place_of(const codelet_args &a, int rank, uint64_t at)
+{
+	return a.peers[rank] + a.peers_at + at;
+}
+
 /* One thread: waits until ready(), which orders what it saw before what follows. False if the call has failed. */
 template <class Ready> __device__ static inline bool wait_ready(const codelet_args &a, lane *l, int peer, Ready ready)
 {

@@ -169,13 +169,10 @@ static void run_round(struct copies *k, struct chain *c, struct copy_piece round
 	for (uint64_t done = 0; done < round.bytes; done += p.bytes) {
 		p = next_chunk(k, c, round, done);
 		pass(k, c, p);
-		k->arrival.tell =
-		    c->chunks > STREAMS ? c->chunks - STREAMS + 1 : 1; /* of the others nothing is told yet */
+		k->arrival.tell = c->chunks + 1; /* what a job waits for depends on nothing behind it here */
 		copy_more_work(k, 0);
 	}
 	pass_end(k, c);
-	k->arrival.tell = c->chunks + 1;
-	copy_more_work(k, 0);
 	copy_clear_work(k);
 }
 

@@ -230,7 +230,7 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 		use_scratch(e, &a);
 	if (c->coll == CORALE_BROADCAST) {
 		use_dealt(e, &a);
-		return codelets_moves(&a, blocks, stream);
+		return codelets_dealt(&a, blocks, stream);
 	}
 	/* Where nothing is to be taken out while more comes. */
 	int long_runs = a.slots && (!coll_folds(c->coll) || a.peers);

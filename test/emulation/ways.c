@@ -87,7 +87,8 @@ int test_broadcasts_in_slots(void)
 
 /* ---- Through scratch ---------------------------------------------------------------------------------------- */
 
-/* In turn with calls through the window, whose flags are the same. */
+/* In turn with calls through the window, whose flags are the same; broadcasts in turn with calls that cut the same slots in another way and
+ * do not wait for anybody before they fill them. */
 static int through_scratch(struct world_params p, corale_coll coll, int place)
 {
 	static const size_t counts[] = { 1, 9000, 31, 2500 };
@@ -97,6 +98,9 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 			  .codelet = coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT : CODELET_SLOTS };
 	s->most_pause = 300;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
+		if (coll == CORALE_BROADCAST)
+			c.coll = i % 2 ? CORALE_ALL_GATHER : coll;
+		c.root = i % p.ranks;
 		c.type = sums ? (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES) : CORALE_INT32;
 		c.op = sums ? i % (CORALE_NUM_OPS + 1) : 0;
 		c.count = counts[i % 4];
@@ -112,7 +116,7 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 int test_scratch(void)
 {
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_ALL_GATHER,
-					     CORALE_ALL_TO_ALL };
+					     CORALE_ALL_TO_ALL, CORALE_BROADCAST };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
 		for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 4); ranks++) {
