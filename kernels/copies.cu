@@ -6,7 +6,7 @@
  * busy GPU each time. Copies have blocks of one warp, too.
  *
  * Copies before a step on a stream are complete when it runs, so its words say that they have arrived; copies behind a barrier start
- * when it has heard from all. All steps of a call share one epoch, which the last of them ends, or the work: a replayed
+ * when it has heard from all, those of a broadcast when they have heard from a neighbour. All steps of a call share one epoch, which the last of them ends, or the work: a replayed
  * graph needs nothing of the host.
  */
 #include <cuda_runtime.h>

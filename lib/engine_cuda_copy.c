@@ -1,6 +1,7 @@
 /*
  * Calls whose data copy engines move, in steps with a barrier of one warp between them. In a step every rank sends to at most
- * one other and hears from at most one, because two senders to one receiver halve each other. Nothing here waits on the host.
+ * one other and hears from at most one, because two senders to one receiver halve each other; broadcasts go from rank to rank without
+ * steps. Nothing here waits on the host.
  *
  * Into registered memory copies go straight. All else goes into scratch of the receiver, who takes it out beside the copies that
  * follow: the last pieces are ever smaller, so that little is left to be taken out after the last one.

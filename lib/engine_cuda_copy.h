@@ -1,7 +1,7 @@
 /*
- * Calls whose data copy engines move: what their files share. Copies are in the order of the user's stream. Beside it, on streams of
- * the engine, go the arrivals, which tell the other ranks of them, and the work: a rank's own block, folds, what is taken out
- * of scratch. The work of a round is known before its copies and launched first; each job waits for its arrival.
+ * Calls whose data copy engines move: what their files share. Copies are in the order of the user's stream; a broadcast's are on two.
+ * Beside it, on streams of the engine, go the arrivals, which tell the other ranks of them, and the work: a rank's own block, folds,
+ * what is taken out of scratch. The work of a round is known before its copies and launched first; each job waits for its arrival.
  */
 #ifndef ENGINE_CUDA_COPY_H
 #define ENGINE_CUDA_COPY_H
