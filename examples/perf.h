@@ -165,6 +165,7 @@ int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_opt
 const char *perf_op_name(corale_op op);
 
 /* perf_coll.c */
+const char *perf_file_name(const char *path); /* without its folders */
 const struct perf_coll *perf_coll_of_program(const char *program);
 size_t perf_blocks(const struct perf_coll *coll, int ranks); /* the line's size in units of count */
 size_t perf_recv_bytes(const struct perf_job *job, size_t count, corale_type type);

@@ -271,12 +271,17 @@ static const struct perf_coll colls[] = {
 	{ "barrier", 0, 0, 0, 0, 0, 0, 0, 0, barrier, barrier_mpi, moves_nothing, moves_nothing },
 };
 
+const char *perf_file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
 /* The collective whose name the program's name holds; the longer names come first in the table. */
 const struct perf_coll *perf_coll_of_program(const char *program)
 {
-	const char *slash = strrchr(program, '/');
 	for (size_t i = 0; i < sizeof(colls) / sizeof(colls[0]); i++)
-		if (strstr(slash ? slash + 1 : program, colls[i].name))
+		if (strstr(perf_file_name(program), colls[i].name))
 			return &colls[i];
 	return NULL;
 }

@@ -112,12 +112,6 @@ static void print_nccl(const struct perf_job *job)
 			printf("# %s\n", *e);
 }
 
-static const char *file_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 static void print_raw_header(const struct perf_job *job, const char *mpi, int hosts)
 {
 	const struct perf_options *options = job->options;
@@ -131,7 +125,7 @@ static void print_raw_header(const struct perf_job *job, const char *mpi, int ho
 	fprintf(job->raw, "\tdevice=%s\tgpu=%s\tmode=%s\treplays=%d\tregistration=%s\tnccl=%s%s%s\tplace=%s",
 		job->device->name, job->gpu, options->replays ? "graph" : "eager", options->replays,
 		registration_name(job), job->nccl ? perf_nccl_version(job) : "", job->nccl ? " " : "",
-		job->nccl ? file_name(options->vs_nccl) : "",
+		job->nccl ? perf_file_name(options->vs_nccl) : "",
 		options->in_place && job->coll->has_place ? "in" : "out");
 	if (options->beside) {
 		fprintf(job->raw,

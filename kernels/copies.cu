@@ -6,8 +6,8 @@
  * busy GPU each time. Copies have blocks of one warp, too.
  *
  * Copies before a step on a stream are complete when it runs, so its words say that they have arrived; copies behind a barrier start
- * when it has heard from all, those of a broadcast when they have heard from a neighbour. All steps of a call share one epoch, which the last of them ends, or the work: a replayed
- * graph needs nothing of the host.
+ * when it has heard from all, those of a broadcast when a neighbour has told of their chunk. All steps of a call share one epoch, which
+ * the last of them ends, or the work: a replayed graph needs nothing of the host.
  */
 #include <cuda_runtime.h>
 
@@ -74,9 +74,10 @@ __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant
 {
 	awaited w = { call_epoch(s.args), 0, s.sequence, s.hear, s.of, s.headers != 0 };
 	tell(s, w.epoch);
-	if ((!s.hear && !s.headers) || hear(s.args, &w))
-		if (s.last)
-			call_end(s.args, w.epoch);
+	if ((s.hear || s.headers) && !hear(s.args, &w))
+		return;
+	if (s.last)
+		call_end(s.args, w.epoch);
 }
 
 /* ---- Folds ----------------------------------------------------------------------------------------------- */

@@ -158,6 +158,14 @@ __device__ static bool pass(const codelet_args &a, const crew &w, deal *d)
 	return wait_others(a, w, d, d->rounds - 1, [&](int rank) { return flag_of(a, d->path, rank, a.rank); });
 }
 
+__device__ static bool deal_all(const codelet_args &a, const crew &w, deal *d)
+{
+	for (uint64_t round = 0; round < d->rounds; round++)
+		if (!deal_round(a, w, d, round))
+			return false;
+	return true;
+}
+
 /* Of one rank. */
 __device__ static void keep(const codelet_args &a, const crew &w, const deal &d)
 {
@@ -168,15 +176,14 @@ __device__ static void keep(const codelet_args &a, const crew &w, const deal &d)
 
 __device__ static bool run_deal(const codelet_args &a, const crew &w, deal *d)
 {
-	bool good = hear_all(a, w, &d->path);
-	if (!d->others)
+	if (!d->others) {
 		keep(a, w, *d);
-	if (d->place)
-		good = good && pass(a, w, d);
-	for (uint64_t round = 0; good && !d->place && round < d->rounds; round++)
-		good = deal_round(a, w, d, round);
+		return true;
+	}
+	if (!hear_all(a, w, &d->path) || !(d->place ? pass(a, w, d) : deal_all(a, w, d)))
+		return false;
 	/* what comes next may cut the slots in another way */
-	return good && (a.peers || !d->others || wait_acks(a, w, d, d->rounds - 1));
+	return a.peers || wait_acks(a, w, d, d->rounds - 1);
 }
 
 __global__ __launch_bounds__(CODELET_THREADS, 2) void dealt_broadcast(const __grid_constant__ codelet_args a)

@@ -100,7 +100,7 @@ template <int TYPE> __device__ static void fold_message(const codelet_args &a, c
 		for (int k = 1; f.two_shot && k < a.ranks; k++) {
 			int peer = peer_after(a, k);
 			if (a.peers)
-				store_user<true>(a.peers[peer] + a.peers_at + r.at + at, v, n);
+				store_user<true>(place_of(a, peer, r.at + at), v, n);
 			else
 				*(vector *)(slot_of(a, f.second, a.rank, peer, c) + at) = v;
 		}

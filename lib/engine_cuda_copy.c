@@ -227,6 +227,14 @@ struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room)
 	return (struct copy_piece){ .at = at, .bytes = all - at < room ? all - at : room };
 }
 
+struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n)
+{
+	struct copy_piece round = copy_round(at, all, room);
+	round.in = n % 2 ? 0 : room;
+	round.whole = at + round.bytes < all;
+	return round;
+}
+
 struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_piece round, uint64_t done)
 {
 	uint64_t left = round.bytes - done, next = left;
@@ -237,15 +245,12 @@ struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_pie
 
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 {
-	const uint64_t all = k->call->bytes, scratch = copy_scratch_bytes(k, 1),
-		       half = copy_scratch_bytes(k, 2);
-	const uint64_t room = all > scratch ? half : scratch;
+	const uint64_t all = k->call->bytes, scratch = copy_scratch_bytes(k, 1);
+	const uint64_t room = all > scratch ? copy_scratch_bytes(k, 2) : scratch;
 	uint64_t at = 0;
 	for (uint32_t n = 1; n == 1 || at < all; n++) {
-		struct copy_piece round = copy_round(at, all, room);
+		struct copy_piece round = copy_round_beside(at, all, room, n);
 		at += round.bytes;
-		round.in = n % 2 ? 0 : half;
-		round.whole = at < all;
 		add(k, round);
 		k->job[k->jobs - 1].done = all > scratch ? n : 0;
 		copy_start_work(k, at == all);

@@ -83,6 +83,8 @@ uint64_t copy_scratch_bytes(const struct copies *k, int buffers);
 
 /* As much of `all` bytes from `at` as fits into so much room of the scratch. */
 struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room);
+/* The same of rounds that go on beside the one before, in the other half of the scratch: the n-th, from 1 on. */
+struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n);
 /* The next piece of what is left of a round in step d: the last step, whose pieces are worked on as they come, goes in ever smaller
  * ones. */
 struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_piece round, uint64_t done);

@@ -73,37 +73,42 @@ static struct copy_piece next_chunk(const struct copies *k, const struct chain *
 
 /* ---- Steps and copies ---------------------------------------------------------------------------------------- */
 
-static void step(struct copies *k, const struct chain *c, int i)
+static void step(struct copies *k, const struct codelet_step *s, cudaStream_t stream)
 {
-	if (c->steps[i].tell || c->steps[i].hear)
-		copy_step(k, &c->steps[i], c->streams[i]);
+	if (s->tell || s->hear)
+		copy_step(k, s, stream);
+}
+
+static void send_chunk(struct copies *k, struct chain *c, int i, struct copy_piece p)
+{
+	copy_by_engine(k, place_at(k, c->after, p), source_of(k, c, p), p.bytes, c->copies[i]);
+	c->steps[i].tell = c->chunks;
 }
 
 static void pass(struct copies *k, struct chain *c, struct copy_piece p)
 {
 	const int i = (int)(c->chunks++ % STREAMS);
-	if (c->before >= 0)
-		c->steps[i].hear = c->chunks;
-	if (c->after < 0)
-		return;
-	if (c->before >= 0)
-		step(k, c, i);
-	copy_by_engine(k, place_at(k, c->after, p), source_of(k, c, p), p.bytes, c->copies[i]);
-	c->steps[i].tell = c->chunks;
 	if (c->before < 0) {
+		send_chunk(k, c, i, p);
 		copy_order(k, c->copies[i], c->streams[i]);
-		step(k, c, i);
+		step(k, &c->steps[i], c->streams[i]);
+		return;
+	}
+	c->steps[i].hear = c->chunks;
+	if (c->after >= 0) {
+		step(k, &c->steps[i], c->streams[i]);
+		send_chunk(k, c, i, p);
 	}
 }
 
 /* The last chunks are told of; the last rank waits for them, if it has no work that does. */
 static void pass_end(struct copies *k, const struct chain *c)
 {
-	struct chain end = *c;
 	for (int i = 0; i < STREAMS && c->before >= 0; i++) {
+		struct codelet_step last = c->steps[i];
 		if (c->after >= 0 || !k->call->target)
-			end.steps[i].hear = 0;
-		step(k, &end, i);
+			last.hear = 0;
+		step(k, &last, c->streams[i]);
 	}
 }
 
@@ -184,10 +189,8 @@ void copy_broadcast(struct copies *k)
 	copy_barrier(k, 0);
 	copy_order(k, k->stream, k->beside);
 	for (uint32_t n = 1; n == 1 || at < all; n++) {
-		struct copy_piece round = copy_round(at, all, c.room);
-		round.in = n % 2 ? 0 : c.room;
+		struct copy_piece round = copy_round_beside(at, all, c.room, n);
 		at += round.bytes;
-		round.whole = at < all;
 		if (n > 2)
 			hear_taken(k, &c, n - 2);
 		run_round(k, &c, round);

@@ -157,6 +157,14 @@ uint32_t plan_codelet_chunks(int ranks, uint64_t bytes)
 	return chunks;
 }
 
+/* Until the last rank has the last chunk, beyond the time of all bytes on one link. */
+static double chain_us(int ranks, uint64_t bytes)
+{
+	uint32_t chunks = plan_codelet_chunks(ranks, bytes);
+	double chunk_us = (double)bytes / chunks / copies_rate.gbs / 1e3;
+	return (ranks - 2) * (HOP_US + chunk_us) + CHUNK_US * (chunks - 1);
+}
+
 /* Of what is left to a kernel when the last copy has ended: of so many bytes the last piece, each of which it reads or writes n times. */
 static double last_us(double bytes, int n)
 {
@@ -167,7 +175,6 @@ static double last_us(double bytes, int n)
 static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes, int memory)
 {
 	double us = STEP_US * (node->ranks - 1), part = (double)bytes, taken_us;
-	uint32_t chunks = plan_codelet_chunks(node->ranks, bytes);
 	int staged = !copy_direct(node, coll, memory);
 	if (coll == CORALE_ALL_REDUCE)
 		part /= node->ranks;
@@ -178,8 +185,7 @@ static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t
 	case CORALE_REDUCE_SCATTER:
 		return us + PIECES_US + last_us(part, node->ranks + 1);
 	case CORALE_BROADCAST:
-		us = (node->ranks - 2) * (HOP_US + part / chunks / copies_rate.gbs / 1e3);
-		return STEP_US + us + CHUNK_US * (chunks - 1) + taken_us;
+		return STEP_US + chain_us(node->ranks, bytes) + taken_us;
 	default:
 		return us + taken_us;
 	}
