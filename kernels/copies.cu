@@ -1,5 +1,5 @@
 /*
- * What SMs do in calls whose data copy engines move: the barriers that keep the ranks in step, and the work beside the copies: folds
+ * What SMs do in calls whose data copy engines move: the barriers that begin rounds, and the work beside the copies: folds
  * of what the others copied here, and copies within the GPU. A barrier is one warp, which finds room beside a kernel that fills
  * the GPU; it can time out, as a wait in a stream can not, and holds no hardware channel. Work is a kernel of few blocks for all folds
  * of a round and one for all copies, which wait for each job's data themselves: a kernel a job would have to find room on a

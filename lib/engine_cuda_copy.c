@@ -1,7 +1,7 @@
 /*
- * Calls whose data copy engines move, in steps with a barrier of one warp between them. In a step every rank sends to at most
- * one other and hears from at most one, because two senders to one receiver halve each other; broadcasts go from rank to rank without
- * steps. Nothing here waits on the host.
+ * Calls whose data copy engines move, in steps. In a step every rank sends to at most one other and hears from at most one, because
+ * two senders to one receiver halve each other. One barrier of one warp begins a call or round; copies take equally long, so
+ * the ranks stay in step without more of them. Broadcasts go from rank to rank without steps. Nothing here waits on the host.
  *
  * Into registered memory copies go straight. All else goes into scratch of the receiver, who takes it out beside the copies that
  * follow: the last pieces are ever smaller, so that little is left to be taken out after the last one.
@@ -20,7 +20,7 @@
  * folds by less than half of FOLDING.
  */
 enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 80, FOLDING_BLOCKS = 32, FOLDING_THREADS = 512, FEWER = 64 };
-enum { LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
+enum { LAST_PIECES = 8, LAST_FOLDS = 16 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
 
@@ -174,13 +174,13 @@ void copy_start_work(struct copies *k, int last)
 	copy_more_work(k, last);
 }
 
-void copy_wait_job(struct copies *k, uint32_t done)
+void copy_wait_job(struct copies *k, uint32_t done, cudaStream_t stream)
 {
 	struct codelet_step step = {
 		.args = k->barrier.args, .sequence = CODELET_WORKED, .hear = done, .of = k->e->rank + 1
 	};
-	if (k->work != k->stream)
-		copy_step(k, &step, k->stream);
+	if (k->work != stream)
+		copy_step(k, &step, stream);
 }
 
 void copy_wait_work(struct copies *k)
@@ -235,12 +235,24 @@ struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, ui
 	return round;
 }
 
-struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_piece round, uint64_t done)
+/* Ever smaller ones: each leaves one part in so many of what is left, if that is more than a number of bytes. */
+static struct copy_piece next_piece(struct copy_piece round, uint64_t done, uint64_t leaves, uint64_t least)
 {
 	uint64_t left = round.bytes - done, next = left;
-	if (!round.whole && d == k->e->ranks - 1 && left > k->e->scratch_chunk / LAST_PIECES)
-		next = codelet_round(left / 2, COPY_ALIGN);
+	if (!round.whole && left > least)
+		next = codelet_round(left - left / leaves, COPY_ALIGN);
 	return (struct copy_piece){ .at = round.at + done, .in = round.in + done, .bytes = next };
+}
+
+struct copy_piece copy_next_folded(const struct copies *k, struct copy_piece round, uint64_t done)
+{
+	return next_piece(round, done, (uint64_t)k->e->ranks, k->e->scratch_chunk / LAST_FOLDS);
+}
+
+struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done)
+{
+	int last = d == k->e->ranks - 1;
+	return next_piece(round, done, 2, last ? k->e->scratch_chunk / LAST_PIECES : UINT64_MAX);
 }
 
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
@@ -255,7 +267,7 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 		k->job[k->jobs - 1].done = all > scratch ? n : 0;
 		copy_start_work(k, at == all);
 		if (n > 2) /* what came there before has been taken out */
-			copy_wait_job(k, n - 2);
+			copy_wait_job(k, n - 2, k->stream);
 		send(k, round);
 		copy_more_work(k, at == all);
 		copy_clear_work(k);

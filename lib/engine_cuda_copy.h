@@ -63,8 +63,8 @@ void copy_add(struct copies *k, const struct codelet_job *job);
  */
 void copy_start_work(struct copies *k, int last);
 void copy_more_work(struct copies *k, int last);
-/* The stream waits for the job that has this number; for all. */
-void copy_wait_job(struct copies *k, uint32_t done);
+/* A stream waits for the job that has this number; the user's for all. */
+void copy_wait_job(struct copies *k, uint32_t done, cudaStream_t stream);
 void copy_wait_work(struct copies *k);
 /* Forgets the jobs of a round, which are all launched. */
 void copy_clear_work(struct copies *k);
@@ -85,9 +85,10 @@ uint64_t copy_scratch_bytes(const struct copies *k, int buffers);
 struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room);
 /* The same of rounds that go on beside the one before, in the other half of the scratch: the n-th, from 1 on. */
 struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n);
-/* The next piece of what is left of a round in step d: the last step, whose pieces are worked on as they come, goes in ever smaller
- * ones. */
-struct copy_piece copy_next_piece(const struct copies *k, int d, struct copy_piece round, uint64_t done);
+/* The next piece of what is left of a round, ever smaller ones, so that little work is left behind the last: of what is folded, which
+ * has the time of copies from all others; of what is taken out in step d, if that is the last one. */
+struct copy_piece copy_next_folded(const struct copies *k, struct copy_piece round, uint64_t done);
+struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done);
 
 /* Adds or sends what a round has. */
 typedef void copy_part(struct copies *k, struct copy_piece round);

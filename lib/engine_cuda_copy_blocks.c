@@ -21,8 +21,8 @@ static void direct(struct copies *k)
 	for (int d = 1; d < k->e->ranks; d++) {
 		int to = copy_peer(k, d);
 		copy_by_engine(k, copy_target(k, to) + mine, block_for(k, to), bytes, k->stream);
-		copy_barrier(k, d == k->e->ranks - 1);
 	}
+	copy_barrier(k, 1);
 	copy_wait_own(k);
 }
 
@@ -63,27 +63,24 @@ static void add_jobs(struct copies *k, struct copy_piece round)
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {
-			struct copy_piece p = copy_next_piece(k, d, round, done);
+			struct copy_piece p = copy_next_taken(k, d, round, done);
 			add_take(k, d, p, copy_next_arrival(k, number++));
 			done += p.bytes;
 		} while (done < round.bytes);
 	}
 }
 
-/* In the last step the ranks need no barrier to stay in step. */
 static void send_all(struct copies *k, struct copy_piece round)
 {
 	copy_barrier(k, 0);
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {
-			struct copy_piece p = copy_next_piece(k, d, round, done);
+			struct copy_piece p = copy_next_taken(k, d, round, done);
 			send(k, d, p);
 			copy_arrival(k);
 			done += p.bytes;
 		} while (done < round.bytes);
-		if (d < k->e->ranks - 1)
-			copy_barrier(k, 0);
 	}
 }
 

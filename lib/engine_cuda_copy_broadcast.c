@@ -66,7 +66,7 @@ static const unsigned char *source_of(const struct copies *k, const struct chain
 static struct copy_piece next_chunk(const struct copies *k, const struct chain *c, struct copy_piece round,
 				    uint64_t done)
 {
-	struct copy_piece p = copy_next_piece(k, k->call->target ? 0 : k->e->ranks - 1, round, done);
+	struct copy_piece p = copy_next_taken(k, k->call->target ? 0 : k->e->ranks - 1, round, done);
 	p.bytes = p.bytes < c->chunk ? p.bytes : c->chunk;
 	return p;
 }

@@ -1,7 +1,8 @@
 /*
  * all_reduce and reduce_scatter by copy engines: every rank's part of the vector comes to it in the scratch that it has for each other
- * rank, in step d from rank r - d. The last step goes in pieces, each of which is folded while the next one comes; so the first of
- * the results go on at once, and the last fold is small. What scratch does not hold at a time goes in rounds.
+ * rank, in step d from rank r - d. It comes in pieces, each of which is folded while the next one comes; so the first of
+ * the results go on at once, and the last fold is small. What scratch does not hold at a time goes in rounds: what is left to do of
+ * one, folds of a reduce_scatter or what is taken out of an all_reduce, goes on beside the next.
  */
 #include "engine_cuda_copy.h"
 
@@ -13,6 +14,7 @@ struct sum {
 	int gathers, staged; /* all_reduce; its results through scratch */
 	int buffers;
 	uint64_t part; /* bytes of a rank's part at most */
+	uint32_t first_fold, last_fold, taken; /* numbers of jobs */
 };
 
 static struct sum sum_of(const struct copies *k)
@@ -46,18 +48,15 @@ static void scatter(struct copies *k, const struct sum *s, int d, struct copy_pi
 		       x.bytes, k->stream);
 }
 
+/* Every piece goes to all ranks before the next one does, so that folds have as long as all its copies. */
 static void scatter_all(struct copies *k, const struct sum *s, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1;
 	uint64_t done = 0;
-	copy_barrier(k, 0);
-	for (int d = 1; d < steps; d++) {
-		scatter(k, s, d, all);
-		copy_barrier(k, 0);
-	}
 	do {
-		struct copy_piece p = copy_next_piece(k, steps, all, done);
-		scatter(k, s, steps, p);
+		struct copy_piece p = copy_next_folded(k, all, done);
+		for (int d = 1; d <= steps; d++)
+			scatter(k, s, d, p);
 		copy_arrival(k);
 		done += p.bytes;
 	} while (done < all.bytes);
@@ -81,17 +80,19 @@ static void add_fold(struct copies *k, const struct sum *s, struct copy_piece p,
 }
 
 /* Of an all_reduce the stream waits for the first fold and for the last one. */
-static int add_folds(struct copies *k, const struct sum *s, struct copy_piece all)
+static void add_folds(struct copies *k, struct sum *s, struct copy_piece all)
 {
 	uint64_t done = 0;
 	int n = 0;
+	s->first_fold = 0;
 	do {
-		struct copy_piece p = copy_next_piece(k, k->e->ranks - 1, all, done);
+		struct copy_piece p = copy_next_folded(k, all, done);
 		done += p.bytes;
 		int waited = s->gathers && (n == 0 || done == all.bytes);
 		add_fold(k, s, p, copy_next_arrival(k, n++), waited ? ++k->done : 0);
+		s->first_fold = s->first_fold ? s->first_fold : k->done;
 	} while (done < all.bytes);
-	return n;
+	s->last_fold = k->done;
 }
 
 /* ---- Results --------------------------------------------------------------------------------------------- */
@@ -116,30 +117,30 @@ static void add_take(struct copies *k, const struct sum *s, int d, struct copy_p
 	copy_add(k, &job);
 }
 
-static void add_takes(struct copies *k, const struct sum *s, struct copy_piece all)
+static void add_takes(struct copies *k, struct sum *s, struct copy_piece all)
 {
 	int number = 0;
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {
-			struct copy_piece p = copy_next_piece(k, d, all, done);
+			struct copy_piece p = copy_next_taken(k, d, all, done);
 			add_take(k, s, d, p, copy_next_arrival(k, number++));
 			done += p.bytes;
 		} while (done < all.bytes);
 	}
+	s->taken = k->job[k->jobs - 1].done = ++k->done;
 }
 
 /* The first step begins with what was folded first. Into scratch the last one goes in pieces. */
-static void gather_step(struct copies *k, const struct sum *s, int d, struct copy_piece all,
-			uint32_t first_fold)
+static void gather_step(struct copies *k, const struct sum *s, int d, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1, taken = s->staged && d == steps;
 	uint64_t done = 0;
 	for (int n = 0; !n || done < all.bytes; n++) {
-		int cut = taken || (d == 1 && !n);
-		struct copy_piece p = copy_next_piece(k, cut ? steps : 0, all, done);
+		struct copy_piece p = d == 1 && !n ? copy_next_folded(k, all, done)
+						   : copy_next_taken(k, s->staged ? d : 0, all, done);
 		if (d == 1 && n < 2)
-			copy_wait_job(k, n ? k->done : first_fold);
+			copy_wait_job(k, n ? s->last_fold : s->first_fold, k->stream);
 		done += p.bytes;
 		spread(k, s, d, p);
 		if (taken)
@@ -147,44 +148,67 @@ static void gather_step(struct copies *k, const struct sum *s, int d, struct cop
 	}
 }
 
-static void gather_all(struct copies *k, const struct sum *s, struct copy_piece all, uint32_t first_fold,
-		       int last)
+static void gather_all(struct copies *k, const struct sum *s, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1;
 	for (int d = 1; d <= steps; d++) {
-		gather_step(k, s, d, all, first_fold);
+		gather_step(k, s, d, all);
 		if (s->staged && d < steps)
 			copy_arrival(k);
-		if (!s->staged || d < steps)
-			copy_barrier(k, last && d == steps);
 	}
 }
 
-/* As much of all parts as scratch holds. */
-static void sum_round(struct copies *k, const struct sum *s, struct copy_piece all, int last)
+/* As much of all parts as scratch holds. last: what takes out its results ends the call. */
+static void sum_round(struct copies *k, struct sum *s, struct copy_piece all, int last)
 {
-	const int by_work = !s->gathers || s->staged; /* the last that happens is a job */
-	int folds = add_folds(k, s, all);
-	uint32_t first_fold = folds > 1 ? k->done - 1 : k->done;
-	copy_start_work(k, last && !s->gathers);
+	add_folds(k, s, all);
+	copy_start_work(k, 0);
+	copy_barrier(k, 0);
+	if (s->taken) /* then arrivals say that the next results may come, too */
+		copy_wait_job(k, s->taken, k->beside);
 	scatter_all(k, s, all);
 	if (s->staged)
 		add_takes(k, s, all);
-	copy_more_work(k, last && by_work);
-	if (s->gathers)
-		gather_all(k, s, all, first_fold, last);
-	copy_more_work(k, last && by_work);
+	copy_more_work(k, last);
+	gather_all(k, s, all);
+	copy_more_work(k, last);
+	copy_clear_work(k);
+}
+
+static void all_reduce(struct copies *k, struct sum *s)
+{
+	const uint64_t room = copy_scratch_bytes(k, s->buffers);
+	uint64_t at = 0;
+	do {
+		struct copy_piece all = copy_round(at, s->part, room);
+		at += all.bytes;
+		sum_round(k, s, all, at == s->part && s->staged);
+	} while (at < s->part);
+	if (!s->staged)
+		copy_barrier(k, 1);
 	copy_wait_work(k);
+}
+
+/* ---- reduce_scatter -------------------------------------------------------------------------------------- */
+
+static void add_part(struct copies *k, struct copy_piece round)
+{
+	struct sum s = sum_of(k);
+	add_folds(k, &s, round);
+}
+
+static void send_parts(struct copies *k, struct copy_piece round)
+{
+	const struct sum s = sum_of(k);
+	copy_barrier(k, 0);
+	scatter_all(k, &s, round);
 }
 
 void copy_sums(struct copies *k)
 {
-	const struct sum s = sum_of(k);
-	const uint64_t room = copy_scratch_bytes(k, s.buffers);
-	uint64_t at = 0;
-	do {
-		struct copy_piece all = copy_round(at, s.part, room);
-		at += all.bytes;
-		sum_round(k, &s, all, at == s.part);
-	} while (at < s.part);
+	struct sum s = sum_of(k);
+	if (s.gathers)
+		all_reduce(k, &s);
+	else
+		copy_in_rounds(k, add_part, send_parts);
 }

@@ -5,15 +5,15 @@
 #include "plan.h"
 #include "status.h"
 
-static const double STEP_US = 10; /* of a barrier between copies */
+static const double STEP_US = 5.5; /* of a copy to each other rank */
 static const double HOP_US = 14,
 		    CHUNK_US = 4; /* of a chain of copies: from one rank to the next; between two copies */
-static const double PIECES_US = 8; /* of copies that a kernel works on piece by piece */
+static const double PIECES_US = 12; /* of copies that a kernel works on piece by piece */
 static const double LAST_BYTES = 12e6; /* of the last one, about */
 static const double MEMORY_GBS = 2500; /* of a kernel's reads and writes */
 static const double FOLDING_GBS = 9, MOVING_GBS = 14; /* of one block */
 static const double DEALING_GBS = 5.5,
-		    PASSING_GBS = 8; /* the same of broadcasts to several ranks: by packets, through slots */
+		    PASSING_GBS = 17; /* the same of broadcasts to several ranks: by packets, through slots */
 enum { MOST_CHUNKS = 256, SCRATCH_BYTES = 6000000 /* sent, from which scratch is made */ };
 
 /* A line holds 120 bytes of data. */
@@ -102,7 +102,7 @@ static const struct rate packets_rate = { 1.8, 260, 0 }, blocks_rate = { 3.5, 32
 			 passed_rate = { 15, 336, 0 }, staged_rate = { 11, 340, 0 },
 			 direct_rate = { 8, 360, 0 }, pair_staged_rate = { 6, 307, 0 },
 			 pair_rate = { 12, 350, 0 }, dealt_slots_rate = { 30, 355, 0 },
-			 mapped_dealt_rate = { 22, 359, 0 }, copies_rate = { 15, 390, 0 };
+			 mapped_dealt_rate = { 22, 359, 0 }, copies_rate = { 17.5, 392, 0 };
 
 static struct rate rate_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			   int memory)
@@ -171,7 +171,7 @@ static double last_us(double bytes, int n)
 	return (bytes < LAST_BYTES ? bytes : LAST_BYTES) * n / MEMORY_GBS / 1e3;
 }
 
-/* Of copies, beyond the first byte's time and that of all bytes: barriers, pieces, and what kernels do behind the last one. */
+/* Of copies, beyond the first byte's time and that of all bytes: steps, pieces, and what kernels do behind the last one. */
 static double copies_us(const struct plan_node *node, corale_coll coll, uint64_t bytes, int memory)
 {
 	double us = STEP_US * (node->ranks - 1), part = (double)bytes, taken_us;
