@@ -15,12 +15,12 @@
 
 /*
  * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
- * their barriers do. OWN: the same of what a rank keeps, in the time of one copy to another. FOLDING: large ones, which together
- * are faster than a link, and two fit on an SM. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have
- * folds by less than half of FOLDING.
+ * their barriers do. OWN: the same of what a rank keeps; a longer call has fewer of them, but twice its share, because beside such
+ * a kernel they are slower. FOLDING: large ones, which together are faster than a link, and two fit on an SM. FEWER: copies by fewer
+ * blocks, or at odd addresses, have the largest ones; so have folds by half of FOLDING or less.
  */
 enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 80, FOLDING_BLOCKS = 32, FOLDING_THREADS = 512, FEWER = 64 };
-enum { LAST_PIECES = 8, LAST_FOLDS = 16 /* at least, of a chunk of scratch */ };
+enum { LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
 
@@ -93,15 +93,20 @@ static struct codelet_shape shape_of_folds(const struct copies *k, int odd)
 {
 	if (odd)
 		return shape_of_copies(k, 0, odd);
-	int large = k->e->max_blocks < FOLDING_BLOCKS / 2;
+	int large = k->e->max_blocks <= FOLDING_BLOCKS / 2;
 	return limited(k, FOLDING_BLOCKS, large ? CODELET_WORK_THREADS : FOLDING_THREADS);
+}
+
+static int own_blocks(int times)
+{
+	return times < 2 ? OWN_BLOCKS : 2 * OWN_BLOCKS / times;
 }
 
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
-	struct codelet_shape shape = shape_of_copies(k, OWN_BLOCKS / times + 1, is_odd(work.job));
+	struct codelet_shape shape = shape_of_copies(k, own_blocks(times), is_odd(work.job));
 	copy_order(k, k->stream, k->beside);
 	if (bytes && to != from && !k->error)
 		keep(k, codelets_work(&work, shape, -1, k->beside));
@@ -235,24 +240,24 @@ struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, ui
 	return round;
 }
 
-/* Ever smaller ones: each leaves one part in so many of what is left, if that is more than a number of bytes. */
-static struct copy_piece next_piece(struct copy_piece round, uint64_t done, uint64_t leaves, uint64_t least)
+/* One that leaves one part in so many of what is left; 0: all of it. */
+static struct copy_piece next_piece(const struct copies *k, struct copy_piece round, uint64_t done,
+				    int leaves)
 {
 	uint64_t left = round.bytes - done, next = left;
-	if (!round.whole && left > least)
-		next = codelet_round(left - left / leaves, COPY_ALIGN);
+	if (leaves && !round.whole && left > k->e->scratch_chunk / LAST_PIECES)
+		next = codelet_round(left - left / (uint64_t)leaves, COPY_ALIGN);
 	return (struct copy_piece){ .at = round.at + done, .in = round.in + done, .bytes = next };
 }
 
 struct copy_piece copy_next_folded(const struct copies *k, struct copy_piece round, uint64_t done)
 {
-	return next_piece(round, done, (uint64_t)k->e->ranks, k->e->scratch_chunk / LAST_FOLDS);
+	return next_piece(k, round, done, k->e->ranks);
 }
 
 struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done)
 {
-	int last = d == k->e->ranks - 1;
-	return next_piece(round, done, 2, last ? k->e->scratch_chunk / LAST_PIECES : UINT64_MAX);
+	return next_piece(k, round, done, d == k->e->ranks - 1 ? 2 : 0);
 }
 
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
