@@ -109,6 +109,7 @@ static int open_rank(struct faults_rank *r, struct cuda_children *children, int 
 		       faults_cuda(r, cudaMalloc(&r->send, FAULTS_BUFFER), "cudaMalloc") &&
 		       faults_cuda(r, cudaMalloc(&r->recv, FAULTS_BUFFER), "cudaMalloc") &&
 		       faults_cuda(r, cudaMemset(r->send, 1, FAULTS_BUFFER), "cudaMemset") &&
+		       faults_cuda(r, cudaStreamSynchronize(NULL), "cudaStreamSynchronize") &&
 		       faults_cuda(r, cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking),
 				   "a stream")
 		   ? 0

@@ -33,10 +33,12 @@ static int delay(struct stress *s, cudaStream_t stream)
 		   : CORALE_EDEVICE;
 }
 
+/* A memset of the default stream may still be on its way when it returns; the streams of calls do not wait for it. */
 static int allocate(struct stress *s, void *pointer, size_t bytes)
 {
 	return cuda_world_good(&s->world, cudaMalloc(pointer, bytes), "cudaMalloc") &&
-		       cuda_world_good(&s->world, cudaMemset(*(void **)pointer, 0, bytes), "cudaMemset")
+		       cuda_world_good(&s->world, cudaMemset(*(void **)pointer, 0, bytes), "cudaMemset") &&
+		       cuda_world_good(&s->world, cudaStreamSynchronize(NULL), "cudaStreamSynchronize")
 		   ? 0
 		   : CORALE_ENOMEM;
 }
