@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine_cuda_copy.h"
 #include "log.h"
 #include "world.h"
 
@@ -32,6 +33,7 @@ struct test {
 	size_t counts[CALLS]; /* int32s of a block or vector */
 	int streamed; /* buffers are filled and read on the stream */
 	unsigned char *recvs[MOST_RANKS], *scratch[MOST_RANKS]; /* registered */
+	size_t scratch_bytes;
 	unsigned char *results[MOST_RANKS]; /* what was in recvs after each call */
 	unsigned char *blank; /* as large as the largest buffer */
 	size_t launches[MOST_RANKS][CALLS],
@@ -242,6 +244,52 @@ static int check_ends(const struct test *t, int rank, int call)
 	return 1;
 }
 
+/* The other rank whose buffer or scratch that is; -1: none's. */
+static int owner(const struct test *t, int rank, const unsigned char *to)
+{
+	for (int r = 0; to && r < t->ranks; r++)
+		if (r != rank && ((to >= t->recvs[r] && to < t->recvs[r] + t->places[CALLS]) ||
+				  (to >= t->scratch[r] && to < t->scratch[r] + t->scratch_bytes)))
+			return r;
+	return -1;
+}
+
+/* Who the n-th copy of a rank's call goes to; -1: it has fewer. */
+static int receiver(const struct test *t, int rank, int call, size_t n)
+{
+	size_t all;
+	const struct gpu_launched *l = gpu_launches(&all) + t->launches[rank][call];
+	for (size_t i = 0; i < t->launched[rank][call]; i++) {
+		int to = owner(t, rank, world_copied(&l[i]));
+		if (to >= 0 && n-- == 0)
+			return to;
+	}
+	return -1;
+}
+
+/* Whether all ranks copy equally much. Along a broadcast's chain they do not, and the last ones of uneven parts may be empty. */
+static int is_even(const struct test *t, int call)
+{
+	return t->coll != CORALE_BROADCAST &&
+	       (t->coll != CORALE_ALL_REDUCE || 4 * t->counts[call] % ((size_t)t->ranks * COPY_ALIGN) == 0);
+}
+
+/* Ranks stay in step only if their n-th copies go to different ranks. */
+static int check_steps(const struct test *t, int call)
+{
+	int seen[MOST_RANKS] = { 0 }, step = 1, more = is_even(t, call);
+	for (; more; step++)
+		for (int r = 0; r < t->ranks; r++) {
+			int to = receiver(t, r, call, (size_t)step - 1);
+			more = more && to >= 0;
+			if (to < 0 || seen[to]++ < step)
+				continue;
+			printf("# call %d, step %d: two ranks copy to rank %d\n", call, step, to);
+			return 1;
+		}
+	return 0;
+}
+
 /* Every rank's memory, known to all of them. */
 static void share(struct test *t, int region, unsigned char **memory, size_t bytes)
 {
@@ -279,7 +327,8 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	share(&t, REGION, t.recvs, t.places[CALLS]);
 	for (int r = 0; r < ranks; r++)
 		t.results[r] = t.streamed ? make(t.places[CALLS]) : t.recvs[r];
-	share(&t, 0, t.scratch, 2 * (size_t)(ranks - 1) * CHUNK);
+	t.scratch_bytes = 2 * (size_t)(ranks - 1) * CHUNK;
+	share(&t, 0, t.scratch, t.scratch_bytes);
 	for (int r = 0; r < ranks; r++)
 		t.world.engines[r].scratch_chunk = CHUNK;
 	gpu_record(NULL, 0); /* launches alone */
@@ -287,6 +336,8 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 		return -1;
 	for (int i = 0; i < ranks * CALLS; i++)
 		faults += check_ends(&t, i / CALLS, i % CALLS);
+	for (int i = 0; i < CALLS; i++)
+		faults += check_steps(&t, i);
 	gpu_record_end();
 	for (int r = 0; r < ranks; r++) {
 		faults += t.faults[r];

@@ -31,6 +31,9 @@ struct world {
 int world_open(struct world *world, const struct world_params *params);
 void world_close(struct world *world);
 
+/* Where to a launch copies; NULL: it is a kernel. */
+const unsigned char *world_copied(const struct gpu_launched *launched);
+
 /* Ends the waits of a rank's kernels, as the engine's abort does. Any host. */
 void world_abort(struct world *world, int rank, int code);
 
