@@ -2,8 +2,8 @@
  * Calls by copy engines on emulated GPUs: what the steps move, and that nothing is used before it is there or
  * overwritten while it is needed. Receive buffers are registered; every rank's calls follow each other without a pause, so the
  * next call's copies meet the last one's folds. What a rank sends is written on its stream just before a call; what it has received
- * is read there just after, and both buffers are overwritten. TAP. Usage: copies_test [SEED]. TEST_THIN in the environment: without the
- * thousands of threads of lean blocks, which are too many for a sanitizer.
+ * is read there just after, and both buffers are overwritten. TAP. Usage: copies_test [SEED]. TEST_THIN in the environment: without four
+ * ranks, and without the thousands of threads of lean blocks, which are too many for a sanitizer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,7 +355,7 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 static int run_all(corale_coll coll, int staged)
 {
 	int faults = 0, places = coll != CORALE_ALL_TO_ALL && coll != CORALE_REDUCE_SCATTER ? 2 : 1;
-	for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
+	for (int ranks = 2; ranks <= MOST_RANKS; ranks += thin && ranks == 3 ? 2 : 1)
 		for (int in_place = 0; in_place < places; in_place++)
 			faults += run(coll, ranks, in_place, staged, -1, 0) != 0;
 	return faults;
