@@ -273,6 +273,7 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 		copy_start_work(k, at == all);
 		if (n > 2) /* what came there before has been taken out */
 			copy_wait_job(k, n - 2, k->stream);
+		copy_barrier(k, 0);
 		send(k, round);
 		copy_more_work(k, at == all);
 		copy_clear_work(k);

@@ -92,8 +92,8 @@ struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_pie
 
 /* Adds or sends what a round has. */
 typedef void copy_part(struct copies *k, struct copy_piece round);
-/* Calls of which all that comes is taken out of scratch, nothing else. Of several rounds one comes while the one before is taken
- * out: each has half of the scratch. */
+/* Calls of which all that comes is taken out of scratch or folded, nothing else. Of several rounds, each behind a barrier, one comes
+ * while there is work on the one before: each has half of the scratch. */
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send);
 
 static inline int copy_peer(const struct copies *k, int distance)

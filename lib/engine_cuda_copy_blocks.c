@@ -72,7 +72,6 @@ static void add_jobs(struct copies *k, struct copy_piece round)
 
 static void send_all(struct copies *k, struct copy_piece round)
 {
-	copy_barrier(k, 0);
 	for (int d = 1; d < k->e->ranks; d++) {
 		uint64_t done = 0;
 		do {

@@ -84,13 +84,12 @@ static void add_folds(struct copies *k, struct sum *s, struct copy_piece all)
 {
 	uint64_t done = 0;
 	int n = 0;
-	s->first_fold = 0;
+	s->first_fold = k->done + 1;
 	do {
 		struct copy_piece p = copy_next_folded(k, all, done);
 		done += p.bytes;
 		int waited = s->gathers && (n == 0 || done == all.bytes);
 		add_fold(k, s, p, copy_next_arrival(k, n++), waited ? ++k->done : 0);
-		s->first_fold = s->first_fold ? s->first_fold : k->done;
 	} while (done < all.bytes);
 	s->last_fold = k->done;
 }
@@ -117,7 +116,8 @@ static void add_take(struct copies *k, const struct sum *s, int d, struct copy_p
 	copy_add(k, &job);
 }
 
-static void add_takes(struct copies *k, struct sum *s, struct copy_piece all)
+/* The round after this one waits for the last of them. */
+static void add_takes(struct copies *k, struct sum *s, struct copy_piece all, int last)
 {
 	int number = 0;
 	for (int d = 1; d < k->e->ranks; d++) {
@@ -128,7 +128,8 @@ static void add_takes(struct copies *k, struct sum *s, struct copy_piece all)
 			done += p.bytes;
 		} while (done < all.bytes);
 	}
-	s->taken = k->job[k->jobs - 1].done = ++k->done;
+	if (!last)
+		s->taken = k->job[k->jobs - 1].done = ++k->done;
 }
 
 /* The first step begins with what was folded first. Into scratch the last one goes in pieces. */
@@ -168,7 +169,7 @@ static void sum_round(struct copies *k, struct sum *s, struct copy_piece all, in
 		copy_wait_job(k, s->taken, k->beside);
 	scatter_all(k, s, all);
 	if (s->staged)
-		add_takes(k, s, all);
+		add_takes(k, s, all, last);
 	copy_more_work(k, last);
 	gather_all(k, s, all);
 	copy_more_work(k, last);
@@ -200,7 +201,6 @@ static void add_part(struct copies *k, struct copy_piece round)
 static void send_parts(struct copies *k, struct copy_piece round)
 {
 	const struct sum s = sum_of(k);
-	copy_barrier(k, 0);
 	scatter_all(k, &s, round);
 }
 
