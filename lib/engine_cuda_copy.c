@@ -240,24 +240,18 @@ struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, ui
 	return round;
 }
 
-/* One that leaves one part in so many of what is left; 0: all of it. */
-static struct copy_piece next_piece(const struct copies *k, struct copy_piece round, uint64_t done,
-				    int leaves)
+struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done,
+				  int leaves)
 {
 	uint64_t left = round.bytes - done, next = left;
-	if (leaves && !round.whole && left > k->e->scratch_chunk / LAST_PIECES)
+	if (leaves && left > k->e->scratch_chunk / LAST_PIECES)
 		next = codelet_round(left - left / (uint64_t)leaves, COPY_ALIGN);
 	return (struct copy_piece){ .at = round.at + done, .in = round.in + done, .bytes = next };
 }
 
-struct copy_piece copy_next_folded(const struct copies *k, struct copy_piece round, uint64_t done)
-{
-	return next_piece(k, round, done, k->e->ranks);
-}
-
 struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done)
 {
-	return next_piece(k, round, done, d == k->e->ranks - 1 ? 2 : 0);
+	return copy_next_piece(k, round, done, d == k->e->ranks - 1 && !round.whole ? 2 : 0);
 }
 
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)

@@ -85,9 +85,9 @@ uint64_t copy_scratch_bytes(const struct copies *k, int buffers);
 struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room);
 /* The same of rounds that go on beside the one before, in the other half of the scratch: the n-th, from 1 on. */
 struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n);
-/* The next piece of what is left of a round, ever smaller ones, so that little work is left behind the last: of what is folded, which
- * has the time of copies from all others; of what is taken out in step d, if that is the last one. */
-struct copy_piece copy_next_folded(const struct copies *k, struct copy_piece round, uint64_t done);
+/* The next piece of a round of which so much is done: it leaves one part in so many of what is left; 0, or where that is little: nothing. */
+struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves);
+/* The same of what is taken out in step d: if that is the last one, ever smaller pieces, so that little work is left behind them. */
 struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done);
 
 /* Adds or sends what a round has. */

@@ -38,6 +38,15 @@ static struct copy_span span_of(const struct copies *k, const struct sum *s, int
 	return (struct copy_span){ at, left < p.bytes ? left : p.bytes };
 }
 
+/* Ever smaller pieces, so that little is left to fold behind the last one; folds have the time of copies from all others. An
+ * all_reduce has two: the second one is folded while the results of the first go on. */
+static struct copy_piece next_folded(const struct copies *k, const struct sum *s, struct copy_piece all,
+				     uint64_t done)
+{
+	int whole = s->gathers ? done > 0 : all.whole;
+	return copy_next_piece(k, all, done, whole ? 0 : k->e->ranks);
+}
+
 /* ---- Inputs ---------------------------------------------------------------------------------------------- */
 
 static void scatter(struct copies *k, const struct sum *s, int d, struct copy_piece p)
@@ -54,7 +63,7 @@ static void scatter_all(struct copies *k, const struct sum *s, struct copy_piece
 	const int steps = k->e->ranks - 1;
 	uint64_t done = 0;
 	do {
-		struct copy_piece p = copy_next_folded(k, all, done);
+		struct copy_piece p = next_folded(k, s, all, done);
 		for (int d = 1; d <= steps; d++)
 			scatter(k, s, d, p);
 		copy_arrival(k);
@@ -86,7 +95,7 @@ static void add_folds(struct copies *k, struct sum *s, struct copy_piece all)
 	int n = 0;
 	s->first_fold = k->done + 1;
 	do {
-		struct copy_piece p = copy_next_folded(k, all, done);
+		struct copy_piece p = next_folded(k, s, all, done);
 		done += p.bytes;
 		int waited = s->gathers && (n == 0 || done == all.bytes);
 		add_fold(k, s, p, copy_next_arrival(k, n++), waited ? ++k->done : 0);
@@ -132,16 +141,23 @@ static void add_takes(struct copies *k, struct sum *s, struct copy_piece all, in
 		s->taken = k->job[k->jobs - 1].done = ++k->done;
 }
 
+/* Beside the copies, which so follow each other without a kernel between them. */
+static void await_fold(struct copies *k, uint32_t fold)
+{
+	copy_wait_job(k, fold, k->beside);
+	copy_order(k, k->beside, k->stream);
+}
+
 /* The first step begins with what was folded first. Into scratch the last one goes in pieces. */
 static void gather_step(struct copies *k, const struct sum *s, int d, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1, taken = s->staged && d == steps;
 	uint64_t done = 0;
 	for (int n = 0; !n || done < all.bytes; n++) {
-		struct copy_piece p = d == 1 && !n ? copy_next_folded(k, all, done)
+		struct copy_piece p = d == 1 && !n ? next_folded(k, s, all, done)
 						   : copy_next_taken(k, s->staged ? d : 0, all, done);
 		if (d == 1 && n < 2)
-			copy_wait_job(k, n ? s->last_fold : s->first_fold, k->stream);
+			await_fold(k, n ? s->last_fold : s->first_fold);
 		done += p.bytes;
 		spread(k, s, d, p);
 		if (taken)
@@ -183,6 +199,7 @@ static void all_reduce(struct copies *k, struct sum *s)
 	do {
 		struct copy_piece all = copy_round(at, s->part, room);
 		at += all.bytes;
+		all.whole = at < s->part;
 		sum_round(k, s, all, at == s->part && s->staged);
 	} while (at < s->part);
 	if (!s->staged)
