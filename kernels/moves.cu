@@ -17,8 +17,9 @@ struct move_call {
 
 __device__ static bool send_blocks(const codelet_args &a, const crew &w, move_call *m, range piece)
 {
-	/* Nobody's memory is written before he has made the call, nor slots in which he may still receive (grants.cuh): not scratch. */
-	if ((a.peers || !a.slots) && !hear_all(a, w, &m->path))
+	/* Nobody's memory is written before he has made the call, nor slots in which he may still receive (grants.cuh), nor scratch out of
+	 * which he may still take what copies left there. */
+	if (!hear_all(a, w, &m->path))
 		return false;
 	for (uint64_t c = 0; c < m->steps; c++) {
 		range r = message(piece, a.slot_bytes, c);

@@ -36,10 +36,10 @@ template <int TYPE> __device__ static void put_premultiplied(const codelet_args 
 	}
 }
 
-/* In a window's slots a peer may still receive, before it makes this call (grants.cuh); in scratch it does not. */
+/* Before a peer makes this call, it may still receive in its window's slots (grants.cuh), or take what copies left out of its scratch. */
 template <int TYPE> __device__ static bool scatter(const codelet_args &a, const crew &w, fold_call *f)
 {
-	if (!a.slots && !hear_all(a, w, &f->first))
+	if (!hear_all(a, w, &f->first))
 		return false;
 	for (uint64_t c = 0; c < f->steps; c++) {
 		if (!wait_room(a, w, &f->first, c))

@@ -240,8 +240,7 @@ struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, ui
 	return round;
 }
 
-struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done,
-				  int leaves)
+struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves)
 {
 	uint64_t left = round.bytes - done, next = left;
 	if (leaves && left > k->e->scratch_chunk / LAST_PIECES)

@@ -114,6 +114,14 @@ static void spread(struct copies *k, const struct sum *s, int d, struct copy_pie
 	copy_by_engine(k, place, copy_received(k) + x.at, x.bytes, k->stream);
 }
 
+/* What goes on at a time: in the first step what was folded first, and into scratch the last step in pieces. */
+static struct copy_piece next_spread(const struct copies *k, const struct sum *s, int d,
+				     struct copy_piece all, uint64_t done)
+{
+	return d == 1 && !done ? next_folded(k, s, all, done)
+			       : copy_next_taken(k, s->staged ? d : 0, all, done);
+}
+
 static void add_take(struct copies *k, const struct sum *s, int d, struct copy_piece p, uint32_t arrival)
 {
 	int from = copy_peer(k, -d);
@@ -125,14 +133,15 @@ static void add_take(struct copies *k, const struct sum *s, int d, struct copy_p
 	copy_add(k, &job);
 }
 
-/* The round after this one waits for the last of them. */
+/* A step at a time, the last one by pieces. The round after this one waits for the last of them. */
 static void add_takes(struct copies *k, struct sum *s, struct copy_piece all, int last)
 {
+	const int steps = k->e->ranks - 1;
 	int number = 0;
-	for (int d = 1; d < k->e->ranks; d++) {
+	for (int d = 1; d <= steps; d++) {
 		uint64_t done = 0;
 		do {
-			struct copy_piece p = copy_next_taken(k, d, all, done);
+			struct copy_piece p = d < steps ? all : next_spread(k, s, d, all, done);
 			add_take(k, s, d, p, copy_next_arrival(k, number++));
 			done += p.bytes;
 		} while (done < all.bytes);
@@ -148,14 +157,12 @@ static void await_fold(struct copies *k, uint32_t fold)
 	copy_order(k, k->beside, k->stream);
 }
 
-/* The first step begins with what was folded first. Into scratch the last one goes in pieces. */
 static void gather_step(struct copies *k, const struct sum *s, int d, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1, taken = s->staged && d == steps;
 	uint64_t done = 0;
 	for (int n = 0; !n || done < all.bytes; n++) {
-		struct copy_piece p = d == 1 && !n ? next_folded(k, s, all, done)
-						   : copy_next_taken(k, s->staged ? d : 0, all, done);
+		struct copy_piece p = next_spread(k, s, d, all, done);
 		if (d == 1 && n < 2)
 			await_fold(k, n ? s->last_fold : s->first_fold);
 		done += p.bytes;

@@ -305,7 +305,7 @@ static int slots_wrap(void)
 static int long_broadcasts(void)
 {
 	int faults = 0;
-	for (size_t kib = 100; !faults && kib <= 3000; kib += kib / 4) {
+	for (size_t kib = 100; !faults && kib <= 3000; kib += test_thin ? 3 * kib : kib / 4) {
 		int ranks = kib > 100 ? 3 : 1;
 		struct world_params p = { .ranks = ranks, .max_blocks = 2, .window_bytes = kib << 10 };
 		struct script *s = script_new(p, test_seed);
@@ -343,6 +343,7 @@ static const struct {
 	{ "into registered memory", registered },
 	{ "broadcasts from every root", test_broadcasts },
 	{ "slots in scratch", test_scratch },
+	{ "slots in scratch after copies", test_after_copies },
 	{ "premultiplied sums", test_premultiplied },
 	{ "groups of sends and receives", test_messages },
 	{ "groups of receives into registered memory", test_messages_registered },

@@ -10,6 +10,7 @@ extern int test_thin; /* few and small, for the sanitizers */
 int test_broadcasts(void);
 int test_broadcasts_in_slots(void);
 int test_scratch(void);
+int test_after_copies(void);
 int test_premultiplied(void);
 
 int test_messages(void);

@@ -113,6 +113,39 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 	return run_named(s, corale_coll_name(coll));
 }
 
+/* In turn with calls by copies, whose last pieces are still taken out of scratch, or folded, when another rank's next call begins. */
+static int after_copies(struct world_params p, corale_coll coll)
+{
+	static const size_t counts[] = { 9000, 2500 };
+	struct script *s = script_new(p, test_seed);
+	struct call c = { .coll = coll, .type = CORALE_INT32, .scratch = 1 };
+	s->most_pause = 3000;
+	for (int i = 0; i < 12; i++) {
+		c.codelet = i % 2 == 0                  ? CODELET_COPIES
+			    : coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT
+							: CODELET_SLOTS;
+		c.count = counts[i / 2 % 2];
+		script_add(s, c);
+	}
+	return run_named(s, corale_coll_name(coll));
+}
+
+int test_after_copies(void)
+{
+	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_ALL_GATHER,
+					     CORALE_ALL_TO_ALL, CORALE_BROADCAST };
+	int faults = 0;
+	for (size_t i = 0; !faults && i < COUNT(colls); i++)
+		for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 3); ranks++) {
+			struct world_params p = { .ranks = ranks,
+						  .max_blocks = 2,
+						  .window_bytes = 160 * KIB,
+						  .scratch_chunk = CHUNK };
+			faults = after_copies(p, colls[i]);
+		}
+	return faults;
+}
+
 int test_scratch(void)
 {
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_ALL_GATHER,
