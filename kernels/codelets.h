@@ -382,6 +382,7 @@ struct codelet_shape {
 int codelets_load_packets(void);
 int codelets_load_near(void);
 int codelets_load_slots(void);
+int codelets_load_runs(void);
 int codelets_load_edges(void);
 int codelets_load_moves(void);
 int codelets_load_dealt(void);
@@ -400,6 +401,8 @@ int codelets_packets(const struct codelet_args *args, struct codelet_shape shape
 		     void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
 int codelets_slots(const struct codelet_args *args, int blocks, int type, int two_shot, void *stream);
+/* all_reduce into registered memory */
+int codelets_runs(const struct codelet_args *args, int blocks, int type, void *stream);
 /* all_gather, all_to_all */
 int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 /* broadcast */

@@ -1,14 +1,15 @@
 /*
- * Folds through slots, for vectors too large for packets: reduce_scatter by one exchange, all_reduce by two. Block b
+ * Folds through slots, for vectors too large for packets: reduce_scatter by one exchange, all_reduce by two, unless its results go
+ * straight into registered memory (runs.cu). Block b
  * of a rank talks to block b of every other rank only. Its warps are crews that work at the same time, each a message or two behind
  * the one before: one scatters, one folds and passes on, one gathers; while one waits for a flag, the others move data.
  */
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
-#include "slot.cuh"
+#include "slot_fold.cuh"
 
-enum { SCATTER_THREADS = 192, GATHER_THREADS = 128, BATCH = 4 };
+enum { SCATTER_THREADS = 192, GATHER_THREADS = 128 };
 
 struct fold_call {
 	lane first, second; /* of the two exchanges */
@@ -16,25 +17,7 @@ struct fold_call {
 	bool two_shot;
 };
 
-/* The part of the send buffer that a rank folds, as this block sees it. */
-__device__ static range part_of(const codelet_args &a, int rank, bool two_shot)
-{
-	range part = two_shot ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, (uint32_t)rank)
-			      : range{ (uint64_t)rank * a.send_block, a.bytes };
-	range piece = cut(part.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
-	return { part.at + piece.at, piece.bytes };
-}
-
 /* ---- Crews ---------------------------------------------------------------------------------------------- */
-
-template <int TYPE> __device__ static void put_premultiplied(const codelet_args &a, const crew &w, unsigned char *to,
-							     const unsigned char *from, uint64_t bytes)
-{
-	for (uint64_t at = w.thread * 16; at < bytes; at += w.threads * 16) {
-		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
-		*(vector *)(to + at) = vector_premultiply<TYPE>(load_user<true>(from + at, n), a.scalar);
-	}
-}
 
 /* Before a peer makes this call, it may still receive in its window's slots (grants.cuh), or take what copies left out of its scratch. */
 template <int TYPE> __device__ static bool scatter(const codelet_args &a, const crew &w, fold_call *f)
@@ -48,73 +31,34 @@ template <int TYPE> __device__ static bool scatter(const codelet_args &a, const 
 			int to = peer_after(a, k);
 			range r = message(part_of(a, to, f->two_shot), a.slot_bytes, c);
 			unsigned char *slot = slot_of(a, f->first, a.rank, to, c);
-			if (a.op == CORALE_NUM_OPS)
-				put_premultiplied<TYPE>(a, w, slot, a.send + r.at, r.bytes);
-			else
-				copy(w, slot, a.send + r.at, r.bytes, true);
+			put_input<TYPE>(a, w, slot, a.send + r.at, r.bytes);
 		}
 		tell_all(a, w, [&](int peer) { sync_store_release(flag_of(a, f->first, a.rank, peer), flag_value(f->first, c)); });
 	}
 	return wait_taken(a, w, &f->first, f->steps - 1); /* what comes next may cut the slots in another way */
 }
 
-/* One vector of all ranks, in their order. */
-template <int TYPE>
-__device__ static __forceinline__ vector fold_vector(const codelet_args &a, const fold_call &f, const unsigned char *mine, uint64_t at,
-						     unsigned n, uint64_t c)
-{
-	vector_sum<TYPE> sum;
-	for (int first = 0; first < a.ranks; first += BATCH) {
-		vector v[BATCH];
-#pragma unroll
-		for (int k = 0; k < BATCH; k++) {
-			int r = first + k;
-			if (r < a.ranks && r != a.rank)
-				v[k] = __ldcg((const vector *)(slot_of(a, f.first, r, a.rank, c) + at));
-			else if (r == a.rank)
-				v[k] = load_user<true>(mine + at, n);
-		}
-#pragma unroll
-		for (int k = 0; k < BATCH; k++) {
-			int r = first + k;
-			if (r == a.rank && a.op == CORALE_NUM_OPS)
-				v[k] = vector_premultiply<TYPE>(v[k], a.scalar);
-			if (r == 0)
-				sum.start(v[k]);
-			else if (r < a.ranks)
-				sum.add(v[k], a.op);
-		}
-	}
-	return sum.finish(a.op, a.ranks);
-}
-
 /* Folds message c; the result goes to recv and, in a two-shot, to all peers. */
 template <int TYPE> __device__ static void fold_message(const codelet_args &a, const crew &w, const fold_call &f, uint64_t c)
 {
 	range r = message(part_of(a, a.rank, f.two_shot), a.slot_bytes, c);
-	const unsigned char *mine = a.send + r.at;
+	const inputs in = inputs_of(a, f.first, a.send + r.at, c);
 	unsigned char *to = a.recv + (f.two_shot ? r.at : r.at - (uint64_t)a.rank * a.send_block);
 	for (uint64_t at = w.thread * 16; at < r.bytes; at += w.threads * 16) {
 		unsigned n = r.bytes - at < 16 ? (unsigned)(r.bytes - at) : 16;
-		vector v = fold_vector<TYPE>(a, f, mine, at, n, c);
-		for (int k = 1; f.two_shot && k < a.ranks; k++) {
-			int peer = peer_after(a, k);
-			if (a.peers)
-				store_user<true>(place_of(a, peer, r.at + at), v, n);
-			else
-				*(vector *)(slot_of(a, f.second, a.rank, peer, c) + at) = v;
-		}
+		vector v = fold_vector<TYPE>(a, in, at, n);
+		for (int k = 1; f.two_shot && k < a.ranks; k++)
+			*(vector *)(slot_of(a, f.second, a.rank, peer_after(a, k), c) + at) = v;
 		store_user<true>(to + at, v, n);
 	}
 }
 
 template <int TYPE> __device__ static bool fold(const codelet_args &a, const crew &w, fold_call *f)
 {
-	const bool slots = f->two_shot && !a.peers; /* the results travel in slots */
 	if (!hear_all(a, w, &f->first))
 		return false;
 	for (uint64_t c = 0; c < f->steps; c++) {
-		if (!wait_data(a, w, &f->first, c) || (slots && !wait_room(a, w, &f->second, c)))
+		if (!wait_data(a, w, &f->first, c) || (f->two_shot && !wait_room(a, w, &f->second, c)))
 			return false;
 		fold_message<TYPE>(a, w, *f, c);
 		tell_all(a, w, [&](int peer) {
@@ -123,13 +67,11 @@ template <int TYPE> __device__ static bool fold(const codelet_args &a, const cre
 				sync_store_relaxed(flag_of(a, f->second, a.rank, peer), flag_value(f->second, c));
 		});
 	}
-	return !slots || wait_taken(a, w, &f->second, f->steps - 1);
+	return !f->two_shot || wait_taken(a, w, &f->second, f->steps - 1);
 }
 
 __device__ static bool gather(const codelet_args &a, const crew &w, fold_call *f)
 {
-	if (a.peers) /* they store into recv themselves */
-		return wait_data(a, w, &f->second, f->steps - 1);
 	for (uint64_t c = 0; c < f->steps; c++) {
 		if (!wait_data(a, w, &f->second, c))
 			return false;

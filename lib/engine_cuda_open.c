@@ -128,6 +128,7 @@ static int load_kernels(struct engine *e)
 	error = error ? error : codelets_load_copies();
 	error = error ? error : codelets_load_moves();
 	error = error ? error : codelets_load_dealt();
+	error = error ? error : codelets_load_runs();
 	return engine_check(e, error, "loading the kernels");
 }
 

@@ -234,8 +234,10 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 		return codelets_dealt(&a, blocks, stream);
 	}
 	/* Where nothing is to be taken out while more comes. */
-	int long_runs = a.slots && (!coll_folds(c->coll) || a.peers);
-	use_slots(e, &a, blocks, 1 + two_shot, long_runs ? LONG_SLOT_BYTES : SLOT_BYTES);
+	int runs = two_shot && a.peers, long_slots = runs || (a.slots && !coll_folds(c->coll));
+	use_slots(e, &a, blocks, 1 + (two_shot && !runs), long_slots ? LONG_SLOT_BYTES : SLOT_BYTES);
+	if (runs)
+		return codelets_runs(&a, blocks, c->type, stream);
 	if (coll_folds(c->coll))
 		return codelets_slots(&a, blocks, c->type, two_shot, stream);
 	if (c->target)

@@ -99,7 +99,7 @@ static const struct rate packets_rate = { 1.8, 260, 0 }, blocks_rate = { 3.5, 32
 			 two_shot_rate = { 3.3, 338, 0.5 }, pair_two_shot_rate = { 3.3, 353, 0.3 },
 			 dealt_rate = { 4, 280, 0 }, fold_rate = { 22, 300, 0 },
 			 pair_fold_rate = { 22, 252, 0 }, two_folds_rate = { 28, 323, 0 },
-			 passed_rate = { 15, 336, 0 }, staged_rate = { 11, 340, 0 },
+			 passed_rate = { 14, 362, 0 }, staged_rate = { 11, 340, 0 },
 			 direct_rate = { 8, 360, 0 }, pair_staged_rate = { 6, 307, 0 },
 			 pair_rate = { 12, 350, 0 }, dealt_slots_rate = { 30, 355, 0 },
 			 mapped_dealt_rate = { 22, 359, 0 }, copies_rate = { 17.5, 392, 0 };

@@ -114,7 +114,7 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 }
 
 /* In turn with calls by copies, whose last pieces are still taken out of scratch, or folded, when another rank's next call begins. */
-static int after_copies(struct world_params p, corale_coll coll)
+static int after_copies(struct world_params p, corale_coll coll, int place)
 {
 	static const size_t counts[] = { 9000, 2500 };
 	struct script *s = script_new(p, test_seed);
@@ -125,6 +125,7 @@ static int after_copies(struct world_params p, corale_coll coll)
 			    : coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT
 							: CODELET_SLOTS;
 		c.count = counts[i / 2 % 2];
+		c.place = (size_t)(place && i % 2);
 		script_add(s, c);
 	}
 	return run_named(s, corale_coll_name(coll));
@@ -141,7 +142,9 @@ int test_after_copies(void)
 						  .max_blocks = 2,
 						  .window_bytes = 160 * KIB,
 						  .scratch_chunk = CHUNK };
-			faults = after_copies(p, colls[i]);
+			faults = after_copies(p, colls[i], 0);
+			if (!faults && colls[i] == CORALE_ALL_REDUCE)
+				faults = after_copies(p, colls[i], 1);
 		}
 	return faults;
 }

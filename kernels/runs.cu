@@ -1,0 +1,99 @@
+/*
+ * all_reduce of large vectors into registered memory, in long runs: a block sends its piece of a rank's part to that rank, then that of
+ * the next one's; a link takes most when all that leaves a rank goes to one other. Then it folds what has come for it: in the same pass
+ * the result goes to the first other rank, and out of its own receive buffer to the rest. Block b of a rank talks to block b
+ * of every other one only. What slots do not hold at a time goes in several messages.
+ */
+#include <cuda_runtime.h>
+
+#include "launch.cuh"
+#include "slot_fold.cuh"
+
+struct run_call {
+	lane first, second; /* of the two exchanges */
+	uint64_t steps;
+};
+
+template <int TYPE> __device__ static void scatter(const codelet_args &a, const crew &w, const run_call &f, uint64_t c)
+{
+	for (int k = 1; k < a.ranks; k++) {
+		const int to = peer_after(a, k);
+		const range r = message(part_of(a, to, true), a.slot_bytes, c);
+		put_input<TYPE>(a, w, slot_of(a, f.first, a.rank, to, c), a.send + r.at, r.bytes);
+		tell_one(w, f.first, flag_of(a, f.first, a.rank, to), c);
+	}
+}
+
+/* To the first other rank, too. */
+template <int TYPE> __device__ static void fold(const codelet_args &a, const crew &w, const run_call &f, range r, uint64_t c)
+{
+	const inputs in = inputs_of(a, f.first, a.send + r.at, c);
+	unsigned char *to = a.recv + r.at, *also = a.ranks > 1 ? place_of(a, peer_after(a, 1), r.at) : to;
+	for (uint64_t at = w.thread * 16; at < r.bytes; at += w.threads * 16) {
+		const unsigned n = r.bytes - at < 16 ? (unsigned)(r.bytes - at) : 16;
+		const vector v = fold_vector<TYPE>(a, in, at, n);
+		store_user<true>(also + at, v, n);
+		store_user<true>(to + at, v, n);
+	}
+}
+
+template <int TYPE> __device__ static void pass(const codelet_args &a, const crew &w, const run_call &f, uint64_t c)
+{
+	const range r = message(part_of(a, a.rank, true), a.slot_bytes, c);
+	fold<TYPE>(a, w, f, r, c);
+	crew_sync(w);
+	for (int k = 1; k < a.ranks; k++) {
+		const int to = peer_after(a, k);
+		if (k > 1)
+			copy(w, place_of(a, to, r.at), a.recv + r.at, r.bytes, false);
+		tell_one(w, f.second, flag_of(a, f.second, a.rank, to), c);
+	}
+}
+
+/* Whose message c is here has folded mine before the last one, whose slot is the next one's; whose results are all here has folded all. */
+template <int TYPE> __device__ static bool run_all(const codelet_args &a, run_call *f)
+{
+	const crew w = whole_block();
+	if (!hear_all(a, w, &f->first))
+		return false;
+	for (uint64_t c = 0; c < f->steps; c++) {
+		scatter<TYPE>(a, w, *f, c);
+		if (!wait_data(a, w, &f->first, c))
+			return false;
+		pass<TYPE>(a, w, *f, c);
+	}
+	return wait_data(a, w, &f->second, f->steps - 1);
+}
+
+template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void long_runs(const __grid_constant__ codelet_args a)
+{
+	sync_previous_kernel();
+	const uint64_t epoch = call_epoch(a), largest = cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes;
+	send_headers(a, epoch);
+	run_call f = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 },
+		       { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 },
+		       messages_of(largest, gridDim.x, a.slot_bytes) };
+	if (run_all<TYPE>(a, &f))
+		call_end(a, epoch);
+}
+
+typedef void (*kernel)(codelet_args);
+
+static const kernel rows[CORALE_NUM_TYPES] = {
+	long_runs<CORALE_INT8>,    long_runs<CORALE_UINT8>,   long_runs<CORALE_INT32>,	     long_runs<CORALE_UINT32>,
+	long_runs<CORALE_INT64>,   long_runs<CORALE_UINT64>,  long_runs<CORALE_FLOAT16>,     long_runs<CORALE_BFLOAT16>,
+	long_runs<CORALE_FLOAT32>, long_runs<CORALE_FLOAT64>, long_runs<CORALE_FLOAT8_E4M3>, long_runs<CORALE_FLOAT8_E5M2>,
+};
+
+int codelets_runs(const codelet_args *args, int blocks, int type, void *stream)
+{
+	return launch((const void *)rows[type], { blocks, CODELET_THREADS }, args, stream);
+}
+
+int codelets_load_runs(void)
+{
+	int error = 0;
+	for (const kernel row : rows)
+		error = error ? error : load((const void *)row);
+	return error;
+}

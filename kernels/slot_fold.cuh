@@ -1,0 +1,72 @@
+/* Folds of what the other ranks have stored into slots here. */
+#ifndef SLOT_FOLD_CUH
+#define SLOT_FOLD_CUH
+
+#include "slot.cuh"
+
+enum { BATCH = 4 }; /* ranks whose vectors a thread loads at a time */
+
+/* The part of the send buffer that a rank folds, as this block sees it. */
+__device__ static range part_of(const codelet_args &a, int rank, bool two_shot)
+{
+	range part = two_shot ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, (uint32_t)rank)
+			      : range{ (uint64_t)rank * a.send_block, a.bytes };
+	range piece = cut(part.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
+	return { part.at + piece.at, piece.bytes };
+}
+
+/* What a rank has for another one, into a slot. */
+template <int TYPE>
+__device__ static void put_input(const codelet_args &a, const crew &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+	if (a.op != CORALE_NUM_OPS) {
+		copy(w, to, from, bytes, true);
+		return;
+	}
+	for (uint64_t at = w.thread * 16; at < bytes; at += w.threads * 16) {
+		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
+		*(vector *)(to + at) = vector_premultiply<TYPE>(load_user<true>(from + at, n), a.scalar);
+	}
+}
+
+/* A message of every rank. */
+struct inputs {
+	const unsigned char *own, *others; /* others: in rank order, */
+	uint64_t stride; /* so many bytes from each other */
+};
+
+__device__ static inline inputs inputs_of(const codelet_args &a, const lane &l, const unsigned char *own, uint64_t c)
+{
+	return { own, slot_of(a, l, a.rank ? 0 : 1, a.rank, c), a.area_bytes };
+}
+
+/* One vector of all ranks, in their order; so many of its bytes are there. */
+template <int TYPE>
+__device__ static __forceinline__ vector fold_vector(const codelet_args &a, const inputs &in, uint64_t at, unsigned n)
+{
+	vector_sum<TYPE> sum;
+	for (int first = 0; first < a.ranks; first += BATCH) {
+		vector v[BATCH];
+#pragma unroll
+		for (int k = 0; k < BATCH; k++) {
+			int r = first + k;
+			if (r < a.ranks && r != a.rank)
+				v[k] = __ldcg((const vector *)(in.others + codelet_index(r, a.rank) * in.stride + at));
+			else if (r == a.rank)
+				v[k] = load_user<true>(in.own + at, n);
+		}
+#pragma unroll
+		for (int k = 0; k < BATCH; k++) {
+			int r = first + k;
+			if (r == a.rank && a.op == CORALE_NUM_OPS)
+				v[k] = vector_premultiply<TYPE>(v[k], a.scalar);
+			if (r == 0)
+				sum.start(v[k]);
+			else if (r < a.ranks)
+				sum.add(v[k], a.op);
+		}
+	}
+	return sum.finish(a.op, a.ranks);
+}
+
+#endif
