@@ -20,7 +20,10 @@
  * blocks, or at odd addresses, have the largest ones; so have folds by half of FOLDING or less.
  */
 enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 80, FOLDING_BLOCKS = 32, FOLDING_THREADS = 512, FEWER = 64 };
-enum { LAST_PIECES = 8 /* at least, of a chunk of scratch */ };
+enum {
+	FIRST_PIECES = 32,
+	LAST_PIECES = 8
+}; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it */
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
 
@@ -243,9 +246,11 @@ struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, ui
 struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves)
 {
 	uint64_t left = round.bytes - done, next = left;
-	if (leaves && left > k->e->scratch_chunk / LAST_PIECES)
+	if (leaves && left > k->e->scratch_chunk / (done ? LAST_PIECES : FIRST_PIECES))
 		next = codelet_round(left - left / (uint64_t)leaves, COPY_ALIGN);
-	return (struct copy_piece){ .at = round.at + done, .in = round.in + done, .bytes = next };
+	return (struct copy_piece){ .at = round.at + done,
+				    .in = round.in + done,
+				    .bytes = next < left ? next : left };
 }
 
 struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done)
