@@ -131,40 +131,33 @@ static int after_copies(struct world_params p, corale_coll coll, int place)
 	return run_named(s, corale_coll_name(coll));
 }
 
-int test_after_copies(void)
+/* An all_reduce also with results that go straight into registered memory. */
+static int each_collective(int (*run)(struct world_params p, corale_coll coll, int place), int most_ranks)
 {
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_ALL_GATHER,
 					     CORALE_ALL_TO_ALL, CORALE_BROADCAST };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 3); ranks++) {
+		for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : most_ranks); ranks++) {
 			struct world_params p = { .ranks = ranks,
-						  .max_blocks = 2,
+						  .max_blocks = 1 + ranks % 2,
 						  .window_bytes = 160 * KIB,
 						  .scratch_chunk = CHUNK };
-			faults = after_copies(p, colls[i], 0);
+			faults = run(p, colls[i], 0);
 			if (!faults && colls[i] == CORALE_ALL_REDUCE)
-				faults = after_copies(p, colls[i], 1);
+				faults = run(p, colls[i], 1);
 		}
 	return faults;
 }
 
 int test_scratch(void)
 {
-	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_ALL_GATHER,
-					     CORALE_ALL_TO_ALL, CORALE_BROADCAST };
-	int faults = 0;
-	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 4); ranks++) {
-			struct world_params p = { .ranks = ranks,
-						  .max_blocks = 1 + ranks % 2,
-						  .window_bytes = 160 * KIB,
-						  .scratch_chunk = CHUNK };
-			faults = through_scratch(p, colls[i], 0);
-			if (!faults && colls[i] == CORALE_ALL_REDUCE) /* the results go straight */
-				faults = through_scratch(p, colls[i], 1);
-		}
-	return faults;
+	return each_collective(through_scratch, 4);
+}
+
+int test_after_copies(void)
+{
+	return each_collective(after_copies, 3);
 }
 
 /* ---- Premultiplied sums ------------------------------------------------------------------------------------- */
