@@ -95,14 +95,15 @@ template <int TYPE> __device__ static bool run_crew(const codelet_args &a, fold_
 	return gather(a, { threadIdx.x - SCATTER_THREADS - folders, gatherers, 3 }, f);
 }
 
-template <int TYPE, bool TWO_SHOT>
-__global__ __launch_bounds__(CODELET_THREADS, 2) void slot_folds(const __grid_constant__ codelet_args a)
+/* Where the send buffer has blocks, each rank folds its own; else a part, and results go to all. */
+template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void slot_folds(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	fold_call f = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 }, 0, TWO_SHOT };
-	uint64_t largest = TWO_SHOT ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes : a.bytes;
+	const bool two_shot = !a.send_block;
+	fold_call f = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 }, 0, two_shot };
+	uint64_t largest = two_shot ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes : a.bytes;
 	f.steps = messages_of(largest, gridDim.x, a.slot_bytes);
 	if (__syncthreads_and(run_crew<TYPE>(a, &f)))
 		call_end(a, epoch);
@@ -110,25 +111,21 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void slot_folds(const __grid_co
 
 typedef void (*kernel)(codelet_args);
 
-#define ROW(type) { slot_folds<type, false>, slot_folds<type, true> }
-static const kernel rows[CORALE_NUM_TYPES][2] = {
-	ROW(CORALE_INT8),    ROW(CORALE_UINT8),    ROW(CORALE_INT32),   ROW(CORALE_UINT32),
-	ROW(CORALE_INT64),   ROW(CORALE_UINT64),   ROW(CORALE_FLOAT16), ROW(CORALE_BFLOAT16),
-	ROW(CORALE_FLOAT32), ROW(CORALE_FLOAT64), ROW(CORALE_FLOAT8_E4M3), ROW(CORALE_FLOAT8_E5M2),
+static const kernel rows[CORALE_NUM_TYPES] = {
+	slot_folds<CORALE_INT8>,    slot_folds<CORALE_UINT8>,	slot_folds<CORALE_INT32>,	 slot_folds<CORALE_UINT32>,
+	slot_folds<CORALE_INT64>,   slot_folds<CORALE_UINT64>,	slot_folds<CORALE_FLOAT16>,	 slot_folds<CORALE_BFLOAT16>,
+	slot_folds<CORALE_FLOAT32>, slot_folds<CORALE_FLOAT64>, slot_folds<CORALE_FLOAT8_E4M3>, slot_folds<CORALE_FLOAT8_E5M2>,
 };
-#undef ROW
 
-int codelets_slots(const codelet_args *args, int blocks, int type, int two_shot, void *stream)
+int codelets_slots(const codelet_args *args, int blocks, int type, void *stream)
 {
-	codelet_shape shape = { blocks, CODELET_THREADS };
-	return launch((const void *)rows[type][two_shot], shape, args, stream);
+	return launch((const void *)rows[type], { blocks, CODELET_THREADS }, args, stream);
 }
 
 int codelets_load_slots(void)
 {
 	int error = 0;
-	for (const kernel *row : rows)
-		for (int i = 0; i < 2; i++)
-			error = error ? error : load((const void *)row[i]);
+	for (const kernel row : rows)
+		error = error ? error : load((const void *)row);
 	return error;
 }

@@ -120,7 +120,7 @@ static int after_copies(struct world_params p, corale_coll coll, int place)
 	struct script *s = script_new(p, test_seed);
 	struct call c = { .coll = coll, .type = CORALE_INT32, .scratch = 1 };
 	s->most_pause = 3000;
-	for (int i = 0; i < 12; i++) {
+	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
 		c.codelet = i % 2 == 0                  ? CODELET_COPIES
 			    : coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT
 							: CODELET_SLOTS;
