@@ -178,7 +178,7 @@ enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
 	CODELET_THREADS = PLAN_CODELET_THREADS,
 	CODELET_LONG_THREADS = 768,
-	CODELET_WORK_THREADS = 1024 /* of jobs and of long runs, at most */
+	CODELET_WORK_THREADS = 1024 /* of jobs, at most */
 };
 
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
@@ -403,7 +403,7 @@ int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shap
 /* reduce_scatter; all_reduce, which has no blocks */
 int codelets_slots(const struct codelet_args *args, int blocks, int type, void *stream);
 /* all_reduce into registered memory */
-int codelets_runs(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
+int codelets_runs(const struct codelet_args *args, int blocks, int type, void *stream);
 /* all_gather, all_to_all */
 int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
 /* broadcast */

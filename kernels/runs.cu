@@ -65,7 +65,7 @@ template <int TYPE> __device__ static bool run_all(const codelet_args &a, run_ca
 	return wait_data(a, w, &f->second, f->steps - 1);
 }
 
-template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS) void long_runs(const __grid_constant__ codelet_args a)
+template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void long_runs(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a), largest = cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes;
@@ -85,9 +85,9 @@ static const kernel rows[CORALE_NUM_TYPES] = {
 	long_runs<CORALE_FLOAT32>, long_runs<CORALE_FLOAT64>, long_runs<CORALE_FLOAT8_E4M3>, long_runs<CORALE_FLOAT8_E5M2>,
 };
 
-int codelets_runs(const codelet_args *args, codelet_shape shape, int type, void *stream)
+int codelets_runs(const codelet_args *args, int blocks, int type, void *stream)
 {
-	return launch((const void *)rows[type], shape, args, stream);
+	return launch((const void *)rows[type], { blocks, CODELET_THREADS }, args, stream);
 }
 
 int codelets_load_runs(void)

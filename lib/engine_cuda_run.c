@@ -16,8 +16,6 @@ enum {
 	MANY_LANES = CODELET_LANES, /* that fill a link; half as many nearly do */
 	LEAST_SHARE = 16, /* blocks of a list: below, rounds are many */
 	FEW_COPYING = 8,
-	FEW_RUNNING =
-	    16, /* blocks of long runs: with so few each needs more loads under way to fold as fast as it sends */
 	DEALT_BYTES = 4608 << 10, /* of a broadcast's messages in flight, one a crew */
 	LONG_DEALT_BYTES = 6 << 20, /* the same of many messages */
 	LEAST_DEALT_DEPTH = 2,
@@ -219,12 +217,6 @@ static void use_dealt(const struct engine *e, struct codelet_args *a)
 		a->slot_bytes = (uint32_t)most;
 }
 
-static struct codelet_shape run_shape(int blocks)
-{
-	return (struct codelet_shape){ blocks,
-				       blocks > FEW_RUNNING ? CODELET_THREADS : CODELET_WORK_THREADS };
-}
-
 /* Folds by one exchange or two, blocks, and broadcasts: straight into the peers' memory where it is registered. */
 static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
@@ -245,7 +237,7 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 	int runs = two_shot && a.peers, long_slots = runs || (a.slots && !coll_folds(c->coll));
 	use_slots(e, &a, blocks, 1 + (two_shot && !runs), long_slots ? LONG_SLOT_BYTES : SLOT_BYTES);
 	if (runs)
-		return codelets_runs(&a, run_shape(blocks), c->type, stream);
+		return codelets_runs(&a, blocks, c->type, stream);
 	if (coll_folds(c->coll))
 		return codelets_slots(&a, blocks, c->type, stream);
 	if (c->target)
