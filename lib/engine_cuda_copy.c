@@ -232,14 +232,14 @@ unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, in
 
 struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room)
 {
-	return (struct copy_piece){ .at = at, .bytes = all - at < room ? all - at : room };
+	const uint64_t left = all - at;
+	return (struct copy_piece){ .at = at, .bytes = left < room ? left : room, .whole = left > room };
 }
 
 struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n)
 {
 	struct copy_piece round = copy_round(at, all, room);
 	round.in = n % 2 ? 0 : room;
-	round.whole = at + round.bytes < all;
 	return round;
 }
 

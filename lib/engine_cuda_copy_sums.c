@@ -133,8 +133,8 @@ static void add_take(struct copies *k, const struct sum *s, int d, struct copy_p
 	copy_add(k, &job);
 }
 
-/* A step at a time, the last one by pieces. The round after this one waits for the last of them. */
-static void add_takes(struct copies *k, struct sum *s, struct copy_piece all, int last)
+/* A step at a time, the last one by pieces. A round after this one waits for the last of them. */
+static void add_takes(struct copies *k, struct sum *s, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1;
 	int number = 0;
@@ -146,7 +146,7 @@ static void add_takes(struct copies *k, struct sum *s, struct copy_piece all, in
 			done += p.bytes;
 		} while (done < all.bytes);
 	}
-	if (!last)
+	if (all.whole)
 		s->taken = k->job[k->jobs - 1].done = ++k->done;
 }
 
@@ -182,9 +182,10 @@ static void gather_all(struct copies *k, const struct sum *s, struct copy_piece 
 	}
 }
 
-/* As much of all parts as scratch holds. last: what takes out its results ends the call. */
-static void sum_round(struct copies *k, struct sum *s, struct copy_piece all, int last)
+/* As much of all parts as scratch holds. Where results go through scratch, what takes out those of the last round ends the call. */
+static void sum_round(struct copies *k, struct sum *s, struct copy_piece all)
 {
+	const int last = s->staged && !all.whole;
 	add_folds(k, s, all);
 	copy_start_work(k, 0);
 	copy_barrier(k, 0);
@@ -192,7 +193,7 @@ static void sum_round(struct copies *k, struct sum *s, struct copy_piece all, in
 		copy_wait_job(k, s->taken, k->beside);
 	scatter_all(k, s, all);
 	if (s->staged)
-		add_takes(k, s, all, last);
+		add_takes(k, s, all);
 	copy_more_work(k, last);
 	gather_all(k, s, all);
 	copy_more_work(k, last);
@@ -206,8 +207,7 @@ static void all_reduce(struct copies *k, struct sum *s)
 	do {
 		struct copy_piece all = copy_round(at, s->part, room);
 		at += all.bytes;
-		all.whole = at < s->part;
-		sum_round(k, s, all, at == s->part && s->staged);
+		sum_round(k, s, all);
 	} while (at < s->part);
 	if (!s->staged)
 		copy_barrier(k, 1);

@@ -12,8 +12,7 @@ enum {
 	LONG_SLOT_BYTES = 1 << 20,
 	EDGE_SLOT_BYTES = 256 << 10,
 	LEAST_SLOT_BYTES = 16 << 10,
-	FEW_LANES = 64,
-	MANY_LANES = CODELET_LANES, /* that fill a link; half as many nearly do */
+	FEW_LANES = 64, /* that nearly fill a link; CODELET_LANES do */
 	LEAST_SHARE = 16, /* blocks of a list: below, rounds are many */
 	FEW_COPYING = 8,
 	DEALT_BYTES = 4608 << 10, /* of a broadcast's messages in flight, one a crew */
@@ -262,10 +261,10 @@ static int blocks_of_lists(const struct engine *e, int pairs, int lists, int nar
  */
 static int most_lanes(const struct engine *e, int pairs)
 {
-	int all = blocks_of_lists(e, pairs, 2 * e->ranks - 1, 0), rounds = MANY_LANES / all;
+	int all = blocks_of_lists(e, pairs, 2 * e->ranks - 1, 0), rounds = CODELET_LANES / all;
 	uint64_t most = e->layout.slots_bytes / (SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
 	if (pairs)
-		lanes = all < LEAST_SHARE ? FEW_LANES : rounds < 2 ? MANY_LANES : (uint64_t)(all * rounds);
+		lanes = all < LEAST_SHARE ? FEW_LANES : rounds < 2 ? CODELET_LANES : (uint64_t)(all * rounds);
 	most = most < 1 ? 1 : most < CODELET_LANES ? most : CODELET_LANES;
 	return (int)(lanes < most ? lanes : most);
 }

@@ -87,6 +87,11 @@ int test_broadcasts_in_slots(void)
 
 /* ---- Through scratch ---------------------------------------------------------------------------------------- */
 
+static enum plan_codelet in_slots(corale_coll coll)
+{
+	return coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT : CODELET_SLOTS;
+}
+
 /* In turn with calls through the window, whose flags are the same; broadcasts in turn with calls that cut the same slots in another way and
  * do not wait for anybody before they fill them. */
 static int through_scratch(struct world_params p, corale_coll coll, int place)
@@ -94,8 +99,7 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 	static const size_t counts[] = { 1, 9000, 31, 2500 };
 	int sums = coll_folds(coll);
 	struct script *s = script_new(p, test_seed);
-	struct call c = { .coll = coll,
-			  .codelet = coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT : CODELET_SLOTS };
+	struct call c = { .coll = coll, .codelet = in_slots(coll) };
 	s->most_pause = 300;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
 		if (coll == CORALE_BROADCAST)
@@ -121,9 +125,7 @@ static int after_copies(struct world_params p, corale_coll coll, int place)
 	struct call c = { .coll = coll, .type = CORALE_INT32, .scratch = 1 };
 	s->most_pause = 3000;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
-		c.codelet = i % 2 == 0                  ? CODELET_COPIES
-			    : coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT
-							: CODELET_SLOTS;
+		c.codelet = i % 2 ? in_slots(coll) : CODELET_COPIES;
 		c.count = counts[i / 2 % 2];
 		c.place = (size_t)(place && i % 2);
 		script_add(s, c);
