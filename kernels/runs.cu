@@ -9,23 +9,18 @@
 #include "launch.cuh"
 #include "slot_fold.cuh"
 
-struct run_call {
-	lane first, second; /* of the two exchanges */
-	uint64_t steps;
-};
-
-template <int TYPE> __device__ static void scatter(const codelet_args &a, const crew &w, const run_call &f, uint64_t c)
+template <int TYPE> __device__ static void scatter(const codelet_args &a, const crew &w, const fold_call &f, uint64_t c)
 {
 	for (int k = 1; k < a.ranks; k++) {
 		const int to = peer_after(a, k);
-		const range r = message(part_of(a, to, true), a.slot_bytes, c);
+		const range r = message(part_of(a, to), a.slot_bytes, c);
 		put_input<TYPE>(a, w, slot_of(a, f.first, a.rank, to, c), a.send + r.at, r.bytes);
 		tell_one(w, f.first, flag_of(a, f.first, a.rank, to), c);
 	}
 }
 
 /* To the first other rank, too. */
-template <int TYPE> __device__ static void fold(const codelet_args &a, const crew &w, const run_call &f, range r, uint64_t c)
+template <int TYPE> __device__ static void fold(const codelet_args &a, const crew &w, const fold_call &f, range r, uint64_t c)
 {
 	const inputs in = inputs_of(a, f.first, a.send + r.at, c);
 	unsigned char *to = a.recv + r.at, *also = a.ranks > 1 ? place_of(a, peer_after(a, 1), r.at) : to;
@@ -37,9 +32,9 @@ template <int TYPE> __device__ static void fold(const codelet_args &a, const cre
 	}
 }
 
-template <int TYPE> __device__ static void pass(const codelet_args &a, const crew &w, const run_call &f, uint64_t c)
+template <int TYPE> __device__ static void pass(const codelet_args &a, const crew &w, const fold_call &f, uint64_t c)
 {
-	const range r = message(part_of(a, a.rank, true), a.slot_bytes, c);
+	const range r = message(part_of(a, a.rank), a.slot_bytes, c);
 	fold<TYPE>(a, w, f, r, c);
 	crew_sync(w);
 	for (int k = 1; k < a.ranks; k++) {
@@ -51,7 +46,7 @@ template <int TYPE> __device__ static void pass(const codelet_args &a, const cre
 }
 
 /* Whose message c is here has folded mine before the last one, whose slot is the next one's; whose results are all here has folded all. */
-template <int TYPE> __device__ static bool run_all(const codelet_args &a, run_call *f)
+template <int TYPE> __device__ static bool run_all(const codelet_args &a, fold_call *f)
 {
 	const crew w = whole_block();
 	if (!hear_all(a, w, &f->first))
@@ -68,11 +63,9 @@ template <int TYPE> __device__ static bool run_all(const codelet_args &a, run_ca
 template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void long_runs(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	const uint64_t epoch = call_epoch(a), largest = cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes;
+	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	run_call f = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 },
-		       { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 },
-		       messages_of(largest, gridDim.x, a.slot_bytes) };
+	fold_call f = fold_call_of(a, epoch);
 	if (run_all<TYPE>(a, &f))
 		call_end(a, epoch);
 }

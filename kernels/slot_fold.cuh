@@ -6,11 +6,30 @@
 
 enum { BATCH = 4 }; /* ranks whose vectors a thread loads at a time */
 
-/* The part of the send buffer that a rank folds, as this block sees it. */
-__device__ static range part_of(const codelet_args &a, int rank, bool two_shot)
+struct fold_call {
+	lane first, second; /* of the two exchanges */
+	uint64_t steps;
+};
+
+/* A send buffer without blocks: each rank folds a part of it, whose result goes to all. */
+__device__ static inline bool is_two_shot(const codelet_args &a)
 {
-	range part = two_shot ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, (uint32_t)rank)
-			      : range{ (uint64_t)rank * a.send_block, a.bytes };
+	return !a.send_block;
+}
+
+__device__ static fold_call fold_call_of(const codelet_args &a, uint64_t epoch)
+{
+	const uint64_t largest = is_two_shot(a) ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes : a.bytes;
+	return { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 },
+		 { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 },
+		 messages_of(largest, gridDim.x, a.slot_bytes) };
+}
+
+/* The block or part of the send buffer that a rank folds, as this block of threads sees it. */
+__device__ static range part_of(const codelet_args &a, int rank)
+{
+	range part = is_two_shot(a) ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, (uint32_t)rank)
+				    : range{ (uint64_t)rank * a.send_block, a.bytes };
 	range piece = cut(part.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
 	return { part.at + piece.at, piece.bytes };
 }

@@ -11,12 +11,6 @@
 
 enum { SCATTER_THREADS = 192, GATHER_THREADS = 128 };
 
-struct fold_call {
-	lane first, second; /* of the two exchanges */
-	uint64_t steps;
-	bool two_shot;
-};
-
 /* ---- Crews ---------------------------------------------------------------------------------------------- */
 
 /* Before a peer makes this call, it may still receive in its window's slots (grants.cuh), or take what copies left out of its scratch. */
@@ -29,7 +23,7 @@ template <int TYPE> __device__ static bool scatter(const codelet_args &a, const 
 			return false;
 		for (int k = 1; k < a.ranks; k++) {
 			int to = peer_after(a, k);
-			range r = message(part_of(a, to, f->two_shot), a.slot_bytes, c);
+			range r = message(part_of(a, to), a.slot_bytes, c);
 			unsigned char *slot = slot_of(a, f->first, a.rank, to, c);
 			put_input<TYPE>(a, w, slot, a.send + r.at, r.bytes);
 		}
@@ -41,13 +35,13 @@ template <int TYPE> __device__ static bool scatter(const codelet_args &a, const 
 /* Folds message c; the result goes to recv and, in a two-shot, to all peers. */
 template <int TYPE> __device__ static void fold_message(const codelet_args &a, const crew &w, const fold_call &f, uint64_t c)
 {
-	range r = message(part_of(a, a.rank, f.two_shot), a.slot_bytes, c);
+	range r = message(part_of(a, a.rank), a.slot_bytes, c);
 	const inputs in = inputs_of(a, f.first, a.send + r.at, c);
-	unsigned char *to = a.recv + (f.two_shot ? r.at : r.at - (uint64_t)a.rank * a.send_block);
+	unsigned char *to = a.recv + (is_two_shot(a) ? r.at : r.at - (uint64_t)a.rank * a.send_block);
 	for (uint64_t at = w.thread * 16; at < r.bytes; at += w.threads * 16) {
 		unsigned n = r.bytes - at < 16 ? (unsigned)(r.bytes - at) : 16;
 		vector v = fold_vector<TYPE>(a, in, at, n);
-		for (int k = 1; f.two_shot && k < a.ranks; k++)
+		for (int k = 1; is_two_shot(a) && k < a.ranks; k++)
 			*(vector *)(slot_of(a, f.second, a.rank, peer_after(a, k), c) + at) = v;
 		store_user<true>(to + at, v, n);
 	}
@@ -58,16 +52,16 @@ template <int TYPE> __device__ static bool fold(const codelet_args &a, const cre
 	if (!hear_all(a, w, &f->first))
 		return false;
 	for (uint64_t c = 0; c < f->steps; c++) {
-		if (!wait_data(a, w, &f->first, c) || (f->two_shot && !wait_room(a, w, &f->second, c)))
+		if (!wait_data(a, w, &f->first, c) || (is_two_shot(a) && !wait_room(a, w, &f->second, c)))
 			return false;
 		fold_message<TYPE>(a, w, *f, c);
 		tell_all(a, w, [&](int peer) {
 			sync_store_release(ack_of(a, f->first, peer, a.rank), flag_value(f->first, c));
-			if (f->two_shot)
+			if (is_two_shot(a))
 				sync_store_relaxed(flag_of(a, f->second, a.rank, peer), flag_value(f->second, c));
 		});
 	}
-	return !f->two_shot || wait_taken(a, w, &f->second, f->steps - 1);
+	return !is_two_shot(a) || wait_taken(a, w, &f->second, f->steps - 1);
 }
 
 __device__ static bool gather(const codelet_args &a, const crew &w, fold_call *f)
@@ -77,7 +71,7 @@ __device__ static bool gather(const codelet_args &a, const crew &w, fold_call *f
 			return false;
 		for (int k = 1; k < a.ranks; k++) {
 			int from = peer_after(a, k);
-			range r = message(part_of(a, from, true), a.slot_bytes, c);
+			range r = message(part_of(a, from), a.slot_bytes, c);
 			copy(w, a.recv + r.at, slot_of(a, f->second, from, a.rank, c), r.bytes, false);
 		}
 		tell_all(a, w, [&](int peer) { sync_store_release(ack_of(a, f->second, peer, a.rank), flag_value(f->second, c)); });
@@ -87,7 +81,7 @@ __device__ static bool gather(const codelet_args &a, const crew &w, fold_call *f
 
 template <int TYPE> __device__ static bool run_crew(const codelet_args &a, fold_call *f)
 {
-	const uint32_t gatherers = f->two_shot ? GATHER_THREADS : 0, folders = blockDim.x - SCATTER_THREADS - gatherers;
+	const uint32_t gatherers = is_two_shot(a) ? GATHER_THREADS : 0, folders = blockDim.x - SCATTER_THREADS - gatherers;
 	if (threadIdx.x < SCATTER_THREADS)
 		return scatter<TYPE>(a, { threadIdx.x, SCATTER_THREADS, 1 }, f);
 	if (threadIdx.x < SCATTER_THREADS + folders)
@@ -95,16 +89,12 @@ template <int TYPE> __device__ static bool run_crew(const codelet_args &a, fold_
 	return gather(a, { threadIdx.x - SCATTER_THREADS - folders, gatherers, 3 }, f);
 }
 
-/* Where the send buffer has blocks, each rank folds its own; else a part, and results go to all. */
 template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void slot_folds(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	const bool two_shot = !a.send_block;
-	fold_call f = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 }, 0, two_shot };
-	uint64_t largest = two_shot ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes : a.bytes;
-	f.steps = messages_of(largest, gridDim.x, a.slot_bytes);
+	fold_call f = fold_call_of(a, epoch);
 	if (__syncthreads_and(run_crew<TYPE>(a, &f)))
 		call_end(a, epoch);
 }
