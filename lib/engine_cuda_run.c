@@ -10,6 +10,7 @@ enum {
 	LEAN_VECTORS = 640, /* 8 KB and a little more */
 	SLOT_BYTES = 64 << 10, /* at most */
 	LONG_SLOT_BYTES = 1 << 20,
+	LEAST_TAKEN = 3, /* messages that a block takes out of scratch */
 	EDGE_SLOT_BYTES = 256 << 10,
 	LEAST_SLOT_BYTES = 16 << 10,
 	FEW_LANES = 64, /* that nearly fill a link; CODELET_LANES do */
@@ -216,6 +217,17 @@ static void use_dealt(const struct engine *e, struct codelet_args *a)
 		a->slot_bytes = (uint32_t)most;
 }
 
+/* The most that a message through slots holds. Long runs are faster, but nobody sends beside a block's last message being taken out. */
+static uint64_t most_of_message(const struct codelet_args *a, int blocks, int runs, int folds)
+{
+	const uint64_t others = (uint64_t)(a->ranks > 1 ? a->ranks - 1 : 1),
+		       each = (LEAST_TAKEN + others - 1) / others * (uint64_t)blocks,
+		       part = codelet_round(a->bytes / each + 1, CODELET_LINE);
+	if (!runs && (folds || !a->slots))
+		return SLOT_BYTES;
+	return runs || part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;
+}
+
 /* Folds by one exchange or two, blocks, and broadcasts: straight into the peers' memory where it is registered. */
 static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
@@ -232,12 +244,11 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 		use_dealt(e, &a);
 		return codelets_dealt(&a, blocks, stream);
 	}
-	/* Where nothing is to be taken out while more comes. */
-	int runs = two_shot && a.peers, long_slots = runs || (a.slots && !coll_folds(c->coll));
-	use_slots(e, &a, blocks, 1 + (two_shot && !runs), long_slots ? LONG_SLOT_BYTES : SLOT_BYTES);
+	int runs = two_shot && a.peers, folds = coll_folds(c->coll);
+	use_slots(e, &a, blocks, 1 + (two_shot && !runs), most_of_message(&a, blocks, runs, folds));
 	if (runs)
 		return codelets_runs(&a, blocks, c->type, stream);
-	if (coll_folds(c->coll))
+	if (folds)
 		return codelets_slots(&a, blocks, c->type, stream);
 	if (c->target)
 		a.slot_bytes = CODELET_WHOLE_PIECE;

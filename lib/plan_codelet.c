@@ -100,9 +100,10 @@ static const struct rate packets_rate = { 1.8, 260, 0 }, blocks_rate = { 3.5, 32
 			 dealt_rate = { 4, 280, 0 }, fold_rate = { 22, 300, 0 },
 			 pair_fold_rate = { 22, 252, 0 }, two_folds_rate = { 28, 323, 0 },
 			 passed_rate = { 14, 362, 0 }, staged_rate = { 11, 340, 0 },
-			 direct_rate = { 8, 360, 0 }, pair_staged_rate = { 6, 307, 0 },
-			 pair_rate = { 12, 350, 0 }, dealt_slots_rate = { 30, 355, 0 },
-			 mapped_dealt_rate = { 22, 359, 0 }, copies_rate = { 17.5, 392, 0 };
+			 direct_rate = { 8, 360, 0 }, pair_staged_rate = { 9, 344, 0 },
+			 pair_slots_rate = { 14, 362, 0 }, mapped_pair_rate = { 10, 367, 0 },
+			 dealt_slots_rate = { 30, 355, 0 }, mapped_dealt_rate = { 22, 359, 0 },
+			 copies_rate = { 17.5, 392, 0 };
 
 static struct rate rate_of(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			   int memory)
@@ -116,8 +117,10 @@ static struct rate rate_of(const struct plan_node *node, enum plan_codelet codel
 			return dealt_rate;
 		return node->ranks == 2 ? pair_two_shot_rate : two_shot_rate;
 	case CODELET_SLOTS:
+		if (coll == CORALE_BROADCAST && node->ranks == 2)
+			return direct ? mapped_pair_rate : pair_slots_rate;
 		if (coll == CORALE_BROADCAST)
-			return node->ranks == 2 ? pair_rate : direct ? mapped_dealt_rate : dealt_slots_rate;
+			return direct ? mapped_dealt_rate : dealt_slots_rate;
 		if (coll == CORALE_REDUCE_SCATTER)
 			return node->ranks == 2 ? pair_fold_rate : fold_rate;
 		return direct ? direct_rate : node->ranks == 2 ? pair_staged_rate : staged_rate;
@@ -240,8 +243,7 @@ int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet
 	int direct = memory & PLAN_MEMORY_REGISTERED;
 	if (codelet == CODELET_COPIES)
 		return coll_folds(coll) || !copy_direct(node, coll, memory);
-	int stages =
-	    coll_folds(coll) || (!direct && moves(coll) && (coll != CORALE_BROADCAST || node->ranks > 2));
+	int stages = coll_folds(coll) || (!direct && moves(coll));
 	return stages && (codelet == CODELET_SLOTS || codelet == CODELET_SLOTS_TWO_SHOT) &&
 	       sent(node, codelet, coll, bytes) >= SCRATCH_BYTES;
 }
