@@ -22,7 +22,10 @@
  * - Calls on one CUDA communicator run in the order in which they were made, whatever
  *   their streams; so a cudaStream_t must live until the next call on the communicator
  *   has been made (corale_comm_destroy needs no stream). How replays of graphs and calls
- *   outside of them follow each other is the caller's to order, alike on all ranks.
+ *   outside of them follow each other is the caller's to order, alike on all ranks. A call
+ *   that can't be ordered behind the last one is refused (CORALE_ENOTSUP): where that one's
+ *   stream is being captured since, or is cudaStreamPerThread of another thread.
+ * - Calls on a CUDA communicator run on its GPU, whichever is current in the thread.
  * - Large calls of several CUDA communicators on several streams hold the GPU's
  *   processors while they wait for peers, so those at work at a time must fit side by
  *   side: with n such communicators set max_channels to a GPU's multiprocessors / n,
@@ -138,14 +141,15 @@ typedef struct corale_config {
 	size_t size; /* sizeof(corale_config) as the caller was compiled */
 	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: none */
 	size_t memory_cap; /* bytes of windows and scratch a rank may map; 0: CORALE_MEMORY_CAP */
-	int max_channels; /* threads of one call, or blocks on a GPU; 0: CORALE_MAX_CHANNELS, CORALE_MAX_CTAS */
+	int max_channels; /* threads of one call, or blocks on a GPU (sends, receives and all_to_all_v: one for each
+			     peer and direction at least); 0: CORALE_MAX_CHANNELS, CORALE_MAX_CTAS */
 	int device; /* CORALE_DEVICE_* below */
 } corale_config;
 
 enum {
 	CORALE_DEVICE_DEFAULT = 0, /* host */
 	CORALE_DEVICE_HOST = 1,
-	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; ranks of one node; any memory */
+	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; up to 72 ranks of one node; any memory */
 };
 
 void corale_config_init(corale_config *config);
@@ -191,7 +195,8 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
  * Frees a communicator: collective in order but it waits for no peer beyond the calls
  * already made. Calls in flight are completed first; after an error or abort they are
  * dropped. A CUDA communicator's waits until the whole GPU is idle, so also for calls of
- * other communicators of this process. destroy(NULL) does nothing.
+ * other communicators of this process. If one of its calls was ever captured, a graph may name its GPU memory, which then
+ * stays for the life of the process; a replay of such a graph ends at once. destroy(NULL) does nothing.
  */
 void corale_comm_destroy(corale_comm *comm);
 
@@ -206,7 +211,7 @@ int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
 /*
  * Bytes of windows, scratch and plans of this rank. A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of
- * its GPU (CORALE_GPU_WINDOW), the rest host memory. Its first large call (of about 2 MB to each peer, or more) adds scratch
+ * its GPU (CORALE_GPU_WINDOW, or memory_cap if that is less), the rest host memory. Its first large call (of about 2 MB to each peer, or more) adds scratch
  * on the GPU, within memory_cap and at most 256 MiB a peer. The ranks share it, so that call alone waits on the host until all
  * ranks have made it; make one on every communicator before you count on calls that return at once. CUDA itself takes memory
  * of a process's first communicator for the kernels, and of the GPU for every process.
@@ -216,7 +221,8 @@ size_t corale_comm_memory(const corale_comm *comm);
 /* The last error line logged for comm, "" when there was none; valid until the next
  * call on comm. */
 const char *corale_comm_last_error(const corale_comm *comm);
-/* 0 while comm works, else the code that ended it. Any thread; never blocks. */
+/* 0 while comm works, else the code that ended it. Any thread; waits for no call, but the first one after a
+ * failure takes up to half a second to gather what the ranks have called. */
 int corale_comm_async_error(const corale_comm *comm);
 
 /* ---- Host streams ---------------------------------------------------------- */
@@ -285,7 +291,8 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 /*
  * Point to point. The k-th send from a to b meets the k-th recv of b from a; count and
  * type agree on both ends, else CORALE_EMISMATCH on both (a sender whose short message was buffered learns of it by its
- * next call). peer may be the caller's own rank inside a group.
+ * next call). On a CUDA communicator bytes are compared: another type of as many bytes in all is not told.
+ * peer may be the caller's own rank inside a group.
  * A blocking send outside a group may wait for its recv: use a group to exchange.
  * On a CUDA communicator a send ends on its stream when its buffer is free again: of a short message perhaps before its
  * recv has begun; of a longer one only after that, perhaps before it has ended.
@@ -300,7 +307,10 @@ int corale_barrier(corale_comm *comm, void *stream);
  * Calls between begin and end of one thread are checked when made and started together at
  * the end: send/recv in any order cannot deadlock. With NULL streams the end blocks.
  * Groups nest; the outermost end acts. If a call inside was refused, end starts nothing
- * and returns that error. Fusing never changes bits.
+ * and returns that error. Fusing never changes bits. All sends and receives of a communicator
+ * start together: on CUDA streams when all work before them on any of their streams is done,
+ * and what is enqueued on these later waits for all of them; at most 160 of them. Those on
+ * several host streams are refused (CORALE_ENOTSUP).
  */
 int corale_group_begin(void);
 int corale_group_end(void);
@@ -317,6 +327,7 @@ int corale_group_end(void);
  * receive buffer, too. Send buffers need nothing. A recv is free in this: its buffer may be registered or not, at any offset.
  * After a failed call the registered memory of the communicator may hold anything. GPU memory is made in units of 2 MB.
  *
+ * All ranks give up the same registration, or none does (CORALE_EINVAL).
  * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that
  * holds such a call will run again. Not while a stream is being captured. Both wait for all that the GPU has to do.
  */

@@ -128,7 +128,7 @@ __device__ static inline int peer_after(const codelet_args &a, int k)
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
 __device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch,
-					      uint64_t expected, uint64_t got)
+					      uint64_t expected, uint64_t got, bool of_bytes = false)
 {
 	codelet_failure *f = a.state->failure;
 	if (atomicCAS(&a.state->recorded, 0u, 1u))
@@ -137,6 +137,7 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	f->epoch = epoch;
 	f->expected = expected;
 	f->got = got;
+	f->of_bytes = of_bytes;
 	sync_fence();
 	*(volatile int32_t *)&f->code = code;
 	uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;

@@ -38,7 +38,10 @@ enum {
 	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
 };
 
-enum { CODELET_CREWS = 4 }; /* of a block in a broadcast */
+enum {
+	CODELET_CREWS = 4, /* of a block in a broadcast, */
+	CODELET_LEAST_DEPTH = 2 /* whose messages in flight a crew may be so few */
+};
 
 /*
  * Sends and receives in lines: a message's slots, of four lines, go to the rings of the pair in turn. A warp looks after a ring;
@@ -113,7 +116,8 @@ struct codelet_control {
 /* What went wrong first on this GPU, in host memory that kernels write; code last. */
 struct codelet_failure {
 	int32_t code, peer;
-	uint64_t epoch, expected, got;
+	uint64_t epoch, expected, got; /* signatures */
+	uint64_t of_bytes; /* expected and got are bytes of a message */
 };
 
 /* In this GPU's own memory; never reset. A block reads its own entries only, so no block waits for another. */

@@ -113,23 +113,25 @@ __device__ static void send_count(const edge &e)
 __device__ static bool check_count(edge *e)
 {
 	const codelet_args &a = *e->a;
+	const bool pairs = e->path.ring == CODELET_PAIRS;
 	int from = e->m->peer;
 	for (uint32_t spins = 1;; spins++) {
-		vector h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, e->path.ring == CODELET_PAIRS) + 16);
+		vector h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, pairs) + 16);
 		uint64_t bytes = (uint64_t)h.z << 32 | h.x;
 		int32_t ahead = (int32_t)(h.y - (uint32_t)e->path.epoch);
+		if (ahead && !pairs) /* a collective's count may be any number of epochs old, but never ahead */
+			ahead = -1;
 		if (ahead > 0 && e->path.number) /* the first lane has checked this one, and the sender went on */
 			return true;
 		if (ahead >= 0 && h.w == h.y) { /* ahead: it was sent in lines, as fewer bytes */
 			bool same = ahead == 0 && bytes == e->m->bytes;
 			if (!same)
-				call_fail(a, CORALE_EMISMATCH, from, e->path.epoch, e->m->bytes, bytes);
+				call_fail(a, CORALE_EMISMATCH, from, e->path.epoch, e->m->bytes, bytes, true);
 			return same;
 		}
-		const bool headers = e->path.ring != CODELET_PAIRS;
-		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, headers))
+		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, !pairs))
 			continue;
-		call_explain(a, from, e->path.epoch, headers);
+		call_explain(a, from, e->path.epoch, !pairs);
 		return false;
 	}
 }

@@ -8,11 +8,14 @@
 
 enum { SHARED_PERCENT = 25 };
 
-/* Loaded, so that no later launch waits for it. */
+/* Loaded, so that no later launch waits for it. On a GPU that launches a kernel beside its predecessor, code that was compiled for older
+ * ones alone would not wait for that one's end. */
 static inline int load_lean(const void *kernel)
 {
-	cudaFuncAttributes attributes;
-	return (int)cudaFuncGetAttributes(&attributes, kernel);
+	cudaFuncAttributes attributes = {};
+	cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+	const bool too_old = attributes.binaryVersion >= 90 && attributes.ptxVersion < 90;
+	return error == cudaSuccess && too_old ? (int)cudaErrorNoKernelImageForDevice : (int)error;
 }
 
 /*

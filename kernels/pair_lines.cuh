@@ -110,7 +110,7 @@ __device__ static inline bool announced_other(const pair_lines &p)
 	uint64_t bytes = (uint64_t)h.z << 32 | h.x;
 	bool other = h.y == (uint32_t)p.path.epoch && h.w == h.y && bytes != p.m->bytes;
 	if (other)
-		call_fail(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, p.m->bytes, bytes);
+		call_fail(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, p.m->bytes, bytes, true);
 	return other;
 }
 
@@ -195,7 +195,7 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
 			if (good && is_ours(u) && threadIdx.x % 8 == 7 && v[u].w != bytes) {
-				call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v[u].w);
+				call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v[u].w, true);
 				good = false;
 			}
 		if (!__all_sync(~0u, good))

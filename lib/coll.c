@@ -71,7 +71,11 @@ static int check_counts(struct comm *comm, const struct call *call)
 			return log_error(CORALE_EINVAL, comm->rank,
 					 "%s: counts and displacements for rank %d overflow", name, r);
 	}
-	return 0;
+	size_t out = call->send_counts[comm->rank], in = call->recv_counts[comm->rank];
+	return out == in ? 0
+			 : log_error(CORALE_EMISMATCH, comm->rank,
+				     "%s: rank %d sends itself %zu elements and expects %zu", name,
+				     comm->rank, out, in);
 }
 
 static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
@@ -193,30 +197,22 @@ int coll_check(struct comm *comm, const struct call *call)
 	return ret ? ret : check_buffers(comm, call);
 }
 
-/* An argument error leaves the communicator as it is, but corale_comm_last_error tells. */
-static int keep_error(struct comm *comm, int code)
-{
-	pthread_mutex_lock(&comm->error_lock);
-	if (!atomic_load(&comm->error))
-		snprintf(comm->last_error, sizeof comm->last_error, "%s", log_last_error());
-	pthread_mutex_unlock(&comm->error_lock);
-	return code;
-}
-
 int coll_submit(corale_comm *handle, const struct call *call, void *stream)
 {
 	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
 	int ret = comm ? coll_check(comm, call) : CORALE_EINVAL, appended;
 	if (comm && ret)
-		keep_error(comm, ret);
+		comm_keep_error(comm);
 	if (group_append(comm, call, stream, ret, &appended))
 		return appended;
 	if (!ret && call->root == comm->rank && (call->coll == CORALE_SEND || call->coll == CORALE_RECV))
-		ret = keep_error(comm, log_error(CORALE_EINVAL, comm->rank,
-						 "%s to oneself needs a group with its "
-						 "counterpart",
-						 corale_coll_name(call->coll)));
-	return ret ? ret : sequence_submit(comm, call, 1, stream);
+		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
+				corale_coll_name(call->coll));
+	if (!ret)
+		ret = sequence_submit(comm, call, 1, stream);
+	if (comm && ret)
+		comm_keep_error(comm);
+	return ret;
 }
 
 int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op,

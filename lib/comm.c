@@ -1,5 +1,6 @@
 #include "comm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,14 @@ const char *corale_comm_last_error(const corale_comm *handle)
 {
 	const struct comm *comm = comm_get(handle, "corale_comm_last_error");
 	return comm ? comm->last_error : "the communicator is NULL or destroyed";
+}
+
+void comm_keep_error(struct comm *comm)
+{
+	pthread_mutex_lock(&comm->error_lock);
+	if (!atomic_load(&comm->error))
+		snprintf(comm->last_error, sizeof comm->last_error, "%s", log_last_error());
+	pthread_mutex_unlock(&comm->error_lock);
 }
 
 int corale_comm_async_error(const corale_comm *handle)

@@ -122,6 +122,9 @@ void comm_free_plans(struct comm *comm);
  * text: the line for corale_comm_last_error. Any thread. */
 void comm_fail(struct comm *comm, int code, const char *text);
 
+/* This thread's last logged line is what corale_comm_last_error returns, unless comm has failed. */
+void comm_keep_error(struct comm *comm);
+
 /* Collective: makes the scratch that large calls need, on all ranks or on none (comm->scratch says). for_call is part
  * of what the ranks compare. */
 int mem_scratch(struct comm *comm, const struct call *for_call);

@@ -104,6 +104,11 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	corale_config c;
 	corale_config_init(&c);
 	memcpy(&c, config, config->size < sizeof c ? config->size : sizeof c);
+	if (c.device < CORALE_DEVICE_DEFAULT || c.device > CORALE_DEVICE_CUDA || c.max_channels < 0)
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_config: device %d and max_channels %d; give a CORALE_DEVICE_* and a "
+				 "number from 0",
+				 c.device, c.max_channels);
 	comm->wants_gpu = c.device == CORALE_DEVICE_CUDA;
 	if (comm->wants_gpu) { /* the host engine only tells */
 		comm->settings.max_channels = 1;
@@ -191,6 +196,7 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
 	hello_init(&mine, b, &comm->settings, ret, fallback != NULL);
+	mine.gpu = comm->wants_gpu;
 	ret = hello_exchange(b, &mine, &hellos);
 	if (!ret)
 		ret = hello_compare(b, hellos, &comm->settings);

@@ -48,9 +48,10 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 		ret = fdpass_exchange(pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank,
 				      comm->id, &fd, 1, fds,
 				      comm->settings.timeout > 0 ? comm->settings.timeout : -1);
-	for (int i = 0; !ret && i < peers; i++) {
+	for (int i = 0, passed = !ret; passed && i < peers; i++) {
 		int q = comm->topo->map.local_of[ids[i]];
-		ret = window_map(fds[i], e->layout.bytes, comm->rank, &e->windows[q]);
+		if (!ret)
+			ret = window_map(fds[i], e->layout.bytes, comm->rank, &e->windows[q]);
 		e->pids[q] = (pid_t)hellos[ids[i]].pid;
 		close(fds[i]);
 	}

@@ -32,6 +32,8 @@ struct cuda_driver {
 	PFN_cuStreamGetCaptureInfo_v11030 capture_info;
 	PFN_cuMemGetAddressRange_v3020 address_range;
 	PFN_cuPointerGetAttribute_v4000 pointer_attribute;
+	PFN_cuDeviceGet_v2000 device;
+	PFN_cuDeviceGetUuid_v11040 device_uuid;
 };
 
 /* For whom the driver is asked. */

@@ -57,7 +57,8 @@ int cuda_load_driver(struct cuda_driver *d)
 	       find("cuStreamBatchMemOp", 11070, &d->batch) &&
 	       find("cuStreamGetCaptureInfo", 11030, &d->capture_info) &&
 	       find("cuMemGetAddressRange", 3020, &d->address_range) &&
-	       find("cuPointerGetAttribute", 4000, &d->pointer_attribute);
+	       find("cuPointerGetAttribute", 4000, &d->pointer_attribute) &&
+	       find("cuDeviceGet", 2000, &d->device) && find("cuDeviceGetUuid", 11040, &d->device_uuid);
 }
 
 /* ---- Memory -------------------------------------------------------------------------------------------- */

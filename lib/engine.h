@@ -65,7 +65,8 @@ struct engine_message {
 struct engine_failure {
 	int code; /* CORALE_ETIMEDOUT, CORALE_EMISMATCH, CORALE_EABORTED, ... */
 	int peer; /* that was waited for, or whose header was another one */
-	uint64_t epoch, expected, got; /* signatures, or bytes of an edge */
+	uint64_t epoch, expected, got; /* signatures, or bytes of a message */
+	int of_bytes;
 };
 
 struct engine_ops {
@@ -81,8 +82,15 @@ struct engine_ops {
 	/* Tells GPUs apart, whatever their ordinals. */
 	void (*uuid)(const struct engine *engine, unsigned char uuid[ENGINE_UUID_BYTES]);
 
+	/* 0 if stores to that GPU may arrive in parts of a line, as over a link other than NVLink: then nothing here works. 1 if not, or if
+	 * the GPU is not visible to this process, which so can't know. Never blocks. */
+	int (*reaches)(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
+
 	/* A file descriptor by which peers map the window; the caller closes it. Never blocks. CORALE_EDEVICE. */
 	int (*window_fd)(struct engine *engine, int *fd);
+
+	/* No more blocks a kernel than this, before connect: what the least of the ranks' GPUs has (describe says what this one has). */
+	void (*limit)(struct engine *engine, int max_blocks);
 
 	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
 	int (*connect)(struct engine *engine, const int *fds);
@@ -94,12 +102,15 @@ struct engine_ops {
 
 	/* Enqueues one collective on stream (NULL: the default stream). Never blocks, but waits for room when very many calls are
 	 * queued; memory of the host that the GPU can't read makes it wait for the stream. CORALE_ECOMM (it has failed
-	 * before), CORALE_ENOTSUP, CORALE_EDEVICE. */
+	 * before), CORALE_ENOTSUP (nothing was enqueued), CORALE_EDEVICE. */
 	int (*run)(struct engine *engine, const struct engine_call *call, void *stream);
 
 	/* Enqueues sends, receives and copies that start together. As run. */
 	int (*run_messages)(struct engine *engine, const struct engine_message *messages, int n,
 			    void *stream);
+
+	/* What one stream has been given so far comes before what another one is given from now on. Never blocks. CORALE_EDEVICE. */
+	int (*join)(struct engine *engine, void *before, void *after);
 
 	/* 0 if nothing has failed; else its code, and *out says more. Reads host memory only; any thread; never blocks. */
 	int (*failure)(const struct engine *engine, struct engine_failure *out);
@@ -110,23 +121,24 @@ struct engine_ops {
 	/* Bytes of GPU memory held. Any thread. */
 	size_t (*memory)(const struct engine *engine);
 
-	/* Memory of this GPU for the user, in units of 2 MB. free may wait for other work of the GPU. CORALE_ENOMEM, CORALE_EDEVICE. */
+	/* Memory of this GPU for the user, in units of 2 MB. free waits for all work of the GPU, unless no call has used the memory.
+	 * CORALE_ENOMEM, CORALE_EDEVICE. */
 	int (*alloc)(struct engine *engine, size_t bytes, void **out);
-	void (*free)(struct engine *engine, void *memory);
+	void (*free)(struct engine *engine, void *memory, int used);
 
 	/*
 	 * Memory of the user that peers map. share describes the allocation that holds the buffer, and gives a descriptor that
 	 * the peers need (-1: none; the caller closes it); the ranks exchange what it wrote and the descriptors, and each attaches
 	 * all of it (rank r's, its own too, at handles + r * stride, and fds[r], which stays the caller's; NULL: no rank has one). attach gives
-	 * the lowest free region, so that equal sequences of calls give equal regions. detach unmaps; when all ranks have, the
-	 * owner may free. All may wait for work of the GPU. share: CORALE_ENOTSUP where no peer can map such memory; attach:
+	 * the lowest free region, so that equal sequences of calls give equal regions. detach unmaps, as free does; when all ranks
+	 * have, the owner may free. share: CORALE_ENOTSUP where no peer can map such memory; attach:
 	 * CORALE_ENOTSUP where one of the peers' can't be mapped here. Why is logged at level info.
 	 */
 	int (*share)(struct engine *engine, const void *buffer, size_t bytes,
 		     unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
 	int (*attach)(struct engine *engine, const unsigned char *handles, size_t stride, const int *fds,
 		      void *buffer, int *region);
-	void (*detach)(struct engine *engine, int region);
+	void (*detach)(struct engine *engine, int region, int used);
 
 	/*
 	 * Scratch of large calls: how many bytes of GPU memory (0: the cap has no room for it). Shared and attached

@@ -27,7 +27,7 @@ static int failure(const struct engine *e, struct engine_failure *out)
 	if (!code)
 		return 0;
 	__sync_synchronize(); /* the kernel wrote code last */
-	*out = (struct engine_failure){ code, f->peer, f->epoch, f->expected, f->got };
+	*out = (struct engine_failure){ code, f->peer, f->epoch, f->expected, f->got, f->of_bytes != 0 };
 	return code;
 }
 
@@ -36,29 +36,123 @@ static size_t memory(const struct engine *e)
 	return e->bytes;
 }
 
+/* ---- On the engine's GPU, whichever is current ----------------------------------------------------------- */
+
+/* Whether leave has to undo it. */
+static int enter(const struct engine *e)
+{
+	CUcontext now = NULL;
+	if (e->driver.current_context(&now) == CUDA_SUCCESS && now == e->context)
+		return 0;
+	return e->driver.push_context(e->context) == CUDA_SUCCESS;
+}
+
+static void leave(const struct engine *e, int entered)
+{
+	CUcontext ours;
+	if (entered)
+		e->driver.pop_context(&ours);
+}
+
+static int run(struct engine *e, const struct engine_call *call, void *stream)
+{
+	int entered = enter(e), ret = engine_run(e, call, stream);
+	leave(e, entered);
+	return ret;
+}
+
+static int run_messages(struct engine *e, const struct engine_message *messages, int n, void *stream)
+{
+	int entered = enter(e), ret = engine_run_messages(e, messages, n, stream);
+	leave(e, entered);
+	return ret;
+}
+
+static int join(struct engine *e, void *before, void *after)
+{
+	int entered = enter(e), ret = engine_join(e, before, after);
+	leave(e, entered);
+	return ret;
+}
+
+static int alloc(struct engine *e, size_t bytes, void **out)
+{
+	int entered = enter(e), ret = engine_alloc(e, bytes, out);
+	leave(e, entered);
+	return ret;
+}
+
+static void free_memory(struct engine *e, void *memory, int used)
+{
+	int entered = enter(e);
+	engine_free(e, memory, used);
+	leave(e, entered);
+}
+
+static int share(struct engine *e, const void *buffer, size_t bytes,
+		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd)
+{
+	int entered = enter(e), ret = engine_share(e, buffer, bytes, handle, fd);
+	leave(e, entered);
+	return ret;
+}
+
+static int attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
+		  int *region)
+{
+	int entered = enter(e), ret = engine_attach(e, handles, stride, fds, buffer, region);
+	leave(e, entered);
+	return ret;
+}
+
+static void detach(struct engine *e, int region, int used)
+{
+	int entered = enter(e);
+	engine_detach(e, region, used);
+	leave(e, entered);
+}
+
+static int verify(const struct engine *e, uint64_t target)
+{
+	int entered = enter(e), ret = engine_verify(e, target);
+	leave(e, entered);
+	return ret;
+}
+
+static void close(struct engine *e)
+{
+	const struct engine place = { .driver = e->driver };
+	int entered = enter(e);
+	engine_close(e);
+	leave(&place, entered);
+}
+
 const struct engine_ops engine_cuda = {
 	.name = "cuda",
 	.available = cuda_available,
 	.open = engine_open,
 	.uuid = uuid,
+	.reaches = engine_reaches,
 	.window_fd = engine_window_fd,
+	.limit = engine_limit,
 	.connect = engine_connect,
 	.describe = describe,
 	.words = words,
-	.run = engine_run,
-	.run_messages = engine_run_messages,
+	.run = run,
+	.run_messages = run_messages,
+	.join = join,
 	.failure = failure,
 	.abort = engine_abort,
 	.memory = memory,
-	.alloc = engine_alloc,
-	.free = engine_free,
-	.share = engine_share,
-	.attach = engine_attach,
-	.detach = engine_detach,
+	.alloc = alloc,
+	.free = free_memory,
+	.share = share,
+	.attach = attach,
+	.detach = detach,
 	.scratch_bytes = engine_scratch_bytes,
 	.keep_scratch = engine_keep_scratch,
 	.find = engine_find,
 	.is_exported = engine_is_exported,
-	.verify = engine_verify,
-	.close = engine_close,
+	.verify = verify,
+	.close = close,
 };

@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 
 #include "codelets.h"
 #include "device_cuda.h"
@@ -32,6 +33,14 @@ struct engine_region {
 	CUdeviceptr allocation;
 	size_t allocation_bytes;
 	unsigned long long buffer_id;
+};
+
+/* The last call, of the eager ones or of those captured. */
+struct engine_last {
+	int any;
+	cudaStream_t stream;
+	pthread_t thread;
+	unsigned long long capture; /* 0: eager */
 };
 
 /* In pinned memory of the host. */
@@ -73,9 +82,8 @@ struct engine {
 	int scratch_region;
 	size_t scratch_chunk;
 	/* the order of calls */
-	cudaStream_t last_stream;
-	int has_last, captured; /* a call was made; one was captured, so that a graph may name our memory */
-	unsigned long long last_capture; /* the capture that the last call belongs to; 0: none */
+	struct engine_last last_eager, last_captured;
+	int captured; /* a call was, so that a graph may name our memory */
 	cudaEvent_t order;
 };
 
@@ -90,6 +98,8 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 /* ---- engine_cuda_open.c: window, peers' windows, state */
 
 int engine_open(const struct engine_params *params, struct engine **out);
+void engine_limit(struct engine *engine, int max_blocks);
+int engine_reaches(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
 int engine_window_fd(struct engine *engine, int *fd);
 int engine_connect(struct engine *engine, const int *fds);
 void engine_close(struct engine *engine);
@@ -97,7 +107,7 @@ void engine_close(struct engine *engine);
 /* ---- engine_cuda_memory.c: memory that travels by file descriptors */
 
 int engine_alloc(struct engine *engine, size_t bytes, void **out);
-void engine_free(struct engine *engine, void *memory);
+void engine_free(struct engine *engine, void *memory, int used);
 /* Whether memory can be passed on so: then 1, and a descriptor that the caller closes. */
 int engine_export(const struct engine *engine, CUdeviceptr allocation, int *fd);
 /* A peer's allocation of so many bytes, here. */
@@ -110,7 +120,7 @@ int engine_share(struct engine *engine, const void *buffer, size_t bytes,
 		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
 int engine_attach(struct engine *engine, const unsigned char *handles, size_t stride, const int *fds,
 		  void *buffer, int *region);
-void engine_detach(struct engine *engine, int region);
+void engine_detach(struct engine *engine, int region, int used);
 uint64_t engine_find(const struct engine *engine, const void *buffer, size_t bytes);
 int engine_is_exported(const struct engine *engine, uint64_t target);
 int engine_verify(const struct engine *engine, uint64_t target);
@@ -162,9 +172,10 @@ int engine_run_copies(struct engine *engine, const struct engine_call *call, cud
 size_t engine_scratch_bytes(const struct engine *engine);
 void engine_keep_scratch(struct engine *engine, void *memory, int region);
 
-/* ---- engine_cuda_order.c: before each call, that it comes after the last one; *capture says whether it is captured. */
+/* ---- engine_cuda_order.c: before each call, that it comes after the last one. CORALE_ENOTSUP where it can't. */
 
 int engine_order(struct engine *engine, cudaStream_t stream);
+int engine_join(struct engine *engine, void *before, void *after);
 
 /* The engine's own streams and events, for what runs beside a call: made once (may wait for work of the GPU), and the streams that
  * a call uses: its own for both where another capture holds one of the engine's. */

@@ -49,14 +49,15 @@ void engine_unmap(const struct engine *e, void *mapped, size_t bytes)
 		engine_check_driver(e, e->driver.unreserve(at, bytes), "giving addresses back");
 }
 
-/* Unmapping does not wait for kernels that use the memory, as freeing would. */
-void engine_free(struct engine *e, void *memory)
+/* Unmapping does not wait for kernels that use the memory, as freeing would. A captured stream forbids to wait, so only where needed. */
+void engine_free(struct engine *e, void *memory, int used)
 {
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory, base;
 	size_t bytes;
 	if (!memory)
 		return;
-	engine_check(e, cudaDeviceSynchronize(), "waiting for the GPU before memory is freed");
+	if (used)
+		engine_check(e, cudaDeviceSynchronize(), "waiting for the GPU before memory is freed");
 	if (!engine_check_driver(e, e->driver.address_range(&base, &bytes, at), "asking for an allocation"))
 		engine_unmap(e, memory, bytes);
 }

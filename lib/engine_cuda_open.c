@@ -26,6 +26,10 @@ static int reserve(struct engine *e)
 	if (ret)
 		return ret;
 	size_t stride = codelet_round(e->layout.bytes, unit);
+	if (stride > UINT32_MAX) /* kernels' offsets have 32 bits */
+		return log_error(CORALE_EINVAL, e->rank,
+				 "CORALE_GPU_WINDOW: %zu bytes take %zu of a GPU: give less", e->layout.bytes,
+				 stride);
 	ret = engine_check_driver(e, e->driver.reserve(&e->base, stride * (size_t)e->ranks, unit, 0, 0),
 				  "reserving addresses");
 	e->stride = ret ? 0 : stride;
@@ -48,6 +52,23 @@ static int make_window(struct engine *e)
 		ret =
 		    engine_fill(e, (char *)window + e->layout.words, 0xff, e->layout.lines - e->layout.words);
 	return ret;
+}
+
+/* Lines carry their flag in their last bytes. Links with atomic operations carry lines whole: NVLink. */
+int engine_reaches(const struct engine *e, const unsigned char uuid[ENGINE_UUID_BYTES])
+{
+	int count = 0, atomics = 1;
+	cudaGetDeviceCount(&count);
+	for (int i = 0; i < count; i++) {
+		CUdevice device;
+		CUuuid found;
+		if (i != e->ordinal && e->driver.device(&device, i) == CUDA_SUCCESS &&
+		    e->driver.device_uuid(&found, device) == CUDA_SUCCESS &&
+		    !memcmp(found.bytes, uuid, ENGINE_UUID_BYTES))
+			cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, e->ordinal,
+						  i);
+	}
+	return atomics;
 }
 
 int engine_window_fd(struct engine *e, int *fd)
@@ -103,7 +124,35 @@ static void limit_blocks(struct engine *e, int processors, int given)
 	e->max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
 	e->resident = 2 * e->max_blocks;
 	if (given && given < e->max_blocks)
-		e->max_blocks = e->resident = given;
+		e->max_blocks = given;
+	if (given && given < e->resident)
+		e->resident = given;
+}
+
+void engine_limit(struct engine *e, int max_blocks)
+{
+	e->max_blocks = max_blocks < e->max_blocks ? max_blocks : e->max_blocks;
+	e->resident = 2 * max_blocks < e->resident ? 2 * max_blocks : e->resident;
+}
+
+/* What the kernels' arrays and the smallest slots need. */
+static int check_layout(const struct engine *e, size_t window_bytes)
+{
+	const struct codelet_layout *l = &e->layout;
+	const uint64_t least_slots =
+	    (uint64_t)CODELET_MAX_BLOCKS * CODELET_CREWS * CODELET_LEAST_DEPTH * CODELET_LINE;
+	if (e->ranks > CODELET_MAX_RANKS)
+		return log_error(CORALE_ENOTSUP, e->rank,
+				 "%d ranks in a CUDA communicator: at most %d in this version", e->ranks,
+				 CODELET_MAX_RANKS);
+	if (e->ranks > 1 && (!l->lines_bytes || !l->words_bytes || l->slots_bytes < least_slots ||
+			     l->pair_rings < CODELET_LANE_RINGS))
+		return log_error(
+		    CORALE_EINVAL, e->rank,
+		    "a window of %zu bytes (CORALE_GPU_WINDOW, within the communicator's memory cap) is too "
+		    "small for %d ranks: give at least %zu",
+		    window_bytes, e->ranks, ((size_t)e->ranks + 1) << 20);
+	return 0;
 }
 
 static int find_gpu(struct engine *e, int max_blocks)
@@ -152,12 +201,10 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = find_gpu(e, p->max_blocks);
 	if (!ret)
 		ret = load_kernels(e);
-	codelet_layout_init(&e->layout, p->ranks, p->window_bytes);
-	if (!ret && p->ranks > 1 &&
-	    (!e->layout.lines_bytes || !e->layout.words_bytes || !e->layout.slots_bytes))
-		ret = log_error(CORALE_EINVAL, p->rank,
-				"CORALE_GPU_WINDOW: %zu bytes are too few for %d ranks: give at least %zu",
-				p->window_bytes, p->ranks, (size_t)p->ranks << 20);
+	const size_t window_bytes = p->window_bytes < p->memory_cap ? p->window_bytes : p->memory_cap;
+	codelet_layout_init(&e->layout, p->ranks, window_bytes);
+	if (!ret)
+		ret = check_layout(e, window_bytes);
 	if (!ret)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming),
 				   "making an event");
@@ -182,14 +229,15 @@ int engine_open(const struct engine_params *p, struct engine **out)
  */
 void engine_close(struct engine *e)
 {
-	cudaDeviceSynchronize(); /* kernels end at their deadlines at the latest */
-	if (e->captured) {
+	/* kernels end at their deadlines at the latest; a stream that is being captured forbids to wait for them */
+	int unknown = cudaDeviceSynchronize() == cudaErrorStreamCaptureUnsupported;
+	if (e->captured || unknown) {
 		*(volatile uint32_t *)e->abort = (uint32_t)-CORALE_ECOMM;
 		return;
 	}
 	engine_detach_all(e);
 	engine_free_beside(e);
-	engine_free(e, e->scratch);
+	engine_free(e, e->scratch, 1);
 	for (int r = 0; e->mapped && r < e->ranks; r++) {
 		if (!e->mapped[r])
 			continue;

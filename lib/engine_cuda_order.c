@@ -1,6 +1,8 @@
 /* Calls of one communicator run one after the other, whatever their streams. */
 #include "engine_cuda.h"
 
+#include "log.h"
+
 static int capture_of(struct engine *e, cudaStream_t stream, unsigned long long *id)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -11,9 +13,34 @@ static int capture_of(struct engine *e, cudaStream_t stream, unsigned long long 
 	return ret;
 }
 
+int engine_join(struct engine *e, void *before, void *after)
+{
+	int ret = engine_check(e, cudaEventRecord(e->order, before), "recording an event");
+	return ret ? ret : engine_check(e, cudaStreamWaitEvent(after, e->order, 0), "waiting for an event");
+}
+
+/* The stream after the one of the last call of its kind, which must still be what it was. */
+static int follow(struct engine *e, const struct engine_last *last, cudaStream_t stream)
+{
+	unsigned long long now;
+	int other_thread =
+	    last->stream == cudaStreamPerThread && !pthread_equal(last->thread, pthread_self());
+	if (stream == last->stream && !other_thread)
+		return 0;
+	int ret = other_thread ? 0 : capture_of(e, last->stream, &now);
+	if (ret || (!other_thread && now == last->capture))
+		return ret ? ret : engine_join(e, last->stream, stream);
+	return log_error(
+	    CORALE_ENOTSUP, e->rank, "a call can't be ordered behind the communicator's last one: %s",
+	    other_thread ? "that one is on cudaStreamPerThread of another thread; give such calls a "
+			   "stream that both threads name"
+			 : "that one's stream is being captured since; make this call before the "
+			   "capture begins, or when it has ended");
+}
+
 /*
- * On one stream after another: an event. A call that is captured comes after those of the same capture; how captures, their
- * replays and eager calls follow each other is the user's to order.
+ * On one stream after another: an event. A call that is captured comes after those of the same capture, an eager one after the eager
+ * one before it; how captures, their replays and eager calls follow each other is the user's to order.
  */
 int engine_order(struct engine *e, cudaStream_t stream)
 {
@@ -21,17 +48,14 @@ int engine_order(struct engine *e, cudaStream_t stream)
 	int ret = capture_of(e, stream, &capture);
 	if (ret)
 		return ret;
-	if (e->has_last && stream != e->last_stream && capture == e->last_capture) {
-		ret = engine_check(e, cudaEventRecord(e->order, e->last_stream), "recording an event");
-		if (!ret)
-			ret =
-			    engine_check(e, cudaStreamWaitEvent(stream, e->order, 0), "waiting for an event");
-	}
+	struct engine_last *last = capture ? &e->last_captured : &e->last_eager;
+	if (last->any && capture == last->capture)
+		ret = follow(e, last, stream);
+	if (ret)
+		return ret;
 	e->captured |= capture != 0;
-	e->last_stream = stream;
-	e->last_capture = capture;
-	e->has_last = 1;
-	return ret;
+	*last = (struct engine_last){ 1, stream, pthread_self(), capture };
+	return 0;
 }
 
 /* ---- The engine's own stream, for what runs beside a call ------------------------------------------------ */

@@ -18,7 +18,6 @@ enum {
 	FEW_COPYING = 8,
 	DEALT_BYTES = 4608 << 10, /* of a broadcast's messages in flight, one a crew */
 	LONG_DEALT_BYTES = 6 << 20, /* the same of many messages */
-	LEAST_DEALT_DEPTH = 2,
 	MOST_DEALT_DEPTH = 8, /* so that the second-level cache holds what is in flight */
 	SLOT_DEPTH = 2,
 	/* Of receive buffers' addresses: peers store into others in parts of a vector, so these get slots. */
@@ -209,7 +208,7 @@ static uint64_t dealt_bytes(const struct engine *e, uint64_t bytes)
 static void use_dealt(const struct engine *e, struct codelet_args *a)
 {
 	const uint64_t most = dealt_bytes(e, a->bytes), crews = (uint64_t)e->max_blocks * CODELET_CREWS;
-	a->depth = LEAST_DEALT_DEPTH;
+	a->depth = CODELET_LEAST_DEPTH;
 	use_slots(e, a, (int)crews, 1, most);
 	uint64_t depth = a->area_bytes / a->slot_bytes / crews;
 	a->depth = (uint32_t)(depth < MOST_DEALT_DEPTH ? depth : MOST_DEALT_DEPTH) / 2 * 2;
@@ -358,6 +357,8 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 		add_edge(e, c, 0, (e->rank + e->ranks - k) % e->ranks);
 	}
 	add_own(e, c);
+	if (!e->edges->group.lists) /* one rank, and nothing to be copied */
+		return 0;
 	share_blocks(e, e->edges, e->edges->group.lists);
 	return codelets_edges(e->edges, stream);
 }

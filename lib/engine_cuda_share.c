@@ -57,7 +57,7 @@ static int share(const struct engine *e, const void *buffer, size_t bytes,
 		return refuse(e, "its allocation", buffer, bytes, "the driver knows none");
 	handle.offset = (uint64_t)((CUdeviceptr)(uintptr_t)buffer - found.allocation);
 	handle.bytes = bytes;
-	if (handle.offset + bytes > found.allocation_bytes)
+	if (bytes > found.allocation_bytes - handle.offset)
 		return refuse(e, "its allocation", buffer, bytes, "it ends before the buffer");
 	if (engine_export(e, found.allocation, fd))
 		handle.allocation_bytes = found.allocation_bytes;
@@ -91,10 +91,10 @@ static void close_opened(const struct engine *e, const struct engine_opened *o)
 		cudaGetLastError(); /* its owner's process has ended */
 }
 
-/* Unmapping does not wait for kernels that store there. */
-static void close_region(const struct engine *e, struct engine_region *r)
+/* Unmapping does not wait for kernels that store there; used: there may be some. */
+static void close_region(const struct engine *e, struct engine_region *r, int used)
 {
-	if (r->gpu_peers)
+	if (used)
 		engine_check(e, cudaDeviceSynchronize(),
 			     "waiting for the GPU before peers' memory is unmapped");
 	for (int p = 0; r->opened && p < e->ranks; p++)
@@ -177,7 +177,7 @@ static int attach(struct engine *e, const unsigned char *handles, size_t stride,
 	if (!ret)
 		ret = tell_gpu(e, i);
 	if (ret) {
-		close_region(e, r);
+		close_region(e, r, 0);
 		return ret;
 	}
 	e->nregions = i < e->nregions ? e->nregions : i + 1;
@@ -207,9 +207,9 @@ int engine_attach(struct engine *e, const unsigned char *handles, size_t stride,
 	return ret;
 }
 
-void engine_detach(struct engine *e, int region)
+void engine_detach(struct engine *e, int region, int used)
 {
-	close_region(e, &e->regions[region]);
+	close_region(e, &e->regions[region], used);
 	while (e->nregions && !e->regions[e->nregions - 1].begin)
 		e->nregions--;
 }
@@ -218,7 +218,7 @@ void engine_detach_all(struct engine *e)
 {
 	for (int i = 0; i < e->nregions; i++)
 		if (e->regions[i].begin)
-			close_region(e, &e->regions[i]);
+			close_region(e, &e->regions[i], 1);
 	e->nregions = 0;
 	cudaFree(e->gpu_peers);
 	e->gpu_peers = NULL;

@@ -89,6 +89,8 @@ static int end(struct stage *s, int ret)
 				   cudaMemcpyAsync(s->back[i].host, s->back[i].device, s->back[i].bytes,
 						   cudaMemcpyDeviceToHost, s->stream),
 				   "copying to ordinary host memory");
+	if (!ret && s->backs) /* the copies have waited for the call */
+		ret = *(const volatile int32_t *)&s->engine->failure->code;
 	for (int i = 0; i < s->allocated; i++) {
 		int freed =
 		    engine_check(s->engine, cudaFreeAsync(s->memory[i], s->stream), "freeing GPU memory");

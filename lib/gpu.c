@@ -13,7 +13,9 @@
 static int report(struct comm *comm, const struct engine_failure *f)
 {
 	char text[COMM_ERROR_BYTES];
-	struct host_mismatch m = { .found = 1, .peer = f->peer, .expected = f->expected, .got = f->got };
+	struct host_mismatch m = { .found = 1, .peer = f->peer, .in_bytes = f->of_bytes };
+	*(f->of_bytes ? &m.expected_edge : &m.expected) = f->expected;
+	*(f->of_bytes ? &m.got_edge : &m.got) = f->got;
 	const struct call *call = &comm->last_call; /* nothing fails before the first one */
 	switch (f->code) {
 	case CORALE_EMISMATCH:
@@ -111,12 +113,25 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 	return 0;
 }
 
+/* What became of a call: where a part of it may be enqueued, peers wait for the rest, so an error ends the communicator. */
+static int ended(struct comm *comm, int ret)
+{
+	if (!ret || ret == CORALE_ENOTSUP)
+		return ret;
+	int error = gpu_failure(comm);
+	if (error)
+		return ret == CORALE_ECOMM ? ret : error;
+	ret = diagnose_end(comm, &comm->last_call, ret);
+	engine_cuda.abort(comm->gpu, ret);
+	return ret;
+}
+
 static int run_collective(struct comm *comm, const struct engine_call *call, void *stream)
 {
 	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
 	int ret = engine_cuda.run(comm->gpu, call, stream);
 	trace_end(comm->trace);
-	return ret;
+	return ended(comm, ret);
 }
 
 static int run_messages(struct comm *comm, const struct engine_message *messages, int n, void *stream)
@@ -127,7 +142,7 @@ static int run_messages(struct comm *comm, const struct engine_message *messages
 	trace_begin(comm->trace, CORALE_SEND, CODELET_NONE, bytes);
 	int ret = engine_cuda.run_messages(comm->gpu, messages, n, stream);
 	trace_end(comm->trace);
-	return ret;
+	return ended(comm, ret);
 }
 
 static int submit_collective(struct comm *comm, const struct call *given, void *stream)
@@ -150,8 +165,15 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	if (ret)
 		return ret;
 	comm->last_call.target = c->target = call.target;
+	const uint64_t number = atomic_load_explicit(&comm->number, memory_order_relaxed),
+		       chain = comm->chain;
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
-	return run_collective(comm, &call, stream);
+	ret = run_collective(comm, &call, stream);
+	if (ret == CORALE_ENOTSUP) { /* nothing was started: the next call has this one's place */
+		atomic_store(&comm->number, number);
+		comm->chain = chain;
+	}
+	return ret;
 }
 
 /* A receive's: where its sender may store, if all of the buffer is registered. */
@@ -168,7 +190,9 @@ static int find_target(const struct comm *comm, struct engine_message *m)
 static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
 {
 	struct engine_message messages[ENGINE_MOST_GROUPED];
-	int used = 0;
+	int used = 0, checked = sequence_check_own(comm, calls, n);
+	if (checked)
+		return checked;
 	if (n > ENGINE_MOST_GROUPED)
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "a group of %d sends and receives on a GPU: at most %d", n,
@@ -188,14 +212,8 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 			if (ret)
 				return ret;
 			used++;
-		} else if (c->coll == CORALE_SEND) { /* the k-th send to oneself meets the k-th receive */
-			while (r < n && !(calls[r].coll == CORALE_RECV && calls[r].root == comm->rank))
-				r++;
-			if (r == n || calls[r].count != c->count || calls[r].type != c->type)
-				return log_error(CORALE_EMISMATCH, comm->rank,
-						 "a send of %zu elements to oneself has no receive of as "
-						 "many in its group",
-						 c->count);
+		} else if (c->coll == CORALE_SEND) {
+			r = sequence_next_own(comm, calls, n, r, CORALE_RECV);
 			*m = (struct engine_message){
 				.data = calls[r++].recv, .from = c->send, .bytes = bytes, .peer = c->root
 			};
@@ -207,13 +225,8 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	int ret;
 	comm->last_call = calls[0];
 	if (calls[0].coll == CORALE_SEND || calls[0].coll == CORALE_RECV)
-		ret = submit_messages(comm, calls, n, stream);
-	else
-		ret = submit_collective(comm, calls, stream);
-	if (ret == CORALE_ECOMM)
-		gpu_failure(comm);
-	return ret;
+		return submit_messages(comm, calls, n, stream);
+	return submit_collective(comm, calls, stream);
 }

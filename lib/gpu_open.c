@@ -12,6 +12,7 @@
 struct gpu_hello {
 	unsigned char uuid[ENGINE_UUID_BYTES];
 	char name[FDPASS_NAME_BYTES];
+	int32_t max_blocks; /* of a kernel, by the GPU's size */
 };
 
 static int open_engine(struct comm *comm)
@@ -42,6 +43,18 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 	return ret;
 }
 
+static int check_links(const struct comm *comm, const struct gpu_hello *all)
+{
+	for (int r = 0; r < comm->size; r++)
+		if (!engine_cuda.reaches(comm->gpu, all[r].uuid))
+			return log_error(
+			    CORALE_ENOTSUP, comm->rank,
+			    "a CUDA communicator: the GPUs of ranks %d and %d have no NVLink between "
+			    "them: use host memory (CORALE_DEVICE_HOST)",
+			    comm->rank, r);
+	return 0;
+}
+
 /* Ranks that share a GPU wait for each other's time slices. */
 static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 {
@@ -55,6 +68,21 @@ static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 		}
 }
 
+/* Both ends of a message cut it by this number. */
+static void limit_blocks(struct comm *comm, const struct gpu_hello *all)
+{
+	int least = all[0].max_blocks, most = least;
+	for (int r = 1; r < comm->size; r++) {
+		least = all[r].max_blocks < least ? all[r].max_blocks : least;
+		most = all[r].max_blocks > most ? all[r].max_blocks : most;
+	}
+	engine_cuda.limit(comm->gpu, least);
+	if (least < most)
+		log_line(LOG_INFO, comm->rank,
+			 "the ranks' GPUs run %d to %d blocks: all kernels have at most %d", least, most,
+			 least);
+}
+
 static int connect_engines(struct comm *comm)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
@@ -63,6 +91,8 @@ static int connect_engines(struct comm *comm)
 	int fd = -1,
 	    ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	engine_cuda.uuid(comm->gpu, mine.uuid);
+	engine_cuda.describe(comm->gpu, &comm->node);
+	mine.max_blocks = comm->node.max_blocks;
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);
 	if (!ret)
@@ -70,6 +100,10 @@ static int connect_engines(struct comm *comm)
 	ret = comm_agree(comm, ret, "share its GPU's window");
 	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
 		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = comm_agree(comm, check_links(comm, all), "reach its peers' GPUs");
+	if (!ret)
+		limit_blocks(comm, all);
 	if (!ret)
 		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
 	if (!ret)

@@ -78,7 +78,7 @@ static int is_pair(const struct call *call)
 }
 
 /* By communicator (in an order that all its ranks share, so that groups over several cannot deadlock), sends and
- * receives first, by stream, then as made. */
+ * receives first, then as made. */
 static int compare(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
@@ -86,8 +86,6 @@ static int compare(const void *x, const void *y)
 		return a->comm->id < b->comm->id ? -1 : 1;
 	if (is_pair(&a->call) != is_pair(&b->call))
 		return is_pair(&b->call) - is_pair(&a->call);
-	if (is_pair(&a->call) && a->stream != b->stream)
-		return (uintptr_t)a->stream < (uintptr_t)b->stream ? -1 : 1;
 	return a->order - b->order;
 }
 
@@ -100,6 +98,17 @@ static size_t batch_of(const struct grouped *g, size_t n)
 	return batch;
 }
 
+/* They start together on the first one's stream: what is on the others comes before, or after. */
+static int join(const struct grouped *g, size_t n, int after)
+{
+	int ret = 0;
+	for (size_t i = 1; !ret && i < n; i++)
+		if (g[i].stream != g[i - 1].stream && g[i].stream != g->stream)
+			ret = sequence_join(g->comm, after ? g->stream : g[i].stream,
+					    after ? g[i].stream : g->stream);
+	return ret;
+}
+
 static int run_group(struct grouped *g, size_t n)
 {
 	int ret = 0;
@@ -110,7 +119,13 @@ static int run_group(struct grouped *g, size_t n)
 		size = batch_of(&g[i], n - i);
 		for (size_t k = 0; k < size; k++)
 			batch[k] = g[i + k].call;
-		int one = sequence_submit(g[i].comm, batch, (int)size, g[i].stream);
+		int one = join(&g[i], size, 0);
+		if (!one)
+			one = sequence_submit(g[i].comm, batch, (int)size, g[i].stream);
+		if (!one)
+			one = join(&g[i], size, 1);
+		if (one)
+			comm_keep_error(g[i].comm);
 		ret = ret ? ret : one;
 	}
 	free(batch);

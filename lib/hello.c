@@ -150,6 +150,12 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 				   : log_error(h->status, b->rank,
 					       "rank %d (%s) could not create the communicator: %s", r,
 					       h->name, corale_strerror(h->status));
+		if (h->gpu != all[0].gpu)
+			return log_error(
+			    CORALE_ESETTING, b->rank,
+			    "corale_config.device differs: %s on rank 0, %s on rank %d; give all "
+			    "ranks the same",
+			    all[0].gpu ? "CUDA" : "host", h->gpu ? "CUDA" : "host", r);
 		differ |= h->settings != all[0].settings;
 	}
 	return differ ? name_difference(b, settings) : 0;

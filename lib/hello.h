@@ -15,6 +15,7 @@ struct hello {
 	int32_t rank, size; /* as the bootstrap told this rank */
 	int32_t cores, online; /* in its affinity mask; on its host */
 	int32_t ucx, fallback; /* transports that it could use */
+	int32_t gpu; /* a CUDA communicator is wanted */
 	uint64_t pid;
 	uint64_t host; /* equal on ranks that can share memory and sockets */
 	uint64_t token; /* random */

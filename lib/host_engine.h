@@ -159,6 +159,7 @@ struct host_mismatch { /* what was wrong with a message, for the diagnosis */
 	int peer;
 	uint64_t expected, got; /* signatures */
 	uint64_t expected_edge, got_edge; /* elements; different where the signatures are equal */
+	int in_bytes; /* these are bytes: a GPU counts so */
 };
 
 struct host_run {

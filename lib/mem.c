@@ -9,13 +9,14 @@
 #include "log.h"
 #include "sequence.h"
 
-enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1 };
+enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1, MEM_NOTHING = -2 };
 
 /* What ranks compare: that all of them make the same kind of call, and that all succeeded. */
 struct mem_vote {
 	int32_t kind, status;
 	uint64_t target; /* of the call that scratch is made for: part of the signature */
 	int32_t shared; /* this rank's memory can be mapped, or all of it was */
+	int32_t region; /* to be given up */
 	int32_t by_fd; /* peers need a descriptor, which goes to those who listen by these names */
 	unsigned char handle[ENGINE_HANDLE_BYTES];
 	char name[FDPASS_NAME_BYTES];
@@ -127,7 +128,7 @@ static int attach(struct comm *comm, struct sharing *s, void *buffer, int *regio
 	s->mine.shared = !ret;
 	ret = exchange(comm, &s->mine, s->all);
 	if (s->mine.shared && (ret || !all_shared(comm, s->all)))
-		engine_cuda.detach(comm->gpu, made);
+		engine_cuda.detach(comm->gpu, made, 0);
 	else if (s->mine.shared)
 		*region = made;
 	return ret;
@@ -182,7 +183,7 @@ static void forget(struct comm *comm, struct registration **at)
 {
 	struct registration *r = *at;
 	if (r->region != MEM_NO_REGION)
-		engine_cuda.detach(comm->gpu, r->region);
+		engine_cuda.detach(comm->gpu, r->region, 1);
 	*at = r->next;
 	free(r);
 }
@@ -207,10 +208,10 @@ static int allocate(struct comm *comm, size_t bytes, void **made)
 	return log_error(CORALE_ENOMEM, comm->rank, "corale_mem_alloc: no memory for %zu bytes", bytes);
 }
 
-static void release(struct comm *comm, void *buffer)
+static void release(struct comm *comm, void *buffer, int used)
 {
 	if (comm->gpu && buffer)
-		engine_cuda.free(comm->gpu, buffer);
+		engine_cuda.free(comm->gpu, buffer, used);
 	else
 		free(buffer);
 }
@@ -231,8 +232,9 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 	int ret = agree_shared(comm, (struct mem_vote){ .kind = MEM_ALLOC, .status = status }, made, bytes,
 			       &region);
 	if (ret) {
-		release(comm, made);
+		release(comm, made, 0);
 		free(entry);
+		comm_keep_error(comm);
 		return ret;
 	}
 	keep(comm, entry, (struct registration){ .buffer = made, .allocated = 1, .region = region });
@@ -254,7 +256,38 @@ int mem_scratch(struct comm *comm, const struct call *for_call)
 	if (region != MEM_NO_REGION)
 		engine_cuda.keep_scratch(comm->gpu, made, region);
 	else
-		release(comm, made);
+		release(comm, made, 0);
+	return ret;
+}
+
+/*
+ * Gives up a registration (NULL: none; status says whether that is a mistake): all ranks the same one, or none does. Two agreements: before,
+ * so that a mistake loses nothing; and after, when no peer maps the memory any more. What a failed communicator can't agree on is
+ * given up in any case.
+ */
+static int give_up(struct comm *comm, enum mem_kind kind, struct registration **at, int status)
+{
+	struct mem_vote mine = { .kind = kind,
+				 .status = status,
+				 .region = *at ? (*at)->region : MEM_NOTHING };
+	struct mem_vote *all = votes(comm, kind);
+	int ret = all ? exchange(comm, &mine, all) : CORALE_ENOMEM;
+	for (int r = 1; !ret && r < comm->size; r++)
+		if (all[r].region != all[0].region)
+			ret = log_error(
+			    CORALE_EINVAL, comm->rank,
+			    "%s: rank %d gives up another registration than rank 0; all ranks give up the "
+			    "same one, in the order in which they were made",
+			    kind_names[kind], r);
+	free(all);
+	if (*at && (!ret || atomic_load(&comm->error))) {
+		void *allocated = (*at)->allocated ? (*at)->buffer : NULL;
+		forget(comm, at);
+		ret = ret ? ret : agree(comm, kind, 0);
+		release(comm, allocated, 1);
+	}
+	if (ret)
+		comm_keep_error(comm);
 	return ret;
 }
 
@@ -264,17 +297,13 @@ int corale_mem_free(corale_comm *handle, void *buffer)
 	if (!comm)
 		return CORALE_EINVAL;
 	struct registration **at = find_allocation(comm, buffer);
-	int known = *at != NULL, status = 0;
-	if (known)
-		forget(comm, at);
-	else if (buffer)
-		status = log_error(
-		    CORALE_EINVAL, comm->rank,
-		    "corale_mem_free: %p is no memory from corale_mem_alloc of this communicator", buffer);
-	int ret = agree(comm, MEM_FREE, status); /* until then peers map it */
-	if (known)
-		release(comm, buffer); /* also after a failure: nobody reads it any more */
-	return ret;
+	int status =
+	    *at || !buffer
+		? 0
+		: log_error(CORALE_EINVAL, comm->rank,
+			    "corale_mem_free: %p is no memory from corale_mem_alloc of this communicator",
+			    buffer);
+	return give_up(comm, MEM_FREE, at, status);
 }
 
 int corale_mem_register(corale_comm *handle, void *buffer, size_t bytes, void **out)
@@ -292,6 +321,7 @@ int corale_mem_register(corale_comm *handle, void *buffer, size_t bytes, void **
 			       bytes, &region);
 	if (ret) {
 		free(made);
+		comm_keep_error(comm);
 		return ret;
 	}
 	*out = keep(comm, made, (struct registration){ .buffer = buffer, .region = region });
@@ -306,7 +336,5 @@ int corale_mem_deregister(corale_comm *handle, void *handle_of_buffer)
 	struct registration **at = find_handle(comm, handle_of_buffer);
 	int status =
 	    *at ? 0 : log_error(CORALE_EINVAL, comm->rank, "corale_mem_deregister: that is no registration");
-	if (*at)
-		forget(comm, at);
-	return agree(comm, MEM_DEREGISTER, status); /* then no peer maps it any more */
+	return give_up(comm, MEM_DEREGISTER, at, status);
 }

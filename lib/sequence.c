@@ -96,11 +96,6 @@ static int execute_alone(struct comm *comm, const struct call *call)
 		from += call->send_displs[0] * bytes;
 		to += call->recv_displs[0] * bytes;
 		count = call->send_counts[0];
-		if (count != call->recv_counts[0])
-			return log_error(CORALE_EMISMATCH, comm->rank,
-					 "all_to_all_v: rank 0 sends itself %zu elements and "
-					 "expects %zu",
-					 count, call->recv_counts[0]);
 	}
 	if (coll_folds(call->coll))
 		reduce_fold(&b.spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
@@ -122,34 +117,45 @@ static int execute_collective(struct comm *comm, const struct call *call)
 	return ret;
 }
 
-/* Sends to oneself: the k-th meets the k-th receive. */
-static int execute_self_pairs(struct comm *comm, const struct call *calls, int n)
+int sequence_next_own(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll)
 {
-	int r = 0;
-	for (int s = 0; s < n; s++) {
-		if (calls[s].coll != CORALE_SEND || calls[s].root != comm->rank)
-			continue;
-		while (r < n && (calls[r].coll != CORALE_RECV || calls[r].root != comm->rank))
-			r++;
-		if (r == n)
-			return log_error(CORALE_EINVAL, comm->rank,
-					 "a send to oneself has no receive in its group");
+	while (i < n && (calls[i].coll != coll || calls[i].root != comm->rank))
+		i++;
+	return i;
+}
+
+int sequence_check_own(const struct comm *comm, const struct call *calls, int n)
+{
+	for (int s = 0, r = 0;; s++, r++) {
+		s = sequence_next_own(comm, calls, n, s, CORALE_SEND);
+		r = sequence_next_own(comm, calls, n, r, CORALE_RECV);
+		if (s == n && r == n)
+			return 0;
+		if (s == n || r == n)
+			return log_error(CORALE_EINVAL, comm->rank, "a %s oneself has no %s in its group",
+					 r == n ? "send to" : "receive from", r == n ? "receive" : "send");
 		if (calls[r].count != calls[s].count || calls[r].type != calls[s].type)
 			return log_error(CORALE_EMISMATCH, comm->rank,
 					 "send to oneself: %zu elements of %s sent, %zu of %s "
 					 "expected",
 					 calls[s].count, corale_type_name(calls[s].type), calls[r].count,
 					 corale_type_name(calls[r].type));
+	}
+}
+
+static int execute_own(struct comm *comm, const struct call *calls, int n)
+{
+	int ret = sequence_check_own(comm, calls, n);
+	for (int s = 0, r = 0; !ret; s++, r++) {
+		s = sequence_next_own(comm, calls, n, s, CORALE_SEND);
+		r = sequence_next_own(comm, calls, n, r, CORALE_RECV);
+		if (s == n)
+			break;
 		if (calls[s].count && calls[r].recv != calls[s].send)
 			memmove(calls[r].recv, calls[s].send,
 				calls[s].count * corale_type_bytes(calls[s].type));
-		r++;
 	}
-	for (; r < n; r++)
-		if (calls[r].coll == CORALE_RECV && calls[r].root == comm->rank)
-			return log_error(CORALE_EINVAL, comm->rank,
-					 "a receive from oneself has no send in its group");
-	return 0;
+	return ret;
 }
 
 static int previous_of_pair(const struct call *calls, int i)
@@ -163,7 +169,7 @@ static int previous_of_pair(const struct call *calls, int i)
 /* All sends and receives of a group at once; those of one ordered pair in their order. */
 static int execute_pairs(struct comm *comm, const struct call *calls, int n)
 {
-	int ret = execute_self_pairs(comm, calls, n), started = 0;
+	int ret = execute_own(comm, calls, n), started = 0;
 	struct host_run *runs = calloc((size_t)n, sizeof *runs);
 	struct call *others = calloc((size_t)n, sizeof *others);
 	int *after = calloc((size_t)n, sizeof *after);
@@ -289,6 +295,15 @@ int sequence_host(struct comm *comm, const struct call *calls, int n, struct cor
 	comm->last_stream = stream;
 	j->number = comm->issued++;
 	return stream_submit(stream, &j->job);
+}
+
+int sequence_join(struct comm *comm, struct corale_stream *before, struct corale_stream *after)
+{
+	if (comm->gpu)
+		return engine_cuda.join(comm->gpu, before, after);
+	return log_error(CORALE_ENOTSUP, comm->rank,
+			 "sends and receives of one communicator and group are on several host streams: put "
+			 "them on one");
 }
 
 int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)

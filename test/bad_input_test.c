@@ -151,6 +151,12 @@ static void wrong_places(struct team_member *m)
 		    "all_to_all in place");
 	team_expect(m, corale_all_to_all_v(buf, ones, displs, buf, ones, displs, CORALE_FLOAT32, c, NULL),
 		    CORALE_EINVAL, "all_to_all_v in place");
+	size_t two[RANKS] = { 1, 1, 1, 1 };
+	two[m->rank] = 2;
+	team_expect(
+	    m, corale_all_to_all_v(buf, two, displs, buf + 2 * RANKS, ones, displs, CORALE_FLOAT32, c, NULL),
+	    CORALE_EMISMATCH, "all_to_all_v, 2 to oneself, 1 from oneself");
+	expect_words(m, corale_comm_last_error(c), "itself 2", "expects 1");
 	team_expect(m, corale_all_reduce(buf, buf + 1, 2, CORALE_FLOAT32, CORALE_SUM, c, NULL), CORALE_EINVAL,
 		    "overlap");
 	team_expect(m, corale_all_gather(buf + (m->rank + 1) % RANKS, buf, 1, CORALE_FLOAT32, c, NULL),
@@ -173,8 +179,53 @@ static void configurations(struct team_member *m)
 		team_expect(m, corale_comm_create_inproc(NULL, 0, NULL, &comm), CORALE_EINVAL, "no group");
 		team_expect(m, corale_comm_create_inproc(group, 0, &config, &comm), CORALE_EINVAL,
 			    "a size of 0");
+		corale_config_init(&config);
+		config.device = 7;
+		team_expect(m, corale_comm_create_inproc(group, 0, &config, &comm), CORALE_EINVAL,
+			    "device 7");
+		config.device = CORALE_DEVICE_HOST;
+		config.max_channels = -1;
+		team_expect(m, corale_comm_create_inproc(group, 0, &config, &comm), CORALE_EINVAL,
+			    "-1 channels");
 		corale_inproc_destroy(group);
 	}
+	expect_working(m);
+}
+
+static corale_inproc *shared_group;
+
+static void devices_that_differ(struct team_member *m)
+{
+	corale_config config;
+	corale_comm *comm = NULL;
+	corale_config_init(&config);
+	config.device = m->rank == ODD ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
+	if (m->rank == 0)
+		team_expect(m, corale_inproc_create(RANKS, &shared_group), 0, "a group");
+	team_barrier(m);
+	team_expect(m, corale_comm_create_inproc(shared_group, m->rank, &config, &comm), CORALE_ESETTING,
+		    "one rank on a GPU");
+	team_barrier(m);
+	if (m->rank == 0)
+		corale_inproc_destroy(shared_group);
+}
+
+/* What one rank gives up by mistake is lost on none. */
+static void registrations(struct team_member *m)
+{
+	float buf[4], other;
+	void *memory, *handle, *none = &other;
+	team_expect(m, corale_mem_register(m->comm, buf, sizeof buf, &handle), 0, "registration");
+	team_expect(m, corale_mem_alloc(m->comm, sizeof buf, &memory), 0, "allocation");
+	team_expect(m, corale_mem_deregister(m->comm, m->rank == ODD ? none : handle), CORALE_EINVAL,
+		    "one rank's handle is none");
+	team_expect(m, corale_mem_free(m->comm, m->rank == ODD ? none : memory), CORALE_EINVAL,
+		    "one rank's memory is none");
+	expect_working(m);
+	team_expect(m, corale_mem_deregister(m->comm, handle), 0, "deregistration");
+	team_expect(m, corale_mem_free(m->comm, memory), 0, "freeing");
+	team_expect(m, corale_mem_free(m->comm, NULL), 0, "freeing nothing");
+	team_expect(m, corale_mem_deregister(m->comm, handle), CORALE_EINVAL, "deregistering twice");
 	expect_working(m);
 }
 
@@ -201,6 +252,8 @@ static const struct team_case cases[] = {
 	{ "wrong types and operators", wrong_types_and_operators },
 	{ "wrong roots, peers and places", wrong_places },
 	{ "wrong configurations", configurations },
+	{ "devices that differ", devices_that_differ },
+	{ "registrations that are none", registrations },
 	{ "destroyed communicators", destroyed_handles },
 };
 

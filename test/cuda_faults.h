@@ -74,6 +74,7 @@ void faults_abort(struct faults_rank *rank, const struct faults_case *c);
 void faults_absent(struct faults_rank *rank, const struct faults_case *c);
 void faults_death(struct faults_rank *rank, const struct faults_case *c);
 void faults_late(struct faults_rank *rank, const struct faults_case *c);
+void faults_use(struct faults_rank *rank, const struct faults_case *c);
 
 enum { /* of faults_mismatch */
        FAULTS_COUNT,
@@ -99,5 +100,14 @@ enum {
 	FAULTS_CREATE,
 	FAULTS_FREE
 }; /* of faults_late */
+enum {
+	FAULTS_TWO_STREAMS,
+	FAULTS_PLAIN_IN_CAPTURE,
+	FAULTS_PLAIN_IN_VAIN,
+	FAULTS_CAPTURED_SINCE,
+	FAULTS_AROUND_CAPTURE,
+	FAULTS_ARGUMENTS,
+	FAULTS_OTHER_GPU
+}; /* of faults_use */
 
 #endif

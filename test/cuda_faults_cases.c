@@ -117,6 +117,8 @@ void faults_pair(struct faults_rank *r, const struct faults_case *c)
 	faults_is(r, ret, 0, "the call");
 	if (r->rank == 0 || r->rank == last) {
 		faults_expect(r, CORALE_EMISMATCH, begin, FAULTS_SOON_S);
+		if (r->rank == 0 && !strstr(corale_comm_last_error(r->comm), "must agree"))
+			faults_complain(r, "the counts are not named: %s", corale_comm_last_error(r->comm));
 	} else if (faults_outcome(r, FAULTS_STUCK_S) == CORALE_INPROGRESS) {
 		faults_complain(r, "the stream is not idle after %d s", FAULTS_STUCK_S);
 	}

@@ -132,6 +132,23 @@ static void on_streams(struct team_member *m)
 	corale_stream_destroy(stream);
 }
 
+/* What is on one host stream can't wait for another one: that is said, and nothing starts. */
+static void on_several_streams(struct team_member *m)
+{
+	int32_t out[2] = { 1, 2 }, in[2] = { -1, -1 };
+	corale_stream *stream;
+	team_expect(m, corale_stream_create(&stream), 0, "stream");
+	corale_group_begin();
+	send_to(m, out, 2, (m->rank + 1) % RANKS, stream);
+	recv_from(m, in, 2, (m->rank + RANKS - 1) % RANKS, NULL);
+	team_expect(m, corale_group_end(), CORALE_ENOTSUP, "a send on a stream and a receive on none");
+	team_expect(m, corale_stream_synchronize(stream), 0, "synchronize");
+	if (in[0] != -1 || !strstr(corale_comm_last_error(m->comm), "streams"))
+		team_fault(m, "it was started, or not named: %s", corale_comm_last_error(m->comm));
+	corale_stream_destroy(stream);
+	exchange_all(m, (const size_t[]){ 3 }, 1, NULL, 1);
+}
+
 static void one_way(struct team_member *m)
 {
 	int32_t *out = make(0, 1, 0, LARGE), *in = allocate(LARGE);
@@ -293,6 +310,7 @@ static const struct team_case cases[] = {
 	{ "in order per pair, to oneself, of nothing", in_order },
 	{ "many small messages", many_small },
 	{ "on streams", on_streams },
+	{ "on several streams", on_several_streams },
 	{ "sends without a group", one_way },
 	{ "beside collectives", beside_collectives },
 	{ "nested", nested },

@@ -1,0 +1,185 @@
+/* Unusual but legal use, and mistakes that must be refused without harm: the communicator goes on working. */
+#include "cuda_faults.h"
+
+#include <string.h>
+
+#include "cuda_delay.h"
+
+enum { DELAY_NS = 20000000, REPEATS = 3 };
+
+static cudaStream_t new_stream(struct faults_rank *r)
+{
+	cudaStream_t stream = NULL;
+	faults_cuda(r, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+	return stream;
+}
+
+/* The stream of a call lives until the next call is made. */
+static void good_then_destroy(struct faults_rank *r, cudaStream_t stream)
+{
+	faults_good_reduce(r, r->comm, r->size, r->rank);
+	cudaStreamDestroy(stream);
+}
+
+static void begin_capture(struct faults_rank *r)
+{
+	faults_cuda(r, cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal),
+		    "cudaStreamBeginCapture");
+}
+
+static void end_capture(struct faults_rank *r)
+{
+	cudaGraph_t graph = NULL;
+	faults_cuda(r, cudaStreamEndCapture(r->stream, &graph), "cudaStreamEndCapture");
+	if (graph)
+		cudaGraphDestroy(graph);
+}
+
+/* A send whose data comes late on one stream, a receive whose result is read on another: both wait for the group, and it for them. */
+static void on_two_streams(struct faults_rank *r, const struct faults_case *c)
+{
+	cudaStream_t other = new_stream(r);
+	int next = (r->rank + 1) % r->size, previous = (r->rank + r->size - 1) % r->size;
+	size_t bytes = c->count * sizeof(int32_t);
+	unsigned char ends[2];
+	for (int i = 0; i < REPEATS; i++) {
+		faults_cuda(r, cudaMemsetAsync(r->recv, 0xee, bytes, other), "cudaMemsetAsync");
+		faults_cuda(r, cuda_delay(DELAY_NS, i % 2 ? other : r->stream), "a delay");
+		faults_cuda(r, cudaMemsetAsync(r->send, 16 * i + r->rank, bytes, r->stream),
+			    "cudaMemsetAsync");
+		corale_group_begin();
+		corale_send(r->send, c->count, CORALE_INT32, next, r->comm, r->stream);
+		corale_recv(r->recv, c->count, CORALE_INT32, previous, r->comm, other);
+		faults_is(r, corale_group_end(), 0, "a group on two streams");
+		faults_cuda(r, cudaMemcpyAsync(&ends[0], r->recv, 1, cudaMemcpyDefault, other),
+			    "copying out");
+		faults_cuda(
+		    r, cudaMemcpyAsync(&ends[1], (char *)r->recv + bytes - 1, 1, cudaMemcpyDefault, other),
+		    "copying out");
+		faults_cuda(r, cudaStreamSynchronize(other), "waiting for the receive's stream");
+		if (ends[0] != 16 * i + previous || ends[1] != ends[0])
+			faults_complain(r, "received %d and %d, expected %d", ends[0], ends[1],
+					16 * i + previous);
+	}
+	faults_cuda(r, cudaStreamSynchronize(r->stream), "waiting for the send's stream");
+	good_then_destroy(r, other);
+}
+
+/* Host memory in a captured call is refused on one rank; then all make the call with memory of the GPU. */
+static void plain_in_capture(struct faults_rank *r)
+{
+	int32_t host[4] = { 0 };
+	if (r->rank == 0) {
+		begin_capture(r);
+		faults_is(r, corale_all_reduce(host, host, 4, CORALE_INT32, CORALE_SUM, r->comm, r->stream),
+			  CORALE_ENOTSUP, "host memory in a captured call");
+		end_capture(r);
+		if (!strstr(corale_comm_last_error(r->comm), "host memory"))
+			faults_complain(r, "the error is not told: %s", corale_comm_last_error(r->comm));
+	}
+}
+
+/* The last call's stream is captured by now: a call on another one can't wait for it. */
+static void captured_since(struct faults_rank *r)
+{
+	cudaStream_t other = new_stream(r);
+	faults_is(r, faults_reduce(r, 4), 0, "an eager call");
+	begin_capture(r);
+	faults_is(r, corale_all_reduce(r->send, r->recv, 4, CORALE_INT32, CORALE_SUM, r->comm, other),
+		  CORALE_ENOTSUP, "a call behind one whose stream is captured since");
+	end_capture(r);
+	faults_is(r, corale_all_reduce(r->send, r->recv, 4, CORALE_INT32, CORALE_SUM, r->comm, other), 0,
+		  "the same call behind the capture");
+	faults_cuda(r, cudaStreamSynchronize(other), "waiting for it");
+	good_then_destroy(r, other);
+}
+
+/* Eager on one stream, captured on a second, eager on a third: the third comes after the first. */
+static void around_capture(struct faults_rank *r)
+{
+	cudaStream_t first = new_stream(r), third = new_stream(r);
+	int32_t got = 0;
+	faults_cuda(r, cuda_delay(DELAY_NS, first), "a delay");
+	faults_cuda(r, cudaMemsetAsync(r->send, r->rank ? 0 : 1, sizeof got, first), "cudaMemsetAsync");
+	faults_is(r, corale_all_reduce(r->send, r->recv, 1, CORALE_INT32, CORALE_SUM, r->comm, first), 0,
+		  "an eager call");
+	begin_capture(r);
+	faults_is(r, faults_reduce(r, 4), 0, "a captured call");
+	end_capture(r);
+	faults_is(r, corale_broadcast(r->recv, r->recv, 1, CORALE_INT32, 0, r->comm, third), 0,
+		  "an eager call");
+	faults_cuda(r, cudaMemcpyAsync(&got, r->recv, sizeof got, cudaMemcpyDefault, third), "copying out");
+	faults_cuda(r, cudaStreamSynchronize(third), "waiting for the third stream");
+	if (got != 0x01010101)
+		faults_complain(r, "the third stream did not wait for the first: 0x%08x", (unsigned)got);
+	cudaStreamDestroy(first);
+	good_then_destroy(r, third);
+}
+
+/* Calls, registrations and the end while another GPU is current, where there is one. */
+static void other_gpu_current(struct faults_rank *r)
+{
+	int gpus = 0, mine = 0;
+	void *memory = NULL;
+	faults_cuda(r, cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+	faults_cuda(r, cudaGetDevice(&mine), "cudaGetDevice");
+	faults_cuda(r, cudaSetDevice((mine + 1) % gpus), "cudaSetDevice");
+	faults_good_reduce(r, r->comm, r->size, r->rank);
+	faults_is(r, corale_mem_alloc(r->comm, 1 << 20, &memory), 0, "corale_mem_alloc");
+	if (memory)
+		faults_is(r, corale_mem_free(r->comm, memory), 0, "corale_mem_free");
+	faults_is(r, faults_reduce(r, 20 << 20), 0, "a large call");
+	corale_comm_destroy(r->comm);
+	r->comm = NULL;
+	int now = -1;
+	faults_cuda(r, cudaGetDevice(&now), "cudaGetDevice");
+	if (now != (mine + 1) % gpus)
+		faults_complain(r, "the current GPU has changed from %d to %d", (mine + 1) % gpus, now);
+	faults_cuda(r, cudaSetDevice(mine), "cudaSetDevice");
+}
+
+/* A receive from oneself that nobody sends; ranks that give up different registrations. */
+static void refused_arguments(struct faults_rank *r)
+{
+	void *handles[2] = { NULL, NULL };
+	corale_group_begin();
+	corale_recv(r->recv, 4, CORALE_INT32, r->rank, r->comm, r->stream);
+	faults_is(r, corale_group_end(), CORALE_EINVAL, "a receive from oneself without a send");
+	faults_is(r, corale_mem_register(r->comm, r->send, FAULTS_BUFFER, &handles[0]), 0, "registration");
+	faults_is(r, corale_mem_register(r->comm, r->recv, FAULTS_BUFFER, &handles[1]), 0, "registration");
+	faults_is(r, corale_mem_deregister(r->comm, handles[r->rank == 0]), CORALE_EINVAL,
+		  "ranks that give up different registrations");
+	for (int i = 0; i < 2; i++)
+		faults_is(r, corale_mem_deregister(r->comm, handles[i]), 0, "deregistration");
+}
+
+/* A call that has waited for its end in vain says so itself: nothing was received into ordinary memory. */
+static void plain_in_vain(struct faults_rank *r)
+{
+	int32_t host[4] = { 0 };
+	if (r->rank == 0)
+		faults_is(r, corale_all_reduce(host, host, 4, CORALE_INT32, CORALE_SUM, r->comm, r->stream),
+			  CORALE_ETIMEDOUT, "host memory, and nobody comes");
+	cuda_group_largest(&r->world, 0);
+}
+
+void faults_use(struct faults_rank *r, const struct faults_case *c)
+{
+	if (c->kind == FAULTS_TWO_STREAMS)
+		on_two_streams(r, c);
+	else if (c->kind == FAULTS_PLAIN_IN_CAPTURE)
+		plain_in_capture(r);
+	else if (c->kind == FAULTS_CAPTURED_SINCE)
+		captured_since(r);
+	else if (c->kind == FAULTS_AROUND_CAPTURE)
+		around_capture(r);
+	else if (c->kind == FAULTS_ARGUMENTS)
+		refused_arguments(r);
+	else if (c->kind == FAULTS_PLAIN_IN_VAIN)
+		plain_in_vain(r);
+	else
+		other_gpu_current(r);
+	if (r->comm && c->kind != FAULTS_PLAIN_IN_VAIN)
+		faults_good_reduce(r, r->comm, r->size, r->rank);
+	faults_recover(r);
+}
