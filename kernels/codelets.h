@@ -342,7 +342,18 @@ PLAN_FN uint32_t codelet_cut_rings(uint64_t slots)
 	return (uint32_t)(rings < 1 ? 1 : rings < most ? rings : most);
 }
 
-/* Divides about `budget` bytes; the same on all ranks. */
+/* At most so many bytes of packets: whole turns, if there is one. That is what a GPU has under way, a vector a thread. */
+PLAN_FN uint64_t codelet_turns(uint64_t bytes)
+{
+	const uint64_t turn = 128 * (uint64_t)CODELET_THREADS * 16, unit = bytes < turn ? 4096 : turn;
+	return bytes / unit * unit;
+}
+
+/*
+ * Divides about `budget` bytes; the same on all ranks. Of words there are two halves and in each two exchanges, in which every other rank
+ * sends a part of a two-shot's piece: pieces have one size whatever the number of ranks. What packets don't need makes longer slots:
+ * sends of 2 GPUs, 2 GB, by slots of 80 KB 5957 us, of 104 KB 5891.
+ */
 PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t budget)
 {
 	uint64_t others = (uint64_t)(ranks > 1 ? ranks - 1 : 1), at = CODELET_LINE;
@@ -364,8 +375,8 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	at += (uint64_t)ranks * l->pair_rings * sizeof(struct codelet_ring_end);
 	at = codelet_round(at, 4096);
 	rest = budget > at ? budget - at : 0;
-	l->words_bytes = rest * 2 / 5 / (2 * others) / 4096 * 4096;
-	l->lines_bytes = rest * 21 / 100 / (2 * others) / 4096 * 4096;
+	l->words_bytes = 2 * codelet_turns(rest * 2 / 15 / (others + 1));
+	l->lines_bytes = codelet_turns(rest * 2 / 19 / others);
 	l->words = at;
 	at += 2 * others * l->words_bytes;
 	l->lines = at;

@@ -10,7 +10,7 @@ enum {
 	LEAN_VECTORS = 640, /* 8 KB and a little more */
 	SLOT_BYTES = 64 << 10, /* at most */
 	LONG_SLOT_BYTES = 1 << 20,
-	LEAST_TAKEN = 3, /* messages that a block takes out of scratch */
+	MOST_TAKEN = 4, /* messages that a block takes out of scratch, where it has fewer peers */
 	EDGE_SLOT_BYTES = 256 << 10,
 	LEAST_SLOT_BYTES = 16 << 10,
 	FEW_LANES = 64, /* that nearly fill a link; CODELET_LANES do */
@@ -220,8 +220,8 @@ static void use_dealt(const struct engine *e, struct codelet_args *a)
 static uint64_t most_of_message(const struct codelet_args *a, int blocks, int runs, int folds)
 {
 	const uint64_t others = (uint64_t)(a->ranks > 1 ? a->ranks - 1 : 1),
-		       each = (LEAST_TAKEN + others - 1) / others * (uint64_t)blocks,
-		       part = codelet_round(a->bytes / each + 1, CODELET_LINE);
+		       each = others < MOST_TAKEN ? MOST_TAKEN / others : 1,
+		       part = codelet_round(a->bytes / (each * (uint64_t)blocks) + 1, CODELET_LINE);
 	if (!runs && (folds || !a->slots))
 		return SLOT_BYTES;
 	return runs || part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;

@@ -64,7 +64,7 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct call call
 	struct scene s = { .trouble = trouble, .call = call };
 	s.params = (struct world_params){ .ranks = ranks,
 					  .max_blocks = 1,
-					  .window_bytes = (call.count == IN_PIECES ? 96 : 224) << 10,
+					  .window_bytes = (call.count == IN_PIECES ? 160 : 224) << 10,
 					  .timeout_ns = trouble == ABSENT ? 1000000 : 0 };
 	if (world_open(&s.world, &s.params))
 		return 1;
