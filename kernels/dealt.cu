@@ -89,7 +89,7 @@ __device__ static void tell_others(const codelet_args &a, const crew &w, const d
 /* After the whole crew's loads: to the root and to the others, for all rounds until this one. */
 __device__ static void acknowledge(const codelet_args &a, const crew &w, const deal &d, uint64_t round)
 {
-	if ((round + 1) % (a.depth / 2) && round + 1 < d.rounds)
+	if ((round + 1) % (a.depth / 2))
 		return;
 	crew_sync(w);
 	for (int place = (int)w.thread; place < a.ranks; place += (int)w.threads)
@@ -180,10 +180,7 @@ __device__ static bool run_deal(const codelet_args &a, const crew &w, deal *d)
 		keep(a, w, *d);
 		return true;
 	}
-	if (!hear_all(a, w, &d->path) || !(d->place ? pass(a, w, d) : deal_all(a, w, d)))
-		return false;
-	/* what comes next may cut the slots in another way */
-	return a.peers || wait_acks(a, w, d, d->rounds - 1);
+	return hear_all(a, w, &d->path) && (d->place ? pass(a, w, d) : deal_all(a, w, d));
 }
 
 __global__ __launch_bounds__(CODELET_THREADS, 2) void dealt_broadcast(const __grid_constant__ codelet_args a)

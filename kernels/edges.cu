@@ -53,15 +53,6 @@ __device__ static bool await_seen(edge *e)
 	return wait_one(*e->a, whole_block(), &e->path, ack_of(*e->a, e->path, e->a->rank, e->m->peer), 0, e->m->peer);
 }
 
-/* Others end when all is taken out, as what comes next may cut the slots in another way. */
-__device__ static bool await_end(edge *e)
-{
-	if (e->path.ring == CODELET_PAIRS)
-		return await_seen(e);
-	const uint64_t *ack = ack_of(*e->a, e->path, e->a->rank, e->m->peer);
-	return wait_one(*e->a, whole_block(), &e->path, ack, messages_of_edge(*e) - 1, e->m->peer);
-}
-
 __device__ static bool send_edge(edge *e)
 {
 	const codelet_args &a = *e->a;
@@ -76,7 +67,8 @@ __device__ static bool send_edge(edge *e)
 		copy(w, slot_of_edge(*e, c), e->m->data + r.at, r.bytes, true);
 		tell_one(w, e->path, flag, c);
 	}
-	return await_end(e);
+	/* what comes next in an all_to_all_v's slots hears of all ranks again, who have taken this out by then */
+	return e->path.ring != CODELET_PAIRS || await_seen(e);
 }
 
 __device__ static bool receive_edge(edge *e)

@@ -34,7 +34,9 @@ __device__ static bool send_blocks(const codelet_args &a, const crew &w, move_ca
 			tell_one(w, m->path, flag_of(a, m->path, a.rank, to), c);
 		}
 	}
-	return a.peers || wait_taken(a, w, &m->path, m->steps - 1); /* what comes next may cut the slots in another way */
+	/* What comes next would hear of all ranks anyway. But ranks that end together begin it together: without this wait all_gather of 2
+	 * GPUs, 128 MB, takes 209 us instead of 205. */
+	return a.peers || wait_taken(a, w, &m->path, m->steps - 1);
 }
 
 __device__ static bool take_blocks(const codelet_args &a, const crew &w, move_call *m, range piece)

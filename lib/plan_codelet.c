@@ -98,7 +98,7 @@ struct rate {
 static const struct rate packets_rate = { 1.8, 260, 0 }, blocks_rate = { 3.5, 320, 0 },
 			 two_shot_rate = { 3.3, 338, 0.5 }, pair_two_shot_rate = { 3.3, 353, 0.3 },
 			 dealt_rate = { 4, 280, 0 }, fold_rate = { 22, 300, 0 },
-			 pair_fold_rate = { 22, 252, 0 }, two_folds_rate = { 28, 323, 0 },
+			 pair_fold_rate = { 21, 277, 0 }, two_folds_rate = { 28, 323, 0 },
 			 passed_rate = { 14, 362, 0 }, staged_rate = { 11, 340, 0 },
 			 direct_rate = { 8, 360, 0 }, pair_staged_rate = { 9, 344, 0 },
 			 pair_slots_rate = { 14, 362, 0 }, mapped_pair_rate = { 10, 367, 0 },
