@@ -201,14 +201,12 @@ int coll_submit(corale_comm *handle, const struct call *call, void *stream)
 {
 	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
 	int ret = comm ? coll_check(comm, call) : CORALE_EINVAL, appended;
-	if (comm && ret)
-		comm_keep_error(comm);
 	if (group_append(comm, call, stream, ret, &appended))
-		return appended;
-	if (!ret && call->root == comm->rank && (call->coll == CORALE_SEND || call->coll == CORALE_RECV))
+		ret = appended;
+	else if (!ret && call->root == comm->rank && (call->coll == CORALE_SEND || call->coll == CORALE_RECV))
 		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
 				corale_coll_name(call->coll));
-	if (!ret)
+	else if (!ret)
 		ret = sequence_submit(comm, call, 1, stream);
 	if (comm && ret)
 		comm_keep_error(comm);

@@ -23,7 +23,7 @@ static int words(corale_type type)
 static int failure(const struct engine *e, struct engine_failure *out)
 {
 	const volatile struct codelet_failure *f = e->failure;
-	int code = f->code;
+	int code = engine_failed(e);
 	if (!code)
 		return 0;
 	__sync_synchronize(); /* the kernel wrote code last */

@@ -87,6 +87,12 @@ struct engine {
 	cudaEvent_t order;
 };
 
+/* The code of the first failure of a kernel; 0: none. */
+static inline int engine_failed(const struct engine *engine)
+{
+	return *(const volatile int32_t *)&engine->failure->code;
+}
+
 /* ---- engine_cuda_check.c */
 
 /* For whom the driver is asked. */

@@ -19,23 +19,28 @@ int engine_join(struct engine *e, void *before, void *after)
 	return ret ? ret : engine_check(e, cudaStreamWaitEvent(after, e->order, 0), "waiting for an event");
 }
 
+static int refuse(const struct engine *e, const char *why)
+{
+	return log_error(CORALE_ENOTSUP, e->rank,
+			 "a call can't be ordered behind the communicator's last one: %s", why);
+}
+
 /* The stream after the one of the last call of its kind, which must still be what it was. */
 static int follow(struct engine *e, const struct engine_last *last, cudaStream_t stream)
 {
-	unsigned long long now;
-	int other_thread =
-	    last->stream == cudaStreamPerThread && !pthread_equal(last->thread, pthread_self());
-	if (stream == last->stream && !other_thread)
+	unsigned long long capture;
+	if (last->stream == cudaStreamPerThread && !pthread_equal(last->thread, pthread_self()))
+		return refuse(e, "that one is on cudaStreamPerThread of another thread; give such calls a "
+				 "stream that both threads name");
+	if (stream == last->stream)
 		return 0;
-	int ret = other_thread ? 0 : capture_of(e, last->stream, &now);
-	if (ret || (!other_thread && now == last->capture))
-		return ret ? ret : engine_join(e, last->stream, stream);
-	return log_error(
-	    CORALE_ENOTSUP, e->rank, "a call can't be ordered behind the communicator's last one: %s",
-	    other_thread ? "that one is on cudaStreamPerThread of another thread; give such calls a "
-			   "stream that both threads name"
-			 : "that one's stream is being captured since; make this call before the "
-			   "capture begins, or when it has ended");
+	int ret = capture_of(e, last->stream, &capture);
+	if (ret)
+		return ret;
+	if (capture != last->capture)
+		return refuse(e, "that one's stream is being captured since; make this call before the "
+				 "capture begins, or when it has ended");
+	return engine_join(e, last->stream, stream);
 }
 
 /*

@@ -372,11 +372,6 @@ static int is_plain(struct engine *e, const void *memory)
 	return !memory || e->known[granule % ENGINE_KNOWN] == granule ? 0 : engine_is_plain(e, memory);
 }
 
-static int has_failed(const struct engine *e)
-{
-	return *(const volatile int32_t *)&e->failure->code != 0;
-}
-
 static int launch_call(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	switch (c->codelet) {
@@ -398,7 +393,7 @@ static int launch_call(struct engine *e, const struct engine_call *c, cudaStream
 int engine_run(struct engine *e, const struct engine_call *c, void *stream)
 {
 	int moves = c->bytes || c->send_counts, reads = c->coll != CORALE_BROADCAST || c->root == e->rank;
-	if (has_failed(e))
+	if (engine_failed(e))
 		return CORALE_ECOMM;
 	int send = moves && reads ? is_plain(e, c->send) : 0, recv = moves ? is_plain(e, c->recv) : 0;
 	if (send < 0 || recv < 0)
@@ -505,7 +500,7 @@ int engine_run_messages(struct engine *e, const struct engine_message *m, int n,
 		return log_error(CORALE_ENOTSUP, e->rank,
 				 "a group of %d sends and receives: at most %d on one GPU at a time", n,
 				 CODELET_MAX_MESSAGES);
-	if (has_failed(e))
+	if (engine_failed(e))
 		return CORALE_ECOMM;
 	for (int i = 0; plain >= 0 && i < n; i++) {
 		int data = m[i].bytes ? is_plain(e, m[i].data) : 0;

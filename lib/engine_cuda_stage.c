@@ -90,7 +90,7 @@ static int end(struct stage *s, int ret)
 						   cudaMemcpyDeviceToHost, s->stream),
 				   "copying to ordinary host memory");
 	if (!ret && s->backs) /* the copies have waited for the call */
-		ret = *(const volatile int32_t *)&s->engine->failure->code;
+		ret = engine_failed(s->engine);
 	for (int i = 0; i < s->allocated; i++) {
 		int freed =
 		    engine_check(s->engine, cudaFreeAsync(s->memory[i], s->stream), "freeing GPU memory");
