@@ -137,6 +137,7 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	f->epoch = epoch;
 	f->expected = expected;
 	f->got = got;
+	f->number = a.number;
 	f->of_bytes = of_bytes;
 	sync_fence();
 	*(volatile int32_t *)&f->code = code;

@@ -117,7 +117,8 @@ struct codelet_control {
 struct codelet_failure {
 	int32_t code, peer;
 	uint64_t epoch, expected, got; /* signatures */
-	uint64_t of_bytes; /* expected and got are bytes of a message */
+	uint32_t number; /* of the call that failed, as its args say */
+	uint32_t of_bytes; /* expected and got are bytes of a message */
 };
 
 /* In this GPU's own memory; never reset. A block reads its own entries only, so no block waits for another. */
@@ -158,6 +159,7 @@ struct codelet_args {
 	uint32_t tag; /* what lines carry of the signature */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
+	uint32_t number; /* the host's, for what fails */
 	unsigned char *windows; /* rank r's at windows + r * stride */
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */

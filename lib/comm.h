@@ -61,8 +61,8 @@ struct comm {
 	struct planner planner;
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
-	struct call last_call; /* on the GPU */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
+	struct recent *recent; /* calls on the GPU */
 	struct plan_node node; /* what the choice of its codelets looks at */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
 	struct registration *registrations; /* memory that peers may map; mem.c */
@@ -81,7 +81,7 @@ struct comm {
 	_Atomic uint64_t completed;
 	struct corale_stream *last_stream; /* where calls of a manual communicator may still wait */
 	_Atomic uint64_t number; /* of the last collective executed */
-	uint64_t chain; /* of their signatures */
+	uint64_t chain, chain_before; /* of their signatures; without the last one */
 	uint64_t *sends, *recvs; /* calls per peer */
 	/* failure */
 	_Atomic int error;

@@ -96,6 +96,10 @@ static void print_what(int coll, uint64_t count, int type, int op, int root, uin
 {
 	int rooted = coll == CORALE_BROADCAST;
 	int pair = coll == CORALE_SEND || coll == CORALE_RECV;
+	if (coll == CORALE_NUM_COLLS) {
+		snprintf(buf, bytes, "an earlier call");
+		return;
+	}
 	int n = snprintf(buf, bytes, "%s(", corale_coll_name((corale_coll)coll));
 	if (coll != CORALE_BARRIER && coll != CORALE_ALL_TO_ALL_V)
 		n += snprintf(buf + n, bytes - (size_t)n, "count %llu, ", (unsigned long long)count);
@@ -228,15 +232,17 @@ int diagnose_end(struct comm *comm, const struct call *call, int code)
 	return code;
 }
 
-int diagnose_timeout(struct comm *comm, const struct call *call, const char *what)
+int diagnose_timeout(struct comm *comm, const struct call *call, uint64_t number, const char *what)
 {
-	char text[COMM_ERROR_BYTES], name[256];
+	char text[COMM_ERROR_BYTES], name[256], which[32] = "";
 	diagnose_print_call(call, name, sizeof name);
+	if (number)
+		snprintf(which, sizeof which, ", call %llu,", (unsigned long long)number);
 	snprintf(
 	    text, sizeof text,
-	    "%s, call %llu, has waited %g s (CORALE_TIMEOUT) for %s; that rank has not made the call, is "
-	    "stuck, or its link is cut",
-	    name, (unsigned long long)atomic_load(&comm->number), comm->settings.timeout, what);
+	    "%s%s has waited %g s (CORALE_TIMEOUT) for %s; that rank has not made the call, is stuck, or "
+	    "its link is cut",
+	    name, which, comm->settings.timeout, what);
 	comm_fail(comm, CORALE_ETIMEDOUT, text);
 	return CORALE_ETIMEDOUT;
 }

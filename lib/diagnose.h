@@ -24,13 +24,13 @@ int diagnose_differs(struct comm *comm);
  * rank. mismatch: what this rank saw, or NULL when another rank saw it. Returns CORALE_EMISMATCH. */
 int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch);
 
-/* Fails comm because it waited too long for what `what` says. Returns CORALE_ETIMEDOUT. */
-int diagnose_timeout(struct comm *comm, const struct call *call, const char *what);
+/* Fails comm because a call waited too long for what `what` says. number: the call's, or 0. Returns CORALE_ETIMEDOUT. */
+int diagnose_timeout(struct comm *comm, const struct call *call, uint64_t number, const char *what);
 
 /* Fails comm with a code whose cause is logged already, or that another rank has reported. Returns code. */
 int diagnose_end(struct comm *comm, const struct call *call, int code);
 
-/* "all_reduce(count 8, float32, sum)" */
+/* "all_reduce(count 8, float32, sum)"; of CORALE_NUM_COLLS, which stands for one that is not known, "an earlier call" */
 void diagnose_print_call(const struct call *call, char *buf, size_t bytes);
 
 void diagnose_close(struct comm *comm);

@@ -151,7 +151,7 @@ static int fail_timeout(struct drive *d, const struct call *calls)
 	for (int c = run->nchannels - 1; c >= 0; c--)
 		if (!run->channels[c].done)
 			host_channel_describe(run, c, text, sizeof text);
-	return diagnose_timeout(d->comm, &calls[pending], text);
+	return diagnose_timeout(d->comm, &calls[pending], atomic_load(&d->comm->number), text);
 }
 
 /* A peer that found an error says so, then leaves with its memory: what it said counts, not that it left. */

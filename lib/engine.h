@@ -46,6 +46,7 @@ struct engine_call {
 	uint64_t scalar; /* of a premultiplied sum: this rank's, the element's bits in the low bytes */
 	int scratch; /* through scratch, where there is any */
 	uint64_t signature;
+	uint32_t number; /* the caller's, for what fails */
 	uint64_t target; /* where peers may store directly: find's answer, the same on all ranks; or 0 */
 	int root; /* of a broadcast */
 	const size_t *send_counts, *send_displs, *recv_counts,
@@ -58,6 +59,7 @@ struct engine_message {
 	const void *from;
 	uint64_t bytes;
 	int peer, sending;
+	uint32_t number; /* the caller's, for what fails */
 	uint64_t target; /* of a receive: where the peer may store directly: find's answer; or 0 */
 };
 
@@ -66,6 +68,7 @@ struct engine_failure {
 	int code; /* CORALE_ETIMEDOUT, CORALE_EMISMATCH, CORALE_EABORTED, ... */
 	int peer; /* that was waited for, or whose header was another one */
 	uint64_t epoch, expected, got; /* signatures, or bytes of a message */
+	uint32_t number; /* of the call that waited; of messages: the first one's */
 	int of_bytes;
 };
 

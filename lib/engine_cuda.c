@@ -27,7 +27,8 @@ static int failure(const struct engine *e, struct engine_failure *out)
 	if (!code)
 		return 0;
 	__sync_synchronize(); /* the kernel wrote code last */
-	*out = (struct engine_failure){ code, f->peer, f->epoch, f->expected, f->got, f->of_bytes != 0 };
+	*out = (struct engine_failure){ code,   f->peer,   f->epoch,        f->expected,
+					f->got, f->number, f->of_bytes != 0 };
 	return code;
 }
 

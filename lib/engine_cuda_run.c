@@ -61,6 +61,7 @@ static void fill(const struct engine *e, const struct engine_call *c, struct cod
 				    .depth = SLOT_DEPTH,
 				    .tag = (uint32_t)(c->signature >> 32) ^ (uint32_t)c->signature,
 				    .scalar = c->scalar,
+				    .number = c->number,
 				    .headers = (uint32_t)e->layout.headers,
 				    .flags = (uint32_t)e->layout.flags,
 				    .acks = (uint32_t)e->layout.acks,
@@ -483,7 +484,7 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 	unsigned char taken[CODELET_MAX_MESSAGES] = { 0 };
 	struct codelet_args a;
 	int used = 0;
-	fill(e, &(struct engine_call){ .coll = CORALE_SEND }, &a);
+	fill(e, &(struct engine_call){ .coll = CORALE_SEND, .number = m->number }, &a);
 	begin_edges(e, &a, 1, e->edges);
 	for (int i = 0; i < n; i++)
 		if (!taken[i])

@@ -5,10 +5,17 @@
 
 #include "diagnose.h"
 #include "log.h"
+#include "recent.h"
 #include "sequence.h"
 #include "status.h"
 
 /* ---- Failure -------------------------------------------------------------------------------------------- */
+
+static struct call last_call(const struct comm *comm)
+{
+	return comm->recent ? recent_find(comm->recent, recent_last(comm->recent), -1)
+			    : (struct call){ .coll = CORALE_NUM_COLLS };
+}
 
 static int report(struct comm *comm, const struct engine_failure *f)
 {
@@ -16,16 +23,16 @@ static int report(struct comm *comm, const struct engine_failure *f)
 	struct host_mismatch m = { .found = 1, .peer = f->peer, .in_bytes = f->of_bytes };
 	*(f->of_bytes ? &m.expected_edge : &m.expected) = f->expected;
 	*(f->of_bytes ? &m.got_edge : &m.got) = f->got;
-	const struct call *call = &comm->last_call; /* nothing fails before the first one */
+	const struct call call = recent_find(comm->recent, f->number, f->peer);
 	switch (f->code) {
 	case CORALE_EMISMATCH:
-		return diagnose_mismatch(comm, call, &m);
+		return diagnose_mismatch(comm, &call, &m);
 	case CORALE_ETIMEDOUT:
 		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", f->peer,
 			 (unsigned long long)f->epoch);
-		return diagnose_timeout(comm, call, text);
+		return diagnose_timeout(comm, &call, 0, text);
 	default:
-		return diagnose_end(comm, call, f->code);
+		return diagnose_end(comm, &call, f->code);
 	}
 }
 
@@ -39,8 +46,9 @@ int gpu_failure(struct comm *comm)
 			f.code = code;
 		error = report(comm, &f);
 	} else if (!error && (code = diagnose_peers(comm))) {
-		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &comm->last_call, NULL)
-						 : diagnose_end(comm, &comm->last_call, code);
+		const struct call call = last_call(comm);
+		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
+						 : diagnose_end(comm, &call, code);
 	}
 	if (error && comm->gpu)
 		engine_cuda.abort(comm->gpu, error);
@@ -121,7 +129,8 @@ static int ended(struct comm *comm, int ret)
 	int error = gpu_failure(comm);
 	if (error)
 		return ret == CORALE_ECOMM ? ret : error;
-	ret = diagnose_end(comm, &comm->last_call, ret);
+	const struct call call = last_call(comm);
+	ret = diagnose_end(comm, &call, ret);
 	engine_cuda.abort(comm->gpu, ret);
 	return ret;
 }
@@ -164,15 +173,12 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	int ret = choose(comm, c, &call);
 	if (ret)
 		return ret;
-	comm->last_call.target = c->target = call.target;
-	const uint64_t number = atomic_load_explicit(&comm->number, memory_order_relaxed),
-		       chain = comm->chain;
+	c->target = call.target;
+	call.number = recent_add(comm->recent, c, 1);
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
 	ret = run_collective(comm, &call, stream);
-	if (ret == CORALE_ENOTSUP) { /* nothing was started: the next call has this one's place */
-		atomic_store(&comm->number, number);
-		comm->chain = chain;
-	}
+	if (ret == CORALE_ENOTSUP && comm->size > 1)
+		sequence_undo(comm);
 	return ret;
 }
 
@@ -197,6 +203,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "a group of %d sends and receives on a GPU: at most %d", n,
 				 ENGINE_MOST_GROUPED);
+	const uint32_t number = recent_add(comm->recent, calls, n);
 	for (int i = 0, r = 0; i < n; i++) {
 		const struct call *c = &calls[i];
 		struct engine_message *m = &messages[used];
@@ -207,16 +214,19 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 								  : c->recv,
 						      .bytes = bytes,
 						      .peer = c->root,
-						      .sending = c->coll == CORALE_SEND };
+						      .sending = c->coll == CORALE_SEND,
+						      .number = number };
 			int ret = find_target(comm, m);
 			if (ret)
 				return ret;
 			used++;
 		} else if (c->coll == CORALE_SEND) {
 			r = sequence_next_own(comm, calls, n, r, CORALE_RECV);
-			*m = (struct engine_message){
-				.data = calls[r++].recv, .from = c->send, .bytes = bytes, .peer = c->root
-			};
+			*m = (struct engine_message){ .data = calls[r++].recv,
+						      .from = c->send,
+						      .bytes = bytes,
+						      .peer = c->root,
+						      .number = number };
 			used += bytes > 0;
 		}
 	}
@@ -225,7 +235,6 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	comm->last_call = calls[0];
 	if (calls[0].coll == CORALE_SEND || calls[0].coll == CORALE_RECV)
 		return submit_messages(comm, calls, n, stream);
 	return submit_collective(comm, calls, stream);

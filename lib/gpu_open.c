@@ -8,6 +8,7 @@
 #include "gpu.h"
 #include "log.h"
 #include "plan_codelet_print.h"
+#include "recent.h"
 
 struct gpu_hello {
 	unsigned char uuid[ENGINE_UUID_BYTES];
@@ -31,6 +32,10 @@ static int open_engine(struct comm *comm)
 					.memory_cap = comm->settings.memory_cap,
 					.max_blocks = comm->settings.max_ctas,
 					.timeout_s = comm->settings.timeout };
+	comm->recent = recent_create();
+	if (!comm->recent)
+		return log_error(CORALE_ENOMEM, comm->rank,
+				 "a CUDA communicator: no memory to note its calls");
 	return engine_cuda.open(&params, &comm->gpu);
 }
 
@@ -151,6 +156,8 @@ int gpu_open(struct comm *comm)
 
 void gpu_close(struct comm *comm)
 {
+	free(comm->recent);
+	comm->recent = NULL;
 	if (!comm->gpu)
 		return;
 	if (atomic_load(&comm->error))

@@ -33,6 +33,9 @@ int sequence_check_own(const struct comm *comm, const struct call *calls, int n)
 /* The signature of the next collective; its call is published for others to read. */
 uint64_t sequence_signature(struct comm *comm, const struct call *call);
 
+/* The call of the last signature was not started: the next one has its place. */
+void sequence_undo(struct comm *comm);
+
 /* Waits until everything submitted is complete (or the communicator has failed). */
 void sequence_finish(struct comm *comm);
 

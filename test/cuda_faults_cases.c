@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FAR_COUNT = 20 << 20, SETTLE_MS = 300 };
+enum { FAR_COUNT = 20 << 20, BEHIND = 5, SETTLE_MS = 300 };
 
 /* ---- Calls that differ ---- */
 
@@ -200,7 +200,7 @@ static void replay(struct faults_rank *r, const struct faults_case *c, int comes
 		cudaGraphExecDestroy(exec);
 }
 
-/* The deadline passes on the others; whoever comes after it gets an error, too. */
+/* The deadline passes on the others, who name the call that waits and not the one behind it; whoever comes after it gets an error, too. */
 void faults_absent(struct faults_rank *r, const struct faults_case *c)
 {
 	int comes = r->rank != r->size - 1;
@@ -213,7 +213,13 @@ void faults_absent(struct faults_rank *r, const struct faults_case *c)
 			faults_is(r, ret, 0, "the call that waits");
 	}
 	if (comes) {
+		if (!c->cold)
+			faults_is(
+			    r,
+			    corale_broadcast(r->send, r->recv, BEHIND, CORALE_INT32, 0, r->comm, r->stream),
+			    0, "a call behind it");
 		faults_expect(r, CORALE_ETIMEDOUT, begin, FAULTS_TIMEOUT_S + FAULTS_SOON_S);
+		faults_expect_words(r, c);
 		if (cuda_children_now() - begin < FAULTS_TIMEOUT_S - 0.5)
 			faults_complain(r, "this took %.2f s only, expected %d", cuda_children_now() - begin,
 					FAULTS_TIMEOUT_S);

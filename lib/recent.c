@@ -1,0 +1,51 @@
+#include "recent.h"
+
+#include <stdlib.h>
+
+enum { RECENT_CALLS = 256 }; /* more than a group may have, and about as many as a stream holds */
+
+struct kept {
+	struct call call;
+	uint32_t number, first; /* first: of those that started with it */
+};
+
+struct recent {
+	uint32_t last;
+	struct kept kept[RECENT_CALLS];
+};
+
+struct recent *recent_create(void)
+{
+	return calloc(1, sizeof(struct recent));
+}
+
+uint32_t recent_add(struct recent *recent, const struct call *calls, int n)
+{
+	uint32_t first = recent->last + 1;
+	for (int i = 0; i < n; i++) {
+		uint32_t number = ++recent->last;
+		recent->kept[number % RECENT_CALLS] = (struct kept){ calls[i], number, first };
+	}
+	return first;
+}
+
+uint32_t recent_last(const struct recent *recent)
+{
+	return recent->last;
+}
+
+static const struct kept *kept_of(const struct recent *recent, uint32_t number)
+{
+	const struct kept *k = &recent->kept[number % RECENT_CALLS];
+	return number && k->number == number ? k : NULL;
+}
+
+struct call recent_find(const struct recent *recent, uint32_t number, int peer)
+{
+	const struct kept *first = kept_of(recent, number), *k = first;
+	while (k && k->first == first->number && k->call.root != peer)
+		k = kept_of(recent, k->number + 1);
+	if (!first)
+		return (struct call){ .coll = CORALE_NUM_COLLS };
+	return k && k->first == first->number ? k->call : first->call;
+}
