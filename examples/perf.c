@@ -4,6 +4,8 @@
 
 #include "perf.h"
 
+enum { SETTLING = 8, SETTLED_BYTES = 64 << 10 };
+
 /* The count of a line of about so many bytes: at least one element a block, but for the barrier, which has none. */
 static size_t count_for(const struct perf_job *job, size_t bytes, corale_type type)
 {
@@ -70,6 +72,19 @@ static void run_case(struct perf_job *job, const struct perf_call *call, struct 
 	sum_up(job, bytes, &apart, in_place_too, compared, summary);
 }
 
+/* A GPU that was idle, and the processor that feeds it, take some time to become fast: not out of the first size's. */
+static void settle(struct perf_job *job, struct perf_call *call)
+{
+	const struct perf_options *options = job->options;
+	if (job->device != &perf_cuda || options->beside || !options->warmup ||
+	    options->min_bytes > SETTLED_BYTES)
+		return;
+	call->count = count_for(job, options->min_bytes, call->type);
+	perf_set_edges(job, call->count, call->type);
+	for (int i = 0; i < SETTLING; i++)
+		perf_measure(call, 0);
+}
+
 static void run_sizes(struct perf_job *job, struct perf_call *call, struct perf_summary *summary)
 {
 	const struct perf_options *options = job->options;
@@ -100,6 +115,8 @@ static void run_all(struct perf_job *job, struct perf_summary *summary)
 							  .op = job->coll->has_op ? options->ops[o]
 										  : CORALE_SUM,
 							  .root = r };
+				if (!t && !o && r == first)
+					settle(job, &call);
 				run_sizes(job, &call, summary);
 			}
 }
