@@ -291,7 +291,7 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 /*
  * Point to point. The k-th send from a to b meets the k-th recv of b from a; count and
  * type agree on both ends, else CORALE_EMISMATCH on both (a sender whose short message was buffered learns of it by its
- * next call). On a CUDA communicator bytes are compared: another type of as many bytes in all is not told.
+ * next call).
  * peer may be the caller's own rank inside a group.
  * A blocking send outside a group may wait for its recv: use a group to exchange.
  * On a CUDA communicator a send ends on its stream when its buffer is free again: of a short message perhaps before its

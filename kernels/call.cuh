@@ -128,7 +128,7 @@ __device__ static inline int peer_after(const codelet_args &a, int k)
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
 __device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch,
-					      uint64_t expected, uint64_t got, bool of_bytes = false)
+					      uint64_t expected, uint64_t got, bool of_message = false)
 {
 	codelet_failure *f = a.state->failure;
 	if (atomicCAS(&a.state->recorded, 0u, 1u))
@@ -138,7 +138,7 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	f->expected = expected;
 	f->got = got;
 	f->number = a.number;
-	f->of_bytes = of_bytes;
+	f->of_message = of_message;
 	sync_fence();
 	*(volatile int32_t *)&f->code = code;
 	uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
@@ -147,6 +147,12 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 }
 
 enum { CALL_SPINS_PER_LOOK = 1024, CALL_LOOKS_PER_HOST = 64 };
+
+/* What a packet with its epoch in both halves says. */
+__device__ static inline uint64_t word_of(vector packet)
+{
+	return (uint64_t)packet.z << 32 | packet.x;
+}
 
 __device__ static inline vector header_packet(const codelet_args &a, uint64_t epoch)
 {
@@ -157,7 +163,7 @@ __device__ static inline vector header_packet(const codelet_args &a, uint64_t ep
 __device__ static inline bool differs(const codelet_args &a, uint64_t epoch, int r, uint64_t *got)
 {
 	vector h = sync_load_packet(header_of(a, r, a.rank, epoch & 1));
-	*got = (uint64_t)h.z << 32 | h.x;
+	*got = word_of(h);
 	return h.y == (uint32_t)epoch && h.w == h.y && *got != a.signature;
 }
 

@@ -86,7 +86,7 @@ struct codelet_layout {
 
 struct codelet_header { /* a line: two packets that each hold their epoch twice */
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
-	uint32_t bytes_low, epoch_c, bytes_high, epoch_d; /* of a message between two ranks */
+	uint32_t what_low, epoch_c, what_high, epoch_d; /* a message between two ranks holds */
 	/* of copies, by sequence: {epoch, step}, which only grows; in the line of half 0 */
 	uint64_t steps[5];
 	uint32_t pad[14];
@@ -96,11 +96,11 @@ struct codelet_header { /* a line: two packets that each hold their epoch twice 
  * In the sender's window, for each of its receivers and lanes: where the lane's sender may store a message between two ranks.
  * Two packets that each hold their epoch twice. place: a target in the receiver's registered memory, (region + 1) <<
  * CODELET_TARGET_SHIFT | offset of its buffer; or, below that, the lane's slots: lines of one << 32 | where they begin in the
- * receiver's slots, in lines. bytes: of the message; a sender of others may not store.
+ * receiver's slots, in lines. what: codelet_what of the message; a sender of another may not store.
  */
 struct codelet_grant {
 	uint32_t place_low, epoch_a, place_high, epoch_b;
-	uint32_t bytes_low, epoch_c, bytes_high, epoch_d;
+	uint32_t what_low, epoch_c, what_high, epoch_d;
 };
 
 enum {
@@ -118,7 +118,7 @@ struct codelet_failure {
 	int32_t code, peer;
 	uint64_t epoch, expected, got; /* signatures */
 	uint32_t number; /* of the call that failed, as its args say */
-	uint32_t of_bytes; /* expected and got are bytes of a message */
+	uint32_t of_message; /* expected and got are what codelet_what says */
 };
 
 /* In this GPU's own memory; never reset. A block reads its own entries only, so no block waits for another. */
@@ -178,7 +178,35 @@ struct codelet_message {
 	uint64_t bytes;
 	int16_t peer;
 	uint8_t sending, more; /* more: the next message is of the same pair and direction */
+	uint32_t what_high; /* of codelet_what */
 };
+
+enum {
+	CODELET_WHAT_IN_LINE = 28,
+	CODELET_WHAT_SHIFT = CODELET_WHAT_IN_LINE + 32 /* where the type begins */
+};
+
+/* What both ends of a message must agree on: its type above its bytes. In a line it has 32 bits. */
+PLAN_FN uint32_t codelet_what_high(int type, uint64_t bytes)
+{
+	return (uint32_t)type << CODELET_WHAT_IN_LINE | (uint32_t)(bytes >> 32);
+}
+
+PLAN_FN uint64_t codelet_what(const struct codelet_message *m)
+{
+	return (uint64_t)m->what_high << 32 | (uint32_t)m->bytes;
+}
+
+PLAN_FN uint32_t codelet_what_in_line(const struct codelet_message *m)
+{
+	return m->what_high | (uint32_t)m->bytes;
+}
+
+PLAN_FN uint64_t codelet_what_of_line(uint32_t what)
+{
+	const uint32_t bytes = what & ((1u << CODELET_WHAT_IN_LINE) - 1);
+	return (uint64_t)(what - bytes) << 32 | bytes;
+}
 
 enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
@@ -287,13 +315,14 @@ enum { CODELET_LONG_LINES = 8 /* times the rings' room: what is longer is faster
 /* Whether a message of a group travels in lines, whatever its receiver's buffer. */
 PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs && bytes <= codelet_rings_room(g);
+	return g->pairs && bytes <= codelet_rings_room(g) && bytes >> CODELET_WHAT_IN_LINE == 0;
 }
 
 /* Whether one does that has no registered buffer. */
 PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs && bytes <= CODELET_LONG_LINES * codelet_rings_room(g);
+	return g->pairs && bytes <= CODELET_LONG_LINES * codelet_rings_room(g) &&
+	       bytes >> CODELET_WHAT_IN_LINE == 0;
 }
 
 /* Lanes that share a message: by its bytes alone, so that both ends agree. */

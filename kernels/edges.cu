@@ -44,7 +44,7 @@ __device__ static uint32_t messages_of_edge(const edge &e)
 	return n ? (uint32_t)n : 1;
 }
 
-/* A sender whose slots were granted ends when its count of bytes was looked at, which the first lane's first acknowledgement tells, as
+/* A sender whose slots were granted ends when its count was looked at, which the first lane's first acknowledgement tells, as
  * the next count takes its place. */
 __device__ static bool await_seen(edge *e)
 {
@@ -91,14 +91,13 @@ __device__ static bool receive_edge(edge *e)
 
 /* ---- Counts of an edge ----------------------------------------------------------------------------------- */
 
-/* The second packet of a header line holds the bytes of one edge; its epoch is the lane's. */
+/* The second packet of a header line says what one edge holds; its epoch is the lane's. */
 __device__ static void send_count(const edge &e)
 {
 	const codelet_args &a = *e.a;
 	if (e.path.number || threadIdx.x)
 		return;
-	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.path.epoch, (uint32_t)(e.m->bytes >> 32),
-				   (uint32_t)e.path.epoch);
+	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.path.epoch, e.m->what_high, (uint32_t)e.path.epoch);
 	sync_store_packet((unsigned char *)header_of(a, a.rank, e.m->peer, e.path.ring == CODELET_PAIRS) + 16, packet);
 }
 
@@ -109,16 +108,16 @@ __device__ static bool check_count(edge *e)
 	int from = e->m->peer;
 	for (uint32_t spins = 1;; spins++) {
 		vector h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, pairs) + 16);
-		uint64_t bytes = (uint64_t)h.z << 32 | h.x;
+		uint64_t what = word_of(h);
 		int32_t ahead = (int32_t)(h.y - (uint32_t)e->path.epoch);
 		if (ahead && !pairs) /* a collective's count may be any number of epochs old, but never ahead */
 			ahead = -1;
 		if (ahead > 0 && e->path.number) /* the first lane has checked this one, and the sender went on */
 			return true;
 		if (ahead >= 0 && h.w == h.y) { /* ahead: it was sent in lines, as fewer bytes */
-			bool same = ahead == 0 && bytes == e->m->bytes;
+			bool same = ahead == 0 && what == codelet_what(e->m);
 			if (!same)
-				call_fail(a, CORALE_EMISMATCH, from, e->path.epoch, e->m->bytes, bytes, true);
+				call_fail(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_what(e->m), what, true);
 			return same;
 		}
 		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, !pairs))

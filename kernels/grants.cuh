@@ -41,13 +41,8 @@ __device__ static inline void grant_lanes(const codelet_edges &e, const codelet_
 		if (!first)
 			sync_fence(); /* others of the block have read these slots */
 		sync_store_packet(&g->place_low, make_uint4((uint32_t)granted, epoch, (uint32_t)(granted >> 32), epoch));
-		sync_store_packet(&g->bytes_low, make_uint4((uint32_t)m.bytes, epoch, (uint32_t)(m.bytes >> 32), epoch));
+		sync_store_packet(&g->what_low, make_uint4((uint32_t)m.bytes, epoch, m.what_high, epoch));
 	}
-}
-
-__device__ static inline uint64_t word_of(vector packet)
-{
-	return (uint64_t)packet.z << 32 | packet.x;
 }
 
 __device__ static inline bool is_here(const lane &l, vector packet)
@@ -55,14 +50,14 @@ __device__ static inline bool is_here(const lane &l, vector packet)
 	return packet.y == (uint32_t)l.epoch && packet.w == packet.y;
 }
 
-/* The whole block: waits for the grant of a lane. One of other bytes is none: the receiver ends the call. */
+/* The whole block: waits for the grant of a lane. One of another count or type is none: the receiver ends the call. */
 __device__ static inline bool await_grant(const codelet_edges &e, const codelet_message &m, lane *l, uint64_t *place)
 {
 	const codelet_args &a = e.group.args;
 	const codelet_grant *g = grant_of(e, l->number, a.rank, m.peer);
 	auto ready = [&] {
-		vector bytes = sync_load_packet(&g->bytes_low);
-		if (!is_here(*l, bytes) || word_of(bytes) != m.bytes || !is_here(*l, sync_load_packet(&g->place_low)))
+		vector what = sync_load_packet(&g->what_low);
+		if (!is_here(*l, what) || word_of(what) != codelet_what(&m) || !is_here(*l, sync_load_packet(&g->place_low)))
 			return false;
 		sync_fence();
 		return true;

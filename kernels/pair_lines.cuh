@@ -1,7 +1,7 @@
 /*
  * Sends and receives in lines that carry their own readiness, as in packet.cuh, through rings of slots: a message's slots of four lines
  * go to the pair's rings in turn. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say the
- * number of their slot in its ring, and the message's bytes. A sender may be as far ahead as the ring has slots; the receiver
+ * number of their slot in its ring, and the message's bytes and type. A sender may be as far ahead as the ring has slots; the receiver
  * tells what it has taken out, not for every slot, but before half of them are untold. A send of no more than half of what the rings
  * hold therefore ends without its receive, if those before it have had theirs.
  */
@@ -102,15 +102,15 @@ template <bool WHOLE> __device__ static inline bool has_packet(const line_ring &
 
 /* ---- Waits -------------------------------------------------------------------------------------------------- */
 
-/* What the other end announced for this message, if it has: another number of bytes? */
+/* What the other end announced for this message, if it has: another count or type? */
 __device__ static inline bool announced_other(const pair_lines &p)
 {
 	const codelet_args &a = p.g->args;
 	vector h = sync_load_packet((unsigned char *)header_of(a, p.m->peer, a.rank, 1) + 16);
-	uint64_t bytes = (uint64_t)h.z << 32 | h.x;
-	bool other = h.y == (uint32_t)p.path.epoch && h.w == h.y && bytes != p.m->bytes;
+	uint64_t expected = codelet_what(p.m), got = word_of(h);
+	bool other = h.y == (uint32_t)p.path.epoch && h.w == h.y && got != expected;
 	if (other)
-		call_fail(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, p.m->bytes, bytes, true);
+		call_fail(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, expected, got, true);
 	return other;
 }
 
@@ -138,7 +138,7 @@ template <class Ready> __device__ static inline bool await_pair(const pair_lines
 /* The data is loaded before there is room for it. */
 template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
-	const uint32_t bytes = (uint32_t)p.m->bytes, depth = p.g->depth, step = p.g->rings;
+	const uint32_t what = codelet_what_in_line(p.m), depth = p.g->depth, step = p.g->rings;
 	uint64_t taken = sync_load_relaxed(&r->end->taken);
 	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = place_after(p, r->at, n)) {
 		vector v[N];
@@ -157,7 +157,7 @@ template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair
 		for (uint32_t u = 0; u < N; u++)
 			if (u < n && has_packet<WHOLE>(*r, s + u * step))
 				sync_store_packet(r->slots + place_after(p, r->at, u) * CODELET_LINE_SLOT,
-						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, (uint32_t)(r->count + u + 1), bytes));
+						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, (uint32_t)(r->count + u + 1), what));
 	}
 	return true;
 }
@@ -176,7 +176,7 @@ __device__ static inline void tell_taken(const pair_lines &p, line_ring *r, uint
 
 template <int N, bool WHOLE> __device__ static inline bool receive_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
-	const uint32_t bytes = (uint32_t)p.m->bytes, step = p.g->rings;
+	const uint32_t what = codelet_what_in_line(p.m), step = p.g->rings;
 	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = place_after(p, r->at, n)) {
 		vector v[N];
 		n = slots_until(p, s, end, N);
@@ -194,8 +194,8 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 		});
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
-			if (good && is_ours(u) && threadIdx.x % 8 == 7 && v[u].w != bytes) {
-				call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, bytes, v[u].w, true);
+			if (good && is_ours(u) && threadIdx.x % 8 == 7 && v[u].w != what) {
+				call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, codelet_what(p.m), codelet_what_of_line(v[u].w), true);
 				good = false;
 			}
 		if (!__all_sync(~0u, good))

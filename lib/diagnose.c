@@ -354,12 +354,19 @@ static void print_edge(const struct comm *comm, const struct call *call, const s
 {
 	char what[256];
 	diagnose_print_call(call, what, sizeof what);
-	if (m->expected == m->got)
-		snprintf(
-		    text, bytes,
-		    "%s: rank %d sends %llu %s and rank %d expects %llu: the counts of a pair must agree",
-		    what, m->peer, (unsigned long long)m->got_edge, m->in_bytes ? "bytes" : "elements",
-		    comm->rank, (unsigned long long)m->expected_edge);
+	if (m->in_bytes)
+		snprintf(text, bytes,
+			 "%s: rank %d sends %llu bytes of %s and rank %d expects %llu of %s: counts and "
+			 "types of a pair must agree",
+			 what, m->peer, (unsigned long long)m->got_edge, corale_type_name(m->got_type),
+			 comm->rank, (unsigned long long)m->expected_edge,
+			 corale_type_name(m->expected_type));
+	else if (m->expected == m->got)
+		snprintf(text, bytes,
+			 "%s: rank %d sends %llu elements and rank %d expects %llu: the counts of a pair "
+			 "must agree",
+			 what, m->peer, (unsigned long long)m->got_edge, comm->rank,
+			 (unsigned long long)m->expected_edge);
 	else
 		snprintf(text, bytes,
 			 "%s: rank %d sends another type, or made another call, than rank %d expects", what,

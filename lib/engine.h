@@ -58,6 +58,7 @@ struct engine_message {
 	void *data;
 	const void *from;
 	uint64_t bytes;
+	corale_type type; /* of its elements: equal on both ends */
 	int peer, sending;
 	uint32_t number; /* the caller's, for what fails */
 	uint64_t target; /* of a receive: where the peer may store directly: find's answer; or 0 */
@@ -69,7 +70,8 @@ struct engine_failure {
 	int peer; /* that was waited for, or whose header was another one */
 	uint64_t epoch, expected, got; /* signatures, or bytes of a message */
 	uint32_t number; /* of the call that waited; of messages: the first one's */
-	int of_bytes;
+	int of_message; /* then these are bytes, of elements of these types: */
+	corale_type expected_type, got_type;
 };
 
 struct engine_ops {

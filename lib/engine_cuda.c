@@ -20,6 +20,14 @@ static int words(corale_type type)
 	return codelets_words(type);
 }
 
+/* Leaves the bytes. */
+static corale_type take_type(uint64_t *what)
+{
+	corale_type type = (corale_type)(*what >> CODELET_WHAT_SHIFT);
+	*what &= ((uint64_t)1 << CODELET_WHAT_SHIFT) - 1;
+	return type;
+}
+
 static int failure(const struct engine *e, struct engine_failure *out)
 {
 	const volatile struct codelet_failure *f = e->failure;
@@ -27,8 +35,17 @@ static int failure(const struct engine *e, struct engine_failure *out)
 	if (!code)
 		return 0;
 	__sync_synchronize(); /* the kernel wrote code last */
-	*out = (struct engine_failure){ code,   f->peer,   f->epoch,        f->expected,
-					f->got, f->number, f->of_bytes != 0 };
+	*out = (struct engine_failure){ .code = code,
+					.peer = f->peer,
+					.epoch = f->epoch,
+					.expected = f->expected,
+					.got = f->got,
+					.number = f->number,
+					.of_message = f->of_message != 0 };
+	if (out->of_message) {
+		out->expected_type = take_type(&out->expected);
+		out->got_type = take_type(&out->got);
+	}
 	return code;
 }
 

@@ -166,6 +166,7 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	return two_shot ? run_two_shot(e, &a, c->type, stream) : run_exchange(e, &a, c, stream);
 }
 
+_Static_assert(CORALE_NUM_TYPES <= 1 << (32 - CODELET_WHAT_IN_LINE), "lines say their message's type");
 _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read the engine's targets");
 
 /* A room in slots for so many lanes of a->depth slots in each of so many rings; at most so many bytes a slot. */
@@ -332,11 +333,13 @@ static void add_edge(const struct engine *e, const struct engine_call *c, int se
 {
 	size_t element = corale_type_bytes(c->type);
 	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
+	uint64_t bytes = (sending ? c->send_counts : c->recv_counts)[peer] * element;
 	add_message(e->edges, (struct codelet_message){
 				  .data = data + (sending ? c->send_displs : c->recv_displs)[peer] * element,
-				  .bytes = (sending ? c->send_counts : c->recv_counts)[peer] * element,
+				  .bytes = bytes,
 				  .peer = (int16_t)peer,
-				  .sending = (uint8_t)sending });
+				  .sending = (uint8_t)sending,
+				  .what_high = codelet_what_high((int)c->type, bytes) });
 }
 
 static void add_own(const struct engine *e, const struct engine_call *c)
@@ -469,12 +472,14 @@ static void add_list(struct codelet_edges *g, const struct engine_message *m, in
 		if (k != i)
 			g->messages[*used - 1].more = 1;
 		needs_room |= set_place(g, *used, &m[k]);
-		set_message(g, (*used)++,
-			    (struct codelet_message){ .data = m[k].data,
-						      .from = m[k].from,
-						      .bytes = m[k].bytes,
-						      .peer = (int16_t)m[k].peer,
-						      .sending = (uint8_t)m[k].sending });
+		set_message(
+		    g, (*used)++,
+		    (struct codelet_message){ .data = m[k].data,
+					      .from = m[k].from,
+					      .bytes = m[k].bytes,
+					      .peer = (int16_t)m[k].peer,
+					      .sending = (uint8_t)m[k].sending,
+					      .what_high = codelet_what_high((int)m[k].type, m[k].bytes) });
 	}
 	g->rooms += (uint32_t)needs_room;
 }

@@ -20,9 +20,13 @@ static struct call last_call(const struct comm *comm)
 static int report(struct comm *comm, const struct engine_failure *f)
 {
 	char text[COMM_ERROR_BYTES];
-	struct host_mismatch m = { .found = 1, .peer = f->peer, .in_bytes = f->of_bytes };
-	*(f->of_bytes ? &m.expected_edge : &m.expected) = f->expected;
-	*(f->of_bytes ? &m.got_edge : &m.got) = f->got;
+	struct host_mismatch m = { .found = 1,
+				   .peer = f->peer,
+				   .in_bytes = f->of_message,
+				   .expected_type = f->expected_type,
+				   .got_type = f->got_type };
+	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
+	*(f->of_message ? &m.got_edge : &m.got) = f->got;
 	const struct call call = recent_find(comm->recent, f->number, f->peer);
 	switch (f->code) {
 	case CORALE_EMISMATCH:
@@ -213,6 +217,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 								  ? (void *)(uintptr_t)c->send
 								  : c->recv,
 						      .bytes = bytes,
+						      .type = c->type,
 						      .peer = c->root,
 						      .sending = c->coll == CORALE_SEND,
 						      .number = number };
@@ -225,6 +230,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 			*m = (struct engine_message){ .data = calls[r++].recv,
 						      .from = c->send,
 						      .bytes = bytes,
+						      .type = c->type,
 						      .peer = c->root,
 						      .number = number };
 			used += bytes > 0;

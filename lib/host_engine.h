@@ -159,7 +159,8 @@ struct host_mismatch { /* what was wrong with a message, for the diagnosis */
 	int peer;
 	uint64_t expected, got; /* signatures */
 	uint64_t expected_edge, got_edge; /* elements; different where the signatures are equal */
-	int in_bytes; /* these are bytes: a GPU counts so */
+	int in_bytes; /* these are bytes: a GPU counts so, and knows the types */
+	corale_type expected_type, got_type;
 };
 
 struct host_run {

@@ -87,7 +87,7 @@ enum { /* of faults_mismatch */
        FAULTS_BARRIER,
        FAULTS_GRAPHS
 };
-enum { FAULTS_EDGE, FAULTS_MESSAGE }; /* of faults_pair */
+enum { FAULTS_EDGE, FAULTS_MESSAGE, FAULTS_MESSAGE_TYPE }; /* of faults_pair */
 enum { FAULTS_BY_WAITER, FAULTS_BY_ABSENT, FAULTS_BY_THREAD, FAULTS_IDLE }; /* of faults_abort */
 enum { FAULTS_ALL_REDUCE, FAULTS_ALL_GATHER, FAULTS_BROADCAST, FAULTS_EXCHANGE, FAULTS_WAIT, FAULTS_REPLAY };
 /* of faults_absent */

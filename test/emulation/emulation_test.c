@@ -369,7 +369,7 @@ static const struct {
 	{ "calls in pieces", calls_in_pieces },
 	{ "epochs of packets beyond 32 bits", packets_wrap },
 	{ "a rank that makes another call", test_mismatch },
-	{ "a message of another size", test_other_bytes },
+	{ "a message of another size or type", test_other_message },
 	{ "a rank that never comes", test_absent },
 	{ "an abort", test_abort },
 	{ "epochs of slots beyond 32 bits", slots_wrap },

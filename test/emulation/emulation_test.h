@@ -27,7 +27,7 @@ int test_fewer_bytes(void);
 int test_other_lines(void);
 
 int test_mismatch(void);
-int test_other_bytes(void);
+int test_other_message(void);
 int test_absent(void);
 int test_abort(void);
 

@@ -120,12 +120,13 @@ static int run_scenes(enum trouble trouble, int code)
 	return faults;
 }
 
-/* ---- A message that is received with another size -------------------------------------------------------------- */
+/* ---- A message that is received with another size or type ------------------------------------------------------ */
 
 /* What travels in lines has left its sender before anybody misses it: the sender hears of it later, from its peer's host. */
 struct sizes {
 	struct scene scene;
 	int sent, awaited;
+	corale_type type[2]; /* by rank */
 };
 
 enum { MOST_AWAITED = 40000 };
@@ -136,6 +137,7 @@ static void send_or_receive(int rank, void *arg)
 	static unsigned char data[2][MOST_AWAITED];
 	struct engine_message m = { .data = data[rank],
 				    .bytes = (uint64_t)(rank ? s->awaited : s->sent),
+				    .type = s->type[rank],
 				    .peer = !rank,
 				    .sending = !rank };
 	if (engine_run_messages(&s->scene.world.engines[rank], &m, 1, NULL))
@@ -143,11 +145,18 @@ static void send_or_receive(int rank, void *arg)
 	gpu_synchronize();
 }
 
-static int other_bytes(int sent, int awaited, int sender_must_know)
+static uint64_t what_of(corale_type type, int bytes)
+{
+	return (uint64_t)codelet_what_high((int)type, 0) << 32 | (uint64_t)bytes;
+}
+
+static int other_message(int sent, corale_type type, int awaited, corale_type awaited_type,
+			 int sender_must_know)
 {
 	struct sizes s = { .scene.params = { .ranks = 2, .max_blocks = 1, .window_bytes = 224 << 10 },
 			   .sent = sent,
-			   .awaited = awaited };
+			   .awaited = awaited,
+			   .type = { type, awaited_type } };
 	if (world_open(&s.scene.world, &s.scene.params))
 		return 1;
 	if (gpu_run(2, send_or_receive, &s, test_seed))
@@ -156,20 +165,33 @@ static int other_bytes(int sent, int awaited, int sender_must_know)
 				     *receiver = s.scene.world.engines[1].failure;
 	int good = (sender->code == CORALE_EMISMATCH || (!sender->code && !sender_must_know)) &&
 		   receiver->code == CORALE_EMISMATCH && receiver->peer == 0 &&
-		   receiver->expected == (uint64_t)awaited && receiver->got == (uint64_t)sent;
+		   receiver->expected == what_of(awaited_type, awaited) &&
+		   receiver->got == what_of(type, sent);
 	if (!good)
-		printf("# %d bytes sent, %d awaited: the sender has '%s'; the receiver '%s', peer %d, "
-		       "expected %d, got %d\n",
-		       sent, awaited, corale_strerror(sender->code), corale_strerror(receiver->code),
-		       receiver->peer, (int)receiver->expected, (int)receiver->got);
+		printf("# %d bytes of type %d sent, %d of type %d awaited: the sender has '%s'; the receiver "
+		       "'%s', "
+		       "peer %d, expected %llx, got %llx\n",
+		       sent, (int)type, awaited, (int)awaited_type, corale_strerror(sender->code),
+		       corale_strerror(receiver->code), receiver->peer,
+		       (unsigned long long)receiver->expected, (unsigned long long)receiver->got);
 	world_close(&s.scene.world);
 	return !good;
 }
 
-int test_other_bytes(void)
+int test_other_message(void)
 {
-	return other_bytes(100, 200, 0) + other_bytes(100, 40000, 0) + other_bytes(30000, 200, 1) +
-	       other_bytes(30000, 40000, 1);
+	static const int sizes[][3] = { /* sent, awaited, whether the sender must know */
+					{ 100, 200, 0 },     { 100, 40000, 0 }, { 30000, 200, 1 },
+					{ 30000, 40000, 1 }, { 100, 100, 0 },   { 30000, 30000, 1 }
+	};
+	int faults = 0;
+	for (int i = 0; i < (int)(sizeof(sizes) / sizeof(*sizes)); i++) {
+		const int *s = sizes[i];
+		if (s[0] != s[1])
+			faults += other_message(s[0], CORALE_INT32, s[1], CORALE_INT32, s[2]);
+		faults += other_message(s[0], CORALE_FLOAT32, s[1], CORALE_INT32, s[2]);
+	}
+	return faults;
 }
 
 /* ---- The cases ---------------------------------------------------------------------------------------------------- */

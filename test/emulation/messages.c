@@ -104,6 +104,7 @@ static int send_group(struct exchange *x, int rank, int group, struct own *own, 
 		list[n++] = (struct engine_message){ .data = o->copy ? o->copy : o->data,
 						     .from = o->copy ? o->data : NULL,
 						     .bytes = m->bytes,
+						     .type = (corale_type)(i % CORALE_NUM_TYPES),
 						     .peer = m->from == rank ? m->to : m->from,
 						     .sending = m->from == rank && !o->copy,
 						     .target = o->target };
