@@ -27,7 +27,7 @@ static int report(struct comm *comm, const struct engine_failure *f)
 				   .got_type = f->got_type };
 	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
 	*(f->of_message ? &m.got_edge : &m.got) = f->got;
-	const struct call call = recent_find(comm->recent, f->number, f->peer);
+	const struct call call = f->number ? recent_find(comm->recent, f->number, f->peer) : last_call(comm);
 	switch (f->code) {
 	case CORALE_EMISMATCH:
 		return diagnose_mismatch(comm, &call, &m);

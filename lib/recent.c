@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { RECENT_CALLS = 256 }; /* more than a group may have, and about as many as a stream holds */
+enum { RECENT_CALLS = 1024 }; /* as many as a stream holds, and more than a group may have */
 
 struct kept {
 	struct call call;
