@@ -42,10 +42,9 @@ static const struct kept *kept_of(const struct recent *recent, uint32_t number)
 
 struct call recent_find(const struct recent *recent, uint32_t number, int peer)
 {
-	const struct kept *first = kept_of(recent, number), *k = first;
-	while (k && k->first == first->number && k->call.root != peer)
-		k = kept_of(recent, k->number + 1);
-	if (!first)
-		return (struct call){ .coll = CORALE_NUM_COLLS };
-	return k && k->first == first->number ? k->call : first->call;
+	const struct kept *named = kept_of(recent, number);
+	for (const struct kept *k = named; k && k->first == number; k = kept_of(recent, k->number + 1))
+		if (k->call.root == peer)
+			return k->call;
+	return named ? named->call : (struct call){ .coll = CORALE_NUM_COLLS };
 }

@@ -169,8 +169,7 @@ static int other_message(int sent, corale_type type, int awaited, corale_type aw
 		   receiver->got == what_of(type, sent);
 	if (!good)
 		printf("# %d bytes of type %d sent, %d of type %d awaited: the sender has '%s'; the receiver "
-		       "'%s', "
-		       "peer %d, expected %llx, got %llx\n",
+		       "'%s', peer %d, expected %llx, got %llx\n",
 		       sent, (int)type, awaited, (int)awaited_type, corale_strerror(sender->code),
 		       corale_strerror(receiver->code), receiver->peer,
 		       (unsigned long long)receiver->expected, (unsigned long long)receiver->got);
