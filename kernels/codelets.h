@@ -283,6 +283,7 @@ enum { CODELET_JOBS = 32 };
 struct codelet_work {
 	struct codelet_args args;
 	uint32_t jobs, last; /* last: it ends the call's epoch */
+	uint32_t tiles; /* lean copies are made by the copy unit, where there is one */
 	struct codelet_job job[CODELET_JOBS];
 };
 

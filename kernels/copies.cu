@@ -15,6 +15,7 @@
 #include "launch.cuh"
 #include "ring.cuh"
 #include "slot.cuh"
+#include "tile.cuh"
 
 enum { WARP = 32, ROW = WARP * sizeof(vector), LINE = 128 };
 
@@ -173,6 +174,12 @@ __device__ static __noinline__ void copy_job(const codelet_job &job)
 	copy(all, job.to, job.own, job.bytes, false);
 }
 
+/* From a place on. */
+__device__ static inline void copy_from(const codelet_job &job, uint64_t at)
+{
+	copy_job({ .own = job.own + at, .to = job.to + at, .bytes = job.bytes - at });
+}
+
 /* What a warp takes in turn with all others: rows of a vector a lane. */
 struct chunks {
 	static constexpr uint32_t ROWS = 2, BYTES = ROWS * ROW, BATCHES = RING_SLOTS / ROWS;
@@ -200,7 +207,7 @@ __device__ static inline void request(chunks *c, uint32_t batch)
 	ring_end_batch(&c->under_way);
 }
 
-/* By blocks of one warp, with few registers, at aligned addresses. */
+/* By blocks of one warp, with few registers, at aligned addresses: all lanes request and store. */
 __device__ static inline void copy_chunks(const codelet_job &job)
 {
 	const uint32_t all = (uint32_t)(job.bytes / chunks::BYTES);
@@ -222,8 +229,27 @@ __device__ static inline void copy_chunks(const codelet_job &job)
 		for (uint32_t u = 0; u < chunks::ROWS; u++)
 			*(vector *)(to + u * ROW) = v[u];
 	}
-	const uint64_t whole = (uint64_t)all * chunks::BYTES;
-	copy_job({ .own = job.own + whole, .to = job.to + whole, .bytes = job.bytes - whole });
+	copy_from(job, (uint64_t)all * chunks::BYTES);
+}
+
+/* The same by the copy unit, for one lane: blocks take turns at tiles. */
+__device__ static inline void copy_tiles(const codelet_job &job)
+{
+	enum { AHEAD = 2 }; /* of a block's tiles, from what is loaded to what is prefetched */
+	const uint64_t whole = job.bytes / sizeof(vector) * sizeof(vector), turn = (uint64_t)gridDim.x * TILE_BYTES;
+	if (threadIdx.x == 0) {
+		tile t = tile_open(ring_memory());
+		for (uint64_t at = (uint64_t)blockIdx.x * TILE_BYTES; at < whole; at += turn) {
+			const uint32_t bytes = whole - at < TILE_BYTES ? (uint32_t)(whole - at) : (uint32_t)TILE_BYTES;
+			tile_load(&t, job.own + at, bytes);
+			if (at + AHEAD * turn + TILE_BYTES <= whole)
+				tile_prefetch(job.own + at + AHEAD * turn, TILE_BYTES);
+			tile_await(&t);
+			tile_store(&t, job.to + at, bytes);
+		}
+		tile_close(&t);
+	}
+	copy_from(job, whole);
 }
 
 /* ---- Work ------------------------------------------------------------------------------------------------ */
@@ -263,7 +289,14 @@ template <class Run> __device__ static __forceinline__ void run_jobs(const codel
 /* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */
 __global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, [](const codelet_job &job) { is_aligned(job) ? copy_chunks(job) : copy_job(job); });
+	run_jobs(w, [&](const codelet_job &job) {
+		if (!is_aligned(job))
+			copy_job(job);
+		else if (TILE_IS_HERE && w.tiles)
+			copy_tiles(job);
+		else
+			copy_chunks(job);
+	});
 }
 
 __global__ __launch_bounds__(CODELET_WORK_THREADS) void copying(const __grid_constant__ codelet_work w)
@@ -292,7 +325,7 @@ int codelets_step(const codelet_step *args, void *stream)
 int codelets_work(const codelet_work *args, codelet_shape shape, int type, void *stream)
 {
 	if (type < 0 && shape.threads == WARP)
-		return launch_behind((const void *)copying_lean, shape, WARP * RING_BYTES, args, stream);
+		return launch_behind((const void *)copying_lean, shape, args->tiles ? TILE_SHARED : WARP * RING_BYTES, args, stream);
 	return launch_behind((const void *)(type < 0 ? copying : rows[type]), shape, 0, args, stream);
 }
 

@@ -15,11 +15,12 @@
 
 /*
  * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
- * their barriers do. OWN: the same of what a rank keeps; a longer call has fewer of them, but twice its share, because beside such
- * a kernel they are slower. FOLDING: large ones, which together are faster than a link, and two fit on an SM. FEWER: copies by fewer
- * blocks, or at odd addresses, have the largest ones; so have folds by half of FOLDING or less.
+ * their barriers do. OWN: the same of what a rank keeps, by the copy unit, which is faster beside such a kernel and slower alone: they
+ * need as long as the call; a longer one has fewer of them, but twice its share. FOLDING: large ones, which together are faster than
+ * a link, and two fit on an SM. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have folds by half of
+ * FOLDING or less.
  */
-enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 80, FOLDING_BLOCKS = 32, FOLDING_THREADS = 512, FEWER = 64 };
+enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 60, FOLDING_BLOCKS = 32, FOLDING_THREADS = 512, FEWER = 64 };
 enum {
 	FIRST_PIECES = 32,
 	LAST_PIECES = 8
@@ -107,7 +108,7 @@ static int own_blocks(int times)
 
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
 {
-	struct codelet_work work = { .args = k->barrier.args, .jobs = 1 };
+	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
 	struct codelet_shape shape = shape_of_copies(k, own_blocks(times), is_odd(work.job));
 	copy_order(k, k->stream, k->beside);

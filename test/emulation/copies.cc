@@ -5,5 +5,6 @@
 #include "launch.h"
 #include "sync.h"
 #include "ring.h"
+#include "tile.h"
 
 #include "../../kernels/copies.cu"

@@ -19,7 +19,7 @@ enum {
 	LARGEST = 4, /* the call of most steps */
 	REGION = 1,
 	MANY_BLOCKS = 64, /* with so many copies have lean ones */
-	LEAN = 130000, /* elements, of which those take several turns */
+	LEAN = 130001, /* elements, of which those take several turns and leave some bytes */
 	SEVERAL_CHUNKS = 5 << 20, /* elements, of which the model makes more than one chunk */
 	CHUNK = 4096, /* of scratch: few bytes make many chunks */
 	GUARD = 64,
