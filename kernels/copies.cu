@@ -74,6 +74,7 @@ __device__ static bool hear(const codelet_args &a, awaited *w)
 __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant__ codelet_step s)
 {
 	awaited w = { call_epoch(s.args), 0, s.sequence, s.hear, s.of, s.headers != 0 };
+	__syncwarp(); /* all lanes have read it: once one has told this rank itself, work beside this kernel may end the call */
 	tell(s, w.epoch);
 	if ((s.hear || s.headers) && !hear(s.args, &w))
 		return;
