@@ -24,7 +24,7 @@ enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 60, FOLDING_BLOCKS = 32, FOLDING_THREA
 enum {
 	FIRST_PIECES = 32,
 	LAST_PIECES = 8
-}; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it */
+}; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it; equal pieces are between */
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
 
@@ -99,6 +99,11 @@ static struct codelet_shape shape_of_folds(const struct copies *k, int odd)
 		return shape_of_copies(k, 0, odd);
 	int large = k->e->max_blocks <= FOLDING_BLOCKS / 2;
 	return limited(k, FOLDING_BLOCKS, large ? CODELET_WORK_THREADS : FOLDING_THREADS);
+}
+
+int copy_fold_lead(const struct copies *k)
+{
+	return k->e->ranks * limited(k, FOLDING_BLOCKS, 0).blocks / FOLDING_BLOCKS;
 }
 
 static int own_blocks(int times)
@@ -244,14 +249,28 @@ struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, ui
 	return round;
 }
 
+static struct copy_piece piece_of(struct copy_piece round, uint64_t done, uint64_t bytes)
+{
+	const uint64_t left = round.bytes - done;
+	return (struct copy_piece){ .at = round.at + done,
+				    .in = round.in + done,
+				    .bytes = bytes < left ? bytes : left };
+}
+
 struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves)
 {
 	uint64_t left = round.bytes - done, next = left;
 	if (leaves && left > k->e->scratch_chunk / (done ? LAST_PIECES : FIRST_PIECES))
 		next = codelet_round(left - left / (uint64_t)leaves, COPY_ALIGN);
-	return (struct copy_piece){ .at = round.at + done,
-				    .in = round.in + done,
-				    .bytes = next < left ? next : left };
+	return piece_of(round, done, next);
+}
+
+struct copy_piece copy_next_equal(const struct copies *k, struct copy_piece round, uint64_t done)
+{
+	const uint64_t least = k->e->scratch_chunk / FIRST_PIECES, most = k->e->scratch_chunk / LAST_PIECES;
+	uint64_t bytes = codelet_round(round.bytes / LAST_PIECES, COPY_ALIGN);
+	bytes = bytes < least ? least : bytes < most ? bytes : most;
+	return piece_of(round, done, bytes);
 }
 
 struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done)

@@ -87,6 +87,10 @@ struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room);
 struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n);
 /* The next piece of a round of which so much is done: it leaves one part in so many of what is left; 0, or where that is little: nothing. */
 struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves);
+/* The same in equal ones, where the work is slower than copies. */
+struct copy_piece copy_next_equal(const struct copies *k, struct copy_piece round, uint64_t done);
+/* How many times as fast as the copies for them folds are, about; 0: no faster. */
+int copy_fold_lead(const struct copies *k);
 /* The same of what is taken out in step d: if that is the last one, ever smaller pieces, so that little work is left behind them. */
 struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done);
 

@@ -38,13 +38,27 @@ static struct copy_span span_of(const struct copies *k, const struct sum *s, int
 	return (struct copy_span){ at, left < p.bytes ? left : p.bytes };
 }
 
-/* Ever smaller pieces, so that little is left to fold behind the last one; folds have the time of copies from all others. An
- * all_reduce has two: the second one is folded while the results of the first go on. */
+/* What an all_reduce folds before its first results go on: the rest is folded meanwhile. */
+static uint64_t first_results(const struct copies *k, struct copy_piece all)
+{
+	return copy_next_piece(k, all, 0, k->e->ranks).bytes;
+}
+
+/*
+ * What is folded next. Ever smaller pieces, so that little is left to fold behind the last one: a fold has the time of the next piece's
+ * copies. Where folds are no faster than those, equal pieces, so that the first fold begins early. Those of an all_reduce end where
+ * its first results do.
+ */
 static struct copy_piece next_folded(const struct copies *k, const struct sum *s, struct copy_piece all,
 				     uint64_t done)
 {
-	int whole = s->gathers ? done > 0 : all.whole;
-	return copy_next_piece(k, all, done, whole ? 0 : k->e->ranks);
+	const int lead = copy_fold_lead(k);
+	struct copy_piece part = all;
+	if (s->gathers && done < first_results(k, all))
+		part.bytes = first_results(k, all);
+	if (lead < 2)
+		return copy_next_equal(k, part, done);
+	return copy_next_piece(k, part, done, s->gathers || all.whole ? 0 : lead);
 }
 
 /* ---- Inputs ---------------------------------------------------------------------------------------------- */
@@ -97,7 +111,7 @@ static void add_folds(struct copies *k, struct sum *s, struct copy_piece all)
 	do {
 		struct copy_piece p = next_folded(k, s, all, done);
 		done += p.bytes;
-		int waited = s->gathers && (n == 0 || done == all.bytes);
+		int waited = s->gathers && (done == first_results(k, all) || done == all.bytes);
 		add_fold(k, s, p, copy_next_arrival(k, n++), waited ? ++k->done : 0);
 	} while (done < all.bytes);
 	s->last_fold = k->done;
@@ -118,8 +132,10 @@ static void spread(struct copies *k, const struct sum *s, int d, struct copy_pie
 static struct copy_piece next_spread(const struct copies *k, const struct sum *s, int d,
 				     struct copy_piece all, uint64_t done)
 {
-	return d == 1 && !done ? next_folded(k, s, all, done)
-			       : copy_next_taken(k, s->staged ? d : 0, all, done);
+	if (d > 1 || done)
+		return copy_next_taken(k, s->staged ? d : 0, all, done);
+	all.bytes = first_results(k, all);
+	return all;
 }
 
 static void add_take(struct copies *k, const struct sum *s, int d, struct copy_piece p, uint32_t arrival)

@@ -18,7 +18,7 @@ enum {
 	CALLS = 12, /* of a case, each with buffers of its own */
 	LARGEST = 4, /* the call of most steps */
 	REGION = 1,
-	MANY_BLOCKS = 64, /* with so many copies have lean ones */
+	MANY_BLOCKS = 64, /* with so many copies have lean ones, and folds are faster than copies */
 	LEAN = 130001, /* elements, of which those take several turns and leave some bytes */
 	SEVERAL_CHUNKS = 5 << 20, /* elements, of which the model makes more than one chunk */
 	CHUNK = 4096, /* of scratch: few bytes make many chunks */
@@ -378,7 +378,7 @@ int main(int argc, char **argv)
 		seed = strtoull(argv[1], NULL, 0);
 	thin = getenv("TEST_THIN") != NULL;
 	log_open(LOG_ERROR, NULL);
-	printf("1..%d\n", 2 * COLLS + 3);
+	printf("1..%d\n", 2 * COLLS + 5);
 	for (int c = 0; c < COLLS; c++)
 		failed |= report(++number, run_all(colls[c], 0), corale_coll_name(colls[c]), " by copies");
 	for (int c = 0; colls[c] != CORALE_REDUCE_SCATTER; c++) /* which has no other way */
@@ -390,6 +390,10 @@ int main(int argc, char **argv)
 	    report(++number, run(CORALE_ALL_GATHER, 2, 0, 0, -1, LEAN), "own blocks by lean blocks", "");
 	failed |= report(++number, run(CORALE_ALL_TO_ALL, 3, 0, 1, -1, LEAN / 100),
 			 "out of scratch by lean blocks", "");
+	failed |= report(++number, run(CORALE_ALL_REDUCE, 3, 0, 1, -1, LEAN / 10),
+			 "an all_reduce by many blocks", "");
+	failed |= report(++number, run(CORALE_REDUCE_SCATTER, 3, 0, 0, -1, LEAN / 10),
+			 "a reduce_scatter by many blocks", "");
 	failed |= report(++number, run(CORALE_ALL_GATHER, 3, 0, 0, 1, 0),
 			 "another call ends the barriers of copies", "");
 	return failed;
