@@ -18,13 +18,20 @@
  * their barriers do. OWN: the same of what a rank keeps, by the copy unit, which is faster beside such a kernel and slower alone: they
  * need as long as the call; a longer one has fewer of them, but twice its share. FOLDING: large ones, which together are faster than
  * a link, and two fit on an SM. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have folds by half of
- * FOLDING or less.
+ * FOLDING or less. FEW_FOLDING: fewer are not faster than a link.
  */
-enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 60, FOLDING_BLOCKS = 32, FOLDING_THREADS = 512, FEWER = 64 };
+enum {
+	COPYING_BLOCKS = 120,
+	OWN_BLOCKS = 60,
+	FOLDING_BLOCKS = 32,
+	FOLDING_THREADS = 512,
+	FEW_FOLDING = 12,
+	FEWER = 64
+};
 enum {
 	FIRST_PIECES = 32,
 	LAST_PIECES = 8
-}; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it; equal pieces are between */
+}; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it */
 #define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
 #define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
 
@@ -103,7 +110,8 @@ static struct codelet_shape shape_of_folds(const struct copies *k, int odd)
 
 int copy_fold_lead(const struct copies *k)
 {
-	return k->e->ranks * limited(k, FOLDING_BLOCKS, 0).blocks / FOLDING_BLOCKS;
+	int blocks = limited(k, FOLDING_BLOCKS, 0).blocks, lead = k->e->ranks * blocks / FOLDING_BLOCKS;
+	return blocks < FEW_FOLDING ? 0 : lead < 2 ? 2 : lead;
 }
 
 static int own_blocks(int times)
@@ -267,10 +275,9 @@ struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece roun
 
 struct copy_piece copy_next_equal(const struct copies *k, struct copy_piece round, uint64_t done)
 {
-	const uint64_t least = k->e->scratch_chunk / FIRST_PIECES, most = k->e->scratch_chunk / LAST_PIECES;
-	uint64_t bytes = codelet_round(round.bytes / LAST_PIECES, COPY_ALIGN);
-	bytes = bytes < least ? least : bytes < most ? bytes : most;
-	return piece_of(round, done, bytes);
+	const uint64_t most = k->e->scratch_chunk / LAST_PIECES, least = most / 2;
+	const uint64_t bytes = codelet_round(round.bytes / LAST_PIECES, COPY_ALIGN);
+	return piece_of(round, done, bytes < least ? least : bytes < most ? bytes : most);
 }
 
 struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done)

@@ -56,7 +56,7 @@ static struct copy_piece next_folded(const struct copies *k, const struct sum *s
 	struct copy_piece part = all;
 	if (s->gathers && done < first_results(k, all))
 		part.bytes = first_results(k, all);
-	if (lead < 2)
+	if (!lead)
 		return copy_next_equal(k, part, done);
 	return copy_next_piece(k, part, done, s->gathers || all.whole ? 0 : lead);
 }
