@@ -22,9 +22,9 @@ struct tile {
 	uint32_t turn; /* of the barrier, its parity */
 };
 
-/* In so much of a block's shared memory. What this thread has heard of is seen by the copy unit, too. */
-enum { TILE_SHARED = TILE_BYTES + sizeof(uint64_t) };
+enum { TILE_SHARED = TILE_BYTES + sizeof(uint64_t) }; /* of a block's shared memory */
 
+/* What this thread has heard of before is seen by the copy unit, too. */
 __device__ static inline tile tile_open(void *shared)
 {
 #if __CUDA_ARCH__ >= 900
