@@ -239,7 +239,7 @@ __device__ static inline void copy_tiles(const codelet_job &job)
 	enum { AHEAD = 2 }; /* of a block's tiles, from what is loaded to what is prefetched */
 	const uint64_t whole = job.bytes / sizeof(vector) * sizeof(vector), turn = (uint64_t)gridDim.x * TILE_BYTES;
 	if (threadIdx.x == 0) {
-		tile t = tile_open(ring_memory());
+		tile t = tile_open();
 		for (uint64_t at = (uint64_t)blockIdx.x * TILE_BYTES; at < whole; at += turn) {
 			const uint32_t bytes = whole - at < TILE_BYTES ? (uint32_t)(whole - at) : (uint32_t)TILE_BYTES;
 			tile_load(&t, job.own + at, bytes);

@@ -15,17 +15,11 @@ struct ring {
 	uint32_t slots; /* this thread's first one, in shared memory: rows of a vector a lane, one behind the other */
 };
 
-/* What a block has been given of shared memory. */
-__device__ static inline vector *ring_memory(void)
-{
-	extern __shared__ vector memory[];
-	return memory;
-}
-
 /* Of a block of one warp. */
 __device__ static inline ring ring_open(void)
 {
-	return { (uint32_t)__cvta_generic_to_shared(ring_memory() + threadIdx.x) };
+	extern __shared__ vector ring_memory[];
+	return { (uint32_t)__cvta_generic_to_shared(ring_memory + threadIdx.x) };
 }
 
 __device__ static inline uint32_t ring_slot(const ring *r, uint32_t slot)

@@ -22,13 +22,14 @@ struct tile {
 	uint32_t turn; /* of the barrier, its parity */
 };
 
-enum { TILE_SHARED = TILE_BYTES + sizeof(uint64_t) }; /* of a block's shared memory */
+enum { TILE_SHARED = TILE_BYTES + sizeof(uint64_t) }; /* of shared memory a block */
 
 /* What this thread has heard of before is seen by the copy unit, too. */
-__device__ static inline tile tile_open(void *shared)
+__device__ static inline tile tile_open(void)
 {
 #if __CUDA_ARCH__ >= 900
-	const uint32_t bytes = (uint32_t)__cvta_generic_to_shared(shared);
+	extern __shared__ unsigned char tile_memory[];
+	const uint32_t bytes = (uint32_t)__cvta_generic_to_shared(tile_memory);
 	const tile t = { bytes, bytes + TILE_BYTES, 0 };
 	asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(t.arrived) : "memory");
 	asm volatile("fence.proxy.async;" : : : "memory");

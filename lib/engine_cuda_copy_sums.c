@@ -53,9 +53,10 @@ static struct copy_piece next_folded(const struct copies *k, const struct sum *s
 				     uint64_t done)
 {
 	const int lead = copy_fold_lead(k);
+	const uint64_t first = s->gathers ? first_results(k, all) : 0;
 	struct copy_piece part = all;
-	if (s->gathers && done < first_results(k, all))
-		part.bytes = first_results(k, all);
+	if (done < first)
+		part.bytes = first;
 	if (!lead)
 		return copy_next_equal(k, part, done);
 	return copy_next_piece(k, part, done, s->gathers || all.whole ? 0 : lead);

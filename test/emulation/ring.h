@@ -12,11 +12,6 @@ struct ring {
 	uint32_t batch[RING_SLOTS], batches;
 };
 
-static inline vector *ring_memory(void)
-{
-	return nullptr;
-}
-
 static inline ring ring_open(void)
 {
 	return {};

@@ -21,7 +21,7 @@ struct tile {
 	tile_bytes stored[TILE_STORES];
 };
 
-static inline tile tile_open(void *)
+static inline tile tile_open(void)
 {
 	return {};
 }
