@@ -146,7 +146,7 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 		sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
 }
 
-enum { CALL_SPINS_PER_LOOK = 1024, CALL_LOOKS_PER_HOST = 64 };
+enum { CALL_SPINS_PER_LOOK = 1024, CALL_LOOKS_PER_HOST = 16 };
 
 /* What a packet with its epoch in both halves says. */
 __device__ static inline uint64_t word_of(vector packet)
@@ -209,6 +209,35 @@ __device__ static __noinline__ void call_explain(const codelet_args &a, int peer
 		call_fail(a, -(int)told, a.rank, epoch, 0, 0);
 	else
 		call_fail(a, CORALE_ETIMEDOUT, peer, epoch, 0, 0);
+}
+
+/* One rank alone has nobody to hear of. */
+__device__ static inline bool has_window(const codelet_args &a)
+{
+	return a.ranks > 1;
+}
+
+/*
+ * A communicator that has failed, here or on another rank: a later kernel, also one of a replayed graph, ends before it stores or
+ * folds anything, and its host learns why. The first form is for kernels whose warps need not agree, the second for whole blocks.
+ * The load goes beside the one of the epoch, so it costs no time of its own.
+ */
+__device__ static __forceinline__ bool call_refused(const codelet_args &a, uint64_t epoch)
+{
+	if (__builtin_expect(!__any_sync(~0u, has_window(a) && told_abort(a) != 0), 1))
+		return false;
+	if (threadIdx.x % 32 == 0)
+		call_explain(a, a.rank, epoch, false);
+	return true;
+}
+
+__device__ static __forceinline__ bool call_refused_block(const codelet_args &a, uint64_t epoch)
+{
+	if (!__syncthreads_or(threadIdx.x == 0 && has_window(a) && told_abort(a) != 0))
+		return false;
+	if (threadIdx.x == 0)
+		call_explain(a, a.rank, epoch, false);
+	return true;
 }
 
 /* ---- Headers -------------------------------------------------------------------------------------------- */

@@ -75,6 +75,8 @@ __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant
 {
 	awaited w = { call_epoch(s.args), 0, s.sequence, s.hear, s.of, s.headers != 0 };
 	__syncwarp(); /* all lanes have read it: once one has told this rank itself, work beside this kernel may end the call */
+	if (call_refused(s.args, w.epoch))
+		return;
 	tell(s, w.epoch);
 	if ((s.hear || s.headers) && !hear(s.args, &w))
 		return;
@@ -274,6 +276,8 @@ template <class Run> __device__ static __forceinline__ void run_jobs(const codel
 {
 	const codelet_args &a = w.args;
 	const uint64_t epoch = call_epoch(a);
+	if (call_refused_block(a, epoch))
+		return;
 	for (uint32_t j = 0; j < w.jobs; j++) {
 		const codelet_job &job = w.job[j];
 		awaited data = { epoch, 0, job.sequence, job.arrival, job.of, false };

@@ -291,6 +291,8 @@ __device__ static lane lane_of_block(const list_block &b)
 template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pairs(const __grid_constant__ codelet_edges e)
 {
 	sync_previous_kernel();
+	if (call_refused_block(e.group.args, 0))
+		return;
 	list_block b = { &e.group, &e };
 	const codelet_message *m = &e.messages[e.first[list_of_block(e.group, &b)]];
 	run_pairs<HOLDS>(b, m, lane_of_block(b));
@@ -300,6 +302,8 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 {
 	sync_previous_kernel();
 	const codelet_group &g = e.group;
+	if (call_refused_block(g.args, 0))
+		return;
 	list_block b = { &g, &e };
 	const codelet_message *m = &e.messages[e.first[list_of_block(g, &b)]];
 	lane l = lane_of_block(b);
@@ -317,6 +321,8 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_constant__ codelet_few f)
 {
 	sync_previous_kernel();
+	if (call_refused_block(f.group.args, 0))
+		return;
 	list_block b = { &f.group, nullptr };
 	const codelet_message *m = &f.messages[list_of_block(f.group, &b)];
 	run_pairs<SMALL>(b, m, lane_of_block(b));

@@ -83,6 +83,8 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	const unsigned char *send = a.send + at;
 	vector mine = load_few(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), sends ? n : 0);
 	const uint64_t epoch = call_epoch(a);
+	if (call_refused(a, epoch))
+		return;
 	const uint32_t tag = a.tag;
 	inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)epoch, tag, 0 };
 	mine = scaled<TYPE>(a, op, mine);
@@ -151,6 +153,8 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 {
 	sync_previous_kernel();
 	const uint64_t call = call_epoch(a);
+	if (call_refused(a, call))
+		return;
 	const uint32_t slots = lines::slots(a.piece), end = whole_warps(slots);
 	run_pieces<lines, true>(a, call, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
@@ -302,6 +306,8 @@ __device__ static __forceinline__ void two_shot(const codelet_args &a, int most,
 	sync_previous_kernel();
 	const codelet_near &n = a.near_ranks;
 	const uint64_t call = call_epoch(a);
+	if (call_refused(a, call))
+		return;
 	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = whole_warps(slots);
 	run_pieces<Form, SEVERAL>(a, call, n.part_at[least + 1] != n.part_at[least], [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece;

@@ -160,6 +160,8 @@ template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const 
 {
 	sync_previous_kernel();
 	packets<lines, TYPE, ODD> p(a);
+	if (call_refused(a, p.call))
+		return;
 	const uint32_t slots = lines::slots(a.piece ? a.piece : 1);
 	run_pieces<lines, true>(a, p.call, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
@@ -217,6 +219,8 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
 {
 	sync_previous_kernel();
 	packets<Form, TYPE, ODD> p(a);
+	if (call_refused(a, p.call))
+		return;
 	const uint32_t n = (uint32_t)a.ranks, slots = Form::slots(codelet_part(a.piece, n, 1));
 	run_pieces<Form, true>(a, p.call, codelet_part(a.piece, n, n - 1) != a.piece, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;

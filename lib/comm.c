@@ -7,6 +7,7 @@
 #include "diagnose.h"
 #include "gpu.h"
 #include "log.h"
+#include "process.h"
 
 /* ---- Handles ------------------------------------------------------------------------ */
 
@@ -29,6 +30,8 @@ int comm_handle_create(struct comm *comm)
 
 struct comm *comm_get(const corale_comm *handle, const char *call)
 {
+	if (process_refuses(call))
+		return NULL;
 	struct comm *comm =
 	    handle ? atomic_load_explicit(&((corale_comm *)(uintptr_t)handle)->comm, memory_order_acquire)
 		   : NULL;
@@ -110,8 +113,11 @@ int corale_comm_async_error(const corale_comm *handle)
 	int error = atomic_load(&comm->error);
 	if (!error && comm->gpu)
 		return gpu_failure(comm);
-	if (!error && (error = diagnose_peers(comm)))
-		atomic_store(&comm->told, 1);
+	if (error || !(error = diagnose_peers(comm)))
+		return error;
+	atomic_store(&comm->told, 1);
+	if (error != CORALE_EMISMATCH) /* which the next call explains: it knows what was called */
+		diagnose_end(comm, &(struct call){ .coll = CORALE_NUM_COLLS }, error);
 	return error;
 }
 

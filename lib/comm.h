@@ -89,6 +89,7 @@ struct comm {
 	pthread_mutex_t error_lock;
 	char last_error[COMM_ERROR_BYTES];
 	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
+	struct comm *next_watched; /* watch.c */
 };
 
 /* The public handle outlives its communicator, so that use after destroy is an error and not a crash. */
@@ -121,6 +122,8 @@ void comm_free_plans(struct comm *comm);
 /* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
  * text: the line for corale_comm_last_error. Any thread. */
 void comm_fail(struct comm *comm, int code, const char *text);
+/* The same where the cause is another rank, which all others then name. */
+void comm_fail_by(struct comm *comm, int code, int culprit, const char *text);
 
 /* This thread's last logged line is what corale_comm_last_error returns, unless comm has failed. */
 void comm_keep_error(struct comm *comm);

@@ -6,7 +6,9 @@
 #include "diagnose.h"
 #include "gpu.h"
 #include "log.h"
+#include "process.h"
 #include "sequence.h"
+#include "watch.h"
 
 enum { GPU_HOST_SLOT_BYTES = 4 << 10 };
 
@@ -239,6 +241,11 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 				 "corale_comm_create: a bootstrap with 0 <= rank < size and an "
 				 "all-gather, and a place for the communicator are needed");
 	}
+	if (process_refuses("corale_comm_create")) {
+		if (on_destroy)
+			on_destroy(on_destroy_ctx);
+		return CORALE_ENOTSUP;
+	}
 	struct comm *comm = calloc(1, sizeof *comm);
 	struct comm_origin *origin = calloc(1, sizeof *origin);
 	if (!comm || !origin) {
@@ -262,6 +269,8 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 		free_comm(comm);
 		return ret;
 	}
+	if (comm->size > 1)
+		watch_add(comm);
 	*out = comm->handle;
 	return 0;
 }
@@ -279,6 +288,10 @@ void corale_comm_destroy(corale_comm *handle)
 	if (!comm)
 		return;
 	sequence_finish(comm);
+	if (comm->gpu)
+		gpu_finish(comm);
+	diagnose_leave(comm);
+	watch_remove(comm);
 	atomic_store(&handle->comm, NULL);
 	free_comm(comm);
 }

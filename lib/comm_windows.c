@@ -8,7 +8,11 @@
 #include <unistd.h>
 
 #include "fdpass.h"
+#include "life.h"
 #include "log.h"
+#include "watch.h"
+
+enum { WINDOW_FDS = 2 }; /* a rank's window, its process's page (life.h) */
 
 struct window_hello {
 	int32_t status;
@@ -21,13 +25,23 @@ static struct window_control *control(struct comm *comm, int local)
 	return comm->engine.windows[local];
 }
 
+static int open_life(struct comm *comm, int q, int fd)
+{
+	comm->engine.lives[q] = life_open(fd);
+	return comm->engine.lives[q]
+		   ? 0
+		   : log_error(CORALE_ENOMEM, comm->rank,
+			       "mapping the page that tells of local rank %d's end failed", q);
+}
+
 /* Maps the windows of the local peers in other processes; those of this one are mapped already. */
 static int map_peers(struct comm *comm, const struct hello *hellos, const struct window_hello *all,
 		     struct fdpass *pass, int fd)
 {
 	struct host_engine *e = &comm->engine;
+	const int mine[WINDOW_FDS] = { fd, life_fd() };
 	int peers = 0, ret = 0, *ids = calloc((size_t)e->locals, sizeof *ids),
-	    *fds = calloc((size_t)e->locals, sizeof *fds);
+	    *fds = calloc((size_t)e->locals, WINDOW_FDS * sizeof *fds);
 	char(*names)[FDPASS_NAME_BYTES] = calloc((size_t)e->locals, sizeof *names);
 	if (!ids || !fds || !names) {
 		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d local peers", e->locals);
@@ -46,14 +60,18 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 	}
 	if (peers)
 		ret = fdpass_exchange(pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank,
-				      comm->id, &fd, 1, fds,
+				      comm->id, mine, WINDOW_FDS, fds,
 				      comm->settings.timeout > 0 ? comm->settings.timeout : -1);
 	for (int i = 0, passed = !ret; passed && i < peers; i++) {
 		int q = comm->topo->map.local_of[ids[i]];
+		const int *peer_fds = fds + i * WINDOW_FDS;
 		if (!ret)
-			ret = window_map(fds[i], e->layout.bytes, comm->rank, &e->windows[q]);
+			ret = window_map(peer_fds[0], e->layout.bytes, comm->rank, &e->windows[q]);
+		if (!ret)
+			ret = open_life(comm, q, peer_fds[1]);
 		e->pids[q] = (pid_t)hellos[ids[i]].pid;
-		close(fds[i]);
+		for (int k = 0; k < WINDOW_FDS; k++)
+			close(peer_fds[k]);
 	}
 free_lists:
 	free(ids);
@@ -118,10 +136,13 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 		return layout;
 	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
 	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
+	e->lives = calloc((size_t)e->locals, sizeof *e->lives);
 	all = calloc((size_t)comm->size, sizeof *all);
-	mine.status = e->windows && e->pids && all
+	mine.status = e->windows && e->pids && e->lives && all
 			  ? 0
 			  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
+	if (!mine.status)
+		mine.status = watch_start(comm->rank);
 	if (!mine.status)
 		mine.status = window_create(e->layout.bytes, comm->rank, &fd, &e->windows[e->local]);
 	if (!mine.status)
@@ -147,6 +168,8 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 void comm_close_windows(struct comm *comm)
 {
 	struct host_engine *e = &comm->engine;
+	for (int q = 0; e->lives && q < e->locals; q++)
+		life_close(e->lives[q]);
 	for (int q = 0; e->windows && q < e->locals; q++) {
 		if (!e->windows[q])
 			continue;
@@ -155,6 +178,8 @@ void comm_close_windows(struct comm *comm)
 	}
 	free(e->windows);
 	free(e->pids);
+	free(e->lives);
 	e->windows = NULL;
 	e->pids = NULL;
+	e->lives = NULL;
 }

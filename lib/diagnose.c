@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "life.h"
 #include "log.h"
 #include "status.h"
 
@@ -127,9 +128,9 @@ static void set_abort(struct window_control *control, int code, int culprit)
 				       (uint64_t)(uint32_t)-code << 32 | (uint32_t)(culprit + 1));
 }
 
-static void send_control(struct comm *comm, int kind, int code, int peer)
+static void send_control(struct comm *comm, int kind, int code, int culprit, int peer)
 {
-	struct control c = { kind, code, comm->rank, comm->rank, { { 0 } } };
+	struct control c = { kind, code, culprit, comm->rank, { { 0 } } };
 	uint64_t last = atomic_load(&comm->number);
 	for (uint64_t i = 0; i < RECORDS_SENT && i < last; i++)
 		c.records[i] = read_record(own_control(comm), last - i);
@@ -137,17 +138,22 @@ static void send_control(struct comm *comm, int kind, int code, int peer)
 	t->ops->control(t, peer, &c, sizeof c);
 }
 
-static void spread(struct comm *comm, int code)
+static void spread(struct comm *comm, int code, int culprit)
 {
 	const struct host_engine *e = &comm->engine;
 	for (int q = 0; e->windows && q < e->locals; q++)
-		set_abort(e->windows[q], code, comm->rank);
+		set_abort(e->windows[q], code, culprit);
 	for (int r = 0; e->transport && r < comm->size; r++)
 		if (!host_is_local(e, r))
-			send_control(comm, KIND_ABORT, code, r);
+			send_control(comm, KIND_ABORT, code, culprit, r);
 }
 
 void comm_fail(struct comm *comm, int code, const char *text)
+{
+	comm_fail_by(comm, code, comm->rank, text);
+}
+
+void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 {
 	int none = 0;
 	pthread_mutex_lock(&comm->error_lock);
@@ -157,7 +163,7 @@ void comm_fail(struct comm *comm, int code, const char *text)
 	pthread_mutex_unlock(&comm->error_lock);
 	if (first) {
 		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s", text);
-		spread(comm, code);
+		spread(comm, code, culprit);
 	}
 }
 
@@ -168,7 +174,7 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 	if (diagnose_peers(comm)) /* known to be over: the peer said why before it left */
 		return;
 	snprintf(text, sizeof text, "the connection to rank %d failed: %s", peer, reason);
-	comm_fail(comm, code, text);
+	comm_fail_by(comm, code, peer, text);
 }
 
 static int keep_records(struct comm *comm, const struct control *c)
@@ -203,7 +209,7 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 	const struct host_engine *e = &comm->engine;
 	for (int q = 0; q < e->locals; q++)
 		set_abort(e->windows[q], c.code, c.culprit);
-	send_control(comm, KIND_REPLY, c.code, peer);
+	send_control(comm, KIND_REPLY, c.code, comm->rank, peer);
 }
 
 int diagnose_peers(struct comm *comm)
@@ -216,6 +222,47 @@ int diagnose_peers(struct comm *comm)
 	return word ? -(int)(word >> 32) : 0;
 }
 
+/* The process of a rank of this node, if it has ended without destroying comm. */
+static enum life_state death_of(const struct comm *comm, int rank)
+{
+	const struct host_engine *e = &comm->engine;
+	int q = e->lives && host_is_local(e, rank) ? e->map.local_of[rank] : -1;
+	enum life_state state = q < 0 || !e->lives[q] ? LIFE_ALIVE : life_state(e->lives[q]);
+	if (state == LIFE_ALIVE)
+		return LIFE_ALIVE;
+	const struct window_control *control = e->windows[q];
+	return atomic_load_explicit(&control->left, memory_order_acquire) ? LIFE_ALIVE : state;
+}
+
+/* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
+static void print_end(const struct comm *comm, int culprit, int code, char *buf, size_t bytes)
+{
+	if (code == CORALE_EPEER) /* the watch thread of another rank may have been first */
+		life_look();
+	enum life_state state = code == CORALE_EPEER ? death_of(comm, culprit) : LIFE_ALIVE;
+	if (state == LIFE_ALIVE) {
+		snprintf(buf, bytes, "rank %d has ended the communicator: %s", culprit,
+			 corale_strerror(code));
+		return;
+	}
+	snprintf(buf, bytes, "rank %d (process %ld of this host) has %s", culprit,
+		 (long)comm->engine.pids[comm->engine.map.local_of[culprit]],
+		 state == LIFE_EXITED ? "called exit() without corale_comm_destroy"
+				      : "died: it was killed, or left by _exit()");
+}
+
+void diagnose_deaths(struct comm *comm)
+{
+	const struct host_engine *e = &comm->engine;
+	char text[COMM_ERROR_BYTES];
+	for (int r = 0; e->lives && r < comm->size && !diagnose_peers(comm); r++) {
+		if (death_of(comm, r) == LIFE_ALIVE)
+			continue;
+		print_end(comm, r, CORALE_EPEER, text, sizeof text);
+		comm_fail_by(comm, CORALE_EPEER, r, text);
+	}
+}
+
 int diagnose_end(struct comm *comm, const struct call *call, int code)
 {
 	char text[COMM_ERROR_BYTES], what[256];
@@ -223,11 +270,13 @@ int diagnose_end(struct comm *comm, const struct call *call, int code)
 	uint64_t word = control ? atomic_load(&control->abort) : 0;
 	int culprit = (int)(word & 0xffffffff) - 1;
 	diagnose_print_call(call, what, sizeof what);
-	if (word && culprit != comm->rank)
-		snprintf(text, sizeof text, "%s: rank %d has ended the communicator: %s", what, culprit,
-			 corale_strerror(code));
-	else
+	if (word && culprit != comm->rank) {
+		char end[256];
+		print_end(comm, culprit, code, end, sizeof end);
+		snprintf(text, sizeof text, "%s: %s", what, end);
+	} else {
 		snprintf(text, sizeof text, "%s: %s: %s", what, corale_strerror(code), log_last_error());
+	}
 	comm_fail(comm, code, text);
 	return code;
 }
@@ -376,7 +425,7 @@ static void print_edge(const struct comm *comm, const struct call *call, const s
 int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch)
 {
 	char text[COMM_ERROR_BYTES], what[256];
-	spread(comm, CORALE_EMISMATCH); /* so that all others come and report */
+	spread(comm, CORALE_EMISMATCH, comm->rank); /* so that all others come and report */
 	uint64_t number = first_difference(comm);
 	if (!mismatch || mismatch->expected != mismatch->got || number) {
 		struct collect c = { comm, number ? number : atomic_load(&comm->number),
@@ -396,6 +445,13 @@ int diagnose_mismatch(struct comm *comm, const struct call *call, const struct h
 			 what);
 	comm_fail(comm, CORALE_EMISMATCH, text);
 	return CORALE_EMISMATCH;
+}
+
+void diagnose_leave(struct comm *comm)
+{
+	struct window_control *control = own_control(comm);
+	if (control)
+		atomic_store_explicit(&control->left, 1, memory_order_release);
 }
 
 void diagnose_close(struct comm *comm)

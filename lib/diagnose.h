@@ -20,6 +20,9 @@ int diagnose_peers(struct comm *comm);
  * for long waits, as two calls may listen on different rings and never meet. */
 int diagnose_differs(struct comm *comm);
 
+/* Fails comm if a process of this node has ended that has not destroyed it. For the watch thread. */
+void diagnose_deaths(struct comm *comm);
+
 /* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
  * rank. mismatch: what this rank saw, or NULL when another rank saw it. Returns CORALE_EMISMATCH. */
 int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch);
@@ -32,6 +35,9 @@ int diagnose_end(struct comm *comm, const struct call *call, int code);
 
 /* "all_reduce(count 8, float32, sum)"; of CORALE_NUM_COLLS, which stands for one that is not known, "an earlier call" */
 void diagnose_print_call(const struct call *call, char *buf, size_t bytes);
+
+/* Tells the ranks of this node that this one destroys comm in order. */
+void diagnose_leave(struct comm *comm);
 
 void diagnose_close(struct comm *comm);
 

@@ -120,8 +120,16 @@ struct engine_ops {
 	/* 0 if nothing has failed; else its code, and *out says more. Reads host memory only; any thread; never blocks. */
 	int (*failure)(const struct engine *engine, struct engine_failure *out);
 
-	/* Ends all waits on this GPU, and by them those of its peers. Any thread; never blocks. */
+	/* 0, or CORALE_EDEVICE (logged) if the GPU's context is lost, in which nothing will run any more. Any thread. */
+	int (*health)(struct engine *engine);
+
+	/* Ends all waits on this GPU. Makes no CUDA call; any thread; never blocks. */
+	void (*stop)(struct engine *engine, int code);
+	/* The same, and tells the peers' GPUs at once. Any thread. */
 	void (*abort)(struct engine *engine, int code);
+
+	/* Waits until the GPU has done all that was enqueued; leaves captures whole. CORALE_EDEVICE. */
+	int (*finish)(struct engine *engine);
 
 	/* Bytes of GPU memory held. Any thread. */
 	size_t (*memory)(const struct engine *engine);

@@ -86,6 +86,67 @@ static int run_messages(struct engine *e, const struct engine_message *messages,
 	return ret;
 }
 
+/* Also for what allocates, frees or waits: allowed while any thread captures, and no part of that. */
+struct visit {
+	int entered;
+	enum cudaStreamCaptureMode mode; /* the thread's own */
+};
+
+static struct visit visit(const struct engine *e)
+{
+	struct visit v = { 0, cudaStreamCaptureModeRelaxed };
+	cudaThreadExchangeStreamCaptureMode(&v.mode);
+	v.entered = e && enter(e);
+	return v;
+}
+
+static void end_visit(const struct engine *e, struct visit v)
+{
+	if (e)
+		leave(e, v.entered);
+	cudaThreadExchangeStreamCaptureMode(&v.mode);
+}
+
+static int open(const struct engine_params *params, struct engine **out)
+{
+	struct visit v = visit(NULL);
+	int ret = engine_open(params, out);
+	end_visit(NULL, v);
+	return ret;
+}
+
+static int window_fd(struct engine *e, int *fd)
+{
+	struct visit v = visit(e);
+	int ret = engine_window_fd(e, fd);
+	end_visit(e, v);
+	return ret;
+}
+
+static int connect(struct engine *e, const int *fds)
+{
+	struct visit v = visit(e);
+	int ret = engine_connect(e, fds);
+	end_visit(e, v);
+	return ret;
+}
+
+static int health(struct engine *e)
+{
+	struct visit v = visit(e);
+	int ret = engine_health(e);
+	end_visit(e, v);
+	return ret;
+}
+
+static int finish(struct engine *e)
+{
+	struct visit v = visit(e);
+	int ret = engine_wait_idle(e);
+	end_visit(e, v);
+	return ret;
+}
+
 static int join(struct engine *e, void *before, void *after)
 {
 	int entered = enter(e), ret = engine_join(e, before, after);
@@ -95,72 +156,79 @@ static int join(struct engine *e, void *before, void *after)
 
 static int alloc(struct engine *e, size_t bytes, void **out)
 {
-	int entered = enter(e), ret = engine_alloc(e, bytes, out);
-	leave(e, entered);
+	struct visit v = visit(e);
+	int ret = engine_alloc(e, bytes, out);
+	end_visit(e, v);
 	return ret;
 }
 
 static void free_memory(struct engine *e, void *memory, int used)
 {
-	int entered = enter(e);
+	struct visit v = visit(e);
 	engine_free(e, memory, used);
-	leave(e, entered);
+	end_visit(e, v);
 }
 
 static int share(struct engine *e, const void *buffer, size_t bytes,
 		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd)
 {
-	int entered = enter(e), ret = engine_share(e, buffer, bytes, handle, fd);
-	leave(e, entered);
+	struct visit v = visit(e);
+	int ret = engine_share(e, buffer, bytes, handle, fd);
+	end_visit(e, v);
 	return ret;
 }
 
 static int attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
 		  int *region)
 {
-	int entered = enter(e), ret = engine_attach(e, handles, stride, fds, buffer, region);
-	leave(e, entered);
+	struct visit v = visit(e);
+	int ret = engine_attach(e, handles, stride, fds, buffer, region);
+	end_visit(e, v);
 	return ret;
 }
 
 static void detach(struct engine *e, int region, int used)
 {
-	int entered = enter(e);
+	struct visit v = visit(e);
 	engine_detach(e, region, used);
-	leave(e, entered);
+	end_visit(e, v);
 }
 
 static int verify(const struct engine *e, uint64_t target)
 {
-	int entered = enter(e), ret = engine_verify(e, target);
-	leave(e, entered);
+	struct visit v = visit(e);
+	int ret = engine_verify(e, target);
+	end_visit(e, v);
 	return ret;
 }
 
 static void close(struct engine *e)
 {
 	const struct engine place = { .driver = e->driver };
-	int entered = enter(e);
+	struct visit v = visit(e);
 	engine_close(e);
-	leave(&place, entered);
+	end_visit(&place, v);
 }
 
 const struct engine_ops engine_cuda = {
 	.name = "cuda",
 	.available = cuda_available,
-	.open = engine_open,
+	.open = open,
 	.uuid = uuid,
 	.reaches = engine_reaches,
-	.window_fd = engine_window_fd,
+	.window_fd = window_fd,
 	.limit = engine_limit,
-	.connect = engine_connect,
+	.connect = connect,
 	.describe = describe,
 	.words = words,
 	.run = run,
 	.run_messages = run_messages,
 	.join = join,
 	.failure = failure,
+	.health = health,
+	.stop = engine_stop,
 	.abort = engine_abort,
+	.finish = finish,
 	.memory = memory,
 	.alloc = alloc,
 	.free = free_memory,

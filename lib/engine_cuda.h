@@ -70,6 +70,7 @@ struct engine {
 	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
 	uintptr_t known[ENGINE_KNOWN]; /* 2 MB granules of GPU memory, by their low bits */
 	size_t bytes; /* of GPU memory held */
+	void *spare; /* a little of it, which engine_wait_idle frees */
 	struct engine_region regions[ENGINE_MAX_REGIONS];
 	int nregions; /* those from here on are free */
 	/* of all regions, in GPU memory: there from the start, as a send may wait while the first is made */
@@ -149,7 +150,13 @@ void engine_side_close(struct engine *engine);
 /* Host memory into memory of the GPU, which is there when it returns. */
 int engine_put(struct engine *engine, void *to, const void *from, size_t bytes);
 int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
+/* Waits until the GPU has done all that was enqueued, by whomever. In a thread whose capture mode is relaxed. CORALE_EDEVICE. */
+int engine_wait_idle(struct engine *engine);
+int engine_health(struct engine *engine);
+void engine_stop(struct engine *engine, int code);
 void engine_abort(struct engine *engine, int code);
+/* Later kernels, of graphs that are replayed, end at once; peers hear nothing. */
+void engine_silence(struct engine *engine, int code);
 
 /* ---- engine_cuda_run.c */
 
@@ -181,6 +188,8 @@ void engine_keep_scratch(struct engine *engine, void *memory, int region);
 /* ---- engine_cuda_order.c: before each call, that it comes after the last one. CORALE_ENOTSUP where it can't. */
 
 int engine_order(struct engine *engine, cudaStream_t stream);
+/* The capture that a stream is in; 0: none. CORALE_ENOTSUP where nothing can be enqueued on it. */
+int engine_capture_of(struct engine *engine, cudaStream_t stream, unsigned long long *id);
 int engine_join(struct engine *engine, void *before, void *after);
 
 /* The engine's own streams and events, for what runs beside a call: made once (may wait for work of the GPU), and the streams that

@@ -21,7 +21,7 @@ static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size
 	return ret;
 }
 
-static int alloc(struct engine *e, size_t bytes, void **out)
+int engine_alloc(struct engine *e, size_t bytes, void **out)
 {
 	CUmemGenericAllocationHandle handle;
 	size_t unit = 1;
@@ -32,16 +32,6 @@ static int alloc(struct engine *e, size_t bytes, void **out)
 	return ret ? ret : map(e, handle, bytes, out);
 }
 
-int engine_alloc(struct engine *e, size_t bytes, void **out)
-{
-	enum cudaStreamCaptureMode mode =
-	    cudaStreamCaptureModeRelaxed; /* a stream may be captured: not this */
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	int ret = alloc(e, bytes, out);
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	return ret;
-}
-
 void engine_unmap(const struct engine *e, void *mapped, size_t bytes)
 {
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)mapped;
@@ -49,7 +39,7 @@ void engine_unmap(const struct engine *e, void *mapped, size_t bytes)
 		engine_check_driver(e, e->driver.unreserve(at, bytes), "giving addresses back");
 }
 
-/* Unmapping does not wait for kernels that use the memory, as freeing would. A captured stream forbids to wait, so only where needed. */
+/* Unmapping does not wait for kernels that use the memory, as freeing would. */
 void engine_free(struct engine *e, void *memory, int used)
 {
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory, base;
@@ -57,7 +47,7 @@ void engine_free(struct engine *e, void *memory, int used)
 	if (!memory)
 		return;
 	if (used)
-		engine_check(e, cudaDeviceSynchronize(), "waiting for the GPU before memory is freed");
+		engine_wait_idle(e);
 	if (!engine_check_driver(e, e->driver.address_range(&base, &bytes, at), "asking for an allocation"))
 		engine_unmap(e, memory, bytes);
 }

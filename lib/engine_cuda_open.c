@@ -229,10 +229,9 @@ int engine_open(const struct engine_params *p, struct engine **out)
  */
 void engine_close(struct engine *e)
 {
-	/* kernels end at their deadlines at the latest; a stream that is being captured forbids to wait for them */
-	int unknown = cudaDeviceSynchronize() == cudaErrorStreamCaptureUnsupported;
-	if (e->captured || unknown) {
-		*(volatile uint32_t *)e->abort = (uint32_t)-CORALE_ECOMM;
+	engine_wait_idle(e); /* kernels end at their deadlines at the latest */
+	if (e->captured) {
+		engine_silence(e, CORALE_ECOMM);
 		return;
 	}
 	engine_detach_all(e);

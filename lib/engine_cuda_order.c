@@ -3,26 +3,34 @@
 
 #include "log.h"
 
-static int capture_of(struct engine *e, cudaStream_t stream, unsigned long long *id)
+static int refuse(const struct engine *e, const char *why)
+{
+	return log_error(CORALE_ENOTSUP, e->rank,
+			 "a call can't be ordered behind the communicator's last one: %s", why);
+}
+
+/* Asking leaves a capture whole; enqueueing in these cases would not. */
+int engine_capture_of(struct engine *e, cudaStream_t stream, unsigned long long *id)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	cuuint64_t found = 0;
-	int ret = engine_check_driver(e, e->driver.capture_info(stream, &status, &found, NULL, NULL, NULL),
-				      "asking whether a stream is captured");
+	CUresult error = e->driver.capture_info(stream, &status, &found, NULL, NULL, NULL);
+	if (error == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+		return refuse(
+		    e, "it is, or that one was, on the default stream, and a stream that waits for the "
+		       "default stream is being captured: use streams of cudaStreamNonBlocking, or "
+		       "wait until the capture has ended");
+	if (error == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+		return refuse(e, "the capture of its stream, or of that one's, was invalidated: end it first "
+				 "(cudaStreamEndCapture)");
 	*id = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? found : 0;
-	return ret;
+	return engine_check_driver(e, error, "asking whether a stream is captured");
 }
 
 int engine_join(struct engine *e, void *before, void *after)
 {
 	int ret = engine_check(e, cudaEventRecord(e->order, before), "recording an event");
 	return ret ? ret : engine_check(e, cudaStreamWaitEvent(after, e->order, 0), "waiting for an event");
-}
-
-static int refuse(const struct engine *e, const char *why)
-{
-	return log_error(CORALE_ENOTSUP, e->rank,
-			 "a call can't be ordered behind the communicator's last one: %s", why);
 }
 
 /* The stream after the one of the last call of its kind, which must still be what it was. */
@@ -34,7 +42,7 @@ static int follow(struct engine *e, const struct engine_last *last, cudaStream_t
 				 "stream that both threads name");
 	if (stream == last->stream)
 		return 0;
-	int ret = capture_of(e, last->stream, &capture);
+	int ret = engine_capture_of(e, last->stream, &capture);
 	if (ret)
 		return ret;
 	if (capture != last->capture)
@@ -50,7 +58,7 @@ static int follow(struct engine *e, const struct engine_last *last, cudaStream_t
 int engine_order(struct engine *e, cudaStream_t stream)
 {
 	unsigned long long capture;
-	int ret = capture_of(e, stream, &capture);
+	int ret = engine_capture_of(e, stream, &capture);
 	if (ret)
 		return ret;
 	struct engine_last *last = capture ? &e->last_captured : &e->last_eager;
@@ -98,11 +106,11 @@ void engine_free_beside(struct engine *e)
 int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
 {
 	unsigned long long mine, held, held_too;
-	int ret = capture_of(e, stream, &mine);
+	int ret = engine_capture_of(e, stream, &mine);
 	if (!ret)
-		ret = capture_of(e, e->beside, &held);
+		ret = engine_capture_of(e, e->beside, &held);
 	if (!ret)
-		ret = capture_of(e, e->work, &held_too);
+		ret = engine_capture_of(e, e->work, &held_too);
 	if (ret)
 		return ret;
 	int ours = (!held || held == mine) && (!held_too || held_too == mine);

@@ -511,7 +511,7 @@ int engine_run_messages(struct engine *e, const struct engine_message *m, int n,
 	for (int i = 0; plain >= 0 && i < n; i++) {
 		int data = m[i].bytes ? is_plain(e, m[i].data) : 0;
 		int from = m[i].bytes ? is_plain(e, m[i].from) : 0;
-		plain = data < 0 || from < 0 ? CORALE_EDEVICE : plain | data | from;
+		plain = data < 0 ? data : from < 0 ? from : plain | data | from;
 	}
 	if (plain)
 		return plain < 0 ? plain : engine_stage_messages(e, m, n, stream, launch_messages);

@@ -38,13 +38,14 @@ static CUresult allocation_of(const struct engine *e, const void *buffer, struct
 	return error;
 }
 
-static int share(const struct engine *e, const void *buffer, size_t bytes,
-		 unsigned char out[ENGINE_HANDLE_BYTES], int *fd)
+int engine_share(struct engine *e, const void *buffer, size_t bytes, unsigned char out[ENGINE_HANDLE_BYTES],
+		 int *fd)
 {
 	struct cudaPointerAttributes attributes;
 	struct engine_region found;
 	struct share_handle handle;
 	memset(&handle, 0, sizeof(handle));
+	*fd = -1;
 	if (!bytes)
 		return CORALE_ENOTSUP;
 	cudaError_t error = cudaPointerGetAttributes(&attributes, buffer);
@@ -92,11 +93,10 @@ static void close_opened(const struct engine *e, const struct engine_opened *o)
 }
 
 /* Unmapping does not wait for kernels that store there; used: there may be some. */
-static void close_region(const struct engine *e, struct engine_region *r, int used)
+static void close_region(struct engine *e, struct engine_region *r, int used)
 {
 	if (used)
-		engine_check(e, cudaDeviceSynchronize(),
-			     "waiting for the GPU before peers' memory is unmapped");
+		engine_wait_idle(e);
 	for (int p = 0; r->opened && p < e->ranks; p++)
 		close_opened(e, &r->opened[p]);
 	free(r->opened);
@@ -153,7 +153,7 @@ static int tell_gpu(struct engine *e, int region)
 	return engine_put(e, r->gpu_peers, r->peers, row);
 }
 
-static int attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
+int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
 		  int *region)
 {
 	int i = free_region(e), ret = 0;
@@ -183,28 +183,6 @@ static int attach(struct engine *e, const unsigned char *handles, size_t stride,
 	e->nregions = i < e->nregions ? e->nregions : i + 1;
 	*region = i;
 	return 0;
-}
-
-/* A stream of this thread may be under capture, which what happens here is no part of. */
-int engine_share(struct engine *e, const void *buffer, size_t bytes, unsigned char out[ENGINE_HANDLE_BYTES],
-		 int *fd)
-{
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	*fd = -1;
-	int ret = share(e, buffer, bytes, out, fd);
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	return ret;
-}
-
-int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
-		  int *region)
-{
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	int ret = attach(e, handles, stride, fds, buffer, region);
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	return ret;
 }
 
 void engine_detach(struct engine *e, int region, int used)

@@ -22,13 +22,15 @@ int engine_side_open(struct engine *e)
 	memset(e->words, 0, sizeof(*e->words));
 	e->failure = &e->words->failure;
 	e->abort = &e->words->abort;
-	return engine_check(e, cudaStreamCreateWithFlags(&e->side, cudaStreamNonBlocking), "making a stream");
+	ret = engine_check(e, cudaStreamCreateWithFlags(&e->side, cudaStreamNonBlocking), "making a stream");
+	return ret ? ret : engine_check(e, cudaMalloc(&e->spare, 1), "allocating memory");
 }
 
 void engine_side_close(struct engine *e)
 {
 	if (e->side)
 		cudaStreamDestroy(e->side);
+	cudaFree(e->spare);
 	if (e->words)
 		cudaFreeHost(e->words);
 }
@@ -54,25 +56,72 @@ int engine_fill(struct engine *e, void *to, int byte, size_t bytes)
 	return ret;
 }
 
+/* ---- All work of the GPU -------------------------------------------------------------------------------- */
+
+/* cudaFree waits so. cudaDeviceSynchronize does, too, but it invalidates every capture that is under way in the process. */
+int engine_wait_idle(struct engine *e)
+{
+	cudaError_t error = e->spare ? cudaFree(e->spare) : cudaDeviceSynchronize();
+	e->spare = NULL;
+	if (error == cudaSuccess && cudaMalloc(&e->spare, 1) != cudaSuccess)
+		cudaGetLastError(); /* the program has taken all: the next time waits the other way */
+	return engine_check(e, error, "waiting for the GPU to become idle");
+}
+
+int engine_health(struct engine *e)
+{
+	cudaError_t error = cudaStreamQuery(e->side);
+	return error == cudaErrorNotReady ? 0 : engine_check(e, error, "asking whether the context works");
+}
+
 /* ---- Ending waits --------------------------------------------------------------------------------------- */
 
-/* Writes the first word of every peer's window. A kernel of ours that has failed has done so itself. */
-static void tell_peers(struct engine *e, int code)
+/* Writes the first word of a rank's window, which every kernel there looks at first. */
+static void tell(struct engine *e, int rank)
 {
+	if (e->mapped[rank] &&
+	    cudaMemcpyAsync((void *)(e->base + (size_t)rank * e->stride), &e->words->told,
+			    sizeof(e->words->told), cudaMemcpyDefault, e->side) != cudaSuccess)
+		cudaGetLastError(); /* the context is broken: nothing waits in it */
+}
+
+/* A kernel of ours that has failed has told all ranks itself. */
+static void tell_all(struct engine *e, int code)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	CUcontext ours;
 	if (e->failure->code || e->driver.push_context(e->context) != CUDA_SUCCESS)
 		return;
+	cudaThreadExchangeStreamCaptureMode(&mode);
 	e->words->told = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
 	for (int r = 0; r < e->ranks; r++)
-		if (r != e->rank && e->mapped[r] &&
-		    cudaMemcpyAsync((void *)(e->base + (size_t)r * e->stride), &e->words->told,
-				    sizeof(e->words->told), cudaMemcpyDefault, e->side) != cudaSuccess)
-			cudaGetLastError(); /* the context is broken: nothing waits in it */
+		tell(e, r);
+	cudaThreadExchangeStreamCaptureMode(&mode);
 	e->driver.pop_context(&ours);
+}
+
+static int set_abort(struct engine *e, int code)
+{
+	return __sync_bool_compare_and_swap(e->abort, 0u, (uint32_t)-code);
+}
+
+void engine_stop(struct engine *e, int code)
+{
+	set_abort(e, code);
 }
 
 void engine_abort(struct engine *e, int code)
 {
-	if (__sync_bool_compare_and_swap(e->abort, 0u, (uint32_t)-code))
-		tell_peers(e, code);
+	if (set_abort(e, code))
+		tell_all(e, code);
+}
+
+void engine_silence(struct engine *e, int code)
+{
+	set_abort(e, code);
+	if (e->failure->code)
+		return;
+	e->words->told = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
+	tell(e, e->rank);
+	cudaStreamSynchronize(e->side);
 }

@@ -32,6 +32,12 @@ int engine_is_plain(struct engine *e, const void *memory)
 	int ret = engine_check(e, cudaPointerGetAttributes(&attributes, memory), "asking what a buffer is");
 	if (ret)
 		return ret;
+	if (attributes.type == cudaMemoryTypeDevice && attributes.device != e->ordinal)
+		return log_error(
+		    CORALE_EINVAL, e->rank,
+		    "a buffer at %p is memory of GPU %d, the communicator is on GPU %d: give memory of "
+		    "that one, or of the host",
+		    memory, attributes.device, e->ordinal);
 	if (attributes.type == cudaMemoryTypeDevice)
 		e->known[granule % ENGINE_KNOWN] = granule;
 	return attributes.type == cudaMemoryTypeUnregistered;
@@ -41,11 +47,10 @@ int engine_is_plain(struct engine *e, const void *memory)
 
 static int begin(struct stage *s, struct engine *e, const char *name, cudaStream_t stream)
 {
-	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	unsigned long long capture;
 	*s = (struct stage){ .engine = e, .stream = stream, .name = name };
-	int ret =
-	    engine_check(e, cudaStreamIsCapturing(stream, &status), "asking whether a stream is captured");
-	if (!ret && status != cudaStreamCaptureStatusNone)
+	int ret = engine_capture_of(e, stream, &capture);
+	if (!ret && capture)
 		ret =
 		    log_error(CORALE_ENOTSUP, e->rank,
 			      "%s: a buffer in ordinary host memory can't be part of a graph, because it is "

@@ -40,11 +40,12 @@ static int report(struct comm *comm, const struct engine_failure *f)
 	}
 }
 
-int gpu_failure(struct comm *comm)
+/* 0, or the code that ended the communicator, reported; of host memory alone. */
+static int find_failure(struct comm *comm)
 {
 	struct engine_failure f;
 	int error = atomic_load_explicit(&comm->error, memory_order_relaxed), code = 0;
-	if (!error && comm->gpu && engine_cuda.failure(comm->gpu, &f)) {
+	if (!error && engine_cuda.failure(comm->gpu, &f)) {
 		code = diagnose_peers(comm); /* whoever was first says why */
 		if (code)
 			f.code = code;
@@ -54,9 +55,38 @@ int gpu_failure(struct comm *comm)
 		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
 						 : diagnose_end(comm, &call, code);
 	}
-	if (error && comm->gpu)
+	return error;
+}
+
+/* A GPU that is lost (a kernel of the program's read a wrong address, say) runs nothing any more. */
+static int find_loss(struct comm *comm)
+{
+	int lost = engine_cuda.health(comm->gpu);
+	const struct call call = last_call(comm);
+	return lost ? diagnose_end(comm, &call, lost) : 0;
+}
+
+int gpu_failure(struct comm *comm)
+{
+	int error = find_failure(comm);
+	error = error ? error : find_loss(comm);
+	if (error)
 		engine_cuda.abort(comm->gpu, error);
 	return error;
+}
+
+void gpu_watch(struct comm *comm)
+{
+	int error = find_failure(comm);
+	if (error)
+		engine_cuda.stop(comm->gpu, error);
+}
+
+void gpu_finish(struct comm *comm)
+{
+	gpu_failure(comm);
+	engine_cuda.finish(comm->gpu);
+	gpu_failure(comm);
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------------------- */
@@ -125,10 +155,16 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 	return 0;
 }
 
+/* A call that was refused before anything of it was enqueued. */
+static int is_refused(int ret)
+{
+	return ret == CORALE_ENOTSUP || ret == CORALE_EINVAL;
+}
+
 /* What became of a call: where a part of it may be enqueued, peers wait for the rest, so an error ends the communicator. */
 static int ended(struct comm *comm, int ret)
 {
-	if (!ret || ret == CORALE_ENOTSUP)
+	if (!ret || is_refused(ret))
 		return ret;
 	int error = gpu_failure(comm);
 	if (error)
@@ -181,7 +217,7 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	call.number = recent_add(comm->recent, c, 1);
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
 	ret = run_collective(comm, &call, stream);
-	if (ret == CORALE_ENOTSUP && comm->size > 1)
+	if (is_refused(ret) && comm->size > 1)
 		sequence_undo(comm);
 	return ret;
 }

@@ -22,7 +22,14 @@ void gpu_close_fds(const struct comm *comm, int *fds);
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
 
-/* 0, or the code that ended the communicator: looks for failures of kernels and of other ranks, and reports one. Any thread. */
+/* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports
+ * one. Any thread. */
 int gpu_failure(struct comm *comm);
+
+/* The same for the watch thread: without any call of CUDA. */
+void gpu_watch(struct comm *comm);
+
+/* Before the end: waits until the GPU has done all that was enqueued, then reports what nobody has seen. */
+void gpu_finish(struct comm *comm);
 
 #endif

@@ -64,6 +64,7 @@ struct host_engine {
 	struct window_layout layout;
 	void **windows; /* by local rank; ours included */
 	pid_t *pids; /* by local rank; 0 for this process */
+	struct life **lives; /* by local rank; NULL for this process */
 	const struct settings *settings;
 	struct transport *transport;
 	struct host_out *outs; /* [lane to d or ALL], as window_lane counts */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "process.h"
 
 struct corale_stream {
 	pthread_mutex_t lock;
@@ -85,6 +86,8 @@ int stream_submit(corale_stream *s, struct job *job)
 
 int corale_stream_synchronize(corale_stream *s)
 {
+	if (process_refuses("corale_stream_synchronize"))
+		return CORALE_ENOTSUP;
 	if (!s)
 		return log_error(
 		    CORALE_EINVAL, -1,
@@ -104,6 +107,8 @@ int corale_stream_synchronize(corale_stream *s)
 
 int corale_stream_query(corale_stream *s)
 {
+	if (process_refuses("corale_stream_query"))
+		return CORALE_ENOTSUP;
 	if (!s)
 		return log_error(CORALE_EINVAL, -1, "corale_stream_query: NULL is not a stream");
 	pthread_mutex_lock(&s->lock);
@@ -114,7 +119,7 @@ int corale_stream_query(corale_stream *s)
 
 void corale_stream_destroy(corale_stream *s)
 {
-	if (!s)
+	if (!s || process_refuses("corale_stream_destroy"))
 		return;
 	corale_stream_synchronize(s);
 	pthread_mutex_lock(&s->lock);

@@ -50,7 +50,9 @@ struct window_control {
 	_Atomic uint64_t abort; /* 0, or reason << 32 | rank + 1 of whoever set it first */
 	_Atomic uint64_t
 	    users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
-	uint64_t pad[6];
+	_Atomic uint64_t
+	    left; /* the owner has destroyed the communicator: that its process ends is no failure */
+	uint64_t pad[5];
 	_Atomic uint8_t can_read[4096]; /* [local rank]: the owner can read that process's memory */
 	struct window_call calls[WINDOW_CALLS];
 };

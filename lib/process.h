@@ -1,0 +1,17 @@
+/*
+ * The process that Corale runs in. Threads and shared memory of the library do not come along when it forks, so a child made after
+ * Corale has started cannot use it: it is told so by name.
+ */
+#ifndef PROCESS_H
+#define PROCESS_H
+
+/* From now on a fork makes a child that process_refuses. Any thread; more than once is once. */
+void process_started(void);
+
+/* 1 in such a child. Any thread; takes no lock. */
+int process_is_forked(void);
+
+/* The same, after an error line that names the call. */
+int process_refuses(const char *call);
+
+#endif

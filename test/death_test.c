@@ -1,0 +1,489 @@
+/*
+ * Ranks that die, are stopped, leave, exit or fork, as processes of one host: the others are told within LIMIT_MS, by name, whatever they
+ * do meanwhile; and what is no death is no alarm. Each case starts its processes before it uses Corale itself, which it never does.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "corale.h"
+
+/* A test machine may be busy: the limit is ten times what was promised, and what is promised is printed. */
+enum {
+	RANKS = 3,
+	VICTIM = 1,
+	LIMIT_MS = 1000,
+	PROMISED_MS = 100,
+	SETTLE_MS = 100,
+	STOPPED_MS = 1000,
+	COUNT = 1000
+};
+
+/* What a survivor does meanwhile. */
+enum waiting { WAITS_IN_CALL, WAITS_ON_STREAM, WAITS_BY_ASKING, WAITS_AS_READER };
+enum ending { KILLED, LEFT_AT_ONCE, EXITS, STOPPED, DESTROYS, LEAVES_CHILD, IN_PID_NAMESPACE };
+
+struct scene {
+	const char *name;
+	enum ending ending;
+	enum waiting waiting;
+	size_t touched; /* bytes of the victim's memory */
+	int code; /* that the survivors get; 0: all goes well */
+	const char *word; /* in the error line */
+};
+
+static const struct scene scenes[] = {
+	{ "killed, others in a call", KILLED, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
+	{ "killed, others on a stream", KILLED, WAITS_ON_STREAM, 0, CORALE_EPEER, "has died" },
+	{ "killed, others ask", KILLED, WAITS_BY_ASKING, 0, CORALE_EPEER, "has died" },
+	{ "killed, others wait for it to read", KILLED, WAITS_AS_READER, 0, CORALE_EPEER, "has died" },
+	{ "killed with 8 GiB of memory", KILLED, WAITS_IN_CALL, (size_t)8 << 30, CORALE_EPEER, "has died" },
+	{ "_exit", LEFT_AT_ONCE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
+	{ "exit without destroy", EXITS, WAITS_IN_CALL, 0, CORALE_EPEER, "exit()" },
+	{ "killed, a forked child lives on", LEAVES_CHILD, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
+	{ "killed in a PID namespace", IN_PID_NAMESPACE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
+	{ "stopped for a second", STOPPED, WAITS_IN_CALL, 0, 0, NULL },
+	{ "destroyed, then gone", DESTROYS, WAITS_BY_ASKING, 0, 0, NULL },
+};
+
+struct shared {
+	_Atomic int64_t died_ns;
+	_Atomic int ready, faults;
+	pthread_barrier_t barrier; /* of the ranks that live */
+};
+
+struct rank {
+	int rank, size;
+	int sockets[RANKS]; /* to each other rank */
+	struct shared *shared;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void pause_ms(int ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000l }, NULL);
+}
+
+static void fault(struct rank *r, const char *format, ...)
+{
+	char text[700];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fprintf(stderr, "# rank %d: %s\n", r->rank, text);
+	atomic_fetch_add(&r->shared->faults, 1);
+}
+
+/* Everybody writes to everybody, then reads: sockets hold what Corale exchanges here. */
+static int allgather(void *ctx, const void *in, size_t bytes, void *out)
+{
+	const struct rank *r = ctx;
+	int failed = 0;
+	memcpy((char *)out + (size_t)r->rank * bytes, in, bytes);
+	for (int peer = 0; peer < r->size; peer++)
+		if (peer != r->rank)
+			failed |= write(r->sockets[peer], in, bytes) != (ssize_t)bytes;
+	for (int peer = 0; peer < r->size && !failed; peer++)
+		if (peer != r->rank)
+			failed |= recv(r->sockets[peer], (char *)out + (size_t)peer * bytes, bytes,
+				       MSG_WAITALL) != (ssize_t)bytes;
+	return failed;
+}
+
+static corale_comm *join(struct rank *r)
+{
+	corale_bootstrap bootstrap = { .rank = r->rank, .size = r->size, .ctx = r, .allgather = allgather };
+	corale_comm *comm = NULL;
+	int ret = corale_comm_create(&bootstrap, NULL, &comm);
+	if (ret)
+		fault(r, "corale_comm_create: %s", corale_strerror(ret));
+	return comm;
+}
+
+static int reduce(corale_comm *comm, corale_stream *stream)
+{
+	static int32_t mine[COUNT], sum[COUNT];
+	return corale_all_reduce(mine, sum, COUNT, CORALE_INT32, CORALE_SUM, comm, stream);
+}
+
+/* ---- The victim ---- */
+
+static void touch(size_t bytes)
+{
+	size_t have = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+	bytes = bytes < have / 2 ? bytes : have / 2;
+	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return;
+	madvise(memory, bytes, MADV_HUGEPAGE);
+	for (size_t at = 0; at < bytes; at += 4096)
+		memory[at] = 1;
+}
+
+static void leave_child(void)
+{
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, 0);
+		alarm(10);
+		for (;;)
+			pause();
+	}
+}
+
+static void end(struct rank *r, const struct scene *s, corale_comm *comm)
+{
+	if (s->touched)
+		touch(s->touched);
+	atomic_store(&r->shared->ready, 1);
+	pause_ms(SETTLE_MS);
+	if (s->ending == LEAVES_CHILD)
+		leave_child();
+	atomic_store(&r->shared->died_ns, now_ns());
+	switch (s->ending) {
+	case LEFT_AT_ONCE:
+		_exit(0);
+	case EXITS:
+		exit(0);
+	case STOPPED: /* its parent lets it go on */
+		kill(getpid(), SIGSTOP);
+		if (reduce(comm, NULL))
+			fault(r, "the call after a stop: %s", corale_comm_last_error(comm));
+		break;
+	case DESTROYS:
+		break;
+	default:
+		kill(getpid(), SIGKILL);
+	}
+	corale_comm_destroy(comm);
+}
+
+/* ---- The others ---- */
+
+static int wait_for_victim(struct rank *r, const struct scene *s, corale_comm *comm)
+{
+	static int32_t large[4 << 20];
+	corale_stream *stream = NULL;
+	int ret;
+	switch (s->waiting) {
+	case WAITS_IN_CALL:
+		return reduce(comm, NULL);
+	case WAITS_AS_READER: /* a message by reference, or more than a window holds */
+		if (r->rank == 0)
+			return corale_send(large, sizeof(large) / sizeof(*large), CORALE_INT32, VICTIM, comm,
+					   NULL);
+		return reduce(comm, NULL);
+	case WAITS_ON_STREAM:
+		corale_stream_create(&stream);
+		ret = reduce(comm, stream);
+		ret = ret ? ret : corale_stream_synchronize(stream);
+		corale_stream_destroy(stream);
+		return ret;
+	default:
+		for (int64_t until = now_ns() + (s->code ? 5 : 1) * 1000000000ll; now_ns() < until;
+		     pause_ms(1))
+			if ((ret = corale_comm_async_error(comm)))
+				return ret;
+		return 0;
+	}
+}
+
+static void survive(struct rank *r, const struct scene *s, corale_comm *comm)
+{
+	int ret = wait_for_victim(r, s, comm);
+	double ms = (double)(now_ns() - atomic_load(&r->shared->died_ns)) * 1e-6;
+	if (ret != s->code)
+		fault(r, "got %s, expected %s; %s", corale_strerror(ret), corale_strerror(s->code),
+		      corale_comm_last_error(comm));
+	if (s->code) {
+		const char *text = corale_comm_last_error(comm);
+		if (!strstr(text, "rank 1 (process ") || !strstr(text, s->word))
+			fault(r, "\"%s\" should name rank 1, its process and \"%s\"", text, s->word);
+		if (!(ms < LIMIT_MS))
+			fault(r, "told after %.0f ms of at most %d", ms, LIMIT_MS);
+		fprintf(stderr, "# rank %d was told after %.1f ms (promised: %d)\n", r->rank, ms,
+			PROMISED_MS);
+		ret = reduce(comm, NULL);
+		if (ret != CORALE_ECOMM)
+			fault(r, "a later call: got %s", corale_strerror(ret));
+	}
+	corale_comm_destroy(comm);
+}
+
+static int run_rank(struct rank *r, const struct scene *s)
+{
+	corale_comm *comm = join(r);
+	if (!comm)
+		return 1;
+	if (reduce(comm, NULL))
+		fault(r, "a call while all live: %s", corale_comm_last_error(comm));
+	if (r->rank == VICTIM)
+		end(r, s, comm);
+	else
+		survive(r, s, comm);
+	return 0;
+}
+
+/* ---- The parent ---- */
+
+static pid_t start_rank(struct rank *r, const struct scene *s)
+{
+	int apart = s->ending == IN_PID_NAMESPACE && r->rank == VICTIM;
+	pid_t child = fork();
+	if (child)
+		return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (apart) {
+		if (unshare(CLONE_NEWPID))
+			_exit(99);
+		if (fork() || fork()) { /* the first process of a namespace can't kill itself */
+			wait(NULL);
+			_exit(0);
+		}
+	}
+	exit(run_rank(r, s));
+}
+
+static int may_make_pid_namespaces(void)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0)
+		_exit(unshare(CLONE_NEWPID) != 0);
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+static void *share(size_t bytes)
+{
+	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static int play(const struct scene *s)
+{
+	struct rank ranks[RANKS];
+	struct shared *shared = share(sizeof(*shared));
+	pid_t pids[RANKS];
+	for (int r = 0; r < RANKS; r++)
+		ranks[r] = (struct rank){ .rank = r, .size = RANKS, .shared = shared };
+	for (int a = 0; a < RANKS; a++)
+		for (int b = a + 1; b < RANKS; b++) {
+			int ends[2];
+			if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+				return 1;
+			ranks[a].sockets[b] = ends[0];
+			ranks[b].sockets[a] = ends[1];
+		}
+	for (int r = 0; r < RANKS; r++)
+		pids[r] = start_rank(&ranks[r], s);
+	if (s->ending == STOPPED) {
+		int status;
+		waitpid(pids[VICTIM], &status, WUNTRACED);
+		pause_ms(STOPPED_MS);
+		kill(pids[VICTIM], SIGCONT);
+	}
+	int faults = 0;
+	for (int r = 0; r < RANKS; r++) {
+		int status = 0;
+		waitpid(pids[r], &status, 0);
+		faults += r != VICTIM && status;
+		if (r != VICTIM && status)
+			fprintf(stderr, "# rank %d ended with status %x\n", r, (unsigned)status);
+	}
+	return faults + atomic_load(&shared->faults);
+}
+
+/* Settings are read once a process, so every scene has one of its own. */
+static int play_apart(const struct scene *s)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		setenv("CORALE_DEBUG", "none", 1);
+		setenv("CORALE_TIMEOUT", "30", 1);
+		alarm(60);
+		exit(play(s) != 0);
+	}
+	return waitpid(child, &status, 0) != child || status;
+}
+
+static void run_scene(void **state)
+{
+	const struct scene *s = *state;
+	if (s->ending == IN_PID_NAMESPACE && !may_make_pid_namespaces())
+		skip();
+	assert_int_equal(play_apart(s), 0);
+}
+
+/* ---- The watch thread's life ---- */
+
+static int refuse_threads;
+
+/* In front of the C library's. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	typedef int create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	union {
+		void *symbol;
+		create *function;
+	} real = { dlsym(RTLD_NEXT, "pthread_create") };
+	return refuse_threads ? EAGAIN : real.function(thread, attr, run, arg);
+}
+
+/* Runs body as rank 0 of two processes; the other one creates, meets it in a call if there is a communicator, and destroys. */
+static int with_peer(int (*body)(struct rank *r))
+{
+	struct shared *shared = share(sizeof(*shared));
+	struct rank ranks[2] = { { .rank = 0, .size = 2, .shared = shared },
+				 { .rank = 1, .size = 2, .shared = shared } };
+	int ends[2], status;
+	setenv("CORALE_DEBUG", "none", 1);
+	setenv("CORALE_TIMEOUT", "20", 1);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		return 1;
+	ranks[0].sockets[1] = ends[0];
+	ranks[1].sockets[0] = ends[1];
+	pid_t child = fork();
+	if (child == 0) {
+		corale_bootstrap bootstrap = {
+			.rank = 1, .size = 2, .ctx = &ranks[1], .allgather = allgather
+		};
+		corale_comm *comm = NULL;
+		alarm(30);
+		if (!corale_comm_create(&bootstrap, NULL, &comm))
+			reduce(comm, NULL);
+		corale_comm_destroy(comm);
+		exit(0);
+	}
+	int faults = body(&ranks[0]);
+	return waitpid(child, &status, 0) != child || status || faults + atomic_load(&shared->faults);
+}
+
+static int without_thread(struct rank *r)
+{
+	corale_bootstrap bootstrap = { .rank = 0, .size = 2, .ctx = r, .allgather = allgather };
+	corale_comm *comm = NULL;
+	refuse_threads = 1;
+	int ret = corale_comm_create(&bootstrap, NULL, &comm);
+	if (ret != CORALE_ESYSTEM)
+		fault(r, "creation without a thread: got %s", corale_strerror(ret));
+	return 0;
+}
+
+/* A child must be refused by name and must not hang, whatever it calls; its parent goes on. */
+static int forked_child(struct rank *r)
+{
+	int32_t mine = 1, sum = 0, status;
+	corale_stream *stream = NULL;
+	corale_comm *comm = join(r);
+	corale_stream_create(&stream);
+	pid_t child = fork();
+	if (child == 0) {
+		corale_bootstrap alone = { .rank = 0, .size = 1, .ctx = r, .allgather = allgather };
+		corale_comm *another = NULL;
+		alarm(10);
+		int bad = corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL) == 0;
+		bad |= corale_comm_abort(comm) == 0;
+		bad |= corale_comm_create(&alone, NULL, &another) != CORALE_ENOTSUP;
+		bad |= corale_stream_synchronize(stream) != CORALE_ENOTSUP;
+		corale_stream_destroy(stream);
+		corale_comm_destroy(comm);
+		exit(bad);
+	}
+	if (waitpid(child, &status, 0) != child || status)
+		fault(r, "the forked child ended with status %x", (unsigned)status);
+	if (reduce(comm, NULL))
+		fault(r, "a call of the parent: %s", corale_comm_last_error(comm));
+	corale_stream_destroy(stream);
+	corale_comm_destroy(comm);
+	return 0;
+}
+
+/* An idle thread costs next to nothing: below 0.1 % of a core, at ten times that on a busy test machine. */
+static int idle(struct rank *r)
+{
+	corale_comm *comm = join(r);
+	struct rusage before, after;
+	getrusage(RUSAGE_SELF, &before);
+	pause_ms(3000);
+	getrusage(RUSAGE_SELF, &after);
+	double used = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
+			       before.ru_stime.tv_sec) +
+		      1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec +
+				      after.ru_stime.tv_usec - before.ru_stime.tv_usec);
+	fprintf(stderr, "# an idle communicator took %.3f %% of a core\n", used / 3 * 100);
+	if (used / 3 > 0.01)
+		fault(r, "an idle communicator took %.2f %% of a core", used / 3 * 100);
+	if (reduce(comm, NULL))
+		fault(r, "a call: %s", corale_comm_last_error(comm));
+	corale_comm_destroy(comm);
+	return 0;
+}
+
+static int apart(int (*body)(struct rank *r))
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(60);
+		exit(with_peer(body));
+	}
+	return waitpid(child, &status, 0) != child || status;
+}
+
+static void run_without_thread(void **state)
+{
+	(void)state;
+	assert_int_equal(apart(without_thread), 0);
+}
+
+static void run_forked_child(void **state)
+{
+	(void)state;
+	assert_int_equal(apart(forked_child), 0);
+}
+
+static void run_idle(void **state)
+{
+	(void)state;
+	assert_int_equal(apart(idle), 0);
+}
+
+enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
+
+int main(void)
+{
+	struct CMUnitTest tests[SCENES + 3];
+	for (int i = 0; i < SCENES; i++)
+		tests[i] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
+						(void *)(uintptr_t)&scenes[i] };
+	tests[SCENES] = (struct CMUnitTest){ "no thread to watch", run_without_thread, NULL, NULL, NULL };
+	tests[SCENES + 1] = (struct CMUnitTest){ "a forked child", run_forked_child, NULL, NULL, NULL };
+	tests[SCENES + 2] = (struct CMUnitTest){ "an idle communicator", run_idle, NULL, NULL, NULL };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
