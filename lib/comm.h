@@ -90,6 +90,7 @@ struct comm {
 	char last_error[COMM_ERROR_BYTES];
 	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
 	struct comm *next_watched; /* watch.c */
+	_Atomic int withdrawing; /* withdraw.c: a thread is at it */
 };
 
 /* The public handle outlives its communicator, so that use after destroy is an error and not a crash. */
@@ -132,7 +133,10 @@ void comm_keep_error(struct comm *comm);
  * of what the ranks compare. */
 int mem_scratch(struct comm *comm, const struct call *for_call);
 
-/* Forgets what is registered and what was allocated (which stays the user's, but can't be freed any more). */
+/* 1 if peers' GPUs may store into memory of the user. */
+int mem_is_shared(const struct comm *comm);
+
+/* Forgets what is registered, and keeps what was allocated, which stays the user's, for corale_mem_free. */
 void mem_close(struct comm *comm);
 
 /* Ends one user's share of a struct comm_origin. */

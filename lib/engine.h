@@ -84,6 +84,10 @@ struct engine_ops {
 	 * CORALE_EDEVICE. */
 	int (*open)(const struct engine_params *params, struct engine **out);
 
+	/* The engine's GPU is the thread's current one until leave, which is given what enter returned. */
+	int (*enter)(const struct engine *engine);
+	void (*leave)(const struct engine *engine, int entered);
+
 	/* Tells GPUs apart, whatever their ordinals. */
 	void (*uuid)(const struct engine *engine, unsigned char uuid[ENGINE_UUID_BYTES]);
 
@@ -131,11 +135,18 @@ struct engine_ops {
 	/* Waits until the GPU has done all that was enqueued; leaves captures whole. CORALE_EDEVICE. */
 	int (*finish)(struct engine *engine);
 
+	/*
+	 * From its return on nothing that this GPU runs stores into a rank's registered memory, not even a graph that is replayed. failed: the
+	 * communicator has, so calls may be under way, which are waited for; else that rank has ended all its calls. Later
+	 * collectives are refused. By one thread, beside calls of another one. CORALE_EDEVICE.
+	 */
+	int (*withdraw)(struct engine *engine, int rank, int failed);
+
 	/* Bytes of GPU memory held. Any thread. */
 	size_t (*memory)(const struct engine *engine);
 
 	/* Memory of this GPU for the user, in units of 2 MB. free waits for all work of the GPU, unless no call has used the memory.
-	 * CORALE_ENOMEM, CORALE_EDEVICE. */
+	 * engine NULL: its engine is closed. CORALE_ENOMEM, CORALE_EDEVICE. */
 	int (*alloc)(struct engine *engine, size_t bytes, void **out);
 	void (*free)(struct engine *engine, void *memory, int used);
 

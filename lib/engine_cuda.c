@@ -1,6 +1,10 @@
 /* The CUDA engine of fused codelets: its table of functions, and what any thread may ask. */
 #include "engine_cuda.h"
 
+#include <time.h>
+
+#include "log.h"
+
 static void uuid(const struct engine *e, unsigned char out[ENGINE_UUID_BYTES])
 {
 	for (int i = 0; i < ENGINE_UUID_BYTES; i++)
@@ -72,17 +76,36 @@ static void leave(const struct engine *e, int entered)
 		e->driver.pop_context(&ours);
 }
 
+/* What is enqueued between these two is seen by a thread that withdraws: it waits for the second. */
+static int begin_call(struct engine *e)
+{
+	atomic_store(&e->calling, 1);
+	return enter(e);
+}
+
+static void end_call(struct engine *e, int entered)
+{
+	leave(e, entered);
+	atomic_store_explicit(&e->calling, 0, memory_order_release);
+}
+
+static int refuse(const struct engine *e)
+{
+	return log_error(CORALE_EPEER, e->rank,
+			 "another rank has destroyed the communicator: no further collective can end");
+}
+
 static int run(struct engine *e, const struct engine_call *call, void *stream)
 {
-	int entered = enter(e), ret = engine_run(e, call, stream);
-	leave(e, entered);
+	int entered = begin_call(e), ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, stream);
+	end_call(e, entered);
 	return ret;
 }
 
 static int run_messages(struct engine *e, const struct engine_message *messages, int n, void *stream)
 {
-	int entered = enter(e), ret = engine_run_messages(e, messages, n, stream);
-	leave(e, entered);
+	int entered = begin_call(e), ret = engine_run_messages(e, messages, n, stream);
+	end_call(e, entered);
 	return ret;
 }
 
@@ -147,6 +170,23 @@ static int finish(struct engine *e)
 	return ret;
 }
 
+static int withdraw(struct engine *e, int rank, int failed)
+{
+	const struct timespec pause = { 0, 1000000 };
+	struct visit v = visit(e);
+	atomic_store(&e->closed, 1);
+	while (atomic_load(&e->calling))
+		nanosleep(&pause, NULL);
+	int ret = 0;
+	if (failed) {
+		engine_silence(e, CORALE_ECOMM);
+		ret = engine_wait_idle(e);
+	}
+	ret = ret ? ret : engine_forget_rank(e, rank);
+	end_visit(e, v);
+	return ret;
+}
+
 static int join(struct engine *e, void *before, void *after)
 {
 	int entered = enter(e), ret = engine_join(e, before, after);
@@ -162,10 +202,13 @@ static int alloc(struct engine *e, size_t bytes, void **out)
 	return ret;
 }
 
+/* The current GPU is as good as any: freeing waits for the one that is named by the address. */
 static void free_memory(struct engine *e, void *memory, int used)
 {
+	struct engine outlived = { .rank = -1 };
 	struct visit v = visit(e);
-	engine_free(e, memory, used);
+	if (e || cuda_load_driver(&outlived.driver))
+		engine_free(e ? e : &outlived, memory, used);
 	end_visit(e, v);
 }
 
@@ -215,6 +258,8 @@ const struct engine_ops engine_cuda = {
 	.available = cuda_available,
 	.open = open,
 	.uuid = uuid,
+	.enter = enter,
+	.leave = leave,
 	.reaches = engine_reaches,
 	.window_fd = window_fd,
 	.limit = engine_limit,
@@ -229,6 +274,7 @@ const struct engine_ops engine_cuda = {
 	.stop = engine_stop,
 	.abort = engine_abort,
 	.finish = finish,
+	.withdraw = withdraw,
 	.memory = memory,
 	.alloc = alloc,
 	.free = free_memory,

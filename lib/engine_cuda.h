@@ -5,6 +5,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "codelets.h"
 #include "device_cuda.h"
@@ -85,6 +86,7 @@ struct engine {
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
 	int captured; /* a call was, so that a graph may name our memory */
+	_Atomic int calling, closed; /* a call is being enqueued; collectives are refused */
 	cudaEvent_t order;
 };
 
@@ -120,6 +122,8 @@ int engine_export(const struct engine *engine, CUdeviceptr allocation, int *fd);
 /* A peer's allocation of so many bytes, here. */
 int engine_import(const struct engine *engine, int fd, size_t bytes, void **out);
 void engine_unmap(const struct engine *engine, void *mapped, size_t bytes);
+/* Instead: what is stored to these addresses goes nowhere. For graphs that name them and may be replayed. */
+int engine_sink(const struct engine *engine, void *mapped, size_t bytes);
 
 /* ---- engine_cuda_share.c: memory that peers map */
 
@@ -132,6 +136,8 @@ uint64_t engine_find(const struct engine *engine, const void *buffer, size_t byt
 int engine_is_exported(const struct engine *engine, uint64_t target);
 int engine_verify(const struct engine *engine, uint64_t target);
 void engine_detach_all(struct engine *engine);
+/* A rank's memory is mapped here no more; where graphs may name it, memory that nobody reads has its place. The GPU does not use it. */
+int engine_forget_rank(struct engine *engine, int rank);
 
 static inline const struct engine_region *engine_region_of(const struct engine *engine, uint64_t target)
 {

@@ -77,3 +77,27 @@ int engine_import(const struct engine *e, int fd, size_t bytes, void **out)
 	int ret = cuda_memory_import(engine_place(e), fd, &handle);
 	return ret ? ret : map(e, handle, bytes, out);
 }
+
+/* Maps one unit of memory again and again over addresses that were unmapped. */
+static int fill_addresses(const struct engine *e, CUdeviceptr at, size_t bytes, size_t unit)
+{
+	CUmemGenericAllocationHandle sink;
+	int ret = cuda_memory_make(engine_place(e), unit, &sink);
+	if (ret)
+		return ret;
+	for (size_t done = 0; !ret && done < bytes; done += unit)
+		ret = cuda_memory_map(engine_place(e), at + done, bytes - done < unit ? bytes - done : unit,
+				      sink);
+	e->driver.release(sink); /* the mappings keep it */
+	return ret;
+}
+
+int engine_sink(const struct engine *e, void *mapped, size_t bytes)
+{
+	CUdeviceptr at = (CUdeviceptr)(uintptr_t)mapped;
+	size_t unit = 1;
+	int ret = cuda_memory_unit(engine_place(e), &unit);
+	if (!ret)
+		ret = engine_check_driver(e, e->driver.unmap(at, bytes), "unmapping a peer's memory");
+	return ret ? ret : fill_addresses(e, at, bytes, unit);
+}

@@ -189,6 +189,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	e->rank = p->rank;
 	e->ranks = p->ranks;
 	e->memory_cap = p->memory_cap;
+	e->scratch_region = ENGINE_MAX_REGIONS; /* none */
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
 	e->mapped = calloc((size_t)p->ranks, 1);
 	e->edges = calloc(1, sizeof(*e->edges));
@@ -232,6 +233,9 @@ void engine_close(struct engine *e)
 	engine_wait_idle(e); /* kernels end at their deadlines at the latest */
 	if (e->captured) {
 		engine_silence(e, CORALE_ECOMM);
+		for (int r = 0; r < e->ranks; r++)
+			if (r != e->rank)
+				engine_forget_rank(e, r);
 		return;
 	}
 	engine_detach_all(e);

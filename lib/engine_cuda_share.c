@@ -192,6 +192,28 @@ void engine_detach(struct engine *e, int region, int used)
 		e->nregions--;
 }
 
+static int forget(const struct engine *e, struct engine_opened *o)
+{
+	int ret = 0;
+	if (e->captured && o->bytes)
+		ret = engine_sink(e, o->base, o->bytes);
+	else
+		close_opened(e, o);
+	memset(o, 0, sizeof(*o));
+	return ret;
+}
+
+int engine_forget_rank(struct engine *e, int rank)
+{
+	int ret = 0;
+	for (int i = 0; i < e->nregions; i++) {
+		struct engine_region *r = &e->regions[i];
+		int one = r->opened && i != e->scratch_region ? forget(e, &r->opened[rank]) : 0;
+		ret = ret ? ret : one;
+	}
+	return ret;
+}
+
 void engine_detach_all(struct engine *e)
 {
 	for (int i = 0; i < e->nregions; i++)

@@ -8,6 +8,7 @@
 #include "recent.h"
 #include "sequence.h"
 #include "status.h"
+#include "withdraw.h"
 
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
@@ -80,6 +81,8 @@ void gpu_watch(struct comm *comm)
 	int error = find_failure(comm);
 	if (error)
 		engine_cuda.stop(comm->gpu, error);
+	if (comm->size > 1)
+		withdraw_answer(comm);
 }
 
 void gpu_finish(struct comm *comm)
@@ -87,6 +90,8 @@ void gpu_finish(struct comm *comm)
 	gpu_failure(comm);
 	engine_cuda.finish(comm->gpu);
 	gpu_failure(comm);
+	if (mem_is_shared(comm))
+		withdraw_wait(comm);
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------------------- */
@@ -211,8 +216,8 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 				    .recv_counts = c->recv_counts,
 				    .recv_displs = c->recv_displs };
 	int ret = choose(comm, c, &call);
-	if (ret)
-		return ret;
+	if (ret) /* the others have this call, and wait */
+		return ended(comm, ret == CORALE_EINVAL ? diagnose_end(comm, c, ret) : ret);
 	c->target = call.target;
 	call.number = recent_add(comm->recent, c, 1);
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;

@@ -9,6 +9,7 @@
 #include "log.h"
 #include "plan_codelet_print.h"
 #include "recent.h"
+#include "withdraw.h"
 
 struct gpu_hello {
 	unsigned char uuid[ENGINE_UUID_BYTES];
@@ -160,9 +161,9 @@ void gpu_close(struct comm *comm)
 	comm->recent = NULL;
 	if (!comm->gpu)
 		return;
-	if (atomic_load(&comm->error))
-		engine_cuda.abort(comm->gpu, CORALE_ECOMM);
+	withdraw_finish(comm);
 	engine_cuda.close(comm->gpu);
+	withdraw_answer_all(comm);
 	trace_close(comm->trace);
 	comm->gpu = NULL;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "corale.h"
@@ -167,6 +169,17 @@ void life_look(void)
 		if (atomic_load_explicit(&l->state, memory_order_relaxed) == LIFE_ALIVE)
 			atomic_store(&l->state, look(l->page));
 	pthread_mutex_unlock(&lock);
+}
+
+int life_gone(long pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	if (fd < 0)
+		return errno == ESRCH;
+	struct pollfd end = { .fd = fd, .events = POLLIN };
+	int gone = poll(&end, 1, 0) == 1;
+	close(fd);
+	return gone;
 }
 
 enum life_state life_state(const struct life *l)

@@ -37,4 +37,7 @@ enum life_state { LIFE_ALIVE, LIFE_EXITED, LIFE_DIED };
 /* As life_look has found it. Any thread. */
 enum life_state life_state(const struct life *life);
 
+/* 1 if a process that has died has given back all it had, its GPU's memory too: that comes later. Any thread. */
+int life_gone(long pid);
+
 #endif

@@ -1,5 +1,6 @@
 /* Buffers that peers may map. On the host a message by reference already reads any memory of a peer, so that these
  * calls only make the memory and keep the collective discipline; ranks of a GPU engine map each other's. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "gpu.h"
 #include "log.h"
 #include "sequence.h"
+#include "withdraw.h"
 
 enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1, MEM_NOTHING = -2 };
 
@@ -188,11 +190,71 @@ static void forget(struct comm *comm, struct registration **at)
 	free(r);
 }
 
+int mem_is_shared(const struct comm *comm)
+{
+	const struct registration *r = comm->registrations;
+	while (r && r->region == MEM_NO_REGION)
+		r = r->next;
+	return r != NULL;
+}
+
+/* ---- Memory that outlives its communicator --------------------------------------------------------------- */
+
+struct outlived {
+	struct outlived *next;
+	const corale_comm *comm;
+	void *buffer;
+	int on_gpu;
+};
+
+static pthread_mutex_t outlived_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct outlived *outlived;
+
+static void keep_outlived(const struct comm *comm, void *buffer)
+{
+	struct outlived *o = malloc(sizeof *o);
+	if (!o)
+		return;
+	pthread_mutex_lock(&outlived_lock);
+	*o = (struct outlived){ outlived, comm->handle, buffer, comm->wants_gpu };
+	outlived = o;
+	pthread_mutex_unlock(&outlived_lock);
+}
+
+static struct outlived *take_outlived(const corale_comm *comm, const void *buffer)
+{
+	pthread_mutex_lock(&outlived_lock);
+	struct outlived **at = &outlived;
+	while (*at && ((*at)->comm != comm || (*at)->buffer != buffer))
+		at = &(*at)->next;
+	struct outlived *found = *at;
+	if (found)
+		*at = found->next;
+	pthread_mutex_unlock(&outlived_lock);
+	return found;
+}
+
+/* 1 if the buffer was of a communicator that is destroyed; then it is freed, by this rank alone. */
+static int free_outlived(const corale_comm *comm, void *buffer)
+{
+	struct outlived *o = buffer && comm ? take_outlived(comm, buffer) : NULL;
+	if (!o)
+		return 0;
+	if (o->on_gpu)
+		engine_cuda.free(NULL, buffer, 0);
+	else
+		free(buffer);
+	free(o);
+	return 1;
+}
+
 void mem_close(struct comm *comm)
 {
 	while (comm->registrations) {
 		struct registration *r = comm->registrations;
 		comm->registrations = r->next;
+		if (r->allocated && r->buffer)
+			keep_outlived(comm, r->buffer);
 		free(r);
 	}
 }
@@ -282,9 +344,11 @@ static int give_up(struct comm *comm, enum mem_kind kind, struct registration **
 	free(all);
 	if (*at && (!ret || atomic_load(&comm->error))) {
 		void *allocated = (*at)->allocated ? (*at)->buffer : NULL;
+		int shared = (*at)->region != MEM_NO_REGION;
 		forget(comm, at);
 		ret = ret ? ret : agree(comm, kind, 0);
-		release(comm, allocated, 1);
+		if (!ret || !shared || withdraw_wait(comm))
+			release(comm, allocated, 1);
 	}
 	if (ret)
 		comm_keep_error(comm);
@@ -293,6 +357,8 @@ static int give_up(struct comm *comm, enum mem_kind kind, struct registration **
 
 int corale_mem_free(corale_comm *handle, void *buffer)
 {
+	if (free_outlived(handle, buffer))
+		return 0;
 	struct comm *comm = comm_get(handle, kind_names[MEM_FREE]);
 	if (!comm)
 		return CORALE_EINVAL;

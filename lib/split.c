@@ -96,8 +96,11 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		config.max_channels = comm->gpu ? comm->settings.max_ctas : comm->settings.max_channels;
 		config.device = comm->gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
 		atomic_fetch_add(&comm->origin->users, 1);
+		int entered = comm->gpu ? engine_cuda.enter(comm->gpu) : 0; /* the child's is the same */
 		ret = corale_private_comm_create(&bootstrap, &config, comm->fallback, comm_release_origin,
 						 comm->origin, &made);
+		if (comm->gpu)
+			engine_cuda.leave(comm->gpu, entered);
 	}
 	free(s.ranks);
 	if (!ret)

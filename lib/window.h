@@ -52,8 +52,11 @@ struct window_control {
 	    users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
 	_Atomic uint64_t
 	    left; /* the owner has destroyed the communicator: that its process ends is no failure */
-	uint64_t pad[5];
+	_Atomic uint64_t gives_up; /* the owner asks all others to store nothing more into its memory */
+	uint64_t pad[4];
 	_Atomic uint8_t can_read[4096]; /* [local rank]: the owner can read that process's memory */
+	_Atomic uint8_t
+	    withdrawn[4096]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
 	struct window_call calls[WINDOW_CALLS];
 };
 
