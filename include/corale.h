@@ -144,12 +144,29 @@ typedef struct corale_config {
 	int max_channels; /* threads of one call, or blocks on a GPU (sends, receives and all_to_all_v: one for each
 			     peer and direction at least); 0: CORALE_MAX_CHANNELS, CORALE_MAX_CTAS */
 	int device; /* CORALE_DEVICE_* below */
+	int cta_policy; /* CORALE_CTA_POLICY_* below */
 } corale_config;
 
 enum {
 	CORALE_DEVICE_DEFAULT = 0, /* host */
 	CORALE_DEVICE_HOST = 1,
 	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; up to 72 ranks of one node; any memory */
+};
+
+/*
+ * How many blocks (CTAs) a CUDA communicator's calls take from what else runs on the GPU. Where max_channels or
+ * CORALE_MAX_CTAS is given, that is the limit instead, whatever the policy. A communicator that is split off has its
+ * parent's policy. Host communicators have no blocks: the field is checked and compared there, too, but changes nothing.
+ */
+enum {
+	CORALE_CTA_POLICY_DEFAULT = 0, /* CORALE_CTA_POLICY: auto, unless the environment says otherwise */
+	CORALE_CTA_POLICY_AUTO = 1, /* for calls that nothing runs beside: large ones take all of the GPU but one processor of 32 */
+	CORALE_CTA_POLICY_EFFICIENT = 2, /* for calls beside computing, such as gradients averaged during the backward pass:
+			     kernels of at most 4 blocks. The price, where nothing runs beside them: calls from about 100 KB on
+			     take longer, those of some MB several times as long, large sums about twice as long */
+	CORALE_CTA_POLICY_ZERO = 3 /* for all_gather, all_to_all and broadcast into registered memory beside computing: copy
+			     engines move the data instead of blocks. The price: small ones take longer. All other calls are
+			     as with auto */
 };
 
 void corale_config_init(corale_config *config);

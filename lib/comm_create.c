@@ -88,6 +88,20 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 	return ret;
 }
 
+_Static_assert(SETTINGS_CTA_ZERO == CORALE_CTA_POLICY_ZERO - CORALE_CTA_POLICY_AUTO,
+	       "the setting has the configuration's policies but the first");
+
+/* Also for host communicators, which make nothing of it: so that a wrong or different value is never passed over. */
+static int merge_cta_policy(struct comm *comm, int policy)
+{
+	if (policy < CORALE_CTA_POLICY_DEFAULT || policy > CORALE_CTA_POLICY_ZERO)
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_config: cta_policy %d; give a CORALE_CTA_POLICY_*", policy);
+	if (policy != CORALE_CTA_POLICY_DEFAULT)
+		comm->settings.cta_policy = policy - CORALE_CTA_POLICY_AUTO;
+	return 0;
+}
+
 /* The configuration's values replace the environment's. */
 static int merge_config(struct comm *comm, const corale_config *config)
 {
@@ -123,7 +137,7 @@ static int merge_config(struct comm *comm, const corale_config *config)
 		comm->settings.memory_cap = c.memory_cap;
 	if (c.max_channels)
 		*(comm->wants_gpu ? &comm->settings.max_ctas : &comm->settings.max_channels) = c.max_channels;
-	return 0;
+	return merge_cta_policy(comm, c.cta_policy);
 }
 
 static void choose_waits(struct comm *comm)

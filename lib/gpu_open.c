@@ -27,12 +27,14 @@ static int open_engine(struct comm *comm)
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "a CUDA communicator over %d nodes: GPUs of one node only in this version",
 				 comm->topo->map.nodes);
+	const struct settings *s = &comm->settings;
 	struct engine_params params = { .rank = comm->rank,
 					.ranks = comm->size,
-					.window_bytes = comm->settings.gpu_window,
-					.memory_cap = comm->settings.memory_cap,
-					.max_blocks = comm->settings.max_ctas,
-					.timeout_s = comm->settings.timeout };
+					.window_bytes = s->gpu_window,
+					.memory_cap = s->memory_cap,
+					.max_blocks = plan_codelet_most_blocks(
+					    s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT),
+					.timeout_s = s->timeout };
 	comm->recent = recent_create();
 	if (!comm->recent)
 		return log_error(CORALE_ENOMEM, comm->rank,
@@ -147,10 +149,11 @@ int gpu_open(struct comm *comm)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->trace = trace_open();
-	comm->node.zero_ctas = comm->settings.cta_policy;
+	comm->node.zero_ctas = comm->settings.cta_policy == SETTINGS_CTA_ZERO;
 	comm->node.forced = plan_codelet_named(comm->settings.proto);
-	log_line(LOG_INFO, comm->rank, "GPU engine of %d ranks, %zu bytes of its memory", comm->size,
-		 engine_cuda.memory(comm->gpu));
+	log_line(LOG_INFO, comm->rank,
+		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
+		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
 	tell_choice(comm);
 	return 0;
 }

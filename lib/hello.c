@@ -115,7 +115,8 @@ static int name_difference(const corale_bootstrap *b, const struct settings *set
 			if (strcmp(all[0][i], all[r][i]))
 				ret = log_error(CORALE_ESETTING, b->rank,
 						"%s differs: \"%s\" on rank 0, \"%s\" on rank %d; "
-						"set it equally on all ranks (mpirun -x %s)",
+						"set it equally on all ranks (mpirun -x %s), "
+						"also by corale_config",
 						settings_row(i)->name, all[0][i], all[r][i], r,
 						settings_row(i)->name);
 		}

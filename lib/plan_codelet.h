@@ -25,7 +25,7 @@ enum { PLAN_NEAR_RANKS = 4 }; /* at most, of kernels that keep every rank's pack
 /* What all ranks share. */
 struct plan_node {
 	int ranks;
-	int max_blocks; /* CORALE_MAX_CTAS, or the most that are resident at a time */
+	int max_blocks; /* plan_codelet_most_blocks, or the most that are resident at a time */
 	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
 	int forced; /* a codelet (CORALE_PROTO), or CODELET_NONE */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
@@ -43,6 +43,10 @@ double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet
 /* The codelet of least modelled time, among the forced ones where they can run the call. */
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
 				      int words, int memory);
+
+/* The most blocks of a kernel, 0: all that the GPU has room for. given: by the caller, 0: none. efficient: where none is given, as
+ * few as are right beside computing. */
+int plan_codelet_most_blocks(int given, int efficient);
 
 /* Bytes of a block or vector that go by packets at a time: so many parts of what one sender has of their room, which so many exchanges
  * share, and where threads take turns a whole number of them. words: packets are words. 0: there is too little room. */

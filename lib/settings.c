@@ -20,7 +20,7 @@ static const char *const transports[] = { "auto", "ucx", "mpi", NULL };
 static const char *const protos[] = {
 	"auto", "packets", "two_shot", "slots", "slots_two_shot", "copies", NULL
 };
-static const char *const cta_policies[] = { "auto", "zero", NULL };
+static const char *const cta_policies[] = { "auto", "efficient", "zero", NULL };
 static const char *const ucx_messages[] = { "auto", "put", "tag", "am", NULL };
 
 /* Order of the rows: the order of corale-info and the README. */
@@ -90,10 +90,10 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(max_ctas),
 	  .max = 1024 },
-	{ .row = { "CORALE_CTA_POLICY", "auto, zero", "auto",
+	{ .row = { "CORALE_CTA_POLICY", "auto, efficient, zero", "auto",
+		   "efficient: few blocks, for calls beside computing, unless CORALE_MAX_CTAS is set; "
 		   "zero: copy engines rather than blocks move what is only moved between GPUs into "
-		   "registered "
-		   "memory.",
+		   "registered memory; a communicator's configuration overrides it.",
 		   1 },
 	  .kind = SETTINGS_CHOICE,
 	  FIELD(cta_policy),

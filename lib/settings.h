@@ -20,8 +20,8 @@ struct settings {
 	int max_channels; /* CORALE_MAX_CHANNELS; 0: as many as cores allow */
 	size_t gpu_window; /* CORALE_GPU_WINDOW: bytes of a GPU's window */
 	char proto[32]; /* CORALE_PROTO: forces a codelet */
-	int max_ctas; /* CORALE_MAX_CTAS: blocks of a kernel; 0: as many as the GPU holds at a time */
-	int cta_policy; /* CORALE_CTA_POLICY: 1 means zero: copy engines rather than blocks */
+	int max_ctas; /* CORALE_MAX_CTAS: blocks of a kernel; 0: as cta_policy says */
+	int cta_policy; /* CORALE_CTA_POLICY, enum settings_cta_policy: how many blocks calls on GPUs take */
 	int check_memory; /* CORALE_CHECK_MEMORY: calls on GPUs look whether registered memory still is what it was */
 	size_t slot_bytes; /* CORALE_SLOT_BYTES: the most that one message through a window carries */
 	int slots; /* CORALE_SLOTS: messages in flight per ring of a window */
@@ -37,6 +37,9 @@ struct settings {
 };
 
 enum settings_choice { SETTINGS_NO, SETTINGS_YES, SETTINGS_AUTO };
+
+/* In the order of corale.h's CORALE_CTA_POLICY_*, which begin with the setting's own. */
+enum settings_cta_policy { SETTINGS_CTA_AUTO, SETTINGS_CTA_EFFICIENT, SETTINGS_CTA_ZERO };
 
 enum settings_origin { SETTINGS_DEFAULT, SETTINGS_ENVIRONMENT };
 

@@ -94,6 +94,7 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		config.timeout_seconds = comm->settings.timeout > 0 ? comm->settings.timeout : -1;
 		config.memory_cap = comm->settings.memory_cap;
 		config.max_channels = comm->gpu ? comm->settings.max_ctas : comm->settings.max_channels;
+		config.cta_policy = comm->settings.cta_policy + CORALE_CTA_POLICY_AUTO;
 		config.device = comm->gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
 		atomic_fetch_add(&comm->origin->users, 1);
 		int entered = comm->gpu ? engine_cuda.enter(comm->gpu) : 0; /* the child's is the same */

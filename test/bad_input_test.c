@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "team.h"
 
 enum { RANKS = 4, ODD = 2, COUNT = 40 };
@@ -192,22 +193,72 @@ static void configurations(struct team_member *m)
 	expect_working(m);
 }
 
+/* A group of one with a policy, the configuration ending after so many bytes. */
+static int create_with_policy(int cta_policy, size_t size)
+{
+	corale_config config;
+	corale_inproc *group = NULL;
+	corale_comm *comm = NULL;
+	corale_config_init(&config);
+	config.size = size;
+	config.cta_policy = cta_policy;
+	int ret = corale_inproc_create(1, &group);
+	ret = ret ? ret : corale_comm_create_inproc(group, 0, &config, &comm);
+	corale_comm_destroy(comm);
+	corale_inproc_destroy(group);
+	return ret;
+}
+
+static void policies(struct team_member *m)
+{
+	const size_t before =
+	    offsetof(corale_config, cta_policy); /* as of callers who don't know the field */
+	for (int policy = CORALE_CTA_POLICY_DEFAULT; policy <= CORALE_CTA_POLICY_ZERO; policy++)
+		team_expect(m, create_with_policy(policy, sizeof(corale_config)), 0, "a policy on the host");
+	team_expect(m, create_with_policy(-1, sizeof(corale_config)), CORALE_EINVAL, "policy -1");
+	expect_words(m, log_last_error(), "cta_policy -1", "CORALE_CTA_POLICY_*");
+	team_expect(m, create_with_policy(CORALE_CTA_POLICY_ZERO + 1, sizeof(corale_config)), CORALE_EINVAL,
+		    "a policy too many");
+	team_expect(m, create_with_policy(77, before), 0, "what lies behind an older caller's configuration");
+	expect_working(m);
+}
+
 static corale_inproc *shared_group;
+
+/* All ranks, each with its own configuration. */
+static void expect_refused(struct team_member *m, const corale_config *config, const char *what)
+{
+	corale_comm *comm = NULL;
+	if (m->rank == 0)
+		team_expect(m, corale_inproc_create(RANKS, &shared_group), 0, "a group");
+	team_barrier(m);
+	team_expect(m, corale_comm_create_inproc(shared_group, m->rank, config, &comm), CORALE_ESETTING,
+		    what);
+	corale_comm_destroy(comm);
+	team_barrier(m);
+	if (m->rank == 0)
+		corale_inproc_destroy(shared_group);
+}
+
+static void policies_that_differ(struct team_member *m)
+{
+	static const int devices[] = { CORALE_DEVICE_HOST, CORALE_DEVICE_CUDA };
+	corale_config config;
+	for (int i = 0; i < 2; i++) {
+		corale_config_init(&config);
+		config.device = devices[i];
+		config.cta_policy = m->rank == ODD ? CORALE_CTA_POLICY_EFFICIENT : CORALE_CTA_POLICY_DEFAULT;
+		expect_refused(m, &config, "one rank's policy is another");
+		expect_words(m, log_last_error(), "CORALE_CTA_POLICY differs", "\"efficient\" on rank");
+	}
+}
 
 static void devices_that_differ(struct team_member *m)
 {
 	corale_config config;
-	corale_comm *comm = NULL;
 	corale_config_init(&config);
 	config.device = m->rank == ODD ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
-	if (m->rank == 0)
-		team_expect(m, corale_inproc_create(RANKS, &shared_group), 0, "a group");
-	team_barrier(m);
-	team_expect(m, corale_comm_create_inproc(shared_group, m->rank, &config, &comm), CORALE_ESETTING,
-		    "one rank on a GPU");
-	team_barrier(m);
-	if (m->rank == 0)
-		corale_inproc_destroy(shared_group);
+	expect_refused(m, &config, "one rank on a GPU");
 }
 
 /* What one rank gives up by mistake is lost on none. */
@@ -252,6 +303,8 @@ static const struct team_case cases[] = {
 	{ "wrong types and operators", wrong_types_and_operators },
 	{ "wrong roots, peers and places", wrong_places },
 	{ "wrong configurations", configurations },
+	{ "wrong policies", policies },
+	{ "policies that differ", policies_that_differ },
 	{ "devices that differ", devices_that_differ },
 	{ "registrations that are none", registrations },
 	{ "destroyed communicators", destroyed_handles },

@@ -206,6 +206,23 @@ static void test_small_windows(void **state)
 	check_node((struct plan_node){ .ranks = 4, .max_blocks = 1 });
 }
 
+/* As few as the policy `efficient` leaves; what is given goes first. */
+static void test_few_blocks(void **state)
+{
+	(void)state;
+	const int few = plan_codelet_most_blocks(0, 1);
+	assert_in_range(few, 1, 8);
+	assert_int_equal(plan_codelet_most_blocks(0, 0), 0);
+	assert_int_equal(plan_codelet_most_blocks(few + 12, 1), few + 12);
+	assert_int_equal(plan_codelet_most_blocks(1, 1), 1);
+	assert_int_equal(plan_codelet_most_blocks(16, 0), 16);
+	for (int ranks = 1; ranks <= 8; ranks++) {
+		struct plan_node node = node_of(ranks, WINDOW);
+		node.max_blocks = few;
+		check_node(node);
+	}
+}
+
 /* The last bytes that fit into packets, and one more. */
 static void test_room(void **state)
 {
@@ -274,9 +291,13 @@ static void test_print(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_call), cmocka_unit_test(test_small_windows),
-		cmocka_unit_test(test_room),       cmocka_unit_test(test_tiny_calls_are_packets),
-		cmocka_unit_test(test_names),      cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_every_call),
+		cmocka_unit_test(test_small_windows),
+		cmocka_unit_test(test_few_blocks),
+		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_tiny_calls_are_packets),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_print),
 	};
 	return cmocka_run_group_tests_name("codelet", tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm.h"
 #include "reference.h"
 #include "team.h"
 
@@ -306,6 +307,36 @@ static void several_communicators(struct team_member *m)
 	corale_comm_destroy(half);
 }
 
+/* No call on the host shows which one a communicator has. */
+static int policy_of(corale_comm *comm)
+{
+	return comm_get(comm, "policy_of")->settings.cta_policy;
+}
+
+static void policy_of_parts(struct team_member *m)
+{
+	static const int given[] = { CORALE_CTA_POLICY_DEFAULT, CORALE_CTA_POLICY_AUTO,
+				     CORALE_CTA_POLICY_EFFICIENT, CORALE_CTA_POLICY_ZERO };
+	static const int wanted[] = { SETTINGS_CTA_AUTO, SETTINGS_CTA_AUTO, SETTINGS_CTA_EFFICIENT,
+				      SETTINGS_CTA_ZERO };
+	for (int i = 0; i < 4; i++) {
+		corale_config config;
+		corale_inproc *group = NULL;
+		corale_comm *whole = NULL, *part = NULL;
+		corale_config_init(&config);
+		config.cta_policy = given[i];
+		team_expect(m, corale_inproc_create(1, &group), 0, "a group");
+		team_expect(m, corale_comm_create_inproc(group, 0, &config, &whole), 0, "a communicator");
+		team_expect(m, corale_comm_split(whole, 0, 0, &part), 0, "its part");
+		if (policy_of(whole) != wanted[i] || policy_of(part) != wanted[i])
+			team_fault(m, "policy %d given: the whole has %d, its part %d", given[i],
+				   policy_of(whole), policy_of(part));
+		corale_comm_destroy(part);
+		corale_comm_destroy(whole);
+		corale_inproc_destroy(group);
+	}
+}
+
 static const struct team_case cases[] = {
 	{ "in order per pair, to oneself, of nothing", in_order },
 	{ "many small messages", many_small },
@@ -319,6 +350,7 @@ static const struct team_case cases[] = {
 	{ "to oneself without a receive", self_alone },
 	{ "fusing keeps bits", same_bits },
 	{ "several communicators", several_communicators },
+	{ "a part has the policy of the whole", policy_of_parts },
 };
 
 int main(int argc, char **argv)

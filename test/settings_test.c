@@ -38,6 +38,7 @@ static void test_defaults(void **state)
 	assert_string_equal(s.transport, "auto");
 	assert_string_equal(s.algo, "");
 	assert_true(s.spin_us == -1);
+	assert_int_equal(s.cta_policy, SETTINGS_CTA_AUTO);
 	for (int i = 0; i < settings_count(); i++) {
 		assert_int_equal(settings_value(&s, i, value, sizeof(value)), SETTINGS_DEFAULT);
 		assert_string_equal(value, settings_row(i)->fallback);
@@ -76,6 +77,12 @@ static void test_values(void **state)
 	assert_int_equal(s.debug, LOG_TRACE);
 	assert_int_equal(parse("CORALE_REFERENCE=no", &s), 0);
 	assert_int_equal(s.reference, SETTINGS_NO);
+	assert_int_equal(parse("CORALE_CTA_POLICY=auto", &s), 0);
+	assert_int_equal(s.cta_policy, SETTINGS_CTA_AUTO);
+	assert_int_equal(parse("CORALE_CTA_POLICY=Efficient", &s), 0);
+	assert_int_equal(s.cta_policy, SETTINGS_CTA_EFFICIENT);
+	assert_int_equal(parse("CORALE_CTA_POLICY=zero", &s), 0);
+	assert_int_equal(s.cta_policy, SETTINGS_CTA_ZERO);
 	assert_int_equal(parse("CORALE_ALGO=all_reduce:ring,broadcast:flat", &s), 0);
 	assert_string_equal(s.algo, "all_reduce:ring,broadcast:flat");
 	assert_int_equal(parse("CORALE_SLOTS=", &s), 0); /* empty is unset */
@@ -86,9 +93,11 @@ static void test_values(void **state)
 static void test_printed_values_are_accepted(void **state)
 {
 	static const char *const entries[] = {
-		"CORALE_TIMEOUT=0.000000001", "CORALE_TIMEOUT=1000000000",       "CORALE_MEMORY_CAP=1048577",
-		"CORALE_MEMORY_CAP=7T",       "CORALE_CHUNK_BYTES=96K",          "CORALE_REFERENCE_BYTES=0",
-		"CORALE_SPIN_US=12.5",        "CORALE_NET_DEVICES=mlx5_0:1,eth0"
+		"CORALE_TIMEOUT=0.000000001", "CORALE_TIMEOUT=1000000000",
+		"CORALE_MEMORY_CAP=1048577",  "CORALE_MEMORY_CAP=7T",
+		"CORALE_CHUNK_BYTES=96K",     "CORALE_REFERENCE_BYTES=0",
+		"CORALE_SPIN_US=12.5",        "CORALE_NET_DEVICES=mlx5_0:1,eth0",
+		"CORALE_CTA_POLICY=efficient"
 	};
 
 	(void)state;
@@ -145,6 +154,8 @@ static void test_malformed(void **state)
 		"CORALE_REFERENCE=maybe",
 		"CORALE_TRANSPORT=tcp",
 		"CORALE_UCX_MESSAGE=rndv",
+		"CORALE_CTA_POLICY=few",
+		"CORALE_CTA_POLICY=default",
 		"CORALE_DEBUG=5",
 	};
 
