@@ -21,6 +21,8 @@ static void print_head(const struct net *net)
 	       net->ranks, o->ops->name, o->bfloat16 ? "bfloat16" : "float32", o->layers, o->width, o->batch,
 	       net->rows, (double)net->count * sizeof(float) / 1e6, buckets,
 	       o->no_overlap ? "sent after the backward pass" : "sent during the backward pass");
+	if (o->ops->device == CORALE_DEVICE_CUDA)
+		printf("# blocks of the communication: policy %s\n", train_policy_name(o->cta_policy));
 }
 
 /* About ten of them, the first and the last included. */
@@ -80,6 +82,9 @@ static int run_on(const struct train_options *options, int rank)
 		return CORALE_EDEVICE;
 	corale_config_init(&config);
 	config.device = options->ops->device;
+	/* Beside a backward pass the calls' kernels must leave it the GPU: by default they would take most of it, and
+	 * nothing would be hidden. */
+	config.cta_policy = options->cta_policy;
 	int ret = corale_comm_create_mpi(MPI_COMM_WORLD, &config, &comm);
 	if (ret)
 		return ret;

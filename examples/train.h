@@ -82,6 +82,7 @@ struct train_options {
 	size_t bucket_bytes;
 	float rate, momentum;
 	int bfloat16, no_overlap, plain, check;
+	int cta_policy; /* CORALE_CTA_POLICY_*; on the host CORALE_CTA_POLICY_DEFAULT */
 };
 
 /* Gradients lie in the order in which the backward pass makes them, the last layer's first, and so do parameters: a
@@ -123,6 +124,8 @@ int net_all_reduce(struct net *net, void *host, size_t count, corale_type type, 
 
 /* 0, 1 after --help, or -1 after a line on stderr (both if talks). */
 int train_parse(int argc, char **argv, int ranks, int talks, struct train_options *options);
+/* "auto", "efficient", "zero"; "default" for CORALE_CTA_POLICY_DEFAULT. */
+const char *train_policy_name(int cta_policy);
 /* Closes net; rank 0 then trains once more by itself. 0 if losses and parameters are equal within rounding and
  * parameters have the same bits on all ranks, 1 if not, or an error. */
 int train_check(struct net *net, const float *losses);

@@ -26,6 +26,11 @@ static const char help[] =
     "  --rate X               the step's length; it is divided by the width (default 0.4)\n"
     "  --bucket-bytes SIZE    gradients averaged by one call; suffixes K, M, G (default 1M; cuda 25M)\n"
     "  --no-overlap           trains with all communication after the backward pass\n"
+    "  --cta-policy auto|efficient|zero  how many blocks of a GPU the communication takes (cuda; default "
+    "efficient:\n"
+    "                         few, so that the backward pass goes on beside them; auto, which is faster by "
+    "itself but\n"
+    "                         stops it, with --no-overlap)\n"
     "  --plain                gradients in ordinary memory instead of corale_mem_alloc's\n"
     "  --repeats N            repetitions of each measured time; 0: no times (default 10)\n"
     "  --check                rank 0 then trains by itself; exit status 1 unless losses and parameters are "
@@ -43,6 +48,7 @@ enum {
 	OPT_RATE,
 	OPT_BUCKET,
 	OPT_NO_OVERLAP,
+	OPT_POLICY,
 	OPT_PLAIN,
 	OPT_REPEATS,
 	OPT_CHECK,
@@ -58,6 +64,7 @@ static const struct option long_options[] = { { "device", required_argument, NUL
 					      { "rate", required_argument, NULL, OPT_RATE },
 					      { "bucket-bytes", required_argument, NULL, OPT_BUCKET },
 					      { "no-overlap", no_argument, NULL, OPT_NO_OVERLAP },
+					      { "cta-policy", required_argument, NULL, OPT_POLICY },
 					      { "plain", no_argument, NULL, OPT_PLAIN },
 					      { "repeats", required_argument, NULL, OPT_REPEATS },
 					      { "check", no_argument, NULL, OPT_CHECK },
@@ -106,6 +113,22 @@ static const char *parse_type(const char *text, struct train_options *o)
 	return o->bfloat16 || strcmp(text, "float32") == 0 ? NULL : "expected float32 or bfloat16";
 }
 
+static const char *const policies[] = { "default", "auto", "efficient", "zero" };
+_Static_assert(sizeof(policies) / sizeof(*policies) == CORALE_CTA_POLICY_ZERO + 1, "a name for each");
+
+const char *train_policy_name(int cta_policy)
+{
+	return policies[cta_policy];
+}
+
+static const char *parse_policy(const char *text, struct train_options *o)
+{
+	for (int i = CORALE_CTA_POLICY_AUTO; i <= CORALE_CTA_POLICY_ZERO; i++)
+		if (strcmp(text, policies[i]) == 0)
+			o->cta_policy = i;
+	return o->cta_policy ? NULL : "expected auto, efficient or zero";
+}
+
 static const char *parse_rate(const char *text, struct train_options *o)
 {
 	char *end;
@@ -140,6 +163,8 @@ static const char *parse_one(int option, const char *text, struct train_options 
 		return parse_rate(text, o);
 	case OPT_BUCKET:
 		return parse_bytes(text, &o->bucket_bytes);
+	case OPT_POLICY:
+		return parse_policy(text, o);
 	case OPT_REPEATS:
 		return parse_count(text, 0, 1 << 20, &o->repeats);
 	default:
@@ -153,6 +178,8 @@ static void set_defaults(struct train_options *o)
 	o->width = o->width ? o->width : o->ops->width;
 	o->batch = o->batch ? o->batch : o->ops->batch;
 	o->bucket_bytes = o->bucket_bytes ? o->bucket_bytes : o->ops->bucket_bytes;
+	if (o->ops->device == CORALE_DEVICE_CUDA && !o->cta_policy)
+		o->cta_policy = o->no_overlap ? CORALE_CTA_POLICY_AUTO : CORALE_CTA_POLICY_EFFICIENT;
 }
 
 static int check_all(const struct train_options *o, int ranks, int talks)
@@ -163,6 +190,12 @@ static int check_all(const struct train_options *o, int ranks, int talks)
 			fprintf(stderr,
 				"train: --type bfloat16: the %s multiplies float32 only; try --device cuda\n",
 				o->ops->name);
+		return -1;
+	}
+	if (o->cta_policy && o->ops->device != CORALE_DEVICE_CUDA) {
+		if (talks)
+			fprintf(stderr, "train: --cta-policy %s: the %s has no blocks; try --device cuda\n",
+				policies[o->cta_policy], o->ops->name);
 		return -1;
 	}
 	if (o->width % multiple == 0 && o->batch % (ranks * multiple) == 0)

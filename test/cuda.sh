@@ -36,6 +36,30 @@ check() # SECONDS NAME COMMAND...
 	[ $status = 0 ] || tell "not ok" "$name: exit status $status"
 }
 
+# blocks POLICY: how many a kernel has at most in a communicator of the training example.
+blocks()
+{
+	CORALE_DEBUG=info timeout -k 10 60 "$MPIRUN" -n $ranks "$top_builddir/examples/train" --device cuda --layers 1 --width 128 \
+		--batch $((128 * ranks)) --steps 1 --repeats 0 --cta-policy "$1" 2>&1 </dev/null |
+		sed -n 's/.*GPU engine of .* at most \([0-9]*\) blocks a kernel.*/\1/p' | sort -n | tail -n 1
+}
+
+# The policy `efficient` leaves the GPU to others.
+policy()
+{
+	if [ "$gpus" = 0 ]; then
+		tell ok "the policy of a configuration # SKIP no CUDA device"
+		return
+	fi
+	all=$(blocks auto) few=$(blocks efficient) given=$(CORALE_MAX_CTAS=16 blocks efficient)
+	[ "${few:-0}" -ge 1 ] && [ "$few" -le 8 ] && [ "${all:-0}" -gt 16 ] && [ "$given" = 16 ] || {
+		tell "not ok" "the policy of a configuration: auto '$all' blocks, efficient '$few', with 16 given '$given'"
+		return
+	}
+	tell ok "the policy of a configuration: auto $all blocks, efficient $few, with 16 given 16"
+}
+
+policy
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e8 --seconds 30
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e6 --seconds 30 --halves
 check 400 cuda_faults "$top_builddir/test/cuda_faults" --ranks $ranks

@@ -72,9 +72,13 @@ refuse batch 2 --batch 25 &
 refuse type 1 --type bfloat16 &
 refuse bucket 1 --bucket-bytes many &
 refuse option 1 4 &
+refuse policy 1 --cta-policy few &
+refuse blocks 1 --cta-policy efficient &
 wait
 refused batch '--batch 25: 2 ranks computing on host need' "a batch that the ranks cannot share"
 refused type 'bfloat16: the host multiplies float32 only' "a type that the device has not"
 refused bucket 'many: expected a size' "a malformed size"
+refused policy 'few: expected auto, efficient or zero' "a policy that there is not"
+refused blocks '--cta-policy efficient: the host has no blocks' "a policy for blocks that the device has not"
 refused option "'4' is not an option" "an argument that is no option"
 echo "1..$number"
