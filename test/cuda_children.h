@@ -29,6 +29,7 @@ struct cuda_children {
 	atomic_int dead[CUDA_CHILDREN_MOST]; /* reaped */
 	atomic_int progress; /* children raise it; the parent ends them if it stays the same for long */
 	atomic_int at, done, faults, failed; /* for the parent: what body makes of them */
+	atomic_llong moment_us; /* for the children */
 	struct cuda_exchange exchanges[CUDA_CHILDREN_GROUPS];
 };
 

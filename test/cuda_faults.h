@@ -75,6 +75,8 @@ void faults_absent(struct faults_rank *rank, const struct faults_case *c);
 void faults_death(struct faults_rank *rank, const struct faults_case *c);
 void faults_late(struct faults_rank *rank, const struct faults_case *c);
 void faults_use(struct faults_rank *rank, const struct faults_case *c);
+void faults_after(struct faults_rank *rank, const struct faults_case *c);
+void faults_capture(struct faults_rank *rank, const struct faults_case *c);
 
 enum { /* of faults_mismatch */
        FAULTS_COUNT,
@@ -91,7 +93,13 @@ enum { FAULTS_EDGE, FAULTS_MESSAGE, FAULTS_MESSAGE_TYPE }; /* of faults_pair */
 enum { FAULTS_BY_WAITER, FAULTS_BY_ABSENT, FAULTS_BY_THREAD, FAULTS_IDLE }; /* of faults_abort */
 enum { FAULTS_ALL_REDUCE, FAULTS_ALL_GATHER, FAULTS_BROADCAST, FAULTS_EXCHANGE, FAULTS_WAIT, FAULTS_REPLAY };
 /* of faults_absent */
-enum { FAULTS_KILLED_WAITED_FOR, FAULTS_KILLED_BUSY, FAULTS_EXITED, FAULTS_LEFT }; /* of faults_death */
+enum {
+	FAULTS_KILLED_WAITED_FOR,
+	FAULTS_KILLED_BUSY,
+	FAULTS_KILLED_LARGE,
+	FAULTS_EXITED,
+	FAULTS_LEFT
+}; /* of faults_death */
 enum {
 	FAULTS_JUST_LATE,
 	FAULTS_OTHER_WORK,
@@ -107,7 +115,27 @@ enum {
 	FAULTS_CAPTURED_SINCE,
 	FAULTS_AROUND_CAPTURE,
 	FAULTS_ARGUMENTS,
-	FAULTS_OTHER_GPU
+	FAULTS_OTHER_GPU,
+	FAULTS_SPLIT,
+	FAULTS_BUFFER_ELSEWHERE
 }; /* of faults_use */
+enum {
+	FAULTS_GATHER,
+	FAULTS_ALL_TO_ALL,
+	FAULTS_FROM_LATE_ROOT,
+	FAULTS_ALLOCATED,
+	FAULTS_DEREGISTERED,
+	FAULTS_FREED,
+	FAULTS_REPLAYED_LATE,
+	FAULTS_REPLAYED_ALLOCATED, /* so far: memory that a rank gives up */
+	FAULTS_UNASKED,
+	FAULTS_REPLAYED,
+	FAULTS_RACED_LATE,
+	FAULTS_RACED_ABORT,
+	FAULTS_OUTLIVED,
+	FAULTS_ALONE,
+	FAULTS_LOST
+}; /* of faults_after */
+enum { FAULTS_OPENED, FAULTS_DESTROYED, FAULTS_IMPLICIT, FAULTS_INVALIDATED }; /* of faults_capture */
 
 #endif

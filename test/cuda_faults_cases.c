@@ -3,11 +3,12 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { FAR_COUNT = 20 << 20, BEHIND = 5, SETTLE_MS = 300 };
+enum { DEATH_MS = 100, FAR_COUNT = 20 << 20, BEHIND = 5, SETTLE_MS = 300 };
 
 /* ---- Calls that differ ---- */
 
@@ -242,9 +243,15 @@ void faults_absent(struct faults_rank *r, const struct faults_case *c)
 
 /* ---- Ranks that die ---- */
 
+static void died_at(struct faults_rank *r)
+{
+	atomic_store(&r->world.children->moment_us, (long long)(1e6 * cuda_children_now()));
+}
+
 static void *kill_soon(void *arg)
 {
 	cuda_children_sleep(0.5);
+	died_at(arg);
 	kill(getpid(), SIGKILL);
 	return arg;
 }
@@ -253,12 +260,17 @@ static void die(struct faults_rank *r, const struct faults_case *c)
 {
 	pthread_t thread;
 	if (c->kind == FAULTS_KILLED_BUSY) {
-		pthread_create(&thread, NULL, kill_soon, NULL);
+		pthread_create(&thread, NULL, kill_soon, r);
 		for (;;)
 			if (start(r, c) || faults_wait(r, FAULTS_STUCK_S))
 				cuda_children_sleep(0.001);
 	}
+	void *memory = NULL;
+	if (c->kind == FAULTS_KILLED_LARGE && cudaMalloc(&memory, (size_t)64 << 30) == cudaSuccess)
+		cudaMemset(memory, 1, (size_t)64 << 30);
+	cudaDeviceSynchronize();
 	cuda_children_sleep(0.5);
+	died_at(r);
 	if (c->kind == FAULTS_EXITED)
 		_exit(0);
 	if (c->kind == FAULTS_LEFT) {
@@ -288,11 +300,21 @@ void faults_death(struct faults_rank *r, const struct faults_case *c)
 	double begin = cuda_children_now();
 	call_on(r, c);
 	int code = faults_outcome(r, FAULTS_STUCK_S);
-	double seconds = cuda_children_now() - begin;
-	if (code != CORALE_EPEER && code != CORALE_ETIMEDOUT)
+	double seconds = cuda_children_now() - 1e-6 * (double)atomic_load(&r->world.children->moment_us);
+	const char *line = corale_comm_last_error(r->comm);
+	if (c->kind == FAULTS_LEFT) { /* which is no death, but nobody can make the call */
+		if (code != CORALE_EPEER && code != CORALE_ETIMEDOUT)
+			faults_is(r, code, CORALE_EPEER, "what the communicator says");
+		if (cuda_children_now() - begin > 0.5 + FAULTS_TIMEOUT_S + FAULTS_SOON_S)
+			faults_complain(r, "this took %.2f s", cuda_children_now() - begin);
+	} else {
 		faults_is(r, code, CORALE_EPEER, "what the communicator says");
-	if (seconds > 0.5 + FAULTS_TIMEOUT_S + FAULTS_SOON_S)
-		faults_complain(r, "this took %.2f s", seconds);
+		if (!strstr(line, "(process "))
+			faults_complain(r, "the error line does not name the process: %.400s", line);
+		if (seconds > DEATH_MS / 1000.)
+			faults_complain(r, "the death was told after %.0f ms", 1000 * seconds);
+		printf("# %s: rank %d was told after %.0f ms\n", r->name, r->rank, 1000 * seconds);
+	}
 	r->fresh.size = r->size - 1;
 	if (r->fresh.size)
 		faults_recover(r);

@@ -1,6 +1,7 @@
 /* Unusual but legal use, and mistakes that must be refused without harm: the communicator goes on working. */
 #include "cuda_faults.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "cuda_delay.h"
@@ -138,6 +139,46 @@ static void other_gpu_current(struct faults_rank *r)
 	faults_cuda(r, cudaSetDevice(mine), "cudaSetDevice");
 }
 
+/* Splits while another GPU is current: the child is on the parent's. */
+static void split_elsewhere(struct faults_rank *r)
+{
+	int gpus = 0, mine = 0;
+	corale_comm *child = NULL;
+	faults_cuda(r, cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+	faults_cuda(r, cudaGetDevice(&mine), "cudaGetDevice");
+	faults_cuda(r, cudaSetDevice((mine + 1) % gpus), "cudaSetDevice");
+	faults_is(r, corale_comm_split(r->comm, 0, r->rank, &child), 0, "corale_comm_split");
+	if (child)
+		faults_good_reduce(r, child, r->size, r->rank);
+	corale_comm_destroy(child);
+	faults_cuda(r, cudaSetDevice(mine), "cudaSetDevice");
+}
+
+/* A buffer on another GPU, where there is one, is refused by one rank, and then all make the call. */
+static void buffer_elsewhere(struct faults_rank *r)
+{
+	int gpus = 0, mine = 0;
+	void *elsewhere = NULL;
+	char words[2][32];
+	faults_cuda(r, cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+	faults_cuda(r, cudaGetDevice(&mine), "cudaGetDevice");
+	if (gpus < 2 || r->rank)
+		return;
+	int other = (mine + 1) % gpus;
+	faults_cuda(r, cudaSetDevice(other), "cudaSetDevice");
+	faults_cuda(r, cudaMalloc(&elsewhere, 4096), "cudaMalloc");
+	faults_cuda(r, cudaSetDevice(mine), "cudaSetDevice");
+	faults_is(r, corale_all_reduce(elsewhere, r->recv, 4, CORALE_INT32, CORALE_SUM, r->comm, r->stream),
+		  CORALE_EINVAL, "a buffer of another GPU");
+	snprintf(words[0], sizeof words[0], "GPU %d", mine);
+	snprintf(words[1], sizeof words[1], "GPU %d", other);
+	for (int i = 0; i < 2; i++)
+		if (!strstr(corale_comm_last_error(r->comm), words[i]))
+			faults_complain(r, "the line does not name %s: %s", words[i],
+					corale_comm_last_error(r->comm));
+	cudaFree(elsewhere);
+}
+
 /* A receive from oneself that nobody sends; ranks that give up different registrations. */
 static void refused_arguments(struct faults_rank *r)
 {
@@ -175,6 +216,10 @@ void faults_use(struct faults_rank *r, const struct faults_case *c)
 		around_capture(r);
 	else if (c->kind == FAULTS_ARGUMENTS)
 		refused_arguments(r);
+	else if (c->kind == FAULTS_SPLIT)
+		split_elsewhere(r);
+	else if (c->kind == FAULTS_BUFFER_ELSEWHERE)
+		buffer_elsewhere(r);
 	else if (c->kind == FAULTS_PLAIN_IN_VAIN)
 		plain_in_vain(r);
 	else
