@@ -180,7 +180,11 @@ __device__ static __noinline__ void copy_job(const codelet_job &job)
 /* From a place on. */
 __device__ static inline void copy_from(const codelet_job &job, uint64_t at)
 {
-	copy_job({ .own = job.own + at, .to = job.to + at, .bytes = job.bytes - at });
+	codelet_job rest = {};
+	rest.own = job.own + at;
+	rest.to = job.to + at;
+	rest.bytes = job.bytes - at;
+	copy_job(rest);
 }
 
 /* What a warp takes in turn with all others: rows of a vector a lane. */

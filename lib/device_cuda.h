@@ -103,8 +103,10 @@ struct plan_map cuda_map_at(const struct device *device, const int *ints);
 
 /* ---- device_cuda_driver.c ---------------------------------------------------------- */
 
-/* 0 if a function is missing. */
-int cuda_load_driver(struct cuda_driver *driver);
+/* 0 if the driver is missing, too old or lacks a function; why_not then says so. */
+int cuda_load_driver(struct cuda_driver *driver, char *why_not, size_t bytes);
+/* The same for what cannot do without: CORALE_EDEVICE, logged. */
+int cuda_need_driver(struct cuda_driver *driver, int rank);
 /* An error as CORALE_E*, logged with what was tried; 0 passes through. */
 int cuda_report(int rank, int ordinal, cudaError_t error, const char *what);
 int cuda_report_driver(struct cuda_place place, CUresult error, const char *what);

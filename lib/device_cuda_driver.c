@@ -2,6 +2,9 @@
  * What both engines of GPUs need of the driver: its functions, the conversion of errors, and memory that peers map by file
  * descriptors.
  */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "corale.h"
@@ -28,37 +31,105 @@ int cuda_report_driver(struct cuda_place p, CUresult error, const char *what)
 
 /* ---- The driver ---------------------------------------------------------------------------------------- */
 
-static int find(const char *name, int version, void *out)
+/* The functions, each as of the version of CUDA whose arguments struct cuda_driver declares. */
+static const struct {
+	const char *name;
+	int version;
+	size_t at; /* in struct cuda_driver */
+} functions[] = {
+	{ "cuGetErrorName", 6000, offsetof(struct cuda_driver, error_name) },
+	{ "cuMemGetAllocationGranularity", 10020, offsetof(struct cuda_driver, granularity) },
+	{ "cuMemCreate", 10020, offsetof(struct cuda_driver, create) },
+	{ "cuMemRelease", 10020, offsetof(struct cuda_driver, release) },
+	{ "cuMemExportToShareableHandle", 10020, offsetof(struct cuda_driver, export_handle) },
+	{ "cuMemImportFromShareableHandle", 10020, offsetof(struct cuda_driver, import_handle) },
+	{ "cuMemRetainAllocationHandle", 11000, offsetof(struct cuda_driver, retain) },
+	{ "cuMemAddressReserve", 10020, offsetof(struct cuda_driver, reserve) },
+	{ "cuMemAddressFree", 10020, offsetof(struct cuda_driver, unreserve) },
+	{ "cuMemMap", 10020, offsetof(struct cuda_driver, map) },
+	{ "cuMemUnmap", 10020, offsetof(struct cuda_driver, unmap) },
+	{ "cuMemSetAccess", 10020, offsetof(struct cuda_driver, set_access) },
+	{ "cuCtxGetCurrent", 4000, offsetof(struct cuda_driver, current_context) },
+	{ "cuCtxPushCurrent", 4000, offsetof(struct cuda_driver, push_context) },
+	{ "cuCtxPopCurrent", 4000, offsetof(struct cuda_driver, pop_context) },
+	{ "cuStreamBatchMemOp", 11070, offsetof(struct cuda_driver, batch) },
+	{ "cuStreamGetCaptureInfo", 11030, offsetof(struct cuda_driver, capture_info) },
+	{ "cuMemGetAddressRange", 3020, offsetof(struct cuda_driver, address_range) },
+	{ "cuPointerGetAttribute", 4000, offsetof(struct cuda_driver, pointer_attribute) },
+	{ "cuDeviceGet", 2000, offsetof(struct cuda_driver, device) },
+	{ "cuDeviceGetUuid", 11040, offsetof(struct cuda_driver, device_uuid) },
+};
+
+/*
+ * The oldest driver for this build. Drivers of CUDA 12.1 are the first that take more than 4,096 bytes of a kernel's
+ * arguments (struct codelet_edges). The runtime of CUDA 13 takes no driver of CUDA 12.
+ */
+#if CUDART_VERSION < 13000
+enum { LEAST_DRIVER = 12010 };
+static const char least_driver[] = "CUDA 12.1 (driver 530)";
+#else
+enum { LEAST_DRIVER = 13000 };
+static const char least_driver[] = "CUDA 13.0 (driver 580)";
+#endif
+
+static int is_new_enough(char *why_not, size_t bytes)
 {
-	enum cudaDriverEntryPointQueryResult found;
-	void *function = NULL;
-	cudaError_t error =
-	    cudaGetDriverEntryPointByVersion(name, &function, (unsigned)version, cudaEnableDefault, &found);
-	if (error != cudaSuccess || found != cudaDriverEntryPointSuccess)
+	int version = 0;
+	cudaError_t error = cudaDriverGetVersion(&version);
+	if (error != cudaSuccess)
+		snprintf(why_not, bytes, "%s", cudaGetErrorString(error));
+	else if (!version)
+		snprintf(why_not, bytes, "no CUDA driver is installed");
+	else if (version < LEAST_DRIVER)
+		snprintf(why_not, bytes, "the driver is one of CUDA %d.%d: this build needs %s or newer",
+			 version / 1000, version % 1000 / 10, least_driver);
+	else
+		return 1;
+	return 0;
+}
+
+/*
+ * The driver's own look-up by version. The runtime's has one name in CUDA 12.1 to 12.4 and another one from 12.5 on,
+ * and under the older name it gives functions as of the toolkit's version, whatever their declaration here.
+ */
+static PFN_cuGetProcAddress_v12000 find_look_up(void)
+{
+	PFN_cuGetProcAddress_v12000 look_up = NULL;
+	void *library = dlopen("libcuda.so.1", RTLD_NOW); /* open already, by the runtime; it stays so */
+	void *function = library ? dlsym(library, "cuGetProcAddress_v2") : NULL;
+	memcpy(&look_up, &function, sizeof(function));
+	return look_up;
+}
+
+int cuda_load_driver(struct cuda_driver *d, char *why_not, size_t bytes)
+{
+	if (!is_new_enough(why_not, bytes))
 		return 0;
-	memcpy(out, &function, sizeof(function));
+	PFN_cuGetProcAddress_v12000 look_up = find_look_up();
+	if (!look_up) {
+		snprintf(why_not, bytes, "the driver's libcuda.so.1 has no cuGetProcAddress_v2");
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+		void *function = NULL;
+		CUdriverProcAddressQueryResult found;
+		if (look_up(functions[i].name, &function, functions[i].version, CU_GET_PROC_ADDRESS_DEFAULT,
+			    &found) != CUDA_SUCCESS ||
+		    found != CU_GET_PROC_ADDRESS_SUCCESS) {
+			snprintf(why_not, bytes, "the driver has no %s", functions[i].name);
+			return 0;
+		}
+		memcpy((char *)d + functions[i].at, &function, sizeof(function));
+	}
 	return 1;
 }
 
-int cuda_load_driver(struct cuda_driver *d)
+int cuda_need_driver(struct cuda_driver *d, int rank)
 {
-	return find("cuGetErrorName", 6000, &d->error_name) &&
-	       find("cuMemGetAllocationGranularity", 10020, &d->granularity) &&
-	       find("cuMemCreate", 10020, &d->create) && find("cuMemRelease", 10020, &d->release) &&
-	       find("cuMemExportToShareableHandle", 10020, &d->export_handle) &&
-	       find("cuMemImportFromShareableHandle", 10020, &d->import_handle) &&
-	       find("cuMemRetainAllocationHandle", 11000, &d->retain) &&
-	       find("cuMemAddressReserve", 10020, &d->reserve) &&
-	       find("cuMemAddressFree", 10020, &d->unreserve) && find("cuMemMap", 10020, &d->map) &&
-	       find("cuMemUnmap", 10020, &d->unmap) && find("cuMemSetAccess", 10020, &d->set_access) &&
-	       find("cuCtxGetCurrent", 4000, &d->current_context) &&
-	       find("cuCtxPushCurrent", 4000, &d->push_context) &&
-	       find("cuCtxPopCurrent", 4000, &d->pop_context) &&
-	       find("cuStreamBatchMemOp", 11070, &d->batch) &&
-	       find("cuStreamGetCaptureInfo", 11030, &d->capture_info) &&
-	       find("cuMemGetAddressRange", 3020, &d->address_range) &&
-	       find("cuPointerGetAttribute", 4000, &d->pointer_attribute) &&
-	       find("cuDeviceGet", 2000, &d->device) && find("cuDeviceGetUuid", 11040, &d->device_uuid);
+	char why_not[160];
+	if (cuda_load_driver(d, why_not, sizeof(why_not)))
+		return 0;
+	return log_error(CORALE_EDEVICE, rank, "CUDA: %s", why_not);
 }
 
 /* ---- Memory -------------------------------------------------------------------------------------------- */

@@ -15,16 +15,12 @@ int cuda_available(char *why_not, size_t bytes)
 {
 	struct cuda_driver driver;
 	int count = 0;
+	if (!cuda_load_driver(&driver, why_not, bytes))
+		return 0;
 	cudaError_t error = cudaGetDeviceCount(&count);
-	if (error != cudaSuccess) {
-		snprintf(why_not, bytes, "%s", cudaGetErrorString(error));
-		return 0;
-	}
-	if (!count || !cuda_load_driver(&driver)) {
-		snprintf(why_not, bytes, count ? "the driver is older than CUDA 11.7" : "no GPU is visible");
-		return 0;
-	}
-	return 1;
+	if (error != cudaSuccess || !count)
+		snprintf(why_not, bytes, "%s", error ? cudaGetErrorString(error) : "no GPU is visible");
+	return error == cudaSuccess && count;
 }
 
 int cuda_count(void)
@@ -139,11 +135,13 @@ int cuda_open(const struct device_params *p, struct device **out)
 	d->timeout_s = p->timeout_s;
 	d->me = p->peer_of[p->rank];
 	kernels_layout_init(&d->layout, p->peers, p->channels, p->slots, p->slot_bytes);
-	int result = cuda_check(d, d->ordinal < 0 ? cudaGetDevice(&d->ordinal) : cudaSetDevice(d->ordinal),
-				"choosing it");
-	if (!result && (cudaFree(NULL) != cudaSuccess || !cuda_load_driver(&d->driver)))
-		result = log_error(CORALE_EDEVICE, p->rank,
-				   "the CUDA driver does not start, or is older than 11.7");
+	int result = cuda_need_driver(&d->driver, p->rank);
+	if (!result)
+		result =
+		    cuda_check(d, d->ordinal < 0 ? cudaGetDevice(&d->ordinal) : cudaSetDevice(d->ordinal),
+			       "choosing it");
+	if (!result)
+		result = cuda_check(d, cudaFree(NULL), "starting it");
 	if (!result)
 		result = cuda_check(
 		    d, cudaDeviceGetAttribute(&d->most_blocks, cudaDevAttrMultiProcessorCount, d->ordinal),

@@ -196,8 +196,8 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	int ret = e->handles && e->mapped && e->edges
 		      ? 0
 		      : log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
-	if (!ret && !cuda_load_driver(&e->driver))
-		ret = log_error(CORALE_EDEVICE, p->rank, "the CUDA driver is older than 11.7");
+	if (!ret)
+		ret = cuda_need_driver(&e->driver, p->rank);
 	if (!ret)
 		ret = find_gpu(e, p->max_blocks);
 	if (!ret)

@@ -6,7 +6,7 @@ dnl Sets NVCC, NVCC_GENCODE, CUDA_CPPFLAGS, CUDA_LIBS, HAVE_CUDA, HAVE_NVTX (its
 AC_DEFUN([CORALE_WITH_CUDA], [
 	AC_ARG_WITH([cuda],
 		[AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
-			[CUDA 12 or newer: yes, no, or where it is installed (default: no)])],
+			[CUDA 12.1 or newer: yes, no, or where it is installed (default: no)])],
 		[], [with_cuda=no])
 	AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags])
 	AC_ARG_VAR([NVCC_GENCODE], [code generation flags of nvcc (default: sm_80, sm_90, sm_100 and PTX)])
@@ -27,7 +27,7 @@ AC_DEFUN([CORALE_WITH_CUDA], [
 		AS_CASE([$with_cuda], [no|guess], [], [AC_MSG_ERROR([--with-cuda=$with_cuda: $corale_why])])
 		corale_cuda_summary="no ($corale_why)"],
 		[AC_DEFINE([HAVE_CUDA], [1], [Define to 1 when the CUDA engine is built.])
-		 corale_cuda_summary="yes ($NVCC)"
+		 corale_cuda_summary="yes ($corale_found_version by $NVCC)"
 		 AS_IF([test $corale_nvtx = no], [corale_cuda_summary="$corale_cuda_summary, without NVTX"])])
 	AC_SUBST([CUDA_CPPFLAGS])
 	AC_SUBST([CUDA_LIBS])
@@ -59,16 +59,27 @@ AC_DEFUN([_CORALE_CUDA_TRY], [
 	corale_save_CPPFLAGS=$CPPFLAGS
 	corale_save_LIBS=$LIBS
 	CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
+	_CORALE_CUDA_VERSION
 	LIBS="$CUDA_LIBS $LIBS"
-	AC_MSG_CHECKING([whether CUDA links])
-	AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda_runtime_api.h>
-#if CUDART_VERSION < 12000
-#error CUDA 12 is needed
-#endif
-]], [[int n; return cudaGetDeviceCount(&n);]])],
-		[corale_found=yes], [corale_why="CUDA 12 or newer does not link from $corale_dir; see config.log"])
-	AC_MSG_RESULT([$corale_found])
+	AS_IF([test $corale_version -ge 12010], [
+		AC_MSG_CHECKING([whether CUDA links])
+		AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda_runtime_api.h>]], [[int n; return cudaGetDeviceCount(&n);]])],
+			[corale_found=yes], [corale_why="CUDA $corale_found_version does not link from $corale_dir; see config.log"])
+		AC_MSG_RESULT([$corale_found])])
 	AC_CHECK_HEADER([nvtx3/nvToolsExt.h], [corale_nvtx=yes], [corale_nvtx=no])
 	CPPFLAGS=$corale_save_CPPFLAGS
 	LIBS=$corale_save_LIBS
+])
+
+dnl The least is CUDA 12.1: its nvcc is the first that takes kernels with more than 4,096 bytes of arguments, as
+dnl kernels/edges.cu has. Drivers are looked at when a program runs (lib/device_cuda_driver.c).
+AC_DEFUN([_CORALE_CUDA_VERSION], [
+	AC_MSG_CHECKING([for the version of CUDA])
+	AC_COMPUTE_INT([corale_version], [CUDART_VERSION], [#include <cuda_runtime_api.h>], [corale_version=0])
+	corale_found_version=`expr $corale_version / 1000`.`expr $corale_version % 1000 / 10`
+	AS_IF([test $corale_version = 0], [
+		corale_found_version=unknown
+		corale_why="cuda_runtime_api.h does not compile from $corale_dir/include; see config.log"],
+		[corale_why="CUDA $corale_found_version in $corale_dir is too old: CUDA 12.1 or newer is needed"])
+	AC_MSG_RESULT([$corale_found_version])
 ])
