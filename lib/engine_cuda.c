@@ -202,12 +202,12 @@ static int alloc(struct engine *e, size_t bytes, void **out)
 	return ret;
 }
 
-/* The current GPU is as good as any: freeing waits for the one that is named by the address. */
 static void free_memory(struct engine *e, void *memory, int used)
 {
 	struct engine outlived = { .rank = -1 };
+	char why_not[160]; /* it was there when the memory was made */
 	struct visit v = visit(e);
-	if (e || cuda_load_driver(&outlived.driver))
+	if (e || cuda_load_driver(&outlived.driver, why_not, sizeof why_not))
 		engine_free(e ? e : &outlived, memory, used);
 	end_visit(e, v);
 }
