@@ -125,6 +125,8 @@ __device__ static inline int peer_after(const codelet_args &a, int k)
 	return peer < a.ranks ? peer : peer - a.ranks;
 }
 
+enum : uint32_t { CALL_OVER = 1u << 31 }; /* in an epoch: no packet has it, nor half of it */
+
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
 __device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch,
@@ -141,6 +143,9 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	f->of_message = of_message;
 	sync_fence();
 	*(volatile int32_t *)&f->code = code;
+	/* what later kernels send is nothing that a rank still waits for */
+	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
+		a.state->epochs[b] ^= CALL_OVER >> 1;
 	uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
 	for (int r = 0; r < a.ranks; r++)
 		sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
@@ -211,33 +216,17 @@ __device__ static __noinline__ void call_explain(const codelet_args &a, int peer
 		call_fail(a, CORALE_ETIMEDOUT, peer, epoch, 0, 0);
 }
 
-/* One rank alone has nobody to hear of. */
-__device__ static inline bool has_window(const codelet_args &a)
-{
-	return a.ranks > 1;
-}
-
 /*
- * A communicator that has failed, here or on another rank: a later kernel, also one of a replayed graph, ends before it stores or
- * folds anything, and its host learns why. The first form is for kernels whose warps need not agree, the second for whole blocks.
- * The load goes beside the one of the epoch, so it costs no time of its own.
+ * Whether the communicator had failed, here or on another rank, before this kernel began: 0, or CALL_OVER. Then what it waits for
+ * never comes, so that it ends by call_look before it stores or folds anything. Loaded beside the epoch and looked at with the data,
+ * it costs no time of its own; a test at once would cost a small call 5 %.
  */
-__device__ static __forceinline__ bool call_refused(const codelet_args &a, uint64_t epoch)
-{
-	if (__builtin_expect(!__any_sync(~0u, has_window(a) && told_abort(a) != 0), 1))
-		return false;
-	if (threadIdx.x % 32 == 0)
-		call_explain(a, a.rank, epoch, false);
-	return true;
-}
 
-__device__ static __forceinline__ bool call_refused_block(const codelet_args &a, uint64_t epoch)
+__device__ static inline uint32_t call_over(const codelet_args &a)
 {
-	if (!__syncthreads_or(threadIdx.x == 0 && has_window(a) && told_abort(a) != 0))
-		return false;
-	if (threadIdx.x == 0)
-		call_explain(a, a.rank, epoch, false);
-	return true;
+	if (a.ranks == 1)
+		return 0;
+	return sync_load_host((const uint32_t *)&((const codelet_control *)window_of(a, a.rank))->abort) ? (uint32_t)CALL_OVER : 0;
 }
 
 /* ---- Headers -------------------------------------------------------------------------------------------- */
@@ -258,10 +247,10 @@ __device__ static inline bool header_agrees(const codelet_args &a, uint64_t epoc
 	return h.y == (uint32_t)epoch && h.w == (uint32_t)epoch && h.x == (uint32_t)a.signature && h.z == (uint32_t)(a.signature >> 32);
 }
 
-/* Each lane of a warp looks after some ranks: true if their headers of this epoch are here and agree. */
+/* Each lane of a warp looks after some ranks: true if their headers of this epoch are here and agree, and nobody has failed. */
 __device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoch)
 {
-	bool heard = true;
+	bool heard = call_over(a) == 0;
 #pragma unroll 1
 	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
 		heard = heard && (r == a.rank || header_agrees(a, epoch, r));

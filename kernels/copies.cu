@@ -36,16 +36,17 @@ __device__ static inline uint64_t *step_of(const codelet_args &a, uint32_t seque
 __device__ static inline void tell(const codelet_step &s, uint64_t epoch)
 {
 	const codelet_args &a = s.args;
-	for (int k = (int)threadIdx.x; s.tell && k < a.ranks; k += WARP)
+	const uint32_t over = call_over(a);
+	for (int k = (int)threadIdx.x; s.tell && !over && k < a.ranks; k += WARP)
 		sync_store_release(step_of(a, s.sequence, a.rank, peer_after(a, k)), call_word(epoch, s.tell));
 	if (s.headers)
 		send_headers(a, epoch);
 }
 
-/* The first of this lane's ranks that has not come as far as this; -1: none. */
+/* The first of this lane's ranks that has not come as far as this; -1: none. Nobody has where the communicator has failed. */
 __device__ static inline int missing(const codelet_args &a, const awaited &w)
 {
-	int peer = -1;
+	int peer = call_over(a) ? a.rank : -1;
 	for (int r = (int)threadIdx.x; w.step && r < a.ranks; r += WARP)
 		if ((!w.of || w.of == r + 1) && sync_load_relaxed(step_of(a, w.sequence, r, a.rank)) < call_word(w.epoch, w.step))
 			peer = r;
@@ -75,8 +76,6 @@ __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant
 {
 	awaited w = { call_epoch(s.args), 0, s.sequence, s.hear, s.of, s.headers != 0 };
 	__syncwarp(); /* all lanes have read it: once one has told this rank itself, work beside this kernel may end the call */
-	if (call_refused(s.args, w.epoch))
-		return;
 	tell(s, w.epoch);
 	if ((s.hear || s.headers) && !hear(s.args, &w))
 		return;
@@ -280,8 +279,6 @@ template <class Run> __device__ static __forceinline__ void run_jobs(const codel
 {
 	const codelet_args &a = w.args;
 	const uint64_t epoch = call_epoch(a);
-	if (call_refused_block(a, epoch))
-		return;
 	for (uint32_t j = 0; j < w.jobs; j++) {
 		const codelet_job &job = w.job[j];
 		awaited data = { epoch, 0, job.sequence, job.arrival, job.of, false };

@@ -187,8 +187,6 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void dealt_broadcast(const __gr
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
-	if (call_refused_block(a, epoch))
-		return;
 	const uint32_t threads = blockDim.x / CREWS, crew = threadIdx.x / threads, others = (uint32_t)a.ranks - 1;
 	const uint64_t messages = (messages_of(a.bytes, gridDim.x, a.slot_bytes) + CREWS - 1) / CREWS;
 	deal d = { { epoch, blockIdx.x, gridDim.x, CODELET_DEALT + crew, 0 }, a.rank - a.root, (int)others, crew };

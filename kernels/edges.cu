@@ -30,6 +30,7 @@ struct list_block {
 	const codelet_group *g;
 	const codelet_edges *all; /* NULL if all of them go in lines */
 	uint32_t number, blocks; /* this block's, of how many */
+	uint32_t over; /* call_over */
 };
 
 __device__ static unsigned char *slot_of_edge(const edge &e, uint32_t c)
@@ -210,7 +211,8 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 	uint64_t granted = 0;
 	if (!m.sending) {
 		granted = place_of_message(*b.all, &m);
-		grant_lanes(*b.all, m, granted, lanes, b.number, b.blocks, e.path);
+		if (!b.over)
+			grant_lanes(*b.all, m, granted, lanes, b.number, b.blocks, e.path);
 	} else if (!await_grant(*b.all, m, &e.path, &granted)) {
 		return false;
 	}
@@ -220,7 +222,7 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 		return crew_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, lanes);
 	if (HOLDS == LONG || (HOLDS == ANY && !codelet_in_long_lines(b.g, m.bytes)))
 		return run_slots(b, e, lanes);
-	return run_lines<true>({ b.g, &m, e.path }, lanes, b.blocks);
+	return run_lines<true>({ b.g, &m, e.path, b.over }, lanes, b.blocks);
 }
 
 template <holds HOLDS> __device__ static bool run_message(const list_block &b, const codelet_message *m, const lane &l)
@@ -240,7 +242,7 @@ template <holds HOLDS> __device__ static bool run_message(const list_block &b, c
 	if (HOLDS == ANY && !b.g->pairs)
 		return run_slots(b, e, lanes);
 	if (HOLDS != LONG && (HOLDS == SMALL || codelet_in_lines(b.g, m->bytes)))
-		return run_lines<false>({ b.g, m, l }, lanes, b.blocks);
+		return run_lines<false>({ b.g, m, l, b.over }, lanes, b.blocks);
 	return run_long<HOLDS>(b, e, lanes);
 }
 
@@ -291,9 +293,7 @@ __device__ static lane lane_of_block(const list_block &b)
 template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pairs(const __grid_constant__ codelet_edges e)
 {
 	sync_previous_kernel();
-	if (call_refused_block(e.group.args, 0))
-		return;
-	list_block b = { &e.group, &e };
+	list_block b = { &e.group, &e, 0, 0, call_over(e.group.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(e.group, &b)]];
 	run_pairs<HOLDS>(b, m, lane_of_block(b));
 }
@@ -302,9 +302,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 {
 	sync_previous_kernel();
 	const codelet_group &g = e.group;
-	if (call_refused_block(g.args, 0))
-		return;
-	list_block b = { &g, &e };
+	list_block b = { &g, &e, 0, 0, call_over(g.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(g, &b)]];
 	lane l = lane_of_block(b);
 	if (g.pairs) {
@@ -321,9 +319,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constan
 __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_constant__ codelet_few f)
 {
 	sync_previous_kernel();
-	if (call_refused_block(f.group.args, 0))
-		return;
-	list_block b = { &f.group, nullptr };
+	list_block b = { &f.group, nullptr, 0, 0, call_over(f.group.args) };
 	const codelet_message *m = &f.messages[list_of_block(f.group, &b)];
 	run_pairs<SMALL>(b, m, lane_of_block(b));
 }

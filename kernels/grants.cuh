@@ -57,7 +57,7 @@ __device__ static inline bool await_grant(const codelet_edges &e, const codelet_
 	const codelet_grant *g = grant_of(e, l->number, a.rank, m.peer);
 	auto ready = [&] {
 		vector what = sync_load_packet(&g->what_low);
-		if (!is_here(*l, what) || word_of(what) != codelet_what(&m) || !is_here(*l, sync_load_packet(&g->place_low)))
+		if (call_over(a) || !is_here(*l, what) || word_of(what) != codelet_what(&m) || !is_here(*l, sync_load_packet(&g->place_low)))
 			return false;
 		sync_fence();
 		return true;

@@ -66,8 +66,6 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void block_moves(const __grid_c
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
-	if (call_refused_block(a, epoch))
-		return;
 	const range piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
 	move_call m = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, messages_of(a.bytes, gridDim.x, a.slot_bytes) };
 	bool good;

@@ -17,11 +17,12 @@ struct inbox {
 	uint64_t at;
 	uint32_t i, epoch, tag;
 	unsigned wanted; /* of the other ranks, one bit each */
+	uint32_t over; /* call_over */
 };
 
 template <class Form> __device__ static __forceinline__ unsigned look(const codelet_args &a, const inbox &box, vector got[OTHERS])
 {
-	unsigned lacking = 0;
+	unsigned lacking = Form::RESTORED && box.over != 0; /* lines are then awaited with an epoch that never comes */
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
 		if (box.wanted >> j & 1)
@@ -35,9 +36,9 @@ template <class Form> __device__ static __forceinline__ unsigned look(const code
 
 /* Waits for packets and leaves their places empty. call: the epoch of the headers, from which peers know it. */
 template <class Form>
-__device__ static __forceinline__ bool take(const codelet_args &a, uint64_t call, const inbox &box, vector got[OTHERS])
+__device__ static __forceinline__ bool take(const codelet_args &a, uint64_t call, const inbox &box, vector got[OTHERS], hearing<Form> *heard)
 {
-	if (!await(a, call, [&] { return look<Form>(a, box, got); }, [&](int j) { return j + (j >= a.rank); }))
+	if (!await(a, call, [&] { return look<Form>(a, box, got) | heard->missing(a, call); }, [&](int j) { return j + (j >= a.rank); }))
 		return false;
 #pragma unroll
 	for (int j = 0; Form::RESTORED && j < OTHERS; j++)
@@ -83,10 +84,8 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	const unsigned char *send = a.send + at;
 	vector mine = load_few(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), sends ? n : 0);
 	const uint64_t epoch = call_epoch(a);
-	if (call_refused(a, epoch))
-		return;
-	const uint32_t tag = a.tag;
-	inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)epoch, tag, 0 };
+	const uint32_t tag = a.tag, over = call_over(a);
+	inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)epoch ^ over, tag, 0, over };
 	mine = scaled<TYPE>(a, op, mine);
 	if (i < slots && (sends || i < 8)) {
 #pragma unroll
@@ -94,14 +93,15 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 			if (k + 1 >= a.ranks)
 				break;
 			vector v = EACH ? scaled<TYPE>(a, op, load_few(send + peer_after(a, k + 1) * a.send_block, n)) : mine;
-			sync_store_packet(a.near_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, box.epoch, tag));
+			sync_store_packet(a.near_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)epoch, tag));
 		}
 	}
 	if (i < slots)
 		box.wanted = a.root < 0 || i < 8 ? (1u << (a.ranks - 1)) - 1 : sends ? 0 : 1u << codelet_index(a.root, a.rank);
 	call_end(a, epoch);
 	vector got[OTHERS];
-	if (!take<lines>(a, epoch, box, got))
+	hearing<lines> heard;
+	if (!take<lines>(a, epoch, box, got, &heard))
 		return;
 	unsigned char *recv = a.recv + at;
 	if (FOLDS)
@@ -118,7 +118,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 struct block_piece {
 	uint64_t call, epoch; /* call: the first piece's */
 	uint64_t at; /* in a block */
-	uint32_t bytes;
+	uint32_t bytes, over;
 };
 
 /* The same for packet i of a piece. goes: it travels, be it empty. No rank is a root. */
@@ -128,17 +128,18 @@ __device__ static __forceinline__ bool exchange_packet(const codelet_args &a, co
 	const uint32_t n = goes ? filled<lines>(i, p.bytes) : 0, tag = a.tag;
 	const unsigned char *send = a.send + p.at + lines::at(i);
 	unsigned char *recv = a.recv + p.at + lines::at(i);
-	inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)p.epoch, tag,
-		      goes ? (1u << (a.ranks - 1)) - 1 : 0 };
+	inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)p.epoch ^ p.over, tag,
+		      goes ? (1u << (a.ranks - 1)) - 1 : 0, p.over };
 	vector got[OTHERS], mine = scaled<TYPE>(a, op, load_words(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), n));
 #pragma unroll
 	for (int k = 0; k < OTHERS; k++) {
 		if (k + 1 >= a.ranks || !goes)
 			break;
 		vector v = EACH ? scaled<TYPE>(a, op, load_words(send + peer_after(a, k + 1) * a.send_block, n)) : mine;
-		sync_store_packet(a.near_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, box.epoch, tag));
+		sync_store_packet(a.near_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)p.epoch, tag));
 	}
-	if (!take<lines>(a, p.call, box, got))
+	hearing<lines> heard;
+	if (!take<lines>(a, p.call, box, got, &heard))
 		return false;
 	if (FOLDS)
 		store_words(recv, fold<TYPE>(a, op, mine, got), n);
@@ -153,12 +154,11 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 {
 	sync_previous_kernel();
 	const uint64_t call = call_epoch(a);
-	if (call_refused(a, call))
-		return;
+	const uint32_t over = call_over(a);
 	const uint32_t slots = lines::slots(a.piece), end = whole_warps(slots);
 	run_pieces<lines, true>(a, call, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
-		const block_piece p = { call, call + c, at, left < a.piece ? (uint32_t)left : a.piece };
+		const block_piece p = { call, call + c, at, left < a.piece ? (uint32_t)left : a.piece, over };
 		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
 			if (!exchange_packet<TYPE, FOLDS, EACH>(a, op, p, i, i < slots))
 				return false;
@@ -175,6 +175,7 @@ struct part_piece {
 	unsigned char *recv;
 	const uint32_t *at; /* where each rank's part begins, and the end */
 	uint32_t packets; /* of every part, where there are several pieces; else 0 */
+	uint32_t over;
 };
 
 __device__ static __forceinline__ uint32_t part_bytes(const part_piece &p, int part)
@@ -212,7 +213,7 @@ __device__ static __forceinline__ uint64_t place_of(const codelet_args &a, const
 
 /* Every rank folds its part and sends the result on. */
 template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_pass(const codelet_args &a, const int op,
-										     const part_piece &p, uint32_t i)
+										     const part_piece &p, uint32_t i, hearing<Form> *heard)
 {
 	const uint64_t at = place_of(a, p, i), gathered = a.area_bytes / 2;
 	const uint32_t tag = a.tag, epoch = (uint32_t)p.epoch;
@@ -231,9 +232,9 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 			sync_store_packet(a.near_ranks.out[k - 1] + at,
 					  Form::template pack<TYPE>(scaled<TYPE>(a, op, own[k]), i, epoch, tag));
 	const bool wanted = goes<Form>(a, p, i, a.rank);
-	inbox box = { at, i, epoch, tag, wanted ? (1u << (a.ranks - 1)) - 1 : 0 };
+	inbox box = { at, i, (uint32_t)p.epoch ^ p.over, tag, wanted ? (1u << (a.ranks - 1)) - 1 : 0, p.over };
 	vector got[OTHERS];
-	if (!take<Form>(a, p.call, box, got))
+	if (!take<Form>(a, p.call, box, got, heard))
 		return false;
 	vector out = fold<TYPE>(a, op, scaled<TYPE>(a, op, own[0]), got), packet = Form::template pack<TYPE>(out, i, epoch, tag);
 #pragma unroll
@@ -243,7 +244,7 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 	store_words(recv + p.at[a.rank], out, held<Form>(p, i, a.rank));
 	box.at += gathered;
 	box.wanted = passing<Form>(a, p, i);
-	if (!take<Form>(a, p.call, box, got))
+	if (!take<Form>(a, p.call, box, got, heard))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++) {
@@ -255,7 +256,7 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 }
 
 /* Every rank passes on what the root deals it; of a vector in one piece to the root only as much as tells it that the rank was here. */
-__device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, const part_piece &p, uint32_t i)
+__device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, const part_piece &p, uint32_t i, hearing<lines> *heard)
 {
 	const uint64_t at = place_of(a, p, i), gathered = a.area_bytes / 2;
 	const uint32_t epoch = (uint32_t)p.epoch;
@@ -272,8 +273,8 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 			store_user<true>(p.recv + from, v, held<lines>(p, i, part));
 		sync_store_packet(a.near_ranks.out[k - 1] + at, lines::pack<CORALE_UINT8>(v, i, epoch, a.tag));
 	}
-	inbox box = { at, i, epoch, a.tag, passes ? 1u << codelet_index(a.root, a.rank) : 0 };
-	if (!take<lines>(a, p.call, box, got))
+	inbox box = { at, i, (uint32_t)p.epoch ^ p.over, a.tag, passes ? 1u << codelet_index(a.root, a.rank) : 0, p.over };
+	if (!take<lines>(a, p.call, box, got, heard))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
@@ -287,7 +288,7 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 		store_user<true>(p.recv + p.at[a.rank] + lines::at(i), mine, held<lines>(p, i, a.rank));
 	box.at += gathered;
 	box.wanted = !deals || tells ? passing<lines>(a, p, i) : 0;
-	if (!take<lines>(a, p.call, box, got))
+	if (!take<lines>(a, p.call, box, got, heard))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++) {
@@ -298,7 +299,7 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 	return true;
 }
 
-/* Calls run(piece, i) for this thread's packets of all pieces. most, least: the ranks that have most and least of a piece. SEVERAL: there
+/* Calls run(piece, i, heard) for this thread's packets of all pieces. most, least: the ranks that have most and least of a piece. SEVERAL: there
  * may be several, which costs the latency of one. */
 template <class Form, bool SEVERAL, class Run>
 __device__ static __forceinline__ void two_shot(const codelet_args &a, int most, int least, Run run)
@@ -306,15 +307,15 @@ __device__ static __forceinline__ void two_shot(const codelet_args &a, int most,
 	sync_previous_kernel();
 	const codelet_near &n = a.near_ranks;
 	const uint64_t call = call_epoch(a);
-	if (call_refused(a, call))
-		return;
+	const uint32_t over = call_over(a);
+	hearing<Form> heard;
 	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = whole_warps(slots);
 	run_pieces<Form, SEVERAL>(a, call, n.part_at[least + 1] != n.part_at[least], [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece;
 		const part_piece p = { call, call + c, a.send + at, a.recv + at, SEVERAL && c + 1 == a.pieces ? n.last_at : n.part_at,
-				       SEVERAL && a.pieces > 1 ? slots : 0 };
+				       SEVERAL && a.pieces > 1 ? slots : 0, over };
 		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
-			if (!run(p, i))
+			if (!run(p, i, &heard))
 				return false;
 		return true;
 	});
@@ -355,8 +356,8 @@ template <int TYPE, bool SUMS, bool SEVERAL>
 __global__ MODEST void near_two_shot(const __grid_constant__ codelet_args a)
 {
 	typedef fold_form<TYPE> form;
-	two_shot<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i) {
-		return fold_and_pass<form, TYPE>(a, SUMS ? CORALE_SUM : a.op, p, i);
+	two_shot<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i, hearing<form> *heard) {
+		return fold_and_pass<form, TYPE>(a, SUMS ? CORALE_SUM : a.op, p, i, heard);
 	});
 }
 
@@ -364,7 +365,7 @@ __global__ MODEST void near_two_shot(const __grid_constant__ codelet_args a)
 __global__ MODEST void near_broadcast(const __grid_constant__ codelet_args a)
 {
 	two_shot<lines, true>(a, a.root == 0, a.ranks - 1 - (a.root == a.ranks - 1),
-			      [&](const part_piece &p, uint32_t i) { return deal_and_pass(a, p, i); });
+			      [&](const part_piece &p, uint32_t i, hearing<lines> *heard) { return deal_and_pass(a, p, i, heard); });
 }
 
 typedef void (*kernel)(codelet_args);

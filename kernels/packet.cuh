@@ -113,6 +113,29 @@ __device__ static __forceinline__ bool await(const codelet_args &a, uint64_t epo
 	return true;
 }
 
+/*
+ * Words do not say which call they are of. So before anything is made of the first ones each warp hears of all ranks by their headers,
+ * which come no later: its lanes share the ranks and look beside the data, so it costs no time of its own.
+ */
+template <class Form> struct hearing {
+	bool done;
+
+	__device__ hearing() : done(!Form::RESTORED)
+	{
+	}
+
+	__device__ __forceinline__ unsigned missing(const codelet_args &a, uint64_t call)
+	{
+		if (!done) {
+			done = true;
+#pragma unroll 1
+			for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
+				done = done && (r == a.rank || header_agrees(a, call, r));
+		}
+		return !done;
+	}
+};
+
 /* Where data does not carry the signature, the first warp waits until all ranks are known to make this call. */
 __device__ static inline bool await_headers(const codelet_args &a, uint64_t epoch)
 {

@@ -28,8 +28,10 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	const codelet_args &a;
 	const uint64_t call; /* the epoch of the headers, from which peers know it */
 	uint64_t epoch;
+	const uint32_t over;
+	mutable hearing<Form> heard;
 
-	__device__ packets(const codelet_args &args) : a(args), call(call_epoch(args)), epoch(call)
+	__device__ packets(const codelet_args &args) : a(args), call(call_epoch(args)), epoch(call), over(call_over(args))
 	{
 	}
 
@@ -60,7 +62,7 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	/* Loads all wanted packets at once; those that are not ready. */
 	__device__ __forceinline__ unsigned look(const inbox &box, vector got[BATCH]) const
 	{
-		unsigned lacking = 0;
+		unsigned lacking = over != 0;
 #pragma unroll
 		for (int k = 0; k < BATCH; k++)
 			if (box.wanted >> k & 1)
@@ -75,7 +77,7 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	__device__ __forceinline__ bool take(int first, unsigned wanted, uint32_t offset, uint32_t i, vector got[BATCH]) const
 	{
 		inbox box = { inbox_of(a, epoch & 1) + offset + i * 16, i, (uint32_t)epoch, wanted, first };
-		if (!await(a, call, [&] { return look(box, got); }, [&](int k) { return first + k; }))
+		if (!await(a, call, [&] { return look(box, got) | heard.missing(a, call); }, [&](int k) { return first + k; }))
 			return false;
 #pragma unroll
 		for (int k = 0; Form::RESTORED && k < BATCH; k++)
@@ -160,8 +162,6 @@ template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const 
 {
 	sync_previous_kernel();
 	packets<lines, TYPE, ODD> p(a);
-	if (call_refused(a, p.call))
-		return;
 	const uint32_t slots = lines::slots(a.piece ? a.piece : 1);
 	run_pieces<lines, true>(a, p.call, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
@@ -219,8 +219,6 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
 {
 	sync_previous_kernel();
 	packets<Form, TYPE, ODD> p(a);
-	if (call_refused(a, p.call))
-		return;
 	const uint32_t n = (uint32_t)a.ranks, slots = Form::slots(codelet_part(a.piece, n, 1));
 	run_pieces<Form, true>(a, p.call, codelet_part(a.piece, n, n - 1) != a.piece, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;

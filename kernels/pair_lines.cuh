@@ -15,6 +15,7 @@ struct pair_lines {
 	const codelet_group *g;
 	const codelet_message *m;
 	lane path; /* its epoch: the pair's count of messages */
+	uint32_t over; /* call_over */
 };
 
 /* A ring at this end, and what of the message is this thread's in it. */
@@ -147,7 +148,7 @@ template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair
 		for (uint32_t u = 0; u < N; u++)
 			if (u < n)
 				v[u] = load_packet<WHOLE>(p, s + u * step);
-		auto has_room = [&] { return taken + depth >= r->count + n; };
+		auto has_room = [&] { return taken + depth >= r->count + n && !p.over; };
 		if (!__all_sync(~0u, has_room()) && !await_pair(p, [&] {
 			    taken = sync_load_relaxed(&r->end->taken);
 			    return has_room();
@@ -182,7 +183,7 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 		n = slots_until(p, s, end, N);
 		auto is_ours = [&](uint32_t u) { return u < n && has_packet<WHOLE>(*r, s + u * step); };
 		bool good = await_pair(p, [&] {
-			bool ready = true;
+			bool ready = !p.over;
 #pragma unroll
 			for (uint32_t u = 0; u < N; u++)
 				if (is_ours(u))

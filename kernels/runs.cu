@@ -64,8 +64,6 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void long_r
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
-	if (call_refused_block(a, epoch))
-		return;
 	send_headers(a, epoch);
 	fold_call f = fold_call_of(a, epoch);
 	if (run_all<TYPE>(a, &f))

@@ -93,8 +93,6 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void slot_f
 {
 	sync_previous_kernel();
 	uint64_t epoch = call_epoch(a);
-	if (call_refused_block(a, epoch))
-		return;
 	send_headers(a, epoch);
 	fold_call f = fold_call_of(a, epoch);
 	if (__syncthreads_and(run_crew<TYPE>(a, &f)))

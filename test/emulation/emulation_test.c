@@ -370,6 +370,7 @@ static const struct {
 	{ "epochs of packets beyond 32 bits", packets_wrap },
 	{ "a rank that makes another call", test_mismatch },
 	{ "a message of another size or type", test_other_message },
+	{ "kernels after a failure", test_replay },
 	{ "a rank that never comes", test_absent },
 	{ "an abort", test_abort },
 	{ "epochs of slots beyond 32 bits", slots_wrap },

@@ -29,6 +29,7 @@ int test_other_lines(void);
 int test_mismatch(void);
 int test_other_message(void);
 int test_absent(void);
+int test_replay(void);
 int test_abort(void);
 
 #endif

@@ -5,7 +5,7 @@
 #include "script.h"
 
 enum { GOOD_CALLS = 2, ABORT_AFTER = 5000 /* turns */, IN_PIECES = 5000 };
-enum trouble { MISMATCH, ABSENT, ABORT };
+enum trouble { MISMATCH, ABSENT, ABORT, REPLAY };
 
 struct scene {
 	enum trouble trouble;
@@ -14,15 +14,54 @@ struct scene {
 	struct call call;
 };
 
+/* The first byte of a receive buffer that came from other ranks, or -1; a call that has failed leaves it as it was. */
+static int first_stored(const struct scene *s, const struct started *st, int rank)
+{
+	const struct call *c = &s->call;
+	const size_t block = c->count * corale_type_bytes(c->type);
+	const size_t blocks = c->coll == CORALE_ALL_GATHER ? (size_t)s->params.ranks : 1;
+	if (c->coll == CORALE_BROADCAST && rank == c->root) /* its own data */
+		return -1;
+	for (size_t i = 0; i < block * blocks; i++)
+		if (st->recv[i] != st->recv[-1] && (blocks == 1 || i / block != (size_t)rank))
+			return (int)i;
+	return -1;
+}
+
+static void expect_untouched(struct scene *s, const struct started *st, int rank, const char *what)
+{
+	int first = first_stored(s, st, rank);
+	if (first < 0)
+		return;
+	printf("# %s by %s, rank %d: %s has stored byte %d\n", corale_coll_name(s->call.coll),
+	       plan_codelet_name(s->call.codelet), rank, what, first);
+	s->world.engines[rank].failure->code = CORALE_EINTERNAL;
+}
+
+/* As a graph that is replayed: the host refuses nothing. */
+static void replay(struct scene *s, int rank)
+{
+	struct started again;
+	int code = s->world.engines[rank].failure->code;
+	s->world.engines[rank].failure->code = 0;
+	if (call_start(&again, &s->world, rank, &s->call, call_signature(&s->call) + 2 * GOOD_CALLS))
+		printf("# rank %d: a call after a failure could not be started\n", rank);
+	gpu_synchronize();
+	s->world.engines[rank].failure->code = code;
+	expect_untouched(s, &again, rank, "a kernel after a failure");
+	call_drop(&again);
+}
+
 /* Good calls first, so that there are old headers, flags and packets. */
 static void act(int rank, void *arg)
 {
 	struct scene *s = arg;
 	struct started started[GOOD_CALLS + 1];
-	int last = rank == s->params.ranks - 1, n = GOOD_CALLS + !(s->trouble != MISMATCH && last);
+	int differ = s->trouble == MISMATCH || s->trouble == REPLAY;
+	int last = rank == s->params.ranks - 1, n = GOOD_CALLS + !(!differ && last);
 	for (int i = 0; i < n; i++) {
 		uint64_t signature = call_signature(&s->call) + 2 * (uint64_t)i;
-		int other = i == GOOD_CALLS && s->trouble == MISMATCH && last;
+		int other = i == GOOD_CALLS && differ && last;
 		if (call_start(&started[i], &s->world, rank, &s->call, signature ^ (other ? 1ull << 33 : 0)))
 			printf("# rank %d: call %d could not be started\n", rank, i);
 	}
@@ -31,8 +70,12 @@ static void act(int rank, void *arg)
 		world_abort(&s->world, 0, CORALE_EABORTED);
 	}
 	gpu_synchronize();
+	if (differ)
+		expect_untouched(s, &started[GOOD_CALLS], rank, "a call that differs");
 	for (int i = 0; i < n; i++)
 		call_drop(&started[i]);
+	if (s->trouble == REPLAY)
+		replay(s, rank);
 }
 
 static int expect_code(const struct scene *s, int code)
@@ -40,7 +83,7 @@ static int expect_code(const struct scene *s, int code)
 	int last = s->params.ranks - 1, faults = 0, named = 0;
 	for (int r = 0; r <= last; r++) {
 		const struct codelet_failure *f = s->world.engines[r].failure;
-		int acts = s->trouble == MISMATCH || r != last;
+		int acts = s->trouble == MISMATCH || s->trouble == REPLAY || r != last;
 		named |= r != last && f->peer == last;
 		if (f->code == (acts ? code : 0))
 			continue;
@@ -49,7 +92,7 @@ static int expect_code(const struct scene *s, int code)
 		       corale_strerror(f->code), f->peer, corale_strerror(code));
 		faults++;
 	}
-	int told = s->trouble == MISMATCH ||
+	int told = s->trouble == MISMATCH || s->trouble == REPLAY ||
 		   s->call.codelet < CODELET_SLOTS; /* the others wait for headers of all */
 	if (s->trouble != ABORT && told && !named) {
 		printf("# %s by %s, %d ranks: nobody names rank %d\n", corale_coll_name(s->call.coll),
@@ -112,7 +155,8 @@ static int run_scenes(enum trouble trouble, int code)
 	int faults = 0;
 	for (size_t i = 0; faults >= 0 && i < sizeof(calls) / sizeof(*calls); i++)
 		for (int ranks = 2; faults >= 0 && ranks <= (test_thin || i ? 2 : 3); ranks++) {
-			if (test_thin && trouble != MISMATCH && calls[i].count == IN_PIECES)
+			if (test_thin && trouble != MISMATCH && trouble != REPLAY &&
+			    calls[i].count == IN_PIECES)
 				continue; /* long waits of many threads */
 			int more = run_scene(trouble, code, ranks, calls[i]);
 			faults = more < 0 ? -1 : faults + more;
@@ -198,6 +242,11 @@ int test_other_message(void)
 int test_mismatch(void)
 {
 	return run_scenes(MISMATCH, CORALE_EMISMATCH);
+}
+
+int test_replay(void)
+{
+	return run_scenes(REPLAY, CORALE_EMISMATCH);
 }
 
 int test_absent(void)
