@@ -125,7 +125,7 @@ __device__ static inline int peer_after(const codelet_args &a, int k)
 	return peer < a.ranks ? peer : peer - a.ranks;
 }
 
-enum : uint32_t { CALL_OVER = 1u << 31 }; /* in an epoch: no packet has it, nor half of it */
+enum : uint32_t { CALL_OVER = 1u << 31 }; /* in an epoch: no packet has it */
 
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
@@ -143,9 +143,9 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	f->of_message = of_message;
 	sync_fence();
 	*(volatile int32_t *)&f->code = code;
-	/* what later kernels send is nothing that a rank still waits for */
+	/* what later kernels send is nothing that any rank waits for, and the other way round */
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
-		a.state->epochs[b] ^= CALL_OVER >> 1;
+		a.state->epochs[b] ^= CALL_OVER >> 1 | (uint32_t)(a.rank + 1) << 20;
 	uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
 	for (int r = 0; r < a.ranks; r++)
 		sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);

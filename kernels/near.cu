@@ -17,12 +17,11 @@ struct inbox {
 	uint64_t at;
 	uint32_t i, epoch, tag;
 	unsigned wanted; /* of the other ranks, one bit each */
-	uint32_t over; /* call_over */
 };
 
 template <class Form> __device__ static __forceinline__ unsigned look(const codelet_args &a, const inbox &box, vector got[OTHERS])
 {
-	unsigned lacking = Form::RESTORED && box.over != 0; /* lines are then awaited with an epoch that never comes */
+	unsigned lacking = 0;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
 		if (box.wanted >> j & 1)
@@ -85,7 +84,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	vector mine = load_few(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), sends ? n : 0);
 	const uint64_t epoch = call_epoch(a);
 	const uint32_t tag = a.tag, over = call_over(a);
-	inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)epoch ^ over, tag, 0, over };
+	inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)epoch ^ over, tag, 0 };
 	mine = scaled<TYPE>(a, op, mine);
 	if (i < slots && (sends || i < 8)) {
 #pragma unroll
@@ -129,7 +128,7 @@ __device__ static __forceinline__ bool exchange_packet(const codelet_args &a, co
 	const unsigned char *send = a.send + p.at + lines::at(i);
 	unsigned char *recv = a.recv + p.at + lines::at(i);
 	inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)p.epoch ^ p.over, tag,
-		      goes ? (1u << (a.ranks - 1)) - 1 : 0, p.over };
+		      goes ? (1u << (a.ranks - 1)) - 1 : 0 };
 	vector got[OTHERS], mine = scaled<TYPE>(a, op, load_words(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), n));
 #pragma unroll
 	for (int k = 0; k < OTHERS; k++) {
@@ -175,7 +174,6 @@ struct part_piece {
 	unsigned char *recv;
 	const uint32_t *at; /* where each rank's part begins, and the end */
 	uint32_t packets; /* of every part, where there are several pieces; else 0 */
-	uint32_t over;
 };
 
 __device__ static __forceinline__ uint32_t part_bytes(const part_piece &p, int part)
@@ -232,7 +230,7 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 			sync_store_packet(a.near_ranks.out[k - 1] + at,
 					  Form::template pack<TYPE>(scaled<TYPE>(a, op, own[k]), i, epoch, tag));
 	const bool wanted = goes<Form>(a, p, i, a.rank);
-	inbox box = { at, i, (uint32_t)p.epoch ^ p.over, tag, wanted ? (1u << (a.ranks - 1)) - 1 : 0, p.over };
+	inbox box = { at, i, epoch, tag, wanted ? (1u << (a.ranks - 1)) - 1 : 0 };
 	vector got[OTHERS];
 	if (!take<Form>(a, p.call, box, got, heard))
 		return false;
@@ -273,7 +271,7 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 			store_user<true>(p.recv + from, v, held<lines>(p, i, part));
 		sync_store_packet(a.near_ranks.out[k - 1] + at, lines::pack<CORALE_UINT8>(v, i, epoch, a.tag));
 	}
-	inbox box = { at, i, (uint32_t)p.epoch ^ p.over, a.tag, passes ? 1u << codelet_index(a.root, a.rank) : 0, p.over };
+	inbox box = { at, i, epoch, a.tag, passes ? 1u << codelet_index(a.root, a.rank) : 0 };
 	if (!take<lines>(a, p.call, box, got, heard))
 		return false;
 #pragma unroll
@@ -307,13 +305,12 @@ __device__ static __forceinline__ void two_shot(const codelet_args &a, int most,
 	sync_previous_kernel();
 	const codelet_near &n = a.near_ranks;
 	const uint64_t call = call_epoch(a);
-	const uint32_t over = call_over(a);
 	hearing<Form> heard;
 	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = whole_warps(slots);
 	run_pieces<Form, SEVERAL>(a, call, n.part_at[least + 1] != n.part_at[least], [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece;
 		const part_piece p = { call, call + c, a.send + at, a.recv + at, SEVERAL && c + 1 == a.pieces ? n.last_at : n.part_at,
-				       SEVERAL && a.pieces > 1 ? slots : 0, over };
+				       SEVERAL && a.pieces > 1 ? slots : 0 };
 		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
 			if (!run(p, i, &heard))
 				return false;

@@ -115,23 +115,19 @@ __device__ static __forceinline__ bool await(const codelet_args &a, uint64_t epo
 
 /*
  * Words do not say which call they are of. So before anything is made of the first ones each warp hears of all ranks by their headers,
- * which come no later: its lanes share the ranks and look beside the data, so it costs no time of its own.
+ * which come no later, and that none has failed: its lanes share the ranks and look beside the data, so it costs no time of its own.
  */
 template <class Form> struct hearing {
-	bool done;
-
-	__device__ hearing() : done(!Form::RESTORED)
-	{
-	}
+	bool done = false;
 
 	__device__ __forceinline__ unsigned missing(const codelet_args &a, uint64_t call)
 	{
-		if (!done) {
-			done = true;
+		if (!Form::RESTORED || done)
+			return 0;
+		done = call_over(a) == 0;
 #pragma unroll 1
-			for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
-				done = done && (r == a.rank || header_agrees(a, call, r));
-		}
+		for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
+			done = done && (r == a.rank || header_agrees(a, call, r));
 		return !done;
 	}
 };
