@@ -12,7 +12,13 @@
  *   from different threads at once. corale_comm_abort may come from any thread.
  * - Every rank of a communicator makes the same collective calls in the same order
  *   with the same count, type, operator and root. A call that differs is found
- *   before a byte is reduced: CORALE_EMISMATCH, with both calls in the log.
+ *   before a byte is reduced: CORALE_EMISMATCH, with both calls in the log. The receive
+ *   buffer then holds what it held before, but for a rank's own data (its block, what a root
+ *   sends) and, on GPUs, for receive buffers that peers map and copy engines store into
+ *   (all_gather, all_to_all, broadcast and all_reduce of some MB and more into memory of
+ *   corale_mem_alloc or cuMemCreate): those are undefined.
+ * - A process that forks after its first communicator was made can use Corale itself, its
+ *   child can not: every call there is refused by name. A child that calls exec is free.
  * - stream: a corale_stream (host communicators) or a cudaStream_t (CUDA ones);
  *   NULL means blocking for a host communicator and the default stream,
  *   asynchronously, for a CUDA one.
@@ -32,6 +38,14 @@
  *   or put their calls in one order, the same on all ranks, by one stream or events.
  * - The first function that knows the cause of an error logs one line; the same
  *   line is returned by corale_comm_last_error.
+ *
+ * How a program learns of a failure. Calls on the host return it. A call on a CUDA stream has returned 0 long before, so after
+ * synchronizing the stream ask: if (corale_comm_async_error(comm)) { ... }. One thread of the process, which the first communicator
+ * starts, looks some thirty times a second after all of them: a kernel that failed (in a graph, too), or a process of this
+ * node that died or called exit() without corale_comm_destroy, is logged and told to all ranks within 0.1 s, whatever the
+ * program does meanwhile; calls in progress, on streams too, then end with an error (CORALE_EPEER names a dead rank and its process). With
+ * MPI as the transport, below MPI_THREAD_MULTIPLE, a rank's next call tells the other nodes. Every later kernel of a failed communicator,
+ * replays of its graphs included, ends at once and stores nothing in receive buffers.
  */
 #ifndef CORALE_H
 #define CORALE_H
@@ -211,9 +225,13 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
 /*
  * Frees a communicator: collective in order but it waits for no peer beyond the calls
  * already made. Calls in flight are completed first; after an error or abort they are
- * dropped. A CUDA communicator's waits until the whole GPU is idle, so also for calls of
- * other communicators of this process. If one of its calls was ever captured, a graph may name its GPU memory, which then
- * stays for the life of the process; a replay of such a graph ends at once. destroy(NULL) does nothing.
+ * dropped; a failure that nobody has seen is logged. A CUDA communicator's waits until the whole GPU is idle, so also for calls of
+ * other communicators of this process; it may come while any thread captures, and leaves that capture whole. If one of its
+ * calls was ever captured, a graph may name its GPU memory, which then
+ * stays for the life of the process; a replay of such a graph ends at once. Memory that peers' GPUs map is the caller's own
+ * again when it returns: whatever happened before, no peer stores there any more. If some is still registered or allocated, each
+ * peer's process is asked and answers within about 30 ms, after a failure when its GPU is idle; one that has not after 2 s
+ * is named in a WARN line, as it may still write. destroy(NULL) does nothing.
  */
 void corale_comm_destroy(corale_comm *comm);
 
@@ -238,7 +256,8 @@ size_t corale_comm_memory(const corale_comm *comm);
 /* The last error line logged for comm, "" when there was none; valid until the next
  * call on comm. */
 const char *corale_comm_last_error(const corale_comm *comm);
-/* 0 while comm works, else the code that ended it. Any thread; waits for no call, but the first one after a
+/* 0 while comm works, else the code that ended it: CORALE_EDEVICE also where the GPU's context is lost by a bad kernel of the
+ * program's, which so is told to all ranks. Any thread; waits for no call, but the first one after a
  * failure takes up to half a second to gather what the ranks have called. */
 int corale_comm_async_error(const corale_comm *comm);
 
@@ -263,7 +282,8 @@ void corale_stream_destroy(corale_stream *stream);
 
 /*
  * Buffers of a CUDA communicator's calls, the cheapest kinds first; each rank and buffer may be of another kind:
- * - memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc): used where it is.
+ * - memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc): used where it is. That of another
+ *   GPU is refused (CORALE_EINVAL).
  * - pinned host memory (cudaMallocHost, cudaHostRegister) and managed memory: used where it is, at the speed of the bus
  *   to the host; every call asks the driver what the buffer is, which takes it less than a microsecond.
  * - ordinary host memory: GPU memory of the same size is allocated for the call, on its stream, and what is sent or
@@ -336,13 +356,16 @@ int corale_group_end(void);
 
 /*
  * Memory that peers can map, for use in place without staging. Collective and blocking: every rank calls in the same order
- * (bytes may differ; the least of all ranks' counts). Free with corale_mem_free, also collective.
+ * (bytes may differ; the least of all ranks' counts). Free with corale_mem_free, also collective; after the communicator was
+ * destroyed with that same handle, by each rank alone.
  *
  * On a CUDA communicator the memory is of the GPU, and large calls whose receive buffers lie in it store straight into them.
  * So in one call every rank passes the same registration (or allocation) at the same offset as receive buffer, or none
  * passes registered memory; else the call may end with CORALE_EMISMATCH, which names both. The root of a broadcast has a
  * receive buffer, too. Send buffers need nothing. A recv is free in this: its buffer may be registered or not, at any offset.
- * After a failed call the registered memory of the communicator may hold anything. GPU memory is made in units of 2 MB.
+ * After a failed call the registered memory of the communicator may hold anything, until it is given up: when corale_mem_free,
+ * corale_mem_deregister or corale_comm_destroy has returned, no peer stores there (corale_comm_destroy says how). Where one that can't
+ * answer may still do so, corale_mem_free gives nothing back. GPU memory is made in units of 2 MB.
  *
  * All ranks give up the same registration, or none does (CORALE_EINVAL).
  * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that

@@ -84,11 +84,15 @@ static int start_thread(int rank)
 
 int watch_start(int rank)
 {
+	static pthread_mutex_t starting =
+	    PTHREAD_MUTEX_INITIALIZER; /* ranks may be threads; start_thread gives the other lock up */
+	pthread_mutex_lock(&starting);
 	pthread_mutex_lock(&watch.lock);
 	int ret = watch.started == 1 ? 0 : life_create(rank);
 	if (!ret && watch.started != 1)
 		ret = start_thread(rank);
 	pthread_mutex_unlock(&watch.lock);
+	pthread_mutex_unlock(&starting);
 	return ret;
 }
 
