@@ -174,11 +174,14 @@ enum {
  */
 enum {
 	CORALE_CTA_POLICY_DEFAULT = 0, /* CORALE_CTA_POLICY: auto, unless the environment says otherwise */
-	CORALE_CTA_POLICY_AUTO = 1, /* for calls that nothing runs beside: large ones take all of the GPU but one processor of 32 */
-	CORALE_CTA_POLICY_EFFICIENT = 2, /* for calls beside computing, such as gradients averaged during the backward pass:
+	CORALE_CTA_POLICY_AUTO =
+	    1, /* for calls that nothing runs beside: large ones take all of the GPU but one processor of 32 */
+	CORALE_CTA_POLICY_EFFICIENT =
+	    2, /* for calls beside computing, such as gradients averaged during the backward pass:
 			     kernels of at most 4 blocks. The price, where nothing runs beside them: calls from about 100 KB on
 			     take longer, those of some MB several times as long, large sums about twice as long */
-	CORALE_CTA_POLICY_ZERO = 3 /* for all_gather, all_to_all and broadcast into registered memory beside computing: copy
+	CORALE_CTA_POLICY_ZERO =
+	    3 /* for all_gather, all_to_all and broadcast into registered memory beside computing: copy
 			     engines move the data instead of blocks. The price: small ones take longer. All other calls are
 			     as with auto */
 };
