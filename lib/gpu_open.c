@@ -15,6 +15,7 @@ struct gpu_hello {
 	unsigned char uuid[ENGINE_UUID_BYTES];
 	char name[FDPASS_NAME_BYTES];
 	int32_t max_blocks; /* of a kernel, by the GPU's size */
+	int32_t process;
 };
 
 static int open_engine(struct comm *comm)
@@ -76,19 +77,38 @@ static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 		}
 }
 
-/* Both ends of a message cut it by this number. */
-static void limit_blocks(struct comm *comm, const struct gpu_hello *all)
+/* Blocks of a rank's kernels. Ranks of one process on one GPU divide them: their kernels wait for each other side by side, those of
+ * several processes run by turns. */
+static int share_of(const struct comm *comm, const struct gpu_hello *all, int rank)
 {
-	int least = all[0].max_blocks, most = least;
+	int n = 0;
+	for (int r = 0; r < comm->size; r++)
+		n += all[r].process == all[rank].process &&
+		     !memcmp(all[r].uuid, all[rank].uuid, ENGINE_UUID_BYTES);
+	return all[rank].max_blocks / n;
+}
+
+/* Both ends of a message cut it by this number. */
+static int limit_blocks(struct comm *comm, const struct gpu_hello *all)
+{
+	int least = share_of(comm, all, 0), most = least;
 	for (int r = 1; r < comm->size; r++) {
-		least = all[r].max_blocks < least ? all[r].max_blocks : least;
-		most = all[r].max_blocks > most ? all[r].max_blocks : most;
+		int share = share_of(comm, all, r);
+		least = share < least ? share : least;
+		most = share > most ? share : most;
 	}
+	if (least < 1)
+		return log_error(
+		    CORALE_ENOTSUP, comm->rank,
+		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
+		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
+		    "process each, or a larger CORALE_MAX_CTAS");
 	engine_cuda.limit(comm->gpu, least);
 	if (least < most)
 		log_line(LOG_INFO, comm->rank,
 			 "the ranks' GPUs run %d to %d blocks: all kernels have at most %d", least, most,
 			 least);
+	return 0;
 }
 
 static int connect_engines(struct comm *comm)
@@ -101,6 +121,7 @@ static int connect_engines(struct comm *comm)
 	engine_cuda.uuid(comm->gpu, mine.uuid);
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
+	mine.process = (int32_t)getpid();
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);
 	if (!ret)
@@ -111,7 +132,7 @@ static int connect_engines(struct comm *comm)
 	if (!ret)
 		ret = comm_agree(comm, check_links(comm, all), "reach its peers' GPUs");
 	if (!ret)
-		limit_blocks(comm, all);
+		ret = limit_blocks(comm, all);
 	if (!ret)
 		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
 	if (!ret)
