@@ -99,6 +99,13 @@ struct corale_comm {
 	struct corale_comm *next; /* all handles ever made stay reachable */
 };
 
+/* The rank with local rank q on this node. */
+static inline int comm_local_rank(const struct comm *comm, int q)
+{
+	const struct plan_map *map = &comm->topo->map;
+	return map->member[map->node_first[map->node_of[comm->rank]] + q];
+}
+
 /* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
 struct comm *comm_get(const corale_comm *handle, const char *call);
 

@@ -15,11 +15,4 @@ void comm_close_windows(struct comm *comm);
 /* Collective. Opens the transport if there are several nodes. */
 int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback);
 
-/* The rank with local rank q on this node. */
-static inline int comm_local_rank(const struct comm *comm, int q)
-{
-	const struct plan_map *map = &comm->topo->map;
-	return map->member[map->node_first[map->node_of[comm->rank]] + q];
-}
-
 #endif

@@ -255,7 +255,8 @@ void diagnose_deaths(struct comm *comm)
 {
 	const struct host_engine *e = &comm->engine;
 	char text[COMM_ERROR_BYTES];
-	for (int r = 0; e->lives && r < comm->size && !diagnose_peers(comm); r++) {
+	for (int q = 0; e->lives && q < e->locals && !diagnose_peers(comm); q++) {
+		int r = comm_local_rank(comm, q);
 		if (death_of(comm, r) == LIFE_ALIVE)
 			continue;
 		print_end(comm, r, CORALE_EPEER, text, sizeof text);

@@ -15,12 +15,6 @@ static struct window_control *control_of(const struct comm *comm, int local)
 	return comm->engine.windows[local];
 }
 
-static int rank_of(const struct comm *comm, int local)
-{
-	const struct plan_map *map = &comm->topo->map;
-	return map->member[map->node_first[map->node_of[comm->rank]] + local];
-}
-
 /* ---- Who asks ---------------------------------------------------------------------------------------------- */
 
 /* A process that has died stores until its GPU's context is gone, which takes the driver a while. */
@@ -62,7 +56,7 @@ int withdraw_wait(struct comm *comm)
 				 "more into "
 				 "this rank's registered memory: it may still write there; memory of "
 				 "corale_mem_alloc is therefore not freed",
-				 rank_of(comm, q), (long)comm->engine.pids[q], WAIT_MS / 1000);
+				 comm_local_rank(comm, q), (long)comm->engine.pids[q], WAIT_MS / 1000);
 	return 0;
 }
 
@@ -83,7 +77,7 @@ static void *work(void *arg)
 {
 	struct helper *h = arg;
 	struct comm *comm = h->comm;
-	if (!engine_cuda.withdraw(comm->gpu, rank_of(comm, h->local), h->failed))
+	if (!engine_cuda.withdraw(comm->gpu, comm_local_rank(comm, h->local), h->failed))
 		answer(comm, h->local);
 	free(h);
 	atomic_store_explicit(&comm->withdrawing, 0, memory_order_release);
@@ -111,7 +105,7 @@ static void start(struct comm *comm, int local)
 	atomic_store(&comm->withdrawing, 0);
 	free(h);
 	log_line(LOG_WARN, comm->rank, "no thread to answer rank %d, which gives up its memory: %s",
-		 rank_of(comm, local), strerror(error));
+		 comm_local_rank(comm, local), strerror(error));
 }
 
 void withdraw_answer(struct comm *comm)
