@@ -143,9 +143,11 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	f->of_message = of_message;
 	sync_fence();
 	*(volatile int32_t *)&f->code = code;
-	/* what later kernels send is nothing that any rank waits for, and the other way round */
+	/* What later kernels send is nothing that any rank waits for, and the other way round. The highest bit keeps it so
+	 * where another block is just ending its call: see call_end. */
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
-		a.state->epochs[b] ^= CALL_OVER >> 1 | (uint32_t)(a.rank + 1) << 20;
+		atomicXor((unsigned long long *)&a.state->epochs[b],
+			  1ull << 63 | CALL_OVER >> 1 | (uint32_t)(a.rank + 1) << 20);
 	uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
 	for (int r = 0; r < a.ranks; r++)
 		sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
@@ -269,10 +271,13 @@ __device__ static inline uint64_t call_word(uint64_t epoch, uint64_t number)
 
 __device__ static inline uint64_t call_epoch(const codelet_args &a)
 {
-	return a.state->epochs[blockIdx.x] + 1;
+	return sync_load_relaxed(&a.state->epochs[blockIdx.x]) + 1;
 }
 
-/* Every block ends the epoch for itself and for those that this launch does not have, whatever grid comes next. */
+/*
+ * Every block ends the epoch for itself and for those that this launch does not have, whatever grid comes next. Epochs
+ * only grow: what call_fail has made of one in the meantime stays.
+ */
 __device__ static inline void call_end(const codelet_args &a, uint64_t epoch)
 {
 	if (blockDim.x > 32) /* all threads have read it */
@@ -281,7 +286,7 @@ __device__ static inline void call_end(const codelet_args &a, uint64_t epoch)
 		__syncwarp();
 #pragma unroll 1
 	for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < CODELET_MAX_BLOCKS; b += blockDim.x * gridDim.x)
-		a.state->epochs[b] = epoch;
+		atomicMax((unsigned long long *)&a.state->epochs[b], (unsigned long long)epoch);
 }
 
 #endif

@@ -182,9 +182,9 @@ int coll_check(struct comm *comm, const struct call *call)
 	const char *name = corale_coll_name(call->coll);
 	if (atomic_load_explicit(&comm->told, memory_order_relaxed))
 		end_told(comm, call);
-	if (atomic_load_explicit(&comm->error, memory_order_relaxed))
+	if (atomic_load(&comm->error))
 		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s", name,
-				 comm->last_error);
+				 comm->failure);
 	if ((int)call->type < 0 || call->type >= CORALE_NUM_TYPES)
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", name, (int)call->type);
 	if (call->root < 0 || call->root >= comm->size)

@@ -94,7 +94,9 @@ void corale_config_init(corale_config *config)
 const char *corale_comm_last_error(const corale_comm *handle)
 {
 	const struct comm *comm = comm_get(handle, "corale_comm_last_error");
-	return comm ? comm->last_error : "the communicator is NULL or destroyed";
+	if (!comm)
+		return "the communicator is NULL or destroyed";
+	return atomic_load(&comm->error) ? comm->failure : comm->last_error;
 }
 
 void comm_keep_error(struct comm *comm)

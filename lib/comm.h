@@ -84,10 +84,11 @@ struct comm {
 	uint64_t chain, chain_before; /* of their signatures; without the last one */
 	uint64_t *sends, *recvs; /* calls per peer */
 	/* failure */
-	_Atomic int error;
+	_Atomic int error; /* set behind failure */
 	_Atomic int told; /* the caller knows of the failure: later calls are refused */
 	pthread_mutex_t error_lock;
-	char last_error[COMM_ERROR_BYTES];
+	char failure[COMM_ERROR_BYTES]; /* why comm failed: written once, by any thread */
+	char last_error[COMM_ERROR_BYTES]; /* of a call that has not ended comm */
 	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
 	struct comm *next_watched; /* watch.c */
 	_Atomic int withdrawing; /* withdraw.c: a thread is at it */

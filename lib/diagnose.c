@@ -155,11 +155,12 @@ void comm_fail(struct comm *comm, int code, const char *text)
 
 void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 {
-	int none = 0;
 	pthread_mutex_lock(&comm->error_lock);
-	int first = atomic_compare_exchange_strong(&comm->error, &none, code);
-	if (first)
-		snprintf(comm->last_error, sizeof comm->last_error, "%s", text);
+	int first = !atomic_load(&comm->error);
+	if (first) {
+		snprintf(comm->failure, sizeof comm->failure, "%s", text);
+		atomic_store(&comm->error, code);
+	}
 	pthread_mutex_unlock(&comm->error_lock);
 	if (first) {
 		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s", text);

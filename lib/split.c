@@ -83,7 +83,7 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		return CORALE_EINVAL;
 	if (atomic_load(&comm->error))
 		return log_error(CORALE_ECOMM, comm->rank,
-				 "corale_comm_split: the communicator failed earlier: %s", comm->last_error);
+				 "corale_comm_split: the communicator failed earlier: %s", comm->failure);
 	struct split s = { comm, NULL, 0 };
 	int mine = 0, ret = choose_ranks(comm, color < 0 ? -1 : color, key, &s, &mine);
 	corale_comm *made = NULL;

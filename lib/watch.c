@@ -36,8 +36,9 @@ static void *work(void *unused)
 {
 	const struct timespec tick = { 0, TICK_NS };
 	(void)unused;
+	int error = life_hold(); /* for ever, so outside the lock: the two have one order */
 	pthread_mutex_lock(&watch.lock);
-	watch.started = life_hold() ? CORALE_ESYSTEM : 1;
+	watch.started = error ? CORALE_ESYSTEM : 1;
 	pthread_cond_broadcast(&watch.changed);
 	for (;;) {
 		while (!watch.first || watch.exiting)

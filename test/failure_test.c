@@ -60,14 +60,17 @@ static int complain(const char *what, int got, int expected)
 	return got != expected;
 }
 
-/* Rank 0, whose peer is dead when it reads the message that the peer has announced. */
+/*
+ * Rank 0, whose peer is dead when it reads the message that the peer has announced. On a busy machine the watch thread
+ * has seen the death before the call began.
+ */
 static int read_dead(corale_comm *comm)
 {
-	int faults = complain("recv from a dead rank", corale_recv(data, LARGE, CORALE_INT32, 1, comm, NULL),
-			      CORALE_EPEER);
+	int ret = corale_recv(data, LARGE, CORALE_INT32, 1, comm, NULL);
+	int faults = ret == CORALE_ECOMM ? 0 : complain("recv from a dead rank", ret, CORALE_EPEER);
 	const char *text = corale_comm_last_error(comm);
-	if (!strstr(text, "rank 1") || !strstr(text, "has ended")) {
-		fprintf(stderr, "# \"%s\" should say that rank 1 has ended\n", text);
+	if (!strstr(text, "rank 1") || !(strstr(text, "has ended") || strstr(text, "has died"))) {
+		fprintf(stderr, "# \"%s\" should say that rank 1 has ended or died\n", text);
 		faults++;
 	}
 	faults += complain("a call after", corale_recv(data, 1, CORALE_INT32, 1, comm, NULL), CORALE_ECOMM);

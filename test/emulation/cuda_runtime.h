@@ -135,6 +135,22 @@ template <class T> static inline T atomicAdd(T *word, T more)
 	return __atomic_fetch_add(word, more, __ATOMIC_ACQ_REL);
 }
 
+template <class T> static inline T atomicMax(T *word, T least)
+{
+	gpu_maybe(2);
+	T old = __atomic_load_n(word, __ATOMIC_RELAXED);
+	while (old < least &&
+	       !__atomic_compare_exchange_n(word, &old, least, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
+	return old;
+}
+
+template <class T> static inline T atomicXor(T *word, T bits)
+{
+	gpu_maybe(2);
+	return __atomic_fetch_xor(word, bits, __ATOMIC_ACQ_REL);
+}
+
 template <class T> static inline T __ldcg(const T *from)
 {
 	return *from;
