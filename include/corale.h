@@ -134,7 +134,9 @@ typedef struct corale_plan corale_plan;
  * An operator that multiplies each rank's elements by that rank's scalar, rounds
  * to the type, then sums. scalar: one element of type, read now (host memory).
  * The operator is valid for comm and type only; collective in effect (every rank
- * creates its own, in the same order), but no communication happens.
+ * creates its own, in the same order), but no communication happens. A call takes the
+ * scalar when it is made, a plan when it is created: the operator may be destroyed as soon
+ * as that has returned, also where the call waits on a stream, in a graph or in a group.
  */
 int corale_op_create_premul_sum(const void *scalar, corale_type type, corale_comm *comm, corale_op *op);
 int corale_op_destroy(corale_op op, corale_comm *comm);
@@ -403,7 +405,8 @@ typedef enum {
 /*
  * The plan of one call without its buffers. Local, no communication. op and root are
  * ignored where the collective has none. Collectives with one count only (not
- * all_to_all_v, send, recv: CORALE_ENOTSUP). Destroy plans before their communicator.
+ * all_to_all_v, send, recv: CORALE_ENOTSUP). Arguments are checked as the collective's
+ * (CORALE_EINVAL). A plan may be destroyed while runs of it wait on a stream or in a group.
  */
 int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_op op, int root,
 		       corale_comm *comm, corale_plan **plan);

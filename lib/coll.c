@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "diagnose.h"
 #include "log.h"
@@ -31,7 +32,7 @@ static size_t blocks_of(const struct comm *comm, const struct call *call, int se
 	}
 }
 
-static int check_op(struct comm *comm, const struct call *call)
+static int check_op(struct comm *comm, struct call *call)
 {
 	const char *name = corale_coll_name(call->coll);
 	corale_op kind = op_kind(call->op);
@@ -45,6 +46,8 @@ static int check_op(struct comm *comm, const struct call *call)
 	if (!op_fits_type(kind, call->type))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: operator %s has no meaning for type %s",
 				 name, corale_op_name(call->op), corale_type_name(call->type));
+	if (premul >= 0)
+		memcpy(&call->scalar, comm->premul[premul].scalar, sizeof call->scalar);
 	return 0;
 }
 
@@ -177,14 +180,19 @@ static void end_told(struct comm *comm, const struct call *call)
 		diagnose_end(comm, call, code);
 }
 
-int coll_check(struct comm *comm, const struct call *call)
+static int check_alive(struct comm *comm, const struct call *call)
 {
-	const char *name = corale_coll_name(call->coll);
 	if (atomic_load_explicit(&comm->told, memory_order_relaxed))
 		end_told(comm, call);
 	if (atomic_load(&comm->error))
-		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s", name,
-				 comm->failure);
+		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s",
+				 corale_coll_name(call->coll), comm->failure);
+	return 0;
+}
+
+int coll_check_shape(struct comm *comm, struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
 	if ((int)call->type < 0 || call->type >= CORALE_NUM_TYPES)
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", name, (int)call->type);
 	if (call->root < 0 || call->root >= comm->size)
@@ -192,15 +200,21 @@ int coll_check(struct comm *comm, const struct call *call)
 				 call->coll == CORALE_BROADCAST ? "root" : "peer", call->root,
 				 comm->size - 1);
 	int ret = check_op(comm, call);
-	if (!ret)
-		ret = check_counts(comm, call);
+	return ret ? ret : check_counts(comm, call);
+}
+
+static int check(struct comm *comm, struct call *call)
+{
+	int ret = check_alive(comm, call);
+	if (!ret && !call->plan)
+		ret = coll_check_shape(comm, call);
 	return ret ? ret : check_buffers(comm, call);
 }
 
-int coll_submit(corale_comm *handle, const struct call *call, void *stream)
+int coll_submit(corale_comm *handle, struct call *call, void *stream)
 {
 	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
-	int ret = comm ? coll_check(comm, call) : CORALE_EINVAL, appended;
+	int ret = comm ? check(comm, call) : CORALE_EINVAL, appended;
 	if (group_append(comm, call, stream, ret, &appended))
 		ret = appended;
 	else if (!ret && call->root == comm->rank && (call->coll == CORALE_SEND || call->coll == CORALE_RECV))

@@ -203,6 +203,18 @@ int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan *
 	return 0;
 }
 
+void call_keep(const struct call *call)
+{
+	if (call->plan)
+		atomic_fetch_add(&call->plan->users, 1);
+}
+
+void call_let_go(const struct call *call)
+{
+	if (call->plan && atomic_fetch_sub(&call->plan->users, 1) == 1)
+		free(call->plan);
+}
+
 void comm_free_plans(struct comm *comm)
 {
 	for (size_t i = 0; i < comm->plan_slots; i++)

@@ -27,6 +27,12 @@ struct comm_premul { /* operator CORALE_NUM_OPS + index */
 	unsigned char scalar[8];
 };
 
+/* The plan of a persistent one; kept by it and by every call that waits in a group or on a stream. */
+struct shared_plan {
+	_Atomic int users;
+	struct plan plan;
+};
+
 /* Every call's signature material; also the text of its diagnosis. */
 struct call {
 	corale_coll coll;
@@ -37,7 +43,9 @@ struct call {
 	corale_op op; /* as the caller gave it */
 	int root; /* root, or the peer of send and recv */
 	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
-	const struct plan *plan; /* of a persistent plan, else NULL */
+	struct shared_plan *plan; /* of a persistent plan, else NULL */
+	uint64_t
+	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
 	uint64_t
 	    target; /* on a GPU: of the receive buffer (engine.h), if the call stores there directly; else 0 */
 };
@@ -127,6 +135,10 @@ int comm_handle_create(struct comm *comm);
 int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan **out);
 
 void comm_free_plans(struct comm *comm);
+
+/* A call that outlives the function that made it keeps its persistent plan, if it has one, until it is let go. */
+void call_keep(const struct call *call);
+void call_let_go(const struct call *call);
 
 /* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
  * text: the line for corale_comm_last_error. Any thread. */

@@ -96,14 +96,6 @@ void gpu_finish(struct comm *comm)
 
 /* ---- Calls ---------------------------------------------------------------------------------------------- */
 
-static uint64_t scalar_of(const struct comm *comm, corale_op op)
-{
-	uint64_t scalar = 0;
-	if (op >= CORALE_NUM_OPS)
-		memcpy(&scalar, comm->premul[op - CORALE_NUM_OPS].scalar, sizeof scalar);
-	return scalar;
-}
-
 /* Where peers could store directly: the same place of the same registration on every rank, or the call's signature differs. */
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
@@ -209,7 +201,7 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 				    .send = c->send,
 				    .recv = c->recv,
 				    .bytes = bytes,
-				    .scalar = scalar_of(comm, c->op),
+				    .scalar = c->scalar,
 				    .root = c->root,
 				    .send_counts = c->send_counts,
 				    .send_displs = c->send_displs,

@@ -60,6 +60,8 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 	if (!*ret) {
 		group.calls[group.ncalls] = (struct grouped){ comm, stream, *call, (int)group.ncalls, NULL };
 		*ret = copy_counts(&group.calls[group.ncalls]);
+		if (!*ret)
+			call_keep(call);
 	}
 	group.ncalls += !*ret;
 	group.error = group.error ? group.error : *ret;
@@ -146,8 +148,10 @@ int corale_group_end(void)
 		qsort(g.calls, g.ncalls, sizeof *g.calls, compare);
 		ret = run_group(g.calls, g.ncalls);
 	}
-	for (size_t i = 0; i < g.ncalls; i++)
+	for (size_t i = 0; i < g.ncalls; i++) {
+		call_let_go(&g.calls[i].call);
 		free(g.calls[i].counts);
+	}
 	free(g.calls);
 	return ret;
 }

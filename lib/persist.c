@@ -8,19 +8,39 @@
 struct corale_plan {
 	corale_comm *comm;
 	struct call call;
-	struct plan plan;
 };
 
-static int check_plannable(struct comm *comm, corale_coll coll, corale_type type)
+static int check_plannable(struct comm *comm, struct call *call)
 {
-	if ((int)coll < 0 || coll >= CORALE_NUM_COLLS || (int)type < 0 || type >= CORALE_NUM_TYPES)
-		return log_error(CORALE_EINVAL, comm->rank,
-				 "corale_plan_create: %d is no collective, or %d no type", (int)coll,
-				 (int)type);
+	corale_coll coll = call->coll;
+	if ((int)coll < 0 || coll >= CORALE_NUM_COLLS)
+		return log_error(CORALE_EINVAL, comm->rank, "corale_plan_create: %d is no collective",
+				 (int)coll);
 	if (coll == CORALE_ALL_TO_ALL_V || coll == CORALE_SEND || coll == CORALE_RECV)
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "corale_plan_create: %s has no plan that all ranks share",
 				 corale_coll_name(coll));
+	call->op = coll_folds(coll) ? call->op : 0;
+	call->root = coll == CORALE_BROADCAST ? call->root : 0;
+	return coll_check_shape(comm, call);
+}
+
+/* The only rank of a communicator needs none, but its calls are checked like those of others. */
+static int make_shared(struct comm *comm, const struct call *call, struct shared_plan **out)
+{
+	char error[256];
+	struct plan_key key = planner_key(call->coll, call->count, call->type, call->op);
+	struct shared_plan *shared = calloc(1, sizeof *shared);
+	if (!shared)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
+	shared->users = 1;
+	int ret =
+	    comm->size == 1 ? 0 : planner_plan(&comm->planner, &key, &shared->plan, error, sizeof error);
+	if (ret) {
+		free(shared);
+		return log_error(ret, comm->rank, "corale_plan_create: %s", error);
+	}
+	*out = shared;
 	return 0;
 }
 
@@ -28,28 +48,20 @@ int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_
 		       corale_comm *handle, corale_plan **out)
 {
 	struct comm *comm = comm_get(handle, "corale_plan_create");
+	struct call call = { .coll = coll, .count = count, .type = type, .op = op, .root = root };
 	if (!comm || !out)
 		return CORALE_EINVAL;
-	int ret = check_plannable(comm, coll, type);
-	if (ret)
-		return ret;
 	corale_plan *plan = calloc(1, sizeof *plan);
-	if (!plan)
-		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
-	plan->comm = handle;
-	plan->call = (struct call){ .coll = coll,
-				    .count = count,
-				    .type = type,
-				    .op = coll_folds(coll) ? op : 0,
-				    .root = coll == CORALE_BROADCAST ? root : 0 };
-	char error[256];
-	struct plan_key key = planner_key(coll, count, type, plan->call.op);
-	ret = comm->size == 1 ? 0 : planner_plan(&comm->planner, &key, &plan->plan, error, sizeof error);
+	int ret = plan ? check_plannable(comm, &call)
+		       : log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
+	if (!ret)
+		ret = make_shared(comm, &call, &call.plan);
 	if (ret) {
+		comm_keep_error(comm);
 		free(plan);
-		return log_error(ret, comm->rank, "corale_plan_create: %s", error);
+		return ret;
 	}
-	plan->call.plan = comm->size == 1 ? NULL : &plan->plan;
+	*plan = (corale_plan){ handle, call };
 	*out = plan;
 	return 0;
 }
@@ -66,5 +78,8 @@ int corale_plan_run(corale_plan *plan, const void *send, void *recv, void *strea
 
 void corale_plan_destroy(corale_plan *plan)
 {
+	if (!plan)
+		return;
+	call_let_go(&plan->call);
 	free(plan);
 }

@@ -65,14 +65,12 @@ static void bind(struct comm *comm, const struct call *call, const struct plan *
 	binding->spec.wire = plan->wire_type;
 	binding->spec.ranks = comm->size;
 	binding->spec.op = op_kind(call->op);
-	if (call->op >= CORALE_NUM_OPS)
-		memcpy(binding->spec.scalar, comm->premul[call->op - CORALE_NUM_OPS].scalar,
-		       sizeof binding->spec.scalar);
+	memcpy(binding->spec.scalar, &call->scalar, sizeof call->scalar);
 }
 
 static int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct host_run *run)
 {
-	const struct plan *plan = call->plan;
+	const struct plan *plan = call->plan ? &call->plan->plan : NULL;
 	struct plan_key key = planner_key(call->coll, call->count, call->type, call->op);
 	int ret = plan ? 0 : comm_plan(comm, &key, &plan);
 	if (ret)
@@ -256,7 +254,10 @@ static int run_job(struct job *job)
 
 static void destroy_job(struct job *job)
 {
-	free(job);
+	struct sequence_job *j = (struct sequence_job *)job;
+	for (int i = 0; i < j->ncalls; i++)
+		call_let_go(&j->calls[i]);
+	free(j);
 }
 
 static struct sequence_job *make_job(struct comm *comm, const struct call *calls, int n)
@@ -269,6 +270,8 @@ static struct sequence_job *make_job(struct comm *comm, const struct call *calls
 	j->comm = comm;
 	j->ncalls = n;
 	memcpy(j->calls, calls, (size_t)n * sizeof *calls);
+	for (int i = 0; i < n; i++)
+		call_keep(&calls[i]);
 	if (arrays) {
 		const size_t **fields[] = { &j->calls[0].send_counts, &j->calls[0].send_displs,
 					    &j->calls[0].recv_counts, &j->calls[0].recv_displs };

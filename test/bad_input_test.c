@@ -136,6 +136,31 @@ static void wrong_types_and_operators(struct team_member *m)
 	expect_working(m);
 }
 
+static void expect_no_plan(struct team_member *m, corale_coll coll, size_t count, corale_op op, int root,
+			   const char *what)
+{
+	corale_plan *plan = NULL;
+	team_expect(m, corale_plan_create(coll, count, CORALE_FLOAT32, op, root, m->comm, &plan),
+		    CORALE_EINVAL, what);
+	corale_plan_destroy(plan);
+}
+
+static void wrong_plans(struct team_member *m)
+{
+	corale_plan *plan = NULL;
+	expect_no_plan(m, (corale_coll)-1, 1, CORALE_SUM, 0, "a plan of collective -1");
+	expect_no_plan(m, CORALE_ALL_REDUCE, 1, -5, 0, "a plan with operator -5");
+	expect_no_plan(m, CORALE_ALL_REDUCE, 1, CORALE_NUM_OPS, 0,
+		       "a plan with an operator that nobody made");
+	expect_no_plan(m, CORALE_BROADCAST, 1, CORALE_SUM, 99, "a plan with root 99");
+	expect_words(m, corale_comm_last_error(m->comm), "root 99", "0 .. 3");
+	expect_no_plan(m, CORALE_ALL_GATHER, SIZE_MAX, CORALE_SUM, 0, "a plan of SIZE_MAX elements");
+	team_expect(m, corale_plan_create(CORALE_BARRIER, 0, CORALE_FLOAT32, -5, 99, m->comm, &plan), 0,
+		    "a barrier has neither operator nor root");
+	corale_plan_destroy(plan);
+	expect_working(m);
+}
+
 static void wrong_places(struct team_member *m)
 {
 	float buf[3 * RANKS] = { 0 };
@@ -301,6 +326,7 @@ static const struct team_case cases[] = {
 	{ "NULL pointers", null_pointers },
 	{ "counts that overflow", overflowing_counts },
 	{ "wrong types and operators", wrong_types_and_operators },
+	{ "wrong plans", wrong_plans },
 	{ "wrong roots, peers and places", wrong_places },
 	{ "wrong configurations", configurations },
 	{ "wrong policies", policies },

@@ -1,0 +1,152 @@
+/*
+ * What may be destroyed while a call that uses it still waits on a stream or in a group: operators and persistent plans.
+ * Runs itself for each case and node size.
+ */
+#include <stddef.h>
+
+#include "team.h"
+
+enum { RANKS = 3, COUNT = 1000 };
+
+enum way { BLOCKING, ON_STREAM, IN_GROUP, IN_GROUP_ON_STREAM, WAYS };
+
+/* What a case makes, calls and destroys. */
+struct subject {
+	corale_op op;
+	corale_plan *plan;
+	int (*call)(struct team_member *m, struct subject *s, corale_stream *stream);
+	void (*destroy)(struct team_member *m, struct subject *s);
+	float send[COUNT], recv[COUNT];
+};
+
+static void expect_all(struct team_member *m, const float *got, float expected, enum way way)
+{
+	static const char *const names[] = { "blocking", "on a stream", "in a group",
+					     "in a group on a stream" };
+	int i = 0;
+	while (i < COUNT && got[i] == expected)
+		i++;
+	if (i < COUNT)
+		team_fault(m, "%s: element %d is %g, expected %g", names[way], i, got[i], expected);
+}
+
+/* On streams rank 0 comes last: the other ranks' calls wait behind a barrier until all they use is destroyed. */
+static void play(struct team_member *m, struct subject *s, enum way way, float expected)
+{
+	corale_stream *stream = NULL;
+	int streams = way == ON_STREAM || way == IN_GROUP_ON_STREAM;
+	for (int i = 0; i < COUNT; i++)
+		s->send[i] = 1;
+	if (streams)
+		team_expect(m, corale_stream_create(&stream), 0, "a stream");
+	if (streams && m->rank == 0)
+		team_barrier(m);
+	if (way >= IN_GROUP)
+		corale_group_begin();
+	if (streams)
+		team_expect(m, corale_barrier(m->comm, stream), 0, "a barrier before");
+	team_expect(m, s->call(m, s, stream), 0, "the call");
+	if (way == IN_GROUP)
+		s->destroy(m, s);
+	if (way >= IN_GROUP)
+		team_expect(m, corale_group_end(), 0, "the group");
+	if (way != IN_GROUP)
+		s->destroy(m, s);
+	if (streams && m->rank)
+		team_barrier(m);
+	if (streams)
+		team_expect(m, corale_stream_synchronize(stream), 0, "the stream");
+	corale_stream_destroy(stream);
+	expect_all(m, s->recv, expected, way);
+	team_barrier(m);
+}
+
+/* ---- Operators ---- */
+
+static int call_op(struct team_member *m, struct subject *s, corale_stream *stream)
+{
+	return corale_all_reduce(s->send, s->recv, COUNT, CORALE_FLOAT32, s->op, m->comm, stream);
+}
+
+/* Another operator takes its place. */
+static void destroy_op(struct team_member *m, struct subject *s)
+{
+	const float other = 1000;
+	team_expect(m, corale_op_destroy(s->op, m->comm), 0, "destroying an operator");
+	team_expect(m, corale_op_create_premul_sum(&other, CORALE_FLOAT32, m->comm, &s->op), 0,
+		    "an operator");
+	team_expect(m, corale_op_destroy(s->op, m->comm), 0, "destroying it");
+}
+
+static void make_op(struct team_member *m, struct subject *s)
+{
+	const float scalar = (float)(m->rank + 1);
+	team_expect(m, corale_op_create_premul_sum(&scalar, CORALE_FLOAT32, m->comm, &s->op), 0,
+		    "an operator");
+}
+
+static void operators(struct team_member *m)
+{
+	for (int way = 0; way < WAYS; way++) {
+		struct subject s = { .call = call_op, .destroy = destroy_op };
+		make_op(m, &s);
+		play(m, &s, way, 6);
+	}
+}
+
+/* ---- Plans ---- */
+
+static int call_plan(struct team_member *m, struct subject *s, corale_stream *stream)
+{
+	(void)m;
+	return corale_plan_run(s->plan, s->send, s->recv, stream);
+}
+
+static void destroy_plan(struct team_member *m, struct subject *s)
+{
+	(void)m;
+	corale_plan_destroy(s->plan);
+	s->plan = NULL;
+}
+
+static void plans(struct team_member *m)
+{
+	for (int way = 0; way < WAYS; way++) {
+		struct subject s = { .call = call_plan, .destroy = destroy_plan };
+		team_expect(m,
+			    corale_plan_create(CORALE_ALL_REDUCE, COUNT, CORALE_FLOAT32, CORALE_SUM, 0,
+					       m->comm, &s.plan),
+			    0, "a plan");
+		play(m, &s, way, RANKS);
+	}
+}
+
+/* The plan keeps the scalar. */
+static void plans_of_operators(struct team_member *m)
+{
+	for (int way = 0; way < WAYS; way++) {
+		struct subject s = { .call = call_plan, .destroy = destroy_plan };
+		make_op(m, &s);
+		team_expect(m,
+			    corale_plan_create(CORALE_ALL_REDUCE, COUNT, CORALE_FLOAT32, s.op, 0, m->comm,
+					       &s.plan),
+			    0, "a plan");
+		destroy_op(m, &s);
+		play(m, &s, way, 6);
+	}
+}
+
+static const struct team_case cases[] = {
+	{ "a premultiplied sum destroyed behind its call", operators },
+	{ "a plan destroyed behind its run", plans },
+	{ "a premultiplied sum destroyed behind its plan", plans_of_operators },
+};
+
+int main(int argc, char **argv)
+{
+	static const char *const settings[] = { "CORALE_DEBUG=none CORALE_TIMEOUT=20",
+						"CORALE_DEBUG=none CORALE_TIMEOUT=20 CORALE_NODE_SIZE=2",
+						NULL };
+	return team_main(argc, argv,
+			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
+}
