@@ -49,7 +49,7 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 	}
 	for (int q = 0; q < e->locals; q++) {
 		int rank = comm_local_rank(comm, q);
-		if (hellos[rank].pid == hellos[comm->rank].pid) {
+		if (hellos[rank].process == hellos[comm->rank].process) {
 			e->windows[q] = (void *)(uintptr_t)all[rank].window;
 			e->pids[q] = 0;
 			atomic_fetch_add(&control(comm, q)->users, 1);

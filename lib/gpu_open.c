@@ -8,6 +8,7 @@
 #include "gpu.h"
 #include "log.h"
 #include "plan_codelet_print.h"
+#include "process.h"
 #include "recent.h"
 #include "withdraw.h"
 
@@ -15,7 +16,7 @@ struct gpu_hello {
 	unsigned char uuid[ENGINE_UUID_BYTES];
 	char name[FDPASS_NAME_BYTES];
 	int32_t max_blocks; /* of a kernel, by the GPU's size */
-	int32_t process;
+	uint64_t process;
 };
 
 static int open_engine(struct comm *comm)
@@ -121,7 +122,7 @@ static int connect_engines(struct comm *comm)
 	engine_cuda.uuid(comm->gpu, mine.uuid);
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
-	mine.process = (int32_t)getpid();
+	mine.process = process_number();
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);
 	if (!ret)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "process.h"
 #include "transport.h"
 
 enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96 };
@@ -74,6 +75,7 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->online = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	hello->fallback = has_fallback;
 	hello->pid = (uint64_t)getpid();
+	hello->process = process_number();
 	gethostname(hello->name, sizeof hello->name - 1);
 	hello->host = host_hash(hello->name);
 	if (getrandom(&hello->token, sizeof hello->token, 0) != sizeof hello->token)

@@ -1,7 +1,10 @@
 #include "process.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "corale.h"
@@ -10,6 +13,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int forked;
 static pid_t started_in;
+static uint64_t number;
 
 static void in_child(void)
 {
@@ -25,6 +29,26 @@ static void start(void)
 void process_started(void)
 {
 	pthread_once(&once, start);
+}
+
+static void draw(void)
+{
+	struct timespec now;
+	while (!number && getrandom(&number, sizeof number, 0) < 0 && errno == EINTR)
+		;
+	if (number)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now); /* a kernel that gives no random numbers to this process */
+	number = (uint64_t)now.tv_sec << 40 ^ (uint64_t)now.tv_nsec << 16 ^ (uint64_t)getpid() ^
+		 (uint64_t)(uintptr_t)&now << 20;
+	number |= 1;
+}
+
+uint64_t process_number(void)
+{
+	static pthread_once_t drawn = PTHREAD_ONCE_INIT;
+	pthread_once(&drawn, draw);
+	return number;
 }
 
 int process_is_forked(void)

@@ -5,8 +5,13 @@
 #ifndef PROCESS_H
 #define PROCESS_H
 
+#include <stdint.h>
+
 /* From now on a fork makes a child that process_refuses. Any thread; more than once is once. */
 void process_started(void);
+
+/* A random number of this process, never 0: process ids are equal in containers, and come again. Any thread. */
+uint64_t process_number(void);
 
 /* 1 in such a child. Any thread; takes no lock. */
 int process_is_forked(void);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "process.h"
 #include "transport_hub.h"
 #include "wait.h"
 
@@ -23,8 +24,8 @@ struct inproc {
 
 /* What the ranks tell each other when they open. */
 struct card {
-	long process;
-	const void *image; /* differs between processes of equal number in different namespaces */
+	uint64_t process; /* process_number() */
+	long pid;
 	struct hub *hub; /* rank 0's */
 	int ready;
 };
@@ -44,12 +45,12 @@ static int available(const struct settings *settings, char *why_not, size_t byte
 static int check_cards(const struct transport_params *params, const struct card *cards)
 {
 	for (int r = 0; r < params->size; r++) {
-		if (cards[r].process != cards[0].process || cards[r].image != cards[0].image)
+		if (cards[r].process != cards[0].process)
 			return log_error(
 			    CORALE_ENOTSUP, params->rank,
 			    "transport inproc: rank %d is in process %ld and rank 0 in process %ld; all must "
 			    "be threads of one process",
-			    r, cards[r].process, cards[0].process);
+			    r, cards[r].pid, cards[0].pid);
 		if (!cards[r].ready)
 			return log_error(CORALE_ENOMEM, params->rank,
 					 "transport inproc: rank %d has no memory", r);
@@ -60,7 +61,7 @@ static int check_cards(const struct transport_params *params, const struct card 
 static int open_inproc(const struct transport_ops *ops, const struct transport_params *params,
 		       struct transport **out)
 {
-	struct card mine = { .process = getpid(), .image = &transport_inproc };
+	struct card mine = { .process = process_number(), .pid = getpid() };
 	struct card *cards = calloc((size_t)params->size, sizeof(*cards));
 	if (!cards)
 		return log_error(CORALE_ENOMEM, params->rank, "transport inproc: no memory for %d ranks",

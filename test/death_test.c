@@ -41,7 +41,7 @@ enum {
 
 /* What a survivor does meanwhile. */
 enum waiting { WAITS_IN_CALL, WAITS_ON_STREAM, WAITS_BY_ASKING, WAITS_AS_READER };
-enum ending { KILLED, LEFT_AT_ONCE, EXITS, STOPPED, DESTROYS, LEAVES_CHILD, IN_PID_NAMESPACE };
+enum ending { KILLED, LEFT_AT_ONCE, EXITS, STOPPED, DESTROYS, LEAVES_CHILD, IN_PID_NAMESPACE, IN_ONE_EACH };
 
 struct scene {
 	const char *name;
@@ -62,6 +62,8 @@ static const struct scene scenes[] = {
 	{ "exit without destroy", EXITS, WAITS_IN_CALL, 0, CORALE_EPEER, "exit()" },
 	{ "killed, a forked child lives on", LEAVES_CHILD, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
 	{ "killed in a PID namespace", IN_PID_NAMESPACE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
+	{ "each the first process of a PID namespace", IN_ONE_EACH, WAITS_IN_CALL, 0, CORALE_EPEER,
+	  "has died" },
 	{ "stopped for a second", STOPPED, WAITS_IN_CALL, 0, 0, NULL },
 	{ "destroyed, then gone", DESTROYS, WAITS_BY_ASKING, 0, 0, NULL },
 };
@@ -168,6 +170,7 @@ static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 	atomic_store(&r->shared->died_ns, now_ns());
 	switch (s->ending) {
 	case LEFT_AT_ONCE:
+	case IN_ONE_EACH:
 		_exit(0);
 	case EXITS:
 		exit(0);
@@ -254,7 +257,7 @@ static int run_rank(struct rank *r, const struct scene *s)
 
 static pid_t start_rank(struct rank *r, const struct scene *s)
 {
-	int apart = s->ending == IN_PID_NAMESPACE && r->rank == VICTIM;
+	int apart = (s->ending == IN_PID_NAMESPACE && r->rank == VICTIM) || s->ending == IN_ONE_EACH;
 	pid_t child = fork();
 	if (child)
 		return child;
@@ -262,9 +265,12 @@ static pid_t start_rank(struct rank *r, const struct scene *s)
 	if (apart) {
 		if (unshare(CLONE_NEWPID))
 			_exit(99);
-		if (fork() || fork()) { /* the first process of a namespace can't kill itself */
-			wait(NULL);
-			_exit(0);
+		int others =
+		    s->ending == IN_PID_NAMESPACE; /* the first process of a namespace can't kill itself */
+		if (fork() || (others && fork())) {
+			int status = 0;
+			wait(&status);
+			_exit(status != 0);
 		}
 	}
 	exit(run_rank(r, s));
@@ -335,7 +341,7 @@ static int play_apart(const struct scene *s)
 static void run_scene(void **state)
 {
 	const struct scene *s = *state;
-	if (s->ending == IN_PID_NAMESPACE && !may_make_pid_namespaces())
+	if ((s->ending == IN_PID_NAMESPACE || s->ending == IN_ONE_EACH) && !may_make_pid_namespaces())
 		skip();
 	assert_int_equal(play_apart(s), 0);
 }
