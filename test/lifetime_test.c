@@ -127,10 +127,10 @@ static void plans_of_operators(struct team_member *m)
 	for (int way = 0; way < WAYS; way++) {
 		struct subject s = { .call = call_plan, .destroy = destroy_plan };
 		make_op(m, &s);
-		team_expect(m,
-			    corale_plan_create(CORALE_ALL_REDUCE, COUNT, CORALE_FLOAT32, s.op, 0, m->comm,
-					       &s.plan),
-			    0, "a plan");
+		team_expect(
+		    m,
+		    corale_plan_create(CORALE_ALL_REDUCE, COUNT, CORALE_FLOAT32, s.op, 0, m->comm, &s.plan),
+		    0, "a plan");
 		destroy_op(m, &s);
 		play(m, &s, way, 6);
 	}
