@@ -325,7 +325,7 @@ int corale_all_to_all(const void *send, void *recv, size_t count, corale_type ty
 
 /* As all_to_all with a count and an offset (displacement, in elements) per peer; arrays of size
  * entries, read before the call returns. Counts may be zero; the counts of a pair agree on both ends,
- * else CORALE_EMISMATCH on both. */
+ * else CORALE_EMISMATCH on both (a rank's own two: CORALE_EINVAL). */
 int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
 			const size_t *recv_counts, const size_t *recv_displs, corale_type type,
 			corale_comm *comm, void *stream);
@@ -349,10 +349,15 @@ int corale_barrier(corale_comm *comm, void *stream);
  * Calls between begin and end of one thread are checked when made and started together at
  * the end: send/recv in any order cannot deadlock. With NULL streams the end blocks.
  * Groups nest; the outermost end acts. If a call inside was refused, end starts nothing
- * and returns that error. Fusing never changes bits. All sends and receives of a communicator
- * start together: on CUDA streams when all work before them on any of their streams is done,
- * and what is enqueued on these later waits for all of them; at most 160 of them. Those on
- * several host streams are refused (CORALE_ENOTSUP).
+ * and returns that error. Fusing never changes bits.
+ * Host communicators: all calls without a stream, or on one stream, advance together, whatever
+ * their communicators; only the collectives of one communicator follow each other as made. So
+ * other ranks may make the same calls in a group or one by one, in any order of communicators, and
+ * their sends and receives before or behind their collectives. A communicator's
+ * sends and receives, and the collectives beside them, are on one host stream (else CORALE_ENOTSUP).
+ * CUDA communicators, one after the other in an order that all their ranks share: all sends and receives
+ * start together, when all work before them on any of their streams is done, and what is enqueued on these later
+ * waits for all of them; at most 160 of them; collectives follow as made. All ranks of these group alike.
  */
 int corale_group_begin(void);
 int corale_group_end(void);

@@ -76,7 +76,7 @@ static int check_counts(struct comm *comm, const struct call *call)
 	}
 	size_t out = call->send_counts[comm->rank], in = call->recv_counts[comm->rank];
 	return out == in ? 0
-			 : log_error(CORALE_EMISMATCH, comm->rank,
+			 : log_error(CORALE_EINVAL, comm->rank,
 				     "%s: rank %d sends itself %zu elements and expects %zu", name,
 				     comm->rank, out, in);
 }

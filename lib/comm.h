@@ -136,6 +136,11 @@ int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan *
 
 void comm_free_plans(struct comm *comm);
 
+static inline int call_is_pair(const struct call *call)
+{
+	return call->coll == CORALE_SEND || call->coll == CORALE_RECV;
+}
+
 /* A call that outlives the function that made it keeps its persistent plan, if it has one, until it is let go. */
 void call_keep(const struct call *call);
 void call_let_go(const struct call *call);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "diagnose.h"
+#include "execute.h"
 #include "log.h"
 #include "recent.h"
 #include "sequence.h"
@@ -233,13 +234,7 @@ static int find_target(const struct comm *comm, struct engine_message *m)
 static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
 {
 	struct engine_message messages[ENGINE_MOST_GROUPED];
-	int used = 0, checked = sequence_check_own(comm, calls, n);
-	if (checked)
-		return checked;
-	if (n > ENGINE_MOST_GROUPED)
-		return log_error(CORALE_ENOTSUP, comm->rank,
-				 "a group of %d sends and receives on a GPU: at most %d", n,
-				 ENGINE_MOST_GROUPED);
+	int used = 0;
 	const uint32_t number = recent_add(comm->recent, calls, n);
 	for (int i = 0, r = 0; i < n; i++) {
 		const struct call *c = &calls[i];
@@ -259,7 +254,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 				return ret;
 			used++;
 		} else if (c->coll == CORALE_SEND) {
-			r = sequence_next_own(comm, calls, n, r, CORALE_RECV);
+			r = execute_next_own(comm, calls, n, r, CORALE_RECV);
 			*m = (struct engine_message){ .data = calls[r++].recv,
 						      .from = c->send,
 						      .bytes = bytes,

@@ -1,15 +1,26 @@
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "coll.h"
+#include "execute.h"
 #include "log.h"
 #include "sequence.h"
+
+/* How a call goes on, and in which order of these. */
+enum door {
+	DOOR_GPU, /* by communicator: sends and receives in one launch, then collectives as made */
+	DOOR_SINGLE, /* on hosts: one call of a communicator whose collectives are on several streams, as made */
+	DOOR_STREAM, /* on hosts: all of a stream's calls advance together */
+	DOOR_BLOCKING /* the same without a stream */
+};
 
 struct grouped {
 	struct comm *comm;
 	struct corale_stream *stream;
 	struct call call;
-	int order; /* in which it was made */
+	size_t order; /* in which it was made */
+	enum door door;
 	size_t *counts; /* the copied arrays of an all_to_all_v */
 };
 
@@ -58,7 +69,8 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 		}
 	}
 	if (!*ret) {
-		group.calls[group.ncalls] = (struct grouped){ comm, stream, *call, (int)group.ncalls, NULL };
+		group.calls[group.ncalls] =
+		    (struct grouped){ comm, stream, *call, group.ncalls, DOOR_GPU, NULL };
 		*ret = copy_counts(&group.calls[group.ncalls]);
 		if (!*ret)
 			call_keep(call);
@@ -74,31 +86,95 @@ int corale_group_begin(void)
 	return 0;
 }
 
-static int is_pair(const struct call *call)
+static int by_comm(const struct grouped *a, const struct grouped *b)
 {
-	return call->coll == CORALE_SEND || call->coll == CORALE_RECV;
+	return (a->comm->id > b->comm->id) - (a->comm->id < b->comm->id);
 }
 
-/* By communicator (in an order that all its ranks share, so that groups over several cannot deadlock), sends and
- * receives first, then as made. */
-static int compare(const void *x, const void *y)
+/* Communicators in an order that all their ranks share; of each its calls as made. */
+static int compare_made(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
-	if (a->comm->id != b->comm->id)
-		return a->comm->id < b->comm->id ? -1 : 1;
-	if (is_pair(&a->call) != is_pair(&b->call))
-		return is_pair(&b->call) - is_pair(&a->call);
-	return a->order - b->order;
+	int differ = by_comm(a, b);
+	return differ ? differ : (a->order > b->order) - (a->order < b->order);
 }
 
-/* Sends and receives of one communicator that start together: all of them, on the stream of the first. */
-static size_t batch_of(const struct grouped *g, size_t n)
+/* In which they start: by door, stream and communicator; sends and receives first. */
+static int compare_started(const void *x, const void *y)
 {
-	size_t batch = 1;
-	while (is_pair(&g[0].call) && batch < n && g[batch].comm == g[0].comm && is_pair(&g[batch].call))
-		batch++;
-	return batch;
+	const struct grouped *a = x, *b = y;
+	uintptr_t s = (uintptr_t)a->stream, t = (uintptr_t)b->stream;
+	if (a->door != b->door)
+		return a->door < b->door ? -1 : 1;
+	if (a->door == DOOR_SINGLE)
+		return (a->order > b->order) - (a->order < b->order);
+	if (a->door != DOOR_GPU && s != t)
+		return s < t ? -1 : 1;
+	int differ = by_comm(a, b);
+	if (!differ)
+		differ = call_is_pair(&b->call) - call_is_pair(&a->call);
+	return differ ? differ : (a->order > b->order) - (a->order < b->order);
 }
+
+static size_t pairs_of(const struct grouped *g, size_t n)
+{
+	size_t pairs = 0;
+	for (size_t i = 0; i < n; i++)
+		pairs += (size_t)call_is_pair(&g[i].call);
+	return pairs;
+}
+
+/* Chooses the door of one communicator's calls, and refuses what has none: nothing was started yet. */
+static int check_comm(struct grouped *g, size_t n, struct call *batch)
+{
+	const struct comm *comm = g->comm;
+	size_t pairs = 0, streams = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (call_is_pair(&g[i].call))
+			batch[pairs++] = g[i].call;
+		streams += g[i].stream != g->stream;
+	}
+	enum door door = comm->gpu   ? DOOR_GPU
+			 : streams   ? DOOR_SINGLE
+			 : g->stream ? DOOR_STREAM
+				     : DOOR_BLOCKING;
+	for (size_t i = 0; i < n; i++)
+		g[i].door = door;
+	if (pairs && door == DOOR_SINGLE)
+		return log_error(
+		    CORALE_ENOTSUP, comm->rank,
+		    "sends and receives of one communicator and group, or these and its collectives, "
+		    "are on several host streams: put them on one");
+	if (comm->gpu && pairs > ENGINE_MOST_GROUPED)
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a group of %zu sends and receives on a GPU: at most %d", pairs,
+				 ENGINE_MOST_GROUPED);
+	return execute_check_own(comm, batch, (int)pairs);
+}
+
+/* Calls from g on that are of the same communicator. */
+static size_t same_comm(const struct grouped *g, size_t n)
+{
+	size_t same = 1;
+	while (same < n && g[same].comm == g->comm && g[same].door == g->door)
+		same++;
+	return same;
+}
+
+static int check_group(struct grouped *g, size_t n, struct call *batch)
+{
+	int ret = 0;
+	qsort(g, n, sizeof *g, compare_made);
+	for (size_t i = 0, size; !ret && i < n; i += size) {
+		size = same_comm(&g[i], n - i);
+		ret = check_comm(&g[i], size, batch);
+		if (ret)
+			comm_keep_error(g[i].comm);
+	}
+	return ret;
+}
+
+/* ---- Starting ---- */
 
 /* They start together on the first one's stream: what is on the others comes before, or after. */
 static int join(const struct grouped *g, size_t n, int after)
@@ -106,30 +182,89 @@ static int join(const struct grouped *g, size_t n, int after)
 	int ret = 0;
 	for (size_t i = 1; !ret && i < n; i++)
 		if (g[i].stream != g[i - 1].stream && g[i].stream != g->stream)
-			ret = sequence_join(g->comm, after ? g->stream : g[i].stream,
-					    after ? g[i].stream : g->stream);
+			ret = engine_cuda.join(g->comm->gpu, after ? g->stream : g[i].stream,
+					       after ? g[i].stream : g->stream);
 	return ret;
+}
+
+/* All sends and receives of a communicator at once, or one collective. */
+static int start_batch(const struct grouped *g, size_t n, const struct call *batch)
+{
+	int ret = join(g, n, 0);
+	if (!ret)
+		ret = sequence_submit(g->comm, batch, (int)n, g->stream);
+	if (!ret)
+		ret = join(g, n, 1);
+	if (ret)
+		comm_keep_error(g->comm);
+	return ret;
+}
+
+/* Sends and receives of the first communicator that start together, or one call. */
+static size_t batch_of(const struct grouped *g, size_t n)
+{
+	size_t pairs = pairs_of(g, same_comm(g, n));
+	return g->door == DOOR_SINGLE || !pairs ? 1 : pairs;
+}
+
+/* One after the other, but on GPUs that only means in which order they are enqueued. */
+static int start_in_order(const struct grouped *g, size_t n, const struct call *batch)
+{
+	int ret = 0;
+	for (size_t i = 0, size; i < n; i += size) {
+		size = batch_of(&g[i], n - i);
+		int one = start_batch(&g[i], size, batch + i);
+		ret = ret ? ret : one;
+	}
+	return ret;
+}
+
+/* All calls of one stream, or of none. */
+static int start_together(const struct grouped *g, size_t n, const struct call *batch)
+{
+	size_t pairs = pairs_of(g, n);
+	if (same_comm(g, n) == n && (!pairs || pairs == n)) /* there is nothing to mix */
+		return start_in_order(g, n, batch);
+	struct sequence_part *parts = calloc(n, sizeof *parts);
+	if (!parts)
+		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %zu calls", n);
+	int used = 0;
+	for (size_t i = 0, size; i < n; i += size) {
+		size = same_comm(&g[i], n - i);
+		parts[used++] =
+		    (struct sequence_part){ g[i].comm, batch + i, (int)pairs_of(&g[i], size), (int)size };
+	}
+	int ret = sequence_group(parts, used, g->stream);
+	free(parts);
+	return ret;
+}
+
+static size_t same_door(const struct grouped *g, size_t n)
+{
+	size_t same = 1;
+	while (same < n && g[same].door == g->door && (g->door < DOOR_STREAM || g[same].stream == g->stream))
+		same++;
+	return same;
 }
 
 static int run_group(struct grouped *g, size_t n)
 {
-	int ret = 0;
 	struct call *batch = calloc(n, sizeof *batch);
 	if (!batch)
 		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %zu calls", n);
+	int ret = check_group(g, n, batch);
+	if (ret)
+		goto free_batch;
+	qsort(g, n, sizeof *g, compare_started);
+	for (size_t i = 0; i < n; i++)
+		batch[i] = g[i].call;
 	for (size_t i = 0, size; i < n; i += size) {
-		size = batch_of(&g[i], n - i);
-		for (size_t k = 0; k < size; k++)
-			batch[k] = g[i + k].call;
-		int one = join(&g[i], size, 0);
-		if (!one)
-			one = sequence_submit(g[i].comm, batch, (int)size, g[i].stream);
-		if (!one)
-			one = join(&g[i], size, 1);
-		if (one)
-			comm_keep_error(g[i].comm);
+		size = same_door(&g[i], n - i);
+		int one = g[i].door < DOOR_STREAM ? start_in_order(&g[i], size, batch + i)
+						  : start_together(&g[i], size, batch + i);
 		ret = ret ? ret : one;
 	}
+free_batch:
 	free(batch);
 	return ret;
 }
@@ -144,10 +279,8 @@ int corale_group_end(void)
 	struct group g = group;
 	group = (struct group){ 0 };
 	int ret = g.error;
-	if (!ret && g.ncalls) {
-		qsort(g.calls, g.ncalls, sizeof *g.calls, compare);
+	if (!ret && g.ncalls)
 		ret = run_group(g.calls, g.ncalls);
-	}
 	for (size_t i = 0; i < g.ncalls; i++) {
 		call_let_go(&g.calls[i].call);
 		free(g.calls[i].counts);

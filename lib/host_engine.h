@@ -171,6 +171,8 @@ struct host_run {
 	size_t type_bytes, wire_bytes;
 	size_t stride; /* room for the largest message of the call; 0: all fit into header lines */
 	struct host_mismatch mismatch;
+	_Atomic uint64_t actions,
+	    bytes; /* executed, and the elements' bytes that they moved: grows with progress */
 	int nchannels;
 	struct host_channel *channels; /* &one for a single channel, so that small calls allocate nothing */
 	struct host_channel one;
@@ -183,7 +185,7 @@ void host_run_free(struct host_run *run);
 /* Advances a channel: 1 when it is done, 0 when it waits for a peer, or a CORALE_E* code
  * (CORALE_EMISMATCH: run->mismatch says with whom). One thread at a time per channel. */
 int host_channel_progress(struct host_run *run, int channel);
-/* The rank that a blocked channel waits for, and how, in words: "message 17 of rank 3 (ring 0, channel 0)". */
+/* What a blocked channel waits for, and how, in words: "message 17 of rank 3 (ring 0, channel 0)". */
 void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes);
 
 /* Payload of an action's message; wire_flag: PLAN_FROM_WIRE or PLAN_TO_WIRE. */

@@ -217,6 +217,16 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 
 /* ---- Progress -------------------------------------------------------------------- */
 
+/* Channels are threads: one's addition may be lost, but not that there was progress. */
+static void count_progress(struct host_run *run, const struct plan_action *a)
+{
+	uint64_t actions = atomic_load_explicit(&run->actions, memory_order_relaxed),
+		 bytes = atomic_load_explicit(&run->bytes, memory_order_relaxed);
+	size_t moved = a->op == PLAN_MOVE ? a->count * run->type_bytes : 0;
+	atomic_store_explicit(&run->actions, actions + 1, memory_order_relaxed);
+	atomic_store_explicit(&run->bytes, bytes + moved, memory_order_relaxed);
+}
+
 /* Executes actions of one program until it waits or ends; *moved counts them. */
 static int program_progress(struct host_run *run, struct host_channel *ch, struct host_program *p, int *moved)
 {
@@ -237,6 +247,7 @@ static int program_progress(struct host_run *run, struct host_channel *ch, struc
 		ret = host_move(run, ch, &p->action);
 		if (ret)
 			return ret;
+		count_progress(run, &p->action);
 		p->active = 0;
 		p->scan = 0;
 		p->executed++;
@@ -340,6 +351,7 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->engine = engine;
 	run->plan = plan;
 	run->mismatch.found = 0;
+	run->actions = run->bytes = 0;
 	run->binding = *binding;
 	run->type_bytes = corale_type_bytes(binding->spec.type);
 	run->wire_bytes = corale_type_bytes(binding->spec.wire);

@@ -14,24 +14,24 @@
  */
 int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
 
+/* The calls of a group on one communicator for host memory: sends and receives come first. */
+struct sequence_part {
+	struct comm *comm;
+	const struct call *calls;
+	int npairs, ncalls;
+};
+
+/* Takes a ticket for each part and advances all of them together, here and now or as one job on the stream. */
+int sequence_group(const struct sequence_part *parts, int n, struct corale_stream *stream);
+
 /* The same on the host engine, whatever memory the communicator is for: what Corale itself tells its ranks. */
 int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
 
-/*
- * What is enqueued on a stream so far comes before what is enqueued on another from now on: for a group's sends and receives, which
- * start together. CORALE_ENOTSUP on host streams.
- */
-int sequence_join(struct comm *comm, struct corale_stream *before, struct corale_stream *after);
-
-/*
- * Sends to oneself: the k-th of a group meets the k-th receive from oneself. The first call of so many, from i on, that is one of them (n:
- * none is), and whether all of them have a counterpart of the same count and type: CORALE_EINVAL, CORALE_EMISMATCH.
- */
-int sequence_next_own(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll);
-int sequence_check_own(const struct comm *comm, const struct call *calls, int n);
-
 /* The signature of the next collective; its call is published for others to read. */
 uint64_t sequence_signature(struct comm *comm, const struct call *call);
+
+/* The same of a send or receive: they count per ordered pair, and their elements travel as the edge. */
+uint64_t sequence_pair_signature(struct comm *comm, const struct call *call);
 
 /* The call of the last signature was not started: the next one has its place. */
 void sequence_undo(struct comm *comm);

@@ -84,6 +84,24 @@ int stream_submit(corale_stream *s, struct job *job)
 	return ret;
 }
 
+/* Returns when no job is left; the lock is held on entry and on return. */
+static void finish_jobs(corale_stream *s)
+{
+	while (s->first || s->busy) {
+		if (s->first && s->first->manual && !s->busy)
+			run_first(s);
+		else
+			pthread_cond_wait(&s->changed, &s->lock);
+	}
+}
+
+void stream_drain(corale_stream *s)
+{
+	pthread_mutex_lock(&s->lock);
+	finish_jobs(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
 int corale_stream_synchronize(corale_stream *s)
 {
 	if (process_refuses("corale_stream_synchronize"))
@@ -93,16 +111,28 @@ int corale_stream_synchronize(corale_stream *s)
 		    CORALE_EINVAL, -1,
 		    "corale_stream_synchronize: NULL is not a stream (blocking calls need none)");
 	pthread_mutex_lock(&s->lock);
-	while (s->first || s->busy) {
-		if (s->first && s->first->manual && !s->busy)
-			run_first(s);
-		else
-			pthread_cond_wait(&s->changed, &s->lock);
-	}
+	finish_jobs(s);
 	int ret = s->error;
 	s->error = 0;
 	pthread_mutex_unlock(&s->lock);
 	return ret;
+}
+
+/* Moves a job that only the user's threads may move, unless another one is at it. */
+static void step_manual(corale_stream *s)
+{
+	struct job *job = s->first;
+	if (!job || !job->manual || s->busy)
+		return;
+	s->busy = 1;
+	pthread_mutex_unlock(&s->lock);
+	int ended = job->poll(job);
+	pthread_mutex_lock(&s->lock);
+	s->busy = 0;
+	if (ended)
+		run_first(s);
+	else
+		pthread_cond_broadcast(&s->changed);
 }
 
 int corale_stream_query(corale_stream *s)
@@ -112,6 +142,7 @@ int corale_stream_query(corale_stream *s)
 	if (!s)
 		return log_error(CORALE_EINVAL, -1, "corale_stream_query: NULL is not a stream");
 	pthread_mutex_lock(&s->lock);
+	step_manual(s);
 	int ret = s->error ? s->error : s->first || s->busy ? CORALE_INPROGRESS : 0;
 	pthread_mutex_unlock(&s->lock);
 	return ret;

@@ -10,6 +10,8 @@
 struct job {
 	/* Runs the job to its end and returns its result. */
 	int (*run)(struct job *job);
+	/* Of manual jobs: a step of it; 1 when it has ended, then run only returns its result. */
+	int (*poll)(struct job *job);
 	void (*destroy)(struct job *job);
 	int manual; /* only for the user's thread */
 	struct job *next;
@@ -17,5 +19,8 @@ struct job {
 
 /* Appends; the stream owns the job from now on, also on failure (CORALE_ENOMEM, CORALE_ESYSTEM). */
 int stream_submit(struct corale_stream *stream, struct job *job);
+
+/* Waits until all jobs are done; their errors stay for corale_stream_synchronize. */
+void stream_drain(struct corale_stream *stream);
 
 #endif

@@ -2,6 +2,7 @@
 #include "wait.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "corale.h"
@@ -45,16 +46,25 @@ static void back_off(const struct wait_policy *policy, int64_t waited)
 	}
 }
 
+static uint64_t progress_of(const struct wait_policy *policy)
+{
+	return policy->progress ? atomic_load_explicit(policy->progress, memory_order_relaxed) : 0;
+}
+
 int wait_until(const struct wait_policy *policy, int (*poll)(void *arg), void *arg)
 {
 	int ret = poll(arg);
 	if (ret)
 		return ret;
-	int64_t start = wait_now_ns(), waited = 0;
+	int64_t start = wait_now_ns(), waited = 0, moved = 0; /* moved: when, from start */
+	uint64_t seen = progress_of(policy);
 	for (unsigned polls = 1; !(ret = poll(arg)); polls++) {
 		if (polls % POLLS_PER_CLOCK == 0 || waited >= policy->spin_ns)
 			waited = wait_now_ns() - start;
-		if (policy->timeout_ns > 0 && waited > policy->timeout_ns)
+		uint64_t now = progress_of(policy);
+		moved = now == seen ? moved : waited;
+		seen = now;
+		if (policy->timeout_ns > 0 && waited - moved > policy->timeout_ns)
 			return CORALE_ETIMEDOUT;
 		back_off(policy, waited);
 	}

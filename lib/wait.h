@@ -9,13 +9,14 @@
 
 struct wait_policy {
 	int64_t spin_ns; /* polls without giving up the core */
-	int64_t timeout_ns; /* <= 0: never */
+	int64_t timeout_ns; /* <= 0: never; counted anew whenever *progress has changed */
 	int64_t sleep_ns; /* the longest sleep; 0: as long as other threads keep things moving */
+	const _Atomic uint64_t *progress; /* may be NULL */
 };
 
 /*
  * Calls poll(arg) until it returns non-zero and returns that: > 0 is success, < 0 a CORALE_E* code (the
- * condition looks at its abort word itself). CORALE_ETIMEDOUT when the policy's time is over.
+ * condition looks at its abort word itself). CORALE_ETIMEDOUT when the policy's time is over since the start, or since the last progress.
  */
 int wait_until(const struct wait_policy *policy, int (*poll)(void *arg), void *arg);
 

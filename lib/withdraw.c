@@ -43,7 +43,7 @@ static int poll_withdrawn(void *arg)
 
 int withdraw_wait(struct comm *comm)
 {
-	const struct wait_policy policy = { 0, WAIT_MS * 1000000ll, POLL_NS };
+	const struct wait_policy policy = { .timeout_ns = WAIT_MS * 1000000ll, .sleep_ns = POLL_NS };
 	if (!comm->gpu || comm->size == 1)
 		return 1;
 	atomic_store(&control_of(comm, comm->engine.local)->gives_up, 1);
@@ -126,7 +126,7 @@ static int poll_idle(void *arg)
 
 void withdraw_finish(struct comm *comm)
 {
-	wait_until(&(struct wait_policy){ 0, 0, POLL_NS }, poll_idle, comm);
+	wait_until(&(struct wait_policy){ .sleep_ns = POLL_NS }, poll_idle, comm);
 }
 
 void withdraw_answer_all(struct comm *comm)

@@ -120,18 +120,18 @@ static void build_overwriting(struct plan *plan, const struct plan_key *key)
 static void overwriting(struct team_member *m)
 {
 	int32_t mine[MOST], result[MOST] = { 0 };
-	struct plan plan;
+	struct shared_plan shared = { .users = 1 };
 	struct plan_key key = planner_key(CORALE_BROADCAST, MOST, CORALE_INT32, CORALE_SUM);
 	for (int k = 0; k < MOST; k++)
 		mine[k] = m->rank + 1;
-	build_overwriting(&plan, &key);
-	team_expect(m, plan_finish(&plan), 0, "plan_finish");
+	build_overwriting(&shared.plan, &key);
+	team_expect(m, plan_finish(&shared.plan), 0, "plan_finish");
 	struct call call = { .coll = CORALE_BROADCAST,
 			     .send = mine,
 			     .recv = result,
 			     .count = MOST,
 			     .type = CORALE_INT32,
-			     .plan = &plan };
+			     .plan = &shared };
 	if (m->rank == 0)
 		pause_here(); /* so that the message waits when its receive is posted */
 	team_expect(m, sequence_submit(comm_get(m->comm, "test"), &call, 1, NULL), 0, "the plan");

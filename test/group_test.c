@@ -236,7 +236,7 @@ static void self_mismatch(struct team_member *m)
 	corale_group_begin();
 	send_to(m, out, 2, m->rank, NULL);
 	recv_from(m, in, 1, m->rank, NULL);
-	team_expect(m, corale_group_end(), CORALE_EMISMATCH, "2 to oneself, 1 from oneself");
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "2 to oneself, 1 from oneself");
 }
 
 static void self_alone(struct team_member *m)
@@ -245,8 +245,89 @@ static void self_alone(struct team_member *m)
 	corale_group_begin();
 	send_to(m, out, 2, m->rank, NULL);
 	int ret = corale_group_end();
-	if (ret != CORALE_EINVAL && ret != CORALE_EMISMATCH)
+	if (ret != CORALE_EINVAL)
 		team_fault(m, "a send to oneself that nobody receives: %s", corale_strerror(ret));
+}
+
+static void add_up(struct team_member *m, corale_comm *comm, int32_t *sum, void *stream)
+{
+	const int32_t mine = 1;
+	*sum = 0;
+	team_expect(m, corale_all_reduce(&mine, sum, 1, CORALE_INT32, CORALE_SUM, comm, stream), 0,
+		    "all_reduce");
+}
+
+/* The collective beside a refused pair has not run on any rank, so the next one is the first. */
+static void refused_pair(struct team_member *m)
+{
+	int32_t out[2] = { 0 }, sum = -1;
+	const int32_t mine = 1;
+	corale_group_begin();
+	team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL), 0,
+		    "all_reduce");
+	send_to(m, out, 2, m->rank, NULL);
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "a send to oneself that nobody receives");
+	if (sum != -1)
+		team_fault(m, "the all_reduce of a refused group has run: %d", (int)sum);
+	add_up(m, m->comm, &sum, NULL);
+	if (sum != RANKS)
+		team_fault(m, "the next sum is %d", (int)sum);
+}
+
+/* Even ranks group what odd ranks do one by one, in both orders of two communicators. */
+static void against_plain_calls(struct team_member *m)
+{
+	for (int k = 0; k < 8; k++) {
+		corale_comm *comms[2];
+		corale_stream *stream = NULL;
+		int32_t sums[2], grouped = m->rank % 2 == 0;
+		for (int c = 0; c < 2; c++)
+			team_expect(m, corale_comm_split(m->comm, 0, 0, &comms[c]), 0, "split");
+		if (k / 4)
+			team_expect(m, corale_stream_create(&stream), 0, "stream");
+		if (grouped)
+			corale_group_begin();
+		for (int c = 0; c < 2; c++) {
+			int first = grouped ? k / 2 % 2 : k % 2;
+			add_up(m, comms[c ^ first], &sums[c ^ first], grouped ? stream : NULL);
+		}
+		if (grouped)
+			team_expect(m, corale_group_end(), 0, "the group");
+		if (stream)
+			team_expect(m, corale_stream_synchronize(stream), 0, "the stream");
+		corale_stream_destroy(stream);
+		for (int c = 0; c < 2; c++) {
+			if (sums[c] != RANKS)
+				team_fault(m, "round %d: sum %d of communicator %d", k, (int)sums[c], c);
+			corale_comm_destroy(comms[c]);
+		}
+	}
+}
+
+/* Even ranks group an all_reduce and a send; odd ranks do the all_reduce before their receive, or behind it. */
+static void large_beside_collective(struct team_member *m)
+{
+	enum { MANY = 1 << 20 };
+	int peer = m->rank ^ 1, sends = m->rank % 2 == 0;
+	int32_t *buf = sends ? make(m->rank, peer, 0, MANY) : allocate(MANY), sum;
+	for (int k = 0; k < 4; k++) {
+		if (sends)
+			corale_group_begin();
+		if (sends || k % 2)
+			add_up(m, m->comm, &sum, NULL);
+		team_expect(m,
+			    sends ? send_to(m, buf, MANY, peer, NULL) : recv_from(m, buf, MANY, peer, NULL),
+			    0, "the message");
+		if (!sends && k % 2 == 0)
+			add_up(m, m->comm, &sum, NULL);
+		if (sends)
+			team_expect(m, corale_group_end(), 0, "the group");
+		else
+			expect_message(m, peer, m->rank, 0, MANY, buf);
+		if (sum != RANKS)
+			team_fault(m, "round %d: sum %d", k, (int)sum);
+	}
+	free(buf);
 }
 
 /* The same calls fused and one by one give the same bits. */
@@ -348,6 +429,9 @@ static const struct team_case cases[] = {
 	{ "a refused call", refused },
 	{ "to oneself with other counts", self_mismatch },
 	{ "to oneself without a receive", self_alone },
+	{ "beside a refused pair", refused_pair },
+	{ "against plain calls", against_plain_calls },
+	{ "a large message beside a collective", large_beside_collective },
 	{ "fusing keeps bits", same_bits },
 	{ "several communicators", several_communicators },
 	{ "a part has the policy of the whole", policy_of_parts },
