@@ -241,7 +241,7 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
 void corale_comm_destroy(corale_comm *comm);
 
 /* Ends all calls of comm on every rank that can still be reached; they return
- * CORALE_EABORTED. Any thread; never blocks; idempotent. */
+ * CORALE_EABORTED. Any thread, beside corale_comm_destroy too; never blocks; idempotent. */
 int corale_comm_abort(corale_comm *comm);
 
 int corale_comm_rank(const corale_comm *comm);
@@ -272,7 +272,8 @@ int corale_comm_async_error(const corale_comm *comm);
  * A queue of calls that run in order, beside the caller. One stream may serve several
  * communicators; calls on one communicator run in the order in which they were made,
  * whatever their streams. With MPI as the transport and less than MPI_THREAD_MULTIPLE a
- * stream's calls advance inside corale_stream_synchronize and corale_stream_query only.
+ * stream's calls advance inside corale_stream_synchronize and corale_stream_query only
+ * (corale_mpi.h says in which threads).
  */
 int corale_stream_create(corale_stream **stream);
 /* Blocks until every call made so far is complete; returns the first error since the

@@ -17,8 +17,10 @@ extern "C" {
 
 /*
  * A new communicator over the ranks of mpi_comm, on a duplicate of it. Collective over mpi_comm;
- * blocks. MPI must be initialized; MPI_THREAD_FUNNELED is enough (one log line says what
- * a lower level than the configuration needs would cost). config may be NULL.
+ * blocks. MPI must be initialized; any thread level is enough. Where MPI itself is the transport (CORALE_DEBUG=info says so),
+ * calls on streams advance by themselves only with MPI_THREAD_MULTIPLE; with MPI_THREAD_SERIALIZED any one thread at a
+ * time makes calls, and calls to MPI at no time beside them; below, the thread that made the communicator makes all of
+ * them (else CORALE_ENOTSUP, which ends the communicator). config may be NULL.
  * Each call makes a new communicator; destroy it with corale_comm_destroy before
  * MPI_Finalize. What the caller forgot is freed in MPI_Finalize, with a warning.
  */

@@ -1,5 +1,6 @@
 #include "comm.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +33,53 @@ struct comm *comm_get(const corale_comm *handle, const char *call)
 {
 	if (process_refuses(call))
 		return NULL;
-	struct comm *comm =
-	    handle ? atomic_load_explicit(&((corale_comm *)(uintptr_t)handle)->comm, memory_order_acquire)
-		   : NULL;
+	struct comm *comm = handle ? atomic_load(&((corale_comm *)(uintptr_t)handle)->comm) : NULL;
 	if (!comm)
 		log_line(LOG_ERROR, -1, "%s: the communicator is %s", call, handle ? "destroyed" : "NULL");
 	return comm;
+}
+
+struct comm *comm_take(corale_comm *handle, const char *call)
+{
+	if (handle)
+		atomic_fetch_add(&handle->users, 1);
+	struct comm *comm = comm_get(handle, call);
+	if (!comm && handle)
+		comm_put(handle);
+	return comm;
+}
+
+void comm_put(corale_comm *handle)
+{
+	atomic_fetch_sub(&handle->users, 1);
+}
+
+void comm_retire(corale_comm *handle)
+{
+	atomic_store(&handle->comm, NULL);
+	while (atomic_load(&handle->users))
+		sched_yield();
+}
+
+/* The oldest one that is left, as the order must be the same on all ranks. */
+static corale_comm *find_oldest(const void *on_destroy_ctx)
+{
+	corale_comm *oldest = NULL;
+	pthread_mutex_lock(&handles_lock);
+	for (corale_comm *handle = handles; handle; handle = handle->next) {
+		const struct comm *comm = atomic_load(&handle->comm);
+		if (comm && comm->origin->ctx == on_destroy_ctx)
+			oldest = handle;
+	}
+	pthread_mutex_unlock(&handles_lock);
+	return oldest;
+}
+
+void corale_private_comm_destroy_all(void *on_destroy_ctx)
+{
+	corale_comm *handle;
+	while ((handle = find_oldest(on_destroy_ctx)))
+		corale_comm_destroy(handle);
 }
 
 /* ---- Queries ------------------------------------------------------------------------ */
@@ -107,11 +149,8 @@ void comm_keep_error(struct comm *comm)
 	pthread_mutex_unlock(&comm->error_lock);
 }
 
-int corale_comm_async_error(const corale_comm *handle)
+static int async_error(struct comm *comm)
 {
-	struct comm *comm = comm_get(handle, "corale_comm_async_error");
-	if (!comm)
-		return CORALE_EINVAL;
 	int error = atomic_load(&comm->error);
 	if (!error && comm->gpu)
 		return gpu_failure(comm);
@@ -123,14 +162,26 @@ int corale_comm_async_error(const corale_comm *handle)
 	return error;
 }
 
+int corale_comm_async_error(const corale_comm *given)
+{
+	corale_comm *handle = (corale_comm *)(uintptr_t)given;
+	struct comm *comm = comm_take(handle, "corale_comm_async_error");
+	if (!comm)
+		return CORALE_EINVAL;
+	int error = async_error(comm);
+	comm_put(handle);
+	return error;
+}
+
 int corale_comm_abort(corale_comm *handle)
 {
-	struct comm *comm = comm_get(handle, "corale_comm_abort");
+	struct comm *comm = comm_take(handle, "corale_comm_abort");
 	if (!comm)
 		return CORALE_EINVAL;
 	comm_fail(comm, CORALE_EABORTED, "corale_comm_abort was called on this rank");
 	if (comm->gpu)
 		engine_cuda.abort(comm->gpu, CORALE_EABORTED);
+	comm_put(handle);
 	return 0;
 }
 

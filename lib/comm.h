@@ -105,6 +105,7 @@ struct comm {
 /* The public handle outlives its communicator, so that use after destroy is an error and not a crash. */
 struct corale_comm {
 	_Atomic(struct comm *) comm; /* NULL once destroyed */
+	_Atomic int users; /* calls that may come from any thread, for which destroy waits */
 	struct corale_comm *next; /* all handles ever made stay reachable */
 };
 
@@ -118,6 +119,12 @@ static inline int comm_local_rank(const struct comm *comm, int q)
 /* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
 struct comm *comm_get(const corale_comm *handle, const char *call);
 
+/* The same for calls of any thread, beside corale_comm_destroy too: the communicator lives until comm_put. */
+struct comm *comm_take(corale_comm *handle, const char *call);
+void comm_put(corale_comm *handle);
+/* No comm_get or comm_take finds it any more, and nobody uses it. */
+void comm_retire(corale_comm *handle);
+
 /*
  * What corale_comm_create and corale_comm_create_mpi share. fallback: the transport to use where UCX is not
  * (NULL: none). on_destroy (may be NULL) is called with its ctx at the end of corale_comm_destroy, and also when
@@ -127,6 +134,9 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 			       const struct transport_ops *fallback, void (*on_destroy)(void *),
 			       void *on_destroy_ctx, corale_comm **out)
     __attribute__((visibility("default")));
+
+/* Destroys all communicators that were made with this on_destroy_ctx, and those split from them. Exported to libcorale_mpi only. */
+void corale_private_comm_destroy_all(void *on_destroy_ctx) __attribute__((visibility("default")));
 
 /* A handle for a new communicator into comm->handle. */
 int comm_handle_create(struct comm *comm);

@@ -203,11 +203,13 @@ static void free_comm(struct comm *comm)
 	free(comm);
 }
 
-static int create(struct comm *comm, const corale_config *config, const struct transport_ops *fallback)
+/* status: what this rank has met so far, which all others learn. */
+static int create(struct comm *comm, const corale_config *config, const struct transport_ops *fallback,
+		  int status)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct hello mine, *hellos = NULL;
-	int ret = merge_config(comm, config);
+	int ret = status ? status : merge_config(comm, config);
 	char error[256];
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
@@ -247,13 +249,13 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 			       const struct transport_ops *fallback, void (*on_destroy)(void *),
 			       void *on_destroy_ctx, corale_comm **out)
 {
-	if (!bootstrap || !bootstrap->allgather || !out || bootstrap->size < 1 || bootstrap->rank < 0 ||
+	if (!bootstrap || !bootstrap->allgather || bootstrap->size < 1 || bootstrap->rank < 0 ||
 	    bootstrap->rank >= bootstrap->size) {
 		if (on_destroy)
 			on_destroy(on_destroy_ctx);
 		return log_error(CORALE_EINVAL, -1,
 				 "corale_comm_create: a bootstrap with 0 <= rank < size and an "
-				 "all-gather, and a place for the communicator are needed");
+				 "all-gather is needed");
 	}
 	if (process_refuses("corale_comm_create")) {
 		if (on_destroy)
@@ -276,7 +278,10 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 	*origin = (struct comm_origin){ 1, on_destroy, on_destroy_ctx };
 	comm->origin = origin;
 	pthread_mutex_init(&comm->error_lock, NULL);
-	int ret = create(comm, config, fallback);
+	int status = out ? 0
+			 : log_error(CORALE_EINVAL, comm->rank,
+				     "corale_comm_create: no place for the communicator (comm is NULL)");
+	int ret = create(comm, config, fallback, status);
 	if (!ret)
 		ret = comm_handle_create(comm);
 	if (ret) {
@@ -306,6 +311,6 @@ void corale_comm_destroy(corale_comm *handle)
 		gpu_finish(comm);
 	diagnose_leave(comm);
 	watch_remove(comm);
-	atomic_store(&handle->comm, NULL);
+	comm_retire(handle);
 	free_comm(comm);
 }

@@ -13,7 +13,6 @@ struct context {
 	MPI_Comm duplicate;
 	int rank, size;
 	struct transport_mpi_ops fallback;
-	corale_comm *comm;
 	struct context *next;
 };
 
@@ -85,9 +84,8 @@ static void on_destroy(void *ctx)
 }
 
 /*
- * Runs first thing in MPI_Finalize, while MPI still works; the oldest goes first, which is the same order on all ranks.
- * Communicators split from others are not known here: one that outlives its parent keeps the parent's context, and
- * dies with the process.
+ * Runs first thing in MPI_Finalize, while MPI still works; the oldest goes first, which is the same order on all ranks,
+ * and with it what was split from it.
  */
 static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
 {
@@ -95,8 +93,6 @@ static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
 	for (;;) {
 		pthread_mutex_lock(&registry.lock);
 		struct context *context = registry.first;
-		if (context)
-			registry.first = context->next;
 		pthread_mutex_unlock(&registry.lock);
 		if (!context)
 			return MPI_SUCCESS;
@@ -105,7 +101,7 @@ static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
 			 "and is "
 			 "freed now; call corale_comm_destroy before MPI_Finalize",
 			 context->size);
-		corale_comm_destroy(context->comm);
+		corale_private_comm_destroy_all(context); /* the last one takes the context out */
 	}
 }
 
@@ -132,19 +128,17 @@ static void report_thread_level(int rank)
 		return;
 	registry.level_reported = 1;
 	MPI_Query_thread(&level);
-	if (level == MPI_THREAD_SINGLE)
-		log_line(LOG_WARN, rank,
-			 "MPI was initialized for a single thread, but Corale runs threads of its own (they "
-			 "do not call "
-			 "MPI); ask MPI_Init_thread for MPI_THREAD_FUNNELED or more");
-	else if (level < MPI_THREAD_MULTIPLE)
+	if (level < MPI_THREAD_MULTIPLE)
 		log_line(LOG_INFO, rank,
 			 "MPI has a thread level below MPI_THREAD_MULTIPLE: where MPI itself is the "
-			 "transport, calls on "
-			 "streams advance inside corale_stream_synchronize and corale_stream_query only");
+			 "transport, calls "
+			 "on streams advance inside corale_stream_synchronize and corale_stream_query only%s",
+			 level < MPI_THREAD_SERIALIZED
+			     ? ", and all calls come from the thread that made the communicator"
+			     : "");
 }
 
-static int check_mpi(MPI_Comm mpi_comm, corale_comm **comm)
+static int check_mpi(MPI_Comm mpi_comm)
 {
 	int initialized = 0, finalized = 0, inter = 0;
 	MPI_Initialized(&initialized);
@@ -152,8 +146,6 @@ static int check_mpi(MPI_Comm mpi_comm, corale_comm **comm)
 	if (!initialized || finalized)
 		return log_error(CORALE_EINVAL, -1, "corale_comm_create_mpi: %s",
 				 finalized ? "MPI is finalized already" : "call MPI_Init_thread first");
-	if (!comm)
-		return log_error(CORALE_EINVAL, -1, "corale_comm_create_mpi: comm is NULL");
 	if (mpi_comm == MPI_COMM_NULL)
 		return log_error(CORALE_EINVAL, -1, "corale_comm_create_mpi: mpi_comm is MPI_COMM_NULL");
 	MPI_Comm_test_inter(mpi_comm, &inter);
@@ -186,7 +178,7 @@ static int context_create(MPI_Comm mpi_comm, struct context **out)
 int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, corale_comm **comm)
 {
 	struct context *context = NULL;
-	int ret = check_mpi(mpi_comm, comm);
+	int ret = check_mpi(mpi_comm);
 	if (!ret)
 		ret = context_create(mpi_comm, &context);
 	if (ret)
@@ -202,10 +194,10 @@ int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, coral
 	const corale_bootstrap bootstrap = { context->rank, context->size, context, allgather };
 	corale_comm *created;
 	ret = corale_private_comm_create(&bootstrap, config, &context->fallback.ops, on_destroy, context,
-					 &created);
+					 comm ? &created : NULL); /* which all ranks must learn */
 	if (ret) /* on_destroy has been called */
 		return ret;
-	context->comm = *comm = created;
+	*comm = created;
 	pthread_mutex_lock(&registry.lock);
 	struct context **link = &registry.first;
 	while (*link)

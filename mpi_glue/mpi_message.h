@@ -24,7 +24,7 @@ struct mpi_transport {
 	MPI_Comm comm;
 	int *ranks; /* in comm, of our ranks */
 	int first_tag; /* ours are MPI_MESSAGE_TAGS from here */
-	int multiple;
+	int level; /* of threads, that MPI gave */
 	pthread_t opener;
 	pthread_mutex_t lock;
 	struct mpi_op *head, **end; /* in the order of the calls */

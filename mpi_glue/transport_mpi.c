@@ -2,8 +2,8 @@
  * Messages over MPI point-to-point, where there is no other network.
  *
  * Small messages travel in one packet behind their header; large ones follow their packet in pieces that MPI can
- * count. Below MPI_THREAD_MULTIPLE only the thread that opened calls MPI: what others ask for waits in the list
- * until that thread comes by.
+ * count. Below MPI_THREAD_MULTIPLE one thread at a time calls MPI, below MPI_THREAD_SERIALIZED only the one that opened: an abort
+ * of another thread waits in the list until that one comes by.
  */
 #include "transport_mpi.h"
 
@@ -15,7 +15,7 @@
 #include "log.h"
 #include "mpi_message.h"
 
-static const double drain_seconds = 2, grace_seconds = 0.25;
+static const double drain_seconds = 2;
 
 /* What the ranks tell each other when they open. */
 struct card {
@@ -54,7 +54,6 @@ static struct mpi_transport *make_transport(const struct transport_ops *ops,
 {
 	size_t n = (size_t)params->size;
 	struct mpi_transport *t = calloc(1, sizeof(*t));
-	int level = MPI_THREAD_SINGLE;
 
 	if (!t)
 		return NULL;
@@ -62,8 +61,7 @@ static struct mpi_transport *make_transport(const struct transport_ops *ops,
 	t->base.ops = ops;
 	t->params = *params;
 	t->comm = ((const struct transport_mpi_ops *)ops)->comm;
-	MPI_Query_thread(&level);
-	t->multiple = level == MPI_THREAD_MULTIPLE;
+	MPI_Query_thread(&t->level);
 	t->opener = pthread_self();
 	t->end = &t->head;
 	t->ranks = calloc(n, sizeof(int));
@@ -121,9 +119,39 @@ static int open_mpi(const struct transport_ops *ops, const struct transport_para
 	return 0;
 }
 
+/* From MPI_THREAD_SERIALIZED on any thread that makes a call of ours may; below, the one that MPI knows. */
 static int may_call(const struct mpi_transport *t)
 {
-	return t->multiple || pthread_equal(t->opener, pthread_self());
+	return t->level >= MPI_THREAD_SERIALIZED || pthread_equal(t->opener, pthread_self());
+}
+
+/* Communicators may be used by several threads at once; MPI may not, below MPI_THREAD_MULTIPLE. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_mpi(struct mpi_transport *t)
+{
+	pthread_mutex_lock(&t->lock);
+	if (t->level < MPI_THREAD_MULTIPLE)
+		pthread_mutex_lock(&one_at_a_time);
+}
+
+/* Not 0: another thread is at it. */
+static int try_lock_mpi(struct mpi_transport *t)
+{
+	int busy = pthread_mutex_trylock(&t->lock);
+	if (busy || t->level == MPI_THREAD_MULTIPLE)
+		return busy;
+	busy = pthread_mutex_trylock(&one_at_a_time);
+	if (busy)
+		pthread_mutex_unlock(&t->lock);
+	return busy;
+}
+
+static void unlock_mpi(struct mpi_transport *t)
+{
+	if (t->level < MPI_THREAD_MULTIPLE)
+		pthread_mutex_unlock(&one_at_a_time);
+	pthread_mutex_unlock(&t->lock);
 }
 
 static int check(const struct mpi_transport *t, int peer, int lane)
@@ -151,13 +179,19 @@ static int submit(struct mpi_transport *t, int peer, int lane, int sends, const 
 	request->status = 0;
 	request->bytes = sends ? bytes : 0;
 	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+	if (!ret && !may_call(t))
+		ret = log_error(
+		    CORALE_ENOTSUP, t->params.rank,
+		    "transport mpi: this thread has not made the communicator, and MPI has a thread "
+		    "level below MPI_THREAD_SERIALIZED: ask MPI_Init_thread for that, or make all "
+		    "calls from one thread");
 	if (ret)
 		return finish_at_once(request, ret);
-	pthread_mutex_lock(&t->lock);
+	lock_mpi(t);
 	ret = t->failure ? t->failure : mpi_message_add(t, peer, lane, sends, header, buf, bytes, request);
-	if (!ret && may_call(t))
+	if (!ret)
 		mpi_message_advance(t);
-	pthread_mutex_unlock(&t->lock);
+	unlock_mpi(t);
 	return ret ? finish_at_once(request, ret) : 0;
 }
 
@@ -184,11 +218,11 @@ static int control(struct transport *base, int peer, const void *message, size_t
 		return log_error(CORALE_EINVAL, t->params.rank,
 				 "transport mpi: a control message of %zu bytes; at most %d", bytes,
 				 TRANSPORT_CONTROL_BYTES);
-	pthread_mutex_lock(&t->lock);
+	lock_mpi(t);
 	ret = mpi_message_add(t, peer, 0, 1, NULL, (void *)message, bytes, NULL);
 	if (!ret && may_call(t))
 		mpi_message_advance(t);
-	pthread_mutex_unlock(&t->lock);
+	unlock_mpi(t);
 	return ret;
 }
 
@@ -218,12 +252,12 @@ static int progress(struct transport *base)
 	struct mpi_transport *t = of(base);
 	struct mpi_packet packet;
 
-	if (!may_call(t) || pthread_mutex_trylock(&t->lock))
+	if (!may_call(t) || try_lock_mpi(t))
 		return 0;
 	int moved = mpi_message_advance(t), lost = t->lost - 1;
 	int peer = take_control(t, &packet);
 	t->lost = 0;
-	pthread_mutex_unlock(&t->lock);
+	unlock_mpi(t);
 	if (peer >= 0)
 		t->params.on_control(t->params.handler_ctx, peer, packet.payload, packet.bytes);
 	if (lost >= 0)
@@ -237,11 +271,11 @@ static int drain(struct mpi_transport *t, double seconds)
 	double deadline = MPI_Wtime() + seconds;
 	int left;
 	do {
-		pthread_mutex_lock(&t->lock);
+		lock_mpi(t);
 		if (may_call(t))
 			mpi_message_advance(t);
 		left = t->head != NULL;
-		pthread_mutex_unlock(&t->lock);
+		unlock_mpi(t);
 		if (left)
 			sched_yield();
 	} while (left && MPI_Wtime() < deadline);
@@ -256,12 +290,12 @@ static void fail(struct transport *base, int code)
 {
 	struct mpi_transport *t = of(base);
 
-	pthread_mutex_lock(&t->lock);
+	lock_mpi(t);
 	if (!t->failure)
 		t->failure = code;
 	mpi_message_cancel(t, code, may_call(t));
-	pthread_mutex_unlock(&t->lock);
-	if (drain(t, grace_seconds))
+	unlock_mpi(t);
+	if (drain(t, drain_seconds))
 		return;
 	pthread_mutex_lock(&t->lock);
 	int left = mpi_message_abandon(t, code);
@@ -280,7 +314,8 @@ static int threaded(const struct transport *t)
 static void describe(const struct transport *base, int peer, char *buf, size_t bytes)
 {
 	const struct mpi_transport *t = (const struct mpi_transport *)base;
-	snprintf(buf, bytes, "MPI point-to-point%s", t->multiple ? "" : ", moved by the user's thread only");
+	snprintf(buf, bytes, "MPI point-to-point%s",
+		 t->level == MPI_THREAD_MULTIPLE ? "" : ", moved by the user's threads only");
 	(void)peer;
 }
 
@@ -291,9 +326,9 @@ static void close_mpi(struct transport *base)
 	if (!t)
 		return;
 	if (!t->failure) {
-		pthread_mutex_lock(&t->lock);
+		lock_mpi(t);
 		mpi_message_cancel(t, CORALE_EABORTED, may_call(t));
-		pthread_mutex_unlock(&t->lock);
+		unlock_mpi(t);
 	}
 	if (!drain(t, drain_seconds))
 		fail(base, CORALE_EABORTED);
