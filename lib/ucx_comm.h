@@ -43,6 +43,11 @@ struct ucx_comm {
 	int forced; /* enum ucx_way, or -1: by measurement */
 };
 
+/* One that no worker knows yet; NULL without memory. Not under the lock. */
+struct ucx_comm *ucx_comm_new(const struct transport_ops *ops, const struct transport_params *params);
+/* After ucx_end_close, or before the worker has heard of it. NULL is allowed. Not under the lock. */
+void ucx_comm_free(struct ucx_comm *c);
+
 /* Under the lock, all of them, except where it says otherwise. */
 
 struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank);
