@@ -166,18 +166,6 @@ void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reas
 	end_moving(c, rank, code);
 }
 
-void ucx_comm_free_held(struct ucx_worker *w, struct ucx_held *held)
-{
-	for (struct ucx_held *next; held; held = next) {
-		next = held->next;
-		if (held->from_ucx)
-			ucp_am_data_release(w->ucp, held->data);
-		else
-			free(held->data);
-		free(held);
-	}
-}
-
 static void call_handlers(struct ucx_comm *c, struct ucx_event *events)
 {
 	for (struct ucx_event *event = events, *next; event; event = next) {
