@@ -122,7 +122,9 @@ int ucx_message_recv(struct ucx_comm *c, int peer, int lane, void *buf, size_t c
 	if (ret)
 		return ret;
 	struct ucx_held *held = take_held(&p->lanes[lane], p->lanes[lane].posted);
-	if (!held && p->state != UCX_PEER_FINE) {
+	/* what was only announced does not come any more */
+	if (p->state != UCX_PEER_FINE && (!held || held->wire.kind == UCX_RTS)) {
+		ucx_held_free(c->worker->ucp, held);
 		ucx_comm_report(c, peer, CORALE_EPEER, "the peer has closed its side");
 		return CORALE_EPEER;
 	}

@@ -11,6 +11,12 @@ struct target {
 	uint64_t address;
 };
 
+/*
+ * UCX unpacks a key without knowing its length: a map of 64 memory domains and a byte of length for each lead it through at
+ * most 16.1 KiB. In a copy with zeros behind it a key that was cut off, or lies, leads nowhere else.
+ */
+enum { KEY_ROOM = 24 << 10 };
+
 static void fail_op(struct ucx_op *op, const char *what, ucs_status_t status)
 {
 	int code =
@@ -82,7 +88,8 @@ static ucs_status_t make_target(struct ucx_op *op, size_t *bytes)
 		status = ucp_rkey_pack(context, op->memory, &key, &key_bytes);
 	if (status != UCS_OK)
 		return status;
-	unsigned char *extra = malloc(sizeof(target) + key_bytes);
+	int fits = sizeof(target) + key_bytes <= UCX_TARGET_BYTES;
+	unsigned char *extra = fits ? malloc(sizeof(target) + key_bytes) : NULL;
 	if (extra) {
 		memcpy(extra, &target, sizeof(target));
 		memcpy(extra + sizeof(target), key, key_bytes);
@@ -90,6 +97,8 @@ static ucs_status_t make_target(struct ucx_op *op, size_t *bytes)
 		op->extra = extra;
 	}
 	ucp_rkey_buffer_release(key);
+	if (!fits)
+		return UCS_ERR_EXCEEDS_LIMIT;
 	return extra ? UCS_OK : UCS_ERR_NO_MEMORY;
 }
 
@@ -218,7 +227,19 @@ static void put_sent(void *request, ucs_status_t status, void *op)
 	ucx_op_released(op);
 }
 
-static void send_put(struct ucx_op *op, const void *where)
+static ucs_status_t unpack_key(struct ucx_op *op, const void *key, size_t bytes)
+{
+	union {
+		uint64_t align;
+		unsigned char bytes[KEY_ROOM];
+	} room;
+
+	memset(&room, 0, sizeof(room));
+	memcpy(room.bytes, key, bytes);
+	return ucp_ep_rkey_unpack(op->comm->peers[op->peer]->endpoint->ep, room.bytes, &op->key);
+}
+
+static void send_put(struct ucx_op *op, const void *where, size_t bytes)
 {
 	struct ucx_endpoint *e = op->comm->peers[op->peer]->endpoint;
 	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
@@ -232,7 +253,7 @@ static void send_put(struct ucx_op *op, const void *where)
 
 	if (status == UCS_OK) {
 		memcpy(&target, where, sizeof(target));
-		status = ucp_ep_rkey_unpack(e->ep, (const char *)where + sizeof(target), &op->key);
+		status = unpack_key(op, (const char *)where + sizeof(target), bytes - sizeof(target));
 	}
 	if (status != UCS_OK) {
 		fail_op(op, "cannot use the peer's key", status);
@@ -266,7 +287,7 @@ void ucx_way_answer(struct ucx_op *op, const struct ucx_wire *cts, const void *w
 	if (cts->way == UCX_WAY_TAG)
 		send_tag(op, cts->recv_id);
 	else if (cts->way == UCX_WAY_PUT)
-		send_put(op, where);
+		send_put(op, where, (size_t)cts->bytes);
 	else
 		ucx_op_send(op, 1, UCP_AM_SEND_FLAG_RNDV, op->buf, op->bytes, payload_sent);
 }

@@ -24,6 +24,8 @@ enum ucx_kind {
 
 /* Up to here a payload travels at once and is copied by the receiver: cheaper than asking first. */
 enum { UCX_EAGER_BYTES = 64 << 10 };
+/* The most that a CTS carries: where to put and the packed key, which is some hundred bytes at most. */
+enum { UCX_TARGET_BYTES = 4096 };
 /* Probes travel on a lane of their own, which the peer serves without its user's help. */
 enum { UCX_PROBE_LANE = TRANSPORT_MAX_LANES };
 

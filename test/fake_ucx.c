@@ -35,6 +35,11 @@ void fake_ucx_reset(int at_once)
 	sends_at_once = at_once;
 }
 
+void fake_ucx_send_at_once(int at_once)
+{
+	sends_at_once = at_once;
+}
+
 unsigned fake_ucx_count(void)
 {
 	return sends;

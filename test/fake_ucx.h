@@ -18,6 +18,8 @@ struct fake_sent {
 
 /* Forgets messages sent; at_once: later sends are complete when they return. */
 void fake_ucx_reset(int at_once);
+/* Only how later sends complete. */
+void fake_ucx_send_at_once(int at_once);
 /* Messages sent since the reset, and the one of a number below that. Only the last 64 are kept. */
 unsigned fake_ucx_count(void);
 const struct fake_sent *fake_ucx_sent(unsigned number);

@@ -180,7 +180,9 @@ static void received_by_am(void **state)
 	ask(UCX_WAY_AM);
 	struct ucx_wire wire = ending(UCX_DATA);
 	assert_int_equal(deliver_as(&wire, BIG, UCP_AM_RECV_ATTR_FLAG_RNDV), UCS_INPROGRESS);
-	assert_false(request.done);
+	refused(&wire, BIG, UCP_AM_RECV_ATTR_FLAG_RNDV, "coming already");
+	struct ucx_wire gone = ending(UCX_GONE);
+	refused(&gone, 0, 0, "coming already");
 	ucx_world_settle(&world);
 	assert_true(request.done && !request.status && buf[BIG - 1] == 0x5a);
 	finish();
@@ -360,6 +362,23 @@ static void answers_from_elsewhere(void **state)
 	finish();
 }
 
+/* A second answer while the payload is on its way. */
+static void answers_twice(void **state)
+{
+	(void)state;
+	start("am");
+	fake_ucx_send_at_once(0);
+	post_send();
+	struct ucx_wire wire = answer(UCX_CTS);
+	deliver(&wire, 0);
+	unsigned count = fake_ucx_count();
+	refused(&wire, 0, 0, "twice");
+	assert_int_equal(fake_ucx_count(), count);
+	ucx_world_settle(&world);
+	assert_true(request.done && !request.status);
+	finish();
+}
+
 static void ranks_out_of_range(void **state)
 {
 	static const enum ucx_kind kinds[] = { UCX_CTS, UCX_HELLO, UCX_BYE, UCX_CONTROL, UCX_EAGER, UCX_RTS };
@@ -516,6 +535,29 @@ static void repeated(void **state)
 	finish();
 }
 
+/* ---- Peers that are gone ---- */
+
+/* What a lost peer has only announced does not come: UCX would keep the buffer for ever. */
+static void announced_and_lost(void **state)
+{
+	struct ucx_wire rts = make(UCX_RTS, BIG, 0);
+	(void)state;
+	start("am");
+	rts.way = UCX_WAY_TAG;
+	deliver(&rts, 0);
+	ucx_lock(world.worker);
+	ucx_endpoint_abandon(comm->peers[PEER]->endpoint, CORALE_EPEER, "the test cut it");
+	ucx_unlock(world.worker);
+	ucx_world_settle(&world);
+	ucx_lock(world.worker);
+	int ret = ucx_message_recv(comm, PEER, LANE, buf, BIG, &request);
+	ucx_unlock(world.worker);
+	assert_int_equal(ret, CORALE_EPEER);
+	assert_false(fake_ucx_holds(buf));
+	request.done = 1;
+	finish();
+}
+
 /* ---- Ids and early messages ---- */
 
 /* Nobody can tell an id from those that he has seen. */
@@ -606,6 +648,7 @@ int main(void)
 		cmocka_unit_test(ends_of_another_way),
 		cmocka_unit_test(ends_from_elsewhere),
 		cmocka_unit_test(answers_from_elsewhere),
+		cmocka_unit_test(answers_twice),
 		cmocka_unit_test(ranks_out_of_range),
 		cmocka_unit_test(lengths),
 		cmocka_unit_test(descriptors),
@@ -613,6 +656,7 @@ int main(void)
 		cmocka_unit_test(short_keys),
 		cmocka_unit_test(fields),
 		cmocka_unit_test(repeated),
+		cmocka_unit_test(announced_and_lost),
 		cmocka_unit_test(ids_are_random),
 		cmocka_unit_test(early),
 		cmocka_unit_test(early_and_empty),
