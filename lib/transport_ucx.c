@@ -93,6 +93,7 @@ static int open_ucx(const struct transport_ops *ops, const struct transport_para
 	c->worker->comms = c;
 	ucx_message_deliver_early(c);
 	ucx_unlock(c->worker);
+	log_line(LOG_INFO, params->rank, "transport ucx: network devices %s", c->worker->devices);
 	ucx_calibrate(c);
 	*out = &c->base;
 	return 0;
@@ -227,6 +228,7 @@ static void close_ucx(struct transport *t)
 const struct transport_ops transport_ucx = {
 	.name = "ucx",
 	.available = available,
+	.devices = ucx_worker_devices,
 	.open = open_ucx,
 	.send = post_send,
 	.recv = post_recv,

@@ -56,6 +56,7 @@ struct ucx_worker {
 	ucp_worker_h ucp;
 	ucp_address_t *address;
 	size_t address_bytes;
+	char devices[256]; /* of the network, for people */
 	struct ucx_endpoint *endpoints;
 	struct ucx_class *classes;
 	struct ucx_comm *comms;
@@ -81,6 +82,8 @@ struct ucx_worker {
 
 /* The worker of the process, made on first use. Blocks for UCX's start. */
 int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out);
+/* The network devices that UCX opens with these settings; 0 or an error. */
+int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);
 /* The last one sees to it that what was sent leaves, for the process may end now. */
 void ucx_worker_release(struct ucx_worker *w);
 

@@ -29,6 +29,8 @@ static struct fake_sent sent[KEPT_SENT];
 static unsigned sends, kept;
 static int sends_at_once;
 
+const char *fake_ucx_info = "";
+
 void fake_ucx_reset(int at_once)
 {
 	sends = 0;
@@ -279,6 +281,12 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 {
 	(void)ep;
 	fprintf(stream, "# lane[0]: 0:fake/net0.0 md[0] -> md[0]\n");
+}
+
+void ucp_context_print_info(ucp_context_h context, FILE *stream)
+{
+	(void)context;
+	fputs(fake_ucx_info, stream);
 }
 
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memory)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "ucx_devices.h"
 #include "ucx_world.h"
 
 enum { BIG = 100000, SMALL = 4096, PEER = 1, OTHER = 2, LANE = 5 };
@@ -635,6 +636,29 @@ static void lines_are_few(void **state)
 	finish();
 }
 
+/* ---- Devices ---- */
+
+static void devices(void **state)
+{
+	char text[64], little[20];
+	(void)state;
+	fake_ucx_info =
+	    "#\n# UCP context\n#\n#     component 1  :  tcp\n#            md 1  :  component 1  tcp \n#\n"
+	    "#      resource 0  :  md 0  dev 0  flags -- self/memory0\n"
+	    "#      resource 1  :  md 1  dev 1  flags -- tcp/lo\n"
+	    "#      resource 2  :  md 1  dev 2  flags a- rc_mlx5/mlx5_0:1\n"
+	    "#      resource 3  :  md 2  dev 3  flags -- sysv/memory\n"
+	    "#      resource 4  :  md 2  dev 3  flags -s cuda_ipc/cuda\n"
+	    "#      resource 5  :  md 2  dev 3  flags -- tcp/eth0\n#\n";
+	ucx_devices_list(NULL, text, sizeof(text));
+	assert_string_equal(text, "tcp/lo, rc_mlx5/mlx5_0:1, tcp/eth0");
+	ucx_devices_list(NULL, little, sizeof(little));
+	assert_string_equal(little, "tcp/lo, ...");
+	fake_ucx_info = "#\n";
+	ucx_devices_list(NULL, text, sizeof(text));
+	assert_string_equal(text, "none");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -661,6 +685,7 @@ int main(void)
 		cmocka_unit_test(early),
 		cmocka_unit_test(early_and_empty),
 		cmocka_unit_test(lines_are_few),
+		cmocka_unit_test(devices),
 	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)
