@@ -230,6 +230,8 @@ static void print_transports(const struct settings *settings)
 
 	heading("Transports between nodes");
 	line("ucx", ucx && wanted ? "used" : ucx ? "not used: CORALE_TRANSPORT=mpi" : text);
+	if (ucx && wanted && transport_ucx.devices && !transport_ucx.devices(settings, text, sizeof(text)))
+		line("  network devices", text);
 	if (!mpi)
 		line("mpi", "not in this build: MPI " BUILD_MPI);
 	else

@@ -98,6 +98,7 @@ struct comm {
 	char failure[COMM_ERROR_BYTES]; /* why comm failed: written once, by any thread */
 	char last_error[COMM_ERROR_BYTES]; /* of a call that has not ended comm */
 	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
+	_Atomic int damaged; /* control messages that no rank sent; the first is told of */
 	struct comm *next_watched; /* watch.c */
 	_Atomic int withdrawing; /* withdraw.c: a thread is at it */
 };

@@ -198,14 +198,28 @@ static int keep_records(struct comm *comm, const struct control *c)
 	return ret;
 }
 
+/* Ranks become indices and codes the texts of errors, so neither is taken as it comes. */
+static int is_sound(const struct comm *comm, const struct control *c, int peer)
+{
+	return (c->kind == KIND_ABORT || c->kind == KIND_REPLY) && c->rank == peer && c->culprit >= 0 &&
+	       c->culprit < comm->size && c->code < 0 && c->code >= CORALE_EINTERNAL;
+}
+
 void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 {
 	struct comm *comm = ctx;
 	struct control c;
-	if (bytes != sizeof c)
+	if (bytes == sizeof c)
+		memcpy(&c, message, sizeof c);
+	if (bytes != sizeof c || !is_sound(comm, &c, peer)) {
+		if (!atomic_fetch_add(&comm->damaged, 1))
+			log_line(LOG_WARN, comm->rank,
+				 "a control message of %zu bytes of rank %d is damaged, or no rank of this "
+				 "communicator sent it: it is dropped; see docs/security.md",
+				 bytes, peer);
 		return;
-	memcpy(&c, message, sizeof c);
-	if (c.rank != peer || keep_records(comm, &c) || c.kind != KIND_ABORT)
+	}
+	if (keep_records(comm, &c) || c.kind != KIND_ABORT)
 		return;
 	const struct host_engine *e = &comm->engine;
 	for (int q = 0; q < e->locals; q++)

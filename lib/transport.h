@@ -51,6 +51,8 @@ struct transport_ops {
 	const char *name; /* "ucx" */
 	/* 1 if it can be used here; else 0 and why_not (bytes long) is filled. Local, cheap. */
 	int (*available)(const struct settings *settings, char *why_not, size_t bytes);
+	/* Writes the network devices that it opens ("tcp/eth0"); 0 or an error. NULL: not known to it. Local; may block. */
+	int (*devices)(const struct settings *settings, char *text, size_t bytes);
 	/* Collective over the communicator (uses allgather, all ranks call it even those without a needed peer); may block.
 	 * On failure every rank returns an error. */
 	int (*open)(const struct transport_ops *ops, const struct transport_params *params,

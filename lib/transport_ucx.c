@@ -26,39 +26,6 @@ static int available(const struct settings *settings, char *why_not, size_t byte
 	return 1;
 }
 
-static void free_comm(struct ucx_comm *c)
-{
-	if (!c)
-		return;
-	for (int r = 0; c->peers && r < c->params.size; r++)
-		free(c->peers[r]);
-	for (struct ucx_event *event = c->events, *next; event; event = next) {
-		next = event->next;
-		free(event);
-	}
-	free(c->peers);
-	free(c->uids);
-	free(c->addresses);
-	free(c);
-}
-
-static struct ucx_comm *make_comm(const struct transport_ops *ops, const struct transport_params *params)
-{
-	struct ucx_comm *c = calloc(1, sizeof(*c));
-	if (!c)
-		return NULL;
-	c->base.ops = ops;
-	c->params = *params;
-	c->events_end = &c->events;
-	c->forced = ucx_calibrate_forced(params->settings);
-	c->peers = calloc((size_t)params->size, sizeof(struct ucx_peer *));
-	c->uids = calloc((size_t)params->size, sizeof(*c->uids));
-	if (c->peers && c->uids)
-		return c;
-	free_comm(c);
-	return NULL;
-}
-
 /* Learns what all ranks said; every rank comes to the same answer. */
 static int read_cards(struct ucx_comm *c, const struct card *cards)
 {
@@ -112,7 +79,7 @@ static int exchange_addresses(struct ucx_comm *c)
 static int open_ucx(const struct transport_ops *ops, const struct transport_params *params,
 		    struct transport **out)
 {
-	struct ucx_comm *c = make_comm(ops, params);
+	struct ucx_comm *c = ucx_comm_new(ops, params);
 	if (!c)
 		return log_error(CORALE_ENOMEM, params->rank, "transport ucx: no memory for %d ranks",
 				 params->size);
@@ -126,13 +93,14 @@ static int open_ucx(const struct transport_ops *ops, const struct transport_para
 	c->worker->comms = c;
 	ucx_message_deliver_early(c);
 	ucx_unlock(c->worker);
+	log_line(LOG_INFO, params->rank, "transport ucx: network devices %s", c->worker->devices);
 	ucx_calibrate(c);
 	*out = &c->base;
 	return 0;
 release_worker:
 	if (c->worker)
 		ucx_worker_release(c->worker);
-	free_comm(c);
+	ucx_comm_free(c);
 	return ret;
 }
 
@@ -254,12 +222,13 @@ static void close_ucx(struct transport *t)
 		return;
 	ucx_end_close(c);
 	ucx_worker_release(c->worker);
-	free_comm(c);
+	ucx_comm_free(c);
 }
 
 const struct transport_ops transport_ucx = {
 	.name = "ucx",
 	.available = available,
+	.devices = ucx_worker_devices,
 	.open = open_ucx,
 	.send = post_send,
 	.recv = post_recv,

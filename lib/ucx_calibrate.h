@@ -4,9 +4,6 @@
 
 #include "ucx_comm.h"
 
-/* Probes travel on a lane of their own, which the peer serves without its user's help. */
-enum { UCX_PROBE_LANE = TRANSPORT_MAX_LANES };
-
 extern const char *const ucx_way_names[];
 
 /* The way named by CORALE_UCX_MESSAGE, or -1: to be measured. */

@@ -4,7 +4,41 @@
 #include <string.h>
 
 #include "log.h"
+#include "ucx_calibrate.h"
 #include "ucx_message.h"
+
+void ucx_comm_free(struct ucx_comm *c)
+{
+	if (!c)
+		return;
+	for (int r = 0; c->peers && r < c->params.size; r++)
+		free(c->peers[r]);
+	for (struct ucx_event *event = c->events, *next; event; event = next) {
+		next = event->next;
+		free(event);
+	}
+	free(c->peers);
+	free(c->uids);
+	free(c->addresses);
+	free(c);
+}
+
+struct ucx_comm *ucx_comm_new(const struct transport_ops *ops, const struct transport_params *params)
+{
+	struct ucx_comm *c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->base.ops = ops;
+	c->params = *params;
+	c->events_end = &c->events;
+	c->forced = ucx_calibrate_forced(params->settings);
+	c->peers = calloc((size_t)params->size, sizeof(struct ucx_peer *));
+	c->uids = calloc((size_t)params->size, sizeof(*c->uids));
+	if (c->peers && c->uids)
+		return c;
+	ucx_comm_free(c);
+	return NULL;
+}
 
 struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank)
 {
@@ -130,18 +164,6 @@ void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reas
 	p->state = UCX_PEER_LOST;
 	ucx_comm_drop(c, rank, code);
 	end_moving(c, rank, code);
-}
-
-void ucx_comm_free_held(struct ucx_worker *w, struct ucx_held *held)
-{
-	for (struct ucx_held *next; held; held = next) {
-		next = held->next;
-		if (held->from_ucx)
-			ucp_am_data_release(w->ucp, held->data);
-		else
-			free(held->data);
-		free(held);
-	}
 }
 
 static void call_handlers(struct ucx_comm *c, struct ucx_event *events)

@@ -7,7 +7,7 @@
 struct ucx_lane {
 	uint32_t sent, posted; /* sequence numbers of the next send and recv */
 	struct ucx_op *head, *tail; /* recvs that wait, by sequence */
-	struct ucx_held *held; /* messages that wait */
+	struct ucx_queue held; /* messages that wait, by sequence */
 };
 
 enum ucx_peer_state { UCX_PEER_FINE, UCX_PEER_LEFT, UCX_PEER_LOST };
@@ -43,6 +43,11 @@ struct ucx_comm {
 	int forced; /* enum ucx_way, or -1: by measurement */
 };
 
+/* One that no worker knows yet; NULL without memory. Not under the lock. */
+struct ucx_comm *ucx_comm_new(const struct transport_ops *ops, const struct transport_params *params);
+/* After ucx_end_close, or before the worker has heard of it. NULL is allowed. Not under the lock. */
+void ucx_comm_free(struct ucx_comm *c);
+
 /* Under the lock, all of them, except where it says otherwise. */
 
 struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank);
@@ -58,7 +63,5 @@ void ucx_comm_add_event(struct ucx_comm *c, int peer, int code, const void *text
 int ucx_comm_dispatch(struct ucx_worker *w);
 /* Completes every op that has not met its other end with code. */
 void ucx_comm_drop(struct ucx_comm *c, int peer, int code);
-/* Frees messages that nobody will receive. */
-void ucx_comm_free_held(struct ucx_worker *w, struct ucx_held *held);
 
 #endif

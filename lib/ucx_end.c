@@ -77,12 +77,9 @@ void ucx_end_fail(struct ucx_comm *c, int code)
 	if (!c->failure)
 		c->failure = code;
 	ucx_comm_drop(c, -1, c->failure);
-	for (int r = 0; r < c->params.size; r++) {
-		for (int i = 0; c->peers[r] && i < TRANSPORT_MAX_LANES; i++) {
-			ucx_comm_free_held(w, c->peers[r]->lanes[i].held);
-			c->peers[r]->lanes[i].held = NULL;
-		}
-	}
+	for (int r = 0; r < c->params.size; r++)
+		for (int i = 0; c->peers[r] && i < TRANSPORT_MAX_LANES; i++)
+			ucx_held_free_all(w->ucp, &c->peers[r]->lanes[i].held);
 	ucx_unlock(w);
 	if (wait_until(&grace_policy, poll_all_quiet, c) > 0)
 		return;

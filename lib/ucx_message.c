@@ -90,14 +90,10 @@ static void append(struct ucx_lane *lane, struct ucx_op *op)
 
 static struct ucx_held *take_held(struct ucx_lane *lane, uint32_t sequence)
 {
-	for (struct ucx_held **at = &lane->held; *at; at = &(*at)->next) {
-		struct ucx_held *held = *at;
-		if (held->wire.sequence == sequence) {
-			*at = held->next;
-			held->next = NULL;
-			return held;
-		}
-	}
+	struct ucx_held *before = NULL;
+	for (struct ucx_held *held = lane->held.head; held; before = held, held = held->next)
+		if (held->wire.sequence == sequence)
+			return ucx_held_take(&lane->held, before);
 	return NULL;
 }
 
@@ -126,13 +122,15 @@ int ucx_message_recv(struct ucx_comm *c, int peer, int lane, void *buf, size_t c
 	if (ret)
 		return ret;
 	struct ucx_held *held = take_held(&p->lanes[lane], p->lanes[lane].posted);
-	if (!held && p->state != UCX_PEER_FINE) {
+	/* what was only announced does not come any more */
+	if (p->state != UCX_PEER_FINE && (!held || held->wire.kind == UCX_RTS)) {
+		ucx_held_free(c->worker->ucp, held);
 		ucx_comm_report(c, peer, CORALE_EPEER, "the peer has closed its side");
 		return CORALE_EPEER;
 	}
 	struct ucx_op *op = ucx_op_new(c, peer, lane, request);
 	if (!op) {
-		ucx_comm_free_held(c->worker, held);
+		ucx_held_free(c->worker->ucp, held);
 		return CORALE_ENOMEM;
 	}
 	op->buf = buf;
@@ -143,7 +141,7 @@ int ucx_message_recv(struct ucx_comm *c, int peer, int lane, void *buf, size_t c
 		return 0;
 	}
 	meet(op, &held->wire, held->data);
-	ucx_comm_free_held(c->worker, held);
+	ucx_held_free(c->worker->ucp, held);
 	return 0;
 }
 
@@ -164,47 +162,87 @@ int ucx_message_note(struct ucx_comm *c, int peer, enum ucx_kind kind, const voi
 	return ucx_op_send(op, 0, UCP_AM_SEND_FLAG_EAGER, op->extra, bytes, NULL);
 }
 
-/* Keeps a message; 1 if data is kept too and UCX must not free it. */
-static int hold(struct ucx_held **list, const struct ucx_wire *wire, void *data, size_t bytes,
-		const ucp_am_recv_param_t *param)
+/* Messages for communicators that are not open here yet: few and small, for their ranks wait for each other. */
+enum { EARLY_MESSAGES = 1 << 16, EARLY_BYTES = 64 << 20 };
+
+void ucx_message_refuse(struct ucx_worker *w, const struct ucx_wire *wire, size_t bytes, const char *why)
 {
-	struct ucx_held *held = calloc(1, sizeof(*held));
-	if (!held)
-		goto lose;
-	held->wire = *wire;
-	held->bytes = bytes;
-	held->from_ucx = bytes && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA);
-	if (held->from_ucx) {
-		held->data = data;
-	} else if (bytes) {
-		if (!(held->data = malloc(bytes)))
-			goto lose;
-		memcpy(held->data, data, bytes);
+	unsigned n = ++w->refused;
+	if (n > 16 && (n & (n - 1)))
+		return;
+	log_line(
+	    LOG_WARN, (int)wire->to,
+	    "transport ucx: refused a %s (message %u refused) of %zu bytes that says it is of rank %u, "
+	    "communicator %016llx, lane %u, for %llu bytes: %s; it is damaged, or something else sends to "
+	    "this process: see docs/security.md",
+	    ucx_wire_kind_name(wire), n, bytes, wire->from, (unsigned long long)wire->comm_id, wire->lane,
+	    (unsigned long long)wire->bytes, why);
+}
+
+/* Keeps a message by its sequence number; 1 if data is kept too and UCX must not free it. */
+static int hold(struct ucx_comm *c, struct ucx_lane *lane, const struct ucx_wire *wire, void *data,
+		size_t bytes, const ucp_am_recv_param_t *param)
+{
+	struct ucx_held *before = NULL, *next = lane->held.head, *held;
+	if (lane->held.last && (int32_t)(wire->sequence - lane->held.last->wire.sequence) > 0)
+		before = lane->held.last, next = NULL;
+	for (; next && (int32_t)(wire->sequence - next->wire.sequence) >= 0; next = next->next) {
+		if (next->wire.sequence == wire->sequence) {
+			ucx_message_refuse(c->worker, wire, bytes,
+					   "a message of its number is there already");
+			return 0;
+		}
+		before = next;
 	}
-	while (*list)
-		list = &(*list)->next;
-	*list = held;
+	if (!(held = ucx_held_make(wire, data, bytes, param)))
+		return 0;
+	ucx_held_insert(&lane->held, before, held);
 	return held->from_ucx;
-lose:
-	free(held);
-	log_error(CORALE_ENOMEM, (int)wire->to,
-		  "transport ucx: lost a message of rank %u: no memory for %zu bytes", wire->from, bytes);
-	return 0;
+}
+
+/* The same without a communicator. */
+static int hold_early(struct ucx_worker *w, const struct ucx_wire *wire, void *data, size_t bytes,
+		      const ucp_am_recv_param_t *param)
+{
+	struct ucx_held *held = ucx_held_make(wire, data, bytes, param);
+	if (!held)
+		return 0;
+	int from_ucx = held->from_ucx;
+	ucx_held_insert(&w->early, w->early.last, held);
+	while (w->early.count > EARLY_MESSAGES || w->early.bytes > EARLY_BYTES) {
+		struct ucx_held *oldest = ucx_held_take(&w->early, NULL);
+		if (!w->dropped++)
+			log_error(
+			    CORALE_ENOMEM, (int)wire->to,
+			    "transport ucx: more than %d messages or %d bytes have come for communicators "
+			    "that are not open here; the oldest are dropped, now a %s of rank %u for rank "
+			    "%u of communicator %016llx, whose creation or first call may wait until "
+			    "CORALE_TIMEOUT; does something else send to this process? see "
+			    "docs/security.md",
+			    EARLY_MESSAGES, EARLY_BYTES, ucx_wire_kind_name(&oldest->wire), oldest->wire.from,
+			    oldest->wire.to, (unsigned long long)oldest->wire.comm_id);
+		ucx_held_free(w->ucp, oldest);
+	}
+	return from_ucx;
 }
 
 static int arrive_message(struct ucx_comm *c, struct ucx_peer *p, const struct ucx_wire *wire, void *data,
 			  size_t bytes, const ucp_am_recv_param_t *param)
 {
-	if (wire->lane > UCX_PROBE_LANE)
-		return 0;
 	if (wire->lane == UCX_PROBE_LANE) {
 		ucx_calibrate_receive(c, wire);
 		return 0;
 	}
-	struct ucx_op *op = take_posted(&p->lanes[wire->lane], wire->sequence);
-	if (!op)
-		return hold(&p->lanes[wire->lane].held, wire, data, bytes, param);
-	meet(op, wire, data);
+	struct ucx_lane *lane = &p->lanes[wire->lane];
+	struct ucx_op *op = take_posted(lane, wire->sequence);
+	if (op) {
+		meet(op, wire, data);
+		return 0;
+	}
+	if ((int32_t)(wire->sequence - lane->posted) >= 0)
+		return hold(c, lane, wire, data, bytes, param);
+	if (p->state == UCX_PEER_FINE) /* else its recv was given up */
+		ucx_message_refuse(c->worker, wire, bytes, "the message of its number was received already");
 	return 0;
 }
 
@@ -213,7 +251,11 @@ static int arrive_for(struct ucx_comm *c, const struct ucx_wire *wire, void *dat
 		      const ucp_am_recv_param_t *param)
 {
 	struct ucx_peer *p;
-	if (wire->from >= (uint32_t)c->params.size || ucx_comm_peer(c, (int)wire->from, &p))
+	if (wire->from >= (uint32_t)c->params.size) {
+		ucx_message_refuse(c->worker, wire, bytes, "the communicator has no such rank");
+		return 0;
+	}
+	if (ucx_comm_peer(c, (int)wire->from, &p))
 		return 0;
 	p->heard = 1;
 	switch (wire->kind) {
@@ -231,31 +273,71 @@ static int arrive_for(struct ucx_comm *c, const struct ucx_wire *wire, void *dat
 	}
 }
 
-/* The answer to an announcement. */
-static void arrive_cts(struct ucx_worker *w, const struct ucx_wire *wire, const void *data, size_t bytes)
+/* Why a message is not what op waits for, or NULL. */
+static const char *fault_of(const struct ucx_op *op, const struct ucx_wire *wire, size_t bytes)
 {
-	struct ucx_op *op = ucx_op_find(w, wire->send_id);
-	if (op) {
-		ucx_way_answer(op, wire, data, bytes);
-		return;
-	}
-	struct ucx_comm *c = ucx_comm_find(w, wire->comm_id, wire->to);
-	struct ucx_op *note = c && c->peers[wire->from] ? ucx_op_new(c, (int)wire->from, 0, NULL) : NULL;
-	if (note) {
-		ucx_op_wire(note, 0, UCX_GONE)->recv_id = wire->recv_id;
-		ucx_op_send(note, 0, UCP_AM_SEND_FLAG_EAGER, NULL, 0, NULL);
-	}
+	const struct transport_params *params = &op->comm->params;
+	int way = op->wire[0].way; /* as announced and asked */
+
+	if (wire->comm_id != params->comm_id || wire->to != (uint32_t)params->rank ||
+	    wire->from != (uint32_t)op->peer)
+		return "it names a message between other ranks";
+	if (wire->lane != op->lane || wire->sequence != op->sequence)
+		return "it names another message of these ranks";
+	if (op->sends != (wire->kind == UCX_CTS))
+		return "it names a message of the other direction";
+	if (wire->kind == UCX_CTS && (op->moving || (wire->way != way && wire->way != UCX_WAY_REFUSED)))
+		return "it asks for a payload twice, or in another way than was announced";
+	if (wire->kind == UCX_CTS && bytes < ucx_way_least(wire))
+		return "it does not say where its payload goes";
+	if ((wire->kind == UCX_DATA && way != UCX_WAY_AM) || (wire->kind == UCX_FIN && way != UCX_WAY_PUT))
+		return "its payload was to come in another way";
+	if (way == UCX_WAY_AM && op->receiving && wire->kind != UCX_CTS)
+		return "its payload is coming already";
+	if ((wire->kind == UCX_DATA || wire->kind == UCX_FIN) && wire->bytes != op->bytes)
+		return "another length was announced";
+	return NULL;
 }
 
-static void arrive_end(struct ucx_worker *w, const struct ucx_wire *wire)
+/* The send was given up meanwhile: its receiver is told. */
+static void answer_gone(struct ucx_worker *w, const struct ucx_wire *cts)
 {
-	struct ucx_op *op = ucx_op_find(w, wire->recv_id);
-	if (!op)
+	struct ucx_comm *c = ucx_comm_find(w, cts->comm_id, cts->to);
+	if (c && cts->from >= (uint32_t)c->params.size) {
+		ucx_message_refuse(w, cts, 0, "the communicator has no such rank");
 		return;
-	if (op->receiving)
+	}
+	struct ucx_op *note =
+	    c && c->peers[cts->from] ? ucx_op_new(c, (int)cts->from, cts->lane, NULL) : NULL;
+	if (!note)
+		return;
+	note->sequence = cts->sequence;
+	ucx_op_wire(note, 0, UCX_GONE)->recv_id = cts->recv_id;
+	ucx_op_send(note, 0, UCP_AM_SEND_FLAG_EAGER, NULL, 0, NULL);
+}
+
+/* Something for an op that its peer knows by its id. */
+static ucs_status_t arrive_at(struct ucx_worker *w, const struct ucx_wire *wire, void *data, size_t bytes,
+			      const ucp_am_recv_param_t *param)
+{
+	struct ucx_op *op = ucx_op_find(w, wire->kind == UCX_CTS ? wire->send_id : wire->recv_id);
+	if (!op) { /* given up meanwhile */
+		if (wire->kind == UCX_CTS)
+			answer_gone(w, wire);
+		return UCS_OK;
+	}
+	const char *fault = fault_of(op, wire, bytes);
+	if (fault)
+		ucx_message_refuse(w, wire, bytes, fault);
+	else if (wire->kind == UCX_CTS)
+		ucx_way_answer(op, wire, data);
+	else if (wire->kind == UCX_DATA)
+		return ucx_way_data(op, data, bytes, param);
+	else if (op->receiving)
 		ucp_request_cancel(w->ucp, op->receiving);
 	else
-		ucx_op_finish(op, wire->kind == UCX_FIN ? op->status : CORALE_EPEER);
+		ucx_op_finish(op, wire->kind == UCX_FIN ? 0 : CORALE_EPEER);
+	return UCS_OK;
 }
 
 static int is_closed(const struct ucx_worker *w, uint64_t comm_id)
@@ -270,44 +352,40 @@ ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_byt
 				const ucp_am_recv_param_t *param)
 {
 	struct ucx_worker *w = arg;
-	struct ucx_wire wire;
-	if (header_bytes != sizeof(wire))
-		return UCS_OK;
-	memcpy(&wire, header, sizeof(wire));
-	switch (wire.kind) {
-	case UCX_CTS:
-		arrive_cts(w, &wire, data, bytes);
-		return UCS_OK;
-	case UCX_DATA:
-		return ucx_way_data(w, &wire, data, bytes, param);
-	case UCX_FIN:
-	case UCX_GONE:
-		arrive_end(w, &wire);
+	struct ucx_wire wire = { .kind = UCX_KINDS };
+	const char *fault = "its header is not as long as it should be";
+	if (header_bytes == sizeof(wire)) {
+		memcpy(&wire, header, sizeof(wire));
+		fault = ucx_wire_fault(&wire, bytes, !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV));
+	}
+	if (fault) {
+		ucx_message_refuse(w, &wire, bytes, fault);
 		return UCS_OK;
 	}
+	if (wire.kind >= UCX_CTS)
+		return arrive_at(w, &wire, data, bytes, param);
 	struct ucx_comm *c = ucx_comm_find(w, wire.comm_id, wire.to);
 	int kept = 0;
 	if (c)
 		kept = arrive_for(c, &wire, data, bytes, param);
 	else if (!is_closed(w, wire.comm_id))
-		kept = hold(&w->early, &wire, data, bytes, param);
+		kept = hold_early(w, &wire, data, bytes, param);
 	return kept ? UCS_INPROGRESS : UCS_OK;
 }
 
 void ucx_message_deliver_early(struct ucx_comm *c)
 {
 	static const ucp_am_recv_param_t plain;
-	struct ucx_held **at = &c->worker->early;
+	struct ucx_queue *early = &c->worker->early;
 
-	while (*at) {
-		struct ucx_held *held = *at;
+	for (struct ucx_held *before = NULL, *held = early->head; held;
+	     held = before ? before->next : early->head) {
 		if (held->wire.comm_id != c->params.comm_id || held->wire.to != (uint32_t)c->params.rank) {
-			at = &held->next;
+			before = held;
 			continue;
 		}
-		*at = held->next;
-		held->next = NULL;
+		ucx_held_take(early, before);
 		arrive_for(c, &held->wire, held->data, held->bytes, &plain);
-		ucx_comm_free_held(c->worker, held);
+		ucx_held_free(c->worker->ucp, held);
 	}
 }

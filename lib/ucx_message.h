@@ -7,9 +7,6 @@
 
 #include "ucx_op.h"
 
-/* Up to here a payload travels at once and is copied by the receiver: cheaper than asking first. */
-enum { UCX_EAGER_BYTES = 64 << 10 };
-
 /* As transport_ops.send and recv. */
 int ucx_message_send(struct ucx_comm *c, int peer, int lane, const void *header, const void *buf,
 		     size_t bytes, struct transport_request *request);
@@ -23,12 +20,16 @@ ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_byt
 /* Delivers what came before c was open. */
 void ucx_message_deliver_early(struct ucx_comm *c);
 
+/* Drops a message that nobody here awaits, with a line in the log; few lines for many messages. */
+void ucx_message_refuse(struct ucx_worker *w, const struct ucx_wire *wire, size_t bytes, const char *why);
+
 /* ucx_way.c: the recv op meets an announced message of way: asks the sender for it. */
 void ucx_way_ask(struct ucx_op *op, const struct ucx_wire *rts);
+/* The least payload of a CTS. */
+size_t ucx_way_least(const struct ucx_wire *cts);
 /* The sender is asked; where: the payload of a CTS. */
-void ucx_way_answer(struct ucx_op *op, const struct ucx_wire *cts, const void *where, size_t bytes);
-/* The payload comes by active message. As ucx_message_arrive. */
-ucs_status_t ucx_way_data(struct ucx_worker *w, const struct ucx_wire *wire, void *data, size_t bytes,
-			  const ucp_am_recv_param_t *param);
+void ucx_way_answer(struct ucx_op *op, const struct ucx_wire *cts, const void *where);
+/* The payload of the recv op comes by active message. As ucx_message_arrive. */
+ucs_status_t ucx_way_data(struct ucx_op *op, void *data, size_t bytes, const ucp_am_recv_param_t *param);
 
 #endif

@@ -1,7 +1,9 @@
 #include "ucx_op.h"
 
 #include <stdlib.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "log.h"
 
@@ -53,15 +55,33 @@ static int grow(struct ucx_ids *ids)
 	return 0;
 }
 
+/* A generation that tells nothing of others, and is not the index's last one, which late messages still name. */
+static int draw(struct ucx_ids *ids, uint32_t last, uint32_t *generation)
+{
+	do {
+		if (!ids->randoms && getrandom(ids->random, sizeof(ids->random), 0) != sizeof(ids->random))
+			return errno ? errno : EIO;
+		if (!ids->randoms)
+			ids->randoms = sizeof(ids->random) / sizeof(ids->random[0]);
+		*generation = ids->random[--ids->randoms];
+	} while (!*generation || *generation == last);
+	return 0;
+}
+
 int ucx_op_publish(struct ucx_op *op)
 {
 	struct ucx_ids *ids = &op->comm->worker->ids;
 	if (!ids->spares && grow(ids))
 		return log_error(CORALE_ENOMEM, op->comm->params.rank,
 				 "transport ucx: no memory for %u messages", 2 * ids->size);
-	uint32_t i = ids->spare[--ids->spares];
+	uint32_t i = ids->spare[ids->spares - 1];
+	int error = draw(ids, ids->generations[i], &ids->generations[i]);
+	if (error)
+		return log_error(CORALE_ESYSTEM, op->comm->params.rank, "transport ucx: getrandom: %s",
+				 strerror(error));
+	ids->spares--;
 	ids->ops[i] = op;
-	op->id = (uint64_t)++ids->generations[i] << 32 | i;
+	op->id = (uint64_t)ids->generations[i] << 32 | i;
 	return 0;
 }
 

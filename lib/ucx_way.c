@@ -11,6 +11,12 @@ struct target {
 	uint64_t address;
 };
 
+/*
+ * UCX unpacks a key without knowing its length: a map of 64 memory domains and a byte of length for each lead it through at
+ * most 16.1 KiB. In a copy with zeros behind it a key that was cut off, or lies, leads nowhere else.
+ */
+enum { KEY_ROOM = 24 << 10 };
+
 static void fail_op(struct ucx_op *op, const char *what, ucs_status_t status)
 {
 	int code =
@@ -19,32 +25,38 @@ static void fail_op(struct ucx_op *op, const char *what, ucs_status_t status)
 	ucx_op_finish(op, code);
 }
 
-static void received(struct ucx_op *op, void *request, ucs_status_t status)
+static void received(struct ucx_op *op, void *request, ucs_status_t status, size_t bytes)
 {
+	int code = ucx_code(status);
+
 	op->receiving = NULL;
 	if (request)
 		ucp_request_free(request);
-	ucx_op_finish(op, ucx_code(status));
+	if (status == UCS_OK && bytes != op->bytes)
+		code = log_error(CORALE_ETRANSPORT, op->comm ? op->comm->params.rank : -1,
+				 "transport ucx: %zu bytes came for a message of %zu from rank %d", bytes,
+				 op->bytes, op->peer);
+	ucx_op_finish(op, code);
 	ucx_op_released(op);
 }
 
 static void tag_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *op)
 {
-	(void)info;
-	received(op, request, status);
+	received(op, request, status, status == UCS_OK ? info->length : 0);
 }
 
 static void am_received(void *request, ucs_status_t status, size_t bytes, void *op)
 {
-	(void)bytes;
-	received(op, request, status);
+	received(op, request, status, bytes);
 }
 
 static void post_tag(struct ucx_op *op)
 {
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-						      UCP_OP_ATTR_FIELD_USER_DATA |
-						      UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+	ucp_tag_recv_info_t info = { .length = 0 };
+	ucp_request_param_t param = { .op_attr_mask =
+					  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+					  UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_RECV_INFO,
+				      .recv_info.tag_info = &info,
 				      .cb.recv = tag_received,
 				      .user_data = op,
 				      .memory_type = UCS_MEMORY_TYPE_HOST };
@@ -54,7 +66,7 @@ static void post_tag(struct ucx_op *op)
 	if (UCS_PTR_IS_PTR(request))
 		op->receiving = request;
 	else
-		received(op, NULL, UCS_PTR_STATUS(request));
+		received(op, NULL, UCS_PTR_STATUS(request), info.length);
 }
 
 /* Makes the payload of a CTS: where and with which key to put. */
@@ -76,7 +88,8 @@ static ucs_status_t make_target(struct ucx_op *op, size_t *bytes)
 		status = ucp_rkey_pack(context, op->memory, &key, &key_bytes);
 	if (status != UCS_OK)
 		return status;
-	unsigned char *extra = malloc(sizeof(target) + key_bytes);
+	int fits = sizeof(target) + key_bytes <= UCX_TARGET_BYTES;
+	unsigned char *extra = fits ? malloc(sizeof(target) + key_bytes) : NULL;
 	if (extra) {
 		memcpy(extra, &target, sizeof(target));
 		memcpy(extra + sizeof(target), key, key_bytes);
@@ -84,6 +97,8 @@ static ucs_status_t make_target(struct ucx_op *op, size_t *bytes)
 		op->extra = extra;
 	}
 	ucp_rkey_buffer_release(key);
+	if (!fits)
+		return UCS_ERR_EXCEEDS_LIMIT;
 	return extra ? UCS_OK : UCS_ERR_NO_MEMORY;
 }
 
@@ -95,6 +110,11 @@ static void cts_sent(void *request, ucs_status_t status, void *arg)
 	if (status != UCS_OK && op->id && !op->receiving)
 		ucx_op_finish(op, ucx_code(status));
 	ucx_op_released(op);
+}
+
+size_t ucx_way_least(const struct ucx_wire *cts)
+{
+	return cts->way == UCX_WAY_PUT ? sizeof(struct target) + 1 : 0;
 }
 
 void ucx_way_ask(struct ucx_op *op, const struct ucx_wire *rts)
@@ -127,6 +147,7 @@ void ucx_way_ask(struct ucx_op *op, const struct ucx_wire *rts)
 			return;
 		}
 	}
+	wire->bytes = extra_bytes;
 	op->in_ucx++; /* the op may not end before its CTS is on the way */
 	if (rts->way == UCX_WAY_TAG)
 		post_tag(op);
@@ -134,29 +155,27 @@ void ucx_way_ask(struct ucx_op *op, const struct ucx_wire *rts)
 	ucx_op_released(op);
 }
 
-ucs_status_t ucx_way_data(struct ucx_worker *w, const struct ucx_wire *wire, void *data, size_t bytes,
-			  const ucp_am_recv_param_t *param)
+ucs_status_t ucx_way_data(struct ucx_op *op, void *data, size_t bytes, const ucp_am_recv_param_t *param)
 {
-	struct ucx_op *op = ucx_op_find(w, wire->recv_id);
-	if (!op || op->receiving || bytes > op->bytes)
-		return UCS_OK; /* given up meanwhile: the sender's data is dropped */
 	if (!(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)) {
 		memcpy(op->buf, data, bytes);
 		ucx_op_finish(op, 0);
 		return UCS_OK;
 	}
-	ucp_request_param_t receive = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-							UCP_OP_ATTR_FIELD_USER_DATA |
-							UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+	size_t got = 0;
+	ucp_request_param_t receive = { .op_attr_mask =
+					    UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+					    UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_RECV_INFO,
+					.recv_info.length = &got,
 					.cb.recv_am = am_received,
 					.user_data = op,
 					.memory_type = UCS_MEMORY_TYPE_HOST };
 	op->in_ucx++;
-	void *request = ucp_am_recv_data_nbx(w->ucp, data, op->buf, bytes, &receive);
+	void *request = ucp_am_recv_data_nbx(op->comm->worker->ucp, data, op->buf, bytes, &receive);
 	if (UCS_PTR_IS_PTR(request))
 		op->receiving = request;
 	else
-		received(op, NULL, UCS_PTR_STATUS(request));
+		received(op, NULL, UCS_PTR_STATUS(request), got);
 	return UCS_INPROGRESS;
 }
 
@@ -208,6 +227,18 @@ static void put_sent(void *request, ucs_status_t status, void *op)
 	ucx_op_released(op);
 }
 
+static ucs_status_t unpack_key(struct ucx_op *op, const void *key, size_t bytes)
+{
+	union {
+		uint64_t align;
+		unsigned char bytes[KEY_ROOM];
+	} room;
+
+	memset(&room, 0, sizeof(room));
+	memcpy(room.bytes, key, bytes);
+	return ucp_ep_rkey_unpack(op->comm->peers[op->peer]->endpoint->ep, room.bytes, &op->key);
+}
+
 static void send_put(struct ucx_op *op, const void *where, size_t bytes)
 {
 	struct ucx_endpoint *e = op->comm->peers[op->peer]->endpoint;
@@ -218,11 +249,11 @@ static void send_put(struct ucx_op *op, const void *where, size_t bytes)
 				      .user_data = op,
 				      .memory_type = UCS_MEMORY_TYPE_HOST };
 	struct target target;
-	ucs_status_t status = e->failed || bytes < sizeof(target) ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_OK;
+	ucs_status_t status = e->failed ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_OK;
 
 	if (status == UCS_OK) {
 		memcpy(&target, where, sizeof(target));
-		status = ucp_ep_rkey_unpack(e->ep, (const char *)where + sizeof(target), &op->key);
+		status = unpack_key(op, (const char *)where + sizeof(target), bytes - sizeof(target));
 	}
 	if (status != UCS_OK) {
 		fail_op(op, "cannot use the peer's key", status);
@@ -243,20 +274,20 @@ static void send_put(struct ucx_op *op, const void *where, size_t bytes)
 		put_flushed(NULL, UCS_PTR_STATUS(request), op);
 }
 
-void ucx_way_answer(struct ucx_op *op, const struct ucx_wire *cts, const void *where, size_t bytes)
+void ucx_way_answer(struct ucx_op *op, const struct ucx_wire *cts, const void *where)
 {
-	if (op->moving)
-		return;
 	if (cts->way == UCX_WAY_REFUSED) {
 		ucx_op_finish(op, 0); /* the receiver knows that the sizes differ; the buffer is free */
 		return;
 	}
 	op->moving = 1;
-	ucx_op_wire(op, 1, cts->way == UCX_WAY_PUT ? UCX_FIN : UCX_DATA)->recv_id = cts->recv_id;
+	struct ucx_wire *wire = ucx_op_wire(op, 1, cts->way == UCX_WAY_PUT ? UCX_FIN : UCX_DATA);
+	wire->recv_id = cts->recv_id;
+	wire->bytes = op->bytes;
 	if (cts->way == UCX_WAY_TAG)
 		send_tag(op, cts->recv_id);
 	else if (cts->way == UCX_WAY_PUT)
-		send_put(op, where, bytes);
+		send_put(op, where, (size_t)cts->bytes);
 	else
 		ucx_op_send(op, 1, UCP_AM_SEND_FLAG_RNDV, op->buf, op->bytes, payload_sent);
 }

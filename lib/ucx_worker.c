@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "log.h"
+#include "ucx_devices.h"
 #include "ucx_message.h"
 
 enum { DEFAULT_SPIN_NS = 20000 };
@@ -22,24 +23,24 @@ static int failed(const char *what, int rank, ucs_status_t status)
 	return log_error(ucx_code(status), rank, "transport ucx: %s: %s", what, ucs_status_string(status));
 }
 
-static int make_context(struct ucx_worker *w, const struct transport_params *params)
+static int make_context(const struct settings *settings, int rank, ucp_context_h *out)
 {
 	ucp_params_t features = { .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
 				  .features =
 				      UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
 				  .name = "corale" };
-	const char *devices = params->settings->net_devices;
+	const char *devices = settings->net_devices;
 	ucp_config_t *config;
 	ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
 	if (status != UCS_OK)
-		return failed("ucp_config_read", params->rank, status);
+		return failed("ucp_config_read", rank, status);
 	if (devices[0])
 		status = ucp_config_modify(config, "NET_DEVICES", devices);
 	if (status == UCS_OK)
-		status = ucp_init(&features, config, &w->context);
+		status = ucp_init(&features, config, out);
 	ucp_config_release(config);
-	return status == UCS_OK ? 0 : failed("ucp_init", params->rank, status);
+	return status == UCS_OK ? 0 : failed("ucp_init", rank, status);
 }
 
 static int make_worker(struct ucx_worker *w, int rank)
@@ -79,10 +80,11 @@ static int start(const struct transport_params *params, struct ucx_worker **out)
 	    params->settings->spin_us < 0 ? DEFAULT_SPIN_NS : (int64_t)(params->settings->spin_us * 1000);
 	if (getrandom(&w->uid, sizeof(w->uid), 0) != sizeof(w->uid))
 		w->uid = (uintptr_t)w;
-	if ((ret = make_context(w, params)))
+	if ((ret = make_context(params->settings, params->rank, &w->context)))
 		goto free_worker;
 	if ((ret = make_worker(w, params->rank)))
 		goto free_context;
+	ucx_devices_list(w->context, w->devices, sizeof(w->devices));
 	if ((ret = ucx_thread_start(w)))
 		goto destroy_worker;
 	*out = w;
@@ -117,6 +119,17 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 	}
 	pthread_mutex_unlock(&process_lock);
 	return ret;
+}
+
+int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes)
+{
+	ucp_context_h context;
+	int ret = make_context(settings, -1, &context);
+	if (ret)
+		return ret;
+	ucx_devices_list(context, text, bytes);
+	ucp_cleanup(context);
+	return 0;
 }
 
 void ucx_worker_release(struct ucx_worker *w)

@@ -15,41 +15,8 @@
 
 #include "settings.h"
 #include "transport.h"
-
-enum ucx_way { UCX_WAY_AM, UCX_WAY_TAG, UCX_WAY_PUT, UCX_WAYS, UCX_WAY_REFUSED = UCX_WAYS };
-
-enum ucx_kind {
-	UCX_HELLO, /* first contact: the peer makes its own endpoint, and so notices when this side dies */
-	UCX_BYE, /* this side closes in order */
-	UCX_CONTROL, /* transport_ops.control */
-	UCX_EAGER, /* a message with its payload */
-	UCX_RTS, /* a large message waits at the sender */
-	UCX_CTS, /* its recv is there; the payload says where to put */
-	UCX_DATA, /* its payload by active message */
-	UCX_FIN, /* its payload has been put */
-	UCX_GONE /* it was given up meanwhile */
-};
-
-/* In front of everything that travels, as the header of an active message. */
-struct ucx_wire {
-	uint64_t comm_id;
-	uint32_t from, to; /* ranks */
-	uint32_t sequence; /* of the lane; wraps */
-	uint16_t lane;
-	uint8_t kind, way;
-	uint64_t bytes; /* of the whole payload */
-	uint64_t send_id, recv_id;
-	unsigned char header[TRANSPORT_HEADER_BYTES];
-};
-
-/* A message that came before its recv or its communicator. */
-struct ucx_held {
-	struct ucx_held *next;
-	struct ucx_wire wire;
-	void *data;
-	size_t bytes;
-	int from_ucx; /* data goes back by ucp_am_data_release */
-};
+#include "ucx_held.h"
+#include "ucx_wire.h"
 
 struct ucx_comm;
 struct ucx_endpoint;
@@ -64,7 +31,6 @@ struct ucx_op {
 	unsigned char *buf;
 	size_t bytes; /* to send, or room to receive */
 	uint32_t sequence;
-	int status; /* what the request will get when UCX has let go of buf */
 	uint64_t id; /* 0: none */
 	int in_ucx; /* UCX requests that refer to this */
 	void *receiving; /* the UCX request that fills buf */
@@ -74,11 +40,12 @@ struct ucx_op {
 	struct ucx_wire wire[2]; /* first and second message sent for it */
 };
 
-/* Ids on the wire name ops without trusting a peer's pointers: index and generation. */
+/* Ids on the wire name ops without trusting a peer's pointers: index and a random generation. */
 struct ucx_ids {
 	struct ucx_op **ops;
-	uint32_t *generations, *spare;
+	uint32_t *generations, *spare; /* generations: the last of each index */
 	uint32_t size, spares;
+	uint32_t random[64], randoms; /* drawn ahead */
 };
 
 struct ucx_worker {
@@ -89,14 +56,17 @@ struct ucx_worker {
 	ucp_worker_h ucp;
 	ucp_address_t *address;
 	size_t address_bytes;
+	char devices[256]; /* of the network, for people */
 	struct ucx_endpoint *endpoints;
 	struct ucx_class *classes;
 	struct ucx_comm *comms;
-	struct ucx_held *early; /* for communicators that are not open here yet */
+	struct ucx_queue early; /* for communicators that are not open here yet */
 	struct ucx_ids ids;
 	struct ucx_op *free_ops;
 	uint64_t closed[64]; /* the last communicators closed; what comes late for them is dropped */
 	unsigned closes;
+	unsigned refused,
+	    dropped; /* messages that nobody here awaits; early ones for which there was no room */
 	unsigned failures; /* endpoints that wait to be closed by force */
 	int news; /* some communicator has events for its handlers */
 	void *scratch; /* what probes send and receive */
@@ -112,6 +82,8 @@ struct ucx_worker {
 
 /* The worker of the process, made on first use. Blocks for UCX's start. */
 int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out);
+/* The network devices that UCX opens with these settings; 0 or an error. */
+int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);
 /* The last one sees to it that what was sent leaves, for the process may end now. */
 void ucx_worker_release(struct ucx_worker *w);
 

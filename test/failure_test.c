@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "comm.h"
 #include "team.h"
 
 enum { RANKS = 4, LARGE = 4 << 20, PAUSE_MS = 300, PATIENCE_S = 10 };
@@ -135,6 +136,47 @@ static int told(void)
 	return team_run(RANKS, NULL, refused_when_told, NULL);
 }
 
+/* ---- News of other nodes ---- */
+
+/* As lib/diagnose.c sends it: kind 1 ends the communicator. */
+struct news {
+	int32_t kind, code, culprit, rank;
+	uint64_t records[18];
+};
+
+/* What no rank sends is not believed: later calls go on. */
+static void damaged_news(struct team_member *m)
+{
+	static const struct news damaged[] = {
+		{ 1, CORALE_EPEER, 1 << 30, 1, { 0 } },
+		{ 1, CORALE_EPEER, RANKS, 1, { 0 } },
+		{ 1, CORALE_EPEER, -2, 1, { 0 } },
+		{ 1, 0, 1, 1, { 0 } },
+		{ 1, 5, 1, 1, { 0 } },
+		{ 1, CORALE_EINTERNAL - 1, 1, 1, { 0 } },
+		{ 1, CORALE_EPEER, 1, 2, { 0 } },
+		{ 7, CORALE_EPEER, 1, 1, { 0 } },
+	};
+	int32_t mine = 1, sum = 0;
+	struct transport *t = comm_get(m->comm, "damaged_news")->engine.transport;
+	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+		if (m->rank == 1)
+			team_expect(m, t->ops->control(t, 0, &damaged[i], sizeof(damaged[i])), 0, "control");
+		team_barrier(m);
+		t->ops->progress(t);
+		team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL), 0,
+			    "a call after damaged news");
+	}
+	if (corale_comm_async_error(m->comm))
+		team_fault(m, "the communicator failed: %s", corale_comm_last_error(m->comm));
+	team_barrier(m);
+}
+
+static int not_believed(void)
+{
+	return team_run(RANKS, NULL, damaged_news, NULL);
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -143,6 +185,8 @@ static const struct {
 	{ "a process that is killed", killed_process,
 	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
 	{ "calls after async_error", told, "CORALE_DEBUG=none" },
+	{ "damaged news of other nodes", not_believed,
+	  "CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_TIMEOUT=20" },
 };
 enum { CASES = sizeof(cases) / sizeof(cases[0]) };
 

@@ -37,6 +37,13 @@ has '^  CORALE_TIMOUT +unknown.*CORALE_TIMEOUT' "an unknown name and the nearest
 has '^  ucx +(not used: CORALE_TRANSPORT=mpi|.*no UCX)' "the transport that was asked for"
 has '^  +process_vm_readv +not used: CORALE_REFERENCE=no' "no references"
 
+output=$(CORALE_NET_DEVICES=lo "$info" 2>&1)
+if printf '%s\n' "$output" | grep -q '^  ucx  *used'; then
+	has '^    network devices +tcp/lo$' "the network devices that UCX opens"
+	output=$(UCX_TLS=self,sm "$info" 2>&1)
+	has '^    network devices +none$' "none without a network"
+fi
+
 output=$(CORALE_SLOTS=many "$info" 2>&1)
 [ $? = 1 ]
 result $? "a malformed value is status 1"

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "settings.h"
 #include "transport_cases.h"
 
@@ -133,6 +134,27 @@ static void run_case(void **state)
 	run(test->variant->ops, test->number, MAX_RANKS);
 }
 
+/* Whoever reads the log at INFO sees to which networks the process is open. */
+static void tells_devices(void **state)
+{
+	char path[] = "/tmp/transport_test.XXXXXX", line[1024];
+	int told = 0, fd = mkstemp(path);
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(settings.ucx_message, sizeof(settings.ucx_message), "am");
+	log_open(LOG_INFO, path);
+	run(&transport_ucx, 0, 2);
+	log_open(LOG_WARN, NULL);
+	FILE *file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		told += strstr(line, "network devices ") != NULL;
+	if (file)
+		fclose(file);
+	unlink(path);
+	assert_int_equal(told, 2);
+}
+
 int main(int argc, char **argv)
 {
 	enum { MOST = 64, VARIANTS = sizeof(variants) / sizeof(variants[0]) };
@@ -165,6 +187,8 @@ int main(int argc, char **argv)
 							      .initial_state = test };
 		}
 	}
+	if (transport_ucx.available(&settings, why_not, sizeof(why_not)))
+		units[count] = (struct CMUnitTest)cmocka_unit_test(tells_devices);
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(units, NULL, NULL);

@@ -1,0 +1,11 @@
+/* The network devices of a UCX context, for people: who reaches one of them reaches the process (docs/security.md). */
+#ifndef UCX_DEVICES_H
+#define UCX_DEVICES_H
+
+#include <stddef.h>
+#include <ucp/api/ucp.h>
+
+/* Writes "tcp/eth0, rc_mlx5/mlx5_0:1", or "none"; what does not fit ends in "...". */
+void ucx_devices_list(ucp_context_h context, char *text, size_t bytes);
+
+#endif

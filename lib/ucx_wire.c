@@ -1,0 +1,41 @@
+#include "ucx_wire.h"
+
+static const struct shape {
+	const char *name;
+	uint64_t most; /* payload in bytes */
+	unsigned lanes;
+	unsigned ways;
+	int apart; /* the payload that bytes tells of is another message's */
+	int rendezvous; /* UCX may hold the payload back until it is asked for it */
+} shapes[UCX_KINDS] = {
+	[UCX_HELLO] = { "HELLO", 0, 1, 1, 0, 0 },
+	[UCX_BYE] = { "BYE", 0, 1, 1, 0, 0 },
+	[UCX_CONTROL] = { "CONTROL", TRANSPORT_CONTROL_BYTES, 1, 1, 0, 0 },
+	[UCX_EAGER] = { "EAGER", UCX_EAGER_BYTES, TRANSPORT_MAX_LANES, UCX_WAYS, 0, 0 },
+	[UCX_RTS] = { "RTS", 0, UCX_PROBE_LANE + 1, UCX_WAYS, 1, 0 },
+	[UCX_CTS] = { "CTS", UCX_TARGET_BYTES, UCX_PROBE_LANE + 1, UCX_WAY_REFUSED + 1, 0, 0 },
+	[UCX_DATA] = { "DATA", SIZE_MAX, UCX_PROBE_LANE + 1, 1, 0, 1 },
+	[UCX_FIN] = { "FIN", 0, UCX_PROBE_LANE + 1, 1, 1, 0 },
+	[UCX_GONE] = { "GONE", 0, UCX_PROBE_LANE + 1, 1, 0, 0 },
+};
+
+const char *ucx_wire_kind_name(const struct ucx_wire *wire)
+{
+	return wire->kind < UCX_KINDS ? shapes[wire->kind].name : "message of no kind";
+}
+
+const char *ucx_wire_fault(const struct ucx_wire *wire, size_t payload_bytes, int there)
+{
+	if (wire->kind >= UCX_KINDS)
+		return "its kind is unknown";
+	const struct shape *shape = &shapes[wire->kind];
+	if (wire->lane >= shape->lanes || wire->way >= shape->ways)
+		return "its lane or way is out of range";
+	if (!there && !shape->rendezvous)
+		return "its payload must come with it";
+	if (payload_bytes > shape->most || (!shape->apart && payload_bytes != wire->bytes))
+		return "its payload is not as long as it should be";
+	if (shape->apart && wire->bytes <= UCX_EAGER_BYTES)
+		return "it speaks of a payload that is too small to travel apart";
+	return NULL;
+}

@@ -1,0 +1,101 @@
+#include "ucx_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ucx_end.h"
+
+static void on_control(void *ctx, int peer, const void *message, size_t bytes)
+{
+	struct ucx_world *world = ctx;
+	(void)peer, (void)message;
+	if (bytes > TRANSPORT_CONTROL_BYTES)
+		abort();
+	world->controls++;
+}
+
+static void on_failure(void *ctx, int peer, int code, const char *reason)
+{
+	struct ucx_world *world = ctx;
+	(void)peer, (void)code;
+	if (!reason[0])
+		abort();
+	world->failures++;
+}
+
+void ucx_world_open(struct ucx_world *world)
+{
+	*world = (struct ucx_world){ .worker = calloc(1, sizeof(struct ucx_worker)) };
+	if (!world->worker)
+		abort();
+	pthread_mutex_init(&world->worker->lock, NULL);
+}
+
+struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const char *way)
+{
+	static const unsigned char needed[WORLD_RANKS];
+	static char *none[] = { NULL };
+	struct settings settings;
+	if (settings_parse(none, &settings))
+		abort();
+	snprintf(settings.ucx_message, sizeof(settings.ucx_message), "%s", way);
+	struct transport_params params = { .size = WORLD_RANKS,
+					   .comm_id = comm_id,
+					   .needed = needed,
+					   .settings = &settings,
+					   .on_control = on_control,
+					   .on_failure = on_failure,
+					   .handler_ctx = world };
+	struct ucx_comm *c = ucx_comm_new(NULL, &params);
+	if (!c || !(c->addresses = calloc(WORLD_RANKS, 1)))
+		abort();
+	c->params.settings = NULL;
+	c->worker = world->worker;
+	c->address_bytes = 1;
+	for (int r = 0; r < WORLD_RANKS; r++)
+		c->uids[r] = 100 + (uint64_t)r;
+	ucx_lock(c->worker);
+	c->next = c->worker->comms;
+	c->worker->comms = c;
+	ucx_message_deliver_early(c);
+	ucx_unlock(c->worker);
+	return c;
+}
+
+void ucx_world_settle(struct ucx_world *world)
+{
+	while (ucx_progress(world->worker))
+		;
+}
+
+void ucx_world_close(struct ucx_world *world)
+{
+	struct ucx_worker *w = world->worker;
+
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
+		ucx_endpoint_abandon(e, CORALE_EPEER, "the test is over");
+	ucx_unlock(w);
+	ucx_world_settle(world);
+	while (w->comms) {
+		struct ucx_comm *c = w->comms;
+		ucx_end_close(c);
+		ucx_comm_free(c);
+	}
+	ucx_world_settle(world);
+	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
+		next = e->next;
+		free(e->ep);
+		free(e);
+	}
+	for (struct ucx_class *class = w->classes, *next; class; class = next) {
+		next = class->next;
+		free(class);
+	}
+	ucx_held_free_all(w->ucp, &w->early);
+	ucx_op_free_all(w);
+	free(w->scratch);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}

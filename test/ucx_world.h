@@ -1,0 +1,23 @@
+/* A worker of lib/ucx_*.c over test/fake_ucx.c and its communicators, whose other ranks the test plays. */
+#ifndef UCX_WORLD_H
+#define UCX_WORLD_H
+
+#include "fake_ucx.h"
+#include "ucx_message.h"
+
+enum { WORLD_RANKS = 3 }; /* of every communicator; the worker's is rank 0 of it */
+
+struct ucx_world {
+	struct ucx_worker *worker;
+	int controls, failures; /* told to handlers */
+};
+
+void ucx_world_open(struct ucx_world *world);
+/* A communicator; way: "am", "tag" or "put". */
+struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const char *way);
+/* Ends the connections and closes every communicator: all requests are done. */
+void ucx_world_close(struct ucx_world *world);
+/* Completes what UCX was asked for, but for receives by tag. */
+void ucx_world_settle(struct ucx_world *world);
+
+#endif
