@@ -9,6 +9,7 @@
 #include "gpu.h"
 #include "log.h"
 #include "sequence.h"
+#include "status.h"
 #include "withdraw.h"
 
 enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1, MEM_NOTHING = -2 };
@@ -60,10 +61,10 @@ static int exchange(struct comm *comm, const struct mem_vote *mine, struct mem_v
 					    ? kind_names[all[r].kind]
 					    : "something else");
 		else if (all[r].status)
-			ret = r == comm->rank
-				  ? mine->status
-				  : log_error(all[r].status, comm->rank, "%s failed on rank %d: %s", name, r,
-					      corale_strerror(all[r].status));
+			ret = r == comm->rank ? mine->status
+					      : log_error(code_of_peer(all[r].status), comm->rank,
+							  "%s failed on rank %d: %s", name, r,
+							  corale_strerror(all[r].status));
 	}
 	return ret;
 }
