@@ -41,6 +41,12 @@ static int open_life(struct comm *comm, int q, int fd)
 			       "mapping the page that tells of local rank %d's end failed", q);
 }
 
+/* A child that was forked has its parent's random number, a process of another PID namespace may have this one's pid. */
+static int is_same_process(const struct hello *a, const struct hello *b)
+{
+	return a->process == b->process && a->pid == b->pid;
+}
+
 /* Maps the windows of the local peers in other processes; those of this one are mapped already. */
 static int map_peers(struct comm *comm, const struct hello *hellos, const struct window_hello *all,
 		     struct fdpass *pass, int fd)
@@ -56,7 +62,7 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 	}
 	for (int q = 0; q < e->locals; q++) {
 		int rank = comm_local_rank(comm, q);
-		if (hellos[rank].pid == hellos[comm->rank].pid) {
+		if (is_same_process(&hellos[rank], &hellos[comm->rank])) {
 			e->windows[q] = (void *)(uintptr_t)all[rank].window;
 			e->pids[q] = 0;
 			atomic_fetch_add(&control(comm, q)->users, 1);
@@ -136,7 +142,9 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 {
 	struct host_engine *e = &comm->engine;
 	const corale_bootstrap *b = &comm->bootstrap;
-	struct window_hello mine = { .probe = (uint64_t)(uintptr_t)&hellos[comm->rank].token }, *all = NULL;
+	/* the peers' values are not at this address here, should a peer's process number mean this process here */
+	const uint64_t probe = hellos[comm->rank].token;
+	struct window_hello mine = { .probe = (uint64_t)(uintptr_t)&probe }, *all = NULL;
 	struct fdpass *pass = NULL;
 	int fd = -1;
 	int layout = choose_layout(comm); /* the same on every rank */

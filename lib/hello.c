@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "hello.h"
 
+#include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +65,15 @@ static uint64_t settings_hash(const struct settings *settings)
 	return hash;
 }
 
+static pthread_once_t process_once = PTHREAD_ONCE_INIT;
+static uint64_t process;
+
+static void number_process(void)
+{
+	if (getrandom(&process, sizeof process, 0) != sizeof process)
+		process = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&process;
+}
+
 void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
 		int status, int has_fallback)
 {
@@ -76,6 +87,8 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->online = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	hello->fallback = has_fallback;
 	hello->pid = (uint64_t)getpid();
+	pthread_once(&process_once, number_process);
+	hello->process = process;
 	gethostname(hello->name, sizeof hello->name - 1);
 	hello->host = host_hash(hello->name);
 	if (getrandom(&hello->token, sizeof hello->token, 0) != sizeof hello->token)
@@ -161,6 +174,10 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 			return log_error(CORALE_EINVAL, b->rank,
 					 "rank %d (%s) may use %d cores by what it says; expected 1 to %d", r,
 					 h->name, h->cores, MAX_CORES);
+		if (h->pid < 1 || h->pid > INT_MAX)
+			return log_error(CORALE_EINVAL, b->rank,
+					 "rank %d (%s) says that it is process %llu; expected 1 to %d", r,
+					 h->name, (unsigned long long)h->pid, INT_MAX);
 		if (h->gpu != all[0].gpu)
 			return log_error(
 			    CORALE_ESETTING, b->rank,

@@ -16,7 +16,8 @@ struct hello {
 	int32_t cores, online; /* in its affinity mask; on its host */
 	int32_t ucx, fallback; /* transports that it could use */
 	int32_t gpu; /* a CUDA communicator is wanted */
-	uint64_t pid;
+	uint64_t pid; /* as its PID namespace counts: ranks of two namespaces may have the same */
+	uint64_t process; /* random; equal on ranks of one process, and of its forked children */
 	uint64_t host; /* equal on ranks that can share memory and sockets */
 	uint64_t token; /* random */
 	uint64_t settings; /* hash of all shared settings */
