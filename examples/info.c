@@ -25,8 +25,6 @@
 #include "status.h"
 #include "transport.h"
 
-extern char **environ;
-
 static void heading(const char *text)
 {
 	printf("\n%s\n", text);
@@ -75,7 +73,7 @@ static int print_settings(const struct settings **settings)
 		printf("  %-24s %-16s %s\n", settings_row(i)->name, text[0] ? text : "\"\"",
 		       set ? "environment" : "default");
 	}
-	while (settings_next_unknown(environ, &position, name, &nearest))
+	while (settings_next_unknown(settings_environment(), &position, name, &nearest))
 		printf("  %-24s unknown, ignored%s%s%s\n", name, nearest ? ": did you mean " : "",
 		       nearest ? nearest : "", nearest ? "?" : "");
 	return ret;

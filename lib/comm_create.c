@@ -8,6 +8,7 @@
 #include "log.h"
 #include "process.h"
 #include "sequence.h"
+#include "status.h"
 #include "watch.h"
 
 enum { GPU_HOST_SLOT_BYTES = 4 << 10 };
@@ -22,9 +23,9 @@ int comm_agree(struct comm *comm, int status, const char *what)
 	}
 	for (int r = 0; !status && r < b->size; r++)
 		if (all[r])
-			status =
-			    log_error(all[r], comm->rank, "rank %d could not %s: %s; its own line says why",
-				      r, what, corale_strerror(all[r]));
+			status = log_error(code_of_peer(all[r]), comm->rank,
+					   "rank %d could not %s: %s; its own line says why", r, what,
+					   corale_strerror(all[r]));
 	free(all);
 	return status;
 }

@@ -10,6 +10,7 @@
 #include "fdpass.h"
 #include "life.h"
 #include "log.h"
+#include "status.h"
 #include "watch.h"
 
 enum { WINDOW_FDS = 2 }; /* a rank's window, its process's page (life.h) */
@@ -27,6 +28,12 @@ static struct window_control *control(struct comm *comm, int local)
 
 static int open_life(struct comm *comm, int q, int fd)
 {
+	if (!window_is_sealed(fd, LIFE_PAGE_BYTES))
+		return log_error(
+		    CORALE_EPEER, comm->rank,
+		    "what rank %d has passed on as the page that tells of its end isn't %d bytes of "
+		    "shared memory, sealed against shrinking: start all ranks with the same library",
+		    comm_local_rank(comm, q), LIFE_PAGE_BYTES);
 	comm->engine.lives[q] = life_open(fd);
 	return comm->engine.lives[q]
 		   ? 0
@@ -66,7 +73,8 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 		int q = comm->topo->map.local_of[ids[i]];
 		const int *peer_fds = fds + i * WINDOW_FDS;
 		if (!ret)
-			ret = window_map(peer_fds[0], e->layout.bytes, comm->rank, &e->windows[q]);
+			ret =
+			    window_map_peer(peer_fds[0], e->layout.bytes, comm->rank, ids[i], &e->windows[q]);
 		if (!ret)
 			ret = open_life(comm, q, peer_fds[1]);
 		e->pids[q] = (pid_t)hellos[ids[i]].pid;
@@ -128,7 +136,9 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 {
 	struct host_engine *e = &comm->engine;
 	const corale_bootstrap *b = &comm->bootstrap;
-	struct window_hello mine = { .probe = (uint64_t)(uintptr_t)&hellos[comm->rank].token }, *all = NULL;
+	/* the peers' values are not at this address here, should a peer's process number mean this process here */
+	const uint64_t probe = hellos[comm->rank].token;
+	struct window_hello mine = { .probe = (uint64_t)(uintptr_t)&probe }, *all = NULL;
 	struct fdpass *pass = NULL;
 	int fd = -1;
 	int layout = choose_layout(comm); /* the same on every rank */
@@ -152,7 +162,7 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
 		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
 	for (int r = 0; !ret && r < comm->size; r++)
-		ret = all[r].status; /* its owner has logged the cause */
+		ret = all[r].status ? code_of_peer(all[r].status) : 0; /* its owner has logged the cause */
 	if (!ret)
 		ret = map_peers(comm, hellos, all, pass, fd);
 	if (!ret)

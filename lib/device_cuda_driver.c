@@ -3,6 +3,7 @@
  * descriptors.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -179,9 +180,11 @@ int cuda_memory_export(struct cuda_place p, CUmemGenericAllocationHandle handle,
 	int ret = cuda_report_driver(
 	    p, p.driver->export_handle(&out, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
 	    "exporting memory");
-	if (!ret)
-		*fd = out;
-	return ret;
+	if (ret)
+		return ret;
+	fcntl(out, F_SETFD, FD_CLOEXEC);
+	*fd = out;
+	return 0;
 }
 
 int cuda_memory_import(struct cuda_place p, int fd, CUmemGenericAllocationHandle *handle)

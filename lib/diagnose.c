@@ -227,6 +227,19 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 	send_control(comm, KIND_REPLY, c.code, comm->rank, peer);
 }
 
+/* What an abort word says. Any process of the node may have written it. */
+struct ending {
+	int code, culprit; /* CORALE_EINTERNAL and -1 where the word says nothing that can be */
+};
+
+static struct ending read_ending(const struct comm *comm, uint64_t word)
+{
+	long code = -(long)(word >> 32), culprit = (long)(word & 0xffffffff) - 1;
+	if (code_of_peer(code) != code || culprit < 0 || culprit >= comm->size)
+		return (struct ending){ CORALE_EINTERNAL, -1 };
+	return (struct ending){ (int)code, (int)culprit };
+}
+
 int diagnose_peers(struct comm *comm)
 {
 	int error = atomic_load_explicit(&comm->error, memory_order_relaxed);
@@ -234,7 +247,7 @@ int diagnose_peers(struct comm *comm)
 		return error;
 	struct window_control *control = own_control(comm);
 	uint64_t word = control ? atomic_load_explicit(&control->abort, memory_order_relaxed) : 0;
-	return word ? -(int)(word >> 32) : 0;
+	return word ? read_ending(comm, word).code : 0;
 }
 
 /* The process of a rank of this node, if it has ended without destroying comm. */
@@ -284,11 +297,17 @@ int diagnose_end(struct comm *comm, const struct call *call, int code)
 	char text[COMM_ERROR_BYTES], what[256];
 	const struct window_control *control = own_control(comm);
 	uint64_t word = control ? atomic_load(&control->abort) : 0;
-	int culprit = (int)(word & 0xffffffff) - 1;
+	struct ending ending = read_ending(comm, word);
 	diagnose_print_call(call, what, sizeof what);
-	if (word && culprit != comm->rank) {
+	if (word && ending.culprit < 0) {
+		snprintf(text, sizeof text,
+			 "%s: the word by which a rank of this node ends the communicator is %#llx; expected "
+			 "a code from %d to %d above a rank from 1 to %d: something has overwritten it; look "
+			 "for stray stores in the processes of this node",
+			 what, (unsigned long long)word, -CORALE_EINVAL, -CORALE_EINTERNAL, comm->size);
+	} else if (word && ending.culprit != comm->rank) {
 		char end[256];
-		print_end(comm, culprit, code, end, sizeof end);
+		print_end(comm, ending.culprit, code, end, sizeof end);
 		snprintf(text, sizeof text, "%s: %s", what, end);
 	} else {
 		snprintf(text, sizeof text, "%s: %s: %s", what, corale_strerror(code), log_last_error());

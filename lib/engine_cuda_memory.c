@@ -2,6 +2,8 @@
  * Memory of this GPU that travels between processes as a file descriptor. Copy engines store into it faster than into what the
  * runtime's inter-process calls map (docs/performance.md).
  */
+#include <fcntl.h>
+
 #include "engine_cuda.h"
 
 /* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
@@ -66,9 +68,11 @@ int engine_export(const struct engine *e, CUdeviceptr allocation, int *fd)
 		return 0;
 	CUresult error = e->driver.export_handle(&out, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 	e->driver.release(handle);
-	if (error == CUDA_SUCCESS)
-		*fd = out;
-	return error == CUDA_SUCCESS;
+	if (error != CUDA_SUCCESS)
+		return 0;
+	fcntl(out, F_SETFD, FD_CLOEXEC); /* a program that a rank starts holds no memory of the GPU */
+	*fd = out;
+	return 1;
 }
 
 int engine_import(const struct engine *e, int fd, size_t bytes, void **out)

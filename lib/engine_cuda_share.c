@@ -104,17 +104,42 @@ static void close_region(struct engine *e, struct engine_region *r, int used)
 	memset(r, 0, sizeof(*r));
 }
 
+/* Where a peer's buffer lies in its allocation is what the peer says: what is stored there must stay in what is mapped here. */
+static int check_bounds(const struct engine *e, int rank, const struct share_handle *h, size_t mapped)
+{
+	if (h->offset <= mapped && h->bytes <= mapped - h->offset)
+		return 0;
+	return log_error(
+	    CORALE_EPEER, e->rank,
+	    "rank %d says that its registered buffer is %llu bytes at byte %llu of an allocation; "
+	    "expected them within its %zu bytes: start all ranks with the same library, and look for "
+	    "stray stores in that process",
+	    rank, (unsigned long long)h->bytes, (unsigned long long)h->offset, mapped);
+}
+
+/* A handle of the runtime's says nothing of the allocation's size; the driver knows it. */
+static int check_opened(const struct engine *e, int rank, const struct share_handle *h, void *opened)
+{
+	CUdeviceptr base = 0, at = (CUdeviceptr)(uintptr_t)opened;
+	size_t bytes = 0;
+	int ret = engine_check_driver(e, e->driver.address_range(&base, &bytes, at),
+				      "asking for a peer's allocation");
+	return ret ? ret : check_bounds(e, rank, h, bytes - (size_t)(at - base));
+}
+
 static int open_handle(const struct engine *e, int rank, const struct share_handle *h, int fd,
 		       struct engine_opened *out)
 {
 	if (h->allocation_bytes) {
-		int ret = engine_import(e, fd, h->allocation_bytes, &out->base);
+		int ret = check_bounds(e, rank, h, h->allocation_bytes);
+		if (!ret)
+			ret = engine_import(e, fd, h->allocation_bytes, &out->base);
 		out->bytes = ret ? 0 : h->allocation_bytes;
 		return ret;
 	}
 	cudaError_t error = cudaIpcOpenMemHandle(&out->base, h->allocation, cudaIpcMemLazyEnablePeerAccess);
 	if (error == cudaSuccess)
-		return 0;
+		return check_opened(e, rank, h, out->base);
 	cudaGetLastError();
 	out->base = NULL;
 	log_line(LOG_INFO, e->rank, "memory of rank %d can't be mapped here and is used like any other: %s",

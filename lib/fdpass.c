@@ -38,7 +38,7 @@ struct exchange {
 	int served, heard; /* peers that I have sent to (in order); peers that I have heard from */
 	int *fds; /* by peer and descriptor; -1: not yet */
 	char *seen; /* by peer */
-	int pending[MAX_PENDING]; /* accepted connections whose message has not arrived */
+	int pending[MAX_PENDING]; /* accepted connections whose message has not arrived, oldest first */
 	int npending;
 };
 
@@ -125,6 +125,9 @@ static int send_hello(const struct exchange *x, int fd)
 		return 1;
 	/* too many descriptors in flight: they become fewer when the peers receive */
 	if (errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS || errno == ENOBUFS)
+		return 0;
+	/* the peer needed the place (make_room) */
+	if (errno == EPIPE || errno == ECONNRESET)
 		return 0;
 	return log_error(CORALE_ESYSTEM, x->my_id, "cannot send %d descriptors to rank %d: %s", x->nfds,
 			 x->peer_ids[x->served], strerror(errno));
@@ -224,19 +227,43 @@ static int hear(struct exchange *x, int fd)
 	return 1;
 }
 
+static void forget_pending(struct exchange *x, int i)
+{
+	close(x->pending[i]);
+	x->npending--;
+	memmove(x->pending + i, x->pending + i + 1, (size_t)(x->npending - i) * sizeof(int));
+}
+
+/*
+ * Strangers that connect and say nothing must not keep peers out: the one that has been silent for longest goes. Should it be a peer
+ * after all, nothing is lost: what was sent before the shutdown is heard here, and later the sender fails and connects again.
+ */
+static int make_room(struct exchange *x)
+{
+	shutdown(x->pending[0], SHUT_RD);
+	int result = hear(x, x->pending[0]);
+	forget_pending(x, 0);
+	return result < 0 ? result : 0;
+}
+
+/* A bounded number at a time, so that the deadline is kept however often strangers connect. */
 static int accept_some(struct exchange *x)
 {
-	while (x->npending < MAX_PENDING) {
-		int fd = accept4(x->pass->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	for (int i = 0; i < MAX_PENDING; i++) {
+		int result, fd = accept4(x->pass->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
 			return 0;
 		if (fd < 0)
 			return log_error(CORALE_ESYSTEM, x->my_id, "accept failed on a local socket: %s",
 					 strerror(errno));
-		if (same_user(fd))
-			x->pending[x->npending++] = fd;
-		else
+		if (!same_user(fd)) {
 			close(fd);
+			continue;
+		}
+		result = x->npending == MAX_PENDING ? make_room(x) : 0;
+		x->pending[x->npending++] = fd;
+		if (result)
+			return result;
 	}
 	return 0;
 }
@@ -247,12 +274,10 @@ static int hear_pending(struct exchange *x)
 		int result = hear(x, x->pending[i]);
 		if (result < 0)
 			return result;
-		if (result == 0) {
+		if (result)
+			forget_pending(x, i);
+		else
 			i++;
-			continue;
-		}
-		close(x->pending[i]);
-		x->pending[i] = x->pending[--x->npending];
 	}
 	return 0;
 }
@@ -284,8 +309,7 @@ static int run(struct exchange *x, double timeout_s)
 		double left = timeout_s < 0 ? 1 : deadline - now();
 		if (left <= 0)
 			return time_out(x, timeout_s);
-		polls[0] =
-		    (struct pollfd){ .fd = x->npending < MAX_PENDING ? x->pass->fd : -1, .events = POLLIN };
+		polls[0] = (struct pollfd){ .fd = x->pass->fd, .events = POLLIN };
 		for (int i = 0; i < x->npending; i++)
 			polls[1 + i] = (struct pollfd){ .fd = x->pending[i], .events = POLLIN };
 		int wait_ms = left > 1 ? 1000 : (int)(left * 1000) + 1;

@@ -25,9 +25,9 @@ int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES]);
 /*
  * Sends nfds of my descriptors to each peer and receives as many from each: fds_out[i * nfds + k] is the k-th
  * descriptor of peer i, close-on-exec and the caller's to close; my_fds stay the caller's. All participants pass
- * the same cookie and nfds, and list each other; ids are distinct. Strangers (another user, another cookie) are
- * turned away. Blocks (polling, without spinning) until all peers were heard and served, or timeout_s (negative:
- * no limit) has passed. On failure all received descriptors are closed.
+ * the same cookie and nfds, and list each other; ids are distinct. Strangers (another user, another cookie, the
+ * longest silent ones of many) are turned away. Blocks (polling, without spinning) until all peers were heard and
+ * served, or timeout_s (negative: no limit) has passed. On failure all received descriptors are closed.
  * Returns 0, CORALE_ETIMEDOUT (the log names the peers that did not come), CORALE_EPEER (a peer no longer listens),
  * CORALE_EINVAL, CORALE_ENOMEM, CORALE_ESYSTEM. One thread at a time per struct fdpass.
  */

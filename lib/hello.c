@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "hello.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,11 @@
 
 #include "log.h"
 #include "process.h"
+#include "status.h"
 #include "transport.h"
+#include "window.h"
 
-enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96 };
+enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96, MAX_CORES = 1 << 20 };
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 {
@@ -97,6 +100,8 @@ int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, 
 		free(gathered);
 		return log_error(CORALE_EPEER, bootstrap->rank, "the bootstrap's all-gather failed");
 	}
+	for (int r = 0; r < bootstrap->size; r++)
+		gathered[r].name[sizeof gathered[r].name - 1] = 0;
 	*all = gathered;
 	return 0;
 }
@@ -113,7 +118,9 @@ static int name_difference(const corale_bootstrap *b, const struct settings *set
 	if (!ret && b->allgather(b->ctx, mine, MAX_ROWS * VALUE_BYTES, all))
 		ret = log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed");
 	for (int i = 0; !ret && i < settings_count(); i++) {
+		all[0][i][VALUE_BYTES - 1] = 0;
 		for (int r = 1; !ret && r < b->size; r++) {
+			all[r][i][VALUE_BYTES - 1] = 0;
 			if (strcmp(all[0][i], all[r][i]))
 				ret = log_error(CORALE_ESETTING, b->rank,
 						"%s differs: \"%s\" on rank 0, \"%s\" on rank %d; "
@@ -150,9 +157,17 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 		if (h->status)
 			return h->status == all[b->rank].status && r == b->rank
 				   ? h->status
-				   : log_error(h->status, b->rank,
+				   : log_error(code_of_peer(h->status), b->rank,
 					       "rank %d (%s) could not create the communicator: %s", r,
 					       h->name, corale_strerror(h->status));
+		if (h->cores < 1 || h->cores > MAX_CORES)
+			return log_error(CORALE_EINVAL, b->rank,
+					 "rank %d (%s) may use %d cores by what it says; expected 1 to %d", r,
+					 h->name, h->cores, MAX_CORES);
+		if (h->pid < 1 || h->pid > INT_MAX)
+			return log_error(CORALE_EINVAL, b->rank,
+					 "rank %d (%s) says that it is process %llu; expected 1 to %d", r,
+					 h->name, (unsigned long long)h->pid, INT_MAX);
 		if (h->gpu != all[0].gpu)
 			return log_error(
 			    CORALE_ESETTING, b->rank,
@@ -205,8 +220,17 @@ int hello_topology(const struct hello *all, int size, const struct settings *set
 		}
 	}
 	int ret = topo_create(size, node, out);
-	if (!ret)
-		(*out)->cores_per_rank_x16 = cores_per_rank(all, size);
 	free(node);
+	if (ret)
+		return ret;
+	(*out)->cores_per_rank_x16 = cores_per_rank(all, size);
+	if ((*out)->map.max_node_size <= WINDOW_RANKS)
+		return 0;
+	ret = log_error(CORALE_ENOTSUP, -1,
+			"%d ranks on one host: at most %d in this version; start fewer ranks a host, or set "
+			"CORALE_NODE_SIZE",
+			(*out)->map.max_node_size, WINDOW_RANKS);
+	topo_destroy(*out);
+	*out = NULL;
 	return ret;
 }

@@ -72,25 +72,57 @@ static struct host_source local_source(const struct move *m)
 	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0, 0 };
 }
 
-static struct host_source message_source(const struct move *m, int rank)
+/* Headers lie in memory that a peer's process can write at any time: what was checked is what is used. */
+static uint64_t read_once(const uint64_t *word)
+{
+	return *(const volatile uint64_t *)word;
+}
+
+/* What rank has in its window for us, if it lies there. */
+static int window_source(const struct move *m, int rank, const struct host_in *in, int kind,
+			 struct host_source *out)
+{
+	const struct window_layout *layout = &m->run->engine->layout;
+	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
+	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE),
+		     lane = (size_t)layout->slots * layout->slot_bytes;
+	const int says = (int)(read_once(&header->bytes_kind) & 0xff);
+	if (says == WINDOW_REFERENCE) { /* the kernel checks it, unless it is memory of this very process */
+		*out = (struct host_source){ header->reference, kind, in->pid, rank };
+		return 0;
+	}
+	if (says == WINDOW_INLINED && bytes <= WINDOW_INLINE) {
+		*out = (struct host_source){ header->inlined, kind, 0, 0 };
+		return 0;
+	}
+	const uint64_t place = read_once(&header->place);
+	if (says == WINDOW_SLOT && bytes <= lane && place <= lane - bytes) {
+		*out = (struct host_source){ in->payload + place, kind, 0, 0 };
+		return 0;
+	}
+	return log_error(
+	    CORALE_EINTERNAL, m->run->engine->rank,
+	    "a message of rank %d is of kind %d at byte %llu by its header; expected %zu bytes in "
+	    "the header's line (kind %d, up to %d bytes), within the lane's %zu bytes (kind %d) or "
+	    "by reference (kind %d): something has overwritten that rank's window; look for stray "
+	    "stores in that process",
+	    rank, says, (unsigned long long)place, bytes, WINDOW_INLINED, WINDOW_INLINE, lane, WINDOW_SLOT,
+	    WINDOW_REFERENCE);
+}
+
+static int message_source(const struct move *m, int rank, struct host_source *out)
 {
 	struct host_engine *e = m->run->engine;
 	int ring = m->a->from_ring, channel = m->ch->env.channel;
 	int kind = is_wide(m, m->a->flags & PLAN_FROM_WIRE) ? REDUCE_WIRE : REDUCE_LOCAL;
 	if (!host_is_local(e, rank)) {
 		struct host_net *net = host_net(e, rank, channel, ring);
-		return (struct host_source){ net->in[net->received % HOST_NET_DEPTH].target, kind, 0, 0 };
+		*out = (struct host_source){ net->in[net->received % HOST_NET_DEPTH].target, kind, 0, 0 };
+		return 0;
 	}
-	struct host_in *in = host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring);
-	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
-	switch (header->bytes_kind & 0xff) {
-	case WINDOW_INLINED:
-		return (struct host_source){ header->inlined, kind, 0, 0 };
-	case WINDOW_REFERENCE:
-		return (struct host_source){ header->reference, kind, in->pid, rank };
-	default:
-		return (struct host_source){ in->payload + header->place, kind, 0, 0 };
-	}
+	return window_source(m, rank,
+			     host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring),
+			     kind, out);
 }
 
 static int group_member(const struct move *m, int group, int i)
@@ -103,27 +135,29 @@ static int group_size(const struct move *m, int group)
 	return host_group_size(m->run->engine, group);
 }
 
-static void gather_sources(struct move *m)
+static int gather_sources(struct move *m)
 {
 	const struct plan_action *a = m->a;
+	int ret = 0;
 	m->nsources = 0;
 	if (a->op != PLAN_MOVE)
-		return;
+		return 0;
 	if (a->from ==
 	    PLAN_ALL) { /* the group's order, with ourselves in our place: one order for all ranks */
-		for (int i = 0, n = group_size(m, a->from_group); i < n; i++) {
+		for (int i = 0, n = group_size(m, a->from_group); !ret && i < n; i++) {
 			int rank = group_member(m, a->from_group, i);
 			if (rank != m->run->engine->rank)
-				m->sources[m->nsources++] = message_source(m, rank);
+				ret = message_source(m, rank, &m->sources[m->nsources++]);
 			else if (a->src.space)
 				m->sources[m->nsources++] = local_source(m);
 		}
-		return;
+		return ret;
 	}
 	if (a->from != PLAN_NONE && a->from != m->run->engine->rank)
-		m->sources[m->nsources++] = message_source(m, a->from);
+		ret = message_source(m, a->from, &m->sources[m->nsources++]);
 	if (a->src.space)
 		m->sources[m->nsources++] = local_source(m);
+	return ret;
 }
 
 /* ---- Folding ------------------------------------------------------------------------ */
@@ -416,10 +450,12 @@ int host_move(struct host_run *run, struct host_channel *ch, const struct plan_a
 	m.ch = ch;
 	m.a = a;
 	m.result = 0;
-	gather_sources(&m);
+	int ret = gather_sources(&m);
+	if (ret)
+		return ret;
 	open_local(&m);
 	open_message(&m);
-	int ret = fill_both(&m);
+	ret = fill_both(&m);
 	if (ret)
 		return ret;
 	publish_local(&m);

@@ -17,7 +17,7 @@
 #include "corale.h"
 #include "log.h"
 
-enum { PAGE_BYTES = 4096 };
+enum { PAGE_BYTES = LIFE_PAGE_BYTES };
 
 struct page {
 	pthread_mutex_t held; /* robust */
@@ -70,13 +70,13 @@ int life_create(int rank)
 	int fd = memfd_create("corale-life", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return log_error(CORALE_ESYSTEM, rank, "memfd_create for a page failed: %s", strerror(errno));
-	struct page *page = ftruncate(fd, PAGE_BYTES) ? NULL : map(fd);
+	struct page *page =
+	    ftruncate(fd, PAGE_BYTES) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) ? NULL : map(fd);
 	if (!page || (error = init_mutex(&page->held))) {
 		close(fd);
 		return log_error(CORALE_ESYSTEM, rank, "making a page with a robust mutex failed: %s",
 				 strerror(error ? error : errno));
 	}
-	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
 	mine = page;
 	mine_fd = fd;
 	return 0;

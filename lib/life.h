@@ -9,6 +9,8 @@
 #ifndef LIFE_H
 #define LIFE_H
 
+enum { LIFE_PAGE_BYTES = 4096 };
+
 struct life; /* of another process */
 
 /*
@@ -23,8 +25,8 @@ int life_fd(void);
 void life_exiting(void);
 
 /*
- * Another process's page, by its descriptor, which stays the caller's; the same process's has one struct life, counted. NULL when
- * memory is out. Any thread.
+ * Another process's page, by its descriptor, which stays the caller's; the same process's has one struct life, counted. The caller
+ * has seen that nobody can make the page shorter. NULL when memory is out. Any thread.
  */
 struct life *life_open(int fd);
 void life_close(struct life *life);

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "log.h"
 
 #include <errno.h>
@@ -5,6 +6,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 1024, LAST_BYTES = 640 };
@@ -106,7 +109,7 @@ const char *log_last_error(void)
 	return last_error;
 }
 
-/* file with each "%p" replaced by the process id; 0 and errno if it does not fit. */
+/* file with each "%p" replaced by the process id; 0 if it does not fit. */
 static int expand_path(const char *file, char *path, size_t bytes)
 {
 	size_t at = 0;
@@ -120,28 +123,73 @@ static int expand_path(const char *file, char *path, size_t bytes)
 			path[at++] = *file++;
 		}
 	}
-	if (at >= bytes) {
-		errno = ENAMETOOLONG;
+	if (at >= bytes)
 		return 0;
-	}
 	path[at] = '\0';
 	return 1;
 }
 
+/* Why lines do not go where fd leads: others could read them, or stop or redirect the process. NULL: they do. */
+static const char *refuse(int fd)
+{
+	struct stat file;
+
+	if (fstat(fd, &file))
+		return strerror(errno);
+	if (S_ISCHR(file.st_mode) && (isatty(fd) || file.st_rdev == makedev(1, 3))) /* /dev/null */
+		return NULL;
+	if (!S_ISREG(file.st_mode))
+		return "it is neither a regular file nor a terminal";
+	if (file.st_uid != geteuid())
+		return "it belongs to another user";
+	return NULL;
+}
+
+static const char *open_failure(void)
+{
+	if (errno == ELOOP)
+		return "it is a symbolic link";
+	if (errno == ENXIO)
+		return "it is neither a regular file nor a terminal"; /* a FIFO that nobody reads, a socket */
+	return strerror(errno);
+}
+
+/* A descriptor for a path, or -1 and why not. */
+static int open_path(const char *path, const char **why_not)
+{
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	if (!strcmp(path, "/dev/stdout")) {
+		*why_not = "it is closed";
+		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	}
+	int fd =
+	    open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+	*why_not = fd < 0 ? open_failure() : refuse(fd);
+	if (*why_not && fd >= 0)
+		close(fd);
+	if (*why_not)
+		return -1;
+	fcntl(fd, F_SETFL, O_APPEND); /* a terminal that is slow loses no line */
+	return fd;
+}
+
 void log_open(enum log_level level, const char *file)
 {
+	const char *why_not = "its name is too long";
 	char path[512];
 	int fd = STDERR_FILENO;
 
 	log_level = level;
 	if (file && file[0]) {
-		fd = expand_path(file, path, sizeof(path))
-			 ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
-			 : -1;
+		fd = expand_path(file, path, sizeof(path)) ? open_path(path, &why_not) : -1;
 		if (fd < 0) {
 			fd = STDERR_FILENO;
-			log_line(LOG_WARN, -1, "cannot open the log file '%s' (%s): logging to stderr", file,
-				 strerror(errno));
+			log_line(
+			    LOG_WARN, -1,
+			    "CORALE_LOG_FILE=%s can't be used: %s; expected a regular file of this user, a "
+			    "terminal, /dev/stdout or /dev/stderr; logging to stderr",
+			    file, why_not);
 		}
 	}
 	if (log_fd != STDERR_FILENO && log_fd != fd)

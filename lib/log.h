@@ -30,7 +30,8 @@ int log_error(int code, int rank, const char *format, ...) LOG_EXPORT("log_error
 /* The calling thread's last error line without its prefix, "" if none. */
 const char *log_last_error(void);
 
-/* Sets level and file (NULL: stderr); "%p" in file becomes the process id. */
+/* Sets level and file (NULL: stderr); "%p" in file becomes the process id. A file that others could read, stop or redirect is not
+ * used: no link, nothing but a regular file of this user or a terminal; then one warning says so on stderr. */
 void log_open(enum log_level level, const char *file);
 
 #endif

@@ -9,6 +9,7 @@
 #include "gpu.h"
 #include "log.h"
 #include "sequence.h"
+#include "status.h"
 #include "withdraw.h"
 
 enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1, MEM_NOTHING = -2 };
@@ -60,10 +61,10 @@ static int exchange(struct comm *comm, const struct mem_vote *mine, struct mem_v
 					    ? kind_names[all[r].kind]
 					    : "something else");
 		else if (all[r].status)
-			ret = r == comm->rank
-				  ? mine->status
-				  : log_error(all[r].status, comm->rank, "%s failed on rank %d: %s", name, r,
-					      corale_strerror(all[r].status));
+			ret = r == comm->rank ? mine->status
+					      : log_error(code_of_peer(all[r].status), comm->rank,
+							  "%s failed on rank %d: %s", name, r,
+							  corale_strerror(all[r].status));
 	}
 	return ret;
 }
@@ -128,6 +129,7 @@ static int attach(struct comm *comm, struct sharing *s, void *buffer, int *regio
 		ret = engine_cuda.attach(comm->gpu, s->all->handle, sizeof *s->all, fds, buffer, &made);
 	gpu_close_fds(comm, fds);
 	s->mine.shared = !ret;
+	s->mine.status = ret == CORALE_EPEER ? ret : 0; /* others: the memory is used like any other */
 	ret = exchange(comm, &s->mine, s->all);
 	if (s->mine.shared && (ret || !all_shared(comm, s->all)))
 		engine_cuda.detach(comm->gpu, made, 0);

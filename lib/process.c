@@ -48,7 +48,7 @@ uint64_t process_number(void)
 {
 	static pthread_once_t drawn = PTHREAD_ONCE_INIT;
 	pthread_once(&drawn, draw);
-	return number;
+	return number + (uint64_t)getpid(); /* a forked child has its parent's */
 }
 
 int process_is_forked(void)

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "log.h"
 #include "settings_value.h"
@@ -235,17 +236,25 @@ int settings_next_unknown(char *const *environment, size_t *position, char name[
 	return 0;
 }
 
+char *const *settings_environment(void)
+{
+	static char *const none[] = { NULL };
+
+	return getauxval(AT_SECURE) ? none : environ;
+}
+
 static void read_process(void)
 {
+	char *const *environment = settings_environment();
 	size_t position = 0;
 	char name[64];
 	const char *nearest;
 
-	process_status = settings_parse(environ, &process_settings);
+	process_status = settings_parse(environment, &process_settings);
 	if (process_status)
 		return;
 	log_open((enum log_level)process_settings.debug, process_settings.log_file);
-	while (settings_next_unknown(environ, &position, name, &nearest))
+	while (settings_next_unknown(environment, &position, name, &nearest))
 		log_line(LOG_WARN, -1, "%s is not a setting of this version and is ignored%s%s%s", name,
 			 nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }

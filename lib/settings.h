@@ -55,6 +55,10 @@ struct settings_row {
  * CORALE_ESETTING on every call; unknown CORALE_* names are reported once, with the nearest known name. */
 int settings_get(const struct settings **out);
 
+/* Where the process's settings come from: its environment, or nothing in a program that has more rights than who started it (setuid,
+ * setgid, file capabilities). */
+char *const *settings_environment(void);
+
 /* The table: rows 0 .. settings_count() - 1. */
 int settings_count(void);
 const struct settings_row *settings_row(int i);

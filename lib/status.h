@@ -16,6 +16,12 @@ static inline int coll_folds(int coll)
 	return coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
 }
 
+/* A code that another rank has reported: one of CORALE_EINVAL to CORALE_EINTERNAL, and the last one for what is none. */
+static inline int code_of_peer(long code)
+{
+	return code < 0 && code > CORALE_EINTERNAL ? (int)code : CORALE_EINTERNAL;
+}
+
 /* True for floating-point types. */
 int type_is_float(corale_type type);
 /* True if op (a built-in one or CORALE_NUM_OPS for any premultiplied sum) has a meaning for type. */

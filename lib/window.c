@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "corale.h"
@@ -48,7 +49,7 @@ _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *wind
 	return (_Atomic uint64_t *)((unsigned char *)window + layout->consumed + lane * WINDOW_LINE);
 }
 
-int window_map(int fd, size_t bytes, int rank, void **window)
+static int map(int fd, size_t bytes, int rank, void **window)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
@@ -59,6 +60,28 @@ int window_map(int fd, size_t bytes, int rank, void **window)
 	madvise(at, bytes, MADV_DONTFORK); /* a forked child must not write into the job's windows */
 	*window = at;
 	return 0;
+}
+
+/* Pages that are taken away end the next access by SIGBUS. */
+int window_is_sealed(int fd, size_t bytes)
+{
+	struct stat file;
+	int seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &file) && (uint64_t)file.st_size >= bytes;
+}
+
+int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window)
+{
+	struct stat file = { 0 };
+	if (window_is_sealed(fd, bytes))
+		return map(fd, bytes, rank, window);
+	fstat(fd, &file);
+	return log_error(
+	    CORALE_EPEER, rank,
+	    "what rank %d has passed on as its window has %lld bytes and seals %d; expected shared "
+	    "memory of at least %zu bytes that is sealed against shrinking (%d): start all ranks with the "
+	    "same library",
+	    peer, (long long)file.st_size, fcntl(fd, F_GET_SEALS), bytes, F_SEAL_SHRINK);
 }
 
 int window_create(size_t bytes, int rank, int *fd, void **window)
@@ -73,9 +96,12 @@ int window_create(size_t bytes, int rank, int *fd, void **window)
 				strerror(errno));
 		goto close_fd;
 	}
-	/* nobody can take pages from under us, so no access ends in SIGBUS */
-	fcntl(new_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-	ret = window_map(new_fd, bytes, rank, window);
+	if (fcntl(new_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {
+		ret = log_error(CORALE_ESYSTEM, rank, "sealing a window of %zu bytes failed: %s", bytes,
+				strerror(errno));
+		goto close_fd;
+	}
+	ret = map(new_fd, bytes, rank, window);
 	if (ret)
 		goto close_fd;
 	*fd = new_fd;

@@ -20,6 +20,7 @@
 #include "plan.h"
 
 enum { WINDOW_LINE = 64, WINDOW_HEADERS = 64, WINDOW_CALLS = 64, WINDOW_INLINE = WINDOW_LINE - 4 * 8 };
+enum { WINDOW_RANKS = 4096 }; /* of a node: for more a struct window_control has no room */
 
 enum window_message { WINDOW_SLOT, WINDOW_INLINED, WINDOW_REFERENCE };
 
@@ -54,9 +55,9 @@ struct window_control {
 	    left; /* the owner has destroyed the communicator: that its process ends is no failure */
 	_Atomic uint64_t gives_up; /* the owner asks all others to store nothing more into its memory */
 	uint64_t pad[4];
-	_Atomic uint8_t can_read[4096]; /* [local rank]: the owner can read that process's memory */
-	_Atomic uint8_t
-	    withdrawn[4096]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
+	_Atomic uint8_t can_read[WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory */
+	_Atomic uint8_t withdrawn
+	    [WINDOW_RANKS]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
 	struct window_call calls[WINDOW_CALLS];
 };
 
@@ -83,7 +84,10 @@ _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *wind
 
 /* Anonymous shared memory: *fd for others (close it when they have it), mapped at *window, zeroed. */
 int window_create(size_t bytes, int rank, int *fd, void **window);
-int window_map(int fd, size_t bytes, int rank, void **window);
+/* Maps what a peer has passed on; CORALE_EPEER if it isn't a window of so many bytes that stays so. */
+int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window);
+/* 1 if fd is shared memory of at least so many bytes, and nobody can make it shorter. */
+int window_is_sealed(int fd, size_t bytes);
 void window_unmap(void *window, size_t bytes);
 
 #endif

@@ -10,9 +10,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,7 +24,7 @@
 
 #include "fdpass.h"
 
-enum { MEMBERS = 6, FDS = 2, BYTES = 64 };
+enum { MEMBERS = 6, FDS = 2, BYTES = 64, FLOODS = 2 };
 static const uint64_t COOKIE = 0x1234567887654321u;
 
 /* A member k shares memory files that hold (k, file number). */
@@ -181,6 +185,20 @@ static void test_gone(void **state)
 	fdpass_close(pass);
 }
 
+static int connect_to(const char *name)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	size_t length = strlen(name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	memcpy(addr.sun_path + 1, name, length);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&addr,
+			       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
 /* A connection with a wrong cookie, one that closes at once and one that stays silent do no harm. */
 static void test_strangers(void **state)
 {
@@ -194,17 +212,12 @@ static void test_strangers(void **state)
 		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
 	}
 	for (int i = 0; i < 3; i++) {
-		struct sockaddr_un addr = { .sun_family = AF_UNIX };
 		struct {
 			uint64_t cookie;
 			int32_t id, nfds;
 		} hello = { COOKIE + 1, 11, 0 };
-		size_t length = strlen(names[0]);
-		memcpy(addr.sun_path + 1, names[0], length);
-		silent[i] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-		assert_int_equal(connect(silent[i], (struct sockaddr *)&addr,
-					 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)),
-				 0);
+		silent[i] = connect_to(names[0]);
+		assert_true(silent[i] >= 0);
 		if (i == 0)
 			close(silent[i]);
 		if (i == 1)
@@ -222,12 +235,187 @@ static void test_strangers(void **state)
 	close(silent[2]);
 }
 
+/* More silent connections than there is room for keep no peer out. */
+static void test_crowd(void **state)
+{
+	enum { CROWD = 150 };
+	static char names[2][FDPASS_NAME_BYTES];
+	struct member m[2] = { { .timeout = 5, .members = 2 }, { .id = 1, .timeout = 5, .members = 2 } };
+	int silent[CROWD];
+	pthread_t threads[2];
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		m[i].names = names;
+		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
+	}
+	for (int i = 0; i < CROWD; i++) {
+		silent[i] = connect_to(names[0]);
+		assert_true(silent[i] >= 0);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &m[i]), 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(m[i].result, 0);
+		fdpass_close(m[i].pass);
+	}
+	for (int i = 0; i < CROWD; i++)
+		close(silent[i]);
+}
+
+/* A sender stops between its connection and its message, in getsockopt, until the receiver has closed it. */
+static _Thread_local int stops;
+static _Atomic int stopped;
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
+{
+	if (stops) {
+		stops = 0;
+		atomic_store(&stopped, 1);
+		poll(&(struct pollfd){ .fd = fd }, 1, 5000);
+	}
+	return (int)syscall(SYS_getsockopt, fd, level, name, value, bytes);
+}
+
+static void *stopping_main(void *arg)
+{
+	stops = 1;
+	return thread_main(arg);
+}
+
+/* A peer that was silent for too long in a crowd connects again. */
+static void test_peer_taken_for_a_stranger(void **state)
+{
+	enum { CROWD = 150 };
+	static char names[2][FDPASS_NAME_BYTES];
+	struct member m[2] = { { .timeout = 20, .members = 2 }, { .id = 1, .timeout = 20, .members = 2 } };
+	int silent[CROWD];
+	pthread_t threads[2];
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		m[i].names = names;
+		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
+	}
+	atomic_store(&stopped, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, i ? thread_main : stopping_main, &m[i]),
+				 0);
+	while (!atomic_load(&stopped))
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+	for (int i = 0; i < CROWD; i++)
+		silent[i] = connect_to(names[1]);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(m[i].result, 0);
+		fdpass_close(m[i].pass);
+	}
+	for (int i = 0; i < CROWD; i++)
+		close(silent[i]);
+}
+
+/* ---- Strangers that connect again and again ---- */
+
+/* Connects to all names in turn, and keeps so many connections open. */
+static void flood(char (*names)[FDPASS_NAME_BYTES], int members)
+{
+	enum { KEPT = 100 };
+	int kept[KEPT];
+	for (int i = 0; i < KEPT; i++)
+		kept[i] = -1;
+	for (unsigned n = 0;; n++) {
+		int *fd = &kept[n % KEPT];
+		if (*fd >= 0)
+			close(*fd);
+		*fd = connect_to(names[n % (unsigned)members]);
+	}
+}
+
+/* Of this user; with root's rights also one of another user. */
+static void start_floods(pid_t *floods, char (*names)[FDPASS_NAME_BYTES], int members)
+{
+	for (int i = 0; i < FLOODS; i++) {
+		floods[i] = fork();
+		if (floods[i] == 0) {
+			alarm(60);
+			if (i && setuid(65534))
+				_exit(0);
+			flood(names, members);
+		}
+		assert_true(floods[i] > 0);
+	}
+}
+
+static void stop_floods(const pid_t *floods)
+{
+	for (int i = 0; i < FLOODS; i++) {
+		kill(floods[i], SIGKILL);
+		waitpid(floods[i], NULL, 0);
+	}
+}
+
+/* Peers find each other among them, and nothing that they sent is lost. */
+static void test_flood(void **state)
+{
+	enum { ROUNDS = 20 };
+	(void)state;
+	for (int round = 0; round < ROUNDS; round++) {
+		static char names[MEMBERS][FDPASS_NAME_BYTES];
+		struct member m[MEMBERS] = { 0 };
+		pthread_t threads[MEMBERS];
+		pid_t floods[FLOODS];
+		for (int i = 0; i < MEMBERS; i++) {
+			m[i] = (struct member){ .id = i, .members = MEMBERS, .names = names, .timeout = 20 };
+			assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
+		}
+		start_floods(floods, names, MEMBERS);
+		for (int i = 0; i < MEMBERS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &m[i]), 0);
+		for (int i = 0; i < MEMBERS; i++)
+			pthread_join(threads[i], NULL);
+		stop_floods(floods);
+		for (int i = 0; i < MEMBERS; i++) {
+			assert_int_equal(m[i].result, 0);
+			fdpass_close(m[i].pass);
+		}
+	}
+}
+
+/* None of them stands for the peer that does not come, and the deadline is kept. */
+static void test_flood_and_nobody_else(void **state)
+{
+	char names[2][FDPASS_NAME_BYTES];
+	struct fdpass *pass, *other;
+	int id = 1, fd = -1;
+	pid_t floods[FLOODS];
+	(void)state;
+	assert_int_equal(fdpass_listen(&pass, names[0]), 0);
+	assert_int_equal(fdpass_listen(&other, names[1]), 0);
+	start_floods(floods, names, 1);
+	alarm(30);
+	int mine = make_file(0, 0);
+	assert_int_equal(fdpass_exchange(pass, 1, (const char(*)[FDPASS_NAME_BYTES]) & names[1], &id, 0,
+					 COOKIE, &mine, 1, &fd, 0.3),
+			 CORALE_ETIMEDOUT);
+	alarm(0);
+	stop_floods(floods);
+	assert_int_equal(fd, -1);
+	close(mine);
+	fdpass_close(pass);
+	fdpass_close(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_threads),   cmocka_unit_test(test_processes),
-		cmocka_unit_test(test_missing),   cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_crowd),
+		cmocka_unit_test(test_peer_taken_for_a_stranger),
+		cmocka_unit_test(test_flood),
+		cmocka_unit_test(test_flood_and_nobody_else),
 	};
 	return cmocka_run_group_tests_name("fdpass", tests, NULL, NULL);
 }

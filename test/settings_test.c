@@ -1,4 +1,5 @@
 /* The settings table: defaults, every kind of value, what is refused and how, unknown names, random text. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -315,13 +318,71 @@ static void test_process_settings(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
-int main(void)
+/* ---- A program with more rights than who started it ---- */
+
+/* In the copy below: 0 if settings are the defaults, 1 if they are read, 2 if the system has given no more rights (nosuid, say). */
+static int privileged(void)
 {
+	const struct settings *s;
+
+	if (!getauxval(AT_SECURE))
+		return 2;
+	return settings_get(&s) || s->slots != 8 || s->from_environment || s->log_file[0];
+}
+
+static int copy_program(int to)
+{
+	char bytes[1 << 16];
+	ssize_t n = -1;
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	while (from >= 0 && (n = read(from, bytes, sizeof(bytes))) > 0)
+		if (write(to, bytes, (size_t)n) != n)
+			return 1;
+	close(from);
+	return n != 0;
+}
+
+/* Only root can make a program that is another user's; for others this is left out. */
+static void test_privileged(void **state)
+{
+	enum { NOBODY = 65534 };
+	char path[] = "/tmp/corale_settings_test_XXXXXX", log[] = "/tmp/corale_settings_log_XXXXXX";
+	int fd = mkstemp(path), log_fd = mkstemp(log), status = -1;
+
+	(void)state;
+	assert_true(fd >= 0 && log_fd >= 0 && copy_program(fd) == 0);
+	int made = geteuid() == 0 && !fchown(fd, NOBODY, NOBODY) && !fchmod(fd, 04755);
+	close(fd);
+	pid_t pid = made ? fork() : -1;
+	if (!pid) {
+		setenv("CORALE_SLOTS", "16", 1);
+		setenv("CORALE_LOG_FILE", log, 1);
+		execl(path, path, "privileged", (char *)NULL);
+		_exit(3);
+	}
+	if (made)
+		waitpid(pid, &status, 0);
+	unlink(path);
+	unlink(log);
+	close(log_fd);
+	if (!made || (WIFEXITED(status) && WEXITSTATUS(status) == 2))
+		print_message("# left out: the test can't make a program with more rights here\n");
+	else
+		assert_int_equal(status, 0);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		_exit(privileged()); /* such a process can't look for leaks of its own */
+
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),     cmocka_unit_test(test_values),
 		cmocka_unit_test(test_malformed),    cmocka_unit_test(test_printed_values_are_accepted),
 		cmocka_unit_test(test_longest_text), cmocka_unit_test(test_unknown_names),
 		cmocka_unit_test(test_random_text),  cmocka_unit_test(test_process_settings),
+		cmocka_unit_test(test_privileged),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,10 +12,35 @@ typedef struct emulated_context *CUcontext;
 typedef struct emulated_stream *CUstream;
 typedef struct emulated_event *CUevent;
 
-/* lib/device_cuda.h is about the driver's functions, and nothing here calls one. */
+enum {
+	CUDA_SUCCESS = 0,
+	CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,
+	CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
+	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
+};
+
+/* In place of lib/device_cuda.h: what lib/engine_cuda_memory.c and lib/engine_cuda_share.c need, which share_test has. */
 #define DEVICE_CUDA_H
 struct cuda_driver {
-	int none;
+	CUresult (*address_range)(CUdeviceptr *base, size_t *bytes, CUdeviceptr at);
+	CUresult (*pointer_attribute)(void *value, int attribute, CUdeviceptr at);
+	CUresult (*reserve)(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags);
+	CUresult (*unreserve)(CUdeviceptr at, size_t bytes);
+	CUresult (*unmap)(CUdeviceptr at, size_t bytes);
+	CUresult (*retain)(CUmemGenericAllocationHandle *handle, void *memory);
+	CUresult (*release)(CUmemGenericAllocationHandle handle);
+	CUresult (*export_handle)(void *out, CUmemGenericAllocationHandle handle, int kind, uint64_t flags);
 };
+
+struct cuda_place {
+	const struct cuda_driver *driver;
+	int rank, ordinal;
+};
+
+int cuda_memory_unit(struct cuda_place place, size_t *unit);
+int cuda_memory_make(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle);
+int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,
+		    CUmemGenericAllocationHandle handle);
+int cuda_memory_import(struct cuda_place place, int fd, CUmemGenericAllocationHandle *handle);
 
 #endif

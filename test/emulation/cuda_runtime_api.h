@@ -16,4 +16,20 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 
+/* share_test.c: memory that peers map */
+enum { cudaMemoryTypeDevice = 2, cudaIpcMemLazyEnablePeerAccess = 1 };
+struct cudaPointerAttributes {
+	int type, device;
+};
+typedef struct {
+	char reserved[64];
+} cudaIpcMemHandle_t;
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory);
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory);
+cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags);
+cudaError_t cudaIpcCloseMemHandle(void *memory);
+cudaError_t cudaGetLastError(void);
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaFree(void *memory);
+
 #endif

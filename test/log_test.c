@@ -1,0 +1,209 @@
+/* CORALE_LOG_FILE: which files are written, and which are refused with a warning on stderr, at once. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "log.h"
+
+enum { PATIENCE_S = 20 };
+
+static char folder[] = "/tmp/corale_log_test_XXXXXX", path[64], other[64];
+
+static int open_folder(void **state)
+{
+	(void)state;
+	alarm(PATIENCE_S); /* nothing here may wait */
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(path, sizeof(path), "%s/log", folder);
+	snprintf(other, sizeof(other), "%s/other", folder);
+	return 0;
+}
+
+static int close_folder(void **state)
+{
+	(void)state;
+	unlink(path);
+	unlink(other);
+	return rmdir(folder);
+}
+
+static void read_file(const char *name, char *text, size_t bytes)
+{
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	ssize_t n = read(fd, text, bytes - 1);
+	assert_true(n >= 0);
+	text[n] = '\0';
+	close(fd);
+}
+
+/* What a line of the log leaves on descriptor fd, which leads into a file meanwhile. */
+static void log_beside(const char *file, int fd, char *text, size_t bytes)
+{
+	char name[] = "/tmp/corale_log_text_XXXXXX";
+	int kept = dup(fd), to = mkstemp(name);
+	assert_true(kept >= 0 && to >= 0);
+	fflush(NULL);
+	dup2(to, fd);
+	log_open(LOG_WARN, file);
+	log_line(LOG_WARN, 2, "a line");
+	log_open(LOG_WARN, NULL);
+	dup2(kept, fd);
+	close(kept);
+	close(to);
+	read_file(name, text, bytes);
+	unlink(name);
+}
+
+/* One warning that names the setting, the file and the reason, and then the line itself. */
+static void expect_refusal(const char *reason)
+{
+	char text[4096];
+	log_beside(path, STDERR_FILENO, text, sizeof(text));
+	assert_non_null(strstr(text, "CORALE_LOG_FILE="));
+	assert_non_null(strstr(text, path));
+	assert_non_null(strstr(text, reason));
+	char *line = strchr(text, '\n');
+	assert_non_null(line);
+	assert_non_null(strstr(line, "rank 2: a line\n"));
+}
+
+static void expect_line(const char *name)
+{
+	char text[4096];
+	log_open(LOG_WARN, path);
+	log_line(LOG_WARN, 2, "a line");
+	log_open(LOG_WARN, NULL);
+	read_file(name, text, sizeof(text));
+	assert_non_null(strstr(text, "rank 2: a line\n"));
+}
+
+static void test_new_file(void **state)
+{
+	struct stat file;
+	mode_t mask = umask(0);
+	(void)state;
+	expect_line(path);
+	umask(mask);
+	assert_int_equal(stat(path, &file), 0);
+	assert_int_equal(file.st_mode & 07777, 0600);
+	unlink(path);
+}
+
+static void test_link(void **state)
+{
+	struct stat file;
+	int fd = open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	(void)state;
+	close(fd);
+	assert_int_equal(symlink(other, path), 0);
+	expect_refusal("symbolic link");
+	assert_int_equal(stat(other, &file), 0);
+	assert_int_equal(file.st_size, 0);
+	unlink(other);
+	expect_refusal("symbolic link"); /* and makes none at its end */
+	assert_int_equal(access(other, F_OK), -1);
+	unlink(path);
+}
+
+static void test_fifo(void **state)
+{
+	(void)state;
+	assert_int_equal(mkfifo(path, 0600), 0);
+	expect_refusal("regular file");
+	int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(reader >= 0);
+	expect_refusal("regular file");
+	close(reader);
+	unlink(path);
+}
+
+static void test_socket(void **state)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)state;
+	memcpy(addr.sun_path, path, strlen(path) + 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	expect_refusal("regular file");
+	close(fd);
+	unlink(path);
+}
+
+static void test_folder(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(path, 0700), 0);
+	expect_refusal("directory");
+	rmdir(path);
+}
+
+/* Only root can make one, and could write it. */
+static void test_file_of_another_user(void **state)
+{
+	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+	(void)state;
+	if (fchown(fd, 65534, (gid_t)-1))
+		print_message("# left out: only root can make another user's file\n");
+	else
+		expect_refusal("another user");
+	close(fd);
+	unlink(path);
+}
+
+static void test_standard_streams(void **state)
+{
+	char text[4096];
+	(void)state;
+	log_beside("/dev/stdout", STDOUT_FILENO, text, sizeof(text));
+	assert_non_null(strstr(text, "rank 2: a line\n"));
+	log_beside("/dev/stderr", STDERR_FILENO, text, sizeof(text));
+	assert_non_null(strstr(text, "rank 2: a line\n"));
+	assert_null(strstr(text, "CORALE_LOG_FILE"));
+	log_beside("/dev/null", STDERR_FILENO, text, sizeof(text));
+	assert_string_equal(text, "");
+}
+
+static void test_terminal(void **state)
+{
+	char text[256] = "";
+	int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	(void)state;
+	if (fd < 0 || grantpt(fd) || unlockpt(fd)) {
+		print_message("# left out: there are no terminals here\n");
+		return;
+	}
+	log_open(LOG_WARN, ptsname(fd));
+	log_line(LOG_WARN, 2, "a line");
+	assert_true(read(fd, text, sizeof(text) - 1) > 0);
+	assert_non_null(strstr(text, "rank 2: a line"));
+	log_open(LOG_WARN, NULL);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_new_file),
+		cmocka_unit_test(test_link),
+		cmocka_unit_test(test_fifo),
+		cmocka_unit_test(test_socket),
+		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_file_of_another_user),
+		cmocka_unit_test(test_standard_streams),
+		cmocka_unit_test(test_terminal),
+	};
+	return cmocka_run_group_tests_name("log", tests, open_folder, close_folder);
+}
