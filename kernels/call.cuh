@@ -155,15 +155,24 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 
 enum { CALL_SPINS_PER_LOOK = 1024, CALL_LOOKS_PER_HOST = 16 };
 
-/* What a packet with its epoch in both halves says. */
+/* What a packet says besides its epoch. */
 __device__ static inline uint64_t word_of(vector packet)
 {
 	return (uint64_t)packet.z << 32 | packet.x;
 }
 
+/*
+ * The second word that says the epoch mixes its high bits in. They tell a header of 2^32 epochs ago, and one that was never stored, from
+ * one of now: a rank that is always the last to come may have sent none since then.
+ */
 __device__ static inline vector header_packet(const codelet_args &a, uint64_t epoch)
 {
-	return make_uint4((uint32_t)a.signature, (uint32_t)epoch, (uint32_t)(a.signature >> 32), (uint32_t)epoch);
+	return make_uint4((uint32_t)a.signature, (uint32_t)epoch, (uint32_t)(a.signature >> 32), (uint32_t)(epoch ^ epoch >> 32));
+}
+
+__device__ static inline bool header_is_of(vector h, uint64_t epoch)
+{
+	return h.y == (uint32_t)epoch && (h.w ^ h.y) == (uint32_t)(epoch >> 32);
 }
 
 /* Whether rank r has made another call in this place; *got is its signature. */
@@ -171,7 +180,7 @@ __device__ static inline bool differs(const codelet_args &a, uint64_t epoch, int
 {
 	vector h = sync_load_packet(header_of(a, r, a.rank, epoch & 1));
 	*got = word_of(h);
-	return h.y == (uint32_t)epoch && h.w == h.y && *got != a.signature;
+	return header_is_of(h, epoch) && *got != a.signature;
 }
 
 __device__ static inline uint64_t told_abort(const codelet_args &a)
@@ -246,7 +255,7 @@ __device__ static inline void send_headers(const codelet_args &a, uint64_t epoch
 __device__ static inline bool header_agrees(const codelet_args &a, uint64_t epoch, int r)
 {
 	vector h = sync_load_packet(header_of(a, r, a.rank, epoch & 1));
-	return h.y == (uint32_t)epoch && h.w == (uint32_t)epoch && h.x == (uint32_t)a.signature && h.z == (uint32_t)(a.signature >> 32);
+	return header_is_of(h, epoch) && h.x == (uint32_t)a.signature && h.z == (uint32_t)(a.signature >> 32);
 }
 
 /* Each lane of a warp looks after some ranks: true if their headers of this epoch are here and agree, and nobody has failed. */

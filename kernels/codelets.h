@@ -84,7 +84,8 @@ struct codelet_layout {
 	uint64_t slots_bytes; /* of one sender */
 };
 
-struct codelet_header { /* a line: two packets that each hold their epoch twice */
+/* A line: two packets that each hold the low 32 bits of their epoch twice; but in epoch_b the high ones are mixed. */
+struct codelet_header {
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
 	uint32_t what_low, epoch_c, what_high, epoch_d; /* a message between two ranks holds */
 	/* of copies, by sequence: {epoch, step}, which only grows; in the line of half 0 */

@@ -1,6 +1,6 @@
 /*
  * Sends and receives in lines that carry their own readiness, as in packet.cuh, through rings of slots: a message's slots of four lines
- * go to the pair's rings in turn. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say the
+ * go to the pair's rings in turn. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say a
  * number of their slot in its ring, and the message's bytes and type. A sender may be as far ahead as the ring has slots; the receiver
  * tells what it has taken out, not for every slot, but before half of them are untold. A send of no more than half of what the rings
  * hold therefore ends without its receive, if those before it have had theirs.
@@ -55,6 +55,13 @@ __device__ static inline line_ring ring_of(const pair_lines &p, uint32_t number)
 __device__ static inline uint32_t place_after(const pair_lines &p, uint32_t at, uint32_t slots)
 {
 	return at + slots < p.g->depth ? at + slots : at + slots - p.g->depth;
+}
+
+/* What the lines of the slot say that comes u behind the next one. It is odd: small messages leave the last lines of their slots as they
+ * were, and a line that was never stored says 0, which would be a slot's number after 2^32 of them. */
+__device__ static inline uint32_t slot_number(const line_ring &r, uint32_t u)
+{
+	return 2 * (uint32_t)r.count + (2 * u + 1);
 }
 
 /* How many of the ring's slots from slot s of the message on come before slot `end`; so many at most. */
@@ -158,7 +165,7 @@ template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair
 		for (uint32_t u = 0; u < N; u++)
 			if (u < n && has_packet<WHOLE>(*r, s + u * step))
 				sync_store_packet(r->slots + place_after(p, r->at, u) * CODELET_LINE_SLOT,
-						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, (uint32_t)(r->count + u + 1), what));
+						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, slot_number(*r, u), what));
 	}
 	return true;
 }
@@ -190,7 +197,7 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 					v[u] = sync_load_packet(r->slots + place_after(p, r->at, u) * CODELET_LINE_SLOT);
 #pragma unroll
 			for (uint32_t u = 0; u < N; u++)
-				ready = ready && (!is_ours(u) || threadIdx.x % 8 != 7 || v[u].z == (uint32_t)(r->count + u + 1));
+				ready = ready && (!is_ours(u) || threadIdx.x % 8 != 7 || v[u].z == slot_number(*r, u));
 			return ready;
 		});
 #pragma unroll

@@ -22,7 +22,7 @@ static struct reference reference_of(const struct call *c, int ranks)
 /* Elements from one rank to another in an all_to_all_v. */
 static size_t edge_count(const struct call *c, int from, int to)
 {
-	return (size_t)((from * 3 + to + (int)c->seed) % 4) * c->count / 2;
+	return ((size_t)(from * 3 + to) + c->seed) % 4 * c->count / 2;
 }
 
 /* Where a sender's block for a rank begins, with a gap of one element between blocks; for the rank behind the last: the end. */

@@ -32,4 +32,6 @@ int test_absent(void);
 int test_replay(void);
 int test_abort(void);
 
+int test_old_headers(void);
+
 #endif

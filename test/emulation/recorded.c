@@ -213,7 +213,8 @@ static void check_line_end(struct reader *r, const struct item *m)
 {
 	uint64_t signature = call_signature(r->call);
 	uint32_t end[2], tag = (uint32_t)(signature >> 32) ^ (uint32_t)signature;
-	uint32_t number = (uint32_t)(is_group(r->call) ? 1 + m->number : epoch_of(r, m->launch) + m->number);
+	uint32_t number =
+	    (uint32_t)(is_group(r->call) ? 2 * m->number + 1 : epoch_of(r, m->launch) + m->number);
 	memcpy(end, m->store->value + 8, sizeof(end));
 	if (end[0] != number || end[1] != (is_group(r->call) ? m->bytes : tag))
 		complain(r, m, "the end of a line has another epoch or tag");

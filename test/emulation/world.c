@@ -48,8 +48,8 @@ enum { WORLD_REGIONS = 2 };
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
-/* As after so many messages of each pair, taken out, and about as many slots of each of its rings: each slot is used once before a
- * count of 32 bits begins again with what memory holds at first. */
+/* As after so many messages of each pair, taken out, and about as many slots of each of its rings. Their lines are as at first: any of them
+ * may be one that none of these messages reached. */
 static void count_messages(const struct world *w, int rank, uint64_t messages)
 {
 	struct codelet_state *s = w->engines[rank].state;
@@ -60,8 +60,7 @@ static void count_messages(const struct world *w, int rank, uint64_t messages)
 		for (int lane = 0; lane < CODELET_LANES; lane++)
 			s->pair_sent[lane][peer] = s->pair_received[lane][peer] = messages;
 	for (size_t i = 0; i < (size_t)w->ranks * w->layout.pair_rings; i++)
-		ends[i].taken = ends[i].sent = ends[i].received =
-		    messages ? messages - w->layout.ring_depth : 0;
+		ends[i].taken = ends[i].sent = ends[i].received = messages;
 	for (int i = 0; i < 2 * w->ranks; i++)
 		headers[i].epoch_c = headers[i].epoch_d = (uint32_t)messages;
 }
