@@ -61,6 +61,15 @@ void comm_retire(corale_comm *handle)
 		sched_yield();
 }
 
+/* What the front door wants back of a communicator, or of the one that it was split from. */
+static const void *root_of(const struct comm *comm)
+{
+	const struct comm_origin *origin = comm->origin;
+	while (origin->on_destroy == comm_release_origin)
+		origin = origin->ctx;
+	return origin->ctx;
+}
+
 /* The oldest one that is left, as the order must be the same on all ranks. */
 static corale_comm *find_oldest(const void *on_destroy_ctx)
 {
@@ -68,7 +77,7 @@ static corale_comm *find_oldest(const void *on_destroy_ctx)
 	pthread_mutex_lock(&handles_lock);
 	for (corale_comm *handle = handles; handle; handle = handle->next) {
 		const struct comm *comm = atomic_load(&handle->comm);
-		if (comm && comm->origin->ctx == on_destroy_ctx)
+		if (comm && root_of(comm) == on_destroy_ctx)
 			oldest = handle;
 	}
 	pthread_mutex_unlock(&handles_lock);

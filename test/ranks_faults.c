@@ -1,0 +1,289 @@
+#define _GNU_SOURCE
+#include "ranks_faults.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "corale_mpi.h"
+
+static const size_t bytes = (size_t)192 << 20;
+static const double late_s = 1.5; /* how long what came too late is looked for */
+static int rank, faults;
+
+__attribute__((format(printf, 1, 2))) static void fault(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	fprintf(stderr, "# rank %d: ", rank);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	faults++;
+}
+
+static void expect(int got, int expected, const char *what)
+{
+	if (got != expected)
+		fault("%s: %s, expected %s", what, corale_strerror(got), corale_strerror(expected));
+}
+
+static void sleep_s(double seconds)
+{
+	struct timespec t = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
+	nanosleep(&t, NULL);
+}
+
+static corale_comm *make(double timeout_s)
+{
+	corale_comm *comm = NULL;
+	corale_config config;
+	corale_config_init(&config);
+	config.timeout_seconds = timeout_s;
+	expect(corale_comm_create_mpi(MPI_COMM_WORLD, &config, &comm), 0, "creation");
+	return comm;
+}
+
+/* ---- Memory after a call has failed ---- */
+
+static unsigned char *map_at(void *place)
+{
+	unsigned char *memory = mmap(place, bytes, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | (place ? MAP_FIXED : 0), -1, 0);
+	if (memory == MAP_FAILED)
+		abort();
+	return memory;
+}
+
+static size_t find_written(const unsigned char *memory)
+{
+	size_t at = 0;
+	while (at < bytes && !memory[at])
+		at += 1024; /* messages are full of ones, and longer */
+	return at;
+}
+
+/* The call has failed: the buffer is the program's, which maps other pages there. */
+static void reuse(unsigned char *memory)
+{
+	map_at(memory);
+	sleep_s(late_s);
+	size_t at = find_written(memory);
+	if (at < bytes)
+		fault("byte %zu of memory that was given back has been written", at);
+}
+
+static void *abort_soon(void *comm)
+{
+	sleep_s(0.03);
+	corale_comm_abort(comm);
+	return NULL;
+}
+
+static void transfer(unsigned char *memory, corale_comm *comm, const char *what, int expected)
+{
+	int ret = rank ? corale_send(memory, bytes, CORALE_UINT8, 0, comm, NULL)
+		       : corale_recv(memory, bytes, CORALE_UINT8, 1, comm, NULL);
+	if (ret != expected && (ret || !rank)) /* a send may have ended before */
+		fault("%s: %s", what, corale_strerror(ret));
+}
+
+static void abort_transfer(int sender_unmaps)
+{
+	corale_comm *comm = make(20);
+	unsigned char *memory = map_at(NULL);
+	pthread_t thread;
+	memset(memory, rank, bytes);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (pthread_create(&thread, NULL, abort_soon, comm))
+		abort();
+	transfer(memory, comm, "an aborted transfer", CORALE_EABORTED);
+	pthread_join(thread, NULL);
+	if (rank && sender_unmaps)
+		munmap(memory, bytes); /* whoever still sends it faults */
+	if (!rank)
+		reuse(memory);
+	MPI_Barrier(MPI_COMM_WORLD);
+	corale_comm_destroy(comm);
+	if (!rank || !sender_unmaps)
+		munmap(memory, bytes);
+}
+
+static void aborted(void)
+{
+	abort_transfer(0);
+}
+
+static void aborted_and_unmapped(void)
+{
+	abort_transfer(1);
+}
+
+/* The sender comes when the receiver has given up. */
+static void timed_out(void)
+{
+	corale_comm *comm = make(0.5);
+	unsigned char *memory = map_at(NULL);
+	memset(memory, rank, bytes);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank) {
+		sleep_s(1);
+		int ret = corale_send(memory, bytes, CORALE_UINT8, 0, comm, NULL);
+		if (!ret)
+			fault("a send to a rank that has given up: %s", corale_strerror(ret));
+	} else {
+		transfer(memory, comm, "a receive that nobody sends", CORALE_ETIMEDOUT);
+		reuse(memory);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	corale_comm_destroy(comm);
+	munmap(memory, bytes);
+}
+
+/* ---- Progress ---- */
+
+static void queried(void)
+{
+	corale_comm *comm = make(20);
+	corale_stream *stream;
+	int32_t mine = rank + 1, sum = 0;
+	corale_stream_create(&stream);
+	expect(corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, stream), 0, "all_reduce");
+	int ret = CORALE_INPROGRESS;
+	for (double until = MPI_Wtime() + 10; ret == CORALE_INPROGRESS && MPI_Wtime() < until;)
+		ret = corale_stream_query(stream);
+	expect(ret, 0, "a query again and again");
+	if (sum != 3)
+		fault("the sum is %d", (int)sum);
+	corale_stream_destroy(stream);
+	corale_comm_destroy(comm);
+}
+
+static void *use(void *comm)
+{
+	int32_t mine = rank + 1, sum = 0;
+	expect(corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL), 0, "all_reduce");
+	return (void *)(intptr_t)sum;
+}
+
+static void in_another_thread(void)
+{
+	corale_comm *comm = make(5);
+	pthread_t thread;
+	void *sum = NULL;
+	if (pthread_create(&thread, NULL, use, comm))
+		abort();
+	pthread_join(thread, &sum);
+	if ((intptr_t)sum != 3)
+		fault("the sum of another thread is %d", (int)(intptr_t)sum);
+	corale_comm_destroy(comm);
+}
+
+/* A blocking call finishes what its communicator has on a stream; what failed there is still the stream's to tell. */
+static void drained(void)
+{
+	corale_comm *good = make(20), *bad = make(0.5);
+	corale_stream *stream;
+	int32_t mine = rank + 1, sum = 0;
+	corale_stream_create(&stream);
+	if (rank == 0) {
+		expect(corale_barrier(good, stream), 0, "a barrier on a stream");
+		expect(corale_recv(&mine, 1, CORALE_INT32, 1, bad, stream), 0, "a receive on a stream");
+	} else {
+		expect(corale_barrier(good, NULL), 0, "a barrier");
+	}
+	mine = rank + 1;
+	expect(corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, good, NULL), 0, "all_reduce");
+	if (rank == 0)
+		expect(corale_stream_synchronize(stream), CORALE_ETIMEDOUT, "the stream");
+	MPI_Barrier(MPI_COMM_WORLD);
+	corale_stream_destroy(stream);
+	corale_comm_destroy(bad);
+	corale_comm_destroy(good);
+}
+
+/* A deadline that is shorter than the call. */
+static void longer_than_deadline(void)
+{
+	corale_comm *comm = make(0.1);
+	unsigned char *memory = map_at(NULL);
+	memset(memory, rank, bytes);
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (int i = 0; i < 3; i++) {
+		corale_group_begin();
+		for (int k = 0; k < 4; k++)
+			expect(rank ? corale_send(memory, bytes, CORALE_UINT8, 0, comm, NULL)
+				    : corale_recv(memory, bytes, CORALE_UINT8, 1, comm, NULL),
+			       0, "a message of a group");
+		expect(corale_group_end(), 0, "a call that is longer than its deadline");
+	}
+	corale_comm_destroy(comm);
+	munmap(memory, bytes);
+}
+
+/* ---- Arguments ---- */
+
+static void no_place(void)
+{
+	corale_comm *comm = NULL;
+	expect(corale_comm_create_mpi(MPI_COMM_WORLD, NULL, rank ? NULL : &comm), CORALE_EINVAL,
+	       "creation, rank 1 without a place for it");
+	if (comm)
+		fault("rank 0 has a communicator");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{ "the receiver's memory after an abort", aborted },
+	{ "the sender's memory after an abort", aborted_and_unmapped },
+	{ "memory after a timeout", timed_out },
+	{ "a stream that is only queried", queried },
+	{ "used by another thread", in_another_thread },
+	{ "an error on a stream that another communicator drains", drained },
+	{ "longer than the deadline", longer_than_deadline },
+	{ "no place for the communicator", no_place },
+};
+enum { CASES = sizeof(cases) / sizeof(*cases) };
+
+/* Both are left to MPI_Finalize; the child is destroyed once more behind it. */
+static void leave_behind(corale_comm **child)
+{
+	corale_comm *parent = make(20);
+	expect(corale_comm_split(parent, 0, 0, child), 0, "split");
+}
+
+int ranks_faults_main(int argc, char **argv, const char *transport)
+{
+	int level, failed = 0;
+	corale_comm *child = NULL;
+	setenv("CORALE_TRANSPORT", transport, 1);
+	setenv("CORALE_DEBUG", "none", 1);
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	for (int i = 0; i < CASES; i++) {
+		int all;
+		faults = 0;
+		cases[i].run();
+		MPI_Allreduce(&faults, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		failed |= all;
+		if (rank == 0)
+			printf("%s %d - %s\n", all ? "not ok" : "ok", i + 1, cases[i].name);
+		fflush(stdout);
+	}
+	if (rank == 0)
+		printf("1..%d\n", CASES);
+	fflush(stdout);
+	leave_behind(&child);
+	MPI_Finalize();
+	corale_comm_destroy(child);
+	return failed != 0;
+}

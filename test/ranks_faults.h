@@ -1,0 +1,10 @@
+/*
+ * Failures between two nodes, over one transport: what the program's memory, streams and threads see of them. Two ranks, a node
+ * each.
+ */
+#ifndef RANKS_FAULTS_H
+#define RANKS_FAULTS_H
+
+int ranks_faults_main(int argc, char **argv, const char *transport);
+
+#endif
