@@ -156,7 +156,7 @@ const char *corale_op_name(corale_op op);
 typedef struct corale_config {
 	size_t size; /* sizeof(corale_config) as the caller was compiled */
 	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: none */
-	size_t memory_cap; /* bytes of windows and scratch a rank may map; 0: CORALE_MEMORY_CAP */
+	size_t memory_cap; /* bytes of windows, scratch and staging of a rank; 0: CORALE_MEMORY_CAP */
 	int max_channels; /* threads of one call, or blocks on a GPU (sends, receives and all_to_all_v: one for each
 			     peer and direction at least); 0: CORALE_MAX_CHANNELS, CORALE_MAX_CTAS */
 	int device; /* CORALE_DEVICE_* below */

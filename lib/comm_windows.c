@@ -116,16 +116,19 @@ static int choose_layout(struct comm *comm)
 	size_t slot_bytes = comm->settings.slot_bytes;
 	int locals = comm->topo->map.max_node_size; /* the same layout on all nodes keeps the plans equal */
 	struct window_layout *layout = &comm->engine.layout;
+	size_t cap = comm->settings.memory_cap;
+	size_t most =
+	    comm->topo->map.nodes > 1 ? cap - cap / 2 : cap; /* the rest is for staging between nodes */
 	window_layout_init(layout, locals, comm->engine.channels, comm->settings.slots, slot_bytes);
-	while (layout->bytes > comm->settings.memory_cap && slot_bytes > 4096) {
+	while (layout->bytes > most && slot_bytes > 4096) {
 		slot_bytes /= 2;
 		window_layout_init(layout, locals, comm->engine.channels, comm->settings.slots, slot_bytes);
 	}
-	if (layout->bytes > comm->settings.memory_cap)
+	if (layout->bytes > cap)
 		return log_error(
 		    CORALE_ENOMEM, comm->rank,
 		    "a window for %d ranks of a node takes at least %zu bytes, CORALE_MEMORY_CAP allows %zu",
-		    locals, layout->bytes, comm->settings.memory_cap);
+		    locals, layout->bytes, cap);
 	comm->settings.slot_bytes = slot_bytes;
 	window_layout_init(layout, comm->engine.locals, comm->engine.channels, comm->settings.slots,
 			   slot_bytes);

@@ -114,12 +114,44 @@ struct host_net *host_net(struct host_engine *e, int rank, int channel, int ring
 	return row[path];
 }
 
-unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slot)
+static int within_cap(const struct host_engine *e)
 {
-	if (!slot->staging) {
-		slot->staging = malloc(e->layout.slot_bytes);
-		e->memory += slot->staging ? e->layout.slot_bytes : 0;
+	return e->layout.bytes + e->memory + e->layout.slot_bytes <= e->settings->memory_cap;
+}
+
+/* A slot that has a buffer and no message in flight, or next's own. */
+static struct host_net_slot *find_spare(const struct host_net_slot *slots, uint64_t first, uint64_t next)
+{
+	for (uint64_t i = next; i < first + HOST_NET_DEPTH; i++)
+		if (slots[i % HOST_NET_DEPTH].staging)
+			return (struct host_net_slot *)(uintptr_t)&slots[i % HOST_NET_DEPTH];
+	return NULL;
+}
+
+int host_net_room(const struct host_engine *e, const struct host_net_slot *slots, uint64_t first,
+		  uint64_t next)
+{
+	return first == next || within_cap(e) || find_spare(slots, first, next);
+}
+
+unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slots, uint64_t first, uint64_t next)
+{
+	struct host_net_slot *slot = &slots[next % HOST_NET_DEPTH], *spare;
+	if (slot->staging)
+		return slot->staging;
+	if (!within_cap(e) && (spare = find_spare(slots, first, next))) {
+		slot->staging = spare->staging;
+		spare->staging = NULL;
+		return slot->staging;
 	}
+	if (!within_cap(e) && !atomic_exchange(&e->over, 1))
+		log_line(LOG_WARN, e->rank,
+			 "CORALE_MEMORY_CAP allows %zu bytes; one message in flight to each peer of another "
+			 "node takes "
+			 "more, from here on: raise it, or lower CORALE_SLOT_BYTES (%zu)",
+			 e->settings->memory_cap, e->layout.slot_bytes);
+	slot->staging = malloc(e->layout.slot_bytes);
+	e->memory += slot->staging ? e->layout.slot_bytes : 0;
 	return slot->staging;
 }
 

@@ -72,6 +72,7 @@ struct host_engine {
 	uint64_t (*tokens)[2]; /* [channel * rings]: signals to oneself: sent, received */
 	struct host_net **_Atomic *nets; /* [rank]: NULL, or [channel * rings] lanes, each NULL until used */
 	_Atomic size_t memory; /* bytes of staging and scratch */
+	_Atomic int over; /* it was said that staging took more than the cap */
 };
 
 /* Fills outs and ins from windows, pids, layout; the caller has set everything above them. */
@@ -107,8 +108,14 @@ static inline int host_member(const struct host_engine *e, const struct plan_act
 
 /* The lane to a rank of another node, made on first use; NULL when memory is out. */
 struct host_net *host_net(struct host_engine *e, int rank, int channel, int ring);
-/* The next staging buffer of a network slot; NULL when memory is out. */
-unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slot);
+/*
+ * A lane's slots of one direction, of which messages [first, next) are in flight. Room: 1 if message `next` can have a staging
+ * buffer within CORALE_MEMORY_CAP; one message may be in flight whatever the cap. Staging: that buffer; NULL when memory is out.
+ */
+int host_net_room(const struct host_engine *e, const struct host_net_slot *slots, uint64_t first,
+		  uint64_t next);
+unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slots, uint64_t first,
+			    uint64_t next);
 
 /* Payloads that a lane holds at a time: as many as stay in a cache, at least what the settings ask for. A longer way
  * round would only touch more memory. */

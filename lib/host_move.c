@@ -363,7 +363,7 @@ static int send_remote(struct move *m, int rank)
 	struct host_net_slot *slot = &net->out[net->sent % HOST_NET_DEPTH];
 	slot->target = (void *)(uintptr_t)m->shared;
 	if (!m->shared && m->message_bytes) {
-		slot->target = host_staging(e, slot);
+		slot->target = host_staging(e, net->out, net->reaped, net->sent);
 		if (!slot->target)
 			return log_error(CORALE_ENOMEM, e->rank,
 					 "no memory for a staging buffer of %zu bytes", e->layout.slot_bytes);

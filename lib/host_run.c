@@ -27,7 +27,7 @@ static int post_one(struct host_run *run, struct host_channel *ch, struct host_p
 	size_t capacity = host_message_bytes(run, a, PLAN_FROM_WIRE);
 	slot->target = landing(run, p, a);
 	if (!slot->target && capacity)
-		slot->target = host_staging(e, slot);
+		slot->target = host_staging(e, net->in, net->received, net->posted);
 	if (!slot->target && capacity)
 		return log_error(CORALE_ENOMEM, e->rank, "no memory for a staging buffer of %zu bytes",
 				 e->layout.slot_bytes);
@@ -41,7 +41,8 @@ static int can_post(struct host_run *run, struct host_channel *ch, const struct 
 	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->from_ring);
 	if (!net)
 		return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a lane to rank %d", rank);
-	return net->posted - net->received < HOST_NET_DEPTH;
+	return net->posted - net->received < HOST_NET_DEPTH &&
+	       host_net_room(run->engine, net->in, net->received, net->posted);
 }
 
 /* 1 when all receives of the action are posted, 0 when a lane is full, or an error. */
@@ -170,7 +171,8 @@ static int remote_free(struct host_run *run, struct host_channel *ch, const stru
 	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->to_ring);
 	if (!net)
 		return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a lane to rank %d", rank);
-	return host_net_free(net, depth < HOST_NET_DEPTH ? depth : HOST_NET_DEPTH);
+	return host_net_free(net, depth < HOST_NET_DEPTH ? depth : HOST_NET_DEPTH) &&
+	       host_net_room(run->engine, net->out, net->reaped, net->sent);
 }
 
 /* Room for one more message in a lane of our window. A call with larger or smaller payloads than the last one's starts

@@ -43,7 +43,7 @@ static const struct settings_field fields[] = {
 	  FIELD(timeout),
 	  .max = 1000000000 },
 	{ .row = { "CORALE_MEMORY_CAP", "bytes", "4G",
-		   "Windows and scratch that one rank may map per communicator.", 1 },
+		   "Windows, scratch and staging between nodes of one rank and communicator.", 1 },
 	  .kind = SETTINGS_SIZE,
 	  FIELD(memory_cap),
 	  .min = MEBI,

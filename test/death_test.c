@@ -401,6 +401,25 @@ static int without_thread(struct rank *r)
 	return 0;
 }
 
+/* Nothing was started: the next call is the first one. */
+static int stream_without_thread(struct rank *r)
+{
+	corale_stream *stream = NULL;
+	corale_comm *comm = join(r);
+	corale_stream_create(&stream);
+	refuse_threads = 1;
+	int ret = reduce(comm, stream);
+	refuse_threads = 0;
+	if (ret != CORALE_ESYSTEM)
+		fault(r, "a call on a stream without a thread: got %s", corale_strerror(ret));
+	ret = reduce(comm, NULL);
+	if (ret)
+		fault(r, "the next call: got %s", corale_strerror(ret));
+	corale_stream_destroy(stream);
+	corale_comm_destroy(comm);
+	return 0;
+}
+
 /* A child must be refused by name and must not hang, whatever it calls; its parent goes on. */
 static int forked_child(struct rank *r)
 {
@@ -468,6 +487,12 @@ static void run_without_thread(void **state)
 	assert_int_equal(apart(without_thread), 0);
 }
 
+static void run_stream_without_thread(void **state)
+{
+	(void)state;
+	assert_int_equal(apart(stream_without_thread), 0);
+}
+
 static void run_forked_child(void **state)
 {
 	(void)state;
@@ -484,12 +509,14 @@ enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
 
 int main(void)
 {
-	struct CMUnitTest tests[SCENES + 3];
+	struct CMUnitTest tests[SCENES + 4];
 	for (int i = 0; i < SCENES; i++)
 		tests[i] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
 						(void *)(uintptr_t)&scenes[i] };
 	tests[SCENES] = (struct CMUnitTest){ "no thread to watch", run_without_thread, NULL, NULL, NULL };
 	tests[SCENES + 1] = (struct CMUnitTest){ "a forked child", run_forked_child, NULL, NULL, NULL };
+	tests[SCENES + 3] =
+	    (struct CMUnitTest){ "no thread for a stream", run_stream_without_thread, NULL, NULL, NULL };
 	tests[SCENES + 2] = (struct CMUnitTest){ "an idle communicator", run_idle, NULL, NULL, NULL };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,10 @@
 /*
- * What may be destroyed while a call that uses it still waits on a stream or in a group: operators and persistent plans.
+ * What may be destroyed while a call that uses it still waits on a stream or in a group: operators and persistent plans;
+ * and a communicator while other threads abort it.
  * Runs itself for each case and node size.
  */
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "team.h"
 
@@ -136,10 +138,37 @@ static void plans_of_operators(struct team_member *m)
 	}
 }
 
+/* ---- Communicators ---- */
+
+static void *abort_it(void *comm)
+{
+	while (!corale_comm_abort(comm)) /* until it is destroyed */
+		;
+	return NULL;
+}
+
+/* Three threads of each rank abort what that rank destroys. */
+static void aborts(struct team_member *m)
+{
+	enum { THREADS = 3, ROUNDS = 10 };
+	for (int k = 0; k < ROUNDS; k++) {
+		corale_comm *comm = NULL;
+		pthread_t threads[THREADS];
+		team_expect(m, corale_comm_split(m->comm, 0, 0, &comm), 0, "split");
+		for (int i = 0; i < THREADS; i++)
+			if (pthread_create(&threads[i], NULL, abort_it, comm))
+				abort();
+		corale_comm_destroy(comm);
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+	}
+}
+
 static const struct team_case cases[] = {
 	{ "a premultiplied sum destroyed behind its call", operators },
 	{ "a plan destroyed behind its run", plans },
 	{ "a premultiplied sum destroyed behind its plan", plans_of_operators },
+	{ "a communicator destroyed beside aborts", aborts },
 };
 
 int main(int argc, char **argv)
