@@ -140,6 +140,8 @@ static void timed_out(void)
 			fault("a send to a rank that has given up: %s", corale_strerror(ret));
 	} else {
 		transfer(memory, comm, "a receive that nobody sends", CORALE_ETIMEDOUT);
+		if (!strstr(corale_comm_last_error(comm), "until then 0 actions had moved 0 bytes"))
+			fault("\"%s\" should say how far the call was", corale_comm_last_error(comm));
 		reuse(memory);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
