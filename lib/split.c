@@ -79,7 +79,7 @@ static int choose_ranks(struct comm *comm, int color, int key, struct split *s, 
 int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out)
 {
 	struct comm *comm = comm_get(handle, "corale_comm_split");
-	if (!comm || !out)
+	if (!comm)
 		return CORALE_EINVAL;
 	if (atomic_load(&comm->error))
 		return log_error(CORALE_ECOMM, comm->rank,
@@ -99,11 +99,15 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		atomic_fetch_add(&comm->origin->users, 1);
 		int entered = comm->gpu ? engine_cuda.enter(comm->gpu) : 0; /* the child's is the same */
 		ret = corale_private_comm_create(&bootstrap, &config, comm->fallback, comm_release_origin,
-						 comm->origin, &made);
+						 comm->origin,
+						 out ? &made : NULL); /* which its ranks must learn */
 		if (comm->gpu)
 			engine_cuda.leave(comm->gpu, entered);
 	}
 	free(s.ranks);
+	if (!ret && !out)
+		ret =
+		    log_error(CORALE_EINVAL, comm->rank, "corale_comm_split: no place for the communicator");
 	if (!ret)
 		*out = made;
 	return ret;

@@ -145,6 +145,18 @@ static void expect_no_plan(struct team_member *m, corale_coll coll, size_t count
 	corale_plan_destroy(plan);
 }
 
+/* Rank 1 passes no place for its communicator: none of its color gets one, and nobody waits for ever. */
+static void no_place(struct team_member *m)
+{
+	corale_comm *part = NULL;
+	int expected = m->rank < 2 ? CORALE_EINVAL : 0;
+	team_expect(m, corale_comm_split(m->comm, m->rank / 2, 0, m->rank == 1 ? NULL : &part), expected,
+		    "split, rank 1 without a place for it");
+	corale_comm_destroy(part);
+	team_expect(m, corale_comm_split(m->comm, -1, 0, NULL), CORALE_EINVAL, "no color, no place");
+	expect_working(m);
+}
+
 static void wrong_plans(struct team_member *m)
 {
 	corale_plan *plan = NULL;
@@ -327,6 +339,7 @@ static const struct team_case cases[] = {
 	{ "counts that overflow", overflowing_counts },
 	{ "wrong types and operators", wrong_types_and_operators },
 	{ "wrong plans", wrong_plans },
+	{ "no place for a communicator", no_place },
 	{ "wrong roots, peers and places", wrong_places },
 	{ "wrong configurations", configurations },
 	{ "wrong policies", policies },

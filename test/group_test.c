@@ -304,6 +304,82 @@ static void against_plain_calls(struct team_member *m)
 	}
 }
 
+/* A communicator of the group is aborted by a rank that only calls the other one: that one's sum comes. */
+static void one_fails(struct team_member *m)
+{
+	for (int on_stream = 0; on_stream < 2; on_stream++) {
+		corale_comm *bad, *good;
+		corale_stream *stream = NULL;
+		int32_t sums[2];
+		int ret = 0;
+		team_expect(m, corale_comm_split(m->comm, 0, 0, &bad), 0, "split");
+		team_expect(m, corale_comm_split(m->comm, 0, 0, &good), 0, "split");
+		if (on_stream)
+			team_expect(m, corale_stream_create(&stream), 0, "stream");
+		if (m->rank == 0) {
+			team_expect(m, corale_comm_abort(bad), 0, "abort");
+			add_up(m, good, &sums[1], NULL);
+		} else {
+			const int32_t mine = 1;
+			corale_group_begin();
+			ret = corale_all_reduce(&mine, &sums[0], 1, CORALE_INT32, CORALE_SUM, bad, stream);
+			if (!ret) /* else the abort was there before */
+				add_up(m, good, &sums[1], stream);
+			int ended = corale_group_end();
+			if (ret)
+				add_up(m, good, &sums[1], NULL);
+			else if (on_stream)
+				ended = corale_stream_synchronize(stream);
+			team_expect(m, ended, ret ? ret : CORALE_EABORTED, "the group");
+		}
+		if (sums[1] != RANKS)
+			team_fault(m, "the sum of the other communicator is %d", (int)sums[1]);
+		team_barrier(m);
+		corale_stream_destroy(stream);
+		corale_comm_destroy(good);
+		corale_comm_destroy(bad);
+	}
+}
+
+enum { MIXED_SUMS = 6 };
+
+/* Sums of two communicators, a send and a receive, which each rank and round makes at other places among them. */
+static void mix(struct team_member *m, corale_comm *half, int round, void *stream)
+{
+	static const int32_t mine = 1;
+	int next = (m->rank + 1) % RANKS, previous = (m->rank + RANKS - 1) % RANKS;
+	int32_t sums[2][MIXED_SUMS] = { { 0 } }, out[3] = { m->rank, round, 7 }, in[3] = { 0 };
+	corale_group_begin();
+	for (int i = 0; i < MIXED_SUMS; i++) {
+		corale_all_reduce(&mine, &sums[0][i], 1, CORALE_INT32, CORALE_SUM, m->comm, stream);
+		corale_all_reduce(&mine, &sums[1][i], 1, CORALE_INT32, CORALE_SUM, half, stream);
+		if (i == (round + m->rank) % MIXED_SUMS)
+			send_to(m, out, 3, next, stream);
+		if (i == (round + 3 * m->rank) % MIXED_SUMS)
+			recv_from(m, in, 3, previous, stream);
+	}
+	team_expect(m, corale_group_end(), 0, "the group");
+	if (stream)
+		team_expect(m, corale_stream_synchronize(stream), 0, "the stream");
+	for (int i = 0; i < MIXED_SUMS; i++)
+		if (sums[0][i] != RANKS || sums[1][i] != RANKS / 2)
+			team_fault(m, "round %d: sums %d and %d", round, (int)sums[0][i], (int)sums[1][i]);
+	if (in[0] != previous || in[1] != round || in[2] != 7)
+		team_fault(m, "round %d: received %d %d %d", round, (int)in[0], (int)in[1], (int)in[2]);
+}
+
+static void mixed(struct team_member *m)
+{
+	corale_comm *half;
+	corale_stream *stream;
+	team_expect(m, corale_comm_split(m->comm, m->rank % 2, 0, &half), 0, "split");
+	team_expect(m, corale_stream_create(&stream), 0, "stream");
+	for (int round = 0; round < 30; round++)
+		mix(m, half, round, round % 3 ? stream : NULL);
+	corale_stream_destroy(stream);
+	corale_comm_destroy(half);
+}
+
 /* Even ranks group an all_reduce and a send; odd ranks do the all_reduce before their receive, or behind it. */
 static void large_beside_collective(struct team_member *m)
 {
@@ -432,6 +508,8 @@ static const struct team_case cases[] = {
 	{ "beside a refused pair", refused_pair },
 	{ "against plain calls", against_plain_calls },
 	{ "a large message beside a collective", large_beside_collective },
+	{ "a communicator of the group fails", one_fails },
+	{ "everything in one group", mixed },
 	{ "fusing keeps bits", same_bits },
 	{ "several communicators", several_communicators },
 	{ "a part has the policy of the whole", policy_of_parts },
