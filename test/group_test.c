@@ -464,6 +464,25 @@ static void several_communicators(struct team_member *m)
 	corale_comm_destroy(half);
 }
 
+/* Everybody's messages to everybody, and what collectives send: staging keeps to what is left of the cap. */
+static void within_cap(struct team_member *m)
+{
+	enum { MANY = 1 << 20 };
+	size_t cap = comm_get(m->comm, "within_cap")->settings.memory_cap;
+	float *in = calloc(MANY, sizeof(*in)), *out = malloc(MANY * sizeof(*out));
+	if (!in || !out)
+		abort();
+	team_expect(m, corale_all_reduce(in, out, MANY, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL), 0,
+		    "all_reduce");
+	team_expect(m, corale_all_to_all(in, out, MANY / RANKS, CORALE_FLOAT32, m->comm, NULL), 0,
+		    "all_to_all");
+	exchange_all(m, (const size_t[]){ LARGE, 100, LARGE }, 3, NULL, 0);
+	if (corale_comm_memory(m->comm) > cap)
+		team_fault(m, "%zu bytes where %zu are allowed", corale_comm_memory(m->comm), cap);
+	free(in);
+	free(out);
+}
+
 /* No call on the host shows which one a communicator has. */
 static int policy_of(corale_comm *comm)
 {
@@ -512,6 +531,7 @@ static const struct team_case cases[] = {
 	{ "everything in one group", mixed },
 	{ "fusing keeps bits", same_bits },
 	{ "several communicators", several_communicators },
+	{ "memory within the cap", within_cap },
 	{ "a part has the policy of the whole", policy_of_parts },
 };
 
@@ -519,6 +539,7 @@ int main(int argc, char **argv)
 {
 	static const char *const settings[] = { "CORALE_DEBUG=none", "CORALE_DEBUG=none CORALE_NODE_SIZE=2",
 						"CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_CHUNK_BYTES=4K",
+						"CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_MEMORY_CAP=1M",
 						NULL };
 	return team_main(argc, argv,
 			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });

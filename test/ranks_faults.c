@@ -230,27 +230,6 @@ static void longer_than_deadline(void)
 	munmap(memory, bytes);
 }
 
-/* ---- Memory ---- */
-
-static void capped(void)
-{
-	enum { CAP = 1 << 20 };
-	corale_comm *comm = NULL;
-	corale_config config;
-	unsigned char *memory = map_at(NULL), *other = map_at(NULL);
-	corale_config_init(&config);
-	config.memory_cap = CAP;
-	expect(corale_comm_create_mpi(MPI_COMM_WORLD, &config, &comm), 0, "creation");
-	expect(corale_all_reduce(memory, other, bytes / 8, CORALE_FLOAT32, CORALE_SUM, comm, NULL), 0,
-	       "all_reduce");
-	expect(corale_all_to_all(memory, other, bytes / 2, CORALE_UINT8, comm, NULL), 0, "all_to_all");
-	if (corale_comm_memory(comm) > CAP)
-		fault("%zu bytes where %d are allowed", corale_comm_memory(comm), CAP);
-	corale_comm_destroy(comm);
-	munmap(memory, bytes);
-	munmap(other, bytes);
-}
-
 /* ---- Arguments ---- */
 
 static void no_place(void)
@@ -273,7 +252,6 @@ static const struct {
 	{ "used by another thread", in_another_thread },
 	{ "an error on a stream that another communicator drains", drained },
 	{ "longer than the deadline", longer_than_deadline },
-	{ "staging within the cap", capped },
 	{ "no place for the communicator", no_place },
 };
 enum { CASES = sizeof(cases) / sizeof(*cases) };
