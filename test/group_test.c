@@ -251,7 +251,7 @@ static void self_alone(struct team_member *m)
 
 static void add_up(struct team_member *m, corale_comm *comm, int32_t *sum, void *stream)
 {
-	const int32_t mine = 1;
+	static const int32_t mine = 1; /* read when the group or the stream comes to it */
 	*sum = 0;
 	team_expect(m, corale_all_reduce(&mine, sum, 1, CORALE_INT32, CORALE_SUM, comm, stream), 0,
 		    "all_reduce");
