@@ -322,11 +322,11 @@ int diagnose_timeout(struct comm *comm, const struct call *call, uint64_t number
 	diagnose_print_call(call, name, sizeof name);
 	if (number)
 		snprintf(which, sizeof which, ", call %llu,", (unsigned long long)number);
-	snprintf(
-	    text, sizeof text,
-	    "%s%s has waited %g s (CORALE_TIMEOUT) without progress for %s; that rank has not made the call, is "
-	    "stuck, or its link is cut",
-	    name, which, comm->settings.timeout, what);
+	snprintf(text, sizeof text,
+		 "%s%s has waited %g s (CORALE_TIMEOUT) without progress for %s; that rank has not made the "
+		 "call, is "
+		 "stuck, or its link is cut",
+		 name, which, comm->settings.timeout, what);
 	comm_fail(comm, CORALE_ETIMEDOUT, text);
 	return CORALE_ETIMEDOUT;
 }

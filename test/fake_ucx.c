@@ -132,6 +132,14 @@ int fake_ucx_deliver_tag(uint64_t tag, size_t bytes)
 	return 0;
 }
 
+void fake_ucx_cancel_all(void)
+{
+	while (pending) {
+		pending->cancelled = 1;
+		complete(&pending, 0);
+	}
+}
+
 ucs_status_t fake_ucx_deliver(struct ucx_worker *w, const struct ucx_wire *wire, size_t header_bytes,
 			      const void *data, size_t bytes, uint64_t attr)
 {

@@ -30,6 +30,9 @@ ucs_status_t fake_ucx_deliver(struct ucx_worker *w, const struct ucx_wire *wire,
 /* Completes a receive that waits for a tag with as many bytes; 0 if there is none. Tag 0: any. Under the lock. */
 int fake_ucx_deliver_tag(uint64_t tag, size_t bytes);
 
+/* Ends what is pending, as a worker does that is destroyed. */
+void fake_ucx_cancel_all(void);
+
 /* What UCX prints of its context. */
 extern const char *fake_ucx_info;
 /* 1 if a request that is not complete refers to the buffer. */

@@ -84,6 +84,7 @@ void ucx_world_close(struct ucx_world *world)
 		ucx_comm_free(c);
 	}
 	ucx_world_settle(world);
+	fake_ucx_cancel_all(); /* probes receive into the worker's memory, which lives as long as the process does */
 	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
 		next = e->next;
 		free(e->ep);
