@@ -136,10 +136,10 @@ int execute_start_pairs(struct comm *comm, const struct call *calls, int n, stru
 {
 	int ret = 0;
 	copy_own(comm, calls, n);
-	*pairs = (struct execute_pairs){ calloc((size_t)n, sizeof *pairs->runs),
-					 calloc((size_t)n, sizeof *pairs->calls),
-					 calloc((size_t)n, sizeof *pairs->after), 0 };
-	if (!ret && (!pairs->runs || !pairs->calls || !pairs->after))
+	*pairs = (struct execute_pairs){ malloc((size_t)n * sizeof *pairs->runs),
+					 malloc((size_t)n * sizeof *pairs->calls),
+					 malloc((size_t)n * sizeof *pairs->after), 0 };
+	if (!pairs->runs || !pairs->calls || !pairs->after)
 		ret =
 		    log_error(CORALE_ENOMEM, comm->rank, "no memory for a group of %d sends and receives", n);
 	for (int i = 0; !ret && i < n; i++) {

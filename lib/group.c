@@ -58,7 +58,7 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 		return 0;
 	*ret = refused;
 	if (!refused && group.ncalls == group.room) {
-		size_t room = group.room ? 2 * group.room : 16;
+		size_t room = group.room ? 2 * group.room : 4;
 		struct grouped *calls = realloc(group.calls, room * sizeof *calls);
 		if (calls) {
 			group.calls = calls;
@@ -249,7 +249,7 @@ static size_t same_door(const struct grouped *g, size_t n)
 
 static int run_group(struct grouped *g, size_t n)
 {
-	struct call *batch = calloc(n, sizeof *batch);
+	struct call *batch = malloc(n * sizeof *batch);
 	if (!batch)
 		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %zu calls", n);
 	int ret = check_group(g, n, batch);
