@@ -18,12 +18,12 @@
 #endif
 
 #include "build_info.h"
-#include "device.h"
-#include "log.h"
-#include "reduce_sum.h"
-#include "settings.h"
-#include "status.h"
-#include "transport.h"
+#include "cuda/device.h"
+#include "base/log.h"
+#include "reduce/reduce_sum.h"
+#include "base/settings.h"
+#include "base/status.h"
+#include "net/transport.h"
 
 static void heading(const char *text)
 {

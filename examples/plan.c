@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "plan.h"
-#include "settings.h"
+#include "base/settings.h"
 
 static void print_usage(FILE *out)
 {

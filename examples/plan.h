@@ -2,8 +2,8 @@
 #ifndef EXAMPLES_PLAN_H
 #define EXAMPLES_PLAN_H
 
-#include "planner.h"
-#include "sim.h"
+#include "plan/planner.h"
+#include "plan/sim.h"
 
 struct plan_request {
 	const char *machine; /* text, or NULL: this machine */

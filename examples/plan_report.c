@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plan.h"
-#include "plan_print.h"
+#include "plan/plan_print.h"
 
 enum { MOST_SIMULATED = 3000000, TEXT_BYTES = 16384 };
 

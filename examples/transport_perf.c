@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "settings.h"
-#include "transport.h"
+#include "base/settings.h"
+#include "net/transport.h"
 #include "transport_mpi.h"
-#include "wait.h"
+#include "base/wait.h"
 
 enum { MOST_WINDOW = 64 };
 

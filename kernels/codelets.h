@@ -21,8 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan_codelet.h"
-#include "plan_eval.h"
+#include "plan/plan_codelet.h"
+#include "plan/plan_eval.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -14,7 +14,7 @@
 #ifndef KERNELS_H
 #define KERNELS_H
 
-#include "plan_eval.h"
+#include "plan/plan_eval.h"
 
 #ifdef __cplusplus
 extern "C" {

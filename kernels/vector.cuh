@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "corale.h"
-#include "float_convert.h"
+#include "reduce/float_convert.h"
 
 #define VECTOR_FN __host__ __device__ __forceinline__
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
+#include "comm/comm.h"
 #include "corale_mpi.h"
-#include "log.h"
+#include "base/log.h"
 #include "transport_mpi.h"
 
 /* What a communicator keeps of MPI: its own duplicate of the user's communicator. */

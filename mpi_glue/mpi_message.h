@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <pthread.h>
 
-#include "transport.h"
+#include "net/transport.h"
 
 enum { MPI_MESSAGE_CONTROL_TAG = 2 * TRANSPORT_MAX_LANES, MPI_MESSAGE_TAGS, MPI_MESSAGE_INLINE_BYTES = 4096 };
 

@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 
-#include "transport.h"
+#include "net/transport.h"
 
 struct transport_mpi_ops {
 	struct transport_ops ops; /* first: open gets its address */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "team.h"
 
 enum { RANKS = 4, ODD = 2, COUNT = 40 };

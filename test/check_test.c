@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "plan_cases.h"
-#include "plan_eval.h"
+#include "plan/plan_eval.h"
 
 /* A way to break a step; 0 if it does not apply to this step. */
 typedef int mutate(struct plan *plan, struct plan_step *step);

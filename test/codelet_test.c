@@ -10,9 +10,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "codelets.h"
-#include "plan_codelet.h"
-#include "plan_codelet_print.h"
+#include "kernels/codelets.h"
+#include "plan/plan_codelet.h"
+#include "plan/plan_codelet_print.h"
 
 enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
 #define WINDOW ((uint64_t)62 << 20)

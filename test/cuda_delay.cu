@@ -1,6 +1,6 @@
 #include "cuda_delay.h"
 
-#include "sync.cuh"
+#include "kernels/sync.cuh"
 
 namespace
 {

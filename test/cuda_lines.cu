@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "sync.cuh"
+#include "kernels/sync.cuh"
 
 namespace
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reduce.h"
+#include "reduce/reduce.h"
 
 int cuda_pools_open(struct cuda_world *world, struct cuda_pools *pools, uint64_t seed)
 {

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "planner.h"
-#include "sequence.h"
+#include "plan/planner.h"
+#include "comm/sequence.h"
 #include "team.h"
 
 enum { RANKS = 2, MOST = 1000, MESSAGES = 3, PAUSE_MS = 100 };

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "comm.h"
+#include "comm/comm.h"
 #include "team.h"
 
 enum { RANKS = 4, LARGE = 4 << 20, PAUSE_MS = 300, PATIENCE_S = 10 };
@@ -138,7 +138,7 @@ static int told(void)
 
 /* ---- News of other nodes ---- */
 
-/* As lib/diagnose.c sends it: kind 1 ends the communicator. */
+/* As lib/comm/diagnose.c sends it: kind 1 ends the communicator. */
 struct news {
 	int32_t kind, code, culprit, rank;
 	uint64_t records[18];

@@ -1,11 +1,11 @@
 /*
- * UCX as a list of what was asked of it, so that tests can play the peers of lib/ucx_*.c without a network. A program that
+ * UCX as a list of what was asked of it, so that tests can play the peers of lib/net/ucx/ucx_*.c without a network. A program that
  * links this does not link UCX. One thread.
  */
 #ifndef FAKE_UCX_H
 #define FAKE_UCX_H
 
-#include "ucx_worker.h"
+#include "net/ucx/ucx_worker.h"
 
 enum { FAKE_PAYLOAD_BYTES = 64 };
 

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fdpass.h"
+#include "host/fdpass.h"
 
 enum { MEMBERS = 6, FDS = 2, BYTES = 64, FLOODS = 2 };
 static const uint64_t COOKIE = 0x1234567887654321u;

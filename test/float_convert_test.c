@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "float_convert.h"
+#include "reduce/float_convert.h"
 #include "slow_float.h"
 
 static const corale_type narrow_types[] = { CORALE_FLOAT16, CORALE_BFLOAT16, CORALE_FLOAT8_E4M3,

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "corale.h"
-#include "fdpass.h"
+#include "host/fdpass.h"
 
 static const double WAIT_S = 60;
 

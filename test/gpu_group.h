@@ -5,8 +5,8 @@
 #ifndef GPU_GROUP_H
 #define GPU_GROUP_H
 
-#include "device.h"
-#include "planner.h"
+#include "cuda/device.h"
+#include "plan/planner.h"
 
 enum { GPU_GROUP_MOST_RANKS = 16 };
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "log.h"
+#include "base/log.h"
 
 enum { PATIENCE_S = 20 };
 

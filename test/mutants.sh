@@ -20,11 +20,11 @@ die()
 
 # ---- Building: everything once, then one file a mutant
 
-# compile SOURCE OBJECT
+# compile SOURCE OBJECT [FILE]: FILE is where SOURCE belongs
 compile()
 {
-	$CC -std=gnu11 -O1 -pthread -ffp-contract=off -fopenmp-simd -I"$work/include" -I"$work/lib" -I"$work/test" \
-		-c "$1" -o "$2"
+	$CC -std=gnu11 -O1 -pthread -ffp-contract=off -fopenmp-simd -I"$work/include" -I"$work/lib" -I"$work" -I"$work/test" \
+		-iquote "$work/$(dirname "${3:-.}")" -c "$1" -o "$2"
 }
 
 # link_test NAME OBJECT...: objects come before the library, so that a mutant's replaces the library's
@@ -37,14 +37,13 @@ link_test()
 
 build_all()
 {
-	cp -r "$here/lib" "$here/include" "$here/test" "$work" || exit 2
-	cp "$here/kernels/none.c" "$work/lib" || exit 2
-	rm -f "$work"/lib/ucx_*.c "$work"/lib/transport_ucx.c "$work"/lib/device_cuda*.c
-	for source in "$work"/lib/*.c "$work"/test/matrix.c "$work"/test/reference*.c "$work"/test/team.c \
+	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/test" "$work" || exit 2
+	rm -f "$work"/lib/net/ucx/*.c "$work"/lib/cuda/*_cuda*.c "$work"/lib/cuda/trace_nvtx.c
+	for source in $(find "$work/lib" -name '*.c') "$work"/test/matrix.c "$work"/test/reference*.c "$work"/test/team.c \
 		"$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
-	ar rcs "$work/core.a" "$work"/lib/*.o
+	ar rcs "$work/core.a" $(find "$work/lib" -name '*.o')
 	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/reference*.o "$work"/test/team.o
 }
 
@@ -114,7 +113,7 @@ mutant()
 	case "$title $file" in *"$only"*) ;; *) return ;; esac
 	mutated=$work/mutant.c
 	sed "$change" "$work/$file" >"$mutated"
-	if cmp -s "$work/$file" "$mutated" || ! compile "$mutated" "$work/mutant.o" 2>"$work/out"; then
+	if cmp -s "$work/$file" "$mutated" || ! compile "$mutated" "$work/mutant.o" "$file" 2>"$work/out"; then
 		echo "CANNOT BE MADE: $file: $title"
 		broken=$((broken + 1))
 		return

@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-#include "comm.h"
-#include "hello.h"
-#include "log.h"
+#include "comm/comm.h"
+#include "comm/hello.h"
+#include "base/log.h"
 #include "team.h"
 
 enum { RANKS = 2, COUNT = 20, WINDOW_BYTES = 1 << 16 };

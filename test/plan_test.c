@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "corale.h"
-#include "plan_eval.h"
-#include "planner.h"
-#include "topo.h"
+#include "plan/plan_eval.h"
+#include "plan/planner.h"
+#include "plan/topo.h"
 
 static struct plan new_plan(void)
 {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "plan_cases.h"
-#include "plan_eval.h"
-#include "sim.h"
+#include "plan/plan_eval.h"
+#include "plan/sim.h"
 
 static struct planner new_planner(const struct topo *topo)
 {

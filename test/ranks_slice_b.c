@@ -12,10 +12,10 @@
 #include <time.h>
 
 #include "corale.h"
-#include "device.h"
+#include "cuda/device.h"
 #include "gpu_group.h"
-#include "plan_eval.h"
-#include "planner.h"
+#include "plan/plan_eval.h"
+#include "plan/planner.h"
 #include "reference.h"
 #include "replay.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "settings.h"
+#include "base/settings.h"
 #include "transport_cases.h"
 #include "transport_mpi.h"
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "reduce.h"
-#include "reduce_sum.h"
+#include "reduce/reduce.h"
+#include "reduce/reduce_sum.h"
 #include "slow_float.h"
 #include "slow_fold.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reduce.h"
+#include "reduce/reduce.h"
 
 enum { MOST_RANKS = 64 };
 

@@ -5,8 +5,8 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
-#include "plan_eval.h"
-#include "planner.h"
+#include "plan/plan_eval.h"
+#include "plan/planner.h"
 
 /*
  * send[r], recv[r]: rank r's buffers. Returns 0, or -1 when no program can go on though some have not ended,

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "plan_cases.h"
-#include "plan_eval.h"
+#include "plan/plan_eval.h"
 
 /* What a rank sends to, or expects from, one peer on one ring: a number for the whole list, and its length. */
 struct traffic {

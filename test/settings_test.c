@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "corale.h"
-#include "log.h"
-#include "settings.h"
+#include "base/log.h"
+#include "base/settings.h"
 
 static int parse(const char *entry, struct settings *s)
 {

@@ -1,5 +1,5 @@
 /*
- * Memory of GPUs that peers map (lib/engine_cuda_share.c, lib/engine_cuda_memory.c), by a driver that the test makes up: what a peer
+ * Memory of GPUs that peers map (lib/cuda/engine_cuda_share.c, lib/cuda/engine_cuda_memory.c), by a driver that the test makes up: what a peer
  * says of its buffer must lie in what is mapped, else the memory is not used and everything is closed again; descriptors close on exec.
  */
 #include <fcntl.h>
@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
-#include "engine_cuda.h"
-#include "log.h"
+#include "cuda/engine_cuda.h"
+#include "base/log.h"
 
 enum { RANKS = 2, ALLOCATION = 1 << 16, FD = 5 };
 
-/* As lib/engine_cuda_share.c lays it out. */
+/* As lib/cuda/engine_cuda_share.c lays it out. */
 struct handle {
 	cudaIpcMemHandle_t allocation;
 	uint64_t allocation_bytes, offset, bytes;

@@ -1,6 +1,6 @@
 /*
  * The narrow float formats by search: a table of all their values, and rounding by looking for the nearest. Slow,
- * plain, and sharing nothing with lib/float_convert.h, which it tests.
+ * plain, and sharing nothing with lib/reduce/float_convert.h, which it tests.
  */
 #ifndef SLOW_FLOAT_H
 #define SLOW_FLOAT_H

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "slow_float.h"
-#include "status.h"
+#include "base/status.h"
 
 struct value {
 	double f; /* floats */

@@ -2,7 +2,7 @@
 #ifndef SLOW_FOLD_H
 #define SLOW_FOLD_H
 
-#include "reduce.h"
+#include "reduce/reduce.h"
 
 /* Element i of the fold, into result (of the wire type if dst_wire, else of the type). */
 void slow_fold(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t i,

@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "log.h"
-#include "status.h"
+#include "base/log.h"
+#include "base/status.h"
 
 static void test_every_code_has_its_own_text(void **state)
 {

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "corale.h"
-#include "plan_eval.h"
-#include "topo.h"
+#include "plan/plan_eval.h"
+#include "plan/topo.h"
 
 static void check_maps(const struct topo *topo, int n, const uint64_t *id)
 {

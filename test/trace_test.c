@@ -1,4 +1,4 @@
-/* lib/trace_nvtx.c with a tool that this test itself is, and without: what a range costs then. */
+/* lib/cuda/trace_nvtx.c with a tool that this test itself is, and without: what a range costs then. */
 #define _GNU_SOURCE
 #include <nvtx3/nvToolsExt.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "trace.h"
+#include "cuda/trace.h"
 
 /* ---- The tool: notes what it is told ---------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wait.h"
+#include "base/wait.h"
 
 enum { LANES = 3, ROUNDS = 12, MOST = 3 << 20 };
 

@@ -2,7 +2,7 @@
 #ifndef TRANSPORT_CASES_H
 #define TRANSPORT_CASES_H
 
-#include "transport.h"
+#include "net/transport.h"
 
 struct cases_rank {
 	const struct transport_ops *ops;

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "settings.h"
-#include "transport.h"
-#include "wait.h"
+#include "base/settings.h"
+#include "net/transport.h"
+#include "base/wait.h"
 
 enum { BYTES = 4 << 20 };
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "settings.h"
+#include "base/log.h"
+#include "base/settings.h"
 #include "transport_cases.h"
 
 enum { MAX_RANKS = 5 };

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "ucx_script.h"
 
 enum { MOST_BYTES = 1024, MOST_SEEDS = 256, PATIENCE_S = 30 };

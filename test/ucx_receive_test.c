@@ -13,8 +13,8 @@
 
 #include <unistd.h>
 
-#include "log.h"
-#include "ucx_devices.h"
+#include "base/log.h"
+#include "net/ucx/ucx_devices.h"
 #include "ucx_world.h"
 
 enum { BIG = 100000, SMALL = 4096, PEER = 1, OTHER = 2, LANE = 5 };

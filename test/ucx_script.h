@@ -1,4 +1,4 @@
-/* A byte string as a program: posts sends and receives to lib/ucx_*.c and gives it messages, as they should be or not. */
+/* A byte string as a program: posts sends and receives to lib/net/ucx/ucx_*.c and gives it messages, as they should be or not. */
 #ifndef UCX_SCRIPT_H
 #define UCX_SCRIPT_H
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ucx_end.h"
+#include "net/ucx/ucx_end.h"
 
 static void on_control(void *ctx, int peer, const void *message, size_t bytes)
 {

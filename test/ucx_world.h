@@ -1,9 +1,9 @@
-/* A worker of lib/ucx_*.c over test/fake_ucx.c and its communicators, whose other ranks the test plays. */
+/* A worker of lib/net/ucx/ucx_*.c over test/fake_ucx.c and its communicators, whose other ranks the test plays. */
 #ifndef UCX_WORLD_H
 #define UCX_WORLD_H
 
 #include "fake_ucx.h"
-#include "ucx_message.h"
+#include "net/ucx/ucx_message.h"
 
 enum { WORLD_RANKS = 3 }; /* of every communicator; the worker's is rank 0 of it */
 

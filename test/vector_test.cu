@@ -8,9 +8,9 @@
 #include <string.h>
 
 extern "C" {
-#include "reduce.h"
+#include "reduce/reduce.h"
 }
-#include "vector.cuh"
+#include "kernels/vector.cuh"
 
 enum { MAX_RANKS = 9, MAX_VECTORS = 8192, MIXED_VECTORS = 1008, MAX_SPECIALS = 256, THREADS = 128 };
 

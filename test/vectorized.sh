@@ -1,5 +1,5 @@
 #!/bin/sh
-# The compiler makes packed instructions of the sums in lib/reduce_sum.c at -O2, and no fused multiply-add.
+# The compiler makes packed instructions of the sums in lib/reduce/reduce_sum.c at -O2, and no fused multiply-add.
 CC=${CC:-cc}
 top_srcdir=${top_srcdir:-.}
 tests=0
@@ -25,8 +25,8 @@ if ! printf '#ifndef __x86_64__\n#error\n#endif\n' | $CC -E - >/dev/null 2>&1; t
 	exit 0
 fi
 assembly=$($CC -std=gnu11 -O2 -fopenmp-simd -ffp-contract=off -I"$top_srcdir/include" -I"$top_srcdir/lib" \
-	-S -o - "$top_srcdir/lib/reduce_sum.c")
-report $? "lib/reduce_sum.c compiles"
+	-S -o - "$top_srcdir/lib/reduce/reduce_sum.c")
+report $? "lib/reduce/reduce_sum.c compiles"
 for type in float32 float16 bfloat16; do
 	expect ${type}_baseline addps xmm
 	expect ${type}_avx2 vaddps ymm

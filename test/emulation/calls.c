@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reduce.h"
+#include "reduce/reduce.h"
 #include "reference.h"
-#include "status.h"
+#include "base/collectives.h"
+#include "base/status.h"
 
 enum { LEAD = 256, GUARD = 160, GUARD_BYTE = 0x5a, MOST_PRINTED = 3 };
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine_cuda_copy.h"
-#include "log.h"
+#include "cuda/engine_cuda_copy.h"
+#include "base/log.h"
 #include "world.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* What lib/engine_cuda.h needs of CUDA's driver, where there is none. */
+/* What lib/cuda/engine_cuda.h needs of CUDA's driver, where there is none. */
 #ifndef EMULATED_CUDA_H
 #define EMULATED_CUDA_H
 
@@ -19,7 +19,7 @@ enum {
 	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
 };
 
-/* In place of lib/device_cuda.h: what lib/engine_cuda_memory.c and lib/engine_cuda_share.c need, which share_test has. */
+/* In place of lib/cuda/device_cuda.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has. */
 #define DEVICE_CUDA_H
 struct cuda_driver {
 	CUresult (*address_range)(CUdeviceptr *base, size_t *bytes, CUdeviceptr at);

@@ -1,4 +1,4 @@
-/* What lib/engine_cuda.h needs of CUDA's runtime, where there is none. */
+/* What lib/cuda/engine_cuda.h needs of CUDA's runtime, where there is none. */
 #ifndef EMULATED_CUDA_RUNTIME_API_H
 #define EMULATED_CUDA_RUNTIME_API_H
 

@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "script.h"
-#include "status.h"
+#include "base/collectives.h"
+#include "base/status.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

@@ -2,7 +2,7 @@
 #ifndef LAUNCH_CUH
 #define LAUNCH_CUH
 
-#include "codelets.h"
+#include "kernels/codelets.h"
 #include "gpu.h"
 
 #ifndef LAUNCH_MOST_THREADS

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_engine.h"
-#include "planner.h"
+#include "host/host_engine.h"
+#include "plan/planner.h"
 
 enum { SLOT_BYTES = 2048 /* so that vectors are several messages */, SLOTS = 4, LANES = PLAN_MAX_RINGS };
 

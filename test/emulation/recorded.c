@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan_eval.h"
-#include "status.h"
+#include "plan/plan_eval.h"
+#include "base/collectives.h"
+#include "base/status.h"
 
 enum { VECTOR = 16, EMPTY = -1, HEADER_HALVES = 2, LINE_VECTORS = 8, MOST_PRINTED = 4 };
 

@@ -2,7 +2,7 @@
 #ifndef RING_CUH
 #define RING_CUH
 
-#include "vector.cuh"
+#include "kernels/vector.cuh"
 
 enum { RING_SLOTS = 8, RING_BYTES = 0 };
 

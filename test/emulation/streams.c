@@ -1,4 +1,4 @@
-/* What lib/engine_cuda_copy.c enqueues beside kernels, on a rank's streams. A copy is one warp. */
+/* What lib/cuda/engine_cuda_copy.c enqueues beside kernels, on a rank's streams. A copy is one warp. */
 #include <string.h>
 
 #include "world.h"

@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "script.h"
-#include "status.h"
+#include "base/collectives.h"
+#include "base/status.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

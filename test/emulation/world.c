@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "base/log.h"
 
-/* ---- What lib/engine_cuda_run.c asks of the other files of the engine ---------------------------------------- */
+/* ---- What lib/cuda/engine_cuda_run.c asks of the other files of the engine ---------------------------------------- */
 
 int engine_check(const struct engine *e, int error, const char *what)
 {

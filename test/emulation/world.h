@@ -1,9 +1,9 @@
-/* Ranks on emulated GPUs: their windows, states and engines, as lib/engine_cuda_open.c makes them on real ones. */
+/* Ranks on emulated GPUs: their windows, states and engines, as lib/cuda/engine_cuda_open.c makes them on real ones. */
 #ifndef WORLD_H
 #define WORLD_H
 
-#include "engine.h"
-#include "engine_cuda.h"
+#include "cuda/engine.h"
+#include "cuda/engine_cuda.h"
 #include "gpu.h"
 
 struct world_params {

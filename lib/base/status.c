@@ -1,0 +1,87 @@
+#include "status.h"
+
+#include "collectives.h"
+
+static const char *const errors[] = {
+	"success",
+	"invalid argument",
+	"out of memory, or over the memory cap",
+	"a system call failed",
+	"not supported by this build or combination",
+	"ranks made different calls",
+	"a peer did not come before the deadline",
+	"a peer died, left, or its link failed",
+	"aborted by corale_comm_abort",
+	"the communicator failed earlier",
+	"the network library reported an error",
+	"the CUDA driver or runtime reported an error",
+	"a setting is malformed, or differs between ranks",
+	"internal error: please report it",
+};
+
+static const struct {
+	const char *name;
+	size_t bytes;
+	int is_float;
+} types[CORALE_NUM_TYPES] = {
+	{ "int8", 1, 0 },    { "uint8", 1, 0 },   { "int32", 4, 0 },       { "uint32", 4, 0 },
+	{ "int64", 8, 0 },   { "uint64", 8, 0 },  { "float16", 2, 1 },     { "bfloat16", 2, 1 },
+	{ "float32", 4, 1 }, { "float64", 8, 1 }, { "float8_e4m3", 1, 1 }, { "float8_e5m2", 1, 1 },
+};
+
+static const char *const ops[] = { "sum", "prod", "min", "max", "avg", "premul_sum" };
+
+_Static_assert(sizeof(errors) / sizeof(*errors) == 1 - CORALE_EINTERNAL, "one text per error code");
+_Static_assert(sizeof(ops) / sizeof(*ops) == CORALE_NUM_OPS + 1, "one name per operator");
+
+static int type_is_valid(corale_type type)
+{
+	return (int)type >= 0 && type < CORALE_NUM_TYPES;
+}
+
+int corale_version(void)
+{
+	return CORALE_VERSION;
+}
+
+const char *corale_strerror(int code)
+{
+	if (code == CORALE_INPROGRESS)
+		return "in progress";
+	if (code > 0 || code < CORALE_EINTERNAL)
+		return "unknown error code";
+	return errors[-code];
+}
+
+size_t corale_type_bytes(corale_type type)
+{
+	return type_is_valid(type) ? types[type].bytes : 0;
+}
+
+const char *corale_type_name(corale_type type)
+{
+	return type_is_valid(type) ? types[type].name : "invalid type";
+}
+
+const char *corale_op_name(corale_op op)
+{
+	if (op < 0)
+		return "invalid operator";
+	return ops[op_kind(op)];
+}
+
+const char *corale_coll_name(corale_coll coll)
+{
+	return (int)coll >= 0 && coll < CORALE_NUM_COLLS ? coll_table[coll].name : "invalid collective";
+}
+
+int type_is_float(corale_type type)
+{
+	return type_is_valid(type) && types[type].is_float;
+}
+
+/* All twelve types are real numbers, so every operator has a meaning for each of them. */
+int op_fits_type(corale_op op, corale_type type)
+{
+	return op >= 0 && op <= CORALE_NUM_OPS && type_is_valid(type);
+}

@@ -1,0 +1,286 @@
+#include "coll.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnose.h"
+#include "base/log.h"
+#include "sequence.h"
+#include "base/collectives.h"
+#include "base/status.h"
+
+static int check_op(struct comm *comm, struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
+	corale_op kind = op_kind(call->op);
+	int premul = call->op - CORALE_NUM_OPS;
+	if (call->op < 0 || premul >= COMM_MAX_PREMUL || (premul >= 0 && !comm->premul[premul].used))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator", name, call->op);
+	if (premul >= 0 && comm->premul[premul].type != call->type)
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "%s: the premultiplied sum was created for %s, the call is of %s", name,
+				 corale_type_name(comm->premul[premul].type), corale_type_name(call->type));
+	if (!op_fits_type(kind, call->type))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: operator %s has no meaning for type %s",
+				 name, corale_op_name(call->op), corale_type_name(call->type));
+	if (premul >= 0)
+		memcpy(&call->scalar, comm->premul[premul].scalar, sizeof call->scalar);
+	return 0;
+}
+
+static int check_counts(struct comm *comm, const struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
+	size_t bytes = corale_type_bytes(call->type), total;
+	if (!coll_is_uneven(call->coll)) {
+		if (__builtin_mul_overflow(call->count, bytes * (size_t)comm->size, &total) ||
+		    total > PTRDIFF_MAX)
+			return log_error(CORALE_EINVAL, comm->rank,
+					 "%s: count %zu of %s times %d ranks overflows", name, call->count,
+					 corale_type_name(call->type), comm->size);
+		return 0;
+	}
+	if (!call->send_counts || !call->send_displs || !call->recv_counts || !call->recv_displs)
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "%s: the arrays of counts and displacements must not be NULL", name);
+	for (int r = 0; r < comm->size; r++) {
+		size_t send_end, recv_end;
+		if (__builtin_add_overflow(call->send_counts[r], call->send_displs[r], &send_end) ||
+		    __builtin_add_overflow(call->recv_counts[r], call->recv_displs[r], &recv_end) ||
+		    send_end > PTRDIFF_MAX / bytes || recv_end > PTRDIFF_MAX / bytes)
+			return log_error(CORALE_EINVAL, comm->rank,
+					 "%s: counts and displacements for rank %d overflow", name, r);
+	}
+	size_t out = call->send_counts[comm->rank], in = call->recv_counts[comm->rank];
+	return out == in ? 0
+			 : log_error(CORALE_EINVAL, comm->rank,
+				     "%s: rank %d sends itself %zu elements and expects %zu", name,
+				     comm->rank, out, in);
+}
+
+static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+	return x < y + b_bytes && y < x + a_bytes;
+}
+
+struct extent {
+	uintptr_t begin, end;
+};
+
+/* The bytes from the first to the last element of all blocks. */
+static struct extent v_extent(const struct comm *comm, const void *buffer, const size_t *counts,
+			      const size_t *displs, size_t bytes)
+{
+	struct extent e = { UINTPTR_MAX, 0 };
+	for (int r = 0; r < comm->size; r++) {
+		uintptr_t begin = (uintptr_t)buffer + displs[r] * bytes;
+		if (!counts[r])
+			continue;
+		e.begin = begin < e.begin ? begin : e.begin;
+		e.end = begin + counts[r] * bytes > e.end ? begin + counts[r] * bytes : e.end;
+	}
+	return e;
+}
+
+static int v_overlap(const struct comm *comm, const struct call *call)
+{
+	size_t bytes = corale_type_bytes(call->type);
+	struct extent send = v_extent(comm, call->send, call->send_counts, call->send_displs, bytes);
+	struct extent recv = v_extent(comm, call->recv, call->recv_counts, call->recv_displs, bytes);
+	if (send.begin >= recv.end || recv.begin >= send.end)
+		return 0;
+	for (int s = 0; s < comm->size; s++) { /* the extents meet: look at every pair of blocks */
+		const char *from = (const char *)call->send + call->send_displs[s] * bytes;
+		for (int r = 0; call->send_counts[s] && r < comm->size; r++) {
+			const char *to = (const char *)call->recv + call->recv_displs[r] * bytes;
+			if (call->recv_counts[r] &&
+			    overlap(from, call->send_counts[s] * bytes, to, call->recv_counts[r] * bytes))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* Only blocks that are not empty matter. */
+static int check_v_buffers(struct comm *comm, const struct call *call)
+{
+	size_t send = 0, recv = 0;
+	for (int r = 0; r < comm->size; r++) {
+		send |= call->send_counts[r];
+		recv |= call->recv_counts[r];
+	}
+	if ((send && !call->send) || (recv && !call->recv))
+		return log_error(CORALE_EINVAL, comm->rank, "all_to_all_v: the %s buffer is NULL",
+				 send && !call->send ? "send" : "recv");
+	if (send && recv && v_overlap(comm, call))
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "all_to_all_v: send and recv overlap; it can't be done in place");
+	return 0;
+}
+
+/* NULL buffers, and buffers that overlap without being in place. */
+static int check_buffers(struct comm *comm, const struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
+	size_t block = call->count * corale_type_bytes(call->type);
+	size_t send = block * coll_send_blocks(call->coll, comm->size, comm->rank, call->root);
+	size_t recv = block * coll_recv_blocks(call->coll, comm->size, comm->rank, call->root);
+	if (coll_is_uneven(call->coll))
+		return check_v_buffers(comm, call);
+	if ((send && !call->send) || (recv && !call->recv))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name,
+				 recv && !call->recv ? "recv" : "send");
+	if (!send || !recv || !overlap(call->send, send, call->recv, recv))
+		return 0;
+	const char *s = call->send, *r = call->recv;
+	int possible = comm->size == 1 || coll_can_be_in_place(call->coll);
+	if (possible && s + coll_send_own(call->coll, comm->rank) * block ==
+			    r + coll_recv_own(call->coll, comm->rank) * block)
+		return 0;
+	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap%s", name,
+			 possible ? " but are not in place" : "; it can't be done in place");
+}
+
+/* Another rank has failed, and corale_comm_async_error has told the caller: it ends here, too. */
+static void end_told(struct comm *comm, const struct call *call)
+{
+	int code = diagnose_peers(comm);
+	if (atomic_load(&comm->error))
+		return;
+	if (code == CORALE_EMISMATCH)
+		diagnose_mismatch(comm, call, NULL);
+	else
+		diagnose_end(comm, call, code);
+}
+
+static int check_alive(struct comm *comm, const struct call *call)
+{
+	if (atomic_load_explicit(&comm->told, memory_order_relaxed))
+		end_told(comm, call);
+	if (atomic_load(&comm->error))
+		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s",
+				 corale_coll_name(call->coll), comm->failure);
+	return 0;
+}
+
+int coll_check_shape(struct comm *comm, struct call *call)
+{
+	const char *name = corale_coll_name(call->coll);
+	if ((int)call->type < 0 || call->type >= CORALE_NUM_TYPES)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", name, (int)call->type);
+	if (call->root < 0 || call->root >= comm->size)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %s %d is not in 0 .. %d", name,
+				 coll_is_pair(call->coll) ? "peer" : "root", call->root, comm->size - 1);
+	int ret = check_op(comm, call);
+	return ret ? ret : check_counts(comm, call);
+}
+
+static int check(struct comm *comm, struct call *call)
+{
+	int ret = check_alive(comm, call);
+	if (!ret && !call->plan)
+		ret = coll_check_shape(comm, call);
+	return ret ? ret : check_buffers(comm, call);
+}
+
+int coll_submit(corale_comm *handle, struct call *call, void *stream)
+{
+	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
+	int ret = comm ? check(comm, call) : CORALE_EINVAL, appended;
+	if (group_append(comm, call, stream, ret, &appended))
+		ret = appended;
+	else if (!ret && call->root == comm->rank && call_is_pair(call))
+		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
+				corale_coll_name(call->coll));
+	else if (!ret)
+		ret = sequence_submit(comm, call, 1, stream);
+	if (comm && ret)
+		comm_keep_error(comm);
+	return ret;
+}
+
+int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op,
+		      corale_comm *comm, void *stream)
+{
+	struct call call = {
+		.coll = CORALE_ALL_REDUCE, .send = send, .recv = recv, .count = count, .type = type, .op = op
+	};
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_all_gather(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
+		      void *stream)
+{
+	struct call call = {
+		.coll = CORALE_ALL_GATHER, .send = send, .recv = recv, .count = count, .type = type
+	};
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op,
+			  corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_REDUCE_SCATTER,
+			     .send = send,
+			     .recv = recv,
+			     .count = count,
+			     .type = type,
+			     .op = op };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root,
+		     corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_BROADCAST,
+			     .send = send,
+			     .recv = recv,
+			     .count = count,
+			     .type = type,
+			     .root = root };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
+		      void *stream)
+{
+	struct call call = {
+		.coll = CORALE_ALL_TO_ALL, .send = send, .recv = recv, .count = count, .type = type
+	};
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
+			const size_t *recv_counts, const size_t *recv_displs, corale_type type,
+			corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_ALL_TO_ALL_V,
+			     .send = send,
+			     .recv = recv,
+			     .type = type,
+			     .send_counts = send_counts,
+			     .send_displs = send_displs,
+			     .recv_counts = recv_counts,
+			     .recv_displs = recv_displs };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_SEND, .send = send, .count = count, .type = type, .root = peer };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_RECV, .recv = recv, .count = count, .type = type, .root = peer };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_barrier(corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_BARRIER };
+	return coll_submit(comm, &call, stream);
+}

@@ -1,0 +1,283 @@
+#include "comm.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose.h"
+#include "gpu.h"
+#include "base/log.h"
+#include "base/process.h"
+
+/* ---- Handles ------------------------------------------------------------------------ */
+
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+static corale_comm *handles; /* every one ever made: two words each, the price of safe use after destroy */
+
+int comm_handle_create(struct comm *comm)
+{
+	corale_comm *handle = calloc(1, sizeof *handle);
+	if (!handle)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a communicator's handle");
+	atomic_store(&handle->comm, comm);
+	comm->handle = handle;
+	pthread_mutex_lock(&handles_lock);
+	handle->next = handles;
+	handles = handle;
+	pthread_mutex_unlock(&handles_lock);
+	return 0;
+}
+
+struct comm *comm_get(const corale_comm *handle, const char *call)
+{
+	if (process_refuses(call))
+		return NULL;
+	struct comm *comm = handle ? atomic_load(&((corale_comm *)(uintptr_t)handle)->comm) : NULL;
+	if (!comm)
+		log_line(LOG_ERROR, -1, "%s: the communicator is %s", call, handle ? "destroyed" : "NULL");
+	return comm;
+}
+
+struct comm *comm_take(corale_comm *handle, const char *call)
+{
+	if (handle)
+		atomic_fetch_add(&handle->users, 1);
+	struct comm *comm = comm_get(handle, call);
+	if (!comm && handle)
+		comm_put(handle);
+	return comm;
+}
+
+void comm_put(corale_comm *handle)
+{
+	atomic_fetch_sub(&handle->users, 1);
+}
+
+void comm_retire(corale_comm *handle)
+{
+	atomic_store(&handle->comm, NULL);
+	while (atomic_load(&handle->users))
+		sched_yield();
+}
+
+/* What the front door wants back of a communicator, or of the one that it was split from. */
+static const void *root_of(const struct comm *comm)
+{
+	const struct comm_origin *origin = comm->origin;
+	while (origin->on_destroy == comm_release_origin)
+		origin = origin->ctx;
+	return origin->ctx;
+}
+
+/* The oldest one that is left, as the order must be the same on all ranks. */
+static corale_comm *find_oldest(const void *on_destroy_ctx)
+{
+	corale_comm *oldest = NULL;
+	pthread_mutex_lock(&handles_lock);
+	for (corale_comm *handle = handles; handle; handle = handle->next) {
+		const struct comm *comm = atomic_load(&handle->comm);
+		if (comm && root_of(comm) == on_destroy_ctx)
+			oldest = handle;
+	}
+	pthread_mutex_unlock(&handles_lock);
+	return oldest;
+}
+
+void corale_private_comm_destroy_all(void *on_destroy_ctx)
+{
+	corale_comm *handle;
+	while ((handle = find_oldest(on_destroy_ctx)))
+		corale_comm_destroy(handle);
+}
+
+/* ---- Queries ------------------------------------------------------------------------ */
+
+int corale_comm_rank(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_rank");
+	return comm ? comm->rank : CORALE_EINVAL;
+}
+
+int corale_comm_size(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_size");
+	return comm ? comm->size : CORALE_EINVAL;
+}
+
+int corale_comm_node(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_node");
+	return comm ? comm->topo->map.node_of[comm->rank] : CORALE_EINVAL;
+}
+
+int corale_comm_nodes(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_nodes");
+	return comm ? comm->topo->map.nodes : CORALE_EINVAL;
+}
+
+int corale_comm_local_rank(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_local_rank");
+	return comm ? comm->topo->map.local_of[comm->rank] : CORALE_EINVAL;
+}
+
+size_t corale_comm_memory(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_memory");
+	if (!comm)
+		return 0;
+	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + comm->engine.layout.bytes +
+	       comm->engine.memory + comm->plan_slots * sizeof *comm->plans;
+}
+
+void corale_config_init(corale_config *config)
+{
+	if (!config)
+		return;
+	memset(config, 0, sizeof *config);
+	config->size = sizeof *config;
+}
+
+/* ---- Failure ------------------------------------------------------------------------ */
+
+const char *corale_comm_last_error(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_last_error");
+	if (!comm)
+		return "the communicator is NULL or destroyed";
+	return atomic_load(&comm->error) ? comm->failure : comm->last_error;
+}
+
+void comm_keep_error(struct comm *comm)
+{
+	pthread_mutex_lock(&comm->error_lock);
+	if (!atomic_load(&comm->error))
+		snprintf(comm->last_error, sizeof comm->last_error, "%s", log_last_error());
+	pthread_mutex_unlock(&comm->error_lock);
+}
+
+static int async_error(struct comm *comm)
+{
+	int error = atomic_load(&comm->error);
+	if (!error && comm->gpu)
+		return gpu_failure(comm);
+	if (error || !(error = diagnose_peers(comm)))
+		return error;
+	atomic_store(&comm->told, 1);
+	if (error != CORALE_EMISMATCH) /* which the next call explains: it knows what was called */
+		diagnose_end(comm, &(struct call){ .coll = CORALE_NUM_COLLS }, error);
+	return error;
+}
+
+int corale_comm_async_error(const corale_comm *given)
+{
+	corale_comm *handle = (corale_comm *)(uintptr_t)given;
+	struct comm *comm = comm_take(handle, "corale_comm_async_error");
+	if (!comm)
+		return CORALE_EINVAL;
+	int error = async_error(comm);
+	comm_put(handle);
+	return error;
+}
+
+int corale_comm_abort(corale_comm *handle)
+{
+	struct comm *comm = comm_take(handle, "corale_comm_abort");
+	if (!comm)
+		return CORALE_EINVAL;
+	comm_fail(comm, CORALE_EABORTED, "corale_comm_abort was called on this rank");
+	if (comm->gpu)
+		engine_cuda.abort(comm->gpu, CORALE_EABORTED);
+	comm_put(handle);
+	return 0;
+}
+
+/* ---- Plans -------------------------------------------------------------------------- */
+
+static uint32_t key_word(const struct plan_key *key)
+{
+	uint32_t word;
+	_Static_assert(sizeof *key == sizeof word, "a plan's key is one word");
+	memcpy(&word, key, sizeof word);
+	return word;
+}
+
+static struct comm_plan *find_slot(struct comm_plan *plans, size_t slots, uint32_t key)
+{
+	size_t i = (key * 0x9e3779b1u) & (slots - 1);
+	while (plans[i].plan && plans[i].key != key)
+		i = (i + 1) & (slots - 1);
+	return &plans[i];
+}
+
+/* Keeps the table at most half full. */
+static int grow_cache(struct comm *comm)
+{
+	size_t slots = comm->plan_slots ? 2 * comm->plan_slots : 64;
+	struct comm_plan *plans = calloc(slots, sizeof *plans);
+	if (!plans)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %zu plans", slots / 2);
+	for (size_t i = 0; i < comm->plan_slots; i++)
+		if (comm->plans[i].plan)
+			*find_slot(plans, slots, comm->plans[i].key) = comm->plans[i];
+	free(comm->plans);
+	comm->plans = plans;
+	comm->plan_slots = slots;
+	return 0;
+}
+
+int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan **out)
+{
+	uint32_t word = key_word(key);
+	if (comm->plan_slots) {
+		const struct comm_plan *found = find_slot(comm->plans, comm->plan_slots, word);
+		if (found->plan) {
+			*out = found->plan;
+			return 0;
+		}
+	}
+	if (2 * (comm->plan_count + 1) > comm->plan_slots) {
+		int ret = grow_cache(comm);
+		if (ret)
+			return ret;
+	}
+	struct plan *plan = malloc(sizeof *plan);
+	if (!plan)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
+	char error[256];
+	int ret = planner_plan(&comm->planner, key, plan, error, sizeof error);
+	if (ret) {
+		free(plan);
+		return log_error(ret, comm->rank, "no plan for %s of %s: %s",
+				 corale_coll_name((corale_coll)key->coll),
+				 corale_type_name((corale_type)key->type), error);
+	}
+	*find_slot(comm->plans, comm->plan_slots, word) = (struct comm_plan){ word, plan };
+	comm->plan_count++;
+	log_line(LOG_INFO, comm->rank, "%s, up to %g bytes: %s, chunks of %u bytes, %d channels",
+		 corale_coll_name((corale_coll)key->coll), (double)((size_t)1 << key->size_class),
+		 algo_table(&(int){ 0 })[plan->algo].name, plan->chunk_bytes, plan->channels);
+	*out = plan;
+	return 0;
+}
+
+void call_keep(const struct call *call)
+{
+	if (call->plan)
+		atomic_fetch_add(&call->plan->users, 1);
+}
+
+void call_let_go(const struct call *call)
+{
+	if (call->plan && atomic_fetch_sub(&call->plan->users, 1) == 1)
+		free(call->plan);
+}
+
+void comm_free_plans(struct comm *comm)
+{
+	for (size_t i = 0; i < comm->plan_slots; i++)
+		free(comm->plans[i].plan);
+	free(comm->plans);
+}

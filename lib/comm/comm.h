@@ -1,0 +1,182 @@
+/*
+ * A communicator: agreed facts (map, settings, planner), windows and transport, the plan cache, and the
+ * sequence of its calls.
+ */
+#ifndef COMM_H
+#define COMM_H
+
+#include <pthread.h>
+
+#include "cuda/engine.h"
+#include "host/host_engine.h"
+#include "plan/planner.h"
+#include "plan/topo.h"
+#include "cuda/trace.h"
+#include "base/wait.h"
+#include "base/collectives.h"
+
+enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024 };
+
+struct comm_plan { /* an entry of the plan cache */
+	uint32_t key; /* the plan_key's bytes */
+	struct plan *plan; /* NULL: free */
+};
+
+struct comm_premul { /* operator CORALE_NUM_OPS + index */
+	int used;
+	corale_type type;
+	unsigned char scalar[8];
+};
+
+/* The plan of a persistent one; kept by it and by every call that waits in a group or on a stream. */
+struct shared_plan {
+	_Atomic int users;
+	struct plan plan;
+};
+
+/* Every call's signature material; also the text of its diagnosis. */
+struct call {
+	corale_coll coll;
+	const void *send;
+	void *recv;
+	size_t count;
+	corale_type type;
+	corale_op op; /* as the caller gave it */
+	int root; /* root, or the peer of send and recv */
+	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
+	struct shared_plan *plan; /* of a persistent plan, else NULL */
+	uint64_t
+	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
+	uint64_t
+	    target; /* on a GPU: of the receive buffer (engine.h), if the call stores there directly; else 0 */
+};
+
+/* Shared by a communicator and those split from it, which use the front door's transport: the last one gives it back. */
+struct comm_origin {
+	_Atomic int users;
+	void (*on_destroy)(void *);
+	void *ctx;
+};
+
+struct comm {
+	struct corale_comm *handle;
+	int rank, size;
+	uint64_t id; /* equal on all ranks, unique */
+	corale_bootstrap bootstrap;
+	const struct transport_ops *fallback; /* that the front door brought along */
+	struct comm_origin *origin; /* what the front door wants back */
+	struct settings settings; /* with the configuration's values in */
+	struct topo *topo;
+	struct planner planner;
+	struct host_engine engine;
+	int wants_gpu; /* as configured */
+	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
+	struct recent *recent; /* calls on the GPU */
+	struct plan_node node; /* what the choice of its codelets looks at */
+	struct trace *trace; /* of its calls; NULL: no tool listens */
+	struct registration *registrations; /* memory that peers may map; mem.c */
+	enum comm_scratch {
+		COMM_SCRATCH_OPEN,
+		COMM_SCRATCH_MADE,
+		COMM_SCRATCH_NONE
+	} scratch; /* of large calls */
+	struct wait_policy policy; /* of every wait of this communicator */
+	int manual; /* only the user's thread may drive the transport */
+	struct comm_premul premul[COMM_MAX_PREMUL];
+	struct comm_plan *plans; /* open addressing; plan_slots is a power of two */
+	size_t plan_slots, plan_count;
+	/* the sequence of calls; see sequence.c */
+	uint64_t issued;
+	_Atomic uint64_t completed;
+	struct corale_stream *last_stream; /* where calls of a manual communicator may still wait */
+	_Atomic uint64_t number; /* of the last collective executed */
+	uint64_t chain, chain_before; /* of their signatures; without the last one */
+	uint64_t *sends, *recvs; /* calls per peer */
+	/* failure */
+	_Atomic int error; /* set behind failure */
+	_Atomic int told; /* the caller knows of the failure: later calls are refused */
+	pthread_mutex_t error_lock;
+	char failure[COMM_ERROR_BYTES]; /* why comm failed: written once, by any thread */
+	char last_error[COMM_ERROR_BYTES]; /* of a call that has not ended comm */
+	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
+	_Atomic int damaged; /* control messages that no rank sent; the first is told of */
+	struct comm *next_watched; /* watch.c */
+	_Atomic int withdrawing; /* withdraw.c: a thread is at it */
+};
+
+/* The public handle outlives its communicator, so that use after destroy is an error and not a crash. */
+struct corale_comm {
+	_Atomic(struct comm *) comm; /* NULL once destroyed */
+	_Atomic int users; /* calls that may come from any thread, for which destroy waits */
+	struct corale_comm *next; /* all handles ever made stay reachable */
+};
+
+/* The rank with local rank q on this node. */
+static inline int comm_local_rank(const struct comm *comm, int q)
+{
+	const struct plan_map *map = &comm->topo->map;
+	return map->member[map->node_first[map->node_of[comm->rank]] + q];
+}
+
+/* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
+struct comm *comm_get(const corale_comm *handle, const char *call);
+
+/* The same for calls of any thread, beside corale_comm_destroy too: the communicator lives until comm_put. */
+struct comm *comm_take(corale_comm *handle, const char *call);
+void comm_put(corale_comm *handle);
+/* No comm_get or comm_take finds it any more, and nobody uses it. */
+void comm_retire(corale_comm *handle);
+
+/*
+ * What corale_comm_create and corale_comm_create_mpi share. fallback: the transport to use where UCX is not
+ * (NULL: none). on_destroy (may be NULL) is called with its ctx at the end of corale_comm_destroy, and also when
+ * creation fails. Exported to libcorale_mpi only.
+ */
+int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
+			       const struct transport_ops *fallback, void (*on_destroy)(void *),
+			       void *on_destroy_ctx, corale_comm **out)
+    __attribute__((visibility("default")));
+
+/* Destroys all communicators that were made with this on_destroy_ctx, and those split from them. Exported to libcorale_mpi only. */
+void corale_private_comm_destroy_all(void *on_destroy_ctx) __attribute__((visibility("default")));
+
+/* A handle for a new communicator into comm->handle. */
+int comm_handle_create(struct comm *comm);
+
+/* The cached plan of a call; built on first use. *out stays valid until the communicator is destroyed. */
+int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan **out);
+
+void comm_free_plans(struct comm *comm);
+
+static inline int call_is_pair(const struct call *call)
+{
+	return coll_is_pair(call->coll);
+}
+
+/* A call that outlives the function that made it keeps its persistent plan, if it has one, until it is let go. */
+void call_keep(const struct call *call);
+void call_let_go(const struct call *call);
+
+/* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
+ * text: the line for corale_comm_last_error. Any thread. */
+void comm_fail(struct comm *comm, int code, const char *text);
+/* The same where the cause is another rank, which all others then name. */
+void comm_fail_by(struct comm *comm, int code, int culprit, const char *text);
+
+/* This thread's last logged line is what corale_comm_last_error returns, unless comm has failed. */
+void comm_keep_error(struct comm *comm);
+
+/* Collective: makes the scratch that large calls need, on all ranks or on none (comm->scratch says). for_call is part
+ * of what the ranks compare. */
+int mem_scratch(struct comm *comm, const struct call *for_call);
+
+/* 1 if peers' GPUs may store into memory of the user. */
+int mem_is_shared(const struct comm *comm);
+
+/* Forgets what is registered, and keeps what was allocated, which stays the user's, for corale_mem_free. */
+void mem_close(struct comm *comm);
+
+/* Ends one user's share of a struct comm_origin. */
+void comm_release_origin(void *origin);
+
+#endif

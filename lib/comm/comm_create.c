@@ -1,0 +1,317 @@
+#include "comm_create.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose.h"
+#include "gpu.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "sequence.h"
+#include "base/status.h"
+#include "watch.h"
+
+enum { GPU_HOST_SLOT_BYTES = 4 << 10 };
+
+int comm_agree(struct comm *comm, int status, const char *what)
+{
+	const corale_bootstrap *b = &comm->bootstrap;
+	int32_t mine = status, *all = calloc((size_t)b->size, sizeof *all);
+	if (!all || b->allgather(b->ctx, &mine, sizeof mine, all)) {
+		free(all);
+		return log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	}
+	for (int r = 0; !status && r < b->size; r++)
+		if (all[r])
+			status = log_error(code_of_peer(all[r]), comm->rank,
+					   "rank %d could not %s: %s; its own line says why", r, what,
+					   corale_strerror(all[r]));
+	free(all);
+	return status;
+}
+
+/* UCX where every rank has it, else what the front door brought along. */
+static const struct transport_ops *choose_transport(const struct comm *comm, const struct hello *hellos,
+						    const struct transport_ops *fallback)
+{
+	int ucx = 1;
+	for (int r = 0; r < comm->size; r++)
+		ucx &= hellos[r].ucx;
+	const char *wanted = comm->settings.transport;
+	int preferred = fallback == &transport_inproc; /* threads of one process need no network */
+	if (!strcmp(wanted, "ucx") || (ucx && !preferred && strcmp(wanted, "mpi")))
+		return &transport_ucx;
+	return fallback;
+}
+
+int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback)
+{
+	if (comm->topo->map.nodes == 1)
+		return 0;
+	unsigned char *needed = calloc((size_t)comm->size, 1);
+	if (!needed)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	for (int r = 0; r < comm->size; r++)
+		needed[r] = !host_is_local(&comm->engine, r);
+	struct transport_params params = { .rank = comm->rank,
+					   .size = comm->size,
+					   .comm_id = comm->id,
+					   .needed = needed,
+					   .allgather = comm->bootstrap.allgather,
+					   .allgather_ctx = comm->bootstrap.ctx,
+					   .settings = &comm->settings,
+					   .on_control = diagnose_control,
+					   .on_failure = diagnose_failure,
+					   .handler_ctx = comm };
+	const struct transport_ops *ops = choose_transport(comm, hellos, fallback);
+	char why_not[256] = "";
+	int ret = 0;
+	if (!ops)
+		ret =
+		    log_error(CORALE_ENOTSUP, comm->rank,
+			      "the ranks are on %d nodes and there is no transport between "
+			      "them: build with UCX, or create the communicator with corale_comm_create_mpi",
+			      comm->topo->map.nodes);
+	else if (!ops->available(&comm->settings, why_not, sizeof why_not))
+		ret = log_error(CORALE_ENOTSUP, comm->rank, "transport %s can't be used: %s", ops->name,
+				why_not);
+	ret = comm_agree(comm, ret, "use a transport between nodes");
+	if (!ret)
+		ret = ops->open(ops, &params, &comm->engine.transport);
+	ret = comm_agree(comm, ret, "connect to the other nodes");
+	if (!ret) {
+		comm->manual = !ops->threaded(comm->engine.transport) && ops != &transport_inproc;
+		comm->policy.sleep_ns =
+		    comm->manual ? 20000 : 0; /* nobody else moves the transport meanwhile */
+		log_line(LOG_INFO, comm->rank, "%d nodes, transport %s", comm->topo->map.nodes, ops->name);
+	}
+	free(needed);
+	return ret;
+}
+
+_Static_assert(SETTINGS_CTA_ZERO == CORALE_CTA_POLICY_ZERO - CORALE_CTA_POLICY_AUTO,
+	       "the setting has the configuration's policies but the first");
+
+/* Also for host communicators, which make nothing of it: so that a wrong or different value is never passed over. */
+static int merge_cta_policy(struct comm *comm, int policy)
+{
+	if (policy < CORALE_CTA_POLICY_DEFAULT || policy > CORALE_CTA_POLICY_ZERO)
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_config: cta_policy %d; give a CORALE_CTA_POLICY_*", policy);
+	if (policy != CORALE_CTA_POLICY_DEFAULT)
+		comm->settings.cta_policy = policy - CORALE_CTA_POLICY_AUTO;
+	return 0;
+}
+
+/* The configuration's values replace the environment's. */
+static int merge_config(struct comm *comm, const corale_config *config)
+{
+	const struct settings *process;
+	int ret = settings_get(&process);
+	if (ret)
+		return ret;
+	comm->settings = *process;
+	if (!config)
+		return 0;
+	if (config->size < sizeof config->size + sizeof config->timeout_seconds || config->size > 4096)
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_config.size is %zu, not sizeof(corale_config): call "
+				 "corale_config_init first",
+				 config->size);
+	corale_config c;
+	corale_config_init(&c);
+	memcpy(&c, config, config->size < sizeof c ? config->size : sizeof c);
+	if (c.device < CORALE_DEVICE_DEFAULT || c.device > CORALE_DEVICE_CUDA || c.max_channels < 0)
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_config: device %d and max_channels %d; give a CORALE_DEVICE_* and a "
+				 "number from 0",
+				 c.device, c.max_channels);
+	comm->wants_gpu = c.device == CORALE_DEVICE_CUDA;
+	if (comm->wants_gpu) { /* the host engine only tells */
+		comm->settings.max_channels = 1;
+		if (comm->settings.slot_bytes > GPU_HOST_SLOT_BYTES)
+			comm->settings.slot_bytes = GPU_HOST_SLOT_BYTES;
+	}
+	if (c.timeout_seconds)
+		comm->settings.timeout = c.timeout_seconds < 0 ? 0 : c.timeout_seconds;
+	if (c.memory_cap)
+		comm->settings.memory_cap = c.memory_cap;
+	if (c.max_channels)
+		*(comm->wants_gpu ? &comm->settings.max_ctas : &comm->settings.max_channels) = c.max_channels;
+	return merge_cta_policy(comm, c.cta_policy);
+}
+
+static void choose_waits(struct comm *comm)
+{
+	int shared_cores = comm->topo->cores_per_rank_x16 < 16;
+	double spin_us = comm->settings.spin_us;
+	comm->policy.spin_ns = spin_us < 0 ? (shared_cores ? 0 : 2000) : (int64_t)(spin_us * 1e3);
+	comm->policy.timeout_ns = (int64_t)(comm->settings.timeout * 1e9);
+}
+
+static int choose_channels(struct comm *comm)
+{
+	int wanted = comm->settings.max_channels, by_cores = comm->topo->cores_per_rank_x16 / 32;
+	int channels = wanted ? wanted : by_cores < 1 ? 1 : by_cores > 4 ? 4 : by_cores;
+	int most = TRANSPORT_MAX_LANES / PLAN_MAX_RINGS;
+	return comm->manual || channels < 1 ? 1 : channels > most ? most : channels;
+}
+
+/* Everything that needs several ranks. */
+static int open_engine(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback)
+{
+	struct host_engine *e = &comm->engine;
+	e->rank = comm->rank;
+	e->map = comm->topo->map;
+	e->settings = &comm->settings;
+	e->local = e->map.local_of[comm->rank];
+	e->locals = plan_group_size(&e->map, PLAN_NODE, comm->rank);
+	e->channels = choose_channels(comm);
+	comm->settings.max_channels = e->channels;
+	int ret = comm_open_windows(comm, hellos);
+	if (!ret)
+		ret = comm_open_transport(comm, hellos, fallback);
+	if (!ret)
+		ret = comm_agree(comm, host_engine_open(e), "open the host engine");
+	return ret;
+}
+
+void comm_release_origin(void *arg)
+{
+	struct comm_origin *origin = arg;
+	if (atomic_fetch_sub(&origin->users, 1) != 1)
+		return;
+	if (origin->on_destroy)
+		origin->on_destroy(origin->ctx);
+	free(origin);
+}
+
+static void free_comm(struct comm *comm)
+{
+	gpu_close(comm);
+	if (comm->engine.transport)
+		comm->engine.transport->ops->close(comm->engine.transport);
+	host_engine_close(&comm->engine);
+	comm_close_windows(comm);
+	topo_destroy(comm->topo);
+	diagnose_close(comm);
+	comm_free_plans(comm);
+	mem_close(comm);
+	free(comm->sends);
+	free(comm->recvs);
+	pthread_mutex_destroy(&comm->error_lock);
+	comm_release_origin(comm->origin);
+	free(comm);
+}
+
+/* status: what this rank has met so far, which all others learn. */
+static int create(struct comm *comm, const corale_config *config, const struct transport_ops *fallback,
+		  int status)
+{
+	const corale_bootstrap *b = &comm->bootstrap;
+	struct hello mine, *hellos = NULL;
+	int ret = status ? status : merge_config(comm, config);
+	char error[256];
+	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
+		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
+	hello_init(&mine, b, &comm->settings, ret, fallback != NULL);
+	mine.gpu = comm->wants_gpu;
+	ret = hello_exchange(b, &mine, &hellos);
+	if (!ret)
+		ret = hello_compare(b, hellos, &comm->settings);
+	if (ret)
+		goto free_hellos;
+	comm->id = hellos[0].token ? hellos[0].token : 1;
+	ret = hello_topology(hellos, comm->size, &comm->settings, &comm->topo);
+	if (ret)
+		goto free_hellos;
+	comm->sends = calloc((size_t)comm->size, sizeof *comm->sends);
+	comm->recvs = calloc((size_t)comm->size, sizeof *comm->recvs);
+	ret = comm_agree(comm, comm->sends && comm->recvs ? 0 : CORALE_ENOMEM, "count calls");
+	if (ret)
+		goto free_hellos;
+	choose_waits(comm);
+	if (comm->size > 1)
+		ret = open_engine(comm, hellos, fallback);
+	if (!ret && comm->wants_gpu)
+		ret = gpu_open(comm);
+	if (!ret) {
+		planner_init(&comm->planner, comm->topo, &comm->settings);
+		log_line(LOG_INFO, comm->rank,
+			 "communicator of %d ranks on %d nodes, %d channels, windows of %zu bytes",
+			 comm->size, comm->topo->map.nodes, comm->engine.channels, comm->engine.layout.bytes);
+	}
+free_hellos:
+	free(hellos);
+	return ret;
+}
+
+int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
+			       const struct transport_ops *fallback, void (*on_destroy)(void *),
+			       void *on_destroy_ctx, corale_comm **out)
+{
+	if (!bootstrap || !bootstrap->allgather || bootstrap->size < 1 || bootstrap->rank < 0 ||
+	    bootstrap->rank >= bootstrap->size) {
+		if (on_destroy)
+			on_destroy(on_destroy_ctx);
+		return log_error(CORALE_EINVAL, -1,
+				 "corale_comm_create: a bootstrap with 0 <= rank < size and an "
+				 "all-gather is needed");
+	}
+	if (process_refuses("corale_comm_create")) {
+		if (on_destroy)
+			on_destroy(on_destroy_ctx);
+		return CORALE_ENOTSUP;
+	}
+	struct comm *comm = calloc(1, sizeof *comm);
+	struct comm_origin *origin = calloc(1, sizeof *origin);
+	if (!comm || !origin) {
+		free(comm);
+		free(origin);
+		if (on_destroy)
+			on_destroy(on_destroy_ctx);
+		return log_error(CORALE_ENOMEM, bootstrap->rank, "no memory for a communicator");
+	}
+	comm->bootstrap = *bootstrap;
+	comm->rank = bootstrap->rank;
+	comm->size = bootstrap->size;
+	comm->fallback = fallback;
+	*origin = (struct comm_origin){ 1, on_destroy, on_destroy_ctx };
+	comm->origin = origin;
+	pthread_mutex_init(&comm->error_lock, NULL);
+	int status = out ? 0
+			 : log_error(CORALE_EINVAL, comm->rank,
+				     "corale_comm_create: no place for the communicator (comm is NULL)");
+	int ret = create(comm, config, fallback, status);
+	if (!ret)
+		ret = comm_handle_create(comm);
+	if (ret) {
+		free_comm(comm);
+		return ret;
+	}
+	if (comm->size > 1)
+		watch_add(comm);
+	*out = comm->handle;
+	return 0;
+}
+
+int corale_comm_create(const corale_bootstrap *bootstrap, const corale_config *config, corale_comm **comm)
+{
+	return corale_private_comm_create(bootstrap, config, NULL, NULL, NULL, comm);
+}
+
+void corale_comm_destroy(corale_comm *handle)
+{
+	if (!handle)
+		return;
+	struct comm *comm = comm_get(handle, "corale_comm_destroy");
+	if (!comm)
+		return;
+	sequence_finish(comm);
+	if (comm->gpu)
+		gpu_finish(comm);
+	diagnose_leave(comm);
+	watch_remove(comm);
+	comm_retire(handle);
+	free_comm(comm);
+}

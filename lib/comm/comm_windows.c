@@ -1,0 +1,198 @@
+/* How the ranks of a node come to map each other's windows. */
+#define _GNU_SOURCE
+#include "comm_create.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "host/fdpass.h"
+#include "host/life.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "watch.h"
+
+enum { WINDOW_FDS = 2 }; /* a rank's window, its process's page (life.h) */
+
+struct window_hello {
+	int32_t status;
+	uint64_t window, probe; /* addresses in this rank's process */
+	char name[FDPASS_NAME_BYTES];
+};
+
+static struct window_control *control(struct comm *comm, int local)
+{
+	return comm->engine.windows[local];
+}
+
+static int open_life(struct comm *comm, int q, int fd)
+{
+	if (!window_is_sealed(fd, LIFE_PAGE_BYTES))
+		return log_error(
+		    CORALE_EPEER, comm->rank,
+		    "what rank %d has passed on as the page that tells of its end isn't %d bytes of "
+		    "shared memory, sealed against shrinking: start all ranks with the same library",
+		    comm_local_rank(comm, q), LIFE_PAGE_BYTES);
+	comm->engine.lives[q] = life_open(fd);
+	return comm->engine.lives[q]
+		   ? 0
+		   : log_error(CORALE_ENOMEM, comm->rank,
+			       "mapping the page that tells of local rank %d's end failed", q);
+}
+
+/* Maps the windows of the local peers in other processes; those of this one are mapped already. */
+static int map_peers(struct comm *comm, const struct hello *hellos, const struct window_hello *all,
+		     struct fdpass *pass, int fd)
+{
+	struct host_engine *e = &comm->engine;
+	const int mine[WINDOW_FDS] = { fd, life_fd() };
+	int peers = 0, ret = 0, *ids = calloc((size_t)e->locals, sizeof *ids),
+	    *fds = calloc((size_t)e->locals, WINDOW_FDS * sizeof *fds);
+	char(*names)[FDPASS_NAME_BYTES] = calloc((size_t)e->locals, sizeof *names);
+	if (!ids || !fds || !names) {
+		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d local peers", e->locals);
+		goto free_lists;
+	}
+	for (int q = 0; q < e->locals; q++) {
+		int rank = comm_local_rank(comm, q);
+		if (hellos[rank].process == hellos[comm->rank].process) {
+			e->windows[q] = (void *)(uintptr_t)all[rank].window;
+			e->pids[q] = 0;
+			atomic_fetch_add(&control(comm, q)->users, 1);
+		} else {
+			memcpy(names[peers], all[rank].name, sizeof names[peers]);
+			ids[peers++] = rank;
+		}
+	}
+	if (peers)
+		ret = fdpass_exchange(pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank,
+				      comm->id, mine, WINDOW_FDS, fds,
+				      comm->settings.timeout > 0 ? comm->settings.timeout : -1);
+	for (int i = 0, passed = !ret; passed && i < peers; i++) {
+		int q = comm->topo->map.local_of[ids[i]];
+		const int *peer_fds = fds + i * WINDOW_FDS;
+		if (!ret)
+			ret =
+			    window_map_peer(peer_fds[0], e->layout.bytes, comm->rank, ids[i], &e->windows[q]);
+		if (!ret)
+			ret = open_life(comm, q, peer_fds[1]);
+		e->pids[q] = (pid_t)hellos[ids[i]].pid;
+		for (int k = 0; k < WINDOW_FDS; k++)
+			close(peer_fds[k]);
+	}
+free_lists:
+	free(ids);
+	free(fds);
+	free(names);
+	return ret;
+}
+
+/* Finds out, by trying, whose memory this process can read (P8: never assumed). */
+static void probe_references(struct comm *comm, const struct hello *hellos, const struct window_hello *all)
+{
+	struct host_engine *e = &comm->engine;
+	int refused = -1;
+	for (int q = 0; q < e->locals; q++) {
+		int rank = comm_local_rank(comm, q), works = !e->pids[q];
+		uint64_t seen = 0;
+		struct iovec here = { &seen, sizeof seen },
+			     there = { (void *)(uintptr_t)all[rank].probe, sizeof seen };
+		if (!works)
+			works = process_vm_readv(e->pids[q], &here, 1, &there, 1, 0) == sizeof seen &&
+				seen == hellos[rank].token;
+		refused = works ? refused : rank;
+		atomic_store(&control(comm, e->local)->can_read[q], works && comm->settings.reference);
+	}
+	if (refused >= 0 && comm->settings.reference)
+		log_line(LOG_INFO, comm->rank,
+			 "the kernel does not let this rank read rank %d's memory: large messages "
+			 "inside the node are copied twice",
+			 refused);
+}
+
+static int choose_layout(struct comm *comm)
+{
+	size_t slot_bytes = comm->settings.slot_bytes;
+	int locals = comm->topo->map.max_node_size; /* the same layout on all nodes keeps the plans equal */
+	struct window_layout *layout = &comm->engine.layout;
+	size_t cap = comm->settings.memory_cap;
+	size_t most =
+	    comm->topo->map.nodes > 1 ? cap - cap / 2 : cap; /* the rest is for staging between nodes */
+	window_layout_init(layout, locals, comm->engine.channels, comm->settings.slots, slot_bytes);
+	while (layout->bytes > most && slot_bytes > 4096) {
+		slot_bytes /= 2;
+		window_layout_init(layout, locals, comm->engine.channels, comm->settings.slots, slot_bytes);
+	}
+	if (layout->bytes > cap)
+		return log_error(
+		    CORALE_ENOMEM, comm->rank,
+		    "a window for %d ranks of a node takes at least %zu bytes, CORALE_MEMORY_CAP allows %zu",
+		    locals, layout->bytes, cap);
+	comm->settings.slot_bytes = slot_bytes;
+	window_layout_init(layout, comm->engine.locals, comm->engine.channels, comm->settings.slots,
+			   slot_bytes);
+	return 0;
+}
+
+int comm_open_windows(struct comm *comm, const struct hello *hellos)
+{
+	struct host_engine *e = &comm->engine;
+	const corale_bootstrap *b = &comm->bootstrap;
+	/* the peers' values are not at this address here, should a peer's process number mean this process here */
+	const uint64_t probe = hellos[comm->rank].token;
+	struct window_hello mine = { .probe = (uint64_t)(uintptr_t)&probe }, *all = NULL;
+	struct fdpass *pass = NULL;
+	int fd = -1;
+	int layout = choose_layout(comm); /* the same on every rank */
+	if (layout)
+		return layout;
+	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
+	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
+	e->lives = calloc((size_t)e->locals, sizeof *e->lives);
+	all = calloc((size_t)comm->size, sizeof *all);
+	mine.status = e->windows && e->pids && e->lives && all
+			  ? 0
+			  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
+	if (!mine.status)
+		mine.status = watch_start(comm->rank);
+	if (!mine.status)
+		mine.status = window_create(e->layout.bytes, comm->rank, &fd, &e->windows[e->local]);
+	if (!mine.status)
+		mine.status = fdpass_listen(&pass, mine.name);
+	mine.window = mine.status ? 0 : (uint64_t)(uintptr_t)e->windows[e->local];
+	int ret = all ? 0 : CORALE_ENOMEM;
+	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
+		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	for (int r = 0; !ret && r < comm->size; r++)
+		ret = all[r].status ? code_of_peer(all[r].status) : 0; /* its owner has logged the cause */
+	if (!ret)
+		ret = map_peers(comm, hellos, all, pass, fd);
+	if (!ret)
+		probe_references(comm, hellos, all);
+	ret = comm_agree(comm, ret, "map the windows of its node");
+	fdpass_close(pass);
+	if (fd >= 0)
+		close(fd);
+	free(all);
+	return ret;
+}
+
+void comm_close_windows(struct comm *comm)
+{
+	struct host_engine *e = &comm->engine;
+	for (int q = 0; e->lives && q < e->locals; q++)
+		life_close(e->lives[q]);
+	for (int q = 0; e->windows && q < e->locals; q++) {
+		if (!e->windows[q])
+			continue;
+		if (e->pids[q] || atomic_fetch_sub(&control(comm, q)->users, 1) == 1)
+			window_unmap(e->windows[q], e->layout.bytes);
+	}
+	free(e->windows);
+	free(e->pids);
+	free(e->lives);
+	e->windows = NULL;
+	e->pids = NULL;
+	e->lives = NULL;
+}

@@ -1,0 +1,499 @@
+#include "diagnose.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/life.h"
+#include "base/log.h"
+#include "base/collectives.h"
+#include "base/status.h"
+
+enum { RECORDS_SENT = 3, KIND_ABORT = 1, KIND_REPLY = 2, COLLECT_MS = 400 };
+
+/* A window_call without atomics, as it is kept and sent. */
+struct record {
+	uint64_t number, signature, count, target;
+	int32_t coll, type, op, root;
+};
+
+/* One message between nodes: why the communicator ended, and the sender's last calls. */
+struct control {
+	int32_t kind, code, culprit, rank;
+	struct record records[RECORDS_SENT];
+};
+
+struct comm_remote_records {
+	struct record (*of)[RECORDS_SENT]; /* [rank] */
+	unsigned char *known; /* [rank] */
+};
+
+/* ---- Records -------------------------------------------------------------------------- */
+
+static struct window_control *own_control(const struct comm *comm)
+{
+	return comm->engine.windows ? comm->engine.windows[comm->engine.local] : NULL;
+}
+
+void diagnose_record(struct comm *comm, const struct call *call, uint64_t number, uint64_t signature)
+{
+	struct window_call *slot = &own_control(comm)->calls[number % WINDOW_CALLS];
+	atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&slot->signature, signature, memory_order_relaxed);
+	atomic_store_explicit(&slot->count, call->count, memory_order_relaxed);
+	atomic_store_explicit(&slot->target, call->target, memory_order_relaxed);
+	atomic_store_explicit(&slot->what,
+			      (uint64_t)call->coll << 48 | (uint64_t)call->type << 40 |
+				  (uint64_t)op_kind(call->op) << 32 | (uint32_t)call->root,
+			      memory_order_relaxed);
+	atomic_store_explicit(&slot->number, number, memory_order_release);
+}
+
+/* The call with that number, as its rank published it; number 0 when it has not, or no longer. */
+static struct record read_record(struct window_control *control, uint64_t number)
+{
+	struct window_call *slot = &control->calls[number % WINDOW_CALLS];
+	struct record r = { .number = atomic_load_explicit(&slot->number, memory_order_acquire) };
+	uint64_t what = atomic_load_explicit(&slot->what, memory_order_relaxed);
+	r.signature = atomic_load_explicit(&slot->signature, memory_order_relaxed);
+	r.count = atomic_load_explicit(&slot->count, memory_order_relaxed);
+	r.target = atomic_load_explicit(&slot->target, memory_order_relaxed);
+	r.coll = (int32_t)(what >> 48);
+	r.type = (int32_t)(what >> 40 & 0xff);
+	r.op = (int32_t)(what >> 32 & 0xff);
+	r.root = (int32_t)(uint32_t)what;
+	atomic_thread_fence(memory_order_acquire);
+	if (r.number != number || atomic_load_explicit(&slot->number, memory_order_relaxed) != number)
+		r.number = 0;
+	return r;
+}
+
+static struct record record_of(struct comm *comm, int rank, uint64_t number)
+{
+	const struct host_engine *e = &comm->engine;
+	struct record r = { 0 };
+	if (host_is_local(e, rank))
+		return read_record(e->windows[e->map.local_of[rank]], number);
+	pthread_mutex_lock(&comm->error_lock);
+	for (int i = 0; comm->records && comm->records->known[rank] && i < RECORDS_SENT; i++)
+		if (comm->records->of[rank][i].number == number)
+			r = comm->records->of[rank][i];
+	pthread_mutex_unlock(&comm->error_lock);
+	return r;
+}
+
+/* Where the receive buffer lies, if that is part of the call. */
+static int print_target(uint64_t target, char *buf, size_t bytes)
+{
+	if (!target)
+		return 0;
+	return snprintf(buf, bytes, ", into registration %llu at byte %llu",
+			(unsigned long long)(target >> ENGINE_TARGET_SHIFT) - 1,
+			(unsigned long long)(target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1)));
+}
+
+static void print_what(int coll, uint64_t count, int type, int op, int root, uint64_t target, char *buf,
+		       size_t bytes)
+{
+	if (coll == CORALE_NUM_COLLS) {
+		snprintf(buf, bytes, "an earlier call");
+		return;
+	}
+	int n = snprintf(buf, bytes, "%s(", corale_coll_name((corale_coll)coll));
+	if (coll_has_count(coll))
+		n += snprintf(buf + n, bytes - (size_t)n, "count %llu, ", (unsigned long long)count);
+	if (coll_has_data(coll))
+		n += snprintf(buf + n, bytes - (size_t)n, "%s", corale_type_name((corale_type)type));
+	if (coll_folds(coll))
+		n += snprintf(buf + n, bytes - (size_t)n, ", %s", corale_op_name(op));
+	if (coll_is_rooted(coll) || coll_is_pair(coll))
+		n += snprintf(buf + n, bytes - (size_t)n, ", %s %d", coll_is_pair(coll) ? "peer" : "root",
+			      root);
+	n += print_target(target, buf + n, bytes - (size_t)n);
+	snprintf(buf + n, bytes - (size_t)n, ")");
+}
+
+void diagnose_print_call(const struct call *call, char *buf, size_t bytes)
+{
+	print_what(call->coll, call->count, call->type, call->op, call->root, call->target, buf, bytes);
+}
+
+/* ---- Ending a communicator -------------------------------------------------------------- */
+
+static void set_abort(struct window_control *control, int code, int culprit)
+{
+	uint64_t none = 0;
+	atomic_compare_exchange_strong(&control->abort, &none,
+				       (uint64_t)(uint32_t)-code << 32 | (uint32_t)(culprit + 1));
+}
+
+static void send_control(struct comm *comm, int kind, int code, int culprit, int peer)
+{
+	struct control c = { kind, code, culprit, comm->rank, { { 0 } } };
+	uint64_t last = atomic_load(&comm->number);
+	for (uint64_t i = 0; i < RECORDS_SENT && i < last; i++)
+		c.records[i] = read_record(own_control(comm), last - i);
+	struct transport *t = comm->engine.transport;
+	t->ops->control(t, peer, &c, sizeof c);
+}
+
+static void spread(struct comm *comm, int code, int culprit)
+{
+	const struct host_engine *e = &comm->engine;
+	for (int q = 0; e->windows && q < e->locals; q++)
+		set_abort(e->windows[q], code, culprit);
+	for (int r = 0; e->transport && r < comm->size; r++)
+		if (!host_is_local(e, r))
+			send_control(comm, KIND_ABORT, code, culprit, r);
+}
+
+void comm_fail(struct comm *comm, int code, const char *text)
+{
+	comm_fail_by(comm, code, comm->rank, text);
+}
+
+void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
+{
+	pthread_mutex_lock(&comm->error_lock);
+	int first = !atomic_load(&comm->error);
+	if (first) {
+		snprintf(comm->failure, sizeof comm->failure, "%s", text);
+		atomic_store(&comm->error, code);
+	}
+	pthread_mutex_unlock(&comm->error_lock);
+	if (first) {
+		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s", text);
+		spread(comm, code, culprit);
+	}
+}
+
+void diagnose_failure(void *ctx, int peer, int code, const char *reason)
+{
+	struct comm *comm = ctx;
+	char text[COMM_ERROR_BYTES];
+	if (diagnose_peers(comm)) /* known to be over: the peer said why before it left */
+		return;
+	snprintf(text, sizeof text, "the connection to rank %d failed: %s", peer, reason);
+	comm_fail_by(comm, code, peer, text);
+}
+
+static int keep_records(struct comm *comm, const struct control *c)
+{
+	int ret = CORALE_ENOMEM;
+	pthread_mutex_lock(&comm->error_lock);
+	if (!comm->records) {
+		comm->records = calloc(1, sizeof *comm->records);
+		if (comm->records) {
+			comm->records->of = calloc((size_t)comm->size, sizeof *comm->records->of);
+			comm->records->known = calloc((size_t)comm->size, 1);
+		}
+	}
+	if (comm->records && comm->records->of && comm->records->known) {
+		memcpy(comm->records->of[c->rank], c->records, sizeof c->records);
+		comm->records->known[c->rank] = 1;
+		ret = 0;
+	}
+	pthread_mutex_unlock(&comm->error_lock);
+	return ret;
+}
+
+/* Ranks become indices and codes the texts of errors, so neither is taken as it comes. */
+static int is_sound(const struct comm *comm, const struct control *c, int peer)
+{
+	return (c->kind == KIND_ABORT || c->kind == KIND_REPLY) && c->rank == peer && c->culprit >= 0 &&
+	       c->culprit < comm->size && c->code < 0 && c->code >= CORALE_EINTERNAL;
+}
+
+void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
+{
+	struct comm *comm = ctx;
+	struct control c;
+	if (bytes == sizeof c)
+		memcpy(&c, message, sizeof c);
+	if (bytes != sizeof c || !is_sound(comm, &c, peer)) {
+		if (!atomic_fetch_add(&comm->damaged, 1))
+			log_line(LOG_WARN, comm->rank,
+				 "a control message of %zu bytes of rank %d is damaged, or no rank of this "
+				 "communicator sent it: it is dropped; see docs/security.md",
+				 bytes, peer);
+		return;
+	}
+	if (keep_records(comm, &c) || c.kind != KIND_ABORT)
+		return;
+	const struct host_engine *e = &comm->engine;
+	for (int q = 0; q < e->locals; q++)
+		set_abort(e->windows[q], c.code, c.culprit);
+	send_control(comm, KIND_REPLY, c.code, comm->rank, peer);
+}
+
+/* What an abort word says. Any process of the node may have written it. */
+struct ending {
+	int code, culprit; /* CORALE_EINTERNAL and -1 where the word says nothing that can be */
+};
+
+static struct ending read_ending(const struct comm *comm, uint64_t word)
+{
+	long code = -(long)(word >> 32), culprit = (long)(word & 0xffffffff) - 1;
+	if (code_of_peer(code) != code || culprit < 0 || culprit >= comm->size)
+		return (struct ending){ CORALE_EINTERNAL, -1 };
+	return (struct ending){ (int)code, (int)culprit };
+}
+
+int diagnose_peers(struct comm *comm)
+{
+	int error = atomic_load_explicit(&comm->error, memory_order_relaxed);
+	if (error)
+		return error;
+	struct window_control *control = own_control(comm);
+	uint64_t word = control ? atomic_load_explicit(&control->abort, memory_order_relaxed) : 0;
+	return word ? read_ending(comm, word).code : 0;
+}
+
+/* The process of a rank of this node, if it has ended without destroying comm. */
+static enum life_state death_of(const struct comm *comm, int rank)
+{
+	const struct host_engine *e = &comm->engine;
+	int q = e->lives && host_is_local(e, rank) ? e->map.local_of[rank] : -1;
+	enum life_state state = q < 0 || !e->lives[q] ? LIFE_ALIVE : life_state(e->lives[q]);
+	if (state == LIFE_ALIVE)
+		return LIFE_ALIVE;
+	const struct window_control *control = e->windows[q];
+	return atomic_load_explicit(&control->left, memory_order_acquire) ? LIFE_ALIVE : state;
+}
+
+/* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
+static void print_end(const struct comm *comm, int culprit, int code, char *buf, size_t bytes)
+{
+	if (code == CORALE_EPEER) /* the watch thread of another rank may have been first */
+		life_look();
+	enum life_state state = code == CORALE_EPEER ? death_of(comm, culprit) : LIFE_ALIVE;
+	if (state == LIFE_ALIVE) {
+		snprintf(buf, bytes, "rank %d has ended the communicator: %s", culprit,
+			 corale_strerror(code));
+		return;
+	}
+	snprintf(buf, bytes, "rank %d (process %ld of this host) has %s", culprit,
+		 (long)comm->engine.pids[comm->engine.map.local_of[culprit]],
+		 state == LIFE_EXITED ? "called exit() without corale_comm_destroy"
+				      : "died: it was killed, or left by _exit()");
+}
+
+void diagnose_deaths(struct comm *comm)
+{
+	const struct host_engine *e = &comm->engine;
+	char text[COMM_ERROR_BYTES];
+	for (int q = 0; e->lives && q < e->locals && !diagnose_peers(comm); q++) {
+		int r = comm_local_rank(comm, q);
+		if (death_of(comm, r) == LIFE_ALIVE)
+			continue;
+		print_end(comm, r, CORALE_EPEER, text, sizeof text);
+		comm_fail_by(comm, CORALE_EPEER, r, text);
+	}
+}
+
+int diagnose_end(struct comm *comm, const struct call *call, int code)
+{
+	char text[COMM_ERROR_BYTES], what[256];
+	const struct window_control *control = own_control(comm);
+	uint64_t word = control ? atomic_load(&control->abort) : 0;
+	struct ending ending = read_ending(comm, word);
+	diagnose_print_call(call, what, sizeof what);
+	if (word && ending.culprit < 0) {
+		snprintf(text, sizeof text,
+			 "%s: the word by which a rank of this node ends the communicator is %#llx; expected "
+			 "a code from %d to %d above a rank from 1 to %d: something has overwritten it; look "
+			 "for stray stores in the processes of this node",
+			 what, (unsigned long long)word, -CORALE_EINVAL, -CORALE_EINTERNAL, comm->size);
+	} else if (word && ending.culprit != comm->rank) {
+		char end[256];
+		print_end(comm, ending.culprit, code, end, sizeof end);
+		snprintf(text, sizeof text, "%s: %s", what, end);
+	} else {
+		snprintf(text, sizeof text, "%s: %s: %s", what, corale_strerror(code), log_last_error());
+	}
+	comm_fail(comm, code, text);
+	return code;
+}
+
+int diagnose_timeout(struct comm *comm, const struct call *call, uint64_t number, const char *what)
+{
+	char text[COMM_ERROR_BYTES], name[256], which[32] = "";
+	diagnose_print_call(call, name, sizeof name);
+	if (number)
+		snprintf(which, sizeof which, ", call %llu,", (unsigned long long)number);
+	snprintf(text, sizeof text,
+		 "%s%s has waited %g s (CORALE_TIMEOUT) without progress for %s; that rank has not made the "
+		 "call, is "
+		 "stuck, or its link is cut",
+		 name, which, comm->settings.timeout, what);
+	comm_fail(comm, CORALE_ETIMEDOUT, text);
+	return CORALE_ETIMEDOUT;
+}
+
+/* ---- Mismatch --------------------------------------------------------------------------- */
+
+struct collect {
+	struct comm *comm;
+	uint64_t number;
+	int64_t until;
+};
+
+/* 1 when all ranks' records of the call are here, or the time for it is over. */
+static int poll_records(void *arg)
+{
+	struct collect *c = arg;
+	struct transport *t = c->comm->engine.transport;
+	if (t)
+		t->ops->progress(t);
+	int known = 0;
+	for (int r = 0; r < c->comm->size; r++)
+		known += record_of(c->comm, r, c->number).number != 0;
+	return known == c->comm->size || wait_now_ns() > c->until;
+}
+
+int diagnose_differs(struct comm *comm)
+{
+	const struct host_engine *e = &comm->engine;
+	uint64_t number = atomic_load(&comm->number);
+	struct record mine = record_of(comm, comm->rank, number);
+	for (int q = 0; mine.number && e->windows && q < e->locals; q++) {
+		struct record record = read_record(e->windows[q], number);
+		if (record.number && record.signature != mine.signature)
+			return CORALE_EMISMATCH;
+	}
+	return 0;
+}
+
+/* The first call, going back from the last one, up to which all known records agree; 0 when none differs. */
+static uint64_t first_difference(struct comm *comm)
+{
+	uint64_t last = atomic_load(&comm->number), first = last > WINDOW_CALLS ? last - WINDOW_CALLS + 1 : 1;
+	for (uint64_t number = first; number <= last + 1; number++) {
+		struct record seen = { 0 };
+		for (int r = 0; r < comm->size; r++) {
+			struct record record = record_of(comm, r, number);
+			if (!record.number)
+				continue;
+			if (seen.number && seen.signature != record.signature)
+				return number;
+			seen = record;
+		}
+	}
+	return 0;
+}
+
+/* "rank 0, 1 called all_reduce(...)" for all ranks with the signature of `like`; returns how many they are. */
+static int print_group(struct comm *comm, uint64_t number, struct record like, char *buf, size_t bytes)
+{
+	char what[256];
+	int ranks = 0, shown = 0;
+	size_t n = 0;
+	for (int r = 0; r < comm->size; r++) {
+		struct record record = record_of(comm, r, number);
+		if (!record.number || record.signature != like.signature)
+			continue;
+		ranks++;
+		if (shown++ < 8)
+			n += (size_t)snprintf(buf + n, bytes - n, "%s%d", shown == 1 ? "rank " : ", ", r);
+	}
+	print_what(like.coll, like.count, like.type, like.op, like.root, like.target, what, sizeof what);
+	snprintf(buf + n, bytes - n, "%s called %s", ranks > 8 ? ", ..." : "", what);
+	return ranks;
+}
+
+/* Writes who called what; the odd one out is named when most ranks agree. */
+static void print_difference(struct comm *comm, uint64_t number, char *text, size_t bytes)
+{
+	int n = snprintf(text, bytes, "ranks made different calls (call %llu): ", (unsigned long long)number);
+	size_t at = (size_t)n;
+	int known = 0, odd = -1, most = 0;
+	for (int r = 0; r < comm->size; r++)
+		known += record_of(comm, r, number).number != 0;
+	for (int r = 0; r < comm->size; r++) {
+		struct record mine = record_of(comm, r, number);
+		int repeated = !mine.number;
+		for (int q = 0; q < r && !repeated; q++) {
+			struct record other = record_of(comm, q, number);
+			repeated = other.number && other.signature == mine.signature;
+		}
+		if (repeated)
+			continue;
+		char group[384];
+		int ranks = print_group(comm, number, mine, group, sizeof group);
+		most = 2 * ranks > known ? ranks : most;
+		odd = ranks == 1 ? (odd == -1 ? r : -2) : odd;
+		if (at + 2 < bytes)
+			at += (size_t)snprintf(text + at, bytes - at, "%s; ", group);
+		at = at < bytes ? at : bytes - 1;
+	}
+	if (most && odd >= 0)
+		snprintf(text + at, bytes - at, "the odd one out is rank %d", odd);
+	else
+		snprintf(text + at, bytes - at, "no majority tells which is meant");
+}
+
+static void print_edge(const struct comm *comm, const struct call *call, const struct host_mismatch *m,
+		       char *text, size_t bytes)
+{
+	char what[256];
+	diagnose_print_call(call, what, sizeof what);
+	if (m->in_bytes)
+		snprintf(text, bytes,
+			 "%s: rank %d sends %llu bytes of %s and rank %d expects %llu of %s: counts and "
+			 "types of a pair must agree",
+			 what, m->peer, (unsigned long long)m->got_edge, corale_type_name(m->got_type),
+			 comm->rank, (unsigned long long)m->expected_edge,
+			 corale_type_name(m->expected_type));
+	else if (m->expected == m->got)
+		snprintf(text, bytes,
+			 "%s: rank %d sends %llu elements and rank %d expects %llu: the counts of a pair "
+			 "must agree",
+			 what, m->peer, (unsigned long long)m->got_edge, comm->rank,
+			 (unsigned long long)m->expected_edge);
+	else
+		snprintf(text, bytes,
+			 "%s: rank %d sends another type, or made another call, than rank %d expects", what,
+			 m->peer, comm->rank);
+}
+
+int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch)
+{
+	char text[COMM_ERROR_BYTES], what[256];
+	spread(comm, CORALE_EMISMATCH, comm->rank); /* so that all others come and report */
+	uint64_t number = first_difference(comm);
+	if (!mismatch || mismatch->expected != mismatch->got || number) {
+		struct collect c = { comm, number ? number : atomic_load(&comm->number),
+				     wait_now_ns() + COLLECT_MS * 1000000ll };
+		wait_until(&comm->policy, poll_records, &c);
+		number = first_difference(comm);
+	}
+	diagnose_print_call(call, what, sizeof what);
+	if (number)
+		print_difference(comm, number, text, sizeof text);
+	else if (mismatch)
+		print_edge(comm, call, mismatch, text, sizeof text);
+	else
+		snprintf(text, sizeof text,
+			 "%s: another rank found that calls of this communicator do not match; its own line "
+			 "says which",
+			 what);
+	comm_fail(comm, CORALE_EMISMATCH, text);
+	return CORALE_EMISMATCH;
+}
+
+void diagnose_leave(struct comm *comm)
+{
+	struct window_control *control = own_control(comm);
+	if (control)
+		atomic_store_explicit(&control->left, 1, memory_order_release);
+}
+
+void diagnose_close(struct comm *comm)
+{
+	if (!comm->records)
+		return;
+	free(comm->records->of);
+	free(comm->records->known);
+	free(comm->records);
+}

@@ -1,0 +1,276 @@
+#include "gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnose.h"
+#include "execute.h"
+#include "base/log.h"
+#include "recent.h"
+#include "sequence.h"
+#include "base/collectives.h"
+#include "base/status.h"
+#include "withdraw.h"
+
+/* ---- Failure -------------------------------------------------------------------------------------------- */
+
+static struct call last_call(const struct comm *comm)
+{
+	return comm->recent ? recent_find(comm->recent, recent_last(comm->recent), -1)
+			    : (struct call){ .coll = CORALE_NUM_COLLS };
+}
+
+static int report(struct comm *comm, const struct engine_failure *f)
+{
+	char text[COMM_ERROR_BYTES];
+	struct host_mismatch m = { .found = 1,
+				   .peer = f->peer,
+				   .in_bytes = f->of_message,
+				   .expected_type = f->expected_type,
+				   .got_type = f->got_type };
+	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
+	*(f->of_message ? &m.got_edge : &m.got) = f->got;
+	const struct call call = f->number ? recent_find(comm->recent, f->number, f->peer) : last_call(comm);
+	switch (f->code) {
+	case CORALE_EMISMATCH:
+		return diagnose_mismatch(comm, &call, &m);
+	case CORALE_ETIMEDOUT:
+		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", f->peer,
+			 (unsigned long long)f->epoch);
+		return diagnose_timeout(comm, &call, 0, text);
+	default:
+		return diagnose_end(comm, &call, f->code);
+	}
+}
+
+/* 0, or the code that ended the communicator, reported; of host memory alone. */
+static int find_failure(struct comm *comm)
+{
+	struct engine_failure f;
+	int error = atomic_load_explicit(&comm->error, memory_order_relaxed), code = 0;
+	if (!error && engine_cuda.failure(comm->gpu, &f)) {
+		code = diagnose_peers(comm); /* whoever was first says why */
+		if (code)
+			f.code = code;
+		error = report(comm, &f);
+	} else if (!error && (code = diagnose_peers(comm))) {
+		const struct call call = last_call(comm);
+		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
+						 : diagnose_end(comm, &call, code);
+	}
+	return error;
+}
+
+/* A GPU that is lost (a kernel of the program's read a wrong address, say) runs nothing any more. */
+static int find_loss(struct comm *comm)
+{
+	int lost = engine_cuda.health(comm->gpu);
+	const struct call call = last_call(comm);
+	return lost ? diagnose_end(comm, &call, lost) : 0;
+}
+
+int gpu_failure(struct comm *comm)
+{
+	int error = find_failure(comm);
+	error = error ? error : find_loss(comm);
+	if (error)
+		engine_cuda.abort(comm->gpu, error);
+	return error;
+}
+
+void gpu_watch(struct comm *comm)
+{
+	int error = find_failure(comm);
+	if (error)
+		engine_cuda.stop(comm->gpu, error);
+	if (comm->size > 1)
+		withdraw_answer(comm);
+}
+
+void gpu_finish(struct comm *comm)
+{
+	gpu_failure(comm);
+	engine_cuda.finish(comm->gpu);
+	gpu_failure(comm);
+	if (mem_is_shared(comm))
+		withdraw_wait(comm);
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------------------- */
+
+/* Where peers could store directly: the same place of the same registration on every rank, or the call's signature differs. */
+static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
+{
+	size_t blocks = coll_recv_blocks(c->coll, comm->size, comm->rank, c->root);
+	if (!c->recv || (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
+		return 0;
+	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
+}
+
+/* What the call may use. Premultiplied inputs need a kernel, so scratch is of no use to copies of them. */
+static int memory_of(const struct comm *comm, const struct engine_call *call)
+{
+	int scratch = comm->size > 1 && comm->scratch != COMM_SCRATCH_NONE &&
+		      !(coll_folds(call->coll) && call->op == CORALE_NUM_OPS);
+	int memory = scratch ? PLAN_MEMORY_SCRATCH : 0;
+	if (call->target)
+		memory |= PLAN_MEMORY_REGISTERED;
+	if (call->target && engine_cuda.is_exported(comm->gpu, call->target))
+		memory |= PLAN_MEMORY_EXPORTED;
+	return memory;
+}
+
+static enum plan_codelet choice(const struct comm *comm, const struct engine_call *call, int memory)
+{
+	return plan_codelet_choose(&comm->node, call->coll, call->bytes, engine_cuda.words(call->type),
+				   memory);
+}
+
+static int wants_scratch(const struct comm *comm, const struct engine_call *call, int memory)
+{
+	return comm->size > 1 &&
+	       plan_codelet_scratch(&comm->node, call->codelet, call->coll, call->bytes, memory);
+}
+
+/* The codelet, and the target if that uses it. The first large call makes scratch. */
+static int choose(struct comm *comm, struct call *c, struct engine_call *call)
+{
+	call->target = comm->size > 1 ? target_of(comm, c, call->bytes) : 0;
+	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
+		return CORALE_EINVAL;
+	int memory = memory_of(comm, call);
+	call->codelet = choice(comm, call, memory);
+	call->scratch = wants_scratch(comm, call, memory);
+	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
+		c->target = call->target;
+		int ret = mem_scratch(comm, c);
+		if (ret)
+			return ret;
+		memory = memory_of(comm, call);
+		call->codelet = choice(comm, call, memory);
+	}
+	if (!plan_codelet_direct(&comm->node, call->codelet, c->coll, memory))
+		call->target = 0;
+	return 0;
+}
+
+/* A call that was refused before anything of it was enqueued. */
+static int is_refused(int ret)
+{
+	return ret == CORALE_ENOTSUP || ret == CORALE_EINVAL;
+}
+
+/* What became of a call: where a part of it may be enqueued, peers wait for the rest, so an error ends the communicator. */
+static int ended(struct comm *comm, int ret)
+{
+	if (!ret || is_refused(ret))
+		return ret;
+	int error = gpu_failure(comm);
+	if (error)
+		return ret == CORALE_ECOMM ? ret : error;
+	const struct call call = last_call(comm);
+	ret = diagnose_end(comm, &call, ret);
+	engine_cuda.abort(comm->gpu, ret);
+	return ret;
+}
+
+static int run_collective(struct comm *comm, const struct engine_call *call, void *stream)
+{
+	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
+	int ret = engine_cuda.run(comm->gpu, call, stream);
+	trace_end(comm->trace);
+	return ended(comm, ret);
+}
+
+static int run_messages(struct comm *comm, const struct engine_message *messages, int n, void *stream)
+{
+	uint64_t bytes = 0;
+	for (int i = 0; comm->trace && i < n; i++)
+		bytes += messages[i].bytes;
+	trace_begin(comm->trace, CORALE_SEND, CODELET_NONE, bytes);
+	int ret = engine_cuda.run_messages(comm->gpu, messages, n, stream);
+	trace_end(comm->trace);
+	return ended(comm, ret);
+}
+
+static int submit_collective(struct comm *comm, const struct call *given, void *stream)
+{
+	struct call copy = *given, *c = &copy;
+	uint64_t bytes = coll_is_uneven(c->coll) ? 0 : c->count * corale_type_bytes(c->type);
+	struct engine_call call = { .coll = c->coll,
+				    .type = c->type,
+				    .op = op_kind(c->op),
+				    .send = c->send,
+				    .recv = c->recv,
+				    .bytes = bytes,
+				    .scalar = c->scalar,
+				    .root = c->root,
+				    .send_counts = c->send_counts,
+				    .send_displs = c->send_displs,
+				    .recv_counts = c->recv_counts,
+				    .recv_displs = c->recv_displs };
+	int ret = choose(comm, c, &call);
+	if (ret) /* the others have this call, and wait */
+		return ended(comm, ret == CORALE_EINVAL ? diagnose_end(comm, c, ret) : ret);
+	c->target = call.target;
+	call.number = recent_add(comm->recent, c, 1);
+	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
+	ret = run_collective(comm, &call, stream);
+	if (is_refused(ret) && comm->size > 1)
+		sequence_undo(comm);
+	return ret;
+}
+
+/* A receive's: where its sender may store, if all of the buffer is registered. */
+static int find_target(const struct comm *comm, struct engine_message *m)
+{
+	if (m->sending || !m->data)
+		return 0;
+	m->target = engine_cuda.find(comm->gpu, m->data, m->bytes);
+	if (m->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, m->target))
+		return CORALE_EINVAL;
+	return 0;
+}
+
+static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
+{
+	struct engine_message messages[ENGINE_MOST_GROUPED];
+	int used = 0;
+	const uint32_t number = recent_add(comm->recent, calls, n);
+	for (int i = 0, r = 0; i < n; i++) {
+		const struct call *c = &calls[i];
+		struct engine_message *m = &messages[used];
+		uint64_t bytes = c->count * corale_type_bytes(c->type);
+		if (c->root != comm->rank) {
+			*m = (struct engine_message){ .data = c->coll == CORALE_SEND
+								  ? (void *)(uintptr_t)c->send
+								  : c->recv,
+						      .bytes = bytes,
+						      .type = c->type,
+						      .peer = c->root,
+						      .sending = c->coll == CORALE_SEND,
+						      .number = number };
+			int ret = find_target(comm, m);
+			if (ret)
+				return ret;
+			used++;
+		} else if (c->coll == CORALE_SEND) {
+			r = execute_next_own(comm, calls, n, r, CORALE_RECV);
+			*m = (struct engine_message){ .data = calls[r++].recv,
+						      .from = c->send,
+						      .bytes = bytes,
+						      .type = c->type,
+						      .peer = c->root,
+						      .number = number };
+			used += bytes > 0;
+		}
+	}
+	return used ? run_messages(comm, messages, used, stream) : 0;
+}
+
+int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
+{
+	if (calls[0].coll == CORALE_SEND || calls[0].coll == CORALE_RECV)
+		return submit_messages(comm, calls, n, stream);
+	return submit_collective(comm, calls, stream);
+}

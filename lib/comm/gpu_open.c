@@ -1,0 +1,197 @@
+/* How the engine of a CUDA communicator comes up: the same GPU windows everywhere, passed as descriptors. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm_create.h"
+#include "host/fdpass.h"
+#include "gpu.h"
+#include "base/log.h"
+#include "plan/plan_codelet_print.h"
+#include "base/process.h"
+#include "recent.h"
+#include "withdraw.h"
+#include "base/collectives.h"
+
+struct gpu_hello {
+	unsigned char uuid[ENGINE_UUID_BYTES];
+	char name[FDPASS_NAME_BYTES];
+	int32_t max_blocks; /* of a kernel, by the GPU's size */
+	uint64_t process;
+};
+
+static int open_engine(struct comm *comm)
+{
+	char why_not[256] = "";
+	if (!engine_cuda.available(why_not, sizeof why_not))
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a CUDA communicator: no GPU can be used here: %s", why_not);
+	if (comm->topo->map.nodes > 1)
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a CUDA communicator over %d nodes: GPUs of one node only in this version",
+				 comm->topo->map.nodes);
+	const struct settings *s = &comm->settings;
+	struct engine_params params = { .rank = comm->rank,
+					.ranks = comm->size,
+					.window_bytes = s->gpu_window,
+					.memory_cap = s->memory_cap,
+					.max_blocks = plan_codelet_most_blocks(
+					    s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT),
+					.timeout_s = s->timeout };
+	comm->recent = recent_create();
+	if (!comm->recent)
+		return log_error(CORALE_ENOMEM, comm->rank,
+				 "a CUDA communicator: no memory to note its calls");
+	return engine_cuda.open(&params, &comm->gpu);
+}
+
+static int exchange_windows(struct comm *comm, const struct gpu_hello *all, struct fdpass *pass, int fd)
+{
+	int *fds = NULL, ret = gpu_pass_fds(comm, pass, all->name, sizeof *all, fd, &fds);
+	if (!ret)
+		ret = engine_cuda.connect(comm->gpu, fds);
+	gpu_close_fds(comm, fds);
+	return ret;
+}
+
+static int check_links(const struct comm *comm, const struct gpu_hello *all)
+{
+	for (int r = 0; r < comm->size; r++)
+		if (!engine_cuda.reaches(comm->gpu, all[r].uuid))
+			return log_error(
+			    CORALE_ENOTSUP, comm->rank,
+			    "a CUDA communicator: the GPUs of ranks %d and %d have no NVLink between "
+			    "them: use host memory (CORALE_DEVICE_HOST)",
+			    comm->rank, r);
+	return 0;
+}
+
+/* Ranks that share a GPU wait for each other's time slices. */
+static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
+{
+	for (int r = 0; r < comm->size; r++)
+		if (r != comm->rank && !memcmp(all[r].uuid, all[comm->rank].uuid, ENGINE_UUID_BYTES)) {
+			log_line(LOG_WARN, comm->rank,
+				 "ranks %d and %d are on one GPU: it works, but they wait for each other's "
+				 "time slices",
+				 r, comm->rank);
+			return;
+		}
+}
+
+/* Blocks of a rank's kernels. Ranks of one process on one GPU divide them: their kernels wait for each other side by side, those of
+ * several processes run by turns. */
+static int share_of(const struct comm *comm, const struct gpu_hello *all, int rank)
+{
+	int n = 0;
+	for (int r = 0; r < comm->size; r++)
+		n += all[r].process == all[rank].process &&
+		     !memcmp(all[r].uuid, all[rank].uuid, ENGINE_UUID_BYTES);
+	return all[rank].max_blocks / n;
+}
+
+/* Both ends of a message cut it by this number. */
+static int limit_blocks(struct comm *comm, const struct gpu_hello *all)
+{
+	int least = share_of(comm, all, 0), most = least;
+	for (int r = 1; r < comm->size; r++) {
+		int share = share_of(comm, all, r);
+		least = share < least ? share : least;
+		most = share > most ? share : most;
+	}
+	if (least < 1)
+		return log_error(
+		    CORALE_ENOTSUP, comm->rank,
+		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
+		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
+		    "process each, or a larger CORALE_MAX_CTAS");
+	engine_cuda.limit(comm->gpu, least);
+	if (least < most)
+		log_line(LOG_INFO, comm->rank,
+			 "the ranks' GPUs run %d to %d blocks: all kernels have at most %d", least, most,
+			 least);
+	return 0;
+}
+
+static int connect_engines(struct comm *comm)
+{
+	const corale_bootstrap *b = &comm->bootstrap;
+	struct gpu_hello mine = { 0 }, *all = calloc((size_t)comm->size, sizeof *all);
+	struct fdpass *pass = NULL;
+	int fd = -1,
+	    ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	engine_cuda.uuid(comm->gpu, mine.uuid);
+	engine_cuda.describe(comm->gpu, &comm->node);
+	mine.max_blocks = comm->node.max_blocks;
+	mine.process = process_number();
+	if (!ret)
+		ret = engine_cuda.window_fd(comm->gpu, &fd);
+	if (!ret)
+		ret = fdpass_listen(&pass, mine.name);
+	ret = comm_agree(comm, ret, "share its GPU's window");
+	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
+		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = comm_agree(comm, check_links(comm, all), "reach its peers' GPUs");
+	if (!ret)
+		ret = limit_blocks(comm, all);
+	if (!ret)
+		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
+	if (!ret)
+		tell_shared(comm, all);
+	fdpass_close(pass);
+	if (fd >= 0)
+		close(fd);
+	free(all);
+	return ret;
+}
+
+/* Once, the same on all ranks: which codelet runs what. */
+static void tell_choice(const struct comm *comm)
+{
+	char plain[PLAN_CODELET_TEXT], registered[PLAN_CODELET_TEXT];
+	if (comm->rank || comm->size == 1 || log_level < LOG_INFO)
+		return;
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
+		if (coll_is_pair(coll) || !coll_has_count(coll))
+			continue;
+		plan_codelet_print(&comm->node, (corale_coll)coll, PLAN_MEMORY_SCRATCH, plain);
+		plan_codelet_print(&comm->node, (corale_coll)coll,
+				   PLAN_MEMORY_SCRATCH | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
+				   registered);
+		log_line(LOG_INFO, comm->rank,
+			 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
+			 corale_coll_name((corale_coll)coll), plain, registered);
+	}
+}
+
+int gpu_open(struct comm *comm)
+{
+	int ret = comm_agree(comm, open_engine(comm), "open a GPU");
+	if (!ret && comm->size > 1)
+		ret = connect_engines(comm);
+	if (ret)
+		return ret;
+	engine_cuda.describe(comm->gpu, &comm->node);
+	comm->trace = trace_open();
+	comm->node.zero_ctas = comm->settings.cta_policy == SETTINGS_CTA_ZERO;
+	comm->node.forced = plan_codelet_named(comm->settings.proto);
+	log_line(LOG_INFO, comm->rank,
+		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
+		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
+	tell_choice(comm);
+	return 0;
+}
+
+void gpu_close(struct comm *comm)
+{
+	free(comm->recent);
+	comm->recent = NULL;
+	if (!comm->gpu)
+		return;
+	withdraw_finish(comm);
+	engine_cuda.close(comm->gpu);
+	withdraw_answer_all(comm);
+	trace_close(comm->trace);
+	comm->gpu = NULL;
+}

@@ -1,0 +1,290 @@
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll.h"
+#include "execute.h"
+#include "base/log.h"
+#include "sequence.h"
+
+/* How a call goes on, and in which order of these. */
+enum door {
+	DOOR_GPU, /* by communicator: sends and receives in one launch, then collectives as made */
+	DOOR_SINGLE, /* on hosts: one call of a communicator whose collectives are on several streams, as made */
+	DOOR_STREAM, /* on hosts: all of a stream's calls advance together */
+	DOOR_BLOCKING /* the same without a stream */
+};
+
+struct grouped {
+	struct comm *comm;
+	struct corale_stream *stream;
+	struct call call;
+	size_t order; /* in which it was made */
+	enum door door;
+	size_t *counts; /* the copied arrays of an all_to_all_v */
+};
+
+/* The open group of this thread. */
+struct group {
+	int depth, error; /* error: of the first call that was refused */
+	size_t ncalls, room;
+	struct grouped *calls;
+};
+
+static _Thread_local struct group group;
+
+/* The caller's arrays may go before the group ends. */
+static int copy_counts(struct grouped *g)
+{
+	size_t n = (size_t)g->comm->size;
+	const size_t **arrays[] = { &g->call.send_counts, &g->call.send_displs, &g->call.recv_counts,
+				    &g->call.recv_displs };
+	if (!g->call.send_counts)
+		return 0;
+	g->counts = malloc(4 * n * sizeof *g->counts);
+	if (!g->counts)
+		return log_error(CORALE_ENOMEM, g->comm->rank, "no memory for the counts of an all_to_all_v");
+	for (size_t i = 0; i < 4; i++) {
+		memcpy(g->counts + i * n, *arrays[i], n * sizeof *g->counts);
+		*arrays[i] = g->counts + i * n;
+	}
+	return 0;
+}
+
+int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
+		 int *ret)
+{
+	if (!group.depth)
+		return 0;
+	*ret = refused;
+	if (!refused && group.ncalls == group.room) {
+		size_t room = group.room ? 2 * group.room : 4;
+		struct grouped *calls = realloc(group.calls, room * sizeof *calls);
+		if (calls) {
+			group.calls = calls;
+			group.room = room;
+		} else {
+			*ret =
+			    log_error(CORALE_ENOMEM, comm->rank, "no memory for %zu calls in a group", room);
+		}
+	}
+	if (!*ret) {
+		group.calls[group.ncalls] =
+		    (struct grouped){ comm, stream, *call, group.ncalls, DOOR_GPU, NULL };
+		*ret = copy_counts(&group.calls[group.ncalls]);
+		if (!*ret)
+			call_keep(call);
+	}
+	group.ncalls += !*ret;
+	group.error = group.error ? group.error : *ret;
+	return 1;
+}
+
+int corale_group_begin(void)
+{
+	group.depth++;
+	return 0;
+}
+
+static int by_comm(const struct grouped *a, const struct grouped *b)
+{
+	return (a->comm->id > b->comm->id) - (a->comm->id < b->comm->id);
+}
+
+/* Communicators in an order that all their ranks share; of each its calls as made. */
+static int compare_made(const void *x, const void *y)
+{
+	const struct grouped *a = x, *b = y;
+	int differ = by_comm(a, b);
+	return differ ? differ : (a->order > b->order) - (a->order < b->order);
+}
+
+/* In which they start: by door, stream and communicator; sends and receives first. */
+static int compare_started(const void *x, const void *y)
+{
+	const struct grouped *a = x, *b = y;
+	uintptr_t s = (uintptr_t)a->stream, t = (uintptr_t)b->stream;
+	if (a->door != b->door)
+		return a->door < b->door ? -1 : 1;
+	if (a->door == DOOR_SINGLE)
+		return (a->order > b->order) - (a->order < b->order);
+	if (a->door != DOOR_GPU && s != t)
+		return s < t ? -1 : 1;
+	int differ = by_comm(a, b);
+	if (!differ)
+		differ = call_is_pair(&b->call) - call_is_pair(&a->call);
+	return differ ? differ : (a->order > b->order) - (a->order < b->order);
+}
+
+static size_t pairs_of(const struct grouped *g, size_t n)
+{
+	size_t pairs = 0;
+	for (size_t i = 0; i < n; i++)
+		pairs += (size_t)call_is_pair(&g[i].call);
+	return pairs;
+}
+
+/* Chooses the door of one communicator's calls, and refuses what has none: nothing was started yet. */
+static int check_comm(struct grouped *g, size_t n, struct call *batch)
+{
+	const struct comm *comm = g->comm;
+	size_t pairs = 0, streams = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (call_is_pair(&g[i].call))
+			batch[pairs++] = g[i].call;
+		streams += g[i].stream != g->stream;
+	}
+	enum door door = comm->gpu   ? DOOR_GPU
+			 : streams   ? DOOR_SINGLE
+			 : g->stream ? DOOR_STREAM
+				     : DOOR_BLOCKING;
+	for (size_t i = 0; i < n; i++)
+		g[i].door = door;
+	if (pairs && door == DOOR_SINGLE)
+		return log_error(
+		    CORALE_ENOTSUP, comm->rank,
+		    "sends and receives of one communicator and group, or these and its collectives, "
+		    "are on several host streams: put them on one");
+	if (comm->gpu && pairs > ENGINE_MOST_GROUPED)
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a group of %zu sends and receives on a GPU: at most %d", pairs,
+				 ENGINE_MOST_GROUPED);
+	return execute_check_own(comm, batch, (int)pairs);
+}
+
+/* Calls from g on that are of the same communicator. */
+static size_t same_comm(const struct grouped *g, size_t n)
+{
+	size_t same = 1;
+	while (same < n && g[same].comm == g->comm && g[same].door == g->door)
+		same++;
+	return same;
+}
+
+static int check_group(struct grouped *g, size_t n, struct call *batch)
+{
+	int ret = 0;
+	qsort(g, n, sizeof *g, compare_made);
+	for (size_t i = 0, size; !ret && i < n; i += size) {
+		size = same_comm(&g[i], n - i);
+		ret = check_comm(&g[i], size, batch);
+		if (ret)
+			comm_keep_error(g[i].comm);
+	}
+	return ret;
+}
+
+/* ---- Starting ---- */
+
+/* They start together on the first one's stream: what is on the others comes before, or after. */
+static int join(const struct grouped *g, size_t n, int after)
+{
+	int ret = 0;
+	for (size_t i = 1; !ret && i < n; i++)
+		if (g[i].stream != g[i - 1].stream && g[i].stream != g->stream)
+			ret = engine_cuda.join(g->comm->gpu, after ? g->stream : g[i].stream,
+					       after ? g[i].stream : g->stream);
+	return ret;
+}
+
+/* All sends and receives of a communicator at once, or one collective. */
+static int start_batch(const struct grouped *g, size_t n, const struct call *batch)
+{
+	int ret = join(g, n, 0);
+	if (!ret)
+		ret = sequence_submit(g->comm, batch, (int)n, g->stream);
+	if (!ret)
+		ret = join(g, n, 1);
+	if (ret)
+		comm_keep_error(g->comm);
+	return ret;
+}
+
+/* Sends and receives of the first communicator that start together, or one call. */
+static size_t batch_of(const struct grouped *g, size_t n)
+{
+	size_t pairs = pairs_of(g, same_comm(g, n));
+	return g->door == DOOR_SINGLE || !pairs ? 1 : pairs;
+}
+
+/* One after the other, but on GPUs that only means in which order they are enqueued. */
+static int start_in_order(const struct grouped *g, size_t n, const struct call *batch)
+{
+	int ret = 0;
+	for (size_t i = 0, size; i < n; i += size) {
+		size = batch_of(&g[i], n - i);
+		int one = start_batch(&g[i], size, batch + i);
+		ret = ret ? ret : one;
+	}
+	return ret;
+}
+
+/* All calls of one stream, or of none. */
+static int start_together(const struct grouped *g, size_t n, const struct call *batch)
+{
+	size_t pairs = pairs_of(g, n);
+	if (same_comm(g, n) == n && (!pairs || pairs == n)) /* there is nothing to mix */
+		return start_in_order(g, n, batch);
+	struct sequence_part *parts = calloc(n, sizeof *parts);
+	if (!parts)
+		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %zu calls", n);
+	int used = 0;
+	for (size_t i = 0, size; i < n; i += size) {
+		size = same_comm(&g[i], n - i);
+		parts[used++] =
+		    (struct sequence_part){ g[i].comm, batch + i, (int)pairs_of(&g[i], size), (int)size };
+	}
+	int ret = sequence_group(parts, used, g->stream);
+	free(parts);
+	return ret;
+}
+
+static size_t same_door(const struct grouped *g, size_t n)
+{
+	size_t same = 1;
+	while (same < n && g[same].door == g->door && (g->door < DOOR_STREAM || g[same].stream == g->stream))
+		same++;
+	return same;
+}
+
+static int run_group(struct grouped *g, size_t n)
+{
+	struct call *batch = malloc(n * sizeof *batch);
+	if (!batch)
+		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %zu calls", n);
+	int ret = check_group(g, n, batch);
+	if (ret)
+		goto free_batch;
+	qsort(g, n, sizeof *g, compare_started);
+	for (size_t i = 0; i < n; i++)
+		batch[i] = g[i].call;
+	for (size_t i = 0, size; i < n; i += size) {
+		size = same_door(&g[i], n - i);
+		int one = g[i].door < DOOR_STREAM ? start_in_order(&g[i], size, batch + i)
+						  : start_together(&g[i], size, batch + i);
+		ret = ret ? ret : one;
+	}
+free_batch:
+	free(batch);
+	return ret;
+}
+
+int corale_group_end(void)
+{
+	if (!group.depth)
+		return log_error(CORALE_EINVAL, -1,
+				 "corale_group_end without corale_group_begin in this thread");
+	if (--group.depth)
+		return 0;
+	struct group g = group;
+	group = (struct group){ 0 };
+	int ret = g.error;
+	if (!ret && g.ncalls)
+		ret = run_group(g.calls, g.ncalls);
+	for (size_t i = 0; i < g.ncalls; i++) {
+		call_let_go(&g.calls[i].call);
+		free(g.calls[i].counts);
+	}
+	free(g.calls);
+	return ret;
+}

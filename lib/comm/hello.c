@@ -1,0 +1,236 @@
+#define _GNU_SOURCE
+#include "hello.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/status.h"
+#include "net/transport.h"
+#include "host/window.h"
+
+enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96, MAX_CORES = 1 << 20 };
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
+{
+	const unsigned char *p = data;
+	for (size_t i = 0; i < bytes; i++) /* FNV-1a */
+		hash = (hash ^ p[i]) * 0x100000001b3u;
+	return hash;
+}
+
+static const uint64_t hash_start = 0xcbf29ce484222325u;
+
+/* One machine, one network namespace: what memory descriptors and abstract sockets reach. The name tells fake
+ * hosts apart that share a kernel. */
+static uint64_t host_hash(const char *name)
+{
+	uint64_t hash = hash_bytes(hash_start, name, strlen(name));
+	char boot[64] = "";
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (file) {
+		if (!fgets(boot, sizeof boot, file))
+			boot[0] = 0;
+		fclose(file);
+	}
+	struct stat net;
+	if (!stat("/proc/self/ns/net", &net))
+		hash = hash_bytes(hash, &net.st_ino, sizeof net.st_ino);
+	return hash_bytes(hash, boot, strlen(boot));
+}
+
+static int affinity_cores(void)
+{
+	cpu_set_t set;
+	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static uint64_t settings_hash(const struct settings *settings)
+{
+	uint64_t hash = hash_start;
+	char value[VALUE_BYTES * 4];
+	for (int i = 0; i < settings_count(); i++) {
+		if (!settings_row(i)->shared)
+			continue;
+		settings_value(settings, i, value, sizeof value);
+		hash = hash_bytes(hash, value, strlen(value) + 1);
+	}
+	return hash;
+}
+
+void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
+		int status, int has_fallback)
+{
+	memset(hello, 0, sizeof *hello);
+	hello->magic = HELLO_MAGIC;
+	hello->version = CORALE_VERSION;
+	hello->status = status;
+	hello->rank = bootstrap->rank;
+	hello->size = bootstrap->size;
+	hello->cores = affinity_cores();
+	hello->online = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	hello->fallback = has_fallback;
+	hello->pid = (uint64_t)getpid();
+	hello->process = process_number();
+	gethostname(hello->name, sizeof hello->name - 1);
+	hello->host = host_hash(hello->name);
+	if (getrandom(&hello->token, sizeof hello->token, 0) != sizeof hello->token)
+		hello->token = hello->pid << 32 ^ (uint64_t)(uintptr_t)hello;
+	if (status)
+		return;
+	char why_not[256];
+	hello->ucx = transport_ucx.available(settings, why_not, sizeof why_not);
+	hello->settings = settings_hash(settings);
+}
+
+int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, struct hello **all)
+{
+	struct hello *gathered = calloc((size_t)bootstrap->size, sizeof *gathered);
+	if (!gathered)
+		return log_error(CORALE_ENOMEM, bootstrap->rank, "no memory for the facts of %d ranks",
+				 bootstrap->size);
+	if (bootstrap->allgather(bootstrap->ctx, mine, sizeof *mine, gathered)) {
+		free(gathered);
+		return log_error(CORALE_EPEER, bootstrap->rank, "the bootstrap's all-gather failed");
+	}
+	for (int r = 0; r < bootstrap->size; r++)
+		gathered[r].name[sizeof gathered[r].name - 1] = 0;
+	*all = gathered;
+	return 0;
+}
+
+/* Settings differ somewhere: gathers their texts and names the first difference. Collective. */
+static int name_difference(const corale_bootstrap *b, const struct settings *settings)
+{
+	char(*mine)[VALUE_BYTES] = calloc(MAX_ROWS, VALUE_BYTES);
+	char(*all)[MAX_ROWS][VALUE_BYTES] = calloc((size_t)b->size, sizeof *all);
+	int ret = mine && all ? 0 : CORALE_ENOMEM;
+	for (int i = 0; !ret && i < settings_count(); i++)
+		if (settings_row(i)->shared)
+			settings_value(settings, i, mine[i], VALUE_BYTES);
+	if (!ret && b->allgather(b->ctx, mine, MAX_ROWS * VALUE_BYTES, all))
+		ret = log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed");
+	for (int i = 0; !ret && i < settings_count(); i++) {
+		all[0][i][VALUE_BYTES - 1] = 0;
+		for (int r = 1; !ret && r < b->size; r++) {
+			all[r][i][VALUE_BYTES - 1] = 0;
+			if (strcmp(all[0][i], all[r][i]))
+				ret = log_error(CORALE_ESETTING, b->rank,
+						"%s differs: \"%s\" on rank 0, \"%s\" on rank %d; "
+						"set it equally on all ranks (mpirun -x %s), "
+						"also by corale_config",
+						settings_row(i)->name, all[0][i], all[r][i], r,
+						settings_row(i)->name);
+		}
+	}
+	if (!ret)
+		ret =
+		    log_error(CORALE_ESETTING, b->rank,
+			      "settings differ between ranks beyond their first %d characters", VALUE_BYTES);
+	free(mine);
+	free(all);
+	return ret;
+}
+
+int hello_compare(const corale_bootstrap *b, const struct hello *all, const struct settings *settings)
+{
+	int differ = 0;
+	for (int r = 0; r < b->size; r++) {
+		const struct hello *h = &all[r];
+		if (h->magic != HELLO_MAGIC || h->version != all[0].version)
+			return log_error(CORALE_ESETTING, b->rank,
+					 "rank %d runs another version of Corale than rank 0 "
+					 "(%u, %u): start all ranks with the same library",
+					 r, h->version, all[0].version);
+		if (h->rank != r || h->size != b->size)
+			return log_error(CORALE_EINVAL, b->rank,
+					 "the bootstrap is inconsistent: entry %d of %d came from "
+					 "a rank that calls itself %d of %d",
+					 r, b->size, h->rank, h->size);
+		if (h->status)
+			return h->status == all[b->rank].status && r == b->rank
+				   ? h->status
+				   : log_error(code_of_peer(h->status), b->rank,
+					       "rank %d (%s) could not create the communicator: %s", r,
+					       h->name, corale_strerror(h->status));
+		if (h->cores < 1 || h->cores > MAX_CORES)
+			return log_error(CORALE_EINVAL, b->rank,
+					 "rank %d (%s) may use %d cores by what it says; expected 1 to %d", r,
+					 h->name, h->cores, MAX_CORES);
+		if (h->pid < 1 || h->pid > INT_MAX)
+			return log_error(CORALE_EINVAL, b->rank,
+					 "rank %d (%s) says that it is process %llu; expected 1 to %d", r,
+					 h->name, (unsigned long long)h->pid, INT_MAX);
+		if (h->gpu != all[0].gpu)
+			return log_error(
+			    CORALE_ESETTING, b->rank,
+			    "corale_config.device differs: %s on rank 0, %s on rank %d; give all "
+			    "ranks the same",
+			    all[0].gpu ? "CUDA" : "host", h->gpu ? "CUDA" : "host", r);
+		differ |= h->settings != all[0].settings;
+	}
+	return differ ? name_difference(b, settings) : 0;
+}
+
+static int ranks_of_host(const struct hello *all, int size, int rank)
+{
+	int ranks = 0;
+	for (int r = 0; r < size; r++)
+		ranks += all[r].host == all[rank].host;
+	return ranks;
+}
+
+/* 16ths of a core for each rank of the most crowded host. */
+static int cores_per_rank(const struct hello *all, int size)
+{
+	int least = 1 << 20;
+	for (int r = 0; r < size; r++) {
+		int bound =
+		    all[r].cores < all[r].online; /* a mask of its own: not shared by all ranks of the host */
+		int share = 16 * all[r].cores;
+		if (!bound && (r == 0 || all[r].host != all[r - 1].host))
+			share /= ranks_of_host(all, size, r);
+		else if (!bound)
+			continue;
+		least = share < least ? share : least;
+	}
+	return least;
+}
+
+int hello_topology(const struct hello *all, int size, const struct settings *settings, struct topo **out)
+{
+	uint64_t *node = calloc((size_t)size, sizeof *node);
+	if (!node)
+		return log_error(CORALE_ENOMEM, -1, "no memory for the map of %d ranks", size);
+	for (int r = 0; r < size; r++) {
+		node[r] = all[r].host;
+		if (settings->node_size > 0) { /* fake nodes: every node_size ranks of a host */
+			int before = 0;
+			for (int q = 0; q < r; q++)
+				before += all[q].host == all[r].host;
+			node[r] ^=
+			    hash_bytes(hash_start, &(int){ before / settings->node_size }, sizeof(int));
+		}
+	}
+	int ret = topo_create(size, node, out);
+	free(node);
+	if (ret)
+		return ret;
+	(*out)->cores_per_rank_x16 = cores_per_rank(all, size);
+	if ((*out)->map.max_node_size <= WINDOW_RANKS)
+		return 0;
+	ret = log_error(CORALE_ENOTSUP, -1,
+			"%d ranks on one host: at most %d in this version; start fewer ranks a host, or set "
+			"CORALE_NODE_SIZE",
+			(*out)->map.max_node_size, WINDOW_RANKS);
+	topo_destroy(*out);
+	*out = NULL;
+	return ret;
+}

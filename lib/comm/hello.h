@@ -1,0 +1,38 @@
+/*
+ * What ranks tell each other when a communicator is made, and the check that they agree (P1): versions,
+ * hosts, cores, and every setting that must be equal.
+ */
+#ifndef HELLO_H
+#define HELLO_H
+
+#include "corale.h"
+#include "base/settings.h"
+#include "plan/topo.h"
+
+struct hello {
+	uint32_t magic, version;
+	int32_t status; /* what this rank has met so far: 0 or a CORALE_E* code */
+	int32_t rank, size; /* as the bootstrap told this rank */
+	int32_t cores, online; /* in its affinity mask; on its host */
+	int32_t ucx, fallback; /* transports that it could use */
+	int32_t gpu; /* a CUDA communicator is wanted */
+	uint64_t pid; /* as it calls itself: for people */
+	uint64_t process; /* process_number() */
+	uint64_t host; /* equal on ranks that can share memory and sockets */
+	uint64_t token; /* random */
+	uint64_t settings; /* hash of all shared settings */
+	char name[64]; /* of the host */
+};
+
+/* Fills in this process's facts. */
+void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
+		int status, int has_fallback);
+/* All-gathers; *all (size entries) is the caller's to free. Collective. */
+int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, struct hello **all);
+/* Compares; an error names the setting, the values and the ranks. Collective, same result on every rank. */
+int hello_compare(const corale_bootstrap *bootstrap, const struct hello *all,
+		  const struct settings *settings);
+/* The machine: nodes from hosts (or fake nodes of settings->node_size ranks), cores per rank. */
+int hello_topology(const struct hello *all, int size, const struct settings *settings, struct topo **out);
+
+#endif

@@ -1,0 +1,86 @@
+/* Persistent plans: a call without its buffers, planned once. */
+#include <stdlib.h>
+
+#include "coll.h"
+#include "base/log.h"
+#include "base/collectives.h"
+#include "base/status.h"
+
+struct corale_plan {
+	corale_comm *comm;
+	struct call call;
+};
+
+static int check_plannable(struct comm *comm, struct call *call)
+{
+	corale_coll coll = call->coll;
+	if ((int)coll < 0 || coll >= CORALE_NUM_COLLS)
+		return log_error(CORALE_EINVAL, comm->rank, "corale_plan_create: %d is no collective",
+				 (int)coll);
+	if (coll_is_uneven(coll) || coll_is_pair(coll))
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "corale_plan_create: %s has no plan that all ranks share",
+				 corale_coll_name(coll));
+	call->op = coll_folds(coll) ? call->op : 0;
+	call->root = coll_is_rooted(coll) ? call->root : 0;
+	return coll_check_shape(comm, call);
+}
+
+/* The only rank of a communicator needs none, but its calls are checked like those of others. */
+static int make_shared(struct comm *comm, const struct call *call, struct shared_plan **out)
+{
+	char error[256];
+	struct plan_key key = planner_key(call->coll, call->count, call->type, call->op);
+	struct shared_plan *shared = calloc(1, sizeof *shared);
+	if (!shared)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
+	shared->users = 1;
+	int ret =
+	    comm->size == 1 ? 0 : planner_plan(&comm->planner, &key, &shared->plan, error, sizeof error);
+	if (ret) {
+		free(shared);
+		return log_error(ret, comm->rank, "corale_plan_create: %s", error);
+	}
+	*out = shared;
+	return 0;
+}
+
+int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_op op, int root,
+		       corale_comm *handle, corale_plan **out)
+{
+	struct comm *comm = comm_get(handle, "corale_plan_create");
+	struct call call = { .coll = coll, .count = count, .type = type, .op = op, .root = root };
+	if (!comm || !out)
+		return CORALE_EINVAL;
+	corale_plan *plan = calloc(1, sizeof *plan);
+	int ret = plan ? check_plannable(comm, &call)
+		       : log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
+	if (!ret)
+		ret = make_shared(comm, &call, &call.plan);
+	if (ret) {
+		comm_keep_error(comm);
+		free(plan);
+		return ret;
+	}
+	*plan = (corale_plan){ handle, call };
+	*out = plan;
+	return 0;
+}
+
+int corale_plan_run(corale_plan *plan, const void *send, void *recv, void *stream)
+{
+	if (!plan)
+		return log_error(CORALE_EINVAL, -1, "corale_plan_run: the plan is NULL");
+	struct call call = plan->call;
+	call.send = send;
+	call.recv = recv;
+	return coll_submit(plan->comm, &call, stream);
+}
+
+void corale_plan_destroy(corale_plan *plan)
+{
+	if (!plan)
+		return;
+	call_let_go(&plan->call);
+	free(plan);
+}

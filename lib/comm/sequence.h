@@ -1,0 +1,42 @@
+/*
+ * The calls of a communicator as one sequence: tickets, signatures, and driving runs to their end.
+ */
+#ifndef SEQUENCE_H
+#define SEQUENCE_H
+
+#include "comm.h"
+#include "host/stream.h"
+
+/*
+ * Takes the next ticket for one collective, or for n sends and receives that start together, and executes it:
+ * here and now with stream NULL, else on the stream (the calls and their count arrays are copied; one job).
+ * Returns the call's result, or of starting it.
+ */
+int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
+
+/* The calls of a group on one communicator for host memory: sends and receives come first. */
+struct sequence_part {
+	struct comm *comm;
+	const struct call *calls;
+	int npairs, ncalls;
+};
+
+/* Takes a ticket for each part and advances all of them together, here and now or as one job on the stream. */
+int sequence_group(const struct sequence_part *parts, int n, struct corale_stream *stream);
+
+/* The same on the host engine, whatever memory the communicator is for: what Corale itself tells its ranks. */
+int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
+
+/* The signature of the next collective; its call is published for others to read. */
+uint64_t sequence_signature(struct comm *comm, const struct call *call);
+
+/* The same of a send or receive: they count per ordered pair, and their elements travel as the edge. */
+uint64_t sequence_pair_signature(struct comm *comm, const struct call *call);
+
+/* The call of the last signature was not started: the next one has its place. */
+void sequence_undo(struct comm *comm);
+
+/* Waits until everything submitted is complete (or the communicator has failed). */
+void sequence_finish(struct comm *comm);
+
+#endif

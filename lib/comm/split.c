@@ -1,0 +1,114 @@
+/* Communicators from communicators. The parent's sends and receives are the bootstrap of the new ones. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll.h"
+#include "base/log.h"
+#include "sequence.h"
+
+struct split {
+	struct comm *parent;
+	int *ranks; /* of the parent, in the order of the new communicator */
+	int size;
+};
+
+struct choice {
+	int32_t color, key, rank;
+};
+
+/* Everybody sends to everybody: no step of this depends on which other communicators are being made. */
+static int allgather(void *ctx, const void *in, size_t bytes, void *out)
+{
+	const struct split *s = ctx;
+	struct call *calls = calloc(2 * (size_t)s->size, sizeof *calls);
+	if (!calls)
+		return log_error(CORALE_ENOMEM, s->parent->rank, "no memory to exchange with %d ranks",
+				 s->size);
+	for (int i = 0; i < s->size; i++) {
+		unsigned char *to = (unsigned char *)out + (size_t)i * bytes;
+		calls[2 * i] = (struct call){ .coll = CORALE_SEND,
+					      .send = in,
+					      .count = bytes,
+					      .type = CORALE_UINT8,
+					      .root = s->ranks[i] };
+		calls[2 * i + 1] = (struct call){ .coll = CORALE_RECV,
+						  .recv = to,
+						  .count = bytes,
+						  .type = CORALE_UINT8,
+						  .root = s->ranks[i] };
+	}
+	int ret = sequence_host(s->parent, calls, 2 * s->size, NULL);
+	free(calls);
+	return ret;
+}
+
+static int compare(const void *x, const void *y)
+{
+	const struct choice *a = x, *b = y;
+	return a->key != b->key ? (a->key < b->key ? -1 : 1) : a->rank - b->rank;
+}
+
+/* The ranks of this rank's color, in order; *mine is this rank's place among them. */
+static int choose_ranks(struct comm *comm, int color, int key, struct split *s, int *mine)
+{
+	struct choice own = { color, key, comm->rank };
+	struct choice *all = calloc((size_t)comm->size, sizeof *all);
+	s->ranks = calloc((size_t)comm->size, sizeof *s->ranks);
+	int ret =
+	    all && s->ranks ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	struct call call = { .coll = CORALE_ALL_GATHER,
+			     .send = &own,
+			     .recv = all,
+			     .count = sizeof own,
+			     .type = CORALE_UINT8 };
+	if (!ret)
+		ret = sequence_host(comm, &call, 1, NULL);
+	if (!ret)
+		qsort(all, (size_t)comm->size, sizeof *all, compare);
+	for (int i = 0; !ret && i < comm->size; i++) {
+		if (all[i].color != color)
+			continue;
+		if (all[i].rank == comm->rank)
+			*mine = s->size;
+		s->ranks[s->size++] = all[i].rank;
+	}
+	free(all);
+	return ret;
+}
+
+int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out)
+{
+	struct comm *comm = comm_get(handle, "corale_comm_split");
+	if (!comm)
+		return CORALE_EINVAL;
+	if (atomic_load(&comm->error))
+		return log_error(CORALE_ECOMM, comm->rank,
+				 "corale_comm_split: the communicator failed earlier: %s", comm->failure);
+	struct split s = { comm, NULL, 0 };
+	int mine = 0, ret = choose_ranks(comm, color < 0 ? -1 : color, key, &s, &mine);
+	corale_comm *made = NULL;
+	if (!ret && color >= 0) {
+		corale_bootstrap bootstrap = { mine, s.size, &s, allgather };
+		corale_config config;
+		corale_config_init(&config);
+		config.timeout_seconds = comm->settings.timeout > 0 ? comm->settings.timeout : -1;
+		config.memory_cap = comm->settings.memory_cap;
+		config.max_channels = comm->gpu ? comm->settings.max_ctas : comm->settings.max_channels;
+		config.cta_policy = comm->settings.cta_policy + CORALE_CTA_POLICY_AUTO;
+		config.device = comm->gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
+		atomic_fetch_add(&comm->origin->users, 1);
+		int entered = comm->gpu ? engine_cuda.enter(comm->gpu) : 0; /* the child's is the same */
+		ret = corale_private_comm_create(&bootstrap, &config, comm->fallback, comm_release_origin,
+						 comm->origin,
+						 out ? &made : NULL); /* which its ranks must learn */
+		if (comm->gpu)
+			engine_cuda.leave(comm->gpu, entered);
+	}
+	free(s.ranks);
+	if (!ret && !out)
+		ret =
+		    log_error(CORALE_EINVAL, comm->rank, "corale_comm_split: no place for the communicator");
+	if (!ret)
+		*out = made;
+	return ret;
+}

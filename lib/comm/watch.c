@@ -1,0 +1,122 @@
+#include "watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "diagnose.h"
+#include "gpu.h"
+#include "host/life.h"
+#include "base/log.h"
+#include "base/process.h"
+
+enum { TICK_NS = 30 * 1000 * 1000 };
+
+static struct watch {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct comm *first;
+	int started; /* 1: runs; else 0 or a code */
+	int exiting; /* the process leaves: what the program's libraries hold may be gone */
+} watch = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void look_all(void)
+{
+	life_look();
+	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
+		diagnose_deaths(comm);
+	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
+		if (comm->gpu)
+			gpu_watch(comm);
+}
+
+static void *work(void *unused)
+{
+	const struct timespec tick = { 0, TICK_NS };
+	(void)unused;
+	int error = life_hold(); /* for ever, so outside the lock: the two have one order */
+	pthread_mutex_lock(&watch.lock);
+	watch.started = error ? CORALE_ESYSTEM : 1;
+	pthread_cond_broadcast(&watch.changed);
+	for (;;) {
+		while (!watch.first || watch.exiting)
+			pthread_cond_wait(&watch.changed, &watch.lock);
+		look_all();
+		pthread_mutex_unlock(&watch.lock);
+		nanosleep(&tick, NULL);
+		pthread_mutex_lock(&watch.lock);
+	}
+	return unused;
+}
+
+/* The runtime's pinned memory may go from here on. */
+static void at_exit(void)
+{
+	if (process_is_forked())
+		return;
+	life_exiting();
+	pthread_mutex_lock(&watch.lock);
+	watch.exiting = 1;
+	pthread_mutex_unlock(&watch.lock);
+}
+
+/* The program's signals are for the program's threads. */
+static int start_thread(int rank)
+{
+	pthread_t thread;
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int error = pthread_create(&thread, NULL, work, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error)
+		return log_error(
+		    CORALE_ESYSTEM, rank,
+		    "no thread to watch over the process's communicators: %s; raise the limit of "
+		    "threads (ulimit -u, the container's pids limit)",
+		    strerror(error));
+	pthread_detach(thread);
+	while (!watch.started)
+		pthread_cond_wait(&watch.changed, &watch.lock);
+	return watch.started < 0 ? watch.started : 0;
+}
+
+int watch_start(int rank)
+{
+	static pthread_mutex_t starting =
+	    PTHREAD_MUTEX_INITIALIZER; /* ranks may be threads; start_thread gives the other lock up */
+	pthread_mutex_lock(&starting);
+	pthread_mutex_lock(&watch.lock);
+	int ret = watch.started == 1 ? 0 : life_create(rank);
+	if (!ret && watch.started != 1)
+		ret = start_thread(rank);
+	pthread_mutex_unlock(&watch.lock);
+	pthread_mutex_unlock(&starting);
+	return ret;
+}
+
+void watch_add(struct comm *comm)
+{
+	static int handled; /* under the lock */
+	pthread_mutex_lock(&watch.lock);
+	if (!handled) /* later than what the GPU's libraries have for exit, so it comes before */
+		handled = !atexit(at_exit);
+	process_started();
+	comm->next_watched = watch.first;
+	watch.first = comm;
+	pthread_cond_broadcast(&watch.changed);
+	pthread_mutex_unlock(&watch.lock);
+}
+
+void watch_remove(struct comm *comm)
+{
+	pthread_mutex_lock(&watch.lock);
+	struct comm **at = &watch.first;
+	while (*at && *at != comm)
+		at = &(*at)->next_watched;
+	if (*at)
+		*at = comm->next_watched;
+	pthread_mutex_unlock(&watch.lock);
+}

@@ -1,0 +1,137 @@
+#include "withdraw.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/life.h"
+#include "base/log.h"
+
+enum { WAIT_MS = 2000, POLL_NS = 1000000 };
+
+static struct window_control *control_of(const struct comm *comm, int local)
+{
+	return comm->engine.windows[local];
+}
+
+/* ---- Who asks ---------------------------------------------------------------------------------------------- */
+
+/* A process that has died stores until its GPU's context is gone, which takes the driver a while. */
+static int is_gone(const struct comm *comm, int local)
+{
+	const struct host_engine *e = &comm->engine;
+	return e->lives[local] && life_state(e->lives[local]) != LIFE_ALIVE && life_gone(e->pids[local]);
+}
+
+static int has_withdrawn(const struct comm *comm, int local)
+{
+	const struct host_engine *e = &comm->engine;
+	return local == e->local ||
+	       atomic_load_explicit(&control_of(comm, local)->withdrawn[e->local], memory_order_acquire) ||
+	       is_gone(comm, local);
+}
+
+static int poll_withdrawn(void *arg)
+{
+	const struct comm *comm = arg;
+	int all = 1;
+	for (int q = 0; q < comm->engine.locals; q++)
+		all &= has_withdrawn(comm, q);
+	return all;
+}
+
+int withdraw_wait(struct comm *comm)
+{
+	const struct wait_policy policy = { .timeout_ns = WAIT_MS * 1000000ll, .sleep_ns = POLL_NS };
+	if (!comm->gpu || comm->size == 1)
+		return 1;
+	atomic_store(&control_of(comm, comm->engine.local)->gives_up, 1);
+	if (wait_until(&policy, poll_withdrawn, comm) > 0)
+		return 1;
+	for (int q = 0; q < comm->engine.locals; q++)
+		if (!has_withdrawn(comm, q))
+			log_line(LOG_WARN, comm->rank,
+				 "rank %d (process %ld) has not said within %d s that its GPU stores nothing "
+				 "more into "
+				 "this rank's registered memory: it may still write there; memory of "
+				 "corale_mem_alloc is therefore not freed",
+				 comm_local_rank(comm, q), (long)comm->engine.pids[q], WAIT_MS / 1000);
+	return 0;
+}
+
+/* ---- Who answers ------------------------------------------------------------------------------------------- */
+
+struct helper {
+	struct comm *comm;
+	int local, failed;
+};
+
+static void answer(struct comm *comm, int local)
+{
+	atomic_store_explicit(&control_of(comm, comm->engine.local)->withdrawn[local], 1,
+			      memory_order_release);
+}
+
+static void *work(void *arg)
+{
+	struct helper *h = arg;
+	struct comm *comm = h->comm;
+	if (!engine_cuda.withdraw(comm->gpu, comm_local_rank(comm, h->local), h->failed))
+		answer(comm, h->local);
+	free(h);
+	atomic_store_explicit(&comm->withdrawing, 0, memory_order_release);
+	return NULL;
+}
+
+/* One at a time; who can't be answered now is answered by a later look, or has waited in vain. */
+static void start(struct comm *comm, int local)
+{
+	pthread_t thread;
+	sigset_t all, old;
+	struct helper *h = malloc(sizeof *h);
+	if (!h)
+		return;
+	*h = (struct helper){ comm, local, atomic_load(&comm->error) != 0 };
+	atomic_store(&comm->withdrawing, 1);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int error = pthread_create(&thread, NULL, work, h);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!error) {
+		pthread_detach(thread);
+		return;
+	}
+	atomic_store(&comm->withdrawing, 0);
+	free(h);
+	log_line(LOG_WARN, comm->rank, "no thread to answer rank %d, which gives up its memory: %s",
+		 comm_local_rank(comm, local), strerror(error));
+}
+
+void withdraw_answer(struct comm *comm)
+{
+	const struct host_engine *e = &comm->engine;
+	const struct window_control *mine = control_of(comm, e->local);
+	for (int p = 0; p < e->locals && !atomic_load(&comm->withdrawing); p++)
+		if (p != e->local && atomic_load(&control_of(comm, p)->gives_up) &&
+		    !atomic_load(&mine->withdrawn[p]))
+			start(comm, p);
+}
+
+static int poll_idle(void *arg)
+{
+	struct comm *comm = arg;
+	return !atomic_load_explicit(&comm->withdrawing, memory_order_acquire);
+}
+
+void withdraw_finish(struct comm *comm)
+{
+	wait_until(&(struct wait_policy){ .sleep_ns = POLL_NS }, poll_idle, comm);
+}
+
+void withdraw_answer_all(struct comm *comm)
+{
+	for (int p = 0; comm->engine.windows && p < comm->engine.locals; p++)
+		if (comm->engine.windows[comm->engine.local])
+			answer(comm, p);
+}

@@ -1,0 +1,196 @@
+/*
+ * What both engines of GPUs need of the driver: its functions, the conversion of errors, and memory that peers map by file
+ * descriptors.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "corale.h"
+#include "device_cuda.h"
+#include "base/log.h"
+
+int cuda_report(int rank, int ordinal, cudaError_t error, const char *what)
+{
+	if (error == cudaSuccess)
+		return 0;
+	return log_error(error == cudaErrorMemoryAllocation ? CORALE_ENOMEM : CORALE_EDEVICE, rank,
+			 "CUDA: %s failed on GPU %d: %s", what, ordinal, cudaGetErrorString(error));
+}
+
+int cuda_report_driver(struct cuda_place p, CUresult error, const char *what)
+{
+	const char *name = "unknown error";
+	if (error == CUDA_SUCCESS)
+		return 0;
+	p.driver->error_name(error, &name);
+	return log_error(error == CUDA_ERROR_OUT_OF_MEMORY ? CORALE_ENOMEM : CORALE_EDEVICE, p.rank,
+			 "CUDA: %s failed on GPU %d: %s", what, p.ordinal, name);
+}
+
+/* ---- The driver ---------------------------------------------------------------------------------------- */
+
+/* The functions, each as of the version of CUDA whose arguments struct cuda_driver declares. */
+static const struct {
+	const char *name;
+	int version;
+	size_t at; /* in struct cuda_driver */
+} functions[] = {
+	{ "cuGetErrorName", 6000, offsetof(struct cuda_driver, error_name) },
+	{ "cuMemGetAllocationGranularity", 10020, offsetof(struct cuda_driver, granularity) },
+	{ "cuMemCreate", 10020, offsetof(struct cuda_driver, create) },
+	{ "cuMemRelease", 10020, offsetof(struct cuda_driver, release) },
+	{ "cuMemExportToShareableHandle", 10020, offsetof(struct cuda_driver, export_handle) },
+	{ "cuMemImportFromShareableHandle", 10020, offsetof(struct cuda_driver, import_handle) },
+	{ "cuMemRetainAllocationHandle", 11000, offsetof(struct cuda_driver, retain) },
+	{ "cuMemAddressReserve", 10020, offsetof(struct cuda_driver, reserve) },
+	{ "cuMemAddressFree", 10020, offsetof(struct cuda_driver, unreserve) },
+	{ "cuMemMap", 10020, offsetof(struct cuda_driver, map) },
+	{ "cuMemUnmap", 10020, offsetof(struct cuda_driver, unmap) },
+	{ "cuMemSetAccess", 10020, offsetof(struct cuda_driver, set_access) },
+	{ "cuCtxGetCurrent", 4000, offsetof(struct cuda_driver, current_context) },
+	{ "cuCtxPushCurrent", 4000, offsetof(struct cuda_driver, push_context) },
+	{ "cuCtxPopCurrent", 4000, offsetof(struct cuda_driver, pop_context) },
+	{ "cuStreamBatchMemOp", 11070, offsetof(struct cuda_driver, batch) },
+	{ "cuStreamGetCaptureInfo", 11030, offsetof(struct cuda_driver, capture_info) },
+	{ "cuMemGetAddressRange", 3020, offsetof(struct cuda_driver, address_range) },
+	{ "cuPointerGetAttribute", 4000, offsetof(struct cuda_driver, pointer_attribute) },
+	{ "cuDeviceGet", 2000, offsetof(struct cuda_driver, device) },
+	{ "cuDeviceGetUuid", 11040, offsetof(struct cuda_driver, device_uuid) },
+};
+
+/*
+ * The oldest driver for this build. Drivers of CUDA 12.1 are the first that take more than 4,096 bytes of a kernel's
+ * arguments (struct codelet_edges). The runtime of CUDA 13 takes no driver of CUDA 12.
+ */
+#if CUDART_VERSION < 13000
+enum { LEAST_DRIVER = 12010 };
+static const char least_driver[] = "CUDA 12.1 (driver 530)";
+#else
+enum { LEAST_DRIVER = 13000 };
+static const char least_driver[] = "CUDA 13.0 (driver 580)";
+#endif
+
+static int is_new_enough(char *why_not, size_t bytes)
+{
+	int version = 0;
+	cudaError_t error = cudaDriverGetVersion(&version);
+	if (error != cudaSuccess)
+		snprintf(why_not, bytes, "%s", cudaGetErrorString(error));
+	else if (!version)
+		snprintf(why_not, bytes, "no CUDA driver is installed");
+	else if (version < LEAST_DRIVER)
+		snprintf(why_not, bytes, "the driver is one of CUDA %d.%d: this build needs %s or newer",
+			 version / 1000, version % 1000 / 10, least_driver);
+	else
+		return 1;
+	return 0;
+}
+
+/*
+ * The driver's own look-up by version. The runtime's has one name in CUDA 12.1 to 12.4 and another one from 12.5 on,
+ * and under the older name it gives functions as of the toolkit's version, whatever their declaration here.
+ */
+static PFN_cuGetProcAddress_v12000 find_look_up(void)
+{
+	PFN_cuGetProcAddress_v12000 look_up = NULL;
+	void *library = dlopen("libcuda.so.1", RTLD_NOW); /* open already, by the runtime; it stays so */
+	void *function = library ? dlsym(library, "cuGetProcAddress_v2") : NULL;
+	memcpy(&look_up, &function, sizeof(function));
+	return look_up;
+}
+
+int cuda_load_driver(struct cuda_driver *d, char *why_not, size_t bytes)
+{
+	if (!is_new_enough(why_not, bytes))
+		return 0;
+	PFN_cuGetProcAddress_v12000 look_up = find_look_up();
+	if (!look_up) {
+		snprintf(why_not, bytes, "the driver's libcuda.so.1 has no cuGetProcAddress_v2");
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+		void *function = NULL;
+		CUdriverProcAddressQueryResult found;
+		if (look_up(functions[i].name, &function, functions[i].version, CU_GET_PROC_ADDRESS_DEFAULT,
+			    &found) != CUDA_SUCCESS ||
+		    found != CU_GET_PROC_ADDRESS_SUCCESS) {
+			snprintf(why_not, bytes, "the driver has no %s", functions[i].name);
+			return 0;
+		}
+		memcpy((char *)d + functions[i].at, &function, sizeof(function));
+	}
+	return 1;
+}
+
+int cuda_need_driver(struct cuda_driver *d, int rank)
+{
+	char why_not[160];
+	if (cuda_load_driver(d, why_not, sizeof(why_not)))
+		return 0;
+	return log_error(CORALE_EDEVICE, rank, "CUDA: %s", why_not);
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------------- */
+
+static CUmemAllocationProp prop_of(struct cuda_place p)
+{
+	CUmemAllocationProp prop;
+	memset(&prop, 0, sizeof(prop));
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = p.ordinal;
+	return prop;
+}
+
+int cuda_memory_unit(struct cuda_place p, size_t *unit)
+{
+	CUmemAllocationProp prop = prop_of(p);
+	return cuda_report_driver(p, p.driver->granularity(unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+				  "asking for the granularity of memory");
+}
+
+int cuda_memory_make(struct cuda_place p, size_t bytes, CUmemGenericAllocationHandle *handle)
+{
+	CUmemAllocationProp prop = prop_of(p);
+	return cuda_report_driver(p, p.driver->create(handle, bytes, &prop, 0),
+				  "making memory that peers can map");
+}
+
+int cuda_memory_map(struct cuda_place p, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)
+{
+	CUmemAccessDesc access = { .location = prop_of(p).location,
+				   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	int ret = cuda_report_driver(p, p.driver->map(at, bytes, 0, handle, 0), "mapping memory");
+	if (ret)
+		return ret;
+	ret = cuda_report_driver(p, p.driver->set_access(at, bytes, &access, 1),
+				 "getting access to mapped memory");
+	if (ret)
+		p.driver->unmap(at, bytes);
+	return ret;
+}
+
+int cuda_memory_export(struct cuda_place p, CUmemGenericAllocationHandle handle, int *fd)
+{
+	int out = -1;
+	int ret = cuda_report_driver(
+	    p, p.driver->export_handle(&out, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+	    "exporting memory");
+	if (ret)
+		return ret;
+	fcntl(out, F_SETFD, FD_CLOEXEC);
+	*fd = out;
+	return 0;
+}
+
+int cuda_memory_import(struct cuda_place p, int fd, CUmemGenericAllocationHandle *handle)
+{
+	return cuda_report_driver(
+	    p,
+	    p.driver->import_handle(handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	    "importing a peer's memory");
+}

@@ -1,0 +1,190 @@
+/*
+ * The seam to the engine of one GPU that runs fused codelets on the user's stream, among the ranks of one node.
+ * Implementations: engine_cuda*.c with kernels/; lib/cuda/none.c stands in where a build has none.
+ *
+ * One struct engine serves one communicator on the GPU that was current when it was opened. How one comes up: open;
+ * window_fd; exchange descriptors (fdpass.h); connect; then a barrier, because from then on peers write into each other's windows.
+ *
+ * Threads: one thread at a time per struct engine, but for abort and failure, which any thread may call at any time. "Never
+ * blocks": does not wait for a peer or for work on the GPU. Errors are CORALE_E* codes; the cause has been logged.
+ */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/plan_codelet.h"
+
+enum {
+	ENGINE_UUID_BYTES = 16,
+	ENGINE_MOST_GROUPED = 160, /* sends and receives of one group */
+	ENGINE_HANDLE_BYTES = 96, /* of what describes memory to peers */
+	ENGINE_MAX_REGIONS = 64, /* pieces of memory that peers map, at a time */
+	ENGINE_TARGET_SHIFT = 48 /* a target: (region + 1) << 48 | offset in it */
+};
+
+struct engine;
+
+struct engine_params {
+	int rank, ranks;
+	size_t window_bytes; /* about; equal on all ranks */
+	size_t memory_cap; /* of windows and scratch together */
+	int max_blocks; /* 0, and at most: all of the GPU but one processor of 32 */
+	double timeout_s; /* of one wait of a kernel; 0: never */
+};
+
+/* A call as the kernels see it: offsets and sizes in bytes. */
+struct engine_call {
+	enum plan_codelet codelet;
+	corale_coll coll;
+	corale_type type;
+	int op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
+	const void *send;
+	void *recv;
+	uint64_t bytes; /* of a block or vector */
+	uint64_t scalar; /* of a premultiplied sum: this rank's, the element's bits in the low bytes */
+	int scratch; /* through scratch, where there is any */
+	uint64_t signature;
+	uint32_t number; /* the caller's, for what fails */
+	uint64_t target; /* where peers may store directly: find's answer, the same on all ranks; or 0 */
+	int root; /* of a broadcast */
+	const size_t *send_counts, *send_displs, *recv_counts,
+	    *recv_displs; /* all_to_all_v, in elements; else NULL */
+};
+
+/* One send or receive of a group, or a copy within the rank (from is set). */
+struct engine_message {
+	void *data;
+	const void *from;
+	uint64_t bytes;
+	corale_type type; /* of its elements: equal on both ends */
+	int peer, sending;
+	uint32_t number; /* the caller's, for what fails */
+	uint64_t target; /* of a receive: where the peer may store directly: find's answer; or 0 */
+};
+
+/* The first failure on this GPU. */
+struct engine_failure {
+	int code; /* CORALE_ETIMEDOUT, CORALE_EMISMATCH, CORALE_EABORTED, ... */
+	int peer; /* that was waited for, or whose header was another one */
+	uint64_t epoch, expected, got; /* signatures, or bytes of a message */
+	uint32_t number; /* of the call that waited; of messages: the first one's */
+	int of_message; /* then these are bytes, of elements of these types: */
+	corale_type expected_type, got_type;
+};
+
+struct engine_ops {
+	const char *name; /* "cuda" */
+
+	/* 1 if it can be used here; else 0, and why_not says in a sentence why. Any thread. */
+	int (*available)(char *why_not, size_t bytes);
+
+	/* Picks the current GPU, loads all kernels, makes the window. May wait for other work of this GPU. CORALE_ENOMEM,
+	 * CORALE_EDEVICE. */
+	int (*open)(const struct engine_params *params, struct engine **out);
+
+	/* The engine's GPU is the thread's current one until leave, which is given what enter returned. */
+	int (*enter)(const struct engine *engine);
+	void (*leave)(const struct engine *engine, int entered);
+
+	/* Tells GPUs apart, whatever their ordinals. */
+	void (*uuid)(const struct engine *engine, unsigned char uuid[ENGINE_UUID_BYTES]);
+
+	/* 0 if stores to that GPU may arrive in parts of a line, as over a link other than NVLink: then nothing here works. 1 if not, or if
+	 * the GPU is not visible to this process, which so can't know. Never blocks. */
+	int (*reaches)(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
+
+	/* A file descriptor by which peers map the window; the caller closes it. Never blocks. CORALE_EDEVICE. */
+	int (*window_fd)(struct engine *engine, int *fd);
+
+	/* No more blocks a kernel than this, before connect: what the least of the ranks' GPUs has (describe says what this one has). */
+	void (*limit)(struct engine *engine, int max_blocks);
+
+	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
+	int (*connect)(struct engine *engine, const int *fds);
+
+	/* What the choice of a codelet needs to know of this engine; equal on all ranks. */
+	void (*describe)(const struct engine *engine, struct plan_node *node);
+	/* 1 if the folds of a type travel in words. Any thread. */
+	int (*words)(corale_type type);
+
+	/* Enqueues one collective on stream (NULL: the default stream). Never blocks, but waits for room when very many calls are
+	 * queued; memory of the host that the GPU can't read makes it wait for the stream. CORALE_ECOMM (it has failed
+	 * before), CORALE_ENOTSUP (nothing was enqueued), CORALE_EDEVICE. */
+	int (*run)(struct engine *engine, const struct engine_call *call, void *stream);
+
+	/* Enqueues sends, receives and copies that start together. As run. */
+	int (*run_messages)(struct engine *engine, const struct engine_message *messages, int n,
+			    void *stream);
+
+	/* What one stream has been given so far comes before what another one is given from now on. Never blocks. CORALE_EDEVICE. */
+	int (*join)(struct engine *engine, void *before, void *after);
+
+	/* 0 if nothing has failed; else its code, and *out says more. Reads host memory only; any thread; never blocks. */
+	int (*failure)(const struct engine *engine, struct engine_failure *out);
+
+	/* 0, or CORALE_EDEVICE (logged) if the GPU's context is lost, in which nothing will run any more. Any thread. */
+	int (*health)(struct engine *engine);
+
+	/* Ends all waits on this GPU. Makes no CUDA call; any thread; never blocks. */
+	void (*stop)(struct engine *engine, int code);
+	/* The same, and tells the peers' GPUs at once. Any thread. */
+	void (*abort)(struct engine *engine, int code);
+
+	/* Waits until the GPU has done all that was enqueued; leaves captures whole. CORALE_EDEVICE. */
+	int (*finish)(struct engine *engine);
+
+	/*
+	 * From its return on nothing that this GPU runs stores into a rank's registered memory, not even a graph that is replayed. failed: the
+	 * communicator has, so calls may be under way, which are waited for; else that rank has ended all its calls. Later
+	 * collectives are refused. By one thread, beside calls of another one. CORALE_EDEVICE.
+	 */
+	int (*withdraw)(struct engine *engine, int rank, int failed);
+
+	/* Bytes of GPU memory held. Any thread. */
+	size_t (*memory)(const struct engine *engine);
+
+	/* Memory of this GPU for the user, in units of 2 MB. free waits for all work of the GPU, unless no call has used the memory.
+	 * engine NULL: its engine is closed. CORALE_ENOMEM, CORALE_EDEVICE. */
+	int (*alloc)(struct engine *engine, size_t bytes, void **out);
+	void (*free)(struct engine *engine, void *memory, int used);
+
+	/*
+	 * Memory of the user that peers map. share describes the allocation that holds the buffer, and gives a descriptor that
+	 * the peers need (-1: none; the caller closes it); the ranks exchange what it wrote and the descriptors, and each attaches
+	 * all of it (rank r's, its own too, at handles + r * stride, and fds[r], which stays the caller's; NULL: no rank has one). attach gives
+	 * the lowest free region, so that equal sequences of calls give equal regions. detach unmaps, as free does; when all ranks
+	 * have, the owner may free. share: CORALE_ENOTSUP where no peer can map such memory; attach:
+	 * CORALE_ENOTSUP where one of the peers' can't be mapped here. Why is logged at level info.
+	 */
+	int (*share)(struct engine *engine, const void *buffer, size_t bytes,
+		     unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
+	int (*attach)(struct engine *engine, const unsigned char *handles, size_t stride, const int *fds,
+		      void *buffer, int *region);
+	void (*detach)(struct engine *engine, int region, int used);
+
+	/*
+	 * Scratch of large calls: how many bytes of GPU memory (0: the cap has no room for it). Shared and attached
+	 * like memory of the user, on all ranks at the same place of their calls, then kept.
+	 */
+	size_t (*scratch_bytes)(const struct engine *engine);
+	void (*keep_scratch)(struct engine *engine, void *memory, int region);
+
+	/* The target of a buffer: where in which region it lies; 0 if all of it is in none. Host only, never blocks. */
+	uint64_t (*find)(const struct engine *engine, const void *buffer, size_t bytes);
+
+	/* 1 if all ranks' memory of a target's region came by descriptors, so that copy engines store into it at the link's speed: the same
+	 * on all ranks. */
+	int (*is_exported)(const struct engine *engine, uint64_t target);
+
+	/* 0 if the memory of a target's region is still the allocation that was attached; else CORALE_EINVAL, logged. */
+	int (*verify)(const struct engine *engine, uint64_t target);
+
+	/* Waits until what was enqueued has ended, then frees everything that no captured graph may still name. */
+	void (*close)(struct engine *engine);
+};
+
+extern const struct engine_ops engine_cuda;
+
+#endif

@@ -1,0 +1,290 @@
+/* The CUDA engine of fused codelets: its table of functions, and what any thread may ask. */
+#include "engine_cuda.h"
+
+#include <time.h>
+
+#include "base/log.h"
+
+static void uuid(const struct engine *e, unsigned char out[ENGINE_UUID_BYTES])
+{
+	for (int i = 0; i < ENGINE_UUID_BYTES; i++)
+		out[i] = e->uuid[i];
+}
+
+static void describe(const struct engine *e, struct plan_node *node)
+{
+	node->ranks = e->ranks;
+	node->max_blocks = e->max_blocks;
+	node->words_bytes = e->layout.words_bytes;
+	node->lines_bytes = e->layout.lines_bytes;
+}
+
+static int words(corale_type type)
+{
+	return codelets_words(type);
+}
+
+/* Leaves the bytes. */
+static corale_type take_type(uint64_t *what)
+{
+	corale_type type = (corale_type)(*what >> CODELET_WHAT_SHIFT);
+	*what &= ((uint64_t)1 << CODELET_WHAT_SHIFT) - 1;
+	return type;
+}
+
+static int failure(const struct engine *e, struct engine_failure *out)
+{
+	const volatile struct codelet_failure *f = e->failure;
+	int code = engine_failed(e);
+	if (!code)
+		return 0;
+	__sync_synchronize(); /* the kernel wrote code last */
+	*out = (struct engine_failure){ .code = code,
+					.peer = f->peer,
+					.epoch = f->epoch,
+					.expected = f->expected,
+					.got = f->got,
+					.number = f->number,
+					.of_message = f->of_message != 0 };
+	if (out->of_message) {
+		out->expected_type = take_type(&out->expected);
+		out->got_type = take_type(&out->got);
+	}
+	return code;
+}
+
+static size_t memory(const struct engine *e)
+{
+	return e->bytes;
+}
+
+/* ---- On the engine's GPU, whichever is current ----------------------------------------------------------- */
+
+/* Whether leave has to undo it. */
+static int enter(const struct engine *e)
+{
+	CUcontext now = NULL;
+	if (e->driver.current_context(&now) == CUDA_SUCCESS && now == e->context)
+		return 0;
+	return e->driver.push_context(e->context) == CUDA_SUCCESS;
+}
+
+static void leave(const struct engine *e, int entered)
+{
+	CUcontext ours;
+	if (entered)
+		e->driver.pop_context(&ours);
+}
+
+/* What is enqueued between these two is seen by a thread that withdraws: it waits for the second. */
+static int begin_call(struct engine *e)
+{
+	atomic_store(&e->calling, 1);
+	return enter(e);
+}
+
+static void end_call(struct engine *e, int entered)
+{
+	leave(e, entered);
+	atomic_store_explicit(&e->calling, 0, memory_order_release);
+}
+
+static int refuse(const struct engine *e)
+{
+	return log_error(CORALE_EPEER, e->rank,
+			 "another rank has destroyed the communicator: no further collective can end");
+}
+
+static int run(struct engine *e, const struct engine_call *call, void *stream)
+{
+	int entered = begin_call(e), ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, stream);
+	end_call(e, entered);
+	return ret;
+}
+
+static int run_messages(struct engine *e, const struct engine_message *messages, int n, void *stream)
+{
+	int entered = begin_call(e), ret = engine_run_messages(e, messages, n, stream);
+	end_call(e, entered);
+	return ret;
+}
+
+/* Also for what allocates, frees or waits: allowed while any thread captures, and no part of that. */
+struct visit {
+	int entered;
+	enum cudaStreamCaptureMode mode; /* the thread's own */
+};
+
+static struct visit visit(const struct engine *e)
+{
+	struct visit v = { 0, cudaStreamCaptureModeRelaxed };
+	cudaThreadExchangeStreamCaptureMode(&v.mode);
+	v.entered = e && enter(e);
+	return v;
+}
+
+static void end_visit(const struct engine *e, struct visit v)
+{
+	if (e)
+		leave(e, v.entered);
+	cudaThreadExchangeStreamCaptureMode(&v.mode);
+}
+
+static int open(const struct engine_params *params, struct engine **out)
+{
+	struct visit v = visit(NULL);
+	int ret = engine_open(params, out);
+	end_visit(NULL, v);
+	return ret;
+}
+
+static int window_fd(struct engine *e, int *fd)
+{
+	struct visit v = visit(e);
+	int ret = engine_window_fd(e, fd);
+	end_visit(e, v);
+	return ret;
+}
+
+static int connect(struct engine *e, const int *fds)
+{
+	struct visit v = visit(e);
+	int ret = engine_connect(e, fds);
+	end_visit(e, v);
+	return ret;
+}
+
+static int health(struct engine *e)
+{
+	struct visit v = visit(e);
+	int ret = engine_health(e);
+	end_visit(e, v);
+	return ret;
+}
+
+static int finish(struct engine *e)
+{
+	struct visit v = visit(e);
+	int ret = engine_wait_idle(e);
+	end_visit(e, v);
+	return ret;
+}
+
+static int withdraw(struct engine *e, int rank, int failed)
+{
+	const struct timespec pause = { 0, 1000000 };
+	struct visit v = visit(e);
+	atomic_store(&e->closed, 1);
+	while (atomic_load(&e->calling))
+		nanosleep(&pause, NULL);
+	int ret = 0;
+	if (failed) {
+		engine_silence(e, CORALE_ECOMM);
+		ret = engine_wait_idle(e);
+	}
+	ret = ret ? ret : engine_forget_rank(e, rank);
+	end_visit(e, v);
+	return ret;
+}
+
+static int join(struct engine *e, void *before, void *after)
+{
+	int entered = enter(e), ret = engine_join(e, before, after);
+	leave(e, entered);
+	return ret;
+}
+
+static int alloc(struct engine *e, size_t bytes, void **out)
+{
+	struct visit v = visit(e);
+	int ret = engine_alloc(e, bytes, out);
+	end_visit(e, v);
+	return ret;
+}
+
+static void free_memory(struct engine *e, void *memory, int used)
+{
+	struct engine outlived = { .rank = -1 };
+	char why_not[160]; /* it was there when the memory was made */
+	struct visit v = visit(e);
+	if (e || cuda_load_driver(&outlived.driver, why_not, sizeof why_not))
+		engine_free(e ? e : &outlived, memory, used);
+	end_visit(e, v);
+}
+
+static int share(struct engine *e, const void *buffer, size_t bytes,
+		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd)
+{
+	struct visit v = visit(e);
+	int ret = engine_share(e, buffer, bytes, handle, fd);
+	end_visit(e, v);
+	return ret;
+}
+
+static int attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
+		  int *region)
+{
+	struct visit v = visit(e);
+	int ret = engine_attach(e, handles, stride, fds, buffer, region);
+	end_visit(e, v);
+	return ret;
+}
+
+static void detach(struct engine *e, int region, int used)
+{
+	struct visit v = visit(e);
+	engine_detach(e, region, used);
+	end_visit(e, v);
+}
+
+static int verify(const struct engine *e, uint64_t target)
+{
+	struct visit v = visit(e);
+	int ret = engine_verify(e, target);
+	end_visit(e, v);
+	return ret;
+}
+
+static void close(struct engine *e)
+{
+	const struct engine place = { .driver = e->driver };
+	struct visit v = visit(e);
+	engine_close(e);
+	end_visit(&place, v);
+}
+
+const struct engine_ops engine_cuda = {
+	.name = "cuda",
+	.available = cuda_available,
+	.open = open,
+	.uuid = uuid,
+	.enter = enter,
+	.leave = leave,
+	.reaches = engine_reaches,
+	.window_fd = window_fd,
+	.limit = engine_limit,
+	.connect = connect,
+	.describe = describe,
+	.words = words,
+	.run = run,
+	.run_messages = run_messages,
+	.join = join,
+	.failure = failure,
+	.health = health,
+	.stop = engine_stop,
+	.abort = engine_abort,
+	.finish = finish,
+	.withdraw = withdraw,
+	.memory = memory,
+	.alloc = alloc,
+	.free = free_memory,
+	.share = share,
+	.attach = attach,
+	.detach = detach,
+	.scratch_bytes = engine_scratch_bytes,
+	.keep_scratch = engine_keep_scratch,
+	.find = engine_find,
+	.is_exported = engine_is_exported,
+	.verify = verify,
+	.close = close,
+};

@@ -1,0 +1,208 @@
+/* What the files of the CUDA engine of fused codelets share. */
+#ifndef ENGINE_CUDA_H
+#define ENGINE_CUDA_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "kernels/codelets.h"
+#include "device_cuda.h"
+#include "engine.h"
+
+enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20 };
+
+/* A peer's allocation as it is mapped here. */
+struct engine_opened {
+	void *base; /* NULL: none */
+	size_t bytes; /* of what came by a descriptor; 0: it came by the runtime's inter-process calls */
+};
+
+/*
+ * Memory of the user that peers map: what kernels and copies need for stores into it. A target (engine.h) names a
+ * region and an offset: rank r's byte is at peers[r] + offset on the host's side, gpu_peers[r] + offset in a kernel.
+ */
+struct engine_region {
+	unsigned char *begin; /* here; NULL: this region is free */
+	size_t bytes; /* the least of all ranks' */
+	unsigned char **peers; /* by rank, on the host; mine is begin */
+	unsigned char **gpu_peers; /* the same in GPU memory */
+	struct engine_opened *opened; /* by rank: what to close */
+	int exported; /* all of it came by descriptors */
+	/* the allocation that held it when it was attached */
+	CUdeviceptr allocation;
+	size_t allocation_bytes;
+	unsigned long long buffer_id;
+};
+
+/* The last call, of the eager ones or of those captured. */
+struct engine_last {
+	int any;
+	cudaStream_t stream;
+	pthread_t thread;
+	unsigned long long capture; /* 0: eager */
+};
+
+/* In pinned memory of the host. */
+struct engine_words {
+	struct codelet_failure failure; /* written by kernels */
+	uint32_t abort; /* read by kernels */
+	uint64_t told; /* what peers' windows get as struct codelet_control */
+};
+
+struct engine {
+	struct cuda_driver driver;
+	CUcontext context; /* for threads in which another GPU is current */
+	cudaStream_t side; /* of its own */
+	struct engine_words *words;
+	int rank, ranks, ordinal;
+	int max_blocks; /* of a launch */
+	int resident; /* blocks that run at a time for sure */
+	unsigned char uuid[ENGINE_UUID_BYTES];
+	struct codelet_layout layout;
+	CUdeviceptr base; /* of the addresses for all windows */
+	size_t stride; /* bytes of one window in them; 0: nothing is reserved */
+	CUmemGenericAllocationHandle *handles; /* by rank */
+	unsigned char *mapped; /* by rank: 1 while mapped */
+	struct codelet_state *state; /* on the GPU */
+	struct codelet_failure *failure; /* in words */
+	uint32_t *abort; /* in words */
+	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
+	uintptr_t known[ENGINE_KNOWN]; /* 2 MB granules of GPU memory, by their low bits */
+	size_t bytes; /* of GPU memory held */
+	void *spare; /* a little of it, which engine_wait_idle frees */
+	struct engine_region regions[ENGINE_MAX_REGIONS];
+	int nregions; /* those from here on are free */
+	/* of all regions, in GPU memory: there from the start, as a send may wait while the first is made */
+	unsigned char **gpu_peers;
+	/* calls by copy engines */
+	cudaStream_t beside, work; /* for what runs beside the user's stream; made with the first region */
+	cudaEvent_t ready; /* of one of these streams, for another */
+	size_t memory_cap;
+	void *scratch; /* two buffers of a chunk from each other rank; NULL: none yet */
+	int scratch_region;
+	size_t scratch_chunk;
+	/* the order of calls */
+	struct engine_last last_eager, last_captured;
+	int captured; /* a call was, so that a graph may name our memory */
+	_Atomic int calling, closed; /* a call is being enqueued; collectives are refused */
+	cudaEvent_t order;
+};
+
+/* The code of the first failure of a kernel; 0: none. */
+static inline int engine_failed(const struct engine *engine)
+{
+	return *(const volatile int32_t *)&engine->failure->code;
+}
+
+/* ---- engine_cuda_check.c */
+
+/* For whom the driver is asked. */
+struct cuda_place engine_place(const struct engine *engine);
+/* Errors of runtime and driver as CORALE_E*, logged with what was tried; 0 passes through. */
+int engine_check(const struct engine *engine, int error, const char *what);
+int engine_check_driver(const struct engine *engine, CUresult error, const char *what);
+
+/* ---- engine_cuda_open.c: window, peers' windows, state */
+
+int engine_open(const struct engine_params *params, struct engine **out);
+void engine_limit(struct engine *engine, int max_blocks);
+int engine_reaches(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
+int engine_window_fd(struct engine *engine, int *fd);
+int engine_connect(struct engine *engine, const int *fds);
+void engine_close(struct engine *engine);
+
+/* ---- engine_cuda_memory.c: memory that travels by file descriptors */
+
+int engine_alloc(struct engine *engine, size_t bytes, void **out);
+void engine_free(struct engine *engine, void *memory, int used);
+/* Whether memory can be passed on so: then 1, and a descriptor that the caller closes. */
+int engine_export(const struct engine *engine, CUdeviceptr allocation, int *fd);
+/* A peer's allocation of so many bytes, here. */
+int engine_import(const struct engine *engine, int fd, size_t bytes, void **out);
+void engine_unmap(const struct engine *engine, void *mapped, size_t bytes);
+/* Instead: what is stored to these addresses goes nowhere. For graphs that name them and may be replayed. */
+int engine_sink(const struct engine *engine, void *mapped, size_t bytes);
+
+/* ---- engine_cuda_share.c: memory that peers map */
+
+int engine_share(struct engine *engine, const void *buffer, size_t bytes,
+		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
+int engine_attach(struct engine *engine, const unsigned char *handles, size_t stride, const int *fds,
+		  void *buffer, int *region);
+void engine_detach(struct engine *engine, int region, int used);
+uint64_t engine_find(const struct engine *engine, const void *buffer, size_t bytes);
+int engine_is_exported(const struct engine *engine, uint64_t target);
+int engine_verify(const struct engine *engine, uint64_t target);
+void engine_detach_all(struct engine *engine);
+/* A rank's memory is mapped here no more; where graphs may name it, memory that nobody reads has its place. The GPU does not use it. */
+int engine_forget_rank(struct engine *engine, int rank);
+
+static inline const struct engine_region *engine_region_of(const struct engine *engine, uint64_t target)
+{
+	return &engine->regions[(target >> ENGINE_TARGET_SHIFT) - 1];
+}
+
+static inline uint64_t engine_offset_of(uint64_t target)
+{
+	return target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1);
+}
+
+/* ---- engine_cuda_side.c: what never waits for calls, its own or those of other communicators */
+
+int engine_side_open(struct engine *engine);
+void engine_side_close(struct engine *engine);
+/* Host memory into memory of the GPU, which is there when it returns. */
+int engine_put(struct engine *engine, void *to, const void *from, size_t bytes);
+int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
+/* Waits until the GPU has done all that was enqueued, by whomever. In a thread whose capture mode is relaxed. CORALE_EDEVICE. */
+int engine_wait_idle(struct engine *engine);
+int engine_health(struct engine *engine);
+void engine_stop(struct engine *engine, int code);
+void engine_abort(struct engine *engine, int code);
+/* Later kernels, of graphs that are replayed, end at once; peers hear nothing. */
+void engine_silence(struct engine *engine, int code);
+
+/* ---- engine_cuda_run.c */
+
+int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
+int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+
+/* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
+
+typedef int engine_launch_call(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
+typedef int engine_launch_messages(struct engine *engine, const struct engine_message *messages, int n,
+				   cudaStream_t stream);
+
+/* 1 if memory is ordinary host memory, 0 if kernels can use it, CORALE_EDEVICE. Never blocks. */
+int engine_is_plain(struct engine *engine, const void *memory);
+
+/* Runs a call by memory of the GPU that stands in for its ordinary host memory. May wait for the stream; has waited for the
+ * call's end where it received into such memory. CORALE_ENOTSUP in a captured stream. */
+int engine_stage_call(struct engine *engine, const struct engine_call *call, int send_plain, int recv_plain,
+		      cudaStream_t stream, engine_launch_call *launch);
+int engine_stage_messages(struct engine *engine, const struct engine_message *messages, int n,
+			  cudaStream_t stream, engine_launch_messages *launch);
+
+/* ---- engine_cuda_copy.c: calls whose data copy engines move */
+
+int engine_run_copies(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
+size_t engine_scratch_bytes(const struct engine *engine);
+void engine_keep_scratch(struct engine *engine, void *memory, int region);
+
+/* ---- engine_cuda_order.c: before each call, that it comes after the last one. CORALE_ENOTSUP where it can't. */
+
+int engine_order(struct engine *engine, cudaStream_t stream);
+/* The capture that a stream is in; 0: none. CORALE_ENOTSUP where nothing can be enqueued on it. */
+int engine_capture_of(struct engine *engine, cudaStream_t stream, unsigned long long *id);
+int engine_join(struct engine *engine, void *before, void *after);
+
+/* The engine's own streams and events, for what runs beside a call: made once (may wait for work of the GPU), and the streams that
+ * a call uses: its own for both where another capture holds one of the engine's. */
+int engine_make_beside(struct engine *engine);
+int engine_choose_beside(struct engine *engine, cudaStream_t stream, cudaStream_t *beside,
+			 cudaStream_t *work);
+void engine_free_beside(struct engine *engine);
+
+#endif

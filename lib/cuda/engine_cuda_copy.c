@@ -1,0 +1,366 @@
+/*
+ * Calls whose data copy engines move, in steps. In a step every rank sends to at most one other and hears from at most one, because
+ * two senders to one receiver halve each other. One barrier of one warp begins a call or round; copies take equally long, so
+ * the ranks stay in step without more of them. Broadcasts go from rank to rank without steps. Nothing here waits on the host.
+ *
+ * Into registered memory copies go straight. All else goes into scratch of the receiver, who takes it out beside the copies that
+ * follow: the last pieces are ever smaller, so that little is left to be taken out after the last one.
+ */
+#include "engine_cuda_copy.h"
+
+#include <string.h>
+
+#include "corale.h"
+#include "base/log.h"
+
+/*
+ * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
+ * their barriers do. OWN: the same of what a rank keeps, by the copy unit, which is faster beside such a kernel and slower alone: they
+ * need as long as the call; a longer one has fewer of them, but twice its share. FOLDING: large ones, which together are faster than
+ * a link, and two fit on an SM. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have folds by half of
+ * FOLDING or less. FEW_FOLDING: fewer are not faster than a link.
+ */
+enum {
+	COPYING_BLOCKS = 120,
+	OWN_BLOCKS = 60,
+	FOLDING_BLOCKS = 32,
+	FOLDING_THREADS = 512,
+	FEW_FOLDING = 12,
+	FEWER = 64
+};
+enum {
+	FIRST_PIECES = 32,
+	LAST_PIECES = 8
+}; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it */
+#define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
+#define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
+
+/* ---- What is enqueued ------------------------------------------------------------------------------------ */
+
+static void keep(struct copies *k, int error)
+{
+	k->error = k->error ? k->error : error;
+}
+
+void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes, cudaStream_t stream)
+{
+	if (bytes && !k->error)
+		keep(k, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+}
+
+void copy_step(struct copies *k, const struct codelet_step *step, cudaStream_t stream)
+{
+	if (!k->error)
+		keep(k, codelets_step(step, stream));
+}
+
+void copy_barrier(struct copies *k, int last)
+{
+	struct codelet_step *b = &k->barrier;
+	b->headers = b->tell == 0;
+	b->last = (uint32_t)last;
+	b->hear = b->tell;
+	copy_step(k, b, k->stream);
+	b->tell++;
+}
+
+void copy_order(struct copies *k, cudaStream_t first, cudaStream_t then)
+{
+	if (first == then || k->error)
+		return;
+	keep(k, cudaEventRecord(k->e->ready, first));
+	keep(k, cudaStreamWaitEvent(then, k->e->ready, 0));
+}
+
+void copy_arrival(struct copies *k)
+{
+	copy_order(k, k->stream, k->beside);
+	copy_step(k, &k->arrival, k->beside);
+	k->arrival.tell++;
+}
+
+uint32_t copy_next_arrival(const struct copies *k, int n)
+{
+	return k->arrival.tell + (uint32_t)n;
+}
+
+static int is_odd(const struct codelet_job *job)
+{
+	return ((uintptr_t)job->own | (uintptr_t)job->to) % 16 != 0;
+}
+
+static struct codelet_shape limited(const struct copies *k, int blocks, int threads)
+{
+	return (struct codelet_shape){ blocks < k->e->max_blocks ? blocks : k->e->max_blocks, threads };
+}
+
+static struct codelet_shape shape_of_copies(const struct copies *k, int blocks, int odd)
+{
+	int large = odd || k->e->max_blocks < FEWER;
+	return large ? limited(k, FEWER, CODELET_WORK_THREADS) : limited(k, blocks, 32);
+}
+
+static struct codelet_shape shape_of_folds(const struct copies *k, int odd)
+{
+	if (odd)
+		return shape_of_copies(k, 0, odd);
+	int large = k->e->max_blocks <= FOLDING_BLOCKS / 2;
+	return limited(k, FOLDING_BLOCKS, large ? CODELET_WORK_THREADS : FOLDING_THREADS);
+}
+
+int copy_fold_lead(const struct copies *k)
+{
+	int blocks = limited(k, FOLDING_BLOCKS, 0).blocks, lead = k->e->ranks * blocks / FOLDING_BLOCKS;
+	return blocks < FEW_FOLDING ? 0 : lead < 2 ? 2 : lead;
+}
+
+static int own_blocks(int times)
+{
+	return times < 2 ? OWN_BLOCKS : 2 * OWN_BLOCKS / times;
+}
+
+void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
+{
+	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
+	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
+	struct codelet_shape shape = shape_of_copies(k, own_blocks(times), is_odd(work.job));
+	copy_order(k, k->stream, k->beside);
+	if (bytes && to != from && !k->error)
+		keep(k, codelets_work(&work, shape, -1, k->beside));
+}
+
+void copy_wait_own(struct copies *k)
+{
+	copy_order(k, k->beside, k->stream);
+}
+
+/* ---- The work of a round --------------------------------------------------------------------------------- */
+
+void copy_add(struct copies *k, const struct codelet_job *job)
+{
+	k->job[k->jobs++] = *job;
+}
+
+static int is_fold(const struct codelet_job *job)
+{
+	return job->others != NULL;
+}
+
+/* How many of the next jobs one kernel does: all folds or all copies. */
+static int next_jobs(const struct copies *k)
+{
+	const struct codelet_job *job = k->job + k->launched;
+	int same = 1, most = k->jobs - k->launched;
+	while (same < most && same < CODELET_JOBS && is_fold(&job[same]) == is_fold(job))
+		same++;
+	return same;
+}
+
+static void launch_some(struct copies *k, int last)
+{
+	struct codelet_work work = { .args = k->barrier.args };
+	const struct codelet_job *job = k->job + k->launched;
+	int n = next_jobs(k), folds = is_fold(job), odd = 0;
+	for (int i = 0; i < n; i++)
+		odd |= is_odd(&job[i]);
+	struct codelet_shape shape = folds ? shape_of_folds(k, odd) : shape_of_copies(k, COPYING_BLOCKS, odd);
+	k->launched += n;
+	work.jobs = (uint32_t)n;
+	work.last = (uint32_t)(last && k->launched == k->jobs);
+	memcpy(work.job, job, (size_t)n * sizeof(*work.job));
+	if (!k->error)
+		keep(k, codelets_work(&work, shape, folds ? (int)k->call->type : -1, k->work));
+}
+
+/* Whether all that the first n jobs wait for is enqueued. */
+static int is_enqueued(const struct copies *k, int n)
+{
+	return n == 0 || k->job[n - 1].arrival < k->arrival.tell;
+}
+
+/* On a stream of its own the next kernel may be held up by those launched; on the user's it holds up what it waits for itself. */
+static int may_launch(const struct copies *k)
+{
+	return is_enqueued(k, k->work == k->stream ? k->launched + next_jobs(k) : k->launched);
+}
+
+void copy_more_work(struct copies *k, int last)
+{
+	while (k->launched < k->jobs && may_launch(k))
+		launch_some(k, last);
+}
+
+void copy_start_work(struct copies *k, int last)
+{
+	copy_order(k, k->stream, k->work);
+	copy_more_work(k, last);
+}
+
+void copy_wait_job(struct copies *k, uint32_t done, cudaStream_t stream)
+{
+	struct codelet_step step = {
+		.args = k->barrier.args, .sequence = CODELET_WORKED, .hear = done, .of = k->e->rank + 1
+	};
+	if (k->work != stream)
+		copy_step(k, &step, stream);
+}
+
+void copy_wait_work(struct copies *k)
+{
+	copy_wait_own(k);
+	copy_order(k, k->work, k->stream);
+	copy_clear_work(k);
+}
+
+void copy_clear_work(struct copies *k)
+{
+	k->jobs = k->launched = 0;
+}
+
+void copy_end(struct copies *k)
+{
+	const struct codelet_step step = { .args = k->barrier.args, .last = 1 };
+	copy_step(k, &step, k->stream);
+}
+
+/* ---- Places ---------------------------------------------------------------------------------------------- */
+
+unsigned char *copy_target(const struct copies *k, int rank)
+{
+	return engine_region_of(k->e, k->call->target)->peers[rank] + engine_offset_of(k->call->target);
+}
+
+uint64_t copy_scratch_bytes(const struct copies *k, int buffers)
+{
+	return 2 * k->e->scratch_chunk / (uint64_t)buffers / COPY_ALIGN * COPY_ALIGN;
+}
+
+unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, int b, int buffers)
+{
+	const struct engine *e = k->e;
+	uint64_t slot = (uint64_t)b * (uint64_t)(e->ranks - 1) + codelet_index(sender, receiver);
+	return e->regions[e->scratch_region].peers[receiver] + slot * copy_scratch_bytes(k, buffers);
+}
+
+/* ---- Rounds and pieces ----------------------------------------------------------------------------------- */
+
+struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room)
+{
+	const uint64_t left = all - at;
+	return (struct copy_piece){ .at = at, .bytes = left < room ? left : room, .whole = left > room };
+}
+
+struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n)
+{
+	struct copy_piece round = copy_round(at, all, room);
+	round.in = n % 2 ? 0 : room;
+	return round;
+}
+
+static struct copy_piece piece_of(struct copy_piece round, uint64_t done, uint64_t bytes)
+{
+	const uint64_t left = round.bytes - done;
+	return (struct copy_piece){ .at = round.at + done,
+				    .in = round.in + done,
+				    .bytes = bytes < left ? bytes : left };
+}
+
+struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves)
+{
+	uint64_t left = round.bytes - done, next = left;
+	if (leaves && left > k->e->scratch_chunk / (done ? LAST_PIECES : FIRST_PIECES))
+		next = codelet_round(left - left / (uint64_t)leaves, COPY_ALIGN);
+	return piece_of(round, done, next);
+}
+
+struct copy_piece copy_next_equal(const struct copies *k, struct copy_piece round, uint64_t done)
+{
+	const uint64_t most = k->e->scratch_chunk / LAST_PIECES, least = most / 2;
+	const uint64_t bytes = codelet_round(round.bytes / LAST_PIECES, COPY_ALIGN);
+	return piece_of(round, done, bytes < least ? least : bytes < most ? bytes : most);
+}
+
+struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done)
+{
+	return copy_next_piece(k, round, done, d == k->e->ranks - 1 && !round.whole ? 2 : 0);
+}
+
+void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
+{
+	const uint64_t all = k->call->bytes, scratch = copy_scratch_bytes(k, 1);
+	const uint64_t room = all > scratch ? copy_scratch_bytes(k, 2) : scratch;
+	uint64_t at = 0;
+	for (uint32_t n = 1; n == 1 || at < all; n++) {
+		struct copy_piece round = copy_round_beside(at, all, room, n);
+		at += round.bytes;
+		add(k, round);
+		k->job[k->jobs - 1].done = all > scratch ? n : 0;
+		copy_start_work(k, at == all);
+		if (n > 2) /* what came there before has been taken out */
+			copy_wait_job(k, n - 2, k->stream);
+		copy_barrier(k, 0);
+		send(k, round);
+		copy_more_work(k, at == all);
+		copy_clear_work(k);
+	}
+	copy_wait_work(k);
+}
+
+/* ---- The call -------------------------------------------------------------------------------------------- */
+
+int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	struct copies k = { .e = e, .call = c, .stream = stream };
+	k.barrier.args = (struct codelet_args){ .windows = (unsigned char *)e->base,
+						.stride = (uint32_t)e->stride,
+						.state = e->state,
+						.signature = c->signature,
+						.headers = (uint32_t)e->layout.headers,
+						.flags = (uint32_t)e->layout.flags,
+						.rank = e->rank,
+						.ranks = e->ranks,
+						.op = c->op };
+	k.barrier.sequence = CODELET_BARRIERS;
+	k.arrival.args = k.barrier.args;
+	k.arrival.tell = 1;
+	int ret = engine_choose_beside(e, stream, &k.beside, &k.work);
+	if (ret)
+		return ret;
+	switch (c->coll) {
+	case CORALE_ALL_GATHER:
+	case CORALE_ALL_TO_ALL:
+		copy_all_blocks(&k);
+		break;
+	case CORALE_BROADCAST:
+		copy_broadcast(&k);
+		break;
+	case CORALE_ALL_REDUCE:
+	case CORALE_REDUCE_SCATTER:
+		copy_sums(&k);
+		break;
+	default:
+		return log_error(CORALE_EINTERNAL, e->rank, "%s: copy engines have no schedule for it",
+				 corale_coll_name(c->coll));
+	}
+	return engine_check(e, k.error, "enqueueing copies and their barriers");
+}
+
+/* ---- What it needs --------------------------------------------------------------------------------------- */
+
+size_t engine_scratch_bytes(const struct engine *e)
+{
+	uint64_t buffers = 2 * (uint64_t)(e->ranks - 1), window = e->layout.bytes;
+	uint64_t left = e->memory_cap > window ? e->memory_cap - window : 0, chunk = left / buffers;
+	chunk = chunk < COPY_CHUNK ? chunk / ENGINE_SCRATCH_UNIT * ENGINE_SCRATCH_UNIT : COPY_CHUNK;
+	return chunk < LEAST_CHUNK ? 0 : (size_t)(chunk * buffers);
+}
+
+void engine_keep_scratch(struct engine *e, void *memory, int region)
+{
+	e->scratch = memory;
+	e->scratch_region = region;
+	e->scratch_chunk = engine_scratch_bytes(e) / (2 * (size_t)(e->ranks - 1));
+	e->bytes += engine_scratch_bytes(e);
+	log_line(LOG_INFO, e->rank, "copy engines: %zu bytes of scratch, in chunks of %zu",
+		 engine_scratch_bytes(e), e->scratch_chunk);
+}

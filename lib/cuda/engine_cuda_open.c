@@ -1,0 +1,260 @@
+/* How the CUDA engine of a communicator comes up and goes down. */
+#include "engine_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* ---- Windows -------------------------------------------------------------------------------------------- */
+
+/* Maps handles[rank] at its place, for this GPU; on failure the handle is released. */
+static int map_window(struct engine *e, int rank)
+{
+	CUdeviceptr at = e->base + (size_t)rank * e->stride;
+	int ret = cuda_memory_map(engine_place(e), at, e->stride, e->handles[rank]);
+	if (ret)
+		e->driver.release(e->handles[rank]);
+	e->mapped[rank] = !ret;
+	return ret;
+}
+
+static int reserve(struct engine *e)
+{
+	size_t unit = 0;
+	int ret = cuda_memory_unit(engine_place(e), &unit);
+	if (ret)
+		return ret;
+	size_t stride = codelet_round(e->layout.bytes, unit);
+	if (stride > UINT32_MAX) /* kernels' offsets have 32 bits */
+		return log_error(CORALE_EINVAL, e->rank,
+				 "CORALE_GPU_WINDOW: %zu bytes take %zu of a GPU: give less", e->layout.bytes,
+				 stride);
+	ret = engine_check_driver(e, e->driver.reserve(&e->base, stride * (size_t)e->ranks, unit, 0, 0),
+				  "reserving addresses");
+	e->stride = ret ? 0 : stride;
+	return ret;
+}
+
+static int make_window(struct engine *e)
+{
+	int ret = reserve(e);
+	if (!ret)
+		ret = cuda_memory_make(engine_place(e), e->stride, &e->handles[e->rank]);
+	if (!ret)
+		ret = map_window(e, e->rank);
+	if (ret)
+		return ret;
+	void *window = (void *)(e->base + (size_t)e->rank * e->stride);
+	e->bytes += e->stride;
+	ret = engine_fill(e, window, 0, e->layout.bytes);
+	if (!ret) /* words are empty where all bits are ones */
+		ret =
+		    engine_fill(e, (char *)window + e->layout.words, 0xff, e->layout.lines - e->layout.words);
+	return ret;
+}
+
+/* Lines carry their flag in their last bytes. Links with atomic operations carry lines whole: NVLink. */
+int engine_reaches(const struct engine *e, const unsigned char uuid[ENGINE_UUID_BYTES])
+{
+	int count = 0, atomics = 1;
+	cudaGetDeviceCount(&count);
+	for (int i = 0; i < count; i++) {
+		CUdevice device;
+		CUuuid found;
+		if (i != e->ordinal && e->driver.device(&device, i) == CUDA_SUCCESS &&
+		    e->driver.device_uuid(&found, device) == CUDA_SUCCESS &&
+		    !memcmp(found.bytes, uuid, ENGINE_UUID_BYTES))
+			cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, e->ordinal,
+						  i);
+	}
+	return atomics;
+}
+
+int engine_window_fd(struct engine *e, int *fd)
+{
+	return cuda_memory_export(engine_place(e), e->handles[e->rank], fd);
+}
+
+int engine_connect(struct engine *e, const int *fds)
+{
+	int ret = 0;
+	for (int r = 0; !ret && r < e->ranks; r++) {
+		if (r == e->rank)
+			continue;
+		ret = cuda_memory_import(engine_place(e), fds[r], &e->handles[r]);
+		if (!ret)
+			ret = map_window(e, r);
+	}
+	return ret;
+}
+
+/* ---- State ---------------------------------------------------------------------------------------------- */
+
+static int make_state(struct engine *e, double timeout_s)
+{
+	int ret = engine_check(e, cudaMalloc((void **)&e->state, sizeof(*e->state)), "allocating memory");
+	struct codelet_state *first = calloc(1, sizeof(*first));
+	if (!ret && !first)
+		ret = log_error(CORALE_ENOMEM, e->rank, "no memory for an engine's state");
+	if (!ret) {
+		first->failure = e->failure;
+		first->host_abort = e->abort;
+		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
+		ret = engine_put(e, e->state, first, sizeof(*first));
+		e->bytes += sizeof(*first);
+	}
+	free(first);
+	return ret;
+}
+
+/* For the addresses of all regions (engine_cuda_share.c). */
+static int make_table(struct engine *e)
+{
+	size_t bytes = ENGINE_MAX_REGIONS * (size_t)e->ranks * sizeof(*e->gpu_peers);
+	int ret = engine_check(e, cudaMalloc((void **)&e->gpu_peers, bytes), "allocating memory");
+	e->bytes += ret ? 0 : bytes;
+	return ret;
+}
+
+/* One of 32 processors is left to others, whatever waits here: a kernel may need more of one than there is beside a waiting block. */
+static void limit_blocks(struct engine *e, int processors, int given)
+{
+	int most = processors - processors / 32;
+	e->max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
+	e->resident = 2 * e->max_blocks;
+	if (given && given < e->max_blocks)
+		e->max_blocks = given;
+	if (given && given < e->resident)
+		e->resident = given;
+}
+
+void engine_limit(struct engine *e, int max_blocks)
+{
+	e->max_blocks = max_blocks < e->max_blocks ? max_blocks : e->max_blocks;
+	e->resident = 2 * max_blocks < e->resident ? 2 * max_blocks : e->resident;
+}
+
+/* What the kernels' arrays and the smallest slots need. */
+static int check_layout(const struct engine *e, size_t window_bytes)
+{
+	const struct codelet_layout *l = &e->layout;
+	const uint64_t least_slots =
+	    (uint64_t)CODELET_MAX_BLOCKS * CODELET_CREWS * CODELET_LEAST_DEPTH * CODELET_LINE;
+	if (e->ranks > CODELET_MAX_RANKS)
+		return log_error(CORALE_ENOTSUP, e->rank,
+				 "%d ranks in a CUDA communicator: at most %d in this version", e->ranks,
+				 CODELET_MAX_RANKS);
+	if (e->ranks > 1 && (!l->lines_bytes || !l->words_bytes || l->slots_bytes < least_slots ||
+			     l->pair_rings < CODELET_LANE_RINGS))
+		return log_error(
+		    CORALE_EINVAL, e->rank,
+		    "a window of %zu bytes (CORALE_GPU_WINDOW, within the communicator's memory cap) is too "
+		    "small for %d ranks: give at least %zu",
+		    window_bytes, e->ranks, ((size_t)e->ranks + 1) << 20);
+	return 0;
+}
+
+static int find_gpu(struct engine *e, int max_blocks)
+{
+	struct cudaDeviceProp prop;
+	int ret = engine_check(e, cudaGetDevice(&e->ordinal), "asking for the current GPU");
+	if (!ret)
+		ret = engine_check(e, cudaGetDeviceProperties(&prop, e->ordinal), "asking for properties");
+	if (ret)
+		return ret;
+	memcpy(e->uuid, prop.uuid.bytes, sizeof(e->uuid));
+	limit_blocks(e, prop.multiProcessorCount, max_blocks);
+	return 0;
+}
+
+static int load_kernels(struct engine *e)
+{
+	int error = codelets_load_packets();
+	error = error ? error : codelets_load_near();
+	error = error ? error : codelets_load_slots();
+	error = error ? error : codelets_load_edges();
+	error = error ? error : codelets_load_copies();
+	error = error ? error : codelets_load_moves();
+	error = error ? error : codelets_load_dealt();
+	error = error ? error : codelets_load_runs();
+	return engine_check(e, error, "loading the kernels");
+}
+
+int engine_open(const struct engine_params *p, struct engine **out)
+{
+	struct engine *e = calloc(1, sizeof(*e));
+	if (!e)
+		return log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
+	e->rank = p->rank;
+	e->ranks = p->ranks;
+	e->memory_cap = p->memory_cap;
+	e->scratch_region = ENGINE_MAX_REGIONS; /* none */
+	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
+	e->mapped = calloc((size_t)p->ranks, 1);
+	e->edges = calloc(1, sizeof(*e->edges));
+	int ret = e->handles && e->mapped && e->edges
+		      ? 0
+		      : log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
+	if (!ret)
+		ret = cuda_need_driver(&e->driver, p->rank);
+	if (!ret)
+		ret = find_gpu(e, p->max_blocks);
+	if (!ret)
+		ret = load_kernels(e);
+	const size_t window_bytes = p->window_bytes < p->memory_cap ? p->window_bytes : p->memory_cap;
+	codelet_layout_init(&e->layout, p->ranks, window_bytes);
+	if (!ret)
+		ret = check_layout(e, window_bytes);
+	if (!ret)
+		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming),
+				   "making an event");
+	if (!ret)
+		ret = engine_side_open(e);
+	if (!ret)
+		ret = make_state(e, p->timeout_s);
+	if (!ret && p->ranks > 1)
+		ret = make_table(e);
+	if (!ret && p->ranks > 1)
+		ret = make_window(e);
+	if (ret)
+		engine_close(e);
+	else
+		*out = e;
+	return ret;
+}
+
+/*
+ * A graph that outlives its communicator finds its memory in place, and a kernel that ends at once. Everything else goes when
+ * the GPU is idle: the streams of the calls may be gone, so there is nothing less to wait for, and giving memory back waits anyway.
+ */
+void engine_close(struct engine *e)
+{
+	engine_wait_idle(e); /* kernels end at their deadlines at the latest */
+	if (e->captured) {
+		engine_silence(e, CORALE_ECOMM);
+		for (int r = 0; r < e->ranks; r++)
+			if (r != e->rank)
+				engine_forget_rank(e, r);
+		return;
+	}
+	engine_detach_all(e);
+	engine_free_beside(e);
+	engine_free(e, e->scratch, 1);
+	for (int r = 0; e->mapped && r < e->ranks; r++) {
+		if (!e->mapped[r])
+			continue;
+		e->driver.unmap(e->base + (size_t)r * e->stride, e->stride);
+		e->driver.release(e->handles[r]);
+	}
+	if (e->stride)
+		e->driver.unreserve(e->base, e->stride * (size_t)e->ranks);
+	if (e->order)
+		cudaEventDestroy(e->order);
+	cudaFree(e->state);
+	engine_side_close(e);
+	free(e->handles);
+	free(e->mapped);
+	free(e->edges);
+	free(e);
+}

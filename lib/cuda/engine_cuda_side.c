@@ -1,0 +1,127 @@
+/*
+ * The engine's own stream. Copies of copy engines on it wait neither for calls that wait for a late peer nor for room on the
+ * GPU; a cudaMemset would be a kernel, and cudaMemcpy waits for all streams that are not made otherwise.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_cuda.h"
+#include "base/log.h"
+
+enum { SIDE_PIECE = 1 << 20 };
+
+int engine_side_open(struct engine *e)
+{
+	int ret = engine_check_driver(e, e->driver.current_context(&e->context), "asking for the context");
+	if (!ret)
+		ret =
+		    engine_check(e, cudaHostAlloc((void **)&e->words, sizeof(*e->words), cudaHostAllocMapped),
+				 "allocating host memory");
+	if (ret)
+		return ret;
+	memset(e->words, 0, sizeof(*e->words));
+	e->failure = &e->words->failure;
+	e->abort = &e->words->abort;
+	ret = engine_check(e, cudaStreamCreateWithFlags(&e->side, cudaStreamNonBlocking), "making a stream");
+	return ret ? ret : engine_check(e, cudaMalloc(&e->spare, 1), "allocating memory");
+}
+
+void engine_side_close(struct engine *e)
+{
+	if (e->side)
+		cudaStreamDestroy(e->side);
+	cudaFree(e->spare);
+	if (e->words)
+		cudaFreeHost(e->words);
+}
+
+int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
+{
+	int ret = engine_check(e, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, e->side),
+			       "copying to the GPU");
+	return ret ? ret : engine_check(e, cudaStreamSynchronize(e->side), "copying to the GPU");
+}
+
+int engine_fill(struct engine *e, void *to, int byte, size_t bytes)
+{
+	int ret = 0;
+	unsigned char *piece = malloc(SIDE_PIECE);
+	if (!piece)
+		return log_error(CORALE_ENOMEM, e->rank, "no memory to fill a window from");
+	memset(piece, byte, SIDE_PIECE);
+	for (size_t at = 0; !ret && at < bytes; at += SIDE_PIECE)
+		ret =
+		    engine_put(e, (char *)to + at, piece, bytes - at < SIDE_PIECE ? bytes - at : SIDE_PIECE);
+	free(piece);
+	return ret;
+}
+
+/* ---- All work of the GPU -------------------------------------------------------------------------------- */
+
+/* cudaFree waits so. cudaDeviceSynchronize does, too, but it invalidates every capture that is under way in the process. */
+int engine_wait_idle(struct engine *e)
+{
+	cudaError_t error = e->spare ? cudaFree(e->spare) : cudaDeviceSynchronize();
+	e->spare = NULL;
+	if (error == cudaSuccess && cudaMalloc(&e->spare, 1) != cudaSuccess)
+		cudaGetLastError(); /* the program has taken all: the next time waits the other way */
+	return engine_check(e, error, "waiting for the GPU to become idle");
+}
+
+int engine_health(struct engine *e)
+{
+	cudaError_t error = cudaStreamQuery(e->side);
+	return error == cudaErrorNotReady ? 0 : engine_check(e, error, "asking whether the context works");
+}
+
+/* ---- Ending waits --------------------------------------------------------------------------------------- */
+
+/* Writes the first word of a rank's window, which every kernel there looks at first. */
+static void tell(struct engine *e, int rank)
+{
+	if (e->mapped[rank] &&
+	    cudaMemcpyAsync((void *)(e->base + (size_t)rank * e->stride), &e->words->told,
+			    sizeof(e->words->told), cudaMemcpyDefault, e->side) != cudaSuccess)
+		cudaGetLastError(); /* the context is broken: nothing waits in it */
+}
+
+/* A kernel of ours that has failed has told all ranks itself. */
+static void tell_all(struct engine *e, int code)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	CUcontext ours;
+	if (e->failure->code || e->driver.push_context(e->context) != CUDA_SUCCESS)
+		return;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	e->words->told = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
+	for (int r = 0; r < e->ranks; r++)
+		tell(e, r);
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	e->driver.pop_context(&ours);
+}
+
+static int set_abort(struct engine *e, int code)
+{
+	return __sync_bool_compare_and_swap(e->abort, 0u, (uint32_t)-code);
+}
+
+void engine_stop(struct engine *e, int code)
+{
+	set_abort(e, code);
+}
+
+void engine_abort(struct engine *e, int code)
+{
+	if (set_abort(e, code))
+		tell_all(e, code);
+}
+
+void engine_silence(struct engine *e, int code)
+{
+	set_abort(e, code);
+	if (e->failure->code)
+		return;
+	e->words->told = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
+	tell(e, e->rank);
+	cudaStreamSynchronize(e->side);
+}

@@ -1,0 +1,37 @@
+/*
+ * Ranges around the calls of GPU communicators for profilers that take NVTX (Nsight Systems and others): the collective,
+ * what runs it, and as payload the bytes. Implementations: trace_nvtx.c; trace_none.c where a build has no NVTX.
+ */
+#ifndef TRACE_H
+#define TRACE_H
+
+#include <stdint.h>
+
+#include "corale.h"
+#include "plan/plan_codelet.h"
+
+struct trace;
+
+/* NULL when no tool listens, or memory is short: then all that follows does nothing. */
+struct trace *trace_open(void);
+void trace_close(struct trace *trace);
+
+/* bytes: of a block or vector; of a group of sends and receives of all its messages. Ranges of a thread nest. Never blocks. */
+void trace_push(struct trace *trace, corale_coll coll, enum plan_codelet codelet, uint64_t bytes);
+void trace_pop(struct trace *trace);
+
+/* As push and pop, a comparison where no tool listens. */
+static inline void trace_begin(struct trace *trace, corale_coll coll, enum plan_codelet codelet,
+			       uint64_t bytes)
+{
+	if (trace)
+		trace_push(trace, coll, codelet, bytes);
+}
+
+static inline void trace_end(struct trace *trace)
+{
+	if (trace)
+		trace_pop(trace);
+}
+
+#endif

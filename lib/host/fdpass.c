@@ -1,0 +1,359 @@
+/*
+ * One sequenced-packet message per direction of each pair, on a connection of its own: connect, send, close.
+ * The kernel keeps the message (with its descriptors) until the peer accepts, so nobody ever waits for a peer
+ * to be at a particular point, and no order of calls can deadlock.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fdpass.h"
+#include "base/log.h"
+
+enum { MAX_PENDING = 64, RETRY_MS = 2 };
+
+struct fdpass {
+	int fd;
+};
+
+struct hello {
+	uint64_t cookie;
+	int32_t id, nfds;
+};
+
+struct exchange {
+	struct fdpass *pass;
+	int peers, my_id, nfds;
+	const char (*names)[FDPASS_NAME_BYTES];
+	const int *peer_ids, *my_fds;
+	uint64_t cookie;
+	int served, heard; /* peers that I have sent to (in order); peers that I have heard from */
+	int *fds; /* by peer and descriptor; -1: not yet */
+	char *seen; /* by peer */
+	int pending[MAX_PENDING]; /* accepted connections whose message has not arrived, oldest first */
+	int npending;
+};
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static socklen_t address(struct sockaddr_un *out, const char *name)
+{
+	size_t length = strnlen(name, sizeof(out->sun_path) - 1);
+	memset(out, 0, sizeof(*out));
+	out->sun_family = AF_UNIX;
+	memcpy(out->sun_path + 1, name, length); /* the leading zero makes the name abstract */
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+static int same_user(int fd)
+{
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 && cred.uid == geteuid();
+}
+
+int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES])
+{
+	struct sockaddr_un addr;
+	uint64_t random[2];
+	char text[FDPASS_NAME_BYTES];
+	struct fdpass *pass = malloc(sizeof(*pass));
+	if (!pass)
+		return log_error(CORALE_ENOMEM, -1, "no memory for a socket");
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+		free(pass);
+		return log_error(CORALE_ESYSTEM, -1, "getrandom failed: %s", strerror(errno));
+	}
+	snprintf(text, sizeof(text), "corale-%016llx%016llx", (unsigned long long)random[0],
+		 (unsigned long long)random[1]);
+	pass->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (pass->fd < 0 || bind(pass->fd, (struct sockaddr *)&addr, address(&addr, text)) ||
+	    listen(pass->fd, SOMAXCONN)) {
+		int code =
+		    log_error(CORALE_ESYSTEM, -1, "cannot listen on a local socket: %s", strerror(errno));
+		fdpass_close(pass);
+		return code;
+	}
+	memcpy(name, text, sizeof(text));
+	*out = pass;
+	return 0;
+}
+
+void fdpass_close(struct fdpass *pass)
+{
+	if (!pass)
+		return;
+	if (pass->fd >= 0)
+		close(pass->fd);
+	free(pass);
+}
+
+/* 1 when sent, 0 to be tried again later, or an error. */
+static int send_hello(const struct exchange *x, int fd)
+{
+	struct hello hello = { .cookie = x->cookie, .id = x->my_id, .nfds = x->nfds };
+	struct iovec iov = { .iov_base = &hello, .iov_len = sizeof(hello) };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(FDPASS_MAX_FDS * sizeof(int))];
+	} control;
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	if (x->nfds) {
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE((size_t)x->nfds * sizeof(int));
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN((size_t)x->nfds * sizeof(int));
+		memcpy(CMSG_DATA(c), x->my_fds, (size_t)x->nfds * sizeof(int));
+	}
+	if (sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(hello))
+		return 1;
+	/* too many descriptors in flight: they become fewer when the peers receive */
+	if (errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS || errno == ENOBUFS)
+		return 0;
+	/* the peer needed the place (make_room) */
+	if (errno == EPIPE || errno == ECONNRESET)
+		return 0;
+	return log_error(CORALE_ESYSTEM, x->my_id, "cannot send %d descriptors to rank %d: %s", x->nfds,
+			 x->peer_ids[x->served], strerror(errno));
+}
+
+/* Serves the next peer: 1 when done, 0 to be tried again later, or an error. */
+static int serve(struct exchange *x)
+{
+	struct sockaddr_un addr;
+	socklen_t length = address(&addr, x->names[x->served]);
+	int peer = x->peer_ids[x->served], result;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return log_error(CORALE_ESYSTEM, x->my_id, "cannot make a local socket: %s", strerror(errno));
+	if (connect(fd, (struct sockaddr *)&addr, length) == 0) {
+		if (same_user(fd))
+			result = send_hello(x, fd);
+		else
+			result = log_error(CORALE_EPEER, x->my_id,
+					   "the socket of rank %d belongs to another user", peer);
+	} else if (errno == EAGAIN || errno == EINTR) {
+		result = 0; /* the peer's queue of connections is full */
+	} else {
+		result = log_error(CORALE_EPEER, x->my_id,
+				   "rank %d does not listen (%s): it has died or given up, or runs in "
+				   "another network namespace",
+				   peer, strerror(errno));
+	}
+	close(fd);
+	x->served += result == 1;
+	return result;
+}
+
+static void close_all(const int *fds, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/* Takes the descriptors out of a received message; returns how many (at most FDPASS_MAX_FDS). */
+static int unpack(struct msghdr *msg, int *fds)
+{
+	int n = 0;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		int k = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds + n, CMSG_DATA(c), (size_t)k * sizeof(int));
+		n += k;
+	}
+	return n;
+}
+
+static int find_peer(const struct exchange *x, int id)
+{
+	for (int i = 0; i < x->peers; i++)
+		if (x->peer_ids[i] == id)
+			return i;
+	return -1;
+}
+
+/* Reads a pending connection: 1 when it is finished with (a peer's message, or a stranger), 0 not yet, or an error. */
+static int hear(struct exchange *x, int fd)
+{
+	struct hello hello;
+	struct iovec iov = { .iov_base = &hello, .iov_len = sizeof(hello) };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(FDPASS_MAX_FDS * sizeof(int))];
+	} control;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.bytes,
+			      .msg_controllen = sizeof(control.bytes) };
+	int fds[FDPASS_MAX_FDS];
+	ssize_t bytes = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+	if (bytes < 0)
+		return !(errno == EAGAIN || errno == EINTR);
+	int n = unpack(&msg, fds);
+	int peer = bytes == (ssize_t)sizeof(hello) && hello.cookie == x->cookie ? find_peer(x, hello.id) : -1;
+	if (peer < 0 || x->seen[peer]) {
+		close_all(fds, n);
+		return 1;
+	}
+	if (n != x->nfds || hello.nfds != x->nfds) {
+		close_all(fds, n);
+		return log_error(CORALE_ESYSTEM, x->my_id,
+				 "%d descriptors arrived from rank %d, which sent %d; expected %d%s", n,
+				 hello.id, hello.nfds, x->nfds,
+				 msg.msg_flags & MSG_CTRUNC ? " (raise the limit of open files: ulimit -n)"
+							    : "");
+	}
+	memcpy(x->fds + peer * n, fds, (size_t)n * sizeof(int));
+	x->seen[peer] = 1;
+	x->heard++;
+	return 1;
+}
+
+static void forget_pending(struct exchange *x, int i)
+{
+	close(x->pending[i]);
+	x->npending--;
+	memmove(x->pending + i, x->pending + i + 1, (size_t)(x->npending - i) * sizeof(int));
+}
+
+/*
+ * Strangers that connect and say nothing must not keep peers out: the one that has been silent for longest goes. Should it be a peer
+ * after all, nothing is lost: what was sent before the shutdown is heard here, and later the sender fails and connects again.
+ */
+static int make_room(struct exchange *x)
+{
+	shutdown(x->pending[0], SHUT_RD);
+	int result = hear(x, x->pending[0]);
+	forget_pending(x, 0);
+	return result < 0 ? result : 0;
+}
+
+/* A bounded number at a time, so that the deadline is kept however often strangers connect. */
+static int accept_some(struct exchange *x)
+{
+	for (int i = 0; i < MAX_PENDING; i++) {
+		int result, fd = accept4(x->pass->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
+			return 0;
+		if (fd < 0)
+			return log_error(CORALE_ESYSTEM, x->my_id, "accept failed on a local socket: %s",
+					 strerror(errno));
+		if (!same_user(fd)) {
+			close(fd);
+			continue;
+		}
+		result = x->npending == MAX_PENDING ? make_room(x) : 0;
+		x->pending[x->npending++] = fd;
+		if (result)
+			return result;
+	}
+	return 0;
+}
+
+static int hear_pending(struct exchange *x)
+{
+	for (int i = 0; i < x->npending;) {
+		int result = hear(x, x->pending[i]);
+		if (result < 0)
+			return result;
+		if (result)
+			forget_pending(x, i);
+		else
+			i++;
+	}
+	return 0;
+}
+
+static int time_out(const struct exchange *x, double timeout_s)
+{
+	char list[200] = "";
+	size_t used = 0;
+	for (int i = 0; i < x->peers && used + 16 < sizeof(list); i++)
+		if (!x->seen[i])
+			used += (size_t)snprintf(list + used, sizeof(list) - used, " %d", x->peer_ids[i]);
+	return log_error(CORALE_ETIMEDOUT, x->my_id,
+			 "after %g s: descriptors came from %d of %d ranks (missing:%s) and were sent to %d",
+			 timeout_s, x->heard, x->peers, list[0] ? list : " none", x->served);
+}
+
+static int run(struct exchange *x, double timeout_s)
+{
+	double deadline = now() + timeout_s;
+	struct pollfd polls[1 + MAX_PENDING];
+	while (x->heard < x->peers || x->served < x->peers) {
+		int result = 1;
+		while (x->served < x->peers && (result = serve(x)) > 0)
+			;
+		if (result < 0 || (result = accept_some(x)) || (result = hear_pending(x)))
+			return result;
+		if (x->heard == x->peers && x->served == x->peers)
+			break;
+		double left = timeout_s < 0 ? 1 : deadline - now();
+		if (left <= 0)
+			return time_out(x, timeout_s);
+		polls[0] = (struct pollfd){ .fd = x->pass->fd, .events = POLLIN };
+		for (int i = 0; i < x->npending; i++)
+			polls[1 + i] = (struct pollfd){ .fd = x->pending[i], .events = POLLIN };
+		int wait_ms = left > 1 ? 1000 : (int)(left * 1000) + 1;
+		if (x->served < x->peers)
+			wait_ms = RETRY_MS;
+		if (poll(polls, 1 + (nfds_t)x->npending, wait_ms) < 0 && errno != EINTR)
+			return log_error(CORALE_ESYSTEM, x->my_id, "poll failed: %s", strerror(errno));
+	}
+	return 0;
+}
+
+int fdpass_exchange(struct fdpass *pass, int peers, const char (*names)[FDPASS_NAME_BYTES],
+		    const int *peer_ids, int my_id, uint64_t cookie, const int *my_fds, int nfds,
+		    int *fds_out, double timeout_s)
+{
+	if (peers < 0 || nfds < 0 || nfds > FDPASS_MAX_FDS)
+		return log_error(CORALE_EINVAL, my_id, "%d descriptors for %d ranks: at most %d descriptors",
+				 nfds, peers, FDPASS_MAX_FDS);
+	struct exchange x = { .pass = pass,
+			      .peers = peers,
+			      .my_id = my_id,
+			      .nfds = nfds,
+			      .names = names,
+			      .peer_ids = peer_ids,
+			      .my_fds = my_fds,
+			      .cookie = cookie };
+	size_t total = (size_t)peers * (size_t)nfds;
+	int result = CORALE_ENOMEM;
+	x.fds = malloc((total + 1) * sizeof(int));
+	x.seen = calloc((size_t)peers + 1, 1);
+	if (!x.fds || !x.seen) {
+		log_error(result, my_id, "no memory to exchange descriptors with %d ranks", peers);
+		goto out;
+	}
+	for (size_t i = 0; i < total; i++)
+		x.fds[i] = -1;
+	result = run(&x, timeout_s);
+	close_all(x.pending, x.npending);
+	if (result)
+		close_all(x.fds, (int)total);
+	else
+		memcpy(fds_out, x.fds, total * sizeof(int));
+out:
+	free(x.fds);
+	free(x.seen);
+	return result;
+}

@@ -1,0 +1,215 @@
+/*
+ * The host engine: runs plans with threads as channels, over windows inside a node and the transport
+ * between nodes. It is the default without GPUs and the reference for every other engine.
+ *
+ * A run is a resumable interpreter: host_channel_progress advances every program of a channel as far as it
+ * can without waiting. So one thread can carry any number of programs, channels and runs, in any order,
+ * and nothing here blocks; waiting is the caller's (wait.h).
+ */
+#ifndef HOST_ENGINE_H
+#define HOST_ENGINE_H
+
+#include <sys/types.h>
+
+#include "plan/plan_eval.h"
+#include "reduce/reduce.h"
+#include "base/settings.h"
+#include "net/transport.h"
+#include "window.h"
+
+enum { HOST_NET_DEPTH = 8 };
+
+/* ---- Ends of rings ----------------------------------------------------------- */
+
+/* Messages that this rank sends through its window: to one local peer, or to ALL of them. */
+struct host_out {
+	uint64_t sent, consumed; /* consumed: by the slowest reader, as last seen */
+	uint64_t
+	    reference; /* messages up to this number are by reference: the reader still needs our memory */
+	struct window_header *headers;
+	unsigned char *payload;
+	size_t stride; /* payloads lie at multiples of it; changed only when all messages are read */
+	_Atomic uint64_t **readers; /* their counters */
+	int nreaders;
+	int can_reference; /* every reader can read our memory */
+	int crosses; /* some reader is another process */
+};
+
+/* Messages from one local peer (its lane to us, or its lane to ALL). */
+struct host_in {
+	uint64_t received;
+	struct window_header *headers;
+	const unsigned char *payload;
+	_Atomic uint64_t *consumed;
+	pid_t pid; /* of the peer, to read references; 0 when it is this process */
+};
+
+struct host_net_slot {
+	struct transport_request request;
+	unsigned char *staging; /* slot_bytes, made on first use */
+	void *target; /* where the message is or goes: staging or the user's memory */
+};
+
+/* Both directions of one lane to a peer on another node. */
+struct host_net {
+	uint64_t posted, received; /* receives */
+	uint64_t sent, reaped; /* sends; [reaped, sent) may be in flight */
+	int direct; /* sends in flight from the user's memory */
+	struct host_net_slot in[HOST_NET_DEPTH], out[HOST_NET_DEPTH];
+};
+
+struct host_engine {
+	int rank, local, locals, channels;
+	struct plan_map map;
+	struct window_layout layout;
+	void **windows; /* by local rank; ours included */
+	pid_t *pids; /* by local rank; 0 for this process */
+	struct life **lives; /* by local rank; NULL for this process */
+	const struct settings *settings;
+	struct transport *transport;
+	struct host_out *outs; /* [lane to d or ALL], as window_lane counts */
+	struct host_in *ins; /* [2 * lane of q], + 1 for its ALL lane */
+	uint64_t (*tokens)[2]; /* [channel * rings]: signals to oneself: sent, received */
+	struct host_net **_Atomic *nets; /* [rank]: NULL, or [channel * rings] lanes, each NULL until used */
+	_Atomic size_t memory; /* bytes of staging and scratch */
+	_Atomic int over; /* it was said that staging took more than the cap */
+};
+
+/* Fills outs and ins from windows, pids, layout; the caller has set everything above them. */
+int host_engine_open(struct host_engine *engine);
+void host_engine_close(struct host_engine *engine);
+
+static inline struct host_out *host_out(struct host_engine *e, int d, int channel, int ring)
+{
+	return &e->outs[window_lane(&e->layout, d, channel, ring)];
+}
+
+static inline struct host_in *host_in(struct host_engine *e, int q, int all, int channel, int ring)
+{
+	return &e->ins[2 * window_lane(&e->layout, q, channel, ring) + (size_t)all];
+}
+
+/* Signals to oneself on a ring: sent, received. */
+static inline uint64_t *host_token(const struct host_engine *e, int channel, int ring)
+{
+	return e->tokens[channel * PLAN_MAX_RINGS + ring];
+}
+
+static inline int host_group_size(const struct host_engine *e, int group)
+{
+	return plan_group_size(&e->map, group, e->rank);
+}
+
+/* The rank with index i in the group of an action. */
+static inline int host_member(const struct host_engine *e, const struct plan_action *a, int group, int i)
+{
+	return plan_group_member(&e->map, group, e->rank, a->rail, i);
+}
+
+/* The lane to a rank of another node, made on first use; NULL when memory is out. */
+struct host_net *host_net(struct host_engine *e, int rank, int channel, int ring);
+/*
+ * A lane's slots of one direction, of which messages [first, next) are in flight. Room: 1 if message `next` can have a staging
+ * buffer within CORALE_MEMORY_CAP; one message may be in flight whatever the cap. Staging: that buffer; NULL when memory is out.
+ */
+int host_net_room(const struct host_engine *e, const struct host_net_slot *slots, uint64_t first,
+		  uint64_t next);
+unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slots, uint64_t first,
+			    uint64_t next);
+
+/* Payloads that a lane holds at a time: as many as stay in a cache, at least what the settings ask for. A longer way
+ * round would only touch more memory. */
+int host_room(const struct window_layout *layout, size_t stride);
+
+/* True when a further message fits: fewer than depth are unread. */
+int host_out_free(struct host_out *out, int depth);
+int host_net_free(struct host_net *net, int depth);
+/* The next message's header once it is there, else NULL. */
+struct window_header *host_in_ready(const struct host_in *in);
+
+static inline int host_is_local(const struct host_engine *e, int rank)
+{
+	return e->map.node_of[rank] == e->map.node_of[e->rank];
+}
+
+/* ---- Runs --------------------------------------------------------------------- */
+
+/* One call's buffers and meaning; the same plan runs with many bindings. */
+struct host_binding {
+	const void *send;
+	void *recv;
+	struct reduce_spec spec;
+	uint64_t signature; /* what every message of the call must carry */
+};
+
+struct host_program {
+	struct plan_cursor cursor, ahead; /* ahead walks in front and posts receives from other nodes */
+	struct plan_action action, next; /* at cursor; at ahead */
+	int active, done; /* action is to be executed; the program has ended */
+	int next_active, ahead_done;
+	int scan; /* members of ALL already found ready */
+	long executed, posted; /* actions, in front of the two cursors */
+};
+
+struct host_channel {
+	struct plan_env env;
+	struct host_program programs[PLAN_MAX_PROGRAMS];
+	unsigned char *scratch; /* the plan's cells */
+	unsigned char *temp; /* for messages read by reference, HOST_TEMP_BYTES per source */
+	size_t temp_sources;
+	int edges; /* the call is send, recv or a v-form: headers carry the edge's elements */
+	int referenced; /* some message went by reference or from the user's memory: wait for its readers */
+	int done;
+};
+
+struct host_mismatch { /* what was wrong with a message, for the diagnosis */
+	_Atomic int found; /* set by the first channel that meets one, which fills in the rest */
+	int peer;
+	uint64_t expected, got; /* signatures */
+	uint64_t expected_edge, got_edge; /* elements; different where the signatures are equal */
+	int in_bytes; /* these are bytes: a GPU counts so, and knows the types */
+	corale_type expected_type, got_type;
+};
+
+struct host_run {
+	struct host_engine *engine;
+	const struct plan *plan;
+	struct host_binding binding;
+	size_t type_bytes, wire_bytes;
+	size_t stride; /* room for the largest message of the call; 0: all fit into header lines */
+	struct host_mismatch mismatch;
+	_Atomic uint64_t actions,
+	    bytes; /* executed, and the elements' bytes that they moved: grows with progress */
+	int nchannels;
+	struct host_channel *channels; /* &one for a single channel, so that small calls allocate nothing */
+	struct host_channel one;
+};
+
+/* Prepares a run; env as plan_env_init made it (its arrays must outlive the run). plan must outlive the run. */
+int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
+		  const struct plan_env *env, const struct host_binding *binding);
+void host_run_free(struct host_run *run);
+/* Advances a channel: 1 when it is done, 0 when it waits for a peer, or a CORALE_E* code
+ * (CORALE_EMISMATCH: run->mismatch says with whom). One thread at a time per channel. */
+int host_channel_progress(struct host_run *run, int channel);
+/* What a blocked channel waits for, and how, in words: "message 17 of rank 3 (ring 0, channel 0)". */
+void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes);
+
+/* Payload of an action's message; wire_flag: PLAN_FROM_WIRE or PLAN_TO_WIRE. */
+static inline size_t host_message_bytes(const struct host_run *run, const struct plan_action *a,
+					int wire_flag)
+{
+	if (a->op != PLAN_MOVE)
+		return 0;
+	return a->count * (a->flags & wire_flag ? run->wire_bytes : run->type_bytes);
+}
+
+/* What the two ends of an edge must agree on beside the signature: its elements, where only they know them; else 0. */
+uint64_t host_edge(const struct host_channel *ch, int peer, int incoming);
+
+/* ---- host_move.c ---------------------------------------------------------------- */
+
+/* Executes an action whose messages are there and whose targets are free. */
+int host_move(struct host_run *run, struct host_channel *ch, const struct plan_action *a);
+
+#endif

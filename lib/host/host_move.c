@@ -1,0 +1,467 @@
+/*
+ * The movement of data: one action's sources folded into its targets, then the messages published and the
+ * consumed ones released.
+ */
+#define _GNU_SOURCE
+#include "host_engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/log.h"
+
+enum {
+	TEMP_BYTES = 64 << 10, /* read by reference at a time: stays in the second-level cache */
+	DIRECT_BYTES =
+	    16 << 10 /* from here on a transport sends from the user's memory, and the call waits for it */
+};
+
+struct host_source {
+	const unsigned char *data;
+	int kind; /* enum reduce_source */
+	pid_t pid; /* of the process whose memory data is in; 0: ours */
+	int rank; /* of that process */
+};
+
+struct host_target {
+	unsigned char *data; /* NULL: absent */
+	int wire;
+};
+
+struct move {
+	struct host_run *run;
+	struct host_channel *ch;
+	const struct plan_action *a;
+	struct host_source sources[REDUCE_MAX_SOURCES];
+	int nsources;
+	struct host_target local,
+	    message; /* where the result goes; message: the first buffer it is sent from */
+	size_t message_bytes;
+	const unsigned char *shared; /* where the message lies unchanged until it was read, or NULL */
+	int result; /* sources[0] is the result already */
+	struct host_out *out; /* the lane to local readers, or NULL */
+	struct window_header *header;
+	int kind; /* enum window_message */
+};
+
+/* Messages and cells of the wire type: a difference only where it is not the call's type. */
+static int is_wide(const struct move *m, int flag)
+{
+	const struct reduce_spec *spec = &m->run->binding.spec;
+	return flag && spec->wire != spec->type;
+}
+
+static size_t kind_bytes(const struct host_run *run, int wire)
+{
+	return wire ? run->wire_bytes : run->type_bytes;
+}
+
+/* ---- Sources ------------------------------------------------------------------------ */
+
+static struct host_source local_source(const struct move *m)
+{
+	const struct host_run *run = m->run;
+	const struct plan_place *src = &m->a->src;
+	if (src->space == PLAN_SCRATCH)
+		return (struct host_source){ m->ch->scratch + src->offset * run->wire_bytes,
+					     is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0, 0 };
+	const unsigned char *base = src->space == PLAN_SEND ? run->binding.send : run->binding.recv;
+	int kind = src->space == PLAN_SEND ? REDUCE_SEND : REDUCE_LOCAL;
+	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0, 0 };
+}
+
+/* Headers lie in memory that a peer's process can write at any time: what was checked is what is used. */
+static uint64_t read_once(const uint64_t *word)
+{
+	return *(const volatile uint64_t *)word;
+}
+
+/* What rank has in its window for us, if it lies there. */
+static int window_source(const struct move *m, int rank, const struct host_in *in, int kind,
+			 struct host_source *out)
+{
+	const struct window_layout *layout = &m->run->engine->layout;
+	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
+	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE),
+		     lane = (size_t)layout->slots * layout->slot_bytes;
+	const int says = (int)(read_once(&header->bytes_kind) & 0xff);
+	if (says == WINDOW_REFERENCE) { /* the kernel checks it, unless it is memory of this very process */
+		*out = (struct host_source){ header->reference, kind, in->pid, rank };
+		return 0;
+	}
+	if (says == WINDOW_INLINED && bytes <= WINDOW_INLINE) {
+		*out = (struct host_source){ header->inlined, kind, 0, 0 };
+		return 0;
+	}
+	const uint64_t place = read_once(&header->place);
+	if (says == WINDOW_SLOT && bytes <= lane && place <= lane - bytes) {
+		*out = (struct host_source){ in->payload + place, kind, 0, 0 };
+		return 0;
+	}
+	return log_error(
+	    CORALE_EINTERNAL, m->run->engine->rank,
+	    "a message of rank %d is of kind %d at byte %llu by its header; expected %zu bytes in "
+	    "the header's line (kind %d, up to %d bytes), within the lane's %zu bytes (kind %d) or "
+	    "by reference (kind %d): something has overwritten that rank's window; look for stray "
+	    "stores in that process",
+	    rank, says, (unsigned long long)place, bytes, WINDOW_INLINED, WINDOW_INLINE, lane, WINDOW_SLOT,
+	    WINDOW_REFERENCE);
+}
+
+static int message_source(const struct move *m, int rank, struct host_source *out)
+{
+	struct host_engine *e = m->run->engine;
+	int ring = m->a->from_ring, channel = m->ch->env.channel;
+	int kind = is_wide(m, m->a->flags & PLAN_FROM_WIRE) ? REDUCE_WIRE : REDUCE_LOCAL;
+	if (!host_is_local(e, rank)) {
+		struct host_net *net = host_net(e, rank, channel, ring);
+		*out = (struct host_source){ net->in[net->received % HOST_NET_DEPTH].target, kind, 0, 0 };
+		return 0;
+	}
+	return window_source(m, rank,
+			     host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring),
+			     kind, out);
+}
+
+static int group_member(const struct move *m, int group, int i)
+{
+	return host_member(m->run->engine, m->a, group, i);
+}
+
+static int group_size(const struct move *m, int group)
+{
+	return host_group_size(m->run->engine, group);
+}
+
+static int gather_sources(struct move *m)
+{
+	const struct plan_action *a = m->a;
+	int ret = 0;
+	m->nsources = 0;
+	if (a->op != PLAN_MOVE)
+		return 0;
+	if (a->from ==
+	    PLAN_ALL) { /* the group's order, with ourselves in our place: one order for all ranks */
+		for (int i = 0, n = group_size(m, a->from_group); !ret && i < n; i++) {
+			int rank = group_member(m, a->from_group, i);
+			if (rank != m->run->engine->rank)
+				ret = message_source(m, rank, &m->sources[m->nsources++]);
+			else if (a->src.space)
+				m->sources[m->nsources++] = local_source(m);
+		}
+		return ret;
+	}
+	if (a->from != PLAN_NONE && a->from != m->run->engine->rank)
+		ret = message_source(m, a->from, &m->sources[m->nsources++]);
+	if (a->src.space)
+		m->sources[m->nsources++] = local_source(m);
+	return ret;
+}
+
+/* ---- Folding ------------------------------------------------------------------------ */
+
+/* A process that ends gives its memory back first (ESRCH); that it is gone is found by whoever reads it. */
+static int unreadable(int me, const struct host_source *s, size_t bytes, int error)
+{
+	if (!error || error == ESRCH)
+		return log_error(
+		    CORALE_EPEER, me,
+		    "rank %d (process %d) has ended while %zu bytes of its memory were to be read", s->rank,
+		    (int)s->pid, bytes);
+	return log_error(CORALE_ESYSTEM, me,
+			 "reading %zu bytes of rank %d (process %d) failed: %s; set CORALE_REFERENCE=no",
+			 bytes, s->rank, (int)s->pid, strerror(error));
+}
+
+static int read_memory(int me, const struct host_source *s, void *to, const void *from, size_t bytes)
+{
+	while (bytes) {
+		struct iovec local = { to, bytes }, remote = { (void *)(uintptr_t)from, bytes };
+		ssize_t n = process_vm_readv(s->pid, &local, 1, &remote, 1, 0);
+		if (n <= 0)
+			return unreadable(me, s, bytes, n ? errno : 0);
+		to = (unsigned char *)to + n;
+		from = (const unsigned char *)from + n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+/* True if the result is the only source, bit for bit. */
+static int is_copy(const struct move *m, const struct host_target *target)
+{
+	const struct reduce_spec *spec = &m->run->binding.spec;
+	const struct host_source *s = &m->sources[0];
+	if (m->result)
+		return 1;
+	int converts = (s->kind == REDUCE_WIRE) != target->wire;
+	int scales = s->kind == REDUCE_SEND && spec->op == CORALE_NUM_OPS;
+	int divides = m->a->flags & PLAN_FINAL && spec->op == CORALE_AVG;
+	return m->nsources == 1 && !converts && !scales && !divides;
+}
+
+static int make_temp(struct move *m)
+{
+	struct host_channel *ch = m->ch;
+	if (ch->temp_sources >= (size_t)m->nsources)
+		return 0;
+	free(ch->temp);
+	ch->temp = malloc((size_t)m->nsources * TEMP_BYTES);
+	ch->temp_sources = ch->temp ? (size_t)m->nsources : 0;
+	return ch->temp ? 0
+			: log_error(CORALE_ENOMEM, m->run->engine->rank, "no memory to read %d messages",
+				    m->nsources);
+}
+
+/* Folds elements [first, first + count) into the target; messages by reference are read into temp first. */
+static int fold_piece(struct move *m, const struct host_target *target, size_t first, size_t count)
+{
+	const struct host_run *run = m->run;
+	struct reduce_input inputs[REDUCE_MAX_SOURCES];
+	for (int i = 0; i < m->nsources; i++) {
+		const struct host_source *s = &m->sources[i];
+		size_t bytes = kind_bytes(run, s->kind == REDUCE_WIRE);
+		inputs[i] = (struct reduce_input){ s->data + first * bytes, s->kind };
+		if (s->pid) {
+			unsigned char *temp = m->ch->temp + (size_t)i * TEMP_BYTES;
+			int ret = read_memory(run->engine->rank, s, temp, inputs[i].data, count * bytes);
+			if (ret)
+				return ret;
+			inputs[i].data = temp;
+		}
+	}
+	reduce_fold(&run->binding.spec, target->data + first * kind_bytes(run, target->wire), target->wire,
+		    inputs, m->nsources, count, m->a->flags & PLAN_FINAL);
+	return 0;
+}
+
+static int fill(struct move *m, const struct host_target *target)
+{
+	size_t count = m->a->count, bytes = count * kind_bytes(m->run, target->wire);
+	if (!target->data || !count || !m->nsources)
+		return 0;
+	if (is_copy(m, target)) {
+		const struct host_source *s = &m->sources[0];
+		if (s->pid)
+			return read_memory(m->run->engine->rank, s, target->data, s->data, bytes);
+		if (s->data != target->data)
+			memcpy(target->data, s->data, bytes);
+		return 0;
+	}
+	size_t piece = count;
+	int ret = 0;
+	for (int i = 0; i < m->nsources && piece == count; i++) {
+		if (m->sources[i].pid) {
+			piece = TEMP_BYTES / m->run->wire_bytes;
+			ret = make_temp(m);
+		}
+	}
+	for (size_t first = 0; !ret && first < count; first += piece)
+		ret = fold_piece(m, target, first, count - first < piece ? count - first : piece);
+	return ret;
+}
+
+/* ---- Messages ----------------------------------------------------------------------- */
+
+static int sends_to_local(const struct move *m)
+{
+	const struct plan_action *a = m->a;
+	const struct host_engine *e = m->run->engine;
+	if (a->to == PLAN_ALL)
+		return a->to_group != PLAN_RAIL && e->locals > 1;
+	return a->to != PLAN_NONE && a->to != e->rank && host_is_local(e, a->to);
+}
+
+/* The caller's memory that holds the whole message: the source of a plain move, or the local result. */
+static const unsigned char *find_shared(const struct move *m)
+{
+	if (m->a->from == PLAN_NONE)
+		return m->nsources == 1 && m->sources[0].kind != REDUCE_WIRE && is_copy(m, &m->message)
+			   ? m->sources[0].data
+			   : NULL;
+	return m->a->dst.space == PLAN_RECV && !m->message.wire ? m->local.data : NULL;
+}
+
+static void open_local(struct move *m)
+{
+	const struct plan_place *dst = &m->a->dst;
+	m->local = (struct host_target){ NULL, is_wide(m, dst->space == PLAN_SCRATCH) };
+	if (dst->space == PLAN_SCRATCH)
+		m->local.data = m->ch->scratch + dst->offset * m->run->wire_bytes;
+	else if (dst->space == PLAN_RECV)
+		m->local.data = (unsigned char *)m->run->binding.recv + dst->offset * m->run->type_bytes;
+}
+
+/*
+ * Within a process a reference saves a copy. Between processes the kernel's page walk eats most of that: it pays where
+ * the reader copies into memory that it would write anyway, not where it folds from a cache, nor where several readers
+ * walk the one buffer of a broadcast's root at a time.
+ */
+static int reference_pays(const struct move *m)
+{
+	const struct plan *plan = m->run->plan;
+	if (m->message_bytes < m->run->engine->settings->reference_bytes)
+		return 0;
+	if (!m->out->can_reference || !m->out->crosses || m->run->engine->settings->reference == SETTINGS_YES)
+		return m->out->can_reference;
+	return !plan->rings[m->a->to_ring].folded &&
+	       (plan->key.coll != CORALE_BROADCAST || m->out->nreaders == 1);
+}
+
+static void open_message(struct move *m)
+{
+	struct host_engine *e = m->run->engine;
+	const struct plan_action *a = m->a;
+	m->message = (struct host_target){ NULL, is_wide(m, a->flags & PLAN_TO_WIRE) };
+	m->message_bytes = host_message_bytes(m->run, a, PLAN_TO_WIRE);
+	m->shared = NULL;
+	if (a->flags & PLAN_STABLE &&
+	    (m->message_bytes >= DIRECT_BYTES || m->message_bytes >= e->settings->reference_bytes))
+		m->shared = find_shared(m);
+	m->out = NULL;
+	if (!sends_to_local(m))
+		return;
+	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
+	m->out = host_out(e, d, m->ch->env.channel, a->to_ring);
+	m->header = &m->out->headers[m->out->sent % WINDOW_HEADERS];
+	if (m->message_bytes <= WINDOW_INLINE) {
+		m->kind = WINDOW_INLINED;
+		m->message.data = m->header->inlined;
+	} else if (m->shared && reference_pays(m)) {
+		m->kind = WINDOW_REFERENCE;
+	} else {
+		m->kind = WINDOW_SLOT;
+		m->header->place =
+		    m->out->sent % (uint64_t)host_room(&e->layout, m->out->stride) * m->out->stride;
+		m->message.data = m->out->payload + m->header->place;
+	}
+}
+
+static void publish_local(struct move *m)
+{
+	if (!m->out)
+		return;
+	m->header->signature = m->run->binding.signature;
+	m->header->edge = m->ch->edges && m->a->to != PLAN_ALL ? host_edge(m->ch, m->a->to, 0) : 0;
+	m->header->bytes_kind = (uint64_t)m->message_bytes << 8 | (uint64_t)m->kind;
+	if (m->kind == WINDOW_REFERENCE) {
+		m->header->reference = m->shared;
+		m->out->reference = m->out->sent + 1;
+		m->ch->referenced = 1;
+	}
+	atomic_store_explicit(&m->header->sequence, ++m->out->sent, memory_order_release);
+}
+
+/* Sends to one rank of another node: from the user's memory, or from a staging buffer filled here. */
+static int send_remote(struct move *m, int rank)
+{
+	struct host_engine *e = m->run->engine;
+	int lane = m->ch->env.channel * PLAN_MAX_RINGS + m->a->to_ring;
+	struct host_net *net = host_net(e, rank, m->ch->env.channel, m->a->to_ring);
+	struct host_net_slot *slot = &net->out[net->sent % HOST_NET_DEPTH];
+	slot->target = (void *)(uintptr_t)m->shared;
+	if (!m->shared && m->message_bytes) {
+		slot->target = host_staging(e, net->out, net->reaped, net->sent);
+		if (!slot->target)
+			return log_error(CORALE_ENOMEM, e->rank,
+					 "no memory for a staging buffer of %zu bytes", e->layout.slot_bytes);
+		if (!m->message.data) {
+			m->message.data = slot->target;
+			int ret = fill(m, &m->message);
+			if (ret)
+				return ret;
+		} else {
+			memcpy(slot->target, m->message.data, m->message_bytes);
+		}
+	}
+	uint64_t header[TRANSPORT_HEADER_BYTES / 8] = { m->run->binding.signature,
+							host_edge(m->ch, rank, 0) };
+	net->sent++;
+	net->direct += slot->target != slot->staging;
+	m->ch->referenced |= slot->target != slot->staging;
+	return e->transport->ops->send(e->transport, rank, lane, header, slot->target, m->message_bytes,
+				       &slot->request);
+}
+
+static int send_remotes(struct move *m)
+{
+	const struct plan_action *a = m->a;
+	const struct host_engine *e = m->run->engine;
+	if (a->to != PLAN_ALL)
+		return a->to == PLAN_NONE || host_is_local(e, a->to) ? 0 : send_remote(m, a->to);
+	int ret = 0;
+	for (int i = 0, n = group_size(m, a->to_group); e->transport && !ret && i < n; i++) {
+		int rank = group_member(m, a->to_group, i);
+		if (!host_is_local(e, rank))
+			ret = send_remote(m, rank);
+	}
+	return ret;
+}
+
+static void release_message(const struct move *m, int rank)
+{
+	struct host_engine *e = m->run->engine;
+	int ring = m->a->from_ring, channel = m->ch->env.channel;
+	if (!host_is_local(e, rank)) {
+		host_net(e, rank, channel, ring)->received++;
+		return;
+	}
+	struct host_in *in = host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring);
+	atomic_store_explicit(in->consumed, ++in->received, memory_order_release);
+}
+
+static void release_messages(const struct move *m)
+{
+	const struct plan_action *a = m->a;
+	int me = m->run->engine->rank;
+	if (a->from == me) {
+		host_token(m->run->engine, m->ch->env.channel, a->from_ring)[1]++;
+	} else if (a->from != PLAN_ALL && a->from != PLAN_NONE) {
+		release_message(m, a->from);
+	}
+	for (int i = 0, n = a->from == PLAN_ALL ? group_size(m, a->from_group) : 0; i < n; i++) {
+		int rank = group_member(m, a->from_group, i);
+		if (rank != me)
+			release_message(m, rank);
+	}
+}
+
+/* The local span and the message: one fold and a copy where both are of one kind. Otherwise the message comes first,
+ * since the local span may be a source. */
+static int fill_both(struct move *m)
+{
+	int same = m->local.data && m->nsources && m->local.wire == m->message.wire;
+	int ret = same ? 0 : fill(m, &m->message);
+	if (!ret)
+		ret = fill(m, &m->local);
+	if (ret || !same)
+		return ret;
+	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0, 0 };
+	m->nsources = m->result = 1;
+	return fill(m, &m->message);
+}
+
+int host_move(struct host_run *run, struct host_channel *ch, const struct plan_action *a)
+{
+	struct move m;
+	m.run = run;
+	m.ch = ch;
+	m.a = a;
+	m.result = 0;
+	int ret = gather_sources(&m);
+	if (ret)
+		return ret;
+	open_local(&m);
+	open_message(&m);
+	ret = fill_both(&m);
+	if (ret)
+		return ret;
+	publish_local(&m);
+	ret = send_remotes(&m);
+	if (a->to == run->engine->rank)
+		host_token(run->engine, ch->env.channel, a->to_ring)[0]++;
+	release_messages(&m);
+	return ret;
+}

@@ -1,0 +1,413 @@
+#include "host_engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/collectives.h"
+#include "base/log.h"
+
+/* ---- Receives from other nodes, posted ahead ------------------------------------ */
+
+/* A message that only lands in a local span may be received there; early only where nobody looks before. */
+static void *landing(const struct host_run *run, const struct host_program *p, const struct plan_action *a)
+{
+	int copies = a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space &&
+		     a->dst.space == PLAN_RECV && !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
+	if (!copies || !(a->flags & PLAN_FRESH || p->posted == p->executed))
+		return NULL;
+	return (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes;
+}
+
+static int post_one(struct host_run *run, struct host_channel *ch, struct host_program *p,
+		    const struct plan_action *a, int rank)
+{
+	struct host_engine *e = run->engine;
+	struct host_net *net = host_net(e, rank, ch->env.channel, a->from_ring);
+	struct host_net_slot *slot = &net->in[net->posted % HOST_NET_DEPTH];
+	size_t capacity = host_message_bytes(run, a, PLAN_FROM_WIRE);
+	slot->target = landing(run, p, a);
+	if (!slot->target && capacity)
+		slot->target = host_staging(e, net->in, net->received, net->posted);
+	if (!slot->target && capacity)
+		return log_error(CORALE_ENOMEM, e->rank, "no memory for a staging buffer of %zu bytes",
+				 e->layout.slot_bytes);
+	net->posted++;
+	return e->transport->ops->recv(e->transport, rank, ch->env.channel * PLAN_MAX_RINGS + a->from_ring,
+				       slot->target, capacity, &slot->request);
+}
+
+static int can_post(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
+{
+	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->from_ring);
+	if (!net)
+		return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a lane to rank %d", rank);
+	return net->posted - net->received < HOST_NET_DEPTH &&
+	       host_net_room(run->engine, net->in, net->received, net->posted);
+}
+
+/* 1 when all receives of the action are posted, 0 when a lane is full, or an error. */
+static int post_action(struct host_run *run, struct host_channel *ch, struct host_program *p)
+{
+	const struct plan_action *a = &p->next;
+	if (a->from == PLAN_NONE)
+		return 1;
+	int n = a->from == PLAN_ALL ? host_group_size(run->engine, a->from_group) : 1, ret = 1;
+	for (int pass = 0; pass < 2; pass++) { /* first see whether all fit, so that nothing is half posted */
+		for (int i = 0; i < n && ret == 1; i++) {
+			int rank =
+			    a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, i) : a->from;
+			if (host_is_local(run->engine, rank))
+				continue;
+			ret = pass ? post_one(run, ch, p, a, rank) : can_post(run, ch, a, rank);
+			ret = pass && !ret ? 1 : ret;
+		}
+	}
+	return ret;
+}
+
+static int post_ahead(struct host_run *run, struct host_channel *ch, struct host_program *p)
+{
+	while (!p->ahead_done && p->posted - p->executed < HOST_NET_DEPTH) {
+		if (!p->next_active && !plan_cursor_next(&p->ahead, run->plan, &ch->env, &p->next)) {
+			p->ahead_done = 1;
+			break;
+		}
+		p->next_active = 1;
+		int ret = post_action(run, ch, p);
+		if (ret <= 0)
+			return ret;
+		p->next_active = 0;
+		p->posted++;
+	}
+	return 0;
+}
+
+/* ---- Readiness ------------------------------------------------------------------- */
+
+uint64_t host_edge(const struct host_channel *ch, int peer, int incoming)
+{
+	const size_t *counts = incoming ? ch->env.recv_counts : ch->env.send_counts;
+	return !ch->edges ? 0 : counts ? counts[peer] : ch->env.count;
+}
+
+static int check_message(struct host_run *run, const struct host_channel *ch, int peer, uint64_t signature,
+			 uint64_t edge, size_t bytes, size_t expected_bytes)
+{
+	uint64_t expected = host_edge(ch, peer, 1);
+	if (signature == run->binding.signature && edge == expected)
+		return bytes == expected_bytes
+			   ? 1
+			   : log_error(CORALE_EINTERNAL, run->engine->rank,
+				       "a message of rank %d has %zu bytes where the plan of this rank has "
+				       "%zu: ranks "
+				       "made different plans, which is a bug: please report it",
+				       peer, bytes, expected_bytes);
+	if (!atomic_exchange(&run->mismatch.found, 1)) {
+		run->mismatch.peer = peer;
+		run->mismatch.expected = run->binding.signature;
+		run->mismatch.got = signature;
+		run->mismatch.expected_edge = expected;
+		run->mismatch.got_edge = edge;
+	}
+	return CORALE_EMISMATCH;
+}
+
+static int remote_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank,
+			size_t expected_bytes)
+{
+	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->from_ring);
+	struct transport_request *request = &net->in[net->received % HOST_NET_DEPTH].request;
+	if (!atomic_load_explicit(&request->done, memory_order_acquire))
+		return 0;
+	uint64_t fields[2]; /* as send_remote wrote them: signature, edge */
+	memcpy(fields, request->header, sizeof fields);
+	if (request->status && (request->status != CORALE_EMISMATCH || request->bytes <= expected_bytes))
+		return log_error(request->status, run->engine->rank, "a message of rank %d did not come: %s",
+				 rank, corale_strerror(request->status));
+	return check_message(run, ch, rank, fields[0], fields[1], request->bytes, expected_bytes);
+}
+
+/* 1 when the next message of rank is there and is what this call expects, 0 when it is not there. */
+static int message_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
+{
+	struct host_engine *e = run->engine;
+	size_t bytes = host_message_bytes(run, a, PLAN_FROM_WIRE);
+	if (rank == e->rank) {
+		const uint64_t *t = host_token(run->engine, ch->env.channel, a->from_ring);
+		return t[0] > t[1];
+	}
+	if (!host_is_local(e, rank))
+		return remote_ready(run, ch, a, rank, bytes);
+	struct host_in *in = host_in(e, e->map.local_of[rank], run->plan->rings[a->from_ring].all,
+				     ch->env.channel, a->from_ring);
+	const struct window_header *header = host_in_ready(in);
+	if (!header)
+		return 0;
+	return check_message(run, ch, rank, header->signature, header->edge, header->bytes_kind >> 8, bytes);
+}
+
+static int sources_ready(struct host_run *run, struct host_channel *ch, struct host_program *p)
+{
+	const struct plan_action *a = &p->action;
+	if (a->from == PLAN_NONE)
+		return 1;
+	if (run->engine->transport && p->posted <= p->executed)
+		return 0;
+	if (a->from != PLAN_ALL)
+		return message_ready(run, ch, a, a->from);
+	for (int n = host_group_size(run->engine, a->from_group); p->scan < n; p->scan++) {
+		int rank = host_member(run->engine, a, a->from_group, p->scan);
+		int ret = rank == run->engine->rank ? 1 : message_ready(run, ch, a, rank);
+		if (ret <= 0)
+			return ret;
+	}
+	return 1;
+}
+
+/* Room for one more message to a remote rank. */
+static int remote_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank,
+		       int depth)
+{
+	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->to_ring);
+	if (!net)
+		return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a lane to rank %d", rank);
+	return host_net_free(net, depth < HOST_NET_DEPTH ? depth : HOST_NET_DEPTH) &&
+	       host_net_room(run->engine, net->out, net->reaped, net->sent);
+}
+
+/* Room for one more message in a lane of our window. A call with larger or smaller payloads than the last one's starts
+ * when those are read: their readers need nothing of this call to get there. */
+static int local_free(const struct host_run *run, struct host_out *out, int depth)
+{
+	const struct window_layout *layout = &run->engine->layout;
+	if (run->stride && out->stride != run->stride) {
+		if (!host_out_free(out, 1))
+			return 0;
+		out->stride = run->stride;
+	}
+	int room = host_room(layout, run->stride);
+	return host_out_free(out, depth < room ? depth : room);
+}
+
+static int targets_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a)
+{
+	struct host_engine *e = run->engine;
+	if (a->to == PLAN_NONE)
+		return 1;
+	const struct plan_ring *ring = &run->plan->rings[a->to_ring];
+	int depth =
+	    ring->sync == PLAN_PARITY ? WINDOW_HEADERS : ring->depth; /* parity: the window's room is all */
+	if (a->to == e->rank) {
+		const uint64_t *t = host_token(run->engine, ch->env.channel, a->to_ring);
+		return t[0] - t[1] < (uint64_t)depth;
+	}
+	if (a->to != PLAN_ALL && !host_is_local(e, a->to))
+		return remote_free(run, ch, a, a->to, depth);
+	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
+	if ((a->to != PLAN_ALL || a->to_group != PLAN_RAIL) &&
+	    !local_free(run, host_out(e, d, ch->env.channel, a->to_ring), depth))
+		return 0;
+	for (int i = 0, n = host_group_size(run->engine, a->to_group);
+	     e->transport && a->to == PLAN_ALL && i < n; i++) {
+		int rank = host_member(run->engine, a, a->to_group, i);
+		int ret = host_is_local(e, rank) ? 1 : remote_free(run, ch, a, rank, depth);
+		if (ret <= 0)
+			return ret;
+	}
+	return 1;
+}
+
+/* ---- Progress -------------------------------------------------------------------- */
+
+/* Channels are threads: one's addition may be lost, but not that there was progress. */
+static void count_progress(struct host_run *run, const struct plan_action *a)
+{
+	uint64_t actions = atomic_load_explicit(&run->actions, memory_order_relaxed),
+		 bytes = atomic_load_explicit(&run->bytes, memory_order_relaxed);
+	size_t moved = a->op == PLAN_MOVE ? a->count * run->type_bytes : 0;
+	atomic_store_explicit(&run->actions, actions + 1, memory_order_relaxed);
+	atomic_store_explicit(&run->bytes, bytes + moved, memory_order_relaxed);
+}
+
+/* Executes actions of one program until it waits or ends; *moved counts them. */
+static int program_progress(struct host_run *run, struct host_channel *ch, struct host_program *p, int *moved)
+{
+	for (;;) {
+		int ret = run->engine->transport ? post_ahead(run, ch, p) : 0;
+		if (ret < 0)
+			return ret;
+		if (!p->active && !plan_cursor_next(&p->cursor, run->plan, &ch->env, &p->action)) {
+			p->done = 1;
+			return 0;
+		}
+		p->active = 1;
+		ret = sources_ready(run, ch, p);
+		if (ret > 0)
+			ret = targets_free(run, ch, &p->action);
+		if (ret <= 0)
+			return ret;
+		ret = host_move(run, ch, &p->action);
+		if (ret)
+			return ret;
+		count_progress(run, &p->action);
+		p->active = 0;
+		p->scan = 0;
+		p->executed++;
+		++*moved;
+	}
+}
+
+/* True when nobody reads this rank's buffers any more. */
+static int drained(struct host_run *run, struct host_channel *ch)
+{
+	struct host_engine *e = run->engine;
+	for (int d = 0; d <= e->locals; d++) {
+		for (int ring = 0; ring < run->plan->nrings; ring++) {
+			struct host_out *out = host_out(e, d, ch->env.channel, ring);
+			if (out->reference > out->consumed) {
+				host_out_free(out, 0);
+				if (out->reference > out->consumed)
+					return 0;
+			}
+		}
+	}
+	for (int r = 0; e->transport && r < e->map.ranks; r++) {
+		struct host_net **row = e->nets[r];
+		for (int ring = 0; row && ring < run->plan->nrings; ring++) {
+			struct host_net *net = row[ch->env.channel * PLAN_MAX_RINGS + ring];
+			if (net)
+				host_net_free(net, 0);
+			if (net && net->direct)
+				return 0;
+		}
+	}
+	return 1;
+}
+
+int host_channel_progress(struct host_run *run, int channel)
+{
+	struct host_channel *ch = &run->channels[channel];
+	int done = 1;
+	if (ch->done)
+		return 1;
+	for (int i = 0, moved = 0; i < run->plan->nprograms; i++) {
+		struct host_program *p = &ch->programs[i];
+		int ret = p->done ? 0 : program_progress(run, ch, p, &moved);
+		if (ret < 0)
+			return ret;
+		if (i == run->plan->nprograms - 1 && moved) { /* tokens may have freed an earlier program */
+			moved = 0;
+			i = -1;
+			done = 1;
+			continue;
+		}
+		done &= p->done;
+	}
+	ch->done = done && (!ch->referenced || drained(run, ch));
+	return ch->done;
+}
+
+static int channel_init(struct host_run *run, struct host_channel *ch, const struct plan_env *env,
+			int channel)
+{
+	const struct plan *plan = run->plan;
+	ch->env = *env;
+	ch->env.channel = channel;
+	ch->temp_sources = 0;
+	ch->temp = ch->scratch = NULL;
+	ch->referenced = ch->done = 0;
+	ch->edges = env->send_counts || coll_is_pair(plan->key.coll);
+	for (int i = 0; i < plan->nprograms; i++) {
+		struct host_program *p = &ch->programs[i];
+		plan_cursor_start(&p->cursor, plan, i);
+		p->ahead = p->cursor;
+		p->active = p->done = p->next_active = p->ahead_done = p->scan = 0;
+		p->executed = p->posted = 0;
+	}
+	if (!plan->scratch_cells)
+		return 0;
+	ch->scratch = malloc((size_t)plan->scratch_cells * plan->chunk_bytes);
+	if (ch->scratch)
+		return 0;
+	return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for %u scratch cells of %u bytes",
+			 plan->scratch_cells, plan->chunk_bytes);
+}
+
+/* Bytes between payloads: a power of two that the call's largest message fits in. */
+static size_t choose_stride(const struct host_run *run, int edges)
+{
+	size_t most = run->engine->layout.slot_bytes, stride = WINDOW_LINE;
+	const struct plan_key *key = &run->plan->key;
+	size_t bytes = (size_t)1 << (key->size_class < 40 ? key->size_class : 40);
+	bytes = bytes * run->wire_bytes / run->type_bytes;
+	if (edges) /* an all_to_all_v knows its messages edge by edge only */
+		return most;
+	while (stride < bytes)
+		stride *= 2;
+	return bytes <= WINDOW_INLINE ? 0 : stride < most ? stride : most;
+}
+
+int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
+		  const struct plan_env *env, const struct host_binding *binding)
+{
+	run->engine = engine;
+	run->plan = plan;
+	memset(&run->mismatch, 0, sizeof run->mismatch);
+	run->actions = run->bytes = 0;
+	run->binding = *binding;
+	run->type_bytes = corale_type_bytes(binding->spec.type);
+	run->wire_bytes = corale_type_bytes(binding->spec.wire);
+	run->stride = choose_stride(run, env->send_counts != NULL);
+	run->nchannels = plan->channels;
+	run->channels = &run->one;
+	if (run->nchannels > 1)
+		run->channels = calloc((size_t)run->nchannels, sizeof *run->channels);
+	if (!run->channels)
+		return log_error(CORALE_ENOMEM, engine->rank, "no memory for %d channels", run->nchannels);
+	for (int c = 0; c < run->nchannels; c++) {
+		int ret = channel_init(run, &run->channels[c], env, c);
+		if (ret) {
+			run->nchannels = c;
+			host_run_free(run);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+void host_run_free(struct host_run *run)
+{
+	for (int c = 0; c < run->nchannels; c++) {
+		free(run->channels[c].scratch);
+		free(run->channels[c].temp);
+	}
+	if (run->channels != &run->one)
+		free(run->channels);
+}
+
+void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes)
+{
+	const struct host_channel *ch = &run->channels[channel];
+	for (int i = 0; i < run->plan->nprograms; i++) {
+		const struct host_program *p = &ch->programs[i];
+		const struct plan_action *a = &p->action;
+		if (p->done || !p->active)
+			continue;
+		int rank =
+		    a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, p->scan) : a->from;
+		if (a->from == run->engine->rank)
+			continue; /* waits for another program of ours, which waits for somebody else */
+		if (a->from != PLAN_NONE)
+			snprintf(buf, bytes,
+				 "action %ld of program %d: a message of rank %d (ring %d, channel %d)",
+				 p->executed, i, rank, a->from_ring, channel);
+		else
+			snprintf(buf, bytes,
+				 "action %ld of program %d: rank %d to read earlier messages (ring %d, "
+				 "channel %d)",
+				 p->executed, i, a->to, a->to_ring, channel);
+		return;
+	}
+	snprintf(buf, bytes, "the readers of this rank's buffers");
+}

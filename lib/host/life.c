@@ -1,0 +1,188 @@
+#define _GNU_SOURCE
+#include "life.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "corale.h"
+#include "base/log.h"
+
+enum { PAGE_BYTES = LIFE_PAGE_BYTES };
+
+struct page {
+	pthread_mutex_t held; /* robust */
+	_Atomic uint32_t exiting;
+};
+
+struct life {
+	struct life *next;
+	struct page *page;
+	dev_t device;
+	ino_t inode; /* of the page: the same process's is opened once */
+	int users;
+	_Atomic int state;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct life *others;
+static struct page *mine;
+static int mine_fd = -1;
+
+static struct page *map(int fd)
+{
+	void *at = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return NULL;
+	madvise(at, PAGE_BYTES, MADV_DONTFORK);
+	return at;
+}
+
+static int init_mutex(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+	int error = pthread_mutexattr_init(&attr);
+	if (error)
+		return error;
+	error = pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	if (!error)
+		error = pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	if (!error)
+		error = pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+	return error;
+}
+
+int life_create(int rank)
+{
+	int error = 0;
+	if (mine)
+		return 0;
+	int fd = memfd_create("corale-life", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return log_error(CORALE_ESYSTEM, rank, "memfd_create for a page failed: %s", strerror(errno));
+	struct page *page =
+	    ftruncate(fd, PAGE_BYTES) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) ? NULL : map(fd);
+	if (!page || (error = init_mutex(&page->held))) {
+		close(fd);
+		return log_error(CORALE_ESYSTEM, rank, "making a page with a robust mutex failed: %s",
+				 strerror(error ? error : errno));
+	}
+	mine = page;
+	mine_fd = fd;
+	return 0;
+}
+
+int life_hold(void)
+{
+	return pthread_mutex_lock(&mine->held);
+}
+
+int life_fd(void)
+{
+	return mine_fd;
+}
+
+void life_exiting(void)
+{
+	if (mine)
+		atomic_store(&mine->exiting, 1);
+}
+
+static struct life *find(const struct stat *file)
+{
+	struct life *l = others;
+	while (l && (l->device != file->st_dev || l->inode != file->st_ino))
+		l = l->next;
+	return l;
+}
+
+static struct life *add(int fd, const struct stat *file)
+{
+	struct life *l = calloc(1, sizeof *l);
+	struct page *page = l && file->st_size >= PAGE_BYTES ? map(fd) : NULL;
+	if (!page) {
+		free(l);
+		return NULL;
+	}
+	*l = (struct life){ .next = others, .page = page, .device = file->st_dev, .inode = file->st_ino };
+	others = l;
+	return l;
+}
+
+struct life *life_open(int fd)
+{
+	struct stat file;
+	if (fstat(fd, &file))
+		return NULL;
+	pthread_mutex_lock(&lock);
+	struct life *l = find(&file);
+	l = l ? l : add(fd, &file);
+	if (l)
+		l->users++;
+	pthread_mutex_unlock(&lock);
+	return l;
+}
+
+void life_close(struct life *l)
+{
+	if (!l)
+		return;
+	pthread_mutex_lock(&lock);
+	if (!--l->users) {
+		struct life **at = &others;
+		while (*at != l)
+			at = &(*at)->next;
+		*at = l->next;
+		munmap(l->page, PAGE_BYTES);
+		free(l);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Whoever finds the mutex without its owner leaves it unusable, so that all others find the same. */
+static enum life_state look(struct page *page)
+{
+	if (atomic_load(&page->exiting))
+		return LIFE_EXITED;
+	int error = pthread_mutex_trylock(&page->held);
+	if (!error || error == EOWNERDEAD)
+		pthread_mutex_unlock(&page->held);
+	if (!error) /* somebody else is looking, or the owner has not begun: the next look says more */
+		return LIFE_ALIVE;
+	return error == EBUSY ? LIFE_ALIVE : LIFE_DIED;
+}
+
+void life_look(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct life *l = others; l; l = l->next)
+		if (atomic_load_explicit(&l->state, memory_order_relaxed) == LIFE_ALIVE)
+			atomic_store(&l->state, look(l->page));
+	pthread_mutex_unlock(&lock);
+}
+
+int life_gone(long pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	if (fd < 0)
+		return errno == ESRCH;
+	struct pollfd end = { .fd = fd, .events = POLLIN };
+	int gone = poll(&end, 1, 0) == 1;
+	close(fd);
+	return gone;
+}
+
+enum life_state life_state(const struct life *l)
+{
+	return (enum life_state)atomic_load(&l->state);
+}

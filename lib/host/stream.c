@@ -1,0 +1,165 @@
+#include "stream.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/process.h"
+
+struct corale_stream {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a job came, one ended, or the stream ends */
+	struct job *first, *last;
+	int busy, ending, has_thread;
+	int error; /* first one since the last synchronize */
+	pthread_t thread;
+};
+
+int corale_stream_create(corale_stream **out)
+{
+	if (!out)
+		return log_error(CORALE_EINVAL, -1, "corale_stream_create: no place for the stream");
+	corale_stream *s = calloc(1, sizeof *s);
+	if (!s)
+		return log_error(CORALE_ENOMEM, -1, "no memory for a stream");
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	*out = s;
+	return 0;
+}
+
+/* Runs the first job; the lock is held on entry and on return, but not while it runs. */
+static void run_first(corale_stream *s)
+{
+	struct job *job = s->first;
+	s->first = job->next;
+	s->last = s->first ? s->last : NULL;
+	s->busy = 1;
+	pthread_mutex_unlock(&s->lock);
+	int ret = job->run(job);
+	job->destroy(job);
+	pthread_mutex_lock(&s->lock);
+	s->busy = 0;
+	s->error = s->error ? s->error : ret;
+	pthread_cond_broadcast(&s->changed);
+}
+
+static void *work(void *arg)
+{
+	corale_stream *s = arg;
+	pthread_mutex_lock(&s->lock);
+	while (!s->ending || s->first) {
+		if (s->first && !s->first->manual && !s->busy)
+			run_first(s);
+		else
+			pthread_cond_wait(&s->changed, &s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+int stream_submit(corale_stream *s, struct job *job)
+{
+	int ret = 0;
+	job->next = NULL;
+	pthread_mutex_lock(&s->lock);
+	if (!job->manual && !s->has_thread) {
+		ret = pthread_create(&s->thread, NULL, work, s);
+		s->has_thread = !ret;
+		if (ret)
+			ret = log_error(CORALE_ESYSTEM, -1, "no thread for a stream: %s", strerror(ret));
+	}
+	if (!ret) {
+		if (s->last)
+			s->last->next = job;
+		else
+			s->first = job;
+		s->last = job;
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (ret)
+		job->destroy(job);
+	return ret;
+}
+
+/* Returns when no job is left; the lock is held on entry and on return. */
+static void finish_jobs(corale_stream *s)
+{
+	while (s->first || s->busy) {
+		if (s->first && s->first->manual && !s->busy)
+			run_first(s);
+		else
+			pthread_cond_wait(&s->changed, &s->lock);
+	}
+}
+
+void stream_drain(corale_stream *s)
+{
+	pthread_mutex_lock(&s->lock);
+	finish_jobs(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
+int corale_stream_synchronize(corale_stream *s)
+{
+	if (process_refuses("corale_stream_synchronize"))
+		return CORALE_ENOTSUP;
+	if (!s)
+		return log_error(
+		    CORALE_EINVAL, -1,
+		    "corale_stream_synchronize: NULL is not a stream (blocking calls need none)");
+	pthread_mutex_lock(&s->lock);
+	finish_jobs(s);
+	int ret = s->error;
+	s->error = 0;
+	pthread_mutex_unlock(&s->lock);
+	return ret;
+}
+
+/* Moves a job that only the user's threads may move, unless another one is at it. */
+static void step_manual(corale_stream *s)
+{
+	struct job *job = s->first;
+	if (!job || !job->manual || s->busy)
+		return;
+	s->busy = 1;
+	pthread_mutex_unlock(&s->lock);
+	int ended = job->poll(job);
+	pthread_mutex_lock(&s->lock);
+	s->busy = 0;
+	if (ended)
+		run_first(s);
+	else
+		pthread_cond_broadcast(&s->changed);
+}
+
+int corale_stream_query(corale_stream *s)
+{
+	if (process_refuses("corale_stream_query"))
+		return CORALE_ENOTSUP;
+	if (!s)
+		return log_error(CORALE_EINVAL, -1, "corale_stream_query: NULL is not a stream");
+	pthread_mutex_lock(&s->lock);
+	step_manual(s);
+	int ret = s->error ? s->error : s->first || s->busy ? CORALE_INPROGRESS : 0;
+	pthread_mutex_unlock(&s->lock);
+	return ret;
+}
+
+void corale_stream_destroy(corale_stream *s)
+{
+	if (!s || process_refuses("corale_stream_destroy"))
+		return;
+	corale_stream_synchronize(s);
+	pthread_mutex_lock(&s->lock);
+	s->ending = 1;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	if (s->has_thread)
+		pthread_join(s->thread, NULL);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

@@ -1,0 +1,118 @@
+#define _GNU_SOURCE
+#include "window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "corale.h"
+#include "base/log.h"
+
+static size_t round_up(size_t n, size_t unit)
+{
+	return (n + unit - 1) / unit * unit;
+}
+
+void window_layout_init(struct window_layout *layout, int locals, int channels, int slots, size_t slot_bytes)
+{
+	enum { PAGE = 4096 };
+	*layout = (struct window_layout){
+		.locals = locals, .channels = channels, .slots = slots, .slot_bytes = slot_bytes
+	};
+	size_t lanes = window_lane(layout, locals + 1, 0, 0);
+	layout->consumed = round_up(sizeof(struct window_control), PAGE);
+	layout->headers = round_up(layout->consumed + 2 * lanes * WINDOW_LINE, PAGE);
+	layout->payload = round_up(layout->headers + lanes * WINDOW_HEADERS * WINDOW_LINE, PAGE);
+	layout->bytes = layout->payload + lanes * (size_t)slots * slot_bytes;
+}
+
+struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
+				     int ring)
+{
+	size_t at = layout->headers + window_lane(layout, d, channel, ring) * WINDOW_HEADERS * WINDOW_LINE;
+	return (struct window_header *)((unsigned char *)window + at);
+}
+
+unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring)
+{
+	size_t lane = window_lane(layout, d, channel, ring);
+	return (unsigned char *)window + layout->payload + lane * (size_t)layout->slots * layout->slot_bytes;
+}
+
+_Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
+				  int channel, int ring)
+{
+	size_t lane = window_lane(layout, sender, channel, ring) * 2 + (size_t)all;
+	return (_Atomic uint64_t *)((unsigned char *)window + layout->consumed + lane * WINDOW_LINE);
+}
+
+static int map(int fd, size_t bytes, int rank, void **window)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return log_error(CORALE_ENOMEM, rank,
+				 "mapping a window of %zu bytes failed: %s; lower CORALE_SLOT_BYTES "
+				 "or CORALE_SLOTS",
+				 bytes, strerror(errno));
+	madvise(at, bytes, MADV_DONTFORK); /* a forked child must not write into the job's windows */
+	*window = at;
+	return 0;
+}
+
+/* Pages that are taken away end the next access by SIGBUS. */
+int window_is_sealed(int fd, size_t bytes)
+{
+	struct stat file;
+	int seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &file) && (uint64_t)file.st_size >= bytes;
+}
+
+int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window)
+{
+	struct stat file = { 0 };
+	if (window_is_sealed(fd, bytes))
+		return map(fd, bytes, rank, window);
+	fstat(fd, &file);
+	return log_error(
+	    CORALE_EPEER, rank,
+	    "what rank %d has passed on as its window has %lld bytes and seals %d; expected shared "
+	    "memory of at least %zu bytes that is sealed against shrinking (%d): start all ranks with the "
+	    "same library",
+	    peer, (long long)file.st_size, fcntl(fd, F_GET_SEALS), bytes, F_SEAL_SHRINK);
+}
+
+int window_create(size_t bytes, int rank, int *fd, void **window)
+{
+	int new_fd = memfd_create("corale-window", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (new_fd < 0)
+		return log_error(CORALE_ESYSTEM, rank, "memfd_create for a window failed: %s",
+				 strerror(errno));
+	int ret;
+	if (ftruncate(new_fd, (off_t)bytes)) {
+		ret = log_error(CORALE_ENOMEM, rank, "sizing a window to %zu bytes failed: %s", bytes,
+				strerror(errno));
+		goto close_fd;
+	}
+	if (fcntl(new_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {
+		ret = log_error(CORALE_ESYSTEM, rank, "sealing a window of %zu bytes failed: %s", bytes,
+				strerror(errno));
+		goto close_fd;
+	}
+	ret = map(new_fd, bytes, rank, window);
+	if (ret)
+		goto close_fd;
+	*fd = new_fd;
+	return 0;
+close_fd:
+	close(new_fd);
+	return ret;
+}
+
+void window_unmap(void *window, size_t bytes)
+{
+	if (window)
+		munmap(window, bytes);
+}

@@ -1,0 +1,93 @@
+/*
+ * A rank's window: shared memory that all ranks of its node map. The layout is a pure function of agreed
+ * numbers, so that everybody finds everything by arithmetic.
+ *
+ * A window holds what its owner writes for others to read, and what others must see of its reading:
+ *   control    abort word, the owner's last calls
+ *   consumed   one counter per sender, ring and channel: how many of the sender's messages the owner has read
+ *   headers    a fixed line per message slot of every lane that the owner sends on; a lane leads to one local
+ *              rank or to ALL of them, and each lane has WINDOW_HEADERS of them, used in turn for ever
+ *   slots      the payloads of those messages
+ * Header lines never share their place with payload, so no stale byte can pass for a header.
+ */
+#ifndef WINDOW_H
+#define WINDOW_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+enum { WINDOW_LINE = 64, WINDOW_HEADERS = 64, WINDOW_CALLS = 64, WINDOW_INLINE = WINDOW_LINE - 4 * 8 };
+enum { WINDOW_RANKS = 4096 }; /* of a node: for more a struct window_control has no room */
+
+enum window_message { WINDOW_SLOT, WINDOW_INLINED, WINDOW_REFERENCE };
+
+/* One line: readiness, signature and small payloads arrive together (P5). */
+struct window_header {
+	_Atomic uint64_t sequence; /* message k of a lane has k + 1 here, written last */
+	uint64_t signature;
+	uint64_t bytes_kind; /* payload bytes << 8 | enum window_message */
+	uint64_t edge; /* elements of the whole edge, where only its two ends know it (v-forms, send/recv) */
+	union {
+		unsigned char inlined[WINDOW_INLINE];
+		const void *reference; /* in the sender's address space */
+		uint64_t place; /* of the payload in its lane */
+	};
+};
+
+/* What a rank called, for the diagnosis of mismatches. */
+struct window_call {
+	_Atomic uint64_t number; /* 0: being written; else the call's number on its communicator */
+	_Atomic uint64_t signature, count;
+	_Atomic uint64_t what; /* coll << 48 | type << 40 | op << 32 | root */
+	_Atomic uint64_t
+	    target; /* registration + 1 << 48 | offset of the receive buffer; 0: none, or it does not matter */
+	uint64_t pad[3];
+};
+
+struct window_control {
+	_Atomic uint64_t abort; /* 0, or reason << 32 | rank + 1 of whoever set it first */
+	_Atomic uint64_t
+	    users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
+	_Atomic uint64_t
+	    left; /* the owner has destroyed the communicator: that its process ends is no failure */
+	_Atomic uint64_t gives_up; /* the owner asks all others to store nothing more into its memory */
+	uint64_t pad[4];
+	_Atomic uint8_t can_read[WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory */
+	_Atomic uint8_t withdrawn
+	    [WINDOW_RANKS]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
+	struct window_call calls[WINDOW_CALLS];
+};
+
+struct window_layout {
+	int locals, channels, slots;
+	size_t slot_bytes;
+	size_t consumed, headers, payload, bytes; /* offsets, and the whole */
+};
+
+void window_layout_init(struct window_layout *layout, int locals, int channels, int slots, size_t slot_bytes);
+
+/* Lane to local rank d, or to ALL for d == locals. */
+static inline size_t window_lane(const struct window_layout *layout, int d, int channel, int ring)
+{
+	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_RINGS + (size_t)ring;
+}
+
+struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
+				     int ring);
+unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring);
+/* How many messages of local rank `sender`'s lane (the one to the owner, or its ALL lane) the owner has read. */
+_Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
+				  int channel, int ring);
+
+/* Anonymous shared memory: *fd for others (close it when they have it), mapped at *window, zeroed. */
+int window_create(size_t bytes, int rank, int *fd, void **window);
+/* Maps what a peer has passed on; CORALE_EPEER if it isn't a window of so many bytes that stays so. */
+int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window);
+/* 1 if fd is shared memory of at least so many bytes, and nobody can make it shorter. */
+int window_is_sealed(int fd, size_t bytes);
+void window_unmap(void *window, size_t bytes);
+
+#endif

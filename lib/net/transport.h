@@ -1,0 +1,87 @@
+/*
+ * The seam between nodes: messages on numbered lanes between ranks. Implementations: transport_ucx.c,
+ * transport_inproc.c (tests), mpi_glue/transport_mpi.c.
+ *
+ * A lane is an independent first-in-first-out path per ordered pair of ranks and communicator; lane numbers are
+ * small (channel x ring). The k-th send on a lane meets the k-th recv on it. A header of TRANSPORT_HEADER_BYTES
+ * travels in front of each message and is delivered even when payload sizes disagree.
+ *
+ * Threads: send, recv, progress and control may be called by several threads at once; the implementation
+ * locks. No call blocks. Buffers of a request stay untouched by the caller until done is set.
+ */
+#ifndef TRANSPORT_H
+#define TRANSPORT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "corale.h"
+#include "base/settings.h"
+
+enum { TRANSPORT_HEADER_BYTES = 32, TRANSPORT_MAX_LANES = 64, TRANSPORT_CONTROL_BYTES = 256 };
+
+struct transport;
+
+/* Owned by the caller, who keeps it in place until done. */
+struct transport_request {
+	_Atomic int done; /* set (release) when complete, whatever the outcome */
+	int status; /* 0 or a CORALE_E* code; valid when done */
+	/* recv: payload bytes the sender sent; more than capacity: CORALE_EMISMATCH, buffer undefined */
+	size_t bytes;
+	unsigned char header[TRANSPORT_HEADER_BYTES]; /* recv: the sender's header */
+	void *priv[6]; /* the implementation's */
+};
+
+struct transport_params {
+	int rank, size;
+	uint64_t comm_id; /* equal on all ranks, unique among the communicators of these processes */
+	const unsigned char *needed; /* needed[r]: 1 if rank r sits on another node */
+	int (*allgather)(void *ctx, const void *in, size_t bytes, void *out); /* as corale_bootstrap */
+	void *allgather_ctx;
+	const struct settings *settings;
+	/* A peer's control message (at most TRANSPORT_CONTROL_BYTES); called from progress in any thread; must not block. */
+	void (*on_control)(void *ctx, int peer, const void *message, size_t bytes);
+	/* A lane to peer has failed; called once per peer, as above. reason is a sentence. */
+	void (*on_failure)(void *ctx, int peer, int code, const char *reason);
+	void *handler_ctx;
+};
+
+struct transport_ops {
+	const char *name; /* "ucx" */
+	/* 1 if it can be used here; else 0 and why_not (bytes long) is filled. Local, cheap. */
+	int (*available)(const struct settings *settings, char *why_not, size_t bytes);
+	/* Writes the network devices that it opens ("tcp/eth0"); 0 or an error. NULL: not known to it. Local; may block. */
+	int (*devices)(const struct settings *settings, char *text, size_t bytes);
+	/* Collective over the communicator (uses allgather, all ranks call it even those without a needed peer); may block.
+	 * On failure every rank returns an error. */
+	int (*open)(const struct transport_ops *ops, const struct transport_params *params,
+		    struct transport **out);
+	/* Starts a message; buf may be NULL when bytes is 0. Returns 0 or an error (then request is done with it too). */
+	int (*send)(struct transport *t, int peer, int lane, const void *header, const void *buf,
+		    size_t bytes, struct transport_request *request);
+	/* Posts a buffer for the next message of a lane. */
+	int (*recv)(struct transport *t, int peer, int lane, void *buf, size_t capacity,
+		    struct transport_request *request);
+	/* Moves things along; 1 if anything happened, 0 if not, or an error. Completes requests, calls handlers. */
+	int (*progress)(struct transport *t);
+	/* Best-effort small message outside all lanes, for aborts and call records; copies message. */
+	int (*control)(struct transport *t, int peer, const void *message, size_t bytes);
+	/* Completes all pending requests with code; later sends and recvs fail at once. Any thread. */
+	void (*fail)(struct transport *t, int code);
+	/* 1 if the implementation progresses by itself (a thread); 0 if only calls to progress move it. */
+	int (*threaded)(const struct transport *t);
+	/* How messages to peer travel, for people ("tcp/eth0, am (measured: put 0.13, tag 1.9, am 2.1 GB/s)"). */
+	void (*describe)(const struct transport *t, int peer, char *buf, size_t bytes);
+	/* Drains what was sent (bounded wait), frees. Not collective, no allgather. */
+	void (*close)(struct transport *t);
+};
+
+struct transport {
+	const struct transport_ops *ops; /* first member of every implementation's struct */
+};
+
+extern const struct transport_ops transport_ucx; /* without UCX at build time: available() says so */
+extern const struct transport_ops transport_inproc; /* among threads of one process */
+
+#endif

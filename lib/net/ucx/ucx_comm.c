@@ -1,0 +1,204 @@
+#include "ucx_comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "ucx_calibrate.h"
+#include "ucx_message.h"
+
+void ucx_comm_free(struct ucx_comm *c)
+{
+	if (!c)
+		return;
+	for (int r = 0; c->peers && r < c->params.size; r++)
+		free(c->peers[r]);
+	for (struct ucx_event *event = c->events, *next; event; event = next) {
+		next = event->next;
+		free(event);
+	}
+	free(c->peers);
+	free(c->uids);
+	free(c->addresses);
+	free(c);
+}
+
+struct ucx_comm *ucx_comm_new(const struct transport_ops *ops, const struct transport_params *params)
+{
+	struct ucx_comm *c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->base.ops = ops;
+	c->params = *params;
+	c->events_end = &c->events;
+	c->forced = ucx_calibrate_forced(params->settings);
+	c->peers = calloc((size_t)params->size, sizeof(struct ucx_peer *));
+	c->uids = calloc((size_t)params->size, sizeof(*c->uids));
+	if (c->peers && c->uids)
+		return c;
+	ucx_comm_free(c);
+	return NULL;
+}
+
+struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank)
+{
+	for (struct ucx_comm *c = w->comms; c; c = c->next)
+		if (c->params.comm_id == comm_id && c->params.rank == (int)rank)
+			return c;
+	return NULL;
+}
+
+int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out)
+{
+	struct ucx_peer *p = c->peers[rank];
+	if (!p) {
+		if (!(p = calloc(1, sizeof(*p))))
+			return log_error(CORALE_ENOMEM, c->params.rank,
+					 "transport ucx: no memory for peer %d", rank);
+		int ret =
+		    ucx_endpoint_get(c->worker, c->uids[rank], c->addresses + (size_t)rank * c->address_bytes,
+				     c->params.rank, &p->endpoint);
+		if (ret) {
+			free(p);
+			return ret;
+		}
+		c->peers[rank] = p;
+		ucx_message_note(c, rank, UCX_HELLO, NULL, 0);
+	}
+	if (p->endpoint->failed && p->state == UCX_PEER_FINE)
+		ucx_comm_peer_lost(c, rank, p->endpoint->failed, p->endpoint->reason);
+	*out = p;
+	return 0;
+}
+
+void ucx_comm_add_event(struct ucx_comm *c, int peer, int code, const void *text, size_t bytes)
+{
+	struct ucx_event *event = calloc(1, sizeof(*event));
+	if (!event) {
+		log_error(CORALE_ENOMEM, c->params.rank, "transport ucx: no memory for news of rank %d",
+			  peer);
+		return;
+	}
+	event->peer = peer;
+	event->code = code;
+	event->bytes = bytes < sizeof(event->text) ? bytes : sizeof(event->text);
+	if (bytes)
+		memcpy(event->text, text, event->bytes);
+	c->worker->news = 1;
+	*c->events_end = event;
+	c->events_end = &event->next;
+}
+
+void ucx_comm_report(struct ucx_comm *c, int rank, int code, const char *reason)
+{
+	struct ucx_peer *p = c->peers[rank];
+	if (p->reported)
+		return;
+	p->reported = 1;
+	ucx_comm_add_event(c, rank, code, reason, strlen(reason) + 1);
+}
+
+/* Whether an op can end here and now: UCX touches its buffer no more, and the peer will not. */
+static int is_idle(const struct ucx_op *op)
+{
+	return op->request && !op->receiving && (op->id ? !op->moving : !op->sends);
+}
+
+/* Takes all recvs of a peer out of its lanes, so that they can be completed. */
+static void unlink_posted(struct ucx_peer *p)
+{
+	for (int i = 0; i < TRANSPORT_MAX_LANES; i++)
+		p->lanes[i].head = p->lanes[i].tail = NULL;
+}
+
+void ucx_comm_drop(struct ucx_comm *c, int peer, int code)
+{
+	for (int r = 0; r < c->params.size; r++)
+		if (c->peers[r] && (peer < 0 || r == peer))
+			unlink_posted(c->peers[r]);
+	for (struct ucx_op *op = c->ops, *older; op; op = older) {
+		older = op->older;
+		if ((peer < 0 || op->peer == peer) && is_idle(op))
+			ucx_op_finish(op, code);
+	}
+}
+
+static int is_awaited(const struct ucx_comm *c, int peer)
+{
+	for (const struct ucx_op *op = c->ops; op; op = op->older)
+		if (op->peer == peer && op->request)
+			return 1;
+	return 0;
+}
+
+void ucx_comm_peer_left(struct ucx_comm *c, int rank)
+{
+	struct ucx_peer *p = c->peers[rank];
+	if (!p || p->state != UCX_PEER_FINE)
+		return;
+	p->state = UCX_PEER_LEFT;
+	if (is_awaited(c, rank))
+		ucx_comm_report(c, rank, CORALE_EPEER, "the peer has closed its side");
+	ucx_comm_drop(c, rank, CORALE_EPEER);
+}
+
+/* The connection is gone, so what the peer was to deliver never comes; UCX returns by itself what it holds. */
+static void end_moving(struct ucx_comm *c, int peer, int code)
+{
+	for (struct ucx_op *op = c->ops, *older; op; op = older) {
+		older = op->older;
+		if (op->peer == peer && !op->sends && op->id && !op->receiving)
+			ucx_op_finish(op, code);
+		else if (op->peer == peer && op->receiving)
+			ucp_request_cancel(c->worker->ucp, op->receiving);
+	}
+}
+
+void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reason)
+{
+	struct ucx_peer *p = c->peers[rank];
+	if (!p || p->state == UCX_PEER_LOST)
+		return;
+	if (p->state == UCX_PEER_FINE || is_awaited(c, rank))
+		ucx_comm_report(c, rank, code, reason);
+	p->state = UCX_PEER_LOST;
+	ucx_comm_drop(c, rank, code);
+	end_moving(c, rank, code);
+}
+
+static void call_handlers(struct ucx_comm *c, struct ucx_event *events)
+{
+	for (struct ucx_event *event = events, *next; event; event = next) {
+		next = event->next;
+		if (event->code)
+			c->params.on_failure(c->params.handler_ctx, event->peer, event->code, event->text);
+		else
+			c->params.on_control(c->params.handler_ctx, event->peer, event->text, event->bytes);
+		free(event);
+	}
+}
+
+int ucx_comm_dispatch(struct ucx_worker *w)
+{
+	int any = 0;
+
+	ucx_lock(w);
+	w->news = 0;
+	for (struct ucx_comm *c = w->comms; c; c = c->next) {
+		if (c->dispatching)
+			continue; /* by a thread that takes up what comes meanwhile */
+		c->dispatching = 1; /* keeps c open and its events in order */
+		while (c->events) {
+			struct ucx_event *events = c->events;
+			c->events = NULL;
+			c->events_end = &c->events;
+			ucx_unlock(w);
+			call_handlers(c, events);
+			ucx_lock(w);
+			any = 1;
+		}
+		c->dispatching = 0;
+	}
+	ucx_unlock(w);
+	return any;
+}

@@ -1,0 +1,226 @@
+#include "ucx_endpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "ucx_comm.h"
+#include "base/wait.h"
+
+static const struct wait_policy flush_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
+
+int ucx_code(ucs_status_t status)
+{
+	switch (status) {
+	case UCS_OK:
+		return 0;
+	case UCS_ERR_NO_MEMORY:
+		return CORALE_ENOMEM;
+	case UCS_ERR_MESSAGE_TRUNCATED:
+		return CORALE_EMISMATCH;
+	case UCS_ERR_CANCELED:
+	case UCS_ERR_CONNECTION_RESET:
+	case UCS_ERR_ENDPOINT_TIMEOUT:
+	case UCS_ERR_NOT_CONNECTED:
+	case UCS_ERR_REJECTED:
+	case UCS_ERR_UNREACHABLE:
+		return CORALE_EPEER;
+	default:
+		return CORALE_ETRANSPORT;
+	}
+}
+
+/* Appends the transport and device of a line like "lane[0]:  1:tcp/eth0.0 md[1] ...", each once. */
+static void add_lane(char *lanes, size_t bytes, const char *line)
+{
+	char name[64];
+	int device;
+	const char *at = strstr(line, "lane[");
+	if (!at || sscanf(at, "lane[%*d]: %*d:%63[^. ].%d", name, &device) < 1 || strstr(lanes, name))
+		return;
+	size_t used = strlen(lanes);
+	snprintf(lanes + used, bytes - used, "%s%s", used ? "+" : "", name);
+}
+
+/* UCX 1.13 has no query for an endpoint's lanes, but prints them for people. */
+static void describe_lanes(ucp_ep_h ep, char *lanes, size_t bytes)
+{
+	char *text = NULL, *rest, *line;
+	size_t text_bytes;
+	FILE *stream = open_memstream(&text, &text_bytes);
+
+	lanes[0] = '\0';
+	if (stream) {
+		ucp_ep_print_info(ep, stream);
+		fclose(stream);
+		for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+			add_lane(lanes, bytes, line);
+	}
+	free(text);
+	if (!lanes[0])
+		snprintf(lanes, bytes, "unknown lanes");
+}
+
+static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
+{
+	char lanes[sizeof(((struct ucx_class *)0)->lanes)];
+	describe_lanes(ep, lanes, sizeof(lanes));
+	for (struct ucx_class *class = w->classes; class; class = class->next)
+		if (!strcmp(class->lanes, lanes))
+			return class;
+	struct ucx_class *class = calloc(1, sizeof(*class));
+	if (class) {
+		memcpy(class->lanes, lanes, sizeof(lanes));
+		class->next = w->classes;
+		w->classes = class;
+	}
+	return class;
+}
+
+/* Within ucp_worker_progress: only notes what happened. */
+static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+	struct ucx_endpoint *e = arg;
+	(void)ep;
+	if (e->failed)
+		return;
+	e->failed = CORALE_EPEER;
+	snprintf(e->reason, sizeof(e->reason), "the connection over %.40s failed: %.40s", e->class->lanes,
+		 ucs_status_string(status));
+	e->worker->failures++;
+}
+
+/* Without error handling UCX would never tell that a peer died, and could not be made to let go of buffers. */
+static ucs_status_t connect_to(struct ucx_endpoint *e, const void *address)
+{
+	ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+						 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+						 UCP_EP_PARAM_FIELD_ERR_HANDLER,
+				   .address = address,
+				   .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+				   .err_handler = { .cb = on_error, .arg = e } };
+	return ucp_ep_create(e->worker->ucp, &params, &e->ep);
+}
+
+int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, int rank,
+		     struct ucx_endpoint **out)
+{
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
+		if (e->uid == uid && !e->failed) { /* a new communicator may try again where one failed */
+			*out = e;
+			return 0;
+		}
+	}
+	struct ucx_endpoint *e = calloc(1, sizeof(*e));
+	if (!e)
+		return log_error(CORALE_ENOMEM, rank, "transport ucx: no memory for a connection");
+	e->worker = w;
+	e->uid = uid;
+	ucs_status_t status = connect_to(e, address);
+	if (status == UCS_OK && !(e->class = find_class(w, e->ep))) {
+		status = UCS_ERR_NO_MEMORY;
+		ucp_ep_close_nbx(e->ep, &(ucp_request_param_t){ .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+								.flags = UCP_EP_CLOSE_FLAG_FORCE });
+	}
+	if (status != UCS_OK) {
+		free(e);
+		return log_error(
+		    ucx_code(status), rank,
+		    "transport ucx: cannot connect: %s; do CORALE_NET_DEVICES and UCX_TLS leave a network "
+		    "that both processes share?",
+		    ucs_status_string(status));
+	}
+	e->next = w->endpoints;
+	w->endpoints = e;
+	w->nudge = 1;
+	*out = e;
+	return 0;
+}
+
+static void closed(void *request, ucs_status_t status, void *e)
+{
+	(void)status, (void)e;
+	ucp_request_free(request);
+}
+
+static void close_by_force(struct ucx_endpoint *e)
+{
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK,
+				      .flags = UCP_EP_CLOSE_FLAG_FORCE,
+				      .cb.send = closed };
+	e->closed = 1;
+	ucp_ep_close_nbx(e->ep, &param);
+}
+
+void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason)
+{
+	if (e->failed)
+		return;
+	e->failed = code;
+	snprintf(e->reason, sizeof(e->reason), "%s", reason);
+	e->worker->failures++;
+	e->worker->nudge = 1;
+}
+
+void ucx_endpoint_reap(struct ucx_worker *w)
+{
+	w->failures = 0;
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
+		if (!e->failed || e->closed)
+			continue;
+		close_by_force(e);
+		for (struct ucx_comm *c = w->comms; c; c = c->next)
+			for (int r = 0; r < c->params.size; r++)
+				if (c->peers[r] && c->peers[r]->endpoint == e)
+					ucx_comm_peer_lost(c, r, e->failed, e->reason);
+	}
+}
+
+static void flushed(void *request, ucs_status_t status, void *arg)
+{
+	struct ucx_endpoint *e = arg;
+	(void)status;
+	e->flushing = 0;
+	if (request)
+		ucp_request_free(request);
+}
+
+static int poll_flushed(void *arg)
+{
+	struct ucx_worker *w = arg;
+	int left = 0;
+
+	ucx_help(w);
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
+		left += e->flushing && !e->failed;
+	ucx_unlock(w);
+	return !left;
+}
+
+void ucx_endpoint_flush(struct ucx_worker *w)
+{
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
+		ucp_request_param_t param = { .op_attr_mask =
+						  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+					      .cb.send = flushed,
+					      .user_data = e };
+		if (e->failed || e->flushing)
+			continue;
+		e->flushing = 1;
+		void *request = ucp_ep_flush_nbx(e->ep, &param);
+		if (!UCS_PTR_IS_PTR(request))
+			flushed(NULL, UCS_PTR_STATUS(request), e);
+	}
+	w->nudge = 1;
+	ucx_unlock(w);
+	if (wait_until(&flush_policy, poll_flushed, w) > 0)
+		return;
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
+		if (e->flushing)
+			ucx_endpoint_abandon(e, CORALE_EPEER, "the peer does not take what was sent");
+	ucx_unlock(w);
+}

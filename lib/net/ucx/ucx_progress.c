@@ -1,0 +1,142 @@
+/* Who moves the worker: whoever waits, and a thread when nobody does. An idle process uses no CPU. */
+#include "ucx_worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "ucx_comm.h"
+#include "base/wait.h"
+
+enum {
+	PASSES = 64,
+	NAP_MS = 1,
+	BUSY_HELPS =
+	    16, /* helps in a nap's time that show somebody polling, rather than looking in now and then */
+};
+
+void ucx_lock(struct ucx_worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+}
+
+void ucx_unlock(struct ucx_worker *w)
+{
+	if (w->nudge && w->asleep) {
+		w->asleep = 0;
+		ucp_worker_signal(w->ucp);
+	}
+	w->nudge = 0;
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* Under the lock, which it gives up. */
+static int pass(struct ucx_worker *w)
+{
+	int moved = 0, news;
+
+	for (int i = 0; i < PASSES && ucp_worker_progress(w->ucp); i++)
+		moved = 1;
+	if (w->failures) {
+		ucx_endpoint_reap(w);
+		moved = 1;
+	}
+	news = w->news;
+	ucx_unlock(w);
+	return (news && ucx_comm_dispatch(w)) || moved;
+}
+
+int ucx_progress(struct ucx_worker *w)
+{
+	ucx_lock(w);
+	return pass(w);
+}
+
+int ucx_help(struct ucx_worker *w)
+{
+	atomic_fetch_add_explicit(&w->helps, 1, memory_order_relaxed);
+	if (pthread_mutex_trylock(&w->lock))
+		return 0;
+	return pass(w);
+}
+
+/* Sleeps until UCX has something to do, if it has nothing now. */
+static void sleep_until_event(struct ucx_worker *w)
+{
+	struct pollfd wake = { .fd = w->event_fd, .events = POLLIN };
+
+	ucx_lock(w);
+	int armed = ucp_worker_arm(w->ucp) == UCS_OK;
+	w->asleep = armed;
+	ucx_unlock(w);
+	if (!armed)
+		return;
+	if (poll(&wake, 1, -1) < 0 && errno != EINTR)
+		log_line(LOG_WARN, -1, "transport ucx: poll: %s", strerror(errno));
+	ucx_lock(w);
+	w->asleep = 0;
+	ucx_unlock(w);
+}
+
+/* Whether others have polled so often of late that the thread would only be in their way. */
+struct watch {
+	int64_t since;
+	unsigned helps;
+	int busy;
+};
+
+static int others_are_busy(struct ucx_worker *w, struct watch *watch, int64_t now)
+{
+	if (now - watch->since >= NAP_MS * 1000000) {
+		unsigned helps = atomic_load_explicit(&w->helps, memory_order_relaxed);
+		watch->busy = helps - watch->helps >= BUSY_HELPS;
+		watch->helps = helps;
+		watch->since = now;
+	}
+	return watch->busy;
+}
+
+static void *run(void *arg)
+{
+	struct ucx_worker *w = arg;
+	int64_t now = wait_now_ns(), moved_at = now;
+	struct watch watch = { now, 0, 0 };
+
+	for (; !atomic_load(&w->stop); now = wait_now_ns()) {
+		if (others_are_busy(w, &watch, now)) {
+			poll(NULL, 0, NAP_MS);
+		} else if (ucx_progress(w)) {
+			moved_at = now;
+		} else if (now - moved_at < w->spin_ns) {
+			sched_yield();
+		} else {
+			sleep_until_event(w);
+			moved_at = wait_now_ns();
+		}
+	}
+	return NULL;
+}
+
+int ucx_thread_start(struct ucx_worker *w)
+{
+	sigset_t all, old;
+
+	/* The program's signals are for the program's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int error = pthread_create(&w->thread, NULL, run, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error)
+		return log_error(CORALE_ESYSTEM, -1, "transport ucx: pthread_create: %s", strerror(error));
+	return 0;
+}
+
+void ucx_thread_stop(struct ucx_worker *w)
+{
+	atomic_store(&w->stop, 1);
+	ucp_worker_signal(w->ucp);
+	pthread_join(w->thread, NULL);
+}

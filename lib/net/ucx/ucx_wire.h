@@ -1,0 +1,47 @@
+/* What travels: the header in front of every active message, and the check of a message by itself. */
+#ifndef UCX_WIRE_H
+#define UCX_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/transport.h"
+
+enum ucx_way { UCX_WAY_AM, UCX_WAY_TAG, UCX_WAY_PUT, UCX_WAYS, UCX_WAY_REFUSED = UCX_WAYS };
+
+enum ucx_kind {
+	UCX_HELLO, /* first contact: the peer makes its own endpoint, and so notices when this side dies */
+	UCX_BYE, /* this side closes in order */
+	UCX_CONTROL, /* transport_ops.control */
+	UCX_EAGER, /* a message with its payload */
+	UCX_RTS, /* a large message waits at the sender */
+	UCX_CTS, /* its recv is there; the payload says where to put */
+	UCX_DATA, /* its payload by active message */
+	UCX_FIN, /* its payload has been put */
+	UCX_GONE, /* it was given up meanwhile */
+	UCX_KINDS
+};
+
+/* Up to here a payload travels at once and is copied by the receiver: cheaper than asking first. */
+enum { UCX_EAGER_BYTES = 64 << 10 };
+/* The most that a CTS carries: where to put and the packed key, which is some hundred bytes at most. */
+enum { UCX_TARGET_BYTES = 4096 };
+/* Probes travel on a lane of their own, which the peer serves without its user's help. */
+enum { UCX_PROBE_LANE = TRANSPORT_MAX_LANES };
+
+struct ucx_wire {
+	uint64_t comm_id;
+	uint32_t from, to; /* ranks */
+	uint32_t sequence; /* of the lane; wraps */
+	uint16_t lane;
+	uint8_t kind, way;
+	uint64_t bytes; /* of the message's payload; RTS, FIN: of the one that travels apart */
+	uint64_t send_id, recv_id;
+	unsigned char header[TRANSPORT_HEADER_BYTES];
+};
+
+/* Why no sender of ours made this message, or NULL. there: its payload is at hand, not only a descriptor of UCX's. */
+const char *ucx_wire_fault(const struct ucx_wire *wire, size_t payload_bytes, int there);
+const char *ucx_wire_kind_name(const struct ucx_wire *wire);
+
+#endif

@@ -1,0 +1,141 @@
+#include "ucx_worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "ucx_devices.h"
+#include "ucx_message.h"
+
+enum { DEFAULT_SPIN_NS = 20000 };
+
+/*
+ * The one of the process: connections and a thread are too dear for every communicator to have its own. Once made
+ * it stays, asleep when there is no communicator, until the process ends: a worker that is destroyed while a peer
+ * is still connecting to it makes UCX 1.13 abort, and communicators that come later find their connections made.
+ */
+static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ucx_worker *process_worker;
+
+static int failed(const char *what, int rank, ucs_status_t status)
+{
+	return log_error(ucx_code(status), rank, "transport ucx: %s: %s", what, ucs_status_string(status));
+}
+
+static int make_context(const struct settings *settings, int rank, ucp_context_h *out)
+{
+	ucp_params_t features = { .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+				  .features =
+				      UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
+				  .name = "corale" };
+	const char *devices = settings->net_devices;
+	ucp_config_t *config;
+	ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+	if (status != UCS_OK)
+		return failed("ucp_config_read", rank, status);
+	if (devices[0])
+		status = ucp_config_modify(config, "NET_DEVICES", devices);
+	if (status == UCS_OK)
+		status = ucp_init(&features, config, out);
+	ucp_config_release(config);
+	return status == UCS_OK ? 0 : failed("ucp_init", rank, status);
+}
+
+static int make_worker(struct ucx_worker *w, int rank)
+{
+	ucp_worker_params_t params = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+				       .thread_mode = UCS_THREAD_MODE_SERIALIZED };
+	ucp_am_handler_param_t handler = { .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+							 UCP_AM_HANDLER_PARAM_FIELD_CB |
+							 UCP_AM_HANDLER_PARAM_FIELD_ARG,
+					   .id = 0,
+					   .cb = ucx_message_arrive,
+					   .arg = w };
+	ucs_status_t status = ucp_worker_create(w->context, &params, &w->ucp);
+	if (status != UCS_OK)
+		return failed("ucp_worker_create", rank, status);
+	status = ucp_worker_set_am_recv_handler(w->ucp, &handler);
+	if (status == UCS_OK)
+		status = ucp_worker_get_efd(w->ucp, &w->event_fd);
+	if (status == UCS_OK)
+		status = ucp_worker_get_address(w->ucp, &w->address, &w->address_bytes);
+	if (status != UCS_OK) {
+		ucp_worker_destroy(w->ucp);
+		return failed("worker", rank, status);
+	}
+	return 0;
+}
+
+static int start(const struct transport_params *params, struct ucx_worker **out)
+{
+	struct ucx_worker *w = calloc(1, sizeof(*w));
+	int ret;
+
+	if (!w)
+		return log_error(CORALE_ENOMEM, params->rank, "transport ucx: no memory");
+	pthread_mutex_init(&w->lock, NULL);
+	w->spin_ns =
+	    params->settings->spin_us < 0 ? DEFAULT_SPIN_NS : (int64_t)(params->settings->spin_us * 1000);
+	if (getrandom(&w->uid, sizeof(w->uid), 0) != sizeof(w->uid))
+		w->uid = (uintptr_t)w;
+	if ((ret = make_context(params->settings, params->rank, &w->context)))
+		goto free_worker;
+	if ((ret = make_worker(w, params->rank)))
+		goto free_context;
+	ucx_devices_list(w->context, w->devices, sizeof(w->devices));
+	if ((ret = ucx_thread_start(w)))
+		goto destroy_worker;
+	*out = w;
+	return 0;
+destroy_worker:
+	ucp_worker_release_address(w->ucp, w->address);
+	ucp_worker_destroy(w->ucp);
+free_context:
+	ucp_cleanup(w->context);
+free_worker:
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+	return ret;
+}
+
+/* Before UCX's own code is torn down; nobody waits for the worker any more. */
+static void stop_at_exit(void)
+{
+	ucx_thread_stop(process_worker);
+}
+
+int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&process_lock);
+	if (!process_worker && !(ret = start(params, &process_worker)))
+		atexit(stop_at_exit);
+	if (!ret) {
+		process_worker->users++;
+		*out = process_worker;
+	}
+	pthread_mutex_unlock(&process_lock);
+	return ret;
+}
+
+int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes)
+{
+	ucp_context_h context;
+	int ret = make_context(settings, -1, &context);
+	if (ret)
+		return ret;
+	ucx_devices_list(context, text, bytes);
+	ucp_cleanup(context);
+	return 0;
+}
+
+void ucx_worker_release(struct ucx_worker *w)
+{
+	pthread_mutex_lock(&process_lock);
+	if (--w->users == 0)
+		ucx_endpoint_flush(w);
+	pthread_mutex_unlock(&process_lock);
+}

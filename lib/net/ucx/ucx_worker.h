@@ -1,0 +1,104 @@
+/*
+ * What the parts of the UCX transport share: one context and worker for all communicators of the process.
+ *
+ * One lock guards all of it. UCX calls back inside ucp_worker_progress, hence under the lock; handlers of a
+ * communicator run outside it (ucx_comm.c). Names end where their file begins: ucx_endpoint_* is ucx_endpoint.c.
+ */
+#ifndef UCX_WORKER_H
+#define UCX_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucp/api/ucp.h>
+
+#include "base/settings.h"
+#include "net/transport.h"
+#include "ucx_held.h"
+#include "ucx_wire.h"
+
+struct ucx_comm;
+struct ucx_endpoint;
+
+/* A send, a recv or a note on its way. Lives until its user's request is done and UCX holds nothing of it. */
+struct ucx_op {
+	struct ucx_op *next; /* the next recv of the lane, or the next free one */
+	struct ucx_op *older, *newer; /* all of the communicator */
+	struct ucx_comm *comm; /* NULL once that is closed */
+	struct transport_request *request; /* NULL when done, or for a note */
+	int peer, lane, sends, moving; /* moving: both ends have met */
+	unsigned char *buf;
+	size_t bytes; /* to send, or room to receive */
+	uint32_t sequence;
+	uint64_t id; /* 0: none */
+	int in_ucx; /* UCX requests that refer to this */
+	void *receiving; /* the UCX request that fills buf */
+	ucp_mem_h memory;
+	ucp_rkey_h key;
+	void *extra; /* payload of a note or CTS, ours to free */
+	struct ucx_wire wire[2]; /* first and second message sent for it */
+};
+
+/* Ids on the wire name ops without trusting a peer's pointers: index and a random generation. */
+struct ucx_ids {
+	struct ucx_op **ops;
+	uint32_t *generations, *spare; /* generations: the last of each index */
+	uint32_t size, spares;
+	uint32_t random[64], randoms; /* drawn ahead */
+};
+
+struct ucx_worker {
+	pthread_mutex_t lock;
+	int users;
+	uint64_t uid; /* of this worker among all of all processes */
+	ucp_context_h context;
+	ucp_worker_h ucp;
+	ucp_address_t *address;
+	size_t address_bytes;
+	char devices[256]; /* of the network, for people */
+	struct ucx_endpoint *endpoints;
+	struct ucx_class *classes;
+	struct ucx_comm *comms;
+	struct ucx_queue early; /* for communicators that are not open here yet */
+	struct ucx_ids ids;
+	struct ucx_op *free_ops;
+	uint64_t closed[64]; /* the last communicators closed; what comes late for them is dropped */
+	unsigned closes;
+	unsigned refused,
+	    dropped; /* messages that nobody here awaits; early ones for which there was no room */
+	unsigned failures; /* endpoints that wait to be closed by force */
+	int news; /* some communicator has events for its handlers */
+	void *scratch; /* what probes send and receive */
+	struct transport_request discarded; /* of probes that nobody waits for any more */
+
+	pthread_t thread;
+	int event_fd;
+	int64_t spin_ns;
+	_Atomic int stop;
+	_Atomic unsigned helps; /* calls of progress by others than the thread */
+	int asleep, nudge; /* the thread waits for events; something was posted that it must see to */
+};
+
+/* The worker of the process, made on first use. Blocks for UCX's start. */
+int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out);
+/* The network devices that UCX opens with these settings; 0 or an error. */
+int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);
+/* The last one sees to it that what was sent leaves, for the process may end now. */
+void ucx_worker_release(struct ucx_worker *w);
+
+/* ucx_progress.c */
+void ucx_lock(struct ucx_worker *w);
+/* Wakes the thread if something posted needs it. */
+void ucx_unlock(struct ucx_worker *w);
+/* Moves all communicators and calls their handlers; 1 if anything happened. Not under the lock. */
+int ucx_progress(struct ucx_worker *w);
+/* The same by whoever waits: returns 0 at once if another thread is at it. */
+int ucx_help(struct ucx_worker *w);
+int ucx_thread_start(struct ucx_worker *w);
+void ucx_thread_stop(struct ucx_worker *w);
+
+/* A UCX status as a code of ours. */
+int ucx_code(ucs_status_t status);
+
+#endif

@@ -1,0 +1,88 @@
+/* The builders of all algorithm files, and the pieces that several of them are made of. */
+#ifndef ALGO_BUILD_H
+#define ALGO_BUILD_H
+
+#include "plan/algo.h"
+
+void algo_local(const struct algo_call *call, struct plan *plan);
+void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan);
+void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan);
+void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
+void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan);
+void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_flat_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_pairwise_all_to_all(const struct algo_call *call, struct plan *plan);
+void algo_pairwise_all_to_all_v(const struct algo_call *call, struct plan *plan);
+void algo_edge_send(const struct algo_call *call, struct plan *plan);
+void algo_edge_recv(const struct algo_call *call, struct plan *plan);
+void algo_flat_barrier(const struct algo_call *call, struct plan *plan);
+void algo_doubling_barrier(const struct algo_call *call, struct plan *plan);
+void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
+
+void algo_hier_all_gather(const struct algo_call *call, struct plan *plan);
+void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan);
+void algo_hier_chain_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_hier_flat_broadcast(const struct algo_call *call, struct plan *plan);
+
+/* Opens the loop over the call's chunks; its variable as an expression. */
+static inline uint8_t algo_chunk_loop(struct plan *plan)
+{
+	return plan_var(plan, plan_loop(plan, plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 0)), 0);
+}
+
+/* Opens the loop over the other members of a group; the k-th of them as an expression: me + 1, me + 2, ... */
+static inline uint8_t algo_peer_loop(struct plan *plan, enum plan_group group, int direction)
+{
+	int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, group, -1));
+	return plan_shift(plan, group, k, direction, direction);
+}
+
+/* Opens the loop over the parts that a rank of my node owns; returns its variable. */
+static inline int algo_owned_loop(struct plan *plan)
+{
+	return plan_loop(plan, plan_base(plan, PLAN_OWNED, PLAN_NODE, 0));
+}
+
+/* The part, and so the rail, that local rank `local` of my node owns in a trip of that loop. */
+static inline uint8_t algo_part_of(struct plan *plan, uint8_t local, int owned)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = (uint8_t)owned, .a = local });
+}
+
+/* A token from one program to another one of the same rank. */
+static inline void algo_signal_self(struct plan *plan, uint8_t ring)
+{
+	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_SIGNAL, .to_group = PLAN_NODE, .to = self, .to_ring = ring });
+}
+
+static inline void algo_wait_self(struct plan *plan, uint8_t ring)
+{
+	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_WAIT, .from_group = PLAN_NODE, .from = self, .from_ring = ring });
+}
+
+/*
+ * One all-reduce among the ranks of a group, for a span that is cut into pieces: local holds this rank's
+ * contribution, acc its partial sums (may be local), result the outcome. rail: as in struct plan_step.
+ */
+struct algo_rounds {
+	enum plan_group group;
+	int n; /* size of group, >= 2 */
+	uint8_t rail, ring;
+	struct plan_span local, acc, result;
+	int inner; /* pieces of a ring are inner pieces, not parts */
+};
+
+void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds);
+void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds);
+
+#endif

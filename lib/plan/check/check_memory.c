@@ -1,0 +1,185 @@
+/*
+ * Buffers of the checker: who wrote and read each element last, so that two programs of a rank that are not ordered
+ * by messages may not touch the same element, and promises to other ranks are kept.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_internal.h"
+#include "base/collectives.h"
+#include "base/status.h"
+
+static const char *space_name(int space)
+{
+	return space == PLAN_SEND ? "SEND" : space == PLAN_RECV ? "RECV" : "SCRATCH";
+}
+
+ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_place *place,
+		      size_t count)
+{
+	const struct rank *rank = &world->ranks[c->rank];
+	size_t limit = place->space == PLAN_SEND   ? rank->send_count
+		       : place->space == PLAN_RECV ? rank->recv_count
+						   : rank->scratch_per_channel;
+	if (place->offset + count > limit && count)
+		return world_fail(world, c, "%s elements %zu to %zu, but it has %zu",
+				  space_name(place->space), place->offset, place->offset + count, limit);
+	size_t base = place->space == PLAN_SEND ? rank->send_at
+		      : place->space == PLAN_RECV
+			  ? rank->recv_at
+			  : rank->scratch_at + (size_t)c->channel * rank->scratch_per_channel;
+	return (ptrdiff_t)(base + place->offset);
+}
+
+/* True if the event is in the past of the context. */
+static int is_past(const struct world *world, const struct context *c, struct stamp event)
+{
+	return !world->nclock || event.context == c->index || event.time <= c->clock[event.context];
+}
+
+static int *read_time(const struct rank *rank, int context, size_t cell)
+{
+	return &rank->read_times[(size_t)context * rank->ncells + cell];
+}
+
+int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		uint64_t *values)
+{
+	struct rank *rank = &world->ranks[c->rank];
+	ptrdiff_t first = memory_find(world, c, place, count);
+	if (first < 0)
+		return CORALE_EINTERNAL;
+	for (size_t i = 0; i < count; i++) {
+		struct cell *cell = &rank->cells[(size_t)first + i];
+		size_t at = place->offset + i;
+		if (place->space == PLAN_SEND && cell->written)
+			return world_fail(world, c, "reads SEND[%zu] after the result was written over it",
+					  at);
+		if (place->space != PLAN_SEND && !cell->written)
+			return world_fail(world, c, "reads %s[%zu], which nobody wrote in this call",
+					  space_name(place->space), at);
+		if (cell->written && !is_past(world, c, cell->write))
+			return world_fail(world, c,
+					  "reads %s[%zu] without being ordered after its writer, program %d",
+					  space_name(place->space), at,
+					  rank->contexts[cell->write.context % world->max_contexts].program);
+		cell->touched = 1;
+		if (rank->ncontexts > 1)
+			*read_time(rank, c->index % world->max_contexts, (size_t)first + i) = c->time;
+		values[i] = cell->value;
+	}
+	return 0;
+}
+
+static int check_readers(struct world *world, const struct context *c, const struct plan_place *place,
+			 size_t cell)
+{
+	const struct rank *rank = &world->ranks[c->rank];
+	for (int other = 0; other < rank->ncontexts && rank->ncontexts > 1; other++) {
+		struct stamp read = { rank->contexts[other].index, *read_time(rank, other, cell) };
+		if (!is_past(world, c, read))
+			return world_fail(
+			    world, c, "writes %s[%zu] without being ordered after its reader, program %d",
+			    space_name(place->space), cell - rank->recv_at, rank->contexts[other].program);
+	}
+	return 0;
+}
+
+static int check_span(struct world *world, const struct context *c, const struct stable_span *span)
+{
+	const struct message *m = span->message;
+	if (m->unread)
+		return world_fail(world, c,
+				  "writes over a message that was promised to stay (STABLE) and is unread");
+	for (const struct stamp *read = m->reads; read < m->reads + m->readers; read++)
+		if (read->time && !is_past(world, c, *read))
+			return world_fail(world, c,
+					  "writes over a message that was promised to stay (STABLE) without "
+					  "having heard that it was read");
+	return 0;
+}
+
+/* A message sent by reference is in flight until its readers are done. */
+static int check_held(struct world *world, const struct context *c, size_t first, size_t count)
+{
+	const struct rank *rank = &world->ranks[c->rank];
+	int ret = 0, seen = 0;
+	for (int i = 0; rank->tangled && i < rank->nstable && !ret; i++) {
+		const struct stable_span *span = &rank->stable[i];
+		if (first < span->first + span->count && span->first < first + count)
+			ret = check_span(world, c, span);
+	}
+	for (size_t i = first; !rank->tangled && i < first + count && !ret; i++) {
+		int held = rank->cells[i].held;
+		for (int span = held == seen ? 0 : held; span && !ret; span = rank->stable[span - 1].older)
+			ret = check_span(world, c, &rank->stable[span - 1]);
+		seen = held;
+	}
+	return ret;
+}
+
+static int is_result(const struct world *world, const struct rank *rank, uint64_t value)
+{
+	return !coll_folds(rank->plan->key.coll) || fold_is_complete(&world->folds, value_node(value));
+}
+
+static int write_cell(struct world *world, struct context *c, const struct plan_place *place, size_t at,
+		      uint64_t value)
+{
+	struct rank *rank = &world->ranks[c->rank];
+	struct cell *cell = &rank->cells[at];
+	if (c->action.flags & PLAN_FRESH && cell->touched)
+		return world_fail(
+		    world, c, "writes a place that was touched before in this call, against its FRESH flag");
+	if (cell->written && !is_past(world, c, cell->write))
+		return world_fail(world, c,
+				  "writes a place without being ordered after its last writer, program %d",
+				  rank->contexts[cell->write.context % world->max_contexts].program);
+	int ret = check_readers(world, c, place, at);
+	if (ret)
+		return ret;
+	if (place->space == PLAN_RECV && is_result(world, rank, value) && ++cell->completed > 1)
+		return world_fail(world, c, "writes an element of the result a second time");
+	cell->value = value;
+	cell->write = (struct stamp){ c->index, c->time };
+	cell->written = cell->touched = 1;
+	return 0;
+}
+
+int memory_write(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		 const uint64_t *values)
+{
+	ptrdiff_t first = memory_find(world, c, place, count);
+	if (first < 0)
+		return CORALE_EINTERNAL;
+	int ret = count ? check_held(world, c, (size_t)first, count) : 0;
+	for (size_t i = 0; i < count && !ret; i++)
+		ret = write_cell(world, c, place, (size_t)first + i, values[i]);
+	return ret;
+}
+
+int memory_hold(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		struct message *message)
+{
+	struct rank *rank = &world->ranks[c->rank];
+	ptrdiff_t first = memory_find(world, c, place, count);
+	if (first < 0)
+		return CORALE_EINTERNAL;
+	if (rank->nstable == rank->stable_capacity) {
+		int capacity = 2 * rank->stable_capacity + 16;
+		struct stable_span *spans = realloc(rank->stable, (size_t)capacity * sizeof(*spans));
+		if (!spans)
+			return world_fail(world, c, "out of memory");
+		rank->stable = spans;
+		rank->stable_capacity = capacity;
+	}
+	int older = rank->cells[first].held;
+	for (size_t i = 0; i < count; i++) {
+		struct cell *cell = &rank->cells[(size_t)first + i];
+		rank->tangled |= cell->held != older;
+		cell->held = rank->nstable + 1;
+	}
+	rank->stable[rank->nstable++] = (struct stable_span){ (size_t)first, count, message, older };
+	message->references++;
+	return 0;
+}

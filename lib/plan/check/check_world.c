@@ -1,0 +1,228 @@
+/* The imaginary machine: ranks with buffers, the calls that they make, and what must come out. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_internal.h"
+#include "base/collectives.h"
+
+int world_fail(struct world *world, const struct context *c, const char *format, ...)
+{
+	char text[256];
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	const struct plan *plan = c              ? world->ranks[c->rank].plan
+				  : world->plans ? world->plans[0]
+						 : world->send;
+	int length = snprintf(world->error, world->error_bytes, "%s by %s, %d ranks on %d nodes, count %zu: ",
+			      corale_coll_name((corale_coll)plan->key.coll), algo[plan->algo % rows].name,
+			      world->map->ranks, world->map->nodes, world->options->count);
+	if (length < 0 || (size_t)length >= world->error_bytes)
+		return CORALE_EINTERNAL;
+	if (c)
+		snprintf(world->error + length, world->error_bytes - (size_t)length,
+			 "call %d, rank %d, channel %d, program %d, step %d: %s", world->ranks[c->rank].call,
+			 c->rank, c->channel, c->program, c->cursor.pc - 1 - plan->programs[c->program].first,
+			 text);
+	else
+		snprintf(world->error + length, world->error_bytes - (size_t)length, "%s", text);
+	return CORALE_EINTERNAL;
+}
+
+static const struct plan *plan_of_call(const struct world *world, int rank, int call)
+{
+	if (world->plans)
+		return world->plans[call];
+	return rank == world->from ? world->send : rank == world->to ? world->recv : NULL;
+}
+
+static int most_contexts(const struct world *world)
+{
+	int most = 1;
+	for (int call = 0; call < (world->plans ? world->calls : 1); call++) {
+		const struct plan *plan = world->plans ? world->plans[call] : world->send;
+		int contexts = plan->nprograms * plan->channels;
+		most = contexts > most ? contexts : most;
+	}
+	return most;
+}
+
+static int deepest_ring(const struct world *world)
+{
+	int depth = 1;
+	for (int call = 0; call < (world->plans ? world->calls : 1); call++) {
+		const struct plan *plan = world->plans ? world->plans[call] : world->send;
+		for (int i = 0; i < plan->nrings; i++)
+			depth = plan->rings[i].depth > depth ? plan->rings[i].depth : depth;
+	}
+	return depth;
+}
+
+static int open_rank(struct world *world, int r)
+{
+	struct rank *rank = &world->ranks[r];
+	size_t nclock = (size_t)world->nclock, n = (size_t)world->max_contexts;
+	rank->contexts = calloc(n, sizeof(*rank->contexts));
+	rank->clock = calloc((n + 1) * nclock + 1, sizeof(int));
+	rank->call = -1;
+	if (!rank->contexts || !rank->clock)
+		return 0;
+	for (int i = 0; i < world->max_contexts; i++) {
+		struct context *c = &rank->contexts[i];
+		c->index = r * world->max_contexts + i;
+		c->rank = r;
+		c->clock = rank->clock + (size_t)(i + 1) * nclock;
+	}
+	return 1;
+}
+
+int world_open(struct world *world)
+{
+	int ranks = world->map->ranks;
+	enum { MAX_CLOCK = 4096 };
+	world->max_contexts = most_contexts(world);
+	world->nclock = ranks * world->max_contexts <= MAX_CLOCK ? ranks * world->max_contexts : 0;
+	world->random = world->options->seed;
+	world->in_rank_order = 1;
+	world->ranks = calloc((size_t)ranks, sizeof(*world->ranks));
+	world->expected = calloc((size_t)world->calls, sizeof(*world->expected));
+	if (!world->ranks || !world->expected || !fold_open(&world->folds, ranks) ||
+	    !queues_open(&world->queues, deepest_ring(world)))
+		return world_fail(world, NULL, "out of memory");
+	for (int r = 0; r < ranks; r++)
+		if (!open_rank(world, r))
+			return world_fail(world, NULL, "out of memory");
+	return 0;
+}
+
+static void end_call(struct rank *rank)
+{
+	for (int i = 0; i < rank->nstable; i++)
+		message_release(rank->stable[i].message);
+	rank->nstable = rank->tangled = 0;
+	free(rank->cells);
+	free(rank->read_times);
+	free(rank->send_counts);
+	rank->cells = NULL;
+	rank->read_times = NULL;
+	rank->send_counts = NULL;
+}
+
+void world_close(struct world *world)
+{
+	for (int r = 0; world->ranks && r < world->map->ranks; r++) {
+		end_call(&world->ranks[r]);
+		free(world->ranks[r].stable);
+		free(world->ranks[r].contexts);
+		free(world->ranks[r].clock);
+	}
+	for (int call = 0; world->expected && call < world->calls; call++)
+		free(world->expected[call]);
+	free(world->expected);
+	free(world->ranks);
+	free(world->values);
+	queues_close(&world->queues);
+	fold_close(&world->folds);
+}
+
+/* The four arrays of the v-form, with a gap of one element before each block. */
+static int make_counts(struct world *world, struct rank *rank, int me)
+{
+	size_t n = (size_t)world->map->ranks;
+	rank->send_count = rank->recv_count = 0;
+	rank->send_counts = malloc(4 * n * sizeof(size_t));
+	if (!rank->send_counts)
+		return 0;
+	rank->send_displs = rank->send_counts + n;
+	rank->recv_counts = rank->send_displs + n;
+	rank->recv_displs = rank->recv_counts + n;
+	for (size_t i = 0; i < n; i++) {
+		rank->send_counts[i] = world->options->v_counts[(size_t)me * n + i];
+		rank->recv_counts[i] = world->options->v_counts[i * n + (size_t)me];
+		rank->send_displs[i] = ++rank->send_count;
+		rank->recv_displs[i] = ++rank->recv_count;
+		rank->send_count += rank->send_counts[i];
+		rank->recv_count += rank->recv_counts[i];
+	}
+	return 1;
+}
+
+/* Sizes of the buffers, and where they lie in the rank's cells: SEND, RECV, SCRATCH, or one inside the other. */
+static int lay_out(struct world *world, struct rank *rank, int me)
+{
+	const struct check_options *o = world->options;
+	int coll = rank->plan->key.coll, n = world->map->ranks;
+	rank->send_count = o->count * coll_send_blocks(coll, n, me, o->root);
+	rank->recv_count = o->count * coll_recv_blocks(coll, n, me, o->root);
+	if (coll_is_uneven(coll) && !make_counts(world, rank, me))
+		return 0;
+	rank->send_at = 0;
+	rank->recv_at = rank->send_count;
+	size_t end = rank->send_count + rank->recv_count;
+	if (o->in_place) {
+		rank->send_at = o->count * coll_recv_own(coll, me);
+		rank->recv_at = o->count * coll_send_own(coll, me);
+		end = rank->send_count > rank->recv_count ? rank->send_count : rank->recv_count;
+	}
+	rank->scratch_at = end;
+	rank->scratch_per_channel = rank->plan->scratch_cells * o->chunk;
+	rank->ncells = end + rank->scratch_per_channel * rank->plan->channels;
+	return 1;
+}
+
+static void begin_context(struct world *world, struct rank *rank, int me, int i)
+{
+	const struct check_options *o = world->options;
+	struct context *c = &rank->contexts[i];
+	c->channel = i / rank->plan->nprograms;
+	c->program = i % rank->plan->nprograms;
+	int root = rank->plan == world->send ? world->to : rank->plan == world->recv ? world->from : o->root;
+	plan_env_init(&c->env, rank->plan, world->map, me, root, o->count);
+	c->env.channel = c->channel;
+	c->env.chunk = o->chunk ? o->chunk : c->env.chunk;
+	c->env.unit = o->unit ? o->unit : c->env.unit;
+	c->env.chunks = plan_chunks(rank->plan, &c->env, o->count);
+	if (rank->send_counts) {
+		c->env.send_counts = rank->send_counts;
+		c->env.send_displs = rank->send_displs;
+		c->env.recv_counts = rank->recv_counts;
+		c->env.recv_displs = rank->recv_displs;
+	}
+	plan_cursor_start(&c->cursor, rank->plan, c->program);
+	c->has_action = c->done = 0;
+	memcpy(c->clock, rank->clock, (size_t)world->nclock * sizeof(int));
+}
+
+int world_begin_call(struct world *world, struct rank *rank)
+{
+	int me = (int)(rank - world->ranks);
+	for (int i = 0; i < rank->ncontexts; i++)
+		for (int k = 0; k < world->nclock; k++)
+			if (rank->contexts[i].clock[k] > rank->clock[k])
+				rank->clock[k] = rank->contexts[i].clock[k];
+	end_call(rank);
+	rank->ncontexts = 0;
+	rank->done = ++rank->call == world->calls;
+	rank->plan = rank->done ? rank->plan : plan_of_call(world, me, rank->call);
+	if (rank->done || !rank->plan)
+		return 0;
+	if (!lay_out(world, rank, me))
+		return world_fail(world, NULL, "out of memory");
+	int contexts = rank->plan->nprograms * rank->plan->channels;
+	rank->cells = calloc(rank->ncells + 1, sizeof(*rank->cells));
+	rank->read_times =
+	    calloc((rank->ncells + 1) * (size_t)(contexts > 1 ? contexts : 0) + 1, sizeof(int));
+	if (!rank->cells || !rank->read_times)
+		return world_fail(world, NULL, "out of memory");
+	for (size_t i = 0; i < rank->send_count; i++)
+		rank->cells[rank->send_at + i].value = value_make(me, i);
+	rank->ncontexts = contexts;
+	for (int i = 0; i < contexts; i++)
+		begin_context(world, rank, me, i);
+	return 0;
+}

@@ -1,0 +1,243 @@
+/*
+ * What a plan costs on a machine: its text is walked once for a few ranks, with loops sampled and
+ * weighted, so that the price of a plan does not grow with the number of ranks. cost_rates.h says what
+ * one action costs.
+ *
+ * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for. A step
+ * that takes a message and passes one on is a link of a chain and waits for the wire every time. One that
+ * only collects waits for the first of several peers, in each chunk; but once only in a program that
+ * sends nothing, because whoever sends runs ahead of it. The wires bound it all from below. Programs of a
+ * rank run side by side (joined by tokens they overlap but for the first chunk) and share the rank's
+ * cores and links.
+ */
+#include "cost_rates.h"
+#include "plan_eval.h"
+#include "planner.h"
+#include "base/collectives.h"
+
+enum { SAMPLES = 4 };
+
+struct program_cost {
+	double work_ns, chain_ns; /* its own work; waiting in chains */
+	double paced_ns, once_ns; /* waiting when it collects: in each chunk, or once */
+	int sends; /* elements, to others */
+	double out_bytes, in_bytes; /* between nodes */
+	double link_ns; /* of the node's link */
+};
+
+struct walk {
+	const struct topo *topo;
+	const struct plan *plan;
+	struct plan_env env;
+	int var[PLAN_MAX_LOOPS];
+	int first_visit, inner_first; /* first trip of all loops around; of the innermost one */
+	double outer_weight; /* of the innermost loop as a whole */
+	double crossing; /* of the links of a ring through all ranks, the share that goes between nodes */
+	struct program_cost cost;
+};
+
+/* A ring's pace is the mean of its links, whoever is asked. */
+static double remote_share(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
+{
+	int n = w->env.map.ranks;
+	if (a->from_group == PLAN_WORLD && a->from == (w->env.rank + n - 1) % n)
+		return w->crossing;
+	return from->remote > 0;
+}
+
+static void add_receive(struct walk *w, const struct plan_action *a, const struct cost_peers *from,
+			double weight)
+{
+	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
+	double remote = remote_share(w, a, from);
+	double ns = remote * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns) +
+		    (1 - remote) * cost_node_latency_ns(w->topo);
+	w->cost.in_bytes += weight * from->remote * bytes;
+	if (!from->remote && !from->local)
+		return;
+	if (a->to != PLAN_NONE || a->op == PLAN_WAIT) {
+		w->cost.chain_ns += weight * ns;
+		return;
+	}
+	w->cost.once_ns += w->first_visit * ns;
+	w->cost.paced_ns += w->inner_first * w->outer_weight * ns;
+}
+
+/* A chain of nodes through which a broadcast travels: the last node waits for all hops before it. */
+static void add_hops(struct walk *w, const struct plan_action *a)
+{
+	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
+	if (w->plan->key.coll == CORALE_BROADCAST && a->from >= 0 && a->to >= 0 &&
+	    a->from_group == PLAN_RAIL && a->to_group == PLAN_RAIL && w->first_visit)
+		w->cost.chain_ns += (w->env.map.nodes - 2) * (w->topo->step_ns + w->topo->rail.latency_ns +
+							      bytes / w->topo->rail.bytes_per_ns);
+}
+
+static void add_action(struct walk *w, const struct plan_action *a, double weight)
+{
+	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
+	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
+	w->cost.work_ns += weight * cost_work_ns(w->topo, w->plan, a, &from, &to);
+	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
+	w->cost.link_ns += weight * cost_link_ns(w->topo, w->plan, a, &to);
+	w->cost.out_bytes += weight * to.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
+	add_receive(w, a, &from, weight);
+	add_hops(w, a);
+}
+
+/* Index of the step behind the END of the loop that opens at pc. */
+static int loop_end(const struct plan *plan, int pc)
+{
+	int open = 0;
+	do
+		open += plan->steps[pc].op == PLAN_LOOP ? 1 : plan->steps[pc].op == PLAN_END ? -1 : 0;
+	while (pc++, open);
+	return pc;
+}
+
+static void walk_steps(struct walk *w, int pc, int end, int depth, double weight);
+
+/* The body of the loop at pc, for a few of its trips, each weighing as much as its share of them. */
+static void walk_loop(struct walk *w, int pc, int after, int depth, double weight)
+{
+	const struct plan_step *step = &w->plan->steps[pc];
+	struct walk before = *w;
+	int trips = 0;
+	if (plan_predicate(w->plan, &w->env, w->var, step))
+		trips = plan_value(w->plan, &w->env, w->var, step->trips);
+	int samples = trips < SAMPLES ? trips : SAMPLES;
+	for (int i = 0; i < samples; i++) {
+		w->var[depth] = (int)((2 * i + 1L) * trips / (2 * samples)); /* the middle of its share */
+		w->first_visit = before.first_visit && i == 0;
+		w->inner_first = i == 0 || depth == 0;
+		w->outer_weight = depth ? weight : weight * trips / samples;
+		walk_steps(w, pc + 1, after - 1, depth + 1, weight * trips / samples);
+	}
+	w->var[depth] = 0;
+	w->first_visit = before.first_visit;
+	w->inner_first = before.inner_first;
+	w->outer_weight = before.outer_weight;
+}
+
+static void walk_steps(struct walk *w, int pc, int end, int depth, double weight)
+{
+	struct plan_action action;
+	while (pc < end) {
+		const struct plan_step *step = &w->plan->steps[pc];
+		if (step->op == PLAN_LOOP) {
+			int after = loop_end(w->plan, pc);
+			walk_loop(w, pc, after, depth, weight);
+			pc = after;
+			continue;
+		}
+		if (step->op != PLAN_END && plan_resolve(w->plan, &w->env, w->var, step, &action))
+			add_action(w, &action, weight);
+		pc++;
+	}
+}
+
+static double program_ns(const struct walk *w)
+{
+	double wait = w->cost.chain_ns + (w->cost.sends ? w->cost.paced_ns : w->cost.once_ns);
+	double serial = w->cost.work_ns + wait, rail = w->topo->rail.bytes_per_ns;
+	double out = w->cost.out_bytes * w->plan->channels / rail,
+	       in = w->cost.in_bytes * w->plan->channels / rail;
+	double wire = out > in ? out : in;
+	return serial > wire ? serial : wire;
+}
+
+/* Programs that pass tokens work on the same chunk one after the other. */
+static int has_tokens(const struct plan *plan)
+{
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].op == PLAN_SIGNAL && plan->nprograms > 1)
+			return 1;
+	return 0;
+}
+
+/* The slowest program, the first chunk of the others; no less than all their work on the cores and links. */
+static double rank_ns(struct walk *w, int rank)
+{
+	double slowest = 0, sum = 0, work = 0, link = 0;
+	w->env.rank = rank;
+	int chunks = plan_chunks(w->plan, &w->env, w->env.count);
+	for (int p = 0; p < w->plan->nprograms; p++) {
+		const struct plan_program *program = &w->plan->programs[p];
+		w->cost = (struct program_cost){ 0 };
+		w->first_visit = w->inner_first = 1;
+		w->outer_weight = 1;
+		walk_steps(w, program->first, program->first + program->steps, 0, 1);
+		double ns = program_ns(w);
+		slowest = ns > slowest ? ns : slowest;
+		sum += ns;
+		work += w->cost.work_ns * w->plan->channels;
+		link += w->cost.link_ns * w->plan->channels;
+	}
+	double pipelined = has_tokens(w->plan) ? slowest + (sum - slowest) / chunks : slowest;
+	double part =
+	    w->topo->cores_per_rank_x16 < 16 ? w->topo->cores_per_rank_x16 / 16.0 : 1; /* of one core */
+	double busy = work / cost_cores(w->topo, w->plan) / part, shared = busy > link ? busy : link;
+	return pipelined > shared ? pipelined : shared;
+}
+
+/* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node. */
+double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count)
+{
+	struct walk w = { .topo = topo, .plan = plan };
+	const struct plan_map *map = &topo->map;
+	plan_env_init(&w.env, plan, map, 0, 0, count);
+	int smallest = 0;
+	for (int b = 1; b < map->nodes; b++)
+		if (map->node_first[b + 1] - map->node_first[b] <
+		    map->node_first[smallest + 1] - map->node_first[smallest])
+			smallest = b;
+	int ranks[] = { 0, map->member[map->node_first[1] - 1], map->member[map->node_first[smallest]],
+			map->ranks / 2 };
+	double slowest = 0;
+	for (int r = 0; r < map->ranks; r++)
+		w.crossing += map->node_of[r] != map->node_of[(r + 1) % map->ranks] ? 1.0 / map->ranks : 0;
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		double ns = rank_ns(&w, ranks[i]);
+		slowest = ns > slowest ? ns : slowest;
+	}
+	return slowest + topo->step_ns;
+}
+
+/* Bytes that must enter the busiest rank by its node's link (memory: through its cores), and each of the smallest
+ * node's rails. */
+static void least_traffic(const struct plan_map *map, corale_coll coll, double bytes, double *node,
+			  double *rail)
+{
+	double n = map->ranks, N = map->nodes, size = (double)map->max_node_size, least = size;
+	for (int b = 0; b < map->nodes; b++) {
+		double s = map->node_first[b + 1] - map->node_first[b];
+		least = s < least ? s : least;
+	}
+	const struct collective *c = &coll_table[coll];
+	int each = c->send >= COLL_EACH || c->recv >= COLL_EACH,
+	    alone = c->send >= COLL_EACH && c->recv >= COLL_EACH;
+	*node = *rail = 0;
+	if (c->pair) {
+		*node = bytes;
+	} else if (each) { /* a rank's own blocks go by its own rail, those for all by any */
+		*node = (size - 1) * bytes;
+		*rail = (n - least) * bytes / (alone ? 1 : least);
+	} else if (c->rooted) {
+		*node = size > 1 ? bytes : 0;
+		*rail = N > 1 ? bytes / least : 0;
+	} else if (c->folds) { /* each element comes for its fold, and its result goes to all */
+		*node = 2 * bytes * (size - 1) / size;
+		*rail = 2 * bytes * (N - 1) / N / least;
+	}
+}
+
+double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes)
+{
+	double node, rail;
+	least_traffic(&topo->map, coll, (double)bytes, &node, &rail);
+	double cores =
+	    topo->shared_memory && topo->cores_per_rank_x16 > 16 ? topo->cores_per_rank_x16 / 16.0 : 1;
+	double node_ns = node > 0 ? topo->node.latency_ns + node / topo->node.bytes_per_ns / cores : 0;
+	double rail_ns = topo->map.nodes > 1 ? topo->rail.latency_ns + rail / topo->rail.bytes_per_ns : 0;
+	return node_ns > rail_ns ? node_ns : rail_ns;
+}

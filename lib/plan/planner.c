@@ -1,0 +1,223 @@
+/* From a key to a plan. Which algorithms CORALE_ALGO allows is in planner_algo.c, what they cost in cost.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "planner.h"
+#include "plan_eval.h"
+#include "planner_algo.h"
+#include "base/collectives.h"
+#include "base/status.h"
+
+enum {
+	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
+	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
+	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on */
+	CACHED_BYTES =
+	    256 << 10, /* what a fold finds in the second-level cache: measured, docs/performance.md */
+	MOST_CHUNK = 1 << 30,
+	SMALL_AHEAD_BYTES = 128 << 10,
+	MOST_AHEAD = 64, /* header lines of a lane */
+	CHUNK_CHOICES = 4 /* slot, slot / 2, slot / 4, slot / 8 */
+};
+
+/* The order of rows, and of chunks, is that of preference: a later one must be better by more than the model's noise. */
+static const double clearly_less = 0.95;
+
+void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings)
+{
+	memset(planner, 0, sizeof(*planner));
+	planner->topo = topo;
+	planner->slot_bytes = (uint32_t)settings->slot_bytes;
+	planner->chunk_bytes = (uint32_t)settings->chunk_bytes;
+	planner->slots = settings->slots < 2 ? 2 : settings->slots;
+	int cores = topo->shared_memory ? topo->cores_per_rank_x16 / 16 : GPU_CHANNELS;
+	planner->max_channels = settings->max_channels ? settings->max_channels : cores > 1 ? cores : 1;
+	planner->reproducible = settings->reproducible;
+	planner->partials_float32 = settings->partials_float32;
+	memcpy(planner->algo, settings->algo, sizeof(planner->algo));
+}
+
+struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, corale_op op)
+{
+	size_t bytes = count * corale_type_bytes(type);
+	struct plan_key key = { 0 };
+	key.coll = (uint8_t)coll;
+	key.type = (uint8_t)type;
+	key.op = (uint8_t)op_kind(op);
+	key.size_class = bytes > 1 ? (uint8_t)(64 - __builtin_clzll(bytes - 1)) : 0;
+	return key;
+}
+
+static int has_narrow_partials(corale_type type)
+{
+	return type == CORALE_FLOAT16 || type == CORALE_BFLOAT16 || type == CORALE_FLOAT8_E4M3 ||
+	       type == CORALE_FLOAT8_E5M2;
+}
+
+/* Small messages may run further ahead, as far as they stay in a processor's caches. */
+static int ring_depth(const struct planner *planner, size_t bytes)
+{
+	size_t depth = SMALL_AHEAD_BYTES / bytes;
+	depth = depth < MOST_AHEAD ? depth : MOST_AHEAD;
+	return (int)depth < planner->slots ? planner->slots : (int)depth;
+}
+
+static struct algo_call describe(const struct planner *planner, const struct plan_key *key,
+				 const struct algo *algo)
+{
+	struct algo_call call = { .key = *key, .topo = planner->topo };
+	int wide = planner->partials_float32 && coll_folds(key->coll) &&
+		   has_narrow_partials((corale_type)key->type) && !(algo->traits & ALGO_ALL_AT_ONCE);
+	call.wire_type = wide ? CORALE_FLOAT32 : key->type;
+	call.wire_bytes = corale_type_bytes((corale_type)call.wire_type);
+	call.bytes = (size_t)1 << key->size_class;
+	call.slot_bytes = planner->slot_bytes;
+	call.slots = ring_depth(planner, call.bytes);
+	call.chunk_bytes = planner->chunk_bytes;
+	call.max_channels = planner->max_channels;
+	call.reproducible = planner->reproducible;
+	return call;
+}
+
+/* The most elements that a call of the size class has. */
+static size_t class_count(const struct plan_key *key)
+{
+	return ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
+}
+
+static uint32_t round_chunk(size_t bytes)
+{
+	return bytes < 2 * CHUNK_GRAIN ? CHUNK_GRAIN : (uint32_t)(bytes / CHUNK_GRAIN * CHUNK_GRAIN);
+}
+
+/* Slices of a part that are large enough to be worth a channel. */
+static uint8_t choose_channels(const struct algo_call *call, const struct plan *plan)
+{
+	size_t worth = call->bytes / (size_t)plan->parts / CHANNEL_BYTES;
+	size_t most = call->max_channels < 255 ? (size_t)call->max_channels : 255;
+	return (uint8_t)(worth < 1 ? 1 : worth < most ? worth : most);
+}
+
+/* Messages that carry one chunk: several where each message is an inner piece. */
+static uint32_t messages_per_chunk(const struct plan *plan)
+{
+	for (int i = 0; i < plan->nsteps; i++) {
+		const struct plan_step *step = &plan->steps[i];
+		const struct plan_span *span = step->src.space ? &step->src : &step->dst;
+		if (step->op == PLAN_MOVE && (step->from || step->to) && !span->inner)
+			return 1;
+	}
+	return (uint32_t)plan->inner;
+}
+
+/*
+ * A slot, but on hosts no more than stays in a cache where a message is folded, or read by several ranks, out of it.
+ * A chunk of many messages stays within 32 bits.
+ */
+static uint32_t largest_message(const struct algo_call *call, const struct plan *plan, uint32_t messages)
+{
+	size_t most = call->slot_bytes, readers = (size_t)call->topo->map.max_node_size - 1;
+	int cached = call->key.coll == CORALE_BROADCAST && readers > 1;
+	for (int i = 0; i < plan->nrings; i++)
+		cached |= plan->rings[i].folded;
+	if (call->topo->shared_memory && cached && most > CACHED_BYTES)
+		most = CACHED_BYTES;
+	while (most * messages > MOST_CHUNK && most > CHUNK_GRAIN)
+		most /= 2;
+	return round_chunk(most);
+}
+
+/* Forced, or the one among a few fractions of a slot that the model likes best. */
+static void choose_chunk(const struct algo_call *call, struct plan *plan)
+{
+	uint32_t messages = messages_per_chunk(plan), slot = largest_message(call, plan, messages),
+		 best = slot * messages;
+	double best_ns = 0;
+	if (call->chunk_bytes) {
+		best = round_chunk(call->chunk_bytes);
+		plan->chunk_bytes = (best < slot ? best : slot) * messages;
+		return;
+	}
+	if (call->key.coll == CORALE_SEND || call->key.coll == CORALE_RECV) {
+		plan->chunk_bytes = slot; /* the two ends have plans of their own that must cut alike */
+		return;
+	}
+	for (int i = 0; i < CHUNK_CHOICES; i++) {
+		plan->chunk_bytes = round_chunk(slot >> i) * messages;
+		double ns = cost_of_plan(call->topo, plan, class_count(&call->key));
+		if (i == 0 || ns < best_ns * clearly_less) {
+			best = plan->chunk_bytes;
+			best_ns = ns;
+		}
+	}
+	plan->chunk_bytes = best;
+}
+
+int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out)
+{
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	if (row < 0 || row >= rows || algo[row].coll != key->coll)
+		return CORALE_ENOTSUP;
+	algo += row;
+	struct algo_call call = describe(planner, key, algo);
+	if (!algo->applicable(&call) || (call.reproducible && !(algo->traits & ALGO_ALL_AT_ONCE)))
+		return CORALE_ENOTSUP;
+	plan_init(out, key);
+	out->algo = (uint8_t)row;
+	out->wire_type = call.wire_type;
+	out->chunk_bytes = round_chunk(call.slot_bytes);
+	algo->build(&call, out);
+	int ret = plan_finish(out);
+	if (ret)
+		return ret;
+	out->channels = choose_channels(&call, out);
+	choose_chunk(&call, out);
+	return 0;
+}
+
+int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
+		 size_t error_bytes)
+{
+	int rows, best = -1;
+	double best_ns = 0;
+	const struct algo *algo = algo_table(&rows);
+	struct plan plan;
+	for (int row = 0; row < rows; row++) {
+		if (algo[row].coll != key->coll || !planner_algo_allows(planner->algo, row))
+			continue;
+		int ret = planner_build(planner, key, row, &plan);
+		if (ret == CORALE_ENOTSUP)
+			continue;
+		if (ret) {
+			snprintf(error, error_bytes, "%s: algorithm %s made a broken plan",
+				 corale_coll_name((corale_coll)key->coll), algo[row].name);
+			return ret;
+		}
+		double ns = cost_of_plan(planner->topo, &plan, class_count(key));
+		if (best < 0 || ns < best_ns * clearly_less) {
+			best = row;
+			best_ns = ns;
+			*out = plan;
+		}
+	}
+	if (best >= 0)
+		return 0;
+	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",
+		 corale_coll_name((corale_coll)key->coll), planner->topo->map.ranks, planner->topo->map.nodes,
+		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "");
+	return CORALE_ENOTSUP;
+}
+
+void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
+		   int root, size_t count)
+{
+	memset(env, 0, sizeof(*env));
+	env->map = *map;
+	env->rank = rank;
+	env->root = root;
+	env->count = count;
+	env->chunk = plan->chunk_bytes / corale_type_bytes((corale_type)plan->wire_type);
+	env->unit = PLAN_UNIT_BYTES / corale_type_bytes((corale_type)plan->key.type);
+	env->chunks = plan_chunks(plan, env, count);
+}

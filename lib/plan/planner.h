@@ -1,0 +1,50 @@
+/*
+ * From a call to its plan: size class, candidates, cost, choice. Pure and deterministic: equal on all ranks
+ * because it sees only what communicator creation has compared.
+ */
+#ifndef PLANNER_H
+#define PLANNER_H
+
+#include "algo.h"
+#include "base/settings.h"
+
+/* The planner's view of settings and machine; made once per communicator. */
+struct planner {
+	const struct topo *topo;
+	uint32_t slot_bytes, chunk_bytes;
+	int slots, max_channels, reproducible, partials_float32;
+	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
+};
+
+void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings);
+
+/* Checks a CORALE_ALGO text ("ring", "all_reduce:ring,broadcast:flat", "^ring"); 0, or CORALE_ESETTING with the
+ * reason in error. */
+int planner_check_algo(const char *text, char *error, size_t error_bytes);
+
+/* The key of a call; count as in corale.h (elements of one block or vector; send/recv: of the message). */
+struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, corale_op op);
+
+/* Builds the plan for a key: the cheapest applicable algorithm that CORALE_ALGO allows.
+ * Returns 0, CORALE_ENOTSUP (nothing applies; error says why), CORALE_EINTERNAL. */
+int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
+		 size_t error_bytes);
+
+/* As above with the algorithm given (row of algo_table); CORALE_ENOTSUP if it does not apply. */
+int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
+
+/* Why this plan: its algorithm, the lower bound, and what the others would cost or why they are out. One line without
+ * its end; returns the length it needs, like snprintf. */
+size_t planner_explain(const struct planner *planner, const struct plan *plan, char *buf, size_t bytes);
+
+/* Modelled time in ns of a plan for a call of count elements on this topology, and the lower bound that no
+ * schedule on these links can beat. */
+double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count);
+double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes);
+
+struct plan_env; /* plan_eval.h */
+/* Everything but rank and channel that a plan needs besides itself to be read (plan_eval.h). */
+void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
+		   int root, size_t count);
+
+#endif

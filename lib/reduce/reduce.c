@@ -1,0 +1,101 @@
+#include "reduce.h"
+
+#include <string.h>
+
+#include "reduce_block.h"
+#include "reduce_sum.h"
+#include "base/status.h"
+
+static corale_type input_type(const struct reduce_spec *spec, const struct reduce_input *input)
+{
+	return input->kind == REDUCE_WIRE ? spec->wire : spec->type;
+}
+
+static int scales(const struct reduce_spec *spec, const struct reduce_input *input)
+{
+	return input->kind == REDUCE_SEND && spec->op == CORALE_NUM_OPS;
+}
+
+/* True if all inputs are of one type, which is the result's too, and are added as they are. */
+static int is_plain_sum(const struct reduce_spec *spec, corale_type result, const struct reduce_input *inputs,
+			int k)
+{
+	if (spec->op == CORALE_PROD || spec->op == CORALE_MIN || spec->op == CORALE_MAX ||
+	    !reduce_sum_has(result))
+		return 0;
+	for (int i = 0; i < k; i++)
+		if (input_type(spec, &inputs[i]) != result || scales(spec, &inputs[i]))
+			return 0;
+	return 1;
+}
+
+/* Rounds a block to type, or wraps it, as if it had been stored. */
+static void round_block(corale_type type, union reduce_block *block, size_t n)
+{
+	unsigned char stored[8 * REDUCE_BLOCK];
+
+	reduce_store(type, block, stored, n);
+	reduce_load(type, block, stored, n);
+}
+
+/* Elements [first, first + n) of an input, multiplied by the scalar where that applies. */
+static void load_input(const struct reduce_spec *spec, const struct reduce_input *input, size_t first,
+		       size_t n, union reduce_block *block)
+{
+	corale_type type = input_type(spec, input);
+	unsigned char scalars[8 * REDUCE_BLOCK];
+	union reduce_block factor;
+	size_t bytes = corale_type_bytes(type);
+
+	reduce_load(type, block, (const unsigned char *)input->data + first * bytes, n);
+	if (!scales(spec, input))
+		return;
+	for (size_t i = 0; i < n; i++)
+		memcpy(scalars + i * bytes, spec->scalar, bytes);
+	reduce_load(type, &factor, scalars, n);
+	reduce_combine(reduce_arithmetic(type), CORALE_PROD, block, &factor, n);
+	round_block(type, block, n);
+}
+
+static void fold_block(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t first,
+		       size_t n, int divides, union reduce_block *acc)
+{
+	enum reduce_arithmetic arithmetic = reduce_arithmetic(spec->type);
+	corale_op op = spec->op >= CORALE_AVG ? CORALE_SUM : spec->op;
+	union reduce_block block;
+
+	load_input(spec, &inputs[0], first, n, acc);
+	for (int i = 1; i < k; i++) {
+		load_input(spec, &inputs[i], first, n, &block);
+		reduce_combine(arithmetic, op, acc, &block, n);
+	}
+	if (!divides)
+		return;
+	if (!type_is_float(spec->type)) /* partial sums that travel wrap too */
+		round_block(spec->type, acc, n);
+	reduce_divide(arithmetic, acc, spec->ranks, n);
+}
+
+void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
+		 int k, size_t count, int final)
+{
+	corale_type result = dst_wire ? spec->wire : spec->type;
+	int divides = final && spec->op == CORALE_AVG && spec->ranks > 1;
+	size_t bytes = corale_type_bytes(result);
+	union reduce_block acc;
+
+	if (k == 1 && !divides && !scales(spec, inputs) && input_type(spec, inputs) == result) {
+		if (dst != inputs[0].data && count)
+			memcpy(dst, inputs[0].data, count * bytes);
+		return;
+	}
+	if (is_plain_sum(spec, result, inputs, k)) {
+		reduce_sum(reduce_level(), result, dst, inputs, k, count, divides ? (float)spec->ranks : 0);
+		return;
+	}
+	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
+		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
+		fold_block(spec, inputs, k, first, n, divides, &acc);
+		reduce_store(result, &acc, (unsigned char *)dst + first * bytes, n);
+	}
+}
