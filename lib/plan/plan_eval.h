@@ -97,13 +97,18 @@ PLAN_FN_LARGE size_t plan_cut(size_t length, size_t unit, size_t n, size_t i, si
 }
 
 /* Chunks of a vector of count elements: those of its largest part and slice, at least 1 (an empty message still goes). */
-PLAN_FN_LARGE int plan_chunks(const struct plan *plan, const struct plan_env *env, size_t count)
+PLAN_FN_LARGE int plan_chunks_of(size_t count, size_t unit, int parts, int channels, size_t chunk)
 {
 	size_t begin;
-	size_t length = plan_cut(count, env->unit, (size_t)plan->parts, 0, &begin);
-	length = plan_cut(length, env->unit, plan->channels, 0, &begin);
-	size_t chunks = plan_div_up(length, env->chunk);
+	size_t length = plan_cut(count, unit, (size_t)parts, 0, &begin);
+	length = plan_cut(length, unit, (size_t)channels, 0, &begin);
+	size_t chunks = plan_div_up(length, chunk);
 	return chunks ? (int)chunks : 1;
+}
+
+PLAN_FN int plan_chunks(const struct plan *plan, const struct plan_env *env, size_t count)
+{
+	return plan_chunks_of(count, env->unit, plan->parts, plan->channels, env->chunk);
 }
 
 PLAN_FN int plan_doubling(int base, int n, int me, int step)

@@ -1,0 +1,275 @@
+/* From a plan to lists of operations: a walk over its steps that unrolls every loop but those over chunks. */
+#include "lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "corale.h"
+
+struct lowering {
+	const struct plan *plan;
+	struct plan_env env;
+	int var[PLAN_MAX_LOOPS], depth;
+	int kept; /* depth of the loop over chunks around the step; -1: none */
+	struct lowered *out;
+	int room, peer_room;
+	int error;
+	const char *why;
+};
+
+static void fail(struct lowering *l, int error, const char *why)
+{
+	if (!l->error) {
+		l->error = error;
+		l->why = why;
+	}
+}
+
+/* ---- The lists ------------------------------------------------------------------------------------------ */
+
+static void append(struct lowering *l, const struct lowered_op *op)
+{
+	struct lowered *out = l->out;
+	if (out->nops == l->room) {
+		l->room = l->room ? 2 * l->room : 32;
+		struct lowered_op *ops = realloc(out->ops, (size_t)l->room * sizeof *ops);
+		if (!ops) {
+			fail(l, CORALE_ENOMEM, "no memory");
+			return;
+		}
+		out->ops = ops;
+	}
+	out->ops[out->nops++] = *op;
+}
+
+/* The place of so many ranks in the list's peers; equal lists share it. */
+static uint16_t place_peers(struct lowering *l, const int16_t *ranks, int n)
+{
+	struct lowered *out = l->out;
+	for (int i = 0; i + n <= out->npeers; i++)
+		if (!memcmp(out->peers + i, ranks, (size_t)n * sizeof *ranks))
+			return (uint16_t)i;
+	if (out->npeers + n > l->peer_room) {
+		l->peer_room = 2 * (out->npeers + n);
+		int16_t *peers = realloc(out->peers, (size_t)l->peer_room * sizeof *peers);
+		if (!peers) {
+			fail(l, CORALE_ENOMEM, "no memory");
+			return 0;
+		}
+		out->peers = peers;
+	}
+	memcpy(out->peers + out->npeers, ranks, (size_t)n * sizeof *ranks);
+	out->npeers += n;
+	return (uint16_t)(out->npeers - n);
+}
+
+/* ---- What may depend on a chunk's number ----------------------------------------------------------------- */
+
+static int depends(const struct lowering *l, int e)
+{
+	const struct plan_expr *x = &l->plan->exprs[e];
+	if (l->kept < 0 || e == PLAN_EXPR_NONE || e == PLAN_EXPR_ALL)
+		return 0;
+	switch (x->base) {
+	case PLAN_RAIL_OF:
+		return x->var == l->kept || depends(l, x->a);
+	case PLAN_RANK_AT:
+		return depends(l, x->a) || depends(l, x->b);
+	case PLAN_SEND_CHUNKS:
+	case PLAN_RECV_CHUNKS:
+		return depends(l, x->a);
+	default:
+		return x->stride && x->var == l->kept;
+	}
+}
+
+static int step_depends(const struct lowering *l, const struct plan_step *step)
+{
+	const struct plan_span *s = &step->src, *d = &step->dst;
+	const uint8_t all[] = { step->pred_a, step->pred_b, step->from, step->to, step->rail, step->trips,
+				s->block,     s->part,      s->inner,   d->block, d->part,    d->inner };
+	for (size_t i = 0; i < sizeof all; i++)
+		if (depends(l, all[i]))
+			return 1;
+	return 0;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------------------- */
+
+/* An index that may be none. Returns 0 where the step is to be skipped. */
+static int resolve(const struct lowering *l, uint8_t e, int most, int16_t *out)
+{
+	int value = e ? plan_value(l->plan, &l->env, l->var, e) : PLAN_NONE;
+	*out = (int16_t)value;
+	return !e || (value >= 0 && value < most);
+}
+
+static int lower_span(struct lowering *l, const struct plan_span *span, struct lowered_span *out)
+{
+	const struct plan_expr *chunk = &l->plan->exprs[span->chunk];
+	*out = (struct lowered_span){ span->space, LOWERED_NO_CHUNK, PLAN_NONE, PLAN_NONE, PLAN_NONE };
+	if (span->space == PLAN_NOWHERE)
+		return 1;
+	if (span->chunk) {
+		if (l->kept < 0 || !depends(l, span->chunk) || chunk->base != PLAN_CONST || chunk->wrap ||
+		    chunk->stride != 1 || chunk->offset < -100 || chunk->offset > 100)
+			fail(l, CORALE_ENOTSUP, "a chunk that is not the loop's own or one near it");
+		out->chunk = (int8_t)chunk->offset;
+	}
+	return resolve(l, span->block, INT16_MAX, &out->block) &&
+	       resolve(l, span->part, l->plan->parts, &out->part) &&
+	       resolve(l, span->inner, l->plan->inner, &out->inner);
+}
+
+/* The ranks that a step's from or to names, with this rank among ALL if own is set. Returns 0 where the step is to be skipped. */
+static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int own, uint16_t *first,
+		       uint16_t *count)
+{
+	const struct plan_map *map = &l->env.map;
+	int skip = 0, who = plan_peer(l->plan, &l->env, l->var, group, rail, e, &skip), n = 0;
+	int size = who == PLAN_ALL ? plan_group_size(map, group, l->env.rank) : who != PLAN_NONE;
+	int16_t *ranks = malloc((size_t)(size + 1) * sizeof *ranks);
+	if (!ranks) {
+		fail(l, CORALE_ENOMEM, "no memory");
+		return 0;
+	}
+	for (int i = 0; i < size; i++) {
+		int rank = who == PLAN_ALL ? plan_group_member(map, group, l->env.rank, rail, i) : who;
+		if (who != PLAN_ALL || own || rank != l->env.rank)
+			ranks[n++] = (int16_t)rank;
+	}
+	*first = n ? place_peers(l, ranks, n) : 0;
+	*count = (uint16_t)n;
+	free(ranks);
+	return !skip;
+}
+
+static void lower_step(struct lowering *l, const struct plan_step *step)
+{
+	if (step_depends(l, step))
+		fail(l, CORALE_ENOTSUP, "more than a chunk depends on the chunk's number");
+	if (l->error || !plan_predicate(l->plan, &l->env, l->var, step))
+		return;
+	int rail = step->rail ? plan_value(l->plan, &l->env, l->var, step->rail)
+			      : l->env.map.local_of[l->env.rank];
+	struct lowered_op op = { .op = step->op,
+				 .flags = step->flags,
+				 .from_ring = step->from_ring,
+				 .to_ring = step->to_ring };
+	if (step->from == PLAN_EXPR_ALL)
+		op.flags |= LOWERED_ALL;
+	if (rail >= 0 &&
+	    lower_peers(l, step->from_group, rail, step->from, 1, &op.from_first, &op.from_count) &&
+	    lower_peers(l, step->to_group, rail, step->to, 0, &op.to_first, &op.to_count) &&
+	    lower_span(l, &step->src, &op.src) && lower_span(l, &step->dst, &op.dst))
+		append(l, &op);
+}
+
+/* ---- Loops ---------------------------------------------------------------------------------------------- */
+
+static int loop_end(const struct plan *plan, int pc)
+{
+	for (int open = 1; open; pc++)
+		open += plan->steps[pc].op == PLAN_LOOP ? 1 : plan->steps[pc].op == PLAN_END ? -1 : 0;
+	return pc - 1;
+}
+
+static int counts_chunks(const struct plan_expr *trips)
+{
+	return trips->base == PLAN_CHUNKS || trips->base == PLAN_SEND_CHUNKS ||
+	       trips->base == PLAN_RECV_CHUNKS;
+}
+
+static void lower_steps(struct lowering *l, int pc, int end);
+
+static void keep_loop(struct lowering *l, const struct plan_expr *trips, int body, int end)
+{
+	struct lowered_op op = { .op = PLAN_LOOP, .src.chunk = (int8_t)trips->offset };
+	if (l->kept >= 0 || trips->offset < 0 || trips->offset > 100)
+		fail(l, CORALE_ENOTSUP, "loops over chunks within each other");
+	if (trips->base != PLAN_CHUNKS) {
+		op.trips = trips->base == PLAN_SEND_CHUNKS ? LOWERED_SEND_CHUNKS : LOWERED_RECV_CHUNKS;
+		op.trips_peer = (int16_t)plan_simple(l->plan, &l->env, l->var, trips->a);
+	}
+	append(l, &op);
+	l->kept = l->depth;
+	l->var[l->depth++] = 0;
+	lower_steps(l, body, end);
+	l->depth--;
+	l->kept = -1;
+	append(l, &(struct lowered_op){ .op = PLAN_END });
+}
+
+static void lower_loop(struct lowering *l, const struct plan_step *step, int body, int end)
+{
+	const struct plan_expr *trips = &l->plan->exprs[step->trips];
+	if (step_depends(l, step))
+		fail(l, CORALE_ENOTSUP, "a loop within one over chunks that depends on the chunk's number");
+	if (l->error || !plan_predicate(l->plan, &l->env, l->var, step))
+		return;
+	if (counts_chunks(trips)) {
+		keep_loop(l, trips, body, end);
+		return;
+	}
+	int n = plan_value(l->plan, &l->env, l->var, step->trips), depth = l->depth++;
+	for (l->var[depth] = 0; !l->error && l->var[depth] < n; l->var[depth]++)
+		lower_steps(l, body, end);
+	l->var[depth] = 0;
+	l->depth = depth;
+}
+
+static void lower_steps(struct lowering *l, int pc, int end)
+{
+	while (!l->error && pc < end) {
+		const struct plan_step *step = &l->plan->steps[pc++];
+		if (step->op == PLAN_LOOP) {
+			int last = loop_end(l->plan, pc);
+			lower_loop(l, step, pc, last);
+			pc = last + 1;
+		} else {
+			lower_step(l, step);
+		}
+	}
+}
+
+int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
+	       const char **why)
+{
+	struct lowering l = { .plan = plan, .out = out, .kept = -1 };
+	l.env = (struct plan_env){ .map = *map, .rank = rank, .root = root, .unit = 1, .chunk = 1 };
+	*out = (struct lowered){ .nprograms = plan->nprograms };
+	for (int p = 0; p < plan->nprograms; p++) {
+		const struct plan_program *program = &plan->programs[p];
+		lower_steps(&l, program->first, program->first + program->steps);
+		out->first[p + 1] = out->nops;
+	}
+	if (!l.error && out->npeers > UINT16_MAX)
+		fail(&l, CORALE_ENOTSUP, "too many peers");
+	*why = l.why;
+	if (l.error)
+		lowered_free(out);
+	return l.error;
+}
+
+void lowered_free(struct lowered *lowered)
+{
+	free(lowered->ops);
+	free(lowered->peers);
+	lowered->ops = NULL;
+	lowered->peers = NULL;
+}
+
+void lowered_call_init(struct lowered_call *call, const struct plan *plan, const struct plan_env *env)
+{
+	*call = (struct lowered_call){ .count = env->count,
+				       .chunk = env->chunk,
+				       .unit = env->unit,
+				       .parts = plan->parts,
+				       .inner = plan->inner,
+				       .channels = plan->channels,
+				       .chunks = env->chunks,
+				       .send_counts = env->send_counts,
+				       .send_displs = env->send_displs,
+				       .recv_counts = env->recv_counts,
+				       .recv_displs = env->recv_displs };
+}

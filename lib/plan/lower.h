@@ -1,0 +1,135 @@
+/*
+ * Lowered plans: a plan resolved for one rank, as lists of operations, one list a program. An engine that can't afford to evaluate
+ * expressions runs these: on a GPU one expression costs as much as the whole operation. Groups, peers, blocks, parts and predicates are
+ * numbers; all loops are unrolled but those over chunks. What depends on the count (where parts, slices and chunks begin) stays
+ * arithmetic, done once an operation and call (lowered_slice) and once a chunk (lowered_piece). So a list serves calls of all sizes, types
+ * and operators, and all channels. Compiles as C99 and as CUDA.
+ *
+ * Source of the idea: schedules resolved ahead of time, as in MSCCL (Cowan et al., "MSCCLang", 2023), but made from one plan for all ranks.
+ */
+#ifndef LOWER_H
+#define LOWER_H
+
+#include "plan_eval.h"
+
+enum { LOWERED_NO_CHUNK = -128, LOWERED_ALL = 64 /* beside a step's flags: from is ALL */ };
+
+/* What a loop over chunks counts. */
+enum lowered_trips { LOWERED_CHUNKS, LOWERED_SEND_CHUNKS, LOWERED_RECV_CHUNKS };
+
+struct lowered_span { /* 8 bytes; as struct plan_span, resolved */
+	uint8_t space; /* enum plan_space */
+	int8_t chunk; /* the loop's trip + this; LOWERED_NO_CHUNK: none */
+	int16_t block, part, inner; /* PLAN_NONE: none */
+};
+
+struct lowered_op { /* 32 bytes */
+	uint8_t op, flags; /* enum plan_op, plan_flags */
+	uint8_t from_ring, to_ring;
+	/* In the list's peers, in the order of folds. Of ALL, from holds this rank too, where its own span stands in the fold, to does not. */
+	uint16_t from_first, to_first, from_count, to_count;
+	uint8_t trips, pad; /* LOOP: enum lowered_trips */
+	int16_t trips_peer; /* LOOP: whose edge */
+	struct lowered_span src, dst;
+};
+
+struct lowered {
+	int nprograms, nops, npeers;
+	int first[PLAN_MAX_PROGRAMS + 1]; /* operations of program p: first[p] .. first[p + 1] */
+	struct lowered_op *ops;
+	int16_t *peers;
+};
+
+/* What a call adds. */
+struct lowered_call {
+	size_t count, chunk, unit; /* elements, as in struct plan_env */
+	int parts, inner, channels; /* of the plan */
+	int chunks; /* of count */
+	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v, else NULL */
+};
+
+/* The slice of one channel that a span's chunks are cut from. */
+struct lowered_slice {
+	size_t at, length; /* elements from the start of its space */
+	int chunks;
+};
+
+/* Lists of a plan for a rank (and a root, or peer); lowered_free frees them. CORALE_ENOMEM; CORALE_ENOTSUP: something but a chunk depends on a
+ * chunk's number, *why says what. */
+int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
+	       const char **why);
+void lowered_free(struct lowered *lowered);
+
+void lowered_call_init(struct lowered_call *call, const struct plan *plan, const struct plan_env *env);
+
+PLAN_FN int lowered_chunks(const struct lowered_call *c, size_t count)
+{
+	return plan_chunks_of(count, c->unit, c->parts, c->channels, c->chunk);
+}
+
+/* Trips of a loop over chunks. */
+PLAN_FN int lowered_trips(const struct lowered_call *c, const struct lowered_op *loop)
+{
+	if (loop->trips == LOWERED_CHUNKS)
+		return c->chunks + loop->src.chunk;
+	const size_t *counts = loop->trips == LOWERED_SEND_CHUNKS ? c->send_counts : c->recv_counts;
+	return counts ? lowered_chunks(c, counts[loop->trips_peer]) : c->chunks;
+}
+
+PLAN_FN void lowered_slice(const struct lowered_call *c, const struct lowered_span *span, int channel,
+			   struct lowered_slice *slice)
+{
+	size_t begin;
+	slice->at = 0;
+	slice->length = c->count;
+	slice->chunks = c->chunks;
+	if (span->block >= 0 && span->space == PLAN_SEND && c->send_counts) {
+		slice->at = c->send_displs[span->block];
+		slice->length = c->send_counts[span->block];
+	} else if (span->block >= 0 && span->space == PLAN_RECV && c->recv_counts) {
+		slice->at = c->recv_displs[span->block];
+		slice->length = c->recv_counts[span->block];
+	} else if (span->block >= 0 && span->space != PLAN_SCRATCH) {
+		slice->at = (size_t)span->block * c->count;
+	}
+	if (slice->length != c->count)
+		slice->chunks = lowered_chunks(c, slice->length);
+	if (span->part >= 0) {
+		slice->length =
+		    plan_cut(slice->length, c->unit, (size_t)c->parts, (size_t)span->part, &begin);
+		slice->at += begin;
+	}
+	if (span->chunk != LOWERED_NO_CHUNK) {
+		slice->length =
+		    plan_cut(slice->length, c->unit, (size_t)c->channels, (size_t)channel, &begin);
+		slice->at += begin;
+	}
+}
+
+/* A span in one trip of the loop: *at from the start of its space, elements returned; -1: the operation is skipped. */
+PLAN_FN ptrdiff_t lowered_piece(const struct lowered_call *c, const struct lowered_span *span,
+				const struct lowered_slice *slice, int trip, size_t *at)
+{
+	size_t length = slice->length, in_chunk = 0;
+	*at = slice->at;
+	if (span->space == PLAN_NOWHERE)
+		return 0;
+	if (span->chunk != LOWERED_NO_CHUNK) {
+		int chunk = trip + span->chunk;
+		if (chunk < 0 || chunk >= slice->chunks)
+			return -1;
+		size_t first = (size_t)chunk * c->chunk;
+		first = first < length ? first : length;
+		*at += first;
+		length = length - first < c->chunk ? length - first : c->chunk;
+	}
+	if (span->inner >= 0) {
+		length = plan_cut(length, c->unit, (size_t)c->inner, (size_t)span->inner, &in_chunk);
+		*at += in_chunk;
+	}
+	if (span->space == PLAN_SCRATCH)
+		*at = (size_t)span->block * c->chunk + in_chunk;
+	return (ptrdiff_t)length;
+}
+
+#endif

@@ -1,0 +1,227 @@
+/* Lowered plans, expanded, are the cursor's actions: every row of the algorithm table, machine, rank, root and channel. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "plan/lower.h"
+#include "plan_cases.h"
+
+/* Walks one program of a list as an engine does. */
+struct walk {
+	const struct lowered *list;
+	const struct lowered_call *call;
+	int pc, end, channel, body, trip, trips;
+};
+
+/* The next operation that is not skipped, with its spans; 0 at the end. */
+static int next(struct walk *w, const struct lowered_op **op, size_t *src, size_t *dst, size_t *count)
+{
+	while (w->pc < w->end) {
+		const struct lowered_op *o = &w->list->ops[w->pc++];
+		if (o->op == PLAN_LOOP) {
+			w->trips = lowered_trips(w->call, o);
+			w->body = w->pc;
+			w->trip = 0;
+			while (w->trips <= 0 && w->list->ops[w->pc].op != PLAN_END)
+				w->pc++;
+			continue;
+		}
+		if (o->op == PLAN_END) {
+			if (++w->trip < w->trips)
+				w->pc = w->body;
+			continue;
+		}
+		struct lowered_slice from, to;
+		lowered_slice(w->call, &o->src, w->channel, &from);
+		lowered_slice(w->call, &o->dst, w->channel, &to);
+		ptrdiff_t in = lowered_piece(w->call, &o->src, &from, w->trip, src);
+		ptrdiff_t out = lowered_piece(w->call, &o->dst, &to, w->trip, dst);
+		*count = (size_t)(o->src.space ? in : out);
+		*op = o;
+		if (in >= 0 && out >= 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* The ranks that an action names, as lists hold them. */
+static int members(const struct plan_env *env, int who, int group, int rail, int own, int16_t *ranks)
+{
+	int size = who == PLAN_ALL ? plan_group_size(&env->map, group, env->rank) : who != PLAN_NONE, n = 0;
+	for (int i = 0; i < size; i++) {
+		int rank = who == PLAN_ALL ? plan_group_member(&env->map, group, env->rank, rail, i) : who;
+		if (who != PLAN_ALL || own || rank != env->rank)
+			ranks[n++] = (int16_t)rank;
+	}
+	return n;
+}
+
+static void expect_peers(const struct lowered *list, int first, int count, const int16_t *ranks, int n)
+{
+	assert_int_equal(count, n);
+	assert_memory_equal(list->peers + first, ranks, (size_t)n * sizeof *ranks);
+}
+
+static void expect_same(const struct plan_env *env, const struct plan_action *a, const struct lowered *list,
+			const struct lowered_op *o, size_t src, size_t dst, size_t count)
+{
+	int16_t ranks[64];
+	assert_int_equal(a->op, o->op);
+	assert_int_equal(a->flags, o->flags & ~LOWERED_ALL);
+	assert_int_equal(a->from == PLAN_ALL, (o->flags & LOWERED_ALL) != 0);
+	assert_int_equal(a->from_ring, o->from_ring);
+	assert_int_equal(a->to_ring, o->to_ring);
+	expect_peers(list, o->from_first, o->from_count, ranks,
+		     members(env, a->from, a->from_group, a->rail, 1, ranks));
+	expect_peers(list, o->to_first, o->to_count, ranks,
+		     members(env, a->to, a->to_group, a->rail, 0, ranks));
+	assert_int_equal(a->src.space, o->src.space);
+	assert_int_equal(a->dst.space, o->dst.space);
+	assert_int_equal(a->count, count);
+	if (a->src.space)
+		assert_int_equal(a->src.offset, src);
+	if (a->dst.space)
+		assert_int_equal(a->dst.offset, dst);
+}
+
+static void compare_program(const struct plan *plan, struct plan_env *env, const struct lowered *list, int p,
+			    int channel)
+{
+	struct lowered_call call;
+	struct plan_cursor cursor;
+	struct plan_action action;
+	const struct lowered_op *op;
+	size_t src, dst, count;
+	env->channel = channel;
+	lowered_call_init(&call, plan, env);
+	struct walk w = { list, &call, list->first[p], list->first[p + 1], channel, 0, 0, 0 };
+	plan_cursor_start(&cursor, plan, p);
+	while (plan_cursor_next(&cursor, plan, env, &action)) {
+		assert_true(next(&w, &op, &src, &dst, &count));
+		expect_same(env, &action, list, op, src, dst, count);
+	}
+	assert_false(next(&w, &op, &src, &dst, &count));
+}
+
+/* Counts of an all_to_all_v, by peer, for one rank; displacements too. */
+static void set_edges(struct plan_env *env, size_t count, size_t v[4][64])
+{
+	for (int r = 0; r < env->map.ranks; r++) {
+		v[0][r] = (size_t)(env->rank * 5 + r * 3) % (count + 2);
+		v[1][r] = (size_t)r * (count + 3);
+		v[2][r] = (size_t)(r * 5 + env->rank * 3) % (count + 2);
+		v[3][r] = (size_t)r * (count + 5);
+	}
+	env->send_counts = v[0];
+	env->send_displs = v[1];
+	env->recv_counts = v[2];
+	env->recv_displs = v[3];
+}
+
+/* 1 if the plan can be lowered; then all its programs and channels are compared. */
+static int compare_rank(const struct plan_case *c, const struct plan *plan, int rank)
+{
+	static size_t v[4][64];
+	struct lowered list;
+	const char *why;
+	int ret = lower_plan(plan, &c->topo->map, rank, c->root, &list, &why);
+	if (ret == CORALE_ENOTSUP)
+		return 0;
+	assert_int_equal(ret, 0);
+	struct plan_env env;
+	plan_env_init(&env, plan, &c->topo->map, rank, c->root, c->count);
+	env.chunk = c->chunk;
+	env.unit = 1;
+	env.chunks = plan_chunks(plan, &env, c->count);
+	if (plan->key.coll == CORALE_ALL_TO_ALL_V)
+		set_edges(&env, c->count, v);
+	for (int p = 0; p < plan->nprograms; p++)
+		for (int channel = 0; channel < plan->channels; channel++)
+			compare_program(plan, &env, &list, p, channel);
+	lowered_free(&list);
+	return 1;
+}
+
+/* Rows that copy engines run, whose programs test a chunk's number. */
+static int by_copy_engines(const struct algo *algo)
+{
+	return !strcmp(algo->name, "ce");
+}
+
+static void compare_case(const struct plan_case *c)
+{
+	int rows, n = c->topo->map.ranks;
+	struct plan plan;
+	if (!cases_build(c, &plan))
+		return;
+	for (int rank = 0; rank < n; rank += n > 16 ? 5 : 1)
+		assert_int_equal(compare_rank(c, &plan, rank), !by_copy_engines(&algo_table(&rows)[c->row]));
+}
+
+static void compare_machine(int n, int split)
+{
+	static const size_t counts[] = { 0, 1, 5, 64 };
+	int rows;
+	struct topo *topo = cases_topo(n, (enum plan_split)split);
+	algo_table(&rows);
+	for (int row = 0; row < rows; row++)
+		for (int i = 0; i < 4; i++)
+			for (int channels = 1; channels <= 3; channels += 2) {
+				struct plan_case c = { .topo = topo,
+						       .row = row,
+						       .count = counts[i],
+						       .chunk = 3,
+						       .channels = channels,
+						       .small_slots = i == 3,
+						       .root = (row * 7 + i) % n };
+				compare_case(&c);
+			}
+	topo_destroy(topo);
+}
+
+static void few_ranks(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= 12; n++)
+		for (int split = 0; split < NUM_SPLITS; split++)
+			compare_machine(n, split);
+}
+
+static void many_ranks(void **state)
+{
+	(void)state;
+	for (int n = 13; n <= 64; n += 17)
+		for (int split = 0; split < NUM_SPLITS; split++)
+			compare_machine(n, split);
+}
+
+/* What a list costs on 8 GPUs: the numbers that docs/design.md names. */
+static void lists_are_short(void **state)
+{
+	int rows;
+	struct topo *topo = cases_topo(8, SPLIT_ONE_NODE);
+	(void)state;
+	algo_table(&rows);
+	for (int row = 0; row < rows; row++) {
+		struct plan_case c = { .topo = topo, .row = row, .count = 64, .chunk = 3, .channels = 1 };
+		struct plan plan;
+		struct lowered list;
+		const char *why;
+		if (!cases_build(&c, &plan) || lower_plan(&plan, &topo->map, 3, 0, &list, &why))
+			continue;
+		assert_true(list.nops <= 64);
+		lowered_free(&list);
+	}
+	topo_destroy(topo);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(few_ranks), cmocka_unit_test(many_ranks),
+					    cmocka_unit_test(lists_are_short) };
+	return cmocka_run_group_tests_name("lower", tests, NULL, NULL);
+}
