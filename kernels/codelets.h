@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "plan/plan_codelet.h"
+#include "plan/lower.h"
 #include "plan/plan_eval.h"
 
 #ifdef __cplusplus
@@ -288,6 +289,22 @@ struct codelet_work {
 	struct codelet_job job[CODELET_JOBS];
 };
 
+enum { CODELET_LOWERED_OPS = 256 /* of a program at most */ };
+
+/* A lowered plan: a block for each program and channel. */
+struct codelet_lowered {
+	struct codelet_args args; /* slot_bytes: from one slot to the next; area: the slots */
+	struct lowered_call call;
+	const struct lowered_op *ops; /* in GPU memory, with the peers */
+	const int16_t *peers;
+	uint16_t first[PLAN_MAX_PROGRAMS + 1]; /* operations of each program */
+	uint32_t channels;
+	uint32_t depth[PLAN_MAX_RINGS],
+	    ring_at[PLAN_MAX_RINGS]; /* slots of a lane; where a ring's begin, in slots */
+	unsigned char *scratch;
+	uint64_t scratch_bytes; /* of a channel */
+};
+
 /* Whether a place that is granted is a target in registered memory. */
 PLAN_FN int codelet_is_target(uint64_t place)
 {
@@ -435,6 +452,7 @@ int codelets_load_edges(void);
 int codelets_load_moves(void);
 int codelets_load_dealt(void);
 int codelets_load_copies(void);
+int codelets_load_lowered(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
 /* near: at most CODELET_NEAR ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
@@ -461,6 +479,8 @@ int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);
 /* type: of jobs that are folds; -1: all are copies. Blocks of one warp are lean. */
 int codelets_work(const struct codelet_work *args, struct codelet_shape shape, int type, void *stream);
+/* any plan whose messages are of the call's type */
+int codelets_lowered(const struct codelet_lowered *args, int blocks, int type, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);
 

@@ -23,7 +23,7 @@ static int next(struct walk *w, const struct lowered_op **op, size_t *src, size_
 	while (w->pc < w->end) {
 		const struct lowered_op *o = &w->list->ops[w->pc++];
 		if (o->op == PLAN_LOOP) {
-			w->trips = lowered_trips(w->call, o);
+			w->trips = lowered_count_trips(w->call, o);
 			w->body = w->pc;
 			w->trip = 0;
 			while (w->trips <= 0 && w->list->ops[w->pc].op != PLAN_END)
@@ -36,8 +36,8 @@ static int next(struct walk *w, const struct lowered_op **op, size_t *src, size_
 			continue;
 		}
 		struct lowered_slice from, to;
-		lowered_slice(w->call, &o->src, w->channel, &from);
-		lowered_slice(w->call, &o->dst, w->channel, &to);
+		lowered_cut(w->call, &o->src, w->channel, &from);
+		lowered_cut(w->call, &o->dst, w->channel, &to);
 		ptrdiff_t in = lowered_piece(w->call, &o->src, &from, w->trip, src);
 		ptrdiff_t out = lowered_piece(w->call, &o->dst, &to, w->trip, dst);
 		*count = (size_t)(o->src.space ? in : out);
@@ -158,7 +158,7 @@ static void compare_case(const struct plan_case *c)
 	struct plan plan;
 	if (!cases_build(c, &plan))
 		return;
-	for (int rank = 0; rank < n; rank += n > 16 ? 5 : 1)
+	for (int rank = 0; rank<n; rank += n> 16 ? 5 : 1)
 		assert_int_equal(compare_rank(c, &plan, rank), !by_copy_engines(&algo_table(&rows)[c->row]));
 }
 

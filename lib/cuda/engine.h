@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan/lower.h"
 #include "plan/plan_codelet.h"
 
 enum {
@@ -36,7 +37,9 @@ struct engine_params {
 
 /* A call as the kernels see it: offsets and sizes in bytes. */
 struct engine_call {
-	enum plan_codelet codelet;
+	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered: */
+	const struct plan *plan;
+	int list; /* the number that add_list gave */
 	corale_coll coll;
 	corale_type type;
 	int op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
@@ -108,6 +111,10 @@ struct engine_ops {
 	void (*describe)(const struct engine *engine, struct plan_node *node);
 	/* 1 if the folds of a type travel in words. Any thread. */
 	int (*words)(corale_type type);
+
+	/* Takes over a lowered plan, which *list then names; one that is there already has that number. May copy to the GPU, but waits for no
+	 * call. CORALE_ENOTSUP (too long), CORALE_ENOMEM, CORALE_EDEVICE. */
+	int (*add_list)(struct engine *engine, struct lowered *lowered, int *list);
 
 	/* Enqueues one collective on stream (NULL: the default stream). Never blocks, but waits for room when very many calls are
 	 * queued; memory of the host that the GPU can't read makes it wait for the stream. CORALE_ECOMM (it has failed

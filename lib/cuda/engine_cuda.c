@@ -17,6 +17,7 @@ static void describe(const struct engine *e, struct plan_node *node)
 	node->max_blocks = e->max_blocks;
 	node->words_bytes = e->layout.words_bytes;
 	node->lines_bytes = e->layout.lines_bytes;
+	node->slots_bytes = e->layout.slots_bytes;
 }
 
 static int words(corale_type type)
@@ -187,6 +188,14 @@ static int withdraw(struct engine *e, int rank, int failed)
 	return ret;
 }
 
+static int add_list(struct engine *e, struct lowered *lowered, int *list)
+{
+	struct visit v = visit(e);
+	int ret = engine_add_list(e, lowered, list);
+	end_visit(e, v);
+	return ret;
+}
+
 static int join(struct engine *e, void *before, void *after)
 {
 	int entered = enter(e), ret = engine_join(e, before, after);
@@ -266,6 +275,7 @@ const struct engine_ops engine_cuda = {
 	.connect = connect,
 	.describe = describe,
 	.words = words,
+	.add_list = add_list,
 	.run = run,
 	.run_messages = run_messages,
 	.join = join,

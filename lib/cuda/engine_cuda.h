@@ -44,6 +44,19 @@ struct engine_last {
 	unsigned long long capture; /* 0: eager */
 };
 
+/* A lowered plan on the GPU. */
+struct engine_list {
+	struct lowered host;
+	const unsigned char *memory; /* its operations, then its peers */
+};
+
+struct engine_lists {
+	struct engine_list *list;
+	int n, room;
+	unsigned char *memory;
+	size_t bytes, used;
+};
+
 /* In pinned memory of the host. */
 struct engine_words {
 	struct codelet_failure failure; /* written by kernels */
@@ -83,6 +96,7 @@ struct engine {
 	void *scratch; /* two buffers of a chunk from each other rank; NULL: none yet */
 	int scratch_region;
 	size_t scratch_chunk;
+	struct engine_lists lists;
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
 	int captured; /* a call was, so that a graph may name our memory */
@@ -168,6 +182,15 @@ void engine_silence(struct engine *engine, int code);
 
 int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
 int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+
+/* ---- engine_cuda_lowered.c: calls by any plan */
+
+int engine_open_lists(struct engine *engine);
+void engine_close_lists(struct engine *engine);
+int engine_add_list(struct engine *engine, struct lowered *list, int *index);
+/* args: what all kernels have. */
+int engine_run_lowered(struct engine *engine, const struct engine_call *call, const struct codelet_args *args,
+		       cudaStream_t stream);
 
 /* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
 

@@ -178,6 +178,7 @@ static int load_kernels(struct engine *e)
 	error = error ? error : codelets_load_moves();
 	error = error ? error : codelets_load_dealt();
 	error = error ? error : codelets_load_runs();
+	error = error ? error : codelets_load_lowered();
 	return engine_check(e, error, "loading the kernels");
 }
 
@@ -213,6 +214,8 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = engine_side_open(e);
 	if (!ret)
 		ret = make_state(e, p->timeout_s);
+	if (!ret)
+		ret = engine_open_lists(e);
 	if (!ret && p->ranks > 1)
 		ret = make_table(e);
 	if (!ret && p->ranks > 1)
@@ -251,6 +254,7 @@ void engine_close(struct engine *e)
 		e->driver.unreserve(e->base, e->stride * (size_t)e->ranks);
 	if (e->order)
 		cudaEventDestroy(e->order);
+	engine_close_lists(e);
 	cudaFree(e->state);
 	engine_side_close(e);
 	free(e->handles);

@@ -375,9 +375,18 @@ static int is_plain(struct engine *e, const void *memory)
 	return !memory || e->known[granule % ENGINE_KNOWN] == granule ? 0 : engine_is_plain(e, memory);
 }
 
+static int launch_lowered(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	struct codelet_args a;
+	fill(e, c, &a);
+	return engine_run_lowered(e, c, &a, stream);
+}
+
 static int launch_call(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	switch (c->codelet) {
+	case CODELET_NONE:
+		return launch_lowered(e, c, stream);
 	case CODELET_PACKETS:
 	case CODELET_TWO_SHOT:
 		return engine_check(e, run_packets(e, c, stream), "launching a kernel");

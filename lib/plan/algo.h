@@ -24,7 +24,8 @@ struct algo_call {
 enum algo_traits {
 	ALGO_ALL_AT_ONCE =
 	    1, /* folds all contributions in rank order in one step: fit for CORALE_REPRODUCIBLE */
-	ALGO_FLAT = 2 /* ignores nodes */
+	ALGO_FLAT = 2, /* ignores nodes */
+	ALGO_BY_COPIES = 4 /* some programs are for copy engines */
 };
 
 struct algo {

@@ -150,12 +150,11 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 		fail(l, CORALE_ENOTSUP, "more than a chunk depends on the chunk's number");
 	if (l->error || !plan_predicate(l->plan, &l->env, l->var, step))
 		return;
-	int rail = step->rail ? plan_value(l->plan, &l->env, l->var, step->rail)
-			      : l->env.map.local_of[l->env.rank];
-	struct lowered_op op = { .op = step->op,
-				 .flags = step->flags,
-				 .from_ring = step->from_ring,
-				 .to_ring = step->to_ring };
+	int rail =
+	    step->rail ? plan_value(l->plan, &l->env, l->var, step->rail) : l->env.map.local_of[l->env.rank];
+	struct lowered_op op = {
+		.op = step->op, .flags = step->flags, .from_ring = step->from_ring, .to_ring = step->to_ring
+	};
 	if (step->from == PLAN_EXPR_ALL)
 		op.flags |= LOWERED_ALL;
 	if (rail >= 0 &&

@@ -2,7 +2,7 @@
  * Lowered plans: a plan resolved for one rank, as lists of operations, one list a program. An engine that can't afford to evaluate
  * expressions runs these: on a GPU one expression costs as much as the whole operation. Groups, peers, blocks, parts and predicates are
  * numbers; all loops are unrolled but those over chunks. What depends on the count (where parts, slices and chunks begin) stays
- * arithmetic, done once an operation and call (lowered_slice) and once a chunk (lowered_piece). So a list serves calls of all sizes, types
+ * arithmetic, done once an operation and call (lowered_cut) and once a chunk (lowered_piece). So a list serves calls of all sizes, types
  * and operators, and all channels. Compiles as C99 and as CUDA.
  *
  * Source of the idea: schedules resolved ahead of time, as in MSCCL (Cowan et al., "MSCCLang", 2023), but made from one plan for all ranks.
@@ -68,7 +68,7 @@ PLAN_FN int lowered_chunks(const struct lowered_call *c, size_t count)
 }
 
 /* Trips of a loop over chunks. */
-PLAN_FN int lowered_trips(const struct lowered_call *c, const struct lowered_op *loop)
+PLAN_FN int lowered_count_trips(const struct lowered_call *c, const struct lowered_op *loop)
 {
 	if (loop->trips == LOWERED_CHUNKS)
 		return c->chunks + loop->src.chunk;
@@ -76,8 +76,8 @@ PLAN_FN int lowered_trips(const struct lowered_call *c, const struct lowered_op 
 	return counts ? lowered_chunks(c, counts[loop->trips_peer]) : c->chunks;
 }
 
-PLAN_FN void lowered_slice(const struct lowered_call *c, const struct lowered_span *span, int channel,
-			   struct lowered_slice *slice)
+PLAN_FN void lowered_cut(const struct lowered_call *c, const struct lowered_span *span, int channel,
+			 struct lowered_slice *slice)
 {
 	size_t begin;
 	slice->at = 0;

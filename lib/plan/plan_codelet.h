@@ -29,6 +29,7 @@ struct plan_node {
 	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
 	int forced; /* a codelet (CORALE_PROTO), or CODELET_NONE */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
+	uint64_t slots_bytes; /* of one sender */
 };
 
 /* What a call may use, or-ed: its receive buffer, because it is registered on all ranks; scratch. Exported: registered in a way that

@@ -11,7 +11,10 @@
 enum {
 	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
-	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on */
+	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on, */
+	GPU_CHANNEL_BYTES = 16 << 10, /* and on GPUs, where it costs a block */
+	GPU_SLOTS = 2, /* messages in flight of a lane */
+	GPU_MOST_SLOT = 128 << 10,
 	CACHED_BYTES =
 	    256 << 10, /* what a fold finds in the second-level cache: measured, docs/performance.md */
 	MOST_CHUNK = 1 << 30,
@@ -23,6 +26,11 @@ enum {
 /* The order of rows, and of chunks, is that of preference: a later one must be better by more than the model's noise. */
 static const double clearly_less = 0.95;
 
+static uint32_t round_chunk(size_t bytes)
+{
+	return bytes < 2 * CHUNK_GRAIN ? CHUNK_GRAIN : (uint32_t)(bytes / CHUNK_GRAIN * CHUNK_GRAIN);
+}
+
 void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings)
 {
 	memset(planner, 0, sizeof(*planner));
@@ -32,9 +40,27 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 	planner->slots = settings->slots < 2 ? 2 : settings->slots;
 	int cores = topo->shared_memory ? topo->cores_per_rank_x16 / 16 : GPU_CHANNELS;
 	planner->max_channels = settings->max_channels ? settings->max_channels : cores > 1 ? cores : 1;
+	planner->channel_bytes = CHANNEL_BYTES;
 	planner->reproducible = settings->reproducible;
 	planner->partials_float32 = settings->partials_float32;
 	memcpy(planner->algo, settings->algo, sizeof(planner->algo));
+}
+
+/* All rings of a plan have a slot for each of their messages in flight and channels: there are seldom more than two rings. */
+void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
+		       size_t slots_bytes, int max_blocks)
+{
+	const size_t rings = PLAN_MAX_RINGS - 1;
+	planner_init(planner, topo, settings);
+	planner->gpus = 1;
+	planner->slots = GPU_SLOTS;
+	planner->channel_bytes = GPU_CHANNEL_BYTES;
+	planner->max_channels = max_blocks;
+	size_t most = slots_bytes / (rings * GPU_SLOTS * CHUNK_GRAIN);
+	if (most < (size_t)max_blocks)
+		planner->max_channels = most ? (int)most : 1;
+	size_t slot = slots_bytes / (rings * GPU_SLOTS * (size_t)planner->max_channels);
+	planner->slot_bytes = round_chunk(slot < GPU_MOST_SLOT ? slot : GPU_MOST_SLOT);
 }
 
 struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, corale_op op)
@@ -57,7 +83,7 @@ static int has_narrow_partials(corale_type type)
 /* Small messages may run further ahead, as far as they stay in a processor's caches. */
 static int ring_depth(const struct planner *planner, size_t bytes)
 {
-	size_t depth = SMALL_AHEAD_BYTES / bytes;
+	size_t depth = planner->gpus ? 0 : SMALL_AHEAD_BYTES / bytes;
 	depth = depth < MOST_AHEAD ? depth : MOST_AHEAD;
 	return (int)depth < planner->slots ? planner->slots : (int)depth;
 }
@@ -85,16 +111,14 @@ static size_t class_count(const struct plan_key *key)
 	return ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
 }
 
-static uint32_t round_chunk(size_t bytes)
-{
-	return bytes < 2 * CHUNK_GRAIN ? CHUNK_GRAIN : (uint32_t)(bytes / CHUNK_GRAIN * CHUNK_GRAIN);
-}
-
 /* Slices of a part that are large enough to be worth a channel. */
-static uint8_t choose_channels(const struct algo_call *call, const struct plan *plan)
+static uint8_t choose_channels(const struct planner *planner, const struct algo_call *call,
+			       const struct plan *plan)
 {
-	size_t worth = call->bytes / (size_t)plan->parts / CHANNEL_BYTES;
+	size_t worth = call->bytes / (size_t)plan->parts / planner->channel_bytes;
 	size_t most = call->max_channels < 255 ? (size_t)call->max_channels : 255;
+	if (planner->gpus)
+		most = most / plan->nprograms ? most / plan->nprograms : 1;
 	return (uint8_t)(worth < 1 ? 1 : worth < most ? worth : most);
 }
 
@@ -163,6 +187,8 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 	struct algo_call call = describe(planner, key, algo);
 	if (!algo->applicable(&call) || (call.reproducible && !(algo->traits & ALGO_ALL_AT_ONCE)))
 		return CORALE_ENOTSUP;
+	if (planner->gpus && (algo->traits & ALGO_BY_COPIES || call.wire_type != call.key.type))
+		return CORALE_ENOTSUP; /* what lowered plans lack */
 	plan_init(out, key);
 	out->algo = (uint8_t)row;
 	out->wire_type = call.wire_type;
@@ -171,7 +197,7 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 	int ret = plan_finish(out);
 	if (ret)
 		return ret;
-	out->channels = choose_channels(&call, out);
+	out->channels = choose_channels(planner, &call, out);
 	choose_chunk(&call, out);
 	return 0;
 }

@@ -13,10 +13,15 @@ struct planner {
 	const struct topo *topo;
 	uint32_t slot_bytes, chunk_bytes;
 	int slots, max_channels, reproducible, partials_float32;
+	size_t channel_bytes; /* a slice is worth a channel from here on */
+	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };
 
 void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings);
+/* For the kernels of one node's GPUs: what one sender has of slots in a window, and the blocks of a launch. */
+void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
+		       size_t slots_bytes, int max_blocks);
 
 /* Checks a CORALE_ALGO text ("ring", "all_reduce:ring,broadcast:flat", "^ring"); 0, or CORALE_ESETTING with the
  * reason in error. */

@@ -9,6 +9,11 @@ static const struct topo_link host_node_link = { 150, 6 };
 static const struct topo_link host_rail_link = { 15000, 1.5 };
 static const double host_reduce_bytes_per_ns = 8, host_step_ns = 60, host_net_bytes_per_ns = 3;
 
+/* A GPU's links, kernels and copy engines in round numbers. */
+static const struct topo_link gpu_node_link = { 1500, 360 };
+static const struct topo_link gpu_rail_link = { 5000, 50 };
+static const double gpu_reduce_bytes_per_ns = 1500, gpu_step_ns = 500;
+
 struct place {
 	uint64_t node_id;
 	int rank;
@@ -94,6 +99,17 @@ free_all:
 	free(first_of);
 	topo_destroy(topo);
 	return ret;
+}
+
+void topo_set_gpus(struct topo *topo)
+{
+	topo->node = gpu_node_link;
+	topo->rail = gpu_rail_link;
+	topo->reduce_bytes_per_ns = gpu_reduce_bytes_per_ns;
+	topo->step_ns = gpu_step_ns;
+	topo->net_bytes_per_ns = 0;
+	topo->shared_memory = 0;
+	topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS; /* blocks of a kernel, not threads of a process */
 }
 
 void topo_destroy(struct topo *topo)

@@ -9,11 +9,6 @@
 
 enum { MAX_RANKS = 1 << 22 };
 
-/* A GPU's links, kernels and copy engines in round numbers. */
-static const struct topo_link gpu_node_link = { 1500, 360 };
-static const struct topo_link gpu_rail_link = { 5000, 50 };
-static const double gpu_reduce_bytes_per_ns = 1500, gpu_step_ns = 500;
-
 struct machine {
 	int nodes, listed; /* listed: node:[8,8,4] */
 	int *sizes; /* of each node where they are listed */
@@ -141,16 +136,8 @@ static int read_machine(struct reader *in, struct machine *machine)
 
 static void set_links(struct topo *topo, const struct machine *machine)
 {
-	if (machine->gpu) {
-		topo->node = gpu_node_link;
-		topo->rail = gpu_rail_link;
-		topo->reduce_bytes_per_ns = gpu_reduce_bytes_per_ns;
-		topo->step_ns = gpu_step_ns;
-		topo->net_bytes_per_ns = 0;
-		topo->shared_memory = 0;
-		topo->cores_per_rank_x16 =
-		    16 * PLAN_MAX_PROGRAMS; /* blocks of a kernel, not threads of a process */
-	}
+	if (machine->gpu)
+		topo_set_gpus(topo);
 	if (machine->node_bytes_per_ns > 0)
 		topo->node.bytes_per_ns = machine->node_bytes_per_ns;
 	if (machine->rail_bytes_per_ns > 0)

@@ -156,7 +156,10 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 		call.recv_counts = s->recv_counts;
 		call.recv_displs = s->recv_displs;
 	}
-	return engine_run(&w->engines[rank], &call, NULL);
+	struct plan_key key = planner_key(c->coll, c->count, c->type, (corale_op)c->op);
+	int ret = c->codelet ? 0 : world_plan(w, &key, c->row, rank, c->root, &s->plan, &call.list);
+	call.plan = &s->plan;
+	return ret ? ret : engine_run(&w->engines[rank], &call, NULL);
 }
 
 /* ---- What a rank must have received --------------------------------------------------------------------------- */

@@ -5,7 +5,8 @@
 #include "world.h"
 
 struct call {
-	enum plan_codelet codelet;
+	enum plan_codelet codelet; /* CODELET_NONE: the plan of this row, lowered */
+	int row; /* of the algorithm table */
 	corale_coll coll;
 	corale_type type;
 	int op; /* corale_op, or CORALE_NUM_OPS: a premultiplied sum */
@@ -22,6 +23,7 @@ struct call {
 struct started {
 	const struct call *call;
 	int rank, ranks;
+	struct plan plan;
 	unsigned char *send_memory, *recv_memory, *send, *recv;
 	size_t send_counts[GPU_MAX_HOSTS], send_displs[GPU_MAX_HOSTS]; /* of all_to_all_v */
 	size_t recv_counts[GPU_MAX_HOSTS], recv_displs[GPU_MAX_HOSTS];

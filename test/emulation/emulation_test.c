@@ -355,6 +355,8 @@ static const struct {
 	{ "slots in scratch", test_scratch },
 	{ "slots in scratch after copies", test_after_copies },
 	{ "premultiplied sums", test_premultiplied },
+	{ "every plan, lowered", test_lowered },
+	{ "lowered plans in turn with codelets", test_lowered_in_turn },
 	{ "groups of sends and receives", test_messages },
 	{ "groups of receives into registered memory", test_messages_registered },
 	{ "groups of sends and receives in many lanes", test_messages_in_lanes },

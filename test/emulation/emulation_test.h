@@ -26,6 +26,9 @@ int test_one_end(void);
 int test_fewer_bytes(void);
 int test_other_lines(void);
 
+int test_lowered(void);
+int test_lowered_in_turn(void);
+
 int test_mismatch(void);
 int test_other_message(void);
 int test_absent(void);

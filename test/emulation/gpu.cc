@@ -81,6 +81,7 @@ struct block {
 	unsigned number, alive;
 	struct warp *warps;
 	struct barrier barriers[GPU_BARRIERS];
+	void *shared;
 };
 
 struct grid {
@@ -415,6 +416,8 @@ void end_grid(struct grid *g)
 	be(root.identity); /* who also made them; it orders nobody */
 	acquire(end_of(s, g->number));
 	free(g->args);
+	for (unsigned i = 0; g->block && i < g->blocks; i++)
+		free(g->block[i].shared);
 	free(g->block);
 	free(g->warps);
 	free(g);
@@ -912,6 +915,20 @@ unsigned gpu_block(void)
 unsigned gpu_blocks(void)
 {
 	return now->warp->block->grid->blocks;
+}
+
+void *gpu_shared(size_t bytes)
+{
+	struct block *b = now->warp->block;
+	if (b->shared)
+		return b->shared;
+	b->shared = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	if (!b->shared)
+		abort();
+	be(root.identity);
+	memset(b->shared, 0x5a, bytes);
+	be(now->identity);
+	return b->shared;
 }
 
 int gpu_barrier(unsigned number, unsigned threads, int good)

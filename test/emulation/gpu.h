@@ -94,6 +94,9 @@ unsigned gpu_threads(void);
 unsigned gpu_block(void);
 unsigned gpu_blocks(void);
 
+/* The block's shared memory, of the first caller's size; filled with what nobody has stored. */
+void *gpu_shared(size_t bytes);
+
 /* A barrier of so many threads of a block (0: all); whether all of them said good. */
 int gpu_barrier(unsigned number, unsigned threads, int good);
 /* Meetings of the lanes of a mask: who said yes, one bit each; lane source's value; nothing but order. */

@@ -44,7 +44,26 @@ const char *__tsan_default_suppressions(void)
 	return "race:^call_end$\n";
 }
 
-enum { WORLD_REGIONS = 2 };
+enum { WORLD_REGIONS = 2, LISTS_BYTES = 1 << 20 };
+
+/* Lists are memory of the host here. */
+int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+	*out = malloc(bytes);
+	return *out ? cudaSuccess : 2;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+	free(memory);
+	return cudaSuccess;
+}
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */
 
@@ -84,7 +103,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->work = (cudaStream_t)GPU_STREAM(2);
 	e->ready = (cudaEvent_t)&w->events[rank];
 	e->gpu_peers = w->regions;
-	if (!e->state || !e->failure || !e->abort || !e->edges)
+	if (!e->state || !e->failure || !e->abort || !e->edges || engine_open_lists(e))
 		return CORALE_ENOMEM;
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		e->state->epochs[b] = p->first_epoch;
@@ -124,6 +143,29 @@ static int is_made(const struct world *w, unsigned char *const *memory)
 	return 1;
 }
 
+static int make_planner(struct world *w)
+{
+	static const struct settings settings; /* all zero: what the planner chooses */
+	uint64_t *node = calloc((size_t)w->ranks, sizeof *node);
+	int ret = node ? topo_create(w->ranks, node, &w->topo) : CORALE_ENOMEM;
+	free(node);
+	if (ret)
+		return ret;
+	topo_set_gpus(w->topo);
+	planner_init_gpus(&w->planner, w->topo, &settings, w->layout.slots_bytes, w->engines->max_blocks);
+	return 0;
+}
+
+int world_plan(struct world *w, const struct plan_key *key, int row, int rank, int root, struct plan *plan,
+	       int *list)
+{
+	struct lowered lowered;
+	const char *why;
+	int ret = planner_build(&w->planner, key, row, plan);
+	ret = ret ? ret : lower_plan(plan, &w->topo->map, rank, root, &lowered, &why);
+	return ret ? ret : engine_add_list(&w->engines[rank], &lowered, list);
+}
+
 static int make_scratch(struct world *w, size_t chunk)
 {
 	w->scratch = make_region(w, 1, 2 * chunk * (size_t)(w->ranks - 1));
@@ -159,6 +201,8 @@ int world_open(struct world *w, const struct world_params *p)
 	}
 	if (!ret && p->scratch_chunk)
 		ret = make_scratch(w, p->scratch_chunk);
+	if (!ret)
+		ret = make_planner(w);
 	if (ret)
 		world_close(w);
 	return ret;
@@ -171,11 +215,13 @@ void world_close(struct world *w)
 		free(w->engines[r].failure);
 		free(w->engines[r].abort);
 		free(w->engines[r].edges);
+		engine_close_lists(&w->engines[r]);
 	}
 	for (int r = 0; w->registered && r < w->ranks; r++)
 		free(w->registered[r]);
 	for (int r = 0; w->scratch && r < w->ranks; r++)
 		free(w->scratch[r]);
+	topo_destroy(w->topo);
 	free(w->regions);
 	free(w->events);
 	free(w->engines);

@@ -5,6 +5,7 @@
 #include "cuda/engine.h"
 #include "cuda/engine_cuda.h"
 #include "gpu.h"
+#include "plan/planner.h"
 
 struct world_params {
 	int ranks, max_blocks;
@@ -25,11 +26,17 @@ struct world {
 	struct gpu_event *events; /* by rank */
 	unsigned char **registered, **scratch; /* by rank, or NULL */
 	struct plan_node node;
+	struct topo *topo;
+	struct planner planner;
 };
 
 /* 0 or CORALE_ENOMEM. */
 int world_open(struct world *world, const struct world_params *params);
 void world_close(struct world *world);
+
+/* The plan of a row of the algorithm table for a key, and its list on a rank. 0, or CORALE_ENOTSUP: it has none. */
+int world_plan(struct world *world, const struct plan_key *key, int row, int rank, int root,
+	       struct plan *plan, int *list);
 
 /* Where to a launch copies; NULL: it is a kernel. */
 const unsigned char *world_copied(const struct gpu_launched *launched);

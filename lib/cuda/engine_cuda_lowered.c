@@ -1,0 +1,153 @@
+/* Calls by lowered plans: their lists in memory of the GPU, and the arguments of a launch. */
+#include "engine_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plan/planner.h"
+
+/* ---- Lists ---------------------------------------------------------------------------------------------- */
+
+static size_t list_bytes(const struct lowered *l)
+{
+	return codelet_round((size_t)l->nops * sizeof *l->ops + (size_t)l->npeers * sizeof *l->peers, 64);
+}
+
+static int is_same(const struct lowered *a, const struct lowered *b)
+{
+	return a->nprograms == b->nprograms && a->nops == b->nops && a->npeers == b->npeers &&
+	       !memcmp(a->first, b->first, sizeof a->first) &&
+	       !memcmp(a->ops, b->ops, (size_t)a->nops * sizeof *a->ops) &&
+	       !memcmp(a->peers, b->peers, (size_t)a->npeers * sizeof *a->peers);
+}
+
+static int check_list(const struct engine *e, const struct lowered *l)
+{
+	for (int p = 0; p < l->nprograms; p++)
+		if (l->first[p + 1] - l->first[p] > CODELET_LOWERED_OPS)
+			return log_error(CORALE_ENOTSUP, e->rank,
+					 "a plan of %d operations a program: at most %d on a GPU",
+					 l->first[p + 1] - l->first[p], CODELET_LOWERED_OPS);
+	return 0;
+}
+
+static int make_room(struct engine *e, size_t bytes)
+{
+	struct engine_lists *lists = &e->lists;
+	if (lists->used + bytes > lists->bytes)
+		return log_error(CORALE_ENOMEM, e->rank,
+				 "no room for another plan on the GPU: %zu of %zu bytes are used",
+				 lists->used, lists->bytes);
+	if (lists->n < lists->room)
+		return 0;
+	int room = lists->room ? 2 * lists->room : 32;
+	struct engine_list *list = realloc(lists->list, (size_t)room * sizeof *list);
+	if (!list)
+		return log_error(CORALE_ENOMEM, e->rank, "no memory for %d plans", room);
+	lists->list = list;
+	lists->room = room;
+	return 0;
+}
+
+static int put_list(struct engine *e, const struct lowered *l, unsigned char *to)
+{
+	const size_t bytes = list_bytes(l), ops = (size_t)l->nops * sizeof *l->ops;
+	unsigned char *copy = calloc(1, bytes + 1);
+	if (!copy)
+		return log_error(CORALE_ENOMEM, e->rank, "no memory for a plan");
+	memcpy(copy, l->ops, ops);
+	memcpy(copy + ops, l->peers, (size_t)l->npeers * sizeof *l->peers);
+	int ret = engine_put(e, to, copy, bytes);
+	free(copy);
+	return ret;
+}
+
+int engine_add_list(struct engine *e, struct lowered *l, int *index)
+{
+	struct engine_lists *lists = &e->lists;
+	for (*index = 0; *index < lists->n; ++*index)
+		if (is_same(&lists->list[*index].host, l)) {
+			lowered_free(l);
+			return 0;
+		}
+	int ret = check_list(e, l);
+	ret = ret ? ret : make_room(e, list_bytes(l));
+	ret = ret ? ret : put_list(e, l, lists->memory + lists->used);
+	if (ret) {
+		lowered_free(l);
+		return ret;
+	}
+	lists->list[lists->n++] = (struct engine_list){ *l, lists->memory + lists->used };
+	lists->used += list_bytes(l);
+	return 0;
+}
+
+/* All rows of the algorithm table, from each root, have room. */
+int engine_open_lists(struct engine *e)
+{
+	enum { ROWS = 48, PEERS = 4, MORE = 24 };
+	const size_t ranks = (size_t)e->ranks,
+		     bytes = ROWS * ranks * (PEERS * ranks + MORE) * sizeof(struct lowered_op) / 2;
+	int ret = engine_check(e, cudaMalloc((void **)&e->lists.memory, bytes), "allocating memory");
+	e->lists.bytes = ret ? 0 : bytes;
+	e->bytes += e->lists.bytes;
+	return ret;
+}
+
+void engine_close_lists(struct engine *e)
+{
+	for (int i = 0; i < e->lists.n; i++)
+		lowered_free(&e->lists.list[i].host);
+	free(e->lists.list);
+	cudaFree(e->lists.memory);
+}
+
+/* ---- Launches ------------------------------------------------------------------------------------------- */
+
+/* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
+static int cut_rings(const struct engine *e, const struct plan *plan, uint64_t bytes,
+		     struct codelet_lowered *l)
+{
+	struct codelet_args *a = &l->args;
+	uint32_t slots = 0;
+	const uint64_t message = plan->chunk_bytes < bytes ? plan->chunk_bytes : bytes;
+	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);
+	for (int i = 0; i < plan->nrings; i++) {
+		l->depth[i] = plan->rings[i].depth;
+		l->ring_at[i] = slots;
+		slots += l->depth[i] * plan->channels;
+	}
+	const uint64_t used = (uint64_t)slots * a->slot_bytes;
+	l->scratch_bytes = codelet_round((uint64_t)plan->scratch_cells * plan->chunk_bytes, CODELET_LINE);
+	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots + used;
+	if (e->ranks > 1 && used + plan->channels * l->scratch_bytes > e->layout.slots_bytes)
+		return log_error(CORALE_EINTERNAL, e->rank,
+				 "a plan needs %llu bytes of slots and scratch, %llu are there",
+				 (unsigned long long)(used + plan->channels * l->scratch_bytes),
+				 (unsigned long long)e->layout.slots_bytes);
+	return 0;
+}
+
+int engine_run_lowered(struct engine *e, const struct engine_call *c, const struct codelet_args *args,
+		       cudaStream_t stream)
+{
+	const struct plan *plan = c->plan;
+	const struct engine_list *list = &e->lists.list[c->list];
+	struct codelet_lowered l = { .args = *args, .channels = plan->channels };
+	struct plan_env env;
+	const struct plan_map map = { .ranks = e->ranks };
+	plan_env_init(&env, plan, &map, e->rank, c->root, c->bytes / corale_type_bytes(c->type));
+	lowered_call_init(&l.call, plan, &env);
+	for (int p = 0; p <= plan->nprograms; p++)
+		l.first[p] = (uint16_t)list->host.first[p];
+	l.ops = (const struct lowered_op *)(const void *)list->memory;
+	l.peers = (const int16_t *)(const void *)(list->memory + (size_t)list->host.nops * sizeof *l.ops);
+	l.args.area = (uint32_t)e->layout.slots;
+	l.args.area_bytes = (uint32_t)e->layout.slots_bytes;
+	int ret = cut_rings(e, plan, c->bytes, &l);
+	if (ret)
+		return ret;
+	return engine_check(e, codelets_lowered(&l, plan->nprograms * plan->channels, c->type, stream),
+			    "launching a kernel");
+}

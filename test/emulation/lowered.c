@@ -1,0 +1,126 @@
+/* Lowered plans: every row of the algorithm table that a node of GPUs can run, by the one kernel that runs any. */
+#include "emulation_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/collectives.h"
+#include "plan/algo.h"
+#include "script.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static const struct world_params params = { .max_blocks = 6, .window_bytes = 512 << 10 };
+
+/* Whether the planner makes a plan of a row for so many ranks, and calls.c knows the collective. */
+static int applies(int row, int ranks)
+{
+	int rows, ret, list;
+	const struct algo *algo = &algo_table(&rows)[row];
+	struct plan_key key = planner_key(algo->coll, 1, CORALE_INT32, CORALE_SUM);
+	struct world_params p = params;
+	struct world w;
+	struct plan plan;
+	p.ranks = ranks;
+	if (coll_is_pair(algo->coll) || !coll_has_count(algo->coll) || world_open(&w, &p))
+		return 0;
+	ret = world_plan(&w, &key, row, 0, 0, &plan, &list);
+	world_close(&w);
+	return !ret;
+}
+
+/* Sums that are passed on are folded in another order: of integers, whose order does not matter. */
+static void set_type(struct call *c, int i, int traits)
+{
+	static const corale_type integers[] = { CORALE_INT8, CORALE_UINT32, CORALE_INT64, CORALE_INT32 };
+	static const int ops[] = { CORALE_SUM, CORALE_MAX, CORALE_PROD, CORALE_MIN };
+	int any = traits & ALGO_ALL_AT_ONCE;
+	c->type = any ? (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES) : integers[i % 4];
+	c->op = !coll_folds(c->coll) ? 0 : any ? i % (CORALE_NUM_OPS + 1) : ops[i / 4 % 4];
+}
+
+/* A vector's ends, one chunk and several, buffers at addresses of all kinds, every root. */
+static void add_calls(struct script *s, int row)
+{
+	static const size_t counts[] = { 1, 700, 0, 9001, 33, 64, 5000 };
+	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
+	int rows;
+	const struct algo *algo = &algo_table(&rows)[row];
+	struct call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
+	int n = test_thin ? 3 : (int)COUNT(counts) + s->params.ranks;
+	for (int i = 0; i < n; i++) {
+		size_t turn = (size_t)i + test_seed;
+		set_type(&c, i + (int)(test_seed % 7), algo->traits);
+		c.count = counts[(size_t)i % COUNT(counts)];
+		c.root = coll_is_rooted(c.coll) ? i % s->params.ranks : 0;
+		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
+		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
+		c.in_place = coll_can_be_in_place(c.coll) && i % 4 == 3;
+		if (c.in_place)
+			c.recv_shift = c.send_shift = 0;
+		script_add(s, c);
+	}
+}
+
+static int run_row(int row, int ranks)
+{
+	int rows, faults;
+	struct world_params p = params;
+	p.ranks = ranks;
+	struct script *s = script_new(p, test_seed);
+	s->most_pause = 300;
+	add_calls(s, row);
+	faults = script_run(s);
+	if (faults)
+		printf("# %s by %s, %d ranks\n", corale_coll_name(algo_table(&rows)[row].coll),
+		       algo_table(&rows)[row].name, ranks);
+	return faults;
+}
+
+int test_lowered(void)
+{
+	int rows, faults = 0, ran = 0;
+	algo_table(&rows);
+	for (int ranks = 1; !faults && ranks <= (test_thin ? 3 : 5); ranks += test_thin ? 2 : 1)
+		for (int row = 0; !faults && row < rows; row++) {
+			if (!applies(row, ranks))
+				continue;
+			faults = run_row(row, ranks);
+			ran++;
+		}
+	return faults ? faults : !ran;
+}
+
+/* The same slots and flags, cut in other ways; calls that do not wait for anybody before they fill slots. */
+int test_lowered_in_turn(void)
+{
+	static const struct {
+		enum plan_codelet codelet;
+		corale_coll coll;
+		const char *algo;
+	} calls[] = { { CODELET_NONE, CORALE_ALL_REDUCE, "twoshot" },
+		      { CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "" },
+		      { CODELET_NONE, CORALE_ALL_GATHER, "ring" },
+		      { CODELET_PACKETS, CORALE_ALL_REDUCE, "" },
+		      { CODELET_SLOTS, CORALE_BROADCAST, "" },
+		      { CODELET_NONE, CORALE_ALL_TO_ALL, "pairwise" },
+		      { CODELET_SLOTS, CORALE_ALL_GATHER, "" },
+		      { CODELET_NONE, CORALE_BROADCAST, "scatter" } };
+	struct world_params p = params;
+	int rows;
+	p.ranks = 3;
+	const struct algo *algo = algo_table(&rows);
+	struct script *s = script_new(p, test_seed);
+	s->most_pause = 500;
+	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
+		size_t k = (size_t)(i * 3) % COUNT(calls);
+		struct call c = { .codelet = calls[k].codelet, .coll = calls[k].coll, .type = CORALE_INT32 };
+		for (c.row = 0; c.row < rows - 1 && !c.codelet; c.row++)
+			if (algo[c.row].coll == c.coll && !strcmp(algo[c.row].name, calls[k].algo))
+				break;
+		c.count = i % 5 == 4 ? 3 : 4000;
+		c.root = c.coll == CORALE_BROADCAST ? i % 3 : 0;
+		script_add(s, c);
+	}
+	return script_run(s);
+}
