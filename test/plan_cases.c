@@ -30,6 +30,7 @@ static struct planner make_planner(const struct plan_case *c)
 				 .slots = 4,
 				 .max_channels = 1,
 				 .channel_bytes = 1 << 18,
+				 .gpus = (algo_table(&(int){ 0 })[c->row].traits & ALGO_ON_GPUS) != 0,
 				 .partials_float32 = c->wide };
 }
 

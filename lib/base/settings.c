@@ -86,6 +86,12 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_NAME,
 	  FIELD(proto),
 	  .choices = protos },
+	{ .row = { "CORALE_CODELETS", "yes, no", "yes",
+		   "no: calls on GPUs run by the one kernel that runs any plan, instead of by kernels of "
+		   "their own.",
+		   1 },
+	  .kind = SETTINGS_BOOLEAN,
+	  FIELD(codelets) },
 	{ .row = { "CORALE_MAX_CTAS", "blocks, 0: all of the GPU but one processor of 32", "0",
 		   "The most blocks of one kernel on a GPU.", 1 },
 	  .kind = SETTINGS_INTEGER,

@@ -129,7 +129,7 @@ size_t corale_comm_memory(const corale_comm *handle)
 	if (!comm)
 		return 0;
 	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + comm->engine.layout.bytes +
-	       comm->engine.memory + comm->plan_slots * sizeof *comm->plans;
+	       comm->engine.memory + plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans);
 }
 
 void corale_config_init(corale_config *config)
@@ -194,75 +194,6 @@ int corale_comm_abort(corale_comm *handle)
 	return 0;
 }
 
-/* ---- Plans -------------------------------------------------------------------------- */
-
-static uint32_t key_word(const struct plan_key *key)
-{
-	uint32_t word;
-	_Static_assert(sizeof *key == sizeof word, "a plan's key is one word");
-	memcpy(&word, key, sizeof word);
-	return word;
-}
-
-static struct comm_plan *find_slot(struct comm_plan *plans, size_t slots, uint32_t key)
-{
-	size_t i = (key * 0x9e3779b1u) & (slots - 1);
-	while (plans[i].plan && plans[i].key != key)
-		i = (i + 1) & (slots - 1);
-	return &plans[i];
-}
-
-/* Keeps the table at most half full. */
-static int grow_cache(struct comm *comm)
-{
-	size_t slots = comm->plan_slots ? 2 * comm->plan_slots : 64;
-	struct comm_plan *plans = calloc(slots, sizeof *plans);
-	if (!plans)
-		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %zu plans", slots / 2);
-	for (size_t i = 0; i < comm->plan_slots; i++)
-		if (comm->plans[i].plan)
-			*find_slot(plans, slots, comm->plans[i].key) = comm->plans[i];
-	free(comm->plans);
-	comm->plans = plans;
-	comm->plan_slots = slots;
-	return 0;
-}
-
-int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan **out)
-{
-	uint32_t word = key_word(key);
-	if (comm->plan_slots) {
-		const struct comm_plan *found = find_slot(comm->plans, comm->plan_slots, word);
-		if (found->plan) {
-			*out = found->plan;
-			return 0;
-		}
-	}
-	if (2 * (comm->plan_count + 1) > comm->plan_slots) {
-		int ret = grow_cache(comm);
-		if (ret)
-			return ret;
-	}
-	struct plan *plan = malloc(sizeof *plan);
-	if (!plan)
-		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
-	char error[256];
-	int ret = planner_plan(&comm->planner, key, plan, error, sizeof error);
-	if (ret) {
-		free(plan);
-		return log_error(ret, comm->rank, "no plan for %s of %s: %s",
-				 corale_coll_name((corale_coll)key->coll),
-				 corale_type_name((corale_type)key->type), error);
-	}
-	*find_slot(comm->plans, comm->plan_slots, word) = (struct comm_plan){ word, plan };
-	comm->plan_count++;
-	log_line(LOG_INFO, comm->rank, "%s, up to %g bytes: %s, chunks of %u bytes, %d channels",
-		 corale_coll_name((corale_coll)key->coll), (double)((size_t)1 << key->size_class),
-		 algo_table(&(int){ 0 })[plan->algo].name, plan->chunk_bytes, plan->channels);
-	*out = plan;
-	return 0;
-}
-
 void call_keep(const struct call *call)
 {
 	if (call->plan)
@@ -273,11 +204,4 @@ void call_let_go(const struct call *call)
 {
 	if (call->plan && atomic_fetch_sub(&call->plan->users, 1) == 1)
 		free(call->plan);
-}
-
-void comm_free_plans(struct comm *comm)
-{
-	for (size_t i = 0; i < comm->plan_slots; i++)
-		free(comm->plans[i].plan);
-	free(comm->plans);
 }

@@ -10,17 +10,13 @@
 #include "cuda/engine.h"
 #include "host/host_engine.h"
 #include "plan/planner.h"
+#include "plans.h"
 #include "plan/topo.h"
 #include "cuda/trace.h"
 #include "base/wait.h"
 #include "base/collectives.h"
 
 enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024 };
-
-struct comm_plan { /* an entry of the plan cache */
-	uint32_t key; /* the plan_key's bytes */
-	struct plan *plan; /* NULL: free */
-};
 
 struct comm_premul { /* operator CORALE_NUM_OPS + index */
 	int used;
@@ -67,7 +63,9 @@ struct comm {
 	struct comm_origin *origin; /* what the front door wants back */
 	struct settings settings; /* with the configuration's values in */
 	struct topo *topo;
-	struct planner planner;
+	struct plans plans; /* of the host engine */
+	struct topo *gpu_topo;
+	struct plans gpu_plans; /* of calls on GPUs that no codelet runs */
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
@@ -83,8 +81,6 @@ struct comm {
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];
-	struct comm_plan *plans; /* open addressing; plan_slots is a power of two */
-	size_t plan_slots, plan_count;
 	/* the sequence of calls; see sequence.c */
 	uint64_t issued;
 	_Atomic uint64_t completed;
@@ -142,11 +138,6 @@ void corale_private_comm_destroy_all(void *on_destroy_ctx) __attribute__((visibi
 
 /* A handle for a new communicator into comm->handle. */
 int comm_handle_create(struct comm *comm);
-
-/* The cached plan of a call; built on first use. *out stays valid until the communicator is destroyed. */
-int comm_plan(struct comm *comm, const struct plan_key *key, const struct plan **out);
-
-void comm_free_plans(struct comm *comm);
 
 static inline int call_is_pair(const struct call *call)
 {

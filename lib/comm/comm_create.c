@@ -195,7 +195,7 @@ static void free_comm(struct comm *comm)
 	comm_close_windows(comm);
 	topo_destroy(comm->topo);
 	diagnose_close(comm);
-	comm_free_plans(comm);
+	plans_free(&comm->plans);
 	mem_close(comm);
 	free(comm->sends);
 	free(comm->recvs);
@@ -236,7 +236,7 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 	if (!ret && comm->wants_gpu)
 		ret = gpu_open(comm);
 	if (!ret) {
-		planner_init(&comm->planner, comm->topo, &comm->settings);
+		planner_init(&comm->plans.planner, comm->topo, &comm->settings);
 		log_line(LOG_INFO, comm->rank,
 			 "communicator of %d ranks on %d nodes, %d channels, windows of %zu bytes",
 			 comm->size, comm->topo->map.nodes, comm->engine.channels, comm->engine.layout.bytes);

@@ -29,10 +29,12 @@ static void bind(struct comm *comm, const struct call *call, const struct plan *
 static int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct host_run *run)
 {
 	const struct plan *plan = call->plan ? &call->plan->plan : NULL;
+	struct plans_entry *entry = NULL;
 	struct plan_key key = planner_key(call->coll, call->count, call->type, call->op);
-	int ret = plan ? 0 : comm_plan(comm, &key, &plan);
+	int ret = plan ? 0 : plans_find(&comm->plans, comm->rank, &key, &entry);
 	if (ret)
 		return ret;
+	plan = entry ? &entry->plan : plan;
 	struct plan_env env;
 	struct host_binding binding;
 	plan_env_init(&env, plan, &comm->topo->map, comm->rank, call->root, call->count);

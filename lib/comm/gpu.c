@@ -140,6 +140,8 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 		return CORALE_EINVAL;
 	int memory = memory_of(comm, call);
 	call->codelet = choice(comm, call, memory);
+	if (call->codelet == CODELET_NONE)
+		return gpu_plan(comm, c, call);
 	call->scratch = wants_scratch(comm, call, memory);
 	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
 		c->target = call->target;

@@ -19,6 +19,12 @@ void gpu_close(struct comm *comm);
 int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds);
 void gpu_close_fds(const struct comm *comm, int *fds);
 
+/* gpu_plan.c: plans of calls that no codelet runs. Their lists are made ahead, so that a first call does not wait. */
+int gpu_plans_open(struct comm *comm);
+void gpu_plans_close(struct comm *comm);
+/* The plan of a call into *call. CORALE_ENOTSUP (no algorithm), CORALE_ENOMEM, CORALE_EDEVICE. */
+int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call);
+
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
 

@@ -176,6 +176,9 @@ int gpu_open(struct comm *comm)
 	comm->trace = trace_open();
 	comm->node.zero_ctas = comm->settings.cta_policy == SETTINGS_CTA_ZERO;
 	comm->node.forced = plan_codelet_named(comm->settings.proto);
+	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
+	if (ret)
+		return ret;
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
 		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
@@ -192,6 +195,7 @@ void gpu_close(struct comm *comm)
 	withdraw_finish(comm);
 	engine_cuda.close(comm->gpu);
 	withdraw_answer_all(comm);
+	gpu_plans_close(comm);
 	trace_close(comm->trace);
 	comm->gpu = NULL;
 }

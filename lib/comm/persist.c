@@ -35,8 +35,9 @@ static int make_shared(struct comm *comm, const struct call *call, struct shared
 	if (!shared)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
 	shared->users = 1;
-	int ret =
-	    comm->size == 1 ? 0 : planner_plan(&comm->planner, &key, &shared->plan, error, sizeof error);
+	int ret = comm->size == 1
+		      ? 0
+		      : planner_plan(&comm->plans.planner, &key, &shared->plan, error, sizeof error);
 	if (ret) {
 		free(shared);
 		return log_error(ret, comm->rank, "corale_plan_create: %s", error);

@@ -25,7 +25,8 @@ enum algo_traits {
 	ALGO_ALL_AT_ONCE =
 	    1, /* folds all contributions in rank order in one step: fit for CORALE_REPRODUCIBLE */
 	ALGO_FLAT = 2, /* ignores nodes */
-	ALGO_BY_COPIES = 4 /* some programs are for copy engines */
+	ALGO_BY_COPIES = 4, /* some programs are for copy engines */
+	ALGO_ON_GPUS = 8 /* of no use to hosts, whose memory is one */
 };
 
 struct algo {

@@ -208,7 +208,7 @@ static double block_gbs(const struct plan_node *node, enum plan_codelet codelet,
 double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			 uint64_t bytes, int words, int memory)
 {
-	if (!can(node, codelet, coll, bytes, memory))
+	if (node->refused[coll] >> codelet & 1 || !can(node, codelet, coll, bytes, memory))
 		return -1;
 	struct rate rate = rate_of(node, codelet, coll, memory);
 	double blocks_gbs = block_gbs(node, codelet, coll) * node->max_blocks;
@@ -268,8 +268,21 @@ int plan_codelet_direct(const struct plan_node *node, enum plan_codelet codelet,
 	}
 }
 
-static const char *const names[CODELET_KINDS] = { "steps", "packets",        "two_shot",
-						  "slots", "slots_two_shot", "copies" };
+static const char *const names[CODELET_KINDS] = { "lowered", "packets",        "two_shot",
+						  "slots",   "slots_two_shot", "copies" };
+
+const char *plan_codelet_algo(enum plan_codelet codelet, corale_coll coll)
+{
+	if (coll == CORALE_ALL_TO_ALL || coll == CORALE_ALL_TO_ALL_V)
+		return "pairwise";
+	if (coll_is_rooted(coll))
+		return codelet == CODELET_PACKETS ? "flat" : codelet == CODELET_COPIES ? "chain" : "dealt";
+	if (!coll_has_data(coll))
+		return "flat";
+	if (coll != CORALE_ALL_REDUCE || codelet == CODELET_PACKETS)
+		return "oneshot";
+	return codelet == CODELET_COPIES ? "ce" : "twoshot";
+}
 
 const char *plan_codelet_name(enum plan_codelet codelet)
 {

@@ -10,7 +10,7 @@
 #include "corale.h"
 
 enum plan_codelet {
-	CODELET_NONE, /* the step executor */
+	CODELET_NONE, /* a plan, lowered */
 	CODELET_PACKETS, /* one exchange of packets, folded or copied; of blocks that have no room in pieces */
 	CODELET_TWO_SHOT, /* reduce-scatter and all-gather of packets in one pass */
 	CODELET_SLOTS, /* one exchange through slots: folded, or copied by blocks that belong to edges */
@@ -28,6 +28,7 @@ struct plan_node {
 	int max_blocks; /* plan_codelet_most_blocks, or the most that are resident at a time */
 	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
 	int forced; /* a codelet (CORALE_PROTO), or CODELET_NONE */
+	uint8_t refused[CORALE_NUM_COLLS]; /* codelets, a bit each, that settings exclude */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 	uint64_t slots_bytes; /* of one sender */
 };
@@ -66,7 +67,10 @@ int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet
 int plan_codelet_direct(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			int memory);
 
-/* "packets", "two_shot", "slots", "slots_two_shot", "copies"; CODELET_NONE: "steps". */
+/* The algorithm (its name in the algorithm table) whose plan a codelet runs. */
+const char *plan_codelet_algo(enum plan_codelet codelet, corale_coll coll);
+
+/* "packets", "two_shot", "slots", "slots_two_shot", "copies"; CODELET_NONE: "lowered". */
 const char *plan_codelet_name(enum plan_codelet codelet);
 /* CODELET_NONE when no codelet has that name. */
 enum plan_codelet plan_codelet_named(const char *name);

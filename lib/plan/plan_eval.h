@@ -156,6 +156,10 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_ROOT:
 		value = plan_group_index(map, x->group, env->root);
 		break;
+	case PLAN_PAST_ROOT:
+		value = plan_group_index(map, x->group, env->rank) -
+			plan_group_index(map, x->group, env->root) - 1;
+		break;
 	case PLAN_SIZE:
 		value = size;
 		break;

@@ -187,6 +187,8 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 	struct algo_call call = describe(planner, key, algo);
 	if (!algo->applicable(&call) || (call.reproducible && !(algo->traits & ALGO_ALL_AT_ONCE)))
 		return CORALE_ENOTSUP;
+	if (!planner->gpus && algo->traits & ALGO_ON_GPUS)
+		return CORALE_ENOTSUP;
 	if (planner->gpus && (algo->traits & ALGO_BY_COPIES || call.wire_type != call.key.type))
 		return CORALE_ENOTSUP; /* what lowered plans lack */
 	plan_init(out, key);

@@ -88,6 +88,16 @@ int planner_algo_allows(const char *text, int row)
 	return !wanted || named;
 }
 
+int planner_algo_allows_name(const char *text, corale_coll coll, const char *name)
+{
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	for (int row = 0; row < rows; row++)
+		if (algo[row].coll == coll && !strcmp(algo[row].name, name))
+			return planner_algo_allows(text, row);
+	return 1;
+}
+
 static int knows_coll(const struct item *item)
 {
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)

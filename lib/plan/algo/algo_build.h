@@ -15,6 +15,7 @@ void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_flat_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_dealt_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_pairwise_all_to_all(const struct algo_call *call, struct plan *plan);
 void algo_pairwise_all_to_all_v(const struct algo_call *call, struct plan *plan);

@@ -81,6 +81,8 @@ static const struct algo table[] = {
 	{ "flat", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_broadcast },
 	{ "scatter", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "van de Geijn 1994", several_ranks,
 	  algo_scatter_broadcast },
+	{ "dealt", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT | ALGO_ON_GPUS, "van de Geijn 1994",
+	  several_ranks, algo_dealt_broadcast },
 	{ "hier_chain", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", shared_nodes,
 	  algo_hier_chain_broadcast },
 	{ "hier_flat", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", several_nodes,

@@ -1,0 +1,101 @@
+/* Calls on GPUs that no codelet runs, or may run: their plans, lowered. */
+#include <stdlib.h>
+
+#include "base/collectives.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "gpu.h"
+#include "plan/planner_algo.h"
+
+/* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
+enum { FEW_RANKS = 16 };
+
+static int lower(struct comm *comm, const struct plan *plan, int root, int *list)
+{
+	struct lowered lowered;
+	const char *why;
+	int ret = lower_plan(plan, &comm->gpu_topo->map, comm->rank, root, &lowered, &why);
+	if (ret)
+		return log_error(ret, comm->rank, "%s: its plan can't be lowered: %s",
+				 corale_coll_name((corale_coll)plan->key.coll), why);
+	return engine_cuda.add_list(comm->gpu, &lowered, list);
+}
+
+/* What a row needs on the GPU, whatever the size of a call. */
+static int prepare_row(struct comm *comm, int row, corale_coll coll)
+{
+	static const size_t counts[] = { 1, 1 << 20, 1 << 30 };
+	struct plan plan;
+	int ret = 0, list;
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		struct plan_key key = planner_key(coll, counts[i], CORALE_UINT8, CORALE_SUM);
+		if (planner_build(&comm->gpu_plans.planner, &key, row, &plan))
+			continue;
+		int roots = coll_is_rooted(coll) ? comm->size : 1;
+		for (int root = 0; !ret && root < roots; root++)
+			ret = lower(comm, &plan, root, &list);
+	}
+	return ret;
+}
+
+/* What CORALE_CODELETS and CORALE_ALGO leave to codelets. Of counts that only the two ends of an edge know there are no lowered plans. */
+static void refuse_codelets(struct comm *comm)
+{
+	const struct settings *s = &comm->settings;
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
+			const char *algo = plan_codelet_algo((enum plan_codelet)c, (corale_coll)coll);
+			int runs =
+			    coll_is_uneven(coll) ||
+			    (s->codelets && planner_algo_allows_name(s->algo, (corale_coll)coll, algo));
+			comm->node.refused[coll] |= (uint8_t)(!runs << c);
+		}
+}
+
+int gpu_plans_open(struct comm *comm)
+{
+	int rows, ret;
+	const struct algo *algo = algo_table(&rows);
+	uint64_t *node = calloc((size_t)comm->size, sizeof *node);
+	if (!node)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	ret = topo_create(comm->size, node, &comm->gpu_topo);
+	free(node);
+	if (ret)
+		return log_error(ret, comm->rank, "no memory for %d ranks", comm->size);
+	refuse_codelets(comm);
+	topo_set_gpus(comm->gpu_topo);
+	planner_init_gpus(&comm->gpu_plans.planner, comm->gpu_topo, &comm->settings, comm->node.slots_bytes,
+			  comm->node.max_blocks);
+	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++)
+		if (!coll_is_pair(algo[row].coll) && !coll_is_uneven(algo[row].coll))
+			ret = prepare_row(comm, row, algo[row].coll);
+	return ret;
+}
+
+void gpu_plans_close(struct comm *comm)
+{
+	plans_free(&comm->gpu_plans);
+	topo_destroy(comm->gpu_topo);
+}
+
+int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
+{
+	struct plan_key key = planner_key(c->coll, c->count, c->type, c->op);
+	struct plans_entry *entry;
+	int ret = plans_find(&comm->gpu_plans, comm->rank, &key, &entry);
+	if (!ret && !entry->lists && !(entry->lists = calloc((size_t)comm->size, sizeof *entry->lists)))
+		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d plans", comm->size);
+	if (ret)
+		return ret;
+	if (!entry->lists[c->root]) {
+		ret = lower(comm, &entry->plan, c->root, &call->list);
+		entry->lists[c->root] = ret ? 0 : call->list + 1;
+	}
+	call->codelet = CODELET_NONE;
+	call->plan = &entry->plan;
+	call->list = entry->lists[c->root] - 1;
+	call->target = 0;
+	call->scratch = 0;
+	return ret;
+}

@@ -1,0 +1,94 @@
+#include "plans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+
+struct plans_slot {
+	uint32_t key; /* the plan_key's bytes */
+	struct plans_entry *entry; /* NULL: free */
+};
+
+static uint32_t key_word(const struct plan_key *key)
+{
+	uint32_t word;
+	_Static_assert(sizeof *key == sizeof word, "a plan's key is one word");
+	memcpy(&word, key, sizeof word);
+	return word;
+}
+
+static struct plans_slot *find_slot(struct plans_slot *table, size_t slots, uint32_t key)
+{
+	size_t i = (key * 0x9e3779b1u) & (slots - 1);
+	while (table[i].entry && table[i].key != key)
+		i = (i + 1) & (slots - 1);
+	return &table[i];
+}
+
+/* Keeps the table at most half full. */
+static int grow(struct plans *p, int rank)
+{
+	size_t slots = p->nslots ? 2 * p->nslots : 64;
+	struct plans_slot *table = calloc(slots, sizeof *table);
+	if (!table)
+		return log_error(CORALE_ENOMEM, rank, "no memory for %zu plans", slots / 2);
+	for (size_t i = 0; i < p->nslots; i++)
+		if (p->slots[i].entry)
+			*find_slot(table, slots, p->slots[i].key) = p->slots[i];
+	free(p->slots);
+	p->slots = table;
+	p->nslots = slots;
+	return 0;
+}
+
+static int make(const struct plans *p, int rank, const struct plan_key *key, struct plans_entry **out)
+{
+	char error[256];
+	struct plans_entry *entry = calloc(1, sizeof *entry);
+	if (!entry)
+		return log_error(CORALE_ENOMEM, rank, "no memory for a plan");
+	int ret = planner_plan(&p->planner, key, &entry->plan, error, sizeof error);
+	if (ret) {
+		free(entry);
+		return log_error(ret, rank, "no plan for %s of %s: %s",
+				 corale_coll_name((corale_coll)key->coll),
+				 corale_type_name((corale_type)key->type), error);
+	}
+	log_line(LOG_INFO, rank, "%s%s, up to %g bytes: %s, chunks of %u bytes, %d channels",
+		 corale_coll_name((corale_coll)key->coll), p->planner.gpus ? " on GPUs, lowered" : "",
+		 (double)((size_t)1 << key->size_class), algo_table(&(int){ 0 })[entry->plan.algo].name,
+		 entry->plan.chunk_bytes, entry->plan.channels);
+	*out = entry;
+	return 0;
+}
+
+int plans_find(struct plans *p, int rank, const struct plan_key *key, struct plans_entry **out)
+{
+	uint32_t word = key_word(key);
+	if (p->nslots && (*out = find_slot(p->slots, p->nslots, word)->entry))
+		return 0;
+	int ret = 2 * (p->count + 1) > p->nslots ? grow(p, rank) : 0;
+	ret = ret ? ret : make(p, rank, key, out);
+	if (ret)
+		return ret;
+	*find_slot(p->slots, p->nslots, word) = (struct plans_slot){ word, *out };
+	p->count++;
+	return 0;
+}
+
+void plans_free(struct plans *p)
+{
+	for (size_t i = 0; i < p->nslots; i++) {
+		if (p->slots[i].entry)
+			free(p->slots[i].entry->lists);
+		free(p->slots[i].entry);
+	}
+	free(p->slots);
+}
+
+size_t plans_bytes(const struct plans *p)
+{
+	return p->nslots * sizeof *p->slots + p->count * sizeof(struct plans_entry);
+}

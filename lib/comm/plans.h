@@ -1,0 +1,26 @@
+/* The plans of a communicator's calls, made on first use. */
+#ifndef PLANS_H
+#define PLANS_H
+
+#include "plan/planner.h"
+
+/* An entry; a stays where it is until the cache is freed. */
+struct plans_entry {
+	struct plan plan;
+	int *
+	    lists; /* on GPUs: by root, 1 + the number of the lowered plan; 0: not lowered yet; NULL: none is */
+};
+
+struct plans {
+	struct planner planner;
+	struct plans_slot *slots; /* open addressing; their number is a power of two */
+	size_t nslots, count;
+};
+
+/* The plan of a key; rank is for messages. CORALE_ENOTSUP (no algorithm), CORALE_ENOMEM. */
+int plans_find(struct plans *plans, int rank, const struct plan_key *key, struct plans_entry **out);
+void plans_free(struct plans *plans);
+/* Of memory held. */
+size_t plans_bytes(const struct plans *plans);
+
+#endif
