@@ -18,7 +18,7 @@
 #endif
 
 #include "build_info.h"
-#include "cuda/device.h"
+#include "cuda/engine.h"
 #include "base/log.h"
 #include "reduce/reduce_sum.h"
 #include "base/settings.h"
@@ -107,8 +107,8 @@ static void print_gpus(void)
 {
 	char text[256];
 
-	if (device_cuda.available(text, sizeof(text)))
-		snprintf(text, sizeof(text), "%d seen by this process", device_cuda.count());
+	if (engine_cuda.available(text, sizeof(text)))
+		snprintf(text, sizeof(text), "%d seen by this process", engine_cuda.count());
 	line("GPUs", text);
 }
 
@@ -216,7 +216,7 @@ static void print_engines(const struct settings *settings)
 	if (settings->reference == SETTINGS_NO)
 		snprintf(text, sizeof(text), "not used: CORALE_REFERENCE=no");
 	line("  process_vm_readv", text);
-	line("cuda", device_cuda.available(text, sizeof(text)) ? "available" : text);
+	line("cuda", engine_cuda.available(text, sizeof(text)) ? "available" : text);
 }
 
 static void print_transports(const struct settings *settings)

@@ -75,12 +75,6 @@ __device__ static inline uint64_t sync_now_ns(void)
 	return ns;
 }
 
-__device__ static inline void sync_stall(uint64_t ns)
-{
-	for (uint64_t start = sync_now_ns(); sync_now_ns() - start < ns;)
-		;
-}
-
 /* The end of the kernel before this one on the stream, where that one was launched to overlap. */
 __device__ static inline void sync_previous_kernel(void)
 {
@@ -103,40 +97,6 @@ __device__ static inline bool sync_warps_and(uint32_t barrier, uint32_t threads,
 		     : "r"(barrier), "r"(threads), "r"((uint32_t)mine)
 		     : "memory");
 	return all != 0;
-}
-
-struct sync_limits {
-	const uint64_t *abort;      /* in my window */
-	const uint32_t *host_abort; /* in host memory: costs a trip over the bus, so it is looked at rarely */
-	uint64_t timeout_ns;
-};
-
-enum sync_outcome { SYNC_READY, SYNC_ABORTED, SYNC_HOST_ABORTED, SYNC_TIMED_OUT };
-
-enum { SYNC_POLLS_PER_LOOK = 256, SYNC_LOOKS_PER_CLOCK = 16 };
-
-/* Waits until *word has reached value (in cyclic order); later loads of this thread then see what was released with it. */
-__device__ static inline int sync_wait(const uint64_t *word, uint64_t value, const struct sync_limits *limits)
-{
-	uint64_t start = 0;
-	for (uint32_t look = 0;; look++) {
-		for (int i = 0; i < SYNC_POLLS_PER_LOOK; i++) {
-			if ((int64_t)(sync_load_relaxed(word) - value) >= 0) {
-				sync_fence();
-				return SYNC_READY;
-			}
-		}
-		if (sync_load_relaxed(limits->abort))
-			return SYNC_ABORTED;
-		if (look % SYNC_LOOKS_PER_CLOCK)
-			continue;
-		if (sync_load_host(limits->host_abort))
-			return SYNC_HOST_ABORTED;
-		uint64_t now = sync_now_ns();
-		start = start ? start : now;
-		if (limits->timeout_ns && now - start > limits->timeout_ns)
-			return SYNC_TIMED_OUT;
-	}
 }
 
 #endif

@@ -38,7 +38,7 @@ link_test()
 build_all()
 {
 	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/test" "$work" || exit 2
-	rm -f "$work"/lib/net/ucx/*.c "$work"/lib/cuda/*_cuda*.c "$work"/lib/cuda/trace_nvtx.c
+	rm -f "$work"/lib/net/ucx/*.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/trace_nvtx.c
 	for source in $(find "$work/lib" -name '*.c') "$work"/test/matrix.c "$work"/test/reference*.c "$work"/test/team.c \
 		"$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"

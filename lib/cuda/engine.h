@@ -82,6 +82,8 @@ struct engine_ops {
 
 	/* 1 if it can be used here; else 0, and why_not says in a sentence why. Any thread. */
 	int (*available)(char *why_not, size_t bytes);
+	/* GPUs that this process sees. Any thread. */
+	int (*count)(void);
 
 	/* Picks the current GPU, loads all kernels, makes the window. May wait for other work of this GPU. CORALE_ENOMEM,
 	 * CORALE_EDEVICE. */

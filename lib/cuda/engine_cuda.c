@@ -265,6 +265,7 @@ static void close(struct engine *e)
 const struct engine_ops engine_cuda = {
 	.name = "cuda",
 	.available = cuda_available,
+	.count = cuda_count,
 	.open = open,
 	.uuid = uuid,
 	.enter = enter,

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "kernels/codelets.h"
-#include "device_cuda.h"
+#include "cuda_driver.h"
 #include "engine.h"
 
 enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20 };

@@ -1,7 +1,6 @@
 /* What stands in for the CUDA engine in a build without it: it says that it is not available. */
 #include <stdio.h>
 
-#include "device.h"
 #include "engine.h"
 
 static int available(char *why_not, size_t bytes)
@@ -15,6 +14,4 @@ static int count(void)
 	return 0;
 }
 
-const struct engine_ops engine_cuda = { .name = "cuda", .available = available };
-
-const struct device_ops device_cuda = { .name = "cuda", .available = available, .count = count };
+const struct engine_ops engine_cuda = { .name = "cuda", .available = available, .count = count };

@@ -19,8 +19,8 @@ enum {
 	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
 };
 
-/* In place of lib/cuda/device_cuda.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has. */
-#define DEVICE_CUDA_H
+/* In place of lib/cuda/cuda_driver.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has. */
+#define CUDA_DRIVER_H
 struct cuda_driver {
 	CUresult (*address_range)(CUdeviceptr *base, size_t *bytes, CUdeviceptr at);
 	CUresult (*pointer_attribute)(void *value, int attribute, CUdeviceptr at);

@@ -29,14 +29,12 @@ static int applies(int row, int ranks)
 	return !ret;
 }
 
-/* Sums that are passed on are folded in another order: of integers, whose order does not matter. */
+/* A replay has no scalars. */
 static void set_type(struct call *c, int i, int traits)
 {
-	static const corale_type integers[] = { CORALE_INT8, CORALE_UINT32, CORALE_INT64, CORALE_INT32 };
-	static const int ops[] = { CORALE_SUM, CORALE_MAX, CORALE_PROD, CORALE_MIN };
-	int any = traits & ALGO_ALL_AT_ONCE;
-	c->type = any ? (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES) : integers[i % 4];
-	c->op = !coll_folds(c->coll) ? 0 : any ? i % (CORALE_NUM_OPS + 1) : ops[i / 4 % 4];
+	int ops = traits & ALGO_ALL_AT_ONCE ? CORALE_NUM_OPS + 1 : CORALE_NUM_OPS;
+	c->type = (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
+	c->op = coll_folds(c->coll) ? i % ops : 0;
 }
 
 /* A vector's ends, one chunk and several, buffers at addresses of all kinds, every root. */

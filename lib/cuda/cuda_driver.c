@@ -1,7 +1,3 @@
-/*
- * What both engines of GPUs need of the driver: its functions, the conversion of errors, and memory that peers map by file
- * descriptors.
- */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -9,7 +5,7 @@
 #include <string.h>
 
 #include "corale.h"
-#include "device_cuda.h"
+#include "cuda_driver.h"
 #include "base/log.h"
 
 int cuda_report(int rank, int ordinal, cudaError_t error, const char *what)
@@ -53,7 +49,6 @@ static const struct {
 	{ "cuCtxGetCurrent", 4000, offsetof(struct cuda_driver, current_context) },
 	{ "cuCtxPushCurrent", 4000, offsetof(struct cuda_driver, push_context) },
 	{ "cuCtxPopCurrent", 4000, offsetof(struct cuda_driver, pop_context) },
-	{ "cuStreamBatchMemOp", 11070, offsetof(struct cuda_driver, batch) },
 	{ "cuStreamGetCaptureInfo", 11030, offsetof(struct cuda_driver, capture_info) },
 	{ "cuMemGetAddressRange", 3020, offsetof(struct cuda_driver, address_range) },
 	{ "cuPointerGetAttribute", 4000, offsetof(struct cuda_driver, pointer_attribute) },
@@ -131,6 +126,24 @@ int cuda_need_driver(struct cuda_driver *d, int rank)
 	if (cuda_load_driver(d, why_not, sizeof(why_not)))
 		return 0;
 	return log_error(CORALE_EDEVICE, rank, "CUDA: %s", why_not);
+}
+
+int cuda_available(char *why_not, size_t bytes)
+{
+	struct cuda_driver driver;
+	int count = 0;
+	if (!cuda_load_driver(&driver, why_not, bytes))
+		return 0;
+	cudaError_t error = cudaGetDeviceCount(&count);
+	if (error != cudaSuccess || !count)
+		snprintf(why_not, bytes, "%s", error ? cudaGetErrorString(error) : "no GPU is visible");
+	return error == cudaSuccess && count;
+}
+
+int cuda_count(void)
+{
+	int count = 0;
+	return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
 /* ---- Memory -------------------------------------------------------------------------------------------- */
