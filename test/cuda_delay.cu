@@ -27,7 +27,8 @@ __global__ void delay_wide(uint32_t ns)
 	words[threadIdx.x] = ns;
 	__syncthreads();
 	if (threadIdx.x == 0)
-		sync_stall(words[blockDim.x - 1]);
+		for (uint64_t start = sync_now_ns(); sync_now_ns() - start < words[blockDim.x - 1];)
+		;
 }
 
 __global__ void tiny_fill(uint32_t *words, uint32_t call, int rank)
