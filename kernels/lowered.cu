@@ -10,8 +10,8 @@
 #include "shared.cuh"
 #include "slot_fold.cuh"
 
-enum { LOWERED_THREADS = CODELET_THREADS, SENDERS = LOWERED_THREADS / 2 /* the first thread that looks after a receiver */ };
-static_assert((int)SENDERS >= (int)CODELET_MAX_RANKS, "a thread for each peer");
+enum { LOWERED_THREADS = CODELET_THREADS };
+static_assert((int)LOWERED_THREADS / 2 >= (int)CODELET_MAX_RANKS, "a thread for each peer in both halves of a block");
 static_assert((int)CODELET_CREWS >= (int)PLAN_MAX_RINGS, "the flags of a broadcast's crews are those of the rings");
 
 struct prepared {
@@ -62,7 +62,7 @@ __device__ static inline int heard_by_me(const run &r, const lowered_op &op)
 
 __device__ static inline int told_by_me(const run &r, const lowered_op &op)
 {
-	const int t = (int)threadIdx.x - SENDERS;
+	const int t = (int)threadIdx.x - (int)blockDim.x / 2;
 	return t >= 0 && t < op.to_count ? r.a->peers[op.to_first + t] : -1;
 }
 
@@ -279,7 +279,7 @@ template <int TYPE> __device__ static bool execute(const run &r, const prepared 
 	const size_t count = (size_t)(op.src.space ? in : out);
 	const duty d = duty_of(r, op);
 	const bool good = await_peer(r, op, d), moves = op.op == PLAN_MOVE && count;
-	if (moves && threadIdx.x == SENDERS - 1)
+	if (moves && threadIdx.x == blockDim.x / 2 - 1)
 		list_data(r, op, src, dst, element);
 	if (!__syncthreads_and(good))
 		return false;

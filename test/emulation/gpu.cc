@@ -920,14 +920,16 @@ unsigned gpu_blocks(void)
 void *gpu_shared(size_t bytes)
 {
 	struct block *b = now->warp->block;
-	if (b->shared)
-		return b->shared;
-	b->shared = aligned_alloc(64, (bytes + 63) / 64 * 64);
-	if (!b->shared)
-		abort();
 	be(root.identity);
-	memset(b->shared, 0x5a, bytes);
+	if (!b->shared) {
+		b->shared = aligned_alloc(64, (bytes + 63) / 64 * 64);
+		if (!b->shared)
+			abort();
+		memset(b->shared, 0x5a, bytes);
+		release(&b->shared);
+	}
 	be(now->identity);
+	acquire(&b->shared);
 	return b->shared;
 }
 

@@ -10,7 +10,12 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-static const struct world_params params = { .max_blocks = 6, .window_bytes = 512 << 10 };
+static struct world_params of_ranks(int ranks)
+{
+	return (struct world_params){ .ranks = ranks,
+				      .max_blocks = test_thin ? 2 : 6,
+				      .window_bytes = 512 << 10 };
+}
 
 /* Whether the planner makes a plan of a row for so many ranks, and calls.c knows the collective. */
 static int applies(int row, int ranks)
@@ -18,10 +23,9 @@ static int applies(int row, int ranks)
 	int rows, ret, list;
 	const struct algo *algo = &algo_table(&rows)[row];
 	struct plan_key key = planner_key(algo->coll, 1, CORALE_INT32, CORALE_SUM);
-	struct world_params p = params;
+	const struct world_params p = of_ranks(ranks);
 	struct world w;
 	struct plan plan;
-	p.ranks = ranks;
 	if (coll_is_pair(algo->coll) || !coll_has_count(algo->coll) || world_open(&w, &p))
 		return 0;
 	ret = world_plan(&w, &key, row, 0, 0, &plan, &list);
@@ -63,9 +67,7 @@ static void add_calls(struct script *s, int row)
 static int run_row(int row, int ranks)
 {
 	int rows, faults;
-	struct world_params p = params;
-	p.ranks = ranks;
-	struct script *s = script_new(p, test_seed);
+	struct script *s = script_new(of_ranks(ranks), test_seed);
 	s->most_pause = 300;
 	add_calls(s, row);
 	faults = script_run(s);
@@ -104,11 +106,9 @@ int test_lowered_in_turn(void)
 		      { CODELET_NONE, CORALE_ALL_TO_ALL, "pairwise" },
 		      { CODELET_SLOTS, CORALE_ALL_GATHER, "" },
 		      { CODELET_NONE, CORALE_BROADCAST, "scatter" } };
-	struct world_params p = params;
 	int rows;
-	p.ranks = 3;
 	const struct algo *algo = algo_table(&rows);
-	struct script *s = script_new(p, test_seed);
+	struct script *s = script_new(of_ranks(3), test_seed);
 	s->most_pause = 500;
 	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
 		size_t k = (size_t)(i * 3) % COUNT(calls);

@@ -1,6 +1,7 @@
 /* kernels/lowered.cu as C++. */
 #include <cuda_runtime.h>
 
+#define LAUNCH_MOST_THREADS 64
 #include "launch.h"
 #include "shared.h"
 #include "sync.h"
