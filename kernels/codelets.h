@@ -289,18 +289,27 @@ struct codelet_work {
 	struct codelet_job job[CODELET_JOBS];
 };
 
-enum { CODELET_LOWERED_OPS = 256 /* of a program at most */ };
+enum { CODELET_LOWERED_OPS = 256 /* of a program at most */, CODELET_LOWERED_PEERS = 2048 /* of a list */ };
+
+/* How the messages of a lowered plan carry their readiness. */
+enum codelet_form {
+	CODELET_FIFO, /* slots, flags and credits */
+	CODELET_LL128, /* lines of 128 bytes that arrive whole: over NVLink. No loop over chunks runs more than once */
+	CODELET_LL /* the same by words of 8 bytes, half of which is the flag: over any link */
+};
 
 /* A lowered plan: a block for each program and channel. */
 struct codelet_lowered {
 	struct codelet_args args; /* slot_bytes: from one slot to the next; area: the slots */
 	struct lowered_call call;
 	const struct lowered_op *ops; /* in GPU memory, with the peers */
-	const int16_t *peers;
+	const struct lowered_peer *peers;
 	uint16_t first[PLAN_MAX_PROGRAMS + 1]; /* operations of each program */
 	uint32_t channels;
-	uint32_t depth[PLAN_MAX_RINGS],
-	    ring_at[PLAN_MAX_RINGS]; /* slots of a lane; where a ring's begin, in slots */
+	/* Slots of a lane; where a ring's begin, in slots. Where messages are packets a lane has a place for each of a call's, in
+	 * each of two halves. */
+	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
+	uint16_t form, npeers; /* enum codelet_form; of the list */
 	unsigned char *scratch;
 	uint64_t scratch_bytes; /* of a channel */
 };

@@ -79,6 +79,14 @@ void gpu_plans_close(struct comm *comm)
 	topo_destroy(comm->gpu_topo);
 }
 
+static int make_list(struct comm *comm, const struct plan *plan, int root, struct plans_list *list)
+{
+	int ret = lower(comm, plan, root, &list->number);
+	list->made = !ret;
+	list->counted = !ret && !lower_messages(plan, &comm->gpu_topo->map, root, list->messages);
+	return ret;
+}
+
 int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 {
 	struct plan_key key = planner_key(c->coll, c->count, c->type, c->op);
@@ -88,13 +96,13 @@ int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d plans", comm->size);
 	if (ret)
 		return ret;
-	if (!entry->lists[c->root]) {
-		ret = lower(comm, &entry->plan, c->root, &call->list);
-		entry->lists[c->root] = ret ? 0 : call->list + 1;
-	}
+	struct plans_list *list = &entry->lists[c->root];
+	if (!list->made)
+		ret = make_list(comm, &entry->plan, c->root, list);
 	call->codelet = CODELET_NONE;
 	call->plan = &entry->plan;
-	call->list = entry->lists[c->root] - 1;
+	call->list = list->number;
+	call->messages = list->counted ? list->messages : NULL;
 	call->target = 0;
 	call->scratch = 0;
 	return ret;

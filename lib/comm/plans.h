@@ -4,11 +4,17 @@
 
 #include "plan/planner.h"
 
-/* An entry; a stays where it is until the cache is freed. */
+/* A lowered plan. */
+struct plans_list {
+	int made, number; /* number: the engine's */
+	int counted; /* messages are */
+	uint16_t messages[PLAN_MAX_RINGS]; /* as lower_messages says */
+};
+
+/* An entry; it stays where it is until the cache is freed. */
 struct plans_entry {
 	struct plan plan;
-	int *
-	    lists; /* on GPUs: by root, 1 + the number of the lowered plan; 0: not lowered yet; NULL: none is */
+	struct plans_list *lists; /* on GPUs: by root; NULL: none is lowered */
 };
 
 struct plans {

@@ -24,6 +24,9 @@ static int is_same(const struct lowered *a, const struct lowered *b)
 
 static int check_list(const struct engine *e, const struct lowered *l)
 {
+	if (l->npeers > CODELET_LOWERED_PEERS)
+		return log_error(CORALE_ENOTSUP, e->rank, "a plan with %d peers: at most %d on a GPU", l->npeers,
+				 CODELET_LOWERED_PEERS);
 	for (int p = 0; p < l->nprograms; p++)
 		if (l->first[p + 1] - l->first[p] > CODELET_LOWERED_OPS)
 			return log_error(CORALE_ENOTSUP, e->rank,
@@ -105,13 +108,43 @@ void engine_close_lists(struct engine *e)
 
 /* ---- Launches ------------------------------------------------------------------------------------------- */
 
-/* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
-static int cut_rings(const struct engine *e, const struct plan *plan, uint64_t bytes,
-		     struct codelet_lowered *l)
+enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
+
+static uint64_t message_bytes(const struct plan *plan, uint64_t bytes)
 {
+	return plan->chunk_bytes < bytes ? plan->chunk_bytes : bytes;
+}
+
+/* A place for each message of a call, if that fits. */
+static int cut_lines(const struct engine *e, const struct engine_call *c, struct codelet_lowered *l)
+{
+	const struct plan *plan = c->plan;
+	const uint64_t message = message_bytes(plan, c->bytes);
+	uint32_t places = 0;
+	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells)
+		return 0;
+	l->args.slot_bytes = (uint32_t)(codelet_lines(message) * CODELET_LINE);
+	for (int i = 0; i < plan->nrings; i++) {
+		l->depth[i] = c->messages[i];
+		l->ring_at[i] = places;
+		places += l->depth[i] * plan->channels;
+	}
+	l->form = CODELET_LL128;
+	l->args.area = (uint32_t)e->layout.lines;
+	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;
+	return (uint64_t)places * l->args.slot_bytes <= e->layout.lines_bytes;
+}
+
+/* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
+static int cut_rings(const struct engine *e, const struct engine_call *c, struct codelet_lowered *l)
+{
+	const struct plan *plan = c->plan;
 	struct codelet_args *a = &l->args;
 	uint32_t slots = 0;
-	const uint64_t message = plan->chunk_bytes < bytes ? plan->chunk_bytes : bytes;
+	const uint64_t message = message_bytes(plan, c->bytes);
+	l->form = CODELET_FIFO;
+	a->area = (uint32_t)e->layout.slots;
+	a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);
 	for (int i = 0; i < plan->nrings; i++) {
 		l->depth[i] = plan->rings[i].depth;
@@ -142,10 +175,9 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	for (int p = 0; p <= plan->nprograms; p++)
 		l.first[p] = (uint16_t)list->host.first[p];
 	l.ops = (const struct lowered_op *)(const void *)list->memory;
-	l.peers = (const int16_t *)(const void *)(list->memory + (size_t)list->host.nops * sizeof *l.ops);
-	l.args.area = (uint32_t)e->layout.slots;
-	l.args.area_bytes = (uint32_t)e->layout.slots_bytes;
-	int ret = cut_rings(e, plan, c->bytes, &l);
+	l.peers = (const struct lowered_peer *)(const void *)(list->memory + (size_t)list->host.nops * sizeof *l.ops);
+	l.npeers = (uint16_t)list->host.npeers;
+	int ret = cut_lines(e, c, &l) ? 0 : cut_rings(e, c, &l);
 	if (ret)
 		return ret;
 	return engine_check(e, codelets_lowered(&l, plan->nprograms * plan->channels, c->type, stream),

@@ -12,7 +12,7 @@ struct lowering {
 	int var[PLAN_MAX_LOOPS], depth;
 	int kept; /* depth of the loop over chunks around the step; -1: none */
 	struct lowered *out;
-	int room, peer_room;
+	int room, peer_room, program; /* program: its first operation */
 	int error;
 	const char *why;
 };
@@ -42,25 +42,38 @@ static void append(struct lowering *l, const struct lowered_op *op)
 	out->ops[out->nops++] = *op;
 }
 
-/* The place of so many ranks in the list's peers; equal lists share it. */
-static uint16_t place_peers(struct lowering *l, const int16_t *ranks, int n)
+/* The place of so many peers in the list's; equal lists share it. */
+static uint16_t place_peers(struct lowering *l, const struct lowered_peer *peers, int n)
 {
 	struct lowered *out = l->out;
 	for (int i = 0; i + n <= out->npeers; i++)
-		if (!memcmp(out->peers + i, ranks, (size_t)n * sizeof *ranks))
+		if (!memcmp(out->peers + i, peers, (size_t)n * sizeof *peers))
 			return (uint16_t)i;
 	if (out->npeers + n > l->peer_room) {
 		l->peer_room = 2 * (out->npeers + n);
-		int16_t *peers = realloc(out->peers, (size_t)l->peer_room * sizeof *peers);
-		if (!peers) {
+		struct lowered_peer *all = realloc(out->peers, (size_t)l->peer_room * sizeof *all);
+		if (!all) {
 			fail(l, CORALE_ENOMEM, "no memory");
 			return 0;
 		}
-		out->peers = peers;
+		out->peers = all;
 	}
-	memcpy(out->peers + out->npeers, ranks, (size_t)n * sizeof *ranks);
+	memcpy(out->peers + out->npeers, peers, (size_t)n * sizeof *peers);
 	out->npeers += n;
 	return (uint16_t)(out->npeers - n);
+}
+
+/* Messages that the operations so far, from first on, send to a rank along a ring, or receive from it. */
+static int count_messages(const struct lowered *list, int first, int ring, int rank, int sending)
+{
+	int n = 0;
+	for (int i = first; i < list->nops; i++) {
+		const struct lowered_op *op = &list->ops[i];
+		int at = sending ? op->to_first : op->from_first, count = sending ? op->to_count : op->from_count;
+		for (int k = 0; k < count && (sending ? op->to_ring : op->from_ring) == ring; k++)
+			n += list->peers[at + k].rank == rank;
+	}
+	return n;
 }
 
 /* ---- What may depend on a chunk's number ----------------------------------------------------------------- */
@@ -121,26 +134,27 @@ static int lower_span(struct lowering *l, const struct plan_span *span, struct l
 	       resolve(l, span->inner, l->plan->inner, &out->inner);
 }
 
-/* The ranks that a step's from or to names, with this rank among ALL if own is set. Returns 0 where the step is to be skipped. */
-static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int own, uint16_t *first,
-		       uint16_t *count)
+/* The ranks that a step's from or to names, with this rank among ALL that it hears from. Returns 0 where the step is to be skipped. */
+static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int ring, int sending,
+		       uint16_t *first, uint16_t *count)
 {
 	const struct plan_map *map = &l->env.map;
 	int skip = 0, who = plan_peer(l->plan, &l->env, l->var, group, rail, e, &skip), n = 0;
 	int size = who == PLAN_ALL ? plan_group_size(map, group, l->env.rank) : who != PLAN_NONE;
-	int16_t *ranks = malloc((size_t)(size + 1) * sizeof *ranks);
-	if (!ranks) {
+	struct lowered_peer *peers = malloc((size_t)(size + 1) * sizeof *peers);
+	if (!peers) {
 		fail(l, CORALE_ENOMEM, "no memory");
 		return 0;
 	}
 	for (int i = 0; i < size; i++) {
 		int rank = who == PLAN_ALL ? plan_group_member(map, group, l->env.rank, rail, i) : who;
-		if (who != PLAN_ALL || own || rank != l->env.rank)
-			ranks[n++] = (int16_t)rank;
+		int number = count_messages(l->out, l->program, ring, rank, sending);
+		if (who != PLAN_ALL || !sending || rank != l->env.rank)
+			peers[n++] = (struct lowered_peer){ (int16_t)rank, (uint16_t)number };
 	}
-	*first = n ? place_peers(l, ranks, n) : 0;
+	*first = n ? place_peers(l, peers, n) : 0;
 	*count = (uint16_t)n;
-	free(ranks);
+	free(peers);
 	return !skip;
 }
 
@@ -158,8 +172,8 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 	if (step->from == PLAN_EXPR_ALL)
 		op.flags |= LOWERED_ALL;
 	if (rail >= 0 &&
-	    lower_peers(l, step->from_group, rail, step->from, 1, &op.from_first, &op.from_count) &&
-	    lower_peers(l, step->to_group, rail, step->to, 0, &op.to_first, &op.to_count) &&
+	    lower_peers(l, step->from_group, rail, step->from, step->from_ring, 0, &op.from_first, &op.from_count) &&
+	    lower_peers(l, step->to_group, rail, step->to, step->to_ring, 1, &op.to_first, &op.to_count) &&
 	    lower_span(l, &step->src, &op.src) && lower_span(l, &step->dst, &op.dst))
 		append(l, &op);
 }
@@ -239,6 +253,7 @@ int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, in
 	*out = (struct lowered){ .nprograms = plan->nprograms };
 	for (int p = 0; p < plan->nprograms; p++) {
 		const struct plan_program *program = &plan->programs[p];
+		l.program = out->nops;
 		lower_steps(&l, program->first, program->first + program->steps);
 		out->first[p + 1] = out->nops;
 	}
@@ -248,6 +263,38 @@ int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, in
 	if (l.error)
 		lowered_free(out);
 	return l.error;
+}
+
+/* Adds what one rank sends; 0 if it sends tokens to itself. */
+static int add_messages(const struct lowered *list, int rank, uint16_t messages[PLAN_MAX_RINGS])
+{
+	for (int i = 0; i < list->nops; i++) {
+		const struct lowered_op *op = &list->ops[i];
+		for (int k = 0; k < op->to_count; k++) {
+			const struct lowered_peer *to = &list->peers[op->to_first + k];
+			if (to->rank == rank)
+				return 0;
+			if (to->number >= messages[op->to_ring])
+				messages[op->to_ring] = (uint16_t)(to->number + 1);
+		}
+	}
+	return 1;
+}
+
+int lower_messages(const struct plan *plan, const struct plan_map *map, int root,
+		   uint16_t messages[PLAN_MAX_RINGS])
+{
+	struct lowered list;
+	const char *why;
+	int ret = 0;
+	memset(messages, 0, PLAN_MAX_RINGS * sizeof *messages);
+	for (int r = 0; !ret && r < map->ranks; r++) {
+		ret = lower_plan(plan, map, r, root, &list, &why);
+		if (!ret && !add_messages(&list, r, messages))
+			ret = CORALE_ENOTSUP;
+		lowered_free(&list); /* also after an error: then it is empty */
+	}
+	return ret;
 }
 
 void lowered_free(struct lowered *lowered)

@@ -14,6 +14,7 @@ struct call {
 	int root;
 	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */
 	int in_place, scratch; /* scratch: through it, if the world has any */
+	int in_lines; /* a lowered plan, where it can */
 	size_t
 	    place; /* of the receive buffer in registered memory, with what call_room says; 0: it is not registered */
 	uint64_t seed;
@@ -24,6 +25,7 @@ struct started {
 	const struct call *call;
 	int rank, ranks;
 	struct plan plan;
+	uint16_t messages[PLAN_MAX_RINGS];
 	unsigned char *send_memory, *recv_memory, *send, *recv;
 	size_t send_counts[GPU_MAX_HOSTS], send_displs[GPU_MAX_HOSTS]; /* of all_to_all_v */
 	size_t recv_counts[GPU_MAX_HOSTS], recv_displs[GPU_MAX_HOSTS];

@@ -26,9 +26,10 @@ static int applies(int row, int ranks)
 	const struct world_params p = of_ranks(ranks);
 	struct world w;
 	struct plan plan;
+	uint16_t messages[PLAN_MAX_RINGS];
 	if (coll_is_pair(algo->coll) || !coll_has_count(algo->coll) || world_open(&w, &p))
 		return 0;
-	ret = world_plan(&w, &key, row, 0, 0, &plan, &list);
+	ret = world_plan(&w, &key, row, 0, 0, &plan, &list, messages);
 	world_close(&w);
 	return !ret;
 }
@@ -58,6 +59,7 @@ static void add_calls(struct script *s, int row)
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
 		c.in_place = coll_can_be_in_place(c.coll) && i % 4 == 3;
+		c.in_lines = (i + (int)test_seed) % 4 != 0;
 		if (c.in_place)
 			c.recv_shift = c.send_shift = 0;
 		script_add(s, c);
@@ -116,6 +118,7 @@ int test_lowered_in_turn(void)
 		for (c.row = 0; c.row < rows - 1 && !c.codelet; c.row++)
 			if (algo[c.row].coll == c.coll && !strcmp(algo[c.row].name, calls[k].algo))
 				break;
+		c.in_lines = i % 2;
 		c.count = i % 5 == 4 ? 3 : 4000;
 		c.root = c.coll == CORALE_BROADCAST ? i % 3 : 0;
 		script_add(s, c);
