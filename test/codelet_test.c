@@ -132,12 +132,12 @@ static void check_forced(struct question q)
 {
 	enum plan_codelet free_choice = choice(&q);
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
-		q.node.forced = c;
+		q.node.forced = 1u << c;
 		enum plan_codelet chosen = choice(&q);
 		if (chosen != (able(&q, (enum plan_codelet)c) ? (enum plan_codelet)c : free_choice))
 			complain(&q, chosen, "was chosen where another was forced");
 	}
-	q.node.forced = CODELET_NONE;
+	q.node.forced = 0;
 	q.node.zero_ctas = 1;
 	if (choice(&q) !=
 	    (is_move(q.coll) && (q.memory & PLAN_MEMORY_REGISTERED) ? CODELET_COPIES : free_choice))
@@ -229,7 +229,7 @@ static void test_room(void **state)
 	(void)state;
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
 		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE };
-		q.node.forced = CODELET_PACKETS;
+		q.node.forced = 1u << CODELET_PACKETS;
 		q.bytes = q.node.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
 		assert_int_equal(choice(&q), CODELET_PACKETS);
 		q.bytes++;
@@ -252,11 +252,11 @@ static void test_names(void **state)
 {
 	(void)state;
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++)
-		assert_int_equal(plan_codelet_named(plan_codelet_name((enum plan_codelet)c)), c);
-	assert_string_equal(plan_codelet_name(CODELET_NONE), "steps");
-	static const char *const none[] = { "", "auto", "steps", "slot", "slots_", "PACKETS" };
+		assert_int_equal(plan_codelet_forced(plan_codelet_name((enum plan_codelet)c)), 1u << c);
+	assert_string_equal(plan_codelet_name(CODELET_NONE), "lowered");
+	static const char *const none[] = { "", "auto", "lowered", "slot", "slots_", "PACKETS" };
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-		assert_int_equal(plan_codelet_named(none[i]), CODELET_NONE);
+		assert_int_equal(plan_codelet_forced(none[i]), 0);
 }
 
 static void test_chunks(void **state)
@@ -283,7 +283,7 @@ static void test_print(void **state)
 	plan_codelet_print(&q.node, q.coll, 0, text);
 	snprintf(begin, sizeof(begin), "packets to %lluM, then slots", (unsigned long long)q.bytes >> 21);
 	assert_string_equal(text, begin);
-	q.node.forced = CODELET_SLOTS;
+	q.node.forced = 1u << CODELET_SLOTS;
 	plan_codelet_print(&q.node, q.coll, 1, text);
 	assert_string_equal(text, "slots");
 }

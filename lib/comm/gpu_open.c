@@ -175,7 +175,8 @@ int gpu_open(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->trace = trace_open();
 	comm->node.zero_ctas = comm->settings.cta_policy == SETTINGS_CTA_ZERO;
-	comm->node.forced = plan_codelet_named(comm->settings.proto);
+	comm->node.forced = plan_codelet_forced(comm->settings.proto);
+	comm->node.words_only = !strcmp(comm->settings.proto, "LL");
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
 	if (ret)
 		return ret;

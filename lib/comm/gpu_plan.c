@@ -45,9 +45,9 @@ static void refuse_codelets(struct comm *comm)
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
 		for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
 			const char *algo = plan_codelet_algo((enum plan_codelet)c, (corale_coll)coll);
-			int runs =
-			    coll_is_uneven(coll) ||
-			    (s->codelets && planner_algo_allows_name(s->algo, (corale_coll)coll, algo));
+			int runs = coll_is_uneven(coll) ||
+				   (s->codelets && !comm->node.words_only &&
+				    planner_algo_allows_name(s->algo, (corale_coll)coll, algo));
 			comm->node.refused[coll] |= (uint8_t)(!runs << c);
 		}
 }
@@ -103,6 +103,7 @@ int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 	call->plan = &entry->plan;
 	call->list = list->number;
 	call->messages = list->counted ? list->messages : NULL;
+	call->words = comm->node.words_only;
 	call->target = 0;
 	call->scratch = 0;
 	return ret;

@@ -40,6 +40,7 @@ struct engine_call {
 	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered: */
 	const struct plan *plan;
 	int list; /* the number that add_list gave */
+	int words; /* of a lowered plan: small messages by words that carry their flag, not by lines */
 	const uint16_t *messages; /* as lower_messages says; NULL: messages go through slots */
 	corale_coll coll;
 	corale_type type;

@@ -25,8 +25,8 @@ static int is_same(const struct lowered *a, const struct lowered *b)
 static int check_list(const struct engine *e, const struct lowered *l)
 {
 	if (l->npeers > CODELET_LOWERED_PEERS)
-		return log_error(CORALE_ENOTSUP, e->rank, "a plan with %d peers: at most %d on a GPU", l->npeers,
-				 CODELET_LOWERED_PEERS);
+		return log_error(CORALE_ENOTSUP, e->rank, "a plan with %d peers: at most %d on a GPU",
+				 l->npeers, CODELET_LOWERED_PEERS);
 	for (int p = 0; p < l->nprograms; p++)
 		if (l->first[p + 1] - l->first[p] > CODELET_LOWERED_OPS)
 			return log_error(CORALE_ENOTSUP, e->rank,
@@ -123,13 +123,15 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, struct
 	uint32_t places = 0;
 	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells)
 		return 0;
-	l->args.slot_bytes = (uint32_t)(codelet_lines(message) * CODELET_LINE);
+	/* half of a word is data */
+	l->args.slot_bytes = (uint32_t)(c->words ? codelet_round(2 * message + 1, CODELET_LINE)
+						 : codelet_lines(message) * CODELET_LINE);
 	for (int i = 0; i < plan->nrings; i++) {
 		l->depth[i] = c->messages[i];
 		l->ring_at[i] = places;
 		places += l->depth[i] * plan->channels;
 	}
-	l->form = CODELET_LL128;
+	l->form = c->words ? CODELET_LL : CODELET_LL128;
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;
 	return (uint64_t)places * l->args.slot_bytes <= e->layout.lines_bytes;
@@ -175,7 +177,8 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	for (int p = 0; p <= plan->nprograms; p++)
 		l.first[p] = (uint16_t)list->host.first[p];
 	l.ops = (const struct lowered_op *)(const void *)list->memory;
-	l.peers = (const struct lowered_peer *)(const void *)(list->memory + (size_t)list->host.nops * sizeof *l.ops);
+	l.peers = (const struct lowered_peer *)(const void *)(list->memory +
+							      (size_t)list->host.nops * sizeof *l.ops);
 	l.npeers = (uint16_t)list->host.npeers;
 	int ret = cut_lines(e, c, &l) ? 0 : cut_rings(e, c, &l);
 	if (ret)

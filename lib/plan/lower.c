@@ -69,7 +69,8 @@ static int count_messages(const struct lowered *list, int first, int ring, int r
 	int n = 0;
 	for (int i = first; i < list->nops; i++) {
 		const struct lowered_op *op = &list->ops[i];
-		int at = sending ? op->to_first : op->from_first, count = sending ? op->to_count : op->from_count;
+		int at = sending ? op->to_first : op->from_first,
+		    count = sending ? op->to_count : op->from_count;
 		for (int k = 0; k < count && (sending ? op->to_ring : op->from_ring) == ring; k++)
 			n += list->peers[at + k].rank == rank;
 	}
@@ -172,7 +173,8 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 	if (step->from == PLAN_EXPR_ALL)
 		op.flags |= LOWERED_ALL;
 	if (rail >= 0 &&
-	    lower_peers(l, step->from_group, rail, step->from, step->from_ring, 0, &op.from_first, &op.from_count) &&
+	    lower_peers(l, step->from_group, rail, step->from, step->from_ring, 0, &op.from_first,
+			&op.from_count) &&
 	    lower_peers(l, step->to_group, rail, step->to, step->to_ring, 1, &op.to_first, &op.to_count) &&
 	    lower_span(l, &step->src, &op.src) && lower_span(l, &step->dst, &op.dst))
 		append(l, &op);

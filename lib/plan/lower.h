@@ -35,7 +35,8 @@ struct lowered_op { /* 32 bytes */
 
 struct lowered_peer {
 	int16_t rank;
-	uint16_t number; /* of messages of its lane before this one in a call, if every loop over chunks runs once */
+	uint16_t
+	    number; /* of messages of its lane before this one in a call, if every loop over chunks runs once */
 };
 
 struct lowered {
@@ -69,7 +70,8 @@ void lowered_free(struct lowered *lowered);
  * What all ranks' lists have in common where every loop over chunks runs once: the most messages of each ring that one rank sends to one
  * other. 0, CORALE_ENOMEM; CORALE_ENOTSUP as of lower_plan, and where programs of one rank wait for each other by tokens.
  */
-int lower_messages(const struct plan *plan, const struct plan_map *map, int root, uint16_t messages[PLAN_MAX_RINGS]);
+int lower_messages(const struct plan *plan, const struct plan_map *map, int root,
+		   uint16_t messages[PLAN_MAX_RINGS]);
 
 void lowered_call_init(struct lowered_call *call, const struct plan *plan, const struct plan_env *env);
 

@@ -219,26 +219,32 @@ double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet
 	       sent(node, codelet, coll, bytes) / rate.gbs / 1e3;
 }
 
-enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
-				      int words, int memory)
+/* Of the codelets in a mask the one of least modelled time. */
+static enum plan_codelet least_of(const struct plan_node *node, uint32_t mask, corale_coll coll,
+				  uint64_t bytes, int words, int memory)
 {
 	enum plan_codelet best = CODELET_NONE;
 	double best_us = 0;
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
-		double us = plan_codelet_time(node, (enum plan_codelet)c, coll, bytes, words, memory);
-		if (us < 0)
+		double us = mask >> c & 1
+				? plan_codelet_time(node, (enum plan_codelet)c, coll, bytes, words, memory)
+				: -1;
+		if (us < 0 || (best != CODELET_NONE && us >= best_us))
 			continue;
-		if (c == node->forced)
-			return (enum plan_codelet)c;
-		if (c == CODELET_COPIES && node->zero_ctas && !node->forced && coll_moves(coll) &&
-		    (memory & PLAN_MEMORY_REGISTERED))
-			return CODELET_COPIES;
-		if (best == CODELET_NONE || us < best_us) {
-			best = (enum plan_codelet)c;
-			best_us = us;
-		}
+		best = (enum plan_codelet)c;
+		best_us = us;
 	}
 	return best;
+}
+
+enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
+				      int words, int memory)
+{
+	const int copies = node->zero_ctas && coll_moves(coll) && (memory & PLAN_MEMORY_REGISTERED);
+	enum plan_codelet best = least_of(node, node->forced, coll, bytes, words, memory);
+	if (best == CODELET_NONE && copies && !node->forced)
+		best = least_of(node, 1u << CODELET_COPIES, coll, bytes, words, memory);
+	return best != CODELET_NONE ? best : least_of(node, ~0u, coll, bytes, words, memory);
 }
 
 int plan_codelet_scratch(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
@@ -289,10 +295,21 @@ const char *plan_codelet_name(enum plan_codelet codelet)
 	return names[codelet];
 }
 
-enum plan_codelet plan_codelet_named(const char *name)
+uint32_t plan_codelet_forced(const char *name)
 {
+	static const struct {
+		const char *name;
+		uint32_t codelets;
+	} protocols[] = { { "LL128", 1u << CODELET_PACKETS | 1u << CODELET_TWO_SHOT },
+			  { "SENTINEL", 1u << CODELET_TWO_SHOT },
+			  { "FIFO", 1u << CODELET_SLOTS | 1u << CODELET_SLOTS_TWO_SHOT },
+			  { "DIRECT", 1u << CODELET_SLOTS | 1u << CODELET_SLOTS_TWO_SHOT },
+			  { "CE", 1u << CODELET_COPIES } };
+	for (size_t i = 0; i < sizeof protocols / sizeof *protocols; i++)
+		if (!strcmp(protocols[i].name, name))
+			return protocols[i].codelets;
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++)
 		if (!strcmp(names[c], name))
-			return (enum plan_codelet)c;
-	return CODELET_NONE;
+			return 1u << c;
+	return 0;
 }

@@ -27,7 +27,8 @@ struct plan_node {
 	int ranks;
 	int max_blocks; /* plan_codelet_most_blocks, or the most that are resident at a time */
 	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
-	int forced; /* a codelet (CORALE_PROTO), or CODELET_NONE */
+	uint32_t forced; /* codelets, a bit each (CORALE_PROTO); 0: none is */
+	int words_only; /* CORALE_PROTO=LL: no codelet, and small messages by words that carry their flag */
 	uint8_t refused[CORALE_NUM_COLLS]; /* codelets, a bit each, that settings exclude */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 	uint64_t slots_bytes; /* of one sender */
@@ -72,7 +73,7 @@ const char *plan_codelet_algo(enum plan_codelet codelet, corale_coll coll);
 
 /* "packets", "two_shot", "slots", "slots_two_shot", "copies"; CODELET_NONE: "lowered". */
 const char *plan_codelet_name(enum plan_codelet codelet);
-/* CODELET_NONE when no codelet has that name. */
-enum plan_codelet plan_codelet_named(const char *name);
+/* The codelets that CORALE_PROTO names, a bit each: by a protocol (LL128, SENTINEL, FIFO, DIRECT, CE) or by name; 0: none. */
+uint32_t plan_codelet_forced(const char *name);
 
 #endif

@@ -43,13 +43,13 @@ static void set_type(struct call *c, int i, int traits)
 }
 
 /* A vector's ends, one chunk and several, buffers at addresses of all kinds, every root. */
-static void add_calls(struct script *s, int row)
+static void add_calls(struct script *s, int row, int words)
 {
 	static const size_t counts[] = { 1, 700, 0, 9001, 33, 64, 5000 };
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
 	const struct algo *algo = &algo_table(&rows)[row];
-	struct call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
+	struct call c = { .codelet = CODELET_NONE, .row = row, .words = words, .coll = algo->coll };
 	int n = test_thin ? 3 : (int)COUNT(counts) + s->params.ranks;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;
@@ -66,12 +66,14 @@ static void add_calls(struct script *s, int row)
 	}
 }
 
-static int run_row(int row, int ranks)
+static int run_row(int row, int ranks, int words)
 {
 	int rows, faults;
-	struct script *s = script_new(of_ranks(ranks), test_seed);
+	struct world_params p = of_ranks(ranks);
+	p.torn_lines = words;
+	struct script *s = script_new(p, test_seed);
 	s->most_pause = 300;
-	add_calls(s, row);
+	add_calls(s, row, words);
 	faults = script_run(s);
 	if (faults)
 		printf("# %s by %s, %d ranks\n", corale_coll_name(algo_table(&rows)[row].coll),
@@ -79,7 +81,7 @@ static int run_row(int row, int ranks)
 	return faults;
 }
 
-int test_lowered(void)
+static int run_rows(int words)
 {
 	int rows, faults = 0, ran = 0;
 	algo_table(&rows);
@@ -87,10 +89,21 @@ int test_lowered(void)
 		for (int row = 0; !faults && row < rows; row++) {
 			if (!applies(row, ranks))
 				continue;
-			faults = run_row(row, ranks);
+			faults = run_row(row, ranks, words);
 			ran++;
 		}
 	return faults ? faults : !ran;
+}
+
+int test_lowered(void)
+{
+	return run_rows(0);
+}
+
+/* Over a link that tears lines. */
+int test_lowered_by_words(void)
+{
+	return run_rows(1);
 }
 
 /* The same slots and flags, cut in other ways; calls that do not wait for anybody before they fill slots. */

@@ -115,7 +115,8 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	count_messages(w, rank, p->first_message);
 	gpu_whole(window + w->layout.headers, w->layout.flags - w->layout.headers, 8);
 	gpu_whole(window + w->layout.grants, w->layout.ring_ends - w->layout.grants, 8);
-	gpu_whole(window + w->layout.lines, w->layout.slots - w->layout.lines, CODELET_LINE);
+	gpu_whole(window + w->layout.lines, w->layout.slots - w->layout.lines,
+		  p->torn_lines ? 8 : CODELET_LINE);
 	return 0;
 }
 

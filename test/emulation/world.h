@@ -15,6 +15,7 @@ struct world_params {
 	uint64_t timeout_ns; /* 0: never */
 	size_t registered_bytes; /* of each rank's memory that the others may store into: region 0 */
 	size_t scratch_chunk; /* bytes; 0: there is no scratch (region 1) */
+	int torn_lines; /* a link on which only words of 8 bytes arrive whole */
 };
 
 struct world {
