@@ -310,6 +310,8 @@ struct codelet_lowered {
 	 * each of two halves. */
 	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
 	uint16_t form, npeers; /* enum codelet_form; of the list */
+	uint16_t threads; /* of a block, where messages are packets */
+	uint16_t hears_all; /* each rank receives something from each other one */
 	unsigned char *scratch;
 	uint64_t scratch_bytes; /* of a channel */
 };
@@ -462,6 +464,7 @@ int codelets_load_moves(void);
 int codelets_load_dealt(void);
 int codelets_load_copies(void);
 int codelets_load_lowered(void);
+int codelets_load_lowered_packets(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
 /* near: at most CODELET_NEAR ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
@@ -490,6 +493,7 @@ int codelets_step(const struct codelet_step *args, void *stream);
 int codelets_work(const struct codelet_work *args, struct codelet_shape shape, int type, void *stream);
 /* any plan whose messages are of the call's type */
 int codelets_lowered(const struct codelet_lowered *args, int blocks, int type, void *stream);
+int codelets_lowered_packets(const struct codelet_lowered *args, int blocks, int type, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);
 

@@ -83,7 +83,7 @@ static int make_list(struct comm *comm, const struct plan *plan, int root, struc
 {
 	int ret = lower(comm, plan, root, &list->number);
 	list->made = !ret;
-	list->counted = !ret && !lower_messages(plan, &comm->gpu_topo->map, root, list->messages);
+	list->counted = !ret && !lower_messages(plan, &comm->gpu_topo->map, root, &list->messages);
 	return ret;
 }
 
@@ -102,7 +102,7 @@ int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 	call->codelet = CODELET_NONE;
 	call->plan = &entry->plan;
 	call->list = list->number;
-	call->messages = list->counted ? list->messages : NULL;
+	call->messages = list->counted ? &list->messages : NULL;
 	call->words = comm->node.words_only;
 	call->target = 0;
 	call->scratch = 0;

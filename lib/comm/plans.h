@@ -2,13 +2,14 @@
 #ifndef PLANS_H
 #define PLANS_H
 
+#include "plan/lower.h"
 #include "plan/planner.h"
 
 /* A lowered plan. */
 struct plans_list {
 	int made, number; /* number: the engine's */
 	int counted; /* messages are */
-	uint16_t messages[PLAN_MAX_RINGS]; /* as lower_messages says */
+	struct lowered_messages messages;
 };
 
 /* An entry; it stays where it is until the cache is freed. */

@@ -41,7 +41,7 @@ struct engine_call {
 	const struct plan *plan;
 	int list; /* the number that add_list gave */
 	int words; /* of a lowered plan: small messages by words that carry their flag, not by lines */
-	const uint16_t *messages; /* as lower_messages says; NULL: messages go through slots */
+	const struct lowered_messages *messages; /* NULL: they go through slots */
 	corale_coll coll;
 	corale_type type;
 	int op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */

@@ -108,7 +108,7 @@ void engine_close_lists(struct engine *e)
 
 /* ---- Launches ------------------------------------------------------------------------------------------- */
 
-enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
+enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */, LEAST_THREADS = 32 };
 
 static uint64_t message_bytes(const struct plan *plan, uint64_t bytes)
 {
@@ -127,11 +127,15 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, struct
 	l->args.slot_bytes = (uint32_t)(c->words ? codelet_round(2 * message + 1, CODELET_LINE)
 						 : codelet_lines(message) * CODELET_LINE);
 	for (int i = 0; i < plan->nrings; i++) {
-		l->depth[i] = c->messages[i];
+		l->depth[i] = c->messages->most[i];
 		l->ring_at[i] = places;
 		places += l->depth[i] * plan->channels;
 	}
 	l->form = c->words ? CODELET_LL : CODELET_LL128;
+	l->hears_all = c->messages->hears_all && !c->words; /* words don't say of which call they are */
+	l->threads = LEAST_THREADS;
+	while (l->threads < CODELET_THREADS && l->threads * 8u < l->args.slot_bytes)
+		l->threads *= 2;
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;
 	return (uint64_t)places * l->args.slot_bytes <= e->layout.lines_bytes;

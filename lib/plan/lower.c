@@ -268,7 +268,7 @@ int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, in
 }
 
 /* Adds what one rank sends; 0 if it sends tokens to itself. */
-static int add_messages(const struct lowered *list, int rank, uint16_t messages[PLAN_MAX_RINGS])
+static int add_messages(const struct lowered *list, int rank, uint16_t most[PLAN_MAX_RINGS])
 {
 	for (int i = 0; i < list->nops; i++) {
 		const struct lowered_op *op = &list->ops[i];
@@ -276,24 +276,35 @@ static int add_messages(const struct lowered *list, int rank, uint16_t messages[
 			const struct lowered_peer *to = &list->peers[op->to_first + k];
 			if (to->rank == rank)
 				return 0;
-			if (to->number >= messages[op->to_ring])
-				messages[op->to_ring] = (uint16_t)(to->number + 1);
+			if (to->number >= most[op->to_ring])
+				most[op->to_ring] = (uint16_t)(to->number + 1);
 		}
 	}
 	return 1;
 }
 
+static int receives_from(const struct lowered *list, int rank)
+{
+	for (int i = 0; i < list->nops; i++)
+		for (int k = 0; k < list->ops[i].from_count; k++)
+			if (list->peers[list->ops[i].from_first + k].rank == rank)
+				return 1;
+	return 0;
+}
+
 int lower_messages(const struct plan *plan, const struct plan_map *map, int root,
-		   uint16_t messages[PLAN_MAX_RINGS])
+		   struct lowered_messages *out)
 {
 	struct lowered list;
 	const char *why;
 	int ret = 0;
-	memset(messages, 0, PLAN_MAX_RINGS * sizeof *messages);
+	*out = (struct lowered_messages){ .hears_all = 1 };
 	for (int r = 0; !ret && r < map->ranks; r++) {
 		ret = lower_plan(plan, map, r, root, &list, &why);
-		if (!ret && !add_messages(&list, r, messages))
+		if (!ret && !add_messages(&list, r, out->most))
 			ret = CORALE_ENOTSUP;
+		for (int from = 0; !ret && out->hears_all && from < map->ranks; from++)
+			out->hears_all = from == r || receives_from(&list, from);
 		lowered_free(&list); /* also after an error: then it is empty */
 	}
 	return ret;

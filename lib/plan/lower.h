@@ -66,12 +66,17 @@ int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, in
 	       const char **why);
 void lowered_free(struct lowered *lowered);
 
+struct lowered_messages {
+	uint16_t most[PLAN_MAX_RINGS]; /* of a ring, from one rank to one other */
+	int hears_all; /* each rank receives something from each other one */
+};
+
 /*
  * What all ranks' lists have in common where every loop over chunks runs once: the most messages of each ring that one rank sends to one
  * other. 0, CORALE_ENOMEM; CORALE_ENOTSUP as of lower_plan, and where programs of one rank wait for each other by tokens.
  */
 int lower_messages(const struct plan *plan, const struct plan_map *map, int root,
-		   uint16_t messages[PLAN_MAX_RINGS]);
+		   struct lowered_messages *out);
 
 void lowered_call_init(struct lowered_call *call, const struct plan *plan, const struct plan_env *env);
 

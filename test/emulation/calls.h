@@ -25,7 +25,7 @@ struct started {
 	const struct call *call;
 	int rank, ranks;
 	struct plan plan;
-	uint16_t messages[PLAN_MAX_RINGS];
+	struct lowered_messages messages;
 	unsigned char *send_memory, *recv_memory, *send, *recv;
 	size_t send_counts[GPU_MAX_HOSTS], send_displs[GPU_MAX_HOSTS]; /* of all_to_all_v */
 	size_t recv_counts[GPU_MAX_HOSTS], recv_displs[GPU_MAX_HOSTS];

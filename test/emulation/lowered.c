@@ -26,10 +26,10 @@ static int applies(int row, int ranks)
 	const struct world_params p = of_ranks(ranks);
 	struct world w;
 	struct plan plan;
-	uint16_t messages[PLAN_MAX_RINGS];
+	struct lowered_messages messages;
 	if (coll_is_pair(algo->coll) || !coll_has_count(algo->coll) || world_open(&w, &p))
 		return 0;
-	ret = world_plan(&w, &key, row, 0, 0, &plan, &list, messages);
+	ret = world_plan(&w, &key, row, 0, 0, &plan, &list, &messages);
 	world_close(&w);
 	return !ret;
 }

@@ -158,14 +158,14 @@ static int make_planner(struct world *w)
 }
 
 int world_plan(struct world *w, const struct plan_key *key, int row, int rank, int root, struct plan *plan,
-	       int *list, uint16_t messages[PLAN_MAX_RINGS])
+	       int *list, struct lowered_messages *messages)
 {
 	struct lowered lowered;
 	const char *why;
 	int ret = planner_build(&w->planner, key, row, plan);
 	ret = ret ? ret : lower_plan(plan, &w->topo->map, rank, root, &lowered, &why);
 	if (ret || lower_messages(plan, &w->topo->map, root, messages))
-		memset(messages, 0, PLAN_MAX_RINGS * sizeof *messages);
+		memset(messages, 0, sizeof *messages);
 	return ret ? ret : engine_add_list(&w->engines[rank], &lowered, list);
 }
 

@@ -37,7 +37,7 @@ void world_close(struct world *world);
 
 /* The plan of a row of the algorithm table for a key, and its list on a rank. 0, or CORALE_ENOTSUP: it has none. */
 int world_plan(struct world *world, const struct plan_key *key, int row, int rank, int root,
-	       struct plan *plan, int *list, uint16_t messages[PLAN_MAX_RINGS]);
+	       struct plan *plan, int *list, struct lowered_messages *messages);
 
 /* Where to a launch copies; NULL: it is a kernel. */
 const unsigned char *world_copied(const struct gpu_launched *launched);

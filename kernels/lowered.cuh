@@ -1,0 +1,31 @@
+/* What both kernels of lowered plans share (lib/plan/lower.h): where data lie, and what a fold is. */
+#ifndef LOWERED_CUH
+#define LOWERED_CUH
+
+#include "call.cuh"
+
+enum { LOWERED_THREADS = CODELET_THREADS };
+
+/* A span's place at an offset in elements. */
+__device__ static inline unsigned char *lowered_place(const codelet_lowered &a, uint32_t channel, const lowered_span &span, size_t at,
+						      uint32_t element)
+{
+	if (span.space == PLAN_SCRATCH)
+		return a.scratch + (uint64_t)channel * a.scratch_bytes + at * element;
+	return (span.space == PLAN_SEND ? (unsigned char *)a.args.send : a.args.recv) + at * element;
+}
+
+/* One input alone keeps its bits, unless the operator multiplies or divides it. */
+__device__ static inline bool lowered_folds(const codelet_args &a, const lowered_op &op, int sources, bool own_alone)
+{
+	const bool divides = op.flags & PLAN_FINAL && a.op == CORALE_AVG && a.ranks > 1;
+	return sources > 1 || divides || (own_alone && a.op == CORALE_NUM_OPS);
+}
+
+/* What finishes a fold: partial sums of an average are not divided. */
+__device__ static inline int lowered_last_op(int op, const lowered_op &o)
+{
+	return !(o.flags & PLAN_FINAL) && op == CORALE_AVG ? (int)CORALE_SUM : op;
+}
+
+#endif

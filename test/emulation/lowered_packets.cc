@@ -1,0 +1,9 @@
+/* kernels/lowered_packets.cu as C++. */
+#include <cuda_runtime.h>
+
+#define LAUNCH_MOST_THREADS 64
+#include "launch.h"
+#include "shared.h"
+#include "sync.h"
+
+#include "../../kernels/lowered_packets.cu"
