@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "diagnose.h"
+#include "gpu.h"
 #include "base/log.h"
 #include "sequence.h"
 #include "base/collectives.h"
@@ -173,7 +174,9 @@ int coll_check_shape(struct comm *comm, struct call *call)
 	if (call->root < 0 || call->root >= comm->size)
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %s %d is not in 0 .. %d", name,
 				 coll_is_pair(call->coll) ? "peer" : "root", call->root, comm->size - 1);
-	int ret = check_op(comm, call);
+	int ret = comm->gpu ? gpu_check(comm, call) : 0;
+	if (!ret)
+		ret = check_op(comm, call);
 	return ret ? ret : check_counts(comm, call);
 }
 
@@ -240,6 +243,37 @@ int corale_broadcast(const void *send, void *recv, size_t count, corale_type typ
 			     .count = count,
 			     .type = type,
 			     .root = root };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op, int root,
+		  corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_REDUCE,
+			     .send = send,
+			     .recv = recv,
+			     .count = count,
+			     .type = type,
+			     .op = op,
+			     .root = root };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_gather(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
+		  void *stream)
+{
+	struct call call = {
+		.coll = CORALE_GATHER, .send = send, .recv = recv, .count = count, .type = type, .root = root
+	};
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_scatter(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
+		   void *stream)
+{
+	struct call call = {
+		.coll = CORALE_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .root = root
+	};
 	return coll_submit(comm, &call, stream);
 }
 

@@ -98,6 +98,14 @@ void gpu_finish(struct comm *comm)
 
 /* ---- Calls ---------------------------------------------------------------------------------------------- */
 
+int gpu_check(const struct comm *comm, const struct call *call)
+{
+	if (plan_codelet_knows(call->coll))
+		return 0;
+	return log_error(CORALE_ENOTSUP, comm->rank, "%s: only host communicators have it, this one is on GPUs",
+			 corale_coll_name(call->coll));
+}
+
 /* Where peers could store directly: the same place of the same registration on every rank, or the call's signature differs. */
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {

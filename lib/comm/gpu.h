@@ -19,6 +19,8 @@ void gpu_close(struct comm *comm);
 int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds);
 void gpu_close_fds(const struct comm *comm, int *fds);
 
+/* CORALE_ENOTSUP, reported, for a collective that GPUs do not run. */
+int gpu_check(const struct comm *comm, const struct call *call);
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
 

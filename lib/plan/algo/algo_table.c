@@ -48,6 +48,9 @@ static const struct algo table[] = {
 	{ "local", CORALE_ALL_TO_ALL, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
 	{ "local", CORALE_ALL_TO_ALL_V, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
 	{ "local", CORALE_BARRIER, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_REDUCE, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_GATHER, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
+	{ "local", CORALE_SCATTER, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
 
 	{ "oneshot", CORALE_ALL_REDUCE, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Johnsson and Ho 1989", few_ranks,
 	  algo_oneshot_all_reduce },
@@ -81,10 +84,28 @@ static const struct algo table[] = {
 	{ "flat", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_broadcast },
 	{ "scatter", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "van de Geijn 1994", several_ranks,
 	  algo_scatter_broadcast },
+	{ "binomial", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
+	  algo_binomial_broadcast },
 	{ "hier_chain", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", shared_nodes,
 	  algo_hier_chain_broadcast },
 	{ "hier_flat", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", several_nodes,
 	  algo_hier_flat_broadcast },
+	{ "hier_binomial", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", several_nodes,
+	  algo_hier_binomial_broadcast },
+
+	{ "oneshot", CORALE_REDUCE, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", few_ranks, algo_oneshot_reduce },
+	{ "scatter", CORALE_REDUCE, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Rabenseifner 2004", few_ranks,
+	  algo_scatter_reduce },
+	{ "chain", CORALE_REDUCE, ALGO_FLAT, "Pjesivac-Grbovic et al. 2007", several_ranks,
+	  algo_chain_reduce },
+	{ "binomial", CORALE_REDUCE, ALGO_FLAT, "Thakur et al. 2005", several_ranks, algo_binomial_reduce },
+	{ "hier_chain", CORALE_REDUCE, 0, "Traff and Hunold 2020", several_nodes, algo_hier_chain_reduce },
+	{ "hier_binomial", CORALE_REDUCE, 0, "Traff and Hunold 2020", several_nodes,
+	  algo_hier_binomial_reduce },
+
+	{ "flat", CORALE_GATHER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_gather },
+
+	{ "flat", CORALE_SCATTER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_scatter },
 
 	{ "pairwise", CORALE_ALL_TO_ALL, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
 	  algo_pairwise_all_to_all },
