@@ -108,6 +108,46 @@ static int to_all(struct team_member *m, struct buffers *b)
 	return corale_all_to_all(b->send, b->recv, COUNT, CORALE_FLOAT32, m->comm, NULL);
 }
 
+static int reduce_to(struct team_member *m, struct buffers *b)
+{
+	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, m->comm, NULL);
+}
+
+static int reduce_to_min(struct team_member *m, struct buffers *b)
+{
+	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_MIN, 0, m->comm, NULL);
+}
+
+static int reduce_to_other(struct team_member *m, struct buffers *b)
+{
+	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, 3, m->comm, NULL);
+}
+
+static int gather_to(struct team_member *m, struct buffers *b)
+{
+	return corale_gather(b->send, b->recv, COUNT, CORALE_FLOAT32, 0, m->comm, NULL);
+}
+
+static int gather_less_to(struct team_member *m, struct buffers *b)
+{
+	return corale_gather(b->send, b->recv, COUNT - 9, CORALE_FLOAT32, 0, m->comm, NULL);
+}
+
+static int scatter_from(struct team_member *m, struct buffers *b)
+{
+	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT32, 0, m->comm, NULL);
+}
+
+static int scatter_from_other(struct team_member *m, struct buffers *b)
+{
+	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT32, 2, m->comm, NULL);
+}
+
+static int scatter_doubles(struct team_member *m, struct buffers *b)
+{
+	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT64, 0, m->comm, NULL);
+}
+
 static int barrier(struct team_member *m, struct buffers *b)
 {
 	(void)b;
@@ -133,6 +173,13 @@ static const struct pair pairs[] = {
 	{ "reduce_scatter's type", scatter, scatter_bytes, { "float32", "int8" }, 1 },
 	{ "all_to_all and barrier", to_all, barrier, { "all_to_all", "barrier" }, 0 },
 	{ "broadcast and barrier", barrier, broadcast, { "broadcast", "barrier" }, 0 },
+	{ "reduce's operator", reduce_to, reduce_to_min, { "sum", "min" }, 1 },
+	{ "reduce's root", reduce_to, reduce_to_other, { "root 0", "root 3" }, 1 },
+	{ "reduce and all_reduce", reduce_to, reduce, { "reduce(", "all_reduce(" }, 1 },
+	{ "gather's count", gather_to, gather_less_to, { "count 40", "count 31" }, 0 },
+	{ "gather and scatter", gather_to, scatter_from, { "gather(", "scatter(" }, 0 },
+	{ "scatter's root", scatter_from, scatter_from_other, { "root 0", "root 2" }, 0 },
+	{ "scatter's type", scatter_from, scatter_doubles, { "float32", "float64" }, 0 },
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 

@@ -45,12 +45,22 @@ static double remote_share(const struct walk *w, const struct plan_action *a, co
 	return from->remote > 0;
 }
 
-static int is_of_tree(const struct walk *w, int peer, int base)
+static int has_base(const struct walk *w, int peer, int base)
 {
 	return peer != PLAN_EXPR_ALL && w->plan->exprs[peer].base == base;
 }
 
-/* Who folds the sums of its children waits for one after the other: each has one more level below it. */
+/*
+ * A link of a chain. Who folds the sums of its children waits for one after the other, as each has one more level below
+ * it; who passes on what ranks of other nodes send at the same time waits for the first of them.
+ */
+static int is_link(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
+{
+	if (a->op == PLAN_WAIT || has_base(w, step->from, PLAN_TREE_CHILD))
+		return 1;
+	return a->to != PLAN_NONE && !has_base(w, step->from, PLAN_RANK_AT);
+}
+
 static void add_receive(struct walk *w, const struct plan_step *step, const struct plan_action *a,
 			const struct cost_peers *from, double weight)
 {
@@ -61,7 +71,7 @@ static void add_receive(struct walk *w, const struct plan_step *step, const stru
 	w->cost.in_bytes += weight * from->remote * bytes;
 	if (!from->remote && !from->local)
 		return;
-	if (a->to != PLAN_NONE || a->op == PLAN_WAIT || is_of_tree(w, step->from, PLAN_TREE_CHILD)) {
+	if (is_link(w, step, a)) {
 		w->cost.chain_ns += weight * ns;
 		return;
 	}
@@ -78,9 +88,9 @@ static int hops_before(const struct walk *w, const struct plan_step *step, const
 	int size = plan_group_size(&w->env.map, a->from_group, w->env.rank);
 	if (!coll_is_rooted(w->plan->key.coll) || a->from < 0)
 		return 0;
-	if (is_of_tree(w, step->from, PLAN_TREE_PARENT))
+	if (has_base(w, step->from, PLAN_TREE_PARENT))
 		return plan_log2(size - 1);
-	if (a->to < 0 || a->from_group != a->to_group || is_of_tree(w, step->from, PLAN_TREE_CHILD))
+	if (a->to < 0 || a->from_group != a->to_group || has_base(w, step->from, PLAN_TREE_CHILD))
 		return 0;
 	return a->from_group == PLAN_RAIL || a->flags & PLAN_REDUCE ? size - 2 : 0;
 }

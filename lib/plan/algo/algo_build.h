@@ -39,6 +39,8 @@ void algo_hier_chain_reduce(const struct algo_call *call, struct plan *plan);
 void algo_hier_binomial_reduce(const struct algo_call *call, struct plan *plan);
 void algo_flat_gather(const struct algo_call *call, struct plan *plan);
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan);
+void algo_hier_gather(const struct algo_call *call, struct plan *plan);
+void algo_hier_scatter(const struct algo_call *call, struct plan *plan);
 
 /* Opens the loop over the call's chunks; its variable as an expression. */
 static inline uint8_t algo_chunk_loop(struct plan *plan)

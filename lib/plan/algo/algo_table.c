@@ -104,8 +104,11 @@ static const struct algo table[] = {
 	  algo_hier_binomial_reduce },
 
 	{ "flat", CORALE_GATHER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_gather },
+	{ "hier", CORALE_GATHER, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", several_nodes, algo_hier_gather },
 
 	{ "flat", CORALE_SCATTER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "", several_ranks, algo_flat_scatter },
+	{ "hier", CORALE_SCATTER, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", several_nodes,
+	  algo_hier_scatter },
 
 	{ "pairwise", CORALE_ALL_TO_ALL, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
 	  algo_pairwise_all_to_all },
