@@ -24,12 +24,15 @@ void algo_chain_sums(struct plan *plan, const struct algo_sums *sums)
 	if (sums->n > 2)
 		plan_step(plan, step);
 
-	plan_loop_if(plan, plan_const(plan, 1), PLAN_EQ, position, plan_const(plan, 0));
 	step.to = PLAN_EXPR_NONE;
-	step.pred = PLAN_ALWAYS;
-	step.pred_a = step.pred_b = PLAN_EXPR_NONE;
+	step.pred = PLAN_EQ;
+	step.pred_b = plan_const(plan, 0);
+	int twice = sums->group == PLAN_RAIL; /* the end has two steps with predicates of their own */
+	if (twice)
+		plan_loop_if(plan, plan_const(plan, 1), PLAN_EQ, position, step.pred_b);
 	algo_sums_end(plan, sums, step);
-	plan_end(plan);
+	if (twice)
+		plan_end(plan);
 }
 
 void algo_chain_reduce(const struct algo_call *call, struct plan *plan)
