@@ -98,8 +98,16 @@ static size_t elements(const struct cuda_case *c, size_t ranks)
 	}
 }
 
+/* What GPUs refuse. */
+static int is_refused(const struct cuda_case *c)
+{
+	return c->call == CORALE_REDUCE || c->call == CORALE_GATHER || c->call == CORALE_SCATTER;
+}
+
 int cuda_case_possible(const struct cuda_case *c, int ranks, size_t bytes)
 {
+	if (is_refused(c))
+		return 0;
 	if (c->in_place && !has_place(c))
 		return 0;
 	if (!reduces(c) && (c->op != CORALE_SUM || c->data != REFERENCE_EXACT))

@@ -179,10 +179,30 @@ static void buffer_elsewhere(struct faults_rank *r)
 	cudaFree(elsewhere);
 }
 
+/* Collectives of host communicators, alone, in a group with another call, and as plans: nothing starts. */
+static void refused_collectives(struct faults_rank *r)
+{
+	corale_plan *plan = NULL;
+	faults_is(r, corale_reduce(r->send, r->recv, 4, CORALE_INT32, CORALE_SUM, 0, r->comm, r->stream),
+		  CORALE_ENOTSUP, "reduce");
+	if (!strstr(corale_comm_last_error(r->comm), "only host communicators"))
+		faults_complain(r, "the error is not told: %s", corale_comm_last_error(r->comm));
+	faults_is(r, corale_scatter(r->send, r->recv, 4, CORALE_INT32, 0, r->comm, r->stream), CORALE_ENOTSUP,
+		  "scatter");
+	corale_group_begin();
+	faults_is(r, faults_reduce(r, 4), 0, "all_reduce in a group");
+	faults_is(r, corale_gather(r->send, r->recv, 4, CORALE_INT32, 0, r->comm, r->stream), CORALE_ENOTSUP,
+		  "gather in a group");
+	faults_is(r, corale_group_end(), CORALE_ENOTSUP, "a group with a gather");
+	faults_is(r, corale_plan_create(CORALE_REDUCE, 4, CORALE_INT32, CORALE_SUM, 0, r->comm, &plan),
+		  CORALE_ENOTSUP, "a plan of reduce");
+}
+
 /* A receive from oneself that nobody sends; ranks that give up different registrations. */
 static void refused_arguments(struct faults_rank *r)
 {
 	void *handles[2] = { NULL, NULL };
+	refused_collectives(r);
 	corale_group_begin();
 	corale_recv(r->recv, 4, CORALE_INT32, r->rank, r->comm, r->stream);
 	faults_is(r, corale_group_end(), CORALE_EINVAL, "a receive from oneself without a send");
