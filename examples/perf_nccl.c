@@ -189,9 +189,11 @@ static const struct {
 	const char *coll;
 	int (*run)(const struct perf_call *call);
 } runs[] = {
-	{ "all_reduce", all_reduce }, { "reduce_scatter", reduce_scatter }, { "all_gather", all_gather },
-	{ "broadcast", broadcast },   { "all_to_all", all_to_all },         { "sendrecv", sendrecv },
-	{ "reduce", reduce },	      { "gather", gather },		    { "scatter", scatter },
+	{ "all_reduce", all_reduce }, { "reduce_scatter", reduce_scatter },
+	{ "all_gather", all_gather }, { "broadcast", broadcast },
+	{ "all_to_all", all_to_all }, { "sendrecv", sendrecv },
+	{ "reduce", reduce },         { "gather", gather },
+	{ "scatter", scatter },
 };
 
 /* ---- Coming up ------------------------------------------------------------------------------- */

@@ -254,7 +254,9 @@ static void test_host_only(void **state)
 	(void)state;
 	static const corale_coll colls[] = { CORALE_REDUCE, CORALE_GATHER, CORALE_SCATTER };
 	for (int i = 0; i < 3 * SIZES; i++) {
-		struct question q = { .node = node_of(4, WINDOW), .coll = colls[i % 3], .bytes = size(i / 3) };
+		struct question q = { .node = node_of(4, WINDOW),
+				      .coll = colls[i % 3],
+				      .bytes = size(i / 3) };
 		q.memory = i & ALL_MEMORY;
 		q.node.forced = i % CODELET_KINDS;
 		q.node.zero_ctas = i / 8 % 2;

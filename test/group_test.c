@@ -229,8 +229,9 @@ static void rooted_plans(struct team_member *m)
 		for (int k = 0; k < COUNT; k++)
 			one[k] = m->rank * COUNT + k;
 		team_expect(
-		    m, corale_plan_create(colls[i % 3], COUNT, CORALE_INT32, CORALE_MAX, root, m->comm, &plan), 0,
-		    "a plan");
+		    m,
+		    corale_plan_create(colls[i % 3], COUNT, CORALE_INT32, CORALE_MAX, root, m->comm, &plan),
+		    0, "a plan");
 		for (int run = 0; run < 3; run++)
 			team_expect(m,
 				    corale_plan_run(plan, scatters ? (is_root ? each : NULL) : one,

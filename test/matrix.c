@@ -87,8 +87,8 @@ static size_t send_elements(const struct matrix *m, const struct matrix_case *c)
 		return set_edges(m, c, 1);
 	if (c->coll == CORALE_BARRIER || !has_send(m, c))
 		return 0;
-	int blocks = c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_REDUCE_SCATTER ||
-		     c->coll == CORALE_SCATTER;
+	int blocks =
+	    c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_SCATTER;
 	return blocks ? (size_t)m->size * c->count : c->count;
 }
 
@@ -98,8 +98,7 @@ static size_t recv_elements(const struct matrix *m, const struct matrix_case *c)
 		return set_edges(m, c, 0);
 	if (c->coll == CORALE_BARRIER || !has_receive(m, c))
 		return 0;
-	int blocks =
-	    c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_GATHER;
+	int blocks = c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_GATHER;
 	return blocks ? (size_t)m->size * c->count : c->count;
 }
 

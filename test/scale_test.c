@@ -93,9 +93,9 @@ static void compare_rank(const struct topo *topo, const struct plan *plan, size_
 {
 	int n = topo->map.ranks, size = topo->map.max_node_size;
 	int position = (rank + n - root) % n, parent = plan_tree(PLAN_TREE_PARENT, n, position, 0);
-	int peers[] = { rank + 1, rank + n - 1, rank + size,      rank + n - size,
-			rank ^ 1, rank ^ 64,    rank + n / 2 + 3, root,
-			parent < 0 ? rank + 8 : parent + root };
+	int peers[] = { rank + 1,         rank + n - 1, rank + size,
+			rank + n - size,  rank ^ 1,     rank ^ 64,
+			rank + n / 2 + 3, root,         parent < 0 ? rank + 8 : parent + root };
 	for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); i++)
 		if (peers[i] % n != rank)
 			compare_pair(topo, plan, count, root, rank, peers[i] % n);

@@ -102,7 +102,8 @@ int gpu_check(const struct comm *comm, const struct call *call)
 {
 	if (plan_codelet_knows(call->coll))
 		return 0;
-	return log_error(CORALE_ENOTSUP, comm->rank, "%s: only host communicators have it, this one is on GPUs",
+	return log_error(CORALE_ENOTSUP, comm->rank,
+			 "%s: only host communicators have it, this one is on GPUs",
 			 corale_coll_name(call->coll));
 }
 

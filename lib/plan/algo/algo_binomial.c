@@ -65,13 +65,13 @@ void algo_binomial_reduce(const struct algo_call *call, struct plan *plan)
 	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	algo_binomial_sums(plan, &(struct algo_sums){
-				     .group = PLAN_WORLD,
-				     .n = call->topo->map.ranks,
-				     .ring = ring,
-				     .local = { PLAN_SEND, .chunk = chunk },
-				     .acc = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				     .result = { PLAN_RECV, .chunk = chunk } });
+	algo_binomial_sums(
+	    plan, &(struct algo_sums){ .group = PLAN_WORLD,
+				       .n = call->topo->map.ranks,
+				       .ring = ring,
+				       .local = { PLAN_SEND, .chunk = chunk },
+				       .acc = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				       .result = { PLAN_RECV, .chunk = chunk } });
 	plan_end(plan);
 }
 

@@ -62,18 +62,17 @@ static void pass_on(const struct scatter *s)
 	uint8_t chunk = chunk_loop_if(s, PLAN_EQ, s->node, s->root_node);
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, 1);
 	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan));
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .pred = PLAN_NE,
-					    .pred_a = s->me,
-					    .pred_b = s->root,
-					    .from_group = PLAN_NODE,
-					    .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
-					    .from_ring = s->pass,
-					    .dst = { PLAN_SCRATCH,
-						     .block = plan_const(plan, 0),
-						     .chunk = chunk },
-					    .to = rank_at(s, node, rail),
-					    .to_ring = s->rail });
+	plan_step(plan,
+		  (struct plan_step){ .op = PLAN_MOVE,
+				      .pred = PLAN_NE,
+				      .pred_a = s->me,
+				      .pred_b = s->root,
+				      .from_group = PLAN_NODE,
+				      .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
+				      .from_ring = s->pass,
+				      .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				      .to = rank_at(s, node, rail),
+				      .to_ring = s->rail });
 	plan_end(plan);
 	plan_end(plan);
 	plan_end(plan);
