@@ -322,8 +322,7 @@ int corale_broadcast(const void *send, void *recv, size_t count, corale_type typ
 /*
  * At the root recv[i] = op over all ranks of send[i]. Both: count elements; recv is written at the root only (may be
  * NULL elsewhere). In place at the root: send == recv. A rank that is not the root may return before others have begun
- * (what it sent is kept for them), so a call that differs elsewhere may be told by its next call only; where two ranks of
- * different nodes wait for each other, as one scatters what the other gathers, the deadline tells.
+ * (what it sent is kept for them), so a call that differs elsewhere may be told by its next call only.
  * Host communicators only (CUDA ones: CORALE_ENOTSUP, nothing was started).
  * Cost over n ranks: between 1 step of count elements sent to the root (one-shot), log2(n) steps of as many (binomial
  * tree), 2 steps of at most count elements from each (reduce-scatter, then the parts to the root: Rabenseifner 2004) and a
