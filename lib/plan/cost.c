@@ -36,11 +36,12 @@ struct walk {
 	struct program_cost cost;
 };
 
-/* A ring's pace is the mean of its links, whoever is asked. */
+/* A ring's pace is the mean of its links, whoever is asked. A root that gathers is in no ring. */
 static double remote_share(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
 {
-	int n = w->env.map.ranks;
-	if (a->from_group == PLAN_WORLD && a->from == (w->env.rank + n - 1) % n)
+	int n = w->env.map.ranks, coll = w->plan->key.coll;
+	int gathers = coll_is_rooted(coll) && coll_receives_each(coll);
+	if (!gathers && a->from_group == PLAN_WORLD && a->from == (w->env.rank + n - 1) % n)
 		return w->crossing;
 	return from->remote > 0;
 }
