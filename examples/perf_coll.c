@@ -136,6 +136,70 @@ static int receives_root(const struct perf_call *c, int i, struct perf_part *par
 	return one_part(i, c->root, 0, c->count, part);
 }
 
+/* ---- reduce, gather, scatter: a buffer is the root's alone ---- */
+
+static int is_root(const struct perf_call *c)
+{
+	return c->job->rank == c->root;
+}
+
+static int reduce(const struct perf_call *c)
+{
+	return corale_reduce(c->send, is_root(c) ? c->recv : NULL, c->count, c->type, c->op, c->root,
+			     c->job->comm, c->job->stream);
+}
+
+static int reduce_mpi(const struct perf_call *c)
+{
+	return MPI_Reduce(is_root(c) ? or_in_place(c, c->recv) : c->send, is_root(c) ? c->recv : NULL,
+			  (int)c->count, mpi_type(c->type), mpi_op(c->op), c->root, c->job->mpi);
+}
+
+static int root_receives_fold(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return is_root(c) && receives_fold(c, i, part);
+}
+
+static int gather(const struct perf_call *c)
+{
+	return corale_gather(c->send, is_root(c) ? c->recv : NULL, c->count, c->type, c->root, c->job->comm,
+			     c->job->stream);
+}
+
+static int gather_mpi(const struct perf_call *c)
+{
+	return MPI_Gather(is_root(c) ? or_in_place(c, block(c, c->recv, c->root)) : c->send, bytes_of(c),
+			  MPI_BYTE, is_root(c) ? c->recv : NULL, bytes_of(c), MPI_BYTE, c->root, c->job->mpi);
+}
+
+static int root_receives_all(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return is_root(c) && receives_all(c, i, part);
+}
+
+static int scatter(const struct perf_call *c)
+{
+	return corale_scatter(is_root(c) ? c->send : NULL, c->recv, c->count, c->type, c->root, c->job->comm,
+			      c->job->stream);
+}
+
+static int scatter_mpi(const struct perf_call *c)
+{
+	int in_place = is_root(c) && c->recv == block(c, c->send, c->root);
+	return MPI_Scatter(is_root(c) ? c->send : NULL, bytes_of(c), MPI_BYTE,
+			   in_place ? MPI_IN_PLACE : c->recv, bytes_of(c), MPI_BYTE, c->root, c->job->mpi);
+}
+
+static int root_sends_blocks(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return is_root(c) && sends_blocks(c, i, part);
+}
+
+static int receives_block_of_root(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return one_part(i, c->root, c->count * (size_t)c->job->rank, c->count, part);
+}
+
 /* ---- all_to_all ---- */
 
 static int all_to_all(const struct perf_call *c)
@@ -267,6 +331,10 @@ static const struct perf_coll colls[] = {
 	  receives_edges },
 	{ "all_to_all", 0, 0, 0, EACH, EACH, 1, -1, 0, all_to_all, all_to_all_mpi, sends_blocks,
 	  receives_blocks },
+	{ "reduce", 1, 1, 1, 1, 1, 1, 0, 0, reduce, reduce_mpi, sends_one, root_receives_fold },
+	{ "gather", 0, 1, 1, 1, EACH, 1, -1, 0, gather, gather_mpi, sends_one, root_receives_all },
+	{ "scatter", 0, 1, 1, EACH, 1, 1, -1, 0, scatter, scatter_mpi, root_sends_blocks,
+	  receives_block_of_root },
 	{ "sendrecv", 0, 0, 0, 1, 1, 1, 0, 0, sendrecv, sendrecv_mpi, sends_one, receives_previous },
 	{ "barrier", 0, 0, 0, 0, 0, 0, 0, 0, barrier, barrier_mpi, moves_nothing, moves_nothing },
 };

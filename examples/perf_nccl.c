@@ -50,6 +50,9 @@ struct perf_nccl {
 	int (*group_end)(void);
 	int (*all_reduce)(const void *, void *, size_t, int type, int op, void *comm, void *stream);
 	int (*reduce_scatter)(const void *, void *, size_t, int type, int op, void *comm, void *stream);
+	int (*reduce)(const void *, void *, size_t, int type, int op, int root, void *comm, void *stream);
+	int (*gather)(const void *, void *, size_t, int type, int root, void *comm, void *stream);
+	int (*scatter)(const void *, void *, size_t, int type, int root, void *comm, void *stream);
 	int (*all_gather)(const void *, void *, size_t, int type, void *comm, void *stream);
 	int (*broadcast)(const void *, void *, size_t, int type, int root, void *comm, void *stream);
 	int (*all_to_all)(const void *, void *, size_t, int type, void *comm, void *stream);
@@ -83,6 +86,9 @@ static const struct {
 	SYMBOL("ncclAllGather", all_gather, 0),
 	SYMBOL("ncclBroadcast", broadcast, 0),
 	SYMBOL("ncclAlltoAll", all_to_all, 22800),
+	SYMBOL("ncclReduce", reduce, 0),
+	SYMBOL("ncclGather", gather, 22800),
+	SYMBOL("ncclScatter", scatter, 22800),
 	SYMBOL("ncclSend", send, 0),
 	SYMBOL("ncclRecv", recv, 0),
 };
@@ -125,6 +131,24 @@ static int broadcast(const struct perf_call *c)
 				       c->job->stream);
 }
 
+static int reduce(const struct perf_call *c)
+{
+	return c->job->nccl->reduce(c->send, c->recv, c->count, type_of(c->type), op_of(c->op), c->root,
+				    c->peer, c->job->stream);
+}
+
+static int gather(const struct perf_call *c)
+{
+	return c->job->nccl->gather(c->send, c->recv, c->count, type_of(c->type), c->root, c->peer,
+				    c->job->stream);
+}
+
+static int scatter(const struct perf_call *c)
+{
+	return c->job->nccl->scatter(c->send, c->recv, c->count, type_of(c->type), c->root, c->peer,
+				     c->job->stream);
+}
+
 /* A part to one rank, a part from one; for the use inside a group. */
 static int exchange(const struct perf_call *c, int to, size_t send_at, int from, size_t recv_at)
 {
@@ -165,8 +189,11 @@ static const struct {
 	const char *coll;
 	int (*run)(const struct perf_call *call);
 } runs[] = {
-	{ "all_reduce", all_reduce }, { "reduce_scatter", reduce_scatter }, { "all_gather", all_gather },
-	{ "broadcast", broadcast },   { "all_to_all", all_to_all },         { "sendrecv", sendrecv },
+	{ "all_reduce", all_reduce }, { "reduce_scatter", reduce_scatter },
+	{ "all_gather", all_gather }, { "broadcast", broadcast },
+	{ "all_to_all", all_to_all }, { "sendrecv", sendrecv },
+	{ "reduce", reduce },         { "gather", gather },
+	{ "scatter", scatter },
 };
 
 /* ---- Coming up ------------------------------------------------------------------------------- */
@@ -288,6 +315,8 @@ void perf_nccl_open(struct perf_job *job)
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
 		if (strcmp(runs[i].coll, job->coll->name) == 0)
 			nccl->run = runs[i].run;
+	if ((nccl->run == gather && !nccl->gather) || (nccl->run == scatter && !nccl->scatter))
+		nccl->run = NULL; /* this NCCL has no such collective */
 	if (!nccl->run) /* nothing to be compared */
 		return;
 	if (wants(job, PERF_NCCL_STOCK))

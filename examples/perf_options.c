@@ -19,7 +19,7 @@ static const char help[] =
     "  -d, --datatype TYPE    int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 float32 float64\n"
     "                         float8_e4m3 float8_e5m2, a list with commas, or all (default float32)\n"
     "  -o, --op OP            sum prod min max avg premul, a list with commas, or all (default sum)\n"
-    "  -r, --root RANK        root of a broadcast, or all (default 0)\n"
+    "  -r, --root RANK        root of a collective that has one, or all (default 0)\n"
     "      --stream           calls go to an asynchronous host stream instead of blocking\n"
     "Memory\n"
     "      --device KIND      host (default) or cuda: buffers on GPUs, one GPU a rank of a node in turn, "

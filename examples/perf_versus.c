@@ -150,7 +150,8 @@ static const char *explain_mpi(const struct perf_job *job, int code)
 int perf_compare_mpi(const struct perf_call *call, struct perf_versus *versus)
 {
 	struct perf_way ways[2] = { perf_ours(call), { .name = "mpi", .explain = explain_mpi } };
-	int in_place = call->job->coll->has_root; /* MPI_Bcast has one buffer */
+	int in_place =
+	    call->job->coll->has_root && call->job->coll->equal_results; /* MPI_Bcast: one buffer */
 	perf_place(&ways[0].call, &call->job->pair, in_place);
 	ways[1].call = ways[0].call;
 	ways[1].run = call->job->coll->mpi;

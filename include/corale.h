@@ -319,6 +319,30 @@ int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_typ
 int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root,
 		     corale_comm *comm, void *stream);
 
+/*
+ * At the root recv[i] = op over all ranks of send[i]. Both: count elements; recv is written at the root only (may be
+ * NULL elsewhere). In place at the root: send == recv. A rank that is not the root may return before others have begun
+ * (what it sent is kept for them), so a call that differs elsewhere may be told by its next call only.
+ * On a CUDA communicator every rank's part of it ends when all ranks have begun.
+ * Cost over n ranks: between 1 step of count elements sent to the root (one-shot), log2(n) steps of as many (binomial
+ * tree), 2 steps of at most count elements from each (reduce-scatter, then the parts to the root: Rabenseifner 2004) and a
+ * chain of n-1 steps for what is large; over several nodes each one's sum crosses once, along a tree or a chain.
+ */
+int corale_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op, int root,
+		  corale_comm *comm, void *stream);
+
+/* At the root recv[r * count + i] = rank r's send[i]. send: count elements; recv: size * count, written at the root only
+ * (may be NULL elsewhere). In place at the root: send == recv + root * count. Returns and differs as
+ * reduce. 1 step: each rank sends count elements straight to the root, which receives (n-1) count. */
+int corale_gather(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
+		  void *stream);
+
+/* recv[i] = the root's send[rank * count + i]. send: size * count elements, read at the root only (may be NULL elsewhere);
+ * recv: count. In place at the root: recv == send + root * count.
+ * 1 step: the root sends (n-1) count elements, a block straight to each rank. */
+int corale_scatter(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
+		   void *stream);
+
 /* recv[r * count + i] = rank r's send[rank * count + i]. Both: size * count elements.
  * In place is refused (CORALE_EINVAL). */
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
@@ -405,7 +429,10 @@ typedef enum {
 	CORALE_SEND = 6,
 	CORALE_RECV = 7,
 	CORALE_BARRIER = 8,
-	CORALE_NUM_COLLS = 9
+	CORALE_REDUCE = 9,
+	CORALE_GATHER = 10,
+	CORALE_SCATTER = 11,
+	CORALE_NUM_COLLS = 12
 } corale_coll;
 
 /*

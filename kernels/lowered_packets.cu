@@ -222,15 +222,16 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
 	const int begin = a.first[program], nops = a.first[program + 1] - begin;
 	const bool words = a.form == CODELET_LL;
+	sync_next_kernel();
+	for (int i = (int)threadIdx.x; i < nops; i += (int)blockDim.x)
+		s->ops[i] = resolve(a, a.ops[begin + i], channel, (uint32_t)vector_element_bytes(TYPE));
+	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
+		s->peers[i] = a.peers[i];
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a.args);
 	const uint32_t over = call_over(a.args);
 	if (!a.hears_all) /* else a rank knows of all others by what it receives */
 		send_headers(a.args, epoch);
-	for (int i = (int)threadIdx.x; i < nops; i += (int)blockDim.x)
-		s->ops[i] = resolve(a, a.ops[begin + i], channel, (uint32_t)vector_element_bytes(TYPE));
-	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
-		s->peers[i] = a.peers[i];
 	const packet_form form = { words, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) : a.args.tag };
 	const run r = { a, s, form, epoch, channel, over };
 	bool good = __syncthreads_and(!words || hear_all(a.args, epoch)); /* words don't carry the signature */

@@ -83,6 +83,15 @@ __device__ static inline void sync_previous_kernel(void)
 #endif
 }
 
+/* From now on the next kernel on the stream may be brought up; it waits for this one's end by sync_previous_kernel. When all blocks of this one
+ * have come so far, so it takes no place from them. */
+__device__ static inline void sync_next_kernel(void)
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /* A barrier of some warps of a block, by its number; 0 is the whole block's. The second form says whether all brought true. */
 __device__ static inline void sync_warps(uint32_t barrier, uint32_t threads)
 {

@@ -22,7 +22,9 @@ static int coll_of(int row)
 
 static int is_rooted(int row)
 {
-	return coll_of(row) == CORALE_BROADCAST || coll_of(row) == CORALE_SEND || coll_of(row) == CORALE_RECV;
+	int coll = coll_of(row);
+	return coll == CORALE_BROADCAST || coll == CORALE_SEND || coll == CORALE_RECV ||
+	       coll == CORALE_REDUCE || coll == CORALE_GATHER || coll == CORALE_SCATTER;
 }
 
 /* All combinations for one row on one machine. */
@@ -64,7 +66,8 @@ static int run_some(const struct topo *topo, int row)
 		return 0;
 	int blocks =
 	    c.count > 4 && (coll_of(row) == CORALE_ALL_GATHER || coll_of(row) == CORALE_REDUCE_SCATTER ||
-			    coll_of(row) == CORALE_ALL_TO_ALL || coll_of(row) == CORALE_ALL_TO_ALL_V);
+			    coll_of(row) == CORALE_ALL_TO_ALL || coll_of(row) == CORALE_ALL_TO_ALL_V ||
+			    coll_of(row) == CORALE_GATHER || coll_of(row) == CORALE_SCATTER);
 	if (blocks)
 		c.count = 3;
 	c.chunk = (c.count / (size_t)plan.parts + 2) / 2;

@@ -50,6 +50,18 @@ static void null_pointers(struct team_member *m)
 		    "broadcast, NULL recv");
 	team_expect(m, corale_all_to_all(NULL, out, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
 		    "all_to_all, NULL send");
+	team_expect(m, corale_reduce(NULL, out, 1, CORALE_FLOAT32, CORALE_SUM, 0, c, NULL), CORALE_EINVAL,
+		    "reduce, NULL send");
+	team_expect(m, corale_reduce(buf, NULL, 1, CORALE_FLOAT32, CORALE_SUM, m->rank, c, NULL),
+		    CORALE_EINVAL, "reduce, NULL recv of the root");
+	team_expect(m, corale_gather(NULL, out, 1, CORALE_FLOAT32, 0, c, NULL), CORALE_EINVAL,
+		    "gather, NULL send");
+	team_expect(m, corale_gather(buf, NULL, 1, CORALE_FLOAT32, m->rank, c, NULL), CORALE_EINVAL,
+		    "gather, NULL recv of the root");
+	team_expect(m, corale_scatter(NULL, out, 1, CORALE_FLOAT32, m->rank, c, NULL), CORALE_EINVAL,
+		    "scatter, NULL send of the root");
+	team_expect(m, corale_scatter(buf, NULL, 1, CORALE_FLOAT32, 0, c, NULL), CORALE_EINVAL,
+		    "scatter, NULL recv");
 	team_expect(m, corale_all_to_all_v(buf, NULL, counts, out, counts, counts, CORALE_FLOAT32, c, NULL),
 		    CORALE_EINVAL, "all_to_all_v, NULL counts");
 	counts[0] = 1;
@@ -93,12 +105,18 @@ static void overflowing_counts(struct team_member *m)
 			    CORALE_EINVAL, "reduce_scatter");
 		team_expect(m, corale_all_to_all(buf, out, n, CORALE_FLOAT64, c, NULL), CORALE_EINVAL,
 			    "all_to_all");
+		team_expect(m, corale_gather(buf, out, n, CORALE_FLOAT64, 0, c, NULL), CORALE_EINVAL,
+			    "gather");
+		team_expect(m, corale_scatter(buf, out, n, CORALE_FLOAT64, 0, c, NULL), CORALE_EINVAL,
+			    "scatter");
 		if (i == 3)
 			break; /* fits where there is one block only */
 		team_expect(m, corale_all_reduce(buf, out, n, CORALE_FLOAT64, CORALE_SUM, c, NULL),
 			    CORALE_EINVAL, "all_reduce");
 		team_expect(m, corale_broadcast(buf, out, n, CORALE_FLOAT64, 0, c, NULL), CORALE_EINVAL,
 			    "broadcast");
+		team_expect(m, corale_reduce(buf, out, n, CORALE_FLOAT64, CORALE_SUM, 0, c, NULL),
+			    CORALE_EINVAL, "reduce");
 		team_expect(m, corale_send(buf, n, CORALE_FLOAT64, 0, c, NULL), CORALE_EINVAL, "send");
 		team_expect(m, corale_all_to_all_v(buf, most, none, out, none, none, CORALE_FLOAT64, c, NULL),
 			    CORALE_EINVAL, "all_to_all_v, count");
@@ -166,6 +184,9 @@ static void wrong_plans(struct team_member *m)
 		       "a plan with an operator that nobody made");
 	expect_no_plan(m, CORALE_BROADCAST, 1, CORALE_SUM, 99, "a plan with root 99");
 	expect_words(m, corale_comm_last_error(m->comm), "root 99", "0 .. 3");
+	expect_no_plan(m, CORALE_REDUCE, 1, CORALE_SUM, -1, "a plan with root -1");
+	expect_no_plan(m, CORALE_GATHER, 1, CORALE_SUM, RANKS, "a plan with root n");
+	expect_no_plan(m, CORALE_SCATTER, SIZE_MAX / 8, CORALE_SUM, 0, "a plan of too many elements");
 	expect_no_plan(m, CORALE_ALL_GATHER, SIZE_MAX, CORALE_SUM, 0, "a plan of SIZE_MAX elements");
 	team_expect(m, corale_plan_create(CORALE_BARRIER, 0, CORALE_FLOAT32, -5, 99, m->comm, &plan), 0,
 		    "a barrier has neither operator nor root");
@@ -182,6 +203,18 @@ static void wrong_places(struct team_member *m)
 	team_expect(m, corale_broadcast(buf, buf, 1, CORALE_FLOAT32, RANKS, c, NULL), CORALE_EINVAL,
 		    "root n");
 	expect_words(m, corale_comm_last_error(c), "root", "4");
+	team_expect(m, corale_reduce(buf, buf, 1, CORALE_FLOAT32, CORALE_SUM, RANKS, c, NULL), CORALE_EINVAL,
+		    "reduce to root n");
+	team_expect(m, corale_gather(buf, buf, 1, CORALE_FLOAT32, -1, c, NULL), CORALE_EINVAL,
+		    "gather to root -1");
+	team_expect(m, corale_scatter(buf, buf, 1, CORALE_FLOAT32, RANKS, c, NULL), CORALE_EINVAL,
+		    "scatter from root n");
+	team_expect(m, corale_reduce(buf, buf + 1, 2, CORALE_FLOAT32, CORALE_SUM, m->rank, c, NULL),
+		    CORALE_EINVAL, "reduce with an overlap at the root");
+	team_expect(m, corale_gather(buf + (m->rank + 1) % RANKS, buf, 1, CORALE_FLOAT32, m->rank, c, NULL),
+		    CORALE_EINVAL, "gather in another rank's place");
+	team_expect(m, corale_scatter(buf, buf + (m->rank + 1) % RANKS, 1, CORALE_FLOAT32, m->rank, c, NULL),
+		    CORALE_EINVAL, "scatter in another rank's place");
 	team_expect(m, corale_send(buf, 1, CORALE_FLOAT32, RANKS, c, NULL), CORALE_EINVAL, "peer n");
 	team_expect(m, corale_send(buf, 1, CORALE_FLOAT32, m->rank, c, NULL), CORALE_EINVAL,
 		    "to oneself, no group");

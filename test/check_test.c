@@ -31,7 +31,7 @@ static uint8_t shifted(struct plan *plan, uint8_t e)
 		return e;
 	struct plan_expr expr = plan->exprs[e];
 	if (expr.base >= PLAN_SIMPLE_BASES || expr.base == PLAN_DOUBLING_GIVE ||
-	    expr.base == PLAN_DOUBLING_TAKE)
+	    expr.base == PLAN_DOUBLING_TAKE || expr.base == PLAN_TREE_PARENT)
 		return e;
 	expr.offset++;
 	return plan_expr(plan, expr);
@@ -180,7 +180,7 @@ static int is_found(const struct plan_case *c, const struct plan *plan)
 	struct plan_case way = *c;
 	struct check_report report;
 	char error[512];
-	int has_in_place = plan->key.coll <= CORALE_BROADCAST;
+	int has_in_place = plan->key.coll <= CORALE_BROADCAST || plan->key.coll >= CORALE_REDUCE;
 	for (int i = 0; i < 4; i++) {
 		way.in_place = has_in_place && i & 1;
 		way.seed = i & 2 ? 5 : 0;

@@ -248,6 +248,25 @@ static void test_tiny_calls_are_packets(void **state)
 	assert_int_equal(choice(&barrier), CODELET_PACKETS);
 }
 
+/* What runs lowered: no codelet, whatever the call, forced or not. */
+static void test_lowered_only(void **state)
+{
+	(void)state;
+	static const corale_coll colls[] = { CORALE_REDUCE, CORALE_GATHER, CORALE_SCATTER };
+	for (int i = 0; i < 3 * SIZES; i++) {
+		struct question q = { .node = node_of(4, WINDOW),
+				      .coll = colls[i % 3],
+				      .bytes = size(i / 3) };
+		q.memory = i & ALL_MEMORY;
+		q.node.forced = (uint32_t)i;
+		q.node.zero_ctas = i / 8 % 2;
+		assert_false(plan_codelet_knows(q.coll));
+		assert_int_equal(choice(&q), CODELET_NONE);
+	}
+	for (int coll = 0; coll <= CORALE_BARRIER; coll++)
+		assert_true(plan_codelet_knows((corale_coll)coll));
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -296,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_few_blocks),
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_tiny_calls_are_packets),
+		cmocka_unit_test(test_lowered_only),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_print),

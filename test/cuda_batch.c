@@ -155,7 +155,7 @@ static void draw(const struct cuda_world *world, uint64_t *state, size_t largest
 	if (cuda_world_random(state) % 3 == 0)
 		c->call = CORALE_ALL_REDUCE;
 	c->type = (corale_type)(cuda_world_random(state) % CORALE_NUM_TYPES);
-	if (c->call == CORALE_ALL_REDUCE || c->call == CORALE_REDUCE_SCATTER) {
+	if (c->call == CORALE_ALL_REDUCE || c->call == CORALE_REDUCE_SCATTER || c->call == CORALE_REDUCE) {
 		c->op = (corale_op)(cuda_world_random(state) % (CORALE_NUM_OPS + 1));
 		c->data = (enum reference_data)(cuda_world_random(state) % 3);
 	}

@@ -71,12 +71,18 @@ void cuda_bench_close(struct cuda_bench *bench)
 
 static int reduces(const struct cuda_case *c)
 {
-	return c->call == CORALE_ALL_REDUCE || c->call == CORALE_REDUCE_SCATTER;
+	return c->call == CORALE_ALL_REDUCE || c->call == CORALE_REDUCE_SCATTER || c->call == CORALE_REDUCE;
+}
+
+/* Only the root has a receive buffer, or a send buffer, and only it can be in place. */
+static int is_one_sided(const struct cuda_case *c)
+{
+	return c->call == CORALE_REDUCE || c->call == CORALE_GATHER || c->call == CORALE_SCATTER;
 }
 
 static int has_place(const struct cuda_case *c)
 {
-	return reduces(c) || c->call == CORALE_ALL_GATHER || c->call == CORALE_BROADCAST;
+	return reduces(c) || is_one_sided(c) || c->call == CORALE_ALL_GATHER || c->call == CORALE_BROADCAST;
 }
 
 /* Elements of the larger buffer and of both together. */
@@ -86,6 +92,11 @@ static size_t elements(const struct cuda_case *c, size_t ranks)
 	case CORALE_ALL_GATHER:
 	case CORALE_REDUCE_SCATTER:
 		return (ranks + !c->in_place) * c->count;
+	case CORALE_GATHER:
+	case CORALE_SCATTER:
+		return (ranks + 1) * c->count;
+	case CORALE_REDUCE:
+		return 2 * c->count;
 	case CORALE_ALL_TO_ALL:
 		return 2 * ranks * c->count;
 	case CORALE_ALL_TO_ALL_V:
@@ -187,14 +198,16 @@ static void lay_inputs(struct cuda_run *run, int me, int ranks)
 	const struct cuda_case *c = &run->c;
 	struct cuda_layout *in = &run->inputs;
 	size_t n = (size_t)ranks;
-	if (c->call == CORALE_BARRIER || (c->call == CORALE_BROADCAST && me != root_of(c, ranks)) ||
+	int sent_by_root = c->call == CORALE_BROADCAST || c->call == CORALE_SCATTER;
+	if (c->call == CORALE_BARRIER || (sent_by_root && me != root_of(c, ranks)) ||
 	    (c->call == CUDA_CASE_PAIRS && partner_of(me, ranks) < 0))
 		return;
 	if (c->call == CORALE_ALL_TO_ALL_V || c->call == CUDA_CASE_EXCHANGE)
 		lay_edges(c, me, ranks, 1, in, run->counts[0], run->counts[1]);
-	else if (c->call == CORALE_ALL_TO_ALL || c->call == CORALE_REDUCE_SCATTER)
+	else if (c->call == CORALE_ALL_TO_ALL || c->call == CORALE_REDUCE_SCATTER ||
+		 c->call == CORALE_SCATTER)
 		add(in, 0, n * c->count, me, 0);
-	else if (c->call == CORALE_ALL_GATHER && c->in_place)
+	else if ((c->call == CORALE_ALL_GATHER || c->call == CORALE_GATHER) && c->in_place)
 		add(in, (size_t)me * c->count, c->count, me, 0);
 	else
 		add(in, 0, c->count, me, 0);
@@ -211,9 +224,17 @@ static void lay_outputs(struct cuda_run *run, int me, int ranks)
 	const struct cuda_case *c = &run->c;
 	struct cuda_layout *out = &run->outputs;
 	size_t mine = (size_t)me * c->count, n = (size_t)ranks;
-	int source = CUDA_PIECE_FOLD;
+	int source = CUDA_PIECE_FOLD, is_root = me == root_of(c, ranks);
 	switch (c->call) {
 	case CORALE_BARRIER:
+		return;
+	case CORALE_REDUCE:
+		if (is_root)
+			break;
+		return;
+	case CORALE_GATHER:
+		if (is_root)
+			lay_blocks(c, ranks, 0, out);
 		return;
 	case CORALE_ALL_GATHER:
 		lay_blocks(c, ranks, 0, out);
@@ -226,9 +247,12 @@ static void lay_outputs(struct cuda_run *run, int me, int ranks)
 		lay_edges(c, me, ranks, 0, out, run->counts[2], run->counts[3]);
 		return;
 	case CORALE_REDUCE_SCATTER:
+	case CORALE_SCATTER:
+		if (c->call == CORALE_SCATTER)
+			source = root_of(c, ranks);
 		if (c->in_place)
 			add(out, 0, mine, CUDA_PIECE_ANY, 0);
-		add(out, 0, c->count, CUDA_PIECE_FOLD, mine);
+		add(out, 0, c->count, source, mine);
 		if (c->in_place)
 			add(out, 0, n * c->count - mine - c->count, CUDA_PIECE_ANY, 0);
 		return;
@@ -303,6 +327,7 @@ int cuda_run_open(struct cuda_bench *bench, const struct cuda_case *c, int with_
 	struct cuda_world *world = bench->world;
 	memset(run, 0, sizeof(*run));
 	run->c = *c;
+	run->c.in_place = c->in_place && (!is_one_sided(c) || world->rank == root_of(c, world->size));
 	run->op = c->op;
 	lay_inputs(run, world->rank, world->size);
 	lay_outputs(run, world->rank, world->size);
@@ -578,6 +603,15 @@ static int call(struct cuda_bench *bench, struct cuda_run *run, const void *send
 	case CORALE_BROADCAST:
 		return corale_broadcast(send, recv, c->count, c->type, root_of(c, bench->world->size), comm,
 					stream);
+	case CORALE_REDUCE:
+		return corale_reduce(send, recv, c->count, c->type, run->op, root_of(c, bench->world->size),
+				     comm, stream);
+	case CORALE_GATHER:
+		return corale_gather(send, recv, c->count, c->type, root_of(c, bench->world->size), comm,
+				     stream);
+	case CORALE_SCATTER:
+		return corale_scatter(send, recv, c->count, c->type, root_of(c, bench->world->size), comm,
+				      stream);
 	case CORALE_ALL_TO_ALL:
 		return corale_all_to_all(send, recv, c->count, c->type, comm, stream);
 	case CORALE_ALL_TO_ALL_V:
@@ -601,13 +635,16 @@ int cuda_run_issue(struct cuda_bench *bench, struct cuda_run *run, cudaStream_t 
 	unsigned char *recv = run->recv.region + run->recv.lead, *send = recv;
 	if (!c->in_place)
 		send = run->send.region + run->send.lead;
-	else if (c->call == CORALE_ALL_GATHER)
+	else if (c->call == CORALE_ALL_GATHER || c->call == CORALE_GATHER)
 		send += mine;
-	else if (c->call == CORALE_REDUCE_SCATTER)
+	else if (c->call == CORALE_REDUCE_SCATTER || c->call == CORALE_SCATTER)
 		recv += mine;
-	if (c->call == CORALE_BROADCAST && !c->in_place && c->seed % 2 &&
-	    bench->world->rank != root_of(c, bench->world->size))
-		send = NULL; /* only the root's is read */
+	if (bench->world->rank != root_of(c, bench->world->size) && !c->in_place && c->seed % 2) {
+		if (c->call == CORALE_BROADCAST || c->call == CORALE_SCATTER)
+			send = NULL; /* only the root's is read, */
+		if (c->call == CORALE_REDUCE || c->call == CORALE_GATHER)
+			recv = NULL; /* or written */
+	}
 	if (run->plan)
 		return corale_plan_run(run->plan, send, recv, stream);
 	return call(bench, run, send, recv, stream);

@@ -139,6 +139,7 @@ static void types(struct test *t)
 static void roots(struct test *t)
 {
 	static const size_t counts[] = { 1, 1003, 100003 };
+	static const int rooted[] = { CORALE_BROADCAST, CORALE_REDUCE, CORALE_GATHER, CORALE_SCATTER };
 	struct cuda_case c = { .type = CORALE_FLOAT32 };
 	if (cuda_bench_memory(&t->bench, 1u << CUDA_MEMORY_DEVICE, SMALL_ARENA))
 		return;
@@ -146,8 +147,10 @@ static void roots(struct test *t)
 		for (c.root = 0; c.root < t->world.size; c.root++)
 			for (c.in_place = 0; c.in_place < 2; c.in_place++) {
 				c.count = counts[i];
-				c.call = CORALE_BROADCAST;
-				run_case(t, &c, CUDA_WAY_EAGER, SMALL_ARENA);
+				for (size_t k = 0; k < sizeof rooted / sizeof *rooted; k++) {
+					c.call = rooted[k];
+					run_case(t, &c, CUDA_WAY_EAGER, SMALL_ARENA);
+				}
 				c.call = CUDA_CASE_RING; /* of every distance */
 				run_case(t, &c, CUDA_WAY_EAGER, SMALL_ARENA);
 			}
@@ -170,8 +173,9 @@ static void sizes(struct test *t)
 		for (int k = 0; k < 3; k++)
 			for (c.call = 0; c.call < CUDA_CASE_CALLS; c.call++)
 				for (int j = 0; j < 4; j++) {
-					int folds =
-					    c.call == CORALE_ALL_REDUCE || c.call == CORALE_REDUCE_SCATTER;
+					int folds = c.call == CORALE_ALL_REDUCE ||
+						    c.call == CORALE_REDUCE_SCATTER ||
+						    c.call == CORALE_REDUCE;
 					c.count = sizes_list[i];
 					c.type = some[k];
 					c.in_place = j % 2;
@@ -253,18 +257,19 @@ static void graphs(struct test *t)
 static void plans(struct test *t)
 {
 	static const corale_coll some[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
-					    CORALE_BROADCAST,  CORALE_ALL_TO_ALL, CORALE_BARRIER };
+					    CORALE_BROADCAST,  CORALE_ALL_TO_ALL, CORALE_REDUCE,
+					    CORALE_GATHER,     CORALE_SCATTER,    CORALE_BARRIER };
 	static const size_t counts[] = { 0, 1, 1003, 300007 };
 	struct cuda_case c = { 0 };
 	if (cuda_bench_memory(&t->bench, 1u << CUDA_MEMORY_DEVICE, SMALL_ARENA))
 		return;
 	for (int i = 0; i < 4; i++)
-		for (int k = 0; k < 6; k++)
+		for (size_t k = 0; k < sizeof some / sizeof *some; k++)
 			for (c.in_place = 0; c.in_place < 2; c.in_place++) {
 				c.call = some[k];
 				c.type = c.call == CORALE_BARRIER ? 0 : CORALE_FLOAT32;
 				c.count = c.call == CORALE_BARRIER ? 0 : counts[i];
-				c.root = i + k;
+				c.root = i + (int)k;
 				run_case(t, &c, CUDA_WAY_PLAN, SMALL_ARENA);
 			}
 }

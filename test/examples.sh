@@ -51,10 +51,14 @@ with_gpu()
 
 try "the smallest program" 3 allreduce
 try "halo exchange" 3 stencil 48 200
-for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all_v sendrecv barrier; do
+for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all_v reduce gather scatter sendrecv barrier; do
 	try "corale_${coll}_perf" 3 corale_${coll}_perf -b 8 -e 64K -f 16 -n 5
 done
 try "corale_all_reduce_perf --vs-mpi" 2 corale_all_reduce_perf -b 8 -e 32K -f 64 --vs-mpi --blocks 3
+for coll in reduce gather scatter; do
+	CORALE_NODE_SIZE=2 try "corale_${coll}_perf --vs-mpi on 2 nodes" 3 corale_${coll}_perf -b 8 -e 32K -f 64 -r all \
+		--vs-mpi --blocks 3
+done
 try "samples of what is larger than --check-max" 2 corale_all_to_all_perf -b 64M -e 64M -n 2 --check-max 1M
 try "registered buffers" 2 corale_all_gather_perf -b 8 -e 64K -f 64 -R 1
 try "the library's buffers, asynchronous calls" 2 corale_all_reduce_perf -b 8 -e 64K -f 64 -R 2 --stream

@@ -193,6 +193,66 @@ static void beside_collectives(struct team_member *m)
 	free(in);
 }
 
+/* Everything with a root in one group, each root in turn, twice in place; then the same by persistent plans. */
+static void rooted(struct team_member *m)
+{
+	int32_t mine = 10 + m->rank, sum = -1, part = -1, all[RANKS], parts[RANKS];
+	for (int root = 0; root < RANKS; root++) {
+		int is_root = m->rank == root;
+		for (int r = 0; r < RANKS; r++)
+			parts[r] = 100 * root + r;
+		all[root] = mine;
+		corale_group_begin();
+		corale_scatter(is_root ? parts : NULL, &part, 1, CORALE_INT32, root, m->comm, NULL);
+		corale_reduce(&mine, is_root ? &sum : NULL, 1, CORALE_INT32, CORALE_SUM, root, m->comm, NULL);
+		corale_gather(is_root ? all + root : &mine, is_root ? all : NULL, 1, CORALE_INT32, root,
+			      m->comm, NULL);
+		team_expect(m, corale_group_end(), 0, "a group of calls with a root");
+		if (part != 100 * root + m->rank || (is_root && sum != 10 * RANKS + RANKS * (RANKS - 1) / 2))
+			team_fault(m, "root %d: part %d, sum %d", root, (int)part, (int)sum);
+		for (int r = 0; is_root && r < RANKS; r++)
+			if (all[r] != 10 + r)
+				team_fault(m, "gathered %d of rank %d", (int)all[r], r);
+	}
+}
+
+static void rooted_plans(struct team_member *m)
+{
+	enum { COUNT = 3001 };
+	static const corale_coll colls[] = { CORALE_REDUCE, CORALE_GATHER, CORALE_SCATTER };
+	int32_t *one = allocate(COUNT), *each = allocate((size_t)RANKS * COUNT);
+	for (int i = 0; i < 3 * RANKS; i++) {
+		int root = i / 3, is_root = m->rank == root, scatters = colls[i % 3] == CORALE_SCATTER;
+		corale_plan *plan;
+		for (int k = 0; k < RANKS * COUNT; k++)
+			each[k] = k;
+		for (int k = 0; k < COUNT; k++)
+			one[k] = m->rank * COUNT + k;
+		team_expect(
+		    m,
+		    corale_plan_create(colls[i % 3], COUNT, CORALE_INT32, CORALE_MAX, root, m->comm, &plan),
+		    0, "a plan");
+		for (int run = 0; run < 3; run++)
+			team_expect(m,
+				    corale_plan_run(plan, scatters ? (is_root ? each : NULL) : one,
+						    scatters  ? one
+						    : is_root ? each
+							      : NULL,
+						    NULL),
+				    0, "a run of it");
+		corale_plan_destroy(plan);
+		for (int k = 0; k < COUNT; k++)
+			if (one[k] != m->rank * COUNT + k)
+				team_fault(m, "root %d: own element %d is %d", root, k, (int)one[k]);
+		int highest = colls[i % 3] == CORALE_REDUCE ? (RANKS - 1) * COUNT : 0;
+		for (int k = 0; is_root && k < (highest ? COUNT : RANKS * COUNT); k++)
+			if (each[k] != highest + k)
+				team_fault(m, "element %d at the root is %d", k, (int)each[k]);
+	}
+	free(one);
+	free(each);
+}
+
 static void nested(struct team_member *m)
 {
 	int32_t out = m->rank, in = -1;
@@ -520,6 +580,8 @@ static const struct team_case cases[] = {
 	{ "on several streams", on_several_streams },
 	{ "sends without a group", one_way },
 	{ "beside collectives", beside_collectives },
+	{ "with a root", rooted },
+	{ "persistent plans with a root", rooted_plans },
 	{ "nested", nested },
 	{ "a refused call", refused },
 	{ "to oneself with other counts", self_mismatch },

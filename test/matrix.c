@@ -42,7 +42,23 @@ void matrix_close(struct matrix *matrix)
 
 static int reduces(const struct matrix_case *c)
 {
-	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER;
+	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_REDUCE;
+}
+
+/* Whether the rank has the buffer that only a root has; true of collectives that have no such buffer. */
+static int has_receive(const struct matrix *m, const struct matrix_case *c)
+{
+	return m->rank == c->root || (c->coll != CORALE_REDUCE && c->coll != CORALE_GATHER);
+}
+
+static int has_send(const struct matrix *m, const struct matrix_case *c)
+{
+	return m->rank == c->root || c->coll != CORALE_SCATTER;
+}
+
+static int is_in_place(const struct matrix *m, const struct matrix_case *c)
+{
+	return c->in_place && has_send(m, c) && has_receive(m, c);
 }
 
 /* ---- Shapes of buffers, in elements ---- */
@@ -69,20 +85,21 @@ static size_t send_elements(const struct matrix *m, const struct matrix_case *c)
 {
 	if (c->coll == CORALE_ALL_TO_ALL_V)
 		return set_edges(m, c, 1);
-	if (c->coll == CORALE_BARRIER)
+	if (c->coll == CORALE_BARRIER || !has_send(m, c))
 		return 0;
-	return c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_REDUCE_SCATTER ? (size_t)m->size * c->count
-										: c->count;
+	int blocks =
+	    c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_SCATTER;
+	return blocks ? (size_t)m->size * c->count : c->count;
 }
 
 static size_t recv_elements(const struct matrix *m, const struct matrix_case *c)
 {
 	if (c->coll == CORALE_ALL_TO_ALL_V)
 		return set_edges(m, c, 0);
-	if (c->coll == CORALE_BARRIER)
+	if (c->coll == CORALE_BARRIER || !has_receive(m, c))
 		return 0;
-	return c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_ALL_GATHER ? (size_t)m->size * c->count
-									    : c->count;
+	int blocks = c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_GATHER;
+	return blocks ? (size_t)m->size * c->count : c->count;
 }
 
 /* ---- One call ---- */
@@ -93,6 +110,19 @@ static int exchange(const struct matrix *m, const struct matrix_case *c, const v
 	corale_recv(recv, c->count, c->type, (m->rank + m->size - 1) % m->size, m->comm, m->stream);
 	corale_send(send, c->count, c->type, (m->rank + 1) % m->size, m->comm, m->stream);
 	return corale_group_end();
+}
+
+/* Who is not the root passes NULL, or a place where nothing may be written. */
+static int call_rooted(const struct matrix *m, const struct matrix_case *c, corale_op op, const void *send,
+		       void *recv)
+{
+	const void *from = has_send(m, c) || c->seed % 2 ? send : NULL;
+	void *to = has_receive(m, c) || c->seed % 2 ? recv : NULL;
+	if (c->coll == CORALE_REDUCE)
+		return corale_reduce(from, to, c->count, c->type, op, c->root, m->comm, m->stream);
+	return c->coll == CORALE_GATHER
+		   ? corale_gather(from, to, c->count, c->type, c->root, m->comm, m->stream)
+		   : corale_scatter(from, to, c->count, c->type, c->root, m->comm, m->stream);
 }
 
 static int call(const struct matrix *m, const struct matrix_case *c, corale_op op, const void *send,
@@ -115,6 +145,10 @@ static int call(const struct matrix *m, const struct matrix_case *c, corale_op o
 					   m->recv_displs, c->type, m->comm, m->stream);
 	case CORALE_SEND:
 		return exchange(m, c, send, recv);
+	case CORALE_REDUCE:
+	case CORALE_GATHER:
+	case CORALE_SCATTER:
+		return call_rooted(m, c, op, send, recv);
 	default:
 		return corale_barrier(m->comm, m->stream);
 	}
@@ -144,7 +178,7 @@ static int call_with_op(const struct matrix *m, const struct matrix_case *c, con
 static void fill(const struct matrix *m, const struct matrix_case *c, const struct reference *ref, void *send)
 {
 	size_t bytes = corale_type_bytes(c->type);
-	if (c->coll == CORALE_BROADCAST && m->rank != c->root)
+	if ((c->coll == CORALE_BROADCAST && m->rank != c->root) || !has_send(m, c))
 		return;
 	if (c->coll != CORALE_ALL_TO_ALL_V) {
 		reference_fill(ref, m->rank, 0, send_elements(m, c), send);
@@ -160,8 +194,11 @@ static size_t check(const struct matrix *m, const struct matrix_case *c, const s
 {
 	size_t bytes = corale_type_bytes(c->type), mine = (size_t)m->rank * c->count, wrong = 0;
 	const unsigned char *at = recv;
+	if (!has_receive(m, c))
+		return 0;
 	switch (c->coll) {
 	case CORALE_ALL_REDUCE:
+	case CORALE_REDUCE:
 		return reference_check_fold(ref, 0, c->count, recv, fault);
 	case CORALE_REDUCE_SCATTER:
 		return reference_check_fold(ref, mine, c->count, recv, fault);
@@ -169,7 +206,10 @@ static size_t check(const struct matrix *m, const struct matrix_case *c, const s
 		return reference_check_copy(ref, c->root, 0, c->count, recv, fault);
 	case CORALE_SEND:
 		return reference_check_copy(ref, (m->rank + m->size - 1) % m->size, 0, c->count, recv, fault);
+	case CORALE_SCATTER:
+		return reference_check_copy(ref, c->root, mine, c->count, recv, fault);
 	case CORALE_ALL_GATHER:
+	case CORALE_GATHER:
 		for (int r = 0; r < m->size; r++)
 			wrong += reference_check_copy(ref, r, 0, c->count, at + (size_t)r * c->count * bytes,
 						      fault);
@@ -228,10 +268,10 @@ static void place(const struct matrix *m, const struct matrix_case *c, unsigned 
 		  unsigned char **recv)
 {
 	size_t offset = (size_t)m->rank * c->count * corale_type_bytes(c->type);
-	if (c->coll == CORALE_REDUCE_SCATTER)
+	if (c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_SCATTER)
 		*recv = *send + offset;
 	else
-		*send = *recv + (c->coll == CORALE_ALL_GATHER ? offset : 0);
+		*send = *recv + (c->coll == CORALE_ALL_GATHER || c->coll == CORALE_GATHER ? offset : 0);
 }
 
 int matrix_run(struct matrix *m, const struct matrix_case *c, uint64_t *digest, char *text, size_t text_bytes)
@@ -245,7 +285,7 @@ int matrix_run(struct matrix *m, const struct matrix_case *c, uint64_t *digest, 
 	unsigned char *send_start = send, *recv_start = recv;
 	char what[160];
 	*digest = 0;
-	if (c->in_place)
+	if (is_in_place(m, c))
 		place(m, c, &send, &recv);
 	fill(m, c, &ref, send);
 	uint64_t before = reference_digest(send_start, send_bytes);
@@ -260,7 +300,7 @@ int matrix_run(struct matrix *m, const struct matrix_case *c, uint64_t *digest, 
 	}
 	if (!guards_hold(send_start, send_bytes) || !guards_hold(recv_start, recv_bytes))
 		return complain(m, c, text, text_bytes, "wrote outside of its buffers");
-	if (!c->in_place && reference_digest(send_start, send_bytes) != before)
+	if (!is_in_place(m, c) && reference_digest(send_start, send_bytes) != before)
 		return complain(m, c, text, text_bytes, "changed its send buffer");
 	if (c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_BROADCAST)
 		*digest = reference_digest(recv, recv_bytes);
@@ -290,7 +330,8 @@ int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct 
 {
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
 					     CORALE_BROADCAST,  CORALE_ALL_TO_ALL, CORALE_ALL_TO_ALL_V,
-					     CORALE_SEND,       CORALE_BARRIER };
+					     CORALE_SEND,       CORALE_BARRIER,    CORALE_REDUCE,
+					     CORALE_GATHER,     CORALE_SCATTER };
 	static const size_t shifts[] = { 0, 1 };
 	static const int ops = CORALE_NUM_OPS + 1;
 	struct matrix_case c = { .seed = (uint64_t)i + 1 };

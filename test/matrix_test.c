@@ -47,9 +47,22 @@ static const struct shape shapes[] = {
 	{ "hierarchy with rings", SMALL "CORALE_ALGO=hier_ring CORALE_NODE_SIZE=2", 3, 8, 5, MANY },
 	{ "hierarchy with doubling", SMALL "CORALE_ALGO=all_reduce:hier_doubling CORALE_NODE_SIZE=3", 4, 8, 5,
 	  MANY },
+	{ "binomial trees", SMALL "CORALE_ALGO=binomial", 2, 8, 5, MANY },
+	{ "binomial trees between nodes", SMALL "CORALE_ALGO=hier_binomial CORALE_NODE_SIZE=2", 3, 8, 5,
+	  MANY },
+	{ "chains", SMALL "CORALE_ALGO=chain", 2, 6, 5, MANY },
+	{ "hierarchical gather and scatter", SMALL "CORALE_ALGO=gather:hier,scatter:hier CORALE_NODE_SIZE=3",
+	  4, 8, 5, MANY },
+	{ "chains between nodes", SMALL "CORALE_ALGO=hier_chain CORALE_NODE_SIZE=3", 4, 8, 5, MANY },
 	{ "reproducible", SMALL "CORALE_REPRODUCIBLE=yes", 2, 6, 5, MANY },
 	{ "reproducible over nodes", SMALL "CORALE_REPRODUCIBLE=yes CORALE_NODE_SIZE=2", 3, 6, 5, MANY },
-	{ "partial sums in float32", SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=ring", 2, 6, 5, MANY },
+	{ "partial sums in float32", SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=ring,reduce:chain", 2, 6, 5,
+	  MANY },
+	{ "partial sums in float32 over nodes",
+	  SMALL
+	  "CORALE_PARTIALS=float32 CORALE_ALGO=all_reduce:hier_ring,reduce_scatter:hier,reduce:hier_binomial "
+	  "CORALE_NODE_SIZE=2",
+	  3, 6, 5, MANY },
 	{ "references always", "CORALE_REFERENCE=yes CORALE_REFERENCE_BYTES=1", 2, 5, 5, { 17, 5003 }, 2 },
 	{ "references never", "CORALE_REFERENCE=no", 2, 4, 19, { 17, 70001 }, 2 },
 };

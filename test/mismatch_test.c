@@ -37,13 +37,18 @@ static int untouched(const struct buffers *b)
 	return 1;
 }
 
+enum how {
+	DIRECT,
+	STAGED /* small enough that receive buffers must be untouched */
+};
+
 /* One pair of calls: what all ranks but ODD make, and what ODD makes instead. */
 struct pair {
 	const char *name;
 	int (*all)(struct team_member *m, struct buffers *b);
 	int (*odd)(struct team_member *m, struct buffers *b);
 	const char *words[3]; /* of both calls, in the error */
-	int staged; /* small enough that receive buffers must be untouched */
+	int how; /* of enum how */
 };
 
 static int reduce(struct team_member *m, struct buffers *b)
@@ -108,6 +113,46 @@ static int to_all(struct team_member *m, struct buffers *b)
 	return corale_all_to_all(b->send, b->recv, COUNT, CORALE_FLOAT32, m->comm, NULL);
 }
 
+static int reduce_to(struct team_member *m, struct buffers *b)
+{
+	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, m->comm, NULL);
+}
+
+static int reduce_to_min(struct team_member *m, struct buffers *b)
+{
+	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_MIN, 0, m->comm, NULL);
+}
+
+static int reduce_to_other(struct team_member *m, struct buffers *b)
+{
+	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, 3, m->comm, NULL);
+}
+
+static int gather_to(struct team_member *m, struct buffers *b)
+{
+	return corale_gather(b->send, b->recv, COUNT, CORALE_FLOAT32, 0, m->comm, NULL);
+}
+
+static int gather_less_to(struct team_member *m, struct buffers *b)
+{
+	return corale_gather(b->send, b->recv, COUNT - 9, CORALE_FLOAT32, 0, m->comm, NULL);
+}
+
+static int scatter_from(struct team_member *m, struct buffers *b)
+{
+	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT32, 0, m->comm, NULL);
+}
+
+static int scatter_from_other(struct team_member *m, struct buffers *b)
+{
+	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT32, 2, m->comm, NULL);
+}
+
+static int scatter_doubles(struct team_member *m, struct buffers *b)
+{
+	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT64, 0, m->comm, NULL);
+}
+
 static int barrier(struct team_member *m, struct buffers *b)
 {
 	(void)b;
@@ -122,17 +167,26 @@ static int reduce_then_gather(struct team_member *m, struct buffers *b)
 }
 
 static const struct pair pairs[] = {
-	{ "other collective", reduce, gather, { "all_reduce", "all_gather" }, 0 },
-	{ "other count", reduce, reduce_more, { "count 40", "count 41" }, 1 },
-	{ "other count by far", reduce, reduce_much_more, { "count 40", "count 400000" }, 0 },
-	{ "other type", reduce, reduce_integers, { "float32", "int32" }, 1 },
-	{ "other operator", reduce, reduce_max, { "sum", "max" }, 1 },
-	{ "other root", broadcast, broadcast_other_root, { "root 0", "root 1" }, 0 },
-	{ "missing call", reduce_then_gather, gather, { "all_reduce", "all_gather" }, 0 },
-	{ "all_gather's count", gather, gather_less, { "count 40", "count 37" }, 0 },
-	{ "reduce_scatter's type", scatter, scatter_bytes, { "float32", "int8" }, 1 },
-	{ "all_to_all and barrier", to_all, barrier, { "all_to_all", "barrier" }, 0 },
-	{ "broadcast and barrier", barrier, broadcast, { "broadcast", "barrier" }, 0 },
+	{ "other collective", reduce, gather, { "all_reduce", "all_gather" }, DIRECT },
+	{ "other count", reduce, reduce_more, { "count 40", "count 41" }, STAGED },
+	{ "other count by far", reduce, reduce_much_more, { "count 40", "count 400000" }, DIRECT },
+	{ "other type", reduce, reduce_integers, { "float32", "int32" }, STAGED },
+	{ "other operator", reduce, reduce_max, { "sum", "max" }, STAGED },
+	{ "other root", broadcast, broadcast_other_root, { "root 0", "root 1" }, DIRECT },
+	{ "missing call", reduce_then_gather, gather, { "all_reduce", "all_gather" }, DIRECT },
+	{ "all_gather's count", gather, gather_less, { "count 40", "count 37" }, DIRECT },
+	{ "reduce_scatter's type", scatter, scatter_bytes, { "float32", "int8" }, STAGED },
+	{ "all_to_all and barrier", to_all, barrier, { "all_to_all", "barrier" }, DIRECT },
+	{ "broadcast and barrier", barrier, broadcast, { "broadcast", "barrier" }, DIRECT },
+	{ "reduce's operator", reduce_to, reduce_to_min, { "sum", "min" }, STAGED },
+	{ "reduce's root", reduce_to, reduce_to_other, { "root 0", "root 3" }, STAGED },
+	{ "reduce and all_reduce", reduce_to, reduce, { "reduce(", "all_reduce(" }, STAGED },
+	{ "gather's count", gather_to, gather_less_to, { "count 40", "count 31" }, DIRECT },
+	{ "gather and scatter", gather_to, scatter_from, { "gather(", "scatter(" }, DIRECT },
+	{ "gather and reduce", reduce_to, gather_to, { "gather(", "reduce(" }, STAGED },
+	{ "scatter and barrier", barrier, scatter_from, { "scatter(", "barrier(" }, DIRECT },
+	{ "scatter's root", scatter_from, scatter_from_other, { "root 0", "root 2" }, DIRECT },
+	{ "scatter's type", scatter_from, scatter_doubles, { "float32", "float64" }, DIRECT },
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
@@ -162,10 +216,29 @@ static void run_pair(struct team_member *m)
 	snprintf(odd, sizeof(odd), "rank %d", ODD);
 	if (!strstr(text, pair->words[0]) || !strstr(text, pair->words[1]) || !strstr(text, odd))
 		team_fault(m, "\"%s\" should name %s, %s and %s", text, pair->words[0], pair->words[1], odd);
-	if (pair->staged && !untouched(&b))
+	if (pair->how == STAGED && !untouched(&b))
 		team_fault(m, "%s: the receive buffer was written", pair->name);
 	team_expect(m, corale_comm_async_error(m->comm), CORALE_EMISMATCH, "asynchronous error");
 	team_expect(m, corale_barrier(m->comm, NULL), CORALE_ECOMM, "a call after the error");
+}
+
+/* Each of two ranks is the root of a gather of its own, so both wait, and neither sends anything. */
+static void two_roots(struct team_member *m)
+{
+	float mine = 1, all[2];
+	corale_comm *pair;
+	team_expect(m, corale_comm_split(m->comm, m->rank % 2, m->rank, &pair), 0, "split");
+	int rank = corale_comm_rank(pair);
+	double start = team_now();
+	team_expect(m, corale_gather(&mine, all, 1, CORALE_FLOAT32, rank, pair, NULL), CORALE_EMISMATCH,
+		    "two roots");
+	if (team_now() - start > 2)
+		team_fault(m, "took %.2f s", team_now() - start);
+	const char *text = corale_comm_last_error(pair);
+	if (!strstr(text, "gather(count 1, float32, root 0)") ||
+	    !strstr(text, "gather(count 1, float32, root 1)"))
+		team_fault(m, "\"%s\" should name both gathers", text);
+	corale_comm_destroy(pair);
 }
 
 /* ---- Edges: only their two ends know, but the communicator ends for all ---- */
@@ -305,6 +378,7 @@ static const struct {
 	void (*body)(struct team_member *m);
 	double timeout;
 } cases[] = {
+	{ "a rank for itself as the root", two_roots, 0 },
 	{ "counts of a send and its recv", pair_counts, 0 },
 	{ "types of a send and its recv", pair_types, 0 },
 	{ "edges of all_to_all_v", edges_of_all_to_all_v, 0 },
@@ -327,7 +401,8 @@ static int run_here(int i)
 static void run_case(void **state)
 {
 	char number[16];
-	snprintf(number, sizeof(number), "%d", (int)(intptr_t)*state);
+	int i = (int)(intptr_t)*state;
+	snprintf(number, sizeof(number), "%d", i);
 	assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
 	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=2", number), 0);
 	assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_NODE_SIZE=1", number), 0);

@@ -39,12 +39,12 @@ build_all()
 {
 	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/test" "$work" || exit 2
 	rm -f "$work"/lib/net/ucx/*.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/trace_nvtx.c
-	for source in $(find "$work/lib" -name '*.c') "$work"/test/matrix.c "$work"/test/reference*.c "$work"/test/team.c \
+	for source in $(find "$work/lib" -name '*.c') "$work"/test/matrix.c "$work"/test/reference*.c "$work"/test/team.c "$work"/test/team_main.c \
 		"$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
 	ar rcs "$work/core.a" $(find "$work/lib" -name '*.o')
-	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/reference*.o "$work"/test/team.o
+	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o
 }
 
 # ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table

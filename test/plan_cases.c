@@ -37,7 +37,8 @@ static struct planner make_planner(const struct plan_case *c)
 static int has_in_place(int coll)
 {
 	return coll == CORALE_ALL_REDUCE || coll == CORALE_ALL_GATHER || coll == CORALE_REDUCE_SCATTER ||
-	       coll == CORALE_BROADCAST;
+	       coll == CORALE_BROADCAST || coll == CORALE_REDUCE || coll == CORALE_GATHER ||
+	       coll == CORALE_SCATTER;
 }
 
 static int build(const struct plan_case *c, int row, struct plan *plan)

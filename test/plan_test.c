@@ -79,6 +79,35 @@ static void test_doubling(void **state)
 	}
 }
 
+/* Each position but the root's is the child of its parent, once; a tree of n has ceil(log2(n)) levels. */
+static void test_tree(void **state)
+{
+	(void)state;
+	for (int n = 1; n < 200; n++) {
+		int children = 0, deepest = 0;
+		for (int me = 0; me < n; me++) {
+			int depth = 0, own = 0;
+			for (int level = 0; level < 9; level++) {
+				int child = plan_tree(PLAN_TREE_CHILD, n, me, level);
+				assert_int_equal(child >= 0, own == level && child >= 0);
+				if (child < 0)
+					continue;
+				assert_in_range(child, me + 1, n - 1);
+				assert_int_equal(plan_tree(PLAN_TREE_PARENT, n, child, 0), me);
+				own++;
+				children++;
+			}
+			for (int up = me; up; up = plan_tree(PLAN_TREE_PARENT, n, up, 0))
+				depth++;
+			deepest = depth > deepest ? depth : deepest;
+		}
+		assert_int_equal(plan_tree(PLAN_TREE_PARENT, n, 0, 0), PLAN_NONE);
+		assert_int_equal(plan_tree(PLAN_TREE_CHILD, n, 0, -1), PLAN_NONE);
+		assert_int_equal(children, n - 1);
+		assert_int_equal(deepest, plan_log2(n));
+	}
+}
+
 /* Every element of a vector lies in exactly one (part, channel, chunk, piece). */
 static void test_spans_tile(void **state)
 {
@@ -145,6 +174,16 @@ static void test_values(void **state)
 		{ plan_base(&plan, PLAN_SIZE, PLAN_RAIL, -1), 2 },
 		{ plan_base(&plan, PLAN_OWNED, PLAN_NODE, 0), 2 },
 		{ plan_base(&plan, PLAN_DOUBLING_STEPS, PLAN_WORLD, 0), 3 },
+		{ plan_base(&plan, PLAN_POSITION, PLAN_WORLD, 0), 3 }, /* 7 - 4 */
+		{ plan_base(&plan, PLAN_POSITION, PLAN_RAIL, 0), 1 },
+		{ plan_base(&plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0), 3 },
+		{ plan_base(&plan, PLAN_TREE_LEVELS, PLAN_RAIL, -1), 1 },
+		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_WORLD, 0), 6 }, /* of position 3: 2 */
+		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_RAIL, 0), 1 },
+		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_NODE, 0), PLAN_NONE }, /* local 1, as the root's */
+		{ plan_child(&plan, PLAN_NODE, 0, 0, 0), 0 },
+		{ plan_child(&plan, PLAN_NODE, 1, 1, 0), PLAN_NONE },
+		{ plan_child(&plan, PLAN_WORLD, 0, 0, 0), PLAN_NONE },
 		{ rail, PLAN_NONE }, /* 1 + 1 * 2 = 3: no such part */
 		{ none, PLAN_NONE },
 		{ at, 1 }, /* node 0, local 1 */
@@ -309,10 +348,10 @@ int main(void)
 	_Static_assert(sizeof(struct plan) <= 4096, "a plan travels by value");
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cut),          cmocka_unit_test(test_doubling),
-		cmocka_unit_test(test_spans_tile),   cmocka_unit_test(test_values),
-		cmocka_unit_test(test_cursor),       cmocka_unit_test(test_broken_plans),
-		cmocka_unit_test(test_broken_steps), cmocka_unit_test(test_mixed_ring),
-		cmocka_unit_test(test_print_length),
+		cmocka_unit_test(test_tree),         cmocka_unit_test(test_spans_tile),
+		cmocka_unit_test(test_values),       cmocka_unit_test(test_cursor),
+		cmocka_unit_test(test_broken_plans), cmocka_unit_test(test_broken_steps),
+		cmocka_unit_test(test_mixed_ring),   cmocka_unit_test(test_print_length),
 	};
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ struct state {
 	size_t count, bytes; /* bytes of an element */
 	void *const *send;
 	void *const *recv;
-	int ranks, channels;
+	int ranks, channels, root;
 	struct path *paths;
 	struct walker *walkers;
 };
@@ -204,7 +204,7 @@ static int start(struct state *s)
 				return -1;
 			for (int p = 0; p < s->plan->nprograms; p++, i++) {
 				struct walker *w = &s->walkers[i];
-				plan_env_init(&w->env, s->plan, s->map, rank, 0, s->count);
+				plan_env_init(&w->env, s->plan, s->map, rank, s->root, s->count);
 				w->env.channel = channel;
 				w->scratch = cells;
 				plan_cursor_start(&w->cursor, s->plan, p);
@@ -214,11 +214,12 @@ static int start(struct state *s)
 	return 0;
 }
 
-int replay(const struct plan *plan, const struct plan_map *map, size_t count, void *const *send,
+int replay(const struct plan *plan, const struct plan_map *map, int root, size_t count, void *const *send,
 	   void *const *recv)
 {
 	struct state s = { .plan = plan,
 			   .map = map,
+			   .root = root,
 			   .count = count,
 			   .send = send,
 			   .recv = recv,

@@ -9,10 +9,10 @@
 #include "plan/planner.h"
 
 /*
- * send[r], recv[r]: rank r's buffers. Returns 0, or -1 when no program can go on though some have not ended,
+ * root: of a rooted collective. send[r], recv[r]: rank r's buffers. Returns 0, or -1 when no program can go on though some have not ended,
  * or memory is out.
  */
-int replay(const struct plan *plan, const struct plan_map *map, size_t count, void *const *send,
+int replay(const struct plan *plan, const struct plan_map *map, int root, size_t count, void *const *send,
 	   void *const *recv);
 
 #endif

@@ -92,8 +92,10 @@ static void compare_pair(const struct topo *topo, const struct plan *plan, size_
 static void compare_rank(const struct topo *topo, const struct plan *plan, size_t count, int root, int rank)
 {
 	int n = topo->map.ranks, size = topo->map.max_node_size;
-	int peers[] = { rank + 1, rank + n - 1, rank + size,      rank + n - size,
-			rank ^ 1, rank ^ 64,    rank + n / 2 + 3, root };
+	int position = (rank + n - root) % n, parent = plan_tree(PLAN_TREE_PARENT, n, position, 0);
+	int peers[] = { rank + 1,         rank + n - 1, rank + size,
+			rank + n - size,  rank ^ 1,     rank ^ 64,
+			rank + n / 2 + 3, root,         parent < 0 ? rank + 8 : parent + root };
 	for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); i++)
 		if (peers[i] % n != rank)
 			compare_pair(topo, plan, count, root, rank, peers[i] % n);
@@ -102,7 +104,9 @@ static void compare_rank(const struct topo *topo, const struct plan *plan, size_
 /* Every element of the result is written by the rank: by final folds or by messages that carry results. */
 static void check_cover(const struct topo *topo, const struct plan *plan, size_t count, int root, int rank)
 {
-	int coll = plan->key.coll, all = coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL, reduces = 0;
+	int coll = plan->key.coll, reduces = 0;
+	int all = coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_GATHER;
+	int nothing = (coll == CORALE_REDUCE || coll == CORALE_GATHER) && rank != root;
 	size_t n = (size_t)topo->map.ranks * (all ? count : 1), written = 0;
 	struct plan_env env;
 	struct plan_cursor cursor;
@@ -110,10 +114,10 @@ static void check_cover(const struct topo *topo, const struct plan *plan, size_t
 	if (coll == CORALE_BARRIER || coll == CORALE_SEND || coll == CORALE_RECV ||
 	    coll == CORALE_ALL_TO_ALL_V)
 		return;
-	n = all ? n : count;
+	n = nothing ? 0 : all ? n : count;
 	unsigned char *hits = calloc(n + 1, 1);
 	assert_non_null(hits);
-	reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER;
+	reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER || coll == CORALE_REDUCE;
 	plan_env_init(&env, plan, &topo->map, rank, root, count);
 	for (int p = 0; p < plan->nprograms; p++) {
 		plan_cursor_start(&cursor, plan, p);
@@ -150,6 +154,8 @@ static void spot_check(const char *machine, size_t count)
 			compare_rank(topo, &plan, count, n / 2 + 1, ranks[i]);
 			check_cover(topo, &plan, count, n / 2 + 1, ranks[i]);
 		}
+		compare_rank(topo, &plan, count, n / 2 + 1, n / 2 + 1);
+		check_cover(topo, &plan, count, n / 2 + 1, n / 2 + 1);
 	}
 	topo_destroy(topo);
 }

@@ -10,6 +10,9 @@ const struct collective coll_table[CORALE_NUM_COLLS] = {
 	[CORALE_SEND] = { "send", COLL_ONE, COLL_NONE, .pair = 1 },
 	[CORALE_RECV] = { "recv", COLL_NONE, COLL_ONE, .pair = 1 },
 	[CORALE_BARRIER] = { "barrier", COLL_NONE, COLL_NONE },
+	[CORALE_REDUCE] = { "reduce", COLL_ONE, COLL_ONE, .folds = 1, .rooted = 1, .root_receives = 1 },
+	[CORALE_GATHER] = { "gather", COLL_ONE, COLL_EACH, .rooted = 1, .root_receives = 1 },
+	[CORALE_SCATTER] = { "scatter", COLL_EACH, COLL_ONE, .rooted = 1, .root_sends = 1 },
 };
 
 static size_t blocks(uint8_t kind, int ranks)

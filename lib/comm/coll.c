@@ -243,6 +243,37 @@ int corale_broadcast(const void *send, void *recv, size_t count, corale_type typ
 	return coll_submit(comm, &call, stream);
 }
 
+int corale_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op, int root,
+		  corale_comm *comm, void *stream)
+{
+	struct call call = { .coll = CORALE_REDUCE,
+			     .send = send,
+			     .recv = recv,
+			     .count = count,
+			     .type = type,
+			     .op = op,
+			     .root = root };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_gather(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
+		  void *stream)
+{
+	struct call call = {
+		.coll = CORALE_GATHER, .send = send, .recv = recv, .count = count, .type = type, .root = root
+	};
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_scatter(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
+		   void *stream)
+{
+	struct call call = {
+		.coll = CORALE_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .root = root
+	};
+	return coll_submit(comm, &call, stream);
+}
+
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream)
 {

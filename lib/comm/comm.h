@@ -94,6 +94,7 @@ struct comm {
 	pthread_mutex_t error_lock;
 	char failure[COMM_ERROR_BYTES]; /* why comm failed: written once, by any thread */
 	char last_error[COMM_ERROR_BYTES]; /* of a call that has not ended comm */
+	_Atomic uint64_t shown; /* the call, and the rank of another node, that was told of it last */
 	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
 	_Atomic int damaged; /* control messages that no rank sent; the first is told of */
 	struct comm *next_watched; /* watch.c */

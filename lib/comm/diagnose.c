@@ -9,7 +9,7 @@
 #include "base/collectives.h"
 #include "base/status.h"
 
-enum { RECORDS_SENT = 3, KIND_ABORT = 1, KIND_REPLY = 2, COLLECT_MS = 400 };
+enum { RECORDS_SENT = 3, KIND_ABORT = 1, KIND_REPLY = 2, KIND_CALLS = 3, COLLECT_MS = 400 };
 
 /* A window_call without atomics, as it is kept and sent. */
 struct record {
@@ -17,7 +17,7 @@ struct record {
 	int32_t coll, type, op, root;
 };
 
-/* One message between nodes: why the communicator ended, and the sender's last calls. */
+/* One message between nodes: why the communicator ended (of KIND_CALLS: it has not), and the sender's last calls. */
 struct control {
 	int32_t kind, code, culprit, rank;
 	struct record records[RECORDS_SENT];
@@ -201,8 +201,9 @@ static int keep_records(struct comm *comm, const struct control *c)
 /* Ranks become indices and codes the texts of errors, so neither is taken as it comes. */
 static int is_sound(const struct comm *comm, const struct control *c, int peer)
 {
-	return (c->kind == KIND_ABORT || c->kind == KIND_REPLY) && c->rank == peer && c->culprit >= 0 &&
-	       c->culprit < comm->size && c->code < 0 && c->code >= CORALE_EINTERNAL;
+	int ended = c->kind == KIND_ABORT || c->kind == KIND_REPLY;
+	int code = ended ? c->code < 0 && c->code >= CORALE_EINTERNAL : c->kind == KIND_CALLS && !c->code;
+	return code && c->rank == peer && c->culprit >= 0 && c->culprit < comm->size;
 }
 
 void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
@@ -359,6 +360,25 @@ int diagnose_differs(struct comm *comm)
 	struct record mine = record_of(comm, comm->rank, number);
 	for (int q = 0; mine.number && e->windows && q < e->locals; q++) {
 		struct record record = read_record(e->windows[q], number);
+		if (record.number && record.signature != mine.signature)
+			return CORALE_EMISMATCH;
+	}
+	return 0;
+}
+
+int diagnose_stalled(struct comm *comm, int peer)
+{
+	const struct host_engine *e = &comm->engine;
+	uint64_t number = atomic_load(&comm->number), what = number * (uint64_t)comm->size + (uint64_t)peer;
+	struct record mine = record_of(comm, comm->rank, number);
+	if (!e->transport || !mine.number)
+		return 0;
+	if (peer >= 0 && !host_is_local(e, peer) && atomic_exchange(&comm->shown, what) != what)
+		send_control(comm, KIND_CALLS, 0, comm->rank, peer);
+	for (int r = 0; r < comm->size; r++) {
+		struct record record = { 0 };
+		if (!host_is_local(e, r))
+			record = record_of(comm, r, number);
 		if (record.number && record.signature != mine.signature)
 			return CORALE_EMISMATCH;
 	}

@@ -20,6 +20,10 @@ int diagnose_peers(struct comm *comm);
  * for long waits, as two calls may listen on different rings and never meet. */
 int diagnose_differs(struct comm *comm);
 
+/* The same of ranks of other nodes, for calls that stand still: tells the rank whose message this one waits for (or PLAN_NONE)
+ * what was called here, once a call, and compares what others have told. */
+int diagnose_stalled(struct comm *comm, int peer);
+
 /* Fails comm if a process of this node has ended that has not destroyed it. For the watch thread. */
 void diagnose_deaths(struct comm *comm);
 

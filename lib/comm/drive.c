@@ -13,21 +13,51 @@ struct channel_task {
 	struct drive *drive;
 	int channel;
 	int ret;
-	unsigned polls;
+	struct drive_stall stall;
 	_Atomic int ended;
 };
 
-enum { POLLS_PER_LOOK = 256 }; /* a tenth of a second where waits sleep */
+enum {
+	POLLS_PER_LOOK = 256, /* a tenth of a second where waits sleep */
+	STALL_NS = 100 * 1000 * 1000 /* without a step, after which ranks of other nodes are told */
+};
 
-/* Moves what all calls of the communicator share; 0, or why the communicator ends. Now and then a long wait also looks
- * whether the others of this node have made another call: two calls may listen on different rings and never meet. */
-static int progress_comm(struct comm *comm, unsigned *polls)
+/* Moves what all calls of the communicator share; 0, or why the communicator ends. */
+static int progress_comm(struct comm *comm)
 {
 	struct transport *transport = comm->engine.transport;
 	int ret = transport ? transport->ops->progress(transport) : 0;
-	if (ret >= 0 && ++*polls % POLLS_PER_LOOK == 0)
-		ret = diagnose_differs(comm);
 	return ret < 0 ? ret : diagnose_peers(comm);
+}
+
+/* The rank that a run waits for, of the first of its channels that waits for any. */
+static int awaited(const struct host_run *run, int first, int n)
+{
+	int peer = PLAN_NONE;
+	for (int c = first; c < first + n && peer == PLAN_NONE; c++)
+		peer = host_channel_awaits(run, c);
+	return peer;
+}
+
+/* Now and then a long wait looks whether others have made another call: two calls may listen on different rings, or wait
+ * for each other, and never meet. Channels first to first + n of the run are this thread's. */
+static int look(struct comm *comm, struct drive_stall *stall, const struct host_run *run, int first, int n)
+{
+	const uint64_t actions = atomic_load_explicit(&run->actions, memory_order_relaxed);
+	const int64_t now = wait_now_ns();
+	int ret = diagnose_differs(comm);
+	if (!stall->since_ns || actions != stall->actions) {
+		stall->actions = actions;
+		stall->since_ns = now;
+	}
+	if (!ret && now - stall->since_ns > STALL_NS)
+		ret = diagnose_stalled(comm, awaited(run, first, n));
+	return ret;
+}
+
+static int is_time_to_look(struct drive_stall *stall)
+{
+	return ++stall->polls % POLLS_PER_LOOK == 0;
 }
 
 static int progress_run(struct host_run *run)
@@ -50,6 +80,14 @@ static int run_done(const struct host_run *run)
 	return 1;
 }
 
+static int first_pending(const struct drive *d)
+{
+	for (int i = 0; i < d->nruns; i++)
+		if (!run_done(&d->runs[i]))
+			return i;
+	return 0;
+}
+
 static int poll_runs(void *arg)
 {
 	struct drive *d = arg;
@@ -69,7 +107,11 @@ static int poll_runs(void *arg)
 		progress += atomic_load_explicit(&d->runs[i].actions, memory_order_relaxed);
 	}
 	atomic_store_explicit(&d->progress, progress, memory_order_relaxed);
-	return all ? 1 : progress_comm(d->comm, &d->polls);
+	int ret = all ? 1 : progress_comm(d->comm);
+	if (ret || !is_time_to_look(&d->stall))
+		return ret;
+	const struct host_run *run = &d->runs[first_pending(d)];
+	return look(d->comm, &d->stall, run, 0, run->nchannels);
 }
 
 /* ---- Channels in threads of their own ---------------------------------------------- */
@@ -82,7 +124,10 @@ static int poll_channel(void *arg)
 		return ret;
 	if (atomic_load_explicit(&t->drive->stop, memory_order_relaxed))
 		return CORALE_EABORTED;
-	return progress_comm(t->drive->comm, &t->polls);
+	ret = progress_comm(t->drive->comm);
+	if (ret || !is_time_to_look(&t->stall))
+		return ret;
+	return look(t->drive->comm, &t->stall, t->drive->runs, t->channel, 1);
 }
 
 /* A channel may wait as long as any of the run moves. */
@@ -118,10 +163,11 @@ static int drive_channels(struct drive *d)
 		return log_error(CORALE_ENOMEM, d->comm->rank, "no memory for %d channels", n);
 	int ret = 0;
 	for (; !ret && started < n; started += !ret) {
-		tasks[started] = (struct channel_task){ { run_channel, NULL }, d, started, 0, 0, 0 };
+		tasks[started] =
+		    (struct channel_task){ .task = { run_channel, NULL }, .drive = d, .channel = started };
 		ret = pool_submit(&tasks[started].task);
 	}
-	tasks[0] = (struct channel_task){ { run_channel, NULL }, d, 0, 0, 0, 0 };
+	tasks[0] = (struct channel_task){ .task = { run_channel, NULL }, .drive = d };
 	const struct wait_policy policy = channel_policy(d);
 	if (!ret)
 		ret = wait_until(&policy, poll_channel, &tasks[0]);
@@ -139,14 +185,6 @@ static int drive_channels(struct drive *d)
 }
 
 /* ---- Failure ------------------------------------------------------------------------ */
-
-static int first_pending(const struct drive *d)
-{
-	for (int i = 0; i < d->nruns; i++)
-		if (!run_done(&d->runs[i]))
-			return i;
-	return 0;
-}
 
 /* How far the call was, and what its first channel that is not done waits for. */
 static int fail_timeout(struct drive *d)

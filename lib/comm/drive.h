@@ -12,6 +12,13 @@
  */
 int drive_runs(struct comm *comm, struct host_run *runs, const int *after, int n, const struct call *calls);
 
+/* Of a thread that polls: whether what it moves stands still. */
+struct drive_stall {
+	unsigned polls; /* that found nothing to do */
+	uint64_t actions; /* of the run, when it was last seen to move */
+	int64_t since_ns;
+};
+
 /* The same step by step, in the calling thread alone. */
 struct drive {
 	struct comm *comm;
@@ -20,7 +27,7 @@ struct drive {
 	int nruns;
 	const struct call *calls;
 	int failed; /* the run that failed */
-	unsigned polls; /* that found nothing to do */
+	struct drive_stall stall;
 	_Atomic int stop; /* some channel has failed: all others end */
 	_Atomic uint64_t progress; /* grows as the runs do */
 	uint64_t seen; /* of progress, when last polled */

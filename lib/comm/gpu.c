@@ -102,7 +102,8 @@ void gpu_finish(struct comm *comm)
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
 	size_t blocks = coll_recv_blocks(c->coll, comm->size, comm->rank, c->root);
-	if (!c->recv || (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
+	if (!c->recv || !plan_codelet_knows(c->coll) ||
+	    (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
 		return 0;
 	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
 }

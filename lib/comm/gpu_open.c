@@ -153,7 +153,7 @@ static void tell_choice(const struct comm *comm)
 	if (comm->rank || comm->size == 1 || log_level < LOG_INFO)
 		return;
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
-		if (coll_is_pair(coll) || !coll_has_count(coll))
+		if (coll_is_pair(coll) || !coll_has_count(coll) || !plan_codelet_knows((corale_coll)coll))
 			continue;
 		plan_codelet_print(&comm->node, (corale_coll)coll, PLAN_MEMORY_SCRATCH, plain);
 		plan_codelet_print(&comm->node, (corale_coll)coll,

@@ -404,10 +404,13 @@ static int launch_call(struct engine *e, const struct engine_call *c, cudaStream
 
 int engine_run(struct engine *e, const struct engine_call *c, void *stream)
 {
-	int moves = c->bytes || c->send_counts, reads = !coll_table[c->coll].root_sends || c->root == e->rank;
+	int moves = c->bytes || c->send_counts, is_root = c->root == e->rank;
+	int reads = is_root || !coll_table[c->coll].root_sends,
+	    writes = is_root || !coll_table[c->coll].root_receives;
 	if (engine_failed(e))
 		return CORALE_ECOMM;
-	int send = moves && reads ? is_plain(e, c->send) : 0, recv = moves ? is_plain(e, c->recv) : 0;
+	int send = moves && reads ? is_plain(e, c->send) : 0,
+	    recv = moves && writes ? is_plain(e, c->recv) : 0;
 	if (send < 0 || recv < 0)
 		return send < 0 ? send : recv;
 	if (send || recv)

@@ -192,6 +192,8 @@ void host_run_free(struct host_run *run);
 /* Advances a channel: 1 when it is done, 0 when it waits for a peer, or a CORALE_E* code
  * (CORALE_EMISMATCH: run->mismatch says with whom). One thread at a time per channel. */
 int host_channel_progress(struct host_run *run, int channel);
+/* The rank whose message a channel waits for that is not done, or PLAN_NONE. By the thread that moves the channel. */
+int host_channel_awaits(const struct host_run *run, int channel);
 /* What a blocked channel waits for, and how, in words: "message 17 of rank 3 (ring 0, channel 0)". */
 void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes);
 

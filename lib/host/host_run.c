@@ -386,6 +386,20 @@ void host_run_free(struct host_run *run)
 		free(run->channels);
 }
 
+/* What a program of ours waits for is another matter: that one waits for somebody else. */
+int host_channel_awaits(const struct host_run *run, int channel)
+{
+	const struct host_channel *ch = &run->channels[channel];
+	for (int i = 0; i < run->plan->nprograms; i++) {
+		const struct host_program *p = &ch->programs[i];
+		const struct plan_action *a = &p->action;
+		if (p->done || !p->active || a->from == PLAN_NONE || a->from == run->engine->rank)
+			continue;
+		return a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, p->scan) : a->from;
+	}
+	return PLAN_NONE;
+}
+
 void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes)
 {
 	const struct host_channel *ch = &run->channels[channel];

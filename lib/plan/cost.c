@@ -36,17 +36,34 @@ struct walk {
 	struct program_cost cost;
 };
 
-/* A ring's pace is the mean of its links, whoever is asked. */
+/* A ring's pace is the mean of its links, whoever is asked. A root that gathers is in no ring. */
 static double remote_share(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
 {
-	int n = w->env.map.ranks;
-	if (a->from_group == PLAN_WORLD && a->from == (w->env.rank + n - 1) % n)
+	int n = w->env.map.ranks, coll = w->plan->key.coll;
+	int gathers = coll_is_rooted(coll) && coll_receives_each(coll);
+	if (!gathers && a->from_group == PLAN_WORLD && a->from == (w->env.rank + n - 1) % n)
 		return w->crossing;
 	return from->remote > 0;
 }
 
-static void add_receive(struct walk *w, const struct plan_action *a, const struct cost_peers *from,
-			double weight)
+static int has_base(const struct walk *w, int peer, int base)
+{
+	return peer != PLAN_EXPR_ALL && w->plan->exprs[peer].base == base;
+}
+
+/*
+ * A link of a chain. Who folds the sums of its children waits for one after the other, as each has one more level below
+ * it; who passes on what ranks of other nodes send at the same time waits for the first of them.
+ */
+static int is_link(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
+{
+	if (a->op == PLAN_WAIT || has_base(w, step->from, PLAN_TREE_CHILD))
+		return 1;
+	return a->to != PLAN_NONE && !has_base(w, step->from, PLAN_RANK_AT);
+}
+
+static void add_receive(struct walk *w, const struct plan_step *step, const struct plan_action *a,
+			const struct cost_peers *from, double weight)
 {
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	double remote = remote_share(w, a, from);
@@ -55,7 +72,7 @@ static void add_receive(struct walk *w, const struct plan_action *a, const struc
 	w->cost.in_bytes += weight * from->remote * bytes;
 	if (!from->remote && !from->local)
 		return;
-	if (a->to != PLAN_NONE || a->op == PLAN_WAIT) {
+	if (is_link(w, step, a)) {
 		w->cost.chain_ns += weight * ns;
 		return;
 	}
@@ -63,17 +80,34 @@ static void add_receive(struct walk *w, const struct plan_action *a, const struc
 	w->cost.paced_ns += w->inner_first * w->outer_weight * ns;
 }
 
-/* A chain of nodes through which a broadcast travels: the last node waits for all hops before it. */
-static void add_hops(struct walk *w, const struct plan_action *a)
+/*
+ * How many hops lie before an action that is the last link of a chain or tree through which a rooted call goes: members
+ * of its group that pass on what comes to them, with their share or without.
+ */
+static int hops_before(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
-	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
-	if (w->plan->key.coll == CORALE_BROADCAST && a->from >= 0 && a->to >= 0 &&
-	    a->from_group == PLAN_RAIL && a->to_group == PLAN_RAIL && w->first_visit)
-		w->cost.chain_ns += (w->env.map.nodes - 2) * (w->topo->step_ns + w->topo->rail.latency_ns +
-							      bytes / w->topo->rail.bytes_per_ns);
+	int size = plan_group_size(&w->env.map, a->from_group, w->env.rank);
+	if (!coll_is_rooted(w->plan->key.coll) || a->from < 0)
+		return 0;
+	if (has_base(w, step->from, PLAN_TREE_PARENT))
+		return plan_log2(size - 1);
+	if (a->to < 0 || a->from_group != a->to_group || has_base(w, step->from, PLAN_TREE_CHILD))
+		return 0;
+	return a->from_group == PLAN_RAIL || a->flags & PLAN_REDUCE ? size - 2 : 0;
 }
 
-static void add_action(struct walk *w, const struct plan_action *a, double weight)
+static void add_hops(struct walk *w, const struct plan_step *step, const struct plan_action *a)
+{
+	double bytes = cost_message_bytes(w->plan, a, a->flags & (PLAN_TO_WIRE | PLAN_FROM_WIRE));
+	double remote = a->from_group == PLAN_WORLD ? w->crossing : a->from_group == PLAN_RAIL;
+	double ns = remote * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns) +
+		    (1 - remote) * (cost_node_latency_ns(w->topo) + bytes / w->topo->node.bytes_per_ns);
+	if (w->first_visit)
+		w->cost.chain_ns += hops_before(w, step, a) * (w->topo->step_ns + ns);
+}
+
+static void add_action(struct walk *w, const struct plan_step *step, const struct plan_action *a,
+		       double weight)
 {
 	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
@@ -81,8 +115,8 @@ static void add_action(struct walk *w, const struct plan_action *a, double weigh
 	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
 	w->cost.link_ns += weight * cost_link_ns(w->topo, w->plan, a, &to);
 	w->cost.out_bytes += weight * to.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
-	add_receive(w, a, &from, weight);
-	add_hops(w, a);
+	add_receive(w, step, a, &from, weight);
+	add_hops(w, step, a);
 }
 
 /* Index of the step behind the END of the loop that opens at pc. */
@@ -131,7 +165,7 @@ static void walk_steps(struct walk *w, int pc, int end, int depth, double weight
 			continue;
 		}
 		if (step->op != PLAN_END && plan_resolve(w->plan, &w->env, w->var, step, &action))
-			add_action(w, &action, weight);
+			add_action(w, step, &action, weight);
 		pc++;
 	}
 }
@@ -219,6 +253,9 @@ static void least_traffic(const struct plan_map *map, corale_coll coll, double b
 	*node = *rail = 0;
 	if (c->pair) {
 		*node = bytes;
+	} else if (c->rooted && each) { /* of the root, which may be anywhere, by any rail of its node */
+		*node = (least - 1) * bytes;
+		*rail = (n - size) * bytes / size;
 	} else if (each) { /* a rank's own blocks go by its own rail, those for all by any */
 		*node = (size - 1) * bytes;
 		*rail = (n - least) * bytes / (alone ? 1 : least);

@@ -59,6 +59,15 @@ uint8_t plan_var(struct plan *plan, int var, int offset)
 				   .base = PLAN_CONST, .var = (uint8_t)var, .stride = 1, .offset = offset });
 }
 
+uint8_t plan_child(struct plan *plan, enum plan_group group, int var, int stride, int offset)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_TREE_CHILD,
+						   .group = (uint8_t)group,
+						   .var = stride ? (uint8_t)var : 0,
+						   .stride = (int8_t)stride,
+						   .offset = offset });
+}
+
 uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset)
 {
 	return plan_expr(

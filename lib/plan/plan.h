@@ -69,6 +69,12 @@ enum plan_base {
 	PLAN_DOUBLING_GIVE, /* recursive doubling: whom I hand my data to before and get the result from after it, or none */
 	PLAN_DOUBLING_TAKE, /* the other end of that, or none */
 	PLAN_DOUBLING, /* my partner in step (stride * variable + offset) of it, none if I sit it out; not wrapped */
+	PLAN_POSITION, /* how far I am behind the root in group: (my index - the root's) mod size; no offset */
+	/* The binomial tree over the positions of a group: the children of position p are p + 2^level, for all levels
+	 * with 2^level below the lowest set bit of p, for the root for all levels. */
+	PLAN_TREE_LEVELS, /* ceil(log2(size of group)): as many children has the root */
+	PLAN_TREE_PARENT, /* my parent, none for the root */
+	PLAN_TREE_CHILD, /* my child of level (stride * variable + offset), or none; not wrapped */
 	PLAN_SIMPLE_BASES,
 	/* The (variable)-th part that local rank a of my node owns: a + variable * size of my node; none from the
 	 * largest node's size on. */
@@ -176,6 +182,8 @@ uint8_t plan_const(struct plan *plan, int value);
 uint8_t plan_shift(struct plan *plan, enum plan_group group, int var, int stride, int offset);
 /* variable + offset, not wrapped */
 uint8_t plan_var(struct plan *plan, int var, int offset);
+/* My child of level stride * variable + offset in the group's tree */
+uint8_t plan_child(struct plan *plan, enum plan_group group, int var, int stride, int offset);
 uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset);
 uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth);
 void plan_program(struct plan *plan, enum plan_engine engine);

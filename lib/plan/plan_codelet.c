@@ -70,10 +70,17 @@ static int can_copy(const struct plan_node *node, corale_coll coll, int memory)
 	return (memory & PLAN_MEMORY_SCRATCH) != 0;
 }
 
+int plan_codelet_knows(corale_coll coll)
+{
+	return !coll_is_rooted(coll) || coll == CORALE_BROADCAST;
+}
+
 /* Whether a codelet can run the call at all. */
 static int can(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll, uint64_t bytes,
 	       int memory)
 {
+	if (!plan_codelet_knows(coll))
+		return 0;
 	switch (codelet) {
 	case CODELET_PACKETS: /* blocks piece by piece beyond the room */
 		return !coll_is_uneven(coll) &&

@@ -43,6 +43,9 @@ enum plan_memory { PLAN_MEMORY_REGISTERED = 1, PLAN_MEMORY_SCRATCH = 2, PLAN_MEM
 double plan_codelet_time(const struct plan_node *node, enum plan_codelet codelet, corale_coll coll,
 			 uint64_t bytes, int words, int memory);
 
+/* Whether there is a codelet for the collective at all; others run lowered. */
+int plan_codelet_knows(corale_coll coll);
+
 /* The codelet of least modelled time, among the forced ones where they can run the call. */
 enum plan_codelet plan_codelet_choose(const struct plan_node *node, corale_coll coll, uint64_t bytes,
 				      int words, int memory);

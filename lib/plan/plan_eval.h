@@ -143,6 +143,32 @@ PLAN_FN int plan_wrap(int value, int size)
 	return value < 0 ? value + size : value;
 }
 
+/* A member's parent or child of a level in the binomial tree of n positions, as a position. */
+PLAN_FN int plan_tree(int base, int n, int position, int level)
+{
+	int lowest = position ? position & -position : n;
+	if (base == PLAN_TREE_PARENT)
+		return position ? position - lowest : PLAN_NONE;
+	int step = level < 0 || level > 30 ? n : 1 << level;
+	return step < lowest && step < n - position ? position + step : PLAN_NONE;
+}
+
+PLAN_FN int plan_from_position(int position, int root, int n)
+{
+	return position < 0 ? PLAN_NONE : plan_wrap(position + root, n);
+}
+
+/* Values that are told from the root's index. */
+PLAN_FN int plan_rooted(const struct plan_expr *x, const struct plan_env *env, const int *var, int size)
+{
+	int root = plan_group_index(&env->map, x->group, env->root);
+	int position = plan_wrap(plan_group_index(&env->map, x->group, env->rank) - root, size);
+	if (x->base == PLAN_POSITION)
+		return position;
+	return plan_from_position(plan_tree(x->base, size, position, x->stride * var[x->var] + x->offset),
+				  plan_wrap(root, size), size);
+}
+
 /* The value of an expression with a simple base. */
 PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *env, const int *var, int e)
 {
@@ -179,6 +205,13 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_DOUBLING:
 		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank),
 				     x->stride * var[x->var] + x->offset);
+	case PLAN_TREE_LEVELS:
+		value = size > 1 ? plan_log2(size - 1) + 1 : 0;
+		break;
+	case PLAN_POSITION:
+	case PLAN_TREE_PARENT:
+	case PLAN_TREE_CHILD:
+		return plan_rooted(x, env, var, size);
 	default:
 		break;
 	}

@@ -60,6 +60,15 @@ static void print_base(struct out *out, const struct plan_expr *x)
 	case PLAN_DOUBLING_TAKE:
 		print(out, "%s(%s)", x->base == PLAN_DOUBLING_GIVE ? "give" : "take", size_names[x->group]);
 		break;
+	case PLAN_POSITION:
+		print(out, "%s-%s mod %s", me_names[x->group], root_names[x->group], size_names[x->group]);
+		break;
+	case PLAN_TREE_LEVELS:
+		print(out, "levels(%s)", size_names[x->group]);
+		break;
+	case PLAN_TREE_PARENT:
+		print(out, "parent(%s)", size_names[x->group]);
+		break;
 	default:
 		break;
 	}
@@ -86,11 +95,12 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 {
 	const struct plan_expr *x = &plan->exprs[e];
 	switch (x->base) {
-	case PLAN_DOUBLING: {
+	case PLAN_DOUBLING:
+	case PLAN_TREE_CHILD: {
 		struct plan_expr step = {
 			.base = PLAN_CONST, .stride = x->stride, .var = x->var, .offset = x->offset
 		};
-		print(out, "partner(%s, ", size_names[x->group]);
+		print(out, "%s(%s, ", x->base == PLAN_DOUBLING ? "partner" : "child", size_names[x->group]);
 		print_simple(out, &step);
 		print(out, ")");
 		break;

@@ -12,7 +12,7 @@ enum {
 	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on, */
-	GPU_CHANNEL_BYTES = 16 << 10, /* and on GPUs, where it costs a block */
+	GPU_CHANNEL_BYTES = 4 << 10, /* and on GPUs, where it costs a block */
 	GPU_SLOTS = 2, /* messages in flight of a lane */
 	GPU_MOST_SLOT = 128 << 10,
 	CACHED_BYTES =

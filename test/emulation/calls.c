@@ -61,19 +61,26 @@ static void contribute(const struct call *c, int ranks, int rank, size_t first, 
 static size_t send_count(const struct started *s)
 {
 	const struct call *c = s->call;
-	if (c->coll == CORALE_ALL_TO_ALL_V)
-		return edge_place(c, s->rank, s->ranks, 1);
-	int blocks = c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_ALL_TO_ALL;
-	return c->count * (size_t)(blocks ? s->ranks : 1);
+	return coll_is_uneven(c->coll) ? edge_place(c, s->rank, s->ranks, 1)
+				       : c->count * coll_send_blocks(c->coll, s->ranks, s->rank, c->root);
 }
 
 static size_t recv_count(const struct started *s)
 {
 	const struct call *c = s->call;
-	if (c->coll == CORALE_ALL_TO_ALL_V)
-		return edge_place(c, s->ranks, s->rank, 0);
-	int blocks = c->coll == CORALE_ALL_GATHER || c->coll == CORALE_ALL_TO_ALL;
-	return c->count * (size_t)(blocks ? s->ranks : 1);
+	return coll_is_uneven(c->coll) ? edge_place(c, s->ranks, s->rank, 0)
+				       : c->count * coll_recv_blocks(c->coll, s->ranks, s->rank, c->root);
+}
+
+/* One buffer is a part of the other. */
+static int is_in_place(const struct started *s)
+{
+	return s->call->in_place && send_count(s) && recv_count(s);
+}
+
+static int is_within_send(const struct started *s)
+{
+	return is_in_place(s) && send_count(s) > recv_count(s);
 }
 
 uint64_t call_signature(const struct call *c)
@@ -112,16 +119,13 @@ static void fill_all(struct started *s, unsigned char *registered)
 	} else {
 		s->recv = make_buffer(&s->recv_memory, recv_count(s) * bytes, c->recv_shift);
 	}
-	if (c->in_place && c->coll == CORALE_ALL_GATHER)
-		s->send = s->recv + (size_t)s->rank * c->count * bytes;
-	else if (c->in_place && c->coll != CORALE_REDUCE_SCATTER)
-		s->send = s->recv;
+	if (is_in_place(s) && !is_within_send(s))
+		s->send = s->recv + coll_recv_own(c->coll, s->rank) * c->count * bytes;
 	else
 		s->send = make_buffer(&s->send_memory, all_send, c->send_shift);
-	if (c->in_place && c->coll == CORALE_REDUCE_SCATTER)
-		s->recv = s->send + (size_t)s->rank * c->count * bytes;
-	if (c->coll != CORALE_BROADCAST || c->root == s->rank)
-		contribute(c, s->ranks, s->rank, 0, send_count(s), s->send);
+	if (is_within_send(s))
+		s->recv = s->send + coll_send_own(c->coll, s->rank) * c->count * bytes;
+	contribute(c, s->ranks, s->rank, 0, send_count(s), s->send);
 }
 
 void call_fill(struct started *s, struct world *w, int rank, const struct call *c)
@@ -209,7 +213,7 @@ static void expect_replay(const struct started *s, unsigned char *expected)
 			abort();
 		contribute(c, s->ranks, r, 0, in, send[r]);
 	}
-	if (replay(&s->plan, &map, c->count, send, recv))
+	if (replay(&s->plan, &map, c->root, c->count, send, recv))
 		abort();
 	memcpy(expected, recv[s->rank], out * bytes);
 	for (int r = 0; r < s->ranks; r++) {
@@ -229,22 +233,20 @@ static void expect_all(const struct started *s, unsigned char *expected)
 {
 	const struct call *c = s->call;
 	size_t bytes = c->count * corale_type_bytes(c->type);
+	if (!recv_count(s))
+		return;
 	if (passes_sums_on(c))
 		expect_replay(s, expected);
-	else if (c->coll == CORALE_ALL_REDUCE)
-		expect_fold(s, 0, c->count, expected);
-	else if (c->coll == CORALE_REDUCE_SCATTER)
-		expect_fold(s, (size_t)s->rank * c->count, c->count, expected);
-	else if (c->coll == CORALE_BROADCAST)
-		contribute(c, s->ranks, c->root, 0, c->count, expected);
-	else if (c->coll == CORALE_ALL_TO_ALL_V)
+	else if (coll_folds(c->coll))
+		expect_fold(s, coll_sends_each(c->coll) ? (size_t)s->rank * c->count : 0, c->count, expected);
+	else if (coll_is_uneven(c->coll))
 		for (int r = 0; r < s->ranks; r++)
 			contribute(c, s->ranks, r, edge_place(c, r, s->rank, 1), s->recv_counts[r],
 				   expected + s->recv_displs[r] * corale_type_bytes(c->type));
 	else
-		for (int r = 0; r < s->ranks; r++)
-			contribute(c, s->ranks, r,
-				   c->coll == CORALE_ALL_TO_ALL ? (size_t)s->rank * c->count : 0, c->count,
+		for (int r = 0; r < (coll_receives_each(c->coll) ? s->ranks : 1); r++)
+			contribute(c, s->ranks, coll_receives_each(c->coll) ? r : c->root,
+				   coll_sends_each(c->coll) ? (size_t)s->rank * c->count : 0, c->count,
 				   expected + (size_t)r * bytes);
 }
 
@@ -257,8 +259,8 @@ static int print_faults(const struct started *s, const unsigned char *expected, 
 			printf("# rank %d: %s, %s of %zu %s, op %d: byte %zu is 0x%02x, expected 0x%02x\n",
 			       s->rank, corale_coll_name(c->coll), plan_codelet_name(c->codelet), c->count,
 			       corale_type_name(c->type), c->op, i, s->recv[i], expected[i]);
-	/* In place reduce_scatter has the other ranks' blocks around it. */
-	for (size_t i = 0; i < GUARD && !(c->in_place && c->coll == CORALE_REDUCE_SCATTER); i++) {
+	/* What is within the send buffer has other blocks around it. */
+	for (size_t i = 0; i < GUARD && !is_within_send(s); i++) {
 		const unsigned char *before = s->recv - 1 - i, *behind = s->recv + bytes + i;
 		if ((*before != GUARD_BYTE || *behind != GUARD_BYTE) && faults++ < MOST_PRINTED)
 			printf("# rank %d: %s, %s: a byte %zu off the receive buffer was written\n", s->rank,

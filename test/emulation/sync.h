@@ -147,6 +147,10 @@ static inline uint64_t sync_now_ns(void)
 	return gpu_now();
 }
 
+static inline void sync_next_kernel(void)
+{
+}
+
 static inline void sync_previous_kernel(void)
 {
 	gpu_previous_kernel();

@@ -30,6 +30,18 @@ void algo_hier_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_hier_chain_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_hier_flat_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_hier_binomial_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_oneshot_reduce(const struct algo_call *call, struct plan *plan);
+void algo_scatter_reduce(const struct algo_call *call, struct plan *plan);
+void algo_chain_reduce(const struct algo_call *call, struct plan *plan);
+void algo_binomial_reduce(const struct algo_call *call, struct plan *plan);
+void algo_hier_chain_reduce(const struct algo_call *call, struct plan *plan);
+void algo_hier_binomial_reduce(const struct algo_call *call, struct plan *plan);
+void algo_flat_gather(const struct algo_call *call, struct plan *plan);
+void algo_flat_scatter(const struct algo_call *call, struct plan *plan);
+void algo_hier_gather(const struct algo_call *call, struct plan *plan);
+void algo_hier_scatter(const struct algo_call *call, struct plan *plan);
 
 /* Opens the loop over the call's chunks; its variable as an expression. */
 static inline uint8_t algo_chunk_loop(struct plan *plan)
@@ -83,6 +95,50 @@ struct algo_rounds {
 	int inner; /* pieces of a ring are inner pieces, not parts */
 };
 
+/*
+ * One reduce among the ranks of a group to the member with the root's index: local holds this rank's contribution, acc its
+ * partial sums (may be local). Of a rail another rank of the root's node may have the result, which it gives to the root.
+ */
+struct algo_sums {
+	enum plan_group group;
+	int n; /* size of group, >= 2 */
+	uint8_t rail, ring;
+	struct plan_span local, acc, result;
+	uint8_t give; /* the ring that it goes by then */
+};
+
+/* What is from and to the group, on its ring. */
+static inline struct plan_step algo_sums_step(const struct algo_sums *sums)
+{
+	return (struct plan_step){ .op = PLAN_MOVE,
+				   .from_group = (uint8_t)sums->group,
+				   .to_group = (uint8_t)sums->group,
+				   .from_ring = sums->ring,
+				   .to_ring = sums->ring,
+				   .rail = sums->rail };
+}
+
+/* The last fold, of whom step says and its src: the root writes the result. */
+static inline void algo_sums_end(struct plan *plan, const struct algo_sums *sums, struct plan_step step)
+{
+	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
+	step.dst = sums->result;
+	if (sums->group == PLAN_RAIL) {
+		step.pred = PLAN_EQ;
+		step.pred_a = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+		step.pred_b = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+		plan_step(plan, step);
+		step.pred = PLAN_NE;
+		step.dst = (struct plan_span){ 0 };
+		step.to_group = PLAN_NODE;
+		step.to = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
+		step.to_ring = sums->give;
+	}
+	plan_step(plan, step);
+}
+
+void algo_chain_sums(struct plan *plan, const struct algo_sums *sums);
+void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums);
 void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds);
 void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds);
 

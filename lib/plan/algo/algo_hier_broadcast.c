@@ -1,14 +1,17 @@
 /*
  * Hierarchical broadcast: the root scatters parts over its node, each part travels along its rail, and every node
  * gathers. On the rails either from node to node (large messages: chunks follow each other, the phases overlap), or
- * from the root's node to every other one (small messages: one hop).
+ * from the root's node to every other one (small messages: one hop), or along a binomial tree (many nodes).
  * Source: Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication" (2020).
  */
 #include "algo_build.h"
 
+enum way { CHAIN, FLAT, TREE };
+
 struct broadcast {
 	struct plan *plan;
-	int nodes, chain;
+	int nodes;
+	enum way way;
 	uint8_t push, rail, gather; /* rings; tokens to oneself go along push */
 	uint8_t self, me, root; /* me and root in the world */
 	uint8_t node, root_node, next_node;
@@ -31,16 +34,26 @@ static struct plan_step rail_step(const struct broadcast *b, uint8_t part, uint8
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .flags = PLAN_STABLE,
 				   .to_group = PLAN_RAIL,
-				   .to = b->nodes > 1 && b->chain ? b->next_node : PLAN_EXPR_NONE,
+				   .to = b->nodes > 1 && b->way == CHAIN ? b->next_node : PLAN_EXPR_NONE,
 				   .to_ring = b->rail,
 				   .rail = part,
 				   .dst = { PLAN_RECV, .part = part, .chunk = chunk } };
 }
 
-/* From the root's node to every other one. */
+/* Opens the loop over the nodes that this one sends to: all others from the root's, or its children, the largest subtree first. */
+static uint8_t node_loop(const struct broadcast *b)
+{
+	if (b->way == FLAT)
+		return algo_peer_loop(b->plan, PLAN_RAIL, 1);
+	int k = plan_loop(b->plan, plan_base(b->plan, PLAN_TREE_LEVELS, PLAN_RAIL, 0)), levels = 0;
+	while (1 << levels < b->nodes)
+		levels++;
+	return plan_child(b->plan, PLAN_RAIL, k, -1, levels - 1);
+}
+
 static void spread(const struct broadcast *b, uint8_t part, uint8_t chunk)
 {
-	uint8_t node = algo_peer_loop(b->plan, PLAN_RAIL, 1);
+	uint8_t node = node_loop(b);
 	struct plan_step step = rail_step(b, part, chunk);
 	step.src = step.dst;
 	step.dst = (struct plan_span){ 0 };
@@ -76,21 +89,24 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 	step.from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
 	step.from_ring = b->push;
 	plan_step(plan, step);
-	if (!b->chain)
+	if (b->way != CHAIN)
 		spread(b, part, chunk);
 	algo_signal_self(plan, b->push);
 }
 
-/* On the other nodes of a chain: from node to node, until the next one is the root's. */
+/* On the other nodes; those of a chain pass on, until the next one is the root's. */
 static void forward(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
-	struct plan_step step = rail_step(b, algo_part_of(plan, b->self, owned), chunk);
+	uint8_t part = algo_part_of(plan, b->self, owned);
+	struct plan_step step = rail_step(b, part, chunk);
 	step.flags |= PLAN_FRESH;
 	step.from_group = PLAN_RAIL;
-	step.from = b->chain ? plan_shift(plan, PLAN_RAIL, 0, 0, -1) : b->root_node;
+	step.from = b->way == CHAIN  ? plan_shift(plan, PLAN_RAIL, 0, 0, -1)
+		    : b->way == FLAT ? b->root_node
+				     : plan_base(plan, PLAN_TREE_PARENT, PLAN_RAIL, 0);
 	step.from_ring = b->rail;
-	if (b->chain) {
+	if (b->way == CHAIN) {
 		step.pred = PLAN_NE;
 		step.pred_a = b->next_node;
 		step.pred_b = b->root_node;
@@ -99,6 +115,8 @@ static void forward(const struct broadcast *b, uint8_t chunk, int owned)
 		step.to = PLAN_EXPR_NONE;
 	}
 	plan_step(plan, step);
+	if (b->way == TREE)
+		spread(b, part, chunk);
 	algo_signal_self(plan, b->push);
 }
 
@@ -134,12 +152,12 @@ static void for_parts(const struct broadcast *b, enum plan_pred where,
 	plan_end(plan);
 }
 
-static void build(const struct algo_call *call, struct plan *plan, int chain)
+static void build(const struct algo_call *call, struct plan *plan, enum way way)
 {
 	plan->parts = call->topo->map.max_node_size;
 	struct broadcast b = { .plan = plan,
 			       .nodes = call->topo->map.nodes,
-			       .chain = chain,
+			       .way = way,
 			       .push = plan_ring(plan, PLAN_CREDIT, call->slots),
 			       .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
 			       .gather = plan_ring(plan, PLAN_CREDIT, call->slots),
@@ -159,10 +177,15 @@ static void build(const struct algo_call *call, struct plan *plan, int chain)
 
 void algo_hier_chain_broadcast(const struct algo_call *call, struct plan *plan)
 {
-	build(call, plan, 1);
+	build(call, plan, CHAIN);
 }
 
 void algo_hier_flat_broadcast(const struct algo_call *call, struct plan *plan)
 {
-	build(call, plan, 0);
+	build(call, plan, FLAT);
+}
+
+void algo_hier_binomial_broadcast(const struct algo_call *call, struct plan *plan)
+{
+	build(call, plan, TREE);
 }

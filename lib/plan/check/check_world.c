@@ -164,7 +164,7 @@ static int lay_out(struct world *world, struct rank *rank, int me)
 	rank->send_at = 0;
 	rank->recv_at = rank->send_count;
 	size_t end = rank->send_count + rank->recv_count;
-	if (o->in_place) {
+	if (o->in_place && rank->send_count && rank->recv_count) { /* else there is nothing to be in place */
 		rank->send_at = o->count * coll_recv_own(coll, me);
 		rank->recv_at = o->count * coll_send_own(coll, me);
 		end = rank->send_count > rank->recv_count ? rank->send_count : rank->recv_count;

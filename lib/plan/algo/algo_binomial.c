@@ -1,0 +1,106 @@
+/*
+ * Binomial trees: log2(n) levels, everything once along each edge; for what is small and far away. Sums grow towards the
+ * root, the smallest subtree first; a broadcast goes to the largest one first.
+ * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
+ */
+#include "algo_build.h"
+
+static int levels_of(int n)
+{
+	int levels = 0;
+	while (1 << levels < n)
+		levels++;
+	return levels;
+}
+
+/* Adds what the child of step.from sends; with the last child's, which is the one without a next, to the parent. */
+static void add_child(struct plan *plan, const struct algo_sums *sums, struct plan_step step, uint8_t next)
+{
+	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE;
+	step.pred = PLAN_NE;
+	step.pred_a = next;
+	step.pred_b = plan_const(plan, PLAN_NONE);
+	step.dst = sums->acc;
+	plan_step(plan, step);
+	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+	step.pred = PLAN_EQ;
+	step.dst = (struct plan_span){ 0 };
+	step.to = plan_base(plan, PLAN_TREE_PARENT, sums->group, 0);
+	plan_step(plan, step);
+}
+
+/* The root alone has a child of the last level: what comes from there ends the sum. */
+void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
+{
+	int levels = levels_of(sums->n);
+	struct plan_step step = algo_sums_step(sums), leaf = step;
+	step.from = plan_child(plan, sums->group, 0, 0, 0);
+	step.src = sums->local;
+
+	leaf.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE | PLAN_TO_WIRE : PLAN_TO_WIRE;
+	leaf.src = sums->local;
+	leaf.to = plan_base(plan, PLAN_TREE_PARENT, sums->group, 0);
+	leaf.pred = PLAN_EQ;
+	leaf.pred_a = step.from;
+	leaf.pred_b = plan_const(plan, PLAN_NONE);
+	plan_step(plan, leaf);
+
+	if (levels > 1) {
+		add_child(plan, sums, step, plan_child(plan, sums->group, 0, 0, 1));
+		step.src = sums->acc;
+	}
+	if (levels > 2) {
+		int k = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, sums->group, -2));
+		step.from = plan_child(plan, sums->group, k, 1, 1);
+		add_child(plan, sums, step, plan_child(plan, sums->group, k, 1, 2));
+		plan_end(plan);
+	}
+	step.from = plan_child(plan, sums->group, 0, 0, levels - 1);
+	algo_sums_end(plan, sums, step);
+}
+
+void algo_binomial_reduce(const struct algo_call *call, struct plan *plan)
+{
+	plan->scratch_cells = 1;
+	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	algo_binomial_sums(
+	    plan, &(struct algo_sums){ .group = PLAN_WORLD,
+				       .n = call->topo->map.ranks,
+				       .ring = ring,
+				       .local = { PLAN_SEND, .chunk = chunk },
+				       .acc = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				       .result = { PLAN_RECV, .chunk = chunk } });
+	plan_end(plan);
+}
+
+/* The root alone has a child of the last level, to whom it sends what it copies; all else goes on from recv. */
+void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
+{
+	int levels = levels_of(call->topo->map.ranks);
+	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { PLAN_SEND, .chunk = chunk },
+					    .dst = { PLAN_RECV, .chunk = chunk },
+					    .to = plan_child(plan, PLAN_WORLD, 0, 0, levels - 1),
+					    .to_ring = ring });
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_FRESH,
+					    .from = plan_base(plan, PLAN_TREE_PARENT, PLAN_WORLD, 0),
+					    .from_ring = ring,
+					    .dst = { PLAN_RECV, .chunk = chunk } });
+	if (levels > 1) {
+		int k = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, -1));
+		plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+						    .flags = PLAN_STABLE,
+						    .src = { PLAN_RECV, .chunk = chunk },
+						    .to = plan_child(plan, PLAN_WORLD, k, -1, levels - 2),
+						    .to_ring = ring });
+		plan_end(plan);
+	}
+	plan_end(plan);
+}

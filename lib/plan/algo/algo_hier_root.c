@@ -1,0 +1,95 @@
+/*
+ * Hierarchical reduce: reduce-scatter inside each node, a reduce of each part among the ranks of one rail, whose results
+ * the ranks of the root's node give to the root. Between nodes either from node to node (large vectors: chunks follow each
+ * other) or along a binomial tree. Parts and rails as in the hierarchical all-reduce.
+ * Source: Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication" (2020).
+ */
+#include "algo_build.h"
+
+struct hier {
+	struct plan *plan;
+	uint8_t push, rail, give; /* rings */
+	uint8_t self; /* my index in my node */
+};
+
+/* Leaves the node's sum of my part in scratch. */
+static void fold_in_node(const struct hier *h, uint8_t chunk, int owned, struct plan_span sum)
+{
+	struct plan *plan = h->plan;
+	uint8_t mine = algo_part_of(plan, h->self, owned), peer = algo_peer_loop(plan, PLAN_NODE, 1);
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_MOVE,
+			    .flags = PLAN_STABLE,
+			    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
+			    .to_group = PLAN_NODE,
+			    .to = peer,
+			    .to_ring = h->push });
+	plan_end(plan);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_REDUCE,
+					    .from_group = PLAN_NODE,
+					    .from = PLAN_EXPR_ALL,
+					    .from_ring = h->push,
+					    .src = { PLAN_SEND, .part = mine, .chunk = chunk },
+					    .dst = sum });
+}
+
+/* The root's program beside: whoever gives a part to it never waits for the root's own sums. */
+static void collect(const struct hier *h)
+{
+	struct plan *plan = h->plan;
+	int c =
+	    plan_loop_if(plan, plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 0), PLAN_EQ,
+			 plan_shift(plan, PLAN_WORLD, 0, 0, 0), plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0));
+	int owned = algo_owned_loop(plan);
+	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .from_group = PLAN_NODE,
+					    .from = peer,
+					    .from_ring = h->give,
+					    .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned),
+						     .chunk = plan_var(plan, c, 0) } });
+	plan_end(plan);
+	plan_end(plan);
+	plan_end(plan);
+}
+
+static void build(const struct algo_call *call, struct plan *plan,
+		  void (*sums)(struct plan *plan, const struct algo_sums *sums))
+{
+	plan->parts = call->topo->map.max_node_size;
+	plan->scratch_cells = 1;
+	struct hier h = { .plan = plan,
+			  .push = plan_ring(plan, PLAN_CREDIT, call->slots),
+			  .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
+			  .give = plan_ring(plan, PLAN_CREDIT, call->slots),
+			  .self = plan_shift(plan, PLAN_NODE, 0, 0, 0) };
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	int owned = algo_owned_loop(plan);
+	uint8_t mine = algo_part_of(plan, h.self, owned);
+	struct plan_span sum = { PLAN_SCRATCH, plan_const(plan, 0), mine, chunk, 0 };
+	fold_in_node(&h, chunk, owned, sum);
+	sums(plan, &(struct algo_sums){ .group = PLAN_RAIL,
+					.n = call->topo->map.nodes,
+					.rail = mine,
+					.ring = h.rail,
+					.local = sum,
+					.acc = sum,
+					.result = { PLAN_RECV, .part = mine, .chunk = chunk },
+					.give = h.give });
+	plan_end(plan);
+	plan_end(plan);
+	plan_program(plan, PLAN_SM);
+	collect(&h);
+}
+
+void algo_hier_chain_reduce(const struct algo_call *call, struct plan *plan)
+{
+	build(call, plan, algo_chain_sums);
+}
+
+void algo_hier_binomial_reduce(const struct algo_call *call, struct plan *plan)
+{
+	build(call, plan, algo_binomial_sums);
+}

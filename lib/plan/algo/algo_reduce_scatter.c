@@ -1,0 +1,68 @@
+/*
+ * Reduce of large vectors: a reduce-scatter by one exchange, whose parts then go to the root; everybody folds.
+ * Source: Rabenseifner, "Optimization of collective reduction operations" (2004), with direct instead of halving
+ * exchanges.
+ */
+#include "algo_build.h"
+
+struct scattered {
+	uint8_t scatter, gather; /* rings */
+	uint8_t me, root;
+};
+
+static void push_parts(struct plan *plan, const struct scattered *s, uint8_t chunk)
+{
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
+					    .to = peer,
+					    .to_ring = s->scatter });
+	plan_end(plan);
+}
+
+/* The root's own part stays, the others' go there. */
+static void fold_part(struct plan *plan, const struct scattered *s, uint8_t chunk)
+{
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .flags = PLAN_REDUCE | PLAN_FINAL,
+				  .pred = PLAN_EQ,
+				  .pred_a = s->me,
+				  .pred_b = s->root,
+				  .from = PLAN_EXPR_ALL,
+				  .from_ring = s->scatter,
+				  .src = { PLAN_SEND, .part = s->me, .chunk = chunk },
+				  .dst = { PLAN_RECV, .part = s->me, .chunk = chunk } };
+	plan_step(plan, step);
+	step.pred = PLAN_NE;
+	step.dst = (struct plan_span){ 0 };
+	step.to = s->root;
+	step.to_ring = s->gather;
+	plan_step(plan, step);
+}
+
+static void collect_parts(struct plan *plan, const struct scattered *s, uint8_t chunk)
+{
+	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1), PLAN_EQ, s->me, s->root);
+	uint8_t peer = plan_shift(plan, PLAN_WORLD, k, -1, -1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .from = peer,
+					    .from_ring = s->gather,
+					    .dst = { PLAN_RECV, .part = peer, .chunk = chunk } });
+	plan_end(plan);
+}
+
+void algo_scatter_reduce(const struct algo_call *call, struct plan *plan)
+{
+	plan->parts = call->topo->map.ranks;
+	struct scattered s = { plan_ring(plan, PLAN_CREDIT, call->slots),
+			       plan_ring(plan, PLAN_CREDIT, call->slots),
+			       plan_shift(plan, PLAN_WORLD, 0, 0, 0),
+			       plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	push_parts(plan, &s, chunk);
+	fold_part(plan, &s, chunk);
+	collect_parts(plan, &s, chunk);
+	plan_end(plan);
+}
