@@ -9,7 +9,7 @@
 #include "packet.cuh"
 #include "shared.cuh"
 
-enum { BATCH = 4 }; /* packets that a thread waits for at a time */
+enum { BATCH = 4 /* packets that a thread waits for at a time */, TINY_THREADS = 320 };
 
 /* The two forms, told apart at run time: lines of packet.cuh, or two words {4 bytes of data, flag} a packet. */
 struct packet_form {
@@ -222,12 +222,14 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
 	const int begin = a.first[program], nops = a.first[program + 1] - begin;
 	const bool words = a.form == CODELET_LL;
-	sync_next_kernel();
 	for (int i = (int)threadIdx.x; i < nops; i += (int)blockDim.x)
 		s->ops[i] = resolve(a, a.ops[begin + i], channel, (uint32_t)vector_element_bytes(TYPE));
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
 	sync_previous_kernel();
+	/* One tiny block more does not keep out what this one waits for: several, or before this line, kernel after kernel would. */
+	if (gridDim.x == 1 && blockDim.x <= TINY_THREADS)
+		sync_next_kernel();
 	const uint64_t epoch = call_epoch(a.args);
 	const uint32_t over = call_over(a.args);
 	if (!a.hears_all) /* else a rank knows of all others by what it receives */

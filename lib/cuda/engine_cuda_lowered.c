@@ -108,18 +108,41 @@ void engine_close_lists(struct engine *e)
 
 /* ---- Launches ------------------------------------------------------------------------------------------- */
 
-enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */, LEAST_THREADS = 32 };
+enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
 
-static uint64_t message_bytes(const struct plan *plan, uint64_t bytes)
+/* The largest message: of a plan's steps, which all ranks share, not of a rank's list. */
+static uint64_t message_bytes(const struct plan *plan, const struct lowered_call *call, corale_type type)
 {
-	return plan->chunk_bytes < bytes ? plan->chunk_bytes : bytes;
+	size_t most = 0, begin;
+	for (int i = 0; i < plan->nsteps; i++) {
+		const struct plan_step *step = &plan->steps[i];
+		const struct plan_span *span = step->src.space ? &step->src : &step->dst;
+		size_t length = call->count;
+		if (step->op != PLAN_MOVE)
+			continue;
+		if (span->part)
+			length = plan_cut(length, call->unit, (size_t)call->parts, 0, &begin);
+		if (span->chunk)
+			length = plan_cut(length, call->unit, (size_t)call->channels, 0, &begin);
+		if (span->chunk && length > call->chunk)
+			length = call->chunk;
+		most = length > most ? length : most;
+	}
+	return most * corale_type_bytes(type);
+}
+
+/* A packet each, in whole warps. */
+static uint64_t threads_for(uint64_t slot_bytes)
+{
+	uint64_t threads = codelet_round(slot_bytes / 16, 32);
+	return threads < CODELET_THREADS ? threads : CODELET_THREADS;
 }
 
 /* A place for each message of a call, if that fits. */
 static int cut_lines(const struct engine *e, const struct engine_call *c, struct codelet_lowered *l)
 {
 	const struct plan *plan = c->plan;
-	const uint64_t message = message_bytes(plan, c->bytes);
+	const uint64_t message = message_bytes(plan, &l->call, c->type);
 	uint32_t places = 0;
 	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells)
 		return 0;
@@ -133,9 +156,7 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, struct
 	}
 	l->form = c->words ? CODELET_LL : CODELET_LL128;
 	l->hears_all = c->messages->hears_all && !c->words; /* words don't say of which call they are */
-	l->threads = LEAST_THREADS;
-	while (l->threads < CODELET_THREADS && l->threads * 8u < l->args.slot_bytes)
-		l->threads *= 2;
+	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;
 	return (uint64_t)places * l->args.slot_bytes <= e->layout.lines_bytes;
@@ -147,7 +168,7 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, struct
 	const struct plan *plan = c->plan;
 	struct codelet_args *a = &l->args;
 	uint32_t slots = 0;
-	const uint64_t message = message_bytes(plan, c->bytes);
+	const uint64_t message = message_bytes(plan, &l->call, c->type);
 	l->form = CODELET_FIFO;
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
