@@ -8,27 +8,30 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cuda/engine.h"
 #include "plan.h"
 #include "base/settings.h"
 
 static void print_usage(FILE *out)
 {
-	fputs("usage: corale-plan [options] [MACHINE] [COLLECTIVE [BYTES]]\n"
-	      "  MACHINE     \"node:512 gpu:8 nvlink:390 rail:50\", \"node:[8,8,4] rail:25\", \"rank:4 "
-	      "memory:10\";\n"
-	      "              default: one rank on each core of this machine\n"
-	      "  COLLECTIVE  all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, send, "
-	      "barrier...\n"
-	      "  BYTES       of one vector or block, with K, M or G; default 1M\n"
-	      "  -t TYPE     float32 (default), bfloat16, ...        -o OP     sum (default), prod, min, "
-	      "max, avg\n"
-	      "  -r ROOT     root of a broadcast, peer of send, recv -R RANK   whose steps to print; default "
-	      "0\n"
-	      "  -s STEPS    how many of its steps; default 12       -n        no table of sizes\n"
-	      "  -p FILE, --plot FILE   draws the steps over time as SVG\n"
-	      "  -P RANKS    how many ranks the picture shows; default 4\n"
-	      "CORALE_ALGO and the other settings apply as in a program.\n",
-	      out);
+	fputs(
+	    "usage: corale-plan [options] [MACHINE] [COLLECTIVE [BYTES]]\n"
+	    "  MACHINE     \"node:512 gpu:8 nvlink:390 rail:50\", \"node:[8,8,4] rail:25\", \"rank:4 "
+	    "memory:10\";\n"
+	    "              default: one rank on each core of this machine\n"
+	    "  COLLECTIVE  all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, reduce, "
+	    "send, barrier...\n"
+	    "  BYTES       of one vector or block, with K, M or G; default 1M\n"
+	    "  -t TYPE     float32 (default), bfloat16, ...        -o OP     sum (default), prod, min, "
+	    "max, avg\n"
+	    "  -r ROOT     root of a broadcast, peer of send, recv -R RANK   whose steps to print; default "
+	    "0\n"
+	    "  -s STEPS    how many of its steps; default 12       -n        no table of sizes\n"
+	    "  -p FILE, --plot FILE   draws the steps over time as SVG\n"
+	    "  --device cuda   without a MACHINE: the GPUs of this one, a rank each\n"
+	    "  -P RANKS    how many ranks the picture shows; default 4\n"
+	    "CORALE_ALGO and the other settings apply as in a program.\n",
+	    out);
 }
 
 static int fail(const char *what, const char *value)
@@ -129,9 +132,17 @@ static int read_arguments(int argc, char **argv, struct plan_request *request)
 	return optind < argc ? fail("one argument too many", argv[optind]) : 0;
 }
 
+/* Whose machine is meant, where none is named. */
+static int read_device(struct plan_request *request)
+{
+	request->device = !strcmp(optarg, "cuda");
+	return request->device || !strcmp(optarg, "host") ? 0 : fail("neither host nor cuda", optarg);
+}
+
 static int read_command_line(int argc, char **argv, struct plan_request *request)
 {
 	static const struct option longs[] = { { "plot", required_argument, NULL, 'p' },
+					       { "device", required_argument, NULL, 'd' },
 					       { "help", no_argument, NULL, 'h' },
 					       { NULL, 0, NULL, 0 } };
 	int option, ret = 0;
@@ -140,7 +151,7 @@ static int read_command_line(int argc, char **argv, struct plan_request *request
 			print_usage(stdout);
 			exit(0);
 		}
-		ret = read_option(option, request);
+		ret = option == 'd' ? read_device(request) : read_option(option, request);
 	}
 	return ret ? ret : read_arguments(argc, argv, request);
 }
@@ -149,7 +160,12 @@ static int make_topo(const struct plan_request *request, struct topo **out)
 {
 	char text[64], error[256];
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	snprintf(text, sizeof(text), "rank:%ld", cores > 1 ? cores : 2);
+	if (request->device && !engine_cuda.available(error, sizeof error))
+		return fail("--device cuda", error);
+	if (request->device)
+		snprintf(text, sizeof(text), "gpu:%d", engine_cuda.count());
+	else
+		snprintf(text, sizeof(text), "rank:%ld", cores > 1 ? cores : 2);
 	int ret = topo_parse(request->machine ? request->machine : text, out, error, sizeof(error));
 	return ret ? fail("cannot read the machine", error) : 0;
 }
@@ -174,6 +190,7 @@ int main(int argc, char **argv)
 					.table = 1 };
 	const struct settings *settings;
 	struct planner planner;
+	struct plan_gpus gpus = { 0 };
 	struct topo *topo;
 	int ret = read_command_line(argc, argv, &request);
 	if (ret)
@@ -185,8 +202,9 @@ int main(int argc, char **argv)
 		return ret;
 	ret = check_ranks(&request, topo);
 	if (!ret) {
-		planner_init(&planner, topo, settings);
-		ret = plan_report(&request, &planner) ? 1 : 0;
+		if (!plan_gpus_open(&gpus, topo, settings, &planner))
+			planner_init(&planner, topo, settings);
+		ret = plan_report(&request, &planner, &gpus) ? 1 : 0;
 	}
 	topo_destroy(topo);
 	return ret;

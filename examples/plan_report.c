@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/codelets.h"
 #include "plan.h"
 #include "plan/plan_print.h"
 
@@ -172,7 +173,8 @@ static int print_table(const struct plan_request *request, const struct planner 
 	return ret;
 }
 
-int plan_report(const struct plan_request *request, const struct planner *planner)
+int plan_report(const struct plan_request *request, const struct planner *planner,
+		const struct plan_gpus *gpus)
 {
 	char *text = malloc(TEXT_BYTES);
 	struct plan plan;
@@ -186,6 +188,12 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 		return ret;
 	}
 	print_machine(request, planner->topo);
+	if (gpus->used)
+		plan_gpus_choose(gpus, request, planner, &plan);
+	else if (!planner->topo->shared_memory)
+		printf("on GPUs:    a model only: CUDA communicators are of one node, of %d ranks at most, "
+		       "in this version\n",
+		       CODELET_MAX_RANKS);
 	plan_print(&plan, text, TEXT_BYTES);
 	printf("%s\n", text);
 	if (request->steps > 0)
@@ -194,6 +202,9 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	printf("why:        %s\n", text);
 	print_times(request, planner, &plan);
 	print_simulation(request, planner->topo, &plan);
+	if (gpus->used)
+		printf("\nThe table is of lowered plans; codelets have times of their own "
+		       "(docs/performance.md).\n");
 	if (request->table && request->coll != CORALE_BARRIER)
 		ret = print_table(request, planner);
 	free(text);

@@ -174,9 +174,7 @@ int gpu_open(struct comm *comm)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->trace = trace_open();
-	comm->node.zero_ctas = comm->settings.cta_policy == SETTINGS_CTA_ZERO;
-	comm->node.forced = plan_codelet_forced(comm->settings.proto);
-	comm->node.words_only = !strcmp(comm->settings.proto, "LL");
+	plan_codelet_settings(&comm->node, &comm->settings);
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
 	if (ret)
 		return ret;

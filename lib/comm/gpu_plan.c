@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "gpu.h"
-#include "plan/planner_algo.h"
 
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
 enum { FEW_RANKS = 16 };
@@ -38,20 +37,6 @@ static int prepare_row(struct comm *comm, int row, corale_coll coll)
 	return ret;
 }
 
-/* What CORALE_CODELETS and CORALE_ALGO leave to codelets. Of counts that only the two ends of an edge know there are no lowered plans. */
-static void refuse_codelets(struct comm *comm)
-{
-	const struct settings *s = &comm->settings;
-	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
-			const char *algo = plan_codelet_algo((enum plan_codelet)c, (corale_coll)coll);
-			int runs = coll_is_uneven(coll) ||
-				   (s->codelets && !comm->node.words_only &&
-				    planner_algo_allows_name(s->algo, (corale_coll)coll, algo));
-			comm->node.refused[coll] |= (uint8_t)(!runs << c);
-		}
-}
-
 int gpu_plans_open(struct comm *comm)
 {
 	int rows, ret;
@@ -63,7 +48,6 @@ int gpu_plans_open(struct comm *comm)
 	free(node);
 	if (ret)
 		return log_error(ret, comm->rank, "no memory for %d ranks", comm->size);
-	refuse_codelets(comm);
 	topo_set_gpus(comm->gpu_topo);
 	planner_init_gpus(&comm->gpu_plans.planner, comm->gpu_topo, &comm->settings, comm->node.slots_bytes,
 			  comm->node.max_blocks);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "plan.h"
+#include "planner_algo.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -319,4 +320,19 @@ uint32_t plan_codelet_forced(const char *name)
 		if (!strcmp(names[c], name))
 			return 1u << c;
 	return 0;
+}
+
+void plan_codelet_settings(struct plan_node *node, const struct settings *s)
+{
+	node->zero_ctas = s->cta_policy == SETTINGS_CTA_ZERO;
+	node->forced = plan_codelet_forced(s->proto);
+	node->words_only = !strcmp(s->proto, "LL");
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
+			const char *algo = plan_codelet_algo((enum plan_codelet)c, (corale_coll)coll);
+			int runs = coll_is_uneven(coll) ||
+				   (s->codelets && !node->words_only &&
+				    planner_algo_allows_name(s->algo, (corale_coll)coll, algo));
+			node->refused[coll] |= (uint8_t)(!runs << c);
+		}
 }

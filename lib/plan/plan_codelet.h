@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "base/settings.h"
 #include "corale.h"
 
 enum plan_codelet {
@@ -33,6 +34,9 @@ struct plan_node {
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 	uint64_t slots_bytes; /* of one sender */
 };
+
+/* What settings leave to codelets, and force. Of counts that only the two ends of an edge know there are no lowered plans. */
+void plan_codelet_settings(struct plan_node *node, const struct settings *settings);
 
 /* What a call may use, or-ed: its receive buffer, because it is registered on all ranks; scratch. Exported: registered in a way that
  * copy engines store into at the link's speed; if not, they are better off with scratch. */

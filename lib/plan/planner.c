@@ -14,6 +14,7 @@ enum {
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on, */
 	GPU_CHANNEL_BYTES = 4 << 10, /* and on GPUs, where it costs a block */
 	GPU_SLOTS = 2, /* messages in flight of a lane */
+	GPU_LEAST_SLOT = 16 << 10, /* rather than more channels */
 	GPU_MOST_SLOT = 128 << 10,
 	CACHED_BYTES =
 	    256 << 10, /* what a fold finds in the second-level cache: measured, docs/performance.md */
@@ -56,7 +57,7 @@ void planner_init_gpus(struct planner *planner, const struct topo *topo, const s
 	planner->slots = GPU_SLOTS;
 	planner->channel_bytes = GPU_CHANNEL_BYTES;
 	planner->max_channels = max_blocks;
-	size_t most = slots_bytes / (rings * GPU_SLOTS * CHUNK_GRAIN);
+	size_t most = slots_bytes / (rings * GPU_SLOTS * GPU_LEAST_SLOT);
 	if (most < (size_t)max_blocks)
 		planner->max_channels = most ? (int)most : 1;
 	size_t slot = slots_bytes / (rings * GPU_SLOTS * (size_t)planner->max_channels);
