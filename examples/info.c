@@ -1,5 +1,6 @@
 /* corale-info: what Corale is, how it was built, how it is set, and what it sees and can use on this machine. */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>
@@ -103,13 +104,60 @@ static void print_hwloc(void)
 }
 #endif
 
+/* Of a PCI device; -1: none, or not known. */
+static int numa_of(const char *pci)
+{
+	char path[128];
+	int node = -1;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", pci);
+	for (char *c = path; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	FILE *file = fopen(path, "r");
+	if (file && fscanf(file, "%d", &node) != 1)
+		node = -1;
+	if (file)
+		fclose(file);
+	return node;
+}
+
+static void print_gpu(int i, int count)
+{
+	static const char *const links[] = { "not reached", "over the bus", "NVLink" };
+	struct engine_gpu gpu;
+	char name[32], text[512];
+	int at, node;
+
+	snprintf(name, sizeof(name), "  GPU %d", i);
+	if (engine_cuda.gpu(i, &gpu)) {
+		line(name, "it does not say what it is");
+		return;
+	}
+	at = snprintf(text, sizeof(text), "%s, %.1f GiB, PCI %s", gpu.name,
+		      (double)gpu.bytes / (1024.0 * 1024 * 1024), gpu.pci);
+	node = numa_of(gpu.pci);
+	if (node >= 0)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, ", NUMA node %d", node);
+	for (int to = 0; to < count && at < (int)sizeof(text) - 32; to++)
+		if (to != i)
+			at += snprintf(text + at, sizeof(text) - (size_t)at, "; GPU %d %s", to,
+				       links[engine_cuda.link(i, to)]);
+	line(name, text);
+}
+
 static void print_gpus(void)
 {
 	char text[256];
+	int driver = 0, runtime = 0, count = 0;
 
-	if (engine_cuda.available(text, sizeof(text)))
-		snprintf(text, sizeof(text), "%d seen by this process", engine_cuda.count());
+	if (engine_cuda.available(text, sizeof(text))) {
+		count = engine_cuda.count();
+		engine_cuda.versions(&driver, &runtime);
+		snprintf(text, sizeof(text), "%d seen by this process; driver of CUDA %d.%d, runtime %d.%d",
+			 count, driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+	}
 	line("GPUs", text);
+	for (int i = 0; i < count; i++)
+		print_gpu(i, count);
 }
 
 static void print_machine(void)

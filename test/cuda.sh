@@ -64,6 +64,10 @@ check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e8 --seconds 30
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e6 --seconds 30 --halves
 check 400 cuda_faults "$top_builddir/test/cuda_faults" --ranks $ranks
 check 200 cuda_matrix "$MPIRUN" -n $ranks "$top_builddir/test/cuda_matrix" --seconds 30
+# Everything lowered, and small messages by words.
+check 200 cuda_matrix env CORALE_CODELETS=no "$MPIRUN" -n $ranks "$top_builddir/test/cuda_matrix" --seconds 30
+check 200 cuda_matrix env CORALE_PROTO=LL "$MPIRUN" -n $ranks "$top_builddir/test/cuda_matrix" --seconds 20
+check 400 cuda_faults env CORALE_CODELETS=no "$top_builddir/test/cuda_faults" --ranks $ranks
 check 300 cuda_copies "$MPIRUN" -n $ranks "$top_builddir/test/cuda_copies" --largest 67108864
 check 200 cuda_stress "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 2 --calls 50000
 echo "1..$number"

@@ -146,6 +146,33 @@ int cuda_count(void)
 	return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+int cuda_gpu(int i, struct engine_gpu *out)
+{
+	struct cudaDeviceProp prop;
+	if (cudaGetDeviceProperties(&prop, i) != cudaSuccess ||
+	    cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, i) != cudaSuccess)
+		return CORALE_EDEVICE;
+	snprintf(out->name, sizeof out->name, "%s", prop.name);
+	out->bytes = prop.totalGlobalMem;
+	return 0;
+}
+
+enum engine_link cuda_link(int from, int to)
+{
+	int access = 0, atomics = 0;
+	cudaDeviceGetP2PAttribute(&access, cudaDevP2PAttrAccessSupported, from, to);
+	cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, from, to);
+	return !access ? ENGINE_NO_LINK : atomics ? ENGINE_NVLINK : ENGINE_PEER;
+}
+
+void cuda_versions(int *driver, int *runtime)
+{
+	if (cudaDriverGetVersion(driver) != cudaSuccess)
+		*driver = 0;
+	if (cudaRuntimeGetVersion(runtime) != cudaSuccess)
+		*runtime = 0;
+}
+
 /* ---- Memory -------------------------------------------------------------------------------------------- */
 
 static CUmemAllocationProp prop_of(struct cuda_place p)

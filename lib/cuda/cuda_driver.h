@@ -6,6 +6,8 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
+#include "engine.h"
+
 /* Looked up at run time, so that a program starts where there is no driver. */
 struct cuda_driver {
 	PFN_cuGetErrorName_v6000 error_name;
@@ -39,6 +41,10 @@ struct cuda_place {
 /* 1 if there is a GPU; else 0, and why_not says in a sentence why. How many this process sees. */
 int cuda_available(char *why_not, size_t bytes);
 int cuda_count(void);
+/* As engine.h says. */
+int cuda_gpu(int i, struct engine_gpu *out);
+enum engine_link cuda_link(int from, int to);
+void cuda_versions(int *driver, int *runtime);
 
 /* 0 if the driver is missing, too old or lacks a function; why_not then says so. */
 int cuda_load_driver(struct cuda_driver *driver, char *why_not, size_t bytes);

@@ -79,6 +79,19 @@ struct engine_failure {
 	corale_type expected_type, got_type;
 };
 
+/* A GPU that this process sees, for people. */
+struct engine_gpu {
+	char name[256], pci[32]; /* "0000:1b:00.0" */
+	size_t bytes;
+};
+
+/* How one GPU reaches another one's memory. */
+enum engine_link {
+	ENGINE_NO_LINK,
+	ENGINE_PEER /* over the bus */,
+	ENGINE_NVLINK /* links with atomic operations */
+};
+
 struct engine_ops {
 	const char *name; /* "cuda" */
 
@@ -86,6 +99,11 @@ struct engine_ops {
 	int (*available)(char *why_not, size_t bytes);
 	/* GPUs that this process sees. Any thread. */
 	int (*count)(void);
+	/* What each is, 0 or CORALE_EDEVICE; how GPU `from` reaches GPU `to`; versions of driver and runtime, 1000 x major + 10 x minor. Any
+	 * thread. */
+	int (*gpu)(int i, struct engine_gpu *out);
+	enum engine_link (*link)(int from, int to);
+	void (*versions)(int *driver, int *runtime);
 
 	/* Picks the current GPU, loads all kernels, makes the window. May wait for other work of this GPU. CORALE_ENOMEM,
 	 * CORALE_EDEVICE. */
