@@ -34,8 +34,6 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 static enum plan_codelet choose(const struct plan_gpus *gpus, const struct plan_request *r, int memory)
 {
 	int words = type_is_float(r->type) && corale_type_bytes(r->type) <= sizeof(float);
-	if (gpus->node.ranks == 1 || coll_is_pair(r->coll) || r->coll == CORALE_ALL_TO_ALL_V)
-		return CODELET_NONE;
 	return plan_codelet_choose(&gpus->node, r->coll, r->bytes, words, PLAN_MEMORY_SCRATCH | memory);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "plan/planner_algo.h"
 
 struct plans_slot {
 	uint32_t key; /* the plan_key's bytes */
@@ -60,6 +61,9 @@ static int make(const struct plans *p, int rank, const struct plan_key *key, str
 		 corale_coll_name((corale_coll)key->coll), p->planner.gpus ? " on GPUs, lowered" : "",
 		 (double)((size_t)1 << key->size_class), algo_table(&(int){ 0 })[entry->plan.algo].name,
 		 entry->plan.chunk_bytes, entry->plan.channels);
+	if (!planner_algo_allows(p->planner.algo, entry->plan.algo))
+		log_line(LOG_INFO, rank, "%s: what CORALE_ALGO=%s names can't run it here",
+			 corale_coll_name((corale_coll)key->coll), p->planner.algo);
 	*out = entry;
 	return 0;
 }

@@ -205,15 +205,18 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 	return 0;
 }
 
-int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
-		 size_t error_bytes)
+/* The cheapest plan of the rows that CORALE_ALGO names, or of those that it does not exclude: 1 if there is one. */
+static int choose_row(const struct planner *planner, const struct plan_key *key, int named, struct plan *out,
+		      char *error, size_t error_bytes)
 {
 	int rows, best = -1;
 	double best_ns = 0;
 	const struct algo *algo = algo_table(&rows);
 	struct plan plan;
 	for (int row = 0; row < rows; row++) {
-		if (algo[row].coll != key->coll || !planner_algo_allows(planner->algo, row))
+		int may = named ? planner_algo_allows(planner->algo, row)
+				: !planner_algo_excludes(planner->algo, row);
+		if (algo[row].coll != key->coll || !may)
 			continue;
 		int ret = planner_build(planner, key, row, &plan);
 		if (ret == CORALE_ENOTSUP)
@@ -230,8 +233,18 @@ int planner_plan(const struct planner *planner, const struct plan_key *key, stru
 			*out = plan;
 		}
 	}
-	if (best >= 0)
-		return 0;
+	return best >= 0;
+}
+
+/* What CORALE_ALGO names may not apply to this call or machine: then anything that it does not exclude does. */
+int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
+		 size_t error_bytes)
+{
+	int found = choose_row(planner, key, 1, out, error, error_bytes);
+	if (!found)
+		found = choose_row(planner, key, 0, out, error, error_bytes);
+	if (found)
+		return found < 0 ? found : 0;
 	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",
 		 corale_coll_name((corale_coll)key->coll), planner->topo->map.ranks, planner->topo->map.nodes,
 		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "");

@@ -30,7 +30,8 @@ int planner_check_algo(const char *text, char *error, size_t error_bytes);
 /* The key of a call; count as in corale.h (elements of one block or vector; send/recv: of the message). */
 struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, corale_op op);
 
-/* Builds the plan for a key: the cheapest applicable algorithm that CORALE_ALGO allows.
+/* Builds the plan for a key: the cheapest applicable algorithm that CORALE_ALGO names, or where none of these applies the cheapest that it does
+ * not exclude.
  * Returns 0, CORALE_ENOTSUP (nothing applies; error says why), CORALE_EINTERNAL. */
 int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
 		 size_t error_bytes);

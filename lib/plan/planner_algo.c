@@ -88,6 +88,17 @@ int planner_algo_allows(const char *text, int row)
 	return !wanted || named;
 }
 
+int planner_algo_excludes(const char *text, int row)
+{
+	int rows;
+	const struct algo *algo = &algo_table(&rows)[row];
+	struct item item;
+	while (next_item(&text, &item))
+		if (item.negative && names(&item, algo) && strcmp(algo->name, "local"))
+			return 1;
+	return 0;
+}
+
 int planner_algo_allows_name(const char *text, corale_coll coll, const char *name)
 {
 	int rows;

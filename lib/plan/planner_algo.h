@@ -6,6 +6,8 @@
 
 /* text has passed planner_check_algo. A collective that a text does not speak of may use all its rows. */
 int planner_algo_allows(const char *text, int row);
+/* Whether it excludes a row by ^name. */
+int planner_algo_excludes(const char *text, int row);
 /* The same by name; 1 too where no row of that collective has it. */
 int planner_algo_allows_name(const char *text, corale_coll coll, const char *name);
 
