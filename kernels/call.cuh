@@ -270,7 +270,7 @@ __device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoc
 
 /* ---- Epochs --------------------------------------------------------------------------------------------- */
 
-enum { CALL_NUMBER_BITS = 20 }; /* of a word: what is left counts more calls than a machine lives */
+enum { CALL_NUMBER_BITS = CODELET_NUMBER_BITS }; /* of a word: what is left counts more calls than a machine lives */
 
 /* A word that only grows: {epoch, number within its call}. */
 __device__ static inline uint64_t call_word(uint64_t epoch, uint64_t number)

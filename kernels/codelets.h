@@ -35,6 +35,8 @@ enum {
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
 	CODELET_LANES = 128, /* of an edge at most */
 	CODELET_LINE = 128,
+	CODELET_NUMBER_BITS =
+	    20, /* of a message's number in its call, where a flag has it beside the epoch */
 	CODELET_LINE_DATA = 120,
 	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
 };

@@ -29,7 +29,6 @@ static struct planner make_planner(const struct plan_case *c)
 				 .slot_bytes = c->small_slots ? 1 : 1 << 16,
 				 .slots = 4,
 				 .max_channels = 1,
-				 .channel_bytes = 1 << 18,
 				 .gpus = (algo_table(&(int){ 0 })[c->row].traits & ALGO_ON_GPUS) != 0,
 				 .partials_float32 = c->wide };
 }

@@ -17,9 +17,7 @@
 
 static struct planner new_planner(const struct topo *topo)
 {
-	return (struct planner){
-		.topo = topo, .slot_bytes = 1 << 16, .slots = 4, .max_channels = 1, .channel_bytes = 1 << 18
-	};
+	return (struct planner){ .topo = topo, .slot_bytes = 1 << 16, .slots = 4, .max_channels = 1 };
 }
 
 static void test_key(void **state)

@@ -14,12 +14,18 @@ static size_t list_bytes(const struct lowered *l)
 	return codelet_round((size_t)l->nops * sizeof *l->ops + (size_t)l->npeers * sizeof *l->peers, 64);
 }
 
+/* Of arrays that may be empty, and then NULL. */
+static int same_bytes(const void *a, const void *b, size_t bytes)
+{
+	return !bytes || !memcmp(a, b, bytes);
+}
+
 static int is_same(const struct lowered *a, const struct lowered *b)
 {
 	return a->nprograms == b->nprograms && a->nops == b->nops && a->npeers == b->npeers &&
-	       !memcmp(a->first, b->first, sizeof a->first) &&
-	       !memcmp(a->ops, b->ops, (size_t)a->nops * sizeof *a->ops) &&
-	       !memcmp(a->peers, b->peers, (size_t)a->npeers * sizeof *a->peers);
+	       same_bytes(a->first, b->first, sizeof a->first) &&
+	       same_bytes(a->ops, b->ops, (size_t)a->nops * sizeof *a->ops) &&
+	       same_bytes(a->peers, b->peers, (size_t)a->npeers * sizeof *a->peers);
 }
 
 static int check_list(const struct engine *e, const struct lowered *l)
@@ -59,8 +65,10 @@ static int put_list(struct engine *e, const struct lowered *l, unsigned char *to
 	unsigned char *copy = calloc(1, bytes + 1);
 	if (!copy)
 		return log_error(CORALE_ENOMEM, e->rank, "no memory for a plan");
-	memcpy(copy, l->ops, ops);
-	memcpy(copy + ops, l->peers, (size_t)l->npeers * sizeof *l->peers);
+	if (l->nops)
+		memcpy(copy, l->ops, ops);
+	if (l->npeers)
+		memcpy(copy + ops, l->peers, (size_t)l->npeers * sizeof *l->peers);
 	int ret = engine_put(e, to, copy, bytes);
 	free(copy);
 	return ret;
@@ -178,6 +186,12 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, struct
 		l->ring_at[i] = slots;
 		slots += l->depth[i] * plan->channels;
 	}
+	/* Of the plan alone, so that all ranks refuse alike. */
+	if ((uint64_t)l->call.chunks * plan->nsteps * (uint64_t)e->ranks >> CODELET_NUMBER_BITS)
+		return log_error(CORALE_ENOTSUP, e->rank,
+				 "%s of %llu bytes in %d chunks: too many messages in one call: give it more "
+				 "blocks (CORALE_MAX_CTAS) or a larger CORALE_GPU_WINDOW",
+				 corale_coll_name(c->coll), (unsigned long long)c->bytes, l->call.chunks);
 	const uint64_t used = (uint64_t)slots * a->slot_bytes;
 	l->scratch_bytes = codelet_round((uint64_t)plan->scratch_cells * plan->chunk_bytes, CODELET_LINE);
 	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots + used;

@@ -81,9 +81,9 @@ static int count_messages(const struct lowered *list, int first, int ring, int r
 
 static int depends(const struct lowering *l, int e)
 {
-	const struct plan_expr *x = &l->plan->exprs[e];
 	if (l->kept < 0 || e == PLAN_EXPR_NONE || e == PLAN_EXPR_ALL)
 		return 0;
+	const struct plan_expr *x = &l->plan->exprs[e];
 	switch (x->base) {
 	case PLAN_RAIL_OF:
 		return x->var == l->kept || depends(l, x->a);

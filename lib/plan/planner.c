@@ -41,7 +41,6 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 	planner->slots = settings->slots < 2 ? 2 : settings->slots;
 	int cores = topo->shared_memory ? topo->cores_per_rank_x16 / 16 : GPU_CHANNELS;
 	planner->max_channels = settings->max_channels ? settings->max_channels : cores > 1 ? cores : 1;
-	planner->channel_bytes = CHANNEL_BYTES;
 	planner->reproducible = settings->reproducible;
 	planner->partials_float32 = settings->partials_float32;
 	memcpy(planner->algo, settings->algo, sizeof(planner->algo));
@@ -55,7 +54,6 @@ void planner_init_gpus(struct planner *planner, const struct topo *topo, const s
 	planner_init(planner, topo, settings);
 	planner->gpus = 1;
 	planner->slots = GPU_SLOTS;
-	planner->channel_bytes = GPU_CHANNEL_BYTES;
 	planner->max_channels = max_blocks;
 	size_t most = slots_bytes / (rings * GPU_SLOTS * GPU_LEAST_SLOT);
 	if (most < (size_t)max_blocks)
@@ -116,7 +114,8 @@ static size_t class_count(const struct plan_key *key)
 static uint8_t choose_channels(const struct planner *planner, const struct algo_call *call,
 			       const struct plan *plan)
 {
-	size_t worth = call->bytes / (size_t)plan->parts / planner->channel_bytes;
+	size_t worth =
+	    call->bytes / (size_t)plan->parts / (planner->gpus ? GPU_CHANNEL_BYTES : CHANNEL_BYTES);
 	size_t most = call->max_channels < 255 ? (size_t)call->max_channels : 255;
 	if (planner->gpus)
 		most = most / plan->nprograms ? most / plan->nprograms : 1;

@@ -13,7 +13,6 @@ struct planner {
 	const struct topo *topo;
 	uint32_t slot_bytes, chunk_bytes;
 	int slots, max_channels, reproducible, partials_float32;
-	size_t channel_bytes; /* a slice is worth a channel from here on */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };
