@@ -61,7 +61,7 @@ enum plan_base {
 	PLAN_CONST, /* 0 */
 	PLAN_ME, /* my index in group */
 	PLAN_ROOT, /* the root's (of send and recv: the peer's) index in group */
-	PLAN_PAST_ROOT, /* my index - the root's - 1, to be wrapped: 0 for the rank behind the root, the last for the root itself */
+	PLAN_OTHERS, /* (my index + stride * variable + offset) mod size of group, as a place among all but the root; none: the root */
 	PLAN_SIZE, /* size of group */
 	PLAN_OWNED, /* parts a rank of my node owns at most: ceil(largest node / my node) */
 	PLAN_CHUNKS, /* chunks of the call */

@@ -174,7 +174,7 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 {
 	const struct plan_expr *x = &plan->exprs[e];
 	const struct plan_map *map = &env->map;
-	int size = plan_group_size(map, x->group, env->rank), value = 0;
+	int size = plan_group_size(map, x->group, env->rank), value = 0, root;
 	switch (x->base) {
 	case PLAN_ME:
 		value = plan_group_index(map, x->group, env->rank);
@@ -182,10 +182,11 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_ROOT:
 		value = plan_group_index(map, x->group, env->root);
 		break;
-	case PLAN_PAST_ROOT:
-		value = plan_group_index(map, x->group, env->rank) -
-			plan_group_index(map, x->group, env->root) - 1;
-		break;
+	case PLAN_OTHERS:
+		value = plan_wrap(
+		    plan_group_index(map, x->group, env->rank) + x->stride * var[x->var] + x->offset, size);
+		root = plan_group_index(map, x->group, env->root);
+		return value == root ? PLAN_NONE : value - (value > root);
 	case PLAN_SIZE:
 		value = size;
 		break;

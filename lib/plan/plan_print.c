@@ -41,8 +41,8 @@ static void print_base(struct out *out, const struct plan_expr *x)
 	case PLAN_ROOT:
 		print(out, "%s", root_names[x->group]);
 		break;
-	case PLAN_PAST_ROOT:
-		print(out, "past(%s)", root_names[x->group]);
+	case PLAN_OTHERS:
+		print(out, "others(%s)", me_names[x->group]);
 		break;
 	case PLAN_SIZE:
 		print(out, "%s", size_names[x->group]);

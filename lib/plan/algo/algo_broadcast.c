@@ -109,64 +109,61 @@ void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
 }
 
 /*
- * The root has no part: its copies of what is dealt would only add to what the others receive. Part k belongs to the rank k + 1 behind it.
+ * The root has no part: its copies of what is dealt would only add to what the others receive. The others' parts are in rank order.
  */
 struct deal {
 	uint8_t deal, pass; /* rings */
-	uint8_t me, root, mine; /* mine: my part */
+	uint8_t me, root;
 };
+
+/* The part of the rank so far from me, or none: it is the root. */
+static uint8_t part_of(struct plan *plan, int var, int stride, int offset)
+{
+	return plan_expr(
+	    plan, (struct plan_expr){
+		      .base = PLAN_OTHERS, .var = (uint8_t)var, .stride = (int8_t)stride, .offset = offset });
+}
 
 static void deal_parts(struct plan *plan, const struct deal *d, uint8_t chunk)
 {
 	int k = plan_loop_if(plan, plan_const(plan, plan->parts), PLAN_EQ, d->me, d->root);
-	uint8_t part = plan_var(plan, k, 0);
+	uint8_t part = part_of(plan, k, 1, 1);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
 					    .src = { PLAN_SEND, .part = part, .chunk = chunk },
 					    .dst = { PLAN_RECV, .part = part, .chunk = chunk },
-					    .to = plan_expr(plan, (struct plan_expr){ .base = PLAN_ROOT,
-										      .var = (uint8_t)k,
-										      .stride = 1,
-										      .offset = 1,
-										      .wrap = 1 }),
+					    .to = plan_shift(plan, PLAN_WORLD, k, 1, 1),
 					    .to_ring = d->deal });
 	plan_end(plan);
 }
 
+/* Of the root no step is left: it has no part. */
 static void pass_parts(struct plan *plan, const struct deal *d, uint8_t chunk, int n)
 {
+	uint8_t mine = part_of(plan, 0, 0, 0);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH | PLAN_STABLE,
-					    .pred = PLAN_NE,
-					    .pred_a = d->me,
-					    .pred_b = d->root,
 					    .from = d->root,
 					    .from_ring = d->deal,
-					    .dst = { PLAN_RECV, .part = d->mine, .chunk = chunk } });
-	int k = plan_loop_if(plan, plan_const(plan, n - 1), PLAN_NE, d->me, d->root);
+					    .dst = { PLAN_RECV, .part = mine, .chunk = chunk } });
+	int k = plan_loop(plan, plan_const(plan, n - 1));
 	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
 					    .pred = PLAN_NE,
 					    .pred_a = to,
 					    .pred_b = d->root,
-					    .src = { PLAN_RECV, .part = d->mine, .chunk = chunk },
+					    .src = { PLAN_RECV, .part = mine, .chunk = chunk },
 					    .to = to,
 					    .to_ring = d->pass });
 	plan_end(plan);
 	k = plan_loop_if(plan, plan_const(plan, n - 1), PLAN_NE, d->me, d->root);
-	uint8_t from = plan_shift(plan, PLAN_WORLD, k, -1, -1);
-	uint8_t part = plan_expr(
-	    plan, (struct plan_expr){
-		      .base = PLAN_PAST_ROOT, .var = (uint8_t)k, .stride = -1, .offset = -1, .wrap = 1 });
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_FRESH,
-					    .pred = PLAN_NE,
-					    .pred_a = from,
-					    .pred_b = d->root,
-					    .from = from,
-					    .from_ring = d->pass,
-					    .dst = { PLAN_RECV, .part = part, .chunk = chunk } });
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_MOVE,
+			    .flags = PLAN_FRESH,
+			    .from = plan_shift(plan, PLAN_WORLD, k, -1, -1),
+			    .from_ring = d->pass,
+			    .dst = { PLAN_RECV, .part = part_of(plan, k, -1, -1), .chunk = chunk } });
 	plan_end(plan);
 }
 
@@ -176,8 +173,7 @@ void algo_dealt_broadcast(const struct algo_call *call, struct plan *plan)
 	plan->parts = n - 1;
 	struct deal d = { plan_ring(plan, PLAN_CREDIT, call->slots),
 			  plan_ring(plan, PLAN_CREDIT, call->slots), plan_shift(plan, PLAN_WORLD, 0, 0, 0),
-			  plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
-			  plan_expr(plan, (struct plan_expr){ .base = PLAN_PAST_ROOT, .wrap = 1 }) };
+			  plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	deal_parts(plan, &d, chunk);
