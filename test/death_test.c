@@ -449,7 +449,7 @@ static int forked_child(struct rank *r)
 	return 0;
 }
 
-/* An idle thread costs next to nothing: below 0.1 % of a core, at ten times that on a busy test machine. */
+/* An idle thread costs next to nothing: below 0.1 % of a core. A busy machine has charged it with 1.4 %; one that spins takes 100. */
 static int idle(struct rank *r)
 {
 	corale_comm *comm = join(r);
@@ -462,7 +462,7 @@ static int idle(struct rank *r)
 		      1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec +
 				      after.ru_stime.tv_usec - before.ru_stime.tv_usec);
 	fprintf(stderr, "# an idle communicator took %.3f %% of a core\n", used / 3 * 100);
-	if (used / 3 > 0.01)
+	if (used / 3 > 0.1)
 		fault(r, "an idle communicator took %.2f %% of a core", used / 3 * 100);
 	if (reduce(comm, NULL))
 		fault(r, "a call: %s", corale_comm_last_error(comm));
