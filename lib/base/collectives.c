@@ -14,35 +14,3 @@ const struct collective coll_table[CORALE_NUM_COLLS] = {
 	[CORALE_GATHER] = { "gather", COLL_ONE, COLL_EACH, .rooted = 1, .root_receives = 1 },
 	[CORALE_SCATTER] = { "scatter", COLL_EACH, COLL_ONE, .rooted = 1, .root_sends = 1 },
 };
-
-static size_t blocks(uint8_t kind, int ranks)
-{
-	return kind == COLL_EACH ? (size_t)ranks : kind == COLL_ONE;
-}
-
-size_t coll_send_blocks(int coll, int ranks, int rank, int root)
-{
-	const struct collective *c = &coll_table[coll];
-	return c->root_sends && rank != root ? 0 : blocks(c->send, ranks);
-}
-
-size_t coll_recv_blocks(int coll, int ranks, int rank, int root)
-{
-	const struct collective *c = &coll_table[coll];
-	return c->root_receives && rank != root ? 0 : blocks(c->recv, ranks);
-}
-
-size_t coll_send_own(int coll, int rank)
-{
-	return coll_table[coll].send == COLL_EACH && coll_table[coll].recv == COLL_ONE ? (size_t)rank : 0;
-}
-
-size_t coll_recv_own(int coll, int rank)
-{
-	return coll_table[coll].recv == COLL_EACH && coll_table[coll].send == COLL_ONE ? (size_t)rank : 0;
-}
-
-int coll_can_be_in_place(int coll)
-{
-	return coll_table[coll].send != COLL_EACH || coll_table[coll].recv != COLL_EACH;
-}

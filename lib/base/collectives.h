@@ -78,16 +78,41 @@ static inline int coll_moves(int coll)
 	return !coll_folds(coll) && !coll_is_pair(coll) && coll_has_count(coll);
 }
 
+static inline size_t coll_blocks(uint8_t kind, int ranks)
+{
+	return kind == COLL_EACH ? (size_t)ranks : kind == COLL_ONE;
+}
+
 /* Blocks of count elements in a rank's send or recv buffer; 0 where it has none, or they are uneven. */
-size_t coll_send_blocks(int coll, int ranks, int rank, int root);
-size_t coll_recv_blocks(int coll, int ranks, int rank, int root);
+static inline size_t coll_send_blocks(int coll, int ranks, int rank, int root)
+{
+	const struct collective *c = &coll_table[coll];
+	return c->root_sends && rank != root ? 0 : coll_blocks(c->send, ranks);
+}
+
+static inline size_t coll_recv_blocks(int coll, int ranks, int rank, int root)
+{
+	const struct collective *c = &coll_table[coll];
+	return c->root_receives && rank != root ? 0 : coll_blocks(c->recv, ranks);
+}
 
 /*
  * In place the smaller buffer is a rank's own block of the larger one, and buffers of equal size are one buffer; with a block for each rank
  * in both there is no such call. The number of the block of the send (recv) buffer that lies on the other one's first.
  */
-size_t coll_send_own(int coll, int rank);
-size_t coll_recv_own(int coll, int rank);
-int coll_can_be_in_place(int coll);
+static inline size_t coll_send_own(int coll, int rank)
+{
+	return coll_table[coll].send == COLL_EACH && coll_table[coll].recv == COLL_ONE ? (size_t)rank : 0;
+}
+
+static inline size_t coll_recv_own(int coll, int rank)
+{
+	return coll_table[coll].recv == COLL_EACH && coll_table[coll].send == COLL_ONE ? (size_t)rank : 0;
+}
+
+static inline int coll_can_be_in_place(int coll)
+{
+	return coll_table[coll].send != COLL_EACH || coll_table[coll].recv != COLL_EACH;
+}
 
 #endif

@@ -353,7 +353,7 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 {
 	run->engine = engine;
 	run->plan = plan;
-	memset(&run->mismatch, 0, sizeof run->mismatch);
+	run->mismatch.found = run->mismatch.in_bytes = 0; /* the rest is written with found */
 	run->actions = run->bytes = 0;
 	run->binding = *binding;
 	run->type_bytes = corale_type_bytes(binding->spec.type);
