@@ -1,6 +1,5 @@
 /* What a CUDA communicator on a machine of one node would run: a codelet, or the plan lowered. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/collectives.h"
 #include "base/status.h"
@@ -37,16 +36,6 @@ static enum plan_codelet choose(const struct plan_gpus *gpus, const struct plan_
 	return plan_codelet_choose(&gpus->node, r->coll, r->bytes, words, PLAN_MEMORY_SCRATCH | memory);
 }
 
-static int row_of(corale_coll coll, const char *name)
-{
-	int rows;
-	const struct algo *algo = algo_table(&rows);
-	for (int row = 0; row < rows; row++)
-		if (algo[row].coll == coll && !strcmp(algo[row].name, name))
-			return row;
-	return -1;
-}
-
 static void print_choice(const char *memory, const struct plan_request *r, enum plan_codelet codelet)
 {
 	if (codelet == CODELET_NONE)
@@ -54,7 +43,7 @@ static void print_choice(const char *memory, const struct plan_request *r, enum 
 	else
 		printf("%s: codelet %s, which runs %s%s", memory, plan_codelet_name(codelet),
 		       plan_codelet_algo(codelet, r->coll),
-		       row_of(r->coll, plan_codelet_algo(codelet, r->coll)) < 0
+		       algo_row(r->coll, plan_codelet_algo(codelet, r->coll)) < 0
 			   ? " (by hand: no plan of the table)"
 			   : "");
 }
@@ -68,7 +57,7 @@ void plan_gpus_choose(const struct plan_gpus *gpus, const struct plan_request *r
 	}
 	enum plan_codelet plain = choose(gpus, r, 0),
 			  registered = choose(gpus, r, PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED);
-	int row = plain == CODELET_NONE ? -1 : row_of(r->coll, plan_codelet_algo(plain, r->coll));
+	int row = plain == CODELET_NONE ? -1 : algo_row(r->coll, plan_codelet_algo(plain, r->coll));
 	struct plan own;
 	printf("on GPUs:    ");
 	print_choice("plain memory", r, plain);

@@ -250,13 +250,10 @@ static void expect(const struct plan_case *c, const struct plan *plan, const cha
 
 static int find_row(corale_coll coll, const char *name)
 {
-	int rows;
-	const struct algo *algo = algo_table(&rows);
-	for (int row = 0; row < rows; row++)
-		if (algo[row].coll == coll && !strcmp(algo[row].name, name))
-			return row;
-	fail_msg("no algorithm %s", name);
-	return -1;
+	int row = algo_row(coll, name);
+	if (row < 0)
+		fail_msg("no algorithm %s", name);
+	return row;
 }
 
 static void setup(struct plan_case *c, struct plan *plan, corale_coll coll, const char *name)

@@ -50,8 +50,7 @@ def compare(args, collective, mode, ranks):
             us = {which: times(args, builds[which], collective, mode, ranks, first) for which in order}
             for size in us["new"]:
                 if size in us["old"] and size in us["again"]:
-                    old = min(us["old"][size], us["again"][size]) if args.best else us["old"][size]
-                    ratios.setdefault(size, []).append((old / us["new"][size], us["old"][size] / us["again"][size]))
+                    ratios.setdefault(size, []).append((us["old"][size] / us["new"][size], us["old"][size] / us["again"][size]))
     return ratios
 
 
@@ -61,7 +60,7 @@ def main():
     p.add_argument("--ranks", default="2 4"), p.add_argument("--device", default="host", choices=["host", "cuda"])
     p.add_argument("--turns", type=int, default=5), p.add_argument("--min", default="8"), p.add_argument("--max", default="32M")
     p.add_argument("--only", default=",".join(COLLECTIVES)), p.add_argument("--modes"), p.add_argument("--out")
-    p.add_argument("--best", action="store_true"), p.add_argument("--mpirun", default="mpirun")
+    p.add_argument("--mpirun", default="mpirun")
     args = p.parse_args()
     modes = args.modes.split(",") if args.modes else list(MODES) if args.device == "cuda" else ["eager"]
     out = open(args.out, "w") if args.out else None

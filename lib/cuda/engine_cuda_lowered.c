@@ -146,22 +146,30 @@ static uint64_t threads_for(uint64_t slot_bytes)
 	return threads < CODELET_THREADS ? threads : CODELET_THREADS;
 }
 
+/* Lays the rings one after the other: a slot for each of a call's messages, or the rings' own depths. The slots of all. */
+static uint32_t lay_rings(const struct plan *plan, const struct lowered_messages *messages,
+			  struct codelet_lowered *l)
+{
+	uint32_t slots = 0;
+	for (int i = 0; i < plan->nrings; i++) {
+		l->depth[i] = messages ? messages->most[i] : plan->rings[i].depth;
+		l->ring_at[i] = slots;
+		slots += l->depth[i] * plan->channels;
+	}
+	return slots;
+}
+
 /* A place for each message of a call, if that fits. */
-static int cut_lines(const struct engine *e, const struct engine_call *c, struct codelet_lowered *l)
+static int cut_lines(const struct engine *e, const struct engine_call *c, uint64_t message,
+		     struct codelet_lowered *l)
 {
 	const struct plan *plan = c->plan;
-	const uint64_t message = message_bytes(plan, &l->call, c->type);
-	uint32_t places = 0;
 	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells)
 		return 0;
 	/* half of a word is data */
 	l->args.slot_bytes = (uint32_t)(c->words ? codelet_round(2 * message + 1, CODELET_LINE)
 						 : codelet_lines(message) * CODELET_LINE);
-	for (int i = 0; i < plan->nrings; i++) {
-		l->depth[i] = c->messages->most[i];
-		l->ring_at[i] = places;
-		places += l->depth[i] * plan->channels;
-	}
+	const uint64_t places = lay_rings(plan, c->messages, l);
 	l->form = c->words ? CODELET_LL : CODELET_LL128;
 	l->hears_all = c->messages->hears_all && !c->words; /* words don't say of which call they are */
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
@@ -171,28 +179,22 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, struct
 }
 
 /* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
-static int cut_rings(const struct engine *e, const struct engine_call *c, struct codelet_lowered *l)
+static int cut_rings(const struct engine *e, const struct engine_call *c, uint64_t message,
+		     struct codelet_lowered *l)
 {
 	const struct plan *plan = c->plan;
 	struct codelet_args *a = &l->args;
-	uint32_t slots = 0;
-	const uint64_t message = message_bytes(plan, &l->call, c->type);
 	l->form = CODELET_FIFO;
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);
-	for (int i = 0; i < plan->nrings; i++) {
-		l->depth[i] = plan->rings[i].depth;
-		l->ring_at[i] = slots;
-		slots += l->depth[i] * plan->channels;
-	}
 	/* Of the plan alone, so that all ranks refuse alike. */
 	if ((uint64_t)l->call.chunks * plan->nsteps * (uint64_t)e->ranks >> CODELET_NUMBER_BITS)
 		return log_error(CORALE_ENOTSUP, e->rank,
 				 "%s of %llu bytes in %d chunks: too many messages in one call: give it more "
 				 "blocks (CORALE_MAX_CTAS) or a larger CORALE_GPU_WINDOW",
 				 corale_coll_name(c->coll), (unsigned long long)c->bytes, l->call.chunks);
-	const uint64_t used = (uint64_t)slots * a->slot_bytes;
+	const uint64_t used = (uint64_t)lay_rings(plan, NULL, l) * a->slot_bytes;
 	l->scratch_bytes = codelet_round((uint64_t)plan->scratch_cells * plan->chunk_bytes, CODELET_LINE);
 	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots + used;
 	if (e->ranks > 1 && used + plan->channels * l->scratch_bytes > e->layout.slots_bytes)
@@ -219,7 +221,8 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	l.peers = (const struct lowered_peer *)(const void *)(list->memory +
 							      (size_t)list->host.nops * sizeof *l.ops);
 	l.npeers = (uint16_t)list->host.npeers;
-	int ret = cut_lines(e, c, &l) ? 0 : cut_rings(e, c, &l);
+	const uint64_t message = message_bytes(plan, &l.call, c->type);
+	int ret = cut_lines(e, c, message, &l) ? 0 : cut_rings(e, c, message, &l);
 	if (ret)
 		return ret;
 	return engine_check(e, codelets_lowered(&l, plan->nprograms * plan->channels, c->type, stream),

@@ -43,4 +43,7 @@ struct algo {
 /* The table; *count rows. */
 const struct algo *algo_table(int *count);
 
+/* The row of a collective with that name, or -1. */
+int algo_row(corale_coll coll, const char *name);
+
 #endif

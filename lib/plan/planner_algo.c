@@ -101,12 +101,8 @@ int planner_algo_excludes(const char *text, int row)
 
 int planner_algo_allows_name(const char *text, corale_coll coll, const char *name)
 {
-	int rows;
-	const struct algo *algo = algo_table(&rows);
-	for (int row = 0; row < rows; row++)
-		if (algo[row].coll == coll && !strcmp(algo[row].name, name))
-			return planner_algo_allows(text, row);
-	return 1;
+	int row = algo_row(coll, name);
+	return row < 0 || planner_algo_allows(text, row);
 }
 
 static int knows_coll(const struct item *item)

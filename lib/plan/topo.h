@@ -36,9 +36,9 @@ struct topo {
  * numbered by their lowest rank. Links get the defaults of a host-memory machine.
  * Returns 0 or CORALE_ENOMEM, CORALE_EINVAL.
  */
+int topo_create(int ranks, const uint64_t *node_id, struct topo **out);
 /* Links and rates of GPUs instead of those of hosts. */
 void topo_set_gpus(struct topo *topo);
-int topo_create(int ranks, const uint64_t *node_id, struct topo **out);
 /*
  * Parses a machine: "node:2 gpu:8 nvlink:390 rail:50", "node:[8,8,4] ...", "node:4 rank:2 memory:10".
  * node: count, or a list of the ranks on each; gpu or rank: ranks per node; nvlink or memory: GB/s between

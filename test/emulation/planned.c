@@ -149,7 +149,7 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 				  .slot_bytes = planner->slot_bytes,
 				  .slots = planner->slots,
 				  .max_channels = 1 };
-	if (row == rows)
+	if (row < 0)
 		return CORALE_ENOTSUP;
 	plan_init(plan, key);
 	plan->wire_type = key->type;
@@ -161,10 +161,7 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 static int make_plan(const struct job *j, corale_coll coll, const char *name, struct plan *plan)
 {
 	const struct call *c = j->started[0].call;
-	int rows, row = 0;
-	const struct algo *algo = algo_table(&rows);
-	while (row < rows && (algo[row].coll != coll || strcmp(algo[row].name, name)))
-		row++;
+	int row = algo_row(coll, name);
 	struct planner planner = {
 		.topo = j->topo, .slot_bytes = SLOT_BYTES, .slots = SLOTS, .max_channels = 1
 	};

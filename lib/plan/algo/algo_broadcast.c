@@ -39,8 +39,7 @@ struct scatter {
 /* The root keeps its own part, and reads the others back from nobody: it only passes on what others wait for. */
 static void scatter_parts(struct plan *plan, const struct scatter *s, uint8_t chunk)
 {
-	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1), PLAN_EQ, s->me, s->root);
-	uint8_t peer = plan_shift(plan, PLAN_WORLD, k, 1, 1);
+	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, 1, s->me, s->root);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
 					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },

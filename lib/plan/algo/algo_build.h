@@ -49,11 +49,32 @@ static inline uint8_t algo_chunk_loop(struct plan *plan)
 	return plan_var(plan, plan_loop(plan, plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 0)), 0);
 }
 
+/* The same for the ranks alone for which the predicate of a and b holds. */
+static inline uint8_t algo_chunk_loop_if(struct plan *plan, enum plan_pred pred, uint8_t a, uint8_t b)
+{
+	uint8_t chunks = plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 0);
+	return plan_var(plan, plan_loop_if(plan, chunks, pred, a, b), 0);
+}
+
 /* Opens the loop over the other members of a group; the k-th of them as an expression: me + 1, me + 2, ... */
 static inline uint8_t algo_peer_loop(struct plan *plan, enum plan_group group, int direction)
 {
 	int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, group, -1));
 	return plan_shift(plan, group, k, direction, direction);
+}
+
+/* The same for the root alone; me and root are ranks in the world. */
+static inline uint8_t algo_root_loop(struct plan *plan, enum plan_group group, int direction, uint8_t me,
+				     uint8_t root)
+{
+	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, group, -1), PLAN_EQ, me, root);
+	return plan_shift(plan, group, k, direction, direction);
+}
+
+/* The rank on a rail at a node, and so the owner of a block; none where that node is smaller. */
+static inline uint8_t algo_rank_at(struct plan *plan, uint8_t node, uint8_t rail)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RANK_AT, .a = node, .b = rail });
 }
 
 /* Opens the loop over the parts that a rank of my node owns; returns its variable. */
@@ -66,6 +87,18 @@ static inline int algo_owned_loop(struct plan *plan)
 static inline uint8_t algo_part_of(struct plan *plan, uint8_t local, int owned)
 {
 	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = (uint8_t)owned, .a = local });
+}
+
+/* Sends everybody its part of my vector. */
+static inline void algo_push_parts(struct plan *plan, uint8_t ring, uint8_t chunk)
+{
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE,
+					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
+					    .to = peer,
+					    .to_ring = ring });
+	plan_end(plan);
 }
 
 /* A token from one program to another one of the same rank. */
@@ -81,6 +114,27 @@ static inline void algo_wait_self(struct plan *plan, uint8_t ring)
 	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_WAIT, .from_group = PLAN_NODE, .from = self, .from_ring = ring });
+}
+
+/* What the hierarchical gather and scatter are made of: blocks, between the root and everybody. */
+struct algo_rooted {
+	struct plan *plan;
+	uint8_t near, rail, pass; /* rings: of the root's node, between nodes, of what is passed on */
+	uint8_t self, me, root, node, root_node; /* me and root in the world, self in my node */
+};
+
+static inline struct algo_rooted algo_rooted_begin(const struct algo_call *call, struct plan *plan)
+{
+	plan->scratch_cells = 1;
+	return (struct algo_rooted){ .plan = plan,
+				     .near = plan_ring(plan, PLAN_CREDIT, call->slots),
+				     .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
+				     .pass = plan_ring(plan, PLAN_CREDIT, call->slots),
+				     .self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
+				     .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
+				     .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
+				     .node = plan_shift(plan, PLAN_RAIL, 0, 0, 0),
+				     .root_node = plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0) };
 }
 
 /*

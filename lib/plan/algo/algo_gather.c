@@ -24,8 +24,7 @@ void algo_flat_gather(const struct algo_call *call, struct plan *plan)
 	own.to = PLAN_EXPR_NONE;
 	own.dst = (struct plan_span){ PLAN_RECV, .block = me, .chunk = chunk };
 	plan_step(plan, own);
-	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1), PLAN_EQ, me, root);
-	uint8_t peer = plan_shift(plan, PLAN_WORLD, k, -1, -1);
+	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, -1, me, root);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH,
 					    .from = peer,

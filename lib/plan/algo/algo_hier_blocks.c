@@ -34,7 +34,7 @@ static struct blocks begin(const struct algo_call *call, struct plan *plan)
 static uint8_t block_of(const struct blocks *b, int k, int stride, int offset, uint8_t rail)
 {
 	uint8_t node = plan_shift(b->plan, PLAN_RAIL, k, stride, offset);
-	return plan_expr(b->plan, (struct plan_expr){ .base = PLAN_RANK_AT, .a = node, .b = rail });
+	return algo_rank_at(b->plan, node, rail);
 }
 
 static struct plan_step rail_step(const struct blocks *b, uint8_t rail, int receives, int sends)

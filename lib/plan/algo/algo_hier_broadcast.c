@@ -66,8 +66,7 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
 	uint8_t part = algo_part_of(plan, b->self, owned);
-	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_NODE, -1), PLAN_EQ, b->me, b->root);
-	uint8_t peer = plan_shift(plan, PLAN_NODE, k, 1, 1);
+	uint8_t peer = algo_root_loop(plan, PLAN_NODE, 1, b->me, b->root);
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,
 			    .flags = PLAN_STABLE,
@@ -146,8 +145,8 @@ static void for_parts(const struct broadcast *b, enum plan_pred where,
 		      void (*body)(const struct broadcast *b, uint8_t chunk, int owned))
 {
 	struct plan *plan = b->plan;
-	int c = plan_loop_if(plan, plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 0), where, b->node, b->root_node);
-	body(b, plan_var(plan, c, 0), algo_owned_loop(plan));
+	uint8_t chunk = algo_chunk_loop_if(plan, where, b->node, b->root_node);
+	body(b, chunk, algo_owned_loop(plan));
 	plan_end(plan);
 	plan_end(plan);
 }

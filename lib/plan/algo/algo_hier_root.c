@@ -38,17 +38,16 @@ static void fold_in_node(const struct hier *h, uint8_t chunk, int owned, struct 
 static void collect(const struct hier *h)
 {
 	struct plan *plan = h->plan;
-	int c =
-	    plan_loop_if(plan, plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 0), PLAN_EQ,
-			 plan_shift(plan, PLAN_WORLD, 0, 0, 0), plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0));
+	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, me, root);
 	int owned = algo_owned_loop(plan);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .from_group = PLAN_NODE,
-					    .from = peer,
-					    .from_ring = h->give,
-					    .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned),
-						     .chunk = plan_var(plan, c, 0) } });
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_MOVE,
+			    .from_group = PLAN_NODE,
+			    .from = peer,
+			    .from_ring = h->give,
+			    .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
 	plan_end(plan);
 	plan_end(plan);
 	plan_end(plan);

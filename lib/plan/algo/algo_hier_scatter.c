@@ -6,24 +6,6 @@
  */
 #include "algo_build.h"
 
-struct scatter {
-	struct plan *plan;
-	uint8_t near, rail, pass; /* rings: of the root's node, between nodes, of what is passed on */
-	uint8_t self, me, root, node, root_node; /* me and root in the world, self in my node */
-};
-
-static uint8_t chunk_loop_if(const struct scatter *s, enum plan_pred pred, uint8_t a, uint8_t b)
-{
-	uint8_t chunks = plan_base(s->plan, PLAN_CHUNKS, PLAN_WORLD, 0);
-	return plan_var(s->plan, plan_loop_if(s->plan, chunks, pred, a, b), 0);
-}
-
-/* The rank on a rail at the node: the owner of a block. */
-static uint8_t rank_at(const struct scatter *s, uint8_t node, uint8_t rail)
-{
-	return plan_expr(s->plan, (struct plan_expr){ .base = PLAN_RANK_AT, .a = node, .b = rail });
-}
-
 static struct plan_step send(uint8_t group, uint8_t peer, uint8_t ring, uint8_t block, uint8_t chunk)
 {
 	return (struct plan_step){ .op = PLAN_MOVE,
@@ -35,20 +17,21 @@ static struct plan_step send(uint8_t group, uint8_t peer, uint8_t ring, uint8_t 
 }
 
 /* What has the longest way first: along my own rails, and to be passed on along the others'. */
-static void spread(const struct scatter *s)
+static void spread(const struct algo_rooted *s)
 {
 	struct plan *plan = s->plan;
-	uint8_t chunk = chunk_loop_if(s, PLAN_EQ, s->me, s->root), node = algo_peer_loop(plan, PLAN_RAIL, 1);
+	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_EQ, s->me, s->root),
+		node = algo_peer_loop(plan, PLAN_RAIL, 1);
 	int owned = algo_owned_loop(plan);
-	uint8_t rail = algo_part_of(plan, s->self, owned), owner = rank_at(s, node, rail);
+	uint8_t rail = algo_part_of(plan, s->self, owned), owner = algo_rank_at(s->plan, node, rail);
 	plan_step(plan, send(PLAN_WORLD, owner, s->rail, owner, chunk));
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1);
-	owner = rank_at(s, node, algo_part_of(plan, peer, owned));
+	owner = algo_rank_at(s->plan, node, algo_part_of(plan, peer, owned));
 	plan_step(plan, send(PLAN_NODE, peer, s->pass, owner, chunk));
 	for (int i = 0; i < 3; i++)
 		plan_end(plan);
 	peer = algo_peer_loop(plan, PLAN_NODE, 1);
-	plan_step(plan, send(PLAN_NODE, peer, s->near, rank_at(s, s->node, peer), chunk));
+	plan_step(plan, send(PLAN_NODE, peer, s->near, algo_rank_at(s->plan, s->node, peer), chunk));
 	plan_end(plan);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .src = { PLAN_SEND, .block = s->me, .chunk = chunk },
@@ -56,10 +39,10 @@ static void spread(const struct scatter *s)
 	plan_end(plan);
 }
 
-static void pass_on(const struct scatter *s)
+static void pass_on(const struct algo_rooted *s)
 {
 	struct plan *plan = s->plan;
-	uint8_t chunk = chunk_loop_if(s, PLAN_EQ, s->node, s->root_node);
+	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_EQ, s->node, s->root_node);
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, 1);
 	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan));
 	plan_step(plan,
@@ -71,16 +54,16 @@ static void pass_on(const struct scatter *s)
 				      .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
 				      .from_ring = s->pass,
 				      .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				      .to = rank_at(s, node, rail),
+				      .to = algo_rank_at(s->plan, node, rail),
 				      .to_ring = s->rail });
 	plan_end(plan);
 	plan_end(plan);
 	plan_end(plan);
 }
 
-static void receive_own(const struct scatter *s)
+static void receive_own(const struct algo_rooted *s)
 {
-	uint8_t chunk = chunk_loop_if(s, PLAN_NE, s->me, s->root);
+	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_NE, s->me, s->root);
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_FRESH,
 				  .pred = PLAN_EQ,
@@ -100,16 +83,7 @@ static void receive_own(const struct scatter *s)
 
 void algo_hier_scatter(const struct algo_call *call, struct plan *plan)
 {
-	struct scatter s = { .plan = plan,
-			     .near = plan_ring(plan, PLAN_CREDIT, call->slots),
-			     .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
-			     .pass = plan_ring(plan, PLAN_CREDIT, call->slots),
-			     .self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
-			     .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
-			     .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
-			     .node = plan_shift(plan, PLAN_RAIL, 0, 0, 0),
-			     .root_node = plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0) };
-	plan->scratch_cells = 1;
+	struct algo_rooted s = algo_rooted_begin(call, plan);
 	plan_program(plan, PLAN_SM);
 	spread(&s);
 	plan_program(plan, PLAN_NET);

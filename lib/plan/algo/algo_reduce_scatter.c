@@ -10,17 +10,6 @@ struct scattered {
 	uint8_t me, root;
 };
 
-static void push_parts(struct plan *plan, const struct scattered *s, uint8_t chunk)
-{
-	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
-					    .to = peer,
-					    .to_ring = s->scatter });
-	plan_end(plan);
-}
-
 /* The root's own part stays, the others' go there. */
 static void fold_part(struct plan *plan, const struct scattered *s, uint8_t chunk)
 {
@@ -43,8 +32,7 @@ static void fold_part(struct plan *plan, const struct scattered *s, uint8_t chun
 
 static void collect_parts(struct plan *plan, const struct scattered *s, uint8_t chunk)
 {
-	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1), PLAN_EQ, s->me, s->root);
-	uint8_t peer = plan_shift(plan, PLAN_WORLD, k, -1, -1);
+	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, -1, s->me, s->root);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .from = peer,
 					    .from_ring = s->gather,
@@ -61,7 +49,7 @@ void algo_scatter_reduce(const struct algo_call *call, struct plan *plan)
 			       plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	push_parts(plan, &s, chunk);
+	algo_push_parts(plan, s.scatter, chunk);
 	fold_part(plan, &s, chunk);
 	collect_parts(plan, &s, chunk);
 	plan_end(plan);

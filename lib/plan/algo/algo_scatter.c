@@ -10,8 +10,7 @@ void algo_flat_scatter(const struct algo_call *call, struct plan *plan)
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1), PLAN_EQ, me, root);
-	uint8_t peer = plan_shift(plan, PLAN_WORLD, k, 1, 1);
+	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, 1, me, root);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
 					    .src = { PLAN_SEND, .block = peer, .chunk = chunk },

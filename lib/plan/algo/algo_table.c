@@ -1,4 +1,6 @@
 /* The algorithm table: a row is a choice that the planner can make and CORALE_ALGO can name. */
+#include <string.h>
+
 #include "algo_build.h"
 
 static int several_ranks(const struct algo_call *call)
@@ -129,4 +131,14 @@ const struct algo *algo_table(int *count)
 {
 	*count = (int)(sizeof(table) / sizeof(table[0]));
 	return table;
+}
+
+int algo_row(corale_coll coll, const char *name)
+{
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	for (int row = 0; row < rows; row++)
+		if (algo[row].coll == coll && !strcmp(algo[row].name, name))
+			return row;
+	return -1;
 }

@@ -13,17 +13,6 @@ struct twoshot {
 	uint8_t me;
 };
 
-static void push_parts(struct plan *plan, const struct twoshot *t, uint8_t chunk)
-{
-	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
-					    .to = peer,
-					    .to_ring = t->scatter });
-	plan_end(plan);
-}
-
 static struct plan_step fold_step(const struct twoshot *t, uint8_t chunk)
 {
 	return (struct plan_step){ .op = PLAN_MOVE,
@@ -57,7 +46,7 @@ void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan)
 	struct twoshot t = begin(call, plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	push_parts(plan, &t, chunk);
+	algo_push_parts(plan, t.scatter, chunk);
 	struct plan_step fold = fold_step(&t, chunk);
 	fold.flags |= PLAN_STABLE;
 	fold.to = PLAN_EXPR_ALL;
@@ -73,7 +62,7 @@ static void push_in_step(struct plan *plan, const struct twoshot *t)
 	plan_program(plan, PLAN_CE);
 	int c = plan_loop(plan, plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 1));
 	uint8_t chunk = plan_var(plan, c, 0), previous = plan_var(plan, c, -1);
-	push_parts(plan, t, chunk);
+	algo_push_parts(plan, t->scatter, chunk);
 	plan_step(plan, (struct plan_step){ .op = PLAN_WAIT,
 					    .from = t->me,
 					    .from_ring = t->scatter,
