@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/remote.h"
 #include "plan/plan_codelet.h"
 #include "plan/lower.h"
 #include "plan/plan_eval.h"
@@ -300,6 +301,14 @@ enum codelet_form {
 	CODELET_LL /* the same by words of 8 bytes, half of which is the flag: over any link */
 };
 
+/* Of messages between nodes, in this GPU's own memory; never reset. */
+struct codelet_remote_counts {
+	uint64_t calls; /* begun */
+	uint32_t blocks; /* of the call under way that have ended */
+	uint32_t pad;
+	uint64_t messages[][2][REMOTE_LANES]; /* of earlier calls, by peer and enum remote_direction */
+};
+
 /* A lowered plan: a block for each program and channel. */
 struct codelet_lowered {
 	struct codelet_args args; /* slot_bytes: from one slot to the next; area: the slots */
@@ -314,6 +323,10 @@ struct codelet_lowered {
 	uint16_t form, npeers; /* enum codelet_form; of the list */
 	uint16_t threads; /* of a block, where messages are packets */
 	uint16_t hears_all; /* each rank receives something from each other one */
+	/* A peer's number is its place: that of a rank of this node, or args.ranks and up those of other nodes. */
+	int32_t world; /* ranks of all nodes */
+	struct remote remote;
+	struct codelet_remote_counts *remote_counts;
 	unsigned char *scratch;
 	uint64_t scratch_bytes; /* of a channel */
 };

@@ -10,6 +10,7 @@
 
 #include "launch.cuh"
 #include "lowered.cuh"
+#include "remote.cuh"
 #include "shared.cuh"
 #include "slot_fold.cuh"
 
@@ -25,6 +26,7 @@ struct block_state {
 	prepared ops[CODELET_LOWERED_OPS];
 	lowered_peer peers[CODELET_LOWERED_PEERS];
 	uint32_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* messages of this call */
+	remote_counts before; /* messages of earlier calls, to and from other nodes */
 	/* of an operation, in the order of its fold */
 	const unsigned char *sources[CODELET_MAX_RANKS + 1];
 	unsigned char *targets[CODELET_MAX_RANKS + 1];
@@ -51,6 +53,35 @@ __device__ static inline unsigned char *slot_at(const run &r, uint32_t ring, int
 	       (uint64_t)(r.a->ring_at[ring] + r.channel * depth + message % depth) * r.a->args.slot_bytes;
 }
 
+/* ---- Peers of other nodes --------------------------------------------------------------------------------- */
+
+__device__ static inline bool is_remote(const run &r, int peer)
+{
+	return peer >= r.a->args.ranks;
+}
+
+__device__ static inline remote_end remote_of(const run &r, uint32_t ring, int peer)
+{
+	return { &r.a->remote, peer - r.a->args.ranks, remote_lane(r.channel, ring) };
+}
+
+/* Where a message's data lie, on whichever side of the link this rank is. */
+__device__ static inline unsigned char *sent_at(const run &r, uint32_t ring, int peer)
+{
+	const uint32_t message = r.s->sent[ring][peer];
+	if (is_remote(r, peer))
+		return remote_of(r, ring, peer).data(REMOTE_OUT, r.s->before.sent[ring][peer] + message);
+	return slot_at(r, ring, r.a->args.rank, peer, message);
+}
+
+__device__ static inline unsigned char *received_at(const run &r, uint32_t ring, int peer)
+{
+	const uint32_t message = r.s->received[ring][peer];
+	if (is_remote(r, peer))
+		return remote_of(r, ring, peer).data(REMOTE_IN, r.s->before.received[ring][peer] + message);
+	return slot_at(r, ring, peer, r.a->args.rank, message);
+}
+
 /* ---- Waits and signals: one thread a peer ------------------------------------------------------------------ */
 
 /* The rank that this thread waits for, or -1: of ALL the others, and oneself for a token. */
@@ -73,6 +104,8 @@ __device__ static bool message_came(const run &r, uint32_t ring, int peer, uint3
 {
 	lane l = lane_of(r, ring);
 	const codelet_args &a = r.a->args;
+	if (is_remote(r, peer))
+		return remote_of(r, ring, peer).arrived(a, &l, peer, r.s->before.received[ring][peer] + message);
 	return wait_flag(a, &l, flag_of(a, l, peer, a.rank), flag_value(l, message), peer);
 }
 
@@ -81,6 +114,8 @@ __device__ static bool room_is_free(const run &r, uint32_t ring, int peer, uint3
 	lane l = lane_of(r, ring);
 	const codelet_args &a = r.a->args;
 	const uint32_t depth = r.a->depth[ring];
+	if (is_remote(r, peer))
+		return remote_of(r, ring, peer).has_room(a, &l, peer, r.s->before.sent[ring][peer] + message);
 	return message < depth || wait_flag(a, &l, ack_of(a, l, a.rank, peer), flag_value(l, message - depth), peer);
 }
 
@@ -116,10 +151,22 @@ __device__ static inline void count_message(const run &r, const lowered_op &op, 
 		r.s->sent[op.to_ring][d.to] = d.message + 1;
 }
 
-__device__ static void signal_peer(const run &r, const lowered_op &op, const duty &d)
+/* bytes: of the message sent. */
+__device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, uint64_t bytes)
+{
+	if (d.from >= 0)
+		remote_of(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
+	else
+		remote_of(r, op.to_ring, d.to).post({ r.a->args.signature, r.epoch,
+						      r.s->before.sent[op.to_ring][d.to] + d.message, bytes });
+}
+
+__device__ static void signal_peer(const run &r, const lowered_op &op, const duty &d, uint64_t bytes)
 {
 	const codelet_args &a = r.a->args;
-	if (d.from >= 0) {
+	if (is_remote(r, d.from) || is_remote(r, d.to)) {
+		signal_remote(r, op, d, bytes);
+	} else if (d.from >= 0) {
 		const lane l = lane_of(r, op.from_ring);
 		sync_store_release(ack_of(a, l, d.from, a.rank), flag_value(l, d.message));
 	} else if (d.to >= 0) {
@@ -161,7 +208,7 @@ __device__ static void list_data(const run &r, const lowered_op &op, size_t src,
 	for (int i = 0; i < op.from_count; i++) {
 		int peer = r.s->peers[op.from_first + i].rank;
 		if (peer != me) {
-			add_source(s, slot_at(r, op.from_ring, peer, me, s->received[op.from_ring][peer]));
+			add_source(s, received_at(r, op.from_ring, peer));
 		} else if (!placed) {
 			add_local(r, op, src, element);
 			placed = true;
@@ -174,7 +221,7 @@ __device__ static void list_data(const run &r, const lowered_op &op, size_t src,
 	for (int i = 0; i < op.to_count; i++) {
 		int peer = r.s->peers[op.to_first + i].rank;
 		if (peer != me)
-			add_target(s, slot_at(r, op.to_ring, me, peer, s->sent[op.to_ring][peer]));
+			add_target(s, sent_at(r, op.to_ring, peer));
 	}
 }
 
@@ -244,14 +291,14 @@ template <int TYPE> __device__ static void fold_data(const run &r, const lowered
 					sum.add(v[k], op);
 			}
 		}
-		store_all(r.s, at, sum.finish(last, r.a->args.ranks), fill);
+		store_all(r.s, at, sum.finish(last, r.a->world), fill);
 	}
 }
 
 template <int TYPE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t bytes)
 {
 	const block_state *s = r.s;
-	if (lowered_folds(r.a->args, op, s->nsources, s->own == 0))
+	if (lowered_folds(*r.a, op, s->nsources, s->own == 0))
 		fold_data<TYPE>(r, op, bytes);
 	else if (s->nsources && (s->ntargets > 1 || s->sources[0] != s->targets[0])) /* not all in place */
 		copy_data(s, bytes);
@@ -280,7 +327,7 @@ template <int TYPE> __device__ static bool execute(const run &r, const prepared 
 	if (moves)
 		move_data<TYPE>(r, op, (uint64_t)count * element);
 	__syncthreads();
-	signal_peer(r, op, d);
+	signal_peer(r, op, d, moves ? (uint64_t)count * element : 0);
 	return true;
 }
 
@@ -335,9 +382,14 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	send_headers(a.args, epoch);
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
 	bool good = hear_all(a.args, whole_block(), &first);
+	if (good && a.remote.memory)
+		good = remote_begin(a, channel, &s->before);
 	good = good && execute_all<TYPE>({ &a, s, epoch, channel }, nops);
-	if (__syncthreads_and(good))
-		call_end(a.args, epoch);
+	if (!__syncthreads_and(good))
+		return;
+	if (a.remote.memory)
+		remote_end_call(a, channel, &s->before, s->sent, s->received);
+	call_end(a.args, epoch);
 }
 
 typedef void (*kernel)(codelet_lowered);

@@ -16,10 +16,10 @@ __device__ static inline unsigned char *lowered_place(const codelet_lowered &a, 
 }
 
 /* One input alone keeps its bits, unless the operator multiplies or divides it. */
-__device__ static inline bool lowered_folds(const codelet_args &a, const lowered_op &op, int sources, bool own_alone)
+__device__ static inline bool lowered_folds(const codelet_lowered &a, const lowered_op &op, int sources, bool own_alone)
 {
-	const bool divides = op.flags & PLAN_FINAL && a.op == CORALE_AVG && a.ranks > 1;
-	return sources > 1 || divides || (own_alone && a.op == CORALE_NUM_OPS);
+	const bool divides = op.flags & PLAN_FINAL && a.args.op == CORALE_AVG && a.world > 1;
+	return sources > 1 || divides || (own_alone && a.args.op == CORALE_NUM_OPS);
 }
 
 /* What finishes a fold: partial sums of an average are not divided. */

@@ -6,6 +6,7 @@
 #include "diagnose.h"
 #include "execute.h"
 #include "base/log.h"
+#include "net/proxy.h"
 #include "recent.h"
 #include "sequence.h"
 #include "base/collectives.h"
@@ -24,18 +25,18 @@ static int report(struct comm *comm, const struct engine_failure *f)
 {
 	char text[COMM_ERROR_BYTES];
 	struct host_mismatch m = { .found = 1,
-				   .peer = f->peer,
+				   .peer = gpu_rank_at(comm, f->peer),
 				   .in_bytes = f->of_message,
 				   .expected_type = f->expected_type,
 				   .got_type = f->got_type };
 	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
 	*(f->of_message ? &m.got_edge : &m.got) = f->got;
-	const struct call call = f->number ? recent_find(comm->recent, f->number, f->peer) : last_call(comm);
+	const struct call call = f->number ? recent_find(comm->recent, f->number, m.peer) : last_call(comm);
 	switch (f->code) {
 	case CORALE_EMISMATCH:
 		return diagnose_mismatch(comm, &call, &m);
 	case CORALE_ETIMEDOUT:
-		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", f->peer,
+		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", m.peer,
 			 (unsigned long long)f->epoch);
 		return diagnose_timeout(comm, &call, 0, text);
 	default:
@@ -81,6 +82,10 @@ int gpu_failure(struct comm *comm)
 void gpu_watch(struct comm *comm)
 {
 	int error = find_failure(comm);
+	if (!error && comm->proxy && gpu_remote_look(comm)) {
+		const struct call call = last_call(comm);
+		error = diagnose_mismatch(comm, &call, NULL);
+	}
 	if (error)
 		engine_cuda.stop(comm->gpu, error);
 	if (comm->size > 1)
@@ -102,7 +107,7 @@ void gpu_finish(struct comm *comm)
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
 	size_t blocks = coll_recv_blocks(c->coll, comm->size, comm->rank, c->root);
-	if (!c->recv || !plan_codelet_knows(c->coll) ||
+	if (!c->recv || comm->proxy || !plan_codelet_knows(c->coll) ||
 	    (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
 		return 0;
 	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
@@ -140,7 +145,7 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
 		return CORALE_EINVAL;
 	int memory = memory_of(comm, call);
-	call->codelet = choice(comm, call, memory);
+	call->codelet = comm->proxy ? CODELET_NONE : choice(comm, call, memory);
 	if (call->codelet == CODELET_NONE)
 		return gpu_plan(comm, c, call);
 	call->scratch = wants_scratch(comm, call, memory);
@@ -180,7 +185,11 @@ static int ended(struct comm *comm, int ret)
 static int run_collective(struct comm *comm, const struct engine_call *call, void *stream)
 {
 	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
-	int ret = engine_cuda.run(comm->gpu, call, stream);
+	if (comm->proxy)
+		proxy_expect(comm->proxy);
+	int ret = engine_cuda.run(comm->gpu, call, stream), captured = !ret && engine_cuda.captures(comm->gpu);
+	if (comm->proxy && (ret || captured))
+		proxy_unexpect(comm->proxy, captured);
 	trace_end(comm->trace);
 	return ended(comm, ret);
 }
@@ -235,8 +244,23 @@ static int find_target(const struct comm *comm, struct engine_message *m)
 	return 0;
 }
 
+/* They have no lowered plans yet. */
+static int check_peers(const struct comm *comm, const struct call *calls, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (gpu_is_remote(comm, calls[i].root))
+			return log_error(CORALE_ENOTSUP, comm->rank,
+					 "%s: rank %d is on another node: messages between GPUs of two nodes by collectives "
+					 "only in this version; use corale_all_to_all_v",
+					 corale_coll_name(calls[i].coll), calls[i].root);
+	return 0;
+}
+
 static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
 {
+	int checked = check_peers(comm, calls, n);
+	if (checked)
+		return checked;
 	struct engine_message messages[ENGINE_MOST_GROUPED];
 	int used = 0;
 	const uint32_t number = recent_add(comm->recent, calls, n);

@@ -8,13 +8,14 @@
 #include "comm.h"
 #include "host/fdpass.h"
 
-/* Collective. Opens the engine on the current GPU and maps the windows of all ranks, which must be of one node. */
+/* Collective. Opens the engine on the current GPU, maps the windows of the ranks of its node, and starts the proxy to the others. */
 int gpu_open(struct comm *comm);
 void gpu_close(struct comm *comm);
 
 /*
- * Collective over one node: passes a descriptor (or -1) of each rank to all others. names: of rank 0's listener, the next
- * rank's stride bytes on. *fds: by rank, -1 for mine; a rank's without one stands for nothing; gpu_close_fds closes them all (NULL is allowed).
+ * Collective over each node: passes a descriptor (or -1) of each of its ranks to all others. names: of rank 0's listener, the next
+ * rank's stride bytes on. *fds: by local rank, -1 for mine; a rank's without one stands for nothing; gpu_close_fds closes them all (NULL is
+ * allowed).
  */
 int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds);
 void gpu_close_fds(const struct comm *comm, int *fds);
@@ -24,6 +25,30 @@ int gpu_plans_open(struct comm *comm);
 void gpu_plans_close(struct comm *comm);
 /* The plan of a call into *call. CORALE_ENOTSUP (no algorithm), CORALE_ENOMEM, CORALE_EDEVICE. */
 int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call);
+
+/*
+ * gpu_remote.c: ranks of other nodes. Kernels know a peer by its place: its local rank on this node, or behind those of all ranks of
+ * this node its place among the ranks of other nodes.
+ */
+int gpu_places_open(struct comm *comm);
+void gpu_places_close(struct comm *comm);
+static inline int gpu_rank_at(const struct comm *comm, int place)
+{
+	return comm->rank_at ? comm->rank_at[place] : place;
+}
+static inline int gpu_place_of(const struct comm *comm, int rank)
+{
+	return comm->place_of ? comm->place_of[rank] : rank;
+}
+static inline int gpu_is_remote(const struct comm *comm, int rank)
+{
+	return comm->place_of && comm->place_of[rank] >= comm->engine.locals;
+}
+/* Collective: messages to and from other nodes move from here on. CORALE_ENOTSUP where the transport needs the user's thread. */
+int gpu_remote_open(struct comm *comm);
+void gpu_remote_close(struct comm *comm);
+/* For the watch thread: whether ranks of other nodes, whom this one has waited for, are in another call. */
+int gpu_remote_look(struct comm *comm);
 
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);

@@ -13,7 +13,7 @@ static int exchange(struct comm *comm, struct fdpass *pass, const char (*names)[
 {
 	double timeout = comm->settings.timeout > 0 ? comm->settings.timeout : -1;
 	int nothing = fd < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
-	int ret = fdpass_exchange(pass, comm->size - 1, names, ids, comm->rank, comm->id,
+	int ret = fdpass_exchange(pass, comm->engine.locals - 1, names, ids, comm->rank, comm->id,
 				  fd < 0 ? &nothing : &fd, 1, got, timeout);
 	if (nothing >= 0)
 		close(nothing);
@@ -22,20 +22,21 @@ static int exchange(struct comm *comm, struct fdpass *pass, const char (*names)[
 
 int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **out)
 {
-	size_t n = (size_t)comm->size;
+	const int locals = comm->engine.locals, me = comm->engine.local;
+	size_t n = (size_t)locals;
 	int *ids = calloc(n, sizeof *ids), *got = calloc(n, sizeof *got), *fds = calloc(n, sizeof *fds);
 	char(*others)[FDPASS_NAME_BYTES] = calloc(n, sizeof *others);
 	int ret = ids && got && fds && others
 		      ? 0
-		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d peers", comm->size);
-	for (int i = 0; !ret && i < comm->size - 1; i++) {
-		ids[i] = i + (i >= comm->rank);
+		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d peers", locals);
+	for (int i = 0; !ret && i < locals - 1; i++) {
+		ids[i] = comm_local_rank(comm, i + (i >= me));
 		memcpy(others[i], names + (size_t)ids[i] * stride, sizeof others[i]);
 	}
-	if (!ret)
+	if (!ret && locals > 1)
 		ret = exchange(comm, pass, (const char(*)[FDPASS_NAME_BYTES])others, ids, fd, got);
-	for (int r = 0; !ret && r < comm->size; r++)
-		fds[r] = r == comm->rank ? -1 : got[r - (r > comm->rank)];
+	for (int q = 0; !ret && q < locals; q++)
+		fds[q] = q == me ? -1 : got[q - (q > me)];
 	free(ids);
 	free(got);
 	free(others);
@@ -48,8 +49,8 @@ int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size
 
 void gpu_close_fds(const struct comm *comm, int *fds)
 {
-	for (int r = 0; fds && r < comm->size; r++)
-		if (fds[r] >= 0)
-			close(fds[r]);
+	for (int q = 0; fds && q < comm->engine.locals; q++)
+		if (fds[q] >= 0)
+			close(fds[q]);
 	free(fds);
 }

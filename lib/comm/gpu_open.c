@@ -20,19 +20,30 @@ struct gpu_hello {
 	uint64_t process;
 };
 
+static int least_node_size(const struct plan_map *map)
+{
+	int least = map->max_node_size;
+	for (int b = 0; b < map->nodes; b++) {
+		int size = map->node_first[b + 1] - map->node_first[b];
+		least = size < least ? size : least;
+	}
+	return least;
+}
+
 static int open_engine(struct comm *comm)
 {
 	char why_not[256] = "";
 	if (!engine_cuda.available(why_not, sizeof why_not))
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "a CUDA communicator: no GPU can be used here: %s", why_not);
-	if (comm->topo->map.nodes > 1)
-		return log_error(CORALE_ENOTSUP, comm->rank,
-				 "a CUDA communicator over %d nodes: GPUs of one node only in this version",
-				 comm->topo->map.nodes);
 	const struct settings *s = &comm->settings;
-	struct engine_params params = { .rank = comm->rank,
-					.ranks = comm->size,
+	const struct plan_map *map = &comm->topo->map;
+	struct engine_params params = { .rank = map->local_of[comm->rank],
+					.ranks = plan_group_size(map, PLAN_NODE, comm->rank),
+					.most_ranks = map->max_node_size,
+					.least_ranks = least_node_size(map),
+					.world_rank = comm->rank,
+					.world_ranks = comm->size,
 					.window_bytes = s->gpu_window,
 					.memory_cap = s->memory_cap,
 					.max_blocks = plan_codelet_most_blocks(
@@ -57,7 +68,7 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 static int check_links(const struct comm *comm, const struct gpu_hello *all)
 {
 	for (int r = 0; r < comm->size; r++)
-		if (!engine_cuda.reaches(comm->gpu, all[r].uuid))
+		if (host_is_local(&comm->engine, r) && !engine_cuda.reaches(comm->gpu, all[r].uuid))
 			return log_error(
 			    CORALE_ENOTSUP, comm->rank,
 			    "a CUDA communicator: the GPUs of ranks %d and %d have no NVLink between "
@@ -150,7 +161,7 @@ static int connect_engines(struct comm *comm)
 static void tell_choice(const struct comm *comm)
 {
 	char plain[PLAN_CODELET_TEXT], registered[PLAN_CODELET_TEXT];
-	if (comm->rank || comm->size == 1 || log_level < LOG_INFO)
+	if (comm->rank || comm->size == 1 || comm->topo->map.nodes > 1 || log_level < LOG_INFO)
 		return;
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
 		if (coll_is_pair(coll) || !coll_has_count(coll) || !plan_codelet_knows((corale_coll)coll))
@@ -167,9 +178,13 @@ static void tell_choice(const struct comm *comm)
 
 int gpu_open(struct comm *comm)
 {
-	int ret = comm_agree(comm, open_engine(comm), "open a GPU");
+	int ret = comm_agree(comm, gpu_places_open(comm), "count the ranks of its node");
+	if (!ret)
+		ret = comm_agree(comm, open_engine(comm), "open a GPU");
 	if (!ret && comm->size > 1)
 		ret = connect_engines(comm);
+	if (!ret && comm->topo->map.nodes > 1)
+		ret = comm_agree(comm, gpu_remote_open(comm), "start the proxy to the other nodes");
 	if (ret)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
@@ -189,12 +204,16 @@ void gpu_close(struct comm *comm)
 {
 	free(comm->recent);
 	comm->recent = NULL;
-	if (!comm->gpu)
+	gpu_remote_close(comm);
+	if (!comm->gpu) {
+		gpu_places_close(comm);
 		return;
+	}
 	withdraw_finish(comm);
 	engine_cuda.close(comm->gpu);
 	withdraw_answer_all(comm);
 	gpu_plans_close(comm);
 	trace_close(comm->trace);
+	gpu_places_close(comm);
 	comm->gpu = NULL;
 }

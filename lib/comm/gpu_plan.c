@@ -7,7 +7,7 @@
 #include "gpu.h"
 
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
-enum { FEW_RANKS = 16 };
+enum { FEW_RANKS = 16, REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */ };
 
 static int lower(struct comm *comm, const struct plan *plan, int root, int *list)
 {
@@ -17,6 +17,8 @@ static int lower(struct comm *comm, const struct plan *plan, int root, int *list
 	if (ret)
 		return log_error(ret, comm->rank, "%s: its plan can't be lowered: %s",
 				 corale_coll_name((corale_coll)plan->key.coll), why);
+	for (int i = 0; i < lowered.npeers; i++)
+		lowered.peers[i].rank = (int16_t)gpu_place_of(comm, lowered.peers[i].rank);
 	return engine_cuda.add_list(comm->gpu, &lowered, list);
 }
 
@@ -44,6 +46,8 @@ int gpu_plans_open(struct comm *comm)
 	uint64_t *node = calloc((size_t)comm->size, sizeof *node);
 	if (!node)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	for (int r = 0; r < comm->size; r++)
+		node[r] = (uint64_t)comm->topo->map.node_of[r];
 	ret = topo_create(comm->size, node, &comm->gpu_topo);
 	free(node);
 	if (ret)
@@ -51,6 +55,11 @@ int gpu_plans_open(struct comm *comm)
 	topo_set_gpus(comm->gpu_topo);
 	planner_init_gpus(&comm->gpu_plans.planner, comm->gpu_topo, &comm->settings, comm->node.slots_bytes,
 			  comm->node.max_blocks);
+	if (comm->proxy) {
+		const struct remote remote = engine_cuda.remote(comm->gpu);
+		comm->gpu_topo->rail = comm->topo->rail;
+		planner_limit_remote(&comm->gpu_plans.planner, remote.slot_bytes, REMOTE_CHANNELS, REMOTE_BLOCKS);
+	}
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++)
 		if (!coll_is_pair(algo[row].coll) && !coll_is_uneven(algo[row].coll))
 			ret = prepare_row(comm, row, algo[row].coll);
@@ -67,7 +76,7 @@ static int make_list(struct comm *comm, const struct plan *plan, int root, struc
 {
 	int ret = lower(comm, plan, root, &list->number);
 	list->made = !ret;
-	list->counted = !ret && !lower_messages(plan, &comm->gpu_topo->map, root, &list->messages);
+	list->counted = !ret && !comm->proxy && !lower_messages(plan, &comm->gpu_topo->map, root, &list->messages);
 	return ret;
 }
 

@@ -105,7 +105,7 @@ struct sharing {
 
 static void share(struct comm *comm, struct sharing *s, void *buffer, size_t bytes)
 {
-	if (s->mine.status || !comm->gpu || comm->size == 1)
+	if (s->mine.status || !comm->gpu || comm->size == 1 || comm->proxy)
 		return;
 	s->mine.shared = !engine_cuda.share(comm->gpu, buffer, bytes, s->mine.handle, &s->fd) &&
 			 !fdpass_listen(&s->pass, s->mine.name);

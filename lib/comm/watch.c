@@ -8,6 +8,7 @@
 
 #include "diagnose.h"
 #include "gpu.h"
+#include "net/proxy.h"
 #include "host/life.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -57,6 +58,7 @@ static void at_exit(void)
 	if (process_is_forked())
 		return;
 	life_exiting();
+	proxy_exiting();
 	pthread_mutex_lock(&watch.lock);
 	watch.exiting = 1;
 	pthread_mutex_unlock(&watch.lock);

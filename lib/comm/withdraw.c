@@ -77,7 +77,7 @@ static void *work(void *arg)
 {
 	struct helper *h = arg;
 	struct comm *comm = h->comm;
-	if (!engine_cuda.withdraw(comm->gpu, comm_local_rank(comm, h->local), h->failed))
+	if (!engine_cuda.withdraw(comm->gpu, h->local, h->failed))
 		answer(comm, h->local);
 	free(h);
 	atomic_store_explicit(&comm->withdrawing, 0, memory_order_release);

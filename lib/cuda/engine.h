@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/remote.h"
 #include "plan/lower.h"
 #include "plan/plan_codelet.h"
 
@@ -28,12 +29,16 @@ enum {
 struct engine;
 
 struct engine_params {
-	int rank, ranks;
+	int rank, ranks; /* among those of this node */
+	int most_ranks, least_ranks; /* of any node */
+	int world_rank, world_ranks; /* among all */
 	size_t window_bytes; /* about; equal on all ranks */
 	size_t memory_cap; /* of windows and scratch together */
 	int max_blocks; /* 0, and at most: all of the GPU but one processor of 32 */
 	double timeout_s; /* of one wait of a kernel; 0: never */
 };
+
+/* A rank of another node is named by its place among those, plus the ranks of this node. */
 
 /* A call as the kernels see it: offsets and sizes in bytes. */
 struct engine_call {
@@ -129,6 +134,9 @@ struct engine_ops {
 	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
 	int (*connect)(struct engine *engine, const int *fds);
 
+	/* Pinned memory of the messages to and from ranks of other nodes: for the proxy, which uses it until close. */
+	struct remote (*remote)(const struct engine *engine);
+
 	/* What the choice of a codelet needs to know of this engine; equal on all ranks. */
 	void (*describe)(const struct engine *engine, struct plan_node *node);
 	/* 1 if the folds of a type travel in words. Any thread. */
@@ -142,6 +150,9 @@ struct engine_ops {
 	 * queued; memory of the host that the GPU can't read makes it wait for the stream. CORALE_ECOMM (it has failed
 	 * before), CORALE_ENOTSUP (nothing was enqueued), CORALE_EDEVICE. */
 	int (*run)(struct engine *engine, const struct engine_call *call, void *stream);
+
+	/* Whether the last call was captured into a graph. */
+	int (*captures)(const struct engine *engine);
 
 	/* Enqueues sends, receives and copies that start together. As run. */
 	int (*run_messages)(struct engine *engine, const struct engine_message *messages, int n,

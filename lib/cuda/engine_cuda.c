@@ -20,6 +20,16 @@ static void describe(const struct engine *e, struct plan_node *node)
 	node->slots_bytes = e->layout.slots_bytes;
 }
 
+static struct remote remote(const struct engine *e)
+{
+	return e->remote;
+}
+
+static int captures(const struct engine *e)
+{
+	return e->last_captures;
+}
+
 static int words(corale_type type)
 {
 	return codelets_words(type);
@@ -92,7 +102,7 @@ static void end_call(struct engine *e, int entered)
 
 static int refuse(const struct engine *e)
 {
-	return log_error(CORALE_EPEER, e->rank,
+	return log_error(CORALE_EPEER, e->world_rank,
 			 "another rank has destroyed the communicator: no further collective can end");
 }
 
@@ -279,8 +289,10 @@ const struct engine_ops engine_cuda = {
 	.connect = connect,
 	.describe = describe,
 	.words = words,
+	.remote = remote,
 	.add_list = add_list,
 	.run = run,
+	.captures = captures,
 	.run_messages = run_messages,
 	.join = join,
 	.failure = failure,

@@ -69,7 +69,8 @@ struct engine {
 	CUcontext context; /* for threads in which another GPU is current */
 	cudaStream_t side; /* of its own */
 	struct engine_words *words;
-	int rank, ranks, ordinal;
+	int rank, ranks, ordinal; /* among the ranks of this node */
+	int world_rank, world_ranks; /* among all; in messages */
 	int max_blocks; /* of a launch */
 	int resident; /* blocks that run at a time for sure */
 	unsigned char uuid[ENGINE_UUID_BYTES];
@@ -97,8 +98,11 @@ struct engine {
 	int scratch_region;
 	size_t scratch_chunk;
 	struct engine_lists lists;
+	struct remote remote;
+	struct codelet_remote_counts *remote_counts; /* on the GPU */
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
+	int last_captures; /* the last call was captured */
 	int captured; /* a call was, so that a graph may name our memory */
 	_Atomic int calling, closed; /* a call is being enqueued; collectives are refused */
 	cudaEvent_t order;
@@ -191,6 +195,12 @@ int engine_add_list(struct engine *engine, struct lowered *list, int *index);
 /* args: what all kernels have. */
 int engine_run_lowered(struct engine *engine, const struct engine_call *call, const struct codelet_args *args,
 		       cudaStream_t stream);
+
+/* ---- engine_cuda_remote.c: messages between nodes */
+
+/* peers: ranks of other nodes; most_peers: the most that a rank has. */
+int engine_open_remote(struct engine *engine, int peers, int most_peers);
+void engine_close_remote(struct engine *engine);
 
 /* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
 

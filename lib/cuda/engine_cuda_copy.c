@@ -339,7 +339,7 @@ int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_
 		copy_sums(&k);
 		break;
 	default:
-		return log_error(CORALE_EINTERNAL, e->rank, "%s: copy engines have no schedule for it",
+		return log_error(CORALE_EINTERNAL, e->world_rank, "%s: copy engines have no schedule for it",
 				 corale_coll_name(c->coll));
 	}
 	return engine_check(e, k.error, "enqueueing copies and their barriers");
@@ -361,6 +361,6 @@ void engine_keep_scratch(struct engine *e, void *memory, int region)
 	e->scratch_region = region;
 	e->scratch_chunk = engine_scratch_bytes(e) / (2 * (size_t)(e->ranks - 1));
 	e->bytes += engine_scratch_bytes(e);
-	log_line(LOG_INFO, e->rank, "copy engines: %zu bytes of scratch, in chunks of %zu",
+	log_line(LOG_INFO, e->world_rank, "copy engines: %zu bytes of scratch, in chunks of %zu",
 		 engine_scratch_bytes(e), e->scratch_chunk);
 }

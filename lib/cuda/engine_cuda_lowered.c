@@ -31,11 +31,11 @@ static int is_same(const struct lowered *a, const struct lowered *b)
 static int check_list(const struct engine *e, const struct lowered *l)
 {
 	if (l->npeers > CODELET_LOWERED_PEERS)
-		return log_error(CORALE_ENOTSUP, e->rank, "a plan with %d peers: at most %d on a GPU",
+		return log_error(CORALE_ENOTSUP, e->world_rank, "a plan with %d peers: at most %d on a GPU",
 				 l->npeers, CODELET_LOWERED_PEERS);
 	for (int p = 0; p < l->nprograms; p++)
 		if (l->first[p + 1] - l->first[p] > CODELET_LOWERED_OPS)
-			return log_error(CORALE_ENOTSUP, e->rank,
+			return log_error(CORALE_ENOTSUP, e->world_rank,
 					 "a plan of %d operations a program: at most %d on a GPU",
 					 l->first[p + 1] - l->first[p], CODELET_LOWERED_OPS);
 	return 0;
@@ -45,7 +45,7 @@ static int make_room(struct engine *e, size_t bytes)
 {
 	struct engine_lists *lists = &e->lists;
 	if (lists->used + bytes > lists->bytes)
-		return log_error(CORALE_ENOMEM, e->rank,
+		return log_error(CORALE_ENOMEM, e->world_rank,
 				 "no room for another plan on the GPU: %zu of %zu bytes are used",
 				 lists->used, lists->bytes);
 	if (lists->n < lists->room)
@@ -53,7 +53,7 @@ static int make_room(struct engine *e, size_t bytes)
 	int room = lists->room ? 2 * lists->room : 32;
 	struct engine_list *list = realloc(lists->list, (size_t)room * sizeof *list);
 	if (!list)
-		return log_error(CORALE_ENOMEM, e->rank, "no memory for %d plans", room);
+		return log_error(CORALE_ENOMEM, e->world_rank, "no memory for %d plans", room);
 	lists->list = list;
 	lists->room = room;
 	return 0;
@@ -64,7 +64,7 @@ static int put_list(struct engine *e, const struct lowered *l, unsigned char *to
 	const size_t bytes = list_bytes(l), ops = (size_t)l->nops * sizeof *l->ops;
 	unsigned char *copy = calloc(1, bytes + 1);
 	if (!copy)
-		return log_error(CORALE_ENOMEM, e->rank, "no memory for a plan");
+		return log_error(CORALE_ENOMEM, e->world_rank, "no memory for a plan");
 	if (l->nops)
 		memcpy(copy, l->ops, ops);
 	if (l->npeers)
@@ -98,7 +98,7 @@ int engine_add_list(struct engine *e, struct lowered *l, int *index)
 int engine_open_lists(struct engine *e)
 {
 	enum { ROWS = 48, PEERS = 4, MORE = 24 };
-	const size_t ranks = (size_t)e->ranks,
+	const size_t ranks = (size_t)e->world_ranks,
 		     bytes = ROWS * ranks * (PEERS * ranks + MORE) * sizeof(struct lowered_op) / 2;
 	int ret = engine_check(e, cudaMalloc((void **)&e->lists.memory, bytes), "allocating memory");
 	e->lists.bytes = ret ? 0 : bytes;
@@ -189,16 +189,16 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, uint64
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);
 	/* Of the plan alone, so that all ranks refuse alike. */
-	if ((uint64_t)l->call.chunks * plan->nsteps * (uint64_t)e->ranks >> CODELET_NUMBER_BITS)
-		return log_error(CORALE_ENOTSUP, e->rank,
+	if ((uint64_t)l->call.chunks * plan->nsteps * (uint64_t)e->world_ranks >> CODELET_NUMBER_BITS)
+		return log_error(CORALE_ENOTSUP, e->world_rank,
 				 "%s of %llu bytes in %d chunks: too many messages in one call: give it more "
 				 "blocks (CORALE_MAX_CTAS) or a larger CORALE_GPU_WINDOW",
 				 corale_coll_name(c->coll), (unsigned long long)c->bytes, l->call.chunks);
 	const uint64_t used = (uint64_t)lay_rings(plan, NULL, l) * a->slot_bytes;
 	l->scratch_bytes = codelet_round((uint64_t)plan->scratch_cells * plan->chunk_bytes, CODELET_LINE);
 	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots + used;
-	if (e->ranks > 1 && used + plan->channels * l->scratch_bytes > e->layout.slots_bytes)
-		return log_error(CORALE_EINTERNAL, e->rank,
+	if (e->world_ranks > 1 && used + plan->channels * l->scratch_bytes > e->layout.slots_bytes)
+		return log_error(CORALE_EINTERNAL, e->world_rank,
 				 "a plan needs %llu bytes of slots and scratch, %llu are there",
 				 (unsigned long long)(used + plan->channels * l->scratch_bytes),
 				 (unsigned long long)e->layout.slots_bytes);
@@ -210,10 +210,14 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 {
 	const struct plan *plan = c->plan;
 	const struct engine_list *list = &e->lists.list[c->list];
-	struct codelet_lowered l = { .args = *args, .channels = plan->channels };
+	struct codelet_lowered l = { .args = *args,
+				     .channels = plan->channels,
+				     .world = e->world_ranks,
+				     .remote = e->remote,
+				     .remote_counts = e->remote_counts };
 	struct plan_env env;
-	const struct plan_map map = { .ranks = e->ranks };
-	plan_env_init(&env, plan, &map, e->rank, c->root, c->bytes / corale_type_bytes(c->type));
+	const struct plan_map map = { .ranks = e->world_ranks };
+	plan_env_init(&env, plan, &map, e->world_rank, c->root, c->bytes / corale_type_bytes(c->type));
 	lowered_call_init(&l.call, plan, &env);
 	for (int p = 0; p <= plan->nprograms; p++)
 		l.first[p] = (uint16_t)list->host.first[p];

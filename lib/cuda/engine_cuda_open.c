@@ -27,7 +27,7 @@ static int reserve(struct engine *e)
 		return ret;
 	size_t stride = codelet_round(e->layout.bytes, unit);
 	if (stride > UINT32_MAX) /* kernels' offsets have 32 bits */
-		return log_error(CORALE_EINVAL, e->rank,
+		return log_error(CORALE_EINVAL, e->world_rank,
 				 "CORALE_GPU_WINDOW: %zu bytes take %zu of a GPU: give less", e->layout.bytes,
 				 stride);
 	ret = engine_check_driver(e, e->driver.reserve(&e->base, stride * (size_t)e->ranks, unit, 0, 0),
@@ -96,7 +96,7 @@ static int make_state(struct engine *e, double timeout_s)
 	int ret = engine_check(e, cudaMalloc((void **)&e->state, sizeof(*e->state)), "allocating memory");
 	struct codelet_state *first = calloc(1, sizeof(*first));
 	if (!ret && !first)
-		ret = log_error(CORALE_ENOMEM, e->rank, "no memory for an engine's state");
+		ret = log_error(CORALE_ENOMEM, e->world_rank, "no memory for an engine's state");
 	if (!ret) {
 		first->failure = e->failure;
 		first->host_abort = e->abort;
@@ -142,13 +142,13 @@ static int check_layout(const struct engine *e, size_t window_bytes)
 	const uint64_t least_slots =
 	    (uint64_t)CODELET_MAX_BLOCKS * CODELET_CREWS * CODELET_LEAST_DEPTH * CODELET_LINE;
 	if (e->ranks > CODELET_MAX_RANKS)
-		return log_error(CORALE_ENOTSUP, e->rank,
+		return log_error(CORALE_ENOTSUP, e->world_rank,
 				 "%d ranks in a CUDA communicator: at most %d in this version", e->ranks,
 				 CODELET_MAX_RANKS);
 	if (e->ranks > 1 && (!l->lines_bytes || !l->words_bytes || l->slots_bytes < least_slots ||
 			     l->pair_rings < CODELET_LANE_RINGS))
 		return log_error(
-		    CORALE_EINVAL, e->rank,
+		    CORALE_EINVAL, e->world_rank,
 		    "a window of %zu bytes (CORALE_GPU_WINDOW, within the communicator's memory cap) is too "
 		    "small for %d ranks: give at least %zu",
 		    window_bytes, e->ranks, ((size_t)e->ranks + 1) << 20);
@@ -186,9 +186,11 @@ int engine_open(const struct engine_params *p, struct engine **out)
 {
 	struct engine *e = calloc(1, sizeof(*e));
 	if (!e)
-		return log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
+		return log_error(CORALE_ENOMEM, p->world_rank, "no memory for an engine");
 	e->rank = p->rank;
 	e->ranks = p->ranks;
+	e->world_rank = p->world_rank;
+	e->world_ranks = p->world_ranks;
 	e->memory_cap = p->memory_cap;
 	e->scratch_region = ENGINE_MAX_REGIONS; /* none */
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
@@ -196,15 +198,15 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	e->edges = calloc(1, sizeof(*e->edges));
 	int ret = e->handles && e->mapped && e->edges
 		      ? 0
-		      : log_error(CORALE_ENOMEM, p->rank, "no memory for an engine");
+		      : log_error(CORALE_ENOMEM, p->world_rank, "no memory for an engine");
 	if (!ret)
-		ret = cuda_need_driver(&e->driver, p->rank);
+		ret = cuda_need_driver(&e->driver, p->world_rank);
 	if (!ret)
 		ret = find_gpu(e, p->max_blocks);
 	if (!ret)
 		ret = load_kernels(e);
 	const size_t window_bytes = p->window_bytes < p->memory_cap ? p->window_bytes : p->memory_cap;
-	codelet_layout_init(&e->layout, p->ranks, window_bytes);
+	codelet_layout_init(&e->layout, p->most_ranks, window_bytes); /* equal on all nodes, as plans are */
 	if (!ret)
 		ret = check_layout(e, window_bytes);
 	if (!ret)
@@ -216,10 +218,12 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = make_state(e, p->timeout_s);
 	if (!ret)
 		ret = engine_open_lists(e);
-	if (!ret && p->ranks > 1)
+	if (!ret && p->world_ranks > 1)
 		ret = make_table(e);
-	if (!ret && p->ranks > 1)
+	if (!ret && p->world_ranks > 1)
 		ret = make_window(e);
+	if (!ret)
+		ret = engine_open_remote(e, p->world_ranks - p->ranks, p->world_ranks - p->least_ranks);
 	if (ret)
 		engine_close(e);
 	else
@@ -255,6 +259,7 @@ void engine_close(struct engine *e)
 	if (e->order)
 		cudaEventDestroy(e->order);
 	engine_close_lists(e);
+	engine_close_remote(e);
 	cudaFree(e->state);
 	engine_side_close(e);
 	free(e->handles);

@@ -5,7 +5,7 @@
 
 static int refuse(const struct engine *e, const char *why)
 {
-	return log_error(CORALE_ENOTSUP, e->rank,
+	return log_error(CORALE_ENOTSUP, e->world_rank,
 			 "a call can't be ordered behind the communicator's last one: %s", why);
 }
 
@@ -67,6 +67,7 @@ int engine_order(struct engine *e, cudaStream_t stream)
 	if (ret)
 		return ret;
 	e->captured |= capture != 0;
+	e->last_captures = capture != 0;
 	*last = (struct engine_last){ 1, stream, pthread_self(), capture };
 	return 0;
 }

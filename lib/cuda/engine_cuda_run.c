@@ -397,14 +397,14 @@ static int launch_call(struct engine *e, const struct engine_call *c, cudaStream
 	case CODELET_COPIES:
 		return engine_run_copies(e, c, stream);
 	default:
-		return log_error(CORALE_ENOTSUP, e->rank, "%s: the CUDA engine has no codelet for it",
+		return log_error(CORALE_ENOTSUP, e->world_rank, "%s: the CUDA engine has no codelet for it",
 				 corale_coll_name(c->coll));
 	}
 }
 
 int engine_run(struct engine *e, const struct engine_call *c, void *stream)
 {
-	int moves = c->bytes || c->send_counts, is_root = c->root == e->rank;
+	int moves = c->bytes || c->send_counts, is_root = c->root == e->world_rank;
 	int reads = is_root || !coll_table[c->coll].root_sends,
 	    writes = is_root || !coll_table[c->coll].root_receives;
 	if (engine_failed(e))
@@ -514,7 +514,7 @@ int engine_run_messages(struct engine *e, const struct engine_message *m, int n,
 {
 	int plain = 0;
 	if (n > CODELET_MAX_MESSAGES)
-		return log_error(CORALE_ENOTSUP, e->rank,
+		return log_error(CORALE_ENOTSUP, e->world_rank,
 				 "a group of %d sends and receives: at most %d on one GPU at a time", n,
 				 CODELET_MAX_MESSAGES);
 	if (engine_failed(e))

@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct share_handle) <= ENGINE_HANDLE_BYTES, "a handle has
 
 static int refuse(const struct engine *e, const char *what, const void *buffer, size_t bytes, const char *why)
 {
-	log_line(LOG_INFO, e->rank,
+	log_line(LOG_INFO, e->world_rank,
 		 "the %zu bytes at %p can't be mapped by peers and are used like any others: %s: %s", bytes,
 		 buffer, what, why);
 	return CORALE_ENOTSUP;
@@ -110,7 +110,7 @@ static int check_bounds(const struct engine *e, int rank, const struct share_han
 	if (h->offset <= mapped && h->bytes <= mapped - h->offset)
 		return 0;
 	return log_error(
-	    CORALE_EPEER, e->rank,
+	    CORALE_EPEER, e->world_rank,
 	    "rank %d says that its registered buffer is %llu bytes at byte %llu of an allocation; "
 	    "expected them within its %zu bytes: start all ranks with the same library, and look for "
 	    "stray stores in that process",
@@ -142,7 +142,7 @@ static int open_handle(const struct engine *e, int rank, const struct share_hand
 		return check_opened(e, rank, h, out->base);
 	cudaGetLastError();
 	out->base = NULL;
-	log_line(LOG_INFO, e->rank, "memory of rank %d can't be mapped here and is used like any other: %s",
+	log_line(LOG_INFO, e->world_rank, "memory of rank %d can't be mapped here and is used like any other: %s",
 		 rank, cudaGetErrorString(error));
 	return CORALE_ENOTSUP;
 }
@@ -183,7 +183,7 @@ int engine_attach(struct engine *e, const unsigned char *handles, size_t stride,
 {
 	int i = free_region(e), ret = 0;
 	if (i == ENGINE_MAX_REGIONS) {
-		log_line(LOG_INFO, e->rank,
+		log_line(LOG_INFO, e->world_rank,
 			 "peers map %d pieces of memory already; this one is used like any other", i);
 		return CORALE_ENOTSUP;
 	}
@@ -194,7 +194,7 @@ int engine_attach(struct engine *e, const unsigned char *handles, size_t stride,
 				     .peers = calloc((size_t)e->ranks, sizeof(*r->peers)),
 				     .opened = calloc((size_t)e->ranks, sizeof(*r->opened)) };
 	if (!r->peers || !r->opened)
-		ret = log_error(CORALE_ENOMEM, e->rank, "no memory for the addresses of %d peers", e->ranks);
+		ret = log_error(CORALE_ENOMEM, e->world_rank, "no memory for the addresses of %d peers", e->ranks);
 	if (!ret)
 		ret = engine_check_driver(e, allocation_of(e, buffer, r), "asking for an allocation");
 	if (!ret)
@@ -275,7 +275,7 @@ int engine_verify(const struct engine *e, uint64_t target)
 	    now.allocation_bytes == r->allocation_bytes && now.buffer_id == r->buffer_id)
 		return 0;
 	return log_error(
-	    CORALE_EINVAL, e->rank,
+	    CORALE_EINVAL, e->world_rank,
 	    "registration %d (%zu bytes at %p) was freed or replaced while it was registered: expected "
 	    "allocation %llu of %zu bytes at %p, got %llu of %zu bytes at %p; call corale_mem_deregister "
 	    "before "

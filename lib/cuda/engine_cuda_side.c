@@ -47,7 +47,7 @@ int engine_fill(struct engine *e, void *to, int byte, size_t bytes)
 	int ret = 0;
 	unsigned char *piece = malloc(SIDE_PIECE);
 	if (!piece)
-		return log_error(CORALE_ENOMEM, e->rank, "no memory to fill a window from");
+		return log_error(CORALE_ENOMEM, e->world_rank, "no memory to fill a window from");
 	memset(piece, byte, SIDE_PIECE);
 	for (size_t at = 0; !ret && at < bytes; at += SIDE_PIECE)
 		ret =

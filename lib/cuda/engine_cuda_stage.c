@@ -35,7 +35,7 @@ int engine_is_plain(struct engine *e, const void *memory)
 		return ret;
 	if (attributes.type == cudaMemoryTypeDevice && attributes.device != e->ordinal)
 		return log_error(
-		    CORALE_EINVAL, e->rank,
+		    CORALE_EINVAL, e->world_rank,
 		    "a buffer at %p is memory of GPU %d, the communicator is on GPU %d: give memory of "
 		    "that one, or of the host",
 		    memory, attributes.device, e->ordinal);
@@ -53,7 +53,7 @@ static int begin(struct stage *s, struct engine *e, const char *name, cudaStream
 	int ret = engine_capture_of(e, stream, &capture);
 	if (!ret && capture)
 		ret =
-		    log_error(CORALE_ENOTSUP, e->rank,
+		    log_error(CORALE_ENOTSUP, e->world_rank,
 			      "%s: a buffer in ordinary host memory can't be part of a graph, because it is "
 			      "copied when the call is made: use memory of a GPU or pinned memory "
 			      "(cudaMallocHost, cudaHostRegister) in captured calls",
@@ -109,8 +109,8 @@ static int end(struct stage *s, int ret)
 
 static uint64_t bytes_of(const struct engine *e, const struct engine_call *c, int sending)
 {
-	return c->bytes * (sending ? coll_send_blocks(c->coll, e->ranks, e->rank, c->root)
-				   : coll_recv_blocks(c->coll, e->ranks, e->rank, c->root));
+	return c->bytes * (sending ? coll_send_blocks(c->coll, e->world_ranks, e->world_rank, c->root)
+				   : coll_recv_blocks(c->coll, e->world_ranks, e->world_rank, c->root));
 }
 
 /* Both buffers are host memory. In place one of them is within the other, and the larger one's place holds both. */
@@ -179,7 +179,7 @@ static uint64_t extent(const size_t *counts, const size_t *displs, int ranks, si
 
 static int stage_send_v(struct stage *s, struct engine_call *c)
 {
-	const int ranks = s->engine->ranks;
+	const int ranks = s->engine->world_ranks;
 	size_t element = corale_type_bytes(c->type);
 	const unsigned char *host = c->send;
 	unsigned char *memory;
@@ -197,7 +197,7 @@ static int stage_send_v(struct stage *s, struct engine_call *c)
 
 static int stage_recv_v(struct stage *s, struct engine_call *c)
 {
-	const int ranks = s->engine->ranks;
+	const int ranks = s->engine->world_ranks;
 	size_t element = corale_type_bytes(c->type);
 	unsigned char *host = c->recv, *memory;
 	uint64_t first, bytes = extent(c->recv_counts, c->recv_displs, ranks, element, &first);

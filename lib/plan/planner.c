@@ -62,6 +62,13 @@ void planner_init_gpus(struct planner *planner, const struct topo *topo, const s
 	planner->slot_bytes = round_chunk(slot < GPU_MOST_SLOT ? slot : GPU_MOST_SLOT);
 }
 
+void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks)
+{
+	planner->slot_bytes = round_chunk(slot_bytes < planner->slot_bytes ? slot_bytes : planner->slot_bytes);
+	planner->most_channels = channels;
+	planner->max_channels = blocks < planner->max_channels ? blocks : planner->max_channels;
+}
+
 struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, corale_op op)
 {
 	size_t bytes = count * corale_type_bytes(type);
@@ -119,6 +126,8 @@ static uint8_t choose_channels(const struct planner *planner, const struct algo_
 	size_t most = call->max_channels < 255 ? (size_t)call->max_channels : 255;
 	if (planner->gpus)
 		most = most / plan->nprograms ? most / plan->nprograms : 1;
+	if (planner->most_channels && most > (size_t)planner->most_channels)
+		most = (size_t)planner->most_channels;
 	return (uint8_t)(worth < 1 ? 1 : worth < most ? worth : most);
 }
 

@@ -13,6 +13,7 @@ struct planner {
 	const struct topo *topo;
 	uint32_t slot_bytes, chunk_bytes;
 	int slots, max_channels, reproducible, partials_float32;
+	int most_channels; /* 0: no more limit than max_channels */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };
@@ -21,6 +22,8 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 /* For the kernels of one node's GPUs: what one sender has of slots in a window, and the blocks of a launch. */
 void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
 		       size_t slots_bytes, int max_blocks);
+/* Of plans between nodes: bytes of a message and channels at most, as lanes have; blocks of a kernel. */
+void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks);
 
 /* Checks a CORALE_ALGO text ("ring", "all_reduce:ring,broadcast:flat", "^ring"); 0, or CORALE_ESETTING with the
  * reason in error. */

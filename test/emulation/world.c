@@ -89,7 +89,8 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	struct engine *e = &w->engines[rank];
 	unsigned char *window = w->windows + (size_t)rank * stride;
 	e->rank = rank;
-	e->ranks = p->ranks;
+	e->ranks = e->world_ranks = p->ranks;
+	e->world_rank = rank;
 	e->max_blocks = p->max_blocks;
 	e->resident = 2 * p->max_blocks;
 	e->layout = w->layout;

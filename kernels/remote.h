@@ -1,0 +1,95 @@
+/*
+ * Pinned host memory between the kernels of a GPU and the proxy of their process (lib/net/proxy.h), which carries messages to and from
+ * ranks of other nodes. Compiles as C and as CUDA.
+ *
+ * A lane is one ring of one channel, in one direction, between this rank and one peer: REMOTE_DEPTH slots and words that only grow. All
+ * count the lane's messages since the communicator was made, so they need no epoch and nothing is reset between calls; message n lies in
+ * slot n mod REMOTE_DEPTH. A kernel fills slot n when n < free + REMOTE_DEPTH, then raises posted to n + 1; the proxy sends the message. The peer's proxy raises
+ * arrived when the message is whole in its slot; the peer's kernel raises taken when it has read it; then the proxy here raises free.
+ */
+#ifndef REMOTE_H
+#define REMOTE_H
+
+#include <stdint.h>
+
+#include "plan/plan_eval.h"
+
+enum {
+	REMOTE_CHANNELS = 8, /* of a plan at most */
+	REMOTE_LANES = REMOTE_CHANNELS * PLAN_MAX_RINGS,
+	REMOTE_DEPTH = 4,
+	REMOTE_LINE = 128
+};
+
+enum remote_direction { REMOTE_OUT, REMOTE_IN };
+
+/* Written by kernels: posted, taken. Written by the proxy: free, arrived. */
+struct remote_words {
+	uint64_t posted[REMOTE_LANES], taken[REMOTE_LANES], free[REMOTE_LANES], arrived[REMOTE_LANES];
+};
+
+/* Written by kernels: calls that have begun, and ended, on this GPU. */
+struct remote_calls {
+	uint64_t begun, ended;
+};
+
+/* In front of a message, in its slot and on the wire. */
+struct remote_header {
+	uint64_t signature; /* of the call that sends it */
+	uint64_t epoch;
+	uint64_t number; /* of the lane's messages */
+	uint64_t bytes;
+};
+
+struct remote {
+	unsigned char *memory; /* NULL: no rank is on another node */
+	uint32_t slot_bytes; /* of a message at most; a multiple of REMOTE_LINE */
+	int32_t peers; /* ranks of other nodes */
+};
+
+PLAN_FN uint32_t remote_lane(uint32_t channel, uint32_t ring)
+{
+	return channel * (uint32_t)PLAN_MAX_RINGS + ring;
+}
+
+PLAN_FN uint64_t remote_stride(const struct remote *r)
+{
+	return (uint64_t)r->slot_bytes + REMOTE_LINE;
+}
+
+PLAN_FN struct remote_calls *remote_calls_of(const struct remote *r)
+{
+	return (struct remote_calls *)(void *)r->memory;
+}
+
+/* Of one peer. */
+PLAN_FN uint64_t remote_peer_bytes(const struct remote *r)
+{
+	return sizeof(struct remote_words) + 2 * (uint64_t)REMOTE_LANES * REMOTE_DEPTH * remote_stride(r);
+}
+
+PLAN_FN uint64_t remote_bytes(const struct remote *r)
+{
+	return REMOTE_LINE + (uint64_t)(uint32_t)r->peers * remote_peer_bytes(r);
+}
+
+PLAN_FN struct remote_words *remote_words_of(const struct remote *r, int peer)
+{
+	return (struct remote_words *)(void *)(r->memory + REMOTE_LINE +
+					       (uint64_t)(uint32_t)peer * remote_peer_bytes(r));
+}
+
+PLAN_FN struct remote_header *remote_header_at(const struct remote *r, int peer, enum remote_direction direction,
+					    uint32_t lane, uint64_t message)
+{
+	const uint64_t slot = ((uint64_t)direction * REMOTE_LANES + lane) * REMOTE_DEPTH + message % REMOTE_DEPTH;
+	return (struct remote_header *)(void *)((unsigned char *)(remote_words_of(r, peer) + 1) +
+						slot * remote_stride(r));
+}
+
+PLAN_FN unsigned char *remote_data(struct remote_header *header)
+{
+	return (unsigned char *)header + REMOTE_LINE;
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* A CUDA communicator's ranks on other nodes: their places, the proxy, and whether they make the same calls. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "diagnose.h"
+#include "gpu.h"
+#include "net/proxy.h"
+
+enum { STILL_LOOKS = 4 /* of the watch thread, without a message */ };
+
+static const int64_t stop_ns = 2000000000;
+
+int gpu_places_open(struct comm *comm)
+{
+	const int locals = comm->engine.locals;
+	int next = locals;
+	if (comm->topo->map.nodes == 1)
+		return 0;
+	comm->place_of = calloc((size_t)comm->size, sizeof *comm->place_of);
+	comm->rank_at = calloc((size_t)comm->size, sizeof *comm->rank_at);
+	if (!comm->place_of || !comm->rank_at)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	for (int r = 0; r < comm->size; r++) {
+		int place = host_is_local(&comm->engine, r) ? comm->topo->map.local_of[r] : next++;
+		comm->place_of[r] = place;
+		comm->rank_at[place] = r;
+	}
+	return 0;
+}
+
+void gpu_places_close(struct comm *comm)
+{
+	free(comm->place_of);
+	free(comm->rank_at);
+	comm->place_of = comm->rank_at = NULL;
+}
+
+int gpu_remote_open(struct comm *comm)
+{
+	struct transport *transport = comm->engine.transport;
+	if (comm->manual)
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a CUDA communicator over %d nodes: transport %s moves messages only while the program is inside "
+				 "a call; build with UCX, or set CORALE_TRANSPORT=ucx",
+				 comm->topo->map.nodes, transport->ops->name);
+	const struct proxy_params params = { .transport = transport,
+					     .remote = engine_cuda.remote(comm->gpu),
+					     .ranks = comm->rank_at + comm->engine.locals,
+					     .rank = comm->rank };
+	return proxy_open(&params, &comm->proxy);
+}
+
+/* The transport's requests point into the engine's memory until it is closed. */
+void gpu_remote_close(struct comm *comm)
+{
+	struct transport *transport = comm->engine.transport;
+	if (!comm->proxy)
+		return;
+	proxy_stop(comm->proxy, atomic_load(&comm->error) ? 0 : stop_ns);
+	transport->ops->close(transport);
+	comm->engine.transport = NULL;
+	proxy_free(comm->proxy);
+	comm->proxy = NULL;
+}
+
+/* A kernel that waits for a rank that waits for nobody, or sends what nobody expects, learns it from their calls alone. */
+int gpu_remote_look(struct comm *comm)
+{
+	const uint64_t moved = proxy_moved(comm->proxy);
+	int ret = 0;
+	if (moved != comm->moved || !proxy_is_busy(comm->proxy)) {
+		comm->moved = moved;
+		comm->still = 0;
+		return 0;
+	}
+	if (++comm->still < STILL_LOOKS)
+		return 0;
+	for (int r = 0; !ret && comm->still == STILL_LOOKS && r < comm->size; r++)
+		if (gpu_is_remote(comm, r))
+			ret = diagnose_stalled(comm, r);
+	return ret ? ret : diagnose_stalled(comm, PLAN_NONE);
+}
