@@ -79,10 +79,12 @@ PLAN_FN struct remote_words *remote_words_of(const struct remote *r, int peer)
 					       (uint64_t)(uint32_t)peer * remote_peer_bytes(r));
 }
 
-PLAN_FN struct remote_header *remote_header_at(const struct remote *r, int peer, enum remote_direction direction,
-					    uint32_t lane, uint64_t message)
+PLAN_FN struct remote_header *remote_header_at(const struct remote *r, int peer,
+					       enum remote_direction direction, uint32_t lane,
+					       uint64_t message)
 {
-	const uint64_t slot = ((uint64_t)direction * REMOTE_LANES + lane) * REMOTE_DEPTH + message % REMOTE_DEPTH;
+	const uint64_t slot =
+	    ((uint64_t)direction * REMOTE_LANES + lane) * REMOTE_DEPTH + message % REMOTE_DEPTH;
 	return (struct remote_header *)(void *)((unsigned char *)(remote_words_of(r, peer) + 1) +
 						slot * remote_stride(r));
 }

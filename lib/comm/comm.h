@@ -69,7 +69,8 @@ struct comm {
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
-	int *place_of, *rank_at; /* of a CUDA communicator over nodes: a rank's place as its kernels number it (gpu_remote.c) */
+	int *place_of,
+	    *rank_at; /* of a CUDA communicator over nodes: a rank's place as its kernels number it (gpu_remote.c) */
 	struct proxy *proxy; /* of messages between nodes; NULL: one node */
 	uint64_t moved; /* messages of it at the watch thread's last look, */
 	int still; /* and for how many looks so */

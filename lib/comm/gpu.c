@@ -187,7 +187,8 @@ static int run_collective(struct comm *comm, const struct engine_call *call, voi
 	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
 	if (comm->proxy)
 		proxy_expect(comm->proxy);
-	int ret = engine_cuda.run(comm->gpu, call, stream), captured = !ret && engine_cuda.captures(comm->gpu);
+	int ret = engine_cuda.run(comm->gpu, call, stream),
+	    captured = !ret && engine_cuda.captures(comm->gpu);
 	if (comm->proxy && (ret || captured))
 		proxy_unexpect(comm->proxy, captured);
 	trace_end(comm->trace);
@@ -250,7 +251,8 @@ static int check_peers(const struct comm *comm, const struct call *calls, int n)
 	for (int i = 0; i < n; i++)
 		if (gpu_is_remote(comm, calls[i].root))
 			return log_error(CORALE_ENOTSUP, comm->rank,
-					 "%s: rank %d is on another node: messages between GPUs of two nodes by collectives "
+					 "%s: rank %d is on another node: messages between GPUs of two nodes "
+					 "by collectives "
 					 "only in this version; use corale_all_to_all_v",
 					 corale_coll_name(calls[i].coll), calls[i].root);
 	return 0;

@@ -7,7 +7,10 @@
 #include "gpu.h"
 
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
-enum { FEW_RANKS = 16, REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */ };
+enum {
+	FEW_RANKS = 16,
+	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
+};
 
 static int lower(struct comm *comm, const struct plan *plan, int root, int *list)
 {
@@ -58,7 +61,8 @@ int gpu_plans_open(struct comm *comm)
 	if (comm->proxy) {
 		const struct remote remote = engine_cuda.remote(comm->gpu);
 		comm->gpu_topo->rail = comm->topo->rail;
-		planner_limit_remote(&comm->gpu_plans.planner, remote.slot_bytes, REMOTE_CHANNELS, REMOTE_BLOCKS);
+		planner_limit_remote(&comm->gpu_plans.planner, remote.slot_bytes, REMOTE_CHANNELS,
+				     REMOTE_BLOCKS);
 	}
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++)
 		if (!coll_is_pair(algo[row].coll) && !coll_is_uneven(algo[row].coll))
@@ -76,7 +80,8 @@ static int make_list(struct comm *comm, const struct plan *plan, int root, struc
 {
 	int ret = lower(comm, plan, root, &list->number);
 	list->made = !ret;
-	list->counted = !ret && !comm->proxy && !lower_messages(plan, &comm->gpu_topo->map, root, &list->messages);
+	list->counted =
+	    !ret && !comm->proxy && !lower_messages(plan, &comm->gpu_topo->map, root, &list->messages);
 	return ret;
 }
 

@@ -40,7 +40,8 @@ int gpu_remote_open(struct comm *comm)
 	struct transport *transport = comm->engine.transport;
 	if (comm->manual)
 		return log_error(CORALE_ENOTSUP, comm->rank,
-				 "a CUDA communicator over %d nodes: transport %s moves messages only while the program is inside "
+				 "a CUDA communicator over %d nodes: transport %s moves messages only while "
+				 "the program is inside "
 				 "a call; build with UCX, or set CORALE_TRANSPORT=ucx",
 				 comm->topo->map.nodes, transport->ops->name);
 	const struct proxy_params params = { .transport = transport,

@@ -22,9 +22,10 @@ int engine_open_remote(struct engine *e, int peers, int most_peers)
 	if (!peers)
 		return 0;
 	if (e->ranks + peers > CODELET_MAX_RANKS)
-		return log_error(CORALE_ENOTSUP, e->world_rank,
-				 "%d ranks in a CUDA communicator over several nodes: at most %d in this version",
-				 e->ranks + peers, CODELET_MAX_RANKS);
+		return log_error(
+		    CORALE_ENOTSUP, e->world_rank,
+		    "%d ranks in a CUDA communicator over several nodes: at most %d in this version",
+		    e->ranks + peers, CODELET_MAX_RANKS);
 	e->remote = (struct remote){ .slot_bytes = slot_bytes(most_peers), .peers = peers };
 	const size_t bytes = remote_bytes(&e->remote);
 	int ret = engine_check(e, cudaHostAlloc((void **)&e->remote.memory, bytes, cudaHostAllocPortable),

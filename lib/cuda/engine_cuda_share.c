@@ -142,8 +142,9 @@ static int open_handle(const struct engine *e, int rank, const struct share_hand
 		return check_opened(e, rank, h, out->base);
 	cudaGetLastError();
 	out->base = NULL;
-	log_line(LOG_INFO, e->world_rank, "memory of rank %d can't be mapped here and is used like any other: %s",
-		 rank, cudaGetErrorString(error));
+	log_line(LOG_INFO, e->world_rank,
+		 "memory of rank %d can't be mapped here and is used like any other: %s", rank,
+		 cudaGetErrorString(error));
 	return CORALE_ENOTSUP;
 }
 
@@ -194,7 +195,8 @@ int engine_attach(struct engine *e, const unsigned char *handles, size_t stride,
 				     .peers = calloc((size_t)e->ranks, sizeof(*r->peers)),
 				     .opened = calloc((size_t)e->ranks, sizeof(*r->opened)) };
 	if (!r->peers || !r->opened)
-		ret = log_error(CORALE_ENOMEM, e->world_rank, "no memory for the addresses of %d peers", e->ranks);
+		ret = log_error(CORALE_ENOMEM, e->world_rank, "no memory for the addresses of %d peers",
+				e->ranks);
 	if (!ret)
 		ret = engine_check_driver(e, allocation_of(e, buffer, r), "asking for an allocation");
 	if (!ret)

@@ -20,12 +20,15 @@ enum {
 	PAUSE_NS = 20 * 1000 * 1000
 };
 
-_Static_assert(sizeof(struct remote_header) == TRANSPORT_HEADER_BYTES, "a message's header is the transport's");
-_Static_assert(PROXY_FIRST_LANE + (int)REMOTE_LANES <= (int)TRANSPORT_MAX_LANES, "a lane of the transport for each of ours");
+_Static_assert(sizeof(struct remote_header) == TRANSPORT_HEADER_BYTES,
+	       "a message's header is the transport's");
+_Static_assert(PROXY_FIRST_LANE + (int)REMOTE_LANES <= (int)TRANSPORT_MAX_LANES,
+	       "a lane of the transport for each of ours");
 
 /* All count messages of a lane, from 0. */
 struct lane {
-	uint64_t sent, left; /* given to the transport; their slots may be filled again as far as this side is concerned */
+	uint64_t sent,
+	    left; /* given to the transport; their slots may be filled again as far as this side is concerned */
 	uint64_t credited; /* read by the peer's kernels */
 	uint64_t expected, arrived; /* given a slot; here */
 	uint64_t told; /* the peer knows that so many have been taken */
@@ -94,12 +97,14 @@ static void reset(struct transport_request *request)
 static void send_message(struct proxy *p, int i, uint32_t lane)
 {
 	struct lane *l = &p->peers[i].lanes[lane];
-	struct remote_header *at = remote_header_at(&p->params.remote, i, REMOTE_OUT, lane, l->sent), header = *at;
+	struct remote_header *at = remote_header_at(&p->params.remote, i, REMOTE_OUT, lane, l->sent),
+			     header = *at;
 	struct transport_request *request = &l->out[l->sent++ % REMOTE_DEPTH];
 	l->told = header.WIRE_TAKEN = load(&remote_words_of(&p->params.remote, i)->taken[lane]);
 	reset(request);
-	p->failed |= transport_of(p)->ops->send(transport_of(p), p->peers[i].rank, PROXY_FIRST_LANE + (int)lane, &header,
-						remote_data(at), header.bytes, request) != 0;
+	p->failed |=
+	    transport_of(p)->ops->send(transport_of(p), p->peers[i].rank, PROXY_FIRST_LANE + (int)lane,
+				       &header, remote_data(at), header.bytes, request) != 0;
 }
 
 static void expect_message(struct proxy *p, int i, uint32_t lane)
@@ -108,8 +113,9 @@ static void expect_message(struct proxy *p, int i, uint32_t lane)
 	struct remote_header *at = remote_header_at(&p->params.remote, i, REMOTE_IN, lane, l->expected);
 	struct transport_request *request = &l->in[l->expected++ % REMOTE_DEPTH];
 	reset(request);
-	p->failed |= transport_of(p)->ops->recv(transport_of(p), p->peers[i].rank, PROXY_FIRST_LANE + (int)lane, remote_data(at),
-						p->params.remote.slot_bytes, request) != 0;
+	p->failed |=
+	    transport_of(p)->ops->recv(transport_of(p), p->peers[i].rank, PROXY_FIRST_LANE + (int)lane,
+				       remote_data(at), p->params.remote.slot_bytes, request) != 0;
 }
 
 static void raise_credit(struct lane *l, uint64_t taken)
@@ -136,7 +142,8 @@ static void send_credit(struct proxy *p, int i, uint32_t lane, uint64_t taken)
 	l->told = taken;
 	l->telling = 1;
 	reset(&l->credit);
-	p->failed |= transport_of(p)->ops->send(transport_of(p), p->peers[i].rank, CREDIT_LANE, &header, NULL, 0, &l->credit) != 0;
+	p->failed |= transport_of(p)->ops->send(transport_of(p), p->peers[i].rank, CREDIT_LANE, &header, NULL,
+						0, &l->credit) != 0;
 }
 
 static int move_out(struct proxy *p, int i, uint32_t lane)
@@ -176,7 +183,8 @@ static int move_in(struct proxy *p, int i, uint32_t lane)
 static void expect_credit(struct proxy *p, struct peer *peer)
 {
 	reset(&peer->credits);
-	p->failed |= transport_of(p)->ops->recv(transport_of(p), peer->rank, CREDIT_LANE, NULL, 0, &peer->credits) != 0;
+	p->failed |= transport_of(p)->ops->recv(transport_of(p), peer->rank, CREDIT_LANE, NULL, 0,
+						&peer->credits) != 0;
 }
 
 static int move_credits(struct proxy *p, struct peer *peer)
@@ -208,7 +216,8 @@ static int move(struct proxy *p)
 static int is_under_way(const struct proxy *p)
 {
 	const struct remote_calls *calls = remote_calls_of(&p->params.remote);
-	return !p->failed && (load(&calls->begun) != load(&calls->ended) || load(&calls->ended) < atomic_load(&p->enqueued));
+	return !p->failed && (load(&calls->begun) != load(&calls->ended) ||
+			      load(&calls->ended) < atomic_load(&p->enqueued));
 }
 
 /* ---- The thread --------------------------------------------------------------------------------------------- */
@@ -267,7 +276,8 @@ static void find_room(void)
 	thread.spins = !sched_getaffinity(0, sizeof all, &all) && CPU_COUNT(&all) > 2;
 	if (CPU_COUNT(&all) < 2)
 		log_line(LOG_WARN, -1,
-			 "the proxy that carries messages between nodes shares its only core with the program, so it "
+			 "the proxy that carries messages between nodes shares its only core with the "
+			 "program, so it "
 			 "sleeps between messages: start the ranks with mpirun --bind-to none");
 }
 
@@ -298,10 +308,11 @@ static int start_thread(int rank)
 	int error = pthread_create(&id, NULL, work, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (error)
-		return log_error(CORALE_ESYSTEM, rank,
-				 "no thread to carry messages between nodes: %s; raise the limit of threads (ulimit -u, "
-				 "the container's pids limit)",
-				 strerror(error));
+		return log_error(
+		    CORALE_ESYSTEM, rank,
+		    "no thread to carry messages between nodes: %s; raise the limit of threads (ulimit -u, "
+		    "the container's pids limit)",
+		    strerror(error));
 	pthread_detach(id);
 	thread.started = 1;
 	return 0;
@@ -336,8 +347,8 @@ int proxy_open(const struct proxy_params *params, struct proxy **out)
 		p->peers = calloc((size_t)params->remote.peers, sizeof *p->peers);
 	if (!p || !p->peers) {
 		proxy_free(p);
-		return log_error(CORALE_ENOMEM, params->rank, "no memory for messages to %d ranks of other nodes",
-				 params->remote.peers);
+		return log_error(CORALE_ENOMEM, params->rank,
+				 "no memory for messages to %d ranks of other nodes", params->remote.peers);
 	}
 	p->params = *params;
 	for (int i = 0; i < params->remote.peers; i++) {
@@ -391,7 +402,8 @@ static int poll_sent(void *arg)
 	lock_thread();
 	for (int i = 0; !p->failed && i < p->params.remote.peers; i++)
 		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
-			all &= p->peers[i].lanes[lane].left == load(&remote_words_of(&p->params.remote, i)->posted[lane]);
+			all &= p->peers[i].lanes[lane].left ==
+			       load(&remote_words_of(&p->params.remote, i)->posted[lane]);
 	unlock_thread();
 	return all;
 }
@@ -401,7 +413,9 @@ void proxy_stop(struct proxy *p, int64_t timeout_ns)
 	const struct wait_policy policy = { .timeout_ns = timeout_ns, .sleep_ns = NAP_NS };
 	proxy_expect(p);
 	if (wait_until(&policy, poll_sent, p) <= 0)
-		log_line(LOG_WARN, p->params.rank, "messages to ranks of other nodes were still under way when their communicator ended");
+		log_line(
+		    LOG_WARN, p->params.rank,
+		    "messages to ranks of other nodes were still under way when their communicator ended");
 	lock_thread();
 	struct proxy **at = &thread.first;
 	while (*at && *at != p)

@@ -64,7 +64,8 @@ void planner_init_gpus(struct planner *planner, const struct topo *topo, const s
 
 void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks)
 {
-	planner->slot_bytes = round_chunk(slot_bytes < planner->slot_bytes ? slot_bytes : planner->slot_bytes);
+	planner->slot_bytes =
+	    round_chunk(slot_bytes < planner->slot_bytes ? slot_bytes : planner->slot_bytes);
 	planner->most_channels = channels;
 	planner->max_channels = blocks < planner->max_channels ? blocks : planner->max_channels;
 }
