@@ -230,10 +230,25 @@ struct codelet_group {
 	uint32_t ring_ends, ring_slots; /* offsets */
 };
 
+/* Of messages between nodes, in this GPU's own memory; never reset. */
+struct remote_call_counts {
+	uint64_t calls; /* begun */
+	uint32_t blocks; /* of the call under way that have ended */
+	uint32_t pad;
+	uint64_t messages[][2][REMOTE_LANES]; /* of earlier calls, by peer and enum remote_direction */
+};
+
+/* Messages to and from ranks of other nodes. A peer's number is its place: that of a rank of this node, or args.ranks and up those of others. */
+struct remote_calls {
+	struct remote remote;
+	struct remote_call_counts *counts;
+};
+
 /* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
 struct codelet_edges {
 	struct codelet_group group;
 	uint32_t grants, rooms; /* of pairs: offset; how many */
+	struct remote_calls remote;
 	unsigned char *const *regions; /* of pairs: registered memory, a row of all ranks a region */
 	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
 	struct codelet_message messages[CODELET_MAX_MESSAGES];
@@ -301,14 +316,6 @@ enum codelet_form {
 	CODELET_LL /* the same by words of 8 bytes, half of which is the flag: over any link */
 };
 
-/* Of messages between nodes, in this GPU's own memory; never reset. */
-struct codelet_remote_counts {
-	uint64_t calls; /* begun */
-	uint32_t blocks; /* of the call under way that have ended */
-	uint32_t pad;
-	uint64_t messages[][2][REMOTE_LANES]; /* of earlier calls, by peer and enum remote_direction */
-};
-
 /* A lowered plan: a block for each program and channel. */
 struct codelet_lowered {
 	struct codelet_args args; /* slot_bytes: from one slot to the next; area: the slots */
@@ -323,10 +330,8 @@ struct codelet_lowered {
 	uint16_t form, npeers; /* enum codelet_form; of the list */
 	uint16_t threads; /* of a block, where messages are packets */
 	uint16_t hears_all; /* each rank receives something from each other one */
-	/* A peer's number is its place: that of a rank of this node, or args.ranks and up those of other nodes. */
 	int32_t world; /* ranks of all nodes */
-	struct remote remote;
-	struct codelet_remote_counts *remote_counts;
+	struct remote_calls remote;
 	unsigned char *scratch;
 	uint64_t scratch_bytes; /* of a channel */
 };

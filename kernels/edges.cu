@@ -9,6 +9,7 @@
 #include "grants.cuh"
 #include "launch.cuh"
 #include "pair_lines.cuh"
+#include "remote.cuh"
 #include "slot.cuh"
 
 /* A lane's slots. */
@@ -225,7 +226,55 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 	return run_lines<true>({ b.g, &m, e.path, b.over }, lanes, b.blocks);
 }
 
-template <holds HOLDS> __device__ static bool run_message(const list_block &b, const codelet_message *m, const lane &l)
+/* ---- To and from other nodes --------------------------------------------------------------------------------- */
+
+/* One chunk of a message after the other, numbered from the lane's last message on. */
+__device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t number)
+{
+	const codelet_args &a = *e.a;
+	const crew w = whole_block();
+	const codelet_message &m = *e.m;
+	const uint64_t chunks = messages_of_edge(e), what = codelet_what(&m);
+	for (uint64_t c = 0; c < chunks; c++, number++) {
+		const range r = message(e.piece, e.to.slot_bytes, c);
+		const bool good = m.sending ? port.has_room(a, &e.path, m.peer, number) : port.arrived(a, &e.path, m.peer, number, what);
+		if (!crew_agrees(w, w.thread || good))
+			return false;
+		if (m.sending)
+			copy(w, port.data(REMOTE_OUT, number), m.data + r.at, r.bytes, true);
+		else
+			copy(w, m.data + r.at, port.data(REMOTE_IN, number), r.bytes, false);
+		crew_sync(w);
+		if (w.thread == 0 && m.sending)
+			port.post({ a.signature, what, number, r.bytes });
+		else if (w.thread == 0)
+			port.take(number);
+	}
+	return true;
+}
+
+__device__ static bool run_remote(const list_block &b, edge e)
+{
+	const codelet_message &m = *e.m;
+	const remote_calls &calls = b.all->remote;
+	const uint32_t lanes = remote_lanes_of(m.bytes);
+	const int peer = m.peer - e.a->ranks;
+	e.to.slot_bytes = calls.remote.slot_bytes;
+	for (e.path.number = b.number; e.path.number < lanes; e.path.number += b.blocks) {
+		const uint32_t lane = remote_lane(e.path.number, REMOTE_PAIRS);
+		uint64_t *count = remote_count(calls, peer, m.sending ? REMOTE_OUT : REMOTE_IN, lane);
+		const uint64_t number = *count;
+		e.piece = cut(m.bytes, CODELET_LINE, lanes, e.path.number);
+		if (!run_remote_lane(e, { &calls.remote, peer, lane }, number))
+			return false;
+		if (threadIdx.x == 0)
+			*count = number + messages_of_edge(e);
+	}
+	__syncthreads();
+	return true;
+}
+
+template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(const list_block &b, const codelet_message *m, const lane &l)
 {
 	const uint32_t lanes = codelet_lanes(b.g, m->bytes);
 	edge e = { &b.g->args, m, l };
@@ -235,6 +284,8 @@ template <holds HOLDS> __device__ static bool run_message(const list_block &b, c
 			copy(whole_block(), m->data + run.at, m->from + run.at, run.bytes, false);
 		return true;
 	}
+	if (REMOTE && m->peer >= b.g->args.ranks)
+		return run_remote(b, e);
 	if (b.number >= lanes)
 		return true;
 	if (m->sending)
@@ -262,17 +313,18 @@ __device__ static void count_pair(const list_block &b, const codelet_message &m,
 }
 
 /* A list of sends to one rank, or of receives from one. */
-template <holds HOLDS> __device__ static void run_pairs(const list_block &b, const codelet_message *m, lane l)
+template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(const list_block &b, const codelet_message *m, lane l)
 {
 	uint64_t count = m->from ? 0 : *pair_counter(b.g->args, *m, l.number);
 	for (bool more = true; more; m++) {
 		more = m->more;
 		l.epoch = ++count;
-		if (!run_message<HOLDS>(b, m, l))
-			return;
+		if (!run_message<HOLDS, REMOTE>(b, m, l))
+			return false;
 	}
 	if (!m[-1].from)
 		count_pair(b, m[-1], count);
+	return true;
 }
 
 /* Which list this block works on. */
@@ -298,22 +350,29 @@ template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pai
 	run_pairs<HOLDS>(b, m, lane_of_block(b));
 }
 
-__global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges e)
+/* REMOTE: some ranks are on other nodes. */
+template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges e)
 {
 	sync_previous_kernel();
+	if (REMOTE && !remote_begin_call(e.group.args, e.remote))
+		return;
 	const codelet_group &g = e.group;
 	list_block b = { &g, &e, 0, 0, call_over(g.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(g, &b)]];
 	lane l = lane_of_block(b);
+	bool good;
 	if (g.pairs) {
-		run_pairs<ANY>(b, m, l);
-		return;
+		good = run_pairs<ANY, REMOTE>(b, m, l);
+	} else {
+		l.ring = CODELET_FIRST;
+		l.epoch = call_epoch(g.args);
+		send_headers(g.args, l.epoch);
+		good = hear_all(g.args, whole_block(), &l) && run_message<ANY, REMOTE>(b, m, l);
+		if (good)
+			call_end(g.args, l.epoch);
 	}
-	l.ring = CODELET_FIRST;
-	l.epoch = call_epoch(g.args);
-	send_headers(g.args, l.epoch);
-	if (hear_all(g.args, whole_block(), &l) && run_message<ANY>(b, m, l))
-		call_end(g.args, l.epoch);
+	if (REMOTE && good)
+		remote_end_call(e.remote);
 }
 
 __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_constant__ codelet_few f)
@@ -328,7 +387,7 @@ __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_consta
 static int are_few(const codelet_edges *e, codelet_few *few, uint64_t *most_bytes)
 {
 	*most_bytes = 0;
-	if (!e->group.pairs || e->group.lists > CODELET_FEW)
+	if (e->remote.counts || !e->group.pairs || e->group.lists > CODELET_FEW)
 		return 0;
 	few->group = e->group;
 	for (int i = 0; i < e->group.lists; i++) {
@@ -346,6 +405,8 @@ static const void *kernel_for(const codelet_edges *e)
 {
 	const codelet_group *g = &e->group;
 	bool in_lines = false, in_slots = !g->pairs;
+	if (e->remote.counts)
+		return (const void *)edges<true>;
 	for (int i = 0; i < g->lists; i++) {
 		const codelet_message *m = &e->messages[e->first[i]];
 		do {
@@ -354,7 +415,7 @@ static const void *kernel_for(const codelet_edges *e)
 			in_slots |= !fits && !m->from;
 		} while (m++->more);
 	}
-	return !in_slots ? (const void *)pairs<IN_LINES> : in_lines || !g->pairs ? (const void *)edges : (const void *)pairs<LONG>;
+	return !in_slots ? (const void *)pairs<IN_LINES> : in_lines || !g->pairs ? (const void *)edges<false> : (const void *)pairs<LONG>;
 }
 
 int codelets_edges(const codelet_edges *args, void *stream)
@@ -372,7 +433,8 @@ int codelets_edges(const codelet_edges *args, void *stream)
 
 int codelets_load_edges(void)
 {
-	int error = load((const void *)edges);
+	int error = load((const void *)edges<false>);
+	error = error ? error : load((const void *)edges<true>);
 	error = error ? error : load((const void *)pairs<IN_LINES>);
 	error = error ? error : load((const void *)pairs<LONG>);
 	return error ? error : load((const void *)few_lines);

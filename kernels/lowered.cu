@@ -60,9 +60,9 @@ __device__ static inline bool is_remote(const run &r, int peer)
 	return peer >= r.a->args.ranks;
 }
 
-__device__ static inline remote_end remote_of(const run &r, uint32_t ring, int peer)
+__device__ static inline remote_port remote_of(const run &r, uint32_t ring, int peer)
 {
-	return { &r.a->remote, peer - r.a->args.ranks, remote_lane(r.channel, ring) };
+	return { &r.a->remote.remote, peer - r.a->args.ranks, remote_lane(r.channel, ring) };
 }
 
 /* Where a message's data lie, on whichever side of the link this rank is. */
@@ -157,7 +157,7 @@ __device__ static void signal_remote(const run &r, const lowered_op &op, const d
 	if (d.from >= 0)
 		remote_of(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
 	else
-		remote_of(r, op.to_ring, d.to).post({ r.a->args.signature, r.epoch,
+		remote_of(r, op.to_ring, d.to).post({ r.a->args.signature, 0,
 						      r.s->before.sent[op.to_ring][d.to] + d.message, bytes });
 }
 
@@ -382,13 +382,13 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	send_headers(a.args, epoch);
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
 	bool good = hear_all(a.args, whole_block(), &first);
-	if (good && a.remote.memory)
+	if (good && a.remote.counts)
 		good = remote_begin(a, channel, &s->before);
 	good = good && execute_all<TYPE>({ &a, s, epoch, channel }, nops);
 	if (!__syncthreads_and(good))
 		return;
-	if (a.remote.memory)
-		remote_end_call(a, channel, &s->before, s->sent, s->received);
+	if (a.remote.counts)
+		remote_end(a, channel, &s->before, s->sent, s->received);
 	call_end(a.args, epoch);
 }
 

@@ -1,4 +1,4 @@
-/* A kernel's end of the lanes to ranks of other nodes (remote.h). All functions but the last two are one thread's. */
+/* A kernel's end of the lanes to ranks of other nodes (remote.h). What struct remote_port does is one thread's. */
 #ifndef REMOTE_CUH
 #define REMOTE_CUH
 
@@ -10,7 +10,7 @@ struct remote_counts {
 };
 
 /* One lane of one peer. message: of all that the lane has ever had. */
-struct remote_end {
+struct remote_port {
 	const remote *r;
 	int peer;
 	uint32_t lane;
@@ -20,15 +20,18 @@ struct remote_end {
 		return remote_data(remote_header_at(r, peer, direction, lane, message));
 	}
 
-	/* The message is here, and of the same call. False if the call has failed. */
-	__device__ bool arrived(const codelet_args &a, ::lane *l, int place, uint64_t message) const
+	/* The message is here, and of the same call. False if the call has failed. what: as in its header. */
+	__device__ bool arrived(const codelet_args &a, ::lane *l, int place, uint64_t message, uint64_t what = 0) const
 	{
 		if (!wait_flag(a, l, &remote_words_of(r, peer)->arrived[lane], message + 1, place))
 			return false;
-		const uint64_t got = sync_load_relaxed(&remote_header_at(r, peer, REMOTE_IN, lane, message)->signature);
-		if (got != a.signature)
-			call_fail(a, CORALE_EMISMATCH, place, l->epoch, a.signature, got);
-		return got == a.signature;
+		const remote_header *h = remote_header_at(r, peer, REMOTE_IN, lane, message);
+		const uint64_t signature = sync_load_relaxed(&h->signature), got = sync_load_relaxed(&h->what);
+		if (signature != a.signature)
+			call_fail(a, CORALE_EMISMATCH, place, l->epoch, a.signature, signature);
+		else if (got != what)
+			call_fail(a, CORALE_EMISMATCH, place, l->epoch, what, got, true);
+		return signature == a.signature && got == what;
 	}
 
 	__device__ bool has_room(const codelet_args &a, ::lane *l, int place, uint64_t message) const
@@ -51,48 +54,68 @@ struct remote_end {
 	}
 };
 
-/* Of one peer and direction, in GPU memory. */
-__device__ static inline uint64_t *remote_count(const codelet_lowered &a, int peer, remote_direction direction, uint32_t channel, uint32_t ring)
+/* ---- A call ------------------------------------------------------------------------------------------------ */
+
+/* How many messages a lane has had, in GPU memory. */
+__device__ static inline uint64_t *remote_count(const remote_calls &c, int peer, remote_direction direction, uint32_t lane)
 {
-	return &a.remote_counts->messages[peer][direction][remote_lane(channel, ring)];
+	return &c.counts->messages[peer][direction][lane];
 }
+
+/* All threads: tells the proxy. False, of all of them, if the communicator has failed: a replay ends at once. */
+__device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c)
+{
+	const bool ended = threadIdx.x == 0 && (told_abort(a) || sync_load_host(a.state->host_abort));
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+		sync_store_relaxed(&remote_progress_of(&c.remote)->begun, ++c.counts->calls);
+	return __syncthreads_and(!ended);
+}
+
+/* All threads of every block. */
+__device__ static inline void remote_end_call(const remote_calls &c)
+{
+	__syncthreads();
+	if (threadIdx.x)
+		return;
+	sync_fence();
+	if (atomicAdd(&c.counts->blocks, 1u) + 1 < gridDim.x)
+		return;
+	c.counts->blocks = 0; /* the last block */
+	sync_store_release(&remote_progress_of(&c.remote)->ended, c.counts->calls);
+}
+
+/* ---- Of a lowered plan ------------------------------------------------------------------------------------- */
 
 /* Peer and ring of a thread's turn. */
 __device__ static inline int remote_turns(const codelet_lowered &a)
 {
-	return a.remote.peers * (int)PLAN_MAX_RINGS;
+	return a.remote.remote.peers * (int)PLAN_MAX_RINGS;
 }
 
-/* All threads: what earlier calls have sent and received. False, of this thread, if the communicator has failed: a replay ends at once. */
+/* All threads: what earlier calls have sent and received. False if the communicator has failed. */
 __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, remote_counts *before)
 {
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
 		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
-		before->sent[ring][place] = *remote_count(a, peer, REMOTE_OUT, channel, ring);
-		before->received[ring][place] = *remote_count(a, peer, REMOTE_IN, channel, ring);
+		before->sent[ring][place] = *remote_count(a.remote, peer, REMOTE_OUT, remote_lane(channel, ring));
+		before->received[ring][place] = *remote_count(a.remote, peer, REMOTE_IN, remote_lane(channel, ring));
 	}
-	const bool ended = threadIdx.x == 0 && (told_abort(a.args) || sync_load_host(a.args.state->host_abort));
-	if (blockIdx.x == 0 && threadIdx.x == 0)
-		sync_store_relaxed(&remote_calls_of(&a.remote)->begun, ++a.remote_counts->calls);
-	return __syncthreads_and(!ended);
+	return remote_begin_call(a.args, a.remote);
 }
 
 /* All threads, after the block's last barrier. A lane's two directions may be those of two programs. */
-__device__ static inline void remote_end_call(const codelet_lowered &a, uint32_t channel, const remote_counts *before,
-					      const uint32_t (*sent)[CODELET_MAX_RANKS], const uint32_t (*received)[CODELET_MAX_RANKS])
+__device__ static inline void remote_end(const codelet_lowered &a, uint32_t channel, const remote_counts *before,
+					 const uint32_t (*sent)[CODELET_MAX_RANKS], const uint32_t (*received)[CODELET_MAX_RANKS])
 {
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
 		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
+		const uint32_t lane = remote_lane(channel, ring);
 		if (sent[ring][place])
-			*remote_count(a, peer, REMOTE_OUT, channel, ring) = before->sent[ring][place] + sent[ring][place];
+			*remote_count(a.remote, peer, REMOTE_OUT, lane) = before->sent[ring][place] + sent[ring][place];
 		if (received[ring][place])
-			*remote_count(a, peer, REMOTE_IN, channel, ring) = before->received[ring][place] + received[ring][place];
+			*remote_count(a.remote, peer, REMOTE_IN, lane) = before->received[ring][place] + received[ring][place];
 	}
-	__syncthreads();
-	if (threadIdx.x || atomicAdd(&a.remote_counts->blocks, 1u) + 1 < gridDim.x)
-		return;
-	a.remote_counts->blocks = 0; /* the last block */
-	sync_store_release(&remote_calls_of(&a.remote)->ended, a.remote_counts->calls);
+	remote_end_call(a.remote);
 }
 
 #endif

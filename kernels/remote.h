@@ -16,7 +16,10 @@
 
 enum {
 	REMOTE_CHANNELS = 8, /* of a plan at most */
-	REMOTE_LANES = REMOTE_CHANNELS * PLAN_MAX_RINGS,
+	REMOTE_PAIRS = PLAN_MAX_RINGS, /* a ring of their own for sends, receives and all_to_all_v */
+	REMOTE_RINGS,
+	REMOTE_LANES = REMOTE_CHANNELS * REMOTE_RINGS,
+	REMOTE_LANE_BYTES = 64 << 10, /* of such a message, from which it has another lane */
 	REMOTE_DEPTH = 4,
 	REMOTE_LINE = 128
 };
@@ -29,14 +32,15 @@ struct remote_words {
 };
 
 /* Written by kernels: calls that have begun, and ended, on this GPU. */
-struct remote_calls {
+struct remote_progress {
 	uint64_t begun, ended;
 };
 
 /* In front of a message, in its slot and on the wire. */
 struct remote_header {
-	uint64_t signature; /* of the call that sends it */
-	uint64_t epoch;
+	uint64_t signature; /* of the collective that sends it */
+	uint64_t
+	    what; /* of all_to_all_v, sends and receives: type and bytes, on which both ends agree (codelet_what) */
 	uint64_t number; /* of the lane's messages */
 	uint64_t bytes;
 };
@@ -49,7 +53,14 @@ struct remote {
 
 PLAN_FN uint32_t remote_lane(uint32_t channel, uint32_t ring)
 {
-	return channel * (uint32_t)PLAN_MAX_RINGS + ring;
+	return channel * (uint32_t)REMOTE_RINGS + ring;
+}
+
+/* Lanes that share a message of so many bytes, on both ends. */
+PLAN_FN uint32_t remote_lanes_of(uint64_t bytes)
+{
+	const uint64_t lanes = bytes / REMOTE_LANE_BYTES + 1;
+	return lanes < REMOTE_CHANNELS ? (uint32_t)lanes : (uint32_t)REMOTE_CHANNELS;
 }
 
 PLAN_FN uint64_t remote_stride(const struct remote *r)
@@ -57,9 +68,9 @@ PLAN_FN uint64_t remote_stride(const struct remote *r)
 	return (uint64_t)r->slot_bytes + REMOTE_LINE;
 }
 
-PLAN_FN struct remote_calls *remote_calls_of(const struct remote *r)
+PLAN_FN struct remote_progress *remote_progress_of(const struct remote *r)
 {
-	return (struct remote_calls *)(void *)r->memory;
+	return (struct remote_progress *)(void *)r->memory;
 }
 
 /* Of one peer. */

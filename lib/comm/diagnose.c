@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/life.h"
+#include "net/transport.h"
 #include "base/log.h"
 #include "base/collectives.h"
 #include "base/status.h"
@@ -174,6 +175,11 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 	char text[COMM_ERROR_BYTES];
 	if (diagnose_peers(comm)) /* known to be over: the peer said why before it left */
 		return;
+	if (comm->proxy &&
+	    !strcmp(reason, transport_peer_left)) { /* it expects messages that no call may ever send */
+		atomic_store(&comm->left, peer + 1);
+		return;
+	}
 	snprintf(text, sizeof text, "the connection to rank %d failed: %s", peer, reason);
 	comm_fail_by(comm, code, peer, text);
 }

@@ -82,9 +82,10 @@ int gpu_failure(struct comm *comm)
 void gpu_watch(struct comm *comm)
 {
 	int error = find_failure(comm);
-	if (!error && comm->proxy && gpu_remote_look(comm)) {
+	if (!error && comm->proxy && (error = gpu_remote_look(comm))) {
 		const struct call call = last_call(comm);
-		error = diagnose_mismatch(comm, &call, NULL);
+		error = error == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
+						  : diagnose_end(comm, &call, error);
 	}
 	if (error)
 		engine_cuda.stop(comm->gpu, error);
@@ -145,10 +146,13 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
 		return CORALE_EINVAL;
 	int memory = memory_of(comm, call);
-	call->codelet = comm->proxy ? CODELET_NONE : choice(comm, call, memory);
+	if (comm->proxy)
+		call->codelet = coll_is_uneven(call->coll) ? CODELET_SLOTS : CODELET_NONE;
+	else
+		call->codelet = choice(comm, call, memory);
 	if (call->codelet == CODELET_NONE)
 		return gpu_plan(comm, c, call);
-	call->scratch = wants_scratch(comm, call, memory);
+	call->scratch = !comm->proxy && wants_scratch(comm, call, memory);
 	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
 		c->target = call->target;
 		int ret = mem_scratch(comm, c);
@@ -182,6 +186,20 @@ static int ended(struct comm *comm, int ret)
 	return ret;
 }
 
+/* The proxy is awake before a call that waits within its enqueueing. */
+static void expect(struct comm *comm)
+{
+	if (comm->proxy)
+		proxy_expect(comm->proxy);
+}
+
+static void enqueued(struct comm *comm, int ret)
+{
+	const int captured = !ret && engine_cuda.captures(comm->gpu);
+	if (comm->proxy && (ret || captured))
+		proxy_unexpect(comm->proxy, captured);
+}
+
 static int run_collective(struct comm *comm, const struct engine_call *call, void *stream)
 {
 	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
@@ -201,7 +219,9 @@ static int run_messages(struct comm *comm, const struct engine_message *messages
 	for (int i = 0; comm->trace && i < n; i++)
 		bytes += messages[i].bytes;
 	trace_begin(comm->trace, CORALE_SEND, CODELET_NONE, bytes);
+	expect(comm);
 	int ret = engine_cuda.run_messages(comm->gpu, messages, n, stream);
+	enqueued(comm, ret);
 	trace_end(comm->trace);
 	return ended(comm, ret);
 }
@@ -221,7 +241,8 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 				    .send_counts = c->send_counts,
 				    .send_displs = c->send_displs,
 				    .recv_counts = c->recv_counts,
-				    .recv_displs = c->recv_displs };
+				    .recv_displs = c->recv_displs,
+				    .place_of = comm->place_of };
 	int ret = choose(comm, c, &call);
 	if (ret) /* the others have this call, and wait */
 		return ended(comm, ret == CORALE_EINVAL ? diagnose_end(comm, c, ret) : ret);
@@ -245,24 +266,8 @@ static int find_target(const struct comm *comm, struct engine_message *m)
 	return 0;
 }
 
-/* They have no lowered plans yet. */
-static int check_peers(const struct comm *comm, const struct call *calls, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (gpu_is_remote(comm, calls[i].root))
-			return log_error(CORALE_ENOTSUP, comm->rank,
-					 "%s: rank %d is on another node: messages between GPUs of two nodes "
-					 "by collectives "
-					 "only in this version; use corale_all_to_all_v",
-					 corale_coll_name(calls[i].coll), calls[i].root);
-	return 0;
-}
-
 static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	int checked = check_peers(comm, calls, n);
-	if (checked)
-		return checked;
 	struct engine_message messages[ENGINE_MOST_GROUPED];
 	int used = 0;
 	const uint32_t number = recent_add(comm->recent, calls, n);
@@ -276,7 +281,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 								  : c->recv,
 						      .bytes = bytes,
 						      .type = c->type,
-						      .peer = c->root,
+						      .peer = gpu_place_of(comm, c->root),
 						      .sending = c->coll == CORALE_SEND,
 						      .number = number };
 			int ret = find_target(comm, m);
@@ -289,7 +294,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 						      .from = c->send,
 						      .bytes = bytes,
 						      .type = c->type,
-						      .peer = c->root,
+						      .peer = gpu_place_of(comm, c->root),
 						      .number = number };
 			used += bytes > 0;
 		}
@@ -299,6 +304,8 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
 {
+	if (atomic_load(&comm->left))
+		return gpu_remote_refuse(comm);
 	if (calls[0].coll == CORALE_SEND || calls[0].coll == CORALE_RECV)
 		return submit_messages(comm, calls, n, stream);
 	return submit_collective(comm, calls, stream);

@@ -47,8 +47,11 @@ static inline int gpu_is_remote(const struct comm *comm, int rank)
 /* Collective: messages to and from other nodes move from here on. CORALE_ENOTSUP where the transport needs the user's thread. */
 int gpu_remote_open(struct comm *comm);
 void gpu_remote_close(struct comm *comm);
-/* For the watch thread: whether ranks of other nodes, whom this one has waited for, are in another call. */
+/* For the watch thread, while nothing comes from other nodes: CORALE_EMISMATCH if a rank there is in another call, CORALE_EPEER if one has
+ * left. */
 int gpu_remote_look(struct comm *comm);
+/* A rank of another node has left: CORALE_EPEER, logged. */
+int gpu_remote_refuse(struct comm *comm);
 
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);

@@ -6,7 +6,10 @@
 #include "gpu.h"
 #include "net/proxy.h"
 
-enum { STILL_LOOKS = 4 /* of the watch thread, without a message */ };
+enum {
+	STILL_LOOKS = 4, /* of the watch thread, without a message */
+	LEFT_LOOKS = 12 /* while a rank has left */
+};
 
 static const int64_t stop_ns = 2000000000;
 
@@ -64,6 +67,13 @@ void gpu_remote_close(struct comm *comm)
 	comm->proxy = NULL;
 }
 
+int gpu_remote_refuse(struct comm *comm)
+{
+	return log_error(CORALE_EPEER, comm->rank,
+			 "rank %d has destroyed the communicator: no further call can end",
+			 atomic_load(&comm->left) - 1);
+}
+
 /* A kernel that waits for a rank that waits for nobody, or sends what nobody expects, learns it from their calls alone. */
 int gpu_remote_look(struct comm *comm)
 {
@@ -76,6 +86,8 @@ int gpu_remote_look(struct comm *comm)
 	}
 	if (++comm->still < STILL_LOOKS)
 		return 0;
+	if (comm->still == LEFT_LOOKS && atomic_load(&comm->left))
+		return gpu_remote_refuse(comm);
 	for (int r = 0; !ret && comm->still == STILL_LOOKS && r < comm->size; r++)
 		if (gpu_is_remote(comm, r))
 			ret = diagnose_stalled(comm, r);

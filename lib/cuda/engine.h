@@ -60,7 +60,8 @@ struct engine_call {
 	uint64_t target; /* where peers may store directly: find's answer, the same on all ranks; or 0 */
 	int root; /* of a broadcast */
 	const size_t *send_counts, *send_displs, *recv_counts,
-	    *recv_displs; /* all_to_all_v, in elements; else NULL */
+	    *recv_displs; /* all_to_all_v, in elements, by rank among all; else NULL */
+	const int *place_of; /* of each rank; NULL: all are of this node */
 };
 
 /* One send or receive of a group, or a copy within the rank (from is set). */

@@ -22,7 +22,7 @@ static void describe(const struct engine *e, struct plan_node *node)
 
 static struct remote remote(const struct engine *e)
 {
-	return e->remote;
+	return e->remote.remote;
 }
 
 static int captures(const struct engine *e)

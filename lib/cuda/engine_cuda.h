@@ -98,8 +98,7 @@ struct engine {
 	int scratch_region;
 	size_t scratch_chunk;
 	struct engine_lists lists;
-	struct remote remote;
-	struct codelet_remote_counts *remote_counts; /* on the GPU */
+	struct remote_calls remote; /* ranks of other nodes; counts: on the GPU */
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
 	int last_captures; /* the last call was captured */

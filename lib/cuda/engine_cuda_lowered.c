@@ -210,11 +210,9 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 {
 	const struct plan *plan = c->plan;
 	const struct engine_list *list = &e->lists.list[c->list];
-	struct codelet_lowered l = { .args = *args,
-				     .channels = plan->channels,
-				     .world = e->world_ranks,
-				     .remote = e->remote,
-				     .remote_counts = e->remote_counts };
+	struct codelet_lowered l = {
+		.args = *args, .channels = plan->channels, .world = e->world_ranks, .remote = e->remote
+	};
 	struct plan_env env;
 	const struct plan_map map = { .ranks = e->world_ranks };
 	plan_env_init(&env, plan, &map, e->world_rank, c->root, c->bytes / corale_type_bytes(c->type));

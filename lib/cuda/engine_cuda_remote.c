@@ -18,7 +18,7 @@ static uint32_t slot_bytes(int peers)
 
 int engine_open_remote(struct engine *e, int peers, int most_peers)
 {
-	const size_t counts = sizeof *e->remote_counts + (size_t)peers * sizeof e->remote_counts->messages[0];
+	const size_t counts = sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->messages[0];
 	if (!peers)
 		return 0;
 	if (e->ranks + peers > CODELET_MAX_RANKS)
@@ -26,20 +26,21 @@ int engine_open_remote(struct engine *e, int peers, int most_peers)
 		    CORALE_ENOTSUP, e->world_rank,
 		    "%d ranks in a CUDA communicator over several nodes: at most %d in this version",
 		    e->ranks + peers, CODELET_MAX_RANKS);
-	e->remote = (struct remote){ .slot_bytes = slot_bytes(most_peers), .peers = peers };
-	const size_t bytes = remote_bytes(&e->remote);
-	int ret = engine_check(e, cudaHostAlloc((void **)&e->remote.memory, bytes, cudaHostAllocPortable),
-			       "allocating pinned memory for messages between nodes");
+	e->remote.remote = (struct remote){ .slot_bytes = slot_bytes(most_peers), .peers = peers };
+	const size_t bytes = remote_bytes(&e->remote.remote);
+	int ret =
+	    engine_check(e, cudaHostAlloc((void **)&e->remote.remote.memory, bytes, cudaHostAllocPortable),
+			 "allocating pinned memory for messages between nodes");
 	if (!ret) /* every page is there before a kernel waits */
-		memset(e->remote.memory, 0, bytes);
+		memset(e->remote.remote.memory, 0, bytes);
 	if (!ret)
-		ret = engine_check(e, cudaMalloc((void **)&e->remote_counts, counts), "allocating memory");
-	return ret ? ret : engine_fill(e, e->remote_counts, 0, counts);
+		ret = engine_check(e, cudaMalloc((void **)&e->remote.counts, counts), "allocating memory");
+	return ret ? ret : engine_fill(e, e->remote.counts, 0, counts);
 }
 
 void engine_close_remote(struct engine *e)
 {
-	cudaFree(e->remote_counts);
-	if (e->remote.memory)
-		cudaFreeHost(e->remote.memory);
+	cudaFree(e->remote.counts);
+	if (e->remote.remote.memory)
+		cudaFreeHost(e->remote.remote.memory);
 }

@@ -274,7 +274,7 @@ static int blocks_of_lists(const struct engine *e, int pairs, int lists, int nar
  */
 static int most_lanes(const struct engine *e, int pairs)
 {
-	int all = blocks_of_lists(e, pairs, 2 * e->ranks - 1, 0), rounds = CODELET_LANES / all;
+	int all = blocks_of_lists(e, pairs, 2 * e->world_ranks - 1, 0), rounds = CODELET_LANES / all;
 	uint64_t most = e->layout.slots_bytes / (SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
 	if (pairs)
 		lanes = all < LEAST_SHARE ? FEW_LANES : rounds < 2 ? CODELET_LANES : (uint64_t)(all * rounds);
@@ -297,6 +297,7 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 	g->group.blocks = 1;
 	g->grants = (uint32_t)e->layout.grants;
 	g->regions = e->gpu_peers;
+	g->remote = e->remote;
 	g->rooms = 0;
 }
 
@@ -327,7 +328,7 @@ static void add_message(struct codelet_edges *g, struct codelet_message m)
 	set_message(g, g->group.lists++, m);
 }
 
-/* Of an all_to_all_v: what goes to a rank, or comes from it. */
+/* Of an all_to_all_v: what goes to a rank, or comes from it, by its rank among all. */
 static void add_edge(const struct engine *e, const struct engine_call *c, int sending, int peer)
 {
 	size_t element = corale_type_bytes(c->type);
@@ -336,16 +337,16 @@ static void add_edge(const struct engine *e, const struct engine_call *c, int se
 	add_message(e->edges, (struct codelet_message){
 				  .data = data + (sending ? c->send_displs : c->recv_displs)[peer] * element,
 				  .bytes = bytes,
-				  .peer = (int16_t)peer,
+				  .peer = (int16_t)(c->place_of ? c->place_of[peer] : peer),
 				  .sending = (uint8_t)sending,
 				  .what_high = codelet_what_high((int)c->type, bytes) });
 }
 
 static void add_own(const struct engine *e, const struct engine_call *c)
 {
-	size_t element = corale_type_bytes(c->type), bytes = c->send_counts[e->rank] * element;
-	const unsigned char *from = (const unsigned char *)c->send + c->send_displs[e->rank] * element;
-	unsigned char *to = (unsigned char *)c->recv + c->recv_displs[e->rank] * element;
+	size_t element = corale_type_bytes(c->type), bytes = c->send_counts[e->world_rank] * element;
+	const unsigned char *from = (const unsigned char *)c->send + c->send_displs[e->world_rank] * element;
+	unsigned char *to = (unsigned char *)c->recv + c->recv_displs[e->world_rank] * element;
 	if (from != to && bytes)
 		add_message(e->edges,
 			    (struct codelet_message){
@@ -357,9 +358,10 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 	struct codelet_args a;
 	fill(e, c, &a);
 	begin_edges(e, &a, 0, e->edges);
-	for (int k = 1; k < e->ranks; k++) {
-		add_edge(e, c, 1, (e->rank + k) % e->ranks);
-		add_edge(e, c, 0, (e->rank + e->ranks - k) % e->ranks);
+	const int me = e->world_rank, ranks = e->world_ranks;
+	for (int k = 1; k < ranks; k++) {
+		add_edge(e, c, 1, (me + k) % ranks);
+		add_edge(e, c, 0, (me + ranks - k) % ranks);
 	}
 	add_own(e, c);
 	if (!e->edges->group.lists) /* one rank, and nothing to be copied */

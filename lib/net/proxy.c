@@ -38,6 +38,7 @@ struct lane {
 
 struct peer {
 	int rank;
+	int lost; /* nothing comes from it any more; the transport has said why */
 	struct lane lanes[REMOTE_LANES];
 	struct transport_request credits; /* from it */
 };
@@ -49,7 +50,6 @@ struct proxy {
 	_Atomic uint64_t moved;
 	_Atomic uint64_t enqueued; /* calls, of the user's thread */
 	_Atomic int captured;
-	int failed;
 };
 
 /* On the wire, in the place of a message's number: how many messages of the other direction have been taken. */
@@ -81,12 +81,11 @@ static struct transport *transport_of(const struct proxy *p)
 	return p->params.transport;
 }
 
-static int is_done(struct proxy *p, struct transport_request *request)
+static int is_done(struct peer *peer, struct transport_request *request)
 {
 	if (!atomic_load_explicit(&request->done, memory_order_acquire))
 		return 0;
-	p->failed |= request->status != 0; /* the transport has said why */
-	return !p->failed;
+	return request->status == 0;
 }
 
 static void reset(struct transport_request *request)
@@ -102,7 +101,7 @@ static void send_message(struct proxy *p, int i, uint32_t lane)
 	struct transport_request *request = &l->out[l->sent++ % REMOTE_DEPTH];
 	l->told = header.WIRE_TAKEN = load(&remote_words_of(&p->params.remote, i)->taken[lane]);
 	reset(request);
-	p->failed |=
+	p->peers[i].lost |=
 	    transport_of(p)->ops->send(transport_of(p), p->peers[i].rank, PROXY_FIRST_LANE + (int)lane,
 				       &header, remote_data(at), header.bytes, request) != 0;
 }
@@ -113,7 +112,7 @@ static void expect_message(struct proxy *p, int i, uint32_t lane)
 	struct remote_header *at = remote_header_at(&p->params.remote, i, REMOTE_IN, lane, l->expected);
 	struct transport_request *request = &l->in[l->expected++ % REMOTE_DEPTH];
 	reset(request);
-	p->failed |=
+	p->peers[i].lost |=
 	    transport_of(p)->ops->recv(transport_of(p), p->peers[i].rank, PROXY_FIRST_LANE + (int)lane,
 				       remote_data(at), p->params.remote.slot_bytes, request) != 0;
 }
@@ -142,8 +141,8 @@ static void send_credit(struct proxy *p, int i, uint32_t lane, uint64_t taken)
 	l->told = taken;
 	l->telling = 1;
 	reset(&l->credit);
-	p->failed |= transport_of(p)->ops->send(transport_of(p), p->peers[i].rank, CREDIT_LANE, &header, NULL,
-						0, &l->credit) != 0;
+	p->peers[i].lost |= transport_of(p)->ops->send(transport_of(p), p->peers[i].rank, CREDIT_LANE,
+						       &header, NULL, 0, &l->credit) != 0;
 }
 
 static int move_out(struct proxy *p, int i, uint32_t lane)
@@ -152,9 +151,9 @@ static int move_out(struct proxy *p, int i, uint32_t lane)
 	struct lane *l = &p->peers[i].lanes[lane];
 	const uint64_t posted = load(&words->posted[lane]), left = l->left;
 	int moved = l->sent < posted;
-	while (!p->failed && l->sent < posted)
+	while (!p->peers[i].lost && l->sent < posted)
 		send_message(p, i, lane);
-	while (l->left < l->sent && is_done(p, &l->out[l->left % REMOTE_DEPTH]))
+	while (l->left < l->sent && is_done(&p->peers[i], &l->out[l->left % REMOTE_DEPTH]))
 		l->left++;
 	const uint64_t free = l->left < l->credited ? l->left : l->credited;
 	if (free != words->free[lane])
@@ -167,13 +166,14 @@ static int move_in(struct proxy *p, int i, uint32_t lane)
 	struct lane *l = &p->peers[i].lanes[lane];
 	const uint64_t taken = load(&remote_words_of(&p->params.remote, i)->taken[lane]);
 	int moved = 0;
-	for (; l->arrived < l->expected && is_done(p, &l->in[l->arrived % REMOTE_DEPTH]); moved = 1)
+	for (; l->arrived < l->expected && is_done(&p->peers[i], &l->in[l->arrived % REMOTE_DEPTH]);
+	     moved = 1)
 		deliver(p, i, lane);
-	while (!p->failed && l->expected < taken + REMOTE_DEPTH)
+	while (!p->peers[i].lost && l->expected < taken + REMOTE_DEPTH)
 		expect_message(p, i, lane);
-	if (l->telling && is_done(p, &l->credit))
+	if (l->telling && is_done(&p->peers[i], &l->credit))
 		l->telling = 0;
-	if (!p->failed && !l->telling && taken >= l->told + CREDIT_EVERY)
+	if (!p->peers[i].lost && !l->telling && taken >= l->told + CREDIT_EVERY)
 		send_credit(p, i, lane, taken);
 	return moved;
 }
@@ -183,14 +183,14 @@ static int move_in(struct proxy *p, int i, uint32_t lane)
 static void expect_credit(struct proxy *p, struct peer *peer)
 {
 	reset(&peer->credits);
-	p->failed |= transport_of(p)->ops->recv(transport_of(p), peer->rank, CREDIT_LANE, NULL, 0,
-						&peer->credits) != 0;
+	peer->lost |= transport_of(p)->ops->recv(transport_of(p), peer->rank, CREDIT_LANE, NULL, 0,
+						 &peer->credits) != 0;
 }
 
 static int move_credits(struct proxy *p, struct peer *peer)
 {
 	struct remote_header header;
-	if (!is_done(p, &peer->credits))
+	if (!is_done(peer, &peer->credits))
 		return 0;
 	memcpy(&header, peer->credits.header, sizeof header);
 	if (header.signature < REMOTE_LANES)
@@ -203,9 +203,11 @@ static int move_credits(struct proxy *p, struct peer *peer)
 static int move(struct proxy *p)
 {
 	int moved = transport_of(p)->ops->progress(transport_of(p)) > 0, messages = 0;
-	for (int i = 0; !p->failed && i < p->params.remote.peers; i++) {
-		moved |= move_credits(p, &p->peers[i]);
-		for (uint32_t lane = 0; !p->failed && lane < REMOTE_LANES; lane++)
+	for (int i = 0; i < p->params.remote.peers; i++) {
+		struct peer *peer = &p->peers[i];
+		if (!peer->lost)
+			moved |= move_credits(p, peer);
+		for (uint32_t lane = 0; !peer->lost && lane < REMOTE_LANES; lane++)
 			messages += move_in(p, i, lane) + move_out(p, i, lane);
 	}
 	if (messages)
@@ -215,9 +217,8 @@ static int move(struct proxy *p)
 
 static int is_under_way(const struct proxy *p)
 {
-	const struct remote_calls *calls = remote_calls_of(&p->params.remote);
-	return !p->failed && (load(&calls->begun) != load(&calls->ended) ||
-			      load(&calls->ended) < atomic_load(&p->enqueued));
+	const struct remote_progress *calls = remote_progress_of(&p->params.remote);
+	return load(&calls->begun) != load(&calls->ended) || load(&calls->ended) < atomic_load(&p->enqueued);
 }
 
 /* ---- The thread --------------------------------------------------------------------------------------------- */
@@ -400,8 +401,8 @@ static int poll_sent(void *arg)
 	struct proxy *p = arg;
 	int all = 1;
 	lock_thread();
-	for (int i = 0; !p->failed && i < p->params.remote.peers; i++)
-		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
+	for (int i = 0; i < p->params.remote.peers; i++)
+		for (uint32_t lane = 0; !p->peers[i].lost && lane < REMOTE_LANES; lane++)
 			all &= p->peers[i].lanes[lane].left ==
 			       load(&remote_words_of(&p->params.remote, i)->posted[lane]);
 	unlock_thread();

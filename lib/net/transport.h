@@ -21,6 +21,9 @@
 
 enum { TRANSPORT_HEADER_BYTES = 32, TRANSPORT_MAX_LANES = 64, TRANSPORT_CONTROL_BYTES = 256 };
 
+/* The reason that on_failure gives where a peer has closed its side in order, and something of it was still awaited. */
+static const char transport_peer_left[] = "the peer has closed its side";
+
 struct transport;
 
 /* Owned by the caller, who keeps it in place until done. */

@@ -124,8 +124,7 @@ static void report_lost(struct inproc *t, const unsigned char *lost)
 {
 	for (int r = 0; r < t->params.size; r++)
 		if (lost[r])
-			t->params.on_failure(t->params.handler_ctx, r, CORALE_EPEER,
-					     "the peer closed its side");
+			t->params.on_failure(t->params.handler_ctx, r, CORALE_EPEER, transport_peer_left);
 }
 
 static int progress(struct transport *base)

@@ -138,7 +138,7 @@ void ucx_comm_peer_left(struct ucx_comm *c, int rank)
 		return;
 	p->state = UCX_PEER_LEFT;
 	if (is_awaited(c, rank))
-		ucx_comm_report(c, rank, CORALE_EPEER, "the peer has closed its side");
+		ucx_comm_report(c, rank, CORALE_EPEER, transport_peer_left);
 	ucx_comm_drop(c, rank, CORALE_EPEER);
 }
 

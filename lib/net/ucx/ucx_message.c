@@ -34,7 +34,7 @@ int ucx_message_send(struct ucx_comm *c, int peer, int lane, const void *header,
 	if (ret)
 		return ret;
 	if (p->state != UCX_PEER_FINE) {
-		ucx_comm_report(c, peer, CORALE_EPEER, "the peer has closed its side");
+		ucx_comm_report(c, peer, CORALE_EPEER, transport_peer_left);
 		return CORALE_EPEER;
 	}
 	struct ucx_op *op = ucx_op_new(c, peer, lane, request);
@@ -125,7 +125,7 @@ int ucx_message_recv(struct ucx_comm *c, int peer, int lane, void *buf, size_t c
 	/* what was only announced does not come any more */
 	if (p->state != UCX_PEER_FINE && (!held || held->wire.kind == UCX_RTS)) {
 		ucx_held_free(c->worker->ucp, held);
-		ucx_comm_report(c, peer, CORALE_EPEER, "the peer has closed its side");
+		ucx_comm_report(c, peer, CORALE_EPEER, transport_peer_left);
 		return CORALE_EPEER;
 	}
 	struct ucx_op *op = ucx_op_new(c, peer, lane, request);
