@@ -78,6 +78,7 @@ struct comm {
 	struct recent *recent; /* calls on the GPU */
 	struct plan_node node; /* what the choice of its codelets looks at */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
+	int registered; /* so far */
 	struct registration *registrations; /* memory that peers may map; mem.c */
 	enum comm_scratch {
 		COMM_SCRATCH_OPEN,

@@ -12,14 +12,14 @@
 #include "base/status.h"
 #include "withdraw.h"
 
-enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1, MEM_NOTHING = -2 };
+enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1 };
 
 /* What ranks compare: that all of them make the same kind of call, and that all succeeded. */
 struct mem_vote {
 	int32_t kind, status;
 	uint64_t target; /* of the call that scratch is made for: part of the signature */
 	int32_t shared; /* this rank's memory can be mapped, or all of it was */
-	int32_t region; /* to be given up */
+	int32_t number; /* of the registration to be given up */
 	int32_t by_fd; /* peers need a descriptor, which goes to those who listen by these names */
 	unsigned char handle[ENGINE_HANDLE_BYTES];
 	char name[FDPASS_NAME_BYTES];
@@ -32,6 +32,7 @@ struct registration {
 	void *buffer;
 	int allocated; /* by corale_mem_alloc */
 	int region; /* of the GPU engine, or MEM_NO_REGION */
+	int number; /* the same on all ranks, as they register in one order */
 };
 
 static const char *const kind_names[] = { "",
@@ -161,6 +162,7 @@ static int agree_shared(struct comm *comm, struct mem_vote mine, void *buffer, s
 static struct registration *keep(struct comm *comm, struct registration *made, struct registration values)
 {
 	*made = values;
+	made->number = ++comm->registered;
 	made->next = comm->registrations;
 	comm->registrations = made;
 	return made;
@@ -331,13 +333,11 @@ int mem_scratch(struct comm *comm, const struct call *for_call)
  */
 static int give_up(struct comm *comm, enum mem_kind kind, struct registration **at, int status)
 {
-	struct mem_vote mine = { .kind = kind,
-				 .status = status,
-				 .region = *at ? (*at)->region : MEM_NOTHING };
+	struct mem_vote mine = { .kind = kind, .status = status, .number = *at ? (*at)->number : 0 };
 	struct mem_vote *all = votes(comm, kind);
 	int ret = all ? exchange(comm, &mine, all) : CORALE_ENOMEM;
 	for (int r = 1; !ret && r < comm->size; r++)
-		if (all[r].region != all[0].region)
+		if (all[r].number != all[0].number)
 			ret = log_error(
 			    CORALE_EINVAL, comm->rank,
 			    "%s: rank %d gives up another registration than rank 0; all ranks give up the "

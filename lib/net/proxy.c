@@ -85,7 +85,8 @@ static int is_done(struct peer *peer, struct transport_request *request)
 {
 	if (!atomic_load_explicit(&request->done, memory_order_acquire))
 		return 0;
-	return request->status == 0;
+	peer->lost |= request->status != 0;
+	return request->status == 0; /* what came before the peer was lost is here */
 }
 
 static void reset(struct transport_request *request)
@@ -205,9 +206,8 @@ static int move(struct proxy *p)
 	int moved = transport_of(p)->ops->progress(transport_of(p)) > 0, messages = 0;
 	for (int i = 0; i < p->params.remote.peers; i++) {
 		struct peer *peer = &p->peers[i];
-		if (!peer->lost)
-			moved |= move_credits(p, peer);
-		for (uint32_t lane = 0; !peer->lost && lane < REMOTE_LANES; lane++)
+		moved |= move_credits(p, peer);
+		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
 			messages += move_in(p, i, lane) + move_out(p, i, lane);
 	}
 	if (messages)
