@@ -237,7 +237,7 @@ __device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t
 	const uint64_t chunks = messages_of_edge(e), what = codelet_what(&m);
 	for (uint64_t c = 0; c < chunks; c++, number++) {
 		const range r = message(e.piece, e.to.slot_bytes, c);
-		const bool good = m.sending ? port.has_room(a, &e.path, m.peer, number) : port.arrived(a, &e.path, m.peer, number, what);
+		const bool good = m.sending ? port.has_room(a, &e.path, m.peer, number) : port.arrived(a, &e.path, m.peer, number) && port.agrees(a, e.path, m.peer, number, what);
 		if (!crew_agrees(w, w.thread || good))
 			return false;
 		if (m.sending)
@@ -246,7 +246,7 @@ __device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t
 			copy(w, m.data + r.at, port.data(REMOTE_IN, number), r.bytes, false);
 		crew_sync(w);
 		if (w.thread == 0 && m.sending)
-			port.post({ a.signature, what, number, r.bytes });
+			port.post({ number + 1, a.signature, what, r.bytes });
 		else if (w.thread == 0)
 			port.take(number);
 	}

@@ -157,8 +157,8 @@ __device__ static void signal_remote(const run &r, const lowered_op &op, const d
 	if (d.from >= 0)
 		remote_of(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
 	else
-		remote_of(r, op.to_ring, d.to).post({ r.a->args.signature, 0,
-						      r.s->before.sent[op.to_ring][d.to] + d.message, bytes });
+		remote_of(r, op.to_ring, d.to)
+			.post({ r.s->before.sent[op.to_ring][d.to] + d.message + 1, r.a->args.signature, 0, bytes });
 }
 
 __device__ static void signal_peer(const run &r, const lowered_op &op, const duty &d, uint64_t bytes)

@@ -20,18 +20,29 @@ struct remote_port {
 		return remote_data(remote_header_at(r, peer, direction, lane, message));
 	}
 
-	/* The message is here, and of the same call. False if the call has failed. what: as in its header. */
-	__device__ bool arrived(const codelet_args &a, ::lane *l, int place, uint64_t message, uint64_t what = 0) const
+	/* The message is here, and of the same call. False if the call has failed. */
+	__device__ bool arrived(const codelet_args &a, ::lane *l, int place, uint64_t message) const
 	{
-		if (!wait_flag(a, l, &remote_words_of(r, peer)->arrived[lane], message + 1, place))
-			return false;
 		const remote_header *h = remote_header_at(r, peer, REMOTE_IN, lane, message);
-		const uint64_t signature = sync_load_relaxed(&h->signature), got = sync_load_relaxed(&h->what);
-		if (signature != a.signature)
-			call_fail(a, CORALE_EMISMATCH, place, l->epoch, a.signature, signature);
-		else if (got != what)
-			call_fail(a, CORALE_EMISMATCH, place, l->epoch, what, got, true);
-		return signature == a.signature && got == what;
+		uint64_t number, got;
+		auto ready = [&] {
+			sync_acquire_pair(&h->number, &number, &got);
+			return number == message + 1;
+		};
+		if (!wait_ready(a, l, place, ready))
+			return false;
+		if (got != a.signature)
+			call_fail(a, CORALE_EMISMATCH, place, l->epoch, a.signature, got);
+		return got == a.signature;
+	}
+
+	/* Of a message that has arrived: both ends agree on type and bytes. */
+	__device__ bool agrees(const codelet_args &a, const ::lane &l, int place, uint64_t message, uint64_t what) const
+	{
+		const uint64_t got = sync_load_relaxed(&remote_header_at(r, peer, REMOTE_IN, lane, message)->what);
+		if (got != what)
+			call_fail(a, CORALE_EMISMATCH, place, l.epoch, what, got, true);
+		return got == what;
 	}
 
 	__device__ bool has_room(const codelet_args &a, ::lane *l, int place, uint64_t message) const
@@ -49,8 +60,8 @@ struct remote_port {
 	/* After all stores of the block, and its barrier. */
 	__device__ void post(remote_header header) const
 	{
-		*remote_header_at(r, peer, REMOTE_OUT, lane, header.number) = header;
-		sync_store_release(&remote_words_of(r, peer)->posted[lane], header.number + 1);
+		*remote_header_at(r, peer, REMOTE_OUT, lane, header.number - 1) = header;
+		sync_store_release(&remote_words_of(r, peer)->posted[lane], header.number);
 	}
 };
 
@@ -65,7 +76,7 @@ __device__ static inline uint64_t *remote_count(const remote_calls &c, int peer,
 /* All threads: tells the proxy. False, of all of them, if the communicator has failed: a replay ends at once. */
 __device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c)
 {
-	const bool ended = threadIdx.x == 0 && (told_abort(a) || sync_load_host(a.state->host_abort));
+	const bool ended = threadIdx.x == 0 && told_abort(a); /* not the host's word: that takes a microsecond */
 	if (blockIdx.x == 0 && threadIdx.x == 0)
 		sync_store_relaxed(&remote_progress_of(&c.remote)->begun, ++c.counts->calls);
 	return __syncthreads_and(!ended);
@@ -77,11 +88,11 @@ __device__ static inline void remote_end_call(const remote_calls &c)
 	__syncthreads();
 	if (threadIdx.x)
 		return;
-	sync_fence();
+	sync_fence(); /* what it posted is seen before its end: then nobody need wake the proxy */
 	if (atomicAdd(&c.counts->blocks, 1u) + 1 < gridDim.x)
 		return;
 	c.counts->blocks = 0; /* the last block */
-	sync_store_release(&remote_progress_of(&c.remote)->ended, c.counts->calls);
+	sync_store_relaxed(&remote_progress_of(&c.remote)->ended, c.counts->calls);
 }
 
 /* ---- Of a lowered plan ------------------------------------------------------------------------------------- */

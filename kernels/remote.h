@@ -3,9 +3,10 @@
  * ranks of other nodes. Compiles as C and as CUDA.
  *
  * A lane is one ring of one channel, in one direction, between this rank and one peer: REMOTE_DEPTH slots and words that only grow. All
- * count the lane's messages since the communicator was made, so they need no epoch and nothing is reset between calls; message n lies in
- * slot n mod REMOTE_DEPTH. A kernel fills slot n when n < free + REMOTE_DEPTH, then raises posted to n + 1; the proxy sends the message. The peer's proxy raises
- * arrived when the message is whole in its slot; the peer's kernel raises taken when it has read it; then the proxy here raises free.
+ * count the lane's messages since the communicator was made, so they need no epoch and nothing is reset between calls; message n, from 0,
+ * lies in slot n mod REMOTE_DEPTH. A kernel fills slot n when n < free + REMOTE_DEPTH, then raises posted to n + 1; the proxy sends the
+ * message. The peer's proxy writes n + 1 into the number of its slot when the message is whole there; the peer's kernel raises taken when
+ * it has read it; then the proxy here raises free.
  */
 #ifndef REMOTE_H
 #define REMOTE_H
@@ -26,9 +27,9 @@ enum {
 
 enum remote_direction { REMOTE_OUT, REMOTE_IN };
 
-/* Written by kernels: posted, taken. Written by the proxy: free, arrived. */
+/* Written by kernels: posted, taken. Written by the proxy: free. */
 struct remote_words {
-	uint64_t posted[REMOTE_LANES], taken[REMOTE_LANES], free[REMOTE_LANES], arrived[REMOTE_LANES];
+	uint64_t posted[REMOTE_LANES], taken[REMOTE_LANES], free[REMOTE_LANES], pad[REMOTE_LANES];
 };
 
 /* Written by kernels: calls that have begun, and ended, on this GPU. */
@@ -38,10 +39,9 @@ struct remote_progress {
 
 /* In front of a message, in its slot and on the wire. */
 struct remote_header {
+	uint64_t number; /* of the lane's messages, from 1; where one arrives it is written last: a kernel waits for it */
 	uint64_t signature; /* of the collective that sends it */
-	uint64_t
-	    what; /* of all_to_all_v, sends and receives: type and bytes, on which both ends agree (codelet_what) */
-	uint64_t number; /* of the lane's messages */
+	uint64_t what; /* of what has a count of its own: codelet_what, on which both ends agree */
 	uint64_t bytes;
 };
 

@@ -26,6 +26,12 @@ __device__ static inline uint64_t sync_load_acquire(const uint64_t *word)
 	return value;
 }
 
+/* Two words of one packet of 16 bytes that the host writes, the first one last: read in one access, so who finds the first finds the second. */
+__device__ static inline void sync_acquire_pair(const uint64_t *from, uint64_t *first, uint64_t *second)
+{
+	asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*first), "=l"(*second) : "l"(from) : "memory");
+}
+
 __device__ static inline uint32_t sync_load_host(const uint32_t *word)
 {
 	uint32_t value;

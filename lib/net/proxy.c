@@ -127,12 +127,14 @@ static void raise_credit(struct lane *l, uint64_t taken)
 static void deliver(struct proxy *p, int i, uint32_t lane)
 {
 	struct lane *l = &p->peers[i].lanes[lane];
-	struct remote_header header;
+	struct remote_header header,
+	    *to = remote_header_at(&p->params.remote, i, REMOTE_IN, lane, l->arrived);
 	memcpy(&header, l->in[l->arrived % REMOTE_DEPTH].header, sizeof header);
 	raise_credit(l, header.WIRE_TAKEN);
-	header.number = l->arrived;
-	*remote_header_at(&p->params.remote, i, REMOTE_IN, lane, l->arrived) = header;
-	store(&remote_words_of(&p->params.remote, i)->arrived[lane], ++l->arrived);
+	to->signature = header.signature;
+	to->what = header.what;
+	to->bytes = header.bytes;
+	store(&to->number, ++l->arrived);
 }
 
 static void send_credit(struct proxy *p, int i, uint32_t lane, uint64_t taken)

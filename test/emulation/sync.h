@@ -22,6 +22,14 @@ static inline uint64_t sync_load_acquire(const uint64_t *word)
 	return value;
 }
 
+/* The second is no older than the first. */
+static inline void sync_acquire_pair(const uint64_t *from, uint64_t *first, uint64_t *second)
+{
+	*first = sync_load_acquire(from);
+	*second = __atomic_load_n(from + 1, __ATOMIC_RELAXED);
+	gpu_loaded(from + 1);
+}
+
 static inline uint32_t sync_load_host(const uint32_t *word)
 {
 	gpu_maybe(2);
