@@ -396,7 +396,8 @@ int main(void)
 	_Static_assert(sizeof(struct plan) <= 4096, "a plan travels by value");
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cut),          cmocka_unit_test(test_doubling),
-		cmocka_unit_test(test_tree),         cmocka_unit_test(test_windows), cmocka_unit_test(test_halving), cmocka_unit_test(test_spans_tile),
+		cmocka_unit_test(test_tree),         cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_halving),      cmocka_unit_test(test_spans_tile),
 		cmocka_unit_test(test_values),       cmocka_unit_test(test_cursor),
 		cmocka_unit_test(test_broken_plans), cmocka_unit_test(test_broken_steps),
 		cmocka_unit_test(test_mixed_ring),   cmocka_unit_test(test_print_length),

@@ -68,7 +68,8 @@ static int is_link(const struct walk *w, const struct plan_step *step, const str
  * How many messages cross the wires while an action waits for one from each peer. Where they are sent to ALL, every sender
  * has the same one last, and has sent to all others by then.
  */
-static double messages_before(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
+static double messages_before(const struct walk *w, const struct plan_action *a,
+			      const struct cost_peers *from)
 {
 	if (a->from != PLAN_ALL || from->remote < 1)
 		return 1;

@@ -94,7 +94,7 @@ static void print_simple(struct out *out, const struct plan_expr *x)
 /* Bases whose value is that of a step or level. */
 static const char *step_name(int base)
 {
-	return base == PLAN_DOUBLING	    ? "partner"
+	return base == PLAN_DOUBLING        ? "partner"
 	       : base == PLAN_HALVING_KEPT  ? "kept"
 	       : base == PLAN_HALVING_GIVEN ? "given"
 					    : "child";

@@ -46,7 +46,8 @@ static void begin(const struct halving *h)
 	step.to = plan_base(plan, PLAN_DOUBLING_GIVE, h->rounds->group, 0);
 	plan_step(plan, step);
 	step.to = PLAN_EXPR_NONE;
-	step.dst = half(h, h->rounds->acc, PLAN_HALVING_KEPT, 0, 0, -1); /* the whole; none if I handed over */
+	step.dst =
+	    half(h, h->rounds->acc, PLAN_HALVING_KEPT, 0, 0, -1); /* the whole; none if I handed over */
 	if (h->apart) {
 		step.flags = 0;
 		step.pred = PLAN_EQ;
