@@ -98,6 +98,8 @@ static void test_algo_choice(void **state)
 	expect_choice(topo, "broadcast:scatter,all_reduce:ring", CORALE_BROADCAST, "scatter");
 	expect_choice(topo, "hier", CORALE_ALL_REDUCE, "hier_");
 	expect_choice(topo, "^oneshot,^twoshot,^ring,^hier", CORALE_ALL_REDUCE, "doubling");
+	expect_choice(topo, "halving", CORALE_ALL_REDUCE, "halving");
+	expect_choice(topo, "hier_oneshot", CORALE_ALL_REDUCE, "hier_oneshot");
 	expect_choice(topo, "ce", CORALE_ALL_REDUCE, ""); /* for one node only: anything goes */
 	expect_choice(topo, "reduce:chain", CORALE_REDUCE, "chain");
 	expect_choice(topo, "binomial", CORALE_REDUCE, "binomial");
@@ -106,6 +108,23 @@ static void test_algo_choice(void **state)
 	expect_choice(topo, "scatter:^flat,scatter:^hier", CORALE_SCATTER, NULL);
 	expect_choice(topo, "all_gather:^oneshot,all_gather:^ring,all_gather:^hier", CORALE_ALL_GATHER, NULL);
 	topo_destroy(topo);
+}
+
+/* Where nodes differ, doubling between nodes has no place for a result of each rail. */
+static void test_even_nodes_alone(void **state)
+{
+	(void)state;
+	for (int n = 6; n <= 7; n++) {
+		struct topo *topo = cases_topo(n, SPLIT_THREES);
+		struct planner planner = new_planner(topo);
+		struct plan plan;
+		struct plan_key key = planner_key(CORALE_ALL_REDUCE, 100, CORALE_FLOAT32, CORALE_SUM);
+		int one = algo_row(CORALE_ALL_REDUCE, "hier_oneshot");
+		int doubling = algo_row(CORALE_ALL_REDUCE, "hier_oneshot_doubling");
+		assert_int_equal(planner_build(&planner, &key, one, &plan), 0);
+		assert_int_equal(planner_build(&planner, &key, doubling, &plan), n == 6 ? 0 : CORALE_ENOTSUP);
+		topo_destroy(topo);
+	}
 }
 
 /* With CORALE_REPRODUCIBLE every sum is one left fold in rank order, on any machine. */
@@ -322,15 +341,11 @@ static void test_sim_finds_deadlock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_key),
-		cmocka_unit_test(test_algo_grammar),
-		cmocka_unit_test(test_algo_choice),
-		cmocka_unit_test(test_reproducible),
-		cmocka_unit_test(test_messages_fit),
-		cmocka_unit_test(test_deterministic),
-		cmocka_unit_test(test_cost),
-		cmocka_unit_test(test_good_choices),
-		cmocka_unit_test(test_sim_finds_deadlock),
+		cmocka_unit_test(test_key),           cmocka_unit_test(test_algo_grammar),
+		cmocka_unit_test(test_algo_choice),   cmocka_unit_test(test_even_nodes_alone),
+		cmocka_unit_test(test_reproducible),  cmocka_unit_test(test_messages_fit),
+		cmocka_unit_test(test_deterministic), cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_good_choices),  cmocka_unit_test(test_sim_finds_deadlock),
 	};
 	return cmocka_run_group_tests_name("planner", tests, NULL, NULL);
 }

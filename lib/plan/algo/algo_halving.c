@@ -3,8 +3,8 @@
  * step, and the same way back as an all-gather. As few steps as doubling allows where each element travels but twice. Where n is no
  * power of two, some ranks hand their data to a neighbour before it and get the result after it, as in algo_doubling.c.
  * Source: Rabenseifner, "Optimization of collective reduction operations" (2004); Thakur, Rabenseifner and Gropp,
- * "Optimization of collective communication operations in MPICH" (2005). Unlike there, the first partner is the nearest
- * one in rank, not in the vector, so that both phases use the partners of doubling.
+ * "Optimization of collective communication operations in MPICH" (2005): vector halving with distance doubling, and
+ * back, so both phases have the partners of doubling.
  */
 #include <string.h>
 
