@@ -221,10 +221,10 @@ static void test_mutations(void **state)
 				 cases_topo(11, SPLIT_UNEVEN) };
 	for (int i = 0; i < rows * 3 * 2; i++) {
 		struct plan_case c = {
-			.topo = topos[i / rows % 3], .row = i % rows, .chunk = 2, .channels = 1, .calls = 2
-		};
+			.topo = topos[i / rows % 3], .row = i % rows, .chunk = 16, .channels = 1, .calls = 2
+		}; /* what is left after three halvings can be halved */
 		struct plan plan;
-		c.count = (size_t)c.topo->map.ranks * 4 + 1;
+		c.count = (size_t)c.topo->map.ranks * 32 + 1;
 		c.wide = i / rows >= 3;
 		c.root = 1;
 		if (!cases_build(&c, &plan))

@@ -47,6 +47,12 @@ static const struct shape shapes[] = {
 	{ "hierarchy with rings", SMALL "CORALE_ALGO=hier_ring CORALE_NODE_SIZE=2", 3, 8, 5, MANY },
 	{ "hierarchy with doubling", SMALL "CORALE_ALGO=all_reduce:hier_doubling CORALE_NODE_SIZE=3", 4, 8, 5,
 	  MANY },
+	{ "halving", SMALL "CORALE_ALGO=halving", 2, 8, 5, MANY },
+	{ "hierarchy with halving", SMALL "CORALE_ALGO=hier_halving CORALE_NODE_SIZE=2", 3, 8, 5, MANY },
+	{ "one shot in nodes and between them",
+	  SMALL "CORALE_ALGO=hier_oneshot,^hier_oneshot_doubling CORALE_NODE_SIZE=3", 4, 8, 5, MANY },
+	{ "one shot in nodes, doubling between them",
+	  SMALL "CORALE_ALGO=hier_oneshot_doubling CORALE_NODE_SIZE=2", 4, 8, 5, MANY },
 	{ "binomial trees", SMALL "CORALE_ALGO=binomial", 2, 8, 5, MANY },
 	{ "binomial trees between nodes", SMALL "CORALE_ALGO=hier_binomial CORALE_NODE_SIZE=2", 3, 8, 5,
 	  MANY },
@@ -63,6 +69,10 @@ static const struct shape shapes[] = {
 	  "CORALE_PARTIALS=float32 CORALE_ALGO=all_reduce:hier_ring,reduce_scatter:hier,reduce:hier_binomial "
 	  "CORALE_NODE_SIZE=2",
 	  3, 6, 5, MANY },
+	{ "partial sums in float32 by halving",
+	  SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=hier_halving CORALE_NODE_SIZE=2", 3, 6, 5, MANY },
+	{ "partial sums in float32 in one shot",
+	  SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=hier_oneshot CORALE_NODE_SIZE=2", 3, 6, 5, MANY },
 	{ "references always", "CORALE_REFERENCE=yes CORALE_REFERENCE_BYTES=1", 2, 5, 5, { 17, 5003 }, 2 },
 	{ "references never", "CORALE_REFERENCE=no", 2, 4, 19, { 17, 70001 }, 2 },
 };

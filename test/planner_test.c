@@ -98,6 +98,8 @@ static void test_algo_choice(void **state)
 	expect_choice(topo, "broadcast:scatter,all_reduce:ring", CORALE_BROADCAST, "scatter");
 	expect_choice(topo, "hier", CORALE_ALL_REDUCE, "hier_");
 	expect_choice(topo, "^oneshot,^twoshot,^ring,^hier", CORALE_ALL_REDUCE, "doubling");
+	expect_choice(topo, "halving", CORALE_ALL_REDUCE, "halving");
+	expect_choice(topo, "hier_oneshot", CORALE_ALL_REDUCE, "hier_oneshot");
 	expect_choice(topo, "ce", CORALE_ALL_REDUCE, ""); /* for one node only: anything goes */
 	expect_choice(topo, "reduce:chain", CORALE_REDUCE, "chain");
 	expect_choice(topo, "binomial", CORALE_REDUCE, "binomial");
@@ -106,6 +108,23 @@ static void test_algo_choice(void **state)
 	expect_choice(topo, "scatter:^flat,scatter:^hier", CORALE_SCATTER, NULL);
 	expect_choice(topo, "all_gather:^oneshot,all_gather:^ring,all_gather:^hier", CORALE_ALL_GATHER, NULL);
 	topo_destroy(topo);
+}
+
+/* Where nodes differ, doubling between nodes has no place for a result of each rail. */
+static void test_even_nodes_alone(void **state)
+{
+	(void)state;
+	for (int n = 6; n <= 7; n++) {
+		struct topo *topo = cases_topo(n, SPLIT_THREES);
+		struct planner planner = new_planner(topo);
+		struct plan plan;
+		struct plan_key key = planner_key(CORALE_ALL_REDUCE, 100, CORALE_FLOAT32, CORALE_SUM);
+		int one = algo_row(CORALE_ALL_REDUCE, "hier_oneshot");
+		int doubling = algo_row(CORALE_ALL_REDUCE, "hier_oneshot_doubling");
+		assert_int_equal(planner_build(&planner, &key, one, &plan), 0);
+		assert_int_equal(planner_build(&planner, &key, doubling, &plan), n == 6 ? 0 : CORALE_ENOTSUP);
+		topo_destroy(topo);
+	}
 }
 
 /* With CORALE_REPRODUCIBLE every sum is one left fold in rank order, on any machine. */
@@ -242,6 +261,65 @@ static void test_cost(void **state)
 	}
 }
 
+/* The time that the simulator gives a row's plan; 0 where it does not apply or takes too long to simulate. */
+static double simulate_row(const struct planner *planner, size_t bytes, int row, const char *name)
+{
+	struct plan plan;
+	struct sim_result result;
+	struct sim_options options = { .count = bytes / 4, .most_actions = 60000 };
+	struct plan_key key = planner_key(CORALE_ALL_REDUCE, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
+	int ret = planner_build(planner, &key, row, &plan);
+	if (ret == CORALE_ENOTSUP)
+		return 0;
+	assert_int_equal(ret, 0);
+	ret = sim_run(planner->topo, &plan, &options, &result);
+	if (ret == CORALE_ENOTSUP)
+		return 0;
+	if (ret)
+		fail_msg("%s does not end", name);
+	sim_result_free(&result);
+	return result.ns;
+}
+
+/* No other row of an all_reduce is much better than the one that the model chose, if the simulator is asked. */
+static void expect_good_choice(const struct planner *planner, const char *machine, size_t bytes)
+{
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	struct plan plan;
+	char error[200];
+	struct plan_key key = planner_key(CORALE_ALL_REDUCE, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
+	assert_int_equal(planner_plan(planner, &key, &plan, error, sizeof(error)), 0);
+	double chosen = simulate_row(planner, bytes, plan.algo, algo[plan.algo].name);
+	for (int row = 0; row < rows && chosen > 0; row++) {
+		double ns = simulate_row(planner, bytes, row, algo[row].name);
+		if (ns > 0 && chosen > 1.3 * ns)
+			fail_msg("%s, %zu bytes: chose %s, simulated %.0f ns, but %s takes %.0f ns", machine,
+				 bytes, algo[plan.algo].name, chosen, algo[row].name, ns);
+	}
+}
+
+static void test_good_choices(void **state)
+{
+	(void)state;
+	static const char *const machines[] = {
+		"node:2 gpu:8 nvlink:390 rail:50",   "node:5 gpu:8 nvlink:390 rail:50",
+		"node:16 gpu:8 nvlink:390 rail:50",  "node:40 gpu:2 nvlink:390 rail:50",
+		"node:[8,8,4,3] nvlink:390 rail:50", "node:8 rank:4"
+	};
+	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
+		struct topo *topo;
+		char error[200];
+		assert_int_equal(topo_parse(machines[i], &topo, error, sizeof(error)), 0);
+		struct planner planner = new_planner(topo);
+		planner.slot_bytes = 1 << 20;
+		planner.max_channels = 8;
+		for (size_t bytes = 8; bytes <= 1 << 23; bytes *= 32)
+			expect_good_choice(&planner, machines[i], bytes);
+		topo_destroy(topo);
+	}
+}
+
 static void test_sim_finds_deadlock(void **state)
 {
 	(void)state;
@@ -263,10 +341,11 @@ static void test_sim_finds_deadlock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_key),          cmocka_unit_test(test_algo_grammar),
-		cmocka_unit_test(test_algo_choice),  cmocka_unit_test(test_reproducible),
-		cmocka_unit_test(test_messages_fit), cmocka_unit_test(test_deterministic),
-		cmocka_unit_test(test_cost),         cmocka_unit_test(test_sim_finds_deadlock),
+		cmocka_unit_test(test_key),           cmocka_unit_test(test_algo_grammar),
+		cmocka_unit_test(test_algo_choice),   cmocka_unit_test(test_even_nodes_alone),
+		cmocka_unit_test(test_reproducible),  cmocka_unit_test(test_messages_fit),
+		cmocka_unit_test(test_deterministic), cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_good_choices),  cmocka_unit_test(test_sim_finds_deadlock),
 	};
 	return cmocka_run_group_tests_name("planner", tests, NULL, NULL);
 }

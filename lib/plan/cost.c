@@ -53,13 +53,27 @@ static int has_base(const struct walk *w, int peer, int base)
 
 /*
  * A link of a chain. Who folds the sums of its children waits for one after the other, as each has one more level below
- * it; who passes on what ranks of other nodes send at the same time waits for the first of them.
+ * it, and so do partners, each of which had one more before; who passes on what ranks of other nodes send at the same time
+ * waits for the first of them.
  */
 static int is_link(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
-	if (a->op == PLAN_WAIT || has_base(w, step->from, PLAN_TREE_CHILD))
+	if (a->op == PLAN_WAIT || has_base(w, step->from, PLAN_TREE_CHILD) ||
+	    has_base(w, step->from, PLAN_DOUBLING))
 		return 1;
 	return a->to != PLAN_NONE && !has_base(w, step->from, PLAN_RANK_AT);
+}
+
+/*
+ * How many messages cross the wires while an action waits for one from each peer. Where they are sent to ALL, every sender
+ * has the same one last, and has sent to all others by then.
+ */
+static double messages_before(const struct walk *w, const struct plan_action *a,
+			      const struct cost_peers *from)
+{
+	if (a->from != PLAN_ALL || from->remote < 1)
+		return 1;
+	return w->plan->rings[a->from_ring].all ? 2 * from->remote - 1 : from->remote;
 }
 
 static void add_receive(struct walk *w, const struct plan_step *step, const struct plan_action *a,
@@ -67,8 +81,8 @@ static void add_receive(struct walk *w, const struct plan_step *step, const stru
 {
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	double remote = remote_share(w, a, from);
-	double ns = remote * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns) +
-		    (1 - remote) * cost_node_latency_ns(w->topo);
+	double wire = messages_before(w, a, from) * bytes / w->topo->rail.bytes_per_ns;
+	double ns = remote * (w->topo->rail.latency_ns + wire) + (1 - remote) * cost_node_latency_ns(w->topo);
 	w->cost.in_bytes += weight * from->remote * bytes;
 	if (!from->remote && !from->local)
 		return;

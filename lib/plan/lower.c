@@ -132,7 +132,7 @@ static int lower_span(struct lowering *l, const struct plan_span *span, struct l
 	}
 	return resolve(l, span->block, INT16_MAX, &out->block) &&
 	       resolve(l, span->part, l->plan->parts, &out->part) &&
-	       resolve(l, span->inner, l->plan->inner, &out->inner);
+	       resolve(l, span->inner, INT16_MAX, &out->inner);
 }
 
 /* The ranks that a step's from or to names, with this rank among ALL that it hears from. Returns 0 where the step is to be skipped. */

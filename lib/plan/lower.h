@@ -142,7 +142,7 @@ PLAN_FN ptrdiff_t lowered_piece(const struct lowered_call *c, const struct lower
 		length = length - first < c->chunk ? length - first : c->chunk;
 	}
 	if (span->inner >= 0) {
-		length = plan_cut(length, c->unit, (size_t)c->inner, (size_t)span->inner, &in_chunk);
+		length = plan_cut_inner(length, c->unit, c->inner, span->inner, &in_chunk);
 		*at += in_chunk;
 	}
 	if (span->space == PLAN_SCRATCH)

@@ -69,6 +69,10 @@ enum plan_base {
 	PLAN_DOUBLING_GIVE, /* recursive doubling: whom I hand my data to before and get the result from after it, or none */
 	PLAN_DOUBLING_TAKE, /* the other end of that, or none */
 	PLAN_DOUBLING, /* my partner in step (stride * variable + offset) of it, none if I sit it out; not wrapped */
+	/* Recursive halving with the partners of doubling: who knows a window after step s - 1 keeps one half of it in step s and
+	 * gives the other one. Numbers of windows, see struct plan_span; none if I sit it out; not wrapped. */
+	PLAN_HALVING_KEPT, /* my window after step (stride * variable + offset); before the first step (-1) the whole */
+	PLAN_HALVING_GIVEN, /* the other half: my partner's window after that step */
 	PLAN_POSITION, /* how far I am behind the root in group: (my index - the root's) mod size; no offset */
 	/* The binomial tree over the positions of a group: the children of position p are p + 2^level, for all levels
 	 * with 2^level below the lowest set bit of p, for the root for all levels. */
@@ -96,6 +100,9 @@ struct plan_expr { /* 12 bytes */
  * From the outside in: [block of count elements] -> [one of the plan's parts] -> my channel's slice
  * -> [one chunk] -> [one of the plan's inner pieces]. In SCRATCH, block is a cell (one chunk each, of the
  * wire type; SEND and RECV hold the call's type).
+ *
+ * An inner index from the plan's number of pieces on is that number plus w - 1, which means window w of the chunk: 1 is
+ * the whole, 2 w and 2 w + 1 are the halves of w. So where there is one piece, w is the index.
  */
 struct plan_span {
 	uint8_t space, block, part, chunk, inner;

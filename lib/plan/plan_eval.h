@@ -96,6 +96,31 @@ PLAN_FN_LARGE size_t plan_cut(size_t length, size_t unit, size_t n, size_t i, si
 	return last - first;
 }
 
+/* The same of the window with that number: the halves of a window begin where its units are halved, the first is not the shorter one. */
+PLAN_FN size_t plan_cut_window(size_t length, size_t unit, unsigned window, size_t *begin)
+{
+	size_t first = 0, units = plan_div_up(length, unit);
+	unsigned bit = 1;
+	while (window >> 1 >= bit)
+		bit <<= 1;
+	while (bit >>= 1) {
+		size_t half = (units + 1) / 2;
+		first += window & bit ? half : 0;
+		units = window & bit ? units - half : half;
+	}
+	size_t last = (first + units) * unit;
+	last = last < length ? last : length;
+	*begin = first * unit < length ? first * unit : length;
+	return last - *begin;
+}
+
+/* The same of a chunk's inner piece or window. */
+PLAN_FN_LARGE size_t plan_cut_inner(size_t length, size_t unit, int pieces, int inner, size_t *begin)
+{
+	return inner < pieces ? plan_cut(length, unit, (size_t)pieces, (size_t)inner, begin)
+			      : plan_cut_window(length, unit, (unsigned)(inner - pieces + 1), begin);
+}
+
 /* Chunks of a vector of count elements: those of its largest part and slice, at least 1 (an empty message still goes). */
 PLAN_FN_LARGE int plan_chunks_of(size_t count, size_t unit, int parts, int channels, size_t chunk)
 {
@@ -109,6 +134,15 @@ PLAN_FN_LARGE int plan_chunks_of(size_t count, size_t unit, int parts, int chann
 PLAN_FN int plan_chunks(const struct plan *plan, const struct plan_env *env, size_t count)
 {
 	return plan_chunks_of(count, env->unit, plan->parts, plan->channels, env->chunk);
+}
+
+/* The window of member id of a power of two after a step: one bit of the path from the whole for each step's half. */
+PLAN_FN int plan_halving(int base, int id, int step)
+{
+	int window = 1;
+	for (int s = 0; s <= step; s++)
+		window = 2 * window + (id >> s & 1);
+	return base == PLAN_HALVING_GIVEN ? window ^ 1 : window;
 }
 
 PLAN_FN int plan_doubling(int base, int n, int me, int step)
@@ -125,6 +159,8 @@ PLAN_FN int plan_doubling(int base, int n, int me, int step)
 	if (paired && !odd)
 		return PLAN_NONE;
 	int id = paired ? me / 2 : me - extra;
+	if (base != PLAN_DOUBLING)
+		return plan_halving(base, id, step);
 	id ^= 1 << step;
 	return id < extra ? 2 * id + 1 : id + extra;
 }
@@ -204,6 +240,8 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_DOUBLING_TAKE:
 		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank), 0);
 	case PLAN_DOUBLING:
+	case PLAN_HALVING_KEPT:
+	case PLAN_HALVING_GIVEN:
 		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank),
 				     x->stride * var[x->var] + x->offset);
 	case PLAN_TREE_LEVELS:
@@ -298,9 +336,9 @@ PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_e
 	}
 	if (span->inner) {
 		int inner = plan_value(plan, env, var, span->inner);
-		if (inner < 0 || inner >= plan->inner)
+		if (inner < 0)
 			return -1;
-		length = plan_cut(length, env->unit, (size_t)plan->inner, (size_t)inner, &in_chunk);
+		length = plan_cut_inner(length, env->unit, plan->inner, inner, &in_chunk);
 		at += in_chunk;
 	}
 	place->offset = span->space == PLAN_SCRATCH ? (size_t)place->block * env->chunk + in_chunk : at;

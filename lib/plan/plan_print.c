@@ -91,16 +91,27 @@ static void print_simple(struct out *out, const struct plan_expr *x)
 		print(out, out->length > start ? "%+d" : "%d", x->offset);
 }
 
+/* Bases whose value is that of a step or level. */
+static const char *step_name(int base)
+{
+	return base == PLAN_DOUBLING        ? "partner"
+	       : base == PLAN_HALVING_KEPT  ? "kept"
+	       : base == PLAN_HALVING_GIVEN ? "given"
+					    : "child";
+}
+
 static void print_expr(struct out *out, const struct plan *plan, int e)
 {
 	const struct plan_expr *x = &plan->exprs[e];
 	switch (x->base) {
 	case PLAN_DOUBLING:
+	case PLAN_HALVING_KEPT:
+	case PLAN_HALVING_GIVEN:
 	case PLAN_TREE_CHILD: {
 		struct plan_expr step = {
 			.base = PLAN_CONST, .stride = x->stride, .var = x->var, .offset = x->offset
 		};
-		print(out, "%s(%s, ", x->base == PLAN_DOUBLING ? "partner" : "child", size_names[x->group]);
+		print(out, "%s(%s, ", step_name(x->base), size_names[x->group]);
 		print_simple(out, &step);
 		print(out, ")");
 		break;
@@ -127,6 +138,11 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 	}
 }
 
+static int is_window(const struct plan *plan, int e)
+{
+	return plan->exprs[e].base == PLAN_HALVING_KEPT || plan->exprs[e].base == PLAN_HALVING_GIVEN;
+}
+
 static void print_span(struct out *out, const struct plan *plan, const struct plan_span *span)
 {
 	static const char *const names[] = { "", "send", "recv", "scratch" };
@@ -136,7 +152,7 @@ static void print_span(struct out *out, const struct plan *plan, const struct pl
 	} levels[] = { { span->space == PLAN_SCRATCH ? "cell" : "block", span->block },
 		       { "part", span->part },
 		       { "chunk", span->chunk },
-		       { "piece", span->inner } };
+		       { is_window(plan, span->inner) ? "window" : "piece", span->inner } };
 	const char *separator = "";
 	print(out, "%s[", names[span->space]);
 	for (int i = 0; i < 4; i++) {

@@ -1,6 +1,6 @@
 /*
  * The grammar of CORALE_ALGO: items separated by commas, each [collective:][^]algorithm. An item without a
- * collective speaks of all that have the algorithm. "hier" stands for hier_ring and hier_doubling as well.
+ * collective speaks of all that have the algorithm. "hier" stands for hier_ring, hier_doubling and so on as well.
  * Plain items leave only what they name; items with ^ take away what they name.
  */
 #include <ctype.h>

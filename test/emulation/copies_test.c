@@ -260,7 +260,8 @@ static int receiver(const struct test *t, int rank, int call, size_t n)
 	size_t all;
 	const struct gpu_launched *l = gpu_launches(&all) + t->launches[rank][call];
 	for (size_t i = 0; i < t->launched[rank][call]; i++) {
-		int to = owner(t, rank, world_copied(&l[i]));
+		struct world_copy copy;
+		int to = world_copied(&l[i], &copy) ? owner(t, rank, copy.to) : -1;
 		if (to >= 0 && n-- == 0)
 			return to;
 	}

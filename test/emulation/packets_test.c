@@ -1,7 +1,8 @@
 /*
- * Each fused codelet must send what the plan sends that it stands for: between every two ranks the same bytes, each once,
- * none besides. What codelets send is read from the stores of the kernels on emulated GPUs (recorded.h), what plans send from
- * the messages of the host engine's step executor (planned.h). How a vector is cut into messages may differ, and does.
+ * Each codelet must send what the plan sends that it stands for: between every two ranks the same bytes, each once, none
+ * besides. What codelets send is read from the stores of the kernels and copies on emulated GPUs (recorded.h), what plans send
+ * from the messages of the host engine's step executor (planned.h). How a vector is cut into messages may differ, and does.
+ * And no row may pass with another plan: its plan with a slip in any step that sends must send something else.
  * TAP: a row of the table a line. Usage: packets_test [SEED [WORD]]: only rows whose name holds WORD. TEST_THIN in the
  * environment: less of all.
  */
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/collectives.h"
 #include "base/log.h"
 #include "planned.h"
 #include "recorded.h"
@@ -18,80 +20,18 @@
 
 enum { KIB = 1024, MOST_RANKS = 6 };
 
-typedef void shape(struct traffic *t, const struct started *ranks, struct piece piece);
-
 /* A codelet and what it stands for. */
 struct row {
 	enum plan_codelet codelet;
 	corale_coll coll;
-	const char
-	    *algo; /* the plan's; NULL: the planner has none like it: then sends says what is sent, and why */
+	const char *algo; /* the plan's */
 	int most_ranks, blocks;
 	size_t window_kib;
 	const size_t *counts; /* END behind the last */
 	int scratch, registered; /* through scratch; into registered memory: then counts are bytes */
 	int least_ranks, least_pieces; /* 0: as any row has */
-	shape *sends;
-	const char *why;
+	int dealt; /* in messages: the plan's parts are other ones, so who is dealt a byte may differ */
 };
-
-/* ---- What the planner has no algorithm for ----------------------------------------------------------------------- */
-
-/* Part p of the ranks' but the root's. */
-static struct piece dealt_part(struct piece all, int ranks, int root, int p)
-{
-	size_t units = (all.bytes + PLAN_UNIT_BYTES - 1) / PLAN_UNIT_BYTES, parts = (size_t)ranks - 1,
-	       i = (size_t)(p - (p > root)), more = units % parts;
-	size_t begin = (units / parts * i + (i < more ? i : more)) * PLAN_UNIT_BYTES;
-	size_t end = begin + (units / parts + (i < more)) * PLAN_UNIT_BYTES;
-	begin = begin < all.bytes ? begin : all.bytes;
-	end = end < all.bytes ? end : all.bytes;
-	return (struct piece){ all.at + begin, end - begin };
-}
-
-/* The root deals every other rank a part, who passes it on to all others; of a vector in one piece they only tell the root that
- * they are here: by the part's first line. */
-static void sends_dealt(struct traffic *t, const struct started *ranks, struct piece all)
-{
-	int n = ranks[0].ranks, root = ranks[0].call->root;
-	int several = all.bytes < ranks[0].call->count * corale_type_bytes(ranks[0].call->type);
-	for (int p = 0; p < n; p++) {
-		struct piece part = dealt_part(all, n, root, p);
-		const unsigned char *data = ranks[root].send + part.at;
-		if (p == root)
-			continue;
-		traffic_add(t, 0, root, p, part.at, data, part.bytes);
-		for (int to = 0; to < n; to++) {
-			size_t line = part.bytes < CODELET_LINE_DATA ? part.bytes : CODELET_LINE_DATA;
-			if (to != p)
-				traffic_add(t, 1, p, to, part.at, data,
-					    to == root && !several ? line : part.bytes);
-		}
-	}
-}
-
-/* The same message by message: a block's go to its crews in turn, and a crew's to the other ranks. */
-static void sends_dealt_messages(struct traffic *t, const struct started *ranks, struct piece all)
-{
-	size_t launches;
-	const struct gpu_launched *l = gpu_launches(&launches);
-	const struct codelet_args *a = l->args;
-	const unsigned char *data = ranks[a->root].send;
-	int n = a->ranks;
-	for (unsigned block = 0; block < l->blocks; block++) {
-		size_t begin, bytes = plan_cut(all.bytes, CODELET_LINE, l->blocks, block, &begin);
-		for (size_t at = 0, i = 0; at < bytes; at += a->slot_bytes, i++) {
-			size_t left = bytes - at, crew = block * CODELET_CREWS + i % CODELET_CREWS,
-			       first = begin + at;
-			int whose = (a->root + 1 + (int)((crew + i / CODELET_CREWS) % (size_t)(n - 1))) % n;
-			left = left < a->slot_bytes ? left : a->slot_bytes;
-			traffic_add(t, 0, a->root, whose, first, data + first, left);
-			for (int to = 0; to < n; to++)
-				if (to != a->root && to != whose)
-					traffic_add(t, 0, whose, to, first, data + first, left);
-		}
-	}
-}
 
 /* ---- The table ---------------------------------------------------------------------------------------------------- */
 
@@ -105,7 +45,10 @@ static const size_t blocks_in_pieces[] = { 8200, 19999, END };
 static const size_t vectors[] = { 16, 4800, 12000, 70400, END },
 		    even_vectors[] = { 4800, 70400, END }; /* halves too */
 
-static const char no_dealt[] = "in the planner's algorithms the root has a part too, which it sends all";
+/* Copies through scratch: in several rounds, too. */
+static const size_t copied[] = { 1, 5000, 30001, END };
+/* Parts of copies begin at other places than the plan's, but for such vectors of two to four ranks. */
+static const size_t parts_alike[] = { 6144, 24576, 61440, END };
 
 static const struct row rows[] = {
 	{ CODELET_PACKETS, CORALE_ALL_REDUCE, "oneshot", 6, 8, 1024, .counts = few },
@@ -121,10 +64,8 @@ static const struct row rows[] = {
 	  .least_ranks = 3, .least_pieces = 2 },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 6, 8, 1024, .counts = few },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 256, .counts = in_pieces },
-	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 4, 8, 512, .counts = few, .sends = sends_dealt,
-	  .why = no_dealt },
-	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 3, 1, 256, .counts = in_pieces, .sends = sends_dealt,
-	  .why = no_dealt },
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, "dealt", 4, 8, 512, .counts = few },
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, "dealt", 3, 1, 256, .counts = in_pieces },
 	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
@@ -133,8 +74,7 @@ static const struct row rows[] = {
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = many },
 	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = even_vectors, .registered = 1 },
-	{ CODELET_SLOTS, CORALE_BROADCAST, NULL, 4, 2, 160, .counts = many, .sends = sends_dealt_messages,
-	  .why = no_dealt },
+	{ CODELET_SLOTS, CORALE_BROADCAST, "dealt", 4, 2, 160, .counts = many, .dealt = 1 },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
@@ -142,12 +82,23 @@ static const struct row rows[] = {
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ CODELET_SLOTS, CORALE_BROADCAST, NULL, 4, 2, 160, .counts = vectors, .registered = 1,
-	  .sends = sends_dealt_messages, .why = no_dealt },
+	{ CODELET_SLOTS, CORALE_BROADCAST, "dealt", 4, 2, 160, .counts = vectors, .registered = 1,
+	  .dealt = 1 },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors,
 	  .registered = 1 },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = vectors, .scratch = 1,
 	  .registered = 1 },
+	{ CODELET_COPIES, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ CODELET_COPIES, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .registered = 1 },
+	{ CODELET_COPIES, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ CODELET_COPIES, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = copied, .registered = 1 },
+	{ CODELET_COPIES, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ CODELET_COPIES, CORALE_ALL_REDUCE, "ce", 4, 2, 160, .counts = parts_alike, .scratch = 1 },
+	{ CODELET_COPIES, CORALE_ALL_REDUCE, "ce", 4, 2, 160, .counts = parts_alike, .scratch = 1,
+	  .registered = 1 },
+	/* From rank to rank: the chain of nodes, of one rank each. */
+	{ CODELET_COPIES, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ CODELET_COPIES, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = copied, .registered = 1 },
 };
 
 /* ---- One call of all ranks ----------------------------------------------------------------------------------------- */
@@ -160,6 +111,7 @@ struct trial {
 	struct call calls[MOST_RANKS]; /* by rank: only addresses differ */
 	struct started started[MOST_RANKS];
 	int errors[MOST_RANKS];
+	int slips; /* the plan's slips are tried, too */
 };
 
 static uint64_t test_seed = 1;
@@ -220,33 +172,87 @@ static size_t block_bytes(const struct trial *t)
 	return count * corale_type_bytes(c->type);
 }
 
-static int plan_traffic(const struct row *row, const struct trial *t, struct traffic *planned)
+static int read_pieces(const struct row *row, const struct trial *t, struct piece pieces[RECORDED_PIECES])
+{
+	if (row->codelet != CODELET_COPIES)
+		return recorded_pieces(t->started, pieces);
+	pieces[0] = (struct piece){ 0, block_bytes(t) };
+	return 1;
+}
+
+/* slip: as for planned_run. */
+static int plan_traffic(const struct row *row, const struct trial *t, const struct slip *slip,
+			struct traffic *planned)
 {
 	struct piece pieces[RECORDED_PIECES];
-	int n = recorded_pieces(t->started, pieces), faults = n == 0 || n < row->least_pieces;
+	int n = read_pieces(row, t, pieces), faults = n == 0 || n < row->least_pieces;
 	if (faults)
 		printf("# the ranks have run the call in %d pieces; at least %d are planned\n", n,
 		       row->least_pieces);
-	for (int i = 0; !faults && i < n; i++) {
-		if (row->codelet == CODELET_NONE)
-			faults = planned_edges(t->started, planned);
-		else if (row->algo)
-			faults = planned_run(t->started, row->algo, pieces[i], planned);
-		else
-			row->sends(planned, t->started, pieces[i]);
-	}
+	for (int i = 0; !faults && i < n; i++)
+		faults = row->codelet == CODELET_NONE
+			     ? planned_edges(t->started, slip, planned)
+			     : planned_run(t->started, row->algo, pieces[i], slip, planned);
+	if (!faults && row->dealt)
+		traffic_forget_owners(planned, t->calls[0].root);
 	return faults;
+}
+
+static int read_traffic(const struct row *row, const struct trial *t, const struct traffic *planned,
+			struct traffic *seen)
+{
+	int faults = row->codelet == CODELET_COPIES
+			 ? recorded_copies(&t->world, t->started, seen)
+			 : recorded_read(&t->world, t->started, t->params.first_epoch, planned, seen);
+	if (!faults && row->dealt)
+		traffic_forget_owners(seen, t->calls[0].root);
+	return faults;
+}
+
+/* 1: the plan with that slip sends what was seen. -1: there is no such slip. */
+static int is_missed(const struct row *row, const struct trial *t, const struct slip *slip,
+		     const struct traffic *seen)
+{
+	struct traffic *planned = traffic_new(t->params.ranks, block_bytes(t));
+	int ret = plan_traffic(row, t, slip, planned);
+	int missed = ret == PLANNED_NO_SLIP ? -1 : !ret && traffic_equal(planned, seen);
+	traffic_free(planned);
+	return missed;
+}
+
+/* Every slip in the plan must be seen, and there must be some. */
+static int try_slips(const struct row *row, const struct trial *t, const struct traffic *seen)
+{
+	static const char *const names[SLIP_KINDS] = { "is dropped", "goes to the next peer",
+						       "takes the next part" };
+	int faults = 0, tried = 0;
+	log_level = LOG_NONE; /* their runs complain */
+	for (struct slip slip = { 0 }; slip.step < PLAN_MAX_STEPS; slip.step++)
+		for (int kind = 0; kind < SLIP_KINDS; kind++) {
+			slip.kind = (enum slip_kind)kind;
+			int missed = is_missed(row, t, &slip, seen);
+			tried += missed >= 0;
+			faults += missed > 0;
+			if (missed > 0)
+				printf("# the plan's step %d %s, and nothing differs\n", slip.step,
+				       names[kind]);
+		}
+	log_level = LOG_ERROR;
+	printf("# %d slips in the plan were tried\n", tried);
+	return faults + !tried;
 }
 
 static int compare(const struct row *row, const struct trial *t)
 {
 	struct traffic *planned = traffic_new(t->params.ranks, block_bytes(t));
 	struct traffic *seen = traffic_new(t->params.ranks, block_bytes(t));
-	int faults = plan_traffic(row, t, planned);
+	int faults = plan_traffic(row, t, NULL, planned);
 	if (!faults)
-		faults = recorded_read(&t->world, t->started, t->params.first_epoch, planned, seen);
+		faults = read_traffic(row, t, planned, seen);
 	if (!faults)
 		faults = traffic_compare(seen, planned);
+	if (!faults && t->slips)
+		faults = try_slips(row, t, seen);
 	traffic_free(planned);
 	traffic_free(seen);
 	return faults;
@@ -275,7 +281,7 @@ static int run_trial(const struct row *row, struct trial *t)
 {
 	if (world_open(&t->world, &t->params))
 		abort();
-	recorded_begin(&t->world);
+	recorded_begin(&t->world, row->codelet == CODELET_COPIES);
 	if (gpu_run(t->params.ranks, play, t, t->calls[0].seed)) {
 		print_call(t);
 		return -1;
@@ -297,7 +303,7 @@ static const corale_type types[] = { CORALE_FLOAT32, CORALE_INT32,       CORALE_
 
 static int counts_bytes(const struct row *row)
 {
-	return row->registered || row->counts == blocks_in_pieces;
+	return row->registered || row->codelet == CODELET_COPIES || row->counts == blocks_in_pieces;
 }
 
 static struct call make_call(const struct row *row, int ranks, size_t turn, size_t count)
@@ -315,11 +321,12 @@ static struct call make_call(const struct row *row, int ranks, size_t turn, size
 			      .seed = test_seed * 10000 + turn };
 }
 
-static int run_call(const struct row *row, int ranks, enum alignment alignment, struct call c)
+static int run_call(const struct row *row, int ranks, enum alignment alignment, int slips, struct call c)
 {
 	struct trial *t = calloc(1, sizeof(*t));
 	if (!t)
 		abort();
+	t->slips = slips;
 	t->params = (struct world_params){ .ranks = ranks,
 					   .max_blocks = test_thin && row->blocks > THIN_BLOCKS ? THIN_BLOCKS
 												: row->blocks,
@@ -345,20 +352,40 @@ static int run_count(const struct row *row, int ranks, size_t count, size_t *tur
 	int faults = 0;
 	for (int a = first; a <= last; a++)
 		for (size_t i = 0; !faults && i < turns; i++)
-			faults =
-			    run_call(row, ranks, (enum alignment)a, make_call(row, ranks, (*turn)++, count));
+			faults = run_call(row, ranks, (enum alignment)a, 0,
+					  make_call(row, ranks, (*turn)++, count));
 	return faults;
+}
+
+/* The row's largest call on a few ranks, of which one that is not rank 0 is the root. */
+static int run_slips(const struct row *row)
+{
+	enum { FEW_RANKS = 3 };
+	size_t last = 0;
+	while (row->counts[last + 1] != (size_t)END)
+		last++;
+	return run_call(row, FEW_RANKS, ALIGNED, 1, make_call(row, FEW_RANKS, 1, row->counts[last]));
+}
+
+/* A row's plan must be the one that the codelet says it runs, where that has a row of the algorithm table. */
+static int claims_another(const struct row *row)
+{
+	const char *claim = row->codelet ? plan_codelet_algo(row->codelet, row->coll) : row->algo;
+	if (algo_row(row->coll, claim) < 0 || !strcmp(claim, row->algo))
+		return 0;
+	printf("# the codelet says that it runs %s\n", claim);
+	return 1;
 }
 
 static int run_row(const struct row *row)
 {
-	int faults = 0, most = test_thin && row->most_ranks > 3 ? 3 : row->most_ranks;
+	int faults = claims_another(row), most = test_thin && row->most_ranks > 3 ? 3 : row->most_ranks;
 	int least = row->least_ranks ? row->least_ranks : 2;
 	size_t turn = 0;
 	for (int ranks = least; !faults && ranks <= most; ranks++)
 		for (size_t i = 0; !faults && row->counts[i] != (size_t)END; i++)
 			faults = run_count(row, ranks, row->counts[i], &turn);
-	return faults;
+	return faults ? faults : run_slips(row);
 }
 
 static void name_row(const struct row *row, char *name, size_t bytes)
@@ -366,13 +393,53 @@ static void name_row(const struct row *row, char *name, size_t bytes)
 	int pieces = row->counts == in_pieces || row->counts == blocks_in_pieces;
 	const char *in = pieces ? " in pieces" : row->scratch ? " in scratch" : "";
 	const char *into = row->registered ? " into registered memory" : "";
-	const char *algo = row->algo ? row->algo : "said here";
 	if (row->codelet)
 		snprintf(name, bytes, "%s of %s%s%s as %s", corale_coll_name(row->coll),
-			 plan_codelet_name(row->codelet), in, into, algo);
+			 plan_codelet_name(row->codelet), in, into, row->algo);
 	else
 		snprintf(name, bytes, "%s sends and receives%s as %s", row->counts == few ? "small" : "large",
-			 into, algo);
+			 into, row->algo);
+}
+
+/* ---- What has no row --------------------------------------------------------------------------------------------------- */
+
+static int has_row(enum plan_codelet codelet, corale_coll coll)
+{
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (rows[i].codelet == codelet && rows[i].coll == coll)
+			return 1;
+	return 0;
+}
+
+static int runs(enum plan_codelet codelet, corale_coll coll)
+{
+	const struct plan_node node = { .ranks = 4,
+					.max_blocks = 8,
+					.words_bytes = 64 * KIB,
+					.lines_bytes = 64 * KIB,
+					.slots_bytes = 64 * KIB };
+	int memory = PLAN_MEMORY_REGISTERED | PLAN_MEMORY_SCRATCH | PLAN_MEMORY_EXPORTED;
+	if (coll_is_pair(coll)) /* as groups, which are rows of no codelet */
+		return 0;
+	return plan_codelet_time(&node, codelet, coll, KIB, 1, memory) >= 0;
+}
+
+/* Says what is not compared; the number of codelets that should be. */
+static int find_missing_rows(void)
+{
+	int missing = 0;
+	printf("# not compared: several messages of one pair in a group, of which no plan tells\n");
+	for (int i = CODELET_PACKETS * CORALE_NUM_COLLS; i < CODELET_KINDS * CORALE_NUM_COLLS; i++) {
+		enum plan_codelet codelet = (enum plan_codelet)(i / CORALE_NUM_COLLS);
+		corale_coll coll = (corale_coll)(i % CORALE_NUM_COLLS);
+		if (!runs(codelet, coll) || has_row(codelet, coll))
+			continue;
+		int has_data = coll_has_data(coll);
+		printf("# %s: %s of %s\n", has_data ? "no row" : "not compared, it sends no data",
+		       corale_coll_name(coll), plan_codelet_name(codelet));
+		missing += has_data;
+	}
+	return missing;
 }
 
 int main(int argc, char **argv)
@@ -388,12 +455,12 @@ int main(int argc, char **argv)
 		if (!strstr(name, word))
 			continue;
 		int faults = run_row(&rows[i]);
-		if (rows[i].why)
-			printf("# %s\n", rows[i].why);
 		failed |= faults != 0;
 		if (script_report(name, ++number, faults))
 			return 1;
 	}
+	if (!*word && script_report("a row for each codelet", ++number, find_missing_rows()))
+		return 1;
 	printf("1..%d\n", number);
 	return failed;
 }

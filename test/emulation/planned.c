@@ -134,6 +134,7 @@ struct job {
 	struct settings settings;
 	struct path *paths;
 	struct node *nodes;
+	const struct slip *slip; /* or NULL */
 };
 
 /* As the planner, but whether or not the algorithm is for such nodes. */
@@ -201,18 +202,24 @@ static size_t recv_room(const struct job *j, const struct started *s)
 	return room;
 }
 
+static void open_env(const struct job *j, int rank, const struct plan *plan, struct plan_env *env)
+{
+	const struct started *s = &j->started[rank];
+	plan_env_init(env, plan, &j->topo->map, rank, j->nodes[rank].root, j->count);
+	if (plan->key.coll != CORALE_ALL_TO_ALL_V)
+		return;
+	env->send_counts = s->send_counts;
+	env->send_displs = s->send_displs;
+	env->recv_counts = s->recv_counts;
+	env->recv_displs = s->recv_displs;
+}
+
 static void start_run(struct job *j, int rank)
 {
 	struct node *n = &j->nodes[rank];
 	const struct started *s = &j->started[rank];
 	const struct call *c = s->call;
-	plan_env_init(&n->env, &n->plan, &j->topo->map, rank, n->root, j->count);
-	if (n->plan.key.coll == CORALE_ALL_TO_ALL_V) {
-		n->env.send_counts = s->send_counts;
-		n->env.send_displs = s->send_displs;
-		n->env.recv_counts = s->recv_counts;
-		n->env.recv_displs = s->recv_displs;
-	}
+	open_env(j, rank, &n->plan, &n->env);
 	n->recv = malloc(recv_room(j, s) * j->element + 1);
 	struct host_binding binding = {
 		.send = n->send,
@@ -269,11 +276,21 @@ static void close_job(struct job *j)
 	topo_destroy(j->topo);
 }
 
-/* All ranks in turn, until all are done. */
+/* Messages that were sent, or awaited, or have come. */
+static size_t events(const struct job *j)
+{
+	size_t n = 0;
+	for (int i = 0; i < j->ranks * j->ranks * LANES; i++)
+		n += j->paths[i].nsent + j->paths[i].nposted + j->paths[i].nmet;
+	return n;
+}
+
+/* All ranks in turn, until all are done or nothing happens any more. */
 static int run_ranks(struct job *j)
 {
-	enum { MOST_ROUNDS = 100000 };
-	for (int round = 0; round < MOST_ROUNDS; round++) {
+	enum { MOST_IDLE_ROUNDS = 64 };
+	size_t before = 0;
+	for (int idle = 0; idle < MOST_IDLE_ROUNDS; idle++) {
 		int all = 1;
 		for (int r = 0; r < j->ranks; r++) {
 			int ret = j->nodes[r].idle ? 1 : host_channel_progress(&j->nodes[r].run, 0);
@@ -283,6 +300,9 @@ static int run_ranks(struct job *j)
 		}
 		if (all)
 			return 0;
+		size_t now = events(j);
+		idle = now == before ? idle : 0;
+		before = now;
 	}
 	return CORALE_ETIMEDOUT;
 }
@@ -321,8 +341,9 @@ static int add_message(struct job *j, int from, int to, const struct plan_action
 	struct path *p = path_of(j->paths, j->ranks, from, to, a->to_ring);
 	size_t bytes = a->op == PLAN_MOVE ? a->count * j->element : 0;
 	if (p->read == p->nsent || p->sent[p->read].bytes != bytes) {
-		printf("# rank %d has not sent rank %d a message of %zu bytes of its plan\n", from, to,
-		       bytes);
+		if (!j->slip)
+			printf("# rank %d has not sent rank %d a message of %zu bytes of its plan\n", from,
+			       to, bytes);
 		return 1;
 	}
 	const struct message *m = &p->sent[p->read++];
@@ -361,17 +382,78 @@ static int has_unread(const struct job *j)
 	return 0;
 }
 
-/* Once all plans are made. */
+/* Once all plans are made. A plan with a slip may come to a standstill: what it has sent until then is what it sends. */
 static int run_job(struct job *j, struct traffic *t)
 {
 	start_ranks(j);
 	int faults = run_ranks(j);
-	if (faults)
+	if (faults && !j->slip)
 		printf("# a plan did not end: %s\n", corale_strerror(faults));
-	for (int r = 0; !faults && r < j->ranks; r++)
-		faults = add_messages(j, r, t);
-	return faults || has_unread(j);
+	for (int r = 0; (j->slip || !faults) && r < j->ranks; r++)
+		faults |= add_messages(j, r, t);
+	return !j->slip && (faults || has_unread(j));
 }
+
+/* ---- Slips ---------------------------------------------------------------------------------------------------- */
+
+/* Whether any rank sends others something at a step. */
+static int sends_at(const struct job *j, const struct plan *plan, int step)
+{
+	struct plan_cursor cursor;
+	struct plan_action a;
+	for (int rank = 0; rank < j->ranks; rank++) {
+		struct plan_env env;
+		open_env(j, rank, plan, &env);
+		for (int program = 0; !j->nodes[rank].idle && program < plan->nprograms; program++) {
+			plan_cursor_start(&cursor, plan, program);
+			while (plan_cursor_next(&cursor, plan, &env, &a))
+				for (int to = 0; to < j->ranks && cursor.pc - 1 == step; to++)
+					if (to != rank && a.count && is_target(&a, to))
+						return 1;
+		}
+	}
+	return 0;
+}
+
+/* The next value of an expression; 0: it has no next one. */
+static int shift(struct plan *plan, uint8_t *e)
+{
+	if (*e == PLAN_EXPR_NONE || *e == PLAN_EXPR_ALL || plan->exprs[*e].base >= PLAN_SIMPLE_BASES)
+		return 0;
+	struct plan_expr next = plan->exprs[*e];
+	next.offset++;
+	*e = plan_expr(plan, next);
+	return 1;
+}
+
+static int make_slip(struct plan *plan, const struct slip *slip)
+{
+	struct plan_step *step = &plan->steps[slip->step];
+	struct plan_span *sent = step->src.space ? &step->src : &step->dst;
+	switch (slip->kind) {
+	case SLIP_DROPPED:
+		step->pred = PLAN_NE;
+		step->pred_a = step->pred_b = PLAN_EXPR_NONE;
+		return 1;
+	case SLIP_PEER:
+		return shift(plan, &step->to);
+	default:
+		return shift(plan, sent->part ? &sent->part : sent->inner ? &sent->inner : &sent->block);
+	}
+}
+
+/* 0 or PLANNED_NO_SLIP; without a slip there is nothing to be done. */
+static int add_slip(const struct job *j, struct plan *plan)
+{
+	if (!j->slip)
+		return 0;
+	if (j->slip->step >= plan->nsteps || !sends_at(j, plan, j->slip->step) || !make_slip(plan, j->slip) ||
+	    plan_finish(plan))
+		return PLANNED_NO_SLIP;
+	return 0;
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------------------------- */
 
 /* A piece of blocks is one of each of them; plans have no gaps between blocks. */
 static void gather_blocks(const struct job *j, int rank, struct piece piece)
@@ -384,33 +466,44 @@ static void gather_blocks(const struct job *j, int rank, struct piece piece)
 	j->nodes[rank].send = j->nodes[rank].gathered = all;
 }
 
-int planned_run(const struct started *started, const char *algo, struct piece piece, struct traffic *t)
+int planned_run(const struct started *started, const char *algo, struct piece piece, const struct slip *slip,
+		struct traffic *t)
 {
 	const struct call *c = started[0].call;
 	size_t element = corale_type_bytes(c->type);
-	struct job j = { .started = started, .ranks = started[0].ranks, .at = piece.at, .element = element };
+	struct job j = { .started = started,
+			 .ranks = started[0].ranks,
+			 .at = piece.at,
+			 .element = element,
+			 .slip = slip };
+	struct plan plan;
 	j.count = c->coll == CORALE_ALL_TO_ALL_V ? c->count : piece.bytes / element;
 	open_job(&j);
-	int faults = make_plan(&j, c->coll, algo, &j.nodes[0].plan);
-	for (int r = 0; r < j.ranks; r++) {
-		j.nodes[r].plan = j.nodes[0].plan;
+	for (int r = 0; r < j.ranks; r++)
 		j.nodes[r].root = c->root;
+	int faults = make_plan(&j, c->coll, algo, &plan) != 0;
+	faults = faults ? faults : add_slip(&j, &plan);
+	for (int r = 0; r < j.ranks; r++) {
+		j.nodes[r].plan = plan;
 		j.nodes[r].send = started[r].send + piece.at;
 		if (c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_ALL_TO_ALL)
 			gather_blocks(&j, r, piece);
 	}
-	faults = faults || run_job(&j, t);
+	faults = faults ? faults : run_job(&j, t);
 	close_job(&j);
 	return faults;
 }
 
-static int run_edge(const struct started *started, int from, int to, struct traffic *t)
+static int run_edge(const struct started *started, int from, int to, const struct slip *slip,
+		    struct traffic *t)
 {
 	const struct started *s = &started[from];
 	size_t element = corale_type_bytes(s->call->type);
-	struct job j = {
-		.started = started, .ranks = s->ranks, .count = s->send_counts[to], .element = element
-	};
+	struct job j = { .started = started,
+			 .ranks = s->ranks,
+			 .count = s->send_counts[to],
+			 .element = element,
+			 .slip = slip };
 	open_job(&j);
 	for (int r = 0; r < j.ranks; r++)
 		j.nodes[r].idle = r != from && r != to;
@@ -418,16 +511,24 @@ static int run_edge(const struct started *started, int from, int to, struct traf
 	j.nodes[from].send = s->send + s->send_displs[to] * element;
 	j.nodes[to].root = from;
 	int faults = make_plan(&j, CORALE_SEND, "edge", &j.nodes[from].plan) ||
-		     make_plan(&j, CORALE_RECV, "edge", &j.nodes[to].plan) || run_job(&j, t);
+		     make_plan(&j, CORALE_RECV, "edge", &j.nodes[to].plan);
+	j.nodes[to].idle = 1; /* it runs another plan */
+	faults = faults ? faults : add_slip(&j, &j.nodes[from].plan);
+	j.nodes[to].idle = 0;
+	faults = faults ? faults : run_job(&j, t);
 	close_job(&j);
 	return faults;
 }
 
-int planned_edges(const struct started *started, struct traffic *t)
+int planned_edges(const struct started *started, const struct slip *slip, struct traffic *t)
 {
-	int faults = 0;
+	int faults = 0, made = 0;
 	for (int from = 0; from < started[0].ranks; from++)
-		for (int to = 0; !faults && to < started[0].ranks; to++)
-			faults = from != to && run_edge(started, from, to, t);
-	return faults;
+		for (int to = 0; faults <= 0 && to < started[0].ranks; to++) {
+			if (from == to)
+				continue;
+			faults = run_edge(started, from, to, slip, t);
+			made |= faults != PLANNED_NO_SLIP;
+		}
+	return faults > 0 ? faults : made ? 0 : PLANNED_NO_SLIP;
 }

@@ -15,11 +15,24 @@ struct piece {
 	size_t at, bytes;
 };
 
+/* A slip in a plan, at a step that sends. */
+enum slip_kind { SLIP_DROPPED, SLIP_PEER /* to the next one */, SLIP_PART /* the next one */, SLIP_KINDS };
+
+struct slip {
+	int step;
+	enum slip_kind kind;
+};
+
+enum { PLANNED_NO_SLIP = -1 };
+
 /* Runs a piece of the calls that all ranks have started, as plan of an algorithm, and adds what its steps send. The first
- * ring on which ranks talk to each other is the first exchange, and so on. Returns the number of faults, which are printed. */
-int planned_run(const struct started *ranks, const char *algo, struct piece piece, struct traffic *traffic);
+ * ring on which ranks talk to each other is the first exchange, and so on. Returns the number of faults, which are printed.
+ * slip: NULL, or what is wrong with the plan, which may then come to a standstill, and nothing else is a fault; PLANNED_NO_SLIP
+ * where there is nothing to be done wrong, or nobody sends anything at that step. */
+int planned_run(const struct started *ranks, const char *algo, struct piece piece, const struct slip *slip,
+		struct traffic *traffic);
 
 /* Likewise, an all_to_all_v as sends and receives: of each pair a plan for the one end and one for the other. */
-int planned_edges(const struct started *ranks, struct traffic *traffic);
+int planned_edges(const struct started *ranks, const struct slip *slip, struct traffic *traffic);
 
 #endif

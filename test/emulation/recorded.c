@@ -150,6 +150,22 @@ static void set_message(const struct reader *r, struct item *m)
 		m->bytes = 0;
 }
 
+/* The root hears of everybody by the first line of the part that it dealt to them, of a vector in pieces by all of it. */
+static int is_heard_of(const struct reader *r, const struct item *m)
+{
+	return r->call->codelet == CODELET_TWO_SHOT && r->call->coll == CORALE_BROADCAST &&
+	       m->to == r->call->root;
+}
+
+static void check_heard_of(struct reader *r, const struct item *m, const void *value, size_t bytes)
+{
+	const unsigned char *dealt = traffic_data(r->planned, 0, m->to, m->from, m->begin + m->at);
+	if (bytes && memcmp(dealt, value, bytes))
+		complain(r, m, "the root gets other data than it dealt");
+	if (bytes && m->at >= CODELET_LINE_DATA && pieces_of(m->launch) == 1)
+		complain(r, m, "the root gets more than a line of what it dealt");
+}
+
 /* The first `bytes` of a vector are the message's from m->at on. */
 static void add(struct reader *r, const struct item *m, const void *value, size_t bytes)
 {
@@ -157,6 +173,8 @@ static void add(struct reader *r, const struct item *m, const void *value, size_
 		complain(r, m, "the place is another rank's");
 	else if (m->from == m->to)
 		complain(r, m, "it sends to itself");
+	else if (is_heard_of(r, m))
+		check_heard_of(r, m, value, bytes);
 	else if (bytes && traffic_add(r->seen, m->exchange, m->from, m->to, m->begin + m->at, value, bytes))
 		complain(r, m, "it lies behind the end of the vector");
 }
@@ -380,6 +398,7 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 	set_message(r, m);
 	m->at = in % a->slot_bytes;
 	if (a->root >= 0) {
+		m->exchange = m->from != a->root;
 		set_dealt(m, s.lane, number);
 	} else {
 		cut_lane(r, m, s.lane);
@@ -467,6 +486,8 @@ static void read_direct(struct reader *r, struct item *m, size_t at)
 	m->exchange = is_two_shot(r->call);
 	m->from = m->launch->rank;
 	m->to = m->owner;
+	if (r->call->coll == CORALE_BROADCAST)
+		m->exchange = m->from != r->call->root;
 	m->begin = 0;
 	m->bytes = r->seen->bytes;
 	m->at = at;
@@ -543,9 +564,10 @@ static void read_store(struct reader *r, const struct gpu_store *store)
 	complain(r, &m, "it belongs to nothing");
 }
 
-void recorded_begin(const struct world *w)
+void recorded_begin(const struct world *w, int copies)
 {
-	gpu_record(w->windows, (size_t)w->ranks * w->engines->stride);
+	if (!copies)
+		gpu_record(w->windows, (size_t)w->ranks * w->engines->stride);
 	for (int r = 0; r < w->ranks; r++) {
 		if (w->registered)
 			gpu_record(w->registered[r], w->engines->regions[0].bytes);
@@ -577,6 +599,96 @@ int recorded_read(const struct world *w, const struct started *ranks, uint64_t f
 			check_sent(&r, &r.launches[i]);
 	free(r.turns);
 	free(r.launches);
+	return r.faults;
+}
+
+/* ---- Copy engines ----------------------------------------------------------------------------------------------- */
+
+/* A copy of data, from where it lies. */
+struct copied {
+	struct world_copy copy;
+	int rank, exchange;
+	size_t at; /* in the block or vector */
+	int block; /* whose it is; -1: everybody's */
+};
+
+struct copies_reader {
+	const struct started *started;
+	struct traffic *seen;
+	struct copied *all; /* by launch */
+	size_t bytes[GPU_MAX_HOSTS]; /* copied so far, by rank */
+	int faults;
+};
+
+static void complain_of_copy(struct copies_reader *r, int rank, int owner, const char *what)
+{
+	if (r->faults++ < MOST_PRINTED)
+		printf("# rank %d stored into rank %d's memory: %s\n", rank, owner, what);
+}
+
+/* A broadcast goes on in its order, out of whatever memory; else contributions lie in the send buffer, results where they are received. */
+static void place_copy(struct copies_reader *r, struct copied *c, int rank, const struct started *s)
+{
+	size_t block = s->call->count * corale_type_bytes(s->call->type), end = block;
+	c->rank = rank;
+	c->at = r->bytes[rank];
+	c->block = -1;
+	r->bytes[rank] += c->copy.bytes;
+	if (s->call->coll == CORALE_BROADCAST)
+		return;
+	end *= coll_send_blocks(s->call->coll, s->ranks, rank, s->call->root);
+	c->exchange = !lies_in(c->copy.from, s->send, end);
+	c->at = (size_t)(c->copy.from - (c->exchange ? s->recv : s->send));
+	if (coll_sends_each(s->call->coll) && block) {
+		c->block = (int)(c->at / block);
+		c->at %= block;
+	}
+}
+
+static void read_copied(struct copies_reader *r, const struct copied *c, int owner,
+			const struct gpu_store *store)
+{
+	size_t done = (size_t)(store->to - c->copy.to), left = c->copy.bytes - done;
+	if (c->block >= 0 && c->block != owner)
+		complain_of_copy(r, c->rank, owner, "a block for another rank");
+	else if (traffic_add(r->seen, c->exchange, c->rank, owner, c->at + done, store->value,
+			     left < VECTOR ? left : VECTOR))
+		complain_of_copy(r, c->rank, owner, "what lies behind the end of the vector");
+}
+
+static int owner_of(const struct world *w, const unsigned char *at)
+{
+	for (int r = 0; r < w->ranks; r++)
+		if ((w->registered && lies_in(at, w->registered[r], w->engines->regions[0].bytes)) ||
+		    (w->scratch && lies_in(at, w->scratch[r], scratch_bytes(w))))
+			return r;
+	return -1;
+}
+
+int recorded_copies(const struct world *w, const struct started *ranks, struct traffic *seen)
+{
+	size_t nlaunches, nstores;
+	const struct gpu_launched *launches = gpu_launches(&nlaunches);
+	const struct gpu_store *stores = gpu_stores(&nstores);
+	struct copies_reader r = { .started = ranks,
+				   .seen = seen,
+				   .all = calloc(nlaunches + 1, sizeof(*r.all)) };
+	if (!r.all)
+		abort();
+	for (size_t i = 0; i < nlaunches; i++)
+		if (world_copied(&launches[i], &r.all[i].copy))
+			place_copy(&r, &r.all[i], launches[i].rank, &ranks[launches[i].rank]);
+	for (size_t i = 0; i < nstores; i++) {
+		size_t l = stores[i].launch;
+		int owner = owner_of(w, stores[i].to);
+		if (owner == launches[l].rank) /* its own results */
+			continue;
+		if (r.all[l].copy.to)
+			read_copied(&r, &r.all[l], owner, &stores[i]);
+		else
+			complain_of_copy(&r, launches[l].rank, owner, "a kernel did, not a copy engine");
+	}
+	free(r.all);
 	return r.faults;
 }
 

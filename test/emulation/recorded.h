@@ -12,6 +12,9 @@
  *   words         a word of all ones that was hidden is put back; what the last packet has beyond its data is left out
  *   empty words   that the owner of a window stores into it when it has taken a packet out
  *   slots         what the last vector of a message has beyond its data is left out
+ *   passed on     what the root of a broadcast in packets gets of the part that it dealt, to hear of everybody: must be that, and
+ *                 in a launch of one piece its first line alone
+ *   scratch       which part of it copy engines store into: results say whether that was right
  */
 #ifndef RECORDED_H
 #define RECORDED_H
@@ -20,8 +23,8 @@
 #include "planned.h"
 #include "traffic.h"
 
-/* Keeps what is stored into windows, registered memory and scratch of a world from now on. */
-void recorded_begin(const struct world *world);
+/* Keeps what is stored into windows, registered memory and scratch of a world from now on; of calls by copies not windows. */
+void recorded_begin(const struct world *world, int copies);
 
 enum { RECORDED_PIECES = 64 };
 
@@ -32,6 +35,9 @@ int recorded_pieces(const struct started *ranks, struct piece pieces[RECORDED_PI
  * number of stores that belong nowhere; the first are printed. */
 int recorded_read(const struct world *world, const struct started *ranks, uint64_t first_epoch,
 		  const struct traffic *planned, struct traffic *seen);
+
+/* The same of calls by copy engines: what they copy, and that nothing else stores into memory of other ranks. */
+int recorded_copies(const struct world *world, const struct started *ranks, struct traffic *seen);
 
 /* Forgets all. */
 void recorded_end(void);

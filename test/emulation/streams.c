@@ -4,39 +4,44 @@
 #include "world.h"
 
 enum { PIECE = 96, MOST_PIECES = 512 }; /* others go on between pieces of so many bytes, or larger ones */
-enum { SAME_ONE_IN = 8 };
+enum { SAME_ONE_IN = 8, VECTOR = 16 };
 
-struct copy {
-	unsigned char *to;
-	const unsigned char *from;
-	size_t bytes;
-};
-
-static void run_copy(const void *kernel, const void *args)
+/* What a copy stores is recorded as what kernels store: in vectors, the last one with zeros behind its data. */
+static void record(const unsigned char *to, const unsigned char *from, size_t bytes)
 {
-	struct copy c;
-	(void)kernel;
-	memcpy(&c, args, sizeof(c));
-	gpu_previous_kernel();
-	size_t piece = c.bytes > PIECE * MOST_PIECES ? c.bytes / MOST_PIECES : PIECE;
-	for (size_t at = gpu_thread() * piece; at < c.bytes; at += gpu_threads() * piece) {
-		gpu_maybe(2);
-		memcpy(c.to + at, c.from + at, c.bytes - at < piece ? c.bytes - at : piece);
+	for (size_t at = 0; gpu_recording && at < bytes; at += VECTOR) {
+		unsigned char value[VECTOR] = { 0 };
+		memcpy(value, from + at, bytes - at < VECTOR ? bytes - at : VECTOR);
+		gpu_stored(to + at, value);
 	}
 }
 
-const unsigned char *world_copied(const struct gpu_launched *l)
+static void run_copy(const void *kernel, const void *args)
 {
-	struct copy c;
-	if (l->bytes != sizeof(c))
-		return NULL;
-	memcpy(&c, l->args, sizeof(c));
-	return c.to;
+	struct world_copy c;
+	(void)kernel;
+	memcpy(&c, args, sizeof(c));
+	gpu_previous_kernel();
+	size_t piece = c.bytes > PIECE * MOST_PIECES ? codelet_round(c.bytes / MOST_PIECES, VECTOR) : PIECE;
+	for (size_t at = gpu_thread() * piece; at < c.bytes; at += gpu_threads() * piece) {
+		size_t bytes = c.bytes - at < piece ? c.bytes - at : piece;
+		gpu_maybe(2);
+		memcpy(c.to + at, c.from + at, bytes);
+		record(c.to + at, c.from + at, bytes);
+	}
+}
+
+int world_copied(const struct gpu_launched *l, struct world_copy *copy)
+{
+	if (l->bytes != sizeof(*copy))
+		return 0;
+	memcpy(copy, l->args, sizeof(*copy));
+	return 1;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream)
 {
-	struct copy c = { to, from, bytes };
+	struct world_copy c = { to, from, bytes };
 	(void)kind;
 	gpu_launch(run_copy, NULL, &c, sizeof(c), 1, GPU_WARP, stream);
 	return cudaSuccess;

@@ -77,3 +77,52 @@ int traffic_compare(const struct traffic *seen, const struct traffic *planned)
 				faults += compare_pair(seen, planned, exchange, from, to, &printed);
 	return faults;
 }
+
+int traffic_equal(const struct traffic *a, const struct traffic *b)
+{
+	size_t all = index_of(a, TRAFFIC_EXCHANGES, 0, 0, 0);
+	return !memcmp(a->times, b->times, all) && !memcmp(a->data, b->data, all);
+}
+
+/* Whom the root sends a byte in the first exchange; -1: nobody, or several. */
+static int owner_of(const struct traffic *t, int root, size_t at)
+{
+	int owner = -1, times = 0;
+	for (int r = 0; r < t->ranks; r++) {
+		if (!t->times[index_of(t, 0, root, r, at)])
+			continue;
+		owner = r;
+		times++;
+	}
+	return times == 1 ? owner : -1;
+}
+
+/* Behind the root the owner comes first, then who comes behind it but for the root. */
+static int renamed(int rank, int owner, int root, int ranks)
+{
+	if (rank == root)
+		return root;
+	int place = (rank - root + ranks) % ranks - 1, first = (owner - root + ranks) % ranks - 1;
+	return (root + 1 + (place - first + ranks - 1) % (ranks - 1)) % ranks;
+}
+
+void traffic_forget_owners(struct traffic *t, int root)
+{
+	struct traffic *old = traffic_new(t->ranks, t->bytes);
+	size_t all = index_of(t, TRAFFIC_EXCHANGES, 0, 0, 0);
+	memcpy(old->data, t->data, all);
+	memcpy(old->times, t->times, all);
+	for (size_t at = 0; at < t->bytes; at++) {
+		int owner = owner_of(old, root, at);
+		for (int i = 0; owner >= 0 && i < TRAFFIC_EXCHANGES * t->ranks * t->ranks; i++) {
+			int exchange = i / t->ranks / t->ranks, from = i / t->ranks % t->ranks,
+			    to = i % t->ranks;
+			size_t then = index_of(old, exchange, from, to, at);
+			size_t now = index_of(t, exchange, renamed(from, owner, root, t->ranks),
+					      renamed(to, owner, root, t->ranks), at);
+			t->data[now] = old->data[then];
+			t->times[now] = old->times[then];
+		}
+	}
+	traffic_free(old);
+}

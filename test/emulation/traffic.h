@@ -26,4 +26,14 @@ const unsigned char *traffic_data(const struct traffic *traffic, int exchange, i
 /* Bytes that are not sent, sent besides, sent more often or with another value than planned. Prints the first ones. */
 int traffic_compare(const struct traffic *seen, const struct traffic *planned);
 
+/* Whether both are the same, without a word. */
+int traffic_equal(const struct traffic *a, const struct traffic *b);
+
+/*
+ * Where the root deals out a vector that its receivers pass on, the plan and a codelet may deal it otherwise. Renames, for every
+ * byte that the root sends but one rank in the first exchange, that rank to the first one behind the root, and the others by their
+ * distance from it.
+ */
+void traffic_forget_owners(struct traffic *traffic, int root);
+
 #endif

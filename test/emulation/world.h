@@ -39,8 +39,15 @@ void world_close(struct world *world);
 int world_plan(struct world *world, const struct plan_key *key, int row, int rank, int root,
 	       struct plan *plan, int *list, struct lowered_messages *messages);
 
-/* Where to a launch copies; NULL: it is a kernel. */
-const unsigned char *world_copied(const struct gpu_launched *launched);
+/* What a copy engine does. */
+struct world_copy {
+	unsigned char *to;
+	const unsigned char *from;
+	size_t bytes;
+};
+
+/* 0: the launch is a kernel. */
+int world_copied(const struct gpu_launched *launched, struct world_copy *copy);
 
 /* Ends the waits of a rank's kernels, as the engine's abort does. Any host. */
 void world_abort(struct world *world, int rank, int code);

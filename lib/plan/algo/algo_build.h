@@ -14,6 +14,7 @@ void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_halving_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_flat_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_dealt_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan);
@@ -25,6 +26,9 @@ void algo_flat_barrier(const struct algo_call *call, struct plan *plan);
 void algo_doubling_barrier(const struct algo_call *call, struct plan *plan);
 void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_hier_halving_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_hier_oneshot_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_hier_oneshot_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
 
 void algo_hier_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan);
@@ -42,6 +46,13 @@ void algo_flat_gather(const struct algo_call *call, struct plan *plan);
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan);
 void algo_hier_gather(const struct algo_call *call, struct plan *plan);
 void algo_hier_scatter(const struct algo_call *call, struct plan *plan);
+
+/* All nodes have as many ranks as the largest. */
+static inline int algo_even_nodes(const struct algo_call *call)
+{
+	const struct plan_map *map = &call->topo->map;
+	return map->ranks == map->nodes * map->max_node_size;
+}
 
 /* Opens the loop over the call's chunks; its variable as an expression. */
 static inline uint8_t algo_chunk_loop(struct plan *plan)
@@ -149,6 +160,24 @@ struct algo_rounds {
 	int inner; /* pieces of a ring are inner pieces, not parts */
 };
 
+typedef void algo_rounds_build(struct plan *plan, const struct algo_rounds *rounds);
+
+/* A move from and to the group, on its ring, of and to nobody yet. */
+struct plan_step algo_rounds_step(const struct algo_rounds *rounds);
+/* The end where n is no power of two: the result goes to whoever handed its data over. */
+void algo_give_back(struct plan *plan, const struct algo_rounds *rounds);
+void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds);
+
+/* The member to talk to in step stride * var + offset of recursive doubling. */
+static inline uint8_t algo_partner(struct plan *plan, enum plan_group group, int var, int stride, int offset)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_DOUBLING,
+						   .group = (uint8_t)group,
+						   .var = (uint8_t)var,
+						   .stride = (int8_t)stride,
+						   .offset = offset });
+}
+
 /*
  * One reduce among the ranks of a group to the member with the root's index: local holds this rank's contribution, acc its
  * partial sums (may be local). Of a rail another rank of the root's node may have the result, which it gives to the root.
@@ -193,7 +222,8 @@ static inline void algo_sums_end(struct plan *plan, const struct algo_sums *sums
 
 void algo_chain_sums(struct plan *plan, const struct algo_sums *sums);
 void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums);
-void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds);
-void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds);
+algo_rounds_build algo_ring_rounds;
+algo_rounds_build algo_doubling_rounds;
+algo_rounds_build algo_halving_rounds;
 
 #endif

@@ -7,15 +7,6 @@
 
 #include "algo_build.h"
 
-static uint8_t partner(struct plan *plan, const struct algo_rounds *rounds, int var, int stride, int step)
-{
-	return plan_expr(plan, (struct plan_expr){ .base = PLAN_DOUBLING,
-						   .group = (uint8_t)rounds->group,
-						   .var = (uint8_t)var,
-						   .stride = (int8_t)stride,
-						   .offset = step });
-}
-
 /* Hands over, or takes and adds; whoever takes part starts its first exchange. */
 static void begin(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step)
 {
@@ -29,7 +20,7 @@ static void begin(struct plan *plan, const struct algo_rounds *rounds, struct pl
 	step.flags = PLAN_TO_WIRE;
 	if (memcmp(&rounds->acc, &rounds->local, sizeof(rounds->acc)))
 		step.dst = rounds->acc;
-	step.to = partner(plan, rounds, 0, 0, 0);
+	step.to = algo_partner(plan, rounds->group, 0, 0, 0);
 	step.pred = PLAN_EQ;
 	step.pred_a = take;
 	step.pred_b = plan_const(plan, PLAN_NONE);
@@ -51,14 +42,25 @@ static void exchange(struct plan *plan, const struct algo_rounds *rounds, struct
 	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
 	step.src = step.dst = rounds->acc;
 	int k = plan_loop(plan, plan_const(plan, steps - 1 - first));
-	step.from = partner(plan, rounds, k, 1, first);
-	step.to = partner(plan, rounds, k, 1, first + 1);
+	step.from = algo_partner(plan, rounds->group, k, 1, first);
+	step.to = algo_partner(plan, rounds->group, k, 1, first + 1);
 	plan_step(plan, step);
 	plan_end(plan);
 }
 
-static void give_back(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step)
+struct plan_step algo_rounds_step(const struct algo_rounds *rounds)
 {
+	return (struct plan_step){ .op = PLAN_MOVE,
+				   .from_group = (uint8_t)rounds->group,
+				   .to_group = (uint8_t)rounds->group,
+				   .from_ring = rounds->ring,
+				   .to_ring = rounds->ring,
+				   .rail = rounds->rail };
+}
+
+void algo_give_back(struct plan *plan, const struct algo_rounds *rounds)
+{
+	struct plan_step step = algo_rounds_step(rounds);
 	step.flags = PLAN_STABLE;
 	step.src = rounds->result;
 	step.to = plan_base(plan, PLAN_DOUBLING_TAKE, rounds->group, 0);
@@ -81,23 +83,18 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 	while (2 << steps <= rounds->n)
 		steps++;
 	even = 1 << steps == rounds->n;
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .from_group = (uint8_t)rounds->group,
-				  .to_group = (uint8_t)rounds->group,
-				  .from_ring = rounds->ring,
-				  .to_ring = rounds->ring,
-				  .rail = rounds->rail };
+	struct plan_step step = algo_rounds_step(rounds);
 	if (even) {
 		struct plan_step first = step;
 		first.flags = PLAN_TO_WIRE;
 		first.src = rounds->local;
-		first.to = partner(plan, rounds, 0, 0, 0);
+		first.to = algo_partner(plan, rounds->group, 0, 0, 0);
 		plan_step(plan, first);
 		if (steps > 1) {
 			first.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
 			first.dst = rounds->acc;
 			first.from = first.to;
-			first.to = partner(plan, rounds, 0, 0, 1);
+			first.to = algo_partner(plan, rounds->group, 0, 0, 1);
 			plan_step(plan, first);
 		}
 	} else {
@@ -106,15 +103,16 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 	exchange(plan, rounds, step, even, steps);
 	struct plan_step last = step;
 	last.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
-	last.from = partner(plan, rounds, 0, 0, steps - 1);
+	last.from = algo_partner(plan, rounds->group, 0, 0, steps - 1);
 	last.src = even && steps == 1 ? rounds->local : rounds->acc;
 	last.dst = rounds->result;
 	plan_step(plan, last);
 	if (!even)
-		give_back(plan, rounds, step);
+		algo_give_back(plan, rounds);
 }
 
-void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
+/* Such rounds among all ranks, for the whole vector. */
+void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds)
 {
 	int wide = call->wire_type != call->key.type;
 	plan->scratch_cells = (uint32_t)wide;
@@ -123,11 +121,16 @@ void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
 	uint8_t chunk = algo_chunk_loop(plan);
 	struct plan_span result = { .space = PLAN_RECV, .chunk = chunk };
 	struct plan_span cell = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk };
-	algo_doubling_rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
-							  .n = call->topo->map.ranks,
-							  .ring = ring,
-							  .local = { .space = PLAN_SEND, .chunk = chunk },
-							  .acc = wide ? cell : result,
-							  .result = result });
+	rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
+					    .n = call->topo->map.ranks,
+					    .ring = ring,
+					    .local = { .space = PLAN_SEND, .chunk = chunk },
+					    .acc = wide ? cell : result,
+					    .result = result });
 	plan_end(plan);
+}
+
+void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	algo_flat_rounds(call, plan, algo_doubling_rounds);
 }

@@ -14,7 +14,7 @@ struct hier {
 	int pieces; /* the node's messages are inner pieces, too: a chunk is as many messages as nodes */
 	uint8_t push, rail, gather; /* rings; tokens to oneself go along push and rail */
 	uint8_t self; /* my index in my node */
-	void (*rounds)(struct plan *plan, const struct algo_rounds *rounds);
+	algo_rounds_build *rounds;
 };
 
 static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t chunk, uint8_t inner)
@@ -152,4 +152,9 @@ void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan)
 void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	build(call, plan, &(struct hier){ .rounds = algo_doubling_rounds });
+}
+
+void algo_hier_halving_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	build(call, plan, &(struct hier){ .rounds = algo_halving_rounds });
 }

@@ -42,6 +42,18 @@ static int several_nodes(const struct algo_call *call)
 	return shared_nodes(call) && call->topo->map.nodes > 1;
 }
 
+/* A rank waits for its whole node, then for its whole rail. */
+static int few_nodes(const struct algo_call *call)
+{
+	return several_nodes(call) && call->topo->map.nodes <= MOST_PEERS_AT_ONCE;
+}
+
+/* Where nodes differ a smaller one's rank would be on several rails, and get the result of each. */
+static int even_nodes(const struct algo_call *call)
+{
+	return several_nodes(call) && algo_even_nodes(call);
+}
+
 static const struct algo table[] = {
 	{ "local", CORALE_ALL_REDUCE, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
 	{ "local", CORALE_ALL_GATHER, ALGO_ALL_AT_ONCE, "", one_rank, algo_local },
@@ -64,10 +76,18 @@ static const struct algo table[] = {
 	  algo_ring_all_reduce },
 	{ "doubling", CORALE_ALL_REDUCE, ALGO_FLAT, "Thakur et al. 2005", several_ranks,
 	  algo_doubling_all_reduce },
+	{ "halving", CORALE_ALL_REDUCE, ALGO_FLAT, "Thakur et al. 2005", several_ranks,
+	  algo_halving_all_reduce },
 	{ "hier_ring", CORALE_ALL_REDUCE, 0, "Traff and Hunold 2020", shared_nodes,
 	  algo_hier_ring_all_reduce },
 	{ "hier_doubling", CORALE_ALL_REDUCE, 0, "Traff and Hunold 2020", several_nodes,
 	  algo_hier_doubling_all_reduce },
+	{ "hier_halving", CORALE_ALL_REDUCE, 0, "Thakur et al. 2005", several_nodes,
+	  algo_hier_halving_all_reduce },
+	{ "hier_oneshot", CORALE_ALL_REDUCE, 0, "Traff and Hunold 2020", few_nodes,
+	  algo_hier_oneshot_all_reduce },
+	{ "hier_oneshot_doubling", CORALE_ALL_REDUCE, 0, "Traff and Hunold 2020", even_nodes,
+	  algo_hier_oneshot_doubling_all_reduce },
 
 	{ "oneshot", CORALE_ALL_GATHER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Johnsson and Ho 1989", several_ranks,
 	  algo_oneshot_all_gather },

@@ -1,0 +1,111 @@
+/*
+ * Small hierarchical all-reduce: every rank gets the vectors of its whole node and folds them, then the node's sum goes along
+ * each rail, so that every rank folds the sums of all nodes for itself: no last phase inside the node. One exchange in the node and
+ * one between nodes, or log2(nodes) of those; most bytes. All ranks of a node fold the same vectors in the same order, so a node's sum has
+ * the same bits on all rails.
+ * Source: as an idea, the "one-shot" all-reduce of algo_oneshot.c and the multi-lane schemes of Traff and Hunold,
+ * "Decomposing MPI collectives for exploiting multi-lane communication" (2020).
+ */
+#include "algo_build.h"
+
+struct small {
+	struct plan *plan;
+	uint8_t near, rail; /* rings */
+	struct plan_span mine, sum, result; /* sum: the node's */
+};
+
+static struct small begin(const struct algo_call *call, struct plan *plan)
+{
+	int wide = call->wire_type != call->key.type;
+	plan->scratch_cells = (uint32_t)wide;
+	struct small s = { .plan = plan, .near = plan_ring(plan, PLAN_PARITY, 2) };
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	s.mine = (struct plan_span){ .space = PLAN_SEND, .chunk = chunk };
+	s.result = s.sum = (struct plan_span){ .space = PLAN_RECV, .chunk = chunk };
+	if (wide)
+		s.sum =
+		    (struct plan_span){ .space = PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk };
+	return s;
+}
+
+/* The fold of the node's vectors; nobody waits for room, as in algo_oneshot.c. */
+static struct plan_step node_sum(const struct small *s)
+{
+	plan_step(s->plan, (struct plan_step){ .op = PLAN_MOVE,
+					       .src = s->mine,
+					       .to_group = PLAN_NODE,
+					       .to = PLAN_EXPR_ALL,
+					       .to_ring = s->near });
+	return (struct plan_step){ .op = PLAN_MOVE,
+				   .flags = PLAN_REDUCE,
+				   .from_group = PLAN_NODE,
+				   .from = PLAN_EXPR_ALL,
+				   .from_ring = s->near,
+				   .src = s->mine,
+				   .dst = s->sum };
+}
+
+/* Every rank has one peer on its rail at each other node, and that one hears from it too: two halves suffice here as well. */
+static void send_to_rail(struct small *s, struct plan_step fold)
+{
+	s->rail = plan_ring(s->plan, PLAN_PARITY, 2);
+	fold.flags |= PLAN_TO_WIRE;
+	fold.to_group = PLAN_RAIL;
+	fold.to = PLAN_EXPR_ALL;
+	fold.to_ring = s->rail;
+	plan_step(s->plan, fold);
+}
+
+/*
+ * With nodes of several sizes a rank sends to whom it stands on the rail of: a smaller node's rank to several of a larger
+ * node, of which one sends to it.
+ */
+static void send_to_rails(struct small *s, const struct algo_call *call, struct plan_step fold)
+{
+	struct plan *plan = s->plan;
+	s->rail = plan_ring(plan, PLAN_CREDIT, call->slots);
+	plan_step(plan, fold);
+	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
+	uint8_t rail = algo_part_of(plan, self, algo_owned_loop(plan));
+	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_TO_WIRE,
+					    .src = s->sum,
+					    .to = algo_rank_at(plan, node, rail),
+					    .to_ring = s->rail });
+	plan_end(plan);
+	plan_end(plan);
+}
+
+void algo_hier_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	struct small s = begin(call, plan);
+	struct plan_step fold = node_sum(&s);
+	if (algo_even_nodes(call))
+		send_to_rail(&s, fold);
+	else
+		send_to_rails(&s, call, fold);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE,
+					    .from_group = PLAN_RAIL,
+					    .from = PLAN_EXPR_ALL,
+					    .from_ring = s.rail,
+					    .src = s.sum,
+					    .dst = s.result });
+	plan_end(plan);
+}
+
+void algo_hier_oneshot_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
+{
+	struct small s = begin(call, plan);
+	s.rail = plan_ring(plan, PLAN_CREDIT, call->slots);
+	plan_step(plan, node_sum(&s));
+	algo_doubling_rounds(plan, &(struct algo_rounds){ .group = PLAN_RAIL,
+							  .n = call->topo->map.nodes,
+							  .ring = s.rail,
+							  .local = s.sum,
+							  .acc = s.sum,
+							  .result = s.result });
+	plan_end(plan);
+}
