@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan/plan_codelet.h"
+#include "plan/plan_way.h"
 #include "plan/lower.h"
 #include "plan/plan_eval.h"
 

@@ -13,6 +13,7 @@ static void uuid(const struct engine *e, unsigned char out[ENGINE_UUID_BYTES])
 
 static void describe(const struct engine *e, struct plan_node *node)
 {
+	node->rates = e->rates;
 	node->ranks = e->ranks;
 	node->max_blocks = e->max_blocks;
 	node->words_bytes = e->layout.words_bytes;
@@ -20,9 +21,9 @@ static void describe(const struct engine *e, struct plan_node *node)
 	node->slots_bytes = e->layout.slots_bytes;
 }
 
-static int words(corale_type type)
+static const char *gpu_name(const struct engine *e)
 {
-	return codelets_words(type);
+	return e->gpu;
 }
 
 /* Leaves the bytes. */
@@ -270,15 +271,15 @@ const struct engine_ops engine_cuda = {
 	.link = cuda_link,
 	.versions = cuda_versions,
 	.open = open,
+	.gpu_name = gpu_name,
 	.uuid = uuid,
 	.enter = enter,
 	.leave = leave,
 	.reaches = engine_reaches,
 	.window_fd = window_fd,
-	.limit = engine_limit,
+	.share_limits = engine_share_limits,
 	.connect = connect,
 	.describe = describe,
-	.words = words,
 	.add_list = add_list,
 	.run = run,
 	.run_messages = run_messages,

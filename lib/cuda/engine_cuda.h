@@ -73,6 +73,8 @@ struct engine {
 	int max_blocks; /* of a launch */
 	int resident; /* blocks that run at a time for sure */
 	unsigned char uuid[ENGINE_UUID_BYTES];
+	char gpu[ENGINE_NAME_BYTES];
+	const struct rates *rates; /* of all ranks' GPUs */
 	struct codelet_layout layout;
 	CUdeviceptr base; /* of the addresses for all windows */
 	size_t stride; /* bytes of one window in them; 0: nothing is reserved */
@@ -121,7 +123,7 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 /* ---- engine_cuda_open.c: window, peers' windows, state */
 
 int engine_open(const struct engine_params *params, struct engine **out);
-void engine_limit(struct engine *engine, int max_blocks);
+void engine_share_limits(struct engine *engine, int max_blocks, const struct rates *rates);
 int engine_reaches(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
 int engine_window_fd(struct engine *engine, int *fd);
 int engine_connect(struct engine *engine, const int *fds);

@@ -26,7 +26,7 @@ static void cut(const struct copies *k, struct chain *c)
 {
 	const uint64_t all = k->call->bytes, scratch = copy_scratch_bytes(k, 1) * (uint64_t)(k->e->ranks - 1),
 		       half = scratch / 2 / COPY_ALIGN * COPY_ALIGN;
-	c->chunk = codelet_round(all / plan_codelet_chunks(k->e->ranks, all) + 1, COPY_ALIGN);
+	c->chunk = codelet_round(all / plan_chain_chunks(k->e->rates, k->e->ranks, all) + 1, COPY_ALIGN);
 	c->room = all;
 	if (k->call->target || (all <= scratch && all <= MOST_CHUNKS * c->chunk))
 		return;

@@ -113,7 +113,7 @@ static int is_near(const struct codelet_args *a)
 static void cut_pieces(const struct engine *e, struct codelet_args *a, int words, int exchanges,
 		       uint64_t parts)
 {
-	uint64_t most = plan_codelet_piece(a->area_bytes, words, exchanges, parts, e->max_blocks);
+	uint64_t most = plan_packets_piece(a->area_bytes, words, exchanges, parts, e->max_blocks);
 	uint64_t pieces = (a->bytes + most - 1) / most;
 	uint64_t each = pieces > 1 ? (a->bytes + pieces - 1) / pieces : a->bytes;
 	a->piece = (uint32_t)(pieces > 1 ? codelet_round(each, parts * PLAN_UNIT_BYTES) : each);

@@ -9,6 +9,7 @@ void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ce_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
@@ -16,6 +17,7 @@ void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_flat_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_dealt_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_chain_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_pairwise_all_to_all(const struct algo_call *call, struct plan *plan);
 void algo_pairwise_all_to_all_v(const struct algo_call *call, struct plan *plan);
@@ -42,6 +44,9 @@ void algo_flat_gather(const struct algo_call *call, struct plan *plan);
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan);
 void algo_hier_gather(const struct algo_call *call, struct plan *plan);
 void algo_hier_scatter(const struct algo_call *call, struct plan *plan);
+
+/* Blocks that fold as fast as one GPU's copy engines bring contributions. */
+enum { ALGO_FOLD_WIDTH = 16 };
 
 /* Opens the loop over the call's chunks; its variable as an expression. */
 static inline uint8_t algo_chunk_loop(struct plan *plan)
