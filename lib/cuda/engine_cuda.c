@@ -11,16 +11,6 @@ static void uuid(const struct engine *e, unsigned char out[ENGINE_UUID_BYTES])
 		out[i] = e->uuid[i];
 }
 
-static void describe(const struct engine *e, struct plan_node *node)
-{
-	node->rates = e->rates;
-	node->ranks = e->ranks;
-	node->max_blocks = e->max_blocks;
-	node->words_bytes = e->layout.words_bytes;
-	node->lines_bytes = e->layout.lines_bytes;
-	node->slots_bytes = e->layout.slots_bytes;
-}
-
 static const char *gpu_name(const struct engine *e)
 {
 	return e->gpu;
@@ -279,7 +269,7 @@ const struct engine_ops engine_cuda = {
 	.window_fd = window_fd,
 	.share_limits = engine_share_limits,
 	.connect = connect,
-	.describe = describe,
+	.describe = engine_describe,
 	.add_list = add_list,
 	.run = run,
 	.run_messages = run_messages,

@@ -112,6 +112,19 @@ static inline int engine_failed(const struct engine *engine)
 	return *(const volatile int32_t *)&engine->failure->code;
 }
 
+/* What shapes and the choice of a way need to know of it. */
+static inline void engine_describe(const struct engine *e, struct plan_node *node)
+{
+	node->rates = e->rates;
+	node->ranks = e->ranks;
+	node->max_blocks = e->max_blocks;
+	node->resident = e->resident;
+	node->words_bytes = e->layout.words_bytes;
+	node->lines_bytes = e->layout.lines_bytes;
+	node->slots_bytes = e->layout.slots_bytes;
+	node->scratch_bytes = e->scratch ? 2 * e->scratch_chunk : 0;
+}
+
 /* ---- engine_cuda_check.c */
 
 /* For whom the driver is asked. */
@@ -184,6 +197,11 @@ void engine_silence(struct engine *engine, int code);
 
 int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
 int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+
+/* ---- engine_cuda_shape.c: what decides the launch of a call; then its shape, which a line at TRACE tells as corale-plan prints it */
+
+struct plan_launch engine_launch_of(const struct engine_call *call, const struct plan_node *node);
+void engine_shape(const struct engine *engine, const struct plan_launch *launch, struct plan_shape *shape);
 
 /* ---- engine_cuda_lowered.c: calls by any plan */
 

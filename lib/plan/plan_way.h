@@ -51,6 +51,8 @@ struct plan_node {
 	uint8_t refused[CORALE_NUM_COLLS]; /* codelets, a bit each, that settings exclude */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 	uint64_t slots_bytes; /* of one sender */
+	uint64_t scratch_bytes; /* of one sender; 0: there is none */
+	int resident; /* blocks that run at a time for sure */
 };
 
 /* What settings leave to codelets, and force. Of counts that only the two ends of an edge know there are no lowered plans. */
