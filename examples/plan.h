@@ -31,8 +31,9 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 /* The plan of what runs a call in plain memory. Returns as planner_plan_call. */
 int plan_gpus_plan(const struct plan_request *request, const struct planner *planner,
 		   const struct plan_key *key, struct plan *plan, char *error, size_t error_bytes);
-/* Prints what runs the call; why, and its modelled time; the table of all ways over sizes. */
-void plan_gpus_print(const struct plan_request *request, const struct planner *planner);
+/* Prints what runs the call, whose plan in plain memory this is, and its launches; why, and its modelled time; the table of all ways over sizes. */
+void plan_gpus_print(const struct plan_request *request, const struct planner *planner,
+		     const struct plan *plan);
 void plan_gpus_print_times(const struct plan_request *request, const struct planner *planner);
 void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner);
 

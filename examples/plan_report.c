@@ -189,7 +189,7 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	}
 	print_machine(request, planner->topo);
 	if (gpus->used)
-		plan_gpus_print(request, planner);
+		plan_gpus_print(request, planner, &plan);
 	else if (!planner->topo->shared_memory)
 		printf("on GPUs:    a model only: CUDA communicators are of one node, of %d ranks at most, "
 		       "in this version\n",

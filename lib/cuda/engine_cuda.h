@@ -203,6 +203,10 @@ int engine_run_messages(struct engine *engine, const struct engine_message *mess
 struct plan_launch engine_launch_of(const struct engine_call *call, const struct plan_node *node);
 void engine_shape(const struct engine *engine, const struct plan_launch *launch, struct plan_shape *shape);
 
+/* The same line of a lowered plan; of an all_to_all_v that sends no rank more than so many bytes. */
+void engine_tell_lowered(const struct engine *engine, const struct engine_call *call);
+void engine_tell_edges(const struct engine *engine, const struct codelet_group *group, uint64_t bytes);
+
 /* ---- engine_cuda_lowered.c: calls by any plan */
 
 int engine_open_lists(struct engine *engine);

@@ -1,6 +1,6 @@
 /*
  * The ways in which the GPUs of one node run a call: a row each beside the host's algorithms. A row names the algorithm whose plan it runs,
- * message for message, who moves the bytes, how they say that they are there, and the codelet that does it. What no row runs, or none
+ * who moves the bytes, how they say that they are there, and the codelet that does it. What no row runs, or none
  * that settings allow, is lowered (lower.h). Pure: functions of a call and of facts that all ranks share, from modelled times (rates.h).
  */
 #ifndef PLAN_WAY_H
@@ -82,6 +82,8 @@ struct plan_way {
 	double (*us)(const struct plan_way *way, const struct plan_node *node, const struct plan_call *call);
 	enum rates_of pair, several; /* rates of two ranks, and of more */
 	enum rates_block pair_block, several_block;
+	/* By hand: what the algorithm's plan doesn't say of its messages; NULL: it says all. */
+	const char *lacks;
 };
 
 /* The rows of a collective in the order of preference; *count may be 0. */

@@ -5,6 +5,7 @@
 #include "planner.h"
 #include "plan_eval.h"
 #include "planner_algo.h"
+#include "shape.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -289,12 +290,28 @@ int planner_plan(const struct planner *planner, const struct plan_key *key, stru
 	return CORALE_ENOTSUP;
 }
 
+/* Channels are the launch's blocks, each with its slice; chunks what one message carries, or a block of one piece or round. */
+static void take_shape(const struct planner *planner, const struct plan_way *way,
+		       const struct plan_call *call, struct plan *plan)
+{
+	const struct plan_launch launch = plan_launch_of(way, planner->node, call);
+	struct plan_shape shape;
+	plan_shape(&launch, &shape);
+	plan->channels = shape.kernel == KERNEL_COPIES ? 1 : (uint8_t)shape.grid.blocks;
+	uint64_t cuts = (uint64_t)plan->parts * plan->channels;
+	uint64_t chunk = shape.message ? shape.message : (shape.piece + cuts - 1) / cuts;
+	chunk = chunk < MOST_CHUNK ? shape_round(chunk ? chunk : 1, PLAN_UNIT_BYTES) : MOST_CHUNK;
+	plan->chunk_bytes = (uint32_t)chunk;
+}
+
 /* One rank has no messages, whatever runs it. */
 int planner_plan_call(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
 		      struct plan *out, char *error, size_t error_bytes)
 {
 	const struct plan_way *way = planner_way(planner, call);
 	int ret = way ? planner_build_way(planner, key, way, out) : CORALE_ENOTSUP;
+	if (!ret && !coll_is_pair(call->coll)) /* the two ends cut a message when it runs */
+		take_shape(planner, way, call, out);
 	if (ret != CORALE_ENOTSUP)
 		return ret;
 	ret = planner_plan(planner, key, out, error, error_bytes);

@@ -202,6 +202,19 @@ static void shape_edges(const struct plan_launch *l, struct plan_shape *s)
 
 /* ---- The call ------------------------------------------------------------------------------------------- */
 
+struct plan_launch plan_launch_of(const struct plan_way *way, const struct plan_node *node,
+				  const struct plan_call *call)
+{
+	return (struct plan_launch){ .node = node,
+				     .codelet = way->codelet,
+				     .coll = call->coll,
+				     .bytes = call->bytes,
+				     .words = call->words,
+				     .odd = call->bytes % 4 != 0,
+				     .direct = plan_way_direct(way, node, call),
+				     .scratch = plan_way_scratch(way, node, call) && node->scratch_bytes };
+}
+
 void plan_shape(const struct plan_launch *l, struct plan_shape *s)
 {
 	*s = (struct plan_shape){ .grid = { l->node->max_blocks, PLAN_CODELET_THREADS },

@@ -72,6 +72,10 @@ struct plan_shape {
 	uint32_t depth; /* messages in flight of a lane or crew */
 };
 
+/* Of a call by a way, whose buffers' addresses are even. */
+struct plan_launch plan_launch_of(const struct plan_way *way, const struct plan_node *node,
+				  const struct plan_call *call);
+
 /* A few divisions. */
 void plan_shape(const struct plan_launch *launch, struct plan_shape *shape);
 

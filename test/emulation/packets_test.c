@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/collectives.h"
 #include "planned.h"
 #include "recorded.h"
 #include "script.h"
@@ -25,14 +26,13 @@ struct row {
 	enum plan_codelet codelet;
 	corale_coll coll;
 	const char
-	    *algo; /* the plan's; NULL: the planner has none like it: then sends says what is sent, and why */
+	    *algo; /* the plan's; NULL: it lacks something (plan_way.h): then sends says what is sent */
 	int most_ranks, blocks;
 	size_t window_kib;
 	const size_t *counts; /* END behind the last */
 	int scratch, registered; /* through scratch; into registered memory: then counts are bytes */
 	int least_ranks, least_pieces; /* 0: as any row has */
 	shape *sends;
-	const char *why;
 };
 
 /* ---- What the planner has no algorithm for ----------------------------------------------------------------------- */
@@ -105,8 +105,6 @@ static const size_t blocks_in_pieces[] = { 8200, 19999, END };
 static const size_t vectors[] = { 16, 4800, 12000, 70400, END },
 		    even_vectors[] = { 4800, 70400, END }; /* halves too */
 
-static const char no_dealt[] = "in the planner's algorithms the root has a part too, which it sends all";
-
 static const struct row rows[] = {
 	{ CODELET_PACKETS, CORALE_ALL_REDUCE, "oneshot", 6, 8, 1024, .counts = few },
 	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, "oneshot", 6, 8, 1024, .counts = few },
@@ -121,10 +119,8 @@ static const struct row rows[] = {
 	  .least_ranks = 3, .least_pieces = 2 },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 6, 8, 1024, .counts = few },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 256, .counts = in_pieces },
-	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 4, 8, 512, .counts = few, .sends = sends_dealt,
-	  .why = no_dealt },
-	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 3, 1, 256, .counts = in_pieces, .sends = sends_dealt,
-	  .why = no_dealt },
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 4, 8, 512, .counts = few, .sends = sends_dealt },
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, NULL, 3, 1, 256, .counts = in_pieces, .sends = sends_dealt },
 	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
@@ -133,8 +129,7 @@ static const struct row rows[] = {
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = many },
 	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
 	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = even_vectors, .registered = 1 },
-	{ CODELET_SLOTS, CORALE_BROADCAST, NULL, 4, 2, 160, .counts = many, .sends = sends_dealt_messages,
-	  .why = no_dealt },
+	{ CODELET_SLOTS, CORALE_BROADCAST, NULL, 4, 2, 160, .counts = many, .sends = sends_dealt_messages },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
 	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
@@ -143,7 +138,7 @@ static const struct row rows[] = {
 	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
 	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
 	{ CODELET_SLOTS, CORALE_BROADCAST, NULL, 4, 2, 160, .counts = vectors, .registered = 1,
-	  .sends = sends_dealt_messages, .why = no_dealt },
+	  .sends = sends_dealt_messages },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors,
 	  .registered = 1 },
 	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = vectors, .scratch = 1,
@@ -238,6 +233,80 @@ static int plan_traffic(const struct row *row, const struct trial *t, struct tra
 	return faults;
 }
 
+/* ---- The shape that is planned --------------------------------------------------------------------------------------- */
+
+/* What corale-plan says of a rank's launch. */
+static void plan_launch(const struct row *row, const struct trial *t, const struct codelet_args *a,
+			const struct plan_node *node, struct plan_launch *launch, struct plan_shape *planned)
+{
+	const struct call *c = &t->calls[0];
+	*launch = (struct plan_launch){ .node = node,
+					.codelet = row->codelet,
+					.coll = row->coll,
+					.bytes = c->count * corale_type_bytes(c->type),
+					.words = plan_in_words(c->type),
+					.odd = codelet_is_odd(a),
+					.direct = row->registered,
+					.scratch = row->scratch };
+	plan_shape(launch, planned);
+}
+
+static int differs(const char *what, uint64_t launched, uint64_t planned)
+{
+	if (launched != planned)
+		printf("# %s: launched %llu, planned %llu\n", what, (unsigned long long)launched,
+		       (unsigned long long)planned);
+	return launched != planned;
+}
+
+static int compare_launch(const struct gpu_launched *l, const struct plan_shape *s)
+{
+	const struct codelet_args *a = l->args;
+	int packets = s->kernel <= KERNEL_TWO_SHOT,
+	    faults = differs("blocks", l->blocks, (uint64_t)s->grid.blocks) |
+		     differs("threads", l->threads, (uint64_t)s->grid.threads);
+	if (packets)
+		return faults | differs("bytes of a piece", a->piece, s->piece) |
+		       differs("pieces", a->pieces, s->pieces);
+	return faults | differs("bytes of a message", a->slot_bytes, s->message) |
+	       differs("messages in flight", a->depth, s->depth);
+}
+
+static size_t most_sent(const struct traffic *seen)
+{
+	size_t most = 0;
+	for (int from = 0; from < seen->ranks; from++)
+		for (int to = 0; to < seen->ranks; to++) {
+			size_t bytes = traffic_sent(seen, from, to);
+			most = bytes > most ? bytes : most;
+		}
+	return most;
+}
+
+/* Each rank's launch and the bytes between two ranks are those of the shape. Counts of edges differ: no shape says all of them. */
+static int compare_shapes(const struct row *row, const struct trial *t, const struct traffic *seen)
+{
+	size_t n;
+	const struct gpu_launched *l = gpu_launches(&n);
+	struct plan_launch launch;
+	struct plan_shape planned;
+	int faults = 0;
+	if (coll_is_uneven(row->coll))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		struct plan_node node = { 0 };
+		engine_describe(&t->world.engines[l[i].rank], &node);
+		plan_launch(row, t, l[i].args, &node, &launch, &planned);
+		faults |= compare_launch(&l[i], &planned);
+		if (i == 0)
+			faults |= differs("bytes to a peer", most_sent(seen),
+					  plan_shape_to_peer(&launch, &planned));
+	}
+	return faults;
+}
+
+/* ---- All of a call ---------------------------------------------------------------------------------------------------- */
+
 static int compare(const struct row *row, const struct trial *t)
 {
 	struct traffic *planned = traffic_new(t->params.ranks, block_bytes(t));
@@ -247,6 +316,8 @@ static int compare(const struct row *row, const struct trial *t)
 		faults = recorded_read(&t->world, t->started, t->params.first_epoch, planned, seen);
 	if (!faults)
 		faults = traffic_compare(seen, planned);
+	if (!faults)
+		faults = compare_shapes(row, t, seen);
 	traffic_free(planned);
 	traffic_free(seen);
 	return faults;
@@ -375,6 +446,25 @@ static void name_row(const struct row *row, char *name, size_t bytes)
 			 into, algo);
 }
 
+/* The table of ways names the same plan, or says what it lacks. Groups of sends and receives are edges. */
+static int check_way(const struct row *row)
+{
+	int n, found = row->codelet == CODELET_NONE;
+	const struct plan_way *ways = plan_ways(row->coll, &n);
+	for (int i = 0; i < n; i++) {
+		if (ways[i].codelet != row->codelet)
+			continue;
+		found |=
+		    row->algo ? !ways[i].lacks && !strcmp(ways[i].algo, row->algo) : ways[i].lacks != NULL;
+		if (!row->algo && ways[i].lacks)
+			printf("# %s of %s, plan %s: %s\n", corale_coll_name(row->coll),
+			       plan_protocol_name(ways[i].protocol), ways[i].algo, ways[i].lacks);
+	}
+	if (!found)
+		printf("# the table of ways says something else\n");
+	return !found;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 2 ? argv[2] : "";
@@ -388,8 +478,7 @@ int main(int argc, char **argv)
 		if (!strstr(name, word))
 			continue;
 		int faults = run_row(&rows[i]);
-		if (rows[i].why)
-			printf("# %s\n", rows[i].why);
+		faults |= check_way(&rows[i]);
 		failed |= faults != 0;
 		if (script_report(name, ++number, faults))
 			return 1;
