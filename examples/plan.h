@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_PLAN_H
 #define EXAMPLES_PLAN_H
 
-#include "plan/plan_codelet.h"
+#include "plan/plan_way.h"
 #include "plan/planner.h"
 #include "plan/sim.h"
 
@@ -28,9 +28,18 @@ struct plan_gpus {
 /* Whether the machine is GPUs of one node; then *planner is the one that their communicators have. */
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   struct planner *planner);
-/* Prints what runs a call, and makes *plan the plan of the codelet that runs it, if one does and the table has it. */
-void plan_gpus_choose(const struct plan_gpus *gpus, const struct plan_request *request,
-		      const struct planner *planner, struct plan *plan);
+/* The plan of what runs a call in plain memory. Returns as planner_plan_call. */
+int plan_gpus_plan(const struct plan_request *request, const struct planner *planner,
+		   const struct plan_key *key, struct plan *plan, char *error, size_t error_bytes);
+/* Prints what runs the call, whose plan in plain memory this is, and its launches; why, and its modelled time; the table of all ways over sizes. */
+void plan_gpus_print(const struct plan_request *request, const struct planner *planner,
+		     const struct plan *plan);
+void plan_gpus_print_times(const struct plan_request *request, const struct planner *planner);
+void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner);
+
+/* 1500 ns as "1.5 us"; 1024 bytes as "1K". */
+const char *plan_time_text(double ns, char *buf, size_t bytes);
+const char *plan_bytes_text(size_t bytes, char *buf, size_t room);
 
 /* Prints the plan, a rank's first steps, times, and the table; returns 0 or a CORALE_E* code. */
 int plan_report(const struct plan_request *request, const struct planner *planner,

@@ -5,64 +5,158 @@
 #include "base/status.h"
 #include "kernels/codelets.h"
 #include "plan.h"
-#include "plan/planner_algo.h"
 
-/* An H200 has 132 processors, one of 32 of which is left to others. */
-enum { MOST_BLOCKS = 128 };
+static void set_node(struct plan_node *node, int ranks, const struct settings *settings,
+		     const struct rates *rates)
+{
+	struct codelet_layout layout;
+	int given = plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT);
+	codelet_layout_init(&layout, ranks, settings->gpu_window);
+	*node = (struct plan_node){ .rates = rates,
+				    .ranks = ranks,
+				    .max_blocks = given && given < rates->blocks ? given : rates->blocks,
+				    .words_bytes = layout.words_bytes,
+				    .lines_bytes = layout.lines_bytes,
+				    .slots_bytes = layout.slots_bytes };
+	node->resident = given && given < 2 * rates->blocks ? given : 2 * rates->blocks;
+	node->scratch_bytes = 2 * shape_scratch_chunk(ranks, layout.bytes, settings->memory_cap);
+	plan_node_settings(node, settings);
+}
 
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   struct planner *planner)
 {
-	struct codelet_layout layout;
-	int given =
-	    plan_codelet_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT);
 	gpus->used = !topo->shared_memory && topo->map.nodes == 1 && topo->map.ranks <= CODELET_MAX_RANKS;
 	if (!gpus->used)
 		return 0;
-	codelet_layout_init(&layout, topo->map.ranks, settings->gpu_window);
-	gpus->node = (struct plan_node){ .ranks = topo->map.ranks,
-					 .max_blocks = given && given < MOST_BLOCKS ? given : MOST_BLOCKS,
-					 .words_bytes = layout.words_bytes,
-					 .lines_bytes = layout.lines_bytes,
-					 .slots_bytes = layout.slots_bytes };
-	plan_codelet_settings(&gpus->node, settings);
-	planner_init_gpus(planner, topo, settings, layout.slots_bytes, gpus->node.max_blocks);
+	set_node(&gpus->node, topo->map.ranks, settings, rates_of_default_gpu());
+	planner_init_gpus(planner, topo, settings, &gpus->node);
 	return 1;
 }
 
-static enum plan_codelet choose(const struct plan_gpus *gpus, const struct plan_request *r, int memory)
+/* Copies of premultiplied inputs, which have no scratch, nobody can ask for here. */
+static struct plan_call call_of(const struct plan_request *r, const struct planner *planner, int memory)
 {
-	int words = type_is_float(r->type) && corale_type_bytes(r->type) <= sizeof(float);
-	return plan_codelet_choose(&gpus->node, r->coll, r->bytes, words, PLAN_MEMORY_SCRATCH | memory);
+	int scratch = planner->node->scratch_bytes ? PLAN_MEMORY_SCRATCH : 0;
+	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? r->bytes : 0, plan_in_words(r->type),
+				   memory | scratch };
 }
 
-static void print_choice(const char *memory, const struct plan_request *r, enum plan_codelet codelet)
+enum { PLAIN, REGISTERED = PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED };
+
+int plan_gpus_plan(const struct plan_request *r, const struct planner *planner, const struct plan_key *key,
+		   struct plan *plan, char *error, size_t error_bytes)
 {
-	if (codelet == CODELET_NONE)
-		printf("%s: lowered", memory);
+	const struct plan_call call = call_of(r, planner, PLAIN);
+	return planner_plan_call(planner, key, &call, plan, error, error_bytes);
+}
+
+static void print_choice(const char *memory, const struct plan_way *way)
+{
+	if (way)
+		printf("%s: codelet %s, which runs %s%s%s%s", memory, plan_codelet_name(way->codelet),
+		       way->algo, way->lacks ? " (by hand: " : "", way->lacks ? way->lacks : "",
+		       way->lacks ? ")" : "");
 	else
-		printf("%s: codelet %s, which runs %s%s", memory, plan_codelet_name(codelet),
-		       plan_codelet_algo(codelet, r->coll),
-		       algo_row(r->coll, plan_codelet_algo(codelet, r->coll)) < 0
-			   ? " (by hand: no plan of the table)"
-			   : "");
+		printf("%s: lowered", memory);
 }
 
-void plan_gpus_choose(const struct plan_gpus *gpus, const struct plan_request *r,
-		      const struct planner *planner, struct plan *plan)
+static void print_launch(const char *memory, const struct plan_call *call, const struct plan_way *way,
+			 const struct planner *planner, const struct plan *lowered)
 {
-	if (coll_is_pair(r->coll) || r->coll == CORALE_ALL_TO_ALL_V) {
-		printf("on GPUs:    sends, receives and all_to_all_v have a kernel of their own\n");
+	char text[256];
+	if (way) {
+		const struct plan_launch launch = plan_launch_of(way, planner->node, call);
+		struct plan_shape shape;
+		plan_shape(&launch, &shape);
+		plan_shape_print(&launch, &shape, text, sizeof text);
+	} else {
+		plan_shape_print_lowered(lowered, text, sizeof text);
+	}
+	printf("launch:     %s: %s\n", memory, text);
+}
+
+void plan_gpus_print(const struct plan_request *r, const struct planner *planner, const struct plan *plan)
+{
+	const int kind = coll_moves(r->coll) || r->coll == CORALE_ALL_REDUCE ? REGISTERED : PLAIN;
+	const struct plan_call plain = call_of(r, planner, PLAIN), registered = call_of(r, planner, kind);
+	const struct plan_way *way = planner_way(planner, &plain), *other = planner_way(planner, &registered);
+	if (coll_is_pair(r->coll)) {
+		printf("on GPUs:    sends and receives have a kernel of their own\n");
 		return;
 	}
-	enum plan_codelet plain = choose(gpus, r, 0),
-			  registered = choose(gpus, r, PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED);
-	int row = plain == CODELET_NONE ? -1 : algo_row(r->coll, plan_codelet_algo(plain, r->coll));
-	struct plan own;
 	printf("on GPUs:    ");
-	print_choice("plain memory", r, plain);
-	print_choice("; registered memory", r, registered);
+	print_choice("plain memory", way);
+	print_choice("; registered memory", other);
 	printf("\n");
-	if (row >= 0 && !planner_build(planner, &plan->key, row, &own))
-		*plan = own;
+	print_launch("plain memory", &plain, way, planner, plan);
+	print_launch("registered memory", &registered, other, planner, plan);
+}
+
+static void print_ways(const struct plan_request *r, const struct planner *planner, const char *memory,
+		       int kind)
+{
+	const struct plan_call call = call_of(r, planner, kind);
+	int n;
+	const struct plan_way *ways = plan_ways(r->coll, &n);
+	printf("why:        %s memory, modelled:", memory);
+	for (int i = 0; i < n; i++) {
+		double us = plan_way_time(&ways[i], planner->node, &call);
+		if (us >= 0)
+			printf(" %s %s %.1f us;", plan_codelet_name(ways[i].codelet),
+			       plan_protocol_name(ways[i].protocol), us);
+	}
+	printf(" rates of %s\n", planner->node->rates->name);
+}
+
+void plan_gpus_print_times(const struct plan_request *r, const struct planner *planner)
+{
+	const struct plan_call call = call_of(r, planner, PLAIN);
+	double us = plan_way_time(planner_way(planner, &call), planner->node, &call),
+	       bound = cost_lower_bound(planner->topo, r->coll, r->bytes);
+	char time[32], least[32];
+	print_ways(r, planner, "plain", PLAIN);
+	print_ways(r, planner, "registered", REGISTERED);
+	printf("modelled:   %s; no schedule on these links takes less than %s\n",
+	       plan_time_text(us * 1e3, time, sizeof time), plan_time_text(bound, least, sizeof least));
+}
+
+/* A line: the time of each way, with a star at the one that is taken. */
+static void print_line(const struct plan_request *r, const struct planner *planner)
+{
+	const struct plan_call call = call_of(r, planner, PLAIN);
+	const struct plan_way *taken = planner_way(planner, &call);
+	char text[32];
+	int n;
+	const struct plan_way *ways = plan_ways(r->coll, &n);
+	printf("%8s", plan_bytes_text(r->bytes, text, sizeof text));
+	for (int i = 0; i < n; i++) {
+		double us = plan_way_time(&ways[i], planner->node, &call);
+		if (us < 0)
+			printf("  %21s ", "-");
+		else
+			printf("  %21s%s", plan_time_text(us * 1e3, text, sizeof text),
+			       &ways[i] == taken ? "*" : " ");
+	}
+	printf("\n");
+}
+
+void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner)
+{
+	struct plan_request r = *request;
+	int n;
+	const struct plan_way *ways = plan_ways(r.coll, &n);
+	if (!coll_has_count(r.coll))
+		return;
+	printf("\n%8s", "bytes");
+	for (int i = 0; i < n; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "%s %s", plan_codelet_name(ways[i].codelet),
+			 plan_protocol_name(ways[i].protocol));
+		printf("  %21s ", name);
+	}
+	printf("\n");
+	for (r.bytes = 8; r.bytes <= (size_t)1 << 30; r.bytes *= 8)
+		print_line(&r, planner);
+	printf("Plain memory. * is taken; - does not apply here, or is left out by the settings\n");
 }

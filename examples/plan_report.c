@@ -15,8 +15,7 @@ static size_t count_of(const struct plan_request *request)
 	return request->bytes / corale_type_bytes(request->type);
 }
 
-/* 1500 ns as "1.5 us". */
-static const char *time_text(double ns, char *buf, size_t bytes)
+const char *plan_time_text(double ns, char *buf, size_t bytes)
 {
 	if (ns < 1e6)
 		snprintf(buf, bytes, "%.1f us", ns / 1e3);
@@ -25,7 +24,7 @@ static const char *time_text(double ns, char *buf, size_t bytes)
 	return buf;
 }
 
-static const char *bytes_text(size_t bytes, char *buf, size_t room)
+const char *plan_bytes_text(size_t bytes, char *buf, size_t room)
 {
 	static const char units[] = " KMG";
 	int unit = 0;
@@ -78,7 +77,7 @@ static void plot(const struct plan_request *request, const struct plan *plan, co
 	int rows;
 	const struct algo *algo = algo_table(&rows);
 	snprintf(title, sizeof(title), "%s of %s by %s, %s", corale_coll_name(request->coll),
-		 bytes_text(request->bytes, bytes, sizeof(bytes)), algo[plan->algo].name,
+		 plan_bytes_text(request->bytes, bytes, sizeof(bytes)), algo[plan->algo].name,
 		 request->machine ? request->machine : "this machine");
 	if (plan_plot(request->plot, plan, result, ranks, title))
 		fprintf(stderr, "corale-plan: cannot write %s: %s\n", request->plot, strerror(errno));
@@ -108,11 +107,11 @@ static void print_simulation(const struct plan_request *request, const struct to
 					"machine or call\n");
 		return;
 	}
-	printf("simulated:  %s, %ld steps of all ranks", time_text(result.ns, ns, sizeof(ns)),
+	printf("simulated:  %s, %ld steps of all ranks", plan_time_text(result.ns, ns, sizeof(ns)),
 	       result.actions);
 	if (topo->map.nodes > 1)
 		printf(", up to %s bytes a rank between nodes",
-		       bytes_text((size_t)result.rail_bytes, bytes, sizeof(bytes)));
+		       plan_bytes_text((size_t)result.rail_bytes, bytes, sizeof(bytes)));
 	printf("\n");
 	if (request->plot)
 		plot(request, plan, &result, ranks);
@@ -126,7 +125,7 @@ static void print_times(const struct plan_request *request, const struct planner
 	double model = cost_of_plan(planner->topo, plan, count_of(request));
 	double bound = cost_lower_bound(planner->topo, request->coll, request->bytes);
 	printf("modelled:   %s; no schedule on these links takes less than %s",
-	       time_text(model, ns, sizeof(ns)), time_text(bound, least, sizeof(least)));
+	       plan_time_text(model, ns, sizeof(ns)), plan_time_text(bound, least, sizeof(least)));
 	printf(bound > 0 ? " (%.2f times that)\n" : "\n", model / bound);
 }
 
@@ -142,8 +141,8 @@ static int print_size(const struct plan_request *request, const struct planner *
 	int ret = planner_plan(planner, &key, &taken, error, sizeof(error));
 	if (ret)
 		return ret;
-	printf("%8s  %12s", bytes_text(bytes, text, sizeof(text)),
-	       time_text(cost_lower_bound(planner->topo, request->coll, bytes), text + 32, 32));
+	printf("%8s  %12s", plan_bytes_text(bytes, text, sizeof(text)),
+	       plan_time_text(cost_lower_bound(planner->topo, request->coll, bytes), text + 32, 32));
 	for (int row = 0; row < rows; row++) {
 		if (algo[row].coll != request->coll)
 			continue;
@@ -151,7 +150,7 @@ static int print_size(const struct plan_request *request, const struct planner *
 			printf("  %14s", "-");
 			continue;
 		}
-		time_text(cost_of_plan(planner->topo, &plan, count), text, 32);
+		plan_time_text(cost_of_plan(planner->topo, &plan, count), text, 32);
 		printf("  %13s%s", text, taken.algo == row ? "*" : " ");
 	}
 	printf("\n");
@@ -181,7 +180,8 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	struct plan_key key = planner_key(request->coll, count_of(request), request->type, request->op);
 	if (!text)
 		return CORALE_ENOMEM;
-	int ret = planner_plan(planner, &key, &plan, text, TEXT_BYTES);
+	int ret = gpus->used ? plan_gpus_plan(request, planner, &key, &plan, text, TEXT_BYTES)
+			     : planner_plan(planner, &key, &plan, text, TEXT_BYTES);
 	if (ret) {
 		fprintf(stderr, "corale-plan: %s\n", text);
 		free(text);
@@ -189,7 +189,7 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	}
 	print_machine(request, planner->topo);
 	if (gpus->used)
-		plan_gpus_choose(gpus, request, planner, &plan);
+		plan_gpus_print(request, planner, &plan);
 	else if (!planner->topo->shared_memory)
 		printf("on GPUs:    a model only: CUDA communicators are of one node, of %d ranks at most, "
 		       "in this version\n",
@@ -198,14 +198,17 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	printf("%s\n", text);
 	if (request->steps > 0)
 		print_actions(request, planner->topo, &plan);
-	planner_explain(planner, &plan, text, TEXT_BYTES);
-	printf("why:        %s\n", text);
-	print_times(request, planner, &plan);
+	if (plan.codelet) {
+		plan_gpus_print_times(request, planner);
+	} else {
+		planner_explain(planner, &plan, text, TEXT_BYTES);
+		printf("why:        %s\n", text);
+		print_times(request, planner, &plan);
+	}
 	print_simulation(request, planner->topo, &plan);
-	if (gpus->used)
-		printf("\nThe table is of lowered plans; codelets have times of their own "
-		       "(docs/performance.md).\n");
-	if (request->table && request->coll != CORALE_BARRIER)
+	if (request->table && plan.codelet)
+		plan_gpus_print_table(request, planner);
+	else if (request->table && request->coll != CORALE_BARRIER)
 		ret = print_table(request, planner);
 	free(text);
 	return ret;

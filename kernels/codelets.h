@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 #include "kernels/remote.h"
-#include "plan/plan_codelet.h"
 #include "plan/lower.h"
 #include "plan/plan_eval.h"
+#include "plan/shape.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,19 +32,19 @@ extern "C" {
 
 enum {
 	CODELET_MAX_RANKS = 72,
-	CODELET_MAX_BLOCKS = 160, /* of one launch */
+	CODELET_MAX_BLOCKS = SHAPE_MAX_BLOCKS, /* of one launch */
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
-	CODELET_LANES = 128, /* of an edge at most */
-	CODELET_LINE = 128,
+	CODELET_LANES = SHAPE_LANES, /* of an edge at most */
+	CODELET_LINE = SHAPE_LINE,
 	CODELET_NUMBER_BITS =
 	    20, /* of a message's number in its call, where a flag has it beside the epoch */
-	CODELET_LINE_DATA = 120,
+	CODELET_LINE_DATA = SHAPE_LINE_DATA,
 	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
 };
 
 enum {
-	CODELET_CREWS = 4, /* of a block in a broadcast, */
-	CODELET_LEAST_DEPTH = 2 /* whose messages in flight a crew may be so few */
+	CODELET_CREWS = SHAPE_CREWS, /* of a block in a broadcast, */
+	CODELET_LEAST_DEPTH = SHAPE_LEAST_DEPTH /* whose messages in flight a crew may be so few */
 };
 
 /*
@@ -110,7 +110,7 @@ struct codelet_grant {
 
 enum {
 	CODELET_TARGET_SHIFT = 48,
-	CODELET_WHOLE_PIECE = 0x7fffff80 /* bytes at a time of one message into a buffer */
+	CODELET_WHOLE_PIECE = SHAPE_WHOLE_PIECE /* bytes at a time of one message into a buffer */
 };
 
 /* The first words of a window: set by whoever fails first. */
@@ -216,8 +216,8 @@ PLAN_FN uint64_t codelet_what_of_line(uint32_t what)
 enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
 	CODELET_THREADS = PLAN_CODELET_THREADS,
-	CODELET_LONG_THREADS = 768,
-	CODELET_WORK_THREADS = 1024 /* of jobs, at most */
+	CODELET_LONG_THREADS = SHAPE_LONG_THREADS,
+	CODELET_WORK_THREADS = SHAPE_WORK_THREADS /* of jobs, at most */
 };
 
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
@@ -378,7 +378,7 @@ PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 /* Lanes that share a message: by its bytes alone, so that both ends agree. */
 PLAN_FN uint32_t codelet_lanes(const struct codelet_group *g, uint64_t bytes)
 {
-	uint64_t lanes = bytes / (32 << 10) + 1, most = g->most_lanes;
+	uint64_t lanes = bytes / SHAPE_LANE_BYTES + 1, most = g->most_lanes;
 	if (codelet_in_long_lines(g, bytes)) {
 		lanes = (codelet_line_slots(bytes) + CODELET_LANE_RINGS - 1) / CODELET_LANE_RINGS;
 		most = (g->rings + (uint32_t)CODELET_LANE_RINGS - 1) / CODELET_LANE_RINGS;
@@ -469,11 +469,6 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->bytes = at + others * l->slots_bytes;
 }
 
-/* How one launch is shaped. */
-struct codelet_shape {
-	int blocks, threads;
-};
-
 /* Each loads its file's kernels, so that no later launch waits for it. 0 or a cudaError_t. */
 int codelets_load_packets(void);
 int codelets_load_near(void);
@@ -499,13 +494,13 @@ int codelets_packets(const struct codelet_args *args, struct codelet_shape shape
 		     void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
 /* reduce_scatter; all_reduce, which has no blocks */
-int codelets_slots(const struct codelet_args *args, int blocks, int type, void *stream);
+int codelets_slots(const struct codelet_args *args, struct codelet_shape grid, int type, void *stream);
 /* all_reduce into registered memory */
-int codelets_runs(const struct codelet_args *args, int blocks, int type, void *stream);
+int codelets_runs(const struct codelet_args *args, struct codelet_shape grid, int type, void *stream);
 /* all_gather, all_to_all */
-int codelets_moves(const struct codelet_args *args, int blocks, void *stream);
+int codelets_moves(const struct codelet_args *args, struct codelet_shape grid, void *stream);
 /* broadcast */
-int codelets_dealt(const struct codelet_args *args, int blocks, void *stream);
+int codelets_dealt(const struct codelet_args *args, struct codelet_shape grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);

@@ -199,9 +199,9 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void dealt_broadcast(const __gr
 		call_end(a, epoch);
 }
 
-int codelets_dealt(const codelet_args *args, int blocks, void *stream)
+int codelets_dealt(const codelet_args *args, codelet_shape grid, void *stream)
 {
-	return launch((const void *)dealt_broadcast, { blocks, CODELET_THREADS }, args, stream);
+	return launch((const void *)dealt_broadcast, grid, args, stream);
 }
 
 int codelets_load_dealt(void)

@@ -39,7 +39,8 @@ struct remote_progress {
 
 /* In front of a message, in its slot and on the wire. */
 struct remote_header {
-	uint64_t number; /* of the lane's messages, from 1; where one arrives it is written last: a kernel waits for it */
+	uint64_t
+	    number; /* of the lane's messages, from 1; where one arrives it is written last: a kernel waits for it */
 	uint64_t signature; /* of the collective that sends it */
 	uint64_t what; /* of what has a count of its own: codelet_what, on which both ends agree */
 	uint64_t bytes;

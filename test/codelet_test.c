@@ -1,5 +1,5 @@
 /*
- * The choice of a fused codelet (plan_codelet.h): whatever the call, one that can run it, the fastest by the model or
+ * The choice of a fused codelet (plan_way.h): whatever the call, one that can run it, the fastest by the model or
  * the one that was asked for.
  */
 #include <setjmp.h>
@@ -10,9 +10,12 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/collectives.h"
 #include "kernels/codelets.h"
-#include "plan/plan_codelet.h"
-#include "plan/plan_codelet_print.h"
+#include "plan_cases.h"
+#include "plan/plan_way.h"
+#include "plan/plan_way_print.h"
+#include "plan/planner.h"
 
 enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
 #define WINDOW ((uint64_t)62 << 20)
@@ -29,9 +32,12 @@ static struct plan_node node_of(int ranks, uint64_t window)
 {
 	struct codelet_layout l;
 	codelet_layout_init(&l, ranks, window);
-	return (struct plan_node){
-		.ranks = ranks, .max_blocks = 132, .words_bytes = l.words_bytes, .lines_bytes = l.lines_bytes
-	};
+	return (struct plan_node){ .rates = rates_of_default_gpu(),
+				   .ranks = ranks,
+				   .max_blocks = 132,
+				   .words_bytes = l.words_bytes,
+				   .lines_bytes = l.lines_bytes,
+				   .slots_bytes = l.slots_bytes };
 }
 
 /* 0, 3, and each power of 2 with its neighbours. */
@@ -94,14 +100,57 @@ static int able(const struct question *q, enum plan_codelet codelet)
 	}
 }
 
+static struct plan_call call_of(const struct question *q)
+{
+	return (struct plan_call){ q->coll, q->bytes, q->words, q->memory };
+}
+
+static const struct plan_way *chosen_way(const struct question *q)
+{
+	const struct planner planner = { .node = &q->node };
+	const struct plan_call call = call_of(q);
+	return planner_way(&planner, &call);
+}
+
 static enum plan_codelet choice(const struct question *q)
 {
-	return plan_codelet_choose(&q->node, q->coll, q->bytes, q->words, q->memory);
+	const struct plan_way *way = chosen_way(q);
+	return way ? way->codelet : CODELET_NONE;
+}
+
+/* The row of a codelet that can run the call, or NULL; there is never another one. */
+static const struct plan_way *row_of(const struct question *q, enum plan_codelet codelet)
+{
+	const struct plan_call call = call_of(q);
+	const struct plan_way *found = NULL;
+	int n;
+	const struct plan_way *ways = plan_ways(q->coll, &n);
+	for (int i = 0; i < n; i++)
+		if (ways[i].codelet == codelet && plan_way_time(&ways[i], &q->node, &call) >= 0) {
+			assert_null(found);
+			found = &ways[i];
+		}
+	return found;
 }
 
 static double time_of(const struct question *q, enum plan_codelet codelet)
 {
-	return plan_codelet_time(&q->node, codelet, q->coll, q->bytes, q->words, q->memory);
+	const struct plan_way *way = row_of(q, codelet);
+	const struct plan_call call = call_of(q);
+	return way ? plan_way_time(way, &q->node, &call) : -1;
+}
+
+static int wants_scratch(const struct question *q, enum plan_codelet codelet)
+{
+	const struct plan_way *way = row_of(q, codelet);
+	const struct plan_call call = call_of(q);
+	return way && plan_way_scratch(way, &q->node, &call);
+}
+
+static int stores_direct(const struct question *q)
+{
+	const struct plan_call call = call_of(q);
+	return plan_way_direct(chosen_way(q), &q->node, &call);
 }
 
 static void complain(const struct question *q, enum plan_codelet codelet, const char *what)
@@ -116,8 +165,7 @@ static void check_free_choice(const struct question *q)
 	enum plan_codelet chosen = choice(q);
 	if (!able(q, chosen))
 		complain(q, chosen, "can't run it");
-	if (plan_codelet_direct(&q->node, chosen, q->coll, q->memory) && !is_move(q->coll) &&
-	    q->coll != CORALE_ALL_REDUCE)
+	if (stores_direct(q) && !is_move(q->coll) && q->coll != CORALE_ALL_REDUCE)
 		complain(q, chosen, "would store into buffers whose addresses are not compared");
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
 		double us = time_of(q, (enum plan_codelet)c);
@@ -147,10 +195,10 @@ static void check_forced(struct question q)
 static void check_scratch(const struct question *q)
 {
 	for (int c = CODELET_NONE; c < CODELET_KINDS; c++) {
-		int wants =
-		    plan_codelet_scratch(&q->node, (enum plan_codelet)c, q->coll, q->bytes, q->memory);
+		int wants = wants_scratch(q, (enum plan_codelet)c);
 		int slots = c == CODELET_SLOTS || c == CODELET_SLOTS_TWO_SHOT;
-		if (c == CODELET_COPIES && wants != (is_sum(q->coll) || !goes_direct(q)))
+		if (c == CODELET_COPIES && able(q, CODELET_COPIES) &&
+		    wants != (is_sum(q->coll) || !goes_direct(q)))
 			complain(q, (enum plan_codelet)c, wants ? "wants scratch" : "wants no scratch");
 		if (wants && c != CODELET_COPIES && (!slots || q->bytes == 0))
 			complain(q, (enum plan_codelet)c, "wants scratch");
@@ -170,7 +218,7 @@ static void check_sizes(struct question *q)
 		if (left_packets && chosen == CODELET_PACKETS && i > 2)
 			complain(q, chosen, "is chosen again for a larger call");
 		left_packets |= chosen != CODELET_PACKETS;
-		int wants = plan_codelet_scratch(&q->node, CODELET_SLOTS, q->coll, q->bytes, q->memory);
+		int wants = wants_scratch(q, CODELET_SLOTS);
 		if (wanted && !wants && i > 4)
 			complain(q, CODELET_SLOTS, "wants scratch for a smaller call only");
 		wanted |= wants;
@@ -203,19 +251,19 @@ static void test_small_windows(void **state)
 	(void)state;
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks += 7)
 		check_node(node_of(ranks, (uint64_t)4 << 20));
-	check_node((struct plan_node){ .ranks = 4, .max_blocks = 1 });
+	check_node((struct plan_node){ .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1 });
 }
 
 /* As few as the policy `efficient` leaves; what is given goes first. */
 static void test_few_blocks(void **state)
 {
 	(void)state;
-	const int few = plan_codelet_most_blocks(0, 1);
+	const int few = plan_most_blocks(0, 1);
 	assert_in_range(few, 1, 8);
-	assert_int_equal(plan_codelet_most_blocks(0, 0), 0);
-	assert_int_equal(plan_codelet_most_blocks(few + 12, 1), few + 12);
-	assert_int_equal(plan_codelet_most_blocks(1, 1), 1);
-	assert_int_equal(plan_codelet_most_blocks(16, 0), 16);
+	assert_int_equal(plan_most_blocks(0, 0), 0);
+	assert_int_equal(plan_most_blocks(few + 12, 1), few + 12);
+	assert_int_equal(plan_most_blocks(1, 1), 1);
+	assert_int_equal(plan_most_blocks(16, 0), 16);
 	for (int ranks = 1; ranks <= 8; ranks++) {
 		struct plan_node node = node_of(ranks, WINDOW);
 		node.max_blocks = few;
@@ -260,22 +308,187 @@ static void test_lowered_only(void **state)
 		q.memory = i & ALL_MEMORY;
 		q.node.forced = (uint32_t)i;
 		q.node.zero_ctas = i / 8 % 2;
-		assert_false(plan_codelet_knows(q.coll));
+		int n;
+		plan_ways(q.coll, &n);
+		assert_int_equal(n, 0);
 		assert_int_equal(choice(&q), CODELET_NONE);
 	}
-	for (int coll = 0; coll <= CORALE_BARRIER; coll++)
-		assert_true(plan_codelet_knows((corale_coll)coll));
+}
+
+/* ---- The plans that GPUs run, through the checker ---------------------------------------------------------- */
+
+static void check_row(const struct topo *topo, const char *algo, const struct plan *built)
+{
+	const size_t counts[] = { 0, 1, 4 * (size_t)topo->map.ranks + 1 };
+	struct plan plan = *built;
+	struct check_report report;
+	char error[512];
+	for (int i = 0; i < 3 * 2 * 2; i++) {
+		struct plan_case c = { .topo = topo,
+				       .row = algo_row((corale_coll)plan.key.coll, algo),
+				       .count = counts[i % 3],
+				       .chunk = 2,
+				       .channels = 1 + i / 3 % 2,
+				       .root = topo->map.ranks - 1,
+				       .seed = (unsigned)(i / 6 * 5),
+				       .calls = 2 };
+		plan.channels = (uint8_t)c.channels;
+		if (cases_check(&c, &plan, &report, error, sizeof error))
+			fail_msg("%s by %s on %d ranks: %s", corale_coll_name((corale_coll)plan.key.coll),
+				 algo, topo->map.ranks, error);
+	}
+}
+
+static void check_way(const struct planner *planner, const struct plan_way *way)
+{
+	static const char *const engines[] = { "SM", "CE" };
+	const struct topo *topo = planner->topo;
+	struct plan_key key = planner_key(way->coll, 1000, CORALE_FLOAT32, CORALE_SUM);
+	struct plan plan;
+	assert_int_equal(planner_build_way(planner, &key, way, &plan), 0);
+	assert_int_equal(plan.codelet, way->codelet);
+	assert_int_equal(plan.protocol, way->protocol);
+	assert_string_equal(algo_table(&(int){ 0 })[plan.algo].name, way->algo);
+	for (int p = 0; p < plan.nprograms && way->engine == PLAN_SM; p++)
+		assert_int_equal(plan.programs[p].engine, PLAN_SM);
+	check_row(topo, way->algo, &plan);
+	if (topo->map.ranks == 2)
+		printf("# %s %s, %s, %s, codelet %s%s%s\n", corale_coll_name(way->coll), way->algo,
+		       engines[way->engine], plan_protocol_name(way->protocol),
+		       plan_codelet_name(way->codelet), way->lacks ? ", by hand: " : "",
+		       way->lacks ? way->lacks : "");
+}
+
+/* All that may run lowered. */
+static void check_lowered(const struct planner *planner)
+{
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	struct plan plan;
+	for (int row = 0; row < rows; row++) {
+		struct plan_key key = planner_key(algo[row].coll, 1000, CORALE_FLOAT32, CORALE_SUM);
+		if (coll_is_pair(algo[row].coll) || coll_is_uneven(algo[row].coll) ||
+		    planner_build(planner, &key, row, &plan))
+			continue;
+		assert_int_equal(plan.codelet, CODELET_NONE);
+		check_row(planner->topo, algo[row].name, &plan);
+		if (planner->topo->map.ranks == 2)
+			printf("# %s %s, SM, LL128 or FIFO, lowered\n", corale_coll_name(algo[row].coll),
+			       algo[row].name);
+	}
+}
+
+static void test_rows_are_checked(void **state)
+{
+	(void)state;
+	static const struct settings settings;
+	for (int ranks = 2; ranks <= 9; ranks++) {
+		struct plan_node node = node_of(ranks, WINDOW);
+		struct topo *topo = cases_topo(ranks, SPLIT_ONE_NODE);
+		struct planner planner;
+		topo_set_gpus(topo, node.rates);
+		planner_init_gpus(&planner, topo, &settings, &node);
+		for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
+			int n;
+			const struct plan_way *ways = plan_ways((corale_coll)coll, &n);
+			for (int i = 0; i < n; i++)
+				check_way(&planner, &ways[i]);
+		}
+		check_lowered(&planner);
+		topo_destroy(topo);
+	}
+}
+
+/* The plan of a call has its way, and the launch's blocks and chunks. */
+static void test_plan_of_call(void **state)
+{
+	(void)state;
+	static const struct settings settings;
+	for (int ranks = 1; ranks <= 9; ranks++) {
+		struct question q = { .node = node_of(ranks, WINDOW), .memory = PLAN_MEMORY_SCRATCH };
+		struct topo *topo = cases_topo(ranks, SPLIT_ONE_NODE);
+		struct planner planner;
+		char error[256];
+		q.node.scratch_bytes = (uint64_t)256 << 20;
+		topo_set_gpus(topo, q.node.rates);
+		planner_init_gpus(&planner, topo, &settings, &q.node);
+		for (int i = 0; i < CORALE_NUM_COLLS * SIZES; i++) {
+			q.coll = (corale_coll)(i % CORALE_NUM_COLLS);
+			q.bytes = size(i / CORALE_NUM_COLLS) / 4 * 4;
+			q.words = 1;
+			const struct plan_call call = call_of(&q);
+			const struct plan_way *way = chosen_way(&q);
+			struct plan_key key = planner_key(q.coll, q.bytes / 4, CORALE_FLOAT32, CORALE_SUM);
+			struct plan plan;
+			if (coll_is_pair(q.coll))
+				continue;
+			assert_int_equal(planner_plan_call(&planner, &key, &call, &plan, error, sizeof error),
+					 0);
+			assert_int_equal(plan.codelet, way ? way->codelet : CODELET_NONE);
+			assert_int_equal(plan.protocol, way ? way->protocol : PLAN_ANY_PROTOCOL);
+			if (!way || ranks == 1)
+				continue;
+			const struct plan_launch launch = plan_launch_of(way, &q.node, &call);
+			struct plan_shape shape;
+			plan_shape(&launch, &shape);
+			if (way->engine == PLAN_SM)
+				assert_int_equal(plan.channels, shape.grid.blocks);
+			assert_in_range(shape.grid.blocks, 1, 160);
+			assert_true(shape.piece * shape.pieces >=
+				    (call.coll == CORALE_ALL_REDUCE && way->engine == PLAN_CE
+					 ? shape_copied_part(q.bytes, ranks)
+					 : q.bytes));
+			assert_true(plan_shape_to_peer(&launch, &shape) <= q.bytes);
+		}
+		topo_destroy(topo);
+	}
+}
+
+/* Whatever CORALE_PROTO may say is the name of a row's protocol, or of its codelet, or of what is lowered. */
+static void test_protocols_have_rows(void **state)
+{
+	(void)state;
+	static const char *const names[] = { "LL128",   "SENTINEL", "FIFO",  "DIRECT",         "CE",
+					     "packets", "two_shot", "slots", "slots_two_shot", "copies" };
+	static const uint32_t masks[] = { 1u << CODELET_PACKETS | 1u << CODELET_TWO_SHOT,
+					  1u << CODELET_TWO_SHOT,
+					  1u << CODELET_SLOTS | 1u << CODELET_SLOTS_TWO_SHOT,
+					  1u << CODELET_SLOTS | 1u << CODELET_SLOTS_TWO_SHOT,
+					  1u << CODELET_COPIES };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		assert_true(plan_codelets_forced(names[i]) != 0);
+		if (i < sizeof masks / sizeof *masks)
+			assert_int_equal(plan_codelets_forced(names[i]), masks[i]);
+	}
+}
+
+/* GPUs that nobody has measured have rates of their own, slower in all. */
+static void test_rates(void **state)
+{
+	(void)state;
+	const struct rates *known = rates_of_gpu("NVIDIA H200"), *other = rates_of_gpu("NVIDIA H200 NVL");
+	assert_true(rates_are_known(known));
+	assert_true(known == rates_of_default_gpu());
+	assert_false(rates_are_known(other));
+	assert_true(rates_of_gpu(NULL) == other);
+	for (int i = 0; i < RATES_WAYS; i++) {
+		assert_true(other->way[i].start_us > known->way[i].start_us);
+		assert_true(other->way[i].gbs < known->way[i].gbs && other->way[i].gbs > 0);
+	}
+	for (int i = 0; i < RATES_BLOCK_KINDS; i++)
+		assert_true(other->block_gbs[i] < known->block_gbs[i] && other->block_gbs[i] > 0);
 }
 
 static void test_names(void **state)
 {
 	(void)state;
 	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++)
-		assert_int_equal(plan_codelet_forced(plan_codelet_name((enum plan_codelet)c)), 1u << c);
+		assert_int_equal(plan_codelets_forced(plan_codelet_name((enum plan_codelet)c)), 1u << c);
 	assert_string_equal(plan_codelet_name(CODELET_NONE), "lowered");
-	static const char *const none[] = { "", "auto", "lowered", "slot", "slots_", "PACKETS" };
+	static const char *const none[] = { "",        "auto", "lowered", "slot",   "slots_",
+					    "PACKETS", "LL",   "any",     "granted" };
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-		assert_int_equal(plan_codelet_forced(none[i]), 0);
+		assert_int_equal(plan_codelets_forced(none[i]), 0);
 }
 
 static void test_chunks(void **state)
@@ -284,7 +497,7 @@ static void test_chunks(void **state)
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
 		uint32_t before = 1;
 		for (int i = 0; i < SIZES; i++) {
-			uint32_t chunks = plan_codelet_chunks(ranks, size(i));
+			uint32_t chunks = plan_chain_chunks(rates_of_default_gpu(), ranks, size(i));
 			assert_in_range(chunks, before, ranks > 2 ? 256 : 1);
 			before = chunks;
 		}
@@ -295,15 +508,15 @@ static void test_chunks(void **state)
 static void test_print(void **state)
 {
 	(void)state;
-	char text[PLAN_CODELET_TEXT], begin[64];
+	char text[PLAN_WAYS_TEXT], begin[64];
 	struct question q = { .node = node_of(8, WINDOW), .coll = CORALE_ALL_GATHER, .bytes = 1024 };
 	while (choice(&q) == CODELET_PACKETS)
 		q.bytes *= 2;
-	plan_codelet_print(&q.node, q.coll, 0, text);
+	plan_ways_print(&q.node, q.coll, 0, text);
 	snprintf(begin, sizeof(begin), "packets to %lluM, then slots", (unsigned long long)q.bytes >> 21);
 	assert_string_equal(text, begin);
 	q.node.forced = 1u << CODELET_SLOTS;
-	plan_codelet_print(&q.node, q.coll, 1, text);
+	plan_ways_print(&q.node, q.coll, 1, text);
 	assert_string_equal(text, "slots");
 }
 
@@ -316,6 +529,10 @@ int main(void)
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_tiny_calls_are_packets),
 		cmocka_unit_test(test_lowered_only),
+		cmocka_unit_test(test_rows_are_checked),
+		cmocka_unit_test(test_plan_of_call),
+		cmocka_unit_test(test_protocols_have_rows),
+		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_print),

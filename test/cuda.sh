@@ -69,5 +69,6 @@ check 200 cuda_matrix env CORALE_CODELETS=no "$MPIRUN" -n $ranks "$top_builddir/
 check 200 cuda_matrix env CORALE_PROTO=LL "$MPIRUN" -n $ranks "$top_builddir/test/cuda_matrix" --seconds 20
 check 400 cuda_faults env CORALE_CODELETS=no "$top_builddir/test/cuda_faults" --ranks $ranks
 check 300 cuda_copies "$MPIRUN" -n $ranks "$top_builddir/test/cuda_copies" --largest 67108864
+check 300 cuda_plans "$MPIRUN" -n $ranks "$top_builddir/test/cuda_plans" --plan "$top_builddir/examples/corale-plan"
 check 200 cuda_stress "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 2 --calls 50000
 echo "1..$number"

@@ -46,7 +46,13 @@ static int build(const struct plan_case *c, int row, struct plan *plan)
 	struct planner planner = make_planner(c);
 	struct plan_key key = planner_key(algo_table(&rows)[row].coll, c->count,
 					  c->wide ? CORALE_BFLOAT16 : CORALE_FLOAT32, CORALE_SUM);
-	int ret = planner_build(&planner, &key, row, plan);
+	const struct algo *algo = &algo_table(&rows)[row];
+	const struct plan_way copies = {
+		.coll = algo->coll, .algo = algo->name, .engine = PLAN_CE, .codelet = CODELET_COPIES
+	};
+	int by_way = planner.gpus && algo->traits & ALGO_BY_COPIES;
+	int ret = by_way ? planner_build_way(&planner, &key, &copies, plan)
+			 : planner_build(&planner, &key, row, plan);
 	if (ret == CORALE_ENOTSUP)
 		return 0;
 	assert_int_equal(ret, 0);

@@ -64,8 +64,8 @@ struct comm {
 	struct settings settings; /* with the configuration's values in */
 	struct topo *topo;
 	struct plans plans; /* of the host engine */
-	struct topo *gpu_topo;
-	struct plans gpu_plans; /* of calls on GPUs that no codelet runs */
+	struct topo gpu_topo; /* topo with the rates of GPUs, for: */
+	struct plans gpu_plans; /* the ways of calls on GPUs, and the plans of those that no codelet runs */
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
@@ -76,7 +76,7 @@ struct comm {
 	uint64_t moved; /* messages of it at the watch thread's last look, */
 	int still; /* and for how many looks so */
 	struct recent *recent; /* calls on the GPU */
-	struct plan_node node; /* what the choice of its codelets looks at */
+	struct plan_node node; /* what the choice of its ways looks at */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
 	int registered; /* so far */
 	struct registration *registrations; /* memory that peers may map; mem.c */

@@ -108,7 +108,8 @@ void gpu_finish(struct comm *comm)
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
 	size_t blocks = coll_recv_blocks(c->coll, comm->size, comm->rank, c->root);
-	if (!c->recv || comm->proxy || !plan_codelet_knows(c->coll) ||
+	int n;
+	if (!c->recv || comm->proxy || !plan_ways(c->coll, &n) ||
 	    (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
 		return 0;
 	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
@@ -127,41 +128,46 @@ static int memory_of(const struct comm *comm, const struct engine_call *call)
 	return memory;
 }
 
-static enum plan_codelet choice(const struct comm *comm, const struct engine_call *call, int memory)
+static const struct plan_way *way_of(const struct comm *comm, const struct plan_call *key)
 {
-	return plan_codelet_choose(&comm->node, call->coll, call->bytes, engine_cuda.words(call->type),
-				   memory);
+	return planner_way(&comm->gpu_plans.planner, key);
 }
 
-static int wants_scratch(const struct comm *comm, const struct engine_call *call, int memory)
+/* Over nodes: lowered, but for counts that only the two ends of an edge know. */
+static int choose_remote(struct comm *comm, const struct call *c, struct engine_call *call)
 {
-	return comm->size > 1 &&
-	       plan_codelet_scratch(&comm->node, call->codelet, call->coll, call->bytes, memory);
+	if (!coll_is_uneven(c->coll))
+		return gpu_plan(comm, c, call);
+	call->codelet = CODELET_SLOTS;
+	return 0;
 }
 
-/* The codelet, and the target if that uses it. The first large call makes scratch. */
+/* The way, and the target if that uses it. The first large call makes scratch. */
 static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 {
+	const struct plan_node *node = &comm->node;
 	call->target = comm->size > 1 ? target_of(comm, c, call->bytes) : 0;
 	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
 		return CORALE_EINVAL;
-	int memory = memory_of(comm, call);
 	if (comm->proxy)
-		call->codelet = coll_is_uneven(call->coll) ? CODELET_SLOTS : CODELET_NONE;
-	else
-		call->codelet = choice(comm, call, memory);
-	if (call->codelet == CODELET_NONE)
+		return choose_remote(comm, c, call);
+	struct plan_call key = { call->coll, call->bytes, plan_in_words(call->type), memory_of(comm, call) };
+	const struct plan_way *way = way_of(comm, &key);
+	if (!way)
 		return gpu_plan(comm, c, call);
-	call->scratch = !comm->proxy && wants_scratch(comm, call, memory);
+	call->scratch = comm->size > 1 && plan_way_scratch(way, node, &key);
 	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
 		c->target = call->target;
 		int ret = mem_scratch(comm, c);
 		if (ret)
 			return ret;
-		memory = memory_of(comm, call);
-		call->codelet = choice(comm, call, memory);
+		key.memory = memory_of(comm, call);
+		way = way_of(comm, &key);
+		if (!way)
+			return gpu_plan(comm, c, call);
 	}
-	if (!plan_codelet_direct(&comm->node, call->codelet, c->coll, memory))
+	call->codelet = way->codelet;
+	if (!plan_way_direct(way, node, &key))
 		call->target = 0;
 	return 0;
 }

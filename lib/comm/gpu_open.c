@@ -1,4 +1,5 @@
 /* How the engine of a CUDA communicator comes up: the same GPU windows everywhere, passed as descriptors. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +8,7 @@
 #include "host/fdpass.h"
 #include "gpu.h"
 #include "base/log.h"
-#include "plan/plan_codelet_print.h"
+#include "plan/plan_way_print.h"
 #include "base/process.h"
 #include "recent.h"
 #include "withdraw.h"
@@ -16,6 +17,7 @@
 struct gpu_hello {
 	unsigned char uuid[ENGINE_UUID_BYTES];
 	char name[FDPASS_NAME_BYTES];
+	char gpu[ENGINE_NAME_BYTES];
 	int32_t max_blocks; /* of a kernel, by the GPU's size */
 	uint64_t process;
 };
@@ -46,7 +48,7 @@ static int open_engine(struct comm *comm)
 					.world_ranks = comm->size,
 					.window_bytes = s->gpu_window,
 					.memory_cap = s->memory_cap,
-					.max_blocks = plan_codelet_most_blocks(
+					.max_blocks = plan_most_blocks(
 					    s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT),
 					.timeout_s = s->timeout };
 	comm->recent = recent_create();
@@ -101,9 +103,36 @@ static int share_of(const struct comm *comm, const struct gpu_hello *all, int ra
 	return all[rank].max_blocks / n;
 }
 
-/* Both ends of a message cut it by this number. */
-static int limit_blocks(struct comm *comm, const struct gpu_hello *all)
+/* Of all ranks: they must choose alike. GPUs of several classes are none that is known. */
+static const struct rates *shared_rates(const struct comm *comm, const struct gpu_hello *all)
 {
+	const struct rates *first = rates_of_gpu(all->gpu);
+	for (int r = 1; r < comm->size; r++)
+		if (rates_of_gpu(all[r].gpu) != first)
+			return rates_of_gpu(NULL);
+	return first;
+}
+
+/* Once, for all ranks. */
+static void tell_rates(const struct comm *comm, const struct rates *rates, const struct gpu_hello *all)
+{
+	int r = 0;
+	while (r < comm->size - 1 && rates_are_known(rates_of_gpu(all[r].gpu)))
+		r++;
+	if (comm->rank || rates_are_known(rates))
+		return;
+	log_line(
+	    LOG_WARN, comm->rank,
+	    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose how calls "
+	    "run, so results are right, but calls may take longer than they need to; CORALE_PROTO and "
+	    "CORALE_ALGO force other ways",
+	    r, all[r].gpu);
+}
+
+/* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
+static int share_limits(struct comm *comm, const struct gpu_hello *all)
+{
+	const struct rates *rates = shared_rates(comm, all);
 	int least = share_of(comm, all, 0), most = least;
 	for (int r = 1; r < comm->size; r++) {
 		int share = share_of(comm, all, r);
@@ -116,7 +145,8 @@ static int limit_blocks(struct comm *comm, const struct gpu_hello *all)
 		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
 		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
 		    "process each, or a larger CORALE_MAX_CTAS");
-	engine_cuda.limit(comm->gpu, least);
+	engine_cuda.share_limits(comm->gpu, least, rates);
+	tell_rates(comm, rates, all);
 	if (least < most)
 		log_line(LOG_INFO, comm->rank,
 			 "the ranks' GPUs run %d to %d blocks: all kernels have at most %d", least, most,
@@ -135,6 +165,7 @@ static int connect_engines(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
 	mine.process = process_number();
+	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.gpu_name(comm->gpu));
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);
 	if (!ret)
@@ -145,7 +176,7 @@ static int connect_engines(struct comm *comm)
 	if (!ret)
 		ret = comm_agree(comm, check_links(comm, all), "reach its peers' GPUs");
 	if (!ret)
-		ret = limit_blocks(comm, all);
+		ret = share_limits(comm, all);
 	if (!ret)
 		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
 	if (!ret)
@@ -157,23 +188,40 @@ static int connect_engines(struct comm *comm)
 	return ret;
 }
 
-/* Once, the same on all ranks: which codelet runs what. */
-static void tell_choice(const struct comm *comm)
+/* Whether what CORALE_PROTO names can run some call of a collective at all. */
+static int runs_forced(const struct plan_node *node, corale_coll coll)
 {
-	char plain[PLAN_CODELET_TEXT], registered[PLAN_CODELET_TEXT];
-	if (comm->rank || comm->size == 1 || comm->topo->map.nodes > 1 || log_level < LOG_INFO)
+	int n;
+	const struct plan_way *ways = plan_ways(coll, &n);
+	for (int i = 0; i < n; i++)
+		if (node->forced >> ways[i].codelet & 1 && !(node->refused[coll] >> ways[i].codelet & 1))
+			return 1;
+	return 0;
+}
+
+static void tell_ways_of(const struct comm *comm, corale_coll coll)
+{
+	char plain[PLAN_WAYS_TEXT], registered[PLAN_WAYS_TEXT];
+	plan_ways_print(&comm->node, coll, PLAN_MEMORY_SCRATCH, plain);
+	plan_ways_print(&comm->node, coll,
+			PLAN_MEMORY_SCRATCH | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED, registered);
+	log_line(LOG_INFO, comm->rank,
+		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
+		 corale_coll_name(coll), plain, registered);
+	if (comm->node.forced && !runs_forced(&comm->node, coll))
+		log_line(LOG_INFO, comm->rank, "%s: what CORALE_PROTO=%s names can't run it here",
+			 corale_coll_name(coll), comm->settings.proto);
+}
+
+/* Once, the same on all ranks: which codelet runs what. */
+static void tell_ways(const struct comm *comm)
+{
+	int n;
+	if (comm->rank || comm->size == 1 || comm->proxy || log_level < LOG_INFO)
 		return;
-	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
-		if (coll_is_pair(coll) || !coll_has_count(coll) || !plan_codelet_knows((corale_coll)coll))
-			continue;
-		plan_codelet_print(&comm->node, (corale_coll)coll, PLAN_MEMORY_SCRATCH, plain);
-		plan_codelet_print(&comm->node, (corale_coll)coll,
-				   PLAN_MEMORY_SCRATCH | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
-				   registered);
-		log_line(LOG_INFO, comm->rank,
-			 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
-			 corale_coll_name((corale_coll)coll), plain, registered);
-	}
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		if (!coll_is_pair(coll) && coll_has_count(coll) && plan_ways((corale_coll)coll, &n))
+			tell_ways_of(comm, (corale_coll)coll);
 }
 
 int gpu_open(struct comm *comm)
@@ -189,14 +237,14 @@ int gpu_open(struct comm *comm)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->trace = trace_open();
-	plan_codelet_settings(&comm->node, &comm->settings);
+	plan_node_settings(&comm->node, &comm->settings);
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
 	if (ret)
 		return ret;
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
 		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
-	tell_choice(comm);
+	tell_ways(comm);
 	return 0;
 }
 

@@ -16,7 +16,7 @@ static int lower(struct comm *comm, const struct plan *plan, int root, int *list
 {
 	struct lowered lowered;
 	const char *why;
-	int ret = lower_plan(plan, &comm->gpu_topo->map, comm->rank, root, &lowered, &why);
+	int ret = lower_plan(plan, &comm->gpu_topo.map, comm->rank, root, &lowered, &why);
 	if (ret)
 		return log_error(ret, comm->rank, "%s: its plan can't be lowered: %s",
 				 corale_coll_name((corale_coll)plan->key.coll), why);
@@ -44,23 +44,14 @@ static int prepare_row(struct comm *comm, int row, corale_coll coll)
 
 int gpu_plans_open(struct comm *comm)
 {
-	int rows, ret;
+	int rows, ret = 0;
 	const struct algo *algo = algo_table(&rows);
-	uint64_t *node = calloc((size_t)comm->size, sizeof *node);
-	if (!node)
-		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	for (int r = 0; r < comm->size; r++)
-		node[r] = (uint64_t)comm->topo->map.node_of[r];
-	ret = topo_create(comm->size, node, &comm->gpu_topo);
-	free(node);
-	if (ret)
-		return log_error(ret, comm->rank, "no memory for %d ranks", comm->size);
-	topo_set_gpus(comm->gpu_topo);
-	planner_init_gpus(&comm->gpu_plans.planner, comm->gpu_topo, &comm->settings, comm->node.slots_bytes,
-			  comm->node.max_blocks);
+	comm->gpu_topo = *comm->topo;
+	topo_set_gpus(&comm->gpu_topo, comm->node.rates);
+	planner_init_gpus(&comm->gpu_plans.planner, &comm->gpu_topo, &comm->settings, &comm->node);
 	if (comm->proxy) {
 		const struct remote remote = engine_cuda.remote(comm->gpu);
-		comm->gpu_topo->rail = comm->topo->rail;
+		comm->gpu_topo.rail = comm->topo->rail;
 		planner_limit_remote(&comm->gpu_plans.planner, remote.slot_bytes, REMOTE_CHANNELS,
 				     REMOTE_BLOCKS);
 	}
@@ -73,7 +64,6 @@ int gpu_plans_open(struct comm *comm)
 void gpu_plans_close(struct comm *comm)
 {
 	plans_free(&comm->gpu_plans);
-	topo_destroy(comm->gpu_topo);
 }
 
 static int make_list(struct comm *comm, const struct plan *plan, int root, struct plans_list *list)
@@ -81,7 +71,7 @@ static int make_list(struct comm *comm, const struct plan *plan, int root, struc
 	int ret = lower(comm, plan, root, &list->number);
 	list->made = !ret;
 	list->counted =
-	    !ret && !comm->proxy && !lower_messages(plan, &comm->gpu_topo->map, root, &list->messages);
+	    !ret && !comm->proxy && !lower_messages(plan, &comm->gpu_topo.map, root, &list->messages);
 	return ret;
 }
 

@@ -16,10 +16,11 @@
 
 #include "kernels/remote.h"
 #include "plan/lower.h"
-#include "plan/plan_codelet.h"
+#include "plan/plan_way.h"
 
 enum {
 	ENGINE_UUID_BYTES = 16,
+	ENGINE_NAME_BYTES = 64, /* of a GPU's name */
 	ENGINE_MOST_GROUPED = 160, /* sends and receives of one group */
 	ENGINE_HANDLE_BYTES = 96, /* of what describes memory to peers */
 	ENGINE_MAX_REGIONS = 64, /* pieces of memory that peers map, at a time */
@@ -119,6 +120,8 @@ struct engine_ops {
 	int (*enter)(const struct engine *engine);
 	void (*leave)(const struct engine *engine, int entered);
 
+	/* Of its GPU, as the driver has it. */
+	const char *(*gpu_name)(const struct engine *engine);
 	/* Tells GPUs apart, whatever their ordinals. */
 	void (*uuid)(const struct engine *engine, unsigned char uuid[ENGINE_UUID_BYTES]);
 
@@ -129,8 +132,9 @@ struct engine_ops {
 	/* A file descriptor by which peers map the window; the caller closes it. Never blocks. CORALE_EDEVICE. */
 	int (*window_fd)(struct engine *engine, int *fd);
 
-	/* No more blocks a kernel than this, before connect: what the least of the ranks' GPUs has (describe says what this one has). */
-	void (*limit)(struct engine *engine, int max_blocks);
+	/* Before connect, what all ranks share: no more blocks a kernel than the least of their GPUs has, and the rates of all of them
+	 * (describe says what this GPU has). */
+	void (*share_limits)(struct engine *engine, int max_blocks, const struct rates *rates);
 
 	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
 	int (*connect)(struct engine *engine, const int *fds);
@@ -138,10 +142,8 @@ struct engine_ops {
 	/* Pinned memory of the messages to and from ranks of other nodes: for the proxy, which uses it until close. */
 	struct remote (*remote)(const struct engine *engine);
 
-	/* What the choice of a codelet needs to know of this engine; equal on all ranks. */
+	/* What the choice of a way needs to know of this engine; equal on all ranks from connect on. */
 	void (*describe)(const struct engine *engine, struct plan_node *node);
-	/* 1 if the folds of a type travel in words. Any thread. */
-	int (*words)(corale_type type);
 
 	/* Takes over a lowered plan, which *list then names; one that is there already has that number. May copy to the GPU, but waits for no
 	 * call. CORALE_ENOTSUP (too long), CORALE_ENOMEM, CORALE_EDEVICE. */

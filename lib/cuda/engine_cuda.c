@@ -11,13 +11,9 @@ static void uuid(const struct engine *e, unsigned char out[ENGINE_UUID_BYTES])
 		out[i] = e->uuid[i];
 }
 
-static void describe(const struct engine *e, struct plan_node *node)
+static const char *gpu_name(const struct engine *e)
 {
-	node->ranks = e->ranks;
-	node->max_blocks = e->max_blocks;
-	node->words_bytes = e->layout.words_bytes;
-	node->lines_bytes = e->layout.lines_bytes;
-	node->slots_bytes = e->layout.slots_bytes;
+	return e->gpu;
 }
 
 static struct remote remote(const struct engine *e)
@@ -28,11 +24,6 @@ static struct remote remote(const struct engine *e)
 static int captures(const struct engine *e)
 {
 	return e->last_captures;
-}
-
-static int words(corale_type type)
-{
-	return codelets_words(type);
 }
 
 /* Leaves the bytes. */
@@ -280,15 +271,15 @@ const struct engine_ops engine_cuda = {
 	.link = cuda_link,
 	.versions = cuda_versions,
 	.open = open,
+	.gpu_name = gpu_name,
 	.uuid = uuid,
 	.enter = enter,
 	.leave = leave,
 	.reaches = engine_reaches,
 	.window_fd = window_fd,
-	.limit = engine_limit,
+	.share_limits = engine_share_limits,
 	.connect = connect,
-	.describe = describe,
-	.words = words,
+	.describe = engine_describe,
 	.remote = remote,
 	.add_list = add_list,
 	.run = run,

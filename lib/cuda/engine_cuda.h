@@ -74,6 +74,8 @@ struct engine {
 	int max_blocks; /* of a launch */
 	int resident; /* blocks that run at a time for sure */
 	unsigned char uuid[ENGINE_UUID_BYTES];
+	char gpu[ENGINE_NAME_BYTES];
+	const struct rates *rates; /* of all ranks' GPUs */
 	struct codelet_layout layout;
 	CUdeviceptr base; /* of the addresses for all windows */
 	size_t stride; /* bytes of one window in them; 0: nothing is reserved */
@@ -113,6 +115,19 @@ static inline int engine_failed(const struct engine *engine)
 	return *(const volatile int32_t *)&engine->failure->code;
 }
 
+/* What shapes and the choice of a way need to know of it. */
+static inline void engine_describe(const struct engine *e, struct plan_node *node)
+{
+	node->rates = e->rates;
+	node->ranks = e->ranks;
+	node->max_blocks = e->max_blocks;
+	node->resident = e->resident;
+	node->words_bytes = e->layout.words_bytes;
+	node->lines_bytes = e->layout.lines_bytes;
+	node->slots_bytes = e->layout.slots_bytes;
+	node->scratch_bytes = e->scratch ? 2 * e->scratch_chunk : 0;
+}
+
 /* ---- engine_cuda_check.c */
 
 /* For whom the driver is asked. */
@@ -124,7 +139,7 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 /* ---- engine_cuda_open.c: window, peers' windows, state */
 
 int engine_open(const struct engine_params *params, struct engine **out);
-void engine_limit(struct engine *engine, int max_blocks);
+void engine_share_limits(struct engine *engine, int max_blocks, const struct rates *rates);
 int engine_reaches(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
 int engine_window_fd(struct engine *engine, int *fd);
 int engine_connect(struct engine *engine, const int *fds);
@@ -185,6 +200,15 @@ void engine_silence(struct engine *engine, int code);
 
 int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
 int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+
+/* ---- engine_cuda_shape.c: what decides the launch of a call; then its shape, which a line at TRACE tells as corale-plan prints it */
+
+struct plan_launch engine_launch_of(const struct engine_call *call, const struct plan_node *node);
+void engine_shape(const struct engine *engine, const struct plan_launch *launch, struct plan_shape *shape);
+
+/* The same line of a lowered plan; of an all_to_all_v that sends no rank more than so many bytes. */
+void engine_tell_lowered(const struct engine *engine, const struct engine_call *call);
+void engine_tell_edges(const struct engine *engine, const struct codelet_group *group, uint64_t bytes);
 
 /* ---- engine_cuda_lowered.c: calls by any plan */
 

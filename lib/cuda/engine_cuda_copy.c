@@ -13,27 +13,14 @@
 #include "corale.h"
 #include "base/log.h"
 
-/*
- * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
- * their barriers do. OWN: the same of what a rank keeps, by the copy unit, which is faster beside such a kernel and slower alone: they
- * need as long as the call; a longer one has fewer of them, but twice its share. FOLDING: large ones, which together are faster than
- * a link, and two fit on an SM. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have folds by half of
- * FOLDING or less. FEW_FOLDING: fewer are not faster than a link.
- */
-enum {
-	COPYING_BLOCKS = 120,
-	OWN_BLOCKS = 60,
-	FOLDING_BLOCKS = 32,
-	FOLDING_THREADS = 512,
-	FEW_FOLDING = 12,
-	FEWER = 64
-};
+enum { FEW_FOLDING = 12 /* blocks: fewer are not faster than a link */ };
 enum {
 	FIRST_PIECES = 32,
 	LAST_PIECES = 8
 }; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it */
-#define COPY_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
-#define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
+
+_Static_assert((int)COPY_JOBS / 2 == (int)SHAPE_MOST_CHUNKS,
+	       "a job for each chunk of a round, and for its last smaller ones");
 
 /* ---- What is enqueued ------------------------------------------------------------------------------------ */
 
@@ -89,41 +76,17 @@ static int is_odd(const struct codelet_job *job)
 	return ((uintptr_t)job->own | (uintptr_t)job->to) % 16 != 0;
 }
 
-static struct codelet_shape limited(const struct copies *k, int blocks, int threads)
-{
-	return (struct codelet_shape){ blocks < k->e->max_blocks ? blocks : k->e->max_blocks, threads };
-}
-
-static struct codelet_shape shape_of_copies(const struct copies *k, int blocks, int odd)
-{
-	int large = odd || k->e->max_blocks < FEWER;
-	return large ? limited(k, FEWER, CODELET_WORK_THREADS) : limited(k, blocks, 32);
-}
-
-static struct codelet_shape shape_of_folds(const struct copies *k, int odd)
-{
-	if (odd)
-		return shape_of_copies(k, 0, odd);
-	int large = k->e->max_blocks <= FOLDING_BLOCKS / 2;
-	return limited(k, FOLDING_BLOCKS, large ? CODELET_WORK_THREADS : FOLDING_THREADS);
-}
-
 int copy_fold_lead(const struct copies *k)
 {
-	int blocks = limited(k, FOLDING_BLOCKS, 0).blocks, lead = k->e->ranks * blocks / FOLDING_BLOCKS;
+	int blocks = shape_folds(&k->node, 0).blocks, lead = k->e->ranks * blocks / SHAPE_FOLDING_BLOCKS;
 	return blocks < FEW_FOLDING ? 0 : lead < 2 ? 2 : lead;
-}
-
-static int own_blocks(int times)
-{
-	return times < 2 ? OWN_BLOCKS : 2 * OWN_BLOCKS / times;
 }
 
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
-	struct codelet_shape shape = shape_of_copies(k, own_blocks(times), is_odd(work.job));
+	struct codelet_shape shape = shape_own(&k->node, times, is_odd(work.job));
 	copy_order(k, k->stream, k->beside);
 	if (bytes && to != from && !k->error)
 		keep(k, codelets_work(&work, shape, -1, k->beside));
@@ -163,7 +126,7 @@ static void launch_some(struct copies *k, int last)
 	int n = next_jobs(k), folds = is_fold(job), odd = 0;
 	for (int i = 0; i < n; i++)
 		odd |= is_odd(&job[i]);
-	struct codelet_shape shape = folds ? shape_of_folds(k, odd) : shape_of_copies(k, COPYING_BLOCKS, odd);
+	struct codelet_shape shape = folds ? shape_folds(&k->node, odd) : shape_taken(&k->node, odd);
 	k->launched += n;
 	work.jobs = (uint32_t)n;
 	work.last = (uint32_t)(last && k->launched == k->jobs);
@@ -232,7 +195,7 @@ unsigned char *copy_target(const struct copies *k, int rank)
 
 uint64_t copy_scratch_bytes(const struct copies *k, int buffers)
 {
-	return 2 * k->e->scratch_chunk / (uint64_t)buffers / COPY_ALIGN * COPY_ALIGN;
+	return shape_scratch_part(k->node.scratch_bytes, buffers);
 }
 
 unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, int b, int buffers)
@@ -287,14 +250,13 @@ struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_pie
 
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 {
-	const uint64_t all = k->call->bytes, scratch = copy_scratch_bytes(k, 1);
-	const uint64_t room = all > scratch ? copy_scratch_bytes(k, 2) : scratch;
+	const uint64_t all = k->call->bytes;
 	uint64_t at = 0;
 	for (uint32_t n = 1; n == 1 || at < all; n++) {
-		struct copy_piece round = copy_round_beside(at, all, room, n);
+		struct copy_piece round = copy_round_beside(at, all, k->shape.piece, n);
 		at += round.bytes;
 		add(k, round);
-		k->job[k->jobs - 1].done = all > scratch ? n : 0;
+		k->job[k->jobs - 1].done = k->shape.pieces > 1 ? n : 0;
 		copy_start_work(k, at == all);
 		if (n > 2) /* what came there before has been taken out */
 			copy_wait_job(k, n - 2, k->stream);
@@ -323,6 +285,9 @@ int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_
 	k.barrier.sequence = CODELET_BARRIERS;
 	k.arrival.args = k.barrier.args;
 	k.arrival.tell = 1;
+	engine_describe(e, &k.node);
+	const struct plan_launch launch = engine_launch_of(c, &k.node);
+	engine_shape(e, &launch, &k.shape);
 	int ret = engine_choose_beside(e, stream, &k.beside, &k.work);
 	if (ret)
 		return ret;
@@ -349,10 +314,7 @@ int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_
 
 size_t engine_scratch_bytes(const struct engine *e)
 {
-	uint64_t buffers = 2 * (uint64_t)(e->ranks - 1), window = e->layout.bytes;
-	uint64_t left = e->memory_cap > window ? e->memory_cap - window : 0, chunk = left / buffers;
-	chunk = chunk < COPY_CHUNK ? chunk / ENGINE_SCRATCH_UNIT * ENGINE_SCRATCH_UNIT : COPY_CHUNK;
-	return chunk < LEAST_CHUNK ? 0 : (size_t)(chunk * buffers);
+	return 2 * (size_t)(e->ranks - 1) * shape_scratch_chunk(e->ranks, e->layout.bytes, e->memory_cap);
 }
 
 void engine_keep_scratch(struct engine *e, void *memory, int region)

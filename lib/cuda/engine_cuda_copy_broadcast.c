@@ -8,31 +8,14 @@
  */
 #include "engine_cuda_copy.h"
 
-enum {
-	STREAMS = 2,
-	MOST_CHUNKS = COPY_JOBS / 2 /* of a round, each a job; and the last smaller ones */
-};
+enum { STREAMS = 2 };
 
 struct chain {
 	int before, after; /* the neighbours, or -1 */
-	uint64_t chunk, room; /* bytes; room: of a round */
 	uint32_t chunks; /* so far; each is a step of its stream */
 	cudaStream_t streams[STREAMS], copies[STREAMS]; /* of steps; of copies */
 	struct codelet_step steps[STREAMS]; /* the next ones */
 };
-
-/* What scratch does not hold at a time goes in rounds, each in half of it, so that one comes while the one before is taken out. */
-static void cut(const struct copies *k, struct chain *c)
-{
-	const uint64_t all = k->call->bytes, scratch = copy_scratch_bytes(k, 1) * (uint64_t)(k->e->ranks - 1),
-		       half = scratch / 2 / COPY_ALIGN * COPY_ALIGN;
-	c->chunk = codelet_round(all / plan_codelet_chunks(k->e->ranks, all) + 1, COPY_ALIGN);
-	c->room = all;
-	if (k->call->target || (all <= scratch && all <= MOST_CHUNKS * c->chunk))
-		return;
-	c->chunk = c->chunk < half ? c->chunk : half;
-	c->room = half < MOST_CHUNKS * c->chunk ? half : MOST_CHUNKS * c->chunk;
-}
 
 static struct chain chain_of(const struct copies *k)
 {
@@ -46,7 +29,6 @@ static struct chain chain_of(const struct copies *k)
 		    (struct codelet_step){ .args = k->barrier.args,
 					   .sequence = i ? CODELET_SECOND_ARRIVALS : CODELET_ARRIVALS,
 					   .of = c.before + 1 };
-	cut(k, &c);
 	return c;
 }
 
@@ -63,11 +45,10 @@ static const unsigned char *source_of(const struct copies *k, const struct chain
 }
 
 /* Into scratch the last ones are ever smaller. */
-static struct copy_piece next_chunk(const struct copies *k, const struct chain *c, struct copy_piece round,
-				    uint64_t done)
+static struct copy_piece next_chunk(const struct copies *k, struct copy_piece round, uint64_t done)
 {
 	struct copy_piece p = copy_next_taken(k, k->call->target ? 0 : k->e->ranks - 1, round, done);
-	p.bytes = p.bytes < c->chunk ? p.bytes : c->chunk;
+	p.bytes = p.bytes < k->shape.message ? p.bytes : k->shape.message;
 	return p;
 }
 
@@ -142,7 +123,7 @@ static void add_work(struct copies *k, const struct chain *c, struct copy_piece 
 	struct copy_piece p;
 	uint32_t number = c->chunks;
 	for (uint64_t done = 0; done < round.bytes; done += p.bytes, number++) {
-		p = next_chunk(k, c, round, done);
+		p = next_chunk(k, round, done);
 		struct codelet_job job = { .own = source_of(k, c, p),
 					   .to = copy_received(k) + p.at,
 					   .bytes = p.bytes,
@@ -172,7 +153,7 @@ static void run_round(struct copies *k, struct chain *c, struct copy_piece round
 	copy_start_work(k, 0);
 	struct copy_piece p;
 	for (uint64_t done = 0; done < round.bytes; done += p.bytes) {
-		p = next_chunk(k, c, round, done);
+		p = next_chunk(k, round, done);
 		pass(k, c, p);
 		k->arrival.tell = c->chunks + 1; /* what a job waits for depends on nothing behind it here */
 		copy_more_work(k, 0);
@@ -189,7 +170,7 @@ void copy_broadcast(struct copies *k)
 	copy_barrier(k, 0);
 	copy_order(k, k->stream, k->beside);
 	for (uint32_t n = 1; n == 1 || at < all; n++) {
-		struct copy_piece round = copy_round_beside(at, all, c.room, n);
+		struct copy_piece round = copy_round_beside(at, all, k->shape.piece, n);
 		at += round.bytes;
 		if (n > 2)
 			hear_taken(k, &c, n - 2);

@@ -20,11 +20,10 @@ struct sum {
 static struct sum sum_of(const struct copies *k)
 {
 	struct sum s = { .gathers = k->call->coll == CORALE_ALL_REDUCE, .part = k->call->bytes };
-	uint64_t ranks = (uint64_t)k->e->ranks;
 	s.staged = s.gathers && !k->call->target;
 	s.buffers = s.staged ? 2 : 1;
 	if (s.gathers)
-		s.part = codelet_round((s.part + ranks - 1) / ranks, COPY_ALIGN);
+		s.part = shape_copied_part(s.part, k->e->ranks);
 	return s;
 }
 
@@ -219,10 +218,9 @@ static void sum_round(struct copies *k, struct sum *s, struct copy_piece all)
 
 static void all_reduce(struct copies *k, struct sum *s)
 {
-	const uint64_t room = copy_scratch_bytes(k, s->buffers);
 	uint64_t at = 0;
 	do {
-		struct copy_piece all = copy_round(at, s->part, room);
+		struct copy_piece all = copy_round(at, s->part, k->shape.piece);
 		at += all.bytes;
 		sum_round(k, s, all);
 	} while (at < s->part);

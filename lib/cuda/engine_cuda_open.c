@@ -1,6 +1,7 @@
 /* How the CUDA engine of a communicator comes up and goes down. */
 #include "engine_cuda.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,8 +130,9 @@ static void limit_blocks(struct engine *e, int processors, int given)
 		e->resident = given;
 }
 
-void engine_limit(struct engine *e, int max_blocks)
+void engine_share_limits(struct engine *e, int max_blocks, const struct rates *rates)
 {
+	e->rates = rates;
 	e->max_blocks = max_blocks < e->max_blocks ? max_blocks : e->max_blocks;
 	e->resident = 2 * max_blocks < e->resident ? 2 * max_blocks : e->resident;
 }
@@ -164,6 +166,8 @@ static int find_gpu(struct engine *e, int max_blocks)
 	if (ret)
 		return ret;
 	memcpy(e->uuid, prop.uuid.bytes, sizeof(e->uuid));
+	snprintf(e->gpu, sizeof(e->gpu), "%.*s", ENGINE_NAME_BYTES - 1, prop.name);
+	e->rates = rates_of_gpu(e->gpu);
 	limit_blocks(e, prop.multiProcessorCount, max_blocks);
 	return 0;
 }

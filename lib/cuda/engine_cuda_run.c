@@ -8,43 +8,10 @@
 #include "base/status.h"
 
 enum {
-	LEAN_VECTORS = 640, /* 8 KB and a little more */
-	SLOT_BYTES = 64 << 10, /* at most */
-	LONG_SLOT_BYTES = 1 << 20,
-	MOST_TAKEN = 4, /* messages that a block takes out of scratch, where it has fewer peers */
-	EDGE_SLOT_BYTES = 256 << 10,
-	LEAST_SLOT_BYTES = 16 << 10,
-	FEW_LANES = 64, /* that nearly fill a link; CODELET_LANES do */
-	LEAST_SHARE = 16, /* blocks of a list: below, rounds are many */
 	FEW_COPYING = 8,
-	DEALT_BYTES = 4608 << 10, /* of a broadcast's messages in flight, one a crew */
-	LONG_DEALT_BYTES = 6 << 20, /* the same of many messages */
-	MOST_DEALT_DEPTH = 8, /* so that the second-level cache holds what is in flight */
-	SLOT_DEPTH = 2,
 	/* Of receive buffers' addresses: peers store into others in parts of a vector, so these get slots. */
 	DIRECT_UNIT = 16
 };
-#define LONG_DEALT ((uint64_t)100 << 20)
-
-static uint64_t vectors_of(uint64_t bytes, int words)
-{
-	return words ? (bytes + 15) / 16 : (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA * 8;
-}
-
-/* One vector a thread as long as blocks and threads suffice; small ones in blocks of one warp, which find room beside a busy
- * kernel. */
-static struct codelet_shape packet_shape(const struct engine *e, uint64_t vectors, uint64_t small)
-{
-	struct codelet_shape shape = { 1, 32 };
-	if (vectors > small) {
-		shape.threads = vectors <= 8192 ? 128 : 256;
-		while (shape.threads < CODELET_THREADS && vectors > (uint64_t)(shape.threads * e->max_blocks))
-			shape.threads *= 2;
-	}
-	uint64_t blocks = (vectors + (uint64_t)shape.threads - 1) / (uint64_t)shape.threads;
-	shape.blocks = blocks < 1 ? 1 : blocks < (uint64_t)e->max_blocks ? (int)blocks : e->max_blocks;
-	return shape;
-}
 
 static void fill(const struct engine *e, const struct engine_call *c, struct codelet_args *a)
 {
@@ -57,7 +24,7 @@ static void fill(const struct engine *e, const struct engine_call *c, struct cod
 				    .recv_block = coll_receives_each(c->coll) ? c->bytes : 0,
 				    .bytes = c->bytes,
 				    .signature = c->signature,
-				    .depth = SLOT_DEPTH,
+				    .depth = SHAPE_SLOT_DEPTH,
 				    .tag = (uint32_t)(c->signature >> 32) ^ (uint32_t)c->signature,
 				    .scalar = c->scalar,
 				    .number = c->number,
@@ -98,196 +65,102 @@ static void fill_near(const struct engine *e, struct codelet_args *a)
 	cut_parts(e, a, a->bytes - (uint64_t)(a->pieces - 1) * a->piece, a->near_ranks.last_at);
 }
 
-/* Of a block whose threads take turns. A thread has one packet for each other rank under way: of one, more threads fill the link. */
-static int long_threads(const struct engine *e)
-{
-	return e->ranks == 2 ? CODELET_LONG_THREADS : CODELET_THREADS;
-}
-
-static int is_near(const struct codelet_args *a)
-{
-	return a->ranks > 1 && a->ranks <= CODELET_NEAR && !codelet_is_odd(a);
-}
-
-/* What is larger than the packets' room goes in pieces of about one size. parts: of the vector; 1: all to all. */
-static void cut_pieces(const struct engine *e, struct codelet_args *a, int words, int exchanges,
-		       uint64_t parts)
-{
-	uint64_t most = plan_codelet_piece(a->area_bytes, words, exchanges, parts, e->max_blocks);
-	uint64_t pieces = (a->bytes + most - 1) / most;
-	uint64_t each = pieces > 1 ? (a->bytes + pieces - 1) / pieces : a->bytes;
-	a->piece = (uint32_t)(pieces > 1 ? codelet_round(each, parts * PLAN_UNIT_BYTES) : each);
-	a->pieces = a->piece ? (uint32_t)((a->bytes + a->piece - 1) / a->piece) : 1;
-}
-
-static int run_two_shot(const struct engine *e, struct codelet_args *a, corale_type type, cudaStream_t stream)
-{
-	int deals = a->root >= 0, words = !deals && codelets_words(type);
-	uint64_t parts = (uint64_t)(e->ranks - deals);
-	cut_pieces(e, a, words, 2, parts);
-	struct codelet_shape shape = packet_shape(e, vectors_of((a->piece + parts - 1) / parts, words), 0);
-	if (!deals && !is_near(a))
-		return codelets_two_shot(a, shape, type, stream);
-	fill_near(e, a);
-	if (shape.threads == CODELET_THREADS && !deals)
-		shape.threads = long_threads(e);
-	return codelets_near_two_shot(a, shape, type, stream);
-}
-
-static int run_exchange(const struct engine *e, struct codelet_args *a, const struct engine_call *c,
-			cudaStream_t stream)
-{
-	int folds = coll_folds(c->coll), has_blocks = a->send_block || a->recv_block;
-	a->piece = (uint32_t)a->bytes;
-	a->pieces = 1;
-	if (has_blocks)
-		cut_pieces(e, a, 0, 1, 1);
-	uint64_t vectors = vectors_of(a->piece, 0);
-	struct codelet_shape shape = packet_shape(e, vectors, LEAN_VECTORS);
-	int one_turn = a->pieces == 1 && vectors <= (uint64_t)shape.blocks * (uint64_t)shape.threads;
-	if (!is_near(a) || (!one_turn && !has_blocks))
-		return codelets_packets(a, shape, c->type, folds, stream);
-	fill_near(e, a);
-	if (one_turn)
-		return codelets_near(a, shape, c->type, folds, stream);
-	shape.threads = long_threads(e);
-	return codelets_near_long(a, shape, c->type, folds, stream);
-}
-
 static int run_packets(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
-	int two_shot = c->codelet == CODELET_TWO_SHOT;
-	int words = two_shot && coll_folds(c->coll) && codelets_words(c->type);
+	struct plan_node node = { 0 };
+	struct plan_shape s;
+	int two_shot = c->codelet == CODELET_TWO_SHOT, folds = coll_folds(c->coll);
+	int words = two_shot && folds && codelets_words(c->type);
+	engine_describe(e, &node);
 	fill(e, c, &a);
 	a.area = (uint32_t)(words ? e->layout.words : e->layout.lines);
 	a.area_bytes = (uint32_t)(words ? e->layout.words_bytes : e->layout.lines_bytes);
-	return two_shot ? run_two_shot(e, &a, c->type, stream) : run_exchange(e, &a, c, stream);
+	struct plan_launch l = engine_launch_of(c, &node);
+	l.odd = codelet_is_odd(&a);
+	engine_shape(e, &l, &s);
+	a.piece = (uint32_t)s.piece;
+	a.pieces = (uint32_t)s.pieces;
+	switch (s.kernel) {
+	case KERNEL_NEAR:
+		fill_near(e, &a);
+		return codelets_near(&a, s.grid, c->type, folds, stream);
+	case KERNEL_NEAR_LONG:
+		fill_near(e, &a);
+		return codelets_near_long(&a, s.grid, c->type, folds, stream);
+	case KERNEL_NEAR_TWO_SHOT:
+		fill_near(e, &a);
+		return codelets_near_two_shot(&a, s.grid, c->type, stream);
+	case KERNEL_TWO_SHOT:
+		return codelets_two_shot(&a, s.grid, c->type, stream);
+	default:
+		return codelets_packets(&a, s.grid, c->type, folds, stream);
+	}
 }
+
+/* ---- Slots ---------------------------------------------------------------------------------------------- */
 
 _Static_assert(CORALE_NUM_TYPES <= 1 << (32 - CODELET_WHAT_IN_LINE), "lines say their message's type");
 _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read the engine's targets");
 
-/* A room in slots for so many lanes of a->depth slots in each of so many rings; at most so many bytes a slot. */
-static void cut_slots(struct codelet_args *a, int lanes, int rings, uint64_t most)
+/* One sender's: of scratch, or of the window. */
+static void use_slots(const struct engine *e, const struct plan_launch *l, struct codelet_args *a)
 {
-	uint64_t bytes = a->area_bytes / ((uint64_t)(lanes * rings) * a->depth);
-	a->slot_bytes = (uint32_t)((bytes < most ? bytes : most) / CODELET_LINE * CODELET_LINE);
-}
-
-/* One sender's. */
-static void use_slots(const struct engine *e, struct codelet_args *a, int lanes, int rings, uint64_t most)
-{
-	if (!a->slots) {
+	if (l->scratch) {
+		a->slots = e->regions[e->scratch_region].gpu_peers;
+		a->area_bytes = (uint32_t)l->node->scratch_bytes;
+	} else {
 		a->area = (uint32_t)e->layout.slots;
 		a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	}
-	cut_slots(a, lanes, rings, most);
-}
-
-/* Large calls have scratch, if there is any: longer runs to one peer. */
-static void use_scratch(const struct engine *e, struct codelet_args *a)
-{
-	if (!e->scratch)
-		return;
-	a->slots = e->regions[e->scratch_region].gpu_peers;
-	a->area_bytes = (uint32_t)(2 * e->scratch_chunk);
-}
-
-/* Of a broadcast: as many bytes are in flight as a link takes in the time of a message's flag, whatever the number of crews; and
- * all messages are of about one size. */
-static uint64_t dealt_bytes(const struct engine *e, uint64_t bytes)
-{
-	const uint64_t blocks = (uint64_t)e->max_blocks, piece = (bytes + blocks - 1) / blocks,
-		       turn = (uint64_t)CODELET_CREWS * (uint64_t)(e->ranks > 1 ? e->ranks - 1 : 1),
-		       all = bytes < LONG_DEALT ? DEALT_BYTES : LONG_DEALT_BYTES,
-		       most = all / (blocks * CODELET_CREWS);
-	uint64_t rounds = piece / (turn * most) + 1;
-	return codelet_round(piece / (turn * rounds) + 1, CODELET_LINE);
-}
-
-static void use_dealt(const struct engine *e, struct codelet_args *a)
-{
-	const uint64_t most = dealt_bytes(e, a->bytes), crews = (uint64_t)e->max_blocks * CODELET_CREWS;
-	a->depth = CODELET_LEAST_DEPTH;
-	use_slots(e, a, (int)crews, 1, most);
-	uint64_t depth = a->area_bytes / a->slot_bytes / crews;
-	a->depth = (uint32_t)(depth < MOST_DEALT_DEPTH ? depth : MOST_DEALT_DEPTH) / 2 * 2;
-	if (a->peers)
-		a->slot_bytes = (uint32_t)most;
-}
-
-/* The most that a message through slots holds. Long runs are faster, but nobody sends beside a block's last message being taken out: it
- * is half as long as the others. */
-static uint64_t most_of_message(const struct codelet_args *a, int blocks, int runs, int folds)
-{
-	const uint64_t others = (uint64_t)(a->ranks > 1 ? a->ranks - 1 : 1),
-		       each = others < MOST_TAKEN ? MOST_TAKEN / others : 1,
-		       part = codelet_round(2 * a->bytes / ((2 * each - 1) * (uint64_t)blocks) + 1,
-					    CODELET_LINE);
-	if (!runs && (folds || !a->slots))
-		return SLOT_BYTES;
-	return runs || part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;
 }
 
 /* Folds by one exchange or two, blocks, and broadcasts: straight into the peers' memory where it is registered. */
 static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
-	int blocks = e->max_blocks, two_shot = c->codelet == CODELET_SLOTS_TWO_SHOT;
+	struct plan_node node = { 0 };
+	struct plan_shape s;
+	engine_describe(e, &node);
 	fill(e, c, &a);
+	const struct plan_launch l = engine_launch_of(c, &node);
+	engine_shape(e, &l, &s);
 	if (c->target) {
 		a.peers = engine_region_of(e, c->target)->gpu_peers;
 		a.peers_at = engine_offset_of(c->target);
 	}
-	if (c->scratch)
-		use_scratch(e, &a);
-	if (c->coll == CORALE_BROADCAST) {
-		use_dealt(e, &a);
-		return codelets_dealt(&a, blocks, stream);
+	use_slots(e, &l, &a);
+	a.slot_bytes = (uint32_t)s.message;
+	a.depth = s.depth;
+	switch (s.kernel) {
+	case KERNEL_DEALT:
+		return codelets_dealt(&a, s.grid, stream);
+	case KERNEL_RUNS:
+		return codelets_runs(&a, s.grid, c->type, stream);
+	case KERNEL_SLOTS:
+		return codelets_slots(&a, s.grid, c->type, stream);
+	default:
+		return codelets_moves(&a, s.grid, stream);
 	}
-	int runs = two_shot && a.peers, folds = coll_folds(c->coll);
-	use_slots(e, &a, blocks, 1 + (two_shot && !runs), most_of_message(&a, blocks, runs, folds));
-	if (runs)
-		return codelets_runs(&a, blocks, c->type, stream);
-	if (folds)
-		return codelets_slots(&a, blocks, c->type, stream);
-	if (c->target)
-		a.slot_bytes = CODELET_WHOLE_PIECE;
-	return codelets_moves(&a, blocks, stream);
 }
 
 /* ---- Edges ---------------------------------------------------------------------------------------------- */
 
-/* With all edges of a rank in both directions, all blocks must be resident at a time: so many have each list of messages. */
-static int blocks_of_lists(const struct engine *e, int pairs, int lists, int narrow)
+static void cut_slots(struct codelet_group *g, uint64_t room)
 {
-	int blocks = e->resident;
-	if (!pairs && blocks > CODELET_MAX_BLOCKS) /* whose epochs are counted */
-		blocks = CODELET_MAX_BLOCKS;
-	return blocks - narrow > lists ? (blocks - narrow) / lists : 1;
-}
-
-/*
- * Lanes of a message at most, equal on both ends: a block each, when a rank has all edges; of pairs so many that they fill a link, in
- * whole rounds where a list may have to share its blocks with many. No more than have slots worth their flags.
- */
-static int most_lanes(const struct engine *e, int pairs)
-{
-	int all = blocks_of_lists(e, pairs, 2 * e->world_ranks - 1, 0), rounds = CODELET_LANES / all;
-	uint64_t most = e->layout.slots_bytes / (SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
-	if (pairs)
-		lanes = all < LEAST_SHARE ? FEW_LANES : rounds < 2 ? CODELET_LANES : (uint64_t)(all * rounds);
-	most = most < 1 ? 1 : most < CODELET_LANES ? most : CODELET_LANES;
-	return (int)(lanes < most ? lanes : most);
+	g->args.area_bytes = (uint32_t)room;
+	g->args.slot_bytes = (uint32_t)shape_edge_slot_bytes(room, g->most_lanes);
 }
 
 static void begin_edges(const struct engine *e, const struct codelet_args *args, int pairs,
 			struct codelet_edges *g)
 {
+	struct plan_node node = { 0 };
+	engine_describe(e, &node);
 	g->group.args = *args;
-	g->group.most_lanes = (uint16_t)most_lanes(e, pairs);
-	use_slots(e, &g->group.args, g->group.most_lanes, 1, EDGE_SLOT_BYTES);
+	g->group.args.area = (uint32_t)e->layout.slots;
+	g->group.most_lanes = (uint16_t)shape_most_lanes(&node, pairs);
+	cut_slots(&g->group, e->layout.slots_bytes);
 	g->group.pairs = (uint16_t)pairs;
 	g->group.rings = (uint16_t)e->layout.pair_rings;
 	g->group.depth = (uint16_t)e->layout.ring_depth;
@@ -312,8 +185,10 @@ static void set_message(struct codelet_edges *g, int i, struct codelet_message m
  * divides evenly among the parts of the GPU from which a link is fed: with 10 to 15 a send is slower than with 8. */
 static void share_blocks(const struct engine *e, struct codelet_edges *g, int wide)
 {
+	struct plan_node node = { 0 };
+	engine_describe(e, &node);
 	int narrow = g->group.lists - wide,
-	    blocks = blocks_of_lists(e, g->group.pairs, wide ? wide : 1, narrow);
+	    blocks = shape_blocks_of_lists(&node, g->group.pairs, wide ? wide : 1, narrow);
 	if (narrow && blocks > FEW_COPYING && blocks < 2 * FEW_COPYING)
 		blocks = FEW_COPYING;
 	g->group.wide = (uint16_t)wide;
@@ -353,6 +228,15 @@ static void add_own(const struct engine *e, const struct engine_call *c)
 				.data = to, .from = from, .bytes = bytes, .peer = (int16_t)e->rank });
 }
 
+/* Bytes to another rank at most. */
+static uint64_t most_sent(const struct engine *e, const struct engine_call *c)
+{
+	uint64_t most = 0;
+	for (int r = 0; r < e->ranks; r++)
+		most = r != e->rank && c->send_counts[r] > most ? c->send_counts[r] : most;
+	return most * corale_type_bytes(c->type);
+}
+
 static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
@@ -367,6 +251,7 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 	if (!e->edges->group.lists) /* one rank, and nothing to be copied */
 		return 0;
 	share_blocks(e, e->edges, e->edges->group.lists);
+	engine_tell_edges(e, &e->edges->group, most_sent(e, c));
 	return codelets_edges(e->edges, stream);
 }
 
@@ -381,6 +266,7 @@ static int launch_lowered(struct engine *e, const struct engine_call *c, cudaStr
 {
 	struct codelet_args a;
 	fill(e, c, &a);
+	engine_tell_lowered(e, c);
 	return engine_run_lowered(e, c, &a, stream);
 }
 
@@ -466,10 +352,8 @@ static int sort_lists(struct codelet_edges *g)
 /* All my slots, in equal rooms: by grants senders learn of it. */
 static void share_slots(const struct engine *e, struct codelet_edges *g)
 {
-	struct codelet_args *a = &g->group.args;
 	uint64_t all = e->layout.slots_bytes * (uint64_t)(e->ranks - 1), rooms = g->rooms ? g->rooms : 1;
-	a->area_bytes = (uint32_t)(all / rooms / CODELET_LINE * CODELET_LINE);
-	cut_slots(a, g->group.most_lanes, 1, EDGE_SLOT_BYTES);
+	cut_slots(&g->group, all / rooms / CODELET_LINE * CODELET_LINE);
 }
 
 /* Appends message i and all later ones of its pair and direction as one list; marks them as taken. */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "corale.h"
-#include "plan/plan_codelet.h"
+#include "plan/plan_way.h"
 
 struct trace;
 

@@ -2,6 +2,7 @@
 #include "cost_rates.h"
 
 #include "corale.h"
+#include "rates.h"
 
 struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int group)
 {
@@ -43,12 +44,10 @@ double cost_cores(const struct topo *topo, const struct plan *plan)
 }
 
 /* Ranks that share a core cannot see a message before they get their turn. */
-static const double turn_ns = 2500;
-
 double cost_node_latency_ns(const struct topo *topo)
 {
 	double sharing = 16.0 / topo->cores_per_rank_x16 - 1;
-	return topo->node.latency_ns + (sharing > 0 ? sharing * turn_ns : 0);
+	return topo->node.latency_ns + (sharing > 0 ? sharing * rates_of_hosts()->turn_ns : 0);
 }
 
 static int goes_by_reference(const struct topo *topo, double bytes)

@@ -41,7 +41,7 @@ enum {
 enum plan_group { PLAN_WORLD, PLAN_NODE, PLAN_RAIL };
 enum plan_op { PLAN_MOVE, PLAN_SIGNAL, PLAN_WAIT, PLAN_LOOP, PLAN_END };
 enum plan_space { PLAN_NOWHERE, PLAN_SEND, PLAN_RECV, PLAN_SCRATCH };
-/* A hint: who should run a program (threads stand in for all on hosts). */
+/* Who runs a program (threads stand in for all on hosts). */
 enum plan_engine { PLAN_SM, PLAN_CE, PLAN_NET };
 /*
  * PARITY: the sender need not wait for room. The checker proves that safe as long as only calls with PARITY rings use
@@ -158,7 +158,9 @@ struct plan_key {
 struct plan {
 	struct plan_key key;
 	uint8_t algo; /* row of the algorithm table */
-	uint8_t codelet; /* 0: the generic step executor */
+	uint8_t
+	    codelet; /* enum plan_codelet: what runs it on GPUs; 0: the step executor of hosts, or lowered */
+	uint8_t protocol; /* enum plan_protocol: how that codelet's messages say that they are there */
 	uint8_t channels; /* slices of every part, run side by side */
 	uint8_t wire_type; /* corale_type of message payloads: the call's, or float32 for partial sums */
 	uint8_t nexprs, nsteps, nrings, nprograms;

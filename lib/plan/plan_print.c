@@ -8,6 +8,7 @@
 
 #include "algo.h"
 #include "plan_print.h"
+#include "plan_way.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -270,7 +271,11 @@ static void print_head(struct out *out, const struct plan *plan)
 	print(out, ", %s", corale_type_name((corale_type)plan->key.type));
 	if (plan->wire_type != plan->key.type)
 		print(out, " (partial sums %s)", corale_type_name((corale_type)plan->wire_type));
-	print(out, ", up to %zu bytes\n", (size_t)1 << plan->key.size_class);
+	print(out, ", up to %zu bytes", (size_t)1 << plan->key.size_class);
+	if (plan->codelet)
+		print(out, ", codelet %s, protocol %s", plan_codelet_name((enum plan_codelet)plan->codelet),
+		      plan_protocol_name((enum plan_protocol)plan->protocol));
+	print(out, "\n");
 	print(out, "channels %d, parts %d, pieces %d, chunk %u bytes, scratch %u cells\n", plan->channels,
 	      plan->parts, plan->inner, plan->chunk_bytes, plan->scratch_cells);
 	for (int i = 0; i < plan->nrings; i++)

@@ -5,6 +5,7 @@
 #include "planner.h"
 #include "plan_eval.h"
 #include "planner_algo.h"
+#include "shape.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -48,11 +49,13 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 
 /* All rings of a plan have a slot for each of their messages in flight and channels: there are seldom more than two rings. */
 void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
-		       size_t slots_bytes, int max_blocks)
+		       const struct plan_node *node)
 {
-	const size_t rings = PLAN_MAX_RINGS - 1;
+	const size_t rings = PLAN_MAX_RINGS - 1, slots_bytes = node->slots_bytes;
+	const int max_blocks = node->max_blocks;
 	planner_init(planner, topo, settings);
 	planner->gpus = 1;
+	planner->node = node;
 	planner->slots = GPU_SLOTS;
 	planner->max_channels = max_blocks;
 	size_t most = slots_bytes / (rings * GPU_SLOTS * GPU_LEAST_SLOT);
@@ -187,7 +190,14 @@ static void choose_chunk(const struct algo_call *call, struct plan *plan)
 	plan->chunk_bytes = best;
 }
 
-int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out)
+/* What lowered plans lack. */
+static int can_be_lowered(const struct algo *algo, const struct algo_call *call)
+{
+	return !(algo->traits & ALGO_BY_COPIES) && call->wire_type == call->key.type;
+}
+
+static int build(const struct planner *planner, const struct plan_key *key, int row,
+		 enum plan_codelet codelet, struct plan *out)
 {
 	int rows;
 	const struct algo *algo = algo_table(&rows);
@@ -199,10 +209,11 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 		return CORALE_ENOTSUP;
 	if (!planner->gpus && algo->traits & ALGO_ON_GPUS)
 		return CORALE_ENOTSUP;
-	if (planner->gpus && (algo->traits & ALGO_BY_COPIES || call.wire_type != call.key.type))
-		return CORALE_ENOTSUP; /* what lowered plans lack */
+	if (planner->gpus && !codelet && !can_be_lowered(algo, &call))
+		return CORALE_ENOTSUP;
 	plan_init(out, key);
 	out->algo = (uint8_t)row;
+	out->codelet = (uint8_t)codelet;
 	out->wire_type = call.wire_type;
 	out->chunk_bytes = round_chunk(call.slot_bytes);
 	algo->build(&call, out);
@@ -211,6 +222,35 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 		return ret;
 	out->channels = choose_channels(planner, &call, out);
 	choose_chunk(&call, out);
+	return 0;
+}
+
+int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out)
+{
+	return build(planner, key, row, CODELET_NONE, out);
+}
+
+/* Copy engines run all programs but those that fold. */
+static void give_to_copies(struct plan *plan)
+{
+	for (int p = 0; p < plan->nprograms; p++) {
+		struct plan_program *program = &plan->programs[p];
+		int folds = 0;
+		for (int i = program->first; i < program->first + program->steps; i++)
+			folds |= plan->steps[i].flags & PLAN_REDUCE;
+		program->engine = folds ? PLAN_SM : PLAN_CE;
+	}
+}
+
+int planner_build_way(const struct planner *planner, const struct plan_key *key, const struct plan_way *way,
+		      struct plan *out)
+{
+	int ret = build(planner, key, algo_row(way->coll, way->algo), way->codelet, out);
+	if (ret)
+		return ret;
+	out->protocol = (uint8_t)way->protocol;
+	if (way->engine == PLAN_CE)
+		give_to_copies(out);
 	return 0;
 }
 
@@ -258,6 +298,38 @@ int planner_plan(const struct planner *planner, const struct plan_key *key, stru
 		 corale_coll_name((corale_coll)key->coll), planner->topo->map.ranks, planner->topo->map.nodes,
 		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "");
 	return CORALE_ENOTSUP;
+}
+
+/* Channels are the launch's blocks, each with its slice; chunks what one message carries, or a block of one piece or round. */
+static void take_shape(const struct planner *planner, const struct plan_way *way,
+		       const struct plan_call *call, struct plan *plan)
+{
+	const struct plan_launch launch = plan_launch_of(way, planner->node, call);
+	struct plan_shape shape;
+	plan_shape(&launch, &shape);
+	plan->channels = shape.kernel == KERNEL_COPIES ? 1 : (uint8_t)shape.grid.blocks;
+	uint64_t cuts = (uint64_t)plan->parts * plan->channels;
+	uint64_t chunk = shape.message ? shape.message : (shape.piece + cuts - 1) / cuts;
+	chunk = chunk < MOST_CHUNK ? shape_round(chunk ? chunk : 1, PLAN_UNIT_BYTES) : MOST_CHUNK;
+	plan->chunk_bytes = (uint32_t)chunk;
+}
+
+/* One rank has no messages, whatever runs it. */
+int planner_plan_call(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
+		      struct plan *out, char *error, size_t error_bytes)
+{
+	const struct plan_way *way = planner_way(planner, call);
+	int ret = way ? planner_build_way(planner, key, way, out) : CORALE_ENOTSUP;
+	if (!ret && !coll_is_pair(call->coll)) /* the two ends cut a message when it runs */
+		take_shape(planner, way, call, out);
+	if (ret != CORALE_ENOTSUP)
+		return ret;
+	ret = planner_plan(planner, key, out, error, error_bytes);
+	if (!ret && way) {
+		out->codelet = (uint8_t)way->codelet;
+		out->protocol = (uint8_t)way->protocol;
+	}
+	return ret;
 }
 
 void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,

@@ -7,6 +7,7 @@
 
 #include "algo.h"
 #include "base/settings.h"
+#include "plan_way.h"
 
 /* The planner's view of settings and machine; made once per communicator. */
 struct planner {
@@ -15,13 +16,14 @@ struct planner {
 	int slots, max_channels, reproducible, partials_float32;
 	int most_channels; /* 0: no more limit than max_channels */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
+	const struct plan_node *node; /* of GPUs: what their ways depend on; NULL: of hosts */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };
 
 void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings);
-/* For the kernels of one node's GPUs: what one sender has of slots in a window, and the blocks of a launch. */
+/* For one node's GPUs. node stays the caller's, and is read by each choice. */
 void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
-		       size_t slots_bytes, int max_blocks);
+		       const struct plan_node *node);
 /* Of plans between nodes: bytes of a message and channels at most, as lanes have; blocks of a kernel. */
 void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks);
 
@@ -38,7 +40,23 @@ struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, co
 int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
 		 size_t error_bytes);
 
-/* As above with the algorithm given (row of algo_table); CORALE_ENOTSUP if it does not apply. */
+/*
+ * The same of a call on GPUs: the way that runs it, into plan->codelet and plan->protocol, and the plan that this way runs, message for
+ * message; where it is lowered, what planner_plan makes. planner_way is the choice alone, for calls whose plan nobody reads: well
+ * below a microsecond; NULL: lowered.
+ */
+int planner_plan_call(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
+		      struct plan *out, char *error, size_t error_bytes);
+static inline const struct plan_way *planner_way(const struct planner *planner, const struct plan_call *call)
+{
+	return plan_way_choose(planner->node, call);
+}
+
+/* The plan of a way, whatever else could run the call; as planner_build. */
+int planner_build_way(const struct planner *planner, const struct plan_key *key, const struct plan_way *way,
+		      struct plan *out);
+
+/* As planner_plan with the algorithm given (row of algo_table); CORALE_ENOTSUP if it does not apply. */
 int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
 
 /* Why this plan: its algorithm, the lower bound, and what the others would cost or why they are out. One line without

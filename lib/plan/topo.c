@@ -2,17 +2,8 @@
 #include <stdlib.h>
 
 #include "corale.h"
+#include "rates.h"
 #include "topo.h"
-
-/* A host-memory machine on loopback sockets; the engines overwrite what they have measured. */
-static const struct topo_link host_node_link = { 150, 6 };
-static const struct topo_link host_rail_link = { 15000, 1.5 };
-static const double host_reduce_bytes_per_ns = 8, host_step_ns = 60, host_net_bytes_per_ns = 3;
-
-/* A GPU's links, kernels and copy engines in round numbers. */
-static const struct topo_link gpu_node_link = { 1500, 360 };
-static const struct topo_link gpu_rail_link = { 5000, 50 };
-static const double gpu_reduce_bytes_per_ns = 1500, gpu_step_ns = 500;
 
 struct place {
 	uint64_t node_id;
@@ -65,6 +56,15 @@ static void fill_maps(struct topo *topo, int ranks, const int *first_of)
 			       topo->member };
 }
 
+static void set_links(struct topo *topo, const struct rates_links *links)
+{
+	topo->node = (struct topo_link){ links->node_ns, links->node_gbs };
+	topo->rail = (struct topo_link){ links->rail_ns, links->rail_gbs };
+	topo->reduce_bytes_per_ns = links->reduce_gbs;
+	topo->step_ns = links->step_ns;
+	topo->net_bytes_per_ns = links->net_gbs;
+}
+
 int topo_create(int ranks, const uint64_t *node_id, struct topo **out)
 {
 	if (ranks < 1)
@@ -85,11 +85,7 @@ int topo_create(int ranks, const uint64_t *node_id, struct topo **out)
 	if (ret)
 		goto free_all;
 	fill_maps(topo, ranks, first_of);
-	topo->node = host_node_link;
-	topo->rail = host_rail_link;
-	topo->reduce_bytes_per_ns = host_reduce_bytes_per_ns;
-	topo->step_ns = host_step_ns;
-	topo->net_bytes_per_ns = host_net_bytes_per_ns;
+	set_links(topo, rates_of_hosts());
 	topo->shared_memory = 1;
 	topo->cores_per_rank_x16 = 16;
 	free(first_of);
@@ -101,13 +97,10 @@ free_all:
 	return ret;
 }
 
-void topo_set_gpus(struct topo *topo)
+void topo_set_gpus(struct topo *topo, const struct rates *rates)
 {
-	topo->node = gpu_node_link;
-	topo->rail = gpu_rail_link;
-	topo->reduce_bytes_per_ns = gpu_reduce_bytes_per_ns;
-	topo->step_ns = gpu_step_ns;
-	topo->net_bytes_per_ns = 0;
+	set_links(topo, &rates->links);
+	topo->reference_bytes = 0;
 	topo->shared_memory = 0;
 	topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS; /* blocks of a kernel, not threads of a process */
 }

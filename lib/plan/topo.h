@@ -37,8 +37,9 @@ struct topo {
  * Returns 0 or CORALE_ENOMEM, CORALE_EINVAL.
  */
 int topo_create(int ranks, const uint64_t *node_id, struct topo **out);
-/* Links and rates of GPUs instead of those of hosts. */
-void topo_set_gpus(struct topo *topo);
+struct rates; /* rates.h */
+/* Links and rates of GPUs instead of those of hosts. The arrays stay: it may be a copy of another topology by value. */
+void topo_set_gpus(struct topo *topo, const struct rates *rates);
 /*
  * Parses a machine: "node:2 gpu:8 nvlink:390 rail:50", "node:[8,8,4] ...", "node:4 rank:2 memory:10".
  * node: count, or a list of the ranks on each; gpu or rank: ranks per node; nvlink or memory: GB/s between

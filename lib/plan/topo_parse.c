@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "corale.h"
+#include "rates.h"
 #include "topo.h"
 
 enum { MAX_RANKS = 1 << 22 };
@@ -137,7 +138,7 @@ static int read_machine(struct reader *in, struct machine *machine)
 static void set_links(struct topo *topo, const struct machine *machine)
 {
 	if (machine->gpu)
-		topo_set_gpus(topo);
+		topo_set_gpus(topo, rates_of_default_gpu());
 	if (machine->node_bytes_per_ns > 0)
 		topo->node.bytes_per_ns = machine->node_bytes_per_ns;
 	if (machine->rail_bytes_per_ns > 0)

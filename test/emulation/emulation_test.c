@@ -199,23 +199,35 @@ static size_t draw(size_t below)
 	return (size_t)(state_of_random >> 33) % below;
 }
 
+/* The way of a codelet that can run a call, or NULL. */
+static const struct plan_way *way_of(const struct plan_node *node, const struct call *c, int memory)
+{
+	const struct plan_call key = { c->coll, c->count * corale_type_bytes(c->type), plan_in_words(c->type),
+				       memory };
+	int n;
+	const struct plan_way *ways = plan_ways(c->coll, &n);
+	for (int i = 0; i < n; i++)
+		if (ways[i].codelet == c->codelet && plan_way_time(&ways[i], node, &key) >= 0)
+			return &ways[i];
+	return NULL;
+}
+
 static struct call draw_call(const struct plan_node *node)
 {
 	static const size_t most[] = { 4, 60, 500, 5000 };
 	struct call c = { .type = (corale_type)draw(CORALE_NUM_TYPES) };
-	uint64_t bytes;
 	do {
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
 		c.codelet = (enum plan_codelet)(CODELET_PACKETS + draw(CODELET_SLOTS_TWO_SHOT));
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
-		bytes = c.count * corale_type_bytes(c.type);
-	} while (plan_codelet_time(node, c.codelet, c.coll, bytes, codelets_words(c.type), 0) < 0);
+	} while (!way_of(node, &c, 0));
 	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
 	c.root = (int)draw((size_t)node->ranks);
 	c.in_place = c.coll != CORALE_ALL_TO_ALL && c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
-	c.place = plan_codelet_direct(node, c.codelet, c.coll, PLAN_MEMORY_REGISTERED) && draw(2);
+	const struct plan_way *registered = way_of(node, &c, PLAN_MEMORY_REGISTERED);
+	c.place = registered && registered->protocol == PLAN_DIRECT && draw(2);
 	return c;
 }
 
@@ -224,7 +236,8 @@ static int mixed(struct world_params p, int calls)
 	struct script *s = script_new(p, test_seed);
 	struct codelet_layout l;
 	codelet_layout_init(&l, p.ranks, p.window_bytes);
-	struct plan_node node = { .ranks = p.ranks,
+	struct plan_node node = { .rates = rates_of_default_gpu(),
+				  .ranks = p.ranks,
 				  .max_blocks = p.max_blocks,
 				  .words_bytes = l.words_bytes,
 				  .lines_bytes = l.lines_bytes };

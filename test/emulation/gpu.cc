@@ -206,14 +206,14 @@ void *grown(void *array, size_t n, size_t *most, size_t bytes)
 	return array;
 }
 
-size_t record_launch(int rank, const void *args, size_t bytes, unsigned blocks)
+size_t record_launch(int rank, const void *args, size_t bytes, unsigned blocks, unsigned threads)
 {
 	void *copy = malloc(bytes);
 	if (!copy)
 		abort();
 	memcpy(copy, args, bytes);
 	launches = (struct gpu_launched *)grown(launches, nlaunches, &most_launches, sizeof(*launches));
-	launches[nlaunches] = { rank, blocks, copy, bytes };
+	launches[nlaunches] = { rank, blocks, threads, copy, bytes };
 	return nlaunches++;
 }
 
@@ -871,7 +871,7 @@ void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t by
 	h->several |= s != h->streams;
 	if (h->several && !random_below(LATE_ONE_IN))
 		g->late = 1u << random_below(MOST_LATE + 1);
-	g->launch = gpu_recording ? record_launch(h->rank, args, bytes, blocks) : 0;
+	g->launch = gpu_recording ? record_launch(h->rank, args, bytes, blocks, threads) : 0;
 	release(g->args);
 	*s->queue_end = g;
 	s->queue_end = &g->next;

@@ -55,7 +55,7 @@ void gpu_record(const void *begin, size_t bytes);
 /* In the order of all ranks' launches. */
 struct gpu_launched {
 	int rank;
-	unsigned blocks;
+	unsigned blocks, threads;
 	void *args; /* a copy of the kernel's */
 	size_t bytes; /* of them */
 };

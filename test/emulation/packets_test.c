@@ -12,6 +12,7 @@
 
 #include "base/collectives.h"
 #include "base/log.h"
+#include "base/collectives.h"
 #include "planned.h"
 #include "recorded.h"
 #include "script.h"
@@ -92,13 +93,12 @@ static const struct row rows[] = {
 	{ CODELET_COPIES, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .registered = 1 },
 	{ CODELET_COPIES, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = copied, .scratch = 1 },
 	{ CODELET_COPIES, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = copied, .registered = 1 },
-	{ CODELET_COPIES, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ CODELET_COPIES, CORALE_REDUCE_SCATTER, "ce", 4, 2, 160, .counts = copied, .scratch = 1 },
 	{ CODELET_COPIES, CORALE_ALL_REDUCE, "ce", 4, 2, 160, .counts = parts_alike, .scratch = 1 },
 	{ CODELET_COPIES, CORALE_ALL_REDUCE, "ce", 4, 2, 160, .counts = parts_alike, .scratch = 1,
 	  .registered = 1 },
-	/* From rank to rank: the chain of nodes, of one rank each. */
-	{ CODELET_COPIES, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = copied, .scratch = 1 },
-	{ CODELET_COPIES, CORALE_BROADCAST, "hier_chain", 4, 2, 160, .counts = copied, .registered = 1 },
+	{ CODELET_COPIES, CORALE_BROADCAST, "chain", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ CODELET_COPIES, CORALE_BROADCAST, "chain", 4, 2, 160, .counts = copied, .registered = 1 },
 };
 
 /* ---- One call of all ranks ----------------------------------------------------------------------------------------- */
@@ -241,6 +241,79 @@ static int try_slips(const struct row *row, const struct trial *t, const struct 
 	printf("# %d slips in the plan were tried\n", tried);
 	return faults + !tried;
 }
+/* ---- The shape that is planned --------------------------------------------------------------------------------------- */
+
+/* What corale-plan says of a rank's launch. */
+static void plan_launch(const struct row *row, const struct trial *t, const struct codelet_args *a,
+			const struct plan_node *node, struct plan_launch *launch, struct plan_shape *planned)
+{
+	const struct call *c = &t->calls[0];
+	*launch = (struct plan_launch){ .node = node,
+					.codelet = row->codelet,
+					.coll = row->coll,
+					.bytes = c->count * corale_type_bytes(c->type),
+					.words = plan_in_words(c->type),
+					.odd = codelet_is_odd(a),
+					.direct = row->registered,
+					.scratch = row->scratch };
+	plan_shape(launch, planned);
+}
+
+static int differs(const char *what, uint64_t launched, uint64_t planned)
+{
+	if (launched != planned)
+		printf("# %s: launched %llu, planned %llu\n", what, (unsigned long long)launched,
+		       (unsigned long long)planned);
+	return launched != planned;
+}
+
+static int compare_launch(const struct gpu_launched *l, const struct plan_shape *s)
+{
+	const struct codelet_args *a = l->args;
+	int packets = s->kernel <= KERNEL_TWO_SHOT,
+	    faults = differs("blocks", l->blocks, (uint64_t)s->grid.blocks) |
+		     differs("threads", l->threads, (uint64_t)s->grid.threads);
+	if (packets)
+		return faults | differs("bytes of a piece", a->piece, s->piece) |
+		       differs("pieces", a->pieces, s->pieces);
+	return faults | differs("bytes of a message", a->slot_bytes, s->message) |
+	       differs("messages in flight", a->depth, s->depth);
+}
+
+static size_t most_sent(const struct traffic *seen)
+{
+	size_t most = 0;
+	for (int from = 0; from < seen->ranks; from++)
+		for (int to = 0; to < seen->ranks; to++) {
+			size_t bytes = traffic_sent(seen, from, to);
+			most = bytes > most ? bytes : most;
+		}
+	return most;
+}
+
+/* Each rank's launch and the bytes between two ranks are those of the shape. Counts of edges differ: no shape says all of them. */
+static int compare_shapes(const struct row *row, const struct trial *t, const struct traffic *seen)
+{
+	size_t n;
+	const struct gpu_launched *l = gpu_launches(&n);
+	struct plan_launch launch;
+	struct plan_shape planned;
+	int faults = 0;
+	if (coll_is_uneven(row->coll) || row->codelet == CODELET_COPIES) /* copies: their kernels are many */
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		struct plan_node node = { 0 };
+		engine_describe(&t->world.engines[l[i].rank], &node);
+		plan_launch(row, t, l[i].args, &node, &launch, &planned);
+		faults |= compare_launch(&l[i], &planned);
+		if (i == 0 && !row->dealt) /* of which seen has forgotten who sent what */
+			faults |= differs("bytes to a peer", most_sent(seen),
+					  plan_shape_to_peer(&launch, &planned));
+	}
+	return faults;
+}
+
+/* ---- All of a call ---------------------------------------------------------------------------------------------------- */
 
 static int compare(const struct row *row, const struct trial *t)
 {
@@ -251,6 +324,8 @@ static int compare(const struct row *row, const struct trial *t)
 		faults = read_traffic(row, t, planned, seen);
 	if (!faults)
 		faults = traffic_compare(seen, planned);
+	if (!faults)
+		faults = compare_shapes(row, t, seen);
 	if (!faults && t->slips)
 		faults = try_slips(row, t, seen);
 	traffic_free(planned);
@@ -367,19 +442,9 @@ static int run_slips(const struct row *row)
 	return run_call(row, FEW_RANKS, ALIGNED, 1, make_call(row, FEW_RANKS, 1, row->counts[last]));
 }
 
-/* A row's plan must be the one that the codelet says it runs, where that has a row of the algorithm table. */
-static int claims_another(const struct row *row)
-{
-	const char *claim = row->codelet ? plan_codelet_algo(row->codelet, row->coll) : row->algo;
-	if (algo_row(row->coll, claim) < 0 || !strcmp(claim, row->algo))
-		return 0;
-	printf("# the codelet says that it runs %s\n", claim);
-	return 1;
-}
-
 static int run_row(const struct row *row)
 {
-	int faults = claims_another(row), most = test_thin && row->most_ranks > 3 ? 3 : row->most_ranks;
+	int faults = 0, most = test_thin && row->most_ranks > 3 ? 3 : row->most_ranks;
 	int least = row->least_ranks ? row->least_ranks : 2;
 	size_t turn = 0;
 	for (int ranks = least; !faults && ranks <= most; ranks++)
@@ -413,15 +478,12 @@ static int has_row(enum plan_codelet codelet, corale_coll coll)
 
 static int runs(enum plan_codelet codelet, corale_coll coll)
 {
-	const struct plan_node node = { .ranks = 4,
-					.max_blocks = 8,
-					.words_bytes = 64 * KIB,
-					.lines_bytes = 64 * KIB,
-					.slots_bytes = 64 * KIB };
-	int memory = PLAN_MEMORY_REGISTERED | PLAN_MEMORY_SCRATCH | PLAN_MEMORY_EXPORTED;
-	if (coll_is_pair(coll)) /* as groups, which are rows of no codelet */
-		return 0;
-	return plan_codelet_time(&node, codelet, coll, KIB, 1, memory) >= 0;
+	int n, found = 0;
+	const struct plan_way *ways = plan_ways(coll, &n);
+	for (int i = 0; !coll_is_pair(coll) && i < n;
+	     i++) /* pairs: as groups, which are rows of no codelet */
+		found |= ways[i].codelet == codelet;
+	return found;
 }
 
 /* Says what is not compared; the number of codelets that should be. */
@@ -442,6 +504,18 @@ static int find_missing_rows(void)
 	return missing;
 }
 
+/* The table of ways names the same plan. Groups of sends and receives are edges. */
+static int check_way(const struct row *row)
+{
+	int n, found = row->codelet == CODELET_NONE;
+	const struct plan_way *ways = plan_ways(row->coll, &n);
+	for (int i = 0; i < n; i++)
+		found |= ways[i].codelet == row->codelet && !strcmp(ways[i].algo, row->algo);
+	if (!found)
+		printf("# the table of ways says something else\n");
+	return !found;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 2 ? argv[2] : "";
@@ -455,6 +529,7 @@ int main(int argc, char **argv)
 		if (!strstr(name, word))
 			continue;
 		int faults = run_row(&rows[i]);
+		faults |= check_way(&rows[i]);
 		failed |= faults != 0;
 		if (script_report(name, ++number, faults))
 			return 1;

@@ -31,6 +31,15 @@ void traffic_free(struct traffic *t)
 	free(t);
 }
 
+size_t traffic_sent(const struct traffic *t, int from, int to)
+{
+	size_t sum = 0;
+	for (int exchange = 0; exchange < TRAFFIC_EXCHANGES; exchange++)
+		for (size_t at = 0; at < t->bytes; at++)
+			sum += t->times[index_of(t, exchange, from, to, at)] != 0;
+	return sum;
+}
+
 int traffic_add(struct traffic *t, int exchange, int from, int to, size_t at, const void *data, size_t bytes)
 {
 	if (at > t->bytes || bytes > t->bytes - at)

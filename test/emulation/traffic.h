@@ -20,6 +20,9 @@ void traffic_free(struct traffic *traffic);
 int traffic_add(struct traffic *traffic, int exchange, int from, int to, size_t at, const void *data,
 		size_t bytes);
 
+/* Bytes that one rank sends another, in all exchanges. */
+size_t traffic_sent(const struct traffic *traffic, int from, int to);
+
 /* Place `at` of a pair's bytes. */
 const unsigned char *traffic_data(const struct traffic *traffic, int exchange, int from, int to, size_t at);
 

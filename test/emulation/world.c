@@ -93,6 +93,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->world_rank = rank;
 	e->max_blocks = p->max_blocks;
 	e->resident = 2 * p->max_blocks;
+	e->rates = w->node.rates;
 	e->layout = w->layout;
 	e->base = (CUdeviceptr)w->windows;
 	e->stride = stride;
@@ -153,8 +154,8 @@ static int make_planner(struct world *w)
 	free(node);
 	if (ret)
 		return ret;
-	topo_set_gpus(w->topo);
-	planner_init_gpus(&w->planner, w->topo, &settings, w->layout.slots_bytes, w->engines->max_blocks);
+	topo_set_gpus(w->topo, w->node.rates);
+	planner_init_gpus(&w->planner, w->topo, &settings, &w->node);
 	return 0;
 }
 
@@ -191,10 +192,12 @@ int world_open(struct world *w, const struct world_params *p)
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
 	w->regions = calloc((size_t)(p->ranks * WORLD_REGIONS), sizeof(*w->regions));
 	w->events = calloc((size_t)p->ranks, sizeof(*w->events));
+	w->node.rates = rates_of_default_gpu();
 	w->node.ranks = p->ranks;
 	w->node.max_blocks = p->max_blocks;
 	w->node.words_bytes = w->layout.words_bytes;
 	w->node.lines_bytes = w->layout.lines_bytes;
+	w->node.slots_bytes = w->layout.slots_bytes;
 	gpu_forget();
 	int ret = w->windows && w->engines && w->regions && w->events ? 0 : CORALE_ENOMEM;
 	for (int r = 0; !ret && r < p->ranks; r++)

@@ -9,6 +9,7 @@ void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ce_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
@@ -17,6 +18,7 @@ void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_halving_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_flat_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_dealt_broadcast(const struct algo_call *call, struct plan *plan);
+void algo_chain_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan);
 void algo_pairwise_all_to_all(const struct algo_call *call, struct plan *plan);
 void algo_pairwise_all_to_all_v(const struct algo_call *call, struct plan *plan);
@@ -53,6 +55,8 @@ static inline int algo_even_nodes(const struct algo_call *call)
 	const struct plan_map *map = &call->topo->map;
 	return map->ranks == map->nodes * map->max_node_size;
 }
+/* Blocks that fold as fast as one GPU's copy engines bring contributions. */
+enum { ALGO_FOLD_WIDTH = 16 };
 
 /* Opens the loop over the call's chunks; its variable as an expression. */
 static inline uint8_t algo_chunk_loop(struct plan *plan)

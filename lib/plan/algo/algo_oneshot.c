@@ -48,25 +48,58 @@ void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan)
 	plan_end(plan);
 }
 
-/* Each block goes straight to its owner, who folds all contributions at once. */
-void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan)
+struct owned {
+	uint8_t ring, me;
+};
+
+static struct owned begin_owned(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	return (struct owned){ plan_ring(plan, PLAN_CREDIT, call->slots),
+			       plan_shift(plan, PLAN_WORLD, 0, 0, 0) };
+}
+
+static void push_blocks(struct plan *plan, const struct owned *o, uint8_t chunk)
+{
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
 					    .src = { .space = PLAN_SEND, .block = peer, .chunk = chunk },
 					    .to = peer,
-					    .to_ring = ring });
+					    .to_ring = o->ring });
 	plan_end(plan);
+}
+
+static void fold_own(struct plan *plan, const struct owned *o, uint8_t chunk)
+{
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_REDUCE | PLAN_FINAL,
 					    .from = PLAN_EXPR_ALL,
-					    .from_ring = ring,
-					    .src = { .space = PLAN_SEND, .block = me, .chunk = chunk },
+					    .from_ring = o->ring,
+					    .src = { .space = PLAN_SEND, .block = o->me, .chunk = chunk },
 					    .dst = { .space = PLAN_RECV, .chunk = chunk } });
+}
+
+/* Each block goes straight to its owner, who folds all contributions at once. */
+void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan)
+{
+	struct owned o = begin_owned(call, plan);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	push_blocks(plan, &o, chunk);
+	fold_own(plan, &o, chunk);
+	plan_end(plan);
+}
+
+/* The same for copy engines, which push while a few processors fold. */
+void algo_ce_reduce_scatter(const struct algo_call *call, struct plan *plan)
+{
+	struct owned o = begin_owned(call, plan);
+	plan_program(plan, PLAN_CE);
+	push_blocks(plan, &o, algo_chunk_loop(plan));
+	plan_end(plan);
+
+	plan_program(plan, PLAN_SM);
+	plan_width(plan, ALGO_FOLD_WIDTH);
+	fold_own(plan, &o, algo_chunk_loop(plan));
 	plan_end(plan);
 }

@@ -98,6 +98,8 @@ static const struct algo table[] = {
 
 	{ "oneshot", CORALE_REDUCE_SCATTER, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Johnsson and Ho 1989", few_ranks,
 	  algo_oneshot_reduce_scatter },
+	{ "ce", CORALE_REDUCE_SCATTER, ALGO_ALL_AT_ONCE | ALGO_FLAT | ALGO_BY_COPIES | ALGO_ON_GPUS,
+	  "Johnsson and Ho 1989", one_node, algo_ce_reduce_scatter },
 	{ "ring", CORALE_REDUCE_SCATTER, ALGO_FLAT, "Patarasuk and Yuan 2009", several_ranks,
 	  algo_ring_reduce_scatter },
 	{ "hier", CORALE_REDUCE_SCATTER, 0, "Traff and Hunold 2020", several_nodes,
@@ -108,6 +110,8 @@ static const struct algo table[] = {
 	  algo_scatter_broadcast },
 	{ "dealt", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT | ALGO_ON_GPUS, "van de Geijn 1994",
 	  several_ranks, algo_dealt_broadcast },
+	{ "chain", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT | ALGO_BY_COPIES | ALGO_ON_GPUS,
+	  "Pjesivac-Grbovic et al. 2007", one_node, algo_chain_broadcast },
 	{ "binomial", CORALE_BROADCAST, ALGO_ALL_AT_ONCE | ALGO_FLAT, "Thakur et al. 2005", several_ranks,
 	  algo_binomial_broadcast },
 	{ "hier_chain", CORALE_BROADCAST, ALGO_ALL_AT_ONCE, "Traff and Hunold 2020", shared_nodes,

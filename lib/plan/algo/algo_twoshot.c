@@ -5,9 +5,6 @@
  */
 #include "algo_build.h"
 
-/* Blocks that fold as fast as one GPU's copy engines bring contributions. */
-enum { FOLD_WIDTH = 16 };
-
 struct twoshot {
 	uint8_t scatter, gather; /* rings */
 	uint8_t me;
@@ -86,7 +83,7 @@ void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan)
 	push_in_step(plan, &t);
 
 	plan_program(plan, PLAN_SM);
-	plan_width(plan, FOLD_WIDTH);
+	plan_width(plan, ALGO_FOLD_WIDTH);
 	uint8_t chunk = algo_chunk_loop(plan);
 	plan_step(plan, fold_step(&t, chunk));
 	plan_step(plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = t.me, .to_ring = t.scatter });

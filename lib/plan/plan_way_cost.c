@@ -1,0 +1,109 @@
+/* The arithmetic of ways' costs; the numbers are in rates.c. */
+#include "plan_way_cost.h"
+
+#include "base/collectives.h"
+
+enum { MOST_CHUNKS = 256 };
+
+static const struct rates_way *rate_of(const struct plan_way *way, const struct plan_node *node)
+{
+	return &node->rates->way[node->ranks == 2 ? way->pair : way->several];
+}
+
+double plan_way_sent(const struct plan_way *way, const struct plan_node *node, uint64_t bytes)
+{
+	double others = node->ranks - 1, all = (double)bytes;
+	if (way->coll == CORALE_BROADCAST && way->codelet != CODELET_PACKETS)
+		return all;
+	if (way->coll != CORALE_ALL_REDUCE || way->codelet == CODELET_PACKETS)
+		return others * all;
+	return 2 * others / node->ranks * all;
+}
+
+/* ---- Kernels -------------------------------------------------------------------------------------------- */
+
+/* Bytes that a call by packets moves at a time. */
+static uint64_t piece_of(const struct plan_way *way, const struct plan_node *node)
+{
+	if (way->codelet == CODELET_PACKETS)
+		return plan_packets_piece(node->lines_bytes, 0, 1, 1, node->max_blocks);
+	int dealt = way->coll == CORALE_BROADCAST, words = way->protocol == PLAN_SENTINEL;
+	return plan_packets_piece(words ? node->words_bytes : node->lines_bytes, words, 2,
+				  (uint64_t)(node->ranks - dealt), node->max_blocks);
+}
+
+/* Epochs that a call takes: it may be larger than the packets' room. */
+static double pieces(const struct plan_way *way, const struct plan_node *node, uint64_t bytes)
+{
+	int packets = way->codelet == CODELET_PACKETS || way->codelet == CODELET_TWO_SHOT;
+	uint64_t most = packets && bytes ? piece_of(way, node) : 0;
+	return most ? (double)((bytes + most - 1) / most) : 1;
+}
+
+double plan_kernel_us(const struct plan_way *way, const struct plan_node *node, const struct plan_call *call)
+{
+	const struct rates_way *rate = rate_of(way, node);
+	enum rates_block block = node->ranks > 2 ? way->several_block : way->pair_block;
+	double blocks_gbs = node->rates->block_gbs[block] * node->max_blocks,
+	       gbs = rate->gbs > blocks_gbs ? blocks_gbs : rate->gbs;
+	return rate->start_us + rate->piece_us * (pieces(way, node, call->bytes) - 1) +
+	       plan_way_sent(way, node, call->bytes) / gbs / 1e3;
+}
+
+/* ---- Copy engines --------------------------------------------------------------------------------------- */
+
+static double copies_gbs(const struct rates *rates)
+{
+	return rates->way[RATES_COPIES].gbs;
+}
+
+uint32_t plan_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes)
+{
+	const double hops_us = (ranks - 2) * (double)bytes / copies_gbs(rates) / 1e3; /* of one chunk */
+	uint32_t chunks = 1;
+	while (chunks < MOST_CHUNKS && rates->chunk_us * chunks * (chunks + 1) < hops_us)
+		chunks++;
+	return chunks;
+}
+
+/* Until the last rank has the last chunk, beyond the time of all bytes on one link. */
+static double chain_us(const struct rates *rates, int ranks, uint64_t bytes)
+{
+	uint32_t chunks = plan_chain_chunks(rates, ranks, bytes);
+	double chunk_us = (double)bytes / chunks / copies_gbs(rates) / 1e3;
+	return (ranks - 2) * (rates->hop_us + chunk_us) + rates->chunk_us * (chunks - 1);
+}
+
+/* Of what is left to a kernel when the last copy has ended: of so many bytes the last piece, each of which it reads or writes n times. */
+static double last_us(const struct rates *rates, double bytes, int n)
+{
+	return (bytes < rates->last_bytes ? bytes : rates->last_bytes) * n / rates->memory_gbs / 1e3;
+}
+
+/* Beyond the first byte's time and that of all bytes: steps, pieces, and what kernels do behind the last one. */
+static double steps_us(const struct plan_node *node, const struct plan_call *call)
+{
+	const struct rates *rates = node->rates;
+	double us = rates->step_us * (node->ranks - 1), part = (double)call->bytes, taken_us;
+	int staged = !plan_copies_direct(node, call);
+	if (call->coll == CORALE_ALL_REDUCE)
+		part /= node->ranks;
+	taken_us = staged ? rates->pieces_us + last_us(rates, part, 2) : 0;
+	switch (call->coll) {
+	case CORALE_ALL_REDUCE:
+		return 2 * us + rates->pieces_us + last_us(rates, part, node->ranks + 1) + taken_us;
+	case CORALE_REDUCE_SCATTER:
+		return us + rates->pieces_us + last_us(rates, part, node->ranks + 1);
+	case CORALE_BROADCAST:
+		return rates->step_us + chain_us(rates, node->ranks, call->bytes) + taken_us;
+	default:
+		return us + taken_us;
+	}
+}
+
+double plan_copies_us(const struct plan_way *way, const struct plan_node *node, const struct plan_call *call)
+{
+	const struct rates_way *rate = rate_of(way, node);
+	return steps_us(node, call) + rate->start_us +
+	       plan_way_sent(way, node, call->bytes) / rate->gbs / 1e3;
+}

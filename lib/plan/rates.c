@@ -1,0 +1,119 @@
+/* The rates of machines. */
+#include "rates.h"
+
+#include <string.h>
+
+/* A host-memory machine on loopback sockets; the engines overwrite what they have measured. */
+static const struct rates_links hosts = { .node_ns = 150,
+					  .node_gbs = 6,
+					  .rail_ns = 15000,
+					  .rail_gbs = 1.5,
+					  .reduce_gbs = 8,
+					  .step_ns = 60,
+					  .net_gbs = 3,
+					  .turn_ns = 2500 };
+
+static const struct rates gpus[] = {
+	/* Ways and blocks: measured with 2 and 4 ranks, sums of floats (docs/performance.md). Links: round numbers. */
+	{ .name = "H200 behind NVSwitch",
+	  .gpu = "NVIDIA H200",
+	  .links = { .node_ns = 1500,
+		     .node_gbs = 360,
+		     .rail_ns = 5000,
+		     .rail_gbs = 50,
+		     .reduce_gbs = 1500,
+		     .step_ns = 500 },
+	  .way = { [RATES_PACKETS] = { 1.8, 260, 0 },
+		   [RATES_BLOCKS] = { 3.5, 320, 0 },
+		   [RATES_PAIR_TWO_SHOT] = { 3.3, 353, 0.3 },
+		   [RATES_TWO_SHOT] = { 3.3, 338, 0.5 },
+		   [RATES_DEALT] = { 4, 280, 0 },
+		   [RATES_PAIR_FOLD] = { 21, 277, 0 },
+		   [RATES_FOLD] = { 22, 300, 0 },
+		   [RATES_TWO_FOLDS] = { 28, 323, 0 },
+		   [RATES_PASSED] = { 14, 362, 0 },
+		   [RATES_PAIR_STAGED] = { 9, 344, 0 },
+		   [RATES_STAGED] = { 11, 340, 0 },
+		   [RATES_DIRECT] = { 8, 360, 0 },
+		   [RATES_PAIR_SLOTS] = { 14, 362, 0 },
+		   [RATES_DEALT_SLOTS] = { 30, 355, 0 },
+		   [RATES_MAPPED_PAIR] = { 10, 367, 0 },
+		   [RATES_MAPPED_DEALT] = { 22, 359, 0 },
+		   [RATES_COPIES] = { 17.5, 392, 0 } },
+	  .block_gbs = { [RATES_FOLDING] = 9,
+			 [RATES_MOVING] = 14,
+			 [RATES_DEALING] = 5.5,
+			 [RATES_PASSING] = 17 },
+	  .memory_gbs = 2500,
+	  .scratch_bytes = 6000000,
+	  .step_us = 5.5,
+	  .hop_us = 14,
+	  .chunk_us = 4,
+	  .pieces_us = 12,
+	  .last_bytes = 12e6,
+	  .blocks = 128 },
+	/*
+	 * Measured on no GPU: the row above scaled to an A100, the slowest GPU with links between all GPUs that many machines have. By
+	 * NVIDIA's data sheets its links have 600 GB/s of an H200's 900, its memory a third of the speed, its clock three quarters: links by
+	 * 2/3, memory by 1/3, blocks by 3/4, times by 3/2.
+	 */
+	{ .name = "unknown GPU",
+	  .links = { .node_ns = 2250,
+		     .node_gbs = 240,
+		     .rail_ns = 7500,
+		     .rail_gbs = 25,
+		     .reduce_gbs = 500,
+		     .step_ns = 750 },
+	  .way = { [RATES_PACKETS] = { 2.7, 173, 0 },
+		   [RATES_BLOCKS] = { 5.3, 213, 0 },
+		   [RATES_PAIR_TWO_SHOT] = { 5, 235, 0.5 },
+		   [RATES_TWO_SHOT] = { 5, 225, 0.8 },
+		   [RATES_DEALT] = { 6, 187, 0 },
+		   [RATES_PAIR_FOLD] = { 32, 185, 0 },
+		   [RATES_FOLD] = { 33, 200, 0 },
+		   [RATES_TWO_FOLDS] = { 42, 215, 0 },
+		   [RATES_PASSED] = { 21, 241, 0 },
+		   [RATES_PAIR_STAGED] = { 14, 229, 0 },
+		   [RATES_STAGED] = { 17, 227, 0 },
+		   [RATES_DIRECT] = { 12, 240, 0 },
+		   [RATES_PAIR_SLOTS] = { 21, 241, 0 },
+		   [RATES_DEALT_SLOTS] = { 45, 237, 0 },
+		   [RATES_MAPPED_PAIR] = { 15, 245, 0 },
+		   [RATES_MAPPED_DEALT] = { 33, 239, 0 },
+		   [RATES_COPIES] = { 26, 261, 0 } },
+	  .block_gbs = { [RATES_FOLDING] = 6.8,
+			 [RATES_MOVING] = 10.5,
+			 [RATES_DEALING] = 4.1,
+			 [RATES_PASSING] = 12.8 },
+	  .memory_gbs = 830,
+	  .scratch_bytes = 6000000,
+	  .step_us = 8,
+	  .hop_us = 21,
+	  .chunk_us = 6,
+	  .pieces_us = 18,
+	  .last_bytes = 12e6,
+	  .blocks = 105 },
+};
+
+const struct rates_links *rates_of_hosts(void)
+{
+	return &hosts;
+}
+
+const struct rates *rates_of_gpu(const char *gpu)
+{
+	const struct rates *r = gpus;
+	while (r->gpu && (!gpu || strcmp(r->gpu, gpu)))
+		r++;
+	return r;
+}
+
+int rates_are_known(const struct rates *rates)
+{
+	return rates->gpu != NULL;
+}
+
+const struct rates *rates_of_default_gpu(void)
+{
+	return gpus;
+}

@@ -1,0 +1,76 @@
+/*
+ * What machines take for what: the data of the cost models, a row a class of machines. Pure. The arithmetic that reads them is in cost.c and
+ * cost_rates.c (plans: hosts, and what GPUs run lowered) and in way_cost.c (what GPUs run by codelets).
+ */
+#ifndef RATES_H
+#define RATES_H
+
+#include <stdint.h>
+
+/* Links, folds and steps, as a machine's topology begins with; 1 byte/ns = 1 GB/s. */
+struct rates_links {
+	double node_ns, node_gbs; /* between ranks of a node */
+	double rail_ns, rail_gbs; /* between nodes, a rank */
+	double reduce_gbs; /* input bytes that one rank folds */
+	double step_ns; /* of each step of a plan */
+	double net_gbs; /* of a rank's own cores from or to the network; 0: the NIC does it */
+	double turn_ns; /* until a rank that shares its core gets its turn */
+};
+
+/* One way to run calls on GPUs: us before the first byte, GB/s of one GPU's link, us of each further piece. */
+struct rates_way {
+	double start_us, gbs, piece_us;
+};
+
+/* Of two ranks, which are faster or slower than more, there are rows of their own. */
+enum rates_of {
+	RATES_PACKETS, /* one vector to all */
+	RATES_BLOCKS, /* a block for each rank, by packets */
+	RATES_PAIR_TWO_SHOT,
+	RATES_TWO_SHOT,
+	RATES_DEALT, /* a broadcast's parts, by packets */
+	RATES_PAIR_FOLD, /* blocks that are folded, through slots */
+	RATES_FOLD,
+	RATES_TWO_FOLDS, /* both exchanges of a two-shot through slots */
+	RATES_PASSED, /* the second one into registered memory */
+	RATES_PAIR_STAGED, /* blocks through slots */
+	RATES_STAGED,
+	RATES_DIRECT, /* into registered memory */
+	RATES_PAIR_SLOTS, /* a broadcast to one other rank, through slots */
+	RATES_DEALT_SLOTS,
+	RATES_MAPPED_PAIR, /* into registered memory */
+	RATES_MAPPED_DEALT,
+	RATES_COPIES, /* copy engines */
+	RATES_WAYS
+};
+
+/* What one block of a kernel moves: then few blocks don't fill a link. */
+enum rates_block { RATES_FOLDING, RATES_MOVING, RATES_DEALING, RATES_PASSING, RATES_BLOCK_KINDS };
+
+struct rates {
+	const char *name; /* of the class, for people */
+	const char *gpu; /* the GPUs' name as their driver has it; NULL: any */
+	struct rates_links links; /* of lowered plans */
+	struct rates_way way[RATES_WAYS];
+	double block_gbs[RATES_BLOCK_KINDS];
+	double memory_gbs; /* of a kernel's reads and writes */
+	uint64_t scratch_bytes; /* that one GPU sends, from which scratch pays */
+	/* Copy engines: */
+	double step_us; /* of a copy to each other rank */
+	double hop_us; /* of a chain of copies, from one rank to the next */
+	double chunk_us; /* between two copies of it */
+	double pieces_us; /* of copies that a kernel works on piece by piece */
+	double last_bytes; /* of the last of these pieces, about */
+	int blocks; /* of a kernel at most, where corale-plan has only the class to go by */
+};
+
+/* Hosts whose engines have measured nothing. */
+const struct rates_links *rates_of_hosts(void);
+
+/* The class of a GPU by its name; GPUs that no class knows, and NULL, have the last one, of conservative rates. */
+const struct rates *rates_of_gpu(const char *gpu);
+int rates_are_known(const struct rates *rates);
+/* What corale-plan takes "gpu:8" for. */
+const struct rates *rates_of_default_gpu(void);
+
+#endif
