@@ -132,8 +132,8 @@ static void print_gpu(int i, int count)
 		line(name, "it does not say what it is");
 		return;
 	}
-	at = snprintf(text, sizeof(text), "%s, %.1f GiB, PCI %s", gpu.name,
-		      (double)gpu.bytes / (1024.0 * 1024 * 1024), gpu.pci);
+	at = snprintf(text, sizeof(text), "%s, %.1f GiB, PCI %s, rates of %s", gpu.name,
+		      (double)gpu.bytes / (1024.0 * 1024 * 1024), gpu.pci, rates_of_gpu(gpu.name)->name);
 	node = numa_of(gpu.pci);
 	if (node >= 0)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, ", NUMA node %d", node);

@@ -156,6 +156,15 @@ static int read_command_line(int argc, char **argv, struct plan_request *request
 	return ret ? ret : read_arguments(argc, argv, request);
 }
 
+/* The class of the GPUs that are meant: those of this machine by the first one's name. */
+static const struct rates *rates_of(const struct plan_request *request)
+{
+	struct engine_gpu gpu;
+	if (!request->device || request->machine)
+		return rates_of_default_gpu();
+	return rates_of_gpu(engine_cuda.gpu(0, &gpu) ? NULL : gpu.name);
+}
+
 static int make_topo(const struct plan_request *request, struct topo **out)
 {
 	char text[64], error[256];
@@ -167,6 +176,8 @@ static int make_topo(const struct plan_request *request, struct topo **out)
 	else
 		snprintf(text, sizeof(text), "rank:%ld", cores > 1 ? cores : 2);
 	int ret = topo_parse(request->machine ? request->machine : text, out, error, sizeof(error));
+	if (!ret && request->device && !request->machine)
+		topo_set_gpus(*out, rates_of(request));
 	return ret ? fail("cannot read the machine", error) : 0;
 }
 
@@ -202,7 +213,7 @@ int main(int argc, char **argv)
 		return ret;
 	ret = check_ranks(&request, topo);
 	if (!ret) {
-		if (!plan_gpus_open(&gpus, topo, settings, &planner))
+		if (!plan_gpus_open(&gpus, topo, settings, rates_of(&request), &planner))
 			planner_init(&planner, topo, settings);
 		ret = plan_report(&request, &planner, &gpus) ? 1 : 0;
 	}

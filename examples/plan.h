@@ -25,9 +25,9 @@ struct plan_gpus {
 	struct plan_node node;
 };
 
-/* Whether the machine is GPUs of one node; then *planner is the one that their communicators have. */
+/* Whether the machine is GPUs of one node; then *planner is the one that their communicators have. rates: of their class. */
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
-		   struct planner *planner);
+		   const struct rates *rates, struct planner *planner);
 /* The plan of what runs a call in plain memory. Returns as planner_plan_call. */
 int plan_gpus_plan(const struct plan_request *request, const struct planner *planner,
 		   const struct plan_key *key, struct plan *plan, char *error, size_t error_bytes);

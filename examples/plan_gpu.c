@@ -24,12 +24,12 @@ static void set_node(struct plan_node *node, int ranks, const struct settings *s
 }
 
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
-		   struct planner *planner)
+		   const struct rates *rates, struct planner *planner)
 {
 	gpus->used = !topo->shared_memory && topo->map.nodes == 1 && topo->map.ranks <= CODELET_MAX_RANKS;
 	if (!gpus->used)
 		return 0;
-	set_node(&gpus->node, topo->map.ranks, settings, rates_of_default_gpu());
+	set_node(&gpus->node, topo->map.ranks, settings, rates);
 	planner_init_gpus(planner, topo, settings, &gpus->node);
 	return 1;
 }
@@ -37,8 +37,9 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 /* Copies of premultiplied inputs, which have no scratch, nobody can ask for here. */
 static struct plan_call call_of(const struct plan_request *r, const struct planner *planner, int memory)
 {
+	const size_t element = corale_type_bytes(r->type), bytes = r->bytes / element * element;
 	int scratch = planner->node->scratch_bytes ? PLAN_MEMORY_SCRATCH : 0;
-	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? r->bytes : 0, plan_in_words(r->type),
+	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? bytes : 0, plan_in_words(r->type),
 				   memory | scratch };
 }
 
