@@ -313,7 +313,8 @@ struct codelet_lowered {
 	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
 	uint16_t form, npeers; /* enum codelet_form; of the list */
 	uint16_t threads; /* of a block, where messages are packets */
-	uint16_t hears_all; /* each rank receives something from each other one */
+	uint8_t hears_all; /* each rank receives something from each other one */
+	uint8_t wide; /* partial sums, where they travel and in scratch, are float32: by slots only */
 	unsigned char *scratch;
 	uint64_t scratch_bytes; /* of a channel */
 };

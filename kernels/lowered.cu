@@ -5,6 +5,8 @@
  *
  * Messages go through slots as in slot.cuh, a lane for each ring, channel and ordered pair of ranks: message c of a call lies in slot c mod
  * the ring's depth. Small calls have a kernel of their own (lowered_packets.cu).
+ *
+ * WIDE: partial sums of an 8- or 16-bit float are float32 where they travel (PLAN_FROM_WIRE, PLAN_TO_WIRE) and in scratch.
  */
 #include <cuda_runtime.h>
 
@@ -29,6 +31,7 @@ struct block_state {
 	const unsigned char *sources[CODELET_MAX_RANKS + 1];
 	unsigned char *targets[CODELET_MAX_RANKS + 1];
 	int nsources, ntargets, own; /* own: the source that is this rank's contribution, to be premultiplied; -1: none */
+	int local; /* the source that is this rank's own span; -1: none */
 	uint32_t aligned; /* all addresses are multiples of 16 */
 };
 
@@ -130,6 +133,8 @@ __device__ static void signal_peer(const run &r, const lowered_op &op, const dut
 
 /* ---- Data -------------------------------------------------------------------------------------------------- */
 
+enum : uint32_t { WIDE_BYTES = 4 /* of an element of a partial sum */ };
+
 __device__ static void add_source(block_state *s, const unsigned char *from)
 {
 	s->sources[s->nsources++] = from;
@@ -142,35 +147,42 @@ __device__ static void add_target(block_state *s, unsigned char *to)
 	s->aligned &= ((uintptr_t)to & 15) == 0;
 }
 
-__device__ static void add_local(const run &r, const lowered_op &op, size_t at, uint32_t element)
+template <int TYPE, bool WIDE> __device__ static unsigned char *span_at(const run &r, const lowered_span &span, size_t at)
 {
+	const bool wide = WIDE && span.space == PLAN_SCRATCH;
+	return lowered_place(*r.a, r.channel, span, at, wide ? WIDE_BYTES : (uint32_t)vector_element_bytes(TYPE));
+}
+
+template <int TYPE, bool WIDE> __device__ static void add_local(const run &r, const lowered_op &op, size_t at)
+{
+	r.s->local = r.s->nsources;
 	if (op.src.space == PLAN_SEND)
 		r.s->own = r.s->nsources;
-	add_source(r.s, lowered_place(*r.a, r.channel, op.src, at, element));
+	add_source(r.s, span_at<TYPE, WIDE>(r, op.src, at));
 }
 
 /* One thread: where the data of a MOVE come from and go to; a token carries none. */
-__device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst, uint32_t element)
+template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst)
 {
 	block_state *s = r.s;
 	const int me = r.a->args.rank;
 	bool placed = !op.src.space;
 	s->nsources = s->ntargets = 0;
-	s->own = -1;
+	s->own = s->local = -1;
 	s->aligned = 1;
 	for (int i = 0; i < op.from_count; i++) {
 		int peer = r.s->peers[op.from_first + i].rank;
 		if (peer != me) {
 			add_source(s, slot_at(r, op.from_ring, peer, me, s->received[op.from_ring][peer]));
 		} else if (!placed) {
-			add_local(r, op, src, element);
+			add_local<TYPE, WIDE>(r, op, src);
 			placed = true;
 		}
 	}
 	if (!placed)
-		add_local(r, op, src, element);
+		add_local<TYPE, WIDE>(r, op, src);
 	if (op.dst.space)
-		add_target(s, lowered_place(*r.a, r.channel, op.dst, dst, element));
+		add_target(s, span_at<TYPE, WIDE>(r, op.dst, dst));
 	for (int i = 0; i < op.to_count; i++) {
 		int peer = r.s->peers[op.to_first + i].rank;
 		if (peer != me)
@@ -215,27 +227,64 @@ __device__ static void copy_data(const block_state *s, uint64_t bytes)
 	}
 }
 
-/* One vector of source k. */
-template <int TYPE> __device__ static inline vector load_source(const run &r, int k, uint64_t at, unsigned n)
+__device__ static inline bool is_wide_source(const run &r, const lowered_op &o, int k)
+{
+	return k == r.s->local ? o.src.space == PLAN_SCRATCH : (o.flags & PLAN_FROM_WIRE) != 0;
+}
+
+__device__ static inline bool is_wide_target(const lowered_op &o, int k)
+{
+	return k == 0 && o.dst.space ? o.dst.space == PLAN_SCRATCH : (o.flags & PLAN_TO_WIRE) != 0;
+}
+
+/* Of a fold's bytes, those of a source or target that is not wide. */
+template <int TYPE> __device__ static inline uint64_t narrow_bytes(uint64_t bytes)
+{
+	return bytes / WIDE_BYTES * vector_element_bytes(TYPE);
+}
+
+/* One vector of source k, as it is. */
+template <int TYPE> __device__ static inline vector load_stored(const run &r, int k, uint64_t at, unsigned n)
 {
 	const unsigned char *from = r.s->sources[k] + at;
 	vector v = r.s->aligned && n == 16 ? __ldcg((const vector *)from) : load_user<true>(from, n);
 	return k == r.s->own && r.a->args.op == CORALE_NUM_OPS ? vector_premultiply<TYPE>(v, r.a->args.scalar) : v;
 }
 
+/* As it is folded. */
+template <int TYPE, bool WIDE>
+__device__ static inline vector load_source(const run &r, const lowered_op &o, int k, uint64_t at, unsigned n)
+{
+	if constexpr (WIDE)
+		if (!is_wide_source(r, o, k))
+			return vector_widen<TYPE>(load_stored<TYPE>(r, k, narrow_bytes<TYPE>(at), (unsigned)narrow_bytes<TYPE>(n)));
+	return load_stored<TYPE>(r, k, at, n);
+}
+
+/* To all targets, each in its width. */
+template <int TYPE> __device__ static void store_each(const run &r, const lowered_op &o, uint64_t at, vector v, unsigned n)
+{
+	const vector narrow = vector_narrow<TYPE>(v);
+	for (int k = 0; k < r.s->ntargets; k++)
+		if (is_wide_target(o, k))
+			store_user<true>(r.s->targets[k] + at, v, n);
+		else
+			store_user<true>(r.s->targets[k] + narrow_bytes<TYPE>(at), narrow, (unsigned)narrow_bytes<TYPE>(n));
+}
+
 /* A fold in the order of the sources. */
-template <int TYPE> __device__ static void fold_data(const run &r, const lowered_op &o, uint64_t bytes)
+template <int TYPE, bool WIDE> __device__ static void fold_data(const run &r, const lowered_op &o, uint64_t bytes)
 {
 	const int op = r.a->args.op, n = r.s->nsources, last = lowered_last_op(op, o);
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
 		const unsigned fill = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
-		vector_sum<TYPE> sum;
+		vector_sum<WIDE ? (int)CORALE_FLOAT32 : TYPE> sum;
 		for (int first = 0; first < n; first += BATCH) {
 			vector v[BATCH];
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 				if (first + k < n)
-					v[k] = load_source<TYPE>(r, first + k, at, fill);
+					v[k] = load_source<TYPE, WIDE>(r, o, first + k, at, fill);
 #pragma unroll
 			for (int k = 0; k < BATCH; k++) {
 				if (first + k == 0)
@@ -244,26 +293,38 @@ template <int TYPE> __device__ static void fold_data(const run &r, const lowered
 					sum.add(v[k], op);
 			}
 		}
-		store_all(r.s, at, sum.finish(last, r.a->args.ranks), fill);
+		if constexpr (WIDE)
+			store_each<TYPE>(r, o, at, sum.finish(last, r.a->args.ranks), fill);
+		else
+			store_all(r.s, at, sum.finish(last, r.a->args.ranks), fill);
 	}
 }
 
-template <int TYPE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t bytes)
+/* Whether some target has not the width of the first source. */
+__device__ static bool converts(const run &r, const lowered_op &o)
+{
+	bool differs = false;
+	for (int k = 0; k < r.s->ntargets; k++)
+		differs = differs || is_wide_target(o, k) != is_wide_source(r, o, 0);
+	return r.s->nsources && differs;
+}
+
+template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t count)
 {
 	const block_state *s = r.s;
-	if (lowered_folds(r.a->args, op, s->nsources, s->own == 0))
-		fold_data<TYPE>(r, op, bytes);
+	const uint32_t element = (uint32_t)vector_element_bytes(TYPE);
+	if (lowered_folds(r.a->args, op, s->nsources, s->own == 0) || (WIDE && converts(r, op)))
+		fold_data<TYPE, WIDE>(r, op, count * (WIDE ? WIDE_BYTES : element));
 	else if (s->nsources && (s->ntargets > 1 || s->sources[0] != s->targets[0])) /* not all in place */
-		copy_data(s, bytes);
+		copy_data(s, count * (WIDE && is_wide_source(r, op, 0) ? WIDE_BYTES : element));
 }
 
 /* ---- Operations --------------------------------------------------------------------------------------------- */
 
 /* All threads; false if the call has failed. */
-template <int TYPE> __device__ static bool execute(const run &r, const prepared &p, int trip)
+template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, const prepared &p, int trip)
 {
 	const lowered_op &op = p.op;
-	const uint32_t element = (uint32_t)vector_element_bytes(TYPE);
 	size_t src, dst;
 	const ptrdiff_t in = lowered_piece(&r.a->call, &op.src, &p.src, trip, &src),
 			out = lowered_piece(&r.a->call, &op.dst, &p.dst, trip, &dst);
@@ -273,19 +334,19 @@ template <int TYPE> __device__ static bool execute(const run &r, const prepared 
 	const duty d = duty_of(r, op);
 	const bool good = await_peer(r, op, d), moves = op.op == PLAN_MOVE && count;
 	if (moves && threadIdx.x == blockDim.x / 2 - 1)
-		list_data(r, op, src, dst, element);
+		list_data<TYPE, WIDE>(r, op, src, dst);
 	if (!__syncthreads_and(good))
 		return false;
 	count_message(r, op, d);
 	if (moves)
-		move_data<TYPE>(r, op, (uint64_t)count * element);
+		move_data<TYPE, WIDE>(r, op, count);
 	__syncthreads();
 	signal_peer(r, op, d);
 	return true;
 }
 
 /* Loops over chunks do not nest. */
-template <int TYPE> __device__ static bool execute_all(const run &r, int nops)
+template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, int nops)
 {
 	int trip = 0, trips = 0, body = 0;
 	for (int pc = 0; pc < nops;) {
@@ -301,7 +362,7 @@ template <int TYPE> __device__ static bool execute_all(const run &r, int nops)
 				pc = body;
 			else
 				trip = 0;
-		} else if (!execute<TYPE>(r, p, trip)) {
+		} else if (!execute<TYPE, WIDE>(r, p, trip)) {
 			return false;
 		}
 	}
@@ -324,7 +385,8 @@ __device__ static int prepare(const codelet_lowered &a, block_state *s, uint32_t
 	return n;
 }
 
-template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_slots(const __grid_constant__ codelet_lowered a)
+template <int TYPE, bool WIDE>
+__global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_slots(const __grid_constant__ codelet_lowered a)
 {
 	block_state *s = shared_object<block_state>();
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
@@ -335,29 +397,50 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	send_headers(a.args, epoch);
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
 	bool good = hear_all(a.args, whole_block(), &first);
-	good = good && execute_all<TYPE>({ &a, s, epoch, channel }, nops);
+	good = good && execute_all<TYPE, WIDE>({ &a, s, epoch, channel }, nops);
 	if (__syncthreads_and(good))
 		call_end(a.args, epoch);
 }
 
 typedef void (*kernel)(codelet_lowered);
 
+/* Of calls whose partial sums are of the call's type, and of those where they are wide. */
 static const kernel rows[CORALE_NUM_TYPES] = {
-	lowered_slots<CORALE_INT8>,	 lowered_slots<CORALE_UINT8>,	  lowered_slots<CORALE_INT32>,       lowered_slots<CORALE_UINT32>,
-	lowered_slots<CORALE_INT64>,	 lowered_slots<CORALE_UINT64>,  lowered_slots<CORALE_FLOAT16>,     lowered_slots<CORALE_BFLOAT16>,
-	lowered_slots<CORALE_FLOAT32>, lowered_slots<CORALE_FLOAT64>, lowered_slots<CORALE_FLOAT8_E4M3>, lowered_slots<CORALE_FLOAT8_E5M2>,
+	lowered_slots<CORALE_INT8, false>,	  lowered_slots<CORALE_UINT8, false>,	     lowered_slots<CORALE_INT32, false>,
+	lowered_slots<CORALE_UINT32, false>,	  lowered_slots<CORALE_INT64, false>,	     lowered_slots<CORALE_UINT64, false>,
+	lowered_slots<CORALE_FLOAT16, false>,	  lowered_slots<CORALE_BFLOAT16, false>,     lowered_slots<CORALE_FLOAT32, false>,
+	lowered_slots<CORALE_FLOAT64, false>,	  lowered_slots<CORALE_FLOAT8_E4M3, false>, lowered_slots<CORALE_FLOAT8_E5M2, false>,
 };
+
+static kernel wide_row(int type)
+{
+	switch (type) {
+	case CORALE_FLOAT16:
+		return lowered_slots<CORALE_FLOAT16, true>;
+	case CORALE_BFLOAT16:
+		return lowered_slots<CORALE_BFLOAT16, true>;
+	case CORALE_FLOAT8_E4M3:
+		return lowered_slots<CORALE_FLOAT8_E4M3, true>;
+	case CORALE_FLOAT8_E5M2:
+		return lowered_slots<CORALE_FLOAT8_E5M2, true>;
+	default: /* nothing is wider than these are folded */
+		return rows[type];
+	}
+}
 
 int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *stream)
 {
-	return args->form == CODELET_FIFO ? launch((const void *)rows[type], { blocks, LOWERED_THREADS }, args, stream)
-					  : codelets_lowered_packets(args, blocks, type, stream);
+	if (args->form != CODELET_FIFO)
+		return codelets_lowered_packets(args, blocks, type, stream);
+	return launch((const void *)(args->wide ? wide_row(type) : rows[type]), { blocks, LOWERED_THREADS }, args, stream);
 }
 
 int codelets_load_lowered(void)
 {
 	int error = codelets_load_lowered_packets();
-	for (const kernel row : rows)
-		error = error ? error : load((const void *)row);
+	for (int type = 0; !error && type < CORALE_NUM_TYPES; type++) {
+		error = load((const void *)rows[type]);
+		error = error ? error : load((const void *)wide_row(type));
+	}
 	return error;
 }

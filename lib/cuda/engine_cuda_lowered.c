@@ -119,7 +119,7 @@ void engine_close_lists(struct engine *e)
 enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
 
 /* The largest message: of a plan's steps, which all ranks share, not of a rank's list. */
-static uint64_t message_bytes(const struct plan *plan, const struct lowered_call *call, corale_type type)
+static uint64_t message_bytes(const struct plan *plan, const struct lowered_call *call)
 {
 	size_t most = 0, begin;
 	for (int i = 0; i < plan->nsteps; i++) {
@@ -136,7 +136,7 @@ static uint64_t message_bytes(const struct plan *plan, const struct lowered_call
 			length = call->chunk;
 		most = length > most ? length : most;
 	}
-	return most * corale_type_bytes(type);
+	return most * corale_type_bytes((corale_type)plan->wire_type);
 }
 
 /* A packet each, in whole warps. */
@@ -164,7 +164,7 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, uint64
 		     struct codelet_lowered *l)
 {
 	const struct plan *plan = c->plan;
-	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells)
+	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells || l->wide)
 		return 0;
 	/* half of a word is data */
 	l->args.slot_bytes = (uint32_t)(c->words ? codelet_round(2 * message + 1, CODELET_LINE)
@@ -221,7 +221,8 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	l.peers = (const struct lowered_peer *)(const void *)(list->memory +
 							      (size_t)list->host.nops * sizeof *l.ops);
 	l.npeers = (uint16_t)list->host.npeers;
-	const uint64_t message = message_bytes(plan, &l.call, c->type);
+	l.wide = plan->wire_type != plan->key.type;
+	const uint64_t message = message_bytes(plan, &l.call);
 	int ret = cut_lines(e, c, message, &l) ? 0 : cut_rings(e, c, message, &l);
 	if (ret)
 		return ret;

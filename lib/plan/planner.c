@@ -189,7 +189,7 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 		return CORALE_ENOTSUP;
 	if (!planner->gpus && algo->traits & ALGO_ON_GPUS)
 		return CORALE_ENOTSUP;
-	if (planner->gpus && (algo->traits & ALGO_BY_COPIES || call.wire_type != call.key.type))
+	if (planner->gpus && algo->traits & ALGO_BY_COPIES)
 		return CORALE_ENOTSUP; /* what lowered plans lack */
 	plan_init(out, key);
 	out->algo = (uint8_t)row;

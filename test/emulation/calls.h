@@ -24,6 +24,7 @@ struct call {
 struct started {
 	const struct call *call;
 	int rank, ranks;
+	const struct plan_map *map;
 	struct plan plan;
 	struct lowered_messages messages;
 	unsigned char *send_memory, *recv_memory, *send, *recv;

@@ -357,6 +357,7 @@ static const struct {
 	{ "premultiplied sums", test_premultiplied },
 	{ "every plan, lowered", test_lowered },
 	{ "every plan, lowered, over a link that tears lines", test_lowered_by_words },
+	{ "partial sums in float32, lowered", test_lowered_wide },
 	{ "lowered plans in turn with codelets", test_lowered_in_turn },
 	{ "groups of sends and receives", test_messages },
 	{ "groups of receives into registered memory", test_messages_registered },

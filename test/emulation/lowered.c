@@ -10,20 +10,29 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-static struct world_params of_ranks(int ranks)
+/* What plans are made for, and how they run. */
+struct way {
+	int words, wide, node_ranks; /* words: by these, over a link that tears lines */
+};
+
+static struct world_params of_ranks(int ranks, struct way way)
 {
 	return (struct world_params){ .ranks = ranks,
 				      .max_blocks = test_thin ? 2 : 6,
-				      .window_bytes = 512 << 10 };
+				      .window_bytes = 512 << 10,
+				      .torn_lines = way.words,
+				      .wide = way.wide,
+				      .node_ranks = way.node_ranks,
+				      .chunk_bytes = way.node_ranks ? 1024 : 0 }; /* room for scratch */
 }
 
-/* Whether the planner makes a plan of a row for so many ranks, and calls.c knows the collective. */
-static int applies(int row, int ranks)
+/* Whether the planner makes a plan of a row, a wide one where that is the way, and calls.c knows the collective. */
+static int applies(int row, int ranks, struct way way)
 {
 	int rows, ret, list;
 	const struct algo *algo = &algo_table(&rows)[row];
-	struct plan_key key = planner_key(algo->coll, 1, CORALE_INT32, CORALE_SUM);
-	const struct world_params p = of_ranks(ranks);
+	struct plan_key key = planner_key(algo->coll, 1, CORALE_FLOAT16, CORALE_SUM);
+	const struct world_params p = of_ranks(ranks, way);
 	struct world w;
 	struct plan plan;
 	struct lowered_messages messages;
@@ -31,29 +40,29 @@ static int applies(int row, int ranks)
 		return 0;
 	ret = world_plan(&w, &key, row, 0, 0, &plan, &list, &messages);
 	world_close(&w);
-	return !ret;
+	return !ret && (plan.wire_type != plan.key.type) == way.wide;
 }
 
-/* A replay has no scalars. */
-static void set_type(struct call *c, int i, int traits)
+static void set_type(struct call *c, int i, int wide)
 {
-	int ops = traits & ALGO_ALL_AT_ONCE ? CORALE_NUM_OPS + 1 : CORALE_NUM_OPS;
-	c->type = (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
-	c->op = coll_folds(c->coll) ? i % ops : 0;
+	static const corale_type narrow[] = { CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT16,
+					      CORALE_FLOAT8_E5M2 };
+	c->type = wide ? narrow[(size_t)i % COUNT(narrow)] : (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
+	c->op = coll_folds(c->coll) ? i % (CORALE_NUM_OPS + 1) : 0;
 }
 
 /* A vector's ends, one chunk and several, buffers at addresses of all kinds, every root. */
-static void add_calls(struct script *s, int row, int words)
+static void add_calls(struct script *s, int row, struct way way)
 {
 	static const size_t counts[] = { 1, 700, 0, 9001, 33, 64, 5000 };
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
 	const struct algo *algo = &algo_table(&rows)[row];
-	struct call c = { .codelet = CODELET_NONE, .row = row, .words = words, .coll = algo->coll };
+	struct call c = { .codelet = CODELET_NONE, .row = row, .words = way.words, .coll = algo->coll };
 	int n = test_thin ? 3 : (int)COUNT(counts) + s->params.ranks;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;
-		set_type(&c, i + (int)(test_seed % 7), algo->traits);
+		set_type(&c, i + (int)(test_seed % 7), way.wide);
 		c.count = counts[(size_t)i % COUNT(counts)];
 		c.root = coll_is_rooted(c.coll) ? i % s->params.ranks : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
@@ -66,30 +75,29 @@ static void add_calls(struct script *s, int row, int words)
 	}
 }
 
-static int run_row(int row, int ranks, int words)
+static int run_row(int row, int ranks, struct way way)
 {
 	int rows, faults;
-	struct world_params p = of_ranks(ranks);
-	p.torn_lines = words;
-	struct script *s = script_new(p, test_seed);
+	struct script *s = script_new(of_ranks(ranks, way), test_seed);
 	s->most_pause = 300;
-	add_calls(s, row, words);
+	add_calls(s, row, way);
 	faults = script_run(s);
 	if (faults)
-		printf("# %s by %s, %d ranks\n", corale_coll_name(algo_table(&rows)[row].coll),
-		       algo_table(&rows)[row].name, ranks);
+		printf("# %s by %s, %d ranks, nodes of %d (0: one)\n",
+		       corale_coll_name(algo_table(&rows)[row].coll), algo_table(&rows)[row].name, ranks,
+		       way.node_ranks);
 	return faults;
 }
 
-static int run_rows(int words)
+static int run_rows(struct way way)
 {
 	int rows, faults = 0, ran = 0;
 	algo_table(&rows);
 	for (int ranks = 1; !faults && ranks <= (test_thin ? 3 : 5); ranks += test_thin ? 2 : 1)
 		for (int row = 0; !faults && row < rows; row++) {
-			if (!applies(row, ranks))
+			if (!applies(row, ranks, way))
 				continue;
-			faults = run_row(row, ranks, words);
+			faults = run_row(row, ranks, way);
 			ran++;
 		}
 	return faults ? faults : !ran;
@@ -97,13 +105,20 @@ static int run_rows(int words)
 
 int test_lowered(void)
 {
-	return run_rows(0);
+	return run_rows((struct way){ 0 });
 }
 
 /* Over a link that tears lines. */
 int test_lowered_by_words(void)
 {
-	return run_rows(1);
+	return run_rows((struct way){ .words = 1 });
+}
+
+/* Partial sums in float32; those of several nodes lie in scratch too. All ranks see each other's windows here. */
+int test_lowered_wide(void)
+{
+	int faults = run_rows((struct way){ .wide = 1 });
+	return faults ? faults : run_rows((struct way){ .wide = 1, .node_ranks = 2 });
 }
 
 /* The same slots and flags, cut in other ways; calls that do not wait for anybody before they fill slots. */
@@ -123,7 +138,7 @@ int test_lowered_in_turn(void)
 		      { CODELET_NONE, CORALE_BROADCAST, "scatter" } };
 	int rows;
 	const struct algo *algo = algo_table(&rows);
-	struct script *s = script_new(of_ranks(3), test_seed);
+	struct script *s = script_new(of_ranks(3, (struct way){ 0 }), test_seed);
 	s->most_pause = 500;
 	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
 		size_t k = (size_t)(i * 3) % COUNT(calls);
