@@ -37,6 +37,7 @@ struct block_state {
 
 struct run {
 	const codelet_lowered *a;
+	const lowered_call *call;
 	block_state *s;
 	uint64_t epoch;
 	uint32_t channel;
@@ -326,8 +327,8 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 {
 	const lowered_op &op = p.op;
 	size_t src, dst;
-	const ptrdiff_t in = lowered_piece(&r.a->call, &op.src, &p.src, trip, &src),
-			out = lowered_piece(&r.a->call, &op.dst, &p.dst, trip, &dst);
+	const ptrdiff_t in = lowered_piece(r.call, &op.src, &p.src, trip, &src),
+			out = lowered_piece(r.call, &op.dst, &p.dst, trip, &dst);
 	if (in < 0 || out < 0) /* the same for all threads */
 		return true;
 	const size_t count = (size_t)(op.src.space ? in : out);
@@ -352,7 +353,7 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, 
 	for (int pc = 0; pc < nops;) {
 		const prepared &p = r.s->ops[pc++];
 		if (p.op.op == PLAN_LOOP) {
-			trips = lowered_count_trips(&r.a->call, &p.op);
+			trips = lowered_count_trips(r.call, &p.op);
 			trip = 0;
 			body = pc;
 			while (trips <= 0 && r.s->ops[pc].op.op != PLAN_END)
@@ -370,13 +371,13 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, 
 }
 
 /* The list of this block's program into shared memory; how many operations it has. */
-__device__ static int prepare(const codelet_lowered &a, block_state *s, uint32_t program, uint32_t channel)
+__device__ static int prepare(const codelet_lowered &a, const lowered_call &call, block_state *s, uint32_t program, uint32_t channel)
 {
 	const int first = a.first[program], n = a.first[program + 1] - first;
 	for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
 		s->ops[i].op = a.ops[first + i];
-		lowered_cut(&a.call, &s->ops[i].op.src, (int)channel, &s->ops[i].src);
-		lowered_cut(&a.call, &s->ops[i].op.dst, (int)channel, &s->ops[i].dst);
+		lowered_cut(&call, &s->ops[i].op.src, (int)channel, &s->ops[i].src);
+		lowered_cut(&call, &s->ops[i].op.dst, (int)channel, &s->ops[i].dst);
 	}
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
@@ -385,22 +386,96 @@ __device__ static int prepare(const codelet_lowered &a, block_state *s, uint32_t
 	return n;
 }
 
-template <int TYPE, bool WIDE>
-__global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_slots(const __grid_constant__ codelet_lowered a)
+/* tell and agree, of an epoch: what ranks say beside their headers, and whether that of all is here and as it must be. */
+template <int TYPE, bool WIDE, class Tell, class Agree>
+__device__ static void run_list(const codelet_lowered &a, const lowered_call &call, Tell tell, Agree agree)
 {
 	block_state *s = shared_object<block_state>();
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
-	const int nops = prepare(a, s, program, channel);
+	const int nops = prepare(a, call, s, program, channel);
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a.args);
 	lane first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 };
 	send_headers(a.args, epoch);
+	tell(epoch);
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
-	bool good = hear_all(a.args, whole_block(), &first);
-	good = good && execute_all<TYPE, WIDE>({ &a, s, epoch, channel }, nops);
+	bool good = hear_all(a.args, whole_block(), &first) && agree(epoch);
+	good = good && execute_all<TYPE, WIDE>({ &a, &call, s, epoch, channel }, nops);
 	if (__syncthreads_and(good))
 		call_end(a.args, epoch);
 }
+
+template <int TYPE, bool WIDE>
+__global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_slots(const __grid_constant__ codelet_lowered a)
+{
+	run_list<TYPE, WIDE>(a, a.call, [](uint64_t) {}, [](uint64_t) { return true; });
+}
+
+/* ---- Counts of edges ---------------------------------------------------------------------------------------- */
+
+__device__ static inline uint32_t *count_of_edge(const codelet_args &a, int sender, int receiver, uint64_t epoch)
+{
+	return &header_of(a, sender, receiver, epoch & 1)->edge_low;
+}
+
+__device__ static inline uint64_t what_of_edge(const codelet_lowered_edges &e, uint64_t bytes)
+{
+	return (uint64_t)codelet_what_high(e.type, bytes) << 32 | (uint32_t)bytes;
+}
+
+/* The first block: what each other rank gets from this one. */
+__device__ static void tell_counts(const codelet_lowered_edges &e, uint64_t epoch)
+{
+	const codelet_args &a = e.plan.args;
+	for (int r = (int)threadIdx.x; !blockIdx.x && r < a.ranks; r += (int)blockDim.x) {
+		const uint64_t what = what_of_edge(e, e.send_counts[r]);
+		const vector packet =
+			make_uint4((uint32_t)what, (uint32_t)epoch, (uint32_t)(what >> 32), (uint32_t)(epoch ^ epoch >> 32));
+		if (r != a.rank)
+			sync_store_packet(count_of_edge(a, a.rank, r, epoch), packet);
+	}
+}
+
+/* One thread: whether a rank sends as much as is awaited. */
+__device__ static bool count_agrees(const codelet_lowered_edges &e, int from, uint64_t epoch)
+{
+	const codelet_args &a = e.plan.args;
+	const uint64_t expected = what_of_edge(e, e.recv_counts[from]);
+	lane l = { epoch, 0, 1, CODELET_FIRST, 0 };
+	vector packet;
+	auto ready = [&] {
+		packet = sync_load_packet(count_of_edge(a, from, a.rank, epoch));
+		return header_is_of(packet, epoch);
+	};
+	if (!wait_ready(a, &l, from, ready))
+		return false;
+	if (word_of(packet) != expected)
+		call_fail<true>(a, CORALE_EMISMATCH, from, epoch, expected, word_of(packet));
+	return word_of(packet) == expected;
+}
+
+/* All threads of each block, so that none stores what a peer does not await. */
+__device__ static bool counts_agree(const codelet_lowered_edges &e, uint64_t epoch)
+{
+	bool good = true;
+	for (int r = (int)threadIdx.x; good && r < e.plan.args.ranks; r += (int)blockDim.x)
+		good = r == e.plan.args.rank || count_agrees(e, r, epoch);
+	return __syncthreads_and(good);
+}
+
+/* An all_to_all_v of any type: bytes are moved. */
+__global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_edges(const __grid_constant__ codelet_lowered_edges e)
+{
+	lowered_call call = e.plan.call;
+	call.send_counts = e.send_counts;
+	call.send_displs = e.send_displs;
+	call.recv_counts = e.recv_counts;
+	call.recv_displs = e.recv_displs;
+	run_list<CORALE_UINT8, false>(
+		e.plan, call, [&](uint64_t epoch) { tell_counts(e, epoch); }, [&](uint64_t epoch) { return counts_agree(e, epoch); });
+}
+
+/* ---- Launches ----------------------------------------------------------------------------------------------- */
 
 typedef void (*kernel)(codelet_lowered);
 
@@ -435,9 +510,15 @@ int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *st
 	return launch((const void *)(args->wide ? wide_row(type) : rows[type]), { blocks, LOWERED_THREADS }, args, stream);
 }
 
+int codelets_lowered_edges(const codelet_lowered_edges *args, int blocks, void *stream)
+{
+	return launch((const void *)lowered_edges, { blocks, LOWERED_THREADS }, args, stream);
+}
+
 int codelets_load_lowered(void)
 {
 	int error = codelets_load_lowered_packets();
+	error = error ? error : load((const void *)lowered_edges);
 	for (int type = 0; !error && type < CORALE_NUM_TYPES; type++) {
 		error = load((const void *)rows[type]);
 		error = error ? error : load((const void *)wide_row(type));

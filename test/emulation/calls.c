@@ -42,6 +42,8 @@ static void set_edges(struct started *s)
 		s->send_counts[r] = edge_count(s->call, s->rank, r);
 		s->send_displs[r] = edge_place(s->call, s->rank, r, 1);
 		s->recv_counts[r] = edge_count(s->call, r, s->rank);
+		if (r == 0 && s->rank == 1) /* behind each block is room for one */
+			s->recv_counts[r] += s->call->astray;
 		s->recv_displs[r] = edge_place(s->call, r, s->rank, 0);
 	}
 }

@@ -359,6 +359,7 @@ static const struct {
 	{ "every plan, lowered, over a link that tears lines", test_lowered_by_words },
 	{ "partial sums in float32, lowered", test_lowered_wide },
 	{ "lowered plans in turn with codelets", test_lowered_in_turn },
+	{ "counts of an edge that differ, lowered", test_lowered_counts },
 	{ "groups of sends and receives", test_messages },
 	{ "groups of receives into registered memory", test_messages_registered },
 	{ "groups of sends and receives in many lanes", test_messages_in_lanes },

@@ -36,7 +36,7 @@ static int applies(int row, int ranks, struct way way)
 	struct world w;
 	struct plan plan;
 	struct lowered_messages messages;
-	if (coll_is_pair(algo->coll) || !coll_has_count(algo->coll) || world_open(&w, &p))
+	if (coll_is_pair(algo->coll) || !coll_has_data(algo->coll) || world_open(&w, &p))
 		return 0;
 	ret = world_plan(&w, &key, row, 0, 0, &plan, &list, &messages);
 	world_close(&w);
@@ -67,7 +67,7 @@ static void add_calls(struct script *s, int row, struct way way)
 		c.root = coll_is_rooted(c.coll) ? i % s->params.ranks : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
-		c.in_place = coll_can_be_in_place(c.coll) && i % 4 == 3;
+		c.in_place = coll_can_be_in_place(c.coll) && !coll_is_uneven(c.coll) && i % 4 == 3;
 		c.in_lines = (i + (int)test_seed) % 4 != 0;
 		if (c.in_place)
 			c.recv_shift = c.send_shift = 0;
@@ -134,6 +134,8 @@ int test_lowered_in_turn(void)
 		      { CODELET_PACKETS, CORALE_ALL_REDUCE, "" },
 		      { CODELET_SLOTS, CORALE_BROADCAST, "" },
 		      { CODELET_NONE, CORALE_ALL_TO_ALL, "pairwise" },
+		      { CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "" },
+		      { CODELET_NONE, CORALE_ALL_TO_ALL_V, "pairwise" },
 		      { CODELET_SLOTS, CORALE_ALL_GATHER, "" },
 		      { CODELET_NONE, CORALE_BROADCAST, "scatter" } };
 	int rows;
@@ -152,4 +154,59 @@ int test_lowered_in_turn(void)
 		script_add(s, c);
 	}
 	return script_run(s);
+}
+
+/* ---- Counts of an edge that its ends don't agree on --------------------------------------------------------- */
+
+struct astray {
+	struct world world;
+	struct call call;
+	struct started started[3];
+};
+
+static void call_astray(int rank, void *arg)
+{
+	struct astray *a = arg;
+	if (call_start(&a->started[rank], &a->world, rank, &a->call, call_signature(&a->call)))
+		printf("# rank %d: an all_to_all_v could not be started\n", rank);
+	gpu_synchronize();
+	call_drop(&a->started[rank]);
+}
+
+/* Whoever awaits the other count says so, with both; nobody's call ends well. */
+static int expect_counts(const struct astray *a, size_t sent)
+{
+	const struct codelet_failure *f = a->world.engines[1].failure;
+	const uint64_t type = (uint64_t)a->call.type << CODELET_WHAT_SHIFT, element = 4;
+	int good = f->peer == 0 && f->of_message && f->got == (type | sent * element) &&
+		   f->expected == (type | (sent + a->call.astray) * element);
+	for (int r = 0; r < a->world.ranks; r++)
+		good &= a->world.engines[r].failure->code == CORALE_EMISMATCH;
+	if (!good)
+		printf("# an edge of %zu elements, one more is awaited: rank 1 has '%s', peer %d, expected "
+		       "%llx, got %llx\n",
+		       sent, corale_strerror(f->code), f->peer, (unsigned long long)f->expected,
+		       (unsigned long long)f->got);
+	return !good;
+}
+
+int test_lowered_counts(void)
+{
+	struct astray a = { .call = { .codelet = CODELET_NONE,
+				      .coll = CORALE_ALL_TO_ALL_V,
+				      .row = algo_row(CORALE_ALL_TO_ALL_V, "pairwise"),
+				      .type = CORALE_INT32,
+				      .count = 2000,
+				      .astray = 1 } };
+	const struct world_params p = of_ranks(3, (struct way){ 0 });
+	int faults = 0;
+	for (a.call.seed = test_seed; !faults && a.call.seed < test_seed + 4; a.call.seed++) {
+		if (world_open(&a.world, &p))
+			return 1;
+		if (gpu_run(3, call_astray, &a, test_seed))
+			return -1;
+		faults = expect_counts(&a, a.started[0].send_counts[1]);
+		world_close(&a.world);
+	}
+	return faults;
 }
