@@ -330,9 +330,9 @@ void plan_codelet_settings(struct plan_node *node, const struct settings *s)
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
 		for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
 			const char *algo = plan_codelet_algo((enum plan_codelet)c, (corale_coll)coll);
-			int runs = coll_is_uneven(coll) ||
-				   (s->codelets && !node->words_only &&
-				    planner_algo_allows_name(s->algo, (corale_coll)coll, algo));
+			int may = s->codelets && planner_algo_allows_name(s->algo, (corale_coll)coll, algo);
+			/* An all_to_all_v has no lines that a link could tear. */
+			int runs = may && (!node->words_only || coll_is_uneven(coll));
 			node->refused[coll] |= (uint8_t)(!runs << c);
 		}
 }
