@@ -129,8 +129,9 @@ enum : uint32_t { CALL_OVER = 1u << 31 }; /* in an epoch: no packet has it */
 
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
-__device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch,
-					      uint64_t expected, uint64_t got, bool of_message = false)
+/* OF_MESSAGE: expected and got are what codelet_what says. No argument, which all that call this would have to hold. */
+template <bool OF_MESSAGE = false>
+__device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)
 {
 	codelet_failure *f = a.state->failure;
 	if (atomicCAS(&a.state->recorded, 0u, 1u))
@@ -140,11 +141,12 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	f->expected = expected;
 	f->got = got;
 	f->number = a.number;
-	f->of_message = of_message;
+	f->of_message = OF_MESSAGE;
 	sync_fence();
 	*(volatile int32_t *)&f->code = code;
 	/* What later kernels send is nothing that any rank waits for, and the other way round. The highest bit keeps it so
 	 * where another block is just ending its call: see call_end. */
+#pragma unroll 1
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		atomicXor((unsigned long long *)&a.state->epochs[b],
 			  1ull << 63 | CALL_OVER >> 1 | (uint32_t)(a.rank + 1) << 20);

@@ -94,7 +94,10 @@ struct codelet_header {
 	uint32_t what_low, epoch_c, what_high, epoch_d; /* a message between two ranks holds */
 	/* of copies, by sequence: {epoch, step}, which only grows; in the line of half 0 */
 	uint64_t steps[5];
-	uint32_t pad[14];
+	uint32_t pad[2];
+	/* of a lowered all_to_all_v: what the edge from this sender holds, with the call's epoch as a header has it */
+	uint32_t edge_low, epoch_e, edge_high, epoch_f;
+	uint32_t pad_to_line[8];
 };
 
 /*
@@ -329,11 +332,20 @@ struct codelet_lowered {
 	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
 	uint16_t form, npeers; /* enum codelet_form; of the list */
 	uint16_t threads; /* of a block, where messages are packets */
-	uint16_t hears_all; /* each rank receives something from each other one */
+	uint8_t hears_all; /* each rank receives something from each other one */
+	uint8_t wide; /* partial sums, where they travel and in scratch, are float32: by slots only */
 	int32_t world; /* ranks of all nodes */
 	struct remote_calls remote;
 	unsigned char *scratch;
 	uint64_t scratch_bytes; /* of a channel */
+};
+
+/* A lowered all_to_all_v, through slots. All of its call is in bytes: counts and displacements, by rank, too. */
+struct codelet_lowered_edges {
+	struct codelet_lowered plan;
+	int32_t type; /* for codelet_what */
+	size_t send_counts[CODELET_MAX_RANKS], send_displs[CODELET_MAX_RANKS];
+	size_t recv_counts[CODELET_MAX_RANKS], recv_displs[CODELET_MAX_RANKS];
 };
 
 /* Whether a place that is granted is a target in registered memory. */
@@ -506,8 +518,9 @@ int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);
 /* type: of jobs that are folds; -1: all are copies. Blocks of one warp are lean. */
 int codelets_work(const struct codelet_work *args, struct codelet_shape shape, int type, void *stream);
-/* any plan whose messages are of the call's type */
+/* any plan; one whose counts are those of edges */
 int codelets_lowered(const struct codelet_lowered *args, int blocks, int type, void *stream);
+int codelets_lowered_edges(const struct codelet_lowered_edges *args, int blocks, void *stream);
 int codelets_lowered_packets(const struct codelet_lowered *args, int blocks, int type, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);

@@ -119,7 +119,7 @@ __device__ static bool check_count(edge *e)
 		if (ahead >= 0 && h.w == h.y) { /* ahead: it was sent in lines, as fewer bytes */
 			bool same = ahead == 0 && what == codelet_what(e->m);
 			if (!same)
-				call_fail(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_what(e->m), what, true);
+				call_fail<true>(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_what(e->m), what);
 			return same;
 		}
 		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, !pairs))

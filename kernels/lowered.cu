@@ -5,6 +5,8 @@
  *
  * Messages go through slots as in slot.cuh, a lane for each ring, channel and ordered pair of ranks: message c of a call lies in slot c mod
  * the ring's depth. Small calls have a kernel of their own (lowered_packets.cu).
+ *
+ * WIDE: partial sums of an 8- or 16-bit float are float32 where they travel (PLAN_FROM_WIRE, PLAN_TO_WIRE) and in scratch.
  */
 #include <cuda_runtime.h>
 
@@ -31,11 +33,13 @@ struct block_state {
 	const unsigned char *sources[CODELET_MAX_RANKS + 1];
 	unsigned char *targets[CODELET_MAX_RANKS + 1];
 	int nsources, ntargets, own; /* own: the source that is this rank's contribution, to be premultiplied; -1: none */
+	int local; /* the source that is this rank's own span; -1: none */
 	uint32_t aligned; /* all addresses are multiples of 16 */
 };
 
 struct run {
 	const codelet_lowered *a;
+	const lowered_call *call;
 	block_state *s;
 	uint64_t epoch;
 	uint32_t channel;
@@ -177,6 +181,8 @@ __device__ static void signal_peer(const run &r, const lowered_op &op, const dut
 
 /* ---- Data -------------------------------------------------------------------------------------------------- */
 
+enum : uint32_t { WIDE_BYTES = 4 /* of an element of a partial sum */ };
+
 __device__ static void add_source(block_state *s, const unsigned char *from)
 {
 	s->sources[s->nsources++] = from;
@@ -189,35 +195,42 @@ __device__ static void add_target(block_state *s, unsigned char *to)
 	s->aligned &= ((uintptr_t)to & 15) == 0;
 }
 
-__device__ static void add_local(const run &r, const lowered_op &op, size_t at, uint32_t element)
+template <int TYPE, bool WIDE> __device__ static unsigned char *span_at(const run &r, const lowered_span &span, size_t at)
 {
+	const bool wide = WIDE && span.space == PLAN_SCRATCH;
+	return lowered_place(*r.a, r.channel, span, at, wide ? WIDE_BYTES : (uint32_t)vector_element_bytes(TYPE));
+}
+
+template <int TYPE, bool WIDE> __device__ static void add_local(const run &r, const lowered_op &op, size_t at)
+{
+	r.s->local = r.s->nsources;
 	if (op.src.space == PLAN_SEND)
 		r.s->own = r.s->nsources;
-	add_source(r.s, lowered_place(*r.a, r.channel, op.src, at, element));
+	add_source(r.s, span_at<TYPE, WIDE>(r, op.src, at));
 }
 
 /* One thread: where the data of a MOVE come from and go to; a token carries none. */
-__device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst, uint32_t element)
+template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst)
 {
 	block_state *s = r.s;
 	const int me = r.a->args.rank;
 	bool placed = !op.src.space;
 	s->nsources = s->ntargets = 0;
-	s->own = -1;
+	s->own = s->local = -1;
 	s->aligned = 1;
 	for (int i = 0; i < op.from_count; i++) {
 		int peer = r.s->peers[op.from_first + i].rank;
 		if (peer != me) {
 			add_source(s, received_at(r, op.from_ring, peer));
 		} else if (!placed) {
-			add_local(r, op, src, element);
+			add_local<TYPE, WIDE>(r, op, src);
 			placed = true;
 		}
 	}
 	if (!placed)
-		add_local(r, op, src, element);
+		add_local<TYPE, WIDE>(r, op, src);
 	if (op.dst.space)
-		add_target(s, lowered_place(*r.a, r.channel, op.dst, dst, element));
+		add_target(s, span_at<TYPE, WIDE>(r, op.dst, dst));
 	for (int i = 0; i < op.to_count; i++) {
 		int peer = r.s->peers[op.to_first + i].rank;
 		if (peer != me)
@@ -262,27 +275,64 @@ __device__ static void copy_data(const block_state *s, uint64_t bytes)
 	}
 }
 
-/* One vector of source k. */
-template <int TYPE> __device__ static inline vector load_source(const run &r, int k, uint64_t at, unsigned n)
+__device__ static inline bool is_wide_source(const run &r, const lowered_op &o, int k)
+{
+	return k == r.s->local ? o.src.space == PLAN_SCRATCH : (o.flags & PLAN_FROM_WIRE) != 0;
+}
+
+__device__ static inline bool is_wide_target(const lowered_op &o, int k)
+{
+	return k == 0 && o.dst.space ? o.dst.space == PLAN_SCRATCH : (o.flags & PLAN_TO_WIRE) != 0;
+}
+
+/* Of a fold's bytes, those of a source or target that is not wide. */
+template <int TYPE> __device__ static inline uint64_t narrow_bytes(uint64_t bytes)
+{
+	return bytes / WIDE_BYTES * vector_element_bytes(TYPE);
+}
+
+/* One vector of source k, as it is. */
+template <int TYPE> __device__ static inline vector load_stored(const run &r, int k, uint64_t at, unsigned n)
 {
 	const unsigned char *from = r.s->sources[k] + at;
 	vector v = r.s->aligned && n == 16 ? __ldcg((const vector *)from) : load_user<true>(from, n);
 	return k == r.s->own && r.a->args.op == CORALE_NUM_OPS ? vector_premultiply<TYPE>(v, r.a->args.scalar) : v;
 }
 
+/* As it is folded. */
+template <int TYPE, bool WIDE>
+__device__ static inline vector load_source(const run &r, const lowered_op &o, int k, uint64_t at, unsigned n)
+{
+	if constexpr (WIDE)
+		if (!is_wide_source(r, o, k))
+			return vector_widen<TYPE>(load_stored<TYPE>(r, k, narrow_bytes<TYPE>(at), (unsigned)narrow_bytes<TYPE>(n)));
+	return load_stored<TYPE>(r, k, at, n);
+}
+
+/* To all targets, each in its width. */
+template <int TYPE> __device__ static void store_each(const run &r, const lowered_op &o, uint64_t at, vector v, unsigned n)
+{
+	const vector narrow = vector_narrow<TYPE>(v);
+	for (int k = 0; k < r.s->ntargets; k++)
+		if (is_wide_target(o, k))
+			store_user<true>(r.s->targets[k] + at, v, n);
+		else
+			store_user<true>(r.s->targets[k] + narrow_bytes<TYPE>(at), narrow, (unsigned)narrow_bytes<TYPE>(n));
+}
+
 /* A fold in the order of the sources. */
-template <int TYPE> __device__ static void fold_data(const run &r, const lowered_op &o, uint64_t bytes)
+template <int TYPE, bool WIDE> __device__ static void fold_data(const run &r, const lowered_op &o, uint64_t bytes)
 {
 	const int op = r.a->args.op, n = r.s->nsources, last = lowered_last_op(op, o);
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
 		const unsigned fill = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
-		vector_sum<TYPE> sum;
+		vector_sum<WIDE ? (int)CORALE_FLOAT32 : TYPE> sum;
 		for (int first = 0; first < n; first += BATCH) {
 			vector v[BATCH];
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 				if (first + k < n)
-					v[k] = load_source<TYPE>(r, first + k, at, fill);
+					v[k] = load_source<TYPE, WIDE>(r, o, first + k, at, fill);
 #pragma unroll
 			for (int k = 0; k < BATCH; k++) {
 				if (first + k == 0)
@@ -291,54 +341,67 @@ template <int TYPE> __device__ static void fold_data(const run &r, const lowered
 					sum.add(v[k], op);
 			}
 		}
-		store_all(r.s, at, sum.finish(last, r.a->world), fill);
+		if constexpr (WIDE)
+			store_each<TYPE>(r, o, at, sum.finish(last, r.a->world), fill);
+		else
+			store_all(r.s, at, sum.finish(last, r.a->world), fill);
 	}
 }
 
-template <int TYPE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t bytes)
+/* Whether some target has not the width of the first source. */
+__device__ static bool converts(const run &r, const lowered_op &o)
+{
+	bool differs = false;
+	for (int k = 0; k < r.s->ntargets; k++)
+		differs = differs || is_wide_target(o, k) != is_wide_source(r, o, 0);
+	return r.s->nsources && differs;
+}
+
+template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t count)
 {
 	const block_state *s = r.s;
-	if (lowered_folds(*r.a, op, s->nsources, s->own == 0))
-		fold_data<TYPE>(r, op, bytes);
+	const uint32_t element = (uint32_t)vector_element_bytes(TYPE);
+	if (lowered_folds(*r.a, op, s->nsources, s->own == 0) || (WIDE && converts(r, op)))
+		fold_data<TYPE, WIDE>(r, op, count * (WIDE ? WIDE_BYTES : element));
 	else if (s->nsources && (s->ntargets > 1 || s->sources[0] != s->targets[0])) /* not all in place */
-		copy_data(s, bytes);
+		copy_data(s, count * (WIDE && is_wide_source(r, op, 0) ? WIDE_BYTES : element));
 }
 
 /* ---- Operations --------------------------------------------------------------------------------------------- */
 
 /* All threads; false if the call has failed. */
-template <int TYPE> __device__ static bool execute(const run &r, const prepared &p, int trip)
+template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, const prepared &p, int trip)
 {
 	const lowered_op &op = p.op;
-	const uint32_t element = (uint32_t)vector_element_bytes(TYPE);
 	size_t src, dst;
-	const ptrdiff_t in = lowered_piece(&r.a->call, &op.src, &p.src, trip, &src),
-			out = lowered_piece(&r.a->call, &op.dst, &p.dst, trip, &dst);
+	const ptrdiff_t in = lowered_piece(r.call, &op.src, &p.src, trip, &src),
+			out = lowered_piece(r.call, &op.dst, &p.dst, trip, &dst);
 	if (in < 0 || out < 0) /* the same for all threads */
 		return true;
 	const size_t count = (size_t)(op.src.space ? in : out);
 	const duty d = duty_of(r, op);
 	const bool good = await_peer(r, op, d), moves = op.op == PLAN_MOVE && count;
 	if (moves && threadIdx.x == blockDim.x / 2 - 1)
-		list_data(r, op, src, dst, element);
+		list_data<TYPE, WIDE>(r, op, src, dst);
 	if (!__syncthreads_and(good))
 		return false;
 	count_message(r, op, d);
 	if (moves)
-		move_data<TYPE>(r, op, (uint64_t)count * element);
+		move_data<TYPE, WIDE>(r, op, count);
 	__syncthreads();
+	const uint32_t element = WIDE && op.flags & PLAN_TO_WIRE ? WIDE_BYTES : (uint32_t)vector_element_bytes(TYPE);
 	signal_peer(r, op, d, moves ? (uint64_t)count * element : 0);
 	return true;
 }
 
 /* Loops over chunks do not nest. */
-template <int TYPE> __device__ static bool execute_all(const run &r, int nops)
+template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, int nops)
 {
 	int trip = 0, trips = 0, body = 0;
 	for (int pc = 0; pc < nops;) {
 		const prepared &p = r.s->ops[pc++];
 		if (p.op.op == PLAN_LOOP) {
-			trips = lowered_count_trips(&r.a->call, &p.op);
+			trips = lowered_count_trips(r.call, &p.op);
 			trip = 0;
 			body = pc;
 			while (trips <= 0 && r.s->ops[pc].op.op != PLAN_END)
@@ -348,7 +411,7 @@ template <int TYPE> __device__ static bool execute_all(const run &r, int nops)
 				pc = body;
 			else
 				trip = 0;
-		} else if (!execute<TYPE>(r, p, trip)) {
+		} else if (!execute<TYPE, WIDE>(r, p, trip)) {
 			return false;
 		}
 	}
@@ -356,13 +419,13 @@ template <int TYPE> __device__ static bool execute_all(const run &r, int nops)
 }
 
 /* The list of this block's program into shared memory; how many operations it has. */
-__device__ static int prepare(const codelet_lowered &a, block_state *s, uint32_t program, uint32_t channel)
+__device__ static int prepare(const codelet_lowered &a, const lowered_call &call, block_state *s, uint32_t program, uint32_t channel)
 {
 	const int first = a.first[program], n = a.first[program + 1] - first;
 	for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
 		s->ops[i].op = a.ops[first + i];
-		lowered_cut(&a.call, &s->ops[i].op.src, (int)channel, &s->ops[i].src);
-		lowered_cut(&a.call, &s->ops[i].op.dst, (int)channel, &s->ops[i].dst);
+		lowered_cut(&call, &s->ops[i].op.src, (int)channel, &s->ops[i].src);
+		lowered_cut(&call, &s->ops[i].op.dst, (int)channel, &s->ops[i].dst);
 	}
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
@@ -371,20 +434,23 @@ __device__ static int prepare(const codelet_lowered &a, block_state *s, uint32_t
 	return n;
 }
 
-template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_slots(const __grid_constant__ codelet_lowered a)
+/* tell and agree, of an epoch: what ranks say beside their headers, and whether that of all is here and as it must be. */
+template <int TYPE, bool WIDE, class Tell, class Agree>
+__device__ static void run_list(const codelet_lowered &a, const lowered_call &call, Tell tell, Agree agree)
 {
 	block_state *s = shared_object<block_state>();
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
-	const int nops = prepare(a, s, program, channel);
+	const int nops = prepare(a, call, s, program, channel);
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a.args);
 	lane first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 };
 	send_headers(a.args, epoch);
+	tell(epoch);
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
-	bool good = hear_all(a.args, whole_block(), &first);
+	bool good = hear_all(a.args, whole_block(), &first) && agree(epoch);
 	if (good && a.remote.counts)
 		good = remote_begin(a, channel, &s->before);
-	good = good && execute_all<TYPE>({ &a, s, epoch, channel }, nops);
+	good = good && execute_all<TYPE, WIDE>({ &a, &call, s, epoch, channel }, nops);
 	if (!__syncthreads_and(good))
 		return;
 	if (a.remote.counts)
@@ -392,24 +458,123 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	call_end(a.args, epoch);
 }
 
+template <int TYPE, bool WIDE>
+__global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_slots(const __grid_constant__ codelet_lowered a)
+{
+	run_list<TYPE, WIDE>(a, a.call, [](uint64_t) {}, [](uint64_t) { return true; });
+}
+
+/* ---- Counts of edges ---------------------------------------------------------------------------------------- */
+
+__device__ static inline uint32_t *count_of_edge(const codelet_args &a, int sender, int receiver, uint64_t epoch)
+{
+	return &header_of(a, sender, receiver, epoch & 1)->edge_low;
+}
+
+__device__ static inline uint64_t what_of_edge(const codelet_lowered_edges &e, uint64_t bytes)
+{
+	return (uint64_t)codelet_what_high(e.type, bytes) << 32 | (uint32_t)bytes;
+}
+
+/* The first block: what each other rank gets from this one. */
+__device__ static void tell_counts(const codelet_lowered_edges &e, uint64_t epoch)
+{
+	const codelet_args &a = e.plan.args;
+	for (int r = (int)threadIdx.x; !blockIdx.x && r < a.ranks; r += (int)blockDim.x) {
+		const uint64_t what = what_of_edge(e, e.send_counts[r]);
+		const vector packet =
+			make_uint4((uint32_t)what, (uint32_t)epoch, (uint32_t)(what >> 32), (uint32_t)(epoch ^ epoch >> 32));
+		if (r != a.rank)
+			sync_store_packet(count_of_edge(a, a.rank, r, epoch), packet);
+	}
+}
+
+/* One thread: whether a rank sends as much as is awaited. */
+__device__ static bool count_agrees(const codelet_lowered_edges &e, int from, uint64_t epoch)
+{
+	const codelet_args &a = e.plan.args;
+	const uint64_t expected = what_of_edge(e, e.recv_counts[from]);
+	lane l = { epoch, 0, 1, CODELET_FIRST, 0 };
+	vector packet;
+	auto ready = [&] {
+		packet = sync_load_packet(count_of_edge(a, from, a.rank, epoch));
+		return header_is_of(packet, epoch);
+	};
+	if (!wait_ready(a, &l, from, ready))
+		return false;
+	if (word_of(packet) != expected)
+		call_fail<true>(a, CORALE_EMISMATCH, from, epoch, expected, word_of(packet));
+	return word_of(packet) == expected;
+}
+
+/* All threads of each block, so that none stores what a peer does not await. */
+__device__ static bool counts_agree(const codelet_lowered_edges &e, uint64_t epoch)
+{
+	bool good = true;
+	for (int r = (int)threadIdx.x; good && r < e.plan.args.ranks; r += (int)blockDim.x)
+		good = r == e.plan.args.rank || count_agrees(e, r, epoch);
+	return __syncthreads_and(good);
+}
+
+/* An all_to_all_v of any type: bytes are moved. */
+__global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_edges(const __grid_constant__ codelet_lowered_edges e)
+{
+	lowered_call call = e.plan.call;
+	call.send_counts = e.send_counts;
+	call.send_displs = e.send_displs;
+	call.recv_counts = e.recv_counts;
+	call.recv_displs = e.recv_displs;
+	run_list<CORALE_UINT8, false>(
+		e.plan, call, [&](uint64_t epoch) { tell_counts(e, epoch); }, [&](uint64_t epoch) { return counts_agree(e, epoch); });
+}
+
+/* ---- Launches ----------------------------------------------------------------------------------------------- */
+
 typedef void (*kernel)(codelet_lowered);
 
+/* Of calls whose partial sums are of the call's type, and of those where they are wide. */
 static const kernel rows[CORALE_NUM_TYPES] = {
-	lowered_slots<CORALE_INT8>,	 lowered_slots<CORALE_UINT8>,	  lowered_slots<CORALE_INT32>,       lowered_slots<CORALE_UINT32>,
-	lowered_slots<CORALE_INT64>,	 lowered_slots<CORALE_UINT64>,  lowered_slots<CORALE_FLOAT16>,     lowered_slots<CORALE_BFLOAT16>,
-	lowered_slots<CORALE_FLOAT32>, lowered_slots<CORALE_FLOAT64>, lowered_slots<CORALE_FLOAT8_E4M3>, lowered_slots<CORALE_FLOAT8_E5M2>,
+	lowered_slots<CORALE_INT8, false>,	  lowered_slots<CORALE_UINT8, false>,	     lowered_slots<CORALE_INT32, false>,
+	lowered_slots<CORALE_UINT32, false>,	  lowered_slots<CORALE_INT64, false>,	     lowered_slots<CORALE_UINT64, false>,
+	lowered_slots<CORALE_FLOAT16, false>,	  lowered_slots<CORALE_BFLOAT16, false>,     lowered_slots<CORALE_FLOAT32, false>,
+	lowered_slots<CORALE_FLOAT64, false>,	  lowered_slots<CORALE_FLOAT8_E4M3, false>, lowered_slots<CORALE_FLOAT8_E5M2, false>,
 };
+
+static kernel wide_row(int type)
+{
+	switch (type) {
+	case CORALE_FLOAT16:
+		return lowered_slots<CORALE_FLOAT16, true>;
+	case CORALE_BFLOAT16:
+		return lowered_slots<CORALE_BFLOAT16, true>;
+	case CORALE_FLOAT8_E4M3:
+		return lowered_slots<CORALE_FLOAT8_E4M3, true>;
+	case CORALE_FLOAT8_E5M2:
+		return lowered_slots<CORALE_FLOAT8_E5M2, true>;
+	default: /* nothing is wider than these are folded */
+		return rows[type];
+	}
+}
 
 int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *stream)
 {
-	return args->form == CODELET_FIFO ? launch((const void *)rows[type], { blocks, LOWERED_THREADS }, args, stream)
-					  : codelets_lowered_packets(args, blocks, type, stream);
+	if (args->form != CODELET_FIFO)
+		return codelets_lowered_packets(args, blocks, type, stream);
+	return launch((const void *)(args->wide ? wide_row(type) : rows[type]), { blocks, LOWERED_THREADS }, args, stream);
+}
+
+int codelets_lowered_edges(const codelet_lowered_edges *args, int blocks, void *stream)
+{
+	return launch((const void *)lowered_edges, { blocks, LOWERED_THREADS }, args, stream);
 }
 
 int codelets_load_lowered(void)
 {
 	int error = codelets_load_lowered_packets();
-	for (const kernel row : rows)
-		error = error ? error : load((const void *)row);
+	error = error ? error : load((const void *)lowered_edges);
+	for (int type = 0; !error && type < CORALE_NUM_TYPES; type++) {
+		error = load((const void *)rows[type]);
+		error = error ? error : load((const void *)wide_row(type));
+	}
 	return error;
 }

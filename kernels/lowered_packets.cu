@@ -209,13 +209,6 @@ __device__ static packet_op resolve(const codelet_lowered &a, const lowered_op &
 	return p;
 }
 
-/* The first warp waits until all ranks are known to make this call. */
-__device__ static bool hear_all(const codelet_args &a, uint64_t epoch)
-{
-	return threadIdx.x >= 32 ||
-	       await(a, epoch, [&] { return headers_heard(a, epoch) ? 0u : 1u; }, [&](int) { return a.rank; });
-}
-
 template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_packets(const __grid_constant__ codelet_lowered a)
 {
 	block_state *s = shared_object<block_state>();
@@ -236,7 +229,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 		send_headers(a.args, epoch);
 	const packet_form form = { words, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) : a.args.tag };
 	const run r = { a, s, form, epoch, channel, over };
-	bool good = __syncthreads_and(!words || hear_all(a.args, epoch)); /* words don't carry the signature */
+	bool good = __syncthreads_and(!words || await_headers<true>(a.args, epoch)); /* words don't carry the signature */
 	for (int i = 0; good && i < nops; i++) /* what one stores is loaded by the next one in other threads */
 		good = !s->ops[i].runs || __syncthreads_and(execute<TYPE>(r, s->ops[i]));
 	if (!words && !a.hears_all)

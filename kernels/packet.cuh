@@ -132,10 +132,10 @@ template <class Form> struct hearing {
 	}
 };
 
-/* Where data does not carry the signature, the first warp waits until all ranks are known to make this call. */
-__device__ static inline bool await_headers(const codelet_args &a, uint64_t epoch)
+/* Where data does not carry the signature, the first warp waits until all ranks are known to make this call. EACH: of each block, not of one. */
+template <bool EACH = false> __device__ static inline bool await_headers(const codelet_args &a, uint64_t epoch)
 {
-	if (blockIdx.x || threadIdx.x >= 32)
+	if ((!EACH && blockIdx.x) || threadIdx.x >= 32)
 		return true;
 	return await(a, epoch, [&] { return headers_heard(a, epoch) ? 0u : 1u; }, [&](int) { return a.rank; });
 }

@@ -118,7 +118,7 @@ __device__ static inline bool announced_other(const pair_lines &p)
 	uint64_t expected = codelet_what(p.m), got = word_of(h);
 	bool other = h.y == (uint32_t)p.path.epoch && h.w == h.y && got != expected;
 	if (other)
-		call_fail(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, expected, got, true);
+		call_fail<true>(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, expected, got);
 	return other;
 }
 
@@ -203,7 +203,7 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
 			if (good && is_ours(u) && threadIdx.x % 8 == 7 && v[u].w != what) {
-				call_fail(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, codelet_what(p.m), codelet_what_of_line(v[u].w), true);
+				call_fail<true>(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, codelet_what(p.m), codelet_what_of_line(v[u].w));
 				good = false;
 			}
 		if (!__all_sync(~0u, good))

@@ -41,7 +41,7 @@ struct remote_port {
 	{
 		const uint64_t got = sync_load_relaxed(&remote_header_at(r, peer, REMOTE_IN, lane, message)->what);
 		if (got != what)
-			call_fail(a, CORALE_EMISMATCH, place, l.epoch, what, got, true);
+			call_fail<true>(a, CORALE_EMISMATCH, place, l.epoch, what, got);
 		return got == what;
 	}
 

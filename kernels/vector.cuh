@@ -472,6 +472,29 @@ template <int TYPE> VECTOR_FN vector vector_premultiply(vector v, uint64_t scala
 	return product.finish(CORALE_PROD, 1);
 }
 
+/* Four elements of a narrow float, in the low bytes, as float32, and back. */
+template <int TYPE> VECTOR_FN vector vector_widen(vector v)
+{
+	constexpr int N = vector_word<TYPE>::N;
+	vector_words words = vector_as<vector_words>(v);
+	vector_elements<float> wide;
+#pragma unroll
+	for (int i = 0; i < 4 / N; i++)
+		vector_word<TYPE>::widen(words.e[i], wide.e + i * N);
+	return vector_of(wide);
+}
+
+template <int TYPE> VECTOR_FN vector vector_narrow(vector v)
+{
+	constexpr int N = vector_word<TYPE>::N;
+	vector_elements<float> wide = vector_as<vector_elements<float>>(v);
+	vector_words words = {};
+#pragma unroll
+	for (int i = 0; i < 4 / N; i++)
+		words.e[i] = vector_word<TYPE>::narrow(wide.e + i * N);
+	return vector_of(words);
+}
+
 /* True for the types in which a word of ones is nothing but NaNs: a slot that holds one can mean "nothing yet". */
 template <int TYPE> __host__ __device__ constexpr bool vector_hides()
 {

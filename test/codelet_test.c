@@ -479,6 +479,29 @@ static void test_rates(void **state)
 		assert_true(other->block_gbs[i] < known->block_gbs[i] && other->block_gbs[i] > 0);
 }
 
+static int is_refused(corale_coll coll, int codelets, const char *proto, const char *algo)
+{
+	struct settings s = { .codelets = codelets };
+	struct plan_node node = node_of(4, WINDOW);
+	snprintf(s.proto, sizeof s.proto, "%s", proto);
+	snprintf(s.algo, sizeof s.algo, "%s", algo);
+	plan_node_settings(&node, &s);
+	return node.refused[coll] >> CODELET_SLOTS & 1;
+}
+
+static void test_settings(void **state)
+{
+	(void)state;
+	static const corale_coll colls[] = { CORALE_ALL_TO_ALL, CORALE_ALL_TO_ALL_V };
+	for (int i = 0; i < 2; i++) {
+		assert_false(is_refused(colls[i], 1, "", ""));
+		assert_true(is_refused(colls[i], 0, "", ""));
+		assert_true(is_refused(colls[i], 1, "", "^pairwise"));
+	}
+	assert_true(is_refused(CORALE_ALL_TO_ALL, 1, "LL", ""));
+	assert_false(is_refused(CORALE_ALL_TO_ALL_V, 1, "LL", ""));
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -533,6 +556,7 @@ int main(void)
 		cmocka_unit_test(test_plan_of_call),
 		cmocka_unit_test(test_protocols_have_rows),
 		cmocka_unit_test(test_rates),
+		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_print),

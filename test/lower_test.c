@@ -171,8 +171,9 @@ static void compare_machine(int n, int split)
 	algo_table(&rows);
 	for (int row = 0; row < rows; row++)
 		for (int i = 0; i < 4; i++)
-			for (int channels = 1; channels <= 3; channels += 2) {
+			for (int channels = 1; channels <= 3; channels++) {
 				struct plan_case c = { .topo = topo,
+						       .wide = channels == 2,
 						       .row = row,
 						       .count = counts[i],
 						       .chunk = 3,

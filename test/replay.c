@@ -29,7 +29,8 @@ struct walker {
 struct state {
 	const struct plan *plan;
 	const struct plan_map *map;
-	size_t count, bytes; /* bytes of an element */
+	size_t count;
+	size_t bytes, wire_bytes; /* of an element: of the call's type, of the wire's */
 	void *const *send;
 	void *const *recv;
 	int ranks, channels, root;
@@ -63,7 +64,7 @@ static unsigned char *place(const struct state *s, const struct walker *w, const
 	if (!p->space)
 		return NULL;
 	if (p->space == PLAN_SCRATCH)
-		return w->scratch + p->offset * s->bytes;
+		return w->scratch + p->offset * s->wire_bytes;
 	unsigned char *base = (p->space == PLAN_SEND ? s->send : s->recv)[w->env.rank];
 	return base + p->offset * s->bytes;
 }
@@ -80,32 +81,51 @@ static int ready(const struct state *s, const struct walker *w, const int *from,
 	return good;
 }
 
-/* Folds what the action names into out: messages in the group's order, ourselves in our place. */
-static void fold(const struct state *s, const struct walker *w, const int *from, int nfrom,
-		 unsigned char *out)
+/* Of spans the scratch, of messages those that a flag marks, hold the wire's type. */
+static int kind(int wire)
+{
+	return wire ? REDUCE_WIRE : REDUCE_LOCAL;
+}
+
+static struct reduce_input own_input(const struct state *s, const struct walker *w)
+{
+	const struct plan_place *src = &w->action.src;
+	return (struct reduce_input){ place(s, w, src), kind(src->space == PLAN_SCRATCH) };
+}
+
+/* What the action names: messages in the group's order, ourselves in our place. How many. */
+static int gather(const struct state *s, const struct walker *w, const int *from, int nfrom,
+		  struct reduce_input *inputs)
 {
 	const struct plan_action *a = &w->action;
-	struct reduce_spec spec = { .type = (corale_type)s->plan->key.type,
-				    .wire = (corale_type)s->plan->key.type,
-				    .op = s->plan->key.op,
-				    .ranks = s->ranks };
-	struct reduce_input inputs[MOST_RANKS + 1];
 	int k = 0, placed = !a->src.space;
 	for (int i = 0; i < nfrom; i++) {
 		if (a->from == PLAN_ALL && !placed && from[i] > w->env.rank) {
-			inputs[k++] = (struct reduce_input){ place(s, w, &a->src), REDUCE_LOCAL };
+			inputs[k++] = own_input(s, w);
 			placed = 1;
 		}
 		if (from[i] != w->env.rank)
 			inputs[k++] = (struct reduce_input){
 				path(s, from[i], w->env.rank, w->env.channel, a->from_ring)->first->data,
-				REDUCE_LOCAL
+				kind(a->flags & PLAN_FROM_WIRE)
 			};
 	}
 	if (!placed)
-		inputs[k++] = (struct reduce_input){ place(s, w, &a->src), REDUCE_LOCAL };
-	if (k)
-		reduce_fold(&spec, out, 0, inputs, k, a->count, a->flags & PLAN_FINAL);
+		inputs[k++] = own_input(s, w);
+	return k;
+}
+
+/* The action's fold, rounded to the wire's type or the call's. */
+static void fold(const struct state *s, const struct walker *w, const struct reduce_input *inputs, int k,
+		 int wire, unsigned char *out)
+{
+	const struct plan_action *a = &w->action;
+	struct reduce_spec spec = { .type = (corale_type)s->plan->key.type,
+				    .wire = (corale_type)s->plan->wire_type,
+				    .op = s->plan->key.op,
+				    .ranks = s->ranks };
+	if (k && a->count)
+		reduce_fold(&spec, out, wire, inputs, k, a->count, a->flags & PLAN_FINAL);
 }
 
 static int post(struct path *p, const unsigned char *data, size_t bytes)
@@ -145,22 +165,23 @@ static int step(struct state *s, struct walker *w)
 	int nfrom = list(w, a->from, a->from_group, from), nto = list(w, a->to, a->to_group, to);
 	if (!ready(s, w, from, nfrom, to, nto))
 		return 0;
-	size_t bytes = a->op == PLAN_MOVE ? a->count * s->bytes : 0;
-	unsigned char *result = malloc(bytes + 1), *dst = place(s, w, &a->dst);
-	if (!result)
+	const int wire = a->flags & PLAN_TO_WIRE, moves = a->op == PLAN_MOVE;
+	size_t bytes = moves ? a->count * (wire ? s->wire_bytes : s->bytes) : 0;
+	unsigned char *message = malloc(bytes + 1), *dst = place(s, w, &a->dst);
+	struct reduce_input inputs[MOST_RANKS + 1];
+	if (!message)
 		return -1;
-	if (bytes) {
-		fold(s, w, from, nfrom, result);
-		if (dst)
-			memcpy(dst, result, bytes);
-	}
+	const int k = moves ? gather(s, w, from, nfrom, inputs) : 0;
+	fold(s, w, inputs, k, wire, message);
+	if (dst) /* which may be a source: behind the message */
+		fold(s, w, inputs, k, a->dst.space == PLAN_SCRATCH, dst);
 	int ret = 1;
 	for (int i = 0; i < nto; i++)
-		if (post(path(s, w->env.rank, to[i], w->env.channel, a->to_ring), result, bytes))
+		if (post(path(s, w->env.rank, to[i], w->env.channel, a->to_ring), message, bytes))
 			ret = -1;
 	for (int i = 0; i < nfrom; i++)
 		drop(path(s, from[i], w->env.rank, w->env.channel, a->from_ring));
-	free(result);
+	free(message);
 	return ret;
 }
 
@@ -225,7 +246,8 @@ int replay(const struct plan *plan, const struct plan_map *map, int root, size_t
 			   .recv = recv,
 			   .ranks = map->ranks,
 			   .channels = plan->channels,
-			   .bytes = corale_type_bytes((corale_type)plan->key.type) };
+			   .bytes = corale_type_bytes((corale_type)plan->key.type),
+			   .wire_bytes = corale_type_bytes((corale_type)plan->wire_type) };
 	size_t paths = (size_t)s.ranks * (size_t)s.ranks * (size_t)s.channels * PLAN_MAX_RINGS;
 	size_t walkers = (size_t)s.ranks * (size_t)s.channels * plan->nprograms;
 	int ret = -1;

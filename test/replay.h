@@ -1,6 +1,6 @@
 /*
  * One thread runs a plan for all ranks, over buffers in host memory: what every engine's result must equal, bit
- * for bit. Sums of the call's own type only.
+ * for bit.
  */
 #ifndef REPLAY_H
 #define REPLAY_H

@@ -25,14 +25,15 @@ static int lower(struct comm *comm, const struct plan *plan, int root, int *list
 	return engine_cuda.add_list(comm->gpu, &lowered, list);
 }
 
-/* What a row needs on the GPU, whatever the size of a call. */
-static int prepare_row(struct comm *comm, int row, corale_coll coll)
+/* What a row needs on the GPU, whatever the size of a call of such a type. */
+static int prepare_row(struct comm *comm, int row, corale_coll coll, corale_type type)
 {
 	static const size_t counts[] = { 1, 1 << 20, 1 << 30 };
 	struct plan plan;
 	int ret = 0, list;
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-		struct plan_key key = planner_key(coll, counts[i], CORALE_UINT8, CORALE_SUM);
+		struct plan_key key =
+		    planner_key(coll, counts[i] / corale_type_bytes(type) + 1, type, CORALE_SUM);
 		if (planner_build(&comm->gpu_plans.planner, &key, row, &plan))
 			continue;
 		int roots = coll_is_rooted(coll) ? comm->size : 1;
@@ -55,9 +56,15 @@ int gpu_plans_open(struct comm *comm)
 		planner_limit_remote(&comm->gpu_plans.planner, remote.slot_bytes, REMOTE_CHANNELS,
 				     REMOTE_BLOCKS);
 	}
-	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++)
-		if (!coll_is_pair(algo[row].coll) && !coll_is_uneven(algo[row].coll))
-			ret = prepare_row(comm, row, algo[row].coll);
+	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++) {
+		const corale_coll coll = algo[row].coll;
+		if (coll_is_pair(coll))
+			continue;
+		ret = prepare_row(comm, row, coll, CORALE_UINT8);
+		if (!ret && comm->settings.partials_float32 &&
+		    coll_folds(coll)) /* lists where sums are wide */
+			ret = prepare_row(comm, row, coll, CORALE_FLOAT16);
+	}
 	return ret;
 }
 

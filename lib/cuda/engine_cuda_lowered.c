@@ -118,10 +118,13 @@ void engine_close_lists(struct engine *e)
 
 enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
 
-/* The largest message: of a plan's steps, which all ranks share, not of a rank's list. */
-static uint64_t message_bytes(const struct plan *plan, const struct lowered_call *call, corale_type type)
+/* The largest message: of a plan's steps, which all ranks share, not of a rank's list. Of counts that they don't share, a chunk. */
+static uint64_t message_bytes(const struct plan *plan, const struct engine_call *c,
+			      const struct lowered_call *call)
 {
 	size_t most = 0, begin;
+	if (c->send_counts)
+		return plan->chunk_bytes;
 	for (int i = 0; i < plan->nsteps; i++) {
 		const struct plan_step *step = &plan->steps[i];
 		const struct plan_span *span = step->src.space ? &step->src : &step->dst;
@@ -136,7 +139,7 @@ static uint64_t message_bytes(const struct plan *plan, const struct lowered_call
 			length = call->chunk;
 		most = length > most ? length : most;
 	}
-	return most * corale_type_bytes(type);
+	return most * corale_type_bytes((corale_type)plan->wire_type);
 }
 
 /* A packet each, in whole warps. */
@@ -164,7 +167,8 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, uint64
 		     struct codelet_lowered *l)
 {
 	const struct plan *plan = c->plan;
-	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells)
+	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells || l->wide ||
+	    c->send_counts)
 		return 0;
 	/* half of a word is data */
 	l->args.slot_bytes = (uint32_t)(c->words ? codelet_round(2 * message + 1, CODELET_LINE)
@@ -178,6 +182,19 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, uint64
 	return (uint64_t)places * l->args.slot_bytes <= e->layout.lines_bytes;
 }
 
+/* Of the call, or of its longest edge here. */
+static int most_chunks(const struct engine *e, const struct engine_call *c, const struct lowered_call *call)
+{
+	int most = call->chunks;
+	for (int r = 0; c->send_counts && r < e->ranks; r++) {
+		const int out = lowered_chunks(call, c->send_counts[r]),
+			  in = lowered_chunks(call, c->recv_counts[r]);
+		most = out > most ? out : most;
+		most = in > most ? in : most;
+	}
+	return most;
+}
+
 /* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
 static int cut_rings(const struct engine *e, const struct engine_call *c, uint64_t message,
 		     struct codelet_lowered *l)
@@ -188,12 +205,14 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, uint64
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);
-	/* Of the plan alone, so that all ranks refuse alike. */
-	if ((uint64_t)l->call.chunks * plan->nsteps * (uint64_t)e->world_ranks >> CODELET_NUMBER_BITS)
+	/* Of the plan alone, so that all ranks refuse alike; of an all_to_all_v both ends of a long edge do. */
+	if ((uint64_t)most_chunks(e, c, &l->call) * plan->nsteps * (uint64_t)e->world_ranks >>
+	    CODELET_NUMBER_BITS)
 		return log_error(CORALE_ENOTSUP, e->world_rank,
 				 "%s of %llu bytes in %d chunks: too many messages in one call: give it more "
 				 "blocks (CORALE_MAX_CTAS) or a larger CORALE_GPU_WINDOW",
-				 corale_coll_name(c->coll), (unsigned long long)c->bytes, l->call.chunks);
+				 corale_coll_name(c->coll), (unsigned long long)c->bytes,
+				 most_chunks(e, c, &l->call));
 	const uint64_t used = (uint64_t)lay_rings(plan, NULL, l) * a->slot_bytes;
 	l->scratch_bytes = codelet_round((uint64_t)plan->scratch_cells * plan->chunk_bytes, CODELET_LINE);
 	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots + used;
@@ -203,6 +222,24 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, uint64
 				 (unsigned long long)(used + plan->channels * l->scratch_bytes),
 				 (unsigned long long)e->layout.slots_bytes);
 	return 0;
+}
+
+/* Everything in bytes, in the arguments of the launch: so a graph has its own. */
+static int launch_edges(const struct engine *e, const struct engine_call *c, const struct codelet_lowered *l,
+			cudaStream_t stream)
+{
+	const size_t element = corale_type_bytes(c->type);
+	struct codelet_lowered_edges edges = { .plan = *l, .type = (int32_t)c->type };
+	edges.plan.call.chunk *= element;
+	edges.plan.call.unit *= element;
+	for (int r = 0; r < e->ranks; r++) {
+		edges.send_counts[r] = c->send_counts[r] * element;
+		edges.send_displs[r] = c->send_displs[r] * element;
+		edges.recv_counts[r] = c->recv_counts[r] * element;
+		edges.recv_displs[r] = c->recv_displs[r] * element;
+	}
+	return engine_check(e, codelets_lowered_edges(&edges, c->plan->nprograms * c->plan->channels, stream),
+			    "launching a kernel");
 }
 
 int engine_run_lowered(struct engine *e, const struct engine_call *c, const struct codelet_args *args,
@@ -223,10 +260,13 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	l.peers = (const struct lowered_peer *)(const void *)(list->memory +
 							      (size_t)list->host.nops * sizeof *l.ops);
 	l.npeers = (uint16_t)list->host.npeers;
-	const uint64_t message = message_bytes(plan, &l.call, c->type);
+	l.wide = plan->wire_type != plan->key.type;
+	const uint64_t message = message_bytes(plan, c, &l.call);
 	int ret = cut_lines(e, c, message, &l) ? 0 : cut_rings(e, c, message, &l);
 	if (ret)
 		return ret;
+	if (c->send_counts)
+		return launch_edges(e, c, &l, stream);
 	return engine_check(e, codelets_lowered(&l, plan->nprograms * plan->channels, c->type, stream),
 			    "launching a kernel");
 }

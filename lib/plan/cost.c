@@ -133,16 +133,6 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 	add_hops(w, step, a);
 }
 
-/* Index of the step behind the END of the loop that opens at pc. */
-static int loop_end(const struct plan *plan, int pc)
-{
-	int open = 0;
-	do
-		open += plan->steps[pc].op == PLAN_LOOP ? 1 : plan->steps[pc].op == PLAN_END ? -1 : 0;
-	while (pc++, open);
-	return pc;
-}
-
 static void walk_steps(struct walk *w, int pc, int end, int depth, double weight);
 
 /* The body of the loop at pc, for a few of its trips, each weighing as much as its share of them. */
@@ -173,7 +163,7 @@ static void walk_steps(struct walk *w, int pc, int end, int depth, double weight
 	while (pc < end) {
 		const struct plan_step *step = &w->plan->steps[pc];
 		if (step->op == PLAN_LOOP) {
-			int after = loop_end(w->plan, pc);
+			int after = plan_loop_end(w->plan, pc + 1);
 			walk_loop(w, pc, after, depth, weight);
 			pc = after;
 			continue;

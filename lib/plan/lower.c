@@ -182,13 +182,6 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 
 /* ---- Loops ---------------------------------------------------------------------------------------------- */
 
-static int loop_end(const struct plan *plan, int pc)
-{
-	for (int open = 1; open; pc++)
-		open += plan->steps[pc].op == PLAN_LOOP ? 1 : plan->steps[pc].op == PLAN_END ? -1 : 0;
-	return pc - 1;
-}
-
 static int counts_chunks(const struct plan_expr *trips)
 {
 	return trips->base == PLAN_CHUNKS || trips->base == PLAN_SEND_CHUNKS ||
@@ -238,9 +231,9 @@ static void lower_steps(struct lowering *l, int pc, int end)
 	while (!l->error && pc < end) {
 		const struct plan_step *step = &l->plan->steps[pc++];
 		if (step->op == PLAN_LOOP) {
-			int last = loop_end(l->plan, pc);
-			lower_loop(l, step, pc, last);
-			pc = last + 1;
+			int after = plan_loop_end(l->plan, pc);
+			lower_loop(l, step, pc, after - 1);
+			pc = after;
 		} else {
 			lower_step(l, step);
 		}

@@ -396,6 +396,14 @@ PLAN_FN_LARGE int plan_resolve(const struct plan *plan, const struct plan_env *e
 	return !skip && src >= 0 && dst >= 0;
 }
 
+/* The step behind the END of a loop whose body begins at pc. */
+PLAN_FN int plan_loop_end(const struct plan *plan, int pc)
+{
+	for (int open = 1; open; pc++)
+		open += plan->steps[pc].op == PLAN_LOOP ? 1 : plan->steps[pc].op == PLAN_END ? -1 : 0;
+	return pc;
+}
+
 PLAN_FN void plan_cursor_start(struct plan_cursor *cursor, const struct plan *plan, int program)
 {
 	cursor->program = program;
@@ -417,11 +425,8 @@ PLAN_FN int plan_cursor_next(struct plan_cursor *cursor, const struct plan *plan
 			int trips = plan_predicate(plan, env, cursor->var, step)
 					? plan_value(plan, env, cursor->var, step->trips)
 					: 0;
-			if (trips <= 0) { /* past the matching END */
-				for (int open = 1; open; cursor->pc++)
-					open += plan->steps[cursor->pc].op == PLAN_LOOP  ? 1
-						: plan->steps[cursor->pc].op == PLAN_END ? -1
-											 : 0;
+			if (trips <= 0) {
+				cursor->pc = plan_loop_end(plan, cursor->pc);
 				continue;
 			}
 			cursor->var[depth] = 0;

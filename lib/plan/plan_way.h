@@ -47,7 +47,7 @@ struct plan_node {
 	int max_blocks; /* plan_most_blocks, or the most that are resident at a time */
 	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
 	uint32_t forced; /* codelets, a bit each (CORALE_PROTO); 0: none is */
-	int words_only; /* CORALE_PROTO=LL: no codelet, and small messages by words that carry their flag */
+	int words_only; /* CORALE_PROTO=LL: no codelet but all_to_all_v's, and small messages by words that carry their flag */
 	uint8_t refused[CORALE_NUM_COLLS]; /* codelets, a bit each, that settings exclude */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 	uint64_t slots_bytes; /* of one sender */
@@ -55,7 +55,7 @@ struct plan_node {
 	int resident; /* blocks that run at a time for sure */
 };
 
-/* What settings leave to codelets, and force. Of counts that only the two ends of an edge know there are no lowered plans. */
+/* What settings leave to codelets, and force. */
 void plan_node_settings(struct plan_node *node, const struct settings *settings);
 
 /* What a call may use, or-ed: its receive buffer, because it is registered on all ranks; scratch. Exported: registered in a way that

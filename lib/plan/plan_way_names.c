@@ -52,9 +52,10 @@ void plan_node_settings(struct plan_node *node, const struct settings *s)
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
 		const struct plan_way *ways = plan_ways((corale_coll)coll, &n);
 		for (int i = 0; i < n; i++) {
-			int runs = coll_is_uneven(coll) ||
-				   (s->codelets && !node->words_only &&
-				    planner_algo_allows_name(s->algo, (corale_coll)coll, ways[i].algo));
+			int may =
+			    s->codelets && planner_algo_allows_name(s->algo, (corale_coll)coll, ways[i].algo);
+			/* An all_to_all_v has no lines that a link could tear. */
+			int runs = may && (!node->words_only || coll_is_uneven(coll));
 			node->refused[coll] |= (uint8_t)(!runs << ways[i].codelet);
 		}
 	}

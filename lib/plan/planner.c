@@ -14,6 +14,7 @@ enum {
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on, */
 	GPU_CHANNEL_BYTES = 4 << 10, /* and on GPUs, where it costs a block */
+	SCRATCH_RINGS = 2, /* as much as the slots of so many */
 	GPU_SLOTS = 2, /* messages in flight of a lane */
 	GPU_LEAST_SLOT = 16 << 10, /* rather than more channels */
 	GPU_MOST_SLOT = 128 << 10,
@@ -67,8 +68,9 @@ void planner_init_gpus(struct planner *planner, const struct topo *topo, const s
 
 void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks)
 {
-	planner->slot_bytes =
-	    round_chunk(slot_bytes < planner->slot_bytes ? slot_bytes : planner->slot_bytes);
+	const size_t units = (size_t)(PLAN_MAX_RINGS + SCRATCH_RINGS) * GPU_SLOTS * (size_t)channels,
+		     most = planner->node->slots_bytes / units;
+	planner->slot_bytes = round_chunk(slot_bytes < most ? slot_bytes : most);
 	planner->most_channels = channels;
 	planner->max_channels = blocks < planner->max_channels ? blocks : planner->max_channels;
 }
@@ -190,12 +192,6 @@ static void choose_chunk(const struct algo_call *call, struct plan *plan)
 	plan->chunk_bytes = best;
 }
 
-/* What lowered plans lack. */
-static int can_be_lowered(const struct algo *algo, const struct algo_call *call)
-{
-	return !(algo->traits & ALGO_BY_COPIES) && call->wire_type == call->key.type;
-}
-
 static int build(const struct planner *planner, const struct plan_key *key, int row,
 		 enum plan_codelet codelet, struct plan *out)
 {
@@ -209,8 +205,8 @@ static int build(const struct planner *planner, const struct plan_key *key, int 
 		return CORALE_ENOTSUP;
 	if (!planner->gpus && algo->traits & ALGO_ON_GPUS)
 		return CORALE_ENOTSUP;
-	if (planner->gpus && !codelet && !can_be_lowered(algo, &call))
-		return CORALE_ENOTSUP;
+	if (planner->gpus && !codelet && algo->traits & ALGO_BY_COPIES)
+		return CORALE_ENOTSUP; /* what lowered plans lack */
 	plan_init(out, key);
 	out->algo = (uint8_t)row;
 	out->codelet = (uint8_t)codelet;

@@ -42,6 +42,8 @@ static void set_edges(struct started *s)
 		s->send_counts[r] = edge_count(s->call, s->rank, r);
 		s->send_displs[r] = edge_place(s->call, s->rank, r, 1);
 		s->recv_counts[r] = edge_count(s->call, r, s->rank);
+		if (r == 0 && s->rank == 1) /* behind each block is room for one */
+			s->recv_counts[r] += s->call->astray;
 		s->recv_displs[r] = edge_place(s->call, r, s->rank, 0);
 	}
 }
@@ -56,6 +58,20 @@ static void contribute(const struct call *c, int ranks, int rank, size_t first, 
 	for (size_t i = 0; i < count; i++)
 		if (((first + i) / 16 + c->seed) % 29 == (size_t)rank)
 			memset(out + i * bytes, 0xff, bytes);
+}
+
+/* The same, times the rank's scalar in a premultiplied sum. */
+static void contribute_scaled(const struct call *c, int ranks, int rank, size_t first, size_t count,
+			      unsigned char *out)
+{
+	struct reference ref = reference_of(c, ranks);
+	struct reduce_spec spec = { c->type, (corale_op)c->op, c->type, ranks, { 0 } };
+	struct reduce_input input = { out, REDUCE_SEND };
+	contribute(c, ranks, rank, first, count, out);
+	if (c->op != CORALE_NUM_OPS)
+		return;
+	reference_scalar(&ref, rank, spec.scalar);
+	reduce_fold(&spec, out, 0, &input, 1, count, 0);
 }
 
 static size_t send_count(const struct started *s)
@@ -130,7 +146,7 @@ static void fill_all(struct started *s, unsigned char *registered)
 
 void call_fill(struct started *s, struct world *w, int rank, const struct call *c)
 {
-	*s = (struct started){ .call = c, .rank = rank, .ranks = w->ranks };
+	*s = (struct started){ .call = c, .rank = rank, .ranks = w->ranks, .map = &w->topo->map };
 	set_edges(s);
 	fill_all(s, c->place ? w->registered[rank] : NULL);
 }
@@ -176,20 +192,14 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 static void expect_fold(const struct started *s, size_t first, size_t count, unsigned char *expected)
 {
 	const struct call *c = s->call;
-	struct reference ref = reference_of(c, s->ranks);
 	struct reduce_input inputs[GPU_MAX_HOSTS];
 	size_t bytes = count * corale_type_bytes(c->type);
 	unsigned char *all = malloc((size_t)s->ranks * bytes + 1);
 	if (!all)
 		abort();
 	for (int r = 0; r < s->ranks; r++) {
-		struct reduce_spec spec = { c->type, (corale_op)c->op, c->type, s->ranks, { 0 } };
 		unsigned char *own = all + (size_t)r * bytes;
-		struct reduce_input input = { own, REDUCE_SEND };
-		contribute(c, s->ranks, r, first, count, own);
-		reference_scalar(&ref, r, spec.scalar);
-		if (c->op == CORALE_NUM_OPS)
-			reduce_fold(&spec, own, 0, &input, 1, count, 0);
+		contribute_scaled(c, s->ranks, r, first, count, own);
 		inputs[r] = (struct reduce_input){ own, REDUCE_LOCAL };
 	}
 	struct reduce_spec spec = { c->type, (corale_op)c->op, c->type, s->ranks, { 0 } };
@@ -201,19 +211,16 @@ static void expect_fold(const struct started *s, size_t first, size_t count, uns
 static void expect_replay(const struct started *s, unsigned char *expected)
 {
 	const struct call *c = s->call;
-	int nodes[GPU_MAX_HOSTS] = { 0 }, ranks[GPU_MAX_HOSTS], first[2] = { 0, s->ranks };
-	const struct plan_map map = { s->ranks, 1, s->ranks, nodes, ranks, first, ranks };
 	void *send[GPU_MAX_HOSTS], *recv[GPU_MAX_HOSTS];
 	size_t bytes = corale_type_bytes(c->type), in = send_count(s), out = recv_count(s);
 	for (int r = 0; r < s->ranks; r++) {
-		ranks[r] = r;
 		send[r] = malloc(in * bytes + 1);
 		recv[r] = malloc(out * bytes + 1);
 		if (!send[r] || !recv[r])
 			abort();
-		contribute(c, s->ranks, r, 0, in, send[r]);
+		contribute_scaled(c, s->ranks, r, 0, in, send[r]);
 	}
-	if (replay(&s->plan, &map, c->root, c->count, send, recv))
+	if (replay(&s->plan, s->map, c->root, c->count, send, recv))
 		abort();
 	memcpy(expected, recv[s->rank], out * bytes);
 	for (int r = 0; r < s->ranks; r++) {

@@ -11,6 +11,7 @@ struct call {
 	corale_type type;
 	int op; /* corale_op, or CORALE_NUM_OPS: a premultiplied sum */
 	size_t count; /* elements of a block or vector; of an edge of all_to_all_v about */
+	size_t astray; /* so many elements more of rank 0 awaits rank 1 in an all_to_all_v; 1 at most */
 	int root;
 	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */
 	int in_place, scratch; /* scratch: through it, if the world has any */
@@ -24,6 +25,7 @@ struct call {
 struct started {
 	const struct call *call;
 	int rank, ranks;
+	const struct plan_map *map;
 	struct plan plan;
 	struct lowered_messages messages;
 	unsigned char *send_memory, *recv_memory, *send, *recv;

@@ -28,6 +28,8 @@ int test_other_lines(void);
 
 int test_lowered(void);
 int test_lowered_by_words(void);
+int test_lowered_wide(void);
+int test_lowered_counts(void);
 int test_lowered_in_turn(void);
 
 int test_mismatch(void);

@@ -10,55 +10,64 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-static struct world_params of_ranks(int ranks)
+/* What plans are made for, and how they run. */
+struct way {
+	int words, wide, node_ranks; /* words: by these, over a link that tears lines */
+};
+
+static struct world_params of_ranks(int ranks, struct way way)
 {
 	return (struct world_params){ .ranks = ranks,
 				      .max_blocks = test_thin ? 2 : 6,
-				      .window_bytes = 512 << 10 };
+				      .window_bytes = 512 << 10,
+				      .torn_lines = way.words,
+				      .wide = way.wide,
+				      .node_ranks = way.node_ranks,
+				      .chunk_bytes = way.node_ranks ? 1024 : 0 }; /* room for scratch */
 }
 
-/* Whether the planner makes a plan of a row for so many ranks, and calls.c knows the collective. */
-static int applies(int row, int ranks)
+/* Whether the planner makes a plan of a row, a wide one where that is the way, and calls.c knows the collective. */
+static int applies(int row, int ranks, struct way way)
 {
 	int rows, ret, list;
 	const struct algo *algo = &algo_table(&rows)[row];
-	struct plan_key key = planner_key(algo->coll, 1, CORALE_INT32, CORALE_SUM);
-	const struct world_params p = of_ranks(ranks);
+	struct plan_key key = planner_key(algo->coll, 1, CORALE_FLOAT16, CORALE_SUM);
+	const struct world_params p = of_ranks(ranks, way);
 	struct world w;
 	struct plan plan;
 	struct lowered_messages messages;
-	if (coll_is_pair(algo->coll) || !coll_has_count(algo->coll) || world_open(&w, &p))
+	if (coll_is_pair(algo->coll) || !coll_has_data(algo->coll) || world_open(&w, &p))
 		return 0;
 	ret = world_plan(&w, &key, row, 0, 0, &plan, &list, &messages);
 	world_close(&w);
-	return !ret;
+	return !ret && (plan.wire_type != plan.key.type) == way.wide;
 }
 
-/* A replay has no scalars. */
-static void set_type(struct call *c, int i, int traits)
+static void set_type(struct call *c, int i, int wide)
 {
-	int ops = traits & ALGO_ALL_AT_ONCE ? CORALE_NUM_OPS + 1 : CORALE_NUM_OPS;
-	c->type = (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
-	c->op = coll_folds(c->coll) ? i % ops : 0;
+	static const corale_type narrow[] = { CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT16,
+					      CORALE_FLOAT8_E5M2 };
+	c->type = wide ? narrow[(size_t)i % COUNT(narrow)] : (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
+	c->op = coll_folds(c->coll) ? i % (CORALE_NUM_OPS + 1) : 0;
 }
 
 /* A vector's ends, one chunk and several, buffers at addresses of all kinds, every root. */
-static void add_calls(struct script *s, int row, int words)
+static void add_calls(struct script *s, int row, struct way way)
 {
 	static const size_t counts[] = { 1, 700, 0, 9001, 33, 64, 5000 };
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
 	const struct algo *algo = &algo_table(&rows)[row];
-	struct call c = { .codelet = CODELET_NONE, .row = row, .words = words, .coll = algo->coll };
+	struct call c = { .codelet = CODELET_NONE, .row = row, .words = way.words, .coll = algo->coll };
 	int n = test_thin ? 3 : (int)COUNT(counts) + s->params.ranks;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;
-		set_type(&c, i + (int)(test_seed % 7), algo->traits);
+		set_type(&c, i + (int)(test_seed % 7), way.wide);
 		c.count = counts[(size_t)i % COUNT(counts)];
 		c.root = coll_is_rooted(c.coll) ? i % s->params.ranks : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
-		c.in_place = coll_can_be_in_place(c.coll) && i % 4 == 3;
+		c.in_place = coll_can_be_in_place(c.coll) && !coll_is_uneven(c.coll) && i % 4 == 3;
 		c.in_lines = (i + (int)test_seed) % 4 != 0;
 		if (c.in_place)
 			c.recv_shift = c.send_shift = 0;
@@ -66,30 +75,29 @@ static void add_calls(struct script *s, int row, int words)
 	}
 }
 
-static int run_row(int row, int ranks, int words)
+static int run_row(int row, int ranks, struct way way)
 {
 	int rows, faults;
-	struct world_params p = of_ranks(ranks);
-	p.torn_lines = words;
-	struct script *s = script_new(p, test_seed);
+	struct script *s = script_new(of_ranks(ranks, way), test_seed);
 	s->most_pause = 300;
-	add_calls(s, row, words);
+	add_calls(s, row, way);
 	faults = script_run(s);
 	if (faults)
-		printf("# %s by %s, %d ranks\n", corale_coll_name(algo_table(&rows)[row].coll),
-		       algo_table(&rows)[row].name, ranks);
+		printf("# %s by %s, %d ranks, nodes of %d (0: one)\n",
+		       corale_coll_name(algo_table(&rows)[row].coll), algo_table(&rows)[row].name, ranks,
+		       way.node_ranks);
 	return faults;
 }
 
-static int run_rows(int words)
+static int run_rows(struct way way)
 {
 	int rows, faults = 0, ran = 0;
 	algo_table(&rows);
 	for (int ranks = 1; !faults && ranks <= (test_thin ? 3 : 5); ranks += test_thin ? 2 : 1)
 		for (int row = 0; !faults && row < rows; row++) {
-			if (!applies(row, ranks))
+			if (!applies(row, ranks, way))
 				continue;
-			faults = run_row(row, ranks, words);
+			faults = run_row(row, ranks, way);
 			ran++;
 		}
 	return faults ? faults : !ran;
@@ -97,13 +105,20 @@ static int run_rows(int words)
 
 int test_lowered(void)
 {
-	return run_rows(0);
+	return run_rows((struct way){ 0 });
 }
 
 /* Over a link that tears lines. */
 int test_lowered_by_words(void)
 {
-	return run_rows(1);
+	return run_rows((struct way){ .words = 1 });
+}
+
+/* Partial sums in float32; those of several nodes lie in scratch too. All ranks see each other's windows here. */
+int test_lowered_wide(void)
+{
+	int faults = run_rows((struct way){ .wide = 1 });
+	return faults ? faults : run_rows((struct way){ .wide = 1, .node_ranks = 2 });
 }
 
 /* The same slots and flags, cut in other ways; calls that do not wait for anybody before they fill slots. */
@@ -119,11 +134,13 @@ int test_lowered_in_turn(void)
 		      { CODELET_PACKETS, CORALE_ALL_REDUCE, "" },
 		      { CODELET_SLOTS, CORALE_BROADCAST, "" },
 		      { CODELET_NONE, CORALE_ALL_TO_ALL, "pairwise" },
+		      { CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "" },
+		      { CODELET_NONE, CORALE_ALL_TO_ALL_V, "pairwise" },
 		      { CODELET_SLOTS, CORALE_ALL_GATHER, "" },
 		      { CODELET_NONE, CORALE_BROADCAST, "scatter" } };
 	int rows;
 	const struct algo *algo = algo_table(&rows);
-	struct script *s = script_new(of_ranks(3), test_seed);
+	struct script *s = script_new(of_ranks(3, (struct way){ 0 }), test_seed);
 	s->most_pause = 500;
 	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
 		size_t k = (size_t)(i * 3) % COUNT(calls);
@@ -137,4 +154,59 @@ int test_lowered_in_turn(void)
 		script_add(s, c);
 	}
 	return script_run(s);
+}
+
+/* ---- Counts of an edge that its ends don't agree on --------------------------------------------------------- */
+
+struct astray {
+	struct world world;
+	struct call call;
+	struct started started[3];
+};
+
+static void call_astray(int rank, void *arg)
+{
+	struct astray *a = arg;
+	if (call_start(&a->started[rank], &a->world, rank, &a->call, call_signature(&a->call)))
+		printf("# rank %d: an all_to_all_v could not be started\n", rank);
+	gpu_synchronize();
+	call_drop(&a->started[rank]);
+}
+
+/* Whoever awaits the other count says so, with both; nobody's call ends well. */
+static int expect_counts(const struct astray *a, size_t sent)
+{
+	const struct codelet_failure *f = a->world.engines[1].failure;
+	const uint64_t type = (uint64_t)a->call.type << CODELET_WHAT_SHIFT, element = 4;
+	int good = f->peer == 0 && f->of_message && f->got == (type | sent * element) &&
+		   f->expected == (type | (sent + a->call.astray) * element);
+	for (int r = 0; r < a->world.ranks; r++)
+		good &= a->world.engines[r].failure->code == CORALE_EMISMATCH;
+	if (!good)
+		printf("# an edge of %zu elements, one more is awaited: rank 1 has '%s', peer %d, expected "
+		       "%llx, got %llx\n",
+		       sent, corale_strerror(f->code), f->peer, (unsigned long long)f->expected,
+		       (unsigned long long)f->got);
+	return !good;
+}
+
+int test_lowered_counts(void)
+{
+	struct astray a = { .call = { .codelet = CODELET_NONE,
+				      .coll = CORALE_ALL_TO_ALL_V,
+				      .row = algo_row(CORALE_ALL_TO_ALL_V, "pairwise"),
+				      .type = CORALE_INT32,
+				      .count = 2000,
+				      .astray = 1 } };
+	const struct world_params p = of_ranks(3, (struct way){ 0 });
+	int faults = 0;
+	for (a.call.seed = test_seed; !faults && a.call.seed < test_seed + 4; a.call.seed++) {
+		if (world_open(&a.world, &p))
+			return 1;
+		if (gpu_run(3, call_astray, &a, test_seed))
+			return -1;
+		faults = expect_counts(&a, a.started[0].send_counts[1]);
+		world_close(&a.world);
+	}
+	return faults;
 }

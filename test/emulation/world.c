@@ -146,10 +146,12 @@ static int is_made(const struct world *w, unsigned char *const *memory)
 	return 1;
 }
 
-static int make_planner(struct world *w)
+static int make_planner(struct world *w, const struct world_params *p)
 {
-	static const struct settings settings; /* all zero: what the planner chooses */
+	const struct settings settings = { .partials_float32 = p->wide, .chunk_bytes = p->chunk_bytes };
 	uint64_t *node = calloc((size_t)w->ranks, sizeof *node);
+	for (int r = 0; node && p->node_ranks && r < w->ranks; r++)
+		node[r] = (uint64_t)(r / p->node_ranks);
 	int ret = node ? topo_create(w->ranks, node, &w->topo) : CORALE_ENOMEM;
 	free(node);
 	if (ret)
@@ -209,7 +211,7 @@ int world_open(struct world *w, const struct world_params *p)
 	if (!ret && p->scratch_chunk)
 		ret = make_scratch(w, p->scratch_chunk);
 	if (!ret)
-		ret = make_planner(w);
+		ret = make_planner(w, p);
 	if (ret)
 		world_close(w);
 	return ret;
