@@ -56,6 +56,9 @@ int gpu_remote_refuse(struct comm *comm);
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
 
+/* What was made last; unknown ones as recent_find says. */
+struct call gpu_last_call(const struct comm *comm);
+
 /* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports
  * one. Any thread. */
 int gpu_failure(struct comm *comm);

@@ -5,6 +5,7 @@
 #include "diagnose.h"
 #include "gpu.h"
 #include "net/proxy.h"
+#include "silence.h"
 
 enum {
 	STILL_LOOKS = 4, /* of the watch thread, without a message */
@@ -74,16 +75,29 @@ int gpu_remote_refuse(struct comm *comm)
 			 atomic_load(&comm->left) - 1);
 }
 
+/* A call that the GPU has not come to waits for nobody. */
+static void look_for_silence(struct comm *comm, enum proxy_state state)
+{
+	const struct call call = gpu_last_call(comm);
+	const struct silence_wait wait = { &call, atomic_load(&comm->number), PLAN_NONE };
+	if (!comm->still || state != PROXY_RUNNING)
+		comm->still_ns = wait_now_ns();
+	else
+		silence_look(comm, &wait, comm->still_ns);
+}
+
 /* A kernel that waits for a rank that waits for nobody, or sends what nobody expects, learns it from their calls alone. */
 int gpu_remote_look(struct comm *comm)
 {
 	const uint64_t moved = proxy_moved(comm->proxy);
+	const enum proxy_state state = proxy_state(comm->proxy);
 	int ret = 0;
-	if (moved != comm->moved || !proxy_is_busy(comm->proxy)) {
+	if (moved != comm->moved || state == PROXY_IDLE) {
 		comm->moved = moved;
 		comm->still = 0;
 		return 0;
 	}
+	look_for_silence(comm, state);
 	if (++comm->still < STILL_LOOKS)
 		return 0;
 	if (comm->still == LEFT_LOOKS && atomic_load(&comm->left))

@@ -388,9 +388,12 @@ void proxy_unexpect(struct proxy *p, int captured)
 		atomic_store(&p->captured, 1); /* awake, as of proxy_expect */
 }
 
-int proxy_is_busy(const struct proxy *p)
+enum proxy_state proxy_state(const struct proxy *p)
 {
-	return is_under_way(p);
+	const struct remote_progress *calls = remote_progress_of(&p->params.remote);
+	if (load(&calls->begun) != load(&calls->ended))
+		return PROXY_RUNNING;
+	return is_under_way(p) ? PROXY_ENQUEUED : PROXY_IDLE;
 }
 
 uint64_t proxy_moved(const struct proxy *p)
