@@ -88,6 +88,7 @@ void ucx_world_close(struct ucx_world *world)
 	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
 		next = e->next;
 		free(e->ep);
+		free(e->data);
 		free(e);
 	}
 	for (struct ucx_class *class = w->classes, *next; class; class = next) {

@@ -7,7 +7,7 @@
 #include "ucx_message.h"
 #include "base/wait.h"
 
-enum { PROBE_BYTES = 1 << 20, FIRST_BYTES = 128 << 10, ROUNDS = 4 };
+enum { PROBE_BYTES = UCX_PROBE_BYTES, FIRST_BYTES = 128 << 10, ROUNDS = 4 };
 
 static const int64_t budget_ns = 50 * 1000 * 1000;
 const char *const ucx_way_names[] = { "am", "tag", "put", "refused" };
@@ -23,6 +23,15 @@ int ucx_calibrate_forced(const struct settings *settings)
 enum ucx_way ucx_calibrate_way(const struct ucx_comm *c, int peer)
 {
 	return c->forced >= 0 ? (enum ucx_way)c->forced : c->peers[peer]->endpoint->class->way;
+}
+
+int ucx_calibrate_is_ordered(const struct ucx_class *class)
+{
+	static const char *const in_order[] = { "tcp/", "rc_" };
+	for (size_t i = 0; i < sizeof(in_order) / sizeof(in_order[0]); i++)
+		if (!strncmp(class->lanes, in_order[i], strlen(in_order[i])))
+			return !strchr(class->lanes, '+');
+	return 0;
 }
 
 static int has_scratch(struct ucx_worker *w)

@@ -60,6 +60,7 @@ struct ucx_worker {
 	struct ucx_endpoint *endpoints;
 	struct ucx_class *classes;
 	struct ucx_comm *comms;
+	struct ucx_grave *graves; /* slots of closed communicators that a peer may still write */
 	struct ucx_queue early; /* for communicators that are not open here yet */
 	struct ucx_ids ids;
 	struct ucx_op *free_ops;
