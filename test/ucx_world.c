@@ -84,7 +84,7 @@ void ucx_world_close(struct ucx_world *world)
 		ucx_comm_free(c);
 	}
 	ucx_world_settle(world);
-	fake_ucx_cancel_all(); /* probes receive into the worker's memory, which lives as long as the process does */
+	fake_ucx_cancel_all();
 	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
 		next = e->next;
 		free(e->ep);
@@ -97,7 +97,6 @@ void ucx_world_close(struct ucx_world *world)
 	}
 	ucx_held_free_all(w->ucp, &w->early);
 	ucx_op_free_all(w);
-	free(w->scratch);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

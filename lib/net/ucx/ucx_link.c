@@ -10,9 +10,6 @@
 #include "ucx_calibrate.h"
 #include "ucx_message.h"
 
-/* Slots for probes, which the peer's user knows nothing of. */
-enum { PROBE_DEPTH = 4 };
-
 struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
 {
 	struct ucx_peer *p;
@@ -24,7 +21,7 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
 	l->base.ops = &ucx_link_ops;
 	l->base.peer = peer;
 	l->base.lane = lane;
-	l->base.slot_bytes = lane == UCX_PROBE_LANE ? UCX_PROBE_BYTES : c->params.slots.bytes;
+	l->base.slot_bytes = c->params.slots.bytes;
 	l->comm = c;
 	l->p = p;
 	for (int i = 0; i < 2; i++)
@@ -36,11 +33,13 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
 
 static int choose_depth(struct ucx_link *l)
 {
+	enum { PROBE_DEPTH = 4 };
+	struct transport_slots slots = l->comm->params.slots;
 	if (l->given)
 		return l->memory.depth;
-	if (l->base.lane == UCX_PROBE_LANE)
-		return PROBE_DEPTH;
-	return link_reserve(&l->comm->params.slots, l->comm->params.rank);
+	if (l->base.lane == UCX_PROBE_LANE && slots.depth > PROBE_DEPTH)
+		slots.depth = PROBE_DEPTH;
+	return link_reserve(&slots, l->comm->params.rank);
 }
 
 /* Not counted by the kernel until it is used. */
@@ -152,8 +151,9 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 		ucx_message_refuse(c->worker, wire, bytes, "slots were granted before, or it says no place");
 		return;
 	}
+	const int known = l->given || wire->lane < c->params.slots.lanes || wire->lane == UCX_PROBE_LANE;
 	memcpy(&grant, data, sizeof(grant));
-	if (!grant.depth || grant.depth > 1 << 20 || grant.slot_bytes != l->base.slot_bytes) {
+	if (!grant.depth || grant.depth > 1 << 20 || (known && grant.slot_bytes != l->base.slot_bytes)) {
 		ucx_message_refuse(c->worker, wire, bytes, "its slots are not as they should be");
 		return;
 	}
@@ -317,14 +317,20 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct ucx_comm *c = (struct ucx_comm *)t;
 	ucx_lock(c->worker);
 	struct ucx_link *l = ucx_link_get(c, params->peer, params->lane);
+	uint64_t other = 0;
 	if (l && params->memory) {
 		l->given = 1;
 		l->memory = *params->memory;
 		l->base.slot_bytes = params->memory->bytes;
+		other = l->grant.depth && l->grant.slot_bytes != l->base.slot_bytes ? l->grant.slot_bytes : 0;
 	}
 	ucx_unlock(c->worker);
 	if (!l)
 		return CORALE_ENOMEM;
+	if (other)
+		return log_error(CORALE_EMISMATCH, params->rank,
+				 "transport ucx: slots of %zu bytes where rank %d has %llu",
+				 params->memory->bytes, params->peer, (unsigned long long)other);
 	*out = &l->base;
 	return 0;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_calibrate.h"
 #include "ucx_link.h"
 
 static void eager_sent(void *request, ucs_status_t status, void *arg)
@@ -55,7 +54,7 @@ int ucx_message_send(struct ucx_comm *c, int peer, int lane, const void *header,
 	struct ucx_wire *wire = ucx_op_wire(op, 0, eager ? UCX_EAGER : UCX_RTS);
 	wire->bytes = bytes;
 	wire->send_id = op->id;
-	wire->way = (uint8_t)ucx_calibrate_way(c, peer);
+	wire->way = (uint8_t)(c->forced >= 0 ? c->forced : UCX_WAY_AM);
 	memcpy(wire->header, header, TRANSPORT_HEADER_BYTES);
 	if (eager)
 		ucx_op_send(op, 0, UCP_AM_SEND_FLAG_EAGER, buf, bytes, eager_sent);
@@ -232,10 +231,6 @@ static int hold_early(struct ucx_worker *w, const struct ucx_wire *wire, void *d
 static int arrive_message(struct ucx_comm *c, struct ucx_peer *p, const struct ucx_wire *wire, void *data,
 			  size_t bytes, const ucp_am_recv_param_t *param)
 {
-	if (wire->lane == UCX_PROBE_LANE) {
-		ucx_calibrate_receive(c, wire);
-		return 0;
-	}
 	struct ucx_lane *lane = &p->lanes[wire->lane];
 	struct ucx_op *op = take_posted(lane, wire->sequence);
 	if (op) {

@@ -70,8 +70,6 @@ struct ucx_worker {
 	    dropped; /* messages that nobody here awaits; early ones for which there was no room */
 	unsigned failures; /* endpoints that wait to be closed by force */
 	int news; /* some communicator has events for its handlers */
-	void *scratch; /* what probes send and receive */
-	struct transport_request discarded; /* of probes that nobody waits for any more */
 
 	pthread_t thread;
 	int event_fd;
