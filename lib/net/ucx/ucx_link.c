@@ -50,6 +50,15 @@ static unsigned char *map_slots(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
+void ucx_link_enlarge(struct ucx_link *l, int sends)
+{
+	if (l->large[sends] || l->given)
+		return;
+	l->large[sends] = 1;
+	madvise(sends ? l->base.out : l->slots,
+		(size_t)(sends ? l->base.out_depth : l->base.in_depth) * l->base.slot_bytes, MADV_HUGEPAGE);
+}
+
 static int register_slots(struct ucx_link *l, unsigned char *slots, size_t bytes, ucp_mem_h *out)
 {
 	ucp_mem_map_params_t params = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
@@ -276,6 +285,8 @@ static ucs_status_t arrive_slot(struct ucx_link *l, const struct ucx_wire *wire,
 	}
 	struct ucx_in *in = &l->ins[number % (uint64_t)l->base.in_depth];
 	in->wire = *wire;
+	if (wire->bytes > UCX_EAGER_BYTES)
+		ucx_link_enlarge(l, 0);
 	if (wire->kind == UCX_SLOT && param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
 		receive(l, in, number, data);
 		return UCS_INPROGRESS;

@@ -38,6 +38,7 @@ struct ucx_link {
 	struct ucx_peer *p;
 	int given; /* memory is the user's */
 	struct link_memory memory;
+	int large[2]; /* large messages were received, sent: their slots are in large pages */
 	_Atomic int lost; /* 0, or why the peer sends and takes no more */
 	/* sending */
 	struct ucx_out *outs;
@@ -64,6 +65,8 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane);
 int ucx_link_open_in(struct ucx_link *l);
 /* Memory for one direction, registered; 0 or an error. */
 int ucx_link_slots(struct ucx_link *l, int sends, int *depth, unsigned char **slots, ucp_mem_h *memory);
+/* The first large message of a direction: its slots' pages are better taken many at a time. Small ones leave them untaken. */
+void ucx_link_enlarge(struct ucx_link *l, int sends);
 /* The peer asks for slots; or grants some. */
 void ucx_link_want(struct ucx_comm *c, int peer, int lane);
 void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void *data, size_t bytes);

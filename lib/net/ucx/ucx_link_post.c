@@ -189,6 +189,8 @@ int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, size
 	out->bytes = bytes;
 	out->busy = 1; /* until all of it is asked for */
 	l->base.posted++;
+	if (!small)
+		ucx_link_enlarge(l, 1);
 	if (small || way == UCX_WAY_AM) {
 		send_am(out, small ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV, bytes);
 	} else if (way == UCX_WAY_TAG) {
