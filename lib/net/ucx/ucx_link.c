@@ -22,6 +22,7 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
 	l->base.peer = peer;
 	l->base.lane = lane;
 	l->base.slot_bytes = c->params.slots.bytes;
+	l->worker = c->worker;
 	l->comm = c;
 	l->p = p;
 	for (int i = 0; i < 2; i++)
@@ -205,8 +206,10 @@ static void received(struct ucx_in *in, ucs_status_t status, size_t bytes)
 {
 	struct ucx_link *l = in->link;
 	in->receiving = NULL;
-	if (!l->comm)
+	if (!l->comm) {
+		ucx_link_retire(l);
 		return;
+	}
 	if (status == UCS_OK && bytes == in->wire.bytes)
 		publish(l, in);
 	else if (l->p->state != UCX_PEER_LOST)

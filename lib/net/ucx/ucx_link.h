@@ -34,6 +34,7 @@ struct ucx_credit {
 
 struct ucx_link {
 	struct link base;
+	struct ucx_worker *worker;
 	struct ucx_comm *comm; /* NULL once that is closed */
 	struct ucx_peer *p;
 	int given; /* memory is the user's */
@@ -96,7 +97,9 @@ int ucx_link_say_bye(struct ucx_comm *c, int peer);
 void ucx_link_drain(struct ucx_comm *c, int64_t timeout_ns);
 /* Frees a communicator's links; what a peer may still write or UCX still reads stays. */
 void ucx_link_free_all(struct ucx_comm *c);
-/* A rank of a closed communicator is through. */
+/* Frees a link of a closed communicator, unless UCX still holds some of it: 1 if it is gone. */
+int ucx_link_retire(struct ucx_link *l);
+/* A rank of a closed communicator is through; NULL: all are. */
 void ucx_link_free_graves(struct ucx_worker *w, const struct ucx_wire *bye);
 
 #endif

@@ -145,8 +145,8 @@ static void bury(struct ucx_worker *w, const struct ucx_grave *slots)
 void ucx_link_free_graves(struct ucx_worker *w, const struct ucx_wire *bye)
 {
 	for (struct ucx_grave **at = &w->graves, *grave; (grave = *at);) {
-		if (grave->comm_id != bye->comm_id || grave->from != (int)bye->from ||
-		    grave->to != (int)bye->to || bye->send_id != 1) {
+		if (bye && (grave->comm_id != bye->comm_id || grave->from != (int)bye->from ||
+			    grave->to != (int)bye->to || bye->send_id != 1)) {
 			at = &grave->next;
 			continue;
 		}
@@ -156,41 +156,50 @@ void ucx_link_free_graves(struct ucx_worker *w, const struct ucx_wire *bye)
 	}
 }
 
-/* 1 if UCX keeps the link. */
-static int free_link(struct ucx_comm *c, struct ucx_link *l)
+/* Gives back the slots that the peer writes, now or when it is through. */
+static void lay_down(struct ucx_comm *c, struct ucx_link *l)
 {
-	struct ucx_worker *w = c->worker;
-	const int sent = is_sent(l), received = is_received(l), rank = c->params.rank;
-	if (l->ins) {
-		const struct ucx_grave slots = { .comm_id = c->params.comm_id,
-						 .to = rank,
-						 .from = l->base.peer,
-						 .slots = l->slots,
-						 .bytes = (size_t)l->base.in_depth * l->base.slot_bytes,
-						 .memory = l->in_memory,
-						 .given = l->given,
-						 .user = l->memory };
-		if (received && l->p->through)
-			free_slots(w, &slots);
-		else
-			bury(w, &slots);
-	}
-	if (l->key && sent)
+	struct ucx_grave slots = { .comm_id = c->params.comm_id,
+				   .to = c->params.rank,
+				   .from = l->base.peer,
+				   .slots = l->slots,
+				   .bytes = (size_t)l->base.in_depth * l->base.slot_bytes,
+				   .memory = l->in_memory,
+				   .given = l->given,
+				   .user = l->memory };
+	if (!is_sent(l))
+		slots.user.release = NULL; /* UCX still reads memory that was brought */
+	if (is_received(l) && l->p->through)
+		free_slots(c->worker, &slots);
+	else
+		bury(c->worker, &slots);
+}
+
+int ucx_link_retire(struct ucx_link *l)
+{
+	if (!is_sent(l) || !is_received(l))
+		return 0;
+	if (l->key)
 		ucp_rkey_destroy(l->key);
-	if (l->outs && sent) {
-		ucp_mem_unmap(w->context, l->out_memory);
-		if (!l->given)
-			munmap(l->base.out, (size_t)l->base.out_depth * l->base.slot_bytes);
-	}
-	l->comm = NULL;
-	l->p = NULL;
-	if (!sent || !received)
-		return 1;
+	if (l->outs)
+		ucp_mem_unmap(l->worker->context, l->out_memory);
+	if (l->outs && !l->given)
+		munmap(l->base.out, (size_t)l->base.out_depth * l->base.slot_bytes);
 	free(l->outs);
 	free(l->ins);
 	free(l->base.in);
 	free(l);
-	return 0;
+	return 1;
+}
+
+/* 1 if UCX holds messages of the link, which is freed when it lets go of them. */
+static int free_link(struct ucx_comm *c, struct ucx_link *l)
+{
+	if (l->ins)
+		lay_down(c, l);
+	l->comm = NULL;
+	l->p = NULL;
+	return !ucx_link_retire(l);
 }
 
 void ucx_link_free_all(struct ucx_comm *c)

@@ -51,8 +51,10 @@ static void let_go(struct ucx_out *out, ucs_status_t status)
 {
 	struct ucx_link *l = out->link;
 	out->busy--;
-	if (!l->comm)
+	if (!l->comm) {
+		ucx_link_retire(l);
 		return;
+	}
 	if (status != UCS_OK && !l->p->endpoint->failed)
 		ucx_endpoint_abandon(l->p->endpoint, ucx_code(status),
 				     "a message to the peer could not be sent");
@@ -215,6 +217,8 @@ static void credit_sent(void *request, ucs_status_t status, void *arg)
 	credit->busy = 0;
 	if (l->comm)
 		ucx_link_credit(l);
+	else
+		ucx_link_retire(l);
 }
 
 void ucx_link_credit(struct ucx_link *l)
