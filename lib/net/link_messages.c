@@ -62,6 +62,7 @@ static int ask(struct messages_link *l)
 		until = taken + depth;
 	while (!ret && l->asked < until) {
 		const uint64_t i = l->asked++ % depth;
+		l->recvs[i].held = 0;
 		ret = l->transport->ops->recv(l->transport, l->base.peer, l->base.lane, l->base.in[i].data,
 					      l->base.slot_bytes, &l->recvs[i]);
 	}
@@ -115,6 +116,7 @@ static int post(struct link *base, const void *header, size_t bytes)
 	const uint64_t i = base->posted % (uint64_t)base->out_depth;
 	const unsigned char *slot = link_slot(base);
 	base->posted++;
+	l->sends[i].held = 0;
 	return l->transport->ops->send(l->transport, base->peer, base->lane, header, slot, bytes,
 				       &l->sends[i]);
 }
@@ -175,13 +177,23 @@ static int is_sent(struct link *base)
 	return reap(l) || l->reaped == base->posted;
 }
 
+static int is_held(const struct transport_request *requests, int n)
+{
+	for (int i = 0; requests && i < n; i++)
+		if (requests[i].held)
+			return 1;
+	return 0;
+}
+
+/* Slots that the transport has not let go of stay for ever. */
 static void free_link(struct link *base)
 {
 	struct messages_link *l = of(base);
-	if (base->in)
+	if (base->in && !is_held(l->recvs, base->in_depth))
 		free(base->in[0].data);
 	free(base->in);
-	free(base->out);
+	if (!is_held(l->sends, base->out_depth))
+		free(base->out);
 	free(l->recvs);
 	free(l->sends);
 	free(l);

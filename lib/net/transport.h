@@ -40,6 +40,7 @@ struct transport_slots {
 struct transport_request {
 	_Atomic int done; /* set (release) when complete, whatever the outcome */
 	int status; /* 0 or a CORALE_E* code; valid when done */
+	int held; /* set with done where the transport has given up: something may use the buffer for ever */
 	/* recv: payload bytes the sender sent; more than capacity: CORALE_EMISMATCH, buffer undefined */
 	size_t bytes;
 	unsigned char header[TRANSPORT_HEADER_BYTES]; /* recv: the sender's header */

@@ -60,6 +60,7 @@ static void finish_rest(struct ucx_comm *c, int code)
 		if (!op->request)
 			continue;
 		rest++;
+		op->request->held = 1;
 		ucx_op_finish(op, code);
 	}
 	ucx_unlock(c->worker);
