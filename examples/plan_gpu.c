@@ -11,7 +11,9 @@ static void set_node(struct plan_node *node, int ranks, const struct settings *s
 {
 	struct codelet_layout layout;
 	int given = plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT);
-	codelet_layout_init(&layout, ranks, settings->gpu_window);
+	codelet_layout_init(&layout, ranks,
+			    settings->gpu_window < settings->memory_cap ? settings->gpu_window
+									: settings->memory_cap);
 	*node = (struct plan_node){ .rates = rates,
 				    .ranks = ranks,
 				    .max_blocks = given && given < rates->blocks ? given : rates->blocks,

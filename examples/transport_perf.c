@@ -1,8 +1,8 @@
 /*
- * Bandwidth of a transport between two ranks: rank 0 sends to rank 1 with several messages in flight, then both
- * send at once.
+ * Bandwidth between two ranks: rank 0 sends to rank 1, then both send at once. Messages go from buffer to buffer through
+ * the slots of a link, as those of collectives do (-l), or over the transport's send and recv, several in flight (-w).
  *
- *   mpirun -n 2 transport_perf [-t ucx|mpi] [-m am|tag|put|auto] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS] [-w WINDOW]
+ *   mpirun -n 2 transport_perf [-t ucx|mpi] [-m am|tag|put|auto] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS] [-w WINDOW] [-l 0|1]
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/settings.h"
-#include "net/transport.h"
+#include "net/link.h"
 #include "transport_mpi.h"
 #include "base/wait.h"
 
@@ -23,7 +23,7 @@ struct options {
 	const char *transport, *message;
 	size_t least, most, factor;
 	double seconds;
-	int window;
+	int window, links;
 };
 
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)
@@ -47,6 +47,8 @@ static void on_failure(void *ctx, int peer, int code, const char *reason)
 }
 
 static struct transport *transport;
+static struct link_table links;
+static _Atomic size_t slots_used;
 
 static int poll_done(void *arg)
 {
@@ -63,8 +65,79 @@ static void finish(struct transport_request *request)
 	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+/* The sender hears that the last one has come. */
+static void tell_last(int rank, struct transport_request *last)
+{
+	static const unsigned char header[TRANSPORT_HEADER_BYTES];
+	if (rank)
+		transport->ops->send(transport, 0, 1, header, NULL, 0, last);
+	else
+		transport->ops->recv(transport, 1, 1, NULL, 0, last);
+	finish(last);
+}
+
+/* ---- Over a link ---- */
+
+struct flow {
+	struct link *link;
+	char *out, *in;
+	size_t bytes, sent, received, to_send, to_receive; /* bytes: of a message; the rest: of all */
+	int window;
+};
+
+/* Where byte `at` of all messages is; *left: bytes to the end of its message or slot. */
+static char *place(const struct flow *f, char *buffers, size_t at, size_t *left)
+{
+	const size_t in_message = at % f->bytes, rest = f->bytes - in_message;
+	*left = rest < f->link->slot_bytes ? rest : f->link->slot_bytes;
+	return buffers + at / f->bytes % (size_t)f->window * f->bytes + in_message;
+}
+
+static int poll_flow(void *arg)
+{
+	static const unsigned char header[TRANSPORT_HEADER_BYTES];
+	struct flow *f = arg;
+	size_t n;
+	transport->ops->progress(transport);
+	while (f->sent < f->to_send && link_room(f->link) > 0) {
+		const char *from = place(f, f->out, f->sent, &n);
+		memcpy(link_slot(f->link), from, n);
+		if (link_post(f->link, header, n))
+			return CORALE_EPEER;
+		f->sent += n;
+	}
+	while (f->received < f->to_receive && link_ready(f->link) > 0) {
+		char *to = place(f, f->in, f->received, &n);
+		memcpy(to, link_next(f->link)->data, n);
+		link_release(f->link);
+		f->received += n;
+	}
+	return f->sent == f->to_send && f->received == f->to_receive;
+}
+
+static double stream_links(int sends, int recvs, char *out, char *in, size_t bytes, int count, int window)
+{
+	const size_t all = bytes * (size_t)count;
+	struct flow f = { .out = out, .in = in, .bytes = bytes, .window = window };
+	struct transport_request last;
+	int rank;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	if (!(f.link = link_table_get(&links, !rank, 0)))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	f.to_send = sends ? all : 0;
+	f.to_receive = recvs ? all : 0;
+	MPI_Barrier(MPI_COMM_WORLD);
+	double start = MPI_Wtime();
+	if (wait_until(&patience, poll_flow, &f) != 1)
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	tell_last(rank, &last);
+	return MPI_Wtime() - start;
+}
+
+/* ---- Over send and recv ---- */
+
 /* Exchanges count messages with the peer, window of them in flight each way; returns seconds. */
-static double stream(int sends, int recvs, char *out, char *in, size_t bytes, int count, int window)
+static double stream_messages(int sends, int recvs, char *out, char *in, size_t bytes, int count, int window)
 {
 	static const unsigned char header[TRANSPORT_HEADER_BYTES];
 	struct transport_request send[MOST_WINDOW], recv[MOST_WINDOW], last;
@@ -85,25 +158,26 @@ static double stream(int sends, int recvs, char *out, char *in, size_t bytes, in
 			transport->ops->send(transport, !rank, 0, header, out + (size_t)(i % window) * bytes,
 					     bytes, &send[i % window]);
 	}
-	/* The sender hears that the last one has come. */
-	if (rank)
-		transport->ops->send(transport, 0, 1, header, NULL, 0, &last);
-	else
-		transport->ops->recv(transport, 1, 1, NULL, 0, &last);
-	finish(&last);
+	tell_last(rank, &last);
 	return MPI_Wtime() - start;
+}
+
+static double stream(const struct options *o, int sends, int recvs, char *out, char *in, size_t bytes,
+		     int count)
+{
+	return (o->links ? stream_links : stream_messages)(sends, recvs, out, in, bytes, count, o->window);
 }
 
 /* GB/s from rank 0 to rank 1 (both: each way), of as many messages as take about the seconds asked for. */
 static double bandwidth(const struct options *o, size_t bytes, int rank, int both, char *out, char *in)
 {
 	int sends = both || !rank, recvs = both || rank, count = o->window;
-	double seconds = stream(sends, recvs, out, in, bytes, count, o->window);
+	double seconds = stream(o, sends, recvs, out, in, bytes, count);
 
-	seconds = stream(sends, recvs, out, in, bytes, count, o->window);
+	seconds = stream(o, sends, recvs, out, in, bytes, count);
 	count = (int)(o->seconds / seconds * count) + o->window;
 	MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
-	seconds = stream(sends, recvs, out, in, bytes, count, o->window);
+	seconds = stream(o, sends, recvs, out, in, bytes, count);
 	return (double)bytes * count / seconds / 1e9;
 }
 
@@ -116,11 +190,11 @@ static void run(const struct options *o, int rank)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	memset(out, 1, room);
 	memset(in, 2, room);
-	stream(1, 1, out, in, o->least, o->window, o->window);
+	stream(o, 1, 1, out, in, o->least, o->window);
 	transport->ops->describe(transport, !rank, text, sizeof(text));
 	if (!rank)
-		printf("# %s: %s; window %d\n# %12s %10s %10s\n", o->transport, text, o->window, "bytes",
-		       "GB/s", "both ways");
+		printf("# %s: %s; window %d, %s\n# %12s %10s %10s\n", o->transport, text, o->window,
+		       o->links ? "links" : "send and recv", "bytes", "GB/s", "both ways");
 	for (size_t bytes = o->least; bytes <= o->most; bytes *= o->factor) {
 		double one = bandwidth(o, bytes, rank, 0, out, in),
 		       both = bandwidth(o, bytes, rank, 1, out, in);
@@ -134,7 +208,7 @@ static void run(const struct options *o, int rank)
 
 static int parse(int argc, char **argv, struct options *o)
 {
-	for (int c; (c = getopt(argc, argv, "t:m:b:e:f:s:w:")) != -1;) {
+	for (int c; (c = getopt(argc, argv, "t:m:b:e:f:s:w:l:")) != -1;) {
 		switch (c) {
 		case 't':
 			o->transport = optarg;
@@ -157,6 +231,9 @@ static int parse(int argc, char **argv, struct options *o)
 		case 'w':
 			o->window = atoi(optarg);
 			break;
+		case 'l':
+			o->links = atoi(optarg);
+			break;
 		default:
 			return -1;
 		}
@@ -166,7 +243,7 @@ static int parse(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options o = { "ucx", NULL, 1 << 16, 1 << 26, 4, 0.3, 4 };
+	struct options o = { "ucx", NULL, 1 << 16, 1 << 26, 4, 0.3, 4, 1 };
 	struct transport_mpi_ops over_mpi = { transport_mpi, MPI_COMM_WORLD };
 	static const unsigned char needed[2] = { 1, 1 };
 	const struct settings *settings;
@@ -178,7 +255,7 @@ int main(int argc, char **argv)
 	if (parse(argc, argv, &o) || size != 2 || settings_get(&settings)) {
 		fprintf(stderr, "usage: mpirun -n 2 transport_perf [-t ucx|mpi] [-m am|tag|put|auto] [-b "
 				"BYTES] [-e BYTES] "
-				"[-f FACTOR] [-s SECONDS] [-w WINDOW]\n");
+				"[-f FACTOR] [-s SECONDS] [-w WINDOW] [-l 0|1]\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	struct settings mine = *settings;
@@ -191,12 +268,19 @@ int main(int argc, char **argv)
 					   .needed = needed,
 					   .allgather = allgather,
 					   .settings = &mine,
+					   .slots = { .lanes = 1,
+						      .depth = 8,
+						      .bytes = mine.slot_bytes,
+						      .cap = mine.memory_cap,
+						      .used = &slots_used },
 					   .on_control = on_control,
 					   .on_failure = on_failure };
-	if (ops->open(ops, &params, &transport))
+	if (ops->open(ops, &params, &transport) ||
+	    link_table_open(&links, transport, &params.slots, rank, size))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	run(&o, rank);
 	ops->close(transport);
+	link_table_close(&links);
 	MPI_Finalize();
 	return 0;
 }

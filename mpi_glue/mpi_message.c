@@ -228,6 +228,7 @@ int mpi_message_abandon(struct mpi_transport *t, int code)
 		count++;
 		if (op->request) {
 			op->request->status = code;
+			op->request->held = 1;
 			atomic_store_explicit(&op->request->done, 1, memory_order_release);
 		} /* MPI still has the op's packet and pieces, so their memory is left to it */
 	}

@@ -184,6 +184,7 @@ static void open_all(struct test *t)
 	const size_t room = t->largest * (size_t)t->world.size;
 	cuda_world_begin(&t->world, "memory");
 	t->comm = cuda_world_comm(&t->world, 0);
+	unlink(t->log); /* it is open, here and in the library */
 	if (cuda_world_largest(!t->comm || corale_mem_alloc(t->comm, room, (void **)&t->registered)) ||
 	    !cuda_world_good(&t->world, cudaMalloc((void **)&t->send, room), "cudaMalloc") ||
 	    !cuda_world_good(&t->world, cudaMalloc((void **)&t->plain, room), "cudaMalloc"))
@@ -197,7 +198,6 @@ static void close_all(struct test *t)
 	cudaFree(t->send);
 	cudaFree(t->plain);
 	fclose(t->lines);
-	unlink(t->log);
 }
 
 int main(int argc, char **argv)
@@ -219,8 +219,8 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	open_log(&t);
 	cuda_world_open(&t.world, &argc, &argv, "cuda_plans", ALARM_S);
+	open_log(&t);
 	if (t.world.size < 2 || t.world.size > MOST_RANKS) {
 		fprintf(stderr, "cuda_plans: mpirun -n 2 to %d, a GPU each\n", MOST_RANKS);
 		MPI_Abort(MPI_COMM_WORLD, 2);

@@ -40,6 +40,7 @@ static void run(const struct transport_ops *ops, int number, struct cases_rank *
 					   .needed = needed,
 					   .allgather = allgather,
 					   .settings = &settings,
+					   .slots = cases_slots(me),
 					   .on_control = cases_on_control,
 					   .on_failure = cases_on_failure,
 					   .handler_ctx = me };

@@ -269,6 +269,240 @@ static void misuse(void)
 	CHECK(self->ops->threaded(self->t) == 0 || self->ops->threaded(self->t) == 1);
 }
 
+/* ---- Links ---- */
+
+enum { SLOT_BYTES = 160 << 10, DEPTH = 4, LINK_LANES = 2, LINK_MESSAGES = 37 };
+
+struct transport_slots cases_slots(struct cases_rank *me)
+{
+	me->slots = (struct transport_slots){
+		.lanes = LINK_LANES, .depth = DEPTH, .bytes = SLOT_BYTES, .cap = 1 << 30, .used = &me->used
+	};
+	return me->slots;
+}
+
+static size_t link_size(int from, int to, int lane, int round)
+{
+	static const size_t sizes[] = { 0, 1, 4097, SLOT_BYTES, 65536, 65537, 8, 100001 };
+	return sizes[(from * 3 + to * 5 + lane + round) % 8];
+}
+
+static void post_one(struct link *l, int round)
+{
+	unsigned char header[TRANSPORT_HEADER_BYTES];
+	const size_t bytes = link_size(self->rank, l->peer, l->lane, round);
+	fill(link_slot(l), bytes, self->rank, l->lane, round);
+	make_header(header, self->rank, l->peer, l->lane, round);
+	CHECK(link_post(l, header, bytes) == 0);
+}
+
+static void take_one(struct link *l, int round)
+{
+	unsigned char header[TRANSPORT_HEADER_BYTES];
+	const struct link_message *m = link_next(l);
+	make_header(header, l->peer, self->rank, l->lane, round);
+	CHECK(memcmp(header, m->header, sizeof(header)) == 0);
+	CHECK(m->bytes == link_size(l->peer, self->rank, l->lane, round));
+	check_filled(m->data, m->bytes, l->peer, l->lane, round);
+	CHECK(link_release(l) == 0);
+}
+
+/* Moves one link by one message each way, if it can; 1 when all of its messages have been posted and taken. */
+static int move_link(struct link *l)
+{
+	int ret = l->posted < LINK_MESSAGES ? link_room(l) : 0;
+	CHECK(ret >= 0);
+	if (ret)
+		post_one(l, (int)l->posted);
+	ret = link_taken(l) < LINK_MESSAGES ? link_ready(l) : 0;
+	CHECK(ret >= 0);
+	if (ret)
+		take_one(l, (int)link_taken(l));
+	return l->posted == LINK_MESSAGES && link_taken(l) == LINK_MESSAGES;
+}
+
+static int poll_links(void *arg)
+{
+	int all = 1;
+	CHECK(self->ops->progress(self->t) >= 0);
+	for (int i = 0; i < self->size * LINK_LANES; i++)
+		if (i / LINK_LANES != self->rank)
+			all &= move_link(link_table_get(arg, i / LINK_LANES, i % LINK_LANES));
+	return all && link_table_sent(arg, 0, LINK_LANES);
+}
+
+static void open_links(struct link_table *table)
+{
+	CHECK(link_table_open(table, self->t, &self->slots, self->rank, self->size) == 0);
+}
+
+static void close_links(struct link_table *table)
+{
+	self->ops->close(self->t);
+	self->t = NULL;
+	link_table_close(table);
+}
+
+/* All pairs at once, both ways, more messages than slots. */
+static void exchange_over_links(void)
+{
+	struct link_table table;
+	open_links(&table);
+	CHECK(wait_until(&patience, poll_links, &table) == 1);
+	CHECK(self->used <= (size_t)(self->size - 1) * LINK_LANES * 2 * DEPTH * SLOT_BYTES);
+	CHECK(self->failures == 0);
+	self->barrier(self);
+	close_links(&table);
+}
+
+static int poll_room(void *link)
+{
+	CHECK(self->ops->progress(self->t) >= 0);
+	return link_room(link);
+}
+
+static int poll_ready(void *link)
+{
+	CHECK(self->ops->progress(self->t) >= 0);
+	return link_ready(link);
+}
+
+/* Slots fill before the receiver has come; there are no more of them than were agreed, and each is used again. */
+static void fill_slots(void)
+{
+	struct link_table table;
+	if (!self->ops->links)
+		return;
+	open_links(&table);
+	struct link *l = link_table_get(&table, !self->rank, 0);
+	for (int i = 0; self->rank == 0 && i < DEPTH; i++) {
+		CHECK(wait_until(&patience, poll_room, l) == 1);
+		post_one(l, i);
+	}
+	for (int i = 0; self->rank == 0 && i < 1000; i++)
+		CHECK(poll_room(l) == 0);
+	self->barrier(self);
+	for (int i = 0; i < 2 * DEPTH; i++) {
+		if (self->rank == 0 && i < DEPTH) {
+			CHECK(wait_until(&patience, poll_room, l) == 1);
+			post_one(l, DEPTH + i);
+		} else if (self->rank == 1) {
+			CHECK(wait_until(&patience, poll_ready, l) == 1);
+			take_one(l, i);
+		}
+	}
+	self->barrier(self);
+	close_links(&table);
+}
+
+/* Who leaves has sent what it posted; who waits for more, or for room, is told. */
+static void depart_over_links(void)
+{
+	struct link_table table;
+	if (!self->ops->links)
+		return;
+	open_links(&table);
+	struct link *l = link_table_get(&table, !self->rank, 0);
+	for (int i = 0; self->rank == 1 && i < 3; i++) {
+		CHECK(wait_until(&patience, poll_room, l) == 1);
+		post_one(l, i);
+	}
+	if (self->rank == 1) {
+		close_links(&table);
+		self->barrier(self);
+		return;
+	}
+	self->barrier(self);
+	CHECK(self->failures == 0);
+	for (int i = 0; i < 3; i++) {
+		CHECK(wait_until(&patience, poll_ready, l) == 1);
+		take_one(l, i);
+	}
+	CHECK(wait_until(&patience, poll_ready, l) == CORALE_EPEER);
+	CHECK(wait_until(&patience, has_failed, NULL) == 1);
+	int ret = wait_until(&patience, poll_room, l);
+	for (int i = 0; ret == 1 && i <= DEPTH;
+	     i++) { /* slots that were granted before may be filled, not posted */
+		unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
+		ret = link_post(l, header, 0);
+		ret = ret ? ret : wait_until(&patience, poll_room, l);
+	}
+	CHECK(ret == CORALE_EPEER);
+	CHECK(self->failures == 1 && self->failed_peer == 1);
+	close_links(&table);
+}
+
+static void fail_links(void)
+{
+	struct link_table table;
+	open_links(&table);
+	struct link *l = link_table_get(&table, !self->rank, 1);
+	CHECK(wait_until(&patience, poll_room, l) == 1);
+	CHECK(link_ready(l) == 0);
+	self->barrier(self);
+	if (self->rank == 0) {
+		unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
+		self->ops->fail(self->t, CORALE_ETIMEDOUT);
+		CHECK(link_ready(l) == CORALE_ETIMEDOUT);
+		CHECK(link_post(l, header, 8) == CORALE_ETIMEDOUT);
+		struct link *later = link_table_get(&table, 1, 0);
+		int ret = later ? link_ready(later) : CORALE_ETIMEDOUT;
+		CHECK((ret ? ret : link_ready(later)) == CORALE_ETIMEDOUT);
+	}
+	self->barrier(self);
+	CHECK(self->failures == 0);
+	close_links(&table);
+}
+
+static void count_release(void *ctx)
+{
+	atomic_fetch_add((_Atomic int *)ctx, 1);
+}
+
+static int is_released(void *ctx)
+{
+	return atomic_load((_Atomic int *)ctx) == 1;
+}
+
+/* Slots in memory of both users, on a lane that is theirs alone. */
+static void bring_memory(void)
+{
+	enum { BRING_BYTES = 70000, MESSAGES = 11 };
+	static _Atomic int released[2];
+	unsigned char *memory = calloc(2 * DEPTH, BRING_BYTES), header[TRANSPORT_HEADER_BYTES] = { 0 };
+	const struct link_memory mine = { DEPTH,         BRING_BYTES,
+					  memory,        memory + DEPTH * BRING_BYTES,
+					  count_release, &released[self->rank] };
+	const struct link_params params = {
+		.rank = self->rank, .peer = !self->rank, .lane = 60, .slots = &self->slots, .memory = &mine
+	};
+	struct link *l;
+	if (!self->ops->links)
+		return;
+	released[self->rank] = 0;
+	CHECK(memory && self->ops->links->open(self->t, &params, &l) == 0);
+	CHECK(link_ready(l) == 0);
+	for (int i = 0; i < MESSAGES; i++) {
+		CHECK(wait_until(&patience, poll_room, l) == 1);
+		CHECK(link_slot(l) == mine.out + i % DEPTH * BRING_BYTES);
+		fill(link_slot(l), BRING_BYTES, self->rank, 60, i);
+		CHECK(link_post(l, header, BRING_BYTES) == 0);
+		CHECK(wait_until(&patience, poll_ready, l) == 1);
+		CHECK(link_next(l)->data == mine.in + i % DEPTH * BRING_BYTES);
+		check_filled(link_next(l)->data, BRING_BYTES, !self->rank, 60, i);
+		CHECK(link_release(l) == 0);
+	}
+	self->barrier(self);
+	CHECK(self->used == 0 && released[self->rank] == 0);
+	const struct link_ops *ops = l->ops;
+	self->ops->close(self->t);
+	self->t = NULL;
+	if (ops->free)
+		ops->free(l);
+	CHECK(wait_until(&patience, is_released, &released[self->rank]) == 1);
+	free(memory);
+}
+
 static const struct {
 	const char *name;
 	void (*body)(void);
@@ -280,6 +514,11 @@ static const struct {
 	{ "fail", fail_pending, 2 },
 	{ "departure", depart, 2 },
 	{ "misuse", misuse, 0 },
+	{ "links: all pairs and sizes", exchange_over_links, 0 },
+	{ "links: slots fill", fill_slots, 2 },
+	{ "links: departure", depart_over_links, 2 },
+	{ "links: fail", fail_links, 2 },
+	{ "links: memory of one's own", bring_memory, 2 },
 };
 
 int cases_count(void)

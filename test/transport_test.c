@@ -60,6 +60,7 @@ static void *run_rank(void *arg)
 					   .allgather = allgather,
 					   .allgather_ctx = me,
 					   .settings = &settings,
+					   .slots = cases_slots(me),
 					   .on_control = cases_on_control,
 					   .on_failure = cases_on_failure,
 					   .handler_ctx = me };
@@ -157,7 +158,7 @@ static void tells_devices(void **state)
 
 int main(int argc, char **argv)
 {
-	enum { MOST = 64, VARIANTS = sizeof(variants) / sizeof(variants[0]) };
+	enum { MOST = 80, VARIANTS = sizeof(variants) / sizeof(variants[0]) };
 	static struct test tests[MOST];
 	static char *none[] = { NULL };
 	struct CMUnitTest units[MOST] = { { 0 } }; /* cmocka passes over the rest */

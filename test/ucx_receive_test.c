@@ -493,7 +493,7 @@ static void fields(void **state)
 	refused(&wire, SMALL, 0, "out of range");
 	wire = make(UCX_CONTROL, 0, 0), wire.lane = 1;
 	refused(&wire, 0, 0, "out of range");
-	wire = make((enum ucx_kind)(UCX_GONE + 1), 0, 0);
+	wire = make(UCX_KINDS, 0, 0);
 	refused(&wire, 0, 0, "kind is unknown");
 	wire.comm_id = 4711;
 	refused(&wire, 0, 0, "kind is unknown");

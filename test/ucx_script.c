@@ -186,7 +186,7 @@ static void control(struct script *s)
 	unsigned char text[TRANSPORT_CONTROL_BYTES] = { 0 };
 	struct ucx_peer *p;
 	if (c && !ucx_comm_peer(c, peer, &p) && p->state == UCX_PEER_FINE)
-		ucx_message_note(c, peer, UCX_CONTROL, text, take(s) % sizeof(text));
+		ucx_message_note(c, peer, 0, UCX_CONTROL, 0, text, take(s) % sizeof(text));
 }
 
 /* Not under the lock. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "net/ucx/ucx_end.h"
+#include "net/ucx/ucx_link.h"
 
 static void on_control(void *ctx, int peer, const void *message, size_t bytes)
 {
@@ -40,13 +41,16 @@ struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const
 	if (settings_parse(none, &settings))
 		abort();
 	snprintf(settings.ucx_message, sizeof(settings.ucx_message), "%s", way);
-	struct transport_params params = { .size = WORLD_RANKS,
-					   .comm_id = comm_id,
-					   .needed = needed,
-					   .settings = &settings,
-					   .on_control = on_control,
-					   .on_failure = on_failure,
-					   .handler_ctx = world };
+	struct transport_params params = {
+		.size = WORLD_RANKS,
+		.comm_id = comm_id,
+		.needed = needed,
+		.settings = &settings,
+		.slots = { .lanes = 8, .depth = WORLD_DEPTH, .bytes = WORLD_SLOT_BYTES, .cap = 1 << 30 },
+		.on_control = on_control,
+		.on_failure = on_failure,
+		.handler_ctx = world
+	};
 	struct ucx_comm *c = ucx_comm_new(NULL, &params);
 	if (!c || !(c->addresses = calloc(WORLD_RANKS, 1)))
 		abort();
@@ -84,10 +88,12 @@ void ucx_world_close(struct ucx_world *world)
 		ucx_comm_free(c);
 	}
 	ucx_world_settle(world);
-	fake_ucx_cancel_all(); /* probes receive into the worker's memory, which lives as long as the process does */
+	fake_ucx_cancel_all();
+	ucx_link_free_graves(w, NULL);
 	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
 		next = e->next;
 		free(e->ep);
+		free(e->data);
 		free(e);
 	}
 	for (struct ucx_class *class = w->classes, *next; class; class = next) {
@@ -96,7 +102,6 @@ void ucx_world_close(struct ucx_world *world)
 	}
 	ucx_held_free_all(w->ucp, &w->early);
 	ucx_op_free_all(w);
-	free(w->scratch);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

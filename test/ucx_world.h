@@ -6,6 +6,7 @@
 #include "net/ucx/ucx_message.h"
 
 enum { WORLD_RANKS = 3 }; /* of every communicator; the worker's is rank 0 of it */
+enum { WORLD_DEPTH = 4, WORLD_SLOT_BYTES = 100000 }; /* of links */
 
 struct ucx_world {
 	struct ucx_worker *worker;

@@ -30,7 +30,7 @@ static void pause_cpu(void)
 #endif
 }
 
-/* One step of the back-off, after waiting for waited ns. */
+/* One step of the back-off, after waiting for waited ns, in which nothing has moved. */
 static void back_off(const struct wait_policy *policy, int64_t waited)
 {
 	if (waited < policy->spin_ns) {
@@ -66,7 +66,7 @@ int wait_until(const struct wait_policy *policy, int (*poll)(void *arg), void *a
 		seen = now;
 		if (policy->timeout_ns > 0 && waited - moved > policy->timeout_ns)
 			return CORALE_ETIMEDOUT;
-		back_off(policy, waited);
+		back_off(policy, waited - moved);
 	}
 	return ret;
 }

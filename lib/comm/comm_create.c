@@ -53,6 +53,7 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	for (int r = 0; r < comm->size; r++)
 		needed[r] = !host_is_local(&comm->engine, r);
+	host_engine_slots(&comm->engine);
 	struct transport_params params = { .rank = comm->rank,
 					   .size = comm->size,
 					   .comm_id = comm->id,
@@ -60,6 +61,7 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 					   .allgather = comm->bootstrap.allgather,
 					   .allgather_ctx = comm->bootstrap.ctx,
 					   .settings = &comm->settings,
+					   .slots = comm->engine.slots,
 					   .on_control = diagnose_control,
 					   .on_failure = diagnose_failure,
 					   .handler_ctx = comm };

@@ -125,7 +125,7 @@ static inline void engine_describe(const struct engine *e, struct plan_node *nod
 	node->words_bytes = e->layout.words_bytes;
 	node->lines_bytes = e->layout.lines_bytes;
 	node->slots_bytes = e->layout.slots_bytes;
-	node->scratch_bytes = e->scratch ? 2 * e->scratch_chunk : 0;
+	node->scratch_bytes = 2 * e->scratch_chunk; /* 0: none */
 }
 
 /* ---- engine_cuda_check.c */
@@ -206,9 +206,9 @@ int engine_run_messages(struct engine *engine, const struct engine_message *mess
 struct plan_launch engine_launch_of(const struct engine_call *call, const struct plan_node *node);
 void engine_shape(const struct engine *engine, const struct plan_launch *launch, struct plan_shape *shape);
 
-/* The same line of a lowered plan; of an all_to_all_v that sends no rank more than so many bytes. */
+/* The same line of a lowered plan; of an all_to_all_v, whose edges are ready. */
 void engine_tell_lowered(const struct engine *engine, const struct engine_call *call);
-void engine_tell_edges(const struct engine *engine, const struct codelet_group *group, uint64_t bytes);
+void engine_tell_edges(const struct engine *engine, const struct engine_call *call);
 
 /* ---- engine_cuda_lowered.c: calls by any plan */
 

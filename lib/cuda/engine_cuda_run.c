@@ -228,15 +228,6 @@ static void add_own(const struct engine *e, const struct engine_call *c)
 				.data = to, .from = from, .bytes = bytes, .peer = (int16_t)e->rank });
 }
 
-/* Bytes to another rank at most. */
-static uint64_t most_sent(const struct engine *e, const struct engine_call *c)
-{
-	uint64_t most = 0;
-	for (int r = 0; r < e->ranks; r++)
-		most = r != e->rank && c->send_counts[r] > most ? c->send_counts[r] : most;
-	return most * corale_type_bytes(c->type);
-}
-
 static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
@@ -251,7 +242,7 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 	if (!e->edges->group.lists) /* one rank, and nothing to be copied */
 		return 0;
 	share_blocks(e, e->edges, e->edges->group.lists);
-	engine_tell_edges(e, &e->edges->group, most_sent(e, c));
+	engine_tell_edges(e, c);
 	return codelets_edges(e->edges, stream);
 }
 

@@ -29,8 +29,21 @@ void engine_tell_lowered(const struct engine *e, const struct engine_call *c)
 	tell_text(e, c->coll, c->bytes, text);
 }
 
-void engine_tell_edges(const struct engine *e, const struct codelet_group *g, uint64_t bytes)
+/* Bytes to another rank at most. */
+static uint64_t most_sent(const struct engine *e, const struct engine_call *c)
 {
+	uint64_t most = 0;
+	for (int r = 0; r < e->ranks; r++)
+		most = r != e->rank && c->send_counts[r] > most ? c->send_counts[r] : most;
+	return most * corale_type_bytes(c->type);
+}
+
+void engine_tell_edges(const struct engine *e, const struct engine_call *c)
+{
+	const struct codelet_group *g = &e->edges->group;
+	if (log_level < LOG_TRACE)
+		return;
+	const uint64_t bytes = most_sent(e, c);
 	const struct plan_node node = { .ranks = e->ranks };
 	const struct plan_launch l = { .node = &node, .coll = CORALE_ALL_TO_ALL_V, .bytes = bytes };
 	const struct plan_shape s = { .kernel = KERNEL_EDGES,

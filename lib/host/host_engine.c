@@ -41,10 +41,11 @@ int host_engine_open(struct host_engine *e)
 	e->outs = calloc(lanes, sizeof *e->outs);
 	e->ins = calloc(2 * lanes, sizeof *e->ins);
 	e->tokens = calloc(paths, sizeof *e->tokens);
-	e->nets = calloc((size_t)e->map.ranks, sizeof *e->nets);
+	int links =
+	    e->transport ? link_table_open(&e->links, e->transport, &e->slots, e->rank, e->map.ranks) : 0;
 	/* all readers' pointers in one block, of which outs[0] keeps the start */
 	_Atomic uint64_t **readers = calloc(2 * paths * (size_t)e->locals, sizeof *readers);
-	if (!e->outs || !e->ins || !e->tokens || !e->nets || !readers) {
+	if (!e->outs || !e->ins || !e->tokens || links || !readers) {
 		free(readers);
 		host_engine_close(e);
 		return log_error(CORALE_ENOMEM, e->rank, "no memory for the %zu lanes of a communicator",
@@ -64,95 +65,27 @@ int host_engine_open(struct host_engine *e)
 	return 0;
 }
 
-static void free_net(struct host_net *net)
+void host_engine_slots(struct host_engine *e)
 {
-	if (!net)
-		return;
-	for (int i = 0; i < HOST_NET_DEPTH; i++) {
-		free(net->in[i].staging);
-		free(net->out[i].staging);
-	}
-	free(net);
+	const size_t cap = e->settings->memory_cap, window = e->layout.bytes;
+	e->slots = (struct transport_slots){ .lanes = e->channels * PLAN_MAX_RINGS,
+					     .depth = HOST_LINK_DEPTH,
+					     .bytes = e->layout.slot_bytes,
+					     .cap = cap > window ? cap - window : 0,
+					     .used = &e->memory };
 }
 
 void host_engine_close(struct host_engine *e)
 {
-	size_t paths = (size_t)e->channels * PLAN_MAX_RINGS;
-	for (int r = 0; e->nets && r < e->map.ranks; r++) {
-		struct host_net **row = e->nets[r];
-		for (size_t p = 0; row && p < paths; p++)
-			free_net(row[p]);
-		free(row);
-	}
-	free(e->nets);
+	link_table_close(&e->links);
 	free(e->tokens);
 	free(e->ins);
 	if (e->outs)
 		free(e->outs[0].readers);
 	free(e->outs);
-	e->nets = NULL;
 	e->tokens = NULL;
 	e->ins = NULL;
 	e->outs = NULL;
-}
-
-struct host_net *host_net(struct host_engine *e, int rank, int channel, int ring)
-{
-	size_t paths = (size_t)e->channels * PLAN_MAX_RINGS, path = (size_t)(channel * PLAN_MAX_RINGS + ring);
-	struct host_net **row = atomic_load_explicit(&e->nets[rank], memory_order_acquire);
-	if (!row) { /* channels may come at once, each for its own lane of the row */
-		struct host_net **fresh = calloc(paths, sizeof *fresh);
-		if (!fresh)
-			return NULL;
-		if (atomic_compare_exchange_strong(&e->nets[rank], &row, fresh))
-			row = fresh;
-		else
-			free(fresh);
-	}
-	if (!row[path])
-		row[path] = calloc(1, sizeof **row);
-	return row[path];
-}
-
-static int within_cap(const struct host_engine *e)
-{
-	return e->layout.bytes + e->memory + e->layout.slot_bytes <= e->settings->memory_cap;
-}
-
-/* A slot that has a buffer and no message in flight, or next's own. */
-static struct host_net_slot *find_spare(const struct host_net_slot *slots, uint64_t first, uint64_t next)
-{
-	for (uint64_t i = next; i < first + HOST_NET_DEPTH; i++)
-		if (slots[i % HOST_NET_DEPTH].staging)
-			return (struct host_net_slot *)(uintptr_t)&slots[i % HOST_NET_DEPTH];
-	return NULL;
-}
-
-int host_net_room(const struct host_engine *e, const struct host_net_slot *slots, uint64_t first,
-		  uint64_t next)
-{
-	return first == next || within_cap(e) || find_spare(slots, first, next);
-}
-
-unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slots, uint64_t first, uint64_t next)
-{
-	struct host_net_slot *slot = &slots[next % HOST_NET_DEPTH], *spare;
-	if (slot->staging)
-		return slot->staging;
-	if (!within_cap(e) && (spare = find_spare(slots, first, next))) {
-		slot->staging = spare->staging;
-		spare->staging = NULL;
-		return slot->staging;
-	}
-	if (!within_cap(e) && !atomic_exchange(&e->over, 1))
-		log_line(LOG_WARN, e->rank,
-			 "CORALE_MEMORY_CAP allows %zu bytes; one message in flight to each peer of another "
-			 "node takes "
-			 "more, from here on: raise it, or lower CORALE_SLOT_BYTES (%zu)",
-			 e->settings->memory_cap, e->layout.slot_bytes);
-	slot->staging = malloc(e->layout.slot_bytes);
-	e->memory += slot->staging ? e->layout.slot_bytes : 0;
-	return slot->staging;
 }
 
 int host_room(const struct window_layout *layout, size_t stride)
@@ -176,18 +109,6 @@ int host_out_free(struct host_out *out, int depth)
 	}
 	out->consumed = least;
 	return out->sent - least < (uint64_t)depth;
-}
-
-int host_net_free(struct host_net *net, int depth)
-{
-	while (net->reaped < net->sent) {
-		struct host_net_slot *slot = &net->out[net->reaped % HOST_NET_DEPTH];
-		if (!atomic_load_explicit(&slot->request.done, memory_order_acquire))
-			break;
-		net->direct -= slot->target != slot->staging;
-		net->reaped++;
-	}
-	return net->sent - net->reaped < (uint64_t)depth;
 }
 
 struct window_header *host_in_ready(const struct host_in *in)

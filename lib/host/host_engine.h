@@ -14,10 +14,10 @@
 #include "plan/plan_eval.h"
 #include "reduce/reduce.h"
 #include "base/settings.h"
-#include "net/transport.h"
+#include "net/link.h"
 #include "window.h"
 
-enum { HOST_NET_DEPTH = 8 };
+enum { HOST_LINK_DEPTH = 8 };
 
 /* ---- Ends of rings ----------------------------------------------------------- */
 
@@ -44,20 +44,6 @@ struct host_in {
 	pid_t pid; /* of the peer, to read references; 0 when it is this process */
 };
 
-struct host_net_slot {
-	struct transport_request request;
-	unsigned char *staging; /* slot_bytes, made on first use */
-	void *target; /* where the message is or goes: staging or the user's memory */
-};
-
-/* Both directions of one lane to a peer on another node. */
-struct host_net {
-	uint64_t posted, received; /* receives */
-	uint64_t sent, reaped; /* sends; [reaped, sent) may be in flight */
-	int direct; /* sends in flight from the user's memory */
-	struct host_net_slot in[HOST_NET_DEPTH], out[HOST_NET_DEPTH];
-};
-
 struct host_engine {
 	int rank, local, locals, channels;
 	struct plan_map map;
@@ -70,9 +56,9 @@ struct host_engine {
 	struct host_out *outs; /* [lane to d or ALL], as window_lane counts */
 	struct host_in *ins; /* [2 * lane of q], + 1 for its ALL lane */
 	uint64_t (*tokens)[2]; /* [channel * rings]: signals to oneself: sent, received */
-	struct host_net **_Atomic *nets; /* [rank]: NULL, or [channel * rings] lanes, each NULL until used */
-	_Atomic size_t memory; /* bytes of staging and scratch */
-	_Atomic int over; /* it was said that staging took more than the cap */
+	struct link_table links; /* to ranks of other nodes: lane channel * PLAN_MAX_RINGS + ring */
+	struct transport_slots slots; /* of links */
+	_Atomic size_t memory; /* bytes of links' slots */
 };
 
 /* Fills outs and ins from windows, pids, layout; the caller has set everything above them. */
@@ -106,16 +92,13 @@ static inline int host_member(const struct host_engine *e, const struct plan_act
 	return plan_group_member(&e->map, group, e->rank, a->rail, i);
 }
 
-/* The lane to a rank of another node, made on first use; NULL when memory is out. */
-struct host_net *host_net(struct host_engine *e, int rank, int channel, int ring);
-/*
- * A lane's slots of one direction, of which messages [first, next) are in flight. Room: 1 if message `next` can have a staging
- * buffer within CORALE_MEMORY_CAP; one message may be in flight whatever the cap. Staging: that buffer; NULL when memory is out.
- */
-int host_net_room(const struct host_engine *e, const struct host_net_slot *slots, uint64_t first,
-		  uint64_t next);
-unsigned char *host_staging(struct host_engine *e, struct host_net_slot *slots, uint64_t first,
-			    uint64_t next);
+/* What links are to have: the caller tells the transport. */
+void host_engine_slots(struct host_engine *e);
+/* The link to a rank of another node, made on first use; NULL when memory is out. */
+static inline struct link *host_link(struct host_engine *e, int rank, int channel, int ring)
+{
+	return link_table_get(&e->links, rank, channel * PLAN_MAX_RINGS + ring);
+}
 
 /* Payloads that a lane holds at a time: as many as stay in a cache, at least what the settings ask for. A longer way
  * round would only touch more memory. */
@@ -123,7 +106,6 @@ int host_room(const struct window_layout *layout, size_t stride);
 
 /* True when a further message fits: fewer than depth are unread. */
 int host_out_free(struct host_out *out, int depth);
-int host_net_free(struct host_net *net, int depth);
 /* The next message's header once it is there, else NULL. */
 struct window_header *host_in_ready(const struct host_in *in);
 
@@ -143,12 +125,11 @@ struct host_binding {
 };
 
 struct host_program {
-	struct plan_cursor cursor, ahead; /* ahead walks in front and posts receives from other nodes */
-	struct plan_action action, next; /* at cursor; at ahead */
+	struct plan_cursor cursor;
+	struct plan_action action; /* at cursor */
 	int active, done; /* action is to be executed; the program has ended */
-	int next_active, ahead_done;
 	int scan; /* members of ALL already found ready */
-	long executed, posted; /* actions, in front of the two cursors */
+	long executed; /* actions, in front of the cursor */
 };
 
 struct host_channel {
@@ -158,7 +139,7 @@ struct host_channel {
 	unsigned char *temp; /* for messages read by reference, HOST_TEMP_BYTES per source */
 	size_t temp_sources;
 	int edges; /* the call is send, recv or a v-form: headers carry the edge's elements */
-	int referenced; /* some message went by reference or from the user's memory: wait for its readers */
+	int referenced; /* some message went by reference, or leaves only with the caller's help: wait for it */
 	int done;
 };
 
@@ -189,7 +170,7 @@ struct host_run {
 int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
 		  const struct plan_env *env, const struct host_binding *binding);
 void host_run_free(struct host_run *run);
-/* Advances a channel: 1 when it is done, 0 when it waits for a peer, or a CORALE_E* code
+/* Advances a channel by some actions: 1 when it is done, 0 when it waits for a peer or has more to do, or a CORALE_E* code
  * (CORALE_EMISMATCH: run->mismatch says with whom). One thread at a time per channel. */
 int host_channel_progress(struct host_run *run, int channel);
 /* The rank whose message a channel waits for that is not done, or PLAN_NONE. By the thread that moves the channel. */

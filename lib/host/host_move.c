@@ -14,8 +14,7 @@
 
 enum {
 	TEMP_BYTES = 64 << 10, /* read by reference at a time: stays in the second-level cache */
-	DIRECT_BYTES =
-	    16 << 10 /* from here on a transport sends from the user's memory, and the call waits for it */
+	LONG_BYTES = 16 << 10 /* from here on a call does not leave a message behind that only calls move */
 };
 
 struct host_source {
@@ -116,8 +115,8 @@ static int message_source(const struct move *m, int rank, struct host_source *ou
 	int ring = m->a->from_ring, channel = m->ch->env.channel;
 	int kind = is_wide(m, m->a->flags & PLAN_FROM_WIRE) ? REDUCE_WIRE : REDUCE_LOCAL;
 	if (!host_is_local(e, rank)) {
-		struct host_net *net = host_net(e, rank, channel, ring);
-		*out = (struct host_source){ net->in[net->received % HOST_NET_DEPTH].target, kind, 0, 0 };
+		const struct link_message *message = link_next(host_link(e, rank, channel, ring));
+		*out = (struct host_source){ message->data, kind, 0, 0 };
 		return 0;
 	}
 	return window_source(m, rank,
@@ -317,8 +316,7 @@ static void open_message(struct move *m)
 	m->message = (struct host_target){ NULL, is_wide(m, a->flags & PLAN_TO_WIRE) };
 	m->message_bytes = host_message_bytes(m->run, a, PLAN_TO_WIRE);
 	m->shared = NULL;
-	if (a->flags & PLAN_STABLE &&
-	    (m->message_bytes >= DIRECT_BYTES || m->message_bytes >= e->settings->reference_bytes))
+	if (a->flags & PLAN_STABLE && m->message_bytes >= e->settings->reference_bytes)
 		m->shared = find_shared(m);
 	m->out = NULL;
 	if (!sends_to_local(m))
@@ -354,35 +352,23 @@ static void publish_local(struct move *m)
 	atomic_store_explicit(&m->header->sequence, ++m->out->sent, memory_order_release);
 }
 
-/* Sends to one rank of another node: from the user's memory, or from a staging buffer filled here. */
+/* Sends to one rank of another node, from the link's slot, which is filled here. */
 static int send_remote(struct move *m, int rank)
 {
 	struct host_engine *e = m->run->engine;
-	int lane = m->ch->env.channel * PLAN_MAX_RINGS + m->a->to_ring;
-	struct host_net *net = host_net(e, rank, m->ch->env.channel, m->a->to_ring);
-	struct host_net_slot *slot = &net->out[net->sent % HOST_NET_DEPTH];
-	slot->target = (void *)(uintptr_t)m->shared;
-	if (!m->shared && m->message_bytes) {
-		slot->target = host_staging(e, net->out, net->reaped, net->sent);
-		if (!slot->target)
-			return log_error(CORALE_ENOMEM, e->rank,
-					 "no memory for a staging buffer of %zu bytes", e->layout.slot_bytes);
-		if (!m->message.data) {
-			m->message.data = slot->target;
-			int ret = fill(m, &m->message);
-			if (ret)
-				return ret;
-		} else {
-			memcpy(slot->target, m->message.data, m->message_bytes);
-		}
+	struct link *link = host_link(e, rank, m->ch->env.channel, m->a->to_ring);
+	const uint64_t header[TRANSPORT_HEADER_BYTES / 8] = { m->run->binding.signature,
+							      host_edge(m->ch, rank, 0) };
+	if (m->message_bytes && m->message.data) {
+		memcpy(link_slot(link), m->message.data, m->message_bytes);
+	} else if (m->message_bytes) {
+		m->message.data = link_slot(link);
+		int ret = fill(m, &m->message);
+		if (ret)
+			return ret;
 	}
-	uint64_t header[TRANSPORT_HEADER_BYTES / 8] = { m->run->binding.signature,
-							host_edge(m->ch, rank, 0) };
-	net->sent++;
-	net->direct += slot->target != slot->staging;
-	m->ch->referenced |= slot->target != slot->staging;
-	return e->transport->ops->send(e->transport, rank, lane, header, slot->target, m->message_bytes,
-				       &slot->request);
+	m->ch->referenced |= m->message_bytes >= LONG_BYTES;
+	return link_post(link, header, m->message_bytes);
 }
 
 static int send_remotes(struct move *m)
@@ -400,32 +386,31 @@ static int send_remotes(struct move *m)
 	return ret;
 }
 
-static void release_message(const struct move *m, int rank)
+static int release_message(const struct move *m, int rank)
 {
 	struct host_engine *e = m->run->engine;
 	int ring = m->a->from_ring, channel = m->ch->env.channel;
-	if (!host_is_local(e, rank)) {
-		host_net(e, rank, channel, ring)->received++;
-		return;
-	}
+	if (!host_is_local(e, rank))
+		return link_release(host_link(e, rank, channel, ring));
 	struct host_in *in = host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring);
 	atomic_store_explicit(in->consumed, ++in->received, memory_order_release);
+	return 0;
 }
 
-static void release_messages(const struct move *m)
+static int release_messages(const struct move *m)
 {
 	const struct plan_action *a = m->a;
-	int me = m->run->engine->rank;
-	if (a->from == me) {
+	int me = m->run->engine->rank, ret = 0;
+	if (a->from == me)
 		host_token(m->run->engine, m->ch->env.channel, a->from_ring)[1]++;
-	} else if (a->from != PLAN_ALL && a->from != PLAN_NONE) {
-		release_message(m, a->from);
-	}
-	for (int i = 0, n = a->from == PLAN_ALL ? group_size(m, a->from_group) : 0; i < n; i++) {
+	else if (a->from != PLAN_ALL && a->from != PLAN_NONE)
+		ret = release_message(m, a->from);
+	for (int i = 0, n = a->from == PLAN_ALL ? group_size(m, a->from_group) : 0; !ret && i < n; i++) {
 		int rank = group_member(m, a->from_group, i);
 		if (rank != me)
-			release_message(m, rank);
+			ret = release_message(m, rank);
 	}
+	return ret;
 }
 
 /* The local span and the message: one fold and a copy where both are of one kind. Otherwise the message comes first,
@@ -462,6 +447,5 @@ int host_move(struct host_run *run, struct host_channel *ch, const struct plan_a
 	ret = send_remotes(&m);
 	if (a->to == run->engine->rank)
 		host_token(run->engine, ch->env.channel, a->to_ring)[0]++;
-	release_messages(&m);
-	return ret;
+	return ret ? ret : release_messages(&m);
 }

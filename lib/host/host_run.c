@@ -7,82 +7,6 @@
 #include "base/collectives.h"
 #include "base/log.h"
 
-/* ---- Receives from other nodes, posted ahead ------------------------------------ */
-
-/* A message that only lands in a local span may be received there; early only where nobody looks before. */
-static void *landing(const struct host_run *run, const struct host_program *p, const struct plan_action *a)
-{
-	int copies = a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space &&
-		     a->dst.space == PLAN_RECV && !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
-	if (!copies || !(a->flags & PLAN_FRESH || p->posted == p->executed))
-		return NULL;
-	return (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes;
-}
-
-static int post_one(struct host_run *run, struct host_channel *ch, struct host_program *p,
-		    const struct plan_action *a, int rank)
-{
-	struct host_engine *e = run->engine;
-	struct host_net *net = host_net(e, rank, ch->env.channel, a->from_ring);
-	struct host_net_slot *slot = &net->in[net->posted % HOST_NET_DEPTH];
-	size_t capacity = host_message_bytes(run, a, PLAN_FROM_WIRE);
-	slot->target = landing(run, p, a);
-	if (!slot->target && capacity)
-		slot->target = host_staging(e, net->in, net->received, net->posted);
-	if (!slot->target && capacity)
-		return log_error(CORALE_ENOMEM, e->rank, "no memory for a staging buffer of %zu bytes",
-				 e->layout.slot_bytes);
-	net->posted++;
-	return e->transport->ops->recv(e->transport, rank, ch->env.channel * PLAN_MAX_RINGS + a->from_ring,
-				       slot->target, capacity, &slot->request);
-}
-
-static int can_post(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
-{
-	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->from_ring);
-	if (!net)
-		return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a lane to rank %d", rank);
-	return net->posted - net->received < HOST_NET_DEPTH &&
-	       host_net_room(run->engine, net->in, net->received, net->posted);
-}
-
-/* 1 when all receives of the action are posted, 0 when a lane is full, or an error. */
-static int post_action(struct host_run *run, struct host_channel *ch, struct host_program *p)
-{
-	const struct plan_action *a = &p->next;
-	if (a->from == PLAN_NONE)
-		return 1;
-	int n = a->from == PLAN_ALL ? host_group_size(run->engine, a->from_group) : 1, ret = 1;
-	for (int pass = 0; pass < 2; pass++) { /* first see whether all fit, so that nothing is half posted */
-		for (int i = 0; i < n && ret == 1; i++) {
-			int rank =
-			    a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, i) : a->from;
-			if (host_is_local(run->engine, rank))
-				continue;
-			ret = pass ? post_one(run, ch, p, a, rank) : can_post(run, ch, a, rank);
-			ret = pass && !ret ? 1 : ret;
-		}
-	}
-	return ret;
-}
-
-static int post_ahead(struct host_run *run, struct host_channel *ch, struct host_program *p)
-{
-	while (!p->ahead_done && p->posted - p->executed < HOST_NET_DEPTH) {
-		if (!p->next_active && !plan_cursor_next(&p->ahead, run->plan, &ch->env, &p->next)) {
-			p->ahead_done = 1;
-			break;
-		}
-		p->next_active = 1;
-		int ret = post_action(run, ch, p);
-		if (ret <= 0)
-			return ret;
-		p->next_active = 0;
-		p->posted++;
-	}
-	return 0;
-}
-
 /* ---- Readiness ------------------------------------------------------------------- */
 
 uint64_t host_edge(const struct host_channel *ch, int peer, int incoming)
@@ -113,19 +37,27 @@ static int check_message(struct host_run *run, const struct host_channel *ch, in
 	return CORALE_EMISMATCH;
 }
 
+static int no_link(const struct host_run *run, int rank)
+{
+	return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a link to rank %d", rank);
+}
+
 static int remote_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank,
 			size_t expected_bytes)
 {
-	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->from_ring);
-	struct transport_request *request = &net->in[net->received % HOST_NET_DEPTH].request;
-	if (!atomic_load_explicit(&request->done, memory_order_acquire))
+	struct link *link = host_link(run->engine, rank, ch->env.channel, a->from_ring);
+	if (!link)
+		return no_link(run, rank);
+	int ret = link_ready(link);
+	if (ret < 0)
+		return log_error(ret, run->engine->rank, "a message of rank %d did not come: %s", rank,
+				 corale_strerror(ret));
+	if (!ret)
 		return 0;
+	const struct link_message *message = link_next(link);
 	uint64_t fields[2]; /* as send_remote wrote them: signature, edge */
-	memcpy(fields, request->header, sizeof fields);
-	if (request->status && (request->status != CORALE_EMISMATCH || request->bytes <= expected_bytes))
-		return log_error(request->status, run->engine->rank, "a message of rank %d did not come: %s",
-				 rank, corale_strerror(request->status));
-	return check_message(run, ch, rank, fields[0], fields[1], request->bytes, expected_bytes);
+	memcpy(fields, message->header, sizeof fields);
+	return check_message(run, ch, rank, fields[0], fields[1], message->bytes, expected_bytes);
 }
 
 /* 1 when the next message of rank is there and is what this call expects, 0 when it is not there. */
@@ -152,8 +84,6 @@ static int sources_ready(struct host_run *run, struct host_channel *ch, struct h
 	const struct plan_action *a = &p->action;
 	if (a->from == PLAN_NONE)
 		return 1;
-	if (run->engine->transport && p->posted <= p->executed)
-		return 0;
 	if (a->from != PLAN_ALL)
 		return message_ready(run, ch, a, a->from);
 	for (int n = host_group_size(run->engine, a->from_group); p->scan < n; p->scan++) {
@@ -165,15 +95,16 @@ static int sources_ready(struct host_run *run, struct host_channel *ch, struct h
 	return 1;
 }
 
-/* Room for one more message to a remote rank. */
-static int remote_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank,
-		       int depth)
+/* Room for one more message to a remote rank: the link's slots, whatever the plan's depth. */
+static int remote_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
 {
-	struct host_net *net = host_net(run->engine, rank, ch->env.channel, a->to_ring);
-	if (!net)
-		return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a lane to rank %d", rank);
-	return host_net_free(net, depth < HOST_NET_DEPTH ? depth : HOST_NET_DEPTH) &&
-	       host_net_room(run->engine, net->out, net->reaped, net->sent);
+	struct link *link = host_link(run->engine, rank, ch->env.channel, a->to_ring);
+	if (!link)
+		return no_link(run, rank);
+	int ret = link_room(link);
+	return ret >= 0 ? ret
+			: log_error(ret, run->engine->rank, "a message to rank %d can't leave: %s", rank,
+				    corale_strerror(ret));
 }
 
 /* Room for one more message in a lane of our window. A call with larger or smaller payloads than the last one's starts
@@ -203,7 +134,7 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 		return t[0] - t[1] < (uint64_t)depth;
 	}
 	if (a->to != PLAN_ALL && !host_is_local(e, a->to))
-		return remote_free(run, ch, a, a->to, depth);
+		return remote_free(run, ch, a, a->to);
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
 	if ((a->to != PLAN_ALL || a->to_group != PLAN_RAIL) &&
 	    !local_free(run, host_out(e, d, ch->env.channel, a->to_ring), depth))
@@ -211,7 +142,7 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 	for (int i = 0, n = host_group_size(run->engine, a->to_group);
 	     e->transport && a->to == PLAN_ALL && i < n; i++) {
 		int rank = host_member(run->engine, a, a->to_group, i);
-		int ret = host_is_local(e, rank) ? 1 : remote_free(run, ch, a, rank, depth);
+		int ret = host_is_local(e, rank) ? 1 : remote_free(run, ch, a, rank);
 		if (ret <= 0)
 			return ret;
 	}
@@ -230,19 +161,16 @@ static void count_progress(struct host_run *run, const struct plan_action *a)
 	atomic_store_explicit(&run->bytes, bytes + moved, memory_order_relaxed);
 }
 
-/* Executes actions of one program until it waits or ends; *moved counts them. */
-static int program_progress(struct host_run *run, struct host_channel *ch, struct host_program *p, int *moved)
+/* Executes actions of one program until it waits or ends, or *left, which it counts down, are executed. */
+static int program_progress(struct host_run *run, struct host_channel *ch, struct host_program *p, int *left)
 {
-	for (;;) {
-		int ret = run->engine->transport ? post_ahead(run, ch, p) : 0;
-		if (ret < 0)
-			return ret;
+	while (*left > 0) {
 		if (!p->active && !plan_cursor_next(&p->cursor, run->plan, &ch->env, &p->action)) {
 			p->done = 1;
 			return 0;
 		}
 		p->active = 1;
-		ret = sources_ready(run, ch, p);
+		int ret = sources_ready(run, ch, p);
 		if (ret > 0)
 			ret = targets_free(run, ch, &p->action);
 		if (ret <= 0)
@@ -254,11 +182,12 @@ static int program_progress(struct host_run *run, struct host_channel *ch, struc
 		p->active = 0;
 		p->scan = 0;
 		p->executed++;
-		++*moved;
+		--*left;
 	}
+	return 0;
 }
 
-/* True when nobody reads this rank's buffers any more. */
+/* True when nobody reads this rank's buffers any more, and what has no other thread to move it has left. */
 static int drained(struct host_run *run, struct host_channel *ch)
 {
 	struct host_engine *e = run->engine;
@@ -272,37 +201,28 @@ static int drained(struct host_run *run, struct host_channel *ch)
 			}
 		}
 	}
-	for (int r = 0; e->transport && r < e->map.ranks; r++) {
-		struct host_net **row = e->nets[r];
-		for (int ring = 0; row && ring < run->plan->nrings; ring++) {
-			struct host_net *net = row[ch->env.channel * PLAN_MAX_RINGS + ring];
-			if (net)
-				host_net_free(net, 0);
-			if (net && net->direct)
-				return 0;
-		}
-	}
-	return 1;
+	const int first = ch->env.channel * PLAN_MAX_RINGS;
+	return !e->transport || link_table_sent(&e->links, first, first + run->plan->nrings);
 }
 
 int host_channel_progress(struct host_run *run, int channel)
 {
+	enum { ACTIONS = 64 }; /* others must be looked at too: aborts, deadlines */
 	struct host_channel *ch = &run->channels[channel];
-	int done = 1;
+	int done = 1, left = ACTIONS;
 	if (ch->done)
 		return 1;
-	for (int i = 0, moved = 0; i < run->plan->nprograms; i++) {
+	for (int i = 0, before = left; i < run->plan->nprograms; i++) {
 		struct host_program *p = &ch->programs[i];
-		int ret = p->done ? 0 : program_progress(run, ch, p, &moved);
+		int ret = p->done ? 0 : program_progress(run, ch, p, &left);
 		if (ret < 0)
 			return ret;
-		if (i == run->plan->nprograms - 1 && moved) { /* tokens may have freed an earlier program */
-			moved = 0;
+		done &= p->done;
+		if (i == run->plan->nprograms - 1 && left < before && left > 0) {
+			before = left; /* tokens may have freed an earlier program */
 			i = -1;
 			done = 1;
-			continue;
 		}
-		done &= p->done;
 	}
 	ch->done = done && (!ch->referenced || drained(run, ch));
 	return ch->done;
@@ -321,9 +241,8 @@ static int channel_init(struct host_run *run, struct host_channel *ch, const str
 	for (int i = 0; i < plan->nprograms; i++) {
 		struct host_program *p = &ch->programs[i];
 		plan_cursor_start(&p->cursor, plan, i);
-		p->ahead = p->cursor;
-		p->active = p->done = p->next_active = p->ahead_done = p->scan = 0;
-		p->executed = p->posted = 0;
+		p->active = p->done = p->scan = 0;
+		p->executed = 0;
 	}
 	if (!plan->scratch_cells)
 		return 0;

@@ -6,6 +6,8 @@
  * small (channel x ring). The k-th send on a lane meets the k-th recv on it. A header of TRANSPORT_HEADER_BYTES
  * travels in front of each message and is delivered even when payload sizes disagree.
  *
+ * Slots that both ends know carry more per second and need no announcement: link.h.
+ *
  * Threads: send, recv, progress and control may be called by several threads at once; the implementation
  * locks. No call blocks. Buffers of a request stay untouched by the caller until done is set.
  */
@@ -25,11 +27,23 @@ enum { TRANSPORT_HEADER_BYTES = 32, TRANSPORT_MAX_LANES = 64, TRANSPORT_CONTROL_
 static const char transport_peer_left[] = "the peer has closed its side";
 
 struct transport;
+struct link_ops;
+
+/* What links have, unless their user brings memory: equal on all ranks but for the cap and the count. */
+struct transport_slots {
+	int lanes; /* links below this are made when the peer's end asks for them */
+	int depth; /* slots of a link and direction, at most; at least 2 */
+	size_t bytes; /* of a slot */
+	size_t
+	    cap; /* of all slots of this rank; two slots of each direction in use are taken whatever it is */
+	_Atomic size_t *used; /* bytes of slots, counted here; NULL: not counted */
+};
 
 /* Owned by the caller, who keeps it in place until done. */
 struct transport_request {
 	_Atomic int done; /* set (release) when complete, whatever the outcome */
 	int status; /* 0 or a CORALE_E* code; valid when done */
+	int held; /* set with done where the transport has given up: something may use the buffer for ever */
 	/* recv: payload bytes the sender sent; more than capacity: CORALE_EMISMATCH, buffer undefined */
 	size_t bytes;
 	unsigned char header[TRANSPORT_HEADER_BYTES]; /* recv: the sender's header */
@@ -43,6 +57,7 @@ struct transport_params {
 	int (*allgather)(void *ctx, const void *in, size_t bytes, void *out); /* as corale_bootstrap */
 	void *allgather_ctx;
 	const struct settings *settings;
+	struct transport_slots slots;
 	/* A peer's control message (at most TRANSPORT_CONTROL_BYTES); called from progress in any thread; must not block. */
 	void (*on_control)(void *ctx, int peer, const void *message, size_t bytes);
 	/* A lane to peer has failed; called once per peer, as above. reason is a sentence. */
@@ -66,6 +81,8 @@ struct transport_ops {
 	/* Posts a buffer for the next message of a lane. */
 	int (*recv)(struct transport *t, int peer, int lane, void *buf, size_t capacity,
 		    struct transport_request *request);
+	/* Links of its own; NULL: they are made of send and recv. */
+	const struct link_ops *links;
 	/* Moves things along; 1 if anything happened, 0 if not, or an error. Completes requests, calls handlers. */
 	int (*progress)(struct transport *t);
 	/* Best-effort small message outside all lanes, for aborts and call records; copies message. */

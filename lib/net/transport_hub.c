@@ -21,8 +21,8 @@ struct box {
 	struct hub_note *head, *tail;
 	unsigned char *peers; /* enum peer_state of every rank, as this rank sees it */
 	int lost; /* some peer is PEER_LOST, so hub_take tells of it */
-	int closed;
-	int failure; /* the code of hub_fail */
+	_Atomic int closed;
+	_Atomic int failure; /* the code of hub_fail */
 	_Atomic unsigned events, seen;
 	_Atomic int
 	    moving; /* requests of this rank that a peer's thread is moving at the moment, outside the lock */
@@ -33,13 +33,30 @@ struct hub {
 	pthread_mutex_t lock;
 	int size, users;
 	struct lane *lanes; /* [to][from][lane] */
+	struct hub_ring **rings; /* the same */
 	struct box *boxes;
 };
 
+static size_t lane_index(const struct hub *hub, int from, int to, int lane)
+{
+	return ((size_t)to * (size_t)hub->size + (size_t)from) * TRANSPORT_MAX_LANES + (size_t)lane;
+}
+
 static struct lane *find_lane(struct hub *hub, int from, int to, int lane)
 {
-	return &hub->lanes[((size_t)to * (size_t)hub->size + (size_t)from) * TRANSPORT_MAX_LANES +
-			   (size_t)lane];
+	return &hub->lanes[lane_index(hub, from, to, lane)];
+}
+
+static void free_ring(struct hub_ring *ring)
+{
+	if (!ring)
+		return;
+	if (ring->given && ring->memory.release)
+		ring->memory.release(ring->memory.ctx);
+	else if (!ring->given && ring->messages)
+		free(ring->messages[0].data);
+	free(ring->messages);
+	free(ring);
 }
 
 void hub_destroy(struct hub *hub)
@@ -53,9 +70,12 @@ void hub_destroy(struct hub *hub)
 		}
 		free(hub->boxes[r].peers);
 	}
+	for (size_t i = 0; hub->rings && i < lane_index(hub, 0, hub->size, 0); i++)
+		free_ring(hub->rings[i]);
 	pthread_mutex_destroy(&hub->lock);
 	free(hub->boxes);
 	free(hub->lanes);
+	free(hub->rings);
 	free(hub);
 }
 
@@ -68,8 +88,9 @@ struct hub *hub_create(int size)
 	pthread_mutex_init(&hub->lock, NULL);
 	hub->size = hub->users = size;
 	hub->lanes = calloc(n * n * TRANSPORT_MAX_LANES, sizeof(*hub->lanes));
+	hub->rings = calloc(n * n * TRANSPORT_MAX_LANES, sizeof(struct hub_ring *));
 	hub->boxes = calloc(n, sizeof(*hub->boxes));
-	if (!hub->lanes || !hub->boxes)
+	if (!hub->lanes || !hub->rings || !hub->boxes)
 		goto free;
 	for (int r = 0; r < size; r++)
 		if (!(hub->boxes[r].peers = calloc(n, 1)))
@@ -209,6 +230,65 @@ int hub_take(struct hub *hub, int me, struct hub_note **notes, unsigned char **l
 	unsigned events = atomic_load_explicit(&box->events, memory_order_relaxed);
 	int completed = atomic_exchange_explicit(&box->seen, events, memory_order_relaxed) != events;
 	return *notes || *lost || completed;
+}
+
+static struct hub_ring *make_ring(const struct link_params *params, const struct link_memory *memory)
+{
+	struct hub_ring *ring = calloc(1, sizeof(*ring));
+	const size_t bytes = memory ? memory->bytes : params->slots->bytes;
+	if (!ring)
+		return NULL;
+	if (memory) {
+		ring->given = 1;
+		ring->memory = *memory;
+	}
+	ring->depth = memory ? memory->depth : link_reserve(params->slots, params->rank);
+	ring->messages = calloc((size_t)ring->depth, sizeof(*ring->messages));
+	unsigned char *slots = memory ? memory->in : malloc((size_t)ring->depth * bytes);
+	if (!ring->messages || !slots) {
+		if (!memory) {
+			link_unreserve(params->slots, ring->depth);
+			free(slots);
+		}
+		free(ring->messages);
+		free(ring);
+		return NULL;
+	}
+	for (int i = 0; i < ring->depth; i++)
+		ring->messages[i].data = slots + (size_t)i * bytes;
+	return ring;
+}
+
+struct hub_ring *hub_ring(struct hub *hub, int from, int to, const struct link_params *params)
+{
+	const struct link_memory *memory = params->rank == to ? params->memory : NULL;
+	pthread_mutex_lock(&hub->lock);
+	struct hub_ring **ring = &hub->rings[lane_index(hub, from, to, params->lane)];
+	if (!*ring && (memory || params->lane < params->slots->lanes))
+		*ring = make_ring(params, memory);
+	struct hub_ring *found = *ring;
+	pthread_mutex_unlock(&hub->lock);
+	return found;
+}
+
+int hub_lost(struct hub *hub, int me, int peer)
+{
+	int failure = hub_failure(hub, me);
+	if (failure || !atomic_load_explicit(&hub->boxes[peer].closed, memory_order_acquire))
+		return failure;
+	return CORALE_EPEER;
+}
+
+void hub_report(struct hub *hub, int me, int peer)
+{
+	pthread_mutex_lock(&hub->lock);
+	lose_peer(&hub->boxes[me], peer);
+	pthread_mutex_unlock(&hub->lock);
+}
+
+int hub_failure(struct hub *hub, int me)
+{
+	return atomic_load_explicit(&hub->boxes[me].failure, memory_order_relaxed);
 }
 
 /* Completes with code all that owner has waiting between me and peer; 1 if there was anything. Under the lock. */

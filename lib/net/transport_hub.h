@@ -4,9 +4,18 @@
 
 #include <stddef.h>
 
-#include "transport.h"
+#include "link.h"
 
 struct hub;
+
+/* One direction of a link: the slots, which both ends use. */
+struct hub_ring {
+	int depth;
+	struct link_message *messages;
+	int given; /* in memory of the receiver's own */
+	struct link_memory memory;
+	_Atomic uint64_t arrived, taken;
+};
 
 struct hub_note {
 	struct hub_note *next;
@@ -32,6 +41,16 @@ void hub_put(struct hub *hub, int to, struct hub_note *note);
  * (a byte a rank, to be freed, or NULL). Returns 1 if there is any, or a request was completed.
  */
 int hub_take(struct hub *hub, int me, struct hub_note **notes, unsigned char **lost);
+
+/* The ring of a lane from one rank to another; made by whoever comes first, with slots as params say, if that one may (lanes below
+ * transport_slots.lanes, or memory of the receiver's own). NULL: not made yet, or no memory. It goes with the hub. */
+struct hub_ring *hub_ring(struct hub *hub, int from, int to, const struct link_params *params);
+/* 0, or why nothing comes from a peer any more that its rings do not hold: read their words behind it. */
+int hub_lost(struct hub *hub, int me, int peer);
+/* Something was awaited from a peer that is gone: hub_take will tell, once. */
+void hub_report(struct hub *hub, int me, int peer);
+/* The code of hub_fail, or 0. */
+int hub_failure(struct hub *hub, int me);
 
 /* Completes all that me has waiting with code, and all that it will post. */
 void hub_fail(struct hub *hub, int me, int code);

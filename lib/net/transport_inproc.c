@@ -2,8 +2,6 @@
  * Messages among ranks that are threads of one process. A send waits for its recv whatever its size, so plans
  * that count on buffering by the network hang here and are found.
  */
-#include "transport.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "transport_hub.h"
+#include "transport_inproc.h"
 #include "base/wait.h"
 
 static const struct wait_policy drain_policy = { .spin_ns = 10 * 1000, .timeout_ns = 1000 * 1000 * 1000 };
@@ -33,6 +31,11 @@ struct card {
 static struct inproc *of(const struct transport *t)
 {
 	return (struct inproc *)t;
+}
+
+struct hub *transport_inproc_hub(struct transport *t)
+{
+	return of(t)->hub;
 }
 
 static int available(const struct settings *settings, char *why_not, size_t bytes)
@@ -207,6 +210,7 @@ const struct transport_ops transport_inproc = {
 	.open = open_inproc,
 	.send = post_send,
 	.recv = post_recv,
+	.links = &link_inproc,
 	.progress = progress,
 	.control = control,
 	.fail = fail,

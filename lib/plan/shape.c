@@ -1,3 +1,4 @@
+/* How kernels that move data themselves are launched; copies are in shape_copies.c, words in shape_print.c. */
 #include "shape.h"
 
 #include "base/collectives.h"

@@ -291,6 +291,48 @@ static int check_steps(const struct test *t, int call)
 	return 0;
 }
 
+/* What one rank copies to another one, at most. */
+static uint64_t most_copied(const struct test *t, int call)
+{
+	size_t all;
+	uint64_t most = 0;
+	const struct gpu_launched *launches = gpu_launches(&all);
+	for (int r = 0; r < t->ranks; r++) {
+		uint64_t to[MOST_RANKS] = { 0 };
+		for (size_t i = 0; i < t->launched[r][call]; i++) {
+			const struct gpu_launched *l = &launches[t->launches[r][call] + i];
+			struct world_copy copy;
+			int peer = world_copied(l, &copy) ? owner(t, r, copy.to) : -1;
+			if (peer < 0)
+				continue;
+			to[peer] += copy.bytes;
+			most = to[peer] > most ? to[peer] : most;
+		}
+	}
+	return most;
+}
+
+/* As much as corale-plan says. */
+static int check_bytes(const struct test *t, int call)
+{
+	struct plan_node node = { 0 };
+	struct plan_shape shape;
+	engine_describe(&t->world.engines[0], &node);
+	const struct plan_launch launch = { .node = &node,
+					    .codelet = CODELET_COPIES,
+					    .coll = t->coll,
+					    .bytes = 4 * t->counts[call],
+					    .direct = !t->staged && t->coll != CORALE_REDUCE_SCATTER,
+					    .scratch = 1 };
+	plan_shape(&launch, &shape);
+	uint64_t planned = plan_shape_to_peer(&launch, &shape), copied = most_copied(t, call);
+	if (planned == copied)
+		return 0;
+	printf("# call %d: up to %llu bytes are copied to a rank, %llu are planned\n", call,
+	       (unsigned long long)copied, (unsigned long long)planned);
+	return 1;
+}
+
 /* Every rank's memory, known to all of them. */
 static void share(struct test *t, int region, unsigned char **memory, size_t bytes)
 {
@@ -338,7 +380,7 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	for (int i = 0; i < ranks * CALLS; i++)
 		faults += check_ends(&t, i / CALLS, i % CALLS);
 	for (int i = 0; i < CALLS; i++)
-		faults += check_steps(&t, i);
+		faults += check_steps(&t, i) + check_bytes(&t, i);
 	gpu_record_end();
 	for (int r = 0; r < ranks; r++) {
 		faults += t.faults[r];

@@ -188,6 +188,7 @@ static void open_engine(struct job *j, int rank)
 				   .settings = &j->settings,
 				   .transport = &n->wire.base };
 	window_layout_init(&e->layout, 1, 1, SLOTS, SLOT_BYTES);
+	host_engine_slots(e);
 	n->window = calloc(1, e->layout.bytes);
 	if (!n->window || host_engine_open(e))
 		abort();
@@ -246,7 +247,7 @@ static void open_job(struct job *j)
 		nodes[r] = (uint64_t)r;
 	if (topo_create(j->ranks, nodes, &j->topo))
 		abort();
-	j->settings.reference_bytes = SIZE_MAX;
+	j->settings.reference_bytes = j->settings.memory_cap = SIZE_MAX;
 	j->paths = allocated(j->ranks * j->ranks * LANES, sizeof(*j->paths));
 	j->nodes = allocated(j->ranks, sizeof(*j->nodes));
 }

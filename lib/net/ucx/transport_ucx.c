@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "ucx_calibrate.h"
 #include "ucx_end.h"
+#include "ucx_link.h"
 #include "ucx_message.h"
 
 /* What the ranks tell each other before they can speak over UCX. */
@@ -177,7 +178,7 @@ static int control(struct transport *t, int peer, const void *message, size_t by
 	ucx_lock(c->worker);
 	ret = ucx_comm_peer(c, peer, &p);
 	if (!ret)
-		ret = p->state == UCX_PEER_FINE ? ucx_message_note(c, peer, UCX_CONTROL, message, bytes)
+		ret = p->state == UCX_PEER_FINE ? ucx_message_note(c, peer, 0, UCX_CONTROL, 0, message, bytes)
 						: CORALE_EPEER;
 	ucx_unlock(c->worker);
 	return ret;
@@ -232,6 +233,7 @@ const struct transport_ops transport_ucx = {
 	.open = open_ucx,
 	.send = post_send,
 	.recv = post_recv,
+	.links = &ucx_link_ops,
 	.progress = progress,
 	.control = control,
 	.fail = fail,

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "ucx_link.h"
 #include "ucx_message.h"
 #include "base/wait.h"
 
-enum { PROBE_BYTES = 1 << 20, FIRST_BYTES = 128 << 10, ROUNDS = 4 };
+enum { FIRST_BYTES = UCX_EAGER_BYTES + 1, ROUNDS = 4 };
 
-static const int64_t budget_ns = 50 * 1000 * 1000;
+static const int64_t connect_ns = 250 * 1000 * 1000, budget_ns = 50 * 1000 * 1000;
 const char *const ucx_way_names[] = { "am", "tag", "put", "refused" };
 
 int ucx_calibrate_forced(const struct settings *settings)
@@ -25,85 +26,78 @@ enum ucx_way ucx_calibrate_way(const struct ucx_comm *c, int peer)
 	return c->forced >= 0 ? (enum ucx_way)c->forced : c->peers[peer]->endpoint->class->way;
 }
 
-static int has_scratch(struct ucx_worker *w)
+int ucx_calibrate_is_ordered(const struct ucx_class *class)
 {
-	if (!w->scratch)
-		w->scratch = calloc(1, PROBE_BYTES);
-	return w->scratch != NULL;
+	static const char *const in_order[] = { "tcp/", "rc_" };
+	for (size_t i = 0; i < sizeof(in_order) / sizeof(in_order[0]); i++)
+		if (!strncmp(class->lanes, in_order[i], strlen(in_order[i])))
+			return !strchr(class->lanes, '+');
+	return 0;
 }
 
-void ucx_calibrate_receive(struct ucx_comm *c, const struct ucx_wire *rts)
-{
-	struct ucx_op *op =
-	    has_scratch(c->worker) ? ucx_op_new(c, (int)rts->from, UCX_PROBE_LANE, NULL) : NULL;
-	if (!op)
-		return; /* the prober's deadline ends it */
-	op->buf = c->worker->scratch;
-	op->bytes = PROBE_BYTES;
-	ucx_way_ask(op, rts);
-}
+/* ---- Probes: messages over a link of their own, which the peer's worker takes without its user ---- */
 
 struct probe {
-	struct ucx_worker *worker;
-	struct transport_request *request;
+	struct ucx_link *link;
+	uint64_t taken; /* what is waited for */
 };
 
-static int poll_probe(void *arg)
+static int poll_room(void *arg)
 {
 	struct probe *probe = arg;
-	ucx_progress(probe->worker);
-	return atomic_load_explicit(&probe->request->done, memory_order_acquire);
+	ucx_progress(probe->link->comm->worker);
+	return link_room(&probe->link->base);
 }
 
-/* Announces a probe; NULL if it cannot. */
-static struct ucx_op *start_probe(struct ucx_comm *c, int peer, enum ucx_way way, size_t bytes,
-				  struct transport_request *request)
+static int poll_taken(void *arg)
 {
-	int fine = c->peers[peer]->state == UCX_PEER_FINE;
-	struct ucx_op *op = fine ? ucx_op_new(c, peer, UCX_PROBE_LANE, request) : NULL;
-	if (!op)
-		return NULL;
-	op->sends = 1;
-	op->buf = c->worker->scratch;
-	op->bytes = bytes;
-	if (ucx_op_publish(op)) {
-		op->request = NULL;
-		ucx_op_finish(op, CORALE_ENOMEM);
-		return NULL;
-	}
-	struct ucx_wire *wire = ucx_op_wire(op, 0, UCX_RTS);
-	wire->bytes = bytes;
-	wire->send_id = op->id;
-	wire->way = (uint8_t)way;
-	ucx_op_send(op, 0, UCP_AM_SEND_FLAG_EAGER, NULL, 0, NULL);
-	return op;
-}
-
-/* Sends one probe and waits for it until deadline. Returns GB/s, 0 on failure; a slow one gets what it has shown. */
-static double measure(struct ucx_comm *c, int peer, enum ucx_way way, size_t bytes, int64_t deadline)
-{
-	struct ucx_worker *w = c->worker;
-	struct transport_request request = { .done = 0 };
-	struct probe probe = { w, &request };
-	int64_t start = wait_now_ns();
-	struct wait_policy policy = { .spin_ns = 50000, .timeout_ns = deadline - start };
-
-	if (policy.timeout_ns <= 0)
-		return 0;
+	struct probe *probe = arg;
+	struct ucx_worker *w = probe->link->comm->worker;
+	ucx_progress(w);
 	ucx_lock(w);
-	struct ucx_op *op = start_probe(c, peer, way, bytes, &request);
+	int there = probe->link->peer_taken >= probe->taken, lost = probe->link->lost;
 	ucx_unlock(w);
-	if (!op)
-		return 0;
-	int ret = wait_until(&policy, poll_probe, &probe);
-	double seconds = (double)(wait_now_ns() - start) / 1e9;
-	if (ret < 0) {
-		ucx_lock(w);
-		if (!atomic_load_explicit(&request.done, memory_order_acquire))
-			op->request = &w->discarded; /* scratch stays, so it may end when it likes */
-		ucx_unlock(w);
+	return there ? 1 : lost;
+}
+
+/* Waits until deadline at most; 1 or an error. */
+static int await(int (*poll)(void *), struct probe *probe, int64_t deadline)
+{
+	const struct wait_policy policy = { .spin_ns = 50000, .timeout_ns = deadline - wait_now_ns() };
+	return policy.timeout_ns <= 0 ? CORALE_ETIMEDOUT : wait_until(&policy, poll, probe);
+}
+
+static int post_probe(struct ucx_link *l, enum ucx_way way, size_t bytes)
+{
+	static const unsigned char header[TRANSPORT_HEADER_BYTES];
+	ucx_lock(l->comm->worker);
+	int ret = ucx_link_post(l, way, header, bytes);
+	ucx_unlock(l->comm->worker);
+	return ret;
+}
+
+/* GB/s of some messages in a row; 0 on failure; a slow way gets what it has shown. */
+static double measure(struct ucx_link *l, enum ucx_way way, size_t bytes, int64_t deadline)
+{
+	enum { MESSAGES = 4 };
+	struct probe probe = { .link = l };
+	const int64_t start = wait_now_ns();
+	const uint64_t before = l->base.posted;
+	int ret = deadline > start ? 1 : CORALE_EPEER;
+	for (int i = 0; ret > 0 && i < MESSAGES; i++) {
+		ret = await(poll_room, &probe, deadline);
+		ret = ret > 0 && post_probe(l, way, bytes) ? CORALE_EPEER : ret;
 	}
-	return request.done && request.status ? 0 : (double)bytes / seconds / 1e9;
+	probe.taken = l->base.posted;
+	if (ret > 0)
+		ret = await(poll_taken, &probe, deadline);
+	if (ret < 0 && ret != CORALE_ETIMEDOUT)
+		return 0;
+	const double ns = (double)(wait_now_ns() - start);
+	ucx_lock(l->comm->worker);
+	const uint64_t taken = l->peer_taken;
+	ucx_unlock(l->comm->worker);
+	return taken > before ? (double)bytes * (double)(taken - before) / ns : 0;
 }
 
 static double best_of(const double *gbps)
@@ -114,19 +108,23 @@ static double best_of(const double *gbps)
 	return best;
 }
 
-/* The first round connects and warms up; a way that is hopeless by then is not tried again. */
-static void measure_class(struct ucx_comm *c, int peer, double *gbps)
+/* The first message connects and warms up; a way that is hopeless in the first round is not tried again. */
+static void measure_class(struct ucx_link *l, double *gbps)
 {
-	int64_t deadline = wait_now_ns() + budget_ns;
+	struct probe probe = { .link = l };
 
-	measure(c, peer, UCX_WAY_AM, FIRST_BYTES, deadline);
+	if (await(poll_room, &probe, wait_now_ns() + connect_ns) < 0)
+		return;
+	memset(l->base.out, 1, (size_t)l->base.out_depth * l->base.slot_bytes);
+	measure(l, UCX_WAY_AM, FIRST_BYTES, wait_now_ns() + connect_ns);
+	const int64_t deadline = wait_now_ns() + budget_ns;
 	for (int round = 0; round < ROUNDS; round++) {
 		double before = best_of(gbps);
 		for (int way = 0; way < UCX_WAYS; way++) {
 			if (round && gbps[way] < before / 3)
 				continue;
-			double got =
-			    measure(c, peer, (enum ucx_way)way, round ? PROBE_BYTES : FIRST_BYTES, deadline);
+			size_t bytes = round ? l->base.slot_bytes : FIRST_BYTES;
+			double got = measure(l, (enum ucx_way)way, bytes, deadline);
 			gbps[way] = got > gbps[way] ? got : gbps[way];
 		}
 	}
@@ -142,38 +140,48 @@ static enum ucx_way choose(const double *gbps)
 	return way;
 }
 
+/* The probes' link to a peer whose class nobody in this process has measured, or NULL. Under the lock. */
+static struct ucx_link *find_unmeasured(struct ucx_comm *c, int peer)
+{
+	struct ucx_link *l = ucx_link_get(c, peer, UCX_PROBE_LANE);
+	const unsigned char *address = c->addresses + (size_t)peer * c->address_bytes;
+	if (!l || ucx_endpoint_data(l->p->endpoint, address, c->params.rank))
+		return NULL;
+	struct ucx_class *class = l->p->endpoint->class;
+	if (class->measured)
+		return NULL;
+	class->measured = 1; /* also if it fails: once is enough */
+	return l;
+}
+
 static void calibrate_peer(struct ucx_comm *c, int peer)
 {
 	struct ucx_worker *w = c->worker;
 	double gbps[UCX_WAYS] = { 0 };
-	struct ucx_peer *p;
 
 	ucx_lock(w);
-	int ret = ucx_comm_peer(c, peer, &p);
-	struct ucx_class *class = ret ? NULL : p->endpoint->class;
-	int known = !class || class->measured || !has_scratch(w);
-	if (!known)
-		class->measured = 1; /* also if it fails: once is enough */
+	struct ucx_link *l = find_unmeasured(c, peer);
+	struct ucx_class *class = l ? l->p->endpoint->class : NULL;
 	ucx_unlock(w);
-	if (known)
+	if (!l)
 		return;
-	measure_class(c, peer, gbps);
+	measure_class(l, gbps);
 	ucx_lock(w);
 	class->way = choose(gbps);
 	memcpy(class->gbps, gbps, sizeof(gbps));
 	ucx_unlock(w);
 	log_line(
 	    LOG_INFO, c->params.rank,
-	    "transport ucx: over %s large messages go by %s (to rank %d: am %.2f, tag %.2f, put %.2f GB/s)",
+	    "transport ucx: over %s large messages go by %s (to rank %d: am %.2f, tag %.2f, put%s %.2f GB/s)",
 	    class->lanes, ucx_way_names[class->way], peer, gbps[UCX_WAY_AM], gbps[UCX_WAY_TAG],
-	    gbps[UCX_WAY_PUT]);
+	    ucx_calibrate_is_ordered(class) ? "" : " and flush", gbps[UCX_WAY_PUT]);
 }
 
 void ucx_calibrate(struct ucx_comm *c)
 {
 	int size = c->params.size, rank = c->params.rank;
 
-	if (c->forced >= 0)
+	if (c->forced >= 0 || c->params.slots.bytes <= UCX_EAGER_BYTES)
 		return;
 	for (int direction = 1; direction >= -1; direction -= 2) {
 		for (int i = 1; i < size; i++) {

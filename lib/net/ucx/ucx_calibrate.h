@@ -8,11 +8,10 @@ extern const char *const ucx_way_names[];
 
 /* The way named by CORALE_UCX_MESSAGE, or -1: to be measured. */
 int ucx_calibrate_forced(const struct settings *settings);
-/* Measures the lanes to one or two peers if their class is new. Not under the lock; takes at most about 50 ms. */
+/* Measures the lanes to one or two peers if their class is new. Not under the lock; takes at most about 50 ms, once they are connected. */
 void ucx_calibrate(struct ucx_comm *c);
-/* How a large message to a peer travels. Under the lock. */
+/* How a large message of a link to a peer travels. Under the lock. */
 enum ucx_way ucx_calibrate_way(const struct ucx_comm *c, int peer);
-/* A probe is announced. Under the lock. */
-void ucx_calibrate_receive(struct ucx_comm *c, const struct ucx_wire *rts);
-
+/* 1 if an active message behind a put can't come before it: one path carries both, in order. */
+int ucx_calibrate_is_ordered(const struct ucx_class *class);
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "ucx_calibrate.h"
+#include "ucx_link.h"
 #include "ucx_message.h"
 
 void ucx_comm_free(struct ucx_comm *c)
@@ -63,7 +64,7 @@ int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out)
 			return ret;
 		}
 		c->peers[rank] = p;
-		ucx_message_note(c, rank, UCX_HELLO, NULL, 0);
+		ucx_message_note(c, rank, 0, UCX_HELLO, 0, NULL, 0);
 	}
 	if (p->endpoint->failed && p->state == UCX_PEER_FINE)
 		ucx_comm_peer_lost(c, rank, p->endpoint->failed, p->endpoint->reason);
@@ -137,6 +138,7 @@ void ucx_comm_peer_left(struct ucx_comm *c, int rank)
 	if (!p || p->state != UCX_PEER_FINE)
 		return;
 	p->state = UCX_PEER_LEFT;
+	ucx_link_lose(p, CORALE_EPEER);
 	if (is_awaited(c, rank))
 		ucx_comm_report(c, rank, CORALE_EPEER, transport_peer_left);
 	ucx_comm_drop(c, rank, CORALE_EPEER);
@@ -162,6 +164,7 @@ void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reas
 	if (p->state == UCX_PEER_FINE || is_awaited(c, rank))
 		ucx_comm_report(c, rank, code, reason);
 	p->state = UCX_PEER_LOST;
+	ucx_link_lose(p, code);
 	ucx_comm_drop(c, rank, code);
 	end_moving(c, rank, code);
 }

@@ -18,6 +18,8 @@ struct ucx_peer {
 	int reported; /* on_failure was or will be called */
 	int heard; /* something came from it, so it is connected to us */
 	struct ucx_lane lanes[TRANSPORT_MAX_LANES];
+	struct ucx_link *links[UCX_PROBE_LANE + 1]; /* NULL: not used */
+	int through; /* it has said that nothing of it is under way to our slots */
 };
 
 struct ucx_event {

@@ -1,8 +1,10 @@
+#define _GNU_SOURCE
 #include "ucx_devices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Beginnings of the transports that do not leave the machine; a name that is new to us is rather shown. */
 static const char *const local[] = { "self/",  "sysv/", "posix/",    "cma/",  "knem/",
@@ -52,4 +54,30 @@ void ucx_devices_list(ucp_context_h context, char *text, size_t bytes)
 	free(info);
 	if (!text[0])
 		snprintf(text, bytes, "none");
+}
+
+/* Network interfaces are tcp's; adapters of other transports have names of their own ("mlx5_0:1"). */
+static int is_interface(const char *name, size_t length)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/sys/class/net/%.*s", (int)length, name);
+	return length && length < 32 && access(path, F_OK) == 0;
+}
+
+int ucx_devices_have_tcp(const char *devices)
+{
+	const char *transports = secure_getenv("UCX_TLS");
+	if (!devices[0])
+		devices = secure_getenv("UCX_NET_DEVICES");
+	if (transports && strcmp(transports, "all") &&
+	    (transports[0] == '^') == (strstr(transports, "tcp") != NULL))
+		return 0;
+	if (!devices || !devices[0] || !strcmp(devices, "all"))
+		return 1;
+	for (size_t length; *devices; devices += length + (devices[length] == ',')) {
+		length = strcspn(devices, ",");
+		if (is_interface(devices, length))
+			return 1;
+	}
+	return 0;
 }

@@ -2,6 +2,7 @@
 #include "ucx_end.h"
 
 #include "base/log.h"
+#include "ucx_link.h"
 #include "ucx_message.h"
 #include "base/wait.h"
 
@@ -59,6 +60,7 @@ static void finish_rest(struct ucx_comm *c, int code)
 		if (!op->request)
 			continue;
 		rest++;
+		op->request->held = 1;
 		ucx_op_finish(op, code);
 	}
 	ucx_unlock(c->worker);
@@ -76,6 +78,7 @@ void ucx_end_fail(struct ucx_comm *c, int code)
 	ucx_lock(w);
 	if (!c->failure)
 		c->failure = code;
+	ucx_link_fail(c, c->failure);
 	ucx_comm_drop(c, -1, c->failure);
 	for (int r = 0; r < c->params.size; r++)
 		for (int i = 0; c->peers[r] && i < TRANSPORT_MAX_LANES; i++)
@@ -106,8 +109,8 @@ static void say_goodbye(struct ucx_comm *c)
 {
 	ucx_lock(c->worker);
 	for (int r = 0; r < c->params.size; r++)
-		if (c->peers[r] && c->peers[r]->state == UCX_PEER_FINE)
-			ucx_message_note(c, r, UCX_BYE, NULL, 0);
+		if (c->peers[r] && c->peers[r]->state != UCX_PEER_LOST)
+			ucx_link_say_bye(c, r);
 	ucx_unlock(c->worker);
 }
 
@@ -141,6 +144,7 @@ static void unregister(struct ucx_comm *c)
 	}
 	for (struct ucx_op *op = c->ops; op; op = op->older)
 		op->comm = NULL;
+	ucx_link_free_all(c);
 	ucx_unlock(w);
 }
 
@@ -151,6 +155,7 @@ void ucx_end_close(struct ucx_comm *c)
 	if (!c->failure && wait_until(&drain_policy, poll_sends_quiet, c) <= 0)
 		log_line(LOG_WARN, c->params.rank,
 			 "transport ucx: closed with sends that no peer has received");
+	ucx_link_drain(c, c->failure ? last_policy.timeout_ns : drain_policy.timeout_ns);
 	ucx_end_fail(c, CORALE_EABORTED);
 	wait_until(&last_policy, poll_heard, c);
 	say_goodbye(c);

@@ -92,15 +92,16 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 }
 
 /* Without error handling UCX would never tell that a peer died, and could not be made to let go of buffers. */
-static ucs_status_t connect_to(struct ucx_endpoint *e, const void *address)
+static ucs_status_t connect_to(struct ucx_endpoint *e, const void *address, ucp_err_handling_mode_t mode,
+			       ucp_ep_h *ep)
 {
 	ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
 						 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
 						 UCP_EP_PARAM_FIELD_ERR_HANDLER,
 				   .address = address,
-				   .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+				   .err_mode = mode,
 				   .err_handler = { .cb = on_error, .arg = e } };
-	return ucp_ep_create(e->worker->ucp, &params, &e->ep);
+	return ucp_ep_create(e->worker->ucp, &params, ep);
 }
 
 int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, int rank,
@@ -117,7 +118,7 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 		return log_error(CORALE_ENOMEM, rank, "transport ucx: no memory for a connection");
 	e->worker = w;
 	e->uid = uid;
-	ucs_status_t status = connect_to(e, address);
+	ucs_status_t status = connect_to(e, address, UCP_ERR_HANDLING_MODE_PEER, &e->ep);
 	if (status == UCS_OK && !(e->class = find_class(w, e->ep))) {
 		status = UCS_ERR_NO_MEMORY;
 		ucp_ep_close_nbx(e->ep, &(ucp_request_param_t){ .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -136,6 +137,23 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 	w->nudge = 1;
 	*out = e;
 	return 0;
+}
+
+int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank)
+{
+	if (e->data)
+		return 0;
+	ucs_status_t status = connect_to(e, address, UCP_ERR_HANDLING_MODE_NONE, &e->data);
+	struct ucx_class *class = status == UCS_OK ? find_class(e->worker, e->data) : NULL;
+	if (class)
+		e->class = class;
+	e->worker->nudge = 1;
+	if (status == UCS_OK)
+		return 0;
+	e->data = NULL;
+	return log_error(ucx_code(status), rank,
+			 "transport ucx: cannot make a second connection, for data: %s",
+			 ucs_status_string(status));
 }
 
 static void closed(void *request, ucs_status_t status, void *e)
@@ -181,9 +199,28 @@ static void flushed(void *request, ucs_status_t status, void *arg)
 {
 	struct ucx_endpoint *e = arg;
 	(void)status;
-	e->flushing = 0;
+	e->flushing--;
 	if (request)
 		ucp_request_free(request);
+}
+
+static void start_flush(struct ucx_endpoint *e, ucp_ep_h ep)
+{
+	ucp_request_param_t param = { .op_attr_mask =
+					  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+				      .cb.send = flushed,
+				      .user_data = e };
+	e->flushing++;
+	void *request = ucp_ep_flush_nbx(ep, &param);
+	if (!UCS_PTR_IS_PTR(request))
+		flushed(NULL, UCS_PTR_STATUS(request), e);
+}
+
+void ucx_endpoint_flush_data(struct ucx_endpoint *e)
+{
+	if (e->data && !e->failed)
+		start_flush(e, e->data);
+	e->worker->nudge = 1;
 }
 
 static int poll_flushed(void *arg)
@@ -203,16 +240,11 @@ void ucx_endpoint_flush(struct ucx_worker *w)
 {
 	ucx_lock(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
-		ucp_request_param_t param = { .op_attr_mask =
-						  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-					      .cb.send = flushed,
-					      .user_data = e };
 		if (e->failed || e->flushing)
 			continue;
-		e->flushing = 1;
-		void *request = ucp_ep_flush_nbx(e->ep, &param);
-		if (!UCS_PTR_IS_PTR(request))
-			flushed(NULL, UCS_PTR_STATUS(request), e);
+		start_flush(e, e->ep);
+		if (e->data)
+			start_flush(e, e->data);
 	}
 	w->nudge = 1;
 	ucx_unlock(w);

@@ -17,21 +17,26 @@ struct ucx_endpoint {
 	struct ucx_endpoint *next;
 	struct ucx_worker *worker;
 	uint64_t uid; /* the peer's worker */
-	ucp_ep_h ep;
-	struct ucx_class *class;
+	ucp_ep_h ep; /* tells when the peer dies, and can be made to let go of the user's buffers */
+	ucp_ep_h data; /* of links, or NULL: without error handling, which costs a copy or more */
+	struct ucx_class *class; /* of data's lanes, once it is there */
 	int failed; /* 0 or a CORALE_E* code */
 	char reason[120];
 	int closed; /* by force, after a failure */
-	int flushing;
+	int flushing; /* flushes that are under way */
 };
 
 /* Finds or makes the endpoint to a worker. Under the lock. */
 int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, int rank,
 		     struct ucx_endpoint **out);
+/* Makes the endpoint for data, if it is not there; 0 or an error. Under the lock. */
+int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank);
 /* Ends it without waiting for the peer: all that UCX holds for it comes back with an error. Under the lock. */
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason);
 /* Starts the forced close of endpoints that failed. Under the lock. */
 void ucx_endpoint_reap(struct ucx_worker *w);
+/* Starts to wait until puts are complete at the peer: e->flushing counts. Under the lock. */
+void ucx_endpoint_flush_data(struct ucx_endpoint *e);
 /* Hands everything that was sent to the network, or gives up on it at a deadline. Not under the lock. */
 void ucx_endpoint_flush(struct ucx_worker *w);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_calibrate.h"
+#include "ucx_link.h"
 
 static void eager_sent(void *request, ucs_status_t status, void *arg)
 {
@@ -54,7 +54,7 @@ int ucx_message_send(struct ucx_comm *c, int peer, int lane, const void *header,
 	struct ucx_wire *wire = ucx_op_wire(op, 0, eager ? UCX_EAGER : UCX_RTS);
 	wire->bytes = bytes;
 	wire->send_id = op->id;
-	wire->way = (uint8_t)ucx_calibrate_way(c, peer);
+	wire->way = (uint8_t)(c->forced >= 0 ? c->forced : UCX_WAY_AM);
 	memcpy(wire->header, header, TRANSPORT_HEADER_BYTES);
 	if (eager)
 		ucx_op_send(op, 0, UCP_AM_SEND_FLAG_EAGER, buf, bytes, eager_sent);
@@ -145,9 +145,10 @@ int ucx_message_recv(struct ucx_comm *c, int peer, int lane, void *buf, size_t c
 	return 0;
 }
 
-int ucx_message_note(struct ucx_comm *c, int peer, enum ucx_kind kind, const void *text, size_t bytes)
+int ucx_message_note(struct ucx_comm *c, int peer, int lane, enum ucx_kind kind, uint64_t number,
+		     const void *text, size_t bytes)
 {
-	struct ucx_op *op = ucx_op_new(c, peer, 0, NULL);
+	struct ucx_op *op = ucx_op_new(c, peer, lane, NULL);
 	if (!op)
 		return CORALE_ENOMEM;
 	if (bytes) {
@@ -159,6 +160,7 @@ int ucx_message_note(struct ucx_comm *c, int peer, enum ucx_kind kind, const voi
 		memcpy(op->extra, text, bytes);
 	}
 	ucx_op_wire(op, 0, kind)->bytes = bytes;
+	op->wire[0].send_id = number;
 	return ucx_op_send(op, 0, UCP_AM_SEND_FLAG_EAGER, op->extra, bytes, NULL);
 }
 
@@ -229,10 +231,6 @@ static int hold_early(struct ucx_worker *w, const struct ucx_wire *wire, void *d
 static int arrive_message(struct ucx_comm *c, struct ucx_peer *p, const struct ucx_wire *wire, void *data,
 			  size_t bytes, const ucp_am_recv_param_t *param)
 {
-	if (wire->lane == UCX_PROBE_LANE) {
-		ucx_calibrate_receive(c, wire);
-		return 0;
-	}
 	struct ucx_lane *lane = &p->lanes[wire->lane];
 	struct ucx_op *op = take_posted(lane, wire->sequence);
 	if (op) {
@@ -260,7 +258,14 @@ static int arrive_for(struct ucx_comm *c, const struct ucx_wire *wire, void *dat
 	p->heard = 1;
 	switch (wire->kind) {
 	case UCX_BYE:
+		ucx_link_leave(p, wire, data, bytes);
 		ucx_comm_peer_left(c, (int)wire->from);
+		return 0;
+	case UCX_WANT:
+		ucx_link_want(c, (int)wire->from, wire->lane);
+		return 0;
+	case UCX_GRANT:
+		ucx_link_grant(c, wire, data, bytes);
 		return 0;
 	case UCX_CONTROL:
 		ucx_comm_add_event(c, (int)wire->from, 0, data, bytes);
@@ -362,12 +367,16 @@ ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_byt
 		ucx_message_refuse(w, &wire, bytes, fault);
 		return UCS_OK;
 	}
-	if (wire.kind >= UCX_CTS)
+	if (wire.kind >= UCX_CTS && wire.kind <= UCX_GONE)
 		return arrive_at(w, &wire, data, bytes, param);
 	struct ucx_comm *c = ucx_comm_find(w, wire.comm_id, wire.to);
 	int kept = 0;
+	if (wire.kind >= UCX_SLOT)
+		return c ? ucx_link_arrive(c, &wire, data, bytes, param) : UCS_OK;
 	if (c)
 		kept = arrive_for(c, &wire, data, bytes, param);
+	else if (is_closed(w, wire.comm_id) && wire.kind == UCX_BYE)
+		ucx_link_free_graves(w, &wire);
 	else if (!is_closed(w, wire.comm_id))
 		kept = hold_early(w, &wire, data, bytes, param);
 	return kept ? UCS_INPROGRESS : UCS_OK;

@@ -227,7 +227,7 @@ static void put_sent(void *request, ucs_status_t status, void *op)
 	ucx_op_released(op);
 }
 
-static ucs_status_t unpack_key(struct ucx_op *op, const void *key, size_t bytes)
+ucs_status_t ucx_way_unpack(ucp_ep_h ep, const void *key, size_t bytes, ucp_rkey_h *out)
 {
 	union {
 		uint64_t align;
@@ -236,7 +236,7 @@ static ucs_status_t unpack_key(struct ucx_op *op, const void *key, size_t bytes)
 
 	memset(&room, 0, sizeof(room));
 	memcpy(room.bytes, key, bytes);
-	return ucp_ep_rkey_unpack(op->comm->peers[op->peer]->endpoint->ep, room.bytes, &op->key);
+	return ucp_ep_rkey_unpack(ep, room.bytes, out);
 }
 
 static void send_put(struct ucx_op *op, const void *where, size_t bytes)
@@ -253,7 +253,8 @@ static void send_put(struct ucx_op *op, const void *where, size_t bytes)
 
 	if (status == UCS_OK) {
 		memcpy(&target, where, sizeof(target));
-		status = unpack_key(op, (const char *)where + sizeof(target), bytes - sizeof(target));
+		status = ucx_way_unpack(e->ep, (const char *)where + sizeof(target), bytes - sizeof(target),
+					&op->key);
 	}
 	if (status != UCS_OK) {
 		fail_op(op, "cannot use the peer's key", status);

@@ -9,14 +9,19 @@ static const struct shape {
 	int rendezvous; /* UCX may hold the payload back until it is asked for it */
 } shapes[UCX_KINDS] = {
 	[UCX_HELLO] = { "HELLO", 0, 1, 1, 0, 0 },
-	[UCX_BYE] = { "BYE", 0, 1, 1, 0, 0 },
+	[UCX_BYE] = { "BYE", (UCX_PROBE_LANE + 1) * sizeof(struct ucx_sum), 1, 1, 0, 0 },
 	[UCX_CONTROL] = { "CONTROL", TRANSPORT_CONTROL_BYTES, 1, 1, 0, 0 },
 	[UCX_EAGER] = { "EAGER", UCX_EAGER_BYTES, TRANSPORT_MAX_LANES, UCX_WAYS, 0, 0 },
-	[UCX_RTS] = { "RTS", 0, UCX_PROBE_LANE + 1, UCX_WAYS, 1, 0 },
-	[UCX_CTS] = { "CTS", UCX_TARGET_BYTES, UCX_PROBE_LANE + 1, UCX_WAY_REFUSED + 1, 0, 0 },
-	[UCX_DATA] = { "DATA", SIZE_MAX, UCX_PROBE_LANE + 1, 1, 0, 1 },
-	[UCX_FIN] = { "FIN", 0, UCX_PROBE_LANE + 1, 1, 1, 0 },
-	[UCX_GONE] = { "GONE", 0, UCX_PROBE_LANE + 1, 1, 0, 0 },
+	[UCX_RTS] = { "RTS", 0, TRANSPORT_MAX_LANES, UCX_WAYS, 1, 0 },
+	[UCX_CTS] = { "CTS", UCX_TARGET_BYTES, TRANSPORT_MAX_LANES, UCX_WAY_REFUSED + 1, 0, 0 },
+	[UCX_DATA] = { "DATA", SIZE_MAX, TRANSPORT_MAX_LANES, 1, 0, 1 },
+	[UCX_FIN] = { "FIN", 0, TRANSPORT_MAX_LANES, 1, 1, 0 },
+	[UCX_GONE] = { "GONE", 0, TRANSPORT_MAX_LANES, 1, 0, 0 },
+	[UCX_WANT] = { "WANT", 0, UCX_PROBE_LANE + 1, 1, 0, 0 },
+	[UCX_GRANT] = { "GRANT", UCX_TARGET_BYTES, UCX_PROBE_LANE + 1, 1, 0, 0 },
+	[UCX_SLOT] = { "SLOT", SIZE_MAX, UCX_PROBE_LANE + 1, 1, 0, 1 },
+	[UCX_NOTICE] = { "NOTICE", 0, UCX_PROBE_LANE + 1, UCX_WAYS, 1, 0 },
+	[UCX_CREDIT] = { "CREDIT", 0, UCX_PROBE_LANE + 1, 1, 0, 0 },
 };
 
 const char *ucx_wire_kind_name(const struct ucx_wire *wire)

@@ -11,7 +11,7 @@ enum ucx_way { UCX_WAY_AM, UCX_WAY_TAG, UCX_WAY_PUT, UCX_WAYS, UCX_WAY_REFUSED =
 
 enum ucx_kind {
 	UCX_HELLO, /* first contact: the peer makes its own endpoint, and so notices when this side dies */
-	UCX_BYE, /* this side closes in order */
+	UCX_BYE, /* this side closes in order; the payload says how much it has sent over links; send_id: 1 if all that is there */
 	UCX_CONTROL, /* transport_ops.control */
 	UCX_EAGER, /* a message with its payload */
 	UCX_RTS, /* a large message waits at the sender */
@@ -19,6 +19,12 @@ enum ucx_kind {
 	UCX_DATA, /* its payload by active message */
 	UCX_FIN, /* its payload has been put */
 	UCX_GONE, /* it was given up meanwhile */
+	/* Links (ucx_link.h); send_id: messages of the other direction that were taken. */
+	UCX_WANT, /* the sender wants slots; its receiver's program may know nothing of them yet */
+	UCX_GRANT, /* they are there; the payload says where */
+	UCX_SLOT, /* a message with its payload */
+	UCX_NOTICE, /* a message whose payload has been put, or comes by tag */
+	UCX_CREDIT, /* messages were taken */
 	UCX_KINDS
 };
 
@@ -28,6 +34,17 @@ enum { UCX_EAGER_BYTES = 64 << 10 };
 enum { UCX_TARGET_BYTES = 4096 };
 /* Probes travel on a lane of their own, which the peer serves without its user's help. */
 enum { UCX_PROBE_LANE = TRANSPORT_MAX_LANES };
+
+/* Payload of a BYE, one for each link that was used. */
+struct ucx_sum {
+	uint64_t lane, posted; /* messages */
+};
+
+/* Payload of a GRANT; the packed key follows. */
+struct ucx_grant {
+	uint64_t address, tag; /* of message k's payload by tag: tag + k */
+	uint64_t depth, slot_bytes;
+};
 
 struct ucx_wire {
 	uint64_t comm_id;

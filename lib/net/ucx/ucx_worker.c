@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "ucx_worker.h"
 
 #include <stdlib.h>
@@ -23,6 +24,29 @@ static int failed(const char *what, int rank, ucs_status_t status)
 	return log_error(ucx_code(status), rank, "transport ucx: %s: %s", what, ucs_status_string(status));
 }
 
+/*
+ * Segments of tcp: UCX's own are so small that what is copied through them costs a system call or two for every 8 KB. Sizes
+ * of socket buffers are left to the kernel: it grows them as far as a connection needs, and what is set is cut by
+ * net.core.wmem_max. UCX would warn of names that no transport takes, and until 1.16 knows them without "TCP_".
+ */
+static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
+{
+	static const struct {
+		const char *variable, *value;
+	} sizes[] = { { "UCX_TCP_TX_SEG_SIZE", "64k" }, { "UCX_TCP_RX_SEG_SIZE", "256k" } };
+	unsigned major, minor, release;
+	ucs_status_t status = UCS_OK;
+	ucp_get_version(&major, &minor, &release);
+	for (size_t i = 0; i < 2 && ucx_devices_have_tcp(devices) && status == UCS_OK; i++) {
+		const char *name = sizes[i].variable + strlen("UCX_");
+		if (major == 1 && minor <= 16)
+			name += strlen("TCP_");
+		if (!secure_getenv(sizes[i].variable))
+			status = ucp_config_modify(config, name, sizes[i].value);
+	}
+	return status;
+}
+
 static int make_context(const struct settings *settings, int rank, ucp_context_h *out)
 {
 	ucp_params_t features = { .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
@@ -37,6 +61,11 @@ static int make_context(const struct settings *settings, int rank, ucp_context_h
 		return failed("ucp_config_read", rank, status);
 	if (devices[0])
 		status = ucp_config_modify(config, "NET_DEVICES", devices);
+	/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
+	if (status == UCS_OK && !secure_getenv("UCX_TLS"))
+		status = ucp_config_modify(config, "TLS", "^sm");
+	if (status == UCS_OK)
+		status = set_segments(config, devices);
 	if (status == UCS_OK)
 		status = ucp_init(&features, config, out);
 	ucp_config_release(config);

@@ -60,6 +60,7 @@ struct ucx_worker {
 	struct ucx_endpoint *endpoints;
 	struct ucx_class *classes;
 	struct ucx_comm *comms;
+	struct ucx_grave *graves; /* slots of closed communicators that a peer may still write */
 	struct ucx_queue early; /* for communicators that are not open here yet */
 	struct ucx_ids ids;
 	struct ucx_op *free_ops;
@@ -69,8 +70,6 @@ struct ucx_worker {
 	    dropped; /* messages that nobody here awaits; early ones for which there was no room */
 	unsigned failures; /* endpoints that wait to be closed by force */
 	int news; /* some communicator has events for its handlers */
-	void *scratch; /* what probes send and receive */
-	struct transport_request discarded; /* of probes that nobody waits for any more */
 
 	pthread_t thread;
 	int event_fd;

@@ -1,0 +1,59 @@
+#include "link.h"
+
+#include <stdlib.h>
+
+int link_table_open(struct link_table *table, struct transport *t, const struct transport_slots *slots,
+		    int rank, int ranks)
+{
+	const struct link_ops *ops = t->ops->links ? t->ops->links : &link_messages;
+	*table =
+	    (struct link_table){ .transport = t, .ops = ops, .slots = slots, .rank = rank, .ranks = ranks };
+	table->rows = calloc((size_t)ranks, sizeof *table->rows);
+	return table->rows ? 0 : CORALE_ENOMEM;
+}
+
+void link_table_close(struct link_table *table)
+{
+	for (int r = 0; table->rows && r < table->ranks; r++) {
+		struct link **row = table->rows[r];
+		for (int lane = 0; row && table->ops->free && lane < table->slots->lanes; lane++)
+			if (row[lane])
+				table->ops->free(row[lane]);
+		free(row);
+	}
+	free(table->rows);
+	table->rows = NULL;
+}
+
+struct link *link_table_get(struct link_table *table, int rank, int lane)
+{
+	struct link **row = atomic_load_explicit(&table->rows[rank], memory_order_acquire);
+	if (!row) { /* threads may come at once, each for its own lanes of the row */
+		struct link **fresh = calloc((size_t)table->slots->lanes, sizeof *fresh);
+		if (!fresh)
+			return NULL;
+		if (atomic_compare_exchange_strong(&table->rows[rank], &row, fresh))
+			row = fresh;
+		else
+			free(fresh);
+	}
+	if (!row[lane]) {
+		const struct link_params params = {
+			.rank = table->rank, .peer = rank, .lane = lane, .slots = table->slots
+		};
+		if (table->ops->open(table->transport, &params, &row[lane]))
+			row[lane] = NULL;
+	}
+	return row[lane];
+}
+
+int link_table_sent(const struct link_table *table, int first, int last)
+{
+	for (int r = 0; table->ops->sent && r < table->ranks; r++) {
+		struct link **row = table->rows[r];
+		for (int lane = first; row && lane < last; lane++)
+			if (row[lane] && !table->ops->sent(row[lane]))
+				return 0;
+	}
+	return 1;
+}

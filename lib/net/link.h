@@ -1,0 +1,151 @@
+/*
+ * Links between ranks of different nodes: slots that both ends know, so that a message is neither announced nor asked
+ * for. A link is one lane to one peer, both directions. Each direction has a ring of slots at both ends: the sender fills
+ * its slot of message k, posts it, and it lands in the receiver's slot of message k; the receiver releases it, and what the
+ * sender may post grows by one. A header of TRANSPORT_HEADER_BYTES travels with each message.
+ *
+ * A direction takes memory when its first user comes, or the peer's end asks for it: slots within
+ * transport_slots.cap (link_reserve says how many). Slots may be written until the peer has said that it is through, so
+ * whoever brings memory frees it only when it is given back (struct link_memory).
+ *
+ * Threads: one sends and one receives on a link at a time, perhaps the same. Nothing blocks, and no message allocates.
+ * After transport_ops.close no link of the transport may be used; of user memory links hold none.
+ */
+#ifndef LINK_H
+#define LINK_H
+
+#include "transport.h"
+
+struct link;
+
+/* A message that is there, until it is released. */
+struct link_message {
+	unsigned char header[TRANSPORT_HEADER_BYTES];
+	size_t bytes;
+	unsigned char *data;
+};
+
+/* The user's memory for a link's slots, instead of the transport's. */
+struct link_memory {
+	int depth;
+	size_t bytes; /* of a slot */
+	unsigned char *in, *out; /* depth * bytes each */
+	void (*release)(
+	    void *ctx); /* nothing touches it any more: called once, from progress or close, or never if the
+	                             * peer can't be known to be through */
+	void *ctx;
+};
+
+struct link_params {
+	int rank, peer, lane; /* rank: the caller's */
+	const struct transport_slots *slots; /* as the transport was told; stays */
+	const struct link_memory *memory; /* NULL: the transport's; is copied */
+};
+
+struct link_ops {
+	/* A link without slots yet. Each lane and peer once. */
+	int (*open)(struct transport *t, const struct link_params *params, struct link **out);
+	/* Makes the slots of a direction and tells the peer; once each, before its first use. */
+	int (*open_in)(struct link *l);
+	int (*open_out)(struct link *l);
+	/* As link_post, link_release. */
+	int (*post)(struct link *l, const void *header, size_t bytes);
+	int (*release)(struct link *l);
+	/* A user has found nothing: looks once more. 0, or why nothing will come (sends: be taken) any more. */
+	int (*poll)(struct link *l, int sends);
+	/* 1 if all that was posted leaves without its user's help; NULL: it always does. */
+	int (*sent)(struct link *l);
+	/* After the transport is closed; NULL: it is gone with it. */
+	void (*free)(struct link *l);
+};
+
+/* What a link's user reads; the transport writes. */
+struct link {
+	const struct link_ops *ops;
+	int peer, lane;
+	size_t slot_bytes;
+	int in_open, out_open;
+	/* Sending: message k may be filled and posted while k < limit. */
+	unsigned char *out;
+	int out_depth;
+	uint64_t posted;
+	_Atomic uint64_t limit;
+	/* Receiving: messages before arrived are there, whole; those before taken were released. */
+	struct link_message *in;
+	int in_depth;
+	_Atomic uint64_t arrived, taken;
+};
+
+/* How many slots a direction gets, which are counted: depth while a quarter of the cap is not used, half of that up to three
+ * eighths, then two. Says so once where even they take more than the cap. */
+int link_reserve(const struct transport_slots *slots, int rank);
+void link_unreserve(const struct transport_slots *slots, int depth);
+
+/* 1: a message may be filled (link_slot) and posted, 0: not yet, or an error. */
+static inline int link_room(struct link *l)
+{
+	if (l->posted < atomic_load_explicit(&l->limit, memory_order_acquire))
+		return 1;
+	int ret = l->out_open ? l->ops->poll(l, 1) : l->ops->open_out(l);
+	return ret ? ret : l->posted < atomic_load_explicit(&l->limit, memory_order_acquire);
+}
+
+/* Where the payload of the next message to post goes: slot_bytes; while there is room. */
+static inline unsigned char *link_slot(const struct link *l)
+{
+	return l->out + l->posted % (uint64_t)l->out_depth * l->slot_bytes;
+}
+
+/* Sends what is in link_slot, while there is room; 0 or an error. */
+static inline int link_post(struct link *l, const void *header, size_t bytes)
+{
+	return l->ops->post(l, header, bytes);
+}
+
+static inline uint64_t link_taken(const struct link *l)
+{
+	return atomic_load_explicit(&l->taken, memory_order_relaxed);
+}
+
+/* 1: the next message is there (link_next), 0: not yet, or an error: it never comes. */
+static inline int link_ready(struct link *l)
+{
+	if (atomic_load_explicit(&l->arrived, memory_order_acquire) > link_taken(l))
+		return 1;
+	int ret = l->in_open ? l->ops->poll(l, 0) : l->ops->open_in(l);
+	return ret ? ret : atomic_load_explicit(&l->arrived, memory_order_acquire) > link_taken(l);
+}
+
+static inline const struct link_message *link_next(const struct link *l)
+{
+	return &l->in[link_taken(l) % (uint64_t)l->in_depth];
+}
+
+/* The next message's slot is free again; 0 or an error. */
+static inline int link_release(struct link *l)
+{
+	return l->ops->release(l);
+}
+
+/* ---- All links of a communicator ---- */
+
+struct link_table {
+	struct transport *transport;
+	const struct link_ops *ops;
+	const struct transport_slots *slots;
+	int rank, ranks;
+	struct link **_Atomic *rows; /* [rank]: NULL, or [lane], each NULL until used */
+};
+
+int link_table_open(struct link_table *table, struct transport *t, const struct transport_slots *slots,
+		    int rank, int ranks);
+/* After the transport is closed. A zeroed table is allowed. */
+void link_table_close(struct link_table *table);
+/* The link of a lane to a rank, made on first use: each by one thread; NULL when memory is out. */
+struct link *link_table_get(struct link_table *table, int rank, int lane);
+/* 1 if all that was posted on lanes [first, last) leaves without its user's help. */
+int link_table_sent(const struct link_table *table, int first, int last);
+
+extern const struct link_ops link_messages; /* over transport_ops.send and recv */
+
+#endif

@@ -1,0 +1,249 @@
+/* The sending side of links: messages, by the way that was measured, and credits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "ucx_calibrate.h"
+#include "ucx_link.h"
+#include "ucx_message.h"
+
+int ucx_link_open_out(struct ucx_link *l)
+{
+	unsigned char *slots;
+	int depth;
+	if (l->outs)
+		return 0;
+	int ret = ucx_link_slots(l, 1, &depth, &slots, &l->out_memory);
+	if (ret)
+		return ret;
+	if (!(l->outs = calloc((size_t)depth, sizeof(*l->outs)))) {
+		ucp_mem_unmap(l->comm->worker->context, l->out_memory);
+		return log_error(CORALE_ENOMEM, l->comm->params.rank,
+				 "transport ucx: no memory for a link to rank %d", l->base.peer);
+	}
+	for (int i = 0; i < depth; i++)
+		l->outs[i].link = l;
+	l->base.out = slots;
+	l->base.out_depth = depth;
+	if (!l->grant.depth)
+		return ucx_message_note(l->comm, l->base.peer, l->base.lane, UCX_WANT, 0, NULL, 0);
+	ucx_link_credited(l, 0);
+	return 0;
+}
+
+/* As many as the peer has room for, and as there are slots here that UCX has let go of. */
+static void set_limit(struct ucx_link *l)
+{
+	const uint64_t there = l->peer_taken + l->grant.depth, here = l->done + (uint64_t)l->base.out_depth;
+	if (l->outs && l->grant.depth)
+		atomic_store_explicit(&l->base.limit, there < here ? there : here, memory_order_release);
+}
+
+void ucx_link_credited(struct ucx_link *l, uint64_t taken)
+{
+	if (taken <= l->base.posted && taken > l->peer_taken) /* else an older one came later */
+		l->peer_taken = taken;
+	set_limit(l);
+}
+
+/* UCX has let go of a request that refers to a message. */
+static void let_go(struct ucx_out *out, ucs_status_t status)
+{
+	struct ucx_link *l = out->link;
+	out->busy--;
+	if (!l->comm) {
+		ucx_link_retire(l);
+		return;
+	}
+	if (status != UCS_OK && !l->p->endpoint->failed)
+		ucx_endpoint_abandon(l->p->endpoint, ucx_code(status),
+				     "a message to the peer could not be sent");
+	while (l->done < l->base.posted && !l->outs[l->done % (uint64_t)l->base.out_depth].busy)
+		l->done++;
+	set_limit(l);
+}
+
+static void sent(void *request, ucs_status_t status, void *out)
+{
+	ucp_request_free(request);
+	let_go(out, status);
+}
+
+/* What UCX has made of a request. */
+static void take(struct ucx_out *out, void *request)
+{
+	if (UCS_PTR_IS_PTR(request))
+		out->link->comm->worker->nudge = 1;
+	else
+		let_go(out, UCS_PTR_STATUS(request));
+}
+
+static ucp_request_param_t param_of(struct ucx_out *out, ucp_send_nbx_callback_t done)
+{
+	return (ucp_request_param_t){ .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+						      UCP_OP_ATTR_FIELD_USER_DATA |
+						      UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH,
+				      .cb.send = done,
+				      .user_data = out,
+				      .memh = out->link->out_memory,
+				      .memory_type = UCS_MEMORY_TYPE_HOST };
+}
+
+static const unsigned char *slot_of(const struct ucx_out *out)
+{
+	const struct link *b = &out->link->base;
+	return b->out + (size_t)(out - out->link->outs) * b->slot_bytes;
+}
+
+/* The message itself, or its notice: bytes of payload go with it. */
+static void send_am(struct ucx_out *out, unsigned flags, size_t bytes)
+{
+	ucp_request_param_t param = param_of(out, sent);
+	param.flags = flags;
+	param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+	if (!bytes)
+		param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FIELD_MEMH;
+	out->busy++;
+	take(out, ucp_am_send_nbx(out->link->p->endpoint->data, 0, &out->wire, sizeof(out->wire),
+				  bytes ? slot_of(out) : NULL, bytes, &param));
+}
+
+static void send_tag(struct ucx_out *out)
+{
+	ucp_request_param_t param = param_of(out, sent);
+	const struct ucx_link *l = out->link;
+	out->busy++;
+	take(out, ucp_tag_send_nbx(l->p->endpoint->data, slot_of(out), out->bytes,
+				   l->grant.tag + (l->base.posted - 1), &param));
+}
+
+/* The put is complete at the peer, so its notice can't come before it. */
+static void flushed(void *request, ucs_status_t status, void *arg)
+{
+	struct ucx_out *out = arg;
+	if (request)
+		ucp_request_free(request);
+	if (status == UCS_OK && out->link->comm && !out->link->p->endpoint->failed)
+		send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);
+	let_go(out, status);
+}
+
+static void send_put(struct ucx_out *out, int ordered)
+{
+	ucp_request_param_t param = param_of(out, sent);
+	struct ucx_link *l = out->link;
+	ucp_ep_h ep = l->p->endpoint->data;
+	const uint64_t place = (l->base.posted - 1) % l->grant.depth * l->grant.slot_bytes;
+	out->busy++;
+	take(out, ucp_put_nbx(ep, slot_of(out), out->bytes, l->grant.address + place, l->key, &param));
+	if (ordered) {
+		send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);
+		return;
+	}
+	param =
+	    (ucp_request_param_t){ .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+				   .cb.send = flushed,
+				   .user_data = out };
+	out->busy++;
+	void *request = ucp_ep_flush_nbx(ep, &param);
+	if (UCS_PTR_IS_PTR(request))
+		l->comm->worker->nudge = 1;
+	else
+		flushed(NULL, UCS_PTR_STATUS(request), out);
+}
+
+/* 0, or why nothing can be sent. */
+static int refuse(struct ucx_link *l)
+{
+	struct ucx_comm *c = l->comm;
+	if (c->failure)
+		return c->failure;
+	if (l->p->state == UCX_PEER_FINE && !l->p->endpoint->failed)
+		return 0;
+	ucx_comm_report(c, l->base.peer, CORALE_EPEER, "the peer has closed its side");
+	return CORALE_EPEER;
+}
+
+static struct ucx_wire *fill_wire(struct ucx_link *l, struct ucx_wire *wire, enum ucx_kind kind)
+{
+	const uint64_t taken = atomic_load_explicit(&l->base.taken, memory_order_acquire);
+	*wire = (struct ucx_wire){ .comm_id = l->comm->params.comm_id,
+				   .from = (uint32_t)l->comm->params.rank,
+				   .to = (uint32_t)l->base.peer,
+				   .lane = (uint16_t)l->base.lane,
+				   .kind = (uint8_t)kind,
+				   .send_id = taken };
+	atomic_store_explicit(&l->told, taken, memory_order_relaxed);
+	return wire;
+}
+
+int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, size_t bytes)
+{
+	struct ucx_out *out = &l->outs[l->base.posted % (uint64_t)l->base.out_depth];
+	int ret = refuse(l), small = bytes <= UCX_EAGER_BYTES;
+	if (ret)
+		return ret;
+	struct ucx_wire *wire = fill_wire(l, &out->wire, small || way == UCX_WAY_AM ? UCX_SLOT : UCX_NOTICE);
+	wire->sequence = (uint32_t)l->base.posted;
+	wire->way = (uint8_t)(small ? 0 : way);
+	wire->bytes = bytes;
+	memcpy(wire->header, header, sizeof(wire->header));
+	out->bytes = bytes;
+	out->busy = 1; /* until all of it is asked for */
+	l->base.posted++;
+	if (!small)
+		ucx_link_enlarge(l, 1);
+	if (small || way == UCX_WAY_AM) {
+		send_am(out, small ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV, bytes);
+	} else if (way == UCX_WAY_TAG) {
+		send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);
+		send_tag(out);
+	} else {
+		send_put(out, ucx_calibrate_is_ordered(l->p->endpoint->class));
+	}
+	let_go(out, UCS_OK);
+	return 0;
+}
+
+/* ---- Credits ---- */
+
+static void credit_sent(void *request, ucs_status_t status, void *arg)
+{
+	struct ucx_credit *credit = arg;
+	struct ucx_link *l = credit->link;
+	(void)status; /* a connection that fails is told of otherwise */
+	if (request)
+		ucp_request_free(request);
+	credit->busy = 0;
+	if (l->comm)
+		ucx_link_credit(l);
+	else
+		ucx_link_retire(l);
+}
+
+void ucx_link_credit(struct ucx_link *l)
+{
+	struct ucx_comm *c = l->comm;
+	struct ucx_endpoint *e = l->p->endpoint;
+	struct ucx_credit *credit = l->credits[0].busy ? &l->credits[1] : &l->credits[0];
+	const uint64_t waiting = link_taken(&l->base) - atomic_load_explicit(&l->told, memory_order_relaxed),
+		       half = l->base.lane != UCX_PROBE_LANE && l->base.in_depth > 1
+				  ? (uint64_t)l->base.in_depth / 2
+				  : 1;
+	if (waiting < half || credit->busy || l->p->state != UCX_PEER_FINE || e->failed)
+		return;
+	if (ucx_endpoint_data(e, c->addresses + (size_t)l->base.peer * c->address_bytes, c->params.rank))
+		return;
+	fill_wire(l, &credit->wire, UCX_CREDIT);
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+						      UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+				      .flags = UCP_AM_SEND_FLAG_EAGER,
+				      .cb.send = credit_sent,
+				      .user_data = credit };
+	credit->busy = 1;
+	void *request = ucp_am_send_nbx(e->data, 0, &credit->wire, sizeof(credit->wire), NULL, 0, &param);
+	if (UCS_PTR_IS_PTR(request))
+		c->worker->nudge = 1;
+	else
+		credit_sent(NULL, UCS_PTR_STATUS(request), credit);
+}
