@@ -298,6 +298,30 @@ static void gpu_own_work(struct team_member *m)
 	close_fake(m, &f);
 }
 
+/* What the transport refuses ends the call at once, by name, and is no silence. */
+static void gpu_refused(struct team_member *m)
+{
+	struct fake f;
+	open_fake(m, &f, 1);
+	if (m->rank == 0) {
+		const double begin = team_now();
+		int ret = 0;
+		struct transport *transport = f.comm->engine.transport;
+		note_call(&f, reduction);
+		(transport->ops->fail)(transport, CORALE_ENOMEM); /* cmocka has a macro of that name */
+		set(&f.calls->begun, 1);
+		while (!ret && team_now() - begin < LIMIT_S) {
+			usleep(TICK_US);
+			ret = gpu_remote_look(f.comm);
+		}
+		team_expect(m, ret, CORALE_ETRANSPORT, "gpu_remote_look");
+		expect_lines(m, 0, "inproc has refused or lost a message to or from rank ", 1);
+		expect_lines(m, 0, "silent for", 0);
+		set(&f.calls->ended, 1);
+	}
+	close_fake(m, &f);
+}
+
 static const struct {
 	const char *name;
 	void (*body)(struct team_member *m);
@@ -311,6 +335,7 @@ static const struct {
 	{ "GPUs: a rank that replays nothing", gpu_idle },
 	{ "GPUs: a receive", gpu_pair },
 	{ "GPUs: this rank's own work", gpu_own_work },
+	{ "GPUs: a message that is refused", gpu_refused },
 };
 enum { CASES = sizeof(cases) / sizeof(cases[0]) };
 

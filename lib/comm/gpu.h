@@ -48,7 +48,7 @@ static inline int gpu_is_remote(const struct comm *comm, int rank)
 int gpu_remote_open(struct comm *comm);
 void gpu_remote_close(struct comm *comm);
 /* For the watch thread, while nothing comes from other nodes: CORALE_EMISMATCH if a rank there is in another call, CORALE_EPEER if one has
- * left. */
+ * left, CORALE_ETRANSPORT if messages to one are refused. Says whom a call waits for that stands still (silence.h). */
 int gpu_remote_look(struct comm *comm);
 /* A rank of another node has left: CORALE_EPEER, logged. */
 int gpu_remote_refuse(struct comm *comm);

@@ -75,6 +75,19 @@ int gpu_remote_refuse(struct comm *comm)
 			 atomic_load(&comm->left) - 1);
 }
 
+/* The transport has taken a message no more, and has not ended the communicator: for want of memory, say. */
+static int find_refused(struct comm *comm)
+{
+	const int rank = proxy_lost(comm->proxy);
+	char name[160];
+	if (rank < 0 || atomic_load(&comm->left))
+		return 0;
+	diagnose_print_rank(comm, rank, name, sizeof name);
+	return log_error(CORALE_ETRANSPORT, comm->rank,
+			 "transport %s has refused or lost a message to or from %s: its own line says why",
+			 comm->engine.transport->ops->name, name);
+}
+
 /* A call that the GPU has not come to waits for nobody. */
 static void look_for_silence(struct comm *comm, enum proxy_state state)
 {
@@ -102,6 +115,8 @@ int gpu_remote_look(struct comm *comm)
 		return 0;
 	if (comm->still == LEFT_LOOKS && atomic_load(&comm->left))
 		return gpu_remote_refuse(comm);
+	if (comm->still == STILL_LOOKS && (ret = find_refused(comm)))
+		return ret;
 	for (int r = 0; !ret && comm->still == STILL_LOOKS && r < comm->size; r++)
 		if (gpu_is_remote(comm, r))
 			ret = diagnose_stalled(comm, r);

@@ -50,6 +50,7 @@ struct proxy {
 	_Atomic uint64_t moved;
 	_Atomic uint64_t enqueued; /* calls, of the user's thread */
 	_Atomic int captured;
+	_Atomic int lost; /* a rank, + 1 */
 };
 
 /* On the wire, in the place of a message's number: how many messages of the other direction have been taken. */
@@ -209,6 +210,8 @@ static int move(struct proxy *p)
 	for (int i = 0; i < p->params.remote.peers; i++) {
 		struct peer *peer = &p->peers[i];
 		moved |= move_credits(p, peer);
+		if (peer->lost)
+			atomic_store_explicit(&p->lost, peer->rank + 1, memory_order_relaxed);
 		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
 			messages += move_in(p, i, lane) + move_out(p, i, lane);
 	}
@@ -394,6 +397,11 @@ enum proxy_state proxy_state(const struct proxy *p)
 	if (load(&calls->begun) != load(&calls->ended))
 		return PROXY_RUNNING;
 	return is_under_way(p) ? PROXY_ENQUEUED : PROXY_IDLE;
+}
+
+int proxy_lost(const struct proxy *p)
+{
+	return atomic_load_explicit(&p->lost, memory_order_relaxed) - 1;
 }
 
 uint64_t proxy_moved(const struct proxy *p)
