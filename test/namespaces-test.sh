@@ -64,10 +64,12 @@ cut_under() { # FILE PATTERN: cut some time after PATTERN is seen there
 all_reduce=${ALL_REDUCE_PERF:-$build/examples/corale_all_reduce_perf}
 ranks -n 4 "$all_reduce" -b 8 -e 4M -f 8 -n 3 >"$state/all_reduce" 2>&1
 tell $? "all_reduce over two hosts, every element checked"
-CORALE_TIMEOUT=2 ranks -x CORALE_TIMEOUT -n 4 "$all_reduce" -b 1M -e 1M -n 1000000 -c 0 >"$state/all_reduce" 2>&1 &
+CORALE_TIMEOUT=5 ranks -x CORALE_TIMEOUT -n 4 "$all_reduce" -b 1M -e 1M -n 1000000 -c 0 >"$state/all_reduce" 2>&1 &
 cut_under "$state/all_reduce" algbw
 [ $? = 1 ] && grep -q 'ERROR node[ab] rank [0-3]: all_reduce.*CORALE_TIMEOUT.*its link is cut' "$state/all_reduce"
 tell $? "all_reduce names the rank that it waits for when the link is cut"
+grep -q 'WARN node[ab] rank [0-3]: rank [0-3] (process [0-9]* of host node[ab]) silent for .* does not answer: its link is cut' "$state/all_reduce"
+tell $? "before that, a line says that this rank does not answer"
 
 PER_NODE=1 ranks --enable-recovery -n 2 "$fault" die \
 	>"$state/die" 2>"$state/errors"
