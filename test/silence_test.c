@@ -114,7 +114,7 @@ static void reduce_late(struct team_member *m, int answers, const char *text)
 
 static void stopped(struct team_member *m)
 {
-	reduce_late(m, 0, "it does not answer");
+	reduce_late(m, 0, "it does not answer: it is outside of calls, its link is cut, or it is stopped");
 }
 
 static void answering(struct team_member *m)
@@ -248,7 +248,8 @@ static void gpu_case(struct team_member *m, struct call call, int called, int en
 
 static void gpu_silent(struct team_member *m)
 {
-	gpu_case(m, reduction, 1, 0, 1, "all_reduce(count 8, int32, sum), call 1; it does not answer");
+	gpu_case(m, reduction, 1, 0, 1,
+		 "all_reduce(count 8, int32, sum), call 1; it does not answer: its link is cut");
 }
 
 static void gpu_absent(struct team_member *m)

@@ -54,11 +54,18 @@ static enum verdict judge(struct comm *comm, const struct silence_wait *wait, in
 	}
 }
 
+/* Nobody but its calls moves a rank's messages. */
+static int answers_in_calls(const struct comm *comm)
+{
+	const struct transport *transport = comm->engine.transport;
+	return !comm->proxy && !transport->ops->threaded(transport);
+}
+
 static const char *text_of(const struct comm *comm, const struct silence_wait *wait, enum verdict verdict)
 {
 	switch (verdict) {
 	case DOES_NOT_ANSWER:
-		return comm->manual
+		return answers_in_calls(comm)
 			   ? "it does not answer: it is outside of calls, its link is cut, or it is stopped"
 			   : "it does not answer: its link is cut, or it is stopped";
 	case HAS_NOT_CALLED:
