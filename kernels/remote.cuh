@@ -17,7 +17,7 @@ struct remote_port {
 
 	__device__ unsigned char *data(remote_direction direction, uint64_t message) const
 	{
-		return remote_data(remote_header_at(r, peer, direction, lane, message));
+		return remote_data_at(r, peer, direction, lane, message);
 	}
 
 	/* The message is here, and of the same call. False if the call has failed. */
@@ -88,9 +88,11 @@ __device__ static inline void remote_end_call(const remote_calls &c)
 	__syncthreads();
 	if (threadIdx.x)
 		return;
-	sync_fence(); /* what it posted is seen before its end: then nobody need wake the proxy */
-	if (atomicAdd(&c.counts->blocks, 1u) + 1 < gridDim.x)
-		return;
+	if (gridDim.x > 1) {
+		sync_fence();
+		if (atomicAdd(&c.counts->blocks, 1u) + 1 < gridDim.x)
+			return;
+	}
 	c.counts->blocks = 0; /* the last block */
 	sync_store_relaxed(&remote_progress_of(&c.remote)->ended, c.counts->calls);
 }
