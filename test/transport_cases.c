@@ -293,7 +293,7 @@ static void post_one(struct link *l, int round)
 	const size_t bytes = link_size(self->rank, l->peer, l->lane, round);
 	fill(link_slot(l), bytes, self->rank, l->lane, round);
 	make_header(header, self->rank, l->peer, l->lane, round);
-	CHECK(link_post(l, header, bytes) == 0);
+	CHECK(link_post(l, header, NULL, bytes) == 0);
 }
 
 static void take_one(struct link *l, int round)
@@ -424,7 +424,7 @@ static void depart_over_links(void)
 	for (int i = 0; ret == 1 && i <= DEPTH;
 	     i++) { /* slots that were granted before may be filled, not posted */
 		unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
-		ret = link_post(l, header, 0);
+		ret = link_post(l, header, NULL, 0);
 		ret = ret ? ret : wait_until(&patience, poll_room, l);
 	}
 	CHECK(ret == CORALE_EPEER);
@@ -444,7 +444,7 @@ static void fail_links(void)
 		unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
 		self->ops->fail(self->t, CORALE_ETIMEDOUT);
 		CHECK(link_ready(l) == CORALE_ETIMEDOUT);
-		CHECK(link_post(l, header, 8) == CORALE_ETIMEDOUT);
+		CHECK(link_post(l, header, NULL, 8) == CORALE_ETIMEDOUT);
 		struct link *later = link_table_get(&table, 1, 0);
 		int ret = later ? link_ready(later) : CORALE_ETIMEDOUT;
 		CHECK((ret ? ret : link_ready(later)) == CORALE_ETIMEDOUT);
@@ -486,7 +486,7 @@ static void bring_memory(void)
 		CHECK(wait_until(&patience, poll_room, l) == 1);
 		CHECK(link_slot(l) == mine.out + i % DEPTH * BRING_BYTES);
 		fill(link_slot(l), BRING_BYTES, self->rank, 60, i);
-		CHECK(link_post(l, header, BRING_BYTES) == 0);
+		CHECK(link_post(l, header, NULL, BRING_BYTES) == 0);
 		CHECK(wait_until(&patience, poll_ready, l) == 1);
 		CHECK(link_next(l)->data == mine.in + i % DEPTH * BRING_BYTES);
 		check_filled(link_next(l)->data, BRING_BYTES, !self->rank, 60, i);
