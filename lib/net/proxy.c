@@ -33,7 +33,7 @@ static int send_message(struct proxy *p, int i, uint32_t lane)
 	const struct remote *r = &p->params.remote;
 	const struct remote_header *header = remote_header_at(r, i, REMOTE_OUT, lane, l->posted);
 	copy(link_slot(l), remote_data_at(r, i, REMOTE_OUT, lane, l->posted), header->bytes);
-	return link_post(l, header, header->bytes);
+	return link_post(l, header, NULL, header->bytes);
 }
 
 /* What kernels may fill: a message's slot is theirs again when the peer has taken it. */
