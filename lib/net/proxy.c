@@ -202,8 +202,7 @@ static int move_credits(struct proxy *p, struct peer *peer)
 	return 1;
 }
 
-/* Moves what can be moved; 1 if anything was. */
-static int move(struct proxy *p)
+int proxy_progress(struct proxy *p)
 {
 	int moved = transport_of(p)->ops->progress(transport_of(p)) > 0, messages = 0;
 	for (int i = 0; i < p->params.remote.peers; i++) {
@@ -229,7 +228,7 @@ static int move_all(void)
 {
 	int moved = 0;
 	for (struct proxy *p = thread.first; p; p = p->next)
-		moved |= move(p);
+		moved |= proxy_progress(p);
 	return moved;
 }
 
@@ -343,7 +342,7 @@ void proxy_free(struct proxy *p)
 	free(p);
 }
 
-int proxy_open(const struct proxy_params *params, struct proxy **out)
+int proxy_create(const struct proxy_params *params, struct proxy **out)
 {
 	struct proxy *p = calloc(1, sizeof *p);
 	if (p)
@@ -358,8 +357,18 @@ int proxy_open(const struct proxy_params *params, struct proxy **out)
 		p->peers[i].rank = params->ranks[i];
 		expect_credit(p, &p->peers[i]);
 	}
+	*out = p;
+	return 0;
+}
+
+int proxy_open(const struct proxy_params *params, struct proxy **out)
+{
+	struct proxy *p;
+	int ret = proxy_create(params, &p);
+	if (ret)
+		return ret;
 	lock_thread();
-	int ret = thread.started ? 0 : start_thread(params->rank);
+	ret = thread.started ? 0 : start_thread(params->rank);
 	if (!ret) {
 		p->next = thread.first;
 		thread.first = p;

@@ -20,7 +20,13 @@ struct proxy_params {
 
 enum { PROXY_FIRST_LANE = 8 };
 
-/* Starts the thread if there is none. CORALE_ENOMEM, CORALE_ESYSTEM. */
+/* Without the thread: moves when it is told to. CORALE_ENOMEM. */
+int proxy_create(const struct proxy_params *params, struct proxy **out);
+
+/* Moves what can be moved now; 1 if anything was. Never blocks. One thread at a time; of one that is open the thread alone. */
+int proxy_progress(struct proxy *proxy);
+
+/* Created, and moved by the thread, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM. */
 int proxy_open(const struct proxy_params *params, struct proxy **out);
 
 /* A call that will use it is about to be enqueued: ends a sleep. Any thread; waits for no message. */
