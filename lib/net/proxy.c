@@ -131,7 +131,8 @@ static void deliver(struct proxy *p, int i, uint32_t lane)
 	    *to = remote_header_at(&p->params.remote, i, REMOTE_IN, lane, l->arrived);
 	memcpy(&header, l->in[l->arrived % REMOTE_DEPTH].header, sizeof header);
 	raise_credit(l, header.WIRE_TAKEN);
-	to->signature = header.signature;
+	/* a kernel that waits for the number reads it beside that */
+	__atomic_store_n(&to->signature, header.signature, __ATOMIC_RELAXED);
 	to->what = header.what;
 	to->bytes = header.bytes;
 	store(&to->number, ++l->arrived);
