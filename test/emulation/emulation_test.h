@@ -38,6 +38,11 @@ int test_remote_lowered(void);
 int test_remote_wide(void);
 int test_remote_messages(void);
 int test_remote_in_turn(void);
+int test_remote_mismatch(void);
+int test_remote_absent(void);
+int test_remote_replay(void);
+int test_remote_other_message(void);
+int test_remote_one_end(void);
 
 int test_mismatch(void);
 int test_other_message(void);
