@@ -105,13 +105,14 @@ __device__ static inline int remote_turns(const codelet_lowered &a)
 	return a.remote.remote.peers * (int)PLAN_MAX_RINGS;
 }
 
-/* All threads: what earlier calls have sent and received. False if the communicator has failed. */
+/* All threads: what earlier calls have sent and received; the block of another program may be counting what this one does not use. False if the
+ * communicator has failed. */
 __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, remote_counts *before)
 {
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
 		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
-		before->sent[ring][place] = *remote_count(a.remote, peer, REMOTE_OUT, remote_lane(channel, ring));
-		before->received[ring][place] = *remote_count(a.remote, peer, REMOTE_IN, remote_lane(channel, ring));
+		before->sent[ring][place] = sync_load_relaxed(remote_count(a.remote, peer, REMOTE_OUT, remote_lane(channel, ring)));
+		before->received[ring][place] = sync_load_relaxed(remote_count(a.remote, peer, REMOTE_IN, remote_lane(channel, ring)));
 	}
 	return remote_begin_call(a.args, a.remote);
 }
@@ -124,9 +125,9 @@ __device__ static inline void remote_end(const codelet_lowered &a, uint32_t chan
 		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
 		const uint32_t lane = remote_lane(channel, ring);
 		if (sent[ring][place])
-			*remote_count(a.remote, peer, REMOTE_OUT, lane) = before->sent[ring][place] + sent[ring][place];
+			sync_store_relaxed(remote_count(a.remote, peer, REMOTE_OUT, lane), before->sent[ring][place] + sent[ring][place]);
 		if (received[ring][place])
-			*remote_count(a.remote, peer, REMOTE_IN, lane) = before->received[ring][place] + received[ring][place];
+			sync_store_relaxed(remote_count(a.remote, peer, REMOTE_IN, lane), before->received[ring][place] + received[ring][place]);
 	}
 	remote_end_call(a.remote);
 }

@@ -70,7 +70,8 @@ static void deliver(struct proxy *p, int i, uint32_t lane)
 	struct remote_header header, *to = remote_header_at(r, i, REMOTE_IN, lane, at->delivered);
 	memcpy(&header, m->header, sizeof header);
 	copy(remote_data_at(r, i, REMOTE_IN, lane, at->delivered), m->data, m->bytes);
-	to->signature = header.signature;
+	/* a kernel that waits for the number reads it beside that */
+	__atomic_store_n(&to->signature, header.signature, __ATOMIC_RELAXED);
 	to->what = header.what;
 	to->bytes = m->bytes;
 	store(&to->number, ++at->delivered);
