@@ -53,7 +53,8 @@ static int move_out(struct proxy *p, int i, uint32_t lane)
 	int moved = 0, ret = 0;
 	while (l->posted < posted && (ret = link_room(l)) > 0 && !(ret = send_message(p, i, lane)))
 		moved = 1;
-	if (!ret && l->out_open && atomic_load_explicit(&l->limit, memory_order_relaxed) < posted + REMOTE_DEPTH)
+	if (!ret && l->out_open &&
+	    atomic_load_explicit(&l->limit, memory_order_relaxed) < posted + REMOTE_DEPTH)
 		ret = l->ops->poll(l, 1);
 	p->peers[i].lost |= ret < 0;
 	if (posted)
