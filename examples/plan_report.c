@@ -191,8 +191,8 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	if (gpus->used)
 		plan_gpus_print(request, planner, &plan);
 	else if (!planner->topo->shared_memory)
-		printf("on GPUs:    a model only: CUDA communicators are of one node, of %d ranks at most, "
-		       "in this version\n",
+		printf("on GPUs:    a model only: communicators over nodes send by pinned host memory, in "
+		       "shorter messages; up to %d ranks in this version\n",
 		       CODELET_MAX_RANKS);
 	plan_print(&plan, text, TEXT_BYTES);
 	printf("%s\n", text);

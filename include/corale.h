@@ -44,7 +44,8 @@
  * starts, looks some thirty times a second after all of them: a kernel that failed (in a graph, too), or a process of this
  * node that died or called exit() without corale_comm_destroy, is logged and told to all ranks within 0.1 s, whatever the
  * program does meanwhile; calls in progress, on streams too, then end with an error (CORALE_EPEER names a dead rank and its process). With
- * MPI as the transport, below MPI_THREAD_MULTIPLE, a rank's next call tells the other nodes. Every later kernel of a failed communicator,
+ * MPI as the transport, below MPI_THREAD_MULTIPLE, a rank's next call tells the other nodes. Between nodes, when nothing has come for two seconds,
+ * each rank that waits logs one WARN line: for whom, and whether that one's process answers; the call goes on. Every later kernel of a failed communicator,
  * replays of its graphs included, ends at once and stores nothing in receive buffers.
  */
 #ifndef CORALE_H
@@ -166,8 +167,17 @@ typedef struct corale_config {
 enum {
 	CORALE_DEVICE_DEFAULT = 0, /* host */
 	CORALE_DEVICE_HOST = 1,
-	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; up to 72 ranks of one node; any memory */
+	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; up to 72 ranks; any memory */
 };
+
+/*
+ * CUDA communicators over several nodes: every collective, sends and receives, groups and graphs, as on one node. Messages between nodes go
+ * through pinned host memory, at most 64 MiB of it a rank and communicator, so buffers that are registered bring nothing there yet. UCX carries
+ * them (or memory, where all ranks are threads of one process); MPI point-to-point can't (CORALE_ENOTSUP at creation), because a kernel that
+ * waits needs someone who moves messages meanwhile: a thread of the process, one for all its communicators, the proxy. It may run on any
+ * processor that the process may use, sleeps while no call is under way, and once a call was captured, whose graph may be
+ * replayed at any time, looks every 120 us instead. Give it a core: mpirun --bind-to none. docs/clusters.md has the rest.
+ */
 
 /*
  * How many blocks (CTAs) a CUDA communicator's calls take from what else runs on the GPU. Where max_channels or
@@ -251,7 +261,7 @@ int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
 /*
  * Bytes of windows, scratch and plans of this rank. A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of
- * its GPU (CORALE_GPU_WINDOW, or memory_cap if that is less), the rest host memory. Its first large call (of about 2 MB to
+ * its GPU (CORALE_GPU_WINDOW, or memory_cap if that is less), the rest host memory; over several nodes as much again in pinned host memory. Its first large call (of about 2 MB to
  * each peer, or more) adds scratch on the GPU, within memory_cap and at most 256 MiB a peer. The ranks share it, so that call alone waits on the host until all
  * ranks have made it; make one on every communicator before you count on calls that return at once. CUDA itself takes memory
  * of a process's first communicator for the kernels, and of the GPU for every process.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Short runs of the tests that need GPUs, one rank a GPU: TAP from their PASS, FAIL and SKIP lines. Where there is no
-# GPU all are skipped. By hand they take options and run longer: see the head of each test/cuda_*.c.
+# Short runs of the tests that need GPUs, one rank a GPU, as one node and as several: TAP from their PASS, FAIL and SKIP lines. Where
+# there is no GPU all are skipped. By hand they take options and run longer: see the head of each test/cuda_*.c.
 . "$top_srcdir/test/launcher-env.sh"
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 ranks=2
@@ -23,13 +23,17 @@ check() # SECONDS NAME COMMAND...
 	timeout -k 10 "$limit" "$@" </dev/null >"$output" 2>&1
 	status=$?
 	if [ $status = 77 ]; then
-		tell ok "$name # SKIP $(sed -n "s/^SKIP $name: //p" "$output" | head -n 1)"
+		tell ok "$name # SKIP $(sed -n 's/^SKIP [^ ]*: //p' "$output" | head -n 1)"
 		return
 	fi
 	while IFS= read -r line; do
 		case $line in
 		"PASS "*) tell ok "$name: ${line#PASS }" ;;
 		"FAIL "*) tell "not ok" "$name: ${line#FAIL }" ;;
+		"SKIP "*)
+			line=${line#SKIP }
+			tell ok "$name: ${line%%: *} # SKIP ${line#*: }"
+			;;
 		FAULT*|corale:*) echo "# $line" ;;
 		esac
 	done <"$output"
@@ -59,6 +63,19 @@ policy()
 	tell ok "the policy of a configuration: auto $all blocks, efficient $few, with 16 given 16"
 }
 
+# nodes RANKS: every so many ranks of this host as a node of their own, with UCX between them.
+nodes()
+{
+	over="over nodes of $1"
+	if ! "$top_builddir/examples/corale-info" 2>/dev/null | grep -q '^  ucx  *used'; then
+		tell ok "cuda_matrix, cuda_faults and cuda_stress $over # SKIP no UCX here"
+		return
+	fi
+	check 120 "cuda_matrix $over" env CORALE_NODE_SIZE="$1" "$MPIRUN" -n $ranks "$top_builddir/test/cuda_matrix" --seconds 15
+	check 300 "cuda_faults $over" env CORALE_NODE_SIZE="$1" "$top_builddir/test/cuda_faults" --ranks $ranks
+	check 120 "cuda_stress $over" env CORALE_NODE_SIZE="$1" "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 1 --calls 5000
+}
+
 policy
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e8 --seconds 30
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e6 --seconds 30 --halves
@@ -71,4 +88,6 @@ check 400 cuda_faults env CORALE_CODELETS=no "$top_builddir/test/cuda_faults" --
 check 300 cuda_copies "$MPIRUN" -n $ranks "$top_builddir/test/cuda_copies" --largest 67108864
 check 300 cuda_plans "$MPIRUN" -n $ranks "$top_builddir/test/cuda_plans" --plan "$top_builddir/examples/corale-plan"
 check 200 cuda_stress "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 2 --calls 50000
+nodes 1
+[ $ranks -ge 4 ] && nodes 2
 echo "1..$number"

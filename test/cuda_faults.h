@@ -34,6 +34,7 @@ struct faults_case {
 	size_t count; /* elements of 4 bytes */
 	int alone; /* a rank dies in it */
 	int cold; /* no large call has been made before */
+	const char *not_over_nodes; /* why it says nothing there; NULL: it does */
 	const char *words[2]; /* that must be in the error line of every rank */
 };
 
@@ -54,6 +55,9 @@ void faults_good_reduce(struct faults_rank *rank, corale_comm *comm, int size, i
 /* The first large call of a communicator, which waits for the others on the host because it makes memory that they share: so that
  * calls of the case wait on the GPU. */
 void faults_first_large(struct faults_rank *rank);
+
+/* Whether so many ranks are several nodes (CORALE_NODE_SIZE). */
+int faults_over_nodes(int ranks);
 
 /* Waits until the stream is idle without looking at the communicator. 0, or CORALE_INPROGRESS after limit_s. */
 int faults_wait(struct faults_rank *rank, double limit_s);

@@ -309,8 +309,8 @@ void faults_death(struct faults_rank *r, const struct faults_case *c)
 			faults_complain(r, "this took %.2f s", cuda_children_now() - begin);
 	} else {
 		faults_is(r, code, CORALE_EPEER, "what the communicator says");
-		const int over_nodes = getenv("CORALE_NODE_SIZE") != NULL;
-		if (!strstr(line, over_nodes ? "rank " : "(process "))
+		const int over_nodes = faults_over_nodes(r->size);
+		if (!strstr(line, "(process "))
 			faults_complain(r, "the error line does not name the process: %.400s", line);
 		if (seconds > (over_nodes ? DEATH_OVER_NODES_MS : DEATH_MS) / 1000.)
 			faults_complain(r, "the death was told after %.0f ms", 1000 * seconds);

@@ -51,6 +51,12 @@ corale_comm *faults_comm(struct faults_rank *r, struct cuda_group *group, double
 	return ret ? NULL : comm;
 }
 
+int faults_over_nodes(int ranks)
+{
+	const char *size = getenv("CORALE_NODE_SIZE");
+	return size && atoi(size) > 0 && atoi(size) < ranks;
+}
+
 int faults_reduce(struct faults_rank *r, size_t count)
 {
 	return corale_all_reduce(r->send, r->recv, count, CORALE_INT32, CORALE_SUM, r->comm, r->stream);

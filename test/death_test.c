@@ -26,7 +26,9 @@
 
 #include <cmocka.h>
 
+#include "base/settings.h"
 #include "corale.h"
+#include "net/transport.h"
 
 /* A test machine may be busy: the limit is twenty times what was promised, and what is promised is printed. */
 enum {
@@ -50,22 +52,27 @@ struct scene {
 	size_t touched; /* bytes of the victim's memory */
 	int code; /* that the survivors get; 0: all goes well */
 	const char *word; /* in the error line */
+	int over_nodes; /* every rank is a node of its own */
 };
 
 static const struct scene scenes[] = {
-	{ "killed, others in a call", KILLED, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
-	{ "killed, others on a stream", KILLED, WAITS_ON_STREAM, 0, CORALE_EPEER, "has died" },
-	{ "killed, others ask", KILLED, WAITS_BY_ASKING, 0, CORALE_EPEER, "has died" },
-	{ "killed, others wait for it to read", KILLED, WAITS_AS_READER, 0, CORALE_EPEER, "has died" },
-	{ "killed with 8 GiB of memory", KILLED, WAITS_IN_CALL, (size_t)8 << 30, CORALE_EPEER, "has died" },
-	{ "_exit", LEFT_AT_ONCE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
-	{ "exit without destroy", EXITS, WAITS_IN_CALL, 0, CORALE_EPEER, "exit()" },
-	{ "killed, a forked child lives on", LEAVES_CHILD, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
-	{ "killed in a PID namespace", IN_PID_NAMESPACE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died" },
+	{ "killed, others in a call", KILLED, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
+	{ "killed, others on a stream", KILLED, WAITS_ON_STREAM, 0, CORALE_EPEER, "has died", 0 },
+	{ "killed, others ask", KILLED, WAITS_BY_ASKING, 0, CORALE_EPEER, "has died", 0 },
+	{ "killed, others wait for it to read", KILLED, WAITS_AS_READER, 0, CORALE_EPEER, "has died", 0 },
+	{ "killed with 8 GiB of memory", KILLED, WAITS_IN_CALL, (size_t)8 << 30, CORALE_EPEER, "has died",
+	  0 },
+	{ "_exit", LEFT_AT_ONCE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
+	{ "exit without destroy", EXITS, WAITS_IN_CALL, 0, CORALE_EPEER, "exit()", 0 },
+	{ "killed, a forked child lives on", LEAVES_CHILD, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
+	{ "killed in a PID namespace", IN_PID_NAMESPACE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "each the first process of a PID namespace", IN_ONE_EACH, WAITS_IN_CALL, 0, CORALE_EPEER,
-	  "has died" },
-	{ "stopped for a second", STOPPED, WAITS_IN_CALL, 0, 0, NULL },
-	{ "destroyed, then gone", DESTROYS, WAITS_BY_ASKING, 0, 0, NULL },
+	  "has died", 0 },
+	{ "killed, on another node", KILLED, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 1 },
+	{ "killed, on another node, others ask", KILLED, WAITS_BY_ASKING, 0, CORALE_EPEER, "has died", 1 },
+	{ "stopped for a second, on another node", STOPPED, WAITS_IN_CALL, 0, 0, NULL, 1 },
+	{ "stopped for a second", STOPPED, WAITS_IN_CALL, 0, 0, NULL, 0 },
+	{ "destroyed, then gone", DESTROYS, WAITS_BY_ASKING, 0, 0, NULL, 0 },
 };
 
 struct shared {
@@ -285,6 +292,19 @@ static int may_make_pid_namespaces(void)
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
+static int has_network(void)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		const struct settings *settings;
+		char why_not[256];
+		_exit(settings_get(&settings) ||
+		      !transport_ucx.available(settings, why_not, sizeof(why_not)));
+	}
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
 static void *share(size_t bytes)
 {
 	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -332,6 +352,7 @@ static int play_apart(const struct scene *s)
 	if (child == 0) {
 		setenv("CORALE_DEBUG", "none", 1);
 		setenv("CORALE_TIMEOUT", "120", 1);
+		setenv("CORALE_NODE_SIZE", s->over_nodes ? "1" : "0", 1);
 		alarm(180);
 		exit(play(s) != 0);
 	}
@@ -342,6 +363,8 @@ static void run_scene(void **state)
 {
 	const struct scene *s = *state;
 	if ((s->ending == IN_PID_NAMESPACE || s->ending == IN_ONE_EACH) && !may_make_pid_namespaces())
+		skip();
+	if (s->over_nodes && !has_network())
 		skip();
 	assert_int_equal(play_apart(s), 0);
 }

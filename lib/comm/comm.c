@@ -129,7 +129,8 @@ size_t corale_comm_memory(const corale_comm *handle)
 	if (!comm)
 		return 0;
 	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + comm->engine.layout.bytes +
-	       comm->engine.memory + plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans);
+	       (comm->peers ? (size_t)comm->size * sizeof *comm->peers : 0) + comm->engine.memory +
+	       plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans);
 }
 
 void corale_config_init(corale_config *config)

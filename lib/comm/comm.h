@@ -54,6 +54,13 @@ struct comm_origin {
 	void *ctx;
 };
 
+/* A rank of a communicator over nodes, for people, and what it has said of itself (silence.c). */
+struct comm_peer {
+	char host[64];
+	int pid;
+	_Atomic int answer;
+};
+
 struct comm {
 	struct corale_comm *handle;
 	int rank, size;
@@ -74,7 +81,8 @@ struct comm {
 	struct proxy *proxy; /* of messages between nodes; NULL: one node */
 	_Atomic int left; /* a rank of another node, + 1, that has destroyed the communicator */
 	uint64_t moved; /* messages of it at the watch thread's last look, */
-	int still; /* and for how many looks so */
+	int still; /* and for how many looks so; */
+	int64_t still_ns; /* since when, while a kernel runs */
 	struct recent *recent; /* calls on the GPU */
 	struct plan_node node; /* what the choice of its ways looks at */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
@@ -103,6 +111,9 @@ struct comm {
 	char last_error[COMM_ERROR_BYTES]; /* of a call that has not ended comm */
 	_Atomic uint64_t shown; /* the call, and the rank of another node, that was told of it last */
 	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
+	struct comm_peer *peers; /* [rank]; NULL: one node */
+	_Atomic int64_t asked_ns,
+	    told_ns; /* when ranks were last asked why nothing comes, and it was told; silence.c */
 	_Atomic int damaged; /* control messages that no rank sent; the first is told of */
 	struct comm *next_watched; /* watch.c */
 	_Atomic int withdrawing; /* withdraw.c: a thread is at it */

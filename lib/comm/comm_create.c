@@ -143,6 +143,19 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	return merge_cta_policy(comm, c.cta_policy);
 }
 
+/* Who the ranks are, for messages, where they are on several nodes. */
+static int name_peers(struct comm *comm, const struct hello *hellos)
+{
+	if (comm->topo->map.nodes == 1)
+		return 0;
+	comm->peers = calloc((size_t)comm->size, sizeof *comm->peers);
+	for (int r = 0; comm->peers && r < comm->size; r++) {
+		comm->peers[r].pid = (int)hellos[r].pid;
+		memcpy(comm->peers[r].host, hellos[r].name, sizeof comm->peers[r].host);
+	}
+	return comm->peers ? 0 : CORALE_ENOMEM;
+}
+
 static void choose_waits(struct comm *comm)
 {
 	int shared_cores = comm->topo->cores_per_rank_x16 < 16;
@@ -201,6 +214,7 @@ static void free_comm(struct comm *comm)
 	mem_close(comm);
 	free(comm->sends);
 	free(comm->recvs);
+	free(comm->peers);
 	pthread_mutex_destroy(&comm->error_lock);
 	comm_release_origin(comm->origin);
 	free(comm);
@@ -229,7 +243,8 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 		goto free_hellos;
 	comm->sends = calloc((size_t)comm->size, sizeof *comm->sends);
 	comm->recvs = calloc((size_t)comm->size, sizeof *comm->recvs);
-	ret = comm_agree(comm, comm->sends && comm->recvs ? 0 : CORALE_ENOMEM, "count calls");
+	ret = comm_agree(comm, comm->sends && comm->recvs ? name_peers(comm, hellos) : CORALE_ENOMEM,
+			 "count calls");
 	if (ret)
 		goto free_hellos;
 	choose_waits(comm);

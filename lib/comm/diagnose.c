@@ -9,8 +9,10 @@
 #include "base/log.h"
 #include "base/collectives.h"
 #include "base/status.h"
+#include "silence.h"
 
-enum { RECORDS_SENT = 3, KIND_ABORT = 1, KIND_REPLY = 2, KIND_CALLS = 3, COLLECT_MS = 400 };
+enum { RECORDS_SENT = 3, COLLECT_MS = 400 };
+enum { KIND_ABORT = 1, KIND_REPLY = 2, KIND_CALLS = 3, KIND_ASK = 4, KIND_ANSWER = 5 };
 
 /* A window_call without atomics, as it is kept and sent. */
 struct record {
@@ -18,7 +20,8 @@ struct record {
 	int32_t coll, type, op, root;
 };
 
-/* One message between nodes: why the communicator ended (of KIND_CALLS: it has not), and the sender's last calls. */
+/* One message between nodes: why the communicator ended (of KIND_ANSWER: what the sender is at; of other kinds 0), and the sender's last
+ * calls, the latest first. */
 struct control {
 	int32_t kind, code, culprit, rank;
 	struct record records[RECORDS_SENT];
@@ -84,6 +87,22 @@ static struct record record_of(struct comm *comm, int rank, uint64_t number)
 	return r;
 }
 
+int diagnose_has_called(struct comm *comm, int rank, uint64_t number)
+{
+	const struct host_engine *e = &comm->engine;
+	uint64_t last = 0;
+	if (host_is_local(e, rank)) { /* a later call may have taken the place of this one */
+		const struct window_control *control = e->windows[e->map.local_of[rank]];
+		return atomic_load_explicit(&control->calls[number % WINDOW_CALLS].number,
+					    memory_order_relaxed) >= number;
+	}
+	pthread_mutex_lock(&comm->error_lock);
+	if (comm->records && comm->records->known[rank])
+		last = comm->records->of[rank][0].number;
+	pthread_mutex_unlock(&comm->error_lock);
+	return last >= number;
+}
+
 /* Where the receive buffer lies, if that is part of the call. */
 static int print_target(uint64_t target, char *buf, size_t bytes)
 {
@@ -139,6 +158,11 @@ static void send_control(struct comm *comm, int kind, int code, int culprit, int
 	t->ops->control(t, peer, &c, sizeof c);
 }
 
+void diagnose_ask(struct comm *comm, int rank)
+{
+	send_control(comm, KIND_ASK, 0, comm->rank, rank);
+}
+
 static void spread(struct comm *comm, int code, int culprit)
 {
 	const struct host_engine *e = &comm->engine;
@@ -172,7 +196,7 @@ void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 {
 	struct comm *comm = ctx;
-	char text[COMM_ERROR_BYTES];
+	char text[COMM_ERROR_BYTES], name[160];
 	if (diagnose_peers(comm)) /* known to be over: the peer said why before it left */
 		return;
 	if (comm->proxy &&
@@ -180,7 +204,11 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 		atomic_store(&comm->left, peer + 1);
 		return;
 	}
-	snprintf(text, sizeof text, "the connection to rank %d failed: %s", peer, reason);
+	diagnose_print_rank(comm, peer, name, sizeof name);
+	if (code == CORALE_EPEER && strcmp(reason, transport_peer_left))
+		snprintf(text, sizeof text, "%s has died, or its node or link is lost: %s", name, reason);
+	else
+		snprintf(text, sizeof text, "the connection to %s failed: %s", name, reason);
 	comm_fail_by(comm, code, peer, text);
 }
 
@@ -207,8 +235,13 @@ static int keep_records(struct comm *comm, const struct control *c)
 /* Ranks become indices and codes the texts of errors, so neither is taken as it comes. */
 static int is_sound(const struct comm *comm, const struct control *c, int peer)
 {
-	int ended = c->kind == KIND_ABORT || c->kind == KIND_REPLY;
-	int code = ended ? c->code < 0 && c->code >= CORALE_EINTERNAL : c->kind == KIND_CALLS && !c->code;
+	int code = 0;
+	if (c->kind == KIND_ABORT || c->kind == KIND_REPLY)
+		code = c->code < 0 && c->code >= CORALE_EINTERNAL;
+	else if (c->kind == KIND_ANSWER)
+		code = c->code >= SILENCE_HOST && c->code <= SILENCE_RUNNING;
+	else
+		code = (c->kind == KIND_CALLS || c->kind == KIND_ASK) && !c->code;
 	return code && c->rank == peer && c->culprit >= 0 && c->culprit < comm->size;
 }
 
@@ -226,7 +259,12 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 				 bytes, peer);
 		return;
 	}
-	if (keep_records(comm, &c) || c.kind != KIND_ABORT)
+	const int kept = !keep_records(comm, &c);
+	if (c.kind == KIND_ASK)
+		send_control(comm, KIND_ANSWER, silence_own(comm), comm->rank, peer);
+	if (c.kind == KIND_ANSWER)
+		silence_answered(comm, peer, (enum silence_state)c.code);
+	if (!kept || c.kind != KIND_ABORT)
 		return;
 	const struct host_engine *e = &comm->engine;
 	for (int q = 0; q < e->locals; q++)
@@ -269,12 +307,27 @@ static enum life_state death_of(const struct comm *comm, int rank)
 	return atomic_load_explicit(&control->left, memory_order_acquire) ? LIFE_ALIVE : state;
 }
 
+void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes)
+{
+	if (comm->peers)
+		snprintf(buf, bytes, "rank %d (process %d of host %s)", rank, comm->peers[rank].pid,
+			 comm->peers[rank].host);
+	else
+		snprintf(buf, bytes, "rank %d", rank);
+}
+
 /* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
 static void print_end(const struct comm *comm, int culprit, int code, char *buf, size_t bytes)
 {
 	if (code == CORALE_EPEER) /* the watch thread of another rank may have been first */
 		life_look();
 	enum life_state state = code == CORALE_EPEER ? death_of(comm, culprit) : LIFE_ALIVE;
+	char name[160];
+	diagnose_print_rank(comm, culprit, name, sizeof name);
+	if (state == LIFE_ALIVE && code == CORALE_EPEER && !host_is_local(&comm->engine, culprit)) {
+		snprintf(buf, bytes, "%s has died, is lost, or has found another that is", name);
+		return;
+	}
 	if (state == LIFE_ALIVE) {
 		snprintf(buf, bytes, "rank %d has ended the communicator: %s", culprit,
 			 corale_strerror(code));

@@ -24,6 +24,15 @@ int diagnose_differs(struct comm *comm);
  * what was called here, once a call, and compares what others have told. */
 int diagnose_stalled(struct comm *comm, int peer);
 
+/* Asks a rank of another node what it is at (silence.h), and tells it what was called here. */
+void diagnose_ask(struct comm *comm, int rank);
+
+/* 1 if the rank is known to have made the collective of that number. */
+int diagnose_has_called(struct comm *comm, int rank, uint64_t number);
+
+/* "rank 3 (process 812 of host b)" */
+void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes);
+
 /* Fails comm if a process of this node has ended that has not destroyed it. For the watch thread. */
 void diagnose_deaths(struct comm *comm);
 

@@ -6,6 +6,7 @@
 #include "diagnose.h"
 #include "base/log.h"
 #include "host/pool.h"
+#include "silence.h"
 
 /* One channel beside the caller's. */
 struct channel_task {
@@ -30,18 +31,33 @@ static int progress_comm(struct comm *comm)
 	return ret < 0 ? ret : diagnose_peers(comm);
 }
 
+/* The rank that is to take something, where nothing is awaited. */
+static int reader(const struct host_channel *channel, int programs, int rank)
+{
+	for (int i = 0; i < programs; i++) {
+		const struct host_program *p = &channel->programs[i];
+		if (!p->done && p->active && p->action.from == PLAN_NONE && p->action.to >= 0 &&
+		    p->action.to != rank)
+			return p->action.to;
+	}
+	return PLAN_NONE;
+}
+
 /* The rank that a run waits for, of the first of its channels that waits for any. */
 static int awaited(const struct host_run *run, int first, int n)
 {
 	int peer = PLAN_NONE;
 	for (int c = first; c < first + n && peer == PLAN_NONE; c++)
 		peer = host_channel_awaits(run, c);
+	for (int c = first; c < first + n && peer == PLAN_NONE; c++)
+		peer = reader(&run->channels[c], run->plan->nprograms, run->engine->rank);
 	return peer;
 }
 
 /* Now and then a long wait looks whether others have made another call: two calls may listen on different rings, or wait
  * for each other, and never meet. Channels first to first + n of the run are this thread's. */
-static int look(struct comm *comm, struct drive_stall *stall, const struct host_run *run, int first, int n)
+static int look(struct comm *comm, struct drive_stall *stall, const struct host_run *run,
+		const struct call *call, int first, int n)
 {
 	const uint64_t actions = atomic_load_explicit(&run->actions, memory_order_relaxed);
 	const int64_t now = wait_now_ns();
@@ -50,8 +66,13 @@ static int look(struct comm *comm, struct drive_stall *stall, const struct host_
 		stall->actions = actions;
 		stall->since_ns = now;
 	}
-	if (!ret && now - stall->since_ns > STALL_NS)
-		ret = diagnose_stalled(comm, awaited(run, first, n));
+	if (ret || now - stall->since_ns <= STALL_NS)
+		return ret;
+	const int peer = awaited(run, first, n);
+	const struct silence_wait wait = { call, call_is_pair(call) ? 0 : atomic_load(&comm->number), peer };
+	ret = diagnose_stalled(comm, peer);
+	if (!ret && peer != PLAN_NONE)
+		silence_look(comm, &wait, stall->since_ns);
 	return ret;
 }
 
@@ -111,7 +132,7 @@ static int poll_runs(void *arg)
 	if (ret || !is_time_to_look(&d->stall))
 		return ret;
 	const struct host_run *run = &d->runs[first_pending(d)];
-	return look(d->comm, &d->stall, run, 0, run->nchannels);
+	return look(d->comm, &d->stall, run, &d->calls[run - d->runs], 0, run->nchannels);
 }
 
 /* ---- Channels in threads of their own ---------------------------------------------- */
@@ -127,7 +148,7 @@ static int poll_channel(void *arg)
 	ret = progress_comm(t->drive->comm);
 	if (ret || !is_time_to_look(&t->stall))
 		return ret;
-	return look(t->drive->comm, &t->stall, t->drive->runs, t->channel, 1);
+	return look(t->drive->comm, &t->stall, t->drive->runs, t->drive->calls, t->channel, 1);
 }
 
 /* A channel may wait as long as any of the run moves. */

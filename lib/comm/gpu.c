@@ -15,7 +15,7 @@
 
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
-static struct call last_call(const struct comm *comm)
+struct call gpu_last_call(const struct comm *comm)
 {
 	return comm->recent ? recent_find(comm->recent, recent_last(comm->recent), -1)
 			    : (struct call){ .coll = CORALE_NUM_COLLS };
@@ -31,7 +31,8 @@ static int report(struct comm *comm, const struct engine_failure *f)
 				   .got_type = f->got_type };
 	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
 	*(f->of_message ? &m.got_edge : &m.got) = f->got;
-	const struct call call = f->number ? recent_find(comm->recent, f->number, m.peer) : last_call(comm);
+	const struct call call =
+	    f->number ? recent_find(comm->recent, f->number, m.peer) : gpu_last_call(comm);
 	switch (f->code) {
 	case CORALE_EMISMATCH:
 		return diagnose_mismatch(comm, &call, &m);
@@ -55,7 +56,7 @@ static int find_failure(struct comm *comm)
 			f.code = code;
 		error = report(comm, &f);
 	} else if (!error && (code = diagnose_peers(comm))) {
-		const struct call call = last_call(comm);
+		const struct call call = gpu_last_call(comm);
 		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
 						 : diagnose_end(comm, &call, code);
 	}
@@ -66,7 +67,7 @@ static int find_failure(struct comm *comm)
 static int find_loss(struct comm *comm)
 {
 	int lost = engine_cuda.health(comm->gpu);
-	const struct call call = last_call(comm);
+	const struct call call = gpu_last_call(comm);
 	return lost ? diagnose_end(comm, &call, lost) : 0;
 }
 
@@ -83,7 +84,7 @@ void gpu_watch(struct comm *comm)
 {
 	int error = find_failure(comm);
 	if (!error && comm->proxy && (error = gpu_remote_look(comm))) {
-		const struct call call = last_call(comm);
+		const struct call call = gpu_last_call(comm);
 		error = error == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
 						  : diagnose_end(comm, &call, error);
 	}
@@ -186,7 +187,7 @@ static int ended(struct comm *comm, int ret)
 	int error = gpu_failure(comm);
 	if (error)
 		return ret == CORALE_ECOMM ? ret : error;
-	const struct call call = last_call(comm);
+	const struct call call = gpu_last_call(comm);
 	ret = diagnose_end(comm, &call, ret);
 	engine_cuda.abort(comm->gpu, ret);
 	return ret;

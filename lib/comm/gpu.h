@@ -48,13 +48,16 @@ static inline int gpu_is_remote(const struct comm *comm, int rank)
 int gpu_remote_open(struct comm *comm);
 void gpu_remote_close(struct comm *comm);
 /* For the watch thread, while nothing comes from other nodes: CORALE_EMISMATCH if a rank there is in another call, CORALE_EPEER if one has
- * left. */
+ * left, CORALE_ETRANSPORT if messages to one are refused. Says whom a call waits for that stands still (silence.h). */
 int gpu_remote_look(struct comm *comm);
 /* A rank of another node has left: CORALE_EPEER, logged. */
 int gpu_remote_refuse(struct comm *comm);
 
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
+
+/* What was made last; unknown ones as recent_find says. */
+struct call gpu_last_call(const struct comm *comm);
 
 /* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports
  * one. Any thread. */

@@ -48,3 +48,12 @@ struct call recent_find(const struct recent *recent, uint32_t number, int peer)
 			return k->call;
 	return named ? named->call : (struct call){ .coll = CORALE_NUM_COLLS };
 }
+
+int recent_concerns(const struct recent *recent, int rank)
+{
+	const struct kept *last = kept_of(recent, recent->last);
+	if (!last || !call_is_pair(&last->call))
+		return 1;
+	const struct call call = recent_find(recent, last->first, rank);
+	return call.root == rank;
+}

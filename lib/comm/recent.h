@@ -13,6 +13,9 @@ uint32_t recent_add(struct recent *recent, const struct call *calls, int n);
 /* The number of the last call; 0: there was none. */
 uint32_t recent_last(const struct recent *recent);
 
+/* 1 if what was called last waits for that rank: it is a collective, or with this peer. */
+int recent_concerns(const struct recent *recent, int rank);
+
 /*
  * The call of a number, or of those that started with it the one with that peer. One that is no longer kept: its coll is
  * CORALE_NUM_COLLS.

@@ -99,13 +99,17 @@ static int move_in(struct proxy *p, int i, uint32_t lane)
 static int move_lanes(struct proxy *p, uint32_t first, uint32_t end)
 {
 	int moved = 0;
-	for (int i = 0; i < p->params.remote.peers; i++)
+	for (int i = 0; i < p->params.remote.peers; i++) {
+		const struct proxy_peer *peer = &p->peers[i];
 		for (uint32_t lane = first; lane < end; lane++) {
-			int messages = move_in(p, i, lane) + (p->peers[i].lost ? 0 : move_out(p, i, lane));
+			int messages = move_in(p, i, lane) + (peer->lost ? 0 : move_out(p, i, lane));
 			if (messages && lane >= p->lanes)
 				p->lanes = lane + 1;
 			moved += messages;
 		}
+		if (peer->lost)
+			atomic_store_explicit(&p->lost, peer->rank + 1, memory_order_relaxed);
+	}
 	return moved;
 }
 
@@ -125,11 +129,18 @@ uint64_t proxy_moved(const struct proxy *p)
 	return atomic_load_explicit(&p->moved, memory_order_relaxed);
 }
 
-int proxy_is_busy(const struct proxy *p)
+enum proxy_state proxy_state(const struct proxy *p)
 {
 	const struct remote_progress *calls = remote_progress_of(&p->params.remote);
 	const uint64_t ended = proxy_load(&calls->ended);
-	return proxy_load(&calls->begun) != ended || ended < atomic_load(&p->enqueued);
+	if (proxy_load(&calls->begun) != ended)
+		return PROXY_RUNNING;
+	return ended < atomic_load(&p->enqueued) ? PROXY_ENQUEUED : PROXY_IDLE;
+}
+
+int proxy_lost(const struct proxy *p)
+{
+	return atomic_load_explicit(&p->lost, memory_order_relaxed) - 1;
 }
 
 /* ---- Its life ----------------------------------------------------------------------------------------------- */

@@ -35,8 +35,12 @@ void proxy_expect(struct proxy *proxy);
 /* It was not enqueued after all: it was refused, or captured. Then its graph may be replayed, and nobody wakes the proxy: from now on it naps. */
 void proxy_unexpect(struct proxy *proxy, int captured);
 
-/* Whether a call is under way on this GPU, or enqueued. Any thread. */
-int proxy_is_busy(const struct proxy *proxy);
+/* Whether a call is under way on this GPU, or enqueued behind other work. Any thread. */
+enum proxy_state { PROXY_IDLE, PROXY_ENQUEUED, PROXY_RUNNING };
+enum proxy_state proxy_state(const struct proxy *proxy);
+
+/* A rank to or from which nothing goes any more, or -1. The transport's on_failure has said why, unless it only refused a message. Any thread. */
+int proxy_lost(const struct proxy *proxy);
 
 /* Messages that it has sent and received so far. Any thread. */
 uint64_t proxy_moved(const struct proxy *proxy);

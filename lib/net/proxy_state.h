@@ -29,6 +29,7 @@ struct proxy {
 	_Atomic uint64_t moved;
 	_Atomic uint64_t enqueued; /* calls, of the user's thread */
 	_Atomic int captured;
+	_Atomic int lost; /* a rank, + 1 */
 };
 
 static inline uint64_t proxy_load(const uint64_t *word)

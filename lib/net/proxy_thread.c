@@ -65,7 +65,7 @@ static void rest(int64_t idle_ns)
 {
 	int under_way = 0, captured = 0;
 	for (struct proxy *p = thread.first; p; p = p->next) {
-		under_way |= proxy_is_busy(p);
+		under_way |= (proxy_state(p) != PROXY_IDLE);
 		captured |= atomic_load(&p->captured);
 	}
 	if (under_way || (captured && idle_ns < PAUSE_NS)) {
@@ -76,7 +76,7 @@ static void rest(int64_t idle_ns)
 		atomic_store(&thread.asleep, 1);
 		int busy = 0; /* a call that came before it could see that we sleep */
 		for (struct proxy *p = thread.first; p; p = p->next)
-			busy |= proxy_is_busy(p);
+			busy |= (proxy_state(p) != PROXY_IDLE);
 		if (!busy)
 			sleep_deeply();
 		atomic_store(&thread.asleep, 0);

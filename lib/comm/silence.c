@@ -1,0 +1,141 @@
+#include "silence.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "diagnose.h"
+#include "gpu.h"
+#include "net/proxy.h"
+#include "recent.h"
+
+enum { NO_ANSWER = 0, ASK_NS = 1000 * 1000 * 1000, ANSWER_NS = 1000 * 1000 * 1000 };
+
+/* What holds a rank up, from the least likely cause of a wait to the likeliest. */
+enum verdict { WAITS_ITSELF, NOT_YET_HERE, IS_IDLE, IS_BUSY, HAS_NOT_CALLED, DOES_NOT_ANSWER };
+
+enum silence_state silence_own(const struct comm *comm)
+{
+	static const enum silence_state of_proxy[] = { [PROXY_IDLE] = SILENCE_IDLE,
+						       [PROXY_ENQUEUED] = SILENCE_ENQUEUED,
+						       [PROXY_RUNNING] = SILENCE_RUNNING };
+	return comm->proxy ? of_proxy[proxy_state(comm->proxy)] : SILENCE_HOST;
+}
+
+void silence_answered(struct comm *comm, int peer, enum silence_state state)
+{
+	atomic_store(&comm->peers[peer].answer, NO_ANSWER + 1 + (int)state);
+}
+
+/* Sends and receives on a GPU concern the ranks of their group alone. */
+static int may_be_awaited(const struct comm *comm, const struct silence_wait *wait, int rank)
+{
+	if (rank == comm->rank || (wait->peer != PLAN_NONE && rank != wait->peer))
+		return 0;
+	return !comm->recent || recent_concerns(comm->recent, rank);
+}
+
+static enum verdict judge(struct comm *comm, const struct silence_wait *wait, int rank)
+{
+	const int called = !wait->number || diagnose_has_called(comm, rank, wait->number);
+	if (host_is_local(&comm->engine, rank))
+		return called ? WAITS_ITSELF : NOT_YET_HERE;
+	const int answer = atomic_load(&comm->peers[rank].answer);
+	if (answer == NO_ANSWER)
+		return DOES_NOT_ANSWER;
+	switch ((enum silence_state)(answer - 1 - NO_ANSWER)) {
+	case SILENCE_RUNNING: /* this call or one before it */
+		return WAITS_ITSELF;
+	case SILENCE_ENQUEUED:
+		return IS_BUSY;
+	case SILENCE_IDLE:
+		return called ? IS_IDLE : HAS_NOT_CALLED;
+	default:
+		return called ? WAITS_ITSELF : HAS_NOT_CALLED;
+	}
+}
+
+static const char *text_of(const struct comm *comm, const struct silence_wait *wait, enum verdict verdict)
+{
+	switch (verdict) {
+	case DOES_NOT_ANSWER:
+		return comm->manual
+			   ? "it does not answer: it is outside of calls, its link is cut, or it is stopped"
+			   : "it does not answer: its link is cut, or it is stopped";
+	case HAS_NOT_CALLED:
+		return "it answers, but has not made the call";
+	case IS_BUSY:
+		return "it answers and has made the call, but its GPU is busy with what comes before it";
+	case IS_IDLE:
+		return "it answers, but no call is under way on its GPU";
+	case NOT_YET_HERE:
+		return "it has not made the call";
+	case WAITS_ITSELF:
+		break;
+	}
+	return wait->number ? "it has made the call, so it waits itself: its own line says for whom"
+			    : "it answers, but has not sent or received what this call waits for";
+}
+
+static void tell(struct comm *comm, const struct silence_wait *wait, double seconds)
+{
+	enum verdict worst = WAITS_ITSELF;
+	int rank = wait->peer, more = 0;
+	char call[256], name[160], others[48] = "", number[32] = "", deadline[96] = "";
+	for (int r = 0; r < comm->size; r++) {
+		if (!may_be_awaited(comm, wait, r))
+			continue;
+		const enum verdict verdict = judge(comm, wait, r);
+		more = verdict > worst ? 0 : more + (verdict == worst);
+		rank = verdict > worst ? r : rank;
+		worst = verdict > worst ? verdict : worst;
+	}
+	diagnose_print_call(wait->call, call, sizeof call);
+	if (wait->number)
+		snprintf(number, sizeof number, ", call %llu", (unsigned long long)wait->number);
+	if (comm->settings.timeout > 0)
+		snprintf(deadline, sizeof deadline, " within %g s without progress (CORALE_TIMEOUT)",
+			 comm->settings.timeout);
+	if (rank == PLAN_NONE) {
+		log_line(
+		    LOG_WARN, comm->rank,
+		    "nothing has come for %.1f s: this rank waits in %s%s, up to which all others it could "
+		    "wait for answer and wait in a call themselves",
+		    seconds, call, number);
+		return;
+	}
+	diagnose_print_rank(comm, rank, name, sizeof name);
+	if (more && worst != WAITS_ITSELF)
+		snprintf(others, sizeof others, ", as %d other rank%s", more, more > 1 ? "s" : "");
+	log_line(
+	    LOG_WARN, comm->rank,
+	    "%s silent for %.1f s: this rank waits for it in %s%s; %s%s; if it goes on%s, nothing is lost",
+	    name, seconds, call, number, text_of(comm, wait, worst), others, deadline);
+}
+
+static void ask(struct comm *comm, const struct silence_wait *wait)
+{
+	for (int r = 0; r < comm->size; r++)
+		if (may_be_awaited(comm, wait, r) && !host_is_local(&comm->engine, r)) {
+			atomic_store(&comm->peers[r].answer, NO_ANSWER);
+			diagnose_ask(comm, r);
+		}
+}
+
+/* Of all threads that wait one does it. */
+static int is_first(_Atomic int64_t *done_ns, int64_t since_ns, int64_t now_ns)
+{
+	int64_t before = atomic_load(done_ns);
+	return before < since_ns && atomic_compare_exchange_strong(done_ns, &before, now_ns);
+}
+
+void silence_look(struct comm *comm, const struct silence_wait *wait, int64_t since_ns)
+{
+	const int64_t now = wait_now_ns();
+	if (!comm->peers || now - since_ns < ASK_NS)
+		return;
+	if (is_first(&comm->asked_ns, since_ns, now))
+		ask(comm, wait);
+	const int64_t asked = atomic_load(&comm->asked_ns);
+	if (asked >= since_ns && now - asked >= ANSWER_NS && is_first(&comm->told_ns, since_ns, now))
+		tell(comm, wait, 1e-9 * (double)(now - since_ns));
+}
