@@ -101,8 +101,9 @@ static int poll_flow(void *arg)
 	transport->ops->progress(transport);
 	while (f->sent < f->to_send && link_room(f->link) > 0) {
 		const char *from = place(f, f->out, f->sent, &n);
-		memcpy(link_slot(f->link), from, n);
-		if (link_post(f->link, header, n))
+		if (!f->link->direct)
+			memcpy(link_slot(f->link), from, n);
+		if (link_post(f->link, header, f->link->direct ? from : NULL, n))
 			return CORALE_EPEER;
 		f->sent += n;
 	}

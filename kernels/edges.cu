@@ -237,8 +237,10 @@ __device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t
 	const uint64_t chunks = messages_of_edge(e), what = codelet_what(&m);
 	for (uint64_t c = 0; c < chunks; c++, number++) {
 		const range r = message(e.piece, e.to.slot_bytes, c);
-		const bool good = m.sending ? port.has_room(a, &e.path, m.peer, number) : port.arrived(a, &e.path, m.peer, number) && port.agrees(a, e.path, m.peer, number, what);
-		if (!crew_agrees(w, w.thread || good))
+		const bool good = w.thread || (m.sending ? port.has_room(a, &e.path, m.peer, number) :
+							    port.arrived(a, &e.path, m.peer, number) &&
+								    port.agrees(a, e.path, m.peer, number, what));
+		if (!crew_agrees(w, good))
 			return false;
 		if (m.sending)
 			copy(w, port.data(REMOTE_OUT, number), m.data + r.at, r.bytes, true);

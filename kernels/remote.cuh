@@ -17,7 +17,7 @@ struct remote_port {
 
 	__device__ unsigned char *data(remote_direction direction, uint64_t message) const
 	{
-		return remote_data(remote_header_at(r, peer, direction, lane, message));
+		return remote_data_at(r, peer, direction, lane, message);
 	}
 
 	/* The message is here, and of the same call. False if the call has failed. */
@@ -88,9 +88,11 @@ __device__ static inline void remote_end_call(const remote_calls &c)
 	__syncthreads();
 	if (threadIdx.x)
 		return;
-	sync_fence(); /* what it posted is seen before its end: then nobody need wake the proxy */
-	if (atomicAdd(&c.counts->blocks, 1u) + 1 < gridDim.x)
-		return;
+	if (gridDim.x > 1) {
+		sync_fence();
+		if (atomicAdd(&c.counts->blocks, 1u) + 1 < gridDim.x)
+			return;
+	}
 	c.counts->blocks = 0; /* the last block */
 	sync_store_relaxed(&remote_progress_of(&c.remote)->ended, c.counts->calls);
 }
@@ -103,13 +105,14 @@ __device__ static inline int remote_turns(const codelet_lowered &a)
 	return a.remote.remote.peers * (int)PLAN_MAX_RINGS;
 }
 
-/* All threads: what earlier calls have sent and received. False if the communicator has failed. */
+/* All threads: what earlier calls have sent and received; the block of another program may be counting what this one does not use. False if the
+ * communicator has failed. */
 __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, remote_counts *before)
 {
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
 		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
-		before->sent[ring][place] = *remote_count(a.remote, peer, REMOTE_OUT, remote_lane(channel, ring));
-		before->received[ring][place] = *remote_count(a.remote, peer, REMOTE_IN, remote_lane(channel, ring));
+		before->sent[ring][place] = sync_load_relaxed(remote_count(a.remote, peer, REMOTE_OUT, remote_lane(channel, ring)));
+		before->received[ring][place] = sync_load_relaxed(remote_count(a.remote, peer, REMOTE_IN, remote_lane(channel, ring)));
 	}
 	return remote_begin_call(a.args, a.remote);
 }
@@ -122,9 +125,9 @@ __device__ static inline void remote_end(const codelet_lowered &a, uint32_t chan
 		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
 		const uint32_t lane = remote_lane(channel, ring);
 		if (sent[ring][place])
-			*remote_count(a.remote, peer, REMOTE_OUT, lane) = before->sent[ring][place] + sent[ring][place];
+			sync_store_relaxed(remote_count(a.remote, peer, REMOTE_OUT, lane), before->sent[ring][place] + sent[ring][place]);
 		if (received[ring][place])
-			*remote_count(a.remote, peer, REMOTE_IN, lane) = before->received[ring][place] + received[ring][place];
+			sync_store_relaxed(remote_count(a.remote, peer, REMOTE_IN, lane), before->received[ring][place] + received[ring][place]);
 	}
 	remote_end_call(a.remote);
 }

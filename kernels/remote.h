@@ -22,6 +22,7 @@ enum {
 	REMOTE_LANES = REMOTE_CHANNELS * REMOTE_RINGS,
 	REMOTE_LANE_BYTES = 64 << 10, /* of such a message, from which it has another lane */
 	REMOTE_DEPTH = 4,
+	REMOTE_SLOTS = 2 * REMOTE_LANES * REMOTE_DEPTH, /* of a peer, in both directions */
 	REMOTE_LINE = 128
 };
 
@@ -64,20 +65,15 @@ PLAN_FN uint32_t remote_lanes_of(uint64_t bytes)
 	return lanes < REMOTE_CHANNELS ? (uint32_t)lanes : (uint32_t)REMOTE_CHANNELS;
 }
 
-PLAN_FN uint64_t remote_stride(const struct remote *r)
-{
-	return (uint64_t)r->slot_bytes + REMOTE_LINE;
-}
-
 PLAN_FN struct remote_progress *remote_progress_of(const struct remote *r)
 {
 	return (struct remote_progress *)(void *)r->memory;
 }
 
-/* Of one peer. */
+/* Of one peer: words, then all headers, then all slots. */
 PLAN_FN uint64_t remote_peer_bytes(const struct remote *r)
 {
-	return sizeof(struct remote_words) + 2 * (uint64_t)REMOTE_LANES * REMOTE_DEPTH * remote_stride(r);
+	return sizeof(struct remote_words) + (uint64_t)REMOTE_SLOTS * (REMOTE_LINE + r->slot_bytes);
 }
 
 PLAN_FN uint64_t remote_bytes(const struct remote *r)
@@ -91,19 +87,26 @@ PLAN_FN struct remote_words *remote_words_of(const struct remote *r, int peer)
 					       (uint64_t)(uint32_t)peer * remote_peer_bytes(r));
 }
 
+PLAN_FN uint32_t remote_slot(enum remote_direction direction, uint32_t lane, uint64_t message)
+{
+	return ((uint32_t)direction * REMOTE_LANES + lane) * REMOTE_DEPTH +
+	       (uint32_t)(message % REMOTE_DEPTH);
+}
+
 PLAN_FN struct remote_header *remote_header_at(const struct remote *r, int peer,
 					       enum remote_direction direction, uint32_t lane,
 					       uint64_t message)
 {
-	const uint64_t slot =
-	    ((uint64_t)direction * REMOTE_LANES + lane) * REMOTE_DEPTH + message % REMOTE_DEPTH;
 	return (struct remote_header *)(void *)((unsigned char *)(remote_words_of(r, peer) + 1) +
-						slot * remote_stride(r));
+						(uint64_t)remote_slot(direction, lane, message) *
+						    REMOTE_LINE);
 }
 
-PLAN_FN unsigned char *remote_data(struct remote_header *header)
+PLAN_FN unsigned char *remote_data_at(const struct remote *r, int peer, enum remote_direction direction,
+				      uint32_t lane, uint64_t message)
 {
-	return (unsigned char *)header + REMOTE_LINE;
+	return (unsigned char *)(remote_words_of(r, peer) + 1) + (uint64_t)REMOTE_SLOTS * REMOTE_LINE +
+	       (uint64_t)remote_slot(direction, lane, message) * r->slot_bytes;
 }
 
 #endif

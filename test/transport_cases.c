@@ -293,7 +293,7 @@ static void post_one(struct link *l, int round)
 	const size_t bytes = link_size(self->rank, l->peer, l->lane, round);
 	fill(link_slot(l), bytes, self->rank, l->lane, round);
 	make_header(header, self->rank, l->peer, l->lane, round);
-	CHECK(link_post(l, header, bytes) == 0);
+	CHECK(link_post(l, header, NULL, bytes) == 0);
 }
 
 static void take_one(struct link *l, int round)
@@ -367,6 +367,41 @@ static int poll_ready(void *link)
 	return link_ready(link);
 }
 
+static int poll_sent(void *link)
+{
+	const struct link *l = link;
+	CHECK(self->ops->progress(self->t) >= 0);
+	return !l->ops->sent || l->ops->sent(link);
+}
+
+/* Messages of the user's memory, which is written again as soon as they are sent; where it can be, they land in the user's, too. */
+static void borrow(void)
+{
+	enum { BYTES = 150000, MESSAGES = 9 };
+	unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
+	unsigned char *out = malloc(BYTES), *in = malloc(BYTES);
+	struct link_table table;
+	open_links(&table);
+	struct link *l = link_table_get(&table, !self->rank, 0);
+	CHECK(out && in);
+	for (int i = 0; i < MESSAGES; i++) {
+		CHECK(wait_until(&patience, poll_room, l) == 1);
+		fill(l->direct ? out : link_slot(l), BYTES, self->rank, 0, i);
+		CHECK(link_post(l, header, l->direct ? out : NULL, BYTES) == 0);
+		l->landing = i % 3 ? in : NULL;
+		l->landing_bytes = BYTES;
+		CHECK(wait_until(&patience, poll_ready, l) == 1);
+		check_filled(link_next(l)->data, BYTES, !self->rank, 0, i);
+		CHECK(link_release(l) == 0);
+		CHECK(wait_until(&patience, poll_sent, l) == 1);
+		memset(out, 0xee, BYTES);
+	}
+	self->barrier(self);
+	close_links(&table);
+	free(out);
+	free(in);
+}
+
 /* Slots fill before the receiver has come; there are no more of them than were agreed, and each is used again. */
 static void fill_slots(void)
 {
@@ -424,7 +459,7 @@ static void depart_over_links(void)
 	for (int i = 0; ret == 1 && i <= DEPTH;
 	     i++) { /* slots that were granted before may be filled, not posted */
 		unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
-		ret = link_post(l, header, 0);
+		ret = link_post(l, header, NULL, 0);
 		ret = ret ? ret : wait_until(&patience, poll_room, l);
 	}
 	CHECK(ret == CORALE_EPEER);
@@ -444,7 +479,7 @@ static void fail_links(void)
 		unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
 		self->ops->fail(self->t, CORALE_ETIMEDOUT);
 		CHECK(link_ready(l) == CORALE_ETIMEDOUT);
-		CHECK(link_post(l, header, 8) == CORALE_ETIMEDOUT);
+		CHECK(link_post(l, header, NULL, 8) == CORALE_ETIMEDOUT);
 		struct link *later = link_table_get(&table, 1, 0);
 		int ret = later ? link_ready(later) : CORALE_ETIMEDOUT;
 		CHECK((ret ? ret : link_ready(later)) == CORALE_ETIMEDOUT);
@@ -486,7 +521,7 @@ static void bring_memory(void)
 		CHECK(wait_until(&patience, poll_room, l) == 1);
 		CHECK(link_slot(l) == mine.out + i % DEPTH * BRING_BYTES);
 		fill(link_slot(l), BRING_BYTES, self->rank, 60, i);
-		CHECK(link_post(l, header, BRING_BYTES) == 0);
+		CHECK(link_post(l, header, NULL, BRING_BYTES) == 0);
 		CHECK(wait_until(&patience, poll_ready, l) == 1);
 		CHECK(link_next(l)->data == mine.in + i % DEPTH * BRING_BYTES);
 		check_filled(link_next(l)->data, BRING_BYTES, !self->rank, 60, i);
@@ -515,6 +550,7 @@ static const struct {
 	{ "departure", depart, 2 },
 	{ "misuse", misuse, 0 },
 	{ "links: all pairs and sizes", exchange_over_links, 0 },
+	{ "links: the user's memory", borrow, 2 },
 	{ "links: slots fill", fill_slots, 2 },
 	{ "links: departure", depart_over_links, 2 },
 	{ "links: fail", fail_links, 2 },

@@ -2,7 +2,7 @@
  * What two ranks see when the other dies or the link between them is cut; test/namespaces-test.sh starts it and
  * cuts. Rank 0 prints one line of TAP, without a number.
  *
- *   transport_fault die    rank 1 kills itself while rank 0 waits for its first message
+ *   transport_fault die    rank 1 kills itself while rank 0 waits for its first message, and for the second of a link
  *   transport_fault cut    both exchange until nothing comes any more, then give up
  *   transport_fault available   one process: exit status 0 if this build has UCX
  */
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/settings.h"
-#include "net/transport.h"
+#include "net/link.h"
 #include "base/wait.h"
 
 enum { BYTES = 4 << 20 };
@@ -23,6 +23,7 @@ static const struct wait_policy deadline = { .spin_ns = 20000, .timeout_ns = 300
 static const struct wait_policy long_deadline = { .spin_ns = 20000, .timeout_ns = 30000000000 };
 
 static struct transport *transport;
+static struct link_table links;
 static _Atomic int failures;
 static unsigned char in[BYTES], out[BYTES];
 
@@ -65,20 +66,40 @@ static int report(int good, const char *what, double seconds)
 	return good;
 }
 
-/* Nothing was ever sent to the peer, so its death is known by the connection alone. */
+static int poll_room(void *link)
+{
+	transport->ops->progress(transport);
+	return link_room(link);
+}
+
+static int poll_ready(void *link)
+{
+	transport->ops->progress(transport);
+	return link_ready(link);
+}
+
+/* Nothing was ever sent to the peer but over a link, so its death is known by the connection alone. */
 static int await_death(int rank)
 {
+	static const unsigned char header[TRANSPORT_HEADER_BYTES];
 	struct transport_request request;
+	struct link *l = link_table_get(&links, !rank, 0);
 
+	if (rank && (wait_until(&long_deadline, poll_room, l) != 1 || link_post(l, header, NULL, 100000)))
+		MPI_Abort(MPI_COMM_WORLD, 3);
+	if (!rank && (wait_until(&long_deadline, poll_ready, l) != 1 || link_release(l)))
+		MPI_Abort(MPI_COMM_WORLD, 3);
 	transport->ops->recv(transport, !rank, 0, in, BYTES, &request);
 	double start = MPI_Wtime();
 	if (rank) {
 		usleep(500000);
 		raise(SIGKILL);
 	}
+	int over_link = wait_until(&long_deadline, poll_ready, l);
 	int ret = wait_until(&long_deadline, poll_done, &request);
 	transport->ops->progress(transport);
-	return report(ret == 1 && request.status == CORALE_EPEER && failures == 1,
+	return report(ret == 1 && request.status == CORALE_EPEER && over_link == CORALE_EPEER &&
+			  failures == 1,
 		      "a peer that is killed is reported", since(start));
 }
 
@@ -136,19 +157,24 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (argc != 2 || size != 2 || settings_get(&settings))
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	struct transport_params params = { .rank = rank,
-					   .size = 2,
-					   .comm_id = 1,
-					   .needed = needed,
-					   .allgather = allgather,
-					   .settings = settings,
-					   .on_control = on_control,
-					   .on_failure = on_failure };
-	if (transport_ucx.open(&transport_ucx, &params, &transport))
+	struct transport_params params = {
+		.rank = rank,
+		.size = 2,
+		.comm_id = 1,
+		.needed = needed,
+		.allgather = allgather,
+		.settings = settings,
+		.slots = { .lanes = 1, .depth = 4, .bytes = 1 << 20, .cap = 1 << 30 },
+		.on_control = on_control,
+		.on_failure = on_failure
+	};
+	if (transport_ucx.open(&transport_ucx, &params, &transport) ||
+	    link_table_open(&links, transport, &params.slots, rank, size))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	int good = strcmp(argv[1], "cut") ? await_death(rank) : await_cut(rank);
 	double start = MPI_Wtime();
 	transport->ops->close(transport);
+	link_table_close(&links);
 	if (!rank)
 		report(since(start) < 5, "close does not hang", since(start));
 	if (strcmp(argv[1], "cut"))

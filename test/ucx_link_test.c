@@ -252,7 +252,7 @@ static void is_sent(void **state)
 	for (int i = 0; i < DEPTH; i++) {
 		assert_int_equal(link_room(to_peer), 1);
 		memset(link_slot(to_peer), i, SMALL);
-		assert_int_equal(link_post(to_peer, header, SMALL), 0);
+		assert_int_equal(link_post(to_peer, header, NULL, SMALL), 0);
 		assert_int_equal(last_sent()->kind, UCX_SLOT);
 		assert_int_equal(last_sent()->sequence, i);
 	}
@@ -264,7 +264,7 @@ static void is_sent(void **state)
 	credit.send_id = 1;
 	deliver(&credit, NULL, 0, 0);
 	assert_int_equal(link_room(to_peer), 1);
-	assert_int_equal(link_post(to_peer, header, 0), 0);
+	assert_int_equal(link_post(to_peer, header, NULL, 0), 0);
 	credit.send_id = 0; /* an older one comes later */
 	deliver(&credit, NULL, 0, 0);
 	assert_int_equal(link_room(to_peer), 0);
@@ -277,7 +277,7 @@ static void is_sent_by_every_way(void **state)
 	for (int way = 0; way < UCX_WAYS; way++) {
 		start_sending();
 		comm->forced = way;
-		assert_int_equal(link_post(to_peer, header, BIG), 0);
+		assert_int_equal(link_post(to_peer, header, NULL, BIG), 0);
 		assert_int_equal(last_sent()->kind, way == UCX_WAY_AM ? UCX_SLOT : UCX_NOTICE);
 		assert_int_equal(last_sent()->way, way);
 		assert_int_equal(last_sent()->bytes, BIG);
@@ -294,7 +294,7 @@ static void is_held(void **state)
 	fake_ucx_send_at_once(0);
 	unsigned count = fake_ucx_count();
 	const unsigned char *slot = link_slot(to_peer);
-	assert_int_equal(link_post(to_peer, header, BIG), 0);
+	assert_int_equal(link_post(to_peer, header, NULL, BIG), 0);
 	assert_true(fake_ucx_holds(slot));
 	assert_int_equal(fake_ucx_count(), count);
 	struct ucx_wire credit = make(UCX_CREDIT, 0, 0);
@@ -334,7 +334,7 @@ static void lost(void **state)
 	ucx_endpoint_abandon(comm->peers[PEER]->endpoint, CORALE_EPEER, "the test cut it");
 	ucx_unlock(world.worker);
 	ucx_world_settle(&world);
-	assert_int_equal(link_post(to_peer, header, SMALL), CORALE_EPEER);
+	assert_int_equal(link_post(to_peer, header, NULL, SMALL), CORALE_EPEER);
 	assert_int_equal(link_ready(to_peer), CORALE_EPEER);
 	ucx_world_settle(&world);
 	assert_int_equal(world.failures, 1);
@@ -379,7 +379,7 @@ static void use_link(void)
 	switch (draw(4)) {
 	case 0:
 		if (link_room(to_peer) == 1)
-			link_post(to_peer, header, draw(2) ? SMALL : BIG);
+			link_post(to_peer, header, NULL, draw(2) ? SMALL : BIG);
 		break;
 	case 1:
 		if (link_ready(to_peer) == 1) {

@@ -64,7 +64,8 @@ void gpu_remote_close(struct comm *comm)
 	proxy_stop(comm->proxy, atomic_load(&comm->error) ? 0 : stop_ns);
 	transport->ops->close(transport);
 	comm->engine.transport = NULL;
-	proxy_free(comm->proxy);
+	if (!proxy_free(comm->proxy))
+		engine_cuda.keep_remote(comm->gpu);
 	comm->proxy = NULL;
 }
 

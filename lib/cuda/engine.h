@@ -142,6 +142,9 @@ struct engine_ops {
 	/* Pinned memory of the messages to and from ranks of other nodes: for the proxy, which uses it until close. */
 	struct remote (*remote)(const struct engine *engine);
 
+	/* That memory is never freed: something outside may still store there. */
+	void (*keep_remote)(struct engine *engine);
+
 	/* What the choice of a way needs to know of this engine; equal on all ranks from connect on. */
 	void (*describe)(const struct engine *engine, struct plan_node *node);
 

@@ -21,6 +21,11 @@ static struct remote remote(const struct engine *e)
 	return e->remote.remote;
 }
 
+static void keep_remote(struct engine *e)
+{
+	e->remote.remote.memory = NULL;
+}
+
 static int captures(const struct engine *e)
 {
 	return e->last_captures;
@@ -281,6 +286,7 @@ const struct engine_ops engine_cuda = {
 	.connect = connect,
 	.describe = engine_describe,
 	.remote = remote,
+	.keep_remote = keep_remote,
 	.add_list = add_list,
 	.run = run,
 	.captures = captures,

@@ -14,7 +14,9 @@
 
 enum {
 	TEMP_BYTES = 64 << 10, /* read by reference at a time: stays in the second-level cache */
-	LONG_BYTES = 16 << 10 /* from here on a call does not leave a message behind that only calls move */
+	LONG_BYTES =
+	    16
+	    << 10 /* from here on messages leave from the user's memory, if a link can, and the call waits for that */
 };
 
 struct host_source {
@@ -316,7 +318,8 @@ static void open_message(struct move *m)
 	m->message = (struct host_target){ NULL, is_wide(m, a->flags & PLAN_TO_WIRE) };
 	m->message_bytes = host_message_bytes(m->run, a, PLAN_TO_WIRE);
 	m->shared = NULL;
-	if (a->flags & PLAN_STABLE && m->message_bytes >= e->settings->reference_bytes)
+	if (a->flags & PLAN_STABLE &&
+	    (m->message_bytes >= LONG_BYTES || m->message_bytes >= e->settings->reference_bytes))
 		m->shared = find_shared(m);
 	m->out = NULL;
 	if (!sends_to_local(m))
@@ -352,13 +355,17 @@ static void publish_local(struct move *m)
 	atomic_store_explicit(&m->header->sequence, ++m->out->sent, memory_order_release);
 }
 
-/* Sends to one rank of another node, from the link's slot, which is filled here. */
+/* Sends to one rank of another node, from the user's memory or the link's slot, which is filled here. */
 static int send_remote(struct move *m, int rank)
 {
 	struct host_engine *e = m->run->engine;
 	struct link *link = host_link(e, rank, m->ch->env.channel, m->a->to_ring);
 	const uint64_t header[TRANSPORT_HEADER_BYTES / 8] = { m->run->binding.signature,
 							      host_edge(m->ch, rank, 0) };
+	const unsigned char *direct = link->direct && m->message_bytes >= LONG_BYTES ? m->shared : NULL;
+	m->ch->referenced |= m->message_bytes >= LONG_BYTES;
+	if (direct)
+		return link_post(link, header, direct, m->message_bytes);
 	if (m->message_bytes && m->message.data) {
 		memcpy(link_slot(link), m->message.data, m->message_bytes);
 	} else if (m->message_bytes) {
@@ -367,8 +374,7 @@ static int send_remote(struct move *m, int rank)
 		if (ret)
 			return ret;
 	}
-	m->ch->referenced |= m->message_bytes >= LONG_BYTES;
-	return link_post(link, header, m->message_bytes);
+	return link_post(link, header, NULL, m->message_bytes);
 }
 
 static int send_remotes(struct move *m)

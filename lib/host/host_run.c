@@ -42,12 +42,22 @@ static int no_link(const struct host_run *run, int rank)
 	return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a link to rank %d", rank);
 }
 
+/* A message that only lands in a local span may be received there. */
+static void *landing(const struct host_run *run, const struct plan_action *a)
+{
+	int copies = a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space &&
+		     a->dst.space == PLAN_RECV && !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
+	return copies ? (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes : NULL;
+}
+
 static int remote_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank,
 			size_t expected_bytes)
 {
 	struct link *link = host_link(run->engine, rank, ch->env.channel, a->from_ring);
 	if (!link)
 		return no_link(run, rank);
+	link->landing = landing(run, a);
+	link->landing_bytes = expected_bytes;
 	int ret = link_ready(link);
 	if (ret < 0)
 		return log_error(ret, run->engine->rank, "a message of rank %d did not come: %s", rank,

@@ -9,7 +9,10 @@
  * whoever brings memory frees it only when it is given back (struct link_memory).
  *
  * Threads: one sends and one receives on a link at a time, perhaps the same. Nothing blocks, and no message allocates.
- * After transport_ops.close no link of the transport may be used; of user memory links hold none.
+ * A transport that can receives an awaited message in `landing` at once; then link_message.data is there.
+ *
+ * After transport_ops.close no link of the transport may be used. What is posted from the user's memory is read there until
+ * it is sent; transport_ops.fail waits for that, as for requests.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -49,11 +52,11 @@ struct link_ops {
 	int (*open_in)(struct link *l);
 	int (*open_out)(struct link *l);
 	/* As link_post, link_release. */
-	int (*post)(struct link *l, const void *header, size_t bytes);
+	int (*post)(struct link *l, const void *header, const void *data, size_t bytes);
 	int (*release)(struct link *l);
 	/* A user has found nothing: looks once more. 0, or why nothing will come (sends: be taken) any more. */
 	int (*poll)(struct link *l, int sends);
-	/* 1 if all that was posted leaves without its user's help; NULL: it always does. */
+	/* 1 if all that was posted leaves without its user's help and memory; NULL: it always does. */
 	int (*sent)(struct link *l);
 	/* After the transport is closed; NULL: it is gone with it. */
 	void (*free)(struct link *l);
@@ -64,6 +67,10 @@ struct link {
 	const struct link_ops *ops;
 	int peer, lane;
 	size_t slot_bytes;
+	int direct; /* messages may be posted from the user's memory */
+	void *
+	    landing; /* set by the user, who awaits a message: where it may land instead of its slot; NULL: nowhere */
+	size_t landing_bytes;
 	int in_open, out_open;
 	/* Sending: message k may be filled and posted while k < limit. */
 	unsigned char *out;
@@ -96,10 +103,11 @@ static inline unsigned char *link_slot(const struct link *l)
 	return l->out + l->posted % (uint64_t)l->out_depth * l->slot_bytes;
 }
 
-/* Sends what is in link_slot, while there is room; 0 or an error. */
-static inline int link_post(struct link *l, const void *header, size_t bytes)
+/* Sends what is in link_slot, or, where the link is direct, data (not NULL) that stays as it is until link_ops.sent says 1;
+ * while there is room; 0 or an error. */
+static inline int link_post(struct link *l, const void *header, const void *data, size_t bytes)
 {
-	return l->ops->post(l, header, bytes);
+	return l->ops->post(l, header, data, bytes);
 }
 
 static inline uint64_t link_taken(const struct link *l)
@@ -143,7 +151,7 @@ int link_table_open(struct link_table *table, struct transport *t, const struct 
 void link_table_close(struct link_table *table);
 /* The link of a lane to a rank, made on first use: each by one thread; NULL when memory is out. */
 struct link *link_table_get(struct link_table *table, int rank, int lane);
-/* 1 if all that was posted on lanes [first, last) leaves without its user's help. */
+/* 1 if all that was posted on lanes [first, last) leaves without its user's help and memory. */
 int link_table_sent(const struct link_table *table, int first, int last);
 
 extern const struct link_ops link_messages; /* over transport_ops.send and recv */

@@ -69,18 +69,18 @@ static int open_out(struct link *base)
 	return 0;
 }
 
-static int post(struct link *base, const void *header, size_t bytes)
+static int post(struct link *base, const void *header, const void *data, size_t bytes)
 {
 	struct inproc_link *l = of(base);
 	struct link_message *m = &l->out->messages[base->posted % (uint64_t)base->out_depth];
-	const unsigned char *slot = link_slot(base);
+	const unsigned char *from = data ? data : link_slot(base);
 	int ret = hub_failure(l->hub, l->params.rank);
 	if (ret)
 		return ret;
 	memcpy(m->header, header, sizeof m->header);
 	m->bytes = bytes;
-	if (slot != m->data && bytes)
-		memcpy(m->data, slot, bytes);
+	if (from != m->data && bytes)
+		memcpy(m->data, from, bytes);
 	atomic_store_explicit(&l->out->arrived, ++base->posted, memory_order_release);
 	return 0;
 }

@@ -18,6 +18,7 @@ struct messages_link {
 	uint64_t asked; /* receives that were posted */
 	uint64_t reaped; /* sends that are complete */
 	int ahead; /* receives to have posted */
+	unsigned char *slots; /* of messages received */
 	struct transport_request *sends, *recvs;
 };
 
@@ -38,6 +39,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	l->base.peer = params->peer;
 	l->base.lane = params->lane;
 	l->base.slot_bytes = params->slots->bytes;
+	l->base.direct = 1;
 	l->transport = t;
 	l->params = *params;
 	l->ahead = 1;
@@ -52,6 +54,18 @@ static int no_memory(const struct messages_link *l, int depth)
 			 depth, l->base.slot_bytes, l->base.peer);
 }
 
+/* Posts one receive. */
+static int ask_one(struct messages_link *l, int lands)
+{
+	const uint64_t i = l->asked++ % (uint64_t)l->base.in_depth;
+	struct link_message *m = &l->base.in[i];
+	size_t capacity = lands ? l->base.landing_bytes : l->base.slot_bytes;
+	m->data = lands ? l->base.landing : l->slots + i * l->base.slot_bytes;
+	l->recvs[i].held = 0;
+	return l->transport->ops->recv(l->transport, l->base.peer, l->base.lane, m->data, capacity,
+				       &l->recvs[i]);
+}
+
 /* Posts receives for the awaited message and those behind it. */
 static int ask(struct messages_link *l)
 {
@@ -60,12 +74,10 @@ static int ask(struct messages_link *l)
 	int ret = 0;
 	if (until > taken + depth)
 		until = taken + depth;
-	while (!ret && l->asked < until) {
-		const uint64_t i = l->asked++ % depth;
-		l->recvs[i].held = 0;
-		ret = l->transport->ops->recv(l->transport, l->base.peer, l->base.lane, l->base.in[i].data,
-					      l->base.slot_bytes, &l->recvs[i]);
-	}
+	if (l->asked == taken && l->base.landing)
+		ret = ask_one(l, 1);
+	while (!ret && l->asked < until && !l->base.landing)
+		ret = ask_one(l, 0);
 	return ret;
 }
 
@@ -84,8 +96,7 @@ static int open_in(struct link *base)
 		l->recvs = NULL;
 		return no_memory(l, depth);
 	}
-	for (int i = 0; i < depth; i++)
-		base->in[i].data = memory + (size_t)i * base->slot_bytes;
+	l->slots = memory;
 	base->in_depth = depth;
 	base->in_open = 1;
 	return ask(l);
@@ -110,14 +121,14 @@ static int open_out(struct link *base)
 	return 0;
 }
 
-static int post(struct link *base, const void *header, size_t bytes)
+static int post(struct link *base, const void *header, const void *data, size_t bytes)
 {
 	struct messages_link *l = of(base);
 	const uint64_t i = base->posted % (uint64_t)base->out_depth;
-	const unsigned char *slot = link_slot(base);
+	const void *from = data ? data : link_slot(base);
 	base->posted++;
 	l->sends[i].held = 0;
-	return l->transport->ops->send(l->transport, base->peer, base->lane, header, slot, bytes,
+	return l->transport->ops->send(l->transport, base->peer, base->lane, header, from, bytes,
 				       &l->sends[i]);
 }
 
@@ -144,7 +155,7 @@ static int look(struct messages_link *l)
 		struct link_message *m = &l->base.in[arrived % (uint64_t)l->base.in_depth];
 		if (!atomic_load_explicit(&recv->done, memory_order_acquire))
 			break;
-		if (recv->status)
+		if (recv->status && recv->status != CORALE_EMISMATCH) /* a longer one is its user's to name */
 			return recv->status;
 		memcpy(m->header, recv->header, sizeof m->header);
 		m->bytes = recv->bytes;
@@ -168,7 +179,7 @@ static int release(struct link *base)
 	const int is_long = link_next(base)->bytes >= LONG_BYTES;
 	l->ahead = !is_long ? 1 : 2 * l->ahead < base->in_depth ? 2 * l->ahead : base->in_depth;
 	atomic_store_explicit(&base->taken, link_taken(base) + 1, memory_order_relaxed);
-	return is_long ? ask(l) : 0;
+	return is_long && !base->landing ? ask(l) : 0;
 }
 
 static int is_sent(struct link *base)
@@ -189,8 +200,8 @@ static int is_held(const struct transport_request *requests, int n)
 static void free_link(struct link *base)
 {
 	struct messages_link *l = of(base);
-	if (base->in && !is_held(l->recvs, base->in_depth))
-		free(base->in[0].data);
+	if (!is_held(l->recvs, base->in_depth))
+		free(l->slots);
 	free(base->in);
 	if (!is_held(l->sends, base->out_depth))
 		free(base->out);

@@ -9,7 +9,6 @@ static size_t used(const struct transport_slots *slots)
 
 int link_reserve(const struct transport_slots *slots, int rank)
 {
-	static _Atomic int told;
 	enum { LEAST = 2 };
 	const size_t before = used(slots);
 	int depth = slots->depth;
@@ -19,7 +18,7 @@ int link_reserve(const struct transport_slots *slots, int rank)
 		depth = LEAST;
 	if (slots->used)
 		atomic_fetch_add(slots->used, (size_t)depth * slots->bytes);
-	if (used(slots) > slots->cap && !atomic_exchange(&told, 1))
+	if (before <= slots->cap && before + (size_t)depth * slots->bytes > slots->cap)
 		log_line(LOG_WARN, rank,
 			 "CORALE_MEMORY_CAP leaves %zu bytes for messages between nodes; %d slots for each "
 			 "peer of another node, ring "

@@ -1,6 +1,6 @@
 /*
- * The proxy: carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over the transport of each
- * communicator. One thread serves all communicators of the process. It makes no call of CUDA or MPI, waits for no lane, and knows no plan:
+ * The proxy: carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over links of each
+ * communicator's transport. One thread serves all communicators of the process. It makes no call of CUDA or MPI, waits for no lane, and knows no plan:
  * what a kernel posts it sends, what arrives it hands to the kernel, in the order of each lane.
  */
 #ifndef PROXY_H
@@ -20,7 +20,13 @@ struct proxy_params {
 
 enum { PROXY_FIRST_LANE = 8 };
 
-/* Starts the thread if there is none. CORALE_ENOMEM, CORALE_ESYSTEM. */
+/* Without the thread: moves when it is told to. Tells the peers where its slots are, so collective. CORALE_ENOMEM, CORALE_ETRANSPORT. */
+int proxy_create(const struct proxy_params *params, struct proxy **out);
+
+/* Moves what can be moved now; 1 if anything was. Never blocks. One thread at a time; of one that is open the thread alone. */
+int proxy_progress(struct proxy *proxy);
+
+/* Created, and moved by the thread, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM, CORALE_ETRANSPORT. */
 int proxy_open(const struct proxy_params *params, struct proxy **out);
 
 /* A call that will use it is about to be enqueued: ends a sleep. Any thread; waits for no message. */
@@ -44,7 +50,8 @@ uint64_t proxy_moved(const struct proxy *proxy);
  * transport still does until its own close; then proxy_free.
  */
 void proxy_stop(struct proxy *proxy, int64_t timeout_ns);
-void proxy_free(struct proxy *proxy);
+/* 1: nothing uses the memory of params.remote any more; 0: a peer, or the transport, may, for ever. */
+int proxy_free(struct proxy *proxy);
 
 /* The process exits: pinned memory may be gone from here on. */
 void proxy_exiting(void);

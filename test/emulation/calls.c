@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nodes.h"
 #include "reduce/reduce.h"
 #include "reference.h"
 #include "replay.h"
@@ -163,6 +164,7 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 				    .bytes = c->count * corale_type_bytes(c->type),
 				    .signature = signature,
 				    .root = c->root,
+				    .place_of = nodes_places(w, rank),
 				    .scratch = c->scratch };
 	if (c->place)
 		call.target =

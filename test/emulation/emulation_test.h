@@ -32,6 +32,18 @@ int test_lowered_wide(void);
 int test_lowered_counts(void);
 int test_lowered_in_turn(void);
 
+/* The ranks of each node of the i-th group of nodes, then a 0, and how many they are; NULL: there are no more. */
+const int *remote_nodes(int i, int *ranks);
+int test_remote_lowered(void);
+int test_remote_wide(void);
+int test_remote_messages(void);
+int test_remote_in_turn(void);
+int test_remote_mismatch(void);
+int test_remote_absent(void);
+int test_remote_replay(void);
+int test_remote_other_message(void);
+int test_remote_one_end(void);
+
 int test_mismatch(void);
 int test_other_message(void);
 int test_absent(void);

@@ -13,7 +13,10 @@
 /* What plans are made for, and how they run. */
 struct way {
 	int words, wide, node_ranks; /* words: by these, over a link that tears lines */
+	const int *nodes; /* over these; NULL: all ranks reach each other's memory */
 };
+
+enum { REMOTE_SLOT = 1 << 10 };
 
 static struct world_params of_ranks(int ranks, struct way way)
 {
@@ -23,6 +26,8 @@ static struct world_params of_ranks(int ranks, struct way way)
 				      .torn_lines = way.words,
 				      .wide = way.wide,
 				      .node_ranks = way.node_ranks,
+				      .nodes = way.nodes,
+				      .remote_slot = REMOTE_SLOT,
 				      .chunk_bytes = way.node_ranks ? 1024 : 0 }; /* room for scratch */
 }
 
@@ -36,6 +41,8 @@ static int applies(int row, int ranks, struct way way)
 	struct world w;
 	struct plan plan;
 	struct lowered_messages messages;
+	if (way.nodes && coll_is_uneven(algo->coll)) /* edges have messages of their own */
+		return 0;
 	if (coll_is_pair(algo->coll) || !coll_has_data(algo->coll) || world_open(&w, &p))
 		return 0;
 	ret = world_plan(&w, &key, row, 0, 0, &plan, &list, &messages);
@@ -89,17 +96,33 @@ static int run_row(int row, int ranks, struct way way)
 	return faults;
 }
 
+static int run_rows_of(int ranks, struct way way, int *ran)
+{
+	int rows, faults = 0;
+	algo_table(&rows);
+	for (int row = 0; !faults && row < rows; row++) {
+		if (!applies(row, ranks, way))
+			continue;
+		faults = run_row(row, ranks, way);
+		++*ran;
+	}
+	return faults;
+}
+
 static int run_rows(struct way way)
 {
-	int rows, faults = 0, ran = 0;
-	algo_table(&rows);
+	int faults = 0, ran = 0;
 	for (int ranks = 1; !faults && ranks <= (test_thin ? 3 : 5); ranks += test_thin ? 2 : 1)
-		for (int row = 0; !faults && row < rows; row++) {
-			if (!applies(row, ranks, way))
-				continue;
-			faults = run_row(row, ranks, way);
-			ran++;
-		}
+		faults = run_rows_of(ranks, way, &ran);
+	return faults ? faults : !ran;
+}
+
+static int run_rows_remote(int wide)
+{
+	int faults = 0, ran = 0, ranks;
+	struct way way = { .wide = wide };
+	for (int i = 0; !faults && (way.nodes = remote_nodes(i, &ranks)); i++)
+		faults = run_rows_of(ranks, way, &ran);
 	return faults ? faults : !ran;
 }
 
@@ -119,6 +142,16 @@ int test_lowered_wide(void)
 {
 	int faults = run_rows((struct way){ .wide = 1 });
 	return faults ? faults : run_rows((struct way){ .wide = 1, .node_ranks = 2 });
+}
+
+int test_remote_lowered(void)
+{
+	return run_rows_remote(0);
+}
+
+int test_remote_wide(void)
+{
+	return run_rows_remote(1);
 }
 
 /* The same slots and flags, cut in other ways; calls that do not wait for anybody before they fill slots. */

@@ -105,7 +105,8 @@ static int send_group(struct exchange *x, int rank, int group, struct own *own, 
 						     .from = o->copy ? o->data : NULL,
 						     .bytes = m->bytes,
 						     .type = (corale_type)(i % CORALE_NUM_TYPES),
-						     .peer = m->from == rank ? m->to : m->from,
+						     .peer = world_place(&x->world, rank,
+									 m->from == rank ? m->to : m->from),
 						     .sending = m->from == rank && !o->copy,
 						     .target = o->target };
 	}
@@ -203,10 +204,11 @@ static int run_exchange(struct exchange *x, int most_a_pair)
 	}
 	if (world_open(&x->world, &x->params))
 		abort();
-	if (gpu_run(x->params.ranks, exchange, x, test_seed))
+	if (world_run(&x->world, exchange, x, test_seed))
 		return -1;
 	for (int r = 0; r < x->params.ranks; r++)
 		faults += x->faults[r];
+	faults += world_faults(&x->world);
 	world_close(&x->world);
 	free(x);
 	return faults;
@@ -224,6 +226,21 @@ int test_messages(void)
 	int faults = 0;
 	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 4); ranks++)
 		faults = messages_of(ranks, 0);
+	return faults;
+}
+
+/* Between nodes, and within them in the same group. */
+int test_remote_messages(void)
+{
+	int faults = 0, ranks;
+	const int *nodes;
+	for (int i = 0; !faults && (nodes = remote_nodes(i, &ranks)); i++) {
+		struct exchange *x = new_exchange(ranks, test_thin ? 3 : 6, 192 << 10);
+		x->params.nodes = nodes;
+		x->params.remote_slot = 4 << 10;
+		x->most_bytes = 300000;
+		faults = run_exchange(x, ranks > 3 ? 2 : 4);
+	}
 	return faults;
 }
 

@@ -98,13 +98,14 @@ int script_run(struct script *s)
 	int faults = 0;
 	if (world_open(&s->world, &s->params))
 		abort();
-	if (gpu_run(s->params.ranks, play, s, s->seed)) {
+	if (world_run(&s->world, play, s, s->seed)) {
 		for (int r = 0; r < s->params.ranks; r++)
 			print_calls(s, r);
 		return -1;
 	}
 	for (int r = 0; r < s->params.ranks; r++)
 		faults += s->faults[r];
+	faults += world_faults(&s->world);
 	world_close(&s->world);
 	free(s);
 	return faults;

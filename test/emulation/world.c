@@ -1,9 +1,12 @@
 #include "world.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "nodes.h"
+#include "plan/plan_eval.h"
 
 /* ---- What lib/cuda/engine_cuda_run.c asks of the other files of the engine ---------------------------------------- */
 
@@ -75,12 +78,12 @@ static void count_messages(const struct world *w, int rank, uint64_t messages)
 	unsigned char *window = w->windows + (size_t)rank * w->engines[rank].stride;
 	struct codelet_header *headers = (struct codelet_header *)(window + w->layout.headers);
 	struct codelet_ring_end *ends = (struct codelet_ring_end *)(window + w->layout.ring_ends);
-	for (int peer = 0; peer < w->ranks; peer++)
+	for (int peer = 0; peer < w->engines[rank].ranks; peer++)
 		for (int lane = 0; lane < CODELET_LANES; lane++)
 			s->pair_sent[lane][peer] = s->pair_received[lane][peer] = messages;
-	for (size_t i = 0; i < (size_t)w->ranks * w->layout.pair_rings; i++)
+	for (size_t i = 0; i < (size_t)w->layout.ranks * w->layout.pair_rings; i++)
 		ends[i].taken = ends[i].sent = ends[i].received = messages;
-	for (int i = 0; i < 2 * w->ranks; i++)
+	for (uint32_t i = 0; i < 2 * w->layout.ranks; i++)
 		headers[i].epoch_c = headers[i].epoch_d = (uint32_t)messages;
 }
 
@@ -88,14 +91,16 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 {
 	struct engine *e = &w->engines[rank];
 	unsigned char *window = w->windows + (size_t)rank * stride;
-	e->rank = rank;
-	e->ranks = e->world_ranks = p->ranks;
+	e->rank = p->nodes ? w->topo->local_of[rank] : rank;
+	e->ranks = p->nodes ? plan_group_size(&w->topo->map, PLAN_NODE, rank) : p->ranks;
 	e->world_rank = rank;
+	e->world_ranks = p->ranks;
 	e->max_blocks = p->max_blocks;
 	e->resident = 2 * p->max_blocks;
 	e->rates = w->node.rates;
 	e->layout = w->layout;
-	e->base = (CUdeviceptr)w->windows;
+	e->base =
+	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */
 	e->stride = stride;
 	e->state = calloc(1, sizeof(*e->state));
 	e->failure = calloc(1, sizeof(*e->failure));
@@ -146,19 +151,35 @@ static int is_made(const struct world *w, unsigned char *const *memory)
 	return 1;
 }
 
-static int make_planner(struct world *w, const struct world_params *p)
+static int make_topo(struct world *w, const struct world_params *p)
 {
-	const struct settings settings = { .partials_float32 = p->wide, .chunk_bytes = p->chunk_bytes };
-	uint64_t *node = calloc((size_t)w->ranks, sizeof *node);
+	uint64_t *node = p->nodes ? nodes_ids(p->nodes, w->ranks) : calloc((size_t)w->ranks, sizeof *node);
 	for (int r = 0; node && p->node_ranks && r < w->ranks; r++)
 		node[r] = (uint64_t)(r / p->node_ranks);
 	int ret = node ? topo_create(w->ranks, node, &w->topo) : CORALE_ENOMEM;
 	free(node);
-	if (ret)
-		return ret;
-	topo_set_gpus(w->topo, w->node.rates);
+	if (!ret)
+		topo_set_gpus(w->topo, w->node.rates);
+	return ret;
+}
+
+static void make_planner(struct world *w, const struct world_params *p)
+{
+	enum { REMOTE_BLOCKS = 24 }; /* as lib/comm/gpu_plan.c has it */
+	const struct settings settings = { .partials_float32 = p->wide, .chunk_bytes = p->chunk_bytes };
 	planner_init_gpus(&w->planner, w->topo, &settings, &w->node);
-	return 0;
+	if (p->nodes)
+		planner_limit_remote(&w->planner, p->remote_slot, REMOTE_CHANNELS, REMOTE_BLOCKS);
+}
+
+/* Lists name ranks by their places. */
+static void place_peers(struct world *w, int rank, struct lowered *lowered, struct lowered_messages *messages)
+{
+	const int *place_of = nodes_places(w, rank);
+	for (int i = 0; place_of && i < lowered->npeers; i++)
+		lowered->peers[i].rank = (int16_t)place_of[lowered->peers[i].rank];
+	if (place_of)
+		memset(messages, 0, sizeof *messages);
 }
 
 int world_plan(struct world *w, const struct plan_key *key, int row, int rank, int root, struct plan *plan,
@@ -170,6 +191,8 @@ int world_plan(struct world *w, const struct plan_key *key, int row, int rank, i
 	ret = ret ? ret : lower_plan(plan, &w->topo->map, rank, root, &lowered, &why);
 	if (ret || lower_messages(plan, &w->topo->map, root, messages))
 		memset(messages, 0, sizeof *messages);
+	if (!ret)
+		place_peers(w, rank, &lowered, messages);
 	return ret ? ret : engine_add_list(&w->engines[rank], &lowered, list);
 }
 
@@ -188,13 +211,15 @@ int world_open(struct world *w, const struct world_params *p)
 {
 	memset(w, 0, sizeof(*w));
 	w->ranks = p->ranks;
-	codelet_layout_init(&w->layout, p->ranks, p->window_bytes);
+	w->node.rates = rates_of_default_gpu();
+	if (make_topo(w, p))
+		return CORALE_ENOMEM;
+	codelet_layout_init(&w->layout, p->nodes ? w->topo->map.max_node_size : p->ranks, p->window_bytes);
 	size_t stride = codelet_round(w->layout.bytes, 4096);
 	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
 	w->regions = calloc((size_t)(p->ranks * WORLD_REGIONS), sizeof(*w->regions));
 	w->events = calloc((size_t)p->ranks, sizeof(*w->events));
-	w->node.rates = rates_of_default_gpu();
 	w->node.ranks = p->ranks;
 	w->node.max_blocks = p->max_blocks;
 	w->node.words_bytes = w->layout.words_bytes;
@@ -210,8 +235,9 @@ int world_open(struct world *w, const struct world_params *p)
 	}
 	if (!ret && p->scratch_chunk)
 		ret = make_scratch(w, p->scratch_chunk);
-	if (!ret)
-		ret = make_planner(w, p);
+	if (!ret && p->nodes)
+		ret = nodes_open(w, p->remote_slot);
+	make_planner(w, p);
 	if (ret)
 		world_close(w);
 	return ret;
@@ -219,6 +245,7 @@ int world_open(struct world *w, const struct world_params *p)
 
 void world_close(struct world *w)
 {
+	nodes_close(w);
 	for (int r = 0; w->engines && r < w->ranks; r++) {
 		free(w->engines[r].state);
 		free(w->engines[r].failure);
@@ -235,6 +262,45 @@ void world_close(struct world *w)
 	free(w->events);
 	free(w->engines);
 	free(w->windows);
+}
+
+/* ---- Runs --------------------------------------------------------------------------------------------------- */
+
+struct run {
+	struct world *world;
+	void (*host)(int rank, void *arg);
+	void *arg;
+	_Atomic int under_way; /* ranks */
+};
+
+static void run_host(int number, void *arg)
+{
+	struct run *r = arg;
+	if (number < r->world->ranks) {
+		r->host(number, r->arg);
+		gpu_synchronize();
+		atomic_fetch_sub_explicit(&r->under_way, 1, memory_order_relaxed);
+	}
+	for (; number >= r->world->ranks && atomic_load_explicit(&r->under_way, memory_order_relaxed);
+	     gpu_pause(1))
+		nodes_carry(r->world, number - r->world->ranks);
+}
+
+int world_run(struct world *w, void (*host)(int rank, void *arg), void *arg, uint64_t seed)
+{
+	struct run r = { w, host, arg, w->ranks };
+	return gpu_run(w->nodes ? 2 * w->ranks : w->ranks, run_host, &r, seed);
+}
+
+int world_faults(const struct world *w)
+{
+	return nodes_faults(w);
+}
+
+int world_place(const struct world *w, int rank, int other)
+{
+	const int *place_of = nodes_places(w, rank);
+	return place_of ? place_of[other] : other;
 }
 
 void world_abort(struct world *w, int rank, int code)

@@ -17,6 +17,8 @@ struct world_params {
 	size_t scratch_chunk; /* bytes; 0: there is no scratch (region 1) */
 	int torn_lines; /* a link on which only words of 8 bytes arrive whole */
 	int node_ranks; /* plans are those of nodes of so many ranks; 0: of one node */
+	const int *nodes; /* ranks of each node, then a 0; NULL: all ranks reach each other's memory */
+	uint32_t remote_slot; /* bytes of a message between nodes at most */
 	int wide; /* partial sums of 8- and 16-bit floats are float32 */
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES */
 };
@@ -32,15 +34,25 @@ struct world {
 	struct plan_node node;
 	struct topo *topo;
 	struct planner planner;
+	struct nodes *nodes; /* NULL: one */
 };
 
-/* 0 or CORALE_ENOMEM. */
+/* 0 or CORALE_ENOMEM. Of several nodes: without registered memory and scratch. */
 int world_open(struct world *world, const struct world_params *params);
 void world_close(struct world *world);
 
 /* The plan of a row of the algorithm table for a key, and its list on a rank. 0, or CORALE_ENOTSUP: it has none. */
 int world_plan(struct world *world, const struct plan_key *key, int row, int rank, int root,
 	       struct plan *plan, int *list, struct lowered_messages *messages);
+
+/* gpu_run of its ranks, each beside its proxy, if it has one. */
+int world_run(struct world *world, void (*host)(int rank, void *arg), void *arg, uint64_t seed);
+
+/* Of a run, against what proxies owe to the wire: printed. */
+int world_faults(const struct world *world);
+
+/* What a rank calls another one. */
+int world_place(const struct world *world, int rank, int other);
 
 /* What a copy engine does. */
 struct world_copy {

@@ -71,7 +71,7 @@ static int post_probe(struct ucx_link *l, enum ucx_way way, size_t bytes)
 {
 	static const unsigned char header[TRANSPORT_HEADER_BYTES];
 	ucx_lock(l->comm->worker);
-	int ret = ucx_link_post(l, way, header, bytes);
+	int ret = ucx_link_post(l, way, header, NULL, bytes);
 	ucx_unlock(l->comm->worker);
 	return ret;
 }

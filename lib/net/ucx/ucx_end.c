@@ -20,11 +20,19 @@ static int is_quiet(const struct ucx_comm *c, int sends_only)
 	return 1;
 }
 
+static int borrows(const struct ucx_comm *c)
+{
+	int n = 0;
+	for (int r = 0; r < c->params.size; r++)
+		n += c->peers[r] ? ucx_link_borrowed(c->peers[r]) : 0;
+	return n;
+}
+
 static int poll_quiet(struct ucx_comm *c, int sends_only)
 {
 	ucx_help(c->worker);
 	ucx_lock(c->worker);
-	int quiet = is_quiet(c, sends_only);
+	int quiet = is_quiet(c, sends_only) && !borrows(c);
 	ucx_unlock(c->worker);
 	return quiet;
 }
@@ -48,6 +56,10 @@ static void abandon_endpoints(struct ucx_comm *c)
 			ucx_endpoint_abandon(
 			    c->peers[op->peer]->endpoint, CORALE_EPEER,
 			    "a message to or from the peer was stuck when its communicator failed");
+	for (int r = 0; r < c->params.size; r++)
+		if (c->peers[r] && ucx_link_borrowed(c->peers[r]))
+			ucx_endpoint_abandon(c->peers[r]->endpoint, CORALE_EPEER,
+					     "a message to the peer was stuck when its communicator failed");
 	ucx_unlock(c->worker);
 }
 
@@ -55,6 +67,7 @@ static void finish_rest(struct ucx_comm *c, int code)
 {
 	int rest = 0;
 	ucx_lock(c->worker);
+	const int read = borrows(c);
 	for (struct ucx_op *op = c->ops, *older; op; op = older) {
 		older = op->older;
 		if (!op->request)
@@ -69,6 +82,11 @@ static void finish_rest(struct ucx_comm *c, int code)
 			 "transport ucx: gave up %d messages that UCX still holds; their buffers may yet be "
 			 "written",
 			 rest);
+	if (read)
+		log_line(LOG_WARN, c->params.rank,
+			 "transport ucx: gave up %d messages that their peers do not take; UCX may yet read "
+			 "their buffers",
+			 read);
 }
 
 void ucx_end_fail(struct ucx_comm *c, int code)

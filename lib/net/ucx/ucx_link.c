@@ -20,6 +20,7 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
 		return l;
 	l->base.ops = &ucx_link_ops;
 	l->base.peer = peer;
+	l->base.direct = 1;
 	l->base.lane = lane;
 	l->base.slot_bytes = c->params.slots.bytes;
 	l->worker = c->worker;
@@ -372,12 +373,12 @@ static int open_out(struct link *base)
 	return ret;
 }
 
-static int post(struct link *base, const void *header, size_t bytes)
+static int post(struct link *base, const void *header, const void *data, size_t bytes)
 {
 	struct ucx_link *l = of(base);
 	struct ucx_comm *c = l->comm;
 	ucx_lock(c->worker);
-	int ret = ucx_link_post(l, ucx_calibrate_way(c, base->peer), header, bytes);
+	int ret = ucx_link_post(l, ucx_calibrate_way(c, base->peer), header, data, bytes);
 	ucx_unlock(c->worker);
 	return ret;
 }
@@ -416,6 +417,11 @@ static int poll_link(struct link *base, int sends)
 	return code;
 }
 
+static int is_sent(struct link *base)
+{
+	return !atomic_load_explicit(&of(base)->borrowed, memory_order_acquire);
+}
+
 const struct link_ops ucx_link_ops = {
 	.open = open_link,
 	.open_in = open_in,
@@ -423,4 +429,5 @@ const struct link_ops ucx_link_ops = {
 	.post = post,
 	.release = release,
 	.poll = poll_link,
+	.sent = is_sent,
 };

@@ -14,6 +14,7 @@
 struct ucx_out {
 	struct ucx_link *link;
 	int busy; /* UCX requests that refer to this */
+	const void *data; /* of the user, or NULL: the slot */
 	size_t bytes;
 	struct ucx_wire wire; /* of the message, or of its notice */
 };
@@ -46,6 +47,7 @@ struct ucx_link {
 	ucp_mem_h out_memory;
 	struct ucx_grant grant; /* the peer's; depth 0: not yet */
 	ucp_rkey_h key;
+	_Atomic int borrowed; /* messages in the user's memory that UCX refers to */
 	uint64_t done, peer_taken; /* messages that UCX has let go of; that the peer has taken */
 	/* receiving */
 	struct ucx_in *ins;
@@ -77,7 +79,7 @@ ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, vo
 
 /* ucx_link_post.c */
 /* As link_post. */
-int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, size_t bytes);
+int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, const void *data, size_t bytes);
 /* Makes the slots to send from, once; 0 or an error. */
 int ucx_link_open_out(struct ucx_link *l);
 /* The peer has taken so many messages. */
@@ -90,6 +92,8 @@ void ucx_link_credit(struct ucx_link *l);
 void ucx_link_lose(struct ucx_peer *p, int code);
 /* The same for all peers. */
 void ucx_link_fail(struct ucx_comm *c, int code);
+/* Messages to a peer in the user's memory that UCX refers to. */
+int ucx_link_borrowed(const struct ucx_peer *p);
 /* What a BYE says. */
 void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void *data, size_t bytes);
 int ucx_link_say_bye(struct ucx_comm *c, int peer);

@@ -59,6 +59,15 @@ static int is_sent(const struct ucx_link *l)
 	return !l->credits[0].busy && !l->credits[1].busy;
 }
 
+int ucx_link_borrowed(const struct ucx_peer *p)
+{
+	int n = 0;
+	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++)
+		if (p->links[lane])
+			n += atomic_load_explicit(&p->links[lane]->borrowed, memory_order_relaxed);
+	return n;
+}
+
 static int is_received(const struct ucx_link *l)
 {
 	for (int i = 0; l->ins && i < l->base.in_depth; i++)

@@ -50,7 +50,10 @@ void ucx_link_credited(struct ucx_link *l, uint64_t taken)
 static void let_go(struct ucx_out *out, ucs_status_t status)
 {
 	struct ucx_link *l = out->link;
-	out->busy--;
+	if (!--out->busy && out->data) {
+		out->data = NULL;
+		atomic_fetch_sub_explicit(&l->borrowed, 1, memory_order_release);
+	}
 	if (!l->comm) {
 		ucx_link_retire(l);
 		return;
@@ -78,21 +81,24 @@ static void take(struct ucx_out *out, void *request)
 		let_go(out, UCS_PTR_STATUS(request));
 }
 
+static const void *payload_of(const struct ucx_out *out)
+{
+	const struct link *b = &out->link->base;
+	return out->data ? out->data : b->out + (size_t)(out - out->link->outs) * b->slot_bytes;
+}
+
 static ucp_request_param_t param_of(struct ucx_out *out, ucp_send_nbx_callback_t done)
 {
-	return (ucp_request_param_t){ .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
 						      UCP_OP_ATTR_FIELD_USER_DATA |
-						      UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH,
+						      UCP_OP_ATTR_FIELD_MEMORY_TYPE,
 				      .cb.send = done,
 				      .user_data = out,
 				      .memh = out->link->out_memory,
 				      .memory_type = UCS_MEMORY_TYPE_HOST };
-}
-
-static const unsigned char *slot_of(const struct ucx_out *out)
-{
-	const struct link *b = &out->link->base;
-	return b->out + (size_t)(out - out->link->outs) * b->slot_bytes;
+	if (!out->data)
+		param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+	return param;
 }
 
 /* The message itself, or its notice: bytes of payload go with it. */
@@ -105,7 +111,7 @@ static void send_am(struct ucx_out *out, unsigned flags, size_t bytes)
 		param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FIELD_MEMH;
 	out->busy++;
 	take(out, ucp_am_send_nbx(out->link->p->endpoint->data, 0, &out->wire, sizeof(out->wire),
-				  bytes ? slot_of(out) : NULL, bytes, &param));
+				  bytes ? payload_of(out) : NULL, bytes, &param));
 }
 
 static void send_tag(struct ucx_out *out)
@@ -113,7 +119,7 @@ static void send_tag(struct ucx_out *out)
 	ucp_request_param_t param = param_of(out, sent);
 	const struct ucx_link *l = out->link;
 	out->busy++;
-	take(out, ucp_tag_send_nbx(l->p->endpoint->data, slot_of(out), out->bytes,
+	take(out, ucp_tag_send_nbx(l->p->endpoint->data, payload_of(out), out->bytes,
 				   l->grant.tag + (l->base.posted - 1), &param));
 }
 
@@ -135,7 +141,7 @@ static void send_put(struct ucx_out *out, int ordered)
 	ucp_ep_h ep = l->p->endpoint->data;
 	const uint64_t place = (l->base.posted - 1) % l->grant.depth * l->grant.slot_bytes;
 	out->busy++;
-	take(out, ucp_put_nbx(ep, slot_of(out), out->bytes, l->grant.address + place, l->key, &param));
+	take(out, ucp_put_nbx(ep, payload_of(out), out->bytes, l->grant.address + place, l->key, &param));
 	if (ordered) {
 		send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);
 		return;
@@ -177,7 +183,7 @@ static struct ucx_wire *fill_wire(struct ucx_link *l, struct ucx_wire *wire, enu
 	return wire;
 }
 
-int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, size_t bytes)
+int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, const void *data, size_t bytes)
 {
 	struct ucx_out *out = &l->outs[l->base.posted % (uint64_t)l->base.out_depth];
 	int ret = refuse(l), small = bytes <= UCX_EAGER_BYTES;
@@ -189,9 +195,12 @@ int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, size
 	wire->bytes = bytes;
 	memcpy(wire->header, header, sizeof(wire->header));
 	out->bytes = bytes;
+	out->data = data;
+	if (data)
+		atomic_fetch_add_explicit(&l->borrowed, 1, memory_order_relaxed);
 	out->busy = 1; /* until all of it is asked for */
 	l->base.posted++;
-	if (!small)
+	if (!small && !data)
 		ucx_link_enlarge(l, 1);
 	if (small || way == UCX_WAY_AM) {
 		send_am(out, small ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV, bytes);

@@ -1,0 +1,40 @@
+/* What the proxy's two files share. */
+#ifndef PROXY_STATE_H
+#define PROXY_STATE_H
+
+#include "link.h"
+#include "proxy.h"
+
+/* Counts messages, from 0. */
+struct proxy_lane {
+	struct link *link;
+	uint64_t delivered; /* to the kernels */
+};
+
+struct proxy_peer {
+	int rank;
+	int lost; /* nothing more goes to it; the transport has said why */
+	struct proxy_lane lanes[REMOTE_LANES];
+};
+
+struct proxy {
+	struct proxy *next; /* of the thread's */
+	struct proxy_params params;
+	const struct link_ops *ops;
+	struct transport_slots slots; /* of its links */
+	struct proxy_peer *peers;
+	uint32_t lanes; /* so many first ones have been used */
+	uint32_t looks;
+	_Atomic int held; /* directions of links whose memory the transport may still use */
+	_Atomic uint64_t moved;
+	_Atomic uint64_t enqueued; /* calls, of the user's thread */
+	_Atomic int captured;
+	_Atomic int lost; /* a rank, + 1 */
+};
+
+static inline uint64_t proxy_load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+#endif

@@ -1,0 +1,132 @@
+#include "nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "net/proxy.h"
+#include "wire.h"
+
+/* Of a rank. */
+struct station {
+	int *place_of, *rank_at;
+	struct proxy *proxy; /* NULL: no rank is on another node */
+};
+
+struct nodes {
+	struct wire *wire;
+	struct station *stations;
+};
+
+uint64_t *nodes_ids(const int *sizes, int ranks)
+{
+	uint64_t *ids = calloc((size_t)ranks, sizeof *ids);
+	for (int node = 0, r = 0; ids && sizes[node]; node++)
+		for (int i = 0; i < sizes[node]; i++)
+			ids[r++] = (uint64_t)node;
+	return ids;
+}
+
+static int is_local(const struct world *w, int a, int b)
+{
+	return w->topo->node_of[a] == w->topo->node_of[b];
+}
+
+/* Those of the own node first, as lib/comm/gpu_remote.c has them. */
+static int place_ranks(struct world *w, int rank)
+{
+	struct station *s = &w->nodes->stations[rank];
+	int next = w->engines[rank].ranks;
+	s->place_of = calloc((size_t)w->ranks, sizeof *s->place_of);
+	s->rank_at = calloc((size_t)w->ranks, sizeof *s->rank_at);
+	if (!s->place_of || !s->rank_at)
+		return CORALE_ENOMEM;
+	for (int r = 0; r < w->ranks; r++) {
+		s->place_of[r] = is_local(w, rank, r) ? w->topo->local_of[r] : next++;
+		s->rank_at[s->place_of[r]] = r;
+	}
+	return 0;
+}
+
+static int open_station(struct world *w, int rank, uint32_t slot_bytes)
+{
+	struct engine *e = &w->engines[rank];
+	const int peers = w->ranks - e->ranks;
+	if (!peers)
+		return 0;
+	struct remote *r = &e->remote.remote;
+	*r = (struct remote){ .slot_bytes = slot_bytes, .peers = peers };
+	r->memory = aligned_alloc(4096, codelet_round(remote_bytes(r), 4096));
+	e->remote.counts =
+	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->messages[0]);
+	if (!r->memory || !e->remote.counts)
+		return CORALE_ENOMEM;
+	memset(r->memory, 0, remote_bytes(r));
+	const struct proxy_params params = { .transport = wire_end(w->nodes->wire, rank),
+					     .remote = *r,
+					     .ranks = w->nodes->stations[rank].rank_at + e->ranks,
+					     .rank = rank };
+	return proxy_create(&params, &w->nodes->stations[rank].proxy);
+}
+
+/* Its kernel has read the message that lay there before. */
+static int has_room(void *world, int from, int to, int lane, uint64_t n)
+{
+	const struct world *w = world;
+	const struct engine *e = &w->engines[to];
+	if (lane < PROXY_FIRST_LANE)
+		return 1;
+	const int peer = w->nodes->stations[to].place_of[from] - e->ranks;
+	const uint64_t *taken = &remote_words_of(&e->remote.remote, peer)->taken[lane - PROXY_FIRST_LANE];
+	return n < __atomic_load_n(taken, __ATOMIC_RELAXED) + REMOTE_DEPTH;
+}
+
+int nodes_open(struct world *w, uint32_t slot_bytes)
+{
+	int ret = 0;
+	w->nodes = calloc(1, sizeof *w->nodes);
+	if (!w->nodes)
+		return CORALE_ENOMEM;
+	w->nodes->stations = calloc((size_t)w->ranks, sizeof *w->nodes->stations);
+	w->nodes->wire = wire_new(w->ranks, has_room, w);
+	if (!w->nodes->stations || !w->nodes->wire)
+		return CORALE_ENOMEM;
+	for (int r = 0; !ret && r < w->ranks; r++)
+		ret = place_ranks(w, r);
+	for (int r = 0; !ret && r < w->ranks; r++)
+		ret = open_station(w, r, slot_bytes);
+	return ret;
+}
+
+void nodes_close(struct world *w)
+{
+	if (!w->nodes)
+		return;
+	wire_free(w->nodes->wire); /* its requests are the proxies' */
+	for (int r = 0; w->nodes->stations && r < w->ranks; r++) {
+		proxy_free(w->nodes->stations[r].proxy);
+		free(w->nodes->stations[r].place_of);
+		free(w->nodes->stations[r].rank_at);
+		free(w->engines[r].remote.remote.memory);
+		free(w->engines[r].remote.counts);
+	}
+	free(w->nodes->stations);
+	free(w->nodes);
+	w->nodes = NULL;
+}
+
+const int *nodes_places(const struct world *w, int rank)
+{
+	return w->nodes ? w->nodes->stations[rank].place_of : NULL;
+}
+
+void nodes_carry(struct world *w, int rank)
+{
+	if (w->nodes->stations[rank].proxy)
+		proxy_progress(w->nodes->stations[rank].proxy);
+}
+
+int nodes_faults(const struct world *w)
+{
+	return w->nodes ? wire_faults(w->nodes->wire) : 0;
+}

@@ -1,0 +1,25 @@
+/* What an emulated world of several nodes has beside its engines: places of ranks, memory of messages, the wire, the proxies. */
+#ifndef NODES_H
+#define NODES_H
+
+#include "world.h"
+
+struct nodes;
+
+/* The ids of the ranks' nodes, to be freed, of nodes of such sizes; NULL without memory. */
+uint64_t *nodes_ids(const int *sizes, int ranks);
+
+/* Of a world whose topology is made: sets what its engines know of other nodes. 0 or CORALE_ENOMEM. */
+int nodes_open(struct world *world, uint32_t slot_bytes);
+void nodes_close(struct world *world);
+
+/* The place of each rank as a rank sees it; NULL: that is the rank. */
+const int *nodes_places(const struct world *world, int rank);
+
+/* By a host of its own: one step of a rank's proxy. */
+void nodes_carry(struct world *world, int rank);
+
+/* Against what proxies owe to the transport, printed. */
+int nodes_faults(const struct world *world);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * A network between emulated ranks: a transport whose messages are late at random and come in any order but that of their lane. What a
+ * network may do it does: it reads a message long after it was given it, and fills a buffer piece by piece. It sees to it that its users
+ * keep their side: what is under way is not changed, and a slot is free at the other end before its message is sent.
+ */
+#ifndef WIRE_H
+#define WIRE_H
+
+#include "net/transport.h"
+
+struct wire;
+
+/* Whether the receiver of message number n of a lane, from 0, has a place for it. */
+typedef int wire_has_room(void *ctx, int from, int to, int lane, uint64_t n);
+
+/* For so many ranks; NULL without memory. */
+struct wire *wire_new(int ranks, wire_has_room *has_room, void *ctx);
+void wire_free(struct wire *wire);
+
+/* A rank's end of it: send, recv and progress alone. Within gpu_run; the wire's. */
+struct transport *wire_end(struct wire *wire, int rank);
+
+/* Of its users, printed. */
+int wire_faults(const struct wire *wire);
+
+#endif
