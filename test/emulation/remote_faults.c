@@ -91,7 +91,8 @@ static int expect_code(const struct scene *s, int code)
 	for (int r = 0; r <= last; r++) {
 		const struct codelet_failure *f = s->world.engines[r].failure;
 		const int expected = s->trouble == ABSENT && r == last ? 0 : code;
-		named |= r != last && f->peer == world_place(&s->world, r, last);
+		named |= r == last ? f->peer != world_place(&s->world, r, r)
+				   : f->peer == world_place(&s->world, r, last);
 		if (f->code == expected)
 			continue;
 		printf("# %s, trouble %d: rank %d has '%s', peer %d, expected '%s'\n",
@@ -100,8 +101,8 @@ static int expect_code(const struct scene *s, int code)
 		faults++;
 	}
 	if (!named)
-		printf("# %s, trouble %d: nobody names rank %d\n", corale_coll_name(s->call.coll),
-		       (int)s->trouble, last);
+		printf("# %s, trouble %d: nobody names rank %d, nor does it name one\n",
+		       corale_coll_name(s->call.coll), (int)s->trouble, last);
 	return faults + !named;
 }
 
