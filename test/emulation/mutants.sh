@@ -41,7 +41,7 @@ run_case()
 reason()
 {
 	if grep -q 'WARNING: ThreadSanitizer' "$work/out"; then
-		sed -n '/^ *#0/{s/^ *#0 \([^(]*\).*/thread sanitizer: \1/;p;q;}' "$work/out" | cut -c 1-110
+		sed -n '/^ *#0/{s/^ *#0 \([^ (]*\).*/thread sanitizer: \1/;p;q;}' "$work/out"
 	else
 		grep -m 1 '^#' "$work/out" | cut -c 1-110
 	fi
