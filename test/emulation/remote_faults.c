@@ -139,7 +139,7 @@ static int run_scenes(enum trouble trouble, int code)
 	int faults = 0;
 	p.timeout_ns = trouble == ABSENT ? DEADLINE_NS : 0;
 	for (int i = 0; !faults && (p.nodes = remote_nodes(i, &p.ranks)); i++)
-		for (size_t k = 0; !faults && k < COUNT(calls); k++)
+		for (size_t k = 0; !faults && k < COUNT(calls) && (!i || i == remote_drawn()); k++)
 			faults = run_scene(&p, trouble, code, calls[k]);
 	return faults;
 }
