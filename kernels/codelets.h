@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/remote.h"
+#include "remote.h"
 #include "plan/lower.h"
 #include "plan/plan_eval.h"
 #include "plan/shape.h"

@@ -7,7 +7,7 @@
 #define PROXY_H
 
 #include "kernels/remote.h"
-#include "net/transport.h"
+#include "transport.h"
 
 struct proxy;
 
