@@ -191,7 +191,7 @@ static int post_send(struct transport *t, int to, int lane, const void *header, 
 	memcpy(p->header, header, sizeof p->header);
 	p->given = copy_of(memory, bytes);
 	p->leaves = gpu_turns() + some_turns();
-	p->ends = p->leaves + some_turns();
+	p->ends = p->leaves + 2 * some_turns();
 	p->comes = p->leaves + some_turns();
 	pthread_mutex_lock(&w->lock);
 	if (!w->has_room(w->ctx, from, to, lane, path->sent[lane]++))
