@@ -31,7 +31,7 @@ struct queue {
 /* From one rank to another. */
 struct path {
 	struct queue sends[TRANSPORT_MAX_LANES], recvs[TRANSPORT_MAX_LANES];
-	uint64_t sent[TRANSPORT_MAX_LANES];
+	uint64_t expected[TRANSPORT_MAX_LANES];
 	int parts; /* in all queues */
 };
 
@@ -102,10 +102,12 @@ static void finish(struct transport_request *request, size_t bytes)
 
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
 
-/* What it is time for at the sender: 1 if there was anything. The network may look at a message again until its memory is the sender's. */
+/* What it is time for at the sender: 1 if there was anything. The network may look at a message again until its memory is the sender's, after it
+ * has come: so nobody is further ahead than he has slots. */
 static int leave(struct wire *w, struct part *p, int from, int to, int lane)
 {
-	const int reads = !p->data && gpu_turns() >= p->leaves, ends = !p->ended && gpu_turns() >= p->ends;
+	const int reads = !p->data && gpu_turns() >= p->leaves,
+		  ends = !p->ended && p->came && gpu_turns() >= p->ends;
 	if (reads)
 		p->data = copy_of(p->memory, p->bytes);
 	if ((reads || ends) && p->bytes && memcmp(p->memory, p->given, p->bytes))
@@ -176,6 +178,7 @@ static struct part *new_part(struct transport_request *request, void *memory, si
 	if (!p)
 		abort();
 	p->request = request;
+	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
 	p->memory = memory;
 	p->bytes = bytes;
 	return p;
@@ -194,8 +197,6 @@ static int post_send(struct transport *t, int to, int lane, const void *header, 
 	p->ends = p->leaves + 2 * some_turns();
 	p->comes = p->leaves + some_turns();
 	pthread_mutex_lock(&w->lock);
-	if (!w->has_room(w->ctx, from, to, lane, path->sent[lane]++))
-		complain(w, "a message is sent before its place is free", from, to, lane);
 	append(&path->sends[lane], p);
 	path->parts++;
 	pthread_mutex_unlock(&w->lock);
@@ -206,9 +207,12 @@ static int post_recv(struct transport *t, int from, int lane, void *memory, size
 		     struct transport_request *request)
 {
 	struct wire *w = of(t)->wire;
-	struct path *path = path_of(w, from, of(t)->rank);
+	const int me = of(t)->rank;
+	struct path *path = path_of(w, from, me);
 	struct part *p = new_part(request, memory, bytes);
 	pthread_mutex_lock(&w->lock);
+	if (!w->has_room(w->ctx, from, me, lane, path->expected[lane]++))
+		complain(w, "a message may come before its place is free", from, me, lane);
 	append(&path->recvs[lane], p);
 	path->parts++;
 	pthread_mutex_unlock(&w->lock);
