@@ -73,10 +73,14 @@ __device__ static inline uint64_t *remote_count(const remote_calls &c, int peer,
 	return &c.counts->messages[peer][direction][lane];
 }
 
-/* All threads: tells the proxy. False, of all of them, if the communicator has failed: a replay ends at once. */
+/* All threads: tells the proxy. False, of all of them, if the communicator has failed: a replay ends at once, and a call that was never made says
+ * so. */
 __device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c)
 {
-	const bool ended = threadIdx.x == 0 && told_abort(a); /* not the host's word: that takes a microsecond */
+	const uint64_t told = threadIdx.x == 0 ? told_abort(a) : 0; /* not the host's word: that takes a microsecond */
+	const bool ended = told != 0;
+	if (ended)
+		call_fail(a, -(int)(uint32_t)told, (int)(told >> 32) - 1, call_epoch(a), 0, 0);
 	if (blockIdx.x == 0 && threadIdx.x == 0)
 		sync_store_relaxed(&remote_progress_of(&c.remote)->begun, ++c.counts->calls);
 	return __syncthreads_and(!ended);

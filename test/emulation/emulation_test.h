@@ -34,6 +34,7 @@ int test_lowered_in_turn(void);
 
 /* The ranks of each node of the i-th group of nodes, then a 0, and how many they are; NULL: there are no more. */
 const int *remote_nodes(int i, int *ranks);
+int remote_drawn(void); /* one of them but the first, by the seed */
 int test_remote_lowered(void);
 int test_remote_wide(void);
 int test_remote_messages(void);

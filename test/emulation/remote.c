@@ -8,15 +8,21 @@
 
 enum { MOST_NODES = 3, SLOT = 2 << 10 };
 
+static const int nodes[][MOST_NODES + 1] = { { 2, 1 }, { 1, 1 }, { 2, 2 }, { 3, 1, 2 } };
+
 const int *remote_nodes(int i, int *ranks)
 {
-	static const int nodes[][MOST_NODES + 1] = { { 2, 1 }, { 1, 1 }, { 2, 2 }, { 3, 1, 2 } };
 	*ranks = 0;
 	if (i >= (test_thin ? 1 : (int)COUNT(nodes)))
 		return NULL;
 	for (int node = 0; nodes[i][node]; node++)
 		*ranks += nodes[i][node];
 	return nodes[i];
+}
+
+int remote_drawn(void)
+{
+	return 1 + (int)(test_seed % (COUNT(nodes) - 1));
 }
 
 /* One lane's slots after the other, of all sizes, by lowered plans and by edges. */

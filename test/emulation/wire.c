@@ -18,8 +18,10 @@ struct part {
 	/* of a send: */
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	unsigned char *given, *data; /* as it was when it was sent; as it was read, NULL: not yet */
-	uint64_t leaves, comes; /* not before these turns */
+	uint64_t leaves, ends,
+	    comes; /* it is read, its memory is the sender's again, it arrives: not before these turns */
 	size_t arrived; /* bytes */
+	int ended, came;
 };
 
 struct queue {
@@ -100,13 +102,18 @@ static void finish(struct transport_request *request, size_t bytes)
 
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
 
-/* The network has read it: its memory is the sender's again. */
-static void leave(struct wire *w, struct part *p, int from, int to, int lane)
+/* What it is time for at the sender: 1 if there was anything. The network may look at a message again until its memory is the sender's. */
+static int leave(struct wire *w, struct part *p, int from, int to, int lane)
 {
-	p->data = copy_of(p->memory, p->bytes);
-	if (memcmp(p->data, p->given, p->bytes))
+	const int reads = !p->data && gpu_turns() >= p->leaves, ends = !p->ended && gpu_turns() >= p->ends;
+	if (reads)
+		p->data = copy_of(p->memory, p->bytes);
+	if ((reads || ends) && p->bytes && memcmp(p->memory, p->given, p->bytes))
 		complain(w, "a message was changed while it was under way", from, to, lane);
-	finish(p->request, p->bytes);
+	if (ends)
+		finish(p->request, p->bytes);
+	p->ended |= ends;
+	return reads || ends;
 }
 
 /* Some more bytes of the first message of a lane. */
@@ -125,22 +132,23 @@ static void arrive(struct wire *w, struct path *path, int from, int to, int lane
 		return;
 	memcpy(recv->request->header, send->header, sizeof send->header);
 	finish(recv->request, send->bytes);
-	drop(&path->sends[lane]);
+	send->came = 1;
 	drop(&path->recvs[lane]);
-	path->parts -= 2;
+	path->parts--;
 }
 
 static int move_lane(struct wire *w, struct path *path, int from, int to, int lane, int sending)
 {
-	struct part *p = path->sends[lane].first;
-	const uint64_t now = gpu_turns();
+	struct part *first = path->sends[lane].first;
 	int moved = 0;
-	for (; sending && p; p = p->next)
-		if (!p->data && now >= p->leaves) {
-			leave(w, p, from, to, lane);
-			moved = 1;
-		}
-	if (sending || !p || !p->data || now < p->comes || !path->recvs[lane].first)
+	for (struct part *p = first; sending && p; p = p->next)
+		moved |= leave(w, p, from, to, lane);
+	if (sending && first && first->came && first->ended) {
+		drop(&path->sends[lane]);
+		path->parts--;
+	}
+	if (sending || !first || !first->data || first->came || gpu_turns() < first->comes ||
+	    !path->recvs[lane].first)
 		return moved;
 	arrive(w, path, from, to, lane);
 	return 1;
@@ -183,6 +191,7 @@ static int post_send(struct transport *t, int to, int lane, const void *header, 
 	memcpy(p->header, header, sizeof p->header);
 	p->given = copy_of(memory, bytes);
 	p->leaves = gpu_turns() + some_turns();
+	p->ends = p->leaves + 2 * some_turns();
 	p->comes = p->leaves + some_turns();
 	pthread_mutex_lock(&w->lock);
 	if (!w->has_room(w->ctx, from, to, lane, path->sent[lane]++))
