@@ -157,7 +157,7 @@ struct fake {
 	struct remote_progress *calls;
 };
 
-static void open_fake(struct team_member *m, struct fake *f, int has_proxy)
+static void open_fake(struct team_member *m, struct fake *f, int moves)
 {
 	f->comm = comm_get(m->comm, "test");
 	f->comm->recent = recent_create();
@@ -171,18 +171,27 @@ static void open_fake(struct team_member *m, struct fake *f, int has_proxy)
 					     .ranks = f->comm->rank_at + 1,
 					     .rank = m->rank };
 	team_barrier(m);
-	if (has_proxy)
-		team_expect(m, proxy_open(&params, &f->comm->proxy), 0, "proxy_open");
+	int ret = moves ? proxy_open(&params, &f->comm->proxy) : proxy_create(&params, &f->comm->proxy);
+	team_expect(m, ret, 0, "a proxy");
 	team_barrier(m);
 }
 
 static void close_fake(struct team_member *m, struct fake *f)
 {
+	struct transport *transport = f->comm->engine.transport;
+	struct proxy *proxy = f->comm->proxy;
 	team_barrier(m);
+	proxy_stop(proxy, 1);
+	transport->ops->close(transport);
+	f->comm->engine.transport = NULL;
+	f->comm->proxy = NULL;
 	corale_comm_destroy(m->comm);
 	m->comm = NULL;
 	team_barrier(m);
-	free(f->remote.memory);
+	if (proxy_free(proxy))
+		free(f->remote.memory);
+	else
+		team_fault(m, "the memory of messages is still in use when all have closed");
 }
 
 static void note_call(struct fake *f, struct call call)

@@ -12,7 +12,7 @@ enum {
 	LEFT_LOOKS = 12 /* while a rank has left */
 };
 
-static const int64_t stop_ns = 2000000000;
+static const int64_t stop_ns = 2000000000, at_once_ns = 1; /* 0 is for ever */
 
 int gpu_places_open(struct comm *comm)
 {
@@ -61,7 +61,7 @@ void gpu_remote_close(struct comm *comm)
 	struct transport *transport = comm->engine.transport;
 	if (!comm->proxy)
 		return;
-	proxy_stop(comm->proxy, atomic_load(&comm->error) ? 0 : stop_ns);
+	proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
 	transport->ops->close(transport);
 	comm->engine.transport = NULL;
 	if (!proxy_free(comm->proxy))
