@@ -145,7 +145,7 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all)
 		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
 		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
 		    "process each, or a larger CORALE_MAX_CTAS");
-	engine_cuda.share_limits(comm->gpu, least, rates);
+	engine_cuda.share_limits(comm->gpu, least, rates, plan_words_forced(&comm->settings));
 	tell_rates(comm, rates, all);
 	if (least < most)
 		log_line(LOG_INFO, comm->rank,

@@ -46,7 +46,6 @@ struct engine_call {
 	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered: */
 	const struct plan *plan;
 	int list; /* the number that add_list gave */
-	int words; /* of a lowered plan: small messages by words that carry their flag, not by lines */
 	const struct lowered_messages *messages; /* NULL: they go through slots */
 	corale_coll coll;
 	corale_type type;
@@ -133,8 +132,10 @@ struct engine_ops {
 	int (*window_fd)(struct engine *engine, int *fd);
 
 	/* Before connect, what all ranks share: no more blocks a kernel than the least of their GPUs has, and the rates of all of them
-	 * (describe says what this GPU has). */
-	void (*share_limits)(struct engine *engine, int max_blocks, const struct rates *rates);
+	 * (describe says what this GPU has). words_only: small messages of lowered plans go by words of 8 bytes, not by lines, and sends
+	 * and receives by no lines either. */
+	void (*share_limits)(struct engine *engine, int max_blocks, const struct rates *rates,
+			     int words_only);
 
 	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
 	int (*connect)(struct engine *engine, const int *fds);

@@ -130,8 +130,9 @@ static void limit_blocks(struct engine *e, int processors, int given)
 		e->resident = given;
 }
 
-void engine_share_limits(struct engine *e, int max_blocks, const struct rates *rates)
+void engine_share_limits(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
 {
+	e->words_only = words_only;
 	e->rates = rates;
 	e->max_blocks = max_blocks < e->max_blocks ? max_blocks : e->max_blocks;
 	e->resident = 2 * max_blocks < e->resident ? 2 * max_blocks : e->resident;

@@ -94,6 +94,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->max_blocks = p->max_blocks;
 	e->resident = 2 * p->max_blocks;
 	e->rates = w->node.rates;
+	e->words_only = p->words_only;
 	e->layout = w->layout;
 	e->base = (CUdeviceptr)w->windows;
 	e->stride = stride;
