@@ -73,7 +73,7 @@ struct engine {
 	int world_rank, world_ranks; /* among all; in messages */
 	int max_blocks; /* of a launch */
 	int resident; /* blocks that run at a time for sure */
-	unsigned char uuid[ENGINE_UUID_BYTES];
+	struct engine_identity identity;
 	char gpu[ENGINE_NAME_BYTES];
 	const struct rates *rates; /* of all ranks' GPUs */
 	int words_only; /* a link tears lines, or a setting says so: the same on all ranks */
@@ -142,7 +142,8 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 
 int engine_open(const struct engine_params *params, struct engine **out);
 void engine_share_limits(struct engine *engine, int max_blocks, const struct rates *rates, int words_only);
-int engine_reaches(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
+void engine_links(const struct engine *engine, const struct engine_identity *gpus, int n,
+		  enum engine_link *out);
 int engine_window_fd(struct engine *engine, int *fd);
 int engine_connect(struct engine *engine, const int *fds);
 void engine_close(struct engine *engine);
