@@ -120,9 +120,10 @@ static int numa_of(const char *pci)
 	return node;
 }
 
-static void print_gpu(int i, int count)
+/* links: of GPU i to each. */
+static void print_gpu(int i, int count, const enum engine_link *links)
 {
-	static const char *const links[] = { "not reached", "over the bus", "NVLink" };
+	static const char *const names[] = { "not reached", "not known", "over the bus", "NVLink" };
 	struct engine_gpu gpu;
 	char name[32], text[512];
 	int at, node;
@@ -140,14 +141,38 @@ static void print_gpu(int i, int count)
 	for (int to = 0; to < count && at < (int)sizeof(text) - 32; to++)
 		if (to != i)
 			at += snprintf(text + at, sizeof(text) - (size_t)at, "; GPU %d %s", to,
-				       links[engine_cuda.link(i, to)]);
+				       names[links[to]]);
 	line(name, text);
 }
 
-static void print_gpus(void)
+/* What a communicator on all GPUs chooses (lib/comm/gpu_links.c). */
+static void print_protocol(int count, const enum engine_link *links, const struct settings *settings)
+{
+	static const char *const why[] = { "can't reach each other's memory",
+					   "may have no NVLink between them", "have no NVLink between them" };
+	char text[128];
+	int worst = 0;
+
+	for (int i = 1; i < count * count; i++)
+		worst = links[i] < links[worst] ? i : worst;
+	const int whole = links[worst] == ENGINE_NVLINK, forced = plan_words_forced(settings);
+	int at = snprintf(text, sizeof(text), "%s",
+			  links[worst] == ENGINE_NO_LINK ? "no communicator has all of them"
+			  : whole && !forced             ? "lines of 128 bytes (LL128)"
+							 : "words of 8 bytes (LL)");
+	if (!whole)
+		snprintf(text + at, sizeof(text) - (size_t)at, ": GPUs %d and %d %s", worst / count,
+			 worst % count, why[links[worst]]);
+	else if (forced)
+		snprintf(text + at, sizeof(text) - (size_t)at, ": CORALE_PROTO=LL");
+	line("  small messages", text);
+}
+
+static void print_gpus(const struct settings *settings)
 {
 	char text[256];
 	int driver = 0, runtime = 0, count = 0;
+	enum engine_link *links;
 
 	if (engine_cuda.available(text, sizeof(text))) {
 		count = engine_cuda.count();
@@ -156,11 +181,19 @@ static void print_gpus(void)
 			 count, driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 	}
 	line("GPUs", text);
+	links = calloc((size_t)(count * count) + 1, sizeof(*links));
+	if (!count || !links) {
+		free(links);
+		return;
+	}
+	engine_cuda.gpu_links(count, links);
 	for (int i = 0; i < count; i++)
-		print_gpu(i, count);
+		print_gpu(i, count, links + i * count);
+	print_protocol(count, links, settings);
+	free(links);
 }
 
-static void print_machine(void)
+static void print_machine(const struct settings *settings)
 {
 	static const char *const levels[] = { "baseline", "AVX2", "AVX-512" };
 	struct utsname system;
@@ -182,7 +215,7 @@ static void print_machine(void)
 	line("cores", text);
 	print_hwloc();
 	line("vector instructions", levels[reduce_level()]);
-	print_gpus();
+	print_gpus(settings);
 }
 
 static void probe_memfd(char *text, size_t bytes)
@@ -334,8 +367,10 @@ int main(int argc, char **argv)
 	int ret = print_settings(&settings);
 	if (ret && settings_parse((char *const *)none, &defaults))
 		return 1;
-	print_machine();
-	print_engines(ret ? &defaults : settings);
-	print_transports(ret ? &defaults : settings);
+	if (ret)
+		settings = &defaults;
+	print_machine(settings);
+	print_engines(settings);
+	print_transports(settings);
 	return ret ? 1 : 0;
 }

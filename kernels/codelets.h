@@ -223,12 +223,19 @@ enum {
 	CODELET_WORK_THREADS = SHAPE_WORK_THREADS /* of jobs, at most */
 };
 
+/* What a group's messages are. */
+enum codelet_pairs {
+	CODELET_NO_PAIRS, /* of an all_to_all_v: in slots */
+	CODELET_LINE_PAIRS, /* sends and receives: in lines, in slots or into their buffers */
+	CODELET_SLOT_PAIRS /* the same without lines, which a link tears */
+};
+
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
 struct codelet_group {
 	struct codelet_args args;
 	uint16_t lists, wide, blocks; /* the first `wide` lists have so many blocks, the others one */
 	uint16_t most_lanes; /* of any message; the slots are cut for them */
-	uint16_t pairs; /* send and recv: counted per ordered pair, without headers */
+	uint16_t pairs; /* enum codelet_pairs; sends and receives are counted per ordered pair */
 	uint16_t rings, depth; /* of lines, of a pair; slots of a ring */
 	uint32_t ring_ends, ring_slots; /* offsets */
 };
@@ -377,13 +384,14 @@ enum { CODELET_LONG_LINES = 8 /* times the rings' room: what is longer is faster
 /* Whether a message of a group travels in lines, whatever its receiver's buffer. */
 PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs && bytes <= codelet_rings_room(g) && bytes >> CODELET_WHAT_IN_LINE == 0;
+	return g->pairs == CODELET_LINE_PAIRS && bytes <= codelet_rings_room(g) &&
+	       bytes >> CODELET_WHAT_IN_LINE == 0;
 }
 
 /* Whether one does that has no registered buffer. */
 PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs && bytes <= CODELET_LONG_LINES * codelet_rings_room(g) &&
+	return g->pairs == CODELET_LINE_PAIRS && bytes <= CODELET_LONG_LINES * codelet_rings_room(g) &&
 	       bytes >> CODELET_WHAT_IN_LINE == 0;
 }
 

@@ -20,6 +20,12 @@ void gpu_close(struct comm *comm);
 int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds);
 void gpu_close_fds(const struct comm *comm, int *fds);
 
+/*
+ * gpu_links.c. Collective: how the GPUs of each node reach each other. ids: of all ranks, stride bytes on. *words_only: a link of some node tears
+ * lines, or may, or a setting says so; the same on all ranks. CORALE_ENOTSUP on all: two GPUs don't reach each other.
+ */
+int gpu_share_links(struct comm *comm, const struct engine_identity *ids, size_t stride, int *words_only);
+
 /* gpu_plan.c: plans of calls that no codelet runs. Their lists are made ahead, so that a first call does not wait. */
 int gpu_plans_open(struct comm *comm);
 void gpu_plans_close(struct comm *comm);

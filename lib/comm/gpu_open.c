@@ -15,7 +15,7 @@
 #include "base/collectives.h"
 
 struct gpu_hello {
-	unsigned char uuid[ENGINE_UUID_BYTES];
+	struct engine_identity id;
 	char name[FDPASS_NAME_BYTES];
 	char gpu[ENGINE_NAME_BYTES];
 	int32_t max_blocks; /* of a kernel, by the GPU's size */
@@ -67,23 +67,16 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 	return ret;
 }
 
-static int check_links(const struct comm *comm, const struct gpu_hello *all)
+static int on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b)
 {
-	for (int r = 0; r < comm->size; r++)
-		if (host_is_local(&comm->engine, r) && !engine_cuda.reaches(comm->gpu, all[r].uuid))
-			return log_error(
-			    CORALE_ENOTSUP, comm->rank,
-			    "a CUDA communicator: the GPUs of ranks %d and %d have no NVLink between "
-			    "them: use host memory (CORALE_DEVICE_HOST)",
-			    comm->rank, r);
-	return 0;
+	return !memcmp(a->id.uuid, b->id.uuid, ENGINE_UUID_BYTES);
 }
 
 /* Ranks that share a GPU wait for each other's time slices. */
 static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 {
 	for (int r = 0; r < comm->size; r++)
-		if (r != comm->rank && !memcmp(all[r].uuid, all[comm->rank].uuid, ENGINE_UUID_BYTES)) {
+		if (r != comm->rank && on_one_gpu(&all[r], &all[comm->rank])) {
 			log_line(LOG_WARN, comm->rank,
 				 "ranks %d and %d are on one GPU: it works, but they wait for each other's "
 				 "time slices",
@@ -98,8 +91,7 @@ static int share_of(const struct comm *comm, const struct gpu_hello *all, int ra
 {
 	int n = 0;
 	for (int r = 0; r < comm->size; r++)
-		n += all[r].process == all[rank].process &&
-		     !memcmp(all[r].uuid, all[rank].uuid, ENGINE_UUID_BYTES);
+		n += all[r].process == all[rank].process && on_one_gpu(&all[r], &all[rank]);
 	return all[rank].max_blocks / n;
 }
 
@@ -130,7 +122,7 @@ static void tell_rates(const struct comm *comm, const struct rates *rates, const
 }
 
 /* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
-static int share_limits(struct comm *comm, const struct gpu_hello *all)
+static int share_limits(struct comm *comm, const struct gpu_hello *all, int words_only)
 {
 	const struct rates *rates = shared_rates(comm, all);
 	int least = share_of(comm, all, 0), most = least;
@@ -145,7 +137,7 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all)
 		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
 		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
 		    "process each, or a larger CORALE_MAX_CTAS");
-	engine_cuda.share_limits(comm->gpu, least, rates);
+	engine_cuda.share_limits(comm->gpu, least, rates, words_only);
 	tell_rates(comm, rates, all);
 	if (least < most)
 		log_line(LOG_INFO, comm->rank,
@@ -159,9 +151,9 @@ static int connect_engines(struct comm *comm)
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct gpu_hello mine = { 0 }, *all = calloc((size_t)comm->size, sizeof *all);
 	struct fdpass *pass = NULL;
-	int fd = -1,
+	int fd = -1, words_only = 0,
 	    ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	engine_cuda.uuid(comm->gpu, mine.uuid);
+	mine.id = engine_cuda.identity(comm->gpu);
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
 	mine.process = process_number();
@@ -174,9 +166,9 @@ static int connect_engines(struct comm *comm)
 	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
 		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
 	if (!ret)
-		ret = comm_agree(comm, check_links(comm, all), "reach its peers' GPUs");
+		ret = gpu_share_links(comm, &all->id, sizeof *all, &words_only);
 	if (!ret)
-		ret = share_limits(comm, all);
+		ret = share_limits(comm, all, words_only);
 	if (!ret)
 		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
 	if (!ret)

@@ -98,7 +98,6 @@ int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 	call->plan = &entry->plan;
 	call->list = list->number;
 	call->messages = list->counted ? &list->messages : NULL;
-	call->words = comm->node.words_only;
 	call->target = 0;
 	call->scratch = 0;
 	return ret;

@@ -7,6 +7,7 @@
 #include "corale.h"
 #include "cuda_driver.h"
 #include "base/log.h"
+#include "nvml.h"
 
 int cuda_report(int rank, int ordinal, cudaError_t error, const char *what)
 {
@@ -163,6 +164,19 @@ enum engine_link cuda_link(int from, int to)
 	cudaDeviceGetP2PAttribute(&access, cudaDevP2PAttrAccessSupported, from, to);
 	cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, from, to);
 	return !access ? ENGINE_NO_LINK : atomics ? ENGINE_NVLINK : ENGINE_PEER;
+}
+
+void cuda_links(int n, enum engine_link *out)
+{
+	struct nvml nvml;
+	nvml_open(&nvml);
+	for (int i = 0; i < n * n; i++) {
+		char from[ENGINE_PCI_BYTES] = "", to[ENGINE_PCI_BYTES] = "";
+		cudaDeviceGetPCIBusId(from, sizeof(from), i / n);
+		cudaDeviceGetPCIBusId(to, sizeof(to), i % n);
+		out[i] = i / n == i % n ? ENGINE_NVLINK : nvml_link(&nvml, from, to, cuda_link(i / n, i % n));
+	}
+	nvml_close(&nvml);
 }
 
 void cuda_versions(int *driver, int *runtime)

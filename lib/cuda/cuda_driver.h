@@ -43,8 +43,11 @@ int cuda_available(char *why_not, size_t bytes);
 int cuda_count(void);
 /* As engine.h says. */
 int cuda_gpu(int i, struct engine_gpu *out);
-enum engine_link cuda_link(int from, int to);
+void cuda_links(int n, enum engine_link *out);
 void cuda_versions(int *driver, int *runtime);
+
+/* What CUDA says of two GPUs that this process sees. Links with atomic operations are NVLink. */
+enum engine_link cuda_link(int from, int to);
 
 /* 0 if the driver is missing, too old or lacks a function; why_not then says so. */
 int cuda_load_driver(struct cuda_driver *driver, char *why_not, size_t bytes);

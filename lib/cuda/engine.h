@@ -21,6 +21,7 @@
 enum {
 	ENGINE_UUID_BYTES = 16,
 	ENGINE_NAME_BYTES = 64, /* of a GPU's name */
+	ENGINE_PCI_BYTES = 32, /* "0000:1b:00.0" */
 	ENGINE_MOST_GROUPED = 160, /* sends and receives of one group */
 	ENGINE_HANDLE_BYTES = 96, /* of what describes memory to peers */
 	ENGINE_MAX_REGIONS = 64, /* pieces of memory that peers map, at a time */
@@ -46,7 +47,6 @@ struct engine_call {
 	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered: */
 	const struct plan *plan;
 	int list; /* the number that add_list gave */
-	int words; /* of a lowered plan: small messages by words that carry their flag, not by lines */
 	const struct lowered_messages *messages; /* NULL: they go through slots */
 	corale_coll coll;
 	corale_type type;
@@ -88,15 +88,22 @@ struct engine_failure {
 
 /* A GPU that this process sees, for people. */
 struct engine_gpu {
-	char name[256], pci[32]; /* "0000:1b:00.0" */
+	char name[256], pci[ENGINE_PCI_BYTES];
 	size_t bytes;
 };
 
-/* How one GPU reaches another one's memory. */
+/* How one GPU reaches another one's memory, from the worst to the best. */
 enum engine_link {
 	ENGINE_NO_LINK,
-	ENGINE_PEER /* over the bus */,
-	ENGINE_NVLINK /* links with atomic operations */
+	ENGINE_UNKNOWN_LINK,
+	ENGINE_PEER, /* over the bus, which may tear lines of 128 bytes */
+	ENGINE_NVLINK /* or it is the same GPU */
+};
+
+/* A GPU for other processes, whatever its ordinal there. */
+struct engine_identity {
+	unsigned char uuid[ENGINE_UUID_BYTES];
+	char pci[ENGINE_PCI_BYTES];
 };
 
 struct engine_ops {
@@ -106,10 +113,10 @@ struct engine_ops {
 	int (*available)(char *why_not, size_t bytes);
 	/* GPUs that this process sees. Any thread. */
 	int (*count)(void);
-	/* What each is, 0 or CORALE_EDEVICE; how GPU `from` reaches GPU `to`; versions of driver and runtime, 1000 x major + 10 x minor. Any
-	 * thread. */
+	/* What each is, 0 or CORALE_EDEVICE; how the first n reach each other, GPU i to GPU k at [i * n + k]; versions of driver and
+	 * runtime, 1000 x major + 10 x minor. Any thread. */
 	int (*gpu)(int i, struct engine_gpu *out);
-	enum engine_link (*link)(int from, int to);
+	void (*gpu_links)(int n, enum engine_link *out);
 	void (*versions)(int *driver, int *runtime);
 
 	/* Picks the current GPU, loads all kernels, makes the window. May wait for other work of this GPU. CORALE_ENOMEM,
@@ -122,19 +129,20 @@ struct engine_ops {
 
 	/* Of its GPU, as the driver has it. */
 	const char *(*gpu_name)(const struct engine *engine);
-	/* Tells GPUs apart, whatever their ordinals. */
-	void (*uuid)(const struct engine *engine, unsigned char uuid[ENGINE_UUID_BYTES]);
+	struct engine_identity (*identity)(const struct engine *engine);
 
-	/* 0 if stores to that GPU may arrive in parts of a line, as over a link other than NVLink: then nothing here works. 1 if not, or if
-	 * the GPU is not visible to this process, which so can't know. Never blocks. */
-	int (*reaches)(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
+	/* How its GPU reaches n others of this machine, which need not be visible to this process. May take some 10 ms for each GPU. */
+	void (*links)(const struct engine *engine, const struct engine_identity *gpus, int n,
+		      enum engine_link *out);
 
 	/* A file descriptor by which peers map the window; the caller closes it. Never blocks. CORALE_EDEVICE. */
 	int (*window_fd)(struct engine *engine, int *fd);
 
 	/* Before connect, what all ranks share: no more blocks a kernel than the least of their GPUs has, and the rates of all of them
-	 * (describe says what this GPU has). */
-	void (*share_limits)(struct engine *engine, int max_blocks, const struct rates *rates);
+	 * (describe says what this GPU has). words_only: small messages of lowered plans go by words of 8 bytes, not by lines, and sends
+	 * and receives by no lines either. */
+	void (*share_limits)(struct engine *engine, int max_blocks, const struct rates *rates,
+			     int words_only);
 
 	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
 	int (*connect)(struct engine *engine, const int *fds);

@@ -5,10 +5,9 @@
 
 #include "base/log.h"
 
-static void uuid(const struct engine *e, unsigned char out[ENGINE_UUID_BYTES])
+static struct engine_identity identity(const struct engine *e)
 {
-	for (int i = 0; i < ENGINE_UUID_BYTES; i++)
-		out[i] = e->uuid[i];
+	return e->identity;
 }
 
 static const char *gpu_name(const struct engine *e)
@@ -273,14 +272,14 @@ const struct engine_ops engine_cuda = {
 	.available = cuda_available,
 	.count = cuda_count,
 	.gpu = cuda_gpu,
-	.link = cuda_link,
+	.gpu_links = cuda_links,
 	.versions = cuda_versions,
 	.open = open,
 	.gpu_name = gpu_name,
-	.uuid = uuid,
+	.identity = identity,
 	.enter = enter,
 	.leave = leave,
-	.reaches = engine_reaches,
+	.links = engine_links,
 	.window_fd = window_fd,
 	.share_limits = engine_share_limits,
 	.connect = connect,

@@ -73,9 +73,10 @@ struct engine {
 	int world_rank, world_ranks; /* among all; in messages */
 	int max_blocks; /* of a launch */
 	int resident; /* blocks that run at a time for sure */
-	unsigned char uuid[ENGINE_UUID_BYTES];
+	struct engine_identity identity;
 	char gpu[ENGINE_NAME_BYTES];
 	const struct rates *rates; /* of all ranks' GPUs */
+	int words_only; /* a link tears lines, or a setting says so: the same on all ranks */
 	struct codelet_layout layout;
 	CUdeviceptr base; /* of the addresses for all windows */
 	size_t stride; /* bytes of one window in them; 0: nothing is reserved */
@@ -122,6 +123,7 @@ static inline void engine_describe(const struct engine *e, struct plan_node *nod
 	node->ranks = e->ranks;
 	node->max_blocks = e->max_blocks;
 	node->resident = e->resident;
+	node->words_only = e->words_only;
 	node->words_bytes = e->layout.words_bytes;
 	node->lines_bytes = e->layout.lines_bytes;
 	node->slots_bytes = e->layout.slots_bytes;
@@ -139,8 +141,9 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 /* ---- engine_cuda_open.c: window, peers' windows, state */
 
 int engine_open(const struct engine_params *params, struct engine **out);
-void engine_share_limits(struct engine *engine, int max_blocks, const struct rates *rates);
-int engine_reaches(const struct engine *engine, const unsigned char uuid[ENGINE_UUID_BYTES]);
+void engine_share_limits(struct engine *engine, int max_blocks, const struct rates *rates, int words_only);
+void engine_links(const struct engine *engine, const struct engine_identity *gpus, int n,
+		  enum engine_link *out);
 int engine_window_fd(struct engine *engine, int *fd);
 int engine_connect(struct engine *engine, const int *fds);
 void engine_close(struct engine *engine);

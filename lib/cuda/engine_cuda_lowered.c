@@ -171,11 +171,11 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, uint64
 	    c->send_counts)
 		return 0;
 	/* half of a word is data */
-	l->args.slot_bytes = (uint32_t)(c->words ? codelet_round(2 * message + 1, CODELET_LINE)
-						 : codelet_lines(message) * CODELET_LINE);
+	l->args.slot_bytes = (uint32_t)(e->words_only ? codelet_round(2 * message + 1, CODELET_LINE)
+						      : codelet_lines(message) * CODELET_LINE);
 	const uint64_t places = lay_rings(plan, c->messages, l);
-	l->form = c->words ? CODELET_LL : CODELET_LL128;
-	l->hears_all = c->messages->hears_all && !c->words; /* words don't say of which call they are */
+	l->form = e->words_only ? CODELET_LL : CODELET_LL128;
+	l->hears_all = c->messages->hears_all && !e->words_only; /* words don't say of which call they are */
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "nvml.h"
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */
 
@@ -55,10 +56,9 @@ static int make_window(struct engine *e)
 	return ret;
 }
 
-/* Lines carry their flag in their last bytes. Links with atomic operations carry lines whole: NVLink. */
-int engine_reaches(const struct engine *e, const unsigned char uuid[ENGINE_UUID_BYTES])
+static enum engine_link seen_link(const struct engine *e, const unsigned char uuid[ENGINE_UUID_BYTES])
 {
-	int count = 0, atomics = 1;
+	int count = 0;
 	cudaGetDeviceCount(&count);
 	for (int i = 0; i < count; i++) {
 		CUdevice device;
@@ -66,10 +66,24 @@ int engine_reaches(const struct engine *e, const unsigned char uuid[ENGINE_UUID_
 		if (i != e->ordinal && e->driver.device(&device, i) == CUDA_SUCCESS &&
 		    e->driver.device_uuid(&found, device) == CUDA_SUCCESS &&
 		    !memcmp(found.bytes, uuid, ENGINE_UUID_BYTES))
-			cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, e->ordinal,
-						  i);
+			return cuda_link(e->ordinal, i);
 	}
-	return atomics;
+	return ENGINE_UNKNOWN_LINK;
+}
+
+void engine_links(const struct engine *e, const struct engine_identity *gpus, int n, enum engine_link *out)
+{
+	struct nvml nvml = { 0 };
+	int asked = 0;
+	for (int i = 0; i < n; i++) {
+		out[i] = ENGINE_NVLINK;
+		if (!memcmp(gpus[i].uuid, e->identity.uuid, ENGINE_UUID_BYTES))
+			continue;
+		if (!asked++)
+			nvml_open(&nvml);
+		out[i] = nvml_link(&nvml, e->identity.pci, gpus[i].pci, seen_link(e, gpus[i].uuid));
+	}
+	nvml_close(&nvml);
 }
 
 int engine_window_fd(struct engine *e, int *fd)
@@ -130,8 +144,9 @@ static void limit_blocks(struct engine *e, int processors, int given)
 		e->resident = given;
 }
 
-void engine_share_limits(struct engine *e, int max_blocks, const struct rates *rates)
+void engine_share_limits(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
 {
+	e->words_only = words_only;
 	e->rates = rates;
 	e->max_blocks = max_blocks < e->max_blocks ? max_blocks : e->max_blocks;
 	e->resident = 2 * max_blocks < e->resident ? 2 * max_blocks : e->resident;
@@ -163,9 +178,13 @@ static int find_gpu(struct engine *e, int max_blocks)
 	int ret = engine_check(e, cudaGetDevice(&e->ordinal), "asking for the current GPU");
 	if (!ret)
 		ret = engine_check(e, cudaGetDeviceProperties(&prop, e->ordinal), "asking for properties");
+	if (!ret)
+		ret = engine_check(
+		    e, cudaDeviceGetPCIBusId(e->identity.pci, sizeof(e->identity.pci), e->ordinal),
+		    "asking for a GPU's place on the bus");
 	if (ret)
 		return ret;
-	memcpy(e->uuid, prop.uuid.bytes, sizeof(e->uuid));
+	memcpy(e->identity.uuid, prop.uuid.bytes, sizeof(e->identity.uuid));
 	snprintf(e->gpu, sizeof(e->gpu), "%.*s", ENGINE_NAME_BYTES - 1, prop.name);
 	e->rates = rates_of_gpu(e->gpu);
 	limit_blocks(e, prop.multiProcessorCount, max_blocks);

@@ -152,14 +152,14 @@ static void cut_slots(struct codelet_group *g, uint64_t room)
 	g->args.slot_bytes = (uint32_t)shape_edge_slot_bytes(room, g->most_lanes);
 }
 
-static void begin_edges(const struct engine *e, const struct codelet_args *args, int pairs,
+static void begin_edges(const struct engine *e, const struct codelet_args *args, enum codelet_pairs pairs,
 			struct codelet_edges *g)
 {
 	struct plan_node node = { 0 };
 	engine_describe(e, &node);
 	g->group.args = *args;
 	g->group.args.area = (uint32_t)e->layout.slots;
-	g->group.most_lanes = (uint16_t)shape_most_lanes(&node, pairs);
+	g->group.most_lanes = (uint16_t)shape_most_lanes(&node, pairs != CODELET_NO_PAIRS);
 	cut_slots(&g->group, e->layout.slots_bytes);
 	g->group.pairs = (uint16_t)pairs;
 	g->group.rings = (uint16_t)e->layout.pair_rings;
@@ -188,7 +188,8 @@ static void share_blocks(const struct engine *e, struct codelet_edges *g, int wi
 	struct plan_node node = { 0 };
 	engine_describe(e, &node);
 	int narrow = g->group.lists - wide,
-	    blocks = shape_blocks_of_lists(&node, g->group.pairs, wide ? wide : 1, narrow);
+	    blocks =
+		shape_blocks_of_lists(&node, g->group.pairs != CODELET_NO_PAIRS, wide ? wide : 1, narrow);
 	if (narrow && blocks > FEW_COPYING && blocks < 2 * FEW_COPYING)
 		blocks = FEW_COPYING;
 	g->group.wide = (uint16_t)wide;
@@ -232,7 +233,7 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 {
 	struct codelet_args a;
 	fill(e, c, &a);
-	begin_edges(e, &a, 0, e->edges);
+	begin_edges(e, &a, CODELET_NO_PAIRS, e->edges);
 	const int me = e->world_rank, ranks = e->world_ranks;
 	for (int k = 1; k < ranks; k++) {
 		add_edge(e, c, 1, (me + k) % ranks);
@@ -305,12 +306,14 @@ static int same_pair(const struct engine_message *a, const struct engine_message
 	return !a->from && !b->from && a->peer == b->peer && a->sending == b->sending;
 }
 
-/* The place of a message: peers may store straight into its buffer, or it has the next room. 1 if it needs that. */
+/* The place of a message: peers may store straight into its buffer, or it has the next room. 1 if it needs that. What comes from other
+ * nodes has slots of its own. */
 static int set_place(struct codelet_edges *g, int i, const struct engine_message *m)
 {
-	int direct = m->target && (uintptr_t)m->data % DIRECT_UNIT == 0;
+	const int direct = m->target && (uintptr_t)m->data % DIRECT_UNIT == 0,
+		  local = m->peer < g->group.args.ranks;
 	g->places[i] = direct ? m->target : g->rooms;
-	return !m->sending && !m->from && !direct && !codelet_in_long_lines(&g->group, m->bytes);
+	return local && !m->sending && !m->from && !direct && !codelet_in_long_lines(&g->group, m->bytes);
 }
 
 /* Whether all messages of a list come straight into their buffers, for which a block has only to wait. */
@@ -378,7 +381,7 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 	struct codelet_args a;
 	int used = 0;
 	fill(e, &(struct engine_call){ .coll = CORALE_SEND, .number = m->number }, &a);
-	begin_edges(e, &a, 1, e->edges);
+	begin_edges(e, &a, e->words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->edges);
 	for (int i = 0; i < n; i++)
 		if (!taken[i])
 			add_list(e->edges, m, n, i, taken, &used);

@@ -47,7 +47,8 @@ struct plan_node {
 	int max_blocks; /* plan_most_blocks, or the most that are resident at a time */
 	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
 	uint32_t forced; /* codelets, a bit each (CORALE_PROTO); 0: none is */
-	int words_only; /* CORALE_PROTO=LL: no codelet but all_to_all_v's, and small messages by words that carry their flag */
+	/* A link that tears lines, or CORALE_PROTO=LL: no codelet but all_to_all_v's, and small messages by words that carry their flag. */
+	int words_only;
 	uint8_t refused[CORALE_NUM_COLLS]; /* codelets, a bit each, that settings exclude */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 	uint64_t slots_bytes; /* of one sender */
@@ -55,7 +56,7 @@ struct plan_node {
 	int resident; /* blocks that run at a time for sure */
 };
 
-/* What settings leave to codelets, and force. */
+/* What settings leave to codelets, and force, beside what the node's links do. */
 void plan_node_settings(struct plan_node *node, const struct settings *settings);
 
 /* What a call may use, or-ed: its receive buffer, because it is registered on all ranks; scratch. Exported: registered in a way that
@@ -126,5 +127,7 @@ const char *plan_codelet_name(enum plan_codelet codelet);
 const char *plan_protocol_name(enum plan_protocol protocol);
 /* The codelets that CORALE_PROTO names, a bit each: by a protocol that rows have, or by name; 0: none. */
 uint32_t plan_codelets_forced(const char *name);
+/* 1 if CORALE_PROTO says that no line is used. */
+int plan_words_forced(const struct settings *settings);
 
 #endif

@@ -43,12 +43,17 @@ uint32_t plan_codelets_forced(const char *name)
 	return forced;
 }
 
+int plan_words_forced(const struct settings *s)
+{
+	return !strcmp(s->proto, "LL");
+}
+
 void plan_node_settings(struct plan_node *node, const struct settings *s)
 {
 	int n;
 	node->zero_ctas = s->cta_policy == SETTINGS_CTA_ZERO;
 	node->forced = plan_codelets_forced(s->proto);
-	node->words_only = !strcmp(s->proto, "LL");
+	node->words_only |= plan_words_forced(s);
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
 		const struct plan_way *ways = plan_ways((corale_coll)coll, &n);
 		for (int i = 0; i < n; i++) {

@@ -183,7 +183,6 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 	int ret =
 	    c->codelet ? 0 : world_plan(w, &key, c->row, rank, c->root, &s->plan, &call.list, &s->messages);
 	call.plan = &s->plan;
-	call.words = c->words;
 	call.messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
 	return ret ? ret : engine_run(&w->engines[rank], &call, NULL);
 }

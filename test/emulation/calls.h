@@ -15,7 +15,7 @@ struct call {
 	int root;
 	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */
 	int in_place, scratch; /* scratch: through it, if the world has any */
-	int in_lines, words; /* a lowered plan, where it can: by lines, or by words of 8 bytes */
+	int in_lines; /* a lowered plan, where it can: by lines, or by words of 8 bytes */
 	size_t
 	    place; /* of the receive buffer in registered memory, with what call_room says; 0: it is not registered */
 	uint64_t seed;

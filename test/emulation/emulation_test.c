@@ -385,6 +385,8 @@ static const struct {
 	{ "groups of sends and receives", test_messages },
 	{ "groups of receives into registered memory", test_messages_registered },
 	{ "groups of sends and receives in many lanes", test_messages_in_lanes },
+	{ "groups of sends and receives over a link that tears lines", test_messages_torn },
+	{ "lines over that link", test_lines_torn },
 	{ "messages of a pair beyond 32 bits", test_late_messages },
 	{ "sends and receives in turn with collectives", test_pairs_in_turn },
 	{ "a receive long after its send", test_late_receiver },

@@ -8,8 +8,9 @@
 
 enum { MOST_BYTES = 150000, ROOM = MOST_BYTES + 128, LONG_PAUSE = 20000, MOST_RANKS = 4, EMPTY_BYTE = 0x5a };
 
-enum way { THROUGH_SLOTS, DIRECT, IN_LINES, WAYS };
-static const size_t bytes_of_way[WAYS] = { MOST_BYTES, 60000, 60000 };
+/* SHORT_IN_SLOTS: over a link that tears lines. */
+enum way { THROUGH_SLOTS, DIRECT, IN_LINES, SHORT_IN_SLOTS, WAYS };
+static const size_t bytes_of_way[WAYS] = { MOST_BYTES, 60000, 60000, 2000 };
 
 struct scene {
 	struct world_params params;
@@ -41,6 +42,8 @@ static struct scene *new_scene(int ranks, enum way way)
 	s->params = (struct world_params){ .ranks = ranks,
 					   .max_blocks = 2,
 					   .window_bytes = 224 << 10,
+					   .torn_lines = way == SHORT_IN_SLOTS,
+					   .words_only = way == SHORT_IN_SLOTS,
 					   .registered_bytes = ROOM * MOST_RANKS };
 	return s;
 }
@@ -177,8 +180,8 @@ static void late_receiver(int rank, void *arg)
 
 static int went_its_way(const struct scene *s)
 {
-	int good = slots_untouched(s, 1) == (s->way != THROUGH_SLOTS) &&
-		   rings_untouched(s, 1) == (s->way != IN_LINES);
+	const int slots = s->way == THROUGH_SLOTS || s->way == SHORT_IN_SLOTS;
+	int good = slots_untouched(s, 1) == !slots && rings_untouched(s, 1) == (s->way != IN_LINES);
 	if (!good)
 		printf("# a message of %zu bytes went another way\n", s->bytes);
 	return good;

@@ -24,6 +24,7 @@ static struct world_params of_ranks(int ranks, struct way way)
 				      .max_blocks = test_thin ? 2 : 6,
 				      .window_bytes = 512 << 10,
 				      .torn_lines = way.words,
+				      .words_only = way.words,
 				      .wide = way.wide,
 				      .node_ranks = way.node_ranks,
 				      .nodes = way.nodes,
@@ -65,7 +66,7 @@ static void add_calls(struct script *s, int row, struct way way)
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
 	const struct algo *algo = &algo_table(&rows)[row];
-	struct call c = { .codelet = CODELET_NONE, .row = row, .words = way.words, .coll = algo->coll };
+	struct call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
 	int n = test_thin ? 3 : (int)COUNT(counts) + s->params.ranks;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;

@@ -98,6 +98,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->max_blocks = p->max_blocks;
 	e->resident = 2 * p->max_blocks;
 	e->rates = w->node.rates;
+	e->words_only = p->words_only;
 	e->layout = w->layout;
 	e->base =
 	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */

@@ -16,6 +16,7 @@ struct world_params {
 	size_t registered_bytes; /* of each rank's memory that the others may store into: region 0 */
 	size_t scratch_chunk; /* bytes; 0: there is no scratch (region 1) */
 	int torn_lines; /* a link on which only words of 8 bytes arrive whole */
+	int words_only; /* what engines know of it */
 	int node_ranks; /* plans are those of nodes of so many ranks; 0: of one node */
 	const int *nodes; /* ranks of each node, then a 0; NULL: all ranks reach each other's memory */
 	uint32_t remote_slot; /* bytes of a message between nodes at most */

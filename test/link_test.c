@@ -1,0 +1,257 @@
+/*
+ * How the links between GPUs are found (lib/cuda/nvml.c), by a library that the test makes up, and what they leave of the ways in which a
+ * communicator's small messages travel (lib/comm/gpu_links.c): the same on all ranks, told once.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "comm/gpu.h"
+#include "cuda/nvml.h"
+
+/* ---- A machine of GPUs a, b, ..., by one letter of their PCI bus ids ---------------------------------------- */
+
+enum { WORKS = NVML_STATUS_OK, NOT_SUPPORTED = 5, UNKNOWN = NVML_STATUS_UNKNOWN, ERROR = 99 };
+
+static int status_of[3]; /* of each enum nvml_p2p */
+static const char *known; /* letters of the GPUs that the library knows */
+
+static int find(const char *pci, void **device)
+{
+	*device = (void *)(uintptr_t)strchr(known, *pci);
+	return !*device;
+}
+
+static int status(void *from, void *to, int of, int *out)
+{
+	assert_ptr_not_equal(from, to);
+	*out = status_of[of];
+	return status_of[of] == ERROR;
+}
+
+static const struct nvml library = { .find = find, .status = status }, none;
+
+static void expect(const struct nvml *nvml, int nvlink, int reads, int writes, enum engine_link cuda,
+		   enum engine_link expected)
+{
+	status_of[NVML_NVLINK] = nvlink;
+	status_of[NVML_READ] = reads;
+	status_of[NVML_WRITE] = writes;
+	known = "ab";
+	assert_int_equal(nvml_link(nvml, "a", "b", cuda), expected);
+}
+
+/* With one CUDA_VISIBLE_DEVICES a rank: only the library knows. */
+static void test_unseen(void **state)
+{
+	(void)state;
+	const enum engine_link cuda = ENGINE_UNKNOWN_LINK;
+	expect(&library, WORKS, NOT_SUPPORTED, NOT_SUPPORTED, cuda, ENGINE_NVLINK);
+	expect(&library, NOT_SUPPORTED, WORKS, WORKS, cuda, ENGINE_PEER);
+	expect(&library, NOT_SUPPORTED, WORKS, NOT_SUPPORTED, cuda, ENGINE_NO_LINK);
+	expect(&library, NOT_SUPPORTED, NOT_SUPPORTED, WORKS, cuda, ENGINE_NO_LINK);
+	expect(&library, NOT_SUPPORTED, ERROR, WORKS, cuda, ENGINE_UNKNOWN_LINK);
+	expect(&library, UNKNOWN, WORKS, WORKS, cuda, ENGINE_UNKNOWN_LINK);
+	expect(&library, ERROR, WORKS, WORKS, cuda, ENGINE_UNKNOWN_LINK);
+	expect(&none, WORKS, WORKS, WORKS, cuda, ENGINE_UNKNOWN_LINK);
+}
+
+/* CUDA knows whether there is access, the library whether it is NVLink. */
+static void test_seen(void **state)
+{
+	(void)state;
+	expect(&library, WORKS, WORKS, WORKS, ENGINE_PEER, ENGINE_NVLINK);
+	expect(&library, NOT_SUPPORTED, WORKS, WORKS, ENGINE_NVLINK, ENGINE_PEER);
+	expect(&library, NOT_SUPPORTED, NOT_SUPPORTED, NOT_SUPPORTED, ENGINE_NVLINK, ENGINE_PEER);
+	expect(&library, WORKS, WORKS, WORKS, ENGINE_NO_LINK, ENGINE_NO_LINK);
+	for (int cuda = ENGINE_NO_LINK; cuda <= ENGINE_NVLINK; cuda++) {
+		expect(&library, ERROR, ERROR, ERROR, (enum engine_link)cuda, (enum engine_link)cuda);
+		expect(&none, WORKS, WORKS, WORKS, (enum engine_link)cuda, (enum engine_link)cuda);
+		known = "a";
+		assert_int_equal(nvml_link(&library, "a", "b", (enum engine_link)cuda), cuda);
+		assert_int_equal(nvml_link(&library, "b", "a", (enum engine_link)cuda), cuda);
+	}
+}
+
+static void test_one_gpu(void **state)
+{
+	(void)state;
+	known = "a";
+	assert_int_equal(nvml_link(&library, "a", "a", ENGINE_UNKNOWN_LINK), ENGINE_NVLINK);
+	assert_int_equal(nvml_link(&none, "b", "b", ENGINE_UNKNOWN_LINK), ENGINE_NVLINK);
+}
+
+/* Whatever this machine has. */
+static void test_real_library(void **state)
+{
+	(void)state;
+	struct nvml nvml;
+	nvml_open(&nvml);
+	assert_int_equal(nvml_link(&nvml, "ffff:ff:1f.7", "ffff:ff:1f.6", ENGINE_UNKNOWN_LINK),
+			 ENGINE_UNKNOWN_LINK);
+	nvml_close(&nvml);
+}
+
+/* ---- Ranks, as threads -------------------------------------------------------------------------------------- */
+
+enum { RANKS = 3 };
+
+/* Of a rank: its links, by rank. */
+struct engine {
+	enum engine_link row[RANKS];
+};
+
+struct machine {
+	pthread_barrier_t barrier;
+	char gathered[256];
+	enum engine_link links[RANKS][RANKS];
+	const char *proto;
+	int ret[RANKS], words_only[RANKS];
+};
+
+struct rank {
+	struct machine *machine;
+	int rank;
+};
+
+static void links(const struct engine *e, const struct engine_identity *gpus, int n, enum engine_link *out)
+{
+	for (int p = 0; p < n; p++)
+		out[p] = e->row[gpus[p].pci[0] - 'a'];
+}
+
+const struct engine_ops engine_cuda = { .links = links };
+
+static int allgather(void *ctx, const void *in, size_t bytes, void *out)
+{
+	struct rank *r = ctx;
+	if (bytes * RANKS > sizeof r->machine->gathered)
+		return -1;
+	memcpy(r->machine->gathered + bytes * (size_t)r->rank, in, bytes);
+	pthread_barrier_wait(&r->machine->barrier);
+	memcpy(out, r->machine->gathered, bytes * RANKS);
+	pthread_barrier_wait(&r->machine->barrier);
+	return 0;
+}
+
+static void *play(void *arg)
+{
+	struct rank *r = arg;
+	struct engine engine;
+	struct engine_identity ids[RANKS] = { 0 };
+	struct comm *comm = calloc(1, sizeof *comm);
+	if (!comm)
+		abort();
+	memcpy(engine.row, r->machine->links[r->rank], sizeof engine.row);
+	for (int p = 0; p < RANKS; p++)
+		ids[p].pci[0] = (char)('a' + p);
+	comm->rank = r->rank;
+	comm->size = comm->engine.locals = RANKS;
+	comm->gpu = &engine;
+	comm->bootstrap = (corale_bootstrap){ r->rank, RANKS, r, allgather };
+	snprintf(comm->settings.proto, sizeof comm->settings.proto, "%s", r->machine->proto);
+	r->machine->ret[r->rank] = gpu_share_links(comm, ids, sizeof *ids, &r->machine->words_only[r->rank]);
+	free(comm);
+	return NULL;
+}
+
+static char log_path[] = "/tmp/corale_link_test_XXXXXX";
+
+/* All of NVLink but for one pair; its lines of log. */
+static void run(struct machine *m, const char *proto, int a, int b, enum engine_link link, char *text,
+		size_t bytes)
+{
+	struct rank ranks[RANKS];
+	pthread_t threads[RANKS];
+	for (int i = 0; i < RANKS * RANKS; i++)
+		m->links[i / RANKS][i % RANKS] = ENGINE_NVLINK;
+	m->links[a][b] = link;
+	m->proto = proto;
+	assert_int_equal(truncate(log_path, 0), 0);
+	assert_int_equal(pthread_barrier_init(&m->barrier, NULL, RANKS), 0);
+	for (int r = 0; r < RANKS; r++) {
+		ranks[r] = (struct rank){ m, r };
+		m->words_only[r] = -1;
+		assert_int_equal(pthread_create(&threads[r], NULL, play, &ranks[r]), 0);
+	}
+	for (int r = 0; r < RANKS; r++)
+		pthread_join(threads[r], NULL);
+	pthread_barrier_destroy(&m->barrier);
+	FILE *file = fopen(log_path, "r");
+	assert_non_null(file);
+	text[fread(text, 1, bytes - 1, file)] = 0;
+	fclose(file);
+}
+
+static int lines_of(const char *text)
+{
+	int n = 0;
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+static void expect_words(const char *proto, enum engine_link link, int words_only, const char *line)
+{
+	struct machine m;
+	char text[4096];
+	run(&m, proto, 1, 2, link, text, sizeof text);
+	for (int r = 0; r < RANKS; r++) {
+		assert_int_equal(m.ret[r], 0);
+		assert_int_equal(m.words_only[r], words_only);
+	}
+	assert_int_equal(lines_of(text), line != NULL);
+	if (line)
+		assert_non_null(strstr(text, line));
+}
+
+static void test_all_alike(void **state)
+{
+	(void)state;
+	expect_words("auto", ENGINE_NVLINK, 0, NULL);
+	expect_words("LL128", ENGINE_NVLINK, 0, NULL);
+	expect_words("LL", ENGINE_NVLINK, 1, "CORALE_PROTO=LL: small messages go by words of 8 bytes (LL)");
+	expect_words("auto", ENGINE_PEER, 1, "the GPUs of ranks 1 and 2 have no NVLink between them");
+	expect_words("LL128", ENGINE_PEER, 1, "the GPUs of ranks 1 and 2 have no NVLink between them");
+	expect_words("auto", ENGINE_UNKNOWN_LINK, 1, "the GPUs of ranks 1 and 2 can't be told");
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	struct machine m;
+	char text[4096];
+	run(&m, "auto", 2, 0, ENGINE_NO_LINK, text, sizeof text);
+	for (int r = 0; r < RANKS; r++) {
+		assert_int_equal(m.ret[r], CORALE_ENOTSUP);
+		assert_int_equal(m.words_only[r], -1);
+	}
+	assert_non_null(strstr(text, "the GPUs of ranks 2 and 0 can't reach each other's memory"));
+	assert_non_null(strstr(text, "rank 2 could not reach its peers' GPUs"));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unseen),    cmocka_unit_test(test_seen),
+		cmocka_unit_test(test_one_gpu),   cmocka_unit_test(test_real_library),
+		cmocka_unit_test(test_all_alike), cmocka_unit_test(test_refused),
+	};
+	int fd = mkstemp(log_path);
+	if (fd < 0)
+		return 1;
+	close(fd);
+	log_open(LOG_INFO, log_path);
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(log_path);
+	return failed;
+}
