@@ -364,8 +364,6 @@ static void run_scene(void **state)
 	const struct scene *s = *state;
 	if ((s->ending == IN_PID_NAMESPACE || s->ending == IN_ONE_EACH) && !may_make_pid_namespaces())
 		skip();
-	if (s->over_nodes && !has_network())
-		skip();
 	assert_int_equal(play_apart(s), 0);
 }
 
@@ -532,14 +530,19 @@ enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
 
 int main(void)
 {
-	struct CMUnitTest tests[SCENES + 4];
+	struct CMUnitTest tests[SCENES + 4] = {
+		{ "no thread to watch", run_without_thread, NULL, NULL, NULL },
+		{ "a forked child", run_forked_child, NULL, NULL, NULL },
+		{ "an idle communicator", run_idle, NULL, NULL, NULL },
+		{ "no thread for a stream", run_stream_without_thread, NULL, NULL, NULL },
+	};
+	const int over_nodes = has_network();
+	size_t n = 4;
 	for (int i = 0; i < SCENES; i++)
-		tests[i] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
-						(void *)(uintptr_t)&scenes[i] };
-	tests[SCENES] = (struct CMUnitTest){ "no thread to watch", run_without_thread, NULL, NULL, NULL };
-	tests[SCENES + 1] = (struct CMUnitTest){ "a forked child", run_forked_child, NULL, NULL, NULL };
-	tests[SCENES + 3] =
-	    (struct CMUnitTest){ "no thread for a stream", run_stream_without_thread, NULL, NULL, NULL };
-	tests[SCENES + 2] = (struct CMUnitTest){ "an idle communicator", run_idle, NULL, NULL, NULL };
-	return cmocka_run_group_tests(tests, NULL, NULL);
+		if (over_nodes || !scenes[i].over_nodes)
+			tests[n++] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
+							  (void *)(uintptr_t)&scenes[i] };
+	if (!over_nodes)
+		printf("# nothing over nodes: there is no UCX in this build\n");
+	return _cmocka_run_group_tests("tests", tests, n, NULL, NULL);
 }
