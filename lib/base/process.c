@@ -1,7 +1,7 @@
 #include "process.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/random.h>
 #include <time.h>
@@ -66,4 +66,14 @@ int process_refuses(const char *call)
 	    "fork before the first communicator is made, or let the child call exec",
 	    call, (long)getpid(), (long)started_in);
 	return 1;
+}
+
+int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg)
+{
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int error = pthread_create(thread, NULL, work, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return error;
 }

@@ -5,6 +5,7 @@
 #ifndef PROCESS_H
 #define PROCESS_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 /* From now on a fork makes a child that process_refuses. Any thread; more than once is once. */
@@ -18,5 +19,9 @@ int process_is_forked(void);
 
 /* The same, after an error line that names the call. */
 int process_refuses(const char *call);
+
+/* Starts a thread of the library, in which the program's signals are blocked: they are for the program's threads. 0, or what
+ * pthread_create returned; the caller says what is missing then. Any thread. */
+int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg);
 
 #endif

@@ -1,7 +1,6 @@
 #include "watch.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -64,15 +63,10 @@ static void at_exit(void)
 	pthread_mutex_unlock(&watch.lock);
 }
 
-/* The program's signals are for the program's threads. */
 static int start_thread(int rank)
 {
 	pthread_t thread;
-	sigset_t all, old;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int error = pthread_create(&thread, NULL, work, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	int error = process_thread(&thread, work, NULL);
 	if (error)
 		return log_error(
 		    CORALE_ESYSTEM, rank,

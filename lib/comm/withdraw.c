@@ -1,12 +1,12 @@
 #include "withdraw.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/life.h"
 #include "base/log.h"
+#include "base/process.h"
 
 enum { WAIT_MS = 2000, POLL_NS = 1000000 };
 
@@ -88,16 +88,12 @@ static void *work(void *arg)
 static void start(struct comm *comm, int local)
 {
 	pthread_t thread;
-	sigset_t all, old;
 	struct helper *h = malloc(sizeof *h);
 	if (!h)
 		return;
 	*h = (struct helper){ comm, local, atomic_load(&comm->error) != 0 };
 	atomic_store(&comm->withdrawing, 1);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int error = pthread_create(&thread, NULL, work, h);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	int error = process_thread(&thread, work, h);
 	if (!error) {
 		pthread_detach(thread);
 		return;

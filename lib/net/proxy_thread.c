@@ -2,11 +2,11 @@
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/wait.h"
 #include "proxy_state.h"
 
@@ -118,11 +118,7 @@ static void *work(void *unused)
 static int start_thread(int rank)
 {
 	pthread_t id;
-	sigset_t all, old;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int error = pthread_create(&id, NULL, work, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	int error = process_thread(&id, work, NULL);
 	if (error)
 		return log_error(
 		    CORALE_ESYSTEM, rank,

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "ucx_comm.h"
 #include "base/wait.h"
 
@@ -122,13 +122,7 @@ static void *run(void *arg)
 
 int ucx_thread_start(struct ucx_worker *w)
 {
-	sigset_t all, old;
-
-	/* The program's signals are for the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int error = pthread_create(&w->thread, NULL, run, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	int error = process_thread(&w->thread, run, w);
 	if (error)
 		return log_error(CORALE_ESYSTEM, -1, "transport ucx: pthread_create: %s", strerror(error));
 	return 0;
