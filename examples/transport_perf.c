@@ -1,6 +1,7 @@
 /*
- * Bandwidth between two ranks: rank 0 sends to rank 1, then both send at once. Messages go from buffer to buffer through
- * the slots of a link, as those of collectives do (-l), or over the transport's send and recv, several in flight (-w).
+ * Between two ranks: half a round trip of one message, and bandwidth, where rank 0 sends to rank 1, then both send at once. Messages
+ * go from buffer to buffer through the slots of a link, as those of collectives do (-l), or over the transport's send and recv,
+ * several in flight (-w). Both ranks poll without sleeping, so each needs a core of its own: mpirun --bind-to none.
  *
  *   mpirun -n 2 transport_perf [-t ucx|mpi] [-m am|tag|put|auto] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS] [-w WINDOW] [-l 0|1]
  */
@@ -17,7 +18,7 @@
 
 enum { MOST_WINDOW = 64 };
 
-static const struct wait_policy patience = { .spin_ns = 20000, .timeout_ns = 60000000000 };
+static const struct wait_policy patience = { .spin_ns = 60000000000, .timeout_ns = 60000000000 };
 
 struct options {
 	const char *transport, *message;
@@ -113,7 +114,14 @@ static int poll_flow(void *arg)
 		link_release(f->link);
 		f->received += n;
 	}
-	return f->sent == f->to_send && f->received == f->to_receive;
+	return f->sent == f->to_send && f->received == f->to_receive &&
+	       (!f->link->ops->sent || !f->link->out_open || f->link->ops->sent(f->link));
+}
+
+static void move(struct flow *f)
+{
+	if (wait_until(&patience, poll_flow, f) != 1)
+		MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 static double stream_links(int sends, int recvs, char *out, char *in, size_t bytes, int count, int window)
@@ -129,9 +137,28 @@ static double stream_links(int sends, int recvs, char *out, char *in, size_t byt
 	f.to_receive = recvs ? all : 0;
 	MPI_Barrier(MPI_COMM_WORLD);
 	double start = MPI_Wtime();
-	if (wait_until(&patience, poll_flow, &f) != 1)
-		MPI_Abort(MPI_COMM_WORLD, 1);
+	move(&f);
 	tell_last(rank, &last);
+	return MPI_Wtime() - start;
+}
+
+/* Seconds of so many round trips. */
+static double bounce_links(char *out, char *in, size_t bytes, int count)
+{
+	struct flow f = { .out = out, .in = in, .bytes = bytes, .window = 1 };
+	int rank;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	if (!(f.link = link_table_get(&links, !rank, 0)))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	MPI_Barrier(MPI_COMM_WORLD);
+	double start = MPI_Wtime();
+	for (int half = 0; half < 2 * count; half++) {
+		if (half % 2 == rank)
+			f.to_send += bytes;
+		else
+			f.to_receive += bytes;
+		move(&f);
+	}
 	return MPI_Wtime() - start;
 }
 
@@ -163,6 +190,24 @@ static double stream_messages(int sends, int recvs, char *out, char *in, size_t 
 	return MPI_Wtime() - start;
 }
 
+static double bounce_messages(char *out, char *in, size_t bytes, int count)
+{
+	static const unsigned char header[TRANSPORT_HEADER_BYTES];
+	struct transport_request request;
+	int rank;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Barrier(MPI_COMM_WORLD);
+	double start = MPI_Wtime();
+	for (int half = 0; half < 2 * count; half++) {
+		if (half % 2 == rank)
+			transport->ops->send(transport, !rank, 0, header, out, bytes, &request);
+		else
+			transport->ops->recv(transport, !rank, 0, in, bytes, &request);
+		finish(&request);
+	}
+	return MPI_Wtime() - start;
+}
+
 static double stream(const struct options *o, int sends, int recvs, char *out, char *in, size_t bytes,
 		     int count)
 {
@@ -182,6 +227,18 @@ static double bandwidth(const struct options *o, size_t bytes, int rank, int bot
 	return (double)bytes * count / seconds / 1e9;
 }
 
+/* us of half a round trip. */
+static double latency(const struct options *o, size_t bytes, char *out, char *in)
+{
+	enum { FEW = 10, MOST = 100000 };
+	double (*bounce)(char *, char *, size_t, int) = o->links ? bounce_links : bounce_messages;
+	bounce(out, in, bytes, FEW);
+	double seconds = bounce(out, in, bytes, FEW);
+	int count = seconds * MOST < o->seconds * FEW ? MOST : (int)(o->seconds / seconds * FEW) + 1;
+	MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	return bounce(out, in, bytes, count) / count / 2 * 1e6;
+}
+
 static void run(const struct options *o, int rank)
 {
 	size_t room = o->most * (size_t)o->window;
@@ -194,13 +251,13 @@ static void run(const struct options *o, int rank)
 	stream(o, 1, 1, out, in, o->least, o->window);
 	transport->ops->describe(transport, !rank, text, sizeof(text));
 	if (!rank)
-		printf("# %s: %s; window %d, %s\n# %12s %10s %10s\n", o->transport, text, o->window,
-		       o->links ? "links" : "send and recv", "bytes", "GB/s", "both ways");
+		printf("# %s: %s; window %d, %s\n# %12s %10s %10s %10s\n", o->transport, text, o->window,
+		       o->links ? "links" : "send and recv", "bytes", "us", "GB/s", "both ways");
 	for (size_t bytes = o->least; bytes <= o->most; bytes *= o->factor) {
-		double one = bandwidth(o, bytes, rank, 0, out, in),
+		double us = latency(o, bytes, out, in), one = bandwidth(o, bytes, rank, 0, out, in),
 		       both = bandwidth(o, bytes, rank, 1, out, in);
 		if (!rank)
-			printf("  %12zu %10.3f %10.3f\n", bytes, one, both);
+			printf("  %12zu %10.2f %10.3f %10.3f\n", bytes, us, one, both);
 		fflush(stdout);
 	}
 	free(out);
