@@ -110,8 +110,7 @@ static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_
 {
 	size_t blocks = coll_recv_blocks(c->coll, comm->size, comm->rank, c->root);
 	int n;
-	if (!c->recv || comm->proxy || !plan_ways(c->coll, &n) ||
-	    (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
+	if (!c->recv || !plan_ways(c->coll, &n) || (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
 		return 0;
 	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
 }
@@ -147,11 +146,11 @@ static int choose_remote(struct comm *comm, const struct call *c, struct engine_
 static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 {
 	const struct plan_node *node = &comm->node;
+	if (comm->proxy)
+		return choose_remote(comm, c, call);
 	call->target = comm->size > 1 ? target_of(comm, c, call->bytes) : 0;
 	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
 		return CORALE_EINVAL;
-	if (comm->proxy)
-		return choose_remote(comm, c, call);
 	struct plan_call key = { call->coll, call->bytes, plan_in_words(call->type), memory_of(comm, call) };
 	const struct plan_way *way = way_of(comm, &key);
 	if (!way)
@@ -210,12 +209,9 @@ static void enqueued(struct comm *comm, int ret)
 static int run_collective(struct comm *comm, const struct engine_call *call, void *stream)
 {
 	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
-	if (comm->proxy)
-		proxy_expect(comm->proxy);
-	int ret = engine_cuda.run(comm->gpu, call, stream),
-	    captured = !ret && engine_cuda.captures(comm->gpu);
-	if (comm->proxy && (ret || captured))
-		proxy_unexpect(comm->proxy, captured);
+	expect(comm);
+	int ret = engine_cuda.run(comm->gpu, call, stream);
+	enqueued(comm, ret);
 	trace_end(comm->trace);
 	return ended(comm, ret);
 }

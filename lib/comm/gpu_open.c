@@ -245,15 +245,13 @@ void gpu_close(struct comm *comm)
 	free(comm->recent);
 	comm->recent = NULL;
 	gpu_remote_close(comm);
-	if (!comm->gpu) {
-		gpu_places_close(comm);
+	gpu_places_close(comm);
+	if (!comm->gpu)
 		return;
-	}
 	withdraw_finish(comm);
 	engine_cuda.close(comm->gpu);
 	withdraw_answer_all(comm);
 	gpu_plans_close(comm);
 	trace_close(comm->trace);
-	gpu_places_close(comm);
 	comm->gpu = NULL;
 }

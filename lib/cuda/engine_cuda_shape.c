@@ -6,7 +6,7 @@
 
 static void tell_text(const struct engine *e, corale_coll coll, uint64_t bytes, const char *text)
 {
-	log_line(LOG_TRACE, e->rank, "launch: %s of %llu bytes: %s", corale_coll_name(coll),
+	log_line(LOG_TRACE, e->world_rank, "launch: %s of %llu bytes: %s", corale_coll_name(coll),
 		 (unsigned long long)bytes, text);
 }
 

@@ -412,7 +412,7 @@ static int poll_link(struct link *base, int sends)
 		 (arrived > link_taken(base) || (l->p->state == UCX_PEER_LEFT && arrived < l->ends)))
 		code = 0;
 	else
-		ucx_comm_report(l->comm, base->peer, code, "the peer has closed its side");
+		ucx_comm_report(l->comm, base->peer, code, transport_peer_left);
 	ucx_unlock(l->comm->worker);
 	return code;
 }

@@ -166,7 +166,7 @@ static int refuse(struct ucx_link *l)
 		return c->failure;
 	if (l->p->state == UCX_PEER_FINE && !l->p->endpoint->failed)
 		return 0;
-	ucx_comm_report(c, l->base.peer, CORALE_EPEER, "the peer has closed its side");
+	ucx_comm_report(c, l->base.peer, CORALE_EPEER, transport_peer_left);
 	return CORALE_EPEER;
 }
 
