@@ -11,13 +11,14 @@
 #include "corale_mpi.h"
 #include "reference.h"
 
-enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 4 };
+enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 13 };
 
 /* What the program's buffers are to the library. */
 enum perf_registration { PERF_PLAIN, PERF_REGISTERED, PERF_ALLOCATED };
 
-/* How NCCL is called: plain buffers, registered symmetric windows, windows and a communicator without blocks. */
-enum perf_nccl_mode { PERF_NCCL_STOCK, PERF_NCCL_WINDOW, PERF_NCCL_ZERO, PERF_NCCL_MODES };
+/* How NCCL is called: plain buffers, registered symmetric windows, windows and a communicator without blocks; plain buffers with
+ * each number of threads and sockets that pays, of which the best counts. */
+enum perf_nccl_mode { PERF_NCCL_STOCK, PERF_NCCL_WINDOW, PERF_NCCL_ZERO, PERF_NCCL_SOCKETS, PERF_NCCL_MODES };
 
 struct perf_options {
 	size_t min_bytes, max_bytes, step_bytes;

@@ -12,7 +12,7 @@
  *   ours_us mpi_us ratio noise blocks  medians beside a peer. mpi_us, ratio (MPI's time / ours) and noise (MPI
  *                                      against itself, at most 1): with --vs-mpi; ours_us and blocks: with either
  *   sampled                            1: samples were checked instead of all
- *   nccl_stock_us nccl_window_us nccl_zero_us nccl_best_us   with --vs-nccl; best: the least of those measured
+ *   nccl_stock_us nccl_window_us nccl_zero_us nccl_sockets_us nccl_best_us   with --vs-nccl; best: the least of those measured
  *   best_ratio stock_ratio nccl_noise  NCCL's best, stock time / ours; its best against itself
  *
  * With --beside line 1 begins with "# corale-perf-beside 1" and has beside, sms (how many the products may use; 0: all)
@@ -137,7 +137,7 @@ static void print_raw_header(const struct perf_job *job, const char *mpi, int ho
 	fprintf(job->raw,
 		"\ncoll\tbytes\tcount\ttype\top\troot\tus\talgbw\tbusbw\twrong\tin_us\tin_algbw\tin_busbw\t"
 		"in_wrong\tours_us\tmpi_us\tratio\tnoise\tblocks\tsampled\tnccl_stock_us\tnccl_window_us\t"
-		"nccl_zero_us\tnccl_best_us\tbest_ratio\tstock_ratio\tnccl_noise\n");
+		"nccl_zero_us\tnccl_sockets_us\tnccl_best_us\tbest_ratio\tstock_ratio\tnccl_noise\n");
 }
 
 void perf_print_header(const struct perf_job *job)

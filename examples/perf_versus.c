@@ -79,7 +79,8 @@ static void judge(const struct blocks *blocks, const struct perf_way *ways, int 
 		const double *times = blocks->times[i];
 		double us = perf_median(times, 2 * done, 1), first = perf_median(times, done, 2),
 		       second = perf_median(times + 1, done, 2);
-		versus->us[ways[i].slot] = us;
+		double *slot = &versus->us[ways[i].slot];
+		*slot = *slot && *slot < us ? *slot : us;
 		if (versus->best_us && us >= versus->best_us)
 			continue;
 		versus->best_us = us;
