@@ -659,6 +659,27 @@ static void devices(void **state)
 	assert_string_equal(text, "none");
 }
 
+/* Nothing that makes calls of CUDA is opened, whatever UCX_TLS asks for. */
+static void transports(void **state)
+{
+	static const char *const cases[][2] = { { NULL, "^sm,cuda" },
+						{ "", "^sm,cuda" },
+						{ "all", "^cuda" },
+						{ "^tcp", "^cuda,tcp" },
+						{ "tcp", "tcp" },
+						{ "rc,cuda_copy,tcp", "rc,tcp" },
+						{ "cuda,gdr_copy,ud,cuda_ipc", "ud" },
+						{ "cuda", "" } };
+	char text[64];
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		ucx_devices_transports(cases[i][0], text, sizeof text);
+		assert_string_equal(text, cases[i][1]);
+	}
+	ucx_devices_transports("^tcp,rc", text, 10);
+	assert_string_equal(text, "^cuda,tcp");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -686,6 +707,7 @@ int main(void)
 		cmocka_unit_test(early_and_empty),
 		cmocka_unit_test(lines_are_few),
 		cmocka_unit_test(devices),
+		cmocka_unit_test(transports),
 	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)

@@ -81,3 +81,39 @@ int ucx_devices_have_tcp(const char *devices)
 	}
 	return 0;
 }
+
+static int calls_cuda(const char *transport)
+{
+	return !strncmp(transport, "cuda", strlen("cuda")) ||
+	       !strncmp(transport, "gdr_copy", strlen("gdr_copy"));
+}
+
+void ucx_devices_transports(const char *wanted, char *text, size_t bytes)
+{
+	/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
+	snprintf(text, bytes, "%s",
+		 !wanted || !wanted[0]    ? "^sm,cuda"
+		 : !strcmp(wanted, "all") ? "^cuda"
+					  : "");
+	if (text[0])
+		return;
+	if (wanted[0] == '^') {
+		snprintf(text, bytes, "^cuda,%s", wanted + 1);
+		return;
+	}
+	for (size_t used = 0, length; *wanted; wanted += length + (wanted[length] == ',')) {
+		length = strcspn(wanted, ",");
+		if (!calls_cuda(wanted) && used + length + 2 <= bytes)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used ? "," : "",
+						 (int)length, wanted);
+	}
+}
+
+int ucx_devices_are_tcp(const char *list)
+{
+	const char *next = list;
+	while (next && !strncmp(next, "tcp/", strlen("tcp/")))
+		if ((next = strstr(next, ", ")))
+			next += strlen(", ");
+	return !next;
+}

@@ -11,4 +11,13 @@ void ucx_devices_list(ucp_context_h context, char *text, size_t bytes);
 /* 1 if UCX will open tcp, as far as names tell: devices is CORALE_NET_DEVICES; UCX's own variables count too. */
 int ucx_devices_have_tcp(const char *devices);
 
+/*
+ * Writes what UCX's TLS is to be, where UCX_TLS is `wanted` or NULL: all that a link between nodes can use, or the user's choice, less what
+ * makes calls of CUDA. A thread that moves messages would wait in such a call for the launch of a kernel that waits for a message.
+ */
+void ucx_devices_transports(const char *wanted, char *text, size_t bytes);
+
+/* 1 if all of a list, as above, are tcp's: cores move every byte. */
+int ucx_devices_are_tcp(const char *list);
+
 #endif

@@ -54,6 +54,7 @@ static int make_context(const struct settings *settings, int rank, ucp_context_h
 				      UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
 				  .name = "corale" };
 	const char *devices = settings->net_devices;
+	char transports[256];
 	ucp_config_t *config;
 	ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
@@ -61,9 +62,9 @@ static int make_context(const struct settings *settings, int rank, ucp_context_h
 		return failed("ucp_config_read", rank, status);
 	if (devices[0])
 		status = ucp_config_modify(config, "NET_DEVICES", devices);
-	/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
-	if (status == UCS_OK && !secure_getenv("UCX_TLS"))
-		status = ucp_config_modify(config, "TLS", "^sm");
+	ucx_devices_transports(secure_getenv("UCX_TLS"), transports, sizeof(transports));
+	if (status == UCS_OK && transports[0])
+		status = ucp_config_modify(config, "TLS", transports);
 	if (status == UCS_OK)
 		status = set_segments(config, devices);
 	if (status == UCS_OK)
