@@ -166,7 +166,8 @@ static void open_fake(struct team_member *m, struct fake *f, int moves)
 	if (!f->comm->recent || !f->remote.memory || gpu_places_open(f->comm))
 		abort();
 	f->calls = remote_progress_of(&f->remote);
-	const struct proxy_params params = { .transport = f->comm->engine.transport,
+	const struct proxy_params params = { .rails = { f->comm->engine.transport },
+					     .nrails = 1,
 					     .remote = f->remote,
 					     .ranks = f->comm->rank_at + 1,
 					     .rank = m->rank };

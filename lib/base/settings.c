@@ -154,6 +154,13 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_NAME,
 	  FIELD(ucx_message),
 	  .choices = ucx_messages },
+	{ .row = { "CORALE_RAILS", "1 to 8, 0: by the network and cores per rank", "0",
+		   "Threads, and connections to each peer, that carry messages between GPUs of different "
+		   "nodes.",
+		   1 },
+	  .kind = SETTINGS_INTEGER,
+	  FIELD(rails),
+	  .max = 8 },
 	{ .row = { "CORALE_SPIN_US", "microseconds, -1: by cores per rank", "-1",
 		   "How long a wait polls before it yields the processor.", 0 },
 	  .kind = SETTINGS_DECIMAL,

@@ -79,6 +79,8 @@ struct comm {
 	int *place_of,
 	    *rank_at; /* of a CUDA communicator over nodes: a rank's place as its kernels number it (gpu_remote.c) */
 	struct proxy *proxy; /* of messages between nodes; NULL: one node */
+	struct transport *rails[TRANSPORT_RAILS]; /* its transports: the engine's, and nrails - 1 more */
+	int nrails;
 	_Atomic int left; /* a rank of another node, + 1, that has destroyed the communicator */
 	uint64_t moved; /* messages of it at the watch thread's last look, */
 	int still; /* and for how many looks so; */

@@ -44,27 +44,38 @@ static const struct transport_ops *choose_transport(const struct comm *comm, con
 	return fallback;
 }
 
-int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback)
+int comm_open_rail(struct comm *comm, const struct transport_ops *ops, int rail, struct transport **out)
 {
-	if (comm->topo->map.nodes == 1)
-		return 0;
 	unsigned char *needed = calloc((size_t)comm->size, 1);
 	if (!needed)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	for (int r = 0; r < comm->size; r++)
 		needed[r] = !host_is_local(&comm->engine, r);
+	const struct transport_params params = {
+		.rank = comm->rank,
+		.size = comm->size,
+		.comm_id =
+		    comm->id + (uint64_t)rail * 0x9e3779b97f4a7c15u, /* far from other communicators' */
+		.rail = rail,
+		.needed = needed,
+		.allgather = comm->bootstrap.allgather,
+		.allgather_ctx = comm->bootstrap.ctx,
+		.settings = &comm->settings,
+		.slots = comm->engine.slots,
+		.on_control = diagnose_control,
+		.on_failure = diagnose_failure,
+		.handler_ctx = comm
+	};
+	int ret = ops->open(ops, &params, out);
+	free(needed);
+	return ret;
+}
+
+int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback)
+{
+	if (comm->topo->map.nodes == 1)
+		return 0;
 	host_engine_slots(&comm->engine);
-	struct transport_params params = { .rank = comm->rank,
-					   .size = comm->size,
-					   .comm_id = comm->id,
-					   .needed = needed,
-					   .allgather = comm->bootstrap.allgather,
-					   .allgather_ctx = comm->bootstrap.ctx,
-					   .settings = &comm->settings,
-					   .slots = comm->engine.slots,
-					   .on_control = diagnose_control,
-					   .on_failure = diagnose_failure,
-					   .handler_ctx = comm };
 	const struct transport_ops *ops = choose_transport(comm, hellos, fallback);
 	char why_not[256] = "";
 	int ret = 0;
@@ -79,7 +90,7 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 				why_not);
 	ret = comm_agree(comm, ret, "use a transport between nodes");
 	if (!ret)
-		ret = ops->open(ops, &params, &comm->engine.transport);
+		ret = comm_open_rail(comm, ops, 0, &comm->engine.transport);
 	ret = comm_agree(comm, ret, "connect to the other nodes");
 	if (!ret) {
 		comm->manual = !ops->threaded(comm->engine.transport) && ops != &transport_inproc;
@@ -87,7 +98,6 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 		    comm->manual ? 20000 : 0; /* nobody else moves the transport meanwhile */
 		log_line(LOG_INFO, comm->rank, "%d nodes, transport %s", comm->topo->map.nodes, ops->name);
 	}
-	free(needed);
 	return ret;
 }
 

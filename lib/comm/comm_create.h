@@ -15,4 +15,7 @@ void comm_close_windows(struct comm *comm);
 /* Collective. Opens the transport if there are several nodes. */
 int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback);
 
+/* Collective. A transport for a rail; 0 is the engine's own. On failure every rank returns an error. */
+int comm_open_rail(struct comm *comm, const struct transport_ops *ops, int rail, struct transport **out);
+
 #endif

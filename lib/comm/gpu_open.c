@@ -224,7 +224,7 @@ int gpu_open(struct comm *comm)
 	if (!ret && comm->size > 1)
 		ret = connect_engines(comm);
 	if (!ret && comm->topo->map.nodes > 1)
-		ret = comm_agree(comm, gpu_remote_open(comm), "start the proxy to the other nodes");
+		ret = gpu_remote_open(comm);
 	if (ret)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);

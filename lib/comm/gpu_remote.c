@@ -1,7 +1,9 @@
 /* A CUDA communicator's ranks on other nodes: their places, the proxy, and whether they make the same calls. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "comm_create.h"
 #include "diagnose.h"
 #include "gpu.h"
 #include "net/proxy.h"
@@ -39,32 +41,90 @@ void gpu_places_close(struct comm *comm)
 	comm->place_of = comm->rank_at = NULL;
 }
 
-int gpu_remote_open(struct comm *comm)
+/* Half of a rank's cores at most: its own threads, and whoever computes beside them, take the rest. */
+static int wanted_rails(const struct comm *comm)
 {
-	struct transport *transport = comm->engine.transport;
-	if (comm->manual)
-		return log_error(CORALE_ENOTSUP, comm->rank,
-				 "a CUDA communicator over %d nodes: transport %s moves messages only while "
-				 "the program is inside "
-				 "a call; build with UCX, or set CORALE_TRANSPORT=ucx",
-				 comm->topo->map.nodes, transport->ops->name);
-	const struct proxy_params params = { .transport = transport,
-					     .remote = engine_cuda.remote(comm->gpu),
-					     .ranks = comm->rank_at + comm->engine.locals,
-					     .rank = comm->rank };
+	const struct transport *transport = comm->engine.transport;
+	const int useful = transport->ops->rails ? transport->ops->rails(transport) : 1,
+		  cores = comm->topo->cores_per_rank_x16 / 32;
+	if (comm->settings.rails)
+		return comm->settings.rails;
+	return useful < cores ? useful : cores > 1 ? cores : 1;
+}
+
+/* The least that any rank wants. Collective. */
+static int agree_rails(struct comm *comm)
+{
+	const int32_t mine = wanted_rails(comm);
+	int32_t *all = calloc((size_t)comm->size, sizeof *all);
+	int ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	ret = comm_agree(comm, ret, "choose how many rails to use");
+	if (!ret && comm->bootstrap.allgather(comm->bootstrap.ctx, &mine, sizeof mine, all))
+		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	comm->nrails = mine;
+	for (int r = 0; !ret && r < comm->size; r++)
+		comm->nrails = all[r] < comm->nrails ? all[r] : comm->nrails;
+	free(all);
+	return ret;
+}
+
+/* Collective. */
+static int open_rails(struct comm *comm)
+{
+	const struct transport_ops *ops = comm->engine.transport->ops;
+	int ret = agree_rails(comm);
+	comm->rails[0] = comm->engine.transport;
+	for (int rail = 1; !ret && rail < comm->nrails; rail++)
+		ret = comm_agree(comm, comm_open_rail(comm, ops, rail, &comm->rails[rail]), "open a rail");
+	if (!ret)
+		log_line(LOG_INFO, comm->rank, "%d rails carry messages between nodes", comm->nrails);
+	return ret;
+}
+
+static int start_proxy(struct comm *comm)
+{
+	struct proxy_params params = { .nrails = comm->nrails,
+				       .remote = engine_cuda.remote(comm->gpu),
+				       .ranks = comm->rank_at + comm->engine.locals,
+				       .rank = comm->rank };
+	memcpy(params.rails, comm->rails, sizeof params.rails);
 	return proxy_open(&params, &comm->proxy);
 }
 
-/* The transport's requests point into the engine's memory until it is closed. */
+int gpu_remote_open(struct comm *comm)
+{
+	int ret = 0;
+	if (comm->manual)
+		ret = log_error(CORALE_ENOTSUP, comm->rank,
+				"a CUDA communicator over %d nodes: transport %s moves messages only while "
+				"the program is inside "
+				"a call; build with UCX, or set CORALE_TRANSPORT=ucx",
+				comm->topo->map.nodes, comm->engine.transport->ops->name);
+	ret = comm_agree(comm, ret, "carry messages of GPUs between nodes");
+	if (!ret)
+		ret = open_rails(comm);
+	return ret ? ret : comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
+}
+
+static void close_rails(struct comm *comm)
+{
+	for (int rail = 1; rail < comm->nrails; rail++)
+		if (comm->rails[rail])
+			comm->rails[rail]->ops->close(comm->rails[rail]);
+	comm->nrails = 0;
+}
+
+/* The transports' requests point into the engine's memory until they are closed. */
 void gpu_remote_close(struct comm *comm)
 {
 	struct transport *transport = comm->engine.transport;
-	if (!comm->proxy)
-		return;
-	proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
-	transport->ops->close(transport);
-	comm->engine.transport = NULL;
-	if (!proxy_free(comm->proxy))
+	if (comm->proxy) {
+		proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
+		transport->ops->close(transport);
+		comm->engine.transport = NULL;
+	}
+	close_rails(comm);
+	if (comm->proxy && !proxy_free(comm->proxy))
 		engine_cuda.keep_remote(comm->gpu);
 	comm->proxy = NULL;
 }

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "proxy_state.h"
 
-enum { LOOKS_PER_LANE = 8 /* lanes that were never used are looked at once in so many looks */ };
+enum { LOOKS_PER_LANE = 8 /* channels that were never used are looked at once in so many looks */ };
 
 _Static_assert(sizeof(struct remote_header) == TRANSPORT_HEADER_BYTES,
 	       "a message's header is the transport's");
@@ -46,7 +46,14 @@ static void tell_room(const struct proxy *p, int i, uint32_t lane)
 		store(free, limit - REMOTE_DEPTH);
 }
 
-static int move_out(struct proxy *p, int i, uint32_t lane)
+/* Nothing more goes to a peer, or comes from it, on this rail. */
+static void lose(struct proxy *p, int rail, int i)
+{
+	p->rails[rail].lost[i] = 1;
+	atomic_store_explicit(&p->lost, p->peers[i].rank + 1, memory_order_relaxed);
+}
+
+static int move_out(struct proxy *p, int rail, int i, uint32_t lane)
 {
 	struct link *l = p->peers[i].lanes[lane].link;
 	const uint64_t posted = proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]);
@@ -56,7 +63,8 @@ static int move_out(struct proxy *p, int i, uint32_t lane)
 	if (!ret && l->out_open &&
 	    atomic_load_explicit(&l->limit, memory_order_relaxed) < posted + REMOTE_DEPTH)
 		ret = l->ops->poll(l, 1);
-	p->peers[i].lost |= ret < 0;
+	if (ret < 0)
+		lose(p, rail, i);
 	if (posted)
 		tell_room(p, i, lane);
 	return moved;
@@ -78,7 +86,7 @@ static void deliver(struct proxy *p, int i, uint32_t lane)
 	store(&to->number, ++at->delivered);
 }
 
-static int move_in(struct proxy *p, int i, uint32_t lane)
+static int move_in(struct proxy *p, int rail, int i, uint32_t lane)
 {
 	struct proxy_lane *at = &p->peers[i].lanes[lane];
 	struct link *l = at->link;
@@ -90,38 +98,69 @@ static int move_in(struct proxy *p, int i, uint32_t lane)
 		ret = l->ops->poll(l, 0);
 	for (; at->delivered < atomic_load_explicit(&l->arrived, memory_order_acquire); moved = 1)
 		deliver(p, i, lane);
-	p->peers[i].lost |= ret < 0;
+	if (ret < 0)
+		lose(p, rail, i);
 	return moved;
 }
 
 /* ---- One communicator -------------------------------------------------------------------------------------- */
 
-static int move_lanes(struct proxy *p, uint32_t first, uint32_t end)
+static int move_channel(struct proxy *p, int rail, int i, uint32_t channel)
 {
 	int moved = 0;
-	for (int i = 0; i < p->params.remote.peers; i++) {
-		const struct proxy_peer *peer = &p->peers[i];
-		for (uint32_t lane = first; lane < end; lane++) {
-			int messages = move_in(p, i, lane) + (peer->lost ? 0 : move_out(p, i, lane));
-			if (messages && lane >= p->lanes)
-				p->lanes = lane + 1;
-			moved += messages;
-		}
-		if (peer->lost)
-			atomic_store_explicit(&p->lost, peer->rank + 1, memory_order_relaxed);
+	for (uint32_t lane = remote_lane(channel, 0); lane < remote_lane(channel + 1, 0); lane++) {
+		moved += move_in(p, rail, i, lane);
+		if (!p->rails[rail].lost[i])
+			moved += move_out(p, rail, i, lane);
 	}
 	return moved;
 }
 
-int proxy_progress(struct proxy *p)
+static int move_channels(struct proxy *p, int rail, uint32_t channels)
 {
-	const struct transport_ops *ops = p->params.transport->ops;
-	const int all = p->looks++ % LOOKS_PER_LANE == 0;
-	int moved = ops->progress(p->params.transport) > 0,
-	    messages = move_lanes(p, 0, all ? (uint32_t)REMOTE_LANES : p->lanes);
+	struct proxy_rail *r = &p->rails[rail];
+	int moved = 0;
+	for (uint32_t channel = (uint32_t)rail; channel < channels; channel += (uint32_t)p->params.nrails)
+		for (int i = 0; i < p->params.remote.peers; i++) {
+			const int messages = move_channel(p, rail, i, channel);
+			if (messages && channel >= r->channels)
+				r->channels = channel + 1;
+			moved += messages;
+		}
+	return moved;
+}
+
+int proxy_progress(struct proxy *p, int rail)
+{
+	struct proxy_rail *r = &p->rails[rail];
+	const int all = r->looks++ % LOOKS_PER_LANE == 0;
+	int moved = r->transport->ops->progress(r->transport) > 0,
+	    messages = move_channels(p, rail, all ? (uint32_t)REMOTE_CHANNELS : r->channels);
 	if (messages)
 		atomic_fetch_add_explicit(&p->moved, (uint64_t)messages, memory_order_relaxed);
 	return moved || messages;
+}
+
+static int lane_has_work(const struct proxy *p, int i, uint32_t lane)
+{
+	const struct proxy_lane *at = &p->peers[i].lanes[lane];
+	const struct remote_words *words = remote_words_of(&p->params.remote, i);
+	struct link *l = at->link;
+	if (proxy_load(&words->posted[lane]) != l->posted || proxy_load(&words->taken[lane]) != link_taken(l))
+		return 1;
+	return l->ops->poll(l, 0) || (l->posted && l->ops->poll(l, 1)) ||
+	       atomic_load_explicit(&l->arrived, memory_order_relaxed) != at->delivered ||
+	       (l->posted &&
+		atomic_load_explicit(&l->limit, memory_order_relaxed) > words->free[lane] + REMOTE_DEPTH);
+}
+
+int proxy_has_work(const struct proxy *p, int rail)
+{
+	for (int i = 0; i < p->params.remote.peers; i++)
+		for (uint32_t lane = 0; !p->rails[rail].lost[i] && lane < REMOTE_LANES; lane++)
+			if (proxy_rail_of(p, lane) == rail && lane_has_work(p, i, lane))
+				return 1;
+	return 0;
 }
 
 uint64_t proxy_moved(const struct proxy *p)
@@ -154,7 +193,7 @@ static void let_go(void *arg)
 /* In the kernels' memory, where the transport has links of its own. */
 static int open_lane(struct proxy *p, int i, uint32_t lane)
 {
-	struct transport *t = p->params.transport;
+	struct transport *t = p->params.rails[proxy_rail_of(p, lane)];
 	const struct remote *r = &p->params.remote;
 	const struct link_memory memory = { .depth = REMOTE_DEPTH,
 					    .bytes = r->slot_bytes,
@@ -174,22 +213,33 @@ static int open_lane(struct proxy *p, int i, uint32_t lane)
 	return ret ? ret : p->ops->open_in(*link); /* a peer that wants it can't make it */
 }
 
+static struct proxy *allocate(const struct proxy_params *params)
+{
+	const size_t peers = (size_t)params->remote.peers;
+	struct proxy *p = calloc(1, sizeof *p);
+	int there = p && (p->peers = calloc(peers, sizeof *p->peers));
+	for (int rail = 0; there && rail < params->nrails; rail++)
+		there = (p->rails[rail].lost = calloc(peers, 1)) != NULL;
+	if (there)
+		return p;
+	proxy_free(p);
+	return NULL;
+}
+
 int proxy_create(const struct proxy_params *params, struct proxy **out)
 {
 	int ret = 0;
-	struct proxy *p = calloc(1, sizeof *p);
-	if (p)
-		p->peers = calloc((size_t)params->remote.peers, sizeof *p->peers);
-	if (!p || !p->peers) {
-		proxy_free(p);
+	struct proxy *p = allocate(params);
+	if (!p)
 		return log_error(CORALE_ENOMEM, params->rank,
 				 "no memory for messages to %d ranks of other nodes", params->remote.peers);
-	}
 	p->params = *params;
-	p->ops = params->transport->ops->links ? params->transport->ops->links : &link_messages;
+	p->ops = params->rails[0]->ops->links ? params->rails[0]->ops->links : &link_messages;
 	p->slots = (struct transport_slots){ .depth = REMOTE_DEPTH,
 					     .bytes = params->remote.slot_bytes,
 					     .cap = SIZE_MAX };
+	for (int rail = 0; rail < params->nrails; rail++)
+		p->rails[rail].transport = params->rails[rail];
 	for (int i = 0; !ret && i < params->remote.peers; i++) {
 		p->peers[i].rank = params->ranks[i];
 		for (uint32_t lane = 0; !ret && lane < REMOTE_LANES; lane++)
@@ -213,6 +263,8 @@ int proxy_free(struct proxy *p)
 		}
 	if (held) /* a link may still say that it lets go */
 		return 0;
+	for (int rail = 0; p && rail < TRANSPORT_RAILS; rail++)
+		free(p->rails[rail].lost);
 	if (p)
 		free(p->peers);
 	free(p);

@@ -1,7 +1,8 @@
 /*
- * The proxy: carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over links of each
- * communicator's transport. One thread serves all communicators of the process. It makes no call of CUDA or MPI, waits for no lane, and knows no plan:
- * what a kernel posts it sends, what arrives it hands to the kernel, in the order of each lane.
+ * The proxy: carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over links. A communicator has
+ * one or more rails, a transport each, and the lanes of a channel are those of one rail. A thread a rail serves all communicators of the
+ * process. It makes no call of CUDA or MPI, waits for no lane, and knows no plan: what a kernel posts it sends, what arrives it hands to the
+ * kernel, in the order of each lane.
  */
 #ifndef PROXY_H
 #define PROXY_H
@@ -11,22 +12,23 @@
 
 struct proxy;
 
+enum { PROXY_FIRST_LANE = 8 };
+
 struct proxy_params {
-	struct transport *transport; /* lanes PROXY_FIRST_LANE and up are the proxy's */
-	struct remote remote; /* its memory lives until proxy_close has returned */
+	struct transport *rails[TRANSPORT_RAILS]; /* lanes PROXY_FIRST_LANE and up of each are the proxy's */
+	int nrails; /* equal on all ranks */
+	struct remote remote; /* its memory lives until proxy_free has returned 1 */
 	const int *ranks; /* of the communicator, by the place of a peer among those of other nodes; copied */
 	int rank; /* for messages */
 };
 
-enum { PROXY_FIRST_LANE = 8 };
-
-/* Without the thread: moves when it is told to. Tells the peers where its slots are, so collective. CORALE_ENOMEM, CORALE_ETRANSPORT. */
+/* Without a thread: moves when it is told to. Tells the peers where its slots are, so collective. CORALE_ENOMEM, CORALE_ETRANSPORT. */
 int proxy_create(const struct proxy_params *params, struct proxy **out);
 
-/* Moves what can be moved now; 1 if anything was. Never blocks. One thread at a time; of one that is open the thread alone. */
-int proxy_progress(struct proxy *proxy);
+/* Moves what can be moved now on a rail; 1 if anything was. Never blocks. One thread at a time a rail; of one that is open its thread alone. */
+int proxy_progress(struct proxy *proxy, int rail);
 
-/* Created, and moved by the thread, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM, CORALE_ETRANSPORT. */
+/* Created, and moved by a thread a rail, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM, CORALE_ETRANSPORT. */
 int proxy_open(const struct proxy_params *params, struct proxy **out);
 
 /* A call that will use it is about to be enqueued: ends a sleep. Any thread; waits for no message. */
@@ -46,8 +48,8 @@ int proxy_lost(const struct proxy *proxy);
 uint64_t proxy_moved(const struct proxy *proxy);
 
 /*
- * Waits, for so long at most, until what kernels have posted is on its way; from its return on the thread touches nothing of it. The
- * transport still does until its own close; then proxy_free.
+ * Waits, for so long at most, until what kernels have posted is on its way; from its return on no thread touches anything of it. The
+ * transports still do until their own close; then proxy_free.
  */
 void proxy_stop(struct proxy *proxy, int64_t timeout_ns);
 /* 1: nothing uses the memory of params.remote any more; 0: a peer, or the transport, may, for ever. */

@@ -13,24 +13,38 @@ struct proxy_lane {
 
 struct proxy_peer {
 	int rank;
-	int lost; /* nothing more goes to it; the transport has said why */
 	struct proxy_lane lanes[REMOTE_LANES];
 };
 
-struct proxy {
+/* What one thread moves. */
+struct proxy_rail {
 	struct proxy *next; /* of the thread's */
+	struct transport *transport;
+	uint32_t channels; /* so many first ones have been used */
+	uint32_t looks;
+	unsigned char *lost; /* a peer: nothing more goes to it; the transport has said why */
+};
+
+struct proxy {
 	struct proxy_params params;
 	const struct link_ops *ops;
 	struct transport_slots slots; /* of its links */
 	struct proxy_peer *peers;
-	uint32_t lanes; /* so many first ones have been used */
-	uint32_t looks;
+	struct proxy_rail rails[TRANSPORT_RAILS];
 	_Atomic int held; /* directions of links whose memory the transport may still use */
 	_Atomic uint64_t moved;
 	_Atomic uint64_t enqueued; /* calls, of the user's thread */
 	_Atomic int captured;
 	_Atomic int lost; /* a rank, + 1 */
 };
+
+static inline int proxy_rail_of(const struct proxy *p, uint32_t lane)
+{
+	return (int)(lane / (uint32_t)REMOTE_RINGS) % p->params.nrails;
+}
+
+/* Whether a rail's thread, should it sleep, has something to do. */
+int proxy_has_work(const struct proxy *proxy, int rail);
 
 static inline uint64_t proxy_load(const uint64_t *word)
 {

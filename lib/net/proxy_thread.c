@@ -1,4 +1,4 @@
-/* The thread that moves the messages of all communicators of the process. */
+/* The threads that move the messages of all communicators of the process. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <pthread.h>
 #include <sched.h>
@@ -15,110 +15,168 @@ enum {
 	NAP_NS = 30 * 1000, /* while a call is under way, and after traffic; */
 	LONG_NAP_NS = 120 * 1000, /* in a pause in which a graph may be replayed */
 	PAUSE_NS = 20 * 1000 * 1000,
-	DEEP_SLEEP_NS = 100 * 1000 * 1000
+	LOITER_NS = 3 * 1000 * 1000, /* napping, until the transport's own thread moves what still comes */
+	DEEP_SLEEP_NS = 100 * 1000 * 1000,
+	LOOKS_PER_WAKE = 8
 };
 
-static struct thread {
+/*
+ * The thread of the first rail is awake while a call is under way, and looks after the others, which sleep when nothing moves: most calls
+ * are small, and need one rail.
+ */
+static struct mover {
 	pthread_mutex_t lock; /* of the list; held while its proxies move */
 	pthread_cond_t wake;
 	struct proxy *first;
-	int started, exiting, spins;
-	_Atomic int asleep;
+	int spins;
+	uint32_t looks;
+	_Atomic int started, asleep;
 	_Atomic int waiting; /* for the lock, outside */
-} thread = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+} movers[TRANSPORT_RAILS];
 
-static int move_all(void)
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic int exiting;
+
+static void make_movers(void)
+{
+	for (int rail = 0; rail < TRANSPORT_RAILS; rail++) {
+		pthread_mutex_init(&movers[rail].lock, NULL);
+		pthread_cond_init(&movers[rail].wake, NULL);
+	}
+}
+
+static int rail_of(const struct mover *m)
+{
+	return (int)(m - movers);
+}
+
+static struct proxy *next_of(const struct mover *m, const struct proxy *p)
+{
+	return p->rails[rail_of(m)].next;
+}
+
+static int move_all(struct mover *m)
 {
 	int moved = 0;
-	for (struct proxy *p = thread.first; p; p = p->next)
-		moved |= proxy_progress(p);
+	for (struct proxy *p = m->first; p; p = next_of(m, p))
+		moved |= proxy_progress(p, rail_of(m));
 	return moved;
 }
 
-static void nap(long ns)
+static void nap(struct mover *m, long ns)
 {
-	pthread_mutex_unlock(&thread.lock);
+	pthread_mutex_unlock(&m->lock);
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
-	pthread_mutex_lock(&thread.lock);
+	pthread_mutex_lock(&m->lock);
 }
 
 /* Whoever waits for the lock gets it. */
-static void give_way(void)
+static void give_way(struct mover *m)
 {
-	while (atomic_load_explicit(&thread.waiting, memory_order_relaxed))
-		nap(1000);
+	while (atomic_load_explicit(&m->waiting, memory_order_relaxed))
+		nap(m, 1000);
 }
 
-/* Until it is woken; should a call's end have been seen before its last message, that waits no longer than this. */
-static void sleep_deeply(void)
+static int any_under_way(void)
+{
+	int any = 0;
+	for (const struct proxy *p = movers->first; p; p = p->rails[0].next)
+		any |= proxy_state(p) != PROXY_IDLE;
+	return any;
+}
+
+static int has_work(const struct mover *m)
+{
+	int any = 0;
+	for (const struct proxy *p = m->first; p && !any; p = next_of(m, p))
+		any = proxy_has_work(p, rail_of(m));
+	return any;
+}
+
+/* Until it is woken, unless it is needed already. Should a call's end have been seen before its last message, that waits no longer than this. */
+static void sleep_deeply(struct mover *m)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_nsec += DEEP_SLEEP_NS;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&thread.wake, &thread.lock, &until);
+	atomic_store(&m->asleep, 1);
+	if (m == movers ? !any_under_way() : !has_work(m))
+		pthread_cond_timedwait(&m->wake, &m->lock, &until);
+	atomic_store(&m->asleep, 0);
+}
+
+static void wake(struct mover *m)
+{
+	pthread_mutex_lock(&m->lock);
+	if (has_work(m))
+		pthread_cond_broadcast(&m->wake);
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void wake_rails(void)
+{
+	for (int rail = 1; rail < TRANSPORT_RAILS && movers[rail].started; rail++)
+		if (atomic_load(&movers[rail].asleep))
+			wake(&movers[rail]);
 }
 
 /* Nothing has moved for so long. */
-static void rest(int64_t idle_ns)
+static void rest(struct mover *m, int64_t idle_ns)
 {
-	int under_way = 0, captured = 0;
-	for (struct proxy *p = thread.first; p; p = p->next) {
-		under_way |= (proxy_state(p) != PROXY_IDLE);
+	int captured = 0;
+	if (m == movers)
+		wake_rails();
+	for (struct proxy *p = movers->first; m == movers && p; p = p->rails[0].next)
 		captured |= atomic_load(&p->captured);
-	}
-	if (under_way || (captured && idle_ns < PAUSE_NS)) {
-		nap(NAP_NS);
-	} else if (captured) {
-		nap(LONG_NAP_NS);
-	} else {
-		atomic_store(&thread.asleep, 1);
-		int busy = 0; /* a call that came before it could see that we sleep */
-		for (struct proxy *p = thread.first; p; p = p->next)
-			busy |= (proxy_state(p) != PROXY_IDLE);
-		if (!busy)
-			sleep_deeply();
-		atomic_store(&thread.asleep, 0);
-	}
+	if (m == movers ? any_under_way() || (captured && idle_ns < PAUSE_NS) : idle_ns < LOITER_NS)
+		nap(m, NAP_NS);
+	else if (captured)
+		nap(m, LONG_NAP_NS);
+	else
+		sleep_deeply(m);
 }
 
 /* Wherever the process may run, not only where its rank is bound. With less than two cores a spin would keep the program from running. */
-static void find_room(void)
+static void find_room(struct mover *m)
 {
 	cpu_set_t all;
 	memset(&all, 0xff, sizeof all);
 	sched_setaffinity(0, sizeof all, &all);
-	thread.spins = !sched_getaffinity(0, sizeof all, &all) && CPU_COUNT(&all) > 2;
-	if (CPU_COUNT(&all) < 2)
+	m->spins = !sched_getaffinity(0, sizeof all, &all) && CPU_COUNT(&all) > 2;
+	if (m == movers && CPU_COUNT(&all) < 2)
 		log_line(LOG_WARN, -1,
 			 "the proxy that carries messages between nodes shares its only core with the "
 			 "program, so it "
 			 "sleeps between messages: start the ranks with mpirun --bind-to none");
 }
 
-static void *work(void *unused)
+static void *work(void *arg)
 {
+	struct mover *m = arg;
 	int64_t last = wait_now_ns();
-	find_room();
-	pthread_mutex_lock(&thread.lock);
+	find_room(m);
+	pthread_mutex_lock(&m->lock);
 	for (;;) {
-		while (!thread.first || thread.exiting)
-			pthread_cond_wait(&thread.wake, &thread.lock);
+		while (!m->first || atomic_load(&exiting))
+			pthread_cond_wait(&m->wake, &m->lock);
 		const int64_t now = wait_now_ns();
-		if (move_all())
+		if (m == movers && m->looks++ % LOOKS_PER_WAKE == 0)
+			wake_rails();
+		if (move_all(m))
 			last = now;
-		else if (!thread.spins || now - last > SPIN_NS)
-			rest(now - last);
-		give_way();
+		else if (!m->spins || now - last > SPIN_NS)
+			rest(m, now - last);
+		give_way(m);
 	}
-	return unused;
+	return NULL;
 }
 
-static int start_thread(int rank)
+static int start_thread(struct mover *m, int rank)
 {
 	pthread_t id;
-	int error = process_thread(&id, work, NULL);
+	int error = process_thread(&id, work, m);
 	if (error)
 		return log_error(
 		    CORALE_ESYSTEM, rank,
@@ -126,52 +184,74 @@ static int start_thread(int rank)
 		    "the container's pids limit)",
 		    strerror(error));
 	pthread_detach(id);
-	thread.started = 1;
+	m->started = 1;
 	return 0;
 }
 
-static void lock_thread(void)
+static void lock_mover(struct mover *m)
 {
-	atomic_fetch_add(&thread.waiting, 1);
-	pthread_mutex_lock(&thread.lock);
-	atomic_fetch_sub(&thread.waiting, 1);
+	atomic_fetch_add(&m->waiting, 1);
+	pthread_mutex_lock(&m->lock);
+	atomic_fetch_sub(&m->waiting, 1);
 }
 
-static void unlock_thread(void)
+static void unlock_mover(struct mover *m)
 {
-	pthread_cond_broadcast(&thread.wake);
-	pthread_mutex_unlock(&thread.lock);
+	pthread_cond_broadcast(&m->wake);
+	pthread_mutex_unlock(&m->lock);
 }
 
 /* ---- Doors -------------------------------------------------------------------------------------------------- */
 
+static int join(struct mover *m, struct proxy *p)
+{
+	lock_mover(m);
+	int ret = m->started ? 0 : start_thread(m, p->params.rank);
+	if (!ret) {
+		p->rails[rail_of(m)].next = m->first;
+		m->first = p;
+	}
+	unlock_mover(m);
+	return ret;
+}
+
+static void leave(struct mover *m, struct proxy *p)
+{
+	lock_mover(m);
+	struct proxy **at = &m->first;
+	while (*at && *at != p)
+		at = &(*at)->rails[rail_of(m)].next;
+	if (*at)
+		*at = p->rails[rail_of(m)].next;
+	unlock_mover(m);
+}
+
 int proxy_open(const struct proxy_params *params, struct proxy **out)
 {
 	struct proxy *p;
-	int ret = proxy_create(params, &p);
+	int ret = proxy_create(params, &p), rail = params->nrails;
 	if (ret)
 		return ret;
-	lock_thread();
-	ret = thread.started ? 0 : start_thread(params->rank);
+	pthread_once(&once, make_movers);
+	while (!ret && rail--) /* the first one last: it wakes the others */
+		ret = join(&movers[rail], p);
 	if (!ret) {
-		p->next = thread.first;
-		thread.first = p;
-	}
-	unlock_thread();
-	if (ret)
-		proxy_free(p);
-	else
 		*out = p;
+		return 0;
+	}
+	for (int r = 0; r < params->nrails; r++)
+		leave(&movers[r], p);
+	proxy_free(p);
 	return ret;
 }
 
 void proxy_expect(struct proxy *p)
 {
 	atomic_fetch_add(&p->enqueued, 1);
-	if (!atomic_load(&thread.asleep))
+	if (!atomic_load(&movers->asleep))
 		return;
-	lock_thread();
-	unlock_thread();
+	lock_mover(movers);
+	unlock_mover(movers);
 }
 
 void proxy_unexpect(struct proxy *p, int captured)
@@ -181,43 +261,52 @@ void proxy_unexpect(struct proxy *p, int captured)
 		atomic_store(&p->captured, 1); /* awake, as of proxy_expect */
 }
 
-/* All that was posted goes without help. */
+/* All that was posted on a rail goes without help. */
+static int is_sent(struct mover *m, const struct proxy *p)
+{
+	const struct proxy_rail *rail = &p->rails[rail_of(m)];
+	int all = 1;
+	lock_mover(m);
+	for (int i = 0; i < p->params.remote.peers; i++)
+		for (uint32_t lane = 0; !rail->lost[i] && lane < REMOTE_LANES; lane++) {
+			struct link *l = p->peers[i].lanes[lane].link;
+			if (proxy_rail_of(p, lane) == rail_of(m))
+				all &= l->posted ==
+					   proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]) &&
+				       (!l->ops->sent || !l->out_open || l->ops->sent(l));
+		}
+	unlock_mover(m);
+	return all;
+}
+
 static int poll_sent(void *arg)
 {
-	struct proxy *p = arg;
+	const struct proxy *p = arg;
 	int all = 1;
-	lock_thread();
-	for (int i = 0; i < p->params.remote.peers; i++)
-		for (uint32_t lane = 0; !p->peers[i].lost && lane < REMOTE_LANES; lane++) {
-			struct link *l = p->peers[i].lanes[lane].link;
-			all &=
-			    l->posted == proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]) &&
-			    (!l->ops->sent || !l->out_open || l->ops->sent(l));
-		}
-	unlock_thread();
+	for (int rail = 0; rail < p->params.nrails; rail++)
+		all &= is_sent(&movers[rail], p);
 	return all;
 }
 
 void proxy_stop(struct proxy *p, int64_t timeout_ns)
 {
 	const struct wait_policy policy = { .timeout_ns = timeout_ns, .sleep_ns = NAP_NS };
+	pthread_once(&once, make_movers);
 	proxy_expect(p);
 	if (wait_until(&policy, poll_sent, p) <= 0)
 		log_line(
 		    LOG_WARN, p->params.rank,
 		    "messages to ranks of other nodes were still under way when their communicator ended");
-	lock_thread();
-	struct proxy **at = &thread.first;
-	while (*at && *at != p)
-		at = &(*at)->next;
-	if (*at)
-		*at = p->next;
-	unlock_thread();
+	for (int rail = 0; rail < p->params.nrails; rail++)
+		leave(&movers[rail], p);
 }
 
 void proxy_exiting(void)
 {
-	lock_thread();
-	thread.exiting = 1;
-	unlock_thread();
+	pthread_once(&once, make_movers);
+	atomic_store(&exiting, 1);
+	for (int rail = 0; rail < TRANSPORT_RAILS; rail++) { /* none moves from here on */
+		lock_mover(&movers[rail]);
+		unlock_mover(&movers[rail]);
+	}
 }

@@ -21,7 +21,12 @@
 #include "corale.h"
 #include "base/settings.h"
 
-enum { TRANSPORT_HEADER_BYTES = 32, TRANSPORT_MAX_LANES = 64, TRANSPORT_CONTROL_BYTES = 256 };
+enum {
+	TRANSPORT_HEADER_BYTES = 32,
+	TRANSPORT_MAX_LANES = 64,
+	TRANSPORT_CONTROL_BYTES = 256,
+	TRANSPORT_RAILS = 8
+};
 
 /* The reason that on_failure gives where a peer has closed its side in order, and something of it was still awaited. */
 static const char transport_peer_left[] = "the peer has closed its side";
@@ -52,7 +57,8 @@ struct transport_request {
 
 struct transport_params {
 	int rank, size;
-	uint64_t comm_id; /* equal on all ranks, unique among the communicators of these processes */
+	uint64_t comm_id; /* equal on all ranks, unique among the transports of these processes */
+	int rail; /* transports of different rails share no thread and no lock; below TRANSPORT_RAILS */
 	const unsigned char *needed; /* needed[r]: 1 if rank r sits on another node */
 	int (*allgather)(void *ctx, const void *in, size_t bytes, void *out); /* as corale_bootstrap */
 	void *allgather_ctx;
@@ -91,6 +97,8 @@ struct transport_ops {
 	void (*fail)(struct transport *t, int code);
 	/* 1 if the implementation progresses by itself (a thread); 0 if only calls to progress move it. */
 	int (*threaded)(const struct transport *t);
+	/* How many rails carry more than one: 1 where the network's adapter moves the bytes itself. NULL: 1. Local. */
+	int (*rails)(const struct transport *t);
 	/* How messages to peer travel, for people ("tcp/eth0, am (measured: put 0.13, tag 1.9, am 2.1 GB/s)"). */
 	void (*describe)(const struct transport *t, int peer, char *buf, size_t bytes);
 	/* Drains what was sent (bounded wait), frees. Not collective, no allgather. */

@@ -62,7 +62,9 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 	if (!r->memory || !e->remote.counts)
 		return CORALE_ENOMEM;
 	memset(r->memory, 0, remote_bytes(r));
-	const struct proxy_params params = { .transport = wire_end(w->nodes->wire, rank),
+	const struct proxy_params params = { .rails = { wire_end(w->nodes->wire, rank),
+							wire_end(w->nodes->wire, rank) },
+					     .nrails = 2,
 					     .remote = *r,
 					     .ranks = w->nodes->stations[rank].rank_at + e->ranks,
 					     .rank = rank };
@@ -122,8 +124,8 @@ const int *nodes_places(const struct world *w, int rank)
 
 void nodes_carry(struct world *w, int rank)
 {
-	if (w->nodes->stations[rank].proxy)
-		proxy_progress(w->nodes->stations[rank].proxy);
+	for (int rail = 0; w->nodes->stations[rank].proxy && rail < 2; rail++)
+		proxy_progress(w->nodes->stations[rank].proxy, rail);
 }
 
 int nodes_faults(const struct world *w)

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "ucx_calibrate.h"
+#include "ucx_devices.h"
 #include "ucx_end.h"
 #include "ucx_link.h"
 #include "ucx_message.h"
@@ -190,6 +191,12 @@ static int threaded(const struct transport *t)
 	return 1;
 }
 
+/* More than four of tcp gained nothing (docs/performance.md). */
+static int rails(const struct transport *t)
+{
+	return ucx_devices_are_tcp(((const struct ucx_comm *)t)->worker->devices) ? 4 : 1;
+}
+
 static void describe(const struct transport *t, int peer, char *buf, size_t bytes)
 {
 	struct ucx_comm *c = of(t);
@@ -238,6 +245,7 @@ const struct transport_ops transport_ucx = {
 	.control = control,
 	.fail = fail,
 	.threaded = threaded,
+	.rails = rails,
 	.describe = describe,
 	.close = close_ucx,
 };

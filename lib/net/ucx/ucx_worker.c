@@ -12,12 +12,12 @@
 enum { DEFAULT_SPIN_NS = 20000 };
 
 /*
- * The one of the process: connections and a thread are too dear for every communicator to have its own. Once made
- * it stays, asleep when there is no communicator, until the process ends: a worker that is destroyed while a peer
+ * Those of the process, one a rail: connections and a thread are too dear for every communicator to have its own. Once made
+ * one stays, asleep when there is no communicator, until the process ends: a worker that is destroyed while a peer
  * is still connecting to it makes UCX 1.13 abort, and communicators that come later find their connections made.
  */
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ucx_worker *process_worker;
+static struct ucx_worker *process_workers[TRANSPORT_RAILS];
 
 static int failed(const char *what, int rank, ucs_status_t status)
 {
@@ -133,19 +133,25 @@ free_worker:
 /* Before UCX's own code is torn down; nobody waits for the worker any more. */
 static void stop_at_exit(void)
 {
-	ucx_thread_stop(process_worker);
+	for (int rail = 0; rail < TRANSPORT_RAILS; rail++)
+		if (process_workers[rail])
+			ucx_thread_stop(process_workers[rail]);
 }
 
 int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out)
 {
+	static int registered;
+	struct ucx_worker **w = &process_workers[params->rail];
 	int ret = 0;
 
 	pthread_mutex_lock(&process_lock);
-	if (!process_worker && !(ret = start(params, &process_worker)))
-		atexit(stop_at_exit);
+	if (!*w)
+		ret = start(params, w);
+	if (!ret && !registered)
+		registered = !atexit(stop_at_exit);
 	if (!ret) {
-		process_worker->users++;
-		*out = process_worker;
+		(*w)->users++;
+		*out = *w;
 	}
 	pthread_mutex_unlock(&process_lock);
 	return ret;

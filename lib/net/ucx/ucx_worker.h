@@ -1,7 +1,7 @@
 /*
- * What the parts of the UCX transport share: one context and worker for all communicators of the process.
+ * What the parts of the UCX transport share: a context and worker a rail, for all communicators of the process.
  *
- * One lock guards all of it. UCX calls back inside ucp_worker_progress, hence under the lock; handlers of a
+ * One lock guards all of a worker. UCX calls back inside ucp_worker_progress, hence under the lock; handlers of a
  * communicator run outside it (ucx_comm.c). Names end where their file begins: ucx_endpoint_* is ucx_endpoint.c.
  */
 #ifndef UCX_WORKER_H
@@ -79,7 +79,7 @@ struct ucx_worker {
 	int asleep, nudge; /* the thread waits for events; something was posted that it must see to */
 };
 
-/* The worker of the process, made on first use. Blocks for UCX's start. */
+/* The process's worker of the rail, made on first use. Blocks for UCX's start. */
 int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out);
 /* The network devices that UCX opens with these settings; 0 or an error. */
 int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);

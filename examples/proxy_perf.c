@@ -1,0 +1,241 @@
+/*
+ * What proxies carry between two ranks without any GPU: the limit of calls between nodes of GPUs. Each rank's main thread takes the place
+ * of its kernels: it posts messages in the slots of several channels at once and takes those that come; nobody copies what is in them but
+ * the network. us: half a round trip of one message; GB/s: of each rank, while both send.
+ *
+ *   mpirun --bind-to none -n 2 proxy_perf [-r RAILS] [-c CHANNELS] [-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/settings.h"
+#include "base/wait.h"
+#include "net/proxy.h"
+
+struct options {
+	int rails, channels;
+	size_t slot, least, most, factor;
+	double seconds;
+};
+
+static struct remote remote;
+static uint64_t sent[REMOTE_CHANNELS], taken[REMOTE_CHANNELS];
+
+static int allgather(void *ctx, const void *in, size_t bytes, void *out)
+{
+	(void)ctx;
+	return MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD)
+		   ? CORALE_ETRANSPORT
+		   : 0;
+}
+
+static void on_control(void *ctx, int peer, const void *message, size_t bytes)
+{
+	(void)ctx, (void)peer, (void)message, (void)bytes;
+}
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "proxy_perf: %s\n", what);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void on_failure(void *ctx, int peer, int code, const char *reason)
+{
+	(void)ctx, (void)peer, (void)code;
+	fail(reason);
+}
+
+/* ---- What a kernel does ------------------------------------------------------------------------------------ */
+
+static int try_post(int channel, size_t bytes)
+{
+	const uint32_t lane = remote_lane((uint32_t)channel, 0);
+	struct remote_words *words = remote_words_of(&remote, 0);
+	const uint64_t n = sent[channel];
+	if (n >= __atomic_load_n(&words->free[lane], __ATOMIC_ACQUIRE) + REMOTE_DEPTH)
+		return 0;
+	unsigned char *data = remote_data_at(&remote, 0, REMOTE_OUT, lane, n);
+	if (bytes >= sizeof n)
+		memcpy(data + bytes - sizeof n, &n, sizeof n);
+	*remote_header_at(&remote, 0, REMOTE_OUT, lane, n) =
+	    (struct remote_header){ .number = n + 1, .bytes = bytes };
+	__atomic_store_n(&words->posted[lane], ++sent[channel], __ATOMIC_RELEASE);
+	return 1;
+}
+
+static int try_take(int channel, size_t bytes)
+{
+	const uint32_t lane = remote_lane((uint32_t)channel, 0);
+	const uint64_t n = taken[channel];
+	const struct remote_header *header = remote_header_at(&remote, 0, REMOTE_IN, lane, n);
+	uint64_t stamp = n;
+	if (__atomic_load_n(&header->number, __ATOMIC_ACQUIRE) != n + 1)
+		return 0;
+	if (bytes >= sizeof n)
+		memcpy(&stamp, remote_data_at(&remote, 0, REMOTE_IN, lane, n) + bytes - sizeof n, sizeof n);
+	if (header->bytes != bytes || stamp != n)
+		fail("a message is not the one that was sent");
+	__atomic_store_n(&remote_words_of(&remote, 0)->taken[lane], ++taken[channel], __ATOMIC_RELEASE);
+	return 1;
+}
+
+/* ---- Times ------------------------------------------------------------------------------------------------- */
+
+/* Both ranks send as many pieces on each channel; seconds. */
+static double stream(const struct proxy *proxy, int channels, size_t piece, long each)
+{
+	long to_post = each * channels, to_take = to_post;
+	uint64_t end[REMOTE_CHANNELS];
+	for (int c = 0; c < channels; c++)
+		end[c] = sent[c] + (uint64_t)each;
+	MPI_Barrier(MPI_COMM_WORLD);
+	const double start = MPI_Wtime();
+	while (to_post || to_take) {
+		for (int c = 0; c < channels; c++) {
+			to_take -= taken[c] < end[c] && try_take(c, piece);
+			to_post -= sent[c] < end[c] && try_post(c, piece);
+		}
+		if (proxy_lost(proxy) >= 0 || MPI_Wtime() - start > 60)
+			fail("messages do not come");
+	}
+	return MPI_Wtime() - start;
+}
+
+static double bounce(int rank, size_t bytes, int count)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	const double start = MPI_Wtime();
+	for (int half = 0; half < 2 * count; half++)
+		while (!(half % 2 == rank ? try_post(0, bytes) : try_take(0, bytes)))
+			;
+	return MPI_Wtime() - start;
+}
+
+static void run(const struct options *o, const struct proxy *proxy, int rank)
+{
+	for (size_t bytes = o->least; bytes <= o->most; bytes *= o->factor) {
+		const size_t share = bytes / (size_t)o->channels, piece = share < o->slot ? share : o->slot;
+		const int small = bytes <= o->slot;
+		double us = 0, seconds = 1e-9;
+		long each = (long)(share / (piece ? piece : 1)), rounds;
+		if (small) {
+			bounce(rank, bytes, 10);
+			us = bounce(rank, bytes, 1000) / 2000 * 1e6;
+		}
+		if (piece)
+			seconds = stream(proxy, o->channels, piece, each);
+		rounds = (long)(o->seconds / seconds) + 1;
+		MPI_Bcast(&rounds, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+		if (piece)
+			seconds = stream(proxy, o->channels, piece, rounds * each);
+		if (rank == 0)
+			printf("  %12zu %10.2f %10.3f\n", bytes, us,
+			       (double)piece * (double)each * o->channels * (double)rounds / seconds / 1e9);
+		fflush(stdout);
+	}
+}
+
+/* ---- Coming up --------------------------------------------------------------------------------------------- */
+
+static struct proxy *open_proxy(const struct options *o, const struct settings *settings, int rank,
+				struct proxy_params *params)
+{
+	static const unsigned char needed[2] = { 1, 1 };
+	static int peer;
+	struct proxy *proxy;
+	peer = !rank;
+	remote = (struct remote){ .slot_bytes = (uint32_t)o->slot, .peers = 1 };
+	remote.memory = aligned_alloc(4096, (remote_bytes(&remote) + 4095) / 4096 * 4096);
+	if (!remote.memory)
+		fail("no memory");
+	memset(remote.memory, 0, remote_bytes(&remote));
+	*params = (struct proxy_params){ .nrails = o->rails, .remote = remote, .ranks = &peer, .rank = rank };
+	for (int rail = 0; rail < o->rails; rail++) {
+		const struct transport_params p = {
+			.rank = rank,
+			.size = 2,
+			.comm_id = 1 + (uint64_t)rail,
+			.rail = rail,
+			.needed = needed,
+			.allgather = allgather,
+			.settings = settings,
+			.slots = { .depth = 8, .bytes = settings->slot_bytes, .cap = SIZE_MAX },
+			.on_control = on_control,
+			.on_failure = on_failure
+		};
+		if (transport_ucx.open(&transport_ucx, &p, &params->rails[rail]))
+			fail("no transport");
+	}
+	if (proxy_open(params, &proxy))
+		fail("no proxy");
+	proxy_unexpect(proxy, 1); /* it is awake as if graphs were replayed */
+	return proxy;
+}
+
+static int parse(int argc, char **argv, struct options *o)
+{
+	for (int c; (c = getopt(argc, argv, "r:c:z:b:e:f:s:")) != -1;) {
+		size_t value = strtoull(optarg ? optarg : "0", NULL, 0);
+		switch (c) {
+		case 'r':
+			o->rails = (int)value;
+			break;
+		case 'c':
+			o->channels = (int)value;
+			break;
+		case 'z':
+			o->slot = value;
+			break;
+		case 'b':
+			o->least = value;
+			break;
+		case 'e':
+			o->most = value;
+			break;
+		case 'f':
+			o->factor = value;
+			break;
+		case 's':
+			o->seconds = atof(optarg);
+			break;
+		default:
+			return -1;
+		}
+	}
+	return o->rails >= 1 && o->rails <= TRANSPORT_RAILS && o->channels >= 1 &&
+		       o->channels <= REMOTE_CHANNELS && o->slot && o->least && o->factor > 1
+		   ? 0
+		   : -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { 1, REMOTE_CHANNELS, 204 << 10, 8, 64 << 20, 4, 0.3 };
+	struct proxy_params params;
+	const struct settings *settings;
+	int rank, size;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (parse(argc, argv, &o) || size != 2 || settings_get(&settings))
+		fail("usage: mpirun --bind-to none -n 2 proxy_perf [-r RAILS] [-c CHANNELS] [-z SLOT_BYTES] "
+		     "[-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]");
+	struct proxy *proxy = open_proxy(&o, settings, rank, &params);
+	if (rank == 0)
+		printf("# %d rails, %d channels, slots of %zu bytes\n# %12s %10s %10s\n", o.rails, o.channels,
+		       o.slot, "bytes", "us", "GB/s");
+	run(&o, proxy, rank);
+	MPI_Barrier(MPI_COMM_WORLD);
+	proxy_stop(proxy, 1000000000);
+	for (int rail = 0; rail < o.rails; rail++)
+		params.rails[rail]->ops->close(params.rails[rail]);
+	if (proxy_free(proxy))
+		free(remote.memory);
+	MPI_Finalize();
+	return 0;
+}
