@@ -245,7 +245,11 @@ struct remote_call_counts {
 	uint64_t calls; /* begun */
 	uint32_t blocks; /* of the call under way that have ended */
 	uint32_t pad;
-	uint64_t messages[][2][REMOTE_LANES]; /* of earlier calls, by peer and enum remote_direction */
+	struct {
+		uint64_t messages[2][REMOTE_LANES]; /* of earlier calls, by enum remote_direction */
+		uint64_t free
+		    [REMOTE_LANES]; /* the proxy's word, as it was last seen: to load that takes a microsecond */
+	} peers[];
 };
 
 /* Messages to and from ranks of other nodes. A peer's number is its place: that of a rank of this node, or args.ranks and up those of others. */
@@ -338,7 +342,7 @@ struct codelet_lowered {
 	 * each of two halves. */
 	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
 	uint16_t form, npeers; /* enum codelet_form; of the list */
-	uint16_t threads; /* of a block, where messages are packets */
+	uint16_t threads; /* of a block; in slots at least two for each rank of all nodes */
 	uint8_t hears_all; /* each rank receives something from each other one */
 	uint8_t wide; /* partial sums, where they travel and in scratch, are float32: by slots only */
 	int32_t world; /* ranks of all nodes */

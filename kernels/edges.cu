@@ -229,7 +229,7 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 /* ---- To and from other nodes --------------------------------------------------------------------------------- */
 
 /* One chunk of a message after the other, numbered from the lane's last message on. */
-__device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t number)
+__device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t number, uint64_t seen)
 {
 	const codelet_args &a = *e.a;
 	const crew w = whole_block();
@@ -237,7 +237,7 @@ __device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t
 	const uint64_t chunks = messages_of_edge(e), what = codelet_what(&m);
 	for (uint64_t c = 0; c < chunks; c++, number++) {
 		const range r = message(e.piece, e.to.slot_bytes, c);
-		const bool good = w.thread || (m.sending ? port.has_room(a, &e.path, m.peer, number) :
+		const bool good = w.thread || (m.sending ? port.has_room(a, &e.path, m.peer, number, &seen) :
 							    port.arrived(a, &e.path, m.peer, number) &&
 								    port.agrees(a, e.path, m.peer, number, what));
 		if (!crew_agrees(w, good))
@@ -255,6 +255,35 @@ __device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t
 	return true;
 }
 
+/* Up to 8 bytes at any address. */
+__device__ static uint64_t load_piece(const unsigned char *from, int bytes)
+{
+	const vector v = load_user<true>(from, bytes < 8 ? (unsigned)bytes : 8);
+	return (uint64_t)v.y << 32 | v.x;
+}
+
+/* A message of few bytes: the first warp; all threads learn how it went. */
+__device__ static bool run_remote_few(edge e, const remote_port &port, uint64_t number, uint64_t seen)
+{
+	const codelet_message &m = *e.m;
+	const int at = remote_data_of(), left = at < 0 ? 0 : (int)m.bytes - at;
+	const uint64_t what = codelet_what(&m);
+	uint64_t data = 0;
+	bool good = true;
+	if (threadIdx.x < 32 && m.sending) {
+		data = left > 0 ? load_piece(m.data + at, left) : 0;
+		good = __all_sync(~0u, threadIdx.x || port.has_room(*e.a, &e.path, m.peer, number, &seen));
+		if (good)
+			remote_send_few(port, number, e.a->signature, what, (uint32_t)m.bytes, data);
+	} else if (threadIdx.x < 32) {
+		good = remote_receive_few(*e.a, &e.path, port, m.peer, number, what, (uint32_t)m.bytes, &seen, &data);
+		if (good && left > 0)
+			store_user<true>(m.data + at, make_uint4((uint32_t)data, (uint32_t)(data >> 32), 0, 0),
+					 left < 8 ? (unsigned)left : 8);
+	}
+	return crew_agrees(whole_block(), good);
+}
+
 __device__ static bool run_remote(const list_block &b, edge e)
 {
 	const codelet_message &m = *e.m;
@@ -265,9 +294,10 @@ __device__ static bool run_remote(const list_block &b, edge e)
 	for (e.path.number = b.number; e.path.number < lanes; e.path.number += b.blocks) {
 		const uint32_t lane = remote_lane(e.path.number, REMOTE_PAIRS);
 		uint64_t *count = remote_count(calls, peer, m.sending ? REMOTE_OUT : REMOTE_IN, lane);
-		const uint64_t number = *count;
+		const uint64_t number = *count, seen = calls.counts->peers[peer].free[lane];
+		const remote_port port = { &calls, peer, lane };
 		e.piece = cut(m.bytes, CODELET_LINE, lanes, e.path.number);
-		if (!run_remote_lane(e, { &calls.remote, peer, lane }, number))
+		if (!(m.bytes <= REMOTE_FEW_BYTES ? run_remote_few(e, port, number, seen) : run_remote_lane(e, port, number, seen)))
 			return false;
 		if (threadIdx.x == 0)
 			*count = number + messages_of_edge(e);
@@ -356,7 +386,7 @@ template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pai
 template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges e)
 {
 	sync_previous_kernel();
-	if (REMOTE && !remote_begin_call(e.group.args, e.remote))
+	if (REMOTE && !remote_begin_call(e.group.args, e.remote, remote_told(e.group.args)))
 		return;
 	const codelet_group &g = e.group;
 	list_block b = { &g, &e, 0, 0, call_over(g.args) };

@@ -24,11 +24,15 @@ struct prepared {
 	lowered_slice src, dst;
 };
 
+enum : uint32_t { FEW_SOURCES = 8 /* of an operation, whose messages are taken out before it */ };
+
 struct block_state {
 	prepared ops[CODELET_LOWERED_OPS];
 	lowered_peer peers[CODELET_LOWERED_PEERS];
 	uint32_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* messages of this call */
 	remote_counts before; /* messages of earlier calls, to and from other nodes */
+	/* messages of few bytes that have come from other nodes, by their place in an operation's list, and the one that goes there */
+	alignas(16) uint64_t came[FEW_SOURCES][REMOTE_FEW_BYTES / 8 + 1], goes[REMOTE_FEW_BYTES / 8 + 1];
 	/* of an operation, in the order of its fold */
 	const unsigned char *sources[CODELET_MAX_RANKS + 1];
 	unsigned char *targets[CODELET_MAX_RANKS + 1];
@@ -66,7 +70,7 @@ __device__ static inline bool is_remote(const run &r, int peer)
 
 __device__ static inline remote_port remote_of(const run &r, uint32_t ring, int peer)
 {
-	return { &r.a->remote.remote, peer - r.a->args.ranks, remote_lane(r.channel, ring) };
+	return { &r.a->remote, peer - r.a->args.ranks, remote_lane(r.channel, ring) };
 }
 
 /* Where a message's data lie, on whichever side of the link this rank is. */
@@ -119,8 +123,21 @@ __device__ static bool room_is_free(const run &r, uint32_t ring, int peer, uint3
 	const codelet_args &a = r.a->args;
 	const uint32_t depth = r.a->depth[ring];
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).has_room(a, &l, peer, r.s->before.sent[ring][peer] + message);
+		return remote_of(r, ring, peer).has_room(a, &l, peer, r.s->before.sent[ring][peer] + message, &r.s->before.free[ring][peer]);
 	return message < depth || wait_flag(a, &l, ack_of(a, l, a.rank, peer), flag_value(l, message - depth), peer);
+}
+
+/* An operation's messages from and to other nodes: their bytes, and whether warps take out and send them as a few. */
+struct few {
+	uint32_t in_bytes, out_bytes;
+	bool in, out;
+};
+
+__device__ static inline few few_of(const run &r, const lowered_op &op, uint64_t in_bytes, uint64_t out_bytes)
+{
+	const bool remote = r.a->remote.counts;
+	return { (uint32_t)in_bytes, (uint32_t)out_bytes, remote && in_bytes <= REMOTE_FEW_BYTES && op.from_count <= (int)FEW_SOURCES,
+		 remote && out_bytes <= REMOTE_FEW_BYTES };
 }
 
 /* What one thread does for an operation beside its data: it looks after one peer, or none. */
@@ -139,10 +156,10 @@ __device__ static inline duty duty_of(const run &r, const lowered_op &op)
 	return d;
 }
 
-__device__ static inline bool await_peer(const run &r, const lowered_op &op, const duty &d)
+__device__ static inline bool await_peer(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
 	if (d.from >= 0)
-		return message_came(r, op.from_ring, d.from, d.message);
+		return (f.in && is_remote(r, d.from)) || message_came(r, op.from_ring, d.from, d.message);
 	return d.to < 0 || room_is_free(r, op.to_ring, d.to, d.message);
 }
 
@@ -155,27 +172,60 @@ __device__ static inline void count_message(const run &r, const lowered_op &op, 
 		r.s->sent[op.to_ring][d.to] = d.message + 1;
 }
 
-/* bytes: of the message sent. */
-__device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, uint64_t bytes)
+__device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
-	if (d.from >= 0)
+	if (d.from >= 0 && !f.in)
 		remote_of(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
-	else
+	else if (d.to >= 0 && !f.out)
 		remote_of(r, op.to_ring, d.to)
-			.post({ r.s->before.sent[op.to_ring][d.to] + d.message + 1, r.a->args.signature, 0, bytes });
+			.post({ r.s->before.sent[op.to_ring][d.to] + d.message + 1, r.a->args.signature, 0, f.out_bytes });
 }
 
-__device__ static void signal_peer(const run &r, const lowered_op &op, const duty &d, uint64_t bytes)
+__device__ static void signal_peer(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
 	const codelet_args &a = r.a->args;
 	if (is_remote(r, d.from) || is_remote(r, d.to)) {
-		signal_remote(r, op, d, bytes);
+		signal_remote(r, op, d, f);
 	} else if (d.from >= 0) {
 		const lane l = lane_of(r, op.from_ring);
 		sync_store_release(ack_of(a, l, d.from, a.rank), flag_value(l, d.message));
 	} else if (d.to >= 0) {
 		const lane l = lane_of(r, op.to_ring);
 		sync_store_release(flag_of(a, l, a.rank, d.to), flag_value(l, d.message));
+	}
+}
+
+/* ---- A few bytes to and from other nodes: a warp a peer ------------------------------------------------------ */
+
+__device__ static bool take_few(const run &r, const lowered_op &op, const few &f)
+{
+	const int at = remote_data_of();
+	bool good = true;
+	for (int i = (int)threadIdx.x / 32; good && f.in && i < op.from_count; i += (int)blockDim.x / 32) {
+		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_ring;
+		lane l = lane_of(r, ring);
+		uint64_t data;
+		if (!is_remote(r, peer))
+			continue;
+		good = remote_receive_few(r.a->args, &l, remote_of(r, ring, peer), peer,
+					  r.s->before.received[ring][peer] + r.s->received[ring][peer], 0, f.in_bytes,
+					  &r.s->before.free[ring][peer], &data);
+		if (good && at >= 0 && at < (int)f.in_bytes)
+			r.s->came[i][at / 8] = data;
+	}
+	return good;
+}
+
+/* After their messages were counted. */
+__device__ static void send_few(const run &r, const lowered_op &op, const few &f)
+{
+	const int at = remote_data_of();
+	const uint64_t data = at >= 0 && at < (int)f.out_bytes ? r.s->goes[at / 8] : 0;
+	for (int i = (int)threadIdx.x / 32; f.out && i < op.to_count; i += (int)blockDim.x / 32) {
+		const int peer = r.s->peers[op.to_first + i].rank, ring = op.to_ring;
+		if (is_remote(r, peer))
+			remote_send_few(remote_of(r, ring, peer), r.s->before.sent[ring][peer] + r.s->sent[ring][peer] - 1,
+					r.a->args.signature, 0, f.out_bytes, data);
 	}
 }
 
@@ -210,17 +260,19 @@ template <int TYPE, bool WIDE> __device__ static void add_local(const run &r, co
 }
 
 /* One thread: where the data of a MOVE come from and go to; a token carries none. */
-template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst)
+template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst, const few &f)
 {
 	block_state *s = r.s;
 	const int me = r.a->args.rank;
-	bool placed = !op.src.space;
+	bool placed = !op.src.space, goes = false;
 	s->nsources = s->ntargets = 0;
 	s->own = s->local = -1;
-	s->aligned = 1;
+	s->aligned = !f.in && !f.out; /* what is aligned is loaded from global memory */
 	for (int i = 0; i < op.from_count; i++) {
 		int peer = r.s->peers[op.from_first + i].rank;
-		if (peer != me) {
+		if (f.in && is_remote(r, peer)) {
+			add_source(s, (const unsigned char *)s->came[i]);
+		} else if (peer != me) {
 			add_source(s, received_at(r, op.from_ring, peer));
 		} else if (!placed) {
 			add_local<TYPE, WIDE>(r, op, src);
@@ -233,9 +285,13 @@ template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, co
 		add_target(s, span_at<TYPE, WIDE>(r, op.dst, dst));
 	for (int i = 0; i < op.to_count; i++) {
 		int peer = r.s->peers[op.to_first + i].rank;
-		if (peer != me)
+		if (f.out && is_remote(r, peer))
+			goes = true;
+		else if (peer != me)
 			add_target(s, sent_at(r, op.to_ring, peer));
 	}
+	if (goes)
+		add_target(s, (unsigned char *)s->goes);
 }
 
 __device__ static inline void store_all(const block_state *s, uint64_t at, vector v, unsigned n)
@@ -369,6 +425,12 @@ template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, co
 
 /* ---- Operations --------------------------------------------------------------------------------------------- */
 
+/* Of an element in messages that an operation takes (PLAN_FROM_WIRE) or sends (PLAN_TO_WIRE). */
+template <int TYPE, bool WIDE> __device__ static inline uint64_t wire_bytes(const lowered_op &op, uint32_t flag)
+{
+	return WIDE && op.flags & flag ? (uint64_t)WIDE_BYTES : vector_element_bytes(TYPE);
+}
+
 /* All threads; false if the call has failed. */
 template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, const prepared &p, int trip)
 {
@@ -379,18 +441,22 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 	if (in < 0 || out < 0) /* the same for all threads */
 		return true;
 	const size_t count = (size_t)(op.src.space ? in : out);
+	const bool moves = op.op == PLAN_MOVE && count;
+	const few f = few_of(r, op, moves ? count * wire_bytes<TYPE, WIDE>(op, PLAN_FROM_WIRE) : 0,
+			     moves ? count * wire_bytes<TYPE, WIDE>(op, PLAN_TO_WIRE) : 0);
 	const duty d = duty_of(r, op);
-	const bool good = await_peer(r, op, d), moves = op.op == PLAN_MOVE && count;
+	const bool good = await_peer(r, op, d, f);
 	if (moves && threadIdx.x == blockDim.x / 2 - 1)
-		list_data<TYPE, WIDE>(r, op, src, dst);
-	if (!__syncthreads_and(good))
+		list_data<TYPE, WIDE>(r, op, src, dst, f);
+	__syncwarp();
+	if (!__syncthreads_and(take_few(r, op, f) && good))
 		return false;
 	count_message(r, op, d);
 	if (moves)
 		move_data<TYPE, WIDE>(r, op, count);
 	__syncthreads();
-	const uint32_t element = WIDE && op.flags & PLAN_TO_WIRE ? WIDE_BYTES : (uint32_t)vector_element_bytes(TYPE);
-	signal_peer(r, op, d, moves ? (uint64_t)count * element : 0);
+	signal_peer(r, op, d, f);
+	send_few(r, op, f);
 	return true;
 }
 
@@ -442,14 +508,15 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
 	const int nops = prepare(a, call, s, program, channel);
 	sync_previous_kernel();
+	if (gridDim.x == 1 && blockDim.x <= LOWERED_FEW_THREADS) /* more would keep out what this one waits for */
+		sync_next_kernel();
 	const uint64_t epoch = call_epoch(a.args);
 	lane first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 };
 	send_headers(a.args, epoch);
 	tell(epoch);
+	bool good = !a.remote.counts || remote_begin(a, channel, &s->before);
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
-	bool good = hear_all(a.args, whole_block(), &first) && agree(epoch);
-	if (good && a.remote.counts)
-		good = remote_begin(a, channel, &s->before);
+	good = good && (a.args.ranks == 1 || hear_all(a.args, whole_block(), &first)) && agree(epoch);
 	good = good && execute_all<TYPE, WIDE>({ &a, &call, s, epoch, channel }, nops);
 	if (!__syncthreads_and(good))
 		return;
@@ -560,7 +627,7 @@ int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *st
 {
 	if (args->form != CODELET_FIFO)
 		return codelets_lowered_packets(args, blocks, type, stream);
-	return launch((const void *)(args->wide ? wide_row(type) : rows[type]), { blocks, LOWERED_THREADS }, args, stream);
+	return launch((const void *)(args->wide ? wide_row(type) : rows[type]), { blocks, (int)args->threads }, args, stream);
 }
 
 int codelets_lowered_edges(const codelet_lowered_edges *args, int blocks, void *stream)

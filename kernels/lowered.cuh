@@ -4,7 +4,7 @@
 
 #include "call.cuh"
 
-enum { LOWERED_THREADS = CODELET_THREADS };
+enum { LOWERED_THREADS = CODELET_THREADS, LOWERED_FEW_THREADS = 128 };
 
 /* A span's place at an offset in elements. */
 __device__ static inline unsigned char *lowered_place(const codelet_lowered &a, uint32_t channel, const lowered_span &span, size_t at,

@@ -7,30 +7,52 @@
 /* Of a block: its channel's lanes, by ring and peer (as the block numbers them: those of other nodes come last). */
 struct remote_counts {
 	uint64_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS];
+	uint64_t free[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* the proxy's word, as it was last seen */
 };
+
+static_assert(REMOTE_DATA % 2 == 0 && REMOTE_WORDS / 2 <= 32, "a pair of words a thread of a warp, the data in pairs of their own");
 
 /* One lane of one peer. message: of all that the lane has ever had. */
 struct remote_port {
-	const remote *r;
+	const remote_calls *c;
 	int peer;
 	uint32_t lane;
 
 	__device__ unsigned char *data(remote_direction direction, uint64_t message) const
 	{
-		return remote_data_at(r, peer, direction, lane, message);
+		return remote_data_at(&c->remote, peer, direction, lane, message);
+	}
+
+	__device__ remote_header *line(remote_direction direction, uint64_t message) const
+	{
+		return remote_header_at(&c->remote, peer, direction, lane, message);
+	}
+
+	__device__ remote_words *words(void) const
+	{
+		return remote_words_of(&c->remote, peer);
+	}
+
+	/* How far the peer has taken what was sent, for the calls to come too. */
+	__device__ void learn_free(uint64_t *seen, uint64_t now) const
+	{
+		*seen = now;
+		sync_store_relaxed(&c->counts->peers[peer].free[lane], now);
 	}
 
 	/* The message is here, and of the same call. False if the call has failed. */
 	__device__ bool arrived(const codelet_args &a, ::lane *l, int place, uint64_t message) const
 	{
-		const remote_header *h = remote_header_at(r, peer, REMOTE_IN, lane, message);
+		const uint32_t flag = remote_flag(message + 1);
 		uint64_t number, got;
 		auto ready = [&] {
-			sync_acquire_pair(&h->number, &number, &got);
-			return number == message + 1;
+			sync_acquire_pair(&line(REMOTE_IN, message)->number, &number, &got);
+			return number == message + 1 || (number >> 32 == flag && got >> 32 == flag);
 		};
 		if (!wait_ready(a, l, place, ready))
 			return false;
+		if (number != message + 1)
+			got = got << 32 | (uint32_t)number;
 		if (got != a.signature)
 			call_fail(a, CORALE_EMISMATCH, place, l->epoch, a.signature, got);
 		return got == a.signature;
@@ -39,45 +61,152 @@ struct remote_port {
 	/* Of a message that has arrived: both ends agree on type and bytes. */
 	__device__ bool agrees(const codelet_args &a, const ::lane &l, int place, uint64_t message, uint64_t what) const
 	{
-		const uint64_t got = sync_load_relaxed(&remote_header_at(r, peer, REMOTE_IN, lane, message)->what);
+		uint64_t got, high;
+		sync_acquire_pair(&line(REMOTE_IN, message)->what, &got, &high);
+		if (high >> 32 == remote_flag(message + 1))
+			got = high << 32 | (uint32_t)got;
 		if (got != what)
 			call_fail<true>(a, CORALE_EMISMATCH, place, l.epoch, what, got);
 		return got == what;
 	}
 
-	__device__ bool has_room(const codelet_args &a, ::lane *l, int place, uint64_t message) const
+	/* seen: as learn_free has left it. */
+	__device__ bool has_room(const codelet_args &a, ::lane *l, int place, uint64_t message, uint64_t *seen) const
 	{
-		return message < REMOTE_DEPTH ||
-		       wait_flag(a, l, &remote_words_of(r, peer)->free[lane], message + 1 - REMOTE_DEPTH, place);
+		uint64_t now;
+		auto ready = [&] {
+			now = sync_load_acquire(&words()->free[lane]);
+			return message < now + REMOTE_DEPTH;
+		};
+		if (message < *seen + REMOTE_DEPTH)
+			return true;
+		if (!wait_ready(a, l, place, ready))
+			return false;
+		learn_free(seen, now);
+		return true;
 	}
 
 	/* After all loads of the block, and its barrier. */
 	__device__ void take(uint64_t message) const
 	{
-		sync_store_release(&remote_words_of(r, peer)->taken[lane], message + 1);
+		sync_store_release(&words()->taken[lane], message + 1);
 	}
 
 	/* After all stores of the block, and its barrier. */
 	__device__ void post(remote_header header) const
 	{
-		*remote_header_at(r, peer, REMOTE_OUT, lane, header.number - 1) = header;
-		sync_store_release(&remote_words_of(r, peer)->posted[lane], header.number);
+		*line(REMOTE_OUT, header.number - 1) = header;
+		sync_store_release(&words()->posted[lane], header.number);
 	}
 };
+
+/* ---- A message of few bytes: the threads of a warp --------------------------------------------------------- */
+
+/* This thread's pair of words. */
+__device__ static inline uint4 *remote_pair(const remote_port &port, remote_direction direction, uint64_t message)
+{
+	return (uint4 *)port.line(direction, message) + threadIdx.x % 32;
+}
+
+/* There is room. data: this thread's, where it has some (remote_data_of). */
+__device__ static inline void remote_send_few(const remote_port &port, uint64_t message, uint64_t signature, uint64_t what, uint32_t bytes,
+					      uint64_t data)
+{
+	const uint32_t pair = threadIdx.x % 32, flag = remote_flag(message + 1);
+	const uint64_t two = pair == REMOTE_SIGNATURE / 2 ? signature :
+			     pair == REMOTE_WHAT / 2	  ? what :
+			     pair == REMOTE_BYTES / 2	  ? bytes :
+							    data;
+	if (2 * pair < remote_words_in(bytes))
+		sync_store_packet(remote_pair(port, REMOTE_OUT, message), make_uint4((uint32_t)two, flag, (uint32_t)(two >> 32), flag));
+	if (pair == 0)
+		sync_store_relaxed(&port.words()->posted[port.lane], message + 1); /* perhaps before the words */
+}
+
+/* Where in a message this thread's 8 bytes lie; negative: it has none. */
+__device__ static inline int remote_data_of(void)
+{
+	return ((int)(threadIdx.x % 32) - (int)REMOTE_DATA / 2) * 8;
+}
+
+/* Waits for a message of few bytes, or what lies in its place. False if the call has failed. */
+__device__ static inline bool remote_await_few(const codelet_args &a, lane *l, const remote_port &port, int place, uint64_t message,
+					       uint32_t bytes, uint4 *v)
+{
+	const uint32_t pair = threadIdx.x % 32, words = remote_words_in(bytes), flag = remote_flag(message + 1);
+	const uint4 *at = remote_pair(port, REMOTE_IN, message);
+	*v = make_uint4(0, 0, 0, 0);
+	for (uint32_t spins = 1;; spins++) {
+		if (2 * pair < words)
+			*v = sync_load_packet(at);
+		const bool here = 2 * pair >= words || (v->y == flag && (v->w == flag || 2 * pair + 1 >= words)),
+			   is_long = pair == 0 && ((uint64_t)v->y << 32 | v->x) == message + 1;
+		if (__all_sync(~0u, here) || __any_sync(~0u, is_long))
+			return true;
+		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, false)))
+			continue;
+		if (pair == 0)
+			call_explain(a, place, l->epoch, false);
+		return false;
+	}
+}
+
+/* Whether the message is of the same call and length; the first thread says so if not. */
+__device__ static inline bool remote_few_agrees(const codelet_args &a, lane *l, const remote_port &port, int place, uint64_t message,
+						uint64_t what, uint4 v)
+{
+	const uint64_t two = (uint64_t)v.z << 32 | v.x, got = __shfl_sync(~0u, two, REMOTE_SIGNATURE / 2),
+		       got_what = __shfl_sync(~0u, two, REMOTE_WHAT / 2);
+	const bool few = __shfl_sync(~0u, v.y, 0) == remote_flag(message + 1);
+	if (few && got == a.signature && got_what == what)
+		return true;
+	if (threadIdx.x % 32)
+		return false;
+	if (!few && port.arrived(a, l, place, message))
+		port.agrees(a, *l, place, message, what);
+	else if (got != a.signature)
+		call_fail(a, CORALE_EMISMATCH, place, l->epoch, a.signature, got);
+	else
+		call_fail<true>(a, CORALE_EMISMATCH, place, l->epoch, what, got_what);
+	return false;
+}
+
+/* Takes it out: *data is this thread's, where it has some (remote_data_of). seen: of the same lane, as learn_free has left it. */
+__device__ static inline bool remote_receive_few(const codelet_args &a, lane *l, const remote_port &port, int place, uint64_t message,
+						 uint64_t what, uint32_t bytes, uint64_t *seen, uint64_t *data)
+{
+	uint4 v;
+	if (!remote_await_few(a, l, port, place, message, bytes, &v) || !remote_few_agrees(a, l, port, place, message, what, v))
+		return false;
+	*data = (uint64_t)v.z << 32 | v.x;
+	const uint32_t free = __shfl_sync(~0u, v.z, REMOTE_FREE / 2), more = free - (uint32_t)*seen;
+	__syncwarp();
+	if (threadIdx.x % 32 == 0) {
+		if ((int32_t)more > 0)
+			port.learn_free(seen, *seen + more);
+		sync_store_relaxed(&port.words()->taken[port.lane], message + 1); /* nothing of it is loaded any more */
+	}
+	return true;
+}
 
 /* ---- A call ------------------------------------------------------------------------------------------------ */
 
 /* How many messages a lane has had, in GPU memory. */
 __device__ static inline uint64_t *remote_count(const remote_calls &c, int peer, remote_direction direction, uint32_t lane)
 {
-	return &c.counts->messages[peer][direction][lane];
+	return &c.counts->peers[peer].messages[direction][lane];
+}
+
+/* What ends a call before it begins: not the host's word, which takes a microsecond. Loaded beside what else a call needs first. */
+__device__ static inline uint64_t remote_told(const codelet_args &a)
+{
+	return threadIdx.x == 0 ? told_abort(a) : 0;
 }
 
 /* All threads: tells the proxy. False, of all of them, if the communicator has failed: a replay ends at once, and a call that was never made says
  * so. */
-__device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c)
+__device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c, uint64_t told)
 {
-	const uint64_t told = threadIdx.x == 0 ? told_abort(a) : 0; /* not the host's word: that takes a microsecond */
 	const bool ended = told != 0;
 	if (ended)
 		call_fail(a, -(int)(uint32_t)told, (int)(told >> 32) - 1, call_epoch(a), 0, 0);
@@ -113,12 +242,14 @@ __device__ static inline int remote_turns(const codelet_lowered &a)
  * communicator has failed. */
 __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, remote_counts *before)
 {
+	const uint64_t told = remote_told(a.args);
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
 		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
+		before->free[ring][place] = sync_load_relaxed(&a.remote.counts->peers[peer].free[remote_lane(channel, ring)]);
 		before->sent[ring][place] = sync_load_relaxed(remote_count(a.remote, peer, REMOTE_OUT, remote_lane(channel, ring)));
 		before->received[ring][place] = sync_load_relaxed(remote_count(a.remote, peer, REMOTE_IN, remote_lane(channel, ring)));
 	}
-	return remote_begin_call(a.args, a.remote);
+	return remote_begin_call(a.args, a.remote, told);
 }
 
 /* All threads, after the block's last barrier. A lane's two directions may be those of two programs. */

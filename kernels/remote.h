@@ -7,6 +7,10 @@
  * lies in slot n mod REMOTE_DEPTH. A kernel fills slot n when n < free + REMOTE_DEPTH, then raises posted to n + 1; the proxy sends the
  * message. The peer's proxy writes n + 1 into the number of its slot when the message is whole there; the peer's kernel raises taken when
  * it has read it; then the proxy here raises free.
+ *
+ * A message of few bytes may lie in the line in front of its slot instead, in words that say themselves whether they are there (the LL of
+ * NCCL): neither end waits for a fence, and the reader has the data with the word that it waits for. What arrives in few bytes lies in both
+ * places.
  */
 #ifndef REMOTE_H
 #define REMOTE_H
@@ -23,7 +27,18 @@ enum {
 	REMOTE_LANE_BYTES = 64 << 10, /* of such a message, from which it has another lane */
 	REMOTE_DEPTH = 4,
 	REMOTE_SLOTS = 2 * REMOTE_LANES * REMOTE_DEPTH, /* of a peer, in both directions */
-	REMOTE_LINE = 128
+	REMOTE_LINE = 512 /* in front of a slot */
+};
+
+/* The words of a message of few bytes. */
+enum remote_word {
+	REMOTE_SIGNATURE,
+	REMOTE_WHAT = REMOTE_SIGNATURE + 2,
+	REMOTE_BYTES = REMOTE_WHAT + 2,
+	REMOTE_FREE, /* the word `free` of the same lane, where the message arrives */
+	REMOTE_DATA,
+	REMOTE_WORDS = REMOTE_LINE / 8,
+	REMOTE_FEW_BYTES = (REMOTE_WORDS - REMOTE_DATA) * 4
 };
 
 enum remote_direction { REMOTE_OUT, REMOTE_IN };
@@ -52,6 +67,18 @@ struct remote {
 	uint32_t slot_bytes; /* of a message at most; a multiple of REMOTE_LINE */
 	int32_t peers; /* ranks of other nodes */
 };
+
+/* What stands beside each word of a message of few bytes: never the high half of a header's number. */
+PLAN_FN uint32_t remote_flag(uint64_t number)
+{
+	return 1u << 31 | (uint32_t)number;
+}
+
+/* Words of a message of few bytes. */
+PLAN_FN uint32_t remote_words_in(uint64_t bytes)
+{
+	return (uint32_t)REMOTE_DATA + ((uint32_t)bytes + 3) / 4;
+}
 
 PLAN_FN uint32_t remote_lane(uint32_t channel, uint32_t ring)
 {

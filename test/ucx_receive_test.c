@@ -659,25 +659,32 @@ static void devices(void **state)
 	assert_string_equal(text, "none");
 }
 
-/* Nothing that makes calls of CUDA is opened, whatever UCX_TLS asks for. */
+/* What makes calls of CUDA is seen, and left out whatever UCX_TLS asks for; UCX warns of names that it has not. */
 static void transports(void **state)
 {
-	static const char *const cases[][2] = { { NULL, "^sm,cuda" },
-						{ "", "^sm,cuda" },
-						{ "all", "^cuda" },
-						{ "^tcp", "^cuda,tcp" },
-						{ "tcp", "tcp" },
-						{ "rc,cuda_copy,tcp", "rc,tcp" },
-						{ "cuda,gdr_copy,ud,cuda_ipc", "ud" },
-						{ "cuda", "" } };
+	static const char *const cases[][3] = { { NULL, "^sm", "^cuda,sm" },
+						{ "", "^sm", "^cuda,sm" },
+						{ "all", "all", "^cuda" },
+						{ "^tcp", "^tcp", "^cuda,tcp" },
+						{ "tcp", "tcp", "tcp" },
+						{ "rc,cuda_copy,tcp", "rc,cuda_copy,tcp", "rc,tcp" },
+						{ "cuda,gdr_copy,ud", "cuda,gdr_copy,ud", "ud" },
+						{ "cuda", "cuda", "" } };
 	char text[64];
 	(void)state;
-	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		ucx_devices_transports(cases[i][0], text, sizeof text);
-		assert_string_equal(text, cases[i][1]);
-	}
-	ucx_devices_transports("^tcp,rc", text, 10);
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+		for (int no_cuda = 0; no_cuda < 2; no_cuda++) {
+			ucx_devices_transports(cases[i][0], no_cuda, text, sizeof text);
+			assert_string_equal(text, cases[i][1 + no_cuda]);
+		}
+	ucx_devices_transports("^tcp,rc", 1, text, 10);
 	assert_string_equal(text, "^cuda,tcp");
+	fake_ucx_info = "#      resource 0  :  md 0  dev 0  flags -- self/memory0\n"
+			"#      resource 1  :  md 2  dev 3  flags -s cuda_copy/cuda\n";
+	assert_int_equal(ucx_devices_call_cuda(NULL), 1);
+	fake_ucx_info =
+	    "#     component 1  :  cuda_cpy\n#      resource 0  :  md 0  dev 0  flags -- tcp/lo\n";
+	assert_int_equal(ucx_devices_call_cuda(NULL), 0);
 }
 
 int main(void)

@@ -149,6 +149,14 @@ static uint64_t threads_for(uint64_t slot_bytes)
 	return threads < CODELET_THREADS ? threads : CODELET_THREADS;
 }
 
+/* Small calls between nodes begin and end sooner in small blocks; all ranks may be looked after by both halves of a block. */
+static uint64_t threads_in_slots(const struct engine *e, uint64_t message)
+{
+	const uint64_t threads = threads_for(message),
+		       peers = codelet_round(2 * (uint64_t)e->world_ranks, 64);
+	return !e->remote.counts ? CODELET_THREADS : threads > peers ? threads : peers;
+}
+
 /* Lays the rings one after the other: a slot for each of a call's messages, or the rings' own depths. The slots of all. */
 static uint32_t lay_rings(const struct plan *plan, const struct lowered_messages *messages,
 			  struct codelet_lowered *l)
@@ -202,6 +210,7 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, uint64
 	const struct plan *plan = c->plan;
 	struct codelet_args *a = &l->args;
 	l->form = CODELET_FIFO;
+	l->threads = (uint16_t)threads_in_slots(e, message);
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);

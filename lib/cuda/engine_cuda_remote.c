@@ -18,7 +18,7 @@ static uint32_t slot_bytes(int peers)
 
 int engine_open_remote(struct engine *e, int peers, int most_peers)
 {
-	const size_t counts = sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->messages[0];
+	const size_t counts = sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0];
 	if (!peers)
 		return 0;
 	if (e->ranks + peers > CODELET_MAX_RANKS)

@@ -26,24 +26,65 @@ static void copy(unsigned char *to, const unsigned char *from, size_t bytes)
 		memcpy(to, from, bytes);
 }
 
-/* The message goes, in the slot where the kernel has put it. */
+/* Data of word k of a message of few bytes; 0 if it is not there yet. */
+static int read_word(const uint64_t *words, uint32_t k, uint64_t number, uint32_t *data)
+{
+	const uint64_t word = proxy_load(&words[k]);
+	*data = (uint32_t)word;
+	return word >> 32 == remote_flag(number);
+}
+
+/* A message of few bytes, whose words may come in any order; 0: not all are there. */
+static int read_few(const uint64_t *words, uint64_t number, struct remote_header *header, unsigned char *data)
+{
+	uint32_t head[REMOTE_DATA], word;
+	for (uint32_t k = 0; k < REMOTE_DATA; k++)
+		if (!read_word(words, k, number, &head[k]))
+			return 0;
+	const uint32_t bytes = head[REMOTE_BYTES];
+	*header = (struct remote_header){ .number = number,
+					  .signature = (uint64_t)head[REMOTE_SIGNATURE + 1] << 32 |
+						       head[REMOTE_SIGNATURE],
+					  .what = (uint64_t)head[REMOTE_WHAT + 1] << 32 | head[REMOTE_WHAT],
+					  .bytes = bytes };
+	for (uint32_t at = 0; at < bytes; at += 4) {
+		if (!read_word(words, (uint32_t)REMOTE_DATA + at / 4, number, &word))
+			return 0;
+		memcpy(data + at, &word, bytes - at < 4 ? bytes - at : 4);
+	}
+	return 1;
+}
+
+/* The message goes, in the slot where the kernel has put it. 1: it has; 0: it is not whole yet; or an error. */
 static int send_message(struct proxy *p, int i, uint32_t lane)
 {
 	struct link *l = p->peers[i].lanes[lane].link;
 	const struct remote *r = &p->params.remote;
-	const struct remote_header *header = remote_header_at(r, i, REMOTE_OUT, lane, l->posted);
-	copy(link_slot(l), remote_data_at(r, i, REMOTE_OUT, lane, l->posted), header->bytes);
-	return link_post(l, header, NULL, header->bytes);
+	const struct remote_header *line = remote_header_at(r, i, REMOTE_OUT, lane, l->posted);
+	struct remote_header header;
+	if (proxy_load(&line->number) == l->posted + 1) {
+		header = *line;
+		copy(link_slot(l), remote_data_at(r, i, REMOTE_OUT, lane, l->posted), header.bytes);
+	} else if (!read_few((const uint64_t *)line, l->posted + 1, &header, link_slot(l))) {
+		return 0;
+	}
+	const int ret = link_post(l, &header, NULL, header.bytes);
+	return ret ? ret : 1;
 }
 
-/* What kernels may fill: a message's slot is theirs again when the peer has taken it. */
+/* Messages whose slots are the kernels' again: the peer has taken them. */
+static uint64_t free_of(const struct link *l)
+{
+	const uint64_t limit = atomic_load_explicit(&l->limit, memory_order_acquire);
+	return limit > REMOTE_DEPTH ? limit - REMOTE_DEPTH : 0;
+}
+
 static void tell_room(const struct proxy *p, int i, uint32_t lane)
 {
-	const uint64_t limit =
-	    atomic_load_explicit(&p->peers[i].lanes[lane].link->limit, memory_order_acquire);
+	const uint64_t now = free_of(p->peers[i].lanes[lane].link);
 	uint64_t *free = &remote_words_of(&p->params.remote, i)->free[lane];
-	if (limit > REMOTE_DEPTH && limit - REMOTE_DEPTH != *free)
-		store(free, limit - REMOTE_DEPTH);
+	if (now != *free)
+		store(free, now);
 }
 
 /* Nothing more goes to a peer, or comes from it, on this rail. */
@@ -58,9 +99,9 @@ static int move_out(struct proxy *p, int rail, int i, uint32_t lane)
 	struct link *l = p->peers[i].lanes[lane].link;
 	const uint64_t posted = proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]);
 	int moved = 0, ret = 0;
-	while (l->posted < posted && (ret = link_room(l)) > 0 && !(ret = send_message(p, i, lane)))
+	while (l->posted < posted && (ret = link_room(l)) > 0 && (ret = send_message(p, i, lane)) > 0)
 		moved = 1;
-	if (!ret && l->out_open &&
+	if (ret >= 0 && l->out_open &&
 	    atomic_load_explicit(&l->limit, memory_order_relaxed) < posted + REMOTE_DEPTH)
 		ret = l->ops->poll(l, 1);
 	if (ret < 0)
@@ -68,6 +109,36 @@ static int move_out(struct proxy *p, int rail, int i, uint32_t lane)
 	if (posted)
 		tell_room(p, i, lane);
 	return moved;
+}
+
+static void write_word(uint64_t *words, uint32_t k, uint64_t number, uint32_t data)
+{
+	store(&words[k], (uint64_t)remote_flag(number) << 32 | data);
+}
+
+/* The first word last: a kernel that waits for it alone loads the data from the slot. */
+static void write_few(uint64_t *words, const struct remote_header *header, const unsigned char *data,
+		      uint64_t free)
+{
+	const uint32_t head[REMOTE_DATA] = { (uint32_t)header->signature, (uint32_t)(header->signature >> 32),
+					     (uint32_t)header->what,      (uint32_t)(header->what >> 32),
+					     (uint32_t)header->bytes,     (uint32_t)free };
+	for (uint32_t at = 0; at < header->bytes; at += 4) {
+		uint32_t word = 0;
+		memcpy(&word, data + at, header->bytes - at < 4 ? header->bytes - at : 4);
+		write_word(words, (uint32_t)REMOTE_DATA + at / 4, header->number, word);
+	}
+	for (uint32_t k = REMOTE_DATA; k--;)
+		write_word(words, k, header->number, head[k]);
+}
+
+static void write_header(struct remote_header *to, const struct remote_header *header)
+{
+	/* a kernel that waits for the number reads it beside that */
+	__atomic_store_n(&to->signature, header->signature, __ATOMIC_RELAXED);
+	to->what = header->what;
+	to->bytes = header->bytes;
+	store(&to->number, header->number);
 }
 
 /* Hands the next message to the kernel. */
@@ -79,11 +150,12 @@ static void deliver(struct proxy *p, int i, uint32_t lane)
 	struct remote_header header, *to = remote_header_at(r, i, REMOTE_IN, lane, at->delivered);
 	memcpy(&header, m->header, sizeof header);
 	copy(remote_data_at(r, i, REMOTE_IN, lane, at->delivered), m->data, m->bytes);
-	/* a kernel that waits for the number reads it beside that */
-	__atomic_store_n(&to->signature, header.signature, __ATOMIC_RELAXED);
-	to->what = header.what;
-	to->bytes = m->bytes;
-	store(&to->number, ++at->delivered);
+	header.bytes = m->bytes;
+	header.number = ++at->delivered;
+	if (header.bytes <= REMOTE_FEW_BYTES)
+		write_few((uint64_t *)to, &header, m->data, free_of(at->link));
+	else
+		write_header(to, &header);
 }
 
 static int move_in(struct proxy *p, int rail, int i, uint32_t lane)

@@ -58,10 +58,11 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 	*r = (struct remote){ .slot_bytes = slot_bytes, .peers = peers };
 	r->memory = aligned_alloc(4096, codelet_round(remote_bytes(r), 4096));
 	e->remote.counts =
-	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->messages[0]);
+	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0]);
 	if (!r->memory || !e->remote.counts)
 		return CORALE_ENOMEM;
 	memset(r->memory, 0, remote_bytes(r));
+	gpu_whole(r->memory, remote_bytes(r), 8); /* over PCIe */
 	const struct proxy_params params = { .rails = { wire_end(w->nodes->wire, rank),
 							wire_end(w->nodes->wire, rank) },
 					     .nrails = 2,

@@ -18,16 +18,19 @@ static int is_local(const char *name)
 	return 0;
 }
 
-/* Adds "tcp/eth0" of a line like "#  resource 1  :  md 1  dev 1  flags -- tcp/eth0". */
-static void add(char *text, size_t bytes, char *line)
+/* "tcp/eth0" of a line like "#  resource 1  :  md 1  dev 1  flags -- tcp/eth0", or NULL. */
+static const char *resource_of(const char *line)
+{
+	const char *name = strstr(line, " resource ") ? strrchr(line, ' ') : NULL;
+	return name && strchr(name, '/') ? name + 1 : NULL;
+}
+
+static void add(char *text, size_t bytes, const char *name)
 {
 	static const char more[] = ", ...";
 	size_t used = strlen(text);
 
-	char *name = strrchr(line, ' ');
-	if (!strstr(line, " resource ") || !name || !strchr(++name, '/') || is_local(name))
-		return;
-	if (used && !strcmp(text + used - (used < 3 ? used : 3), "..."))
+	if (is_local(name) || (used && !strcmp(text + used - (used < 3 ? used : 3), "...")))
 		return;
 	if (used + strlen(name) + 2 + sizeof(more) > bytes)
 		snprintf(text + used, bytes - used, "%s", used ? more : "...");
@@ -35,25 +38,58 @@ static void add(char *text, size_t bytes, char *line)
 		snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", name);
 }
 
-/* UCX has no query for them, but prints them for people; the form is that of 1.13 and has stayed so since. */
-void ucx_devices_list(ucp_context_h context, char *text, size_t bytes)
+/* UCX has no query for resources, but prints them for people; the form is that of 1.13 and has stayed so since. NULL: no memory. */
+static char *print_info(ucp_context_h context)
 {
-	char *info = NULL, *rest, *line;
+	char *info = NULL;
 	size_t info_bytes;
 	FILE *stream = open_memstream(&info, &info_bytes);
+	if (!stream)
+		return NULL;
+	ucp_context_print_info(context, stream);
+	fclose(stream);
+	return info;
+}
+
+/* The next resource of what was printed, or NULL. */
+static const char *next_resource(char **info, char **rest)
+{
+	const char *name = NULL;
+	for (char *line; !name && (line = strtok_r(*info, "\n", rest)); *info = NULL)
+		name = resource_of(line);
+	return name;
+}
+
+void ucx_devices_list(ucp_context_h context, char *text, size_t bytes)
+{
+	char *info = print_info(context), *begin = info, *rest;
 
 	text[0] = '\0';
-	if (!stream) {
+	if (!info) {
 		snprintf(text, bytes, "not known: no memory");
 		return;
 	}
-	ucp_context_print_info(context, stream);
-	fclose(stream);
-	for (line = strtok_r(info, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		add(text, bytes, line);
+	for (const char *name; (name = next_resource(&begin, &rest)); begin = NULL)
+		add(text, bytes, name);
 	free(info);
 	if (!text[0])
 		snprintf(text, bytes, "none");
+}
+
+static int calls_cuda(const char *transport)
+{
+	return !strncmp(transport, "cuda", strlen("cuda")) ||
+	       !strncmp(transport, "gdr_copy", strlen("gdr_copy"));
+}
+
+int ucx_devices_call_cuda(ucp_context_h context)
+{
+	char *info = print_info(context), *begin = info, *rest;
+	int found = 0;
+	for (const char *name; info && (name = next_resource(&begin, &rest)); begin = NULL)
+		found |= calls_cuda(name);
+	free(info);
+	return found;
 }
 
 /* Network interfaces are tcp's; adapters of other transports have names of their own ("mlx5_0:1"). */
@@ -82,31 +118,30 @@ int ucx_devices_have_tcp(const char *devices)
 	return 0;
 }
 
-static int calls_cuda(const char *transport)
+/* A list without those that make calls of CUDA. */
+static void leave_out_cuda(const char *list, char *text, size_t bytes)
 {
-	return !strncmp(transport, "cuda", strlen("cuda")) ||
-	       !strncmp(transport, "gdr_copy", strlen("gdr_copy"));
+	for (size_t used = 0, length; *list; list += length + (list[length] == ',')) {
+		length = strcspn(list, ",");
+		if (!calls_cuda(list) && used + length + 2 <= bytes)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used ? "," : "",
+						 (int)length, list);
+	}
 }
 
-void ucx_devices_transports(const char *wanted, char *text, size_t bytes)
+void ucx_devices_transports(const char *wanted, int no_cuda, char *text, size_t bytes)
 {
 	/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
-	snprintf(text, bytes, "%s",
-		 !wanted || !wanted[0]    ? "^sm,cuda"
-		 : !strcmp(wanted, "all") ? "^cuda"
-					  : "");
-	if (text[0])
-		return;
-	if (wanted[0] == '^') {
-		snprintf(text, bytes, "^cuda,%s", wanted + 1);
-		return;
-	}
-	for (size_t used = 0, length; *wanted; wanted += length + (wanted[length] == ',')) {
-		length = strcspn(wanted, ",");
-		if (!calls_cuda(wanted) && used + length + 2 <= bytes)
-			used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used ? "," : "",
-						 (int)length, wanted);
-	}
+	const char *list = wanted && wanted[0] ? wanted : "^sm";
+	text[0] = '\0';
+	if (!no_cuda)
+		snprintf(text, bytes, "%s", list);
+	else if (!strcmp(list, "all"))
+		snprintf(text, bytes, "^cuda");
+	else if (list[0] == '^')
+		snprintf(text, bytes, "^cuda,%s", list + 1);
+	else
+		leave_out_cuda(list, text, bytes);
 }
 
 int ucx_devices_are_tcp(const char *list)

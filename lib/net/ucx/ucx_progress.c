@@ -34,11 +34,11 @@ void ucx_unlock(struct ucx_worker *w)
 }
 
 /* Under the lock, which it gives up. */
-static int pass(struct ucx_worker *w)
+static int pass(struct ucx_worker *w, int most)
 {
 	int moved = 0, news;
 
-	for (int i = 0; i < PASSES && ucp_worker_progress(w->ucp); i++)
+	for (int i = 0; i < most && ucp_worker_progress(w->ucp); i++)
 		moved = 1;
 	if (w->failures) {
 		ucx_endpoint_reap(w);
@@ -52,15 +52,16 @@ static int pass(struct ucx_worker *w)
 int ucx_progress(struct ucx_worker *w)
 {
 	ucx_lock(w);
-	return pass(w);
+	return pass(w, PASSES);
 }
 
+/* Whoever polls looks first at what one pass has brought: an empty one costs a system call over tcp. */
 int ucx_help(struct ucx_worker *w)
 {
 	atomic_fetch_add_explicit(&w->helps, 1, memory_order_relaxed);
 	if (pthread_mutex_trylock(&w->lock))
 		return 0;
-	return pass(w);
+	return pass(w, 1);
 }
 
 /* Sleeps until UCX has something to do, if it has nothing now. */

@@ -47,7 +47,7 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 	return status;
 }
 
-static int make_context(const struct settings *settings, int rank, ucp_context_h *out)
+static int open_context(const struct settings *settings, int rank, int no_cuda, ucp_context_h *out)
 {
 	ucp_params_t features = { .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
 				  .features =
@@ -62,7 +62,7 @@ static int make_context(const struct settings *settings, int rank, ucp_context_h
 		return failed("ucp_config_read", rank, status);
 	if (devices[0])
 		status = ucp_config_modify(config, "NET_DEVICES", devices);
-	ucx_devices_transports(secure_getenv("UCX_TLS"), transports, sizeof(transports));
+	ucx_devices_transports(secure_getenv("UCX_TLS"), no_cuda, transports, sizeof(transports));
 	if (status == UCS_OK && transports[0])
 		status = ucp_config_modify(config, "TLS", transports);
 	if (status == UCS_OK)
@@ -71,6 +71,15 @@ static int make_context(const struct settings *settings, int rank, ucp_context_h
 		status = ucp_init(&features, config, out);
 	ucp_config_release(config);
 	return status == UCS_OK ? 0 : failed("ucp_init", rank, status);
+}
+
+static int make_context(const struct settings *settings, int rank, ucp_context_h *out)
+{
+	int ret = open_context(settings, rank, 0, out);
+	if (ret || !ucx_devices_call_cuda(*out))
+		return ret;
+	ucp_cleanup(*out);
+	return open_context(settings, rank, 1, out);
 }
 
 static int make_worker(struct ucx_worker *w, int rank)
