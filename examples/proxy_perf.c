@@ -6,6 +6,7 @@
  *   mpirun --bind-to none -n 2 proxy_perf [-r RAILS] [-c CHANNELS] [-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]
  */
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,20 +88,43 @@ static int try_take(int channel, size_t bytes)
 
 /* ---- Times ------------------------------------------------------------------------------------------------- */
 
-/* Both ranks send as many pieces on each channel; seconds. */
-static double stream(const struct proxy *proxy, int channels, size_t piece, long each)
+/* A channel's share of a call, cut as kernels cut it. */
+struct share {
+	size_t bytes, slot;
+	long pieces;
+};
+
+static struct share share_of(const struct options *o, size_t bytes)
 {
-	long to_post = each * channels, to_take = to_post;
-	uint64_t end[REMOTE_CHANNELS];
-	for (int c = 0; c < channels; c++)
-		end[c] = sent[c] + (uint64_t)each;
+	const size_t share = bytes / (size_t)o->channels;
+	return (struct share){ share, o->slot, (long)((share + o->slot - 1) / o->slot) };
+}
+
+static size_t piece_of(const struct share *s, uint64_t number)
+{
+	const size_t at = (size_t)(number % (uint64_t)s->pieces) * s->slot;
+	return s->bytes - at < s->slot ? s->bytes - at : s->slot;
+}
+
+/* Both ranks send so many shares on each channel; seconds. */
+static double stream(const struct proxy *proxy, int channels, const struct share *share, long rounds)
+{
+	const uint64_t each = (uint64_t)(rounds * share->pieces);
+	uint64_t begin_sent[REMOTE_CHANNELS], begin_taken[REMOTE_CHANNELS],
+	    to_post = each * (uint64_t)channels, to_take = to_post;
+	memcpy(begin_sent, sent, sizeof sent);
+	memcpy(begin_taken, taken, sizeof taken);
 	MPI_Barrier(MPI_COMM_WORLD);
 	const double start = MPI_Wtime();
 	while (to_post || to_take) {
+		const uint64_t before = to_post + to_take;
 		for (int c = 0; c < channels; c++) {
-			to_take -= taken[c] < end[c] && try_take(c, piece);
-			to_post -= sent[c] < end[c] && try_post(c, piece);
+			const uint64_t in = taken[c] - begin_taken[c], out = sent[c] - begin_sent[c];
+			to_take -= (uint64_t)(in < each && try_take(c, piece_of(share, in)));
+			to_post -= (uint64_t)(out < each && try_post(c, piece_of(share, out)));
 		}
+		if (to_post + to_take == before)
+			sched_yield();
 		if (proxy_lost(proxy) >= 0 || MPI_Wtime() - start > 60)
 			fail("messages do not come");
 	}
@@ -120,23 +144,21 @@ static double bounce(int rank, size_t bytes, int count)
 static void run(const struct options *o, const struct proxy *proxy, int rank)
 {
 	for (size_t bytes = o->least; bytes <= o->most; bytes *= o->factor) {
-		const size_t share = bytes / (size_t)o->channels, piece = share < o->slot ? share : o->slot;
-		const int small = bytes <= o->slot;
-		double us = 0, seconds = 1e-9;
-		long each = (long)(share / (piece ? piece : 1)), rounds;
-		if (small) {
+		const struct share share = share_of(o, bytes);
+		double us = 0, seconds = 1;
+		long rounds = 0;
+		if (bytes <= o->slot) {
 			bounce(rank, bytes, 10);
 			us = bounce(rank, bytes, 1000) / 2000 * 1e6;
 		}
-		if (piece)
-			seconds = stream(proxy, o->channels, piece, each);
-		rounds = (long)(o->seconds / seconds) + 1;
-		MPI_Bcast(&rounds, 1, MPI_LONG, 0, MPI_COMM_WORLD);
-		if (piece)
-			seconds = stream(proxy, o->channels, piece, rounds * each);
+		if (share.bytes) {
+			rounds = (long)(o->seconds / stream(proxy, o->channels, &share, 1)) + 1;
+			MPI_Bcast(&rounds, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+			seconds = stream(proxy, o->channels, &share, rounds);
+		}
 		if (rank == 0)
 			printf("  %12zu %10.2f %10.3f\n", bytes, us,
-			       (double)piece * (double)each * o->channels * (double)rounds / seconds / 1e9);
+			       (double)share.bytes * o->channels * (double)rounds / seconds / 1e9);
 		fflush(stdout);
 	}
 }

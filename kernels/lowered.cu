@@ -460,7 +460,7 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 	return true;
 }
 
-/* Loops over chunks do not nest. */
+/* Loops over chunks do not nest. A loop begins as many trips early as some of its operations are ahead. */
 template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, int nops)
 {
 	int trip = 0, trips = 0, body = 0;
@@ -468,7 +468,7 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, 
 		const prepared &p = r.s->ops[pc++];
 		if (p.op.op == PLAN_LOOP) {
 			trips = lowered_count_trips(r.call, &p.op);
-			trip = 0;
+			trip = trips > 0 ? -(int)p.op.ahead : 0;
 			body = pc;
 			while (trips <= 0 && r.s->ops[pc].op.op != PLAN_END)
 				pc++;
@@ -476,8 +476,9 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, 
 			if (++trip < trips)
 				pc = body;
 			else
-				trip = 0;
-		} else if (!execute<TYPE, WIDE>(r, p, trip)) {
+				trip = body = 0;
+		} else if (trip + p.op.ahead >= 0 && (!body || trip + p.op.ahead < trips) &&
+			   !execute<TYPE, WIDE>(r, p, trip + p.op.ahead)) {
 			return false;
 		}
 	}

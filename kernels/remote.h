@@ -26,6 +26,8 @@ enum {
 	REMOTE_LANES = REMOTE_CHANNELS * REMOTE_RINGS,
 	REMOTE_LANE_BYTES = 64 << 10, /* of such a message, from which it has another lane */
 	REMOTE_DEPTH = 4,
+	REMOTE_AHEAD =
+	    REMOTE_DEPTH / 2, /* messages that a sender may be ahead of what it takes (lower_ahead) */
 	REMOTE_SLOTS = 2 * REMOTE_LANES * REMOTE_DEPTH, /* of a peer, in both directions */
 	REMOTE_LINE = 512 /* in front of a slot */
 };

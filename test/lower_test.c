@@ -221,9 +221,47 @@ static void lists_are_short(void **state)
 	topo_destroy(topo);
 }
 
+/* What an exchange sends goes ahead of what it waits for; what is passed on, or goes to a rank that is near, does not. */
+static void sends_go_ahead(void **state)
+{
+	static const struct {
+		const char *name;
+		int ahead;
+	} rows[] = { { "oneshot", 1 }, { "twoshot", 1 }, { "ring", 0 } };
+	int n;
+	const struct algo *table = algo_table(&n);
+	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
+	(void)state;
+	for (int row = 0; row < n; row++)
+		for (size_t i = 0; table[row].coll == CORALE_ALL_REDUCE && i < sizeof rows / sizeof *rows;
+		     i++) {
+			struct plan_case c = {
+				.topo = topo, .row = row, .count = 64, .chunk = 3, .channels = 1
+			};
+			struct plan plan;
+			struct lowered list;
+			const char *why;
+			if (strcmp(table[row].name, rows[i].name) || !cases_build(&c, &plan))
+				continue;
+			assert_int_equal(lower_plan(&plan, &topo->map, 0, 0, &list, &why), 0);
+			lower_ahead(&list, 1, 3);
+			int ahead = 0, loops = 0;
+			for (int k = 0; k < list.nops; k++) {
+				loops += list.ops[k].op == PLAN_LOOP && list.ops[k].ahead == 3;
+				ahead += list.ops[k].op != PLAN_LOOP && list.ops[k].ahead;
+				assert_true(!list.ops[k].ahead || !list.ops[k].from_count);
+			}
+			assert_int_equal(loops, rows[i].ahead);
+			assert_int_equal(ahead > 0, rows[i].ahead);
+			lowered_free(&list);
+		}
+	topo_destroy(topo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(few_ranks), cmocka_unit_test(many_ranks),
-					    cmocka_unit_test(lists_are_short) };
+					    cmocka_unit_test(lists_are_short),
+					    cmocka_unit_test(sends_go_ahead) };
 	return cmocka_run_group_tests_name("lower", tests, NULL, NULL);
 }

@@ -22,6 +22,8 @@ static int lower(struct comm *comm, const struct plan *plan, int root, int *list
 				 corale_coll_name((corale_coll)plan->key.coll), why);
 	for (int i = 0; i < lowered.npeers; i++)
 		lowered.peers[i].rank = (int16_t)gpu_place_of(comm, lowered.peers[i].rank);
+	if (comm->proxy)
+		lower_ahead(&lowered, comm->engine.locals, REMOTE_AHEAD);
 	return engine_cuda.add_list(comm->gpu, &lowered, list);
 }
 

@@ -129,7 +129,7 @@ static inline const struct link_message *link_next(const struct link *l)
 	return &l->in[link_taken(l) % (uint64_t)l->in_depth];
 }
 
-/* The next message's slot is free again; 0 or an error. */
+/* The next message's slot is free again; 0 or an error. The peer may hear of it late, but before half of the slots are released untold. */
 static inline int link_release(struct link *l)
 {
 	return l->ops->release(l);

@@ -28,7 +28,9 @@ struct lowered_op { /* 32 bytes */
 	uint8_t from_ring, to_ring;
 	/* In the list's peers, in the order of folds. Of ALL, from holds this rank too, where its own span stands in the fold, to does not. */
 	uint16_t from_first, to_first, from_count, to_count;
-	uint8_t trips, pad; /* LOOP: enum lowered_trips */
+	uint8_t trips; /* LOOP: enum lowered_trips */
+	uint8_t
+	    ahead; /* it is done so many trips before the others (lower_ahead); of a LOOP: the most in it */
 	int16_t trips_peer; /* LOOP: whose edge */
 	struct lowered_span src, dst;
 };
@@ -65,6 +67,14 @@ struct lowered_slice {
 int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
 	       const char **why);
 void lowered_free(struct lowered *lowered);
+
+/*
+ * Sends that wait for nothing of their loop go so many trips ahead of it, where all their peers are first_far or more: so many messages are on
+ * their way while the loop waits for those that come. Each lane has its messages in the same order as before, and a trip writes no chunk
+ * of a later one. Nobody waits for room in a circle if a lane holds `ahead` messages more than its receiver may have taken without telling
+ * (link.h), and one: the rank that is last finds room.
+ */
+void lower_ahead(struct lowered *lowered, int first_far, int ahead);
 
 struct lowered_messages {
 	uint16_t most[PLAN_MAX_RINGS]; /* of a ring, from one rank to one other */

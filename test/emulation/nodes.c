@@ -72,16 +72,26 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 	return proxy_create(&params, &w->nodes->stations[rank].proxy);
 }
 
+/* What a receiver's kernel has taken of a lane of the proxies. */
+static uint64_t taken_of(const struct world *w, int from, int to, int lane)
+{
+	const struct engine *e = &w->engines[to];
+	const int peer = w->nodes->stations[to].place_of[from] - e->ranks;
+	return __atomic_load_n(&remote_words_of(&e->remote.remote, peer)->taken[lane - PROXY_FIRST_LANE],
+			       __ATOMIC_RELAXED);
+}
+
 /* Its kernel has read the message that lay there before. */
 static int has_room(void *world, int from, int to, int lane, uint64_t n)
 {
-	const struct world *w = world;
-	const struct engine *e = &w->engines[to];
-	if (lane < PROXY_FIRST_LANE)
-		return 1;
-	const int peer = w->nodes->stations[to].place_of[from] - e->ranks;
-	const uint64_t *taken = &remote_words_of(&e->remote.remote, peer)->taken[lane - PROXY_FIRST_LANE];
-	return n < __atomic_load_n(taken, __ATOMIC_RELAXED) + REMOTE_DEPTH;
+	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) + REMOTE_DEPTH;
+}
+
+/* As late as links may tell it (link.h). */
+static int is_told(void *world, int from, int to, int lane, uint64_t n)
+{
+	return lane < PROXY_FIRST_LANE ||
+	       n < taken_of(world, from, to, lane) / (REMOTE_DEPTH / 2) * (REMOTE_DEPTH / 2);
 }
 
 int nodes_open(struct world *w, uint32_t slot_bytes)
@@ -91,7 +101,7 @@ int nodes_open(struct world *w, uint32_t slot_bytes)
 	if (!w->nodes)
 		return CORALE_ENOMEM;
 	w->nodes->stations = calloc((size_t)w->ranks, sizeof *w->nodes->stations);
-	w->nodes->wire = wire_new(w->ranks, has_room, w);
+	w->nodes->wire = wire_new(w->ranks, has_room, is_told, w);
 	if (!w->nodes->stations || !w->nodes->wire)
 		return CORALE_ENOMEM;
 	for (int r = 0; !ret && r < w->ranks; r++)

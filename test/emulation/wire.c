@@ -18,6 +18,7 @@ struct part {
 	/* of a send: */
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	unsigned char *given, *data; /* as it was when it was sent; as it was read, NULL: not yet */
+	uint64_t number; /* of its lane */
 	uint64_t leaves, ends,
 	    comes; /* it is read, its memory is the sender's again, it arrives: not before these turns */
 	size_t arrived; /* bytes */
@@ -31,7 +32,7 @@ struct queue {
 /* From one rank to another. */
 struct path {
 	struct queue sends[TRANSPORT_MAX_LANES], recvs[TRANSPORT_MAX_LANES];
-	uint64_t expected[TRANSPORT_MAX_LANES];
+	uint64_t sent[TRANSPORT_MAX_LANES], expected[TRANSPORT_MAX_LANES];
 	int parts; /* in all queues */
 };
 
@@ -44,7 +45,7 @@ struct end {
 struct wire {
 	pthread_mutex_t lock;
 	int ranks, faults;
-	wire_has_room *has_room;
+	wire_says *has_room, *is_told;
 	void *ctx;
 	struct end *ends;
 	struct path *paths; /* a row of receivers a sender */
@@ -103,11 +104,12 @@ static void finish(struct transport_request *request, size_t bytes)
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
 
 /* What it is time for at the sender: 1 if there was anything. The network may look at a message again until its memory is the sender's, after it
- * has come: so nobody is further ahead than he has slots. */
+ * has come, and the receiver has told that it took it: so nobody is further ahead than he has slots. */
 static int leave(struct wire *w, struct part *p, int from, int to, int lane)
 {
 	const int reads = !p->data && gpu_turns() >= p->leaves,
-		  ends = !p->ended && p->came && gpu_turns() >= p->ends;
+		  ends = !p->ended && p->came && gpu_turns() >= p->ends &&
+			 w->is_told(w->ctx, from, to, lane, p->number);
 	if (reads)
 		p->data = copy_of(p->memory, p->bytes);
 	if ((reads || ends) && p->bytes && memcmp(p->memory, p->given, p->bytes))
@@ -118,10 +120,19 @@ static int leave(struct wire *w, struct part *p, int from, int to, int lane)
 	return reads || ends;
 }
 
-/* Some more bytes of the first message of a lane. */
-static void arrive(struct wire *w, struct path *path, int from, int to, int lane)
+/* The first message of a lane that has not come. */
+static struct part *next_of(const struct path *path, int lane)
 {
-	struct part *send = path->sends[lane].first, *recv = path->recvs[lane].first;
+	struct part *p = path->sends[lane].first;
+	while (p && p->came)
+		p = p->next;
+	return p;
+}
+
+/* Some more bytes of it. */
+static void arrive(struct wire *w, struct path *path, struct part *send, int from, int to, int lane)
+{
+	struct part *recv = path->recvs[lane].first;
 	if (send->bytes > recv->bytes) {
 		complain(w, "a message is longer than its place", from, to, lane);
 		send->bytes = recv->bytes;
@@ -149,10 +160,10 @@ static int move_lane(struct wire *w, struct path *path, int from, int to, int la
 		drop(&path->sends[lane]);
 		path->parts--;
 	}
-	if (sending || !first || !first->data || first->came || gpu_turns() < first->comes ||
-	    !path->recvs[lane].first)
+	struct part *next = sending ? NULL : next_of(path, lane);
+	if (!next || !next->data || gpu_turns() < next->comes || !path->recvs[lane].first)
 		return moved;
-	arrive(w, path, from, to, lane);
+	arrive(w, path, next, from, to, lane);
 	return 1;
 }
 
@@ -197,6 +208,7 @@ static int post_send(struct transport *t, int to, int lane, const void *header, 
 	p->ends = p->leaves + 2 * some_turns();
 	p->comes = p->leaves + some_turns();
 	pthread_mutex_lock(&w->lock);
+	p->number = path->sent[lane]++;
 	append(&path->sends[lane], p);
 	path->parts++;
 	pthread_mutex_unlock(&w->lock);
@@ -265,7 +277,7 @@ static void close_path(struct path *path)
 	}
 }
 
-struct wire *wire_new(int ranks, wire_has_room *has_room, void *ctx)
+struct wire *wire_new(int ranks, wire_says *has_room, wire_says *is_told, void *ctx)
 {
 	struct wire *w = calloc(1, sizeof *w);
 	if (!w)
@@ -273,6 +285,7 @@ struct wire *wire_new(int ranks, wire_has_room *has_room, void *ctx)
 	pthread_mutex_init(&w->lock, NULL);
 	w->ranks = ranks;
 	w->has_room = has_room;
+	w->is_told = is_told;
 	w->ctx = ctx;
 	w->ends = calloc((size_t)ranks, sizeof *w->ends);
 	w->paths = calloc((size_t)(ranks * ranks), sizeof *w->paths);

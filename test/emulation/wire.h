@@ -10,11 +10,11 @@
 
 struct wire;
 
-/* Whether the receiver of message number n of a lane, from 0, has a place for it. */
-typedef int wire_has_room(void *ctx, int from, int to, int lane, uint64_t n);
+/* Of message number n of a lane, from 0. */
+typedef int wire_says(void *ctx, int from, int to, int lane, uint64_t n);
 
-/* For so many ranks; NULL without memory. */
-struct wire *wire_new(int ranks, wire_has_room *has_room, void *ctx);
+/* For so many ranks; NULL without memory. has_room: the receiver has a place for it; is_told: it has told that it took it. */
+struct wire *wire_new(int ranks, wire_says *has_room, wire_says *is_told, void *ctx);
 void wire_free(struct wire *wire);
 
 /* A rank's end of it: send, recv and progress alone. Within gpu_run; the wire's. */

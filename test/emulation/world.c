@@ -179,8 +179,10 @@ static void place_peers(struct world *w, int rank, struct lowered *lowered, stru
 	const int *place_of = nodes_places(w, rank);
 	for (int i = 0; place_of && i < lowered->npeers; i++)
 		lowered->peers[i].rank = (int16_t)place_of[lowered->peers[i].rank];
-	if (place_of)
+	if (place_of) {
+		lower_ahead(lowered, w->engines[rank].ranks, REMOTE_AHEAD);
 		memset(messages, 0, sizeof *messages);
+	}
 }
 
 int world_plan(struct world *w, const struct plan_key *key, int row, int rank, int root, struct plan *plan,
