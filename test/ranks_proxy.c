@@ -330,10 +330,12 @@ static void no_call_afterwards(void)
 	w = open_world(2);
 	begin_call(w);
 	exchange(&w, 1, 4);
+	MPI_Barrier(MPI_COMM_WORLD);
 	proxy_exiting();
 	before = looks;
 	usleep(150000);
 	expect(looks == before, "a look at MPI while the process exits");
+	close_world(w, 1);
 }
 
 static void run(int number, const char *name, void (*test)(void))
