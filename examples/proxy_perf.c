@@ -150,7 +150,7 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 	static struct transport_mpi_ops over_mpi;
 	static int peer;
 	const struct transport_ops *ops = strcmp(o->transport, "mpi") ? &transport_ucx : &over_mpi.ops;
-	char why_not[256] = "no transport";
+	char why_not[512] = "no transport";
 	struct proxy *proxy;
 	over_mpi = (struct transport_mpi_ops){ transport_mpi, MPI_COMM_WORLD };
 	peer = !rank;

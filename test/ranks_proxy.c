@@ -77,13 +77,12 @@ static int count_looks(struct transport *t)
 
 /* ---- A communicator ---------------------------------------------------------------------------------------- */
 
-static void open_rail(struct world *w, int rail)
+static void open_transport(struct world *w)
 {
 	static const unsigned char needed[MAX_RANKS] = { 1, 1, 1, 1 };
 	const struct transport_params p = { .rank = rank,
 					    .size = size,
-					    .comm_id = w->id + (uint64_t)rail,
-					    .rail = rail,
+					    .comm_id = w->id,
 					    .needed = needed,
 					    .allgather = allgather,
 					    .settings = settings,
@@ -91,12 +90,12 @@ static void open_rail(struct world *w, int rail)
 					    .on_control = on_control,
 					    .on_failure = on_failure };
 	char why_not[512] = "no transport";
-	if (over_mpi.ops.open(&over_mpi.ops, &p, &w->params.rails[rail]) ||
-	    !over_mpi.ops.any_thread(w->params.rails[rail], why_not, sizeof why_not))
+	if (over_mpi.ops.open(&over_mpi.ops, &p, &w->params.rails[0]) ||
+	    !over_mpi.ops.any_thread(w->params.rails[0], why_not, sizeof why_not))
 		give_up(why_not);
 }
 
-static struct world *open_world(int rails)
+static struct world *open_world(void)
 {
 	static uint64_t id = 1;
 	struct world *w = calloc(1, sizeof *w);
@@ -105,13 +104,11 @@ static struct world *open_world(int rails)
 	if (!w || !remote.memory)
 		give_up("no memory");
 	memset(remote.memory, 0, remote_bytes(&remote));
-	w->id = id += 100;
+	w->id = id++;
 	for (int i = 0; i < size - 1; i++)
 		w->peers[i] = i + (i >= rank);
-	w->params =
-	    (struct proxy_params){ .nrails = rails, .remote = remote, .ranks = w->peers, .rank = rank };
-	for (int rail = 0; rail < rails; rail++)
-		open_rail(w, rail);
+	w->params = (struct proxy_params){ .nrails = 1, .remote = remote, .ranks = w->peers, .rank = rank };
+	open_transport(w);
 	if (proxy_open(&w->params, &w->proxy))
 		give_up("no proxy");
 	return w;
@@ -120,8 +117,7 @@ static struct world *open_world(int rails)
 static void close_world(struct world *w, int64_t timeout_ns)
 {
 	proxy_stop(w->proxy, timeout_ns);
-	for (int rail = 0; rail < w->params.nrails; rail++)
-		over_mpi.ops.close(w->params.rails[rail]);
+	over_mpi.ops.close(w->params.rails[0]);
 	if (proxy_free(w->proxy))
 		free(w->params.remote.memory);
 	free(w);
@@ -232,7 +228,7 @@ static void exchange(struct world **worlds, int n, uint64_t each)
 
 static void all_lanes(void)
 {
-	struct world *w = open_world(1);
+	struct world *w = open_world();
 	exchange(&w, 1, 40);
 	expect(proxy_lost(w->proxy) < 0, "a rank is lost");
 	close_world(w, 1000000000);
@@ -240,7 +236,7 @@ static void all_lanes(void)
 
 static void several_at_once(void)
 {
-	struct world *worlds[] = { open_world(1), open_world(2), open_world(1) };
+	struct world *worlds[] = { open_world(), open_world(), open_world() };
 	exchange(worlds, 3, 8);
 	close_world(worlds[1], 1000000000);
 	exchange((struct world *[]){ worlds[2], worlds[0] }, 2, 8);
@@ -251,7 +247,7 @@ static void several_at_once(void)
 /* Ranks end a communicator in which messages are under way, and nobody takes them; another goes on. */
 static void end_in_the_middle(void)
 {
-	struct world *ends = open_world(1), *stays = open_world(1);
+	struct world *ends = open_world(), *stays = open_world();
 	exchange((struct world *[]){ ends, stays }, 2, 4);
 	begin_call(ends);
 	for (int i = 0; i < size - 1; i++)
@@ -263,7 +259,7 @@ static void end_in_the_middle(void)
 	close_world(ends, 1);
 	expect(MPI_Wtime() - start < CLOSE_S, "it took long to close");
 	exchange(&stays, 1, 8);
-	struct world *later = open_world(1);
+	struct world *later = open_world();
 	exchange((struct world *[]){ later, stays }, 2, 4);
 	close_world(stays, 1000000000);
 	close_world(later, 1000000000);
@@ -281,7 +277,7 @@ static uint32_t find_large(const struct world *w)
 /* A call of rank 0 has ended when rank 1 comes for its large message: seconds until that is there. */
 static double wait_for_late(void)
 {
-	struct world *w = open_world(1);
+	struct world *w = open_world();
 	const uint32_t lane = find_large(w);
 	double start = 0;
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -321,13 +317,13 @@ static void ended_calls(void)
 /* No proxy calls MPI once the last communicator is closed, or the process has begun to exit. */
 static void no_call_afterwards(void)
 {
-	struct world *w = open_world(1);
+	struct world *w = open_world();
 	exchange(&w, 1, 4);
 	close_world(w, 1000000000);
 	long before = looks;
 	usleep(150000);
 	expect(looks == before, "a look at MPI after the last communicator was closed");
-	w = open_world(2);
+	w = open_world();
 	begin_call(w);
 	exchange(&w, 1, 4);
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -367,7 +363,7 @@ int main(int argc, char **argv)
 						   : "1..5\n");
 	if (level == MPI_THREAD_MULTIPLE) {
 		run(1, "messages of all sizes on all lanes", all_lanes);
-		run(2, "several communicators at once, one of two rails", several_at_once);
+		run(2, "several communicators at once", several_at_once);
 		run(3, "the end in the middle", end_in_the_middle);
 		run(4, "calls that have ended", ended_calls);
 		run(5, "no call of MPI afterwards", no_call_afterwards);

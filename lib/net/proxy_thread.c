@@ -15,9 +15,7 @@ enum {
 	NAP_NS = 30 * 1000, /* while a call is under way, and after traffic; */
 	LONG_NAP_NS = 120 * 1000, /* in a pause in which a graph may be replayed */
 	PAUSE_NS = 20 * 1000 * 1000,
-	LOITER_NS =
-	    3 * 1000 *
-	    1000, /* napping, until the transport's own thread, if it has one, moves what still comes */
+	LOITER_NS = 3 * 1000 * 1000, /* napping, until the transport's own thread moves what still comes */
 	DEEP_SLEEP_NS = 100 * 1000 * 1000,
 	LOOKS_PER_WAKE = 8
 };
