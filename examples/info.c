@@ -314,8 +314,9 @@ static void print_transports(const struct settings *settings)
 	if (!mpi)
 		line("mpi", "not in this build: MPI " BUILD_MPI);
 	else
-		line("mpi",
-		     ucx && wanted ? "in libcorale_mpi, where UCX is not used" : "used by libcorale_mpi");
+		line("mpi", ucx && wanted ? "in libcorale_mpi, where UCX is not used"
+					  : "used by libcorale_mpi; for messages of GPUs if MPI gives "
+					    "MPI_THREAD_MULTIPLE");
 	line("inproc", "used among ranks that are threads of one process");
 }
 

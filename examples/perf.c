@@ -281,11 +281,13 @@ static int run(int argc, char **argv, struct perf_options *options)
 	return summary.wrong != 0;
 }
 
-static int wants_stream(int argc, char **argv)
+/* Should MPI be the transport: asynchronous calls advance by themselves, and messages of GPUs go between nodes, only where it allows threads. */
+static int wants_threads(int argc, char **argv)
 {
 	int found = 0;
 	for (int i = 1; i < argc; i++)
-		found |= strcmp(argv[i], "--stream") == 0;
+		found |= !strcmp(argv[i], "--stream") || !strcmp(argv[i], "cuda") ||
+			 !strcmp(argv[i], "--device=cuda");
 	return found;
 }
 
@@ -293,8 +295,7 @@ int main(int argc, char **argv)
 {
 	struct perf_options options;
 	int level, status;
-	/* Asynchronous calls progress by themselves only where MPI, should it be the transport, allows threads. */
-	MPI_Init_thread(&argc, &argv, wants_stream(argc, argv) ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED,
+	MPI_Init_thread(&argc, &argv, wants_threads(argc, argv) ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED,
 			&level);
 	status = run(argc, argv, &options);
 	MPI_Finalize();

@@ -3,7 +3,7 @@
  * of its kernels: it posts messages in the slots of several channels at once and takes those that come; nobody copies what is in them but
  * the network. us: half a round trip of one message; GB/s: of each rank, while both send.
  *
- *   mpirun --bind-to none -n 2 proxy_perf [-r RAILS] [-c CHANNELS] [-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]
+ *   mpirun --bind-to none -n 2 proxy_perf [-t ucx|mpi] [-r RAILS] [-c CHANNELS] [-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]
  */
 #include <mpi.h>
 #include <sched.h>
@@ -15,8 +15,10 @@
 #include "base/settings.h"
 #include "base/wait.h"
 #include "net/proxy.h"
+#include "transport_mpi.h"
 
 struct options {
+	const char *transport;
 	int rails, channels;
 	size_t slot, least, most, factor;
 	double seconds;
@@ -169,8 +171,12 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 				struct proxy_params *params)
 {
 	static const unsigned char needed[2] = { 1, 1 };
+	static struct transport_mpi_ops over_mpi;
 	static int peer;
+	const struct transport_ops *ops = strcmp(o->transport, "mpi") ? &transport_ucx : &over_mpi.ops;
+	char why_not[512] = "no transport";
 	struct proxy *proxy;
+	over_mpi = (struct transport_mpi_ops){ transport_mpi, MPI_COMM_WORLD };
 	peer = !rank;
 	remote = (struct remote){ .slot_bytes = (uint32_t)o->slot, .peers = 1 };
 	remote.memory = aligned_alloc(4096, (remote_bytes(&remote) + 4095) / 4096 * 4096);
@@ -191,8 +197,9 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 			.on_control = on_control,
 			.on_failure = on_failure
 		};
-		if (transport_ucx.open(&transport_ucx, &p, &params->rails[rail]))
-			fail("no transport");
+		if (ops->open(ops, &p, &params->rails[rail]) ||
+		    (ops->any_thread && !ops->any_thread(params->rails[rail], why_not, sizeof why_not)))
+			fail(why_not);
 	}
 	if (proxy_open(params, &proxy))
 		fail("no proxy");
@@ -202,9 +209,12 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 
 static int parse(int argc, char **argv, struct options *o)
 {
-	for (int c; (c = getopt(argc, argv, "r:c:z:b:e:f:s:")) != -1;) {
+	for (int c; (c = getopt(argc, argv, "t:r:c:z:b:e:f:s:")) != -1;) {
 		size_t value = strtoull(optarg ? optarg : "0", NULL, 0);
 		switch (c) {
+		case 't':
+			o->transport = optarg;
+			break;
 		case 'r':
 			o->rails = (int)value;
 			break;
@@ -238,21 +248,23 @@ static int parse(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options o = { 1, REMOTE_CHANNELS, 204 << 10, 8, 64 << 20, 4, 0.3 };
+	struct options o = { "ucx", 1, REMOTE_CHANNELS, 204 << 10, 8, 64 << 20, 4, 0.3 };
 	struct proxy_params params;
 	const struct settings *settings;
-	int rank, size;
+	int rank, size, level, good = !parse(argc, argv, &o);
 
-	MPI_Init(&argc, &argv);
+	MPI_Init_thread(&argc, &argv, strcmp(o.transport, "mpi") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE,
+			&level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	if (parse(argc, argv, &o) || size != 2 || settings_get(&settings))
-		fail("usage: mpirun --bind-to none -n 2 proxy_perf [-r RAILS] [-c CHANNELS] [-z SLOT_BYTES] "
+	if (!good || size != 2 || settings_get(&settings))
+		fail("usage: mpirun --bind-to none -n 2 proxy_perf [-t ucx|mpi] [-r RAILS] [-c CHANNELS] "
+		     "[-z SLOT_BYTES] "
 		     "[-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]");
 	struct proxy *proxy = open_proxy(&o, settings, rank, &params);
 	if (rank == 0)
-		printf("# %d rails, %d channels, slots of %zu bytes\n# %12s %10s %10s\n", o.rails, o.channels,
-		       o.slot, "bytes", "us", "GB/s");
+		printf("# %s, %d rails, %d channels, slots of %zu bytes\n# %12s %10s %10s\n", o.transport,
+		       o.rails, o.channels, o.slot, "bytes", "us", "GB/s");
 	run(&o, proxy, rank);
 	MPI_Barrier(MPI_COMM_WORLD);
 	proxy_stop(proxy, 1000000000);

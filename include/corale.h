@@ -172,9 +172,9 @@ enum {
 
 /*
  * CUDA communicators over several nodes: every collective, sends and receives, groups and graphs, as on one node. Messages between nodes go
- * through pinned host memory, at most 64 MiB of it a rank and communicator, so buffers that are registered bring nothing there yet. UCX carries
- * them (or memory, where all ranks are threads of one process); MPI point-to-point can't (CORALE_ENOTSUP at creation), because a kernel that
- * waits needs someone who moves messages meanwhile: a thread of the process, one for all its communicators, the proxy. It may run on any
+ * through pinned host memory, at most 64 MiB of it a rank and communicator, so buffers that are registered bring nothing there yet. A kernel that
+ * waits needs someone who moves messages meanwhile: a thread of the process, one for all its communicators, the proxy. It uses UCX, or memory where all
+ * ranks are threads of one process, or MPI point-to-point, if that gives MPI_THREAD_MULTIPLE (else CORALE_ENOTSUP at creation). It may run on any
  * processor that the process may use, sleeps while no call is under way, and once a call was captured, whose graph may be
  * replayed at any time, looks every 120 us instead. Give it a core: mpirun --bind-to none. docs/clusters.md has the rest.
  */

@@ -18,9 +18,10 @@ struct mpi_op {
 	unsigned char *buf;
 	size_t bytes; /* to send, or room to receive */
 	int status;
+	int came, error; /* of a recv: MPI has done with its packet, so */
 	void *excess; /* takes a payload that is too large for buf */
 	int pieces;
-	MPI_Request *running; /* the pieces, then the packet */
+	MPI_Request *running; /* the pieces, then a send's packet */
 	struct mpi_packet packet;
 };
 
@@ -74,6 +75,56 @@ static int start_pieces(struct mpi_transport *t, struct mpi_op *op, unsigned cha
 	return error;
 }
 
+/* Room for one more awaited packet. */
+static int make_room(struct mpi_awaited *a)
+{
+	const size_t room = 2 * (size_t)a->room + 8;
+	if (a->count < a->room)
+		return 0;
+	MPI_Request *requests = realloc(a->requests, room * sizeof(*requests));
+	a->requests = requests ? requests : a->requests;
+	struct mpi_op **ops = realloc(a->ops, room * sizeof(*ops));
+	a->ops = ops ? ops : a->ops;
+	if (!requests || !ops)
+		return MPI_ERR_NO_MEM;
+	a->room = (int)room;
+	return 0;
+}
+
+static int await_packet(struct mpi_transport *t, struct mpi_op *op)
+{
+	struct mpi_awaited *a = &t->awaited;
+	int error = make_room(a);
+	if (!error)
+		error = MPI_Irecv(&op->packet, sizeof(op->packet), MPI_BYTE, t->ranks[op->peer], op->tag,
+				  t->comm, &a->requests[a->count]);
+	if (!error)
+		a->ops[a->count++] = op;
+	return error;
+}
+
+/* MPI has done with an awaited packet. */
+static void forget_packet(struct mpi_awaited *a, int i)
+{
+	a->count--;
+	a->requests[i] = a->requests[a->count];
+	a->ops[i] = a->ops[a->count];
+}
+
+/* Marks the recvs whose packets are there: one look at all of them, as a proxy awaits one on each lane of each peer. */
+static void look_for_packets(struct mpi_awaited *a)
+{
+	int there = 1, i, error;
+	while (a->count && there) {
+		error = MPI_Testany(a->count, a->requests, &i, &there, MPI_STATUS_IGNORE);
+		if (!there || i == MPI_UNDEFINED)
+			return;
+		a->ops[i]->came = 1;
+		a->ops[i]->error = error;
+		forget_packet(a, i);
+	}
+}
+
 /* Gives MPI the packet, and with a send its payload. */
 static int start(struct mpi_transport *t, struct mpi_op *op)
 {
@@ -83,8 +134,7 @@ static int start(struct mpi_transport *t, struct mpi_op *op)
 
 	op->stage = PACKET;
 	if (!op->sends)
-		return MPI_Irecv(&op->packet, sizeof(op->packet), MPI_BYTE, rank, op->tag, t->comm,
-				 op->running);
+		return await_packet(t, op);
 	if (bytes && op->request)
 		memcpy(op->packet.payload, op->buf, bytes);
 	error = MPI_Isend(&op->packet, (int)(head + bytes), MPI_BYTE, rank, op->tag, t->comm, op->running);
@@ -120,11 +170,11 @@ static int open_packet(struct mpi_transport *t, struct mpi_op *op, int *error)
 static int advance(struct mpi_transport *t, struct mpi_op *op)
 {
 	unsigned *waiting = &t->waiting[op->peer * TRANSPORT_MAX_LANES + op->lane];
-	int error = MPI_SUCCESS, there = 0;
+	int error = op->error, there = op->came;
 
 	if (op->stage == ASKED)
 		error = start(t, op);
-	if (!error)
+	if (!error && (op->sends || op->stage == PAYLOAD))
 		error = MPI_Testall(op->pieces + 1, op->running, &there, MPI_STATUSES_IGNORE);
 	if (error)
 		return mpi_failure(t, op->peer, error);
@@ -143,6 +193,7 @@ int mpi_message_advance(struct mpi_transport *t)
 	int moved = 0;
 
 	t->pass++;
+	look_for_packets(&t->awaited);
 	for (struct mpi_op **at = &t->head, *op; (op = *at);) {
 		int ret = advance(t, op);
 		if (!ret) {
@@ -200,15 +251,27 @@ int mpi_message_add(struct mpi_transport *t, int peer, int lane, int sends, cons
 	return 0;
 }
 
+/* Takes a recv back from MPI, unless its packet is on its way. */
+static void take_back(struct mpi_awaited *a, struct mpi_op *op)
+{
+	int i = 0, done = 0;
+	while (i < a->count && a->ops[i] != op)
+		i++;
+	if (i == a->count) /* it came */
+		return;
+	MPI_Cancel(&a->requests[i]);
+	if (MPI_Test(&a->requests[i], &done, MPI_STATUS_IGNORE) || !done)
+		return;
+	forget_packet(a, i);
+	op->stage = ASKED;
+}
+
 void mpi_message_cancel(struct mpi_transport *t, int code, int may_call_mpi)
 {
 	for (struct mpi_op **at = &t->head, *op; (op = *at);) {
 		int control = !op->request;
-		if (op->stage == PACKET && !op->sends && may_call_mpi) {
-			MPI_Cancel(&op->running[0]);
-			if (MPI_Wait(&op->running[0], MPI_STATUS_IGNORE) == MPI_SUCCESS)
-				op->stage = ASKED;
-		}
+		if (op->stage == PACKET && !op->sends && may_call_mpi)
+			take_back(&t->awaited, op);
 		if (control || op->stage != ASKED) {
 			at = &op->next;
 			continue;
@@ -234,5 +297,6 @@ int mpi_message_abandon(struct mpi_transport *t, int code)
 	}
 	t->head = NULL;
 	t->end = &t->head;
+	t->awaited.count = 0;
 	return count;
 }

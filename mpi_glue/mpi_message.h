@@ -18,6 +18,13 @@ struct mpi_packet {
 
 struct mpi_op;
 
+/* The recvs whose packets MPI was asked for, in no order. */
+struct mpi_awaited {
+	MPI_Request *requests;
+	struct mpi_op **ops;
+	int count, room;
+};
+
 struct mpi_transport {
 	struct transport base;
 	struct transport_params params;
@@ -28,6 +35,7 @@ struct mpi_transport {
 	pthread_t opener;
 	pthread_mutex_t lock;
 	struct mpi_op *head, **end; /* in the order of the calls */
+	struct mpi_awaited awaited;
 	unsigned *waiting; /* [peer][lane]: the pass in which an earlier recv still waits for its packet */
 	unsigned pass;
 	int failure, lost; /* lost: 1 + a peer whose failure is to be reported */

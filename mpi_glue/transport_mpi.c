@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "mpi_message.h"
+#include "mpi_thread.h"
 
 static const double drain_seconds = 2;
 
@@ -45,6 +46,8 @@ static void free_transport(struct mpi_transport *t)
 		return;
 	pthread_mutex_destroy(&t->lock);
 	free(t->ranks);
+	free(t->awaited.requests);
+	free(t->awaited.ops);
 	free(t->waiting);
 	free(t);
 }
@@ -311,6 +314,12 @@ static int threaded(const struct transport *t)
 	return 0;
 }
 
+static int any_thread(const struct transport *t, char *why_not, size_t bytes)
+{
+	return mpi_thread_check(((const struct mpi_transport *)t)->level, mpi_thread_calls_cuda(), why_not,
+				bytes);
+}
+
 static void describe(const struct transport *base, int peer, char *buf, size_t bytes)
 {
 	const struct mpi_transport *t = (const struct mpi_transport *)base;
@@ -345,6 +354,7 @@ const struct transport_ops transport_mpi = {
 	.control = control,
 	.fail = fail,
 	.threaded = threaded,
+	.any_thread = any_thread,
 	.describe = describe,
 	.close = close_mpi,
 };

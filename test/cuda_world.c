@@ -67,7 +67,7 @@ void cuda_world_open(struct cuda_world *world, int *argc, char ***argv, const ch
 	world->program = program;
 	world->begin = cuda_world_now();
 	snprintf(world->part, sizeof(world->part), "start");
-	MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level);
+	MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level); /* MPI may be the transport */
 	MPI_Comm_rank(MPI_COMM_WORLD, &world->rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &world->size);
 	cuda_world_doing(world, "getting a GPU");

@@ -41,10 +41,17 @@ void gpu_places_close(struct comm *comm)
 	comm->place_of = comm->rank_at = NULL;
 }
 
-/* Half of a rank's cores at most: its own threads, and whoever computes beside them, take the rest. */
+/* Half of a rank's cores at most: its own threads, and whoever computes beside them, take the rest. Where links are made of messages, and nobody
+ * but the proxy moves those, there is one, as the threads of others sleep until a message has come. */
 static int wanted_rails(const struct comm *comm)
 {
 	const struct transport *transport = comm->engine.transport;
+	if (!transport->ops->links) {
+		if (comm->settings.rails > 1 && comm->rank == 0)
+			log_line(LOG_WARN, comm->rank, "CORALE_RAILS=%d: transport %s has one rail",
+				 comm->settings.rails, transport->ops->name);
+		return 1;
+	}
 	const int useful = transport->ops->rails ? transport->ops->rails(transport) : 1,
 		  cores = comm->topo->cores_per_rank_x16 / 32;
 	if (comm->settings.rails)
@@ -76,8 +83,6 @@ static int open_rails(struct comm *comm)
 	comm->rails[0] = comm->engine.transport;
 	for (int rail = 1; !ret && rail < comm->nrails; rail++)
 		ret = comm_agree(comm, comm_open_rail(comm, ops, rail, &comm->rails[rail]), "open a rail");
-	if (!ret)
-		log_line(LOG_INFO, comm->rank, "%d rails carry messages between nodes", comm->nrails);
 	return ret;
 }
 
@@ -91,19 +96,37 @@ static int start_proxy(struct comm *comm)
 	return proxy_open(&params, &comm->proxy);
 }
 
+int gpu_remote_check(struct comm *comm)
+{
+	const struct transport *t = comm->engine.transport;
+	char why_not[COMM_ERROR_BYTES];
+	int ret = 0;
+	if (t->ops->any_thread && !t->ops->any_thread(t, why_not, sizeof why_not))
+		ret = log_error(CORALE_ENOTSUP, comm->rank,
+				"a CUDA communicator over %d nodes can't use transport %s: %s",
+				comm->topo->map.nodes, t->ops->name, why_not);
+	return comm_agree(comm, ret, "carry messages of GPUs between nodes");
+}
+
+/* From here on the proxy moves the transport. */
+static void tell_carrier(struct comm *comm)
+{
+	const struct transport *t = comm->engine.transport;
+	comm->manual = 0;
+	log_line(LOG_INFO, comm->rank, "messages of GPUs go between nodes over %s, carried by %d thread%s",
+		 t->ops->name, comm->nrails, comm->nrails > 1 ? "s, a rail each" : "");
+}
+
 int gpu_remote_open(struct comm *comm)
 {
-	int ret = 0;
-	if (comm->manual)
-		ret = log_error(CORALE_ENOTSUP, comm->rank,
-				"a CUDA communicator over %d nodes: transport %s moves messages only while "
-				"the program is inside "
-				"a call; build with UCX, or set CORALE_TRANSPORT=ucx",
-				comm->topo->map.nodes, comm->engine.transport->ops->name);
-	ret = comm_agree(comm, ret, "carry messages of GPUs between nodes");
+	int ret = gpu_remote_check(comm);
 	if (!ret)
 		ret = open_rails(comm);
-	return ret ? ret : comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
+	if (!ret)
+		ret = comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
+	if (!ret)
+		tell_carrier(comm);
+	return ret;
 }
 
 static void close_rails(struct comm *comm)

@@ -1,8 +1,8 @@
 /*
  * The proxy: carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over links. A communicator has
  * one or more rails, a transport each, and the lanes of a channel are those of one rail. A thread a rail serves all communicators of the
- * process. It makes no call of CUDA or MPI, waits for no lane, and knows no plan: what a kernel posts it sends, what arrives it hands to the
- * kernel, in the order of each lane.
+ * process. It makes no call of CUDA, and of MPI only where that is the transport, on memory that no GPU's library knows. It waits for no
+ * lane, and knows no plan: what a kernel posts it sends, what arrives it hands to the kernel, in the order of each lane.
  */
 #ifndef PROXY_H
 #define PROXY_H

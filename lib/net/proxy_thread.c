@@ -122,17 +122,39 @@ static void wake_rails(void)
 			wake(&movers[rail]);
 }
 
+/* All that was posted on a rail goes without help. */
+static int all_goes(const struct mover *m, const struct proxy *p)
+{
+	const struct proxy_rail *rail = &p->rails[rail_of(m)];
+	for (int i = 0; i < p->params.remote.peers; i++)
+		for (uint32_t lane = 0; !rail->lost[i] && lane < REMOTE_LANES; lane++) {
+			struct link *l = p->peers[i].lanes[lane].link;
+			if (proxy_rail_of(p, lane) == rail_of(m) &&
+			    (l->posted != proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]) ||
+			     (l->ops->sent && l->out_open && !l->ops->sent(l))))
+				return 0;
+		}
+	return 1;
+}
+
+/* A graph may be replayed, or what a call that has ended left in a transport without a thread waits for us. */
+static int may_be_needed(const struct mover *m, const struct proxy *p)
+{
+	const struct transport *t = p->rails[rail_of(m)].transport;
+	return (m == movers && atomic_load(&p->captured)) || (!t->ops->threaded(t) && !all_goes(m, p));
+}
+
 /* Nothing has moved for so long. */
 static void rest(struct mover *m, int64_t idle_ns)
 {
-	int captured = 0;
+	int needed = 0;
 	if (m == movers)
 		wake_rails();
-	for (struct proxy *p = movers->first; m == movers && p; p = p->rails[0].next)
-		captured |= atomic_load(&p->captured);
-	if (m == movers ? any_under_way() || (captured && idle_ns < PAUSE_NS) : idle_ns < LOITER_NS)
+	for (struct proxy *p = m->first; p && !needed; p = next_of(m, p))
+		needed = may_be_needed(m, p);
+	if (m == movers ? any_under_way() || (needed && idle_ns < PAUSE_NS) : idle_ns < LOITER_NS)
 		nap(m, NAP_NS);
-	else if (captured)
+	else if (needed)
 		nap(m, LONG_NAP_NS);
 	else
 		sleep_deeply(m);
@@ -261,20 +283,10 @@ void proxy_unexpect(struct proxy *p, int captured)
 		atomic_store(&p->captured, 1); /* awake, as of proxy_expect */
 }
 
-/* All that was posted on a rail goes without help. */
 static int is_sent(struct mover *m, const struct proxy *p)
 {
-	const struct proxy_rail *rail = &p->rails[rail_of(m)];
-	int all = 1;
 	lock_mover(m);
-	for (int i = 0; i < p->params.remote.peers; i++)
-		for (uint32_t lane = 0; !rail->lost[i] && lane < REMOTE_LANES; lane++) {
-			struct link *l = p->peers[i].lanes[lane].link;
-			if (proxy_rail_of(p, lane) == rail_of(m))
-				all &= l->posted ==
-					   proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]) &&
-				       (!l->ops->sent || !l->out_open || l->ops->sent(l));
-		}
+	const int all = all_goes(m, p);
 	unlock_mover(m);
 	return all;
 }

@@ -97,6 +97,9 @@ struct transport_ops {
 	void (*fail)(struct transport *t, int code);
 	/* 1 if the implementation progresses by itself (a thread); 0 if only calls to progress move it. */
 	int (*threaded)(const struct transport *t);
+	/* 1 if a thread of Corale's may move it while the program goes on; else 0, and why_not (bytes long) says what must change.
+	 * NULL: always. */
+	int (*any_thread)(const struct transport *t, char *why_not, size_t bytes);
 	/* How many rails carry more than one: 1 where the network's adapter moves the bytes itself. NULL: 1. Local. */
 	int (*rails)(const struct transport *t);
 	/* How messages to peer travel, for people ("tcp/eth0, am (measured: put 0.13, tag 1.9, am 2.1 GB/s)"). */

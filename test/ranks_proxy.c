@@ -1,0 +1,373 @@
+/*
+ * Proxies over MPI: what carries messages between GPUs of several nodes where there is no UCX. Each rank's main thread takes the place of its
+ * kernels.
+ * shapes: 2:0 3:0
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/settings.h"
+#include "net/proxy.h"
+#include "transport_mpi.h"
+
+enum { MAX_RANKS = 4, SLOT_BYTES = 64 << 10, DEADLINE_S = 60, CLOSE_S = 12, LATE_TRIES = 7 };
+
+static const double late_s =
+    0.05; /* half of the time that a proxy sleeps when it believes that nobody needs it */
+
+static struct transport_mpi_ops over_mpi;
+static const struct settings *settings;
+static int rank, size, wrong;
+static _Atomic long looks; /* of all proxies, at MPI */
+
+struct lane {
+	uint64_t sent, taken;
+};
+
+/* A communicator, as its kernels see it. */
+struct world {
+	uint64_t id;
+	int peers[MAX_RANKS];
+	struct proxy_params params;
+	struct proxy *proxy;
+	struct lane lanes[MAX_RANKS][REMOTE_LANES];
+};
+
+static int allgather(void *ctx, const void *in, size_t bytes, void *out)
+{
+	(void)ctx;
+	return MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD)
+		   ? CORALE_ETRANSPORT
+		   : 0;
+}
+
+static void on_control(void *ctx, int peer, const void *message, size_t bytes)
+{
+	(void)ctx, (void)peer, (void)message, (void)bytes;
+}
+
+static void expect(int good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "# rank %d: %s\n", rank, what);
+		wrong++;
+	}
+}
+
+static void give_up(const char *what)
+{
+	fprintf(stderr, "# rank %d: %s\n", rank, what);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void on_failure(void *ctx, int peer, int code, const char *reason)
+{
+	(void)ctx, (void)peer, (void)code;
+	give_up(reason);
+}
+
+static int count_looks(struct transport *t)
+{
+	looks++;
+	return transport_mpi.progress(t);
+}
+
+/* ---- A communicator ---------------------------------------------------------------------------------------- */
+
+static void open_transport(struct world *w)
+{
+	static const unsigned char needed[MAX_RANKS] = { 1, 1, 1, 1 };
+	const struct transport_params p = { .rank = rank,
+					    .size = size,
+					    .comm_id = w->id,
+					    .needed = needed,
+					    .allgather = allgather,
+					    .settings = settings,
+					    .slots = { .depth = 8, .bytes = 4096, .cap = SIZE_MAX },
+					    .on_control = on_control,
+					    .on_failure = on_failure };
+	char why_not[512] = "no transport";
+	if (over_mpi.ops.open(&over_mpi.ops, &p, &w->params.rails[0]) ||
+	    !over_mpi.ops.any_thread(w->params.rails[0], why_not, sizeof why_not))
+		give_up(why_not);
+}
+
+static struct world *open_world(void)
+{
+	static uint64_t id = 1;
+	struct world *w = calloc(1, sizeof *w);
+	struct remote remote = { .slot_bytes = SLOT_BYTES, .peers = size - 1 };
+	remote.memory = aligned_alloc(4096, (remote_bytes(&remote) + 4095) / 4096 * 4096);
+	if (!w || !remote.memory)
+		give_up("no memory");
+	memset(remote.memory, 0, remote_bytes(&remote));
+	w->id = id++;
+	for (int i = 0; i < size - 1; i++)
+		w->peers[i] = i + (i >= rank);
+	w->params = (struct proxy_params){ .nrails = 1, .remote = remote, .ranks = w->peers, .rank = rank };
+	open_transport(w);
+	if (proxy_open(&w->params, &w->proxy))
+		give_up("no proxy");
+	return w;
+}
+
+static void close_world(struct world *w, int64_t timeout_ns)
+{
+	proxy_stop(w->proxy, timeout_ns);
+	over_mpi.ops.close(w->params.rails[0]);
+	if (proxy_free(w->proxy))
+		free(w->params.remote.memory);
+	free(w);
+}
+
+/* A call is under way from here to its end: its proxy is awake. */
+static void begin_call(struct world *w)
+{
+	proxy_expect(w->proxy);
+	remote_progress_of(&w->params.remote)->begun++;
+}
+
+static void end_call(struct world *w)
+{
+	struct remote_progress *calls = remote_progress_of(&w->params.remote);
+	__atomic_store_n(&calls->ended, calls->ended + 1, __ATOMIC_RELEASE);
+}
+
+/* ---- Messages: size and bytes are known to both ends -------------------------------------------------------- */
+
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 31) * 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
+	return x ^ x >> 32;
+}
+
+static uint64_t seed_of(const struct world *w, int from, int to, uint32_t lane, uint64_t n)
+{
+	return mix(w->id << 40 ^ (uint64_t)from << 36 ^ (uint64_t)to << 32 ^ (uint64_t)lane << 24 ^ n);
+}
+
+static size_t size_of(uint64_t seed)
+{
+	const uint64_t most[] = { 16, 5000, SLOT_BYTES, SLOT_BYTES };
+	return seed % 11 ? (size_t)(seed >> 8) % (most[seed % 4] + 1) : SLOT_BYTES;
+}
+
+static unsigned char byte_of(uint64_t seed, size_t i)
+{
+	return (unsigned char)(seed >> i % 56) ^ (unsigned char)(i * 31 >> 3);
+}
+
+static int try_post(struct world *w, int i, uint32_t lane)
+{
+	const struct remote *r = &w->params.remote;
+	struct remote_words *words = remote_words_of(r, i);
+	const uint64_t n = w->lanes[i][lane].sent, seed = seed_of(w, rank, w->peers[i], lane, n);
+	if (n >= __atomic_load_n(&words->free[lane], __ATOMIC_ACQUIRE) + REMOTE_DEPTH)
+		return 0;
+	unsigned char *data = remote_data_at(r, i, REMOTE_OUT, lane, n);
+	for (size_t b = 0; b < size_of(seed); b++)
+		data[b] = byte_of(seed, b);
+	*remote_header_at(r, i, REMOTE_OUT, lane, n) = (struct remote_header){
+		.number = n + 1, .signature = seed, .what = ~seed, .bytes = size_of(seed)
+	};
+	__atomic_store_n(&words->posted[lane], ++w->lanes[i][lane].sent, __ATOMIC_RELEASE);
+	return 1;
+}
+
+static int try_take(struct world *w, int i, uint32_t lane)
+{
+	const struct remote *r = &w->params.remote;
+	const uint64_t n = w->lanes[i][lane].taken, seed = seed_of(w, w->peers[i], rank, lane, n);
+	const struct remote_header *header = remote_header_at(r, i, REMOTE_IN, lane, n);
+	const unsigned char *data = remote_data_at(r, i, REMOTE_IN, lane, n);
+	size_t bad = 0;
+	if (__atomic_load_n(&header->number, __ATOMIC_ACQUIRE) != n + 1)
+		return 0;
+	expect(header->signature == seed && header->what == ~seed, "a header of another message");
+	expect(header->bytes == size_of(seed), "another size");
+	for (size_t b = 0; b < size_of(seed); b++)
+		bad += data[b] != byte_of(seed, b);
+	expect(!bad, "other bytes");
+	__atomic_store_n(&remote_words_of(r, i)->taken[lane], ++w->lanes[i][lane].taken, __ATOMIC_RELEASE);
+	return 1;
+}
+
+/* Posts and takes so many messages more on each lane, in all worlds at once. */
+static void exchange(struct world **worlds, int n, uint64_t each)
+{
+	const double start = MPI_Wtime();
+	long left = 2 * (long)each * n * (size - 1) * REMOTE_LANES;
+	uint64_t until[8];
+	for (int k = 0; k < n; k++) {
+		until[k] = worlds[k]->lanes[0][0].sent + each;
+		begin_call(worlds[k]);
+	}
+	while (left) {
+		long before = left;
+		for (int k = 0; k < n; k++)
+			for (int i = 0; i < size - 1; i++)
+				for (uint32_t lane = 0; lane < REMOTE_LANES; lane++) {
+					const struct lane *at = &worlds[k]->lanes[i][lane];
+					left -= at->taken < until[k] && try_take(worlds[k], i, lane);
+					left -= at->sent < until[k] && try_post(worlds[k], i, lane);
+				}
+		if (left == before)
+			usleep(50);
+		if (MPI_Wtime() - start > DEADLINE_S)
+			give_up("messages do not come");
+	}
+	for (int k = 0; k < n; k++)
+		end_call(worlds[k]);
+}
+
+/* ---- Cases -------------------------------------------------------------------------------------------------- */
+
+static void all_lanes(void)
+{
+	struct world *w = open_world();
+	exchange(&w, 1, 40);
+	expect(proxy_lost(w->proxy) < 0, "a rank is lost");
+	close_world(w, 1000000000);
+}
+
+static void several_at_once(void)
+{
+	struct world *worlds[] = { open_world(), open_world(), open_world() };
+	exchange(worlds, 3, 8);
+	close_world(worlds[1], 1000000000);
+	exchange((struct world *[]){ worlds[2], worlds[0] }, 2, 8);
+	close_world(worlds[0], 1000000000);
+	close_world(worlds[2], 1000000000);
+}
+
+/* Ranks end a communicator in which messages are under way, and nobody takes them; another goes on. */
+static void end_in_the_middle(void)
+{
+	struct world *ends = open_world(), *stays = open_world();
+	exchange((struct world *[]){ ends, stays }, 2, 4);
+	begin_call(ends);
+	for (int i = 0; i < size - 1; i++)
+		for (uint32_t lane = (uint32_t)rank; lane < REMOTE_LANES; lane += 2)
+			while (try_post(ends, i, lane))
+				;
+	usleep(20000 * (unsigned)rank);
+	const double start = MPI_Wtime();
+	close_world(ends, 1);
+	expect(MPI_Wtime() - start < CLOSE_S, "it took long to close");
+	exchange(&stays, 1, 8);
+	struct world *later = open_world();
+	exchange((struct world *[]){ later, stays }, 2, 4);
+	close_world(stays, 1000000000);
+	close_world(later, 1000000000);
+}
+
+/* Where the first message from rank 0 to rank 1 is as large as can be. */
+static uint32_t find_large(const struct world *w)
+{
+	uint32_t lane = 0;
+	while (lane < REMOTE_LANES - 1 && size_of(seed_of(w, 0, 1, lane, 0)) < SLOT_BYTES)
+		lane++;
+	return lane;
+}
+
+/* A call of rank 0 has ended when rank 1 comes for its large message: seconds until that is there. */
+static double wait_for_late(void)
+{
+	struct world *w = open_world();
+	const uint32_t lane = find_large(w);
+	double start = 0;
+	MPI_Barrier(MPI_COMM_WORLD);
+	usleep(10000); /* all proxies sleep */
+	if (rank == 0) {
+		begin_call(w);
+		try_post(w, 0, lane);
+		usleep(5000);
+		end_call(w);
+	}
+	usleep(30000);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank != 1)
+		usleep(200000); /* a thread within MPI would help */
+	if (rank == 1) {
+		begin_call(w);
+		for (start = MPI_Wtime(); !try_take(w, 0, lane);) {
+			usleep(100);
+			if (MPI_Wtime() - start > DEADLINE_S)
+				give_up("a message does not come");
+		}
+		start = MPI_Wtime() - start;
+		end_call(w);
+	}
+	close_world(w, 1000000000);
+	return start;
+}
+
+static void ended_calls(void)
+{
+	int late = 0;
+	for (int i = 0; i < LATE_TRIES; i++)
+		late += wait_for_late() > late_s;
+	expect(late <= LATE_TRIES / 2, "what a call had posted before its end comes late");
+}
+
+/* No proxy calls MPI once the last communicator is closed, or the process has begun to exit. */
+static void no_call_afterwards(void)
+{
+	struct world *w = open_world();
+	exchange(&w, 1, 4);
+	close_world(w, 1000000000);
+	long before = looks;
+	usleep(150000);
+	expect(looks == before, "a look at MPI after the last communicator was closed");
+	w = open_world();
+	begin_call(w);
+	exchange(&w, 1, 4);
+	MPI_Barrier(MPI_COMM_WORLD);
+	proxy_exiting();
+	before = looks;
+	usleep(150000);
+	expect(looks == before, "a look at MPI while the process exits");
+	close_world(w, 1);
+}
+
+static void run(int number, const char *name, void (*test)(void))
+{
+	int all = 0;
+	wrong = 0;
+	test();
+	MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("%s %d - %s\n", all ? "not ok" : "ok", number, name);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	int level;
+	/* Open MPI's shared memory: large messages need their sender, as they do over a network. */
+	setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	const char *expected = getenv("TEST_RANKS");
+	if (size < 2 || size > MAX_RANKS || (expected && atoi(expected) != size) || settings_get(&settings))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	over_mpi = (struct transport_mpi_ops){ transport_mpi, MPI_COMM_WORLD };
+	over_mpi.ops.progress = count_looks;
+	if (rank == 0)
+		printf(level < MPI_THREAD_MULTIPLE ? "1..0 # SKIP this MPI has no MPI_THREAD_MULTIPLE\n"
+						   : "1..5\n");
+	if (level == MPI_THREAD_MULTIPLE) {
+		run(1, "messages of all sizes on all lanes", all_lanes);
+		run(2, "several communicators at once", several_at_once);
+		run(3, "the end in the middle", end_in_the_middle);
+		run(4, "calls that have ended", ended_calls);
+		run(5, "no call of MPI afterwards", no_call_afterwards);
+	}
+	MPI_Finalize();
+	return 0;
+}
