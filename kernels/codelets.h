@@ -252,12 +252,14 @@ struct remote_call_counts {
 struct remote_calls {
 	struct remote remote;
 	struct remote_call_counts *counts;
+	const remote_place *places; /* remote_place_of each end, in GPU memory */
 };
 
 /* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
 struct codelet_edges {
 	struct codelet_group group;
 	uint32_t grants, rooms; /* of pairs: offset; how many */
+	uint8_t begins, ends; /* a call with messages to other nodes, which may have several launches */
 	struct remote_calls remote;
 	unsigned char *const *regions; /* of pairs: registered memory, a row of all ranks a region */
 	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
@@ -338,6 +340,10 @@ struct codelet_lowered {
 	 * each of two halves. */
 	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
 	uint16_t form, npeers; /* enum codelet_form; of the list */
+	/* Ranks of other nodes in the list: peer args.ranks + k of it is number far_peers[k] among them. */
+	const int16_t *far_peers;
+	uint16_t nfar;
+	uint16_t first_channel; /* of its lanes to them */
 	uint16_t threads; /* of a block, where messages are packets */
 	uint8_t hears_all; /* each rank receives something from each other one */
 	uint8_t wide; /* partial sums, where they travel and in scratch, are float32: by slots only */

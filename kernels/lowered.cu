@@ -29,6 +29,7 @@ struct block_state {
 	lowered_peer peers[CODELET_LOWERED_PEERS];
 	uint32_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* messages of this call */
 	remote_counts before; /* messages of earlier calls, to and from other nodes */
+	int16_t far_peers[CODELET_MAX_RANKS];
 	/* of an operation, in the order of its fold */
 	const unsigned char *sources[CODELET_MAX_RANKS + 1];
 	unsigned char *targets[CODELET_MAX_RANKS + 1];
@@ -64,9 +65,20 @@ __device__ static inline bool is_remote(const run &r, int peer)
 	return peer >= r.a->args.ranks;
 }
 
-__device__ static inline remote_port remote_of(const run &r, uint32_t ring, int peer)
+__device__ static inline remote_port out_to(const run &r, uint32_t ring, int peer)
 {
-	return { &r.a->remote.remote, peer - r.a->args.ranks, remote_lane(r.channel, ring) };
+	return { &r.a->remote.remote, r.s->before.out[ring][peer], remote_lane(r.a->first_channel + r.channel, ring) };
+}
+
+__device__ static inline remote_port in_from(const run &r, uint32_t ring, int peer)
+{
+	return { &r.a->remote.remote, r.s->before.in[ring][peer], remote_lane(r.a->first_channel + r.channel, ring) };
+}
+
+/* What the host calls it. */
+__device__ static inline int place_of_far(const run &r, int peer)
+{
+	return r.a->args.ranks + r.s->far_peers[peer - r.a->args.ranks];
 }
 
 /* Where a message's data lie, on whichever side of the link this rank is. */
@@ -74,7 +86,7 @@ __device__ static inline unsigned char *sent_at(const run &r, uint32_t ring, int
 {
 	const uint32_t message = r.s->sent[ring][peer];
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).data(REMOTE_OUT, r.s->before.sent[ring][peer] + message);
+		return out_to(r, ring, peer).data(r.s->before.sent[ring][peer] + message);
 	return slot_at(r, ring, r.a->args.rank, peer, message);
 }
 
@@ -82,7 +94,7 @@ __device__ static inline unsigned char *received_at(const run &r, uint32_t ring,
 {
 	const uint32_t message = r.s->received[ring][peer];
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).data(REMOTE_IN, r.s->before.received[ring][peer] + message);
+		return in_from(r, ring, peer).data(r.s->before.received[ring][peer] + message);
 	return slot_at(r, ring, peer, r.a->args.rank, message);
 }
 
@@ -109,7 +121,7 @@ __device__ static bool message_came(const run &r, uint32_t ring, int peer, uint3
 	lane l = lane_of(r, ring);
 	const codelet_args &a = r.a->args;
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).arrived(a, &l, peer, r.s->before.received[ring][peer] + message);
+		return in_from(r, ring, peer).arrived(a, &l, place_of_far(r, peer), r.s->before.received[ring][peer] + message);
 	return wait_flag(a, &l, flag_of(a, l, peer, a.rank), flag_value(l, message), peer);
 }
 
@@ -119,7 +131,7 @@ __device__ static bool room_is_free(const run &r, uint32_t ring, int peer, uint3
 	const codelet_args &a = r.a->args;
 	const uint32_t depth = r.a->depth[ring];
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).has_room(a, &l, peer, r.s->before.sent[ring][peer] + message);
+		return out_to(r, ring, peer).has_room(a, &l, place_of_far(r, peer), r.s->before.sent[ring][peer] + message);
 	return message < depth || wait_flag(a, &l, ack_of(a, l, a.rank, peer), flag_value(l, message - depth), peer);
 }
 
@@ -159,9 +171,9 @@ __device__ static inline void count_message(const run &r, const lowered_op &op, 
 __device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, uint64_t bytes)
 {
 	if (d.from >= 0)
-		remote_of(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
+		in_from(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
 	else
-		remote_of(r, op.to_ring, d.to)
+		out_to(r, op.to_ring, d.to)
 			.post({ r.s->before.sent[op.to_ring][d.to] + d.message + 1, r.a->args.signature, 0, bytes });
 }
 
@@ -429,6 +441,8 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 	}
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
+	for (int i = (int)threadIdx.x; i < a.nfar; i += (int)blockDim.x)
+		s->far_peers[i] = a.far_peers[i];
 	for (int i = (int)threadIdx.x; i < (int)(PLAN_MAX_RINGS * CODELET_MAX_RANKS); i += (int)blockDim.x)
 		(&s->sent[0][0])[i] = (&s->received[0][0])[i] = 0;
 	return n;
@@ -449,12 +463,12 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
 	bool good = hear_all(a.args, whole_block(), &first) && agree(epoch);
 	if (good && a.remote.counts)
-		good = remote_begin(a, channel, &s->before);
+		good = remote_begin(a, channel, s->far_peers, &s->before);
 	good = good && execute_all<TYPE, WIDE>({ &a, &call, s, epoch, channel }, nops);
 	if (!__syncthreads_and(good))
 		return;
 	if (a.remote.counts)
-		remote_end(a, channel, &s->before, s->sent, s->received);
+		remote_end(a, channel, s->far_peers, &s->before, s->sent, s->received);
 	call_end(a.args, epoch);
 }
 

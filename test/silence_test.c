@@ -161,8 +161,9 @@ static void open_fake(struct team_member *m, struct fake *f, int moves)
 {
 	f->comm = comm_get(m->comm, "test");
 	f->comm->recent = recent_create();
-	f->remote = (struct remote){ .slot_bytes = REMOTE_LINE, .peers = RANKS - 1 };
-	f->remote.memory = calloc(1, remote_bytes(&f->remote));
+	f->remote =
+	    (struct remote){ .slots = { [REMOTE_OF_PLANS] = { REMOTE_LINE, 2 } }, .peers = RANKS - 1 };
+	f->remote.memory = calloc(REMOTE_LINE, 1);
 	if (!f->comm->recent || !f->remote.memory || gpu_places_open(f->comm))
 		abort();
 	f->calls = remote_progress_of(&f->remote);

@@ -43,6 +43,22 @@ static int prepare_row(struct comm *comm, int row, corale_coll coll, corale_type
 	return ret;
 }
 
+static int open_remote(struct comm *comm)
+{
+	const struct remote r = engine_cuda.remote(comm->gpu);
+	const size_t cap = comm->settings.pinned_memory;
+	comm->gpu_topo.rail = comm->topo->rail;
+	comm->narrow_plans.planner = comm->gpu_plans.planner;
+	planner_limit_remote(&comm->gpu_plans.planner, r.slots[REMOTE_OF_PLANS].bytes, REMOTE_CHANNELS,
+			     REMOTE_BLOCKS);
+	planner_limit_remote(&comm->narrow_plans.planner, r.slots[REMOTE_OF_NARROW_PLANS].bytes, 1,
+			     REMOTE_BLOCKS);
+	if (lanes_account_open(&comm->lanes, &r, REMOTE_OF_PLANS, cap, &comm->gpu_topo.map) ||
+	    lanes_account_open(&comm->narrow_lanes, &r, REMOTE_OF_NARROW_PLANS, cap, &comm->gpu_topo.map))
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for lanes to %d ranks", comm->size);
+	return 0;
+}
+
 int gpu_plans_open(struct comm *comm)
 {
 	int rows, ret = 0;
@@ -50,12 +66,8 @@ int gpu_plans_open(struct comm *comm)
 	comm->gpu_topo = *comm->topo;
 	topo_set_gpus(&comm->gpu_topo, comm->node.rates);
 	planner_init_gpus(&comm->gpu_plans.planner, &comm->gpu_topo, &comm->settings, &comm->node);
-	if (comm->proxy) {
-		const struct remote remote = engine_cuda.remote(comm->gpu);
-		comm->gpu_topo.rail = comm->topo->rail;
-		planner_limit_remote(&comm->gpu_plans.planner, remote.slot_bytes, REMOTE_CHANNELS,
-				     REMOTE_BLOCKS);
-	}
+	if (comm->proxy)
+		ret = open_remote(comm);
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++) {
 		const corale_coll coll = algo[row].coll;
 		if (coll_is_pair(coll))
@@ -71,6 +83,9 @@ int gpu_plans_open(struct comm *comm)
 void gpu_plans_close(struct comm *comm)
 {
 	plans_free(&comm->gpu_plans);
+	plans_free(&comm->narrow_plans);
+	lanes_account_close(&comm->lanes);
+	lanes_account_close(&comm->narrow_lanes);
 }
 
 static int make_list(struct comm *comm, const struct plan *plan, int root, struct plans_list *list)
@@ -82,23 +97,60 @@ static int make_list(struct comm *comm, const struct plan *plan, int root, struc
 	return ret;
 }
 
-int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
+/* The plan and its list, which is zero before it is first asked for. */
+static int find_list(struct comm *comm, struct plans *plans, const struct call *c, struct plans_entry **entry,
+		     struct plans_list **list)
 {
 	struct plan_key key = planner_key(c->coll, c->count, c->type, c->op);
-	struct plans_entry *entry;
-	int ret = plans_find(&comm->gpu_plans, comm->rank, &key, &entry);
-	if (!ret && !entry->lists && !(entry->lists = calloc((size_t)comm->size, sizeof *entry->lists)))
+	int ret = plans_find(plans, comm->rank, &key, entry);
+	if (!ret && !(*entry)->lists &&
+	    !((*entry)->lists = calloc((size_t)comm->size, sizeof *(*entry)->lists)))
 		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d plans", comm->size);
+	*list = ret ? NULL : &(*entry)->lists[c->root];
+	return ret;
+}
+
+/* Whether there are lanes for all that a plan sends between nodes: the same on all ranks. */
+static int admit(struct comm *comm, struct lanes_account *account, const struct plan *plan, int root,
+		 struct plans_list *list)
+{
+	if (!comm->proxy || list->made || list->refused)
+		return 0;
+	int ret = lanes_admit(account, plan, root);
+	list->refused = !ret;
+	return ret < 0 ? log_error(ret, comm->rank, "lanes of a plan can't be counted") : 0;
+}
+
+static int refuse(const struct comm *comm, const struct call *c)
+{
+	return log_error(
+	    CORALE_ENOTSUP, comm->rank,
+	    "%s: its ranks talk to so many others that no pinned memory is left for their lanes: "
+	    "raise CORALE_PINNED_MEMORY (%zu) on all ranks",
+	    corale_coll_name(c->coll), comm->settings.pinned_memory);
+}
+
+int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
+{
+	struct plans_entry *entry;
+	struct plans_list *list;
+	int ret = find_list(comm, &comm->gpu_plans, c, &entry, &list);
+	ret = ret ? ret : admit(comm, &comm->lanes, &entry->plan, c->root, list);
+	call->narrow = !ret && list->refused;
+	if (call->narrow) {
+		ret = find_list(comm, &comm->narrow_plans, c, &entry, &list);
+		ret = ret ? ret : admit(comm, &comm->narrow_lanes, &entry->plan, c->root, list);
+		ret = !ret && list->refused ? refuse(comm, c) : ret;
+	}
+	if (!ret && !list->made)
+		ret = make_list(comm, &entry->plan, c->root, list);
 	if (ret)
 		return ret;
-	struct plans_list *list = &entry->lists[c->root];
-	if (!list->made)
-		ret = make_list(comm, &entry->plan, c->root, list);
 	call->codelet = CODELET_NONE;
 	call->plan = &entry->plan;
 	call->list = list->number;
 	call->messages = list->counted ? &list->messages : NULL;
 	call->target = 0;
 	call->scratch = 0;
-	return ret;
+	return 0;
 }

@@ -246,7 +246,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	if (!ret && p->world_ranks > 1)
 		ret = make_window(e);
 	if (!ret)
-		ret = engine_open_remote(e, p->world_ranks - p->ranks, p->world_ranks - p->least_ranks);
+		ret = engine_open_remote(e, p);
 	if (ret)
 		engine_close(e);
 	else

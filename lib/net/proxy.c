@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "proxy_state.h"
 
-enum { LOOKS_PER_LANE = 8 /* channels that were never used are looked at once in so many looks */ };
-
 _Static_assert(sizeof(struct remote_header) == TRANSPORT_HEADER_BYTES,
 	       "a message's header is the transport's");
 _Static_assert(PROXY_FIRST_LANE + (int)REMOTE_LANES <= (int)TRANSPORT_MAX_LANES,
@@ -27,23 +25,21 @@ static void copy(unsigned char *to, const unsigned char *from, size_t bytes)
 }
 
 /* The message goes, in the slot where the kernel has put it. */
-static int send_message(struct proxy *p, int i, uint32_t lane)
+static int send_message(const struct remote *r, struct proxy_lane *at, remote_place out)
 {
-	struct link *l = p->peers[i].lanes[lane].link;
-	const struct remote *r = &p->params.remote;
-	const struct remote_header *header = remote_header_at(r, i, REMOTE_OUT, lane, l->posted);
-	copy(link_slot(l), remote_data_at(r, i, REMOTE_OUT, lane, l->posted), header->bytes);
+	struct link *l = at->link;
+	const struct remote_header *header = remote_header_at(r, out, at->slots, l->posted);
+	copy(link_slot(l), remote_data_at(r, out, at->slots, l->posted), header->bytes);
 	return link_post(l, header, NULL, header->bytes);
 }
 
 /* What kernels may fill: a message's slot is theirs again when the peer has taken it. */
-static void tell_room(const struct proxy *p, int i, uint32_t lane)
+static void tell_room(struct remote_words *words, const struct proxy_lane *at)
 {
-	const uint64_t limit =
-	    atomic_load_explicit(&p->peers[i].lanes[lane].link->limit, memory_order_acquire);
-	uint64_t *free = &remote_words_of(&p->params.remote, i)->free[lane];
-	if (limit > REMOTE_DEPTH && limit - REMOTE_DEPTH != *free)
-		store(free, limit - REMOTE_DEPTH);
+	const uint64_t limit = atomic_load_explicit(&at->link->limit, memory_order_acquire),
+		       depth = at->slots->depth;
+	if (limit > depth && limit - depth != words->free)
+		store(&words->free, limit - depth);
 }
 
 /* Nothing more goes to a peer, or comes from it, on this rail. */
@@ -53,32 +49,41 @@ static void lose(struct proxy *p, int rail, int i)
 	atomic_store_explicit(&p->lost, p->peers[i].rank + 1, memory_order_relaxed);
 }
 
-static int move_out(struct proxy *p, int rail, int i, uint32_t lane)
+/* Directions of a link that are in the kernels' memory from now on, until it lets go of them. */
+static void hold(struct proxy *p, const struct proxy_lane *at, int directions)
 {
-	struct link *l = p->peers[i].lanes[lane].link;
-	const uint64_t posted = proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]);
+	if (at->memory.release)
+		atomic_fetch_add(&p->held, directions);
+}
+
+static int move_out(struct proxy *p, int rail, struct proxy_lane *at, remote_place out)
+{
+	const struct remote *r = &p->params.remote;
+	struct remote_words *words = remote_words_at(r, out);
+	struct link *l = at->link;
+	const uint64_t posted = proxy_load(&words->posted);
 	int moved = 0, ret = 0;
-	while (l->posted < posted && (ret = link_room(l)) > 0 && !(ret = send_message(p, i, lane)))
+	const int was_open = l->out_open;
+	while (l->posted < posted && (ret = link_room(l)) > 0 && !(ret = send_message(r, at, out)))
 		moved = 1;
+	hold(p, at, l->out_open - was_open);
 	if (!ret && l->out_open &&
-	    atomic_load_explicit(&l->limit, memory_order_relaxed) < posted + REMOTE_DEPTH)
+	    atomic_load_explicit(&l->limit, memory_order_relaxed) < posted + at->slots->depth)
 		ret = l->ops->poll(l, 1);
 	if (ret < 0)
-		lose(p, rail, i);
+		lose(p, rail, at->peer);
 	if (posted)
-		tell_room(p, i, lane);
+		tell_room(words, at);
 	return moved;
 }
 
 /* Hands the next message to the kernel. */
-static void deliver(struct proxy *p, int i, uint32_t lane)
+static void deliver(const struct remote *r, struct proxy_lane *at, remote_place in)
 {
-	struct proxy_lane *at = &p->peers[i].lanes[lane];
 	const struct link_message *m = &at->link->in[at->delivered % (uint64_t)at->link->in_depth];
-	const struct remote *r = &p->params.remote;
-	struct remote_header header, *to = remote_header_at(r, i, REMOTE_IN, lane, at->delivered);
+	struct remote_header header, *to = remote_header_at(r, in, at->slots, at->delivered);
 	memcpy(&header, m->header, sizeof header);
-	copy(remote_data_at(r, i, REMOTE_IN, lane, at->delivered), m->data, m->bytes);
+	copy(remote_data_at(r, in, at->slots, at->delivered), m->data, m->bytes);
 	/* a kernel that waits for the number reads it beside that */
 	__atomic_store_n(&to->signature, header.signature, __ATOMIC_RELAXED);
 	to->what = header.what;
@@ -86,81 +91,172 @@ static void deliver(struct proxy *p, int i, uint32_t lane)
 	store(&to->number, ++at->delivered);
 }
 
-static int move_in(struct proxy *p, int rail, int i, uint32_t lane)
+static int move_in(struct proxy *p, int rail, struct proxy_lane *at, remote_place in)
 {
-	struct proxy_lane *at = &p->peers[i].lanes[lane];
+	const struct remote *r = &p->params.remote;
 	struct link *l = at->link;
-	const uint64_t taken = proxy_load(&remote_words_of(&p->params.remote, i)->taken[lane]);
+	const uint64_t taken = proxy_load(&remote_words_at(r, in)->taken);
 	int moved = 0, ret = 0;
 	while (!ret && link_taken(l) < taken)
 		ret = link_release(l);
 	if (!ret && at->delivered == atomic_load_explicit(&l->arrived, memory_order_acquire))
 		ret = l->ops->poll(l, 0);
 	for (; at->delivered < atomic_load_explicit(&l->arrived, memory_order_acquire); moved = 1)
-		deliver(p, i, lane);
+		deliver(r, at, in);
 	if (ret < 0)
-		lose(p, rail, i);
+		lose(p, rail, at->peer);
 	return moved;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------------- */
+
+static void let_go(void *arg)
+{
+	struct proxy *p = arg;
+	atomic_fetch_sub(&p->held, 1);
+}
+
+static unsigned char *data_of(const struct proxy *p, const struct proxy_lane *at, remote_place place)
+{
+	return place ? remote_data_at(&p->params.remote, place, at->slots, 0) : NULL;
+}
+
+/* In the kernels' memory, where the transport has links of its own. */
+static int open_link(struct proxy *p, struct transport *t, struct proxy_lane *at)
+{
+	if (t->ops->links)
+		at->memory = (struct link_memory){
+			.depth = (int)at->slots->depth, .bytes = at->slots->bytes, .release = let_go, .ctx = p
+		};
+	const struct link_params params = { .rank = p->params.rank,
+					    .peer = p->peers[at->peer].rank,
+					    .lane = PROXY_FIRST_LANE + (int)at->number,
+					    .slots = &p->slots[remote_use_of(at->number)],
+					    .memory = t->ops->links ? &at->memory : NULL };
+	return p->ops->open(t, &params, &at->link);
+}
+
+/* What is there to receive into is granted to the peer at once; sending begins with the first message. */
+static int open_lane(struct proxy *p, int rail, struct proxy_lane *at)
+{
+	const remote_place in = proxy_place(at, REMOTE_IN);
+	int ret = at->link ? 0 : open_link(p, p->rails[rail].transport, at);
+	at->memory.out = data_of(p, at, proxy_place(at, REMOTE_OUT));
+	if (ret || !in || at->link->in_open)
+		return ret;
+	at->memory.in = data_of(p, at, in);
+	ret = p->ops->open_in(at->link);
+	hold(p, at, at->link->in_open);
+	return ret;
+}
+
+static int is_open(const struct proxy_lane *at)
+{
+	return at->link && (at->link->in_open || !proxy_place(at, REMOTE_IN)) &&
+	       (at->memory.out || !proxy_place(at, REMOTE_OUT));
+}
+
+static struct proxy_lane *make_lane(struct proxy *p, int peer, uint32_t number)
+{
+	struct proxy_lane **lanes = p->peers[peer].lanes, *at;
+	if (!lanes)
+		lanes = p->peers[peer].lanes = calloc(REMOTE_LANES, sizeof(struct proxy_lane *));
+	if (!lanes || lanes[number])
+		return lanes ? lanes[number] : NULL;
+	at = lanes[number] = calloc(1, sizeof *at);
+	if (at) {
+		at->peer = peer;
+		at->number = number;
+		at->slots = remote_slots_of(&p->params.remote, number);
+	}
+	return at;
+}
+
+int proxy_open_end(struct proxy *p, int peer, enum remote_direction direction, uint32_t number,
+		   remote_place place)
+{
+	struct proxy_lane *at = make_lane(p, peer, number);
+	if (!at)
+		return log_error(CORALE_ENOMEM, p->params.rank, "no memory for messages to and from rank %d",
+				 p->peers[peer].rank);
+	const int listed = proxy_place(at, REMOTE_OUT) || proxy_place(at, REMOTE_IN);
+	struct proxy_rail *rail = &p->rails[number / (uint32_t)REMOTE_RINGS % (uint32_t)p->params.nrails];
+	atomic_store_explicit(&at->places[direction], place, memory_order_release);
+	if (listed)
+		return 0;
+	at->next = atomic_load_explicit(&rail->lanes, memory_order_relaxed);
+	atomic_store_explicit(&rail->lanes, at, memory_order_release); /* one thread at a time */
+	return 0;
 }
 
 /* ---- One communicator -------------------------------------------------------------------------------------- */
 
-static int move_channel(struct proxy *p, int rail, int i, uint32_t channel)
+static int move_lane(struct proxy *p, int rail, struct proxy_lane *at)
 {
+	const unsigned char *lost = &p->rails[rail].lost[at->peer];
 	int moved = 0;
-	for (uint32_t lane = remote_lane(channel, 0); lane < remote_lane(channel + 1, 0); lane++) {
-		moved += move_in(p, rail, i, lane);
-		if (!p->rails[rail].lost[i])
-			moved += move_out(p, rail, i, lane);
-	}
-	return moved;
-}
-
-static int move_channels(struct proxy *p, int rail, uint32_t channels)
-{
-	struct proxy_rail *r = &p->rails[rail];
-	int moved = 0;
-	for (uint32_t channel = (uint32_t)rail; channel < channels; channel += (uint32_t)p->params.nrails)
-		for (int i = 0; i < p->params.remote.peers; i++) {
-			const int messages = move_channel(p, rail, i, channel);
-			if (messages && channel >= r->channels)
-				r->channels = channel + 1;
-			moved += messages;
-		}
+	if (!is_open(at) && !*lost && open_lane(p, rail, at))
+		lose(p, rail, at->peer);
+	if (at->link && at->link->in_open)
+		moved += move_in(p, rail, at, proxy_place(at, REMOTE_IN));
+	if (!*lost && at->memory.out)
+		moved += move_out(p, rail, at, proxy_place(at, REMOTE_OUT));
 	return moved;
 }
 
 int proxy_progress(struct proxy *p, int rail)
 {
-	struct proxy_rail *r = &p->rails[rail];
-	const int all = r->looks++ % LOOKS_PER_LANE == 0;
-	int moved = r->transport->ops->progress(r->transport) > 0,
-	    messages = move_channels(p, rail, all ? (uint32_t)REMOTE_CHANNELS : r->channels);
+	struct transport *t = p->rails[rail].transport;
+	int moved = t->ops->progress(t) > 0, messages = 0;
+	for (struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next)
+		messages += move_lane(p, rail, at);
 	if (messages)
 		atomic_fetch_add_explicit(&p->moved, (uint64_t)messages, memory_order_relaxed);
 	return moved || messages;
 }
 
-static int lane_has_work(const struct proxy *p, int i, uint32_t lane)
+static int in_has_work(const struct remote *r, const struct proxy_lane *at)
 {
-	const struct proxy_lane *at = &p->peers[i].lanes[lane];
-	const struct remote_words *words = remote_words_of(&p->params.remote, i);
 	struct link *l = at->link;
-	if (proxy_load(&words->posted[lane]) != l->posted || proxy_load(&words->taken[lane]) != link_taken(l))
+	return proxy_load(&remote_words_at(r, proxy_place(at, REMOTE_IN))->taken) != link_taken(l) ||
+	       l->ops->poll(l, 0) || atomic_load_explicit(&l->arrived, memory_order_relaxed) != at->delivered;
+}
+
+static int out_has_work(const struct remote *r, const struct proxy_lane *at)
+{
+	const struct remote_words *words = remote_words_at(r, proxy_place(at, REMOTE_OUT));
+	struct link *l = at->link;
+	if (proxy_load(&words->posted) != l->posted)
 		return 1;
-	return l->ops->poll(l, 0) || (l->posted && l->ops->poll(l, 1)) ||
-	       atomic_load_explicit(&l->arrived, memory_order_relaxed) != at->delivered ||
-	       (l->posted &&
-		atomic_load_explicit(&l->limit, memory_order_relaxed) > words->free[lane] + REMOTE_DEPTH);
+	return l->posted && (l->ops->poll(l, 1) || atomic_load_explicit(&l->limit, memory_order_relaxed) >
+						       words->free + at->slots->depth);
 }
 
 int proxy_has_work(const struct proxy *p, int rail)
 {
-	for (int i = 0; i < p->params.remote.peers; i++)
-		for (uint32_t lane = 0; !p->rails[rail].lost[i] && lane < REMOTE_LANES; lane++)
-			if (proxy_rail_of(p, lane) == rail && lane_has_work(p, i, lane))
-				return 1;
+	const struct remote *r = &p->params.remote;
+	for (const struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next) {
+		if (p->rails[rail].lost[at->peer])
+			continue;
+		if (!is_open(at) || (proxy_place(at, REMOTE_IN) && in_has_work(r, at)) ||
+		    (proxy_place(at, REMOTE_OUT) && out_has_work(r, at)))
+			return 1;
+	}
 	return 0;
+}
+
+int proxy_rail_sent(const struct proxy *p, int rail)
+{
+	int all = 1;
+	for (const struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next) {
+		const remote_place out = proxy_place(at, REMOTE_OUT);
+		struct link *l = at->link;
+		if (!out || p->rails[rail].lost[at->peer])
+			continue;
+		const uint64_t posted = proxy_load(&remote_words_at(&p->params.remote, out)->posted);
+		all &= (l ? l->posted : 0) == posted && (!posted || !l->ops->sent || l->ops->sent(l));
+	}
+	return all;
 }
 
 uint64_t proxy_moved(const struct proxy *p)
@@ -184,35 +280,6 @@ int proxy_lost(const struct proxy *p)
 
 /* ---- Its life ----------------------------------------------------------------------------------------------- */
 
-static void let_go(void *arg)
-{
-	struct proxy *p = arg;
-	atomic_fetch_sub(&p->held, 1);
-}
-
-/* In the kernels' memory, where the transport has links of its own. */
-static int open_lane(struct proxy *p, int i, uint32_t lane)
-{
-	struct transport *t = p->params.rails[proxy_rail_of(p, lane)];
-	const struct remote *r = &p->params.remote;
-	const struct link_memory memory = { .depth = REMOTE_DEPTH,
-					    .bytes = r->slot_bytes,
-					    .in = remote_data_at(r, i, REMOTE_IN, lane, 0),
-					    .out = remote_data_at(r, i, REMOTE_OUT, lane, 0),
-					    .release = let_go,
-					    .ctx = p };
-	const struct link_params params = { .rank = p->params.rank,
-					    .peer = p->peers[i].rank,
-					    .lane = PROXY_FIRST_LANE + (int)lane,
-					    .slots = &p->slots,
-					    .memory = t->ops->links ? &memory : NULL };
-	struct link **link = &p->peers[i].lanes[lane].link;
-	int ret = p->ops->open(t, &params, link);
-	if (!ret && params.memory)
-		atomic_fetch_add(&p->held, 1);
-	return ret ? ret : p->ops->open_in(*link); /* a peer that wants it can't make it */
-}
-
 static struct proxy *allocate(const struct proxy_params *params)
 {
 	const size_t peers = (size_t)params->remote.peers;
@@ -228,41 +295,47 @@ static struct proxy *allocate(const struct proxy_params *params)
 
 int proxy_create(const struct proxy_params *params, struct proxy **out)
 {
-	int ret = 0;
 	struct proxy *p = allocate(params);
 	if (!p)
 		return log_error(CORALE_ENOMEM, params->rank,
 				 "no memory for messages to %d ranks of other nodes", params->remote.peers);
 	p->params = *params;
 	p->ops = params->rails[0]->ops->links ? params->rails[0]->ops->links : &link_messages;
-	p->slots = (struct transport_slots){ .depth = REMOTE_DEPTH,
-					     .bytes = params->remote.slot_bytes,
-					     .cap = SIZE_MAX };
+	for (int use = 0; use < REMOTE_USES; use++)
+		p->slots[use] = (struct transport_slots){ .depth = (int)params->remote.slots[use].depth,
+							  .bytes = params->remote.slots[use].bytes,
+							  .cap = SIZE_MAX };
 	for (int rail = 0; rail < params->nrails; rail++)
 		p->rails[rail].transport = params->rails[rail];
-	for (int i = 0; !ret && i < params->remote.peers; i++) {
+	for (int i = 0; i < params->remote.peers; i++)
 		p->peers[i].rank = params->ranks[i];
-		for (uint32_t lane = 0; !ret && lane < REMOTE_LANES; lane++)
-			ret = open_lane(p, i, lane);
-	}
-	if (ret)
-		proxy_free(p);
-	else
-		*out = p;
-	return ret;
+	*out = p;
+	return 0;
+}
+
+static void free_link(const struct proxy *p, struct proxy_lane *at)
+{
+	if (at && at->link && p->ops->free)
+		p->ops->free(at->link);
+}
+
+static void free_lanes(struct proxy_peer *peer)
+{
+	for (uint32_t lane = 0; peer->lanes && lane < REMOTE_LANES; lane++)
+		free(peer->lanes[lane]);
+	free(peer->lanes);
 }
 
 int proxy_free(struct proxy *p)
 {
-	int held = p && atomic_load(&p->held);
-	for (int i = 0; p && p->peers && i < p->params.remote.peers; i++)
-		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++) {
-			struct link *l = p->peers[i].lanes[lane].link;
-			if (l && p->ops->free)
-				p->ops->free(l);
-		}
-	if (held) /* a link may still say that it lets go */
+	const int peers = p && p->peers ? p->params.remote.peers : 0;
+	for (int i = 0; i < peers; i++)
+		for (uint32_t lane = 0; p->peers[i].lanes && lane < REMOTE_LANES; lane++)
+			free_link(p, p->peers[i].lanes[lane]);
+	if (p && atomic_load(&p->held)) /* a link may still say that it lets go */
 		return 0;
+	for (int i = 0; i < peers; i++)
+		free_lanes(&p->peers[i]);
 	for (int rail = 0; p && rail < TRANSPORT_RAILS; rail++)
 		free(p->rails[rail].lost);
 	if (p)

@@ -261,20 +261,10 @@ void proxy_unexpect(struct proxy *p, int captured)
 		atomic_store(&p->captured, 1); /* awake, as of proxy_expect */
 }
 
-/* All that was posted on a rail goes without help. */
 static int is_sent(struct mover *m, const struct proxy *p)
 {
-	const struct proxy_rail *rail = &p->rails[rail_of(m)];
-	int all = 1;
 	lock_mover(m);
-	for (int i = 0; i < p->params.remote.peers; i++)
-		for (uint32_t lane = 0; !rail->lost[i] && lane < REMOTE_LANES; lane++) {
-			struct link *l = p->peers[i].lanes[lane].link;
-			if (proxy_rail_of(p, lane) == rail_of(m))
-				all &= l->posted ==
-					   proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]) &&
-				       (!l->ops->sent || !l->out_open || l->ops->sent(l));
-		}
+	int all = proxy_rail_sent(p, rail_of(m));
 	unlock_mover(m);
 	return all;
 }
