@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 enum {
-	CODELET_MAX_RANKS = 72,
+	CODELET_MAX_RANKS = LOWERED_MOST_RANKS,
 	CODELET_MAX_BLOCKS = SHAPE_MAX_BLOCKS, /* of one launch */
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
 	CODELET_LANES = SHAPE_LANES, /* of an edge at most */
@@ -319,7 +319,7 @@ struct codelet_work {
 	struct codelet_job job[CODELET_JOBS];
 };
 
-enum { CODELET_LOWERED_OPS = 256 /* of a program at most */, CODELET_LOWERED_PEERS = 2048 /* of a list */ };
+enum { CODELET_LOWERED_OPS = LOWERED_MOST_OPS /* of a program at most */, CODELET_LOWERED_PEERS = 2048 /* of a list */ };
 
 /* How the messages of a lowered plan carry their readiness. */
 enum codelet_form {

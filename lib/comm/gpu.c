@@ -136,7 +136,7 @@ static const struct plan_way *way_of(const struct comm *comm, const struct plan_
 /* Over nodes: lowered, but for counts that only the two ends of an edge know, and where each rank sends to very many others. */
 static int choose_remote(struct comm *comm, const struct call *c, struct engine_call *call)
 {
-	if (!coll_is_uneven(c->coll) && !(c->coll == CORALE_ALL_TO_ALL && comm->size > LANES_FAR + 1))
+	if (!coll_is_uneven(c->coll) && !(c->coll == CORALE_ALL_TO_ALL && comm->size > LOWERED_MOST_RANKS))
 		return gpu_plan(comm, c, call);
 	call->codelet = CODELET_SLOTS;
 	return 0;

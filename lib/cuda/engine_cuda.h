@@ -115,6 +115,7 @@ struct engine {
 	struct engine_lists lists;
 	struct remote_calls remote; /* ranks of other nodes; counts: on the GPU */
 	struct engine_lanes lanes; /* to them */
+	int edges_at_once; /* of a launch, in each direction */
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
 	int last_captures; /* the last call was captured */

@@ -6,9 +6,6 @@
 #include "base/log.h"
 #include "net/lanes.h"
 
-_Static_assert((int)LANES_FAR + 1 == (int)CODELET_MAX_RANKS,
-	       "narrow plans have lanes to all whom a kernel counts");
-
 static int make_table(struct engine *e, int peers)
 {
 	const size_t bytes = remote_place_of(peers, REMOTE_OUT, 0) * sizeof(remote_place);

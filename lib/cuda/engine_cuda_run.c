@@ -9,7 +9,6 @@
 
 enum {
 	FEW_COPYING = 8,
-	EDGES_AT_ONCE = (CODELET_MAX_MESSAGES - 1) / 2, /* distances; and one copy */
 	/* Of receive buffers' addresses: peers store into others in parts of a vector, so these get slots. */
 	DIRECT_UNIT = 16
 };
@@ -249,7 +248,7 @@ static int launch_edges(struct engine *e, const struct engine_call *c, const str
 			int first, cudaStream_t stream)
 {
 	const int me = e->world_rank, ranks = e->world_ranks,
-		  end = ranks - first < EDGES_AT_ONCE ? ranks : first + EDGES_AT_ONCE;
+		  end = ranks - first < e->edges_at_once ? ranks : first + e->edges_at_once;
 	begin_edges(e, a, CODELET_NO_PAIRS, e->edges);
 	e->edges->begins = first == 1;
 	e->edges->ends = end == ranks;
@@ -274,7 +273,7 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 	fill(e, c, &a);
 	do {
 		ret = launch_edges(e, c, &a, first, stream);
-		first += EDGES_AT_ONCE;
+		first += e->edges_at_once;
 	} while (!ret && first < e->world_ranks);
 	return ret;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "corale.h"
-#include "plan/lower.h"
 
 enum {
 	EIGHTHS_OF_PAIRS = 3,

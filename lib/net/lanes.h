@@ -12,9 +12,10 @@
 #include <stddef.h>
 
 #include "kernels/remote.h"
+#include "plan/lower.h"
 #include "plan/plan.h"
 
-enum { LANES_FAR = 71 };
+enum { LANES_FAR = LOWERED_MOST_RANKS - 1 };
 
 /* Slots and channels, but no memory; peers: ranks of other nodes, the most that a rank has. */
 struct remote lanes_shape(int peers, int nodes, size_t cap);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "planner.h"
+#include "lower.h"
 #include "plan_eval.h"
 #include "planner_algo.h"
 #include "shape.h"
@@ -250,6 +251,13 @@ int planner_build_way(const struct planner *planner, const struct plan_key *key,
 	return 0;
 }
 
+/* Between nodes lists are as long as there are ranks; those of few ranks fit always. */
+static int fits(const struct planner *planner, const struct plan *plan)
+{
+	const struct plan_map *map = &planner->topo->map;
+	return !planner->most_channels || map->ranks <= LOWERED_MOST_RANKS || lower_fits(plan, map);
+}
+
 /* The cheapest plan of the rows that CORALE_ALGO names, or of those that it does not exclude: 1 if there is one. */
 static int choose_row(const struct planner *planner, const struct plan_key *key, int named, struct plan *out,
 		      char *error, size_t error_bytes)
@@ -272,7 +280,7 @@ static int choose_row(const struct planner *planner, const struct plan_key *key,
 			return ret;
 		}
 		double ns = cost_of_plan(planner->topo, &plan, class_count(key));
-		if (best < 0 || ns < best_ns * clearly_less) {
+		if ((best < 0 || ns < best_ns * clearly_less) && fits(planner, &plan)) {
 			best = row;
 			best_ns = ns;
 			*out = plan;
