@@ -319,7 +319,10 @@ struct codelet_work {
 	struct codelet_job job[CODELET_JOBS];
 };
 
-enum { CODELET_LOWERED_OPS = LOWERED_MOST_OPS /* of a program at most */, CODELET_LOWERED_PEERS = 2048 /* of a list */ };
+enum {
+	CODELET_LOWERED_OPS = LOWERED_MOST_OPS /* of a program at most */,
+	CODELET_LOWERED_PEERS = 2048 /* of a list */
+};
 
 /* How the messages of a lowered plan carry their readiness. */
 enum codelet_form {

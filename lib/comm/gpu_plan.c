@@ -9,6 +9,9 @@
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
 enum {
 	FEW_RANKS = 16,
+	SMALL_BYTES =
+	    16
+	    << 10, /* of calls between nodes of several ranks that use one channel, whoever talks to whom */
 	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
 };
 
@@ -51,6 +54,7 @@ static int open_remote(struct comm *comm)
 	comm->narrow_plans.planner = comm->gpu_plans.planner;
 	planner_limit_remote(&comm->gpu_plans.planner, r.slots[REMOTE_OF_PLANS].bytes, REMOTE_CHANNELS,
 			     REMOTE_BLOCKS);
+	comm->gpu_plans.planner.by_nodes = comm->topo->map.max_node_size > 1;
 	planner_limit_remote(&comm->narrow_plans.planner, r.slots[REMOTE_OF_NARROW_PLANS].bytes, 1,
 			     REMOTE_BLOCKS);
 	if (lanes_account_open(&comm->lanes, &r, REMOTE_OF_PLANS, cap, &comm->gpu_topo.map) ||
@@ -110,15 +114,31 @@ static int find_list(struct comm *comm, struct plans *plans, const struct call *
 	return ret;
 }
 
-/* Whether there are lanes for all that a plan sends between nodes: the same on all ranks. */
+/* 1 if there are lanes for all that a plan sends between nodes, 0 if not: the same on all ranks; or an error. */
 static int admit(struct comm *comm, struct lanes_account *account, const struct plan *plan, int root,
 		 struct plans_list *list)
 {
 	if (!comm->proxy || list->made || list->refused)
-		return 0;
+		return !list->refused;
 	int ret = lanes_admit(account, plan, root);
 	list->refused = !ret;
-	return ret < 0 ? log_error(ret, comm->rank, "lanes of a plan can't be counted") : 0;
+	return ret < 0 ? log_error(ret, comm->rank, "lanes of a plan can't be counted") : ret;
+}
+
+/* As admit, of the wide plan of a call or the narrow one. */
+static int find_admitted(struct comm *comm, int narrow, const struct call *c, struct plans_entry **entry,
+			 struct plans_list **list)
+{
+	int ret = find_list(comm, narrow ? &comm->narrow_plans : &comm->gpu_plans, c, entry, list);
+	return ret ? ret
+		   : admit(comm, narrow ? &comm->narrow_lanes : &comm->lanes, &(*entry)->plan, c->root,
+			   *list);
+}
+
+static int is_narrow_first(const struct comm *comm, const struct call *c)
+{
+	return comm->proxy && comm->gpu_plans.planner.by_nodes &&
+	       c->count * corale_type_bytes(c->type) <= SMALL_BYTES;
 }
 
 static int refuse(const struct comm *comm, const struct call *c)
@@ -134,14 +154,13 @@ int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 {
 	struct plans_entry *entry;
 	struct plans_list *list;
-	int ret = find_list(comm, &comm->gpu_plans, c, &entry, &list);
-	ret = ret ? ret : admit(comm, &comm->lanes, &entry->plan, c->root, list);
-	call->narrow = !ret && list->refused;
-	if (call->narrow) {
-		ret = find_list(comm, &comm->narrow_plans, c, &entry, &list);
-		ret = ret ? ret : admit(comm, &comm->narrow_lanes, &entry->plan, c->root, list);
-		ret = !ret && list->refused ? refuse(comm, c) : ret;
+	call->narrow = is_narrow_first(comm, c);
+	int ret = find_admitted(comm, call->narrow, c, &entry, &list);
+	if (!ret) {
+		call->narrow = !call->narrow;
+		ret = find_admitted(comm, call->narrow, c, &entry, &list);
 	}
+	ret = ret > 0 ? 0 : ret ? ret : refuse(comm, c);
 	if (!ret && !list->made)
 		ret = make_list(comm, &entry->plan, c->root, list);
 	if (ret)

@@ -17,12 +17,13 @@ static int make_table(struct engine *e, int peers)
 
 int engine_open_remote(struct engine *e, const struct engine_params *p)
 {
-	const int peers = p->world_ranks - p->ranks, most_peers = p->world_ranks - p->least_ranks;
+	const int peers = p->world_ranks - p->ranks;
 	const size_t counts = sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->messages[0];
 	if (!peers)
 		return 0;
 	/* the same slots on all ranks, whatever the number of their node's */
-	e->remote.remote = lanes_shape(most_peers, p->nodes, p->pinned_bytes);
+	e->remote.remote =
+	    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
 	const size_t bytes = lanes_bytes(&e->remote.remote, p->pinned_bytes);
 	e->remote.remote.peers = peers;
 	int ret =

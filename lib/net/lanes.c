@@ -44,11 +44,13 @@ static int log2_up(int n)
 	return bits;
 }
 
-/* Ranks elsewhere that a rank of a ring, a tree or an exchange by doubling talks to, in both directions. */
-static size_t few_peers(int peers, int nodes)
+/* To how many ranks elsewhere one talks in plans that know of nodes: in rings, trees and exchanges by doubling among one of each node; where
+ * these differ in size a rank may stand for several. */
+static size_t few_peers(int nodes, int stands_for, int peers)
 {
-	const int few = nodes > 2 ? 2 * log2_up(nodes) : 2;
-	return (size_t)(peers < few ? peers : few);
+	const int doubling = 2 * log2_up(nodes),
+		  few = (nodes - 1 < doubling ? nodes - 1 : doubling) * stands_for;
+	return (size_t)(few < peers ? few : peers);
 }
 
 static struct remote_slots slots_of_plans(size_t bytes, size_t peers)
@@ -70,11 +72,13 @@ static struct remote_slots slots_of_pairs(size_t bytes, size_t peers, uint32_t *
 	}
 }
 
-struct remote lanes_shape(int peers, int nodes, size_t cap)
+struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, size_t cap)
 {
+	const int peers = ranks - least_each, stands_for = (most_each + least_each - 1) / least_each;
 	struct remote r = { .peers = peers };
 	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR;
-	r.slots[REMOTE_OF_PLANS] = slots_of_plans(share(REMOTE_OF_PLANS, cap), few_peers(peers, nodes));
+	r.slots[REMOTE_OF_PLANS] =
+	    slots_of_plans(share(REMOTE_OF_PLANS, cap), few_peers(nodes, stands_for, peers));
 	r.slots[REMOTE_OF_NARROW_PLANS] =
 	    cut(share(REMOTE_OF_NARROW_PLANS, cap), 2 * far * PLAN_MAX_RINGS, SHALLOW, GRAIN);
 	r.slots[REMOTE_OF_PAIRS] = slots_of_pairs(share(REMOTE_OF_PAIRS, cap), all, &r.pair_channels);
@@ -99,22 +103,33 @@ size_t lanes_bytes(const struct remote *r, size_t cap)
 
 /* ---- What plans use ------------------------------------------------------------------------------------- */
 
+/* Of so many ranks each edge is counted; of more, all edges between ranks as far from each other as one. */
+enum { MOST_EXACT = 256 };
+
+static size_t cells(const struct plan_map *map)
+{
+	const size_t ranks = (size_t)map->ranks;
+	return ranks <= MOST_EXACT ? ranks * ranks : ranks;
+}
+
+static size_t cell_of(const struct plan_map *map, int from, int to)
+{
+	const size_t distance = (size_t)((to - from + map->ranks) % map->ranks);
+	return map->ranks <= MOST_EXACT ? (size_t)from * (size_t)map->ranks + (size_t)to : distance;
+}
+
 int lanes_account_open(struct lanes_account *a, const struct remote *shape, enum remote_use use, size_t cap,
 		       const struct plan_map *map)
 {
 	*a = (struct lanes_account){ .shape = *shape, .use = use, .bytes = share(use, cap), .map = map };
-	for (int node = 0; node < map->nodes; node++) {
-		const int peers = map->ranks - (map->node_first[node + 1] - map->node_first[node]);
-		a->peers = peers > a->peers ? peers : a->peers;
-	}
-	a->distances = calloc((size_t)map->ranks, sizeof *a->distances);
-	return a->distances ? 0 : CORALE_ENOMEM;
+	a->edges = calloc(cells(map), sizeof *a->edges);
+	return a->edges ? 0 : CORALE_ENOMEM;
 }
 
 void lanes_account_close(struct lanes_account *a)
 {
-	free(a->distances);
-	a->distances = NULL;
+	free(a->edges);
+	a->edges = NULL;
 }
 
 static uint32_t lanes_of(int ring, int channels)
@@ -128,19 +143,18 @@ static uint32_t lanes_of(int ring, int channels)
 _Static_assert((int)REMOTE_CHANNELS *(int)PLAN_MAX_RINGS <= 32, "a bit each channel and ring");
 
 /* What a rank sends to ranks of other nodes. */
-static void add_list(uint32_t *distances, const struct lowered *list, int channels,
-		     const struct plan_map *map, int rank)
+static void add_list(uint32_t *edges, const struct lowered *list, int channels, const struct plan_map *map,
+		     int rank)
 {
 	for (int i = 0; i < list->nops; i++)
 		for (int k = 0; k < list->ops[i].to_count; k++) {
 			const int to = list->peers[list->ops[i].to_first + k].rank;
 			if (map->node_of[to] != map->node_of[rank])
-				distances[(to - rank + map->ranks) % map->ranks] |=
-				    lanes_of(list->ops[i].to_ring, channels);
+				edges[cell_of(map, rank, to)] |= lanes_of(list->ops[i].to_ring, channels);
 		}
 }
 
-static int add_plan(uint32_t *distances, const struct plan *plan, const struct plan_map *map, int root)
+static int add_plan(uint32_t *edges, const struct plan *plan, const struct plan_map *map, int root)
 {
 	struct lowered list;
 	const char *why;
@@ -148,38 +162,45 @@ static int add_plan(uint32_t *distances, const struct plan *plan, const struct p
 	for (int rank = 0; !ret && rank < map->ranks; rank++) {
 		ret = lower_plan(plan, map, rank, root, &list, &why);
 		if (!ret)
-			add_list(distances, &list, plan->channels, map, rank);
+			add_list(edges, &list, plan->channels, map, rank);
 		lowered_free(&list);
 	}
 	return ret;
 }
 
-/* A rank has one receiver, and one sender, at a distance; of some distances they are on its own node. */
-static size_t bytes_of(const struct lanes_account *a, const uint32_t *distances)
+/* Of a rank at most; by distances, it has one receiver and one sender at each. */
+static size_t ends_of(const uint32_t *edges, const struct plan_map *map, int rank)
 {
 	size_t ends = 0;
-	for (int lane = 0; lane < 32; lane++) {
-		int peers = 0;
-		for (int d = 0; d < a->map->ranks; d++)
-			peers += distances[d] >> lane & 1;
-		ends += 2 * (size_t)(peers < a->peers ? peers : a->peers);
-	}
-	return ends * remote_end_bytes(&a->shape.slots[a->use]);
+	for (int r = 0; r < map->ranks; r++)
+		ends += (size_t)(__builtin_popcount(edges[cell_of(map, rank, r)]) +
+				 __builtin_popcount(edges[cell_of(map, r, rank)]));
+	return ends;
+}
+
+static int fits(const struct lanes_account *a, const uint32_t *edges)
+{
+	const int ranks = a->map->ranks <= MOST_EXACT ? a->map->ranks : 1;
+	const size_t most = a->bytes / remote_end_bytes(&a->shape.slots[a->use]);
+	for (int rank = 0; rank < ranks; rank++)
+		if (ends_of(edges, a->map, rank) > most)
+			return 0;
+	return 1;
 }
 
 int lanes_admit(struct lanes_account *a, const struct plan *plan, int root)
 {
-	uint32_t *with = malloc((size_t)a->map->ranks * sizeof *with);
+	const size_t bytes = cells(a->map) * sizeof *a->edges;
+	uint32_t *with = malloc(bytes);
 	if (!with)
 		return CORALE_ENOMEM;
-	memcpy(with, a->distances, (size_t)a->map->ranks * sizeof *with);
+	memcpy(with, a->edges, bytes);
 	int ret = add_plan(with, plan, a->map, root);
-	const int fits = !ret && bytes_of(a, with) <= a->bytes;
-	if (fits) {
-		free(a->distances);
-		a->distances = with;
-	} else {
-		free(with);
+	if (!ret && fits(a, with)) {
+		free(a->edges);
+		a->edges = with;
+		return 1;
 	}
-	return ret ? ret : fits;
+	free(with);
+	return ret;
 }

@@ -3,8 +3,8 @@
  * agree without a message.
  *
  * Of a rank's pinned memory sends, all_to_all and all_to_all_v have three eighths, enough for all that they may ever open; so have plans
- * whose ranks talk to many (an eighth), while there are no more than LANES_FAR ranks elsewhere. The lanes of all other plans have half,
- * in large slots, and are counted plan by plan: one that would not fit runs by a narrow plan instead.
+ * of one channel, the narrow ones (an eighth), while there are no more than LANES_FAR ranks elsewhere. The lanes of all other plans have half,
+ * in large slots for one rank or a few of each node, and are counted plan by plan: one that would not fit runs by a narrow plan instead.
  */
 #ifndef LANES_H
 #define LANES_H
@@ -17,8 +17,8 @@
 
 enum { LANES_FAR = LOWERED_MOST_RANKS - 1 };
 
-/* Slots and channels, but no memory; peers: ranks of other nodes, the most that a rank has. */
-struct remote lanes_shape(int peers, int nodes, size_t cap);
+/* Slots and channels, but no memory, for nodes of such sizes; peers: the most that a rank has on other nodes. */
+struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, size_t cap);
 
 /* Of all ends of a rank together, with what comes before them; at most so many peers of it. */
 size_t lanes_bytes(const struct remote *shape, size_t cap);
@@ -29,8 +29,7 @@ struct lanes_account {
 	enum remote_use use;
 	size_t bytes; /* of a rank */
 	const struct plan_map *map;
-	int peers; /* the most that a rank has on other nodes */
-	uint32_t *distances; /* by how far the receiver is behind the sender: a bit each channel and ring */
+	uint32_t *edges; /* by sender and receiver, or how far they are apart: a bit each channel and ring */
 };
 
 /* map: stays. CORALE_ENOMEM. */

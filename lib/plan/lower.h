@@ -12,8 +12,9 @@
 
 #include "plan_eval.h"
 
-enum { LOWERED_MOST_OPS = 256, /* of a program, where an engine has memory for no more */
-       LOWERED_MOST_RANKS = 72 /* whom a rank talks to, with those of its node */
+enum {
+	LOWERED_MOST_OPS = 256, /* of a program, where an engine has memory for no more */
+	LOWERED_MOST_RANKS = 72 /* whom a rank talks to, with those of its node */
 };
 
 enum { LOWERED_NO_CHUNK = -128, LOWERED_ALL = 64 /* beside a step's flags: from is ALL */ };

@@ -259,8 +259,8 @@ static int fits(const struct planner *planner, const struct plan *plan)
 }
 
 /* The cheapest plan of the rows that CORALE_ALGO names, or of those that it does not exclude: 1 if there is one. */
-static int choose_row(const struct planner *planner, const struct plan_key *key, int named, struct plan *out,
-		      char *error, size_t error_bytes)
+static int choose_row(const struct planner *planner, const struct plan_key *key, int named, int by_nodes,
+		      struct plan *out, char *error, size_t error_bytes)
 {
 	int rows, best = -1;
 	double best_ns = 0;
@@ -269,7 +269,7 @@ static int choose_row(const struct planner *planner, const struct plan_key *key,
 	for (int row = 0; row < rows; row++) {
 		int may = named ? planner_algo_allows(planner->algo, row)
 				: !planner_algo_excludes(planner->algo, row);
-		if (algo[row].coll != key->coll || !may)
+		if (algo[row].coll != key->coll || !may || (by_nodes && algo[row].traits & ALGO_FLAT))
 			continue;
 		int ret = planner_build(planner, key, row, &plan);
 		if (ret == CORALE_ENOTSUP)
@@ -293,9 +293,13 @@ static int choose_row(const struct planner *planner, const struct plan_key *key,
 int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
 		 size_t error_bytes)
 {
-	int found = choose_row(planner, key, 1, out, error, error_bytes);
+	int found = planner->by_nodes && !*planner->algo
+			? choose_row(planner, key, 1, 1, out, error, error_bytes)
+			: 0;
 	if (!found)
-		found = choose_row(planner, key, 0, out, error, error_bytes);
+		found = choose_row(planner, key, 1, 0, out, error, error_bytes);
+	if (!found)
+		found = choose_row(planner, key, 0, 0, out, error, error_bytes);
 	if (found)
 		return found < 0 ? found : 0;
 	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",

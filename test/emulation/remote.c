@@ -33,8 +33,8 @@ static void add_calls(struct script *s)
 		const char *algo; /* NULL: edges */
 	} kinds[] = { { CORALE_ALL_REDUCE, "ring" },     { CORALE_ALL_TO_ALL_V, NULL },
 		      { CORALE_BROADCAST, "binomial" },  { CORALE_ALL_REDUCE, "oneshot" },
-		      { CORALE_ALL_TO_ALL, "pairwise" }, { CORALE_ALL_TO_ALL, NULL }, { CORALE_ALL_TO_ALL_V, NULL },
-		      { CORALE_ALL_GATHER, "ring" } };
+		      { CORALE_ALL_TO_ALL, "pairwise" }, { CORALE_ALL_TO_ALL, NULL },
+		      { CORALE_ALL_TO_ALL_V, NULL },     { CORALE_ALL_GATHER, "ring" } };
 	static const size_t counts[] = { 1, 4000, 100, 700, 9000 };
 	for (int i = 0; i < (test_thin ? 14 : 70); i++) {
 		struct call c = { .coll = kinds[(size_t)i % COUNT(kinds)].coll, .type = CORALE_INT32 };
