@@ -138,7 +138,7 @@ int engine_add_list(struct engine *e, struct lowered *l, int *index)
 /* All rows of the algorithm table, from each root, have room; of very many ranks, those that programs use. */
 int engine_open_lists(struct engine *e)
 {
-	enum { ROWS = 48, PEERS = 4, MORE = 24, MOST_BYTES = 32 << 20 };
+	enum { ROWS = 48, PEERS = 4, MORE = 33, MOST_BYTES = 32 << 20 };
 	const size_t ranks = (size_t)e->world_ranks,
 		     all = ROWS * ranks * (PEERS * ranks + MORE) * sizeof(struct lowered_op) / 2,
 		     bytes = all < MOST_BYTES ? all : MOST_BYTES;
