@@ -3,6 +3,7 @@
  * very many ranks costs before its first call.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,6 +125,7 @@ static int take(struct rank *me, struct end *e)
 static void move_ends(struct rank *me, int *left)
 {
 	*left = 0;
+	sched_yield();
 	for (int i = 0; i < ENDS; i++) {
 		struct end *e = &me->ends[i];
 		for (int more = e->place != 0; more;)
