@@ -48,11 +48,11 @@ static void add_calls(struct script *s)
 	}
 }
 
-/* Edges of a call in several launches, as of very many ranks. */
+/* Edges of a call are in several launches, as those of very many ranks. */
 int test_remote_in_turn(void)
 {
 	struct world_params p = {
-		.max_blocks = 4, .window_bytes = 512 << 10, .remote_slot = SLOT, .edges_at_once = 2
+		.max_blocks = 4, .window_bytes = 512 << 10, .remote_slot = SLOT, .edges_at_once = 1
 	};
 	int faults = 0;
 	for (int i = 0; !faults && (p.nodes = remote_nodes(i, &p.ranks)); i++) {
