@@ -9,9 +9,7 @@
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
 enum {
 	FEW_RANKS = 16,
-	SMALL_BYTES =
-	    16
-	    << 10, /* of calls between nodes of several ranks that use one channel, whoever talks to whom */
+	SMALL_BYTES = 16 << 10, /* between nodes of several ranks one channel is enough */
 	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
 };
 

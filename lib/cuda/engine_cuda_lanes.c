@@ -77,9 +77,11 @@ int engine_open_list(struct engine *e, int index, int first_channel, int channel
 	const struct lowered *list = &entry->host;
 	uint32_t lacking = 0;
 	int ret = 0;
+	if (!entry->nfar) /* then channels may be more than lanes have */
+		return 0;
 	for (int c = first_channel; c < first_channel + channels; c++)
 		lacking |= 1u << c & ~entry->open;
-	for (int i = 0; entry->nfar && lacking && !ret && i < list->nops; i++)
+	for (int i = 0; lacking && !ret && i < list->nops; i++)
 		for (uint32_t c = 0; !ret && c <= REMOTE_NARROW; c++) {
 			const struct lowered_op *op = &list->ops[i];
 			if (!(lacking >> c & 1))
