@@ -14,12 +14,13 @@
 
 #include "base/settings.h"
 #include "base/wait.h"
+#include "net/front.h"
 #include "net/proxy.h"
 #include "transport_mpi.h"
 
 struct options {
 	const char *transport;
-	int rails, channels;
+	int rails, channels, depth;
 	size_t slot, least, most, factor;
 	double seconds;
 };
@@ -54,37 +55,45 @@ static void on_failure(void *ctx, int peer, int code, const char *reason)
 
 /* ---- What a kernel does ------------------------------------------------------------------------------------ */
 
+static remote_place place_of(int channel, enum remote_direction direction)
+{
+	const uint64_t end = remote_end_bytes(&remote.slots[REMOTE_OF_PLANS]) / REMOTE_LINE;
+	return (remote_place)(1 + ((uint64_t)channel * 2 + direction) * end);
+}
+
 static int try_post(int channel, size_t bytes)
 {
-	const uint32_t lane = remote_lane((uint32_t)channel, 0);
-	struct remote_words *words = remote_words_of(&remote, 0);
+	const struct remote_slots *slots = &remote.slots[REMOTE_OF_PLANS];
+	const remote_place place = place_of(channel, REMOTE_OUT);
+	struct remote_words *words = remote_words_at(&remote, place);
 	const uint64_t n = sent[channel];
-	if (n >= __atomic_load_n(&words->free[lane], __ATOMIC_ACQUIRE) + REMOTE_DEPTH)
+	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots->depth)
 		return 0;
-	unsigned char *data = remote_data_at(&remote, 0, REMOTE_OUT, lane, n);
+	unsigned char *data = remote_data_at(&remote, place, slots, n);
 	if (bytes >= sizeof n)
 		memcpy(data + bytes - sizeof n, &n, sizeof n);
-	*remote_header_at(&remote, 0, REMOTE_OUT, lane, n) =
+	*remote_header_at(&remote, place, slots, n) =
 	    (struct remote_header){ .number = n + 1, .bytes = bytes };
-	__atomic_store_n(&words->posted[lane], ++sent[channel], __ATOMIC_RELEASE);
+	__atomic_store_n(&words->posted, ++sent[channel], __ATOMIC_RELEASE);
 	return 1;
 }
 
 static int try_take(int channel, size_t bytes)
 {
-	const uint32_t lane = remote_lane((uint32_t)channel, 0);
+	const struct remote_slots *slots = &remote.slots[REMOTE_OF_PLANS];
+	const remote_place place = place_of(channel, REMOTE_IN);
 	const uint64_t n = taken[channel];
-	const struct remote_header *header = remote_header_at(&remote, 0, REMOTE_IN, lane, n);
-	const uint64_t first = __atomic_load_n(&header->number, __ATOMIC_ACQUIRE);
-	const int few = first >> 32 == remote_flag(n + 1);
+	const void *front = remote_header_at(&remote, place, slots, n);
+	unsigned char few[REMOTE_FEW_BYTES];
+	struct remote_header header;
 	uint64_t stamp = n;
-	if (first != n + 1 && !few)
+	if (front_read(front, n + 1, &header, few) == FRONT_NOTHING)
 		return 0;
 	if (bytes >= sizeof n)
-		memcpy(&stamp, remote_data_at(&remote, 0, REMOTE_IN, lane, n) + bytes - sizeof n, sizeof n);
-	if ((!few && header->bytes != bytes) || stamp != n)
+		memcpy(&stamp, remote_data_at(&remote, place, slots, n) + bytes - sizeof n, sizeof n);
+	if (header.bytes != bytes || stamp != n)
 		fail("a message is not the one that was sent");
-	__atomic_store_n(&remote_words_of(&remote, 0)->taken[lane], ++taken[channel], __ATOMIC_RELEASE);
+	__atomic_store_n(&remote_words_at(&remote, place)->taken, ++taken[channel], __ATOMIC_RELEASE);
 	return 1;
 }
 
@@ -178,11 +187,13 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 	struct proxy *proxy;
 	over_mpi = (struct transport_mpi_ops){ transport_mpi, MPI_COMM_WORLD };
 	peer = !rank;
-	remote = (struct remote){ .slot_bytes = (uint32_t)o->slot, .peers = 1 };
-	remote.memory = aligned_alloc(4096, (remote_bytes(&remote) + 4095) / 4096 * 4096);
+	remote = (struct remote){ .slots = { [REMOTE_OF_PLANS] = { (uint32_t)o->slot, (uint32_t)o->depth } },
+				  .peers = 1 };
+	const size_t bytes = (size_t)place_of(o->channels, REMOTE_OUT) * REMOTE_LINE;
+	remote.memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 	if (!remote.memory)
 		fail("no memory");
-	memset(remote.memory, 0, remote_bytes(&remote));
+	memset(remote.memory, 0, bytes);
 	*params = (struct proxy_params){ .nrails = o->rails, .remote = remote, .ranks = &peer, .rank = rank };
 	for (int rail = 0; rail < o->rails; rail++) {
 		const struct transport_params p = {
@@ -203,13 +214,18 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 	}
 	if (proxy_open(params, &proxy))
 		fail("no proxy");
+	for (int c = 0; c < o->channels; c++)
+		for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
+			if (proxy_open_end(proxy, 0, (enum remote_direction)d, remote_lane((uint32_t)c, 0),
+					   place_of(c, (enum remote_direction)d)))
+				fail("no lane");
 	proxy_unexpect(proxy, 1); /* it is awake as if graphs were replayed */
 	return proxy;
 }
 
 static int parse(int argc, char **argv, struct options *o)
 {
-	for (int c; (c = getopt(argc, argv, "t:r:c:z:b:e:f:s:")) != -1;) {
+	for (int c; (c = getopt(argc, argv, "t:r:c:d:z:b:e:f:s:")) != -1;) {
 		size_t value = strtoull(optarg ? optarg : "0", NULL, 0);
 		switch (c) {
 		case 't':
@@ -220,6 +236,9 @@ static int parse(int argc, char **argv, struct options *o)
 			break;
 		case 'c':
 			o->channels = (int)value;
+			break;
+		case 'd':
+			o->depth = (int)value;
 			break;
 		case 'z':
 			o->slot = value;
@@ -241,14 +260,15 @@ static int parse(int argc, char **argv, struct options *o)
 		}
 	}
 	return o->rails >= 1 && o->rails <= TRANSPORT_RAILS && o->channels >= 1 &&
-		       o->channels <= REMOTE_CHANNELS && o->slot && o->least && o->factor > 1
+		       o->channels <= REMOTE_CHANNELS && o->depth >= 1 && !(o->depth & (o->depth - 1)) &&
+		       o->slot && o->least && o->factor > 1
 		   ? 0
 		   : -1;
 }
 
 int main(int argc, char **argv)
 {
-	struct options o = { "ucx", 1, REMOTE_CHANNELS, 204 << 10, 8, 64 << 20, 4, 0.3 };
+	struct options o = { "ucx", 1, REMOTE_CHANNELS, 4, 204 << 10, 8, 64 << 20, 4, 0.3 };
 	struct proxy_params params;
 	const struct settings *settings;
 	int rank, size, level, good = !parse(argc, argv, &o);
@@ -258,9 +278,9 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (!good || size != 2 || settings_get(&settings))
-		fail("usage: mpirun --bind-to none -n 2 proxy_perf [-t ucx|mpi] [-r RAILS] [-c CHANNELS] "
-		     "[-z SLOT_BYTES] "
-		     "[-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]");
+		fail("usage: mpirun --bind-to none -n 2 proxy_perf [-t ucx|mpi] [-r RAILS] [-c CHANNELS] [-d "
+		     "DEPTH] "
+		     "[-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]");
 	struct proxy *proxy = open_proxy(&o, settings, rank, &params);
 	if (rank == 0)
 		printf("# %s, %d rails, %d channels, slots of %zu bytes\n# %12s %10s %10s\n", o.transport,

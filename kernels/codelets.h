@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 enum {
-	CODELET_MAX_RANKS = 72,
+	CODELET_MAX_RANKS = LOWERED_MOST_RANKS,
 	CODELET_MAX_BLOCKS = SHAPE_MAX_BLOCKS, /* of one launch */
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
 	CODELET_LANES = SHAPE_LANES, /* of an edge at most */
@@ -256,12 +256,14 @@ struct remote_call_counts {
 struct remote_calls {
 	struct remote remote;
 	struct remote_call_counts *counts;
+	const remote_place *places; /* remote_place_of each end, in GPU memory */
 };
 
 /* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
 struct codelet_edges {
 	struct codelet_group group;
 	uint32_t grants, rooms; /* of pairs: offset; how many */
+	uint8_t begins, ends; /* a call with messages to other nodes, which may have several launches */
 	struct remote_calls remote;
 	unsigned char *const *regions; /* of pairs: registered memory, a row of all ranks a region */
 	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
@@ -321,7 +323,10 @@ struct codelet_work {
 	struct codelet_job job[CODELET_JOBS];
 };
 
-enum { CODELET_LOWERED_OPS = 256 /* of a program at most */, CODELET_LOWERED_PEERS = 2048 /* of a list */ };
+enum {
+	CODELET_LOWERED_OPS = LOWERED_MOST_OPS /* of a program at most */,
+	CODELET_LOWERED_PEERS = 2048 /* of a list */
+};
 
 /* How the messages of a lowered plan carry their readiness. */
 enum codelet_form {
@@ -342,7 +347,11 @@ struct codelet_lowered {
 	 * each of two halves. */
 	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
 	uint16_t form, npeers; /* enum codelet_form; of the list */
-	uint16_t threads; /* of a block; in slots at least two for each rank of all nodes */
+	/* Ranks of other nodes in the list: peer args.ranks + k of it is number far_peers[k] among them. */
+	const int16_t *far_peers;
+	uint16_t nfar;
+	uint16_t first_channel; /* of its lanes to them */
+	uint16_t threads; /* of a block; in slots at least two for each rank of the list */
 	uint8_t hears_all; /* each rank receives something from each other one */
 	uint8_t wide; /* partial sums, where they travel and in scratch, are float32: by slots only */
 	int32_t world; /* ranks of all nodes */

@@ -243,9 +243,9 @@ __device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t
 		if (!crew_agrees(w, good))
 			return false;
 		if (m.sending)
-			copy(w, port.data(REMOTE_OUT, number), m.data + r.at, r.bytes, true);
+			copy(w, port.data(number), m.data + r.at, r.bytes, true);
 		else
-			copy(w, m.data + r.at, port.data(REMOTE_IN, number), r.bytes, false);
+			copy(w, m.data + r.at, port.data(number), r.bytes, false);
 		crew_sync(w);
 		if (w.thread == 0 && m.sending)
 			port.post({ number + 1, a.signature, what, r.bytes });
@@ -288,14 +288,15 @@ __device__ static bool run_remote(const list_block &b, edge e)
 {
 	const codelet_message &m = *e.m;
 	const remote_calls &calls = b.all->remote;
-	const uint32_t lanes = remote_lanes_of(m.bytes);
+	const uint32_t lanes = remote_lanes_of(&calls.remote, m.bytes);
 	const int peer = m.peer - e.a->ranks;
-	e.to.slot_bytes = calls.remote.slot_bytes;
+	const remote_direction direction = m.sending ? REMOTE_OUT : REMOTE_IN;
+	e.to.slot_bytes = calls.remote.slots[REMOTE_OF_PAIRS].bytes;
 	for (e.path.number = b.number; e.path.number < lanes; e.path.number += b.blocks) {
 		const uint32_t lane = remote_lane(e.path.number, REMOTE_PAIRS);
-		uint64_t *count = remote_count(calls, peer, m.sending ? REMOTE_OUT : REMOTE_IN, lane);
+		uint64_t *count = remote_count(calls, peer, direction, lane);
 		const uint64_t number = *count, seen = calls.counts->peers[peer].free[lane];
-		const remote_port port = { &calls, peer, lane };
+		const remote_port port = { &calls, remote_place_in(calls, peer, direction, lane), peer, lane };
 		e.piece = cut(m.bytes, CODELET_LINE, lanes, e.path.number);
 		if (!(m.bytes <= REMOTE_FEW_BYTES ? run_remote_few(e, port, number, seen) : run_remote_lane(e, port, number, seen)))
 			return false;
@@ -347,14 +348,15 @@ __device__ static void count_pair(const list_block &b, const codelet_message &m,
 /* A list of sends to one rank, or of receives from one. */
 template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(const list_block &b, const codelet_message *m, lane l)
 {
-	uint64_t count = m->from ? 0 : *pair_counter(b.g->args, *m, l.number);
+	const bool counted = !m->from && !(REMOTE && m->peer >= b.g->args.ranks); /* lanes between nodes count for themselves */
+	uint64_t count = counted ? *pair_counter(b.g->args, *m, l.number) : 0;
 	for (bool more = true; more; m++) {
 		more = m->more;
 		l.epoch = ++count;
 		if (!run_message<HOLDS, REMOTE>(b, m, l))
 			return false;
 	}
-	if (!m[-1].from)
+	if (counted)
 		count_pair(b, m[-1], count);
 	return true;
 }
@@ -386,7 +388,7 @@ template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pai
 template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges e)
 {
 	sync_previous_kernel();
-	if (REMOTE && !remote_begin_call(e.group.args, e.remote, remote_told(e.group.args)))
+	if (REMOTE && !remote_begin_call(e.group.args, e.remote, remote_told(e.group.args), e.begins))
 		return;
 	const codelet_group &g = e.group;
 	list_block b = { &g, &e, 0, 0, call_over(g.args) };
@@ -404,7 +406,7 @@ template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void edg
 			call_end(g.args, l.epoch);
 	}
 	if (REMOTE && good)
-		remote_end_call(e.remote);
+		remote_end_call(e.remote, e.ends);
 }
 
 __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_constant__ codelet_few f)

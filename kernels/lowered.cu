@@ -33,6 +33,7 @@ struct block_state {
 	remote_counts before; /* messages of earlier calls, to and from other nodes */
 	/* messages of few bytes that have come from other nodes, by their place in an operation's list, and the one that goes there */
 	alignas(16) uint64_t came[FEW_SOURCES][REMOTE_FEW_BYTES / 8 + 1], goes[REMOTE_FEW_BYTES / 8 + 1];
+	int16_t far_peers[CODELET_MAX_RANKS];
 	/* of an operation, in the order of its fold */
 	const unsigned char *sources[CODELET_MAX_RANKS + 1];
 	unsigned char *targets[CODELET_MAX_RANKS + 1];
@@ -68,9 +69,26 @@ __device__ static inline bool is_remote(const run &r, int peer)
 	return peer >= r.a->args.ranks;
 }
 
-__device__ static inline remote_port remote_of(const run &r, uint32_t ring, int peer)
+/* Its number among all ranks of other nodes. */
+__device__ static inline int far_of(const run &r, int peer)
 {
-	return { &r.a->remote, peer - r.a->args.ranks, remote_lane(r.channel, ring) };
+	return r.s->far_peers[peer - r.a->args.ranks];
+}
+
+__device__ static inline remote_port out_to(const run &r, uint32_t ring, int peer)
+{
+	return { &r.a->remote, r.s->before.out[ring][peer], far_of(r, peer), remote_lane(r.a->first_channel + r.channel, ring) };
+}
+
+__device__ static inline remote_port in_from(const run &r, uint32_t ring, int peer)
+{
+	return { &r.a->remote, r.s->before.in[ring][peer], far_of(r, peer), remote_lane(r.a->first_channel + r.channel, ring) };
+}
+
+/* What the host calls it. */
+__device__ static inline int place_of_far(const run &r, int peer)
+{
+	return r.a->args.ranks + far_of(r, peer);
 }
 
 /* Where a message's data lie, on whichever side of the link this rank is. */
@@ -78,7 +96,7 @@ __device__ static inline unsigned char *sent_at(const run &r, uint32_t ring, int
 {
 	const uint32_t message = r.s->sent[ring][peer];
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).data(REMOTE_OUT, r.s->before.sent[ring][peer] + message);
+		return out_to(r, ring, peer).data(r.s->before.sent[ring][peer] + message);
 	return slot_at(r, ring, r.a->args.rank, peer, message);
 }
 
@@ -86,7 +104,7 @@ __device__ static inline unsigned char *received_at(const run &r, uint32_t ring,
 {
 	const uint32_t message = r.s->received[ring][peer];
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).data(REMOTE_IN, r.s->before.received[ring][peer] + message);
+		return in_from(r, ring, peer).data(r.s->before.received[ring][peer] + message);
 	return slot_at(r, ring, peer, r.a->args.rank, message);
 }
 
@@ -113,7 +131,7 @@ __device__ static bool message_came(const run &r, uint32_t ring, int peer, uint3
 	lane l = lane_of(r, ring);
 	const codelet_args &a = r.a->args;
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).arrived(a, &l, peer, r.s->before.received[ring][peer] + message);
+		return in_from(r, ring, peer).arrived(a, &l, place_of_far(r, peer), r.s->before.received[ring][peer] + message);
 	return wait_flag(a, &l, flag_of(a, l, peer, a.rank), flag_value(l, message), peer);
 }
 
@@ -123,7 +141,8 @@ __device__ static bool room_is_free(const run &r, uint32_t ring, int peer, uint3
 	const codelet_args &a = r.a->args;
 	const uint32_t depth = r.a->depth[ring];
 	if (is_remote(r, peer))
-		return remote_of(r, ring, peer).has_room(a, &l, peer, r.s->before.sent[ring][peer] + message, &r.s->before.free[ring][peer]);
+		return out_to(r, ring, peer)
+			.has_room(a, &l, place_of_far(r, peer), r.s->before.sent[ring][peer] + message, &r.s->before.free[ring][peer]);
 	return message < depth || wait_flag(a, &l, ack_of(a, l, a.rank, peer), flag_value(l, message - depth), peer);
 }
 
@@ -175,9 +194,9 @@ __device__ static inline void count_message(const run &r, const lowered_op &op, 
 __device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
 	if (d.from >= 0 && !f.in)
-		remote_of(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
+		in_from(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
 	else if (d.to >= 0 && !f.out)
-		remote_of(r, op.to_ring, d.to)
+		out_to(r, op.to_ring, d.to)
 			.post({ r.s->before.sent[op.to_ring][d.to] + d.message + 1, r.a->args.signature, 0, f.out_bytes });
 }
 
@@ -207,7 +226,7 @@ __device__ static bool take_few(const run &r, const lowered_op &op, const few &f
 		uint64_t data;
 		if (!is_remote(r, peer))
 			continue;
-		good = remote_receive_few(r.a->args, &l, remote_of(r, ring, peer), peer,
+		good = remote_receive_few(r.a->args, &l, in_from(r, ring, peer), place_of_far(r, peer),
 					  r.s->before.received[ring][peer] + r.s->received[ring][peer], 0, f.in_bytes,
 					  &r.s->before.free[ring][peer], &data);
 		if (good && at >= 0 && at < (int)f.in_bytes)
@@ -224,7 +243,7 @@ __device__ static void send_few(const run &r, const lowered_op &op, const few &f
 	for (int i = (int)threadIdx.x / 32; f.out && i < op.to_count; i += (int)blockDim.x / 32) {
 		const int peer = r.s->peers[op.to_first + i].rank, ring = op.to_ring;
 		if (is_remote(r, peer))
-			remote_send_few(remote_of(r, ring, peer), r.s->before.sent[ring][peer] + r.s->sent[ring][peer] - 1,
+			remote_send_few(out_to(r, ring, peer), r.s->before.sent[ring][peer] + r.s->sent[ring][peer] - 1,
 					r.a->args.signature, 0, f.out_bytes, data);
 	}
 }
@@ -496,6 +515,8 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 	}
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
+	for (int i = (int)threadIdx.x; i < a.nfar; i += (int)blockDim.x)
+		s->far_peers[i] = a.far_peers[i];
 	for (int i = (int)threadIdx.x; i < (int)(PLAN_MAX_RINGS * CODELET_MAX_RANKS); i += (int)blockDim.x)
 		(&s->sent[0][0])[i] = (&s->received[0][0])[i] = 0;
 	return n;
@@ -515,14 +536,16 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 	lane first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 };
 	send_headers(a.args, epoch);
 	tell(epoch);
-	bool good = !a.remote.counts || remote_begin(a, channel, &s->before);
+	if (a.remote.counts) /* the list's peers are there */
+		__syncthreads();
+	bool good = !a.remote.counts || remote_begin(a, channel, s->far_peers, &s->before);
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
 	good = good && (a.args.ranks == 1 || hear_all(a.args, whole_block(), &first)) && agree(epoch);
 	good = good && execute_all<TYPE, WIDE>({ &a, &call, s, epoch, channel }, nops);
 	if (!__syncthreads_and(good))
 		return;
 	if (a.remote.counts)
-		remote_end(a, channel, &s->before, s->sent, s->received);
+		remote_end(a, channel, s->far_peers, &s->before, s->sent, s->received);
 	call_end(a.args, epoch);
 }
 

@@ -4,33 +4,40 @@
 
 #include "slot.cuh"
 
-/* Of a block: its channel's lanes, by ring and peer (as the block numbers them: those of other nodes come last). */
+/* Of a block: its channel's lanes, by ring and peer (as the list numbers them: those of other nodes come last). */
 struct remote_counts {
 	uint64_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS];
 	uint64_t free[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* the proxy's word, as it was last seen */
+	remote_place out[PLAN_MAX_RINGS][CODELET_MAX_RANKS], in[PLAN_MAX_RINGS][CODELET_MAX_RANKS];
 };
 
 static_assert(REMOTE_DATA % 2 == 0 && REMOTE_WORDS / 2 <= 32, "a pair of words a thread of a warp, the data in pairs of their own");
 
-/* One lane of one peer. message: of all that the lane has ever had. */
+/* One end of a lane. message: of all that it has ever had. peer: among all of other nodes. */
 struct remote_port {
 	const remote_calls *c;
+	remote_place at;
 	int peer;
 	uint32_t lane;
 
-	__device__ unsigned char *data(remote_direction direction, uint64_t message) const
+	__device__ const remote_slots *slots(void) const
 	{
-		return remote_data_at(&c->remote, peer, direction, lane, message);
+		return remote_slots_of(&c->remote, lane);
 	}
 
-	__device__ remote_header *line(remote_direction direction, uint64_t message) const
+	__device__ unsigned char *data(uint64_t message) const
 	{
-		return remote_header_at(&c->remote, peer, direction, lane, message);
+		return remote_data_at(&c->remote, at, slots(), message);
+	}
+
+	__device__ remote_header *header(uint64_t message) const
+	{
+		return remote_header_at(&c->remote, at, slots(), message);
 	}
 
 	__device__ remote_words *words(void) const
 	{
-		return remote_words_of(&c->remote, peer);
+		return remote_words_at(&c->remote, at);
 	}
 
 	/* How far the peer has taken what was sent, for the calls to come too. */
@@ -46,7 +53,7 @@ struct remote_port {
 		const uint32_t flag = remote_flag(message + 1);
 		uint64_t number, got;
 		auto ready = [&] {
-			sync_acquire_pair(&line(REMOTE_IN, message)->number, &number, &got);
+			sync_acquire_pair(&header(message)->number, &number, &got);
 			return number == message + 1 || (number >> 32 == flag && got >> 32 == flag);
 		};
 		if (!wait_ready(a, l, place, ready))
@@ -62,7 +69,7 @@ struct remote_port {
 	__device__ bool agrees(const codelet_args &a, const ::lane &l, int place, uint64_t message, uint64_t what) const
 	{
 		uint64_t got, high;
-		sync_acquire_pair(&line(REMOTE_IN, message)->what, &got, &high);
+		sync_acquire_pair(&header(message)->what, &got, &high);
 		if (high >> 32 == remote_flag(message + 1))
 			got = high << 32 | (uint32_t)got;
 		if (got != what)
@@ -75,10 +82,10 @@ struct remote_port {
 	{
 		uint64_t now;
 		auto ready = [&] {
-			now = sync_load_acquire(&words()->free[lane]);
-			return message < now + REMOTE_DEPTH;
+			now = sync_load_acquire(&words()->free);
+			return message < now + slots()->depth;
 		};
-		if (message < *seen + REMOTE_DEPTH)
+		if (message < *seen + slots()->depth)
 			return true;
 		if (!wait_ready(a, l, place, ready))
 			return false;
@@ -89,23 +96,23 @@ struct remote_port {
 	/* After all loads of the block, and its barrier. */
 	__device__ void take(uint64_t message) const
 	{
-		sync_store_release(&words()->taken[lane], message + 1);
+		sync_store_release(&words()->taken, message + 1);
 	}
 
 	/* After all stores of the block, and its barrier. */
-	__device__ void post(remote_header header) const
+	__device__ void post(remote_header h) const
 	{
-		*line(REMOTE_OUT, header.number - 1) = header;
-		sync_store_release(&words()->posted[lane], header.number);
+		*header(h.number - 1) = h;
+		sync_store_release(&words()->posted, h.number);
 	}
 };
 
 /* ---- A message of few bytes: the threads of a warp --------------------------------------------------------- */
 
 /* This thread's pair of words. */
-__device__ static inline uint4 *remote_pair(const remote_port &port, remote_direction direction, uint64_t message)
+__device__ static inline uint4 *remote_pair(const remote_port &port, uint64_t message)
 {
-	return (uint4 *)port.line(direction, message) + threadIdx.x % 32;
+	return (uint4 *)port.header(message) + threadIdx.x % 32;
 }
 
 /* There is room. data: this thread's, where it has some (remote_data_of). */
@@ -118,9 +125,9 @@ __device__ static inline void remote_send_few(const remote_port &port, uint64_t 
 			     pair == REMOTE_BYTES / 2	  ? bytes :
 							    data;
 	if (2 * pair < remote_words_in(bytes))
-		sync_store_packet(remote_pair(port, REMOTE_OUT, message), make_uint4((uint32_t)two, flag, (uint32_t)(two >> 32), flag));
+		sync_store_packet(remote_pair(port, message), make_uint4((uint32_t)two, flag, (uint32_t)(two >> 32), flag));
 	if (pair == 0)
-		sync_store_relaxed(&port.words()->posted[port.lane], message + 1); /* perhaps before the words */
+		sync_store_relaxed(&port.words()->posted, message + 1); /* perhaps before the words */
 }
 
 /* Where in a message this thread's 8 bytes lie; negative: it has none. */
@@ -134,7 +141,7 @@ __device__ static inline bool remote_await_few(const codelet_args &a, lane *l, c
 					       uint32_t bytes, uint4 *v)
 {
 	const uint32_t pair = threadIdx.x % 32, words = remote_words_in(bytes), flag = remote_flag(message + 1);
-	const uint4 *at = remote_pair(port, REMOTE_IN, message);
+	const uint4 *at = remote_pair(port, message);
 	*v = make_uint4(0, 0, 0, 0);
 	for (uint32_t spins = 1;; spins++) {
 		if (2 * pair < words)
@@ -184,12 +191,17 @@ __device__ static inline bool remote_receive_few(const codelet_args &a, lane *l,
 	if (threadIdx.x % 32 == 0) {
 		if ((int32_t)more > 0)
 			port.learn_free(seen, *seen + more);
-		sync_store_relaxed(&port.words()->taken[port.lane], message + 1); /* nothing of it is loaded any more */
+		sync_store_relaxed(&port.words()->taken, message + 1); /* nothing of it is loaded any more */
 	}
 	return true;
 }
 
 /* ---- A call ------------------------------------------------------------------------------------------------ */
+
+__device__ static inline remote_place remote_place_in(const remote_calls &c, int peer, remote_direction direction, uint32_t lane)
+{
+	return sync_load_host(&c.places[remote_place_of(peer, direction, lane)]);
+}
 
 /* How many messages a lane has had, in GPU memory. */
 __device__ static inline uint64_t *remote_count(const remote_calls &c, int peer, remote_direction direction, uint32_t lane)
@@ -204,19 +216,19 @@ __device__ static inline uint64_t remote_told(const codelet_args &a)
 }
 
 /* All threads: tells the proxy. False, of all of them, if the communicator has failed: a replay ends at once, and a call that was never made says
- * so. */
-__device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c, uint64_t told)
+ * so. first: of the launches of a call. */
+__device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c, uint64_t told, bool first = true)
 {
 	const bool ended = told != 0;
 	if (ended)
 		call_fail(a, -(int)(uint32_t)told, (int)(told >> 32) - 1, call_epoch(a), 0, 0);
-	if (blockIdx.x == 0 && threadIdx.x == 0)
+	if (first && blockIdx.x == 0 && threadIdx.x == 0)
 		sync_store_relaxed(&remote_progress_of(&c.remote)->begun, ++c.counts->calls);
 	return __syncthreads_and(!ended);
 }
 
-/* All threads of every block. */
-__device__ static inline void remote_end_call(const remote_calls &c)
+/* All threads of every block. last: of the launches of a call. */
+__device__ static inline void remote_end_call(const remote_calls &c, bool last = true)
 {
 	__syncthreads();
 	if (threadIdx.x)
@@ -227,42 +239,58 @@ __device__ static inline void remote_end_call(const remote_calls &c)
 			return;
 	}
 	c.counts->blocks = 0; /* the last block */
-	sync_store_relaxed(&remote_progress_of(&c.remote)->ended, c.counts->calls);
+	if (last)
+		sync_store_relaxed(&remote_progress_of(&c.remote)->ended, c.counts->calls);
 }
 
 /* ---- Of a lowered plan ------------------------------------------------------------------------------------- */
 
-/* Peer and ring of a thread's turn. */
+/* What a thread's turn is about: a ring and a peer of the list. */
+struct remote_turn {
+	int ring, seat, peer; /* seat: as the list numbers it; peer: among all of other nodes */
+	uint32_t lane;
+};
+
 __device__ static inline int remote_turns(const codelet_lowered &a)
 {
-	return a.remote.remote.peers * (int)PLAN_MAX_RINGS;
+	return a.nfar * (int)PLAN_MAX_RINGS;
 }
 
-/* All threads: what earlier calls have sent and received; the block of another program may be counting what this one does not use. False if the
- * communicator has failed. */
-__device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, remote_counts *before)
+__device__ static inline remote_turn remote_turn_of(const codelet_lowered &a, uint32_t channel, const int16_t *far_peers, int i)
 {
+	const int ring = i % (int)PLAN_MAX_RINGS, k = i / (int)PLAN_MAX_RINGS;
+	return { ring, a.args.ranks + k, far_peers[k], remote_lane(a.first_channel + channel, (uint32_t)ring) };
+}
+
+/* All threads: what earlier calls have sent and received, and where; the block of another program may be counting what this one does not use. False if
+ * the communicator has failed. */
+__device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, const int16_t *far_peers, remote_counts *before)
+{
+	const remote_calls &c = a.remote;
 	const uint64_t told = remote_told(a.args);
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
-		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
-		before->free[ring][place] = sync_load_relaxed(&a.remote.counts->peers[peer].free[remote_lane(channel, ring)]);
-		before->sent[ring][place] = sync_load_relaxed(remote_count(a.remote, peer, REMOTE_OUT, remote_lane(channel, ring)));
-		before->received[ring][place] = sync_load_relaxed(remote_count(a.remote, peer, REMOTE_IN, remote_lane(channel, ring)));
+		const remote_turn t = remote_turn_of(a, channel, far_peers, i);
+		before->sent[t.ring][t.seat] = sync_load_relaxed(remote_count(c, t.peer, REMOTE_OUT, t.lane));
+		before->received[t.ring][t.seat] = sync_load_relaxed(remote_count(c, t.peer, REMOTE_IN, t.lane));
+		before->free[t.ring][t.seat] = sync_load_relaxed(&c.counts->peers[t.peer].free[t.lane]);
+		before->out[t.ring][t.seat] = remote_place_in(c, t.peer, REMOTE_OUT, t.lane);
+		before->in[t.ring][t.seat] = remote_place_in(c, t.peer, REMOTE_IN, t.lane);
 	}
-	return remote_begin_call(a.args, a.remote, told);
+	return remote_begin_call(a.args, c, told);
 }
 
 /* All threads, after the block's last barrier. A lane's two directions may be those of two programs. */
-__device__ static inline void remote_end(const codelet_lowered &a, uint32_t channel, const remote_counts *before,
+__device__ static inline void remote_end(const codelet_lowered &a, uint32_t channel, const int16_t *far_peers, const remote_counts *before,
 					 const uint32_t (*sent)[CODELET_MAX_RANKS], const uint32_t (*received)[CODELET_MAX_RANKS])
 {
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
-		const int peer = i / (int)PLAN_MAX_RINGS, ring = i % (int)PLAN_MAX_RINGS, place = a.args.ranks + peer;
-		const uint32_t lane = remote_lane(channel, ring);
-		if (sent[ring][place])
-			sync_store_relaxed(remote_count(a.remote, peer, REMOTE_OUT, lane), before->sent[ring][place] + sent[ring][place]);
-		if (received[ring][place])
-			sync_store_relaxed(remote_count(a.remote, peer, REMOTE_IN, lane), before->received[ring][place] + received[ring][place]);
+		const remote_turn t = remote_turn_of(a, channel, far_peers, i);
+		if (sent[t.ring][t.seat])
+			sync_store_relaxed(remote_count(a.remote, t.peer, REMOTE_OUT, t.lane),
+					   before->sent[t.ring][t.seat] + sent[t.ring][t.seat]);
+		if (received[t.ring][t.seat])
+			sync_store_relaxed(remote_count(a.remote, t.peer, REMOTE_IN, t.lane),
+					   before->received[t.ring][t.seat] + received[t.ring][t.seat]);
 	}
 	remote_end_call(a.remote);
 }

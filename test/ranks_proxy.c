@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/settings.h"
+#include "net/front.h"
 #include "net/proxy.h"
 #include "transport_mpi.h"
 
@@ -26,6 +27,8 @@ static _Atomic long looks; /* of all proxies, at MPI */
 struct lane {
 	uint64_t sent, taken;
 };
+
+static const struct remote_slots slots = { SLOT_BYTES, 4 };
 
 /* A communicator, as its kernels see it. */
 struct world {
@@ -95,15 +98,22 @@ static void open_transport(struct world *w)
 		give_up(why_not);
 }
 
+static remote_place place_of(int peer, uint32_t lane, enum remote_direction direction)
+{
+	const uint64_t end = remote_end_bytes(&slots) / REMOTE_LINE;
+	return (remote_place)(1 + remote_place_of(peer, direction, lane) * end);
+}
+
 static struct world *open_world(void)
 {
 	static uint64_t id = 1;
 	struct world *w = calloc(1, sizeof *w);
-	struct remote remote = { .slot_bytes = SLOT_BYTES, .peers = size - 1 };
-	remote.memory = aligned_alloc(4096, (remote_bytes(&remote) + 4095) / 4096 * 4096);
+	struct remote remote = { .slots = { slots, slots, slots }, .peers = size - 1 };
+	const size_t bytes = (size_t)place_of(size - 1, 0, REMOTE_OUT) * REMOTE_LINE;
+	remote.memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 	if (!w || !remote.memory)
 		give_up("no memory");
-	memset(remote.memory, 0, remote_bytes(&remote));
+	memset(remote.memory, 0, bytes);
 	w->id = id++;
 	for (int i = 0; i < size - 1; i++)
 		w->peers[i] = i + (i >= rank);
@@ -111,6 +121,12 @@ static struct world *open_world(void)
 	open_transport(w);
 	if (proxy_open(&w->params, &w->proxy))
 		give_up("no proxy");
+	for (int i = 0; i < size - 1; i++)
+		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
+			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
+				if (proxy_open_end(w->proxy, i, (enum remote_direction)d, lane,
+						   place_of(i, lane, (enum remote_direction)d)))
+					give_up("no lane");
 	return w;
 }
 
@@ -164,17 +180,18 @@ static unsigned char byte_of(uint64_t seed, size_t i)
 static int try_post(struct world *w, int i, uint32_t lane)
 {
 	const struct remote *r = &w->params.remote;
-	struct remote_words *words = remote_words_of(r, i);
+	const remote_place place = place_of(i, lane, REMOTE_OUT);
+	struct remote_words *words = remote_words_at(r, place);
 	const uint64_t n = w->lanes[i][lane].sent, seed = seed_of(w, rank, w->peers[i], lane, n);
-	if (n >= __atomic_load_n(&words->free[lane], __ATOMIC_ACQUIRE) + REMOTE_DEPTH)
+	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots.depth)
 		return 0;
-	unsigned char *data = remote_data_at(r, i, REMOTE_OUT, lane, n);
+	unsigned char *data = remote_data_at(r, place, &slots, n);
 	for (size_t b = 0; b < size_of(seed); b++)
 		data[b] = byte_of(seed, b);
-	*remote_header_at(r, i, REMOTE_OUT, lane, n) = (struct remote_header){
+	*remote_header_at(r, place, &slots, n) = (struct remote_header){
 		.number = n + 1, .signature = seed, .what = ~seed, .bytes = size_of(seed)
 	};
-	__atomic_store_n(&words->posted[lane], ++w->lanes[i][lane].sent, __ATOMIC_RELEASE);
+	__atomic_store_n(&words->posted, ++w->lanes[i][lane].sent, __ATOMIC_RELEASE);
 	return 1;
 }
 
@@ -182,17 +199,21 @@ static int try_take(struct world *w, int i, uint32_t lane)
 {
 	const struct remote *r = &w->params.remote;
 	const uint64_t n = w->lanes[i][lane].taken, seed = seed_of(w, w->peers[i], rank, lane, n);
-	const struct remote_header *header = remote_header_at(r, i, REMOTE_IN, lane, n);
-	const unsigned char *data = remote_data_at(r, i, REMOTE_IN, lane, n);
+	const remote_place place = place_of(i, lane, REMOTE_IN);
+	const unsigned char *data = remote_data_at(r, place, &slots, n);
+	unsigned char few[REMOTE_FEW_BYTES];
+	struct remote_header header;
+	const enum front_form form = front_read(remote_header_at(r, place, &slots, n), n + 1, &header, few);
 	size_t bad = 0;
-	if (__atomic_load_n(&header->number, __ATOMIC_ACQUIRE) != n + 1)
+	if (form == FRONT_NOTHING)
 		return 0;
-	expect(header->signature == seed && header->what == ~seed, "a header of another message");
-	expect(header->bytes == size_of(seed), "another size");
+	expect(header.signature == seed && header.what == ~seed, "a header of another message");
+	expect(header.bytes == size_of(seed), "another size");
+	expect(form == FRONT_HEADER || !memcmp(few, data, size_of(seed)), "other few bytes");
 	for (size_t b = 0; b < size_of(seed); b++)
 		bad += data[b] != byte_of(seed, b);
 	expect(!bad, "other bytes");
-	__atomic_store_n(&remote_words_of(r, i)->taken[lane], ++w->lanes[i][lane].taken, __ATOMIC_RELEASE);
+	__atomic_store_n(&remote_words_at(r, place)->taken, ++w->lanes[i][lane].taken, __ATOMIC_RELEASE);
 	return 1;
 }
 

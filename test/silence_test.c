@@ -150,6 +150,8 @@ static void pairs(struct team_member *m)
 
 /* ---- GPUs --------------------------------------------------------------------------------------------------- */
 
+enum { ONE_END = 5 /* lines: words, and two messages of one with their headers */ };
+
 /* A communicator with what a CUDA one has of its own for other nodes. Its memory outlives the member, as the proxy's thread may use it. */
 struct fake {
 	struct comm *comm;
@@ -161,8 +163,9 @@ static void open_fake(struct team_member *m, struct fake *f, int moves)
 {
 	f->comm = comm_get(m->comm, "test");
 	f->comm->recent = recent_create();
-	f->remote = (struct remote){ .slot_bytes = REMOTE_LINE, .peers = RANKS - 1 };
-	f->remote.memory = calloc(1, remote_bytes(&f->remote));
+	f->remote =
+	    (struct remote){ .slots = { [REMOTE_OF_PLANS] = { REMOTE_LINE, 2 } }, .peers = RANKS - 1 };
+	f->remote.memory = calloc(1 + ONE_END, REMOTE_LINE);
 	if (!f->comm->recent || !f->remote.memory || gpu_places_open(f->comm))
 		abort();
 	f->calls = remote_progress_of(&f->remote);
@@ -319,6 +322,7 @@ static void gpu_refused(struct team_member *m)
 		int ret = 0;
 		struct transport *transport = f.comm->engine.transport;
 		note_call(&f, reduction);
+		team_expect(m, proxy_open_end(f.comm->proxy, 0, REMOTE_IN, 0, 1), 0, "proxy_open_end");
 		(transport->ops->fail)(transport, CORALE_ENOMEM); /* cmocka has a macro of that name */
 		set(&f.calls->begun, 1);
 		while (!ret && team_now() - begin < LIMIT_S) {

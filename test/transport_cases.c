@@ -496,7 +496,7 @@ static void count_release(void *ctx)
 
 static int is_released(void *ctx)
 {
-	return atomic_load((_Atomic int *)ctx) == 1;
+	return atomic_load((_Atomic int *)ctx) == 2; /* directions */
 }
 
 /* Slots in memory of both users, on a lane that is theirs alone. */

@@ -154,6 +154,13 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_NAME,
 	  FIELD(ucx_message),
 	  .choices = ucx_messages },
+	{ .row = { "CORALE_PINNED_MEMORY", "bytes", "64M",
+		   "Pinned memory of a communicator for messages between GPUs of different nodes, at most.",
+		   1 },
+	  .kind = SETTINGS_SIZE,
+	  FIELD(pinned_memory),
+	  .min = 16 * MEBI,
+	  .max = 4 * GIBI },
 	{ .row = { "CORALE_RAILS", "1 to 8, 0: by the network and cores per rank", "0",
 		   "Threads, and connections to each peer, that carry messages between GPUs of different "
 		   "nodes.",

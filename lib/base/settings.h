@@ -32,6 +32,7 @@ struct settings {
 	char transport[32]; /* CORALE_TRANSPORT: auto, ucx, mpi */
 	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
 	char ucx_message[16]; /* CORALE_UCX_MESSAGE: auto (measured), put, tag, am */
+	size_t pinned_memory;
 	int rails; /* CORALE_RAILS: between nodes with GPUs; 0: by the network and cores per rank */
 	double
 	    spin_us; /* CORALE_SPIN_US: a wait polls so long before it yields; < 0: chosen by cores per rank */

@@ -130,7 +130,7 @@ size_t corale_comm_memory(const corale_comm *handle)
 		return 0;
 	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + comm->engine.layout.bytes +
 	       (comm->peers ? (size_t)comm->size * sizeof *comm->peers : 0) + comm->engine.memory +
-	       plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans);
+	       plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans) + plans_bytes(&comm->narrow_plans);
 }
 
 void corale_config_init(corale_config *config)

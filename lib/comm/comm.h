@@ -11,6 +11,7 @@
 #include "host/host_engine.h"
 #include "plan/planner.h"
 #include "plans.h"
+#include "net/lanes.h"
 #include "plan/topo.h"
 #include "cuda/trace.h"
 #include "base/wait.h"
@@ -73,6 +74,8 @@ struct comm {
 	struct plans plans; /* of the host engine */
 	struct topo gpu_topo; /* topo with the rates of GPUs, for: */
 	struct plans gpu_plans; /* the ways of calls on GPUs, and the plans of those that no codelet runs */
+	struct plans narrow_plans; /* over nodes, of calls for whose lanes there is no room any more */
+	struct lanes_account lanes, narrow_lanes; /* that these plans use */
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */

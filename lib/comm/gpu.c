@@ -133,10 +133,11 @@ static const struct plan_way *way_of(const struct comm *comm, const struct plan_
 	return planner_way(&comm->gpu_plans.planner, key);
 }
 
-/* Over nodes: lowered, but for counts that only the two ends of an edge know. */
+/* Over nodes: lowered, but for counts that only the two ends of an edge know, and where each rank sends to many of each other node. */
 static int choose_remote(struct comm *comm, const struct call *c, struct engine_call *call)
 {
-	if (!coll_is_uneven(c->coll))
+	const int many = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
+	if (!coll_is_uneven(c->coll) && !(c->coll == CORALE_ALL_TO_ALL && many))
 		return gpu_plan(comm, c, call);
 	call->codelet = CODELET_SLOTS;
 	return 0;

@@ -50,7 +50,9 @@ static int open_engine(struct comm *comm)
 					.memory_cap = s->memory_cap,
 					.max_blocks = plan_most_blocks(
 					    s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT),
-					.timeout_s = s->timeout };
+					.timeout_s = s->timeout,
+					.nodes = map->nodes,
+					.pinned_bytes = s->pinned_memory };
 	comm->recent = recent_create();
 	if (!comm->recent)
 		return log_error(CORALE_ENOMEM, comm->rank,

@@ -9,11 +9,13 @@
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
 enum {
 	FEW_RANKS = 16,
+	SMALL_BYTES = 16 << 10, /* between nodes of several ranks one channel is enough */
 	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
 };
 
-static int lower(struct comm *comm, const struct plan *plan, int root, int *list)
+static int lower(struct comm *comm, const struct plan *plan, enum remote_use use, int root, int *list)
 {
+	const struct remote remote = engine_cuda.remote(comm->gpu);
 	struct lowered lowered;
 	const char *why;
 	int ret = lower_plan(plan, &comm->gpu_topo.map, comm->rank, root, &lowered, &why);
@@ -23,7 +25,7 @@ static int lower(struct comm *comm, const struct plan *plan, int root, int *list
 	for (int i = 0; i < lowered.npeers; i++)
 		lowered.peers[i].rank = (int16_t)gpu_place_of(comm, lowered.peers[i].rank);
 	if (comm->proxy)
-		lower_ahead(&lowered, comm->engine.locals, REMOTE_AHEAD);
+		lower_ahead(&lowered, comm->engine.locals, remote_ahead(&remote.slots[use]));
 	return engine_cuda.add_list(comm->gpu, &lowered, list);
 }
 
@@ -40,9 +42,26 @@ static int prepare_row(struct comm *comm, int row, corale_coll coll, corale_type
 			continue;
 		int roots = coll_is_rooted(coll) ? comm->size : 1;
 		for (int root = 0; !ret && root < roots; root++)
-			ret = lower(comm, &plan, root, &list);
+			ret = lower(comm, &plan, REMOTE_OF_PLANS, root, &list);
 	}
 	return ret;
+}
+
+static int open_remote(struct comm *comm)
+{
+	const struct remote r = engine_cuda.remote(comm->gpu);
+	const size_t cap = comm->settings.pinned_memory;
+	comm->gpu_topo.rail = comm->topo->rail;
+	comm->narrow_plans.planner = comm->gpu_plans.planner;
+	planner_limit_remote(&comm->gpu_plans.planner, r.slots[REMOTE_OF_PLANS].bytes, REMOTE_CHANNELS,
+			     REMOTE_BLOCKS);
+	comm->gpu_plans.planner.by_nodes = comm->topo->map.max_node_size > 1;
+	planner_limit_remote(&comm->narrow_plans.planner, r.slots[REMOTE_OF_NARROW_PLANS].bytes, 1,
+			     REMOTE_BLOCKS);
+	if (lanes_account_open(&comm->lanes, &r, REMOTE_OF_PLANS, cap, &comm->gpu_topo.map) ||
+	    lanes_account_open(&comm->narrow_lanes, &r, REMOTE_OF_NARROW_PLANS, cap, &comm->gpu_topo.map))
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for lanes to %d ranks", comm->size);
+	return 0;
 }
 
 int gpu_plans_open(struct comm *comm)
@@ -52,12 +71,8 @@ int gpu_plans_open(struct comm *comm)
 	comm->gpu_topo = *comm->topo;
 	topo_set_gpus(&comm->gpu_topo, comm->node.rates);
 	planner_init_gpus(&comm->gpu_plans.planner, &comm->gpu_topo, &comm->settings, &comm->node);
-	if (comm->proxy) {
-		const struct remote remote = engine_cuda.remote(comm->gpu);
-		comm->gpu_topo.rail = comm->topo->rail;
-		planner_limit_remote(&comm->gpu_plans.planner, remote.slot_bytes, REMOTE_CHANNELS,
-				     REMOTE_BLOCKS);
-	}
+	if (comm->proxy)
+		ret = open_remote(comm);
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++) {
 		const corale_coll coll = algo[row].coll;
 		if (coll_is_pair(coll))
@@ -73,34 +88,91 @@ int gpu_plans_open(struct comm *comm)
 void gpu_plans_close(struct comm *comm)
 {
 	plans_free(&comm->gpu_plans);
+	plans_free(&comm->narrow_plans);
+	lanes_account_close(&comm->lanes);
+	lanes_account_close(&comm->narrow_lanes);
 }
 
-static int make_list(struct comm *comm, const struct plan *plan, int root, struct plans_list *list)
+static int make_list(struct comm *comm, const struct plan *plan, enum remote_use use, int root,
+		     struct plans_list *list)
 {
-	int ret = lower(comm, plan, root, &list->number);
+	int ret = lower(comm, plan, use, root, &list->number);
 	list->made = !ret;
 	list->counted =
 	    !ret && !comm->proxy && !lower_messages(plan, &comm->gpu_topo.map, root, &list->messages);
 	return ret;
 }
 
-int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
+/* The plan and its list, which is zero before it is first asked for. */
+static int find_list(struct comm *comm, struct plans *plans, const struct call *c, struct plans_entry **entry,
+		     struct plans_list **list)
 {
 	struct plan_key key = planner_key(c->coll, c->count, c->type, c->op);
-	struct plans_entry *entry;
-	int ret = plans_find(&comm->gpu_plans, comm->rank, &key, &entry);
-	if (!ret && !entry->lists && !(entry->lists = calloc((size_t)comm->size, sizeof *entry->lists)))
+	int ret = plans_find(plans, comm->rank, &key, entry);
+	if (!ret && !(*entry)->lists &&
+	    !((*entry)->lists = calloc((size_t)comm->size, sizeof *(*entry)->lists)))
 		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d plans", comm->size);
+	*list = ret ? NULL : &(*entry)->lists[c->root];
+	return ret;
+}
+
+/* 1 if there are lanes for all that a plan sends between nodes, 0 if not: the same on all ranks; or an error. */
+static int admit(struct comm *comm, struct lanes_account *account, const struct plan *plan, int root,
+		 struct plans_list *list)
+{
+	if (!comm->proxy || list->made || list->refused)
+		return !list->refused;
+	int ret = lanes_admit(account, plan, root);
+	list->refused = !ret;
+	return ret < 0 ? log_error(ret, comm->rank, "lanes of a plan can't be counted") : ret;
+}
+
+/* As admit, of the wide plan of a call or the narrow one. */
+static int find_admitted(struct comm *comm, int narrow, const struct call *c, struct plans_entry **entry,
+			 struct plans_list **list)
+{
+	int ret = find_list(comm, narrow ? &comm->narrow_plans : &comm->gpu_plans, c, entry, list);
+	return ret ? ret
+		   : admit(comm, narrow ? &comm->narrow_lanes : &comm->lanes, &(*entry)->plan, c->root,
+			   *list);
+}
+
+static int is_narrow_first(const struct comm *comm, const struct call *c)
+{
+	return comm->proxy && comm->gpu_plans.planner.by_nodes &&
+	       c->count * corale_type_bytes(c->type) <= SMALL_BYTES;
+}
+
+static int refuse(const struct comm *comm, const struct call *c)
+{
+	return log_error(
+	    CORALE_ENOTSUP, comm->rank,
+	    "%s: its ranks talk to so many others that no pinned memory is left for their lanes: "
+	    "raise CORALE_PINNED_MEMORY (%zu) on all ranks",
+	    corale_coll_name(c->coll), comm->settings.pinned_memory);
+}
+
+int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
+{
+	struct plans_entry *entry;
+	struct plans_list *list;
+	call->narrow = is_narrow_first(comm, c);
+	int ret = find_admitted(comm, call->narrow, c, &entry, &list);
+	if (!ret) {
+		call->narrow = !call->narrow;
+		ret = find_admitted(comm, call->narrow, c, &entry, &list);
+	}
+	ret = ret > 0 ? 0 : ret ? ret : refuse(comm, c);
+	if (!ret && !list->made)
+		ret = make_list(comm, &entry->plan, call->narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS,
+				c->root, list);
 	if (ret)
 		return ret;
-	struct plans_list *list = &entry->lists[c->root];
-	if (!list->made)
-		ret = make_list(comm, &entry->plan, c->root, list);
 	call->codelet = CODELET_NONE;
 	call->plan = &entry->plan;
 	call->list = list->number;
 	call->messages = list->counted ? &list->messages : NULL;
 	call->target = 0;
 	call->scratch = 0;
-	return ret;
+	return 0;
 }

@@ -38,7 +38,13 @@ struct engine_params {
 	size_t memory_cap; /* of windows and scratch together */
 	int max_blocks; /* 0, and at most: all of the GPU but one processor of 32 */
 	double timeout_s; /* of one wait of a kernel; 0: never */
+	int nodes;
+	size_t pinned_bytes; /* for messages between nodes; equal on all ranks */
 };
+
+/* For messages to or from a rank of another node (its place among those): a lane's end is in use from now on. 0 or an error, logged. */
+typedef int engine_open_end(void *ctx, int peer, enum remote_direction direction, uint32_t lane,
+			    remote_place place);
 
 /* A rank of another node is named by its place among those, plus the ranks of this node. */
 
@@ -47,6 +53,7 @@ struct engine_call {
 	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered: */
 	const struct plan *plan;
 	int list; /* the number that add_list gave */
+	int narrow; /* its messages between nodes go by the lanes of narrow plans */
 	const struct lowered_messages *messages; /* NULL: they go through slots */
 	corale_coll coll;
 	corale_type type;
@@ -149,6 +156,9 @@ struct engine_ops {
 
 	/* Pinned memory of the messages to and from ranks of other nodes: for the proxy, which uses it until close. */
 	struct remote (*remote)(const struct engine *engine);
+
+	/* Before the first call: who hears of each lane that a call opens in that memory, in the thread of the call. */
+	void (*set_lanes)(struct engine *engine, engine_open_end *open, void *ctx);
 
 	/* That memory is never freed: something outside may still store there. */
 	void (*keep_remote)(struct engine *engine);

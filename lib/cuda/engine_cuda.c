@@ -20,6 +20,12 @@ static struct remote remote(const struct engine *e)
 	return e->remote.remote;
 }
 
+static void set_lanes(struct engine *e, engine_open_end *open, void *ctx)
+{
+	e->lanes.open = open;
+	e->lanes.ctx = ctx;
+}
+
 static void keep_remote(struct engine *e)
 {
 	e->remote.remote.memory = NULL;
@@ -285,6 +291,7 @@ const struct engine_ops engine_cuda = {
 	.connect = connect,
 	.describe = engine_describe,
 	.remote = remote,
+	.set_lanes = set_lanes,
 	.keep_remote = keep_remote,
 	.add_list = add_list,
 	.run = run,

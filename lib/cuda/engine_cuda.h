@@ -47,7 +47,9 @@ struct engine_last {
 /* A lowered plan on the GPU. */
 struct engine_list {
 	struct lowered host;
-	const unsigned char *memory; /* its operations, then its peers */
+	const unsigned char *memory; /* its operations, then its peers, then those of other nodes */
+	int nfar; /* ranks of other nodes in it */
+	uint32_t open; /* channels whose lanes to them are, a bit each */
 };
 
 struct engine_lists {
@@ -55,6 +57,16 @@ struct engine_lists {
 	int n, room;
 	unsigned char *memory;
 	size_t bytes, used;
+};
+
+/* Of pinned memory; what of it is used stays so. */
+struct engine_lanes {
+	remote_place *places; /* as on the GPU */
+	remote_place used; /* lines */
+	uint64_t lines;
+	uint64_t first_new, end_new; /* of places: between these the GPU lacks some */
+	engine_open_end *open;
+	void *ctx;
 };
 
 /* In pinned memory of the host. */
@@ -102,6 +114,8 @@ struct engine {
 	size_t scratch_chunk;
 	struct engine_lists lists;
 	struct remote_calls remote; /* ranks of other nodes; counts: on the GPU */
+	struct engine_lanes lanes; /* to them */
+	int edges_at_once; /* of a launch, in each direction */
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
 	int last_captures; /* the last call was captured */
@@ -224,9 +238,17 @@ int engine_run_lowered(struct engine *engine, const struct engine_call *call, co
 
 /* ---- engine_cuda_remote.c: messages between nodes */
 
-/* peers: ranks of other nodes; most_peers: the most that a rank has. */
-int engine_open_remote(struct engine *engine, int peers, int most_peers);
+int engine_open_remote(struct engine *engine, const struct engine_params *params);
 void engine_close_remote(struct engine *engine);
+
+/* ---- engine_cuda_lanes.c: which parts of that memory are in use; before a launch, the lanes that it needs */
+
+/* Of so many bytes. CORALE_ENOMEM. */
+int engine_lanes_open(struct engine *engine, size_t bytes);
+void engine_lanes_close(struct engine *engine);
+/* Of a lowered plan; of the messages in engine->edges. No call of CUDA allocates or waits for a call. */
+int engine_open_list(struct engine *engine, int list, int first_channel, int channels);
+int engine_open_edges(struct engine *engine);
 
 /* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
 

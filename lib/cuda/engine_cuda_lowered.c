@@ -11,7 +11,9 @@
 
 static size_t list_bytes(const struct lowered *l)
 {
-	return codelet_round((size_t)l->nops * sizeof *l->ops + (size_t)l->npeers * sizeof *l->peers, 64);
+	return codelet_round((size_t)l->nops * sizeof *l->ops + (size_t)l->npeers * sizeof *l->peers +
+				 CODELET_MAX_RANKS * sizeof(int16_t),
+			     64);
 }
 
 /* Of arrays that may be empty, and then NULL. */
@@ -28,8 +30,27 @@ static int is_same(const struct lowered *a, const struct lowered *b)
 	       same_bytes(a->peers, b->peers, (size_t)a->npeers * sizeof *a->peers);
 }
 
-static int check_list(const struct engine *e, const struct lowered *l)
+/* Ranks of other nodes in a list, each once, at most so many as kernels count; how many there are. */
+static int find_far(const struct engine *e, const struct lowered *l, int16_t *far_peers)
 {
+	int n = 0;
+	for (int i = 0; i < l->npeers && e->ranks + n <= CODELET_MAX_RANKS; i++) {
+		const int16_t peer = (int16_t)(l->peers[i].rank - e->ranks);
+		int k = 0;
+		while (k < n && far_peers[k] != peer)
+			k++;
+		if (peer >= 0 && k == n)
+			far_peers[n++] = peer;
+	}
+	return n;
+}
+
+static int check_list(const struct engine *e, const struct lowered *l, int nfar)
+{
+	if (e->ranks + nfar > CODELET_MAX_RANKS)
+		return log_error(CORALE_ENOTSUP, e->world_rank,
+				 "a plan in which a rank talks to more than %d ranks of other nodes",
+				 CODELET_MAX_RANKS - e->ranks);
 	if (l->npeers > CODELET_LOWERED_PEERS)
 		return log_error(CORALE_ENOTSUP, e->world_rank, "a plan with %d peers: at most %d on a GPU",
 				 l->npeers, CODELET_LOWERED_PEERS);
@@ -59,7 +80,20 @@ static int make_room(struct engine *e, size_t bytes)
 	return 0;
 }
 
-static int put_list(struct engine *e, const struct lowered *l, unsigned char *to)
+/* Kernels number the ranks of other nodes by the list. */
+static void number_peers(const struct engine *e, const int16_t *far_peers, struct lowered_peer *peers, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int16_t k = 0;
+		while (peers[i].rank >= e->ranks && far_peers[k] != peers[i].rank - e->ranks)
+			k++;
+		if (peers[i].rank >= e->ranks)
+			peers[i].rank = (int16_t)(e->ranks + k);
+	}
+}
+
+static int put_list(struct engine *e, const struct lowered *l, const int16_t *far_peers, int nfar,
+		    unsigned char *to)
 {
 	const size_t bytes = list_bytes(l), ops = (size_t)l->nops * sizeof *l->ops;
 	unsigned char *copy = calloc(1, bytes + 1);
@@ -67,8 +101,12 @@ static int put_list(struct engine *e, const struct lowered *l, unsigned char *to
 		return log_error(CORALE_ENOMEM, e->world_rank, "no memory for a plan");
 	if (l->nops)
 		memcpy(copy, l->ops, ops);
-	if (l->npeers)
-		memcpy(copy + ops, l->peers, (size_t)l->npeers * sizeof *l->peers);
+	if (l->npeers) {
+		struct lowered_peer *peers = (struct lowered_peer *)(void *)(copy + ops);
+		memcpy(peers, l->peers, (size_t)l->npeers * sizeof *l->peers);
+		number_peers(e, far_peers, peers, l->npeers);
+		memcpy(peers + l->npeers, far_peers, (size_t)nfar * sizeof *far_peers);
+	}
 	int ret = engine_put(e, to, copy, bytes);
 	free(copy);
 	return ret;
@@ -82,24 +120,28 @@ int engine_add_list(struct engine *e, struct lowered *l, int *index)
 			lowered_free(l);
 			return 0;
 		}
-	int ret = check_list(e, l);
+	int16_t far_peers[CODELET_MAX_RANKS + 1];
+	const int nfar = find_far(e, l, far_peers);
+	int ret = check_list(e, l, nfar);
 	ret = ret ? ret : make_room(e, list_bytes(l));
-	ret = ret ? ret : put_list(e, l, lists->memory + lists->used);
+	ret = ret ? ret : put_list(e, l, far_peers, nfar, lists->memory + lists->used);
 	if (ret) {
 		lowered_free(l);
 		return ret;
 	}
-	lists->list[lists->n++] = (struct engine_list){ *l, lists->memory + lists->used };
+	lists->list[lists->n++] =
+	    (struct engine_list){ .host = *l, .memory = lists->memory + lists->used, .nfar = nfar };
 	lists->used += list_bytes(l);
 	return 0;
 }
 
-/* All rows of the algorithm table, from each root, have room. */
+/* All rows of the algorithm table, from each root, have room; of very many ranks, those that programs use. */
 int engine_open_lists(struct engine *e)
 {
-	enum { ROWS = 48, PEERS = 4, MORE = 24 };
+	enum { ROWS = 48, PEERS = 4, MORE = 33, MOST_BYTES = 32 << 20 };
 	const size_t ranks = (size_t)e->world_ranks,
-		     bytes = ROWS * ranks * (PEERS * ranks + MORE) * sizeof(struct lowered_op) / 2;
+		     all = ROWS * ranks * (PEERS * ranks + MORE) * sizeof(struct lowered_op) / 2,
+		     bytes = all < MOST_BYTES ? all : MOST_BYTES;
 	int ret = engine_check(e, cudaMalloc((void **)&e->lists.memory, bytes), "allocating memory");
 	e->lists.bytes = ret ? 0 : bytes;
 	e->bytes += e->lists.bytes;
@@ -149,11 +191,11 @@ static uint64_t threads_for(uint64_t slot_bytes)
 	return threads < CODELET_THREADS ? threads : CODELET_THREADS;
 }
 
-/* Small calls between nodes begin and end sooner in small blocks; all ranks may be looked after by both halves of a block. */
-static uint64_t threads_in_slots(const struct engine *e, uint64_t message)
+/* Small calls between nodes begin and end sooner in small blocks; each half of a block looks after all ranks of the list. */
+static uint64_t threads_in_slots(const struct engine *e, const struct codelet_lowered *l, uint64_t message)
 {
 	const uint64_t threads = threads_for(message),
-		       peers = codelet_round(2 * (uint64_t)e->world_ranks, 64);
+		       peers = codelet_round(2 * ((uint64_t)e->ranks + l->nfar), 64);
 	return !e->remote.counts ? CODELET_THREADS : threads > peers ? threads : peers;
 }
 
@@ -210,13 +252,14 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, uint64
 	const struct plan *plan = c->plan;
 	struct codelet_args *a = &l->args;
 	l->form = CODELET_FIFO;
-	l->threads = (uint16_t)threads_in_slots(e, message);
+	l->threads = (uint16_t)threads_in_slots(e, l, message);
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);
 	/* Of the plan alone, so that all ranks refuse alike; of an all_to_all_v both ends of a long edge do. */
-	if ((uint64_t)most_chunks(e, c, &l->call) * plan->nsteps * (uint64_t)e->world_ranks >>
-	    CODELET_NUMBER_BITS)
+	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks,
+		       steps = unrolled < CODELET_LOWERED_OPS ? unrolled : CODELET_LOWERED_OPS;
+	if ((uint64_t)most_chunks(e, c, &l->call) * steps >> CODELET_NUMBER_BITS)
 		return log_error(CORALE_ENOTSUP, e->world_rank,
 				 "%s of %llu bytes in %d chunks: too many messages in one call: give it more "
 				 "blocks (CORALE_MAX_CTAS) or a larger CORALE_GPU_WINDOW",
@@ -256,9 +299,12 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 {
 	const struct plan *plan = c->plan;
 	const struct engine_list *list = &e->lists.list[c->list];
-	struct codelet_lowered l = {
-		.args = *args, .channels = plan->channels, .world = e->world_ranks, .remote = e->remote
-	};
+	struct codelet_lowered l = { .args = *args,
+				     .channels = plan->channels,
+				     .world = e->world_ranks,
+				     .remote = e->remote,
+				     .nfar = (uint16_t)list->nfar,
+				     .first_channel = c->narrow ? REMOTE_NARROW : 0 };
 	struct plan_env env;
 	const struct plan_map map = { .ranks = e->world_ranks };
 	plan_env_init(&env, plan, &map, e->world_rank, c->root, c->bytes / corale_type_bytes(c->type));
@@ -269,9 +315,11 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	l.peers = (const struct lowered_peer *)(const void *)(list->memory +
 							      (size_t)list->host.nops * sizeof *l.ops);
 	l.npeers = (uint16_t)list->host.npeers;
+	l.far_peers = (const int16_t *)(const void *)(l.peers + list->host.npeers);
 	l.wide = plan->wire_type != plan->key.type;
 	const uint64_t message = message_bytes(plan, c, &l.call);
 	int ret = cut_lines(e, c, message, &l) ? 0 : cut_rings(e, c, message, &l);
+	ret = ret ? ret : engine_open_list(e, c->list, l.first_channel, plan->channels);
 	if (ret)
 		return ret;
 	if (c->send_counts)

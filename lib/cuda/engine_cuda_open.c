@@ -215,6 +215,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	e->world_rank = p->world_rank;
 	e->world_ranks = p->world_ranks;
 	e->memory_cap = p->memory_cap;
+	e->edges_at_once = (CODELET_MAX_MESSAGES - 1) / 2; /* and a copy */
 	e->scratch_region = ENGINE_MAX_REGIONS; /* none */
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
 	e->mapped = calloc((size_t)p->ranks, 1);
@@ -246,7 +247,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	if (!ret && p->world_ranks > 1)
 		ret = make_window(e);
 	if (!ret)
-		ret = engine_open_remote(e, p->world_ranks - p->ranks, p->world_ranks - p->least_ranks);
+		ret = engine_open_remote(e, p);
 	if (ret)
 		engine_close(e);
 	else

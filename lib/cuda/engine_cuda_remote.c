@@ -4,43 +4,47 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "net/lanes.h"
 
-enum { MOST_BYTES = 64 << 20 /* pinned */, MOST_SLOT = 256 << 10, LEAST_SLOT = 1 << 10 };
-
-/* As large as fits, the same on all ranks, whatever the number of their node's ranks. */
-static uint32_t slot_bytes(int peers)
+static int make_table(struct engine *e, int peers)
 {
-	const uint64_t slots = 2 * (uint64_t)REMOTE_LANES * REMOTE_DEPTH * (uint64_t)peers;
-	uint64_t bytes = MOST_BYTES / slots / LEAST_SLOT * LEAST_SLOT;
-	bytes = bytes < MOST_SLOT ? bytes : MOST_SLOT;
-	return (uint32_t)(bytes > LEAST_SLOT ? bytes : LEAST_SLOT);
+	const size_t bytes = remote_place_of(peers, REMOTE_OUT, 0) * sizeof(remote_place);
+	remote_place *places = NULL;
+	int ret = engine_check(e, cudaMalloc((void **)&places, bytes), "allocating memory");
+	e->remote.places = places;
+	return ret ? ret : engine_fill(e, places, 0, bytes);
 }
 
-int engine_open_remote(struct engine *e, int peers, int most_peers)
+int engine_open_remote(struct engine *e, const struct engine_params *p)
 {
+	const int peers = p->world_ranks - p->ranks;
 	const size_t counts = sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0];
 	if (!peers)
 		return 0;
-	if (e->ranks + peers > CODELET_MAX_RANKS)
-		return log_error(
-		    CORALE_ENOTSUP, e->world_rank,
-		    "%d ranks in a CUDA communicator over several nodes: at most %d in this version",
-		    e->ranks + peers, CODELET_MAX_RANKS);
-	e->remote.remote = (struct remote){ .slot_bytes = slot_bytes(most_peers), .peers = peers };
-	const size_t bytes = remote_bytes(&e->remote.remote);
+	/* the same slots on all ranks, whatever the number of their node's */
+	e->remote.remote =
+	    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
+	const size_t bytes = lanes_bytes(&e->remote.remote, p->pinned_bytes);
+	e->remote.remote.peers = peers;
 	int ret =
 	    engine_check(e, cudaHostAlloc((void **)&e->remote.remote.memory, bytes, cudaHostAllocPortable),
 			 "allocating pinned memory for messages between nodes");
 	if (!ret) /* every page is there before a kernel waits */
 		memset(e->remote.remote.memory, 0, bytes);
 	if (!ret)
+		ret = engine_lanes_open(e, bytes);
+	if (!ret)
 		ret = engine_check(e, cudaMalloc((void **)&e->remote.counts, counts), "allocating memory");
-	return ret ? ret : engine_fill(e, e->remote.counts, 0, counts);
+	if (!ret)
+		ret = engine_fill(e, e->remote.counts, 0, counts);
+	return ret ? ret : make_table(e, peers);
 }
 
 void engine_close_remote(struct engine *e)
 {
 	cudaFree(e->remote.counts);
+	cudaFree((void *)(uintptr_t)e->remote.places);
+	engine_lanes_close(e);
 	if (e->remote.remote.memory)
 		cudaFreeHost(e->remote.remote.memory);
 }

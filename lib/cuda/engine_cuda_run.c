@@ -171,6 +171,7 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 	g->grants = (uint32_t)e->layout.grants;
 	g->regions = e->gpu_peers;
 	g->remote = e->remote;
+	g->begins = g->ends = 1;
 	g->rooms = 0;
 }
 
@@ -204,47 +205,77 @@ static void add_message(struct codelet_edges *g, struct codelet_message m)
 	set_message(g, g->group.lists++, m);
 }
 
-/* Of an all_to_all_v: what goes to a rank, or comes from it, by its rank among all. */
+/* Bytes of an edge, and where they begin: of an all_to_all, or of an all_to_all_v. */
+static uint64_t edge_of(const struct engine_call *c, int sending, int peer, uint64_t *at)
+{
+	const size_t element = corale_type_bytes(c->type);
+	if (!c->send_counts) {
+		*at = (uint64_t)peer * c->bytes;
+		return c->bytes;
+	}
+	*at = (sending ? c->send_displs : c->recv_displs)[peer] * element;
+	return (sending ? c->send_counts : c->recv_counts)[peer] * element;
+}
+
+/* What goes to a rank, or comes from it, by its rank among all. */
 static void add_edge(const struct engine *e, const struct engine_call *c, int sending, int peer)
 {
-	size_t element = corale_type_bytes(c->type);
+	uint64_t at, bytes = edge_of(c, sending, peer, &at);
 	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
-	uint64_t bytes = (sending ? c->send_counts : c->recv_counts)[peer] * element;
-	add_message(e->edges, (struct codelet_message){
-				  .data = data + (sending ? c->send_displs : c->recv_displs)[peer] * element,
-				  .bytes = bytes,
-				  .peer = (int16_t)(c->place_of ? c->place_of[peer] : peer),
-				  .sending = (uint8_t)sending,
-				  .what_high = codelet_what_high((int)c->type, bytes) });
+	add_message(e->edges,
+		    (struct codelet_message){ .data = data + at,
+					      .bytes = bytes,
+					      .peer = (int16_t)(c->place_of ? c->place_of[peer] : peer),
+					      .sending = (uint8_t)sending,
+					      .what_high = codelet_what_high((int)c->type, bytes) });
 }
 
 static void add_own(const struct engine *e, const struct engine_call *c)
 {
-	size_t element = corale_type_bytes(c->type), bytes = c->send_counts[e->world_rank] * element;
-	const unsigned char *from = (const unsigned char *)c->send + c->send_displs[e->world_rank] * element;
-	unsigned char *to = (unsigned char *)c->recv + c->recv_displs[e->world_rank] * element;
+	uint64_t sent_at, at;
+	const uint64_t bytes = edge_of(c, 1, e->world_rank, &sent_at);
+	edge_of(c, 0, e->world_rank, &at);
+	const unsigned char *from = (const unsigned char *)c->send + sent_at;
+	unsigned char *to = (unsigned char *)c->recv + at;
 	if (from != to && bytes)
 		add_message(e->edges,
 			    (struct codelet_message){
 				.data = to, .from = from, .bytes = bytes, .peer = (int16_t)e->rank });
 }
 
-static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+/* Each launch has the same distances on all ranks, so both ends of an edge are in one. */
+static int launch_edges(struct engine *e, const struct engine_call *c, const struct codelet_args *a,
+			int first, cudaStream_t stream)
 {
-	struct codelet_args a;
-	fill(e, c, &a);
-	begin_edges(e, &a, CODELET_NO_PAIRS, e->edges);
-	const int me = e->world_rank, ranks = e->world_ranks;
-	for (int k = 1; k < ranks; k++) {
+	const int me = e->world_rank, ranks = e->world_ranks,
+		  end = ranks - first < e->edges_at_once ? ranks : first + e->edges_at_once;
+	begin_edges(e, a, CODELET_NO_PAIRS, e->edges);
+	e->edges->begins = first == 1;
+	e->edges->ends = end == ranks;
+	for (int k = first; k < end; k++) {
 		add_edge(e, c, 1, (me + k) % ranks);
 		add_edge(e, c, 0, (me + ranks - k) % ranks);
 	}
-	add_own(e, c);
+	if (e->edges->ends)
+		add_own(e, c);
 	if (!e->edges->group.lists) /* one rank, and nothing to be copied */
 		return 0;
 	share_blocks(e, e->edges, e->edges->group.lists);
 	engine_tell_edges(e, c);
-	return codelets_edges(e->edges, stream);
+	int ret = engine_open_edges(e);
+	return ret ? ret : engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
+}
+
+static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	struct codelet_args a;
+	int ret = 0, first = 1;
+	fill(e, c, &a);
+	do {
+		ret = launch_edges(e, c, &a, first, stream);
+		first += e->edges_at_once;
+	} while (!ret && first < e->world_ranks);
+	return ret;
 }
 
 /* As engine_is_plain, asked once for each granule of a GPU's memory, which never holds another kind. */
@@ -272,8 +303,9 @@ static int launch_call(struct engine *e, const struct engine_call *c, cudaStream
 		return engine_check(e, run_packets(e, c, stream), "launching a kernel");
 	case CODELET_SLOTS:
 	case CODELET_SLOTS_TWO_SHOT:
-		return engine_check(e, c->send_counts ? run_edges(e, c, stream) : run_slots(e, c, stream),
-				    "launching a kernel");
+		if (c->send_counts || e->remote.remote.memory)
+			return run_edges(e, c, stream);
+		return engine_check(e, run_slots(e, c, stream), "launching a kernel");
 	case CODELET_COPIES:
 		return engine_run_copies(e, c, stream);
 	default:
@@ -387,7 +419,8 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 			add_list(e->edges, m, n, i, taken, &used);
 	share_slots(e, e->edges);
 	share_blocks(e, e->edges, sort_lists(e->edges));
-	return engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
+	int ret = engine_open_edges(e);
+	return ret ? ret : engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
 }
 
 int engine_run_messages(struct engine *e, const struct engine_message *m, int n, void *stream)

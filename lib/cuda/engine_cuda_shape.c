@@ -33,6 +33,8 @@ void engine_tell_lowered(const struct engine *e, const struct engine_call *c)
 static uint64_t most_sent(const struct engine *e, const struct engine_call *c)
 {
 	uint64_t most = 0;
+	if (!c->send_counts)
+		return c->bytes;
 	for (int r = 0; r < e->world_ranks; r++)
 		most = r != e->world_rank && c->send_counts[r] > most ? c->send_counts[r] : most;
 	return most * corale_type_bytes(c->type);

@@ -32,17 +32,17 @@ struct link_message {
 struct link_memory {
 	int depth;
 	size_t bytes; /* of a slot */
-	unsigned char *in, *out; /* depth * bytes each */
-	void (*release)(
-	    void *ctx); /* nothing touches it any more: called once, from progress or close, or never if the
-	                             * peer can't be known to be through */
+	unsigned char *in, *out; /* depth * bytes each; there when the direction is opened */
+	/* Nothing touches a direction that was opened any more: called once for each, from progress, close or free, or never
+	 * if the peer can't be known to be through. */
+	void (*release)(void *ctx);
 	void *ctx;
 };
 
 struct link_params {
 	int rank, peer, lane; /* rank: the caller's */
 	const struct transport_slots *slots; /* as the transport was told; stays */
-	const struct link_memory *memory; /* NULL: the transport's; is copied */
+	const struct link_memory *memory; /* NULL: the transport's; stays until the transport is closed */
 };
 
 struct link_ops {

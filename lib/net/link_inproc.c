@@ -9,7 +9,6 @@ struct inproc_link {
 	struct link base;
 	struct hub *hub;
 	struct link_params params;
-	struct link_memory memory; /* params.memory, if it is given */
 	struct hub_ring *out, *in;
 };
 
@@ -29,10 +28,6 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	l->base.slot_bytes = params->memory ? params->memory->bytes : params->slots->bytes;
 	l->hub = transport_inproc_hub(t);
 	l->params = *params;
-	if (params->memory) {
-		l->memory = *params->memory;
-		l->params.memory = &l->memory;
-	}
 	*out = &l->base;
 	return 0;
 }
@@ -115,9 +110,12 @@ static int poll_link(struct link *base, int sends)
 	return lost;
 }
 
-static void free_link(struct link *l)
+static void free_link(struct link *base)
 {
-	free(l);
+	const struct link_memory *memory = of(base)->params.memory;
+	if (memory && memory->release && base->out_open)
+		memory->release(memory->ctx);
+	free(base);
 }
 
 const struct link_ops link_inproc = {

@@ -22,14 +22,21 @@ struct proxy_params {
 	int rank; /* for messages */
 };
 
-/* Without a thread: moves when it is told to. Tells the peers where its slots are, so collective. CORALE_ENOMEM, CORALE_ETRANSPORT. */
+/* Without a thread: moves when it is told to. No lane is open, and the peers hear nothing. CORALE_ENOMEM. */
 int proxy_create(const struct proxy_params *params, struct proxy **out);
 
 /* Moves what can be moved now on a rail; 1 if anything was. Never blocks. One thread at a time a rail; of one that is open its thread alone. */
 int proxy_progress(struct proxy *proxy, int rail);
 
-/* Created, and moved by a thread a rail, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM, CORALE_ETRANSPORT. */
+/* Created, and moved by a thread a rail, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM. */
 int proxy_open(const struct proxy_params *params, struct proxy **out);
+
+/*
+ * From now on a lane's end is moved: before a kernel uses it, once each. The peer opens its own end when it likes; until then what is posted here
+ * waits. By one thread at a time, beside those that move. CORALE_ENOMEM; what the transport has against it shows as a lost peer.
+ */
+int proxy_open_end(struct proxy *proxy, int peer, enum remote_direction direction, uint32_t lane,
+		   remote_place place);
 
 /* A call that will use it is about to be enqueued: ends a sleep. Any thread; waits for no message. */
 void proxy_expect(struct proxy *proxy);

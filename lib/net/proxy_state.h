@@ -5,30 +5,35 @@
 #include "link.h"
 #include "proxy.h"
 
-/* Counts messages, from 0. */
+/* Counts messages, from 0. Made by the thread that opens an end; from then on its rail's thread has all but the places. */
 struct proxy_lane {
-	struct link *link;
+	struct proxy_lane *next; /* of its rail */
+	int peer;
+	uint32_t number;
+	const struct remote_slots *slots;
+	_Atomic remote_place places[2]; /* by enum remote_direction; 0: that end is not open */
+	struct link_memory memory;
+	struct link *link; /* NULL: not yet */
 	uint64_t delivered; /* to the kernels */
 };
 
 struct proxy_peer {
 	int rank;
-	struct proxy_lane lanes[REMOTE_LANES];
+	struct proxy_lane **lanes; /* NULL, or by number, each NULL until an end is open */
 };
 
 /* What one thread moves. */
 struct proxy_rail {
 	struct proxy *next; /* of the thread's */
 	struct transport *transport;
-	uint32_t channels; /* so many first ones have been used */
-	uint32_t looks;
+	struct proxy_lane *_Atomic lanes; /* those with an open end; the last opened first */
 	unsigned char *lost; /* a peer: nothing more goes to it; the transport has said why */
 };
 
 struct proxy {
 	struct proxy_params params;
 	const struct link_ops *ops;
-	struct transport_slots slots; /* of its links */
+	struct transport_slots slots[REMOTE_USES]; /* of its links */
 	struct proxy_peer *peers;
 	struct proxy_rail rails[TRANSPORT_RAILS];
 	_Atomic int held; /* directions of links whose memory the transport may still use */
@@ -38,13 +43,21 @@ struct proxy {
 	_Atomic int lost; /* a rank, + 1 */
 };
 
-static inline int proxy_rail_of(const struct proxy *p, uint32_t lane)
+static inline struct proxy_lane *proxy_lanes(const struct proxy *p, int rail)
 {
-	return (int)(lane / (uint32_t)REMOTE_RINGS) % p->params.nrails;
+	return atomic_load_explicit(&p->rails[rail].lanes, memory_order_acquire);
+}
+
+static inline remote_place proxy_place(const struct proxy_lane *lane, enum remote_direction direction)
+{
+	return atomic_load_explicit(&lane->places[direction], memory_order_acquire);
 }
 
 /* Whether a rail's thread, should it sleep, has something to do. */
 int proxy_has_work(const struct proxy *proxy, int rail);
+
+/* All that was posted on a rail goes without help. Of its thread, or while that does not move. */
+int proxy_rail_sent(const struct proxy *proxy, int rail);
 
 static inline uint64_t proxy_load(const uint64_t *word)
 {

@@ -122,26 +122,12 @@ static void wake_rails(void)
 			wake(&movers[rail]);
 }
 
-/* All that was posted on a rail goes without help. */
-static int all_goes(const struct mover *m, const struct proxy *p)
-{
-	const struct proxy_rail *rail = &p->rails[rail_of(m)];
-	for (int i = 0; i < p->params.remote.peers; i++)
-		for (uint32_t lane = 0; !rail->lost[i] && lane < REMOTE_LANES; lane++) {
-			struct link *l = p->peers[i].lanes[lane].link;
-			if (proxy_rail_of(p, lane) == rail_of(m) &&
-			    (l->posted != proxy_load(&remote_words_of(&p->params.remote, i)->posted[lane]) ||
-			     (l->ops->sent && l->out_open && !l->ops->sent(l))))
-				return 0;
-		}
-	return 1;
-}
-
 /* A graph may be replayed, or what a call that has ended left in a transport without a thread waits for us. */
 static int may_be_needed(const struct mover *m, const struct proxy *p)
 {
 	const struct transport *t = p->rails[rail_of(m)].transport;
-	return (m == movers && atomic_load(&p->captured)) || (!t->ops->threaded(t) && !all_goes(m, p));
+	return (m == movers && atomic_load(&p->captured)) ||
+	       (!t->ops->threaded(t) && !proxy_rail_sent(p, rail_of(m)));
 }
 
 /* Nothing has moved for so long. */
@@ -286,7 +272,7 @@ void proxy_unexpect(struct proxy *p, int captured)
 static int is_sent(struct mover *m, const struct proxy *p)
 {
 	lock_mover(m);
-	const int all = all_goes(m, p);
+	const int all = proxy_rail_sent(p, rail_of(m));
 	unlock_mover(m);
 	return all;
 }

@@ -13,6 +13,7 @@ struct lowering {
 	int kept; /* depth of the loop over chunks around the step; -1: none */
 	struct lowered *out;
 	int room, peer_room, program; /* program: its first operation */
+	int most; /* operations of a program; 0: any number */
 	int error;
 	const char *why;
 };
@@ -30,6 +31,10 @@ static void fail(struct lowering *l, int error, const char *why)
 static void append(struct lowering *l, const struct lowered_op *op)
 {
 	struct lowered *out = l->out;
+	if (l->most && out->nops - l->program == l->most) {
+		fail(l, CORALE_ENOTSUP, "too many operations");
+		return;
+	}
 	if (out->nops == l->room) {
 		l->room = l->room ? 2 * l->room : 32;
 		struct lowered_op *ops = realloc(out->ops, (size_t)l->room * sizeof *ops);
@@ -240,10 +245,10 @@ static void lower_steps(struct lowering *l, int pc, int end)
 	}
 }
 
-int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
-	       const char **why)
+static int lower_within(const struct plan *plan, const struct plan_map *map, int rank, int root, int most,
+			struct lowered *out, const char **why)
 {
-	struct lowering l = { .plan = plan, .out = out, .kept = -1 };
+	struct lowering l = { .plan = plan, .out = out, .kept = -1, .most = most };
 	l.env = (struct plan_env){ .map = *map, .rank = rank, .root = root, .unit = 1, .chunk = 1 };
 	*out = (struct lowered){ .nprograms = plan->nprograms };
 	for (int p = 0; p < plan->nprograms; p++) {
@@ -258,6 +263,48 @@ int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, in
 	if (l.error)
 		lowered_free(out);
 	return l.error;
+}
+
+int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
+	       const char **why)
+{
+	return lower_within(plan, map, rank, root, 0, out, why);
+}
+
+/* Of other nodes; as soon as they are more than most, most + 1. */
+static int count_far(const struct lowered *list, const struct plan_map *map, int rank, int most)
+{
+	int n = 0;
+	for (int i = 0; i < list->npeers && n <= most; i++) {
+		const int peer = list->peers[i].rank;
+		int before = map->node_of[peer] == map->node_of[rank];
+		for (int k = 0; k < i && !before; k++)
+			before = list->peers[k].rank == peer;
+		n += !before;
+	}
+	return n;
+}
+
+static int fits_rank(const struct plan *plan, const struct plan_map *map, int rank)
+{
+	const int most = LOWERED_MOST_RANKS - plan_group_size(map, PLAN_NODE, rank);
+	struct lowered list;
+	const char *why;
+	int fits = !lower_within(plan, map, rank, 0, LOWERED_MOST_OPS, &list, &why);
+	fits = fits && count_far(&list, map, rank, most) <= most;
+	lowered_free(&list);
+	return fits;
+}
+
+int lower_fits(const struct plan *plan, const struct plan_map *map)
+{
+	enum { NODES = 16 };
+	const int step = map->nodes > NODES ? map->nodes / NODES : 1;
+	int fits = 1;
+	for (int node = 0; fits && node < map->nodes; node += step)
+		for (int r = map->node_first[node]; fits && r < map->node_first[node + 1]; r++)
+			fits = fits_rank(plan, map, map->member[r]);
+	return fits;
 }
 
 /* ---- Ahead of a loop --------------------------------------------------------------------------------------- */

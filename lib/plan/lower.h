@@ -12,6 +12,11 @@
 
 #include "plan_eval.h"
 
+enum {
+	LOWERED_MOST_OPS = 256, /* of a program, where an engine has memory for no more */
+	LOWERED_MOST_RANKS = 72 /* whom a rank talks to, with those of its node */
+};
+
 enum { LOWERED_NO_CHUNK = -128, LOWERED_ALL = 64 /* beside a step's flags: from is ALL */ };
 
 /* What a loop over chunks counts. */
@@ -75,6 +80,8 @@ void lowered_free(struct lowered *lowered);
  * (link.h), and one: the rank that is last finds room.
  */
 void lower_ahead(struct lowered *lowered, int first_far, int ahead);
+/* Whether lists are within these limits: looked up on a few ranks of each kind, as plans are alike on all nodes of a size. */
+int lower_fits(const struct plan *plan, const struct plan_map *map);
 
 struct lowered_messages {
 	uint16_t most[PLAN_MAX_RINGS]; /* of a ring, from one rank to one other */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "planner.h"
+#include "lower.h"
 #include "plan_eval.h"
 #include "planner_algo.h"
 #include "shape.h"
@@ -250,9 +251,16 @@ int planner_build_way(const struct planner *planner, const struct plan_key *key,
 	return 0;
 }
 
+/* Between nodes lists are as long as there are ranks; those of few ranks fit always. */
+static int fits(const struct planner *planner, const struct plan *plan)
+{
+	const struct plan_map *map = &planner->topo->map;
+	return !planner->most_channels || map->ranks <= LOWERED_MOST_RANKS || lower_fits(plan, map);
+}
+
 /* The cheapest plan of the rows that CORALE_ALGO names, or of those that it does not exclude: 1 if there is one. */
-static int choose_row(const struct planner *planner, const struct plan_key *key, int named, struct plan *out,
-		      char *error, size_t error_bytes)
+static int choose_row(const struct planner *planner, const struct plan_key *key, int named, int by_nodes,
+		      struct plan *out, char *error, size_t error_bytes)
 {
 	int rows, best = -1;
 	double best_ns = 0;
@@ -261,7 +269,7 @@ static int choose_row(const struct planner *planner, const struct plan_key *key,
 	for (int row = 0; row < rows; row++) {
 		int may = named ? planner_algo_allows(planner->algo, row)
 				: !planner_algo_excludes(planner->algo, row);
-		if (algo[row].coll != key->coll || !may)
+		if (algo[row].coll != key->coll || !may || (by_nodes && algo[row].traits & ALGO_FLAT))
 			continue;
 		int ret = planner_build(planner, key, row, &plan);
 		if (ret == CORALE_ENOTSUP)
@@ -272,7 +280,7 @@ static int choose_row(const struct planner *planner, const struct plan_key *key,
 			return ret;
 		}
 		double ns = cost_of_plan(planner->topo, &plan, class_count(key));
-		if (best < 0 || ns < best_ns * clearly_less) {
+		if ((best < 0 || ns < best_ns * clearly_less) && fits(planner, &plan)) {
 			best = row;
 			best_ns = ns;
 			*out = plan;
@@ -285,9 +293,13 @@ static int choose_row(const struct planner *planner, const struct plan_key *key,
 int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
 		 size_t error_bytes)
 {
-	int found = choose_row(planner, key, 1, out, error, error_bytes);
+	int found = planner->by_nodes && !*planner->algo
+			? choose_row(planner, key, 1, 1, out, error, error_bytes)
+			: 0;
 	if (!found)
-		found = choose_row(planner, key, 0, out, error, error_bytes);
+		found = choose_row(planner, key, 1, 0, out, error, error_bytes);
+	if (!found)
+		found = choose_row(planner, key, 0, 0, out, error, error_bytes);
 	if (found)
 		return found < 0 ? found : 0;
 	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",

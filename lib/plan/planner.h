@@ -15,6 +15,7 @@ struct planner {
 	uint32_t slot_bytes, chunk_bytes;
 	int slots, max_channels, reproducible, partials_float32;
 	int most_channels; /* 0: no more limit than max_channels */
+	int by_nodes; /* rather by no row that ignores nodes */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
 	const struct plan_node *node; /* of GPUs: what their ways depend on; NULL: of hosts */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */

@@ -180,9 +180,11 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 		call.recv_displs = s->recv_displs;
 	}
 	struct plan_key key = planner_key(c->coll, c->count, c->type, (corale_op)c->op);
-	int ret =
-	    c->codelet ? 0 : world_plan(w, &key, c->row, rank, c->root, &s->plan, &call.list, &s->messages);
+	int ret = c->codelet ? 0
+			     : world_plan(w, &key, c->row, c->narrow, rank, c->root, &s->plan, &call.list,
+					  &s->messages);
 	call.plan = &s->plan;
+	call.narrow = c->narrow;
 	call.messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
 	return ret ? ret : engine_run(&w->engines[rank], &call, NULL);
 }

@@ -7,6 +7,7 @@
 struct call {
 	enum plan_codelet codelet; /* CODELET_NONE: the plan of this row, lowered */
 	int row; /* of the algorithm table */
+	int narrow; /* between nodes that plan uses lanes of one channel */
 	corale_coll coll;
 	corale_type type;
 	int op; /* corale_op, or CORALE_NUM_OPS: a premultiplied sum */

@@ -46,7 +46,7 @@ static int applies(int row, int ranks, struct way way)
 		return 0;
 	if (coll_is_pair(algo->coll) || !coll_has_data(algo->coll) || world_open(&w, &p))
 		return 0;
-	ret = world_plan(&w, &key, row, 0, 0, &plan, &list, &messages);
+	ret = world_plan(&w, &key, row, 0, 0, 0, &plan, &list, &messages);
 	world_close(&w);
 	return !ret && (plan.wire_type != plan.key.type) == way.wide;
 }

@@ -48,21 +48,41 @@ static int place_ranks(struct world *w, int rank)
 	return 0;
 }
 
+static int open_end(void *ctx, int peer, enum remote_direction direction, uint32_t lane, remote_place place)
+{
+	return proxy_open_end(((struct station *)ctx)->proxy, peer, direction, lane, place);
+}
+
+/* Slots of each use have a size and depth of their own. */
+static struct remote make_shape(uint32_t slot_bytes, int peers)
+{
+	return (struct remote){ .slots = { [REMOTE_OF_PLANS] = { slot_bytes, 4 },
+					   [REMOTE_OF_NARROW_PLANS] = { slot_bytes / 2, 2 },
+					   [REMOTE_OF_PAIRS] = { slot_bytes - REMOTE_LINE, 2 } },
+				.pair_channels = REMOTE_CHANNELS / 2,
+				.peers = peers };
+}
+
 static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 {
 	struct engine *e = &w->engines[rank];
 	const int peers = w->ranks - e->ranks;
+	const uint64_t ends = remote_place_of(peers, REMOTE_OUT, 0);
 	if (!peers)
 		return 0;
 	struct remote *r = &e->remote.remote;
-	*r = (struct remote){ .slot_bytes = slot_bytes, .peers = peers };
-	r->memory = aligned_alloc(4096, codelet_round(remote_bytes(r), 4096));
+	*r = make_shape(slot_bytes, peers);
+	const size_t bytes = REMOTE_LINE + ends * remote_end_bytes(&r->slots[REMOTE_OF_PLANS]);
+	r->memory = aligned_alloc(4096, codelet_round(bytes, 4096));
 	e->remote.counts =
 	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0]);
-	if (!r->memory || !e->remote.counts)
+	e->remote.places = calloc(ends, sizeof *e->remote.places);
+	e->lanes.open = open_end;
+	e->lanes.ctx = &w->nodes->stations[rank];
+	if (!r->memory || !e->remote.counts || !e->remote.places || engine_lanes_open(e, bytes))
 		return CORALE_ENOMEM;
-	memset(r->memory, 0, remote_bytes(r));
-	gpu_whole(r->memory, remote_bytes(r), 8); /* over PCIe */
+	memset(r->memory, 0, bytes);
+	gpu_whole(r->memory, bytes, 8); /* over PCIe */
 	const struct proxy_params params = { .rails = { wire_end(w->nodes->wire, rank),
 							wire_end(w->nodes->wire, rank) },
 					     .nrails = 2,
@@ -72,26 +92,32 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 	return proxy_create(&params, &w->nodes->stations[rank].proxy);
 }
 
+static uint64_t depth_of(const struct world *w, int rank, int lane)
+{
+	return remote_slots_of(&w->engines[rank].remote.remote, (uint32_t)(lane - PROXY_FIRST_LANE))->depth;
+}
+
 /* What a receiver's kernel has taken of a lane of the proxies. */
 static uint64_t taken_of(const struct world *w, int from, int to, int lane)
 {
 	const struct engine *e = &w->engines[to];
 	const int peer = w->nodes->stations[to].place_of[from] - e->ranks;
-	return __atomic_load_n(&remote_words_of(&e->remote.remote, peer)->taken[lane - PROXY_FIRST_LANE],
-			       __ATOMIC_RELAXED);
+	const uint32_t number = (uint32_t)(lane - PROXY_FIRST_LANE);
+	const remote_place place = e->lanes.places[remote_place_of(peer, REMOTE_IN, number)];
+	return __atomic_load_n(&remote_words_at(&e->remote.remote, place)->taken, __ATOMIC_RELAXED);
 }
 
 /* Its kernel has read the message that lay there before. */
 static int has_room(void *world, int from, int to, int lane, uint64_t n)
 {
-	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) + REMOTE_DEPTH;
+	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) + depth_of(world, to, lane);
 }
 
 /* As late as links may tell it (link.h). */
 static int is_told(void *world, int from, int to, int lane, uint64_t n)
 {
-	return lane < PROXY_FIRST_LANE ||
-	       n < taken_of(world, from, to, lane) / (REMOTE_DEPTH / 2) * (REMOTE_DEPTH / 2);
+	const uint64_t half = lane < PROXY_FIRST_LANE ? 1 : depth_of(world, to, lane) / 2;
+	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) / half * half;
 }
 
 int nodes_open(struct world *w, uint32_t slot_bytes)
@@ -122,6 +148,8 @@ void nodes_close(struct world *w)
 		free(w->nodes->stations[r].rank_at);
 		free(w->engines[r].remote.remote.memory);
 		free(w->engines[r].remote.counts);
+		free((void *)(uintptr_t)w->engines[r].remote.places);
+		engine_lanes_close(&w->engines[r]);
 	}
 	free(w->nodes->stations);
 	free(w->nodes);

@@ -52,7 +52,11 @@ enum { WORLD_REGIONS = 2, LISTS_BYTES = 1 << 20 };
 /* Lists are memory of the host here. */
 int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
 {
-	memcpy(to, from, bytes);
+	for (size_t at = 0; at < bytes; at += sizeof(uint32_t)) { /* as a copy engine, beside kernels */
+		uint32_t word;
+		memcpy(&word, (const char *)from + at, sizeof word);
+		__atomic_store_n((uint32_t *)(void *)((char *)to + at), word, __ATOMIC_RELAXED);
+	}
 	return 0;
 }
 
@@ -110,6 +114,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->beside = (cudaStream_t)GPU_STREAM(1);
 	e->work = (cudaStream_t)GPU_STREAM(2);
 	e->ready = (cudaEvent_t)&w->events[rank];
+	e->edges_at_once = p->edges_at_once ? p->edges_at_once : (CODELET_MAX_MESSAGES - 1) / 2;
 	e->gpu_peers = w->regions;
 	if (!e->state || !e->failure || !e->abort || !e->edges || engine_open_lists(e))
 		return CORALE_ENOMEM;
@@ -169,33 +174,39 @@ static void make_planner(struct world *w, const struct world_params *p)
 	enum { REMOTE_BLOCKS = 24 }; /* as lib/comm/gpu_plan.c has it */
 	const struct settings settings = { .partials_float32 = p->wide, .chunk_bytes = p->chunk_bytes };
 	planner_init_gpus(&w->planner, w->topo, &settings, &w->node);
-	if (p->nodes)
+	w->narrow = w->planner;
+	if (p->nodes) {
 		planner_limit_remote(&w->planner, p->remote_slot, REMOTE_CHANNELS, REMOTE_BLOCKS);
+		planner_limit_remote(&w->narrow, p->remote_slot / 2, 1, REMOTE_BLOCKS);
+	}
 }
 
 /* Lists name ranks by their places. */
-static void place_peers(struct world *w, int rank, struct lowered *lowered, struct lowered_messages *messages)
+static void place_peers(struct world *w, int rank, int narrow, struct lowered *lowered,
+			struct lowered_messages *messages)
 {
+	const struct remote_slots *slots = w->engines[rank].remote.remote.slots;
 	const int *place_of = nodes_places(w, rank);
 	for (int i = 0; place_of && i < lowered->npeers; i++)
 		lowered->peers[i].rank = (int16_t)place_of[lowered->peers[i].rank];
 	if (place_of) {
-		lower_ahead(lowered, w->engines[rank].ranks, REMOTE_AHEAD);
+		lower_ahead(lowered, w->engines[rank].ranks,
+			    remote_ahead(&slots[narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS]));
 		memset(messages, 0, sizeof *messages);
 	}
 }
 
-int world_plan(struct world *w, const struct plan_key *key, int row, int rank, int root, struct plan *plan,
-	       int *list, struct lowered_messages *messages)
+int world_plan(struct world *w, const struct plan_key *key, int row, int narrow, int rank, int root,
+	       struct plan *plan, int *list, struct lowered_messages *messages)
 {
 	struct lowered lowered;
 	const char *why;
-	int ret = planner_build(&w->planner, key, row, plan);
+	int ret = planner_build(narrow ? &w->narrow : &w->planner, key, row, plan);
 	ret = ret ? ret : lower_plan(plan, &w->topo->map, rank, root, &lowered, &why);
 	if (ret || lower_messages(plan, &w->topo->map, root, messages))
 		memset(messages, 0, sizeof *messages);
 	if (!ret)
-		place_peers(w, rank, &lowered, messages);
+		place_peers(w, rank, narrow, &lowered, messages);
 	return ret ? ret : engine_add_list(&w->engines[rank], &lowered, list);
 }
 

@@ -20,6 +20,7 @@ struct world_params {
 	int node_ranks; /* plans are those of nodes of so many ranks; 0: of one node */
 	const int *nodes; /* ranks of each node, then a 0; NULL: all ranks reach each other's memory */
 	uint32_t remote_slot; /* bytes of a message between nodes at most */
+	int edges_at_once; /* of an all_to_all's launch; 0: as many as a real one has */
 	int wide; /* partial sums of 8- and 16-bit floats are float32 */
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES */
 };
@@ -34,7 +35,7 @@ struct world {
 	unsigned char **registered, **scratch; /* by rank, or NULL */
 	struct plan_node node;
 	struct topo *topo;
-	struct planner planner;
+	struct planner planner, narrow; /* narrow: of plans on one channel, in slots of half the size */
 	struct nodes *nodes; /* NULL: one */
 };
 
@@ -43,7 +44,7 @@ int world_open(struct world *world, const struct world_params *params);
 void world_close(struct world *world);
 
 /* The plan of a row of the algorithm table for a key, and its list on a rank. 0, or CORALE_ENOTSUP: it has none. */
-int world_plan(struct world *world, const struct plan_key *key, int row, int rank, int root,
+int world_plan(struct world *world, const struct plan_key *key, int row, int narrow, int rank, int root,
 	       struct plan *plan, int *list, struct lowered_messages *messages);
 
 /* gpu_run of its ranks, each beside its proxy, if it has one. */

@@ -38,7 +38,7 @@ static int choose_depth(struct ucx_link *l)
 	enum { PROBE_DEPTH = 4 };
 	struct transport_slots slots = l->comm->params.slots;
 	if (l->given)
-		return l->memory.depth;
+		return l->memory->depth;
 	if (l->base.lane == UCX_PROBE_LANE && slots.depth > PROBE_DEPTH)
 		slots.depth = PROBE_DEPTH;
 	return link_reserve(&slots, l->comm->params.rank);
@@ -81,7 +81,7 @@ int ucx_link_slots(struct ucx_link *l, int sends, int *depth, unsigned char **sl
 {
 	*depth = choose_depth(l);
 	const size_t bytes = (size_t)*depth * l->base.slot_bytes;
-	*slots = !l->given ? map_slots(bytes) : sends ? l->memory.out : l->memory.in;
+	*slots = !l->given ? map_slots(bytes) : sends ? l->memory->out : l->memory->in;
 	int ret = *slots ? register_slots(l, *slots, bytes, memory)
 			 : log_error(CORALE_ENOMEM, l->comm->params.rank,
 				     "transport ucx: no memory for %d slots of %zu bytes for rank %d", *depth,
@@ -335,7 +335,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	uint64_t other = 0;
 	if (l && params->memory) {
 		l->given = 1;
-		l->memory = *params->memory;
+		l->memory = params->memory;
 		l->base.slot_bytes = params->memory->bytes;
 		other = l->grant.depth && l->grant.slot_bytes != l->base.slot_bytes ? l->grant.slot_bytes : 0;
 	}

@@ -38,8 +38,8 @@ struct ucx_link {
 	struct ucx_worker *worker;
 	struct ucx_comm *comm; /* NULL once that is closed */
 	struct ucx_peer *p;
-	int given; /* memory is the user's */
-	struct link_memory memory;
+	int given; /* slots are the user's: */
+	const struct link_memory *memory; /* until the communicator is closed */
 	int large[2]; /* large messages were received, sent: their slots are in large pages */
 	_Atomic int lost; /* 0, or why the peer sends and takes no more */
 	/* sending */

@@ -174,10 +174,9 @@ static void lay_down(struct ucx_comm *c, struct ucx_link *l)
 				   .slots = l->slots,
 				   .bytes = (size_t)l->base.in_depth * l->base.slot_bytes,
 				   .memory = l->in_memory,
-				   .given = l->given,
-				   .user = l->memory };
-	if (!is_sent(l))
-		slots.user.release = NULL; /* UCX still reads memory that was brought */
+				   .given = l->given };
+	if (l->given)
+		slots.user = *l->memory;
 	if (is_received(l) && l->p->through)
 		free_slots(c->worker, &slots);
 	else
@@ -206,6 +205,8 @@ static int free_link(struct ucx_comm *c, struct ucx_link *l)
 {
 	if (l->ins)
 		lay_down(c, l);
+	if (l->given && l->outs && l->memory->release && is_sent(l)) /* else UCX reads there for ever */
+		l->memory->release(l->memory->ctx);
 	l->comm = NULL;
 	l->p = NULL;
 	return !ucx_link_retire(l);

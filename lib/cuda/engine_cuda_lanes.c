@@ -1,0 +1,116 @@
+/* Lanes to ranks of other nodes, opened when a call first needs them: cut from pinned memory that is there, told to the proxy and to the GPU. */
+#include "engine_cuda.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/status.h"
+
+/* The kernels' table is changed where it was told of no end: those that run use others. */
+static int tell_gpu(struct engine *e)
+{
+	struct engine_lanes *l = &e->lanes;
+	const uint64_t first = l->first_new, n = l->end_new - l->first_new;
+	if (l->first_new >= l->end_new)
+		return 0;
+	l->first_new = UINT64_MAX;
+	l->end_new = 0;
+	return engine_put(e, (remote_place *)(uintptr_t)e->remote.places + first, l->places + first,
+			  n * sizeof *l->places);
+}
+
+/* What a call may need was counted before (lib/net/lanes.h), so there is room. */
+static int open_end(struct engine *e, int peer, enum remote_direction direction, uint32_t lane)
+{
+	struct engine_lanes *l = &e->lanes;
+	const struct remote *r = &e->remote.remote;
+	const uint64_t at = remote_place_of(peer, direction, lane),
+		       lines = remote_end_bytes(remote_slots_of(r, lane)) / REMOTE_LINE;
+	if (l->places[at])
+		return 0;
+	if ((uint64_t)l->used + lines > l->lines)
+		return log_error(CORALE_EINTERNAL, e->world_rank,
+				 "a lane to another node needs %llu bytes of pinned memory, %llu are left",
+				 (unsigned long long)lines * REMOTE_LINE,
+				 (unsigned long long)(l->lines - l->used) * REMOTE_LINE);
+	l->places[at] = l->used;
+	int ret = l->open(l->ctx, peer, direction, lane, l->used);
+	if (ret) {
+		l->places[at] = 0;
+		return ret;
+	}
+	l->used += (remote_place)lines;
+	l->first_new = at < l->first_new ? at : l->first_new;
+	l->end_new = at + 1 > l->end_new ? at + 1 : l->end_new;
+	return 0;
+}
+
+int engine_lanes_open(struct engine *e, size_t bytes)
+{
+	struct engine_lanes *l = &e->lanes;
+	l->places = calloc(remote_place_of(e->remote.remote.peers, REMOTE_OUT, 0), sizeof *l->places);
+	l->used = 1; /* the first line is the calls' progress */
+	l->lines = bytes / REMOTE_LINE;
+	l->first_new = UINT64_MAX;
+	return l->places ? 0 : log_error(CORALE_ENOMEM, e->world_rank, "no memory for lanes between nodes");
+}
+
+void engine_lanes_close(struct engine *e)
+{
+	free(e->lanes.places);
+	e->lanes.places = NULL;
+}
+
+static int open_peers(struct engine *e, const struct lowered *list, int first, int count, uint32_t lane,
+		      enum remote_direction direction)
+{
+	int ret = 0;
+	for (int k = 0; !ret && k < count; k++)
+		if (list->peers[first + k].rank >= e->ranks)
+			ret = open_end(e, list->peers[first + k].rank - e->ranks, direction, lane);
+	return ret;
+}
+
+int engine_open_list(struct engine *e, int index, int first_channel, int channels)
+{
+	struct engine_list *entry = &e->lists.list[index];
+	const struct lowered *list = &entry->host;
+	uint32_t lacking = 0;
+	int ret = 0;
+	if (!entry->nfar) /* then channels may be more than lanes have */
+		return 0;
+	for (int c = first_channel; c < first_channel + channels; c++)
+		lacking |= 1u << c & ~entry->open;
+	for (int i = 0; lacking && !ret && i < list->nops; i++)
+		for (uint32_t c = 0; !ret && c <= REMOTE_NARROW; c++) {
+			const struct lowered_op *op = &list->ops[i];
+			if (!(lacking >> c & 1))
+				continue;
+			ret = open_peers(e, list, op->to_first, op->to_count, remote_lane(c, op->to_ring),
+					 REMOTE_OUT);
+			if (!ret)
+				ret = open_peers(e, list, op->from_first, op->from_count,
+						 remote_lane(c, op->from_ring), REMOTE_IN);
+		}
+	ret = ret ? ret : tell_gpu(e);
+	if (!ret)
+		entry->open |= lacking;
+	return ret;
+}
+
+int engine_open_edges(struct engine *e)
+{
+	const struct codelet_edges *g = e->edges;
+	const struct remote *r = &e->remote.remote;
+	int ret = 0, n = 0;
+	for (int list = 0; r->memory && list < g->group.lists; list++)
+		do {
+			const struct codelet_message *m = &g->messages[n];
+			const uint32_t lanes =
+			    m->from || m->peer < e->ranks ? 0 : remote_lanes_of(r, m->bytes);
+			for (uint32_t c = 0; !ret && c < lanes; c++)
+				ret = open_end(e, m->peer - e->ranks, m->sending ? REMOTE_OUT : REMOTE_IN,
+					       remote_lane(c, REMOTE_PAIRS));
+		} while (g->messages[n++].more);
+	return ret ? ret : tell_gpu(e);
+}

@@ -1,0 +1,79 @@
+#include "front.h"
+
+#include <string.h>
+
+/* Data of word k; 0 if it is not there yet. */
+static int read_word(const uint64_t *words, uint32_t k, uint64_t number, uint32_t *data)
+{
+	const uint64_t word = __atomic_load_n(&words[k], __ATOMIC_ACQUIRE);
+	*data = (uint32_t)word;
+	return word >> 32 == remote_flag(number);
+}
+
+static int read_few(const void *front, uint64_t number, struct remote_header *header, unsigned char *data)
+{
+	uint32_t head[REMOTE_DATA], word;
+	for (uint32_t k = 0; k < REMOTE_DATA; k++)
+		if (!read_word(front, k, number, &head[k]))
+			return 0;
+	const uint32_t bytes = head[REMOTE_BYTES];
+	*header = (struct remote_header){ .number = number,
+					  .signature = (uint64_t)head[REMOTE_SIGNATURE + 1] << 32 |
+						       head[REMOTE_SIGNATURE],
+					  .what = (uint64_t)head[REMOTE_WHAT + 1] << 32 | head[REMOTE_WHAT],
+					  .bytes = bytes };
+	for (uint32_t at = 0; at < bytes; at += 4) {
+		if (!read_word(front, (uint32_t)REMOTE_DATA + at / 4, number, &word))
+			return 0;
+		memcpy(data + at, &word, bytes - at < 4 ? bytes - at : 4);
+	}
+	return 1;
+}
+
+enum front_form front_read(const void *front, uint64_t number, struct remote_header *header,
+			   unsigned char *data)
+{
+	const struct remote_header *there = front;
+	if (__atomic_load_n(&there->number, __ATOMIC_ACQUIRE) != number)
+		return read_few(front, number, header, data) ? FRONT_FEW : FRONT_NOTHING;
+	*header = *there;
+	return FRONT_HEADER;
+}
+
+static void write_word(uint64_t *words, uint32_t k, uint64_t number, uint32_t data)
+{
+	__atomic_store_n(&words[k], (uint64_t)remote_flag(number) << 32 | data, __ATOMIC_RELEASE);
+}
+
+/* The first word last: a kernel that waits for it alone loads the data from the slot. */
+static void write_few(void *front, const struct remote_header *header, const unsigned char *data,
+		      uint64_t free)
+{
+	const uint32_t head[REMOTE_DATA] = { (uint32_t)header->signature, (uint32_t)(header->signature >> 32),
+					     (uint32_t)header->what,      (uint32_t)(header->what >> 32),
+					     (uint32_t)header->bytes,     (uint32_t)free };
+	for (uint32_t at = 0; at < header->bytes; at += 4) {
+		uint32_t word = 0;
+		memcpy(&word, data + at, header->bytes - at < 4 ? header->bytes - at : 4);
+		write_word(front, (uint32_t)REMOTE_DATA + at / 4, header->number, word);
+	}
+	for (uint32_t k = REMOTE_DATA; k--;)
+		write_word(front, k, header->number, head[k]);
+}
+
+static void write_header(struct remote_header *to, const struct remote_header *header)
+{
+	/* a kernel that waits for the number reads it beside that */
+	__atomic_store_n(&to->signature, header->signature, __ATOMIC_RELAXED);
+	to->what = header->what;
+	to->bytes = header->bytes;
+	__atomic_store_n(&to->number, header->number, __ATOMIC_RELEASE);
+}
+
+void front_write(void *front, const struct remote_header *header, const unsigned char *data, uint64_t free)
+{
+	if (header->bytes <= REMOTE_FEW_BYTES)
+		write_few(front, header, data, free);
+	else
+		write_header(front, header);
+}

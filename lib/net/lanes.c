@@ -1,0 +1,206 @@
+#include "lanes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "corale.h"
+
+enum {
+	EIGHTHS_OF_PAIRS = 3,
+	EIGHTHS_OF_NARROW = 1,
+	EIGHTHS_OF_PLANS = 4,
+	RINGS_OF_PLANS = 2, /* that a plan uses between nodes; few use more */
+	DEPTH = 4,
+	SHALLOW = 2,
+	ENOUGH_SHALLOW = 128 << 10, /* bytes of slots of which two are enough */
+	WANTED = 16 << 10,
+	MOST = 512 << 10,
+	LEAST = REMOTE_LINE,
+	GRAIN = 512 /* of plans' chunks */
+};
+
+static size_t share(enum remote_use use, size_t cap)
+{
+	const size_t eighths[] = { [REMOTE_OF_PLANS] = EIGHTHS_OF_PLANS,
+				   [REMOTE_OF_NARROW_PLANS] = EIGHTHS_OF_NARROW,
+				   [REMOTE_OF_PAIRS] = EIGHTHS_OF_PAIRS };
+	return (cap - REMOTE_LINE) / 8 * eighths[use];
+}
+
+/* The largest slots of which so many ends have room. */
+static struct remote_slots cut(size_t bytes, size_t ends, uint32_t depth, size_t grain)
+{
+	const size_t end = bytes / ends, heads = REMOTE_LINE + (size_t)depth * REMOTE_FRONT;
+	size_t slot = end > heads ? (end - heads) / depth / grain * grain : 0;
+	slot = slot > MOST ? MOST : slot;
+	return (struct remote_slots){ (uint32_t)(slot > LEAST ? slot : LEAST), depth };
+}
+
+static int log2_up(int n)
+{
+	int bits = 0;
+	while (1 << bits < n)
+		bits++;
+	return bits;
+}
+
+/* To how many ranks elsewhere one talks in plans that know of nodes: in rings, trees and exchanges by doubling among one of each node; where
+ * these differ in size a rank may stand for several. */
+static size_t few_peers(int nodes, int stands_for, int peers)
+{
+	const int doubling = 2 * log2_up(nodes),
+		  few = (nodes - 1 < doubling ? nodes - 1 : doubling) * stands_for;
+	return (size_t)(few < peers ? few : peers);
+}
+
+static struct remote_slots slots_of_plans(size_t bytes, size_t peers)
+{
+	const size_t ends = 2 * peers * REMOTE_CHANNELS * RINGS_OF_PLANS;
+	const struct remote_slots shallow = cut(bytes, ends, SHALLOW, GRAIN);
+	return shallow.bytes >= ENOUGH_SHALLOW ? shallow : cut(bytes, ends, DEPTH, GRAIN);
+}
+
+static struct remote_slots slots_of_pairs(size_t bytes, size_t peers, uint32_t *channels)
+{
+	struct remote_slots slots;
+	for (*channels = REMOTE_CHANNELS;; *channels /= 2) {
+		slots = cut(bytes, 2 * peers * *channels, DEPTH, REMOTE_LINE);
+		if (slots.bytes >= WANTED)
+			return slots;
+		if (*channels == 1)
+			return cut(bytes, 2 * peers, SHALLOW, REMOTE_LINE);
+	}
+}
+
+struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, size_t cap)
+{
+	const int peers = ranks - least_each, stands_for = (most_each + least_each - 1) / least_each;
+	struct remote r = { .peers = peers };
+	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR;
+	r.slots[REMOTE_OF_PLANS] =
+	    slots_of_plans(share(REMOTE_OF_PLANS, cap), few_peers(nodes, stands_for, peers));
+	r.slots[REMOTE_OF_NARROW_PLANS] =
+	    cut(share(REMOTE_OF_NARROW_PLANS, cap), 2 * far * PLAN_MAX_RINGS, SHALLOW, GRAIN);
+	r.slots[REMOTE_OF_PAIRS] = slots_of_pairs(share(REMOTE_OF_PAIRS, cap), all, &r.pair_channels);
+	return r;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+size_t lanes_bytes(const struct remote *r, size_t cap)
+{
+	const size_t peers = 2 * (size_t)r->peers; /* in both directions */
+	size_t bytes = REMOTE_LINE;
+	bytes += least(share(REMOTE_OF_PLANS, cap), peers * REMOTE_CHANNELS * PLAN_MAX_RINGS *
+							remote_end_bytes(&r->slots[REMOTE_OF_PLANS]));
+	bytes += least(share(REMOTE_OF_NARROW_PLANS, cap),
+		       peers * PLAN_MAX_RINGS * remote_end_bytes(&r->slots[REMOTE_OF_NARROW_PLANS]));
+	return bytes + peers * r->pair_channels * remote_end_bytes(&r->slots[REMOTE_OF_PAIRS]);
+}
+
+/* ---- What plans use ------------------------------------------------------------------------------------- */
+
+/* Of so many ranks each edge is counted; of more, all edges between ranks as far from each other as one. */
+enum { MOST_EXACT = 256 };
+
+static size_t cells(const struct plan_map *map)
+{
+	const size_t ranks = (size_t)map->ranks;
+	return ranks <= MOST_EXACT ? ranks * ranks : ranks;
+}
+
+static size_t cell_of(const struct plan_map *map, int from, int to)
+{
+	const size_t distance = (size_t)((to - from + map->ranks) % map->ranks);
+	return map->ranks <= MOST_EXACT ? (size_t)from * (size_t)map->ranks + (size_t)to : distance;
+}
+
+int lanes_account_open(struct lanes_account *a, const struct remote *shape, enum remote_use use, size_t cap,
+		       const struct plan_map *map)
+{
+	*a = (struct lanes_account){ .shape = *shape, .use = use, .bytes = share(use, cap), .map = map };
+	a->edges = calloc(cells(map), sizeof *a->edges);
+	return a->edges ? 0 : CORALE_ENOMEM;
+}
+
+void lanes_account_close(struct lanes_account *a)
+{
+	free(a->edges);
+	a->edges = NULL;
+}
+
+static uint32_t lanes_of(int ring, int channels)
+{
+	uint32_t lanes = 0;
+	for (int channel = 0; channel < channels; channel++)
+		lanes |= 1u << (channel * PLAN_MAX_RINGS + ring);
+	return lanes;
+}
+
+_Static_assert((int)REMOTE_CHANNELS *(int)PLAN_MAX_RINGS <= 32, "a bit each channel and ring");
+
+/* What a rank sends to ranks of other nodes. */
+static void add_list(uint32_t *edges, const struct lowered *list, int channels, const struct plan_map *map,
+		     int rank)
+{
+	for (int i = 0; i < list->nops; i++)
+		for (int k = 0; k < list->ops[i].to_count; k++) {
+			const int to = list->peers[list->ops[i].to_first + k].rank;
+			if (map->node_of[to] != map->node_of[rank])
+				edges[cell_of(map, rank, to)] |= lanes_of(list->ops[i].to_ring, channels);
+		}
+}
+
+static int add_plan(uint32_t *edges, const struct plan *plan, const struct plan_map *map, int root)
+{
+	struct lowered list;
+	const char *why;
+	int ret = 0;
+	for (int rank = 0; !ret && rank < map->ranks; rank++) {
+		ret = lower_plan(plan, map, rank, root, &list, &why);
+		if (!ret)
+			add_list(edges, &list, plan->channels, map, rank);
+		lowered_free(&list);
+	}
+	return ret;
+}
+
+/* Of a rank at most; by distances, it has one receiver and one sender at each. */
+static size_t ends_of(const uint32_t *edges, const struct plan_map *map, int rank)
+{
+	size_t ends = 0;
+	for (int r = 0; r < map->ranks; r++)
+		ends += (size_t)(__builtin_popcount(edges[cell_of(map, rank, r)]) +
+				 __builtin_popcount(edges[cell_of(map, r, rank)]));
+	return ends;
+}
+
+static int fits(const struct lanes_account *a, const uint32_t *edges)
+{
+	const int ranks = a->map->ranks <= MOST_EXACT ? a->map->ranks : 1;
+	const size_t most = a->bytes / remote_end_bytes(&a->shape.slots[a->use]);
+	for (int rank = 0; rank < ranks; rank++)
+		if (ends_of(edges, a->map, rank) > most)
+			return 0;
+	return 1;
+}
+
+int lanes_admit(struct lanes_account *a, const struct plan *plan, int root)
+{
+	const size_t bytes = cells(a->map) * sizeof *a->edges;
+	uint32_t *with = malloc(bytes);
+	if (!with)
+		return CORALE_ENOMEM;
+	memcpy(with, a->edges, bytes);
+	int ret = add_plan(with, plan, a->map, root);
+	if (!ret && fits(a, with)) {
+		free(a->edges);
+		a->edges = with;
+		return 1;
+	}
+	free(with);
+	return ret;
+}

@@ -1,0 +1,43 @@
+/*
+ * Which lanes between nodes there is memory for (kernels/remote.h). Pure: it follows from what all ranks know alike, so both ends of a lane
+ * agree without a message.
+ *
+ * Of a rank's pinned memory sends, all_to_all and all_to_all_v have three eighths, enough for all that they may ever open; so have plans
+ * of one channel, the narrow ones (an eighth), while there are no more than LANES_FAR ranks elsewhere. The lanes of all other plans have half,
+ * in large slots for one rank or a few of each node, and are counted plan by plan: one that would not fit runs by a narrow plan instead.
+ */
+#ifndef LANES_H
+#define LANES_H
+
+#include <stddef.h>
+
+#include "kernels/remote.h"
+#include "plan/lower.h"
+#include "plan/plan.h"
+
+enum { LANES_FAR = LOWERED_MOST_RANKS - 1 };
+
+/* Slots and channels, but no memory, for nodes of such sizes; peers: the most that a rank has on other nodes. */
+struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, size_t cap);
+
+/* Of all ends of a rank together, with what comes before them; at most so many peers of it. */
+size_t lanes_bytes(const struct remote *shape, size_t cap);
+
+/* Lanes of plans that all ranks together have opened; equal on all ranks, as all make the same collectives. */
+struct lanes_account {
+	struct remote shape;
+	enum remote_use use;
+	size_t bytes; /* of a rank */
+	const struct plan_map *map;
+	uint32_t *edges; /* by sender and receiver, or how far they are apart: a bit each channel and ring */
+};
+
+/* map: stays. CORALE_ENOMEM. */
+int lanes_account_open(struct lanes_account *account, const struct remote *shape, enum remote_use use,
+		       size_t cap, const struct plan_map *map);
+void lanes_account_close(struct lanes_account *account);
+
+/* 1: the lanes of a plan, for a root, fit, and are counted. 0: not; nothing is counted. CORALE_ENOMEM, CORALE_ENOTSUP (lower_plan). */
+int lanes_admit(struct lanes_account *account, const struct plan *plan, int root);
+
+#endif
