@@ -325,7 +325,8 @@ struct codelet_work {
 
 enum {
 	CODELET_LOWERED_OPS = LOWERED_MOST_OPS /* of a program at most */,
-	CODELET_LOWERED_PEERS = 2048 /* of a list */
+	CODELET_LOWERED_PEERS = 2048, /* of a list */
+	CODELET_FEW_FAR = 8
 };
 
 /* How the messages of a lowered plan carry their readiness. */
@@ -349,6 +350,7 @@ struct codelet_lowered {
 	uint16_t form, npeers; /* enum codelet_form; of the list */
 	/* Ranks of other nodes in the list: peer args.ranks + k of it is number far_peers[k] among them. */
 	const int16_t *far_peers;
+	int16_t few_far[CODELET_FEW_FAR]; /* the same, where they are so few */
 	uint16_t nfar;
 	uint16_t first_channel; /* of its lanes to them */
 	uint16_t threads; /* of a block; in slots at least two for each rank of the list */

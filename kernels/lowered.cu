@@ -33,7 +33,6 @@ struct block_state {
 	remote_counts before; /* messages of earlier calls, to and from other nodes */
 	/* messages of few bytes that have come from other nodes, by their place in an operation's list, and the one that goes there */
 	alignas(16) uint64_t came[FEW_SOURCES][REMOTE_FEW_BYTES / 8 + 1], goes[REMOTE_FEW_BYTES / 8 + 1];
-	int16_t far_peers[CODELET_MAX_RANKS];
 	/* of an operation, in the order of its fold */
 	const unsigned char *sources[CODELET_MAX_RANKS + 1];
 	unsigned char *targets[CODELET_MAX_RANKS + 1];
@@ -72,7 +71,7 @@ __device__ static inline bool is_remote(const run &r, int peer)
 /* Its number among all ranks of other nodes. */
 __device__ static inline int far_of(const run &r, int peer)
 {
-	return r.s->far_peers[peer - r.a->args.ranks];
+	return r.s->before.peer[peer - r.a->args.ranks];
 }
 
 __device__ static inline remote_port out_to(const run &r, uint32_t ring, int peer)
@@ -515,8 +514,6 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 	}
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
-	for (int i = (int)threadIdx.x; i < a.nfar; i += (int)blockDim.x)
-		s->far_peers[i] = a.far_peers[i];
 	for (int i = (int)threadIdx.x; i < (int)(PLAN_MAX_RINGS * CODELET_MAX_RANKS); i += (int)blockDim.x)
 		(&s->sent[0][0])[i] = (&s->received[0][0])[i] = 0;
 	return n;
@@ -536,16 +533,14 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 	lane first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 };
 	send_headers(a.args, epoch);
 	tell(epoch);
-	if (a.remote.counts) /* the list's peers are there */
-		__syncthreads();
-	bool good = !a.remote.counts || remote_begin(a, channel, s->far_peers, &s->before);
+	bool good = !a.remote.counts || remote_begin(a, channel, &s->before);
 	/* No slot is filled before its owner has made the call: he may still use it for another one. */
-	good = good && (a.args.ranks == 1 || hear_all(a.args, whole_block(), &first)) && agree(epoch);
+	good = good && ((a.args.ranks == 1 && a.remote.counts) || hear_all(a.args, whole_block(), &first)) && agree(epoch);
 	good = good && execute_all<TYPE, WIDE>({ &a, &call, s, epoch, channel }, nops);
 	if (!__syncthreads_and(good))
 		return;
 	if (a.remote.counts)
-		remote_end(a, channel, s->far_peers, &s->before, s->sent, s->received);
+		remote_end(a, channel, &s->before, s->sent, s->received);
 	call_end(a.args, epoch);
 }
 

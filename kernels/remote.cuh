@@ -8,6 +8,7 @@
 struct remote_counts {
 	uint64_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS];
 	uint64_t free[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* the proxy's word, as it was last seen */
+	int16_t peer[CODELET_MAX_RANKS]; /* of the list's ranks of other nodes, their number among all */
 	remote_place out[PLAN_MAX_RINGS][CODELET_MAX_RANKS], in[PLAN_MAX_RINGS][CODELET_MAX_RANKS];
 };
 
@@ -256,35 +257,52 @@ __device__ static inline int remote_turns(const codelet_lowered &a)
 	return a.nfar * (int)PLAN_MAX_RINGS;
 }
 
-__device__ static inline remote_turn remote_turn_of(const codelet_lowered &a, uint32_t channel, const int16_t *far_peers, int i)
+__device__ static inline int remote_far_peer(const codelet_lowered &a, int k)
+{
+	return a.nfar <= CODELET_FEW_FAR ? a.few_far[k] : a.far_peers[k];
+}
+
+/* The last threads come first: the first ones bring the list. */
+__device__ static inline int remote_first_turn(void)
+{
+	return (int)(blockDim.x - 1 - threadIdx.x);
+}
+
+__device__ static inline remote_turn remote_turn_of(const codelet_lowered &a, uint32_t channel, int i)
 {
 	const int ring = i % (int)PLAN_MAX_RINGS, k = i / (int)PLAN_MAX_RINGS;
-	return { ring, a.args.ranks + k, far_peers[k], remote_lane(a.first_channel + channel, (uint32_t)ring) };
+	return { ring, a.args.ranks + k, remote_far_peer(a, k), remote_lane(a.first_channel + channel, (uint32_t)ring) };
 }
 
 /* All threads: what earlier calls have sent and received, and where; the block of another program may be counting what this one does not use. False if
  * the communicator has failed. */
-__device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, const int16_t *far_peers, remote_counts *before)
+__device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, remote_counts *before)
 {
 	const remote_calls &c = a.remote;
 	const uint64_t told = remote_told(a.args);
-	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
-		const remote_turn t = remote_turn_of(a, channel, far_peers, i);
-		before->sent[t.ring][t.seat] = sync_load_relaxed(remote_count(c, t.peer, REMOTE_OUT, t.lane));
-		before->received[t.ring][t.seat] = sync_load_relaxed(remote_count(c, t.peer, REMOTE_IN, t.lane));
-		before->free[t.ring][t.seat] = sync_load_relaxed(&c.counts->peers[t.peer].free[t.lane]);
-		before->out[t.ring][t.seat] = remote_place_in(c, t.peer, REMOTE_OUT, t.lane);
-		before->in[t.ring][t.seat] = remote_place_in(c, t.peer, REMOTE_IN, t.lane);
+	for (int i = remote_first_turn(); i < remote_turns(a); i += (int)blockDim.x) {
+		const remote_turn t = remote_turn_of(a, channel, i);
+		/* all under way before the first is used */
+		const uint64_t sent = sync_load_relaxed(remote_count(c, t.peer, REMOTE_OUT, t.lane)),
+			       received = sync_load_relaxed(remote_count(c, t.peer, REMOTE_IN, t.lane)),
+			       free = sync_load_relaxed(&c.counts->peers[t.peer].free[t.lane]);
+		const remote_place out = remote_place_in(c, t.peer, REMOTE_OUT, t.lane), in = remote_place_in(c, t.peer, REMOTE_IN, t.lane);
+		before->peer[t.seat - a.args.ranks] = (int16_t)t.peer;
+		before->sent[t.ring][t.seat] = sent;
+		before->received[t.ring][t.seat] = received;
+		before->free[t.ring][t.seat] = free;
+		before->out[t.ring][t.seat] = out;
+		before->in[t.ring][t.seat] = in;
 	}
 	return remote_begin_call(a.args, c, told);
 }
 
 /* All threads, after the block's last barrier. A lane's two directions may be those of two programs. */
-__device__ static inline void remote_end(const codelet_lowered &a, uint32_t channel, const int16_t *far_peers, const remote_counts *before,
+__device__ static inline void remote_end(const codelet_lowered &a, uint32_t channel, const remote_counts *before,
 					 const uint32_t (*sent)[CODELET_MAX_RANKS], const uint32_t (*received)[CODELET_MAX_RANKS])
 {
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
-		const remote_turn t = remote_turn_of(a, channel, far_peers, i);
+		const remote_turn t = remote_turn_of(a, channel, i);
 		if (sent[t.ring][t.seat])
 			sync_store_relaxed(remote_count(a.remote, t.peer, REMOTE_OUT, t.lane),
 					   before->sent[t.ring][t.seat] + sent[t.ring][t.seat]);

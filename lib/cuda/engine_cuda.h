@@ -49,6 +49,7 @@ struct engine_list {
 	struct lowered host;
 	const unsigned char *memory; /* its operations, then its peers, then those of other nodes */
 	int nfar; /* ranks of other nodes in it */
+	int16_t few_far[CODELET_FEW_FAR]; /* the first of them */
 	uint32_t open; /* channels whose lanes to them are, a bit each */
 };
 

@@ -131,6 +131,8 @@ int engine_add_list(struct engine *e, struct lowered *l, int *index)
 	}
 	lists->list[lists->n++] =
 	    (struct engine_list){ .host = *l, .memory = lists->memory + lists->used, .nfar = nfar };
+	for (int i = 0; i < nfar && i < CODELET_FEW_FAR; i++)
+		lists->list[lists->n - 1].few_far[i] = far_peers[i];
 	lists->used += list_bytes(l);
 	return 0;
 }
@@ -307,6 +309,7 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 				     .first_channel = c->narrow ? REMOTE_NARROW : 0 };
 	struct plan_env env;
 	const struct plan_map map = { .ranks = e->world_ranks };
+	memcpy(l.few_far, list->few_far, sizeof l.few_far);
 	plan_env_init(&env, plan, &map, e->world_rank, c->root, c->bytes / corale_type_bytes(c->type));
 	lowered_call_init(&l.call, plan, &env);
 	for (int p = 0; p <= plan->nprograms; p++)

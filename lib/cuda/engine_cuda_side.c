@@ -37,9 +37,15 @@ void engine_side_close(struct engine *e)
 
 int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
 {
-	int ret = engine_check(e, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, e->side),
-			       "copying to the GPU");
-	return ret ? ret : engine_check(e, cudaStreamSynchronize(e->side), "copying to the GPU");
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* another stream may be capturing */
+	int ret = engine_check(e, cudaThreadExchangeStreamCaptureMode(&mode), "copying to the GPU");
+	if (ret)
+		return ret;
+	ret = engine_check(e, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, e->side),
+			   "copying to the GPU");
+	ret = ret ? ret : engine_check(e, cudaStreamSynchronize(e->side), "copying to the GPU");
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return ret;
 }
 
 int engine_fill(struct engine *e, void *to, int byte, size_t bytes)

@@ -10,11 +10,13 @@ enum {
 	EIGHTHS_OF_NARROW = 1,
 	EIGHTHS_OF_PLANS = 4,
 	RINGS_OF_PLANS = 2, /* that a plan uses between nodes; few use more */
+	/* Many slots of a size that UCX still sends at once keep a network busiest. Of fewer than four each message costs a credit of its own. */
+	DEEP = 8,
 	DEPTH = 4,
 	SHALLOW = 2,
-	ENOUGH_SHALLOW = 128 << 10, /* bytes of slots of which two are enough */
+	LEAST_NARROW = 2 << 10,
 	WANTED = 16 << 10,
-	MOST = 512 << 10,
+	MOST = 64 << 10,
 	LEAST = REMOTE_LINE,
 	GRAIN = 512 /* of plans' chunks */
 };
@@ -53,18 +55,29 @@ static size_t few_peers(int nodes, int stands_for, int peers)
 	return (size_t)(few < peers ? few : peers);
 }
 
+static struct remote_slots deep_or_not(size_t bytes, size_t ends, size_t grain)
+{
+	const struct remote_slots deep = cut(bytes, ends, DEEP, grain);
+	return deep.bytes == MOST ? deep : cut(bytes, ends, DEPTH, grain);
+}
+
 static struct remote_slots slots_of_plans(size_t bytes, size_t peers)
 {
-	const size_t ends = 2 * peers * REMOTE_CHANNELS * RINGS_OF_PLANS;
-	const struct remote_slots shallow = cut(bytes, ends, SHALLOW, GRAIN);
-	return shallow.bytes >= ENOUGH_SHALLOW ? shallow : cut(bytes, ends, DEPTH, GRAIN);
+	return deep_or_not(bytes, 2 * peers * REMOTE_CHANNELS * RINGS_OF_PLANS, GRAIN);
+}
+
+static struct remote_slots slots_of_narrow(size_t bytes, size_t peers)
+{
+	const size_t ends = 2 * peers * PLAN_MAX_RINGS;
+	const struct remote_slots slots = deep_or_not(bytes, ends, GRAIN);
+	return slots.bytes >= LEAST_NARROW ? slots : cut(bytes, ends, SHALLOW, GRAIN);
 }
 
 static struct remote_slots slots_of_pairs(size_t bytes, size_t peers, uint32_t *channels)
 {
 	struct remote_slots slots;
 	for (*channels = REMOTE_CHANNELS;; *channels /= 2) {
-		slots = cut(bytes, 2 * peers * *channels, DEPTH, REMOTE_LINE);
+		slots = deep_or_not(bytes, 2 * peers * *channels, REMOTE_LINE);
 		if (slots.bytes >= WANTED)
 			return slots;
 		if (*channels == 1)
@@ -79,8 +92,7 @@ struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, s
 	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR;
 	r.slots[REMOTE_OF_PLANS] =
 	    slots_of_plans(share(REMOTE_OF_PLANS, cap), few_peers(nodes, stands_for, peers));
-	r.slots[REMOTE_OF_NARROW_PLANS] =
-	    cut(share(REMOTE_OF_NARROW_PLANS, cap), 2 * far * PLAN_MAX_RINGS, SHALLOW, GRAIN);
+	r.slots[REMOTE_OF_NARROW_PLANS] = slots_of_narrow(share(REMOTE_OF_NARROW_PLANS, cap), far);
 	r.slots[REMOTE_OF_PAIRS] = slots_of_pairs(share(REMOTE_OF_PAIRS, cap), all, &r.pair_channels);
 	return r;
 }
