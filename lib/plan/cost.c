@@ -25,6 +25,7 @@ struct program_cost {
 	double since_ns, since_link_ns,
 	    since_rail_ns; /* since it last received: its own time; that of links */
 	int sends; /* elements, to others */
+	double signals; /* tokens that it sends */
 	double out_bytes, in_bytes; /* between nodes */
 	double link_ns; /* of the node's link */
 };
@@ -177,6 +178,7 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 	       in = from.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	w->cost.work_ns += weight * work;
 	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
+	w->cost.signals += a->op == PLAN_SIGNAL ? weight : 0;
 	w->cost.link_ns += weight * link;
 	w->cost.out_bytes += weight * out;
 	w->cost.in_bytes += weight * in;
@@ -251,12 +253,16 @@ static int has_tokens(const struct plan *plan)
 	return 0;
 }
 
-/* The first chunk's share of all: the last one may be shorter. */
-static double first_share(const struct walk *w)
+/*
+ * The share of all that goes through the programs at first: a chunk, or of one that goes on in parts what the first token
+ * stands for. The last chunk may be shorter.
+ */
+static double first_share(const struct walk *w, double tokens)
 {
 	double slice = (double)w->env.count / w->plan->parts / w->plan->channels,
-	       chunk = (double)w->env.chunk;
-	return slice > chunk ? chunk / slice : 1;
+	       chunk = (double)w->env.chunk, chunks = plan_chunks(w->plan, &w->env, w->env.count);
+	double share = slice > chunk ? chunk / slice : 1;
+	return tokens > chunks ? share * chunks / tokens : share;
 }
 
 /*
@@ -266,10 +272,9 @@ static double first_share(const struct walk *w)
  */
 static double rank_ns(struct walk *w, int rank)
 {
-	double pace = 0, first = 0, crowd = 0, most_crowd = 0, work = 0, link = 0;
-	w->env.rank = rank;
+	double pace = 0, first = 0, crowd = 0, most_crowd = 0, work = 0, link = 0, signals = 0;
 	int tokens = has_tokens(w->plan);
-	double share = first_share(w);
+	w->env.rank = rank;
 	for (int p = 0; p < w->plan->nprograms; p++) {
 		const struct plan_program *program = &w->plan->programs[p];
 		w->cost = (struct program_cost){ 0 };
@@ -284,11 +289,13 @@ static double rank_ns(struct walk *w, int rank)
 		most_crowd = slower(most_crowd, tokens * waits);
 		work += w->cost.work_ns * w->plan->channels;
 		link += w->cost.link_ns * w->plan->channels;
+		signals = slower(signals, w->cost.signals);
 	}
 	double part =
 	    w->topo->cores_per_rank_x16 < 16 ? w->topo->cores_per_rank_x16 / 16.0 : 1; /* of one core */
 	double busy = work / cost_cores(w->topo, w->plan) / part;
 	pace = slower(pace, slower(busy, link));
+	double share = first_share(w, signals);
 	return slower(first + (crowd + most_crowd) / 2, pace) * share + pace * (1 - share);
 }
 
