@@ -193,7 +193,10 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 
 static void walk_steps(struct walk *w, int pc, int end, int depth, double weight);
 
-/* The body of the loop at pc, for a few of its trips, each weighing as much as its share of them. */
+/*
+ * The body of the loop at pc, for a few of its trips, each weighing as much as its share of them; the last chunk, which may
+ * be short, for itself.
+ */
 static void walk_loop(struct walk *w, int pc, int after, int depth, double weight)
 {
 	const struct plan_step *step = &w->plan->steps[pc];
@@ -202,12 +205,16 @@ static void walk_loop(struct walk *w, int pc, int after, int depth, double weigh
 	if (plan_predicate(w->plan, &w->env, w->var, step))
 		trips = plan_value(w->plan, &w->env, w->var, step->trips);
 	int samples = trips < SAMPLES ? trips : SAMPLES;
+	int alone = trips > samples && w->plan->exprs[step->trips].base == PLAN_CHUNKS;
+	int shares = samples - alone, shared = trips - alone;
 	for (int i = 0; i < samples; i++) {
-		w->var[depth] = (int)((2 * i + 1L) * trips / (2 * samples)); /* the middle of its share */
+		int is_shared = i < shares;
+		double trip_weight = is_shared ? (double)shared / shares : 1;
+		w->var[depth] = is_shared ? (int)((2 * i + 1L) * shared / (2 * shares)) : trips - 1;
 		w->first_visit = before.first_visit && i == 0;
 		w->inner_first = i == 0 || depth == 0;
-		w->outer_weight = depth ? weight : weight * trips / samples;
-		walk_steps(w, pc + 1, after - 1, depth + 1, weight * trips / samples);
+		w->outer_weight = depth ? weight : trip_weight;
+		walk_steps(w, pc + 1, after - 1, depth + 1, weight * trip_weight);
 	}
 	w->var[depth] = 0;
 	w->first_visit = before.first_visit;
