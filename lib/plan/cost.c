@@ -22,8 +22,7 @@ struct program_cost {
 	double paced_ns, once_ns; /* waiting when it collects: in each chunk, or once */
 	double crowd_ns; /* and for the other channels, where all are at the same step */
 	double last_ns; /* of these the last one, beyond that */
-	double since_ns, since_link_ns,
-	    since_rail_ns; /* since it last received: its own time; that of links */
+	double since_ns, since_link_ns, since_rail_ns; /* since it last received: its own time, the links' */
 	int sends; /* elements, to others */
 	double signals; /* tokens that it sends */
 	double out_bytes, in_bytes; /* between nodes */
