@@ -320,6 +320,85 @@ static void test_good_choices(void **state)
 	}
 }
 
+/* An all_reduce as the model has it, the simulator, and the bound, in ns; with the settings' slots and channels. */
+struct times {
+	double model, simulated, bound;
+};
+
+static struct times times_of(const char *machine, corale_coll coll, size_t bytes, int simulates)
+{
+	struct topo *topo;
+	struct plan plan;
+	char error[200];
+	assert_int_equal(topo_parse(machine, &topo, error, sizeof(error)), 0);
+	struct planner planner = { .topo = topo, .slot_bytes = 1 << 20, .slots = 8, .max_channels = 8 };
+	struct plan_key key = planner_key(coll, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
+	assert_int_equal(planner_plan(&planner, &key, &plan, error, sizeof(error)), 0);
+	struct times times = { .model = cost_of_plan(topo, &plan, bytes / 4),
+			       .bound = cost_lower_bound(topo, coll, bytes) };
+	struct sim_options options = { .count = bytes / 4 };
+	struct sim_result result;
+	if (simulates) {
+		assert_int_equal(sim_run(topo, &plan, &options, &result), 0);
+		times.simulated = result.ns;
+		sim_result_free(&result);
+	}
+	topo_destroy(topo);
+	return times;
+}
+
+static void expect_near(const char *machine, corale_coll coll, size_t bytes)
+{
+	struct times t = times_of(machine, coll, bytes, 1);
+	if (t.model > 1.15 * t.simulated || t.model < 0.85 * t.simulated)
+		fail_msg("%s, %s of %zu bytes: modelled %.0f ns, simulated %.0f ns", machine,
+			 corale_coll_name(coll), bytes, t.model, t.simulated);
+}
+
+/* From 1 MB on the model of an all_reduce of GPUs over nodes is within 15 % of what is simulated. */
+static void test_nodes_of_gpus(void **state)
+{
+	(void)state;
+	static const int nodes[] = { 2, 3, 4, 6, 7, 8, 12, 16, 24, 32, 64 };
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		char machine[64];
+		snprintf(machine, sizeof(machine), "node:%d gpu:8 nvlink:360 rail:50", nodes[i]);
+		for (int log = 20; log <= (nodes[i] > 8 ? 27 : 30); log++)
+			expect_near(machine, CORALE_ALL_REDUCE, (size_t)1 << log);
+	}
+	expect_near("node:2 gpu:8 nvlink:360 rail:50", CORALE_REDUCE_SCATTER, 16 << 20);
+	expect_near("node:8 gpu:8 nvlink:360 rail:50", CORALE_REDUCE_SCATTER, 16 << 20);
+	expect_near("node:2 gpu:8 nvlink:360 rail:50", CORALE_ALL_GATHER, 16 << 20);
+	expect_near("node:8 gpu:8 nvlink:360 rail:50", CORALE_ALL_GATHER, 16 << 20);
+}
+
+/* Nodes of 8 GPUs with a NIC of 50 GB/s each, beside what no schedule can beat: docs/clusters.md says the same. */
+static void test_near_the_bound(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *machine;
+		size_t bytes;
+		double share; /* of the bound's speed, at least */
+		int simulates; /* the largest take too long */
+	} cases[] = { { "node:2 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 1 },
+		      { "node:4 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 1 },
+		      { "node:8 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 1 },
+		      { "node:16 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 0 },
+		      { "node:32 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 0 },
+		      { "node:64 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 0 },
+		      { "node:256 gpu:8 nvlink:360 rail:50", 1 << 30, 0.8, 0 },
+		      { "node:64 gpu:8 nvlink:360 rail:50", 16 << 20, 0.45, 1 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct times t =
+		    times_of(cases[i].machine, CORALE_ALL_REDUCE, cases[i].bytes, cases[i].simulates);
+		double ns = cases[i].simulates ? t.simulated : t.model;
+		if (t.bound < cases[i].share * ns)
+			fail_msg("%s, %zu bytes: %.0f ns, %.2f of the bound", cases[i].machine,
+				 cases[i].bytes, ns, t.bound / ns);
+	}
+}
+
 static void test_sim_finds_deadlock(void **state)
 {
 	(void)state;
@@ -341,11 +420,18 @@ static void test_sim_finds_deadlock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_key),           cmocka_unit_test(test_algo_grammar),
-		cmocka_unit_test(test_algo_choice),   cmocka_unit_test(test_even_nodes_alone),
-		cmocka_unit_test(test_reproducible),  cmocka_unit_test(test_messages_fit),
-		cmocka_unit_test(test_deterministic), cmocka_unit_test(test_cost),
-		cmocka_unit_test(test_good_choices),  cmocka_unit_test(test_sim_finds_deadlock),
+		cmocka_unit_test(test_key),
+		cmocka_unit_test(test_algo_grammar),
+		cmocka_unit_test(test_algo_choice),
+		cmocka_unit_test(test_even_nodes_alone),
+		cmocka_unit_test(test_reproducible),
+		cmocka_unit_test(test_messages_fit),
+		cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_good_choices),
+		cmocka_unit_test(test_nodes_of_gpus),
+		cmocka_unit_test(test_near_the_bound),
+		cmocka_unit_test(test_sim_finds_deadlock),
 	};
 	return cmocka_run_group_tests_name("planner", tests, NULL, NULL);
 }

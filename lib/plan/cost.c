@@ -20,7 +20,11 @@ enum { SAMPLES = 4 };
 struct program_cost {
 	double work_ns, chain_ns; /* its own work; waiting in chains */
 	double paced_ns, once_ns; /* waiting when it collects: in each chunk, or once */
+	double crowd_ns; /* and for the other channels, where all are at the same step */
+	double last_ns; /* of these the last one, beyond that */
+	double since_ns, since_link_ns, since_rail_ns; /* since it last received: its own time, the links' */
 	int sends; /* elements, to others */
+	double signals; /* tokens that it sends */
 	double out_bytes, in_bytes; /* between nodes */
 	double link_ns; /* of the node's link */
 };
@@ -35,6 +39,11 @@ struct walk {
 	double crossing; /* of the links of a ring through all ranks, the share that goes between nodes */
 	struct program_cost cost;
 };
+
+static double slower(double a, double b)
+{
+	return a > b ? a : b;
+}
 
 /* A ring's pace is the mean of its links, whoever is asked. A root that gathers is in no ring. */
 static double remote_share(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
@@ -59,7 +68,7 @@ static int has_base(const struct walk *w, int peer, int base)
 static int is_link(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
 	if (a->op == PLAN_WAIT || has_base(w, step->from, PLAN_TREE_CHILD) ||
-	    has_base(w, step->from, PLAN_DOUBLING))
+	    has_base(w, step->from, PLAN_DOUBLING) || has_base(w, step->from, PLAN_DOUBLING_TAKE))
 		return 1;
 	return a->to != PLAN_NONE && !has_base(w, step->from, PLAN_RANK_AT);
 }
@@ -76,22 +85,28 @@ static double messages_before(const struct walk *w, const struct plan_action *a,
 	return w->plan->rings[a->from_ring].all ? 2 * from->remote - 1 : from->remote;
 }
 
-static void add_receive(struct walk *w, const struct plan_step *step, const struct plan_action *a,
-			const struct cost_peers *from, double weight)
+/* What an action waits for its messages; nothing without any. */
+static double receive_ns(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
 {
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	double remote = remote_share(w, a, from);
 	double wire = messages_before(w, a, from) * bytes / w->topo->rail.bytes_per_ns;
-	double ns = remote * (w->topo->rail.latency_ns + wire) + (1 - remote) * cost_node_latency_ns(w->topo);
-	w->cost.in_bytes += weight * from->remote * bytes;
 	if (!from->remote && !from->local)
-		return;
+		return 0;
+	return remote * (w->topo->rail.latency_ns + wire) + (1 - remote) * cost_node_latency_ns(w->topo);
+}
+
+/* Returns how often it waits, at most weight times. */
+static double add_wait(struct walk *w, const struct plan_step *step, const struct plan_action *a, double ns,
+		       double weight)
+{
 	if (is_link(w, step, a)) {
 		w->cost.chain_ns += weight * ns;
-		return;
+		return weight;
 	}
 	w->cost.once_ns += w->first_visit * ns;
 	w->cost.paced_ns += w->inner_first * w->outer_weight * ns;
+	return w->inner_first * w->outer_weight;
 }
 
 /*
@@ -120,22 +135,67 @@ static void add_hops(struct walk *w, const struct plan_step *step, const struct 
 		w->cost.chain_ns += hops_before(w, step, a) * (w->topo->step_ns + ns);
 }
 
+/*
+ * The result goes back to who has handed its share over before the doubling, and only then hands the next chunk's over. Of the last chunk, where at
+ * most half of the others have taken one over, it is on its way while the others still exchange: the last partner had none to wait for.
+ */
+static void add_return(struct walk *w, const struct plan_step *step, const struct plan_action *a,
+		       const struct cost_peers *to, double weight)
+{
+	double wire = cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE) / w->topo->rail.bytes_per_ns;
+	double latency = to->remote ? w->topo->rail.latency_ns : cost_node_latency_ns(w->topo);
+	int n = plan_group_size(&w->env.map, a->to_group, w->env.rank), core = 1 << plan_log2(n);
+	if (!has_base(w, step->to, PLAN_DOUBLING_TAKE))
+		return;
+	wire *= to->remote;
+	w->cost.chain_ns += (weight - w->first_visit) * (latency + wire);
+	if (w->first_visit)
+		w->cost.chain_ns += (2 * (n - core) > core ? latency : 0) + w->plan->channels * wire;
+}
+
+/*
+ * All channels send and receive the same; what that takes longer than a channel by itself it waits, and once for the one
+ * that is served last.
+ */
+static void add_crowd(struct walk *w, double weight)
+{
+	double all = w->plan->channels * slower(w->cost.since_link_ns, w->cost.since_rail_ns);
+	double both = all < w->cost.since_ns ? all : w->cost.since_ns;
+	w->cost.crowd_ns += slower(all - w->cost.since_ns, 0);
+	w->cost.last_ns = slower(w->cost.last_ns, (both - all / w->plan->channels) / weight);
+	w->cost.since_ns = w->cost.since_link_ns = w->cost.since_rail_ns = 0;
+}
+
 static void add_action(struct walk *w, const struct plan_step *step, const struct plan_action *a,
 		       double weight)
 {
 	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
-	w->cost.work_ns += weight * cost_work_ns(w->topo, w->plan, a, &from, &to);
+	double work = cost_work_ns(w->topo, w->plan, a, &from, &to), wait = receive_ns(w, a, &from);
+	double link = cost_link_ns(w->topo, w->plan, a, &to);
+	double out = to.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE),
+	       in = from.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
+	w->cost.work_ns += weight * work;
 	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
-	w->cost.link_ns += weight * cost_link_ns(w->topo, w->plan, a, &to);
-	w->cost.out_bytes += weight * to.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE);
-	add_receive(w, step, a, &from, weight);
+	w->cost.signals += a->op == PLAN_SIGNAL ? weight : 0;
+	w->cost.link_ns += weight * link;
+	w->cost.out_bytes += weight * out;
+	w->cost.in_bytes += weight * in;
+	w->cost.since_ns += weight * work + wait * add_wait(w, step, a, wait, weight);
+	w->cost.since_link_ns += weight * link;
+	w->cost.since_rail_ns += weight * in / w->topo->rail.bytes_per_ns;
+	if (wait > 0)
+		add_crowd(w, weight);
 	add_hops(w, step, a);
+	add_return(w, step, a, &to, weight);
 }
 
 static void walk_steps(struct walk *w, int pc, int end, int depth, double weight);
 
-/* The body of the loop at pc, for a few of its trips, each weighing as much as its share of them. */
+/*
+ * The body of the loop at pc, for a few of its trips, each weighing as much as its share of them; the last chunk, which may
+ * be short, for itself.
+ */
 static void walk_loop(struct walk *w, int pc, int after, int depth, double weight)
 {
 	const struct plan_step *step = &w->plan->steps[pc];
@@ -144,12 +204,16 @@ static void walk_loop(struct walk *w, int pc, int after, int depth, double weigh
 	if (plan_predicate(w->plan, &w->env, w->var, step))
 		trips = plan_value(w->plan, &w->env, w->var, step->trips);
 	int samples = trips < SAMPLES ? trips : SAMPLES;
+	int alone = trips > samples && w->plan->exprs[step->trips].base == PLAN_CHUNKS;
+	int shares = samples - alone, shared = trips - alone;
 	for (int i = 0; i < samples; i++) {
-		w->var[depth] = (int)((2 * i + 1L) * trips / (2 * samples)); /* the middle of its share */
+		int is_shared = i < shares;
+		double trip_weight = is_shared ? (double)shared / shares : 1;
+		w->var[depth] = is_shared ? (int)((2 * i + 1L) * shared / (2 * shares)) : trips - 1;
 		w->first_visit = before.first_visit && i == 0;
 		w->inner_first = i == 0 || depth == 0;
-		w->outer_weight = depth ? weight : weight * trips / samples;
-		walk_steps(w, pc + 1, after - 1, depth + 1, weight * trips / samples);
+		w->outer_weight = depth ? weight : trip_weight;
+		walk_steps(w, pc + 1, after - 1, depth + 1, weight * trip_weight);
 	}
 	w->var[depth] = 0;
 	w->first_visit = before.first_visit;
@@ -174,14 +238,16 @@ static void walk_steps(struct walk *w, int pc, int end, int depth, double weight
 	}
 }
 
-static double program_ns(const struct walk *w)
+static double serial_ns(const struct program_cost *cost)
 {
-	double wait = w->cost.chain_ns + (w->cost.sends ? w->cost.paced_ns : w->cost.once_ns);
-	double serial = w->cost.work_ns + wait, rail = w->topo->rail.bytes_per_ns;
-	double out = w->cost.out_bytes * w->plan->channels / rail,
-	       in = w->cost.in_bytes * w->plan->channels / rail;
-	double wire = out > in ? out : in;
-	return serial > wire ? serial : wire;
+	return cost->work_ns + cost->chain_ns + (cost->sends ? cost->paced_ns : cost->once_ns);
+}
+
+/* What the links take for what all channels send and receive. */
+static double links_ns(const struct walk *w)
+{
+	double wire = slower(w->cost.out_bytes, w->cost.in_bytes) / w->topo->rail.bytes_per_ns;
+	return slower(wire, w->cost.link_ns) * w->plan->channels;
 }
 
 /* Programs that pass tokens work on the same chunk one after the other. */
@@ -193,51 +259,85 @@ static int has_tokens(const struct plan *plan)
 	return 0;
 }
 
-/* The slowest program, the first chunk of the others; no less than all their work on the cores and links. */
+/*
+ * The share of all that goes through the programs at first: a chunk, or of one that goes on in parts what the first token
+ * stands for. The last chunk may be shorter.
+ */
+static double first_share(const struct walk *w, double tokens)
+{
+	double slice = (double)w->env.count / w->plan->parts / w->plan->channels,
+	       chunk = (double)w->env.chunk, chunks = plan_chunks(w->plan, &w->env, w->env.count);
+	double share = slice > chunk ? chunk / slice : 1;
+	return tokens > chunks ? share * chunks / tokens : share;
+}
+
+/*
+ * The first chunk goes through all programs, all channels at a time; then the slowest program sets the pace, or the cores or
+ * links that all share. Of what channels wait for each other, half is over when the next program begins: it is spread
+ * evenly over them.
+ */
 static double rank_ns(struct walk *w, int rank)
 {
-	double slowest = 0, sum = 0, work = 0, link = 0;
+	double pace = 0, first = 0, crowd = 0, most_crowd = 0, work = 0, link = 0, signals = 0;
+	int tokens = has_tokens(w->plan);
 	w->env.rank = rank;
-	int chunks = plan_chunks(w->plan, &w->env, w->env.count);
 	for (int p = 0; p < w->plan->nprograms; p++) {
 		const struct plan_program *program = &w->plan->programs[p];
 		w->cost = (struct program_cost){ 0 };
 		w->first_visit = w->inner_first = 1;
 		w->outer_weight = 1;
 		walk_steps(w, program->first, program->first + program->steps, 0, 1);
-		double ns = program_ns(w);
-		slowest = ns > slowest ? ns : slowest;
-		sum += ns;
+		double serial = serial_ns(&w->cost), links = links_ns(w);
+		double waits = slower(w->cost.crowd_ns + w->cost.last_ns, links - serial);
+		pace = slower(pace, (slower(serial, links) + serial + waits) / 2);
+		first = tokens ? first + serial : slower(first, serial + waits);
+		crowd += tokens * waits;
+		most_crowd = slower(most_crowd, tokens * waits);
 		work += w->cost.work_ns * w->plan->channels;
 		link += w->cost.link_ns * w->plan->channels;
+		signals = slower(signals, w->cost.signals);
 	}
-	double pipelined = has_tokens(w->plan) ? slowest + (sum - slowest) / chunks : slowest;
 	double part =
 	    w->topo->cores_per_rank_x16 < 16 ? w->topo->cores_per_rank_x16 / 16.0 : 1; /* of one core */
-	double busy = work / cost_cores(w->topo, w->plan) / part, shared = busy > link ? busy : link;
-	return pipelined > shared ? pipelined : shared;
+	double busy = work / cost_cores(w->topo, w->plan) / part;
+	pace = slower(pace, slower(busy, link));
+	double share = first_share(w, signals);
+	return slower(first + (crowd + most_crowd) / 2, pace) * share + pace * (1 - share);
 }
 
-/* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node. */
-double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count)
+/* The first rank of the smallest node. */
+static int in_smallest_node(const struct plan_map *map)
 {
-	struct walk w = { .topo = topo, .plan = plan };
-	const struct plan_map *map = &topo->map;
-	plan_env_init(&w.env, plan, map, 0, 0, count);
 	int smallest = 0;
 	for (int b = 1; b < map->nodes; b++)
 		if (map->node_first[b + 1] - map->node_first[b] <
 		    map->node_first[smallest + 1] - map->node_first[smallest])
 			smallest = b;
-	int ranks[] = { 0, map->member[map->node_first[1] - 1], map->member[map->node_first[smallest]],
-			map->ranks / 2 };
+	return map->member[map->node_first[smallest]];
+}
+
+/* The first rank that takes over another one's share before doubling; rank 0 where none does. */
+static int who_takes(const struct plan *plan, const struct plan_map *map)
+{
+	for (int i = 0; i < plan->nexprs; i++)
+		if (plan->exprs[i].base == PLAN_DOUBLING_TAKE)
+			return plan->exprs[i].group == PLAN_WORLD ? 1 : map->member[map->node_first[1]];
+	return 0;
+}
+
+/* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node, who works for two. */
+double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count)
+{
+	struct walk w = { .topo = topo, .plan = plan };
+	const struct plan_map *map = &topo->map;
+	plan_env_init(&w.env, plan, map, 0, 0, count);
+	int ranks[] = { 0, map->member[map->node_first[1] - 1], in_smallest_node(map), map->ranks / 2,
+			who_takes(plan, map) };
 	double slowest = 0;
 	for (int r = 0; r < map->ranks; r++)
 		w.crossing += map->node_of[r] != map->node_of[(r + 1) % map->ranks] ? 1.0 / map->ranks : 0;
-	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
-		double ns = rank_ns(&w, ranks[i]);
-		slowest = ns > slowest ? ns : slowest;
-	}
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+		slowest = slower(slowest, rank_ns(&w, ranks[i]));
 	return slowest + topo->step_ns;
 }
 

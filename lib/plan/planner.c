@@ -24,7 +24,9 @@ enum {
 	MOST_CHUNK = 1 << 30,
 	SMALL_AHEAD_BYTES = 128 << 10,
 	MOST_AHEAD = 64, /* header lines of a lane */
-	CHUNK_CHOICES = 4 /* slot, slot / 2, slot / 4, slot / 8 */
+	CHUNK_CHOICES = 4, /* slot, slot / 2, slot / 4, slot / 8 */
+	GPU_CHUNK_CHOICES =
+	    6 /* and on GPUs, where rings over many nodes have as many messages a chunk, slot / 32 */
 };
 
 /* The order of rows, and of chunks, is that of preference: a later one must be better by more than the model's noise. */
@@ -182,7 +184,8 @@ static void choose_chunk(const struct algo_call *call, struct plan *plan)
 		plan->chunk_bytes = slot; /* the two ends have plans of their own that must cut alike */
 		return;
 	}
-	for (int i = 0; i < CHUNK_CHOICES; i++) {
+	const int choices = call->topo->shared_memory ? CHUNK_CHOICES : GPU_CHUNK_CHOICES;
+	for (int i = 0; i < choices; i++) {
 		plan->chunk_bytes = round_chunk(slot >> i) * messages;
 		double ns = cost_of_plan(call->topo, plan, class_count(&call->key));
 		if (i == 0 || ns < best_ns * clearly_less) {

@@ -102,7 +102,11 @@ void topo_set_gpus(struct topo *topo, const struct rates *rates)
 	set_links(topo, &rates->links);
 	topo->reference_bytes = 0;
 	topo->shared_memory = 0;
-	topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS; /* blocks of a kernel, not threads of a process */
+	/*
+	 * Blocks of a kernel, not threads of a process. Those of one node share its memory, which keeps up with about so many
+	 * at the pace of a link; between nodes they mostly wait, each for itself.
+	 */
+	topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS * (topo->map.nodes > 1 ? UINT8_MAX : 1);
 }
 
 void topo_destroy(struct topo *topo)
