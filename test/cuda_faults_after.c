@@ -196,6 +196,7 @@ static size_t outlive(struct faults_rank *r)
 	faults_is(r, corale_mem_free(comm, memory), CORALE_EINVAL, "freeing it twice");
 	cuda_group_meet(&r->world); /* no peer maps it any more */
 	faults_cuda(r, cudaMemGetInfo(&left, &total), "cudaMemGetInfo");
+	cuda_group_meet(&r->world); /* a rank on this GPU allocates no more before */
 	return left;
 }
 
