@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -13,11 +14,13 @@
 enum {
 	SPIN_NS = 200 * 1000, /* without a message */
 	NAP_NS = 30 * 1000, /* while a call is under way, and after traffic; */
-	LONG_NAP_NS = 120 * 1000, /* in a pause in which a graph may be replayed */
+	LONG_NAP_NS = 180 * 1000, /* in a pause in which a graph may be replayed */
+	SLACK_NS = 1000, /* of naps */
 	PAUSE_NS = 20 * 1000 * 1000,
 	LOITER_NS = 3 * 1000 * 1000, /* napping, until the transport's own thread moves what still comes */
 	DEEP_SLEEP_NS = 100 * 1000 * 1000,
-	LOOKS_PER_WAKE = 8
+	LOOKS_PER_WAKE = 8,
+	NAPS_PER_LOOK = 16 /* in such a pause: a look at a network costs more than one at what kernels say */
 };
 
 /*
@@ -93,7 +96,8 @@ static int has_work(const struct mover *m)
 	return any;
 }
 
-/* Until it is woken, unless it is needed already. Should a call's end have been seen before its last message, that waits no longer than this. */
+/* Until it is woken, unless it is needed already. Should a call's end have been seen before its last message, that waits no longer than the
+ * first rail's thread sleeps, which wakes the others. */
 static void sleep_deeply(struct mover *m)
 {
 	struct timespec until;
@@ -102,8 +106,10 @@ static void sleep_deeply(struct mover *m)
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	atomic_store(&m->asleep, 1);
-	if (m == movers ? !any_under_way() : !has_work(m))
+	if (m == movers && !any_under_way())
 		pthread_cond_timedwait(&m->wake, &m->lock, &until);
+	else if (m != movers && !has_work(m))
+		pthread_cond_wait(&m->wake, &m->lock);
 	atomic_store(&m->asleep, 0);
 }
 
@@ -122,26 +128,44 @@ static void wake_rails(void)
 			wake(&movers[rail]);
 }
 
-/* A graph may be replayed, or what a call that has ended left in a transport without a thread waits for us. */
-static int may_be_needed(const struct mover *m, const struct proxy *p)
+/* What a call that has ended left in a transport without a thread waits for us. */
+static int must_send(const struct mover *m)
 {
-	const struct transport *t = p->rails[rail_of(m)].transport;
-	return (m == movers && atomic_load(&p->captured)) ||
-	       (!t->ops->threaded(t) && !proxy_rail_sent(p, rail_of(m)));
+	int must = 0;
+	for (const struct proxy *p = m->first; p && !must; p = next_of(m, p)) {
+		const struct transport *t = p->rails[rail_of(m)].transport;
+		must = !t->ops->threaded(t) && !proxy_rail_sent(p, rail_of(m));
+	}
+	return must;
+}
+
+static int any_captured(void)
+{
+	int any = 0;
+	for (const struct proxy *p = movers->first; p; p = p->rails[0].next)
+		any |= atomic_load(&p->captured);
+	return any;
+}
+
+/* Until a replay has begun, or it is time for a look at everything. */
+static void doze(struct mover *m)
+{
+	for (int naps = 0; naps < NAPS_PER_LOOK && !any_under_way(); naps++)
+		nap(m, LONG_NAP_NS);
 }
 
 /* Nothing has moved for so long. */
 static void rest(struct mover *m, int64_t idle_ns)
 {
-	int needed = 0;
+	const int captured = m == movers && any_captured();
 	if (m == movers)
 		wake_rails();
-	for (struct proxy *p = m->first; p && !needed; p = next_of(m, p))
-		needed = may_be_needed(m, p);
-	if (m == movers ? any_under_way() || (needed && idle_ns < PAUSE_NS) : idle_ns < LOITER_NS)
+	if (m == movers && (any_under_way() || (captured && idle_ns < PAUSE_NS)))
 		nap(m, NAP_NS);
-	else if (needed)
+	else if (must_send(m) || (m != movers && idle_ns < LOITER_NS))
 		nap(m, LONG_NAP_NS);
+	else if (captured)
+		doze(m);
 	else
 		sleep_deeply(m);
 }
@@ -165,6 +189,7 @@ static void *work(void *arg)
 	struct mover *m = arg;
 	int64_t last = wait_now_ns();
 	find_room(m);
+	prctl(PR_SET_TIMERSLACK, SLACK_NS);
 	pthread_mutex_lock(&m->lock);
 	for (;;) {
 		while (!m->first || atomic_load(&exiting))
