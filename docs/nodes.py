@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The tables of GPUs over nodes in docs/clusters.md: what corale-plan says of them.
+"""The tables of GPUs over nodes in docs/clusters.md: what corale-plan says of them, and what was measured beside NCCL.
 
 Usage: docs/nodes.py [CORALE-PLAN]
 
 With the program: asks it first, and keeps its answers in docs/raw/nodes.raw. Then renews the marked parts of
-docs/clusters.md from these. Needs Python 3 only.
+docs/clusters.md from these, and from docs/raw/nodes-nccl.raw, which holds lines of corale_*_perf --vs-nccl. Needs Python 3 only.
 """
 
 import os
@@ -15,6 +15,7 @@ import sys
 from plot import size_text
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+MEASURED = os.path.join(HERE, "raw", "nodes-nccl.raw")
 RAW, PAGE = os.path.join(HERE, "raw", "nodes.raw"), os.path.join(HERE, "clusters.md")
 NODES = [2, 4, 8, 16, 32, 64, 256]
 MEBI = 1 << 20
@@ -77,6 +78,18 @@ def table(calls, found, column, row):
     return "\n".join(lines)
 
 
+def versus():
+    """Microseconds of Corale and of NCCL by turns, and their ratio."""
+    with open(MEASURED) as raw:
+        parts = [part.split("\n") for part in raw.read().split("#: ")[1:]]
+    lines = ["| | bytes | Corale, us | NCCL, us | NCCL / Corale |", "|---" * 5 + "|"]
+    for title, *rest in parts:
+        for row in (line.split() for line in rest if line[:1].isdigit()):
+            ours, best = row[13], row[15]
+            lines.append(f"| {title} | {size_text(int(row[0]))} | {ours} | {best} | {float(best) / float(ours):.2f} |")
+    return "\n".join(lines)
+
+
 def renew(name, text):
     with open(PAGE) as page:
         whole = page.read()
@@ -92,6 +105,7 @@ def main():
     if len(sys.argv) > 1:
         ask(sys.argv[1])
     found = answers()
+    renew("measured beside NCCL", versus())
     renew("nodes of GPUs", table(SUMS, found, lambda c: size_text(c[2]), lambda c: f"{c[0]} nodes"))
     renew("other collectives",
           table(OTHERS, found, lambda c: c[1], lambda c: f"{c[0]} nodes, {size_text(c[2])}"))
