@@ -192,8 +192,7 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 		plan_gpus_print(request, planner, &plan);
 	else if (!planner->topo->shared_memory)
 		printf("on GPUs:    a model only: communicators over nodes send by pinned host memory, in "
-		       "shorter messages; up to %d ranks in this version\n",
-		       CODELET_MAX_RANKS);
+		       "shorter messages (docs/clusters.md)\n");
 	plan_print(&plan, text, TEXT_BYTES);
 	printf("%s\n", text);
 	if (request->steps > 0)
