@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/codelets.h"
 #include "plan.h"
 #include "plan/plan_print.h"
 
