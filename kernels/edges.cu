@@ -276,7 +276,7 @@ __device__ static bool run_remote_few(edge e, const remote_port &port, uint64_t 
 		if (good)
 			remote_send_few(port, number, e.a->signature, what, (uint32_t)m.bytes, data);
 	} else if (threadIdx.x < 32) {
-		good = remote_receive_few(*e.a, &e.path, port, m.peer, number, what, (uint32_t)m.bytes, &seen, &data);
+		good = remote_receive_few(*e.a, &e.path, port, m.peer, number, what, (uint32_t)m.bytes, &data);
 		if (good && left > 0)
 			store_user<true>(m.data + at, make_uint4((uint32_t)data, (uint32_t)(data >> 32), 0, 0),
 					 left < 8 ? (unsigned)left : 8);
@@ -295,7 +295,7 @@ __device__ static bool run_remote(const list_block &b, edge e)
 	for (e.path.number = b.number; e.path.number < lanes; e.path.number += b.blocks) {
 		const uint32_t lane = remote_lane(e.path.number, REMOTE_PAIRS);
 		uint64_t *count = remote_count(calls, peer, direction, lane);
-		const uint64_t number = *count, seen = calls.counts->peers[peer].free[lane];
+		const uint64_t number = *count, seen = sync_load_relaxed(&calls.counts->peers[peer].free[lane]);
 		const remote_port port = { &calls, remote_place_in(calls, peer, direction, lane), peer, lane };
 		e.piece = cut(m.bytes, CODELET_LINE, lanes, e.path.number);
 		if (!(m.bytes <= REMOTE_FEW_BYTES ? run_remote_few(e, port, number, seen) : run_remote_lane(e, port, number, seen)))

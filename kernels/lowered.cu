@@ -227,7 +227,7 @@ __device__ static bool take_few(const run &r, const lowered_op &op, const few &f
 			continue;
 		good = remote_receive_few(r.a->args, &l, in_from(r, ring, peer), place_of_far(r, peer),
 					  r.s->before.received[ring][peer] + r.s->received[ring][peer], 0, f.in_bytes,
-					  &r.s->before.free[ring][peer], &data);
+					  &data);
 		if (good && at >= 0 && at < (int)f.in_bytes)
 			r.s->came[i][at / 8] = data;
 	}

@@ -41,13 +41,6 @@ struct remote_port {
 		return remote_words_at(&c->remote, at);
 	}
 
-	/* How far the peer has taken what was sent, for the calls to come too. */
-	__device__ void learn_free(uint64_t *seen, uint64_t now) const
-	{
-		*seen = now;
-		sync_store_relaxed(&c->counts->peers[peer].free[lane], now);
-	}
-
 	/* The message is here, and of the same call. False if the call has failed. */
 	__device__ bool arrived(const codelet_args &a, ::lane *l, int place, uint64_t message) const
 	{
@@ -78,7 +71,7 @@ struct remote_port {
 		return got == what;
 	}
 
-	/* seen: as learn_free has left it. */
+	/* seen: what earlier calls have learnt of free, or this one. */
 	__device__ bool has_room(const codelet_args &a, ::lane *l, int place, uint64_t message, uint64_t *seen) const
 	{
 		uint64_t now;
@@ -90,7 +83,8 @@ struct remote_port {
 			return true;
 		if (!wait_ready(a, l, place, ready))
 			return false;
-		learn_free(seen, now);
+		*seen = now;
+		sync_store_relaxed(&c->counts->peers[peer].free[lane], now); /* for the calls to come */
 		return true;
 	}
 
@@ -179,21 +173,17 @@ __device__ static inline bool remote_few_agrees(const codelet_args &a, lane *l, 
 	return false;
 }
 
-/* Takes it out: *data is this thread's, where it has some (remote_data_of). seen: of the same lane, as learn_free has left it. */
+/* Takes it out: *data is this thread's, where it has some (remote_data_of). */
 __device__ static inline bool remote_receive_few(const codelet_args &a, lane *l, const remote_port &port, int place, uint64_t message,
-						 uint64_t what, uint32_t bytes, uint64_t *seen, uint64_t *data)
+						 uint64_t what, uint32_t bytes, uint64_t *data)
 {
 	uint4 v;
 	if (!remote_await_few(a, l, port, place, message, bytes, &v) || !remote_few_agrees(a, l, port, place, message, what, v))
 		return false;
 	*data = (uint64_t)v.z << 32 | v.x;
-	const uint32_t free = __shfl_sync(~0u, v.z, REMOTE_FREE / 2), more = free - (uint32_t)*seen;
 	__syncwarp();
-	if (threadIdx.x % 32 == 0) {
-		if ((int32_t)more > 0)
-			port.learn_free(seen, *seen + more);
+	if (threadIdx.x % 32 == 0)
 		sync_store_relaxed(&port.words()->taken, message + 1); /* nothing of it is loaded any more */
-	}
 	return true;
 }
 
@@ -287,7 +277,8 @@ __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t ch
 			       received = sync_load_relaxed(remote_count(c, t.peer, REMOTE_IN, t.lane)),
 			       free = sync_load_relaxed(&c.counts->peers[t.peer].free[t.lane]);
 		const remote_place out = remote_place_in(c, t.peer, REMOTE_OUT, t.lane), in = remote_place_in(c, t.peer, REMOTE_IN, t.lane);
-		before->peer[t.seat - a.args.ranks] = (int16_t)t.peer;
+		if (t.ring == 0)
+			before->peer[t.seat - a.args.ranks] = (int16_t)t.peer;
 		before->sent[t.ring][t.seat] = sent;
 		before->received[t.ring][t.seat] = received;
 		before->free[t.ring][t.seat] = free;

@@ -62,8 +62,7 @@ enum remote_word {
 	REMOTE_SIGNATURE,
 	REMOTE_WHAT = REMOTE_SIGNATURE + 2,
 	REMOTE_BYTES = REMOTE_WHAT + 2,
-	REMOTE_FREE, /* the word `free` of the other direction, where the message arrives */
-	REMOTE_DATA,
+	REMOTE_DATA = REMOTE_BYTES + 2, /* a word between is zero */
 	REMOTE_WORDS = REMOTE_FRONT / 8,
 	REMOTE_FEW_BYTES = (REMOTE_WORDS - REMOTE_DATA) * 4
 };

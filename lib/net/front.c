@@ -30,13 +30,16 @@ static int read_few(const void *front, uint64_t number, struct remote_header *he
 	return 1;
 }
 
+/* Headers are read and written word by word: kernels order nothing between what they take of few bytes and what they fill next. */
 enum front_form front_read(const void *front, uint64_t number, struct remote_header *header,
 			   unsigned char *data)
 {
 	const struct remote_header *there = front;
 	if (__atomic_load_n(&there->number, __ATOMIC_ACQUIRE) != number)
 		return read_few(front, number, header, data) ? FRONT_FEW : FRONT_NOTHING;
-	*header = *there;
+	*header = (struct remote_header){ number, __atomic_load_n(&there->signature, __ATOMIC_RELAXED),
+					  __atomic_load_n(&there->what, __ATOMIC_RELAXED),
+					  __atomic_load_n(&there->bytes, __ATOMIC_RELAXED) };
 	return FRONT_HEADER;
 }
 
@@ -46,12 +49,11 @@ static void write_word(uint64_t *words, uint32_t k, uint64_t number, uint32_t da
 }
 
 /* The first word last: a kernel that waits for it alone loads the data from the slot. */
-static void write_few(void *front, const struct remote_header *header, const unsigned char *data,
-		      uint64_t free)
+static void write_few(void *front, const struct remote_header *header, const unsigned char *data)
 {
 	const uint32_t head[REMOTE_DATA] = { (uint32_t)header->signature, (uint32_t)(header->signature >> 32),
 					     (uint32_t)header->what,      (uint32_t)(header->what >> 32),
-					     (uint32_t)header->bytes,     (uint32_t)free };
+					     (uint32_t)header->bytes,     0 };
 	for (uint32_t at = 0; at < header->bytes; at += 4) {
 		uint32_t word = 0;
 		memcpy(&word, data + at, header->bytes - at < 4 ? header->bytes - at : 4);
@@ -61,19 +63,19 @@ static void write_few(void *front, const struct remote_header *header, const uns
 		write_word(front, k, header->number, head[k]);
 }
 
+/* A kernel that waits for the number reads the signature beside it. */
 static void write_header(struct remote_header *to, const struct remote_header *header)
 {
-	/* a kernel that waits for the number reads it beside that */
 	__atomic_store_n(&to->signature, header->signature, __ATOMIC_RELAXED);
-	to->what = header->what;
-	to->bytes = header->bytes;
+	__atomic_store_n(&to->what, header->what, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->bytes, header->bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->number, header->number, __ATOMIC_RELEASE);
 }
 
-void front_write(void *front, const struct remote_header *header, const unsigned char *data, uint64_t free)
+void front_write(void *front, const struct remote_header *header, const unsigned char *data)
 {
 	if (header->bytes <= REMOTE_FEW_BYTES)
-		write_few(front, header, data, free);
+		write_few(front, header, data);
 	else
 		write_header(front, header);
 }

@@ -11,7 +11,7 @@ enum front_form { FRONT_NOTHING, FRONT_HEADER, FRONT_FEW };
 enum front_form front_read(const void *front, uint64_t number, struct remote_header *header,
 			   unsigned char *data);
 
-/* A message whose data are in the slot, and of few bytes in data too. free: the word of the other direction. */
-void front_write(void *front, const struct remote_header *header, const unsigned char *data, uint64_t free);
+/* A message whose data are in the slot, and of few bytes in data too. */
+void front_write(void *front, const struct remote_header *header, const unsigned char *data);
 
 #endif

@@ -99,7 +99,7 @@ static void deliver(const struct remote *r, struct proxy_lane *at, remote_place 
 	copy(remote_data_at(r, in, at->slots, at->delivered), m->data, m->bytes);
 	header.bytes = m->bytes;
 	header.number = ++at->delivered;
-	front_write(front, &header, m->data, free_of(at));
+	front_write(front, &header, m->data);
 }
 
 static int move_in(struct proxy *p, int rail, struct proxy_lane *at, remote_place in)
