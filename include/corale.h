@@ -167,16 +167,16 @@ typedef struct corale_config {
 enum {
 	CORALE_DEVICE_DEFAULT = 0, /* host */
 	CORALE_DEVICE_HOST = 1,
-	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; up to 72 ranks; any memory */
+	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; up to 72 ranks a node; any memory */
 };
 
 /*
  * CUDA communicators over several nodes: every collective, sends and receives, groups and graphs, as on one node. Messages between nodes go
- * through pinned host memory, at most 64 MiB of it a rank and communicator, so buffers that are registered bring nothing there yet. A kernel that
- * waits needs someone who moves messages meanwhile: a thread of the process, one for all its communicators, the proxy. It uses UCX, or memory where all
- * ranks are threads of one process, or MPI point-to-point, if that gives MPI_THREAD_MULTIPLE (else CORALE_ENOTSUP at creation). It may run on any
- * processor that the process may use, sleeps while no call is under way, and once a call was captured, whose graph may be
- * replayed at any time, looks every 120 us instead. Give it a core: mpirun --bind-to none. docs/clusters.md has the rest.
+ * through pinned host memory, at most 64 MiB of it a rank and communicator (CORALE_PINNED_MEMORY), so buffers that are registered bring nothing there yet. A kernel that
+ * waits needs someone who moves messages meanwhile: threads of the process, for all its communicators, the proxy (CORALE_RAILS). They use UCX, or memory where all
+ * ranks are threads of one process, or MPI point-to-point, if that gives MPI_THREAD_MULTIPLE (else CORALE_ENOTSUP at creation). They may run on any
+ * processor that the process may use, sleep while no call is under way, and once a call was captured, whose graph may be
+ * replayed at any time, one looks every 180 us instead. Give it a core: mpirun --bind-to none. docs/clusters.md has the rest.
  */
 
 /*
@@ -261,7 +261,7 @@ int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
 /*
  * Bytes of windows, scratch and plans of this rank. A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of
- * its GPU (CORALE_GPU_WINDOW, or memory_cap if that is less), the rest host memory; over several nodes as much again in pinned host memory. Its first large call (of about 2 MB to
+ * its GPU (CORALE_GPU_WINDOW, or memory_cap if that is less), the rest host memory; over several nodes up to 64 MiB of pinned host memory too (CORALE_PINNED_MEMORY). Its first large call (of about 2 MB to
  * each peer, or more) adds scratch on the GPU, within memory_cap and at most 256 MiB a peer. The ranks share it, so that call alone waits on the host until all
  * ranks have made it; make one on every communicator before you count on calls that return at once. CUDA itself takes memory
  * of a process's first communicator for the kernels, and of the GPU for every process.

@@ -212,7 +212,7 @@ static void refusals(void)
 
 int main(int argc, char **argv)
 {
-	const char *ranks = getenv("CORALE_TEST_RANKS");
+	const char *ranks = getenv("TEST_RANKS");
 	corale_comm *forgotten;
 	int level, early = corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &forgotten);
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);

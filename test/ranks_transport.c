@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	const char *expected = getenv("CORALE_TEST_RANKS");
+	const char *expected = getenv("TEST_RANKS");
 	if (size > MAX_RANKS || (expected && atoi(expected) != size) || settings_parse(none, &settings))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	over_mpi.ops = transport_mpi;
