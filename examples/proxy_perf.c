@@ -16,6 +16,7 @@
 #include "base/wait.h"
 #include "net/front.h"
 #include "net/proxy.h"
+#include "mpi_world.h"
 #include "transport_mpi.h"
 
 struct options {
@@ -27,19 +28,6 @@ struct options {
 
 static struct remote remote;
 static uint64_t sent[REMOTE_CHANNELS], taken[REMOTE_CHANNELS];
-
-static int allgather(void *ctx, const void *in, size_t bytes, void *out)
-{
-	(void)ctx;
-	return MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD)
-		   ? CORALE_ETRANSPORT
-		   : 0;
-}
-
-static void on_control(void *ctx, int peer, const void *message, size_t bytes)
-{
-	(void)ctx, (void)peer, (void)message, (void)bytes;
-}
 
 static void fail(const char *what)
 {
@@ -202,10 +190,10 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 			.comm_id = 1 + (uint64_t)rail,
 			.rail = rail,
 			.needed = needed,
-			.allgather = allgather,
+			.allgather = mpi_world_allgather,
 			.settings = settings,
 			.slots = { .depth = 8, .bytes = settings->slot_bytes, .cap = SIZE_MAX },
-			.on_control = on_control,
+			.on_control = mpi_world_no_control,
 			.on_failure = on_failure
 		};
 		if (ops->open(ops, &p, &params->rails[rail]) ||

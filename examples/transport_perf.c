@@ -13,6 +13,7 @@
 
 #include "base/settings.h"
 #include "net/link.h"
+#include "mpi_world.h"
 #include "transport_mpi.h"
 #include "base/wait.h"
 
@@ -26,19 +27,6 @@ struct options {
 	double seconds;
 	int window, links;
 };
-
-static int allgather(void *ctx, const void *in, size_t bytes, void *out)
-{
-	(void)ctx;
-	return MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD)
-		   ? CORALE_ETRANSPORT
-		   : 0;
-}
-
-static void on_control(void *ctx, int peer, const void *message, size_t bytes)
-{
-	(void)ctx, (void)peer, (void)message, (void)bytes;
-}
 
 static void on_failure(void *ctx, int peer, int code, const char *reason)
 {
@@ -324,14 +312,14 @@ int main(int argc, char **argv)
 					   .size = 2,
 					   .comm_id = 1,
 					   .needed = needed,
-					   .allgather = allgather,
+					   .allgather = mpi_world_allgather,
 					   .settings = &mine,
 					   .slots = { .lanes = 1,
 						      .depth = 8,
 						      .bytes = mine.slot_bytes,
 						      .cap = mine.memory_cap,
 						      .used = &slots_used },
-					   .on_control = on_control,
+					   .on_control = mpi_world_no_control,
 					   .on_failure = on_failure };
 	if (ops->open(ops, &params, &transport) ||
 	    link_table_open(&links, transport, &params.slots, rank, size))

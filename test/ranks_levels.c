@@ -13,6 +13,7 @@
 #include "comm/gpu.h"
 #include "mpi_message.h"
 #include "mpi_thread.h"
+#include "mpi_world.h"
 #include "transport_mpi.h"
 
 enum { MAX_RANKS = 4 };
@@ -26,14 +27,6 @@ int MPIX_Query_cuda_support(void);
 int MPIX_Query_cuda_support(void)
 {
 	return cuda_support;
-}
-
-static int allgather(void *ctx, const void *in, size_t bytes, void *out)
-{
-	(void)ctx;
-	return MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD)
-		   ? CORALE_ETRANSPORT
-		   : 0;
 }
 
 static void report(int number, const char *name, int good)
@@ -74,13 +67,13 @@ static void open_comm(struct comm *comm, struct topo *topo, const struct setting
 						 .size = size,
 						 .comm_id = 1,
 						 .needed = needed,
-						 .allgather = allgather,
+						 .allgather = mpi_world_allgather,
 						 .settings = settings };
 	topo->map.nodes = size;
 	comm->rank = rank;
 	comm->size = size;
 	comm->topo = topo;
-	comm->bootstrap = (corale_bootstrap){ rank, size, NULL, allgather };
+	comm->bootstrap = (corale_bootstrap){ rank, size, NULL, mpi_world_allgather };
 	if (over_mpi.ops.open(&over_mpi.ops, &params, &comm->engine.transport))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 }

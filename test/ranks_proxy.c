@@ -12,6 +12,7 @@
 #include "base/settings.h"
 #include "net/front.h"
 #include "net/proxy.h"
+#include "mpi_world.h"
 #include "transport_mpi.h"
 
 enum { MAX_RANKS = 4, SLOT_BYTES = 64 << 10, DEADLINE_S = 60, CLOSE_S = 12, LATE_TRIES = 7 };
@@ -38,19 +39,6 @@ struct world {
 	struct proxy *proxy;
 	struct lane lanes[MAX_RANKS][REMOTE_LANES];
 };
-
-static int allgather(void *ctx, const void *in, size_t bytes, void *out)
-{
-	(void)ctx;
-	return MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD)
-		   ? CORALE_ETRANSPORT
-		   : 0;
-}
-
-static void on_control(void *ctx, int peer, const void *message, size_t bytes)
-{
-	(void)ctx, (void)peer, (void)message, (void)bytes;
-}
 
 static void expect(int good, const char *what)
 {
@@ -87,10 +75,10 @@ static void open_transport(struct world *w)
 					    .size = size,
 					    .comm_id = w->id,
 					    .needed = needed,
-					    .allgather = allgather,
+					    .allgather = mpi_world_allgather,
 					    .settings = settings,
 					    .slots = { .depth = 8, .bytes = 4096, .cap = SIZE_MAX },
-					    .on_control = on_control,
+					    .on_control = mpi_world_no_control,
 					    .on_failure = on_failure };
 	char why_not[512] = "no transport";
 	if (over_mpi.ops.open(&over_mpi.ops, &p, &w->params.rails[0]) ||

@@ -9,6 +9,7 @@
 
 #include "base/settings.h"
 #include "transport_cases.h"
+#include "mpi_world.h"
 #include "transport_mpi.h"
 
 enum { MAX_RANKS = 64 };
@@ -22,14 +23,6 @@ static void barrier(struct cases_rank *me)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static int allgather(void *ctx, const void *in, size_t bytes, void *out)
-{
-	(void)ctx;
-	return MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD)
-		   ? CORALE_ETRANSPORT
-		   : 0;
-}
-
 static void run(const struct transport_ops *ops, int number, struct cases_rank *me)
 {
 	static uint64_t comm_ids = 1000;
@@ -38,7 +31,7 @@ static void run(const struct transport_ops *ops, int number, struct cases_rank *
 					   .size = me->size,
 					   .comm_id = comm_ids++,
 					   .needed = needed,
-					   .allgather = allgather,
+					   .allgather = mpi_world_allgather,
 					   .settings = &settings,
 					   .slots = cases_slots(me),
 					   .on_control = cases_on_control,

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/settings.h"
+#include "mpi_world.h"
 #include "net/link.h"
 #include "base/wait.h"
 
@@ -26,19 +27,6 @@ static struct transport *transport;
 static struct link_table links;
 static _Atomic int failures;
 static unsigned char in[BYTES], out[BYTES];
-
-static int allgather(void *ctx, const void *mine, size_t bytes, void *all)
-{
-	(void)ctx;
-	return MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD)
-		   ? CORALE_ETRANSPORT
-		   : 0;
-}
-
-static void on_control(void *ctx, int peer, const void *message, size_t bytes)
-{
-	(void)ctx, (void)peer, (void)message, (void)bytes;
-}
 
 static void on_failure(void *ctx, int peer, int code, const char *reason)
 {
@@ -162,10 +150,10 @@ int main(int argc, char **argv)
 		.size = 2,
 		.comm_id = 1,
 		.needed = needed,
-		.allgather = allgather,
+		.allgather = mpi_world_allgather,
 		.settings = settings,
 		.slots = { .lanes = 1, .depth = 4, .bytes = 1 << 20, .cap = 1 << 30 },
-		.on_control = on_control,
+		.on_control = mpi_world_no_control,
 		.on_failure = on_failure
 	};
 	if (transport_ucx.open(&transport_ucx, &params, &transport) ||

@@ -40,17 +40,11 @@ static int send_message(const struct remote *r, struct proxy_lane *at, remote_pl
 	return ret ? ret : 1;
 }
 
-/* Messages whose slots are the kernels' again: the peer has taken them. */
-static uint64_t free_of(const struct proxy_lane *at)
-{
-	const uint64_t limit = atomic_load_explicit(&at->link->limit, memory_order_acquire),
-		       depth = at->slots->depth;
-	return limit > depth ? limit - depth : 0;
-}
-
+/* What kernels may fill: a message's slot is theirs again when the peer has taken it. */
 static void tell_room(struct remote_words *words, const struct proxy_lane *at)
 {
-	const uint64_t now = free_of(at);
+	const uint64_t limit = atomic_load_explicit(&at->link->limit, memory_order_acquire),
+		       depth = at->slots->depth, now = limit > depth ? limit - depth : 0;
 	if (now != words->free)
 		store(&words->free, now);
 }
