@@ -193,8 +193,8 @@ int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, coral
 	}
 	const corale_bootstrap bootstrap = { context->rank, context->size, context, allgather };
 	corale_comm *created;
-	ret = corale_private_comm_create(&bootstrap, config, &context->fallback.ops, on_destroy, context,
-					 comm ? &created : NULL); /* which all ranks must learn */
+	ret = corale_private_comm_create(&bootstrap, config, &context->fallback.ops, NULL, on_destroy,
+					 context, comm ? &created : NULL); /* which all ranks must learn */
 	if (ret) /* on_destroy has been called */
 		return ret;
 	*comm = created;

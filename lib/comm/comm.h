@@ -43,9 +43,21 @@ struct call {
 	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
 	struct shared_plan *plan; /* of a persistent plan, else NULL */
 	uint64_t
+	    number; /* on a GPU: of a collective, its place among the communicator's; 0: a send or receive */
+	uint64_t
 	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
 	uint64_t
 	    target; /* on a GPU: of the receive buffer (engine.h), if the call stores there directly; else 0 */
+};
+
+/* What only Corale's other doors ask of a communicator. All zero: as corale_comm_create makes it. Equal on all ranks. */
+struct comm_traits {
+	int holds; /* on a GPU a failed call keeps its stream until the communicator is aborted or destroyed, or the process
+		      exits: nothing behind it computes with what did not arrive */
+	int no_scratch; /* on a GPU: no memory beyond the window, so no call waits on the host for other ranks */
+	int leaves_quietly; /* a process that ends has left, as by corale_comm_destroy: a call fails when it waits for that rank */
+	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
+	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
 };
 
 /* Shared by a communicator and those split from it, which use the front door's transport: the last one gives it back. */
@@ -70,6 +82,7 @@ struct comm {
 	const struct transport_ops *fallback; /* that the front door brought along */
 	struct comm_origin *origin; /* what the front door wants back */
 	struct settings settings; /* with the configuration's values in */
+	struct comm_traits traits;
 	struct topo *topo;
 	struct plans plans; /* of the host engine */
 	struct topo gpu_topo; /* topo with the rates of GPUs, for: */
@@ -89,6 +102,7 @@ struct comm {
 	int still; /* and for how many looks so; */
 	int64_t still_ns; /* since when, while a kernel runs */
 	struct recent *recent; /* calls on the GPU */
+	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
 	struct plan_node node; /* what the choice of its ways looks at */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
 	int registered; /* so far */
@@ -149,12 +163,12 @@ void comm_retire(corale_comm *handle);
 
 /*
  * What corale_comm_create and corale_comm_create_mpi share. fallback: the transport to use where UCX is not
- * (NULL: none). on_destroy (may be NULL) is called with its ctx at the end of corale_comm_destroy, and also when
+ * (NULL: none). traits: NULL stands for all zero. on_destroy (may be NULL) is called with its ctx at the end of corale_comm_destroy, and also when
  * creation fails. Exported to libcorale_mpi only.
  */
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
-			       const struct transport_ops *fallback, void (*on_destroy)(void *),
-			       void *on_destroy_ctx, corale_comm **out)
+			       const struct transport_ops *fallback, const struct comm_traits *traits,
+			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
     __attribute__((visibility("default")));
 
 /* Destroys all communicators that were made with this on_destroy_ctx, and those split from them. Exported to libcorale_mpi only. */
@@ -177,6 +191,30 @@ void call_let_go(const struct call *call);
 void comm_fail(struct comm *comm, int code, const char *text);
 /* The same where the cause is another rank, which all others then name. */
 void comm_fail_by(struct comm *comm, int code, int culprit, const char *text);
+
+/*
+ * Ends the communicator for this rank alone: its calls end with CORALE_EABORTED, its streams are no longer held, and a call of
+ * another rank fails when it waits for this one. Only corale_comm_destroy may follow. Any thread; never blocks; idempotent.
+ */
+void comm_quit(corale_comm *handle);
+
+/* 0, or the code that has ended the communicator, as far as the watch thread or a call has found it: some nanoseconds. Any thread,
+ * until corale_comm_destroy. */
+static inline int comm_error(const corale_comm *handle)
+{
+	const struct comm *comm =
+	    atomic_load_explicit(&((corale_comm *)(uintptr_t)handle)->comm, memory_order_acquire);
+	return comm ? atomic_load_explicit(&((struct comm *)(uintptr_t)comm)->error, memory_order_acquire)
+		    : CORALE_EINVAL;
+}
+
+/* Seconds of one wait for a peer that is not a call's: while the communicator, or registered memory, is made. -1: no limit. */
+static inline double comm_wait_seconds(const struct comm *comm)
+{
+	if (comm->traits.creation_timeout > 0)
+		return comm->traits.creation_timeout;
+	return comm->settings.timeout > 0 ? comm->settings.timeout : -1;
+}
 
 /* This thread's last logged line is what corale_comm_last_error returns, unless comm has failed. */
 void comm_keep_error(struct comm *comm);

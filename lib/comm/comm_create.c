@@ -71,6 +71,21 @@ int comm_open_rail(struct comm *comm, const struct transport_ops *ops, int rail,
 	return ret;
 }
 
+/* Names a rank of another node. */
+static int refuse_nodes(const struct comm *comm, const struct hello *hellos)
+{
+	const struct plan_map *map = &comm->topo->map;
+	int other = 1;
+	while (other < comm->size - 1 && map->node_of[other] == map->node_of[0])
+		other++;
+	return log_error(
+	    CORALE_ENOTSUP, comm->rank,
+	    "ranks 0 (host %s) and %d (host %s) are on different hosts, or in containers that share no "
+	    "network namespace, and this library has no transport between them: build with UCX, or "
+	    "create the communicator with corale_comm_create_mpi",
+	    hellos[0].name, other, hellos[other].name);
+}
+
 int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback)
 {
 	if (comm->topo->map.nodes == 1)
@@ -80,11 +95,7 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 	char why_not[256] = "";
 	int ret = 0;
 	if (!ops)
-		ret =
-		    log_error(CORALE_ENOTSUP, comm->rank,
-			      "the ranks are on %d nodes and there is no transport between "
-			      "them: build with UCX, or create the communicator with corale_comm_create_mpi",
-			      comm->topo->map.nodes);
+		ret = refuse_nodes(comm, hellos);
 	else if (!ops->available(&comm->settings, why_not, sizeof why_not))
 		ret = log_error(CORALE_ENOTSUP, comm->rank, "transport %s can't be used: %s", ops->name,
 				why_not);
@@ -151,6 +162,14 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	if (c.max_channels)
 		*(comm->wants_gpu ? &comm->settings.max_ctas : &comm->settings.max_channels) = c.max_channels;
 	return merge_cta_policy(comm, c.cta_policy);
+}
+
+static void apply_traits(struct comm *comm, const struct comm_traits *traits)
+{
+	if (traits)
+		comm->traits = *traits;
+	if (comm->traits.gpu_window)
+		comm->settings.gpu_window = comm->traits.gpu_window;
 }
 
 /* Who the ranks are, for messages, where they are on several nodes. */
@@ -232,12 +251,13 @@ static void free_comm(struct comm *comm)
 
 /* status: what this rank has met so far, which all others learn. */
 static int create(struct comm *comm, const corale_config *config, const struct transport_ops *fallback,
-		  int status)
+		  const struct comm_traits *traits, int status)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct hello mine, *hellos = NULL;
 	int ret = status ? status : merge_config(comm, config);
 	char error[256];
+	apply_traits(comm, traits);
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
 	hello_init(&mine, b, &comm->settings, ret, fallback != NULL);
@@ -274,8 +294,8 @@ free_hellos:
 }
 
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
-			       const struct transport_ops *fallback, void (*on_destroy)(void *),
-			       void *on_destroy_ctx, corale_comm **out)
+			       const struct transport_ops *fallback, const struct comm_traits *traits,
+			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
 {
 	if (!bootstrap || !bootstrap->allgather || bootstrap->size < 1 || bootstrap->rank < 0 ||
 	    bootstrap->rank >= bootstrap->size) {
@@ -309,7 +329,7 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 	int status = out ? 0
 			 : log_error(CORALE_EINVAL, comm->rank,
 				     "corale_comm_create: no place for the communicator (comm is NULL)");
-	int ret = create(comm, config, fallback, status);
+	int ret = create(comm, config, fallback, traits, status);
 	if (!ret)
 		ret = comm_handle_create(comm);
 	if (ret) {
@@ -324,7 +344,7 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 
 int corale_comm_create(const corale_bootstrap *bootstrap, const corale_config *config, corale_comm **comm)
 {
-	return corale_private_comm_create(bootstrap, config, NULL, NULL, NULL, comm);
+	return corale_private_comm_create(bootstrap, config, NULL, NULL, NULL, NULL, comm);
 }
 
 void corale_comm_destroy(corale_comm *handle)
@@ -337,7 +357,7 @@ void corale_comm_destroy(corale_comm *handle)
 	sequence_finish(comm);
 	if (comm->gpu)
 		gpu_finish(comm);
-	diagnose_leave(comm);
+	diagnose_leave(comm, WINDOW_DESTROYED);
 	watch_remove(comm);
 	comm_retire(handle);
 	free_comm(comm);

@@ -67,8 +67,7 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 	}
 	if (peers)
 		ret = fdpass_exchange(pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank,
-				      comm->id, mine, WINDOW_FDS, fds,
-				      comm->settings.timeout > 0 ? comm->settings.timeout : -1);
+				      comm->id, mine, WINDOW_FDS, fds, comm_wait_seconds(comm));
 	for (int i = 0, passed = !ret; passed && i < peers; i++) {
 		int q = comm->topo->map.local_of[ids[i]];
 		const int *peer_fds = fds + i * WINDOW_FDS;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/life.h"
 #include "net/transport.h"
@@ -343,7 +344,8 @@ void diagnose_deaths(struct comm *comm)
 {
 	const struct host_engine *e = &comm->engine;
 	char text[COMM_ERROR_BYTES];
-	for (int q = 0; e->lives && q < e->locals && !diagnose_peers(comm); q++) {
+	for (int q = 0; e->lives && q < e->locals && !comm->traits.leaves_quietly && !diagnose_peers(comm);
+	     q++) {
 		int r = comm_local_rank(comm, q);
 		if (death_of(comm, r) == LIFE_ALIVE)
 			continue;
@@ -561,11 +563,53 @@ int diagnose_mismatch(struct comm *comm, const struct call *call, const struct h
 	return CORALE_EMISMATCH;
 }
 
-void diagnose_leave(struct comm *comm)
+/* ---- Ranks that are gone ------------------------------------------------------------------ */
+
+void diagnose_leave(struct comm *comm, enum window_left how)
 {
 	struct window_control *control = own_control(comm);
+	uint64_t present = WINDOW_PRESENT;
 	if (control)
-		atomic_store_explicit(&control->left, 1, memory_order_release);
+		atomic_compare_exchange_strong(&control->left, &present, (uint64_t)how);
+}
+
+static enum window_left left_of(const struct comm *comm, int rank)
+{
+	const struct host_engine *e = &comm->engine;
+	if (!e->windows || !host_is_local(e, rank))
+		return WINDOW_PRESENT;
+	const struct window_control *control = e->windows[e->map.local_of[rank]];
+	return (enum window_left)atomic_load_explicit(&control->left, memory_order_acquire);
+}
+
+int diagnose_is_gone(const struct comm *comm, int rank)
+{
+	return left_of(comm, rank) != WINDOW_PRESENT || death_of(comm, rank) != LIFE_ALIVE;
+}
+
+static const char *text_of_leaving(enum window_left how)
+{
+	switch (how) {
+	case WINDOW_DESTROYED:
+		return "has destroyed the communicator";
+	case WINDOW_EXITED:
+		return "has called exit()";
+	case WINDOW_ABORTED:
+		return "has aborted the communicator";
+	default:
+		return "has died: it was killed, or left by _exit()";
+	}
+}
+
+int diagnose_gone(struct comm *comm, const struct call *call, int rank)
+{
+	char text[COMM_ERROR_BYTES], what[256];
+	const long pid = (long)comm->engine.pids[comm->engine.map.local_of[rank]];
+	diagnose_print_call(call, what, sizeof what);
+	snprintf(text, sizeof text, "%s waits for rank %d, which %s (process %ld of this host)", what, rank,
+		 text_of_leaving(left_of(comm, rank)), pid ? pid : (long)getpid());
+	comm_fail_by(comm, CORALE_EPEER, rank, text);
+	return CORALE_EPEER;
 }
 
 void diagnose_close(struct comm *comm)

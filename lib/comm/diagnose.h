@@ -33,7 +33,7 @@ int diagnose_has_called(struct comm *comm, int rank, uint64_t number);
 /* "rank 3 (process 812 of host b)" */
 void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes);
 
-/* Fails comm if a process of this node has ended that has not destroyed it. For the watch thread. */
+/* Fails comm if a process of this node has ended that has not left it. For the watch thread. */
 void diagnose_deaths(struct comm *comm);
 
 /* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
@@ -49,8 +49,14 @@ int diagnose_end(struct comm *comm, const struct call *call, int code);
 /* "all_reduce(count 8, float32, sum)"; of CORALE_NUM_COLLS, which stands for one that is not known, "an earlier call" */
 void diagnose_print_call(const struct call *call, char *buf, size_t bytes);
 
-/* Tells the ranks of this node that this one destroys comm in order. */
-void diagnose_leave(struct comm *comm);
+/* Tells the ranks of this node that this one has left comm in order; the first time counts. */
+void diagnose_leave(struct comm *comm, enum window_left how);
+
+/* 1 if a rank of this node has left comm, or its process has ended. */
+int diagnose_is_gone(const struct comm *comm, int rank);
+
+/* Fails comm because a call waits for a rank of this node that is gone. Returns CORALE_EPEER. */
+int diagnose_gone(struct comm *comm, const struct call *call, int rank);
 
 void diagnose_close(struct comm *comm);
 

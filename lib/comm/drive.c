@@ -69,6 +69,8 @@ static int look(struct comm *comm, struct drive_stall *stall, const struct host_
 	if (ret || now - stall->since_ns <= STALL_NS)
 		return ret;
 	const int peer = awaited(run, first, n);
+	if (peer >= 0 && diagnose_is_gone(comm, peer))
+		return diagnose_gone(comm, call, peer);
 	const struct silence_wait wait = { call, call_is_pair(call) ? 0 : atomic_load(&comm->number), peer };
 	ret = diagnose_stalled(comm, peer);
 	if (!ret && peer != PLAN_NONE)

@@ -83,6 +83,8 @@ int gpu_failure(struct comm *comm)
 void gpu_watch(struct comm *comm)
 {
 	int error = find_failure(comm);
+	if (!error)
+		error = gpu_waits_look(comm);
 	if (!error && comm->proxy && (error = gpu_remote_look(comm))) {
 		const struct call call = gpu_last_call(comm);
 		error = error == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
@@ -251,6 +253,7 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	if (ret) /* the others have this call, and wait */
 		return ended(comm, ret == CORALE_EINVAL ? diagnose_end(comm, c, ret) : ret);
 	c->target = call.target;
+	c->number = comm->number + 1;
 	call.number = recent_add(comm->recent, c, 1);
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
 	ret = run_collective(comm, &call, stream);

@@ -74,6 +74,12 @@ int gpu_failure(struct comm *comm);
 /* The same for the watch thread: without any call of CUDA. */
 void gpu_watch(struct comm *comm);
 
+/* gpu_waits.c. For the watch thread: CORALE_EPEER, reported, if a kernel waits for a rank of this node that is gone. Says of a wait that lasts
+ * for whom it is, and whether that rank has made the call. */
+int gpu_waits_open(struct comm *comm);
+int gpu_waits_look(struct comm *comm);
+void gpu_waits_close(struct comm *comm);
+
 /* Before the end: waits until the GPU has done all that was enqueued, then reports what nobody has seen. */
 void gpu_finish(struct comm *comm);
 

@@ -11,10 +11,9 @@
 static int exchange(struct comm *comm, struct fdpass *pass, const char (*names)[FDPASS_NAME_BYTES],
 		    const int *ids, int fd, int *got)
 {
-	double timeout = comm->settings.timeout > 0 ? comm->settings.timeout : -1;
 	int nothing = fd < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
 	int ret = fdpass_exchange(pass, comm->engine.locals - 1, names, ids, comm->rank, comm->id,
-				  fd < 0 ? &nothing : &fd, 1, got, timeout);
+				  fd < 0 ? &nothing : &fd, 1, got, comm_wait_seconds(comm));
 	if (nothing >= 0)
 		close(nothing);
 	return ret;

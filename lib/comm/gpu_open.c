@@ -52,7 +52,8 @@ static int open_engine(struct comm *comm)
 					    s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT),
 					.timeout_s = s->timeout,
 					.nodes = map->nodes,
-					.pinned_bytes = s->pinned_memory };
+					.pinned_bytes = s->pinned_memory,
+					.holds = comm->traits.holds };
 	comm->recent = recent_create();
 	if (!comm->recent)
 		return log_error(CORALE_ENOMEM, comm->rank,
@@ -220,7 +221,8 @@ static void tell_ways(const struct comm *comm)
 
 int gpu_open(struct comm *comm)
 {
-	int ret = comm_agree(comm, gpu_places_open(comm), "count the ranks of its node");
+	int ret = gpu_places_open(comm);
+	ret = comm_agree(comm, ret ? ret : gpu_waits_open(comm), "count the ranks of its node");
 	if (!ret)
 		ret = comm_agree(comm, open_engine(comm), "open a GPU");
 	if (!ret && comm->size > 1)
@@ -248,6 +250,7 @@ void gpu_close(struct comm *comm)
 	comm->recent = NULL;
 	gpu_remote_close(comm);
 	gpu_places_close(comm);
+	gpu_waits_close(comm);
 	if (!comm->gpu)
 		return;
 	withdraw_finish(comm);

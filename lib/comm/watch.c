@@ -51,14 +51,25 @@ static void *work(void *unused)
 	return unused;
 }
 
+/* Streams that a failed call holds would keep the CUDA runtime from ending. */
+static void leave_quietly(struct comm *comm)
+{
+	if (comm->traits.leaves_quietly)
+		diagnose_leave(comm, WINDOW_EXITED);
+	if (comm->gpu && comm->traits.holds)
+		engine_cuda.release(comm->gpu);
+}
+
 /* The runtime's pinned memory may go from here on. */
 static void at_exit(void)
 {
 	if (process_is_forked())
 		return;
+	pthread_mutex_lock(&watch.lock);
+	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
+		leave_quietly(comm); /* before the process's end shows */
 	life_exiting();
 	proxy_exiting();
-	pthread_mutex_lock(&watch.lock);
 	watch.exiting = 1;
 	pthread_mutex_unlock(&watch.lock);
 }

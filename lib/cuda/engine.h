@@ -40,6 +40,7 @@ struct engine_params {
 	double timeout_s; /* of one wait of a kernel; 0: never */
 	int nodes;
 	size_t pinned_bytes; /* for messages between nodes; equal on all ranks */
+	int holds; /* a failed call keeps its stream until release */
 };
 
 /* For messages to or from a rank of another node (its place among those): a lane's end is in use from now on. 0 or an error, logged. */
@@ -195,6 +196,17 @@ struct engine_ops {
 	void (*stop)(struct engine *engine, int code);
 	/* The same, and tells the peers' GPUs at once. Any thread. */
 	void (*abort)(struct engine *engine, int code);
+
+	/* As stop, for this rank alone: kernels that end so tell no peer. Makes no CUDA call; any thread; never blocks. */
+	void (*quit)(struct engine *engine, int code);
+	/* Streams that failed calls hold go on, and none is held from here on. Makes no CUDA call; any thread; never blocks. */
+	void (*release)(struct engine *engine);
+
+	/*
+	 * A word that changes at least every 50 ms while a kernel waits for a rank of this node, once that has taken 50 ms; its high half
+	 * is the call's number. 0: no kernel has waited so long. Reads host memory only; any thread; never blocks.
+	 */
+	uint64_t (*waits)(const struct engine *engine, int peer);
 
 	/* Waits until the GPU has done all that was enqueued; leaves captures whole. CORALE_EDEVICE. */
 	int (*finish)(struct engine *engine);

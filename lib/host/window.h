@@ -24,6 +24,9 @@ enum { WINDOW_RANKS = 4096 }; /* of a node: for more a struct window_control has
 
 enum window_message { WINDOW_SLOT, WINDOW_INLINED, WINDOW_REFERENCE };
 
+/* How a rank has left its communicator in order. A call that waits for it then fails. */
+enum window_left { WINDOW_PRESENT, WINDOW_DESTROYED, WINDOW_EXITED, WINDOW_ABORTED };
+
 /* One line: readiness, signature and small payloads arrive together (P5). */
 struct window_header {
 	_Atomic uint64_t sequence; /* message k of a lane has k + 1 here, written last */
@@ -51,8 +54,7 @@ struct window_control {
 	_Atomic uint64_t abort; /* 0, or reason << 32 | rank + 1 of whoever set it first */
 	_Atomic uint64_t
 	    users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
-	_Atomic uint64_t
-	    left; /* the owner has destroyed the communicator: that its process ends is no failure */
+	_Atomic uint64_t left; /* enum window_left: that the owner's process ends then is no failure */
 	_Atomic uint64_t gives_up; /* the owner asks all others to store nothing more into its memory */
 	uint64_t pad[4];
 	_Atomic uint8_t can_read[WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory */

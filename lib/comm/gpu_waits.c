@@ -1,0 +1,84 @@
+/* For whom the kernels of a rank wait: other ranks of its node that are late, or gone. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "diagnose.h"
+#include "gpu.h"
+#include "recent.h"
+
+enum { NOTE_LASTS_NS = 150 * 1000 * 1000, GONE_NS = 60 * 1000 * 1000 };
+static const int64_t stall_ns = 10 * 1000000000ll, again_ns = 60 * 1000000000ll;
+
+/* The kernels' last note about a rank, as the watch thread has seen it. */
+struct gpu_wait {
+	uint64_t note;
+	int64_t since_ns, seen_ns; /* when the wait was first seen; when the note last changed */
+};
+
+int gpu_waits_open(struct comm *comm)
+{
+	if (comm->size == 1)
+		return 0;
+	comm->gpu_waits = calloc((size_t)comm->engine.locals, sizeof *comm->gpu_waits);
+	return comm->gpu_waits
+		   ? 0
+		   : log_error(CORALE_ENOMEM, comm->rank, "no memory to watch %d ranks", comm->engine.locals);
+}
+
+void gpu_waits_close(struct comm *comm)
+{
+	free(comm->gpu_waits);
+	comm->gpu_waits = NULL;
+}
+
+/* Whether a kernel waits for that rank now. */
+static int is_waiting(struct gpu_wait *w, uint64_t note, int64_t now)
+{
+	if (note != w->note) {
+		if (note >> 32 != w->note >> 32 || now - w->seen_ns > NOTE_LASTS_NS)
+			w->since_ns = now;
+		w->note = note;
+		w->seen_ns = now;
+	}
+	return note && now - w->seen_ns <= NOTE_LASTS_NS;
+}
+
+/* A line for the whole process, at most one a minute. */
+static int may_tell(int64_t now)
+{
+	static _Atomic int64_t told_ns;
+	int64_t before = atomic_load(&told_ns);
+	return (!before || now - before > again_ns) && atomic_compare_exchange_strong(&told_ns, &before, now);
+}
+
+static void tell(struct comm *comm, const struct call *call, int rank, double seconds)
+{
+	char what[256];
+	const char *state = "this rank can't tell whether it has made the call";
+	diagnose_print_call(call, what, sizeof what);
+	if (call->number)
+		state = diagnose_has_called(comm, rank, call->number)
+			    ? "it is in the call, so its GPU is busy, or it waits itself: its own line says "
+			      "for whom"
+			    : "it has not called it";
+	log_line(LOG_WARN, comm->rank, "%s has waited %.0f s for rank %d: %s; the call goes on", what,
+		 seconds, rank, state);
+}
+
+int gpu_waits_look(struct comm *comm)
+{
+	const int64_t now = wait_now_ns();
+	for (int q = 0; comm->gpu_waits && q < comm->engine.locals; q++) {
+		struct gpu_wait *w = &comm->gpu_waits[q];
+		if (q == comm->engine.local || !is_waiting(w, engine_cuda.waits(comm->gpu, q), now))
+			continue;
+		const int rank = comm_local_rank(comm, q);
+		const struct call call = recent_find(comm->recent, (uint32_t)(w->note >> 32), rank);
+		if (now - w->since_ns > GONE_NS && diagnose_is_gone(comm, rank))
+			return diagnose_gone(comm, &call, rank);
+		if (now - w->since_ns > stall_ns && may_tell(now))
+			tell(comm, &call, rank, 1e-9 * (double)(now - w->since_ns));
+	}
+	return 0;
+}
