@@ -34,7 +34,7 @@ faults_of_own()
 faults_of_system()
 {
 	case $1:$2 in
-	mpi_glue/*:mpi.h | examples/*:mpi.h | examples/*:corale_mpi.h | kernels/*:cuda* | examples/*_cuda.[ch]:cuda* | examples/*.cu*:cuda* | lib/cuda/cuda_driver.[ch]:cuda* | lib/cuda/engine_cuda.[ch]:cuda*) ;;
+	mpi_glue/*:mpi.h | nccl_glue/nccl.h:cuda* | examples/*:mpi.h | examples/*:corale_mpi.h | kernels/*:cuda* | examples/*_cuda.[ch]:cuda* | examples/*.cu*:cuda* | lib/cuda/cuda_driver.[ch]:cuda* | lib/cuda/engine_cuda.[ch]:cuda*) ;;
 	*:mpi.h | *:corale_mpi.h | *:cuda*) echo "includes <$2>" ;;
 	esac
 	case $pure in *" $(dirname "$1") "*) ;; *) return ;; esac
@@ -59,7 +59,7 @@ faults_of()
 
 echo "1..$(($(echo "$folders" | wc -l) + 1))"
 number=1
-find lib mpi_glue kernels examples -type d ! -name '.*' | sort | while read -r folder; do
+find lib mpi_glue nccl_glue kernels examples -type d ! -name '.*' | sort | while read -r folder; do
 	sources=$(find "$folder" -maxdepth 1 -name '*.[ch]' -o -maxdepth 1 -name '*.cu' -o -maxdepth 1 -name '*.cuh')
 	[ -z "$sources" ] || [ "$(number_of "$folder")" != 0 ] || echo "# $folder is not in lib/LAYERS"
 done | grep . && word="not ok" || word=ok

@@ -1,0 +1,19 @@
+/* Result codes and the last error. ncclGetLastError has one text for the whole process, as NCCL's; programs print it as the reason. */
+#ifndef DOOR_ERROR_H
+#define DOOR_ERROR_H
+
+#include "nccl.h"
+
+enum { DOOR_ERROR_BYTES = 1024 };
+
+/* Keeps the text for ncclGetLastError, logs it as one ERROR line and returns code: `return door_refuse(ncclInvalidUsage, ...)`. */
+ncclResult_t door_refuse(ncclResult_t code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Keeps a text that is logged already. Any thread. */
+void door_keep_error(const char *text);
+
+/* NCCL's result for a CORALE_E* code. CORALE_ENOMEM is ncclSystemError: whoever knows that GPU memory is exhausted says
+ * ncclUnhandledCudaError instead. */
+ncclResult_t door_error_of(int corale_code);
+
+#endif
