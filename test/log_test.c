@@ -1,4 +1,4 @@
-/* CORALE_LOG_FILE: which files are written, and which are refused with a warning on stderr, at once. */
+/* CORALE_LOG_FILE: which files are written, and which are refused with a warning on stderr, at once. Lines of a writer's shape. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -193,6 +193,54 @@ static void test_terminal(void **state)
 	close(fd);
 }
 
+/* ---- Lines of another shape ---- */
+
+static void shout(enum log_level level, int rank, const char *text)
+{
+	char line[3000];
+	snprintf(line, sizeof(line), "level %d of %d\t%s", (int)level, rank, text);
+	log_write(log_descriptor(), line);
+}
+
+static void test_writer(void **state)
+{
+	char text[4096], name[] = "/tmp/corale_log_text_XXXXXX", expected[1100];
+	int fd = mkstemp(name);
+	(void)state;
+	log_open(LOG_WARN, name);
+	log_set_writer(shout);
+	assert_int_equal(log_error(-7, 3, "an %s", "error"), -7);
+	log_line(LOG_INFO, 3, "below the level");
+	log_line(LOG_WARN, -1, "two\nlines");
+	log_set_writer(NULL);
+	log_line(LOG_WARN, 4, "a line");
+	log_open(LOG_WARN, NULL);
+	read_file(name, text, sizeof(text));
+	snprintf(expected, sizeof(expected),
+		 "level %d of 3 an error\nlevel %d of -1 two lines\ncorale: WARN ", LOG_ERROR, LOG_WARN);
+	assert_memory_equal(text, expected, strlen(expected));
+	assert_non_null(strstr(text, "rank 4: a line\n"));
+	assert_string_equal(log_last_error(), "an error");
+	close(fd);
+	unlink(name);
+}
+
+/* A line is cut at 1,023 characters, says so, and ends. */
+static void test_long_line(void **state)
+{
+	char text[4096], line[3000], name[] = "/tmp/corale_log_text_XXXXXX";
+	int fd = mkstemp(name);
+	(void)state;
+	memset(line, 'x', sizeof(line) - 1);
+	line[sizeof(line) - 1] = '\0';
+	log_write(fd, line);
+	read_file(name, text, sizeof(text));
+	assert_int_equal(strlen(text), 1023);
+	assert_string_equal(text + 1023 - 5, "x...\n");
+	close(fd);
+	unlink(name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +252,8 @@ int main(void)
 		cmocka_unit_test(test_file_of_another_user),
 		cmocka_unit_test(test_standard_streams),
 		cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_writer),
+		cmocka_unit_test(test_long_line),
 	};
 	return cmocka_run_group_tests_name("log", tests, open_folder, close_folder);
 }

@@ -42,6 +42,10 @@ static void test_defaults(void **state)
 	assert_string_equal(s.algo, "");
 	assert_true(s.spin_us == -1);
 	assert_int_equal(s.cta_policy, SETTINGS_CTA_AUTO);
+	assert_int_equal(s.nccl_device, SETTINGS_NCCL_AUTO);
+	assert_int_equal(s.nccl_version, 22809);
+	assert_true(s.nccl_timeout == 0 && s.nccl_init_timeout == 1800);
+	assert_int_equal(s.nccl_window, (size_t)28 << 20);
 	for (int i = 0; i < settings_count(); i++) {
 		assert_int_equal(settings_value(&s, i, value, sizeof(value)), SETTINGS_DEFAULT);
 		assert_string_equal(value, settings_row(i)->fallback);
@@ -88,6 +92,8 @@ static void test_values(void **state)
 	assert_int_equal(s.cta_policy, SETTINGS_CTA_ZERO);
 	assert_int_equal(parse("CORALE_ALGO=all_reduce:ring,broadcast:flat", &s), 0);
 	assert_string_equal(s.algo, "all_reduce:ring,broadcast:flat");
+	assert_int_equal(parse("CORALE_NCCL_DEVICE=HOST", &s), 0);
+	assert_int_equal(s.nccl_device, SETTINGS_NCCL_HOST);
 	assert_int_equal(parse("CORALE_SLOTS=", &s), 0); /* empty is unset */
 	assert_int_equal(s.slots, 8);
 }
@@ -160,6 +166,10 @@ static void test_malformed(void **state)
 		"CORALE_CTA_POLICY=few",
 		"CORALE_CTA_POLICY=default",
 		"CORALE_DEBUG=5",
+		"CORALE_NCCL_DEVICE=gpu",
+		"CORALE_NCCL_VERSION=2.28.9",
+		"CORALE_NCCL_VERSION=100000",
+		"CORALE_NCCL_WINDOW=0",
 	};
 
 	(void)state;
@@ -318,6 +328,62 @@ static void test_process_settings(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
+/* ---- Offers: values for rows that the environment does not set ---- */
+
+/* In a process of its own. Returns the number of the first thing that is wrong. */
+static int offering_child(const char *log_file)
+{
+	const struct settings *s;
+	char value[64];
+	int slots = -1;
+
+	setenv("CORALE_LOG_FILE", log_file, 1);
+	setenv("CORALE_RAILS", "2", 1);
+	if (settings_offer("CORALE_NO_SUCH_NAME", "1") != CORALE_EINVAL)
+		return 1;
+	if (settings_offer("CORALE_SLOTS", "many") != CORALE_ESETTING ||
+	    settings_offer("CORALE_MEMORY_CAP", "1K") != CORALE_ESETTING)
+		return 2;
+	if (settings_offer("CORALE_SLOTS", "16") || settings_offer("CORALE_RAILS", "5") ||
+	    settings_offer("CORALE_DEBUG", "info") || settings_offer("CORALE_PROTO", "LL") ||
+	    settings_offer("CORALE_PROTO", ""))
+		return 3;
+	if (settings_get(&s) || getenv("CORALE_SLOTS") || getenv("CORALE_DEBUG"))
+		return 4;
+	if (s->slots != 16 || s->rails != 2 || s->debug != LOG_INFO || s->memory_cap != (size_t)4 << 30 ||
+	    strcmp(s->proto, "auto"))
+		return 5;
+	for (int i = 0; i < settings_count(); i++)
+		if (!strcmp(settings_row(i)->name, "CORALE_SLOTS"))
+			slots = (int)settings_value(s, i, value, sizeof(value));
+	if (slots != SETTINGS_OFFER || settings_offer("CORALE_SLOTS", "32") != CORALE_ECOMM || s->slots != 16)
+		return 6;
+	return 0;
+}
+
+static void test_offers(void **state)
+{
+	char path[] = "/tmp/corale_settings_test_XXXXXX", log[4096];
+	int fd = mkstemp(path), status = -1;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		_exit(offering_child(path));
+	waitpid(pid, &status, 0);
+	ssize_t n = read(fd, log, sizeof(log) - 1);
+	log[n > 0 ? n : 0] = '\0';
+	close(fd);
+	unlink(path);
+	assert_int_equal(status, 0);
+	char *line = strstr(log, "INFO");
+	assert_non_null(line);
+	assert_non_null(
+	    strstr(line, "the value 1K for CORALE_MEMORY_CAP is malformed and is not used: expected"));
+	assert_null(strstr(log, "CORALE_SLOTS")); /* the last offer counts */
+	assert_string_equal(strchr(line, '\n'), "\n"); /* and nothing else is said */
+}
+
 /* ---- A program with more rights than who started it ---- */
 
 /* In the copy below: 0 if settings are the defaults, 1 if they are read, 2 if the system has given no more rights (nosuid, say). */
@@ -382,7 +448,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_malformed),    cmocka_unit_test(test_printed_values_are_accepted),
 		cmocka_unit_test(test_longest_text), cmocka_unit_test(test_unknown_names),
 		cmocka_unit_test(test_random_text),  cmocka_unit_test(test_process_settings),
-		cmocka_unit_test(test_privileged),
+		cmocka_unit_test(test_offers),       cmocka_unit_test(test_privileged),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

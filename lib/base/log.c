@@ -15,6 +15,7 @@ enum { LINE_BYTES = 1024, LAST_BYTES = 640 };
 enum log_level log_level = LOG_WARN;
 
 static int log_fd = STDERR_FILENO;
+static log_writer *own_writer;
 static _Thread_local char last_error[LAST_BYTES];
 static pthread_once_t host_once = PTHREAD_ONCE_INIT;
 static char host[64];
@@ -34,11 +35,11 @@ static void flatten(char *text)
 			*text = ' ';
 }
 
-static void write_all(const char *line, size_t bytes)
+static void write_all(int fd, const char *line, size_t bytes)
 {
 	int saved = errno;
 	while (bytes) {
-		ssize_t n = write(log_fd, line, bytes);
+		ssize_t n = write(fd, line, bytes);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -49,24 +50,43 @@ static void write_all(const char *line, size_t bytes)
 	errno = saved;
 }
 
+void log_write(int fd, const char *line)
+{
+	char copy[LINE_BYTES];
+	size_t bytes = strlen(line);
+	int cut = bytes > sizeof(copy) - 2;
+
+	if (cut)
+		bytes = sizeof(copy) - 2;
+	memcpy(copy, line, bytes);
+	if (cut)
+		memcpy(copy + bytes - 3, "...", 3);
+	copy[bytes] = '\0';
+	flatten(copy);
+	copy[bytes++] = '\n';
+	write_all(fd, copy, bytes);
+}
+
 static void emit(enum log_level level, int rank, const char *text)
 {
 	static const char *const names[] = { "", "ERROR", "WARN", "INFO", "TRACE" };
-	char line[LINE_BYTES], who[24] = "";
+	char line[LINE_BYTES + 1], who[24] = "";
 
 	pthread_once(&host_once, find_host);
 	if (rank >= 0)
 		snprintf(who, sizeof(who), " rank %d", rank);
-	int n = snprintf(line, sizeof(line) - 1, "corale: %s %s%s: %s", names[level], host, who, text);
-	size_t bytes = n < 0 ? 0 : (size_t)n;
-	if (bytes > sizeof(line) - 2) {
-		bytes = sizeof(line) - 2;
-		memcpy(line + bytes - 3, "...", 3);
-	}
-	line[bytes] = '\0';
-	flatten(line);
-	line[bytes++] = '\n';
-	write_all(line, bytes);
+	if (snprintf(line, sizeof(line), "corale: %s %s%s: %s", names[level], host, who, text) >= 0)
+		log_write(log_fd, line);
+}
+
+void log_set_writer(log_writer *writer)
+{
+	own_writer = writer;
+}
+
+int log_descriptor(void)
+{
+	return log_fd;
 }
 
 static void log_text(enum log_level level, int rank, const char *format, va_list args)
@@ -80,7 +100,7 @@ static void log_text(enum log_level level, int rank, const char *format, va_list
 		flatten(last_error);
 	}
 	if (level <= log_level)
-		emit(level, rank, text);
+		(own_writer ? own_writer : emit)(level, rank, text);
 }
 
 void log_line(enum log_level level, int rank, const char *format, ...)
@@ -154,8 +174,7 @@ static const char *open_failure(void)
 	return strerror(errno);
 }
 
-/* A descriptor for a path, or -1 and why not. */
-static int open_path(const char *path, const char **why_not)
+int log_open_path(const char *path, const char **why_not)
 {
 	if (!strcmp(path, "/dev/stderr"))
 		return STDERR_FILENO;
@@ -182,7 +201,7 @@ void log_open(enum log_level level, const char *file)
 
 	log_level = level;
 	if (file && file[0]) {
-		fd = expand_path(file, path, sizeof(path)) ? open_path(path, &why_not) : -1;
+		fd = expand_path(file, path, sizeof(path)) ? log_open_path(path, &why_not) : -1;
 		if (fd < 0) {
 			fd = STDERR_FILENO;
 			log_line(

@@ -34,4 +34,20 @@ const char *log_last_error(void);
  * used: no link, nothing but a regular file of this user or a terminal; then one warning says so on stderr. */
 void log_open(enum log_level level, const char *file);
 
+/*
+ * A library whose users know other lines gives them its own shape: writer gets each line that the level lets pass, of any thread, and
+ * writes it by log_write. NULL: the shape of this file. Set before other threads log.
+ */
+typedef void log_writer(enum log_level level, int rank, const char *text);
+void log_set_writer(log_writer *writer);
+
+/* One line, by one write(2): cut where it is too long, without control characters, with a newline. */
+void log_write(int fd, const char *line);
+
+/* Where log_open has led lines: its file's descriptor, or that of stderr. */
+int log_descriptor(void);
+
+/* A descriptor for lines at path, under log_open's rules; -1: *why_not says why. A file that was there is added to. */
+int log_open_path(const char *path, const char **why_not);
+
 #endif

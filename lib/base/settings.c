@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -22,6 +23,7 @@ static const char *const protos[] = { "auto",           "LL",     "LL128",   "SE
 				      "DIRECT",         "CE",     "packets", "two_shot", "slots",
 				      "slots_two_shot", "copies", NULL };
 static const char *const cta_policies[] = { "auto", "efficient", "zero", NULL };
+static const char *const nccl_devices[] = { "auto", "cuda", "host", NULL };
 static const char *const ucx_messages[] = { "auto", "put", "tag", "am", NULL };
 
 /* Order of the rows: the order of corale-info and the README. */
@@ -174,10 +176,45 @@ static const struct settings_field fields[] = {
 	  FIELD(spin_us),
 	  .max = 1000000,
 	  .minus_one = 1 },
+	{ .row = { "CORALE_NCCL_DEVICE", "auto, cuda, host", "auto",
+		   "libnccl.so.2: buffers are GPU memory (cuda) or host memory (host, for tests without a "
+		   "GPU).",
+		   1 },
+	  .kind = SETTINGS_CHOICE,
+	  FIELD(nccl_device),
+	  .choices = nccl_devices },
+	{ .row = { "CORALE_NCCL_VERSION", "10000 x major + 100 x minor + patch", "22809",
+		   "libnccl.so.2: the version of NCCL that ncclGetVersion returns.", 0 },
+	  .kind = SETTINGS_INTEGER,
+	  FIELD(nccl_version),
+	  .min = 20000,
+	  .max = 99999 },
+	{ .row = { "CORALE_NCCL_TIMEOUT", "seconds, 0: never", "0",
+		   "libnccl.so.2: how long a call waits for a peer before it fails, instead of "
+		   "CORALE_TIMEOUT.",
+		   1 },
+	  .kind = SETTINGS_DECIMAL,
+	  FIELD(nccl_timeout),
+	  .max = 1000000000 },
+	{ .row = { "CORALE_NCCL_INIT_TIMEOUT", "seconds, 0: never", "1800",
+		   "libnccl.so.2: how long the creation of a communicator waits for ranks that have not "
+		   "come.",
+		   0 },
+	  .kind = SETTINGS_DECIMAL,
+	  FIELD(nccl_init_timeout),
+	  .max = 1000000000 },
+	{ .row = { "CORALE_NCCL_WINDOW", "bytes", "28M",
+		   "libnccl.so.2: memory of a GPU that its peers map for a communicator, instead of "
+		   "CORALE_GPU_WINDOW.",
+		   1 },
+	  .kind = SETTINGS_SIZE,
+	  FIELD(nccl_window),
+	  .min = 4 * MEBI,
+	  .max = 4 * GIBI },
 };
 
 enum { ROWS = sizeof(fields) / sizeof(*fields) };
-_Static_assert(ROWS <= 32, "from_environment has one bit a row");
+_Static_assert(ROWS <= 32, "from_environment and from_offer have one bit a row");
 
 static const char prefix[] = "CORALE_";
 extern char **environ;
@@ -185,6 +222,11 @@ extern char **environ;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct settings process_settings;
 static int process_status;
+
+/* What settings_offer was given, by row; read_process takes it over and frees it. */
+static pthread_mutex_t offers_mutex = PTHREAD_MUTEX_INITIALIZER;
+static char *offers[ROWS];
+static int offers_closed;
 
 int settings_count(void)
 {
@@ -199,7 +241,9 @@ const struct settings_row *settings_row(int i)
 enum settings_origin settings_value(const struct settings *s, int i, char *buf, size_t bytes)
 {
 	settings_print(&fields[i], (const char *)s + fields[i].offset, buf, bytes);
-	return s->from_environment >> i & 1 ? SETTINGS_ENVIRONMENT : SETTINGS_DEFAULT;
+	if (s->from_environment >> i & 1)
+		return SETTINGS_ENVIRONMENT;
+	return s->from_offer >> i & 1 ? SETTINGS_OFFER : SETTINGS_DEFAULT;
 }
 
 /* The last entry wins, as with a shell that sets a name twice; NULL if unset or empty. */
@@ -265,17 +309,90 @@ char *const *settings_environment(void)
 	return getauxval(AT_SECURE) ? none : environ;
 }
 
+static int find_row(const char *name)
+{
+	for (int i = 0; i < ROWS; i++)
+		if (!strcmp(fields[i].row.name, name))
+			return i;
+	return -1;
+}
+
+int settings_offer(const char *name, const char *value)
+{
+	struct settings probe;
+	int i = find_row(name), late;
+	char *copy = i < 0 ? NULL : strdup(value);
+
+	if (!copy)
+		return i < 0 ? CORALE_EINVAL : CORALE_ENOMEM;
+	pthread_mutex_lock(&offers_mutex);
+	late = offers_closed;
+	if (!late) {
+		free(offers[i]);
+		offers[i] = copy;
+	}
+	pthread_mutex_unlock(&offers_mutex);
+	if (late)
+		free(copy);
+	if (late || !value[0])
+		return late ? CORALE_ECOMM : 0;
+	return settings_read(&fields[i], value, (char *)&probe + fields[i].offset);
+}
+
+/* Values of offers into the rows of s that the environment does not set; refused: one bit for each malformed offer. */
+static void take_offers(struct settings *s, unsigned *refused)
+{
+	for (int i = 0; i < ROWS; i++) {
+		if (!offers[i] || !offers[i][0] || s->from_environment >> i & 1)
+			continue;
+		if (settings_read(&fields[i], offers[i], (char *)s + fields[i].offset))
+			*refused |= 1u << i;
+		else
+			s->from_offer |= 1u << i;
+	}
+}
+
+static void report_refused(unsigned refused)
+{
+	char accepted[160];
+
+	for (int i = 0; i < ROWS; i++) {
+		if (!(refused >> i & 1))
+			continue;
+		settings_accepted(&fields[i], accepted, sizeof(accepted));
+		log_line(LOG_INFO, -1, "the value %s for %s is malformed and is not used: expected %s",
+			 offers[i], fields[i].row.name, accepted);
+	}
+}
+
+static void free_offers(void)
+{
+	for (int i = 0; i < ROWS; i++) {
+		free(offers[i]);
+		offers[i] = NULL;
+	}
+}
+
 static void read_process(void)
 {
 	char *const *environment = settings_environment();
 	size_t position = 0;
 	char name[64];
 	const char *nearest;
+	unsigned refused = 0;
 
+	pthread_mutex_lock(&offers_mutex);
+	offers_closed = 1;
+	pthread_mutex_unlock(&offers_mutex);
 	process_status = settings_parse(environment, &process_settings);
-	if (process_status)
+	if (process_status) {
+		free_offers();
 		return;
+	}
+	take_offers(&process_settings, &refused);
 	log_open((enum log_level)process_settings.debug, process_settings.log_file);
+	report_refused(refused);
+	free_offers();
 	while (settings_next_unknown(environment, &position, name, &nearest))
 		log_line(LOG_WARN, -1, "%s is not a setting of this version and is ignored%s%s%s", name,
 			 nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");

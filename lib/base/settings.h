@@ -36,7 +36,14 @@ struct settings {
 	int rails; /* CORALE_RAILS: between nodes with GPUs; 0: by the network and cores per rank */
 	double
 	    spin_us; /* CORALE_SPIN_US: a wait polls so long before it yields; < 0: chosen by cores per rank */
+	int nccl_device; /* CORALE_NCCL_DEVICE, enum settings_nccl_device: where libnccl.so.2's buffers are */
+	int nccl_version; /* CORALE_NCCL_VERSION: what ncclGetVersion says */
+	double nccl_timeout; /* CORALE_NCCL_TIMEOUT, seconds: for calls of libnccl.so.2; 0: never */
+	double nccl_init_timeout; /* CORALE_NCCL_INIT_TIMEOUT, seconds; 0: never */
+	size_t
+	    nccl_window; /* CORALE_NCCL_WINDOW: bytes of a GPU's window, for libnccl.so.2's communicators */
 	unsigned from_environment; /* bit i: row i of the table was set in the environment */
+	unsigned from_offer; /* bit i: row i was not, and has a value of settings_offer */
 };
 
 enum settings_choice { SETTINGS_NO, SETTINGS_YES, SETTINGS_AUTO };
@@ -44,7 +51,9 @@ enum settings_choice { SETTINGS_NO, SETTINGS_YES, SETTINGS_AUTO };
 /* In the order of corale.h's CORALE_CTA_POLICY_*, which begin with the setting's own. */
 enum settings_cta_policy { SETTINGS_CTA_AUTO, SETTINGS_CTA_EFFICIENT, SETTINGS_CTA_ZERO };
 
-enum settings_origin { SETTINGS_DEFAULT, SETTINGS_ENVIRONMENT };
+enum settings_nccl_device { SETTINGS_NCCL_AUTO, SETTINGS_NCCL_CUDA, SETTINGS_NCCL_HOST };
+
+enum settings_origin { SETTINGS_DEFAULT, SETTINGS_ENVIRONMENT, SETTINGS_OFFER };
 
 struct settings_row {
 	const char *name; /* "CORALE_TIMEOUT" */
@@ -57,6 +66,14 @@ struct settings_row {
 /* The process's settings, read on the first call (any thread); malformed values are logged and fail with
  * CORALE_ESETTING on every call; unknown CORALE_* names are reported once, with the nearest known name. */
 int settings_get(const struct settings **out);
+
+/*
+ * Before the first settings_get: a value for row name where the environment sets none, for a library that has settings of
+ * other names (it changes no environment). The last offer counts; an empty value takes it back.
+ * 0; CORALE_EINVAL: no row has this name; CORALE_ESETTING: the value is malformed; CORALE_ECOMM: the settings have been read.
+ * None is an error of the process: a malformed value is told at INFO once the settings are read, and is not used.
+ */
+int settings_offer(const char *name, const char *value);
 
 /* Where the process's settings come from: its environment, or nothing in a program that has more rights than who started it (setuid,
  * setgid, file capabilities). */
