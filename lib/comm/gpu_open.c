@@ -7,20 +7,13 @@
 #include "comm_create.h"
 #include "host/fdpass.h"
 #include "gpu.h"
+#include "gpu_hello.h"
 #include "base/log.h"
 #include "plan/plan_way_print.h"
 #include "base/process.h"
 #include "recent.h"
 #include "withdraw.h"
 #include "base/collectives.h"
-
-struct gpu_hello {
-	struct engine_identity id;
-	char name[FDPASS_NAME_BYTES];
-	char gpu[ENGINE_NAME_BYTES];
-	int32_t max_blocks; /* of a kernel, by the GPU's size */
-	uint64_t process;
-};
 
 static int least_node_size(const struct plan_map *map)
 {
@@ -69,16 +62,11 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 	return ret;
 }
 
-static int on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b)
-{
-	return !memcmp(a->id.uuid, b->id.uuid, ENGINE_UUID_BYTES);
-}
-
 /* Ranks that share a GPU wait for each other's time slices. */
 static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 {
 	for (int r = 0; r < comm->size; r++)
-		if (r != comm->rank && on_one_gpu(&all[r], &all[comm->rank])) {
+		if (r != comm->rank && gpu_hello_on_one_gpu(&all[r], &all[comm->rank])) {
 			log_line(LOG_WARN, comm->rank,
 				 "ranks %d and %d are on one GPU: it works, but they wait for each other's "
 				 "time slices",
@@ -91,10 +79,27 @@ static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
  * several processes run by turns. */
 static int share_of(const struct comm *comm, const struct gpu_hello *all, int rank)
 {
-	int n = 0;
-	for (int r = 0; r < comm->size; r++)
-		n += all[r].process == all[rank].process && on_one_gpu(&all[r], &all[rank]);
-	return all[rank].max_blocks / n;
+	return all[rank].max_blocks / gpu_hello_beside(all, comm->size, rank);
+}
+
+/*
+ * A kernel that waits at the head of a hardware channel holds up everything behind it, and all streams of a process share few channels on
+ * a GPU (8, under MPS 2). A call by copy engines enqueues waiting kernels on three streams, so those of several ranks of one process can
+ * fill the channels while the copies that would end the waits are behind them. Ranks of several processes have channels of their own, also
+ * under MPS, and each rank's waits end by what other ranks enqueue.
+ */
+static void refuse_copies(struct comm *comm, const struct gpu_hello *all)
+{
+	const int rank = gpu_hello_find_beside(all, comm->size);
+	if (rank < 0)
+		return;
+	plan_node_refuse(&comm->node, CODELET_COPIES);
+	if (!comm->rank)
+		log_line(LOG_INFO, comm->rank,
+			 "copy engines run no call of this communicator: rank %d and another rank of its "
+			 "process are on one GPU, where calls that wait would fill the process's hardware "
+			 "channels",
+			 rank);
 }
 
 /* Of all ranks: they must choose alike. GPUs of several classes are none that is known. */
@@ -140,6 +145,7 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all, int word
 		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
 		    "process each, or a larger CORALE_MAX_CTAS");
 	engine_cuda.share_limits(comm->gpu, least, rates, words_only);
+	refuse_copies(comm, all);
 	tell_rates(comm, rates, all);
 	if (least < most)
 		log_line(LOG_INFO, comm->rank,
