@@ -47,6 +47,32 @@ static void test_beside(void **state)
 	assert_int_equal(find_beside("pA"), -1);
 }
 
+static int find_process(const char *ranks)
+{
+	struct gpu_hello all[MOST];
+	const int n = hellos(ranks, all);
+	return gpu_hello_find_process(all, n);
+}
+
+static void test_process(void **state)
+{
+	(void)state;
+	assert_int_equal(find_process("pApBqC"), 0);
+	assert_int_equal(find_process("pAqArBsCqD"), 1);
+	assert_int_equal(find_process("pAqArB"), -1);
+	assert_int_equal(find_process("pA"), -1);
+}
+
+static void test_no_scratch(void **state)
+{
+	(void)state;
+	struct gpu_hello all[MOST];
+	const int n = hellos("pAqBrC", all);
+	assert_int_equal(gpu_hello_find_no_scratch(all, n), -1);
+	all[2].no_scratch = 1;
+	assert_int_equal(gpu_hello_find_no_scratch(all, n), 2);
+}
+
 /* Whatever the call, the memory and the settings. */
 static void test_refused_copies(void **state)
 {
@@ -84,6 +110,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_beside),
+		cmocka_unit_test(test_process),
+		cmocka_unit_test(test_no_scratch),
 		cmocka_unit_test(test_refused_copies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,3 +22,20 @@ int gpu_hello_find_beside(const struct gpu_hello *all, int ranks)
 			return r;
 	return -1;
 }
+
+int gpu_hello_find_process(const struct gpu_hello *all, int ranks)
+{
+	for (int r = 0; r < ranks; r++)
+		for (int q = r + 1; q < ranks; q++)
+			if (all[r].process == all[q].process)
+				return r;
+	return -1;
+}
+
+int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks)
+{
+	for (int r = 0; r < ranks; r++)
+		if (all[r].no_scratch)
+			return r;
+	return -1;
+}

@@ -128,6 +128,29 @@ static void tell_rates(const struct comm *comm, const struct rates *rates, const
 	    r, all[r].gpu);
 }
 
+/*
+ * Ranks make scratch in their first large call, which waits on the host for all of them. One thread may drive several ranks of its process:
+ * it would wait for itself.
+ */
+static void choose_scratch(struct comm *comm, const struct gpu_hello *all)
+{
+	const int asked = gpu_hello_find_no_scratch(all, comm->size),
+		  together = gpu_hello_find_process(all, comm->size);
+	if (asked < 0 && together < 0)
+		return;
+	comm->scratch = COMM_SCRATCH_NONE;
+	if (comm->rank)
+		return;
+	if (asked >= 0)
+		log_line(LOG_INFO, comm->rank, "no scratch for large calls: rank %d was created without",
+			 asked);
+	else
+		log_line(LOG_INFO, comm->rank,
+			 "no scratch for large calls: rank %d and another rank are in one process, and one "
+			 "thread may drive both, which must not wait on the host for itself",
+			 together);
+}
+
 /* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
 static int share_limits(struct comm *comm, const struct gpu_hello *all, int words_only)
 {
@@ -146,6 +169,7 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all, int word
 		    "process each, or a larger CORALE_MAX_CTAS");
 	engine_cuda.share_limits(comm->gpu, least, rates, words_only);
 	refuse_copies(comm, all);
+	choose_scratch(comm, all);
 	tell_rates(comm, rates, all);
 	if (least < most)
 		log_line(LOG_INFO, comm->rank,
@@ -165,6 +189,7 @@ static int connect_engines(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
 	mine.process = process_number();
+	mine.no_scratch = comm->no_scratch;
 	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.gpu_name(comm->gpu));
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);
@@ -202,9 +227,10 @@ static int runs_forced(const struct plan_node *node, corale_coll coll)
 static void tell_ways_of(const struct comm *comm, corale_coll coll)
 {
 	char plain[PLAN_WAYS_TEXT], registered[PLAN_WAYS_TEXT];
-	plan_ways_print(&comm->node, coll, PLAN_MEMORY_SCRATCH, plain);
-	plan_ways_print(&comm->node, coll,
-			PLAN_MEMORY_SCRATCH | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED, registered);
+	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
+	plan_ways_print(&comm->node, coll, scratch, plain);
+	plan_ways_print(&comm->node, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
+			registered);
 	log_line(LOG_INFO, comm->rank,
 		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
 		 corale_coll_name(coll), plain, registered);
