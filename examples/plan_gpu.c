@@ -161,5 +161,7 @@ void plan_gpus_print_table(const struct plan_request *request, const struct plan
 	printf("\n");
 	for (r.bytes = 8; r.bytes <= (size_t)1 << 30; r.bytes *= 8)
 		print_line(&r, planner);
-	printf("Plain memory. * is taken; - does not apply here, or is left out by the settings\n");
+	printf("Plain memory. * is taken; - does not apply here, or is left out by the settings. Where one "
+	       "process has "
+	       "several ranks on a GPU, copies run no call\n");
 }

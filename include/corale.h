@@ -263,7 +263,8 @@ int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
  * Bytes of windows, scratch and plans of this rank. A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of
  * its GPU (CORALE_GPU_WINDOW, or memory_cap if that is less), the rest host memory; over several nodes up to 64 MiB of pinned host memory too (CORALE_PINNED_MEMORY). Its first large call (of about 2 MB to
  * each peer, or more) adds scratch on the GPU, within memory_cap and at most 256 MiB a peer. The ranks share it, so that call alone waits on the host until all
- * ranks have made it; make one on every communicator before you count on calls that return at once. CUDA itself takes memory
+ * ranks have made it; make one on every communicator before you count on calls that return at once. A communicator that has several ranks in one process
+ * makes no scratch: one thread may drive these ranks, and no call of it waits on the host for another rank. Its large calls take longer. CUDA itself takes memory
  * of a process's first communicator for the kernels, and of the GPU for every process.
  */
 size_t corale_comm_memory(const corale_comm *comm);
@@ -393,6 +394,9 @@ int corale_barrier(corale_comm *comm, void *stream);
  * CUDA communicators, one after the other in an order that all their ranks share: all sends and receives
  * start together, when all work before them on any of their streams is done, and what is enqueued on these later
  * waits for all of them; at most 160 of them; collectives follow as made. All ranks of these group alike.
+ * One thread may drive several ranks of a communicator: it makes the calls of all of them in one group, which orders each rank's calls as
+ * made, in whatever order the ranks take turns. On a CUDA communicator each of these ranks has a stream of its own; on a host communicator
+ * a rank's calls are all on one stream, or all on none.
  */
 int corale_group_begin(void);
 int corale_group_end(void);

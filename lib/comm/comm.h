@@ -112,6 +112,7 @@ struct comm {
 		COMM_SCRATCH_MADE,
 		COMM_SCRATCH_NONE
 	} scratch; /* of large calls */
+	int no_scratch; /* as created: none is made; one rank that says so suffices */
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];

@@ -7,20 +7,13 @@
 #include "comm_create.h"
 #include "host/fdpass.h"
 #include "gpu.h"
+#include "gpu_hello.h"
 #include "base/log.h"
 #include "plan/plan_way_print.h"
 #include "base/process.h"
 #include "recent.h"
 #include "withdraw.h"
 #include "base/collectives.h"
-
-struct gpu_hello {
-	struct engine_identity id;
-	char name[FDPASS_NAME_BYTES];
-	char gpu[ENGINE_NAME_BYTES];
-	int32_t max_blocks; /* of a kernel, by the GPU's size */
-	uint64_t process;
-};
 
 static int least_node_size(const struct plan_map *map)
 {
@@ -70,16 +63,11 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 	return ret;
 }
 
-static int on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b)
-{
-	return !memcmp(a->id.uuid, b->id.uuid, ENGINE_UUID_BYTES);
-}
-
 /* Ranks that share a GPU wait for each other's time slices. */
 static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 {
 	for (int r = 0; r < comm->size; r++)
-		if (r != comm->rank && on_one_gpu(&all[r], &all[comm->rank])) {
+		if (r != comm->rank && gpu_hello_on_one_gpu(&all[r], &all[comm->rank])) {
 			log_line(LOG_WARN, comm->rank,
 				 "ranks %d and %d are on one GPU: it works, but they wait for each other's "
 				 "time slices",
@@ -92,10 +80,27 @@ static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
  * several processes run by turns. */
 static int share_of(const struct comm *comm, const struct gpu_hello *all, int rank)
 {
-	int n = 0;
-	for (int r = 0; r < comm->size; r++)
-		n += all[r].process == all[rank].process && on_one_gpu(&all[r], &all[rank]);
-	return all[rank].max_blocks / n;
+	return all[rank].max_blocks / gpu_hello_beside(all, comm->size, rank);
+}
+
+/*
+ * A kernel that waits at the head of a hardware channel holds up everything behind it, and all streams of a process share few channels on
+ * a GPU (8, under MPS 2). A call by copy engines enqueues waiting kernels on three streams, so those of several ranks of one process can
+ * fill the channels while the copies that would end the waits are behind them. Ranks of several processes have channels of their own, also
+ * under MPS, and each rank's waits end by what other ranks enqueue.
+ */
+static void refuse_copies(struct comm *comm, const struct gpu_hello *all)
+{
+	const int rank = gpu_hello_find_beside(all, comm->size);
+	if (rank < 0)
+		return;
+	plan_node_refuse(&comm->node, CODELET_COPIES);
+	if (!comm->rank)
+		log_line(LOG_INFO, comm->rank,
+			 "copy engines run no call of this communicator: rank %d and another rank of its "
+			 "process are on one GPU, where calls that wait would fill the process's hardware "
+			 "channels",
+			 rank);
 }
 
 /* Of all ranks: they must choose alike. GPUs of several classes are none that is known. */
@@ -124,6 +129,29 @@ static void tell_rates(const struct comm *comm, const struct rates *rates, const
 	    r, all[r].gpu);
 }
 
+/*
+ * Ranks make scratch in their first large call, which waits on the host for all of them. One thread may drive several ranks of its process:
+ * it would wait for itself.
+ */
+static void choose_scratch(struct comm *comm, const struct gpu_hello *all)
+{
+	const int asked = gpu_hello_find_no_scratch(all, comm->size),
+		  together = gpu_hello_find_process(all, comm->size);
+	if (asked < 0 && together < 0)
+		return;
+	comm->scratch = COMM_SCRATCH_NONE;
+	if (comm->rank)
+		return;
+	if (asked >= 0)
+		log_line(LOG_INFO, comm->rank, "no scratch for large calls: rank %d was created without",
+			 asked);
+	else
+		log_line(LOG_INFO, comm->rank,
+			 "no scratch for large calls: rank %d and another rank are in one process, and one "
+			 "thread may drive both, which must not wait on the host for itself",
+			 together);
+}
+
 /* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
 static int share_limits(struct comm *comm, const struct gpu_hello *all, int words_only)
 {
@@ -141,6 +169,8 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all, int word
 		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
 		    "process each, or a larger CORALE_MAX_CTAS");
 	engine_cuda.share_limits(comm->gpu, least, rates, words_only);
+	refuse_copies(comm, all);
+	choose_scratch(comm, all);
 	tell_rates(comm, rates, all);
 	if (least < most)
 		log_line(LOG_INFO, comm->rank,
@@ -160,6 +190,7 @@ static int connect_engines(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
 	mine.process = process_number();
+	mine.no_scratch = comm->no_scratch;
 	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.gpu_name(comm->gpu));
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);
@@ -197,9 +228,10 @@ static int runs_forced(const struct plan_node *node, corale_coll coll)
 static void tell_ways_of(const struct comm *comm, corale_coll coll)
 {
 	char plain[PLAN_WAYS_TEXT], registered[PLAN_WAYS_TEXT];
-	plan_ways_print(&comm->node, coll, PLAN_MEMORY_SCRATCH, plain);
-	plan_ways_print(&comm->node, coll,
-			PLAN_MEMORY_SCRATCH | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED, registered);
+	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
+	plan_ways_print(&comm->node, coll, scratch, plain);
+	plan_ways_print(&comm->node, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
+			registered);
 	log_line(LOG_INFO, comm->rank,
 		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
 		 corale_coll_name(coll), plain, registered);

@@ -66,6 +66,12 @@ void plan_node_settings(struct plan_node *node, const struct settings *s)
 	}
 }
 
+void plan_node_refuse(struct plan_node *node, enum plan_codelet codelet)
+{
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		node->refused[coll] |= (uint8_t)(1u << codelet);
+}
+
 int plan_most_blocks(int given, int efficient)
 {
 	return given || !efficient ? given : EFFICIENT_BLOCKS;

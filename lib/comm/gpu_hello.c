@@ -1,0 +1,41 @@
+#include "gpu_hello.h"
+
+#include <string.h>
+
+int gpu_hello_on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b)
+{
+	return !memcmp(a->id.uuid, b->id.uuid, ENGINE_UUID_BYTES);
+}
+
+int gpu_hello_beside(const struct gpu_hello *all, int ranks, int rank)
+{
+	int n = 0;
+	for (int r = 0; r < ranks; r++)
+		n += all[r].process == all[rank].process && gpu_hello_on_one_gpu(&all[r], &all[rank]);
+	return n;
+}
+
+int gpu_hello_find_beside(const struct gpu_hello *all, int ranks)
+{
+	for (int r = 0; r < ranks; r++)
+		if (gpu_hello_beside(all, ranks, r) > 1)
+			return r;
+	return -1;
+}
+
+int gpu_hello_find_process(const struct gpu_hello *all, int ranks)
+{
+	for (int r = 0; r < ranks; r++)
+		for (int q = r + 1; q < ranks; q++)
+			if (all[r].process == all[q].process)
+				return r;
+	return -1;
+}
+
+int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks)
+{
+	for (int r = 0; r < ranks; r++)
+		if (all[r].no_scratch)
+			return r;
+	return -1;
+}

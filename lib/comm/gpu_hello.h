@@ -1,0 +1,31 @@
+/* What each rank of a CUDA communicator tells all others when it is created, and what follows from it: the same on all ranks. Pure. */
+#ifndef GPU_HELLO_H
+#define GPU_HELLO_H
+
+#include "cuda/engine.h"
+#include "host/fdpass.h"
+
+struct gpu_hello {
+	struct engine_identity id;
+	char name[FDPASS_NAME_BYTES];
+	char gpu[ENGINE_NAME_BYTES];
+	int32_t max_blocks; /* of a kernel, by the GPU's size */
+	uint64_t process;
+	int32_t no_scratch; /* it was created to make none */
+};
+
+int gpu_hello_on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b);
+
+/* Ranks of a rank's process that are on its GPU, itself included. */
+int gpu_hello_beside(const struct gpu_hello *all, int ranks, int rank);
+
+/* A rank whose process has another rank on the same GPU; -1: there is none. */
+int gpu_hello_find_beside(const struct gpu_hello *all, int ranks);
+
+/* A rank whose process has another rank, on whatever GPU; -1: there is none. */
+int gpu_hello_find_process(const struct gpu_hello *all, int ranks);
+
+/* A rank that was created to make no scratch; -1: there is none. */
+int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks);
+
+#endif

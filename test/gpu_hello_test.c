@@ -1,0 +1,118 @@
+/* What a CUDA communicator makes of where its ranks are: in which processes, on which GPUs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/settings.h"
+#include "comm/gpu_hello.h"
+#include "kernels/codelets.h"
+#include "plan/planner.h"
+
+enum { MOST = 8 };
+
+/* Ranks as pairs of letters: its process, its GPU. */
+static int hellos(const char *ranks, struct gpu_hello all[MOST])
+{
+	const int n = (int)strlen(ranks) / 2;
+	memset(all, 0, MOST * sizeof *all);
+	for (int r = 0; r < n; r++) {
+		all[r].process = (uint64_t)ranks[2 * r];
+		all[r].id.uuid[ENGINE_UUID_BYTES - 1] = (unsigned char)ranks[2 * r + 1];
+	}
+	return n;
+}
+
+static int find_beside(const char *ranks)
+{
+	struct gpu_hello all[MOST];
+	const int n = hellos(ranks, all);
+	return gpu_hello_find_beside(all, n);
+}
+
+static void test_beside(void **state)
+{
+	(void)state;
+	struct gpu_hello all[MOST];
+	const int n = hellos("pApApBqAqA", all);
+	assert_int_equal(gpu_hello_beside(all, n, 0), 2);
+	assert_int_equal(gpu_hello_beside(all, n, 2), 1);
+	assert_int_equal(gpu_hello_beside(all, n, 4), 2);
+	assert_int_equal(find_beside("pApApBqAqA"), 0);
+	assert_int_equal(find_beside("pApBqAqA"), 2);
+	assert_int_equal(find_beside("pApBqAqB"), -1); /* processes of several GPUs each */
+	assert_int_equal(find_beside("pAqArAsA"), -1); /* a GPU of several processes, under MPS perhaps */
+	assert_int_equal(find_beside("pA"), -1);
+}
+
+static int find_process(const char *ranks)
+{
+	struct gpu_hello all[MOST];
+	const int n = hellos(ranks, all);
+	return gpu_hello_find_process(all, n);
+}
+
+static void test_process(void **state)
+{
+	(void)state;
+	assert_int_equal(find_process("pApBqC"), 0);
+	assert_int_equal(find_process("pAqArBsCqD"), 1);
+	assert_int_equal(find_process("pAqArB"), -1);
+	assert_int_equal(find_process("pA"), -1);
+}
+
+static void test_no_scratch(void **state)
+{
+	(void)state;
+	struct gpu_hello all[MOST];
+	const int n = hellos("pAqBrC", all);
+	assert_int_equal(gpu_hello_find_no_scratch(all, n), -1);
+	all[2].no_scratch = 1;
+	assert_int_equal(gpu_hello_find_no_scratch(all, n), 2);
+}
+
+/* Whatever the call, the memory and the settings. */
+static void test_refused_copies(void **state)
+{
+	(void)state;
+	struct codelet_layout l;
+	struct settings settings = { .codelets = 1 };
+	codelet_layout_init(&l, 4, (uint64_t)62 << 20);
+	struct plan_node node = { .rates = rates_of_default_gpu(),
+				  .ranks = 4,
+				  .max_blocks = 32,
+				  .words_bytes = l.words_bytes,
+				  .lines_bytes = l.lines_bytes,
+				  .slots_bytes = l.slots_bytes };
+	int chosen = 0;
+	for (int i = 0; i < 2 * 3 * CORALE_NUM_COLLS * 8; i++) {
+		static const char *const protos[] = { "auto", "CE", "auto" };
+		const int refuses = i % 2, kind = i / 2 % 3, coll = i / 6 % CORALE_NUM_COLLS;
+		struct plan_node asked = node;
+		strcpy(settings.proto, protos[kind]);
+		settings.cta_policy = kind == 2 ? SETTINGS_CTA_ZERO : SETTINGS_CTA_AUTO;
+		if (refuses)
+			plan_node_refuse(&asked, CODELET_COPIES);
+		plan_node_settings(&asked, &settings);
+		const struct plan_call call = { (corale_coll)coll, (uint64_t)512 << 20, 1,
+						i / 6 / CORALE_NUM_COLLS };
+		const struct plan_way *way = plan_way_choose(&asked, &call);
+		const int copies = way && way->codelet == CODELET_COPIES;
+		assert_false(refuses && copies);
+		chosen += copies;
+	}
+	assert_true(chosen > 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_beside),
+		cmocka_unit_test(test_process),
+		cmocka_unit_test(test_no_scratch),
+		cmocka_unit_test(test_refused_copies),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
