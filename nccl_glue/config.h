@@ -1,0 +1,65 @@
+/* What programs pass by struct: read by size and version, because each version of NCCL has added fields at the end, twice into bytes
+ * that had been padding. */
+#ifndef DOOR_CONFIG_H
+#define DOOR_CONFIG_H
+
+#include "nccl.h"
+
+enum { DOOR_NAME_BYTES = 128, DOOR_MAX_CTAS = 64 };
+
+/* Fields that are accepted and have no effect. One bit each. */
+enum {
+	DOOR_CGA_CLUSTER_SIZE = 1 << 0,
+	DOOR_NET_NAME = 1 << 1,
+	DOOR_SPLIT_SHARE = 1 << 2,
+	DOOR_TRAFFIC_CLASS = 1 << 3,
+	DOOR_COLLNET_ENABLE = 1 << 4,
+	DOOR_SHRINK_SHARE = 1 << 5,
+	DOOR_NVLS_CTAS = 1 << 6,
+	DOOR_CHANNELS_PER_NET_PEER = 1 << 7,
+	DOOR_NVLINK_CENTRIC_SCHED = 1 << 8,
+	DOOR_GRAPH_USAGE_MODE = 1 << 9,
+	DOOR_NUM_RMA_CTX = 1 << 10,
+	DOOR_MAX_P2P_PEERS = 1 << 11,
+	DOOR_GRAPH_STREAM_ORDERING = 1 << 12,
+	DOOR_LAUNCH_ORDER_IMPLICIT = 1 << 13,
+	DOOR_NUM_RMA_SIG = 1 << 14,
+	DOOR_RMA_EAGER_INIT = 1 << 15,
+	DOOR_HOST_CFT_MODE = 1 << 16,
+	DOOR_NVLS_HOST_MODE = 1 << 17
+};
+
+struct door_config {
+	int blocking; /* 0 or 1 */
+	int min_ctas, max_ctas; /* 1 to DOOR_MAX_CTAS; 0: not given */
+	int cta_policy; /* NCCL_CTA_POLICY_DEFAULT, _EFFICIENCY or _ZERO: never two */
+	unsigned ignored; /* the fields that were given and have no effect */
+	char name[DOOR_NAME_BYTES]; /* the communicator's, "" if none; cut if too long */
+	char net_name[DOOR_NAME_BYTES]; /* for messages alone */
+};
+
+/* Reads given (NULL: nothing is set) into out. ncclInvalidArgument where NCCL refuses too: then why has the reason, for the caller to
+ * report, and out is as before. */
+ncclResult_t door_config_read(const ncclConfig_t *given, struct door_config *out, char *why, size_t bytes);
+
+/* Writes the names of the fields in config->ignored, separated by commas, and returns how many they are. */
+int door_config_ignored(const struct door_config *config, char *text, size_t bytes);
+
+/* Hints for one call. */
+struct door_coll_config {
+	int min_ctas, max_ctas; /* as above */
+	int cta_policy; /* -1: the communicator's */
+	bool force_algorithm; /* a selection that cannot be had is an error */
+	char algorithm[DOOR_NAME_BYTES]; /* "": automatic */
+	cudaEvent_t launched; /* to be recorded at the launch, or NULL */
+	const ncclConfigExt_t *options; /* the program's list: valid during the call alone */
+};
+
+/* Like door_config_read. */
+ncclResult_t door_coll_config_read(const ncclCollConfig_t *given, struct door_coll_config *out, char *why,
+				   size_t bytes);
+
+/* Writes the answer of ncclGroupSimulateEnd into as much of info as the program has. */
+ncclResult_t door_sim_info_write(ncclSimInfo_t *info, float microseconds, char *why, size_t bytes);
+
+#endif

@@ -1,0 +1,455 @@
+/* The structs of NCCL's interface: every size and version that NCCL has had, what is refused, what is kept. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "nccl_glue/config.h"
+
+static char why[256];
+
+/* The forms of ncclConfig_t: bytes, the versions that have it, and the last field with a meaning. */
+struct form {
+	size_t size;
+	unsigned version;
+	size_t last;
+};
+
+#define LAST(field) offsetof(ncclConfig_t, field)
+static const struct form forms[] = {
+	{ 24, 21400, LAST(blocking) },
+	{ 24, 21605, LAST(blocking) },
+	{ 40, 21701, LAST(netName) },
+	{ 48, 21801, LAST(splitShare) },
+	{ 48, 22503, LAST(splitShare) },
+	{ 48, 22602, LAST(trafficClass) },
+	{ 72, 22703, LAST(nvlsCTAs) },
+	{ 80, 22803, LAST(nvlinkCentricSched) },
+	{ 80, 22809, LAST(nvlinkCentricSched) },
+	{ 88, 22902, LAST(numRmaCtx) },
+	{ 96, 23003, LAST(maxP2pPeers) },
+	{ 96, 23004, LAST(maxP2pPeers) },
+	{ 96, 23007, LAST(graphStreamOrdering) },
+	{ 112, 23102, LAST(hostCftMode) },
+	{ 120, 23203, LAST(nvlsHostMode) },
+};
+enum { FORMS = sizeof(forms) / sizeof(forms[0]) };
+
+/* The fields that are ignored, by offset. */
+static const struct {
+	size_t offset;
+	unsigned bit;
+} ignored[] = {
+	{ LAST(cgaClusterSize), DOOR_CGA_CLUSTER_SIZE },
+	{ LAST(netName), DOOR_NET_NAME },
+	{ LAST(splitShare), DOOR_SPLIT_SHARE },
+	{ LAST(trafficClass), DOOR_TRAFFIC_CLASS },
+	{ LAST(collnetEnable), DOOR_COLLNET_ENABLE },
+	{ LAST(shrinkShare), DOOR_SHRINK_SHARE },
+	{ LAST(nvlsCTAs), DOOR_NVLS_CTAS },
+	{ LAST(nChannelsPerNetPeer), DOOR_CHANNELS_PER_NET_PEER },
+	{ LAST(nvlinkCentricSched), DOOR_NVLINK_CENTRIC_SCHED },
+	{ LAST(graphUsageMode), DOOR_GRAPH_USAGE_MODE },
+	{ LAST(numRmaCtx), DOOR_NUM_RMA_CTX },
+	{ LAST(maxP2pPeers), DOOR_MAX_P2P_PEERS },
+	{ LAST(graphStreamOrdering), DOOR_GRAPH_STREAM_ORDERING },
+	{ LAST(launchOrderImplicit), DOOR_LAUNCH_ORDER_IMPLICIT },
+	{ LAST(numRmaSig), DOOR_NUM_RMA_SIG },
+	{ LAST(rmaEagerInit), DOOR_RMA_EAGER_INIT },
+	{ LAST(hostCftMode), DOOR_HOST_CFT_MODE },
+	{ LAST(nvlsHostMode), DOOR_NVLS_HOST_MODE },
+};
+enum { IGNORED = sizeof(ignored) / sizeof(ignored[0]) };
+
+static unsigned ignored_to(size_t last)
+{
+	unsigned mask = 0;
+
+	for (int i = 0; i < IGNORED; i++)
+		if (ignored[i].offset <= last)
+			mask |= ignored[i].bit;
+	return mask;
+}
+
+/* A struct in which each number is 1 and each name is set, as the newest version has it. */
+static ncclConfig_t all_ones(void)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+	for (size_t at = LAST(blocking); at <= LAST(nvlsHostMode); at += sizeof(int))
+		memcpy((char *)&config + at, &(int){ 1 }, sizeof(int));
+	config.netName = "Socket";
+	config.commName = "model";
+	return config;
+}
+
+/* Exactly form->size bytes, so that a read beyond them is seen by the address sanitizer; garbage after the last field. */
+static void *make(const struct form *form, const ncclConfig_t *values)
+{
+	char *bytes = malloc(form->size);
+	size_t last = form->last + (form->last == LAST(netName) ? sizeof(char *) : sizeof(int));
+
+	assert_non_null(bytes);
+	memcpy(bytes, values, form->size);
+	memset(bytes + last, 0x5a, form->size - last);
+	memcpy(bytes + offsetof(ncclConfig_t, size), &form->size, sizeof(size_t));
+	memcpy(bytes + offsetof(ncclConfig_t, version), &form->version, sizeof(unsigned));
+	return bytes;
+}
+
+static void test_forms(void **state)
+{
+	ncclConfig_t ones = all_ones();
+	struct door_config config;
+
+	(void)state;
+	for (int i = 0; i < FORMS; i++) {
+		const struct form *form = &forms[i];
+		void *given = make(form, &ones);
+		assert_int_equal(door_config_read(given, &config, why, sizeof(why)), ncclSuccess);
+		assert_int_equal(config.ignored, ignored_to(form->last));
+		assert_int_equal(config.blocking, 1);
+		assert_int_equal(config.max_ctas, form->version >= 21700);
+		assert_int_equal(config.cta_policy, form->version >= 22700);
+		assert_string_equal(config.name, form->version >= 22700 ? "model" : "");
+		assert_string_equal(config.net_name, form->version >= 21700 ? "Socket" : "");
+		free(given);
+	}
+}
+
+/* Nothing set: the defaults, whatever the version. */
+static void test_unset(void **state)
+{
+	ncclConfig_t unset = NCCL_CONFIG_INITIALIZER;
+	struct door_config config;
+	char text[64];
+
+	(void)state;
+	for (int i = -1; i < FORMS; i++) {
+		void *given = i < 0 ? NULL : make(&forms[i], &unset);
+		memset(&config, 0xff, sizeof(config));
+		assert_int_equal(door_config_read(given, &config, why, sizeof(why)), ncclSuccess);
+		assert_int_equal(config.ignored, 0);
+		assert_int_equal(config.blocking, 1);
+		assert_int_equal(config.min_ctas, 0);
+		assert_int_equal(config.max_ctas, 0);
+		assert_int_equal(config.cta_policy, NCCL_CTA_POLICY_DEFAULT);
+		assert_string_equal(config.name, "");
+		assert_int_equal(door_config_ignored(&config, text, sizeof(text)), 0);
+		assert_string_equal(text, "");
+		free(given);
+	}
+}
+
+/* A size that cuts a field: the field is unset, not half of it read. */
+static void test_cut(void **state)
+{
+	ncclConfig_t given = all_ones();
+	struct door_config config;
+
+	(void)state;
+	for (given.size = 16; given.size <= sizeof(given); given.size++) {
+		unsigned whole = 0;
+		for (int i = 0; i < IGNORED; i++)
+			if (ignored[i].offset +
+				(ignored[i].bit == DOOR_NET_NAME ? sizeof(char *) : sizeof(int)) <=
+			    given.size)
+				whole |= ignored[i].bit;
+		assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclSuccess);
+		assert_int_equal(config.ignored, whole);
+	}
+}
+
+/* A version to come: its fields are not read. */
+static void test_future(void **state)
+{
+	struct {
+		ncclConfig_t known;
+		int more[20];
+	} given = { .known = all_ones() };
+	struct door_config config;
+
+	(void)state;
+	memset(given.more, 0x5a, sizeof(given.more));
+	given.known.size = sizeof(given);
+	given.known.version = 29900;
+	given.known.blocking = 0;
+	assert_int_equal(door_config_read(&given.known, &config, why, sizeof(why)), ncclSuccess);
+	assert_int_equal(config.ignored, ignored_to(LAST(nvlsHostMode)));
+	assert_int_equal(config.blocking, 0);
+}
+
+static void test_magic(void **state)
+{
+	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
+	struct door_config config = { .min_ctas = 17 };
+
+	(void)state;
+	given.magic = 0xcafebabe;
+	assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclInvalidArgument);
+	assert_non_null(strstr(why, "0xcafebabe"));
+	assert_int_equal(config.min_ctas, 17); /* untouched */
+	given = (ncclConfig_t)NCCL_CONFIG_INITIALIZER;
+	for (size_t size = 0; size < 12; size++) { /* a struct that ends before its magic number has none */
+		given.size = size;
+		assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclInvalidArgument);
+	}
+	memset(&given, 0, sizeof(given));
+	assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclInvalidArgument);
+}
+
+static int try(size_t offset, int value)
+{
+	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
+	struct door_config config;
+
+	memcpy((char *)&given + offset, &value, sizeof(value));
+	why[0] = '\0';
+	ncclResult_t result = door_config_read(&given, &config, why, sizeof(why));
+	if (result)
+		assert_true(strlen(why) > 20);
+	return result;
+}
+
+/* The lowest and highest value that each field may have, and one to either side. */
+static void test_ranges(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+		int low, high;
+	} rows[] = {
+		{ "blocking", LAST(blocking), 0, 1 },
+		{ "cgaClusterSize", LAST(cgaClusterSize), 0, INT_MAX },
+		{ "minCTAs", LAST(minCTAs), 1, INT_MAX },
+		{ "maxCTAs", LAST(maxCTAs), 1, INT_MAX },
+		{ "splitShare", LAST(splitShare), 0, 1 },
+		{ "trafficClass", LAST(trafficClass), INT_MIN, INT_MAX },
+		{ "collnetEnable", LAST(collnetEnable), 0, 1 },
+		{ "CTAPolicy", LAST(CTAPolicy), 0, 3 },
+		{ "shrinkShare", LAST(shrinkShare), 0, 1 },
+		{ "nvlsCTAs", LAST(nvlsCTAs), 1, INT_MAX },
+		{ "nChannelsPerNetPeer", LAST(nChannelsPerNetPeer), 1, 64 },
+		{ "nvlinkCentricSched", LAST(nvlinkCentricSched), 0, 1 },
+		{ "graphUsageMode", LAST(graphUsageMode), 0, 2 },
+		{ "numRmaCtx", LAST(numRmaCtx), 0, INT_MAX },
+		{ "maxP2pPeers", LAST(maxP2pPeers), 1, INT_MAX },
+		{ "graphStreamOrdering", LAST(graphStreamOrdering), 0, 1 },
+		{ "launchOrderImplicit", LAST(launchOrderImplicit), 0, 1 },
+		{ "numRmaSig", LAST(numRmaSig), 0, INT_MAX },
+		{ "rmaEagerInit", LAST(rmaEagerInit), 0, 1 },
+		{ "hostCftMode", LAST(hostCftMode), 1, 3 },
+		{ "nvlsHostMode", LAST(nvlsHostMode), 0, 3 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_int_equal(try(rows[i].offset, rows[i].low), ncclSuccess);
+		assert_int_equal(try(rows[i].offset, rows[i].high), ncclSuccess);
+		assert_int_equal(try(rows[i].offset, NCCL_CONFIG_UNDEF_INT), ncclSuccess);
+		if (rows[i].low > INT_MIN) {
+			assert_int_equal(try(rows[i].offset, rows[i].low - 1), ncclInvalidArgument);
+			assert_non_null(strstr(why, rows[i].name));
+		}
+		if (rows[i].high < INT_MAX)
+			assert_int_equal(try(rows[i].offset, rows[i].high + 1), ncclInvalidArgument);
+	}
+	assert_int_equal(try(LAST(nvlsHostMode), ncclNvlsHostModeDisable), ncclSuccess);
+}
+
+static struct door_config read_ctas(int least, int most, int policy, ncclResult_t expected)
+{
+	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
+	struct door_config config = { 0 };
+
+	given.minCTAs = least;
+	given.maxCTAs = most;
+	given.CTAPolicy = policy;
+	assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), expected);
+	return config;
+}
+
+static void test_ctas(void **state)
+{
+	const int unset = NCCL_CONFIG_UNDEF_INT;
+	struct door_config config = read_ctas(4, 32, NCCL_CTA_POLICY_ZERO, ncclSuccess);
+
+	(void)state;
+	assert_int_equal(config.min_ctas, 4);
+	assert_int_equal(config.max_ctas, 32);
+	assert_int_equal(config.cta_policy, NCCL_CTA_POLICY_ZERO);
+	config = read_ctas(100, 1000, NCCL_CTA_POLICY_ZERO | NCCL_CTA_POLICY_EFFICIENCY, ncclSuccess);
+	assert_int_equal(config.min_ctas, DOOR_MAX_CTAS);
+	assert_int_equal(config.max_ctas, DOOR_MAX_CTAS);
+	assert_int_equal(config.cta_policy, NCCL_CTA_POLICY_ZERO);
+	assert_int_equal(read_ctas(4, unset, unset, ncclSuccess).min_ctas, 4);
+	assert_int_equal(read_ctas(unset, 4, unset, ncclSuccess).max_ctas, 4);
+	read_ctas(5, 4, unset, ncclInvalidArgument);
+	assert_non_null(strstr(why, "5"));
+}
+
+/* Names are copied, from any address, and cut where they are too long. */
+static void test_names(void **state)
+{
+	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
+	struct door_config config;
+	char bytes[2 + sizeof(ncclConfig_t)], text[400];
+
+	(void)state;
+	strcpy(text + 1, "unaligned");
+	given.commName = text + 1;
+	given.netName = "";
+	memcpy(bytes + 1, &given, sizeof(given));
+	assert_int_equal(
+	    door_config_read((const ncclConfig_t *)(void *)(bytes + 1), &config, why, sizeof(why)),
+	    ncclSuccess);
+	memset(text, 'x', sizeof(text));
+	assert_string_equal(config.name, "unaligned");
+	text[sizeof(text) - 1] = '\0';
+	given.commName = text;
+	assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclSuccess);
+	assert_int_equal(strlen(config.name), DOOR_NAME_BYTES - 1);
+}
+
+static void test_ignored_names(void **state)
+{
+	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
+	struct door_config config;
+	char text[400], few[12];
+
+	(void)state;
+	given.netName = "IB";
+	given.splitShare = 0;
+	assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclSuccess);
+	assert_int_equal(door_config_ignored(&config, text, sizeof(text)), 2);
+	assert_string_equal(text, "splitShare, netName");
+	assert_int_equal(door_config_ignored(&config, few, sizeof(few)), 2);
+	assert_string_equal(few, "splitShare,");
+	given = all_ones();
+	assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclSuccess);
+	assert_int_equal(door_config_ignored(&config, text, sizeof(text)), IGNORED);
+	assert_null(strstr(text, "CTAPolicy"));
+}
+
+/* The smallest room for the reason. */
+static void test_short_why(void **state)
+{
+	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
+	struct door_config config;
+	char little[4] = "xxx";
+
+	(void)state;
+	given.blocking = 2;
+	assert_int_equal(door_config_read(&given, &config, little, sizeof(little)), ncclInvalidArgument);
+	assert_string_equal(little, "ncc");
+}
+
+static void test_coll_config(void **state)
+{
+	ncclConfigExt_t option = { .key = { 7, 8 } };
+	ncclCollConfig_t given = NCCL_COLLCONFIG_INITIALIZER;
+	struct door_coll_config config;
+	cudaEvent_t event = (cudaEvent_t)(void *)&option;
+
+	(void)state;
+	assert_int_equal(door_coll_config_read(NULL, &config, why, sizeof(why)), ncclSuccess);
+	assert_int_equal(config.cta_policy, -1);
+	assert_true(config.force_algorithm);
+	assert_string_equal(config.algorithm, "");
+	assert_null(config.options);
+	given.ext = &option;
+	given.minCTAs = 2;
+	given.maxCTAs = 200;
+	given.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+	given.algSelection = "RING_SIMPLE";
+	given.forceAlgSelection = 0;
+	given.launchCompletionEvent = event;
+	assert_int_equal(door_coll_config_read(&given, &config, why, sizeof(why)), ncclSuccess);
+	assert_int_equal(config.min_ctas, 2);
+	assert_int_equal(config.max_ctas, DOOR_MAX_CTAS);
+	assert_int_equal(config.cta_policy, NCCL_CTA_POLICY_EFFICIENCY);
+	assert_false(config.force_algorithm);
+	assert_string_equal(config.algorithm, "RING_SIMPLE");
+	assert_ptr_equal(config.launched, event);
+	assert_ptr_equal(config.options, &option);
+	given.size = 64; /* of 2.31, without the event */
+	given.version = 23102;
+	ncclCollConfig_t *old = malloc(64);
+	assert_non_null(old);
+	memcpy(old, &given, 64);
+	assert_int_equal(door_coll_config_read(old, &config, why, sizeof(why)), ncclSuccess);
+	assert_null(config.launched);
+	assert_int_equal(config.min_ctas, 2);
+	free(old);
+	given.size = 10000;
+	given.version = 29900;
+	assert_int_equal(door_coll_config_read(&given, &config, why, sizeof(why)), ncclSuccess);
+	assert_ptr_equal(config.launched, event);
+}
+
+static void refuse_coll(ncclCollConfig_t given, const char *word)
+{
+	struct door_coll_config config = { .min_ctas = 17 };
+
+	assert_int_equal(door_coll_config_read(&given, &config, why, sizeof(why)), ncclInvalidArgument);
+	assert_non_null(strstr(why, word));
+	assert_int_equal(config.min_ctas, 17);
+}
+
+static void test_coll_config_refused(void **state)
+{
+	const ncclCollConfig_t unset = NCCL_COLLCONFIG_INITIALIZER;
+	ncclCollConfig_t given = unset;
+
+	(void)state;
+	given.magic = NCCL_SIM_INFO_MAGIC;
+	refuse_coll(given, "0x74685283");
+	given = unset;
+	given.size = 63;
+	refuse_coll(given, "63");
+	given = unset;
+	given.forceAlgSelection = 2;
+	refuse_coll(given, "forceAlgSelection");
+	given = unset;
+	given.CTAPolicy = 4;
+	refuse_coll(given, "CTAPolicy");
+	given.CTAPolicy = -1;
+	refuse_coll(given, "CTAPolicy");
+}
+
+static void test_sim_info(void **state)
+{
+	ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+
+	(void)state;
+	assert_int_equal(door_sim_info_write(NULL, 5, why, sizeof(why)), ncclSuccess);
+	assert_int_equal(door_sim_info_write(&info, 5, why, sizeof(why)), ncclSuccess);
+	assert_true(info.estimatedTime == 5);
+	info.size = 16; /* no room for the answer */
+	assert_int_equal(door_sim_info_write(&info, 6, why, sizeof(why)), ncclSuccess);
+	assert_true(info.estimatedTime == 5);
+	info.size = 10000;
+	assert_int_equal(door_sim_info_write(&info, 7, why, sizeof(why)), ncclSuccess);
+	assert_true(info.estimatedTime == 7);
+	info.magic = NCCL_API_MAGIC;
+	assert_int_equal(door_sim_info_write(&info, 8, why, sizeof(why)), ncclInvalidArgument);
+	assert_true(info.estimatedTime == 7);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_forms),         cmocka_unit_test(test_unset),
+		cmocka_unit_test(test_cut),           cmocka_unit_test(test_future),
+		cmocka_unit_test(test_magic),         cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_ctas),          cmocka_unit_test(test_names),
+		cmocka_unit_test(test_ignored_names), cmocka_unit_test(test_short_why),
+		cmocka_unit_test(test_coll_config),   cmocka_unit_test(test_coll_config_refused),
+		cmocka_unit_test(test_sim_info),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
