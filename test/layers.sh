@@ -59,7 +59,7 @@ faults_of()
 
 echo "1..$(($(echo "$folders" | wc -l) + 1))"
 number=1
-find lib mpi_glue kernels examples -type d ! -name '.*' | sort | while read -r folder; do
+find lib mpi_glue nccl_glue kernels examples -type d ! -name '.*' | sort | while read -r folder; do
 	sources=$(find "$folder" -maxdepth 1 -name '*.[ch]' -o -maxdepth 1 -name '*.cu' -o -maxdepth 1 -name '*.cuh')
 	[ -z "$sources" ] || [ "$(number_of "$folder")" != 0 ] || echo "# $folder is not in lib/LAYERS"
 done | grep . && word="not ok" || word=ok
