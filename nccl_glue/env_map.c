@@ -1,0 +1,105 @@
+#include "env_map.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+/* The index of the first length characters of text among words, -1 if it is none of them. */
+static int find_word(const char *const *words, const char *text, size_t length)
+{
+	for (int i = 0; words[i]; i++)
+		if (strlen(words[i]) == length && !strncasecmp(words[i], text, length))
+			return i;
+	return -1;
+}
+
+/* NCCL_DEBUG=VERSION and NONE print no more than what is printed without them. */
+static const char *map_debug(const char *value, const char **why)
+{
+	static const char *const words[] = { "VERSION", "NONE", "WARN", "ABORT", "INFO", "TRACE", NULL };
+	static const char *const levels[] = { NULL, NULL, "warn", "info", "info", "trace" };
+	int i = find_word(words, value, strlen(value));
+
+	if (i < 0)
+		*why = "expected VERSION, WARN, INFO or TRACE";
+	return i < 0 ? NULL : levels[i];
+}
+
+static const char *const protos[] = { "LL", "LL128", "Simple", NULL };
+
+/* Bits of the protocols in a list with commas, -1 if it names another one. */
+static int read_protos(const char *list)
+{
+	int bits = 0;
+
+	for (;; list++) {
+		size_t length = strcspn(list, ",");
+		int i = find_word(protos, list, length);
+		if (i < 0)
+			return -1;
+		bits |= 1 << i;
+		list += length;
+		if (!*list)
+			return bits;
+	}
+}
+
+static const char *map_proto(const char *value, const char **why)
+{
+	enum { ALL = 7 };
+	int excludes = *value == '^', bits;
+
+	if (strpbrk(value, ";:")) {
+		*why = "Corale has no protocols of single collectives, so all may use each one";
+		return NULL;
+	}
+	bits = read_protos(value + excludes);
+	if (bits < 0) {
+		*why = "expected a list of LL, LL128 and Simple, with ^ before what is excluded";
+		return NULL;
+	}
+	if (excludes)
+		bits = ALL & ~bits;
+	switch (bits) {
+	case 1:
+		return "LL";
+	case 2:
+		return "LL128";
+	case 4:
+		return "FIFO";
+	case ALL:
+		return NULL;
+	default:
+		*why = "Corale is led to one protocol or to none, so it uses all";
+		return NULL;
+	}
+}
+
+static const char *map_cta_policy(const char *value, const char **why)
+{
+	static const char *const words[] = { "DEFAULT", "0", "EFFICIENCY", "1", "ZERO", "2", NULL };
+	static const char *const policies[] = { "auto", "efficient", "zero" };
+	int i = find_word(words, value, strlen(value));
+
+	if (i < 0)
+		*why = "expected DEFAULT, EFFICIENCY or ZERO, one of them";
+	return i < 0 ? NULL : policies[i / 2];
+}
+
+static const struct door_mapping mappings[] = {
+	{ "NCCL_DEBUG", "CORALE_DEBUG", map_debug },
+	{ "NCCL_PROTO", "CORALE_PROTO", map_proto },
+	{ "NCCL_CTA_POLICY", "CORALE_CTA_POLICY", map_cta_policy },
+};
+
+enum { MAPPINGS = sizeof(mappings) / sizeof(*mappings) };
+
+int door_mappings(void)
+{
+	return MAPPINGS;
+}
+
+const struct door_mapping *door_mapping(int i)
+{
+	return i >= 0 && i < MAPPINGS ? &mappings[i] : NULL;
+}

@@ -1,0 +1,17 @@
+/* What NCCL's values become in Corale's settings. Pure: texts in, texts out. */
+#ifndef DOOR_ENV_MAP_H
+#define DOOR_ENV_MAP_H
+
+/* A variable whose value becomes that of a setting. */
+struct door_mapping {
+	const char *name; /* "NCCL_PROTO" */
+	const char *setting; /* "CORALE_PROTO" */
+	/* The setting's value, NULL for none; *why: why a value has no effect, NULL if it needs none. */
+	const char *(*map)(const char *value, const char **why);
+};
+
+/* Mappings 0 .. door_mappings() - 1. */
+int door_mappings(void);
+const struct door_mapping *door_mapping(int i);
+
+#endif

@@ -1,0 +1,495 @@
+/*
+ * NCCL's variables: the table and its page in docs, values and where they come from, what is mapped, what is reported. Each case that
+ * reads variables runs in a process of its own, because they are read once. With --markdown: prints the table as the page has it.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "corale.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "nccl_glue/env.h"
+#include "nccl_glue/env_conf.h"
+#include "nccl_glue/env_map.h"
+#include "nccl_glue/env_table.h"
+
+enum { PATIENCE_S = 60, LOG_BYTES = 65536 };
+
+static char folder[] = "/tmp/corale_nccl_env_XXXXXX", own_file[64], home_file[64], log_file[64];
+
+static int open_folder(void **state)
+{
+	(void)state;
+	alarm(PATIENCE_S);
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(own_file, sizeof(own_file), "%s/own.conf", folder);
+	snprintf(home_file, sizeof(home_file), "%s/.nccl.conf", folder);
+	snprintf(log_file, sizeof(log_file), "%s/log", folder);
+	return 0;
+}
+
+static int close_folder(void **state)
+{
+	(void)state;
+	return rmdir(folder);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void read_file(const char *path, char *text, size_t bytes)
+{
+	FILE *file = fopen(path, "r");
+	size_t n = file ? fread(text, 1, bytes - 1, file) : 0;
+	text[n] = '\0';
+	if (file)
+		fclose(file);
+}
+
+/* Runs check in a process whose environment is variables (NULL-terminated) and HOME alone; its status, and its log in log. */
+static int run(char *const *variables, int (*check)(void), char log[LOG_BYTES])
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		clearenv();
+		setenv("HOME", folder, 1);
+		setenv("CORALE_LOG_FILE", log_file, 1);
+		for (; *variables; variables++)
+			putenv(*variables);
+		_exit(check());
+	}
+	waitpid(pid, &status, 0);
+	read_file(log_file, log, LOG_BYTES);
+	unlink(log_file);
+	return status;
+}
+
+static int is(const char *name, const char *value)
+{
+	const char *found = door_env(name);
+	return found && value ? !strcmp(found, value) : found == value;
+}
+
+/* How often what is in text. */
+static int count(const char *text, const char *what)
+{
+	int n = 0;
+	for (; (text = strstr(text, what)); text += strlen(what))
+		n++;
+	return n;
+}
+
+/* ---- The table ---- */
+
+static void print_markdown(FILE *to)
+{
+	fprintf(to, "| variable | class | what happens | no warning |\n|---|---|---|---|\n");
+	for (int i = 0; i < door_env_rows(); i++) {
+		const struct door_env_row *row = door_env_row(i);
+		fprintf(to, "| `%s` | %s | %s | %s |\n", row->name, door_env_class_name(row->class),
+			row->here, row->harmless ? row->harmless : "");
+	}
+}
+
+static void test_table(void **state)
+{
+	int others = 0;
+
+	(void)state;
+	assert_true(door_env_rows() > 150 && door_env_rows() <= 256);
+	for (int i = 0; i < door_env_rows(); i++) {
+		const struct door_env_row *row = door_env_row(i);
+		size_t length = strlen(row->here);
+		if (door_env_find(row->name) != row)
+			fail_msg("%s is twice in the table", row->name);
+		assert_memory_equal(row->name, "NCCL_", 5);
+		if (length < 10 || row->here[length - 1] != '.' || strchr(row->here, '|'))
+			fail_msg("%s: '%s' is no sentence for a table", row->name, row->here);
+		if (row->harmless && row->class != DOOR_ENV_LOST)
+			fail_msg("%s loses nothing", row->name);
+		others += row->class == DOOR_ENV_NOT_NCCLS;
+		assert_true(row->class == DOOR_ENV_NOT_NCCLS || !others); /* last */
+	}
+	assert_int_equal(door_env_count(), door_env_rows() - others);
+	assert_string_equal(door_env_name(0), door_env_row(0)->name);
+	assert_null(door_env_name(-1));
+	assert_null(door_env_name(door_env_count()));
+	assert_null(door_env_row(door_env_rows()));
+	assert_int_equal(door_env_find("NCCL_TESTS_DEVICE")->class, DOOR_ENV_NOT_NCCLS);
+	assert_int_equal(door_env_find("NCCL_ALGO")->class, DOOR_ENV_NOT_NEEDED);
+	assert_int_equal(door_env_find("NCCL_P2P_DISABLE")->class, DOOR_ENV_LOST);
+	assert_null(door_env_find("NCCL_"));
+}
+
+static void test_page(void **state)
+{
+	static char page[LOG_BYTES], table[LOG_BYTES];
+	const char *top = getenv("top_srcdir");
+	char path[1024];
+	FILE *to = fmemopen(table, sizeof(table), "w");
+
+	(void)state;
+	assert_non_null(to);
+	print_markdown(to);
+	fclose(to);
+	snprintf(path, sizeof(path), "%s/docs/nccl-variables.md", top ? top : ".");
+	read_file(path, page, sizeof(page));
+	char *begin = strstr(page, "<!-- variables:"), *end = strstr(page, "<!-- end of variables -->");
+	if (!begin || !end)
+		fail_msg("%s has no table of variables", path);
+	begin = strchr(begin, '\n') + 1;
+	*end = '\0';
+	assert_string_equal(begin, table);
+}
+
+/* ---- Values ---- */
+
+static void test_conf_lines(void **state)
+{
+	char text[8000] =
+	    "# a comment\n\nNCCL_A=1\r\n NCCL_B = two words \nNCCL_A=2\nNCCL_C==x\nnothing\n=5\n"
+	    "LD_PRELOAD=evil.so\nPATH=/x\nNCCL_D=\n#NCCL_E=1\nNCCL_LONG=";
+	struct door_conf conf = { 0 };
+	size_t n = strlen(text);
+
+	(void)state;
+	memset(text + n, 'y', 5000);
+	strcpy(text + n + 5000, "NCCL_TAIL=1\nNCCL_LAST=end");
+	write_file(own_file, text);
+	assert_int_equal(door_conf_read(&conf, own_file), 0);
+	assert_string_equal(door_conf_find(&conf, "NCCL_A"), "1");
+	assert_string_equal(door_conf_find(&conf, "NCCL_B"), "two words");
+	assert_string_equal(door_conf_find(&conf, "NCCL_C"), "=x");
+	assert_string_equal(door_conf_find(&conf, "NCCL_D"), "");
+	assert_string_equal(door_conf_find(&conf, "NCCL_LAST"), "end");
+	assert_null(door_conf_find(&conf, "NCCL_E"));
+	assert_null(door_conf_find(&conf, "NCCL_LONG"));
+	assert_null(door_conf_find(&conf, "NCCL_TAIL"));
+	assert_null(door_conf_find(&conf, "LD_PRELOAD"));
+	assert_int_equal(conf.n, 6);
+	write_file(own_file, "NCCL_A=3\nNCCL_E=4\n");
+	assert_int_equal(door_conf_read(&conf, own_file), 0);
+	assert_string_equal(door_conf_find(&conf, "NCCL_A"), "1"); /* the first file's */
+	assert_string_equal(door_conf_find(&conf, "NCCL_E"), "4");
+	door_conf_free(&conf);
+	unlink(own_file);
+	assert_true(door_conf_read(&conf, own_file) != 0);
+	assert_int_equal(mkfifo(own_file, 0600), 0);
+	assert_true(door_conf_read(&conf, own_file) != 0); /* at once */
+	unlink(own_file);
+	assert_int_equal(conf.n, 0);
+}
+
+static int check_own_file(void)
+{
+	return !(is("NCCL_FROM_OWN", "own") && is("NCCL_BOTH", "environment") && is("NCCL_EMPTY", NULL) &&
+		 is("NCCL_HOME_ONLY", NULL) && !getenv("NCCL_FROM_OWN"));
+}
+
+static int check_home_file(void)
+{
+	return !(is("NCCL_FROM_OWN", NULL) && is("NCCL_HOME_ONLY", "home") && is("NCCL_NOWHERE", NULL));
+}
+
+static void test_files(void **state)
+{
+	char conf[100], log[LOG_BYTES], both[] = "NCCL_BOTH=environment", empty[] = "NCCL_EMPTY=";
+	char *const with[] = { conf, both, empty, NULL }, *const without[] = { NULL };
+
+	(void)state;
+	snprintf(conf, sizeof(conf), "NCCL_CONF_FILE=%s", own_file);
+	write_file(own_file, "NCCL_FROM_OWN=own\nNCCL_BOTH=file\nNCCL_EMPTY=file\n");
+	write_file(home_file, "NCCL_HOME_ONLY=home\n");
+	assert_int_equal(run(with, check_own_file, log), 0);
+	assert_int_equal(run(without, check_home_file, log), 0);
+	unlink(own_file);
+	unlink(home_file);
+}
+
+static int check_numbers(void)
+{
+	const struct settings *s;
+	static const struct {
+		const char *value;
+		long expected;
+	} cases[] = { { "8", 8 },   { "0x10", 16 }, { "010", 10 },
+		      { "-3", -3 }, { "100", 100 }, { "101", 7 },
+		      { "-5", 7 },  { "8.0", 7 },   { "8k", 7 },
+		      { " 8", 7 },  { "eight", 7 }, { "+8", 7 },
+		      { "--8", 7 }, { "0x", 7 },    { "99999999999999999999", 7 },
+		      { "", 7 } };
+
+	if (door_env_open(NULL, &s))
+		return 1;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		setenv("NCCL_NTHREADS", cases[i].value, 1);
+		if (door_env_number("NCCL_NTHREADS", 7, -4, 100) != cases[i].expected)
+			return (int)i + 2;
+	}
+	unsetenv("NCCL_NTHREADS");
+	return door_env_number("NCCL_NTHREADS", -9, 0, 1) != -9;
+}
+
+static void test_numbers(void **state)
+{
+	char log[LOG_BYTES], debug[] = "NCCL_DEBUG=INFO";
+	char *const variables[] = { debug, NULL };
+
+	(void)state;
+	assert_int_equal(run(variables, check_numbers, log), 0);
+	assert_int_equal(count(log, "NCCL_NTHREADS="), 1); /* told once */
+	assert_non_null(
+	    strstr(log, "NCCL INFO NCCL_NTHREADS=101 is not used: expected a whole number from -4 to 100"));
+}
+
+static int check_blocks(void)
+{
+	if (door_env_max_ctas() || door_env_min_ctas())
+		return 1;
+	setenv("NCCL_MAX_NRINGS", "20", 1);
+	setenv("NCCL_MIN_NRINGS", "3", 1);
+	if (door_env_max_ctas() != 20 || door_env_min_ctas() != 3)
+		return 2;
+	setenv("NCCL_MAX_NCHANNELS", "24", 1);
+	setenv("NCCL_MIN_NCHANNELS", "2", 1);
+	if (door_env_max_ctas() != 24 || door_env_min_ctas() != 2)
+		return 3;
+	setenv("NCCL_MAX_CTAS", "16", 1);
+	setenv("NCCL_MIN_CTAS", "4", 1);
+	if (door_env_max_ctas() != 16 || door_env_min_ctas() != 4)
+		return 4;
+	setenv("NCCL_MAX_CTAS", "32", 1);
+	setenv("NCCL_MIN_CTAS", "1", 1);
+	if (door_env_max_ctas() != 24 || door_env_min_ctas() != 2)
+		return 5;
+	setenv("NCCL_MAX_CTAS", "0", 1);
+	setenv("NCCL_MIN_CTAS", "many", 1);
+	return door_env_max_ctas() != 24 || door_env_min_ctas() != 2 ? 6 : 0;
+}
+
+static void test_blocks(void **state)
+{
+	char log[LOG_BYTES], *const none[] = { NULL };
+
+	(void)state;
+	assert_int_equal(run(none, check_blocks, log), 0);
+}
+
+/* ---- What is mapped ---- */
+
+static const struct {
+	const char *name, *value, *setting; /* setting: NULL for none */
+	int is_told; /* that the value has no effect */
+} map_cases[] = {
+	{ "NCCL_PROTO", "LL", "LL", 0 },
+	{ "NCCL_PROTO", "ll128", "LL128", 0 },
+	{ "NCCL_PROTO", "SIMPLE", "FIFO", 0 },
+	{ "NCCL_PROTO", "^LL,LL128", "FIFO", 0 },
+	{ "NCCL_PROTO", "^Simple,LL128", "LL", 0 },
+	{ "NCCL_PROTO", "LL,LL", "LL", 0 },
+	{ "NCCL_PROTO", "LL,LL128,Simple", NULL, 0 },
+	{ "NCCL_PROTO", "^LL128", NULL, 1 },
+	{ "NCCL_PROTO", "LL,Simple", NULL, 1 },
+	{ "NCCL_PROTO", "^LL,LL128,Simple", NULL, 1 },
+	{ "NCCL_PROTO", "LL;allreduce:Simple", NULL, 1 },
+	{ "NCCL_PROTO", "allreduce:LL", NULL, 1 },
+	{ "NCCL_PROTO", "LL,", NULL, 1 },
+	{ "NCCL_PROTO", "^", NULL, 1 },
+	{ "NCCL_PROTO", "LL256", NULL, 1 },
+	{ "NCCL_DEBUG", "VERSION", NULL, 0 },
+	{ "NCCL_DEBUG", "warn", "warn", 0 },
+	{ "NCCL_DEBUG", "INFO", "info", 0 },
+	{ "NCCL_DEBUG", "TRACE", "trace", 0 },
+	{ "NCCL_DEBUG", "DEBUG", NULL, 1 },
+	{ "NCCL_CTA_POLICY", "DEFAULT", "auto", 0 },
+	{ "NCCL_CTA_POLICY", "1", "efficient", 0 },
+	{ "NCCL_CTA_POLICY", "zero", "zero", 0 },
+	{ "NCCL_CTA_POLICY", "ZERO|EFFICIENCY", NULL, 1 },
+};
+
+static void test_mappings(void **state)
+{
+	(void)state;
+	for (size_t c = 0; c < sizeof(map_cases) / sizeof(*map_cases); c++) {
+		const char *why = NULL, *got = "nobody maps it";
+		for (int i = 0; i < door_mappings(); i++)
+			if (!strcmp(door_mapping(i)->name, map_cases[c].name))
+				got = door_mapping(i)->map(map_cases[c].value, &why);
+		const char *want = map_cases[c].setting;
+		if (!!got != !!want || (got && strcmp(got, want)) || !!why != map_cases[c].is_told)
+			fail_msg("%s=%s became %s (%s)", map_cases[c].name, map_cases[c].value,
+				 got ? got : "nothing", why ? why : "");
+	}
+	assert_null(door_mapping(door_mappings()));
+}
+
+static int check_settings(void)
+{
+	const struct settings *s;
+
+	if (door_env_open(NULL, &s))
+		return 1;
+	return strcmp(s->proto, "FIFO") || s->cta_policy != SETTINGS_CTA_ZERO || s->debug != LOG_WARN;
+}
+
+/* A CORALE_* variable comes first, and nothing is put into the environment. */
+static void test_settings(void **state)
+{
+	char log[LOG_BYTES], proto[] = "NCCL_PROTO=simple", policy[] = "NCCL_CTA_POLICY=1",
+			     ours[] = "CORALE_CTA_POLICY=zero", debug[] = "NCCL_DEBUG=INFO",
+			     level[] = "CORALE_DEBUG=warn";
+	char *const variables[] = { proto, policy, ours, debug, level, NULL };
+
+	(void)state;
+	assert_int_equal(run(variables, check_settings, log), 0);
+	assert_string_equal(log, "");
+}
+
+static int check_malformed(void)
+{
+	const struct settings *s;
+	return door_env_open(NULL, &s) != CORALE_ESETTING || door_env_open(NULL, &s) != CORALE_ESETTING;
+}
+
+/* CORALE_* variables are as strict as in every program of Corale. */
+static void test_malformed_setting(void **state)
+{
+	char log[LOG_BYTES], ours[] = "CORALE_NCCL_TIMEOUT=soon";
+	char *const variables[] = { ours, NULL };
+
+	(void)state;
+	assert_int_equal(run(variables, check_malformed, log), 0);
+}
+
+/* ---- What is reported ---- */
+
+static int open_twice(void)
+{
+	const struct settings *s;
+
+	if (door_env_open(NULL, &s) || door_env_open(NULL, &s))
+		return 1;
+	door_env_report();
+	return 0;
+}
+
+/* Every variable of the table at once, with a value that loses something. */
+static void test_all_variables(void **state)
+{
+	static char entries[256][80];
+	char log[LOG_BYTES], *variables[257] = { NULL };
+
+	(void)state;
+	for (int i = 0; i < door_env_rows(); i++) {
+		const char *name = door_env_row(i)->name;
+		snprintf(entries[i], sizeof(entries[i]), "%s=%s", name,
+			 strcmp(name, "NCCL_DEBUG_FILE") ? "7" : log_file);
+		variables[i] = entries[i];
+	}
+	assert_int_equal(run(variables, open_twice, log), 0);
+	assert_int_equal(count(log, "\n"), 1);
+	assert_non_null(strstr(log, "NCCL WARN Corale: NCCL honours NCCL_"));
+	*strstr(log, "; this library does not") = ','; /* a comma behind each name */
+	for (int i = 0; i < door_env_rows(); i++) {
+		char name[80];
+		snprintf(name, sizeof(name), " %s,", door_env_row(i)->name);
+		if (count(log, name) != (door_env_row(i)->class == DOOR_ENV_LOST))
+			fail_msg("%s of class '%s' is named wrongly", door_env_row(i)->name,
+				 door_env_class_name(door_env_row(i)->class));
+	}
+}
+
+/* What a recipe sets. */
+static void test_recipe(void **state)
+{
+	static const char *const recipe[] = { "NCCL_SOCKET_IFNAME=eth0",     "NCCL_IB_HCA=mlx5",
+					      "NCCL_IB_DISABLE=0",           "NCCL_ALGO=Ring",
+					      "NCCL_P2P_DISABLE=0",          "NCCL_CUMEM_ENABLE=0",
+					      "NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_TESTS_DEVICE=0",
+					      "NCCL_CHECK_MODE=default",     "NCCL_PROTO=LL,Simple" };
+	enum { N = sizeof(recipe) / sizeof(*recipe) };
+	char log[LOG_BYTES], *variables[N + 3] = { NULL };
+
+	(void)state;
+	memcpy(variables, recipe, sizeof(recipe));
+	assert_int_equal(run(variables, open_twice, log), 0);
+	assert_string_equal(log, ""); /* nothing is lost, so nothing is said */
+	variables[N] = (char *)"NCCL_DEBUG=INFO";
+	variables[N + 1] = (char *)"NCCL_ZEBRA=2";
+	assert_int_equal(run(variables, open_twice, log), 0);
+	assert_null(strstr(log, "WARN"));
+	assert_int_equal(count(log, "NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0."), 1);
+	assert_int_equal(count(log, "NCCL INFO NCCL_ALGO=Ring has no effect (not needed): The planner"), 1);
+	assert_int_equal(count(log, "NCCL INFO NCCL_PROTO=LL,Simple has no effect: "), 1);
+	assert_int_equal(count(log, "NCCL INFO NCCL_ZEBRA=2 has no effect: the library does not know"), 1);
+	assert_null(strstr(log, "NCCL_TESTS_DEVICE"));
+	assert_null(strstr(log, "NCCL_ASYNC_ERROR_HANDLING"));
+}
+
+static void test_lost(void **state)
+{
+	char log[LOG_BYTES], conf[100], shown[] = "NCCL_P2P_DISABLE=1", hidden[] = "NCCL_RAS_ENABLE=0";
+	char *const variables[] = { shown, hidden, conf, NULL };
+
+	(void)state;
+	snprintf(conf, sizeof(conf), "NCCL_CONF_FILE=%s", own_file);
+	write_file(own_file, "NCCL_TOPO_FILE=/x.xml\n");
+	assert_int_equal(run(variables, open_twice, log), 0);
+	unlink(own_file);
+	assert_int_equal(count(log, "\n"), 1);
+	assert_non_null(strstr(
+	    log, "NCCL WARN Corale: NCCL honours NCCL_P2P_DISABLE, NCCL_TOPO_FILE; this library does not"));
+}
+
+static void test_missing_file(void **state)
+{
+	char log[LOG_BYTES], conf[] = "NCCL_CONF_FILE=/no/such/file", debug[] = "NCCL_DEBUG=INFO";
+	char *const variables[] = { conf, debug, NULL };
+
+	(void)state;
+	assert_int_equal(run(variables, open_twice, log), 0);
+	assert_int_equal(count(log, "NCCL_CONF_FILE=/no/such/file can't be read: No such file"), 1);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_page),
+		cmocka_unit_test(test_conf_lines),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_mappings),
+		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_malformed_setting),
+		cmocka_unit_test(test_all_variables),
+		cmocka_unit_test(test_recipe),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_missing_file),
+	};
+
+	if (argc > 1 && !strcmp(argv[1], "--markdown")) {
+		print_markdown(stdout);
+		return 0;
+	}
+	return cmocka_run_group_tests_name("NCCL's variables", tests, open_folder, close_folder);
+}

@@ -1,0 +1,313 @@
+/* Lines of NCCL's shape, where they go by NCCL_DEBUG, NCCL_DEBUG_FILE, NCCL_DEBUG_SUBSYS and CORALE_DEBUG, and those that people look for. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "nccl_glue/env.h"
+#include "nccl_glue/log.h"
+
+enum { PATIENCE_S = 60, TEXT_BYTES = 16384, NCCL_CODE = 22809, CUDA_CODE = 13000 };
+
+static char out[TEXT_BYTES], err[TEXT_BYTES], file[TEXT_BYTES]; /* what the last process wrote */
+static pid_t last;
+static char folder[] = "/tmp/corale_nccl_log_XXXXXX", name_out[64], name_err[64];
+
+static int open_folder(void **state)
+{
+	(void)state;
+	alarm(PATIENCE_S);
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(name_out, sizeof(name_out), "%s/out", folder);
+	snprintf(name_err, sizeof(name_err), "%s/err", folder);
+	return 0;
+}
+
+static int close_folder(void **state)
+{
+	(void)state;
+	return rmdir(folder);
+}
+
+static int device(void)
+{
+	return 3;
+}
+
+/* One line of each kind. */
+static int speak(void)
+{
+	const struct settings *s;
+	const struct door_log_comm comm = { .call = "ncclCommInitRank",
+					    .comm = (void *)0x1230,
+					    .rank = 0,
+					    .nranks = 2,
+					    .cuda_dev = 3,
+					    .nvml_dev = 5,
+					    .bus_id = 0x1b000,
+					    .comm_id = 0xabc };
+	const struct door_log_comm child = { .call = "ncclCommSplit",
+					     .comm = (void *)0x1240,
+					     .nranks = 1,
+					     .parent = (void *)0x1230,
+					     .split_count = 1,
+					     .color = 2,
+					     .key = -1 };
+	const struct door_log_call call = { .name = "AllReduce",
+					    .op_count = 0x1f,
+					    .send = (void *)0x10,
+					    .recv = (void *)0x20,
+					    .count = 40,
+					    .datatype = 7,
+					    .op = 2,
+					    .root = 0,
+					    .comm = (void *)0x1230,
+					    .nranks = 2,
+					    .stream = (void *)0x50 };
+
+	if (door_env_open(device, &s))
+		return 1;
+	door_log_version(NCCL_CODE, CUDA_CODE);
+	door_log_version(NCCL_CODE, CUDA_CODE);
+	door_log_init_start(&comm);
+	door_log_network("Socket");
+	door_log_path(0, 0, 1, 1, "P2P/CUMEM");
+	door_log_init_complete(&comm);
+	door_log_init_start(&child);
+	door_log_call(&call);
+	log_line(LOG_INFO, 1, "a plan");
+	log_line(LOG_WARN, -1, "a stall");
+	return log_error(0, 4, "an error");
+}
+
+static void take(const char *path, char text[TEXT_BYTES])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, TEXT_BYTES - 1);
+	text[n > 0 ? n : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+	unlink(path);
+}
+
+static int redirect(const char *path, int to)
+{
+	int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
+	return fd < 0 || dup2(fd, to) < 0;
+}
+
+/* Runs speak with these variables, "NAME=value" up to NULL. */
+static void run(const char *first, ...)
+{
+	int status = -1;
+	va_list more;
+
+	fflush(NULL);
+	last = fork();
+	if (!last) {
+		clearenv();
+		va_start(more, first);
+		for (const char *v = first; v; v = va_arg(more, const char *))
+			putenv(strdup(v));
+		va_end(more);
+		_exit(redirect(name_out, STDOUT_FILENO) || redirect(name_err, STDERR_FILENO) ? 2 : speak());
+	}
+	waitpid(last, &status, 0);
+	take(name_out, out);
+	take(name_err, err);
+	assert_int_equal(status, 0);
+}
+
+/* Each line of text has the shape. */
+static void expect_shape(const char *text, int lines)
+{
+	char host[64];
+	const char *end;
+
+	gethostname(host, sizeof(host));
+	host[strcspn(host, ".")] = '\0';
+	for (; (end = strchr(text, '\n')); text = end + 1, lines--) {
+		char expected[128];
+		int n =
+		    snprintf(expected, sizeof(expected), "%s:%d:%d [3] NCCL ", host, (int)last, (int)last);
+		assert_memory_equal(text, expected, (size_t)n);
+		assert_true(!strncmp(text + n, "INFO ", 5) || !strncmp(text + n, "WARN Corale: ", 13));
+	}
+	assert_int_equal(lines, 0);
+	assert_string_equal(text, "");
+}
+
+static void expect_errors(const char *text)
+{
+	assert_non_null(strstr(text, "[3] NCCL WARN Corale: a stall\n"));
+	assert_non_null(strstr(text, "[3] NCCL WARN Corale: rank 4: an error\n"));
+}
+
+static void test_unset(void **state)
+{
+	(void)state;
+	run(NULL);
+	assert_string_equal(out, "");
+	expect_shape(err, 2);
+	expect_errors(err);
+	run("NCCL_DEBUG=garbage", NULL);
+	assert_string_equal(out, "");
+	expect_shape(err, 2);
+}
+
+static void test_version(void **state)
+{
+	(void)state;
+	run("NCCL_DEBUG=version", NULL);
+	assert_string_equal(out, "NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)\n");
+	expect_shape(err, 2);
+	run("NCCL_DEBUG=WARN", NULL);
+	assert_string_equal(out, "NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)\n");
+	expect_shape(err, 2);
+}
+
+static void test_info(void **state)
+{
+	static const char *const lines[] = {
+		"[3] NCCL INFO NCCL_DEBUG set by environment to INFO.\n",
+		"[3] NCCL INFO NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)\n",
+		"[3] NCCL INFO ncclCommInitRank comm 0x1230 rank 0 nranks 2 cudaDev 3 nvmlDev 5 busId 1b000 "
+		"commId 0xabc - "
+		"Init START\n",
+		"[3] NCCL INFO Using network Socket\n",
+		"[3] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n",
+		"[3] NCCL INFO ncclCommInitRank comm 0x1230 rank 0 nranks 2 cudaDev 3 nvmlDev 5 busId 1b000 "
+		"commId 0xabc - "
+		"Init COMPLETE\n",
+		"[3] NCCL INFO ncclCommSplit comm 0x1240 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 0 parent "
+		"0x1230 "
+		"splitCount 1 color 2 key -1 - Init START\n",
+	};
+	const char *at = out;
+
+	(void)state;
+	run("NCCL_DEBUG=INFO", NULL);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		if (!(at = strstr(at, lines[i])))
+			fail_msg("no line %s in %s", lines[i], out);
+	expect_shape(out, 7);
+	expect_shape(err, 2);
+	expect_errors(err);
+}
+
+static void test_subsystems(void **state)
+{
+	static const char call[] =
+	    "NCCL INFO AllReduce: opCount 1f sendbuff 0x10 recvbuff 0x20 count 40 datatype 7 op 2 root "
+	    "0 comm 0x1230 [nranks=2] stream 0x50\n";
+
+	(void)state;
+	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=coll", NULL);
+	assert_non_null(strstr(out, call));
+	expect_shape(out, 2); /* the version is every subsystem's */
+	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=NET,TUNING", NULL);
+	assert_non_null(strstr(out, "Using network Socket"));
+	assert_non_null(strstr(out, "NCCL INFO Corale: rank 1: a plan\n"));
+	assert_null(strstr(out, "AllReduce"));
+	assert_null(strstr(out, "Init START"));
+	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=ALL", NULL);
+	assert_non_null(strstr(out, call));
+	assert_non_null(strstr(out, "a plan"));
+	assert_non_null(strstr(out, "Init START"));
+	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=^INIT,COLL", NULL);
+	assert_null(strstr(out, "AllReduce"));
+	assert_null(strstr(out, "Init START"));
+	assert_non_null(strstr(out, "a plan"));
+	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=ALL,^COLL", NULL);
+	assert_null(strstr(out, "AllReduce"));
+	assert_non_null(strstr(out, "Init START"));
+	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=zebra", NULL);
+	assert_non_null(strstr(out, "Init START"));
+	assert_null(strstr(out, "AllReduce"));
+	expect_errors(err); /* a filter holds for INFO only */
+}
+
+static void test_file(void **state)
+{
+	char form[256], path[128], host[64];
+
+	(void)state;
+	gethostname(host, sizeof(host));
+	host[strcspn(host, ".")] = '\0';
+	snprintf(form, sizeof(form), "NCCL_DEBUG_FILE=%s/l%%h-%%p%%%%", folder);
+	run("NCCL_DEBUG=INFO", form, NULL);
+	snprintf(path, sizeof(path), "%s/l%s-%d%%", folder, host, (int)last);
+	take(path, file);
+	assert_string_equal(out, "");
+	assert_string_equal(err, "");
+	expect_errors(file);
+	expect_shape(file, 10);
+	snprintf(form, sizeof(form), "NCCL_DEBUG_FILE=%s/kept", folder);
+	for (int i = 0; i < 2; i++) /* the second process begins it anew */
+		run("NCCL_DEBUG=WARN", form, NULL);
+	snprintf(path, sizeof(path), "%s/kept", folder);
+	take(path, file);
+	assert_memory_equal(file, "NCCL version 2.28.9", 19);
+	expect_shape(strchr(file, '\n') + 1, 2);
+	assert_string_equal(out, "");
+}
+
+static void test_file_refused(void **state)
+{
+	(void)state;
+	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=/no/such/folder/file", NULL);
+	expect_shape(err, 3);
+	expect_errors(err);
+	assert_non_null(strstr(err, "NCCL_DEBUG_FILE: /no/such/folder/file can't be used: No such file"));
+	assert_non_null(strstr(out, "Init COMPLETE"));
+	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=/dev/stderr", NULL);
+	assert_string_equal(out, "");
+	expect_errors(err);
+	assert_non_null(strstr(err, "Init COMPLETE"));
+}
+
+/* Corale's own variables come first. */
+static void test_corale_debug(void **state)
+{
+	char form[256], path[128];
+
+	(void)state;
+	run("NCCL_DEBUG=INFO", "CORALE_DEBUG=error", NULL);
+	assert_string_equal(out, "");
+	expect_shape(err, 1);
+	run("CORALE_DEBUG=info", NULL);
+	assert_string_equal(out, "");
+	assert_non_null(strstr(err, "NCCL INFO Corale: rank 1: a plan\n"));
+	assert_non_null(strstr(err, "Init COMPLETE"));
+	snprintf(path, sizeof(path), "%s/corale", folder);
+	snprintf(form, sizeof(form), "CORALE_LOG_FILE=%s", path);
+	run("NCCL_DEBUG=INFO", form, "NCCL_DEBUG_FILE=/no/such/folder/file", NULL);
+	take(path, file);
+	expect_errors(file);
+	assert_non_null(strstr(file, "Init COMPLETE"));
+	assert_string_equal(out, "");
+	assert_string_equal(err, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unset),        cmocka_unit_test(test_version),
+		cmocka_unit_test(test_info),         cmocka_unit_test(test_subsystems),
+		cmocka_unit_test(test_file),         cmocka_unit_test(test_file_refused),
+		cmocka_unit_test(test_corale_debug),
+	};
+	return cmocka_run_group_tests_name("NCCL's log", tests, open_folder, close_folder);
+}
