@@ -1,0 +1,100 @@
+#define _GNU_SOURCE
+#include "boot_fds.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static pthread_mutex_t mutex =
+    PTHREAD_MUTEX_INITIALIZER; /* held while one is opened: no fork comes in between */
+static unsigned char *is_open; /* by descriptor */
+static int room;
+
+static int make_room(int fd)
+{
+	int wanted = room ? room : 64;
+	while (wanted <= fd)
+		wanted *= 2;
+	if (wanted == room)
+		return 1;
+	unsigned char *grown = realloc(is_open, (size_t)wanted);
+	if (!grown)
+		return 0;
+	memset(grown + room, 0, (size_t)(wanted - room));
+	is_open = grown;
+	room = wanted;
+	return 1;
+}
+
+/* Under the mutex: fd, or -1. */
+static int add(int fd)
+{
+	if (fd < 0)
+		return -1;
+	if (!make_room(fd)) {
+		close(fd);
+		errno = ENOMEM;
+		return -1;
+	}
+	is_open[fd] = 1;
+	return fd;
+}
+
+int boot_fds_socket(int family)
+{
+	pthread_mutex_lock(&mutex);
+	int fd = add(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	pthread_mutex_unlock(&mutex);
+	return fd;
+}
+
+int boot_fds_accept(int listening)
+{
+	pthread_mutex_lock(&mutex);
+	int fd = add(accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	pthread_mutex_unlock(&mutex);
+	return fd;
+}
+
+int boot_fds_event(void)
+{
+	pthread_mutex_lock(&mutex);
+	int fd = add(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	pthread_mutex_unlock(&mutex);
+	return fd;
+}
+
+void boot_fds_close(int fd)
+{
+	if (fd < 0)
+		return;
+	pthread_mutex_lock(&mutex);
+	if (fd < room && is_open[fd]) {
+		is_open[fd] = 0;
+		close(fd);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+void boot_fds_lock(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void boot_fds_unlock(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+void boot_fds_close_all(void)
+{
+	for (int fd = 0; fd < room; fd++) {
+		if (is_open[fd])
+			close(fd);
+		is_open[fd] = 0;
+	}
+}

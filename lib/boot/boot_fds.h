@@ -1,0 +1,20 @@
+/*
+ * The descriptors of this folder. They are opened and closed here, so that a forked child can close its copies: as long as a
+ * child held them, peers would not see that the parent's process has ended. (exec closes them by itself.)
+ */
+#ifndef BOOT_FDS_H
+#define BOOT_FDS_H
+
+/* All are non-blocking and closed by exec. -1: see errno. */
+int boot_fds_socket(int family); /* of TCP */
+int boot_fds_accept(int listening);
+int boot_fds_event(void);
+/* For the process that opened it; a child's copy is closed already. -1 does nothing. */
+void boot_fds_close(int fd);
+
+/* For pthread_atfork: before a fork; after it in the parent; after it in the child, before unlocking. */
+void boot_fds_lock(void);
+void boot_fds_unlock(void);
+void boot_fds_close_all(void);
+
+#endif

@@ -1,0 +1,222 @@
+#include "boot_frame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "corale.h"
+
+enum { FIRST_ROOM = 4096, READ_BYTES = 65536 };
+
+void frame_put16(unsigned char *to, uint16_t value)
+{
+	for (int i = 0; i < 2; i++)
+		to[i] = (unsigned char)(value >> 8 * i);
+}
+
+void frame_put32(unsigned char *to, uint32_t value)
+{
+	for (int i = 0; i < 4; i++)
+		to[i] = (unsigned char)(value >> 8 * i);
+}
+
+void frame_put64(unsigned char *to, uint64_t value)
+{
+	for (int i = 0; i < 8; i++)
+		to[i] = (unsigned char)(value >> 8 * i);
+}
+
+uint16_t frame_get16(const unsigned char *from)
+{
+	return (uint16_t)(from[0] | from[1] << 8);
+}
+
+uint32_t frame_get32(const unsigned char *from)
+{
+	return frame_get16(from) | (uint32_t)frame_get16(from + 2) << 16;
+}
+
+uint64_t frame_get64(const unsigned char *from)
+{
+	return frame_get32(from) | (uint64_t)frame_get32(from + 4) << 32;
+}
+
+static void take_header(struct frame_reader *r)
+{
+	r->bytes = frame_get32(r->header);
+	r->kind = frame_get32(r->header + 4);
+	r->number = frame_get64(r->header + 8);
+}
+
+/* Makes room for at least needed bytes of payload. */
+static int make_room(struct frame_reader *r, size_t needed)
+{
+	size_t room = r->room ? r->room : FIRST_ROOM;
+	if (needed <= r->room)
+		return 1;
+	while (room < needed)
+		room *= 2;
+	unsigned char *data = realloc(r->data, room);
+	if (!data)
+		return 0;
+	r->data = data;
+	r->room = room;
+	return 1;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static int is_whole(const struct frame_reader *r)
+{
+	return r->got >= FRAME_HEADER_BYTES && r->got - FRAME_HEADER_BYTES == r->bytes;
+}
+
+enum frame_status frame_take(struct frame_reader *r, const unsigned char *data, size_t bytes, size_t *used)
+{
+	*used = 0;
+	if (r->got < FRAME_HEADER_BYTES) {
+		*used = least(bytes, FRAME_HEADER_BYTES - r->got);
+		memcpy(r->header + r->got, data, *used);
+		r->got += *used;
+		if (r->got < FRAME_HEADER_BYTES)
+			return FRAME_MORE;
+		take_header(r);
+	}
+	if (r->bytes > r->limit)
+		return FRAME_TOO_LONG;
+	size_t have = r->got - FRAME_HEADER_BYTES, n = least(bytes - *used, r->bytes - have);
+	if (n) {
+		if (!make_room(r, have + n))
+			return FRAME_NO_MEMORY;
+		memcpy(r->data + have, data + *used, n);
+		*used += n;
+		r->got += n;
+	}
+	return is_whole(r) ? FRAME_WHOLE : FRAME_MORE;
+}
+
+/* Bytes that may be read without reading into the next frame. */
+static size_t wanted(const struct frame_reader *r)
+{
+	if (r->got < FRAME_HEADER_BYTES)
+		return FRAME_HEADER_BYTES - r->got;
+	return least(r->bytes - (r->got - FRAME_HEADER_BYTES), READ_BYTES);
+}
+
+enum frame_status frame_read(struct frame_reader *r, int fd)
+{
+	unsigned char buffer[READ_BYTES];
+	for (;;) {
+		size_t used;
+		ssize_t n = recv(fd, buffer, wanted(r), 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return FRAME_MORE;
+		if (n <= 0)
+			return FRAME_CLOSED;
+		enum frame_status status = frame_take(r, buffer, (size_t)n, &used);
+		if (status != FRAME_MORE)
+			return status;
+	}
+}
+
+void frame_next(struct frame_reader *r)
+{
+	r->got = 0;
+	if (r->room > READ_BYTES) { /* large frames are rare */
+		free(r->data);
+		r->data = NULL;
+		r->room = 0;
+	}
+}
+
+unsigned char *frame_steal(struct frame_reader *r)
+{
+	unsigned char *data = r->data;
+	r->data = NULL;
+	r->room = 0;
+	return data;
+}
+
+void frame_reader_free(struct frame_reader *r)
+{
+	free(r->data);
+	memset(r, 0, sizeof(*r));
+}
+
+struct frame *frame_new(uint32_t kind, uint64_t number, size_t bytes)
+{
+	struct frame *f = bytes <= FRAME_MAX_BYTES ? malloc(sizeof(*f) + FRAME_HEADER_BYTES + bytes) : NULL;
+	if (!f)
+		return NULL;
+	f->users = 1;
+	f->bytes = FRAME_HEADER_BYTES + bytes;
+	frame_put32(f->data, (uint32_t)bytes);
+	frame_put32(f->data + 4, kind);
+	frame_put64(f->data + 8, number);
+	return f;
+}
+
+unsigned char *frame_payload(struct frame *f)
+{
+	return f->data + FRAME_HEADER_BYTES;
+}
+
+void frame_free(struct frame *f)
+{
+	if (f && --f->users == 0)
+		free(f);
+}
+
+int frame_queue(struct frame_writer *w, struct frame *f)
+{
+	struct frame_item *item = malloc(sizeof(*item));
+	if (!item)
+		return CORALE_ENOMEM;
+	item->frame = f;
+	item->next = NULL;
+	f->users++;
+	if (!w->first)
+		w->last = &w->first;
+	*w->last = item;
+	w->last = &item->next;
+	w->items++;
+	return 0;
+}
+
+static void drop_first(struct frame_writer *w)
+{
+	struct frame_item *item = w->first;
+	w->first = item->next;
+	w->sent = 0;
+	w->items--;
+	frame_free(item->frame);
+	free(item);
+}
+
+int frame_flush(struct frame_writer *w, int fd)
+{
+	while (w->first) {
+		struct frame *f = w->first->frame;
+		ssize_t n = send(fd, f->data + w->sent, f->bytes - w->sent, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+		w->sent += (size_t)n;
+		if (w->sent == f->bytes)
+			drop_first(w);
+	}
+	return 1;
+}
+
+void frame_writer_free(struct frame_writer *w)
+{
+	while (w->first)
+		drop_first(w);
+}

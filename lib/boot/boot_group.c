@@ -1,0 +1,457 @@
+#include "boot_group.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/wait.h"
+#include "corale.h"
+
+enum { MOST_FAILED = 256, MOST_QUEUED = 64, WHO_BYTES = 128 };
+static const int64_t FAILED_NS = 60000000000; /* late ranks of a group that failed are told why for so long */
+
+struct member {
+	struct boot_conn *conn; /* NULL: has left */
+	struct boot_peer peer;
+	unsigned char *part; /* of the all-gather under way */
+};
+
+struct boot_group {
+	struct boot_group *next;
+	struct boot_id id;
+	int opens; /* groups that this id is still to serve, with this one */
+	int size; /* as the first rank said; 0: nobody has come */
+	uint64_t came, left; /* ranks, a bit each */
+	struct member *members;
+	/* The all-gather under way. */
+	uint64_t round, got; /* how many have ended; ranks whose part is there */
+	size_t bytes;
+	/* How the group ended, if it failed. */
+	int has_failed;
+	int64_t failed_at;
+	struct boot_reason reason;
+};
+
+static uint64_t everybody(const struct boot_group *g)
+{
+	return g->size == 64 ? ~(uint64_t)0 : ((uint64_t)1 << g->size) - 1;
+}
+
+static struct boot_group *find(const struct boot_groups *all, uint64_t name)
+{
+	struct boot_group *g = all->first;
+	while (g && g->id.name != name)
+		g = g->next;
+	return g;
+}
+
+int boot_groups_has(const struct boot_groups *all, uint64_t name)
+{
+	return find(all, name) != NULL;
+}
+
+/* Back to nobody has come. */
+static void clear(struct boot_group *g)
+{
+	for (int i = 0; i < g->size && g->members; i++)
+		free(g->members[i].part);
+	free(g->members);
+	g->members = NULL;
+	g->size = 0;
+	g->came = g->left = g->round = g->got = 0;
+	g->bytes = 0;
+	g->has_failed = 0;
+}
+
+int boot_groups_add(struct boot_groups *all, const struct boot_id *id)
+{
+	struct boot_group *g = find(all, id->name);
+	if (g && g->has_failed) {
+		clear(g);
+		g->opens = 0;
+	}
+	if (!g) {
+		g = calloc(1, sizeof(*g));
+		if (!g)
+			return log_error(CORALE_ENOMEM, -1, "bootstrap: no memory for a group");
+		g->next = all->first;
+		all->first = g;
+	}
+	g->id = *id;
+	g->opens++;
+	return 0;
+}
+
+static void drop(struct boot_groups *all, struct boot_group *g)
+{
+	struct boot_group **at = &all->first;
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	clear(g);
+	free(g);
+}
+
+void boot_groups_free(struct boot_groups *all)
+{
+	while (all->first)
+		drop(all, all->first);
+}
+
+int boot_groups_forget(struct boot_groups *all)
+{
+	int64_t now = wait_now_ns();
+	int failed = 0; /* the list is newest first */
+	for (struct boot_group *g = all->first, *next; g; g = next) {
+		next = g->next;
+		if (!g->has_failed)
+			continue;
+		if (now - g->failed_at > FAILED_NS || failed >= MOST_FAILED)
+			drop(all, g);
+		else
+			failed++;
+	}
+	return failed > 0;
+}
+
+/* "rank 3 (process 4711 on host)" */
+static const char *who(const struct boot_group *g, int rank, char text[WHO_BYTES])
+{
+	const struct boot_peer *p = &g->members[rank].peer;
+	snprintf(text, WHO_BYTES, "rank %d (process %lld on %s)", rank, (long long)p->pid, p->host);
+	return text;
+}
+
+static void say(struct boot_reason *reason, int code, int what, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void say(struct boot_reason *reason, int code, int what, const char *format, ...)
+{
+	va_list args;
+	reason->code = code;
+	reason->what = what;
+	va_start(args, format);
+	vsnprintf(reason->text, sizeof(reason->text), format, args);
+	va_end(args);
+}
+
+/* Ends the group on all ranks, also on those that come later. */
+static void fail(struct boot_group *g, const struct boot_reason *reason)
+{
+	g->has_failed = 1;
+	g->failed_at = wait_now_ns();
+	g->reason = *reason;
+	for (int i = 0; i < g->size; i++) {
+		struct member *m = &g->members[i];
+		if (m->conn)
+			boot_conn_dismiss(m->conn, BOOT_FAIL, reason);
+		m->conn = NULL;
+		free(m->part);
+		m->part = NULL;
+	}
+}
+
+/* ---- A rank comes */
+
+static void refuse(struct boot_conn *c, const struct boot_reason *reason)
+{
+	log_line(LOG_INFO, -1, "bootstrap: a connection is refused: %s", reason->text);
+	boot_conn_dismiss(c, BOOT_REFUSE, reason);
+}
+
+/* Why a rank that knows the key can't be a member. Is about the group, so it ends the group. 1: it can. */
+static int fits(const struct boot_group *g, const struct boot_hello *h, struct boot_reason *why)
+{
+	char one[WHO_BYTES];
+	const char *host = h->peer.host;
+	long long pid = h->peer.pid;
+	if (h->size < 1 || h->size > BOOT_MAX_RANKS) {
+		say(why, CORALE_ENOTSUP, h->rank,
+		    "rank %d (process %lld on %s) opened a group of %d ranks; 1 to %d are supported", h->rank,
+		    pid, host, h->size, BOOT_MAX_RANKS);
+		return 0;
+	}
+	if (g->size && h->size != g->size) {
+		int first = 0;
+		while (!(g->came >> first & 1))
+			first++;
+		say(why, CORALE_EMISMATCH, h->rank,
+		    "rank %d (process %lld on %s) opened the group with %d ranks, %s with %d; all must give "
+		    "the same number",
+		    h->rank, pid, host, h->size, who(g, first, one), g->size);
+		return 0;
+	}
+	if (h->rank < 0 || h->rank >= h->size) {
+		say(why, CORALE_EMISMATCH, h->rank,
+		    "process %lld on %s opened the group as rank %d of %d; expected 0 to %d", pid, host,
+		    h->rank, h->size, h->size - 1);
+		return 0;
+	}
+	if (g->came >> h->rank & 1) {
+		say(why, CORALE_EMISMATCH, h->rank,
+		    "rank %d came twice: process %lld on %s and process %lld on %s; each rank must open the "
+		    "group once",
+		    h->rank, (long long)g->members[h->rank].peer.pid, g->members[h->rank].peer.host, pid,
+		    host);
+		return 0;
+	}
+	return 1;
+}
+
+static struct frame *table(const struct boot_group *g)
+{
+	struct frame *f = frame_new(BOOT_TABLE, 0, (size_t)g->size * BOOT_PEER_BYTES);
+	for (int i = 0; f && i < g->size; i++)
+		boot_peer_encode(&g->members[i].peer, frame_payload(f) + (size_t)i * BOOT_PEER_BYTES);
+	return f;
+}
+
+/* One frame for all who are there; one use of it is taken over. */
+static void send_all(struct boot_group *g, struct frame *f)
+{
+	for (int i = 0; i < g->size; i++) {
+		if (!g->members[i].conn)
+			continue;
+		if (f)
+			f->users++;
+		boot_conn_send(g->members[i].conn, f);
+	}
+	frame_free(f);
+}
+
+/* The answer that this process knows the key too. */
+static void accept_rank(struct boot_groups *all, struct boot_group *g, struct boot_conn *c,
+			const struct boot_hello *h, const unsigned char *hello)
+{
+	struct frame *f = frame_new(BOOT_ACCEPT, 0, BOOT_ACCEPT_BYTES);
+	if (f) {
+		unsigned char *to = frame_payload(f);
+		boot_peer_encode(&all->maker, to);
+		boot_prove_answer(g->id.key, c->challenge, hello, to, to + BOOT_PEER_BYTES);
+	}
+	g->size = h->size;
+	g->members[h->rank].peer = h->peer;
+	g->members[h->rank].conn = c;
+	g->came |= (uint64_t)1 << h->rank;
+	c->state = BOOT_CONN_MEMBER;
+	c->group = g;
+	c->rank = h->rank;
+	size_t most = (size_t)FRAME_MAX_BYTES / (size_t)g->size;
+	c->reader.limit = (uint32_t)most;
+	boot_conn_send(c, f);
+	if (g->came == everybody(g))
+		send_all(g, table(g));
+}
+
+/* A rank that knows the key of g. */
+static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn *c,
+		 const struct boot_hello *h, const unsigned char *hello)
+{
+	struct boot_reason why;
+	if (g->has_failed) {
+		why = g->reason;
+		why.what = BOOT_REFUSE_FINAL;
+		refuse(c, &why);
+		return;
+	}
+	if (g->size && h->rank >= 0 && h->rank < g->size && (g->left >> h->rank & 1) && g->id.flags) {
+		say(&why, CORALE_EPEER, BOOT_REFUSE_UNKNOWN, "the group before this one has not ended");
+		boot_conn_dismiss(c, BOOT_REFUSE, &why);
+		return;
+	}
+	if (!g->members)
+		g->members = calloc(BOOT_MAX_RANKS, sizeof(*g->members));
+	if (!g->members) {
+		c->state = BOOT_CONN_DEAD;
+		return;
+	}
+	if (fits(g, h, &why)) {
+		accept_rank(all, g, c, h, hello);
+		return;
+	}
+	fail(g, &why);
+	why.what = BOOT_REFUSE_FINAL;
+	refuse(c, &why);
+}
+
+static void take_hello(struct boot_groups *all, struct boot_conn *c)
+{
+	const unsigned char *data = c->reader.data;
+	size_t bytes = c->reader.bytes;
+	struct boot_hello h;
+	struct boot_reason why;
+	unsigned char mac[HMAC_BYTES];
+	uint32_t version = c->reader.kind == BOOT_HELLO && bytes ? boot_hello_version(data, bytes) : 0;
+	if (version && version != BOOT_PROTOCOL) {
+		say(&why, CORALE_ENOTSUP, BOOT_REFUSE_FINAL,
+		    "this process speaks version %u of the bootstrap's protocol, process %lld on %s version "
+		    "%d; "
+		    "all processes must use the same Corale",
+		    version, (long long)all->maker.pid, all->maker.host, BOOT_PROTOCOL);
+		refuse(c, &why);
+		return;
+	}
+	if (bytes != BOOT_PROOF_BYTES || !version || !boot_hello_decode(data, BOOT_HELLO_BYTES, &h)) {
+		c->state = BOOT_CONN_DEAD; /* a stranger, who needs no answer */
+		return;
+	}
+	if (h.process && h.process != all->maker.process) {
+		say(&why, CORALE_EPEER, BOOT_REFUSE_OTHER_PROCESS, "the id was made by another process");
+		refuse(c, &why);
+		return;
+	}
+	struct boot_group *g = find(all, h.name);
+	if (!g) {
+		say(&why, CORALE_EPEER, BOOT_REFUSE_UNKNOWN, "process %lld on %s does not know the id",
+		    (long long)all->maker.pid, all->maker.host);
+		refuse(c, &why);
+		return;
+	}
+	boot_prove_hello(g->id.key, c->challenge, data, mac);
+	if (!hmac_equal(mac, data + BOOT_HELLO_BYTES, HMAC_BYTES)) {
+		say(&why, CORALE_EINVAL, BOOT_REFUSE_FINAL,
+		    "wrong key: the id of rank %d (process %lld on %s) is not the one that process %lld on "
+		    "%s made; "
+		    "is it passed on unchanged?",
+		    h.rank, (long long)h.peer.pid, h.peer.host, (long long)all->maker.pid, all->maker.host);
+		refuse(c, &why);
+		return;
+	}
+	join(all, g, c, &h, data);
+}
+
+/* ---- A rank's part */
+
+/* All parts are there: the frame for all. */
+static void finish_round(struct boot_group *g)
+{
+	struct frame *f = frame_new(BOOT_ALL, g->round + 1, (size_t)g->size * g->bytes);
+	for (int i = 0; i < g->size; i++) {
+		if (f && g->bytes)
+			memcpy(frame_payload(f) + (size_t)i * g->bytes, g->members[i].part, g->bytes);
+		free(g->members[i].part);
+		g->members[i].part = NULL;
+	}
+	g->round++;
+	g->got = 0;
+	send_all(g, f);
+}
+
+/* If the group, or an all-gather, waits for a rank that has left, it can't be completed. */
+static void check_left(struct boot_group *g, const char *how)
+{
+	char one[WHO_BYTES];
+	struct boot_reason why;
+	uint64_t lost = g->left;
+	int rank = 0;
+	if (g->came == everybody(g))
+		lost = g->got ? g->left & ~g->got : 0;
+	if (!lost || g->has_failed)
+		return;
+	while (!(lost >> rank & 1))
+		rank++;
+	say(&why, CORALE_EPEER, rank, "%s %s while other ranks wait for it", who(g, rank, one), how);
+	fail(g, &why);
+}
+
+static void take_part(struct boot_group *g, struct boot_conn *c)
+{
+	char one[WHO_BYTES], two[WHO_BYTES];
+	struct boot_reason why;
+	int first = 0;
+	if (c->reader.number != g->round + 1 || (g->got >> c->rank & 1)) {
+		say(&why, CORALE_EINTERNAL, c->rank, "%s sent a part of all-gather %llu, expected %llu",
+		    who(g, c->rank, one), (unsigned long long)c->reader.number,
+		    (unsigned long long)g->round + 1);
+		fail(g, &why);
+		return;
+	}
+	while (g->got && !(g->got >> first & 1))
+		first++;
+	if (g->got && c->reader.bytes != g->bytes) {
+		say(&why, CORALE_EMISMATCH, c->rank, "%s gives %u bytes to all-gather %llu, %s gave %zu",
+		    who(g, c->rank, one), c->reader.bytes, (unsigned long long)g->round + 1,
+		    who(g, first, two), g->bytes);
+		fail(g, &why);
+		return;
+	}
+	g->bytes = c->reader.bytes;
+	g->members[c->rank].part = frame_steal(&c->reader);
+	g->got |= (uint64_t)1 << c->rank;
+	if (g->got == everybody(g))
+		finish_round(g);
+	else
+		check_left(g, "has left");
+}
+
+/* ---- A rank asks, and leaves */
+
+static void answer_who(struct boot_group *g, struct boot_conn *c)
+{
+	uint64_t missing = everybody(g) & ~g->came;
+	if (!missing)
+		missing = everybody(g) & ~g->got;
+	struct frame *f = c->writer.items < MOST_QUEUED ? frame_new(BOOT_MISSING, c->reader.number, 8) : NULL;
+	if (!f)
+		return;
+	frame_put64(frame_payload(f), missing);
+	boot_conn_send(c, f);
+}
+
+/* Takes c out of its group. */
+static void leave(struct boot_groups *all, struct boot_conn *c, const char *how)
+{
+	struct boot_group *g = c->group;
+	c->group = NULL;
+	c->state = BOOT_CONN_DEAD;
+	g->members[c->rank].conn = NULL;
+	g->left |= (uint64_t)1 << c->rank;
+	check_left(g, how);
+	if (g->has_failed || g->left != everybody(g))
+		return;
+	int opens = g->opens - 1;
+	if (opens) {
+		clear(g);
+		g->opens = opens;
+	} else {
+		drop(all, g);
+	}
+}
+
+static void take_leave(struct boot_groups *all, struct boot_group *g, struct boot_conn *c)
+{
+	struct boot_reason why, own;
+	char one[WHO_BYTES];
+	if (!c->reader.bytes || !boot_reason_decode(c->reader.data, c->reader.bytes, &own)) {
+		leave(all, c, "sent a frame that is damaged");
+	} else if (own.code == CORALE_ETIMEDOUT) {
+		say(&why, CORALE_ETIMEDOUT, c->rank, "%.300s (says %s)", own.text, who(g, c->rank, one));
+		fail(g, &why);
+	} else if (own.code == CORALE_EABORTED) {
+		leave(all, c, "was aborted");
+	} else {
+		leave(all, c, own.code ? "has failed" : "has closed its bootstrap");
+	}
+}
+
+void boot_groups_lost(struct boot_groups *all, struct boot_conn *c)
+{
+	if (c->group)
+		leave(all, c, "has died, or its connection broke,");
+}
+
+void boot_groups_frame(struct boot_groups *all, struct boot_conn *c)
+{
+	if (c->state == BOOT_CONN_NEW)
+		take_hello(all, c);
+	else if (c->reader.kind == BOOT_PART)
+		take_part(c->group, c);
+	else if (c->reader.kind == BOOT_WHO)
+		answer_who(c->group, c);
+	else if (c->reader.kind == BOOT_LEAVE)
+		take_leave(all, c->group, c);
+	else
+		leave(all, c, "sent a frame of an unknown kind");
+}

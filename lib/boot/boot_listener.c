@@ -1,0 +1,390 @@
+#include "boot_listener.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/wait.h"
+#include "boot_conn.h"
+#include "boot_fds.h"
+#include "boot_group.h"
+#include "corale.h"
+
+enum { MOST_SOCKETS = 8, MOST_STRANGERS = 128, MOST_ACCEPTS = 64, BACKLOG = 1024 };
+static const int64_t PAUSE_NS = 100000000; /* without accepting, when there are no descriptors */
+
+/* Socket 0 is the process's own; others are at addresses that ids name. */
+struct listening {
+	int fd;
+	uint64_t name; /* of the group that it was opened for */
+	struct boot_address address;
+};
+
+/* All but the sockets is used by the thread alone, under the lock. */
+static struct {
+	pthread_mutex_t lock;
+	int is_running;
+	int wake;
+	struct listening sockets[MOST_SOCKETS];
+	int nsockets;
+	struct boot_conn *conns;
+	int nconns, nstrangers; /* strangers: not members */
+	int64_t accept_after;
+	struct boot_groups groups;
+} it = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- Connections */
+
+static void drop_oldest_stranger(void)
+{
+	struct boot_conn *oldest = NULL; /* the list is newest first */
+	for (struct boot_conn *c = it.conns; c; c = c->next)
+		if (c->state == BOOT_CONN_NEW || c->state == BOOT_CONN_CLOSING)
+			oldest = c;
+	if (oldest)
+		oldest->state = BOOT_CONN_DEAD;
+}
+
+/* Tells a group that one of its connections is dead. 0: none is. */
+static int tell_group(void)
+{
+	struct boot_conn *c = it.conns;
+	while (c && !(c->state == BOOT_CONN_DEAD && c->group))
+		c = c->next;
+	if (c)
+		boot_groups_lost(&it.groups, c);
+	return c != NULL;
+}
+
+/* Frees what is dead, after its group has been told; that may find other connections broken. */
+static void sweep(void)
+{
+	while (tell_group())
+		;
+	it.nconns = it.nstrangers = 0;
+	for (struct boot_conn **at = &it.conns; *at;) {
+		struct boot_conn *c = *at;
+		if (c->state == BOOT_CONN_DEAD) {
+			*at = c->next;
+			boot_conn_free(c);
+			continue;
+		}
+		it.nconns++;
+		it.nstrangers += c->state != BOOT_CONN_MEMBER;
+		at = &c->next;
+	}
+}
+
+static void accept_all(int fd, int64_t now)
+{
+	for (int i = 0; i < MOST_ACCEPTS; i++) {
+		int taken = boot_fds_accept(fd);
+		if (taken < 0 &&
+		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+			it.accept_after = now + PAUSE_NS;
+			drop_oldest_stranger();
+		}
+		if (taken < 0)
+			return;
+		struct boot_conn *c = boot_conn_new(taken);
+		if (!c)
+			return;
+		c->next = it.conns;
+		it.conns = c;
+		if (++it.nstrangers > MOST_STRANGERS) {
+			drop_oldest_stranger();
+			it.nstrangers--;
+			sweep();
+		}
+	}
+}
+
+static void read_conn(struct boot_conn *c)
+{
+	while (c->state == BOOT_CONN_NEW || c->state == BOOT_CONN_MEMBER) {
+		enum frame_status status = frame_read(&c->reader, c->fd);
+		if (status == FRAME_MORE)
+			return;
+		if (status != FRAME_WHOLE) {
+			c->state = BOOT_CONN_DEAD;
+			return;
+		}
+		boot_groups_frame(&it.groups, c);
+		frame_next(&c->reader);
+	}
+	if (c->state == BOOT_CONN_CLOSING)
+		boot_conn_drain(c);
+}
+
+static void serve_conn(struct boot_conn *c, short events, int64_t now)
+{
+	if (c->state == BOOT_CONN_DEAD)
+		return;
+	if (events & POLLOUT)
+		boot_conn_flush(c);
+	if (events & (POLLIN | POLLHUP | POLLERR))
+		read_conn(c);
+	if (c->state != BOOT_CONN_MEMBER && now >= c->deadline)
+		c->state = BOOT_CONN_DEAD;
+}
+
+/* ---- The thread */
+
+/* What one poll(2) watches: wake, sockets, connections in the order of the list. */
+struct watched {
+	struct pollfd *fds;
+	int room, n, nsockets;
+	int timeout_ms;
+};
+
+static int watch_room(struct watched *w, int n)
+{
+	if (n <= w->room)
+		return 1;
+	struct pollfd *fds = realloc(w->fds, (size_t)n * 2 * sizeof(*fds));
+	if (!fds)
+		return 0;
+	w->fds = fds;
+	w->room = n * 2;
+	return 1;
+}
+
+static void watch(struct watched *w, int fd, int events)
+{
+	w->fds[w->n++] = (struct pollfd){ .fd = fd, .events = (short)events };
+}
+
+/* Under the lock. */
+static int prepare(struct watched *w)
+{
+	int64_t now = wait_now_ns();
+	int is_paused = now < it.accept_after;
+	if (!watch_room(w, 1 + it.nsockets + it.nconns))
+		return 0;
+	w->n = 0;
+	w->nsockets = it.nsockets;
+	w->timeout_ms = boot_groups_forget(&it.groups) ? 1000 : -1;
+	watch(w, it.wake, POLLIN);
+	for (int i = 0; i < it.nsockets; i++)
+		watch(w, is_paused ? -1 : it.sockets[i].fd, POLLIN);
+	for (struct boot_conn *c = it.conns; c; c = c->next) {
+		watch(w, c->fd, POLLIN | (c->writer.first ? POLLOUT : 0));
+		if (c->state != BOOT_CONN_MEMBER)
+			w->timeout_ms = 200;
+	}
+	if (is_paused)
+		w->timeout_ms = (int)(PAUSE_NS / 1000000);
+	return 1;
+}
+
+/* Listening at an id's address ends with the id's group. */
+static void close_sockets(void)
+{
+	for (int i = 1; i < it.nsockets;) {
+		if (boot_groups_has(&it.groups, it.sockets[i].name)) {
+			i++;
+			continue;
+		}
+		boot_fds_close(it.sockets[i].fd);
+		it.sockets[i] = it.sockets[--it.nsockets];
+	}
+}
+
+/* Under the lock. Connections first, then new ones, so that the order of the list is still that of w. */
+static void serve(struct watched *w)
+{
+	int64_t now = wait_now_ns();
+	uint64_t count;
+	struct pollfd *p = w->fds + 1 + w->nsockets;
+	if (w->fds[0].revents && read(it.wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_line(LOG_WARN, -1, "bootstrap: cannot read an event (eventfd): %s", strerror(errno));
+	for (struct boot_conn *c = it.conns; c; c = c->next, p++)
+		serve_conn(c, p->revents, now);
+	sweep();
+	for (int i = 0; i < w->nsockets; i++)
+		if (w->fds[1 + i].revents)
+			accept_all(it.sockets[i].fd, now);
+	sweep();
+	close_sockets();
+}
+
+static void *listener_main(void *arg)
+{
+	struct watched w = { 0 };
+	(void)arg;
+	for (;;) {
+		pthread_mutex_lock(&it.lock);
+		int is_ready = prepare(&w);
+		pthread_mutex_unlock(&it.lock);
+		if (!is_ready) { /* no memory: try again */
+			poll(NULL, 0, 100);
+			continue;
+		}
+		poll(w.fds, (nfds_t)w.n, w.timeout_ms);
+		pthread_mutex_lock(&it.lock);
+		serve(&w);
+		pthread_mutex_unlock(&it.lock);
+	}
+	return NULL;
+}
+
+/* ---- Starting, and forking */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&it.lock);
+	boot_fds_lock();
+}
+
+static void after_fork(void)
+{
+	boot_fds_unlock();
+	pthread_mutex_unlock(&it.lock);
+}
+
+/* The child has no thread and needs no sockets of its parent. It may start a listener of its own. */
+static void in_child(void)
+{
+	boot_fds_close_all();
+	boot_fds_unlock();
+	for (struct boot_conn *c = it.conns, *next; c; c = next) {
+		next = c->next;
+		boot_conn_free(c);
+	}
+	boot_groups_free(&it.groups);
+	it.conns = NULL;
+	it.nsockets = it.nconns = it.nstrangers = it.is_running = 0;
+	pthread_mutex_unlock(&it.lock);
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* A listening socket, or -1 after a line. The port is the kernel's choice if address has none. */
+static int listen_at(struct boot_address *address, const char *where)
+{
+	struct sockaddr_storage name;
+	char text[BOOT_ADDRESS_TEXT];
+	socklen_t length = boot_address_to_socket(address, &name);
+	int on = 1, fd = boot_fds_socket(name.ss_family);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) || listen(fd, BACKLOG) ||
+	    getsockname(fd, (struct sockaddr *)&name, &length)) {
+		log_error(CORALE_ESYSTEM, -1, "bootstrap: cannot listen at %s (%s): %s",
+			  boot_address_text(address, text), where,
+			  errno == EADDRINUSE ? "the port is in use by another socket"
+			  : errno == EADDRNOTAVAIL
+			      ? "this host does not have that address; rank 0 must run where it is"
+			      : strerror(errno));
+		boot_fds_close(fd);
+		return -1;
+	}
+	boot_address_from_socket((struct sockaddr *)&name, address);
+	return fd;
+}
+
+static void stop_starting(void)
+{
+	boot_fds_close(it.wake);
+	if (it.nsockets)
+		boot_fds_close(it.sockets[0].fd);
+	it.nsockets = 0;
+}
+
+/* Under the lock. */
+static int start(const struct boot_options *o)
+{
+	struct boot_address address;
+	char name[BOOT_INTERFACE_TEXT], text[BOOT_ADDRESS_TEXT];
+	pthread_t thread;
+	int ret = boot_interface_choose(o->ifname, o->family, &address, name);
+	if (ret)
+		return ret;
+	int fd = listen_at(&address, name);
+	if (fd < 0)
+		return CORALE_ESYSTEM;
+	it.sockets[0] = (struct listening){ .fd = fd, .address = address };
+	it.nsockets = 1;
+	it.wake = boot_fds_event();
+	boot_peer_fill(&it.groups.maker);
+	it.groups.maker.listener = address;
+	int error = it.wake < 0 ? errno : process_thread(&thread, listener_main, NULL);
+	if (error) {
+		stop_starting();
+		return log_error(CORALE_ESYSTEM, -1, "bootstrap: cannot start its thread: %s",
+				 strerror(error));
+	}
+	pthread_detach(thread);
+	it.is_running = 1;
+	log_line(LOG_INFO, -1, "bootstrap: listens at %s (%s)", boot_address_text(&address, text), name);
+	return 0;
+}
+
+static int start_if_needed(const struct boot_options *o)
+{
+	return it.is_running ? 0 : start(o);
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+int boot_listener_start(const struct boot_options *o, struct boot_peer *self)
+{
+	pthread_once(&once, register_fork);
+	pthread_mutex_lock(&it.lock);
+	int ret = start_if_needed(o);
+	*self = it.groups.maker;
+	pthread_mutex_unlock(&it.lock);
+	return ret;
+}
+
+/* Under the lock: a socket at the id's address, if there is none yet. */
+static int listen_for(const struct boot_id *id)
+{
+	struct boot_address address = id->address;
+	for (int i = 1; i < it.nsockets; i++)
+		if (!memcmp(&it.sockets[i].address, &address, sizeof(address)) &&
+		    it.sockets[i].name == id->name)
+			return 0;
+	if (it.nsockets == MOST_SOCKETS)
+		return log_error(
+		    CORALE_ENOTSUP, -1,
+		    "bootstrap: groups at more than %d addresses (NCCL_COMM_ID) at the same time",
+		    MOST_SOCKETS - 1);
+	int fd = listen_at(&address, "NCCL_COMM_ID");
+	if (fd < 0)
+		return CORALE_ESYSTEM;
+	it.sockets[it.nsockets++] = (struct listening){ .fd = fd, .name = id->name, .address = address };
+	return 0;
+}
+
+static void wake(void)
+{
+	uint64_t one = 1;
+	if (write(it.wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		log_line(LOG_WARN, -1, "bootstrap: cannot write an event (eventfd): %s", strerror(errno));
+}
+
+int boot_listener_expect(const struct boot_options *o, const struct boot_id *id)
+{
+	pthread_once(&once, register_fork);
+	pthread_mutex_lock(&it.lock);
+	int ret = start_if_needed(o);
+	if (!ret && id->flags == BOOT_ID_ADDRESS)
+		ret = listen_for(id);
+	if (!ret)
+		ret = boot_groups_add(&it.groups, id);
+	if (!ret)
+		wake();
+	pthread_mutex_unlock(&it.lock);
+	return ret;
+}

@@ -1,0 +1,272 @@
+#include "boot_wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "corale.h"
+
+static const char magic[8] = { 'C', 'R', 'L', 'N', 'C', 'C', 'L', '1' };
+
+/* Where the fields of an id lie; bytes in between are zero. */
+enum {
+	ID_VERSION = 8,
+	ID_FLAGS = 12,
+	ID_ADDRESS = 16,
+	ID_PROCESS = 40,
+	ID_NAME = 48,
+	ID_KEY = 64,
+	ID_END = 96
+};
+
+enum { ADDRESS_BYTES = 20 };
+
+static void put_address(unsigned char *to, const struct boot_address *a)
+{
+	frame_put16(to, a->family);
+	frame_put16(to + 2, a->port);
+	memcpy(to + 4, a->ip, 16);
+}
+
+static int get_address(const unsigned char *from, struct boot_address *a)
+{
+	a->family = frame_get16(from);
+	a->port = frame_get16(from + 2);
+	memcpy(a->ip, from + 4, 16);
+	return boot_address_is_valid(a) && a->port;
+}
+
+void boot_id_encode(const struct boot_id *id, unsigned char out[BOOT_ID_BYTES])
+{
+	memset(out, 0, BOOT_ID_BYTES);
+	memcpy(out, magic, sizeof(magic));
+	frame_put32(out + ID_VERSION, BOOT_PROTOCOL);
+	frame_put32(out + ID_FLAGS, id->flags);
+	put_address(out + ID_ADDRESS, &id->address);
+	frame_put64(out + ID_PROCESS, id->process);
+	frame_put64(out + ID_NAME, id->name);
+	memcpy(out + ID_KEY, id->key, BOOT_KEY_BYTES);
+}
+
+uint32_t boot_id_version(const unsigned char in[BOOT_ID_BYTES])
+{
+	return frame_get32(in + ID_VERSION);
+}
+
+static int is_zero(const unsigned char *from, const unsigned char *to)
+{
+	while (from < to)
+		if (*from++)
+			return 0;
+	return 1;
+}
+
+enum boot_id_fault boot_id_decode(const unsigned char in[BOOT_ID_BYTES], struct boot_id *id)
+{
+	if (memcmp(in, magic, sizeof(magic)) != 0)
+		return BOOT_ID_OTHER_LIBRARY;
+	if (boot_id_version(in) != BOOT_PROTOCOL)
+		return BOOT_ID_OTHER_VERSION;
+	id->flags = frame_get32(in + ID_FLAGS);
+	id->process = frame_get64(in + ID_PROCESS);
+	id->name = frame_get64(in + ID_NAME);
+	memcpy(id->key, in + ID_KEY, BOOT_KEY_BYTES);
+	int is_good = get_address(in + ID_ADDRESS, &id->address) && id->flags <= BOOT_ID_CHILD &&
+		      is_zero(in + ID_ADDRESS + ADDRESS_BYTES, in + ID_PROCESS) &&
+		      is_zero(in + ID_NAME + 8, in + ID_KEY) && is_zero(in + ID_END, in + BOOT_ID_BYTES);
+	return is_good ? BOOT_ID_GOOD : BOOT_ID_DAMAGED;
+}
+
+uint64_t boot_name_of_key(const unsigned char key[BOOT_KEY_BYTES])
+{
+	static const char word[] = "name";
+	struct hmac h;
+	unsigned char mac[HMAC_BYTES];
+	hmac_start(&h, key, BOOT_KEY_BYTES);
+	hmac_add(&h, word, sizeof(word));
+	hmac_end(&h, mac);
+	return frame_get64(mac);
+}
+
+void boot_child_key(const unsigned char parent[BOOT_KEY_BYTES], const int *ranks, int n, uint64_t tag,
+		    unsigned char key[BOOT_KEY_BYTES])
+{
+	static const char word[] = "child";
+	unsigned char number[8];
+	struct hmac h;
+	hmac_start(&h, parent, BOOT_KEY_BYTES);
+	hmac_add(&h, word, sizeof(word));
+	frame_put64(number, tag);
+	hmac_add(&h, number, 8);
+	frame_put32(number, (uint32_t)n);
+	hmac_add(&h, number, 4);
+	for (int i = 0; i < n; i++) {
+		frame_put32(number, (uint32_t)ranks[i]);
+		hmac_add(&h, number, 4);
+	}
+	hmac_end(&h, key);
+}
+
+void boot_peer_fill(struct boot_peer *peer)
+{
+	memset(peer, 0, sizeof(*peer));
+	peer->process = process_number();
+	peer->pid = getpid();
+	if (gethostname(peer->host, sizeof(peer->host) - 1) || !peer->host[0])
+		memcpy(peer->host, "?", 2);
+}
+
+void boot_peer_encode(const struct boot_peer *peer, unsigned char out[BOOT_PEER_BYTES])
+{
+	put_address(out, &peer->listener);
+	frame_put64(out + 20, peer->process);
+	frame_put64(out + 28, (uint64_t)peer->pid);
+	memcpy(out + 36, peer->host, BOOT_HOST_BYTES);
+}
+
+int boot_peer_decode(const unsigned char in[BOOT_PEER_BYTES], struct boot_peer *peer)
+{
+	peer->process = frame_get64(in + 20);
+	peer->pid = (int64_t)frame_get64(in + 28);
+	memcpy(peer->host, in + 36, BOOT_HOST_BYTES);
+	return get_address(in, &peer->listener) && peer->pid > 0 && peer->host[BOOT_HOST_BYTES - 1] == '\0';
+}
+
+void boot_hello_encode(const struct boot_hello *hello, unsigned char out[BOOT_HELLO_BYTES])
+{
+	unsigned char *to = out + BOOT_HELLO_PREFIX_BYTES;
+	memcpy(out, magic, sizeof(magic));
+	frame_put32(out + 8, hello->version);
+	frame_put32(to, 0);
+	frame_put64(to + 4, hello->process);
+	frame_put64(to + 12, hello->name);
+	frame_put32(to + 20, (uint32_t)hello->rank);
+	frame_put32(to + 24, (uint32_t)hello->size);
+	boot_peer_encode(&hello->peer, to + 28);
+	memcpy(to + 28 + BOOT_PEER_BYTES, hello->nonce, BOOT_NONCE_BYTES);
+}
+
+uint32_t boot_hello_version(const unsigned char *in, size_t bytes)
+{
+	if (bytes < BOOT_HELLO_PREFIX_BYTES || memcmp(in, magic, sizeof(magic)) != 0)
+		return 0;
+	return frame_get32(in + 8);
+}
+
+int boot_hello_decode(const unsigned char *in, size_t bytes, struct boot_hello *hello)
+{
+	const unsigned char *from = in + BOOT_HELLO_PREFIX_BYTES;
+	hello->version = boot_hello_version(in, bytes);
+	if (hello->version != BOOT_PROTOCOL || bytes != BOOT_HELLO_BYTES || frame_get32(from) != 0)
+		return 0;
+	hello->process = frame_get64(from + 4);
+	hello->name = frame_get64(from + 12);
+	hello->rank = (int32_t)frame_get32(from + 20);
+	hello->size = (int32_t)frame_get32(from + 24);
+	memcpy(hello->nonce, from + 28 + BOOT_PEER_BYTES, BOOT_NONCE_BYTES);
+	return boot_peer_decode(from + 28, &hello->peer);
+}
+
+void boot_prove_hello(const unsigned char key[BOOT_KEY_BYTES],
+		      const unsigned char challenge[BOOT_NONCE_BYTES],
+		      const unsigned char hello[BOOT_HELLO_BYTES], unsigned char mac[HMAC_BYTES])
+{
+	static const char word[] = "hello";
+	struct hmac h;
+	hmac_start(&h, key, BOOT_KEY_BYTES);
+	hmac_add(&h, word, sizeof(word));
+	hmac_add(&h, challenge, BOOT_NONCE_BYTES);
+	hmac_add(&h, hello, BOOT_HELLO_BYTES); /* the rank's nonce is its end */
+	hmac_end(&h, mac);
+}
+
+void boot_prove_answer(const unsigned char key[BOOT_KEY_BYTES],
+		       const unsigned char challenge[BOOT_NONCE_BYTES],
+		       const unsigned char hello[BOOT_HELLO_BYTES],
+		       const unsigned char maker[BOOT_PEER_BYTES], unsigned char mac[HMAC_BYTES])
+{
+	static const char word[] = "answer";
+	struct hmac h;
+	hmac_start(&h, key, BOOT_KEY_BYTES);
+	hmac_add(&h, word, sizeof(word));
+	hmac_add(&h, challenge, BOOT_NONCE_BYTES);
+	hmac_add(&h, hello, BOOT_HELLO_BYTES);
+	hmac_add(&h, maker, BOOT_PEER_BYTES);
+	hmac_end(&h, mac);
+}
+
+struct frame *boot_challenge(const unsigned char nonce[BOOT_NONCE_BYTES])
+{
+	struct frame *f = frame_new(BOOT_CHALLENGE, 0, BOOT_CHALLENGE_BYTES);
+	if (!f)
+		return NULL;
+	unsigned char *to = frame_payload(f);
+	memcpy(to, magic, sizeof(magic));
+	frame_put32(to + 8, BOOT_PROTOCOL);
+	memcpy(to + 12, nonce, BOOT_NONCE_BYTES);
+	return f;
+}
+
+int boot_challenge_decode(const unsigned char *in, size_t bytes, uint32_t *version,
+			  unsigned char nonce[BOOT_NONCE_BYTES])
+{
+	if (bytes != BOOT_CHALLENGE_BYTES || memcmp(in, magic, sizeof(magic)) != 0)
+		return 0;
+	*version = frame_get32(in + 8);
+	memcpy(nonce, in + 12, BOOT_NONCE_BYTES);
+	return 1;
+}
+
+struct frame *boot_reason_frame(enum boot_kind kind, const struct boot_reason *reason)
+{
+	size_t length = strnlen(reason->text, BOOT_TEXT_BYTES - 1);
+	struct frame *f = frame_new(kind, 0, 8 + length);
+	if (!f)
+		return NULL;
+	unsigned char *to = frame_payload(f);
+	frame_put32(to, (uint32_t)reason->code);
+	frame_put32(to + 4, (uint32_t)reason->what);
+	memcpy(to + 8, reason->text, length);
+	return f;
+}
+
+int boot_reason_decode(const unsigned char *in, size_t bytes, struct boot_reason *reason)
+{
+	if (bytes < 8 || bytes - 8 >= BOOT_TEXT_BYTES)
+		return 0;
+	reason->code = (int32_t)frame_get32(in);
+	reason->what = (int32_t)frame_get32(in + 4);
+	memcpy(reason->text, in + 8, bytes - 8);
+	reason->text[bytes - 8] = '\0';
+	return 1;
+}
+
+const char *boot_ranks_text(uint64_t ranks, char *text, size_t bytes)
+{
+	size_t at = 0;
+	text[0] = '\0';
+	for (int i = 0; i < BOOT_MAX_RANKS; i++) {
+		if (!(ranks >> i & 1) || at >= bytes)
+			continue;
+		int n = snprintf(text + at, bytes - at, "%s%d", at ? ", " : "", i);
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return text;
+}
+
+int boot_random(void *to, size_t bytes)
+{
+	ssize_t n;
+	do
+		n = getrandom(to, bytes, 0);
+	while (n < 0 && errno == EINTR);
+	if (n == (ssize_t)bytes)
+		return 0;
+	return log_error(CORALE_ESYSTEM, -1, "bootstrap: the kernel gives no random bytes (getrandom): %s",
+			 n < 0 ? strerror(errno) : "too few");
+}

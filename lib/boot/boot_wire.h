@@ -1,0 +1,131 @@
+/*
+ * What travels: the id, and the payloads of frames. Everything is written byte by byte, little-endian; a decoder checks length and
+ * each field's range, and returns 0 if something is wrong.
+ *
+ *   listener                                    rank
+ *   CHALLENGE {magic, version, nonce}     ->
+ *                                         <-    HELLO {..., nonce} and its HMAC over both nonces
+ *   ACCEPT {maker} and its HMAC           ->                                   or REFUSE {why, code, text}
+ *                                         <-    PART k, as soon as the rank calls
+ *   TABLE, when all ranks are there       ->
+ *   ALL k, when all parts are there       ->                                   or FAIL {code, rank, text}: the group has ended
+ *                                         <-    WHO: which ranks are missing?
+ *   MISSING {ranks}                       ->
+ *                                         <-    LEAVE {code, text}: this rank closes
+ */
+#ifndef BOOT_WIRE_H
+#define BOOT_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "boot_address.h"
+#include "boot_frame.h"
+#include "boot_tcp.h"
+#include "hmac.h"
+
+enum {
+	BOOT_PROTOCOL = 1,
+	BOOT_NONCE_BYTES = 16,
+	BOOT_KEY_BYTES = 32,
+	BOOT_HOST_BYTES = 64,
+	BOOT_TEXT_BYTES = 480,
+	BOOT_CHALLENGE_BYTES = 8 + 4 + BOOT_NONCE_BYTES,
+	BOOT_PEER_BYTES = 20 + 8 + 8 + BOOT_HOST_BYTES,
+	/* magic, version: the same in all versions, so that another one can be named */
+	BOOT_HELLO_PREFIX_BYTES = 8 + 4,
+	BOOT_HELLO_BYTES = BOOT_HELLO_PREFIX_BYTES + 4 + 8 + 8 + 4 + 4 + BOOT_PEER_BYTES + BOOT_NONCE_BYTES,
+	BOOT_PROOF_BYTES = BOOT_HELLO_BYTES + HMAC_BYTES,
+	BOOT_ACCEPT_BYTES = BOOT_PEER_BYTES + HMAC_BYTES,
+};
+
+enum boot_kind {
+	BOOT_CHALLENGE = 1,
+	BOOT_HELLO,
+	BOOT_ACCEPT,
+	BOOT_REFUSE,
+	BOOT_TABLE,
+	BOOT_PART,
+	BOOT_ALL,
+	BOOT_WHO,
+	BOOT_MISSING,
+	BOOT_FAIL,
+	BOOT_LEAVE
+};
+
+/* Groups whose first rank registers them at its own listener, so others may come before that. */
+enum { BOOT_ID_ADDRESS = 1, BOOT_ID_CHILD = 2 };
+
+struct boot_id {
+	uint32_t flags;
+	struct boot_address address; /* of the listener where the group meets */
+	uint64_t process; /* that listener's process_number; 0: not known, with BOOT_ID_ADDRESS */
+	uint64_t name; /* of the group, derived from the key and no secret */
+	unsigned char key[BOOT_KEY_BYTES];
+};
+
+enum boot_id_fault { BOOT_ID_GOOD, BOOT_ID_OTHER_LIBRARY, BOOT_ID_OTHER_VERSION, BOOT_ID_DAMAGED };
+
+void boot_id_encode(const struct boot_id *id, unsigned char out[BOOT_ID_BYTES]);
+enum boot_id_fault boot_id_decode(const unsigned char in[BOOT_ID_BYTES], struct boot_id *id);
+/* The version that an id claims. */
+uint32_t boot_id_version(const unsigned char in[BOOT_ID_BYTES]);
+uint64_t boot_name_of_key(const unsigned char key[BOOT_KEY_BYTES]);
+void boot_child_key(const unsigned char parent[BOOT_KEY_BYTES], const int *ranks, int n, uint64_t tag,
+		    unsigned char key[BOOT_KEY_BYTES]);
+
+/* A process, for messages and for children. */
+struct boot_peer {
+	struct boot_address listener;
+	uint64_t process; /* its process_number */
+	int64_t pid;
+	char host[BOOT_HOST_BYTES];
+};
+
+/* All but the listener's address. */
+void boot_peer_fill(struct boot_peer *peer);
+void boot_peer_encode(const struct boot_peer *peer, unsigned char out[BOOT_PEER_BYTES]);
+int boot_peer_decode(const unsigned char in[BOOT_PEER_BYTES], struct boot_peer *peer);
+
+struct boot_hello {
+	uint32_t version;
+	uint64_t process, name; /* of the id */
+	int32_t rank, size;
+	struct boot_peer peer;
+	unsigned char nonce[BOOT_NONCE_BYTES];
+};
+
+void boot_hello_encode(const struct boot_hello *hello, unsigned char out[BOOT_HELLO_BYTES]);
+/* The version, 0 if this is no HELLO. */
+uint32_t boot_hello_version(const unsigned char *in, size_t bytes);
+int boot_hello_decode(const unsigned char *in, size_t bytes, struct boot_hello *hello);
+
+/* Who proves that it knows the key: each direction has its own word, so no answer can be sent back as a proof. */
+void boot_prove_hello(const unsigned char key[BOOT_KEY_BYTES],
+		      const unsigned char challenge[BOOT_NONCE_BYTES],
+		      const unsigned char hello[BOOT_HELLO_BYTES], unsigned char mac[HMAC_BYTES]);
+void boot_prove_answer(const unsigned char key[BOOT_KEY_BYTES],
+		       const unsigned char challenge[BOOT_NONCE_BYTES],
+		       const unsigned char hello[BOOT_HELLO_BYTES],
+		       const unsigned char maker[BOOT_PEER_BYTES], unsigned char mac[HMAC_BYTES]);
+
+struct frame *boot_challenge(const unsigned char nonce[BOOT_NONCE_BYTES]);
+int boot_challenge_decode(const unsigned char *in, size_t bytes, uint32_t *version,
+			  unsigned char nonce[BOOT_NONCE_BYTES]);
+
+/* REFUSE, FAIL and LEAVE: a code, a number (why refused; which rank), and a text. */
+enum boot_refusal { BOOT_REFUSE_FINAL, BOOT_REFUSE_UNKNOWN, BOOT_REFUSE_OTHER_PROCESS };
+struct boot_reason {
+	int32_t code, what;
+	char text[BOOT_TEXT_BYTES];
+};
+struct frame *boot_reason_frame(enum boot_kind kind, const struct boot_reason *reason);
+int boot_reason_decode(const unsigned char *in, size_t bytes, struct boot_reason *reason);
+
+/* "3, 5" of the bits set in ranks. */
+const char *boot_ranks_text(uint64_t ranks, char *text, size_t bytes);
+
+/* Random bytes of the kernel: 0, or CORALE_ESYSTEM with a line. */
+int boot_random(void *to, size_t bytes);
+
+#endif
