@@ -54,7 +54,7 @@ struct call {
 struct comm_traits {
 	int holds; /* on a GPU a failed call keeps its stream until the communicator is aborted or destroyed, or the process
 		      exits: nothing behind it computes with what did not arrive */
-	int no_scratch; /* on a GPU: no memory beyond the window, so no call waits on the host for other ranks */
+	int no_scratch; /* on a GPU: no memory beyond the window, so no call waits on the host for other ranks; one rank that says so suffices */
 	int leaves_quietly; /* a process that ends has left, as by corale_comm_destroy: a call fails when it waits for that rank */
 	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
@@ -112,7 +112,6 @@ struct comm {
 		COMM_SCRATCH_MADE,
 		COMM_SCRATCH_NONE
 	} scratch; /* of large calls */
-	int no_scratch; /* as created: none is made; one rank that says so suffices */
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];

@@ -190,7 +190,7 @@ static int connect_engines(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
 	mine.process = process_number();
-	mine.no_scratch = comm->no_scratch;
+	mine.no_scratch = comm->traits.no_scratch;
 	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.gpu_name(comm->gpu));
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);

@@ -1,0 +1,185 @@
+/* NCCL's calls. */
+#include <string.h>
+
+#include "door.h"
+#include "export.h"
+
+DOOR_EXPORT(ncclAllReduce);
+ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+			    ncclComm_t comm, cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_ALL_REDUCE,
+					      .send = send,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .op = op,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclReduce);
+ncclResult_t pncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+			 int root, ncclComm_t comm, cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_REDUCE,
+					      .send = send,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .op = op,
+					      .root = root,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclReduceScatter);
+ncclResult_t pncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
+				ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_REDUCE_SCATTER,
+					      .send = send,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .op = op,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclAllGather);
+ncclResult_t pncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+			    cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_ALL_GATHER,
+					      .send = send,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclBroadcast);
+ncclResult_t pncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+			    ncclComm_t comm, cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_BROADCAST,
+					      .send = send,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .root = root,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclBcast);
+ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+			cudaStream_t stream)
+{
+	return pncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+DOOR_EXPORT(ncclAlltoAll);
+ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+			   cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_ALL_TO_ALL,
+					      .send = send,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclGather);
+ncclResult_t pncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+			 ncclComm_t comm, cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_GATHER,
+					      .send = send,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .root = root,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclScatter);
+ncclResult_t pncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+			  ncclComm_t comm, cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_SCATTER,
+					      .send = send,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .root = root,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclSend);
+ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+		       cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_SEND,
+					      .send = send,
+					      .count = count,
+					      .type = type,
+					      .root = peer,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+DOOR_EXPORT(ncclRecv);
+ncclResult_t pncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+		       cudaStream_t stream)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_RECV,
+					      .recv = recv,
+					      .count = count,
+					      .type = type,
+					      .root = peer,
+					      .comm = comm,
+					      .stream = stream });
+}
+
+/* ---- Operators */
+
+/* The scalar is read now, so a premultiplier on the GPU must be written by then; NCCL reads it during the call. */
+DOOR_EXPORT(ncclRedOpCreatePreMulSum);
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+				       ncclScalarResidence_t residence, ncclComm_t comm)
+{
+	unsigned char value[8];
+	corale_type corale;
+	corale_op made;
+	ncclResult_t result = door_enter(comm, "RedOpCreatePreMulSum");
+	if (result != ncclSuccess)
+		return result;
+	if (!op || !scalar || !door_type(type, &corale))
+		result = door_refuse(ncclInvalidArgument,
+				     "ncclRedOpCreatePreMulSum: a place for the operator, a scalar and a "
+				     "data type are needed (type %d)",
+				     (int)type);
+	else if (residence == ncclScalarDevice)
+		result = door_result(comm, comm->device->read(value, scalar, corale_type_bytes(corale)));
+	else
+		memcpy(value, scalar, corale_type_bytes(corale));
+	if (result == ncclSuccess)
+		result = door_result(comm, corale_op_create_premul_sum(value, corale, comm->core, &made));
+	if (result == ncclSuccess)
+		*op = (ncclRedOp_t)made;
+	door_leave(comm);
+	return result;
+}
+
+DOOR_EXPORT(ncclRedOpDestroy);
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
+{
+	return door_call(&(struct door_call){ .coll = DOOR_OP_DESTROY, .op = op, .comm = comm });
+}

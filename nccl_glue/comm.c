@@ -1,0 +1,188 @@
+/* Handles, and what programs ask of a communicator. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "door.h"
+#include "export.h"
+
+struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_device *device,
+			     const struct door_config *config)
+{
+	struct ncclComm *comm = calloc(1, sizeof *comm);
+	if (!comm) {
+		door_refuse(ncclSystemError, "no memory for a communicator");
+		return NULL;
+	}
+	comm->magic = DOOR_MAGIC;
+	comm->rank = rank;
+	comm->size = size;
+	comm->ordinal = ordinal;
+	comm->device = device;
+	comm->config = *config;
+	pthread_mutex_init(&comm->lock, NULL);
+	return comm;
+}
+
+static ncclResult_t refuse(ncclComm_t comm, int state, const char *call)
+{
+	if (!comm || comm->magic != DOOR_MAGIC)
+		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
+	return door_refuse(state == DOOR_ENDED ? ncclInvalidArgument : ncclInvalidUsage,
+			   "nccl%s: rank %d's communicator %p was %s", call, comm->rank, (void *)comm,
+			   state == DOOR_ENDED       ? "destroyed or aborted"
+			   : state == DOOR_FINALIZED ? "finalized: it can only be destroyed"
+						     : "revoked: it can only be split, shrunk or destroyed");
+}
+
+static int is_comm(ncclComm_t comm)
+{
+	return comm && comm->magic == DOOR_MAGIC;
+}
+
+/* States up to `most` are allowed. */
+static ncclResult_t enter(ncclComm_t comm, const char *call, int most)
+{
+	if (!is_comm(comm))
+		return refuse(comm, 0, call);
+	atomic_fetch_add(&comm->users, 1);
+	const int state = atomic_load(&comm->state);
+	if (state <= most)
+		return ncclSuccess;
+	door_leave(comm);
+	return refuse(comm, state, call);
+}
+
+ncclResult_t door_enter(ncclComm_t comm, const char *call)
+{
+	return enter(comm, call, DOOR_READY);
+}
+
+ncclResult_t door_enter_any(ncclComm_t comm, const char *call)
+{
+	return enter(comm, call, DOOR_REVOKED);
+}
+
+void door_leave(ncclComm_t comm)
+{
+	atomic_fetch_sub(&comm->users, 1);
+}
+
+/* A communicator that has failed says why: the code that ended it, and its text. */
+ncclResult_t door_result(ncclComm_t comm, int code)
+{
+	if (!code)
+		return ncclSuccess;
+	const int ended = comm->core ? comm_error(comm->core) : 0;
+	door_keep_error(ended ? corale_comm_last_error(comm->core) : log_last_error());
+	return door_error_of(ended ? ended : code);
+}
+
+/* ---- Questions --------------------------------------------------------------------------------------------- */
+
+static ncclResult_t answer(ncclComm_t comm, const char *call, int *out, int value)
+{
+	if (!is_comm(comm) || atomic_load(&comm->state) == DOOR_ENDED)
+		return refuse(comm, DOOR_ENDED, call);
+	if (!out)
+		return door_refuse(ncclInvalidArgument, "nccl%s: no place for the answer", call);
+	*out = value;
+	return ncclSuccess;
+}
+
+DOOR_EXPORT(ncclCommCount);
+ncclResult_t pncclCommCount(const ncclComm_t comm, int *count)
+{
+	return answer(comm, "CommCount", count, is_comm(comm) ? comm->size : 0);
+}
+
+DOOR_EXPORT(ncclCommCuDevice);
+ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device)
+{
+	return answer(comm, "CommCuDevice", device, is_comm(comm) ? comm->ordinal : 0);
+}
+
+DOOR_EXPORT(ncclCommUserRank);
+ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+	return answer(comm, "CommUserRank", rank, is_comm(comm) ? comm->rank : 0);
+}
+
+static void keep_once(ncclComm_t comm)
+{
+	if (!atomic_exchange(&comm->told, 1))
+		door_keep_error(corale_comm_last_error(comm->core));
+}
+
+/* Programs ask thousands of times: two loads, and two additions that keep core while it is looked at. The watch thread finds failures. */
+DOOR_EXPORT(ncclCommGetAsyncError);
+ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *out)
+{
+	ncclResult_t result = enter(comm, "CommGetAsyncError", DOOR_REVOKED);
+	if (result != ncclSuccess)
+		return result;
+	const int error = comm_error(comm->core);
+	if (error)
+		keep_once(comm);
+	if (out)
+		*out = door_error_of(error);
+	else
+		result = door_refuse(ncclInvalidArgument, "ncclCommGetAsyncError: no place for the answer");
+	door_leave(comm);
+	return result;
+}
+
+DOOR_EXPORT(ncclCommMemStats);
+ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value)
+{
+	ncclResult_t result = door_enter_any(comm, "CommMemStats");
+	if (result != ncclSuccess)
+		return result;
+	if (!value || (int)stat < 0 || stat > ncclStatGpuMemTotal)
+		result =
+		    door_refuse(ncclInvalidArgument,
+				"ncclCommMemStats: statistic %d, expected 0 to %d and a place for the value",
+				(int)stat, (int)ncclStatGpuMemTotal);
+	else
+		*value = stat == ncclStatGpuMemPersist || stat == ncclStatGpuMemTotal
+			     ? corale_comm_memory(comm->core)
+			     : 0;
+	door_leave(comm);
+	return result;
+}
+
+/* A program was built with a shorter or longer struct: what both know is filled. */
+DOOR_EXPORT(ncclCommQueryProperties);
+ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t *out)
+{
+	ncclResult_t result = door_enter_any(comm, "CommQueryProperties");
+	if (result != ncclSuccess)
+		return result;
+	if (!out || out->magic != NCCL_API_MAGIC || out->size < offsetof(ncclCommProperties_t, rank)) {
+		result = door_refuse(ncclInvalidArgument,
+				     "ncclCommQueryProperties: begin with NCCL_COMM_PROPERTIES_INITIALIZER");
+	} else {
+		const ncclCommProperties_t known = { .size = out->size,
+						     .magic = out->magic,
+						     .version = out->version,
+						     .rank = comm->rank,
+						     .nRanks = comm->size,
+						     .cudaDev = comm->ordinal,
+						     .nvmlDev = comm->ordinal,
+						     .ginType = NCCL_GIN_TYPE_NONE,
+						     .railedGinType = NCCL_GIN_TYPE_NONE };
+		memcpy(out, &known, out->size < sizeof known ? out->size : sizeof known);
+	}
+	door_leave(comm);
+	return result;
+}
+
+DOOR_EXPORT(ncclGetVersion);
+ncclResult_t pncclGetVersion(int *version)
+{
+	const struct settings *settings;
+	if (!version)
+		return door_refuse(ncclInvalidArgument, "ncclGetVersion: no place for the version");
+	*version = door_settings(&settings) ? NCCL_VERSION_CODE : (int)settings->nccl_version;
+	return ncclSuccess;
+}

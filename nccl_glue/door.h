@@ -1,0 +1,162 @@
+/*
+ * What the files of the NCCL door share: NCCL's communicator over Corale's. Functions that return an ncclResult_t have logged the cause
+ * of an error and kept it for ncclGetLastError.
+ *
+ * Threads: as NCCL's, one thread at a time makes calls on a communicator; Abort, GetAsyncError, Register, Deregister and queries may come
+ * from any thread at any time. A handle is never freed, so the use of one that was destroyed is an error and no crash.
+ */
+#ifndef DOOR_H
+#define DOOR_H
+
+#include <stdatomic.h>
+
+#include "comm/comm.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "boot/boot.h"
+#include "config.h"
+#include "device.h"
+#include "error.h"
+#include "nccl.h"
+
+enum { DOOR_MAGIC = 0x436f7261 };
+
+enum door_state {
+	DOOR_READY,
+	DOOR_FINALIZED, /* no further calls */
+	DOOR_REVOKED, /* calls were ended; children can be made */
+	DOOR_ENDED /* destroyed or aborted */
+};
+
+struct ncclComm {
+	int magic;
+	_Atomic int state; /* enum door_state */
+	_Atomic int users; /* functions at work on core, for which its end waits */
+	_Atomic int told; /* the error that ended core is kept for ncclGetLastError */
+	_Atomic int freed; /* core is gone */
+	int rank, size;
+	int ordinal; /* of the GPU */
+	uint64_t children; /* asked for so far; alike on all ranks */
+	uint64_t calls; /* made so far; for the log */
+	corale_comm *core;
+	struct boot *boot; /* NULL: one rank */
+	const struct door_device *device;
+	struct door_config config;
+	struct door_buffer *buffers; /* registered; memory.c */
+	pthread_mutex_t lock; /* of buffers */
+};
+
+/* ---- comm.c: handles */
+
+/* A new communicator's handle, without core. NULL: no memory. */
+struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_device *device,
+			     const struct door_config *config);
+
+/* Between these two core lives. call: the function's name. ncclInvalidArgument: no communicator, or it has ended. */
+ncclResult_t door_enter(ncclComm_t comm, const char *call);
+/* The same where a finalized or revoked communicator will do. */
+ncclResult_t door_enter_any(ncclComm_t comm, const char *call);
+void door_leave(ncclComm_t comm);
+
+/* A Corale function's result as NCCL's, with the text of what was logged. */
+ncclResult_t door_result(ncclComm_t comm, int code);
+
+/* ---- job.c: what may run in threads of its own at the end of a group */
+
+enum door_job_kind { DOOR_INIT, DOOR_SPLIT, DOOR_SHRINK, DOOR_DESTROY };
+
+struct door_job {
+	enum door_job_kind kind;
+	ncclResult_t result;
+	char error[256]; /* of this job, as its thread had it */
+	int ordinal; /* of the GPU */
+	ncclComm_t comm; /* the parent, or the one to be destroyed */
+	ncclComm_t *out;
+	struct door_config config;
+	int rank, size; /* INIT */
+	ncclUniqueId id;
+	int color, key; /* SPLIT */
+	int *ranks, nranks; /* SHRINK: the parent's ranks that stay */
+	uint64_t tag; /* SPLIT, SHRINK */
+	pthread_t thread;
+};
+
+/* Runs it now, or appends it to this thread's group. */
+ncclResult_t door_job_submit(const struct door_job *job);
+/* Runs all of them at once, a thread each; the first error is the result. */
+ncclResult_t door_jobs_run(struct door_job *jobs, int n);
+/* init.c, end.c */
+void door_job_init(struct door_job *job);
+void door_job_split(struct door_job *job);
+void door_job_shrink(struct door_job *job);
+void door_job_destroy(struct door_job *job);
+
+/* ---- call.c: one call */
+
+enum door_coll {
+	DOOR_ALL_REDUCE,
+	DOOR_REDUCE,
+	DOOR_REDUCE_SCATTER,
+	DOOR_ALL_GATHER,
+	DOOR_BROADCAST,
+	DOOR_ALL_TO_ALL,
+	DOOR_GATHER,
+	DOOR_SCATTER,
+	DOOR_SEND,
+	DOOR_RECV,
+	DOOR_OP_DESTROY, /* not a call, but it comes after those before it */
+	DOOR_COLLS
+};
+
+struct door_call {
+	enum door_coll coll;
+	const void *send;
+	void *recv;
+	size_t count; /* elements, as NCCL counts them */
+	ncclDataType_t type;
+	ncclRedOp_t op;
+	int root; /* or peer */
+	ncclComm_t comm;
+	cudaStream_t stream;
+	void *stage; /* of an all_to_all in place: the copy of what is sent */
+	/* of a send or receive in a group: how many of its pair and direction come before it; the wave in which it starts */
+	uint32_t before, wave;
+};
+
+/* NULL: there is none; else Corale's type. */
+int door_type(ncclDataType_t type, corale_type *out);
+
+static inline int door_is_pair(const struct door_call *call)
+{
+	return call->coll == DOOR_SEND || call->coll == DOOR_RECV;
+}
+
+/* Checks, then makes the call or appends it to this thread's group. */
+ncclResult_t door_call(const struct door_call *call);
+/* Makes it. Its stage is let go by door_unstage, behind it on the stream. */
+int door_issue(struct door_call *call);
+void door_unstage(struct door_call *call);
+
+/* ---- waves.c: more sends and receives than Corale starts at a time */
+
+/* Sorts the sends and receives of one communicator and says in which wave each starts; the number of waves. */
+uint32_t door_cut_waves(struct door_call *pairs, size_t n, int rank, int size, uint32_t most);
+
+/* ---- group.c: this thread's group */
+
+int door_grouping(void);
+ncclResult_t door_group_call(const struct door_call *call);
+ncclResult_t door_group_job(const struct door_job *job);
+/* A function in the group has failed: so does the group's end. */
+void door_group_fail(ncclResult_t result);
+
+/* ---- memory.c */
+
+void door_forget_buffers(ncclComm_t comm);
+
+/* ---- limits.c */
+
+/* The most blocks of a kernel of a communicator with this configuration. */
+int door_max_blocks(const struct door_config *config);
+
+#endif

@@ -1,0 +1,164 @@
+/* How communicators end. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/process.h"
+#include "base/wait.h"
+#include "door.h"
+#include "export.h"
+
+enum { NAP_NS = 200 * 1000 };
+static const int64_t abort_ns = 1000000000ll; /* for which an abort waits for its memory to be freed */
+
+static void nap(void)
+{
+	const struct timespec time = { 0, NAP_NS };
+	nanosleep(&time, NULL);
+}
+
+/* From the state that it is in; 0: it has ended already. */
+static int take(ncclComm_t comm)
+{
+	return atomic_exchange(&comm->state, DOOR_ENDED) != DOOR_ENDED;
+}
+
+/* When nobody uses it any more. */
+static void free_core(ncclComm_t comm)
+{
+	while (atomic_load(&comm->users))
+		nap();
+	corale_comm_destroy(comm->core);
+	if (comm->boot)
+		comm->boot->ops->close(comm->boot);
+	door_forget_buffers(comm);
+	atomic_store(&comm->freed, 1);
+}
+
+static ncclResult_t check(ncclComm_t comm, const char *call)
+{
+	if (comm->magic != DOOR_MAGIC)
+		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
+	if (atomic_load(&comm->state) == DOOR_ENDED)
+		return door_refuse(ncclInvalidArgument,
+				   "nccl%s: rank %d's communicator %p was destroyed or aborted before", call,
+				   comm->rank, (void *)comm);
+	return ncclSuccess;
+}
+
+/* ---- In order -------------------------------------------------------------------------------------------------- */
+
+DOOR_EXPORT(ncclCommFinalize);
+ncclResult_t pncclCommFinalize(ncclComm_t comm)
+{
+	int ready = DOOR_READY;
+	if (!comm)
+		return ncclSuccess;
+	ncclResult_t result = check(comm, "CommFinalize");
+	if (result == ncclSuccess && !atomic_compare_exchange_strong(&comm->state, &ready, DOOR_FINALIZED) &&
+	    ready == DOOR_FINALIZED)
+		result = door_refuse(ncclInvalidArgument,
+				     "ncclCommFinalize: rank %d's communicator %p was finalized before",
+				     comm->rank, (void *)comm);
+	return result;
+}
+
+void door_job_destroy(struct door_job *job)
+{
+	free_core(job->comm);
+}
+
+DOOR_EXPORT(ncclCommDestroy);
+ncclResult_t pncclCommDestroy(ncclComm_t comm)
+{
+	if (!comm)
+		return ncclSuccess;
+	ncclResult_t result = check(comm, "CommDestroy");
+	if (result == ncclSuccess && take(comm))
+		result = door_job_submit(
+		    &(struct door_job){ .kind = DOOR_DESTROY, .comm = comm, .ordinal = comm->ordinal });
+	if (result != ncclSuccess)
+		door_group_fail(result);
+	return result;
+}
+
+/* ---- At once ---------------------------------------------------------------------------------------------------- */
+
+static _Atomic int freeing; /* communicators whose threads below are at work */
+
+/* Freeing waits until the GPU is idle, which another communicator's stuck call may delay, so an abort does not wait for it for long. */
+static void *free_in_thread(void *arg)
+{
+	ncclComm_t comm = arg;
+	if (!comm->device->select(comm->ordinal))
+		free_core(comm);
+	atomic_fetch_sub(&freeing, 1);
+	return NULL;
+}
+
+/* A thread that frees while the CUDA runtime ends would crash the process. */
+static void at_exit(void)
+{
+	const int64_t until = wait_now_ns() + abort_ns;
+	while (!process_is_forked() && atomic_load(&freeing) && wait_now_ns() < until)
+		nap();
+}
+
+static void register_exit(void)
+{
+	atexit(at_exit);
+}
+
+static ncclResult_t free_beside(ncclComm_t comm)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_t thread;
+	pthread_once(&once, register_exit);
+	atomic_fetch_add(&freeing, 1);
+	int error = process_thread(&thread, free_in_thread, comm);
+	if (error) {
+		atomic_fetch_sub(&freeing, 1);
+		return door_refuse(ncclSystemError,
+				   "ncclCommAbort: rank %d's calls were ended, but there is no thread to "
+				   "free its memory: %s",
+				   comm->rank, strerror(error));
+	}
+	pthread_detach(thread);
+	return ncclSuccess;
+}
+
+DOOR_EXPORT(ncclCommAbort);
+ncclResult_t pncclCommAbort(ncclComm_t comm)
+{
+	if (!comm)
+		return ncclSuccess;
+	ncclResult_t result = check(comm, "CommAbort");
+	if (result != ncclSuccess || !take(comm))
+		return result;
+	comm_quit(comm->core);
+	result = free_beside(comm);
+	const int64_t until = wait_now_ns() + abort_ns;
+	while (result == ncclSuccess && !door_grouping() && !atomic_load(&comm->freed) &&
+	       wait_now_ns() < until)
+		nap();
+	return result;
+}
+
+DOOR_EXPORT(ncclCommRevoke);
+ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
+{
+	ncclResult_t result = comm ? check(comm, "CommRevoke") : ncclSuccess;
+	if (!comm || result != ncclSuccess)
+		return result;
+	if (flags != NCCL_REVOKE_DEFAULT)
+		return door_refuse(ncclInvalidArgument,
+				   "ncclCommRevoke: flags %d; expected NCCL_REVOKE_DEFAULT", flags);
+	result = door_enter_any(comm, "CommRevoke");
+	if (result != ncclSuccess)
+		return result;
+	atomic_store(&comm->state, DOOR_REVOKED);
+	comm_quit(comm->core);
+	door_leave(comm);
+	return result;
+}

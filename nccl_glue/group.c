@@ -1,0 +1,232 @@
+/*
+ * A thread's group: first what makes and ends communicators, all at once; then the calls, as one group of Corale's; where a communicator
+ * has more sends and receives than Corale starts at a time, as several. A group that fails is closed all the same, and nothing that was not started yet starts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "door.h"
+#include "export.h"
+
+struct list {
+	size_t n, room, bytes; /* bytes: of an element */
+	void *items;
+};
+
+static _Thread_local struct group {
+	int depth;
+	ncclResult_t error; /* the first */
+	struct list calls, jobs;
+} group = { .calls.bytes = sizeof(struct door_call), .jobs.bytes = sizeof(struct door_job) };
+
+int door_grouping(void)
+{
+	return group.depth > 0;
+}
+
+void door_group_fail(ncclResult_t result)
+{
+	if (group.depth && group.error == ncclSuccess)
+		group.error = result;
+}
+
+static ncclResult_t append(struct list *list, const void *item)
+{
+	if (list->n == list->room) {
+		size_t room = list->room ? 2 * list->room : 16;
+		void *items = realloc(list->items, room * list->bytes);
+		if (!items)
+			return door_refuse(ncclSystemError, "no memory for a group of %zu calls", room);
+		list->items = items;
+		list->room = room;
+	}
+	memcpy((char *)list->items + list->n++ * list->bytes, item, list->bytes);
+	return ncclSuccess;
+}
+
+ncclResult_t door_group_call(const struct door_call *call)
+{
+	return append(&group.calls, call);
+}
+
+ncclResult_t door_group_job(const struct door_job *job)
+{
+	return append(&group.jobs, job);
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------ */
+
+enum { ALL_WAVES = UINT32_MAX };
+
+/* Those of a wave, or the calls that are no sends and receives; the first error is the result. */
+static ncclResult_t issue(struct door_call *calls, size_t n, uint32_t wave)
+{
+	ncclResult_t first = ncclSuccess;
+	for (size_t i = 0; i < n; i++) {
+		const int wanted = wave == ALL_WAVES ? !door_is_pair(&calls[i])
+						     : door_is_pair(&calls[i]) && calls[i].wave == wave;
+		if (!wanted || calls[i].coll == DOOR_OP_DESTROY)
+			continue;
+		const ncclResult_t result = door_result(calls[i].comm, door_issue(&calls[i]));
+		first = first == ncclSuccess ? result : first;
+	}
+	return first;
+}
+
+static ncclResult_t end_core_group(const struct door_call *calls, ncclResult_t result)
+{
+	const ncclResult_t end = door_result(calls->comm, corale_group_end());
+	return result == ncclSuccess ? end : result;
+}
+
+static ncclResult_t run_wave(struct door_call *calls, size_t n, uint32_t wave, int with_others)
+{
+	corale_group_begin();
+	ncclResult_t result = issue(calls, n, wave);
+	if (with_others && result == ncclSuccess)
+		result = issue(calls, n, ALL_WAVES);
+	return end_core_group(calls, result);
+}
+
+/* By communicator, in each as made. */
+static int by_comm(const void *x, const void *y)
+{
+	const struct door_call *a = x, *b = y;
+	if (a->comm != b->comm)
+		return (uintptr_t)a->comm < (uintptr_t)b->comm ? -1 : 1;
+	if (door_is_pair(a) != door_is_pair(b))
+		return door_is_pair(b) - door_is_pair(a);
+	return (a->before > b->before) - (a->before < b->before);
+}
+
+/* Waves of each communicator that has more than `most` sends and receives; how many the longest has; 0: no memory. */
+static uint32_t cut(struct door_call *calls, size_t n, uint32_t most)
+{
+	uint32_t waves = 1;
+	for (size_t i = 0; i < n; i++)
+		calls[i].before = (uint32_t)i; /* for a stable order */
+	qsort(calls, n, sizeof *calls, by_comm);
+	for (size_t i = 0, same, pairs; i < n && waves; i += same) {
+		for (same = pairs = 0; i + same < n && calls[i + same].comm == calls[i].comm; same++)
+			pairs += (size_t)door_is_pair(&calls[i + same]);
+		const struct ncclComm *comm = calls[i].comm;
+		uint32_t mine =
+		    pairs > most ? door_cut_waves(&calls[i], pairs, comm->rank, comm->size, most) : 1;
+		waves = !mine || mine > waves ? mine : waves;
+	}
+	return waves;
+}
+
+static size_t count_pairs(const struct door_call *calls, size_t n)
+{
+	size_t pairs = 0;
+	for (size_t i = 0; i < n; i++)
+		pairs += (size_t)door_is_pair(&calls[i]);
+	return pairs;
+}
+
+static ncclResult_t run_group(struct door_call *calls, size_t n)
+{
+	uint32_t waves = 1;
+	if (count_pairs(calls, n) > ENGINE_MOST_GROUPED)
+		waves = cut(calls, n, ENGINE_MOST_GROUPED);
+	if (!waves)
+		return door_refuse(ncclSystemError, "no memory for a group of %zu calls", n);
+	ncclResult_t result = ncclSuccess;
+	for (uint32_t w = 0; w < waves && result == ncclSuccess; w++)
+		result = run_wave(calls, n, w, w + 1 == waves);
+	return result;
+}
+
+static ncclResult_t run_single(struct door_call *call)
+{
+	return call->coll == DOOR_OP_DESTROY ? ncclSuccess : door_result(call->comm, door_issue(call));
+}
+
+static size_t enter_all(const struct door_call *calls, size_t n, ncclResult_t *result)
+{
+	size_t entered = 0;
+	while (entered < n && (*result = door_enter(calls[entered].comm, "GroupEnd")) == ncclSuccess)
+		entered++;
+	return entered;
+}
+
+static ncclResult_t run_calls(struct door_call *calls, size_t n)
+{
+	ncclResult_t result = ncclSuccess;
+	const size_t entered = enter_all(calls, n, &result);
+	if (result == ncclSuccess)
+		result = n == 1 ? run_single(calls) : run_group(calls, n);
+	for (size_t i = 0; i < entered; i++) {
+		door_unstage(&calls[i]);
+		if (calls[i].coll == DOOR_OP_DESTROY)
+			door_issue(&calls[i]);
+		door_leave(calls[i].comm);
+	}
+	return result;
+}
+
+/* ---- The functions ------------------------------------------------------------------------------------------ */
+
+DOOR_EXPORT(ncclGroupStart);
+ncclResult_t pncclGroupStart(void)
+{
+	group.depth++;
+	return ncclSuccess;
+}
+
+/* Closes the group and gives what was in it. */
+static struct group take(void)
+{
+	const struct group taken = group, empty = { .calls.bytes = sizeof(struct door_call),
+						    .jobs.bytes = sizeof(struct door_job) };
+	group = empty;
+	return taken;
+}
+
+static void drop(struct group *taken)
+{
+	struct door_job *jobs = taken->jobs.items;
+	for (size_t i = 0; i < taken->jobs.n; i++)
+		free(jobs[i].ranks);
+	free(taken->calls.items);
+	free(taken->jobs.items);
+}
+
+static ncclResult_t no_group(const char *call)
+{
+	return door_refuse(ncclInvalidUsage, "%s without ncclGroupStart in this thread", call);
+}
+
+DOOR_EXPORT(ncclGroupEnd);
+ncclResult_t pncclGroupEnd(void)
+{
+	if (!group.depth)
+		return no_group("ncclGroupEnd");
+	if (--group.depth)
+		return ncclSuccess;
+	struct group g = take();
+	ncclResult_t result = g.error;
+	if (result == ncclSuccess && g.jobs.n)
+		result = door_jobs_run(g.jobs.items, (int)g.jobs.n);
+	if (result == ncclSuccess && g.calls.n)
+		result = run_calls(g.calls.items, g.calls.n);
+	drop(&g);
+	return result;
+}
+
+/* The group is dropped, as NCCL does. */
+DOOR_EXPORT(ncclGroupSimulateEnd);
+ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+	if (!group.depth)
+		return no_group("ncclGroupSimulateEnd");
+	if (--group.depth)
+		return ncclSuccess;
+	struct group g = take();
+	drop(&g);
+	return door_refuse(
+	    ncclInvalidUsage,
+	    "ncclGroupSimulateEnd is not offered: the group was dropped and no time is estimated; use "
+	    "corale-plan for the modelled time of a call");
+}

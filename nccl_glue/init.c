@@ -1,0 +1,439 @@
+/* How communicators come up: from an id, from a parent, or all of a process's at once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "boot/boot_tcp.h"
+#include "door.h"
+#include "env.h"
+#include "export.h"
+#include "log.h"
+
+_Static_assert(sizeof(ncclUniqueId) == BOOT_ID_BYTES, "an id is the bootstrap's");
+
+static struct boot_options boot_options(const struct settings *settings)
+{
+	const char *family = door_env("NCCL_SOCKET_FAMILY");
+	return (struct boot_options){ .ifname = door_env("NCCL_SOCKET_IFNAME"),
+				      .family = !family               ? 0
+						: strstr(family, "6") ? 6
+								      : 4,
+				      .address = door_env("NCCL_COMM_ID"),
+				      .timeout_s = settings->nccl_init_timeout };
+}
+
+DOOR_EXPORT(ncclGetUniqueId);
+ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
+{
+	const struct settings *settings;
+	if (!id)
+		return door_refuse(ncclInvalidArgument, "ncclGetUniqueId: no place for the id");
+	int ret = door_settings(&settings);
+	if (!ret) {
+		const struct boot_options options = boot_options(settings);
+		ret = boot_id_create(&options, (unsigned char *)id->internal);
+	}
+	if (ret)
+		door_keep_error(log_last_error());
+	return door_error_of(ret);
+}
+
+/* ---- From a bootstrap to a communicator ---------------------------------------------------------------------- */
+
+static int gather(void *boot, const void *in, size_t bytes, void *out)
+{
+	return boot_allgather(boot, in, bytes, out);
+}
+
+static int gather_alone(void *boot, const void *in, size_t bytes, void *out)
+{
+	memcpy(out, in, bytes);
+	return 0;
+}
+
+static int policy_of(const struct door_config *config)
+{
+	static const int policies[] = { CORALE_CTA_POLICY_DEFAULT, CORALE_CTA_POLICY_EFFICIENT,
+					CORALE_CTA_POLICY_ZERO };
+	return policies[config->cta_policy & 3 ? (config->cta_policy & 1 ? 1 : 2) : 0];
+}
+
+static int create_core(struct ncclComm *comm, const struct settings *settings)
+{
+	corale_config config;
+	corale_config_init(&config);
+	config.timeout_seconds = settings->nccl_timeout > 0 ? settings->nccl_timeout : -1;
+	config.device = comm->device->is_gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
+	config.cta_policy = policy_of(&comm->config);
+	if (comm->device->is_gpu)
+		config.max_channels = door_max_blocks(&comm->config);
+	const struct comm_traits traits = { .holds = 1,
+					    .no_scratch = 1,
+					    .leaves_quietly = 1,
+					    .creation_timeout = settings->nccl_init_timeout,
+					    .gpu_window = settings->nccl_window };
+	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm->boot,
+					     comm->boot ? gather : gather_alone };
+	return corale_private_comm_create(&bootstrap, &config, NULL, &traits, NULL, NULL, &comm->core);
+}
+
+static void tell(const struct ncclComm *comm, const struct door_job *job,
+		 void (*line)(const struct door_log_comm *))
+{
+	static const char *const calls[] = { [DOOR_INIT] = "ncclCommInitRank",
+					     [DOOR_SPLIT] = "ncclCommSplit",
+					     [DOOR_SHRINK] = "ncclCommShrink" };
+	uint64_t id = job->tag;
+	if (!door_log_wants(DOOR_LOG_INIT))
+		return;
+	for (size_t i = 0; job->kind == DOOR_INIT && i < sizeof job->id.internal;
+	     i++) /* FNV-1a: the id itself is secret */
+		id = (id ^ (unsigned char)job->id.internal[i]) * 0x100000001b3u;
+	const struct door_log_comm facts = { .call = calls[job->kind],
+					     .comm = comm,
+					     .rank = comm->rank,
+					     .nranks = comm->size,
+					     .cuda_dev = comm->ordinal,
+					     .nvml_dev = comm->ordinal,
+					     .bus_id = comm->device->bus_id(comm->ordinal),
+					     .comm_id = id,
+					     .parent = job->kind == DOOR_INIT ? NULL : job->comm,
+					     .split_count = (int)(job->tag / 2),
+					     .color = job->color,
+					     .key = job->key };
+	line(&facts);
+}
+
+/* The bootstrap becomes the communicator's, or ends. */
+static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, int size)
+{
+	const struct settings *settings;
+	const struct door_device *device = door_device_find();
+	int ret = device ? door_settings(&settings) : CORALE_ENOTSUP;
+	struct ncclComm *comm = ret ? NULL : door_create(rank, size, job->ordinal, device, &job->config);
+	if (comm) {
+		comm->boot = boot;
+		tell(comm, job, door_log_init_start);
+		ret = create_core(comm, settings);
+	}
+	if (comm && !ret) {
+		tell(comm, job, door_log_init_complete);
+		*job->out = comm;
+		return ncclSuccess;
+	}
+	door_keep_error(log_last_error());
+	log_line(
+	    LOG_WARN, rank,
+	    "no communicator was made; to run the program with NVIDIA's NCCL, start it without corale-run");
+	if (boot)
+		boot->ops->close(boot);
+	free(comm);
+	return comm || ret ? door_error_of(ret) : ncclSystemError;
+}
+
+void door_job_init(struct door_job *job)
+{
+	const struct settings *settings;
+	struct boot *boot = NULL;
+	int ret = door_settings(&settings);
+	if (!ret && job->size > 1) {
+		const struct boot_options options = boot_options(settings);
+		ret = boot_tcp_open((const unsigned char *)job->id.internal, job->rank, job->size, &options,
+				    &boot);
+	}
+	if (ret)
+		door_keep_error(log_last_error());
+	job->result = ret ? door_error_of(ret) : create(job, boot, job->rank, job->size);
+}
+
+/* ---- From a parent ------------------------------------------------------------------------------------------- */
+
+/* The ranks of the parent that the child has, in its order. */
+struct members {
+	int *ranks, n, mine;
+};
+
+static void create_child(struct door_job *job, const struct members *m)
+{
+	struct boot *parent = job->comm->boot, *boot = NULL;
+	int ret = 0;
+	if (m->n > 1)
+		ret = parent->ops->child(parent, m->ranks, m->n, job->tag, &boot);
+	if (ret)
+		door_keep_error(log_last_error());
+	job->result = ret ? door_error_of(ret) : create(job, boot, m->mine, m->n);
+}
+
+struct choice {
+	int32_t color, key, rank;
+};
+
+static int compare_choices(const void *x, const void *y)
+{
+	const struct choice *a = x, *b = y;
+	return a->key != b->key ? (a->key < b->key ? -1 : 1) : a->rank - b->rank;
+}
+
+/* By a bootstrap of its own, so that several splits of a parent can be under way. */
+static int gather_choices(const struct door_job *job, struct choice *all)
+{
+	const struct ncclComm *parent = job->comm;
+	const struct choice mine = { job->color, job->key, parent->rank };
+	struct boot *boot = NULL;
+	int *ranks, ret;
+	if (parent->size == 1) {
+		*all = mine;
+		return 0;
+	}
+	ranks = malloc((size_t)parent->size * sizeof *ranks);
+	if (!ranks)
+		return log_error(CORALE_ENOMEM, parent->rank, "no memory for %d ranks", parent->size);
+	for (int r = 0; r < parent->size; r++)
+		ranks[r] = r;
+	ret = parent->boot->ops->child(parent->boot, ranks, parent->size, job->tag | 1, &boot);
+	if (!ret) {
+		ret = boot_allgather(boot, &mine, sizeof mine, all);
+		boot->ops->close(boot);
+	}
+	free(ranks);
+	return ret;
+}
+
+void door_job_split(struct door_job *job)
+{
+	const struct ncclComm *parent = job->comm;
+	struct choice *all = malloc((size_t)parent->size * sizeof *all);
+	struct members m = { malloc((size_t)parent->size * sizeof *m.ranks), 0, 0 };
+	int ret = all && m.ranks
+		      ? gather_choices(job, all)
+		      : log_error(CORALE_ENOMEM, parent->rank, "no memory for %d ranks", parent->size);
+	if (ret) {
+		door_keep_error(log_last_error());
+		job->result = door_error_of(ret);
+	} else if (job->color != NCCL_SPLIT_NOCOLOR) {
+		qsort(all, (size_t)parent->size, sizeof *all, compare_choices);
+		for (int i = 0; i < parent->size; i++) {
+			if (all[i].color != job->color)
+				continue;
+			if (all[i].rank == parent->rank)
+				m.mine = m.n;
+			m.ranks[m.n++] = all[i].rank;
+		}
+		create_child(job, &m);
+	}
+	free(m.ranks);
+	free(all);
+	door_leave(job->comm);
+}
+
+void door_job_shrink(struct door_job *job)
+{
+	struct members m = { job->ranks, job->nranks, 0 };
+	while (m.ranks[m.mine] != job->comm->rank)
+		m.mine++;
+	create_child(job, &m);
+	door_leave(job->comm);
+}
+
+/* ---- The functions ------------------------------------------------------------------------------------------- */
+
+static ncclResult_t read_config(const char *call, const ncclConfig_t *given, struct door_config *out)
+{
+	char why[256];
+	const ncclResult_t result = door_config_read(given, out, why, sizeof why);
+	return result == ncclSuccess ? result : door_refuse(result, "nccl%s: %s", call, why);
+}
+
+static ncclResult_t init(const char *call, ncclComm_t *out, int size, const ncclUniqueId *id, int rank,
+			 const ncclConfig_t *config)
+{
+	struct door_job job = { .kind = DOOR_INIT, .out = out, .rank = rank, .size = size };
+	ncclResult_t result = ncclSuccess;
+	if (!out || !id || size < 1 || rank < 0 || rank >= size)
+		result = door_refuse(ncclInvalidArgument,
+				     "nccl%s: rank %d of %d; expected a place for the communicator, an id "
+				     "and 0 <= rank < ranks",
+				     call, rank, size);
+	if (result == ncclSuccess)
+		result = read_config(call, config, &job.config);
+	const struct door_device *device = result == ncclSuccess ? door_device_find() : NULL;
+	if (result == ncclSuccess && (!device || device->current(&job.ordinal)))
+		result = door_refuse(device ? ncclUnhandledCudaError : ncclInvalidUsage, "nccl%s: %s", call,
+				     log_last_error());
+	if (result == ncclSuccess) {
+		job.id = *id;
+		return door_job_submit(&job);
+	}
+	door_group_fail(result);
+	return result;
+}
+
+DOOR_EXPORT(ncclCommInitRank);
+ncclResult_t pncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank)
+{
+	return init("CommInitRank", comm, size, &id, rank, NULL);
+}
+
+DOOR_EXPORT(ncclCommInitRankConfig);
+ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
+				     ncclConfig_t *config)
+{
+	return init("CommInitRankConfig", comm, size, &id, rank, config);
+}
+
+DOOR_EXPORT(ncclCommInitRankScalable);
+ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int size, int rank, int ids, ncclUniqueId *id,
+				       ncclConfig_t *config)
+{
+	return init("CommInitRankScalable", comm, size, ids < 1 ? NULL : id, rank, config);
+}
+
+static ncclResult_t check_all(const ncclComm_t *out, int n, const struct door_device *device,
+			      const int *ordinals)
+{
+	int gpus = 0;
+	if (!out || n < 1)
+		return door_refuse(
+		    ncclInvalidArgument,
+		    "ncclCommInitAll: %d ranks; expected 1 at least, and a place for their communicators", n);
+	if (!device || device->count(&gpus))
+		return door_refuse(device ? ncclUnhandledCudaError : ncclInvalidUsage, "ncclCommInitAll: %s",
+				   log_last_error());
+	for (int i = 0; device->is_gpu && i < n; i++)
+		if ((ordinals ? ordinals[i] : i) < 0 || (ordinals ? ordinals[i] : i) >= gpus)
+			return door_refuse(ncclInvalidArgument,
+					   "ncclCommInitAll: rank %d on GPU %d; this process sees %d", i,
+					   ordinals ? ordinals[i] : i, gpus);
+	return ncclSuccess;
+}
+
+/* The ranks meet like those of other processes, by an id that this call makes. */
+DOOR_EXPORT(ncclCommInitAll);
+ncclResult_t pncclCommInitAll(ncclComm_t *out, int n, const int *ordinals)
+{
+	ncclUniqueId id;
+	ncclResult_t result = check_all(out, n, door_device_find(), ordinals);
+	struct door_job *jobs = NULL;
+	if (result == ncclSuccess)
+		result = pncclGetUniqueId(&id);
+	if (result == ncclSuccess && !(jobs = calloc((size_t)n, sizeof *jobs)))
+		result = door_refuse(ncclSystemError, "ncclCommInitAll: no memory for %d ranks", n);
+	for (int i = 0; result == ncclSuccess && i < n; i++) {
+		jobs[i] = (struct door_job){ .kind = DOOR_INIT,
+					     .out = &out[i],
+					     .rank = i,
+					     .size = n,
+					     .id = id,
+					     .ordinal = ordinals ? ordinals[i] : i };
+		out[i] = NULL;
+		result = read_config("CommInitAll", NULL, &jobs[i].config);
+	}
+	if (result == ncclSuccess)
+		result = door_jobs_run(jobs, n);
+	free(jobs);
+	return result;
+}
+
+/* Tags of children: two each, alike on all ranks, as these make the same children in the same order. */
+static void begin_child(struct door_job *job, ncclComm_t parent)
+{
+	job->comm = parent;
+	job->ordinal = parent->ordinal;
+	job->tag = 2 * ++parent->children;
+}
+
+/* The child has the parent's configuration, unless it is given one. The parent lives until the job has ended. */
+static ncclResult_t submit_child(struct door_job *job, const char *call, const ncclConfig_t *config)
+{
+	ncclResult_t result = ncclSuccess;
+	if (config)
+		result = read_config(call, config, &job->config);
+	else
+		job->config = job->comm->config;
+	if (result == ncclSuccess)
+		return door_job_submit(job);
+	free(job->ranks);
+	door_leave(job->comm);
+	door_group_fail(result);
+	return result;
+}
+
+DOOR_EXPORT(ncclCommSplit);
+ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *out, ncclConfig_t *config)
+{
+	struct door_job job = { .kind = DOOR_SPLIT, .out = out, .color = color, .key = key };
+	ncclResult_t result = door_enter_any(parent, "CommSplit");
+	if (result == ncclSuccess && (!out || color < NCCL_SPLIT_NOCOLOR)) {
+		door_leave(parent);
+		result = door_refuse(ncclInvalidArgument,
+				     "ncclCommSplit: color %d; expected 0 or more, or NCCL_SPLIT_NOCOLOR, "
+				     "and a place for the communicator",
+				     color);
+	}
+	if (result != ncclSuccess) {
+		door_group_fail(result);
+		return result;
+	}
+	begin_child(&job, parent);
+	return submit_child(&job, "CommSplit", config);
+}
+
+/* The parent's ranks but those that are excluded. */
+static int remaining(const struct ncclComm *parent, const int *excluded, int n, int **out)
+{
+	int used = 0;
+	*out = malloc((size_t)parent->size * sizeof **out);
+	for (int r = 0; *out && r < parent->size; r++) {
+		int stays = 1;
+		for (int i = 0; i < n; i++)
+			stays &= excluded[i] != r;
+		if (stays)
+			(*out)[used++] = r;
+	}
+	return used;
+}
+
+static ncclResult_t check_shrink(ncclComm_t parent, const int *excluded, int n, ncclComm_t *out)
+{
+	if (!out || !excluded || n < 1 || n >= parent->size)
+		return door_refuse(ncclInvalidArgument,
+				   "ncclCommShrink: %d ranks to be excluded; expected 1 to %d, and a place "
+				   "for the communicator",
+				   n, parent->size - 1);
+	for (int i = 0; i < n; i++)
+		if (excluded[i] < 0 || excluded[i] >= parent->size || excluded[i] == parent->rank)
+			return door_refuse(ncclInvalidArgument,
+					   "ncclCommShrink: rank %d is to be excluded by rank %d; expected "
+					   "another rank from 0 to %d",
+					   excluded[i], parent->rank, parent->size - 1);
+	return ncclSuccess;
+}
+
+DOOR_EXPORT(ncclCommShrink);
+ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t *out, ncclConfig_t *config,
+			     int flags)
+{
+	struct door_job job = { .kind = DOOR_SHRINK, .out = out };
+	ncclResult_t result = door_enter_any(parent, "CommShrink");
+	if (result != ncclSuccess) {
+		door_group_fail(result);
+		return result;
+	}
+	result = check_shrink(parent, excluded, n, out);
+	if (result == ncclSuccess) {
+		job.nranks = remaining(parent, excluded, n, &job.ranks);
+		if (!job.ranks)
+			result = door_refuse(ncclSystemError, "ncclCommShrink: no memory for %d ranks",
+					     parent->size);
+	}
+	if (result != ncclSuccess) {
+		door_leave(parent);
+		door_group_fail(result);
+		return result;
+	}
+	if (flags & NCCL_SHRINK_ABORT)
+		comm_quit(parent->core);
+	begin_child(&job, parent);
+	return submit_child(&job, "CommShrink", config);
+}

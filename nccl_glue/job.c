@@ -1,0 +1,74 @@
+/* What makes and ends communicators: at once, or at the end of a group, a thread each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "door.h"
+
+static void run(struct door_job *job)
+{
+	static void (*const work[])(struct door_job *) = { [DOOR_INIT] = door_job_init,
+							   [DOOR_SPLIT] = door_job_split,
+							   [DOOR_SHRINK] = door_job_shrink,
+							   [DOOR_DESTROY] = door_job_destroy };
+	work[job->kind](job);
+	if (job->result != ncclSuccess)
+		snprintf(job->error, sizeof job->error, "%s", pncclGetLastError(NULL));
+}
+
+static void *run_in_thread(void *arg)
+{
+	struct door_job *job = arg;
+	const struct door_device *device = door_device_find();
+	if (!device || (device->select && device->select(job->ordinal)))
+		job->result = door_refuse(ncclUnhandledCudaError, "%s", log_last_error());
+	else
+		run(job);
+	return NULL;
+}
+
+static ncclResult_t run_alone(struct door_job *job)
+{
+	run(job);
+	return job->result;
+}
+
+ncclResult_t door_jobs_run(struct door_job *jobs, int n)
+{
+	int started = 0;
+	ncclResult_t result = ncclSuccess;
+	if (n == 1)
+		return run_alone(jobs);
+	for (; started < n; started++) {
+		int error = process_thread(&jobs[started].thread, run_in_thread, &jobs[started]);
+		if (error) {
+			result = door_refuse(
+			    ncclSystemError,
+			    "no thread for rank %d of a group: %s; raise the limit of threads (ulimit -u)",
+			    jobs[started].rank, strerror(error));
+			break;
+		}
+	}
+	for (int i = 0; i < started; i++) {
+		pthread_join(jobs[i].thread, NULL);
+		if (result == ncclSuccess && jobs[i].result != ncclSuccess) {
+			result = jobs[i].result;
+			door_keep_error(jobs[i].error);
+		}
+	}
+	return result;
+}
+
+ncclResult_t door_job_submit(const struct door_job *given)
+{
+	struct door_job job = *given;
+	if (job.out)
+		*job.out = NULL;
+	ncclResult_t result = door_grouping() ? door_group_job(&job) : run_alone(&job);
+	if (result != ncclSuccess || !door_grouping())
+		free(job.ranks);
+	if (result != ncclSuccess)
+		door_group_fail(result);
+	return result;
+}

@@ -1,0 +1,18 @@
+/* How many blocks a communicator's kernels have. */
+#include "base/settings.h"
+#include "door.h"
+#include "env.h"
+
+/* Several communicators at work side by side must fit on a GPU: four of these do on 132 processors. Measured: docs/nccl.md. */
+enum { DEFAULT_BLOCKS = 32 };
+
+int door_max_blocks(const struct door_config *config)
+{
+	const struct settings *settings;
+	const int asked = door_env_max_ctas();
+	if (config->max_ctas > 0)
+		return config->max_ctas;
+	if (!door_settings(&settings) && settings->max_ctas > 0)
+		return settings->max_ctas;
+	return asked > 0 ? asked : DEFAULT_BLOCKS;
+}
