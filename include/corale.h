@@ -394,6 +394,9 @@ int corale_barrier(corale_comm *comm, void *stream);
  * CUDA communicators, one after the other in an order that all their ranks share: all sends and receives
  * start together, when all work before them on any of their streams is done, and what is enqueued on these later
  * waits for all of them; at most 160 of them; collectives follow as made. All ranks of these group alike.
+ * One thread may drive several ranks of a communicator: it makes the calls of all of them in one group, which orders each rank's calls as
+ * made, in whatever order the ranks take turns. On a CUDA communicator each of these ranks has a stream of its own; on a host communicator
+ * a rank's calls are all on one stream, or all on none.
  */
 int corale_group_begin(void);
 int corale_group_end(void);

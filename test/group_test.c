@@ -573,6 +573,124 @@ static void policy_of_parts(struct team_member *m)
 	}
 }
 
+/* ---- One thread that drives several ranks of a communicator ------------------------------------------------- */
+
+enum { ONE_COUNT = 5000 };
+
+/* The calls of one rank in the thread's group. */
+struct driven {
+	corale_comm *comm;
+	corale_stream *stream;
+	int rank, size;
+	int32_t mine[ONE_COUNT], sums[2][ONE_COUNT], *out, *in;
+};
+
+static void make_driven(struct driven *d, corale_comm *comm, corale_stream *stream)
+{
+	*d = (struct driven){
+		.comm = comm, .stream = stream, .rank = corale_comm_rank(comm), .size = corale_comm_size(comm)
+	};
+	d->out = make(d->rank, (d->rank + 1) % d->size, 0, LARGE);
+	d->in = allocate(LARGE);
+	for (int i = 0; i < ONE_COUNT; i++)
+		d->mine[i] = (d->rank + 1) * (i % 7 + 1);
+}
+
+static int sum_driven(struct driven *d, int k)
+{
+	return corale_all_reduce(d->mine, d->sums[k], ONE_COUNT, CORALE_INT32, k ? CORALE_MAX : CORALE_SUM,
+				 d->comm, d->stream);
+}
+
+static void exchange_driven(struct driven *d)
+{
+	corale_recv(d->in, LARGE, CORALE_INT32, (d->rank + d->size - 1) % d->size, d->comm, d->stream);
+	corale_send(d->out, LARGE, CORALE_INT32, (d->rank + 1) % d->size, d->comm, d->stream);
+}
+
+static void check_driven(struct team_member *m, struct driven *d, int sums, int messages)
+{
+	for (int k = 0; k < sums; k++) {
+		const int32_t factor = k ? d->size : d->size * (d->size + 1) / 2;
+		for (int i = 0; i < ONE_COUNT; i++)
+			if (d->sums[k][i] != factor * (i % 7 + 1)) {
+				team_fault(m, "rank %d: element %d of sum %d is %d", d->rank, i, k,
+					   (int)d->sums[k][i]);
+				break;
+			}
+	}
+	if (messages)
+		expect_message(m, (d->rank + d->size - 1) % d->size, d->rank, 0, LARGE, d->in);
+}
+
+static void drive_once(struct team_member *m, struct driven *ranks, int n, int sums, int messages,
+		       int by_rank)
+{
+	corale_group_begin();
+	for (int i = 0; i < n * sums; i++) {
+		const int rank = by_rank ? i / sums : i % n, k = by_rank ? i % sums : i / n;
+		team_expect(m, sum_driven(&ranks[rank], k), 0, "all_reduce");
+		if (messages && k == sums - 1)
+			exchange_driven(&ranks[rank]);
+	}
+	for (int r = 0; messages && !sums && r < n; r++)
+		exchange_driven(&ranks[r]);
+	team_expect(m, corale_group_end(), 0, "the group of several ranks");
+	for (int r = 0; r < n; r++) {
+		if (ranks[r].stream)
+			team_expect(m, corale_stream_synchronize(ranks[r].stream), 0, "synchronize");
+		check_driven(m, &ranks[r], sums, messages);
+	}
+}
+
+/* streams: 0: none; 1: one of all ranks; 2: one each; 3: the first rank has none. */
+static void drive_ranks(struct team_member *m, corale_comm **comms, int n, int streams)
+{
+	struct driven *ranks = calloc((size_t)n, sizeof *ranks);
+	if (!ranks)
+		abort();
+	corale_stream *stream = NULL;
+	for (int r = 0; r < n; r++) {
+		if (streams && (streams != 1 || !r))
+			corale_stream_create(&stream);
+		if (streams == 3 && !r) {
+			corale_stream_destroy(stream);
+			stream = NULL;
+		}
+		make_driven(&ranks[r], comms[r], stream);
+	}
+	for (int i = 0; i < 12; i++)
+		drive_once(m, ranks, n, i / 2 % 3, i / 6, i % 2);
+	for (int r = 0; r < n; r++) {
+		if (streams != 1 || !r)
+			corale_stream_destroy(ranks[r].stream);
+		free(ranks[r].out);
+		free(ranks[r].in);
+	}
+	free(ranks);
+}
+
+/* The first rank's thread drives all ranks, of two halves too, while the other threads wait. */
+static void one_thread(struct team_member *m)
+{
+	corale_comm *half, *all[RANKS], *halves[RANKS];
+	team_expect(m, corale_comm_split(m->comm, m->rank / 2, 0, &half), 0, "split");
+	m->team->shared[m->rank] = m->comm;
+	m->team->shared[RANKS + m->rank] = half;
+	team_barrier(m);
+	for (int streams = 0; m->rank == 0 && streams < 4; streams++) {
+		for (int r = 0; r < RANKS; r++) {
+			all[r] = m->team->shared[r];
+			halves[r] = m->team->shared[RANKS + r];
+		}
+		drive_ranks(m, all, RANKS, streams);
+		drive_ranks(m, halves, 2, streams);
+		drive_ranks(m, halves + 2, 2, streams);
+	}
+	team_barrier(m);
+	corale_comm_destroy(half);
+}
+
 static const struct team_case cases[] = {
 	{ "in order per pair, to oneself, of nothing", in_order },
 	{ "many small messages", many_small },
@@ -595,6 +713,7 @@ static const struct team_case cases[] = {
 	{ "several communicators", several_communicators },
 	{ "memory within the cap", within_cap },
 	{ "a part has the policy of the whole", policy_of_parts },
+	{ "one thread drives several ranks", one_thread },
 };
 
 int main(int argc, char **argv)

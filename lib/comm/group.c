@@ -86,12 +86,15 @@ int corale_group_begin(void)
 	return 0;
 }
 
+/* Communicators in an order that all their ranks share; of each the ranks that this thread drives, one after the other. */
 static int by_comm(const struct grouped *a, const struct grouped *b)
 {
-	return (a->comm->id > b->comm->id) - (a->comm->id < b->comm->id);
+	if (a->comm->id != b->comm->id)
+		return a->comm->id < b->comm->id ? -1 : 1;
+	return a->comm->rank - b->comm->rank;
 }
 
-/* Communicators in an order that all their ranks share; of each its calls as made. */
+/* Of each rank of a communicator its calls as made. */
 static int compare_made(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
@@ -99,7 +102,7 @@ static int compare_made(const void *x, const void *y)
 	return differ ? differ : (a->order > b->order) - (a->order < b->order);
 }
 
-/* In which they start: by door, stream and communicator; sends and receives first. */
+/* In which they start: by door, stream, communicator and rank; sends and receives first. */
 static int compare_started(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
