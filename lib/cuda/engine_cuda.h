@@ -219,6 +219,15 @@ void engine_silence(struct engine *engine, int code);
 int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
 int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
 
+/* ---- engine_cuda_alone.c: of one rank: no kernel, but for premultiplied sums */
+
+int engine_is_alone(const struct engine *engine, const struct engine_call *call);
+/* 1 if nothing is to be enqueued either: it is in place, or empty. */
+int engine_alone_is_done(const struct engine_call *call);
+int engine_run_alone(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
+int engine_send_alone(struct engine *engine, const struct engine_message *messages, int n,
+		      cudaStream_t stream);
+
 /* ---- engine_cuda_shape.c: what decides the launch of a call; then its shape, which a line at TRACE tells as corale-plan prints it */
 
 struct plan_launch engine_launch_of(const struct engine_call *call, const struct plan_node *node);

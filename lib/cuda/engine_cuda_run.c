@@ -295,6 +295,8 @@ static int launch_lowered(struct engine *e, const struct engine_call *c, cudaStr
 
 static int launch_call(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
+	if (engine_is_alone(e, c))
+		return engine_run_alone(e, c, stream);
 	switch (c->codelet) {
 	case CODELET_NONE:
 		return launch_lowered(e, c, stream);
@@ -325,7 +327,7 @@ int engine_run(struct engine *e, const struct engine_call *c, void *stream)
 	    recv = moves && writes ? is_plain(e, c->recv) : 0;
 	if (send < 0 || recv < 0)
 		return send < 0 ? send : recv;
-	if (send || recv)
+	if ((send || recv) && !(engine_is_alone(e, c) && engine_alone_is_done(c)))
 		return engine_stage_call(e, c, send, recv, stream, launch_call);
 	int ret = engine_order(e, stream);
 	return ret ? ret : launch_call(e, c, stream);
@@ -412,6 +414,8 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 	unsigned char taken[CODELET_MAX_MESSAGES] = { 0 };
 	struct codelet_args a;
 	int used = 0;
+	if (e->world_ranks == 1)
+		return engine_send_alone(e, m, n, stream);
 	fill(e, &(struct engine_call){ .coll = CORALE_SEND, .number = m->number }, &a);
 	begin_edges(e, &a, e->words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->edges);
 	for (int i = 0; i < n; i++)

@@ -407,6 +407,8 @@ static const struct {
 	{ "epochs of slots beyond 32 bits", slots_wrap },
 	{ "long broadcasts", long_broadcasts },
 	{ "broadcasts in slots from every root", test_broadcasts_in_slots },
+	{ "one rank launches at most a copy", test_alone },
+	{ "one rank's messages to itself", test_messages_alone },
 };
 
 int main(int argc, char **argv)

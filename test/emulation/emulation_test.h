@@ -55,4 +55,7 @@ int test_abort(void);
 
 int test_old_headers(void);
 
+int test_alone(void);
+int test_messages_alone(void);
+
 #endif
