@@ -129,9 +129,22 @@ enum : uint32_t { CALL_OVER = 1u << 31 }; /* in an epoch: no packet has it */
 
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
-/* OF_MESSAGE: expected and got are what codelet_what says. No argument, which all that call this would have to hold. */
-template <bool OF_MESSAGE = false>
-__device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)
+/*
+ * A kernel that has failed keeps its stream while the host says so: nothing behind it on the stream runs on what it has not made. One thread
+ * of a launch is enough; the other blocks end.
+ */
+__device__ static inline void call_hold(const codelet_args &a)
+{
+	const uint32_t *hold = a.state->hold;
+	if (!a.launch || !sync_load_host(hold) || atomicExch(&a.state->holder, a.launch) == a.launch)
+		return;
+	while (sync_load_host(hold))
+		sync_nap();
+}
+
+/* The first failure of this GPU: for the host, all peers, and the kernels to come. */
+template <bool OF_MESSAGE>
+__device__ static inline void call_record(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)
 {
 	codelet_failure *f = a.state->failure;
 	if (atomicCAS(&a.state->recorded, 0u, 1u))
@@ -150,9 +163,20 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		atomicXor((unsigned long long *)&a.state->epochs[b],
 			  1ull << 63 | CALL_OVER >> 1 | (uint32_t)(a.rank + 1) << 20);
-	uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
+	const uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
+	const bool local = sync_load_host(a.state->host_abort) & CODELET_LOCAL_ABORT;
 	for (int r = 0; r < a.ranks; r++)
-		sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
+		if (r == a.rank || !local)
+			sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
+}
+
+/* Every kernel that ends because the communicator has failed ends by this. OF_MESSAGE: expected and got are what codelet_what says. No argument,
+ * which all that call this would have to hold. */
+template <bool OF_MESSAGE = false>
+__device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)
+{
+	call_record<OF_MESSAGE>(a, code, peer, epoch, expected, got);
+	call_hold(a);
 }
 
 enum { CALL_SPINS_PER_LOOK = 1024, CALL_LOOKS_PER_HOST = 16 };
@@ -224,7 +248,7 @@ __device__ static __noinline__ void call_explain(const codelet_args &a, int peer
 	if (abort)
 		call_fail(a, -(int)(uint32_t)abort, (int)(abort >> 32) - 1, epoch, 0, 0);
 	else if (told)
-		call_fail(a, -(int)told, a.rank, epoch, 0, 0);
+		call_fail(a, -(int)(told & ~(uint32_t)CODELET_LOCAL_ABORT), a.rank, epoch, 0, 0);
 	else
 		call_fail(a, CORALE_ETIMEDOUT, peer, epoch, 0, 0);
 }

@@ -177,6 +177,7 @@ static int health(struct engine *e)
 static int finish(struct engine *e)
 {
 	struct visit v = visit(e);
+	engine_release(e);
 	int ret = engine_wait_idle(e);
 	end_visit(e, v);
 	return ret;
@@ -191,6 +192,7 @@ static int withdraw(struct engine *e, int rank, int failed)
 		nanosleep(&pause, NULL);
 	int ret = 0;
 	if (failed) {
+		engine_release(e);
 		engine_silence(e, CORALE_ECOMM);
 		ret = engine_wait_idle(e);
 	}
@@ -301,6 +303,8 @@ const struct engine_ops engine_cuda = {
 	.failure = failure,
 	.health = health,
 	.stop = engine_stop,
+	.quit = engine_quit,
+	.release = engine_release,
 	.abort = engine_abort,
 	.finish = finish,
 	.withdraw = withdraw,

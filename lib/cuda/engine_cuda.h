@@ -73,7 +73,7 @@ struct engine_lanes {
 /* In pinned memory of the host. */
 struct engine_words {
 	struct codelet_failure failure; /* written by kernels */
-	uint32_t abort; /* read by kernels */
+	uint32_t abort, hold; /* read by kernels */
 	uint64_t told; /* what peers' windows get as struct codelet_control */
 };
 
@@ -97,7 +97,11 @@ struct engine {
 	unsigned char *mapped; /* by rank: 1 while mapped */
 	struct codelet_state *state; /* on the GPU */
 	struct codelet_failure *failure; /* in words */
-	uint32_t *abort; /* in words */
+	uint32_t *abort, *hold; /* in words */
+	int holds; /* engine_params.holds */
+	_Atomic int released; /* for good */
+	uint32_t launches; /* each has its number, */
+	int staging; /* but those of a call whose thread waits for the stream: they do not hold it */
 	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
 	uintptr_t known[ENGINE_KNOWN]; /* 2 MB granules of GPU memory, by their low bits */
 	size_t bytes; /* of GPU memory held */
@@ -129,6 +133,15 @@ struct engine {
 static inline int engine_failed(const struct engine *engine)
 {
 	return *(const volatile int32_t *)&engine->failure->code;
+}
+
+/* What codelet_args.launch of the next launch says. */
+static inline uint32_t engine_next_launch(struct engine *e)
+{
+	if (e->staging)
+		return 0;
+	e->launches += e->launches + 1 ? 1 : 2;
+	return e->launches;
 }
 
 /* What shapes and the choice of a way need to know of it. */
@@ -206,10 +219,12 @@ void engine_side_close(struct engine *engine);
 /* Host memory into memory of the GPU, which is there when it returns. */
 int engine_put(struct engine *engine, void *to, const void *from, size_t bytes);
 int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
-/* Waits until the GPU has done all that was enqueued, by whomever. In a thread whose capture mode is relaxed. CORALE_EDEVICE. */
+/* Waits until the GPU has done all that was enqueued, by whomever; meanwhile no kernel that has failed keeps its stream. In a thread whose capture mode is relaxed. CORALE_EDEVICE. */
 int engine_wait_idle(struct engine *engine);
 int engine_health(struct engine *engine);
 void engine_stop(struct engine *engine, int code);
+void engine_quit(struct engine *engine, int code);
+void engine_release(struct engine *engine);
 void engine_abort(struct engine *engine, int code);
 /* Later kernels, of graphs that are replayed, end at once; peers hear nothing. */
 void engine_silence(struct engine *engine, int code);

@@ -115,6 +115,8 @@ static int make_state(struct engine *e, double timeout_s)
 	if (!ret) {
 		first->failure = e->failure;
 		first->host_abort = e->abort;
+		first->hold = e->hold;
+		*e->hold = (uint32_t)e->holds;
 		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
 		ret = engine_put(e, e->state, first, sizeof(*first));
 		e->bytes += sizeof(*first);
@@ -215,6 +217,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	e->world_rank = p->world_rank;
 	e->world_ranks = p->world_ranks;
 	e->memory_cap = p->memory_cap;
+	e->holds = p->holds != 0;
 	e->edges_at_once = (CODELET_MAX_MESSAGES - 1) / 2; /* and a copy */
 	e->scratch_region = ENGINE_MAX_REGIONS; /* none */
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
@@ -261,6 +264,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
  */
 void engine_close(struct engine *e)
 {
+	engine_release(e);
 	engine_wait_idle(e); /* kernels end at their deadlines at the latest */
 	if (e->captured) {
 		engine_silence(e, CORALE_ECOMM);

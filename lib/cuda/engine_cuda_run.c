@@ -13,7 +13,7 @@ enum {
 	DIRECT_UNIT = 16
 };
 
-static void fill(const struct engine *e, const struct engine_call *c, struct codelet_args *a)
+static void fill(struct engine *e, const struct engine_call *c, struct codelet_args *a)
 {
 	*a = (struct codelet_args){ .windows = (unsigned char *)e->base,
 				    .stride = (uint32_t)e->stride,
@@ -28,6 +28,7 @@ static void fill(const struct engine *e, const struct engine_call *c, struct cod
 				    .tag = (uint32_t)(c->signature >> 32) ^ (uint32_t)c->signature,
 				    .scalar = c->scalar,
 				    .number = c->number,
+				    .launch = engine_next_launch(e),
 				    .headers = (uint32_t)e->layout.headers,
 				    .flags = (uint32_t)e->layout.flags,
 				    .acks = (uint32_t)e->layout.acks,

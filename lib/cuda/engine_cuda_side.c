@@ -22,6 +22,7 @@ int engine_side_open(struct engine *e)
 	memset(e->words, 0, sizeof(*e->words));
 	e->failure = &e->words->failure;
 	e->abort = &e->words->abort;
+	e->hold = &e->words->hold;
 	ret = engine_check(e, cudaStreamCreateWithFlags(&e->side, cudaStreamNonBlocking), "making a stream");
 	return ret ? ret : engine_check(e, cudaMalloc(&e->spare, 1), "allocating memory");
 }
@@ -64,11 +65,40 @@ int engine_fill(struct engine *e, void *to, int byte, size_t bytes)
 
 /* ---- All work of the GPU -------------------------------------------------------------------------------- */
 
+static void set_hold(struct engine *e, uint32_t word)
+{
+	if (e->hold)
+		__atomic_store_n(e->hold, word, __ATOMIC_SEQ_CST);
+}
+
+void engine_release(struct engine *e)
+{
+	atomic_store(&e->released, 1);
+	set_hold(e, 0);
+}
+
+static void pause_hold(struct engine *e)
+{
+	set_hold(e, 0);
+}
+
+/* What failed meanwhile has ended. */
+static void resume_hold(struct engine *e)
+{
+	if (!e->holds || engine_failed(e))
+		return;
+	set_hold(e, 1);
+	if (atomic_load(&e->released)) /* by another thread, perhaps just now */
+		set_hold(e, 0);
+}
+
 /* cudaFree waits so. cudaDeviceSynchronize does, too, but it invalidates every capture that is under way in the process. */
 int engine_wait_idle(struct engine *e)
 {
+	pause_hold(e); /* a stream that is held never becomes idle */
 	cudaError_t error = e->spare ? cudaFree(e->spare) : cudaDeviceSynchronize();
 	e->spare = NULL;
+	resume_hold(e);
 	if (error == cudaSuccess && cudaMalloc(&e->spare, 1) != cudaSuccess)
 		cudaGetLastError(); /* the program has taken all: the next time waits the other way */
 	return engine_check(e, error, "waiting for the GPU to become idle");
@@ -106,25 +136,30 @@ static void tell_all(struct engine *e, int code)
 	e->driver.pop_context(&ours);
 }
 
-static int set_abort(struct engine *e, int code)
+static int set_abort(struct engine *e, uint32_t word)
 {
-	return __sync_bool_compare_and_swap(e->abort, 0u, (uint32_t)-code);
+	return __sync_bool_compare_and_swap(e->abort, 0u, word);
 }
 
 void engine_stop(struct engine *e, int code)
 {
-	set_abort(e, code);
+	set_abort(e, (uint32_t)-code);
+}
+
+void engine_quit(struct engine *e, int code)
+{
+	set_abort(e, (uint32_t)-code | CODELET_LOCAL_ABORT);
 }
 
 void engine_abort(struct engine *e, int code)
 {
-	if (set_abort(e, code))
+	if (set_abort(e, (uint32_t)-code))
 		tell_all(e, code);
 }
 
 void engine_silence(struct engine *e, int code)
 {
-	set_abort(e, code);
+	set_abort(e, (uint32_t)-code);
 	if (e->failure->code)
 		return;
 	e->words->told = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
