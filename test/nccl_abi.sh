@@ -35,7 +35,10 @@ assertions()
 		sub(/ \(/, " (*)(", name)
 	}
 	$1 == "size" { print "EQUAL(" line ", sizeof(" $2 "), " $3 ");" }
-	$1 == "offset" { print "EQUAL(" line ", offsetof(" $2 ", " $3 "), " $4 ");" }
+	$1 == "field" {
+		print "EQUAL(" line ", offsetof(" $2 ", " $3 "), " $4 ");"
+		print "EQUAL(" line ", sizeof(((" $2 " *)NULL)->" $3 "), " $5 ");"
+	}
 	$1 == "value" { print "EQUAL(" line ", " $2 ", " $3 ");" }
 	$1 == "function" && type != "-" {
 		print "TYPE(" line ", &" $2 ", " name ");"
