@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "nccl_glue/env.h"
 #include "nccl_glue/error.h"
+#include "nccl_glue/nccl_device_host.h"
 #include "nccl_glue/refused.h"
 
 /* A communicator of 5 ranks, this one is rank 3. */
