@@ -57,6 +57,10 @@ tabled()
 {
 	awk '$1 == "function" { print $2; print "p" $2 }' "$table" | sort -u
 }
+documented() # by the table of functions
+{
+	sed -n '/^## Functions/,/^## Configuration/s/^| \(nccl[^|]*\) |.*/\1/p' docs/nccl.md | tr -d ' ' | tr ',' '\n' | sort
+}
 exported() # library
 {
 	nm -D --defined-only "$1" | awk '{ sub(/@.*/, "", $3); print $2, $3 }' | sort
@@ -143,6 +147,9 @@ fi
 declared >"$scratch/declared"
 tabled | diff - "$scratch/declared" >"$scratch/why"
 result $? "every function twice, and no other" "$scratch/why"
+documented >"$scratch/documented"
+awk '$1 == "function" || $1 == "lone" { print $2 }' "$table" | sort | diff - "$scratch/documented" >"$scratch/why"
+result $? "docs/nccl.md has each function once" "$scratch/why"
 
 fake_cuda
 all_ways C99 "$cc" -x c -std=c99
