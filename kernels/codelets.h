@@ -141,6 +141,8 @@ struct codelet_state {
 	const uint32_t *
 	    host_abort; /* in host memory: non-zero, -code perhaps with CODELET_LOCAL_ABORT, ends all waits */
 	const uint32_t *hold; /* in host memory: while it is set a kernel that has failed does not end */
+	uint64_t *
+	    waits; /* by rank, in host memory: {a call's number, 32 bits of time}; changes while a kernel waits for the rank */
 	struct codelet_failure *failure; /* in host memory */
 	uint64_t timeout_ns;
 	uint32_t recorded;

@@ -189,6 +189,10 @@ struct engine_ops {
 	/* 0 if nothing has failed; else its code, and *out says more. Reads host memory only; any thread; never blocks. */
 	int (*failure)(const struct engine *engine, struct engine_failure *out);
 
+	/* The last note of a kernel that waits for a rank of this node, 0: none: it changes at least every 50 ms while one has waited longer than
+	 * some 50 ms, and its high 32 bits are engine_call.number of that one's call. Reads host memory only; any thread; never blocks. */
+	uint64_t (*waits)(const struct engine *engine, int rank);
+
 	/* 0, or CORALE_EDEVICE (logged) if the GPU's context is lost, in which nothing will run any more. Any thread. */
 	int (*health)(struct engine *engine);
 
@@ -204,12 +208,6 @@ struct engine_ops {
 	 * close, and withdraw where the communicator has failed do so first, as they wait for the GPU; free and detach of memory that
 	 * calls have used do so as long as they wait. Makes no CUDA call; any thread; never blocks. */
 	void (*release)(struct engine *engine);
-
-	/*
-	 * A word that changes at least every 50 ms while a kernel waits for a rank of this node, once that has taken 50 ms; its high half
-	 * is the call's number. 0: no kernel has waited so long. Reads host memory only; any thread; never blocks.
-	 */
-	uint64_t (*waits)(const struct engine *engine, int peer);
 
 	/* Waits until the GPU has done all that was enqueued; leaves captures whole. CORALE_EDEVICE. */
 	int (*finish)(struct engine *engine);

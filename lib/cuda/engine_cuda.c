@@ -65,6 +65,11 @@ static int failure(const struct engine *e, struct engine_failure *out)
 	return code;
 }
 
+static uint64_t waits(const struct engine *e, int rank)
+{
+	return rank < e->ranks ? __atomic_load_n(&e->waits[rank], __ATOMIC_RELAXED) : 0;
+}
+
 static size_t memory(const struct engine *e)
 {
 	return e->bytes;
@@ -301,6 +306,7 @@ const struct engine_ops engine_cuda = {
 	.run_messages = run_messages,
 	.join = join,
 	.failure = failure,
+	.waits = waits,
 	.health = health,
 	.stop = engine_stop,
 	.quit = engine_quit,

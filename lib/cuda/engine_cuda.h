@@ -73,6 +73,7 @@ struct engine_lanes {
 /* In pinned memory of the host. */
 struct engine_words {
 	struct codelet_failure failure; /* written by kernels */
+	uint64_t waits[CODELET_MAX_RANKS]; /* written by kernels */
 	uint32_t abort, hold; /* read by kernels */
 	uint64_t told; /* what peers' windows get as struct codelet_control */
 };
@@ -98,6 +99,7 @@ struct engine {
 	struct codelet_state *state; /* on the GPU */
 	struct codelet_failure *failure; /* in words */
 	uint32_t *abort, *hold; /* in words */
+	uint64_t *waits; /* in words, by rank of this node */
 	int holds; /* engine_params.holds */
 	_Atomic int released; /* for good */
 	uint32_t launches; /* each has its number, */

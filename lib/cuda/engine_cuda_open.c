@@ -116,6 +116,7 @@ static int make_state(struct engine *e, double timeout_s)
 		first->failure = e->failure;
 		first->host_abort = e->abort;
 		first->hold = e->hold;
+		first->waits = e->waits;
 		*e->hold = (uint32_t)e->holds;
 		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
 		ret = engine_put(e, e->state, first, sizeof(*first));

@@ -23,6 +23,7 @@ int engine_side_open(struct engine *e)
 	e->failure = &e->words->failure;
 	e->abort = &e->words->abort;
 	e->hold = &e->words->hold;
+	e->waits = e->words->waits;
 	ret = engine_check(e, cudaStreamCreateWithFlags(&e->side, cudaStreamNonBlocking), "making a stream");
 	return ret ? ret : engine_check(e, cudaMalloc(&e->spare, 1), "allocating memory");
 }

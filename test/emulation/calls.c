@@ -164,6 +164,7 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct cal
 				    .recv = s->recv,
 				    .bytes = c->count * corale_type_bytes(c->type),
 				    .signature = signature,
+				    .number = c->number,
 				    .root = c->root,
 				    .place_of = nodes_places(w, rank),
 				    .scratch = c->scratch };

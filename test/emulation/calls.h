@@ -20,6 +20,7 @@ struct call {
 	size_t
 	    place; /* of the receive buffer in registered memory, with what call_room says; 0: it is not registered */
 	uint64_t seed;
+	uint32_t number; /* the host's */
 };
 
 /* A call of one rank, from its start until it has been checked. */

@@ -408,6 +408,7 @@ static const struct {
 	{ "streams held after a deadline", test_hold_absent },
 	{ "streams held after an abort", test_hold_abort },
 	{ "a rank that gives up alone", test_quit },
+	{ "notes of long waits", test_notes },
 	{ "epochs of slots beyond 32 bits", slots_wrap },
 	{ "long broadcasts", long_broadcasts },
 	{ "broadcasts in slots from every root", test_broadcasts_in_slots },

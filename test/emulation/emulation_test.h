@@ -58,6 +58,8 @@ int test_hold_absent(void);
 int test_hold_abort(void);
 int test_quit(void);
 
+int test_notes(void);
+
 int test_old_headers(void);
 
 int test_alone(void);
