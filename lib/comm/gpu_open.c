@@ -112,20 +112,44 @@ static const struct rates *shared_rates(const struct comm *comm, const struct gp
 	return first;
 }
 
+/* The first rank whose GPU no class knows; -1: all are known. */
+static int find_unknown(const struct comm *comm, const struct gpu_hello *all)
+{
+	for (int r = 0; r < comm->size; r++)
+		if (!rates_are_known(rates_of_gpu(all[r].gpu)))
+			return r;
+	return -1;
+}
+
+/* The first rank whose GPU is of another class than rank 0's. */
+static int find_other(const struct comm *comm, const struct gpu_hello *all)
+{
+	int r = 1;
+	while (r < comm->size - 1 && rates_of_gpu(all[r].gpu) == rates_of_gpu(all->gpu))
+		r++;
+	return r;
+}
+
 /* Once, for all ranks. */
 static void tell_rates(const struct comm *comm, const struct rates *rates, const struct gpu_hello *all)
 {
-	int r = 0;
-	while (r < comm->size - 1 && rates_are_known(rates_of_gpu(all[r].gpu)))
-		r++;
+	const int unknown = find_unknown(comm, all), other = find_other(comm, all);
 	if (comm->rank || rates_are_known(rates))
 		return;
-	log_line(
-	    LOG_WARN, comm->rank,
-	    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose how calls "
-	    "run, so results are right, but calls may take longer than they need to; CORALE_PROTO and "
-	    "CORALE_ALGO force other ways",
-	    r, all[r].gpu);
+	if (unknown < 0)
+		log_line(
+		    LOG_WARN, comm->rank,
+		    "the ranks' GPUs are of several kinds (rank 0: %s, rank %d: %s): conservative rates "
+		    "choose how calls run, so results are right, but calls may take longer than they need "
+		    "to; CORALE_PROTO and CORALE_ALGO force other ways",
+		    all->gpu, other, all[other].gpu);
+	else
+		log_line(
+		    LOG_WARN, comm->rank,
+		    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose "
+		    "how calls run, so results are right, but calls may take longer than they need to; "
+		    "CORALE_PROTO and CORALE_ALGO force other ways",
+		    unknown, all[unknown].gpu);
 }
 
 /*
