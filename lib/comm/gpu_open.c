@@ -62,12 +62,13 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 	return ret;
 }
 
-/* Ranks that share a GPU wait for each other's time slices. */
+/* Ranks that share a GPU wait for each other's time slices. Once a process. */
 static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 {
+	static _Atomic int said;
 	for (int r = 0; r < comm->size; r++)
 		if (r != comm->rank && gpu_hello_on_one_gpu(&all[r], &all[comm->rank])) {
-			log_line(LOG_WARN, comm->rank,
+			log_once(&said, LOG_WARN, comm->rank,
 				 "ranks %d and %d are on one GPU: it works, but they wait for each other's "
 				 "time slices",
 				 r, comm->rank);
@@ -130,22 +131,23 @@ static int find_other(const struct comm *comm, const struct gpu_hello *all)
 	return r;
 }
 
-/* Once, for all ranks. */
+/* By one rank, once a process. */
 static void tell_rates(const struct comm *comm, const struct rates *rates, const struct gpu_hello *all)
 {
+	static _Atomic int said_kinds, said_unknown;
 	const int unknown = find_unknown(comm, all), other = find_other(comm, all);
 	if (comm->rank || rates_are_known(rates))
 		return;
 	if (unknown < 0)
-		log_line(
-		    LOG_WARN, comm->rank,
+		log_once(
+		    &said_kinds, LOG_WARN, comm->rank,
 		    "the ranks' GPUs are of several kinds (rank 0: %s, rank %d: %s): conservative rates "
 		    "choose how calls run, so results are right, but calls may take longer than they need "
 		    "to; CORALE_PROTO and CORALE_ALGO force other ways",
 		    all->gpu, other, all[other].gpu);
 	else
-		log_line(
-		    LOG_WARN, comm->rank,
+		log_once(
+		    &said_unknown, LOG_WARN, comm->rank,
 		    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose "
 		    "how calls run, so results are right, but calls may take longer than they need to; "
 		    "CORALE_PROTO and CORALE_ALGO force other ways",
