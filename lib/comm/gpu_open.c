@@ -7,6 +7,7 @@
 #include "comm_create.h"
 #include "host/fdpass.h"
 #include "gpu.h"
+#include "gpu_blocks.h"
 #include "gpu_hello.h"
 #include "base/log.h"
 #include "plan/plan_way_print.h"
@@ -204,6 +205,21 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all, int word
 	return 0;
 }
 
+/* From here on until gpu_close. */
+static void count_blocks(struct comm *comm, const struct gpu_hello *all)
+{
+	const struct settings *s = &comm->settings;
+	struct gpu_blocks blocks = { .comm = comm->id,
+				     .ranks = gpu_hello_on_gpu(all, comm->size, comm->rank),
+				     .processors = engine_cuda.processors(comm->gpu),
+				     .given = plan_most_blocks(s->max_ctas,
+							       s->cta_policy == SETTINGS_CTA_EFFICIENT) };
+	engine_cuda.describe(comm->gpu, &comm->node);
+	blocks.blocks = comm->node.max_blocks;
+	memcpy(blocks.gpu, all[comm->rank].id.uuid, sizeof blocks.gpu);
+	gpu_blocks_add(comm, comm->rank, &blocks);
+}
+
 static int connect_engines(struct comm *comm)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
@@ -230,8 +246,10 @@ static int connect_engines(struct comm *comm)
 		ret = share_limits(comm, all, words_only);
 	if (!ret)
 		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
-	if (!ret)
+	if (!ret) {
 		tell_shared(comm, all);
+		count_blocks(comm, all);
+	}
 	fdpass_close(pass);
 	if (fd >= 0)
 		close(fd);
@@ -302,6 +320,7 @@ int gpu_open(struct comm *comm)
 
 void gpu_close(struct comm *comm)
 {
+	gpu_blocks_remove(comm);
 	free(comm->recent);
 	comm->recent = NULL;
 	gpu_remote_close(comm);
