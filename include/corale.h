@@ -206,6 +206,14 @@ enum {
 			     the data instead of blocks. Small calls are slower. All other calls run as with auto */
 };
 
+/*
+ * The rule for several CUDA communicators on several streams: their calls may run at one time, and a kernel that waits for its peers keeps its
+ * multiprocessors. So on each GPU the sum over all communicators of (blocks of a call at most) x (ranks of the communicator there) must
+ * not exceed the GPU's multiprocessors, or calls may wait for each other for ever. max_channels or CORALE_MAX_CTAS lowers it. A communicator
+ * that exceeds it when it is created says so once a process: in a WARN line where its blocks were given, else at INFO. Calls on one
+ * stream, and those of one communicator, need no such sum.
+ */
+
 void corale_config_init(corale_config *config);
 
 /*

@@ -137,6 +137,7 @@ struct engine_ops {
 
 	/* Of its GPU, as the driver has it. */
 	const char *(*gpu_name)(const struct engine *engine);
+	int (*processors)(const struct engine *engine); /* multiprocessors */
 	struct engine_identity (*identity)(const struct engine *engine);
 
 	/* How its GPU reaches n others of this machine, which need not be visible to this process. May take some 10 ms for each GPU. */

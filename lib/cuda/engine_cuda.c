@@ -10,6 +10,11 @@ static struct engine_identity identity(const struct engine *e)
 	return e->identity;
 }
 
+static int processors(const struct engine *e)
+{
+	return e->processors;
+}
+
 static const char *gpu_name(const struct engine *e)
 {
 	return e->gpu;
@@ -289,6 +294,7 @@ const struct engine_ops engine_cuda = {
 	.versions = cuda_versions,
 	.open = open,
 	.gpu_name = gpu_name,
+	.processors = processors,
 	.identity = identity,
 	.enter = enter,
 	.leave = leave,

@@ -85,6 +85,7 @@ struct engine {
 	struct engine_words *words;
 	int rank, ranks, ordinal; /* among the ranks of this node */
 	int world_rank, world_ranks; /* among all; in messages */
+	int processors; /* of its GPU */
 	int max_blocks; /* of a launch */
 	int resident; /* blocks that run at a time for sure */
 	struct engine_identity identity;

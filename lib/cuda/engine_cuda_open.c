@@ -139,6 +139,7 @@ static int make_table(struct engine *e)
 static void limit_blocks(struct engine *e, int processors, int given)
 {
 	int most = processors - processors / 32;
+	e->processors = processors;
 	e->max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
 	e->resident = 2 * e->max_blocks;
 	if (given && given < e->max_blocks)
