@@ -699,6 +699,47 @@ static void test_replay(void **state)
 	close(fd);
 }
 
+/* A proof of which one byte is wrong, the first or the last. */
+static void test_wrong_proof(void **state)
+{
+	(void)state;
+	static const size_t wrong[] = { 0, 1, HMAC_BYTES - 1 };
+	for (size_t i = 0; i < 3; i++) {
+		unsigned char id[BOOT_ID_BYTES], payload[8192], proof[BOOT_PROOF_BYTES];
+		struct boot_id decoded;
+		struct boot_hello h;
+		size_t bytes;
+		make_id(id);
+		raw_hello(id, 0, 2, &h);
+		boot_id_decode(id, &decoded);
+		boot_hello_encode(&h, proof);
+		int fd = raw_connect(id);
+		assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
+		boot_prove_hello(decoded.key, payload + 12, proof, proof + BOOT_HELLO_BYTES);
+		proof[BOOT_HELLO_BYTES + wrong[i]] ^= 1;
+		raw_send(fd, BOOT_HELLO, 0, proof, sizeof(proof));
+		expect_refusal(fd, CORALE_EINVAL, "wrong key");
+	}
+}
+
+/* A stranger's frame is refused by its header; the listener does not wait for its end. */
+static void test_long_frame(void **state)
+{
+	(void)state;
+	unsigned char id[BOOT_ID_BYTES], payload[8192], header[FRAME_HEADER_BYTES] = { 0 };
+	size_t bytes;
+	make_id(id);
+	int fd = raw_connect(id);
+	assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
+	frame_put32(header, BOOT_PROOF_BYTES + 1);
+	frame_put32(header + 4, BOOT_HELLO);
+	double start = seconds();
+	assert_int_equal(send(fd, header, sizeof(header), MSG_NOSIGNAL), sizeof(header));
+	assert_int_equal(raw_receive(fd, payload, &bytes), 0);
+	assert_true(seconds() - start < 2);
+	close(fd);
+}
+
 /* One field of an honest HELLO is altered, after which it is proved with the right key. */
 static void check_hello(void (*alter)(struct boot_hello *h), int code, const char *text, int others)
 {
@@ -1546,6 +1587,8 @@ static const struct test_case cases[] = {
 	{ "used id", test_used_id },
 	{ "late reason", test_late_reason },
 	{ "replay", test_replay },
+	{ "wrong byte of an HMAC", test_wrong_proof },
+	{ "long frame", test_long_frame },
 	{ "altered hello", test_hello },
 	{ "a member's bad frames", test_member },
 	{ "impostor", test_impostor },
