@@ -3,7 +3,7 @@
 #ifndef DOOR_EXPORT_H
 #define DOOR_EXPORT_H
 
-#include "nccl.h"
+#include "nccl_device_host.h"
 
 #define DOOR_EXPORT(name)                                                                                    \
 	extern __typeof__(p##name) p##name __attribute__((visibility("default")));                           \

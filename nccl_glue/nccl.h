@@ -6,8 +6,8 @@
  * Every function exists twice: ncclX, a weak name that a profiler may replace, and pncclX, which does the work.
  *
  * The header says version 2.28.9, which programs test to choose features. To build for another version, define NCCL_VERSION_CODE
- * (22709 for 2.27.9) before it: programs that find 2.28.0 or later may want nccl_device.h, the interface of NCCL's own kernels,
- * which Corale does not have.
+ * before it. Programs that find 2.28.0 or later may include nccl_device.h, NCCL's interface for kernels of the program, which Corale
+ * does not have: NVIDIA's goes with this header; where there is none, say 22709 (2.27.9). Its host side is in nccl_device_host.h.
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -298,71 +298,6 @@ typedef struct {
 	int ctx;
 } ncclWaitSignalDesc_t;
 
-/* ---- The host side of NCCL's interface for kernels: refused, so most of its structs are not laid out here */
-
-typedef enum {
-	NCCL_GIN_CONNECTION_NONE,
-	NCCL_GIN_CONNECTION_FULL,
-	NCCL_GIN_CONNECTION_RAIL,
-	NCCL_GIN_CONNECTION_CUSTOM_STRIDE
-} ncclGinConnectionType_t;
-typedef enum {
-	NCCL_GIN_TYPE_NONE = 0,
-	NCCL_GIN_TYPE_PROXY = 2,
-	NCCL_GIN_TYPE_GDAKI = 3,
-	NCCL_GIN_TYPE_GPI = 4,
-	NCCL_GIN_TYPE_EFA_GDA = 5,
-	NCCL_GIN_MAX_TYPES = 6
-} ncclGinType_t;
-typedef enum { NCCL_CFT_TEAM_FLAT, NCCL_CFT_TEAM_HIER_MULTIMEM, NCCL_CFT_TEAM_HIER_LSA } ncclCftTeamMode_t;
-typedef enum { NCCL_CFT_NONE = 0, NCCL_CFT = 1, NCCL_CFT_MULTIMEM = 2 } ncclCftCap_t;
-
-typedef struct ncclTeam {
-	int nRanks, rank, stride;
-} ncclTeam_t;
-typedef struct ncclMultimemHandle {
-	void *mcBasePtr;
-} ncclMultimemHandle_t;
-typedef uint32_t ncclCftLeId;
-typedef ncclCftLeId ncclCftLeId_t;
-typedef struct ncclDevComm ncclDevComm_t;
-typedef struct ncclDevCommRequirements ncclDevCommRequirements_t;
-typedef struct ncclDevResourceRequirements ncclDevResourceRequirements_t;
-typedef struct ncclLsaBarrierHandle ncclLsaBarrierHandle_t;
-typedef struct ncclGinBarrierHandle ncclGinBarrierHandle_t;
-typedef struct ncclLLA2AHandle ncclLLA2AHandle_t;
-typedef struct ncclGinOutboxHandle ncclGinOutboxHandle_t;
-typedef struct ncclGinInboxA2AHandle ncclGinInboxA2AHandle_t;
-
-/* Begin with NCCL_COMM_PROPERTIES_INITIALIZER. Everything that ends in Support is false here. */
-typedef struct ncclCommProperties {
-	size_t size;
-	unsigned int magic;
-	unsigned int version;
-	int rank;
-	int nRanks;
-	int cudaDev;
-	int nvmlDev;
-	bool deviceApiSupport;
-	bool multimemSupport;
-	ncclGinType_t ginType;
-	int nLsaTeams;
-	bool hostRmaSupport;
-	ncclGinType_t railedGinType;
-	uint64_t commHash;
-	int ginMinStride;
-	ncclGinConnectionType_t ginConnectionType;
-	bool ginSupport[64];
-	size_t devCommRuntimeVersionSize;
-	bool cftSupport;
-	bool cftMulticastSupport;
-	bool cftCountedSupport;
-} ncclCommProperties_t;
-#define NCCL_COMM_PROPERTIES_INITIALIZER                                                                     \
-	{                                                                                                    \
-		sizeof(ncclCommProperties_t), NCCL_API_MAGIC, NCCL_STRUCTS_VERSION                           \
-	}
-
 /* ---- Functions */
 
 /* Declares ncclX and pncclX. */
@@ -409,7 +344,6 @@ NCCL_DECLARE(ncclResult_t, ncclCommCount, (const ncclComm_t comm, int *count));
 NCCL_DECLARE(ncclResult_t, ncclCommCuDevice, (const ncclComm_t comm, int *device));
 NCCL_DECLARE(ncclResult_t, ncclCommUserRank, (const ncclComm_t comm, int *rank));
 NCCL_DECLARE(ncclResult_t, ncclCommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value));
-NCCL_DECLARE(ncclResult_t, ncclCommQueryProperties, (ncclComm_t comm, ncclCommProperties_t *props));
 /* Refused: a communicator keeps its memory. */
 NCCL_DECLARE(ncclResult_t, ncclCommSuspend, (ncclComm_t comm, int flags));
 NCCL_DECLARE(ncclResult_t, ncclCommResume, (ncclComm_t comm));
@@ -527,50 +461,6 @@ NCCL_DECLARE(ncclResult_t, ncclParamGet, (ncclParamHandle_t h, void *out, int ma
 NCCL_DECLARE(ncclResult_t, ncclParamGetParameter, (const char *key, const char **value, int *valueLen));
 NCCL_DECLARE(ncclResult_t, ncclParamGetAllParameterKeys, (const char ***table, int *tableLen));
 NCCL_DECLARE(void, ncclParamDumpAll, (void));
-
-/* NCCL's interface for kernels, host side: refused, but ncclDevCommDestroy succeeds. */
-NCCL_DECLARE(ncclResult_t, ncclDevCommCreate,
-	     (ncclComm_t comm, const ncclDevCommRequirements_t *reqs, ncclDevComm_t *outDevComm));
-NCCL_DECLARE(ncclResult_t, ncclDevCommDestroy, (ncclComm_t comm, const ncclDevComm_t *devComm));
-NCCL_DECLARE(ncclResult_t, ncclGetLsaMultimemDevicePointer,
-	     (ncclWindow_t window, size_t offset, void **outPtr));
-NCCL_DECLARE(ncclResult_t, ncclGetMultimemDevicePointer,
-	     (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr));
-NCCL_DECLARE(ncclResult_t, ncclGetLsaDevicePointer,
-	     (ncclWindow_t window, size_t offset, int lsaRank, void **outPtr));
-NCCL_DECLARE(ncclResult_t, ncclGetPeerDevicePointer,
-	     (ncclWindow_t window, size_t offset, int peer, void **outPtr));
-NCCL_DECLARE(ncclResult_t, ncclGetMultimemDeviceLeInfo,
-	     (ncclWindow_t window, size_t offset, ncclCftLeId *leId, size_t *leOffset));
-NCCL_DECLARE(ncclResult_t, ncclGetCftDeviceLeInfo,
-	     (ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam, ncclCftLeId *leId,
-	      size_t *leOffset));
-NCCL_DECLARE(ncclResult_t, ncclGetPeerDeviceLeInfo,
-	     (ncclWindow_t window, size_t offset, int peerWorld, ncclCftLeId *leId, size_t *leOffset));
-NCCL_DECLARE(ncclResult_t, ncclLsaBarrierCreateRequirement,
-	     (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t *outHandle,
-	      ncclDevResourceRequirements_t *outReq));
-NCCL_DECLARE(ncclResult_t, ncclGinBarrierCreateRequirement,
-	     (ncclComm_t comm, ncclTeam_t team, int nBarriers, ncclGinBarrierHandle_t *outHandle,
-	      ncclDevResourceRequirements_t *outReq));
-NCCL_DECLARE(ncclResult_t, ncclGinOutboxCreateRequirement,
-	     (int nBlocks, int size_log2, ncclGinOutboxHandle_t *outHandle,
-	      ncclDevResourceRequirements_t *outReq));
-NCCL_DECLARE(ncclResult_t, ncclGinInboxA2ACreateRequirement,
-	     (ncclTeam_t peers, int nBlocks, int size_log2, ncclGinInboxA2AHandle_t *outHandle,
-	      ncclDevResourceRequirements_t *outReq));
-NCCL_DECLARE(ncclResult_t, ncclLLA2ACreateRequirement,
-	     (int nBlocks, int nSlots, ncclLLA2AHandle_t *outHandle, ncclDevResourceRequirements_t *outReq));
-/* 0. */
-NCCL_DECLARE(int, ncclLLA2ACalcSlots, (int maxElts, int maxEltSize));
-/* All ranks for World; for every other team this rank alone, because no memory is shared for kernels. */
-NCCL_DECLARE(ncclTeam_t, ncclTeamWorld, (ncclComm_t comm));
-NCCL_DECLARE(ncclTeam_t, ncclTeamRail, (ncclComm_t comm));
-NCCL_DECLARE(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm));
-NCCL_DECLARE(ncclTeam_t, ncclTeamCft, (ncclComm_t comm, ncclCftTeamMode_t mode));
-NCCL_DECLARE(ncclTeam_t, ncclTeamCftMultimem, (ncclComm_t comm));
-NCCL_DECLARE(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank));
-NCCL_DECLARE(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank));
 
 #undef NCCL_DECLARE
 #ifdef __cplusplus

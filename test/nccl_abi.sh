@@ -1,9 +1,10 @@
 #!/bin/sh
-# nccl_glue/nccl.h against the table of what NCCL promises to compiled programs, as C and as C++, with and without CUDA's headers; and
+# nccl_glue/nccl.h and nccl_device_host.h against the table of what NCCL promises to compiled programs, as C and as C++, with and without CUDA's headers; and
 # what the library exports, where this build has one. TAP.
 cd "${top_srcdir:-$(dirname "$0")/..}" || exit 1
 cc=${CC:-cc}
 header=$PWD/nccl_glue/nccl.h
+refused=$PWD/nccl_glue/nccl_device_host.h # which includes the other
 table=$PWD/test/nccl_abi.table
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -24,7 +25,7 @@ skip() # description, reason
 # A C program that does not compile if a line of the table is not true of the header.
 assertions()
 {
-	echo "#include \"$header\""
+	echo "#include \"$refused\""
 	echo "#define EQUAL(line, a, b) _Static_assert((long long)(a) == (b), line)"
 	echo "#define TYPE(line, name, type) _Static_assert(__builtin_types_compatible_p(__typeof__(name), type), line)"
 	awk '{
@@ -35,7 +36,10 @@ assertions()
 		sub(/ \(/, " (*)(", name)
 	}
 	$1 == "size" { print "EQUAL(" line ", sizeof(" $2 "), " $3 ");" }
-	$1 == "offset" { print "EQUAL(" line ", offsetof(" $2 ", " $3 "), " $4 ");" }
+	$1 == "field" {
+		print "EQUAL(" line ", offsetof(" $2 ", " $3 "), " $4 ");"
+		print "EQUAL(" line ", sizeof(((" $2 " *)NULL)->" $3 "), " $5 ");"
+	}
 	$1 == "value" { print "EQUAL(" line ", " $2 ", " $3 ");" }
 	$1 == "function" && type != "-" {
 		print "TYPE(" line ", &" $2 ", " name ");"
@@ -47,11 +51,15 @@ assertions()
 # The functions that the header declares, and those that the table has.
 declared()
 {
-	$cc -DCORALE_NCCL_NO_CUDA -E -P "$header" | grep -oE '\bp?nccl[A-Z][A-Za-z0-9]* ?\(' | tr -d ' (' | sort -u
+	$cc -DCORALE_NCCL_NO_CUDA -E -P "$refused" | grep -oE '\bp?nccl[A-Z][A-Za-z0-9]* ?\(' | tr -d ' (' | sort -u
 }
 tabled()
 {
 	awk '$1 == "function" { print $2; print "p" $2 }' "$table" | sort -u
+}
+documented() # by the table of functions
+{
+	sed -n '/^## Functions/,/^## Configuration/s/^| \(nccl[^|]*\) |.*/\1/p' docs/nccl.md | tr -d ' ' | tr ',' '\n' | sort
 }
 exported() # library
 {
@@ -125,6 +133,7 @@ all_ways() # language, compiler and options
 	compiles "$language, CUDA's headers found" "$ours\n#ifndef HAS_cuda_bf16\n#error it did not\n#endif" "$@" -isystem "$scratch/cuda"
 	compiles "$language, CUDA's headers before" "$cuda\n$ours" "$@" -isystem "$scratch/cuda" -DCORALE_NCCL_NO_CUDA
 	compiles "$language, CUDA's headers after" "$ours\n$cuda" "$@" -isystem "$scratch/cuda" -DCORALE_NCCL_NO_CUDA
+	compiles "$language, the refused interface" "$ours\n#include \"$refused\"" "$@" -DCORALE_NCCL_NO_CUDA
 	compiles "$language, another version" "#define NCCL_VERSION_CODE 22709\n$ours" "$@" -DCORALE_NCCL_NO_CUDA
 }
 
@@ -138,6 +147,9 @@ fi
 declared >"$scratch/declared"
 tabled | diff - "$scratch/declared" >"$scratch/why"
 result $? "every function twice, and no other" "$scratch/why"
+documented >"$scratch/documented"
+awk '$1 == "function" || $1 == "lone" { print $2 }' "$table" | sort | diff - "$scratch/documented" >"$scratch/why"
+result $? "docs/nccl.md has each function once" "$scratch/why"
 
 fake_cuda
 all_ways C99 "$cc" -x c -std=c99
