@@ -39,6 +39,7 @@ struct ncclComm {
 	uint64_t children; /* asked for so far; alike on all ranks */
 	uint64_t calls; /* made so far; for the log */
 	corale_comm *core;
+	uint64_t id; /* equal on all ranks, unique */
 	struct boot *boot; /* NULL: one rank */
 	const struct door_device *device;
 	struct door_config config;
@@ -85,6 +86,9 @@ struct door_job {
 ncclResult_t door_job_submit(const struct door_job *job);
 /* Runs all of them at once, a thread each; the first error is the result. */
 ncclResult_t door_jobs_run(struct door_job *jobs, int n);
+/* For a group that has failed: destructions run all the same, because their handles can't be used any more; other jobs do not. Frees
+ * the jobs' ranks. */
+void door_jobs_drop(struct door_job *jobs, int n);
 /* init.c, end.c */
 void door_job_init(struct door_job *job);
 void door_job_split(struct door_job *job);
@@ -139,8 +143,9 @@ void door_unstage(struct door_call *call);
 
 /* ---- waves.c: more sends and receives than Corale starts at a time */
 
-/* Sorts the sends and receives of one communicator and says in which wave each starts; the number of waves. */
-uint32_t door_cut_waves(struct door_call *pairs, size_t n, int rank, int size, uint32_t most);
+/* Sorts sends and receives of one communicator, of one rank or several, and says in which wave each starts: `most` of a rank in each. The
+ * number of waves; 0: no memory. */
+uint32_t door_cut_waves(struct door_call *pairs, size_t n, uint32_t most);
 
 /* ---- group.c: this thread's group */
 

@@ -157,7 +157,9 @@ ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 	result = door_enter_any(comm, "CommRevoke");
 	if (result != ncclSuccess)
 		return result;
-	atomic_store(&comm->state, DOOR_REVOKED);
+	for (int state = DOOR_READY; state < DOOR_REVOKED;) /* never from destroyed to revoked */
+		if (atomic_compare_exchange_weak(&comm->state, &state, DOOR_REVOKED))
+			break;
 	comm_quit(comm->core);
 	door_leave(comm);
 	return result;

@@ -88,33 +88,24 @@ static ncclResult_t run_wave(struct door_call *calls, size_t n, uint32_t wave, i
 	return end_core_group(calls, result);
 }
 
-/* By communicator, in each as made. */
+/* Communicators in an order that all their ranks share; of each the sends and receives, then the rest as made. */
 static int by_comm(const void *x, const void *y)
 {
 	const struct door_call *a = x, *b = y;
-	if (a->comm != b->comm)
-		return (uintptr_t)a->comm < (uintptr_t)b->comm ? -1 : 1;
+	if (a->comm->id != b->comm->id)
+		return a->comm->id < b->comm->id ? -1 : 1;
 	if (door_is_pair(a) != door_is_pair(b))
 		return door_is_pair(b) - door_is_pair(a);
 	return (a->before > b->before) - (a->before < b->before);
 }
 
-/* Waves of each communicator that has more than `most` sends and receives; how many the longest has; 0: no memory. */
-static uint32_t cut(struct door_call *calls, size_t n, uint32_t most)
+/* Calls from the first one on that are of the same communicator, of whichever rank. */
+static size_t same_comm(const struct door_call *calls, size_t n)
 {
-	uint32_t waves = 1;
-	for (size_t i = 0; i < n; i++)
-		calls[i].before = (uint32_t)i; /* for a stable order */
-	qsort(calls, n, sizeof *calls, by_comm);
-	for (size_t i = 0, same, pairs; i < n && waves; i += same) {
-		for (same = pairs = 0; i + same < n && calls[i + same].comm == calls[i].comm; same++)
-			pairs += (size_t)door_is_pair(&calls[i + same]);
-		const struct ncclComm *comm = calls[i].comm;
-		uint32_t mine =
-		    pairs > most ? door_cut_waves(&calls[i], pairs, comm->rank, comm->size, most) : 1;
-		waves = !mine || mine > waves ? mine : waves;
-	}
-	return waves;
+	size_t same = 1;
+	while (same < n && calls[same].comm->id == calls->comm->id)
+		same++;
+	return same;
 }
 
 static size_t count_pairs(const struct door_call *calls, size_t n)
@@ -125,17 +116,34 @@ static size_t count_pairs(const struct door_call *calls, size_t n)
 	return pairs;
 }
 
-static ncclResult_t run_group(struct door_call *calls, size_t n)
+static ncclResult_t run_comm(struct door_call *calls, size_t n)
 {
-	uint32_t waves = 1;
-	if (count_pairs(calls, n) > ENGINE_MOST_GROUPED)
-		waves = cut(calls, n, ENGINE_MOST_GROUPED);
+	ncclResult_t result = ncclSuccess;
+	const uint32_t waves = door_cut_waves(calls, count_pairs(calls, n), ENGINE_MOST_GROUPED);
 	if (!waves)
 		return door_refuse(ncclSystemError, "no memory for a group of %zu calls", n);
-	ncclResult_t result = ncclSuccess;
 	for (uint32_t w = 0; w < waves && result == ncclSuccess; w++)
 		result = run_wave(calls, n, w, w + 1 == waves);
 	return result;
+}
+
+/* One communicator after the other: if the waves of two took turns, each could wait for a later wave of the other. */
+static ncclResult_t run_waves(struct door_call *calls, size_t n)
+{
+	ncclResult_t result = ncclSuccess;
+	for (size_t i = 0; i < n; i++)
+		calls[i].before = (uint32_t)i; /* for a stable order */
+	qsort(calls, n, sizeof *calls, by_comm);
+	for (size_t i = 0, same; i < n && result == ncclSuccess; i += same) {
+		same = same_comm(&calls[i], n - i);
+		result = run_comm(&calls[i], same);
+	}
+	return result;
+}
+
+static ncclResult_t run_group(struct door_call *calls, size_t n)
+{
+	return count_pairs(calls, n) > ENGINE_MOST_GROUPED ? run_waves(calls, n) : run_wave(calls, n, 0, 1);
 }
 
 static ncclResult_t run_single(struct door_call *call)
@@ -184,6 +192,12 @@ static struct group take(void)
 	return taken;
 }
 
+static void drop_jobs(struct group *taken)
+{
+	door_jobs_drop(taken->jobs.items, (int)taken->jobs.n);
+	taken->jobs.n = 0;
+}
+
 static void drop(struct group *taken)
 {
 	struct door_job *jobs = taken->jobs.items;
@@ -209,6 +223,8 @@ ncclResult_t pncclGroupEnd(void)
 	ncclResult_t result = g.error;
 	if (result == ncclSuccess && g.jobs.n)
 		result = door_jobs_run(g.jobs.items, (int)g.jobs.n);
+	else
+		drop_jobs(&g);
 	if (result == ncclSuccess && g.calls.n)
 		result = run_calls(g.calls.items, g.calls.n);
 	drop(&g);
@@ -224,6 +240,7 @@ ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 	if (--group.depth)
 		return ncclSuccess;
 	struct group g = take();
+	drop_jobs(&g);
 	drop(&g);
 	return door_refuse(
 	    ncclInvalidUsage,

@@ -118,6 +118,7 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, in
 		ret = create_core(comm, settings);
 	}
 	if (comm && !ret) {
+		comm->id = atomic_load(&comm->core->comm)->id;
 		tell(comm, job, door_log_init_complete);
 		*job->out = comm;
 		return ncclSuccess;

@@ -17,12 +17,26 @@ static void run(struct door_job *job)
 		snprintf(job->error, sizeof job->error, "%s", pncclGetLastError(NULL));
 }
 
+/* A job that will not run holds its parent no longer, so that the parent can be destroyed. */
+static void let_parent_go(const struct door_job *job)
+{
+	if (job->kind == DOOR_SPLIT || job->kind == DOOR_SHRINK)
+		door_leave(job->comm);
+}
+
+static void fail_unstarted(struct door_job *job)
+{
+	job->result = door_refuse(ncclUnhandledCudaError, "%s", log_last_error());
+	snprintf(job->error, sizeof job->error, "%s", log_last_error());
+	let_parent_go(job);
+}
+
 static void *run_in_thread(void *arg)
 {
 	struct door_job *job = arg;
 	const struct door_device *device = door_device_find();
 	if (!device || (device->select && device->select(job->ordinal)))
-		job->result = door_refuse(ncclUnhandledCudaError, "%s", log_last_error());
+		fail_unstarted(job);
 	else
 		run(job);
 	return NULL;
@@ -34,12 +48,33 @@ static ncclResult_t run_alone(struct door_job *job)
 	return job->result;
 }
 
+/* There is no thread for them. */
+static void drop_rest(struct door_job *jobs, int n)
+{
+	for (int i = 0; i < n; i++)
+		let_parent_go(&jobs[i]);
+	for (int i = 0; i < n; i++)
+		if (jobs[i].kind == DOOR_DESTROY)
+			door_job_destroy(&jobs[i]);
+}
+
+void door_jobs_drop(struct door_job *jobs, int n)
+{
+	int kept = 0;
+	for (int i = 0; i < n; i++) {
+		let_parent_go(&jobs[i]);
+		if (jobs[i].kind == DOOR_DESTROY)
+			jobs[kept++] = jobs[i];
+		else
+			free(jobs[i].ranks);
+	}
+	door_jobs_run(jobs, kept);
+}
+
 ncclResult_t door_jobs_run(struct door_job *jobs, int n)
 {
 	int started = 0;
 	ncclResult_t result = ncclSuccess;
-	if (n == 1)
-		return run_alone(jobs);
 	for (; started < n; started++) {
 		int error = process_thread(&jobs[started].thread, run_in_thread, &jobs[started]);
 		if (error) {
@@ -50,6 +85,8 @@ ncclResult_t door_jobs_run(struct door_job *jobs, int n)
 			break;
 		}
 	}
+	if (started < n)
+		drop_rest(&jobs[started], n - started);
 	for (int i = 0; i < started; i++) {
 		pthread_join(jobs[i].thread, NULL);
 		if (result == ncclSuccess && jobs[i].result != ncclSuccess) {
