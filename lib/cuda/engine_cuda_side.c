@@ -2,24 +2,62 @@
  * The engine's own stream. Copies of copy engines on it wait neither for calls that wait for a late peer nor for room on the
  * GPU; a cudaMemset would be a kernel, and cudaMemcpy waits for all streams that are not made otherwise.
  */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "engine_cuda.h"
 #include "base/log.h"
 
 enum { SIDE_PIECE = 1 << 20 };
 
+/*
+ * Host memory that kernels use, of our own rather than the runtime's: that of cudaHostAlloc goes when the process exits, or the program
+ * resets the GPU, while other threads still read it. Shared, so that a fork never moves the owner's pages, and no child has them.
+ */
+static int make_words(struct engine *e)
+{
+	void *gpu = NULL,
+	     *at = mmap(NULL, sizeof(*e->words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return log_error(CORALE_ENOMEM, e->world_rank,
+				 "no host memory for the words of a GPU engine: %s", strerror(errno));
+	madvise(at, sizeof(*e->words), MADV_DONTFORK);
+	int ret = engine_check(e, cudaHostRegister(at, sizeof(*e->words), cudaHostRegisterMapped),
+			       "registering host memory");
+	if (ret) {
+		munmap(at, sizeof(*e->words));
+		return ret;
+	}
+	e->words = at;
+	ret = engine_check(e, cudaHostGetDevicePointer(&gpu, at, 0),
+			   "asking for the address of host memory on the GPU");
+	if (!ret && gpu != at)
+		ret = log_error(
+		    CORALE_ENOTSUP, e->world_rank,
+		    "registered host memory has address %p here and %p on the GPU; one address is needed", at,
+		    gpu);
+	return ret;
+}
+
+static void free_words(struct engine *e)
+{
+	if (!e->words)
+		return;
+	if (cudaHostUnregister(e->words) != cudaSuccess)
+		cudaGetLastError(); /* the context is broken, or gone */
+	munmap(e->words, sizeof(*e->words));
+}
+
 int engine_side_open(struct engine *e)
 {
 	int ret = engine_check_driver(e, e->driver.current_context(&e->context), "asking for the context");
 	if (!ret)
-		ret =
-		    engine_check(e, cudaHostAlloc((void **)&e->words, sizeof(*e->words), cudaHostAllocMapped),
-				 "allocating host memory");
+		ret = make_words(e);
 	if (ret)
 		return ret;
-	memset(e->words, 0, sizeof(*e->words));
 	e->failure = &e->words->failure;
 	e->abort = &e->words->abort;
 	e->hold = &e->words->hold;
@@ -33,8 +71,7 @@ void engine_side_close(struct engine *e)
 	if (e->side)
 		cudaStreamDestroy(e->side);
 	cudaFree(e->spare);
-	if (e->words)
-		cudaFreeHost(e->words);
+	free_words(e);
 }
 
 int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
