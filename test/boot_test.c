@@ -464,6 +464,7 @@ static void test_closed(void **state)
 	struct rank others[2] = { r[0], r[2] };
 	assert_int_equal(r[1].result, 0);
 	expect_all(others, 2, CORALE_EPEER, "rank 1 (process ");
+	expect_all(others, 2, CORALE_EPEER, "has closed its bootstrap while other ranks wait for it");
 }
 
 /* ---- Refused */
