@@ -26,11 +26,10 @@
  * - Buffers belong to the caller and must stay valid until the call has completed
  *   on its stream.
  * - Calls on one CUDA communicator run in the order in which they were made, whatever
- *   their streams; so a cudaStream_t must live until the next call on the communicator
- *   has been made (corale_comm_destroy needs no stream). How replays of graphs and calls
- *   outside of them follow each other is the caller's to order, alike on all ranks. A call
- *   that can't be ordered behind the last one is refused (CORALE_ENOTSUP): where that one's
- *   stream is being captured since, or is cudaStreamPerThread of another thread.
+ *   their streams. A stream may be destroyed as soon as the call has returned; work on it
+ *   goes on. How replays of graphs and calls outside of them follow each other is the
+ *   caller's to order, alike on all ranks. Of one capture, calls on cudaStreamPerThread of
+ *   several threads are refused (CORALE_ENOTSUP).
  * - Calls on a CUDA communicator run on its GPU, whichever is current in the thread.
  * - Large calls of several CUDA communicators on several streams hold the GPU's
  *   processors while they wait for peers, so those at work at a time must fit side by
