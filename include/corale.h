@@ -24,16 +24,15 @@
  * - In place: send == recv, or as the function says. Send and receive buffers must not overlap otherwise.
  * - Ownership: buffers belong to the caller. They must stay valid until the call has completed on its stream.
  * - Calls on one CUDA communicator run in the order in which they were made, whatever
- *   their streams; so a cudaStream_t must live until the next call on the communicator
- *   has been made (corale_comm_destroy needs no stream).
+ *   their streams. A stream may be destroyed as soon as the call has returned; work on it goes on.
  * - Graphs: the caller orders replays of graphs against each other and against calls outside of graphs, in the same
- *   order on all ranks.
- * - A call that can't be ordered after the communicator's previous call is refused (CORALE_ENOTSUP). There are two such
- *   cases: the previous call's stream is being captured since, or that stream is cudaStreamPerThread of another thread.
+ *   order on all ranks. Within one capture, calls on cudaStreamPerThread of several threads are refused
+ *   (CORALE_ENOTSUP).
  * - Current GPU: calls on a CUDA communicator run on its GPU, whichever GPU is current in the calling thread.
  * - Several CUDA communicators on several streams: a large call holds SMs while it waits for peers. So all calls that
  *   may run at the same time must fit on the GPU together, or they deadlock. With n such communicators set max_channels
  *   to the GPU's number of SMs / n. Or put their calls in one order, the same on all ranks, by one stream or by events.
+ *   When a communicator is created that does not fit beside the others of the process, a log line says so.
  * - Log: the first function that knows the cause of an error logs one line. corale_comm_last_error returns that line.
  *
  * How a program learns of a failure:

@@ -331,19 +331,39 @@ __device__ static inline uint64_t call_epoch(const codelet_args &a)
 	return sync_load_relaxed(&a.state->epochs[blockIdx.x]) + 1;
 }
 
+/* The last thing that each warp does, after the last loads and stores of all its threads, where warps do not wait for each other. */
+__device__ static inline void call_count_warp(const codelet_args &a)
+{
+	__syncwarp();
+	if (a.counted && threadIdx.x % 32 == 0)
+		sync_count(&a.state->done);
+}
+
+/* The same of a block of which only the first warp has done anything since a barrier. */
+__device__ static inline void call_count(const codelet_args &a)
+{
+	if (threadIdx.x < 32)
+		call_count_warp(a);
+}
+
 /*
  * Every block ends the epoch for itself and for those that this launch does not have, whatever grid comes next. Epochs
- * only grow: what call_fail has made of one in the meantime stays.
+ * only grow: what call_fail has made of one in the meantime stays. LAST: it is the last thing that the block does.
  */
-__device__ static inline void call_end(const codelet_args &a, uint64_t epoch)
+template <bool LAST = true> __device__ static inline void call_end(const codelet_args &a, uint64_t epoch)
 {
 	if (blockDim.x > 32) /* all threads have read it */
 		__syncthreads();
 	else
 		__syncwarp();
+	if (LAST && threadIdx.x >= 32)
+		return;
+	const uint32_t threads = LAST ? 32 : blockDim.x;
 #pragma unroll 1
-	for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < CODELET_MAX_BLOCKS; b += blockDim.x * gridDim.x)
+	for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < CODELET_MAX_BLOCKS; b += threads * gridDim.x)
 		atomicMax((unsigned long long *)&a.state->epochs[b], (unsigned long long)epoch);
+	if (LAST)
+		call_count_warp(a);
 }
 
 #endif

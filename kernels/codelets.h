@@ -146,7 +146,9 @@ struct codelet_state {
 	struct codelet_failure *failure; /* in host memory */
 	uint64_t timeout_ns;
 	uint32_t recorded;
+	struct codelet_control alone; /* in place of a window where there is no other rank */
 	uint32_t holder; /* the last launch of which a thread has begun to hold the stream */
+	uint64_t done; /* what the launches that are counted have added: see codelet_args.counted */
 	/* Blocks that have ended a job that is waited for, by its number's parity; 0 in between. */
 	uint32_t worked[2];
 };
@@ -172,6 +174,9 @@ struct codelet_args {
 	uint64_t send_block, recv_block; /* bytes from one rank's block to the next one's; 0: one for all */
 	uint32_t piece, pieces; /* of packets: bytes of all but the last; each has an epoch */
 	uint32_t tag; /* what lines carry of the signature */
+	/* Of a call that is not captured: each block, of an exchange of few ranks (codelets_near) each warp, adds one to codelet_state.done as the last
+	 * thing that it does. What fails adds nothing. */
+	uint32_t counted;
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
 	uint32_t number; /* the host's, for what fails */
@@ -247,6 +252,11 @@ struct codelet_group {
 	uint16_t rings, depth; /* of lines, of a pair; slots of a ring */
 	uint32_t ring_ends, ring_slots; /* offsets */
 };
+
+PLAN_FN int codelet_group_blocks(const struct codelet_group *g)
+{
+	return g->wide * g->blocks + (g->lists - g->wide);
+}
 
 /* Of messages between nodes, in this GPU's own memory; never reset. */
 struct remote_call_counts {
@@ -512,6 +522,12 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->bytes = at + others * l->slots_bytes;
 }
 
+/* What is launched behind it on a stream comes after all that had been counted when it was launched. */
+struct codelet_follow {
+	struct codelet_args args; /* what all kernels have */
+	uint64_t until; /* of codelet_state.done */
+};
+
 /* Each loads its file's kernels, so that no later launch waits for it. 0 or a cudaError_t. */
 int codelets_load_packets(void);
 int codelets_load_near(void);
@@ -522,6 +538,7 @@ int codelets_load_moves(void);
 int codelets_load_dealt(void);
 int codelets_load_copies(void);
 int codelets_load_lowered(void);
+int codelets_load_order(void);
 int codelets_load_lowered_packets(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
@@ -553,6 +570,7 @@ int codelets_work(const struct codelet_work *args, struct codelet_shape shape, i
 int codelets_lowered(const struct codelet_lowered *args, int blocks, int type, void *stream);
 int codelets_lowered_edges(const struct codelet_lowered_edges *args, int blocks, void *stream);
 int codelets_lowered_packets(const struct codelet_lowered *args, int blocks, int type, void *stream);
+int codelets_follow(const struct codelet_follow *args, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
 int codelets_words(int type);
 

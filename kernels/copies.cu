@@ -100,6 +100,8 @@ __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant
 		return;
 	if (s.last)
 		call_end(s.args, w.epoch);
+	else
+		call_count(s.args);
 }
 
 /* ---- Folds ----------------------------------------------------------------------------------------------- */
@@ -306,8 +308,12 @@ template <class Hear, class Run> __device__ static __forceinline__ void run_jobs
 		if (job.done)
 			tell_done(a, epoch, job.done);
 	}
-	if (w.last)
+	if (w.last) {
 		call_end(a, epoch);
+		return;
+	}
+	__syncthreads();
+	call_count(a);
 }
 
 /* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */

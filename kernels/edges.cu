@@ -337,15 +337,14 @@ __device__ static uint64_t *pair_counter(const codelet_args &a, const codelet_me
 	return m.sending ? &s->pair_sent[lane][m.peer] : &s->pair_received[lane][m.peer];
 }
 
-/* For all lanes of this block. */
+/* For all lanes of this block, by its first warp. */
 __device__ static void count_pair(const list_block &b, const codelet_message &m, uint64_t count)
 {
-	__syncthreads();
-	for (uint32_t lane = b.number + threadIdx.x * b.blocks; lane < CODELET_LANES; lane += blockDim.x * b.blocks)
+	for (uint32_t lane = b.number + threadIdx.x * b.blocks; threadIdx.x < 32 && lane < CODELET_LANES; lane += 32 * b.blocks)
 		*pair_counter(b.g->args, m, lane) = count;
 }
 
-/* A list of sends to one rank, or of receives from one. */
+/* A list of sends to one rank, or of receives from one. After the block's last barrier only its first warp does anything. */
 template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(const list_block &b, const codelet_message *m, lane l)
 {
 	const bool counted = !m->from && !(REMOTE && m->peer >= b.g->args.ranks); /* lanes between nodes count for themselves */
@@ -356,6 +355,7 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(con
 		if (!run_message<HOLDS, REMOTE>(b, m, l))
 			return false;
 	}
+	__syncthreads();
 	if (counted)
 		count_pair(b, m[-1], count);
 	return true;
@@ -381,7 +381,8 @@ template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pai
 	sync_previous_kernel();
 	list_block b = { &e.group, &e, 0, 0, call_over(e.group.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(e.group, &b)]];
-	run_pairs<HOLDS>(b, m, lane_of_block(b));
+	if (run_pairs<HOLDS>(b, m, lane_of_block(b)))
+		call_count(e.group.args);
 }
 
 /* REMOTE: some ranks are on other nodes. */
@@ -402,11 +403,13 @@ template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void edg
 		l.epoch = call_epoch(g.args);
 		send_headers(g.args, l.epoch);
 		good = hear_all(g.args, whole_block(), &l) && run_message<ANY, REMOTE>(b, m, l);
-		if (good)
-			call_end(g.args, l.epoch);
 	}
 	if (REMOTE && good)
 		remote_end_call(e.remote, e.ends);
+	if (good && g.pairs)
+		call_count(g.args);
+	else if (good)
+		call_end(g.args, l.epoch);
 }
 
 __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_constant__ codelet_few f)
@@ -414,7 +417,8 @@ __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_consta
 	sync_previous_kernel();
 	list_block b = { &f.group, nullptr, 0, 0, call_over(f.group.args) };
 	const codelet_message *m = &f.messages[list_of_block(f.group, &b)];
-	run_pairs<SMALL>(b, m, lane_of_block(b));
+	if (run_pairs<SMALL>(b, m, lane_of_block(b)))
+		call_count(f.group.args);
 }
 
 /* Whether all messages are few, small, and the only ones of their pairs; then into *few. */
@@ -455,7 +459,7 @@ static const void *kernel_for(const codelet_edges *e)
 int codelets_edges(const codelet_edges *args, void *stream)
 {
 	const codelet_group *g = &args->group;
-	codelet_shape shape = { g->wide * g->blocks + (g->lists - g->wide), CODELET_THREADS };
+	codelet_shape shape = { codelet_group_blocks(g), CODELET_THREADS };
 	codelet_few few;
 	uint64_t bytes;
 	if (!are_few(args, &few, &bytes))

@@ -98,7 +98,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	}
 	if (i < slots)
 		box.wanted = a.root < 0 || i < 8 ? (1u << (a.ranks - 1)) - 1 : sends ? 0 : 1u << codelet_index(a.root, a.rank);
-	call_end(a, epoch);
+	call_end<false>(a, epoch);
 	vector got[OTHERS];
 	hearing<lines> heard;
 	if (!take<lines>(a, epoch, box, got, &heard))
@@ -110,6 +110,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	for (int r = 0; !FOLDS && r < CODELET_NEAR; r++)
 		if (a.root < 0 ? r < a.ranks : r == a.root)
 			store_few(recv + (uint32_t)r * a.recv_block, in_order(a, r, mine, got), n);
+	call_count_warp(a);
 }
 
 /* ---- One exchange of many packets ------------------------------------------------------------------------- */

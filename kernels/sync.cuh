@@ -81,6 +81,20 @@ __device__ static inline uint64_t sync_now_ns(void)
 	return ns;
 }
 
+/* Counts one up, without a fence: stores of this thread before it may still be under way, for less than a microsecond. */
+__device__ static inline void sync_count(uint64_t *word)
+{
+	asm volatile("red.relaxed.gpu.global.add.u64 [%0], 1;" : : "l"(word) : "memory");
+}
+
+/* After sync_count has been seen: until those stores have arrived for sure. */
+__device__ static inline void sync_settle(void)
+{
+	for (uint64_t begin = sync_now_ns(); sync_now_ns() - begin < 4000;)
+		;
+	sync_fence();
+}
+
 /* Between two looks of a wait that is in no hurry. */
 __device__ static inline void sync_nap(void)
 {

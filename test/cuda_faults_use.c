@@ -1,6 +1,7 @@
 /* Unusual but legal use, and mistakes that must be refused without harm: the communicator goes on working. */
 #include "cuda_faults.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,13 +14,6 @@ static cudaStream_t new_stream(struct faults_rank *r)
 	cudaStream_t stream = NULL;
 	faults_cuda(r, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
 	return stream;
-}
-
-/* The stream of a call lives until the next call is made. */
-static void good_then_destroy(struct faults_rank *r, cudaStream_t stream)
-{
-	faults_good_reduce(r, r->comm, r->size, r->rank);
-	cudaStreamDestroy(stream);
 }
 
 static void begin_capture(struct faults_rank *r)
@@ -63,7 +57,7 @@ static void on_two_streams(struct faults_rank *r, const struct faults_case *c)
 					16 * i + previous);
 	}
 	faults_cuda(r, cudaStreamSynchronize(r->stream), "waiting for the send's stream");
-	good_then_destroy(r, other);
+	cudaStreamDestroy(other);
 }
 
 /* Host memory in a captured call is refused on one rank; then all make the call with memory of the GPU. */
@@ -80,19 +74,79 @@ static void plain_in_capture(struct faults_rank *r)
 	}
 }
 
-/* The last call's stream is captured by now: a call on another one can't wait for it. */
+/* The last call's stream is captured by now: a call on another one does not touch it. */
 static void captured_since(struct faults_rank *r)
 {
 	cudaStream_t other = new_stream(r);
 	faults_is(r, faults_reduce(r, 4), 0, "an eager call");
 	begin_capture(r);
-	faults_is(r, corale_all_reduce(r->send, r->recv, 4, CORALE_INT32, CORALE_SUM, r->comm, other),
-		  CORALE_ENOTSUP, "a call behind one whose stream is captured since");
-	end_capture(r);
 	faults_is(r, corale_all_reduce(r->send, r->recv, 4, CORALE_INT32, CORALE_SUM, r->comm, other), 0,
-		  "the same call behind the capture");
-	faults_cuda(r, cudaStreamSynchronize(other), "waiting for it");
-	good_then_destroy(r, other);
+		  "a call behind one whose stream is captured since");
+	faults_cuda(r, cudaStreamSynchronize(other), "waiting for it beside the capture");
+	end_capture(r);
+	cudaStreamDestroy(other);
+}
+
+/* A call that ends late, on a stream that is destroyed at once. */
+static void call_then_destroy(struct faults_rank *r, cudaStream_t stream)
+{
+	faults_cuda(r, cuda_delay(DELAY_NS, stream), "a delay");
+	faults_cuda(r, cudaMemsetAsync(r->send, r->rank ? 0 : 1, sizeof(int32_t), stream), "cudaMemsetAsync");
+	faults_is(r, corale_all_reduce(r->send, r->recv, 1, CORALE_INT32, CORALE_SUM, r->comm, stream), 0,
+		  "a call that ends late");
+	faults_cuda(r, cudaStreamDestroy(stream), "cudaStreamDestroy");
+}
+
+/* In place of what the call before has received: nothing else orders the two. */
+static void call_behind(struct faults_rank *r, cudaStream_t stream)
+{
+	int32_t got = 0;
+	faults_is(r, corale_broadcast(r->recv, r->recv, 1, CORALE_INT32, 0, r->comm, stream), 0,
+		  "a call behind one on a stream that is gone");
+	faults_cuda(r, cudaMemcpyAsync(&got, r->recv, sizeof got, cudaMemcpyDefault, stream), "copying out");
+	faults_cuda(r, cudaStreamSynchronize(stream), "waiting for the call");
+	if (got != 0x01010101)
+		faults_complain(r, "the call did not wait for the one before: 0x%08x", (unsigned)got);
+}
+
+/* A stream is destroyed between two calls; the next one is another one that lives, or a new one, which may get its handle. */
+static void destroyed(struct faults_rank *r, int reused)
+{
+	for (int i = 0; i < REPEATS; i++) {
+		faults_cuda(r, cudaMemsetAsync(r->recv, 0xee, sizeof(int32_t), r->stream), "cudaMemsetAsync");
+		faults_cuda(r, cudaStreamSynchronize(r->stream), "cudaStreamSynchronize");
+		call_then_destroy(r, new_stream(r));
+		cudaStream_t next = reused ? new_stream(r) : r->stream;
+		call_behind(r, next);
+		if (reused)
+			cudaStreamDestroy(next);
+	}
+}
+
+static void *call_of_thread(void *arg)
+{
+	struct faults_rank *r = arg;
+	int gpus = 1;
+	if (cudaGetDeviceCount(&gpus) == cudaSuccess && gpus)
+		cudaSetDevice(r->rank % gpus);
+	call_behind(r, cudaStreamPerThread);
+	return NULL;
+}
+
+/* cudaStreamPerThread is another stream in another thread. */
+static void per_thread(struct faults_rank *r)
+{
+	pthread_t thread;
+	faults_cuda(r, cuda_delay(DELAY_NS, cudaStreamPerThread), "a delay");
+	faults_cuda(r, cudaMemsetAsync(r->send, r->rank ? 0 : 1, sizeof(int32_t), cudaStreamPerThread),
+		    "cudaMemsetAsync");
+	faults_is(
+	    r, corale_all_reduce(r->send, r->recv, 1, CORALE_INT32, CORALE_SUM, r->comm, cudaStreamPerThread),
+	    0, "a call on the thread's stream");
+	if (pthread_create(&thread, NULL, call_of_thread, r))
+		faults_complain(r, "no thread");
+	else
+		pthread_join(thread, NULL);
 }
 
 /* Eager on one stream, captured on a second, eager on a third: the third comes after the first. */
@@ -114,7 +168,7 @@ static void around_capture(struct faults_rank *r)
 	if (got != 0x01010101)
 		faults_complain(r, "the third stream did not wait for the first: 0x%08x", (unsigned)got);
 	cudaStreamDestroy(first);
-	good_then_destroy(r, third);
+	cudaStreamDestroy(third);
 }
 
 /* Calls, registrations and the end while another GPU is current, where there is one. */
@@ -212,6 +266,10 @@ void faults_use(struct faults_rank *r, const struct faults_case *c)
 		plain_in_capture(r);
 	else if (c->kind == FAULTS_CAPTURED_SINCE)
 		captured_since(r);
+	else if (c->kind == FAULTS_STREAM_DESTROYED || c->kind == FAULTS_HANDLE_REUSED)
+		destroyed(r, c->kind == FAULTS_HANDLE_REUSED);
+	else if (c->kind == FAULTS_PER_THREAD)
+		per_thread(r);
 	else if (c->kind == FAULTS_AROUND_CAPTURE)
 		around_capture(r);
 	else if (c->kind == FAULTS_ARGUMENTS)

@@ -51,6 +51,7 @@ static const struct {
 	{ "cuCtxPushCurrent", 4000, offsetof(struct cuda_driver, push_context) },
 	{ "cuCtxPopCurrent", 4000, offsetof(struct cuda_driver, pop_context) },
 	{ "cuStreamGetCaptureInfo", 11030, offsetof(struct cuda_driver, capture_info) },
+	{ "cuStreamGetId", 12000, offsetof(struct cuda_driver, stream_id) },
 	{ "cuMemGetAddressRange", 3020, offsetof(struct cuda_driver, address_range) },
 	{ "cuPointerGetAttribute", 4000, offsetof(struct cuda_driver, pointer_attribute) },
 	{ "cuDeviceGet", 2000, offsetof(struct cuda_driver, device) },

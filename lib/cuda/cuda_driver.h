@@ -26,6 +26,7 @@ struct cuda_driver {
 	PFN_cuCtxPushCurrent_v4000 push_context;
 	PFN_cuCtxPopCurrent_v4000 pop_context;
 	PFN_cuStreamGetCaptureInfo_v11030 capture_info;
+	PFN_cuStreamGetId_v12000 stream_id;
 	PFN_cuMemGetAddressRange_v3020 address_range;
 	PFN_cuPointerGetAttribute_v4000 pointer_attribute;
 	PFN_cuDeviceGet_v2000 device;

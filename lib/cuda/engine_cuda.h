@@ -36,12 +36,12 @@ struct engine_region {
 	unsigned long long buffer_id;
 };
 
-/* The last call, of the eager ones or of those captured. */
+/* The stream of the last call, of the eager ones or of those captured. */
 struct engine_last {
-	int any;
-	cudaStream_t stream;
-	pthread_t thread;
-	unsigned long long capture; /* 0: eager */
+	cudaStream_t stream; /* of an eager call: perhaps destroyed since */
+	pthread_t thread; /* of a captured call */
+	unsigned long long id,
+	    capture; /* id: of an eager call's stream, which no other one has; capture: 0: there was none */
 };
 
 /* A lowered plan on the GPU. */
@@ -126,6 +126,7 @@ struct engine {
 	int edges_at_once; /* of a launch, in each direction */
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
+	uint64_t counted; /* what the eager launches so far add to the state's `done` */
 	int last_captures; /* the last call was captured */
 	int captured; /* a call was, so that a graph may name our memory */
 	_Atomic int calling, closed; /* a call is being enqueued; collectives are refused */
@@ -145,6 +146,29 @@ static inline uint32_t engine_next_launch(struct engine *e)
 		return 0;
 	e->launches += e->launches + 1 ? 1 : 2;
 	return e->launches;
+}
+
+/* A launch whose blocks, or warps, count themselves (codelet_args.counted) is so many of them. */
+static inline void engine_count(struct engine *e, int n)
+{
+	if (!e->last_captures)
+		e->counted += (uint64_t)n;
+}
+
+/* What all kernels need of the engine, for the next launch. */
+static inline struct codelet_args engine_args(struct engine *e)
+{
+	unsigned char *alone = (unsigned char *)e->state + offsetof(struct codelet_state, alone);
+	return (struct codelet_args){ .windows = e->stride ? (unsigned char *)e->base : alone,
+				      .stride = (uint32_t)e->stride,
+				      .state = e->state,
+				      .launch = engine_next_launch(e),
+				      .counted = !e->last_captures,
+				      .headers = (uint32_t)e->layout.headers,
+				      .flags = (uint32_t)e->layout.flags,
+				      .acks = (uint32_t)e->layout.acks,
+				      .rank = e->rank,
+				      .ranks = e->ranks };
 }
 
 /* What shapes and the choice of a way need to know of it. */
@@ -306,6 +330,8 @@ int engine_order(struct engine *engine, cudaStream_t stream);
 /* The capture that a stream is in; 0: none. CORALE_ENOTSUP where nothing can be enqueued on it. */
 int engine_capture_of(struct engine *engine, cudaStream_t stream, unsigned long long *id);
 int engine_join(struct engine *engine, void *before, void *after);
+
+/* ---- engine_cuda_beside.c */
 
 /* The engine's own streams and events, for what runs beside a call: made once (may wait for work of the GPU), and the streams that
  * a call uses: its own for both where another capture holds one of the engine's. */

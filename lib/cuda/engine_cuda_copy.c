@@ -39,6 +39,7 @@ void copy_step(struct copies *k, const struct codelet_step *given, cudaStream_t 
 {
 	struct codelet_step step = *given;
 	step.args.launch = engine_next_launch(k->e);
+	engine_count(k->e, 1);
 	if (!k->error)
 		keep(k, codelets_step(&step, stream));
 }
@@ -47,6 +48,7 @@ static void launch_work(struct copies *k, struct codelet_work *work, struct code
 			cudaStream_t stream)
 {
 	work->args.launch = engine_next_launch(k->e);
+	engine_count(k->e, shape.blocks);
 	if (!k->error)
 		keep(k, codelets_work(work, shape, type, stream));
 }
@@ -282,16 +284,10 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct copies k = { .e = e, .call = c, .stream = stream };
-	k.barrier.args = (struct codelet_args){ .windows = (unsigned char *)e->base,
-						.stride = (uint32_t)e->stride,
-						.state = e->state,
-						.signature = c->signature,
-						.number = c->number,
-						.headers = (uint32_t)e->layout.headers,
-						.flags = (uint32_t)e->layout.flags,
-						.rank = e->rank,
-						.ranks = e->ranks,
-						.op = c->op };
+	k.barrier.args = engine_args(e);
+	k.barrier.args.signature = c->signature;
+	k.barrier.args.number = c->number;
+	k.barrier.args.op = c->op;
 	k.barrier.sequence = CODELET_BARRIERS;
 	k.arrival.args = k.barrier.args;
 	k.arrival.tell = 1;

@@ -279,7 +279,7 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, uint64
 }
 
 /* Everything in bytes, in the arguments of the launch: so a graph has its own. */
-static int launch_edges(const struct engine *e, const struct engine_call *c, const struct codelet_lowered *l,
+static int launch_edges(struct engine *e, const struct engine_call *c, const struct codelet_lowered *l,
 			cudaStream_t stream)
 {
 	const size_t element = corale_type_bytes(c->type);
@@ -292,6 +292,7 @@ static int launch_edges(const struct engine *e, const struct engine_call *c, con
 		edges.recv_counts[r] = c->recv_counts[r] * element;
 		edges.recv_displs[r] = c->recv_displs[r] * element;
 	}
+	engine_count(e, c->plan->nprograms * c->plan->channels);
 	return engine_check(e, codelets_lowered_edges(&edges, c->plan->nprograms * c->plan->channels, stream),
 			    "launching a kernel");
 }
@@ -327,6 +328,7 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 		return ret;
 	if (c->send_counts)
 		return launch_edges(e, c, &l, stream);
+	engine_count(e, plan->nprograms * plan->channels);
 	return engine_check(e, codelets_lowered(&l, plan->nprograms * plan->channels, c->type, stream),
 			    "launching a kernel");
 }

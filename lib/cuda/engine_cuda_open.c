@@ -206,6 +206,7 @@ static int load_kernels(struct engine *e)
 	error = error ? error : codelets_load_dealt();
 	error = error ? error : codelets_load_runs();
 	error = error ? error : codelets_load_lowered();
+	error = error ? error : codelets_load_order();
 	return engine_check(e, error, "loading the kernels");
 }
 

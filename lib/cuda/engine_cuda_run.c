@@ -15,27 +15,19 @@ enum {
 
 static void fill(struct engine *e, const struct engine_call *c, struct codelet_args *a)
 {
-	*a = (struct codelet_args){ .windows = (unsigned char *)e->base,
-				    .stride = (uint32_t)e->stride,
-				    .state = e->state,
-				    .send = c->send,
-				    .recv = c->recv,
-				    .send_block = coll_sends_each(c->coll) ? c->bytes : 0,
-				    .recv_block = coll_receives_each(c->coll) ? c->bytes : 0,
-				    .bytes = c->bytes,
-				    .signature = c->signature,
-				    .depth = SHAPE_SLOT_DEPTH,
-				    .tag = (uint32_t)(c->signature >> 32) ^ (uint32_t)c->signature,
-				    .scalar = c->scalar,
-				    .number = c->number,
-				    .launch = engine_next_launch(e),
-				    .headers = (uint32_t)e->layout.headers,
-				    .flags = (uint32_t)e->layout.flags,
-				    .acks = (uint32_t)e->layout.acks,
-				    .rank = e->rank,
-				    .ranks = e->ranks,
-				    .root = coll_is_rooted(c->coll) ? c->root : -1,
-				    .op = c->op };
+	*a = engine_args(e);
+	a->send = c->send;
+	a->recv = c->recv;
+	a->send_block = coll_sends_each(c->coll) ? c->bytes : 0;
+	a->recv_block = coll_receives_each(c->coll) ? c->bytes : 0;
+	a->bytes = c->bytes;
+	a->signature = c->signature;
+	a->depth = SHAPE_SLOT_DEPTH;
+	a->tag = (uint32_t)(c->signature >> 32) ^ (uint32_t)c->signature;
+	a->scalar = c->scalar;
+	a->number = c->number;
+	a->root = coll_is_rooted(c->coll) ? c->root : -1;
+	a->op = c->op;
 }
 
 /* ---- Packets -------------------------------------------------------------------------------------------- */
@@ -82,6 +74,7 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 	engine_shape(e, &l, &s);
 	a.piece = (uint32_t)s.piece;
 	a.pieces = (uint32_t)s.pieces;
+	engine_count(e, s.kernel == KERNEL_NEAR ? s.grid.blocks * (s.grid.threads / 32) : s.grid.blocks);
 	switch (s.kernel) {
 	case KERNEL_NEAR:
 		fill_near(e, &a);
@@ -133,6 +126,7 @@ static int run_slots(struct engine *e, const struct engine_call *c, cudaStream_t
 	use_slots(e, &l, &a);
 	a.slot_bytes = (uint32_t)s.message;
 	a.depth = s.depth;
+	engine_count(e, s.grid.blocks);
 	switch (s.kernel) {
 	case KERNEL_DEALT:
 		return codelets_dealt(&a, s.grid, stream);
@@ -199,6 +193,15 @@ static void share_blocks(const struct engine *e, struct codelet_edges *g, int wi
 		g->group.blocks = (uint16_t)blocks;
 }
 
+/* ret: of what must come first. */
+static int launch_lists(struct engine *e, int ret, cudaStream_t stream)
+{
+	if (ret)
+		return ret;
+	engine_count(e, codelet_group_blocks(&e->edges->group));
+	return engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
+}
+
 /* A list of one message. */
 static void add_message(struct codelet_edges *g, struct codelet_message m)
 {
@@ -263,8 +266,7 @@ static int launch_edges(struct engine *e, const struct engine_call *c, const str
 		return 0;
 	share_blocks(e, e->edges, e->edges->group.lists);
 	engine_tell_edges(e, c);
-	int ret = engine_open_edges(e);
-	return ret ? ret : engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
+	return launch_lists(e, engine_open_edges(e), stream);
 }
 
 static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t stream)
@@ -424,8 +426,7 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 			add_list(e->edges, m, n, i, taken, &used);
 	share_slots(e, e->edges);
 	share_blocks(e, e->edges, sort_lists(e->edges));
-	int ret = engine_open_edges(e);
-	return ret ? ret : engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
+	return launch_lists(e, engine_open_edges(e), stream);
 }
 
 int engine_run_messages(struct engine *e, const struct engine_message *m, int n, void *stream)

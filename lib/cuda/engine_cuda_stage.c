@@ -58,7 +58,10 @@ static int begin(struct stage *s, struct engine *e, const char *name, cudaStream
 			      "copied when the call is made: use memory of a GPU or pinned memory "
 			      "(cudaMallocHost, cudaHostRegister) in captured calls",
 			      name);
-	return ret ? ret : engine_order(e, stream);
+	e->staging = 1; /* the thread may wait for the stream */
+	ret = ret ? ret : engine_order(e, stream);
+	e->staging = 0;
+	return ret;
 }
 
 /* Memory of the GPU for so many bytes. */

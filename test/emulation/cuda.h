@@ -11,9 +11,16 @@ typedef int CUresult, CUdevice;
 typedef struct emulated_context *CUcontext;
 typedef struct emulated_stream *CUstream;
 typedef struct emulated_event *CUevent;
+typedef unsigned long long cuuint64_t;
+typedef enum {
+	CU_STREAM_CAPTURE_STATUS_NONE,
+	CU_STREAM_CAPTURE_STATUS_ACTIVE,
+	CU_STREAM_CAPTURE_STATUS_INVALIDATED
+} CUstreamCaptureStatus;
 
 enum {
 	CUDA_SUCCESS = 0,
+	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
 	CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,
 	CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
 	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
@@ -22,6 +29,9 @@ enum {
 /* In place of lib/cuda/cuda_driver.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has. */
 #define CUDA_DRIVER_H
 struct cuda_driver {
+	CUresult (*capture_info)(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, void *graph,
+				 void *dependencies, void *n);
+	CUresult (*stream_id)(CUstream stream, unsigned long long *id);
 	CUresult (*address_range)(CUdeviceptr *base, size_t *bytes, CUdeviceptr at);
 	CUresult (*pointer_attribute)(void *value, int attribute, CUdeviceptr at);
 	CUresult (*reserve)(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags);

@@ -9,6 +9,7 @@ typedef struct emulated_event *cudaEvent_t;
 typedef int cudaError_t;
 
 enum { cudaSuccess = 0 };
+#define cudaStreamPerThread ((cudaStream_t)0x1002)
 
 /* streams.c: what the calls by copies enqueue */
 enum { cudaMemcpyDefault = 4 };

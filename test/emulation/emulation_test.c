@@ -231,7 +231,7 @@ static struct call draw_call(const struct plan_node *node)
 	return c;
 }
 
-static int mixed(struct world_params p, int calls)
+static int mixed(struct world_params p, int calls, int streams)
 {
 	struct script *s = script_new(p, test_seed);
 	struct codelet_layout l;
@@ -243,6 +243,7 @@ static int mixed(struct world_params p, int calls)
 				  .lines_bytes = l.lines_bytes };
 	state_of_random = test_seed * 77 + (uint64_t)p.ranks;
 	s->most_pause = 3000;
+	s->streams = streams;
 	while (s->n < calls)
 		script_add(s, draw_call(&node));
 	return script_run(s);
@@ -255,7 +256,19 @@ static int mixed_calls(void)
 		faults = mixed((struct world_params){ .ranks = ranks,
 						      .max_blocks = test_thin ? 1 : 2,
 						      .window_bytes = 320 << 10 },
-			       test_thin ? 24 : 70);
+			       test_thin ? 24 : 70, 0);
+	return faults;
+}
+
+/* The same, each on any of a rank's streams. */
+static int mixed_streams(void)
+{
+	int faults = 0;
+	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 3); ranks++)
+		faults = mixed((struct world_params){ .ranks = ranks,
+						      .max_blocks = test_thin ? 1 : 2,
+						      .window_bytes = 320 << 10 },
+			       test_thin ? 24 : 70, 1);
 	return faults;
 }
 
@@ -396,6 +409,10 @@ static const struct {
 	{ "a receive of fewer bytes into registered memory", test_fewer_bytes },
 	{ "lines of another number of bytes", test_other_lines },
 	{ "mixed calls with delays", mixed_calls },
+	{ "mixed calls on any stream", mixed_streams },
+	{ "sends and plans on any stream", test_any_stream },
+	{ "streams that are new", test_new_streams },
+	{ "a failure before the call on another stream", test_hold_followed },
 	{ "calls in pieces", calls_in_pieces },
 	{ "epochs of packets beyond 32 bits", packets_wrap },
 	{ "headers from 2^32 epochs before", test_old_headers },

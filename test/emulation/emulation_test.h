@@ -60,6 +60,10 @@ int test_quit(void);
 
 int test_notes(void);
 
+int test_any_stream(void);
+int test_new_streams(void);
+int test_hold_followed(void);
+
 int test_old_headers(void);
 
 int test_alone(void);

@@ -18,11 +18,14 @@ struct scene {
 	struct world_params params;
 	struct world world;
 	struct call call;
+	_Atomic int
+	    ready; /* ranks that have ended the good calls: copies of one that fails go to the others all the same */
 	int faults[GPU_MAX_HOSTS];
 };
 
 /* What one rank has on a stream. */
 struct held {
+	struct call call;
 	struct started started;
 	unsigned char data[2][OUT]; /* of a message */
 	unsigned char out[OUT]; /* the program's next work copies the result there */
@@ -48,13 +51,19 @@ static void make_call(struct scene *s, struct held *h, int rank, int number, int
 {
 	const uint64_t signature = call_signature(&s->call) + 2 * (uint64_t)number;
 	int ret = 0;
+	h->call = s->call;
+	if (h->call.place)
+		h->call.place += (size_t)number * call_room(&s->call, s->params.ranks);
 	if ((int)s->call.codelet == MESSAGE)
 		ret = make_messages(s, h, rank, strays);
 	else
-		ret = call_start_on(&h->started, &s->world, rank, &s->call,
+		ret = call_start_on(&h->started, &s->world, rank, &h->call,
 				    signature ^ (strays ? 1ull << 33 : 0), h->stream);
 	memset(h->out, UNTOUCHED, OUT);
-	const void *result = (int)s->call.codelet == MESSAGE ? h->data[1] : h->started.recv;
+	/* After the release copies into registered memory run, on all ranks: what it holds is undefined. */
+	const void *result = (int)s->call.codelet == MESSAGE ? h->data[1]
+			     : s->call.place                 ? h->data[0]
+							     : h->started.recv;
 	cudaMemcpyAsync(h->out, result, 16, cudaMemcpyDefault, h->stream);
 	s->faults[rank] += ret != 0;
 }
@@ -113,8 +122,13 @@ static void act(int rank, void *arg)
 	const int replays = stays && s->call.codelet != CODELET_COPIES; /* whose other streams are in use */
 	if (!held)
 		abort();
-	for (int i = 0; i < GOOD_CALLS + stays; i++)
-		make_call(s, &held[i], rank, i, i == GOOD_CALLS && last);
+	for (int i = 0; i < GOOD_CALLS; i++)
+		make_call(s, &held[i], rank, i, 0);
+	script_synchronize();
+	for (s->ready++; s->ready < s->params.ranks;)
+		gpu_pause(10);
+	if (stays)
+		make_call(s, &held[GOOD_CALLS], rank, GOOD_CALLS, last);
 	if (s->trouble == ABORT && rank == 0) {
 		gpu_pause(ABORT_AFTER);
 		world_abort(&s->world, 0, CORALE_EABORTED);
@@ -144,14 +158,15 @@ static int run_scene(enum trouble trouble, int ranks, struct call call)
 {
 	struct scene s = { .trouble = trouble, .call = call };
 	const int copies = call.codelet == CODELET_COPIES;
-	s.params =
-	    (struct world_params){ .ranks = ranks,
-				   .max_blocks = 2,
-				   .window_bytes = 224 << 10,
-				   .holds = 1,
-				   .scratch_chunk = copies ? 4096 : 0,
-				   .registered_bytes = call.place ? call.place + call_room(&call, ranks) : 0,
-				   .timeout_ns = trouble == ABSENT ? 1000000 : 0 };
+	s.params = (struct world_params){
+		.ranks = ranks,
+		.max_blocks = 2,
+		.window_bytes = 224 << 10,
+		.holds = 1,
+		.scratch_chunk = copies ? 4096 : 0,
+		.registered_bytes = call.place ? call.place + (GOOD_CALLS + 1) * call_room(&call, ranks) : 0,
+		.timeout_ns = trouble == ABSENT ? 1000000 : 0
+	};
 	int faults = 0;
 	if (world_open(&s.world, &s.params))
 		return 1;
@@ -288,4 +303,44 @@ int test_hold_absent(void)
 int test_hold_abort(void)
 {
 	return run_scenes(ABORT);
+}
+
+/* ---- A failure before the call on another stream ---------------------------------------------------------------- */
+
+/* Rank 0 fails on its first stream while it has a call on another one: that one is held too. */
+static void fail_before(int rank, void *arg)
+{
+	struct scene *s = arg;
+	struct held held[2] = { { .stream = NULL }, { .stream = (cudaStream_t)GPU_STREAM(1) } };
+	if (rank)
+		return;
+	make_call(s, &held[0], rank, 0, 0);
+	make_call(s, &held[1], rank, 1, 0);
+	gpu_pause(ABORT_AFTER);
+	world_abort(&s->world, rank, CORALE_EABORTED);
+	await_holder(s, rank);
+	gpu_pause(10 * LONG_ENOUGH);
+	expect_held(s, &held[0], rank, "a kernel that failed");
+	expect_held(s, &held[1], rank, "a call behind it");
+	world_release(&s->world, rank);
+	script_synchronize();
+	s->faults[rank] += !has_run(&held[0]) || !has_run(&held[1]);
+	drop(s, &held[0]);
+	drop(s, &held[1]);
+}
+
+int test_hold_followed(void)
+{
+	struct scene s = { .call = { .codelet = CODELET_PACKETS,
+				     .coll = CORALE_ALL_REDUCE,
+				     .type = CORALE_INT32,
+				     .count = 20 },
+			   .params = { .ranks = 2, .max_blocks = 1, .window_bytes = 224 << 10, .holds = 1 } };
+	if (world_open(&s.world, &s.params))
+		return 1;
+	if (gpu_run(2, fail_before, &s, test_seed))
+		return -1;
+	const int faults = s.faults[0];
+	world_close(&s.world);
+	return faults;
 }

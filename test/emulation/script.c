@@ -43,9 +43,19 @@ struct play {
 	struct started started[SCRIPT_CALLS];
 };
 
+void script_synchronize(void)
+{
+	for (int i = 1; i < GPU_STREAMS; i++) {
+		struct gpu_event event;
+		gpu_mark(&event, GPU_STREAM(i));
+		gpu_await(GPU_STREAM(0), &event);
+	}
+	gpu_synchronize();
+}
+
 static int finish(struct play *p)
 {
-	gpu_synchronize();
+	script_synchronize();
 	p->script->done[p->rank] = p->made;
 	int faults = script_print_failure(&p->script->world.engines[p->rank]);
 	for (; p->done < p->made; p->done++)
@@ -60,7 +70,8 @@ static int make(struct play *p)
 	if (s->most_pause && !gpu_random(3))
 		gpu_pause(gpu_random(s->most_pause));
 	s->made[p->rank] = p->made + 1;
-	int ret = call_start(&p->started[p->made++], &s->world, p->rank, c, call_signature(c));
+	void *stream = GPU_STREAM(s->streams ? gpu_random(GPU_STREAMS) : 0);
+	int ret = call_start_on(&p->started[p->made++], &s->world, p->rank, c, call_signature(c), stream);
 	if (ret)
 		printf("# rank %d: call %d: %s\n", p->rank, p->made - 1, corale_strerror(ret));
 	return ret != 0;
@@ -79,7 +90,7 @@ static void play(int rank, void *arg)
 		if (p->made == s->n || !gpu_random(3))
 			s->faults[rank] += finish(p);
 	}
-	gpu_synchronize();
+	script_synchronize();
 	free(p);
 }
 

@@ -11,6 +11,7 @@ struct script {
 	struct world world;
 	struct call calls[SCRIPT_CALLS];
 	int n;
+	int streams; /* calls are on several, which nothing else orders */
 	unsigned most_pause; /* turns between two calls of a rank at most */
 	uint64_t seed;
 	int made[GPU_MAX_HOSTS], done[GPU_MAX_HOSTS]; /* calls of each rank */
@@ -24,6 +25,9 @@ void script_add(struct script *script, struct call call);
 
 /* Runs it and frees it: the number of faults, which have been printed, or -1 if it did not end. */
 int script_run(struct script *script);
+
+/* Waits until the calling rank's kernels on all its streams have ended. */
+void script_synchronize(void);
 
 /* Prints a case's line of TAP. 1 if the program must end, because kernels did not: then faults is negative. */
 int script_report(const char *name, int number, int faults);

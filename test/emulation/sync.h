@@ -155,6 +155,18 @@ static inline uint64_t sync_now_ns(void)
 	return gpu_now();
 }
 
+/* Orders, as time does on a GPU. */
+static inline void sync_count(uint64_t *word)
+{
+	gpu_maybe(2);
+	__atomic_fetch_add(word, 1, __ATOMIC_ACQ_REL);
+}
+
+static inline void sync_settle(void)
+{
+	sync_fence();
+}
+
 static inline void sync_nap(void)
 {
 	gpu_yield();

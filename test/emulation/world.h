@@ -57,6 +57,9 @@ int world_faults(const struct world *world);
 /* What a rank calls another one. */
 int world_place(const struct world *world, int rank, int other);
 
+/* From now on the handle names another stream. */
+void world_new_stream(void *stream);
+
 /* What a copy engine does. */
 struct world_copy {
 	unsigned char *to;

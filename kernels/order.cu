@@ -1,0 +1,34 @@
+/*
+ * What makes a call come after the calls before it on other streams. Their kernels count in GPU memory what has ended (codelet_args.counted), so
+ * nothing of their streams is needed, which may have been destroyed: neither an event nor a query.
+ */
+#include <cuda_runtime.h>
+
+#include "call.cuh"
+#include "launch.cuh"
+
+/* Each wait of the awaited kernels has its deadline; here there is none. */
+__global__ __launch_bounds__(32) void follow(const __grid_constant__ codelet_follow f)
+{
+	const codelet_args &a = f.args;
+	if (threadIdx.x)
+		return;
+	for (uint32_t spins = 1; sync_load_acquire(&a.state->done) < f.until; spins++) {
+		uint64_t no_start = 0;
+		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &no_start, 0, false, [] { return -1; }))
+			continue;
+		call_explain(a, a.rank, call_epoch(a), false);
+		return;
+	}
+	sync_settle();
+}
+
+int codelets_follow(const codelet_follow *args, void *stream)
+{
+	return launch_behind((const void *)follow, { 1, 32 }, 0, args, stream);
+}
+
+int codelets_load_order(void)
+{
+	return load_lean((const void *)follow);
+}

@@ -1,0 +1,7 @@
+/* kernels/order.cu as C++. */
+#include <cuda_runtime.h>
+
+#include "launch.h"
+#include "sync.h"
+
+#include "../../kernels/order.cu"
