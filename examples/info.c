@@ -320,7 +320,7 @@ static void print_transports(const struct settings *settings)
 	line("inproc", "used among ranks that are threads of one process");
 }
 
-/* The README's table. */
+/* The table of docs/settings.md. */
 static void print_markdown(void)
 {
 	printf("| variable | values | default | all ranks | |\n|---|---|---|---|---|\n");

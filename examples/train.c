@@ -49,13 +49,14 @@ static int train(struct net *net, float *losses)
 }
 
 /* 0, 1 if the check failed, or an error. */
-static int run(const struct train_options *options, struct compute *compute, corale_comm *comm)
+static int run(const struct train_options *options, struct compute *compute, corale_comm *comm, int sharing)
 {
 	struct net net;
 	float *losses = malloc((size_t)options->steps * sizeof(*losses));
 	int ret = losses ? net_open(&net, options, compute, comm) : CORALE_ENOMEM;
 	if (ret)
 		return ret;
+	net.sharing = sharing;
 	if (net.rank == 0)
 		print_head(&net);
 	ret = train(&net, losses);
@@ -67,6 +68,23 @@ static int run(const struct train_options *options, struct compute *compute, cor
 	return ret;
 }
 
+/* Ranks that share a GPU, of the GPU that has most on any node; 0: there are none; or an error. Collective. */
+static int count_sharing(struct compute *compute, MPI_Comm node)
+{
+	int ranks, mine = 0, most;
+	uint64_t number = compute->ops->device_number ? compute->ops->device_number(compute) : 0;
+	MPI_Comm_size(node, &ranks);
+	uint64_t *all = calloc((size_t)ranks, sizeof(*all));
+	if (!all)
+		return CORALE_ENOMEM;
+	MPI_Allgather(&number, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, node);
+	for (int r = 0; r < ranks && compute->ops->device_number; r++)
+		mine += all[r] == number;
+	MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	free(all);
+	return most;
+}
+
 /* The GPU of a rank is chosen before its communicator is made. */
 static int run_on(const struct train_options *options, int rank)
 {
@@ -76,10 +94,13 @@ static int run_on(const struct train_options *options, int rank)
 	corale_comm *comm;
 	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
 	MPI_Comm_rank(node, &local_rank);
-	MPI_Comm_free(&node);
 	struct compute *compute = options->ops->open(rank, local_rank, options->bfloat16);
 	if (!compute)
 		return CORALE_EDEVICE;
+	const int sharing = count_sharing(compute, node);
+	MPI_Comm_free(&node);
+	if (sharing < 0)
+		return sharing;
 	corale_config_init(&config);
 	config.device = options->ops->device;
 	/* Beside a backward pass the calls' kernels must leave it the GPU: by default they would take most of it, and
@@ -88,7 +109,7 @@ static int run_on(const struct train_options *options, int rank)
 	int ret = corale_comm_create_mpi(MPI_COMM_WORLD, &config, &comm);
 	if (ret)
 		return ret;
-	ret = run(options, compute, comm);
+	ret = run(options, compute, comm, sharing);
 	if (ret < 0)
 		return ret;
 	corale_comm_destroy(comm);

@@ -36,6 +36,8 @@ struct compute_ops {
 	/* bfloat16: what is multiplied is rounded to it, sums stay float32. NULL on failure, after a line on stderr. */
 	struct compute *(*open)(int rank, int local_rank, int bfloat16);
 	void (*close)(struct compute *compute);
+	/* Equal for two ranks of a node only if they share a GPU. NULL: ranks share no device. */
+	uint64_t (*device_number)(struct compute *compute);
 	/* Memory where this device computes, zeroed; NULL on failure, after a line on stderr. */
 	void *(*alloc)(struct compute *compute, size_t bytes);
 	void (*free)(struct compute *compute, void *memory);
@@ -92,6 +94,7 @@ struct net {
 	struct compute *compute;
 	corale_comm *comm; /* NULL: one rank by itself */
 	int rank, ranks, rows; /* rows: this rank's samples of a step */
+	int sharing; /* ranks on one GPU, of the GPU that has most */
 	size_t layer_count, count; /* parameters of one layer, of all */
 	size_t bucket, sent; /* elements: of a bucket, given to Corale in this backward pass */
 	float *parameters, *velocity, *gradients;

@@ -348,6 +348,20 @@ static int open_streams(struct cuda *cuda)
 	       good(cuda, "cudaMalloc", cudaMalloc((void **)&cuda->partial, MOST_BLOCKS * sizeof(*cuda->partial)));
 }
 
+static uint64_t cuda_device_number(struct compute *compute)
+{
+	struct cuda *cuda = cuda_of(compute);
+	cudaDeviceProp prop;
+	uint64_t number = 14695981039346656037u; /* FNV-1a */
+	int device = 0;
+	if (!good(cuda, "cudaGetDevice", cudaGetDevice(&device)) ||
+	    !good(cuda, "cudaGetDeviceProperties", cudaGetDeviceProperties(&prop, device)))
+		return 0;
+	for (char byte : prop.uuid.bytes)
+		number = (number ^ (unsigned char)byte) * 1099511628211u;
+	return number;
+}
+
 /* On failure the program ends, so that nothing is undone. */
 static struct compute *cuda_open(int rank, int local_rank, int bfloat16)
 {
@@ -377,6 +391,7 @@ static const struct compute_ops cuda_ops = {
 	1,         /* has_bfloat16 */
 	cuda_open,
 	cuda_close,
+	cuda_device_number,
 	cuda_alloc,
 	cuda_free,
 	cuda_copy,

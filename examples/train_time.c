@@ -73,6 +73,13 @@ static void print(const struct net *net, const double *ms, double *sorted)
 	printf("time overlapped            %10.3f\n", m[ALONG]);
 	printf("time hidden                %10.3f  (%.0f %% of the communication)\n", sum - m[ALONG],
 	       100 * (sum - m[ALONG]) / m[COMMUNICATION]);
+	if (net->sharing > 1)
+		printf("# %d ranks share a GPU: each one's communication waits for the others' turns on it "
+		       "and takes "
+		       "time from their backward passes, so this is no measure of what overlap hides: give "
+		       "each rank "
+		       "a GPU\n",
+		       net->sharing);
 }
 
 int train_times(struct net *net)

@@ -1,52 +1,54 @@
 /*
  * Corale: collectives on host and GPU memory, layered on MPI.
  *
- * This header is the manual. It needs nothing but a C99 or C++11 compiler;
- * communicators from an MPI_Comm are in corale_mpi.h.
+ * This header is the manual. It needs only a C99 or C++11 compiler.
+ * corale_mpi.h makes communicators from an MPI_Comm.
  *
- * Conventions, said once:
- * - Every function that can fail returns 0 or a negative CORALE_E* code. Results
- *   come through the last pointer arguments and are written only on success.
- * - count is in elements of the call's type, never bytes; other sizes say "bytes".
- * - One thread at a time per communicator; different communicators may be used
- *   from different threads at once. corale_comm_abort may come from any thread.
- * - Every rank of a communicator makes the same collective calls in the same order
- *   with the same count, type, operator and root. A call that differs is found
- *   before a byte is reduced: CORALE_EMISMATCH, with both calls in the log. The receive
- *   buffer then holds what it held before, but for a rank's own data (its block, what a root
- *   sends) and, on GPUs, for receive buffers that peers map and copy engines store into
- *   (all_gather, all_to_all, broadcast and all_reduce of some MB and more into memory of
- *   corale_mem_alloc or cuMemCreate): those are undefined.
- * - A process that forks after its first communicator was made can use Corale itself, its
- *   child can not: every call there is refused by name. A child that calls exec is free.
- * - stream: a corale_stream (host communicators) or a cudaStream_t (CUDA ones);
- *   NULL means blocking for a host communicator and the default stream,
- *   asynchronously, for a CUDA one.
- * - In place: send == recv where a call says so; buffers never overlap otherwise.
- * - Buffers belong to the caller and must stay valid until the call has completed
- *   on its stream.
+ * Conventions of all functions:
+ * - Errors: every function that can fail returns 0 or a negative CORALE_E* code. Results come through the last
+ *   pointer arguments and are written only on success.
+ * - Units: count is in elements of the call's type, never in bytes. Other sizes say "bytes".
+ * - Threads: one thread at a time uses a communicator. Different communicators may be used by different threads at
+ *   once. corale_comm_abort and corale_comm_async_error may come from any thread at any time.
+ * - Matching: all ranks of a communicator make the same collective calls in the same order, with the same count, type,
+ *   operator and root. A call that differs is found before any element is reduced: it returns CORALE_EMISMATCH, and
+ *   the log has both calls.
+ * - After CORALE_EMISMATCH the receive buffer holds what it held before the call, except for the rank's own data (its
+ *   block, or what a root sends). On GPUs some receive buffers are undefined instead: those of all_gather, all_to_all,
+ *   broadcast and all_reduce of a few MB and more, in memory of corale_mem_alloc or cuMemCreate, because peers map
+ *   such buffers and their copy engines store into them.
+ * - fork: a process may fork after it has made a communicator, and go on to use Corale. The child can't use Corale:
+ *   every call is refused with an error that says so. A child that calls exec may use it again.
+ * - stream: a corale_stream for host communicators, a cudaStream_t for CUDA communicators. NULL means a blocking call
+ *   on a host communicator, and an asynchronous call on the default stream on a CUDA communicator.
+ * - In place: send == recv, or as the function says. Send and receive buffers must not overlap otherwise.
+ * - Ownership: buffers belong to the caller. They must stay valid until the call has completed on its stream.
  * - Calls on one CUDA communicator run in the order in which they were made, whatever
  *   their streams; so a cudaStream_t must live until the next call on the communicator
- *   has been made (corale_comm_destroy needs no stream). How replays of graphs and calls
- *   outside of them follow each other is the caller's to order, alike on all ranks. A call
- *   that can't be ordered behind the last one is refused (CORALE_ENOTSUP): where that one's
- *   stream is being captured since, or is cudaStreamPerThread of another thread.
- * - Calls on a CUDA communicator run on its GPU, whichever is current in the thread.
- * - Large calls of several CUDA communicators on several streams hold the GPU's
- *   processors while they wait for peers, so those at work at a time must fit side by
- *   side: with n such communicators set max_channels to a GPU's multiprocessors / n,
- *   or put their calls in one order, the same on all ranks, by one stream or events.
- * - The first function that knows the cause of an error logs one line; the same
- *   line is returned by corale_comm_last_error.
+ *   has been made (corale_comm_destroy needs no stream).
+ * - Graphs: the caller orders replays of graphs against each other and against calls outside of graphs, in the same
+ *   order on all ranks.
+ * - A call that can't be ordered after the communicator's previous call is refused (CORALE_ENOTSUP). There are two such
+ *   cases: the previous call's stream is being captured since, or that stream is cudaStreamPerThread of another thread.
+ * - Current GPU: calls on a CUDA communicator run on its GPU, whichever GPU is current in the calling thread.
+ * - Several CUDA communicators on several streams: a large call holds SMs while it waits for peers. So all calls that
+ *   may run at the same time must fit on the GPU together, or they deadlock. With n such communicators set max_channels
+ *   to the GPU's number of SMs / n. Or put their calls in one order, the same on all ranks, by one stream or by events.
+ * - Log: the first function that knows the cause of an error logs one line. corale_comm_last_error returns that line.
  *
- * How a program learns of a failure. Calls on the host return it. A call on a CUDA stream has returned 0 long before, so after
- * synchronizing the stream ask: if (corale_comm_async_error(comm)) { ... }. One thread of the process, which the first communicator
- * starts, looks some thirty times a second after all of them: a kernel that failed (in a graph, too), or a process of this
- * node that died or called exit() without corale_comm_destroy, is logged and told to all ranks within 0.1 s, whatever the
- * program does meanwhile; calls in progress, on streams too, then end with an error (CORALE_EPEER names a dead rank and its process). With
- * MPI as the transport, below MPI_THREAD_MULTIPLE, a rank's next call tells the other nodes. Between nodes, when nothing has come for two seconds,
- * each rank that waits logs one WARN line: for whom, and whether that one's process answers; the call goes on. Every later kernel of a failed communicator,
- * replays of its graphs included, ends at once and stores nothing in receive buffers.
+ * How a program learns of a failure:
+ * - Calls on host communicators return the error.
+ * - A call on a CUDA stream has returned 0 before it runs. So after synchronizing the stream, ask:
+ *   if (corale_comm_async_error(comm)) { ... }
+ * - The first communicator of a process starts one watch thread. About thirty times a second it looks for kernels that
+ *   failed, in graphs too, and for processes of this node that died or called exit() without corale_comm_destroy. It
+ *   logs the failure and tells all ranks within 0.1 s, whatever the program does meanwhile. Calls in progress, on
+ *   streams too, then end with an error. CORALE_EPEER names the dead rank and its process.
+ * - With MPI as the transport, below MPI_THREAD_MULTIPLE, other nodes are told by this rank's next call.
+ * - Between nodes: when no message has come for two seconds, each rank that waits logs one WARN line. It names the rank
+ *   that is waited for, and says whether that rank's process answers. The call goes on.
+ * - After a failure every later kernel of the communicator, replays of its graphs included, ends at once and stores
+ *   nothing in receive buffers.
  */
 #ifndef CORALE_H
 #define CORALE_H
@@ -77,8 +79,8 @@ enum {
 	CORALE_ENOMEM = -2, /* memory, or a stated memory cap, is exhausted */
 	CORALE_ESYSTEM = -3, /* a system call failed; the log has errno */
 	CORALE_ENOTSUP = -4, /* valid, but this build or combination does not offer it */
-	CORALE_EMISMATCH = -5, /* ranks made different calls; the communicator is done for */
-	CORALE_ETIMEDOUT = -6, /* a peer did not come before the deadline */
+	CORALE_EMISMATCH = -5, /* ranks made different calls; the communicator can't be used any more */
+	CORALE_ETIMEDOUT = -6, /* a call made no progress until the deadline: a peer is missing */
 	CORALE_EPEER = -7, /* a peer died, left, or its link failed */
 	CORALE_EABORTED = -8, /* corale_comm_abort was called here or on another rank */
 	CORALE_ECOMM = -9, /* the communicator failed earlier; see corale_comm_last_error */
@@ -111,11 +113,12 @@ typedef enum {
 } corale_type;
 
 /*
- * Operators. Results are the same bits on every rank. 16-bit and 8-bit floats are
- * summed in float32. Integers wrap; avg of integers truncates toward zero; float8
- * saturates; min and max keep NaN and hold -0 < +0; every NaN that an operator
- * makes is the canonical one of its type. Complex types and operators written by
- * the user are refused (CORALE_EINVAL): there is no kernel for them on a GPU.
+ * Operators:
+ * - Results are the same bits on every rank.
+ * - 16-bit and 8-bit floats are summed in float32.
+ * - Integers wrap. The average of integers truncates toward zero. float8 saturates.
+ * - min and max keep NaN, and order -0 < +0. Every NaN that an operator makes is the canonical NaN of its type.
+ * - Complex types and operators written by the user are refused (CORALE_EINVAL): GPUs have no kernel for them.
  */
 typedef int corale_op;
 enum {
@@ -132,17 +135,17 @@ typedef struct corale_stream corale_stream;
 typedef struct corale_plan corale_plan;
 
 /*
- * An operator that multiplies each rank's elements by that rank's scalar, rounds
- * to the type, then sums. scalar: one element of type, read now (host memory).
- * The operator is valid for comm and type only; collective in effect (every rank
- * creates its own, in the same order), but no communication happens. A call takes the
- * scalar when it is made, a plan when it is created: the operator may be destroyed as soon
- * as that has returned, also where the call waits on a stream, in a graph or in a group.
+ * Creates an operator that multiplies each rank's elements by that rank's scalar, rounds to the type, then sums.
+ * scalar: one element of type in host memory, read before the function returns.
+ *
+ * The operator is valid for this comm and type only. Every rank creates its own, in the same order, but the function
+ * does not communicate. A call reads the operator when it is made, a plan when it is created. So the operator may be
+ * destroyed as soon as that function has returned, even if the call still waits on a stream, in a graph or in a group.
  */
 int corale_op_create_premul_sum(const void *scalar, corale_type type, corale_comm *comm, corale_op *op);
 int corale_op_destroy(corale_op op, corale_comm *comm);
 
-/* Bytes of one element; 0 for an invalid type. Names never NULL. Any thread. */
+/* Bytes of one element; 0 for an invalid type. Names are never NULL. Any thread. */
 size_t corale_type_bytes(corale_type type);
 const char *corale_type_name(corale_type type);
 const char *corale_op_name(corale_op op);
@@ -150,16 +153,17 @@ const char *corale_op_name(corale_op op);
 /* ---- Communicators --------------------------------------------------------- */
 
 /*
- * Configuration of one communicator. Set size = sizeof(corale_config) first, or use
- * corale_config_init; zero in any other field means the setting's own default.
- * All ranks pass equal values: a difference is an error that names the field.
+ * Configuration of one communicator. Call corale_config_init first, or set size = sizeof(corale_config) and all other
+ * fields to 0. Zero in a field means the default of the setting that is named beside it. All ranks pass equal values:
+ * if a field differs, creation fails with an error that names the field.
  */
 typedef struct corale_config {
 	size_t size; /* sizeof(corale_config) as the caller was compiled */
-	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: none */
-	size_t memory_cap; /* bytes of windows, scratch and staging of a rank; 0: CORALE_MEMORY_CAP */
-	int max_channels; /* threads of one call, or blocks on a GPU (sends, receives and all_to_all_v: one for each
-			     peer and direction at least); 0: CORALE_MAX_CHANNELS, CORALE_MAX_CTAS */
+	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: no deadline */
+	size_t memory_cap; /* most bytes of windows, scratch and staging of this rank; 0: CORALE_MEMORY_CAP */
+	int max_channels; /* most threads of one call, or most blocks of one kernel on a GPU; 0: CORALE_MAX_CHANNELS,
+			     CORALE_MAX_CTAS. Sends, receives and all_to_all_v use at least one block per peer and
+			     direction, whatever the limit */
 	int device; /* CORALE_DEVICE_* below */
 	int cta_policy; /* CORALE_CTA_POLICY_* below */
 } corale_config;
@@ -167,45 +171,56 @@ typedef struct corale_config {
 enum {
 	CORALE_DEVICE_DEFAULT = 0, /* host */
 	CORALE_DEVICE_HOST = 1,
-	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; up to 72 ranks a node; any memory */
+	CORALE_DEVICE_CUDA = 2 /* the calling thread's current GPU; any memory; up to 72 ranks per node */
 };
 
 /*
- * CUDA communicators over several nodes: every collective, sends and receives, groups and graphs, as on one node. Messages between nodes go
- * through pinned host memory, at most 64 MiB of it a rank and communicator (CORALE_PINNED_MEMORY), so buffers that are registered bring nothing there yet. A kernel that
- * waits needs someone who moves messages meanwhile: threads of the process, for all its communicators, the proxy (CORALE_RAILS). They use UCX, or memory where all
- * ranks are threads of one process, or MPI point-to-point, if that gives MPI_THREAD_MULTIPLE (else CORALE_ENOTSUP at creation). They may run on any
- * processor that the process may use, sleep while no call is under way, and once a call was captured, whose graph may be
- * replayed at any time, one looks every 180 us instead. Give it a core: mpirun --bind-to none. docs/clusters.md has the rest.
+ * CUDA communicators over several nodes offer the same as on one node: every collective, sends and receives, groups and
+ * graphs.
+ * - Messages between nodes go through pinned host memory: at most 64 MiB per rank and communicator
+ *   (CORALE_PINNED_MEMORY). Registered buffers do not make them faster.
+ * - Proxy threads of the process (CORALE_RAILS) carry the messages of all its communicators while kernels wait. They may
+ *   run on any processor that the process may use. Leave them one: mpirun --bind-to none.
+ * - Proxy threads use UCX; shared memory if all ranks are threads of one process; or MPI point-to-point, which requires
+ *   MPI_THREAD_MULTIPLE (else creation fails with CORALE_ENOTSUP).
+ * - Proxy threads sleep while no call is in progress. Once a call was captured, its graph may be replayed at any time,
+ *   so from then on one proxy thread looks for work every 180 us.
+ * docs/clusters.md has the rest.
  */
 
 /*
- * How many blocks (CTAs) a CUDA communicator's calls take from what else runs on the GPU. Where max_channels or
- * CORALE_MAX_CTAS is given, that is the limit instead, whatever the policy. A communicator that is split off has its
- * parent's policy. Host communicators have no blocks: the field is checked and compared there, too, but changes nothing.
+ * How many blocks (CTAs) the calls of a CUDA communicator take from other work on the GPU. If max_channels or
+ * CORALE_MAX_CTAS is given, that is the limit instead, whatever the policy. A communicator made by corale_comm_split has
+ * its parent's policy. On host communicators the field is checked and compared between ranks, but has no effect.
  */
 enum {
 	CORALE_CTA_POLICY_DEFAULT = 0, /* CORALE_CTA_POLICY: auto, unless the environment says otherwise */
 	CORALE_CTA_POLICY_AUTO =
-	    1, /* for calls that nothing runs beside: large ones take all of the GPU but one processor of 32 */
+	    1, /* for calls that run alone: large calls use all of the GPU but one SM of 32 */
 	CORALE_CTA_POLICY_EFFICIENT =
-	    2, /* for calls beside computing, such as gradients averaged during the backward pass:
-			     kernels of at most 4 blocks. The price, where nothing runs beside them: calls from about 100 KB on
-			     take longer, those of some MB several times as long, large sums about twice as long */
+	    2, /* for calls beside computation, such as gradients averaged during the backward pass: kernels use at
+			     most 4 blocks. Where nothing runs beside them, calls from about 100 KB on are slower: several
+			     times at a few MB, about twice for large sums */
 	CORALE_CTA_POLICY_ZERO =
-	    3 /* for all_gather, all_to_all and broadcast into registered memory beside computing: copy
-			     engines move the data instead of blocks. The price: small ones take longer. All other calls are
-			     as with auto */
+	    3 /* for all_gather, all_to_all and broadcast into registered memory beside computation: copy engines move
+			     the data instead of blocks. Small calls are slower. All other calls run as with auto */
 };
+
+/*
+ * The rule for several CUDA communicators on several streams: their calls may run at one time, and a kernel that waits for its peers keeps its
+ * multiprocessors. So on each GPU the sum over all communicators of (blocks of a call at most) x (ranks of the communicator there) must
+ * not exceed the GPU's multiprocessors, or calls may wait for each other for ever. max_channels or CORALE_MAX_CTAS lowers it. A communicator
+ * that exceeds it when it is created says so once a process: in a WARN line where its blocks were given, else at INFO. Calls on one
+ * stream, and those of one communicator, need no such sum.
+ */
 
 void corale_config_init(corale_config *config);
 
 /*
- * The one thing that Corale needs from whoever starts the ranks: an all-gather of
- * small host data. allgather(ctx, in, bytes, out) collects bytes from each rank into
- * out (size * bytes, in rank order), returns 0 or non-zero on failure, and is called
- * in corale_comm_create, corale_comm_split, corale_mem_* and corale_comm_destroy only,
- * from the calling thread.
+ * What Corale needs from the program that starts the ranks: its rank, the number of ranks, and an all-gather of small
+ * host data. allgather(ctx, in, bytes, out) collects bytes from each rank into out (size * bytes, in rank order). It
+ * returns 0, or non-zero on failure. Corale calls it only from the thread that calls, in corale_comm_create,
+ * corale_comm_split, corale_mem_* and corale_comm_destroy.
  */
 typedef struct corale_bootstrap {
 	int rank, size;
@@ -214,16 +229,15 @@ typedef struct corale_bootstrap {
 } corale_bootstrap;
 
 /*
- * A new communicator over the ranks of a bootstrap. Collective; blocks. The bootstrap
- * struct is copied; its ctx must live until corale_comm_destroy has returned.
- * config may be NULL. On failure every rank returns an error.
+ * Makes a communicator over the ranks of a bootstrap. Collective; blocks. config may be NULL.
+ * The bootstrap struct is copied. Its ctx must live until corale_comm_destroy has returned.
+ * If creation fails on one rank, it returns an error on every rank.
  */
 int corale_comm_create(const corale_bootstrap *bootstrap, const corale_config *config, corale_comm **comm);
 
 /*
- * Ranks as threads of one process, for tests and for embedding. A group of n is made
- * once; then n threads call corale_comm_create_inproc with ranks 0 .. n-1.
- * The group may be destroyed when all its communicators are.
+ * Ranks as threads of one process, for tests and for embedding. One thread makes a group of n ranks. Then n threads call
+ * corale_comm_create_inproc, with ranks 0 .. n-1. Destroy the group after all its communicators.
  */
 typedef struct corale_inproc corale_inproc;
 int corale_inproc_create(int n, corale_inproc **group);
@@ -232,26 +246,30 @@ int corale_comm_create_inproc(corale_inproc *group, int rank, const corale_confi
 			      corale_comm **comm);
 
 /*
- * Splits comm: ranks of equal color (>= 0) form a new communicator, ordered by key, then
- * by rank; color < 0 takes part and gets *out = NULL. Collective over comm; blocks.
+ * Splits comm: ranks of equal color (>= 0) form a new communicator, ordered by key, then by rank. A rank with
+ * color < 0 takes part and gets *out = NULL. Collective over comm; blocks.
  */
 int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
 
 /*
- * Frees a communicator: collective in order but it waits for no peer beyond the calls
- * already made. Calls in flight are completed first; after an error or abort they are
- * dropped; a failure that nobody has seen is logged. A CUDA communicator's waits until the whole GPU is idle, so also for calls of
- * other communicators of this process; it may come while any thread captures, and leaves that capture whole. If one of its
- * calls was ever captured, a graph may name its GPU memory, which then
- * stays for the life of the process; a replay of such a graph ends at once. Memory that peers' GPUs map is the caller's own
- * again when it returns: whatever happened before, no peer stores there any more. If some is still registered or allocated, each
- * peer's process is asked and answers within about 30 ms, after a failure when its GPU is idle; one that has not after 2 s
- * is named in a WARN line, as it may still write. destroy(NULL) does nothing.
+ * Frees a communicator. Every rank calls it, in the same order with other collective calls, but it waits for peers only
+ * as far as the calls already made need them. It completes calls in progress; after an error or abort it drops them. It
+ * logs a failure that the program has not asked for. destroy(NULL) does nothing.
+ *
+ * CUDA communicators:
+ * - It waits until the whole GPU is idle, so also for calls of other communicators of this process.
+ * - It may be called while any thread captures a stream, and does not break that capture.
+ * - If a call of the communicator was ever captured, a graph may refer to the communicator's GPU memory. That memory then
+ *   stays allocated until the process ends. A replay of such a graph ends at once.
+ * - When it has returned, no peer stores into the caller's registered memory any more, whatever happened before. If
+ *   memory is still registered or allocated, each peer's process is asked to stop, and answers within about 30 ms, or
+ *   after a failure when its GPU is idle. A peer that has not answered after 2 s is named in a WARN line: it may still
+ *   write.
  */
 void corale_comm_destroy(corale_comm *comm);
 
-/* Ends all calls of comm on every rank that can still be reached; they return
- * CORALE_EABORTED. Any thread, beside corale_comm_destroy too; never blocks; idempotent. */
+/* Ends all calls of comm on every rank that can still be reached. They return CORALE_EABORTED. Any thread, also during
+ * corale_comm_destroy in another thread; never blocks; idempotent. */
 int corale_comm_abort(corale_comm *comm);
 
 int corale_comm_rank(const corale_comm *comm);
@@ -260,35 +278,36 @@ int corale_comm_node(const corale_comm *comm); /* index of this rank's node */
 int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
 /*
- * Bytes of windows, scratch and plans of this rank. A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of
- * its GPU (CORALE_GPU_WINDOW, or memory_cap if that is less), the rest host memory; over several nodes up to 64 MiB of pinned host memory too (CORALE_PINNED_MEMORY). Its first large call (of about 2 MB to
- * each peer, or more) adds scratch on the GPU, within memory_cap and at most 256 MiB a peer. The ranks share it, so that call alone waits on the host until all
- * ranks have made it; make one on every communicator before you count on calls that return at once. A communicator that has several ranks in one process
- * makes no scratch: one thread may drive these ranks, and no call of it waits on the host for another rank. Its large calls take longer. CUDA itself takes memory
- * of a process's first communicator for the kernels, and of the GPU for every process.
+ * Bytes of windows, scratch and plans of this rank.
+ * - A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of its GPU (CORALE_GPU_WINDOW, or memory_cap if
+ *   that is less), the rest host memory. Over several nodes it takes up to 64 MiB of pinned host memory in addition
+ *   (CORALE_PINNED_MEMORY).
+ * - Its first large call (about 2 MB or more to each peer) adds scratch on the GPU: at most 256 MiB per peer, within
+ *   memory_cap. The ranks share scratch, so that call alone waits on the host until all ranks have made it. Make one large
+ *   call on every communicator before you rely on calls that return at once.
+ * - A communicator that has several ranks in one process makes no scratch, so no call waits on the host for another rank and
+ *   one thread may drive these ranks. Its large calls take longer.
+ * - Not counted: GPU memory that CUDA takes for the kernels with a process's first communicator, and for every process.
  */
 size_t corale_comm_memory(const corale_comm *comm);
 
-/* The last error line logged for comm, "" when there was none; valid until the next
- * call on comm. */
+/* The last error line logged for comm, "" if there was none. Valid until the next call on comm. */
 const char *corale_comm_last_error(const corale_comm *comm);
-/* 0 while comm works, else the code that ended it: CORALE_EDEVICE also where the GPU's context is lost by a bad kernel of the
- * program's, which so is told to all ranks. Any thread; waits for no call, but the first one after a
- * failure takes up to half a second to gather what the ranks have called. */
+/* 0 while comm works, else the code of the error that ended it. CORALE_EDEVICE also means that a bad kernel of the program
+ * has destroyed the GPU's context; this call tells all ranks so. Any thread. It waits for no call, but the first call after
+ * a failure takes up to half a second, because it collects which calls the ranks have made. */
 int corale_comm_async_error(const corale_comm *comm);
 
 /* ---- Host streams ---------------------------------------------------------- */
 
 /*
- * A queue of calls that run in order, beside the caller. One stream may serve several
- * communicators; calls on one communicator run in the order in which they were made,
- * whatever their streams. With MPI as the transport and less than MPI_THREAD_MULTIPLE a
- * stream's calls advance inside corale_stream_synchronize and corale_stream_query only
+ * A queue of calls that run in order, while the caller goes on. One stream may serve several communicators. Calls on one
+ * communicator run in the order in which they were made, whatever their streams. With MPI as the transport, below
+ * MPI_THREAD_MULTIPLE, the calls of a stream progress only inside corale_stream_synchronize and corale_stream_query
  * (corale_mpi.h says in which threads).
  */
 int corale_stream_create(corale_stream **stream);
-/* Blocks until every call made so far is complete; returns the first error since the
- * last synchronize, or 0. */
+/* Blocks until every call made so far has completed. Returns the first error since the last synchronize, or 0. */
 int corale_stream_synchronize(corale_stream *stream);
 /* 0 when idle, CORALE_INPROGRESS, or the first error. Never blocks. */
 int corale_stream_query(corale_stream *stream);
@@ -298,20 +317,20 @@ void corale_stream_destroy(corale_stream *stream);
 /* ---- Collectives ----------------------------------------------------------- */
 
 /*
- * Buffers of a CUDA communicator's calls, the cheapest kinds first; each rank and buffer may be of another kind:
- * - memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc): used where it is. That of another
- *   GPU is refused (CORALE_EINVAL).
- * - pinned host memory (cudaMallocHost, cudaHostRegister) and managed memory: used where it is, at the speed of the bus
- *   to the host; every call asks the driver what the buffer is, which takes it less than a microsecond.
- * - ordinary host memory: GPU memory of the same size is allocated for the call, on its stream, and what is sent or
- *   received is copied. Such a call may block until the stream's earlier work is done; if it receives into ordinary
- *   memory it returns when it is complete, so it has waited for its peers. CORALE_ENOTSUP while the stream is captured:
- *   a graph would not copy again.
+ * Buffers of calls on CUDA communicators, the cheapest kinds first. Each rank and each buffer may be of another kind.
+ * - Memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc) is used where it is. Memory
+ *   of another GPU is refused (CORALE_EINVAL).
+ * - Pinned host memory (cudaMallocHost, cudaHostRegister) and managed memory are used where they are, at the speed of the
+ *   bus to the host. Every call asks the driver for the kind of the buffer, which takes less than a microsecond.
+ * - Ordinary host memory is copied: the call allocates GPU memory of the same size, on its stream. Such a call may block
+ *   until earlier work on the stream has completed. If it receives into ordinary memory it returns when it has
+ *   completed, so it waits for its peers. While the stream is captured it returns CORALE_ENOTSUP, because a replay would
+ *   not copy again.
  */
 
-/* recv[i] = op over all ranks of send[i], on every rank. In place: send == recv.
+/* recv[i] = op over all ranks of send[i], on every rank. send, recv: count elements. In place: send == recv.
  * Cost over n ranks: between 1 step of (n-1) count elements sent (one-shot) and
- * 2(n-1) steps of 2 count (n-1)/n elements sent (ring); corale-plan prints which. */
+ * 2(n-1) steps of 2 count (n-1)/n elements sent in all (ring). corale-plan prints which. */
 int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op,
 		      corale_comm *comm, void *stream);
 
@@ -325,32 +344,36 @@ int corale_all_gather(const void *send, void *recv, size_t count, corale_type ty
 int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op,
 			  corale_comm *comm, void *stream);
 
-/* recv[i] = root's send[i] on every rank. send is read at root only (may be NULL
+/* recv[i] = root's send[i] on every rank. send, recv: count elements. send is read at the root only (may be NULL
  * elsewhere). In place: send == recv. */
 int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root,
 		     corale_comm *comm, void *stream);
 
 /*
- * At the root recv[i] = op over all ranks of send[i]. Both: count elements; recv is written at the root only (may be
- * NULL elsewhere). In place at the root: send == recv. A rank that is not the root may return before others have begun
- * (what it sent is kept for them), so a call that differs elsewhere may be told by its next call only.
- * On a CUDA communicator every rank's part of it ends when all ranks have begun.
- * Cost over n ranks: between 1 step of count elements sent to the root (one-shot), log2(n) steps of as many (binomial
- * tree), 2 steps of at most count elements from each (reduce-scatter, then the parts to the root: Rabenseifner 2004) and a
- * chain of n-1 steps for what is large; over several nodes each one's sum crosses once, along a tree or a chain.
+ * At the root, recv[i] = op over all ranks of send[i]. send, recv: count elements. recv is written at the root only (may
+ * be NULL elsewhere). In place at the root: send == recv.
+ *
+ * A non-root rank may return before other ranks have begun, because what it sent is kept for them. So a mismatch at a
+ * non-root rank may be reported only by that rank's next call. On a CUDA communicator the call completes on a rank's
+ * stream only after all ranks have begun.
+ *
+ * Cost over n ranks, by size: 1 step of count elements sent to the root (one-shot); log2(n) steps of count elements
+ * (binomial tree); 2 steps of at most count elements from each rank, a reduce-scatter and a gather (Rabenseifner 2004); a
+ * chain of n-1 steps for large counts. Over several nodes the sum of each node is sent once, along a tree or a chain.
  */
 int corale_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op, int root,
 		  corale_comm *comm, void *stream);
 
-/* At the root recv[r * count + i] = rank r's send[i]. send: count elements; recv: size * count, written at the root only
- * (may be NULL elsewhere). In place at the root: send == recv + root * count. Returns and differs as
- * reduce. 1 step: each rank sends count elements straight to the root, which receives (n-1) count. */
+/* At the root, recv[r * count + i] = rank r's send[i]. send: count elements; recv: size * count, written at the root only
+ * (may be NULL elsewhere). In place at the root: send == recv + root * count. A non-root rank may return early, and
+ * mismatches are reported, as with corale_reduce.
+ * 1 step: each rank sends count elements directly to the root, which receives (n-1) count. */
 int corale_gather(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
 		  void *stream);
 
 /* recv[i] = the root's send[rank * count + i]. send: size * count elements, read at the root only (may be NULL elsewhere);
  * recv: count. In place at the root: recv == send + root * count.
- * 1 step: the root sends (n-1) count elements, a block straight to each rank. */
+ * 1 step: the root sends (n-1) count elements, one block directly to each rank. */
 int corale_scatter(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
 		   void *stream);
 
@@ -359,44 +382,51 @@ int corale_scatter(const void *send, void *recv, size_t count, corale_type type,
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream);
 
-/* As all_to_all with a count and an offset (displacement, in elements) per peer; arrays of size
- * entries, read before the call returns. Counts may be zero; the counts of a pair agree on both ends,
- * else CORALE_EMISMATCH on both (a rank's own two: CORALE_EINVAL). */
+/* As all_to_all, with a count and an offset (displacement, in elements) per peer. The arrays have size entries and are
+ * read before the call returns. Counts may be zero. The counts of a pair of ranks must agree on both ends, else both get
+ * CORALE_EMISMATCH; if the two counts of a rank for itself differ, CORALE_EINVAL. */
 int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
 			const size_t *recv_counts, const size_t *recv_displs, corale_type type,
 			corale_comm *comm, void *stream);
 
 /*
- * Point to point. The k-th send from a to b meets the k-th recv of b from a; count and
- * type agree on both ends, else CORALE_EMISMATCH on both (a sender whose short message was buffered learns of it by its
- * next call).
- * peer may be the caller's own rank inside a group.
- * A blocking send outside a group may wait for its recv: use a group to exchange.
- * On a CUDA communicator a send ends on its stream when its buffer is free again: of a short message perhaps before its
- * recv has begun; of a longer one only after that, perhaps before it has ended.
+ * Point to point. The k-th send from a to b matches the k-th recv of b from a. count and type must agree on both ends,
+ * else both get CORALE_EMISMATCH; the sender of a short message, which was buffered, gets it from its next call.
+ * Inside a group, peer may be the caller's own rank.
+ * A blocking send outside of a group may wait for its recv. To exchange, use a group.
+ * On a CUDA communicator a send completes on its stream when its buffer may be reused: for a short message perhaps before
+ * the recv has begun; for a longer one only after the recv has begun, perhaps before it has completed.
  */
 int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
 int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
 
-/* Returns (on the stream) when every rank has entered. */
+/* Completes (on the stream) after every rank has entered it. */
 int corale_barrier(corale_comm *comm, void *stream);
 
 /*
- * Calls between begin and end of one thread are checked when made and started together at
- * the end: send/recv in any order cannot deadlock. With NULL streams the end blocks.
- * Groups nest; the outermost end acts. If a call inside was refused, end starts nothing
- * and returns that error. Fusing never changes bits.
- * Host communicators: all calls without a stream, or on one stream, advance together, whatever
- * their communicators; only the collectives of one communicator follow each other as made. So
- * other ranks may make the same calls in a group or one by one, in any order of communicators, and
- * their sends and receives before or behind their collectives. A communicator's
- * sends and receives, and the collectives beside them, are on one host stream (else CORALE_ENOTSUP).
- * CUDA communicators, one after the other in an order that all their ranks share: all sends and receives
- * start together, when all work before them on any of their streams is done, and what is enqueued on these later
- * waits for all of them; at most 160 of them; collectives follow as made. All ranks of these group alike.
- * One thread may drive several ranks of a communicator: it makes the calls of all of them in one group, which orders each rank's calls as
- * made, in whatever order the ranks take turns. On a CUDA communicator each of these ranks has a stream of its own; on a host communicator
- * a rank's calls are all on one stream, or all on none.
+ * Groups. Calls that one thread makes between begin and end are checked when they are made, and started together at the
+ * end. So sends and receives in any order cannot deadlock. With NULL streams the end blocks. Groups nest; the outermost
+ * end starts the calls. If a call inside was refused, the end starts nothing and returns that call's error. Grouping
+ * never changes the bits of a result.
+ *
+ * Host communicators:
+ * - Grouped calls without a stream, or on the same stream, progress concurrently, across communicators. Collectives on one
+ *   communicator run in call order.
+ * - So other ranks may make the same calls in a group or one by one, in any order of communicators, with their sends and
+ *   receives before or after their collectives.
+ * - All sends, receives and collectives of one communicator in a group must use the same host stream, if it sends or
+ *   receives at all (else CORALE_ENOTSUP).
+ *
+ * CUDA communicators:
+ * - All ranks must group the same calls.
+ * - The communicators are served one after the other, in an order that all their ranks share.
+ * - All sends and receives of a communicator start together, after all earlier work on any of their streams. Later work on
+ *   these streams waits for all of them. A group may hold at most 160 of them.
+ * - Collectives run in call order.
+ *
+ * One thread may drive several ranks of a communicator. It makes the calls of all of them in one group, in any order of the
+ * ranks; each rank's calls run as made. On a CUDA communicator each of these ranks uses a stream of its own. On a host
+ * communicator all calls of a rank use one stream, or none does.
  */
 int corale_group_begin(void);
 int corale_group_end(void);
@@ -404,29 +434,35 @@ int corale_group_end(void);
 /* ---- Memory ---------------------------------------------------------------- */
 
 /*
- * Memory that peers can map, for use in place without staging. Collective and blocking: every rank calls in the same order
- * (bytes may differ; the least of all ranks' counts). Free with corale_mem_free, also collective; after the communicator was
- * destroyed with that same handle, by each rank alone.
+ * Allocates memory that peers can map, so that calls use it in place, without staging.
+ * - Collective; blocks. Every rank calls it in the same order. bytes may differ: the smallest of all ranks' counts.
+ * - Free it by corale_mem_free, also collective. After corale_comm_destroy each rank frees it alone, with the same comm
+ *   pointer.
  *
- * On a CUDA communicator the memory is of the GPU, and large calls whose receive buffers lie in it store straight into them.
- * So in one call every rank passes the same registration (or allocation) at the same offset as receive buffer, or none
- * passes registered memory; else the call may end with CORALE_EMISMATCH, which names both. The root of a broadcast has a
- * receive buffer, too. Send buffers need nothing. A recv is free in this: its buffer may be registered or not, at any offset.
- * After a failed call the registered memory of the communicator may hold anything, until it is given up: when corale_mem_free,
- * corale_mem_deregister or corale_comm_destroy has returned, no peer stores there (corale_comm_destroy says how). Where one that can't
- * answer may still do so, corale_mem_free gives nothing back. GPU memory is made in units of 2 MB.
+ * On a CUDA communicator it is memory of the GPU, in units of 2 MB. Large calls store directly into receive buffers in it.
+ * - In one call either every rank passes the same registration (or allocation) at the same offset as receive buffer, or no
+ *   rank passes registered memory. Else the call may end with CORALE_EMISMATCH, which names both. The root of a broadcast
+ *   has a receive buffer, too.
+ * - Send buffers have no such restriction. corale_recv has none either: its buffer may be registered or not, at any offset.
+ * - After a failed call the registered memory of the communicator may hold anything, until it is given up: once
+ *   corale_mem_free, corale_mem_deregister or corale_comm_destroy has returned, no peer stores into it (see
+ *   corale_comm_destroy). If a peer can't answer and may still store, corale_mem_free does not release the memory.
  *
- * All ranks give up the same registration, or none does (CORALE_EINVAL).
- * Free and deregister only when every call that uses the memory has completed on this rank's stream, and no graph that
- * holds such a call will run again. Not while a stream is being captured. Both wait for all that the GPU has to do.
+ * Free and deregister:
+ * - All ranks give up the same registration, or none does (CORALE_EINVAL).
+ * - Call them only when every call that uses the memory has completed on this rank's stream, and no graph that holds such
+ *   a call will run again.
+ * - Do not call them while a stream is being captured. Both wait until the GPU is idle.
  */
 int corale_mem_alloc(corale_comm *comm, size_t bytes, void **buffer);
 int corale_mem_free(corale_comm *comm, void *buffer);
 /*
- * The same for memory that the caller owns. Deregister before you free it (CORALE_CHECK_MEMORY=yes finds where that was
- * forgotten). Any memory can be registered, but only cudaMalloc's and what cuMemCreate made for file descriptors can be mapped
- * (a buffer in one cuMemMap's range); where one rank's can't, the registration changes nothing on any rank (CORALE_DEBUG=info
- * says why), as if the memory were not registered. Copy engines store faster into corale_mem_alloc's than into cudaMalloc's.
+ * The same for memory that the caller owns.
+ * - Deregister it before you free it. CORALE_CHECK_MEMORY=yes finds memory that was freed while registered.
+ * - Any memory can be registered. Peers can map only memory of cudaMalloc, and of cuMemCreate made for file descriptors
+ *   (the buffer inside one cuMemMap range). If the memory of one rank can't be mapped, the registration has no effect on
+ *   any rank, as if the memory were not registered; CORALE_DEBUG=info says why.
+ * - Copy engines store faster into memory of corale_mem_alloc than of cudaMalloc.
  */
 int corale_mem_register(corale_comm *comm, void *buffer, size_t bytes, void **handle);
 int corale_mem_deregister(corale_comm *comm, void *handle);
@@ -450,14 +486,13 @@ typedef enum {
 } corale_coll;
 
 /*
- * The plan of one call without its buffers. Local, no communication. op and root are
- * ignored where the collective has none. Collectives with one count only (not
- * all_to_all_v, send, recv: CORALE_ENOTSUP). Arguments are checked as the collective's
- * (CORALE_EINVAL). A plan may be destroyed while runs of it wait on a stream or in a group.
+ * Makes the plan of one call, without its buffers. Local, no communication. op and root are ignored if the collective has
+ * none. Arguments are checked as by the collective (CORALE_EINVAL). all_to_all_v, send and recv have no plans
+ * (CORALE_ENOTSUP). A plan may be destroyed while runs of it still wait on a stream or in a group.
  */
 int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_op op, int root,
 		       corale_comm *comm, corale_plan **plan);
-/* Runs it as the collective itself would run. */
+/* Runs the plan, exactly as the collective itself would run. */
 int corale_plan_run(corale_plan *plan, const void *send, void *recv, void *stream);
 void corale_plan_destroy(corale_plan *plan);
 const char *corale_coll_name(corale_coll coll);

@@ -1,6 +1,6 @@
 /*
- * Corale communicators from MPI communicators. In libcorale_mpi, the only Corale
- * library that links MPI.
+ * Corale communicators from MPI communicators. They are in libcorale_mpi, the only
+ * library of Corale that links MPI.
  */
 #ifndef CORALE_MPI_H
 #define CORALE_MPI_H
@@ -16,13 +16,15 @@ extern "C" {
 #endif
 
 /*
- * A new communicator over the ranks of mpi_comm, on a duplicate of it. Collective over mpi_comm;
- * blocks. MPI must be initialized; any thread level is enough. Where MPI itself is the transport (CORALE_DEBUG=info says so),
- * calls on streams advance by themselves only with MPI_THREAD_MULTIPLE; with MPI_THREAD_SERIALIZED any one thread at a
- * time makes calls, and calls to MPI at no time beside them; below, the thread that made the communicator makes all of
- * them (else CORALE_ENOTSUP, which ends the communicator). config may be NULL.
- * Each call makes a new communicator; destroy it with corale_comm_destroy before
- * MPI_Finalize. What the caller forgot is freed in MPI_Finalize, with a warning.
+ * Makes a communicator over the ranks of mpi_comm, on a duplicate of it. Collective over mpi_comm; blocks. config may be
+ * NULL. MPI must be initialized, at any thread level. Each call makes a new communicator. Destroy it with
+ * corale_comm_destroy before MPI_Finalize; MPI_Finalize frees communicators that were forgotten, with a warning.
+ *
+ * Thread levels matter only if MPI itself is the transport (CORALE_DEBUG=info says so):
+ * - MPI_THREAD_MULTIPLE: calls on streams progress by themselves.
+ * - MPI_THREAD_SERIALIZED: one thread at a time makes calls of Corale, and no thread calls MPI at the same time.
+ * - Below: only the thread that made the communicator makes calls. A call from another thread returns CORALE_ENOTSUP and
+ *   ends the communicator.
  */
 int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, corale_comm **comm);
 

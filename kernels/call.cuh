@@ -129,9 +129,22 @@ enum : uint32_t { CALL_OVER = 1u << 31 }; /* in an epoch: no packet has it */
 
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
-/* OF_MESSAGE: expected and got are what codelet_what says. No argument, which all that call this would have to hold. */
-template <bool OF_MESSAGE = false>
-__device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)
+/*
+ * A kernel that has failed keeps its stream while the host says so: nothing behind it on the stream runs on what it has not made. One thread
+ * of a launch is enough; the other blocks end.
+ */
+__device__ static inline void call_hold(const codelet_args &a)
+{
+	const uint32_t *hold = a.state->hold;
+	if (!a.launch || !sync_load_host(hold) || atomicExch(&a.state->holder, a.launch) == a.launch)
+		return;
+	while (sync_load_host(hold))
+		sync_nap();
+}
+
+/* The first failure of this GPU: for the host, all peers, and the kernels to come. */
+template <bool OF_MESSAGE>
+__device__ static inline void call_record(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)
 {
 	codelet_failure *f = a.state->failure;
 	if (atomicCAS(&a.state->recorded, 0u, 1u))
@@ -150,12 +163,31 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		atomicXor((unsigned long long *)&a.state->epochs[b],
 			  1ull << 63 | CALL_OVER >> 1 | (uint32_t)(a.rank + 1) << 20);
-	uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
+	const uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
+	const bool local = sync_load_host(a.state->host_abort) & CODELET_LOCAL_ABORT;
 	for (int r = 0; r < a.ranks; r++)
-		sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
+		if (r == a.rank || !local)
+			sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
+}
+
+/* Every kernel that ends because the communicator has failed ends by this. OF_MESSAGE: expected and got are what codelet_what says. No argument,
+ * which all that call this would have to hold. */
+template <bool OF_MESSAGE = false>
+__device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)
+{
+	call_record<OF_MESSAGE>(a, code, peer, epoch, expected, got);
+	call_hold(a);
 }
 
 enum { CALL_SPINS_PER_LOOK = 1024, CALL_LOOKS_PER_HOST = 16 };
+enum { CALL_LONG_NS = 50000000 /* a wait that the host hears of */, CALL_NOTE_SHIFT = 20 /* of its time, whose unit is about a millisecond */ };
+
+/* For whom a kernel waits: a rank of this node that has not come, or another number: none that is known. */
+__device__ static inline void call_note(const codelet_args &a, int peer, uint64_t now)
+{
+	if ((unsigned)peer < (unsigned)a.ranks && peer != a.rank)
+		sync_store_relaxed(&a.state->waits[peer], (uint64_t)a.number << 32 | (uint32_t)(now >> CALL_NOTE_SHIFT));
+}
 
 /* What a packet says besides its epoch. */
 __device__ static inline uint64_t word_of(vector packet)
@@ -192,9 +224,11 @@ __device__ static inline uint64_t told_abort(const codelet_args &a)
 
 /*
  * A wait that lasts, every CALL_SPINS_PER_LOOK turns: whether it must end; call_explain then says why. start: 0 at first.
- * headers: this call has them, so another call of a peer shows; lanes share the ranks.
+ * headers: this call has them, so another call of a peer shows; lanes share the ranks. peer(): as call_note has it, each lane its own. Notes are
+ * stored here, without a call, for which a kernel would need more registers.
  */
-__device__ static inline bool call_look(const codelet_args &a, uint32_t spins, uint64_t *start, uint64_t epoch, bool headers)
+template <class Peer>
+__device__ static inline bool call_look(const codelet_args &a, uint32_t spins, uint64_t *start, uint64_t epoch, bool headers, Peer peer)
 {
 	bool stop = told_abort(a) != 0;
 	for (int r = (int)threadIdx.x % 32; headers && r < a.ranks; r += 32) {
@@ -205,12 +239,14 @@ __device__ static inline bool call_look(const codelet_args &a, uint32_t spins, u
 		uint64_t now = sync_now_ns(), timeout = a.state->timeout_ns, since = *start;
 		if (!since)
 			*start = now;
+		else if (!stop && now - since > CALL_LONG_NS)
+			call_note(a, peer(), now);
 		stop = stop || sync_load_host(a.state->host_abort) || (timeout && since && now - since > timeout);
 	}
 	return stop;
 }
 
-/* Why the wait for a peer ended, for the host and all peers. */
+/* Why the wait for a peer (as call_note has it) ended, for the host and all peers. */
 __device__ static __noinline__ void call_explain(const codelet_args &a, int peer, uint64_t epoch, bool headers)
 {
 	uint64_t abort = told_abort(a), got;
@@ -224,9 +260,9 @@ __device__ static __noinline__ void call_explain(const codelet_args &a, int peer
 	if (abort)
 		call_fail(a, -(int)(uint32_t)abort, (int)(abort >> 32) - 1, epoch, 0, 0);
 	else if (told)
-		call_fail(a, -(int)told, a.rank, epoch, 0, 0);
+		call_fail(a, -(int)(told & ~(uint32_t)CODELET_LOCAL_ABORT), a.rank, epoch, 0, 0);
 	else
-		call_fail(a, CORALE_ETIMEDOUT, peer, epoch, 0, 0);
+		call_fail(a, CORALE_ETIMEDOUT, peer < 0 ? a.rank : peer, epoch, 0, 0);
 }
 
 /*
@@ -268,6 +304,16 @@ __device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoc
 	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
 		heard = heard && (r == a.rank || header_agrees(a, epoch, r));
 	return heard;
+}
+
+/* The last of a lane's ranks whose header of this epoch is not here, or is another one; -1: none. */
+__device__ static inline int header_lacking(const codelet_args &a, uint64_t epoch)
+{
+	int lacking = -1;
+#pragma unroll 1
+	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
+		lacking = r == a.rank || header_agrees(a, epoch, r) ? lacking : r;
+	return lacking;
 }
 
 /* ---- Epochs --------------------------------------------------------------------------------------------- */

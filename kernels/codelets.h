@@ -129,6 +129,8 @@ struct codelet_failure {
 	uint32_t of_message; /* expected and got are what codelet_what says */
 };
 
+enum codelet_abort_word { CODELET_LOCAL_ABORT = 1 << 30 /* the other ranks' windows are not told */ };
+
 /* In this GPU's own memory; never reset. A block reads its own entries only, so no block waits for another. */
 struct codelet_state {
 	uint64_t epochs[CODELET_MAX_BLOCKS];
@@ -136,10 +138,15 @@ struct codelet_state {
 	uint64_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS];
 	uint64_t pair_received[CODELET_LANES][CODELET_MAX_RANKS];
 	/* For waits that last. */
-	const uint32_t *host_abort; /* in host memory: non-zero ends all waits */
+	const uint32_t *
+	    host_abort; /* in host memory: non-zero, -code perhaps with CODELET_LOCAL_ABORT, ends all waits */
+	const uint32_t *hold; /* in host memory: while it is set a kernel that has failed does not end */
+	uint64_t *
+	    waits; /* by rank, in host memory: {a call's number, 32 bits of time}; changes while a kernel waits for the rank */
 	struct codelet_failure *failure; /* in host memory */
 	uint64_t timeout_ns;
 	uint32_t recorded;
+	uint32_t holder; /* the last launch of which a thread has begun to hold the stream */
 	/* Blocks that have ended a job that is waited for, by its number's parity; 0 in between. */
 	uint32_t worked[2];
 };
@@ -168,6 +175,7 @@ struct codelet_args {
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
 	uint32_t number; /* the host's, for what fails */
+	uint32_t launch; /* differs from launch to launch; 0: if it fails it does not hold its stream */
 	unsigned char *windows; /* rank r's at windows + r * stride */
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */

@@ -54,14 +54,21 @@ __device__ static inline int missing(const codelet_args &a, const awaited &w)
 }
 
 /* A whole warp. */
-__device__ static bool hear(const codelet_args &a, awaited *w)
+__device__ static inline bool hear(const codelet_args &a, awaited *w)
 {
 	for (uint32_t spins = 1;; spins++) {
 		int peer = missing(a, *w);
 		unsigned lacking = __ballot_sync(~0u, peer >= 0);
 		if (!lacking)
 			break;
-		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &w->start, w->epoch, true)))
+		if (spins % CALL_SPINS_PER_LOOK)
+			continue;
+		/* who has not made the call, rather than who waits for that rank too */
+		const int header = header_lacking(a, w->epoch);
+		const unsigned absent = __ballot_sync(~0u, header >= 0);
+		peer = absent ? header : peer;
+		lacking = absent ? absent : lacking;
+		if (!__any_sync(~0u, call_look(a, spins, &w->start, w->epoch, true, [&] { return peer; })))
 			continue;
 		if (threadIdx.x + 1 == (unsigned)__ffs((int)lacking))
 			call_explain(a, peer, w->epoch, true);
@@ -69,6 +76,18 @@ __device__ static bool hear(const codelet_args &a, awaited *w)
 	}
 	sync_fence();
 	return true;
+}
+
+__device__ static inline bool hear_job(const codelet_args &a, uint64_t epoch, const codelet_job &job)
+{
+	awaited data = { epoch, 0, job.sequence, job.arrival, job.of, false };
+	return hear(a, &data);
+}
+
+/* The same where a kernel has other need of its registers. */
+__device__ static __noinline__ bool hear_job_apart(const codelet_args &a, uint64_t epoch, const codelet_job &job)
+{
+	return hear_job(a, epoch, job);
 }
 
 /* At most 32 registers. */
@@ -274,15 +293,14 @@ __device__ static void tell_done(const codelet_args &a, uint64_t epoch, uint32_t
 	sync_store_release(step_of(a, CODELET_WORKED, a.rank, a.rank), call_word(epoch, done));
 }
 
-/* Calls run(job) for each job when its data is there. */
-template <class Run> __device__ static __forceinline__ void run_jobs(const codelet_work &w, Run run)
+/* Calls run(job) for each job when its data is there: when hear does not give false. */
+template <class Hear, class Run> __device__ static __forceinline__ void run_jobs(const codelet_work &w, Hear hear, Run run)
 {
 	const codelet_args &a = w.args;
 	const uint64_t epoch = call_epoch(a);
 	for (uint32_t j = 0; j < w.jobs; j++) {
 		const codelet_job &job = w.job[j];
-		awaited data = { epoch, 0, job.sequence, job.arrival, job.of, false };
-		if (!__syncthreads_and(threadIdx.x >= WARP || !data.step || hear(a, &data)))
+		if (!__syncthreads_and(threadIdx.x >= WARP || !job.arrival || hear(a, epoch, job)))
 			return;
 		run(job);
 		if (job.done)
@@ -295,7 +313,7 @@ template <class Run> __device__ static __forceinline__ void run_jobs(const codel
 /* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */
 __global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, [&](const codelet_job &job) {
+	run_jobs(w, hear_job, [&](const codelet_job &job) {
 		if (!is_aligned(job))
 			copy_job(job);
 		else if (TILE_IS_HERE && w.tiles)
@@ -307,12 +325,12 @@ __global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __
 
 __global__ __launch_bounds__(CODELET_WORK_THREADS) void copying(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, [](const codelet_job &job) { copy_job(job); });
+	run_jobs(w, hear_job_apart, [](const codelet_job &job) { copy_job(job); });
 }
 
 template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS) void folding(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, [&](const codelet_job &job) { fold<TYPE>(w.args, job); });
+	run_jobs(w, hear_job_apart, [&](const codelet_job &job) { fold<TYPE>(w.args, job); });
 }
 
 typedef void (*kernel)(codelet_work);

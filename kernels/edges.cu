@@ -122,7 +122,7 @@ __device__ static bool check_count(edge *e)
 				call_fail<true>(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_what(e->m), what);
 			return same;
 		}
-		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, !pairs))
+		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, !pairs, [&] { return from; }))
 			continue;
 		call_explain(a, from, e->path.epoch, !pairs);
 		return false;

@@ -37,7 +37,8 @@ template <class Form> __device__ static __forceinline__ unsigned look(const code
 template <class Form>
 __device__ static __forceinline__ bool take(const codelet_args &a, uint64_t call, const inbox &box, vector got[OTHERS], hearing<Form> *heard)
 {
-	if (!await(a, call, [&] { return look<Form>(a, box, got) | heard->missing(a, call); }, [&](int j) { return j + (j >= a.rank); }))
+	auto rank_of = [&](int j) { return heard->is_header(j) ? lane_rank(a, call) : j + (j >= a.rank); };
+	if (!await(a, call, [&] { return look<Form>(a, box, got) | heard->missing(a, call); }, rank_of))
 		return false;
 #pragma unroll
 	for (int j = 0; Form::RESTORED && j < OTHERS; j++)
@@ -155,7 +156,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	const uint64_t call = call_epoch(a);
 	const uint32_t over = call_over(a);
 	const uint32_t slots = lines::slots(a.piece), end = whole_warps(slots);
-	run_pieces<lines, true>(a, call, true, [&](uint32_t c) {
+	run_pieces<lines, true, false>(a, call, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
 		const block_piece p = { call, call + c, at, left < a.piece ? (uint32_t)left : a.piece, over };
 		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
@@ -307,7 +308,7 @@ __device__ static __forceinline__ void two_shot(const codelet_args &a, int most,
 	const uint64_t call = call_epoch(a);
 	hearing<Form> heard;
 	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = whole_warps(slots);
-	run_pieces<Form, SEVERAL>(a, call, n.part_at[least + 1] != n.part_at[least], [&](uint32_t c) {
+	run_pieces<Form, SEVERAL, false>(a, call, n.part_at[least + 1] != n.part_at[least], [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece;
 		const part_piece p = { call, call + c, a.send + at, a.recv + at, SEVERAL && c + 1 == a.pieces ? n.last_at : n.part_at,
 				       SEVERAL && a.pieces > 1 ? slots : 0 };

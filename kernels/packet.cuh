@@ -83,9 +83,11 @@ template <class Form> __device__ static bool travels(uint32_t i, uint32_t bytes)
 
 /* ---- The wait, the whole warp together -------------------------------------------------------------------- */
 
+enum { A_HEADER = 31 }; /* the bit of a header that has not come */
+
 /*
  * A wait that lasts. missing() looks again and says which of the awaited ranks have not come, one bit each; rank_of gives the rank of
- * a bit. From now on peers can see which call this is. False if the call has failed.
+ * a bit, as call_note has it. From now on peers can see which call this is. False if the call has failed.
  */
 template <class Missing, class RankOf>
 __device__ static __forceinline__ bool persist(const codelet_args &a, uint64_t epoch, Missing missing, RankOf rank_of)
@@ -96,10 +98,13 @@ __device__ static __forceinline__ bool persist(const codelet_args &a, uint64_t e
 		unsigned lacking = missing(), lanes = __ballot_sync(~0u, lacking != 0);
 		if (!lanes)
 			return true;
-		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &start, epoch, true)))
+		if (spins % CALL_SPINS_PER_LOOK)
+			continue;
+		auto peer = [&] { return lacking ? rank_of(__ffs((int)lacking) - 1) : -1; };
+		if (!__any_sync(~0u, call_look(a, spins, &start, epoch, true, peer)))
 			continue;
 		if ((int)threadIdx.x % 32 == __ffs((int)lanes) - 1)
-			call_explain(a, rank_of(__ffs((int)lacking) - 1), epoch, true);
+			call_explain(a, peer(), epoch, true);
 		return false;
 	}
 }
@@ -124,27 +129,35 @@ template <class Form> struct hearing {
 	{
 		if (!Form::RESTORED || done)
 			return 0;
-		done = call_over(a) == 0;
-#pragma unroll 1
-		for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
-			done = done && (r == a.rank || header_agrees(a, call, r));
-		return !done;
+		done = headers_heard(a, call);
+		return done ? 0 : 1u << A_HEADER;
+	}
+
+	__device__ static __forceinline__ bool is_header(int bit)
+	{
+		return Form::RESTORED && bit == A_HEADER;
 	}
 };
 
+/* The rank of whose headers a lane has not heard. MANY: there may be more than 32 ranks, so a lane has several. */
+template <bool MANY = false> __device__ static __forceinline__ int lane_rank(const codelet_args &a, uint64_t epoch)
+{
+	return MANY ? header_lacking(a, epoch) : (int)threadIdx.x % 32;
+}
+
 /* Where data does not carry the signature, the first warp waits until all ranks are known to make this call. EACH: of each block, not of one. */
-template <bool EACH = false> __device__ static inline bool await_headers(const codelet_args &a, uint64_t epoch)
+template <bool EACH, bool MANY> __device__ static inline bool await_headers(const codelet_args &a, uint64_t epoch)
 {
 	if ((!EACH && blockIdx.x) || threadIdx.x >= 32)
 		return true;
-	return await(a, epoch, [&] { return headers_heard(a, epoch) ? 0u : 1u; }, [&](int) { return a.rank; });
+	return await(a, epoch, [&] { return headers_heard(a, epoch) ? 0u : 1u; }, [&](int) { return lane_rank<MANY>(a, epoch); });
 }
 
 /*
  * Calls run(c) for each piece of the vector or the blocks; piece c has epoch call + c. SEVERAL: there may be several. tells: data of
- * a single piece says that all are here; of several pieces every packet travels, which says it.
+ * a single piece says that all are here; of several pieces every packet travels, which says it. MANY: as above.
  */
-template <class Form, bool SEVERAL, class Run>
+template <class Form, bool SEVERAL, bool MANY, class Run>
 __device__ static __forceinline__ void run_pieces(const codelet_args &a, uint64_t call, bool tells, Run run)
 {
 	const uint32_t pieces = SEVERAL ? a.pieces : 1;
@@ -152,14 +165,14 @@ __device__ static __forceinline__ void run_pieces(const codelet_args &a, uint64_
 	if (headers)
 		send_headers(a, call);
 	for (uint32_t c = 0; c < pieces; c++) {
-		if (c == 1 && headers && !await_headers(a, call)) /* a peer's next call may overwrite them */
+		if (c == 1 && headers && !await_headers<false, MANY>(a, call)) /* a peer's next call may overwrite them */
 			return;
 		if (c && Form::RESTORED) /* places are empty before a peer can know it */
 			sync_fence();
 		if (!run(c))
 			return;
 	}
-	if (!headers || several || await_headers(a, call))
+	if (!headers || several || await_headers<false, MANY>(a, call))
 		call_end(a, call + pieces - 1);
 }
 

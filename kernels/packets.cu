@@ -77,7 +77,8 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	__device__ __forceinline__ bool take(int first, unsigned wanted, uint32_t offset, uint32_t i, vector got[BATCH]) const
 	{
 		inbox box = { inbox_of(a, epoch & 1) + offset + i * 16, i, (uint32_t)epoch, wanted, first };
-		if (!await(a, call, [&] { return look(box, got) | heard.missing(a, call); }, [&](int k) { return first + k; }))
+		auto rank_of = [&](int k) { return heard.is_header(k) ? lane_rank<true>(a, call) : first + k; };
+		if (!await(a, call, [&] { return look(box, got) | heard.missing(a, call); }, rank_of))
 			return false;
 #pragma unroll
 		for (int k = 0; Form::RESTORED && k < BATCH; k++)
@@ -163,7 +164,7 @@ template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const 
 	sync_previous_kernel();
 	packets<lines, TYPE, ODD> p(a);
 	const uint32_t slots = lines::slots(a.piece ? a.piece : 1);
-	run_pieces<lines, true>(a, p.call, true, [&](uint32_t c) {
+	run_pieces<lines, true, true>(a, p.call, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
 		p.epoch = p.call + c;
 		return exchange_piece<TYPE, ODD, FOLDS>(a, p, at, left < a.piece ? (uint32_t)left : a.piece, slots);
@@ -220,7 +221,7 @@ template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const 
 	sync_previous_kernel();
 	packets<Form, TYPE, ODD> p(a);
 	const uint32_t n = (uint32_t)a.ranks, slots = Form::slots(codelet_part(a.piece, n, 1));
-	run_pieces<Form, true>(a, p.call, codelet_part(a.piece, n, n - 1) != a.piece, [&](uint32_t c) {
+	run_pieces<Form, true, true>(a, p.call, codelet_part(a.piece, n, n - 1) != a.piece, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
 		p.epoch = p.call + c;
 		return pass_piece(a, p, at, left < a.piece ? (uint32_t)left : a.piece, slots, a.pieces > 1 ? slots : 0);

@@ -132,7 +132,7 @@ template <class Ready> __device__ static inline bool await_pair(const pair_lines
 			continue;
 		if (__any_sync(~0u, !p.m->sending && announced_other(p)))
 			return false;
-		if (!__any_sync(~0u, call_look(a, spins, &start, p.path.epoch, false)))
+		if (!__any_sync(~0u, call_look(a, spins, &start, p.path.epoch, false, [&] { return (int)p.m->peer; })))
 			continue;
 		if (threadIdx.x % 32 == 0)
 			call_explain(a, p.m->peer, p.path.epoch, false);

@@ -145,7 +145,7 @@ __device__ static inline bool remote_await_few(const codelet_args &a, lane *l, c
 			   is_long = pair == 0 && ((uint64_t)v->y << 32 | v->x) == message + 1;
 		if (__all_sync(~0u, here) || __any_sync(~0u, is_long))
 			return true;
-		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, false)))
+		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, false, [&] { return place; })))
 			continue;
 		if (pair == 0)
 			call_explain(a, place, l->epoch, false);

@@ -76,7 +76,7 @@ template <class Ready> __device__ static inline bool wait_ready(const codelet_ar
 {
 	const bool headers = l->ring != CODELET_PAIRS;
 	for (uint32_t spins = 1; !ready(); spins++) {
-		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &l->start, l->epoch, headers))
+		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &l->start, l->epoch, headers, [&] { return peer; }))
 			continue;
 		call_explain(a, peer, l->epoch, headers);
 		return false;
@@ -90,24 +90,19 @@ __device__ static inline bool wait_flag(const codelet_args &a, lane *l, const ui
 	return wait_ready(a, l, peer, [&] { return sync_load_acquire(flag) >= value; });
 }
 
-/* The first rank whose header is not here. */
-__device__ static inline int absent_rank(const codelet_args &a, uint64_t epoch)
-{
-	for (int r = 0; r < a.ranks; r++)
-		if (r != a.rank && !header_agrees(a, epoch, r))
-			return r;
-	return a.rank;
-}
-
 /* All threads of a crew, the first warp for all: all ranks are known to make this call, and may be stored to. */
 __device__ static inline bool hear_all(const codelet_args &a, const crew &w, lane *l)
 {
 	bool good = true;
 	if (w.thread < 32) {
-		for (uint32_t spins = 1; good && !__all_sync(~0u, headers_heard(a, l->epoch)); spins++) {
-			good = spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, true));
-			if (!good && w.thread == 0)
-				call_explain(a, absent_rank(a, l->epoch), l->epoch, true);
+		for (uint32_t spins = 1; good; spins++) {
+			const unsigned lacking = __ballot_sync(~0u, !headers_heard(a, l->epoch));
+			auto peer = [&] { return header_lacking(a, l->epoch); };
+			if (!lacking)
+				break;
+			good = spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, true, peer));
+			if (!good && w.thread + 1 == (unsigned)__ffs((int)lacking))
+				call_explain(a, peer(), l->epoch, true);
 		}
 		sync_fence();
 	}

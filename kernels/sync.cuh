@@ -81,6 +81,12 @@ __device__ static inline uint64_t sync_now_ns(void)
 	return ns;
 }
 
+/* Between two looks of a wait that is in no hurry. */
+__device__ static inline void sync_nap(void)
+{
+	asm volatile("nanosleep.u32 100000;" ::: "memory");
+}
+
 /* The end of the kernel before this one on the stream, where that one was launched to overlap. */
 __device__ static inline void sync_previous_kernel(void)
 {

@@ -86,8 +86,12 @@ static int all_to_all(struct door_call *c)
 	const void *send = c->send;
 	int ret = 0;
 	if (c->send && c->send == c->recv && c->comm->size > 1) {
-		ret = c->comm->device->stage(c->send, bytes * (size_t)c->comm->size, c->stream, &c->stage);
-		send = c->stage;
+		int stays = 0;
+		void *copy = NULL;
+		ret = c->comm->device->stage(c->comm->ordinal, c->send, bytes * (size_t)c->comm->size,
+					     c->stream, &copy, &stays);
+		c->stage = stays ? NULL : copy;
+		send = copy;
 	}
 	return ret ? ret : corale_all_to_all(send, c->recv, bytes, CORALE_UINT8, c->comm->core, c->stream);
 }

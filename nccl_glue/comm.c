@@ -5,6 +5,7 @@
 
 #include "door.h"
 #include "export.h"
+#include "refused.h"
 
 struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_device *device,
 			     const struct door_config *config)
@@ -76,6 +77,15 @@ ncclResult_t door_result(ncclComm_t comm, int code)
 	const int ended = comm->core ? comm_error(comm->core) : 0;
 	door_keep_error(ended ? corale_comm_last_error(comm->core) : log_last_error());
 	return door_error_of(ended ? ended : code);
+}
+
+bool door_comm_shape(ncclComm_t comm, int *rank, int *nranks)
+{
+	if (!is_comm(comm))
+		return false;
+	*rank = comm->rank;
+	*nranks = comm->size;
+	return true;
 }
 
 /* ---- Questions --------------------------------------------------------------------------------------------- */

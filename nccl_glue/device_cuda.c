@@ -44,18 +44,42 @@ static int64_t bus_id(int ordinal)
 	return (int64_t)domain << 20 | (int64_t)bus << 12 | (int64_t)device << 4 | (int64_t)function;
 }
 
-/* Memory of the stream's pool: no call waits, and a capture takes both ends as nodes. */
-static int stage(const void *from, size_t bytes, void *stream, void **copy)
+/* 1: the stream is being captured. */
+static int is_captured(void *stream, int *captured)
 {
-	int ret = check(cudaMallocAsync(copy, bytes, (cudaStream_t)stream),
-			"allocating the copy of an all_to_all in place");
-	if (ret)
-		return ret;
-	ret = check(cudaMemcpyAsync(*copy, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
-		    "copying what an all_to_all in place sends");
-	if (ret)
-		cudaFreeAsync(*copy, (cudaStream_t)stream);
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	int ret = check(cudaStreamIsCapturing((cudaStream_t)stream, &status),
+			"asking whether a stream is captured");
+	*captured = status != cudaStreamCaptureStatusNone;
 	return ret;
+}
+
+/* For a graph, which may be replayed at any time: it stays for the life of the process. Other threads may capture meanwhile. */
+static int alloc_for_graph(int ordinal, size_t bytes, void **memory)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	int before = 0;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	int ret = current(&before);
+	ret = ret ? ret : select_gpu(ordinal);
+	ret = ret ? ret
+		  : check(cudaMalloc(memory, bytes), "allocating the copy of a captured all_to_all in place");
+	cudaSetDevice(before);
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return ret;
+}
+
+/* Else memory of the stream's pool, for which no call waits. */
+static int stage(int ordinal, const void *from, size_t bytes, void *stream, void **copy, int *stays)
+{
+	int ret = is_captured(stream, stays);
+	if (!ret)
+		ret = *stays ? alloc_for_graph(ordinal, bytes, copy)
+			     : check(cudaMallocAsync(copy, bytes, (cudaStream_t)stream),
+				     "allocating the copy of an all_to_all in place");
+	return ret ? ret
+		   : check(cudaMemcpyAsync(*copy, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
+			   "copying what an all_to_all in place sends");
 }
 
 static void unstage(void *copy, void *stream)

@@ -35,8 +35,9 @@ static int alloc(size_t bytes, void **memory)
 	return *memory ? 0 : log_error(CORALE_ENOMEM, -1, "no memory for %zu bytes", bytes);
 }
 
-static int stage(const void *from, size_t bytes, void *stream, void **copy)
+static int stage(int ordinal, const void *from, size_t bytes, void *stream, void **copy, int *stays)
 {
+	*stays = 0;
 	int ret = alloc(bytes, copy);
 	if (!ret)
 		memcpy(*copy, from, bytes);

@@ -32,6 +32,14 @@ static ncclResult_t not_offered(atomic_flag *logged, const char *text)
 REFUSE(ncclCommSuspend, (ncclComm_t comm, int flags), SUSPENDING, DESTROY_IT)
 REFUSE(ncclCommResume, (ncclComm_t comm), SUSPENDING, DESTROY_IT)
 
+#define GROWING "communicators that grow"
+#define MAKE_ANEW "make a communicator of all ranks by ncclGetUniqueId and ncclCommInitRank"
+REFUSE(ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId *id), GROWING, MAKE_ANEW)
+REFUSE(ncclCommGrow,
+       (ncclComm_t comm, int nRanks, const ncclUniqueId *id, int rank, ncclComm_t *newcomm,
+	ncclConfig_t *config),
+       GROWING, MAKE_ANEW)
+
 #define ONE_SIDED "one-sided operations"
 #define USE_SEND "use ncclSend and ncclRecv, between ncclGroupStart and ncclGroupEnd"
 REFUSE(ncclPutSignal,

@@ -337,6 +337,39 @@ static void test_forked_ranks(void **state)
 	close(results[1]);
 }
 
+/* A process of its own, because a process has one listener. 2: this host has no IPv6. */
+static int ipv6_main(void)
+{
+	struct rank r[3];
+	memset(r, 0, sizeof(r));
+	struct boot_options o = { .ifname = "=lo", .family = 6, .timeout_s = 20 };
+	if (boot_id_create(&o, r[0].id))
+		return 2;
+	for (int i = 0; i < 3; i++) {
+		r[i] = r[0];
+		r[i].rank = i;
+		r[i].size = 3;
+		r[i].options = o;
+		r[i].rounds = 2;
+	}
+	run(r, 3);
+	return r[0].result || r[1].result || r[2].result;
+}
+
+static void test_ipv6(void **state)
+{
+	(void)state;
+	int status;
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(ipv6_main());
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		print_message("# no IPv6 on lo\n");
+	else
+		assert_int_equal(status, 0);
+}
+
 /* ---- Threads */
 
 static void test_threads(void **state)
@@ -431,6 +464,7 @@ static void test_closed(void **state)
 	struct rank others[2] = { r[0], r[2] };
 	assert_int_equal(r[1].result, 0);
 	expect_all(others, 2, CORALE_EPEER, "rank 1 (process ");
+	expect_all(others, 2, CORALE_EPEER, "has closed its bootstrap while other ranks wait for it");
 }
 
 /* ---- Refused */
@@ -471,7 +505,7 @@ static void check_altered(size_t at, int change, int result, const char *text)
 	struct rank r[2];
 	make_ranks(r, 2);
 	r[1].id[at] = (unsigned char)(r[1].id[at] ^ change);
-	r[0].options.timeout_s = r[1].options.timeout_s = 1;
+	r[0].options.timeout_s = r[1].options.timeout_s = 0.6;
 	run(r, 2);
 	expect_all(&r[1], 1, result, text);
 	expect_all(&r[0], 1, CORALE_ETIMEDOUT, "rank 1 of 2");
@@ -496,6 +530,19 @@ static void test_altered_id(void **state)
 	check_altered(40, 1, CORALE_EPEER, "stale id: another process listens"); /* process */
 	check_altered(48, 1, CORALE_EPEER, "stale id: process "); /* name */
 	check_altered(127, 1, CORALE_EINVAL, "damaged"); /* zeros */
+}
+
+/* No route leads to the broadcast address. */
+static void test_unreachable(void **state)
+{
+	(void)state;
+	struct rank r[2];
+	make_ranks(r, 2);
+	memset(r[1].id + 20, 255, 4);
+	r[1].options.timeout_s = 1;
+	run(&r[1], 1);
+	expect_all(&r[1], 1, CORALE_EPEER, "cannot connect to 255.255.255.255:");
+	expect_all(&r[1], 1, CORALE_EPEER, "must be reachable");
 }
 
 static void test_arguments(void **state)
@@ -536,6 +583,979 @@ static void test_late_reason(void **state)
 	expect_all(r, 4, CORALE_EMISMATCH, "must give the same number");
 }
 
+/* ---- A hand-made rank, to alter what no honest rank sends */
+
+static int raw_connect(const unsigned char id[BOOT_ID_BYTES])
+{
+	struct boot_id decoded;
+	struct sockaddr_storage name;
+	struct timeval patience = { .tv_sec = 10 };
+	assert_int_equal(boot_id_decode(id, &decoded), BOOT_ID_GOOD);
+	socklen_t length = boot_address_to_socket(&decoded.address, &name);
+	int fd = socket(name.ss_family, SOCK_STREAM, 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(fd, (struct sockaddr *)&name, length) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int receive_all(int fd, unsigned char *to, size_t bytes)
+{
+	while (bytes) {
+		ssize_t n = recv(fd, to, bytes, 0);
+		if (n <= 0)
+			return 0;
+		to += n;
+		bytes -= (size_t)n;
+	}
+	return 1;
+}
+
+/* The kind of the next frame, 0 if the connection has ended. */
+static uint32_t raw_receive(int fd, unsigned char payload[8192], size_t *bytes)
+{
+	unsigned char header[FRAME_HEADER_BYTES];
+	if (!receive_all(fd, header, sizeof(header)))
+		return 0;
+	*bytes = frame_get32(header);
+	assert_true(*bytes <= 8192);
+	return receive_all(fd, payload, *bytes) ? frame_get32(header + 4) : 0;
+}
+
+static void raw_send(int fd, uint32_t kind, uint64_t number, const void *payload, size_t bytes)
+{
+	struct frame *f = frame_new(kind, number, bytes);
+	if (bytes)
+		memcpy(frame_payload(f), payload, bytes);
+	assert_int_equal(send(fd, f->data, f->bytes, MSG_NOSIGNAL), (ssize_t)f->bytes);
+	frame_free(f);
+}
+
+static void raw_hello(const unsigned char id[BOOT_ID_BYTES], int rank, int size, struct boot_hello *h)
+{
+	struct boot_id decoded;
+	assert_int_equal(boot_id_decode(id, &decoded), BOOT_ID_GOOD);
+	*h = (struct boot_hello){ .version = BOOT_PROTOCOL,
+				  .process = decoded.process,
+				  .name = decoded.name,
+				  .rank = rank,
+				  .size = size };
+	boot_peer_fill(&h->peer);
+	h->peer.listener = decoded.address;
+}
+
+/* Connects and sends the proof of h. */
+static int raw_prove(const unsigned char id[BOOT_ID_BYTES], const struct boot_hello *h,
+		     unsigned char proof[BOOT_PROOF_BYTES])
+{
+	struct boot_id decoded;
+	unsigned char payload[8192], challenge[BOOT_NONCE_BYTES];
+	uint32_t version;
+	size_t bytes;
+	int fd = raw_connect(id);
+	assert_true(fd >= 0);
+	assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
+	assert_true(boot_challenge_decode(payload, bytes, &version, challenge));
+	boot_id_decode(id, &decoded);
+	boot_hello_encode(h, proof);
+	boot_prove_hello(decoded.key, challenge, proof, proof + BOOT_HELLO_BYTES);
+	raw_send(fd, BOOT_HELLO, 0, proof, BOOT_PROOF_BYTES);
+	return fd;
+}
+
+static void expect_refusal(int fd, int code, const char *text)
+{
+	unsigned char payload[8192];
+	size_t bytes;
+	struct boot_reason reason;
+	assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_REFUSE);
+	assert_true(boot_reason_decode(payload, bytes, &reason));
+	if (!strstr(reason.text, text))
+		print_message("refused: '%s', expected '%s'\n", reason.text, text);
+	assert_non_null(strstr(reason.text, text));
+	assert_int_equal(reason.code, code);
+	assert_int_equal(raw_receive(fd, payload, &bytes), 0);
+	close(fd);
+}
+
+/* An honest hand-made rank is accepted; the same bytes on another connection are not. */
+static void test_replay(void **state)
+{
+	(void)state;
+	struct rank r[2];
+	struct boot_hello h;
+	unsigned char proof[BOOT_PROOF_BYTES], payload[8192];
+	size_t bytes;
+	make_ranks(r, 2);
+	raw_hello(r[0].id, 0, 2, &h);
+	int fd = raw_prove(r[0].id, &h, proof);
+	assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_ACCEPT);
+	assert_int_equal(bytes, BOOT_ACCEPT_BYTES);
+	int again = raw_connect(r[0].id);
+	assert_int_equal(raw_receive(again, payload, &bytes), BOOT_CHALLENGE);
+	raw_send(again, BOOT_HELLO, 0, proof, sizeof(proof));
+	expect_refusal(again, CORALE_EINVAL, "wrong key");
+	close(fd);
+}
+
+/* A proof of which one byte is wrong, the first or the last. */
+static void test_wrong_proof(void **state)
+{
+	(void)state;
+	static const size_t wrong[] = { 0, 1, HMAC_BYTES - 1 };
+	for (size_t i = 0; i < 3; i++) {
+		unsigned char id[BOOT_ID_BYTES], payload[8192], proof[BOOT_PROOF_BYTES];
+		struct boot_id decoded;
+		struct boot_hello h;
+		size_t bytes;
+		make_id(id);
+		raw_hello(id, 0, 2, &h);
+		boot_id_decode(id, &decoded);
+		boot_hello_encode(&h, proof);
+		int fd = raw_connect(id);
+		assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
+		boot_prove_hello(decoded.key, payload + 12, proof, proof + BOOT_HELLO_BYTES);
+		proof[BOOT_HELLO_BYTES + wrong[i]] ^= 1;
+		raw_send(fd, BOOT_HELLO, 0, proof, sizeof(proof));
+		expect_refusal(fd, CORALE_EINVAL, "wrong key");
+	}
+}
+
+/* A stranger's frame is refused by its header; the listener does not wait for its end. */
+static void test_long_frame(void **state)
+{
+	(void)state;
+	unsigned char id[BOOT_ID_BYTES], payload[8192], header[FRAME_HEADER_BYTES] = { 0 };
+	size_t bytes;
+	make_id(id);
+	int fd = raw_connect(id);
+	assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
+	frame_put32(header, BOOT_PROOF_BYTES + 1);
+	frame_put32(header + 4, BOOT_HELLO);
+	double start = seconds();
+	assert_int_equal(send(fd, header, sizeof(header), MSG_NOSIGNAL), sizeof(header));
+	assert_int_equal(raw_receive(fd, payload, &bytes), 0);
+	assert_true(seconds() - start < 2);
+	close(fd);
+}
+
+/* One field of an honest HELLO is altered, after which it is proved with the right key. */
+static void check_hello(void (*alter)(struct boot_hello *h), int code, const char *text, int others)
+{
+	struct rank r[2];
+	struct boot_hello h;
+	unsigned char proof[BOOT_PROOF_BYTES];
+	pthread_t thread;
+	make_ranks(r, 2);
+	r[0].options.timeout_s = 1;
+	assert_int_equal(pthread_create(&thread, NULL, rank_main, &r[0]), 0);
+	nap(0.3); /* the honest rank is there first */
+	raw_hello(r[0].id, 1, 2, &h);
+	alter(&h);
+	expect_refusal(raw_prove(r[0].id, &h, proof), code, text);
+	pthread_join(thread, NULL);
+	expect_all(r, 1, others, others == CORALE_ETIMEDOUT ? "rank 1 of 2" : text);
+}
+
+static void alter_nothing(struct boot_hello *h)
+{
+	h->rank = 0;
+}
+
+static void alter_version(struct boot_hello *h)
+{
+	h->version = 7;
+}
+
+static void alter_rank(struct boot_hello *h)
+{
+	h->rank = 2;
+}
+
+static void alter_rank_below(struct boot_hello *h)
+{
+	h->rank = -1;
+}
+
+static void alter_size(struct boot_hello *h)
+{
+	h->size = 3;
+}
+
+static void alter_size_above(struct boot_hello *h)
+{
+	h->size = 65;
+}
+
+static void alter_process(struct boot_hello *h)
+{
+	h->process ^= 1;
+}
+
+static void alter_name(struct boot_hello *h)
+{
+	h->name ^= 1;
+}
+
+static void test_hello(void **state)
+{
+	(void)state;
+	check_hello(alter_nothing, CORALE_EMISMATCH, "rank 0 came twice", CORALE_EMISMATCH);
+	check_hello(alter_version, CORALE_ENOTSUP, "speaks version 7", CORALE_ETIMEDOUT);
+	check_hello(alter_rank, CORALE_EMISMATCH, "as rank 2 of 2; expected 0 to 1", CORALE_EMISMATCH);
+	check_hello(alter_rank_below, CORALE_EMISMATCH, "as rank -1 of 2; expected 0 to 1", CORALE_EMISMATCH);
+	check_hello(alter_size, CORALE_EMISMATCH, "with 3 ranks", CORALE_EMISMATCH);
+	check_hello(alter_size_above, CORALE_ENOTSUP, "65 ranks; 1 to 64", CORALE_ENOTSUP);
+	check_hello(alter_process, CORALE_EPEER, "another process", CORALE_ETIMEDOUT);
+	check_hello(alter_name, CORALE_EPEER, "does not know the id", CORALE_ETIMEDOUT);
+}
+
+/* What a member must not send ends its group, not the others. */
+static void check_member(uint32_t kind, uint64_t number, const void *payload, size_t bytes, int code,
+			 const char *text)
+{
+	struct rank r[2];
+	struct boot_hello h;
+	unsigned char proof[BOOT_PROOF_BYTES], ignored[8192];
+	size_t got;
+	pthread_t thread;
+	make_ranks(r, 2);
+	assert_int_equal(pthread_create(&thread, NULL, rank_main, &r[0]), 0);
+	raw_hello(r[0].id, 1, 2, &h);
+	int fd = raw_prove(r[0].id, &h, proof);
+	assert_int_equal(raw_receive(fd, ignored, &got), BOOT_ACCEPT);
+	raw_send(fd, kind, number, payload, bytes);
+	pthread_join(thread, NULL);
+	expect_all(r, 1, code, text);
+	close(fd);
+}
+
+static void test_member(void **state)
+{
+	(void)state;
+	check_member(99, 0, NULL, 0, CORALE_EPEER, "unknown kind");
+	check_member(BOOT_PART, 2, "abc", 3, CORALE_EINTERNAL, "all-gather 2, expected 1");
+	check_member(BOOT_LEAVE, 0, "abc", 3, CORALE_EPEER, "damaged");
+}
+
+/* ---- A listener that does not know the key */
+
+struct impostor {
+	int fd, is_helpful; /* sends an ACCEPT without proof */
+};
+
+static void *impostor_main(void *arg)
+{
+	struct impostor *it = arg;
+	for (;;) {
+		unsigned char payload[8192] = { 0 };
+		size_t bytes;
+		int fd = accept(it->fd, NULL, NULL);
+		if (fd < 0)
+			return NULL;
+		if (it->is_helpful) {
+			struct frame *f = boot_challenge(payload);
+			struct boot_peer peer;
+			assert_int_equal(send(fd, f->data, f->bytes, MSG_NOSIGNAL), (ssize_t)f->bytes);
+			frame_free(f);
+			raw_receive(fd, payload, &bytes);
+			boot_peer_fill(&peer);
+			peer.listener = (struct boot_address){ .family = 4, .port = 1 };
+			boot_peer_encode(&peer, payload);
+			raw_send(fd, BOOT_ACCEPT, 0, payload, BOOT_ACCEPT_BYTES);
+		} else {
+			send(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, MSG_NOSIGNAL);
+		}
+		raw_receive(fd, payload, &bytes);
+		close(fd);
+	}
+}
+
+static void check_impostor(int is_helpful, const char *text)
+{
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(name);
+	struct impostor it = { socket(AF_INET, SOCK_STREAM, 0), is_helpful };
+	struct rank r[2];
+	pthread_t thread;
+	make_ranks(r, 2);
+	assert_int_equal(bind(it.fd, (struct sockaddr *)&name, length), 0);
+	assert_int_equal(listen(it.fd, 16), 0);
+	getsockname(it.fd, (struct sockaddr *)&name, &length);
+	frame_put16(r[1].id + 18, ntohs(name.sin_port));
+	r[1].options.timeout_s = 1;
+	assert_int_equal(pthread_create(&thread, NULL, impostor_main, &it), 0);
+	run(&r[1], 1);
+	shutdown(it.fd, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(it.fd);
+	expect_all(&r[1], 1, CORALE_EPEER, text);
+}
+
+static void test_impostor(void **state)
+{
+	(void)state;
+	check_impostor(0, "stale id: another program listens");
+	check_impostor(1, "stale id: a program that does not know the id's key listens");
+}
+
+/* ---- Strangers */
+
+static uint64_t next(uint64_t *random) /* splitmix64 */
+{
+	uint64_t z = *random += 0x9e3779b97f4a7c15;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* Random bytes, or a damaged handshake: what a stranger may have recorded. */
+static size_t strange_bytes(uint64_t *random, const unsigned char id[BOOT_ID_BYTES], unsigned char out[512])
+{
+	size_t bytes = next(random) % 512;
+	for (size_t i = 0; i < 512; i++)
+		out[i] = (unsigned char)next(random);
+	if (next(random) % 2 == 0)
+		return bytes;
+	struct boot_hello h;
+	raw_hello(id, (int)(next(random) % 4), 4, &h);
+	frame_put32(out, BOOT_PROOF_BYTES);
+	frame_put32(out + 4, BOOT_HELLO);
+	frame_put64(out + 8, 0);
+	boot_hello_encode(&h, out + FRAME_HEADER_BYTES);
+	for (uint64_t flips = next(random) % 3; flips; flips--)
+		out[next(random) % (FRAME_HEADER_BYTES + BOOT_PROOF_BYTES)] ^=
+		    (unsigned char)(1 << next(random) % 8);
+	bytes = FRAME_HEADER_BYTES + BOOT_PROOF_BYTES;
+	return next(random) % 4 ? bytes : next(random) % bytes;
+}
+
+struct strangers {
+	const unsigned char *id;
+	int connections;
+	uint64_t seed;
+	_Atomic int done;
+};
+
+enum { HELD = 100 };
+
+static void *strangers_main(void *arg)
+{
+	struct strangers *s = arg;
+	int held[HELD];
+	memset(held, -1, sizeof(held));
+	for (int i = 0; i < s->connections; i++) {
+		unsigned char bytes[512];
+		int *fd = &held[i % HELD];
+		if (*fd >= 0)
+			close(*fd);
+		*fd = raw_connect(s->id);
+		if (*fd < 0)
+			continue;
+		size_t n = strange_bytes(&s->seed, s->id, bytes);
+		send(*fd, bytes, n, MSG_NOSIGNAL);
+	}
+	for (int i = 0; i < HELD; i++)
+		if (held[i] >= 0)
+			close(held[i]);
+	s->done = 1;
+	return NULL;
+}
+
+/* Groups form and gather as long as strangers connect. */
+static void test_strangers(void **state)
+{
+	(void)state;
+	struct rank r[4];
+	pthread_t thread;
+	make_ranks(r, 4);
+	unsigned char id[BOOT_ID_BYTES];
+	memcpy(id, r[0].id, sizeof(id));
+	struct strangers s = { .id = id, .connections = 10000, .seed = 1 };
+	int groups = 0;
+	assert_int_equal(pthread_create(&thread, NULL, strangers_main, &s), 0);
+	do {
+		run(r, 4);
+		expect_all(r, 4, 0, "");
+		make_ranks(r, 4);
+		groups++;
+	} while (!s.done);
+	pthread_join(thread, NULL);
+	print_message("# %d groups beside 10000 strangers\n", groups);
+}
+
+/* Silent connections are dropped, however many there are, and members are not. */
+static void test_silent(void **state)
+{
+	(void)state;
+	enum { SILENT = 300 };
+	struct rank r[3];
+	int fds[SILENT], ended = 0;
+	make_ranks(r, 3);
+	r[1].delay = 1; /* the group is half made */
+	for (int i = 0; i < SILENT; i++)
+		fds[i] = raw_connect(r[0].id);
+	double start = seconds();
+	run(r, 3);
+	expect_all(r, 3, 0, "");
+	assert_true(seconds() - start < 4);
+	nap(6 - (seconds() - start));
+	for (int i = 0; i < SILENT; i++) {
+		char c[64];
+		ssize_t n;
+		while ((n = recv(fds[i], c, sizeof(c), MSG_DONTWAIT)) > 0)
+			;
+		ended += n == 0 || errno == ECONNRESET;
+		close(fds[i]);
+	}
+	assert_int_equal(ended, SILENT);
+}
+
+/* ---- Frames, fuzzed: whatever comes in whatever pieces, a reader and the decoders stay within bounds. */
+
+static void decode(const struct frame_reader *f)
+{
+	unsigned char exact_id[BOOT_ID_BYTES], exact_peer[BOOT_PEER_BYTES], nonce[BOOT_NONCE_BYTES];
+	struct boot_hello h;
+	struct boot_reason reason;
+	struct boot_id id;
+	struct boot_peer peer;
+	uint32_t version;
+	if (!f->bytes)
+		return;
+	unsigned char *data = malloc(f->bytes); /* exactly so many, for the address sanitizer */
+	memcpy(data, f->data, f->bytes);
+	boot_hello_version(data, f->bytes);
+	boot_hello_decode(data, f->bytes, &h);
+	boot_challenge_decode(data, f->bytes, &version, nonce);
+	if (boot_reason_decode(data, f->bytes, &reason))
+		assert_true(strlen(reason.text) < BOOT_TEXT_BYTES);
+	if (f->bytes >= BOOT_ID_BYTES) {
+		memcpy(exact_id, data, BOOT_ID_BYTES);
+		boot_id_decode(exact_id, &id);
+	}
+	if (f->bytes >= BOOT_PEER_BYTES) {
+		memcpy(exact_peer, data, BOOT_PEER_BYTES);
+		if (boot_peer_decode(exact_peer, &peer))
+			assert_true(strlen(peer.host) < BOOT_HOST_BYTES);
+	}
+	free(data);
+}
+
+static void fuzz_reader(uint64_t *random, const unsigned char id[BOOT_ID_BYTES])
+{
+	unsigned char stream[512];
+	struct frame_reader f = { .limit =
+				      (uint32_t)(next(random) % 2 ? BOOT_PROOF_BYTES : FRAME_MAX_BYTES) };
+	size_t bytes = strange_bytes(random, id, stream), at = 0;
+	while (at < bytes) {
+		size_t used, piece = 1 + next(random) % (bytes - at);
+		unsigned char *exact = malloc(piece);
+		memcpy(exact, stream + at, piece);
+		enum frame_status status = frame_take(&f, exact, piece, &used);
+		free(exact);
+		assert_true(used <= piece && f.room <= 1024 * 1024);
+		at += used;
+		if (status == FRAME_TOO_LONG)
+			break;
+		if (status == FRAME_WHOLE) {
+			assert_true(f.bytes <= f.limit);
+			decode(&f);
+			frame_next(&f);
+		}
+	}
+	frame_reader_free(&f);
+}
+
+static void test_fuzz(void **state)
+{
+	(void)state;
+	unsigned char id[BOOT_ID_BYTES];
+	uint64_t random = 4711;
+	make_id(id);
+	for (int i = 0; i < 50000; i++)
+		fuzz_reader(&random, id);
+}
+
+/* ---- NCCL_COMM_ID */
+
+/* A port that was free a moment ago. */
+static void free_port(char text[64])
+{
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(name);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&name, length), 0);
+	getsockname(fd, (struct sockaddr *)&name, &length);
+	close(fd);
+	snprintf(text, 64, "127.0.0.1:%u", ntohs(name.sin_port));
+}
+
+static void make_address_ranks(struct rank *r, int size, const char *address)
+{
+	make_ranks(r, size);
+	for (int i = 0; i < size; i++) {
+		struct boot_options o = on_lo;
+		o.address = address;
+		assert_int_equal(boot_id_create(&o, r[i].id), 0);
+		assert_memory_equal(r[i].id, r[0].id, BOOT_ID_BYTES);
+	}
+}
+
+/* Rank 0 comes last; the same id serves group after group, also after one that failed. */
+static void test_address(void **state)
+{
+	(void)state;
+	struct rank r[4];
+	char address[64];
+	free_port(address);
+	make_address_ranks(r, 4, address);
+	r[0].delay = 0.5;
+	for (int i = 0; i < 5; i++) {
+		run(r, 4);
+		expect_all(r, 4, 0, "");
+		r[0].delay = 0;
+		r[i % 4].delay = 0.1;
+	}
+	r[1].size = 3;
+	run(r, 4);
+	expect_all(r, 4, CORALE_EMISMATCH, "must give the same number");
+	r[1].size = 4;
+	r[0].delay = 0;
+	for (int i = 1; i < 4; i++)
+		r[i].delay = 0.2;
+	run(r, 4);
+	expect_all(r, 4, 0, "");
+}
+
+static void test_bad_address(void **state)
+{
+	(void)state;
+	static const char *const bad[] = { "",
+					   ":",
+					   "host",
+					   "127.0.0.1:",
+					   "127.0.0.1:0",
+					   "127.0.0.1:65536",
+					   "127.0.0.1:12x",
+					   "[::1:12",
+					   "[]:12",
+					   "127.0.0.1:-1" };
+	struct boot_address a;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(boot_address_parse(bad[i], 0, &a), CORALE_EINVAL);
+	assert_int_equal(boot_address_parse("[::1]:80", 0, &a), 0);
+	assert_int_equal(a.family, 6);
+	assert_int_equal(a.port, 80);
+	assert_int_equal(boot_address_parse("127.0.0.1:80", 0, &a), 0);
+	assert_int_equal(a.family, 4);
+
+	struct rank r[1];
+	struct boot *b;
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(name);
+	char text[64];
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&name, length) | listen(fd, 1), 0);
+	getsockname(fd, (struct sockaddr *)&name, &length);
+	snprintf(text, sizeof(text), "127.0.0.1:%u", ntohs(name.sin_port));
+	make_address_ranks(r, 1, text);
+	assert_int_equal(boot_tcp_open(r[0].id, 0, 1, &on_lo, &b), CORALE_ESYSTEM);
+	assert_non_null(strstr(log_last_error(), "in use"));
+	assert_non_null(strstr(log_last_error(), text));
+	close(fd);
+	make_address_ranks(r, 1, "192.0.2.1:4000"); /* of no host */
+	assert_int_equal(boot_tcp_open(r[0].id, 0, 1, &on_lo, &b), CORALE_ESYSTEM);
+	assert_non_null(strstr(log_last_error(), "192.0.2.1:4000"));
+}
+
+/* ---- Many groups at once */
+
+enum { GROUPS = 64 };
+
+struct many {
+	unsigned char (*ids)[BOOT_ID_BYTES];
+	int rank, wrong;
+};
+
+/* Opens all groups in an order of its own, and polls them one after the other. */
+static void *many_main(void *arg)
+{
+	struct many *m = arg;
+	struct boot *b[GROUPS];
+	int in[GROUPS], out[GROUPS][2], left = GROUPS, done[GROUPS] = { 0 };
+	for (int k = 0; k < GROUPS; k++) {
+		int g = m->rank ? GROUPS - 1 - k : k;
+		in[g] = 100 * g + m->rank;
+		m->wrong |= boot_tcp_open(m->ids[g], m->rank, 2, &on_lo, &b[g]) != 0 ||
+			    b[g]->ops->start(b[g], &in[g], sizeof(int), out[g]) != 0;
+	}
+	while (left && !m->wrong) {
+		for (int k = 0; k < GROUPS; k++) {
+			int g = m->rank ? GROUPS - 1 - k : k, ret = done[g] ? 0 : b[g]->ops->poll(b[g]);
+			m->wrong |= ret < 0;
+			done[g] |= ret == 1;
+			left -= ret == 1;
+		}
+	}
+	for (int g = 0; g < GROUPS && !m->wrong; g++) {
+		m->wrong |= out[g][0] != 100 * g || out[g][1] != 100 * g + 1;
+		b[g]->ops->close(b[g]);
+	}
+	return NULL;
+}
+
+static void test_many(void **state)
+{
+	(void)state;
+	unsigned char ids[GROUPS][BOOT_ID_BYTES];
+	struct many m[2] = { { ids, 0, 0 }, { ids, 1, 0 } };
+	pthread_t threads[2];
+	for (int i = 0; i < GROUPS; i++)
+		make_id(ids[i]);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, many_main, &m[i]);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	assert_false(m[0].wrong || m[1].wrong);
+}
+
+/* ---- Children */
+
+static const int odd_ranks[] = { 5, 1, 3 }, even_ranks[] = { 0, 2, 4 }, last_ranks[] = { 2, 0 };
+
+/* A child of some ranks in an order of their own, then a child of that child, when the parent is closed. */
+static int use_children(struct boot *b)
+{
+	const int *ranks = b->rank % 2 ? odd_ranks : even_ranks;
+	struct boot *child, *grandchild;
+	int ret = b->ops->child(b, ranks, 3, 42, &child);
+	b->ops->close(b);
+	if (ret)
+		return ret;
+	for (int i = 0; !ret && i < 2; i++)
+		ret = gather(child, i, 10);
+	if (child->rank != 1 && !ret) {
+		ret = child->ops->child(child, last_ranks, 2, 42, &grandchild);
+		if (!ret)
+			ret = gather(grandchild, 7, 1000);
+		if (!ret)
+			grandchild->ops->close(grandchild);
+	}
+	child->ops->close(child);
+	return ret;
+}
+
+static void *child_main(void *arg)
+{
+	struct rank *r = arg;
+	struct boot *b;
+	r->result = boot_tcp_open(r->id, r->rank, r->size, &r->options, &b);
+	if (!r->result)
+		r->result = gather(b, 0, 8);
+	if (!r->result)
+		r->result = use_children(b);
+	keep_text(r);
+	return NULL;
+}
+
+static void run_main(struct rank *r, int n, void *(*work)(void *))
+{
+	pthread_t threads[MOST];
+	for (int i = 0; i < n; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &r[i]), 0);
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void test_children(void **state)
+{
+	(void)state;
+	struct rank r[6];
+	make_ranks(r, 6);
+	run_main(r, 6, child_main);
+	expect_all(r, 6, 0, "");
+}
+
+static void test_child_processes(void **state)
+{
+	(void)state;
+	struct rank r[6];
+	pid_t pids[6];
+	int results[2];
+	prepare_processes(r, 6);
+	assert_int_equal(pipe(results), 0);
+	for (int i = 0; i < 6; i++)
+		pids[i] = fork_rank(&r[i], results[1], child_main);
+	take_results(r, results[0], 6);
+	for (int i = 0; i < 6; i++)
+		wait_for(pids[i], 0);
+	expect_all(r, 6, 0, "");
+	close(results[0]);
+	close(results[1]);
+	stop_maker();
+}
+
+/* The parent fails by a rank that leaves; the others go on in a child, with another tag in another one. */
+static void *shrink_main(void *arg)
+{
+	static const int left[] = { 0, 1, 3 };
+	struct rank *r = arg;
+	struct boot *b, *child, *second;
+	r->result = boot_tcp_open(r->id, r->rank, r->size, &r->options, &b);
+	if (!r->result)
+		r->result = gather(b, 0, 8);
+	if (!r->result && r->rank != 2) {
+		r->result = gather(b, 1, 8) == CORALE_EPEER ? 0 : CORALE_EINTERNAL;
+		if (!r->result)
+			r->result = b->ops->child(b, left, 3, 1, &child);
+		if (!r->result)
+			r->result = b->ops->child(b, left, 3, 2, &second);
+		if (!r->result)
+			r->result = gather(second, 0, 9);
+		if (!r->result)
+			r->result = gather(child, 0, 8);
+		if (!r->result) {
+			child->ops->close(child);
+			second->ops->close(second);
+		}
+	}
+	keep_text(r);
+	b->ops->close(b);
+	return NULL;
+}
+
+static void test_shrink(void **state)
+{
+	(void)state;
+	struct rank r[4];
+	make_ranks(r, 4);
+	run_main(r, 4, shrink_main);
+	expect_all(r, 4, 0, "");
+}
+
+static void test_bad_children(void **state)
+{
+	(void)state;
+	static const int self[] = { 0 }, twice[] = { 0, 0 }, stranger[] = { 1 }, far[] = { 0, 2 };
+	struct rank r[2];
+	struct boot *b, *other, *child;
+	make_ranks(r, 2);
+	assert_int_equal(boot_tcp_open(r[0].id, 0, 2, &on_lo, &b), 0);
+	assert_int_equal(b->ops->child(b, self, 1, 0, &child), CORALE_EINVAL); /* not connected */
+	assert_int_equal(boot_tcp_open(r[0].id, 1, 2, &on_lo, &other), 0);
+	while ((b->ops->poll(b) == 0) | (other->ops->poll(other) == 0))
+		;
+	assert_int_equal(b->ops->child(b, twice, 2, 0, &child), CORALE_EINVAL);
+	assert_int_equal(b->ops->child(b, stranger, 1, 0, &child), CORALE_EINVAL);
+	assert_int_equal(b->ops->child(b, far, 2, 0, &child), CORALE_EINVAL);
+	assert_int_equal(b->ops->child(b, self, 0, 0, &child), CORALE_EINVAL);
+	assert_int_equal(b->ops->child(b, self, 1, 0, &child), 0);
+	assert_int_equal(gather(child, 0, 5), 0);
+	child->ops->close(child);
+	b->ops->close(b);
+	other->ops->close(other);
+}
+
+/* ---- Abort */
+
+struct abort_rank {
+	struct rank r;
+	_Atomic(struct boot *) boot;
+	double ended;
+};
+
+/* Waits in an all-gather until somebody aborts it. */
+static void *aborted_main(void *arg)
+{
+	struct abort_rank *a = arg;
+	struct boot *b;
+	int in = 0, out[2];
+	a->r.result = boot_tcp_open(a->r.id, a->r.rank, a->r.size, &a->r.options, &b);
+	if (a->r.result)
+		return NULL;
+	a->boot = b;
+	a->r.result = boot_allgather(b, &in, sizeof(in), out);
+	a->ended = seconds();
+	if (b->ops->start(b, &in, sizeof(in), out) != a->r.result || b->ops->poll(b) != a->r.result)
+		a->r.result = CORALE_EINTERNAL; /* once ended, ended for ever */
+	return NULL;
+}
+
+static void check_abort(struct abort_rank *a)
+{
+	pthread_t thread;
+	a->boot = NULL;
+	assert_int_equal(pthread_create(&thread, NULL, aborted_main, a), 0);
+	while (!a->boot)
+		nap(0.01);
+	nap(0.3);
+	double start = seconds();
+	struct boot *b = a->boot;
+	b->ops->abort(b);
+	pthread_join(thread, NULL);
+	b->ops->close(b);
+	assert_int_equal(a->r.result, CORALE_EABORTED);
+	assert_true(a->ended - start < 0.1);
+}
+
+static void test_abort(void **state)
+{
+	(void)state;
+	struct rank r[2];
+	struct abort_rank a = { .boot = NULL };
+	char address[64];
+	/* Connecting: nobody listens yet. */
+	free_port(address);
+	make_address_ranks(r, 2, address);
+	a.r = r[1];
+	check_abort(&a);
+	/* Connected, rank 1 is missing. */
+	make_ranks(r, 2);
+	a.r = r[0];
+	check_abort(&a);
+	run(&r[1], 1);
+	expect_all(&r[1], 1, CORALE_EPEER, "rank 0 (process ");
+	expect_all(&r[1], 1, CORALE_EPEER, "was aborted");
+	/* In an all-gather, and before it. */
+	struct boot *idle;
+	make_ranks(r, 2);
+	a.r = r[0];
+	assert_int_equal(boot_tcp_open(r[1].id, 1, 2, &on_lo, &idle), 0);
+	check_abort(&a);
+	idle->ops->abort(idle);
+	assert_int_equal(idle->ops->poll(idle), CORALE_EABORTED);
+	idle->ops->close(idle);
+}
+
+/* ---- The warning */
+
+/* Reads what was logged into the file. */
+static void read_log(int fd, char *text, size_t bytes)
+{
+	ssize_t n = pread(fd, text, bytes - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+}
+
+static void test_warning(void **state)
+{
+	(void)state;
+	struct rank r[4];
+	char path[] = "/tmp/boot_test_XXXXXX", text[8192];
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	make_ranks(r, 4);
+	r[1].delay = r[3].delay = 10.7;
+	log_open(LOG_WARN, path);
+	run(r, 4);
+	log_open(LOG_NONE, NULL);
+	read_log(fd, text, sizeof(text));
+	close(fd);
+	unlink(path);
+	expect_all(r, 4, 0, "");
+	char *first = strstr(text, "bootstrap: waiting for ranks 1, 3 of 4 (10 s)");
+	assert_non_null(first);
+	assert_non_null(
+	    strstr(first + 1, "bootstrap: waiting for ranks 1, 3 of 4 (10 s)")); /* rank 0 and rank 2 */
+	assert_null(strstr(text, "rank 1:"));
+}
+
+/* ---- Interfaces */
+
+static void test_interfaces(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *spec, *name;
+		int matches;
+	} table[] = {
+		{ "eth", "eth0", 1 },       { "eth", "veth0", 0 },         { "=eth", "eth0", 0 },
+		{ "=eth0", "eth0", 1 },     { "eth,ib", "ib3", 1 },        { "^eth", "eth0", 0 },
+		{ "^eth", "ib0", 1 },       { "^eth,ib", "ib0", 0 },       { "^=eth", "eth0", 1 },
+		{ "^=eth0,ib", "ib0", 1 },  { "=eth0,eth1", "eth1", 1 },   { "=eth0,eth1", "eth11", 0 },
+		{ "eth0:1234", "eth0", 1 }, { "=eth0:12,ib0", "eth0", 1 }, { "^docker,lo", "lo", 0 },
+		{ "=eth0,=ib0", "ib0", 1 },
+	};
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (boot_interface_matches(table[i].spec, table[i].name) != table[i].matches)
+			fail_msg("'%s' and '%s'", table[i].spec, table[i].name);
+	assert_int_equal(boot_interface_class("ib0"), 0);
+	assert_int_equal(boot_interface_class("eth0"), 1);
+	assert_int_equal(boot_interface_class("docker0"), 2);
+	assert_int_equal(boot_interface_class("lo"), 3);
+	assert_int_equal(boot_interface_class("lowpan0"), 1);
+
+	struct boot_address a;
+	char name[BOOT_INTERFACE_TEXT];
+	assert_int_equal(boot_interface_choose("=lo", 4, &a, name), 0);
+	assert_string_equal(name, "lo");
+	assert_int_equal(a.ip[0], 127);
+	assert_int_equal(boot_interface_choose(NULL, 0, &a, name), 0);
+	assert_int_equal(boot_interface_choose("none", 0, &a, name), CORALE_EINVAL);
+	assert_non_null(strstr(log_last_error(), "'none'"));
+	assert_non_null(strstr(log_last_error(), "lo"));
+}
+
+/* ---- Forked children */
+
+/* A child made in the middle of a group uses nothing of it, exits, or goes on living when its parent dies. */
+static void *forking_main(void *arg)
+{
+	struct rank *r = arg;
+	struct boot *b;
+	r->result = boot_tcp_open(r->id, r->rank, r->size, &r->options, &b);
+	if (!r->result)
+		r->result = gather(b, 0, 8);
+	pid_t pid = fork();
+	if (pid == 0) {
+		int x = b->ops->poll(b), byte = 0, out[8];
+		int y = b->ops->start(b, &byte, 1, out);
+		b->ops->abort(b);
+		b->ops->close(b);
+		_exit(x != CORALE_ENOTSUP || y != CORALE_ENOTSUP);
+	}
+	int status;
+	if (waitpid(pid, &status, 0) != pid || status)
+		r->result = CORALE_EINTERNAL;
+	if (!r->result)
+		r->result = gather(b, 1, 8);
+	keep_text(r);
+	if (r->rank == 1 && !r->result && fork() == 0) {
+		nap(3); /* keeps no socket of its parent open */
+		_exit(0);
+	}
+	if (r->rank == 1)
+		kill(getpid(), SIGKILL);
+	if (!r->result)
+		r->result = gather(b, 2, 8) == CORALE_EPEER ? 0 : CORALE_EINTERNAL;
+	b->ops->close(b);
+	return NULL;
+}
+
+static void test_fork(void **state)
+{
+	(void)state;
+	struct rank r[2], got;
+	pid_t pids[2];
+	int results[2];
+	prepare_processes(r, 2);
+	assert_int_equal(pipe(results), 0);
+	for (int i = 0; i < 2; i++)
+		pids[i] = fork_rank(&r[i], results[1], forking_main);
+	double start = seconds();
+	assert_int_equal(read(results[0], &got, sizeof(got)), sizeof(got));
+	assert_true(seconds() - start < 2.5);
+	assert_int_equal(got.rank, 0);
+	expect_all(&got, 1, 0, "");
+	wait_for(pids[0], 0);
+	wait_for(pids[1], SIGKILL);
+	close(results[0]);
+	close(results[1]);
+	stop_maker();
+}
+
 struct test_case {
 	const char *name;
 	void (*run)(void **state);
@@ -547,6 +1567,9 @@ static const struct test_case cases[] = {
 	{ "a rank dies", test_death },
 	{ "the maker dies", test_maker_dies },
 	{ "the maker has ended", test_stale_process },
+	{ "children of processes", test_child_processes },
+	{ "fork", test_fork },
+	{ "IPv6", test_ipv6 },
 	{ "forked ranks", test_forked_ranks },
 	{ "threads", test_threads },
 	{ "sizes", test_sizes },
@@ -560,9 +1583,28 @@ static const struct test_case cases[] = {
 	{ "wrong bytes", test_wrong_bytes },
 	{ "wrong key", test_wrong_key },
 	{ "altered id", test_altered_id },
+	{ "unreachable", test_unreachable },
 	{ "arguments", test_arguments },
 	{ "used id", test_used_id },
 	{ "late reason", test_late_reason },
+	{ "replay", test_replay },
+	{ "wrong byte of an HMAC", test_wrong_proof },
+	{ "long frame", test_long_frame },
+	{ "altered hello", test_hello },
+	{ "a member's bad frames", test_member },
+	{ "impostor", test_impostor },
+	{ "strangers", test_strangers },
+	{ "silent strangers", test_silent },
+	{ "fuzz", test_fuzz },
+	{ "address", test_address },
+	{ "bad address", test_bad_address },
+	{ "many groups", test_many },
+	{ "children", test_children },
+	{ "shrink", test_shrink },
+	{ "bad children", test_bad_children },
+	{ "abort", test_abort },
+	{ "warning", test_warning },
+	{ "interfaces", test_interfaces },
 };
 
 enum { CASES = sizeof(cases) / sizeof(cases[0]) };

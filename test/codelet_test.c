@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
@@ -471,6 +472,15 @@ static void test_rates(void **state)
 	assert_true(known == rates_of_default_gpu());
 	assert_false(rates_are_known(other));
 	assert_true(rates_of_gpu(NULL) == other);
+	const struct rates *hopper = rates_of_gpu("NVIDIA H100 80GB HBM3");
+	assert_true(rates_are_known(hopper) && hopper != known);
+	assert_memory_equal(hopper->way, known->way, sizeof known->way);
+	assert_memory_equal(&hopper->block_gbs, &known->block_gbs, sizeof known->block_gbs);
+	assert_true(fabs(hopper->memory_gbs / known->memory_gbs - 3.35 / 4.8) < 0.001);
+	assert_true(fabs(hopper->links.reduce_gbs / known->links.reduce_gbs - 3.35 / 4.8) < 0.001);
+	assert_true(hopper->links.node_gbs == known->links.node_gbs && hopper->blocks == known->blocks);
+	assert_true(rates_of_gpu("NVIDIA H100 PCIe") == other && rates_of_gpu("NVIDIA H100 NVL") == other);
+	assert_true(rates_of_gpu("NVIDIA H100") == other);
 	for (int i = 0; i < RATES_WAYS; i++) {
 		assert_true(other->way[i].start_us > known->way[i].start_us);
 		assert_true(other->way[i].gbs < known->way[i].gbs && other->way[i].gbs > 0);

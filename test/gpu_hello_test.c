@@ -40,6 +40,8 @@ static void test_beside(void **state)
 	assert_int_equal(gpu_hello_beside(all, n, 0), 2);
 	assert_int_equal(gpu_hello_beside(all, n, 2), 1);
 	assert_int_equal(gpu_hello_beside(all, n, 4), 2);
+	assert_int_equal(gpu_hello_on_gpu(all, n, 1), 4);
+	assert_int_equal(gpu_hello_on_gpu(all, n, 2), 1);
 	assert_int_equal(find_beside("pApApBqAqA"), 0);
 	assert_int_equal(find_beside("pApBqAqA"), 2);
 	assert_int_equal(find_beside("pApBqAqB"), -1); /* processes of several GPUs each */

@@ -168,11 +168,11 @@ static void test_conf_lines(void **state)
 	    "# a comment\n\nNCCL_A=1\r\n NCCL_B = two words \nNCCL_A=2\nNCCL_C==x\nnothing\n=5\n"
 	    "LD_PRELOAD=evil.so\nPATH=/x\nNCCL_D=\n#NCCL_E=1\nNCCL_LONG=";
 	struct door_conf conf = { 0 };
-	size_t n = strlen(text);
+	size_t n = strlen(text), more = 4095 - strlen("NCCL_LONG="); /* the reader's own pieces */
 
 	(void)state;
-	memset(text + n, 'y', 5000);
-	strcpy(text + n + 5000, "NCCL_TAIL=1\nNCCL_LAST=end");
+	memset(text + n, 'y', more);
+	strcpy(text + n + more, "NCCL_TAIL=1\nNCCL_LAST=end");
 	write_file(own_file, text);
 	assert_int_equal(door_conf_read(&conf, own_file), 0);
 	assert_string_equal(door_conf_find(&conf, "NCCL_A"), "1");
@@ -459,6 +459,21 @@ static void test_lost(void **state)
 	    log, "NCCL WARN Corale: NCCL honours NCCL_P2P_DISABLE, NCCL_TOPO_FILE; this library does not"));
 }
 
+static void test_reported_files(void **state)
+{
+	char log[LOG_BYTES], conf[100], debug[] = "NCCL_DEBUG=INFO", both[] = "NCCL_BUFFSIZE=1";
+	char *const variables[] = { debug, both, conf, NULL };
+
+	(void)state;
+	snprintf(conf, sizeof(conf), "NCCL_CONF_FILE=%s", own_file);
+	write_file(own_file, "NCCL_BUFFSIZE=2\nNCCL_NTHREADS=5\n");
+	assert_int_equal(run(variables, open_twice, log), 0);
+	unlink(own_file);
+	assert_int_equal(count(log, "NCCL_BUFFSIZE="), 1);
+	assert_int_equal(count(log, "NCCL_BUFFSIZE=1 has no effect"), 1);
+	assert_int_equal(count(log, "NCCL_NTHREADS=5 has no effect"), 1);
+}
+
 static void test_missing_file(void **state)
 {
 	char log[LOG_BYTES], conf[] = "NCCL_CONF_FILE=/no/such/file", debug[] = "NCCL_DEBUG=INFO";
@@ -484,6 +499,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_all_variables),
 		cmocka_unit_test(test_recipe),
 		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_reported_files),
 		cmocka_unit_test(test_missing_file),
 	};
 

@@ -100,6 +100,38 @@ static void test_lines(void **state)
 	unlink(path);
 }
 
+static int count_in(const char *text, const char *part)
+{
+	int n = 0;
+	for (; (text = strstr(text, part)); text++)
+		n++;
+	return n;
+}
+
+/* A line that could not be seen does not count. */
+static void test_once(void **state)
+{
+	char path[] = "/tmp/corale_status_test_XXXXXX", text[4096];
+	int fd = mkstemp(path);
+	static _Atomic int said, said_other;
+
+	(void)state;
+	close(fd);
+	log_open(LOG_ERROR, path);
+	log_once(&said, LOG_WARN, 0, "of all communicators");
+	log_open(LOG_WARN, path);
+	for (int i = 0; i < 3; i++) {
+		log_once(&said, LOG_WARN, i, "of all communicators, %d", i);
+		log_once(&said_other, LOG_WARN, i, "another one");
+	}
+	read_log(path, text, sizeof(text));
+	assert_int_equal(count_in(text, "of all communicators"), 1);
+	assert_int_equal(count_in(text, " rank 0: of all communicators, 0\n"), 1);
+	assert_int_equal(count_in(text, "another one"), 1);
+	log_open(LOG_WARN, NULL);
+	unlink(path);
+}
+
 static void test_silent_log_keeps_the_last_error(void **state)
 {
 	(void)state;
@@ -153,6 +185,7 @@ int main(void)
 		cmocka_unit_test(test_names_and_sizes),
 		cmocka_unit_test(test_what_is_not_valid),
 		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_silent_log_keeps_the_last_error),
 		cmocka_unit_test(test_process_id_in_the_name),
 		cmocka_unit_test(test_last_error_is_the_threads_own),

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -108,6 +109,17 @@ void log_line(enum log_level level, int rank, const char *format, ...)
 	va_list args;
 
 	if (level == LOG_NONE || (level > log_level && level != LOG_ERROR))
+		return;
+	va_start(args, format);
+	log_text(level, rank, format, args);
+	va_end(args);
+}
+
+void log_once(_Atomic int *said, enum log_level level, int rank, const char *format, ...)
+{
+	va_list args;
+
+	if (level > log_level || atomic_exchange(said, 1))
 		return;
 	va_start(args, format);
 	log_text(level, rank, format, args);

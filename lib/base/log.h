@@ -23,6 +23,11 @@ extern enum log_level log_level LOG_EXPORT("log_level");
 void log_line(enum log_level level, int rank, const char *format, ...) LOG_EXPORT("log_line")
     __attribute__((format(printf, 3, 4)));
 
+/* The same, but only the first time in this process for each flag: what is said of every communicator alike. said: a static of
+ * the function that speaks. */
+void log_once(_Atomic int *said, enum log_level level, int rank, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Logs an error line and returns code, so that a caller can `return log_error(CORALE_EINVAL, rank, ...)`. */
 int log_error(int code, int rank, const char *format, ...) LOG_EXPORT("log_error")
     __attribute__((format(printf, 3, 4)));

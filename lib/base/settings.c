@@ -26,7 +26,7 @@ static const char *const cta_policies[] = { "auto", "efficient", "zero", NULL };
 static const char *const nccl_devices[] = { "auto", "cuda", "host", NULL };
 static const char *const ucx_messages[] = { "auto", "put", "tag", "am", NULL };
 
-/* Order of the rows: the order of corale-info and the README. */
+/* Order of the rows: the order of corale-info and docs/settings.md. */
 static const struct settings_field fields[] = {
 	{ .row = { "CORALE_DEBUG", "none, error, warn, info, trace", "warn",
 		   "How much the library says; info explains each plan it chooses.", 0 },

@@ -1,6 +1,6 @@
 /*
  * All settings of the library: one table (settings.c), read once from the environment.
- * corale-info, the README and the man page print the same table; a test compares them.
+ * corale-info and docs/settings.md print the same table; a test compares them.
  */
 #ifndef SETTINGS_H
 #define SETTINGS_H

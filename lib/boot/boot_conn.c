@@ -1,8 +1,6 @@
 #include "boot_conn.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,14 +14,12 @@ static const int64_t NEW_NS = 5000000000, CLOSING_NS = 2000000000;
 struct boot_conn *boot_conn_new(int fd)
 {
 	struct boot_conn *c = calloc(1, sizeof(*c));
-	int on = 1;
 	if (!c || boot_random(c->challenge, sizeof(c->challenge))) {
 		boot_fds_close(fd);
 		free(c);
 		return NULL;
 	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	boot_fds_tune(fd);
 	c->fd = fd;
 	c->deadline = wait_now_ns() + NEW_NS;
 	c->reader.limit = BOOT_PROOF_BYTES;

@@ -2,6 +2,8 @@
 #include "boot_fds.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +68,17 @@ int boot_fds_event(void)
 	int fd = add(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	pthread_mutex_unlock(&mutex);
 	return fd;
+}
+
+void boot_fds_tune(int fd)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = { { IPPROTO_TCP, TCP_NODELAY, 1 },   { SOL_SOCKET, SO_KEEPALIVE, 1 },
+			{ IPPROTO_TCP, TCP_KEEPIDLE, 30 }, { IPPROTO_TCP, TCP_KEEPINTVL, 10 },
+			{ IPPROTO_TCP, TCP_KEEPCNT, 3 },   { IPPROTO_TCP, TCP_USER_TIMEOUT, 60000 } };
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
 void boot_fds_close(int fd)

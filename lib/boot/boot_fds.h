@@ -9,6 +9,8 @@
 int boot_fds_socket(int family); /* of TCP */
 int boot_fds_accept(int listening);
 int boot_fds_event(void);
+/* For a connected socket: small frames go at once, and a peer whose host is gone is found within a minute or two. */
+void boot_fds_tune(int fd);
 /* For the process that opened it; a child's copy is closed already. -1 does nothing. */
 void boot_fds_close(int fd);
 

@@ -14,6 +14,7 @@ static const int64_t FAILED_NS = 60000000000; /* late ranks of a group that fail
 
 struct member {
 	struct boot_conn *conn; /* NULL: has left */
+	const char *left_how; /* "was aborted" */
 	struct boot_peer peer;
 	unsigned char *part; /* of the all-gather under way */
 };
@@ -340,7 +341,7 @@ static void finish_round(struct boot_group *g)
 }
 
 /* If the group, or an all-gather, waits for a rank that has left, it can't be completed. */
-static void check_left(struct boot_group *g, const char *how)
+static void check_left(struct boot_group *g)
 {
 	char one[WHO_BYTES];
 	struct boot_reason why;
@@ -352,7 +353,8 @@ static void check_left(struct boot_group *g, const char *how)
 		return;
 	while (!(lost >> rank & 1))
 		rank++;
-	say(&why, CORALE_EPEER, rank, "%s %s while other ranks wait for it", who(g, rank, one), how);
+	say(&why, CORALE_EPEER, rank, "%s %s while other ranks wait for it", who(g, rank, one),
+	    g->members[rank].left_how);
 	fail(g, &why);
 }
 
@@ -383,7 +385,7 @@ static void take_part(struct boot_group *g, struct boot_conn *c)
 	if (g->got == everybody(g))
 		finish_round(g);
 	else
-		check_left(g, "has left");
+		check_left(g);
 }
 
 /* ---- A rank asks, and leaves */
@@ -408,7 +410,8 @@ static void leave(struct boot_groups *all, struct boot_conn *c, const char *how)
 	c->state = BOOT_CONN_DEAD;
 	g->members[c->rank].conn = NULL;
 	g->left |= (uint64_t)1 << c->rank;
-	check_left(g, how);
+	g->members[c->rank].left_how = how;
+	check_left(g);
 	if (g->has_failed || g->left != everybody(g))
 		return;
 	int opens = g->opens - 1;

@@ -303,7 +303,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 						      .type = c->type,
 						      .peer = gpu_place_of(comm, c->root),
 						      .number = number };
-			used += bytes > 0;
+			used += bytes && messages[used].data != messages[used].from;
 		}
 	}
 	return used ? run_messages(comm, messages, used, stream) : 0;

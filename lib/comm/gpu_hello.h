@@ -16,6 +16,9 @@ struct gpu_hello {
 
 int gpu_hello_on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b);
 
+/* Ranks of any process that are on a rank's GPU, itself included. */
+int gpu_hello_on_gpu(const struct gpu_hello *all, int ranks, int rank);
+
 /* Ranks of a rank's process that are on its GPU, itself included. */
 int gpu_hello_beside(const struct gpu_hello *all, int ranks, int rank);
 

@@ -48,15 +48,16 @@ static int check(const struct comm *comm, struct worst w)
 	    comm->rank, w.peer);
 }
 
-/* Once, for all ranks. */
+/* By one rank for all; the warning once a process. */
 static void tell(const struct comm *comm, int rank, struct worst w)
 {
+	static _Atomic int said;
 	static const char how[] =
 	    "small messages go by words of 8 bytes (LL), longer ones through slots (FIFO)";
 	if (comm->rank)
 		return;
 	if (w.link == ENGINE_UNKNOWN_LINK)
-		log_line(LOG_WARN, comm->rank,
+		log_once(&said, LOG_WARN, comm->rank,
 			 "whether there is NVLink between the GPUs of ranks %d and %d can't be told: %s, "
 			 "which may be slower "
 			 "than need be; let the processes load libnvidia-ml.so.1 (in containers: "

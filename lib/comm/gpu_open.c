@@ -7,6 +7,7 @@
 #include "comm_create.h"
 #include "host/fdpass.h"
 #include "gpu.h"
+#include "gpu_blocks.h"
 #include "gpu_hello.h"
 #include "base/log.h"
 #include "plan/plan_way_print.h"
@@ -63,12 +64,13 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 	return ret;
 }
 
-/* Ranks that share a GPU wait for each other's time slices. */
+/* Ranks that share a GPU wait for each other's time slices. Once a process. */
 static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 {
+	static _Atomic int said;
 	for (int r = 0; r < comm->size; r++)
 		if (r != comm->rank && gpu_hello_on_one_gpu(&all[r], &all[comm->rank])) {
-			log_line(LOG_WARN, comm->rank,
+			log_once(&said, LOG_WARN, comm->rank,
 				 "ranks %d and %d are on one GPU: it works, but they wait for each other's "
 				 "time slices",
 				 r, comm->rank);
@@ -113,20 +115,45 @@ static const struct rates *shared_rates(const struct comm *comm, const struct gp
 	return first;
 }
 
-/* Once, for all ranks. */
+/* The first rank whose GPU no class knows; -1: all are known. */
+static int find_unknown(const struct comm *comm, const struct gpu_hello *all)
+{
+	for (int r = 0; r < comm->size; r++)
+		if (!rates_are_known(rates_of_gpu(all[r].gpu)))
+			return r;
+	return -1;
+}
+
+/* The first rank whose GPU is of another class than rank 0's. */
+static int find_other(const struct comm *comm, const struct gpu_hello *all)
+{
+	int r = 1;
+	while (r < comm->size - 1 && rates_of_gpu(all[r].gpu) == rates_of_gpu(all->gpu))
+		r++;
+	return r;
+}
+
+/* By one rank, once a process. */
 static void tell_rates(const struct comm *comm, const struct rates *rates, const struct gpu_hello *all)
 {
-	int r = 0;
-	while (r < comm->size - 1 && rates_are_known(rates_of_gpu(all[r].gpu)))
-		r++;
+	static _Atomic int said_kinds, said_unknown;
+	const int unknown = find_unknown(comm, all), other = find_other(comm, all);
 	if (comm->rank || rates_are_known(rates))
 		return;
-	log_line(
-	    LOG_WARN, comm->rank,
-	    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose how calls "
-	    "run, so results are right, but calls may take longer than they need to; CORALE_PROTO and "
-	    "CORALE_ALGO force other ways",
-	    r, all[r].gpu);
+	if (unknown < 0)
+		log_once(
+		    &said_kinds, LOG_WARN, comm->rank,
+		    "the ranks' GPUs are of several kinds (rank 0: %s, rank %d: %s): conservative rates "
+		    "choose how calls run, so results are right, but calls may take longer than they need "
+		    "to; CORALE_PROTO and CORALE_ALGO force other ways",
+		    all->gpu, other, all[other].gpu);
+	else
+		log_once(
+		    &said_unknown, LOG_WARN, comm->rank,
+		    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose "
+		    "how calls run, so results are right, but calls may take longer than they need to; "
+		    "CORALE_PROTO and CORALE_ALGO force other ways",
+		    unknown, all[unknown].gpu);
 }
 
 /*
@@ -179,6 +206,21 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all, int word
 	return 0;
 }
 
+/* From here on until gpu_close. */
+static void count_blocks(struct comm *comm, const struct gpu_hello *all)
+{
+	const struct settings *s = &comm->settings;
+	struct gpu_blocks blocks = { .comm = comm->id,
+				     .ranks = gpu_hello_on_gpu(all, comm->size, comm->rank),
+				     .processors = engine_cuda.processors(comm->gpu),
+				     .given = plan_most_blocks(s->max_ctas,
+							       s->cta_policy == SETTINGS_CTA_EFFICIENT) };
+	engine_cuda.describe(comm->gpu, &comm->node);
+	blocks.blocks = comm->node.max_blocks;
+	memcpy(blocks.gpu, all[comm->rank].id.uuid, sizeof blocks.gpu);
+	gpu_blocks_add(comm, comm->rank, &blocks);
+}
+
 static int connect_engines(struct comm *comm)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
@@ -205,8 +247,10 @@ static int connect_engines(struct comm *comm)
 		ret = share_limits(comm, all, words_only);
 	if (!ret)
 		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
-	if (!ret)
+	if (!ret) {
 		tell_shared(comm, all);
+		count_blocks(comm, all);
+	}
 	fdpass_close(pass);
 	if (fd >= 0)
 		close(fd);
@@ -278,6 +322,7 @@ int gpu_open(struct comm *comm)
 
 void gpu_close(struct comm *comm)
 {
+	gpu_blocks_remove(comm);
 	free(comm->recent);
 	comm->recent = NULL;
 	gpu_remote_close(comm);

@@ -45,10 +45,11 @@ void gpu_places_close(struct comm *comm)
  * but the proxy moves those, there is one, as the threads of others sleep until a message has come. */
 static int wanted_rails(const struct comm *comm)
 {
+	static _Atomic int said;
 	const struct transport *transport = comm->engine.transport;
 	if (!transport->ops->links) {
 		if (comm->settings.rails > 1 && comm->rank == 0)
-			log_line(LOG_WARN, comm->rank, "CORALE_RAILS=%d: transport %s has one rail",
+			log_once(&said, LOG_WARN, comm->rank, "CORALE_RAILS=%d: transport %s has one rail",
 				 comm->settings.rails, transport->ops->name);
 		return 1;
 	}

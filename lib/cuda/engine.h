@@ -5,7 +5,7 @@
  * One struct engine serves one communicator on the GPU that was current when it was opened. How one comes up: open;
  * window_fd; exchange descriptors (fdpass.h); connect; then a barrier, because from then on peers write into each other's windows.
  *
- * Threads: one thread at a time per struct engine, but for abort and failure, which any thread may call at any time. "Never
+ * Threads: one thread at a time per struct engine, but for what says "any thread", which may be called at any time. "Never
  * blocks": does not wait for a peer or for work on the GPU. Errors are CORALE_E* codes; the cause has been logged.
  */
 #ifndef ENGINE_H
@@ -38,9 +38,9 @@ struct engine_params {
 	size_t memory_cap; /* of windows and scratch together */
 	int max_blocks; /* 0, and at most: all of the GPU but one processor of 32 */
 	double timeout_s; /* of one wait of a kernel; 0: never */
+	int holds; /* a kernel that fails keeps its stream until release, so nothing behind it runs on what it has not made */
 	int nodes;
 	size_t pinned_bytes; /* for messages between nodes; equal on all ranks */
-	int holds; /* a failed call keeps its stream until release */
 };
 
 /* For messages to or from a rank of another node (its place among those): a lane's end is in use from now on. 0 or an error, logged. */
@@ -137,6 +137,7 @@ struct engine_ops {
 
 	/* Of its GPU, as the driver has it. */
 	const char *(*gpu_name)(const struct engine *engine);
+	int (*processors)(const struct engine *engine); /* multiprocessors */
 	struct engine_identity (*identity)(const struct engine *engine);
 
 	/* How its GPU reaches n others of this machine, which need not be visible to this process. May take some 10 ms for each GPU. */
@@ -189,24 +190,25 @@ struct engine_ops {
 	/* 0 if nothing has failed; else its code, and *out says more. Reads host memory only; any thread; never blocks. */
 	int (*failure)(const struct engine *engine, struct engine_failure *out);
 
+	/* The last note of a kernel that waits for a rank of this node, 0: none: it changes at least every 50 ms while one has waited longer than
+	 * some 50 ms, and its high 32 bits are engine_call.number of that one's call. Reads host memory only; any thread; never blocks. */
+	uint64_t (*waits)(const struct engine *engine, int rank);
+
 	/* 0, or CORALE_EDEVICE (logged) if the GPU's context is lost, in which nothing will run any more. Any thread. */
 	int (*health)(struct engine *engine);
 
 	/* Ends all waits on this GPU. Makes no CUDA call; any thread; never blocks. */
 	void (*stop)(struct engine *engine, int code);
-	/* The same, and tells the peers' GPUs at once. Any thread. */
+	/* The same, but the kernels that end by it tell the peers' GPUs nothing: calls there go on until they need this rank. Without effect
+	 * where the waits have been ended before. */
+	void (*quit)(struct engine *engine, int code);
+	/* As stop, and tells the peers' GPUs at once. Any thread. */
 	void (*abort)(struct engine *engine, int code);
 
-	/* As stop, for this rank alone: kernels that end so tell no peer. Makes no CUDA call; any thread; never blocks. */
-	void (*quit)(struct engine *engine, int code);
-	/* Streams that failed calls hold go on, and none is held from here on. Makes no CUDA call; any thread; never blocks. */
+	/* The kernels that have failed end, so that their streams go on (engine_params.holds), and from now on none keeps its stream. finish,
+	 * close, and withdraw where the communicator has failed do so first, as they wait for the GPU; free and detach of memory that
+	 * calls have used do so as long as they wait. Makes no CUDA call; any thread; never blocks. */
 	void (*release)(struct engine *engine);
-
-	/*
-	 * A word that changes at least every 50 ms while a kernel waits for a rank of this node, once that has taken 50 ms; its high half
-	 * is the call's number. 0: no kernel has waited so long. Reads host memory only; any thread; never blocks.
-	 */
-	uint64_t (*waits)(const struct engine *engine, int peer);
 
 	/* Waits until the GPU has done all that was enqueued; leaves captures whole. CORALE_EDEVICE. */
 	int (*finish)(struct engine *engine);

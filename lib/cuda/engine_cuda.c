@@ -10,6 +10,11 @@ static struct engine_identity identity(const struct engine *e)
 	return e->identity;
 }
 
+static int processors(const struct engine *e)
+{
+	return e->processors;
+}
+
 static const char *gpu_name(const struct engine *e)
 {
 	return e->gpu;
@@ -63,6 +68,11 @@ static int failure(const struct engine *e, struct engine_failure *out)
 		out->got_type = take_type(&out->got);
 	}
 	return code;
+}
+
+static uint64_t waits(const struct engine *e, int rank)
+{
+	return rank < e->ranks ? __atomic_load_n(&e->waits[rank], __ATOMIC_RELAXED) : 0;
 }
 
 static size_t memory(const struct engine *e)
@@ -177,6 +187,7 @@ static int health(struct engine *e)
 static int finish(struct engine *e)
 {
 	struct visit v = visit(e);
+	engine_release(e);
 	int ret = engine_wait_idle(e);
 	end_visit(e, v);
 	return ret;
@@ -191,6 +202,7 @@ static int withdraw(struct engine *e, int rank, int failed)
 		nanosleep(&pause, NULL);
 	int ret = 0;
 	if (failed) {
+		engine_release(e);
 		engine_silence(e, CORALE_ECOMM);
 		ret = engine_wait_idle(e);
 	}
@@ -282,6 +294,7 @@ const struct engine_ops engine_cuda = {
 	.versions = cuda_versions,
 	.open = open,
 	.gpu_name = gpu_name,
+	.processors = processors,
 	.identity = identity,
 	.enter = enter,
 	.leave = leave,
@@ -299,8 +312,11 @@ const struct engine_ops engine_cuda = {
 	.run_messages = run_messages,
 	.join = join,
 	.failure = failure,
+	.waits = waits,
 	.health = health,
 	.stop = engine_stop,
+	.quit = engine_quit,
+	.release = engine_release,
 	.abort = engine_abort,
 	.finish = finish,
 	.withdraw = withdraw,

@@ -73,7 +73,8 @@ struct engine_lanes {
 /* In pinned memory of the host. */
 struct engine_words {
 	struct codelet_failure failure; /* written by kernels */
-	uint32_t abort; /* read by kernels */
+	uint64_t waits[CODELET_MAX_RANKS]; /* written by kernels */
+	uint32_t abort, hold; /* read by kernels */
 	uint64_t told; /* what peers' windows get as struct codelet_control */
 };
 
@@ -84,6 +85,7 @@ struct engine {
 	struct engine_words *words;
 	int rank, ranks, ordinal; /* among the ranks of this node */
 	int world_rank, world_ranks; /* among all; in messages */
+	int processors; /* of its GPU */
 	int max_blocks; /* of a launch */
 	int resident; /* blocks that run at a time for sure */
 	struct engine_identity identity;
@@ -97,7 +99,12 @@ struct engine {
 	unsigned char *mapped; /* by rank: 1 while mapped */
 	struct codelet_state *state; /* on the GPU */
 	struct codelet_failure *failure; /* in words */
-	uint32_t *abort; /* in words */
+	uint32_t *abort, *hold; /* in words */
+	uint64_t *waits; /* in words, by rank of this node */
+	int holds; /* engine_params.holds */
+	_Atomic int released; /* for good */
+	uint32_t launches; /* each has its number, */
+	int staging; /* but those of a call whose thread waits for the stream: they do not hold it */
 	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
 	uintptr_t known[ENGINE_KNOWN]; /* 2 MB granules of GPU memory, by their low bits */
 	size_t bytes; /* of GPU memory held */
@@ -129,6 +136,15 @@ struct engine {
 static inline int engine_failed(const struct engine *engine)
 {
 	return *(const volatile int32_t *)&engine->failure->code;
+}
+
+/* What codelet_args.launch of the next launch says. */
+static inline uint32_t engine_next_launch(struct engine *e)
+{
+	if (e->staging)
+		return 0;
+	e->launches += e->launches + 1 ? 1 : 2;
+	return e->launches;
 }
 
 /* What shapes and the choice of a way need to know of it. */
@@ -206,10 +222,12 @@ void engine_side_close(struct engine *engine);
 /* Host memory into memory of the GPU, which is there when it returns. */
 int engine_put(struct engine *engine, void *to, const void *from, size_t bytes);
 int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
-/* Waits until the GPU has done all that was enqueued, by whomever. In a thread whose capture mode is relaxed. CORALE_EDEVICE. */
+/* Waits until the GPU has done all that was enqueued, by whomever; meanwhile no kernel that has failed keeps its stream. In a thread whose capture mode is relaxed. CORALE_EDEVICE. */
 int engine_wait_idle(struct engine *engine);
 int engine_health(struct engine *engine);
 void engine_stop(struct engine *engine, int code);
+void engine_quit(struct engine *engine, int code);
+void engine_release(struct engine *engine);
 void engine_abort(struct engine *engine, int code);
 /* Later kernels, of graphs that are replayed, end at once; peers hear nothing. */
 void engine_silence(struct engine *engine, int code);
@@ -218,6 +236,15 @@ void engine_silence(struct engine *engine, int code);
 
 int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
 int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+
+/* ---- engine_cuda_alone.c: of one rank: no kernel, but for premultiplied sums */
+
+int engine_is_alone(const struct engine *engine, const struct engine_call *call);
+/* 1 if nothing is to be enqueued either: it is in place, or empty. */
+int engine_alone_is_done(const struct engine_call *call);
+int engine_run_alone(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
+int engine_send_alone(struct engine *engine, const struct engine_message *messages, int n,
+		      cudaStream_t stream);
 
 /* ---- engine_cuda_shape.c: what decides the launch of a call; then its shape, which a line at TRACE tells as corale-plan prints it */
 

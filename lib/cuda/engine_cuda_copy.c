@@ -35,10 +35,20 @@ void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes
 		keep(k, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
 }
 
-void copy_step(struct copies *k, const struct codelet_step *step, cudaStream_t stream)
+void copy_step(struct copies *k, const struct codelet_step *given, cudaStream_t stream)
 {
+	struct codelet_step step = *given;
+	step.args.launch = engine_next_launch(k->e);
 	if (!k->error)
-		keep(k, codelets_step(step, stream));
+		keep(k, codelets_step(&step, stream));
+}
+
+static void launch_work(struct copies *k, struct codelet_work *work, struct codelet_shape shape, int type,
+			cudaStream_t stream)
+{
+	work->args.launch = engine_next_launch(k->e);
+	if (!k->error)
+		keep(k, codelets_work(work, shape, type, stream));
 }
 
 void copy_barrier(struct copies *k, int last)
@@ -88,8 +98,8 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
 	struct codelet_shape shape = shape_own(&k->node, times, is_odd(work.job));
 	copy_order(k, k->stream, k->beside);
-	if (bytes && to != from && !k->error)
-		keep(k, codelets_work(&work, shape, -1, k->beside));
+	if (bytes && to != from)
+		launch_work(k, &work, shape, -1, k->beside);
 }
 
 void copy_wait_own(struct copies *k)
@@ -131,8 +141,7 @@ static void launch_some(struct copies *k, int last)
 	work.jobs = (uint32_t)n;
 	work.last = (uint32_t)(last && k->launched == k->jobs);
 	memcpy(work.job, job, (size_t)n * sizeof(*work.job));
-	if (!k->error)
-		keep(k, codelets_work(&work, shape, folds ? (int)k->call->type : -1, k->work));
+	launch_work(k, &work, shape, folds ? (int)k->call->type : -1, k->work);
 }
 
 /* Whether all that the first n jobs wait for is enqueued. */
@@ -277,6 +286,7 @@ int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_
 						.stride = (uint32_t)e->stride,
 						.state = e->state,
 						.signature = c->signature,
+						.number = c->number,
 						.headers = (uint32_t)e->layout.headers,
 						.flags = (uint32_t)e->layout.flags,
 						.rank = e->rank,

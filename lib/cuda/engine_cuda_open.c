@@ -115,6 +115,9 @@ static int make_state(struct engine *e, double timeout_s)
 	if (!ret) {
 		first->failure = e->failure;
 		first->host_abort = e->abort;
+		first->hold = e->hold;
+		first->waits = e->waits;
+		*e->hold = (uint32_t)e->holds;
 		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
 		ret = engine_put(e, e->state, first, sizeof(*first));
 		e->bytes += sizeof(*first);
@@ -136,6 +139,7 @@ static int make_table(struct engine *e)
 static void limit_blocks(struct engine *e, int processors, int given)
 {
 	int most = processors - processors / 32;
+	e->processors = processors;
 	e->max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
 	e->resident = 2 * e->max_blocks;
 	if (given && given < e->max_blocks)
@@ -215,6 +219,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	e->world_rank = p->world_rank;
 	e->world_ranks = p->world_ranks;
 	e->memory_cap = p->memory_cap;
+	e->holds = p->holds != 0;
 	e->edges_at_once = (CODELET_MAX_MESSAGES - 1) / 2; /* and a copy */
 	e->scratch_region = ENGINE_MAX_REGIONS; /* none */
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
@@ -261,6 +266,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
  */
 void engine_close(struct engine *e)
 {
+	engine_release(e);
 	engine_wait_idle(e); /* kernels end at their deadlines at the latest */
 	if (e->captured) {
 		engine_silence(e, CORALE_ECOMM);

@@ -13,7 +13,7 @@ enum {
 	DIRECT_UNIT = 16
 };
 
-static void fill(const struct engine *e, const struct engine_call *c, struct codelet_args *a)
+static void fill(struct engine *e, const struct engine_call *c, struct codelet_args *a)
 {
 	*a = (struct codelet_args){ .windows = (unsigned char *)e->base,
 				    .stride = (uint32_t)e->stride,
@@ -28,6 +28,7 @@ static void fill(const struct engine *e, const struct engine_call *c, struct cod
 				    .tag = (uint32_t)(c->signature >> 32) ^ (uint32_t)c->signature,
 				    .scalar = c->scalar,
 				    .number = c->number,
+				    .launch = engine_next_launch(e),
 				    .headers = (uint32_t)e->layout.headers,
 				    .flags = (uint32_t)e->layout.flags,
 				    .acks = (uint32_t)e->layout.acks,
@@ -295,6 +296,8 @@ static int launch_lowered(struct engine *e, const struct engine_call *c, cudaStr
 
 static int launch_call(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
+	if (engine_is_alone(e, c))
+		return engine_run_alone(e, c, stream);
 	switch (c->codelet) {
 	case CODELET_NONE:
 		return launch_lowered(e, c, stream);
@@ -325,7 +328,7 @@ int engine_run(struct engine *e, const struct engine_call *c, void *stream)
 	    recv = moves && writes ? is_plain(e, c->recv) : 0;
 	if (send < 0 || recv < 0)
 		return send < 0 ? send : recv;
-	if (send || recv)
+	if ((send || recv) && !(engine_is_alone(e, c) && engine_alone_is_done(c)))
 		return engine_stage_call(e, c, send, recv, stream, launch_call);
 	int ret = engine_order(e, stream);
 	return ret ? ret : launch_call(e, c, stream);
@@ -412,6 +415,8 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 	unsigned char taken[CODELET_MAX_MESSAGES] = { 0 };
 	struct codelet_args a;
 	int used = 0;
+	if (e->world_ranks == 1)
+		return engine_send_alone(e, m, n, stream);
 	fill(e, &(struct engine_call){ .coll = CORALE_SEND, .number = m->number }, &a);
 	begin_edges(e, &a, e->words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->edges);
 	for (int i = 0; i < n; i++)

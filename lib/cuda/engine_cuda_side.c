@@ -2,26 +2,66 @@
  * The engine's own stream. Copies of copy engines on it wait neither for calls that wait for a late peer nor for room on the
  * GPU; a cudaMemset would be a kernel, and cudaMemcpy waits for all streams that are not made otherwise.
  */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "engine_cuda.h"
 #include "base/log.h"
 
 enum { SIDE_PIECE = 1 << 20 };
 
+/*
+ * Host memory that kernels use, of our own rather than the runtime's: that of cudaHostAlloc goes when the process exits, or the program
+ * resets the GPU, while other threads still read it. Shared, so that a fork never moves the owner's pages, and no child has them.
+ */
+static int make_words(struct engine *e)
+{
+	void *gpu = NULL,
+	     *at = mmap(NULL, sizeof(*e->words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return log_error(CORALE_ENOMEM, e->world_rank,
+				 "no host memory for the words of a GPU engine: %s", strerror(errno));
+	madvise(at, sizeof(*e->words), MADV_DONTFORK);
+	int ret = engine_check(e, cudaHostRegister(at, sizeof(*e->words), cudaHostRegisterMapped),
+			       "registering host memory");
+	if (ret) {
+		munmap(at, sizeof(*e->words));
+		return ret;
+	}
+	e->words = at;
+	ret = engine_check(e, cudaHostGetDevicePointer(&gpu, at, 0),
+			   "asking for the address of host memory on the GPU");
+	if (!ret && gpu != at)
+		ret = log_error(
+		    CORALE_ENOTSUP, e->world_rank,
+		    "registered host memory has address %p here and %p on the GPU; one address is needed", at,
+		    gpu);
+	return ret;
+}
+
+static void free_words(struct engine *e)
+{
+	if (!e->words)
+		return;
+	if (cudaHostUnregister(e->words) != cudaSuccess)
+		cudaGetLastError(); /* the context is broken, or gone */
+	munmap(e->words, sizeof(*e->words));
+}
+
 int engine_side_open(struct engine *e)
 {
 	int ret = engine_check_driver(e, e->driver.current_context(&e->context), "asking for the context");
 	if (!ret)
-		ret =
-		    engine_check(e, cudaHostAlloc((void **)&e->words, sizeof(*e->words), cudaHostAllocMapped),
-				 "allocating host memory");
+		ret = make_words(e);
 	if (ret)
 		return ret;
-	memset(e->words, 0, sizeof(*e->words));
 	e->failure = &e->words->failure;
 	e->abort = &e->words->abort;
+	e->hold = &e->words->hold;
+	e->waits = e->words->waits;
 	ret = engine_check(e, cudaStreamCreateWithFlags(&e->side, cudaStreamNonBlocking), "making a stream");
 	return ret ? ret : engine_check(e, cudaMalloc(&e->spare, 1), "allocating memory");
 }
@@ -31,8 +71,7 @@ void engine_side_close(struct engine *e)
 	if (e->side)
 		cudaStreamDestroy(e->side);
 	cudaFree(e->spare);
-	if (e->words)
-		cudaFreeHost(e->words);
+	free_words(e);
 }
 
 int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
@@ -64,11 +103,40 @@ int engine_fill(struct engine *e, void *to, int byte, size_t bytes)
 
 /* ---- All work of the GPU -------------------------------------------------------------------------------- */
 
+static void set_hold(struct engine *e, uint32_t word)
+{
+	if (e->hold)
+		__atomic_store_n(e->hold, word, __ATOMIC_SEQ_CST);
+}
+
+void engine_release(struct engine *e)
+{
+	atomic_store(&e->released, 1);
+	set_hold(e, 0);
+}
+
+static void pause_hold(struct engine *e)
+{
+	set_hold(e, 0);
+}
+
+/* What failed meanwhile has ended. */
+static void resume_hold(struct engine *e)
+{
+	if (!e->holds || engine_failed(e))
+		return;
+	set_hold(e, 1);
+	if (atomic_load(&e->released)) /* by another thread, perhaps just now */
+		set_hold(e, 0);
+}
+
 /* cudaFree waits so. cudaDeviceSynchronize does, too, but it invalidates every capture that is under way in the process. */
 int engine_wait_idle(struct engine *e)
 {
+	pause_hold(e); /* a stream that is held never becomes idle */
 	cudaError_t error = e->spare ? cudaFree(e->spare) : cudaDeviceSynchronize();
 	e->spare = NULL;
+	resume_hold(e);
 	if (error == cudaSuccess && cudaMalloc(&e->spare, 1) != cudaSuccess)
 		cudaGetLastError(); /* the program has taken all: the next time waits the other way */
 	return engine_check(e, error, "waiting for the GPU to become idle");
@@ -106,25 +174,30 @@ static void tell_all(struct engine *e, int code)
 	e->driver.pop_context(&ours);
 }
 
-static int set_abort(struct engine *e, int code)
+static int set_abort(struct engine *e, uint32_t word)
 {
-	return __sync_bool_compare_and_swap(e->abort, 0u, (uint32_t)-code);
+	return __sync_bool_compare_and_swap(e->abort, 0u, word);
 }
 
 void engine_stop(struct engine *e, int code)
 {
-	set_abort(e, code);
+	set_abort(e, (uint32_t)-code);
+}
+
+void engine_quit(struct engine *e, int code)
+{
+	set_abort(e, (uint32_t)-code | CODELET_LOCAL_ABORT);
 }
 
 void engine_abort(struct engine *e, int code)
 {
-	if (set_abort(e, code))
+	if (set_abort(e, (uint32_t)-code))
 		tell_all(e, code);
 }
 
 void engine_silence(struct engine *e, int code)
 {
-	set_abort(e, code);
+	set_abort(e, (uint32_t)-code);
 	if (e->failure->code)
 		return;
 	e->words->told = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;

@@ -224,7 +224,10 @@ int engine_stage_call(struct engine *e, const struct engine_call *c, int send_pl
 		ret = stage_send_v(&s, &staged);
 	if (!ret && c->send_counts && recv_plain)
 		ret = stage_recv_v(&s, &staged);
-	return end(&s, ret ? ret : launch(e, &staged, stream));
+	e->staging = s.backs > 0; /* the copies back wait for the call, and the thread for them */
+	ret = ret ? ret : launch(e, &staged, stream);
+	e->staging = 0;
+	return end(&s, ret);
 }
 
 /* ---- Groups of sends and receives ----------------------------------------------------------------------- */
@@ -262,5 +265,8 @@ int engine_stage_messages(struct engine *e, const struct engine_message *message
 	memcpy(staged, messages, (size_t)n * sizeof(*messages));
 	for (int i = 0; !ret && i < n; i++)
 		ret = messages[i].bytes ? stage_message(&s, &staged[i]) : 0;
-	return end(&s, ret ? ret : launch(e, staged, n, stream));
+	e->staging = s.backs > 0;
+	ret = ret ? ret : launch(e, staged, n, stream);
+	e->staging = 0;
+	return end(&s, ret);
 }

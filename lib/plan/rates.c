@@ -13,8 +13,35 @@ static const struct rates_links hosts = { .node_ns = 150,
 					  .net_gbs = 3,
 					  .turn_ns = 2500 };
 
+/* GPUs of this generation (Hopper, with 900 GB/s of NVLink): what does not depend on their memory. Ways and blocks: measured with 2 and 4 ranks
+ * on H200, sums of floats (docs/performance.md). */
+#define HOPPER_NVLINK                                                                                        \
+	.way = { [RATES_PACKETS] = { 1.8, 260, 0 },                                                          \
+		 [RATES_BLOCKS] = { 3.5, 320, 0 },                                                           \
+		 [RATES_PAIR_TWO_SHOT] = { 3.3, 353, 0.3 },                                                  \
+		 [RATES_TWO_SHOT] = { 3.3, 338, 0.5 },                                                       \
+		 [RATES_DEALT] = { 4, 280, 0 },                                                              \
+		 [RATES_PAIR_FOLD] = { 21, 277, 0 },                                                         \
+		 [RATES_FOLD] = { 22, 300, 0 },                                                              \
+		 [RATES_TWO_FOLDS] = { 28, 323, 0 },                                                         \
+		 [RATES_PASSED] = { 14, 362, 0 },                                                            \
+		 [RATES_PAIR_STAGED] = { 9, 344, 0 },                                                        \
+		 [RATES_STAGED] = { 11, 340, 0 },                                                            \
+		 [RATES_DIRECT] = { 8, 360, 0 },                                                             \
+		 [RATES_PAIR_SLOTS] = { 14, 362, 0 },                                                        \
+		 [RATES_DEALT_SLOTS] = { 30, 355, 0 },                                                       \
+		 [RATES_MAPPED_PAIR] = { 10, 367, 0 },                                                       \
+		 [RATES_MAPPED_DEALT] = { 22, 359, 0 },                                                      \
+		 [RATES_COPIES] = { 17.5, 392, 0 } },                                                        \
+	.block_gbs = { [RATES_FOLDING] = 9,                                                                  \
+		       [RATES_MOVING] = 14,                                                                  \
+		       [RATES_DEALING] = 5.5,                                                                \
+		       [RATES_PASSING] = 17 },                                                               \
+	.scratch_bytes = 6000000, .step_us = 5.5, .hop_us = 14, .chunk_us = 4, .pieces_us = 12,              \
+	.last_bytes = 12e6, .blocks = 128
+
 static const struct rates gpus[] = {
-	/* Ways and blocks: measured with 2 and 4 ranks, sums of floats (docs/performance.md). Links: round numbers. */
+	/* Links: round numbers. */
 	{ .name = "H200 behind NVSwitch",
 	  .gpu = "NVIDIA H200",
 	  .links = { .node_ns = 1500,
@@ -23,37 +50,25 @@ static const struct rates gpus[] = {
 		     .rail_gbs = 50,
 		     .reduce_gbs = 1500,
 		     .step_ns = 500 },
-	  .way = { [RATES_PACKETS] = { 1.8, 260, 0 },
-		   [RATES_BLOCKS] = { 3.5, 320, 0 },
-		   [RATES_PAIR_TWO_SHOT] = { 3.3, 353, 0.3 },
-		   [RATES_TWO_SHOT] = { 3.3, 338, 0.5 },
-		   [RATES_DEALT] = { 4, 280, 0 },
-		   [RATES_PAIR_FOLD] = { 21, 277, 0 },
-		   [RATES_FOLD] = { 22, 300, 0 },
-		   [RATES_TWO_FOLDS] = { 28, 323, 0 },
-		   [RATES_PASSED] = { 14, 362, 0 },
-		   [RATES_PAIR_STAGED] = { 9, 344, 0 },
-		   [RATES_STAGED] = { 11, 340, 0 },
-		   [RATES_DIRECT] = { 8, 360, 0 },
-		   [RATES_PAIR_SLOTS] = { 14, 362, 0 },
-		   [RATES_DEALT_SLOTS] = { 30, 355, 0 },
-		   [RATES_MAPPED_PAIR] = { 10, 367, 0 },
-		   [RATES_MAPPED_DEALT] = { 22, 359, 0 },
-		   [RATES_COPIES] = { 17.5, 392, 0 } },
-	  .block_gbs = { [RATES_FOLDING] = 9,
-			 [RATES_MOVING] = 14,
-			 [RATES_DEALING] = 5.5,
-			 [RATES_PASSING] = 17 },
 	  .memory_gbs = 2500,
-	  .scratch_bytes = 6000000,
-	  .step_us = 5.5,
-	  .hop_us = 14,
-	  .chunk_us = 4,
-	  .pieces_us = 12,
-	  .last_bytes = 12e6,
-	  .blocks = 128 },
+	  HOPPER_NVLINK },
 	/*
-	 * Measured on no GPU: the row above scaled to an A100, the slowest GPU with links between all GPUs that many machines have. By
+	 * The H100 with NVLink between all GPUs (SXM), the row above with the memory of the data sheets: 3.35 TB/s of an H200's 4.8, so what
+	 * memory limits is scaled by 0.7. Links and processors are the same. H100 PCIe and H100 NVL have NVLink to the GPU beside them at most,
+	 * and other memory: they have no row, so the conservative one.
+	 */
+	{ .name = "H100 behind NVSwitch",
+	  .gpu = "NVIDIA H100 80GB HBM3",
+	  .links = { .node_ns = 1500,
+		     .node_gbs = 360,
+		     .rail_ns = 5000,
+		     .rail_gbs = 50,
+		     .reduce_gbs = 1047,
+		     .step_ns = 500 },
+	  .memory_gbs = 1745,
+	  HOPPER_NVLINK },
+	/*
+	 * Measured on no GPU: the row of the H200 scaled to an A100, the slowest GPU with links between all GPUs that many machines have. By
 	 * NVIDIA's data sheets its links have 600 GB/s of an H200's 900, its memory a third of the speed, its clock three quarters: links by
 	 * 2/3, memory by 1/3, blocks by 3/4, times by 3/2.
 	 */

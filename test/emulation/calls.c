@@ -152,7 +152,8 @@ void call_fill(struct started *s, struct world *w, int rank, const struct call *
 	fill_all(s, c->place ? w->registered[rank] : NULL);
 }
 
-int call_start(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature)
+int call_start_on(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature,
+		  void *stream)
 {
 	call_fill(s, w, rank, c);
 	struct engine_call call = { .codelet = c->codelet,
@@ -163,6 +164,7 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 				    .recv = s->recv,
 				    .bytes = c->count * corale_type_bytes(c->type),
 				    .signature = signature,
+				    .number = c->number,
 				    .root = c->root,
 				    .place_of = nodes_places(w, rank),
 				    .scratch = c->scratch };
@@ -186,7 +188,12 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 	call.plan = &s->plan;
 	call.narrow = c->narrow;
 	call.messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
-	return ret ? ret : engine_run(&w->engines[rank], &call, NULL);
+	return ret ? ret : engine_run(&w->engines[rank], &call, stream);
+}
+
+int call_start(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature)
+{
+	return call_start_on(s, w, rank, c, signature, NULL);
 }
 
 /* ---- What a rank must have received --------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ struct call {
 	size_t
 	    place; /* of the receive buffer in registered memory, with what call_room says; 0: it is not registered */
 	uint64_t seed;
+	uint32_t number; /* the host's */
 };
 
 /* A call of one rank, from its start until it has been checked. */
@@ -45,6 +46,9 @@ void call_fill(struct started *s, struct world *world, int rank, const struct ca
 
 /* Fills buffers and enqueues the call; 0 or what the engine says. */
 int call_start(struct started *s, struct world *world, int rank, const struct call *call, uint64_t signature);
+/* The same on another stream than the rank's first one. */
+int call_start_on(struct started *s, struct world *world, int rank, const struct call *call,
+		  uint64_t signature, void *stream);
 
 /* After its end: the number of faults, the first of which are printed. Frees the buffers. */
 int call_finish(struct started *s);

@@ -135,6 +135,12 @@ template <class T> static inline T atomicAdd(T *word, T more)
 	return __atomic_fetch_add(word, more, __ATOMIC_ACQ_REL);
 }
 
+template <class T> static inline T atomicExch(T *word, T value)
+{
+	gpu_maybe(2);
+	return __atomic_exchange_n(word, value, __ATOMIC_RELAXED);
+}
+
 template <class T> static inline T atomicMax(T *word, T least)
 {
 	gpu_maybe(2);

@@ -404,9 +404,16 @@ static const struct {
 	{ "kernels after a failure", test_replay },
 	{ "a rank that never comes", test_absent },
 	{ "an abort", test_abort },
+	{ "streams held after a mismatch", test_hold_mismatch },
+	{ "streams held after a deadline", test_hold_absent },
+	{ "streams held after an abort", test_hold_abort },
+	{ "a rank that gives up alone", test_quit },
+	{ "notes of long waits", test_notes },
 	{ "epochs of slots beyond 32 bits", slots_wrap },
 	{ "long broadcasts", long_broadcasts },
 	{ "broadcasts in slots from every root", test_broadcasts_in_slots },
+	{ "one rank launches at most a copy", test_alone },
+	{ "one rank's messages to itself", test_messages_alone },
 };
 
 int main(int argc, char **argv)

@@ -53,6 +53,16 @@ int test_absent(void);
 int test_replay(void);
 int test_abort(void);
 
+int test_hold_mismatch(void);
+int test_hold_absent(void);
+int test_hold_abort(void);
+int test_quit(void);
+
+int test_notes(void);
+
 int test_old_headers(void);
+
+int test_alone(void);
+int test_messages_alone(void);
 
 #endif

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Mutation test of messages between nodes, by the emulator under the thread sanitizer: each mutant of mutants.table is one small change that
+# Mutation test of messages between nodes, held streams, wait notes and the order of calls, by the emulator under the thread sanitizer: each mutant of mutants.table is one small change that
 # emulation_test must notice. Prints one line a mutant: killed and by what, or SURVIVED. Exit status 1 if one survived or cannot be made
 # any more, 2 if a case fails without any. Needs configure, a C++ compiler and a quarter of an hour; no GPU, MPI or UCX.
 # Usage: test/emulation/mutants.sh [WORD]   only the mutants whose name or file holds WORD

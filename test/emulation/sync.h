@@ -155,6 +155,11 @@ static inline uint64_t sync_now_ns(void)
 	return gpu_now();
 }
 
+static inline void sync_nap(void)
+{
+	gpu_yield();
+}
+
 static inline void sync_next_kernel(void)
 {
 }

@@ -110,18 +110,23 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->state = calloc(1, sizeof(*e->state));
 	e->failure = calloc(1, sizeof(*e->failure));
 	e->abort = calloc(1, sizeof(*e->abort));
+	e->hold = calloc(1, sizeof(*e->hold));
+	e->waits = calloc(CODELET_MAX_RANKS, sizeof(*e->waits));
 	e->edges = calloc(1, sizeof(*e->edges));
 	e->beside = (cudaStream_t)GPU_STREAM(1);
 	e->work = (cudaStream_t)GPU_STREAM(2);
 	e->ready = (cudaEvent_t)&w->events[rank];
 	e->edges_at_once = p->edges_at_once ? p->edges_at_once : (CODELET_MAX_MESSAGES - 1) / 2;
 	e->gpu_peers = w->regions;
-	if (!e->state || !e->failure || !e->abort || !e->edges || engine_open_lists(e))
+	if (!e->state || !e->failure || !e->abort || !e->hold || !e->waits || !e->edges || engine_open_lists(e))
 		return CORALE_ENOMEM;
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		e->state->epochs[b] = p->first_epoch;
 	e->state->failure = e->failure;
 	e->state->host_abort = e->abort;
+	e->state->hold = e->hold;
+	e->state->waits = e->waits;
+	*e->hold = p->holds != 0;
 	e->state->timeout_ns = p->timeout_ns;
 	memset(window, 0, w->layout.bytes);
 	memset(window + w->layout.words, 0xff, w->layout.lines - w->layout.words);
@@ -264,6 +269,8 @@ void world_close(struct world *w)
 		free(w->engines[r].state);
 		free(w->engines[r].failure);
 		free(w->engines[r].abort);
+		free(w->engines[r].hold);
+		free(w->engines[r].waits);
 		free(w->engines[r].edges);
 		engine_close_lists(&w->engines[r]);
 	}
@@ -320,4 +327,14 @@ int world_place(const struct world *w, int rank, int other)
 void world_abort(struct world *w, int rank, int code)
 {
 	__atomic_store_n(w->engines[rank].abort, (uint32_t)-code, __ATOMIC_RELAXED);
+}
+
+void world_quit(struct world *w, int rank, int code)
+{
+	__atomic_store_n(w->engines[rank].abort, (uint32_t)-code | CODELET_LOCAL_ABORT, __ATOMIC_RELAXED);
+}
+
+void world_release(struct world *w, int rank)
+{
+	__atomic_store_n(w->engines[rank].hold, 0u, __ATOMIC_RELAXED);
 }

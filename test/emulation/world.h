@@ -13,6 +13,7 @@ struct world_params {
 	uint64_t first_epoch; /* before the first call */
 	uint64_t first_message; /* the same of each pair of ranks: so many they have had, all in lines */
 	uint64_t timeout_ns; /* 0: never */
+	int holds; /* a kernel that has failed keeps its stream until world_release */
 	size_t registered_bytes; /* of each rank's memory that the others may store into: region 0 */
 	size_t scratch_chunk; /* bytes; 0: there is no scratch (region 1) */
 	int torn_lines; /* a link on which only words of 8 bytes arrive whole */
@@ -68,5 +69,7 @@ int world_copied(const struct gpu_launched *launched, struct world_copy *copy);
 
 /* Ends the waits of a rank's kernels, as the engine's abort does. Any host. */
 void world_abort(struct world *world, int rank, int code);
+void world_quit(struct world *world, int rank, int code);
+void world_release(struct world *world, int rank);
 
 #endif

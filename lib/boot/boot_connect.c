@@ -1,0 +1,164 @@
+#include "boot_rank.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "base/wait.h"
+#include "boot_fds.h"
+#include "corale.h"
+
+static const int64_t LONGEST_PAUSE = 500000000, HANDSHAKE_NS = 10000000000;
+
+/* True if the listener may come later than this rank. */
+static int may_come(const struct boot_rank *b, enum rank_trouble kind)
+{
+	if (kind == RANK_BROKEN || b->id.flags == BOOT_ID_ADDRESS)
+		return 1;
+	return kind == RANK_UNKNOWN && b->id.flags == BOOT_ID_CHILD;
+}
+
+static int give_up(struct boot_rank *b, enum rank_trouble kind)
+{
+	char where[BOOT_ADDRESS_TEXT];
+	boot_address_text(&b->id.address, where);
+	if (kind == RANK_UNREACHABLE)
+		return rank_fail(b, CORALE_EPEER,
+				 "%s; the process that made the id must be reachable from this host "
+				 "(NCCL_SOCKET_IFNAME chooses its interface)",
+				 b->last_failure);
+	return rank_fail(
+	    b, CORALE_EPEER,
+	    "stale id: %s, where the id says that it was made (%s). The process that made the id "
+	    "must run until the group has ended, and an id serves one group: make a new one",
+	    b->last_failure, where);
+}
+
+int rank_try_later(struct boot_rank *b, enum rank_trouble kind, const char *text)
+{
+	int64_t now = wait_now_ns();
+	snprintf(b->last_failure, sizeof(b->last_failure), "%s", text);
+	rank_disconnect(b);
+	if (!may_come(b, kind) && now >= b->stale_at)
+		return give_up(b, kind);
+	b->state = RANK_PAUSED;
+	b->next_try = now + b->pause;
+	b->pause = b->pause * 2 < LONGEST_PAUSE ? b->pause * 2 : LONGEST_PAUSE;
+	return 0;
+}
+
+static int try_failed(struct boot_rank *b, int error)
+{
+	char text[RANK_TEXT_BYTES], where[BOOT_ADDRESS_TEXT];
+	boot_address_text(&b->id.address, where);
+	if (error == ECONNREFUSED) {
+		snprintf(text, sizeof(text), "nobody listens at %s", where);
+		return rank_try_later(b, RANK_NOBODY, text);
+	}
+	snprintf(text, sizeof(text), "cannot connect to %s: %s", where, strerror(error));
+	int has_no_route = error == ENETUNREACH || error == EHOSTUNREACH;
+	return rank_try_later(b, has_no_route ? RANK_UNREACHABLE : RANK_BROKEN, text);
+}
+
+static int connected(struct boot_rank *b)
+{
+	boot_fds_tune(b->fd);
+	b->reader.limit = BOOT_TEXT_BYTES + 8;
+	b->state = RANK_GREETED;
+	return 0;
+}
+
+int rank_begin_connect(struct boot_rank *b)
+{
+	struct sockaddr_storage name;
+	socklen_t length = boot_address_to_socket(&b->id.address, &name);
+	b->fd = boot_fds_socket(name.ss_family);
+	if (b->fd < 0)
+		return rank_fail(b, CORALE_ESYSTEM, "cannot make a TCP socket: %s", strerror(errno));
+	b->try_ends = wait_now_ns() + HANDSHAKE_NS;
+	if (connect(b->fd, (struct sockaddr *)&name, length) == 0)
+		return connected(b);
+	if (errno != EINPROGRESS && errno != EINTR)
+		return try_failed(b, errno);
+	b->state = RANK_CONNECTING;
+	return 0;
+}
+
+int rank_check_connect(struct boot_rank *b)
+{
+	struct pollfd p = { .fd = b->fd, .events = POLLOUT };
+	int error = 0;
+	socklen_t length = sizeof(error);
+	if (poll(&p, 1, 0) <= 0)
+		return 0;
+	getsockopt(b->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+	return error ? try_failed(b, error) : connected(b);
+}
+
+/* ---- The handshake */
+
+static int take_challenge(struct boot_rank *b)
+{
+	uint32_t version;
+	if (b->reader.kind != BOOT_CHALLENGE ||
+	    !boot_challenge_decode(b->reader.data, b->reader.bytes, &version, b->challenge))
+		return rank_try_later(b, RANK_NOBODY, "another program listens");
+	struct boot_hello h = { .version = BOOT_PROTOCOL,
+				.process = b->id.process,
+				.name = b->id.name,
+				.rank = b->base.rank,
+				.size = b->base.size,
+				.peer = b->self };
+	if (boot_random(h.nonce, sizeof(h.nonce)))
+		return rank_fail(b, CORALE_ESYSTEM, "no random bytes");
+	boot_hello_encode(&h, b->hello);
+	struct frame *f = frame_new(BOOT_HELLO, 0, BOOT_PROOF_BYTES);
+	if (f) {
+		memcpy(frame_payload(f), b->hello, BOOT_HELLO_BYTES);
+		boot_prove_hello(b->id.key, b->challenge, b->hello, frame_payload(f) + BOOT_HELLO_BYTES);
+	}
+	b->state = RANK_PROVING;
+	return rank_queue(b, f);
+}
+
+static int take_refusal(struct boot_rank *b)
+{
+	struct boot_reason reason;
+	if (!b->reader.bytes || !boot_reason_decode(b->reader.data, b->reader.bytes, &reason))
+		return rank_try_later(b, RANK_BROKEN, "the listener sent a damaged answer");
+	if (reason.what == BOOT_REFUSE_UNKNOWN)
+		return rank_try_later(b, RANK_UNKNOWN, reason.text);
+	if (reason.what == BOOT_REFUSE_OTHER_PROCESS)
+		return rank_try_later(b, RANK_NOBODY, "another process listens");
+	return rank_fail(b, code_of_peer(reason.code), "%s", reason.text);
+}
+
+static int take_accept(struct boot_rank *b)
+{
+	unsigned char mac[HMAC_BYTES];
+	const unsigned char *data = b->reader.data;
+	if (b->reader.bytes != BOOT_ACCEPT_BYTES || !boot_peer_decode(data, &b->maker))
+		return rank_try_later(b, RANK_BROKEN, "the listener sent a damaged answer");
+	boot_prove_answer(b->id.key, b->challenge, b->hello, data, mac);
+	if (!hmac_equal(mac, data + BOOT_PEER_BYTES, HMAC_BYTES))
+		return rank_try_later(b, RANK_NOBODY, "a program that does not know the id's key listens");
+	b->state = RANK_JOINED;
+	b->reader.limit = FRAME_MAX_BYTES;
+	struct frame *part = b->part;
+	b->part = NULL;
+	return part ? rank_queue(b, part) : 0;
+}
+
+int rank_take_handshake(struct boot_rank *b)
+{
+	if (b->reader.kind == BOOT_REFUSE)
+		return take_refusal(b);
+	if (b->state == RANK_GREETED)
+		return take_challenge(b);
+	if (b->reader.kind == BOOT_ACCEPT)
+		return take_accept(b);
+	return rank_try_later(b, RANK_NOBODY, "another program listens");
+}

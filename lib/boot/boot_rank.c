@@ -1,0 +1,52 @@
+#include "boot_rank.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "boot_fds.h"
+#include "corale.h"
+
+void rank_disconnect(struct boot_rank *b)
+{
+	boot_fds_close(b->fd);
+	b->fd = -1;
+	frame_reader_free(&b->reader);
+	frame_writer_free(&b->writer);
+}
+
+void rank_send_leave(struct boot_rank *b, int code, const char *text)
+{
+	struct boot_reason reason = { .code = code };
+	if (b->fd < 0 || b->state < RANK_JOINED)
+		return;
+	snprintf(reason.text, sizeof(reason.text), "%s", text);
+	struct frame *f = boot_reason_frame(BOOT_LEAVE, &reason);
+	if (f && !frame_queue(&b->writer, f))
+		frame_flush(&b->writer, b->fd);
+	frame_free(f);
+}
+
+int rank_fail(struct boot_rank *b, int code, const char *format, ...)
+{
+	char text[BOOT_TEXT_BYTES];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	b->error = code;
+	if (code == CORALE_EABORTED)
+		log_line(LOG_INFO, b->base.rank, "bootstrap: %s", text);
+	else
+		log_error(code, b->base.rank, "bootstrap: %s", text);
+	rank_send_leave(b, code, text);
+	rank_disconnect(b);
+	return code;
+}
+
+int rank_queue(struct boot_rank *b, struct frame *f)
+{
+	int ret = f ? frame_queue(&b->writer, f) : CORALE_ENOMEM;
+	frame_free(f);
+	return ret ? rank_fail(b, CORALE_ENOMEM, "no memory for a message") : 0;
+}

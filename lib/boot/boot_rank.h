@@ -1,0 +1,92 @@
+/* One rank's end: what its files share. Used by one thread at a time, but for is_aborted and abort_fd. */
+#ifndef BOOT_RANK_H
+#define BOOT_RANK_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "boot_frame.h"
+#include "boot_tcp.h"
+#include "boot_wire.h"
+
+enum { RANK_TEXT_BYTES = 256, RANK_IFNAME_BYTES = 256 };
+
+enum boot_rank_state {
+	RANK_PAUSED, /* until next_try */
+	RANK_CONNECTING,
+	RANK_GREETED, /* connected; waits for the challenge */
+	RANK_PROVING, /* waits for the listener's answer */
+	RANK_JOINED, /* waits for the table: for the other ranks */
+	RANK_COMPLETE
+};
+
+struct boot_rank {
+	struct boot base;
+	struct boot_id id;
+	char ifname[RANK_IFNAME_BYTES];
+	struct boot_options options; /* without an address; ifname is the copy */
+	struct boot_peer self;
+	pid_t pid; /* of the process that opened it */
+	int abort_fd;
+	_Atomic int is_aborted;
+	int error; /* what ended it */
+
+	/* The connection. */
+	enum boot_rank_state state;
+	int fd;
+	int64_t pause, next_try, try_ends, stale_at;
+	char last_failure[RANK_TEXT_BYTES];
+	unsigned char challenge[BOOT_NONCE_BYTES], hello[BOOT_HELLO_BYTES];
+	struct frame_reader reader;
+	struct frame_writer writer;
+	struct boot_peer maker, *peers; /* the listener's process; all ranks, once complete */
+
+	/* The all-gather. */
+	int is_gathering;
+	uint64_t round;
+	size_t bytes;
+	void *out;
+	struct frame *part; /* as long as there is no connection for it */
+	int64_t timeout, deadline, waits_since, next_who, next_warn;
+	uint64_t missing; /* as the listener said last */
+};
+
+/* ---- boot_rank.c: ending */
+
+void rank_disconnect(struct boot_rank *b);
+/* Tells the listener why this rank leaves, if it can. */
+void rank_send_leave(struct boot_rank *b, int code, const char *text);
+/* Ends the bootstrap: one line, and the same code for ever. Returns it. */
+int rank_fail(struct boot_rank *b, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Takes over one use of f (NULL: there was no memory), to be sent. 0, or fails. */
+int rank_queue(struct boot_rank *b, struct frame *f);
+
+/* ---- boot_connect.c: until the listener has proved that it knows the key. 0 or the code of rank_fail. */
+
+enum rank_trouble {
+	RANK_BROKEN, /* tried again until the deadline */
+	RANK_UNREACHABLE, /* there is no route */
+	RANK_NOBODY, /* no such listener there: the maker of the id has ended */
+	RANK_UNKNOWN /* the listener does not know the id: its group has ended, or has not begun */
+};
+
+/* Tries again later, or gives up, with text as the reason. */
+int rank_try_later(struct boot_rank *b, enum rank_trouble kind, const char *text);
+int rank_begin_connect(struct boot_rank *b);
+int rank_check_connect(struct boot_rank *b);
+/* A frame in the states RANK_GREETED and RANK_PROVING. */
+int rank_take_handshake(struct boot_rank *b);
+
+/* ---- boot_member.c */
+
+/* A frame of a kind, length or time that no listener of Corale sends: fails. */
+int rank_damaged(struct boot_rank *b);
+/* Takes frames until nothing more has come, or the all-gather has ended: a failure behind its end is for the next call. */
+int rank_read_frames(struct boot_rank *b);
+
+/* ---- boot_id.c */
+
+/* 0, or a CORALE_E* with a line. */
+int boot_id_check(const unsigned char bytes[BOOT_ID_BYTES], int rank, struct boot_id *id);
+
+#endif

@@ -1,0 +1,58 @@
+/* Calls of a communicator of one rank, which has everything already: a copy, or nothing. */
+#include "engine_cuda.h"
+
+#include "base/collectives.h"
+
+int engine_is_alone(const struct engine *e, const struct engine_call *c)
+{
+	const int premultiplied = coll_folds(c->coll) && c->op == CORALE_NUM_OPS;
+	return e->world_ranks == 1 && !premultiplied;
+}
+
+/* What a call moves from the rank to itself; to == from: nothing. */
+struct own {
+	const unsigned char *from;
+	unsigned char *to;
+	size_t bytes;
+};
+
+static struct own own_of(const struct engine_call *c)
+{
+	struct own o = { c->send, c->recv, c->bytes };
+	const size_t element = corale_type_bytes(c->type);
+	if (!c->send_counts)
+		return o;
+	o.bytes = c->send_counts[0] * element;
+	if (o.bytes) {
+		o.from += c->send_displs[0] * element;
+		o.to += c->recv_displs[0] * element;
+	}
+	return o;
+}
+
+static int copy(const struct engine *e, struct own o, cudaStream_t stream)
+{
+	if (!o.bytes || o.from == o.to)
+		return 0;
+	return engine_check(e, cudaMemcpyAsync(o.to, o.from, o.bytes, cudaMemcpyDefault, stream),
+			    "copying what one rank sends itself");
+}
+
+int engine_alone_is_done(const struct engine_call *c)
+{
+	const struct own o = own_of(c);
+	return !o.bytes || o.from == o.to;
+}
+
+int engine_run_alone(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+{
+	return copy(e, own_of(c), stream);
+}
+
+int engine_send_alone(struct engine *e, const struct engine_message *m, int n, cudaStream_t stream)
+{
+	int ret = 0;
+	for (int i = 0; !ret && i < n; i++)
+		ret = copy(e, (struct own){ m[i].from, m[i].data, m[i].bytes }, stream);
+	return ret;
+}

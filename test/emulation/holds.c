@@ -1,0 +1,291 @@
+/* A kernel that fails keeps its stream: what is behind it there does not run before the host releases it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulation_test.h"
+#include "plan/algo.h"
+#include "script.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+enum { GOOD_CALLS = 2, OUT = 64, UNTOUCHED = 0x77, ABORT_AFTER = 5000 /* turns */, LONG_ENOUGH = 20000 };
+enum { MESSAGE = CODELET_COPIES + 1 /* in place of a codelet: a send to the next rank and a receive */ };
+enum trouble { MISMATCH, ABSENT, ABORT };
+
+struct scene {
+	enum trouble trouble;
+	struct world_params params;
+	struct world world;
+	struct call call;
+	int faults[GPU_MAX_HOSTS];
+};
+
+/* What one rank has on a stream. */
+struct held {
+	struct started started;
+	unsigned char data[2][OUT]; /* of a message */
+	unsigned char out[OUT]; /* the program's next work copies the result there */
+	cudaStream_t stream;
+};
+
+static int make_messages(struct scene *s, struct held *h, int rank, int strays)
+{
+	const int ranks = s->params.ranks;
+	memset(h->data, 1, sizeof h->data);
+	struct engine_message m[2] = {
+		{ .data = h->data[0], .bytes = 40, .type = CORALE_INT32, .sending = 1 },
+		{ .data = h->data[1], .bytes = 40, .type = CORALE_INT32 }
+	};
+	m[0].peer = (rank + 1) % ranks;
+	m[1].peer = (rank + ranks - 1) % ranks;
+	for (int i = 0; strays && i < 2; i++)
+		m[i].type = CORALE_FLOAT32;
+	return engine_run_messages(&s->world.engines[rank], m, 2, h->stream);
+}
+
+static void make_call(struct scene *s, struct held *h, int rank, int number, int strays)
+{
+	const uint64_t signature = call_signature(&s->call) + 2 * (uint64_t)number;
+	int ret = 0;
+	if ((int)s->call.codelet == MESSAGE)
+		ret = make_messages(s, h, rank, strays);
+	else
+		ret = call_start_on(&h->started, &s->world, rank, &s->call,
+				    signature ^ (strays ? 1ull << 33 : 0), h->stream);
+	memset(h->out, UNTOUCHED, OUT);
+	const void *result = (int)s->call.codelet == MESSAGE ? h->data[1] : h->started.recv;
+	cudaMemcpyAsync(h->out, result, 16, cudaMemcpyDefault, h->stream);
+	s->faults[rank] += ret != 0;
+}
+
+static int has_run(const struct held *h)
+{
+	return h->out[0] != UNTOUCHED || h->out[15] != UNTOUCHED;
+}
+
+/* The last launch that has begun to hold its stream. */
+static uint32_t holder_of(const struct scene *s, int rank)
+{
+	return __atomic_load_n(&s->world.engines[rank].state->holder, __ATOMIC_RELAXED);
+}
+
+static void await_holder(const struct scene *s, int rank)
+{
+	while (!holder_of(s, rank))
+		gpu_pause(100);
+	gpu_pause(LONG_ENOUGH);
+}
+
+static void expect_held(struct scene *s, const struct held *h, int rank, const char *what)
+{
+	if (!has_run(h))
+		return;
+	printf("# codelet %d, %s, trouble %d, rank %d: what is behind %s has run\n", (int)s->call.codelet,
+	       corale_coll_name(s->call.coll), (int)s->trouble, rank, what);
+	s->faults[rank]++;
+}
+
+/* As a graph that is replayed on another stream: the host refuses nothing. */
+static void replay(struct scene *s, struct held *h, int rank)
+{
+	struct engine *e = &s->world.engines[rank];
+	const int code = e->failure->code;
+	e->failure->code = 0;
+	h->stream = (cudaStream_t)GPU_STREAM(1);
+	make_call(s, h, rank, GOOD_CALLS, 0);
+	gpu_pause(10 * LONG_ENOUGH); /* where a GPU has one channel it does not even begin */
+	expect_held(s, h, rank, "a kernel after a failure");
+	e->failure->code = code;
+}
+
+static void drop(const struct scene *s, struct held *h)
+{
+	if ((int)s->call.codelet != MESSAGE)
+		call_drop(&h->started);
+}
+
+static void act(int rank, void *arg)
+{
+	struct scene *s = arg;
+	struct held *held = calloc(GOOD_CALLS + 2, sizeof(*held));
+	const int last = rank == s->params.ranks - 1, stays = !(last && s->trouble != MISMATCH);
+	const int replays = stays && s->call.codelet != CODELET_COPIES; /* whose other streams are in use */
+	if (!held)
+		abort();
+	for (int i = 0; i < GOOD_CALLS + stays; i++)
+		make_call(s, &held[i], rank, i, i == GOOD_CALLS && last);
+	if (s->trouble == ABORT && rank == 0) {
+		gpu_pause(ABORT_AFTER);
+		world_abort(&s->world, 0, CORALE_EABORTED);
+	}
+	if (stays) {
+		await_holder(s, rank);
+		expect_held(s, &held[GOOD_CALLS], rank, "a kernel that failed");
+	}
+	if (replays)
+		replay(s, &held[GOOD_CALLS + 1], rank);
+	world_release(&s->world, rank);
+	struct gpu_event other;
+	gpu_mark(&other, GPU_STREAM(1));
+	gpu_await(GPU_STREAM(0), &other);
+	gpu_synchronize();
+	for (int i = 0; i < GOOD_CALLS + stays + replays; i++) {
+		if (!has_run(&held[i])) {
+			printf("# rank %d: what is behind call %d has not run after the release\n", rank, i);
+			s->faults[rank]++;
+		}
+		drop(s, &held[i]);
+	}
+	free(held);
+}
+
+static int run_scene(enum trouble trouble, int ranks, struct call call)
+{
+	struct scene s = { .trouble = trouble, .call = call };
+	const int copies = call.codelet == CODELET_COPIES;
+	s.params =
+	    (struct world_params){ .ranks = ranks,
+				   .max_blocks = 2,
+				   .window_bytes = 224 << 10,
+				   .holds = 1,
+				   .scratch_chunk = copies ? 4096 : 0,
+				   .registered_bytes = call.place ? call.place + call_room(&call, ranks) : 0,
+				   .timeout_ns = trouble == ABSENT ? 1000000 : 0 };
+	int faults = 0;
+	if (world_open(&s.world, &s.params))
+		return 1;
+	if (gpu_run(ranks, act, &s, test_seed))
+		return -1;
+	for (int r = 0; r < ranks; r++) {
+		const int failed = s.world.engines[r].failure->code != 0;
+		faults += s.faults[r] + (failed != !(r == ranks - 1 && trouble != MISMATCH));
+	}
+	world_close(&s.world);
+	return faults;
+}
+
+static int run_scenes(enum trouble trouble)
+{
+	const struct call calls[] = {
+		{ .codelet = CODELET_PACKETS,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 20 },
+		{ .codelet = CODELET_PACKETS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT8, .count = 21 },
+		{ .codelet = CODELET_TWO_SHOT,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 100 },
+		{ .codelet = CODELET_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = CODELET_SLOTS_TWO_SHOT,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_INT32,
+		  .count = 2000 },
+		{ .codelet = CODELET_SLOTS,
+		  .coll = CORALE_ALL_TO_ALL_V,
+		  .type = CORALE_INT32,
+		  .count = 1000 },
+		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 300 },
+		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 600 },
+		{ .codelet = CODELET_COPIES,
+		  .coll = CORALE_ALL_GATHER,
+		  .type = CORALE_INT32,
+		  .count = 300,
+		  .place = 128 },
+		{ .coll = CORALE_ALL_REDUCE,
+		  .row = algo_row(CORALE_ALL_REDUCE, "ring"),
+		  .type = CORALE_INT32,
+		  .count = 50 },
+		{ .coll = CORALE_ALL_GATHER,
+		  .row = algo_row(CORALE_ALL_GATHER, "ring"),
+		  .type = CORALE_INT32,
+		  .count = 50,
+		  .in_lines = 1 },
+		{ .codelet = (enum plan_codelet)MESSAGE, .coll = CORALE_SEND },
+	};
+	int faults = 0;
+	for (size_t i = 0; faults >= 0 && i < COUNT(calls); i++) {
+		if (trouble == ABSENT && (i + test_seed) % (test_thin ? 6 : 3)) /* long waits */
+			continue;
+		const int more = run_scene(trouble, i || test_thin ? 2 : 3, calls[i]);
+		faults = more < 0 ? -1 : faults + more;
+	}
+	return faults;
+}
+
+/* ---- A rank that gives up alone ------------------------------------------------------------------------------ */
+
+static uint64_t told(const struct scene *s, int rank)
+{
+	const struct engine *e = &s->world.engines[rank];
+	const struct codelet_control *c =
+	    (const struct codelet_control *)(s->world.windows + (size_t)rank * e->stride);
+	return __atomic_load_n(&c->abort, __ATOMIC_RELAXED);
+}
+
+/* Rank 0 gives up a call that the others have not made; these go on with each other, and then wait for it in vain. */
+static void give_up(int rank, void *arg)
+{
+	struct scene *s = arg;
+	struct held held = { .stream = NULL };
+	if (rank == 0) {
+		make_call(s, &held, rank, 0, 0);
+		gpu_pause(ABORT_AFTER);
+		world_quit(&s->world, rank, CORALE_EABORTED);
+		await_holder(s, rank);
+		s->faults[0] += !told(s, 0) || told(s, 1) || told(s, 2);
+		world_release(&s->world, rank);
+		gpu_synchronize();
+		call_drop(&held.started);
+		return;
+	}
+	while (!told(s, 0))
+		gpu_pause(100);
+	memset(held.data, rank, sizeof held.data);
+	struct engine_message m = { .data = held.data[0],
+				    .bytes = 40,
+				    .type = CORALE_INT32,
+				    .peer = 3 - rank,
+				    .sending = rank == 1 };
+	s->faults[rank] += engine_run_messages(&s->world.engines[rank], &m, 1, NULL) != 0;
+	gpu_synchronize();
+	s->faults[rank] += held.data[0][39] != 1 || s->world.engines[rank].failure->code;
+}
+
+int test_quit(void)
+{
+	struct scene s = { .call = { .codelet = CODELET_PACKETS,
+				     .coll = CORALE_ALL_REDUCE,
+				     .type = CORALE_INT32,
+				     .count = 20 },
+			   .params = { .ranks = 3, .max_blocks = 1, .window_bytes = 224 << 10, .holds = 1 } };
+	if (world_open(&s.world, &s.params))
+		return 1;
+	if (gpu_run(3, give_up, &s, test_seed))
+		return -1;
+	const struct codelet_failure *f = s.world.engines[0].failure;
+	int faults = s.faults[0] + s.faults[1] + s.faults[2] + (f->code != CORALE_EABORTED);
+	if (faults)
+		printf("# a rank that gives up has '%d'; ranks found %d, %d, %d faults\n", f->code,
+		       s.faults[0], s.faults[1], s.faults[2]);
+	world_close(&s.world);
+	return faults;
+}
+
+/* ---- The cases ------------------------------------------------------------------------------------------------- */
+
+int test_hold_mismatch(void)
+{
+	return run_scenes(MISMATCH);
+}
+
+int test_hold_absent(void)
+{
+	return run_scenes(ABSENT);
+}
+
+int test_hold_abort(void)
+{
+	return run_scenes(ABORT);
+}
