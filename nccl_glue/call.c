@@ -67,6 +67,9 @@ static ncclResult_t check(const struct door_call *c)
 	if (row->has_root && (c->root < 0 || c->root >= c->comm->size))
 		return door_refuse(ncclInvalidArgument, "nccl%s: %s %d is not in 0 .. %d", row->name,
 				   door_is_pair(c) ? "peer" : "root", c->root, c->comm->size - 1);
+	if (c->count > SIZE_MAX / 8 / (size_t)c->comm->size) /* of any type */
+		return door_refuse(ncclInvalidArgument, "nccl%s: %zu elements are more than memory can have",
+				   row->name, c->count);
 	return ncclSuccess;
 }
 
@@ -82,7 +85,7 @@ static int all_to_all(struct door_call *c)
 	const size_t bytes = bytes_of(c);
 	const void *send = c->send;
 	int ret = 0;
-	if (c->send == c->recv && c->comm->size > 1) {
+	if (c->send && c->send == c->recv && c->comm->size > 1) {
 		int stays = 0;
 		void *copy = NULL;
 		ret = c->comm->device->stage(c->comm->ordinal, c->send, bytes * (size_t)c->comm->size,

@@ -336,24 +336,20 @@ ncclResult_t pncclCommInitAll(ncclComm_t *out, int n, const int *ordinals)
 	return result;
 }
 
-/* Tags of children: two each, alike on all ranks, as these make the same children in the same order. */
-static void begin_child(struct door_job *job, ncclComm_t parent)
-{
-	job->comm = parent;
-	job->ordinal = parent->ordinal;
-	job->tag = 2 * ++parent->children;
-}
-
-/* The child has the parent's configuration, unless it is given one. The parent lives until the job has ended. */
+/* The child has the parent's configuration, unless it is given one. The parent lives until the job has ended. Tags of children: two each,
+ * alike on all ranks, as these make the same children in the same order; a refused call has none. */
 static ncclResult_t submit_child(struct door_job *job, const char *call, const ncclConfig_t *config)
 {
 	ncclResult_t result = ncclSuccess;
+	job->ordinal = job->comm->ordinal;
 	if (config)
 		result = read_config(call, config, &job->config);
 	else
 		job->config = job->comm->config;
-	if (result == ncclSuccess)
+	if (result == ncclSuccess) {
+		job->tag = 2 * ++job->comm->children;
 		return door_job_submit(job);
+	}
 	free(job->ranks);
 	door_leave(job->comm);
 	door_group_fail(result);
@@ -363,7 +359,7 @@ static ncclResult_t submit_child(struct door_job *job, const char *call, const n
 DOOR_EXPORT(ncclCommSplit);
 ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *out, ncclConfig_t *config)
 {
-	struct door_job job = { .kind = DOOR_SPLIT, .out = out, .color = color, .key = key };
+	struct door_job job = { .kind = DOOR_SPLIT, .comm = parent, .out = out, .color = color, .key = key };
 	ncclResult_t result = door_enter_any(parent, "CommSplit");
 	if (result == ncclSuccess && (!out || color < NCCL_SPLIT_NOCOLOR)) {
 		door_leave(parent);
@@ -376,7 +372,6 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *o
 		door_group_fail(result);
 		return result;
 	}
-	begin_child(&job, parent);
 	return submit_child(&job, "CommSplit", config);
 }
 
@@ -415,7 +410,7 @@ DOOR_EXPORT(ncclCommShrink);
 ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t *out, ncclConfig_t *config,
 			     int flags)
 {
-	struct door_job job = { .kind = DOOR_SHRINK, .out = out };
+	struct door_job job = { .kind = DOOR_SHRINK, .comm = parent, .out = out };
 	ncclResult_t result = door_enter_any(parent, "CommShrink");
 	if (result != ncclSuccess) {
 		door_group_fail(result);
@@ -435,6 +430,5 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t
 	}
 	if (flags & NCCL_SHRINK_ABORT)
 		comm_quit(parent->core);
-	begin_child(&job, parent);
 	return submit_child(&job, "CommShrink", config);
 }

@@ -53,7 +53,7 @@ void world_await(struct world_rank *me, int flag, int value);
 void world_fault(struct world_rank *me, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A fault unless got is the expected code. */
 void world_expect(struct world_rank *me, ncclResult_t got, ncclResult_t expected, const char *what);
-/* A fault unless ncclGetLastError holds the text. */
+/* A fault unless ncclGetLastError holds the text. Ranks that are threads share it, so nothing is checked there. */
 void world_expect_text(struct world_rank *me, const char *text, const char *what);
 #define WORLD_OK(me, call) world_expect(me, call, ncclSuccess, #call)
 

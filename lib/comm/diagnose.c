@@ -317,6 +317,29 @@ void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t by
 		snprintf(buf, bytes, "rank %d", rank);
 }
 
+static enum window_left left_of(const struct comm *comm, int rank)
+{
+	const struct host_engine *e = &comm->engine;
+	if (!e->windows || !host_is_local(e, rank))
+		return WINDOW_PRESENT;
+	const struct window_control *control = e->windows[e->map.local_of[rank]];
+	return (enum window_left)atomic_load_explicit(&control->left, memory_order_acquire);
+}
+
+static const char *text_of_leaving(enum window_left how)
+{
+	switch (how) {
+	case WINDOW_DESTROYED:
+		return "has destroyed the communicator";
+	case WINDOW_EXITED:
+		return "has called exit()";
+	case WINDOW_ABORTED:
+		return "has aborted the communicator";
+	default:
+		return "has died: it was killed, or left by _exit()";
+	}
+}
+
 /* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
 static void print_end(const struct comm *comm, int culprit, int code, char *buf, size_t bytes)
 {
@@ -327,6 +350,13 @@ static void print_end(const struct comm *comm, int culprit, int code, char *buf,
 	diagnose_print_rank(comm, culprit, name, sizeof name);
 	if (state == LIFE_ALIVE && code == CORALE_EPEER && !host_is_local(&comm->engine, culprit)) {
 		snprintf(buf, bytes, "%s has died, is lost, or has found another that is", name);
+		return;
+	}
+	if (code == CORALE_EPEER &&
+	    left_of(comm, culprit) != WINDOW_PRESENT) { /* another rank has waited for it first */
+		snprintf(buf, bytes, "rank %d (process %ld of this host) %s", culprit,
+			 (long)comm->engine.pids[comm->engine.map.local_of[culprit]],
+			 text_of_leaving(left_of(comm, culprit)));
 		return;
 	}
 	if (state == LIFE_ALIVE) {
@@ -573,32 +603,9 @@ void diagnose_leave(struct comm *comm, enum window_left how)
 		atomic_compare_exchange_strong(&control->left, &present, (uint64_t)how);
 }
 
-static enum window_left left_of(const struct comm *comm, int rank)
-{
-	const struct host_engine *e = &comm->engine;
-	if (!e->windows || !host_is_local(e, rank))
-		return WINDOW_PRESENT;
-	const struct window_control *control = e->windows[e->map.local_of[rank]];
-	return (enum window_left)atomic_load_explicit(&control->left, memory_order_acquire);
-}
-
 int diagnose_is_gone(const struct comm *comm, int rank)
 {
 	return left_of(comm, rank) != WINDOW_PRESENT || death_of(comm, rank) != LIFE_ALIVE;
-}
-
-static const char *text_of_leaving(enum window_left how)
-{
-	switch (how) {
-	case WINDOW_DESTROYED:
-		return "has destroyed the communicator";
-	case WINDOW_EXITED:
-		return "has called exit()";
-	case WINDOW_ABORTED:
-		return "has aborted the communicator";
-	default:
-		return "has died: it was killed, or left by _exit()";
-	}
 }
 
 int diagnose_gone(struct comm *comm, const struct call *call, int rank)

@@ -22,6 +22,7 @@ enum { PAGE_BYTES = LIFE_PAGE_BYTES };
 struct page {
 	pthread_mutex_t held; /* robust */
 	_Atomic uint32_t exiting;
+	_Atomic uint32_t died; /* said by who found the mutex without its owner */
 };
 
 struct life {
@@ -149,12 +150,17 @@ void life_close(struct life *l)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Whoever finds the mutex without its owner leaves it unusable, so that all others find the same. */
+/* Whoever finds the mutex without its owner says so, because glibc's pthread_mutex_trylock leaves a mutex that is not recoverable locked:
+ * a third process would find it busy for ever. */
 static enum life_state look(struct page *page)
 {
 	if (atomic_load(&page->exiting))
 		return LIFE_EXITED;
+	if (atomic_load(&page->died))
+		return LIFE_DIED;
 	int error = pthread_mutex_trylock(&page->held);
+	if (error == EOWNERDEAD)
+		atomic_store(&page->died, 1);
 	if (!error || error == EOWNERDEAD)
 		pthread_mutex_unlock(&page->held);
 	if (!error) /* somebody else is looking, or the owner has not begun: the next look says more */
