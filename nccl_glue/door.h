@@ -39,6 +39,7 @@ struct ncclComm {
 	uint64_t children; /* asked for so far; alike on all ranks */
 	uint64_t calls; /* made so far; for the log */
 	corale_comm *core;
+	char boot_failure[DOOR_ERROR_BYTES]; /* why the bootstrap failed, while core was being made */
 	uint64_t id; /* equal on all ranks, unique */
 	struct boot *boot; /* NULL: one rank */
 	const struct door_device *device;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "boot/boot_tcp.h"
+#include "comm/gpu_blocks.h"
 #include "door.h"
 #include "env.h"
 #include "export.h"
@@ -41,9 +42,13 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
 
 /* ---- From a bootstrap to a communicator ---------------------------------------------------------------------- */
 
-static int gather(void *boot, const void *in, size_t bytes, void *out)
+static int gather(void *ctx, const void *in, size_t bytes, void *out)
 {
-	return boot_allgather(boot, in, bytes, out);
+	struct ncclComm *comm = ctx;
+	int ret = boot_allgather(comm->boot, in, bytes, out);
+	if (ret && !comm->boot_failure[0]) /* what follows from it is logged later, and says less */
+		snprintf(comm->boot_failure, sizeof comm->boot_failure, "%s", log_last_error());
+	return ret;
 }
 
 static int gather_alone(void *boot, const void *in, size_t bytes, void *out)
@@ -73,7 +78,7 @@ static int create_core(struct ncclComm *comm, const struct settings *settings)
 					    .leaves_quietly = 1,
 					    .creation_timeout = settings->nccl_init_timeout,
 					    .gpu_window = settings->nccl_window };
-	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm->boot,
+	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm,
 					     comm->boot ? gather : gather_alone };
 	return corale_private_comm_create(&bootstrap, &config, NULL, &traits, NULL, NULL, &comm->core);
 }
@@ -111,6 +116,7 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, in
 	const struct settings *settings;
 	const struct door_device *device = door_device_find();
 	int ret = device ? door_settings(&settings) : CORALE_ENOTSUP;
+	gpu_blocks_name_variables("CORALE_MAX_CTAS or NCCL_MAX_CTAS");
 	struct ncclComm *comm = ret ? NULL : door_create(rank, size, job->ordinal, device, &job->config);
 	if (comm) {
 		comm->boot = boot;
@@ -123,7 +129,7 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, in
 		*job->out = comm;
 		return ncclSuccess;
 	}
-	door_keep_error(log_last_error());
+	door_keep_error(comm && comm->boot_failure[0] ? comm->boot_failure : log_last_error());
 	log_line(
 	    LOG_WARN, rank,
 	    "no communicator was made; to run the program with NVIDIA's NCCL, start it without corale-run");

@@ -9,10 +9,13 @@ enum { DEFAULT_BLOCKS = 32 };
 int door_max_blocks(const struct door_config *config)
 {
 	const struct settings *settings;
-	const int asked = door_env_max_ctas();
+	const int asked = door_env_max_ctas(), given = config->min_ctas,
+		  least = given > door_env_min_ctas() ? given : door_env_min_ctas();
 	if (config->max_ctas > 0)
 		return config->max_ctas;
 	if (!door_settings(&settings) && settings->max_ctas > 0)
 		return settings->max_ctas;
-	return asked > 0 ? asked : DEFAULT_BLOCKS;
+	if (asked > 0)
+		return asked;
+	return least > DEFAULT_BLOCKS ? least : DEFAULT_BLOCKS;
 }

@@ -10,10 +10,12 @@
 enum { NOTE_LASTS_NS = 150 * 1000 * 1000, GONE_NS = 60 * 1000 * 1000 };
 static const int64_t stall_ns = 10 * 1000000000ll, again_ns = 60 * 1000000000ll;
 
-/* The kernels' last note about a rank, as the watch thread has seen it. */
+/* What the watch thread has seen of the kernels' notes about a rank. Kernels of several calls may write them by turns: one of the calls is
+ * timed, until it writes none any more. */
 struct gpu_wait {
 	uint64_t note;
-	int64_t since_ns, seen_ns; /* when the wait was first seen; when the note last changed */
+	uint32_t number; /* of the timed call */
+	int64_t since_ns, seen_ns; /* when its wait was first seen; when its last note came */
 };
 
 int gpu_waits_open(struct comm *comm)
@@ -32,15 +34,18 @@ void gpu_waits_close(struct comm *comm)
 	comm->gpu_waits = NULL;
 }
 
-/* Whether a kernel waits for that rank now. */
+/* Whether the timed call waits for that rank now. */
 static int is_waiting(struct gpu_wait *w, uint64_t note, int64_t now)
 {
-	if (note != w->note) {
-		if (note >> 32 != w->note >> 32 || now - w->seen_ns > NOTE_LASTS_NS)
+	const uint32_t number = (uint32_t)(note >> 32);
+	const int lasts = now - w->seen_ns <= NOTE_LASTS_NS;
+	if (note != w->note && (number == w->number || !lasts)) {
+		if (number != w->number || !lasts)
 			w->since_ns = now;
-		w->note = note;
+		w->number = number;
 		w->seen_ns = now;
 	}
+	w->note = note;
 	return note && now - w->seen_ns <= NOTE_LASTS_NS;
 }
 
@@ -74,7 +79,7 @@ int gpu_waits_look(struct comm *comm)
 		if (q == comm->engine.local || !is_waiting(w, engine_cuda.waits(comm->gpu, q), now))
 			continue;
 		const int rank = comm_local_rank(comm, q);
-		const struct call call = recent_find(comm->recent, (uint32_t)(w->note >> 32), rank);
+		const struct call call = recent_find(comm->recent, w->number, rank);
 		if (now - w->since_ns > GONE_NS && diagnose_is_gone(comm, rank))
 			return diagnose_gone(comm, &call, rank);
 		if (now - w->since_ns > stall_ns && may_tell(now))
