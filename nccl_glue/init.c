@@ -71,10 +71,13 @@ static int create_core(struct ncclComm *comm, const struct settings *settings)
 	config.timeout_seconds = settings->nccl_timeout > 0 ? settings->nccl_timeout : -1;
 	config.device = comm->device->is_gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
 	config.cta_policy = policy_of(&comm->config);
+	if (settings->nccl_scratch)
+		config.memory_cap = settings->nccl_window + settings->nccl_scratch;
 	if (comm->device->is_gpu)
 		config.max_channels = door_max_blocks(&comm->config);
 	const struct comm_traits traits = { .holds = 1,
 					    .no_scratch = 1,
+					    .scratch = settings->nccl_scratch,
 					    .leaves_quietly = 1,
 					    .creation_timeout = settings->nccl_init_timeout,
 					    .gpu_window = settings->nccl_window };

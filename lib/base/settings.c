@@ -211,6 +211,15 @@ static const struct settings_field fields[] = {
 	  FIELD(nccl_window),
 	  .min = 4 * MEBI,
 	  .max = 4 * GIBI },
+	{ .row = { "CORALE_NCCL_SCRATCH", "bytes, 0: none", "0",
+		   "libnccl.so.2: memory of a GPU that each communicator takes beside its window, for copy "
+		   "engines to store "
+		   "into; calls of tens of MB and more are faster with 64M or more.",
+		   1 },
+	  .kind = SETTINGS_SIZE,
+	  FIELD(nccl_scratch),
+	  .min = 0,
+	  .max = 64 * GIBI },
 };
 
 enum { ROWS = sizeof(fields) / sizeof(*fields) };

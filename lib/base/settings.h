@@ -42,6 +42,7 @@ struct settings {
 	double nccl_init_timeout; /* CORALE_NCCL_INIT_TIMEOUT, seconds; 0: never */
 	size_t
 	    nccl_window; /* CORALE_NCCL_WINDOW: bytes of a GPU's window, for libnccl.so.2's communicators */
+	size_t nccl_scratch; /* CORALE_NCCL_SCRATCH: bytes of scratch of each of these communicators */
 	unsigned from_environment; /* bit i: row i of the table was set in the environment */
 	unsigned from_offer; /* bit i: row i was not, and has a value of settings_offer */
 };

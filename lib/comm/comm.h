@@ -54,7 +54,8 @@ struct call {
 struct comm_traits {
 	int holds; /* on a GPU a failed call keeps its stream until the communicator is aborted or destroyed, or the process
 		      exits: nothing behind it computes with what did not arrive */
-	int no_scratch; /* on a GPU: no memory beyond the window, so no call waits on the host for other ranks; one rank that says so suffices */
+	int no_scratch; /* on a GPU no call makes scratch, as the host would wait for other ranks; one rank that says so suffices */
+	size_t scratch; /* then: bytes of it at most that are made with the communicator */
 	int leaves_quietly; /* a process that ends has left, as by corale_comm_destroy: a call fails when it waits for that rank */
 	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */

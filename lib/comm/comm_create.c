@@ -284,10 +284,12 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 		ret = gpu_open(comm);
 	if (!ret) {
 		planner_init(&comm->plans.planner, comm->topo, &comm->settings);
+		ret = comm->gpu ? gpu_make_scratch(comm) : 0;
+	}
+	if (!ret)
 		log_line(LOG_INFO, comm->rank,
 			 "communicator of %d ranks on %d nodes, %d channels, windows of %zu bytes",
 			 comm->size, comm->topo->map.nodes, comm->engine.channels, comm->engine.layout.bytes);
-	}
 free_hellos:
 	free(hellos);
 	return ret;

@@ -74,6 +74,9 @@ int gpu_failure(struct comm *comm);
 /* The same for the watch thread: without any call of CUDA. */
 void gpu_watch(struct comm *comm);
 
+/* Collective: the scratch that the communicator was created to have, in which no call makes any. */
+int gpu_make_scratch(struct comm *comm);
+
 /* gpu_waits.c. For the watch thread: CORALE_EPEER, reported, if a kernel waits for a rank of this node that is gone. Says of a wait that lasts
  * for whom it is, and whether that rank has made the call. */
 int gpu_waits_open(struct comm *comm);

@@ -232,7 +232,7 @@ static int connect_engines(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
 	mine.process = process_number();
-	mine.no_scratch = comm->traits.no_scratch;
+	mine.no_scratch = comm->traits.no_scratch && !comm->traits.scratch;
 	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.gpu_name(comm->gpu));
 	if (!ret)
 		ret = engine_cuda.window_fd(comm->gpu, &fd);
@@ -318,6 +318,18 @@ int gpu_open(struct comm *comm)
 		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
 	tell_ways(comm);
 	return 0;
+}
+
+int gpu_make_scratch(struct comm *comm)
+{
+	if (!comm->traits.no_scratch || !comm->traits.scratch || comm->scratch != COMM_SCRATCH_OPEN)
+		return 0;
+	const int ret = comm->size > 1 && !comm->proxy
+			    ? mem_scratch(comm, &(struct call){ .coll = CORALE_NUM_COLLS })
+			    : 0;
+	if (!ret && comm->scratch == COMM_SCRATCH_OPEN)
+		comm->scratch = COMM_SCRATCH_NONE;
+	return ret;
 }
 
 void gpu_close(struct comm *comm)
