@@ -46,6 +46,7 @@ struct ncclComm {
 	struct door_config config;
 	struct door_buffer *buffers; /* registered; memory.c */
 	pthread_mutex_t lock; /* of buffers */
+	struct ncclComm *next; /* all handles ever made stay reachable */
 };
 
 /* ---- comm.c: handles */
@@ -53,6 +54,9 @@ struct ncclComm {
 /* A new communicator's handle, without core. NULL: no memory. */
 struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_device *device,
 			     const struct door_config *config);
+
+/* The handle lives as long as the process. */
+void door_keep(struct ncclComm *comm);
 
 /* Between these two core lives. call: the function's name. ncclInvalidArgument: no communicator, or it has ended. */
 ncclResult_t door_enter(ncclComm_t comm, const char *call);

@@ -40,6 +40,12 @@ static ncclResult_t check(ncclComm_t comm, const char *call)
 {
 	if (comm->magic != DOOR_MAGIC)
 		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
+	if (process_is_forked())
+		return door_refuse(
+		    ncclInvalidUsage,
+		    "nccl%s: rank %d's communicator %p is the parent process's: a forked child "
+		    "can't end it, and need not",
+		    call, comm->rank, (void *)comm);
 	if (atomic_load(&comm->state) == DOOR_ENDED)
 		return door_refuse(ncclInvalidArgument,
 				   "nccl%s: rank %d's communicator %p was destroyed or aborted before", call,

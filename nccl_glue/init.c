@@ -129,6 +129,7 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, in
 	if (comm && !ret) {
 		comm->id = atomic_load(&comm->core->comm)->id;
 		tell(comm, job, door_log_init_complete);
+		door_keep(comm);
 		*job->out = comm;
 		return ncclSuccess;
 	}

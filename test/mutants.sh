@@ -1,5 +1,5 @@
 #!/bin/sh
-# Mutation test of the host engine, of what finds mismatches, of windows, and of the bootstrap: each mutant is one small change that the
+# Mutation test of the host engine, of what finds mismatches, of windows, of the bootstrap, and of the NCCL door: each mutant is one small change that the
 # unit tests must notice. Prints one line a mutant: killed and by what, or SURVIVED. Exit status 1 if one survived or
 # cannot be made any more, 2 if a test fails without any. Needs cc, cmocka and some minutes; no UCX, CUDA, MPI or make.
 # Usage: test/mutants.sh [WORD]   only the mutants whose name or file holds WORD
@@ -37,14 +37,15 @@ link_test()
 
 build_all()
 {
-	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/test" "$work" || exit 2
-	rm -f "$work"/lib/net/ucx/*.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/trace_nvtx.c
-	for source in $(find "$work/lib" -name '*.c') "$work"/test/matrix.c "$work"/test/reference*.c "$work"/test/team.c "$work"/test/team_main.c \
+	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/nccl_glue" "$here/test" "$work" || exit 2
+	rm -f "$work"/nccl_glue/device_cuda.c "$work"/lib/net/ucx/*.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/trace_nvtx.c
+	for source in $(find "$work/lib" "$work/nccl_glue" -name '*.c') "$work"/test/matrix.c "$work"/test/nccl_world.c "$work"/test/reference*.c "$work"/test/team.c "$work"/test/team_main.c \
+		"$work"/test/nccl_world_test.c "$work"/test/nccl_life_test.c "$work"/test/nccl_waves_test.c \
 		"$work"/test/boot_test.c "$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
-	ar rcs "$work/core.a" $(find "$work/lib" -name '*.o')
-	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o
+	ar rcs "$work/core.a" $(find "$work/lib" "$work/nccl_glue" -name '*.o')
+	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o "$work"/test/nccl_world.o
 }
 
 # ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table
@@ -143,7 +144,7 @@ clean()
 	done >>"$work/places"
 }
 eval "$(sed 's/^mutant /clean /' "$work/test/mutants.table")"
-for test in boot_test engine_test group_test matrix_test mismatch_test; do
+for test in nccl_world_test nccl_life_test nccl_waves_test boot_test engine_test group_test matrix_test mismatch_test; do
 	link_test $test || die "$test does not link"
 done
 sort -u "$work/places" >"$work/sorted"

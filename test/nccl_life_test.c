@@ -387,8 +387,9 @@ static void end_child(ncclComm_t comm, int how)
 	case 4: /* it may not use what is its parent's */
 		_exit(sum_one(comm) != ncclSuccess && ncclCommCount(comm, &n) == ncclSuccess ? 0 : 3);
 	default:
-		ncclCommAbort(comm);
-		exit(0);
+		exit(ncclCommAbort(comm) == ncclInvalidUsage && ncclCommDestroy(comm) == ncclInvalidUsage
+			 ? 0
+			 : 4);
 	}
 }
 

@@ -218,13 +218,17 @@ static void nothing(void **unused)
 	assert_int_equal(door_cut_waves(NULL, 0, 160), 1);
 }
 
-int main(void)
+static const struct CMUnitTest tests[] = {
+	{ "random patterns", random_patterns, NULL, NULL, NULL },
+	{ "tight ring", tight_ring, NULL, NULL, NULL },
+	{ "order matters", order_matters, NULL, NULL, NULL },
+	{ "nothing", nothing, NULL, NULL, NULL },
+};
+enum { TESTS = sizeof tests / sizeof *tests };
+
+/* With a number: that test alone. */
+int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_patterns),
-		cmocka_unit_test(tight_ring),
-		cmocka_unit_test(order_matters),
-		cmocka_unit_test(nothing),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	const int first = argc > 1 ? atoi(argv[1]) % TESTS : 0;
+	return _cmocka_run_group_tests("waves", &tests[first], argc > 1 ? 1 : TESTS, NULL, NULL);
 }

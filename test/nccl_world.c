@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -220,6 +221,7 @@ static void run_threads(struct world *world, const struct world_case *c)
 static void run_rank(struct world *world, const struct world_case *c, int rank)
 {
 	struct world_rank me = { world, rank, c->ranks, NULL, (unsigned)rank * 77u + 1 };
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody is left when the test is killed */
 	static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE };
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		signal(signals[i], SIG_DFL); /* cmocka's would go on with its next test in this process */

@@ -217,7 +217,8 @@ static void serve(struct watched *w)
 
 static void *listener_main(void *arg)
 {
-	struct watched w = { 0 };
+	static struct watched
+	    w; /* static, so that a forked child, which has no such thread, can still reach its memory */
 	(void)arg;
 	for (;;) {
 		pthread_mutex_lock(&it.lock);
