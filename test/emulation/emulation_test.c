@@ -231,7 +231,7 @@ static struct call draw_call(const struct plan_node *node)
 	return c;
 }
 
-static int mixed(struct world_params p, int calls, int streams)
+static int mixed(struct world_params p, int calls, unsigned streams)
 {
 	struct script *s = script_new(p, test_seed);
 	struct codelet_layout l;
@@ -268,7 +268,7 @@ static int mixed_streams(void)
 		faults = mixed((struct world_params){ .ranks = ranks,
 						      .max_blocks = test_thin ? 1 : 2,
 						      .window_bytes = 320 << 10 },
-			       test_thin ? 24 : 70, 1);
+			       test_thin ? 24 : 70, test_thin ? 2 : GPU_STREAMS);
 	return faults;
 }
 

@@ -160,7 +160,7 @@ static int run_scene(enum trouble trouble, int ranks, struct call call)
 	const int copies = call.codelet == CODELET_COPIES;
 	s.params = (struct world_params){
 		.ranks = ranks,
-		.max_blocks = 2,
+		.max_blocks = test_thin ? 1 : 2,
 		.window_bytes = 224 << 10,
 		.holds = 1,
 		.scratch_chunk = copies ? 4096 : 0,

@@ -45,7 +45,7 @@ static void make_step(struct steps *s, struct step *x, int rank, int number)
 		{ .codelet = CODELET_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .count = 700 },
 	};
 	const unsigned kind = drawn(s, number, 2 * COUNT(calls));
-	void *stream = GPU_STREAM(gpu_random(GPU_STREAMS));
+	void *stream = GPU_STREAM(gpu_random(test_thin ? 2 : GPU_STREAMS));
 	if (kind < COUNT(calls)) {
 		x->call = calls[kind];
 		x->call.type = CORALE_INT32;
@@ -112,9 +112,10 @@ int test_any_stream(void)
 	int faults = 0;
 	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 3); ranks++) {
 		struct steps s = { .seed = test_seed * 31, .n = test_thin ? THIN_STEPS : STEPS };
-		struct world_params p = {
-			.ranks = ranks, .max_blocks = 2, .window_bytes = 320 << 10, .scratch_chunk = 4096
-		};
+		struct world_params p = { .ranks = ranks,
+					  .max_blocks = test_thin ? 1 : 2,
+					  .window_bytes = 320 << 10,
+					  .scratch_chunk = 4096 };
 		if (world_open(&s.world, &p))
 			return 1;
 		if (gpu_run(ranks, run_steps, &s, test_seed))

@@ -70,7 +70,7 @@ static int make(struct play *p)
 	if (s->most_pause && !gpu_random(3))
 		gpu_pause(gpu_random(s->most_pause));
 	s->made[p->rank] = p->made + 1;
-	void *stream = GPU_STREAM(s->streams ? gpu_random(GPU_STREAMS) : 0);
+	void *stream = GPU_STREAM(s->streams ? gpu_random(s->streams) : 0);
 	int ret = call_start_on(&p->started[p->made++], &s->world, p->rank, c, call_signature(c), stream);
 	if (ret)
 		printf("# rank %d: call %d: %s\n", p->rank, p->made - 1, corale_strerror(ret));

@@ -11,7 +11,7 @@ struct script {
 	struct world world;
 	struct call calls[SCRIPT_CALLS];
 	int n;
-	int streams; /* calls are on several, which nothing else orders */
+	unsigned streams; /* calls are on so many, which nothing else orders; 0: on one */
 	unsigned most_pause; /* turns between two calls of a rank at most */
 	uint64_t seed;
 	int made[GPU_MAX_HOSTS], done[GPU_MAX_HOSTS]; /* calls of each rank */
