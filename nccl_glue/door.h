@@ -74,7 +74,7 @@ enum door_job_kind { DOOR_INIT, DOOR_SPLIT, DOOR_SHRINK, DOOR_DESTROY };
 struct door_job {
 	enum door_job_kind kind;
 	ncclResult_t result;
-	char error[256]; /* of this job, as its thread had it */
+	char error[DOOR_ERROR_BYTES]; /* of this job, as its thread had it */
 	int ordinal; /* of the GPU */
 	ncclComm_t comm; /* the parent, or the one to be destroyed */
 	ncclComm_t *out;

@@ -40,6 +40,28 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
 	return door_error_of(ret);
 }
 
+/* Whether another NCCL may succeed where Corale did not: not where the program, or a variable of Corale's, is wrong. */
+static int another_may_succeed(int code)
+{
+	return code != CORALE_EINVAL && code != CORALE_EMISMATCH && code != CORALE_ESETTING &&
+	       code != CORALE_EABORTED;
+}
+
+/* The cause is logged. Keeps it for ncclGetLastError, with how to run the program all the same. */
+static ncclResult_t fail_init(int rank, int code, const char *cause)
+{
+	static const char without[] = "to run this program with NVIDIA's NCCL, start it without corale-run";
+	char text[DOOR_ERROR_BYTES];
+	if (another_may_succeed(code)) {
+		snprintf(text, sizeof text, "%s; %s", cause, without);
+		door_keep_error(text);
+		log_line(LOG_WARN, rank, "no communicator was made; %s", without);
+	} else {
+		door_keep_error(cause);
+	}
+	return door_error_of(code);
+}
+
 /* ---- From a bootstrap to a communicator ---------------------------------------------------------------------- */
 
 static int gather(void *ctx, const void *in, size_t bytes, void *out)
@@ -75,7 +97,9 @@ static int create_core(struct ncclComm *comm, const struct settings *settings)
 		config.memory_cap = settings->nccl_window + settings->nccl_scratch;
 	if (comm->device->is_gpu)
 		config.max_channels = door_max_blocks(&comm->config);
-	const struct comm_traits traits = { .holds = 1,
+	static const char one_host[] = "Corale's NCCL interface serves the ranks of one host";
+	const struct comm_traits traits = { .one_host = one_host,
+					    .holds = 1,
 					    .no_scratch = 1,
 					    .scratch = settings->nccl_scratch,
 					    .leaves_quietly = 1,
@@ -133,14 +157,13 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, in
 		*job->out = comm;
 		return ncclSuccess;
 	}
-	door_keep_error(comm && comm->boot_failure[0] ? comm->boot_failure : log_last_error());
-	log_line(
-	    LOG_WARN, rank,
-	    "no communicator was made; to run the program with NVIDIA's NCCL, start it without corale-run");
+	const ncclResult_t result =
+	    fail_init(rank, ret ? ret : CORALE_ENOMEM,
+		      comm && comm->boot_failure[0] ? comm->boot_failure : log_last_error());
 	if (boot)
 		boot->ops->close(boot);
 	free(comm);
-	return comm || ret ? door_error_of(ret) : ncclSystemError;
+	return result;
 }
 
 void door_job_init(struct door_job *job)
@@ -153,9 +176,8 @@ void door_job_init(struct door_job *job)
 		ret = boot_tcp_open((const unsigned char *)job->id.internal, job->rank, job->size, &options,
 				    &boot);
 	}
-	if (ret)
-		door_keep_error(log_last_error());
-	job->result = ret ? door_error_of(ret) : create(job, boot, job->rank, job->size);
+	job->result =
+	    ret ? fail_init(job->rank, ret, log_last_error()) : create(job, boot, job->rank, job->size);
 }
 
 /* ---- From a parent ------------------------------------------------------------------------------------------- */
@@ -171,9 +193,8 @@ static void create_child(struct door_job *job, const struct members *m)
 	int ret = 0;
 	if (m->n > 1)
 		ret = parent->ops->child(parent, m->ranks, m->n, job->tag, &boot);
-	if (ret)
-		door_keep_error(log_last_error());
-	job->result = ret ? door_error_of(ret) : create(job, boot, m->mine, m->n);
+	job->result =
+	    ret ? fail_init(job->comm->rank, ret, log_last_error()) : create(job, boot, m->mine, m->n);
 }
 
 struct choice {

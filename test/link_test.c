@@ -112,7 +112,7 @@ struct engine {
 
 struct machine {
 	pthread_barrier_t barrier;
-	char gathered[256];
+	char gathered[4096];
 	enum engine_link links[RANKS][RANKS];
 	const char *proto;
 	int ret[RANKS], words_only[RANKS];

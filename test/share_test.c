@@ -79,8 +79,14 @@ static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, in
 	return *fd < 0;
 }
 
-static const struct cuda_driver driver = { address_range, pointer_attribute, reserve,      unreserve, unmap,
-					   retain,        release,           export_handle };
+static const struct cuda_driver driver = { .address_range = address_range,
+					   .pointer_attribute = pointer_attribute,
+					   .reserve = reserve,
+					   .unreserve = unreserve,
+					   .unmap = unmap,
+					   .retain = retain,
+					   .release = release,
+					   .export_handle = export_handle };
 
 cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
 {

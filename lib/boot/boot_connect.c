@@ -11,7 +11,8 @@
 #include "boot_fds.h"
 #include "corale.h"
 
-static const int64_t LONGEST_PAUSE = 500000000, HANDSHAKE_NS = 10000000000;
+/* A listener's kernel takes a connection at once, whatever its process does; the handshake needs the process. */
+static const int64_t LONGEST_PAUSE = 500000000, CONNECT_NS = 7000000000, HANDSHAKE_NS = 10000000000;
 
 /* True if the listener may come later than this rank. */
 static int may_come(const struct boot_rank *b, enum rank_trouble kind)
@@ -21,20 +22,52 @@ static int may_come(const struct boot_rank *b, enum rank_trouble kind)
 	return kind == RANK_UNKNOWN && b->id.flags == BOOT_ID_CHILD;
 }
 
+/* The address is one that leads each host, and each network namespace, to itself. */
+static int is_loopback(const struct boot_address *a)
+{
+	static const unsigned char v6[16] = { [15] = 1 };
+	return a->family == 4 ? a->ip[0] == 127 : !memcmp(a->ip, v6, sizeof(v6));
+}
+
+static int is_other_host(const struct boot_rank *b)
+{
+	return b->id.host[0] && strncmp(b->id.host, b->self.host, sizeof(b->id.host) - 1) != 0;
+}
+
+/* Nobody has the id at a loopback address: on another host that is no wonder, so the id need not be stale. */
+static int give_up_loopback(struct boot_rank *b)
+{
+	if (is_other_host(b))
+		return rank_fail(b, CORALE_EPEER,
+				 "rank %d on host %s: %s. The id was made on host %s, at that loopback "
+				 "address: it leads ranks of other hosts to themselves. NCCL_SOCKET_IFNAME "
+				 "chooses the interface of the process that makes the id",
+				 b->base.rank, b->self.host, b->last_failure, b->id.host);
+	return rank_fail(b, CORALE_EPEER,
+			 "stale id: %s. The id was made at that loopback address on host %s; this is rank "
+			 "%d on host %s. Either the process that made the id has ended (it must run until "
+			 "the group has ended, and an id serves one group), or the two are in containers "
+			 "or on hosts with networks of their own (NCCL_SOCKET_IFNAME chooses the interface)",
+			 b->last_failure, b->id.host[0] ? b->id.host : "?", b->base.rank, b->self.host);
+}
+
 static int give_up(struct boot_rank *b, enum rank_trouble kind)
 {
 	char where[BOOT_ADDRESS_TEXT];
 	boot_address_text(&b->id.address, where);
 	if (kind == RANK_UNREACHABLE)
 		return rank_fail(b, CORALE_EPEER,
-				 "%s; the process that made the id must be reachable from this host "
-				 "(NCCL_SOCKET_IFNAME chooses its interface)",
-				 b->last_failure);
+				 "rank %d on host %s %s; the process%s%s that made the id must be reachable "
+				 "from there (NCCL_SOCKET_IFNAME chooses its interface)",
+				 b->base.rank, b->self.host, b->last_failure,
+				 b->id.host[0] ? " on host " : "", b->id.host);
+	if (is_loopback(&b->id.address) && kind == RANK_NOBODY)
+		return give_up_loopback(b);
 	return rank_fail(
 	    b, CORALE_EPEER,
-	    "stale id: %s, where the id says that it was made (%s). The process that made the id "
+	    "stale id: %s, where the id says that it was made (%s%s%s). The process that made the id "
 	    "must run until the group has ended, and an id serves one group: make a new one",
-	    b->last_failure, where);
+	    b->last_failure, where, b->id.host[0] ? " on host " : "", b->id.host);
 }
 
 int rank_try_later(struct boot_rank *b, enum rank_trouble kind, const char *text)
@@ -63,8 +96,18 @@ static int try_failed(struct boot_rank *b, int error)
 	return rank_try_later(b, has_no_route ? RANK_UNREACHABLE : RANK_BROKEN, text);
 }
 
+/* The packets are lost on the way: a firewall, or a network that this host is not part of. */
+int rank_connect_expired(struct boot_rank *b)
+{
+	char text[RANK_TEXT_BYTES], where[BOOT_ADDRESS_TEXT];
+	snprintf(text, sizeof(text), "cannot connect to %s: no answer",
+		 boot_address_text(&b->id.address, where));
+	return rank_try_later(b, RANK_UNREACHABLE, text);
+}
+
 static int connected(struct boot_rank *b)
 {
+	b->try_ends = wait_now_ns() + HANDSHAKE_NS;
 	boot_fds_tune(b->fd);
 	b->reader.limit = BOOT_TEXT_BYTES + 8;
 	b->state = RANK_GREETED;
@@ -78,7 +121,7 @@ int rank_begin_connect(struct boot_rank *b)
 	b->fd = boot_fds_socket(name.ss_family);
 	if (b->fd < 0)
 		return rank_fail(b, CORALE_ESYSTEM, "cannot make a TCP socket: %s", strerror(errno));
-	b->try_ends = wait_now_ns() + HANDSHAKE_NS;
+	b->try_ends = wait_now_ns() + CONNECT_NS;
 	if (connect(b->fd, (struct sockaddr *)&name, length) == 0)
 		return connected(b);
 	if (errno != EINPROGRESS && errno != EINTR)

@@ -22,6 +22,7 @@ struct member {
 struct boot_group {
 	struct boot_group *next;
 	struct boot_id id;
+	uint64_t here; /* this process's number */
 	int opens; /* groups that this id is still to serve, with this one */
 	int size; /* as the first rank said; 0: nobody has come */
 	uint64_t came, left; /* ranks, a bit each */
@@ -38,6 +39,19 @@ struct boot_group {
 static uint64_t everybody(const struct boot_group *g)
 {
 	return g->size == 64 ? ~(uint64_t)0 : ((uint64_t)1 << g->size) - 1;
+}
+
+/*
+ * Calls f for each rank that is there, those of this process last: when they have their frame, the others' are on their way, so this
+ * process may end.
+ */
+static void for_each_rank(struct boot_group *g, void (*f)(struct boot_group *, struct member *, void *),
+			  void *arg)
+{
+	for (int is_here = 0; is_here <= 1; is_here++)
+		for (int i = 0; i < g->size; i++)
+			if (g->members[i].conn && (g->members[i].peer.process == g->here) == is_here)
+				f(g, &g->members[i], arg);
 }
 
 static struct boot_group *find(const struct boot_groups *all, uint64_t name)
@@ -81,6 +95,7 @@ int boot_groups_add(struct boot_groups *all, const struct boot_id *id)
 		all->first = g;
 	}
 	g->id = *id;
+	g->here = all->maker.process;
 	g->opens++;
 	return 0;
 }
@@ -138,19 +153,22 @@ static void say(struct boot_reason *reason, int code, int what, const char *form
 	va_end(args);
 }
 
+static void dismiss(struct boot_group *g, struct member *m, void *reason)
+{
+	boot_conn_dismiss(m->conn, BOOT_FAIL, reason);
+	m->conn = NULL;
+}
+
 /* Ends the group on all ranks, also on those that come later. */
 static void fail(struct boot_group *g, const struct boot_reason *reason)
 {
 	g->has_failed = 1;
 	g->failed_at = wait_now_ns();
 	g->reason = *reason;
+	for_each_rank(g, dismiss, &g->reason);
 	for (int i = 0; i < g->size; i++) {
-		struct member *m = &g->members[i];
-		if (m->conn)
-			boot_conn_dismiss(m->conn, BOOT_FAIL, reason);
-		m->conn = NULL;
-		free(m->part);
-		m->part = NULL;
+		free(g->members[i].part);
+		g->members[i].part = NULL;
 	}
 }
 
@@ -209,16 +227,18 @@ static struct frame *table(const struct boot_group *g)
 	return f;
 }
 
+static void send_frame(struct boot_group *g, struct member *m, void *frame)
+{
+	struct frame *f = frame;
+	if (f)
+		f->users++;
+	boot_conn_send(m->conn, f);
+}
+
 /* One frame for all who are there; one use of it is taken over. */
 static void send_all(struct boot_group *g, struct frame *f)
 {
-	for (int i = 0; i < g->size; i++) {
-		if (!g->members[i].conn)
-			continue;
-		if (f)
-			f->users++;
-		boot_conn_send(g->members[i].conn, f);
-	}
+	for_each_rank(g, send_frame, f);
 	frame_free(f);
 }
 

@@ -53,6 +53,7 @@ static int create_here(const struct boot_options *o, struct boot_id *id)
 		return ret;
 	id->address = self.listener;
 	id->process = self.process;
+	memcpy(id->host, self.host, sizeof(id->host) - 1); /* the rest is zero */
 	id->name = boot_name_of_key(id->key);
 	return boot_listener_expect(o, id);
 }

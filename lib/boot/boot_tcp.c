@@ -42,14 +42,28 @@ static void describe_wait(const struct boot_rank *b, char *text, size_t bytes)
 			 b->last_failure);
 }
 
+/* A rank that can't connect can't say so to the others: its own line does. */
+static void describe_absence(const struct boot_rank *b, char *text, size_t bytes)
+{
+	char where[BOOT_ADDRESS_TEXT];
+	text[0] = '\0';
+	if (b->state == RANK_JOINED && b->missing & others(b))
+		snprintf(text, bytes,
+			 " Nothing has come from there to %s on host %s: the processes have not started, or "
+			 "have ended, or can't reach that address",
+			 boot_address_text(&b->id.address, where), b->maker.host);
+}
+
 static int time_over(struct boot_rank *b)
 {
-	char whom[2 * RANK_TEXT_BYTES];
+	char whom[2 * RANK_TEXT_BYTES], absence[RANK_TEXT_BYTES];
 	describe_wait(b, whom, sizeof(whom));
+	describe_absence(b, absence, sizeof(absence));
 	if (b->state < RANK_COMPLETE)
-		return rank_fail(b, CORALE_ETIMEDOUT,
-				 "waited %.3g s for %s; is every process started, with the same id and size?",
-				 (double)b->timeout / 1e9, whom);
+		return rank_fail(
+		    b, CORALE_ETIMEDOUT,
+		    "waited %.3g s for %s; is every process started, with the same id and size?%s",
+		    (double)b->timeout / 1e9, whom, absence);
 	return rank_fail(b, CORALE_ETIMEDOUT, "waited %.3g s for %s in all-gather %llu",
 			 (double)b->timeout / 1e9, whom, (unsigned long long)b->round);
 }
@@ -71,19 +85,22 @@ static int ask_who(struct boot_rank *b, int64_t now)
 
 static int check_time(struct boot_rank *b)
 {
-	char whom[2 * RANK_TEXT_BYTES];
+	char whom[2 * RANK_TEXT_BYTES], absence[RANK_TEXT_BYTES];
 	int64_t now = wait_now_ns();
 	if (is_done(b))
 		return 0;
 	if (now >= b->deadline)
 		return time_over(b);
 	if (b->fd >= 0 && b->state < RANK_JOINED && now >= b->try_ends)
-		return rank_try_later(b, RANK_BROKEN, "the listener does not answer");
+		return b->state == RANK_CONNECTING
+			   ? rank_connect_expired(b)
+			   : rank_try_later(b, RANK_BROKEN, "the listener does not answer");
 	if (now >= b->next_warn) {
 		b->next_warn = now + WARN_NS;
 		describe_wait(b, whom, sizeof(whom));
-		log_line(LOG_WARN, b->base.rank, "bootstrap: waiting for %s (%lld s)", whom,
-			 (long long)((now - b->waits_since) / SECOND));
+		describe_absence(b, absence, sizeof(absence));
+		log_line(LOG_WARN, b->base.rank, "bootstrap: waiting for %s (%lld s)%s%s", whom,
+			 (long long)((now - b->waits_since) / SECOND), absence[0] ? "." : "", absence);
 	}
 	return ask_who(b, now);
 }

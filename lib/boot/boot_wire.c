@@ -21,7 +21,7 @@ enum {
 	ID_PROCESS = 40,
 	ID_NAME = 48,
 	ID_KEY = 64,
-	ID_END = 96
+	ID_HOST = 96
 };
 
 enum { ADDRESS_BYTES = 20 };
@@ -51,6 +51,7 @@ void boot_id_encode(const struct boot_id *id, unsigned char out[BOOT_ID_BYTES])
 	frame_put64(out + ID_PROCESS, id->process);
 	frame_put64(out + ID_NAME, id->name);
 	memcpy(out + ID_KEY, id->key, BOOT_KEY_BYTES);
+	memcpy(out + ID_HOST, id->host, strnlen(id->host, BOOT_ID_HOST_BYTES - 1));
 }
 
 uint32_t boot_id_version(const unsigned char in[BOOT_ID_BYTES])
@@ -76,9 +77,12 @@ enum boot_id_fault boot_id_decode(const unsigned char in[BOOT_ID_BYTES], struct 
 	id->process = frame_get64(in + ID_PROCESS);
 	id->name = frame_get64(in + ID_NAME);
 	memcpy(id->key, in + ID_KEY, BOOT_KEY_BYTES);
+	memcpy(id->host, in + ID_HOST, BOOT_ID_HOST_BYTES);
+	size_t host_bytes = strnlen(id->host, BOOT_ID_HOST_BYTES);
 	int is_good = get_address(in + ID_ADDRESS, &id->address) && id->flags <= BOOT_ID_CHILD &&
 		      is_zero(in + ID_ADDRESS + ADDRESS_BYTES, in + ID_PROCESS) &&
-		      is_zero(in + ID_NAME + 8, in + ID_KEY) && is_zero(in + ID_END, in + BOOT_ID_BYTES);
+		      is_zero(in + ID_NAME + 8, in + ID_KEY) && host_bytes < BOOT_ID_HOST_BYTES &&
+		      is_zero(in + ID_HOST + host_bytes, in + BOOT_ID_BYTES);
 	return is_good ? BOOT_ID_GOOD : BOOT_ID_DAMAGED;
 }
 

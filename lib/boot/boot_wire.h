@@ -29,6 +29,7 @@ enum {
 	BOOT_NONCE_BYTES = 16,
 	BOOT_KEY_BYTES = 32,
 	BOOT_HOST_BYTES = 64,
+	BOOT_ID_HOST_BYTES = 32,
 	BOOT_TEXT_BYTES = 480,
 	BOOT_CHALLENGE_BYTES = 8 + 4 + BOOT_NONCE_BYTES,
 	BOOT_PEER_BYTES = 20 + 8 + 8 + BOOT_HOST_BYTES,
@@ -62,6 +63,7 @@ struct boot_id {
 	uint64_t process; /* that listener's process_number; 0: not known, with BOOT_ID_ADDRESS */
 	uint64_t name; /* of the group, derived from the key and no secret */
 	unsigned char key[BOOT_KEY_BYTES];
+	char host[BOOT_ID_HOST_BYTES]; /* where it was made, for messages; may be cut. "" with flags */
 };
 
 enum boot_id_fault { BOOT_ID_GOOD, BOOT_ID_OTHER_LIBRARY, BOOT_ID_OTHER_VERSION, BOOT_ID_DAMAGED };

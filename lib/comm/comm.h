@@ -59,6 +59,9 @@ struct comm_traits {
 	int leaves_quietly; /* a process that ends has left, as by corale_comm_destroy: a call fails when it waits for that rank */
 	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
+	/* Ends the sentence that refuses ranks on several hosts, where nothing carries messages between them; NULL: advice to users of
+	 * corale.h. */
+	const char *one_host;
 };
 
 /* Shared by a communicator and those split from it, which use the front door's transport: the last one gives it back. */

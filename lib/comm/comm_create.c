@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "diagnose.h"
 #include "gpu.h"
@@ -13,19 +14,61 @@
 
 enum { GPU_HOST_SLOT_BYTES = 4 << 10 };
 
+/* What a rank that has failed tells the others. */
+struct failure {
+	char host[64], text[320];
+};
+
+/* The rank whose failure the others report; -1: none has failed. A rank that only lost a peer is seldom the cause. */
+static int find_cause(const int32_t *all, int size)
+{
+	int first = -1;
+	for (int r = 0; r < size; r++) {
+		if (all[r] && all[r] != CORALE_EPEER)
+			return r;
+		if (all[r] && first < 0)
+			first = r;
+	}
+	return first;
+}
+
+static void describe_failure(struct failure *mine, int status)
+{
+	if (!status)
+		return;
+	gethostname(mine->host, sizeof mine->host - 1);
+	snprintf(mine->text, sizeof mine->text, "%s", log_last_error());
+}
+
+/* A rank with a cause of its own has logged it; all others log that of rank `cause`. */
+static int report_cause(const struct comm *comm, int status, int cause, int code, struct failure *failure,
+			const char *what)
+{
+	if (status && (status != CORALE_EPEER || code == CORALE_EPEER))
+		return status;
+	failure->host[sizeof failure->host - 1] = 0;
+	failure->text[sizeof failure->text - 1] = 0;
+	return log_error(code_of_peer(code), comm->rank, "rank %d could not %s on host %s: %s", cause, what,
+			 failure->host, failure->text[0] ? failure->text : corale_strerror(code));
+}
+
 int comm_agree(struct comm *comm, int status, const char *what)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
 	int32_t mine = status, *all = calloc((size_t)b->size, sizeof *all);
-	if (!all || b->allgather(b->ctx, &mine, sizeof mine, all)) {
-		free(all);
-		return log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	struct failure own = { 0 }, *failures = calloc((size_t)b->size, sizeof *failures);
+	int cause = -1, failed = !all || !failures || b->allgather(b->ctx, &mine, sizeof mine, all);
+	if (!failed)
+		cause = find_cause(all, b->size);
+	if (cause >= 0) { /* on all ranks, as all have the same codes */
+		describe_failure(&own, status);
+		failed = b->allgather(b->ctx, &own, sizeof own, failures);
 	}
-	for (int r = 0; !status && r < b->size; r++)
-		if (all[r])
-			status = log_error(code_of_peer(all[r]), comm->rank,
-					   "rank %d could not %s: %s; its own line says why", r, what,
-					   corale_strerror(all[r]));
+	if (failed)
+		status = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	else if (cause >= 0)
+		status = report_cause(comm, status, cause, all[cause], &failures[cause], what);
+	free(failures);
 	free(all);
 	return status;
 }
@@ -71,19 +114,30 @@ int comm_open_rail(struct comm *comm, const struct transport_ops *ops, int rail,
 	return ret;
 }
 
+/* Why two ranks can't share memory. */
+static const char *why_apart(const struct hello *a, const struct hello *b)
+{
+	if (a->host == b->host)
+		return "on one host, which CORALE_NODE_SIZE divides into nodes";
+	if (a->machine && a->machine == b->machine)
+		return "on one machine, in containers that share no network namespace or have different host "
+		       "names, so they can't pass each other descriptors of memory";
+	return "on different hosts";
+}
+
 /* Names a rank of another node. */
 static int refuse_nodes(const struct comm *comm, const struct hello *hellos)
 {
 	const struct plan_map *map = &comm->topo->map;
+	const char *advice = comm->traits.one_host;
 	int other = 1;
 	while (other < comm->size - 1 && map->node_of[other] == map->node_of[0])
 		other++;
-	return log_error(
-	    CORALE_ENOTSUP, comm->rank,
-	    "ranks 0 (host %s) and %d (host %s) are on different hosts, or in containers that share no "
-	    "network namespace, and this library has no transport between them: build with UCX, or "
-	    "create the communicator with corale_comm_create_mpi",
-	    hellos[0].name, other, hellos[other].name);
+	return log_error(CORALE_ENOTSUP, comm->rank, "rank 0 (host %s) and rank %d (host %s) are %s; %s",
+			 hellos[0].name, other, hellos[other].name, why_apart(&hellos[0], &hellos[other]),
+			 advice ? advice
+				: "this library has no transport between them: build with UCX, or create the "
+				  "communicator with corale_comm_create_mpi");
 }
 
 int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback)
@@ -182,7 +236,9 @@ static int name_peers(struct comm *comm, const struct hello *hellos)
 		comm->peers[r].pid = (int)hellos[r].pid;
 		memcpy(comm->peers[r].host, hellos[r].name, sizeof comm->peers[r].host);
 	}
-	return comm->peers ? 0 : CORALE_ENOMEM;
+	return comm->peers
+		   ? 0
+		   : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks' names", comm->size);
 }
 
 static void choose_waits(struct comm *comm)
@@ -273,8 +329,10 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 		goto free_hellos;
 	comm->sends = calloc((size_t)comm->size, sizeof *comm->sends);
 	comm->recvs = calloc((size_t)comm->size, sizeof *comm->recvs);
-	ret = comm_agree(comm, comm->sends && comm->recvs ? name_peers(comm, hellos) : CORALE_ENOMEM,
-			 "count calls");
+	ret = comm->sends && comm->recvs
+		  ? name_peers(comm, hellos)
+		  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks' counts", comm->size);
+	ret = comm_agree(comm, ret, "count calls");
 	if (ret)
 		goto free_hellos;
 	choose_waits(comm);

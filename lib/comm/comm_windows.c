@@ -134,6 +134,14 @@ static int choose_layout(struct comm *comm)
 	return 0;
 }
 
+static int any_failed(const struct window_hello *all, int size)
+{
+	int failed = 0;
+	for (int r = 0; r < size; r++)
+		failed |= all[r].status != 0;
+	return failed;
+}
+
 int comm_open_windows(struct comm *comm, const struct hello *hellos)
 {
 	struct host_engine *e = &comm->engine;
@@ -163,12 +171,17 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 	int ret = all ? 0 : CORALE_ENOMEM;
 	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
 		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
-	for (int r = 0; !ret && r < comm->size; r++)
-		ret = all[r].status ? code_of_peer(all[r].status) : 0; /* its owner has logged the cause */
 	if (!ret)
+		ret = mine.status;
+	if (!ret && !any_failed(all, comm->size)) {
 		ret = map_peers(comm, hellos, all, pass, fd);
-	if (!ret)
-		probe_references(comm, hellos, all);
+		if (!ret)
+			probe_references(comm, hellos, all);
+	}
+	if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */
+		fdpass_close(pass);
+		pass = NULL;
+	}
 	ret = comm_agree(comm, ret, "map the windows of its node");
 	fdpass_close(pass);
 	if (fd >= 0)

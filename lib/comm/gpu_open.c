@@ -245,8 +245,14 @@ static int connect_engines(struct comm *comm)
 		ret = gpu_share_links(comm, &all->id, sizeof *all, &words_only);
 	if (!ret)
 		ret = share_limits(comm, all, words_only);
-	if (!ret)
-		ret = comm_agree(comm, exchange_windows(comm, all, pass, fd), "map its peers' GPU windows");
+	if (!ret) {
+		ret = exchange_windows(comm, all, pass, fd);
+		if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */
+			fdpass_close(pass);
+			pass = NULL;
+		}
+		ret = comm_agree(comm, ret, "map its peers' GPU windows");
+	}
 	if (!ret) {
 		tell_shared(comm, all);
 		count_blocks(comm, all);

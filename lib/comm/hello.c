@@ -28,11 +28,9 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 
 static const uint64_t hash_start = 0xcbf29ce484222325u;
 
-/* One machine, one network namespace: what memory descriptors and abstract sockets reach. The name tells fake
- * hosts apart that share a kernel. */
-static uint64_t host_hash(const char *name)
+/* 0: not known. */
+static uint64_t machine_hash(void)
 {
-	uint64_t hash = hash_bytes(hash_start, name, strlen(name));
 	char boot[64] = "";
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
 	if (file) {
@@ -40,10 +38,18 @@ static uint64_t host_hash(const char *name)
 			boot[0] = 0;
 		fclose(file);
 	}
+	return boot[0] ? hash_bytes(hash_start, boot, strlen(boot)) : 0;
+}
+
+/* One machine, one network namespace: what memory descriptors and abstract sockets reach. The name tells fake
+ * hosts apart that share a kernel. */
+static uint64_t host_hash(const char *name, uint64_t machine)
+{
+	uint64_t hash = hash_bytes(hash_start, name, strlen(name));
 	struct stat net;
 	if (!stat("/proc/self/ns/net", &net))
 		hash = hash_bytes(hash, &net.st_ino, sizeof net.st_ino);
-	return hash_bytes(hash, boot, strlen(boot));
+	return hash_bytes(hash, &machine, sizeof machine);
 }
 
 static int affinity_cores(void)
@@ -80,7 +86,8 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->pid = (uint64_t)getpid();
 	hello->process = process_number();
 	gethostname(hello->name, sizeof hello->name - 1);
-	hello->host = host_hash(hello->name);
+	hello->machine = machine_hash();
+	hello->host = host_hash(hello->name, hello->machine);
 	if (getrandom(&hello->token, sizeof hello->token, 0) != sizeof hello->token)
 		hello->token = hello->pid << 32 ^ (uint64_t)(uintptr_t)hello;
 	if (status)

@@ -126,6 +126,10 @@ static int pass_fds(struct comm *comm, const struct sharing *s, int **fds)
 static int attach(struct comm *comm, struct sharing *s, void *buffer, int *region)
 {
 	int made = MEM_NO_REGION, *fds = NULL, ret = pass_fds(comm, s, &fds);
+	if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */
+		fdpass_close(s->pass);
+		s->pass = NULL;
+	}
 	if (!ret)
 		ret = engine_cuda.attach(comm->gpu, s->all->handle, sizeof *s->all, fds, buffer, &made);
 	gpu_close_fds(comm, fds);

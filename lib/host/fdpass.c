@@ -19,6 +19,7 @@
 #include "base/log.h"
 
 enum { MAX_PENDING = 64, RETRY_MS = 2 };
+static const double CHECK_S = 0.5; /* of those that have not sent */
 
 struct fdpass {
 	int fd;
@@ -294,9 +295,40 @@ static int time_out(const struct exchange *x, double timeout_s)
 			 timeout_s, x->heard, x->peers, list[0] ? list : " none", x->served);
 }
 
+/* 1 if nobody listens at a peer's name any more: it has died, or given up. */
+static int is_gone(const char *name)
+{
+	struct sockaddr_un addr;
+	socklen_t length = address(&addr, name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int gone = fd >= 0 && connect(fd, (struct sockaddr *)&addr, length) && errno == ECONNREFUSED;
+	if (fd >= 0)
+		close(fd);
+	return gone;
+}
+
+/* A peer that this one has served may die before it sends: nothing but its name tells. */
+static int check_silent(struct exchange *x)
+{
+	for (int i = 0; i < x->peers; i++) {
+		if (x->seen[i] || !is_gone(x->names[i]))
+			continue;
+		int result = accept_some(x); /* what it sent before */
+		if (!result)
+			result = hear_pending(x);
+		if (result)
+			return result;
+		if (!x->seen[i])
+			return log_error(CORALE_EPEER, x->my_id,
+					 "rank %d has died or given up before it sent %d descriptors",
+					 x->peer_ids[i], x->nfds);
+	}
+	return 0;
+}
+
 static int run(struct exchange *x, double timeout_s)
 {
-	double deadline = now() + timeout_s;
+	double start = now(), deadline = start + timeout_s, next_check = start + CHECK_S;
 	struct pollfd polls[1 + MAX_PENDING];
 	while (x->heard < x->peers || x->served < x->peers) {
 		int result = 1;
@@ -309,10 +341,16 @@ static int run(struct exchange *x, double timeout_s)
 		double left = timeout_s < 0 ? 1 : deadline - now();
 		if (left <= 0)
 			return time_out(x, timeout_s);
+		if (now() >= next_check) {
+			next_check = now() + CHECK_S;
+			if ((result = check_silent(x)))
+				return result;
+			continue;
+		}
 		polls[0] = (struct pollfd){ .fd = x->pass->fd, .events = POLLIN };
 		for (int i = 0; i < x->npending; i++)
 			polls[1 + i] = (struct pollfd){ .fd = x->pending[i], .events = POLLIN };
-		int wait_ms = left > 1 ? 1000 : (int)(left * 1000) + 1;
+		int wait_ms = left > CHECK_S ? (int)(CHECK_S * 1000) : (int)(left * 1000) + 1;
 		if (x->served < x->peers)
 			wait_ms = RETRY_MS;
 		if (poll(polls, 1 + (nfds_t)x->npending, wait_ms) < 0 && errno != EINTR)

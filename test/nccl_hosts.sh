@@ -1,0 +1,201 @@
+#!/bin/bash
+# Where NCCL's interface of Corale can't make a communicator, every rank says so within 10 s: whom it is about, why, and how to run without
+# Corale. Ranks that die while it is made, another user's, ranks on two hosts and in two containers (network namespaces). TAP.
+# namespaces.sh runs the second half: it includes this file, with `on HOST COMMAND...` and $tag.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
+set -u
+here=${NCCL_HOSTS_HERE:-$(cd "$(dirname "$0")" && pwd)}
+build=${top_builddir:-$PWD}
+program=$build/test/nccl_rank
+without="start it without corale-run"
+number=${NCCL_HOSTS_NUMBER:-0}
+
+result() # status, description, file with the reasons
+{
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
+	[ "$1" = 0 ] || head -n 20 "$3" | sed 's/^/# /'
+}
+
+# start RANK COMMAND...: a rank in the background. Its output is $scratch/out.RANK, its log $scratch/log.RANK.
+start()
+{
+	local rank=$1
+	shift
+	timeout -k 2 25 "$@" >"$scratch/out.$rank" 2>"$scratch/log.$rank" </dev/null &
+	started+=($!)
+}
+fresh() # a new id, for new ranks
+{
+	rm -f "$scratch"/out.* "$scratch"/log.* "$scratch"/id*
+	started=()
+}
+await()
+{
+	wait "${started[@]}" 2>/dev/null
+	cat "$scratch"/out.* "$scratch"/log.* >"$scratch/all"
+}
+# expect DESCRIPTION RANKS PATTERN...: each rank failed within 10 s, and its last error has every pattern (grep -E).
+expect()
+{
+	local description=$1 ranks=$2 rank pattern wrong=0
+	shift 2
+	for rank in $ranks; do
+		awk '/ code [1-9]/ && $6 <= 10 { found = 1 } END { exit !found }' "$scratch/out.$rank" || wrong=1
+		for pattern in "$@" "$without"; do
+			grep -qE "$pattern" "$scratch/out.$rank" && continue
+			echo "rank $rank lacks: $pattern" >>"$scratch/all"
+			wrong=1
+		done
+		grep -q "$without" "$scratch/log.$rank" || wrong=1
+	done
+	result $wrong "$description" "$scratch/all"
+}
+
+# ---- On one host
+
+alone()
+{
+	fresh
+	for rank in 0 1 2; do start $rank "$program" $rank 3 "$scratch/id"; done
+	await
+	[ "$(cat "$scratch"/out.* | grep -c ' code 0 ')" = 3 ]
+	result $? "three ranks of one host" "$scratch/all"
+	# While the windows are made, before and after a rank has its peers' descriptors.
+	for call in memfd_create sendmsg process_vm_readv; do
+		fresh
+		start 0 "$program" 0 3 "$scratch/id"
+		start 1 "$program" 1 3 "$scratch/id"
+		start 2 "$program" 2 3 "$scratch/id" $call
+		await
+		expect "a rank dies in $call" "0 1" "rank 2( \(process [0-9]+ on [^ ]+\))? (has died|does not listen)"
+	done
+	fresh
+	start 1 "$program" 1 3 "$scratch/id" memfd_create
+	start 2 "$program" 2 3 "$scratch/id"
+	start 0 "$program" 0 3 "$scratch/id" memfd_create
+	await
+	expect "two ranks die, the maker of the id among them" "2" "rank [01] \(process [0-9]+ on [^ ]+\) has died"
+	fresh
+	start 0 "$program" 0 3 "$scratch/id"
+	start 1 "$program" 1 3 "$scratch/id"
+	sleep 1
+	kill -9 "$(pgrep -P "${started[1]}")"
+	await
+	expect "a rank dies while another has not come" "0" "rank 1 \(process [0-9]+ on [^ ]+\) has died"
+	another_user
+}
+
+another_user()
+{
+	local description="ranks of two users"
+	chmod 711 "$scratch"
+	if ! setpriv --reuid 65534 --clear-groups "$program" 2>&1 | grep -q usage; then
+		number=$((number + 1))
+		echo "ok $number - $description # SKIP this user can't start a program as another"
+		return
+	fi
+	fresh
+	start 0 "$program" 0 2 "$scratch/id"
+	start 1 setpriv --reuid 65534 --clear-groups "$program" 1 2 "$scratch/id"
+	await
+	expect "$description" "0 1" "rank [01] belongs to another user"
+}
+
+# ---- On two hosts
+
+boot_id=/proc/sys/kernel/random/boot_id
+# As `on`, with a boot id of its own, as another machine has.
+machine() # HOST COMMAND...
+{
+	local host=$1
+	shift
+	echo "$host" >"$scratch/boot.$host"
+	on "$host" sh -c 'mount --bind "$0" '$boot_id' && exec "$@"' "$scratch/boot.$host" "$@"
+}
+# In the network namespace of HOST, under the name of this host.
+container() # HOST COMMAND...
+{
+	nsenter --net="/run/netns/$tag$1" "${@:2}"
+}
+ranks_on() # machine|on|container
+{
+	export NCCL_SOCKET_IFNAME=ctl0
+	fresh
+	for rank in 0 1; do start $rank "$BASH" -c '"$@"' - "$1" nodea "$program" $rank 4 "$scratch/id"; done
+	for rank in 2 3; do start $rank "$BASH" -c '"$@"' - "$1" nodeb "$program" $rank 4 "$scratch/id"; done
+	await
+}
+one_on_each() # machine|on|container: rank 0, which others do not reach, gives up after 8 s
+{
+	fresh
+	start 0 env CORALE_NCCL_INIT_TIMEOUT=8 "$BASH" -c '"$@"' - "$1" nodea "$program" 0 2 "$scratch/id"
+	start 1 "$BASH" -c '"$@"' - "$1" nodeb "$program" 1 2 "$scratch/id"
+	await
+}
+
+apart()
+{
+	local name maker
+	name=$(hostname)
+	export -f machine container on
+	export tag scratch boot_id data
+	ranks_on machine
+	expect "two hosts" "0 1 2 3" 'rank 0 \(host nodea\) and rank 2 \(host nodeb\) are on different hosts; .*one host'
+	ranks_on on
+	expect "two containers with names of their own" "0 1 2 3" \
+		'rank 0 \(host nodea\) and rank 2 \(host nodeb\) are on one machine, in containers that share no network namespace'
+	ranks_on container
+	expect "two containers of one name" "0 1 2 3" \
+		"rank 0 \\(host $name\\) and rank 2 \\(host $name\\) are on one machine, in containers"
+
+	export NCCL_SOCKET_IFNAME=lo
+	one_on_each machine
+	expect "the id is of lo: the rank on the other host" 1 'rank 1 on host nodeb: nobody listens at 127\.0\.0\.1:[0-9]+' \
+		'made on host nodea, at that loopback address'
+	expect "the id is of lo: the rank on its host" 0 'waited 8 s for rank 1 of 2' 'Nothing has come from there to 127\.0\.0\.1:[0-9]+ on host nodea'
+	one_on_each container
+	expect "the id is of lo, one name: the rank in the other container" 1 "made at that loopback address on host $name" \
+		'with networks of their own'
+
+	export NCCL_SOCKET_IFNAME=data0
+	maker=$data.2
+	ip -n "${tag}nodeb" neigh replace "$maker" lladdr 02:00:00:00:00:01 dev data0
+	one_on_each machine
+	expect "what one rank sends is lost: that rank" 1 "rank 1 on host nodeb cannot connect to $maker:[0-9]+: no answer; the process on host nodea"
+	expect "what one rank sends is lost: the other" 0 'waited 8 s for rank 1 of 2' 'on host nodea: the processes .* can.t reach that address'
+	ip -n "${tag}nodeb" neigh del "$maker" dev data0
+	ip -n "${tag}nodeb" addr del "$data.3/24" dev data0
+	fresh
+	start 0 env CORALE_NCCL_INIT_TIMEOUT=8 "$BASH" -c '"$@"' - machine nodea "$program" 0 2 "$scratch/id"
+	start 1 env NCCL_SOCKET_IFNAME=ctl0 "$BASH" -c '"$@"' - machine nodeb "$program" 1 2 "$scratch/id"
+	await
+	expect "one rank has no route to the other host" 1 "rank 1 on host nodeb cannot connect to $maker:[0-9]+: Network is unreachable"
+}
+
+export CORALE_NCCL_DEVICE=host CORALE_DEBUG=warn
+if [ -n "${NCCL_HOSTS_NUMBER:-}" ]; then # within namespaces.sh, which removes $state
+	scratch=$state
+	apart
+	exit 0
+fi
+[ -x "$program" ] || {
+	echo "1..0 # SKIP test/nccl_rank is not built"
+	exit 0
+}
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+export NCCL_SOCKET_IFNAME=lo
+alone
+NCCL_HOSTS_HERE=$here NCCL_HOSTS_NUMBER=$number "$here/namespaces.sh" both "$0" >"$scratch/apart" 2>"$scratch/errors"
+reason=$(sed -n 's/^1\.\.0 # SKIP //p' "$scratch/apart")
+if [ -n "$reason" ]; then
+	number=$((number + 1))
+	echo "ok $number - two hosts # SKIP $reason"
+else
+	cat "$scratch/apart"
+	number=$((number + $(grep -cE '^(not )?ok ' "$scratch/apart")))
+	[ "$(grep -cE '^(not )?ok ' "$scratch/apart")" -ge 9 ]
+	result $? "every case of two hosts ran" "$scratch/errors"
+fi
+echo "1..$number"
