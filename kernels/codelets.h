@@ -177,6 +177,7 @@ struct codelet_args {
 	/* Of a call that is not captured: each block, of an exchange of few ranks (codelets_near) each warp, adds one to codelet_state.done as the last
 	 * thing that it does. What fails adds nothing. */
 	uint32_t counted;
+	uint32_t follows; /* the kernel before it on the stream is codelets_follow's */
 	uint64_t signature;
 	uint64_t scalar; /* of a premultiplied sum: the element's bits */
 	uint32_t number; /* the host's, for what fails */

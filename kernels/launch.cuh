@@ -30,8 +30,11 @@ static inline int load(const void *kernel)
 	return error ? error : (int)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, SHARED_PERCENT);
 }
 
-/* With programmatic launch: the kernel may be brought up while its predecessor on the stream still runs, and waits for its end
- * first thing. */
+/*
+ * With programmatic launch: the kernel may be brought up while its predecessor on the stream still runs, and waits for its end
+ * first thing. Not behind codelets_follow: where the program destroyed the stream right after the call, such calls hung (H100, driver
+ * 580.159; without programmatic launch they do not). args begin with codelet_args.
+ */
 static inline int launch(const void *kernel, codelet_shape shape, const void *args, void *stream)
 {
 	cudaLaunchAttribute attribute;
@@ -42,7 +45,7 @@ static inline int launch(const void *kernel, codelet_shape shape, const void *ar
 	config.blockDim = dim3((unsigned)shape.threads);
 	config.stream = (cudaStream_t)stream;
 	config.attrs = &attribute;
-	config.numAttrs = 1;
+	config.numAttrs = ((const codelet_args *)args)->follows ? 0 : 1;
 	void *arguments[] = { (void *)args };
 	return (int)cudaLaunchKernelExC(&config, kernel, arguments);
 }

@@ -126,6 +126,7 @@ struct engine {
 	int edges_at_once; /* of a launch, in each direction */
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
+	uint32_t follows; /* the last kernel launched is a follower (engine_cuda_order.c) */
 	uint64_t counted; /* what the eager launches so far add to the state's `done` */
 	int last_captures; /* the last call was captured */
 	int captured; /* a call was, so that a graph may name our memory */
@@ -155,6 +156,14 @@ static inline void engine_count(struct engine *e, int n)
 		e->counted += (uint64_t)n;
 }
 
+/* Whether the next launch is the first one behind a follower. */
+static inline uint32_t engine_take_follows(struct engine *e)
+{
+	const uint32_t follows = e->follows;
+	e->follows = 0;
+	return follows;
+}
+
 /* What all kernels need of the engine, for the next launch. */
 static inline struct codelet_args engine_args(struct engine *e)
 {
@@ -164,6 +173,7 @@ static inline struct codelet_args engine_args(struct engine *e)
 				      .state = e->state,
 				      .launch = engine_next_launch(e),
 				      .counted = !e->last_captures,
+				      .follows = engine_take_follows(e),
 				      .headers = (uint32_t)e->layout.headers,
 				      .flags = (uint32_t)e->layout.flags,
 				      .acks = (uint32_t)e->layout.acks,

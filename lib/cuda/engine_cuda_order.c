@@ -58,6 +58,7 @@ static int order_captured(struct engine *e, cudaStream_t stream, unsigned long l
 static int follow_eager(struct engine *e, cudaStream_t stream)
 {
 	struct codelet_follow f = { .args = engine_args(e), .until = e->counted };
+	e->follows = 1;
 	return engine_check(e, codelets_follow(&f, stream), "launching a kernel");
 }
 
