@@ -70,6 +70,17 @@ alone()
 		await
 		expect "a rank dies in $call" "0 1" "rank 2( \(process [0-9]+ on [^ ]+\))? (has died|does not listen)"
 	done
+	# As where a container forbids it.
+	for call in memfd_create sendmsg; do
+		fresh
+		start 0 "$program" 0 3 "$scratch/id"
+		start 1 "$program" 1 3 "$scratch/id"
+		start 2 "$program" 2 3 "$scratch/id" no-$call
+		await
+		expect "a rank must not call $call: that rank" 2 "Operation not permitted"
+		expect "a rank must not call $call: the others" "0 1" \
+			"rank 2 could not map the windows of its node on host [^ ]+: .*Operation not permitted"
+	done
 	fresh
 	start 1 "$program" 1 3 "$scratch/id" memfd_create
 	start 2 "$program" 2 3 "$scratch/id"

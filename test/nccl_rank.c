@@ -1,12 +1,13 @@
 /*
  * One rank of NCCL's interface in host memory, for nccl_hosts.sh: makes or reads an id, makes a communicator, and prints the result.
  *
- *   nccl_rank RANK SIZE FILE [CALL]    rank 0 writes its id to FILE, the others wait for it there
+ *   nccl_rank RANK SIZE FILE [[no-]CALL]    rank 0 writes its id to FILE, the others wait for it there
  *
- * CALL: the process dies when it first makes this call of libc's within ncclCommInitRank.
+ * CALL: the process dies when it first makes this call of libc's within ncclCommInitRank. no-CALL: the call is not permitted.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,36 +24,43 @@ enum { AWAIT_S = 20 };
 
 static const char *deadly = "";
 
+/* The next of that name, NULL if the call is to fail. */
 static void *libc_call(const char *name)
 {
 	if (!strcmp(name, deadly))
 		kill(getpid(), SIGKILL);
+	if (!strncmp(deadly, "no-", 3) && !strcmp(name, deadly + 3)) {
+		errno = EPERM;
+		return NULL;
+	}
 	return dlsym(RTLD_NEXT, name);
 }
 
 /* In the place of libc's: the window is made; descriptors are sent; a peer's memory is looked at. */
 
+typedef int create_call(const char *, unsigned);
+typedef ssize_t send_call(int, const struct msghdr *, int);
+typedef ssize_t read_call(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+			  unsigned long);
+
 int memfd_create(const char *name, unsigned flags)
 {
-	int (*call)(const char *, unsigned) = (int (*)(const char *, unsigned))libc_call("memfd_create");
-	return call(name, flags);
+	create_call *call = (create_call *)libc_call("memfd_create");
+	return call ? call(name, flags) : -1;
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	ssize_t (*call)(int, const struct msghdr *, int) = (ssize_t(*)(int, const struct msghdr *, int))(
-	    message->msg_controllen ? libc_call("sendmsg") : dlsym(RTLD_NEXT, "sendmsg"));
-	return call(fd, message, flags);
+	send_call *call =
+	    (send_call *)(message->msg_controllen ? libc_call("sendmsg") : dlsym(RTLD_NEXT, "sendmsg"));
+	return call ? call(fd, message, flags) : -1;
 }
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long nhere, const struct iovec *there,
 			 unsigned long nthere, unsigned long flags)
 {
-	ssize_t (*call)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
-			unsigned long) =
-	    (ssize_t(*)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
-			unsigned long))libc_call("process_vm_readv");
-	return call(pid, here, nhere, there, nthere, flags);
+	read_call *call = (read_call *)libc_call("process_vm_readv");
+	return call ? call(pid, here, nhere, there, nthere, flags) : -1;
 }
 
 static double now(void)

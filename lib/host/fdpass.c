@@ -147,8 +147,11 @@ static int serve(struct exchange *x)
 		if (same_user(fd))
 			result = send_hello(x, fd);
 		else
-			result = log_error(CORALE_EPEER, x->my_id,
-					   "the socket of rank %d belongs to another user", peer);
+			result =
+			    log_error(CORALE_ENOTSUP, x->my_id,
+				      "the socket of rank %d belongs to another user: start all ranks of "
+				      "a host as one user, in one user namespace",
+				      peer);
 	} else if (errno == EAGAIN || errno == EINTR) {
 		result = 0; /* the peer's queue of connections is full */
 	} else {

@@ -28,8 +28,9 @@ int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES]);
  * the same cookie and nfds, and list each other; ids are distinct. Strangers (another user, another cookie, the
  * longest silent ones of many) are turned away. Blocks (polling, without spinning) until all peers were heard and
  * served, or timeout_s (negative: no limit) has passed. On failure all received descriptors are closed.
- * Returns 0, CORALE_ETIMEDOUT (the log names the peers that did not come), CORALE_EPEER (a peer no longer listens: within a second),
- * CORALE_EINVAL, CORALE_ENOMEM, CORALE_ESYSTEM. One thread at a time per struct fdpass.
+ * Returns 0, CORALE_ETIMEDOUT (the log names the peers that did not come), CORALE_EPEER (a peer no longer listens,
+ * which is seen within a second), CORALE_ENOTSUP (a peer is another user's), CORALE_EINVAL, CORALE_ENOMEM,
+ * CORALE_ESYSTEM. One thread at a time per struct fdpass.
  */
 int fdpass_exchange(struct fdpass *pass, int peers, const char (*names)[FDPASS_NAME_BYTES],
 		    const int *peer_ids, int my_id, uint64_t cookie, const int *my_fds, int nfds,
