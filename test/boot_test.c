@@ -1130,6 +1130,53 @@ static void test_address(void **state)
 	expect_all(r, 4, 0, "");
 }
 
+enum { SEVERAL = 3 };
+
+struct several {
+	const char *address;
+	int rank;
+	int ret, sum;
+};
+
+/* Groups by one address that all live at a time, as communicators with NCCL_COMM_ID do. */
+static void *open_several(void *arg)
+{
+	struct several *s = arg;
+	struct boot *boots[SEVERAL] = { NULL };
+	struct boot_options o = { .address = s->address, .timeout_s = 20 };
+	unsigned char id[BOOT_ID_BYTES];
+	for (int k = 0; !s->ret && k < SEVERAL; k++) {
+		int mine = s->rank + k, all[2] = { 0, 0 };
+		s->ret = boot_id_create(&o, id);
+		if (!s->ret)
+			s->ret = boot_tcp_open(id, s->rank, 2, &o, &boots[k]);
+		if (!s->ret)
+			s->ret = boot_allgather(boots[k], &mine, sizeof(mine), all);
+		s->sum += all[0] + all[1];
+	}
+	for (int k = 0; k < SEVERAL; k++)
+		if (boots[k])
+			boots[k]->ops->close(boots[k]);
+	return NULL;
+}
+
+static void test_address_several(void **state)
+{
+	(void)state;
+	char address[64];
+	pthread_t threads[2];
+	free_port(address);
+	struct several s[2] = { { address, 0, 0, 0 }, { address, 1, 0, 0 } };
+	for (int r = 0; r < 2; r++)
+		assert_int_equal(pthread_create(&threads[r], NULL, open_several, &s[r]), 0);
+	for (int r = 0; r < 2; r++)
+		pthread_join(threads[r], NULL);
+	for (int r = 0; r < 2; r++) {
+		assert_int_equal(s[r].ret, 0);
+		assert_int_equal(s[r].sum, 1 + 3 + 5);
+	}
+}
+
 static void test_bad_address(void **state)
 {
 	(void)state;
@@ -1597,6 +1644,7 @@ static const struct test_case cases[] = {
 	{ "silent strangers", test_silent },
 	{ "fuzz", test_fuzz },
 	{ "address", test_address },
+	{ "groups of one address at a time", test_address_several },
 	{ "bad address", test_bad_address },
 	{ "many groups", test_many },
 	{ "children", test_children },

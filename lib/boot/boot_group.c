@@ -80,6 +80,21 @@ static void clear(struct boot_group *g)
 	g->has_failed = 0;
 }
 
+/* NULL: no memory, which is logged. */
+static struct boot_group *create(struct boot_groups *all, const struct boot_id *id)
+{
+	struct boot_group *g = calloc(1, sizeof(*g));
+	if (!g) {
+		log_error(CORALE_ENOMEM, -1, "bootstrap: no memory for a group");
+		return NULL;
+	}
+	g->id = *id;
+	g->here = all->maker.process;
+	g->next = all->first;
+	all->first = g;
+	return g;
+}
+
 int boot_groups_add(struct boot_groups *all, const struct boot_id *id)
 {
 	struct boot_group *g = find(all, id->name);
@@ -87,17 +102,28 @@ int boot_groups_add(struct boot_groups *all, const struct boot_id *id)
 		clear(g);
 		g->opens = 0;
 	}
-	if (!g) {
-		g = calloc(1, sizeof(*g));
-		if (!g)
-			return log_error(CORALE_ENOMEM, -1, "bootstrap: no memory for a group");
-		g->next = all->first;
-		all->first = g;
-	}
+	g = g ? g : create(all, id);
+	if (!g)
+		return CORALE_ENOMEM;
 	g->id = *id;
-	g->here = all->maker.process;
 	g->opens++;
 	return 0;
+}
+
+/*
+ * The group that a rank joins by an id that serves several: all ranks of the last one have come, so this is the next one, which may meet while
+ * the last one lives. NULL: it is not expected yet.
+ */
+static struct boot_group *group_after(struct boot_groups *all, struct boot_group *g)
+{
+	if (!g->id.flags || !g->size || g->came != everybody(g))
+		return g;
+	struct boot_group *next = g->opens > 1 ? create(all, &g->id) : NULL;
+	if (next) {
+		next->opens = g->opens - 1;
+		g->opens = 1;
+	}
+	return next;
 }
 
 static void drop(struct boot_groups *all, struct boot_group *g)
@@ -277,8 +303,10 @@ static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn
 		refuse(c, &why);
 		return;
 	}
-	if (g->size && h->rank >= 0 && h->rank < g->size && (g->left >> h->rank & 1) && g->id.flags) {
-		say(&why, CORALE_EPEER, BOOT_REFUSE_UNKNOWN, "the group before this one has not ended");
+	g = group_after(all, g);
+	if (!g || (g->size && h->rank >= 0 && h->rank < g->size && (g->left >> h->rank & 1) && g->id.flags)) {
+		say(&why, CORALE_EPEER, BOOT_REFUSE_UNKNOWN,
+		    "the group after the last one is not expected yet");
 		boot_conn_dismiss(c, BOOT_REFUSE, &why);
 		return;
 	}

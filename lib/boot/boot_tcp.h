@@ -42,7 +42,7 @@ int boot_id_create(const struct boot_options *o, unsigned char id[BOOT_ID_BYTES]
 
 /*
  * Opens rank's end of the group of id: returns at once; connecting goes on in poll, and the first all-gather may be started at once.
- * An id serves one group; with an address, and for children, one after the other. A forked child may open bootstraps of its own, but not
+ * An id serves one group; with an address, and for children, another one when all ranks of the last one have come. A forked child may open bootstraps of its own, but not
  * use its parent's. o is copied; NULL: all defaults.
  */
 int boot_tcp_open(const unsigned char id[BOOT_ID_BYTES], int rank, int size, const struct boot_options *o,
