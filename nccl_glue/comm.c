@@ -165,7 +165,7 @@ ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t
 				(int)stat, (int)ncclStatGpuMemTotal);
 	else
 		*value = stat == ncclStatGpuMemPersist || stat == ncclStatGpuMemTotal
-			     ? corale_comm_memory(comm->core)
+			     ? comm_device_memory(comm->core)
 			     : 0;
 	door_leave(comm);
 	return result;

@@ -133,6 +133,12 @@ size_t corale_comm_memory(const corale_comm *handle)
 	       plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans) + plans_bytes(&comm->narrow_plans);
 }
 
+size_t comm_device_memory(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "comm_device_memory");
+	return comm && comm->gpu ? engine_cuda.memory(comm->gpu) : corale_comm_memory(handle);
+}
+
 void corale_config_init(corale_config *config)
 {
 	if (!config)

@@ -212,6 +212,9 @@ static inline int comm_error(const corale_comm *handle)
 		    : CORALE_EINVAL;
 }
 
+/* Bytes of GPU memory that a CUDA communicator holds; of a host communicator all that corale_comm_memory counts. */
+size_t comm_device_memory(const corale_comm *handle);
+
 /* Seconds of one wait for a peer that is not a call's: while the communicator, or registered memory, is made. -1: no limit. */
 static inline double comm_wait_seconds(const struct comm *comm)
 {
