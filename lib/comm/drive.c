@@ -65,12 +65,16 @@ static int look(struct comm *comm, struct drive_stall *stall, const struct host_
 	if (!stall->since_ns || actions != stall->actions) {
 		stall->actions = actions;
 		stall->since_ns = now;
+		stall->gone = 0;
 	}
 	if (ret || now - stall->since_ns <= STALL_NS)
 		return ret;
 	const int peer = awaited(run, first, n);
-	if (peer >= 0 && diagnose_is_gone(comm, peer))
-		return diagnose_gone(comm, call, peer);
+	if (peer >= 0 && diagnose_is_gone(comm, peer)) {
+		if (stall->gone++)
+			return diagnose_gone(comm, call, peer);
+		return ret; /* what it did last may have come since this thread looked: only the next look tells */
+	}
 	const struct silence_wait wait = { call, call_is_pair(call) ? 0 : atomic_load(&comm->number), peer };
 	ret = diagnose_stalled(comm, peer);
 	if (!ret && peer != PLAN_NONE)

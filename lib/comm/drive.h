@@ -17,6 +17,7 @@ struct drive_stall {
 	unsigned polls; /* that found nothing to do */
 	uint64_t actions; /* of the run, when it was last seen to move */
 	int64_t since_ns;
+	int gone; /* looks, one after the other, that found the awaited rank gone */
 };
 
 /* The same step by step, in the calling thread alone. */

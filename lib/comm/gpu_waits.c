@@ -7,7 +7,7 @@
 #include "gpu.h"
 #include "recent.h"
 
-enum { NOTE_LASTS_NS = 150 * 1000 * 1000, GONE_NS = 60 * 1000 * 1000 };
+enum { NOTE_LASTS_NS = 150 * 1000 * 1000 };
 static const int64_t stall_ns = 10 * 1000000000ll, again_ns = 60 * 1000000000ll;
 
 /* What the watch thread has seen of the kernels' notes about a rank. Kernels of several calls may write them by turns: one of the calls is
@@ -16,6 +16,7 @@ struct gpu_wait {
 	uint64_t note;
 	uint32_t number; /* of the timed call */
 	int64_t since_ns, seen_ns; /* when its wait was first seen; when its last note came */
+	uint64_t gone_note; /* the last note when the rank was first seen to be gone; 0: it is not */
 };
 
 int gpu_waits_open(struct comm *comm)
@@ -49,6 +50,16 @@ static int is_waiting(struct gpu_wait *w, uint64_t note, int64_t now)
 	return note && now - w->seen_ns <= NOTE_LASTS_NS;
 }
 
+/* Whether the rank is gone, and the kernel has waited for it since that was seen: what the rank did last may have come after the note before. */
+static int waits_for_gone(const struct comm *comm, struct gpu_wait *w, int rank)
+{
+	if (!diagnose_is_gone(comm, rank))
+		return 0;
+	if (!w->gone_note)
+		w->gone_note = w->note;
+	return w->note != w->gone_note;
+}
+
 /* A line for the whole process, at most one a minute. */
 static int may_tell(int64_t now)
 {
@@ -80,7 +91,7 @@ int gpu_waits_look(struct comm *comm)
 			continue;
 		const int rank = comm_local_rank(comm, q);
 		const struct call call = recent_find(comm->recent, w->number, rank);
-		if (now - w->since_ns > GONE_NS && diagnose_is_gone(comm, rank))
+		if (waits_for_gone(comm, w, rank))
 			return diagnose_gone(comm, &call, rank);
 		if (now - w->since_ns > stall_ns && may_tell(now))
 			tell(comm, &call, rank, 1e-9 * (double)(now - w->since_ns));
