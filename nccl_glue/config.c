@@ -241,24 +241,3 @@ ncclResult_t door_coll_config_read(const ncclCollConfig_t *given, struct door_co
 	out->options = config.ext;
 	return ncclSuccess;
 }
-
-ncclResult_t door_sim_info_write(ncclSimInfo_t *info, float microseconds, char *why, size_t bytes)
-{
-	ncclSimInfo_t copy = { 0 };
-	size_t size;
-
-	if (!info)
-		return ncclSuccess;
-	memcpy(&size, info, sizeof(size));
-	memcpy(&copy, info, size < sizeof(copy) ? size : sizeof(copy));
-	if (copy.magic != NCCL_SIM_INFO_MAGIC) {
-		snprintf(why, bytes,
-			 "ncclSimInfo_t has the magic number 0x%x instead of 0x%x: set it to "
-			 "NCCL_SIM_INFO_INITIALIZER first",
-			 copy.magic, NCCL_SIM_INFO_MAGIC);
-		return ncclInvalidArgument;
-	}
-	if (size >= offsetof(ncclSimInfo_t, estimatedTime) + sizeof(float))
-		memcpy((char *)info + offsetof(ncclSimInfo_t, estimatedTime), &microseconds, sizeof(float));
-	return ncclSuccess;
-}

@@ -59,7 +59,4 @@ struct door_coll_config {
 ncclResult_t door_coll_config_read(const ncclCollConfig_t *given, struct door_coll_config *out, char *why,
 				   size_t bytes);
 
-/* Writes the answer of ncclGroupSimulateEnd into as much of info as the program has. */
-ncclResult_t door_sim_info_write(ncclSimInfo_t *info, float microseconds, char *why, size_t bytes);
-
 #endif

@@ -79,7 +79,7 @@ typedef enum {
 	ncclInvalidArgument = 4, /* an argument is wrong; nothing was started */
 	ncclInvalidUsage = 5, /* not offered, or ranks made different calls */
 	ncclRemoteError = 6, /* a rank died, left or aborted, or a deadline passed */
-	ncclInProgress = 7, /* only where the configuration has blocking = 0 */
+	ncclInProgress = 7, /* Corale never returns it: functions return when they are done */
 	ncclTimeout = 8, /* Corale never returns it */
 	ncclNumResults = 9
 } ncclResult_t;
@@ -164,7 +164,7 @@ typedef struct ncclConfig_t {
 	size_t size;
 	unsigned int magic;
 	unsigned int version;
-	int blocking; /* 1, the default: calls return when they are done; 0: they may return ncclInProgress */
+	int blocking; /* 0 or 1; without effect: functions return when they are done */
 	int cgaClusterSize;
 	int minCTAs;
 	int maxCTAs; /* most blocks of a kernel */
@@ -252,7 +252,7 @@ typedef struct ncclCollConfig_t {
 		    NCCL_CONFIG_UNDEF_PTR /* launchCompletionEvent */                                        \
 	}
 
-/* What ncclGroupSimulateEnd answers; begin with NCCL_SIM_INFO_INITIALIZER. */
+/* Of ncclGroupSimulateEnd, which is refused; begins with NCCL_SIM_INFO_INITIALIZER. */
 typedef struct ncclSimInfo_t {
 	size_t size;
 	unsigned int magic;
@@ -371,7 +371,7 @@ NCCL_DECLARE(ncclResult_t, ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t comm));
 /* Calls between ncclGroupStart and ncclGroupEnd start together. */
 NCCL_DECLARE(ncclResult_t, ncclGroupStart, (void));
 NCCL_DECLARE(ncclResult_t, ncclGroupEnd, (void));
-/* Drops the group and answers how long it would have taken, by Corale's cost model. */
+/* Refused: the group is dropped, and no time is estimated. */
 NCCL_DECLARE(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo));
 
 /* Collectives. They return when the call is on the stream. */

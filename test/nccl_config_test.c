@@ -421,25 +421,6 @@ static void test_coll_config_refused(void **state)
 	refuse_coll(given, "CTAPolicy");
 }
 
-static void test_sim_info(void **state)
-{
-	ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
-
-	(void)state;
-	assert_int_equal(door_sim_info_write(NULL, 5, why, sizeof(why)), ncclSuccess);
-	assert_int_equal(door_sim_info_write(&info, 5, why, sizeof(why)), ncclSuccess);
-	assert_true(info.estimatedTime == 5);
-	info.size = 16; /* no room for the answer */
-	assert_int_equal(door_sim_info_write(&info, 6, why, sizeof(why)), ncclSuccess);
-	assert_true(info.estimatedTime == 5);
-	info.size = 10000;
-	assert_int_equal(door_sim_info_write(&info, 7, why, sizeof(why)), ncclSuccess);
-	assert_true(info.estimatedTime == 7);
-	info.magic = NCCL_API_MAGIC;
-	assert_int_equal(door_sim_info_write(&info, 8, why, sizeof(why)), ncclInvalidArgument);
-	assert_true(info.estimatedTime == 7);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -449,7 +430,6 @@ int main(void)
 		cmocka_unit_test(test_ctas),          cmocka_unit_test(test_names),
 		cmocka_unit_test(test_ignored_names), cmocka_unit_test(test_short_why),
 		cmocka_unit_test(test_coll_config),   cmocka_unit_test(test_coll_config_refused),
-		cmocka_unit_test(test_sim_info),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
