@@ -174,6 +174,16 @@ static void spread(struct comm *comm, int code, int culprit)
 			send_control(comm, KIND_ABORT, code, culprit, r);
 }
 
+/* What the program sees of a failed call on a stream that is kept (struct comm_traits). */
+static const char *held(const struct comm *comm)
+{
+	return comm->gpu && comm->traits.holds
+		   ? "; the stream of this call is held, so that nothing behind it computes with what did "
+		     "not arrive, "
+		     "until the communicator is aborted or destroyed, or the process exits"
+		   : "";
+}
+
 void comm_fail(struct comm *comm, int code, const char *text)
 {
 	comm_fail_by(comm, code, comm->rank, text);
@@ -189,7 +199,8 @@ void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 	}
 	pthread_mutex_unlock(&comm->error_lock);
 	if (first) {
-		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s", text);
+		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s%s", text,
+			 held(comm));
 		spread(comm, code, culprit);
 	}
 }
