@@ -132,6 +132,8 @@ struct engine {
 	int captured; /* a call was, so that a graph may name our memory */
 	_Atomic int calling, closed; /* a call is being enqueued; collectives are refused */
 	cudaEvent_t order;
+	cudaEvent_t copied; /* after the last eager copy of a communicator of one rank */
+	int copies; /* there was one */
 };
 
 /* The code of the first failure of a kernel; 0: none. */

@@ -38,6 +38,15 @@ static int copy(const struct engine *e, struct own o, cudaStream_t stream)
 			    "copying what one rank sends itself");
 }
 
+/* For calls on other streams; those of a capture find the stream itself. */
+static int mark(struct engine *e, cudaStream_t stream)
+{
+	if (e->last_captures)
+		return 0;
+	e->copies = 1;
+	return engine_check(e, cudaEventRecord(e->copied, stream), "recording an event");
+}
+
 int engine_alone_is_done(const struct engine_call *c)
 {
 	const struct own o = own_of(c);
@@ -46,7 +55,8 @@ int engine_alone_is_done(const struct engine_call *c)
 
 int engine_run_alone(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
-	return copy(e, own_of(c), stream);
+	int ret = copy(e, own_of(c), stream);
+	return ret || engine_alone_is_done(c) ? ret : mark(e, stream);
 }
 
 int engine_send_alone(struct engine *e, const struct engine_message *m, int n, cudaStream_t stream)
@@ -54,5 +64,5 @@ int engine_send_alone(struct engine *e, const struct engine_message *m, int n, c
 	int ret = 0;
 	for (int i = 0; !ret && i < n; i++)
 		ret = copy(e, (struct own){ m[i].from, m[i].data, m[i].bytes }, stream);
-	return ret;
+	return ret ? ret : mark(e, stream);
 }

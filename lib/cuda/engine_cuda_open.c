@@ -243,6 +243,9 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming),
 				   "making an event");
 	if (!ret)
+		ret = engine_check(e, cudaEventCreateWithFlags(&e->copied, cudaEventDisableTiming),
+				   "making an event");
+	if (!ret)
 		ret = engine_side_open(e);
 	if (!ret)
 		ret = make_state(e, p->timeout_s);
@@ -289,6 +292,8 @@ void engine_close(struct engine *e)
 		e->driver.unreserve(e->base, e->stride * (size_t)e->ranks);
 	if (e->order)
 		cudaEventDestroy(e->order);
+	if (e->copied)
+		cudaEventDestroy(e->copied);
 	engine_close_lists(e);
 	engine_close_remote(e);
 	cudaFree(e->state);

@@ -58,6 +58,11 @@ static int order_captured(struct engine *e, cudaStream_t stream, unsigned long l
 static int follow_eager(struct engine *e, cudaStream_t stream)
 {
 	struct codelet_follow f = { .args = engine_args(e), .until = e->counted };
+	int ret = e->copies
+		      ? engine_check(e, cudaStreamWaitEvent(stream, e->copied, 0), "waiting for an event")
+		      : 0;
+	if (ret || !e->counted)
+		return ret;
 	e->follows = 1;
 	return engine_check(e, codelets_follow(&f, stream), "launching a kernel");
 }
@@ -68,7 +73,7 @@ static int order_eager(struct engine *e, cudaStream_t stream)
 	struct engine_last *last = &e->last_eager;
 	unsigned long long id;
 	int ret = engine_check_driver(e, e->driver.stream_id(stream, &id), "asking for a stream's number");
-	if (!ret && e->counted && (stream != last->stream || id != last->id))
+	if (!ret && (stream != last->stream || id != last->id))
 		ret = follow_eager(e, stream);
 	if (!ret)
 		*last = (struct engine_last){ .stream = stream, .id = id };

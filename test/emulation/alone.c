@@ -6,6 +6,7 @@
 #include "base/collectives.h"
 #include "calls.h"
 #include "emulation_test.h"
+#include "script.h"
 
 enum { COUNT = 1000, MESSAGES = 5, BYTES = 300 };
 
@@ -122,4 +123,35 @@ static void run_messages(int rank, void *arg)
 int test_messages_alone(void)
 {
 	return run(run_messages);
+}
+
+/* Each call sends on, on another stream, what the one before has received. */
+static void run_chain(int rank, void *arg)
+{
+	struct run *r = arg;
+	(void)rank;
+	memset(r->to, 0, sizeof r->to);
+	memset(r->from[0], 7, sizeof r->from[0]);
+	for (int i = 0; i < MESSAGES; i++) {
+		struct engine_message m = { .data = r->to[i],
+					    .from = i ? r->to[i - 1] : r->from[0],
+					    .bytes = BYTES,
+					    .type = CORALE_UINT8 };
+		struct engine_call c = { .coll = CORALE_ALL_GATHER,
+					 .type = CORALE_UINT8,
+					 .send = m.from,
+					 .recv = m.data,
+					 .bytes = BYTES };
+		struct engine *e = &r->world.engines[0];
+		r->faults += (i % 2 ? engine_run(e, &c, GPU_STREAM(i % 3))
+				    : engine_run_messages(e, &m, 1, GPU_STREAM(i % 3))) != 0;
+	}
+	script_synchronize();
+	for (int i = 0; i < MESSAGES; i++)
+		r->faults += memcmp(r->to[i], r->from[0], BYTES) != 0;
+}
+
+int test_streams_alone(void)
+{
+	return run(run_chain);
 }

@@ -431,6 +431,7 @@ static const struct {
 	{ "broadcasts in slots from every root", test_broadcasts_in_slots },
 	{ "one rank launches at most a copy", test_alone },
 	{ "one rank's messages to itself", test_messages_alone },
+	{ "one rank's calls on several streams", test_streams_alone },
 };
 
 int main(int argc, char **argv)

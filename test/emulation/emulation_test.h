@@ -68,5 +68,6 @@ int test_old_headers(void);
 
 int test_alone(void);
 int test_messages_alone(void);
+int test_streams_alone(void);
 
 #endif

@@ -138,7 +138,8 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->edges = calloc(1, sizeof(*e->edges));
 	e->beside = (cudaStream_t)GPU_STREAM(1);
 	e->work = (cudaStream_t)GPU_STREAM(2);
-	e->ready = (cudaEvent_t)&w->events[rank];
+	e->ready = (cudaEvent_t)&w->events[2 * rank];
+	e->copied = (cudaEvent_t)&w->events[2 * rank + 1];
 	e->edges_at_once = p->edges_at_once ? p->edges_at_once : (CODELET_MAX_MESSAGES - 1) / 2;
 	e->gpu_peers = w->regions;
 	e->driver.capture_info = capture_info;
@@ -264,7 +265,7 @@ int world_open(struct world *w, const struct world_params *p)
 	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
 	w->regions = calloc((size_t)(p->ranks * WORLD_REGIONS), sizeof(*w->regions));
-	w->events = calloc((size_t)p->ranks, sizeof(*w->events));
+	w->events = calloc(2 * (size_t)p->ranks, sizeof(*w->events));
 	w->node.ranks = p->ranks;
 	w->node.max_blocks = p->max_blocks;
 	w->node.words_bytes = w->layout.words_bytes;

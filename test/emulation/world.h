@@ -32,7 +32,7 @@ struct world {
 	unsigned char *windows;
 	struct engine *engines; /* by rank */
 	unsigned char **regions; /* a row of all ranks a region */
-	struct gpu_event *events; /* by rank */
+	struct gpu_event *events; /* two of each rank */
 	unsigned char **registered, **scratch; /* by rank, or NULL */
 	struct plan_node node;
 	struct topo *topo;
