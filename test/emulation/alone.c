@@ -8,7 +8,7 @@
 #include "emulation_test.h"
 #include "script.h"
 
-enum { COUNT = 1000, MESSAGES = 5, BYTES = 300 };
+enum { COUNT = 1000, MESSAGES = 5, BYTES = 300, CHAINS = 10 };
 
 static const struct world_params alone = { .ranks = 1, .max_blocks = 2, .window_bytes = 224 << 10 };
 
@@ -126,10 +126,8 @@ int test_messages_alone(void)
 }
 
 /* Each call sends on, on another stream, what the one before has received. */
-static void run_chain(int rank, void *arg)
+static void chain(struct run *r)
 {
-	struct run *r = arg;
-	(void)rank;
 	memset(r->to, 0, sizeof r->to);
 	memset(r->from[0], 7, sizeof r->from[0]);
 	for (int i = 0; i < MESSAGES; i++) {
@@ -151,7 +149,14 @@ static void run_chain(int rank, void *arg)
 		r->faults += memcmp(r->to[i], r->from[0], BYTES) != 0;
 }
 
+static void run_chains(int rank, void *arg)
+{
+	(void)rank;
+	for (int i = 0; i < CHAINS; i++)
+		chain(arg);
+}
+
 int test_streams_alone(void)
 {
-	return run(run_chain);
+	return run(run_chains);
 }
