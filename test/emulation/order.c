@@ -138,13 +138,11 @@ enum { FOLLOWERS = 3 };
 static void run_places(int rank, void *arg)
 {
 	struct steps *s = arg;
-	struct call c = {
-		.codelet = CODELET_PACKETS,
-		.coll = CORALE_ALL_REDUCE,
-		.type = CORALE_INT32,
-		.op = CORALE_NUM_OPS, /* other calls of one rank need no kernel */
-		.count = 20
-	};
+	struct call c = { .codelet = CODELET_PACKETS,
+			  .coll = CORALE_ALL_REDUCE,
+			  .type = CORALE_INT32,
+			  .op = CORALE_NUM_OPS, /* other calls of one rank need no kernel */
+			  .count = 20 };
 	for (int i = 0; i < CALLS; i++) {
 		struct started started;
 		if (places[i].is_new)
