@@ -177,7 +177,5 @@ ncclResult_t door_call(const struct door_call *call)
 		}
 		door_leave(call->comm);
 	}
-	if (result != ncclSuccess)
-		door_group_fail(result);
-	return result;
+	return door_group_fail(result);
 }

@@ -38,9 +38,7 @@ static ncclResult_t check(const char *call, const ncclCollConfig_t *given)
 				     call);
 	else if (has_hint(&config))
 		tell_once(call);
-	if (result != ncclSuccess)
-		door_group_fail(result);
-	return result;
+	return door_group_fail(result);
 }
 
 DOOR_EXPORT(ncclAllReduceConfig);

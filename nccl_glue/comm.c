@@ -1,5 +1,4 @@
 /* Handles, and what programs ask of a communicator. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,20 +34,20 @@ void door_keep(struct ncclComm *comm)
 	pthread_mutex_unlock(&lock);
 }
 
+static int is_comm(ncclComm_t comm)
+{
+	return comm && comm->magic == DOOR_MAGIC;
+}
+
 static ncclResult_t refuse(ncclComm_t comm, int state, const char *call)
 {
-	if (!comm || comm->magic != DOOR_MAGIC)
+	if (!is_comm(comm))
 		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
 	return door_refuse(state == DOOR_ENDED ? ncclInvalidArgument : ncclInvalidUsage,
 			   "nccl%s: rank %d's communicator %p was %s", call, comm->rank, (void *)comm,
 			   state == DOOR_ENDED       ? "destroyed or aborted"
 			   : state == DOOR_FINALIZED ? "finalized: it can only be destroyed"
 						     : "revoked: it can only be split, shrunk or destroyed");
-}
-
-static int is_comm(ncclComm_t comm)
-{
-	return comm && comm->magic == DOOR_MAGIC;
 }
 
 /* States up to `most` are allowed. */

@@ -157,8 +157,8 @@ uint32_t door_cut_waves(struct door_call *pairs, size_t n, uint32_t most);
 int door_grouping(void);
 ncclResult_t door_group_call(const struct door_call *call);
 ncclResult_t door_group_job(const struct door_job *job);
-/* A function in the group has failed: so does the group's end. */
-void door_group_fail(ncclResult_t result);
+/* Returns result. If a function in the group has failed by it, so does the group's end. */
+ncclResult_t door_group_fail(ncclResult_t result);
 
 /* ---- memory.c */
 

@@ -1,5 +1,4 @@
 /* How communicators end. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -84,9 +83,7 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm)
 	if (result == ncclSuccess && take(comm))
 		result = door_job_submit(
 		    &(struct door_job){ .kind = DOOR_DESTROY, .comm = comm, .ordinal = comm->ordinal });
-	if (result != ncclSuccess)
-		door_group_fail(result);
-	return result;
+	return door_group_fail(result);
 }
 
 /* ---- At once ---------------------------------------------------------------------------------------------------- */

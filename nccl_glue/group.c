@@ -24,10 +24,11 @@ int door_grouping(void)
 	return group.depth > 0;
 }
 
-void door_group_fail(ncclResult_t result)
+ncclResult_t door_group_fail(ncclResult_t result)
 {
 	if (group.depth && group.error == ncclSuccess)
 		group.error = result;
+	return result;
 }
 
 static ncclResult_t append(struct list *list, const void *item)

@@ -297,8 +297,7 @@ static ncclResult_t init(const char *call, ncclComm_t *out, int size, const nccl
 		job.id = *id;
 		return door_job_submit(&job);
 	}
-	door_group_fail(result);
-	return result;
+	return door_group_fail(result);
 }
 
 DOOR_EXPORT(ncclCommInitRank);
@@ -383,8 +382,7 @@ static ncclResult_t submit_child(struct door_job *job, const char *call, const n
 	}
 	free(job->ranks);
 	door_leave(job->comm);
-	door_group_fail(result);
-	return result;
+	return door_group_fail(result);
 }
 
 DOOR_EXPORT(ncclCommSplit);
@@ -399,10 +397,8 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *o
 				     "and a place for the communicator",
 				     color);
 	}
-	if (result != ncclSuccess) {
-		door_group_fail(result);
-		return result;
-	}
+	if (result != ncclSuccess)
+		return door_group_fail(result);
 	return submit_child(&job, "CommSplit", config);
 }
 
@@ -443,10 +439,8 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t
 {
 	struct door_job job = { .kind = DOOR_SHRINK, .comm = parent, .out = out };
 	ncclResult_t result = door_enter_any(parent, "CommShrink");
-	if (result != ncclSuccess) {
-		door_group_fail(result);
-		return result;
-	}
+	if (result != ncclSuccess)
+		return door_group_fail(result);
 	result = check_shrink(parent, excluded, n, out);
 	if (result == ncclSuccess) {
 		job.nranks = remaining(parent, excluded, n, &job.ranks);
@@ -456,8 +450,7 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t
 	}
 	if (result != ncclSuccess) {
 		door_leave(parent);
-		door_group_fail(result);
-		return result;
+		return door_group_fail(result);
 	}
 	if (flags & NCCL_SHRINK_ABORT)
 		comm_quit(parent->core);

@@ -35,7 +35,7 @@ static void *run_in_thread(void *arg)
 {
 	struct door_job *job = arg;
 	const struct door_device *device = door_device_find();
-	if (!device || (device->select && device->select(job->ordinal)))
+	if (!device || device->select(job->ordinal))
 		fail_unstarted(job);
 	else
 		run(job);
@@ -105,7 +105,5 @@ ncclResult_t door_job_submit(const struct door_job *given)
 	ncclResult_t result = door_grouping() ? door_group_job(&job) : run_alone(&job);
 	if (result != ncclSuccess || !door_grouping())
 		free(job.ranks);
-	if (result != ncclSuccess)
-		door_group_fail(result);
-	return result;
+	return door_group_fail(result);
 }

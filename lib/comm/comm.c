@@ -206,12 +206,7 @@ void comm_quit(corale_comm *handle)
 	struct comm *comm = comm_take(handle, "comm_quit");
 	if (!comm)
 		return;
-	pthread_mutex_lock(&comm->error_lock);
-	if (!atomic_load(&comm->error)) {
-		snprintf(comm->failure, sizeof comm->failure, "the communicator was aborted on this rank");
-		atomic_store(&comm->error, CORALE_EABORTED);
-	}
-	pthread_mutex_unlock(&comm->error_lock);
+	comm_end(comm, CORALE_EABORTED, "the communicator was aborted on this rank");
 	diagnose_leave(comm, WINDOW_ABORTED);
 	if (comm->gpu) {
 		engine_cuda.release(comm->gpu);

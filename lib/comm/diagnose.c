@@ -189,7 +189,7 @@ void comm_fail(struct comm *comm, int code, const char *text)
 	comm_fail_by(comm, code, comm->rank, text);
 }
 
-void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
+int comm_end(struct comm *comm, int code, const char *text)
 {
 	pthread_mutex_lock(&comm->error_lock);
 	int first = !atomic_load(&comm->error);
@@ -198,7 +198,12 @@ void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 		atomic_store(&comm->error, code);
 	}
 	pthread_mutex_unlock(&comm->error_lock);
-	if (first) {
+	return first;
+}
+
+void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
+{
+	if (comm_end(comm, code, text)) {
 		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s%s", text,
 			 held(comm));
 		spread(comm, code, culprit);

@@ -132,8 +132,7 @@ struct engine {
 	int captured; /* a call was, so that a graph may name our memory */
 	_Atomic int calling, closed; /* a call is being enqueued; collectives are refused */
 	cudaEvent_t order;
-	cudaEvent_t copied; /* after the last eager copy of a communicator of one rank */
-	int copies; /* there was one */
+	cudaEvent_t copied; /* of a communicator of one rank: after its last eager copy */
 };
 
 /* The code of the first failure of a kernel; 0: none. */

@@ -30,9 +30,14 @@ static struct own own_of(const struct engine_call *c)
 	return o;
 }
 
+static int is_nothing(struct own o)
+{
+	return !o.bytes || o.from == o.to;
+}
+
 static int copy(const struct engine *e, struct own o, cudaStream_t stream)
 {
-	if (!o.bytes || o.from == o.to)
+	if (is_nothing(o))
 		return 0;
 	return engine_check(e, cudaMemcpyAsync(o.to, o.from, o.bytes, cudaMemcpyDefault, stream),
 			    "copying what one rank sends itself");
@@ -41,22 +46,20 @@ static int copy(const struct engine *e, struct own o, cudaStream_t stream)
 /* For calls on other streams; those of a capture find the stream itself. */
 static int mark(struct engine *e, cudaStream_t stream)
 {
-	if (e->last_captures)
-		return 0;
-	e->copies = 1;
-	return engine_check(e, cudaEventRecord(e->copied, stream), "recording an event");
+	return e->last_captures ? 0
+				: engine_check(e, cudaEventRecord(e->copied, stream), "recording an event");
 }
 
 int engine_alone_is_done(const struct engine_call *c)
 {
-	const struct own o = own_of(c);
-	return !o.bytes || o.from == o.to;
+	return is_nothing(own_of(c));
 }
 
 int engine_run_alone(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
-	int ret = copy(e, own_of(c), stream);
-	return ret || engine_alone_is_done(c) ? ret : mark(e, stream);
+	const struct own o = own_of(c);
+	int ret = copy(e, o, stream);
+	return ret || is_nothing(o) ? ret : mark(e, stream);
 }
 
 int engine_send_alone(struct engine *e, const struct engine_message *m, int n, cudaStream_t stream)

@@ -242,7 +242,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	if (!ret)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming),
 				   "making an event");
-	if (!ret)
+	if (!ret && p->world_ranks == 1)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->copied, cudaEventDisableTiming),
 				   "making an event");
 	if (!ret)

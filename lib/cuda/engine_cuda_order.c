@@ -57,12 +57,12 @@ static int order_captured(struct engine *e, cudaStream_t stream, unsigned long l
 
 static int follow_eager(struct engine *e, cudaStream_t stream)
 {
-	struct codelet_follow f = { .args = engine_args(e), .until = e->counted };
-	int ret = e->copies
+	int ret = e->copied
 		      ? engine_check(e, cudaStreamWaitEvent(stream, e->copied, 0), "waiting for an event")
 		      : 0;
 	if (ret || !e->counted)
 		return ret;
+	struct codelet_follow f = { .args = engine_args(e), .until = e->counted };
 	e->follows = 1;
 	return engine_check(e, codelets_follow(&f, stream), "launching a kernel");
 }

@@ -115,11 +115,6 @@ void engine_release(struct engine *e)
 	set_hold(e, 0);
 }
 
-static void pause_hold(struct engine *e)
-{
-	set_hold(e, 0);
-}
-
 /* What failed meanwhile has ended. */
 static void resume_hold(struct engine *e)
 {
@@ -133,7 +128,7 @@ static void resume_hold(struct engine *e)
 /* cudaFree waits so. cudaDeviceSynchronize does, too, but it invalidates every capture that is under way in the process. */
 int engine_wait_idle(struct engine *e)
 {
-	pause_hold(e); /* a stream that is held never becomes idle */
+	set_hold(e, 0); /* a stream that is held never becomes idle */
 	cudaError_t error = e->spare ? cudaFree(e->spare) : cudaDeviceSynchronize();
 	e->spare = NULL;
 	resume_hold(e);
