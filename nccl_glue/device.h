@@ -10,6 +10,8 @@
 
 struct door_device {
 	int is_gpu;
+	/* CUDA's: 13000. 0: none. */
+	int (*version)(void);
 	/* The thread's current GPU. peek: 1 if it is known, without a word in the log. */
 	int (*current)(int *ordinal);
 	int (*peek)(int *ordinal);

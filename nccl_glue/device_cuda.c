@@ -15,6 +15,12 @@ static int check(cudaError_t error, const char *what)
 			 "%s: %s (%s)", what, cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
+static int version(void)
+{
+	int found = 0;
+	return cudaRuntimeGetVersion(&found) == cudaSuccess ? found : 0;
+}
+
 static int current(int *ordinal)
 {
 	return check(cudaGetDevice(ordinal), "asking for the current GPU");
@@ -104,6 +110,7 @@ static int free_memory(void *memory)
 }
 
 static const struct door_device gpu = { .is_gpu = 1,
+					.version = version,
 					.current = current,
 					.peek = peek,
 					.select = select_gpu,

@@ -7,6 +7,11 @@
 #include "base/log.h"
 #include "corale.h"
 
+static int no_version(void)
+{
+	return 0;
+}
+
 static int current(int *ordinal)
 {
 	*ordinal = 0;
@@ -61,7 +66,8 @@ static int free_memory(void *memory)
 	return 0;
 }
 
-const struct door_device door_device_host = { .current = current,
+const struct door_device door_device_host = { .version = no_version,
+					      .current = current,
 					      .peek = current,
 					      .select = select_any,
 					      .count = count,

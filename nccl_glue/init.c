@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "boot/boot_tcp.h"
 #include "comm/gpu_blocks.h"
 #include "door.h"
 #include "env.h"
 #include "export.h"
-#include "log.h"
+#include "init_log.h"
 
 _Static_assert(sizeof(ncclUniqueId) == BOOT_ID_BYTES, "an id is the bootstrap's");
 
@@ -110,31 +111,29 @@ static int create_core(struct ncclComm *comm, const struct settings *settings)
 	return corale_private_comm_create(&bootstrap, &config, NULL, &traits, NULL, NULL, &comm->core);
 }
 
-static void tell(const struct ncclComm *comm, const struct door_job *job,
-		 void (*line)(const struct door_log_comm *))
+/* Where every rank is, for the log. */
+static int gather_places(struct ncclComm *comm, struct init_place *all)
 {
-	static const char *const calls[] = { [DOOR_INIT] = "ncclCommInitRank",
-					     [DOOR_SPLIT] = "ncclCommSplit",
-					     [DOOR_SHRINK] = "ncclCommShrink" };
-	uint64_t id = job->tag;
-	if (!door_log_wants(DOOR_LOG_INIT))
-		return;
-	for (size_t i = 0; job->kind == DOOR_INIT && i < sizeof job->id.internal;
-	     i++) /* FNV-1a: the id itself is secret */
-		id = (id ^ (unsigned char)job->id.internal[i]) * 0x100000001b3u;
-	const struct door_log_comm facts = { .call = calls[job->kind],
-					     .comm = comm,
-					     .rank = comm->rank,
-					     .nranks = comm->size,
-					     .cuda_dev = comm->ordinal,
-					     .nvml_dev = comm->ordinal,
-					     .bus_id = comm->device->bus_id(comm->ordinal),
-					     .comm_id = id,
-					     .parent = job->kind == DOOR_INIT ? NULL : job->comm,
-					     .split_count = (int)(job->tag / 2),
-					     .color = job->color,
-					     .key = job->key };
-	line(&facts);
+	const struct init_place mine = { process_number(), comm->ordinal };
+	*all = mine;
+	return comm->boot ? gather(comm, &mine, sizeof mine, all) : 0;
+}
+
+/* The core, and what the log says of it. */
+static int bring_up(struct ncclComm *comm, const struct door_job *job, const struct settings *settings)
+{
+	struct init_place *places = malloc((size_t)comm->size * sizeof *places);
+	if (!places)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	init_log_start(comm, job, settings->nccl_version);
+	int ret = gather_places(comm, places);
+	ret = ret ? ret : create_core(comm, settings);
+	if (!ret) {
+		comm->id = atomic_load(&comm->core->comm)->id;
+		init_log_complete(comm, job, places);
+	}
+	free(places);
+	return ret;
 }
 
 /* The bootstrap becomes the communicator's, or ends. */
@@ -147,12 +146,9 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, in
 	struct ncclComm *comm = ret ? NULL : door_create(rank, size, job->ordinal, device, &job->config);
 	if (comm) {
 		comm->boot = boot;
-		tell(comm, job, door_log_init_start);
-		ret = create_core(comm, settings);
+		ret = bring_up(comm, job, settings);
 	}
 	if (comm && !ret) {
-		comm->id = atomic_load(&comm->core->comm)->id;
-		tell(comm, job, door_log_init_complete);
 		door_keep(comm);
 		*job->out = comm;
 		return ncclSuccess;

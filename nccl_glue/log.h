@@ -50,7 +50,7 @@ void door_log(unsigned subsystems, const char *format, ...) __attribute__((forma
 /* Once a process, where NCCL_DEBUG asks for it: "NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)". nccl: 22809; cuda: CUDA's 13000, 0: none. */
 void door_log_version(int nccl, int cuda);
 
-/* "Using network Socket". */
+/* "Using network none". */
 void door_log_network(const char *name);
 
 struct door_log_comm {

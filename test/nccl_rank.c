@@ -3,7 +3,7 @@
  *
  *   nccl_rank RANK SIZE FILE [[no-]CALL]    rank 0 writes its id to FILE, the others wait for it there
  *
- * CALL: the process dies when it first makes this call of libc's within ncclCommInitRank. no-CALL: the call is not permitted.
+ * CALL: the process dies when it first makes this call of libc's within ncclCommInitRankConfig. no-CALL: the call is not permitted.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -123,7 +123,9 @@ int main(int argc, char **argv)
 	const double start = now();
 	if (argc > 4)
 		deadly = argv[4];
-	ncclResult_t result = ncclCommInitRank(&comm, size, id, rank);
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	config.splitShare = 1; /* as PyTorch sets it; without effect */
+	ncclResult_t result = ncclCommInitRankConfig(&comm, size, id, rank, &config);
 	const double seconds = now() - start;
 	if (result == ncclSuccess)
 		result = check(comm, rank, size);

@@ -1,0 +1,63 @@
+#include "init_log.h"
+
+#include "log.h"
+
+static struct door_log_comm facts_of(const struct ncclComm *comm, const struct door_job *job)
+{
+	static const char *const calls[] = { [DOOR_INIT] = "ncclCommInitRank",
+					     [DOOR_SPLIT] = "ncclCommSplit",
+					     [DOOR_SHRINK] = "ncclCommShrink" };
+	uint64_t id = job->tag;
+	for (size_t i = 0; job->kind == DOOR_INIT && i < sizeof job->id.internal;
+	     i++) /* FNV-1a: the id itself is secret */
+		id = (id ^ (unsigned char)job->id.internal[i]) * 0x100000001b3u;
+	return (struct door_log_comm){ .call = calls[job->kind],
+				       .comm = comm,
+				       .rank = comm->rank,
+				       .nranks = comm->size,
+				       .cuda_dev = comm->ordinal,
+				       .nvml_dev = comm->ordinal,
+				       .bus_id = comm->device->bus_id(comm->ordinal),
+				       .comm_id = id,
+				       .parent = job->kind == DOOR_INIT ? NULL : job->comm,
+				       .split_count = (int)(job->tag / 2),
+				       .color = job->color,
+				       .key = job->key };
+}
+
+void init_log_start(const struct ncclComm *comm, const struct door_job *job, int version)
+{
+	char ignored[512];
+	if (comm->rank == 0)
+		door_log_version(version, comm->device->version());
+	if (!door_log_wants(DOOR_LOG_INIT | DOOR_LOG_NET))
+		return;
+	door_log_network("none (all ranks are on one host)");
+	const struct door_log_comm facts = facts_of(comm, job);
+	door_log_init_start(&facts);
+	if (door_config_ignored(&job->config, ignored, sizeof ignored))
+		door_log(DOOR_LOG_INIT, "Corale: rank %d: without effect in ncclConfig_t: %s", comm->rank,
+			 ignored);
+}
+
+/* In NCCL's words: memory of the same process, memory of another process's GPU, host memory that processes share. */
+static const char *path_of(const struct ncclComm *comm, const struct init_place *here,
+			   const struct init_place *there)
+{
+	if (!comm->device->is_gpu)
+		return "SHM/direct/direct";
+	return here->process == there->process ? "P2P/direct pointer" : "P2P/CUMEM";
+}
+
+void init_log_complete(const struct ncclComm *comm, const struct door_job *job,
+		       const struct init_place *places)
+{
+	if (!door_log_wants(DOOR_LOG_INIT | DOOR_LOG_P2P))
+		return;
+	for (int r = 0; r < comm->size; r++)
+		if (r != comm->rank)
+			door_log_path(comm->rank, comm->ordinal, r, (int)places[r].ordinal,
+				      path_of(comm, &places[comm->rank], &places[r]));
+	const struct door_log_comm facts = facts_of(comm, job);
+	door_log_init_complete(&facts);
+}
