@@ -40,9 +40,11 @@ static void print_machine(const struct plan_request *request, const struct topo 
 	printf("machine: %s\n", request->machine ? request->machine : "this one, a rank on each core");
 	printf("  %d ranks on %d nodes; in a node %.3g us and %.4g GB/s", topo->map.ranks, topo->map.nodes,
 	       topo->node.latency_ns / 1e3, topo->node.bytes_per_ns);
-	if (topo->map.nodes > 1)
-		printf("; between nodes %.3g us and %.4g GB/s a rank", topo->rail.latency_ns / 1e3,
-		       topo->rail.bytes_per_ns);
+	if (topo->map.nodes > 1) {
+		char rails[160];
+		topo_print_rails(topo, rails, sizeof(rails));
+		printf("; between nodes %s", rails);
+	}
 	printf("\n\n");
 }
 

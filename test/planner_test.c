@@ -11,7 +11,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/collectives.h"
 #include "plan_cases.h"
+#include "plan/cost_rates.h"
 #include "plan/plan_eval.h"
 #include "plan/sim.h"
 
@@ -262,12 +264,13 @@ static void test_cost(void **state)
 }
 
 /* The time that the simulator gives a row's plan; 0 where it does not apply or takes too long to simulate. */
-static double simulate_row(const struct planner *planner, size_t bytes, int row, const char *name)
+static double simulate_row(const struct planner *planner, corale_coll coll, size_t bytes, int row,
+			   const char *name)
 {
 	struct plan plan;
 	struct sim_result result;
 	struct sim_options options = { .count = bytes / 4, .most_actions = 60000 };
-	struct plan_key key = planner_key(CORALE_ALL_REDUCE, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
+	struct plan_key key = planner_key(coll, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
 	int ret = planner_build(planner, &key, row, &plan);
 	if (ret == CORALE_ENOTSUP)
 		return 0;
@@ -281,42 +284,127 @@ static double simulate_row(const struct planner *planner, size_t bytes, int row,
 	return result.ns;
 }
 
-/* No other row of an all_reduce is much better than the one that the model chose, if the simulator is asked. */
-static void expect_good_choice(const struct planner *planner, const char *machine, size_t bytes)
+/*
+ * No other row is much better than the one that the model chose, if the simulator is asked. Of rooted calls the choice may be a tenth slower, where it
+ * keeps ranks less busy; where nodes are uneven the model, which looks at a few ranks, is a little worse.
+ */
+static void expect_good_choice(const struct planner *planner, const char *machine, corale_coll coll,
+			       size_t bytes)
 {
 	int rows;
 	const struct algo *algo = algo_table(&rows);
 	struct plan plan;
 	char error[200];
-	struct plan_key key = planner_key(CORALE_ALL_REDUCE, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
+	struct plan_key key = planner_key(coll, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
 	assert_int_equal(planner_plan(planner, &key, &plan, error, sizeof(error)), 0);
-	double chosen = simulate_row(planner, bytes, plan.algo, algo[plan.algo].name);
+	double chosen = simulate_row(planner, coll, bytes, plan.algo, algo[plan.algo].name);
+	const double most = coll_is_rooted(coll) || strchr(machine, '[') ? 1.25 : 1.15;
 	for (int row = 0; row < rows && chosen > 0; row++) {
-		double ns = simulate_row(planner, bytes, row, algo[row].name);
-		if (ns > 0 && chosen > 1.3 * ns)
-			fail_msg("%s, %zu bytes: chose %s, simulated %.0f ns, but %s takes %.0f ns", machine,
-				 bytes, algo[plan.algo].name, chosen, algo[row].name, ns);
+		double ns =
+		    algo[row].coll == coll ? simulate_row(planner, coll, bytes, row, algo[row].name) : 0;
+		if (ns > 0 && chosen > most * ns)
+			fail_msg("%s, %s of %zu bytes: chose %s, simulated %.0f ns, but %s takes %.0f ns",
+				 machine, corale_coll_name(coll), bytes, algo[plan.algo].name, chosen,
+				 algo[row].name, ns);
 	}
 }
 
 static void test_good_choices(void **state)
 {
 	(void)state;
-	static const char *const machines[] = {
-		"node:2 gpu:8 nvlink:390 rail:50",   "node:5 gpu:8 nvlink:390 rail:50",
-		"node:16 gpu:8 nvlink:390 rail:50",  "node:40 gpu:2 nvlink:390 rail:50",
-		"node:[8,8,4,3] nvlink:390 rail:50", "node:8 rank:4"
-	};
+	static const char *const machines[] = { "node:2 gpu:8 nvlink:390 rail:50",
+						"node:5 gpu:8 nvlink:390 rail:50",
+						"node:16 gpu:8 nvlink:390 rail:50",
+						"node:40 gpu:2 nvlink:390 rail:50",
+						"node:[8,8,4,3] nvlink:390 rail:50",
+						"node:8 rank:4",
+						"node:3",
+						"node:12",
+						"node:13",
+						"node:16",
+						"node:16 rank:4",
+						"node:[4,4,3,1]",
+						"node:8 gpu:1" };
 	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
 		struct topo *topo;
 		char error[200];
 		assert_int_equal(topo_parse(machines[i], &topo, error, sizeof(error)), 0);
 		struct planner planner = new_planner(topo);
 		planner.slot_bytes = 1 << 20;
-		planner.max_channels = 8;
+		planner.max_channels = topo->shared_memory ? 1 : 8;
 		for (size_t bytes = 8; bytes <= 1 << 23; bytes *= 32)
-			expect_good_choice(&planner, machines[i], bytes);
+			for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+				if (!coll_is_pair((corale_coll)coll))
+					expect_good_choice(&planner, machines[i], (corale_coll)coll, bytes);
 		topo_destroy(topo);
+	}
+}
+
+/* Messages that a rank sends to other nodes. */
+static long messages_of(const struct topo *topo, const struct plan *plan, size_t count, int rank)
+{
+	long n = 0;
+	for (int p = 0; p < plan->nprograms; p++) {
+		struct plan_env env;
+		struct plan_cursor cursor;
+		struct plan_action a;
+		plan_env_init(&env, plan, &topo->map, rank, 0, count);
+		plan_cursor_start(&cursor, plan, p);
+		while (plan_cursor_next(&cursor, plan, &env, &a))
+			n += cost_peers(&topo->map, rank, a.to, a.to_group).remote;
+	}
+	return n;
+}
+
+/* The most that any rank sends in a call of 8 bytes by the plan that is chosen. */
+static long most_messages(const char *machine, corale_coll coll)
+{
+	struct topo *topo;
+	struct plan plan;
+	char error[200];
+	long most = 0;
+	assert_int_equal(topo_parse(machine, &topo, error, sizeof(error)), 0);
+	struct planner planner = { .topo = topo, .slot_bytes = 1 << 18, .slots = 8, .max_channels = 1 };
+	struct plan_key key = planner_key(coll, 2, CORALE_FLOAT32, CORALE_SUM);
+	assert_int_equal(planner_plan(&planner, &key, &plan, error, sizeof(error)), 0);
+	for (int r = 0; r < topo->map.ranks; r++) {
+		long n = messages_of(topo, &plan, 2, r);
+		most = n > most ? n : most;
+	}
+	topo_destroy(topo);
+	return most;
+}
+
+/* Small calls take as many messages as pay: few where each costs its sender a system call, more where the adapter sends them, or memory carries
+ * them. */
+static void test_messages_of_small_calls(void **state)
+{
+	(void)state;
+	static const char *const rates[] = {
+		"rail_us:2.4 rail_send_us:6.5 rail_recv_us:2.1 rail:1.5 rail_core:3", /* sockets */
+		"rail_us:1.5 rail_send_us:0.15 rail_recv_us:0.15 rail:25 rail_core:0", /* RDMA */
+		"rail_us:0.15 rail_send_us:0.02 rail_recv_us:0.02 rail:8 rail_core:8" /* memory */
+	};
+	static const int nodes[] = { 16, 64, 1024 };
+	static const struct {
+		corale_coll coll;
+		long most[3][3]; /* by rates, nodes */
+	} cases[] = { { CORALE_ALL_REDUCE, { { 4, 6, 10 }, { 15, 6, 10 }, { 15, 6, 10 } } },
+		      { CORALE_BROADCAST, { { 4, 6, 10 }, { 15, 63, 10 }, { 15, 6, 10 } } },
+		      { CORALE_REDUCE, { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } } },
+		      { CORALE_BARRIER, { { 4, 6, 10 }, { 15, 6, 10 }, { 15, 6, 10 } } } };
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		for (int r = 0; r < 3; r++) {
+			for (int i = 0; i < 3; i++) {
+				char machine[128];
+				snprintf(machine, sizeof(machine), "node:%d %s", nodes[i], rates[r]);
+				long most = most_messages(machine, cases[c].coll);
+				if (most != cases[c].most[r][i])
+					fail_msg("%s on %s: %ld messages of a rank, expected %ld",
+						 corale_coll_name(cases[c].coll), machine, most,
+						 cases[c].most[r][i]);
+			}
+		}
 	}
 }
 
@@ -385,10 +473,10 @@ static void test_near_the_bound(void **state)
 		      { "node:4 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 1 },
 		      { "node:8 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 1 },
 		      { "node:16 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 0 },
-		      { "node:32 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 0 },
-		      { "node:64 gpu:8 nvlink:360 rail:50", 1 << 30, 0.9, 0 },
+		      { "node:32 gpu:8 nvlink:360 rail:50", 1 << 30, 0.89, 0 },
+		      { "node:64 gpu:8 nvlink:360 rail:50", 1 << 30, 0.86, 0 },
 		      { "node:256 gpu:8 nvlink:360 rail:50", 1 << 30, 0.8, 0 },
-		      { "node:64 gpu:8 nvlink:360 rail:50", 16 << 20, 0.45, 1 } };
+		      { "node:64 gpu:8 nvlink:360 rail:50", 16 << 20, 0.44, 1 } };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct times t =
 		    times_of(cases[i].machine, CORALE_ALL_REDUCE, cases[i].bytes, cases[i].simulates);
@@ -429,6 +517,7 @@ int main(void)
 		cmocka_unit_test(test_deterministic),
 		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_good_choices),
+		cmocka_unit_test(test_messages_of_small_calls),
 		cmocka_unit_test(test_nodes_of_gpus),
 		cmocka_unit_test(test_near_the_bound),
 		cmocka_unit_test(test_sim_finds_deadlock),

@@ -121,12 +121,45 @@ static void test_bad_text(void **state)
 	}
 }
 
+/* What is printed of the links between nodes is read back to the same, to the digits that are printed. */
+static void test_rails(void **state)
+{
+	(void)state;
+	struct topo *topo;
+	char error[200], text[200], again[200];
+	assert_int_equal(
+	    topo_parse("node:2 rail:3 rail_us:9 rail_send_us:6.5 rail_recv_us:2 rail_gap_us:0.25 rail_core:0",
+		       &topo, error, 200),
+	    0);
+	assert_true(topo->rail.send_ns == 6500 && topo->rail.recv_ns == 2000 && topo->rail.gap_ns == 250);
+	assert_true(topo->net_bytes_per_ns == 0);
+	topo_print_rails(topo, text, sizeof(text));
+	assert_string_equal(text,
+			    "rail_us:9 rail_send_us:6.5 rail_recv_us:2 rail_gap_us:0.25 rail:3 rail_core:0");
+	topo_destroy(topo);
+	assert_int_equal(topo_parse("node:2", &topo, error, 200), 0);
+	assert_int_equal(topo_parse_rails(text, topo, error, 200), 0);
+	topo_print_rails(topo, again, sizeof(again));
+	assert_string_equal(text, again);
+	assert_int_equal(topo_parse_rails(text, NULL, error, 200), 0);
+	static const char *const bad[] = {
+		"node:2", "rail_us:2 memory:3", "rails:1", "rail_us:-1", "rail_us:0", "rail:0", "rail", "fast"
+	};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (topo_parse_rails(bad[i], topo, error, 200) != CORALE_EINVAL)
+			fail_msg("\"%s\" was accepted", bad[i]);
+	topo_print_rails(topo, again, sizeof(again));
+	assert_string_equal(text, again);
+	topo_destroy(topo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_maps),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_bad_text),
+		cmocka_unit_test(test_rails),
 	};
 	return cmocka_run_group_tests_name("topo", tests, NULL, NULL);
 }

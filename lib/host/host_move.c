@@ -377,6 +377,7 @@ static int send_remote(struct move *m, int rank)
 	return link_post(link, header, NULL, m->message_bytes);
 }
 
+/* From the rank behind ours on, so that not all ranks send to the same one at a time. */
 static int send_remotes(struct move *m)
 {
 	const struct plan_action *a = m->a;
@@ -384,8 +385,9 @@ static int send_remotes(struct move *m)
 	if (a->to != PLAN_ALL)
 		return a->to == PLAN_NONE || host_is_local(e, a->to) ? 0 : send_remote(m, a->to);
 	int ret = 0;
-	for (int i = 0, n = group_size(m, a->to_group); e->transport && !ret && i < n; i++) {
-		int rank = group_member(m, a->to_group, i);
+	const int own = plan_group_index(&e->map, a->to_group, e->rank);
+	for (int i = 1, n = group_size(m, a->to_group); e->transport && !ret && i <= n; i++) {
+		int rank = group_member(m, a->to_group, (own + i) % n);
 		if (!host_is_local(e, rank))
 			ret = send_remote(m, rank);
 	}

@@ -25,8 +25,9 @@ struct program_cost {
 	double since_ns, since_link_ns, since_rail_ns; /* since it last received: its own time, the links' */
 	int sends; /* elements, to others */
 	double signals; /* tokens that it sends */
-	double out_bytes, in_bytes; /* between nodes */
+	double out_ns, in_ns; /* of the rail, each way */
 	double link_ns; /* of the node's link */
+	double proxy_ns; /* of the rank's proxy */
 };
 
 struct walk {
@@ -73,27 +74,58 @@ static int is_link(const struct walk *w, const struct plan_step *step, const str
 	return a->to != PLAN_NONE && !has_base(w, step->from, PLAN_RANK_AT);
 }
 
+/* How many ranks of other nodes get what the sender of an action's message sends. */
+static int remote_readers(const struct walk *w, const struct plan_action *a)
+{
+	if (!w->plan->rings[a->from_ring].all)
+		return 1;
+	return cost_peers(&w->env.map, w->env.rank, PLAN_ALL, a->from_group).remote;
+}
+
 /*
- * How many messages cross the wires while an action waits for one from each peer. Where they are sent to ALL, every sender
- * has the same one last, and has sent to all others by then.
+ * How many messages cross the wires while an action waits for one from each peer: those that reach its rank, or those that the sender sends to
+ * ALL, which each rank begins with another one.
  */
 static double messages_before(const struct walk *w, const struct plan_action *a,
 			      const struct cost_peers *from)
 {
-	if (a->from != PLAN_ALL || from->remote < 1)
-		return 1;
-	return w->plan->rings[a->from_ring].all ? 2 * from->remote - 1 : from->remote;
+	return slower(remote_readers(w, a), a->from == PLAN_ALL ? from->remote : 1);
+}
+
+/*
+ * What the proxies at both ends take until a message is there: the sender's serves all its readers in turn, the receiver's all its senders. Without
+ * proxies it is the work of who runs the plan; in a tree, or at a root that gathers, it is another's for which the receiver waits.
+ */
+static double handling_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
+			  const struct cost_peers *from, double bytes)
+{
+	if (w->topo->proxied)
+		return remote_readers(w, a) * cost_send_ns(w->topo, bytes) +
+		       from->remote * cost_recv_ns(w->topo, bytes);
+	int in_tree = has_base(w, step->from, PLAN_TREE_CHILD) || has_base(w, step->from, PLAN_TREE_PARENT),
+	    gathers = coll_is_rooted(w->plan->key.coll) && a->from == PLAN_ALL && a->to == PLAN_NONE;
+	return in_tree || gathers ? cost_send_ns(w->topo, bytes) : 0;
 }
 
 /* What an action waits for its messages; nothing without any. */
-static double receive_ns(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
+static double receive_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
+			 const struct cost_peers *from)
 {
 	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	double remote = remote_share(w, a, from);
-	double wire = messages_before(w, a, from) * bytes / w->topo->rail.bytes_per_ns;
+	double each = bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns;
 	if (!from->remote && !from->local)
 		return 0;
-	return remote * (w->topo->rail.latency_ns + wire) + (1 - remote) * cost_node_latency_ns(w->topo);
+	return remote * (cost_rail_latency_ns(w->topo) + messages_before(w, a, from) * each +
+			 handling_ns(w, step, a, from, bytes)) +
+	       (1 - remote) * cost_node_latency_ns(w->topo);
+}
+
+/* Before who passes on what comes down a chain from its end, the next chunk is on its way already. */
+static int runs_ahead(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
+{
+	return coll_is_rooted(w->plan->key.coll) && a->op == PLAN_MOVE && a->from_group == a->to_group &&
+	       !has_base(w, step->from, PLAN_TREE_CHILD);
 }
 
 /* Returns how often it waits, at most weight times. */
@@ -101,6 +133,8 @@ static double add_wait(struct walk *w, const struct plan_step *step, const struc
 		       double weight)
 {
 	if (is_link(w, step, a)) {
+		if (runs_ahead(w, step, a))
+			weight = w->first_visit;
 		w->cost.chain_ns += weight * ns;
 		return weight;
 	}
@@ -109,30 +143,57 @@ static double add_wait(struct walk *w, const struct plan_step *step, const struc
 	return w->inner_first * w->outer_weight;
 }
 
+struct hops {
+	double all, remote; /* remote: between nodes, of all */
+};
+
+/* From the tree's root, rank 0, to the parent of a rank. */
+static struct hops hops_of_tree(const struct walk *w, int group)
+{
+	const struct plan_map *map = &w->env.map;
+	const int own = plan_group_index(map, group, w->env.rank),
+		  size = plan_group_size(map, group, w->env.rank);
+	struct hops hops = { 0, 0 };
+	for (int at = plan_tree(PLAN_TREE_PARENT, size, own, 0); at > 0; hops.all++) {
+		const int before = at;
+		at = plan_tree(PLAN_TREE_PARENT, size, at, 0);
+		hops.remote +=
+		    group == PLAN_RAIL || (group == PLAN_WORLD && map->node_of[before] != map->node_of[at]);
+	}
+	return hops;
+}
+
 /*
  * How many hops lie before an action that is the last link of a chain or tree through which a rooted call goes: members
  * of its group that pass on what comes to them, with their share or without.
  */
-static int hops_before(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
+static struct hops hops_before(const struct walk *w, const struct plan_step *step,
+			       const struct plan_action *a)
 {
-	int size = plan_group_size(&w->env.map, a->from_group, w->env.rank);
+	struct hops hops = { plan_group_size(&w->env.map, a->from_group, w->env.rank) - 2, 0 };
 	if (!coll_is_rooted(w->plan->key.coll) || a->from < 0)
-		return 0;
+		return (struct hops){ 0, 0 };
 	if (has_base(w, step->from, PLAN_TREE_PARENT))
-		return plan_log2(size - 1);
-	if (a->to < 0 || a->from_group != a->to_group || has_base(w, step->from, PLAN_TREE_CHILD))
-		return 0;
-	return a->from_group == PLAN_RAIL || a->flags & PLAN_REDUCE ? size - 2 : 0;
+		return hops_of_tree(w, a->from_group);
+	if (a->to < 0 || a->from_group != a->to_group || has_base(w, step->from, PLAN_TREE_CHILD) ||
+	    (a->from_group != PLAN_RAIL && !(a->flags & PLAN_REDUCE)))
+		return (struct hops){ 0, 0 };
+	hops.remote = a->from_group == PLAN_WORLD  ? hops.all * w->crossing
+		      : a->from_group == PLAN_RAIL ? hops.all
+						   : 0;
+	return hops;
 }
 
 static void add_hops(struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
 	double bytes = cost_message_bytes(w->plan, a, a->flags & (PLAN_TO_WIRE | PLAN_FROM_WIRE));
-	double remote = a->from_group == PLAN_WORLD ? w->crossing : a->from_group == PLAN_RAIL;
-	double ns = remote * (w->topo->rail.latency_ns + bytes / w->topo->rail.bytes_per_ns) +
-		    (1 - remote) * (cost_node_latency_ns(w->topo) + bytes / w->topo->node.bytes_per_ns);
+	struct hops hops = hops_before(w, step, a);
+	double remote_ns = cost_send_ns(w->topo, bytes) + cost_rail_latency_ns(w->topo) +
+			   bytes / w->topo->rail.bytes_per_ns + cost_recv_ns(w->topo, bytes),
+	       local_ns = cost_node_latency_ns(w->topo) + bytes / w->topo->node.bytes_per_ns;
 	if (w->first_visit)
-		w->cost.chain_ns += hops_before(w, step, a) * (w->topo->step_ns + ns);
+		w->cost.chain_ns += hops.all * w->topo->step_ns + hops.remote * remote_ns +
+				    (hops.all - hops.remote) * local_ns;
 }
 
 /*
@@ -143,7 +204,7 @@ static void add_return(struct walk *w, const struct plan_step *step, const struc
 		       const struct cost_peers *to, double weight)
 {
 	double wire = cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE) / w->topo->rail.bytes_per_ns;
-	double latency = to->remote ? w->topo->rail.latency_ns : cost_node_latency_ns(w->topo);
+	double latency = to->remote ? cost_rail_latency_ns(w->topo) : cost_node_latency_ns(w->topo);
 	int n = plan_group_size(&w->env.map, a->to_group, w->env.rank), core = 1 << plan_log2(n);
 	if (!has_base(w, step->to, PLAN_DOUBLING_TAKE))
 		return;
@@ -166,24 +227,32 @@ static void add_crowd(struct walk *w, double weight)
 	w->cost.since_ns = w->cost.since_link_ns = w->cost.since_rail_ns = 0;
 }
 
+/* Time that a rail is busy with so many messages. */
+static double rail_ns(const struct walk *w, double bytes, int messages)
+{
+	return messages * (bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns);
+}
+
 static void add_action(struct walk *w, const struct plan_step *step, const struct plan_action *a,
 		       double weight)
 {
 	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
-	double work = cost_work_ns(w->topo, w->plan, a, &from, &to), wait = receive_ns(w, a, &from);
+	double work = cost_work_ns(w->topo, w->plan, a, &from, &to), wait = receive_ns(w, step, a, &from);
 	double link = cost_link_ns(w->topo, w->plan, a, &to);
-	double out = to.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE),
-	       in = from.remote * cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
+	double proxy = cost_proxy_ns(w->topo, w->plan, a, &from, &to);
+	double out = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE), to.remote),
+	       in = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE), from.remote);
 	w->cost.work_ns += weight * work;
 	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
 	w->cost.signals += a->op == PLAN_SIGNAL ? weight : 0;
 	w->cost.link_ns += weight * link;
-	w->cost.out_bytes += weight * out;
-	w->cost.in_bytes += weight * in;
+	w->cost.proxy_ns += weight * proxy;
+	w->cost.out_ns += weight * out;
+	w->cost.in_ns += weight * in;
 	w->cost.since_ns += weight * work + wait * add_wait(w, step, a, wait, weight);
 	w->cost.since_link_ns += weight * link;
-	w->cost.since_rail_ns += weight * in / w->topo->rail.bytes_per_ns;
+	w->cost.since_rail_ns += weight * slower(in, proxy);
 	if (wait > 0)
 		add_crowd(w, weight);
 	add_hops(w, step, a);
@@ -211,8 +280,10 @@ static void walk_loop(struct walk *w, int pc, int after, int depth, double weigh
 		double trip_weight = is_shared ? (double)shared / shares : 1;
 		w->var[depth] = is_shared ? (int)((2 * i + 1L) * shared / (2 * shares)) : trips - 1;
 		w->first_visit = before.first_visit && i == 0;
-		w->inner_first = i == 0 || depth == 0;
-		w->outer_weight = depth ? weight : trip_weight;
+		if (trips > 1 || depth == 0) { /* a loop of one trip is none */
+			w->inner_first = i == 0 || depth == 0;
+			w->outer_weight = depth ? weight : trip_weight;
+		}
 		walk_steps(w, pc + 1, after - 1, depth + 1, weight * trip_weight);
 	}
 	w->var[depth] = 0;
@@ -246,8 +317,8 @@ static double serial_ns(const struct program_cost *cost)
 /* What the links take for what all channels send and receive. */
 static double links_ns(const struct walk *w)
 {
-	double wire = slower(w->cost.out_bytes, w->cost.in_bytes) / w->topo->rail.bytes_per_ns;
-	return slower(wire, w->cost.link_ns) * w->plan->channels;
+	double between = slower(slower(w->cost.out_ns, w->cost.in_ns), w->cost.proxy_ns);
+	return slower(between, w->cost.link_ns) * w->plan->channels;
 }
 
 /* Programs that pass tokens work on the same chunk one after the other. */
@@ -276,9 +347,9 @@ static double first_share(const struct walk *w, double tokens)
  * links that all share. Of what channels wait for each other, half is over when the next program begins: it is spread
  * evenly over them.
  */
-static double rank_ns(struct walk *w, int rank)
+static struct plan_cost rank_cost(struct walk *w, int rank)
 {
-	double pace = 0, first = 0, crowd = 0, most_crowd = 0, work = 0, link = 0, signals = 0;
+	double pace = 0, first = 0, crowd = 0, most_crowd = 0, work = 0, link = 0, proxy = 0, signals = 0;
 	int tokens = has_tokens(w->plan);
 	w->env.rank = rank;
 	for (int p = 0; p < w->plan->nprograms; p++) {
@@ -295,14 +366,16 @@ static double rank_ns(struct walk *w, int rank)
 		most_crowd = slower(most_crowd, tokens * waits);
 		work += w->cost.work_ns * w->plan->channels;
 		link += w->cost.link_ns * w->plan->channels;
+		proxy += w->cost.proxy_ns * w->plan->channels;
 		signals = slower(signals, w->cost.signals);
 	}
 	double part =
 	    w->topo->cores_per_rank_x16 < 16 ? w->topo->cores_per_rank_x16 / 16.0 : 1; /* of one core */
 	double busy = work / cost_cores(w->topo, w->plan) / part;
-	pace = slower(pace, slower(busy, link));
+	pace = slower(pace, slower(slower(busy, link), proxy));
 	double share = first_share(w, signals);
-	return slower(first + (crowd + most_crowd) / 2, pace) * share + pace * (1 - share);
+	const double ns = slower(first + (crowd + most_crowd) / 2, pace) * share + pace * (1 - share);
+	return (struct plan_cost){ ns, slower(busy, proxy) };
 }
 
 /* The first rank of the smallest node. */
@@ -325,20 +398,42 @@ static int who_takes(const struct plan *plan, const struct plan_map *map)
 	return 0;
 }
 
-/* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node, who works for two. */
-double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count)
+/* Of so many in a binomial tree, one that is farthest from the root. */
+static int deepest(int n)
+{
+	return (1 << plan_log2(n)) - 1;
+}
+
+/* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node, who works for two, the farthest in trees
+ * of all ranks and of nodes, the last. */
+struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count)
 {
 	struct walk w = { .topo = topo, .plan = plan };
 	const struct plan_map *map = &topo->map;
 	plan_env_init(&w.env, plan, map, 0, 0, count);
-	int ranks[] = { 0, map->member[map->node_first[1] - 1], in_smallest_node(map), map->ranks / 2,
-			who_takes(plan, map) };
-	double slowest = 0;
+	int ranks[] = { 0,
+			map->member[map->node_first[1] - 1],
+			in_smallest_node(map),
+			map->ranks / 2,
+			who_takes(plan, map),
+			deepest(map->ranks),
+			map->member[map->node_first[deepest(map->nodes)]],
+			map->ranks - 1 };
+	struct plan_cost cost = { 0, 0 };
 	for (int r = 0; r < map->ranks; r++)
 		w.crossing += map->node_of[r] != map->node_of[(r + 1) % map->ranks] ? 1.0 / map->ranks : 0;
-	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
-		slowest = slower(slowest, rank_ns(&w, ranks[i]));
-	return slowest + topo->step_ns;
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		struct plan_cost one = rank_cost(&w, ranks[i]);
+		cost.ns = slower(cost.ns, one.ns);
+		cost.busy_ns = slower(cost.busy_ns, one.busy_ns);
+	}
+	cost.ns += topo->step_ns;
+	return cost;
+}
+
+double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count)
+{
+	return cost_plan(topo, plan, count).ns;
 }
 
 /* Bytes that must enter the busiest rank by its node's link (memory: through its cores), and each of the smallest
@@ -380,5 +475,5 @@ double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes)
 	    topo->shared_memory && topo->cores_per_rank_x16 > 16 ? topo->cores_per_rank_x16 / 16.0 : 1;
 	double node_ns = node > 0 ? topo->node.latency_ns + node / topo->node.bytes_per_ns / cores : 0;
 	double rail_ns = topo->map.nodes > 1 ? topo->rail.latency_ns + rail / topo->rail.bytes_per_ns : 0;
-	return node_ns > rail_ns ? node_ns : rail_ns;
+	return slower(node_ns, rail_ns);
 }

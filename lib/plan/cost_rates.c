@@ -44,10 +44,57 @@ double cost_cores(const struct topo *topo, const struct plan *plan)
 }
 
 /* Ranks that share a core cannot see a message before they get their turn. */
-double cost_node_latency_ns(const struct topo *topo)
+static double turns_ns(const struct topo *topo)
 {
 	double sharing = 16.0 / topo->cores_per_rank_x16 - 1;
-	return topo->node.latency_ns + (sharing > 0 ? sharing * rates_of_hosts()->turn_ns : 0);
+	return sharing > 0 ? sharing * rates_of_hosts()->turn_ns : 0;
+}
+
+double cost_node_latency_ns(const struct topo *topo)
+{
+	return topo->node.latency_ns + turns_ns(topo);
+}
+
+double cost_rail_latency_ns(const struct topo *topo)
+{
+	return topo->rail.latency_ns + turns_ns(topo);
+}
+
+static double net_ns(const struct topo *topo, double bytes)
+{
+	return topo->net_bytes_per_ns > 0 ? bytes / topo->net_bytes_per_ns : 0;
+}
+
+double cost_send_ns(const struct topo *topo, double bytes)
+{
+	return topo->rail.send_ns + net_ns(topo, bytes);
+}
+
+double cost_recv_ns(const struct topo *topo, double bytes)
+{
+	return topo->rail.recv_ns + net_ns(topo, bytes);
+}
+
+/* Of all messages between nodes that an action sends, and that it receives. */
+static double sends_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		       const struct cost_peers *to)
+{
+	return to->remote *
+	       cost_send_ns(topo, cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE));
+}
+
+static double recvs_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		       const struct cost_peers *from)
+{
+	return from->remote *
+	       cost_recv_ns(topo, cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE));
+}
+
+double cost_proxy_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		     const struct cost_peers *from, const struct cost_peers *to)
+{
+	double send = sends_ns(topo, plan, action, to), recv = recvs_ns(topo, plan, action, from);
+	return !topo->proxied ? 0 : send > recv ? send : recv;
 }
 
 static int goes_by_reference(const struct topo *topo, double bytes)
@@ -96,12 +143,10 @@ static double output_ns(const struct topo *topo, const struct plan *plan, const 
 double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		    const struct cost_peers *from, const struct cost_peers *to)
 {
-	double ns = topo->step_ns * (1 + 0.25 * (from->local + from->remote + to->remote));
-	if (topo->net_bytes_per_ns > 0) {
-		ns += from->remote * cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE) /
-		      topo->net_bytes_per_ns;
-		ns += to->remote * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) /
-		      topo->net_bytes_per_ns;
-	}
+	double ns = topo->step_ns + from->local * topo->node.recv_ns;
+	if (topo->proxied) /* a word to the proxy, or from it */
+		ns += (from->remote + to->remote) * topo->node.recv_ns;
+	else
+		ns += sends_ns(topo, plan, action, to) + recvs_ns(topo, plan, action, from);
 	return ns + input_ns(topo, plan, action, from) + output_ns(topo, plan, action, to);
 }

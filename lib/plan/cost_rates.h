@@ -21,16 +21,26 @@ double cost_message_bytes(const struct plan *plan, const struct plan_action *act
 /* Cores that work for a rank side by side, at least one: a host runs a channel's programs by one thread. */
 double cost_cores(const struct topo *topo, const struct plan *plan);
 
-/* What a message to a rank of the same node takes until it is seen, waking its reader included. */
+/* What a message takes on its way until it is seen, waking its reader included: to a rank of the same node, and of another. */
 double cost_node_latency_ns(const struct topo *topo);
+double cost_rail_latency_ns(const struct topo *topo);
+
+/* Time that sending or receiving a message of so many bytes between nodes takes of who does it: the rank's core, or its proxy. */
+double cost_send_ns(const struct topo *topo, double bytes);
+double cost_recv_ns(const struct topo *topo, double bytes);
+
+/* Time of a rank's proxy for what an action sends or receives, whichever is more, as both mostly overlap with another action's; 0 where there
+ * is none. */
+double cost_proxy_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		     const struct cost_peers *from, const struct cost_peers *to);
 
 /* Time that the link of a rank to the others of its node is busy with what an action sends; 0 where that is memory,
  * which each core reaches by itself. */
 double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		    const struct cost_peers *to);
 
-/* Time that the one who runs an action spends on it, waits not counted: the fixed cost, the fold or copy, and the
- * writing of messages to ranks of its node. */
+/* Time that the one who runs an action spends on it, waits not counted: the fixed cost, its messages, the fold or copy, and the writing of
+ * messages to ranks of its node. */
 double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		    const struct cost_peers *from, const struct cost_peers *to);
 

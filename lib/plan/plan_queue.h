@@ -18,10 +18,14 @@ struct message {
 	size_t count;
 	uint64_t *values;
 	int *clock; /* of its sending; NULL without clocks */
-	struct stamp *reads; /* by reader */
-	/* The simulator's: when it is there for readers of the node and of others, and when its slot was free again. */
-	double local_ns, remote_ns, freed_ns;
+	union { /* by reader */
+		struct stamp *reads; /* the checker's: who has read it */
+		double *there_ns; /* the simulator's: when it is there */
+	};
+	double freed_ns; /* the simulator's: when its slot was free again */
 };
+
+_Static_assert(sizeof(struct stamp) == sizeof(double), "one block has room for either, by reader");
 
 /* A ring from one rank to another or to ALL of a group, per channel. */
 struct queue {

@@ -1,4 +1,4 @@
-/* From a key to a plan. Which algorithms CORALE_ALGO allows is in planner_algo.c, what they cost in cost.c. */
+/* From a key and an algorithm to a plan. Which algorithm is chosen is in planner_choose.c, what they cost in cost.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ enum {
 	    6 /* and on GPUs, where rings over many nodes have as many messages a chunk, slot / 32 */
 };
 
-/* The order of rows, and of chunks, is that of preference: a later one must be better by more than the model's noise. */
+/* The order of chunks is that of preference: a later one must be better by more than the model's noise. */
 static const double clearly_less = 0.95;
 
 static uint32_t round_chunk(size_t bytes)
@@ -120,12 +120,6 @@ static struct algo_call describe(const struct planner *planner, const struct pla
 	return call;
 }
 
-/* The most elements that a call of the size class has. */
-static size_t class_count(const struct plan_key *key)
-{
-	return ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
-}
-
 /* Slices of a part that are large enough to be worth a channel. */
 static uint8_t choose_channels(const struct planner *planner, const struct algo_call *call,
 			       const struct plan *plan)
@@ -187,7 +181,7 @@ static void choose_chunk(const struct algo_call *call, struct plan *plan)
 	const int choices = call->topo->shared_memory ? CHUNK_CHOICES : GPU_CHUNK_CHOICES;
 	for (int i = 0; i < choices; i++) {
 		plan->chunk_bytes = round_chunk(slot >> i) * messages;
-		double ns = cost_of_plan(call->topo, plan, class_count(&call->key));
+		double ns = cost_of_plan(call->topo, plan, planner_class_count(&call->key));
 		if (i == 0 || ns < best_ns * clearly_less) {
 			best = plan->chunk_bytes;
 			best_ns = ns;
@@ -252,63 +246,6 @@ int planner_build_way(const struct planner *planner, const struct plan_key *key,
 	if (way->engine == PLAN_CE)
 		give_to_copies(out);
 	return 0;
-}
-
-/* Between nodes lists are as long as there are ranks; those of few ranks fit always. */
-static int fits(const struct planner *planner, const struct plan *plan)
-{
-	const struct plan_map *map = &planner->topo->map;
-	return !planner->most_channels || map->ranks <= LOWERED_MOST_RANKS || lower_fits(plan, map);
-}
-
-/* The cheapest plan of the rows that CORALE_ALGO names, or of those that it does not exclude: 1 if there is one. */
-static int choose_row(const struct planner *planner, const struct plan_key *key, int named, int by_nodes,
-		      struct plan *out, char *error, size_t error_bytes)
-{
-	int rows, best = -1;
-	double best_ns = 0;
-	const struct algo *algo = algo_table(&rows);
-	struct plan plan;
-	for (int row = 0; row < rows; row++) {
-		int may = named ? planner_algo_allows(planner->algo, row)
-				: !planner_algo_excludes(planner->algo, row);
-		if (algo[row].coll != key->coll || !may || (by_nodes && algo[row].traits & ALGO_FLAT))
-			continue;
-		int ret = planner_build(planner, key, row, &plan);
-		if (ret == CORALE_ENOTSUP)
-			continue;
-		if (ret) {
-			snprintf(error, error_bytes, "%s: algorithm %s made a broken plan",
-				 corale_coll_name((corale_coll)key->coll), algo[row].name);
-			return ret;
-		}
-		double ns = cost_of_plan(planner->topo, &plan, class_count(key));
-		if ((best < 0 || ns < best_ns * clearly_less) && fits(planner, &plan)) {
-			best = row;
-			best_ns = ns;
-			*out = plan;
-		}
-	}
-	return best >= 0;
-}
-
-/* What CORALE_ALGO names may not apply to this call or machine: then anything that it does not exclude does. */
-int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
-		 size_t error_bytes)
-{
-	int found = planner->by_nodes && !*planner->algo
-			? choose_row(planner, key, 1, 1, out, error, error_bytes)
-			: 0;
-	if (!found)
-		found = choose_row(planner, key, 1, 0, out, error, error_bytes);
-	if (!found)
-		found = choose_row(planner, key, 0, 0, out, error, error_bytes);
-	if (found)
-		return found < 0 ? found : 0;
-	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",
-		 corale_coll_name((corale_coll)key->coll), planner->topo->map.ranks, planner->topo->map.nodes,
-		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "");
-	return CORALE_ENOTSUP;
 }
 
 /* Channels are the launch's blocks, each with its slice; chunks what one message carries, or a block of one piece or round. */

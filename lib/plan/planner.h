@@ -64,8 +64,20 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
  * its end; returns the length it needs, like snprintf. */
 size_t planner_explain(const struct planner *planner, const struct plan *plan, char *buf, size_t bytes);
 
-/* Modelled time in ns of a plan for a call of count elements on this topology, and the lower bound that no
- * schedule on these links can beat. */
+/* The most elements that a call of a key has. */
+static inline size_t planner_class_count(const struct plan_key *key)
+{
+	return ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
+}
+
+/* Modelled times of one call: from its last rank's entry to its last exit; and of the busiest rank's cores or proxy, which is what a call takes
+ * where many follow each other. */
+struct plan_cost {
+	double ns, busy_ns;
+};
+
+/* Of a plan for a call of count elements on this topology; its ns alone; and the bound below that no schedule on these links can have. */
+struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count);
 double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count);
 double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes);
 

@@ -11,7 +11,6 @@ static size_t explain_row(const struct planner *planner, const struct plan_key *
 	int rows;
 	const struct algo *algo = &algo_table(&rows)[row];
 	struct plan plan;
-	size_t count = ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
 	int n;
 	if (!planner_algo_allows(planner->algo, row))
 		n = snprintf(buf, bytes, ", %s (CORALE_ALGO forbids it)", algo->name);
@@ -22,7 +21,7 @@ static size_t explain_row(const struct planner *planner, const struct plan_key *
 		n = 0;
 	else
 		n = snprintf(buf, bytes, ", %s %.1f us", algo->name,
-			     cost_of_plan(planner->topo, &plan, count) / 1000);
+			     cost_of_plan(planner->topo, &plan, planner_class_count(key)) / 1000);
 	return n > 0 ? (size_t)n : 0;
 }
 

@@ -31,7 +31,10 @@ struct sim {
 	int ncontexts, ncores; /* cores of one rank */
 	double slowdown; /* of work where a rank has less than one core */
 	int *heap, nheap;
-	double *core_free, *rail_out, *rail_in, *rail_bytes, *link_free; /* by rank (and core) */
+	/* By rank (and core): when each is free. Proxies send and receive as by two threads. */
+	double *core_free, *rail_out, *rail_in, *link_free, *proxy_out, *proxy_in;
+	double *rail_bytes; /* by rank */
+	double *arrivals; /* of the messages that one action takes */
 	struct sim_result result;
 	long events_capacity;
 };
@@ -116,18 +119,38 @@ static void sleep_on(struct sim *sim, struct queue *queue, int context)
 	queue->sleeper = context + 1;
 }
 
+static int by_time(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* Messages of other nodes are received as they come, so only what is left to do after the last one's arrival delays an action, whose work has
+ * the time of all. */
+static double begin_receiving(const struct sim *sim, int n)
+{
+	double begin = 0;
+	qsort(sim->arrivals, (size_t)n, sizeof(double), by_time);
+	for (int i = 0; i < n; i++) {
+		double earliest = sim->arrivals[i] - (sim->topo->proxied ? 0 : i * sim->topo->rail.recv_ns);
+		begin = earliest > begin ? earliest : begin;
+	}
+	return begin;
+}
+
 /* Puts the context into the heap with its time, or to sleep on the first queue that it lacks something in. */
 static int settle(struct sim *sim, int index)
 {
 	struct context *c = &sim->contexts[index];
 	const struct plan_action *a = &c->action;
+	int remote = 0, reader = reader_index(sim, c, a->from_ring);
 	c->ready_ns = c->now_ns;
 	for (int i = 0; i < peers(sim, c, a->from, a->from_group); i++) {
 		int from = peer_at(sim, c, a->from, a->from_group, i);
 		if (from == PLAN_NONE)
 			continue;
 		struct queue *queue = find_queue(sim, c, from, c->rank, a->from_ring);
-		long next = queue ? queue->read[reader_index(sim, c, a->from_ring)] : 0;
+		long next = queue ? queue->read[reader] : 0;
 		if (!queue)
 			return CORALE_ENOMEM;
 		if (next >= queue->sent) {
@@ -135,9 +158,14 @@ static int settle(struct sim *sim, int index)
 			return 0;
 		}
 		const struct message *m = queue->slots[next & queue->slot_mask];
-		double there = same_node(sim, from, c->rank) ? m->local_ns : m->remote_ns;
-		c->ready_ns = there > c->ready_ns ? there : c->ready_ns;
+		const double there = m->there_ns[reader];
+		if (!same_node(sim, from, c->rank))
+			sim->arrivals[remote++] = there;
+		else
+			c->ready_ns = there > c->ready_ns ? there : c->ready_ns;
 	}
+	const double begin = begin_receiving(sim, remote);
+	c->ready_ns = begin > c->ready_ns ? begin : c->ready_ns;
 	if (peers(sim, c, a->to, a->to_group) > (a->to == PLAN_ALL)) {
 		struct queue *queue = find_queue(sim, c, c->rank, a->to, a->to_ring);
 		int depth = sim->plan->rings[a->to_ring].depth;
@@ -188,16 +216,47 @@ static int receive(struct sim *sim, struct context *c, double end)
 	return ret;
 }
 
-/* Over the sender's wire, then the receiver's: each carries one message at a time. */
+/* When a server that does one thing at a time has done this one, which it can begin at start. */
+static double serve(double *server, double start, double ns)
+{
+	return *server = (*server > start ? *server : start) + ns;
+}
+
+/* Through the sender's proxy, its wire, the receiver's wire and its proxy: each has one message at a time. */
 static double cross(struct sim *sim, int from, int to, double bytes, double end)
 {
-	double wire = bytes / sim->topo->rail.bytes_per_ns, *out = &sim->rail_out[from],
-	       *in = &sim->rail_in[to];
-	*out = (*out > end ? *out : end) + wire;
+	const struct topo *topo = sim->topo;
+	double wire = bytes / topo->rail.bytes_per_ns + topo->rail.gap_ns, *in = &sim->rail_in[to];
+	if (topo->proxied)
+		end = serve(&sim->proxy_out[from], end, cost_send_ns(topo, bytes));
+	double there = serve(&sim->rail_out[from], end, wire) + cost_rail_latency_ns(topo);
 	sim->rail_bytes[from] += bytes;
-	double there = *out + sim->topo->rail.latency_ns;
 	*in = *in + wire > there ? *in + wire : there;
-	return *in;
+	return topo->proxied ? serve(&sim->proxy_in[to], *in, cost_recv_ns(topo, bytes)) : *in;
+}
+
+/*
+ * The messages of an action that ended at end: a host's core sends those to other nodes one after the other, in the group's order from the rank
+ * itself on.
+ */
+static void put_on_the_way(struct sim *sim, const struct context *c, struct message *m, double end)
+{
+	const struct plan_action *a = &c->action;
+	const struct topo *topo = sim->topo;
+	const int n = peers(sim, c, a->to, a->to_group),
+		  own = a->to == PLAN_ALL ? plan_group_index(&topo->map, a->to_group, c->rank) : -1;
+	const double bytes = cost_message_bytes(sim->plan, a, a->flags & PLAN_TO_WIRE),
+		     each = topo->proxied ? 0 : cost_send_ns(topo, bytes);
+	int left = cost_peers(&topo->map, c->rank, a->to, a->to_group).remote;
+	for (int i = 1; i <= n; i++) {
+		int index = (own + i) % n, to = peer_at(sim, c, a->to, a->to_group, index);
+		if (to == PLAN_NONE)
+			continue;
+		if (same_node(sim, c->rank, to))
+			m->there_ns[index] = to == c->rank ? end : end + cost_node_latency_ns(topo);
+		else
+			m->there_ns[index] = cross(sim, c->rank, to, bytes, end - --left * each);
+	}
 }
 
 static int send(struct sim *sim, struct context *c, double end)
@@ -209,13 +268,7 @@ static int send(struct sim *sim, struct context *c, double end)
 	struct message *m = message_create(0, queue->readers, 0, NULL);
 	if (!m)
 		return CORALE_ENOMEM;
-	double bytes = cost_message_bytes(sim->plan, a, a->flags & PLAN_TO_WIRE);
-	m->local_ns = a->to == c->rank ? end : end + cost_node_latency_ns(sim->topo);
-	for (int i = 0; i < peers(sim, c, a->to, a->to_group); i++) {
-		int to = peer_at(sim, c, a->to, a->to_group, i);
-		if (to != PLAN_NONE && !same_node(sim, c->rank, to))
-			m->remote_ns = cross(sim, c->rank, to, bytes, end);
-	}
+	put_on_the_way(sim, c, m, end);
 	queue_put(queue, m);
 	return wake(sim, queue);
 }
@@ -294,13 +347,16 @@ static int open_sim(struct sim *sim)
 		depth = sim->plan->rings[i].depth > depth ? sim->plan->rings[i].depth : depth;
 	sim->contexts = calloc((size_t)sim->ncontexts, sizeof(*sim->contexts));
 	sim->heap = malloc((size_t)sim->ncontexts * sizeof(int));
-	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 4), sizeof(double));
+	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 7), sizeof(double));
 	if (!sim->contexts || !sim->heap || !sim->core_free || !queues_open(&sim->queues, depth))
 		return CORALE_ENOMEM;
 	sim->rail_out = sim->core_free + ranks * (size_t)sim->ncores;
 	sim->rail_in = sim->rail_out + ranks;
 	sim->rail_bytes = sim->rail_in + ranks;
 	sim->link_free = sim->rail_bytes + ranks;
+	sim->proxy_out = sim->link_free + ranks;
+	sim->proxy_in = sim->proxy_out + ranks;
+	sim->arrivals = sim->proxy_in + ranks;
 	for (int i = 0; i < sim->ncontexts; i++) {
 		struct context *c = &sim->contexts[i];
 		c->rank = i / per_rank;

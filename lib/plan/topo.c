@@ -58,8 +58,13 @@ static void fill_maps(struct topo *topo, int ranks, const int *first_of)
 
 static void set_links(struct topo *topo, const struct rates_links *links)
 {
-	topo->node = (struct topo_link){ links->node_ns, links->node_gbs };
-	topo->rail = (struct topo_link){ links->rail_ns, links->rail_gbs };
+	topo->node = (struct topo_link){ .latency_ns = links->node_ns,
+					 .bytes_per_ns = links->node_gbs,
+					 .recv_ns = links->step_ns / 4 };
+	topo->rail = (struct topo_link){ .latency_ns = links->rail_ns,
+					 .bytes_per_ns = links->rail_gbs,
+					 .send_ns = links->send_ns,
+					 .recv_ns = links->recv_ns };
 	topo->reduce_bytes_per_ns = links->reduce_gbs;
 	topo->step_ns = links->step_ns;
 	topo->net_bytes_per_ns = links->net_gbs;
@@ -102,6 +107,7 @@ void topo_set_gpus(struct topo *topo, const struct rates *rates)
 	set_links(topo, &rates->links);
 	topo->reference_bytes = 0;
 	topo->shared_memory = 0;
+	topo->proxied = 1;
 	/*
 	 * Blocks of a kernel, not threads of a process. Those of one node share its memory, which keeps up with about so many
 	 * at the pace of a link; between nodes they mostly wait, each for itself.

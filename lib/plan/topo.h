@@ -8,10 +8,15 @@
 
 #include "plan.h"
 
-/* One class of links: a message of b bytes takes latency_ns + b / bytes_per_ns (1 byte/ns = 1 GB/s). */
+/*
+ * One class of links, by LogGP (Alexandrov, Ionescu, Schauser and Scheiman 1995): a message of b bytes takes send_ns of who sends it,
+ * latency_ns + b / bytes_per_ns on its way (1 byte/ns = 1 GB/s), and recv_ns of who receives it. The adapter begins one each gap_ns.
+ */
 struct topo_link {
 	double latency_ns;
 	double bytes_per_ns;
+	double send_ns, recv_ns;
+	double gap_ns;
 };
 
 struct topo {
@@ -27,6 +32,7 @@ struct topo {
 	double reference_bytes;
 	/* Bytes that a rank's own cores move to or from the network per ns; 0: the NIC does it. */
 	double net_bytes_per_ns;
+	int proxied; /* between nodes a proxy, one thread a rank, sends and receives (GPUs), not who runs the plan */
 	int shared_memory; /* a message to ALL of a node is written once (host memory), not once per peer */
 	int cores_per_rank_x16; /* processor cores a rank may use, times 16: 8 means half a core */
 };
@@ -43,10 +49,15 @@ void topo_set_gpus(struct topo *topo, const struct rates *rates);
 /*
  * Parses a machine: "node:2 gpu:8 nvlink:390 rail:50", "node:[8,8,4] ...", "node:4 rank:2 memory:10".
  * node: count, or a list of the ranks on each; gpu or rank: ranks per node; nvlink or memory: GB/s between
- * ranks of a node; rail: GB/s per rank between nodes; optional nvlink_us, memory_us, rail_us: latencies.
+ * ranks of a node; rail: GB/s per rank between nodes; optional nvlink_us, memory_us, rail_us: latencies; rail_send_us, rail_recv_us,
+ * rail_gap_us, rail_core: the other members of topo_link and net_bytes_per_ns.
  * On CORALE_EINVAL error (error_bytes long) holds what was wrong and where.
  */
 int topo_parse(const char *text, struct topo **out, char *error, size_t error_bytes);
+/* Reads what a machine has between nodes, "rail_us:2.4 rail_send_us:6.5", into topo, or only checks it (NULL); errors as above. */
+int topo_parse_rails(const char *text, struct topo *topo, char *error, size_t error_bytes);
+/* The same the other way round; returns the length it needs, like snprintf. */
+size_t topo_print_rails(const struct topo *topo, char *buf, size_t bytes);
 void topo_destroy(struct topo *topo);
 
 #endif

@@ -10,13 +10,30 @@
 
 enum { MAX_RANKS = 1 << 22 };
 
+/* Numbers of a machine's links, by their keys' place in `keys`. */
+enum rate { NODE_GBS, NODE_US, RAIL_GBS, RAIL_US, SEND_US, RECV_US, GAP_US, CORE_GBS, RATES };
+
+struct key {
+	const char *name;
+	enum rate rate;
+	int of_gpus; /* only a machine of GPUs has it */
+	int may_be_0;
+};
+
+static const struct key keys[] = { { "nvlink", NODE_GBS, 1, 0 },      { "memory", NODE_GBS, 0, 0 },
+				   { "nvlink_us", NODE_US, 0, 0 },    { "memory_us", NODE_US, 0, 0 },
+				   { "rail", RAIL_GBS, 0, 0 },        { "rail_us", RAIL_US, 0, 0 },
+				   { "rail_send_us", SEND_US, 0, 1 }, { "rail_recv_us", RECV_US, 0, 1 },
+				   { "rail_gap_us", GAP_US, 0, 1 },   { "rail_core", CORE_GBS, 0, 1 } };
+enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+
 struct machine {
 	int nodes, listed; /* listed: node:[8,8,4] */
 	int *sizes; /* of each node where they are listed */
 	long ranks; /* their sum */
 	int per_node; /* gpu or rank; 0: not said */
 	int gpu;
-	double node_bytes_per_ns, rail_bytes_per_ns, node_us, rail_us; /* 0: not said */
+	double rates[RATES]; /* below 0: not said */
 };
 
 struct reader {
@@ -48,14 +65,15 @@ static int read_count(struct reader *in, int *out)
 	return 0;
 }
 
-static int read_positive(struct reader *in, double *out)
+static int read_rate(struct reader *in, const struct key *key, double *rates)
 {
 	char *end;
 	double value = strtod(in->at, &end);
-	if (end == in->at || !(value > 0) || value > 1e9)
-		return refuse(in, "expected a positive number");
+	if (end == in->at || !(value >= 0) || value > 1e9 || (value <= 0 && !key->may_be_0))
+		return refuse(in, key->may_be_0 ? "expected 0 or a positive number"
+						: "expected a positive number");
 	in->at = end;
-	*out = value;
+	rates[key->rate] = value;
 	return 0;
 }
 
@@ -101,18 +119,17 @@ static int read_word(struct reader *in, struct machine *machine)
 		machine->gpu = *key == 'g';
 		return read_count(in, &machine->per_node);
 	}
-	if (key_is(key, length, "nvlink") || key_is(key, length, "memory")) {
-		machine->gpu |= *key == 'n';
-		return read_positive(in, &machine->node_bytes_per_ns);
+	for (const struct key *k = keys; k < keys + KEYS; k++) {
+		if (!key_is(key, length, k->name))
+			continue;
+		machine->gpu |= k->of_gpus;
+		return read_rate(in, k, machine->rates);
 	}
-	if (key_is(key, length, "nvlink_us") || key_is(key, length, "memory_us"))
-		return read_positive(in, &machine->node_us);
-	if (key_is(key, length, "rail"))
-		return read_positive(in, &machine->rail_bytes_per_ns);
-	if (key_is(key, length, "rail_us"))
-		return read_positive(in, &machine->rail_us);
 	in->at = key;
-	return refuse(in, "unknown key; known: node gpu rank nvlink memory rail nvlink_us memory_us rail_us");
+	return refuse(
+	    in,
+	    "unknown key; known: node gpu rank nvlink memory rail nvlink_us memory_us rail_us rail_send_us "
+	    "rail_recv_us rail_gap_us rail_core");
 }
 
 static int read_machine(struct reader *in, struct machine *machine)
@@ -135,18 +152,25 @@ static int read_machine(struct reader *in, struct machine *machine)
 	return 0;
 }
 
+static void set_rate(double *out, double value, double unit)
+{
+	if (value >= 0)
+		*out = value * unit;
+}
+
 static void set_links(struct topo *topo, const struct machine *machine)
 {
+	const double *rates = machine->rates;
 	if (machine->gpu)
 		topo_set_gpus(topo, rates_of_default_gpu());
-	if (machine->node_bytes_per_ns > 0)
-		topo->node.bytes_per_ns = machine->node_bytes_per_ns;
-	if (machine->rail_bytes_per_ns > 0)
-		topo->rail.bytes_per_ns = machine->rail_bytes_per_ns;
-	if (machine->node_us > 0)
-		topo->node.latency_ns = machine->node_us * 1000;
-	if (machine->rail_us > 0)
-		topo->rail.latency_ns = machine->rail_us * 1000;
+	set_rate(&topo->node.bytes_per_ns, rates[NODE_GBS], 1);
+	set_rate(&topo->node.latency_ns, rates[NODE_US], 1000);
+	set_rate(&topo->rail.bytes_per_ns, rates[RAIL_GBS], 1);
+	set_rate(&topo->rail.latency_ns, rates[RAIL_US], 1000);
+	set_rate(&topo->rail.send_ns, rates[SEND_US], 1000);
+	set_rate(&topo->rail.recv_ns, rates[RECV_US], 1000);
+	set_rate(&topo->rail.gap_ns, rates[GAP_US], 1000);
+	set_rate(&topo->net_bytes_per_ns, rates[CORE_GBS], 1);
 }
 
 static int create(const struct machine *machine, struct topo **out)
@@ -170,9 +194,54 @@ static int create(const struct machine *machine, struct topo **out)
 	return 0;
 }
 
-int topo_parse(const char *text, struct topo **out, char *error, size_t error_bytes)
+static struct machine new_machine(void)
 {
 	struct machine machine = { .nodes = 1 };
+	for (int i = 0; i < RATES; i++)
+		machine.rates[i] = -1;
+	return machine;
+}
+
+/* Only keys that begin with "rail". */
+static int are_rails(struct reader *in)
+{
+	for (const char *at = in->text; *(at += strspn(at, " \t")); at += strcspn(at, " \t")) {
+		if (!strncmp(at, "rail", 4))
+			continue;
+		in->at = at;
+		return refuse(in, "expected a rate between nodes: rail rail_us rail_send_us rail_recv_us "
+				  "rail_gap_us rail_core");
+	}
+	return 0;
+}
+
+int topo_parse_rails(const char *text, struct topo *topo, char *error, size_t error_bytes)
+{
+	struct machine machine = new_machine();
+	struct reader in = { text, text, error, error_bytes };
+	int ret = are_rails(&in);
+	in.at = text;
+	ret = ret ? ret : read_machine(&in, &machine);
+	if (!ret && topo)
+		set_links(topo, &machine);
+	free(machine.sizes);
+	return ret;
+}
+
+size_t topo_print_rails(const struct topo *topo, char *buf, size_t bytes)
+{
+	const struct topo_link *rail = &topo->rail;
+	int n = snprintf(
+	    buf, bytes,
+	    "rail_us:%.3g rail_send_us:%.3g rail_recv_us:%.3g rail_gap_us:%.3g rail:%.3g rail_core:%.3g",
+	    rail->latency_ns / 1000, rail->send_ns / 1000, rail->recv_ns / 1000, rail->gap_ns / 1000,
+	    rail->bytes_per_ns, topo->net_bytes_per_ns);
+	return n > 0 ? (size_t)n : 0;
+}
+
+int topo_parse(const char *text, struct topo **out, char *error, size_t error_bytes)
+{
+	struct machine machine = new_machine();
 	struct reader in = { text, text, error, error_bytes };
 	int ret = read_machine(&in, &machine);
 	if (!ret) {

@@ -1,0 +1,124 @@
+/* The choice among the algorithms that serve a call: the fastest by the model, and among those about as fast the one that keeps ranks least busy. */
+#include <stdio.h>
+
+#include "planner.h"
+#include "lower.h"
+#include "planner_algo.h"
+#include "base/collectives.h"
+
+enum { MOST_OFFERS = 32 }; /* rows of a collective */
+
+/* A row's plan serves the call at this cost. */
+struct offer {
+	int row;
+	struct plan_cost cost;
+};
+
+/* The order of rows is that of preference: a later one must be better by more than the model's noise. */
+static const double clearly_less = 0.95, about_as_fast = 1.1;
+
+/* Which rows count: those that CORALE_ALGO names, or those that it does not exclude; perhaps none that ignores nodes. */
+struct selection {
+	int named, by_nodes;
+};
+
+static int is_selected(const struct planner *planner, const struct selection *s, corale_coll coll, int row)
+{
+	int rows;
+	const struct algo *algo = algo_table(&rows) + row;
+	if (algo->coll != coll || (s->by_nodes && algo->traits & ALGO_FLAT))
+		return 0;
+	return s->named ? planner_algo_allows(planner->algo, row)
+			: !planner_algo_excludes(planner->algo, row);
+}
+
+/* The offers of all rows that count, in the table's order: how many, or an error. */
+static int collect(const struct planner *planner, const struct plan_key *key, const struct selection *s,
+		   struct offer *offers, char *error, size_t error_bytes)
+{
+	int rows, n = 0;
+	const struct algo *algo = algo_table(&rows);
+	struct plan plan;
+	for (int row = 0; row < rows && n < MOST_OFFERS; row++) {
+		if (!is_selected(planner, s, (corale_coll)key->coll, row))
+			continue;
+		int ret = planner_build(planner, key, row, &plan);
+		if (ret == CORALE_ENOTSUP)
+			continue;
+		if (ret) {
+			snprintf(error, error_bytes, "%s: algorithm %s made a broken plan",
+				 corale_coll_name((corale_coll)key->coll), algo[row].name);
+			return ret;
+		}
+		offers[n].row = row;
+		offers[n++].cost = cost_plan(planner->topo, &plan, planner_class_count(key));
+	}
+	return n;
+}
+
+static int fastest(const struct offer *offers, int n)
+{
+	int best = 0;
+	for (int i = 1; i < n; i++)
+		if (offers[i].cost.ns < offers[best].cost.ns * clearly_less)
+			best = i;
+	return best;
+}
+
+/* Ranks leave a rooted call one after the other, so many calls in a row are as fast as the busiest rank: of those about as fast the least busy. */
+static int least_busy(const struct offer *offers, int n)
+{
+	const int first = fastest(offers, n);
+	const double most_ns = offers[first].cost.ns * about_as_fast;
+	int best = first;
+	for (int i = 0; i < n; i++)
+		if (offers[i].cost.ns <= most_ns &&
+		    offers[i].cost.busy_ns < offers[best].cost.busy_ns * clearly_less)
+			best = i;
+	return best;
+}
+
+/* Between nodes lists are as long as there are ranks; those of few ranks fit always. */
+static int fits(const struct planner *planner, const struct plan *plan)
+{
+	const struct plan_map *map = &planner->topo->map;
+	return !planner->most_channels || map->ranks <= LOWERED_MOST_RANKS || lower_fits(plan, map);
+}
+
+/* The best offer whose plan fits: 1 if there is one, 0, or an error. */
+static int choose(const struct planner *planner, const struct plan_key *key, const struct selection *s,
+		  struct plan *out, char *error, size_t error_bytes)
+{
+	struct offer offers[MOST_OFFERS];
+	int n = collect(planner, key, s, offers, error, error_bytes);
+	while (n > 0) {
+		int best = coll_is_rooted(key->coll) && planner->topo->map.nodes > 1 ? least_busy(offers, n)
+										     : fastest(offers, n);
+		planner_build(planner, key, offers[best].row, out);
+		if (fits(planner, out))
+			return 1;
+		for (n--; best < n; best++)
+			offers[best] = offers[best + 1];
+	}
+	return n;
+}
+
+/* What CORALE_ALGO names may not apply to this call or machine: then anything that it does not exclude does. */
+int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
+		 size_t error_bytes)
+{
+	static const struct selection by_nodes = { 1, 1 }, named = { 1, 0 }, others = { 0, 0 };
+	int found = 0;
+	if (planner->by_nodes && !*planner->algo)
+		found = choose(planner, key, &by_nodes, out, error, error_bytes);
+	if (!found)
+		found = choose(planner, key, &named, out, error, error_bytes);
+	if (!found)
+		found = choose(planner, key, &others, out, error, error_bytes);
+	if (found)
+		return found < 0 ? found : 0;
+	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",
+		 corale_coll_name((corale_coll)key->coll), planner->topo->map.ranks, planner->topo->map.nodes,
+		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "");
+	return CORALE_ENOTSUP;
+}
