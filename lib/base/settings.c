@@ -151,6 +151,14 @@ static const struct settings_field fields[] = {
 		   "Network devices that UCX may use; empty leaves the choice to it.", 0 },
 	  .kind = SETTINGS_TEXT,
 	  FIELD(net_devices) },
+	{ .row = { "CORALE_NET_RATES", "auto, built-in, or rates as corale-plan takes them", "auto",
+		   "What messages between nodes cost, by which plans are chosen, as \"rail_us:2.4 "
+		   "rail_send_us:6.5\"; auto measures "
+		   "when the first communicator is made, unless ranks share cores; what is not given is "
+		   "built-in.",
+		   1 },
+	  .kind = SETTINGS_TEXT,
+	  FIELD(net_rates) },
 	{ .row = { "CORALE_UCX_MESSAGE", "auto, put, tag, am", "auto",
 		   "How UCX messages travel; auto measures when the communicator is made.", 1 },
 	  .kind = SETTINGS_NAME,
@@ -223,7 +231,7 @@ static const struct settings_field fields[] = {
 };
 
 enum { ROWS = sizeof(fields) / sizeof(*fields) };
-_Static_assert(ROWS <= 32, "from_environment and from_offer have one bit a row");
+_Static_assert(ROWS <= 64, "from_environment and from_offer have one bit a row");
 
 static const char prefix[] = "CORALE_";
 extern char **environ;
@@ -278,7 +286,7 @@ int settings_parse(char *const *environment, struct settings *out)
 		const char *value = look_up(environment, field->row.name);
 		char accepted[160];
 		if (value)
-			s.from_environment |= 1u << i;
+			s.from_environment |= UINT64_C(1) << i;
 		if (!settings_read(field, value ? value : field->row.fallback, (char *)&s + field->offset))
 			continue;
 		settings_accepted(field, accepted, sizeof(accepted));
@@ -349,19 +357,19 @@ int settings_offer(const char *name, const char *value)
 }
 
 /* Values of offers into the rows of s that the environment does not set; refused: one bit for each malformed offer. */
-static void take_offers(struct settings *s, unsigned *refused)
+static void take_offers(struct settings *s, uint64_t *refused)
 {
 	for (int i = 0; i < ROWS; i++) {
 		if (!offers[i] || !offers[i][0] || s->from_environment >> i & 1)
 			continue;
 		if (settings_read(&fields[i], offers[i], (char *)s + fields[i].offset))
-			*refused |= 1u << i;
+			*refused |= UINT64_C(1) << i;
 		else
-			s->from_offer |= 1u << i;
+			s->from_offer |= UINT64_C(1) << i;
 	}
 }
 
-static void report_refused(unsigned refused)
+static void report_refused(uint64_t refused)
 {
 	char accepted[160];
 
@@ -388,7 +396,7 @@ static void read_process(void)
 	size_t position = 0;
 	char name[64];
 	const char *nearest;
-	unsigned refused = 0;
+	uint64_t refused = 0;
 
 	pthread_mutex_lock(&offers_mutex);
 	offers_closed = 1;

@@ -6,6 +6,7 @@
 #define SETTINGS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct settings {
@@ -31,6 +32,7 @@ struct settings {
 	size_t reference_bytes; /* CORALE_REFERENCE_BYTES: from this size of message on */
 	char transport[32]; /* CORALE_TRANSPORT: auto, ucx, mpi */
 	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
+	char net_rates[256]; /* CORALE_NET_RATES: auto (measured), built-in, or topo_parse_rails's text */
 	char ucx_message[16]; /* CORALE_UCX_MESSAGE: auto (measured), put, tag, am */
 	size_t pinned_memory;
 	int rails; /* CORALE_RAILS: between nodes with GPUs; 0: by the network and cores per rank */
@@ -43,8 +45,8 @@ struct settings {
 	size_t
 	    nccl_window; /* CORALE_NCCL_WINDOW: bytes of a GPU's window, for libnccl.so.2's communicators */
 	size_t nccl_scratch; /* CORALE_NCCL_SCRATCH: bytes of scratch of each of these communicators */
-	unsigned from_environment; /* bit i: row i of the table was set in the environment */
-	unsigned from_offer; /* bit i: row i was not, and has a value of settings_offer */
+	uint64_t from_environment; /* bit i: row i of the table was set in the environment */
+	uint64_t from_offer; /* bit i: row i was not, and has a value of settings_offer */
 };
 
 enum settings_choice { SETTINGS_NO, SETTINGS_YES, SETTINGS_AUTO };

@@ -273,7 +273,7 @@ static int open_engine(struct comm *comm, const struct hello *hellos, const stru
 		ret = comm_open_transport(comm, hellos, fallback);
 	if (!ret)
 		ret = comm_agree(comm, host_engine_open(e), "open the host engine");
-	return ret;
+	return ret ? ret : comm_find_rates(comm);
 }
 
 void comm_release_origin(void *arg)
@@ -316,6 +316,7 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 	apply_traits(comm, traits);
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
+	ret = ret ? ret : comm_check_rates(comm);
 	hello_init(&mine, b, &comm->settings, ret, fallback != NULL);
 	mine.gpu = comm->wants_gpu;
 	ret = hello_exchange(b, &mine, &hellos);

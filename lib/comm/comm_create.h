@@ -18,4 +18,14 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos, const str
 /* Collective. A transport for a rail; 0 is the engine's own. On failure every rank returns an error. */
 int comm_open_rail(struct comm *comm, const struct transport_ops *ops, int rail, struct transport **out);
 
+/* 0, or CORALE_ESETTING, logged: CORALE_NET_RATES is malformed. */
+int comm_check_rates(const struct comm *comm);
+
+/*
+ * Collective. What messages between nodes cost, into the topology: as CORALE_NET_RATES says; else as this process has measured it, which it does
+ * once for each transport, by one pair of ranks for each pair of nodes, eight at most; built-in rates where ranks share cores, whose turns no
+ * measurement of two of them shows. The same on all ranks.
+ */
+int comm_find_rates(struct comm *comm);
+
 #endif

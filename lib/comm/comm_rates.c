@@ -1,0 +1,182 @@
+/* What messages between nodes cost: given, measured or built in. */
+#include "comm_create.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "net/link_measure.h"
+#include "plan/net_rates.h"
+
+enum { MOST_PAIRS = 8 };
+
+static const int64_t measure_timeout_ns = 20 * INT64_C(1000000000);
+
+/* ---- What this process knows of a transport's links ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	struct {
+		char transport[16];
+		struct net_sample sample;
+	} rows[4];
+} known = { .lock = PTHREAD_MUTEX_INITIALIZER };
+enum { ROWS = sizeof known.rows / sizeof known.rows[0] };
+
+static struct net_sample recall(const char *transport)
+{
+	struct net_sample sample = { 0 };
+	pthread_mutex_lock(&known.lock);
+	for (int i = 0; i < ROWS; i++)
+		if (!strcmp(known.rows[i].transport, transport))
+			sample = known.rows[i].sample;
+	pthread_mutex_unlock(&known.lock);
+	return sample;
+}
+
+static void remember(const char *transport, const struct net_sample *sample)
+{
+	int i = 0;
+	pthread_mutex_lock(&known.lock);
+	while (i < ROWS - 1 && *known.rows[i].transport && strcmp(known.rows[i].transport, transport))
+		i++;
+	snprintf(known.rows[i].transport, sizeof known.rows[i].transport, "%s", transport);
+	known.rows[i].sample = *sample;
+	pthread_mutex_unlock(&known.lock);
+}
+
+/* ---- Measuring ---- */
+
+/* The first ranks of nodes 2 i and 2 i + 1 measure together; -1: this rank does not. */
+static int partner(const struct comm *comm)
+{
+	const struct plan_map *map = &comm->topo->map;
+	const int node = map->node_of[comm->rank], other = node ^ 1;
+	if (map->local_of[comm->rank] || other >= map->nodes || node / 2 >= MOST_PAIRS)
+		return -1;
+	return map->member[map->node_first[other]];
+}
+
+/* What is left on the way; where both ends' parts make up more than the whole, there is little. */
+static double latency_of(const struct link_costs *costs)
+{
+	const double rest = costs->one_way_ns - costs->send_ns - costs->recv_ns;
+	return rest > costs->one_way_ns / 10 ? rest : costs->one_way_ns / 10;
+}
+
+static int measure(struct comm *comm, struct net_sample *mine)
+{
+	const int peer = partner(comm);
+	struct link_costs costs;
+	*mine = (struct net_sample){ 0 };
+	if (peer < 0)
+		return 0;
+	struct link *link = host_link(&comm->engine, peer, 0, 0);
+	int ret =
+	    link ? link_measure(comm->engine.transport, link, comm->rank < peer, measure_timeout_ns, &costs)
+		 : CORALE_ENOMEM;
+	if (ret)
+		return log_error(
+		    ret, comm->rank,
+		    "messages to and from rank %d could not be timed: %s; expected an answer within %d s; "
+		    "CORALE_NET_RATES=built-in does without",
+		    peer, corale_strerror(ret), (int)(measure_timeout_ns / 1000000000));
+	*mine = (struct net_sample){ .valid = 1,
+				     .latency_ns = latency_of(&costs),
+				     .send_ns = costs.send_ns,
+				     .recv_ns = costs.recv_ns,
+				     .gap_ns = costs.gap_ns,
+				     .byte_ns = costs.byte_ns };
+	log_line(LOG_TRACE, comm->rank,
+		 "a message to rank %d takes %.2f us, of that %.2f to send and %.2f to receive; %.2f between "
+		 "two of a burst; "
+		 "%.3f ns a byte",
+		 peer, costs.one_way_ns / 1e3, costs.send_ns / 1e3, costs.recv_ns / 1e3, costs.gap_ns / 1e3,
+		 costs.byte_ns);
+	return 0;
+}
+
+/* All ranks' samples; room for comm->size. */
+static int exchange(struct comm *comm, const struct net_sample *mine, struct net_sample *all)
+{
+	const corale_bootstrap *b = &comm->bootstrap;
+	if (!b->allgather(b->ctx, mine, sizeof *mine, all))
+		return 0;
+	return log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+}
+
+static int all_valid(const struct net_sample *all, int n)
+{
+	int valid = 1;
+	for (int r = 0; r < n; r++)
+		valid &= all[r].valid;
+	return valid;
+}
+
+/* The agreed rates, as a sample that gives them again. */
+static struct net_sample sample_of(const struct topo *topo)
+{
+	const struct topo_link *rail = &topo->rail;
+	return (struct net_sample){ .valid = 1,
+				    .latency_ns = rail->latency_ns,
+				    .send_ns = rail->send_ns,
+				    .recv_ns = rail->recv_ns,
+				    .gap_ns = rail->gap_ns,
+				    .byte_ns = 1 / rail->bytes_per_ns + 2 / topo->net_bytes_per_ns };
+}
+
+static void tell(const struct comm *comm, const char *origin)
+{
+	char text[200];
+	topo_print_rails(comm->topo, text, sizeof text);
+	log_line(LOG_INFO, comm->rank, "between nodes, %s: %s", origin, text);
+}
+
+static int measured(struct comm *comm, const char *transport)
+{
+	struct net_sample mine = recall(transport), *all = malloc((size_t)comm->size * sizeof *all);
+	int ret = comm_agree(
+	    comm, all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size),
+	    "hold what the network takes");
+	ret = ret ? ret : exchange(comm, &mine, all);
+	const int is_known = !ret && all_valid(all, comm->size);
+	if (!ret && !is_known) {
+		ret = comm_agree(comm, measure(comm, &mine), "time messages between nodes");
+		ret = ret ? ret : exchange(comm, &mine, all);
+	}
+	if (!ret && net_rates_apply(all, comm->size, comm->topo)) {
+		mine = sample_of(comm->topo);
+		remember(transport, &mine);
+		tell(comm, is_known ? "as measured before" : "measured");
+	}
+	free(all);
+	return ret;
+}
+
+int comm_check_rates(const struct comm *comm)
+{
+	const char *text = comm->settings.net_rates;
+	char error[256];
+	if (!strcmp(text, "auto") || !strcmp(text, "built-in") ||
+	    !topo_parse_rails(text, NULL, error, sizeof error))
+		return 0;
+	return log_error(CORALE_ESETTING, comm->rank, "CORALE_NET_RATES: %s", error);
+}
+
+int comm_find_rates(struct comm *comm)
+{
+	const char *text = comm->settings.net_rates;
+	char error[256];
+	if (comm->topo->map.nodes == 1)
+		return 0;
+	if (!strcmp(text, "auto") && comm->topo->cores_per_rank_x16 >= 16)
+		return measured(comm, comm->engine.transport->ops->name);
+	if (strcmp(text, "auto") && strcmp(text, "built-in")) {
+		topo_parse_rails(text, comm->topo, error, sizeof error);
+		tell(comm, "as CORALE_NET_RATES says");
+	} else {
+		tell(comm, "built-in rates");
+	}
+	return 0;
+}

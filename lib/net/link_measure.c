@@ -1,0 +1,200 @@
+#include "link_measure.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/wait.h"
+
+enum {
+	SMALL_BYTES = 8,
+	LEAST_LARGE = 32 << 10, /* a message whose bytes take clearly longer than itself */
+	MOST_LARGE = 256 << 10,
+	WARM_ROUNDS = 32, /* connects, and fills caches */
+	BATCHES = 7, /* of which the median counts */
+	BATCH_ROUNDS = 16,
+	LARGE_ROUNDS = 2,
+	MOST_BURST = 16,
+	POLLS_A_YIELD = 256
+};
+
+struct measurement {
+	struct transport *transport;
+	struct link *link;
+	int64_t deadline;
+};
+
+/* ---- One message ---- */
+
+static int await(const struct measurement *m, int (*poll)(struct link *l))
+{
+	for (long i = 1;; i++) {
+		int ret = poll(m->link);
+		if (ret > 0)
+			return 0;
+		ret = ret ? ret : m->transport->ops->progress(m->transport);
+		if (ret < 0)
+			return ret;
+		if (i % POLLS_A_YIELD)
+			continue;
+		if (wait_now_ns() > m->deadline)
+			return CORALE_ETIMEDOUT;
+		sched_yield();
+	}
+}
+
+static int post(const struct measurement *m, size_t bytes)
+{
+	static const unsigned char header[TRANSPORT_HEADER_BYTES];
+	int ret = await(m, link_room);
+	if (ret)
+		return ret;
+	memset(link_slot(m->link), 0, bytes);
+	return link_post(m->link, header, NULL, bytes);
+}
+
+static int take(const struct measurement *m)
+{
+	int ret = await(m, link_ready);
+	return ret ? ret : link_release(m->link);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *values)
+{
+	qsort(values, BATCHES, sizeof *values, by_value);
+	return values[BATCHES / 2];
+}
+
+/* ---- To and fro ---- */
+
+static int round_trips(const struct measurement *m, int leads, size_t bytes, int rounds)
+{
+	int ret = 0;
+	for (int i = 0; i < rounds && !ret; i++) {
+		if (leads)
+			ret = post(m, bytes);
+		ret = ret ? ret : take(m);
+		if (!leads)
+			ret = ret ? ret : post(m, bytes);
+	}
+	return ret;
+}
+
+/* Half a round trip: of the end that leads from its first post on, of the other one from its first answer on, which is as long. */
+static int one_way(const struct measurement *m, int leads, size_t bytes, int rounds, double *ns)
+{
+	double batches[BATCHES];
+	int ret = 0;
+	for (int b = 0; b < BATCHES && !ret; b++) {
+		if (!leads)
+			ret = round_trips(m, 0, bytes, 1);
+		const int64_t start = wait_now_ns();
+		ret = ret ? ret : round_trips(m, leads, bytes, rounds);
+		batches[b] = (double)(wait_now_ns() - start) / rounds / 2;
+		if (leads)
+			ret = ret ? ret : round_trips(m, 1, bytes, 1);
+	}
+	*ns = median(batches);
+	return ret;
+}
+
+/* ---- Bursts in one direction, each answered by a message ---- */
+
+static int burst_length(const struct link *l)
+{
+	return l->out_depth < MOST_BURST ? l->out_depth : MOST_BURST;
+}
+
+/* The other end takes as many: both have slots of the same depth, or the first end waits for room. */
+static int send_bursts(const struct measurement *m, int n, double *ns)
+{
+	double batches[BATCHES];
+	int ret = 0;
+	for (int b = 0; b < BATCHES && !ret; b++) {
+		const int64_t start = wait_now_ns();
+		for (int i = 0; i < n && !ret; i++)
+			ret = post(m, SMALL_BYTES);
+		batches[b] = (double)(wait_now_ns() - start) / n;
+		ret = ret ? ret : take(m);
+	}
+	*ns = median(batches);
+	return ret;
+}
+
+/* Takes n messages: at once, or when all must be there. Time of each: but for the first, or of all. */
+static int take_burst(const struct measurement *m, int n, double pause_ns, double *ns)
+{
+	int ret = 0;
+	if (pause_ns <= 0) {
+		ret = take(m);
+		n--;
+	}
+	for (int64_t until = wait_now_ns() + (int64_t)pause_ns; wait_now_ns() < until;)
+		continue;
+	const int64_t start = wait_now_ns();
+	for (int i = 0; i < n && !ret; i++)
+		ret = take(m);
+	*ns = (double)(wait_now_ns() - start) / n;
+	return ret ? ret : post(m, SMALL_BYTES);
+}
+
+static int take_bursts(const struct measurement *m, int n, double pause_ns, double *ns)
+{
+	double batches[BATCHES];
+	int ret = 0;
+	for (int b = 0; b < BATCHES && !ret; b++)
+		ret = take_burst(m, n, pause_ns, &batches[b]);
+	*ns = median(batches);
+	return ret;
+}
+
+/* This end as the sender: of one series the other end learns the pace, of another its own time. */
+static int measure_sending(const struct measurement *m, int n, struct link_costs *out)
+{
+	double paced;
+	int ret = send_bursts(m, n, &paced);
+	ret = ret ? ret : send_bursts(m, n, &out->send_ns);
+	if (paced < out->send_ns)
+		out->send_ns = paced;
+	return ret;
+}
+
+static int measure_receiving(const struct measurement *m, int n, struct link_costs *out)
+{
+	int ret = take_bursts(m, n, 0, &out->gap_ns);
+	return ret ? ret : take_bursts(m, n, 2 * n * out->one_way_ns, &out->recv_ns);
+}
+
+static int measure_bytes(const struct measurement *m, int leads, struct link_costs *out)
+{
+	const size_t slot = m->link->slot_bytes, bytes = slot < MOST_LARGE ? slot : MOST_LARGE;
+	double ns;
+	if (bytes < LEAST_LARGE)
+		return 0;
+	int ret = one_way(m, leads, bytes, LARGE_ROUNDS, &ns);
+	if (!ret && ns > out->one_way_ns)
+		out->byte_ns = (ns - out->one_way_ns) / (double)bytes;
+	return ret;
+}
+
+int link_measure(struct transport *t, struct link *l, int leads, int64_t timeout_ns, struct link_costs *out)
+{
+	const struct measurement m = { t, l, wait_now_ns() + timeout_ns };
+	*out = (struct link_costs){ 0 };
+	int ret = round_trips(&m, leads, SMALL_BYTES, WARM_ROUNDS);
+	const int n = burst_length(l);
+	ret = ret ? ret : one_way(&m, leads, SMALL_BYTES, BATCH_ROUNDS, &out->one_way_ns);
+	ret = ret ? ret : leads ? measure_sending(&m, n, out) : measure_receiving(&m, n, out);
+	ret = ret ? ret : leads ? measure_receiving(&m, n, out) : measure_sending(&m, n, out);
+	ret = ret ? ret : measure_bytes(&m, leads, out);
+	const double ends = out->send_ns > out->recv_ns ? out->send_ns : out->recv_ns;
+	if (out->gap_ns < 1.25 * ends)
+		out->gap_ns = 0;
+	return ret;
+}
