@@ -37,9 +37,9 @@ refuse()
 	echo "$output" | sed 's/^/# /'
 }
 
-# times DESCRIPTION COLUMNS RANKS PROGRAM ARGUMENT...: ends with status 0, and in each line of its raw file these columns are above 0,
+# timed DESCRIPTION COLUMNS RANKS PROGRAM ARGUMENT...: ends with status 0, and in each line of its raw file these columns are above 0,
 # and so are as many at the end of each printed line.
-times()
+timed()
 {
 	number=$((number + 1))
 	description=$1 columns=$2 ranks=$3 program=$top_builddir/examples/$4
@@ -76,8 +76,8 @@ for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all
 	try "corale_${coll}_perf" 3 corale_${coll}_perf -b 8 -e 64K -f 16 -n 5
 done
 try "corale_all_reduce_perf --vs-mpi" 2 corale_all_reduce_perf -b 8 -e 32K -f 64 --vs-mpi --blocks 3
-times "one call at a time" "one_us" 2 corale_reduce_perf -b 8 -e 4K -f 64 -n 5
-times "one call at a time, beside MPI" "one_us one_mpi_us one_ratio" 2 corale_broadcast_perf -b 8 -e 4K -f 64 -n 5 --vs-mpi \
+timed "one call at a time" "one_us" 2 corale_reduce_perf -b 8 -e 4K -f 64 -n 5
+timed "one call at a time, beside MPI" "one_us one_mpi_us one_ratio" 2 corale_broadcast_perf -b 8 -e 4K -f 64 -n 5 --vs-mpi \
 	--blocks 3
 for coll in reduce gather scatter; do
 	CORALE_NODE_SIZE=2 try "corale_${coll}_perf --vs-mpi on 2 nodes" 3 corale_${coll}_perf -b 8 -e 32K -f 64 -r all \
