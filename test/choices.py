@@ -15,10 +15,10 @@ GOOD, GOOD_US, BAD = 1.15, 2.0, 1.5
 
 
 class Call:
-    """One call on one machine: [(kind, algorithm, us, model_us)]."""
+    """One call on one machine: [(kind, algorithm, us, model_us)], and the spreads of entries."""
 
     def __init__(self, nodes, coll, size):
-        self.nodes, self.coll, self.size, self.timed = nodes, coll, size, []
+        self.nodes, self.coll, self.size, self.timed, self.spreads = nodes, coll, size, [], []
 
     def find(self, kind):
         return [entry for entry in self.timed if entry[0] == kind]
@@ -65,6 +65,7 @@ def read(path):
             key = (line["coll"], int(line["bytes"]))
             call = calls.setdefault(key, Call(header["nodes"], *key))
             call.timed.append((line["kind"], line["algo"], float(line["us"]), float(line["model_us"] or 0)))
+            call.spreads.append(float(line["spread_us"]))
         return header, list(calls.values())
 
 
@@ -125,6 +126,9 @@ def main():
     if noise:
         print(f"\nNoise, the choice against the same algorithm forced: median {noise[len(noise) // 2]:.3f}, "
               f"nine of ten below {noise[len(noise) * 9 // 10]:.3f}")
+    spreads = sorted(spread for call in calls for spread in call.spreads)
+    print(f"Ranks entered a call within {spreads[len(spreads) // 2]:.1f} us of each other, in nine of ten lines within "
+          f"{spreads[len(spreads) * 9 // 10]:.1f} us; the larger it is the shorter seem calls with a root")
     bad = sorted((call for call in calls if call.ratio() > BAD and not call.good()), key=Call.ratio, reverse=True)
     print(f"\nAbove {BAD}, measured again: {len(bad)}")
     for call in bad:
