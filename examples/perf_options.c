@@ -78,7 +78,8 @@ static const char help[] =
     "rank's\n"
     "entry to the last rank's exit, out of place; MPI's and NCCL's beside it where they are compared. It is "
     "the\n"
-    "latency; time is what a call costs in a row of calls, in which a rank may begin the next one before "
+    "latency (of 5 to 200 calls); time is what a call costs in a row of calls, in which a rank may begin the "
+    "next one before "
     "others\n"
     "have ended the last. Only for ranks of one host, because it needs one clock.\n";
 

@@ -41,7 +41,7 @@ static const char usage[] = "usage: mpirun -n RANKS choices_ranks --nodes N,N,..
 
 /* ---- One call with its candidates ------------------------------------------------------------------ */
 
-static void must(const char *what, int ret)
+void choices_must(const char *what, int ret)
 {
 	if (!ret)
 		return;
@@ -52,13 +52,11 @@ static void must(const char *what, int ret)
 static void make_call(const void *arg)
 {
 	const struct choices_candidate *c = arg;
-	must(c->algo, c->run(c->call));
+	choices_must(c->algo, c->run(c->call));
 }
 
 static void take_turn(const struct choices_job *job, struct choices_candidate *c, int calls)
 {
-	if (!c->algo || c->timed + calls > CHOICES_MOST_CALLS)
-		return;
 	job->comm->plans = c->plans;
 	make_call(c); /* not timed: it finds the caches as the candidate before has left them */
 	perf_clock_time(&job->clock, make_call, c, calls, c->us + c->timed, c->spread_us + c->timed);
@@ -127,7 +125,7 @@ static void measure(const struct choices_job *job, const struct choices_call *ca
 	double choice_us = 0, best_us = 0;
 	int left = 0;
 	for (int i = 0; i < n; i++) {
-		must("a plan", choices_plan(&all[i], call));
+		choices_must("a plan", choices_plan(&all[i], call));
 		if (all[i].algo)
 			able[left++] = &all[i];
 	}
@@ -205,7 +203,7 @@ static unsigned char *allocate(const struct options *o, int ranks)
 	for (int i = 0; i < o->nsizes; i++)
 		bytes = o->sizes[i] > bytes ? o->sizes[i] : bytes;
 	unsigned char *buffer = calloc(1, bytes);
-	must("allocating buffers", buffer ? 0 : CORALE_ENOMEM);
+	choices_must("allocating buffers", buffer ? 0 : CORALE_ENOMEM);
 	memset(buffer, 0, bytes); /* pages of its own */
 	return buffer;
 }
@@ -215,7 +213,7 @@ static void run(struct choices_job *job, const struct options *o)
 	job->send = allocate(o, job->size);
 	job->recv = allocate(o, job->size);
 	choices_set_nodes(o->ranks_of_node);
-	must("corale_comm_create_mpi", corale_comm_create_mpi(job->mpi, NULL, &job->handle));
+	choices_must("corale_comm_create_mpi", corale_comm_create_mpi(job->mpi, NULL, &job->handle));
 	job->comm = comm_get(job->handle, "choices_ranks");
 	print_header(job, o);
 	for (size_t i = 0; i < sizeof(colls) / sizeof(colls[0]); i++)

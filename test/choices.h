@@ -9,7 +9,7 @@
 #include "corale_mpi.h"
 #include "examples/perf_clock.h"
 
-enum { CHOICES_MOST_CANDIDATES = 16, CHOICES_MOST_CALLS = 600 };
+enum { CHOICES_MOST_CANDIDATES = 32, CHOICES_MOST_CALLS = 600 };
 
 struct choices_job {
 	MPI_Comm mpi;
@@ -41,6 +41,9 @@ struct choices_candidate {
 	double us[CHOICES_MOST_CALLS], spread_us[CHOICES_MOST_CALLS];
 	int timed; /* entries of these */
 };
+
+/* choices.c: ends the job if ret is not 0. */
+void choices_must(const char *what, int ret);
 
 /* choices_calls.c */
 /* Blocks of count elements in the larger of a rank's two buffers; 0: the collective has no data. */

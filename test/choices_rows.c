@@ -15,6 +15,7 @@ static void force(const struct algo *table, int rows, int row, char *text, size_
 		    !strncmp(table[i].name, algo->name, strlen(algo->name)))
 			length +=
 			    (size_t)snprintf(text + length, bytes - length, ",%s:^%s", coll, table[i].name);
+	choices_must("room for CORALE_ALGO", length < bytes ? 0 : CORALE_EINTERNAL);
 }
 
 static void add(const struct choices_job *job, const char *kind, int row, struct choices_candidate *c)
@@ -36,9 +37,13 @@ int choices_open(const struct choices_job *job, corale_coll coll, int vs_mpi,
 	int rows, n = 0;
 	const struct algo *table = algo_table(&rows);
 	add(job, "choice", -1, &candidates[n++]);
-	for (int row = 0; row < rows && n < CHOICES_MOST_CANDIDATES - vs_mpi; row++)
-		if (table[row].coll == coll && strcmp(table[row].name, "local"))
-			add(job, "forced", row, &candidates[n++]);
+	for (int row = 0; row < rows; row++) {
+		if (table[row].coll != coll || !strcmp(table[row].name, "local"))
+			continue;
+		choices_must("room for all algorithms",
+			     n + vs_mpi < CHOICES_MOST_CANDIDATES ? 0 : CORALE_EINTERNAL);
+		add(job, "forced", row, &candidates[n++]);
+	}
 	if (vs_mpi) {
 		add(job, "mpi", -1, &candidates[n]);
 		candidates[n++].run = choices_mpi;
