@@ -42,7 +42,7 @@ struct choices_candidate {
 	int timed; /* entries of these */
 };
 
-/* choices.c: ends the job if ret is not 0. */
+/* choices_ranks.c: ends the job if ret is not 0. */
 void choices_must(const char *what, int ret);
 
 /* choices_calls.c */

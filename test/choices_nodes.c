@@ -35,7 +35,7 @@ static uint64_t *name_nodes(int size)
 int __wrap_hello_topology(const struct hello *all, int size, const struct settings *settings,
 			  struct topo **out)
 {
-	struct topo *host;
+	struct topo *host = NULL;
 	int ret = __real_hello_topology(all, size, settings, &host);
 	uint64_t *node_id = name_nodes(size);
 	if (!ret)
