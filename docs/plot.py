@@ -91,6 +91,9 @@ def print_table(run):
     compared = is_compared(run)
     columns = ["size", "time (us)", "busbw (GB/s)", "in place (us)", "wrong"]
     columns += ["against MPI: ours (us)", "MPI (us)", "MPI / ours", "noise"] if compared else []
+    alone = any(line.get("one_us") for line in run.lines)  # earlier files lack it
+    columns += ["one call (us)"] if alone else []
+    columns += ["MPI, one call (us)", "MPI / ours"] if alone and compared else []
     print("| " + " | ".join(columns) + " |")
     print("|" + "---:|" * len(columns))
     for line in run.lines:
@@ -99,6 +102,8 @@ def print_table(run):
                  time_text(number(line["in_us"])), " + ".join(wrong)]
         if compared:
             cells += [time_text(number(line["ours_us"])), time_text(number(line["mpi_us"])), line["ratio"], line["noise"]]
+        cells += [time_text(number(line["one_us"]))] if alone else []
+        cells += [time_text(number(line["one_mpi_us"])), line["one_ratio"]] if alone and compared else []
         print("| " + " | ".join(cells) + " |")
     ratios = [number(line["ratio"]) for line in run.lines if line["ratio"]]
     if ratios:

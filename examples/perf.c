@@ -21,28 +21,19 @@ static size_t next_bytes(const struct perf_options *options, size_t bytes)
 	return next > bytes ? next : bytes + 1;
 }
 
-/* 1 if the line was compared with what the options ask for; says why not. */
-static int compare(const struct perf_job *job, const struct perf_call *call, struct perf_versus *versus)
-{
-	const char *why_not = "", *peer = job->nccl ? "NCCL" : "MPI";
-	if (!job->options->vs_mpi && !job->nccl)
-		return 0;
-	if (job->nccl ? perf_nccl_can(call, &why_not) : perf_mpi_can(call, &why_not))
-		return job->nccl ? perf_compare_nccl(call, versus) : perf_compare_mpi(call, versus);
-	if (job->rank == 0)
-		printf("# %s: not compared with %s\n", why_not, peer);
-	return 0;
-}
-
 static void sum_up(const struct perf_job *job, size_t bytes, const struct perf_result *apart,
 		   const struct perf_result *in_place, const struct perf_versus *versus,
-		   struct perf_summary *summary)
+		   const struct perf_one_call *one, struct perf_summary *summary)
 {
 	double factor = job->coll->bus_constant + job->coll->bus_per_rank / job->size;
 	summary->bus_sum += (double)bytes / apart->us / 1e3 * factor;
 	summary->bus_count++;
 	summary->wrong += apart->wrong > 0 ? apart->wrong : 0;
 	summary->wrong += in_place && in_place->wrong > 0 ? in_place->wrong : 0;
+	if (one)
+		summary->spread_us = fmax(summary->spread_us, one->spread_us);
+	if (one && one->peer_us > 0)
+		perf_add_ratio(&summary->one_call, one->ratio, bytes);
 	if (!versus)
 		return;
 	summary->noise = summary->best.count ? fmin(summary->noise, versus->noise) : versus->noise;
@@ -57,6 +48,8 @@ static void run_case(struct perf_job *job, const struct perf_call *call, struct 
 	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
 	struct perf_result apart, in_place, *in_place_too = job->coll->has_place ? &in_place : NULL;
 	struct perf_versus versus, *compared = NULL;
+	struct perf_one_call one, *timed = NULL;
+	struct perf_way ways[PERF_MAX_WAYS];
 	perf_set_edges(job, call->count, call->type);
 	if (job->options->beside) {
 		summary->wrong += perf_measure_beside(call);
@@ -65,11 +58,14 @@ static void run_case(struct perf_job *job, const struct perf_call *call, struct 
 	apart = perf_measure(call, 0);
 	if (in_place_too)
 		in_place = perf_measure(call, 1);
-	if (compare(job, call, &versus))
+	int n = perf_ways(call, ways);
+	if (n > 1 && perf_compare(ways, n, &versus))
 		compared = &versus;
-	perf_print_line(job, call, &apart, in_place_too, compared);
+	if (perf_measure_one_call(ways, n, &one))
+		timed = &one;
+	perf_print_line(job, call, &apart, in_place_too, compared, timed);
 	summary->sampled += perf_is_sampled(call);
-	sum_up(job, bytes, &apart, in_place_too, compared, summary);
+	sum_up(job, bytes, &apart, in_place_too, compared, timed, summary);
 }
 
 /* A GPU that was idle, and the processor that feeds it, take some time to become fast: not out of the first size's. */
@@ -213,6 +209,7 @@ static int open_job(struct perf_job *job)
 	if (open_device(job))
 		return -1;
 	open_raw(job);
+	perf_clock_open(&job->clock, job->mpi);
 	corale_config_init(&config);
 	config.device = job->options->cuda ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
 	must("corale_comm_create_mpi", corale_comm_create_mpi(job->mpi, &config, &job->comm));
@@ -237,6 +234,7 @@ static void close_job(struct perf_job *job)
 	free_pair(job);
 	perf_data_close(job);
 	corale_comm_destroy(job->comm);
+	perf_clock_close(&job->clock);
 	job->device->close(job);
 	if (job->raw && fclose(job->raw)) {
 		perror(job->options->raw);
@@ -258,7 +256,7 @@ static int check_options(const struct perf_job *job)
 
 static int run(int argc, char **argv, struct perf_options *options)
 {
-	struct perf_summary summary = { 0 };
+	struct perf_summary summary = { .spread_us = -1 };
 	struct perf_job job = { .options = options, .mpi = MPI_COMM_WORLD };
 	MPI_Comm_rank(job.mpi, &job.rank);
 	MPI_Comm_size(job.mpi, &job.size);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "corale_mpi.h"
+#include "perf_clock.h"
 #include "reference.h"
 
 enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 13 };
@@ -52,6 +53,7 @@ struct perf_job {
 	const struct perf_coll *coll;
 	const struct perf_device *device;
 	MPI_Comm mpi;
+	struct perf_clock clock;
 	int rank, size, nodes, local_rank, local_size;
 	char gpu[128]; /* "" without one */
 	corale_comm *comm;
@@ -155,6 +157,13 @@ struct perf_versus {
 	int blocks;
 };
 
+/* One call at a time, medians in us (perf_clock.h). */
+struct perf_one_call {
+	double ours_us;
+	double peer_us, ratio; /* the least of the peer's, and that / ours; 0: no peer was timed */
+	double spread_us; /* between the first and the last rank's entry; the most of all ways' */
+};
+
 /* A collective and a matrix product, alone and side by side: times in us. */
 struct perf_beside {
 	double alone, beside, product_alone, product_beside;
@@ -203,14 +212,22 @@ int perf_prepare(struct perf_way *way,
 void perf_finish(struct perf_way *way); /* drops the graph */
 struct reference perf_next_reference(const struct perf_call *call,
 				     int i); /* new data; i: the how manieth of a line */
+/* A premultiplied sum is an operator of its own on each rank; others are there without these. */
+void perf_create_op(struct perf_call *call, const struct reference *ref);
+void perf_destroy_op(struct perf_call *call, const struct reference *ref);
 /* One call with new data into a poisoned buffer: wrong elements of all ranks; -1 if the call was refused. */
 long perf_try(struct perf_way *way, const struct reference *ref, size_t limit, int in_place);
 struct perf_result perf_measure(const struct perf_call *call, int in_place);
 
-/* perf_versus.c: whether there is a result */
+/* perf_versus.c */
 double perf_median(const double *values, int n, int stride);
-int perf_compare_mpi(const struct perf_call *call, struct perf_versus *versus);
-int perf_compare_nccl(const struct perf_call *call, struct perf_versus *versus);
+/* Ours and, behind it, the ways of the peer that the options name, as far as these can serve the call; how many. */
+int perf_ways(const struct perf_call *call, struct perf_way *ways);
+/* Of ways, ours first, and at least one of a peer: whether there is a result. */
+int perf_compare(const struct perf_way *ways, int n, struct perf_versus *versus);
+
+/* perf_one_call.c: whether there is a result; ways as for perf_compare, or ours alone */
+int perf_measure_one_call(const struct perf_way *ways, int n, struct perf_one_call *one);
 
 /* perf_nccl.c: NCCL opened at run time, on the job's GPU and stream */
 void perf_nccl_open(struct perf_job *job);
@@ -235,7 +252,7 @@ long perf_measure_beside(const struct perf_call *call);
 void perf_print_header(const struct perf_job *job);
 void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 		     const struct perf_result *out_of_place, const struct perf_result *in_place,
-		     const struct perf_versus *versus);
+		     const struct perf_versus *versus, const struct perf_one_call *one);
 void perf_print_beside(const struct perf_way *way, int in_place, const struct perf_beside *beside);
 struct perf_ratios {
 	int count;
@@ -246,7 +263,8 @@ struct perf_summary {
 	long wrong;
 	double bus_sum, noise;
 	int bus_count, sampled, passed;
-	struct perf_ratios best, stock;
+	struct perf_ratios best, stock, one_call;
+	double spread_us; /* of entries: the most of all lines'; < 0: no call was timed alone */
 };
 void perf_add_ratio(struct perf_ratios *ratios, double ratio, size_t bytes);
 void perf_print_summary(const struct perf_job *job, const struct perf_summary *summary);

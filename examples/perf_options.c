@@ -74,7 +74,14 @@ static const char help[] =
     "link's speed; #wrong counts wrong elements of all checked calls on all ranks (differing bits between\n"
     "ranks count, too), with a ~ where samples were checked. Left: send and receive buffers apart; right: "
     "in\n"
-    "place, where it has a meaning.\n";
+    "place, where it has a meaning. One call: the median over calls made one at a time, from the last "
+    "rank's\n"
+    "entry to the last rank's exit, out of place; MPI's and NCCL's beside it where they are compared. It is "
+    "the\n"
+    "latency (of 5 to 200 calls); time is what a call costs in a row of calls, in which a rank may begin the "
+    "next one before "
+    "others\n"
+    "have ended the last. Only for ranks of one host, because it needs one clock.\n";
 
 enum {
 	OPT_VS_MPI = 256,

@@ -14,6 +14,9 @@
  *   sampled                            1: samples were checked instead of all
  *   nccl_stock_us nccl_window_us nccl_zero_us nccl_sockets_us nccl_best_us   with --vs-nccl; best: the least of those measured
  *   best_ratio stock_ratio nccl_noise  NCCL's best, stock time / ours; its best against itself
+ *   one_us one_mpi_us one_nccl_us one_ratio   one call at a time, medians (perf_clock.h): ours, MPI's, the best of NCCL's, and the
+ *                                      peer's / ours; empty where the ranks are on several hosts
+ *   one_spread_us                      from the first rank's entry into such a call to the last rank's
  *
  * With --beside line 1 begins with "# corale-perf-beside 1" and has beside, sms (how many the products may use; 0: all)
  * and every (microseconds from call to call; 0: one after the other), too. There is a line for each way of a case:
@@ -30,18 +33,6 @@
 
 #include "perf.h"
 
-static int count_hosts(MPI_Comm comm)
-{
-	MPI_Comm host;
-	int rank, first, hosts;
-	MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-	MPI_Comm_rank(host, &rank);
-	first = rank == 0;
-	MPI_Allreduce(&first, &hosts, 1, MPI_INT, MPI_SUM, comm);
-	MPI_Comm_free(&host);
-	return hosts;
-}
-
 static void print_beside_columns(const struct perf_job *job)
 {
 	printf("#\n# beside bf16 products of 8192^3");
@@ -57,13 +48,34 @@ static void print_beside_columns(const struct perf_job *job)
 	fflush(stdout);
 }
 
+/* How calls are timed one at a time, or why not. */
+static void print_clock(const struct perf_job *job)
+{
+	const struct perf_clock *clock = &job->clock;
+	if (clock->hosts > 1) {
+		printf("# one call: not timed, because the ranks are on %d hosts, whose clocks differ\n",
+		       clock->hosts);
+		return;
+	}
+	printf("# one call: one at a time, from the last rank's entry to the last rank's exit, medians\n");
+	if (job->options->cuda)
+		printf("# one call: entry is when the host launches, exit when its stream has been "
+		       "synchronized\n");
+	if (perf_clock_yields(clock))
+		printf("# one call: %d ranks share %d cores, so ranks yield before they start, and start "
+		       "unevenly\n",
+		       clock->ranks, clock->cores);
+}
+
 static void print_columns(const struct perf_job *job)
 {
 	const char *title = job->options->vs_mpi ? "   against MPI, medians"
 			    : job->nccl          ? "   against NCCL, medians"
 						 : "";
-	printf("#\n#%11s %12s %11s %7s %5s   %27s%8s  %27s%8s%s\n", "", "", "", "", "", "out of place     ",
-	       "", "in place       ", "", title);
+	const int title_width = job->nccl ? 65 : job->options->vs_mpi ? 44 : 0;
+	print_clock(job);
+	printf("#\n#%11s %12s %11s %7s %5s   %27s%8s  %27s%8s%-*s   %s\n", "", "", "", "", "",
+	       "out of place     ", "", "in place       ", "", title_width, title, "one call");
 	printf("#%11s %12s %11s %7s %5s   %9s %8s %8s %7s   %9s %8s %8s %7s", "size", "count", "type",
 	       "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
 	if (job->options->vs_mpi)
@@ -71,13 +83,21 @@ static void print_columns(const struct perf_job *job)
 	if (job->nccl)
 		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "ours", "stock", "best", "best/", "stock/",
 		       "noise", "blocks", "best");
+	printf("   %9s", "ours");
+	if (job->options->vs_mpi)
+		printf(" %9s %7s", "mpi", "mpi/");
+	if (job->nccl)
+		printf(" %9s %7s", "best", "best/");
 	printf("\n#%11s %12s %11s %7s %5s   %9s %8s %8s %7s   %9s %8s %8s %7s", "(B)", "(elements)", "", "",
 	       "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
 	if (job->options->vs_mpi)
-		printf("   %9s %9s %7s", "(us)", "(us)", "ours");
+		printf("   %9s %9s %7s %6s %6s", "(us)", "(us)", "ours", "", "");
 	if (job->nccl)
 		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "(us)", "(us)", "(us)", "ours", "ours", "", "",
 		       "is");
+	printf("   %9s", "(us)");
+	if (job->options->vs_mpi || job->nccl)
+		printf(" %9s %7s", "(us)", "ours");
 	printf("\n");
 	fflush(stdout);
 }
@@ -137,13 +157,14 @@ static void print_raw_header(const struct perf_job *job, const char *mpi, int ho
 	fprintf(job->raw,
 		"\ncoll\tbytes\tcount\ttype\top\troot\tus\talgbw\tbusbw\twrong\tin_us\tin_algbw\tin_busbw\t"
 		"in_wrong\tours_us\tmpi_us\tratio\tnoise\tblocks\tsampled\tnccl_stock_us\tnccl_window_us\t"
-		"nccl_zero_us\tnccl_sockets_us\tnccl_best_us\tbest_ratio\tstock_ratio\tnccl_noise\n");
+		"nccl_zero_us\tnccl_sockets_us\tnccl_best_us\tbest_ratio\tstock_ratio\tnccl_noise\t"
+		"one_us\tone_mpi_us\tone_nccl_us\tone_ratio\tone_spread_us\n");
 }
 
 void perf_print_header(const struct perf_job *job)
 {
 	char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
-	int length, version = corale_version(), hosts = count_hosts(job->mpi);
+	int length, version = corale_version(), hosts = job->clock.hosts;
 	MPI_Get_library_version(mpi, &length);
 	mpi[strcspn(mpi, ",\n")] = '\0';
 	if (job->rank)
@@ -217,6 +238,15 @@ static void print_raw_versus(const struct perf_job *job, const struct perf_versu
 	print_raw_number(job, nccl->noise);
 }
 
+static void print_raw_one_call(const struct perf_job *job, const struct perf_one_call *one)
+{
+	print_raw_number(job, one->ours_us);
+	print_raw_number(job, job->nccl ? 0 : one->peer_us);
+	print_raw_number(job, job->nccl ? one->peer_us : 0);
+	print_raw_number(job, one->ratio);
+	print_raw_number(job, one->spread_us);
+}
+
 static void print_us(double us)
 {
 	if (us > 0)
@@ -235,6 +265,10 @@ static const char *best_name(const struct perf_versus *v)
 
 static void print_versus(const struct perf_job *job, const struct perf_versus *v)
 {
+	if (!v->blocks && job->nccl)
+		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "-", "-", "-", "-", "-", "-", "-", "-");
+	else if (!v->blocks && job->options->vs_mpi)
+		printf("   %9s %9s %7s %6s %6s", "-", "-", "-", "-", "-");
 	if (!v->blocks)
 		return;
 	if (!job->nccl) {
@@ -248,14 +282,28 @@ static void print_versus(const struct perf_job *job, const struct perf_versus *v
 	       best_name(v));
 }
 
+static void print_one_call(const struct perf_job *job, const struct perf_one_call *one)
+{
+	printf("  ");
+	print_us(one->ours_us);
+	if (!job->options->vs_mpi && !job->nccl)
+		return;
+	print_us(one->peer_us);
+	if (one->peer_us > 0)
+		printf(" %7.3f", one->ratio);
+	else
+		printf(" %7s", "-");
+}
+
 void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 		     const struct perf_result *out_of_place, const struct perf_result *in_place,
-		     const struct perf_versus *versus)
+		     const struct perf_versus *versus, const struct perf_one_call *one)
 {
 	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
 	const char *op = job->coll->has_op ? perf_op_name(call->op) : "none";
 	int root = job->coll->has_root ? call->root : -1, sampled = perf_is_sampled(call);
 	static const struct perf_versus nothing;
+	static const struct perf_one_call untimed;
 	if (job->rank)
 		return;
 	printf(" %11zu %12zu %11s %7s %5d", bytes, call->count, corale_type_name(call->type), op, root);
@@ -265,7 +313,9 @@ void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 	print_result(job, bytes, sampled, out_of_place);
 	print_result(job, bytes, sampled, in_place);
 	print_versus(job, versus ? versus : &nothing);
+	print_one_call(job, one ? one : &untimed);
 	print_raw_versus(job, versus ? versus : &nothing, sampled);
+	print_raw_one_call(job, one ? one : &untimed);
 	printf("\n");
 	fflush(stdout);
 	if (job->raw) {
@@ -334,6 +384,13 @@ void perf_print_summary(const struct perf_job *job, const struct perf_summary *s
 	       summary->bus_count ? summary->bus_sum / summary->bus_count : 0);
 	print_ratios(job->nccl ? "nccl best" : "mpi", &summary->best, summary->noise);
 	print_ratios("nccl stock", &summary->stock, summary->noise);
+	if (summary->one_call.count)
+		printf("# vs %s, one call: min %.3f at %zu, geomean %.3f\n", job->nccl ? "nccl best" : "mpi",
+		       summary->one_call.min, summary->one_call.min_at,
+		       exp(summary->one_call.log_sum / summary->one_call.count));
+	if (summary->spread_us >= 0)
+		printf("# one call: ranks entered within %.2f us of each other, in the median\n",
+		       summary->spread_us);
 	if (job->nccl && !summary->best.count)
 		printf("# vs nccl: no line was compared\n");
 	else if (job->nccl)

@@ -121,8 +121,7 @@ void perf_finish(struct perf_way *way)
 
 /* ---- Checks --------------------------------------------------------------------------- */
 
-/* A premultiplied sum is an operator of its own on each rank. */
-static void create_op(struct perf_call *call, const struct reference *ref)
+void perf_create_op(struct perf_call *call, const struct reference *ref)
 {
 	unsigned char scalar[8];
 	if (ref->op != CORALE_NUM_OPS)
@@ -133,7 +132,7 @@ static void create_op(struct perf_call *call, const struct reference *ref)
 		perf_die("corale_op_create_premul_sum", ret);
 }
 
-static void destroy_op(struct perf_call *call, const struct reference *ref)
+void perf_destroy_op(struct perf_call *call, const struct reference *ref)
 {
 	if (ref->op == CORALE_NUM_OPS)
 		corale_op_destroy(call->op, call->job->comm);
@@ -163,9 +162,9 @@ long perf_try(struct perf_way *way, const struct reference *ref, size_t limit, i
 	long wrong, all;
 	perf_poison(&way->call, in_place);
 	perf_fill(&way->call, ref, limit);
-	create_op(&way->call, ref);
+	perf_create_op(&way->call, ref);
 	int ret = run_once(way, in_place);
-	destroy_op(&way->call, ref);
+	perf_destroy_op(&way->call, ref);
 	if (ret)
 		return -1;
 	wrong = perf_check(way, ref, limit, in_place, in_place ? "in place" : "out of place");
@@ -219,7 +218,7 @@ struct perf_result perf_measure(const struct perf_call *call, int in_place)
 	int checks_after = options->checks && job->stream && !in_place;
 	if (checks_after)
 		perf_poison(&way.call, in_place);
-	create_op(&way.call, &ref);
+	perf_create_op(&way.call, &ref);
 	if (options->warmup)
 		perf_time(&way, options->warmup);
 	struct perf_batch batch = perf_batch_for(job, options->iterations ? 1 : perf_time(&way, 2), 50e3, 5);
@@ -229,7 +228,7 @@ struct perf_result perf_measure(const struct perf_call *call, int in_place)
 		perf_time(&way, 1);
 	result.us = perf_time(&way, batch.rounds);
 	perf_finish(&way);
-	destroy_op(&way.call, &ref);
+	perf_destroy_op(&way.call, &ref);
 	if (checks_after)
 		result.wrong += check_after(&way, &ref);
 	return result;

@@ -118,11 +118,14 @@ static int prepare_all(struct perf_way *ways, int n, int captured)
 	return left;
 }
 
-static int compare(struct perf_way *ways, int n, const struct pace *pace, struct perf_versus *versus)
+int perf_compare(const struct perf_way *all, int n, struct perf_versus *versus)
 {
-	const struct perf_job *job = ways[0].call.job;
+	const struct perf_job *job = all[0].call.job;
+	const struct pace *pace = job->nccl ? &nccl_pace : &mpi_pace;
+	struct perf_way ways[PERF_MAX_WAYS];
 	double slowest = 0;
 	for (int i = 0; i < n; i++) {
+		ways[i] = all[i];
 		perf_time(&ways[i], 2);
 		double us = perf_time(&ways[i], 2);
 		slowest = us > slowest ? us : slowest;
@@ -148,15 +151,15 @@ static const char *explain_mpi(const struct perf_job *job, int code)
 	return text;
 }
 
-int perf_compare_mpi(const struct perf_call *call, struct perf_versus *versus)
+static int add_mpi(const struct perf_call *call, struct perf_way *ways)
 {
-	struct perf_way ways[2] = { perf_ours(call), { .name = "mpi", .explain = explain_mpi } };
 	int in_place =
 	    call->job->coll->has_root && call->job->coll->equal_results; /* MPI_Bcast: one buffer */
 	perf_place(&ways[0].call, &call->job->pair, in_place);
-	ways[1].call = ways[0].call;
-	ways[1].run = call->job->coll->mpi;
-	return compare(ways, 2, &mpi_pace, versus);
+	ways[1] = (struct perf_way){
+		.name = "mpi", .call = ways[0].call, .run = call->job->coll->mpi, .explain = explain_mpi
+	};
+	return 2;
 }
 
 /* ---- NCCL -------------------------------------------------------------------------------- */
@@ -174,14 +177,28 @@ static int is_right(struct perf_way *way, int in_place)
 	return wrong == 0;
 }
 
-int perf_compare_nccl(const struct perf_call *call, struct perf_versus *versus)
+static int add_nccl(const struct perf_call *call, struct perf_way *ways)
 {
-	struct perf_way ways[PERF_MAX_WAYS] = { perf_ours(call) };
 	int in_place = call->job->coll->has_place && call->job->options->in_place, left = 1;
 	int n = 1 + perf_nccl_ways(call, in_place, ways + 1);
 	perf_place(&ways[0].call, &call->job->pair, in_place);
 	for (int i = 1; i < n; i++)
 		if (is_right(&ways[i], in_place))
 			ways[left++] = ways[i];
-	return left > 1 && compare(ways, left, &nccl_pace, versus);
+	return left;
+}
+
+int perf_ways(const struct perf_call *call, struct perf_way *ways)
+{
+	const struct perf_job *job = call->job;
+	const char *why_not = "", *peer = job->nccl ? "NCCL" : "MPI";
+	ways[0] = perf_ours(call);
+	perf_place(&ways[0].call, &job->pair, 0);
+	if (!job->options->vs_mpi && !job->nccl)
+		return 1;
+	if (job->nccl ? perf_nccl_can(call, &why_not) : perf_mpi_can(call, &why_not))
+		return job->nccl ? add_nccl(call, ways) : add_mpi(call, ways);
+	if (job->rank == 0)
+		printf("# %s: not compared with %s\n", why_not, peer);
+	return 1;
 }

@@ -37,6 +37,27 @@ refuse()
 	echo "$output" | sed 's/^/# /'
 }
 
+# timed DESCRIPTION COLUMNS RANKS PROGRAM ARGUMENT...: ends with status 0, and in each line of its raw file these columns are above 0,
+# and so are as many at the end of each printed line.
+timed()
+{
+	number=$((number + 1))
+	description=$1 columns=$2 ranks=$3 program=$top_builddir/examples/$4
+	shift 4
+	raw=$(mktemp) || exit 1
+	output=$(timeout -k 5 120 "$MPIRUN" -n "$ranks" "$program" "$@" --raw "$raw" 2>&1 </dev/null) &&
+		awk -F '\t' -v wanted="$columns" 'NR == 2 { for (i = 1; i <= NF; i++) at[$i] = i }
+			NR > 2 { lines++; for (n = split(wanted, name, " "); n; n--) if (!(name[n] in at) || $at[name[n]] <= 0) bad = 1 }
+			END { exit bad || !lines }' "$raw" &&
+		echo "$output" | awk -v wanted="$columns" '/^ +[0-9]/ { lines++; for (n = split(wanted, name, " "); n; n--) if ($(NF - n + 1) <= 0) bad = 1 }
+			END { exit bad || !lines }'
+	[ $? = 0 ] && word=ok || word="not ok"
+	echo "$word $number - $description"
+	echo "$output" | sed 's/^/# /'
+	sed 's/^/# /' "$raw"
+	rm -f "$raw"
+}
+
 # with_gpu DESCRIPTION RANKS PROGRAM ARGUMENT...: on GPU memory, or where there is none a refusal that says so.
 with_gpu()
 {
@@ -55,6 +76,9 @@ for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all
 	try "corale_${coll}_perf" 3 corale_${coll}_perf -b 8 -e 64K -f 16 -n 5
 done
 try "corale_all_reduce_perf --vs-mpi" 2 corale_all_reduce_perf -b 8 -e 32K -f 64 --vs-mpi --blocks 3
+timed "one call at a time" "one_us" 2 corale_reduce_perf -b 8 -e 4K -f 64 -n 5
+timed "one call at a time, beside MPI" "one_us one_mpi_us one_ratio" 2 corale_broadcast_perf -b 8 -e 4K -f 64 -n 5 --vs-mpi \
+	--blocks 3
 for coll in reduce gather scatter; do
 	CORALE_NODE_SIZE=2 try "corale_${coll}_perf --vs-mpi on 2 nodes" 3 corale_${coll}_perf -b 8 -e 32K -f 64 -r all \
 		--vs-mpi --blocks 3
