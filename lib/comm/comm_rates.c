@@ -61,7 +61,7 @@ static int partner(const struct comm *comm)
 /* What is left on the way; where both ends' parts make up more than the whole, there is little. */
 static double latency_of(const struct link_costs *costs)
 {
-	const double rest = costs->one_way_ns - costs->send_ns - costs->recv_ns;
+	const double rest = costs->one_way_ns - costs->post_ns - costs->recv_ns;
 	return rest > costs->one_way_ns / 10 ? rest : costs->one_way_ns / 10;
 }
 
@@ -84,15 +84,14 @@ static int measure(struct comm *comm, struct net_sample *mine)
 		    peer, corale_strerror(ret), (int)(measure_timeout_ns / 1000000000));
 	*mine = (struct net_sample){ .valid = 1,
 				     .latency_ns = latency_of(&costs),
-				     .send_ns = costs.send_ns,
+				     .send_ns = costs.pace_ns > costs.post_ns ? costs.pace_ns : costs.post_ns,
 				     .recv_ns = costs.recv_ns,
-				     .gap_ns = costs.gap_ns,
 				     .byte_ns = costs.byte_ns };
 	log_line(LOG_TRACE, comm->rank,
-		 "a message to rank %d takes %.2f us, of that %.2f to send and %.2f to receive; %.2f between "
-		 "two of a burst; "
-		 "%.3f ns a byte",
-		 peer, costs.one_way_ns / 1e3, costs.send_ns / 1e3, costs.recv_ns / 1e3, costs.gap_ns / 1e3,
+		 "a message to rank %d takes %.2f us, of that %.2f to post and %.2f to receive; %.2f between "
+		 "two of a burst; %.3f ns "
+		 "a byte",
+		 peer, costs.one_way_ns / 1e3, costs.post_ns / 1e3, costs.recv_ns / 1e3, costs.pace_ns / 1e3,
 		 costs.byte_ns);
 	return 0;
 }
@@ -122,7 +121,6 @@ static struct net_sample sample_of(const struct topo *topo)
 				    .latency_ns = rail->latency_ns,
 				    .send_ns = rail->send_ns,
 				    .recv_ns = rail->recv_ns,
-				    .gap_ns = rail->gap_ns,
 				    .byte_ns = 1 / rail->bytes_per_ns + 2 / topo->net_bytes_per_ns };
 }
 

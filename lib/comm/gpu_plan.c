@@ -51,7 +51,9 @@ static int open_remote(struct comm *comm)
 {
 	const struct remote r = engine_cuda.remote(comm->gpu);
 	const size_t cap = comm->settings.pinned_memory;
-	comm->gpu_topo.rail = comm->topo->rail;
+	comm->gpu_topo.rail = comm->topo->rail; /* what the proxies have */
+	comm->gpu_topo.rail.latency_ns += comm->node.rates->links.proxy_ns;
+	comm->gpu_topo.net_bytes_per_ns = comm->topo->net_bytes_per_ns;
 	comm->narrow_plans.planner = comm->gpu_plans.planner;
 	planner_limit_remote(&comm->gpu_plans.planner, r.slots[REMOTE_OF_PLANS].bytes, REMOTE_CHANNELS,
 			     REMOTE_BLOCKS);

@@ -159,15 +159,15 @@ static int measure_sending(const struct measurement *m, int n, struct link_costs
 {
 	double paced;
 	int ret = send_bursts(m, n, &paced);
-	ret = ret ? ret : send_bursts(m, n, &out->send_ns);
-	if (paced < out->send_ns)
-		out->send_ns = paced;
+	ret = ret ? ret : send_bursts(m, n, &out->post_ns);
+	if (paced < out->post_ns)
+		out->post_ns = paced;
 	return ret;
 }
 
 static int measure_receiving(const struct measurement *m, int n, struct link_costs *out)
 {
-	int ret = take_bursts(m, n, 0, &out->gap_ns);
+	int ret = take_bursts(m, n, 0, &out->pace_ns);
 	return ret ? ret : take_bursts(m, n, 2 * n * out->one_way_ns, &out->recv_ns);
 }
 
@@ -193,8 +193,5 @@ int link_measure(struct transport *t, struct link *l, int leads, int64_t timeout
 	ret = ret ? ret : leads ? measure_sending(&m, n, out) : measure_receiving(&m, n, out);
 	ret = ret ? ret : leads ? measure_receiving(&m, n, out) : measure_sending(&m, n, out);
 	ret = ret ? ret : measure_bytes(&m, leads, out);
-	const double ends = out->send_ns > out->recv_ns ? out->send_ns : out->recv_ns;
-	if (out->gap_ns < 1.25 * ends)
-		out->gap_ns = 0;
 	return ret;
 }

@@ -11,8 +11,9 @@
 /* Of one end, in ns. */
 struct link_costs {
 	double one_way_ns; /* of a small message, from its post until it is taken */
-	double send_ns, recv_ns; /* of that, of this end's core as its sender and its receiver */
-	double gap_ns; /* between two of a burst as they arrive; 0: no more than the ends take */
+	double post_ns, recv_ns; /* of that, of this end's core as its sender and its receiver */
+	double
+	    pace_ns; /* between two of a burst of the other end's as they arrive: what they take there, adapter and operating system included */
 	double
 	    byte_ns; /* of each byte of a large one beyond that; 0: the link's slots are too small to tell */
 };

@@ -93,31 +93,35 @@ static double messages_before(const struct walk *w, const struct plan_action *a,
 }
 
 /*
- * What the proxies at both ends take until a message is there: the sender's serves all its readers in turn, the receiver's all its senders. Without
- * proxies it is the work of who runs the plan; in a tree, or at a root that gathers, it is another's for which the receiver waits.
+ * What messages take until the last one is there, latency apart: proxies and wires serve one after the other, side by side, so the slowest sets the
+ * pace. Without proxies who runs the plan sends while the others do, and receives as messages come, so only what wires take beyond that counts (beyond its part that
+ * bytes do not add to: cores move bytes at about the pace of such wires); in a
+ * tree, or at a root that gathers, sending is another's work, for which the receiver waits.
  */
-static double handling_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
-			  const struct cost_peers *from, double bytes)
+static double messages_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
+			  const struct cost_peers *from)
 {
+	const double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE),
+		     each = bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns,
+		     send = cost_send_ns(w->topo, bytes), recv = cost_recv_ns(w->topo, bytes),
+		     others = messages_before(w, a, from) - 1;
+	const int in_tree =
+		      has_base(w, step->from, PLAN_TREE_CHILD) || has_base(w, step->from, PLAN_TREE_PARENT),
+		  gathers = coll_is_rooted(w->plan->key.coll) && a->from == PLAN_ALL && a->to == PLAN_NONE;
 	if (w->topo->proxied)
-		return remote_readers(w, a) * cost_send_ns(w->topo, bytes) +
-		       from->remote * cost_recv_ns(w->topo, bytes);
-	int in_tree = has_base(w, step->from, PLAN_TREE_CHILD) || has_base(w, step->from, PLAN_TREE_PARENT),
-	    gathers = coll_is_rooted(w->plan->key.coll) && a->from == PLAN_ALL && a->to == PLAN_NONE;
-	return in_tree || gathers ? cost_send_ns(w->topo, bytes) : 0;
+		return send + each + recv + others * slower(each, slower(send, recv));
+	return (in_tree || gathers ? send : 0) + each +
+	       others * slower(each - (gathers ? w->topo->rail.recv_ns : w->topo->rail.send_ns), 0);
 }
 
 /* What an action waits for its messages; nothing without any. */
 static double receive_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
 			 const struct cost_peers *from)
 {
-	double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE);
 	double remote = remote_share(w, a, from);
-	double each = bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns;
 	if (!from->remote && !from->local)
 		return 0;
-	return remote * (cost_rail_latency_ns(w->topo) + messages_before(w, a, from) * each +
-			 handling_ns(w, step, a, from, bytes)) +
+	return remote * (cost_rail_latency_ns(w->topo) + messages_ns(w, step, a, from)) +
 	       (1 - remote) * cost_node_latency_ns(w->topo);
 }
 

@@ -60,12 +60,10 @@ int net_rates_apply(const struct net_sample *samples, int n, struct topo *topo)
 	if (values && valid) {
 		const double send = median_of(samples, n, offsetof(struct net_sample, send_ns), values),
 			     recv = median_of(samples, n, offsetof(struct net_sample, recv_ns), values),
-			     gap = median_of(samples, n, offsetof(struct net_sample, gap_ns), values),
 			     way = median_of(samples, n, offsetof(struct net_sample, latency_ns), values);
 		topo->rail.send_ns = rounded(send, built_in->send_ns);
 		topo->rail.recv_ns = rounded(recv, built_in->recv_ns);
 		topo->rail.latency_ns = rounded(way, built_in->rail_ns);
-		topo->rail.gap_ns = gap > 0 ? rounded(gap, built_in->send_ns) : 0;
 		scale_bytes(median_of(samples, n, offsetof(struct net_sample, byte_ns), values), built_in,
 			    topo);
 	}

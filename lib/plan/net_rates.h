@@ -7,7 +7,7 @@
 /* What one rank has measured; plain data that ranks exchange. */
 struct net_sample {
 	int32_t valid, pad;
-	double latency_ns, send_ns, recv_ns, gap_ns; /* as topo_link */
+	double latency_ns, send_ns, recv_ns; /* as topo_link; the adapter's gap is part of send_ns */
 	double byte_ns; /* of each byte, with both ends' work; 0: not measured */
 };
 
