@@ -41,11 +41,12 @@ build_all()
 	rm -f "$work"/nccl_glue/device_cuda.c "$work"/lib/net/ucx/*.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/trace_nvtx.c
 	for source in $(find "$work/lib" "$work/nccl_glue" -name '*.c') "$work"/test/matrix.c "$work"/test/nccl_world.c "$work"/test/reference*.c "$work"/test/team.c "$work"/test/team_main.c \
 		"$work"/test/nccl_world_test.c "$work"/test/nccl_life_test.c "$work"/test/nccl_waves_test.c \
+		"$work"/test/planner_test.c "$work"/test/plan_cases.c "$work"/test/net_rates_test.c \
 		"$work"/test/boot_test.c "$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
 	ar rcs "$work/core.a" $(find "$work/lib" "$work/nccl_glue" -name '*.o')
-	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o "$work"/test/nccl_world.o
+	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/plan_cases.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o "$work"/test/nccl_world.o
 }
 
 # ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table
@@ -65,6 +66,7 @@ case_settings()
 		sed "s/^	{ \"[^\"]*\", //; s/^SMALL \"/\"$small/; s/^\"\([^\"]*\)\".*/\1/"
 }
 
+# "all" is a test without such a table, whole.
 # run_case PLACE: status 0 if it passes; $work/out has its output
 run_case()
 {
@@ -72,10 +74,10 @@ run_case()
 	case_name=${rest%%/*}
 	case $rest in */*) settings=${rest#*/} ;; *) settings= ;; esac
 	number=$(case_number "$test" "$case_name")
-	[ -n "$number" ] || die "test/$test.c has no case \"$case_name\""
+	[ "$case_name" = all ] || [ -n "$number" ] || die "test/$test.c has no case \"$case_name\""
 	# shellcheck disable=SC2046,SC2086
 	env CORALE_TIMEOUT=5 CORALE_DEBUG=none $(case_settings "$test" "$case_name") $settings \
-		timeout 30 "$work/$test" "$number" >"$work/out" 2>&1
+		timeout 60 "$work/$test" $number >"$work/out" 2>&1
 }
 
 # ---- Mutants
@@ -144,7 +146,7 @@ clean()
 	done >>"$work/places"
 }
 eval "$(sed 's/^mutant /clean /' "$work/test/mutants.table")"
-for test in nccl_world_test nccl_life_test nccl_waves_test boot_test engine_test group_test matrix_test mismatch_test; do
+for test in nccl_world_test nccl_life_test nccl_waves_test boot_test engine_test group_test matrix_test mismatch_test planner_test net_rates_test; do
 	link_test $test || die "$test does not link"
 done
 sort -u "$work/places" >"$work/sorted"

@@ -111,11 +111,11 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 		algo_give_back(plan, rounds);
 }
 
-/* Such rounds among all ranks, for the whole vector. */
+/* Such rounds among all ranks, for the whole vector. Partial sums stay in scratch until the last message has come: it is sent only by who has heard
+ * from matching calls alone, so of calls that differ nothing is written into the receive buffer. */
 void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds)
 {
-	int wide = call->wire_type != call->key.type;
-	plan->scratch_cells = (uint32_t)wide;
+	plan->scratch_cells = 1;
 	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -125,7 +125,7 @@ void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_roun
 					    .n = call->topo->map.ranks,
 					    .ring = ring,
 					    .local = { .space = PLAN_SEND, .chunk = chunk },
-					    .acc = wide ? cell : result,
+					    .acc = cell,
 					    .result = result });
 	plan_end(plan);
 }
