@@ -5,9 +5,11 @@
 
 #include "rates.h"
 
-/* Steps; half of one, and three quarters: what is that near to the built-in rate is taken for it. By multiplication, as some doors of the library
- * must not need libm. */
-static const double step = 1.5, half_a_step = 1.2247, near_enough = 1.355;
+/*
+ * Steps, and half of one. What is as near to the built-in rate as three quarters of a step is taken for it; a latency as near as one and a half, as it
+ * is a difference of what was measured, and small. By multiplication, as some doors of the library must not need libm.
+ */
+static const double step = 1.5, half_a_step = 1.2247, near_rate = 1.355, near_latency = 1.84;
 static const double least_ns = 20;
 
 static int by_value(const void *a, const void *b)
@@ -27,10 +29,10 @@ static double median_of(const struct net_sample *samples, int n, size_t member, 
 	return valid ? values[valid / 2] : 0;
 }
 
-static double rounded(double value, double built_in)
+static double rounded(double value, double built_in, double near)
 {
 	double at = built_in;
-	if (value < near_enough * built_in && built_in < near_enough * value)
+	if (value < near * built_in && built_in < near * value)
 		return built_in;
 	while (value > at * half_a_step)
 		at *= step;
@@ -45,7 +47,7 @@ static void scale_bytes(double byte_ns, const struct rates_links *built_in, stru
 	const double all = 1 / built_in->rail_gbs + 2 / built_in->net_gbs;
 	if (byte_ns <= 0)
 		return;
-	const double factor = rounded(1000 * byte_ns / all, 1000) / 1000;
+	const double factor = rounded(1000 * byte_ns / all, 1000, near_rate) / 1000;
 	topo->rail.bytes_per_ns = built_in->rail_gbs / factor;
 	topo->net_bytes_per_ns = built_in->net_gbs / factor;
 }
@@ -61,9 +63,9 @@ int net_rates_apply(const struct net_sample *samples, int n, struct topo *topo)
 		const double send = median_of(samples, n, offsetof(struct net_sample, send_ns), values),
 			     recv = median_of(samples, n, offsetof(struct net_sample, recv_ns), values),
 			     way = median_of(samples, n, offsetof(struct net_sample, latency_ns), values);
-		topo->rail.send_ns = rounded(send, built_in->send_ns);
-		topo->rail.recv_ns = rounded(recv, built_in->recv_ns);
-		topo->rail.latency_ns = rounded(way, built_in->rail_ns);
+		topo->rail.send_ns = rounded(send, built_in->send_ns, near_rate);
+		topo->rail.recv_ns = rounded(recv, built_in->recv_ns, near_rate);
+		topo->rail.latency_ns = rounded(way, built_in->rail_ns, near_latency);
 		scale_bytes(median_of(samples, n, offsetof(struct net_sample, byte_ns), values), built_in,
 			    topo);
 	}
