@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "plan/lower_room.h"
 #include "plan/planner.h"
 
 /* ---- Lists ---------------------------------------------------------------------------------------------- */
@@ -162,30 +163,6 @@ void engine_close_lists(struct engine *e)
 
 enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
 
-/* The largest message: of a plan's steps, which all ranks share, not of a rank's list. Of counts that they don't share, a chunk. */
-static uint64_t message_bytes(const struct plan *plan, const struct engine_call *c,
-			      const struct lowered_call *call)
-{
-	size_t most = 0, begin;
-	if (c->send_counts)
-		return plan->chunk_bytes;
-	for (int i = 0; i < plan->nsteps; i++) {
-		const struct plan_step *step = &plan->steps[i];
-		const struct plan_span *span = step->src.space ? &step->src : &step->dst;
-		size_t length = call->count;
-		if (step->op != PLAN_MOVE)
-			continue;
-		if (span->part)
-			length = plan_cut(length, call->unit, (size_t)call->parts, 0, &begin);
-		if (span->chunk)
-			length = plan_cut(length, call->unit, (size_t)call->channels, 0, &begin);
-		if (span->chunk && length > call->chunk)
-			length = call->chunk;
-		most = length > most ? length : most;
-	}
-	return most * corale_type_bytes((corale_type)plan->wire_type);
-}
-
 /* A packet each, in whole warps. */
 static uint64_t threads_for(uint64_t slot_bytes)
 {
@@ -248,16 +225,16 @@ static int most_chunks(const struct engine *e, const struct engine_call *c, cons
 }
 
 /* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
-static int cut_rings(const struct engine *e, const struct engine_call *c, uint64_t message,
+static int cut_rings(const struct engine *e, const struct engine_call *c, const struct lowered_room *room,
 		     struct codelet_lowered *l)
 {
 	const struct plan *plan = c->plan;
 	struct codelet_args *a = &l->args;
 	l->form = CODELET_FIFO;
-	l->threads = (uint16_t)threads_in_slots(e, l, message);
+	l->threads = (uint16_t)threads_in_slots(e, l, room->message);
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
-	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);
+	a->slot_bytes = room->slot;
 	/* Of the plan alone, so that all ranks refuse alike; of an all_to_all_v both ends of a long edge do. */
 	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks,
 		       steps = unrolled < CODELET_LOWERED_OPS ? unrolled : CODELET_LOWERED_OPS;
@@ -267,14 +244,16 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, uint64
 				 "blocks (CORALE_MAX_CTAS) or a larger CORALE_GPU_WINDOW",
 				 corale_coll_name(c->coll), (unsigned long long)c->bytes,
 				 most_chunks(e, c, &l->call));
-	const uint64_t used = (uint64_t)lay_rings(plan, NULL, l) * a->slot_bytes;
-	l->scratch_bytes = codelet_round((uint64_t)plan->scratch_cells * plan->chunk_bytes, CODELET_LINE);
-	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots + used;
-	if (e->world_ranks > 1 && used + plan->channels * l->scratch_bytes > e->layout.slots_bytes)
+	lay_rings(plan, NULL, l);
+	l->scratch_bytes = room->scratch;
+	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots +
+		     (uint64_t)room->slots * room->slot;
+	if (e->world_ranks > 1 && room->bytes > e->layout.slots_bytes)
 		return log_error(CORALE_EINTERNAL, e->world_rank,
-				 "a plan needs %llu bytes of slots and scratch, %llu are there",
-				 (unsigned long long)(used + plan->channels * l->scratch_bytes),
-				 (unsigned long long)e->layout.slots_bytes);
+				 "%s of %llu bytes: its plan needs %llu bytes of slots and scratch, %llu are "
+				 "there: raise CORALE_GPU_WINDOW, and report this",
+				 corale_coll_name(c->coll), (unsigned long long)c->bytes,
+				 (unsigned long long)room->bytes, (unsigned long long)e->layout.slots_bytes);
 	return 0;
 }
 
@@ -321,8 +300,11 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	l.npeers = (uint16_t)list->host.npeers;
 	l.far_peers = (const int16_t *)(const void *)(l.peers + list->host.npeers);
 	l.wide = plan->wire_type != plan->key.type;
-	const uint64_t message = message_bytes(plan, c, &l.call);
-	int ret = cut_lines(e, c, message, &l) ? 0 : cut_rings(e, c, message, &l);
+	struct lowered_room room;
+	struct lowered_call counted = l.call;
+	counted.send_counts = c->send_counts;
+	lowered_room_init(&room, plan, &counted);
+	int ret = cut_lines(e, c, room.message, &l) ? 0 : cut_rings(e, c, &room, &l);
 	ret = ret ? ret : engine_open_list(e, c->list, l.first_channel, plan->channels);
 	if (ret)
 		return ret;
