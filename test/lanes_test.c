@@ -21,15 +21,19 @@ enum { CAP = 64 << 20, SLOTS = 8 << 20, KIBI = 1 << 10 };
 
 /* ---- Sizes ------------------------------------------------------------------------------------------------ */
 
-static void check_shape(int nodes, int each, size_t cap)
+enum { LEAST_CHUNK = 512 /* of a plan */ };
+
+/* Nodes of `each` ranks, but one of `least`, whose rank has the most peers. */
+static void check_shape(int nodes, int each, int least, size_t cap)
 {
-	const int peers = (nodes - 1) * each;
-	const struct remote r = lanes_shape(nodes * each, nodes, each, each, cap);
+	const int ranks = (nodes - 1) * each + least, peers = ranks - least;
+	const struct remote r = lanes_shape(ranks, nodes, each, least, cap);
 	const size_t pairs =
 	    2 * (size_t)peers * r.pair_channels * remote_end_bytes(&r.slots[REMOTE_OF_PAIRS]);
 	for (int use = 0; use < REMOTE_USES; use++) {
 		const struct remote_slots *s = &r.slots[use];
-		assert_true(s->bytes >= REMOTE_LINE && s->bytes % REMOTE_LINE == 0);
+		assert_true(s->bytes >= (use == REMOTE_OF_PAIRS ? REMOTE_LINE : LEAST_CHUNK));
+		assert_true(s->bytes % REMOTE_LINE == 0);
 		assert_true(s->depth >= 2 && !(s->depth & (s->depth - 1)));
 	}
 	assert_true(r.pair_channels >= 1 && r.pair_channels <= REMOTE_CHANNELS);
@@ -41,13 +45,29 @@ static void check_shape(int nodes, int each, size_t cap)
 			    cap / 8);
 }
 
+/* All lanes for sends fit into the least memory, and no longer into a little less. */
+static void check_least(int ranks)
+{
+	const size_t least = lanes_least_cap(ranks - 1);
+	const struct remote r = lanes_shape(ranks, ranks, 1, 1, least);
+	const size_t pairs = 2 * (size_t)(ranks - 1) * remote_end_bytes(&r.slots[REMOTE_OF_PAIRS]);
+	assert_int_equal(r.pair_channels, 1);
+	assert_in_range(pairs, 0, (least - REMOTE_LINE) / 8 * 3);
+	assert_in_range((least - REMOTE_LINE - 8) / 8 * 3, 0, pairs - 1);
+	assert_in_range(lanes_bytes(&r, least), 0, least);
+}
+
 static void test_shapes(void **state)
 {
 	(void)state;
+	for (int ranks = 2; ranks <= 16384; ranks *= 2)
+		check_least(ranks);
 	for (int nodes = 2; nodes <= 256; nodes += nodes < 20 ? 1 : 59)
 		for (int each = 1; each <= 8; each++)
-			for (size_t cap = CAP / 4; cap <= CAP; cap *= 2)
-				check_shape(nodes, each, cap);
+			for (size_t cap = CAP / 4; cap <= CAP; cap *= 2) {
+				check_shape(nodes, each, each, cap);
+				check_shape(nodes, each, 1, cap);
+			}
 }
 
 static void expect(int nodes, int each, size_t of_plans, size_t of_pairs)
@@ -303,14 +323,15 @@ static void test_room(void **state)
 	static const char *const machines[] = { "node:3 gpu:2 nvlink:390 rail:50",
 						"node:4 gpu:8 nvlink:390 rail:50",
 						"node:8 gpu:8 nvlink:390 rail:50",
-						"node:[3,1,2] nvlink:390 rail:50" };
+						"node:[3,1,2] nvlink:390 rail:50",
+						"node:[8,8,8,8,1,8,8,8,8] nvlink:390 rail:50" };
 	static const size_t slots[] = { 800000, 6361088, 4 << 20 };
 	int rows;
 	const struct algo *algo = algo_table(&rows);
 	(void)state;
 	for (size_t i = 0; i < sizeof machines / sizeof *machines * 3 * 2; i++) {
 		struct machine m;
-		make_machine(&m, machines[i / 6], slots[i % 3], CAP);
+		make_machine(&m, machines[i / 6], slots[i % 3], i % 2 ? CAP : CAP / 4);
 		m.planner.partials_float32 = i / 3 % 2;
 		for (int row = 0; row < rows; row++)
 			for (int bits = 8; bits <= 30 && !coll_is_pair(algo[row].coll); bits += 2) {
