@@ -15,6 +15,7 @@ enum {
 	DEPTH = 4,
 	SHALLOW = 2,
 	LEAST_OF_LISTS = 2 << 10,
+	MOST_SINGLES = 16, /* nodes of one rank */
 	WANTED = 16 << 10,
 	MOST = 64 << 10,
 	GRAIN = 512 /* of plans' chunks, of which none is shorter */
@@ -45,12 +46,15 @@ static int log2_up(int n)
 	return bits;
 }
 
-/* To how many ranks elsewhere one talks in plans that know of nodes: in rings, trees and exchanges by doubling among one of each node; where
- * these differ in size a rank may stand for several. */
-static size_t few_peers(int nodes, int stands_for, int peers)
+/*
+ * To how many ranks elsewhere one talks in large slots. Plans that know of nodes: in rings, trees and exchanges by doubling among one of each
+ * node; where these differ in size a rank may stand for several. Nodes of one rank have plans that ignore nodes, whose ranks talk to all others;
+ * of more than a few nodes slots would become too short for that.
+ */
+static size_t few_peers(int nodes, int most_each, int stands_for, int peers)
 {
-	const int doubling = 2 * log2_up(nodes),
-		  few = (nodes - 1 < doubling ? nodes - 1 : doubling) * stands_for;
+	const int doubling = 2 * log2_up(nodes), all = most_each == 1 && nodes <= MOST_SINGLES,
+		  few = (nodes - 1 < doubling || all ? nodes - 1 : doubling) * stands_for;
 	return (size_t)(few < peers ? few : peers);
 }
 
@@ -84,8 +88,8 @@ struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, s
 	struct remote r = { .peers = peers };
 	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR;
 	r.slots[REMOTE_OF_PLANS] =
-	    slots_of_lists(share(REMOTE_OF_PLANS, cap),
-			   2 * few_peers(nodes, stands_for, peers) * REMOTE_CHANNELS * RINGS_OF_PLANS);
+	    slots_of_lists(share(REMOTE_OF_PLANS, cap), 2 * few_peers(nodes, most_each, stands_for, peers) *
+							    REMOTE_CHANNELS * RINGS_OF_PLANS);
 	r.slots[REMOTE_OF_NARROW_PLANS] =
 	    slots_of_lists(share(REMOTE_OF_NARROW_PLANS, cap), 2 * far * PLAN_MAX_RINGS);
 	r.slots[REMOTE_OF_PAIRS] = slots_of_pairs(share(REMOTE_OF_PAIRS, cap), all, &r.pair_channels);
