@@ -224,6 +224,29 @@ static int most_chunks(const struct engine *e, const struct engine_call *c, cons
 	return most;
 }
 
+/*
+ * Flags number a lane's messages within the call's epochs. How many these are follows from the plan and the count, so that all ranks agree;
+ * counts of all_to_all_v differ from rank to rank, so it has one, and both ends of a long edge refuse.
+ */
+static int count_epochs(const struct engine *e, const struct engine_call *c, struct codelet_lowered *l)
+{
+	const uint64_t unrolled = (uint64_t)c->plan->nsteps * (uint64_t)e->world_ranks,
+		       steps = unrolled < CODELET_LOWERED_OPS ? unrolled : CODELET_LOWERED_OPS,
+		       most = (uint64_t)most_chunks(e, c, &l->call) * steps, /* messages of a lane */
+	    room = c->send_counts ? (uint64_t)1 << CODELET_NUMBER_BITS : UINT32_MAX;
+	l->epochs = (uint32_t)(most >> CODELET_NUMBER_BITS) | 1;
+	if (most < room)
+		return 0;
+	return log_error(
+	    CORALE_ENOTSUP, e->world_rank,
+	    "%s of %llu bytes in %d chunks: up to %llu messages from a rank to another one in one call, at "
+	    "most "
+	    "%llu are counted: give it more blocks (CORALE_MAX_CTAS), a larger CORALE_GPU_WINDOW, or make "
+	    "several calls of it",
+	    corale_coll_name(c->coll), (unsigned long long)c->bytes, most_chunks(e, c, &l->call),
+	    (unsigned long long)most, (unsigned long long)room - 1);
+}
+
 /* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
 static int cut_rings(const struct engine *e, const struct engine_call *c, const struct lowered_room *room,
 		     struct codelet_lowered *l)
@@ -235,15 +258,9 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, const 
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	a->slot_bytes = room->slot;
-	/* Of the plan alone, so that all ranks refuse alike; of an all_to_all_v both ends of a long edge do. */
-	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks,
-		       steps = unrolled < CODELET_LOWERED_OPS ? unrolled : CODELET_LOWERED_OPS;
-	if ((uint64_t)most_chunks(e, c, &l->call) * steps >> CODELET_NUMBER_BITS)
-		return log_error(CORALE_ENOTSUP, e->world_rank,
-				 "%s of %llu bytes in %d chunks: too many messages in one call: give it more "
-				 "blocks (CORALE_MAX_CTAS) or a larger CORALE_GPU_WINDOW",
-				 corale_coll_name(c->coll), (unsigned long long)c->bytes,
-				 most_chunks(e, c, &l->call));
+	int ret = count_epochs(e, c, l);
+	if (ret)
+		return ret;
 	lay_rings(plan, NULL, l);
 	l->scratch_bytes = room->scratch;
 	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots +

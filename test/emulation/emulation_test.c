@@ -386,6 +386,7 @@ static const struct {
 	{ "partial sums in float32, lowered", test_lowered_wide },
 	{ "lowered plans in turn with codelets", test_lowered_in_turn },
 	{ "counts of an edge that differ, lowered", test_lowered_counts },
+	{ "more messages than an epoch numbers, lowered", test_lowered_many_messages },
 	{ "remote: every plan", test_remote_lowered },
 	{ "remote: partial sums in float32", test_remote_wide },
 	{ "remote: groups of sends and receives", test_remote_messages },
