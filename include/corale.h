@@ -254,6 +254,8 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
  * Frees a communicator. Every rank calls it, in the same order with other collective calls, but it waits for peers only
  * as far as the calls already made need them. It completes calls in progress; after an error or abort it drops them. It
  * logs a failure that the program has not asked for. destroy(NULL) does nothing.
+ * If the last collective had a root, ranks may have ended it without a message of each other: then destroy compares it, waits until the
+ * next rank has made it (2 s at most), and logs calls that differ on both ranks.
  *
  * CUDA communicators:
  * - It waits until the whole GPU is idle, so also for calls of other communicators of this process.
