@@ -211,6 +211,9 @@ enum {
  * not exceed the GPU's multiprocessors, or calls may wait for each other for ever. max_channels or CORALE_MAX_CTAS lowers it. A communicator
  * that exceeds it when it is created says so once a process: in a WARN line where its blocks were given, else at INFO. Calls on one
  * stream, and those of one communicator, need no such sum.
+ *
+ * Several ranks of one process on one GPU: a process has 8 hardware queues on a GPU, which all its streams share. From 5 such ranks on set
+ * CUDA_DEVICE_MAX_CONNECTIONS=32 before the program uses CUDA, or a large call may lie behind a kernel that waits for it, and time out.
  */
 
 void corale_config_init(corale_config *config);
@@ -254,6 +257,8 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
  * Frees a communicator. Every rank calls it, in the same order with other collective calls, but it waits for peers only
  * as far as the calls already made need them. It completes calls in progress; after an error or abort it drops them. It
  * logs a failure that the program has not asked for. destroy(NULL) does nothing.
+ * If the last collective had a root, ranks may have ended it without a message of each other: then destroy compares it, waits until the
+ * next rank has made it (2 s at most), and logs calls that differ on both ranks.
  *
  * CUDA communicators:
  * - It waits until the whole GPU is idle, so also for calls of other communicators of this process.

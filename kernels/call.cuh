@@ -320,10 +320,10 @@ __device__ static inline int header_lacking(const codelet_args &a, uint64_t epoc
 
 enum { CALL_NUMBER_BITS = CODELET_NUMBER_BITS }; /* of a word: what is left counts more calls than a machine lives */
 
-/* A word that only grows: {epoch, number within its call}. */
+/* A word that only grows: {epoch, number within its call}. Of a call with larger numbers the epochs behind it are its own, too. */
 __device__ static inline uint64_t call_word(uint64_t epoch, uint64_t number)
 {
-	return epoch << CALL_NUMBER_BITS | number;
+	return (epoch << CALL_NUMBER_BITS) + number;
 }
 
 __device__ static inline uint64_t call_epoch(const codelet_args &a)

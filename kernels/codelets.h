@@ -36,8 +36,7 @@ enum {
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
 	CODELET_LANES = SHAPE_LANES, /* of an edge at most */
 	CODELET_LINE = SHAPE_LINE,
-	CODELET_NUMBER_BITS =
-	    20, /* of a message's number in its call, where a flag has it beside the epoch */
+	CODELET_NUMBER_BITS = 20, /* of a message's number in its epoch, where a flag has it beside that */
 	CODELET_LINE_DATA = SHAPE_LINE_DATA,
 	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
 };
@@ -376,6 +375,8 @@ struct codelet_lowered {
 	uint8_t hears_all; /* each rank receives something from each other one */
 	uint8_t wide; /* partial sums, where they travel and in scratch, are float32: by slots only */
 	int32_t world; /* ranks of all nodes */
+	uint32_t
+	    epochs; /* of this call, for its messages' numbers; odd, as halves and headers of calls take turns */
 	struct remote_calls remote;
 	unsigned char *scratch;
 	uint64_t scratch_bytes; /* of a channel */

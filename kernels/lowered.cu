@@ -541,7 +541,7 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 		return;
 	if (a.remote.counts)
 		remote_end(a, channel, &s->before, s->sent, s->received);
-	call_end(a.args, epoch);
+	call_end(a.args, epoch + a.epochs - 1);
 }
 
 template <int TYPE, bool WIDE>

@@ -7,26 +7,33 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/collectives.h"
 #include "base/settings.h"
+#include "base/status.h"
 #include "net/lanes.h"
 #include "plan/algo.h"
+#include "plan/lower_room.h"
 #include "plan/planner.h"
 #include "plan/rates.h"
 #include "plan/topo.h"
 
-enum { CAP = 64 << 20, KIBI = 1 << 10 };
+enum { CAP = 64 << 20, SLOTS = 8 << 20, KIBI = 1 << 10 };
 
 /* ---- Sizes ------------------------------------------------------------------------------------------------ */
 
-static void check_shape(int nodes, int each, size_t cap)
+enum { LEAST_CHUNK = 512 /* of a plan */ };
+
+/* Nodes of `each` ranks, but one of `least`, whose rank has the most peers. */
+static void check_shape(int nodes, int each, int least, size_t cap)
 {
-	const int peers = (nodes - 1) * each;
-	const struct remote r = lanes_shape(nodes * each, nodes, each, each, cap);
+	const int ranks = (nodes - 1) * each + least, peers = ranks - least;
+	const struct remote r = lanes_shape(ranks, nodes, each, least, cap);
 	const size_t pairs =
 	    2 * (size_t)peers * r.pair_channels * remote_end_bytes(&r.slots[REMOTE_OF_PAIRS]);
 	for (int use = 0; use < REMOTE_USES; use++) {
 		const struct remote_slots *s = &r.slots[use];
-		assert_true(s->bytes >= REMOTE_LINE && s->bytes % REMOTE_LINE == 0);
+		assert_true(s->bytes >= (use == REMOTE_OF_PAIRS ? REMOTE_LINE : LEAST_CHUNK));
+		assert_true(s->bytes % REMOTE_LINE == 0);
 		assert_true(s->depth >= 2 && !(s->depth & (s->depth - 1)));
 	}
 	assert_true(r.pair_channels >= 1 && r.pair_channels <= REMOTE_CHANNELS);
@@ -38,13 +45,29 @@ static void check_shape(int nodes, int each, size_t cap)
 			    cap / 8);
 }
 
+/* All lanes for sends fit into the least memory, and no longer into a little less. */
+static void check_least(int ranks)
+{
+	const size_t least = lanes_least_cap(ranks - 1);
+	const struct remote r = lanes_shape(ranks, ranks, 1, 1, least);
+	const size_t pairs = 2 * (size_t)(ranks - 1) * remote_end_bytes(&r.slots[REMOTE_OF_PAIRS]);
+	assert_int_equal(r.pair_channels, 1);
+	assert_in_range(pairs, 0, (least - REMOTE_LINE) / 8 * 3);
+	assert_in_range((least - REMOTE_LINE - 8) / 8 * 3, 0, pairs - 1);
+	assert_in_range(lanes_bytes(&r, least), 0, least);
+}
+
 static void test_shapes(void **state)
 {
 	(void)state;
+	for (int ranks = 2; ranks <= 16384; ranks *= 2)
+		check_least(ranks);
 	for (int nodes = 2; nodes <= 256; nodes += nodes < 20 ? 1 : 59)
 		for (int each = 1; each <= 8; each++)
-			for (size_t cap = CAP / 4; cap <= CAP; cap *= 2)
-				check_shape(nodes, each, cap);
+			for (size_t cap = CAP / 4; cap <= CAP; cap *= 2) {
+				check_shape(nodes, each, each, cap);
+				check_shape(nodes, each, 1, cap);
+			}
 }
 
 static void expect(int nodes, int each, size_t of_plans, size_t of_pairs)
@@ -103,14 +126,15 @@ static int least_size(const struct plan_map *map)
 	return least;
 }
 
-static void make_machine(struct machine *m, const char *text, size_t cap)
+static void make_machine(struct machine *m, const char *text, size_t slots_bytes, size_t cap)
 {
 	static struct settings settings;
 	char error[200];
 	memset(m, 0, sizeof *m);
 	assert_int_equal(topo_parse(text, &m->topo, error, sizeof error), 0);
-	m->node =
-	    (struct plan_node){ .rates = rates_of_default_gpu(), .max_blocks = 64, .slots_bytes = 8 << 20 };
+	m->node = (struct plan_node){ .rates = rates_of_default_gpu(),
+				      .max_blocks = 64,
+				      .slots_bytes = slots_bytes };
 	m->node.ranks = m->topo->map.max_node_size;
 	const struct plan_map *map = &m->topo->map;
 	topo_set_gpus(m->topo, m->node.rates);
@@ -209,7 +233,7 @@ static int make_calls(struct machine *m)
 static void run_machine(const char *text, size_t cap)
 {
 	struct machine m;
-	make_machine(&m, text, cap);
+	make_machine(&m, text, SLOTS, cap);
 	const int refused = make_calls(&m);
 	if (refused)
 		print_message("%s: %d plans are narrow\n", text, refused);
@@ -236,7 +260,7 @@ static void test_full(void **state)
 	struct machine m;
 	char error[256];
 	struct plan plan;
-	make_machine(&m, "node:9 gpu:1 nvlink:390 rail:50", CAP / 4);
+	make_machine(&m, "node:9 gpu:1 nvlink:390 rail:50", SLOTS, CAP / 4);
 	const struct plan_key key = planner_key(CORALE_ALL_TO_ALL, 1 << 20, CORALE_FLOAT32, CORALE_SUM);
 	assert_int_equal(planner_plan(&m.planner, &key, &plan, error, sizeof error), 0);
 	m.account.bytes = remote_end_bytes(&m.shape.slots[REMOTE_OF_PLANS]) * 2 * 8 * plan.channels;
@@ -259,7 +283,7 @@ static void test_many(void **state)
 	char error[256];
 	struct plan plan;
 	const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_BROADCAST, CORALE_BARRIER };
-	make_machine(&m, "node:256 gpu:8 nvlink:390 rail:50", CAP);
+	make_machine(&m, "node:256 gpu:8 nvlink:390 rail:50", SLOTS, CAP);
 	for (size_t i = 0; i < sizeof colls / sizeof *colls; i++)
 		for (int bits = 3; bits <= 27; bits += 8) {
 			const struct plan_key key =
@@ -271,11 +295,60 @@ static void test_many(void **state)
 	drop_machine(&m);
 }
 
+/* ---- Room ------------------------------------------------------------------------------------------------- */
+
+static void check_room(const struct machine *m, const struct plan_key *key, int row)
+{
+	int rows;
+	struct plan plan;
+	struct plan_env env;
+	struct lowered_call call;
+	struct lowered_room room;
+	if (planner_build(&m->planner, key, row, &plan))
+		return;
+	const size_t most = ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
+	plan_env_init(&env, &plan, &m->topo->map, 0, 0, most);
+	lowered_call_init(&call, &plan, &env);
+	lowered_room_init(&room, &plan, &call);
+	if (room.bytes > m->node.slots_bytes || room.message > m->shape.slots[REMOTE_OF_PLANS].bytes)
+		fail_msg("%s %s, 2^%d bytes, %d nodes: messages of %zu bytes, %zu of the window's %zu bytes",
+			 corale_coll_name((corale_coll)key->coll), algo_table(&rows)[row].name,
+			 key->size_class, m->topo->map.nodes, (size_t)room.message, (size_t)room.bytes,
+			 (size_t)m->node.slots_bytes);
+}
+
+/* Messages of all rows fit into the lanes' slots, and into the window with all that is in flight: in windows of 12 and 64 MB. */
+static void test_room(void **state)
+{
+	static const char *const machines[] = { "node:3 gpu:2 nvlink:390 rail:50",
+						"node:4 gpu:8 nvlink:390 rail:50",
+						"node:8 gpu:8 nvlink:390 rail:50",
+						"node:[3,1,2] nvlink:390 rail:50",
+						"node:[8,8,8,8,1,8,8,8,8] nvlink:390 rail:50" };
+	static const size_t slots[] = { 800000, 6361088, 4 << 20 };
+	int rows;
+	const struct algo *algo = algo_table(&rows);
+	(void)state;
+	for (size_t i = 0; i < sizeof machines / sizeof *machines * 3 * 2; i++) {
+		struct machine m;
+		make_machine(&m, machines[i / 6], slots[i % 3], i % 2 ? CAP : CAP / 4);
+		m.planner.partials_float32 = i / 3 % 2;
+		for (int row = 0; row < rows; row++)
+			for (int bits = 8; bits <= 30 && !coll_is_pair(algo[row].coll); bits += 2) {
+				const struct plan_key key = planner_key(
+				    algo[row].coll, (size_t)1 << bits >> 1, CORALE_FLOAT16, CORALE_SUM);
+				check_room(&m, &key, row);
+			}
+		drop_machine(&m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shapes), cmocka_unit_test(test_sizes), cmocka_unit_test(test_places),
 		cmocka_unit_test(test_plans),  cmocka_unit_test(test_full),  cmocka_unit_test(test_many),
+		cmocka_unit_test(test_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "plan/lower.h"
+#include "plan/lower_room.h"
 #include "plan_cases.h"
 
 /* Walks one program of a list as an engine does. */
@@ -89,6 +89,16 @@ static void expect_same(const struct plan_env *env, const struct plan_action *a,
 		assert_int_equal(a->dst.offset, dst);
 }
 
+/* A message fits into the slots that are cut for the call. */
+static void expect_room(const struct plan *plan, const struct lowered_call *call, const struct plan_action *a)
+{
+	struct lowered_room room;
+	if (call->send_counts || (a->from == PLAN_NONE && a->to == PLAN_NONE))
+		return;
+	lowered_room_init(&room, plan, call);
+	assert_in_range(a->count * corale_type_bytes((corale_type)plan->wire_type), 0, room.message);
+}
+
 static void compare_program(const struct plan *plan, struct plan_env *env, const struct lowered *list, int p,
 			    int channel)
 {
@@ -104,6 +114,7 @@ static void compare_program(const struct plan *plan, struct plan_env *env, const
 	while (plan_cursor_next(&cursor, plan, env, &action)) {
 		assert_true(next(&w, &op, &src, &dst, &count));
 		expect_same(env, &action, list, op, src, dst, count);
+		expect_room(plan, &call, &action);
 	}
 	assert_false(next(&w, &op, &src, &dst, &count));
 }

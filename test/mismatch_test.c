@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "team.h"
 
 enum { RANKS = 4, ODD = 2, COUNT = 40, BLOCKS = RANKS * 2 * COUNT };
@@ -241,6 +242,50 @@ static void two_roots(struct team_member *m)
 	corale_comm_destroy(pair);
 }
 
+static _Atomic int lines[RANKS]; /* of errors that name both broadcasts, by rank of the pair */
+
+static void count_line(enum log_level level, int rank, const char *text)
+{
+	const int names_both = strstr(text, "broadcast(count 1, float32, root 0)") &&
+			       strstr(text, "broadcast(count 1, float32, root 1)");
+	lines[rank] += level == LOG_ERROR && names_both;
+}
+
+/* Each of two ranks is the root of a broadcast of its own, so both only send; the ends of both say so. */
+static void two_senders(struct team_member *m)
+{
+	float mine = 1, got = 0;
+	corale_comm *pair;
+	team_expect(m, corale_comm_split(m->comm, m->rank % 2, m->rank, &pair), 0, "split");
+	if (m->rank == 0) {
+		log_level = LOG_ERROR;
+		log_set_writer(count_line);
+	}
+	team_barrier(m);
+	const int ret = corale_broadcast(&mine, &got, 1, CORALE_FLOAT32, corale_comm_rank(pair), pair, NULL);
+	if (ret && ret != CORALE_EMISMATCH)
+		team_fault(m, "a broadcast with two roots: %s", corale_strerror(ret));
+	const double start = team_now();
+	corale_comm_destroy(pair);
+	if (team_now() - start > 1)
+		team_fault(m, "the end took %.2f s", team_now() - start);
+	team_barrier(m);
+	if (lines[m->rank / 2] != 2) /* of two pairs */
+		team_fault(m, "%d lines of ranks %d of their pairs", lines[m->rank / 2], m->rank / 2);
+}
+
+/* Ranks that agree end at once, in any order. */
+static void one_sender(struct team_member *m)
+{
+	float data = 1;
+	team_expect(m, corale_broadcast(&data, &data, 1, CORALE_FLOAT32, 1, m->comm, NULL), 0, "broadcast");
+	const double start = team_now();
+	corale_comm_destroy(m->comm);
+	m->comm = NULL;
+	if (team_now() - start > 1)
+		team_fault(m, "the end took %.2f s", team_now() - start);
+}
+
 /* ---- Edges: only their two ends know, but the communicator ends for all ---- */
 
 /* Rank 0 sends to rank 1; the others, and whoever got through, learn of it in their next call. */
@@ -379,6 +424,8 @@ static const struct {
 	double timeout;
 } cases[] = {
 	{ "a rank for itself as the root", two_roots, 0 },
+	{ "a rank for itself as the root that sends", two_senders, 0 },
+	{ "an end after a broadcast", one_sender, 0 },
 	{ "counts of a send and its recv", pair_counts, 0 },
 	{ "types of a send and its recv", pair_types, 0 },
 	{ "edges of all_to_all_v", edges_of_all_to_all_v, 0 },

@@ -6,6 +6,7 @@
 
 #include "diagnose.h"
 #include "gpu.h"
+#include "last_call.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "sequence.h"
@@ -418,6 +419,7 @@ void corale_comm_destroy(corale_comm *handle)
 	sequence_finish(comm);
 	if (comm->gpu)
 		gpu_finish(comm);
+	last_call_compare(comm);
 	diagnose_leave(comm, WINDOW_DESTROYED);
 	watch_remove(comm);
 	comm_retire(handle);

@@ -104,6 +104,26 @@ int diagnose_has_called(struct comm *comm, int rank, uint64_t number)
 	return last >= number;
 }
 
+int diagnose_find_call(struct comm *comm, uint64_t number, struct call *out)
+{
+	const struct record r =
+	    number && own_control(comm) ? record_of(comm, comm->rank, number) : (struct record){ 0 };
+	*out = (struct call){ .coll = (corale_coll)r.coll,
+			      .count = (size_t)r.count,
+			      .type = (corale_type)r.type,
+			      .op = (corale_op)r.op,
+			      .root = r.root,
+			      .target = r.target };
+	return r.number != 0;
+}
+
+int diagnose_differs_from(struct comm *comm, int rank, uint64_t number)
+{
+	const struct record mine = record_of(comm, comm->rank, number),
+			    theirs = record_of(comm, rank, number);
+	return mine.number && theirs.number && mine.signature != theirs.signature;
+}
+
 /* Where the receive buffer lies, if that is part of the call. */
 static int print_target(uint64_t target, char *buf, size_t bytes)
 {
@@ -162,6 +182,11 @@ static void send_control(struct comm *comm, int kind, int code, int culprit, int
 void diagnose_ask(struct comm *comm, int rank)
 {
 	send_control(comm, KIND_ASK, 0, comm->rank, rank);
+}
+
+void diagnose_tell(struct comm *comm, int rank)
+{
+	send_control(comm, KIND_CALLS, 0, comm->rank, rank);
 }
 
 static void spread(struct comm *comm, int code, int culprit)

@@ -27,6 +27,15 @@ int diagnose_stalled(struct comm *comm, int peer);
 /* Asks a rank of another node what it is at (silence.h), and tells it what was called here. */
 void diagnose_ask(struct comm *comm, int rank);
 
+/* Tells a rank of another node what was called here. */
+void diagnose_tell(struct comm *comm, int rank);
+
+/* This rank's collective of that number: 1, or 0 if there was none, or too many since. */
+int diagnose_find_call(struct comm *comm, uint64_t number, struct call *out);
+
+/* 1 if the rank is known to have made another collective under that number than this one. */
+int diagnose_differs_from(struct comm *comm, int rank, uint64_t number);
+
 /* 1 if the rank is known to have made the collective of that number. */
 int diagnose_has_called(struct comm *comm, int rank, uint64_t number);
 

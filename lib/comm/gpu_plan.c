@@ -1,4 +1,5 @@
 /* Calls on GPUs that no codelet runs, or may run: their plans, lowered. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/collectives.h"
@@ -118,14 +119,31 @@ static int find_list(struct comm *comm, struct plans *plans, const struct call *
 	return ret;
 }
 
+/* By one rank, once a plan and root. */
+static void tell_narrow(const struct comm *comm, const struct plan *plan, int root)
+{
+	const corale_coll coll = (corale_coll)plan->key.coll;
+	char of_root[32] = "";
+	if (comm->rank || plan->channels == 1)
+		return;
+	if (coll_is_rooted(coll))
+		snprintf(of_root, sizeof of_root, ", root %d", root);
+	log_line(LOG_INFO, comm->rank,
+		 "%s on GPUs, up to %g bytes%s: one channel instead of %d, which is slower, as no pinned "
+		 "memory is left for the messages of all: raise CORALE_PINNED_MEMORY (%zu) on all ranks",
+		 corale_coll_name(coll), (double)((size_t)1 << plan->key.size_class), of_root, plan->channels,
+		 comm->settings.pinned_memory);
+}
+
 /* 1 if there are lanes for all that a plan sends between nodes, 0 if not: the same on all ranks; or an error. */
-static int admit(struct comm *comm, struct lanes_account *account, const struct plan *plan, int root,
-		 struct plans_list *list)
+static int admit(struct comm *comm, int narrow, const struct plan *plan, int root, struct plans_list *list)
 {
 	if (!comm->proxy || list->made || list->refused)
 		return !list->refused;
-	int ret = lanes_admit(account, plan, root);
+	int ret = lanes_admit(narrow ? &comm->narrow_lanes : &comm->lanes, plan, root);
 	list->refused = !ret;
+	if (!ret && !narrow)
+		tell_narrow(comm, plan, root);
 	return ret < 0 ? log_error(ret, comm->rank, "lanes of a plan can't be counted") : ret;
 }
 
@@ -134,9 +152,7 @@ static int find_admitted(struct comm *comm, int narrow, const struct call *c, st
 			 struct plans_list **list)
 {
 	int ret = find_list(comm, narrow ? &comm->narrow_plans : &comm->gpu_plans, c, entry, list);
-	return ret ? ret
-		   : admit(comm, narrow ? &comm->narrow_lanes : &comm->lanes, &(*entry)->plan, c->root,
-			   *list);
+	return ret ? ret : admit(comm, narrow, &(*entry)->plan, c->root, *list);
 }
 
 static int is_narrow_first(const struct comm *comm, const struct call *c)

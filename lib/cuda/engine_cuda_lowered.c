@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "plan/lower_room.h"
 #include "plan/planner.h"
 
 /* ---- Lists ---------------------------------------------------------------------------------------------- */
@@ -162,30 +163,6 @@ void engine_close_lists(struct engine *e)
 
 enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
 
-/* The largest message: of a plan's steps, which all ranks share, not of a rank's list. Of counts that they don't share, a chunk. */
-static uint64_t message_bytes(const struct plan *plan, const struct engine_call *c,
-			      const struct lowered_call *call)
-{
-	size_t most = 0, begin;
-	if (c->send_counts)
-		return plan->chunk_bytes;
-	for (int i = 0; i < plan->nsteps; i++) {
-		const struct plan_step *step = &plan->steps[i];
-		const struct plan_span *span = step->src.space ? &step->src : &step->dst;
-		size_t length = call->count;
-		if (step->op != PLAN_MOVE)
-			continue;
-		if (span->part)
-			length = plan_cut(length, call->unit, (size_t)call->parts, 0, &begin);
-		if (span->chunk)
-			length = plan_cut(length, call->unit, (size_t)call->channels, 0, &begin);
-		if (span->chunk && length > call->chunk)
-			length = call->chunk;
-		most = length > most ? length : most;
-	}
-	return most * corale_type_bytes((corale_type)plan->wire_type);
-}
-
 /* A packet each, in whole warps. */
 static uint64_t threads_for(uint64_t slot_bytes)
 {
@@ -247,34 +224,53 @@ static int most_chunks(const struct engine *e, const struct engine_call *c, cons
 	return most;
 }
 
+/*
+ * Flags number a lane's messages within the call's epochs. How many these are follows from the plan and the count, so that all ranks agree;
+ * counts of all_to_all_v differ from rank to rank, so it has one, and both ends of a long edge refuse.
+ */
+static int count_epochs(const struct engine *e, const struct engine_call *c, struct codelet_lowered *l)
+{
+	const uint64_t unrolled = (uint64_t)c->plan->nsteps * (uint64_t)e->world_ranks,
+		       steps = unrolled < CODELET_LOWERED_OPS ? unrolled : CODELET_LOWERED_OPS,
+		       most = (uint64_t)most_chunks(e, c, &l->call) * steps, /* messages of a lane */
+	    room = c->send_counts ? (uint64_t)1 << CODELET_NUMBER_BITS : UINT32_MAX;
+	l->epochs = (uint32_t)(most >> CODELET_NUMBER_BITS) | 1;
+	if (most < room)
+		return 0;
+	return log_error(
+	    CORALE_ENOTSUP, e->world_rank,
+	    "%s of %llu bytes in %d chunks: up to %llu messages from a rank to another one in one call, at "
+	    "most "
+	    "%llu are counted: give it more blocks (CORALE_MAX_CTAS), a larger CORALE_GPU_WINDOW, or make "
+	    "several calls of it",
+	    corale_coll_name(c->coll), (unsigned long long)c->bytes, most_chunks(e, c, &l->call),
+	    (unsigned long long)most, (unsigned long long)room - 1);
+}
+
 /* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
-static int cut_rings(const struct engine *e, const struct engine_call *c, uint64_t message,
+static int cut_rings(const struct engine *e, const struct engine_call *c, const struct lowered_room *room,
 		     struct codelet_lowered *l)
 {
 	const struct plan *plan = c->plan;
 	struct codelet_args *a = &l->args;
 	l->form = CODELET_FIFO;
-	l->threads = (uint16_t)threads_in_slots(e, l, message);
+	l->threads = (uint16_t)threads_in_slots(e, l, room->message);
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
-	a->slot_bytes = (uint32_t)codelet_round(message ? message : 1, CODELET_LINE);
-	/* Of the plan alone, so that all ranks refuse alike; of an all_to_all_v both ends of a long edge do. */
-	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks,
-		       steps = unrolled < CODELET_LOWERED_OPS ? unrolled : CODELET_LOWERED_OPS;
-	if ((uint64_t)most_chunks(e, c, &l->call) * steps >> CODELET_NUMBER_BITS)
-		return log_error(CORALE_ENOTSUP, e->world_rank,
-				 "%s of %llu bytes in %d chunks: too many messages in one call: give it more "
-				 "blocks (CORALE_MAX_CTAS) or a larger CORALE_GPU_WINDOW",
-				 corale_coll_name(c->coll), (unsigned long long)c->bytes,
-				 most_chunks(e, c, &l->call));
-	const uint64_t used = (uint64_t)lay_rings(plan, NULL, l) * a->slot_bytes;
-	l->scratch_bytes = codelet_round((uint64_t)plan->scratch_cells * plan->chunk_bytes, CODELET_LINE);
-	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots + used;
-	if (e->world_ranks > 1 && used + plan->channels * l->scratch_bytes > e->layout.slots_bytes)
+	a->slot_bytes = room->slot;
+	int ret = count_epochs(e, c, l);
+	if (ret)
+		return ret;
+	lay_rings(plan, NULL, l);
+	l->scratch_bytes = room->scratch;
+	l->scratch = (unsigned char *)e->base + (uint64_t)e->rank * e->stride + e->layout.slots +
+		     (uint64_t)room->slots * room->slot;
+	if (e->world_ranks > 1 && room->bytes > e->layout.slots_bytes)
 		return log_error(CORALE_EINTERNAL, e->world_rank,
-				 "a plan needs %llu bytes of slots and scratch, %llu are there",
-				 (unsigned long long)(used + plan->channels * l->scratch_bytes),
-				 (unsigned long long)e->layout.slots_bytes);
+				 "%s of %llu bytes: its plan needs %llu bytes of slots and scratch, %llu are "
+				 "there: raise CORALE_GPU_WINDOW, and report this",
+				 corale_coll_name(c->coll), (unsigned long long)c->bytes,
+				 (unsigned long long)room->bytes, (unsigned long long)e->layout.slots_bytes);
 	return 0;
 }
 
@@ -321,8 +317,11 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	l.npeers = (uint16_t)list->host.npeers;
 	l.far_peers = (const int16_t *)(const void *)(l.peers + list->host.npeers);
 	l.wide = plan->wire_type != plan->key.type;
-	const uint64_t message = message_bytes(plan, c, &l.call);
-	int ret = cut_lines(e, c, message, &l) ? 0 : cut_rings(e, c, message, &l);
+	struct lowered_room room;
+	struct lowered_call counted = l.call;
+	counted.send_counts = c->send_counts;
+	lowered_room_init(&room, plan, &counted);
+	int ret = cut_lines(e, c, room.message, &l) ? 0 : cut_rings(e, c, &room, &l);
 	ret = ret ? ret : engine_open_list(e, c->list, l.first_channel, plan->channels);
 	if (ret)
 		return ret;

@@ -15,6 +15,19 @@ static int make_table(struct engine *e, int peers)
 	return ret ? ret : engine_fill(e, places, 0, bytes);
 }
 
+/* The same on all ranks: of the rank that has the most peers. */
+static int check_cap(const struct engine *e, int peers, size_t cap)
+{
+	const size_t least = lanes_least_cap(peers);
+	if (cap >= least)
+		return 0;
+	return log_error(
+	    CORALE_EINVAL, e->world_rank,
+	    "CORALE_PINNED_MEMORY is %zu bytes: messages to %d ranks of other nodes need %zu: set "
+	    "it to as much on all ranks",
+	    cap, peers, least);
+}
+
 int engine_open_remote(struct engine *e, const struct engine_params *p)
 {
 	const int peers = p->world_ranks - p->ranks;
@@ -25,10 +38,12 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	e->remote.remote =
 	    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
 	const size_t bytes = lanes_bytes(&e->remote.remote, p->pinned_bytes);
+	int ret = check_cap(e, e->remote.remote.peers, p->pinned_bytes);
 	e->remote.remote.peers = peers;
-	int ret =
-	    engine_check(e, cudaHostAlloc((void **)&e->remote.remote.memory, bytes, cudaHostAllocPortable),
-			 "allocating pinned memory for messages between nodes");
+	if (!ret)
+		ret = engine_check(
+		    e, cudaHostAlloc((void **)&e->remote.remote.memory, bytes, cudaHostAllocPortable),
+		    "allocating pinned memory for messages between nodes");
 	if (!ret) /* every page is there before a kernel waits */
 		memset(e->remote.remote.memory, 0, bytes);
 	if (!ret)

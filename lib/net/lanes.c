@@ -14,11 +14,11 @@ enum {
 	DEEP = 8,
 	DEPTH = 4,
 	SHALLOW = 2,
-	LEAST_NARROW = 2 << 10,
+	LEAST_OF_LISTS = 2 << 10,
+	MOST_SINGLES = 16, /* nodes of one rank */
 	WANTED = 16 << 10,
 	MOST = 64 << 10,
-	LEAST = REMOTE_LINE,
-	GRAIN = 512 /* of plans' chunks */
+	GRAIN = 512 /* of plans' chunks, of which none is shorter */
 };
 
 static size_t share(enum remote_use use, size_t cap)
@@ -29,13 +29,13 @@ static size_t share(enum remote_use use, size_t cap)
 	return (cap - REMOTE_LINE) / 8 * eighths[use];
 }
 
-/* The largest slots of which so many ends have room. */
+/* The largest slots of which so many ends have room, a grain at least: then not all of these ends may be open at a time. */
 static struct remote_slots cut(size_t bytes, size_t ends, uint32_t depth, size_t grain)
 {
 	const size_t end = bytes / ends, heads = REMOTE_LINE + (size_t)depth * REMOTE_FRONT;
 	size_t slot = end > heads ? (end - heads) / depth / grain * grain : 0;
 	slot = slot > MOST ? MOST : slot;
-	return (struct remote_slots){ (uint32_t)(slot > LEAST ? slot : LEAST), depth };
+	return (struct remote_slots){ (uint32_t)(slot > grain ? slot : grain), depth };
 }
 
 static int log2_up(int n)
@@ -46,12 +46,15 @@ static int log2_up(int n)
 	return bits;
 }
 
-/* To how many ranks elsewhere one talks in plans that know of nodes: in rings, trees and exchanges by doubling among one of each node; where
- * these differ in size a rank may stand for several. */
-static size_t few_peers(int nodes, int stands_for, int peers)
+/*
+ * To how many ranks elsewhere one talks in large slots. Plans that know of nodes: in rings, trees and exchanges by doubling among one of each
+ * node; where these differ in size a rank may stand for several. Nodes of one rank have plans that ignore nodes, whose ranks talk to all others;
+ * of more than a few nodes slots would become too short for that.
+ */
+static size_t few_peers(int nodes, int most_each, int stands_for, int peers)
 {
-	const int doubling = 2 * log2_up(nodes),
-		  few = (nodes - 1 < doubling ? nodes - 1 : doubling) * stands_for;
+	const int doubling = 2 * log2_up(nodes), all = most_each == 1 && nodes <= MOST_SINGLES,
+		  few = (nodes - 1 < doubling || all ? nodes - 1 : doubling) * stands_for;
 	return (size_t)(few < peers ? few : peers);
 }
 
@@ -61,16 +64,10 @@ static struct remote_slots deep_or_not(size_t bytes, size_t ends, size_t grain)
 	return deep.bytes == MOST ? deep : cut(bytes, ends, DEPTH, grain);
 }
 
-static struct remote_slots slots_of_plans(size_t bytes, size_t peers)
+static struct remote_slots slots_of_lists(size_t bytes, size_t ends)
 {
-	return deep_or_not(bytes, 2 * peers * REMOTE_CHANNELS * RINGS_OF_PLANS, GRAIN);
-}
-
-static struct remote_slots slots_of_narrow(size_t bytes, size_t peers)
-{
-	const size_t ends = 2 * peers * PLAN_MAX_RINGS;
 	const struct remote_slots slots = deep_or_not(bytes, ends, GRAIN);
-	return slots.bytes >= LEAST_NARROW ? slots : cut(bytes, ends, SHALLOW, GRAIN);
+	return slots.bytes >= LEAST_OF_LISTS ? slots : cut(bytes, ends, SHALLOW, GRAIN);
 }
 
 static struct remote_slots slots_of_pairs(size_t bytes, size_t peers, uint32_t *channels)
@@ -91,13 +88,15 @@ struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, s
 	struct remote r = { .peers = peers };
 	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR;
 	r.slots[REMOTE_OF_PLANS] =
-	    slots_of_plans(share(REMOTE_OF_PLANS, cap), few_peers(nodes, stands_for, peers));
-	r.slots[REMOTE_OF_NARROW_PLANS] = slots_of_narrow(share(REMOTE_OF_NARROW_PLANS, cap), far);
+	    slots_of_lists(share(REMOTE_OF_PLANS, cap), 2 * few_peers(nodes, most_each, stands_for, peers) *
+							    REMOTE_CHANNELS * RINGS_OF_PLANS);
+	r.slots[REMOTE_OF_NARROW_PLANS] =
+	    slots_of_lists(share(REMOTE_OF_NARROW_PLANS, cap), 2 * far * PLAN_MAX_RINGS);
 	r.slots[REMOTE_OF_PAIRS] = slots_of_pairs(share(REMOTE_OF_PAIRS, cap), all, &r.pair_channels);
 	return r;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t smaller(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -106,11 +105,18 @@ size_t lanes_bytes(const struct remote *r, size_t cap)
 {
 	const size_t peers = 2 * (size_t)r->peers; /* in both directions */
 	size_t bytes = REMOTE_LINE;
-	bytes += least(share(REMOTE_OF_PLANS, cap), peers * REMOTE_CHANNELS * PLAN_MAX_RINGS *
-							remote_end_bytes(&r->slots[REMOTE_OF_PLANS]));
-	bytes += least(share(REMOTE_OF_NARROW_PLANS, cap),
-		       peers * PLAN_MAX_RINGS * remote_end_bytes(&r->slots[REMOTE_OF_NARROW_PLANS]));
+	bytes += smaller(share(REMOTE_OF_PLANS, cap), peers * REMOTE_CHANNELS * PLAN_MAX_RINGS *
+							  remote_end_bytes(&r->slots[REMOTE_OF_PLANS]));
+	bytes += smaller(share(REMOTE_OF_NARROW_PLANS, cap),
+			 peers * PLAN_MAX_RINGS * remote_end_bytes(&r->slots[REMOTE_OF_NARROW_PLANS]));
 	return bytes + peers * r->pair_channels * remote_end_bytes(&r->slots[REMOTE_OF_PAIRS]);
+}
+
+size_t lanes_least_cap(int peers)
+{
+	const struct remote_slots least = { REMOTE_LINE, SHALLOW };
+	const size_t pairs = 2 * (size_t)peers * remote_end_bytes(&least);
+	return (pairs + EIGHTHS_OF_PAIRS - 1) / EIGHTHS_OF_PAIRS * 8 + REMOTE_LINE;
 }
 
 /* ---- What plans use ------------------------------------------------------------------------------------- */

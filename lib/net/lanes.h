@@ -17,8 +17,12 @@
 
 enum { LANES_FAR = LOWERED_MOST_RANKS - 1 };
 
-/* Slots and channels, but no memory, for nodes of such sizes; peers: the most that a rank has on other nodes. */
+/* Slots and channels, but no memory, for nodes of such sizes; peers: the most that a rank has on other nodes. cap: lanes_least_cap of these at
+ * least. */
 struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, size_t cap);
+
+/* The least cap within which a rank with so many peers on other nodes has all lanes for sends. */
+size_t lanes_least_cap(int peers);
 
 /* Of all ends of a rank together, with what comes before them; at most so many peers of it. */
 size_t lanes_bytes(const struct remote *shape, size_t cap);

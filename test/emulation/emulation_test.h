@@ -33,6 +33,7 @@ int test_lowered_by_words(void);
 int test_lowered_wide(void);
 int test_lowered_counts(void);
 int test_lowered_in_turn(void);
+int test_lowered_many_messages(void);
 
 /* The ranks of each node of the i-th group of nodes, then a 0, and how many they are; NULL: there are no more. */
 const int *remote_nodes(int i, int *ranks);
@@ -41,6 +42,7 @@ int test_remote_lowered(void);
 int test_remote_wide(void);
 int test_remote_messages(void);
 int test_remote_in_turn(void);
+int test_remote_pieces(void);
 int test_remote_mismatch(void);
 int test_remote_absent(void);
 int test_remote_replay(void);

@@ -246,3 +246,31 @@ int test_lowered_counts(void)
 	}
 	return faults;
 }
+
+/* Calls of so many chunks that they may have more messages than one epoch numbers, in turn with calls by other kernels. */
+int test_lowered_many_messages(void)
+{
+	enum { RANKS = 8, CHUNK = 512, CHUNKS = 13200 };
+	static const struct world_params p = {
+		.ranks = RANKS, .max_blocks = 1, .window_bytes = 512 << 10, .chunk_bytes = CHUNK
+	};
+	const struct call many = { .coll = CORALE_REDUCE,
+				   .row = algo_row(CORALE_REDUCE, "binomial"),
+				   .type = CORALE_INT32,
+				   .count = CHUNKS * CHUNK / 4,
+				   .root = 3 };
+	const struct call packets = {
+		.codelet = CODELET_PACKETS, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
+	};
+	const struct call slots = {
+		.codelet = CODELET_SLOTS, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
+	};
+	struct script *s = script_new(p, test_seed);
+	script_add(s, packets);
+	if (!test_thin)
+		script_add(s, many);
+	script_add(s, slots);
+	script_add(s, packets);
+	script_add(s, slots);
+	return script_run(s);
+}

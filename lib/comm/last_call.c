@@ -1,0 +1,69 @@
+#include "last_call.h"
+
+#include "base/collectives.h"
+#include "base/log.h"
+#include "diagnose.h"
+
+enum { MOST_MS = 2000 };
+
+struct comparison {
+	struct comm *comm;
+	uint64_t number; /* of the last call here */
+	int peer; /* with whose call it is compared */
+	int64_t until;
+	int timed_out;
+};
+
+static int poll_peer(void *arg)
+{
+	struct comparison *c = arg;
+	struct transport *t = c->comm->engine.transport;
+	if (t)
+		t->ops->progress(t);
+	if (diagnose_peers(c->comm))
+		return diagnose_peers(c->comm);
+	const int called = diagnose_has_called(c->comm, c->peer, c->number); /* before its call is read */
+	if (diagnose_differs_from(c->comm, c->peer, c->number))
+		return CORALE_EMISMATCH;
+	c->timed_out = !called && wait_now_ns() > c->until;
+	return called || c->timed_out ||
+	       (host_is_local(&c->comm->engine, c->peer) && diagnose_is_gone(c->comm, c->peer));
+}
+
+/* Ranks of this node read it in the window. */
+static void tell(struct comm *comm, int before, int next)
+{
+	if (!host_is_local(&comm->engine, before))
+		diagnose_tell(comm, before);
+	if (!host_is_local(&comm->engine, next))
+		diagnose_ask(comm, next);
+}
+
+/* On GPUs of one node every kernel hears of all ranks. */
+static int is_heard(const struct comm *comm)
+{
+	return comm->size == 1 || (comm->gpu && !comm->proxy) || atomic_load(&comm->error);
+}
+
+int last_call_compare(struct comm *comm)
+{
+	const uint64_t number = atomic_load(&comm->number);
+	const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
+	struct call last;
+	if (is_heard(comm) || !diagnose_find_call(comm, number, &last) || !coll_is_rooted(last.coll))
+		return 0;
+	struct comparison c = { comm, number, next, wait_now_ns() + MOST_MS * 1000000ll, 0 };
+	tell(comm, before, next);
+	const int ret = wait_until(
+	    &(struct wait_policy){ .spin_ns = comm->policy.spin_ns, .sleep_ns = comm->policy.sleep_ns },
+	    poll_peer, &c);
+	if (ret == CORALE_EMISMATCH)
+		return diagnose_mismatch(comm, &last, NULL);
+	if (c.timed_out)
+		log_line(
+		    LOG_INFO, comm->rank,
+		    "rank %d has not made call %llu within %d ms after this rank's end: whether it is the "
+		    "same call is not known",
+		    next, (unsigned long long)number, MOST_MS);
+	return 0;
+}

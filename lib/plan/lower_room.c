@@ -1,0 +1,55 @@
+#include "lower_room.h"
+
+#include "corale.h"
+#include "shape.h"
+
+/* A window may be the whole chunk; the first piece is the longest one. */
+static size_t cut_inner(const struct plan *plan, const struct lowered_call *call, uint8_t inner,
+			size_t length)
+{
+	size_t begin;
+	const int base = plan->exprs[inner].base;
+	if (!inner || base == PLAN_HALVING_KEPT || base == PLAN_HALVING_GIVEN)
+		return length;
+	return plan_cut(length, call->unit, (size_t)call->inner, 0, &begin);
+}
+
+/* Elements of the longest message of a step. */
+static size_t message_of(const struct plan *plan, const struct lowered_call *call,
+			 const struct plan_step *step)
+{
+	const struct plan_span *span = step->src.space ? &step->src : &step->dst;
+	size_t length = call->count, begin;
+	if (span->part)
+		length = plan_cut(length, call->unit, (size_t)call->parts, 0, &begin);
+	if (span->chunk)
+		length = plan_cut(length, call->unit, (size_t)call->channels, 0, &begin);
+	if (span->chunk && length > call->chunk)
+		length = call->chunk;
+	return cut_inner(plan, call, span->inner, length);
+}
+
+/* Counts of all_to_all_v differ from edge to edge: then a message is a chunk. */
+static uint64_t largest_message(const struct plan *plan, const struct lowered_call *call)
+{
+	size_t most = 0;
+	if (call->send_counts)
+		return plan->chunk_bytes;
+	for (int i = 0; i < plan->nsteps; i++) {
+		const size_t length =
+		    plan->steps[i].op == PLAN_MOVE ? message_of(plan, call, &plan->steps[i]) : 0;
+		most = length > most ? length : most;
+	}
+	return most * corale_type_bytes((corale_type)plan->wire_type);
+}
+
+void lowered_room_init(struct lowered_room *room, const struct plan *plan, const struct lowered_call *call)
+{
+	*room = (struct lowered_room){ .message = largest_message(plan, call),
+				       .scratch = shape_round(
+					   (uint64_t)plan->scratch_cells * plan->chunk_bytes, SHAPE_LINE) };
+	room->slot = (uint32_t)shape_round(room->message ? room->message : 1, SHAPE_LINE);
+	for (int i = 0; i < plan->nrings; i++)
+		room->slots += (uint32_t)plan->rings[i].depth * plan->channels;
+	room->bytes = (uint64_t)room->slots * room->slot + plan->channels * room->scratch;
+}

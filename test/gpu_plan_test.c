@@ -1,0 +1,124 @@
+/* Plans of CUDA communicators over nodes: which run on all channels, and what is said of those that don't. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "comm/gpu.h"
+#include "net/lanes.h"
+
+enum { CAP = 64 << 20, SLOTS = 8 << 20, MOST_BITS = 30 };
+
+/* ---- In place of the engine and the log ------------------------------------------------------------------- */
+
+static struct remote shape;
+static int lines; /* that name the setting */
+
+static struct remote remote(const struct engine *engine)
+{
+	(void)engine;
+	return shape;
+}
+
+static int add_list(struct engine *engine, struct lowered *list, int *index)
+{
+	(void)engine;
+	lowered_free(list);
+	*index = 0;
+	return 0;
+}
+
+const struct engine_ops engine_cuda = { .name = "test", .remote = remote, .add_list = add_list };
+
+static void count_line(enum log_level level, int rank, const char *text)
+{
+	lines += level == LOG_INFO && rank == 0 && strstr(text, "CORALE_PINNED_MEMORY") != NULL;
+}
+
+/* ---- Communicators ---------------------------------------------------------------------------------------- */
+
+static struct comm *open_comm(const char *machine, size_t cap)
+{
+	char error[200];
+	struct comm *comm = calloc(1, sizeof *comm);
+	assert_non_null(comm);
+	assert_int_equal(topo_parse(machine, &comm->topo, error, sizeof error), 0);
+	comm->size = comm->topo->map.ranks;
+	comm->settings.pinned_memory = cap;
+	comm->engine.locals = 1;
+	comm->node = (struct plan_node){
+		.rates = rates_of_default_gpu(), .ranks = 1, .max_blocks = 64, .slots_bytes = SLOTS
+	};
+	comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
+	shape = lanes_shape(comm->size, comm->topo->map.nodes, 1, 1, cap);
+	lines = 0;
+	assert_int_equal(gpu_plans_open(comm), 0);
+	return comm;
+}
+
+static void close_comm(struct comm *comm)
+{
+	gpu_plans_close(comm);
+	topo_destroy(comm->topo);
+	free(comm);
+}
+
+/* All_reduces and broadcasts from all ranks, from 1 MB on; how many run on one channel though larger ones would not. */
+static int make_calls(struct comm *comm)
+{
+	int narrow = 0;
+	for (int bits = 20; bits <= MOST_BITS; bits++)
+		for (int i = 0; i <= comm->size; i++) {
+			const struct call c = { .coll = i ? CORALE_BROADCAST : CORALE_ALL_REDUCE,
+						.count = (size_t)1 << bits >> 2,
+						.type = CORALE_FLOAT32,
+						.root = i ? i - 1 : 0 };
+			struct engine_call call = { 0 };
+			assert_int_equal(gpu_plan(comm, &c, &call), 0);
+			narrow += call.narrow;
+		}
+	return narrow;
+}
+
+static void expect_wide(const char *machine)
+{
+	struct comm *comm = open_comm(machine, CAP);
+	assert_int_equal(make_calls(comm), 0);
+	assert_int_equal(lines, 0);
+	close_comm(comm);
+}
+
+/* Nodes of one rank, where plans are those that ignore nodes: their ranks talk to all others. */
+static void test_all_channels(void **state)
+{
+	(void)state;
+	expect_wide("node:2 gpu:1 nvlink:390 rail:50");
+	expect_wide("node:8 gpu:1 nvlink:390 rail:50");
+	expect_wide("node:16 gpu:1 nvlink:390 rail:50");
+}
+
+/* One line each kind of call, which the next call of it does not repeat. */
+static void test_told(void **state)
+{
+	(void)state;
+	struct comm *comm = open_comm("node:40 gpu:1 nvlink:390 rail:50", CAP / 4);
+	const int narrow = make_calls(comm);
+	assert_true(narrow > 0);
+	assert_int_equal(lines, narrow);
+	assert_int_equal(make_calls(comm), narrow);
+	assert_int_equal(lines, narrow);
+	close_comm(comm);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_channels),
+					    cmocka_unit_test(test_told) };
+	log_open(LOG_INFO, NULL);
+	log_set_writer(count_line);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
