@@ -118,3 +118,19 @@ void window_unmap(void *window, size_t bytes)
 	if (window)
 		munmap(window, bytes);
 }
+
+size_t window_used(void *window, size_t bytes)
+{
+	enum { AT_ONCE = 4096 };
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = round_up(bytes, page) / page;
+	unsigned char resident[AT_ONCE];
+	size_t used = 0;
+	for (size_t first = 0; first < pages; first += AT_ONCE) {
+		const size_t n = pages - first < AT_ONCE ? pages - first : AT_ONCE;
+		if (mincore((unsigned char *)window + first * page, n * page, resident))
+			return bytes; /* not known: the most that it can be */
+		for (size_t i = 0; i < n; i++)
+			used += resident[i] & 1 ? page : 0;
+	}
+	return used < bytes ? used : bytes;
+}

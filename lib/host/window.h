@@ -93,5 +93,7 @@ int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window);
 /* 1 if fd is shared memory of at least so many bytes, and nobody can make it shorter. */
 int window_is_sealed(int fd, size_t bytes);
 void window_unmap(void *window, size_t bytes);
+/* Bytes of a window that have pages: those that some rank has touched. */
+size_t window_used(void *window, size_t bytes);
 
 #endif
