@@ -282,7 +282,7 @@ int corale_comm_node(const corale_comm *comm); /* index of this rank's node */
 int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
 /*
- * Bytes of windows, scratch and plans of this rank.
+ * Bytes of windows, scratch and plans of this rank, as they are reserved.
  * - A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of its GPU (CORALE_GPU_WINDOW, or memory_cap if
  *   that is less), the rest host memory. Over several nodes it takes up to 64 MiB of pinned host memory in addition
  *   (CORALE_PINNED_MEMORY).
@@ -294,6 +294,12 @@ int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
  * - Not counted: GPU memory that CUDA takes for the kernels with a process's first communicator, and for every process.
  */
 size_t corale_comm_memory(const corale_comm *comm);
+/*
+ * The part of corale_comm_memory that takes memory so far. The kernel gives a window in shared memory its pages when messages first
+ * touch them, and most are never touched. All else counts in full, slots for messages between nodes, too. Looks at every page of
+ * the window: some microseconds per megabyte.
+ */
+size_t corale_comm_memory_used(const corale_comm *comm);
 
 /* The last error line logged for comm, "" if there was none. Valid until the next call on comm. */
 const char *corale_comm_last_error(const corale_comm *comm);

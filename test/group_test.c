@@ -543,6 +543,31 @@ static void within_cap(struct team_member *m)
 	free(out);
 }
 
+/* A window reserves two of the largest payloads a lane, and takes pages as messages touch them. */
+static void memory_used(struct team_member *m)
+{
+	enum { SMALL_CALL = 1000, REST = 2 << 20 };
+	static const float in[SMALL_CALL];
+	float out[SMALL_CALL];
+	const struct comm *comm = comm_get(m->comm, "memory_used");
+	const size_t reserved = corale_comm_memory(m->comm), used = corale_comm_memory_used(m->comm);
+	const size_t locals = (size_t)comm->engine.locals, channels = (size_t)comm->engine.channels;
+	const size_t lanes = locals > 1 ? locals * channels * PLAN_MAX_RINGS : 0;
+	if (reserved > 2 * lanes * comm->settings.slot_bytes + REST * channels)
+		team_fault(m, "%zu bytes reserved by %zu lanes", reserved, lanes);
+	if (!used || used > reserved)
+		team_fault(m, "%zu bytes of %zu used", used, reserved);
+	if (comm->topo->map.nodes > 1) /* what links reserve counts as used */
+		return;
+	if (used > reserved / 8)
+		team_fault(m, "%zu bytes of %zu used before any call", used, reserved);
+	team_expect(m, corale_all_reduce(in, out, SMALL_CALL, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL), 0,
+		    "all_reduce");
+	const size_t after = corale_comm_memory_used(m->comm);
+	if (after < used + sizeof(in) / 2 || after > used + REST)
+		team_fault(m, "%zu bytes used before a small call, %zu after", used, after);
+}
+
 /* No call on the host shows which one a communicator has. */
 static int policy_of(corale_comm *comm)
 {
@@ -712,6 +737,7 @@ static const struct team_case cases[] = {
 	{ "fusing keeps bits", same_bits },
 	{ "several communicators", several_communicators },
 	{ "memory within the cap", within_cap },
+	{ "memory used", memory_used },
 	{ "a part has the policy of the whole", policy_of_parts },
 	{ "one thread drives several ranks", one_thread },
 };

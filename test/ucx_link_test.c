@@ -308,6 +308,44 @@ static void is_held(void **state)
 	finish();
 }
 
+/* Where both sides send, each message says what its sender has taken: an exchange is one UCX message of each side. */
+static void exchange_without_credits(void **state)
+{
+	enum { EXCHANGES = 10 * DEPTH };
+	(void)state;
+	start_sending();
+	struct ucx_wire want = make(UCX_WANT, 0, 0), wire = make(UCX_SLOT, SMALL, 0);
+	deliver(&want, NULL, 0, 0);
+	const unsigned count = fake_ucx_count();
+	for (uint32_t i = 0; i < EXCHANGES; i++) {
+		assert_int_equal(link_room(to_peer), 1);
+		assert_int_equal(link_post(to_peer, header, NULL, SMALL), 0);
+		assert_int_equal(last_sent()->send_id, i);
+		wire.sequence = i;
+		wire.send_id = i;
+		deliver(&wire, NULL, SMALL, 0);
+		take(SMALL, 0xa5);
+	}
+	assert_int_equal(fake_ucx_count() - count, EXCHANGES);
+	finish();
+}
+
+/* Where one side sends, the other one returns half of the slots at a time. */
+static void one_way_credits(void **state)
+{
+	enum { MESSAGES = 10 * DEPTH };
+	(void)state;
+	start_receiving();
+	struct ucx_wire wire = make(UCX_SLOT, SMALL, 0);
+	const unsigned count = fake_ucx_count();
+	for (; wire.sequence < MESSAGES; wire.sequence++) {
+		deliver(&wire, NULL, SMALL, 0);
+		take(SMALL, 0xa5);
+	}
+	assert_int_equal(fake_ucx_count() - count, MESSAGES / (DEPTH / 2));
+	finish();
+}
+
 static void grants_are_refused(void **state)
 {
 	(void)state;
@@ -426,6 +464,8 @@ int main(void)
 		cmocka_unit_test(is_sent),
 		cmocka_unit_test(is_sent_by_every_way),
 		cmocka_unit_test(is_held),
+		cmocka_unit_test(exchange_without_credits),
+		cmocka_unit_test(one_way_credits),
 		cmocka_unit_test(grants_are_refused),
 		cmocka_unit_test(lost),
 		cmocka_unit_test(anything),

@@ -122,7 +122,10 @@ static const struct settings_field fields[] = {
 	  .min = 512,
 	  .max = 64 * MEBI,
 	  .multiple = 512 },
-	{ .row = { "CORALE_SLOTS", "messages", "8", "Messages in flight on each ring of a window.", 1 },
+	{ .row = { "CORALE_SLOTS", "messages", "8",
+		   "Messages in flight on each ring of a window; larger ones fewer, as far as they fit into "
+		   "two times CORALE_SLOT_BYTES.",
+		   1 },
 	  .kind = SETTINGS_INTEGER,
 	  FIELD(slots),
 	  .min = 2,

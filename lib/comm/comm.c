@@ -123,14 +123,27 @@ int corale_comm_local_rank(const corale_comm *handle)
 	return comm ? comm->topo->map.local_of[comm->rank] : CORALE_EINVAL;
 }
 
+/* window: of its bytes, those that count. */
+static size_t memory_of(const struct comm *comm, size_t window)
+{
+	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + window +
+	       (comm->peers ? (size_t)comm->size * sizeof *comm->peers : 0) + comm->engine.memory +
+	       plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans) + plans_bytes(&comm->narrow_plans);
+}
+
 size_t corale_comm_memory(const corale_comm *handle)
 {
 	const struct comm *comm = comm_get(handle, "corale_comm_memory");
+	return comm ? memory_of(comm, comm->engine.layout.bytes) : 0;
+}
+
+size_t corale_comm_memory_used(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "corale_comm_memory_used");
 	if (!comm)
 		return 0;
-	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + comm->engine.layout.bytes +
-	       (comm->peers ? (size_t)comm->size * sizeof *comm->peers : 0) + comm->engine.memory +
-	       plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans) + plans_bytes(&comm->narrow_plans);
+	const struct host_engine *e = &comm->engine;
+	return memory_of(comm, e->windows ? window_used(e->windows[e->local], e->layout.bytes) : 0);
 }
 
 size_t comm_device_memory(const corale_comm *handle)

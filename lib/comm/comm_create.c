@@ -348,7 +348,7 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 	}
 	if (!ret)
 		log_line(LOG_INFO, comm->rank,
-			 "communicator of %d ranks on %d nodes, %d channels, windows of %zu bytes",
+			 "communicator of %d ranks on %d nodes, %d channels, windows of %zu bytes reserved",
 			 comm->size, comm->topo->map.nodes, comm->engine.channels, comm->engine.layout.bytes);
 free_hellos:
 	free(hellos);
@@ -420,6 +420,9 @@ void corale_comm_destroy(corale_comm *handle)
 	if (comm->gpu)
 		gpu_finish(comm);
 	last_call_compare(comm);
+	if (log_level >= LOG_INFO) /* it looks at every page */
+		log_line(LOG_INFO, comm->rank, "communicator ends: %zu bytes of memory reserved, %zu used",
+			 corale_comm_memory(handle), corale_comm_memory_used(handle));
 	diagnose_leave(comm, WINDOW_DESTROYED);
 	watch_remove(comm);
 	comm_retire(handle);

@@ -110,24 +110,29 @@ static void probe_references(struct comm *comm, const struct hello *hellos, cons
 			 refused);
 }
 
+/* Between nodes half of the cap is for slots of links: it holds so many at least. */
+static int fits(const struct comm *comm, const struct window_layout *layout)
+{
+	enum { LINK_SLOTS = 64 };
+	const size_t cap = comm->settings.memory_cap, links = comm->topo->map.nodes > 1 ? cap / 2 : 0;
+	return layout->bytes <= cap - links && (!links || LINK_SLOTS * layout->slot_bytes <= links);
+}
+
 static int choose_layout(struct comm *comm)
 {
 	size_t slot_bytes = comm->settings.slot_bytes;
 	int locals = comm->topo->map.max_node_size; /* the same layout on all nodes keeps the plans equal */
 	struct window_layout *layout = &comm->engine.layout;
-	size_t cap = comm->settings.memory_cap;
-	size_t most =
-	    comm->topo->map.nodes > 1 ? cap - cap / 2 : cap; /* the rest is for staging between nodes */
 	window_layout_init(layout, locals, comm->engine.channels, comm->settings.slots, slot_bytes);
-	while (layout->bytes > most && slot_bytes > 4096) {
+	while (!fits(comm, layout) && slot_bytes > 4096) {
 		slot_bytes /= 2;
 		window_layout_init(layout, locals, comm->engine.channels, comm->settings.slots, slot_bytes);
 	}
-	if (layout->bytes > cap)
+	if (layout->bytes > comm->settings.memory_cap)
 		return log_error(
 		    CORALE_ENOMEM, comm->rank,
 		    "a window for %d ranks of a node takes at least %zu bytes, CORALE_MEMORY_CAP allows %zu",
-		    locals, layout->bytes, cap);
+		    locals, layout->bytes, comm->settings.memory_cap);
 	comm->settings.slot_bytes = slot_bytes;
 	window_layout_init(layout, comm->engine.locals, comm->engine.channels, comm->settings.slots,
 			   slot_bytes);

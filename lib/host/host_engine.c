@@ -8,9 +8,9 @@ static void open_out(struct host_engine *e, int d, int channel, int ring, _Atomi
 {
 	struct host_out *out = host_out(e, d, channel, ring);
 	struct window_control *control = e->windows[e->local];
-	int all = d == e->locals;
-	out->headers = window_headers(&e->layout, control, d, channel, ring);
-	out->payload = window_payload(&e->layout, control, d, channel, ring);
+	int all = d == e->locals, lane_to = all ? e->local : d;
+	out->headers = window_headers(&e->layout, control, lane_to, channel, ring);
+	out->payload = window_payload(&e->layout, control, lane_to, channel, ring);
 	out->readers = readers;
 	out->can_reference = 1;
 	for (int q = 0; q < e->locals; q++) {
@@ -27,7 +27,7 @@ static void open_out(struct host_engine *e, int d, int channel, int ring, _Atomi
 static void open_in(struct host_engine *e, int q, int all, int channel, int ring)
 {
 	struct host_in *in = host_in(e, q, all, channel, ring);
-	int lane_to = all ? e->locals : e->local;
+	int lane_to = all ? q : e->local;
 	in->headers = window_headers(&e->layout, e->windows[q], lane_to, channel, ring);
 	in->payload = window_payload(&e->layout, e->windows[q], lane_to, channel, ring);
 	in->consumed = window_consumed(&e->layout, e->windows[e->local], q, all, channel, ring);
@@ -91,7 +91,7 @@ void host_engine_close(struct host_engine *e)
 int host_room(const struct window_layout *layout, size_t stride)
 {
 	enum { CACHED_BYTES = 128 << 10 };
-	size_t most = stride ? (size_t)layout->slots * layout->slot_bytes / stride : WINDOW_HEADERS;
+	size_t most = stride ? layout->lane_bytes / stride : WINDOW_HEADERS;
 	size_t room = stride ? CACHED_BYTES / stride : WINDOW_HEADERS;
 	room = room < (size_t)layout->slots ? (size_t)layout->slots : room;
 	room = room < most ? room : most;

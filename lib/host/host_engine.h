@@ -114,6 +114,14 @@ static inline int host_is_local(const struct host_engine *e, int rank)
 	return e->map.node_of[rank] == e->map.node_of[e->rank];
 }
 
+/* 1 if an action has a message for other ranks of this node. */
+static inline int host_sends_to_local(const struct host_engine *e, const struct plan_action *a)
+{
+	if (a->to == PLAN_ALL)
+		return a->to_group != PLAN_RAIL && e->locals > 1;
+	return a->to != PLAN_NONE && a->to != e->rank && host_is_local(e, a->to);
+}
+
 /* ---- Runs --------------------------------------------------------------------- */
 
 /* One call's buffers and meaning; the same plan runs with many bindings. */
@@ -192,7 +200,8 @@ uint64_t host_edge(const struct host_channel *ch, int peer, int incoming);
 
 /* ---- host_move.c ---------------------------------------------------------------- */
 
-/* Executes an action whose messages are there and whose targets are free. */
+/* Executes an action whose messages are there and whose targets are free: 1, or 0 if its message needs a slot of the window
+ * and none is free, or an error. */
 int host_move(struct host_run *run, struct host_channel *ch, const struct plan_action *a);
 
 #endif

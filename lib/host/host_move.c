@@ -85,8 +85,7 @@ static int window_source(const struct move *m, int rank, const struct host_in *i
 {
 	const struct window_layout *layout = &m->run->engine->layout;
 	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
-	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE),
-		     lane = (size_t)layout->slots * layout->slot_bytes;
+	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE), lane = layout->lane_bytes;
 	const int says = (int)(read_once(&header->bytes_kind) & 0xff);
 	if (says == WINDOW_REFERENCE) { /* the kernel checks it, unless it is memory of this very process */
 		*out = (struct host_source){ header->reference, kind, in->pid, rank };
@@ -266,15 +265,6 @@ static int fill(struct move *m, const struct host_target *target)
 
 /* ---- Messages ----------------------------------------------------------------------- */
 
-static int sends_to_local(const struct move *m)
-{
-	const struct plan_action *a = m->a;
-	const struct host_engine *e = m->run->engine;
-	if (a->to == PLAN_ALL)
-		return a->to_group != PLAN_RAIL && e->locals > 1;
-	return a->to != PLAN_NONE && a->to != e->rank && host_is_local(e, a->to);
-}
-
 /* The caller's memory that holds the whole message: the source of a plain move, or the local result. */
 static const unsigned char *find_shared(const struct move *m)
 {
@@ -311,7 +301,8 @@ static int reference_pays(const struct move *m)
 	       (plan->key.coll != CORALE_BROADCAST || m->out->nreaders == 1);
 }
 
-static void open_message(struct move *m)
+/* 0 if the message needs a slot and none is free: nothing has happened then. */
+static int open_message(struct move *m)
 {
 	struct host_engine *e = m->run->engine;
 	const struct plan_action *a = m->a;
@@ -322,8 +313,8 @@ static void open_message(struct move *m)
 	    (m->message_bytes >= LONG_BYTES || m->message_bytes >= e->settings->reference_bytes))
 		m->shared = find_shared(m);
 	m->out = NULL;
-	if (!sends_to_local(m))
-		return;
+	if (!host_sends_to_local(e, a))
+		return 1;
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
 	m->out = host_out(e, d, m->ch->env.channel, a->to_ring);
 	m->header = &m->out->headers[m->out->sent % WINDOW_HEADERS];
@@ -333,11 +324,14 @@ static void open_message(struct move *m)
 	} else if (m->shared && reference_pays(m)) {
 		m->kind = WINDOW_REFERENCE;
 	} else {
+		const int room = host_room(&e->layout, m->out->stride);
+		if (!host_out_free(m->out, room))
+			return 0;
 		m->kind = WINDOW_SLOT;
-		m->header->place =
-		    m->out->sent % (uint64_t)host_room(&e->layout, m->out->stride) * m->out->stride;
+		m->header->place = m->out->sent % (uint64_t)room * m->out->stride;
 		m->message.data = m->out->payload + m->header->place;
 	}
+	return 1;
 }
 
 static void publish_local(struct move *m)
@@ -447,7 +441,8 @@ int host_move(struct host_run *run, struct host_channel *ch, const struct plan_a
 	if (ret)
 		return ret;
 	open_local(&m);
-	open_message(&m);
+	if (!open_message(&m))
+		return 0;
 	ret = fill_both(&m);
 	if (ret)
 		return ret;
@@ -455,5 +450,6 @@ int host_move(struct host_run *run, struct host_channel *ch, const struct plan_a
 	ret = send_remotes(&m);
 	if (a->to == run->engine->rank)
 		host_token(run->engine, ch->env.channel, a->to_ring)[0]++;
-	return ret ? ret : release_messages(&m);
+	ret = ret ? ret : release_messages(&m);
+	return ret ? ret : 1;
 }

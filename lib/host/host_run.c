@@ -117,18 +117,16 @@ static int remote_free(struct host_run *run, struct host_channel *ch, const stru
 				    corale_strerror(ret));
 }
 
-/* Room for one more message in a lane of our window. A call with larger or smaller payloads than the last one's starts
- * when those are read: their readers need nothing of this call to get there. */
+/* Room for one more header in a lane of our window; host_move looks for a slot, if the message needs one. A call with larger
+ * or smaller payloads than the last one's starts when those are read: their readers need nothing of this call to get there. */
 static int local_free(const struct host_run *run, struct host_out *out, int depth)
 {
-	const struct window_layout *layout = &run->engine->layout;
 	if (run->stride && out->stride != run->stride) {
 		if (!host_out_free(out, 1))
 			return 0;
 		out->stride = run->stride;
 	}
-	int room = host_room(layout, run->stride);
-	return host_out_free(out, depth < room ? depth : room);
+	return host_out_free(out, depth);
 }
 
 static int targets_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a)
@@ -146,8 +144,7 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 	if (a->to != PLAN_ALL && !host_is_local(e, a->to))
 		return remote_free(run, ch, a, a->to);
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
-	if ((a->to != PLAN_ALL || a->to_group != PLAN_RAIL) &&
-	    !local_free(run, host_out(e, d, ch->env.channel, a->to_ring), depth))
+	if (host_sends_to_local(e, a) && !local_free(run, host_out(e, d, ch->env.channel, a->to_ring), depth))
 		return 0;
 	for (int i = 0, n = host_group_size(run->engine, a->to_group);
 	     e->transport && a->to == PLAN_ALL && i < n; i++) {
@@ -186,7 +183,7 @@ static int program_progress(struct host_run *run, struct host_channel *ch, struc
 		if (ret <= 0)
 			return ret;
 		ret = host_move(run, ch, &p->action);
-		if (ret)
+		if (ret <= 0)
 			return ret;
 		count_progress(run, &p->action);
 		p->active = 0;
@@ -263,15 +260,16 @@ static int channel_init(struct host_run *run, struct host_channel *ch, const str
 			 plan->scratch_cells, plan->chunk_bytes);
 }
 
-/* Bytes between payloads: a power of two that the call's largest message fits in. */
+/* Bytes between payloads: a power of two that the call's largest message fits in. A message is a chunk at most; where
+ * counts differ by edge (edges), the call does not say more. */
 static size_t choose_stride(const struct host_run *run, int edges)
 {
 	size_t most = run->engine->layout.slot_bytes, stride = WINDOW_LINE;
 	const struct plan_key *key = &run->plan->key;
 	size_t bytes = (size_t)1 << (key->size_class < 40 ? key->size_class : 40);
 	bytes = bytes * run->wire_bytes / run->type_bytes;
-	if (edges) /* an all_to_all_v knows its messages edge by edge only */
-		return most;
+	if (edges || bytes > run->plan->chunk_bytes)
+		bytes = run->plan->chunk_bytes;
 	while (stride < bytes)
 		stride *= 2;
 	return bytes <= WINDOW_INLINE ? 0 : stride < most ? stride : most;

@@ -18,15 +18,17 @@ static size_t round_up(size_t n, size_t unit)
 
 void window_layout_init(struct window_layout *layout, int locals, int channels, int slots, size_t slot_bytes)
 {
-	enum { PAGE = 4096 };
-	*layout = (struct window_layout){
-		.locals = locals, .channels = channels, .slots = slots, .slot_bytes = slot_bytes
-	};
-	size_t lanes = window_lane(layout, locals + 1, 0, 0);
+	enum { PAGE = 4096, LARGEST = 2 }; /* payloads: one is read while the next one is written */
+	*layout = (struct window_layout){ .locals = locals,
+					  .channels = channels,
+					  .slots = slots,
+					  .slot_bytes = slot_bytes,
+					  .lane_bytes = locals > 1 ? LARGEST * slot_bytes : 0 };
+	size_t lanes = window_lane(layout, locals, 0, 0);
 	layout->consumed = round_up(sizeof(struct window_control), PAGE);
 	layout->headers = round_up(layout->consumed + 2 * lanes * WINDOW_LINE, PAGE);
 	layout->payload = round_up(layout->headers + lanes * WINDOW_HEADERS * WINDOW_LINE, PAGE);
-	layout->bytes = layout->payload + lanes * (size_t)slots * slot_bytes;
+	layout->bytes = layout->payload + lanes * layout->lane_bytes;
 }
 
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
@@ -38,8 +40,8 @@ struct window_header *window_headers(const struct window_layout *layout, void *w
 
 unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring)
 {
-	size_t lane = window_lane(layout, d, channel, ring);
-	return (unsigned char *)window + layout->payload + lane * (size_t)layout->slots * layout->slot_bytes;
+	return (unsigned char *)window + layout->payload +
+	       window_lane(layout, d, channel, ring) * layout->lane_bytes;
 }
 
 _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
@@ -115,4 +117,20 @@ void window_unmap(void *window, size_t bytes)
 {
 	if (window)
 		munmap(window, bytes);
+}
+
+size_t window_used(void *window, size_t bytes)
+{
+	enum { AT_ONCE = 4096 };
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = round_up(bytes, page) / page;
+	unsigned char resident[AT_ONCE];
+	size_t used = 0;
+	for (size_t first = 0; first < pages; first += AT_ONCE) {
+		const size_t n = pages - first < AT_ONCE ? pages - first : AT_ONCE;
+		if (mincore((unsigned char *)window + first * page, n * page, resident))
+			return bytes; /* not known: the most that it can be */
+		for (size_t i = 0; i < n; i++)
+			used += resident[i] & 1 ? page : 0;
+	}
+	return used < bytes ? used : bytes;
 }

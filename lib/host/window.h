@@ -7,7 +7,8 @@
  *   consumed   one counter per sender, ring and channel: how many of the sender's messages the owner has read
  *   headers    a fixed line per message slot of every lane that the owner sends on; a lane leads to one local
  *              rank or to ALL of them, and each lane has WINDOW_HEADERS of them, used in turn for ever
- *   slots      the payloads of those messages
+ *   slots      the payloads of those messages: room for two of the largest, or for many small ones
+ * A rank has no lane to itself: that place is its lane to ALL. The only rank of a node has no slots.
  * Header lines never share their place with payload, so no stale byte can pass for a header.
  */
 #ifndef WINDOW_H
@@ -65,18 +66,19 @@ struct window_control {
 
 struct window_layout {
 	int locals, channels, slots;
-	size_t slot_bytes;
+	size_t slot_bytes, lane_bytes; /* the largest payload; all payloads of a lane */
 	size_t consumed, headers, payload, bytes; /* offsets, and the whole */
 };
 
 void window_layout_init(struct window_layout *layout, int locals, int channels, int slots, size_t slot_bytes);
 
-/* Lane to local rank d, or to ALL for d == locals. */
+/* The place of a lane to local rank d among the lanes of its kind. */
 static inline size_t window_lane(const struct window_layout *layout, int d, int channel, int ring)
 {
 	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_RINGS + (size_t)ring;
 }
 
+/* Of the owner's lane to local rank d; d is the owner: to ALL. */
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
 				     int ring);
 unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring);
@@ -91,5 +93,7 @@ int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window);
 /* 1 if fd is shared memory of at least so many bytes, and nobody can make it shorter. */
 int window_is_sealed(int fd, size_t bytes);
 void window_unmap(void *window, size_t bytes);
+/* Bytes of a window that have pages: those that some rank has touched. */
+size_t window_used(void *window, size_t bytes);
 
 #endif
