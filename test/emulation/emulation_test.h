@@ -42,7 +42,6 @@ int test_remote_lowered(void);
 int test_remote_wide(void);
 int test_remote_messages(void);
 int test_remote_in_turn(void);
-int test_remote_pieces(void);
 int test_remote_mismatch(void);
 int test_remote_absent(void);
 int test_remote_replay(void);

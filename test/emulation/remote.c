@@ -63,23 +63,3 @@ int test_remote_in_turn(void)
 	}
 	return faults;
 }
-
-/* Five messages carry a chunk in each node: with a chunk each, the slots of all channels would not fit into the window. */
-int test_remote_pieces(void)
-{
-	static const int five_nodes[] = { 2, 1, 1, 1, 1, 0 };
-	const struct world_params p = { .ranks = 6,
-					.max_blocks = 12,
-					.window_bytes = 2600 << 10,
-					.nodes = five_nodes,
-					.remote_slot = 16 << 10,
-					.chunk_bytes = 16 << 10 };
-	const struct call call = { .coll = CORALE_ALL_REDUCE,
-				   .row = algo_row(CORALE_ALL_REDUCE, "hier_ring"),
-				   .type = CORALE_INT32,
-				   .count = 200000 };
-	struct script *s = script_new(p, test_seed);
-	script_add(s, call);
-	script_add(s, call);
-	return script_run(s);
-}
