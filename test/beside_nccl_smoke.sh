@@ -79,6 +79,9 @@ FAKE_FAILS='*--only*'
 export FAKE_FAILS
 ! beside_nccl --library "$scratch/nccl" --rounds 2 && says 'FAILED with status 3: .*nccl-2.log' && [ "$(wc -l <"$FAKE_RUNS")" = 4 ]
 tell "a failure is named, and the others go on"
+FAKE_FAILS='*'
+! beside_nccl --library "$scratch/nccl" && says 'nothing was measured'
+tell "no table of nothing"
 ! beside_nccl && says '--library: where is' && ! beside_nccl --library "$scratch/none" && says 'there is no such file'
 tell "a library that is not there is an error"
 ! beside_nccl --bogus && says "unknown argument '--bogus'"
