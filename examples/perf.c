@@ -46,7 +46,9 @@ static void sum_up(const struct perf_job *job, size_t bytes, const struct perf_r
 static void run_case(struct perf_job *job, const struct perf_call *call, struct perf_summary *summary)
 {
 	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
-	struct perf_result apart, in_place, *in_place_too = job->coll->has_place ? &in_place : NULL;
+	/* In place is another thing for MPI: its reduce_scatter leaves the result elsewhere. */
+	const int has_place = job->coll->has_place && job->options->only != PERF_MPI;
+	struct perf_result apart, in_place, *in_place_too = has_place ? &in_place : NULL;
 	struct perf_versus versus, *compared = NULL;
 	struct perf_one_call one, *timed = NULL;
 	struct perf_way ways[PERF_MAX_WAYS];
@@ -55,15 +57,21 @@ static void run_case(struct perf_job *job, const struct perf_call *call, struct 
 		summary->wrong += perf_measure_beside(call);
 		return;
 	}
-	apart = perf_measure(call, 0);
+	if (!perf_way_of_line(call, &ways[0]))
+		return;
+	int n = 1, slot = ways[0].slot;
+	apart = perf_measure(&ways[0], 0);
 	if (in_place_too)
-		in_place = perf_measure(call, 1);
-	int n = perf_ways(call, ways);
+		in_place = perf_measure(&ways[0], 1);
+	if (job->options->only == PERF_CORALE)
+		n = perf_ways(call, ways);
+	else
+		perf_place_way(&ways[0], 0);
 	if (n > 1 && perf_compare(ways, n, &versus))
 		compared = &versus;
 	if (perf_measure_one_call(ways, n, &one))
 		timed = &one;
-	perf_print_line(job, call, &apart, in_place_too, compared, timed);
+	perf_print_line(job, call, &apart, in_place_too, compared, timed, slot);
 	summary->sampled += perf_is_sampled(call);
 	sum_up(job, bytes, &apart, in_place_too, compared, timed, summary);
 }
@@ -71,14 +79,17 @@ static void run_case(struct perf_job *job, const struct perf_call *call, struct 
 /* A GPU that was idle, and the processor that feeds it, take some time to become fast: not out of the first size's. */
 static void settle(struct perf_job *job, struct perf_call *call)
 {
+	struct perf_way way;
 	const struct perf_options *options = job->options;
 	if (job->device != &perf_cuda || options->beside || !options->warmup ||
 	    options->min_bytes > SETTLED_BYTES)
 		return;
 	call->count = count_for(job, options->min_bytes, call->type);
 	perf_set_edges(job, call->count, call->type);
+	if (!perf_way_of_line(call, &way))
+		return;
 	for (int i = 0; i < SETTLING; i++)
-		perf_measure(call, 0);
+		perf_measure(&way, 0);
 }
 
 static void run_sizes(struct perf_job *job, struct perf_call *call, struct perf_summary *summary)
@@ -97,7 +108,7 @@ static void run_sizes(struct perf_job *job, struct perf_call *call, struct perf_
 	}
 }
 
-static void run_all(struct perf_job *job, struct perf_summary *summary)
+static void run_coll(struct perf_job *job, int is_first, struct perf_summary *summary)
 {
 	const struct perf_options *options = job->options;
 	int nops = job->coll->has_op ? options->nops : 1;
@@ -111,10 +122,18 @@ static void run_all(struct perf_job *job, struct perf_summary *summary)
 							  .op = job->coll->has_op ? options->ops[o]
 										  : CORALE_SUM,
 							  .root = r };
-				if (!t && !o && r == first)
+				if (is_first && !t && !o && r == first)
 					settle(job, &call);
 				run_sizes(job, &call, summary);
 			}
+}
+
+static void run_all(struct perf_job *job, struct perf_summary *summary)
+{
+	for (int i = 0; i < job->options->ncolls; i++) {
+		job->coll = perf_coll_number(job->options->colls[i]);
+		run_coll(job, i == 0, summary);
+	}
 }
 
 static void *allocate_array(int n, size_t each)
@@ -160,6 +179,14 @@ static void free_pair(struct perf_job *job)
 	}
 }
 
+static int has_coll(const struct perf_options *options, const char *name)
+{
+	for (int i = 0; i < options->ncolls; i++)
+		if (strcmp(perf_coll_name(options->colls[i]), name) == 0)
+			return 1;
+	return 0;
+}
+
 static void allocate_all(struct perf_job *job)
 {
 	/* Twice: a rank's share of all_to_all_v may be twice the average. A block has at least one element. */
@@ -168,7 +195,7 @@ static void allocate_all(struct perf_job *job)
 	size_t **sizes[] = { &job->send_counts, &job->send_displs, &job->recv_counts, &job->recv_displs };
 	int **ints[] = { &job->mpi_send_counts, &job->mpi_send_displs, &job->mpi_recv_counts,
 			 &job->mpi_recv_displs };
-	job->room = bytes * (strcmp(job->coll->name, "all_to_all_v") ? 1 : 2) + PERF_GUARD_BYTES;
+	job->room = bytes * (has_coll(job->options, "all_to_all_v") ? 2 : 1) + PERF_GUARD_BYTES;
 	allocate_pair(job);
 	for (int i = 0; i < 4; i++) {
 		*sizes[i] = allocate_array(job->size, sizeof(size_t));
@@ -202,18 +229,37 @@ static void open_raw(struct perf_job *job)
 	}
 }
 
-static int open_job(struct perf_job *job)
+static void open_corale(struct perf_job *job)
 {
 	corale_config config;
+	corale_config_init(&config);
+	config.device = job->options->cuda ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
+	must("corale_comm_create_mpi", corale_comm_create_mpi(job->mpi, &config, &job->comm));
+	job->node = corale_comm_node(job->comm);
+	job->nodes = corale_comm_nodes(job->comm);
+}
+
+/* Without Corale: as it would number the nodes of one host, and count those of all. */
+static void count_nodes(struct perf_job *job)
+{
+	const char *text = getenv("CORALE_NODE_SIZE");
+	const int wanted = text ? atoi(text) : 0, each = wanted > 0 ? wanted : job->local_size;
+	const int is_first = job->local_rank % each == 0;
+	job->node = job->local_rank / each;
+	MPI_Allreduce(&is_first, &job->nodes, 1, MPI_INT, MPI_SUM, job->mpi);
+}
+
+static int open_job(struct perf_job *job)
+{
 	corale_stream *stream;
 	if (open_device(job))
 		return -1;
 	open_raw(job);
 	perf_clock_open(&job->clock, job->mpi);
-	corale_config_init(&config);
-	config.device = job->options->cuda ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
-	must("corale_comm_create_mpi", corale_comm_create_mpi(job->mpi, &config, &job->comm));
-	job->nodes = corale_comm_nodes(job->comm);
+	if (job->options->only == PERF_CORALE)
+		open_corale(job);
+	else
+		count_nodes(job);
 	if (job->options->stream && !job->options->cuda) {
 		must("corale_stream_create", corale_stream_create(&stream));
 		job->stream = stream;
@@ -233,7 +279,8 @@ static void close_job(struct perf_job *job)
 	perf_nccl_close(job);
 	free_pair(job);
 	perf_data_close(job);
-	corale_comm_destroy(job->comm);
+	if (job->comm)
+		corale_comm_destroy(job->comm);
 	perf_clock_close(&job->clock);
 	job->device->close(job);
 	if (job->raw && fclose(job->raw)) {
@@ -246,7 +293,9 @@ static void close_job(struct perf_job *job)
 static int check_options(const struct perf_job *job)
 {
 	const struct perf_options *options = job->options;
-	if (job->coll->has_root && options->root >= job->size) {
+	for (int i = 0; i < options->ncolls; i++) {
+		if (!perf_coll_number(options->colls[i])->has_root || options->root < job->size)
+			continue;
 		if (job->rank == 0)
 			fprintf(stderr, "-r %d: there are %d ranks\n", options->root, job->size);
 		return -1;
@@ -260,14 +309,16 @@ static int run(int argc, char **argv, struct perf_options *options)
 	struct perf_job job = { .options = options, .mpi = MPI_COMM_WORLD };
 	MPI_Comm_rank(job.mpi, &job.rank);
 	MPI_Comm_size(job.mpi, &job.size);
-	if (!(job.coll = perf_coll_of_program(argv[0]))) {
+	int coll = perf_coll_of_program(argv[0]);
+	if (coll < 0) {
 		if (job.rank == 0)
 			fprintf(stderr, "%s: the program's name must hold a collective's name\n", argv[0]);
 		return 1;
 	}
-	int parsed = perf_parse(argc, argv, job.coll->name, job.rank == 0, options);
+	int parsed = perf_parse(argc, argv, coll, job.rank == 0, options);
 	if (parsed || check_options(&job))
 		return parsed <= 0;
+	job.coll = perf_coll_number(options->colls[0]);
 	if (options->verbose)
 		setenv("CORALE_DEBUG", "info", 0);
 	if (open_job(&job))

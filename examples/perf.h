@@ -12,7 +12,7 @@
 #include "perf_clock.h"
 #include "reference.h"
 
-enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 13 };
+enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 13, PERF_COLLS = 11 };
 
 /* What the program's buffers are to the library. */
 enum perf_registration { PERF_PLAIN, PERF_REGISTERED, PERF_ALLOCATED };
@@ -20,6 +20,9 @@ enum perf_registration { PERF_PLAIN, PERF_REGISTERED, PERF_ALLOCATED };
 /* How NCCL is called: plain buffers, registered symmetric windows, windows and a communicator without blocks; plain buffers with
  * each number of threads and sockets that pays, of which the best counts. */
 enum perf_nccl_mode { PERF_NCCL_STOCK, PERF_NCCL_WINDOW, PERF_NCCL_ZERO, PERF_NCCL_SOCKETS, PERF_NCCL_MODES };
+
+/* Whose calls the columns without a peer's name are of. */
+enum perf_library { PERF_CORALE, PERF_MPI, PERF_NCCL };
 
 struct perf_options {
 	size_t min_bytes, max_bytes, step_bytes;
@@ -37,9 +40,11 @@ struct perf_options {
 	int vs_mpi, blocks, stream, verbose;
 	int beside, beside_sms; /* a matrix product beside the calls; for how many SMs, 0: all */
 	int every_us; /* one call per so many microseconds; 0: one after the other */
+	enum perf_library only; /* a peer: no Corale in these processes */
 	const char *cublas; /* its library, or NULL */
 	const char *vs_nccl; /* NCCL's library, or NULL */
 	int nccl_modes; /* a bit for each perf_nccl_mode */
+	int colls[PERF_COLLS], ncolls; /* numbers in perf_coll.c's table */
 	const char *raw; /* file for machine-readable lines, or NULL */
 };
 
@@ -54,9 +59,9 @@ struct perf_job {
 	const struct perf_device *device;
 	MPI_Comm mpi;
 	struct perf_clock clock;
-	int rank, size, nodes, local_rank, local_size;
+	int rank, size, node, nodes, local_rank, local_size;
 	char gpu[128]; /* "" without one */
-	corale_comm *comm;
+	corale_comm *comm; /* NULL: a peer is timed alone */
 	void *stream; /* NULL: blocking calls */
 	struct perf_pair pair;
 	size_t room; /* bytes of each of a pair's buffers */
@@ -86,6 +91,7 @@ struct perf_call {
 struct perf_way {
 	const char *name;
 	int slot; /* column of a peer's times */
+	const struct perf_pair *pair;
 	struct perf_call call;
 	int (*run)(const struct perf_call *call); /* 0, or a code that explain has words for */
 	const char *(*explain)(const struct perf_job *job, int code);
@@ -171,12 +177,15 @@ struct perf_beside {
 };
 
 /* perf_options.c: 0, 1 (asked for help, which was printed) or -1 (a message was printed). say: print messages here. */
-int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_options *options);
+int perf_parse(int argc, char **argv, int coll, int say, struct perf_options *options);
 const char *perf_op_name(corale_op op);
+const char *perf_library_name(enum perf_library library);
 
 /* perf_coll.c */
 const char *perf_file_name(const char *path); /* without its folders */
-const struct perf_coll *perf_coll_of_program(const char *program);
+int perf_coll_of_program(const char *program); /* its number, or -1 */
+const struct perf_coll *perf_coll_number(int number);
+const char *perf_coll_name(int number);
 size_t perf_blocks(const struct perf_coll *coll, int ranks); /* the line's size in units of count */
 size_t perf_recv_bytes(const struct perf_job *job, size_t count, corale_type type);
 void perf_place(struct perf_call *call, const struct perf_pair *pair, int in_place); /* sets send and recv */
@@ -200,6 +209,7 @@ long perf_check(const struct perf_way *way, const struct reference *ref, size_t 
 
 /* perf_time.c */
 struct perf_way perf_ours(const struct perf_call *call);
+struct perf_way perf_mpi(const struct perf_call *call); /* perf_versus.c */
 void perf_way_die(const struct perf_way *way, int code);
 void perf_round(
     const struct perf_way *way); /* makes its call, or launches its graph, and waits for the end */
@@ -217,14 +227,19 @@ void perf_create_op(struct perf_call *call, const struct reference *ref);
 void perf_destroy_op(struct perf_call *call, const struct reference *ref);
 /* One call with new data into a poisoned buffer: wrong elements of all ranks; -1 if the call was refused. */
 long perf_try(struct perf_way *way, const struct reference *ref, size_t limit, int in_place);
-struct perf_result perf_measure(const struct perf_call *call, int in_place);
+struct perf_result perf_measure(const struct perf_way *way, int in_place);
 
 /* perf_versus.c */
 double perf_median(const double *values, int n, int stride);
 /* Ours and, behind it, the ways of the peer that the options name, as far as these can serve the call; how many. */
 int perf_ways(const struct perf_call *call, struct perf_way *ways);
+int perf_peer_can(const struct perf_call *call); /* or says why not */
 /* Of ways, ours first, and at least one of a peer: whether there is a result. */
 int perf_compare(const struct perf_way *ways, int n, struct perf_versus *versus);
+
+/* perf_only.c: what a line is of: ours, or the fastest way of the peer that is timed alone. 0: it can't serve the call */
+int perf_way_of_line(const struct perf_call *call, struct perf_way *way);
+void perf_place_way(struct perf_way *way, int in_place);
 
 /* perf_one_call.c: whether there is a result; ways as for perf_compare, or ours alone */
 int perf_measure_one_call(const struct perf_way *ways, int n, struct perf_one_call *one);
@@ -250,9 +265,10 @@ long perf_measure_beside(const struct perf_call *call);
 
 /* perf_print.c: all print on rank 0 only */
 void perf_print_header(const struct perf_job *job);
+/* slot: the mode of a peer that is timed alone */
 void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 		     const struct perf_result *out_of_place, const struct perf_result *in_place,
-		     const struct perf_versus *versus, const struct perf_one_call *one);
+		     const struct perf_versus *versus, const struct perf_one_call *one, int slot);
 void perf_print_beside(const struct perf_way *way, int in_place, const struct perf_beside *beside);
 struct perf_ratios {
 	int count;

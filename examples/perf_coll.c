@@ -321,7 +321,7 @@ static int moves_nothing(const struct perf_call *c, int i, struct perf_part *par
 
 enum { EACH = PERF_PER_RANK };
 /* name, op, root, place, send and recv blocks, busbw factor, equal results, ours, MPI, what is sent and received */
-static const struct perf_coll colls[] = {
+static const struct perf_coll colls[PERF_COLLS] = {
 	{ "all_reduce", 1, 0, 1, 1, 1, 2, -2, 1, all_reduce, all_reduce_mpi, sends_one, receives_fold },
 	{ "all_gather", 0, 0, 1, 1, EACH, 1, -1, 1, all_gather, all_gather_mpi, sends_one, receives_all },
 	{ "reduce_scatter", 1, 0, 1, EACH, 1, 1, -1, 0, reduce_scatter, reduce_scatter_mpi, sends_blocks,
@@ -346,12 +346,22 @@ const char *perf_file_name(const char *path)
 }
 
 /* The collective whose name the program's name holds; the longer names come first in the table. */
-const struct perf_coll *perf_coll_of_program(const char *program)
+int perf_coll_of_program(const char *program)
 {
-	for (size_t i = 0; i < sizeof(colls) / sizeof(colls[0]); i++)
+	for (int i = 0; i < PERF_COLLS; i++)
 		if (strstr(perf_file_name(program), colls[i].name))
-			return &colls[i];
-	return NULL;
+			return i;
+	return -1;
+}
+
+const struct perf_coll *perf_coll_number(int number)
+{
+	return &colls[number];
+}
+
+const char *perf_coll_name(int number)
+{
+	return colls[number].name;
 }
 
 size_t perf_blocks(const struct perf_coll *coll, int ranks)

@@ -109,7 +109,7 @@ static void copy(const struct perf_job *job, void *to, const void *from, size_t 
 static int complete(const struct perf_job *job)
 {
 	cudaError_t error = cudaStreamSynchronize(stream_of(job));
-	int ret = corale_comm_async_error(job->comm);
+	int ret = job->comm ? corale_comm_async_error(job->comm) : 0;
 	if (!ret)
 		perf_cuda_must(error, "cudaStreamSynchronize");
 	return ret;

@@ -31,7 +31,6 @@ struct nccl_comm {
 
 struct perf_nccl {
 	struct nccl_library *library; /* of the modes but sockets */
-	int (*run)(const struct perf_call *call);
 	struct nccl_comm comms[COMMS];
 	struct perf_pair plain, windowed; /* buffers; NULL, or the job's own */
 };
@@ -148,6 +147,28 @@ static const struct {
 	{ "scatter", scatter },
 };
 
+/* NULL: this NCCL has no such collective. */
+static int (*run_of(const struct perf_nccl *nccl, const struct perf_coll *coll))(const struct perf_call *)
+{
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		if (strcmp(runs[i].coll, coll->name))
+			continue;
+		if ((runs[i].run == gather && !nccl->library->gather) ||
+		    (runs[i].run == scatter && !nccl->library->scatter))
+			return NULL;
+		return runs[i].run;
+	}
+	return NULL;
+}
+
+static int can_any(const struct perf_job *job)
+{
+	for (int i = 0; i < job->options->ncolls; i++)
+		if (run_of(job->nccl, perf_coll_number(job->options->colls[i])))
+			return 1;
+	return 0;
+}
+
 /* ---- Coming up ------------------------------------------------------------------------------- */
 
 static const char *explain(const struct perf_job *job, int code)
@@ -195,7 +216,7 @@ static void set_number(const char *name, int value)
 static void tell_nodes(const struct perf_job *job)
 {
 	char id[32];
-	snprintf(id, sizeof(id), "corale-node-%d", corale_comm_node(job->comm));
+	snprintf(id, sizeof(id), "corale-node-%d", job->node);
 	if (job->nodes < 2 || job->local_size < job->size)
 		return;
 	setenv("NCCL_HOSTID", id, 0);
@@ -219,7 +240,7 @@ static void make_plain(struct perf_job *job)
 	nccl->plain.recv = job->device->allocate(job->room);
 }
 
-/* NCCL connects, and reads its settings, in the first calls. */
+/* NCCL connects, and reads its settings, in the first calls: one of each collective, never in a graph. */
 static void connect(const struct perf_job *job, struct nccl_comm *n)
 {
 	const struct perf_call call = { .job = job,
@@ -228,7 +249,12 @@ static void connect(const struct perf_job *job, struct nccl_comm *n)
 					.count = 1,
 					.type = CORALE_INT8,
 					.peer = n };
-	nccl_must(job, n->library, job->nccl->run(&call), "connecting");
+	for (int i = 0; i < job->options->ncolls; i++) {
+		int (*run)(const struct perf_call *) =
+		    run_of(job->nccl, perf_coll_number(job->options->colls[i]));
+		if (run)
+			nccl_must(job, n->library, run(&call), "connecting");
+	}
 	if (job->device->complete(job))
 		perf_die("connecting NCCL", CORALE_ESYSTEM);
 }
@@ -296,13 +322,7 @@ void perf_nccl_open(struct perf_job *job)
 	tell_nodes(job);
 	name_comms(nccl);
 	nccl->library = nccl_library_open(job, 0);
-	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
-		if (strcmp(runs[i].coll, job->coll->name) == 0)
-			nccl->run = runs[i].run;
-	if ((nccl->run == gather && !nccl->library->gather) ||
-	    (nccl->run == scatter && !nccl->library->scatter))
-		nccl->run = NULL; /* this NCCL has no such collective */
-	if (!nccl->run) /* nothing to be compared */
+	if (!can_any(job)) /* nothing to be compared */
 		return;
 	make_plain(job);
 	if (wants(job, PERF_NCCL_STOCK))
@@ -353,7 +373,7 @@ int perf_nccl_can(const struct perf_call *call, const char **why_not)
 {
 	const struct perf_nccl *nccl = call->job->nccl;
 	int is_float8 = call->type == CORALE_FLOAT8_E4M3 || call->type == CORALE_FLOAT8_E5M2;
-	if (!nccl->run)
+	if (!run_of(nccl, call->job->coll))
 		*why_not = "NCCL has no such collective";
 	else if (call->job->coll->has_op && call->op >= CORALE_NUM_OPS)
 		*why_not = "premultiplied sums are compared with nothing";
@@ -381,8 +401,9 @@ int perf_nccl_ways(const struct perf_call *call, int in_place, struct perf_way *
 			continue;
 		ways[n] = (struct perf_way){ .name = comm->name,
 					     .slot = i < SOCKETS_FIRST ? i : PERF_NCCL_SOCKETS,
+					     .pair = &comm->pair,
 					     .call = *call,
-					     .run = nccl->run,
+					     .run = run_of(nccl, call->job->coll),
 					     .explain = explain };
 		ways[n].call.peer = comm;
 		perf_place(&ways[n++].call, &comm->pair, in_place);

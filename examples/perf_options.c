@@ -16,6 +16,7 @@ static const char help[] =
     "  -f, --stepfactor F     each size is F times the last (default 2)\n"
     "  -i, --stepbytes SIZE   each size is SIZE more than the last, instead of -f\n"
     "Calls\n"
+    "      --coll LIST        collectives with commas, or all, instead of the one in the program's name\n"
     "  -d, --datatype TYPE    int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 float32 float64\n"
     "                         float8_e4m3 float8_e5m2, a list with commas, or all (default float32)\n"
     "  -o, --op OP            sum prod min max avg premul, a list with commas, or all (default sum)\n"
@@ -51,6 +52,11 @@ static const char help[] =
     "                         windows), zero (windows and the policy without blocks), sockets (the best of\n"
     "                         1, 2, 4 threads by 1, 2, 4 sockets each); default stock. The best is the\n"
     "                         fastest of them at that size\n"
+    "      --only LIBRARY     nccl or mpi, with --vs-nccl or --vs-mpi: only that library is timed and "
+    "checked, in the\n"
+    "                         columns of ours, and there is no communicator of Corale; NCCL in the fastest "
+    "of\n"
+    "                         its modes at that size. corale (default): what the other options say\n"
     "      --in-place         NCCL and ours are compared in place where that has a meaning\n"
     "      --blocks N         at least N blocks (default 11 with MPI, 5 with NCCL); noise below 0.85 makes "
     "it\n"
@@ -97,7 +103,9 @@ enum {
 	OPT_BESIDE,
 	OPT_BESIDE_SMS,
 	OPT_EVERY,
-	OPT_CUBLAS
+	OPT_CUBLAS,
+	OPT_COLL,
+	OPT_ONLY
 };
 
 static const struct option long_options[] = { { "minbytes", required_argument, NULL, 'b' },
@@ -127,6 +135,8 @@ static const struct option long_options[] = { { "minbytes", required_argument, N
 					      { "every", required_argument, NULL, OPT_EVERY },
 					      { "cublas", required_argument, NULL, OPT_CUBLAS },
 					      { "in-place", no_argument, NULL, OPT_IN_PLACE },
+					      { "coll", required_argument, NULL, OPT_COLL },
+					      { "only", required_argument, NULL, OPT_ONLY },
 					      { "help", no_argument, NULL, 'h' },
 					      { 0 } };
 
@@ -232,6 +242,22 @@ static int parse_modes(char *text, int *bits)
 	return 0;
 }
 
+const char *perf_library_name(enum perf_library library)
+{
+	const char *const names[] = { "corale", "mpi", "nccl" };
+	return names[library];
+}
+
+static int parse_library(const char *text, enum perf_library *library)
+{
+	for (int i = PERF_CORALE; i <= PERF_NCCL; i++) {
+		*library = (enum perf_library)i;
+		if (strcmp(text, perf_library_name(*library)) == 0)
+			return 0;
+	}
+	return -1;
+}
+
 /* One option; 0, or -1 if its value is malformed. */
 static int take(int c, char *value, struct perf_options *o)
 {
@@ -269,6 +295,10 @@ static int take(int c, char *value, struct perf_options *o)
 		return parse_int(value, 0, &o->registration) || o->registration > PERF_ALLOCATED ? -1 : 0;
 	case OPT_DEVICE:
 		return parse_device(value, &o->cuda);
+	case OPT_COLL:
+		return parse_list(value, perf_coll_name, PERF_COLLS, o->colls, &o->ncolls);
+	case OPT_ONLY:
+		return parse_library(value, &o->only);
 	case OPT_CHECK_MAX:
 		return parse_size(value, &o->check_max) || !o->check_max ? -1 : 0;
 	case OPT_VS_NCCL:
@@ -308,6 +338,25 @@ static int complain(int say, const char *format, const char *a, const char *b)
 	return -1;
 }
 
+/* Of --only: the library has to be named, and what belongs to Corale, or needs two libraries, is of no use. */
+static const char *contradiction_of_only(const struct perf_options *o)
+{
+	const int alone = o->only != PERF_CORALE;
+	if (o->only == PERF_NCCL && !o->vs_nccl)
+		return "--only nccl needs NCCL's library: --vs-nccl LIBRARY";
+	if (o->only == PERF_MPI && !o->vs_mpi)
+		return "--only mpi needs --vs-mpi";
+	if (alone && o->beside)
+		return "--only mpi and --only nccl don't go with --beside";
+	if (alone && o->registration)
+		return "-R registers buffers with Corale: it doesn't go with --only mpi or --only nccl";
+	if (alone && o->stream)
+		return "--stream is for Corale's calls: it doesn't go with --only mpi or --only nccl";
+	if (alone && o->in_place)
+		return "--in-place is for comparisons: it doesn't go with --only";
+	return NULL;
+}
+
 /* Options that do not go together. */
 static const char *contradiction(const struct perf_options *o)
 {
@@ -321,10 +370,10 @@ static const char *contradiction(const struct perf_options *o)
 		return "--every and --beside-sms belong to --beside gemm";
 	if (o->vs_mpi && o->cuda)
 		return "--vs-mpi compares calls on host memory: it goes with --device host";
-	return NULL;
+	return contradiction_of_only(o);
 }
 
-int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_options *options)
+int perf_parse(int argc, char **argv, int coll, int say, struct perf_options *options)
 {
 	static const struct perf_options defaults = { .min_bytes = 8,
 						      .max_bytes = 64 << 20,
@@ -338,11 +387,13 @@ int perf_parse(int argc, char **argv, const char *coll, int say, struct perf_opt
 						      .nccl_modes = 1 << PERF_NCCL_STOCK };
 	int c;
 	*options = defaults;
+	options->colls[0] = coll;
+	options->ncolls = 1;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "b:e:f:i:d:o:r:n:w:c:vhG:R:", long_options, NULL)) != -1) {
 		if (c == 'h') {
 			if (say)
-				printf(help, coll, coll);
+				printf(help, perf_coll_name(coll), perf_coll_name(coll));
 			return 1;
 		}
 		if (c == '?')

@@ -3,7 +3,8 @@
  *
  * Line 1: "# corale-perf-raw 1", then NAME=VALUE: version, mpi, ranks, hosts, nodes, stream (1: asynchronous host
  * calls); device (host, cuda), gpu (its name), mode (eager, graph), replays (of a graph), registration (plain,
- * registered, allocated), nccl (its version and path, empty without), place (out, in: how NCCL and ours are compared).
+ * registered, allocated), nccl (its version and path, empty without), place (out, in: how NCCL and ours are compared),
+ * library (that of the lines: corale, mpi, nccl).
  * Line 2: the columns' names. Readers go by these names: later versions add columns at the end.
  * Then a line for each that is printed; a field is empty where a value has no meaning or was not measured.
  *   coll bytes count type op root      the call; root -1: has none
@@ -17,6 +18,8 @@
  *   one_us one_mpi_us one_nccl_us one_ratio   one call at a time, medians (perf_clock.h): ours, MPI's, the best of NCCL's, and the
  *                                      peer's / ours; empty where the ranks are on several hosts
  *   one_spread_us                      from the first rank's entry into such a call to the last rank's
+ *   library nccl_mode                  corale; with --only mpi or nccl that library, whose us ... in_wrong and one_us then are; the
+ *                                      mode of NCCL that was timed
  *
  * With --beside line 1 begins with "# corale-perf-beside 1" and has beside, sms (how many the products may use; 0: all)
  * and every (microseconds from call to call; 0: one after the other), too. There is a line for each way of a case:
@@ -67,36 +70,42 @@ static void print_clock(const struct perf_job *job)
 		       clock->ranks, clock->cores);
 }
 
+/* Whether the lines compare ours with that peer. */
+static int is_versus(const struct perf_job *job, enum perf_library peer)
+{
+	return job->options->only == PERF_CORALE &&
+	       (peer == PERF_NCCL ? job->nccl != NULL : job->options->vs_mpi);
+}
+
 static void print_columns(const struct perf_job *job)
 {
-	const char *title = job->options->vs_mpi ? "   against MPI, medians"
-			    : job->nccl          ? "   against NCCL, medians"
-						 : "";
-	const int title_width = job->nccl ? 65 : job->options->vs_mpi ? 44 : 0;
+	const int mpi = is_versus(job, PERF_MPI), nccl = is_versus(job, PERF_NCCL);
+	const char *title = mpi ? "   against MPI, medians" : nccl ? "   against NCCL, medians" : "";
+	const int title_width = nccl ? 65 : mpi ? 44 : 0;
 	print_clock(job);
 	printf("#\n#%11s %12s %11s %7s %5s   %27s%8s  %27s%8s%-*s   %s\n", "", "", "", "", "",
 	       "out of place     ", "", "in place       ", "", title_width, title, "one call");
 	printf("#%11s %12s %11s %7s %5s   %9s %8s %8s %7s   %9s %8s %8s %7s", "size", "count", "type",
 	       "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
-	if (job->options->vs_mpi)
+	if (mpi)
 		printf("   %9s %9s %7s %6s %6s", "ours", "mpi", "mpi/", "noise", "blocks");
-	if (job->nccl)
+	if (nccl)
 		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "ours", "stock", "best", "best/", "stock/",
 		       "noise", "blocks", "best");
-	printf("   %9s", "ours");
-	if (job->options->vs_mpi)
+	printf("   %9s", job->options->only ? perf_library_name(job->options->only) : "ours");
+	if (mpi)
 		printf(" %9s %7s", "mpi", "mpi/");
-	if (job->nccl)
+	if (nccl)
 		printf(" %9s %7s", "best", "best/");
 	printf("\n#%11s %12s %11s %7s %5s   %9s %8s %8s %7s   %9s %8s %8s %7s", "(B)", "(elements)", "", "",
 	       "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
-	if (job->options->vs_mpi)
+	if (mpi)
 		printf("   %9s %9s %7s %6s %6s", "(us)", "(us)", "ours", "", "");
-	if (job->nccl)
+	if (nccl)
 		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "(us)", "(us)", "(us)", "ours", "ours", "", "",
 		       "is");
 	printf("   %9s", "(us)");
-	if (job->options->vs_mpi || job->nccl)
+	if (mpi || nccl)
 		printf(" %9s %7s", "(us)", "ours");
 	printf("\n");
 	fflush(stdout);
@@ -125,8 +134,11 @@ static void print_nccl(const struct perf_job *job)
 {
 	if (!job->nccl)
 		return;
-	printf("# %s, %s, compared %s place\n", perf_nccl_version(job), job->options->vs_nccl,
-	       job->options->in_place && job->coll->has_place ? "in" : "out of");
+	printf("# %s, %s, %s %s\n", perf_nccl_version(job), job->options->vs_nccl,
+	       job->options->only ? "alone:" : "compared",
+	       job->options->only                               ? "no Corale in these processes"
+	       : job->options->in_place && job->coll->has_place ? "in place"
+								: "out of place");
 	for (char **e = environ; *e; e++)
 		if (strncmp(*e, "NCCL_", 5) == 0)
 			printf("# %s\n", *e);
@@ -142,11 +154,13 @@ static void print_raw_header(const struct perf_job *job, const char *mpi, int ho
 		"# corale-perf-%s 1\tversion=%d.%d.%d\tmpi=%s\tranks=%d\thosts=%d\tnodes=%d\tstream=%d",
 		options->beside ? "beside" : "raw", version / 10000, version / 100 % 100, version % 100, mpi,
 		job->size, hosts, job->nodes, job->stream != NULL && !options->cuda);
-	fprintf(job->raw, "\tdevice=%s\tgpu=%s\tmode=%s\treplays=%d\tregistration=%s\tnccl=%s%s%s\tplace=%s",
-		job->device->name, job->gpu, options->replays ? "graph" : "eager", options->replays,
-		registration_name(job), job->nccl ? perf_nccl_version(job) : "", job->nccl ? " " : "",
-		job->nccl ? perf_file_name(options->vs_nccl) : "",
-		options->in_place && job->coll->has_place ? "in" : "out");
+	fprintf(
+	    job->raw,
+	    "\tdevice=%s\tgpu=%s\tmode=%s\treplays=%d\tregistration=%s\tnccl=%s%s%s\tplace=%s\tlibrary=%s",
+	    job->device->name, job->gpu, options->replays ? "graph" : "eager", options->replays,
+	    registration_name(job), job->nccl ? perf_nccl_version(job) : "", job->nccl ? " " : "",
+	    job->nccl ? perf_file_name(options->vs_nccl) : "",
+	    options->in_place && job->coll->has_place ? "in" : "out", perf_library_name(options->only));
 	if (options->beside) {
 		fprintf(job->raw,
 			"\tbeside=gemm\tsms=%d\tevery=%d\ncoll\tbytes\tcount\ttype\top\troot\tway\tplace\t"
@@ -158,7 +172,7 @@ static void print_raw_header(const struct perf_job *job, const char *mpi, int ho
 		"\ncoll\tbytes\tcount\ttype\top\troot\tus\talgbw\tbusbw\twrong\tin_us\tin_algbw\tin_busbw\t"
 		"in_wrong\tours_us\tmpi_us\tratio\tnoise\tblocks\tsampled\tnccl_stock_us\tnccl_window_us\t"
 		"nccl_zero_us\tnccl_sockets_us\tnccl_best_us\tbest_ratio\tstock_ratio\tnccl_noise\t"
-		"one_us\tone_mpi_us\tone_nccl_us\tone_ratio\tone_spread_us\n");
+		"one_us\tone_mpi_us\tone_nccl_us\tone_ratio\tone_spread_us\tlibrary\tnccl_mode\n");
 }
 
 void perf_print_header(const struct perf_job *job)
@@ -247,6 +261,16 @@ static void print_raw_one_call(const struct perf_job *job, const struct perf_one
 	print_raw_number(job, one->spread_us);
 }
 
+static void print_raw_library(const struct perf_job *job, int slot)
+{
+	const enum perf_library only = job->options->only;
+	if (!job->raw)
+		return;
+	fprintf(job->raw, "\t%s\t%s\n", perf_library_name(only),
+		only == PERF_NCCL ? perf_nccl_mode_name(slot) : "");
+	fflush(job->raw);
+}
+
 static void print_us(double us)
 {
 	if (us > 0)
@@ -265,9 +289,9 @@ static const char *best_name(const struct perf_versus *v)
 
 static void print_versus(const struct perf_job *job, const struct perf_versus *v)
 {
-	if (!v->blocks && job->nccl)
+	if (!v->blocks && is_versus(job, PERF_NCCL))
 		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "-", "-", "-", "-", "-", "-", "-", "-");
-	else if (!v->blocks && job->options->vs_mpi)
+	else if (!v->blocks && is_versus(job, PERF_MPI))
 		printf("   %9s %9s %7s %6s %6s", "-", "-", "-", "-", "-");
 	if (!v->blocks)
 		return;
@@ -286,7 +310,7 @@ static void print_one_call(const struct perf_job *job, const struct perf_one_cal
 {
 	printf("  ");
 	print_us(one->ours_us);
-	if (!job->options->vs_mpi && !job->nccl)
+	if (!is_versus(job, PERF_MPI) && !is_versus(job, PERF_NCCL))
 		return;
 	print_us(one->peer_us);
 	if (one->peer_us > 0)
@@ -295,9 +319,18 @@ static void print_one_call(const struct perf_job *job, const struct perf_one_cal
 		printf(" %7s", "-");
 }
 
+/* Of several collectives (--coll) each is named before its first line. */
+static void print_coll(const struct perf_job *job)
+{
+	static const struct perf_coll *last;
+	if (job->options->ncolls > 1 && job->coll != last)
+		printf("# %s\n", job->coll->name);
+	last = job->coll;
+}
+
 void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 		     const struct perf_result *out_of_place, const struct perf_result *in_place,
-		     const struct perf_versus *versus, const struct perf_one_call *one)
+		     const struct perf_versus *versus, const struct perf_one_call *one, int slot)
 {
 	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
 	const char *op = job->coll->has_op ? perf_op_name(call->op) : "none";
@@ -306,6 +339,7 @@ void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 	static const struct perf_one_call untimed;
 	if (job->rank)
 		return;
+	print_coll(job);
 	printf(" %11zu %12zu %11s %7s %5d", bytes, call->count, corale_type_name(call->type), op, root);
 	if (job->raw)
 		fprintf(job->raw, "%s\t%zu\t%zu\t%s\t%s\t%d", job->coll->name, bytes, call->count,
@@ -318,10 +352,7 @@ void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 	print_raw_one_call(job, one ? one : &untimed);
 	printf("\n");
 	fflush(stdout);
-	if (job->raw) {
-		fprintf(job->raw, "\n");
-		fflush(job->raw);
-	}
+	print_raw_library(job, slot);
 }
 
 void perf_print_beside(const struct perf_way *way, int in_place, const struct perf_beside *b)
@@ -391,9 +422,9 @@ void perf_print_summary(const struct perf_job *job, const struct perf_summary *s
 	if (summary->spread_us >= 0)
 		printf("# one call: ranks entered within %.2f us of each other, in the median\n",
 		       summary->spread_us);
-	if (job->nccl && !summary->best.count)
+	if (is_versus(job, PERF_NCCL) && !summary->best.count)
 		printf("# vs nccl: no line was compared\n");
-	else if (job->nccl)
+	else if (is_versus(job, PERF_NCCL))
 		printf(
 		    "# not slower than nccl best, or no more than it differs from itself: %d of %d lines\n",
 		    summary->passed, summary->best.count);

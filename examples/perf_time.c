@@ -67,9 +67,11 @@ static const char *explain(const struct perf_job *job, int code)
 
 struct perf_way perf_ours(const struct perf_call *call)
 {
-	return (struct perf_way){
-		.name = "corale", .call = *call, .run = call->job->coll->ours, .explain = explain
-	};
+	return (struct perf_way){ .name = "corale",
+				  .pair = &call->job->pair,
+				  .call = *call,
+				  .run = call->job->coll->ours,
+				  .explain = explain };
 }
 
 static int clamp(double value, int least, int most)
@@ -206,14 +208,14 @@ static long check_after(const struct perf_way *way, const struct reference *ref)
 	return all;
 }
 
-struct perf_result perf_measure(const struct perf_call *call, int in_place)
+struct perf_result perf_measure(const struct perf_way *of, int in_place)
 {
-	const struct perf_job *job = call->job;
+	const struct perf_job *job = of->call.job;
 	const struct perf_options *options = job->options;
-	struct perf_way way = perf_ours(call);
+	struct perf_way way = *of;
 	struct perf_result result;
 	struct reference ref;
-	perf_place(&way.call, &job->pair, in_place);
+	perf_place_way(&way, in_place);
 	result.wrong = check(&way, in_place, &ref);
 	int checks_after = options->checks && job->stream && !in_place;
 	if (checks_after)

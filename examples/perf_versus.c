@@ -151,14 +151,21 @@ static const char *explain_mpi(const struct perf_job *job, int code)
 	return text;
 }
 
+struct perf_way perf_mpi(const struct perf_call *call)
+{
+	struct perf_way way = { .name = "mpi",
+				.pair = &call->job->pair,
+				.call = *call,
+				.run = call->job->coll->mpi,
+				.explain = explain_mpi };
+	perf_place_way(&way, 0);
+	return way;
+}
+
 static int add_mpi(const struct perf_call *call, struct perf_way *ways)
 {
-	int in_place =
-	    call->job->coll->has_root && call->job->coll->equal_results; /* MPI_Bcast: one buffer */
-	perf_place(&ways[0].call, &call->job->pair, in_place);
-	ways[1] = (struct perf_way){
-		.name = "mpi", .call = ways[0].call, .run = call->job->coll->mpi, .explain = explain_mpi
-	};
+	ways[1] = perf_mpi(call);
+	ways[0].call = ways[1].call; /* on the same buffers */
 	return 2;
 }
 
@@ -188,17 +195,24 @@ static int add_nccl(const struct perf_call *call, struct perf_way *ways)
 	return left;
 }
 
+int perf_peer_can(const struct perf_call *call)
+{
+	const struct perf_job *job = call->job;
+	const char *why_not = "";
+	if (job->nccl ? perf_nccl_can(call, &why_not) : perf_mpi_can(call, &why_not))
+		return 1;
+	if (job->rank == 0)
+		printf("# %s: not %s %s\n", why_not, job->options->only ? "timed with" : "compared with",
+		       job->nccl ? "NCCL" : "MPI");
+	return 0;
+}
+
 int perf_ways(const struct perf_call *call, struct perf_way *ways)
 {
 	const struct perf_job *job = call->job;
-	const char *why_not = "", *peer = job->nccl ? "NCCL" : "MPI";
 	ways[0] = perf_ours(call);
 	perf_place(&ways[0].call, &job->pair, 0);
-	if (!job->options->vs_mpi && !job->nccl)
+	if ((!job->options->vs_mpi && !job->nccl) || !perf_peer_can(call))
 		return 1;
-	if (job->nccl ? perf_nccl_can(call, &why_not) : perf_mpi_can(call, &why_not))
-		return job->nccl ? add_nccl(call, ways) : add_mpi(call, ways);
-	if (job->rank == 0)
-		printf("# %s: not compared with %s\n", why_not, peer);
-	return 1;
+	return job->nccl ? add_nccl(call, ways) : add_mpi(call, ways);
 }

@@ -96,5 +96,15 @@ if [ -n "$CORALE_TEST_NCCL" ]; then
 	try "beside NCCL in graphs" 2 corale_all_gather_perf --device cuda -b 8 -e 64K -f 64 -G 4 -R 2 \
 		--vs-nccl "$CORALE_TEST_NCCL" --nccl-modes all
 fi
+CORALE_NODE_SIZE=1 timed "MPI alone, several collectives" "one_us" 2 corale_all_reduce_perf --only mpi --vs-mpi \
+	--coll all_reduce,reduce_scatter,broadcast,gather,barrier -b 8 -e 512 -f 64 -n 5
+try "Corale, all collectives in one run" 2 corale_all_reduce_perf --coll all -b 8 -e 512 -f 64 -n 5
+refuse "NCCL alone without its library" "--only nccl needs" 2 corale_all_reduce_perf --only nccl
+refuse "MPI alone with registered buffers" "-R registers buffers" 2 corale_all_reduce_perf --only mpi --vs-mpi -R 1
+refuse "MPI alone on a stream" "--stream is for Corale" 2 corale_all_reduce_perf --only mpi --vs-mpi --stream
+if [ -n "$CORALE_TEST_NCCL" ]; then
+	timed "NCCL alone" "one_us" 2 corale_all_reduce_perf --device cuda --only nccl --vs-nccl "$CORALE_TEST_NCCL" \
+		--nccl-modes stock,sockets --coll all_reduce,gather,all_to_all -b 8 -e 512 -f 64
+fi
 CORALE_NODE_SIZE=2 try "corale_all_reduce_perf on 2 nodes of 2" 4 corale_all_reduce_perf -b 8 -e 1M -f 8 -n 5
 echo "1..$number"
