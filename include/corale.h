@@ -211,9 +211,6 @@ enum {
  * not exceed the GPU's multiprocessors, or calls may wait for each other for ever. max_channels or CORALE_MAX_CTAS lowers it. A communicator
  * that exceeds it when it is created says so once a process: in a WARN line where its blocks were given, else at INFO. Calls on one
  * stream, and those of one communicator, need no such sum.
- *
- * Several ranks of one process on one GPU: a process has 8 hardware queues on a GPU, which all its streams share. From 5 such ranks on set
- * CUDA_DEVICE_MAX_CONNECTIONS=32 before the program uses CUDA, or a large call may lie behind a kernel that waits for it, and time out.
  */
 
 void corale_config_init(corale_config *config);

@@ -108,23 +108,12 @@ static void test_refused_copies(void **state)
 	assert_true(chosen > 20);
 }
 
-static void test_queues(void **state)
-{
-	(void)state;
-	assert_int_equal(gpu_hello_lacking_queues(1, "1"), 0); /* waits for nobody of its process */
-	assert_int_equal(gpu_hello_lacking_queues(4, NULL), 0);
-	assert_int_equal(gpu_hello_lacking_queues(6, NULL), 12);
-	assert_int_equal(gpu_hello_lacking_queues(6, "32"), 0);
-	assert_int_equal(gpu_hello_lacking_queues(4, "2"), 8);
-	assert_int_equal(gpu_hello_lacking_queues(6, "no number"), 12);
-	assert_int_equal(gpu_hello_lacking_queues(20, "99"), 40); /* there are never more than 32 */
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_beside),         cmocka_unit_test(test_queues),
-		cmocka_unit_test(test_process),        cmocka_unit_test(test_no_scratch),
+		cmocka_unit_test(test_beside),
+		cmocka_unit_test(test_process),
+		cmocka_unit_test(test_no_scratch),
 		cmocka_unit_test(test_refused_copies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
 #include "gpu_hello.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int gpu_hello_on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b)
@@ -47,18 +46,4 @@ int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks)
 		if (all[r].no_scratch)
 			return r;
 	return -1;
-}
-
-int gpu_hello_lacking_queues(int beside, const char *connections)
-{
-	enum {
-		QUEUES = 8,
-		MOST_QUEUES = 32,
-		STREAMS = 2 /* of a rank: the program's, and the engine's own */
-	};
-	const long given = connections ? strtol(connections, NULL, 10) : 0, queues = given < 1 ? QUEUES
-										     : given > MOST_QUEUES
-											 ? MOST_QUEUES
-											 : given;
-	return beside > 1 && STREAMS * beside > queues ? STREAMS * beside : 0;
 }

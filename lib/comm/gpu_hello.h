@@ -31,10 +31,4 @@ int gpu_hello_find_process(const struct gpu_hello *all, int ranks);
 /* A rank that was created to make no scratch; -1: there is none. */
 int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks);
 
-/*
- * The hardware queues that the streams of so many ranks of one process on one GPU need, if there are fewer; else 0. In a queue that two ranks share, a
- * kernel of the one may lie behind a kernel of the other that waits for it. connections: of CUDA_DEVICE_MAX_CONNECTIONS, or NULL.
- */
-int gpu_hello_lacking_queues(int beside, const char *connections);
-
 #endif

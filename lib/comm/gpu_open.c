@@ -1,5 +1,4 @@
 /* How the engine of a CUDA communicator comes up: the same GPU windows everywhere, passed as descriptors. */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,23 +76,6 @@ static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
 				 r, comm->rank);
 			return;
 		}
-}
-
-/* Once a process. */
-static void tell_queues(const struct comm *comm, const struct gpu_hello *all)
-{
-	static _Atomic int said;
-	const int beside = gpu_hello_beside(all, comm->size, comm->rank),
-		  queues = gpu_hello_lacking_queues(beside, secure_getenv("CUDA_DEVICE_MAX_CONNECTIONS"));
-	if (queues)
-		log_once(
-		    &said, LOG_WARN, comm->rank,
-		    "%d ranks of this process are on one GPU: their streams need %d hardware queues or more, "
-		    "and the process has fewer. A large call may lie in a queue behind a kernel that waits "
-		    "for "
-		    "it, and time out: set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program uses CUDA, or "
-		    "use a process for each rank",
-		    beside, queues);
 }
 
 /* Blocks of a rank's kernels. Ranks of one process on one GPU divide them: their kernels wait for each other side by side, those of
@@ -273,7 +255,6 @@ static int connect_engines(struct comm *comm)
 	}
 	if (!ret) {
 		tell_shared(comm, all);
-		tell_queues(comm, all);
 		count_blocks(comm, all);
 	}
 	fdpass_close(pass);
