@@ -34,7 +34,7 @@ static void measure(struct net_sample *samples, double send, double recv, double
 						  .send_ns = noisy(send, noise),
 						  .recv_ns = noisy(recv, noise),
 						  .latency_ns = noisy(way, noise),
-						  .byte_ns = noisy(1 / 3.4 + 2 / 6.8, noise) };
+						  .byte_ns = noisy(1.0 / 10 + 2.0 / 5, noise) };
 	}
 }
 
@@ -56,12 +56,11 @@ static void test_steady(void **state)
 		char text[200];
 		print_measured(6500, 2600, 800, 0.3, text); /* near the built-in ones: sockets */
 		assert_string_equal(
-		    text,
-		    "rail_us:0.8 rail_send_us:6.5 rail_recv_us:2.6 rail_gap_us:0 rail:3.4 rail_core:6.8");
+		    text, "rail_us:0.8 rail_send_us:6.5 rail_recv_us:2.6 rail_gap_us:0 rail:10 rail_core:5");
 		print_measured(6500 / 11.39, 2600 / 11.39, 800 / 11.39, 0.15,
 			       text); /* in the middle of a step */
 		assert_string_equal(text, "rail_us:0.0702 rail_send_us:0.571 rail_recv_us:0.228 "
-					  "rail_gap_us:0 rail:3.4 rail_core:6.8");
+					  "rail_gap_us:0 rail:10 rail_core:5");
 	}
 }
 

@@ -10,12 +10,12 @@
 static const struct rates_links hosts = { .node_ns = 150,
 					  .node_gbs = 6,
 					  .rail_ns = 800,
-					  .rail_gbs = 3.4,
+					  .rail_gbs = 10,
 					  .send_ns = 6500,
 					  .recv_ns = 2600,
 					  .reduce_gbs = 8,
 					  .step_ns = 60,
-					  .net_gbs = 6.8,
+					  .net_gbs = 5,
 					  .turn_ns = 2500 };
 
 /* GPUs of this generation (Hopper, with 900 GB/s of NVLink): what does not depend on their memory. Ways and blocks: measured with 2 and 4 ranks
