@@ -257,6 +257,7 @@ static void two_senders(struct team_member *m)
 	float mine = 1, got = 0;
 	corale_comm *pair;
 	team_expect(m, corale_comm_split(m->comm, m->rank % 2, m->rank, &pair), 0, "split");
+	team_barrier(m); /* nobody is in the library */
 	if (m->rank == 0) {
 		log_level = LOG_ERROR;
 		log_set_writer(count_line);

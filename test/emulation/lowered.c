@@ -265,10 +265,11 @@ int test_lowered_many_messages(void)
 	const struct call slots = {
 		.codelet = CODELET_SLOTS, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
 	};
+	if (test_thin) /* the long call is what this is about */
+		return 0;
 	struct script *s = script_new(p, test_seed);
 	script_add(s, packets);
-	if (!test_thin)
-		script_add(s, many);
+	script_add(s, many);
 	script_add(s, slots);
 	script_add(s, packets);
 	script_add(s, slots);
