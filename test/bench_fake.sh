@@ -1,18 +1,8 @@
 #!/bin/sh
 # test/bench with programs that only pretend to measure: what is kept, gone on with, named when it fails, left out. TAP.
 bench=$top_srcdir/test/bench
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/tap.sh"
 mkdir "$scratch/bin" "$scratch/path"
-number=0
-
-tell() # DESCRIPTION, after a command
-{
-	[ $? = 0 ] && word=ok || word="not ok"
-	number=$((number + 1))
-	echo "$word $number - $1"
-	[ "$word" = ok ] || sed 's/^/# /' "$scratch/output"
-}
 
 # A launcher that runs one rank; a program that makes figures up, counts its runs, and fails where it is told to.
 cat >"$scratch/path/mpirun" <<'END'

@@ -1,19 +1,9 @@
 #!/bin/sh
 # test/beside_nccl and docs/beside_nccl.py with a program that makes its figures up: both libraries by turns, a failure that is named, the
 # table. TAP.
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/tap.sh"
 mkdir "$scratch/bin"
 touch "$scratch/nccl"
-number=0
-
-tell() # DESCRIPTION, after a command
-{
-	[ $? = 0 ] && word=ok || word="not ok"
-	number=$((number + 1))
-	echo "$word $number - $1"
-	[ "$word" = ok ] || sed 's/^/# /' "$scratch/output"
-}
 
 cat >"$scratch/bin/mpirun" <<'END'
 #!/bin/sh

@@ -4,18 +4,8 @@ if [ -z "$MPIRUN" ]; then
 	echo "1..0 # SKIP this build has no MPI"
 	exit 0
 fi
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-number=0
+. "$top_srcdir/test/tap.sh"
 export CHOICES_BIN="$top_builddir"
-
-tell() # DESCRIPTION, after a command
-{
-	[ $? = 0 ] && word=ok || word="not ok"
-	number=$((number + 1))
-	echo "$word $number - $1"
-	[ "$word" = ok ] || sed 's/^/# /' "$scratch/output"
-}
 
 choices() # ARGUMENT...
 {

@@ -94,9 +94,9 @@ static double messages_before(const struct walk *w, const struct plan_action *a,
 
 /*
  * What messages take until the last one is there, latency apart: proxies and wires serve one after the other, side by side, so the slowest sets the
- * pace. Without proxies who runs the plan sends while the others do, and receives as messages come, so only what wires take beyond that counts (beyond its part that
- * bytes do not add to: cores move bytes at about the pace of such wires); in a
- * tree, or at a root that gathers, sending is another's work, for which the receiver waits.
+ * pace. Without proxies who runs the plan sends while the others do, and receives as messages come, so of wires only what they take beyond a message's
+ * fixed part counts; cores move bytes at about the pace of such wires. In a tree, or at a root that gathers, sending is another's work, for which the
+ * receiver waits.
  */
 static double messages_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
 			  const struct cost_peers *from)
@@ -415,6 +415,14 @@ static int deepest(int n)
 	return (1 << plan_log2(n)) - 1;
 }
 
+static int is_among(const int *ranks, int n, int rank)
+{
+	for (int i = 0; i < n; i++)
+		if (ranks[i] == rank)
+			return 1;
+	return 0;
+}
+
 /* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node, who works for two, the farthest in trees
  * of all ranks and of nodes, the last. */
 struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count)
@@ -433,7 +441,9 @@ struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, siz
 	struct plan_cost cost = { 0, 0 };
 	for (int r = 0; r < map->ranks; r++)
 		w.crossing += map->node_of[r] != map->node_of[(r + 1) % map->ranks] ? 1.0 / map->ranks : 0;
-	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+	for (int i = 0; i < (int)(sizeof(ranks) / sizeof(ranks[0])); i++) {
+		if (is_among(ranks, i, ranks[i]))
+			continue;
 		struct plan_cost one = rank_cost(&w, ranks[i]);
 		cost.ns = slower(cost.ns, one.ns);
 		cost.busy_ns = slower(cost.busy_ns, one.busy_ns);
