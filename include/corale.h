@@ -158,7 +158,7 @@ const char *corale_op_name(corale_op op);
  */
 typedef struct corale_config {
 	size_t size; /* sizeof(corale_config) as the caller was compiled */
-	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: no deadline */
+	double timeout_seconds; /* deadline of every wait, up to 1e9; 0: CORALE_TIMEOUT; < 0: no deadline */
 	size_t memory_cap; /* most bytes of windows, scratch and staging of this rank; 0: CORALE_MEMORY_CAP */
 	int max_channels; /* most threads of one call, or most blocks of one kernel on a GPU; 0: CORALE_MAX_CHANNELS,
 			     CORALE_MAX_CTAS. Sends, receives and all_to_all_v use at least one block per peer and
