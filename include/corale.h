@@ -14,9 +14,10 @@
  *   operator and root. A call that differs is found before any element is reduced: it returns CORALE_EMISMATCH, and
  *   the log has both calls.
  * - After CORALE_EMISMATCH the receive buffer holds what it held before the call, except for the rank's own data (its
- *   block, or what a root sends). On GPUs some receive buffers are undefined instead: those of all_gather, all_to_all,
- *   broadcast and all_reduce of a few MB and more, in memory of corale_mem_alloc or cuMemCreate, because peers map
- *   such buffers and their copy engines store into them.
+ *   block, or what a root sends). Collectives that only move data (all_gather, all_to_all, all_to_all_v, broadcast, gather,
+ *   scatter) may also have received blocks of ranks whose call agrees with this rank's. On GPUs some receive buffers are
+ *   undefined instead: those of all_gather, all_to_all, broadcast and all_reduce of a few MB and more, in memory of
+ *   corale_mem_alloc or cuMemCreate, because peers map such buffers and their copy engines store into them.
  * - fork: a process may fork after it has made a communicator, and go on to use Corale. The child can't use Corale:
  *   every call is refused with an error that says so. A child that calls exec may use it again.
  * - stream: a corale_stream for host communicators, a cudaStream_t for CUDA communicators. NULL means a blocking call
