@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "corale.h"
-#include "cost_rates.h"
+#include "plan/cost_rates.h"
 #include "plan_queue.h"
-#include "planner.h"
+#include "plan/planner.h"
 
 struct context {
 	int rank, program;
