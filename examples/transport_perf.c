@@ -290,7 +290,7 @@ static int parse(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
 	struct options o = { "ucx", NULL, 1 << 16, 1 << 26, 4, 0.3, 4, 1 };
-	struct transport_mpi_ops over_mpi = { transport_mpi, MPI_COMM_WORLD };
+	struct transport_mpi_row over_mpi = transport_mpi(MPI_COMM_WORLD);
 	static const unsigned char needed[2] = { 1, 1 };
 	const struct settings *settings;
 	int rank, size, level;
@@ -307,12 +307,12 @@ int main(int argc, char **argv)
 	struct settings mine = *settings;
 	if (o.message)
 		snprintf(mine.ucx_message, sizeof(mine.ucx_message), "%s", o.message);
-	const struct transport_ops *ops = strcmp(o.transport, "mpi") ? &transport_ucx : &over_mpi.ops;
+	const struct transport_row *row = strcmp(o.transport, "mpi") ? &transport_ucx : &over_mpi.row;
+	const corale_bootstrap bootstrap = { rank, 2, NULL, mpi_world_allgather };
 	struct transport_params params = { .rank = rank,
 					   .size = 2,
 					   .comm_id = 1,
 					   .needed = needed,
-					   .allgather = mpi_world_allgather,
 					   .settings = &mine,
 					   .slots = { .lanes = 1,
 						      .depth = 8,
@@ -321,11 +321,11 @@ int main(int argc, char **argv)
 						      .used = &slots_used },
 					   .on_control = mpi_world_no_control,
 					   .on_failure = on_failure };
-	if (ops->open(ops, &params, &transport) ||
+	if (transport_open(row, &params, &bootstrap, &transport) ||
 	    link_table_open(&links, transport, &params.slots, rank, size))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	run(&o, rank);
-	ops->close(transport);
+	transport_close(transport);
 	link_table_close(&links);
 	MPI_Finalize();
 	return 0;

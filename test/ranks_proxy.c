@@ -20,7 +20,7 @@ enum { MAX_RANKS = 4, SLOT_BYTES = 64 << 10, DEADLINE_S = 60, CLOSE_S = 12, LATE
 static const double late_s =
     0.05; /* half of the time that a proxy sleeps when it believes that nobody needs it */
 
-static struct transport_mpi_ops over_mpi;
+static struct transport_mpi_row over_mpi;
 static const struct settings *settings;
 static int rank, size, wrong;
 static _Atomic long looks; /* of all proxies, at MPI */
@@ -60,10 +60,12 @@ static void on_failure(void *ctx, int peer, int code, const char *reason)
 	give_up(reason);
 }
 
+static int (*mpi_progress)(struct transport *t);
+
 static int count_looks(struct transport *t)
 {
 	looks++;
-	return transport_mpi.progress(t);
+	return mpi_progress(t);
 }
 
 /* ---- A communicator ---------------------------------------------------------------------------------------- */
@@ -75,15 +77,20 @@ static void open_transport(struct world *w)
 					    .size = size,
 					    .comm_id = w->id,
 					    .needed = needed,
-					    .allgather = mpi_world_allgather,
 					    .settings = settings,
 					    .slots = { .depth = 8, .bytes = 4096, .cap = SIZE_MAX },
 					    .on_control = mpi_world_no_control,
 					    .on_failure = on_failure };
+	static struct transport_ops counting;
+	const corale_bootstrap bootstrap = { rank, size, NULL, mpi_world_allgather };
 	char why_not[512] = "no transport";
-	if (over_mpi.ops.open(&over_mpi.ops, &p, &w->params.rails[0]) ||
-	    !over_mpi.ops.any_thread(w->params.rails[0], why_not, sizeof why_not))
+	if (!over_mpi.row.probe(&over_mpi.row, 1, why_not, sizeof why_not) ||
+	    transport_open(&over_mpi.row, &p, &bootstrap, &w->params.rails[0]))
 		give_up(why_not);
+	counting = *w->params.rails[0]->ops;
+	mpi_progress = counting.progress;
+	counting.progress = count_looks;
+	w->params.rails[0]->ops = &counting;
 }
 
 static remote_place place_of(int peer, uint32_t lane, enum remote_direction direction)
@@ -121,7 +128,7 @@ static struct world *open_world(void)
 static void close_world(struct world *w, int64_t timeout_ns)
 {
 	proxy_stop(w->proxy, timeout_ns);
-	over_mpi.ops.close(w->params.rails[0]);
+	transport_close(w->params.rails[0]);
 	if (proxy_free(w->proxy))
 		free(w->params.remote.memory);
 	free(w);
@@ -365,8 +372,7 @@ int main(int argc, char **argv)
 	const char *expected = getenv("TEST_RANKS");
 	if (size < 2 || size > MAX_RANKS || (expected && atoi(expected) != size) || settings_get(&settings))
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	over_mpi = (struct transport_mpi_ops){ transport_mpi, MPI_COMM_WORLD };
-	over_mpi.ops.progress = count_looks;
+	over_mpi = transport_mpi(MPI_COMM_WORLD);
 	if (rank == 0)
 		printf(level < MPI_THREAD_MULTIPLE ? "1..0 # SKIP this MPI has no MPI_THREAD_MULTIPLE\n"
 						   : "1..5\n");

@@ -234,7 +234,7 @@ static void depart(void)
 
 	if (self->rank == 1) {
 		self->barrier(self);
-		self->ops->close(self->t);
+		transport_close(self->t);
 		self->t = NULL;
 		self->barrier(self);
 		return;
@@ -266,7 +266,6 @@ static void misuse(void)
 	CHECK(self->ops->control(self->t, size, buf, 8) == CORALE_EINVAL);
 	self->ops->describe(self->t, 0, text, sizeof(text));
 	CHECK(text[0]);
-	CHECK(self->ops->threaded(self->t) == 0 || self->ops->threaded(self->t) == 1);
 }
 
 /* ---- Links ---- */
@@ -338,7 +337,7 @@ static void open_links(struct link_table *table)
 
 static void close_links(struct link_table *table)
 {
-	self->ops->close(self->t);
+	transport_close(self->t);
 	self->t = NULL;
 	link_table_close(table);
 }
@@ -530,7 +529,7 @@ static void bring_memory(void)
 	self->barrier(self);
 	CHECK(self->used == 0 && released[self->rank] == 0);
 	const struct link_ops *ops = l->ops;
-	self->ops->close(self->t);
+	transport_close(self->t);
 	self->t = NULL;
 	if (ops->free)
 		ops->free(l);
