@@ -1,0 +1,60 @@
+/*
+ * Messages in flight on the rings of a plan, for the checker and the simulator: a queue is a ring's instance from one
+ * rank to another, or to ALL of a group, in one channel. Queues are found by who sends to whom and made on first use.
+ */
+#ifndef PLAN_QUEUE_H
+#define PLAN_QUEUE_H
+
+#include "plan/plan_eval.h"
+
+struct stamp {
+	int context, time; /* an event: the time-th action of a context */
+};
+
+struct message {
+	int references; /* who holds this struct: its slot, the sender's list of stable messages */
+	int readers, unread;
+	int payload, wire;
+	size_t count;
+	uint64_t *values;
+	int *clock; /* of its sending; NULL without clocks */
+	union { /* by reader */
+		struct stamp *reads; /* the checker's: who has read it */
+		double *there_ns; /* the simulator's: when it is there */
+	};
+	double freed_ns; /* the simulator's: when its slot was free again */
+};
+
+_Static_assert(sizeof(struct stamp) == sizeof(double), "one block has room for either, by reader");
+
+/* A ring from one rank to another or to ALL of a group, per channel. */
+struct queue {
+	uint64_t key;
+	long sent;
+	int readers, writer; /* writer: the call and program that sent last, -1 before the first */
+	long *read; /* by reader */
+	int *reader_program; /* by reader: the call and program that read last, -1 before the first */
+	struct message **slots; /* message k is in slot k mod slots_mask + 1 */
+	int slot_mask;
+	int sleeper; /* the simulator's: the context + 1 that slept last on it */
+};
+
+struct queue_table {
+	struct queue **buckets;
+	int nbuckets, count, capacity; /* capacity: messages that a queue can hold */
+};
+
+int queues_open(struct queue_table *table, int capacity);
+void queues_close(struct queue_table *table);
+uint64_t queue_key(int from, int to, int group, int rail, int channel, int ring, int sync);
+/* The queue of a key, made with so many readers on first use; NULL when memory is out. */
+struct queue *queue_get(struct queue_table *table, uint64_t key, int readers);
+long queue_slowest(const struct queue *queue);
+struct message *message_create(size_t count, int readers, int clock_length, const int *clock);
+void message_release(struct message *message);
+void queue_put(struct queue *queue, struct message *message);
+
+/* The group whose members share the messages to ALL of a ring. */
+int plan_all_group(const struct plan *plan, int ring);
+
+#endif
