@@ -33,17 +33,10 @@ static uint64_t call_hash(const struct call *call)
 uint64_t sequence_signature(struct comm *comm, const struct call *call)
 {
 	comm->number++;
-	comm->chain_before = comm->chain;
 	comm->chain = mix(comm->chain, call_hash(call));
 	uint64_t signature = comm->chain << 32 | (comm->number & 0xffffffff);
 	diagnose_record(comm, call, comm->number, signature);
 	return signature;
-}
-
-void sequence_undo(struct comm *comm)
-{
-	comm->number--;
-	comm->chain = comm->chain_before;
 }
 
 uint64_t sequence_pair_signature(struct comm *comm, const struct call *call)
