@@ -2,7 +2,6 @@
 #ifndef EXAMPLES_PLAN_H
 #define EXAMPLES_PLAN_H
 
-#include "plan/plan_way.h"
 #include "plan/planner.h"
 #include "check/sim.h"
 
@@ -28,10 +27,10 @@ struct plan_gpus {
 /* Whether the machine is GPUs of one node; then *planner is the one that their communicators have. rates: of their class. */
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner);
-/* The plan of what runs a call in plain memory. Returns as planner_plan_call. */
+/* The plan of what runs a call in plain memory. Returns as planner_plan. */
 int plan_gpus_plan(const struct plan_request *request, const struct planner *planner,
 		   const struct plan_key *key, struct plan *plan, char *error, size_t error_bytes);
-/* Prints what runs the call, whose plan in plain memory this is, and its launches; why, and its modelled time; the table of all ways over sizes. */
+/* Prints what runs the call, whose plan in plain memory this is, and its launches; why, and its modelled time; the table of all rows over sizes. */
 void plan_gpus_print(const struct plan_request *request, const struct planner *planner,
 		     const struct plan *plan);
 void plan_gpus_print_times(const struct plan_request *request, const struct planner *planner);

@@ -76,7 +76,7 @@ static void plot(const struct plan_request *request, const struct plan *plan, co
 {
 	char title[160], bytes[32];
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	snprintf(title, sizeof(title), "%s of %s by %s, %s", corale_coll_name(request->coll),
 		 plan_bytes_text(request->bytes, bytes, sizeof(bytes)), algo[plan->algo].name,
 		 request->machine ? request->machine : "this machine");
@@ -134,18 +134,18 @@ static void print_times(const struct plan_request *request, const struct planner
 static int print_size(const struct plan_request *request, const struct planner *planner, size_t bytes)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	char text[64], error[256];
 	struct plan plan, taken;
 	size_t count = bytes / corale_type_bytes(request->type);
 	struct plan_key key = planner_key(request->coll, count, request->type, request->op);
-	int ret = planner_plan(planner, &key, &taken, error, sizeof(error));
+	int ret = planner_plan(planner, &key, NULL, &taken, error, sizeof(error));
 	if (ret)
 		return ret;
 	printf("%8s  %12s", plan_bytes_text(bytes, text, sizeof(text)),
 	       plan_time_text(cost_lower_bound(planner->topo, request->coll, bytes), text + 32, 32));
 	for (int row = 0; row < rows; row++) {
-		if (algo[row].coll != request->coll)
+		if (algo[row].coll != request->coll || algo[row].codelet)
 			continue;
 		if (planner_build(planner, &key, row, &plan)) {
 			printf("  %14s", "-");
@@ -161,10 +161,10 @@ static int print_size(const struct plan_request *request, const struct planner *
 static int print_table(const struct plan_request *request, const struct planner *planner)
 {
 	int rows, ret = 0;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	printf("\n%8s  %12s", "bytes", "lower bound");
 	for (int row = 0; row < rows; row++)
-		if (algo[row].coll == request->coll)
+		if (algo[row].coll == request->coll && !algo[row].codelet)
 			printf("  %14s", algo[row].name);
 	printf("\n");
 	for (size_t bytes = 8; bytes <= (size_t)1 << 30 && !ret; bytes *= 8)
@@ -182,7 +182,7 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	if (!text)
 		return CORALE_ENOMEM;
 	int ret = gpus->used ? plan_gpus_plan(request, planner, &key, &plan, text, TEXT_BYTES)
-			     : planner_plan(planner, &key, &plan, text, TEXT_BYTES);
+			     : planner_plan(planner, &key, NULL, &plan, text, TEXT_BYTES);
 	if (ret) {
 		fprintf(stderr, "corale-plan: %s\n", text);
 		free(text);

@@ -1,5 +1,5 @@
 /*
- * The choice of a fused codelet (plan_way.h): whatever the call, one that can run it, the fastest by the model or
+ * The choice of a row with a codelet (row.h): whatever the call, one that can run it, the fastest by the model or
  * the one that was asked for.
  */
 #include <setjmp.h>
@@ -14,8 +14,7 @@
 #include "base/collectives.h"
 #include "kernels/codelets.h"
 #include "plan_cases.h"
-#include "plan/plan_way.h"
-#include "plan/plan_way_print.h"
+#include "plan/choices.h"
 #include "plan/planner.h"
 
 enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
@@ -106,52 +105,49 @@ static struct plan_call call_of(const struct question *q)
 	return (struct plan_call){ q->coll, q->bytes, q->words, q->memory };
 }
 
-static const struct plan_way *chosen_way(const struct question *q)
+static const struct row *chosen_row(const struct question *q)
 {
-	const struct planner planner = { .node = &q->node };
 	const struct plan_call call = call_of(q);
-	return planner_way(&planner, &call);
+	return planner_codelet(&q->node, &call);
 }
 
 static enum plan_codelet choice(const struct question *q)
 {
-	const struct plan_way *way = chosen_way(q);
+	const struct row *way = chosen_row(q);
 	return way ? way->codelet : CODELET_NONE;
 }
 
 /* The row of a codelet that can run the call, or NULL; there is never another one. */
-static const struct plan_way *row_of(const struct question *q, enum plan_codelet codelet)
+static const struct row *row_of(const struct question *q, enum plan_codelet codelet)
 {
 	const struct plan_call call = call_of(q);
-	const struct plan_way *found = NULL;
-	int n;
-	const struct plan_way *ways = plan_ways(q->coll, &n);
-	for (int i = 0; i < n; i++)
-		if (ways[i].codelet == codelet && plan_way_time(&ways[i], &q->node, &call) >= 0) {
+	const struct row *found = NULL, *row = NULL;
+	while ((row = row_next_codelet(q->coll, row)))
+		if (row->codelet == codelet && row_us(row, &q->node, &call) >= 0) {
 			assert_null(found);
-			found = &ways[i];
+			found = row;
 		}
 	return found;
 }
 
 static double time_of(const struct question *q, enum plan_codelet codelet)
 {
-	const struct plan_way *way = row_of(q, codelet);
+	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
-	return way ? plan_way_time(way, &q->node, &call) : -1;
+	return way ? row_us(way, &q->node, &call) : -1;
 }
 
 static int wants_scratch(const struct question *q, enum plan_codelet codelet)
 {
-	const struct plan_way *way = row_of(q, codelet);
+	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
-	return way && plan_way_scratch(way, &q->node, &call);
+	return way && row_uses_scratch(way, &q->node, &call);
 }
 
 static int stores_direct(const struct question *q)
 {
 	const struct plan_call call = call_of(q);
-	return plan_way_direct(chosen_way(q), &q->node, &call);
+	return row_stores_direct(chosen_row(q), &q->node, &call);
 }
 
 static void complain(const struct question *q, enum plan_codelet codelet, const char *what)
@@ -309,9 +305,7 @@ static void test_lowered_only(void **state)
 		q.memory = i & ALL_MEMORY;
 		q.node.forced = (uint32_t)i;
 		q.node.zero_ctas = i / 8 % 2;
-		int n;
-		plan_ways(q.coll, &n);
-		assert_int_equal(n, 0);
+		assert_null(row_next_codelet(q.coll, NULL));
 		assert_int_equal(choice(&q), CODELET_NONE);
 	}
 }
@@ -326,7 +320,7 @@ static void check_row(const struct topo *topo, const char *algo, const struct pl
 	char error[512];
 	for (int i = 0; i < 3 * 2 * 2; i++) {
 		struct plan_case c = { .topo = topo,
-				       .row = algo_row((corale_coll)plan.key.coll, algo),
+				       .row = row_find((corale_coll)plan.key.coll, algo),
 				       .count = counts[i % 3],
 				       .chunk = 2,
 				       .channels = 1 + i / 3 % 2,
@@ -340,35 +334,36 @@ static void check_row(const struct topo *topo, const char *algo, const struct pl
 	}
 }
 
-static void check_way(const struct planner *planner, const struct plan_way *way)
+static void check_codelet(const struct planner *planner, int index)
 {
 	static const char *const engines[] = { "SM", "CE" };
-	const struct topo *topo = planner->topo;
-	struct plan_key key = planner_key(way->coll, 1000, CORALE_FLOAT32, CORALE_SUM);
+	int rows;
+	const struct row *row = row_table(&rows) + index;
+	struct plan_key key = planner_key(row->coll, 1000, CORALE_FLOAT32, CORALE_SUM);
 	struct plan plan;
-	assert_int_equal(planner_build_way(planner, &key, way, &plan), 0);
-	assert_int_equal(plan.codelet, way->codelet);
-	assert_int_equal(plan.protocol, way->protocol);
-	assert_string_equal(algo_table(&(int){ 0 })[plan.algo].name, way->algo);
-	for (int p = 0; p < plan.nprograms && way->engine == PLAN_SM; p++)
+	assert_int_equal(planner_build(planner, &key, index, &plan), 0);
+	assert_int_equal(plan.codelet, row->codelet);
+	assert_int_equal(plan.protocol, row->protocol);
+	assert_int_equal(plan.algo, index);
+	for (int p = 0; p < plan.nprograms && row->engine == PLAN_SM; p++)
 		assert_int_equal(plan.programs[p].engine, PLAN_SM);
-	check_row(topo, way->algo, &plan);
-	if (topo->map.ranks == 2)
-		printf("# %s %s, %s, %s, codelet %s%s%s\n", corale_coll_name(way->coll), way->algo,
-		       engines[way->engine], plan_protocol_name(way->protocol),
-		       plan_codelet_name(way->codelet), way->lacks ? ", by hand: " : "",
-		       way->lacks ? way->lacks : "");
+	check_row(planner->topo, row->name, &plan);
+	if (planner->topo->map.ranks == 2)
+		printf("# %s %s, %s, %s, codelet %s%s%s\n", corale_coll_name(row->coll), row->name,
+		       engines[row->engine], plan_protocol_name(row->protocol),
+		       plan_codelet_name(row->codelet), row->differs ? ", but " : "",
+		       row->differs ? row->differs : "");
 }
 
 /* All that may run lowered. */
 static void check_lowered(const struct planner *planner)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	struct plan plan;
 	for (int row = 0; row < rows; row++) {
 		struct plan_key key = planner_key(algo[row].coll, 1000, CORALE_FLOAT32, CORALE_SUM);
-		if (coll_is_pair(algo[row].coll) || coll_is_uneven(algo[row].coll) ||
+		if (algo[row].codelet || coll_is_pair(algo[row].coll) || coll_is_uneven(algo[row].coll) ||
 		    planner_build(planner, &key, row, &plan))
 			continue;
 		assert_int_equal(plan.codelet, CODELET_NONE);
@@ -389,12 +384,11 @@ static void test_rows_are_checked(void **state)
 		struct planner planner;
 		topo_set_gpus(topo, node.rates);
 		planner_init_gpus(&planner, topo, &settings, &node);
-		for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
-			int n;
-			const struct plan_way *ways = plan_ways((corale_coll)coll, &n);
-			for (int i = 0; i < n; i++)
-				check_way(&planner, &ways[i]);
-		}
+		int rows;
+		const struct row *table = row_table(&rows);
+		for (int i = 0; i < rows; i++)
+			if (table[i].codelet)
+				check_codelet(&planner, i);
 		check_lowered(&planner);
 		topo_destroy(topo);
 	}
@@ -418,13 +412,12 @@ static void test_plan_of_call(void **state)
 			q.bytes = size(i / CORALE_NUM_COLLS) / 4 * 4;
 			q.words = 1;
 			const struct plan_call call = call_of(&q);
-			const struct plan_way *way = chosen_way(&q);
+			const struct row *way = chosen_row(&q);
 			struct plan_key key = planner_key(q.coll, q.bytes / 4, CORALE_FLOAT32, CORALE_SUM);
 			struct plan plan;
 			if (coll_is_pair(q.coll))
 				continue;
-			assert_int_equal(planner_plan_call(&planner, &key, &call, &plan, error, sizeof error),
-					 0);
+			assert_int_equal(planner_plan(&planner, &key, &call, &plan, error, sizeof error), 0);
 			assert_int_equal(plan.codelet, way ? way->codelet : CODELET_NONE);
 			assert_int_equal(plan.protocol, way ? way->protocol : PLAN_ANY_PROTOCOL);
 			if (!way || ranks == 1)
@@ -462,9 +455,9 @@ static void check_walk(const struct question *q, const struct planner *planner)
 	const struct plan_key key = planner_key(q->coll, count, CORALE_FLOAT32, CORALE_SUM);
 	struct plan plan;
 	char error[256];
-	assert_int_equal(planner_plan_call(planner, &key, &call, &plan, error, sizeof error), 0);
+	assert_int_equal(planner_plan(planner, &key, &call, &plan, error, sizeof error), 0);
 	const double walked = cost_of_plan(planner->topo, &plan, count) / 1e3,
-		     rated = plan_way_time(chosen_way(q), &q->node, &call), most = most_apart(q);
+		     rated = row_us(chosen_row(q), &q->node, &call), most = most_apart(q);
 	if (walked > most * rated || rated > most * walked)
 		fail_msg(
 		    "%d ranks, %s of %llu bytes by %s: the walk of its plan says %.1f us, its rates %.1f us",
@@ -591,20 +584,63 @@ static void test_chunks(void **state)
 	}
 }
 
-/* Each size that is named is the last power of 2 of its codelet. */
+/* ---- Lists of choices -------------------------------------------------------------------------------------------- */
+
+/* What a list says is what was chosen for each size, and it has room for all. */
+static void check_list(const struct question *asked)
+{
+	struct question q = *asked;
+	struct choices list;
+	choices_of_codelets(&q.node, q.coll, q.words, q.memory, &list);
+	assert_in_range(list.n, 1, CHOICES_MOST);
+	assert_true(list.best[list.n - 1].up_to == UINT64_MAX);
+	for (int i = 0; i < SIZES; i++) {
+		q.bytes = size(i);
+		const struct row *row = choices_find(&list, q.bytes)->row;
+		if (row != chosen_row(&q))
+			complain(&q, row ? row->codelet : CODELET_NONE,
+				 "is what the list says, not what is chosen");
+	}
+	for (int i = 0; i < list.n - 1; i++) {
+		const uint64_t up_to = list.best[i].up_to;
+		q.bytes = up_to;
+		assert_ptr_equal(chosen_row(&q), list.best[i].row);
+		q.bytes = up_to + 1;
+		assert_ptr_equal(chosen_row(&q), list.best[i + 1].row);
+	}
+}
+
+static void test_lists(void **state)
+{
+	(void)state;
+	static const int blocks[] = { 132, 16, 4, 1 };
+	for (int i = 0; i < 8 * 4 * CORALE_NUM_COLLS * 2 * PLAN_MEMORY_CLASSES; i++) {
+		struct question q = { .node = node_of(1 + i % 8, i & 8 ? WINDOW : WINDOW / 4) };
+		q.node.max_blocks = blocks[i / 8 % 4];
+		q.node.rates = rates_of_gpu(i & 16 ? "NVIDIA H200" : NULL);
+		q.coll = (corale_coll)(i / 32 % CORALE_NUM_COLLS);
+		q.words = i / 32 / CORALE_NUM_COLLS % 2;
+		q.memory = i / 32 / CORALE_NUM_COLLS / 2;
+		if (!(q.memory & PLAN_MEMORY_EXPORTED) || q.memory & PLAN_MEMORY_REGISTERED)
+			check_list(&q);
+	}
+}
+
 static void test_print(void **state)
 {
 	(void)state;
-	char text[PLAN_WAYS_TEXT], begin[64];
-	struct question q = { .node = node_of(8, WINDOW), .coll = CORALE_ALL_GATHER, .bytes = 1024 };
-	while (choice(&q) == CODELET_PACKETS)
-		q.bytes *= 2;
-	plan_ways_print(&q.node, q.coll, 0, text);
-	snprintf(begin, sizeof(begin), "packets to %lluM, then slots", (unsigned long long)q.bytes >> 21);
-	assert_string_equal(text, begin);
+	char text[512];
+	struct choices list;
+	struct question q = { .node = node_of(8, WINDOW), .coll = CORALE_ALL_GATHER };
+	choices_of_codelets(&q.node, q.coll, 1, 0, &list);
+	choices_print(&list, text, sizeof text);
+	assert_int_equal(list.n, 2);
+	assert_memory_equal(text, "packets LL128 to ", 17);
+	assert_non_null(strstr(text, "; then slots FIFO"));
 	q.node.forced = 1u << CODELET_SLOTS;
-	plan_ways_print(&q.node, q.coll, 1, text);
-	assert_string_equal(text, "slots");
+	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
+	assert_int_equal(choices_print(&list, text, sizeof text), strlen("slots DIRECT"));
+	assert_string_equal(text, "slots DIRECT");
 }
 
 int main(void)
@@ -624,6 +660,7 @@ int main(void)
 		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_print),
 	};
 	return cmocka_run_group_tests_name("codelet", tests, NULL, NULL);

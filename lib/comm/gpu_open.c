@@ -10,7 +10,7 @@
 #include "gpu_blocks.h"
 #include "gpu_hello.h"
 #include "base/log.h"
-#include "plan/plan_way_print.h"
+#include "plan/choices.h"
 #include "base/process.h"
 #include "recent.h"
 #include "withdraw.h"
@@ -267,21 +267,28 @@ static int connect_engines(struct comm *comm)
 /* Whether what CORALE_PROTO names can run some call of a collective at all. */
 static int runs_forced(const struct plan_node *node, corale_coll coll)
 {
-	int n;
-	const struct plan_way *ways = plan_ways(coll, &n);
-	for (int i = 0; i < n; i++)
-		if (node->forced >> ways[i].codelet & 1 && !(node->refused[coll] >> ways[i].codelet & 1))
+	for (const struct row *row = NULL; (row = row_next_codelet(coll, row));)
+		if (node->forced >> row->codelet & 1 && !(node->refused[coll] >> row->codelet & 1))
 			return 1;
 	return 0;
 }
 
-static void tell_ways_of(const struct comm *comm, corale_coll coll)
+enum { CHOICES_TEXT = 512 };
+
+/* Of floats. */
+static void print_choices(const struct comm *comm, corale_coll coll, int memory, char text[CHOICES_TEXT])
 {
-	char plain[PLAN_WAYS_TEXT], registered[PLAN_WAYS_TEXT];
+	struct choices choices;
+	choices_of_codelets(&comm->node, coll, 1, memory, &choices);
+	choices_print(&choices, text, CHOICES_TEXT);
+}
+
+static void tell_choices_of(const struct comm *comm, corale_coll coll)
+{
+	char plain[CHOICES_TEXT], registered[CHOICES_TEXT];
 	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
-	plan_ways_print(&comm->node, coll, scratch, plain);
-	plan_ways_print(&comm->node, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
-			registered);
+	print_choices(comm, coll, scratch, plain);
+	print_choices(comm, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED, registered);
 	log_line(LOG_INFO, comm->rank,
 		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
 		 corale_coll_name(coll), plain, registered);
@@ -291,14 +298,13 @@ static void tell_ways_of(const struct comm *comm, corale_coll coll)
 }
 
 /* Once, the same on all ranks: which codelet runs what. */
-static void tell_ways(const struct comm *comm)
+static void tell_choices(const struct comm *comm)
 {
-	int n;
 	if (comm->rank || comm->size == 1 || comm->proxy || log_level < LOG_INFO)
 		return;
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		if (!coll_is_pair(coll) && coll_has_count(coll) && plan_ways((corale_coll)coll, &n))
-			tell_ways_of(comm, (corale_coll)coll);
+		if (!coll_is_pair(coll) && coll_has_count(coll) && row_next_codelet((corale_coll)coll, NULL))
+			tell_choices_of(comm, (corale_coll)coll);
 }
 
 int gpu_open(struct comm *comm)
@@ -315,6 +321,8 @@ int gpu_open(struct comm *comm)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->trace = trace_open();
+	comm->node.over_nodes = comm->proxy != NULL;
+	comm->node.many_far = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
 	plan_node_settings(&comm->node, &comm->settings);
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
 	if (ret)
@@ -322,7 +330,7 @@ int gpu_open(struct comm *comm)
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
 		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
-	tell_ways(comm);
+	tell_choices(comm);
 	return 0;
 }
 

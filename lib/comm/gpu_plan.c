@@ -70,7 +70,7 @@ static int open_remote(struct comm *comm)
 int gpu_plans_open(struct comm *comm)
 {
 	int rows, ret = 0;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	comm->gpu_topo = *comm->topo;
 	topo_set_gpus(&comm->gpu_topo, comm->node.rates);
 	planner_init_gpus(&comm->gpu_plans.planner, &comm->gpu_topo, &comm->settings, &comm->node);

@@ -37,7 +37,7 @@ static int make_shared(struct comm *comm, const struct call *call, struct shared
 	shared->users = 1;
 	int ret = comm->size == 1
 		      ? 0
-		      : planner_plan(&comm->plans.planner, &key, &shared->plan, error, sizeof error);
+		      : planner_plan(&comm->plans.planner, &key, NULL, &shared->plan, error, sizeof error);
 	if (ret) {
 		free(shared);
 		return log_error(ret, comm->rank, "corale_plan_create: %s", error);
