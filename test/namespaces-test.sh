@@ -41,7 +41,7 @@ before=$(sent nodea)
 PER_NODE=1 ranks -n 2 "${RANKS_TRANSPORT:-$build/test/ranks_transport.mpi}" >"$state/cases" 2>"$state/errors"
 tell $? "every case of the transports, a rank on each host"
 sed 's/^/# /' "$state/errors" | grep -v "corale: ERROR.*expected\|a control message of" | tail -20
-[ $(($(sent nodea) - before)) -gt 50000000 ]
+[ $(($(sent nodea) - before)) -gt 20000000 ]
 tell $? "their messages went over the data link: $((($(sent nodea) - before) / 1000000)) MB"
 
 # The link is cut under a program that takes its output to FILE; waits for its launcher, then mends the link.

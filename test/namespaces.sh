@@ -5,7 +5,6 @@
 #   namespaces.sh run [mpirun options] PROGRAM [args]   ranks by host: -n 4 puts two on each
 #   namespaces.sh shell HOST COMMAND...                 COMMAND inside nodea or nodeb (its peer: PEER_ADDRESS)
 #   namespaces.sh both SCRIPT                           SCRIPT here, with `on HOST COMMAND...` as a function
-#   namespaces.sh perf [FILE]                           our bandwidth against ucx_perftest's; raw output into FILE
 #   namespaces.sh test                                  TAP: what must hold over two hosts, and with the link cut
 #
 # Leaves nothing behind. Where the kernel forbids namespaces: "1..0 # SKIP" and exit status 0 (test), 77 (others).
@@ -138,13 +137,13 @@ both)
 	collect_exports
 	. "$1"
 	;;
-test | perf)
+test)
 	up
 	collect_exports
-	. "$here/namespaces-$verb.sh" "$@"
+	. "$here/namespaces-test.sh" "$@"
 	;;
 *)
-	sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

@@ -46,15 +46,14 @@ static void run(const struct transport_ops *ops, int number, struct cases_rank *
 	ops->close(me->t);
 }
 
-/* Runs all cases that fit; MPI neither tells of a peer that left nor takes back a send. Returns the number so far. */
+/* Runs all cases that fit; MPI does not tell of a peer that left. Returns the number so far. */
 static int run_all(const char *name, const struct transport_ops *ops, const char *message, int rank, int size,
 		   int count)
 {
 	for (int i = 0; i < cases_count(); i++) {
 		struct cases_rank me = { .rank = rank, .size = size, .barrier = barrier };
 		int fits = cases_ranks(i) == 0 || cases_ranks(i) == size;
-		if (!fits || (ops == &over_mpi.ops &&
-			      (!strcmp(cases_name(i), "fail") || !strcmp(cases_name(i), "departure"))))
+		if (!fits || (ops == &over_mpi.ops && (!strcmp(cases_name(i), "departure"))))
 			continue;
 		snprintf(settings.ucx_message, sizeof(settings.ucx_message), "%s", message);
 		run(ops, i, &me);

@@ -144,7 +144,7 @@ static void arrives(void **state)
 	take(SMALL, 0xa5);
 	take(SMALL, 0xa5);
 	assert_int_equal(last_sent()->kind, UCX_CREDIT);
-	assert_int_equal(last_sent()->send_id, 2);
+	assert_int_equal(last_sent()->number, 2);
 	assert_int_equal(link_ready(to_peer), 0);
 	finish();
 }
@@ -229,7 +229,7 @@ static void leaves(void **state)
 	const struct ucx_sum sums[] = { { 64, 3 }, { LANE, 2 }, { 1u << 20, 7 } };
 	struct ucx_wire bye = make(UCX_BYE, sizeof(sums), 0), wire = make(UCX_SLOT, SMALL, 0);
 	bye.lane = 0;
-	bye.send_id = 1;
+	bye.number = 1;
 	deliver(&bye, sums, sizeof(sums), 0);
 	assert_int_equal(link_ready(to_peer), 0);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -258,14 +258,14 @@ static void is_sent(void **state)
 	}
 	assert_int_equal(link_room(to_peer), 0);
 	struct ucx_wire credit = make(UCX_CREDIT, 0, 0);
-	credit.send_id = DEPTH + 1; /* more than were posted */
+	credit.number = DEPTH + 1; /* more than were posted */
 	deliver(&credit, NULL, 0, 0);
 	assert_int_equal(link_room(to_peer), 0);
-	credit.send_id = 1;
+	credit.number = 1;
 	deliver(&credit, NULL, 0, 0);
 	assert_int_equal(link_room(to_peer), 1);
 	assert_int_equal(link_post(to_peer, header, NULL, 0), 0);
-	credit.send_id = 0; /* an older one comes later */
+	credit.number = 0; /* an older one comes later */
 	deliver(&credit, NULL, 0, 0);
 	assert_int_equal(link_room(to_peer), 0);
 	finish();
@@ -298,7 +298,7 @@ static void is_held(void **state)
 	assert_true(fake_ucx_holds(slot));
 	assert_int_equal(fake_ucx_count(), count);
 	struct ucx_wire credit = make(UCX_CREDIT, 0, 0);
-	credit.send_id = 1;
+	credit.number = 1;
 	deliver(&credit, NULL, 0, 0);
 	assert_int_equal(atomic_load(&to_peer->limit), DEPTH);
 	ucx_world_settle(&world);
@@ -320,9 +320,9 @@ static void exchange_without_credits(void **state)
 	for (uint32_t i = 0; i < EXCHANGES; i++) {
 		assert_int_equal(link_room(to_peer), 1);
 		assert_int_equal(link_post(to_peer, header, NULL, SMALL), 0);
-		assert_int_equal(last_sent()->send_id, i);
+		assert_int_equal(last_sent()->number, i);
 		wire.sequence = i;
-		wire.send_id = i;
+		wire.number = i;
 		deliver(&wire, NULL, SMALL, 0);
 		take(SMALL, 0xa5);
 	}
@@ -403,7 +403,7 @@ static void deliver_anything(void)
 	for (size_t i = 0; kind == UCX_GRANT && draw(2) && i < sizeof(struct ucx_grant); i++)
 		payload[i] = (unsigned char)draw(256);
 	wire.way = kind == UCX_NOTICE ? (uint8_t)draw(UCX_WAYS) : 0;
-	wire.send_id = draw(3) ? draw(DEPTH) : to_peer->posted + draw(2);
+	wire.number = draw(3) ? draw(DEPTH) : to_peer->posted + draw(2);
 	wire.lane = draw(20) ? LANE : (uint16_t)draw(80);
 	wire.from = draw(20) ? PEER : draw(5);
 	if (kind == UCX_SLOT && bytes > UCX_EAGER_BYTES)

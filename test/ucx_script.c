@@ -4,30 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/ucx/ucx_link.h"
 #include "ucx_world.h"
 
-enum { POSTS = 48, COMMS = 4, LANES = 3, STEPS = 400 };
-enum action { SEND, RECV, PROGRESS, MESSAGE, TAG, AT_ONCE, LOSE_PEER, OPEN, CONTROL, FAIL, ACTIONS };
-enum base { NEW_EAGER, NEW_RTS, ANSWER, NOTE, BASES };
+enum { POSTS = 48, COMMS = 4, LANES = 3, OWN = 2 /* of the lanes: slots are the script's */, STEPS = 400 };
+enum { OWN_DEPTH = 3, OWN_BYTES = 70001, PAYLOAD_BYTES = 1 << 17 };
+enum action { POST, TAKE, PROGRESS, MESSAGE, TAG, AT_ONCE, LOSE_PEER, OPEN, CONTROL, FAIL, ACTIONS };
+enum base { SLOT, NOTICE, ANSWER, NOTE, BASES };
 
+/* A message from the script's memory. */
 struct post {
-	struct transport_request request;
-	unsigned char *buf; /* NULL: none, or done */
+	struct link *link;
+	unsigned char *buf; /* NULL: none, or given back */
 	size_t bytes;
-	int sends;
 };
 
 struct script {
 	const unsigned char *at, *end;
 	struct ucx_world world;
 	struct ucx_comm *comms[COMMS]; /* NULL: not open yet */
-	uint32_t sequences[COMMS][WORLD_RANKS][TRANSPORT_MAX_LANES];
+	struct link *links[COMMS][WORLD_RANKS][LANES];
+	int tried[COMMS][WORLD_RANKS][LANES];
+	struct link_memory memory[COMMS][WORLD_RANKS];
+	uint32_t sequences[COMMS][WORLD_RANKS][LANES];
 	struct post posts[POSTS];
 	int posted;
+	unsigned char payload[PAYLOAD_BYTES]; /* of a peer's message; zeros behind what it says */
 };
 
 static const char *const ways[COMMS] = { "am", "tag", "put", "am" };
-static const size_t sizes[] = { 0, 1, 300, UCX_EAGER_BYTES, UCX_EAGER_BYTES + 1, 100000 };
+static const int lanes[LANES] = { 0, 5, 60 };
+static const size_t sizes[] = { 0, 1, 300, UCX_EAGER_BYTES, UCX_EAGER_BYTES + 1, WORLD_SLOT_BYTES };
 
 static void fault(const char *what)
 {
@@ -50,112 +57,201 @@ static uint64_t id_of(int comm)
 	return 1000 + (uint64_t)comm;
 }
 
-/* Requests that are done: their buffers are freed, so that later uses are found. */
-static void reap(struct script *s)
+static unsigned char *allocate(size_t bytes, int value)
+{
+	unsigned char *memory = malloc(bytes ? bytes : 1);
+	if (!memory)
+		fault("no memory");
+	memset(memory, value, bytes ? bytes : 1);
+	return memory;
+}
+
+/* ---- The user of links: not under the lock ---- */
+
+static struct link *link_of(struct script *s)
+{
+	const unsigned comm = take(s) % COMMS, peer = take(s) % WORLD_RANKS, lane = take(s) % LANES;
+	struct ucx_comm *c = s->comms[comm];
+	struct link **l = &s->links[comm][peer][lane];
+	struct link_memory *memory = lane == OWN ? &s->memory[comm][peer] : NULL;
+	if (!c || s->tried[comm][peer][lane])
+		return *l;
+	s->tried[comm][peer][lane] = 1;
+	if (memory)
+		*memory = (struct link_memory){ .depth = OWN_DEPTH,
+						.bytes = OWN_BYTES,
+						.in = allocate(OWN_DEPTH * OWN_BYTES, 0),
+						.out = allocate(OWN_DEPTH * OWN_BYTES, 0) };
+	const struct link_params params = {
+		.peer = (int)peer, .lane = lanes[lane], .slots = &c->params.slots, .memory = memory
+	};
+	if (ucx_link_ops.open(&c->base, &params, l))
+		*l = NULL;
+	return *l;
+}
+
+/* Memory that was given back is freed, so that later uses are found; all: of closed communicators. */
+static void reap(struct script *s, int all)
 {
 	for (int i = 0; i < s->posted; i++) {
 		struct post *p = &s->posts[i];
-		if (!p->buf || !p->request.done)
+		if (!p->buf || (!all && !ucx_link_ops.sent(p->link)))
 			continue;
 		if (fake_ucx_holds(p->buf))
-			fault("a request is done, and UCX holds its buffer");
-		for (size_t k = 0; p->sends && k < p->bytes; k++)
+			fault("a message's memory is given back, and UCX holds it");
+		for (size_t k = 0; k < p->bytes; k++)
 			if (p->buf[k] != 0x11)
-				fault("the buffer of a send was written");
+				fault("a message's memory was written");
 		free(p->buf);
 		p->buf = NULL;
 	}
 }
 
-static void post(struct script *s, int sends)
+static void post(struct script *s)
 {
 	static const unsigned char header[TRANSPORT_HEADER_BYTES];
-	struct ucx_comm *c = s->comms[take(s) % COMMS];
-	int peer = (int)(take(s) % WORLD_RANKS), lane = (int)(take(s) % LANES), ret;
+	struct link *l = link_of(s);
 	size_t bytes = take_size(s);
-
-	if (!c || s->posted == POSTS)
+	const int borrows = (int)(take(s) % 2);
+	if (!l || s->posted == POSTS || link_room(l) != 1)
 		return;
+	bytes = bytes < l->slot_bytes ? bytes : l->slot_bytes;
+	if (!borrows) {
+		memset(link_slot(l), 0x22, bytes);
+		link_post(l, header, NULL, bytes);
+		return;
+	}
 	struct post *p = &s->posts[s->posted++];
-	p->bytes = bytes;
-	p->sends = sends;
-	if (!(p->buf = malloc(bytes ? bytes : 1)))
-		fault("no memory");
-	memset(p->buf, 0x11, bytes ? bytes : 1);
-	if (c->failure)
-		ret = c->failure;
-	else if (sends)
-		ret = ucx_message_send(c, peer, lane, header, p->buf, bytes, &p->request);
-	else
-		ret = ucx_message_recv(c, peer, lane, p->buf, bytes, &p->request);
-	if (ret)
-		p->request.done = 1;
+	*p = (struct post){ l, allocate(bytes, 0x11), bytes };
+	link_post(l, header, p->buf, bytes);
 }
 
-/* What a peer says next to one of the library's last messages; crossed: what it says to the other kind. */
-static size_t make_answer(struct script *s, struct ucx_wire *wire, int crossed)
+static void take_message(struct script *s)
+{
+	static volatile unsigned sink;
+	struct link *l = link_of(s);
+	if (!l || link_ready(l) != 1)
+		return;
+	const struct link_message *m = link_next(l);
+	if (m->bytes > l->slot_bytes)
+		fault("a message is longer than its slot");
+	for (size_t i = 0; i < m->bytes; i++)
+		sink += m->data[i];
+	link_release(l);
+}
+
+static void check_link(const struct link *l)
+{
+	const uint64_t arrived = atomic_load(&l->arrived), limit = atomic_load(&l->limit);
+	if (arrived - link_taken(l) > (uint64_t)l->in_depth)
+		fault("more messages have arrived than there are slots");
+	if (limit > l->posted + (uint64_t)l->out_depth)
+		fault("there is room for more messages than there are slots");
+}
+
+static void check_links(const struct script *s)
+{
+	for (int c = 0; c < COMMS; c++)
+		for (int r = 0; r < WORLD_RANKS; r++)
+			for (int lane = 0; lane < LANES; lane++)
+				if (s->links[c][r][lane])
+					check_link(s->links[c][r][lane]);
+}
+
+/* ---- The peers: under the lock ---- */
+
+static size_t put_grant(struct script *s, unsigned lane)
+{
+	const struct ucx_grant grant = { .address = 4096,
+					 .tag = 1000,
+					 .depth = WORLD_DEPTH,
+					 .slot_bytes =
+					     lane == (unsigned)lanes[OWN] ? OWN_BYTES : WORLD_SLOT_BYTES };
+	memcpy(s->payload, &grant, sizeof(grant));
+	return sizeof(grant) + 24;
+}
+
+static size_t put_sums(struct script *s)
+{
+	const size_t n = take(s) % 4;
+	for (size_t i = 0; i < n; i++) {
+		const struct ucx_sum sum = { (uint64_t)lanes[take(s) % LANES], take(s) % 8 };
+		memcpy(s->payload + i * sizeof(sum), &sum, sizeof(sum));
+	}
+	return n * sizeof(struct ucx_sum);
+}
+
+/* What a peer says next to one of the library's last messages. */
+static size_t make_answer(struct script *s, struct ucx_wire *wire)
 {
 	unsigned count = fake_ucx_count(), back = 1 + take(s) % 8;
-
 	if (count < back)
 		return 0;
 	*wire = fake_ucx_sent(count - back)->wire;
-	uint32_t from = wire->from;
+	const uint32_t from = wire->from;
 	wire->from = wire->to;
 	wire->to = from;
-	if (crossed && wire->kind == UCX_RTS)
-		wire->recv_id = wire->send_id;
-	else if (crossed)
-		wire->send_id = wire->recv_id;
-	if ((wire->kind == UCX_RTS) != crossed) {
-		wire->kind = UCX_CTS;
-		if (!crossed)
-			wire->recv_id = 77;
-		wire->bytes = wire->way == UCX_WAY_PUT ? 40 : 0;
-		return wire->bytes;
+	switch (wire->kind) {
+	case UCX_WANT:
+		wire->kind = UCX_GRANT;
+		return wire->bytes = put_grant(s, wire->lane);
+	case UCX_GRANT:
+		wire->kind = UCX_SLOT;
+		return wire->bytes = take_size(s);
+	default:
+		wire->kind = UCX_CREDIT;
+		wire->number = wire->sequence + 1;
+		return wire->bytes = 0;
 	}
-	wire->kind = wire->way == UCX_WAY_PUT ? UCX_FIN : take(s) % 8 ? UCX_DATA : UCX_GONE;
-	wire->bytes = wire->kind == UCX_GONE ? 0 : take_size(s);
-	wire->way = 0;
-	return wire->kind == UCX_DATA ? wire->bytes : 0;
+}
+
+static size_t make_note(struct script *s, struct ucx_wire *wire)
+{
+	static const enum ucx_kind kinds[] = { UCX_HELLO, UCX_CONTROL, UCX_BYE,
+					       UCX_WANT,  UCX_GRANT,   UCX_CREDIT };
+	wire->kind = (uint8_t)kinds[take(s) % 6];
+	wire->number = take(s) % 8;
+	if (wire->kind < UCX_WANT)
+		wire->lane = 0;
+	if (wire->kind == UCX_CONTROL)
+		wire->bytes = take(s) % (TRANSPORT_CONTROL_BYTES + 1);
+	else if (wire->kind == UCX_BYE)
+		wire->bytes = put_sums(s);
+	else if (wire->kind == UCX_GRANT)
+		wire->bytes = put_grant(s, wire->lane);
+	return wire->bytes;
 }
 
 /* A message as it should be; returns its payload's bytes. */
 static size_t make_message(struct script *s, struct ucx_wire *wire)
 {
-	enum base base = take(s) % BASES;
-	unsigned comm = take(s) % COMMS, from = take(s) % WORLD_RANKS, lane = take(s);
-
+	const enum base base = take(s) % BASES;
+	const unsigned comm = take(s) % COMMS, from = take(s) % WORLD_RANKS, lane = take(s);
 	*wire = (struct ucx_wire){ .comm_id = id_of((int)comm), .from = from };
 	if (base == ANSWER)
-		return make_answer(s, wire, lane == 255);
-	if (base == NOTE) {
-		static const enum ucx_kind kinds[] = { UCX_HELLO, UCX_CONTROL, UCX_BYE, UCX_CONTROL };
-		wire->kind = (uint8_t)kinds[take(s) % 4];
-		wire->bytes = wire->kind == UCX_CONTROL ? take(s) % (TRANSPORT_CONTROL_BYTES + 1) : 0;
-		return wire->bytes;
-	}
-	lane = take(s) % 8 == 7 ? UCX_PROBE_LANE : lane % LANES;
-	wire->lane = (uint16_t)lane;
-	if (lane < LANES)
-		wire->sequence = s->sequences[comm][from][lane]++;
-	wire->kind = base == NEW_RTS ? UCX_RTS : UCX_EAGER;
-	wire->bytes = take_size(s);
-	wire->way = (uint8_t)(take(s) % UCX_WAYS);
-	wire->send_id = 55;
-	return base == NEW_RTS ? 0 : wire->bytes;
+		return make_answer(s, wire);
+	wire->lane = (uint16_t)(lane == 255 ? UCX_PROBE_LANE : lanes[lane % LANES]);
+	if (base == NOTE)
+		return make_note(s, wire);
+	wire->kind = base == SLOT ? UCX_SLOT : UCX_NOTICE;
+	wire->bytes = base == SLOT ? take_size(s) : UCX_EAGER_BYTES + 1 + take(s);
+	wire->way = base == SLOT ? 0 : (uint8_t)(take(s) % UCX_WAYS);
+	wire->sequence = s->sequences[comm][from][lane % LANES]++ + take(s) / 128;
+	return base == SLOT ? wire->bytes : 0;
 }
 
 static void message(struct script *s)
 {
 	struct ucx_wire wire;
+	memset(s->payload, 0, UCX_GRANT_BYTES);
 	size_t bytes = make_message(s, &wire), header_bytes = sizeof(wire);
 	unsigned changes = take(s), attr = take(s);
-	static unsigned char zeros[1 << 17];
 
 	for (unsigned i = 0; changes >= 128 && i <= changes % 3; i++) {
-		unsigned at = take(s) % sizeof(wire);
-		((unsigned char *)&wire)[at] ^= (unsigned char)take(s);
+		unsigned at = take(s) % (sizeof(wire) + sizeof(struct ucx_grant));
+		unsigned char *byte =
+		    at < sizeof(wire) ? (unsigned char *)&wire + at : s->payload + at - sizeof(wire);
+		*byte ^= (unsigned char)take(s);
 	}
 	if (attr & 16)
 		bytes = take_size(s);
@@ -168,7 +264,7 @@ static void message(struct script *s)
 	uint64_t flag = attr & 2 ? UCP_AM_RECV_ATTR_FLAG_DATA : 0;
 	if (attr & 1)
 		flag = UCP_AM_RECV_ATTR_FLAG_RNDV;
-	fake_ucx_deliver(s->world.worker, &wire, header_bytes, attr & 4 ? NULL : zeros, bytes, flag);
+	fake_ucx_deliver(s->world.worker, &wire, header_bytes, attr & 4 ? NULL : s->payload, bytes, flag);
 }
 
 static void lose_peer(struct script *s)
@@ -189,39 +285,27 @@ static void control(struct script *s)
 		ucx_message_note(c, peer, 0, UCX_CONTROL, 0, text, take(s) % sizeof(text));
 }
 
-/* Not under the lock. */
-static void open_comm(struct script *s, int i)
-{
-	if (!s->comms[i])
-		s->comms[i] = ucx_world_comm(&s->world, id_of(i), ways[i]);
-}
-
 static void fail_comm(struct script *s)
 {
 	struct ucx_comm *c = s->comms[take(s) % COMMS];
 	if (!c || take(s) % 16)
 		return;
 	c->failure = CORALE_EABORTED;
-	ucx_comm_drop(c, -1, c->failure);
+	ucx_link_fail(c, c->failure);
 }
 
-static void step(struct script *s)
-{
-	enum action action = take(s) % ACTIONS;
+/* ---- */
 
-	if (action == OPEN) {
-		open_comm(s, (int)(take(s) % COMMS));
-		return;
-	}
-	if (action == PROGRESS) {
-		for (unsigned n = take(s) % 8; n; n--)
-			ucx_progress(s->world.worker);
-		return;
-	}
+static void open_comm(struct script *s, int i)
+{
+	if (!s->comms[i])
+		s->comms[i] = ucx_world_comm(&s->world, id_of(i), ways[i]);
+}
+
+static void step_of_peers(struct script *s, enum action action)
+{
 	ucx_lock(s->world.worker);
-	if (action == SEND || action == RECV)
-		post(s, action == SEND);
-	else if (action == MESSAGE)
+	if (action == MESSAGE)
 		message(s);
 	else if (action == TAG)
 		fake_ucx_deliver_tag(0, take_size(s));
@@ -234,6 +318,31 @@ static void step(struct script *s)
 	else
 		fail_comm(s);
 	ucx_unlock(s->world.worker);
+}
+
+static void step(struct script *s)
+{
+	const enum action action = take(s) % ACTIONS;
+	if (action == OPEN)
+		open_comm(s, (int)(take(s) % COMMS));
+	else if (action == POST)
+		post(s);
+	else if (action == TAKE)
+		take_message(s);
+	else if (action != PROGRESS)
+		step_of_peers(s, action);
+	else
+		for (unsigned n = take(s) % 8; n; n--)
+			ucx_progress(s->world.worker);
+}
+
+static void free_memory(struct script *s)
+{
+	for (int c = 0; c < COMMS; c++)
+		for (int r = 0; r < WORLD_RANKS; r++) {
+			free(s->memory[c][r].in);
+			free(s->memory[c][r].out);
+		}
 }
 
 void ucx_script_run(const unsigned char *bytes, size_t n)
@@ -249,14 +358,13 @@ void ucx_script_run(const unsigned char *bytes, size_t n)
 		open_comm(s, i);
 	for (int i = 0; i < STEPS && s->at < s->end; i++) {
 		step(s);
-		reap(s);
+		reap(s, 0);
+		check_links(s);
 	}
 	ucx_world_close(&s->world);
-	reap(s);
-	for (int i = 0; i < s->posted; i++)
-		if (s->posts[i].buf)
-			fault("a request is not done after its communicator is closed");
+	reap(s, 1);
 	if (fake_ucx_kept())
 		fault("payloads are kept after all is closed");
+	free_memory(s);
 	free(s);
 }

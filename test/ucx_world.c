@@ -100,8 +100,7 @@ void ucx_world_close(struct ucx_world *world)
 		next = class->next;
 		free(class);
 	}
-	ucx_held_free_all(w->ucp, &w->early);
-	ucx_op_free_all(w);
+	ucx_message_free_early(w);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

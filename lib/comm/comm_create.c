@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "watch.h"
 
-enum { GPU_HOST_SLOT_BYTES = 4 << 10 };
+enum { GPU_HOST_SLOT_BYTES = 4 << 10, MOST_SECONDS = 1000000000 /* as CORALE_TIMEOUT: in ns they fit */ };
 
 /* What a rank that has failed tells the others. */
 struct failure {
@@ -210,6 +210,11 @@ static int merge_config(struct comm *comm, const corale_config *config)
 		if (comm->settings.slot_bytes > GPU_HOST_SLOT_BYTES)
 			comm->settings.slot_bytes = GPU_HOST_SLOT_BYTES;
 	}
+	if (!(c.timeout_seconds <= MOST_SECONDS)) /* also NaN */
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_config: timeout_seconds %g; give seconds up to %d, 0 for "
+				 "CORALE_TIMEOUT, or -1 for no deadline",
+				 c.timeout_seconds, MOST_SECONDS);
 	if (c.timeout_seconds)
 		comm->settings.timeout = c.timeout_seconds < 0 ? 0 : c.timeout_seconds;
 	if (c.memory_cap)

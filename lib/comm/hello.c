@@ -52,10 +52,12 @@ static uint64_t host_hash(const char *name, uint64_t machine)
 	return hash_bytes(hash, &machine, sizeof machine);
 }
 
-static int affinity_cores(void)
+static void fill_cores(struct hello *hello)
 {
 	cpu_set_t set;
-	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+	CPU_ZERO(&set);
+	hello->cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+	hello->mask = (uint32_t)hash_bytes(hash_start, &set, sizeof set);
 }
 
 static uint64_t settings_hash(const struct settings *settings)
@@ -80,8 +82,7 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->status = status;
 	hello->rank = bootstrap->rank;
 	hello->size = bootstrap->size;
-	hello->cores = affinity_cores();
-	hello->online = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	fill_cores(hello);
 	hello->fallback = has_fallback;
 	hello->pid = (uint64_t)getpid();
 	hello->process = process_number();
@@ -186,29 +187,25 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 	return differ ? name_difference(b, settings) : 0;
 }
 
-static int ranks_of_host(const struct hello *all, int size, int rank)
+static int is_same_mask(const struct hello *a, const struct hello *b)
 {
-	int ranks = 0;
-	for (int r = 0; r < size; r++)
-		ranks += all[r].host == all[rank].host;
-	return ranks;
+	return a->host == b->host && a->mask == b->mask;
 }
 
-/* 16ths of a core for each rank of the most crowded host. */
+/* 16ths of a core for each rank where cores are fewest; at least 1. */
 static int cores_per_rank(const struct hello *all, int size)
 {
 	int least = 1 << 20;
 	for (int r = 0; r < size; r++) {
-		int bound =
-		    all[r].cores < all[r].online; /* a mask of its own: not shared by all ranks of the host */
-		int share = 16 * all[r].cores;
-		if (!bound && (r == 0 || all[r].host != all[r - 1].host))
-			share /= ranks_of_host(all, size, r);
-		else if (!bound)
+		if (r > 0 && is_same_mask(&all[r], &all[r - 1]))
 			continue;
+		int ranks = 0;
+		for (int q = 0; q < size; q++)
+			ranks += is_same_mask(&all[q], &all[r]);
+		int share = 16 * all[r].cores / ranks;
 		least = share < least ? share : least;
 	}
-	return least;
+	return least > 1 ? least : 1;
 }
 
 int hello_topology(const struct hello *all, int size, const struct settings *settings, struct topo **out)

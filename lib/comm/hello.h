@@ -13,7 +13,8 @@ struct hello {
 	uint32_t magic, version;
 	int32_t status; /* what this rank has met so far: 0 or a CORALE_E* code */
 	int32_t rank, size; /* as the bootstrap told this rank */
-	int32_t cores, online; /* in its affinity mask; on its host */
+	int32_t cores; /* in its affinity mask */
+	uint32_t mask; /* hash of that mask: ranks of a host with one mask share its cores */
 	int32_t ucx, fallback; /* transports that it could use */
 	int32_t gpu; /* a CUDA communicator is wanted */
 	uint64_t pid; /* as it calls itself: for people */

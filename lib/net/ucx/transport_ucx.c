@@ -106,57 +106,12 @@ release_worker:
 	return ret;
 }
 
-static int finish_at_once(struct transport_request *request, int status)
+static int check(const struct ucx_comm *c, int peer)
 {
-	request->status = status;
-	atomic_store_explicit(&request->done, 1, memory_order_release);
-	return status;
-}
-
-static int check(const struct ucx_comm *c, int peer, int lane)
-{
-	if (peer >= 0 && peer < c->params.size && lane >= 0 && lane < TRANSPORT_MAX_LANES)
-		return 0;
-	return log_error(CORALE_EINVAL, c->params.rank,
-			 "transport ucx: peer %d, lane %d; expected peers below %d, lanes below %d", peer,
-			 lane, c->params.size, TRANSPORT_MAX_LANES);
-}
-
-static void reset(struct transport_request *request, size_t bytes)
-{
-	request->status = 0;
-	request->bytes = bytes;
-	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
-}
-
-static int post_send(struct transport *t, int peer, int lane, const void *header, const void *buf,
-		     size_t bytes, struct transport_request *request)
-{
-	struct ucx_comm *c = of(t);
-	int ret = check(c, peer, lane);
-
-	reset(request, bytes);
-	if (ret)
-		return finish_at_once(request, ret);
-	ucx_lock(c->worker);
-	ret = c->failure ? c->failure : ucx_message_send(c, peer, lane, header, buf, bytes, request);
-	ucx_unlock(c->worker);
-	return ret ? finish_at_once(request, ret) : 0;
-}
-
-static int post_recv(struct transport *t, int peer, int lane, void *buf, size_t capacity,
-		     struct transport_request *request)
-{
-	struct ucx_comm *c = of(t);
-	int ret = check(c, peer, lane);
-
-	reset(request, 0);
-	if (ret)
-		return finish_at_once(request, ret);
-	ucx_lock(c->worker);
-	ret = c->failure ? c->failure : ucx_message_recv(c, peer, lane, buf, capacity, request);
-	ucx_unlock(c->worker);
-	return ret ? finish_at_once(request, ret) : 0;
+	return peer >= 0 && peer < c->params.size
+		   ? 0
+		   : log_error(CORALE_EINVAL, c->params.rank, "transport ucx: peer %d; expected one below %d",
+			       peer, c->params.size);
 }
 
 static int progress(struct transport *t)
@@ -168,7 +123,7 @@ static int control(struct transport *t, int peer, const void *message, size_t by
 {
 	struct ucx_comm *c = of(t);
 	struct ucx_peer *p;
-	int ret = check(c, peer, 0);
+	int ret = check(c, peer);
 
 	if (ret)
 		return ret;
@@ -201,7 +156,7 @@ static void describe(const struct transport *t, int peer, char *buf, size_t byte
 {
 	struct ucx_comm *c = of(t);
 
-	if (check(c, peer, 0))
+	if (check(c, peer))
 		return;
 	ucx_lock(c->worker);
 	const struct ucx_class *class = c->peers[peer] ? c->peers[peer]->endpoint->class : NULL;
@@ -238,8 +193,6 @@ const struct transport_ops transport_ucx = {
 	.available = available,
 	.devices = ucx_worker_devices,
 	.open = open_ucx,
-	.send = post_send,
-	.recv = post_recv,
 	.links = &ucx_link_ops,
 	.progress = progress,
 	.control = control,

@@ -11,7 +11,7 @@
 enum { FIRST_BYTES = UCX_EAGER_BYTES + 1, ROUNDS = 4 };
 
 static const int64_t connect_ns = 250 * 1000 * 1000, budget_ns = 50 * 1000 * 1000;
-const char *const ucx_way_names[] = { "am", "tag", "put", "refused" };
+const char *const ucx_way_names[] = { "am", "tag", "put" };
 
 int ucx_calibrate_forced(const struct settings *settings)
 {

@@ -99,39 +99,6 @@ void ucx_comm_report(struct ucx_comm *c, int rank, int code, const char *reason)
 	ucx_comm_add_event(c, rank, code, reason, strlen(reason) + 1);
 }
 
-/* Whether an op can end here and now: UCX touches its buffer no more, and the peer will not. */
-static int is_idle(const struct ucx_op *op)
-{
-	return op->request && !op->receiving && (op->id ? !op->moving : !op->sends);
-}
-
-/* Takes all recvs of a peer out of its lanes, so that they can be completed. */
-static void unlink_posted(struct ucx_peer *p)
-{
-	for (int i = 0; i < TRANSPORT_MAX_LANES; i++)
-		p->lanes[i].head = p->lanes[i].tail = NULL;
-}
-
-void ucx_comm_drop(struct ucx_comm *c, int peer, int code)
-{
-	for (int r = 0; r < c->params.size; r++)
-		if (c->peers[r] && (peer < 0 || r == peer))
-			unlink_posted(c->peers[r]);
-	for (struct ucx_op *op = c->ops, *older; op; op = older) {
-		older = op->older;
-		if ((peer < 0 || op->peer == peer) && is_idle(op))
-			ucx_op_finish(op, code);
-	}
-}
-
-static int is_awaited(const struct ucx_comm *c, int peer)
-{
-	for (const struct ucx_op *op = c->ops; op; op = op->older)
-		if (op->peer == peer && op->request)
-			return 1;
-	return 0;
-}
-
 void ucx_comm_peer_left(struct ucx_comm *c, int rank)
 {
 	struct ucx_peer *p = c->peers[rank];
@@ -139,21 +106,6 @@ void ucx_comm_peer_left(struct ucx_comm *c, int rank)
 		return;
 	p->state = UCX_PEER_LEFT;
 	ucx_link_lose(p, CORALE_EPEER);
-	if (is_awaited(c, rank))
-		ucx_comm_report(c, rank, CORALE_EPEER, transport_peer_left);
-	ucx_comm_drop(c, rank, CORALE_EPEER);
-}
-
-/* The connection is gone, so what the peer was to deliver never comes; UCX returns by itself what it holds. */
-static void end_moving(struct ucx_comm *c, int peer, int code)
-{
-	for (struct ucx_op *op = c->ops, *older; op; op = older) {
-		older = op->older;
-		if (op->peer == peer && !op->sends && op->id && !op->receiving)
-			ucx_op_finish(op, code);
-		else if (op->peer == peer && op->receiving)
-			ucp_request_cancel(c->worker->ucp, op->receiving);
-	}
 }
 
 void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reason)
@@ -161,12 +113,10 @@ void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reas
 	struct ucx_peer *p = c->peers[rank];
 	if (!p || p->state == UCX_PEER_LOST)
 		return;
-	if (p->state == UCX_PEER_FINE || is_awaited(c, rank))
+	if (p->state == UCX_PEER_FINE)
 		ucx_comm_report(c, rank, code, reason);
 	p->state = UCX_PEER_LOST;
 	ucx_link_lose(p, code);
-	ucx_comm_drop(c, rank, code);
-	end_moving(c, rank, code);
 }
 
 static void call_handlers(struct ucx_comm *c, struct ucx_event *events)

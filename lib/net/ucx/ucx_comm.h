@@ -1,14 +1,8 @@
-/* A communicator's side of the UCX transport: peers, lanes, ops, and the events that its handlers are told. */
+/* A communicator's side of the UCX transport: peers, and the events that its handlers are told. */
 #ifndef UCX_COMM_H
 #define UCX_COMM_H
 
 #include "ucx_endpoint.h"
-
-struct ucx_lane {
-	uint32_t sent, posted; /* sequence numbers of the next send and recv */
-	struct ucx_op *head, *tail; /* recvs that wait, by sequence */
-	struct ucx_queue held; /* messages that wait, by sequence */
-};
 
 enum ucx_peer_state { UCX_PEER_FINE, UCX_PEER_LEFT, UCX_PEER_LOST };
 
@@ -17,7 +11,6 @@ struct ucx_peer {
 	enum ucx_peer_state state;
 	int reported; /* on_failure was or will be called */
 	int heard; /* something came from it, so it is connected to us */
-	struct ucx_lane lanes[TRANSPORT_MAX_LANES];
 	struct ucx_link *links[UCX_PROBE_LANE + 1]; /* NULL: not used */
 	int through; /* it has said that nothing of it is under way to our slots */
 };
@@ -38,7 +31,6 @@ struct ucx_comm {
 	unsigned char *addresses;
 	size_t address_bytes; /* of each */
 	struct ucx_peer **peers; /* NULL before first contact */
-	struct ucx_op *ops;
 	struct ucx_event *events, **events_end;
 	int dispatching; /* some thread calls handlers */
 	int failure; /* the code of fail */
@@ -55,7 +47,7 @@ void ucx_comm_free(struct ucx_comm *c);
 struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank);
 /* The state of a peer, made and greeted at first contact. */
 int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out);
-/* The peer closed in order, or its connection failed: what waits for it is done with CORALE_EPEER. */
+/* The peer closed in order, or its connection failed: its links end. */
 void ucx_comm_peer_left(struct ucx_comm *c, int rank);
 void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reason);
 /* Something was asked of a peer that is gone: on_failure will be called, once. */
@@ -63,7 +55,5 @@ void ucx_comm_report(struct ucx_comm *c, int rank, int code, const char *reason)
 void ucx_comm_add_event(struct ucx_comm *c, int peer, int code, const void *text, size_t bytes);
 /* Calls the handlers of all communicators. Not under the lock. 1 if any was called. */
 int ucx_comm_dispatch(struct ucx_worker *w);
-/* Completes every op that has not met its other end with code. */
-void ucx_comm_drop(struct ucx_comm *c, int peer, int code);
 
 #endif

@@ -11,16 +11,8 @@ static const struct wait_policy grace_policy = { .spin_ns = 20000, .timeout_ns =
 static const struct wait_policy last_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
 static const struct wait_policy drain_policy = { .spin_ns = 20000, .timeout_ns = 2000 * 1000 * 1000l };
 
-/* 1 if no request of the communicator (sends_only: no send) is pending. Under the lock. */
-static int is_quiet(const struct ucx_comm *c, int sends_only)
-{
-	for (const struct ucx_op *op = c->ops; op; op = op->older)
-		if (op->request && (op->sends || !sends_only))
-			return 0;
-	return 1;
-}
-
-static int borrows(const struct ucx_comm *c)
+/* Messages in the user's memory that UCX refers to. Under the lock. */
+static int borrowed(const struct ucx_comm *c)
 {
 	int n = 0;
 	for (int r = 0; r < c->params.size; r++)
@@ -28,34 +20,20 @@ static int borrows(const struct ucx_comm *c)
 	return n;
 }
 
-static int poll_quiet(struct ucx_comm *c, int sends_only)
+static int poll_given_back(void *arg)
 {
+	struct ucx_comm *c = arg;
 	ucx_help(c->worker);
 	ucx_lock(c->worker);
-	int quiet = is_quiet(c, sends_only) && !borrows(c);
+	int left = borrowed(c);
 	ucx_unlock(c->worker);
-	return quiet;
+	return !left;
 }
 
-static int poll_all_quiet(void *c)
-{
-	return poll_quiet(c, 0);
-}
-
-static int poll_sends_quiet(void *c)
-{
-	return poll_quiet(c, 1);
-}
-
-/* Connections that keep a request busy do not work: a link is cut or the peer is stuck. */
+/* Connections that keep a message busy do not work: a link is cut or the peer is stuck. */
 static void abandon_endpoints(struct ucx_comm *c)
 {
 	ucx_lock(c->worker);
-	for (struct ucx_op *op = c->ops; op; op = op->older)
-		if (op->request)
-			ucx_endpoint_abandon(
-			    c->peers[op->peer]->endpoint, CORALE_EPEER,
-			    "a message to or from the peer was stuck when its communicator failed");
 	for (int r = 0; r < c->params.size; r++)
 		if (c->peers[r] && ucx_link_borrowed(c->peers[r]))
 			ucx_endpoint_abandon(c->peers[r]->endpoint, CORALE_EPEER,
@@ -63,50 +41,26 @@ static void abandon_endpoints(struct ucx_comm *c)
 	ucx_unlock(c->worker);
 }
 
-static void finish_rest(struct ucx_comm *c, int code)
-{
-	int rest = 0;
-	ucx_lock(c->worker);
-	const int read = borrows(c);
-	for (struct ucx_op *op = c->ops, *older; op; op = older) {
-		older = op->older;
-		if (!op->request)
-			continue;
-		rest++;
-		op->request->held = 1;
-		ucx_op_finish(op, code);
-	}
-	ucx_unlock(c->worker);
-	if (rest)
-		log_line(LOG_WARN, c->params.rank,
-			 "transport ucx: gave up %d messages that UCX still holds; their buffers may yet be "
-			 "written",
-			 rest);
-	if (read)
-		log_line(LOG_WARN, c->params.rank,
-			 "transport ucx: gave up %d messages that their peers do not take; UCX may yet read "
-			 "their buffers",
-			 read);
-}
-
 void ucx_end_fail(struct ucx_comm *c, int code)
 {
-	struct ucx_worker *w = c->worker;
-
-	ucx_lock(w);
+	ucx_lock(c->worker);
 	if (!c->failure)
 		c->failure = code;
 	ucx_link_fail(c, c->failure);
-	ucx_comm_drop(c, -1, c->failure);
-	for (int r = 0; r < c->params.size; r++)
-		for (int i = 0; c->peers[r] && i < TRANSPORT_MAX_LANES; i++)
-			ucx_held_free_all(w->ucp, &c->peers[r]->lanes[i].held);
-	ucx_unlock(w);
-	if (wait_until(&grace_policy, poll_all_quiet, c) > 0)
+	ucx_unlock(c->worker);
+	if (wait_until(&grace_policy, poll_given_back, c) > 0)
 		return;
 	abandon_endpoints(c);
-	if (wait_until(&last_policy, poll_all_quiet, c) <= 0)
-		finish_rest(c, code);
+	if (wait_until(&last_policy, poll_given_back, c) > 0)
+		return;
+	ucx_lock(c->worker);
+	int left = borrowed(c);
+	ucx_unlock(c->worker);
+	if (left)
+		log_line(LOG_WARN, c->params.rank,
+			 "transport ucx: gave up %d messages that their peers do not take; UCX may yet read "
+			 "their buffers",
+			 left);
 }
 
 /* 1 if every peer that was greeted has answered: a peer that is still connecting must not find us gone. */
@@ -155,13 +109,6 @@ static void unregister(struct ucx_comm *c)
 		at = &(*at)->next;
 	*at = c->next;
 	w->closed[w->closes++ % (sizeof(w->closed) / sizeof(w->closed[0]))] = c->params.comm_id;
-	for (struct ucx_op *op = c->ops, *older; op; op = older) {
-		older = op->older;
-		if (op->id)
-			ucx_op_finish(op, CORALE_EABORTED);
-	}
-	for (struct ucx_op *op = c->ops; op; op = op->older)
-		op->comm = NULL;
 	ucx_link_free_all(c);
 	ucx_unlock(w);
 }
@@ -170,10 +117,10 @@ void ucx_end_close(struct ucx_comm *c)
 {
 	static const struct wait_policy forever = { .spin_ns = 20000, .timeout_ns = 0 };
 
-	if (!c->failure && wait_until(&drain_policy, poll_sends_quiet, c) <= 0)
+	const int failed = c->failure;
+	if (!ucx_link_drain(c, failed ? last_policy.timeout_ns : drain_policy.timeout_ns) && !failed)
 		log_line(LOG_WARN, c->params.rank,
-			 "transport ucx: closed with sends that no peer has received");
-	ucx_link_drain(c, c->failure ? last_policy.timeout_ns : drain_policy.timeout_ns);
+			 "transport ucx: closed with messages that no peer has received");
 	ucx_end_fail(c, CORALE_EABORTED);
 	wait_until(&last_policy, poll_heard, c);
 	say_goodbye(c);

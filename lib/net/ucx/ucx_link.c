@@ -99,7 +99,7 @@ static int grant(struct ucx_link *l)
 				   .tag = l->tag,
 				   .depth = (uint64_t)l->base.in_depth,
 				   .slot_bytes = l->base.slot_bytes };
-	unsigned char payload[UCX_TARGET_BYTES];
+	unsigned char payload[UCX_GRANT_BYTES];
 	void *key;
 	size_t key_bytes;
 	ucs_status_t status = ucp_rkey_pack(c->worker->context, l->in_memory, &key, &key_bytes);
@@ -154,6 +154,23 @@ void ucx_link_want(struct ucx_comm *c, int peer, int lane)
 		ucx_link_open_in(l); /* on failure the peer waits, and this rank's log says why */
 }
 
+/*
+ * UCX unpacks a key without knowing its length: a map of 64 memory domains and a byte of length for each lead it through at
+ * most 16.1 KiB. In a copy with zeros behind it a key that was cut off, or lies, leads nowhere else.
+ */
+static ucs_status_t unpack_key(ucp_ep_h ep, const void *key, size_t bytes, ucp_rkey_h *out)
+{
+	enum { KEY_ROOM = 24 << 10 };
+	union {
+		uint64_t align;
+		unsigned char bytes[KEY_ROOM];
+	} room;
+
+	memset(&room, 0, sizeof(room));
+	memcpy(room.bytes, key, bytes);
+	return ucp_ep_rkey_unpack(ep, room.bytes, out);
+}
+
 void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void *data, size_t bytes)
 {
 	struct ucx_grant grant;
@@ -172,8 +189,8 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 	const unsigned char *address = c->addresses + (size_t)wire->from * c->address_bytes;
 	if (e->failed || ucx_endpoint_data(e, address, c->params.rank))
 		return;
-	ucs_status_t status = ucx_way_unpack(e->data, (const unsigned char *)data + sizeof(grant),
-					     bytes - sizeof(grant), &l->key);
+	ucs_status_t status =
+	    unpack_key(e->data, (const unsigned char *)data + sizeof(grant), bytes - sizeof(grant), &l->key);
 	if (status != UCS_OK) {
 		ucx_message_refuse(c->worker, wire, bytes, ucs_status_string(status));
 		return;
@@ -316,7 +333,7 @@ ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, vo
 	}
 	p->heard = 1;
 	if (l->outs && l->grant.depth)
-		ucx_link_credited(l, wire->send_id);
+		ucx_link_credited(l, wire->number);
 	return wire->kind == UCX_CREDIT ? UCS_OK : arrive_slot(l, wire, data, bytes, param);
 }
 

@@ -97,8 +97,8 @@ int ucx_link_borrowed(const struct ucx_peer *p);
 /* What a BYE says. */
 void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void *data, size_t bytes);
 int ucx_link_say_bye(struct ucx_comm *c, int peer);
-/* Waits for what links have under way, at most so long; not under the lock. */
-void ucx_link_drain(struct ucx_comm *c, int64_t timeout_ns);
+/* Waits for what links have under way, at most so long: 1 if all of it is there. Not under the lock. */
+int ucx_link_drain(struct ucx_comm *c, int64_t timeout_ns);
 /* Frees a communicator's links; what a peer may still write or UCX still reads stays. */
 void ucx_link_free_all(struct ucx_comm *c);
 /* Frees a link of a closed communicator, unless UCX still holds some of it: 1 if it is gone. */

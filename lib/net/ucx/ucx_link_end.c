@@ -41,7 +41,7 @@ void ucx_link_fail(struct ucx_comm *c, int code)
 
 void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void *data, size_t bytes)
 {
-	p->through = wire->send_id == 1; /* bytes: whole sums, or what is left over is not read */
+	p->through = wire->number == 1; /* bytes: whole sums, or what is left over is not read */
 	for (size_t at = 0; at + sizeof(struct ucx_sum) <= bytes; at += sizeof(struct ucx_sum)) {
 		struct ucx_sum sum;
 		memcpy(&sum, (const unsigned char *)data + at, sizeof(sum));
@@ -119,13 +119,13 @@ static void flush_peers(struct ucx_comm *c)
 	ucx_unlock(c->worker);
 }
 
-void ucx_link_drain(struct ucx_comm *c, int64_t timeout_ns)
+int ucx_link_drain(struct ucx_comm *c, int64_t timeout_ns)
 {
 	const struct wait_policy policy = { .spin_ns = 20000, .timeout_ns = timeout_ns };
 	if (wait_until(&policy, poll_drained, c) <= 0)
-		return;
+		return 0;
 	flush_peers(c);
-	wait_until(&policy, poll_drained, c);
+	return wait_until(&policy, poll_drained, c) > 0;
 }
 
 /* ---- Slots ---- */
@@ -155,7 +155,7 @@ void ucx_link_free_graves(struct ucx_worker *w, const struct ucx_wire *bye)
 {
 	for (struct ucx_grave **at = &w->graves, *grave; (grave = *at);) {
 		if (bye && (grave->comm_id != bye->comm_id || grave->from != (int)bye->from ||
-			    grave->to != (int)bye->to || bye->send_id != 1)) {
+			    grave->to != (int)bye->to || bye->number != 1)) {
 			at = &grave->next;
 			continue;
 		}

@@ -178,7 +178,7 @@ static struct ucx_wire *fill_wire(struct ucx_link *l, struct ucx_wire *wire, enu
 				   .to = (uint32_t)l->base.peer,
 				   .lane = (uint16_t)l->base.lane,
 				   .kind = (uint8_t)kind,
-				   .send_id = taken };
+				   .number = taken };
 	atomic_store_explicit(&l->told, taken, memory_order_relaxed);
 	return wire;
 }

@@ -7,31 +7,27 @@
 
 #include "net/transport.h"
 
-enum ucx_way { UCX_WAY_AM, UCX_WAY_TAG, UCX_WAY_PUT, UCX_WAYS, UCX_WAY_REFUSED = UCX_WAYS };
+/* How a large message travels. */
+enum ucx_way { UCX_WAY_AM, UCX_WAY_TAG, UCX_WAY_PUT, UCX_WAYS };
 
 enum ucx_kind {
+	/* Notes, which may come before their communicator is open here. */
 	UCX_HELLO, /* first contact: the peer makes its own endpoint, and so notices when this side dies */
-	UCX_BYE, /* this side closes in order; the payload says how much it has sent over links; send_id: 1 if all that is there */
+	UCX_BYE, /* this side closes in order; the payload says how much it has sent; number: 1 if all of that is there */
 	UCX_CONTROL, /* transport_ops.control */
-	UCX_EAGER, /* a message with its payload */
-	UCX_RTS, /* a large message waits at the sender */
-	UCX_CTS, /* its recv is there; the payload says where to put */
-	UCX_DATA, /* its payload by active message */
-	UCX_FIN, /* its payload has been put */
-	UCX_GONE, /* it was given up meanwhile */
-	/* Links (ucx_link.h); send_id: messages of the other direction that were taken. */
 	UCX_WANT, /* the sender wants slots; its receiver's program may know nothing of them yet */
-	UCX_GRANT, /* they are there; the payload says where */
+	UCX_GRANT, /* slots are there; the payload says where */
+	/* Messages of links (ucx_link.h), to granted slots; number: messages of the other direction that were taken. */
 	UCX_SLOT, /* a message with its payload */
 	UCX_NOTICE, /* a message whose payload has been put, or comes by tag */
 	UCX_CREDIT, /* messages were taken */
 	UCX_KINDS
 };
 
-/* Up to here a payload travels at once and is copied by the receiver: cheaper than asking first. */
+/* Up to here a message's payload travels at once and is copied by the receiver. */
 enum { UCX_EAGER_BYTES = 64 << 10 };
-/* The most that a CTS carries: where to put and the packed key, which is some hundred bytes at most. */
-enum { UCX_TARGET_BYTES = 4096 };
+/* The most that a GRANT carries: the packed key is some hundred bytes at most. */
+enum { UCX_GRANT_BYTES = 4096 };
 /* Probes travel on a lane of their own, which the peer serves without its user's help. */
 enum { UCX_PROBE_LANE = TRANSPORT_MAX_LANES };
 
@@ -49,11 +45,11 @@ struct ucx_grant {
 struct ucx_wire {
 	uint64_t comm_id;
 	uint32_t from, to; /* ranks */
-	uint32_t sequence; /* of the lane; wraps */
+	uint32_t sequence; /* of a link's messages; wraps */
 	uint16_t lane;
 	uint8_t kind, way;
-	uint64_t bytes; /* of the message's payload; RTS, FIN: of the one that travels apart */
-	uint64_t send_id, recv_id;
+	uint64_t bytes; /* of the message's payload; NOTICE: of the one that travels apart */
+	uint64_t number; /* says what its kind says */
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 };
 

@@ -15,37 +15,16 @@
 
 #include "base/settings.h"
 #include "net/transport.h"
-#include "ucx_held.h"
 #include "ucx_wire.h"
 
 struct ucx_comm;
 struct ucx_endpoint;
 
-/* A send, a recv or a note on its way. Lives until its user's request is done and UCX holds nothing of it. */
-struct ucx_op {
-	struct ucx_op *next; /* the next recv of the lane, or the next free one */
-	struct ucx_op *older, *newer; /* all of the communicator */
-	struct ucx_comm *comm; /* NULL once that is closed */
-	struct transport_request *request; /* NULL when done, or for a note */
-	int peer, lane, sends, moving; /* moving: both ends have met */
-	unsigned char *buf;
-	size_t bytes; /* to send, or room to receive */
-	uint32_t sequence;
-	uint64_t id; /* 0: none */
-	int in_ucx; /* UCX requests that refer to this */
-	void *receiving; /* the UCX request that fills buf */
-	ucp_mem_h memory;
-	ucp_rkey_h key;
-	void *extra; /* payload of a note or CTS, ours to free */
-	struct ucx_wire wire[2]; /* first and second message sent for it */
-};
-
-/* Ids on the wire name ops without trusting a peer's pointers: index and a random generation. */
-struct ucx_ids {
-	struct ucx_op **ops;
-	uint32_t *generations, *spare; /* generations: the last of each index */
-	uint32_t size, spares;
-	uint32_t random[64], randoms; /* drawn ahead */
+/* Notes for communicators that are not open here yet, the oldest first. Zeroed: empty. */
+struct ucx_early_queue {
+	struct ucx_early *head, **end;
+	size_t bytes; /* of all payloads */
+	unsigned count;
 };
 
 struct ucx_worker {
@@ -61,13 +40,11 @@ struct ucx_worker {
 	struct ucx_class *classes;
 	struct ucx_comm *comms;
 	struct ucx_grave *graves; /* slots of closed communicators that a peer may still write */
-	struct ucx_queue early; /* for communicators that are not open here yet */
-	struct ucx_ids ids;
-	struct ucx_op *free_ops;
+	struct ucx_early_queue early;
 	uint64_t closed[64]; /* the last communicators closed; what comes late for them is dropped */
 	unsigned closes;
 	unsigned refused,
-	    dropped; /* messages that nobody here awaits; early ones for which there was no room */
+	    dropped; /* messages that nobody here awaits; early notes for which there was no room */
 	unsigned failures; /* endpoints that wait to be closed by force */
 	int news; /* some communicator has events for its handlers */
 
