@@ -74,6 +74,8 @@ static void set_node(struct comm *comm, const struct rates *rates)
 		.slots_bytes = layout.slots_bytes,
 		.scratch_bytes = 2 * shape_scratch_chunk(ranks, layout.bytes, s->memory_cap),
 	};
+	comm->node.over_nodes = comm->topo->map.nodes > 1;
+	comm->node.many_far = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
 	plan_node_settings(&comm->node, s);
 }
 
@@ -122,7 +124,7 @@ void chosen_close(struct chosen *chosen)
 static void print_plan(const struct plan *plan, const char *how, char *text, size_t bytes)
 {
 	int rows;
-	snprintf(text, bytes, "%s%s %dx%u", algo_table(&rows)[plan->algo].name, how, plan->channels,
+	snprintf(text, bytes, "%s%s %dx%u", row_table(&rows)[plan->algo].name, how, plan->channels,
 		 plan->chunk_bytes);
 }
 
@@ -145,20 +147,18 @@ static int choose_codelet(struct comm *comm, const struct chosen_call *c, char *
 	memory |= c->memory & CHOSEN_REGISTERED ? PLAN_MEMORY_REGISTERED : 0;
 	memory |= c->memory & CHOSEN_EXPORTED ? PLAN_MEMORY_EXPORTED : 0;
 	const struct plan_call call = { c->coll, c->bytes, plan_in_words(c->type), memory };
-	const struct plan_way *way = planner_way(&comm->gpu_plans.planner, &call);
-	if (!way)
+	const struct choices *choices = plans_codelets(&comm->gpu_plans, 0, &call);
+	must(choices != NULL, "plans_codelets");
+	const struct row *row = choices_find(choices, c->bytes)->row;
+	if (!row)
 		return 0;
-	snprintf(text, bytes, "%s %s%s%s", way->algo, plan_protocol_name(way->protocol),
-		 plan_way_scratch(way, &comm->node, &call) ? " staged" : "",
-		 plan_way_direct(way, &comm->node, &call) ? " registered" : "");
+	if (row->traits & ROW_OVER_NODES)
+		snprintf(text, bytes, "edges");
+	else
+		snprintf(text, bytes, "%s %s%s%s", row->name, plan_protocol_name(row->protocol),
+			 row_uses_scratch(row, &comm->node, &call) ? " staged" : "",
+			 row_stores_direct(row, &comm->node, &call) ? " registered" : "");
 	return 1;
-}
-
-/* Over nodes no plan runs what has counts of its own for each edge, or many peers a rank. */
-static int is_by_edges(const struct comm *comm, const struct chosen_call *c)
-{
-	const int many = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
-	return comm->proxy && (c->coll == CORALE_ALL_TO_ALL_V || (c->coll == CORALE_ALL_TO_ALL && many));
 }
 
 static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char *text, size_t bytes)
@@ -167,11 +167,9 @@ static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char 
 				   .count = c->bytes / corale_type_bytes(c->type),
 				   .type = c->type };
 	struct engine_call found = { 0 };
-	if (is_by_edges(comm, c))
-		snprintf(text, bytes, "edges");
-	else if (!comm->proxy && choose_codelet(comm, c, text, bytes))
+	if (choose_codelet(comm, c, text, bytes))
 		return;
-	else if (gpu_plan(comm, &call, &found))
+	if (gpu_plan(comm, &call, &found))
 		snprintf(text, bytes, "refused");
 	else
 		print_plan(found.plan, found.narrow ? " narrow" : " lowered", text, bytes);

@@ -387,7 +387,7 @@ static void test_rows_are_checked(void **state)
 		int rows;
 		const struct row *table = row_table(&rows);
 		for (int i = 0; i < rows; i++)
-			if (table[i].codelet)
+			if (table[i].codelet && !(table[i].traits & ROW_OVER_NODES))
 				check_codelet(&planner, i);
 		check_lowered(&planner);
 		topo_destroy(topo);

@@ -334,7 +334,8 @@ static void test_room(void **state)
 		make_machine(&m, machines[i / 6], slots[i % 3], i % 2 ? CAP : CAP / 4);
 		m.planner.partials_float32 = i / 3 % 2;
 		for (int row = 0; row < rows; row++)
-			for (int bits = 8; bits <= 30 && !coll_is_pair(algo[row].coll); bits += 2) {
+			for (int bits = 8; bits <= 30 && !algo[row].codelet && !coll_is_pair(algo[row].coll);
+			     bits += 2) {
 				const struct plan_key key = planner_key(
 				    algo[row].coll, (size_t)1 << bits >> 1, CORALE_FLOAT16, CORALE_SUM);
 				check_room(&m, &key, row);

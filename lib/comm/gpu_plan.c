@@ -78,7 +78,7 @@ int gpu_plans_open(struct comm *comm)
 		ret = open_remote(comm);
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++) {
 		const corale_coll coll = algo[row].coll;
-		if (coll_is_pair(coll))
+		if (algo[row].codelet || coll_is_pair(coll))
 			continue;
 		ret = prepare_row(comm, row, coll, CORALE_UINT8);
 		if (!ret && comm->settings.partials_float32 &&

@@ -207,7 +207,8 @@ static int is_for(const struct planner *planner, const struct row *row)
 {
 	if (row->traits & (planner->gpus ? ROW_ON_HOSTS : ROW_ON_GPUS))
 		return 0;
-	return planner->gpus || !row->codelet;
+	const int over_nodes = planner->topo->map.nodes > 1;
+	return !row->codelet || (planner->gpus && over_nodes == !!(row->traits & ROW_OVER_NODES));
 }
 
 int planner_build(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)

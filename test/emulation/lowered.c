@@ -42,6 +42,8 @@ static int applies(int row, int ranks, struct way way)
 	struct world w;
 	struct plan plan;
 	struct lowered_messages messages;
+	if (algo->codelet)
+		return 0;
 	if (way.nodes && coll_is_uneven(algo->coll)) /* edges have messages of their own */
 		return 0;
 	if (coll_is_pair(algo->coll) || !coll_has_data(algo->coll) || world_open(&w, &p))
