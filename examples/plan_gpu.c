@@ -1,38 +1,24 @@
-/* What a CUDA communicator on a machine of one node would run: a codelet, or the plan lowered. */
+/* What a CUDA communicator on a machine would run: a codelet, or the plan lowered. */
 #include <stdio.h>
 
 #include "base/collectives.h"
 #include "base/status.h"
 #include "kernels/codelets.h"
+#include "net/gpu_machine.h"
 #include "plan.h"
-
-static void set_node(struct plan_node *node, int ranks, const struct settings *settings,
-		     const struct rates *rates)
-{
-	struct codelet_layout layout;
-	int given = plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT);
-	codelet_layout_init(&layout, ranks,
-			    settings->gpu_window < settings->memory_cap ? settings->gpu_window
-									: settings->memory_cap);
-	*node = (struct plan_node){ .rates = rates,
-				    .ranks = ranks,
-				    .max_blocks = given && given < rates->blocks ? given : rates->blocks,
-				    .words_bytes = layout.words_bytes,
-				    .lines_bytes = layout.lines_bytes,
-				    .slots_bytes = layout.slots_bytes };
-	node->resident = given && given < 2 * rates->blocks ? given : 2 * rates->blocks;
-	node->scratch_bytes = 2 * shape_scratch_chunk(ranks, layout.bytes, settings->memory_cap);
-	plan_node_settings(node, settings);
-}
+#include "plan/choices.h"
+#include "plan/shape.h"
 
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner)
 {
-	gpus->used = !topo->shared_memory && topo->map.nodes == 1 && topo->map.ranks <= CODELET_MAX_RANKS;
+	const struct remote lanes = gpu_machine_lanes(&topo->map, settings);
+	gpus->used = !topo->shared_memory && topo->map.max_node_size <= CODELET_MAX_RANKS;
 	if (!gpus->used)
 		return 0;
-	set_node(&gpus->node, topo->map.ranks, settings, rates);
-	planner_init_gpus(planner, topo, settings, &gpus->node);
+	gpu_machine_init(&gpus->node, &topo->map, settings, rates);
+	gpu_machine_planners(topo, settings, &gpus->node, &lanes, planner, &gpus->narrow);
+	planner->small = &gpus->narrow;
 	return 1;
 }
 
@@ -40,7 +26,7 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 static struct plan_call call_of(const struct plan_request *r, const struct planner *planner, int memory)
 {
 	const size_t element = corale_type_bytes(r->type), bytes = r->bytes / element * element;
-	int scratch = planner->node->scratch_bytes ? PLAN_MEMORY_SCRATCH : 0;
+	int scratch = planner->node->scratch_bytes && !planner->node->over_nodes ? PLAN_MEMORY_SCRATCH : 0;
 	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? bytes : 0, plan_in_words(r->type),
 				   memory | scratch };
 }
@@ -85,16 +71,19 @@ void plan_gpus_print(const struct plan_request *r, const struct planner *planner
 	const struct plan_call plain = call_of(r, planner, PLAIN), registered = call_of(r, planner, kind);
 	const struct row *row = planner_codelet(planner->node, &plain),
 			 *other = planner_codelet(planner->node, &registered);
-	if (coll_is_pair(r->coll)) {
-		printf("on GPUs:    sends and receives have a kernel of their own\n");
+	if (coll_is_pair(r->coll) || plan->protocol == PLAN_GRANTED) {
+		printf(
+		    "on GPUs:    by the kernel of sends and receives, whose receiver says how each comes\n");
 		return;
 	}
 	printf("on GPUs:    ");
 	print_choice("plain memory", row);
-	print_choice("; registered memory", other);
+	if (!planner->node->over_nodes)
+		print_choice("; registered memory", other);
 	printf("\n");
 	print_launch("plain memory", &plain, row, planner, plan);
-	print_launch("registered memory", &registered, other, planner, plan);
+	if (!planner->node->over_nodes)
+		print_launch("registered memory", &registered, other, planner, plan);
 }
 
 static void print_rows(const struct plan_request *r, const struct planner *planner, const char *memory,

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/collectives.h"
 #include "plan.h"
+#include "plan/choices.h"
 #include "plan/plan_print.h"
 
 enum { MOST_SIMULATED = 3000000, TEXT_BYTES = 16384 };
@@ -173,6 +175,32 @@ static int print_table(const struct plan_request *request, const struct planner 
 	return ret;
 }
 
+static void print_list(const struct plan_request *request, const struct planner *planner, const char *memory,
+		       int kind)
+{
+	struct choices choices;
+	char text[2048];
+	if (choices_of(planner, request->coll, request->type, kind, &choices, text, sizeof text) == 0)
+		choices_print(&choices, text, sizeof text);
+	printf("choices:    %s%s\n", memory, text);
+}
+
+/* What runs calls of all sizes, of a block or vector. */
+static void print_choices(const struct plan_request *request, const struct planner *planner)
+{
+	const struct plan_node *node = planner->node;
+	const int scratch = node && node->scratch_bytes ? PLAN_MEMORY_SCRATCH : 0;
+	if (coll_is_pair(request->coll) || !coll_has_count(request->coll))
+		return;
+	if (!node || node->over_nodes) {
+		print_list(request, planner, "", 0);
+		return;
+	}
+	print_list(request, planner, "plain memory: ", scratch);
+	print_list(request, planner,
+		   "registered memory: ", scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED);
+}
+
 int plan_report(const struct plan_request *request, const struct planner *planner,
 		const struct plan_gpus *gpus)
 {
@@ -191,22 +219,21 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	print_machine(request, planner->topo);
 	if (gpus->used)
 		plan_gpus_print(request, planner, &plan);
-	else if (!planner->topo->shared_memory)
-		printf("on GPUs:    a model only: communicators over nodes send by pinned host memory, in "
-		       "shorter messages (docs/clusters.md)\n");
 	plan_print(&plan, text, TEXT_BYTES);
 	printf("%s\n", text);
 	if (request->steps > 0)
 		print_actions(request, planner->topo, &plan);
-	if (plan.codelet) {
+	if (plan.codelet && plan.protocol != PLAN_GRANTED) {
 		plan_gpus_print_times(request, planner);
 	} else {
 		planner_explain(planner, &plan, text, TEXT_BYTES);
 		printf("why:        %s\n", text);
 		print_times(request, planner, &plan);
 	}
-	print_simulation(request, planner->topo, &plan);
-	if (request->table && plan.codelet)
+	print_choices(request, planner);
+	if (!plan.codelet || request->plot) /* of a codelet the rates are measured */
+		print_simulation(request, planner->topo, &plan);
+	if (request->table && plan.codelet && plan.protocol != PLAN_GRANTED)
 		plan_gpus_print_table(request, planner);
 	else if (request->table && request->coll != CORALE_BARRIER)
 		ret = print_table(request, planner);

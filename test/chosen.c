@@ -7,9 +7,7 @@
 
 #include "base/status.h"
 #include "comm/gpu.h"
-#include "kernels/codelets.h"
-#include "net/lanes.h"
-#include "plan/shape.h"
+#include "net/gpu_machine.h"
 
 struct chosen {
 	struct comm comm;
@@ -46,48 +44,13 @@ static void must(int is_right, const char *what)
 	exit(1);
 }
 
-static int least_node_size(const struct plan_map *map)
-{
-	int least = map->max_node_size;
-	for (int b = 0; b < map->nodes; b++) {
-		const int size = map->node_first[b + 1] - map->node_first[b];
-		least = size < least ? size : least;
-	}
-	return least;
-}
-
-/* As the engine describes a GPU that has the blocks of its class. */
-static void set_node(struct comm *comm, const struct rates *rates)
-{
-	const struct settings *s = &comm->settings;
-	const int ranks = comm->topo->map.max_node_size,
-		  given = plan_most_blocks(s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT);
-	struct codelet_layout layout;
-	codelet_layout_init(&layout, ranks, s->gpu_window < s->memory_cap ? s->gpu_window : s->memory_cap);
-	comm->node = (struct plan_node){
-		.rates = rates,
-		.ranks = ranks,
-		.max_blocks = given && given < rates->blocks ? given : rates->blocks,
-		.resident = given && given < 2 * rates->blocks ? given : 2 * rates->blocks,
-		.words_bytes = layout.words_bytes,
-		.lines_bytes = layout.lines_bytes,
-		.slots_bytes = layout.slots_bytes,
-		.scratch_bytes = 2 * shape_scratch_chunk(ranks, layout.bytes, s->memory_cap),
-	};
-	comm->node.over_nodes = comm->topo->map.nodes > 1;
-	comm->node.many_far = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
-	plan_node_settings(&comm->node, s);
-}
-
 static void open_gpus(struct comm *comm, const char *gpu)
 {
 	const struct plan_map *map = &comm->topo->map;
-	set_node(comm, rates_of_gpu(gpu));
-	if (map->nodes > 1) {
+	gpu_machine_init(&comm->node, map, &comm->settings, rates_of_gpu(gpu));
+	shape = gpu_machine_lanes(map, &comm->settings);
+	if (map->nodes > 1)
 		comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
-		shape = lanes_shape(comm->size, map->nodes, map->max_node_size, least_node_size(map),
-				    comm->settings.pinned_memory);
-	}
 	must(gpu_plans_open(comm) == 0, "gpu_plans_open");
 }
 

@@ -10,6 +10,7 @@
 #include "gpu_blocks.h"
 #include "gpu_hello.h"
 #include "base/log.h"
+#include "net/gpu_machine.h"
 #include "plan/choices.h"
 #include "base/process.h"
 #include "recent.h"
@@ -321,9 +322,7 @@ int gpu_open(struct comm *comm)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->trace = trace_open();
-	comm->node.over_nodes = comm->proxy != NULL;
-	comm->node.many_far = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
-	plan_node_settings(&comm->node, &comm->settings);
+	gpu_machine_settings(&comm->node, &comm->topo->map, &comm->settings);
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
 	if (ret)
 		return ret;

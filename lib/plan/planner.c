@@ -43,6 +43,7 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 	planner->topo = topo;
 	planner->slot_bytes = (uint32_t)settings->slot_bytes;
 	planner->chunk_bytes = (uint32_t)settings->chunk_bytes;
+	planner->small_class = -1;
 	planner->slots = settings->slots < 2 ? 2 : settings->slots;
 	int cores = topo->shared_memory ? topo->cores_per_rank_x16 / 16 : GPU_CHANNELS;
 	planner->max_channels = settings->max_channels ? settings->max_channels : cores > 1 ? cores : 1;
@@ -215,6 +216,8 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 {
 	int rows;
 	const struct row *row = row_table(&rows) + index;
+	if (planner->small && key->size_class <= planner->small_class)
+		planner = planner->small;
 	if (index < 0 || index >= rows || row->coll != key->coll || !is_for(planner, row))
 		return CORALE_ENOTSUP;
 	struct algo_call call = describe(planner, key, row);
@@ -256,7 +259,8 @@ int planner_build_codelet(const struct planner *planner, const struct plan_key *
 {
 	int rows;
 	const int ret = planner_build(planner, key, (int)(row - row_table(&rows)), out);
-	if (!ret && !coll_is_pair(row->coll)) /* whose two ends cut a message when it runs */
+	/* The two ends of an edge cut its message when it runs. */
+	if (!ret && row->protocol != PLAN_GRANTED)
 		take_shape(planner, row, call, out);
 	return ret;
 }

@@ -15,6 +15,9 @@ struct planner {
 	int most_channels; /* 0: no more limit than max_channels */
 	int by_nodes; /* rather by no row that ignores nodes */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
+	/* Between nodes of several ranks: calls of up to this size class take one channel, -1: none; by this planner, NULL: by who asks. */
+	int small_class;
+	const struct planner *small;
 	const struct plan_node *node; /* of GPUs: what their ways depend on; NULL: of hosts */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };

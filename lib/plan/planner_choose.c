@@ -170,6 +170,8 @@ static int plan_codelet(const struct planner *planner, const struct plan_key *ke
 int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
 		 struct plan *out, char *error, size_t error_bytes)
 {
+	if (planner->small && key->size_class <= planner->small_class)
+		planner = planner->small;
 	const struct row *row = call ? planner_codelet(planner->node, call) : NULL;
 	return row ? plan_codelet(planner, key, row, call, out, error, error_bytes)
 		   : choose_plain(planner, key, out, error, error_bytes);
