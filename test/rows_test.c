@@ -13,6 +13,7 @@
 #include "base/collectives.h"
 #include "net/gpu_machine.h"
 #include "plan/choices.h"
+#include "plan/choices_hash.h"
 
 const struct row *whole_table(int *count);
 #define row_table whole_table
@@ -143,8 +144,44 @@ static void test_deleted_rows(void **state)
 	assert_true(named > 100);
 }
 
+/* Equal machines have equal hashes; whatever the choice looks at changes that of the inputs, and a row less that of what is chosen. */
+static void test_hashes(void **state)
+{
+	(void)state;
+	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:4", "node:2 gpu:2" };
+	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+		struct machine m, other;
+		open_machine(&m, machines[i]);
+		open_machine(&other, machines[i]);
+		const uint64_t inputs = choices_hash_inputs(&m.planner),
+			       sample = choices_hash_sample(&m.planner);
+		assert_true(inputs == choices_hash_inputs(&other.planner));
+		assert_true(sample == choices_hash_sample(&other.planner));
+		other.topo->rail.send_ns += 1;
+		assert_true(inputs != choices_hash_inputs(&other.planner));
+		other.topo->rail.send_ns -= 1;
+		other.planner.max_channels++;
+		assert_true(inputs != choices_hash_inputs(&other.planner));
+		other.planner.max_channels--;
+		other.node.slots_bytes += 4096;
+		assert_true(!m.planner.node == (inputs == choices_hash_inputs(&other.planner)));
+		struct choices list;
+		char error[256];
+		assert_int_equal(
+		    choices_of(&m.planner, CORALE_GATHER, CORALE_FLOAT32, 0, &list, error, sizeof error), 0);
+		const struct row *row = choices_find(&list, 64 << 10)->row;
+		const struct name name = { row->name, row->codelet, row->protocol, row->traits };
+		deleted = find_whole(CORALE_GATHER, &name);
+		assert_true(sample != choices_hash_sample(&m.planner));
+		deleted = NONE;
+		topo_destroy(m.topo);
+		topo_destroy(other.topo);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_deleted_rows) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_deleted_rows),
+					    cmocka_unit_test(test_hashes) };
 	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
 }
