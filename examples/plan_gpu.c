@@ -90,6 +90,7 @@ static void print_rows(const struct plan_request *r, const struct planner *plann
 		       int kind)
 {
 	const struct plan_call call = call_of(r, planner, kind);
+	const struct rates *rates = planner->node->rates;
 	printf("why:        %s memory, modelled:", memory);
 	for (const struct row *row = NULL; (row = row_next_codelet(r->coll, row));) {
 		double us = row_us(row, planner->node, &call);
@@ -97,7 +98,8 @@ static void print_rows(const struct plan_request *r, const struct planner *plann
 			printf(" %s %s %.1f us;", plan_codelet_name(row->codelet),
 			       plan_protocol_name(row->protocol), us);
 	}
-	printf(" rates of %s\n", planner->node->rates->name);
+	printf(" rates of %s%s\n", rates->name,
+	       planner->node->ranks > rates->measured_ranks ? ", not measured with so many ranks" : "");
 }
 
 void plan_gpus_print_times(const struct plan_request *r, const struct planner *planner)
