@@ -173,14 +173,28 @@ static void check_free_choice(const struct question *q)
 	}
 }
 
+/* Slots take what goes to registered memory, too. */
+static int can_by(struct question q, enum plan_protocol protocol)
+{
+	const struct row *row = NULL;
+	if (protocol == PLAN_FIFO)
+		q.memory &= PLAN_MEMORY_SCRATCH;
+	const struct plan_call call = call_of(&q);
+	while ((row = row_next_codelet(q.coll, row)))
+		if (row->protocol == protocol && row_us(row, &q.node, &call) >= 0)
+			return 1;
+	return 0;
+}
+
 static void check_forced(struct question q)
 {
-	enum plan_codelet free_choice = choice(&q);
-	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
-		q.node.forced = 1u << c;
-		enum plan_codelet chosen = choice(&q);
-		if (chosen != (able(&q, (enum plan_codelet)c) ? (enum plan_codelet)c : free_choice))
-			complain(&q, chosen, "was chosen where another was forced");
+	const enum plan_codelet free_choice = choice(&q);
+	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++) {
+		q.node.forced = p;
+		const struct row *row = chosen_row(&q);
+		if (can_by(q, (enum plan_protocol)p) ? !row || (int)row->protocol != p
+						     : choice(&q) != free_choice)
+			complain(&q, choice(&q), "was chosen where a protocol was forced");
 	}
 	q.node.forced = 0;
 	q.node.zero_ctas = 1;
@@ -273,8 +287,8 @@ static void test_room(void **state)
 {
 	(void)state;
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
-		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE };
-		q.node.forced = 1u << CODELET_PACKETS;
+		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE, .words = 1 };
+		q.node.forced = PLAN_LL128; /* words have no two-shot in lines */
 		q.bytes = q.node.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
 		assert_int_equal(choice(&q), CODELET_PACKETS);
 		q.bytes++;
@@ -303,7 +317,7 @@ static void test_lowered_only(void **state)
 				      .coll = colls[i % 3],
 				      .bytes = size(i / 3) };
 		q.memory = i & ALL_MEMORY;
-		q.node.forced = (uint32_t)i;
+		q.node.forced = i % PLAN_PROTOCOLS;
 		q.node.zero_ctas = i / 8 % 2;
 		assert_null(row_next_codelet(q.coll, NULL));
 		assert_int_equal(choice(&q), CODELET_NONE);
@@ -492,22 +506,16 @@ static void test_walk_is_like_rates(void **state)
 	}
 }
 
-/* Whatever CORALE_PROTO may say is the name of a row's protocol, or of its codelet, or of what is lowered. */
+/* Whatever CORALE_PROTO may say is the name of a row's protocol, and nothing else is. */
 static void test_protocols_have_rows(void **state)
 {
 	(void)state;
-	static const char *const names[] = { "LL128",   "SENTINEL", "FIFO",  "DIRECT",         "CE",
-					     "packets", "two_shot", "slots", "slots_two_shot", "copies" };
-	static const uint32_t masks[] = { 1u << CODELET_PACKETS | 1u << CODELET_TWO_SHOT,
-					  1u << CODELET_TWO_SHOT,
-					  1u << CODELET_SLOTS | 1u << CODELET_SLOTS_TWO_SHOT,
-					  1u << CODELET_SLOTS | 1u << CODELET_SLOTS_TWO_SHOT,
-					  1u << CODELET_COPIES };
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		assert_true(plan_codelets_forced(names[i]) != 0);
-		if (i < sizeof masks / sizeof *masks)
-			assert_int_equal(plan_codelets_forced(names[i]), masks[i]);
-	}
+	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++)
+		assert_int_equal(plan_protocol_forced(plan_protocol_name((enum plan_protocol)p)), p);
+	static const char *const none[] = { "",   "auto", "lowered", "packets", "two_shot", "slots",
+					    "LL", "any",  "granted", "copies",  "ll128" };
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		assert_int_equal(plan_protocol_forced(none[i]), 0);
 }
 
 /* GPUs that nobody has measured have rates of their own, slower in all. */
@@ -557,18 +565,6 @@ static void test_settings(void **state)
 	}
 	assert_true(is_refused(CORALE_ALL_TO_ALL, 1, "LL", ""));
 	assert_false(is_refused(CORALE_ALL_TO_ALL_V, 1, "LL", ""));
-}
-
-static void test_names(void **state)
-{
-	(void)state;
-	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++)
-		assert_int_equal(plan_codelets_forced(plan_codelet_name((enum plan_codelet)c)), 1u << c);
-	assert_string_equal(plan_codelet_name(CODELET_NONE), "lowered");
-	static const char *const none[] = { "",        "auto", "lowered", "slot",   "slots_",
-					    "PACKETS", "LL",   "any",     "granted" };
-	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-		assert_int_equal(plan_codelets_forced(none[i]), 0);
 }
 
 static void test_chunks(void **state)
@@ -637,10 +633,14 @@ static void test_print(void **state)
 	assert_int_equal(list.n, 2);
 	assert_memory_equal(text, "packets LL128 to ", 17);
 	assert_non_null(strstr(text, "; then slots FIFO"));
-	q.node.forced = 1u << CODELET_SLOTS;
+	q.node.forced = PLAN_DIRECT;
 	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
 	assert_int_equal(choices_print(&list, text, sizeof text), strlen("slots DIRECT"));
 	assert_string_equal(text, "slots DIRECT");
+	q.node.forced = PLAN_FIFO; /* into registered memory, too */
+	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
+	choices_print(&list, text, sizeof text);
+	assert_string_equal(text, "slots FIFO");
 }
 
 int main(void)
@@ -658,7 +658,6 @@ int main(void)
 		cmocka_unit_test(test_protocols_have_rows),
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_print),

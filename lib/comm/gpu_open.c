@@ -146,14 +146,14 @@ static void tell_rates(const struct comm *comm, const struct rates *rates, const
 		    &said_kinds, LOG_WARN, comm->rank,
 		    "the ranks' GPUs are of several kinds (rank 0: %s, rank %d: %s): conservative rates "
 		    "choose how calls run, so results are right, but calls may take longer than they need "
-		    "to; CORALE_PROTO and CORALE_ALGO force other ways",
+		    "to; CORALE_PROTO and CORALE_ALGO force others",
 		    all->gpu, other, all[other].gpu);
 	else
 		log_once(
 		    &said_unknown, LOG_WARN, comm->rank,
 		    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose "
 		    "how calls run, so results are right, but calls may take longer than they need to; "
-		    "CORALE_PROTO and CORALE_ALGO force other ways",
+		    "CORALE_PROTO and CORALE_ALGO force others",
 		    unknown, all[unknown].gpu);
 }
 
@@ -265,15 +265,6 @@ static int connect_engines(struct comm *comm)
 	return ret;
 }
 
-/* Whether what CORALE_PROTO names can run some call of a collective at all. */
-static int runs_forced(const struct plan_node *node, corale_coll coll)
-{
-	for (const struct row *row = NULL; (row = row_next_codelet(coll, row));)
-		if (node->forced >> row->codelet & 1 && !(node->refused[coll] >> row->codelet & 1))
-			return 1;
-	return 0;
-}
-
 enum { CHOICES_TEXT = 512 };
 
 /* Of floats. */
@@ -293,9 +284,6 @@ static void tell_choices_of(const struct comm *comm, corale_coll coll)
 	log_line(LOG_INFO, comm->rank,
 		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
 		 corale_coll_name(coll), plain, registered);
-	if (comm->node.forced && !runs_forced(&comm->node, coll))
-		log_line(LOG_INFO, comm->rank, "%s: what CORALE_PROTO=%s names can't run it here",
-			 corale_coll_name(coll), comm->settings.proto);
 }
 
 /* Once, the same on all ranks: which codelet runs what. */

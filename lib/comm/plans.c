@@ -82,17 +82,44 @@ int plans_find(struct plans *p, int rank, const struct plan_key *key, struct pla
 	return 0;
 }
 
+enum { CHOICES_TEXT = 512 };
+
+static int runs_all(const struct choices *list, int protocol)
+{
+	int all = 1;
+	for (int i = 0; i < list->n; i++)
+		all &= list->best[i].row && (int)list->best[i].row->protocol == protocol;
+	return all;
+}
+
+/* By one rank, once a list. */
+static void tell_forced(const struct plans *p, int rank, const struct plan_call *call,
+			const struct choices *list)
+{
+	const int forced = p->planner.node->forced, registered = call->memory & PLAN_MEMORY_REGISTERED;
+	char text[CHOICES_TEXT];
+	if (rank || !forced || p->planner.node->over_nodes || runs_all(list, forced))
+		return;
+	choices_print(list, text, sizeof text);
+	log_line(LOG_WARN, rank,
+		 "%s of %s on GPUs, %s memory: CORALE_PROTO=%s can't run all of its calls; they run by: %s",
+		 corale_coll_name(call->coll), call->words ? "floats of up to 4 bytes" : "other types",
+		 registered ? "registered" : "plain", plan_protocol_name((enum plan_protocol)forced), text);
+}
+
 const struct choices *plans_codelets(struct plans *p, int rank, const struct plan_call *call)
 {
 	struct choices **list = &p->codelets[call->coll][call->words != 0][call->memory];
 	if (*list)
 		return *list;
 	*list = malloc(sizeof **list);
-	if (*list)
-		choices_of_codelets(p->planner.node, call->coll, call->words, call->memory, *list);
-	else
+	if (!*list) {
 		log_error(CORALE_ENOMEM, rank, "no memory for the choices of %s",
 			  corale_coll_name(call->coll));
+		return NULL;
+	}
+	choices_of_codelets(p->planner.node, call->coll, call->words, call->memory, *list);
+	tell_forced(p, rank, call, *list);
 	return *list;
 }
 

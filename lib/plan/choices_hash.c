@@ -58,7 +58,7 @@ static uint64_t add_node(uint64_t hash, const struct plan_node *node)
 	const uint64_t numbers[] = { node->over_nodes ? 0 : (uint64_t)node->ranks,
 				     (uint64_t)node->max_blocks,
 				     (uint64_t)node->zero_ctas,
-				     node->forced,
+				     (uint64_t)node->forced,
 				     (uint64_t)node->words_only,
 				     node->words_bytes,
 				     node->lines_bytes,

@@ -20,7 +20,7 @@ struct plan_node {
 	int ranks;
 	int max_blocks; /* plan_most_blocks, or the most that are resident at a time */
 	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
-	uint32_t forced; /* codelets, a bit each (CORALE_PROTO); 0: none is */
+	int forced; /* enum plan_protocol: whose rows run all calls that they can (CORALE_PROTO); 0: none */
 	/* A link that tears lines, or CORALE_PROTO=LL: no codelet but all_to_all_v's, and small messages by words that carry their flag. */
 	int words_only;
 	uint8_t

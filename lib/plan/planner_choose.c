@@ -130,13 +130,16 @@ static int choose_plain(const struct planner *planner, const struct plan_key *ke
 
 /* ---- Rows with a codelet ---------------------------------------------------------------------------------- */
 
-/* Of the codelets in a mask the row of least modelled time. */
-static const struct row *least_of(const struct plan_node *node, uint32_t mask, const struct plan_call *call)
+/* Of the rows of a codelet and a protocol (0: of any) the one of least modelled time. */
+static const struct row *least_of(const struct plan_node *node, int codelet, int protocol,
+				  const struct plan_call *call)
 {
 	const struct row *best = NULL, *row = NULL;
 	double best_us = 0;
 	while ((row = row_next_codelet(call->coll, row))) {
-		const double us = mask >> row->codelet & 1 ? row_us(row, node, call) : -1;
+		if ((codelet && (int)row->codelet != codelet) || (protocol && (int)row->protocol != protocol))
+			continue;
+		const double us = row_us(row, node, call);
 		if (us < 0 || (best && us >= best_us))
 			continue;
 		best = row;
@@ -145,13 +148,22 @@ static const struct row *least_of(const struct plan_node *node, uint32_t mask, c
 	return best;
 }
 
+/* Slots take what goes to registered memory, too. */
+static const struct row *forced_row(const struct plan_node *node, const struct plan_call *call)
+{
+	struct plan_call c = *call;
+	if (node->forced == PLAN_FIFO)
+		c.memory &= PLAN_MEMORY_SCRATCH;
+	return node->forced ? least_of(node, 0, node->forced, &c) : NULL;
+}
+
 const struct row *planner_codelet(const struct plan_node *node, const struct plan_call *call)
 {
 	const int copies = node->zero_ctas && coll_moves(call->coll) && call->memory & PLAN_MEMORY_REGISTERED;
-	const struct row *best = node->forced ? least_of(node, node->forced, call) : NULL;
+	const struct row *best = forced_row(node, call);
 	if (!best && copies && !node->forced)
-		best = least_of(node, 1u << CODELET_COPIES, call);
-	return best ? best : least_of(node, ~0u, call);
+		best = least_of(node, CODELET_COPIES, 0, call);
+	return best ? best : least_of(node, 0, 0, call);
 }
 
 /* One rank has no messages, whatever runs it: its plan is the one without. */

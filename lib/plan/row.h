@@ -115,8 +115,8 @@ uint32_t plan_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes)
 const char *plan_codelet_name(enum plan_codelet codelet);
 /* "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE"; "any", "granted". */
 const char *plan_protocol_name(enum plan_protocol protocol);
-/* The codelets that CORALE_PROTO names, a bit each: by a protocol that rows have, or by name; 0: none. */
-uint32_t plan_codelets_forced(const char *name);
+/* The protocol of a row with a codelet that CORALE_PROTO names; 0: none. */
+enum plan_protocol plan_protocol_forced(const char *name);
 /* 1 if CORALE_PROTO says that no line is used. */
 int plan_words_forced(const struct settings *settings);
 /* What settings leave to codelets, and force, beside what the node's links do. */

@@ -25,21 +25,14 @@ const char *plan_protocol_name(enum plan_protocol protocol)
 	return protocols[protocol];
 }
 
-static int is_named(const struct row *row, const char *name)
+enum plan_protocol plan_protocol_forced(const char *name)
 {
-	return !strcmp(codelets[row->codelet], name) || !strcmp(protocols[row->protocol], name);
-}
-
-/* A codelet that has a protocol for one kind of memory or type is chosen whatever the memory or type. */
-uint32_t plan_codelets_forced(const char *name)
-{
-	uint32_t forced = 0;
 	int rows;
 	const struct row *table = row_table(&rows);
 	for (const struct row *row = table; row < table + rows; row++)
-		if (row->codelet && !(row->traits & ROW_OVER_NODES) && !coll_is_pair(row->coll))
-			forced |= (uint32_t)is_named(row, name) << row->codelet;
-	return forced;
+		if (row->codelet && row->protocol != PLAN_GRANTED && !strcmp(protocols[row->protocol], name))
+			return row->protocol;
+	return PLAN_ANY_PROTOCOL;
 }
 
 int plan_words_forced(const struct settings *s)
@@ -52,7 +45,7 @@ void plan_node_settings(struct plan_node *node, const struct settings *s)
 	int rows;
 	const struct row *table = row_table(&rows);
 	node->zero_ctas = s->cta_policy == SETTINGS_CTA_ZERO;
-	node->forced = plan_codelets_forced(s->proto);
+	node->forced = plan_protocol_forced(s->proto);
 	node->words_only |= plan_words_forced(s);
 	for (int i = 0; i < rows; i++) {
 		const corale_coll coll = table[i].coll;
