@@ -141,7 +141,7 @@ struct job {
 static int build_anyway(const struct planner *planner, const struct plan_key *key, int row, struct plan *plan)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	struct algo_call call = { .key = *key,
 				  .topo = planner->topo,
 				  .bytes = (size_t)1 << key->size_class,
@@ -162,7 +162,7 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 static int make_plan(const struct job *j, corale_coll coll, const char *name, struct plan *plan)
 {
 	const struct call *c = j->started[0].call;
-	int row = algo_row(coll, name);
+	int row = row_find(coll, name);
 	struct planner planner = {
 		.topo = j->topo, .slot_bytes = SLOT_BYTES, .slots = SLOTS, .max_channels = 1
 	};
