@@ -25,10 +25,17 @@ struct mpi_awaited {
 	int count, room;
 };
 
+/* What a rank tells the others. */
+struct mpi_address {
+	int rank; /* in the MPI communicator */
+	int block; /* of tags: the first that it uses nowhere */
+};
+
 struct mpi_transport {
 	struct transport base;
 	struct transport_params params;
 	MPI_Comm comm;
+	struct mpi_address address; /* this rank's */
 	int *ranks; /* in comm, of our ranks */
 	int first_tag; /* ours are MPI_MESSAGE_TAGS from here */
 	int level; /* of threads, that MPI gave */

@@ -300,7 +300,7 @@ static int has_network(void)
 		const struct settings *settings;
 		char why_not[256];
 		_exit(settings_get(&settings) ||
-		      !transport_ucx.available(settings, why_not, sizeof(why_not)));
+		      !transport_ucx.probe(&transport_ucx, 0, why_not, sizeof(why_not)));
 	}
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
 }

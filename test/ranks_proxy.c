@@ -20,8 +20,8 @@ enum { MAX_RANKS = 4, SLOT_BYTES = 64 << 10, DEADLINE_S = 60, CLOSE_S = 12, LATE
 static const double late_s =
     0.05; /* half of the time that a proxy sleeps when it believes that nobody needs it */
 
-static struct transport_mpi_ops over_mpi;
-static struct transport_ops over_ucx, *transport; /* the latter: one of the two */
+static struct transport_mpi_row over_mpi;
+static const struct transport_row *row; /* of the transport: this one, or UCX's */
 static int (*progress)(struct transport *);
 static const struct settings *settings;
 static int rank, size, wrong;
@@ -70,15 +70,6 @@ static int count_looks(struct transport *t)
 	return progress(t);
 }
 
-static void choose_transport(void)
-{
-	over_mpi = (struct transport_mpi_ops){ transport_mpi, MPI_COMM_WORLD };
-	over_ucx = transport_ucx;
-	transport = strcmp(settings->transport, "ucx") ? &over_mpi.ops : &over_ucx;
-	progress = transport->progress;
-	transport->progress = count_looks;
-}
-
 /* ---- A communicator ---------------------------------------------------------------------------------------- */
 
 static void open_transport(struct world *w)
@@ -88,15 +79,20 @@ static void open_transport(struct world *w)
 					    .size = size,
 					    .comm_id = w->id,
 					    .needed = needed,
-					    .allgather = mpi_world_allgather,
 					    .settings = settings,
 					    .slots = { .depth = 8, .bytes = 4096, .cap = SIZE_MAX },
 					    .on_control = mpi_world_no_control,
 					    .on_failure = on_failure };
+	static struct transport_ops counting;
+	const corale_bootstrap bootstrap = { rank, size, NULL, mpi_world_allgather };
 	char why_not[512] = "no transport";
-	if (transport->open(transport, &p, &w->params.rails[0]) ||
-	    (transport->any_thread && !transport->any_thread(w->params.rails[0], why_not, sizeof why_not)))
+	if (!row->probe(row, 1, why_not, sizeof why_not) ||
+	    transport_open(row, &p, &bootstrap, &w->params.rails[0]))
 		give_up(why_not);
+	counting = *w->params.rails[0]->ops;
+	progress = counting.progress;
+	counting.progress = count_looks;
+	w->params.rails[0]->ops = &counting;
 }
 
 static remote_place place_of(int peer, uint32_t lane, enum remote_direction direction)
@@ -134,7 +130,7 @@ static struct world *open_world(void)
 static void close_world(struct world *w, int64_t timeout_ns)
 {
 	proxy_stop(w->proxy, timeout_ns);
-	transport->close(w->params.rails[0]);
+	transport_close(w->params.rails[0]);
 	if (proxy_free(w->proxy))
 		free(w->params.remote.memory);
 	free(w);
@@ -379,7 +375,8 @@ int main(int argc, char **argv)
 	const char *expected = getenv("TEST_RANKS");
 	if (size < 2 || size > MAX_RANKS || (expected && atoi(expected) != size) || settings_get(&settings))
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	choose_transport();
+	over_mpi = transport_mpi(MPI_COMM_WORLD);
+	row = strcmp(settings->transport, "ucx") ? &over_mpi.row : &transport_ucx;
 	if (rank == 0)
 		printf(level < MPI_THREAD_MULTIPLE ? "1..0 # SKIP this MPI has no MPI_THREAD_MULTIPLE\n"
 						   : "1..5\n");

@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/status.h"
-#include "net/transport.h"
 #include "host/window.h"
 
 enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96, MAX_CORES = 1 << 20 };
@@ -74,7 +73,7 @@ static uint64_t settings_hash(const struct settings *settings)
 }
 
 void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
-		int status, int has_fallback)
+		int status)
 {
 	memset(hello, 0, sizeof *hello);
 	hello->magic = HELLO_MAGIC;
@@ -83,7 +82,6 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->rank = bootstrap->rank;
 	hello->size = bootstrap->size;
 	fill_cores(hello);
-	hello->fallback = has_fallback;
 	hello->pid = (uint64_t)getpid();
 	hello->process = process_number();
 	gethostname(hello->name, sizeof hello->name - 1);
@@ -91,11 +89,31 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->host = host_hash(hello->name, hello->machine);
 	if (getrandom(&hello->token, sizeof hello->token, 0) != sizeof hello->token)
 		hello->token = hello->pid << 32 ^ (uint64_t)(uintptr_t)hello;
-	if (status)
-		return;
-	char why_not[256];
-	hello->ucx = transport_ucx.available(settings, why_not, sizeof why_not);
-	hello->settings = settings_hash(settings);
+	if (!status)
+		hello->settings = settings_hash(settings);
+}
+
+void hello_probe(struct hello *hello, const struct settings *settings, const struct transport_row *own)
+{
+	const struct transport_row *row;
+	struct hello_transport *to = hello->transports;
+	char why_not[512];
+	for (int i = 0; (row = transport_row_at(i, own)); i++) {
+		if (!transport_is_wanted(settings, row))
+			continue;
+		to->reach = row->probe(row, hello->gpu, why_not, sizeof why_not);
+		if (to->reach)
+			snprintf(to++->name, sizeof to->name, "%s", row->name);
+	}
+}
+
+uint64_t hello_reach(const struct hello *hello, const char *transport)
+{
+	for (int i = 0; i < TRANSPORT_ROWS; i++)
+		if (hello->transports[i].reach &&
+		    !strncmp(hello->transports[i].name, transport, TRANSPORT_NAME_BYTES))
+			return hello->transports[i].reach;
+	return 0;
 }
 
 int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, struct hello **all)

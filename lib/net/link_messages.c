@@ -31,7 +31,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 {
 	if (params->memory)
 		return log_error(CORALE_ENOTSUP, params->rank,
-				 "transport %s: its links are in memory of their own only", t->ops->name);
+				 "transport %s: its links are in memory of their own only", t->row->name);
 	struct messages_link *l = calloc(1, sizeof *l);
 	if (!l)
 		return CORALE_ENOMEM;

@@ -97,7 +97,7 @@ static int post_receive(struct transport *t, int peer, int lane, void *buffer, s
 	return 0;
 }
 
-static const struct transport_ops keeping = { .name = "keeping", .send = send_message, .recv = post_receive };
+static const struct transport_ops keeping = { .send = send_message, .recv = post_receive };
 
 static void free_paths(struct path *paths, int n)
 {
@@ -178,7 +178,7 @@ static void open_engine(struct job *j, int rank)
 {
 	struct node *n = &j->nodes[rank];
 	struct host_engine *e = &n->engine;
-	n->wire = (struct wire){ { &keeping }, rank, j->ranks, j->paths };
+	n->wire = (struct wire){ { .ops = &keeping }, rank, j->ranks, j->paths };
 	*e = (struct host_engine){ .rank = rank,
 				   .locals = 1,
 				   .channels = 1,

@@ -243,9 +243,7 @@ static int progress(struct transport *t)
 	return moved;
 }
 
-static const struct transport_ops ops = {
-	.name = "wire", .send = post_send, .recv = post_recv, .progress = progress
-};
+static const struct transport_ops ops = { .send = post_send, .recv = post_recv, .progress = progress };
 
 struct transport *wire_end(struct wire *w, int rank)
 {
@@ -294,7 +292,7 @@ struct wire *wire_new(int ranks, wire_says *has_room, wire_says *is_told, void *
 		return NULL;
 	}
 	for (int r = 0; r < ranks; r++)
-		w->ends[r] = (struct end){ { &ops }, w, r };
+		w->ends[r] = (struct end){ { .ops = &ops }, w, r };
 	for (int i = 0; i < ranks * ranks; i++)
 		open_path(&w->paths[i]);
 	return w;

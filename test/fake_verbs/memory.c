@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The low bits of a key change with each use of its entry, so that a key that was given back is refused. */
-enum { KEY_USES = 256, MOST_REGIONS = 1 << 16 };
+/* A key is a region's place here. Places are taken in turn, so that a key which was given back is refused for long. */
+enum { MOST_REGIONS = 1 << 16 };
 
 struct region {
 	struct ibv_mr mr;
@@ -13,15 +13,13 @@ struct region {
 };
 
 static struct region *regions[MOST_REGIONS];
-static uint8_t uses[MOST_REGIONS];
 static uint32_t next_region;
 
 void *fake_memory_at(uint32_t key, uint64_t address, size_t bytes, unsigned access)
 {
-	const uint32_t index = key / KEY_USES;
-	const struct region *r = index < MOST_REGIONS ? regions[index] : NULL;
-	if (!r || r->mr.lkey != key || (r->access & access) != access || address < r->start ||
-	    bytes > r->mr.length || address - r->start > r->mr.length - bytes)
+	const struct region *r = key < MOST_REGIONS ? regions[key] : NULL;
+	if (!r || (r->access & access) != access || address < r->start || bytes > r->mr.length ||
+	    address - r->start > r->mr.length - bytes)
 		return NULL;
 	return (unsigned char *)r->mr.addr + (address - r->start);
 }
@@ -47,7 +45,7 @@ int fake_memory_places(const struct fake_segments *segments, size_t offset, size
 	return bytes ? -1 : count;
 }
 
-/* A free entry, or MOST_REGIONS. Entries are taken in turn, so that a key is used again late. */
+/* A free place, or MOST_REGIONS. */
 static uint32_t find_free(void)
 {
 	for (uint32_t i = 0; i < MOST_REGIONS; i++) {
@@ -62,11 +60,10 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 				unsigned int access)
 {
 	struct region *r = calloc(1, sizeof(*r));
-	uint32_t index = MOST_REGIONS;
+	uint32_t key = MOST_REGIONS;
 
 	fake_lock();
-	if (r && (index = find_free()) < MOST_REGIONS) {
-		const uint32_t key = index * KEY_USES + uses[index]++;
+	if (r && (key = find_free()) < MOST_REGIONS) {
 		*r = (struct region){ .mr = { .context = pd->context,
 					      .pd = pd,
 					      .addr = addr,
@@ -75,11 +72,11 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 					      .rkey = key },
 				      .start = iova,
 				      .access = access };
-		regions[index] = r;
-		next_region = index + 1;
+		regions[key] = r;
+		next_region = key + 1;
 	}
 	fake_unlock();
-	if (index < MOST_REGIONS)
+	if (key < MOST_REGIONS)
 		return &r->mr;
 	free(r);
 	errno = ENOMEM;
@@ -110,7 +107,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	fake_lock();
-	regions[mr->lkey / KEY_USES] = NULL;
+	regions[mr->lkey] = NULL;
 	fake_unlock();
 	free(mr);
 	return 0;
