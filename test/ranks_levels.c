@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "comm/gpu.h"
-#include "mpi_message.h"
+#include "mpi_link.h"
 #include "mpi_thread.h"
 #include "mpi_world.h"
 #include "transport_mpi.h"

@@ -41,20 +41,19 @@ void gpu_places_close(struct comm *comm)
 	comm->place_of = comm->rank_at = NULL;
 }
 
-/* Half of a rank's cores at most: its own threads, and whoever computes beside them, take the rest. Where links are made of messages, and nobody
- * but the proxy moves those, there is one, as the threads of others sleep until a message has come. */
+/* Half of a rank's cores at most: its own threads, and whoever computes beside them, take the rest. */
 static int wanted_rails(const struct comm *comm)
 {
 	static _Atomic int said;
 	const struct transport *transport = comm->engine.transport;
-	if (!transport->ops->links) {
+	const int useful = transport->ops->rails ? transport->ops->rails(transport) : 1,
+		  cores = comm->topo->cores_per_rank_x16 / 32;
+	if (!useful) {
 		if (comm->settings.rails > 1 && comm->rank == 0)
 			log_once(&said, LOG_WARN, comm->rank, "CORALE_RAILS=%d: transport %s has one rail",
 				 comm->settings.rails, transport->ops->name);
 		return 1;
 	}
-	const int useful = transport->ops->rails ? transport->ops->rails(transport) : 1,
-		  cores = comm->topo->cores_per_rank_x16 / 32;
 	if (comm->settings.rails)
 		return comm->settings.rails;
 	return useful < cores ? useful : cores > 1 ? cores : 1;

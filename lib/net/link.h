@@ -17,6 +17,7 @@
 #ifndef LINK_H
 #define LINK_H
 
+#include "base/log.h"
 #include "transport.h"
 
 struct link;
@@ -85,8 +86,8 @@ struct link {
 
 /* How many slots a direction gets, which are counted: depth while a quarter of the cap is not used, half of that up to three
  * eighths, then two. Says so once where even they take more than the cap. */
-int link_reserve(const struct transport_slots *slots, int rank);
-void link_unreserve(const struct transport_slots *slots, int depth);
+int link_reserve(const struct transport_slots *slots, int rank) LOG_EXPORT("link_reserve");
+void link_unreserve(const struct transport_slots *slots, int depth) LOG_EXPORT("link_unreserve");
 
 /* 1: a message may be filled (link_slot) and posted, 0: not yet, or an error. */
 static inline int link_room(struct link *l)

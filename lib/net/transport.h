@@ -100,7 +100,8 @@ struct transport_ops {
 	/* 1 if a thread of Corale's may move it while the program goes on; else 0, and why_not (bytes long) says what must change.
 	 * NULL: always. */
 	int (*any_thread)(const struct transport *t, char *why_not, size_t bytes);
-	/* How many rails carry more than one: 1 where the network's adapter moves the bytes itself. NULL: 1. Local. */
+	/* How many rails carry more than one: 1 where the network's adapter moves the bytes itself; 0: no more than one is possible. NULL:
+	 * 1. Local. */
 	int (*rails)(const struct transport *t);
 	/* How messages to peer travel, for people ("tcp/eth0, am (measured: put 0.13, tag 1.9, am 2.1 GB/s)"). */
 	void (*describe)(const struct transport *t, int peer, char *buf, size_t bytes);

@@ -242,6 +242,7 @@ static struct hub_ring *make_ring(const struct link_params *params, const struct
 		ring->given = 1;
 		ring->memory = *memory;
 	}
+	ring->bytes = bytes;
 	ring->depth = memory ? memory->depth : link_reserve(params->slots, params->rank);
 	ring->messages = calloc((size_t)ring->depth, sizeof(*ring->messages));
 	unsigned char *slots = memory ? memory->in : malloc((size_t)ring->depth * bytes);

@@ -11,6 +11,7 @@ struct hub;
 /* One direction of a link: the slots, which both ends use. */
 struct hub_ring {
 	int depth;
+	size_t bytes; /* of a slot */
 	struct link_message *messages;
 	int given; /* in memory of the receiver's own */
 	struct link_memory memory;
