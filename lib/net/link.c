@@ -5,9 +5,9 @@
 int link_table_open(struct link_table *table, struct transport *t, const struct transport_slots *slots,
 		    int rank, int ranks)
 {
-	const struct link_ops *ops = t->ops->links ? t->ops->links : &link_messages;
-	*table =
-	    (struct link_table){ .transport = t, .ops = ops, .slots = slots, .rank = rank, .ranks = ranks };
+	*table = (struct link_table){
+		.transport = t, .ops = t->ops->links, .slots = slots, .rank = rank, .ranks = ranks
+	};
 	table->rows = calloc((size_t)ranks, sizeof *table->rows);
 	return table->rows ? 0 : CORALE_ENOMEM;
 }

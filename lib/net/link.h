@@ -12,7 +12,7 @@
  * A transport that can receives an awaited message in `landing` at once; then link_message.data is there.
  *
  * After transport_ops.close no link of the transport may be used. What is posted from the user's memory is read there until
- * it is sent; transport_ops.fail waits for that, as for requests.
+ * it is sent; transport_ops.fail waits for that.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -154,7 +154,5 @@ void link_table_close(struct link_table *table);
 struct link *link_table_get(struct link_table *table, int rank, int lane);
 /* 1 if all that was posted on lanes [first, last) leaves without its user's help and memory. */
 int link_table_sent(const struct link_table *table, int first, int last);
-
-extern const struct link_ops link_messages; /* over transport_ops.send and recv */
 
 #endif
