@@ -93,6 +93,15 @@ static void misuse(void)
 	unsigned char buf[8] = { 0 };
 	char text[200] = "";
 
+	const struct link_memory device = {
+		.kind = LINK_DEVICE, .depth = 1, .bytes = 8, .in = buf, .out = buf
+	};
+	const struct link_params params = {
+		.rank = self->rank, .lane = 60, .slots = &self->slots, .memory = &device
+	};
+	struct link *l = NULL;
+
+	CHECK(link_open(self->t, &params, &l) == CORALE_ENOTSUP && !l);
 	CHECK(self->ops->control(self->t, -1, buf, 8) == CORALE_EINVAL);
 	CHECK(self->ops->control(self->t, size, buf, 8) == CORALE_EINVAL);
 	self->ops->describe(self->t, 0, text, sizeof(text));
@@ -330,15 +339,18 @@ static void bring_memory(void)
 	enum { BRING_BYTES = 70000, MESSAGES = 11 };
 	static _Atomic int released[2];
 	unsigned char *memory = calloc(2 * DEPTH, BRING_BYTES), header[TRANSPORT_HEADER_BYTES] = { 0 };
-	const struct link_memory mine = { DEPTH,         BRING_BYTES,
-					  memory,        memory + DEPTH * BRING_BYTES,
-					  count_release, &released[self->rank] };
+	const struct link_memory mine = { .depth = DEPTH,
+					  .bytes = BRING_BYTES,
+					  .in = memory,
+					  .out = memory + DEPTH * BRING_BYTES,
+					  .release = count_release,
+					  .ctx = &released[self->rank] };
 	const struct link_params params = {
 		.rank = self->rank, .peer = !self->rank, .lane = 60, .slots = &self->slots, .memory = &mine
 	};
 	struct link *l;
 	released[self->rank] = 0;
-	CHECK(memory && self->ops->links->open(self->t, &params, &l) == 0);
+	CHECK(memory && link_open(self->t, &params, &l) == 0);
 	CHECK(link_ready(l) == 0);
 	for (int i = 0; i < MESSAGES; i++) {
 		CHECK(wait_until(&patience, poll_room, l) == 1);
@@ -376,7 +388,7 @@ static void too_long(void)
 	};
 	struct link *l = NULL;
 	const struct link_ops *ops = self->ops->links;
-	int ret = ops->open(self->t, &params, &l);
+	int ret = link_open(self->t, &params, &l);
 	CHECK(memory);
 	if (self->rank == 1)
 		ret = ret ? ret : link_ready(l);

@@ -2,6 +2,17 @@
 
 #include <stdlib.h>
 
+int link_open(struct transport *t, const struct link_params *params, struct link **out)
+{
+	const struct link_memory *memory = params->memory;
+	if (memory && memory->kind == LINK_DEVICE && !t->ops->links->device_memory)
+		return log_error(CORALE_ENOTSUP, params->rank,
+				 "transport %s: slots in a GPU's memory for the link to rank %d, lane %d; it "
+				 "takes host memory: give it pinned memory, and copy from and to there",
+				 t->ops->name, params->peer, params->lane);
+	return t->ops->links->open(t, params, out);
+}
+
 int link_table_open(struct link_table *table, struct transport *t, const struct transport_slots *slots,
 		    int rank, int ranks)
 {
@@ -41,7 +52,7 @@ struct link *link_table_get(struct link_table *table, int rank, int lane)
 		const struct link_params params = {
 			.rank = table->rank, .peer = rank, .lane = lane, .slots = table->slots
 		};
-		if (table->ops->open(table->transport, &params, &row[lane]))
+		if (link_open(table->transport, &params, &row[lane]))
 			row[lane] = NULL;
 	}
 	return row[lane];

@@ -29,8 +29,11 @@ struct link_message {
 	unsigned char *data;
 };
 
+enum link_memory_kind { LINK_HOST, LINK_DEVICE };
+
 /* The user's memory for a link's slots, instead of the transport's. */
 struct link_memory {
+	enum link_memory_kind kind;
 	int depth;
 	size_t bytes; /* of a slot */
 	unsigned char *in, *out; /* depth * bytes each; there when the direction is opened */
@@ -47,7 +50,8 @@ struct link_params {
 };
 
 struct link_ops {
-	/* A link without slots yet. Each lane and peer once. */
+	int device_memory; /* 1: slots may be in a GPU's memory */
+	/* As link_open. */
 	int (*open)(struct transport *t, const struct link_params *params, struct link **out);
 	/* Makes the slots of a direction and tells the peer; once each, before its first use. */
 	int (*open_in)(struct link *l);
@@ -83,6 +87,9 @@ struct link {
 	int in_depth;
 	_Atomic uint64_t arrived, taken;
 };
+
+/* A link without slots yet. Each lane and peer once. Refuses memory of a kind that the transport does not take. */
+int link_open(struct transport *t, const struct link_params *params, struct link **out);
 
 /* How many slots a direction gets, which are counted: depth while a quarter of the cap is not used, half of that up to three
  * eighths, then two. Says so once where even they take more than the cap. */

@@ -117,15 +117,17 @@ static unsigned char *data_of(const struct proxy *p, const struct proxy_lane *at
 /* Its slots are the kernels' memory. */
 static int open_link(struct proxy *p, struct transport *t, struct proxy_lane *at)
 {
-	at->memory = (struct link_memory){
-		.depth = (int)at->slots->depth, .bytes = at->slots->bytes, .release = let_go, .ctx = p
-	};
+	at->memory = (struct link_memory){ .kind = LINK_HOST,
+					   .depth = (int)at->slots->depth,
+					   .bytes = at->slots->bytes,
+					   .release = let_go,
+					   .ctx = p };
 	const struct link_params params = { .rank = p->params.rank,
 					    .peer = p->peers[at->peer].rank,
 					    .lane = PROXY_FIRST_LANE + (int)at->number,
 					    .slots = &p->slots[remote_use_of(at->number)],
 					    .memory = &at->memory };
-	return p->ops->open(t, &params, &at->link);
+	return link_open(t, &params, &at->link);
 }
 
 /* What is there to receive into is granted to the peer at once; sending begins with the first message. */
