@@ -302,22 +302,18 @@ static void print_engines(const struct settings *settings)
 
 static void print_transports(const struct settings *settings)
 {
-	char text[256];
-	int wanted = strcmp(settings->transport, "mpi") != 0;
-	int ucx = transport_ucx.available(settings, text, sizeof(text));
-	int mpi = !strncmp(BUILD_MPI, "yes", 3);
+	const struct transport_row *row;
 
 	heading("Transports between nodes");
-	line("ucx", ucx && wanted ? "used" : ucx ? "not used: CORALE_TRANSPORT=mpi" : text);
-	if (ucx && wanted && transport_ucx.devices && !transport_ucx.devices(settings, text, sizeof(text)))
-		line("  network devices", text);
-	if (!mpi)
-		line("mpi", "not in this build: MPI " BUILD_MPI);
-	else
-		line("mpi", ucx && wanted ? "in libcorale_mpi, where UCX is not used"
-					  : "used by libcorale_mpi; for messages of GPUs if MPI gives "
-					    "MPI_THREAD_MULTIPLE");
-	line("inproc", "used among ranks that are threads of one process");
+	for (int i = 0; (row = transport_row_at(i, NULL)); i++) {
+		char text[256], why_not[256];
+		int wanted = transport_is_wanted(settings, row),
+		    usable = row->probe(row, 0, why_not, sizeof(why_not)) != 0;
+		snprintf(text, sizeof(text), "not used: CORALE_TRANSPORT=%s", settings->transport);
+		line(row->name, !usable ? why_not : wanted ? "used" : text);
+		if (usable && wanted && row->devices && !row->devices(settings, text, sizeof(text)))
+			line("  network devices", text);
+	}
 }
 
 /* The table of docs/settings.md. */
@@ -373,5 +369,5 @@ int main(int argc, char **argv)
 	print_machine(settings);
 	print_engines(settings);
 	print_transports(settings);
-	return ret ? 1 : 0;
+	return ret || transport_check_wanted(settings, -1) ? 1 : 0;
 }

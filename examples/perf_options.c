@@ -178,9 +178,10 @@ static int parse_size(const char *text, size_t *out)
 		    : *end == 'g' || *end == 'G' ? 30
 						 : 0;
 	end += shift != 0;
-	if (end == text || *end || value < 0 || value > 1e15)
+	value *= (double)((size_t)1 << shift);
+	if (end == text || *end || !(value >= 0 && value <= 1e15)) /* also NaN */
 		return -1;
-	*out = (size_t)(value * (double)((size_t)1 << shift));
+	*out = (size_t)value;
 	return 0;
 }
 
@@ -222,7 +223,7 @@ static int parse_factor(const char *text, double *out)
 {
 	char *end;
 	*out = strtod(text, &end);
-	return end == text || *end || *out <= 1 ? -1 : 0;
+	return end == text || *end || !(*out > 1 && *out <= 1e15) ? -1 : 0;
 }
 
 static int parse_device(const char *text, int *cuda)

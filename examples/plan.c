@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,16 @@ static const char *op_name(int i)
 	return corale_op_name(i);
 }
 
+static int read_number(const char *text, int *out)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+	if (end == text || *end || value < 0 || value > INT_MAX)
+		return fail("expected a number from 0 on", text);
+	*out = (int)value;
+	return 0;
+}
+
 static int read_option(int option, struct plan_request *request)
 {
 	int found = 0;
@@ -92,14 +103,11 @@ static int read_option(int option, struct plan_request *request)
 		request->op = found;
 		break;
 	case 'r':
-		request->root = atoi(optarg);
-		break;
+		return read_number(optarg, &request->root);
 	case 'R':
-		request->rank = atoi(optarg);
-		break;
+		return read_number(optarg, &request->rank);
 	case 's':
-		request->steps = atoi(optarg);
-		break;
+		return read_number(optarg, &request->steps);
 	case 'n':
 		request->table = 0;
 		break;
@@ -107,8 +115,7 @@ static int read_option(int option, struct plan_request *request)
 		request->plot = optarg;
 		break;
 	case 'P':
-		request->plot_ranks = atoi(optarg);
-		break;
+		return read_number(optarg, &request->plot_ranks);
 	default:
 		print_usage(stderr);
 		return 2;
@@ -203,11 +210,14 @@ int main(int argc, char **argv)
 	struct planner planner;
 	struct plan_gpus gpus = { 0 };
 	struct topo *topo;
+	char error[256];
 	int ret = read_command_line(argc, argv, &request);
 	if (ret)
 		return ret;
 	if (settings_get(&settings))
 		return 2;
+	if (planner_check_algo(settings->algo, error, sizeof error))
+		return fail("CORALE_ALGO", error);
 	ret = make_topo(&request, &topo);
 	if (ret)
 		return ret;

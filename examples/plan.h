@@ -4,7 +4,7 @@
 
 #include "plan/plan_way.h"
 #include "plan/planner.h"
-#include "plan/sim.h"
+#include "check/sim.h"
 
 struct plan_request {
 	const char *machine; /* text, or NULL: this machine */

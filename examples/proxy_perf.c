@@ -168,12 +168,13 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 				struct proxy_params *params)
 {
 	static const unsigned char needed[2] = { 1, 1 };
-	static struct transport_mpi_ops over_mpi;
+	static struct transport_mpi_row over_mpi;
 	static int peer;
-	const struct transport_ops *ops = strcmp(o->transport, "mpi") ? &transport_ucx : &over_mpi.ops;
+	const struct transport_row *row = strcmp(o->transport, "mpi") ? &transport_ucx : &over_mpi.row;
+	const corale_bootstrap bootstrap = { rank, 2, NULL, mpi_world_allgather };
 	char why_not[512] = "no transport";
 	struct proxy *proxy;
-	over_mpi = (struct transport_mpi_ops){ transport_mpi, MPI_COMM_WORLD };
+	over_mpi = transport_mpi(MPI_COMM_WORLD);
 	peer = !rank;
 	remote = (struct remote){ .slots = { [REMOTE_OF_PLANS] = { (uint32_t)o->slot, (uint32_t)o->depth } },
 				  .peers = 1 };
@@ -190,14 +191,13 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 			.comm_id = 1 + (uint64_t)rail,
 			.rail = rail,
 			.needed = needed,
-			.allgather = mpi_world_allgather,
 			.settings = settings,
 			.slots = { .depth = 8, .bytes = settings->slot_bytes, .cap = SIZE_MAX },
 			.on_control = mpi_world_no_control,
 			.on_failure = on_failure
 		};
-		if (ops->open(ops, &p, &params->rails[rail]) ||
-		    (ops->any_thread && !ops->any_thread(params->rails[rail], why_not, sizeof why_not)))
+		if (!row->probe(row, 1, why_not, sizeof why_not) ||
+		    transport_open(row, &p, &bootstrap, &params->rails[rail]))
 			fail(why_not);
 	}
 	if (proxy_open(params, &proxy))
@@ -277,7 +277,7 @@ int main(int argc, char **argv)
 	MPI_Barrier(MPI_COMM_WORLD);
 	proxy_stop(proxy, 1000000000);
 	for (int rail = 0; rail < o.rails; rail++)
-		params.rails[rail]->ops->close(params.rails[rail]);
+		transport_close(params.rails[rail]);
 	if (proxy_free(proxy))
 		free(remote.memory);
 	MPI_Finalize();

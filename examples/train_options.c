@@ -133,7 +133,7 @@ static const char *parse_rate(const char *text, struct train_options *o)
 {
 	char *end;
 	o->rate = strtof(text, &end);
-	return end != text && !*end && o->rate > 0 ? NULL : "expected a positive number";
+	return end != text && !*end && o->rate > 0 && o->rate < 1e9f ? NULL : "expected a positive number";
 }
 
 static const char *parse_flag(int option, struct train_options *o)

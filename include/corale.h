@@ -14,9 +14,10 @@
  *   operator and root. A call that differs is found before any element is reduced: it returns CORALE_EMISMATCH, and
  *   the log has both calls.
  * - After CORALE_EMISMATCH the receive buffer holds what it held before the call, except for the rank's own data (its
- *   block, or what a root sends). On GPUs some receive buffers are undefined instead: those of all_gather, all_to_all,
- *   broadcast and all_reduce of a few MB and more, in memory of corale_mem_alloc or cuMemCreate, because peers map
- *   such buffers and their copy engines store into them.
+ *   block, or what a root sends). Collectives that only move data (all_gather, all_to_all, all_to_all_v, broadcast, gather,
+ *   scatter) may also have received blocks of ranks whose call agrees with this rank's. On GPUs some receive buffers are
+ *   undefined instead: those of all_gather, all_to_all, broadcast and all_reduce of a few MB and more, in memory of
+ *   corale_mem_alloc or cuMemCreate, because peers map such buffers and their copy engines store into them.
  * - fork: a process may fork after it has made a communicator, and go on to use Corale. The child can't use Corale:
  *   every call is refused with an error that says so. A child that calls exec may use it again.
  * - stream: a corale_stream for host communicators, a cudaStream_t for CUDA communicators. NULL means a blocking call
@@ -158,7 +159,7 @@ const char *corale_op_name(corale_op op);
  */
 typedef struct corale_config {
 	size_t size; /* sizeof(corale_config) as the caller was compiled */
-	double timeout_seconds; /* deadline of every wait; 0: CORALE_TIMEOUT; < 0: no deadline */
+	double timeout_seconds; /* deadline of every wait, up to 1e9; 0: CORALE_TIMEOUT; < 0: no deadline */
 	size_t memory_cap; /* most bytes of windows, scratch and staging of this rank; 0: CORALE_MEMORY_CAP */
 	int max_channels; /* most threads of one call, or most blocks of one kernel on a GPU; 0: CORALE_MAX_CHANNELS,
 			     CORALE_MAX_CTAS. Sends, receives and all_to_all_v use at least one block per peer and

@@ -12,7 +12,7 @@
 struct context {
 	MPI_Comm duplicate;
 	int rank, size;
-	struct transport_mpi_ops fallback;
+	struct transport_mpi_row transport;
 	struct context *next;
 };
 
@@ -169,8 +169,7 @@ static int context_create(MPI_Comm mpi_comm, struct context **out)
 	MPI_Comm_set_errhandler(context->duplicate, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(context->duplicate, &context->rank);
 	MPI_Comm_size(context->duplicate, &context->size);
-	context->fallback.ops = transport_mpi;
-	context->fallback.comm = context->duplicate;
+	context->transport = transport_mpi(context->duplicate);
 	*out = context;
 	return 0;
 }
@@ -193,7 +192,7 @@ int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, coral
 	}
 	const corale_bootstrap bootstrap = { context->rank, context->size, context, allgather };
 	corale_comm *created;
-	ret = corale_private_comm_create(&bootstrap, config, &context->fallback.ops, NULL, on_destroy,
+	ret = corale_private_comm_create(&bootstrap, config, &context->transport.row, NULL, on_destroy,
 					 context, comm ? &created : NULL); /* which all ranks must learn */
 	if (ret) /* on_destroy has been called */
 		return ret;

@@ -39,8 +39,15 @@ struct mpi_awaited {
 	int count, room;
 };
 
+/* What a rank tells the others. */
+struct mpi_address {
+	int rank; /* in the MPI communicator */
+	int block; /* of tags: the first that it uses nowhere */
+};
+
 struct mpi_transport {
 	struct transport base;
+	struct mpi_address address; /* this rank's */
 	struct transport_params params;
 	MPI_Comm comm;
 	int *ranks; /* in comm, of our ranks */

@@ -7,7 +7,7 @@
 
 #include "corale.h"
 
-/* As transport_params.allgather and corale_bootstrap.allgather; ctx is not looked at. */
+/* As corale_bootstrap.allgather; ctx is not looked at. */
 static inline int mpi_world_allgather(void *ctx, const void *in, size_t bytes, void *out)
 {
 	(void)ctx;

@@ -15,26 +15,23 @@
 
 static const double drain_seconds = 2;
 
-/* What the ranks tell each other when they open. */
-struct card {
-	int status, rank, block;
-};
-
 /* Tags of communicators that share an MPI communicator and a process must differ. */
 static _Atomic int next_block;
+
+static const struct transport_ops ops;
 
 static struct mpi_transport *of(const struct transport *t)
 {
 	return (struct mpi_transport *)t;
 }
 
-static int available(const struct settings *settings, char *why_not, size_t bytes)
+/* Every rank of the front door's MPI communicator. */
+static uint64_t probe(const struct transport_row *row, int gpus, char *why_not, size_t bytes)
 {
-	int initialized = 0;
-	MPI_Initialized(&initialized);
-	if (!initialized)
-		snprintf(why_not, bytes, "MPI is not initialized");
-	return initialized;
+	int level;
+	(void)row;
+	MPI_Query_thread(&level);
+	return !gpus || mpi_thread_check(level, mpi_thread_calls_cuda(), why_not, bytes);
 }
 
 static void free_transport(struct mpi_transport *t)
@@ -48,8 +45,7 @@ static void free_transport(struct mpi_transport *t)
 	free(t);
 }
 
-static struct mpi_transport *make_transport(const struct transport_ops *ops,
-					    const struct transport_params *params)
+static struct mpi_transport *make_transport(MPI_Comm comm, const struct transport_params *params)
 {
 	size_t n = (size_t)params->size;
 	struct mpi_transport *t = calloc(1, sizeof(*t));
@@ -57,9 +53,12 @@ static struct mpi_transport *make_transport(const struct transport_ops *ops,
 	if (!t)
 		return NULL;
 	pthread_mutex_init(&t->lock, NULL);
-	t->base.ops = ops;
+	t->base =
+	    (struct transport){ .ops = &ops, .address = &t->address, .address_bytes = sizeof(t->address) };
 	t->params = *params;
-	t->comm = ((const struct transport_mpi_ops *)ops)->comm;
+	t->comm = comm;
+	t->address.block = next_block;
+	MPI_Comm_rank(comm, &t->address.rank);
 	MPI_Query_thread(&t->level);
 	t->opener = pthread_self();
 	t->held.end = &t->held.first;
@@ -71,17 +70,27 @@ static struct mpi_transport *make_transport(const struct transport_ops *ops,
 	return NULL;
 }
 
-/* Chooses tags that no member uses elsewhere; every rank comes to the same answer. */
-static int read_cards(struct mpi_transport *t, const struct card *cards)
+static int open_mpi(const struct transport_row *row, const struct transport_params *params,
+		    struct transport **out)
 {
+	struct mpi_transport *t = make_transport(((const struct transport_mpi_row *)row)->comm, params);
+	if (!t)
+		return log_error(CORALE_ENOMEM, params->rank, "transport mpi: no memory for %d ranks",
+				 params->size);
+	*out = &t->base;
+	return 0;
+}
+
+/* Chooses tags that no member uses elsewhere; every rank comes to the same answer. */
+static int connect_mpi(struct transport *base)
+{
+	struct mpi_transport *t = of(base);
 	int block = 0, found = 0, *limit;
 
 	for (int r = 0; r < t->params.size; r++) {
-		if (cards[r].status)
-			return log_error(cards[r].status, t->params.rank,
-					 "transport mpi: rank %d has no memory", r);
-		t->ranks[r] = cards[r].rank;
-		block = cards[r].block > block ? cards[r].block : block;
+		const struct mpi_address *a = transport_address(base, r);
+		t->ranks[r] = a->rank;
+		block = a->block > block ? a->block : block;
 	}
 	MPI_Comm_get_attr(t->comm, MPI_TAG_UB, &limit, &found);
 	if (block >= (found ? *limit : 32767) / MPI_LINK_TAGS)
@@ -91,30 +100,6 @@ static int read_cards(struct mpi_transport *t, const struct card *cards)
 		    (found ? *limit : 32767) / MPI_LINK_TAGS);
 	next_block = block + 1;
 	t->first_tag = block * MPI_LINK_TAGS;
-	return 0;
-}
-
-static int open_mpi(const struct transport_ops *ops, const struct transport_params *params,
-		    struct transport **out)
-{
-	struct card *cards = calloc((size_t)params->size, sizeof(*cards)), mine = { .block = next_block };
-	if (!cards)
-		return log_error(CORALE_ENOMEM, params->rank, "transport mpi: no memory for %d ranks",
-				 params->size);
-	struct mpi_transport *t = make_transport(ops, params);
-	mine.status = t ? 0 : CORALE_ENOMEM;
-	MPI_Comm_rank(((const struct transport_mpi_ops *)ops)->comm, &mine.rank);
-	int ret = params->allgather(params->allgather_ctx, &mine, sizeof(mine), cards);
-	if (!ret && !t)
-		ret = log_error(CORALE_ENOMEM, params->rank, "transport mpi: no memory");
-	if (!ret)
-		ret = read_cards(t, cards);
-	free(cards);
-	if (ret) {
-		free_transport(t);
-		return ret;
-	}
-	*out = &t->base;
 	return 0;
 }
 
@@ -272,25 +257,6 @@ static void fail(struct transport *base, int code)
 		 left);
 }
 
-static int threaded(const struct transport *t)
-{
-	(void)t;
-	return 0;
-}
-
-static int any_thread(const struct transport *t, char *why_not, size_t bytes)
-{
-	return mpi_thread_check(((const struct mpi_transport *)t)->level, mpi_thread_calls_cuda(), why_not,
-				bytes);
-}
-
-/* The threads of further ones would sleep until a message has come, as nobody else moves MPI. */
-static int rails(const struct transport *t)
-{
-	(void)t;
-	return 0;
-}
-
 static void describe(const struct transport *base, int peer, char *buf, size_t bytes)
 {
 	const struct mpi_transport *t = (const struct mpi_transport *)base;
@@ -309,17 +275,19 @@ static void close_mpi(struct transport *base)
 	free_transport(t);
 }
 
-const struct transport_ops transport_mpi = {
-	.name = "mpi",
-	.available = available,
-	.open = open_mpi,
+static const struct transport_ops ops = {
+	.mover = TRANSPORT_BY_CALLERS,
+	.one_rail = 1, /* messages wake no thread of another rail's */
+	.connect = connect_mpi,
 	.links = &mpi_link_ops,
 	.progress = progress,
 	.control = control,
 	.fail = fail,
-	.threaded = threaded,
-	.any_thread = any_thread,
-	.rails = rails,
 	.describe = describe,
 	.close = close_mpi,
 };
+
+struct transport_mpi_row transport_mpi(MPI_Comm comm)
+{
+	return (struct transport_mpi_row){ { .name = "mpi", .probe = probe, .open = open_mpi }, comm };
+}

@@ -6,11 +6,12 @@
 
 #include "net/transport.h"
 
-struct transport_mpi_ops {
-	struct transport_ops ops; /* first: open gets its address */
+/* For communicators that were made over comm. */
+struct transport_mpi_row {
+	struct transport_row row; /* first: probe and open get its address */
 	MPI_Comm comm;
 };
 
-extern const struct transport_ops transport_mpi;
+struct transport_mpi_row transport_mpi(MPI_Comm comm);
 
 #endif

@@ -22,7 +22,9 @@ static struct boot_options boot_options(const struct settings *settings)
 						: strstr(family, "6") ? 6
 								      : 4,
 				      .address = door_env("NCCL_COMM_ID"),
-				      .timeout_s = settings->nccl_init_timeout };
+				      .timeout_s = settings->nccl_init_timeout > 0
+						       ? settings->nccl_init_timeout
+						       : 1e9 /* never: 32 years */ };
 }
 
 DOOR_EXPORT(ncclGetUniqueId);

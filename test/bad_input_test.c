@@ -2,6 +2,7 @@
  * What callers do wrong is said, named and survived: bad arguments leave the communicator working, calls that differ
  * between ranks end it on all ranks within a second. Runs itself again for each case and node size.
  */
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -258,6 +259,14 @@ static void configurations(struct team_member *m)
 		config.max_channels = -1;
 		team_expect(m, corale_comm_create_inproc(group, 0, &config, &comm), CORALE_EINVAL,
 			    "-1 channels");
+		const double seconds[] = { INFINITY, NAN, 1e10, -NAN };
+		for (int i = 0; i < 4; i++) {
+			corale_config_init(&config);
+			config.timeout_seconds = seconds[i];
+			team_expect(m, corale_comm_create_inproc(group, 0, &config, &comm), CORALE_EINVAL,
+				    "a timeout that is no number of seconds");
+			expect_words(m, log_last_error(), "timeout_seconds", "1000000000");
+		}
 		corale_inproc_destroy(group);
 	}
 	expect_working(m);

@@ -445,6 +445,60 @@ static void test_plan_of_call(void **state)
 	}
 }
 
+/* ---- Walk and rates ------------------------------------------------------------------------------------------------ */
+
+/* How far the walk of a row's plan may be from the row's measured rates. Small blocks, and what a broadcast deals out, have rates that were fitted
+ * to larger calls; for more than four ranks nobody has measured any. */
+static double most_apart(const struct question *q)
+{
+	const uint64_t least = q->coll == CORALE_BROADCAST ? 4 << 20 : 1 << 20;
+	return q->coll == CORALE_ALL_REDUCE || (q->bytes >= least && q->node.ranks <= 4) ? 1.5 : 2.5;
+}
+
+static void check_walk(const struct question *q, const struct planner *planner)
+{
+	const struct plan_call call = call_of(q);
+	const size_t count = q->bytes / 4;
+	const struct plan_key key = planner_key(q->coll, count, CORALE_FLOAT32, CORALE_SUM);
+	struct plan plan;
+	char error[256];
+	assert_int_equal(planner_plan_call(planner, &key, &call, &plan, error, sizeof error), 0);
+	const double walked = cost_of_plan(planner->topo, &plan, count) / 1e3,
+		     rated = plan_way_time(chosen_way(q), &q->node, &call), most = most_apart(q);
+	if (walked > most * rated || rated > most * walked)
+		fail_msg(
+		    "%d ranks, %s of %llu bytes by %s: the walk of its plan says %.1f us, its rates %.1f us",
+		    q->node.ranks, corale_coll_name(q->coll), (unsigned long long)q->bytes,
+		    plan_codelet_name((enum plan_codelet)plan.codelet), walked, rated);
+}
+
+/* Codelets are chosen by rates, lowered plans by a walk of their steps: both in the same microseconds. */
+static void test_walk_is_like_rates(void **state)
+{
+	(void)state;
+	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
+					     CORALE_BROADCAST, CORALE_ALL_TO_ALL };
+	static const struct settings settings;
+	for (int ranks = 2; ranks <= 8; ranks = ranks == 4 ? 8 : ranks + 1) {
+		struct question q = { .node = node_of(ranks, WINDOW), .words = 1 };
+		struct topo *topo = cases_topo(ranks, SPLIT_ONE_NODE);
+		struct planner planner;
+		q.node.scratch_bytes = (uint64_t)256 << 20;
+		topo_set_gpus(topo, q.node.rates);
+		planner_init_gpus(&planner, topo, &settings, &q.node);
+		for (int i = 0; i < 5; i++)
+			for (int power = 3; power <= 28; power++) {
+				q.coll = colls[i];
+				q.bytes = (uint64_t)1 << power;
+				q.memory = PLAN_MEMORY_SCRATCH;
+				check_walk(&q, &planner);
+				q.memory = ALL_MEMORY;
+				check_walk(&q, &planner);
+			}
+		topo_destroy(topo);
+	}
+}
+
 /* Whatever CORALE_PROTO may say is the name of a row's protocol, or of its codelet, or of what is lowered. */
 static void test_protocols_have_rows(void **state)
 {
@@ -564,6 +618,7 @@ int main(void)
 		cmocka_unit_test(test_lowered_only),
 		cmocka_unit_test(test_rows_are_checked),
 		cmocka_unit_test(test_plan_of_call),
+		cmocka_unit_test(test_walk_is_like_rates),
 		cmocka_unit_test(test_protocols_have_rows),
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_settings),

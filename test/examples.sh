@@ -86,6 +86,9 @@ done
 try "samples of what is larger than --check-max" 2 corale_all_to_all_perf -b 64M -e 64M -n 2 --check-max 1M
 try "registered buffers" 2 corale_all_gather_perf -b 8 -e 64K -f 64 -R 1
 try "the library's buffers, asynchronous calls" 2 corale_all_reduce_perf -b 8 -e 64K -f 64 -R 2 --stream
+for size in "-b nan" "-b inf" "-e 1e15G" "-b -1" "-f nan" "-f inf" "-f 1" "-i nan"; do
+	refuse "a size or a factor that is none: $size" "malformed value" 2 corale_all_reduce_perf $size
+done
 refuse "graphs on the host" "needs --device cuda" 2 corale_all_reduce_perf -G 8
 refuse "NCCL on the host" "needs --device cuda" 2 corale_all_reduce_perf --vs-nccl libnccl.so.2
 with_gpu "buffers on GPUs" 2 corale_all_reduce_perf --device cuda -b 8 -e 64K -f 64

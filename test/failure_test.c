@@ -3,6 +3,7 @@
  * failure is refused further calls. Runs itself for each case: a process that has threads must not fork.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -108,6 +109,102 @@ static int killed_process(void)
 	return !comm || (readable && read_dead(comm));
 }
 
+/* ---- A sender that aborts while its buffer is read ---- */
+
+enum { ABORTS = 40, SENT = 5, REUSED = -1 };
+
+static void fill(int32_t *buffer, int32_t value)
+{
+	for (int i = 0; i < LARGE; i++)
+		buffer[i] = value;
+}
+
+struct aborter {
+	corale_comm *comm;
+	int delay_us;
+};
+
+static void *abort_later(void *arg)
+{
+	const struct aborter *a = arg;
+	nanosleep(&(struct timespec){ 0, a->delay_us * 1000l }, NULL);
+	corale_comm_abort(a->comm);
+	return NULL;
+}
+
+/* The call may end either way; when it has ended the buffer is the caller's again. */
+static void send_and_reuse(corale_comm *comm, int32_t *buffer, int try)
+{
+	struct aborter a = { comm, 50 + 150 * try };
+	pthread_t thread;
+	fill(buffer, SENT);
+	if (pthread_create(&thread, NULL, abort_later, &a))
+		abort();
+	corale_send(buffer, LARGE, CORALE_INT32, 0, comm, NULL);
+	fill(buffer, REUSED);
+	pthread_join(thread, NULL);
+}
+
+static int receive_sent(corale_comm *comm, int32_t *buffer)
+{
+	int wrong = 0;
+	fill(buffer, 0);
+	if (corale_recv(buffer, LARGE, CORALE_INT32, 1, comm, NULL))
+		return 0;
+	for (int i = 0; i < LARGE; i++)
+		wrong += buffer[i] != SENT;
+	if (wrong)
+		fprintf(stderr, "# recv returned 0 with %d of %d elements wrong\n", wrong, LARGE);
+	return wrong != 0;
+}
+
+static int aborting_process(void)
+{
+	int ends[2], faults = 0, status = 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		return 1;
+	pid_t child = fork();
+	for (int try = 0; try < ABORTS; try++) {
+		corale_comm *comm = join((int[]){ ends[child == 0], child == 0 });
+		if (!comm)
+			return 1;
+		if (child == 0)
+			send_and_reuse(comm, data, try);
+		else
+			faults += receive_sent(comm, data);
+		corale_comm_destroy(comm);
+	}
+	if (child == 0)
+		_exit(0);
+	waitpid(child, &status, 0);
+	return faults + (status != 0);
+}
+
+static void abort_between_threads(struct team_member *m)
+{
+	static int32_t sent[LARGE];
+	for (int try = 0; try < ABORTS; try++) {
+		corale_comm *comm = NULL;
+		if (corale_comm_split(m->comm, 0, 0, &comm))
+			team_fault(m, "no communicator");
+		team_barrier(m);
+		if (comm && m->rank == 1)
+			send_and_reuse(comm, sent, try);
+		if (comm && m->rank == 0 && receive_sent(comm, data))
+			team_fault(m, "wrong data");
+		corale_comm_destroy(comm);
+	}
+}
+
+/* The program stores into a buffer that may still be read: the result is thrown away, but it is a data race. */
+static int aborting_thread(void)
+{
+	const char *sanitizer = getenv("TEST_SANITIZER");
+	if (sanitizer && strstr(sanitizer, "thread"))
+		return 0;
+	return team_run(2, NULL, abort_between_threads, NULL);
+}
+
 /* ---- Later calls ---- */
 
 /* The others learn of rank 0's abort by asking; then they know, and no call may begin. */
@@ -183,6 +280,10 @@ static const struct {
 	const char *settings;
 } cases[] = {
 	{ "a process that is killed", killed_process,
+	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
+	{ "a process that aborts its send", aborting_process,
+	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
+	{ "a thread that aborts its send", aborting_thread,
 	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
 	{ "calls after async_error", told, "CORALE_DEBUG=none" },
 	{ "damaged news of other nodes", not_believed,

@@ -275,6 +275,40 @@ static void two_senders(struct team_member *m)
 		team_fault(m, "%d lines of ranks %d of their pairs", lines[m->rank / 2], m->rank / 2);
 }
 
+/* Two ranks find the mismatch before the third has made its call, which still tells who is odd. */
+static void odd_of_three(struct team_member *m, int odd, int late, int asks)
+{
+	struct buffers b;
+	corale_comm *three = NULL;
+	char name[48];
+	poison(&b);
+	team_expect(m, corale_comm_split(m->comm, m->rank < 3 ? 0 : -1, m->rank, &three), 0, "split");
+	team_barrier(m);
+	if (!three)
+		return;
+	struct team_member third = *m;
+	third.comm = three;
+	if (m->rank == late)
+		usleep(100000);
+	const int told = m->rank == late && asks && corale_comm_async_error(three);
+	const double start = team_now();
+	const int ret = m->rank == odd ? gather(&third, &b) : reduce(&third, &b);
+	const double took = team_now() - start;
+	team_expect(m, ret, told ? CORALE_ECOMM : CORALE_EMISMATCH, "three ranks");
+	if (took > 1)
+		team_fault(m, "odd rank %d, late rank %d: took %.2f s", odd, late, took);
+	snprintf(name, sizeof(name), "the odd one out is rank %d", odd);
+	if (!strstr(corale_comm_last_error(three), name))
+		team_fault(m, "\"%s\" should say that %s", corale_comm_last_error(three), name);
+	corale_comm_destroy(three);
+}
+
+static void three_ranks(struct team_member *m)
+{
+	for (int i = 0; i < 12; i++)
+		odd_of_three(m, i % 3, (i + 1 + i / 3 % 2) % 3, i >= 6);
+}
+
 /* Ranks that agree end at once, in any order. */
 static void one_sender(struct team_member *m)
 {
@@ -427,6 +461,7 @@ static const struct {
 	{ "a rank for itself as the root", two_roots, 0 },
 	{ "a rank for itself as the root that sends", two_senders, 0 },
 	{ "an end after a broadcast", one_sender, 0 },
+	{ "three ranks, one of which comes later", three_ranks, 0 },
 	{ "counts of a send and its recv", pair_counts, 0 },
 	{ "types of a send and its recv", pair_types, 0 },
 	{ "edges of all_to_all_v", edges_of_all_to_all_v, 0 },

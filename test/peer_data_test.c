@@ -187,7 +187,7 @@ static struct hello *make_hellos(int size)
 		if (r)
 			all[r] = all[0];
 		else
-			hello_init(all, &b, settings, 0, 0);
+			hello_init(all, &b, settings, 0);
 		all[r].rank = r;
 	}
 	return all;
@@ -249,6 +249,35 @@ static void test_crowded_host(void **state)
 	settings.node_size = 64;
 	assert_int_equal(hello_topology(all, MOST + 1, &settings, &topo), 0);
 	topo_destroy(topo);
+	free(all);
+}
+
+static int cores_x16(const struct hello *all, int size)
+{
+	struct settings settings = { 0 };
+	struct topo *topo = NULL;
+	assert_int_equal(hello_topology(all, size, &settings, &topo), 0);
+	int cores = topo->cores_per_rank_x16;
+	topo_destroy(topo);
+	return cores;
+}
+
+/* Ranks with one affinity mask share its cores, however many cores their host has. */
+static void test_shared_masks(void **state)
+{
+	enum { MANY = 64 };
+	struct hello *all = make_hellos(MANY);
+	(void)state;
+	for (int r = 0; r < MANY; r++) {
+		all[r].cores = 2;
+		all[r].mask = (uint32_t)r / 4;
+	}
+	assert_int_equal(cores_x16(all, MANY), 8);
+	all[0].mask = 1000; /* its cores are its own; the others' count */
+	assert_int_equal(cores_x16(all, MANY), 8);
+	for (int r = 0; r < MANY; r++)
+		all[r].mask = 0;
+	assert_int_equal(cores_x16(all, MANY), 1); /* half a 16th */
 	free(all);
 }
 
@@ -358,9 +387,9 @@ int main(int argc, char **argv)
 {
 	static char word_names[WORDS][48];
 	struct CMUnitTest tests[HEADERS + WORDS + FIRST] = {
-		cmocka_unit_test(test_windows),     cmocka_unit_test(test_own_window),
-		cmocka_unit_test(test_hello),       cmocka_unit_test(test_crowded_host),
-		cmocka_unit_test(test_same_number),
+		cmocka_unit_test(test_windows),      cmocka_unit_test(test_own_window),
+		cmocka_unit_test(test_hello),        cmocka_unit_test(test_crowded_host),
+		cmocka_unit_test(test_shared_masks), cmocka_unit_test(test_same_number),
 	};
 	if (argc > 1 && !strcmp(argv[1], "processes"))
 		return same_number();

@@ -2,7 +2,7 @@
 #ifndef PLAN_CASES_H
 #define PLAN_CASES_H
 
-#include "plan/check/check.h"
+#include "check/check.h"
 
 /* Ways to put n ranks on nodes. */
 enum plan_split {

@@ -15,7 +15,7 @@
 #include "plan_cases.h"
 #include "plan/cost_rates.h"
 #include "plan/plan_eval.h"
-#include "plan/sim.h"
+#include "check/sim.h"
 
 static struct planner new_planner(const struct topo *topo)
 {

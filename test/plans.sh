@@ -60,6 +60,13 @@ refuses "rank:4" all_reduce 1T
 refuses "rank:4" all_reduce -- -5
 refuses -r 4 "rank:4" broadcast
 refuses -t float31 "rank:4"
+refuses "node:[8] node:3"
+refuses "gpu:8 rank:4"
+refuses -r x "rank:4" broadcast
+refuses -s -1 "rank:4"
+refuses -P 1x "rank:4"
+CORALE_ALGO=rnig refuses "rank:4"
+CORALE_TIMEOUT=1e10 refuses "rank:4"
 CORALE_ALGO=hier "$plan" "rank:1" >/dev/null 2>&1
 result $? "one rank needs no algorithm"
 CORALE_ALGO=all_to_all:^pairwise "$plan" "rank:4" all_to_all >/dev/null 2>"$work/err"

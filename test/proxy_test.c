@@ -141,9 +141,10 @@ static void move_ends(struct rank *me, int *left)
 
 /* ---- Ranks ------------------------------------------------------------------------------------------------ */
 
-static void open_rails(struct rank *me, const struct transport_ops *ops)
+static void open_rails(struct rank *me, const struct transport_row *row)
 {
 	static const unsigned char needed[RANKS] = { 1, 1, 1, 1 };
+	const corale_bootstrap bootstrap = { me->rank, RANKS, me, allgather };
 	for (int rail = 0; rail < RAILS; rail++) {
 		const struct transport_params params = {
 			.rank = me->rank,
@@ -151,14 +152,12 @@ static void open_rails(struct rank *me, const struct transport_ops *ops)
 			.comm_id = me->world->comm_id + (uint64_t)rail,
 			.rail = rail,
 			.needed = needed,
-			.allgather = allgather,
-			.allgather_ctx = me,
 			.settings = &settings,
 			.slots = { .depth = 2, .bytes = 4096, .cap = SIZE_MAX },
 			.on_control = on_control,
 			.on_failure = on_failure
 		};
-		if (ops->open(ops, &params, &me->rails[rail]))
+		if (transport_open(row, &params, &bootstrap, &me->rails[rail]))
 			abort();
 	}
 }
@@ -224,7 +223,7 @@ static void close_rank(struct rank *me)
 {
 	proxy_stop(me->proxy, 1000000000);
 	for (int rail = 0; rail < RAILS; rail++)
-		me->rails[rail]->ops->close(me->rails[rail]);
+		transport_close(me->rails[rail]);
 	pthread_barrier_wait(&me->world->barrier);
 	me->faults += !proxy_free(me->proxy); /* nobody writes there any more */
 	free(me->remote.memory);
@@ -379,9 +378,7 @@ static int count_look(struct transport *t)
 static void test_many(void **state)
 {
 	enum { PEERS = 2040, PROXIES = 64, LOOKS = 100000 };
-	static const struct transport_ops ops = { .name = "counts",
-						  .links = &counting,
-						  .progress = count_look };
+	static const struct transport_ops ops = { .links = &counting, .progress = count_look };
 	struct transport t = { .ops = &ops };
 	struct proxy *proxies[PROXIES];
 	static int ranks[PEERS];

@@ -10,15 +10,13 @@
 
 #include "base/log.h"
 #include "base/settings.h"
-#include "comm/gpu.h"
-#include "mpi_link.h"
+#include "comm/comm_create.h"
 #include "mpi_thread.h"
 #include "mpi_world.h"
 #include "transport_mpi.h"
 
 enum { MAX_RANKS = 4 };
 
-static struct transport_mpi_ops over_mpi;
 static int rank, size;
 static int cuda_support;
 
@@ -59,45 +57,49 @@ static void decisions(int number)
 		   mpi_thread_check(MPI_THREAD_MULTIPLE, 0, text, sizeof text) && !text[0]);
 }
 
-/* As a CUDA communicator would be at this point. */
-static void open_comm(struct comm *comm, struct topo *topo, const struct settings *settings)
-{
-	static const unsigned char needed[MAX_RANKS] = { 1, 1, 1, 1 };
-	const struct transport_params params = { .rank = rank,
-						 .size = size,
-						 .comm_id = 1,
-						 .needed = needed,
-						 .allgather = mpi_world_allgather,
-						 .settings = settings };
-	topo->map.nodes = size;
-	comm->rank = rank;
-	comm->size = size;
-	comm->topo = topo;
-	comm->bootstrap = (corale_bootstrap){ rank, size, NULL, mpi_world_allgather };
-	if (over_mpi.ops.open(&over_mpi.ops, &params, &comm->engine.transport))
-		MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
 static int says(const char *word)
 {
 	return strstr(log_last_error(), word) != NULL;
 }
 
-static void agreement(int number, const struct settings *settings)
+/* As communicators over as many nodes would be at this point; 1 if they chose MPI. */
+static int choose(int gpus)
 {
-	static struct comm comm;
-	static struct topo topo;
-	open_comm(&comm, &topo, settings);
-	struct mpi_transport *t = (struct mpi_transport *)comm.engine.transport;
-	int ret = gpu_remote_check(&comm);
-	report(number, "one rank with less is an error on all, which the others name",
+	static struct settings settings;
+	static char *none[] = { NULL };
+	struct transport_mpi_row over_mpi = transport_mpi(MPI_COMM_WORLD);
+	struct topo *topo = NULL;
+	struct comm comm = { .rank = rank, .size = size, .wants_gpu = gpus, .transport_row = &over_mpi.row };
+	const struct transport_row *chosen = NULL;
+	struct hello mine, *hellos = NULL;
+	comm.bootstrap = (corale_bootstrap){ rank, size, NULL, mpi_world_allgather };
+	if (settings_parse(none, &settings))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	settings.node_size = 1;
+	snprintf(settings.transport, sizeof settings.transport, "mpi");
+	comm.settings = settings;
+	hello_init(&mine, &comm.bootstrap, &settings, 0);
+	mine.gpu = gpus;
+	hello_probe(&mine, &settings, comm.transport_row);
+	if (hello_exchange(&comm.bootstrap, &mine, &hellos) || hello_topology(hellos, size, &settings, &topo))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	comm.topo = topo;
+	int ret = comm_choose_transport(&comm, hellos, &chosen);
+	topo_destroy(topo);
+	free(hellos);
+	return ret ? ret : chosen == &over_mpi.row;
+}
+
+static void agreement(int number)
+{
+	int ret = choose(1);
+	report(number, "GPUs: one rank with less is an error on all, which the others name",
 	       ret == CORALE_ENOTSUP &&
 		   (rank == 1 ? says("MPI gave MPI_THREAD_SERIALIZED") &&
 				    says("MPI_THREAD_MULTIPLE is needed") && says("transport mpi")
-			      : says("rank 1 could not carry messages of GPUs")));
-	t->level = MPI_THREAD_MULTIPLE;
-	report(number + 1, "with MPI_THREAD_MULTIPLE on all ranks it goes on", gpu_remote_check(&comm) == 0);
-	comm.engine.transport->ops->close(comm.engine.transport);
+			      : says("transport mpi can't be used: it does not connect rank 0 (host ") &&
+				    says(" and rank 1 (host ")));
+	report(number + 1, "hosts: any level will do", choose(0) == 1);
 }
 
 int main(int argc, char **argv)
@@ -105,22 +107,20 @@ int main(int argc, char **argv)
 	const char *open_mpi = getenv("OMPI_COMM_WORLD_RANK"), *mpich = getenv("PMI_RANK"),
 		   *before = open_mpi ? open_mpi : mpich;
 	const int wanted = before && atoi(before) == 1 ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
-	const struct settings *settings;
 	int level;
 	MPI_Init_thread(&argc, &argv, wanted, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	const char *expected = getenv("TEST_RANKS");
-	if (size < 2 || size > MAX_RANKS || (expected && atoi(expected) != size) || settings_get(&settings))
+	if (size < 2 || size > MAX_RANKS || (expected && atoi(expected) != size))
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	over_mpi = (struct transport_mpi_ops){ transport_mpi, MPI_COMM_WORLD };
 	int there = level == wanted, all;
 	MPI_Allreduce(&there, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
 	if (rank == 0)
 		printf(all ? "1..3\n" : "1..0 # SKIP this MPI gives other levels than it is asked for\n");
 	if (all) {
 		decisions(1);
-		agreement(2, settings);
+		agreement(2);
 	}
 	MPI_Finalize();
 	return 0;

@@ -15,7 +15,7 @@
 enum { MAX_RANKS = 64 };
 
 static struct settings settings;
-static struct transport_mpi_ops over_mpi;
+static struct transport_mpi_row over_mpi;
 
 static void barrier(struct cases_rank *me)
 {
@@ -23,7 +23,7 @@ static void barrier(struct cases_rank *me)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void run(const struct transport_ops *ops, int number, struct cases_rank *me)
+static void run(const struct transport_row *row, int number, struct cases_rank *me)
 {
 	static uint64_t comm_ids = 1000;
 	unsigned char needed[MAX_RANKS];
@@ -31,7 +31,6 @@ static void run(const struct transport_ops *ops, int number, struct cases_rank *
 					   .size = me->size,
 					   .comm_id = comm_ids++,
 					   .needed = needed,
-					   .allgather = mpi_world_allgather,
 					   .settings = &settings,
 					   .slots = cases_slots(me),
 					   .on_control = cases_on_control,
@@ -39,24 +38,25 @@ static void run(const struct transport_ops *ops, int number, struct cases_rank *
 					   .handler_ctx = me };
 	for (int r = 0; r < me->size; r++)
 		needed[r] = r != me->rank;
-	me->ops = ops;
-	if (ops->open(ops, &params, &me->t))
+	const corale_bootstrap bootstrap = { me->rank, me->size, NULL, mpi_world_allgather };
+	if (transport_open(row, &params, &bootstrap, &me->t))
 		abort();
+	me->ops = me->t->ops;
 	cases_run(number, me);
-	ops->close(me->t);
+	transport_close(me->t);
 }
 
 /* Runs all cases that fit; MPI does not tell of a peer that left. Returns the number so far. */
-static int run_all(const char *name, const struct transport_ops *ops, const char *message, int rank, int size,
+static int run_all(const char *name, const struct transport_row *row, const char *message, int rank, int size,
 		   int count)
 {
 	for (int i = 0; i < cases_count(); i++) {
 		struct cases_rank me = { .rank = rank, .size = size, .barrier = barrier };
 		int fits = cases_ranks(i) == 0 || cases_ranks(i) == size;
-		if (!fits || (ops == &over_mpi.ops && (!strcmp(cases_name(i), "departure"))))
+		if (!fits || (row == &over_mpi.row && (!strcmp(cases_name(i), "departure"))))
 			continue;
 		snprintf(settings.ucx_message, sizeof(settings.ucx_message), "%s", message);
-		run(ops, i, &me);
+		run(row, i, &me);
 		MPI_Barrier(MPI_COMM_WORLD);
 		count++;
 		if (rank == 0)
@@ -79,12 +79,11 @@ int main(int argc, char **argv)
 	const char *expected = getenv("TEST_RANKS");
 	if (size > MAX_RANKS || (expected && atoi(expected) != size) || settings_parse(none, &settings))
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	over_mpi.ops = transport_mpi;
-	over_mpi.comm = MPI_COMM_WORLD;
-	count = run_all("mpi, ", &over_mpi.ops, "auto", rank, size, count);
+	over_mpi = transport_mpi(MPI_COMM_WORLD);
+	count = run_all("mpi, ", &over_mpi.row, "auto", rank, size, count);
 	const char *devices = getenv("CORALE_NET_DEVICES");
 	snprintf(settings.net_devices, sizeof(settings.net_devices), "%s", devices ? devices : "");
-	for (int i = 0; i < 4 && transport_ucx.available(&settings, why_not, sizeof(why_not)); i++)
+	for (int i = 0; i < 4 && transport_ucx.probe(&transport_ucx, 0, why_not, sizeof(why_not)); i++)
 		count = run_all("ucx by ", &transport_ucx, ways[i], rank, size, count);
 	if (rank == 0)
 		printf("1..%d\n", count);

@@ -79,7 +79,7 @@ static void test_values(void **state)
 	assert_int_equal(parse("CORALE_PARTIALS=float32", &s), 0);
 	assert_int_equal(s.partials_float32, 1);
 	assert_int_equal(parse("CORALE_TRANSPORT=MPI", &s), 0);
-	assert_string_equal(s.transport, "mpi");
+	assert_string_equal(s.transport, "MPI");
 	assert_int_equal(parse("CORALE_DEBUG=trace", &s), 0);
 	assert_int_equal(s.debug, LOG_TRACE);
 	assert_int_equal(parse("CORALE_REFERENCE=no", &s), 0);
@@ -161,7 +161,6 @@ static void test_malformed(void **state)
 		"CORALE_REPRODUCIBLE=2",
 		"CORALE_PARTIALS=float16",
 		"CORALE_REFERENCE=maybe",
-		"CORALE_TRANSPORT=tcp",
 		"CORALE_UCX_MESSAGE=rndv",
 		"CORALE_CTA_POLICY=few",
 		"CORALE_CTA_POLICY=default",

@@ -186,7 +186,7 @@ static void close_fake(struct team_member *m, struct fake *f)
 	struct proxy *proxy = f->comm->proxy;
 	team_barrier(m);
 	proxy_stop(proxy, 1);
-	transport->ops->close(transport);
+	transport_close(transport);
 	f->comm->engine.transport = NULL;
 	f->comm->proxy = NULL;
 	corale_comm_destroy(m->comm);

@@ -106,7 +106,6 @@ static void misuse(void)
 	CHECK(self->ops->control(self->t, size, buf, 8) == CORALE_EINVAL);
 	self->ops->describe(self->t, 0, text, sizeof(text));
 	CHECK(text[0]);
-	CHECK(self->ops->threaded(self->t) == 0 || self->ops->threaded(self->t) == 1);
 }
 
 enum { SLOT_BYTES = 160 << 10, DEPTH = 4, LINK_LANES = 2, LINK_MESSAGES = 37 };
@@ -176,7 +175,7 @@ static void open_links(struct link_table *table)
 
 static void close_links(struct link_table *table)
 {
-	self->ops->close(self->t);
+	transport_close(self->t);
 	self->t = NULL;
 	link_table_close(table);
 }
@@ -365,7 +364,7 @@ static void bring_memory(void)
 	self->barrier(self);
 	CHECK(self->used == 0 && released[self->rank] == 0);
 	const struct link_ops *ops = l->ops;
-	self->ops->close(self->t);
+	transport_close(self->t);
 	self->t = NULL;
 	if (ops->free)
 		ops->free(l);

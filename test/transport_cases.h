@@ -5,7 +5,7 @@
 #include "net/link.h"
 
 struct cases_rank {
-	const struct transport_ops *ops;
+	const struct transport_ops *ops; /* of t */
 	struct transport *t;
 	int rank, size;
 	struct transport_slots slots; /* cases_slots, as the transport was opened with */

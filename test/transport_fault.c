@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "available")) {
 		char why_not[200];
-		return !transport_ucx.available(NULL, why_not, sizeof(why_not));
+		return !transport_ucx.probe(&transport_ucx, 0, why_not, sizeof(why_not));
 	}
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -140,18 +140,18 @@ int main(int argc, char **argv)
 		.size = 2,
 		.comm_id = 1,
 		.needed = needed,
-		.allgather = mpi_world_allgather,
 		.settings = settings,
 		.slots = { .lanes = LANES, .depth = 4, .bytes = BYTES, .cap = 1 << 30 },
 		.on_control = mpi_world_no_control,
 		.on_failure = on_failure
 	};
-	if (transport_ucx.open(&transport_ucx, &params, &transport) ||
+	const corale_bootstrap bootstrap = { rank, 2, NULL, mpi_world_allgather };
+	if (transport_open(&transport_ucx, &params, &bootstrap, &transport) ||
 	    link_table_open(&links, transport, &params.slots, rank, size))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	int good = strcmp(argv[1], "cut") ? await_death(rank) : await_cut(rank);
 	double start = MPI_Wtime();
-	transport->ops->close(transport);
+	transport_close(transport);
 	link_table_close(&links);
 	if (!rank)
 		report(since(start) < 5, "close does not hang", since(start));

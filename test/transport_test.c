@@ -21,6 +21,7 @@ static struct settings settings;
 
 /* Threads that gather like processes would. */
 struct world {
+	const struct transport_row *row;
 	pthread_barrier_t barrier;
 	unsigned char *gathered;
 	int number; /* of the case */
@@ -53,35 +54,34 @@ static void *run_rank(void *arg)
 	static const unsigned char needed[MAX_RANKS] = { 1, 1, 1, 1, 1 };
 	struct cases_rank *me = arg;
 	struct world *w = me->world;
+	const corale_bootstrap bootstrap = { me->rank, me->size, me, allgather };
 	struct transport_params params = { .rank = me->rank,
 					   .size = me->size,
 					   .comm_id = w->comm_id,
 					   .needed = needed,
-					   .allgather = allgather,
-					   .allgather_ctx = me,
 					   .settings = &settings,
 					   .slots = cases_slots(me),
 					   .on_control = cases_on_control,
 					   .on_failure = cases_on_failure,
 					   .handler_ctx = me };
-	if (me->ops->open(me->ops, &params, &me->t))
+	if (transport_open(w->row, &params, &bootstrap, &me->t))
 		abort();
+	me->ops = me->t->ops;
 	cases_run(w->number, me);
-	me->ops->close(me->t);
+	transport_close(me->t);
 	return NULL;
 }
 
-static void run(const struct transport_ops *ops, int number, int size)
+static void run(const struct transport_row *row, int number, int size)
 {
 	static uint64_t comm_ids = 1000;
-	struct world w = { .number = number, .comm_id = comm_ids++ };
+	struct world w = { .row = row, .number = number, .comm_id = comm_ids++ };
 	struct cases_rank ranks[MAX_RANKS];
 	pthread_t threads[MAX_RANKS];
 
 	memset(ranks, 0, sizeof(ranks));
 	pthread_barrier_init(&w.barrier, NULL, (unsigned)size);
 	for (int r = 0; r < size; r++) {
-		ranks[r].ops = ops;
 		ranks[r].rank = r;
 		ranks[r].size = size;
 		ranks[r].barrier = barrier;
@@ -106,7 +106,7 @@ const char *__lsan_default_suppressions(void)
 /* A transport, and for UCX the way of large messages. */
 static const struct variant {
 	const char *name;
-	const struct transport_ops *ops;
+	const struct transport_row *row;
 	const char *message;
 } variants[] = {
 	{ "inproc", &transport_inproc, "auto" },       { "ucx by am", &transport_ucx, "am" },
@@ -127,12 +127,12 @@ static void run_case(void **state)
 
 	snprintf(settings.ucx_message, sizeof(settings.ucx_message), "%s", test->variant->message);
 	if (ranks) {
-		run(test->variant->ops, test->number, ranks);
+		run(test->variant->row, test->number, ranks);
 		return;
 	}
-	run(test->variant->ops, test->number, 1);
-	run(test->variant->ops, test->number, 2);
-	run(test->variant->ops, test->number, MAX_RANKS);
+	run(test->variant->row, test->number, 1);
+	run(test->variant->row, test->number, 2);
+	run(test->variant->row, test->number, MAX_RANKS);
 }
 
 /* Whoever reads the log at INFO sees to which networks the process is open. */
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
 		return 1;
 	for (int v = 0; v < VARIANTS; v++) {
 		for (int i = 0; i < cases_count() && count < MOST; i++) {
-			if (!variants[v].ops->available(&settings, why_not, sizeof(why_not)))
+			if (!variants[v].row->probe(variants[v].row, 0, why_not, sizeof(why_not)))
 				break;
 			struct test *test = &tests[count];
 			test->variant = &variants[v];
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
 							      .initial_state = test };
 		}
 	}
-	if (transport_ucx.available(&settings, why_not, sizeof(why_not)))
+	if (transport_ucx.probe(&transport_ucx, 0, why_not, sizeof(why_not)))
 		units[count] = (struct CMUnitTest)cmocka_unit_test(tells_devices);
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);

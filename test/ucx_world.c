@@ -7,6 +7,8 @@
 #include "net/ucx/ucx_end.h"
 #include "net/ucx/ucx_link.h"
 
+enum { ADDRESS_BYTES = sizeof(struct ucx_address) + 8 };
+
 static void on_control(void *ctx, int peer, const void *message, size_t bytes)
 {
 	struct ucx_world *world = ctx;
@@ -51,14 +53,14 @@ struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const
 		.on_failure = on_failure,
 		.handler_ctx = world
 	};
-	struct ucx_comm *c = ucx_comm_new(NULL, &params);
-	if (!c || !(c->addresses = calloc(WORLD_RANKS, 1)))
+	struct ucx_comm *c = ucx_comm_new(&params);
+	if (!c || !(c->base.addresses = calloc(WORLD_RANKS, ADDRESS_BYTES)))
 		abort();
 	c->params.settings = NULL;
 	c->worker = world->worker;
-	c->address_bytes = 1;
+	c->base.stride = ADDRESS_BYTES;
 	for (int r = 0; r < WORLD_RANKS; r++)
-		c->uids[r] = 100 + (uint64_t)r;
+		((struct ucx_address *)transport_address(&c->base, r))->uid = 100 + (uint64_t)r;
 	ucx_lock(c->worker);
 	c->next = c->worker->comms;
 	c->worker->comms = c;
@@ -84,8 +86,10 @@ void ucx_world_close(struct ucx_world *world)
 	ucx_world_settle(world);
 	while (w->comms) {
 		struct ucx_comm *c = w->comms;
+		unsigned char *addresses = c->base.addresses;
 		ucx_end_close(c);
 		ucx_comm_free(c);
+		free(addresses);
 	}
 	ucx_world_settle(world);
 	fake_ucx_cancel_all();

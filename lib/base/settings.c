@@ -18,7 +18,6 @@
 static const char *const debug_levels[] = { "none", "error", "warn", "info", "trace", NULL };
 static const char *const partials[] = { "type", "float32", NULL };
 static const char *const references[] = { "no", "yes", "auto", NULL };
-static const char *const transports[] = { "auto", "ucx", "mpi", NULL };
 static const char *const protos[] = { "auto",           "LL",     "LL128",   "SENTINEL", "FIFO",
 				      "DIRECT",         "CE",     "packets", "two_shot", "slots",
 				      "slots_two_shot", "copies", NULL };
@@ -146,10 +145,10 @@ static const struct settings_field fields[] = {
 	  .kind = SETTINGS_SIZE,
 	  FIELD(reference_bytes),
 	  .max = SIZE_MAX },
-	{ .row = { "CORALE_TRANSPORT", "auto, ucx, mpi", "auto", "What carries messages between nodes.", 1 },
-	  .kind = SETTINGS_NAME,
-	  FIELD(transport),
-	  .choices = transports },
+	{ .row = { "CORALE_TRANSPORT", "auto, or a transport as corale-info lists them", "auto",
+		   "What carries messages between nodes.", 1 },
+	  .kind = SETTINGS_TEXT,
+	  FIELD(transport) },
 	{ .row = { "CORALE_NET_DEVICES", "list for UCX", "",
 		   "Network devices that UCX may use; empty leaves the choice to it.", 0 },
 	  .kind = SETTINGS_TEXT,

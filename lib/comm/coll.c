@@ -146,10 +146,12 @@ static int check_buffers(struct comm *comm, const struct call *call)
 /* Another rank has failed, and corale_comm_async_error has told the caller: it ends here, too. */
 static void end_told(struct comm *comm, const struct call *call)
 {
-	int code = diagnose_peers(comm);
+	int code = diagnose_peers(comm), is_idle = comm->issued == atomic_load(&comm->completed);
 	if (atomic_load(&comm->error))
 		return;
-	if (code == CORALE_EMISMATCH)
+	if (code == CORALE_EMISMATCH && is_idle)
+		sequence_mismatch(comm, call);
+	else if (code == CORALE_EMISMATCH) /* calls before this one end themselves */
 		diagnose_mismatch(comm, call, NULL);
 	else
 		diagnose_end(comm, call, code);

@@ -219,8 +219,9 @@ void comm_quit(corale_comm *handle)
 	struct comm *comm = comm_take(handle, "comm_quit");
 	if (!comm)
 		return;
+	diagnose_leave(comm,
+		       WINDOW_ABORTED); /* first: a call that has seen the error gives its buffers back */
 	comm_end(comm, CORALE_EABORTED, "the communicator was aborted on this rank");
-	diagnose_leave(comm, WINDOW_ABORTED);
 	if (comm->gpu) {
 		engine_cuda.release(comm->gpu);
 		engine_cuda.quit(comm->gpu, CORALE_EABORTED);

@@ -83,7 +83,7 @@ struct comm {
 	int rank, size;
 	uint64_t id; /* equal on all ranks, unique */
 	corale_bootstrap bootstrap;
-	const struct transport_ops *fallback; /* that the front door brought along */
+	const struct transport_row *transport_row; /* that the front door brought along, or NULL */
 	struct comm_origin *origin; /* what the front door wants back */
 	struct settings settings; /* with the configuration's values in */
 	struct comm_traits traits;
@@ -166,12 +166,12 @@ void comm_put(corale_comm *handle);
 void comm_retire(corale_comm *handle);
 
 /*
- * What corale_comm_create and corale_comm_create_mpi share. fallback: the transport to use where UCX is not
- * (NULL: none). traits: NULL stands for all zero. on_destroy (may be NULL) is called with its ctx at the end of corale_comm_destroy, and also when
+ * What corale_comm_create and corale_comm_create_mpi share. transport: of this front door, in the place of the registry's of its name
+ * (NULL: none); stays while the communicator and those split from it do. traits: NULL stands for all zero. on_destroy (may be NULL) is called with its ctx at the end of corale_comm_destroy, and also when
  * creation fails. Exported to libcorale_mpi only.
  */
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
-			       const struct transport_ops *fallback, const struct comm_traits *traits,
+			       const struct transport_row *transport, const struct comm_traits *traits,
 			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
     __attribute__((visibility("default")));
 

@@ -13,159 +13,7 @@
 #include "base/status.h"
 #include "watch.h"
 
-enum { GPU_HOST_SLOT_BYTES = 4 << 10 };
-
-/* What a rank that has failed tells the others. */
-struct failure {
-	char host[64], text[320];
-};
-
-/* The rank whose failure the others report; -1: none has failed. A rank that only lost a peer is seldom the cause. */
-static int find_cause(const int32_t *all, int size)
-{
-	int first = -1;
-	for (int r = 0; r < size; r++) {
-		if (all[r] && all[r] != CORALE_EPEER)
-			return r;
-		if (all[r] && first < 0)
-			first = r;
-	}
-	return first;
-}
-
-static void describe_failure(struct failure *mine, int status)
-{
-	if (!status)
-		return;
-	gethostname(mine->host, sizeof mine->host - 1);
-	snprintf(mine->text, sizeof mine->text, "%s", log_last_error());
-}
-
-/* A rank with a cause of its own has logged it; all others log that of rank `cause`. */
-static int report_cause(const struct comm *comm, int status, int cause, int code, struct failure *failure,
-			const char *what)
-{
-	if (status && (status != CORALE_EPEER || code == CORALE_EPEER))
-		return status;
-	failure->host[sizeof failure->host - 1] = 0;
-	failure->text[sizeof failure->text - 1] = 0;
-	return log_error(code_of_peer(code), comm->rank, "rank %d could not %s on host %s: %s", cause, what,
-			 failure->host, failure->text[0] ? failure->text : corale_strerror(code));
-}
-
-int comm_agree(struct comm *comm, int status, const char *what)
-{
-	const corale_bootstrap *b = &comm->bootstrap;
-	int32_t mine = status, *all = calloc((size_t)b->size, sizeof *all);
-	struct failure own = { 0 }, *failures = calloc((size_t)b->size, sizeof *failures);
-	int cause = -1, failed = !all || !failures || b->allgather(b->ctx, &mine, sizeof mine, all);
-	if (!failed)
-		cause = find_cause(all, b->size);
-	if (cause >= 0) { /* on all ranks, as all have the same codes */
-		describe_failure(&own, status);
-		failed = b->allgather(b->ctx, &own, sizeof own, failures);
-	}
-	if (failed)
-		status = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
-	else if (cause >= 0)
-		status = report_cause(comm, status, cause, all[cause], &failures[cause], what);
-	free(failures);
-	free(all);
-	return status;
-}
-
-/* UCX where every rank has it, else what the front door brought along. */
-static const struct transport_ops *choose_transport(const struct comm *comm, const struct hello *hellos,
-						    const struct transport_ops *fallback)
-{
-	int ucx = 1;
-	for (int r = 0; r < comm->size; r++)
-		ucx &= hellos[r].ucx;
-	const char *wanted = comm->settings.transport;
-	int preferred = fallback == &transport_inproc; /* threads of one process need no network */
-	if (!strcmp(wanted, "ucx") || (ucx && !preferred && strcmp(wanted, "mpi")))
-		return &transport_ucx;
-	return fallback;
-}
-
-int comm_open_rail(struct comm *comm, const struct transport_ops *ops, int rail, struct transport **out)
-{
-	unsigned char *needed = calloc((size_t)comm->size, 1);
-	if (!needed)
-		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	for (int r = 0; r < comm->size; r++)
-		needed[r] = !host_is_local(&comm->engine, r);
-	const struct transport_params params = {
-		.rank = comm->rank,
-		.size = comm->size,
-		.comm_id =
-		    comm->id + (uint64_t)rail * 0x9e3779b97f4a7c15u, /* far from other communicators' */
-		.rail = rail,
-		.needed = needed,
-		.allgather = comm->bootstrap.allgather,
-		.allgather_ctx = comm->bootstrap.ctx,
-		.settings = &comm->settings,
-		.slots = comm->engine.slots,
-		.on_control = diagnose_control,
-		.on_failure = diagnose_failure,
-		.handler_ctx = comm
-	};
-	int ret = ops->open(ops, &params, out);
-	free(needed);
-	return ret;
-}
-
-/* Why two ranks can't share memory. */
-static const char *why_apart(const struct hello *a, const struct hello *b)
-{
-	if (a->host == b->host)
-		return "on one host, which CORALE_NODE_SIZE divides into nodes";
-	if (a->machine && a->machine == b->machine)
-		return "on one machine, in containers that share no network namespace or have different host "
-		       "names, so they can't pass each other descriptors of memory";
-	return "on different hosts";
-}
-
-/* Names a rank of another node. */
-static int refuse_nodes(const struct comm *comm, const struct hello *hellos)
-{
-	const struct plan_map *map = &comm->topo->map;
-	const char *advice = comm->traits.one_host;
-	int other = 1;
-	while (other < comm->size - 1 && map->node_of[other] == map->node_of[0])
-		other++;
-	return log_error(CORALE_ENOTSUP, comm->rank, "rank 0 (host %s) and rank %d (host %s) are %s; %s",
-			 hellos[0].name, other, hellos[other].name, why_apart(&hellos[0], &hellos[other]),
-			 advice ? advice
-				: "this library has no transport between them: build with UCX, or create the "
-				  "communicator with corale_comm_create_mpi");
-}
-
-int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback)
-{
-	if (comm->topo->map.nodes == 1)
-		return 0;
-	host_engine_slots(&comm->engine);
-	const struct transport_ops *ops = choose_transport(comm, hellos, fallback);
-	char why_not[256] = "";
-	int ret = 0;
-	if (!ops)
-		ret = refuse_nodes(comm, hellos);
-	else if (!ops->available(&comm->settings, why_not, sizeof why_not))
-		ret = log_error(CORALE_ENOTSUP, comm->rank, "transport %s can't be used: %s", ops->name,
-				why_not);
-	ret = comm_agree(comm, ret, "use a transport between nodes");
-	if (!ret)
-		ret = comm_open_rail(comm, ops, 0, &comm->engine.transport);
-	ret = comm_agree(comm, ret, "connect to the other nodes");
-	if (!ret) {
-		comm->manual = !ops->threaded(comm->engine.transport) && ops != &transport_inproc;
-		comm->policy.sleep_ns =
-		    comm->manual ? 20000 : 0; /* nobody else moves the transport meanwhile */
-		log_line(LOG_INFO, comm->rank, "%d nodes, transport %s", comm->topo->map.nodes, ops->name);
-	}
-	return ret;
-}
+enum { GPU_HOST_SLOT_BYTES = 4 << 10, MOST_SECONDS = 1000000000 /* as CORALE_TIMEOUT: in ns they fit */ };
 
 _Static_assert(SETTINGS_CTA_ZERO == CORALE_CTA_POLICY_ZERO - CORALE_CTA_POLICY_AUTO,
 	       "the setting has the configuration's policies but the first");
@@ -210,6 +58,11 @@ static int merge_config(struct comm *comm, const corale_config *config)
 		if (comm->settings.slot_bytes > GPU_HOST_SLOT_BYTES)
 			comm->settings.slot_bytes = GPU_HOST_SLOT_BYTES;
 	}
+	if (!(c.timeout_seconds <= MOST_SECONDS)) /* also NaN */
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "corale_config: timeout_seconds %g; give seconds up to %d, 0 for "
+				 "CORALE_TIMEOUT, or -1 for no deadline",
+				 c.timeout_seconds, MOST_SECONDS);
 	if (c.timeout_seconds)
 		comm->settings.timeout = c.timeout_seconds < 0 ? 0 : c.timeout_seconds;
 	if (c.memory_cap)
@@ -259,7 +112,7 @@ static int choose_channels(struct comm *comm)
 }
 
 /* Everything that needs several ranks. */
-static int open_engine(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback)
+static int open_engine(struct comm *comm, const struct hello *hellos)
 {
 	struct host_engine *e = &comm->engine;
 	e->rank = comm->rank;
@@ -271,7 +124,7 @@ static int open_engine(struct comm *comm, const struct hello *hellos, const stru
 	comm->settings.max_channels = e->channels;
 	int ret = comm_open_windows(comm, hellos);
 	if (!ret)
-		ret = comm_open_transport(comm, hellos, fallback);
+		ret = comm_open_transport(comm, hellos);
 	if (!ret)
 		ret = comm_agree(comm, host_engine_open(e), "open the host engine");
 	return ret ? ret : comm_find_rates(comm);
@@ -290,8 +143,7 @@ void comm_release_origin(void *arg)
 static void free_comm(struct comm *comm)
 {
 	gpu_close(comm);
-	if (comm->engine.transport)
-		comm->engine.transport->ops->close(comm->engine.transport);
+	transport_close(comm->engine.transport);
 	host_engine_close(&comm->engine);
 	comm_close_windows(comm);
 	topo_destroy(comm->topo);
@@ -307,8 +159,8 @@ static void free_comm(struct comm *comm)
 }
 
 /* status: what this rank has met so far, which all others learn. */
-static int create(struct comm *comm, const corale_config *config, const struct transport_ops *fallback,
-		  const struct comm_traits *traits, int status)
+static int create(struct comm *comm, const corale_config *config, const struct comm_traits *traits,
+		  int status)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct hello mine, *hellos = NULL;
@@ -317,9 +169,12 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 	apply_traits(comm, traits);
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
+	ret = ret ? ret : transport_check_wanted(&comm->settings, comm->rank);
 	ret = ret ? ret : comm_check_rates(comm);
-	hello_init(&mine, b, &comm->settings, ret, fallback != NULL);
+	hello_init(&mine, b, &comm->settings, ret);
 	mine.gpu = comm->wants_gpu;
+	if (!ret)
+		hello_probe(&mine, &comm->settings, comm->transport_row);
 	ret = hello_exchange(b, &mine, &hellos);
 	if (!ret)
 		ret = hello_compare(b, hellos, &comm->settings);
@@ -339,7 +194,7 @@ static int create(struct comm *comm, const corale_config *config, const struct t
 		goto free_hellos;
 	choose_waits(comm);
 	if (comm->size > 1)
-		ret = open_engine(comm, hellos, fallback);
+		ret = open_engine(comm, hellos);
 	if (!ret && comm->wants_gpu)
 		ret = gpu_open(comm);
 	if (!ret) {
@@ -356,7 +211,7 @@ free_hellos:
 }
 
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
-			       const struct transport_ops *fallback, const struct comm_traits *traits,
+			       const struct transport_row *transport, const struct comm_traits *traits,
 			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
 {
 	if (!bootstrap || !bootstrap->allgather || bootstrap->size < 1 || bootstrap->rank < 0 ||
@@ -384,14 +239,14 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 	comm->bootstrap = *bootstrap;
 	comm->rank = bootstrap->rank;
 	comm->size = bootstrap->size;
-	comm->fallback = fallback;
+	comm->transport_row = transport;
 	*origin = (struct comm_origin){ 1, on_destroy, on_destroy_ctx };
 	comm->origin = origin;
 	pthread_mutex_init(&comm->error_lock, NULL);
 	int status = out ? 0
 			 : log_error(CORALE_EINVAL, comm->rank,
 				     "corale_comm_create: no place for the communicator (comm is NULL)");
-	int ret = create(comm, config, fallback, traits, status);
+	int ret = create(comm, config, traits, status);
 	if (!ret)
 		ret = comm_handle_create(comm);
 	if (ret) {

@@ -4,19 +4,26 @@
 
 #include "comm.h"
 #include "hello.h"
+#include "net/agree.h"
 
-/* Collective: 0 when every rank passes 0, else an error on all. what: what a failed rank could not do. */
-int comm_agree(struct comm *comm, int status, const char *what);
+/* Collective: agree.h. */
+static inline int comm_agree(const struct comm *comm, int status, const char *what)
+{
+	return agree(&comm->bootstrap, status, what, NULL);
+}
 
 /* Collective. Shares windows among the ranks of each node; on failure comm_close_windows frees what is there. */
 int comm_open_windows(struct comm *comm, const struct hello *hellos);
 void comm_close_windows(struct comm *comm);
 
 /* Collective. Opens the transport if there are several nodes. */
-int comm_open_transport(struct comm *comm, const struct hello *hellos, const struct transport_ops *fallback);
+int comm_open_transport(struct comm *comm, const struct hello *hellos);
+/* The transport that all ranks can use; else an error on all ranks, which says why there is none. */
+int comm_choose_transport(const struct comm *comm, const struct hello *hellos,
+			  const struct transport_row **out);
 
 /* Collective. A transport for a rail; 0 is the engine's own. On failure every rank returns an error. */
-int comm_open_rail(struct comm *comm, const struct transport_ops *ops, int rail, struct transport **out);
+int comm_open_rail(struct comm *comm, const struct transport_row *row, int rail, struct transport **out);
 
 /* 0, or CORALE_ESETTING, logged: CORALE_NET_RATES is malformed. */
 int comm_check_rates(const struct comm *comm);

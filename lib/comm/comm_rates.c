@@ -169,7 +169,7 @@ int comm_find_rates(struct comm *comm)
 	if (comm->topo->map.nodes == 1)
 		return 0;
 	if (!strcmp(text, "auto") && comm->topo->cores_per_rank_x16 >= 16)
-		return measured(comm, comm->engine.transport->ops->name);
+		return measured(comm, comm->engine.transport->row->name);
 	if (strcmp(text, "auto") && strcmp(text, "built-in")) {
 		topo_parse_rails(text, comm->topo, error, sizeof error);
 		tell(comm, "as CORALE_NET_RATES says");

@@ -189,11 +189,17 @@ void diagnose_tell(struct comm *comm, int rank)
 	send_control(comm, KIND_CALLS, 0, comm->rank, rank);
 }
 
-static void spread(struct comm *comm, int code, int culprit)
+static void tell_node(const struct comm *comm, int code, int culprit)
 {
 	const struct host_engine *e = &comm->engine;
 	for (int q = 0; e->windows && q < e->locals; q++)
 		set_abort(e->windows[q], code, culprit);
+}
+
+static void spread(struct comm *comm, int code, int culprit)
+{
+	const struct host_engine *e = &comm->engine;
+	tell_node(comm, code, culprit);
 	for (int r = 0; e->transport && r < comm->size; r++)
 		if (!host_is_local(e, r))
 			send_control(comm, KIND_ABORT, code, culprit, r);
@@ -214,21 +220,32 @@ void comm_fail(struct comm *comm, int code, const char *text)
 	comm_fail_by(comm, code, comm->rank, text);
 }
 
-int comm_end(struct comm *comm, int code, const char *text)
+enum { NOBODY = -1 };
+
+/* The node is told before any call here can see the error and return: until then a peer may read that call's buffers, and
+ * must not take for a message what the caller stores there later. */
+static int end_first(struct comm *comm, int code, int culprit, const char *text)
 {
 	pthread_mutex_lock(&comm->error_lock);
 	int first = !atomic_load(&comm->error);
 	if (first) {
 		snprintf(comm->failure, sizeof comm->failure, "%s", text);
+		if (culprit != NOBODY)
+			tell_node(comm, code, culprit);
 		atomic_store(&comm->error, code);
 	}
 	pthread_mutex_unlock(&comm->error_lock);
 	return first;
 }
 
+int comm_end(struct comm *comm, int code, const char *text)
+{
+	return end_first(comm, code, NOBODY, text);
+}
+
 void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 {
-	if (comm_end(comm, code, text)) {
+	if (end_first(comm, code, culprit, text)) {
 		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s%s", text,
 			 held(comm));
 		spread(comm, code, culprit);
@@ -308,9 +325,7 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 		silence_answered(comm, peer, (enum silence_state)c.code);
 	if (!kept || c.kind != KIND_ABORT)
 		return;
-	const struct host_engine *e = &comm->engine;
-	for (int q = 0; q < e->locals; q++)
-		set_abort(e->windows[q], c.code, c.culprit);
+	tell_node(comm, c.code, c.culprit);
 	send_control(comm, KIND_REPLY, c.code, comm->rank, peer);
 }
 

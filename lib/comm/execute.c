@@ -187,7 +187,7 @@ int execute_check(struct comm *comm, const struct call *call)
 	if (atomic_load(&comm->error))
 		return CORALE_ECOMM;
 	if (ret == CORALE_EMISMATCH)
-		return diagnose_mismatch(comm, call, NULL);
+		return sequence_mismatch(comm, call);
 	return ret ? diagnose_end(comm, call, ret) : 0;
 }
 

@@ -50,9 +50,7 @@ static inline int gpu_is_remote(const struct comm *comm, int rank)
 {
 	return comm->place_of && comm->place_of[rank] >= comm->engine.locals;
 }
-/* Collective: CORALE_ENOTSUP on all ranks where the transport of one may be moved by the program's threads alone. */
-int gpu_remote_check(struct comm *comm);
-/* Collective: checked as above; messages to and from other nodes move from here on. */
+/* Collective: messages to and from other nodes move from here on. */
 int gpu_remote_open(struct comm *comm);
 void gpu_remote_close(struct comm *comm);
 /* For the watch thread, while nothing comes from other nodes: CORALE_EMISMATCH if a rank there is in another call, CORALE_EPEER if one has

@@ -46,12 +46,11 @@ static int wanted_rails(const struct comm *comm)
 {
 	static _Atomic int said;
 	const struct transport *transport = comm->engine.transport;
-	const int useful = transport->ops->rails ? transport->ops->rails(transport) : 1,
-		  cores = comm->topo->cores_per_rank_x16 / 32;
-	if (!useful) {
+	const int useful = transport->rails, cores = comm->topo->cores_per_rank_x16 / 32;
+	if (transport->ops->one_rail) {
 		if (comm->settings.rails > 1 && comm->rank == 0)
 			log_once(&said, LOG_WARN, comm->rank, "CORALE_RAILS=%d: transport %s has one rail",
-				 comm->settings.rails, transport->ops->name);
+				 comm->settings.rails, transport->row->name);
 		return 1;
 	}
 	if (comm->settings.rails)
@@ -59,30 +58,15 @@ static int wanted_rails(const struct comm *comm)
 	return useful < cores ? useful : cores > 1 ? cores : 1;
 }
 
-/* The least that any rank wants. Collective. */
-static int agree_rails(struct comm *comm)
-{
-	const int32_t mine = wanted_rails(comm);
-	int32_t *all = calloc((size_t)comm->size, sizeof *all);
-	int ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	ret = comm_agree(comm, ret, "choose how many rails to use");
-	if (!ret && comm->bootstrap.allgather(comm->bootstrap.ctx, &mine, sizeof mine, all))
-		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
-	comm->nrails = mine;
-	for (int r = 0; !ret && r < comm->size; r++)
-		comm->nrails = all[r] < comm->nrails ? all[r] : comm->nrails;
-	free(all);
-	return ret;
-}
-
 /* Collective. */
 static int open_rails(struct comm *comm)
 {
-	const struct transport_ops *ops = comm->engine.transport->ops;
-	int ret = agree_rails(comm);
+	int64_t most = -wanted_rails(comm);
+	int ret = agree(&comm->bootstrap, 0, "choose how many rails to use", &most);
+	comm->nrails = (int)-most; /* the least that any rank wants */
 	comm->rails[0] = comm->engine.transport;
 	for (int rail = 1; !ret && rail < comm->nrails; rail++)
-		ret = comm_agree(comm, comm_open_rail(comm, ops, rail, &comm->rails[rail]), "open a rail");
+		ret = comm_open_rail(comm, comm->rails[0]->row, rail, &comm->rails[rail]);
 	return ret;
 }
 
@@ -103,32 +87,18 @@ static int start_proxy(struct comm *comm)
 	return proxy_open(&params, &comm->proxy);
 }
 
-int gpu_remote_check(struct comm *comm)
-{
-	const struct transport *t = comm->engine.transport;
-	char why_not[COMM_ERROR_BYTES];
-	int ret = 0;
-	if (t->ops->any_thread && !t->ops->any_thread(t, why_not, sizeof why_not))
-		ret = log_error(CORALE_ENOTSUP, comm->rank,
-				"a CUDA communicator over %d nodes can't use transport %s: %s",
-				comm->topo->map.nodes, t->ops->name, why_not);
-	return comm_agree(comm, ret, "carry messages of GPUs between nodes");
-}
-
 /* From here on the proxy moves the transport. */
 static void tell_carrier(struct comm *comm)
 {
 	const struct transport *t = comm->engine.transport;
 	comm->manual = 0;
 	log_line(LOG_INFO, comm->rank, "messages of GPUs go between nodes over %s, carried by %d thread%s",
-		 t->ops->name, comm->nrails, comm->nrails > 1 ? "s, a rail each" : "");
+		 t->row->name, comm->nrails, comm->nrails > 1 ? "s, a rail each" : "");
 }
 
 int gpu_remote_open(struct comm *comm)
 {
-	int ret = gpu_remote_check(comm);
-	if (!ret)
-		ret = open_rails(comm);
+	int ret = open_rails(comm);
 	if (!ret)
 		ret = comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
 	if (!ret)
@@ -139,8 +109,7 @@ int gpu_remote_open(struct comm *comm)
 static void close_rails(struct comm *comm)
 {
 	for (int rail = 1; rail < comm->nrails; rail++)
-		if (comm->rails[rail])
-			comm->rails[rail]->ops->close(comm->rails[rail]);
+		transport_close(comm->rails[rail]);
 	comm->nrails = 0;
 }
 
@@ -150,7 +119,7 @@ void gpu_remote_close(struct comm *comm)
 	struct transport *transport = comm->engine.transport;
 	if (comm->proxy) {
 		proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
-		transport->ops->close(transport);
+		transport_close(transport);
 		comm->engine.transport = NULL;
 	}
 	close_rails(comm);
@@ -176,7 +145,7 @@ static int find_refused(struct comm *comm)
 	diagnose_print_rank(comm, rank, name, sizeof name);
 	return log_error(CORALE_ETRANSPORT, comm->rank,
 			 "transport %s has refused or lost a message to or from %s: its own line says why",
-			 comm->engine.transport->ops->name, name);
+			 comm->engine.transport->row->name, name);
 }
 
 /* A call that the GPU has not come to waits for nobody. */

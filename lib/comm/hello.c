@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/status.h"
-#include "net/transport.h"
 #include "host/window.h"
 
 enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96, MAX_CORES = 1 << 20 };
@@ -52,10 +51,12 @@ static uint64_t host_hash(const char *name, uint64_t machine)
 	return hash_bytes(hash, &machine, sizeof machine);
 }
 
-static int affinity_cores(void)
+static void fill_cores(struct hello *hello)
 {
 	cpu_set_t set;
-	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+	CPU_ZERO(&set);
+	hello->cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+	hello->mask = (uint32_t)hash_bytes(hash_start, &set, sizeof set);
 }
 
 static uint64_t settings_hash(const struct settings *settings)
@@ -72,7 +73,7 @@ static uint64_t settings_hash(const struct settings *settings)
 }
 
 void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
-		int status, int has_fallback)
+		int status)
 {
 	memset(hello, 0, sizeof *hello);
 	hello->magic = HELLO_MAGIC;
@@ -80,9 +81,7 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->status = status;
 	hello->rank = bootstrap->rank;
 	hello->size = bootstrap->size;
-	hello->cores = affinity_cores();
-	hello->online = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-	hello->fallback = has_fallback;
+	fill_cores(hello);
 	hello->pid = (uint64_t)getpid();
 	hello->process = process_number();
 	gethostname(hello->name, sizeof hello->name - 1);
@@ -90,11 +89,31 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->host = host_hash(hello->name, hello->machine);
 	if (getrandom(&hello->token, sizeof hello->token, 0) != sizeof hello->token)
 		hello->token = hello->pid << 32 ^ (uint64_t)(uintptr_t)hello;
-	if (status)
-		return;
-	char why_not[256];
-	hello->ucx = transport_ucx.available(settings, why_not, sizeof why_not);
-	hello->settings = settings_hash(settings);
+	if (!status)
+		hello->settings = settings_hash(settings);
+}
+
+void hello_probe(struct hello *hello, const struct settings *settings, const struct transport_row *own)
+{
+	const struct transport_row *row;
+	struct hello_transport *to = hello->transports;
+	char why_not[512];
+	for (int i = 0; (row = transport_row_at(i, own)); i++) {
+		if (!transport_is_wanted(settings, row))
+			continue;
+		to->reach = row->probe(row, hello->gpu, why_not, sizeof why_not);
+		if (to->reach)
+			snprintf(to++->name, sizeof to->name, "%s", row->name);
+	}
+}
+
+uint64_t hello_reach(const struct hello *hello, const char *transport)
+{
+	for (int i = 0; i < TRANSPORT_ROWS; i++)
+		if (hello->transports[i].reach &&
+		    !strncmp(hello->transports[i].name, transport, TRANSPORT_NAME_BYTES))
+			return hello->transports[i].reach;
+	return 0;
 }
 
 int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, struct hello **all)
@@ -186,29 +205,25 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 	return differ ? name_difference(b, settings) : 0;
 }
 
-static int ranks_of_host(const struct hello *all, int size, int rank)
+static int is_same_mask(const struct hello *a, const struct hello *b)
 {
-	int ranks = 0;
-	for (int r = 0; r < size; r++)
-		ranks += all[r].host == all[rank].host;
-	return ranks;
+	return a->host == b->host && a->mask == b->mask;
 }
 
-/* 16ths of a core for each rank of the most crowded host. */
+/* 16ths of a core for each rank where cores are fewest; at least 1. */
 static int cores_per_rank(const struct hello *all, int size)
 {
 	int least = 1 << 20;
 	for (int r = 0; r < size; r++) {
-		int bound =
-		    all[r].cores < all[r].online; /* a mask of its own: not shared by all ranks of the host */
-		int share = 16 * all[r].cores;
-		if (!bound && (r == 0 || all[r].host != all[r - 1].host))
-			share /= ranks_of_host(all, size, r);
-		else if (!bound)
+		if (r > 0 && is_same_mask(&all[r], &all[r - 1]))
 			continue;
+		int ranks = 0;
+		for (int q = 0; q < size; q++)
+			ranks += is_same_mask(&all[q], &all[r]);
+		int share = 16 * all[r].cores / ranks;
 		least = share < least ? share : least;
 	}
-	return least;
+	return least > 1 ? least : 1;
 }
 
 int hello_topology(const struct hello *all, int size, const struct settings *settings, struct topo **out)

@@ -7,14 +7,21 @@
 
 #include "corale.h"
 #include "base/settings.h"
+#include "net/transport.h"
 #include "plan/topo.h"
+
+/* A transport that a rank can use; ranks of equal reach can use it with each other. 0: none. */
+struct hello_transport {
+	uint64_t reach;
+	char name[TRANSPORT_NAME_BYTES];
+};
 
 struct hello {
 	uint32_t magic, version;
 	int32_t status; /* what this rank has met so far: 0 or a CORALE_E* code */
 	int32_t rank, size; /* as the bootstrap told this rank */
-	int32_t cores, online; /* in its affinity mask; on its host */
-	int32_t ucx, fallback; /* transports that it could use */
+	int32_t cores; /* in its affinity mask */
+	uint32_t mask; /* hash of that mask: ranks of a host with one mask share its cores */
 	int32_t gpu; /* a CUDA communicator is wanted */
 	uint64_t pid; /* as it calls itself: for people */
 	uint64_t process; /* process_number() */
@@ -24,11 +31,16 @@ struct hello {
 	uint64_t token; /* random */
 	uint64_t settings; /* hash of all shared settings */
 	char name[64]; /* of the host */
+	struct hello_transport transports[TRANSPORT_ROWS]; /* the preferred one first */
 };
 
 /* Fills in this process's facts. */
 void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
-		int status, int has_fallback);
+		int status);
+/* Those transports that settings allow; own: as of transport_row_at. hello->gpu is known. */
+void hello_probe(struct hello *hello, const struct settings *settings, const struct transport_row *own);
+/* The reach of a transport on a rank, or 0. */
+uint64_t hello_reach(const struct hello *hello, const char *transport);
 /* All-gathers; *all (size entries) is the caller's to free. Collective. */
 int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, struct hello **all);
 /* Compares; an error names the setting, the values and the ranks. Collective, same result on every rank. */

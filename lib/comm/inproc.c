@@ -92,5 +92,5 @@ int corale_comm_create_inproc(corale_inproc *group, int rank, const corale_confi
 		return log_error(CORALE_ENOMEM, rank, "no memory for rank %d", rank);
 	*me = (struct inproc_rank){ group, rank };
 	corale_bootstrap bootstrap = { rank, group->size, me, allgather };
-	return corale_private_comm_create(&bootstrap, config, &transport_inproc, NULL, free, me, comm);
+	return corale_private_comm_create(&bootstrap, config, NULL, NULL, free, me, comm);
 }

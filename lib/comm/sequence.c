@@ -40,6 +40,13 @@ uint64_t sequence_signature(struct comm *comm, const struct call *call)
 	return signature;
 }
 
+int sequence_mismatch(struct comm *comm, const struct call *call)
+{
+	if (!call_is_pair(call))
+		sequence_signature(comm, call);
+	return diagnose_mismatch(comm, call, NULL);
+}
+
 void sequence_undo(struct comm *comm)
 {
 	comm->number--;

@@ -33,6 +33,12 @@ uint64_t sequence_signature(struct comm *comm, const struct call *call);
 /* The same of a send or receive: they count per ordered pair, and their elements travel as the edge. */
 uint64_t sequence_pair_signature(struct comm *comm, const struct call *call);
 
+/*
+ * Another rank has found a mismatch before this rank began `call`, which is published all the same: with it the ranks can tell who is odd. No
+ * earlier call is under way. CORALE_EMISMATCH, reported.
+ */
+int sequence_mismatch(struct comm *comm, const struct call *call);
+
 /* The call of the last signature was not started: the next one has its place. */
 void sequence_undo(struct comm *comm);
 

@@ -58,7 +58,7 @@ static enum verdict judge(struct comm *comm, const struct silence_wait *wait, in
 static int answers_in_calls(const struct comm *comm)
 {
 	const struct transport *transport = comm->engine.transport;
-	return !comm->proxy && !transport->ops->threaded(transport);
+	return !comm->proxy && transport->ops->mover != TRANSPORT_MOVES_ITSELF;
 }
 
 static const char *text_of(const struct comm *comm, const struct silence_wait *wait, enum verdict verdict)

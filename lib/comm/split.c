@@ -98,7 +98,7 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		config.device = comm->gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
 		atomic_fetch_add(&comm->origin->users, 1);
 		int entered = comm->gpu ? engine_cuda.enter(comm->gpu) : 0; /* the child's is the same */
-		ret = corale_private_comm_create(&bootstrap, &config, comm->fallback, &comm->traits,
+		ret = corale_private_comm_create(&bootstrap, &config, comm->transport_row, &comm->traits,
 						 comm_release_origin, comm->origin,
 						 out ? &made : NULL); /* which its ranks must learn */
 		if (comm->gpu)

@@ -24,6 +24,7 @@ struct host_source {
 	int kind; /* enum reduce_source */
 	pid_t pid; /* of the process whose memory data is in; 0: ours */
 	int rank; /* of that process */
+	int lent; /* by that rank, until its call ends: the memory is its caller's */
 };
 
 struct host_target {
@@ -67,10 +68,10 @@ static struct host_source local_source(const struct move *m)
 	const struct plan_place *src = &m->a->src;
 	if (src->space == PLAN_SCRATCH)
 		return (struct host_source){ m->ch->scratch + src->offset * run->wire_bytes,
-					     is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0, 0 };
+					     is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0, 0, 0 };
 	const unsigned char *base = src->space == PLAN_SEND ? run->binding.send : run->binding.recv;
 	int kind = src->space == PLAN_SEND ? REDUCE_SEND : REDUCE_LOCAL;
-	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0, 0 };
+	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0, 0, 0 };
 }
 
 /* Headers lie in memory that a peer's process can write at any time: what was checked is what is used. */
@@ -88,16 +89,16 @@ static int window_source(const struct move *m, int rank, const struct host_in *i
 	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE), lane = layout->lane_bytes;
 	const int says = (int)(read_once(&header->bytes_kind) & 0xff);
 	if (says == WINDOW_REFERENCE) { /* the kernel checks it, unless it is memory of this very process */
-		*out = (struct host_source){ header->reference, kind, in->pid, rank };
+		*out = (struct host_source){ header->reference, kind, in->pid, rank, 1 };
 		return 0;
 	}
 	if (says == WINDOW_INLINED && bytes <= WINDOW_INLINE) {
-		*out = (struct host_source){ header->inlined, kind, 0, 0 };
+		*out = (struct host_source){ header->inlined, kind, 0, 0, 0 };
 		return 0;
 	}
 	const uint64_t place = read_once(&header->place);
 	if (says == WINDOW_SLOT && bytes <= lane && place <= lane - bytes) {
-		*out = (struct host_source){ in->payload + place, kind, 0, 0 };
+		*out = (struct host_source){ in->payload + place, kind, 0, 0, 0 };
 		return 0;
 	}
 	return log_error(
@@ -117,7 +118,7 @@ static int message_source(const struct move *m, int rank, struct host_source *ou
 	int kind = is_wide(m, m->a->flags & PLAN_FROM_WIRE) ? REDUCE_WIRE : REDUCE_LOCAL;
 	if (!host_is_local(e, rank)) {
 		const struct link_message *message = link_next(host_link(e, rank, channel, ring));
-		*out = (struct host_source){ message->data, kind, 0, 0 };
+		*out = (struct host_source){ message->data, kind, 0, 0, 0 };
 		return 0;
 	}
 	return window_source(m, rank,
@@ -237,11 +238,30 @@ static int fold_piece(struct move *m, const struct host_target *target, size_t f
 	return 0;
 }
 
-static int fill(struct move *m, const struct host_target *target)
+/* A rank whose call has failed says so, or leaves, before its caller has the memory back. */
+static int check_lenders(const struct move *m)
+{
+	const struct host_engine *e = m->run->engine;
+	const struct window_control *own = e->windows[e->local];
+	atomic_thread_fence(memory_order_acquire); /* what was read comes before */
+	for (int i = 0; i < m->nsources; i++) {
+		const struct host_source *s = &m->sources[i];
+		if (!s->lent)
+			continue;
+		const struct window_control *lender = e->windows[e->map.local_of[s->rank]];
+		if (atomic_load_explicit(&own->abort, memory_order_relaxed))
+			return CORALE_EPEER; /* the communicator has failed: the word says why */
+		if (atomic_load_explicit(&lender->left, memory_order_relaxed))
+			return log_error(CORALE_EPEER, e->rank,
+					 "rank %d has left the communicator while this rank read its message",
+					 s->rank);
+	}
+	return 0;
+}
+
+static int copy_or_fold(struct move *m, const struct host_target *target)
 {
 	size_t count = m->a->count, bytes = count * kind_bytes(m->run, target->wire);
-	if (!target->data || !count || !m->nsources)
-		return 0;
 	if (is_copy(m, target)) {
 		const struct host_source *s = &m->sources[0];
 		if (s->pid)
@@ -261,6 +281,14 @@ static int fill(struct move *m, const struct host_target *target)
 	for (size_t first = 0; !ret && first < count; first += piece)
 		ret = fold_piece(m, target, first, count - first < piece ? count - first : piece);
 	return ret;
+}
+
+static int fill(struct move *m, const struct host_target *target)
+{
+	if (!target->data || !m->a->count || !m->nsources)
+		return 0;
+	int ret = copy_or_fold(m, target);
+	return ret ? ret : check_lenders(m);
 }
 
 /* ---- Messages ----------------------------------------------------------------------- */
@@ -425,7 +453,7 @@ static int fill_both(struct move *m)
 		ret = fill(m, &m->local);
 	if (ret || !same)
 		return ret;
-	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0, 0 };
+	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0, 0, 0 };
 	m->nsources = m->result = 1;
 	return fill(m, &m->message);
 }

@@ -9,7 +9,7 @@ int link_open(struct transport *t, const struct link_params *params, struct link
 		return log_error(CORALE_ENOTSUP, params->rank,
 				 "transport %s: slots in a GPU's memory for the link to rank %d, lane %d; it "
 				 "takes host memory: give it pinned memory, and copy from and to there",
-				 t->ops->name, params->peer, params->lane);
+				 t->row->name, params->peer, params->lane);
 	return t->ops->links->open(t, params, out);
 }
 

@@ -134,7 +134,7 @@ static int must_send(const struct mover *m)
 	int must = 0;
 	for (const struct proxy *p = m->first; p && !must; p = next_of(m, p)) {
 		const struct transport *t = p->rails[rail_of(m)].transport;
-		must = !t->ops->threaded(t) && !proxy_rail_sent(p, rail_of(m));
+		must = t->ops->mover != TRANSPORT_MOVES_ITSELF && !proxy_rail_sent(p, rail_of(m));
 	}
 	return must;
 }

@@ -1,6 +1,7 @@
 /*
- * What carries messages between nodes: links (link.h) for all data, and best-effort control messages beside them.
- * Implementations: ucx/transport_ucx.c, transport_inproc.c (tests), mpi_glue/transport_mpi.c.
+ * What carries messages between nodes: links (link.h) for all data, and best-effort control messages beside them. A transport is a row of
+ * transport_rows.c: its name, whether ranks can use it (probe), and how one is opened. Implementations: ucx/transport_ucx.c,
+ * transport_inproc.c, mpi_glue/transport_mpi.c.
  *
  * A lane is an independent first-in-first-out path per ordered pair of ranks and communicator; lane numbers are
  * small (channel x ring). A header of TRANSPORT_HEADER_BYTES travels with each message.
@@ -22,7 +23,9 @@ enum {
 	TRANSPORT_HEADER_BYTES = 32,
 	TRANSPORT_MAX_LANES = 64,
 	TRANSPORT_CONTROL_BYTES = 256,
-	TRANSPORT_RAILS = 8
+	TRANSPORT_RAILS = 8,
+	TRANSPORT_ROWS = 8,
+	TRANSPORT_NAME_BYTES = 16
 };
 
 /* The reason that on_failure gives where a peer has closed its side in order, and something of it was still awaited. */
@@ -45,9 +48,8 @@ struct transport_params {
 	int rank, size;
 	uint64_t comm_id; /* equal on all ranks, unique among the transports of these processes */
 	int rail; /* transports of different rails share no thread and no lock; below TRANSPORT_RAILS */
-	const unsigned char *needed; /* needed[r]: 1 if rank r sits on another node */
-	int (*allgather)(void *ctx, const void *in, size_t bytes, void *out); /* as corale_bootstrap */
-	void *allgather_ctx;
+	const unsigned char
+	    *needed; /* needed[r]: 1 if rank r sits on another node; until transport_open returns */
 	const struct settings *settings;
 	struct transport_slots slots;
 	/* A peer's control message (at most TRANSPORT_CONTROL_BYTES); called from progress in any thread; must not block. */
@@ -57,16 +59,33 @@ struct transport_params {
 	void *handler_ctx;
 };
 
-struct transport_ops {
-	const char *name; /* "ucx" */
-	/* 1 if it can be used here; else 0 and why_not (bytes long) is filled. Local, cheap. */
-	int (*available)(const struct settings *settings, char *why_not, size_t bytes);
+/* Whose calls of progress move a transport. */
+enum transport_mover {
+	TRANSPORT_MOVES_ITSELF, /* by a thread of its own */
+	TRANSPORT_BY_ANY_THREAD,
+	TRANSPORT_BY_CALLERS /* by threads inside calls of the user's; and by a thread of Corale's, if probe allows GPUs */
+};
+
+/* What is known of a transport before it is opened. */
+struct transport_row {
+	const char *name; /* as CORALE_TRANSPORT has it */
+	/*
+	 * Whether ranks of this process can use it: a number, and ranks of equal numbers reach each other; or 0, and why_not (bytes long)
+	 * says what must change. gpus: a thread of Corale's moves it while the program goes on. Local, cheap.
+	 */
+	uint64_t (*probe)(const struct transport_row *row, int gpus, char *why_not, size_t bytes);
 	/* Writes the network devices that it opens ("tcp/eth0"); 0 or an error. NULL: not known to it. Local; may block. */
 	int (*devices)(const struct settings *settings, char *text, size_t bytes);
-	/* Collective over the communicator (uses allgather, all ranks call it even those without a needed peer); may block.
-	 * On failure every rank returns an error. */
-	int (*open)(const struct transport_ops *ops, const struct transport_params *params,
+	/* Starts one on this rank and says its address; connect makes it usable. Local; may block. */
+	int (*open)(const struct transport_row *row, const struct transport_params *params,
 		    struct transport **out);
+};
+
+struct transport_ops {
+	enum transport_mover mover;
+	int one_rail; /* several would wait for each other */
+	/* All ranks have opened theirs, and their addresses are here (transport_address). Local. NULL: nothing to do. */
+	int (*connect)(struct transport *t);
 	const struct link_ops *links;
 	/* Moves things along; 1 if anything happened, 0 if not, or an error. Calls handlers. */
 	int (*progress)(struct transport *t);
@@ -75,25 +94,48 @@ struct transport_ops {
 	/* All links fail with code from here on. Waits, at most some seconds, until nothing of the users' memory is read any more. Any
 	 * thread. */
 	void (*fail)(struct transport *t, int code);
-	/* 1 if the implementation progresses by itself (a thread); 0 if only calls to progress move it. */
-	int (*threaded)(const struct transport *t);
-	/* 1 if a thread of Corale's may move it while the program goes on; else 0, and why_not (bytes long) says what must change.
-	 * NULL: always. */
-	int (*any_thread)(const struct transport *t, char *why_not, size_t bytes);
-	/* How many rails carry more than one: 1 where the network's adapter moves the bytes itself; 0: no more than one is possible. NULL:
-	 * 1. Local. */
-	int (*rails)(const struct transport *t);
 	/* How messages to peer travel, for people ("tcp/eth0, am (measured: put 0.13, tag 1.9, am 2.1 GB/s)"). */
 	void (*describe)(const struct transport *t, int peer, char *buf, size_t bytes);
-	/* Drains what was sent (bounded wait), frees. Not collective, no allgather. */
+	/* Drains what was sent (bounded wait), frees; also one that was not connected. Local. */
 	void (*close)(struct transport *t);
 };
 
+/* The first member of every implementation's struct. */
 struct transport {
-	const struct transport_ops *ops; /* first member of every implementation's struct */
+	const struct transport_ops *ops;
+	int rails; /* how many carry more than one; 0: one, and 1: as well */
+	const void *address; /* of this rank, for the others: by open, which keeps it until connect */
+	size_t address_bytes;
+	/* transport_open's */
+	const struct transport_row *row;
+	unsigned char *addresses; /* of all ranks, */
+	size_t stride; /* so many bytes apart */
 };
 
-extern const struct transport_ops transport_ucx; /* without UCX at build time: available() says so */
-extern const struct transport_ops transport_inproc; /* among threads of one process */
+static inline const void *transport_address(const struct transport *t, int rank)
+{
+	return t->addresses + (size_t)rank * t->stride;
+}
+
+/* Collective: a transport among the ranks of bootstrap, connected. On failure every rank returns an error. */
+int transport_open(const struct transport_row *row, const struct transport_params *params,
+		   const corale_bootstrap *bootstrap, struct transport **out);
+/* NULL is allowed. */
+void transport_close(struct transport *t);
+
+/* All rows of this library, in order of preference; ends with NULL. */
+extern const struct transport_row *const transport_rows[TRANSPORT_ROWS + 1];
+
+/* The i-th row of a communicator, or NULL behind the last. own: a front door's (NULL: none), in the place of the row of its name. */
+const struct transport_row *transport_row_at(int i, const struct transport_row *own);
+/* 0, or CORALE_ESETTING, logged: CORALE_TRANSPORT names no row. */
+int transport_check_wanted(const struct settings *settings, int rank);
+/* 1 if CORALE_TRANSPORT allows the row. */
+int transport_is_wanted(const struct settings *settings, const struct transport_row *row);
+
+extern const struct transport_row transport_ucx; /* without UCX at build time: probe says so */
+extern const struct transport_row transport_inproc; /* among threads of one process */
+extern const struct transport_row
+    transport_mpi_absent; /* of communicators that were not made over MPI: probe says so */
 
 #endif

@@ -11,16 +11,11 @@
 struct inproc {
 	struct transport base;
 	struct transport_params params;
-	struct hub *hub;
+	struct hub *hub; /* rank 0's, whose address it is; NULL: not connected */
+	struct hub *made;
 };
 
-/* What the ranks tell each other when they open. */
-struct card {
-	uint64_t process; /* process_number() */
-	long pid;
-	struct hub *hub; /* rank 0's */
-	int ready;
-};
+static const struct transport_ops ops;
 
 static struct inproc *of(const struct transport *t)
 {
@@ -32,57 +27,35 @@ struct hub *transport_inproc_hub(struct transport *t)
 	return of(t)->hub;
 }
 
-static int available(const struct settings *settings, char *why_not, size_t bytes)
+/* The ranks of this process reach each other. */
+static uint64_t probe(const struct transport_row *row, int gpus, char *why_not, size_t bytes)
 {
-	(void)settings, (void)why_not, (void)bytes;
-	return 1;
+	(void)row, (void)gpus, (void)why_not, (void)bytes;
+	return process_number();
 }
 
-/* Checks what all ranks said; every rank sees the same cards and so comes to the same answer. */
-static int check_cards(const struct transport_params *params, const struct card *cards)
-{
-	for (int r = 0; r < params->size; r++) {
-		if (cards[r].process != cards[0].process)
-			return log_error(
-			    CORALE_ENOTSUP, params->rank,
-			    "transport inproc: rank %d is in process %ld and rank 0 in process %ld; all must "
-			    "be threads of one process",
-			    r, cards[r].pid, cards[0].pid);
-		if (!cards[r].ready)
-			return log_error(CORALE_ENOMEM, params->rank,
-					 "transport inproc: rank %d has no memory", r);
-	}
-	return 0;
-}
-
-static int open_inproc(const struct transport_ops *ops, const struct transport_params *params,
+static int open_inproc(const struct transport_row *row, const struct transport_params *params,
 		       struct transport **out)
 {
-	struct card mine = { .process = process_number(), .pid = getpid() };
-	struct card *cards = calloc((size_t)params->size, sizeof(*cards));
-	if (!cards)
+	struct inproc *t = calloc(1, sizeof(*t));
+	(void)row;
+	if (t && params->rank == 0)
+		t->made = hub_create(params->size);
+	if (!t || (params->rank == 0 && !t->made)) {
+		free(t);
 		return log_error(CORALE_ENOMEM, params->rank, "transport inproc: no memory for %d ranks",
 				 params->size);
-	struct inproc *t = calloc(1, sizeof(*t));
-	if (params->rank == 0)
-		mine.hub = hub_create(params->size);
-	mine.ready = t && (params->rank || mine.hub);
-	int ret = params->allgather(params->allgather_ctx, &mine, sizeof(mine), cards);
-	if (!ret)
-		ret = check_cards(params, cards);
-	if (ret)
-		goto free_own;
-	t->base.ops = ops;
+	}
+	t->base = (struct transport){ .ops = &ops, .address = &t->made, .address_bytes = sizeof(t->made) };
 	t->params = *params;
-	t->hub = cards[0].hub;
-	free(cards);
 	*out = &t->base;
 	return 0;
-free_own:
-	hub_destroy(mine.hub);
-	free(t);
-	free(cards);
-	return ret;
+}
+
+static int connect_inproc(struct transport *t)
+{
+	memcpy(&of(t)->hub, transport_address(t, 0), sizeof(of(t)->hub));
+	return 0;
 }
 
 static void report_lost(struct inproc *t, const unsigned char *lost)
@@ -136,12 +109,6 @@ static void fail(struct transport *t, int code)
 	hub_fail(of(t)->hub, of(t)->params.rank, code);
 }
 
-static int threaded(const struct transport *t)
-{
-	(void)t;
-	return 0;
-}
-
 static void describe(const struct transport *t, int peer, char *buf, size_t bytes)
 {
 	(void)t;
@@ -150,21 +117,24 @@ static void describe(const struct transport *t, int peer, char *buf, size_t byte
 
 static void close_inproc(struct transport *base)
 {
-	if (!base)
-		return;
-	hub_leave(of(base)->hub, of(base)->params.rank);
-	free(base);
+	struct inproc *t = of(base);
+
+	if (t->hub)
+		hub_leave(t->hub, t->params.rank);
+	else
+		hub_destroy(t->made);
+	free(t);
 }
 
-const struct transport_ops transport_inproc = {
-	.name = "inproc",
-	.available = available,
-	.open = open_inproc,
+static const struct transport_ops ops = {
+	.mover = TRANSPORT_BY_ANY_THREAD,
+	.connect = connect_inproc,
 	.links = &link_inproc,
 	.progress = progress,
 	.control = control,
 	.fail = fail,
-	.threaded = threaded,
 	.describe = describe,
 	.close = close_inproc,
 };
+
+const struct transport_row transport_inproc = { .name = "inproc", .probe = probe, .open = open_inproc };

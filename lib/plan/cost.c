@@ -26,7 +26,8 @@ struct program_cost {
 	int sends; /* elements, to others */
 	double signals; /* tokens that it sends */
 	double out_ns, in_ns; /* of the rail, each way */
-	double link_ns; /* of the node's link */
+	double link_out_ns, link_in_ns; /* of the node's link, each way */
+	double memory_ns; /* of the memory that blocks share */
 	double proxy_ns; /* of the rank's proxy */
 };
 
@@ -201,8 +202,8 @@ static void add_hops(struct walk *w, const struct plan_step *step, const struct 
 	       local_ns = cost_node_latency_ns(w->topo) + bytes / w->topo->node.bytes_per_ns;
 	if (!w->first_visit)
 		return;
-	w->cost.chain_ns +=
-	    hops.all * w->topo->step_ns + hops.remote * remote_ns + (hops.all - hops.remote) * local_ns;
+	w->cost.chain_ns += hops.all * cost_step_ns(w->topo, w->plan) + hops.remote * remote_ns +
+			    (hops.all - hops.remote) * local_ns;
 	if (w->topo->map.nodes > 1)
 		w->cost.chain_ns += hops.before * slower(send, wire);
 }
@@ -250,14 +251,16 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
 	double work = cost_work_ns(w->topo, w->plan, a, &from, &to), wait = receive_ns(w, step, a, &from);
-	double link = cost_link_ns(w->topo, w->plan, a, &to);
+	double link = cost_link_out_ns(w->topo, w->plan, a, &to);
 	double proxy = cost_proxy_ns(w->topo, w->plan, a, &from, &to);
 	double out = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE), to.remote),
 	       in = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE), from.remote);
 	w->cost.work_ns += weight * work;
 	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
 	w->cost.signals += a->op == PLAN_SIGNAL ? weight : 0;
-	w->cost.link_ns += weight * link;
+	w->cost.link_out_ns += weight * link;
+	w->cost.link_in_ns += weight * cost_link_in_ns(w->topo, w->plan, a, &from);
+	w->cost.memory_ns += weight * cost_memory_ns(w->topo, w->plan, a, &from);
 	w->cost.proxy_ns += weight * proxy;
 	w->cost.out_ns += weight * out;
 	w->cost.in_ns += weight * in;
@@ -329,7 +332,7 @@ static double serial_ns(const struct program_cost *cost)
 static double links_ns(const struct walk *w)
 {
 	double between = slower(slower(w->cost.out_ns, w->cost.in_ns), w->cost.proxy_ns);
-	return slower(between, w->cost.link_ns) * w->plan->channels;
+	return slower(between, slower(w->cost.link_out_ns, w->cost.link_in_ns)) * w->plan->channels;
 }
 
 /* Programs that pass tokens work on the same chunk one after the other. */
@@ -353,6 +356,40 @@ static double first_share(const struct walk *w, double tokens)
 	return tokens > chunks ? share * chunks / tokens : share;
 }
 
+/* What the programs of a rank need of what it has once: its cores, its node's link each way, a GPU's memory, its proxy. */
+struct shared {
+	double work_ns, link_out_ns, link_in_ns, memory_ns, proxy_ns;
+};
+
+static void add_shared(struct shared *all, const struct program_cost *one, int channels)
+{
+	all->work_ns += one->work_ns * channels;
+	all->link_out_ns += one->link_out_ns * channels;
+	all->link_in_ns += one->link_in_ns * channels;
+	all->memory_ns += one->memory_ns * channels;
+	all->proxy_ns += one->proxy_ns * channels;
+}
+
+/* Of cores: what all its programs need, by as many as work side by side. */
+static double cores_ns(const struct walk *w, const struct shared *all)
+{
+	const double cores = w->topo->cores_per_rank_x16 / 16.0, part = cores < 1 ? cores : 1;
+	return all->work_ns / cost_cores(w->topo, w->plan) / part;
+}
+
+/* The slowest of what all programs share. */
+static double shared_ns(const struct walk *w, const struct shared *all)
+{
+	const double links = slower(all->link_out_ns, all->link_in_ns);
+	return slower(slower(cores_ns(w, all), links), slower(all->memory_ns, all->proxy_ns));
+}
+
+/* The last byte that a rank sends others of its node is there a latency after its link has sent all. */
+static double last_arrival_ns(const struct walk *w, const struct shared *all)
+{
+	return all->link_out_ns > 0 ? all->link_out_ns + cost_node_latency_ns(w->topo) : 0;
+}
+
 /*
  * The first chunk goes through all programs, all channels at a time; then the slowest program sets the pace, or the cores or
  * links that all share. Of what channels wait for each other, half is over when the next program begins: it is spread
@@ -360,7 +397,8 @@ static double first_share(const struct walk *w, double tokens)
  */
 static struct plan_cost rank_cost(struct walk *w, int rank)
 {
-	double pace = 0, first = 0, crowd = 0, most_crowd = 0, work = 0, link = 0, proxy = 0, signals = 0;
+	double pace = 0, first = 0, crowd = 0, most_crowd = 0, signals = 0;
+	struct shared shared = { 0 };
 	int tokens = has_tokens(w->plan);
 	w->env.rank = rank;
 	for (int p = 0; p < w->plan->nprograms; p++) {
@@ -375,18 +413,14 @@ static struct plan_cost rank_cost(struct walk *w, int rank)
 		first = tokens ? first + serial : slower(first, serial + waits);
 		crowd += tokens * waits;
 		most_crowd = slower(most_crowd, tokens * waits);
-		work += w->cost.work_ns * w->plan->channels;
-		link += w->cost.link_ns * w->plan->channels;
-		proxy += w->cost.proxy_ns * w->plan->channels;
+		add_shared(&shared, &w->cost, w->plan->channels);
 		signals = slower(signals, w->cost.signals);
 	}
-	double part =
-	    w->topo->cores_per_rank_x16 < 16 ? w->topo->cores_per_rank_x16 / 16.0 : 1; /* of one core */
-	double busy = work / cost_cores(w->topo, w->plan) / part;
-	pace = slower(pace, slower(slower(busy, link), proxy));
+	pace = slower(pace, shared_ns(w, &shared));
 	double share = first_share(w, signals);
-	const double ns = slower(first + (crowd + most_crowd) / 2, pace) * share + pace * (1 - share);
-	return (struct plan_cost){ ns, slower(busy, proxy) };
+	double ns = slower(first + (crowd + most_crowd) / 2, pace) * share + pace * (1 - share);
+	ns = slower(ns, last_arrival_ns(w, &shared));
+	return (struct plan_cost){ ns, slower(cores_ns(w, &shared), shared.proxy_ns) };
 }
 
 /* The first rank of the smallest node. */
@@ -448,7 +482,7 @@ struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, siz
 		cost.ns = slower(cost.ns, one.ns);
 		cost.busy_ns = slower(cost.busy_ns, one.busy_ns);
 	}
-	cost.ns += topo->step_ns;
+	cost.ns += cost_step_ns(topo, plan);
 	return cost;
 }
 

@@ -26,13 +26,29 @@ double cost_message_bytes(const struct plan *plan, const struct plan_action *act
 	       (double)corale_type_bytes((corale_type)(wire ? plan->wire_type : plan->key.type));
 }
 
-double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-		    const struct cost_peers *to)
+static double link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		      const struct cost_peers *peers, int wire)
 {
 	if (topo->shared_memory)
 		return 0;
-	return to->local * cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE) /
-	       topo->node.bytes_per_ns;
+	return peers->local * cost_message_bytes(plan, action, wire) / topo->node.bytes_per_ns;
+}
+
+double cost_link_out_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+			const struct cost_peers *to)
+{
+	return link_ns(topo, plan, action, to, action->flags & PLAN_TO_WIRE);
+}
+
+double cost_link_in_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		       const struct cost_peers *from)
+{
+	return link_ns(topo, plan, action, from, action->flags & PLAN_FROM_WIRE);
+}
+
+double cost_step_ns(const struct topo *topo, const struct plan *plan)
+{
+	return plan->codelet ? topo->fused_step_ns : topo->step_ns;
 }
 
 double cost_cores(const struct topo *topo, const struct plan *plan)
@@ -129,6 +145,12 @@ static double input_ns(const struct topo *topo, const struct plan *plan, const s
 	return ns + in / topo->reduce_bytes_per_ns;
 }
 
+double cost_memory_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		      const struct cost_peers *from)
+{
+	return topo->shared_memory ? 0 : input_ns(topo, plan, action, from);
+}
+
 /* The messages that it writes for ranks of its node; one write serves all readers where memory is shared. */
 static double output_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 			const struct cost_peers *to)
@@ -143,10 +165,14 @@ static double output_ns(const struct topo *topo, const struct plan *plan, const 
 double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		    const struct cost_peers *from, const struct cost_peers *to)
 {
-	double ns = topo->step_ns + from->local * topo->node.recv_ns;
+	const double step = cost_step_ns(topo, plan);
+	double ns = step + from->local * (plan->codelet ? step / 4 : topo->node.recv_ns);
 	if (topo->proxied) /* a word to the proxy, or from it */
 		ns += (from->remote + to->remote) * topo->node.recv_ns;
 	else
 		ns += sends_ns(topo, plan, action, to) + recvs_ns(topo, plan, action, from);
-	return ns + input_ns(topo, plan, action, from) + output_ns(topo, plan, action, to);
+	const double in = input_ns(topo, plan, action, from), out = output_ns(topo, plan, action, to);
+	if (topo->shared_memory)
+		return ns + in + out;
+	return ns + (in > out ? in : out); /* many loads and stores of a block are under way */
 }

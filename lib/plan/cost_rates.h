@@ -18,6 +18,9 @@ struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int
 /* Bytes of an action's message, or of its elements in the other of the two types. */
 double cost_message_bytes(const struct plan *plan, const struct plan_action *action, int wire);
 
+/* What each step of a plan takes besides its bytes and messages: of a codelet, or of what reads the plan's steps. */
+double cost_step_ns(const struct topo *topo, const struct plan *plan);
+
 /* Cores that work for a rank side by side, at least one: a host runs a channel's programs by one thread. */
 double cost_cores(const struct topo *topo, const struct plan *plan);
 
@@ -34,10 +37,17 @@ double cost_recv_ns(const struct topo *topo, double bytes);
 double cost_proxy_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		     const struct cost_peers *from, const struct cost_peers *to);
 
-/* Time that the link of a rank to the others of its node is busy with what an action sends; 0 where that is memory,
- * which each core reaches by itself. */
-double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-		    const struct cost_peers *to);
+/* Time that the link of a rank to the others of its node is busy, each way, with what an action sends and receives; 0 where that is memory, which
+ * each core reaches by itself. */
+double cost_link_out_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+			const struct cost_peers *to);
+double cost_link_in_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		       const struct cost_peers *from);
+
+/* Time that the memory of a GPU is busy with what an action folds or copies, which all its blocks share; 0 where cores reach memory each by
+ * itself. */
+double cost_memory_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		      const struct cost_peers *from);
 
 /* Time that the one who runs an action spends on it, waits not counted: the fixed cost, its messages, the fold or copy, and the writing of
  * messages to ranks of its node. */

@@ -16,6 +16,7 @@ struct rates_links {
 	    proxy_ns; /* GPUs: from the GPU to its proxy and from the other proxy to its GPU, beside the network */
 	double reduce_gbs; /* input bytes that one rank folds */
 	double step_ns; /* of each step of a plan */
+	double fused_step_ns; /* GPUs: of a step of a codelet */
 	double net_gbs; /* of a rank's own cores from or to the network; 0: the NIC does it */
 	double turn_ns; /* until a rank that shares its core gets its turn */
 };

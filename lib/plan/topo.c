@@ -67,6 +67,7 @@ static void set_links(struct topo *topo, const struct rates_links *links)
 					 .recv_ns = links->recv_ns };
 	topo->reduce_bytes_per_ns = links->reduce_gbs;
 	topo->step_ns = links->step_ns;
+	topo->fused_step_ns = links->fused_step_ns;
 	topo->net_bytes_per_ns = links->net_gbs;
 }
 
@@ -108,11 +109,8 @@ void topo_set_gpus(struct topo *topo, const struct rates *rates)
 	topo->reference_bytes = 0;
 	topo->shared_memory = 0;
 	topo->proxied = 1;
-	/*
-	 * Blocks of a kernel, not threads of a process. Those of one node share its memory, which keeps up with about so many
-	 * at the pace of a link; between nodes they mostly wait, each for itself.
-	 */
-	topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS * (topo->map.nodes > 1 ? UINT8_MAX : 1);
+	/* Blocks of a kernel, not threads of a process: each has its own steps and waits, all have one memory and link (cost_rates.h). */
+	topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS * UINT8_MAX;
 }
 
 void topo_destroy(struct topo *topo)

@@ -28,6 +28,7 @@ struct topo {
 	struct topo_link rail; /* between nodes, per rank (each local rank has its own rail) */
 	double reduce_bytes_per_ns; /* input bytes that one rank folds per ns */
 	double step_ns; /* fixed cost of a step on its engine */
+	double fused_step_ns; /* the same of a codelet, which reads no list of steps */
 	/* Messages marked PLAN_STABLE go by reference inside a node from this size on; 0: none do. */
 	double reference_bytes;
 	/* Bytes that a rank's own cores move to or from the network per ns; 0: the NIC does it. */

@@ -34,7 +34,9 @@ struct machine {
 	int per_node; /* gpu or rank; 0: not said */
 	int gpu;
 	double rates[RATES]; /* below 0: not said */
+	unsigned given; /* bit of each thing said so far: of a rate its number, then: */
 };
+enum { GIVEN_NODES = RATES, GIVEN_PER_NODE };
 
 struct reader {
 	const char *text, *at;
@@ -54,11 +56,16 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct reader *in,
 	return CORALE_EINVAL;
 }
 
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
 static int read_count(struct reader *in, int *out)
 {
 	char *end;
 	long value = strtol(in->at, &end, 10);
-	if (end == in->at || value < 1 || value > MAX_RANKS)
+	if (!is_digit(*in->at) || value < 1 || value > MAX_RANKS)
 		return refuse(in, "expected a number from 1 to %d", MAX_RANKS);
 	in->at = end;
 	*out = (int)value;
@@ -69,9 +76,10 @@ static int read_rate(struct reader *in, const struct key *key, double *rates)
 {
 	char *end;
 	double value = strtod(in->at, &end);
-	if (end == in->at || !(value >= 0) || value > 1e9 || (value <= 0 && !key->may_be_0))
-		return refuse(in, key->may_be_0 ? "expected 0 or a positive number"
-						: "expected a positive number");
+	const int is_decimal = is_digit(*in->at) && end <= in->at + strspn(in->at, "0123456789.eE+-"),
+		  in_range = value >= 1e-6 && value <= 1e9;
+	if (!is_decimal || !(in_range || (value == 0 && key->may_be_0)))
+		return refuse(in, "expected %sa number from 1e-6 to 1e9", key->may_be_0 ? "0 or " : "");
 	in->at = end;
 	rates[key->rate] = value;
 	return 0;
@@ -106,6 +114,18 @@ static int key_is(const char *key, size_t length, const char *name)
 	return strlen(name) == length && !memcmp(key, name, length);
 }
 
+/* Of two values one would be ignored: gpu and rank are the same number, nvlink and memory the same rate. */
+static int give(struct reader *in, struct machine *machine, int what)
+{
+	const unsigned bit = 1u << what;
+	if (machine->given & bit)
+		return refuse(in,
+			      "given twice: expected one value each of node, of gpu or rank, of nvlink or "
+			      "memory, and of every other rate");
+	machine->given |= bit;
+	return 0;
+}
+
 static int read_word(struct reader *in, struct machine *machine)
 {
 	const char *key = in->at;
@@ -113,17 +133,20 @@ static int read_word(struct reader *in, struct machine *machine)
 	if (key[length] != ':')
 		return refuse(in, "expected key:value");
 	in->at += length + 1;
-	if (key_is(key, length, "node"))
+	if (key_is(key, length, "node")) {
+		if (give(in, machine, GIVEN_NODES))
+			return CORALE_EINVAL;
 		return *in->at == '[' ? read_node_list(in, machine) : read_count(in, &machine->nodes);
+	}
 	if (key_is(key, length, "gpu") || key_is(key, length, "rank")) {
-		machine->gpu = *key == 'g';
-		return read_count(in, &machine->per_node);
+		machine->gpu |= *key == 'g';
+		return give(in, machine, GIVEN_PER_NODE) ? CORALE_EINVAL : read_count(in, &machine->per_node);
 	}
 	for (const struct key *k = keys; k < keys + KEYS; k++) {
 		if (!key_is(key, length, k->name))
 			continue;
 		machine->gpu |= k->of_gpus;
-		return read_rate(in, k, machine->rates);
+		return give(in, machine, (int)k->rate) ? CORALE_EINVAL : read_rate(in, k, machine->rates);
 	}
 	in->at = key;
 	return refuse(

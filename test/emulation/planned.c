@@ -135,7 +135,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	return 0;
 }
 
-static const struct transport_ops keeping = { .name = "keeping", .links = &keeping_links };
+static const struct transport_ops keeping = { .links = &keeping_links };
 
 static void free_paths(struct path *paths, int n)
 {
@@ -215,7 +215,7 @@ static void open_engine(struct job *j, int rank)
 {
 	struct node *n = &j->nodes[rank];
 	struct host_engine *e = &n->engine;
-	n->wire = (struct wire){ { &keeping }, rank, j->ranks, j->paths };
+	n->wire = (struct wire){ { .ops = &keeping }, rank, j->ranks, j->paths };
 	*e = (struct host_engine){ .rank = rank,
 				   .locals = 1,
 				   .channels = 1,

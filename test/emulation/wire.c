@@ -319,7 +319,7 @@ static int progress(struct transport *t)
 	return moved;
 }
 
-static const struct transport_ops ops = { .name = "wire", .links = &links, .progress = progress };
+static const struct transport_ops ops = { .links = &links, .progress = progress };
 
 struct transport *wire_end(struct wire *w, int rank)
 {
@@ -362,7 +362,7 @@ struct wire *wire_new(int ranks, wire_says *has_room, void *ctx)
 		return NULL;
 	}
 	for (int r = 0; r < ranks; r++)
-		w->ends[r] = (struct end){ { &ops }, w, r };
+		w->ends[r] = (struct end){ { .ops = &ops }, w, r };
 	for (int i = 0; i < ranks * ranks; i++)
 		open_path(&w->paths[i]);
 	return w;

@@ -10,100 +10,76 @@
 #include "ucx_link.h"
 #include "ucx_message.h"
 
-/* What the ranks tell each other before they can speak over UCX. */
-struct card {
-	uint64_t uid;
-	uint32_t address_bytes;
-	int status;
-};
+static const struct transport_ops ops;
 
 static struct ucx_comm *of(const struct transport *t)
 {
 	return (struct ucx_comm *)t;
 }
 
-static int available(const struct settings *settings, char *why_not, size_t bytes)
+/* Every host, as far as it can be known before a message is sent. */
+static uint64_t probe(const struct transport_row *row, int gpus, char *why_not, size_t bytes)
 {
-	(void)settings, (void)why_not, (void)bytes;
+	(void)row, (void)gpus, (void)why_not, (void)bytes;
 	return 1;
 }
 
-/* Learns what all ranks said; every rank comes to the same answer. */
-static int read_cards(struct ucx_comm *c, const struct card *cards)
+static int make_address(struct ucx_comm *c)
 {
-	for (int r = 0; r < c->params.size; r++) {
-		if (cards[r].status)
-			return r == c->params.rank
-				   ? cards[r].status
-				   : log_error(cards[r].status, c->params.rank,
-					       "transport ucx: rank %d could not start it: %s", r,
-					       corale_strerror(cards[r].status));
-		c->uids[r] = cards[r].uid;
-		if (cards[r].address_bytes > c->address_bytes)
-			c->address_bytes = cards[r].address_bytes;
-	}
+	const struct ucx_worker *w = c->worker;
+	const size_t align = _Alignof(struct ucx_address),
+		     bytes = sizeof(struct ucx_address) + w->address_bytes;
+	c->base.address_bytes = (bytes + align - 1) / align * align;
+	c->address = calloc(1, c->base.address_bytes);
+	if (!c->address)
+		return log_error(CORALE_ENOMEM, c->params.rank, "transport ucx: no memory");
+	c->address->uid = w->uid;
+	memcpy(c->address->worker, w->address, w->address_bytes);
+	c->base.address = c->address;
 	return 0;
 }
 
-static int exchange_cards(struct ucx_comm *c, int status)
+static void free_unconnected(struct ucx_comm *c)
 {
-	struct ucx_worker *w = c->worker;
-	struct card mine = { .uid = w ? w->uid : 0,
-			     .address_bytes = w ? (uint32_t)w->address_bytes : 0,
-			     .status = status };
-	struct card *cards = calloc((size_t)c->params.size, sizeof(*cards));
-	if (!cards)
-		return log_error(CORALE_ENOMEM, c->params.rank, "transport ucx: no memory for %d ranks",
-				 c->params.size);
-	int ret = c->params.allgather(c->params.allgather_ctx, &mine, sizeof(mine), cards);
-	if (!ret)
-		ret = read_cards(c, cards);
-	free(cards);
-	return ret;
+	if (c->worker)
+		ucx_worker_release(c->worker);
+	ucx_comm_free(c);
 }
 
-static int exchange_addresses(struct ucx_comm *c)
-{
-	unsigned char *mine = calloc(1, c->address_bytes);
-	int ret = CORALE_ENOMEM;
-
-	c->addresses = malloc(c->address_bytes * (size_t)c->params.size);
-	if (mine && c->addresses) {
-		memcpy(mine, c->worker->address, c->worker->address_bytes);
-		ret = c->params.allgather(c->params.allgather_ctx, mine, c->address_bytes, c->addresses);
-	} else {
-		log_error(ret, c->params.rank, "transport ucx: no memory for %d addresses", c->params.size);
-	}
-	free(mine);
-	return ret;
-}
-
-static int open_ucx(const struct transport_ops *ops, const struct transport_params *params,
+/* More than four rails of tcp gained nothing (docs/performance.md). */
+static int open_ucx(const struct transport_row *row, const struct transport_params *params,
 		    struct transport **out)
 {
-	struct ucx_comm *c = ucx_comm_new(ops, params);
+	struct ucx_comm *c = ucx_comm_new(params);
+	(void)row;
 	if (!c)
 		return log_error(CORALE_ENOMEM, params->rank, "transport ucx: no memory for %d ranks",
 				 params->size);
-	int ret = exchange_cards(c, ucx_worker_acquire(params, &c->worker));
+	int ret = ucx_worker_acquire(params, &c->worker);
 	if (!ret)
-		ret = exchange_addresses(c);
-	if (ret)
-		goto release_worker;
+		ret = make_address(c);
+	if (ret) {
+		free_unconnected(c);
+		return ret;
+	}
+	c->base.ops = &ops;
+	c->base.rails = ucx_devices_are_tcp(c->worker->devices) ? 4 : 1;
+	*out = &c->base;
+	return 0;
+}
+
+static int connect_ucx(struct transport *t)
+{
+	struct ucx_comm *c = of(t);
 	ucx_lock(c->worker);
+	c->connected = 1;
 	c->next = c->worker->comms;
 	c->worker->comms = c;
 	ucx_message_deliver_early(c);
 	ucx_unlock(c->worker);
-	log_line(LOG_INFO, params->rank, "transport ucx: network devices %s", c->worker->devices);
+	log_line(LOG_INFO, c->params.rank, "transport ucx: network devices %s", c->worker->devices);
 	ucx_calibrate(c);
-	*out = &c->base;
 	return 0;
-release_worker:
-	if (c->worker)
-		ucx_worker_release(c->worker);
-	ucx_comm_free(c);
-	return ret;
 }
 
 static int check(const struct ucx_comm *c, int peer)
@@ -140,18 +116,6 @@ static int control(struct transport *t, int peer, const void *message, size_t by
 	return ret;
 }
 
-static int threaded(const struct transport *t)
-{
-	(void)t;
-	return 1;
-}
-
-/* More than four of tcp gained nothing (docs/performance.md). */
-static int rails(const struct transport *t)
-{
-	return ucx_devices_are_tcp(((const struct ucx_comm *)t)->worker->devices) ? 4 : 1;
-}
-
 static void describe(const struct transport *t, int peer, char *buf, size_t bytes)
 {
 	struct ucx_comm *c = of(t);
@@ -181,24 +145,22 @@ static void close_ucx(struct transport *t)
 {
 	struct ucx_comm *c = of(t);
 
-	if (!c)
-		return;
-	ucx_end_close(c);
-	ucx_worker_release(c->worker);
-	ucx_comm_free(c);
+	if (c->connected)
+		ucx_end_close(c);
+	free_unconnected(c);
 }
 
-const struct transport_ops transport_ucx = {
-	.name = "ucx",
-	.available = available,
-	.devices = ucx_worker_devices,
-	.open = open_ucx,
+static const struct transport_ops ops = {
+	.mover = TRANSPORT_MOVES_ITSELF,
+	.connect = connect_ucx,
 	.links = &ucx_link_ops,
 	.progress = progress,
 	.control = control,
 	.fail = fail,
-	.threaded = threaded,
-	.rails = rails,
 	.describe = describe,
 	.close = close_ucx,
+};
+
+const struct transport_row transport_ucx = {
+	.name = "ucx", .probe = probe, .devices = ucx_worker_devices, .open = open_ucx
 };

@@ -144,7 +144,7 @@ static enum ucx_way choose(const double *gbps)
 static struct ucx_link *find_unmeasured(struct ucx_comm *c, int peer)
 {
 	struct ucx_link *l = ucx_link_get(c, peer, UCX_PROBE_LANE);
-	const unsigned char *address = c->addresses + (size_t)peer * c->address_bytes;
+	const unsigned char *address = ucx_comm_address(c, peer)->worker;
 	if (!l || ucx_endpoint_data(l->p->endpoint, address, c->params.rank))
 		return NULL;
 	struct ucx_class *class = l->p->endpoint->class;

@@ -19,23 +19,20 @@ void ucx_comm_free(struct ucx_comm *c)
 		free(event);
 	}
 	free(c->peers);
-	free(c->uids);
-	free(c->addresses);
+	free(c->address);
 	free(c);
 }
 
-struct ucx_comm *ucx_comm_new(const struct transport_ops *ops, const struct transport_params *params)
+struct ucx_comm *ucx_comm_new(const struct transport_params *params)
 {
 	struct ucx_comm *c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
-	c->base.ops = ops;
 	c->params = *params;
 	c->events_end = &c->events;
 	c->forced = ucx_calibrate_forced(params->settings);
 	c->peers = calloc((size_t)params->size, sizeof(struct ucx_peer *));
-	c->uids = calloc((size_t)params->size, sizeof(*c->uids));
-	if (c->peers && c->uids)
+	if (c->peers)
 		return c;
 	ucx_comm_free(c);
 	return NULL;
@@ -56,9 +53,8 @@ int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out)
 		if (!(p = calloc(1, sizeof(*p))))
 			return log_error(CORALE_ENOMEM, c->params.rank,
 					 "transport ucx: no memory for peer %d", rank);
-		int ret =
-		    ucx_endpoint_get(c->worker, c->uids[rank], c->addresses + (size_t)rank * c->address_bytes,
-				     c->params.rank, &p->endpoint);
+		const struct ucx_address *a = ucx_comm_address(c, rank);
+		int ret = ucx_endpoint_get(c->worker, a->uid, a->worker, c->params.rank, &p->endpoint);
 		if (ret) {
 			free(p);
 			return ret;

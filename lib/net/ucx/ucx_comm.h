@@ -22,14 +22,19 @@ struct ucx_event {
 	char text[TRANSPORT_CONTROL_BYTES]; /* message or reason */
 };
 
+/* What a rank tells the others. */
+struct ucx_address {
+	uint64_t uid; /* of its worker */
+	unsigned char worker[]; /* UCX's */
+};
+
 struct ucx_comm {
 	struct transport base;
 	struct transport_params params;
 	struct ucx_worker *worker;
 	struct ucx_comm *next; /* of the worker */
-	uint64_t *uids; /* workers of all ranks */
-	unsigned char *addresses;
-	size_t address_bytes; /* of each */
+	struct ucx_address *address; /* this rank's */
+	int connected;
 	struct ucx_peer **peers; /* NULL before first contact */
 	struct ucx_event *events, **events_end;
 	int dispatching; /* some thread calls handlers */
@@ -38,9 +43,14 @@ struct ucx_comm {
 };
 
 /* One that no worker knows yet; NULL without memory. Not under the lock. */
-struct ucx_comm *ucx_comm_new(const struct transport_ops *ops, const struct transport_params *params);
+struct ucx_comm *ucx_comm_new(const struct transport_params *params);
 /* After ucx_end_close, or before the worker has heard of it. NULL is allowed. Not under the lock. */
 void ucx_comm_free(struct ucx_comm *c);
+
+static inline const struct ucx_address *ucx_comm_address(const struct ucx_comm *c, int rank)
+{
+	return transport_address(&c->base, rank);
+}
 
 /* Under the lock, all of them, except where it says otherwise. */
 

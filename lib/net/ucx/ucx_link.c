@@ -186,7 +186,7 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 		return;
 	}
 	struct ucx_endpoint *e = l->p->endpoint;
-	const unsigned char *address = c->addresses + (size_t)wire->from * c->address_bytes;
+	const unsigned char *address = ucx_comm_address(c, (int)wire->from)->worker;
 	if (e->failed || ucx_endpoint_data(e, address, c->params.rank))
 		return;
 	ucs_status_t status =

@@ -241,7 +241,7 @@ void ucx_link_credit(struct ucx_link *l)
 				  : 1;
 	if (waiting < half || credit->busy || l->p->state != UCX_PEER_FINE || e->failed)
 		return;
-	if (ucx_endpoint_data(e, c->addresses + (size_t)l->base.peer * c->address_bytes, c->params.rank))
+	if (ucx_endpoint_data(e, ucx_comm_address(c, l->base.peer)->worker, c->params.rank))
 		return;
 	fill_wire(l, &credit->wire, UCX_CREDIT);
 	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "ucx_devices.h"
 #include "ucx_message.h"
 
@@ -47,12 +48,41 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 	return status;
 }
 
+struct context_opening {
+	const ucp_config_t *config;
+	ucp_context_h context;
+	ucs_status_t status;
+};
+
+static void *init_context(void *arg)
+{
+	struct context_opening *o = arg;
+	const ucp_params_t features = { .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+					.features = UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_RMA |
+						    UCP_FEATURE_WAKEUP,
+					.name = "corale" };
+	o->status = ucp_init(&features, o->config, &o->context);
+	return NULL;
+}
+
+/*
+ * In a thread of its own, which has no current CUDA context: a UCX that has CUDA opens it whatever UCX_TLS says, and would set
+ * CU_CTX_SYNC_MEMOPS on the program's context. That waits for the program's kernels, and makes its copies synchronous.
+ */
+static int init_apart(const ucp_config_t *config, int rank, ucp_context_h *out)
+{
+	struct context_opening o = { .config = config };
+	pthread_t thread;
+	const int error = process_thread(&thread, init_context, &o);
+	if (error)
+		return log_error(CORALE_ESYSTEM, rank, "transport ucx: pthread_create: %s", strerror(error));
+	pthread_join(thread, NULL);
+	*out = o.context;
+	return o.status == UCS_OK ? 0 : failed("ucp_init", rank, o.status);
+}
+
 static int open_context(const struct settings *settings, int rank, int no_cuda, ucp_context_h *out)
 {
-	ucp_params_t features = { .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
-				  .features =
-				      UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
-				  .name = "corale" };
 	const char *devices = settings->net_devices;
 	char transports[256];
 	ucp_config_t *config;
@@ -67,10 +97,10 @@ static int open_context(const struct settings *settings, int rank, int no_cuda, 
 		status = ucp_config_modify(config, "TLS", transports);
 	if (status == UCS_OK)
 		status = set_segments(config, devices);
-	if (status == UCS_OK)
-		status = ucp_init(&features, config, out);
+	const int ret =
+	    status == UCS_OK ? init_apart(config, rank, out) : failed("ucp_config_modify", rank, status);
 	ucp_config_release(config);
-	return status == UCS_OK ? 0 : failed("ucp_init", rank, status);
+	return ret;
 }
 
 static int make_context(const struct settings *settings, int rank, ucp_context_h *out)

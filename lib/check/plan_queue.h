@@ -5,7 +5,7 @@
 #ifndef PLAN_QUEUE_H
 #define PLAN_QUEUE_H
 
-#include "plan_eval.h"
+#include "plan/plan_eval.h"
 
 struct stamp {
 	int context, time; /* an event: the time-th action of a context */

@@ -5,8 +5,8 @@
 #ifndef SIM_H
 #define SIM_H
 
-#include "plan_eval.h"
-#include "topo.h"
+#include "plan/plan_eval.h"
+#include "plan/topo.h"
 
 struct sim_event { /* one action */
 	int rank, channel, program, step; /* step: index in the plan */

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "corale.h"
-#include "cost_rates.h"
+#include "plan/cost_rates.h"
 #include "plan_queue.h"
-#include "planner.h"
+#include "plan/planner.h"
 
 struct context {
 	int rank, program;
@@ -32,7 +32,7 @@ struct sim {
 	double slowdown; /* of work where a rank has less than one core */
 	int *heap, nheap;
 	/* By rank (and core): when each is free. Proxies send and receive as by two threads. */
-	double *core_free, *rail_out, *rail_in, *link_free, *proxy_out, *proxy_in;
+	double *core_free, *rail_out, *rail_in, *link_out, *link_in, *memory_free, *proxy_out, *proxy_in;
 	double *rail_bytes; /* by rank */
 	double *arrivals; /* of the messages that one action takes */
 	struct sim_result result;
@@ -222,17 +222,23 @@ static double serve(double *server, double start, double ns)
 	return *server = (*server > start ? *server : start) + ns;
 }
 
+/* A port of a link or wire that one message after the other enters: when one that could be there so early is. */
+static double enter(double *port, double there, double ns)
+{
+	return *port = *port + ns > there ? *port + ns : there;
+}
+
 /* Through the sender's proxy, its wire, the receiver's wire and its proxy: each has one message at a time. */
 static double cross(struct sim *sim, int from, int to, double bytes, double end)
 {
 	const struct topo *topo = sim->topo;
-	double wire = bytes / topo->rail.bytes_per_ns + topo->rail.gap_ns, *in = &sim->rail_in[to];
+	const double wire = bytes / topo->rail.bytes_per_ns + topo->rail.gap_ns;
 	if (topo->proxied)
 		end = serve(&sim->proxy_out[from], end, cost_send_ns(topo, bytes));
 	double there = serve(&sim->rail_out[from], end, wire) + cost_rail_latency_ns(topo);
 	sim->rail_bytes[from] += bytes;
-	*in = *in + wire > there ? *in + wire : there;
-	return topo->proxied ? serve(&sim->proxy_in[to], *in, cost_recv_ns(topo, bytes)) : *in;
+	there = enter(&sim->rail_in[to], there, wire);
+	return topo->proxied ? serve(&sim->proxy_in[to], there, cost_recv_ns(topo, bytes)) : there;
 }
 
 /*
@@ -246,14 +252,17 @@ static void put_on_the_way(struct sim *sim, const struct context *c, struct mess
 	const int n = peers(sim, c, a->to, a->to_group),
 		  own = a->to == PLAN_ALL ? plan_group_index(&topo->map, a->to_group, c->rank) : -1;
 	const double bytes = cost_message_bytes(sim->plan, a, a->flags & PLAN_TO_WIRE),
-		     each = topo->proxied ? 0 : cost_send_ns(topo, bytes);
+		     each = topo->proxied ? 0 : cost_send_ns(topo, bytes),
+		     link = topo->shared_memory ? 0 : bytes / topo->node.bytes_per_ns;
 	int left = cost_peers(&topo->map, c->rank, a->to, a->to_group).remote;
 	for (int i = 1; i <= n; i++) {
 		int index = (own + i) % n, to = peer_at(sim, c, a->to, a->to_group, index);
 		if (to == PLAN_NONE)
 			continue;
-		if (same_node(sim, c->rank, to))
-			m->there_ns[index] = to == c->rank ? end : end + cost_node_latency_ns(topo);
+		if (to == c->rank)
+			m->there_ns[index] = end;
+		else if (same_node(sim, c->rank, to))
+			m->there_ns[index] = enter(&sim->link_in[to], end + cost_node_latency_ns(topo), link);
 		else
 			m->there_ns[index] = cross(sim, c->rank, to, bytes, end - --left * each);
 	}
@@ -314,6 +323,14 @@ static int next_action(struct sim *sim, int index)
 	return 0;
 }
 
+/* When an action begins that a link or memory, which all blocks share, is busy with for so long. */
+static double share(double *server, double start, double busy)
+{
+	if (busy > 0)
+		start = serve(server, start, busy) - busy;
+	return start;
+}
+
 static int step(struct sim *sim, int index)
 {
 	struct context *c = &sim->contexts[index];
@@ -321,9 +338,8 @@ static int step(struct sim *sim, int index)
 	double *core = find_core(sim, c->rank), start = *core > c->ready_ns ? *core : c->ready_ns;
 	struct cost_peers from = cost_peers(&sim->topo->map, c->rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&sim->topo->map, c->rank, a->to, a->to_group);
-	double *link = &sim->link_free[c->rank], busy = cost_link_ns(sim->topo, sim->plan, a, &to);
-	start = busy > 0 && *link > start ? *link : start;
-	*link = busy > 0 ? start + busy : *link;
+	start = share(&sim->link_out[c->rank], start, cost_link_out_ns(sim->topo, sim->plan, a, &to));
+	start = share(&sim->memory_free[c->rank], start, cost_memory_ns(sim->topo, sim->plan, a, &from));
 	double end = start + sim->slowdown * cost_work_ns(sim->topo, sim->plan, a, &from, &to);
 	*core = c->now_ns = end;
 	sim->result.actions++;
@@ -347,14 +363,16 @@ static int open_sim(struct sim *sim)
 		depth = sim->plan->rings[i].depth > depth ? sim->plan->rings[i].depth : depth;
 	sim->contexts = calloc((size_t)sim->ncontexts, sizeof(*sim->contexts));
 	sim->heap = malloc((size_t)sim->ncontexts * sizeof(int));
-	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 7), sizeof(double));
+	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 9), sizeof(double));
 	if (!sim->contexts || !sim->heap || !sim->core_free || !queues_open(&sim->queues, depth))
 		return CORALE_ENOMEM;
 	sim->rail_out = sim->core_free + ranks * (size_t)sim->ncores;
 	sim->rail_in = sim->rail_out + ranks;
 	sim->rail_bytes = sim->rail_in + ranks;
-	sim->link_free = sim->rail_bytes + ranks;
-	sim->proxy_out = sim->link_free + ranks;
+	sim->link_out = sim->rail_bytes + ranks;
+	sim->link_in = sim->link_out + ranks;
+	sim->memory_free = sim->link_in + ranks;
+	sim->proxy_out = sim->memory_free + ranks;
 	sim->proxy_in = sim->proxy_out + ranks;
 	sim->arrivals = sim->proxy_in + ranks;
 	for (int i = 0; i < sim->ncontexts; i++) {

@@ -1,0 +1,74 @@
+#include "agree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+
+/* What every rank tells, */
+struct outcome {
+	int64_t value;
+	int32_t status;
+};
+
+/* and where some have failed. */
+struct failure {
+	char host[64], text[320];
+};
+
+/* The rank whose failure the others report; -1: none has failed. A rank that only lost a peer is seldom the cause. */
+static int find_cause(const struct outcome *all, int size)
+{
+	int first = -1;
+	for (int r = 0; r < size; r++) {
+		if (all[r].status && all[r].status != CORALE_EPEER)
+			return r;
+		if (all[r].status && first < 0)
+			first = r;
+	}
+	return first;
+}
+
+static void describe_failure(struct failure *mine, int status)
+{
+	if (!status)
+		return;
+	gethostname(mine->host, sizeof mine->host - 1);
+	snprintf(mine->text, sizeof mine->text, "%s", log_last_error());
+}
+
+/* A rank with a cause of its own has logged it; all others log that of rank `cause`. */
+static int report_cause(int rank, int status, int cause, int code, struct failure *failure, const char *what)
+{
+	if (status && (status != CORALE_EPEER || code == CORALE_EPEER))
+		return status;
+	failure->host[sizeof failure->host - 1] = 0;
+	failure->text[sizeof failure->text - 1] = 0;
+	return log_error(code_of_peer(code), rank, "rank %d could not %s on host %s: %s", cause, what,
+			 failure->host, failure->text[0] ? failure->text : corale_strerror(code));
+}
+
+int agree(const corale_bootstrap *b, int status, const char *what, int64_t *most)
+{
+	const struct outcome mine = { most ? *most : 0, status };
+	struct outcome *all = calloc((size_t)b->size, sizeof *all);
+	struct failure own = { 0 }, *failures = calloc((size_t)b->size, sizeof *failures);
+	int cause = -1, failed = !all || !failures || b->allgather(b->ctx, &mine, sizeof mine, all);
+	if (!failed)
+		cause = find_cause(all, b->size);
+	if (cause >= 0) { /* on all ranks, as all have the same outcomes */
+		describe_failure(&own, status);
+		failed = b->allgather(b->ctx, &own, sizeof own, failures);
+	}
+	for (int r = 0; !failed && most && r < b->size; r++)
+		*most = all[r].value > *most ? all[r].value : *most;
+	if (failed)
+		status = log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed");
+	else if (cause >= 0)
+		status = report_cause(b->rank, status, cause, all[cause].status, &failures[cause], what);
+	free(failures);
+	free(all);
+	return status;
+}

@@ -1,0 +1,93 @@
+#include "transport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agree.h"
+#include "base/log.h"
+
+static uint64_t probe_mpi(const struct transport_row *row, int gpus, char *why_not, size_t bytes)
+{
+	(void)row, (void)gpus;
+	snprintf(why_not, bytes, "create the communicator with corale_comm_create_mpi");
+	return 0;
+}
+
+const struct transport_row transport_mpi_absent = { .name = "mpi", .probe = probe_mpi };
+
+const struct transport_row *transport_row_at(int i, const struct transport_row *own)
+{
+	const struct transport_row *row = transport_rows[i];
+	return own && row && !strcmp(own->name, row->name) ? own : row;
+}
+
+int transport_is_wanted(const struct settings *settings, const struct transport_row *row)
+{
+	return !strcasecmp(settings->transport, "auto") || !strcasecmp(settings->transport, row->name);
+}
+
+int transport_check_wanted(const struct settings *settings, int rank)
+{
+	char names[TRANSPORT_ROWS * (TRANSPORT_NAME_BYTES + 2)] = "";
+	for (int i = 0; transport_rows[i]; i++) {
+		if (transport_is_wanted(settings, transport_rows[i]))
+			return 0;
+		snprintf(names + strlen(names), sizeof names - strlen(names), ", %s",
+			 transport_rows[i]->name);
+	}
+	return log_error(CORALE_ESETTING, rank,
+			 "CORALE_TRANSPORT=%s is malformed: expected auto%s; correct or unset it",
+			 settings->transport, names);
+}
+
+/* All ranks' addresses, where any has one. Collective. */
+static int gather_addresses(struct transport *t, const corale_bootstrap *b, size_t most)
+{
+	if (!most)
+		return 0;
+	unsigned char *mine = calloc(1, most);
+	t->stride = most;
+	t->addresses = calloc((size_t)b->size, most);
+	int ret = mine && t->addresses ? 0
+				       : log_error(CORALE_ENOMEM, b->rank,
+						   "transport %s: no memory for %d addresses of %zu bytes",
+						   t->row->name, b->size, most);
+	if (!ret && t->address_bytes)
+		memcpy(mine, t->address, t->address_bytes);
+	if (!ret && b->allgather(b->ctx, mine, most, t->addresses))
+		ret = log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed");
+	free(mine);
+	return ret;
+}
+
+int transport_open(const struct transport_row *row, const struct transport_params *params,
+		   const corale_bootstrap *b, struct transport **out)
+{
+	struct transport *t = NULL;
+	int ret = row->open(row, params, &t);
+	int64_t most = ret ? 0 : (int64_t)t->address_bytes;
+	if (!ret)
+		t->row = row;
+	ret = agree(b, ret, "start its transport", &most);
+	if (!ret)
+		ret = gather_addresses(t, b, (size_t)most);
+	if (!ret)
+		ret = agree(b, t->ops->connect ? t->ops->connect(t) : 0, "connect to the other nodes", NULL);
+	if (ret) {
+		transport_close(t);
+		t = NULL;
+	}
+	*out = t;
+	return ret;
+}
+
+void transport_close(struct transport *t)
+{
+	if (!t)
+		return;
+	unsigned char *addresses = t->addresses;
+	t->ops->close(t);
+	free(addresses);
+}

@@ -1,0 +1,183 @@
+/* The library's choosers, asked as a communicator asks them: hosts, GPUs of a node, GPUs over nodes. */
+#include "chosen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/gpu.h"
+#include "kernels/codelets.h"
+#include "net/lanes.h"
+#include "plan/shape.h"
+
+struct chosen {
+	struct comm comm;
+	int gpus;
+};
+
+/* ---- In place of the engine: lists of lowered plans go at once ------------------------------------------- */
+
+static struct remote shape;
+
+static struct remote remote(const struct engine *engine)
+{
+	(void)engine;
+	return shape;
+}
+
+static int add_list(struct engine *engine, struct lowered *list, int *index)
+{
+	(void)engine;
+	lowered_free(list);
+	*index = 0;
+	return 0;
+}
+
+const struct engine_ops engine_cuda = { .name = "test", .remote = remote, .add_list = add_list };
+
+/* ---- Machines --------------------------------------------------------------------------------------------- */
+
+static void must(int is_right, const char *what)
+{
+	if (is_right)
+		return;
+	fprintf(stderr, "chosen: %s failed\n", what);
+	exit(1);
+}
+
+static int least_node_size(const struct plan_map *map)
+{
+	int least = map->max_node_size;
+	for (int b = 0; b < map->nodes; b++) {
+		const int size = map->node_first[b + 1] - map->node_first[b];
+		least = size < least ? size : least;
+	}
+	return least;
+}
+
+/* As the engine describes a GPU that has the blocks of its class. */
+static void set_node(struct comm *comm, const struct rates *rates)
+{
+	const struct settings *s = &comm->settings;
+	const int ranks = comm->topo->map.max_node_size,
+		  given = plan_most_blocks(s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT);
+	struct codelet_layout layout;
+	codelet_layout_init(&layout, ranks, s->gpu_window < s->memory_cap ? s->gpu_window : s->memory_cap);
+	comm->node = (struct plan_node){
+		.rates = rates,
+		.ranks = ranks,
+		.max_blocks = given && given < rates->blocks ? given : rates->blocks,
+		.resident = given && given < 2 * rates->blocks ? given : 2 * rates->blocks,
+		.words_bytes = layout.words_bytes,
+		.lines_bytes = layout.lines_bytes,
+		.slots_bytes = layout.slots_bytes,
+		.scratch_bytes = 2 * shape_scratch_chunk(ranks, layout.bytes, s->memory_cap),
+	};
+	plan_node_settings(&comm->node, s);
+}
+
+static void open_gpus(struct comm *comm, const char *gpu)
+{
+	const struct plan_map *map = &comm->topo->map;
+	set_node(comm, rates_of_gpu(gpu));
+	if (map->nodes > 1) {
+		comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
+		shape = lanes_shape(comm->size, map->nodes, map->max_node_size, least_node_size(map),
+				    comm->settings.pinned_memory);
+	}
+	must(gpu_plans_open(comm) == 0, "gpu_plans_open");
+}
+
+struct chosen *chosen_open(const struct chosen_machine *machine)
+{
+	char error[256];
+	struct chosen *chosen = calloc(1, sizeof *chosen);
+	must(chosen != NULL, "calloc");
+	struct comm *comm = &chosen->comm;
+	must(settings_parse((char *const *)(uintptr_t)machine->settings, &comm->settings) == 0,
+	     "settings_parse");
+	must(topo_parse(machine->text, &comm->topo, error, sizeof error) == 0, machine->text);
+	comm->size = comm->topo->map.ranks;
+	comm->engine.locals = comm->topo->map.node_first[1];
+	chosen->gpus = machine->gpu != NULL;
+	if (chosen->gpus)
+		open_gpus(comm, machine->gpu);
+	else
+		planner_init(&comm->plans.planner, comm->topo, &comm->settings);
+	return chosen;
+}
+
+void chosen_close(struct chosen *chosen)
+{
+	if (chosen->gpus)
+		gpu_plans_close(&chosen->comm);
+	plans_free(&chosen->comm.plans);
+	topo_destroy(chosen->comm.topo);
+	free(chosen);
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------ */
+
+static void print_plan(const struct plan *plan, const char *how, char *text, size_t bytes)
+{
+	int rows;
+	snprintf(text, bytes, "%s%s %dx%u", algo_table(&rows)[plan->algo].name, how, plan->channels,
+		 plan->chunk_bytes);
+}
+
+static void choose_on_hosts(struct comm *comm, const struct chosen_call *c, char *text, size_t bytes)
+{
+	struct plan_key key =
+	    planner_key(c->coll, c->bytes / corale_type_bytes(c->type), c->type, CORALE_SUM);
+	struct plans_entry *entry;
+	const int ret = plans_find(&comm->plans, 0, &key, &entry);
+	if (ret)
+		snprintf(text, bytes, "refused");
+	else
+		print_plan(&entry->plan, "", text, bytes);
+}
+
+/* By a codelet; 0: by none. */
+static int choose_codelet(struct comm *comm, const struct chosen_call *c, char *text, size_t bytes)
+{
+	int memory = c->memory & CHOSEN_STAGING ? PLAN_MEMORY_SCRATCH : 0;
+	memory |= c->memory & CHOSEN_REGISTERED ? PLAN_MEMORY_REGISTERED : 0;
+	memory |= c->memory & CHOSEN_EXPORTED ? PLAN_MEMORY_EXPORTED : 0;
+	const struct plan_call call = { c->coll, c->bytes, plan_in_words(c->type), memory };
+	const struct plan_way *way = planner_way(&comm->gpu_plans.planner, &call);
+	if (!way)
+		return 0;
+	snprintf(text, bytes, "%s %s%s%s", way->algo, plan_protocol_name(way->protocol),
+		 plan_way_scratch(way, &comm->node, &call) ? " staged" : "",
+		 plan_way_direct(way, &comm->node, &call) ? " registered" : "");
+	return 1;
+}
+
+/* Over nodes no plan runs what has counts of its own for each edge, or many peers a rank. */
+static int is_by_edges(const struct comm *comm, const struct chosen_call *c)
+{
+	const int many = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
+	return comm->proxy && (c->coll == CORALE_ALL_TO_ALL_V || (c->coll == CORALE_ALL_TO_ALL && many));
+}
+
+static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char *text, size_t bytes)
+{
+	const struct call call = { .coll = c->coll,
+				   .count = c->bytes / corale_type_bytes(c->type),
+				   .type = c->type };
+	struct engine_call found = { 0 };
+	if (is_by_edges(comm, c))
+		snprintf(text, bytes, "edges");
+	else if (!comm->proxy && choose_codelet(comm, c, text, bytes))
+		return;
+	else if (gpu_plan(comm, &call, &found))
+		snprintf(text, bytes, "refused");
+	else
+		print_plan(found.plan, found.narrow ? " narrow" : " lowered", text, bytes);
+}
+
+void chosen_row(struct chosen *chosen, const struct chosen_call *call, char *text, size_t bytes)
+{
+	(chosen->gpus ? choose_on_gpus : choose_on_hosts)(&chosen->comm, call, text, bytes);
+}

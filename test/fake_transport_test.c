@@ -1,0 +1,166 @@
+/*
+ * A transport that the library does not know, from its row alone: it is chosen by preference and by name, where all ranks can use it, and
+ * carries collectives. Settings are read once a process, so the program starts itself for each case.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "comm/comm_create.h"
+#include "fake_transport.h"
+#include "matrix.h"
+#include "team.h"
+
+enum { LARGEST = 40003, RANKS = 4, STRIDE = 5 };
+
+static void check_row(struct team_member *me, const struct transport_row *expected)
+{
+	const struct transport *t = comm_get(me->comm, "test")->engine.transport;
+	if (t->row != expected)
+		team_fault(me, "transport %s, not %s", t->row->name, expected->name);
+}
+
+static void run_cases(struct team_member *me)
+{
+	static const size_t counts[] = { 1, 1003, LARGEST };
+	struct matrix matrix;
+	struct matrix_case c;
+	char text[512];
+	int kind;
+	check_row(me, &transport_fake);
+	if (matrix_open(&matrix, me->comm, LARGEST))
+		abort();
+	for (long i = me->size % STRIDE; (kind = matrix_case_at(i, me->size, counts, 3, &c)); i += STRIDE) {
+		uint64_t digest;
+		if (kind == 1 && matrix_run(&matrix, &c, &digest, text, sizeof text))
+			team_fault(me, "%s", text);
+		if (atomic_load(&me->team->faults))
+			break;
+	}
+	matrix_close(&matrix);
+}
+
+static void look_for_inproc(struct team_member *me)
+{
+	check_row(me, &transport_inproc);
+}
+
+/* One rank calls what the others do not: what they tell each other goes by the transport. */
+static void mismatch(struct team_member *me)
+{
+	float in = 1, out = 0;
+	const corale_op op = me->rank == 1 ? CORALE_MAX : CORALE_SUM;
+	int ret = corale_all_reduce(&in, &out, 1, CORALE_FLOAT32, op, me->comm, NULL);
+	team_expect(me, ret, CORALE_EMISMATCH, "rank 1 has another operator");
+	team_barrier(me);
+}
+
+static int refuse(const char *name)
+{
+	corale_inproc *group;
+	corale_comm *comm;
+	char wanted[128];
+	snprintf(wanted, sizeof wanted, "%s is malformed: expected auto, fake, inproc, ucx, mpi", name);
+	if (corale_inproc_create(1, &group))
+		return 1;
+	int ret = corale_comm_create_inproc(group, 0, NULL, &comm);
+	corale_inproc_destroy(group);
+	return ret == CORALE_ESETTING && strstr(log_last_error(), wanted) ? 0 : 1;
+}
+
+/* What team_spawn starts. */
+static int run_here(const char *argument)
+{
+	if (!strcmp(argument, "cases"))
+		return team_run(RANKS, NULL, run_cases, NULL) + team_run(3, NULL, run_cases, NULL) != 0;
+	if (!strcmp(argument, "inproc"))
+		return team_run(2, NULL, look_for_inproc, NULL) != 0;
+	if (!strcmp(argument, "mismatch"))
+		return team_run(3, NULL, mismatch, NULL) != 0;
+	return refuse("CORALE_TRANSPORT=fke");
+}
+
+static void test_preferred(void **state)
+{
+	(void)state;
+	assert_int_equal(team_spawn("CORALE_NODE_SIZE=2", "cases"), 0);
+}
+
+static void test_by_name(void **state)
+{
+	(void)state;
+	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_TRANSPORT=Fake", "cases"), 0);
+	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_TRANSPORT=inproc", "inproc"), 0);
+}
+
+static void test_mismatch(void **state)
+{
+	(void)state;
+	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_DEBUG=none", "mismatch"), 0);
+}
+
+static void test_unknown_name(void **state)
+{
+	(void)state;
+	assert_int_equal(team_spawn("CORALE_TRANSPORT=fke CORALE_DEBUG=none", "unknown"), 0);
+}
+
+/* The choice among what two ranks say of themselves. */
+static const struct transport_row *choose(const struct hello_transport *first,
+					  const struct hello_transport *second)
+{
+	struct comm comm = { .size = 2 };
+	const struct transport_row *row = NULL;
+	struct hello hellos[2] = { { .name = "first", .host = 1 }, { .name = "second", .host = 2 } };
+	struct topo *topo;
+	assert_int_equal(topo_create(2, (const uint64_t[]){ 1, 2 }, &topo), 0);
+	comm.topo = topo;
+	snprintf(comm.settings.transport, sizeof comm.settings.transport, "auto");
+	memcpy(hellos[0].transports, first, 2 * sizeof *first);
+	memcpy(hellos[1].transports, second, 2 * sizeof *second);
+	int ret = comm_choose_transport(&comm, hellos, &row);
+	assert_int_equal(ret, row ? 0 : CORALE_ENOTSUP);
+	topo_destroy(topo);
+	return row;
+}
+
+static void test_choice(void **state)
+{
+	static const struct hello_transport both[2] = { { 7, "fake" }, { 1, "ucx" } },
+					    reversed[2] = { { 1, "ucx" }, { 7, "fake" } },
+					    apart[2] = { { 8, "fake" }, { 1, "ucx" } },
+					    ucx[2] = { { 1, "ucx" } }, fake[2] = { { 7, "fake" } },
+					    none[2] = { { 0 } }, unknown[2] = { { 1, "notterminated!!!" } };
+	(void)state;
+	log_open(LOG_NONE, NULL);
+	assert_ptr_equal(choose(both, both), &transport_fake);
+	assert_ptr_equal(choose(both, reversed), &transport_fake);
+	assert_ptr_equal(choose(reversed, both), &transport_ucx);
+	assert_ptr_equal(choose(both, apart), &transport_ucx);
+	assert_ptr_equal(choose(both, ucx), &transport_ucx);
+	assert_ptr_equal(choose(ucx, fake), NULL);
+	assert_non_null(strstr(log_last_error(),
+			       "fake can't be used: it does not connect rank 0 (host first) and "
+			       "rank 1 (host second)"));
+	assert_ptr_equal(choose(both, none), NULL);
+	assert_ptr_equal(choose(unknown, unknown), NULL);
+	log_open(LOG_WARN, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_preferred), cmocka_unit_test(test_by_name),
+					    cmocka_unit_test(test_mismatch),
+					    cmocka_unit_test(test_unknown_name),
+					    cmocka_unit_test(test_choice) };
+	if (argc > 1)
+		return run_here(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+#!/bin/sh
+# Ranks as nodes over an RDMA transport of UCX, rc_verbs, on a machine without RDMA: over the adapter of test/fake_verbs.
+#   fake_verbs.sh                 TAP: tests of ranks, over it
+#   fake_verbs.sh run COMMAND...  COMMAND over it, in the build directory
+build=${top_builddir:-$PWD}
+source=${top_srcdir:-$(dirname "$0")/..}
+adapter=$build/test/fake_verbs/.libs/libfake_verbs.so
+export top_builddir="$build" top_srcdir="$source"
+
+over()
+{
+	LD_PRELOAD=$adapter UCX_TLS=rc_v CORALE_TRANSPORT=ucx CORALE_NET_DEVICES=fake0:1 "$@"
+}
+
+skip()
+{
+	echo "1..0 # SKIP $1"
+	exit 0
+}
+
+# MPI may not take the adapter for its own.
+. "$source/test/launcher-env.sh"
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib
+if [ "$1" = run ]; then
+	shift
+	[ -f "$adapter" ] || { echo "fake_verbs.sh: there is no $adapter: run make check TESTS=, with <infiniband/verbs.h>" >&2; exit 1; }
+	over "$@"
+	exit
+fi
+[ -f "$adapter" ] || skip "no shared object of test/fake_verbs: there is no <infiniband/verbs.h>, or no shared libraries are built"
+[ -n "$MPIRUN" ] || skip "this build has no MPI"
+[ -x "$build/test/ranks_faults_ucx.mpi" ] || skip "this build has no UCX"
+
+number=0
+status=0
+tell() # STATUS TEXT
+{
+	number=$((number + 1))
+	[ "$1" = 0 ] && word=ok || { word="not ok" status=1; }
+	echo "$word $number - $2"
+}
+
+# Passes on the cases of a test; none is a failure.
+pass_on() # NAME COMMAND...
+{
+	name=$1
+	shift
+	over "$@" >"$scratch/tap" 2>"$scratch/errors" </dev/null
+	ended=$?
+	cases=0
+	while IFS= read -r line; do
+		case $line in
+		"ok "*) tell 0 "$name: ${line#*- }" ;;
+		"not ok "*) tell 1 "$name: ${line#*- }" ;;
+		"1.."*) continue ;;
+		*) echo "# $line"; continue ;;
+		esac
+		cases=$((cases + 1))
+	done <"$scratch/tap"
+	[ $ended = 0 ] && [ $cases -gt 0 ]
+	tell $? "$name: $cases cases, status $ended"
+	[ $ended = 0 ] || tail -n 40 "$scratch/errors" | sed 's/^/# /'
+}
+
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+over "$build/examples/corale-info" >"$scratch/info" 2>&1
+grep -q 'network devices  *rc_verbs/fake0:1' "$scratch/info"
+tell $? "UCX has the adapter for a transport between nodes"
+[ $status = 0 ] || sed 's/^/# /' "$scratch/info"
+ranks()
+{
+	TEST_SHAPES=$2 pass_on "$1" bash "$source/test/run-ranks.sh" "$build/test/$1.mpi"
+}
+ranks ranks_matrix "2:1 4:2 4:1 5:2"
+ranks ranks_faults_ucx "2:1"
+ranks ranks_proxy "2:0 3:0"
+if [ -x "$build/test/death_test" ]; then
+	export CMOCKA_MESSAGE_OUTPUT=TAP
+	pass_on death_test "$build/test/death_test" "killed, on another node"
+	pass_on death_test "$build/test/death_test" "stopped for a second, on another node"
+fi
+echo "1..$number"
+exit $status

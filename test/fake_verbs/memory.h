@@ -1,0 +1,14 @@
+/* Registered memory. */
+#ifndef FAKE_VERBS_MEMORY_H
+#define FAKE_VERBS_MEMORY_H
+
+#include "wire.h"
+
+/* Under the lock: `bytes` at `address` of the registration `key`, or NULL if key, range or access rights forbid it. */
+void *fake_memory_at(uint32_t key, uint64_t address, size_t bytes, unsigned access);
+
+/* The iovecs of segments from `offset` on, `bytes` at most; -1: a part of them is not registered with these rights. */
+int fake_memory_places(const struct fake_segments *segments, size_t offset, size_t bytes, unsigned access,
+		       struct iovec *places);
+
+#endif

@@ -1,0 +1,148 @@
+#define _GNU_SOURCE
+#include "wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "inbound.h"
+#include "outbound.h"
+#include "sockets.h"
+
+/* The adapter of this process. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_t thread;
+	int users, epoll, stop_writer, is_stopping, handles_fork;
+	uint16_t lid;
+	struct fake_source listener, stop; /* stop: a pipe whose end ends the thread */
+} wire = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void fake_lock(void)
+{
+	pthread_mutex_lock(&wire.lock);
+}
+
+void fake_unlock(void)
+{
+	fake_outbound_flush();
+	pthread_mutex_unlock(&wire.lock);
+}
+
+uint16_t fake_wire_lid(void)
+{
+	return wire.lid;
+}
+
+void fake_wire_watch(struct fake_source *source, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+	if (epoll_ctl(wire.epoll, EPOLL_CTL_MOD, source->fd, &event) && errno == ENOENT)
+		epoll_ctl(wire.epoll, EPOLL_CTL_ADD, source->fd, &event);
+}
+
+static void stop(struct fake_source *source)
+{
+	(void)source;
+	wire.is_stopping = 1;
+}
+
+/* One event at a time: a source may go while another one's event is handled. */
+static void *run(void *arg)
+{
+	struct epoll_event event;
+	for (int go_on = 1; go_on;) {
+		if (epoll_wait(wire.epoll, &event, 1, -1) < 1)
+			continue;
+		fake_lock();
+		struct fake_source *source = event.data.ptr;
+		source->ready(source);
+		go_on = !wire.is_stopping;
+		fake_unlock();
+	}
+	return arg;
+}
+
+/* No signal of the program comes to the adapter's thread. */
+static int start_thread(void)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	const int ret = pthread_create(&wire.thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return ret;
+}
+
+static void close_all(void)
+{
+	fake_inbound_close();
+	fake_outbound_close();
+	close(wire.listener.fd);
+	close(wire.stop.fd);
+	close(wire.stop_writer);
+	close(wire.epoll);
+	wire.is_stopping = 0;
+}
+
+/* A child has no thread, and may not keep open the sockets whose end tells others that its parent has died. */
+static void leave_parent(void)
+{
+	if (wire.users)
+		close_all();
+	wire.users = 0;
+	pthread_mutex_init(&wire.lock, NULL);
+}
+
+static void unlock_parent(void)
+{
+	pthread_mutex_unlock(&wire.lock);
+}
+
+static int open_all(void)
+{
+	int ends[2];
+	if (!wire.handles_fork && pthread_atfork(fake_lock, unlock_parent, leave_parent))
+		return ENOMEM;
+	wire.handles_fork = 1;
+	if ((wire.epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
+		return errno;
+	if (pipe2(ends, O_CLOEXEC)) {
+		close(wire.epoll);
+		return errno;
+	}
+	wire.stop = (struct fake_source){ .fd = ends[0], .ready = stop };
+	wire.stop_writer = ends[1];
+	wire.listener =
+	    (struct fake_source){ .fd = fake_socket_listen(&wire.lid), .ready = fake_inbound_accept };
+	fake_wire_watch(&wire.stop, EPOLLIN);
+	fake_wire_watch(&wire.listener, EPOLLIN);
+	if (wire.listener.fd >= 0 && !start_thread())
+		return 0;
+	close_all();
+	return EAGAIN;
+}
+
+int fake_wire_open(void)
+{
+	fake_lock();
+	const int ret = wire.users ? 0 : open_all();
+	wire.users += !ret;
+	fake_unlock();
+	return ret;
+}
+
+void fake_wire_close(void)
+{
+	fake_lock();
+	const int is_last = !--wire.users;
+	fake_unlock();
+	if (!is_last)
+		return;
+	if (write(wire.stop_writer, "", 1) == 1)
+		pthread_join(wire.thread, NULL);
+	close_all();
+}

@@ -1,0 +1,109 @@
+/* The calls of late: one thread makes them while others look for them by number, who get a call whole or none. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "comm/recent.h"
+
+enum { READERS = 2, CALLS = 400000, KEPT = 1024 };
+
+/* Every field tells the number. */
+static struct call call_of(uint32_t number)
+{
+	return (struct call){ .coll = (corale_coll)(number % CORALE_NUM_COLLS),
+			      .type = (corale_type)(number % CORALE_NUM_TYPES),
+			      .op = (corale_op)(number % 250),
+			      .root = (int)number,
+			      .count = (size_t)number << 20,
+			      .target = ~(uint64_t)number,
+			      .number = number };
+}
+
+static int is_whole(const struct call *call, uint32_t number)
+{
+	const struct call e = call_of(number);
+	return call->coll == e.coll && call->type == e.type && call->op == e.op && call->root == e.root &&
+	       call->count == e.count && call->target == e.target && call->number == e.number;
+}
+
+struct readers {
+	struct recent *recent;
+	_Atomic int done, torn, found;
+};
+
+/* Calls that are about to be overwritten are the most likely ones to be torn. */
+static void *read_calls(void *arg)
+{
+	struct readers *r = arg;
+	while (!atomic_load(&r->done)) {
+		const uint32_t last = recent_last(r->recent);
+		for (uint32_t back = 0; back < 4; back++) {
+			const uint32_t number = last - (back % 2 ? KEPT - 1 - back : back);
+			const struct call call = recent_find(r->recent, number, -1);
+			if (call.coll == CORALE_NUM_COLLS)
+				continue;
+			atomic_fetch_add_explicit(&r->found, 1, memory_order_relaxed);
+			if (!is_whole(&call, number))
+				atomic_fetch_add_explicit(&r->torn, 1, memory_order_relaxed);
+		}
+	}
+	return NULL;
+}
+
+static void test_readers_beside_a_caller(void **state)
+{
+	(void)state;
+	struct readers r = { .recent = recent_create() };
+	pthread_t threads[READERS];
+	assert_non_null(r.recent);
+	for (int i = 0; i < READERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, read_calls, &r), 0);
+	for (uint32_t number = 1; number <= CALLS; number++) {
+		const struct call call = call_of(number);
+		assert_int_equal(recent_add(r.recent, &call, 1), number);
+	}
+	while (!atomic_load(&r.found))
+		;
+	atomic_store(&r.done, 1);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(r.torn, 0);
+	free(r.recent);
+}
+
+static void test_calls_that_start_together(void **state)
+{
+	(void)state;
+	struct recent *recent = recent_create();
+	assert_non_null(recent);
+	assert_int_equal(recent_find(recent, recent_last(recent), -1).coll, CORALE_NUM_COLLS);
+	const struct call pairs[] = { { .coll = CORALE_SEND, .root = 3, .count = 1 },
+				      { .coll = CORALE_RECV, .root = 1, .count = 2 },
+				      { .coll = CORALE_RECV, .root = 2, .count = 3 } },
+			  other = { .coll = CORALE_BROADCAST, .root = 5, .count = 4 };
+	assert_int_equal(recent_add(recent, pairs, 3), 1);
+	assert_int_equal(recent_find(recent, 1, 2).count, 3);
+	assert_int_equal(recent_find(recent, 1, 7).count, 1);
+	assert_true(recent_concerns(recent, 1) && !recent_concerns(recent, 7));
+	assert_int_equal(recent_add(recent, &other, 1), 4);
+	assert_true(recent_concerns(recent, 7));
+	assert_int_equal(recent_find(recent, 1, 5).count, 1);
+	for (int i = 0; i < KEPT; i++)
+		recent_add(recent, &other, 1);
+	assert_int_equal(recent_find(recent, 1, 2).coll, CORALE_NUM_COLLS);
+	free(recent);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_calls_that_start_together),
+		cmocka_unit_test(test_readers_beside_a_caller),
+	};
+	return cmocka_run_group_tests_name("recent", tests, NULL, NULL);
+}
