@@ -429,11 +429,12 @@ int corale_barrier(corale_comm *comm, void *stream);
  * - All ranks must group the same calls.
  * - The communicators are served one after the other, in an order that all their ranks share.
  * - All sends and receives of a communicator start together, after all earlier work on any of their streams. Later work on
- *   these streams waits for all of them. A group may hold at most 160 of them.
+ *   these streams waits for all of them. More than 160 of a rank start in waves, one behind the other.
  * - Collectives run in call order.
  *
- * One thread may drive several ranks of a communicator. It makes the calls of all of them in one group, in any order of the
- * ranks; each rank's calls run as made. On a CUDA communicator each of these ranks uses a stream of its own. On a host
+ * One thread may drive several ranks of a communicator, or of several. Calls on streams, which are another one for each
+ * rank, may come in any order of the ranks. Blocking calls need one group of the calls of all these ranks, in any order of
+ * the ranks; each rank's calls run as made. On a CUDA communicator each of these ranks uses a stream of its own. On a host
  * communicator all calls of a rank use one stream, or none does.
  */
 int corale_group_begin(void);

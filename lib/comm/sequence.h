@@ -6,6 +6,7 @@
 
 #include "comm.h"
 #include "host/stream.h"
+#include "together.h"
 
 /*
  * Takes the next ticket for one collective, or for n sends and receives that start together, and executes it:
@@ -14,15 +15,8 @@
  */
 int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
 
-/* The calls of a group on one communicator for host memory: sends and receives come first. */
-struct sequence_part {
-	struct comm *comm;
-	const struct call *calls;
-	int npairs, ncalls;
-};
-
 /* Takes a ticket for each part and advances all of them together, here and now or as one job on the stream. */
-int sequence_group(const struct sequence_part *parts, int n, struct corale_stream *stream);
+int sequence_group(const struct together_part *parts, int n, struct corale_stream *stream);
 
 /* The same on the host engine, whatever memory the communicator is for: what Corale itself tells its ranks. */
 int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
