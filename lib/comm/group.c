@@ -5,6 +5,8 @@
 #include "arena.h"
 #include "coll.h"
 #include "execute.h"
+#include "gpu.h"
+#include "base/collectives.h"
 #include "base/log.h"
 #include "base/sort.h"
 #include "sequence.h"
@@ -161,6 +163,26 @@ static size_t pairs_of(const struct grouped *g, size_t n)
 	return pairs;
 }
 
+/* A group of a communicator starts as one, which a graph's part and an eager part can't. */
+static int admit(struct grouped *g, size_t n)
+{
+	const struct comm *comm = g->comm;
+	for (size_t i = 0; i < n; i++) {
+		int ret = gpu_admit(g->comm, &g[i].call, g[i].stream);
+		if (ret)
+			return ret;
+		if (g[i].call.admission.capture != g->call.admission.capture)
+			return log_error(
+			    CORALE_ENOTSUP, comm->rank,
+			    "a group's calls of one communicator are on streams of which one is captured "
+			    "(%s) and another is not, or is in another capture (%s): put them into groups of "
+			    "their own",
+			    corale_coll_name(g[g->call.admission.capture ? 0 : i].call.coll),
+			    corale_coll_name(g[g->call.admission.capture ? i : 0].call.coll));
+	}
+	return 0;
+}
+
 /* Chooses the door of one communicator's calls, and refuses what has none: nothing was started yet. */
 static int check_comm(struct grouped *g, size_t n, struct call *batch)
 {
@@ -182,7 +204,8 @@ static int check_comm(struct grouped *g, size_t n, struct call *batch)
 		    CORALE_ENOTSUP, comm->rank,
 		    "sends and receives of one communicator and group, or these and its collectives, "
 		    "are on several host streams: put them on one");
-	return execute_check_own(comm, batch, (int)pairs);
+	int ret = execute_check_own(comm, batch, (int)pairs);
+	return ret || !comm->gpu ? ret : admit(g, n);
 }
 
 /* Calls from g on that are of the same communicator. */

@@ -33,7 +33,6 @@ static uint64_t call_hash(const struct call *call)
 uint64_t sequence_signature(struct comm *comm, const struct call *call)
 {
 	comm->number++;
-	comm->chain_before = comm->chain;
 	comm->chain = mix(comm->chain, call_hash(call));
 	uint64_t signature = comm->chain << 32 | (comm->number & 0xffffffff);
 	diagnose_record(comm, call, comm->number, signature);
@@ -45,12 +44,6 @@ int sequence_mismatch(struct comm *comm, const struct call *call)
 	if (!call_is_pair(call))
 		sequence_signature(comm, call);
 	return diagnose_mismatch(comm, call, NULL);
-}
-
-void sequence_undo(struct comm *comm)
-{
-	comm->number--;
-	comm->chain = comm->chain_before;
 }
 
 uint64_t sequence_pair_signature(struct comm *comm, const struct call *call)

@@ -33,9 +33,6 @@ uint64_t sequence_pair_signature(struct comm *comm, const struct call *call);
  */
 int sequence_mismatch(struct comm *comm, const struct call *call);
 
-/* The call of the last signature was not started: the next one has its place. */
-void sequence_undo(struct comm *comm);
-
 /* Waits until everything submitted is complete (or the communicator has failed). */
 void sequence_finish(struct comm *comm);
 
