@@ -28,7 +28,7 @@
  *   their streams. A stream may be destroyed as soon as the call has returned; work on it goes on.
  * - Graphs: the caller orders replays of graphs against each other and against calls outside of graphs, in the same
  *   order on all ranks. Within one capture, calls on cudaStreamPerThread of several threads are refused
- *   (CORALE_ENOTSUP).
+ *   (CORALE_ENOTSUP). A call that is refused leaves the capture and the communicator as they were.
  * - Current GPU: calls on a CUDA communicator run on its GPU, whichever GPU is current in the calling thread.
  * - Several CUDA communicators on several streams: a large call holds SMs while it waits for peers. So all calls that
  *   may run at the same time must fit on the GPU together, or they deadlock. With n such communicators set max_channels
@@ -329,11 +329,12 @@ void corale_stream_destroy(corale_stream *stream);
  * - Memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc) is used where it is. Memory
  *   of another GPU is refused (CORALE_EINVAL).
  * - Pinned host memory (cudaMallocHost, cudaHostRegister) and managed memory are used where they are, at the speed of the
- *   bus to the host. Every call asks the driver for the kind of the buffer, which takes less than a microsecond.
+ *   bus to the host.
  * - Ordinary host memory is copied: the call allocates GPU memory of the same size, on its stream. Such a call may block
  *   until earlier work on the stream has completed. If it receives into ordinary memory it returns when it has
  *   completed, so it waits for its peers. While the stream is captured it returns CORALE_ENOTSUP, because a replay would
- *   not copy again.
+ *   not copy again. A call that fails leaves the ordinary memory as it was.
+ * - Every call asks the driver for the kind of its buffers, as an address may hold other memory than at an earlier call.
  */
 
 /* recv[i] = op over all ranks of send[i], on every rank. send, recv: count elements. In place: send == recv.
@@ -427,13 +428,16 @@ int corale_barrier(corale_comm *comm, void *stream);
  *
  * CUDA communicators:
  * - All ranks must group the same calls.
+ * - The calls of one communicator are all captured, in one capture, or none of them is (else CORALE_ENOTSUP).
+ * - If one call of the group is refused, none starts and none is captured.
  * - The communicators are served one after the other, in an order that all their ranks share.
  * - All sends and receives of a communicator start together, after all earlier work on any of their streams. Later work on
- *   these streams waits for all of them. A group may hold at most 160 of them.
+ *   these streams waits for all of them. More than 160 of a rank start in waves, one behind the other.
  * - Collectives run in call order.
  *
- * One thread may drive several ranks of a communicator. It makes the calls of all of them in one group, in any order of the
- * ranks; each rank's calls run as made. On a CUDA communicator each of these ranks uses a stream of its own. On a host
+ * One thread may drive several ranks of a communicator, or of several. Calls on streams, which are another one for each
+ * rank, may come in any order of the ranks. Blocking calls need one group of the calls of all these ranks, in any order of
+ * the ranks; each rank's calls run as made. On a CUDA communicator each of these ranks uses a stream of its own. On a host
  * communicator all calls of a rank use one stream, or none does.
  */
 int corale_group_begin(void);

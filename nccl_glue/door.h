@@ -128,8 +128,6 @@ struct door_call {
 	ncclComm_t comm;
 	cudaStream_t stream;
 	void *stage; /* of an all_to_all in place: the copy of what is sent */
-	/* of a send or receive in a group: how many of its pair and direction come before it; the wave in which it starts */
-	uint32_t before, wave;
 };
 
 /* NULL: there is none; else Corale's type. */
@@ -145,12 +143,6 @@ ncclResult_t door_call(const struct door_call *call);
 /* Makes it. Its stage is let go by door_unstage, behind it on the stream. */
 int door_issue(struct door_call *call);
 void door_unstage(struct door_call *call);
-
-/* ---- waves.c: more sends and receives than Corale starts at a time */
-
-/* Sorts sends and receives of one communicator, of one rank or several, and says in which wave each starts: `most` of a rank in each. The
- * number of waves; 0: no memory. */
-uint32_t door_cut_waves(struct door_call *pairs, size_t n, uint32_t most);
 
 /* ---- group.c: this thread's group */
 

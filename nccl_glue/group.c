@@ -1,6 +1,6 @@
 /*
- * A thread's group: first what makes and ends communicators, all at once; then the calls, as one group of Corale's; where a communicator
- * has more sends and receives than Corale starts at a time, as several. A group that fails is closed all the same, and nothing that was not started yet starts.
+ * A thread's group: first what makes and ends communicators, all at once; then the calls, as one group of Corale's. A group that fails is
+ * closed all the same, and nothing that was not started yet starts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,94 +57,16 @@ ncclResult_t door_group_job(const struct door_job *job)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
 
-enum { ALL_WAVES = UINT32_MAX };
-
-/* Those of a wave, or the calls that are no sends and receives; the first error is the result. */
-static ncclResult_t issue(struct door_call *calls, size_t n, uint32_t wave)
-{
-	ncclResult_t first = ncclSuccess;
-	for (size_t i = 0; i < n; i++) {
-		const int wanted = wave == ALL_WAVES ? !door_is_pair(&calls[i])
-						     : door_is_pair(&calls[i]) && calls[i].wave == wave;
-		if (!wanted || calls[i].coll == DOOR_OP_DESTROY)
-			continue;
-		const ncclResult_t result = door_result(calls[i].comm, door_issue(&calls[i]));
-		first = first == ncclSuccess ? result : first;
-	}
-	return first;
-}
-
-static ncclResult_t end_core_group(const struct door_call *calls, ncclResult_t result)
-{
-	const ncclResult_t end = door_result(calls->comm, corale_group_end());
-	return result == ncclSuccess ? end : result;
-}
-
-static ncclResult_t run_wave(struct door_call *calls, size_t n, uint32_t wave, int with_others)
-{
-	corale_group_begin();
-	ncclResult_t result = issue(calls, n, wave);
-	if (with_others && result == ncclSuccess)
-		result = issue(calls, n, ALL_WAVES);
-	return end_core_group(calls, result);
-}
-
-/* Communicators in an order that all their ranks share; of each the sends and receives, then the rest as made. */
-static int by_comm(const void *x, const void *y)
-{
-	const struct door_call *a = x, *b = y;
-	if (a->comm->id != b->comm->id)
-		return a->comm->id < b->comm->id ? -1 : 1;
-	if (door_is_pair(a) != door_is_pair(b))
-		return door_is_pair(b) - door_is_pair(a);
-	return (a->before > b->before) - (a->before < b->before);
-}
-
-/* Calls from the first one on that are of the same communicator, of whichever rank. */
-static size_t same_comm(const struct door_call *calls, size_t n)
-{
-	size_t same = 1;
-	while (same < n && calls[same].comm->id == calls->comm->id)
-		same++;
-	return same;
-}
-
-static size_t count_pairs(const struct door_call *calls, size_t n)
-{
-	size_t pairs = 0;
-	for (size_t i = 0; i < n; i++)
-		pairs += (size_t)door_is_pair(&calls[i]);
-	return pairs;
-}
-
-static ncclResult_t run_comm(struct door_call *calls, size_t n)
-{
-	ncclResult_t result = ncclSuccess;
-	const uint32_t waves = door_cut_waves(calls, count_pairs(calls, n), ENGINE_MOST_GROUPED);
-	if (!waves)
-		return door_refuse(ncclSystemError, "no memory for a group of %zu calls", n);
-	for (uint32_t w = 0; w < waves && result == ncclSuccess; w++)
-		result = run_wave(calls, n, w, w + 1 == waves);
-	return result;
-}
-
-/* One communicator after the other: if the waves of two took turns, each could wait for a later wave of the other. */
-static ncclResult_t run_waves(struct door_call *calls, size_t n)
-{
-	ncclResult_t result = ncclSuccess;
-	for (size_t i = 0; i < n; i++)
-		calls[i].before = (uint32_t)i; /* for a stable order */
-	qsort(calls, n, sizeof *calls, by_comm);
-	for (size_t i = 0, same; i < n && result == ncclSuccess; i += same) {
-		same = same_comm(&calls[i], n - i);
-		result = run_comm(&calls[i], same);
-	}
-	return result;
-}
-
+/* As one group of Corale's; the first error is the result. */
 static ncclResult_t run_group(struct door_call *calls, size_t n)
 {
-	return count_pairs(calls, n) > ENGINE_MOST_GROUPED ? run_waves(calls, n) : run_wave(calls, n, 0, 1);
+	ncclResult_t result = ncclSuccess;
+	corale_group_begin();
+	for (size_t i = 0; i < n && result == ncclSuccess; i++)
+		if (calls[i].coll != DOOR_OP_DESTROY)
+			result = door_result(calls[i].comm, door_issue(&calls[i]));
+	const ncclResult_t end = door_result(calls->comm, corale_group_end());
+	return result == ncclSuccess ? end : result;
 }
 
 static ncclResult_t run_single(struct door_call *call)

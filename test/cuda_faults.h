@@ -81,6 +81,7 @@ void faults_late(struct faults_rank *rank, const struct faults_case *c);
 void faults_use(struct faults_rank *rank, const struct faults_case *c);
 void faults_after(struct faults_rank *rank, const struct faults_case *c);
 void faults_capture(struct faults_rank *rank, const struct faults_case *c);
+void faults_refused(struct faults_rank *rank, const struct faults_case *c);
 
 enum { /* of faults_mismatch */
        FAULTS_COUNT,
@@ -121,6 +122,7 @@ enum {
 	FAULTS_STREAM_DESTROYED,
 	FAULTS_HANDLE_REUSED,
 	FAULTS_PER_THREAD,
+	FAULTS_PER_ENDED_THREAD,
 	FAULTS_ARGUMENTS,
 	FAULTS_OTHER_GPU,
 	FAULTS_SPLIT,
@@ -144,5 +146,16 @@ enum {
 	FAULTS_LOST
 }; /* of faults_after */
 enum { FAULTS_OPENED, FAULTS_DESTROYED, FAULTS_IMPLICIT, FAULTS_INVALIDATED }; /* of faults_capture */
+enum {
+	FAULTS_THEN_ALLOC,
+	FAULTS_THEN_REGISTER,
+	FAULTS_THEN_SPLIT,
+	FAULTS_GROUP_IN_CAPTURE,
+	FAULTS_GROUP_ON_BAD_STREAM,
+	FAULTS_GROUP_HALF_CAPTURED,
+	FAULTS_ADDRESS_REUSED,
+	FAULTS_PLAIN_MISMATCH,
+	FAULTS_PLAIN_MISMATCH_PAIR
+}; /* of faults_refused */
 
 #endif

@@ -126,30 +126,56 @@ static void destroyed(struct faults_rank *r, int reused)
 	}
 }
 
-static void *call_of_thread(void *arg)
+/* What a thread of its own does on its cudaStreamPerThread. */
+static void in_thread(struct faults_rank *r, void *(*body)(void *))
 {
-	struct faults_rank *r = arg;
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, body, r))
+		faults_complain(r, "no thread");
+	else
+		pthread_join(thread, NULL);
+}
+
+static void use_gpu(const struct faults_rank *r)
+{
 	int gpus = 1;
 	if (cudaGetDeviceCount(&gpus) == cudaSuccess && gpus)
 		cudaSetDevice(r->rank % gpus);
-	call_behind(r, cudaStreamPerThread);
-	return NULL;
 }
 
-/* cudaStreamPerThread is another stream in another thread. */
-static void per_thread(struct faults_rank *r)
+static void *first_call(void *arg)
 {
-	pthread_t thread;
+	struct faults_rank *r = arg;
+	use_gpu(r);
 	faults_cuda(r, cuda_delay(DELAY_NS, cudaStreamPerThread), "a delay");
 	faults_cuda(r, cudaMemsetAsync(r->send, r->rank ? 0 : 1, sizeof(int32_t), cudaStreamPerThread),
 		    "cudaMemsetAsync");
 	faults_is(
 	    r, corale_all_reduce(r->send, r->recv, 1, CORALE_INT32, CORALE_SUM, r->comm, cudaStreamPerThread),
 	    0, "a call on the thread's stream");
-	if (pthread_create(&thread, NULL, call_of_thread, r))
-		faults_complain(r, "no thread");
-	else
-		pthread_join(thread, NULL);
+	return NULL;
+}
+
+static void *second_call(void *arg)
+{
+	struct faults_rank *r = arg;
+	use_gpu(r);
+	call_behind(r, cudaStreamPerThread);
+	return NULL;
+}
+
+/* cudaStreamPerThread is another stream in another thread, also where the first one has ended and the second has its pthread_t. */
+static void per_thread(struct faults_rank *r, int ends)
+{
+	for (int i = 0; i < REPEATS; i++) {
+		faults_cuda(r, cudaMemsetAsync(r->recv, 0xee, sizeof(int32_t), r->stream), "cudaMemsetAsync");
+		faults_cuda(r, cudaStreamSynchronize(r->stream), "cudaStreamSynchronize");
+		if (ends)
+			in_thread(r, first_call);
+		else
+			first_call(r);
+		in_thread(r, second_call);
+	}
 }
 
 /* Eager on one stream, captured on a second, eager on a third: the third comes after the first. */
@@ -271,8 +297,8 @@ void faults_use(struct faults_rank *r, const struct faults_case *c)
 		captured_since(r);
 	else if (c->kind == FAULTS_STREAM_DESTROYED || c->kind == FAULTS_HANDLE_REUSED)
 		destroyed(r, c->kind == FAULTS_HANDLE_REUSED);
-	else if (c->kind == FAULTS_PER_THREAD)
-		per_thread(r);
+	else if (c->kind == FAULTS_PER_THREAD || c->kind == FAULTS_PER_ENDED_THREAD)
+		per_thread(r, c->kind == FAULTS_PER_ENDED_THREAD);
 	else if (c->kind == FAULTS_AROUND_CAPTURE)
 		around_capture(r);
 	else if (c->kind == FAULTS_ARGUMENTS)

@@ -716,6 +716,241 @@ static void one_thread(struct team_member *m)
 	corale_comm_destroy(half);
 }
 
+/* ---- Every call, by one thread ---- */
+
+enum { KINDS = 11 };
+
+/* What a rank sends and gets in one group; messages go two ranks on. */
+struct every {
+	corale_comm *comm;
+	corale_stream *stream;
+	int rank, round;
+	size_t counts[RANKS], displs[RANKS], back[RANKS];
+	int32_t one, many[RANKS], sum, max, root, gathered[RANKS], scattered, all[RANKS], crossed[RANKS],
+	    uneven[RANKS * RANKS], uneven_in[RANKS * RANKS], part, in;
+};
+
+static void prepare_every(struct every *e, int round)
+{
+	e->round = round;
+	e->one = 100 * round + e->rank;
+	e->sum = e->max = e->scattered = e->part = e->in = -1;
+	e->root = e->one;
+	for (int r = 0; r < RANKS; r++) {
+		e->many[r] = 1000 * round + 10 * e->rank + r;
+		e->gathered[r] = e->all[r] = e->crossed[r] = -1;
+		e->counts[r] = (size_t)((e->rank + r + round) % RANKS);
+		e->displs[r] = (size_t)(RANKS * r);
+		e->back[r] = (size_t)((r + e->rank + round) % RANKS);
+		for (int k = 0; k < RANKS; k++) {
+			e->uneven[RANKS * r + k] = 10 * e->rank + r + 1000 * k;
+			e->uneven_in[RANKS * r + k] = -1;
+		}
+	}
+}
+
+static int call_every(struct every *e, int kind)
+{
+	corale_comm *c = e->comm;
+	corale_stream *s = e->stream;
+	const corale_type t = CORALE_INT32;
+	const int root = e->round % RANKS;
+	switch (kind) {
+	case 0:
+		return corale_all_reduce(&e->one, &e->sum, 1, t, CORALE_SUM, c, s);
+	case 1:
+		return corale_broadcast(&e->root, &e->root, 1, t, root, c, s);
+	case 2:
+		return corale_reduce(&e->one, &e->max, 1, t, CORALE_MAX, root, c, s);
+	case 3:
+		return corale_gather(&e->one, e->gathered, 1, t, root, c, s);
+	case 4:
+		return corale_scatter(e->many, &e->scattered, 1, t, root, c, s);
+	case 5:
+		return corale_all_gather(&e->one, e->all, 1, t, c, s);
+	case 6:
+		return corale_all_to_all(e->many, e->crossed, 1, t, c, s);
+	case 7:
+		return corale_all_to_all_v(e->uneven, e->counts, e->displs, e->uneven_in, e->back, e->displs,
+					   t, c, s);
+	case 8:
+		return corale_reduce_scatter(e->many, &e->part, 1, t, CORALE_SUM, c, s);
+	case 9:
+		return corale_send(&e->one, 1, t, (e->rank + 2) % RANKS, c, s);
+	default:
+		return corale_recv(&e->in, 1, t, (e->rank + 2) % RANKS, c, s);
+	}
+}
+
+static int is_every(const struct every *e)
+{
+	const int n = RANKS, root = e->round % RANKS, base = 100 * e->round, tens = n * (n - 1) / 2;
+	int good = e->sum == n * base + tens && e->root == base + root && e->in == base + (e->rank + 2) % n &&
+		   e->scattered == 1000 * e->round + 10 * root + e->rank &&
+		   e->part == 1000 * n * e->round + 10 * tens + n * e->rank;
+	for (int r = 0; r < n; r++) {
+		good &= e->all[r] == base + r && e->crossed[r] == 1000 * e->round + 10 * r + e->rank;
+		good &= e->rank != root || (e->gathered[r] == base + r && e->max == base + n - 1);
+		for (int k = 0; k < n; k++)
+			good &= e->uneven_in[n * r + k] ==
+				(k < (int)e->back[r] ? 10 * r + e->rank + 1000 * k : -1);
+	}
+	return good;
+}
+
+/* How the ranks' calls alternate. */
+static void call_in_order(struct team_member *m, struct every *ranks, int order)
+{
+	for (int i = 0; i < RANKS * KINDS; i++) {
+		int rank = i % RANKS, kind = i / RANKS;
+		if (order == 1) { /* one rank behind the other, the last one first */
+			rank = RANKS - 1 - i / KINDS;
+			kind = i % KINDS;
+		} else if (order == 2) { /* another rank begins each time */
+			rank = (i + kind) % RANKS;
+		} else if (order == 3) { /* ranks in pairs that alternate */
+			rank = i / (2 * KINDS) * 2 + i % 2;
+			kind = i / 2 % KINDS;
+		}
+		team_expect(m, call_every(&ranks[rank], kind), 0, "a call of a rank");
+	}
+}
+
+static void check_every(struct team_member *m, struct every *ranks, int streams, const char *how, int order)
+{
+	for (int r = 0; r < RANKS; r++) {
+		if (streams)
+			team_expect(m, corale_stream_synchronize(ranks[r].stream), 0, "synchronize");
+		if (!is_every(&ranks[r]))
+			team_fault(m, "%s, order %d: rank %d has wrong results", how, order, r);
+	}
+}
+
+/* In a group, without streams and with one a rank; and on streams without a group, as stream calls may come in any order. */
+static void every_call_of_one_thread(struct team_member *m)
+{
+	static struct every ranks[RANKS];
+	m->team->shared[m->rank] = m->comm;
+	team_barrier(m);
+	for (int r = 0; m->rank == 0 && r < RANKS; r++) {
+		ranks[r] = (struct every){ .comm = m->team->shared[r], .rank = r };
+		team_expect(m, corale_stream_create(&ranks[r].stream), 0, "stream");
+	}
+	for (int i = 0; m->rank == 0 && i < 24; i++) {
+		corale_stream *streams[RANKS];
+		const int order = i % 4, on_streams = i / 4 % 3, in_group = on_streams < 2;
+		for (int r = 0; r < RANKS; r++) {
+			streams[r] = ranks[r].stream;
+			ranks[r].stream = on_streams ? streams[r] : NULL;
+			prepare_every(&ranks[r], i);
+		}
+		if (in_group)
+			corale_group_begin();
+		call_in_order(m, ranks, order);
+		if (in_group)
+			team_expect(m, corale_group_end(), 0, "the group of every call");
+		check_every(m, ranks, on_streams, in_group ? "a group" : "streams", order);
+		for (int r = 0; r < RANKS; r++)
+			ranks[r].stream = streams[r];
+	}
+	for (int r = 0; m->rank == 0 && r < RANKS; r++)
+		corale_stream_destroy(ranks[r].stream);
+	team_barrier(m);
+}
+
+/* ---- Many sends, and what groups allocate ---- */
+
+/* All sends first, and the receives of each rank in an order of its own: those of a pair stay in order. */
+static void post_many(struct team_member *m, int n, const int32_t *out, int32_t *in)
+{
+	const int next = (m->rank + 1) % RANKS, previous = (m->rank + RANKS - 1) % RANKS;
+	for (int pass = 0; pass < 2; pass++)
+		for (int k = 0; k < n; k++)
+			team_expect(m,
+				    pass == m->rank % 2 ? send_to(m, &out[k], 1, next, NULL)
+							: recv_from(m, &in[k], 1, previous, NULL),
+				    0, "a message");
+}
+
+static void two_thousand(struct team_member *m)
+{
+	enum { MANY = 2000 };
+	int32_t *out = allocate(MANY), *in = allocate(MANY);
+	for (int round = 0; round < 2; round++) {
+		for (int k = 0; k < MANY; k++) {
+			out[k] = 10000 * m->rank + k + round;
+			in[k] = -1;
+		}
+		corale_group_begin();
+		post_many(m, MANY, out, in);
+		team_expect(m, corale_group_end(), 0, "a group of 2,000 sends");
+		for (int k = 0; k < MANY; k++)
+			if (in[k] != 10000 * ((m->rank + RANKS - 1) % RANKS) + k + round)
+				team_fault(m, "message %d is %d", k, (int)in[k]);
+	}
+	free(out);
+	free(in);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static _Thread_local long allocations;
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *old, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+	allocations++;
+	return __libc_malloc(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+	allocations++;
+	return __libc_calloc(n, bytes);
+}
+
+void *realloc(void *old, size_t bytes)
+{
+	allocations++;
+	return __libc_realloc(old, bytes);
+}
+
+int posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+	allocations++;
+	*out = __libc_memalign(alignment, bytes);
+	return *out ? 0 : 12; /* ENOMEM */
+}
+
+/* The first group of its size may allocate, as its thread keeps the memory. Over nodes plans have scratch, which each call allocates. */
+static void allocate_nothing(struct team_member *m)
+{
+	struct every e = { .comm = m->comm, .rank = m->rank };
+	int32_t out[150], in[150];
+	for (int i = 0; i < 150; i++)
+		out[i] = i;
+	for (int round = 0; round < 12; round++) {
+		prepare_every(&e, 4);
+		const long before = allocations;
+		corale_group_begin();
+		for (int kind = 0; round % 3 < 2 && kind < KINDS; kind++)
+			team_expect(m, call_every(&e, kind), 0, "a call");
+		if (round % 3)
+			post_many(m, 150, out, in);
+		team_expect(m, corale_group_end(), 0, "the group");
+		if (round >= 9 && corale_comm_nodes(m->comm) == 1 && allocations != before)
+			team_fault(m, "group %d made %ld allocations", round, allocations - before);
+	}
+}
+#else
+static void allocate_nothing(struct team_member *m)
+{
+	(void)m;
+}
+#endif
+
 static const struct team_case cases[] = {
 	{ "in order per pair, to oneself, of nothing", in_order },
 	{ "many small messages", many_small },
@@ -740,6 +975,9 @@ static const struct team_case cases[] = {
 	{ "memory used", memory_used },
 	{ "a part has the policy of the whole", policy_of_parts },
 	{ "one thread drives several ranks", one_thread },
+	{ "every call of four ranks by one thread", every_call_of_one_thread },
+	{ "2,000 sends", two_thousand },
+	{ "groups allocate nothing", allocate_nothing },
 };
 
 int main(int argc, char **argv)

@@ -6,6 +6,7 @@
 
 #include "diagnose.h"
 #include "base/log.h"
+#include "gpu.h"
 #include "sequence.h"
 #include "base/collectives.h"
 #include "base/status.h"
@@ -187,6 +188,12 @@ static int check(struct comm *comm, struct call *call)
 	return ret ? ret : check_buffers(comm, call);
 }
 
+static int submit(struct comm *comm, struct call *call, void *stream)
+{
+	int ret = comm->gpu ? gpu_admit(comm, call, stream) : 0;
+	return ret ? ret : sequence_submit(comm, call, 1, stream);
+}
+
 int coll_submit(corale_comm *handle, struct call *call, void *stream)
 {
 	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
@@ -197,7 +204,7 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
 				corale_coll_name(call->coll));
 	else if (!ret)
-		ret = sequence_submit(comm, call, 1, stream);
+		ret = submit(comm, call, stream);
 	if (comm && ret)
 		comm_keep_error(comm);
 	return ret;

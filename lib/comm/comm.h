@@ -48,6 +48,7 @@ struct call {
 	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
 	uint64_t
 	    target; /* on a GPU: of the receive buffer (engine.h), if the call stores there directly; else 0 */
+	struct engine_admission admission; /* on a GPU: by gpu_admit */
 };
 
 /* What only Corale's other doors ask of a communicator. All zero: as corale_comm_create makes it. Equal on all ranks. */
@@ -125,7 +126,7 @@ struct comm {
 	_Atomic uint64_t completed;
 	struct corale_stream *last_stream; /* where calls of a manual communicator may still wait */
 	_Atomic uint64_t number; /* of the last collective executed */
-	uint64_t chain, chain_before; /* of their signatures; without the last one */
+	uint64_t chain; /* of their signatures */
 	uint64_t *sends, *recvs; /* calls per peer */
 	/* failure */
 	_Atomic int error; /* set behind failure */

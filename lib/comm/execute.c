@@ -1,8 +1,8 @@
 #include "execute.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "diagnose.h"
 #include "drive.h"
 #include "base/log.h"
@@ -135,16 +135,28 @@ static int previous_of_pair(const struct call *calls, int i)
 	return -1;
 }
 
-int execute_start_pairs(struct comm *comm, const struct call *calls, int n, struct execute_pairs *pairs)
+static size_t runs_bytes(int n)
 {
+	return ARENA_ROUND((size_t)n * sizeof(struct host_run));
+}
+
+static size_t calls_bytes(int n)
+{
+	return ARENA_ROUND((size_t)n * sizeof(struct call));
+}
+
+size_t execute_pairs_bytes(int n)
+{
+	return runs_bytes(n) + calls_bytes(n) + ARENA_ROUND((size_t)n * sizeof(int));
+}
+
+int execute_start_pairs(struct comm *comm, const struct call *calls, int n, void *memory,
+			struct execute_pairs *pairs)
+{
+	char *at_calls = (char *)memory + runs_bytes(n);
 	int ret = 0;
 	copy_own(comm, calls, n);
-	*pairs = (struct execute_pairs){ malloc((size_t)n * sizeof *pairs->runs),
-					 malloc((size_t)n * sizeof *pairs->calls),
-					 malloc((size_t)n * sizeof *pairs->after), 0 };
-	if (!pairs->runs || !pairs->calls || !pairs->after)
-		ret =
-		    log_error(CORALE_ENOMEM, comm->rank, "no memory for a group of %d sends and receives", n);
+	*pairs = (struct execute_pairs){ memory, (void *)at_calls, (void *)(at_calls + calls_bytes(n)), 0 };
 	for (int i = 0; !ret && i < n; i++) {
 		int at = pairs->n;
 		if (calls[i].root == comm->rank)
@@ -163,21 +175,22 @@ void execute_free_pairs(struct execute_pairs *pairs)
 {
 	for (int i = 0; i < pairs->n; i++)
 		host_run_free(&pairs->runs[i]);
-	free(pairs->runs);
-	free(pairs->calls);
-	free(pairs->after);
 	*pairs = (struct execute_pairs){ 0 };
 }
 
 static int execute_all_pairs(struct comm *comm, const struct call *calls, int n)
 {
 	struct execute_pairs pairs;
-	int ret = execute_start_pairs(comm, calls, n, &pairs);
-	if (ret)
-		return ret;
-	if (pairs.n)
+	const struct arena_mark mark = arena_mark();
+	void *memory = arena_take(execute_pairs_bytes(n));
+	if (!memory)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a group of %d sends and receives",
+				 n);
+	int ret = execute_start_pairs(comm, calls, n, memory, &pairs);
+	if (!ret && pairs.n)
 		ret = drive_runs(comm, pairs.runs, pairs.after, pairs.n, pairs.calls);
 	execute_free_pairs(&pairs);
+	arena_release(mark);
 	return ret;
 }
 

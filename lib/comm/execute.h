@@ -23,7 +23,10 @@ struct execute_pairs {
 	int *after; /* the run before of the same pair, or -1 */
 	int n; /* those to oneself are executed at once */
 };
-int execute_start_pairs(struct comm *comm, const struct call *calls, int n, struct execute_pairs *pairs);
+/* memory: so many bytes, which outlive the pairs. */
+size_t execute_pairs_bytes(int n);
+int execute_start_pairs(struct comm *comm, const struct call *calls, int n, void *memory,
+			struct execute_pairs *pairs);
 void execute_free_pairs(struct execute_pairs *pairs);
 
 /*

@@ -167,22 +167,15 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 	return 0;
 }
 
-/* A call that was refused before anything of it was enqueued. */
-static int is_refused(int ret)
-{
-	return ret == CORALE_ENOTSUP || ret == CORALE_EINVAL;
-}
-
 /* What became of a call: where a part of it may be enqueued, peers wait for the rest, so an error ends the communicator. */
-static int ended(struct comm *comm, int ret)
+static int ended(struct comm *comm, const struct call *call, int ret)
 {
-	if (!ret || is_refused(ret))
+	if (!ret || ret == CORALE_ENOTSUP || ret == CORALE_EINVAL)
 		return ret;
 	int error = gpu_failure(comm);
 	if (error)
 		return ret == CORALE_ECOMM ? ret : error;
-	const struct call call = gpu_last_call(comm);
-	ret = diagnose_end(comm, &call, ret);
+	ret = diagnose_end(comm, call, ret);
 	engine_cuda.abort(comm->gpu, ret);
 	return ret;
 }
@@ -208,7 +201,7 @@ static int run_collective(struct comm *comm, const struct engine_call *call, voi
 	int ret = engine_cuda.run(comm->gpu, call, stream);
 	enqueued(comm, ret);
 	trace_end(comm->trace);
-	return ended(comm, ret);
+	return ret;
 }
 
 static int run_messages(struct comm *comm, const struct engine_message *messages, int n, void *stream)
@@ -221,37 +214,48 @@ static int run_messages(struct comm *comm, const struct engine_message *messages
 	int ret = engine_cuda.run_messages(comm->gpu, messages, n, stream);
 	enqueued(comm, ret);
 	trace_end(comm->trace);
-	return ended(comm, ret);
+	return ret;
+}
+
+static struct engine_call engine_call_of(const struct comm *comm, const struct call *c)
+{
+	return (struct engine_call){ .admission = c->admission,
+				     .coll = c->coll,
+				     .type = c->type,
+				     .op = op_kind(c->op),
+				     .send = c->send,
+				     .recv = c->recv,
+				     .bytes =
+					 coll_is_uneven(c->coll) ? 0 : c->count * corale_type_bytes(c->type),
+				     .scalar = c->scalar,
+				     .root = c->root,
+				     .send_counts = c->send_counts,
+				     .send_displs = c->send_displs,
+				     .recv_counts = c->recv_counts,
+				     .recv_displs = c->recv_displs,
+				     .place_of = comm->place_of };
+}
+
+int gpu_admit(struct comm *comm, struct call *c, void *stream)
+{
+	if (atomic_load(&comm->left))
+		return gpu_remote_refuse(comm);
+	const struct engine_call call = engine_call_of(comm, c);
+	return ended(comm, c, engine_cuda.admit(comm->gpu, &call, stream, &c->admission));
 }
 
 static int submit_collective(struct comm *comm, const struct call *given, void *stream)
 {
 	struct call copy = *given, *c = &copy;
-	uint64_t bytes = coll_is_uneven(c->coll) ? 0 : c->count * corale_type_bytes(c->type);
-	struct engine_call call = { .coll = c->coll,
-				    .type = c->type,
-				    .op = op_kind(c->op),
-				    .send = c->send,
-				    .recv = c->recv,
-				    .bytes = bytes,
-				    .scalar = c->scalar,
-				    .root = c->root,
-				    .send_counts = c->send_counts,
-				    .send_displs = c->send_displs,
-				    .recv_counts = c->recv_counts,
-				    .recv_displs = c->recv_displs,
-				    .place_of = comm->place_of };
+	struct engine_call call = engine_call_of(comm, c);
 	int ret = choose(comm, c, &call);
 	if (ret) /* the others have this call, and wait */
-		return ended(comm, ret == CORALE_EINVAL ? diagnose_end(comm, c, ret) : ret);
+		return ended(comm, c, ret == CORALE_EINVAL ? diagnose_end(comm, c, ret) : ret);
 	c->target = call.target;
 	c->number = comm->number + 1;
 	call.number = recent_add(comm->recent, c, 1);
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
-	ret = run_collective(comm, &call, stream);
-	if (is_refused(ret) && comm->size > 1)
-		sequence_undo(comm);
-	return ret;
+	return ended(comm, c, run_collective(comm, &call, stream));
 }
 
 /* A receive's: where its sender may store, if all of the buffer is registered. */
@@ -275,7 +279,8 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 		struct engine_message *m = &messages[used];
 		uint64_t bytes = c->count * corale_type_bytes(c->type);
 		if (c->root != comm->rank) {
-			*m = (struct engine_message){ .data = c->coll == CORALE_SEND
+			*m = (struct engine_message){ .admission = c->admission,
+						      .data = c->coll == CORALE_SEND
 								  ? (void *)(uintptr_t)c->send
 								  : c->recv,
 						      .bytes = bytes,
@@ -289,22 +294,22 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 			used++;
 		} else if (c->coll == CORALE_SEND) {
 			r = execute_next_own(comm, calls, n, r, CORALE_RECV);
-			*m = (struct engine_message){ .data = calls[r++].recv,
+			*m = (struct engine_message){ .admission = c->admission,
+						      .data = calls[r].recv,
 						      .from = c->send,
 						      .bytes = bytes,
 						      .type = c->type,
 						      .peer = gpu_place_of(comm, c->root),
 						      .number = number };
+			m->admission.plain |= calls[r++].admission.plain;
 			used += bytes && messages[used].data != messages[used].from;
 		}
 	}
-	return used ? run_messages(comm, messages, used, stream) : 0;
+	return used ? ended(comm, calls, run_messages(comm, messages, used, stream)) : 0;
 }
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	if (atomic_load(&comm->left))
-		return gpu_remote_refuse(comm);
 	if (calls[0].coll == CORALE_SEND || calls[0].coll == CORALE_RECV)
 		return submit_messages(comm, calls, n, stream);
 	return submit_collective(comm, calls, stream);

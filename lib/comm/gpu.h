@@ -59,7 +59,11 @@ int gpu_remote_look(struct comm *comm);
 /* A rank of another node has left: CORALE_EPEER, logged. */
 int gpu_remote_refuse(struct comm *comm);
 
-/* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. */
+/* Whether the engine can take a call on a stream, into call->admission. Nothing of it is enqueued or published, so a refusal
+ * (CORALE_ENOTSUP, CORALE_EINVAL, CORALE_EPEER) leaves the communicator as it was; other errors end it. */
+int gpu_admit(struct comm *comm, struct call *call, void *stream);
+
+/* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. Each was admitted. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
 
 /* What was made last; unknown ones as recent_find says. */

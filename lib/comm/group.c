@@ -2,14 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "coll.h"
 #include "execute.h"
+#include "gpu.h"
+#include "base/collectives.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "sequence.h"
+#include "waves.h"
 
 /* How a call goes on, and in which order of these. */
 enum door {
-	DOOR_GPU, /* by communicator: sends and receives in one launch, then collectives as made */
+	DOOR_GPU, /* by communicator: waves of sends and receives, each a launch a rank; then collectives as made */
 	DOOR_SINGLE, /* on hosts: one call of a communicator whose collectives are on several streams, as made */
 	DOOR_STREAM, /* on hosts: all of a stream's calls advance together */
 	DOOR_BLOCKING /* the same without a stream */
@@ -21,33 +26,65 @@ struct grouped {
 	struct call call;
 	size_t order; /* in which it was made */
 	enum door door;
-	size_t *counts; /* the copied arrays of an all_to_all_v */
+	uint32_t wave; /* of a send or receive on a GPU, else LAST_WAVE */
 };
+enum { LAST_WAVE = INT32_MAX };
+_Static_assert(sizeof(struct grouped) <= SORT_MOST_BYTES, "can be sorted");
 
 /* The open group of this thread. */
 struct group {
 	int depth, error; /* error: of the first call that was refused */
 	size_t ncalls, room;
 	struct grouped *calls;
+	struct arena_mark mark; /* all that the group takes is behind it */
 };
 
 static _Thread_local struct group group;
 
-/* The caller's arrays may go before the group ends. */
-static int copy_counts(struct grouped *g)
+static int no_memory(int rank, const char *what, size_t n)
 {
-	size_t n = (size_t)g->comm->size;
-	const size_t **arrays[] = { &g->call.send_counts, &g->call.send_displs, &g->call.recv_counts,
-				    &g->call.recv_displs };
-	if (!g->call.send_counts)
-		return 0;
-	g->counts = malloc(4 * n * sizeof *g->counts);
-	if (!g->counts)
-		return log_error(CORALE_ENOMEM, g->comm->rank, "no memory for the counts of an all_to_all_v");
-	for (size_t i = 0; i < 4; i++) {
-		memcpy(g->counts + i * n, *arrays[i], n * sizeof *g->counts);
-		*arrays[i] = g->counts + i * n;
+	return log_error(CORALE_ENOMEM, rank, "no memory for %s of %zu calls", what, n);
+}
+
+/* The caller's arrays may go before the group ends. */
+static int copy_counts(struct comm *comm, struct call *call)
+{
+	const size_t n = (size_t)comm->size;
+	const size_t **arrays[] = { &call->send_counts, &call->send_displs, &call->recv_counts,
+				    &call->recv_displs };
+	size_t *copy = call->send_counts ? arena_take(4 * n * sizeof *copy) : NULL;
+	if (call->send_counts && !copy)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the counts of an all_to_all_v");
+	for (size_t i = 0; copy && i < 4; i++) {
+		memcpy(copy + i * n, *arrays[i], n * sizeof *copy);
+		*arrays[i] = copy + i * n;
 	}
+	return 0;
+}
+
+static int make_room(struct comm *comm)
+{
+	const size_t room = group.room ? 2 * group.room : 4;
+	struct grouped *calls = arena_take(room * sizeof *calls);
+	if (!calls)
+		return no_memory(comm->rank, "a group", room);
+	if (group.ncalls)
+		memcpy(calls, group.calls, group.ncalls * sizeof *calls);
+	group.calls = calls;
+	group.room = room;
+	return 0;
+}
+
+static int append(struct comm *comm, const struct call *call, struct corale_stream *stream)
+{
+	struct call copy = *call;
+	int ret = group.ncalls == group.room ? make_room(comm) : 0;
+	ret = ret ? ret : copy_counts(comm, &copy);
+	if (ret)
+		return ret;
+	call_keep(call);
+	group.calls[group.ncalls] = (struct grouped){ comm, stream, copy, group.ncalls, DOOR_GPU, LAST_WAVE };
+	group.ncalls++;
 	return 0;
 }
 
@@ -56,33 +93,15 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 {
 	if (!group.depth)
 		return 0;
-	*ret = refused;
-	if (!refused && group.ncalls == group.room) {
-		size_t room = group.room ? 2 * group.room : 4;
-		struct grouped *calls = realloc(group.calls, room * sizeof *calls);
-		if (calls) {
-			group.calls = calls;
-			group.room = room;
-		} else {
-			*ret =
-			    log_error(CORALE_ENOMEM, comm->rank, "no memory for %zu calls in a group", room);
-		}
-	}
-	if (!*ret) {
-		group.calls[group.ncalls] =
-		    (struct grouped){ comm, stream, *call, group.ncalls, DOOR_GPU, NULL };
-		*ret = copy_counts(&group.calls[group.ncalls]);
-		if (!*ret)
-			call_keep(call);
-	}
-	group.ncalls += !*ret;
+	*ret = refused ? refused : append(comm, call, stream);
 	group.error = group.error ? group.error : *ret;
 	return 1;
 }
 
 int corale_group_begin(void)
 {
-	group.depth++;
+	if (!group.depth++)
+		group.mark = arena_mark();
 	return 0;
 }
 
@@ -94,12 +113,27 @@ static int by_comm(const struct grouped *a, const struct grouped *b)
 	return a->comm->rank - b->comm->rank;
 }
 
+static int in_order_made(const struct grouped *a, const struct grouped *b)
+{
+	return (a->order > b->order) - (a->order < b->order);
+}
+
 /* Of each rank of a communicator its calls as made. */
 static int compare_made(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
 	int differ = by_comm(a, b);
-	return differ ? differ : (a->order > b->order) - (a->order < b->order);
+	return differ ? differ : in_order_made(a, b);
+}
+
+/* A wave of all ranks of a communicator before the next one of any; collectives behind all waves. */
+static int compare_on_gpus(const struct grouped *a, const struct grouped *b)
+{
+	if (a->comm->id != b->comm->id)
+		return a->comm->id < b->comm->id ? -1 : 1;
+	if (a->wave != b->wave)
+		return a->wave < b->wave ? -1 : 1;
+	return a->comm->rank != b->comm->rank ? a->comm->rank - b->comm->rank : in_order_made(a, b);
 }
 
 /* In which they start: by door, stream, communicator and rank; sends and receives first. */
@@ -109,14 +143,16 @@ static int compare_started(const void *x, const void *y)
 	uintptr_t s = (uintptr_t)a->stream, t = (uintptr_t)b->stream;
 	if (a->door != b->door)
 		return a->door < b->door ? -1 : 1;
+	if (a->door == DOOR_GPU)
+		return compare_on_gpus(a, b);
 	if (a->door == DOOR_SINGLE)
-		return (a->order > b->order) - (a->order < b->order);
-	if (a->door != DOOR_GPU && s != t)
+		return in_order_made(a, b);
+	if (s != t)
 		return s < t ? -1 : 1;
 	int differ = by_comm(a, b);
 	if (!differ)
 		differ = call_is_pair(&b->call) - call_is_pair(&a->call);
-	return differ ? differ : (a->order > b->order) - (a->order < b->order);
+	return differ ? differ : in_order_made(a, b);
 }
 
 static size_t pairs_of(const struct grouped *g, size_t n)
@@ -125,6 +161,26 @@ static size_t pairs_of(const struct grouped *g, size_t n)
 	for (size_t i = 0; i < n; i++)
 		pairs += (size_t)call_is_pair(&g[i].call);
 	return pairs;
+}
+
+/* A group of a communicator starts as one, which a graph's part and an eager part can't. */
+static int admit(struct grouped *g, size_t n)
+{
+	const struct comm *comm = g->comm;
+	for (size_t i = 0; i < n; i++) {
+		int ret = gpu_admit(g->comm, &g[i].call, g[i].stream);
+		if (ret)
+			return ret;
+		if (g[i].call.admission.capture != g->call.admission.capture)
+			return log_error(
+			    CORALE_ENOTSUP, comm->rank,
+			    "a group's calls of one communicator are on streams of which one is captured "
+			    "(%s) and another is not, or is in another capture (%s): put them into groups of "
+			    "their own",
+			    corale_coll_name(g[g->call.admission.capture ? 0 : i].call.coll),
+			    corale_coll_name(g[g->call.admission.capture ? i : 0].call.coll));
+	}
+	return 0;
 }
 
 /* Chooses the door of one communicator's calls, and refuses what has none: nothing was started yet. */
@@ -148,18 +204,15 @@ static int check_comm(struct grouped *g, size_t n, struct call *batch)
 		    CORALE_ENOTSUP, comm->rank,
 		    "sends and receives of one communicator and group, or these and its collectives, "
 		    "are on several host streams: put them on one");
-	if (comm->gpu && pairs > ENGINE_MOST_GROUPED)
-		return log_error(CORALE_ENOTSUP, comm->rank,
-				 "a group of %zu sends and receives on a GPU: at most %d", pairs,
-				 ENGINE_MOST_GROUPED);
-	return execute_check_own(comm, batch, (int)pairs);
+	int ret = execute_check_own(comm, batch, (int)pairs);
+	return ret || !comm->gpu ? ret : admit(g, n);
 }
 
 /* Calls from g on that are of the same communicator. */
 static size_t same_comm(const struct grouped *g, size_t n)
 {
 	size_t same = 1;
-	while (same < n && g[same].comm == g->comm && g[same].door == g->door)
+	while (same < n && g[same].comm == g->comm && g[same].door == g->door && g[same].wave == g->wave)
 		same++;
 	return same;
 }
@@ -167,12 +220,47 @@ static size_t same_comm(const struct grouped *g, size_t n)
 static int check_group(struct grouped *g, size_t n, struct call *batch)
 {
 	int ret = 0;
-	qsort(g, n, sizeof *g, compare_made);
+	sort_items(g, n, sizeof *g, compare_made);
 	for (size_t i = 0, size; !ret && i < n; i += size) {
 		size = same_comm(&g[i], n - i);
 		ret = check_comm(&g[i], size, batch);
 		if (ret)
 			comm_keep_error(g[i].comm);
+	}
+	return ret;
+}
+
+/* Sends and receives of all ranks of a communicator on GPUs. */
+static int cut_waves(struct grouped *g, size_t n)
+{
+	const struct comm *comm = g->comm;
+	const size_t pairs = pairs_of(g, n);
+	const struct arena_mark mark = arena_mark();
+	struct wave_call *calls = arena_take(pairs * sizeof *calls);
+	uint32_t *used = arena_take((size_t)comm->size * sizeof *used);
+	if (!calls || !used)
+		return no_memory(comm->rank, "waves", pairs);
+	for (size_t i = 0, p = 0; i < n; i++)
+		if (call_is_pair(&g[i].call))
+			calls[p++] = (struct wave_call){ .rank = g[i].comm->rank,
+							 .peer = g[i].call.root,
+							 .receives = g[i].call.coll == CORALE_RECV,
+							 .order = (uint32_t)i };
+	waves_cut(calls, pairs, comm->size, ENGINE_MOST_GROUPED, used);
+	for (size_t p = 0; p < pairs; p++)
+		g[calls[p].order].wave = calls[p].wave;
+	arena_release(mark);
+	return 0;
+}
+
+static int cut_all_waves(struct grouped *g, size_t n)
+{
+	int ret = 0;
+	for (size_t i = 0, same; !ret && i < n; i += same) {
+		for (same = 1; i + same < n && g[i + same].comm->id == g[i].comm->id; same++)
+			;
+		if (g[i].comm->gpu && pairs_of(&g[i], same))
+			ret = cut_waves(&g[i], same);
 	}
 	return ret;
 }
@@ -190,7 +278,7 @@ static int join(const struct grouped *g, size_t n, int after)
 	return ret;
 }
 
-/* All sends and receives of a communicator at once, or one collective. */
+/* Sends and receives of a rank at once, or one collective. */
 static int start_batch(const struct grouped *g, size_t n, const struct call *batch)
 {
 	int ret = join(g, n, 0);
@@ -228,18 +316,16 @@ static int start_together(const struct grouped *g, size_t n, const struct call *
 	size_t pairs = pairs_of(g, n);
 	if (same_comm(g, n) == n && (!pairs || pairs == n)) /* there is nothing to mix */
 		return start_in_order(g, n, batch);
-	struct sequence_part *parts = calloc(n, sizeof *parts);
+	struct together_part *parts = arena_take(n * sizeof *parts);
 	if (!parts)
-		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %zu calls", n);
+		return no_memory(-1, "a group", n);
 	int used = 0;
 	for (size_t i = 0, size; i < n; i += size) {
 		size = same_comm(&g[i], n - i);
 		parts[used++] =
-		    (struct sequence_part){ g[i].comm, batch + i, (int)pairs_of(&g[i], size), (int)size };
+		    (struct together_part){ g[i].comm, batch + i, (int)pairs_of(&g[i], size), (int)size };
 	}
-	int ret = sequence_group(parts, used, g->stream);
-	free(parts);
-	return ret;
+	return sequence_group(parts, used, g->stream);
 }
 
 static size_t same_door(const struct grouped *g, size_t n)
@@ -252,13 +338,12 @@ static size_t same_door(const struct grouped *g, size_t n)
 
 static int run_group(struct grouped *g, size_t n)
 {
-	struct call *batch = malloc(n * sizeof *batch);
-	if (!batch)
-		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %zu calls", n);
-	int ret = check_group(g, n, batch);
+	struct call *batch = arena_take(n * sizeof *batch);
+	int ret = batch ? check_group(g, n, batch) : no_memory(-1, "a group", n);
+	ret = ret ? ret : cut_all_waves(g, n);
 	if (ret)
-		goto free_batch;
-	qsort(g, n, sizeof *g, compare_started);
+		return ret;
+	sort_items(g, n, sizeof *g, compare_started);
 	for (size_t i = 0; i < n; i++)
 		batch[i] = g[i].call;
 	for (size_t i = 0, size; i < n; i += size) {
@@ -267,8 +352,6 @@ static int run_group(struct grouped *g, size_t n)
 						  : start_together(&g[i], size, batch + i);
 		ret = ret ? ret : one;
 	}
-free_batch:
-	free(batch);
 	return ret;
 }
 
@@ -284,10 +367,8 @@ int corale_group_end(void)
 	int ret = g.error;
 	if (!ret && g.ncalls)
 		ret = run_group(g.calls, g.ncalls);
-	for (size_t i = 0; i < g.ncalls; i++) {
+	for (size_t i = 0; i < g.ncalls; i++)
 		call_let_go(&g.calls[i].call);
-		free(g.calls[i].counts);
-	}
-	free(g.calls);
+	arena_release(g.mark);
 	return ret;
 }

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "diagnose.h"
 #include "execute.h"
 #include "gpu.h"
 #include "base/log.h"
 #include "base/collectives.h"
 #include "base/status.h"
-#include "together.h"
 
 /* ---- Signatures ------------------------------------------------------------------- */
 
@@ -33,7 +33,6 @@ static uint64_t call_hash(const struct call *call)
 uint64_t sequence_signature(struct comm *comm, const struct call *call)
 {
 	comm->number++;
-	comm->chain_before = comm->chain;
 	comm->chain = mix(comm->chain, call_hash(call));
 	uint64_t signature = comm->chain << 32 | (comm->number & 0xffffffff);
 	diagnose_record(comm, call, comm->number, signature);
@@ -45,12 +44,6 @@ int sequence_mismatch(struct comm *comm, const struct call *call)
 	if (!call_is_pair(call))
 		sequence_signature(comm, call);
 	return diagnose_mismatch(comm, call, NULL);
-}
-
-void sequence_undo(struct comm *comm)
-{
-	comm->number--;
-	comm->chain = comm->chain_before;
 }
 
 uint64_t sequence_pair_signature(struct comm *comm, const struct call *call)
@@ -102,7 +95,7 @@ static int run_job(struct job *job)
 static void destroy_job(struct job *job)
 {
 	struct sequence_job *j = (struct sequence_job *)job;
-	together_free_calls(j->calls, j->ncalls);
+	together_let_go(j->calls, j->ncalls);
 	free(j);
 }
 
@@ -117,18 +110,14 @@ static void drain_manual(struct comm *comm, const struct corale_stream *next)
 /* One job on a stream: its own thread runs it. */
 static int submit_job(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
 {
-	struct sequence_job *j = malloc(sizeof *j);
+	struct sequence_job *j = malloc(sizeof *j + together_copy_bytes(comm, calls, n));
 	if (!j)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a call on a stream");
 	*j = (struct sequence_job){ .job = { .run = run_job, .destroy = destroy_job },
 				    .comm = comm,
 				    .number = comm->issued,
 				    .ncalls = n,
-				    .calls = together_copy(comm, calls, n) };
-	if (!j->calls) {
-		free(j);
-		return CORALE_ENOMEM;
-	}
+				    .calls = together_copy(j + 1, comm, calls, n) };
 	int ret = stream_submit(stream, &j->job);
 	comm->issued += !ret; /* a call that was not started leaves no gap */
 	return ret;
@@ -137,7 +126,7 @@ static int submit_job(struct comm *comm, const struct call *calls, int n, struct
 int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
 {
 	if (stream && comm->manual)
-		return sequence_group(&(struct sequence_part){ comm, calls, call_is_pair(calls) ? n : 0, n },
+		return sequence_group(&(struct together_part){ comm, calls, call_is_pair(calls) ? n : 0, n },
 				      1, stream);
 	drain_manual(comm, stream);
 	return stream ? submit_job(comm, calls, n, stream) : execute_ticket(comm, comm->issued++, calls, n);
@@ -168,64 +157,57 @@ static int run_group(struct job *job)
 	return together_result(j->together);
 }
 
-static void destroy_group(struct job *job)
+static void end_group(struct job *job)
 {
 	together_destroy(((struct together_job *)job)->together);
+}
+
+static void destroy_group(struct job *job)
+{
+	end_group(job);
 	free(job);
 }
 
-static struct together *take_parts(const struct sequence_part *parts, int n)
+/* The calls start when those before them have ended. */
+static void issue_parts(const struct together_part *parts, int n, struct corale_stream *stream)
 {
-	struct together_part *taken = calloc((size_t)n, sizeof *taken);
-	if (!taken) {
-		log_error(CORALE_ENOMEM, parts->comm->rank, "no memory for a group on %d communicators", n);
-		return NULL;
-	}
-	struct together *t = NULL;
 	for (int i = 0; i < n; i++) {
-		const struct sequence_part *p = &parts[i];
-		struct call *calls = together_copy(p->comm, p->calls, p->ncalls);
-		if (!calls) {
-			while (i--)
-				together_free_calls(taken[i].calls, taken[i].ncalls);
-			goto free_taken;
-		}
-		taken[i] = (struct together_part){ p->comm, p->comm->issued, calls, p->npairs, p->ncalls };
+		parts[i].comm->last_stream = stream ? stream : parts[i].comm->last_stream;
+		parts[i].comm->issued++;
 	}
-	t = together_create(taken, n);
-free_taken:
-	free(taken);
-	return t;
 }
 
-int sequence_group(const struct sequence_part *parts, int n, struct corale_stream *stream)
+static int drain_all(const struct together_part *parts, int n, const struct corale_stream *stream)
 {
-	const struct comm *first = parts->comm;
-	int ret = 0, manual = 0;
+	int manual = 0;
 	for (int i = 0; i < n; i++) {
 		drain_manual(parts[i].comm, stream);
 		manual |= parts[i].comm->manual;
 	}
-	struct together_job *j = calloc(1, sizeof *j);
-	struct together *together = j ? take_parts(parts, n) : NULL;
-	if (!together) {
-		free(j);
-		return CORALE_ENOMEM;
-	}
+	return manual;
+}
+
+int sequence_group(const struct together_part *parts, int n, struct corale_stream *stream)
+{
+	const struct comm *first = parts->comm;
+	const struct arena_mark mark = arena_mark();
+	const int manual = drain_all(parts, n, stream);
+	const size_t bytes = ARENA_ROUND(sizeof(struct together_job)) + together_bytes(parts, n);
+	struct together_job *j = stream ? malloc(bytes) : arena_take(bytes);
+	if (!j)
+		return log_error(CORALE_ENOMEM, first->rank, "no memory for a group on %d communicators", n);
 	*j = (struct together_job){
 		.job = { .run = run_group, .poll = poll_group, .destroy = destroy_group, .manual = manual },
-		.together = together,
+		.together = together_create((char *)j + ARENA_ROUND(sizeof *j), parts, n),
 		.policy = { .spin_ns = first->policy.spin_ns, .sleep_ns = first->policy.sleep_ns }
 	};
-	if (stream)
-		ret = stream_submit(stream, &j->job);
-	for (int i = 0; !ret && i < n; i++) {
-		parts[i].comm->last_stream = stream ? stream : parts[i].comm->last_stream;
-		parts[i].comm->issued++;
-	}
+	int ret = stream ? stream_submit(stream, &j->job) : 0;
+	if (!ret)
+		issue_parts(parts, n, stream);
 	if (!stream) {
 		ret = run_group(&j->job);
-		destroy_group(&j->job);
+		end_group(&j->job);
+		arena_release(mark);
 	}
 	return ret;
 }

@@ -6,6 +6,7 @@
 
 #include "comm.h"
 #include "host/stream.h"
+#include "together.h"
 
 /*
  * Takes the next ticket for one collective, or for n sends and receives that start together, and executes it:
@@ -14,15 +15,8 @@
  */
 int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
 
-/* The calls of a group on one communicator for host memory: sends and receives come first. */
-struct sequence_part {
-	struct comm *comm;
-	const struct call *calls;
-	int npairs, ncalls;
-};
-
 /* Takes a ticket for each part and advances all of them together, here and now or as one job on the stream. */
-int sequence_group(const struct sequence_part *parts, int n, struct corale_stream *stream);
+int sequence_group(const struct together_part *parts, int n, struct corale_stream *stream);
 
 /* The same on the host engine, whatever memory the communicator is for: what Corale itself tells its ranks. */
 int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
@@ -38,9 +32,6 @@ uint64_t sequence_pair_signature(struct comm *comm, const struct call *call);
  * earlier call is under way. CORALE_EMISMATCH, reported.
  */
 int sequence_mismatch(struct comm *comm, const struct call *call);
-
-/* The call of the last signature was not started: the next one has its place. */
-void sequence_undo(struct comm *comm);
 
 /* Waits until everything submitted is complete (or the communicator has failed). */
 void sequence_finish(struct comm *comm);

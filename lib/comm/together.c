@@ -1,14 +1,17 @@
 #include "together.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "drive.h"
 #include "execute.h"
-#include "base/log.h"
 
 struct part {
-	struct together_part given;
+	struct comm *comm;
+	struct call *calls; /* copies: npairs sends and receives, then collectives */
+	int npairs, ncalls;
+	uint64_t number; /* they start when comm->completed is this, and make it one more */
+	void *pair_memory;
 	int started, ended, ret;
 	struct execute_pairs pairs;
 	struct drive pair_drive, drive;
@@ -28,16 +31,18 @@ static int has_counts(const struct call *call)
 	return call->send_counts != NULL;
 }
 
-struct call *together_copy(const struct comm *comm, const struct call *calls, int n)
+size_t together_copy_bytes(const struct comm *comm, const struct call *calls, int n)
 {
-	size_t size = (size_t)comm->size, arrays = 0;
+	size_t arrays = 0;
 	for (int i = 0; i < n; i++)
-		arrays += has_counts(&calls[i]) ? 4 * size : 0;
-	struct call *copies = malloc((size_t)n * sizeof *copies + arrays * sizeof(size_t));
-	if (!copies) {
-		log_error(CORALE_ENOMEM, comm->rank, "no memory for %d calls", n);
-		return NULL;
-	}
+		arrays += has_counts(&calls[i]) ? 4 * (size_t)comm->size : 0;
+	return (size_t)n * sizeof *calls + arrays * sizeof(size_t);
+}
+
+struct call *together_copy(void *memory, const struct comm *comm, const struct call *calls, int n)
+{
+	const size_t size = (size_t)comm->size;
+	struct call *copies = memory;
 	memcpy(copies, calls, (size_t)n * sizeof *copies);
 	size_t *array = (size_t *)(void *)(copies + n);
 	for (int i = 0; i < n; i++) {
@@ -53,18 +58,17 @@ struct call *together_copy(const struct comm *comm, const struct call *calls, in
 	return copies;
 }
 
-void together_free_calls(struct call *calls, int n)
+void together_let_go(const struct call *calls, int n)
 {
 	for (int i = 0; i < n; i++)
 		call_let_go(&calls[i]);
-	free(calls);
 }
 
 /* ---- One communicator ---- */
 
 static void end(struct part *p, int ret)
 {
-	struct comm *comm = p->given.comm;
+	struct comm *comm = p->comm;
 	if (p->running)
 		host_run_free(&p->run);
 	execute_free_pairs(&p->pairs);
@@ -73,38 +77,36 @@ static void end(struct part *p, int ret)
 	p->ret = ret;
 	if (ret)
 		comm_keep_error(comm);
-	atomic_store_explicit(&comm->completed, p->given.number + 1, memory_order_release);
+	atomic_store_explicit(&comm->completed, p->number + 1, memory_order_release);
 }
 
 static int start(struct part *p)
 {
-	struct together_part *g = &p->given;
-	int ret = execute_check(g->comm, g->calls);
-	if (!ret && g->npairs)
-		ret = execute_start_pairs(g->comm, g->calls, g->npairs, &p->pairs);
+	int ret = execute_check(p->comm, p->calls);
+	if (!ret && p->npairs)
+		ret = execute_start_pairs(p->comm, p->calls, p->npairs, p->pair_memory, &p->pairs);
 	if (!ret)
-		drive_start(&p->pair_drive, g->comm, p->pairs.runs, p->pairs.after, p->pairs.n,
+		drive_start(&p->pair_drive, p->comm, p->pairs.runs, p->pairs.after, p->pairs.n,
 			    p->pairs.calls);
 	p->started = 1;
-	p->next = g->npairs;
+	p->next = p->npairs;
 	return ret;
 }
 
 /* 1: all collectives are done, 0: not yet, or a code. */
 static int poll_collectives(struct part *p)
 {
-	struct together_part *g = &p->given;
-	for (; p->next < g->ncalls; p->next++) {
-		const struct call *call = &g->calls[p->next];
+	for (; p->next < p->ncalls; p->next++) {
+		const struct call *call = &p->calls[p->next];
 		int ret = 1;
-		if (g->comm->size == 1) {
-			execute_alone(g->comm, call);
+		if (p->comm->size == 1) {
+			execute_alone(p->comm, call);
 			continue;
 		}
-		if (!p->running && (ret = execute_start(g->comm, call, &p->run)))
+		if (!p->running && (ret = execute_start(p->comm, call, &p->run)))
 			return ret;
 		if (!p->running)
-			drive_start(&p->drive, g->comm, &p->run, NULL, 1, call);
+			drive_start(&p->drive, p->comm, &p->run, NULL, 1, call);
 		p->running = 1;
 		ret = drive_poll(&p->drive);
 		if (ret <= 0)
@@ -117,8 +119,8 @@ static int poll_collectives(struct part *p)
 
 static void poll_part(struct part *p)
 {
-	struct comm *comm = p->given.comm;
-	if (!p->started && atomic_load_explicit(&comm->completed, memory_order_acquire) != p->given.number)
+	struct comm *comm = p->comm;
+	if (!p->started && atomic_load_explicit(&comm->completed, memory_order_acquire) != p->number)
 		return;
 	int ret = p->started ? 0 : start(p), pairs = 1, collectives = 0;
 	if (!ret && p->pairs.n)
@@ -131,19 +133,39 @@ static void poll_part(struct part *p)
 
 /* ---- All ---- */
 
-struct together *together_create(const struct together_part *parts, int n)
+static size_t calls_bytes(const struct together_part *g)
 {
-	struct together *t = calloc(1, sizeof *t + (size_t)n * sizeof *t->parts);
+	return ARENA_ROUND(together_copy_bytes(g->comm, g->calls, g->ncalls));
+}
+
+static size_t own_bytes(int n)
+{
+	return ARENA_ROUND(sizeof(struct together) + (size_t)n * sizeof(struct part));
+}
+
+size_t together_bytes(const struct together_part *parts, int n)
+{
+	size_t bytes = own_bytes(n);
+	for (int i = 0; i < n; i++)
+		bytes += calls_bytes(&parts[i]) + execute_pairs_bytes(parts[i].npairs);
+	return bytes;
+}
+
+struct together *together_create(void *memory, const struct together_part *parts, int n)
+{
+	struct together *t = memory;
+	char *at = (char *)memory + own_bytes(n);
+	t->n = n;
 	for (int i = 0; i < n; i++) {
-		if (t)
-			t->parts[i].given = parts[i];
-		else
-			together_free_calls(parts[i].calls, parts[i].ncalls);
+		const struct together_part *g = &parts[i];
+		t->parts[i] = (struct part){ .comm = g->comm,
+					     .calls = together_copy(at, g->comm, g->calls, g->ncalls),
+					     .npairs = g->npairs,
+					     .ncalls = g->ncalls,
+					     .number = g->comm->issued,
+					     .pair_memory = at + calls_bytes(g) };
+		at += calls_bytes(g) + execute_pairs_bytes(g->npairs);
 	}
-	if (t)
-		t->n = n;
-	else
-		log_error(CORALE_ENOMEM, -1, "no memory for the calls of %d communicators", n);
 	return t;
 }
 
@@ -169,6 +191,5 @@ int together_result(const struct together *t)
 void together_destroy(struct together *t)
 {
 	for (int i = 0; i < t->n; i++)
-		together_free_calls(t->parts[i].given.calls, t->parts[i].given.ncalls);
-	free(t);
+		together_let_go(t->parts[i].calls, t->parts[i].ncalls);
 }

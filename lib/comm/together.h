@@ -10,15 +10,16 @@
 /* Calls of one communicator: sends and receives first, which start at once; then collectives, one after the other beside them. */
 struct together_part {
 	struct comm *comm;
-	uint64_t number; /* they start when comm->completed is this, and make it one more */
-	struct call *calls; /* copies, to be freed by free(); their persistent plans are kept */
+	const struct call *calls;
 	int npairs, ncalls;
 };
 
 struct together;
 
-/* The parts' calls are the new object's, or freed if there is no memory for it (NULL). */
-struct together *together_create(const struct together_part *parts, int n);
+/* Copies the calls, and keeps their persistent plans. They start when all that was issued on their communicators before has ended.
+ * memory: so many bytes, aligned for any type. */
+size_t together_bytes(const struct together_part *parts, int n);
+struct together *together_create(void *memory, const struct together_part *parts, int n);
 
 /* 1 when all calls have ended, 0 when not. A communicator that fails ends its own part; the others go on. */
 int together_poll(struct together *together);
@@ -26,10 +27,12 @@ int together_poll(struct together *together);
 /* The first part's error, or 0. */
 int together_result(const struct together *together);
 
+/* The memory stays the caller's. */
 void together_destroy(struct together *together);
 
-/* Copies of n calls of comm with their count arrays; NULL with an error logged. Persistent plans are kept. */
-struct call *together_copy(const struct comm *comm, const struct call *calls, int n);
-void together_free_calls(struct call *calls, int n);
+/* Copies of n calls of comm with their count arrays into memory of so many bytes. Persistent plans are kept until they are let go. */
+size_t together_copy_bytes(const struct comm *comm, const struct call *calls, int n);
+struct call *together_copy(void *memory, const struct comm *comm, const struct call *calls, int n);
+void together_let_go(const struct call *calls, int n);
 
 #endif

@@ -54,6 +54,7 @@ static const struct {
 	{ "cuStreamGetId", 12000, offsetof(struct cuda_driver, stream_id) },
 	{ "cuMemGetAddressRange", 3020, offsetof(struct cuda_driver, address_range) },
 	{ "cuPointerGetAttribute", 4000, offsetof(struct cuda_driver, pointer_attribute) },
+	{ "cuPointerGetAttributes", 7000, offsetof(struct cuda_driver, pointer_attributes) },
 	{ "cuDeviceGet", 2000, offsetof(struct cuda_driver, device) },
 	{ "cuDeviceGetUuid", 11040, offsetof(struct cuda_driver, device_uuid) },
 };

@@ -29,6 +29,7 @@ struct cuda_driver {
 	PFN_cuStreamGetId_v12000 stream_id;
 	PFN_cuMemGetAddressRange_v3020 address_range;
 	PFN_cuPointerGetAttribute_v4000 pointer_attribute;
+	PFN_cuPointerGetAttributes_v7000 pointer_attributes;
 	PFN_cuDeviceGet_v2000 device;
 	PFN_cuDeviceGetUuid_v11040 device_uuid;
 };

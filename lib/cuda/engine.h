@@ -49,8 +49,17 @@ typedef int engine_open_end(void *ctx, int peer, enum remote_direction direction
 
 /* A rank of another node is named by its place among those, plus the ranks of this node. */
 
+enum { ENGINE_PLAIN_SEND = 1, ENGINE_PLAIN_RECV = 2 };
+
+/* What admit finds of a call. */
+struct engine_admission {
+	uint64_t capture; /* that its stream is in; 0: none */
+	int plain; /* its buffers in ordinary host memory, which no kernel can read, a bit each */
+};
+
 /* A call as the kernels see it: offsets and sizes in bytes. */
 struct engine_call {
+	struct engine_admission admission;
 	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered: */
 	const struct plan *plan;
 	int list; /* the number that add_list gave */
@@ -75,6 +84,7 @@ struct engine_call {
 
 /* One send or receive of a group, or a copy within the rank (from is set). */
 struct engine_message {
+	struct engine_admission admission; /* of what is sent or copied, and of what receives */
 	void *data;
 	const void *from;
 	uint64_t bytes;
@@ -172,15 +182,20 @@ struct engine_ops {
 	 * call. CORALE_ENOTSUP (too long), CORALE_ENOMEM, CORALE_EDEVICE. */
 	int (*add_list)(struct engine *engine, struct lowered *lowered, int *list);
 
-	/* Enqueues one collective on stream (NULL: the default stream). Never blocks, but waits for room when very many calls are
-	 * queued; memory of the host that the GPU can't read makes it wait for the stream. CORALE_ECOMM (it has failed
-	 * before), CORALE_ENOTSUP (nothing was enqueued), CORALE_EDEVICE. */
+	/* Before a call is enqueued, or any call of its group: whether its buffers and its stream (NULL: the default stream) can be used.
+	 * A send has no receive buffer, a receive no send buffer. Enqueues nothing, leaves a capture whole, never blocks. CORALE_EINVAL
+	 * (memory of another GPU), CORALE_ENOTSUP (the stream takes no call now, or none of ordinary host memory), CORALE_EDEVICE. */
+	int (*admit)(struct engine *engine, const struct engine_call *call, void *stream,
+		     struct engine_admission *out);
+
+	/* Enqueues one collective that was admitted. Never blocks, but waits for room when very many calls are
+	 * queued; ordinary host memory makes it wait for the stream. CORALE_ECOMM (it has failed before), CORALE_EDEVICE. */
 	int (*run)(struct engine *engine, const struct engine_call *call, void *stream);
 
 	/* Whether the last call was captured into a graph. */
 	int (*captures)(const struct engine *engine);
 
-	/* Enqueues sends, receives and copies that start together. As run. */
+	/* Enqueues sends, receives and copies that start together, in one capture or none. As run. */
 	int (*run_messages)(struct engine *engine, const struct engine_message *messages, int n,
 			    void *stream);
 

@@ -117,6 +117,13 @@ static int refuse(const struct engine *e)
 			 "another rank has destroyed the communicator: no further collective can end");
 }
 
+static int admit(struct engine *e, const struct engine_call *call, void *stream, struct engine_admission *out)
+{
+	int entered = enter(e), ret = engine_admit(e, call, stream, out);
+	leave(e, entered);
+	return ret;
+}
+
 static int run(struct engine *e, const struct engine_call *call, void *stream)
 {
 	int entered = begin_call(e), ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, stream);
@@ -307,6 +314,7 @@ const struct engine_ops engine_cuda = {
 	.set_lanes = set_lanes,
 	.keep_remote = keep_remote,
 	.add_list = add_list,
+	.admit = admit,
 	.run = run,
 	.captures = captures,
 	.run_messages = run_messages,

@@ -11,7 +11,7 @@
 #include "cuda_driver.h"
 #include "engine.h"
 
-enum { ENGINE_KNOWN = 256, ENGINE_GRANULE_SHIFT = 21, ENGINE_SCRATCH_UNIT = 2 << 20 };
+enum { ENGINE_SCRATCH_UNIT = 2 << 20 };
 
 /* A peer's allocation as it is mapped here. */
 struct engine_opened {
@@ -39,9 +39,9 @@ struct engine_region {
 /* The stream of the last call, of the eager ones or of those captured. */
 struct engine_last {
 	cudaStream_t stream; /* of an eager call: perhaps destroyed since */
-	pthread_t thread; /* of a captured call */
-	unsigned long long id,
-	    capture; /* id: of an eager call's stream, which no other one has; capture: 0: there was none */
+	unsigned long long
+	    id; /* of the stream: no other one has it, nor cudaStreamPerThread of another thread */
+	uint64_t capture; /* of a captured call; 0: there was none */
 };
 
 /* A lowered plan on the GPU. */
@@ -106,7 +106,6 @@ struct engine {
 	uint32_t launches; /* each has its number, */
 	int staging; /* but those of a call whose thread waits for the stream: they do not hold it */
 	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
-	uintptr_t known[ENGINE_KNOWN]; /* 2 MB granules of GPU memory, by their low bits */
 	size_t bytes; /* of GPU memory held */
 	void *spare; /* a little of it, which engine_wait_idle frees */
 	struct engine_region regions[ENGINE_MAX_REGIONS];
@@ -319,13 +318,10 @@ typedef int engine_launch_call(struct engine *engine, const struct engine_call *
 typedef int engine_launch_messages(struct engine *engine, const struct engine_message *messages, int n,
 				   cudaStream_t stream);
 
-/* 1 if memory is ordinary host memory, 0 if kernels can use it, CORALE_EDEVICE. Never blocks. */
-int engine_is_plain(struct engine *engine, const void *memory);
-
 /* Runs a call by memory of the GPU that stands in for its ordinary host memory. May wait for the stream; has waited for the
- * call's end where it received into such memory. CORALE_ENOTSUP in a captured stream. */
-int engine_stage_call(struct engine *engine, const struct engine_call *call, int send_plain, int recv_plain,
-		      cudaStream_t stream, engine_launch_call *launch);
+ * call's end where it received into such memory, which is as it was if the call has failed. */
+int engine_stage_call(struct engine *engine, const struct engine_call *call, cudaStream_t stream,
+		      engine_launch_call *launch);
 int engine_stage_messages(struct engine *engine, const struct engine_message *messages, int n,
 			  cudaStream_t stream, engine_launch_messages *launch);
 
@@ -335,11 +331,16 @@ int engine_run_copies(struct engine *engine, const struct engine_call *call, cud
 size_t engine_scratch_bytes(const struct engine *engine);
 void engine_keep_scratch(struct engine *engine, void *memory, int region);
 
-/* ---- engine_cuda_order.c: before each call, that it comes after the last one. CORALE_ENOTSUP where it can't. */
+/* ---- engine_cuda_admit.c */
 
-int engine_order(struct engine *engine, cudaStream_t stream);
-/* The capture that a stream is in; 0: none. CORALE_ENOTSUP where nothing can be enqueued on it. */
-int engine_capture_of(struct engine *engine, cudaStream_t stream, unsigned long long *id);
+int engine_admit(struct engine *engine, const struct engine_call *call, void *stream,
+		 struct engine_admission *out);
+
+/* ---- engine_cuda_order.c: before each call, that it comes after the last one */
+
+/* A stream's own number, which is that of its thread for cudaStreamPerThread. */
+int engine_stream_id(const struct engine *engine, cudaStream_t stream, unsigned long long *id);
+int engine_order(struct engine *engine, cudaStream_t stream, uint64_t capture);
 int engine_join(struct engine *engine, void *before, void *after);
 
 /* ---- engine_cuda_beside.c */
@@ -347,8 +348,8 @@ int engine_join(struct engine *engine, void *before, void *after);
 /* The engine's own streams and events, for what runs beside a call: made once (may wait for work of the GPU), and the streams that
  * a call uses: its own for both where another capture holds one of the engine's. */
 int engine_make_beside(struct engine *engine);
-int engine_choose_beside(struct engine *engine, cudaStream_t stream, cudaStream_t *beside,
-			 cudaStream_t *work);
+void engine_choose_beside(struct engine *engine, cudaStream_t stream, cudaStream_t *beside,
+			  cudaStream_t *work);
 void engine_free_beside(struct engine *engine);
 
 #endif

@@ -31,18 +31,20 @@ void engine_free_beside(struct engine *e)
 		cudaEventDestroy(e->ready);
 }
 
-int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
+/* Whether what the stream is given now becomes part of this capture, or of none. */
+static int is_free(const struct engine *e, cudaStream_t stream, uint64_t capture)
 {
-	unsigned long long mine, held, held_too;
-	int ret = engine_capture_of(e, stream, &mine);
-	if (!ret)
-		ret = engine_capture_of(e, e->beside, &held);
-	if (!ret)
-		ret = engine_capture_of(e, e->work, &held_too);
-	if (ret)
-		return ret;
-	int ours = (!held || held == mine) && (!held_too || held_too == mine);
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	cuuint64_t held = 0;
+	CUresult error = e->driver.capture_info(stream, &status, &held, NULL, NULL, NULL);
+	return error == CUDA_SUCCESS && (status == CU_STREAM_CAPTURE_STATUS_NONE ||
+					 (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && held == capture));
+}
+
+void engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
+{
+	const uint64_t capture = e->last_captures ? e->last_captured.capture : 0;
+	const int ours = is_free(e, e->beside, capture) && is_free(e, e->work, capture);
 	*beside = ours ? e->beside : stream;
 	*work = ours ? e->work : stream;
-	return 0;
 }

@@ -1,30 +1,9 @@
 /* Calls of one communicator run one after the other, whatever their streams. */
 #include "engine_cuda.h"
 
-#include "base/log.h"
-
-static int refuse(const struct engine *e, const char *why)
+int engine_stream_id(const struct engine *e, cudaStream_t stream, unsigned long long *id)
 {
-	return log_error(CORALE_ENOTSUP, e->world_rank,
-			 "a call can't be ordered behind the communicator's last one: %s", why);
-}
-
-/* Asking leaves a capture whole; enqueueing in these cases would not. */
-int engine_capture_of(struct engine *e, cudaStream_t stream, unsigned long long *id)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-	cuuint64_t found = 0;
-	CUresult error = e->driver.capture_info(stream, &status, &found, NULL, NULL, NULL);
-	if (error == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
-		return refuse(
-		    e, "it is on the default stream, and a stream that waits for the default stream is "
-		       "being captured: use streams of cudaStreamNonBlocking, or wait until the capture "
-		       "has ended");
-	if (error == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-		return refuse(e, "the capture of its stream was invalidated: end it first "
-				 "(cudaStreamEndCapture)");
-	*id = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? found : 0;
-	return engine_check_driver(e, error, "asking whether a stream is captured");
+	return engine_check_driver(e, e->driver.stream_id(stream, id), "asking for a stream's number");
 }
 
 int engine_join(struct engine *e, void *before, void *after)
@@ -35,21 +14,12 @@ int engine_join(struct engine *e, void *before, void *after)
 
 /* ---- Captured calls: those of one capture, whose streams are alive ------------------------------------------ */
 
-static int follow_captured(struct engine *e, const struct engine_last *last, cudaStream_t stream)
-{
-	if (last->stream == cudaStreamPerThread && !pthread_equal(last->thread, pthread_self()))
-		return refuse(e,
-			      "both are captured, and that one is on cudaStreamPerThread of another thread; "
-			      "give such calls a stream that both threads name");
-	return stream == last->stream ? 0 : engine_join(e, last->stream, stream);
-}
-
-static int order_captured(struct engine *e, cudaStream_t stream, unsigned long long capture)
+static int order_captured(struct engine *e, cudaStream_t stream, unsigned long long id, uint64_t capture)
 {
 	struct engine_last *last = &e->last_captured;
-	int ret = last->capture == capture ? follow_captured(e, last, stream) : 0;
+	int ret = last->capture == capture && id != last->id ? engine_join(e, last->stream, stream) : 0;
 	if (!ret)
-		*last = (struct engine_last){ stream, pthread_self(), 0, capture };
+		*last = (struct engine_last){ stream, id, capture };
 	return ret;
 }
 
@@ -68,13 +38,10 @@ static int follow_eager(struct engine *e, cudaStream_t stream)
 }
 
 /* A new stream may have the handle of one that was destroyed. */
-static int order_eager(struct engine *e, cudaStream_t stream)
+static int order_eager(struct engine *e, cudaStream_t stream, unsigned long long id)
 {
 	struct engine_last *last = &e->last_eager;
-	unsigned long long id;
-	int ret = engine_check_driver(e, e->driver.stream_id(stream, &id), "asking for a stream's number");
-	if (!ret && (stream != last->stream || id != last->id))
-		ret = follow_eager(e, stream);
+	int ret = stream != last->stream || id != last->id ? follow_eager(e, stream) : 0;
 	if (!ret)
 		*last = (struct engine_last){ .stream = stream, .id = id };
 	return ret;
@@ -82,14 +49,14 @@ static int order_eager(struct engine *e, cudaStream_t stream)
 
 /* A call that is captured comes after those of the same capture, an eager one after all eager ones before it; how captures, their replays and
  * eager calls follow each other is the user's to order. */
-int engine_order(struct engine *e, cudaStream_t stream)
+int engine_order(struct engine *e, cudaStream_t stream, uint64_t capture)
 {
-	unsigned long long capture;
-	int ret = engine_capture_of(e, stream, &capture);
+	unsigned long long id;
+	int ret = engine_stream_id(e, stream, &id);
 	if (ret)
 		return ret;
 	e->last_captures = capture != 0;
-	ret = capture ? order_captured(e, stream, capture) : order_eager(e, stream);
+	ret = capture ? order_captured(e, stream, id, capture) : order_eager(e, stream, id);
 	e->captured |= !ret && capture;
 	return ret;
 }

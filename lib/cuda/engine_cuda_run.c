@@ -95,6 +95,7 @@ static int run_packets(struct engine *e, const struct engine_call *c, cudaStream
 /* ---- Slots ---------------------------------------------------------------------------------------------- */
 
 _Static_assert(CORALE_NUM_TYPES <= 1 << (32 - CODELET_WHAT_IN_LINE), "lines say their message's type");
+_Static_assert(CODELET_MAX_MESSAGES >= (int)ENGINE_MOST_GROUPED, "a launch has room for a group");
 _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read the engine's targets");
 
 /* One sender's: of scratch, or of the window. */
@@ -281,13 +282,6 @@ static int run_edges(struct engine *e, const struct engine_call *c, cudaStream_t
 	return ret;
 }
 
-/* As engine_is_plain, asked once for each granule of a GPU's memory, which never holds another kind. */
-static int is_plain(struct engine *e, const void *memory)
-{
-	uintptr_t granule = (uintptr_t)memory >> ENGINE_GRANULE_SHIFT;
-	return !memory || e->known[granule % ENGINE_KNOWN] == granule ? 0 : engine_is_plain(e, memory);
-}
-
 static int launch_lowered(struct engine *e, const struct engine_call *c, cudaStream_t stream)
 {
 	struct codelet_args a;
@@ -321,18 +315,11 @@ static int launch_call(struct engine *e, const struct engine_call *c, cudaStream
 
 int engine_run(struct engine *e, const struct engine_call *c, void *stream)
 {
-	int moves = c->bytes || c->send_counts, is_root = c->root == e->world_rank;
-	int reads = is_root || !coll_table[c->coll].root_sends,
-	    writes = is_root || !coll_table[c->coll].root_receives;
 	if (engine_failed(e))
 		return CORALE_ECOMM;
-	int send = moves && reads ? is_plain(e, c->send) : 0,
-	    recv = moves && writes ? is_plain(e, c->recv) : 0;
-	if (send < 0 || recv < 0)
-		return send < 0 ? send : recv;
-	if ((send || recv) && !(engine_is_alone(e, c) && engine_alone_is_done(c)))
-		return engine_stage_call(e, c, send, recv, stream, launch_call);
-	int ret = engine_order(e, stream);
+	if (c->admission.plain)
+		return engine_stage_call(e, c, stream, launch_call);
+	int ret = engine_order(e, stream, c->admission.capture);
 	return ret ? ret : launch_call(e, c, stream);
 }
 
@@ -432,19 +419,12 @@ static int launch_messages(struct engine *e, const struct engine_message *m, int
 int engine_run_messages(struct engine *e, const struct engine_message *m, int n, void *stream)
 {
 	int plain = 0;
-	if (n > CODELET_MAX_MESSAGES)
-		return log_error(CORALE_ENOTSUP, e->world_rank,
-				 "a group of %d sends and receives: at most %d on one GPU at a time", n,
-				 CODELET_MAX_MESSAGES);
 	if (engine_failed(e))
 		return CORALE_ECOMM;
-	for (int i = 0; plain >= 0 && i < n; i++) {
-		int data = m[i].bytes ? is_plain(e, m[i].data) : 0;
-		int from = m[i].bytes ? is_plain(e, m[i].from) : 0;
-		plain = data < 0 ? data : from < 0 ? from : plain | data | from;
-	}
+	for (int i = 0; i < n; i++)
+		plain |= m[i].admission.plain;
 	if (plain)
-		return plain < 0 ? plain : engine_stage_messages(e, m, n, stream, launch_messages);
-	int ret = engine_order(e, stream);
+		return engine_stage_messages(e, m, n, stream, launch_messages);
+	int ret = engine_order(e, stream, m->admission.capture);
 	return ret ? ret : launch_messages(e, m, n, stream);
 }

@@ -20,46 +20,19 @@ struct stage_back {
 struct stage {
 	struct engine *engine;
 	cudaStream_t stream;
-	const char *name; /* of the call */
 	void *memory[STAGE_MOST];
 	struct stage_back back[STAGE_MOST];
 	int allocated, backs;
 };
 
-int engine_is_plain(struct engine *e, const void *memory)
-{
-	struct cudaPointerAttributes attributes;
-	uintptr_t granule = (uintptr_t)memory >> ENGINE_GRANULE_SHIFT;
-	int ret = engine_check(e, cudaPointerGetAttributes(&attributes, memory), "asking what a buffer is");
-	if (ret)
-		return ret;
-	if (attributes.type == cudaMemoryTypeDevice && attributes.device != e->ordinal)
-		return log_error(
-		    CORALE_EINVAL, e->world_rank,
-		    "a buffer at %p is memory of GPU %d, the communicator is on GPU %d: give memory of "
-		    "that one, or of the host",
-		    memory, attributes.device, e->ordinal);
-	if (attributes.type == cudaMemoryTypeDevice)
-		e->known[granule % ENGINE_KNOWN] = granule;
-	return attributes.type == cudaMemoryTypeUnregistered;
-}
-
 /* ---- Steps on the stream -------------------------------------------------------------------------------- */
 
-static int begin(struct stage *s, struct engine *e, const char *name, cudaStream_t stream)
+/* The thread may wait for the stream. */
+static int begin(struct stage *s, struct engine *e, cudaStream_t stream)
 {
-	unsigned long long capture;
-	*s = (struct stage){ .engine = e, .stream = stream, .name = name };
-	int ret = engine_capture_of(e, stream, &capture);
-	if (!ret && capture)
-		ret =
-		    log_error(CORALE_ENOTSUP, e->world_rank,
-			      "%s: a buffer in ordinary host memory can't be part of a graph, because it is "
-			      "copied when the call is made: use memory of a GPU or pinned memory "
-			      "(cudaMallocHost, cudaHostRegister) in captured calls",
-			      name);
-	e->staging = 1; /* the thread may wait for the stream */
-	ret = ret ? ret : engine_order(e, stream);
+	*s = (struct stage){ .engine = e, .stream = stream };
+	e->staging = 1;
+	int ret = engine_order(e, stream, 0);
 	e->staging = 0;
 	return ret;
 }
@@ -90,16 +63,28 @@ static void copy_back_later(struct stage *s, void *host, const void *device, uin
 		s->back[s->backs++] = (struct stage_back){ host, device, bytes };
 }
 
-/* ret: of the call. What was not started is not copied back; the memory is freed in any case. */
+/* The error of the call; what it received is not looked at before. */
+static int wait_for_call(struct stage *s)
+{
+	enum cudaStreamCaptureMode mode =
+	    cudaStreamCaptureModeRelaxed; /* else waiting ends the program's captures */
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	int ret = engine_check(s->engine, cudaStreamSynchronize(s->stream),
+			       "waiting for a call that receives into ordinary host memory");
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return ret ? ret : engine_failed(s->engine);
+}
+
+/* ret: of starting the call. What has failed is not copied back; the memory is freed in any case. */
 static int end(struct stage *s, int ret)
 {
+	if (!ret && s->backs)
+		ret = wait_for_call(s);
 	for (int i = 0; !ret && i < s->backs; i++)
 		ret = engine_check(s->engine,
 				   cudaMemcpyAsync(s->back[i].host, s->back[i].device, s->back[i].bytes,
 						   cudaMemcpyDeviceToHost, s->stream),
 				   "copying to ordinary host memory");
-	if (!ret && s->backs) /* the copies have waited for the call */
-		ret = engine_failed(s->engine);
 	for (int i = 0; i < s->allocated; i++) {
 		int freed =
 		    engine_check(s->engine, cudaFreeAsync(s->memory[i], s->stream), "freeing GPU memory");
@@ -133,13 +118,14 @@ static int stage_in_place(struct stage *s, struct engine_call *c, uint64_t send,
 	return ret;
 }
 
-static int stage_send(struct stage *s, struct engine_call *c, uint64_t bytes)
+/* What is only read: its place becomes that of the copy. */
+static int stage_source(struct stage *s, const void **source, uint64_t bytes)
 {
 	unsigned char *memory;
 	int ret = reserve(s, bytes, &memory);
 	if (!ret)
-		ret = copy_in(s, memory, c->send, bytes);
-	c->send = memory;
+		ret = copy_in(s, memory, *source, bytes);
+	*source = memory;
 	return ret;
 }
 
@@ -153,14 +139,15 @@ static int stage_recv(struct stage *s, struct engine_call *c, uint64_t bytes)
 	return ret;
 }
 
-static int stage_blocks(struct stage *s, struct engine_call *c, int send_plain, int recv_plain)
+static int stage_blocks(struct stage *s, struct engine_call *c)
 {
 	uint64_t send = bytes_of(s->engine, c, 1), recv = bytes_of(s->engine, c, 0);
 	uintptr_t from = (uintptr_t)c->send, to = (uintptr_t)c->recv;
-	if (send_plain && recv_plain && from < to + recv && to < from + send)
+	const int plain = c->admission.plain;
+	if (plain == (ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV) && from < to + recv && to < from + send)
 		return stage_in_place(s, c, send, recv);
-	int ret = send_plain ? stage_send(s, c, send) : 0;
-	return ret || !recv_plain ? ret : stage_recv(s, c, recv);
+	int ret = plain & ENGINE_PLAIN_SEND ? stage_source(s, &c->send, send) : 0;
+	return !ret && plain & ENGINE_PLAIN_RECV ? stage_recv(s, c, recv) : ret;
 }
 
 /* ---- Collectives with counts ---------------------------------------------------------------------------- */
@@ -215,19 +202,21 @@ static int stage_recv_v(struct stage *s, struct engine_call *c)
 	return ret;
 }
 
-int engine_stage_call(struct engine *e, const struct engine_call *c, int send_plain, int recv_plain,
-		      cudaStream_t stream, engine_launch_call *launch)
+static int stage_blocks_v(struct stage *s, struct engine_call *c)
+{
+	int ret = c->admission.plain & ENGINE_PLAIN_SEND ? stage_send_v(s, c) : 0;
+	return !ret && c->admission.plain & ENGINE_PLAIN_RECV ? stage_recv_v(s, c) : ret;
+}
+
+int engine_stage_call(struct engine *e, const struct engine_call *c, cudaStream_t stream,
+		      engine_launch_call *launch)
 {
 	struct stage s;
 	struct engine_call staged = *c;
-	int ret = begin(&s, e, corale_coll_name(c->coll), stream);
-	if (!ret && !c->send_counts)
-		ret = stage_blocks(&s, &staged, send_plain, recv_plain);
-	if (!ret && c->send_counts && send_plain)
-		ret = stage_send_v(&s, &staged);
-	if (!ret && c->send_counts && recv_plain)
-		ret = stage_recv_v(&s, &staged);
-	e->staging = s.backs > 0; /* the copies back wait for the call, and the thread for them */
+	int ret = begin(&s, e, stream);
+	if (!ret)
+		ret = c->send_counts ? stage_blocks_v(&s, &staged) : stage_blocks(&s, &staged);
+	e->staging = s.backs > 0; /* this thread waits for the call */
 	ret = ret ? ret : launch(e, &staged, stream);
 	e->staging = 0;
 	return end(&s, ret);
@@ -237,22 +226,17 @@ int engine_stage_call(struct engine *e, const struct engine_call *c, int send_pl
 
 static int stage_message(struct stage *s, struct engine_message *m)
 {
+	const void *sent = m->sending ? m->data : m->from;
 	unsigned char *memory;
-	int data = engine_is_plain(s->engine, m->data),
-	    from = m->from ? engine_is_plain(s->engine, m->from) : 0;
-	int ret = data < 0 ? data : from < 0 ? from : 0;
-	if (!ret && from) {
-		ret = reserve(s, m->bytes, &memory);
-		if (!ret)
-			ret = copy_in(s, memory, m->from, m->bytes);
-		m->from = memory;
-	}
-	if (ret || !data)
+	int ret = m->admission.plain & ENGINE_PLAIN_SEND ? stage_source(s, &sent, m->bytes) : 0;
+	if (m->sending)
+		m->data = (void *)(uintptr_t)sent;
+	else
+		m->from = sent;
+	if (ret || !(m->admission.plain & ENGINE_PLAIN_RECV))
 		return ret;
 	ret = reserve(s, m->bytes, &memory);
-	if (!ret && m->sending)
-		ret = copy_in(s, memory, m->data, m->bytes);
-	else if (!ret)
+	if (!ret)
 		copy_back_later(s, m->data, memory, m->bytes);
 	m->data = memory;
 	m->target = 0; /* no peer maps it */
@@ -264,10 +248,10 @@ int engine_stage_messages(struct engine *e, const struct engine_message *message
 {
 	struct stage s;
 	struct engine_message staged[ENGINE_MOST_GROUPED];
-	int ret = begin(&s, e, "a group of sends and receives", stream);
+	int ret = begin(&s, e, stream);
 	memcpy(staged, messages, (size_t)n * sizeof(*messages));
 	for (int i = 0; !ret && i < n; i++)
-		ret = messages[i].bytes ? stage_message(&s, &staged[i]) : 0;
+		ret = stage_message(&s, &staged[i]);
 	e->staging = s.backs > 0;
 	ret = ret ? ret : launch(e, staged, n, stream);
 	e->staging = 0;

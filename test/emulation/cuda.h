@@ -7,7 +7,7 @@
 
 typedef uintptr_t CUdeviceptr;
 typedef uint64_t CUmemGenericAllocationHandle;
-typedef int CUresult, CUdevice;
+typedef int CUresult, CUdevice, CUpointer_attribute;
 typedef struct emulated_context *CUcontext;
 typedef struct emulated_stream *CUstream;
 typedef struct emulated_event *CUevent;
@@ -21,12 +21,17 @@ typedef enum {
 enum {
 	CUDA_SUCCESS = 0,
 	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+	CU_MEMORYTYPE_DEVICE = 2,
+	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
 	CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,
+	CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
+	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
 	CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
 	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
 };
 
-/* In place of lib/cuda/cuda_driver.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has. */
+/* In place of lib/cuda/cuda_driver.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has,
+ * and lib/cuda/engine_cuda_admit.c, which admit_test has. */
 #define CUDA_DRIVER_H
 struct cuda_driver {
 	CUresult (*capture_info)(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, void *graph,
@@ -34,6 +39,8 @@ struct cuda_driver {
 	CUresult (*stream_id)(CUstream stream, unsigned long long *id);
 	CUresult (*address_range)(CUdeviceptr *base, size_t *bytes, CUdeviceptr at);
 	CUresult (*pointer_attribute)(void *value, int attribute, CUdeviceptr at);
+	CUresult (*pointer_attributes)(unsigned n, CUpointer_attribute *attributes, void **values,
+				       CUdeviceptr at);
 	CUresult (*reserve)(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags);
 	CUresult (*unreserve)(CUdeviceptr at, size_t bytes);
 	CUresult (*unmap)(CUdeviceptr at, size_t bytes);

@@ -12,10 +12,17 @@ enum { cudaSuccess = 0 };
 #define cudaStreamPerThread ((cudaStream_t)0x1002)
 
 /* streams.c: what the calls by copies enqueue */
-enum { cudaMemcpyDefault = 4 };
+enum { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDefault = 4 };
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+
+/* admit_test.c: calls on ordinary host memory */
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream);
 
 /* share_test.c: memory that peers map */
 enum { cudaMemoryTypeDevice = 2, cudaIpcMemLazyEnablePeerAccess = 1 };

@@ -61,10 +61,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 /* The same streams as when another capture holds the engine's. */
-int engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
+void engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
 {
 	int ours = gpu_random(SAME_ONE_IN) != 0;
 	*beside = ours ? e->beside : stream;
 	*work = ours ? e->work : stream;
-	return 0;
 }

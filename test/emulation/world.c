@@ -20,13 +20,6 @@ int engine_check_driver(const struct engine *e, CUresult error, const char *what
 	return engine_check(e, error, what);
 }
 
-static CUresult capture_info(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, void *graph,
-			     void *dependencies, void *n)
-{
-	*status = CU_STREAM_CAPTURE_STATUS_NONE;
-	return CUDA_SUCCESS;
-}
-
 /* A stream's handle may be used anew. */
 static unsigned long long generations[GPU_STREAMS];
 
@@ -42,13 +35,8 @@ static CUresult stream_id(CUstream stream, unsigned long long *id)
 	return CUDA_SUCCESS;
 }
 
-int engine_is_plain(struct engine *e, const void *memory)
-{
-	return 0;
-}
-
-int engine_stage_call(struct engine *e, const struct engine_call *call, int send_plain, int recv_plain,
-		      cudaStream_t stream, engine_launch_call *launch)
+int engine_stage_call(struct engine *e, const struct engine_call *call, cudaStream_t stream,
+		      engine_launch_call *launch)
 {
 	return CORALE_EINTERNAL;
 }
@@ -142,7 +130,6 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->copied = (cudaEvent_t)&w->events[2 * rank + 1];
 	e->edges_at_once = p->edges_at_once ? p->edges_at_once : (CODELET_MAX_MESSAGES - 1) / 2;
 	e->gpu_peers = w->regions;
-	e->driver.capture_info = capture_info;
 	e->driver.stream_id = stream_id;
 	if (!e->state || !e->failure || !e->abort || !e->hold || !e->waits || !e->edges ||
 	    engine_open_lists(e))

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "nccl_glue/door.h"
+#include "comm/waves.h"
 
 enum { RANKS = 8, MOST = 400, PATTERNS = 400 };
 
@@ -27,7 +27,7 @@ static int draw(int n)
 
 /* One thread, which drives some ranks. */
 struct driver {
-	struct door_call calls[MOST * RANKS];
+	struct wave_call calls[MOST * RANKS];
 	unsigned char moved[MOST * RANKS];
 	size_t n;
 	uint32_t waves, wave; /* wave: that has started */
@@ -37,7 +37,6 @@ struct pattern {
 	int size, drivers, driver_of[RANKS];
 	uint32_t most;
 	int messages[RANKS][RANKS];
-	struct ncclComm comms[RANKS];
 	struct driver d[RANKS];
 };
 
@@ -48,20 +47,19 @@ static void draw_pattern(struct pattern *p)
 	p->drivers = draw(3) ? p->size : 1 + draw(p->size);
 	p->most = (uint32_t)(4 * RANKS + draw(20));
 	for (int r = 0; r < p->size; r++) {
-		p->comms[r] = (struct ncclComm){ .rank = r, .size = p->size };
 		p->driver_of[r] = p->drivers == p->size ? r : draw(p->drivers);
 		for (int to = 0; to < p->size; to++)
 			p->messages[r][to] = draw(4) ? draw(6) : draw(4) ? 0 : draw(40);
 	}
 }
 
-static void append(struct pattern *p, int rank, enum door_coll coll, int peer, int number)
+static void append(struct pattern *p, int rank, int receives, int peer)
 {
 	struct driver *d = &p->d[p->driver_of[rank]];
 	assert_true(d->n < MOST * RANKS);
-	d->calls[d->n++] = (struct door_call){
-		.coll = coll, .root = peer, .comm = &p->comms[rank], .count = (size_t)number
-	};
+	d->calls[d->n] =
+	    (struct wave_call){ .rank = rank, .peer = peer, .receives = receives, .order = (uint32_t)d->n };
+	d->n++;
 }
 
 /* Each rank's calls in a random order that keeps those of a pair and direction. */
@@ -74,7 +72,8 @@ static void make_calls(struct pattern *p, int rank)
 		const int peer = draw(p->size), receives = draw(2);
 		if (next[receives][peer] == (receives ? p->messages[peer][rank] : p->messages[rank][peer]))
 			continue;
-		append(p, rank, receives ? DOOR_RECV : DOOR_SEND, peer, next[receives][peer]++);
+		append(p, rank, receives, peer);
+		next[receives][peer]++;
 		left--;
 	}
 }
@@ -83,13 +82,15 @@ static void make_calls(struct pattern *p, int rank)
 static void check_cut(const struct pattern *p, const struct driver *d)
 {
 	uint32_t used[MOST][RANKS] = { { 0 } };
-	int seen[RANKS][2][RANKS] = { { { 0 } } };
+	uint32_t seen[RANKS * 2 * RANKS] = { 0 };
 	for (size_t i = 0; i < d->n; i++) {
-		const struct door_call *c = &d->calls[i];
+		const struct wave_call *c = &d->calls[i];
 		assert_true(c->wave < d->waves && c->wave < MOST);
 		assert_true(i == 0 || c->wave >= d->calls[i - 1].wave);
-		assert_true(++used[c->wave][c->comm->rank] <= p->most);
-		assert_int_equal(seen[c->comm->rank][c->coll == DOOR_RECV][c->root]++, c->count);
+		assert_true(++used[c->wave][c->rank] <= p->most);
+		const int pair = 2 * RANKS * c->rank + RANKS * c->receives + c->peer;
+		assert_true(seen[pair] <= c->order);
+		seen[pair] = c->order + 1;
 	}
 }
 
@@ -99,14 +100,13 @@ static struct driver *driver_of(struct pattern *p, int rank)
 }
 
 /* The other end of a message, if its wave has started. */
-static int find_other(struct pattern *p, const struct door_call *c)
+static int find_other(struct pattern *p, const struct wave_call *c)
 {
-	const struct driver *other = driver_of(p, c->root);
-	const enum door_coll coll = c->coll == DOOR_SEND ? DOOR_RECV : DOOR_SEND;
+	const struct driver *other = driver_of(p, c->peer);
 	for (size_t i = 0; i < other->n; i++) {
-		const struct door_call *o = &other->calls[i];
-		if (o->comm->rank == c->root && o->root == c->comm->rank && o->coll == coll &&
-		    o->count == c->count)
+		const struct wave_call *o = &other->calls[i];
+		if (o->rank == c->peer && o->peer == c->rank && o->receives != c->receives &&
+		    o->before == c->before)
 			return o->wave <= other->wave;
 	}
 	return 0;
@@ -152,7 +152,8 @@ static void run_pattern(struct pattern *p)
 	for (int r = 0; r < p->size; r++)
 		make_calls(p, r);
 	for (int i = 0; i < p->drivers; i++) {
-		p->d[i].waves = door_cut_waves(p->d[i].calls, p->d[i].n, p->most);
+		uint32_t used[RANKS];
+		p->d[i].waves = waves_cut(p->d[i].calls, p->d[i].n, p->size, p->most, used);
 		assert_true(p->d[i].waves > 0);
 		check_cut(p, &p->d[i]);
 	}
@@ -184,7 +185,6 @@ static void tight_ring(void **unused)
 	p->size = p->drivers = 4;
 	p->most = 3;
 	for (int r = 0; r < p->size; r++) {
-		p->comms[r] = (struct ncclComm){ .rank = r, .size = p->size };
 		p->driver_of[r] = r;
 		p->messages[r][(r + 1) % p->size] = 9;
 		p->messages[r][(r + 3) % p->size] = r % 2 ? 0 : 5;
@@ -202,10 +202,9 @@ static void order_matters(void **unused)
 	assert_non_null(p);
 	p->size = p->drivers = 2;
 	for (int r = 0; r < 2; r++) {
-		p->comms[r] = (struct ncclComm){ .rank = r, .size = 2 };
 		p->driver_of[r] = r;
-		append(p, r, DOOR_SEND, 1 - r, 0);
-		append(p, r, DOOR_RECV, 1 - r, 0);
+		append(p, r, 0, 1 - r);
+		append(p, r, 1, 1 - r);
 		p->d[r].calls[1].wave = 1;
 		p->d[r].waves = 2;
 	}
@@ -215,7 +214,7 @@ static void order_matters(void **unused)
 
 static void nothing(void **unused)
 {
-	assert_int_equal(door_cut_waves(NULL, 0, 160), 1);
+	assert_int_equal(waves_cut(NULL, 0, 1, 160, &(uint32_t){ 0 }), 1);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -1,0 +1,12 @@
+/* Sorting in place: qsort allocates memory for more than a kilobyte, which the path of a call must not. */
+#ifndef SORT_H
+#define SORT_H
+
+#include <stddef.h>
+
+enum { SORT_MOST_BYTES = 256 }; /* of an item */
+
+/* Heapsort. compare as for qsort; items that it finds equal get any order. */
+void sort_items(void *items, size_t n, size_t bytes, int (*compare)(const void *, const void *));
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * Memory of a thread for what lives no longer than a group: taken piece by piece, given back all at once. The thread keeps it, so a group
+ * like an earlier one allocates nothing.
+ */
+#ifndef ARENA_H
+#define ARENA_H
+
+#include <stddef.h>
+
+enum { ARENA_LINE = 64 };
+#define ARENA_ROUND(bytes) (((bytes) + ARENA_LINE - 1) / ARENA_LINE * ARENA_LINE)
+
+struct arena_block;
+
+/* How much the thread has taken. */
+struct arena_mark {
+	struct arena_block *block;
+	size_t used;
+};
+
+struct arena_mark arena_mark(void);
+
+/* Of this thread, aligned for any type and a cache line. NULL: no memory; nothing is logged. */
+void *arena_take(size_t bytes);
+
+/* Gives back what was taken since the mark. */
+void arena_release(struct arena_mark mark);
+
+#endif

@@ -1,0 +1,118 @@
+/* Whether a call can be enqueued: asked before any call of its group is, and before other ranks hear of it. */
+#include "engine_cuda.h"
+
+#include "base/collectives.h"
+#include "base/log.h"
+
+static int refuse(const struct engine *e, const struct engine_call *c, const char *why)
+{
+	return log_error(CORALE_ENOTSUP, e->world_rank, "%s: %s", corale_coll_name(c->coll), why);
+}
+
+/* ---- Streams -------------------------------------------------------------------------------------------- */
+
+/* Asking leaves a capture whole; enqueueing in these cases would not. */
+static int find_capture(const struct engine *e, const struct engine_call *c, cudaStream_t stream,
+			uint64_t *capture)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	cuuint64_t found = 0;
+	CUresult error = e->driver.capture_info(stream, &status, &found, NULL, NULL, NULL);
+	if (error == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+		return refuse(
+		    e, c,
+		    "it is on the default stream, and a stream that waits for the default stream is "
+		    "being captured: use streams of cudaStreamNonBlocking, or wait until the capture "
+		    "has ended");
+	if (error == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+		return refuse(e, c,
+			      "the capture of its stream was invalidated: end it first "
+			      "(cudaStreamEndCapture)");
+	*capture = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? found : 0;
+	return engine_check_driver(e, error, "asking whether a stream is captured");
+}
+
+/* The last call's stream must be one that this thread can name. */
+static int check_last(const struct engine *e, const struct engine_call *c, uint64_t capture)
+{
+	const struct engine_last *last = &e->last_captured;
+	unsigned long long id;
+	if (last->capture != capture || last->stream != cudaStreamPerThread)
+		return 0;
+	int ret = engine_stream_id(e, cudaStreamPerThread, &id);
+	if (ret || id == last->id)
+		return ret;
+	return refuse(
+	    e, c,
+	    "the communicator's last call is in the same capture, on cudaStreamPerThread of another "
+	    "thread, so this one can't come after it: give such calls a stream that both threads name");
+}
+
+/* ---- Buffers -------------------------------------------------------------------------------------------- */
+
+/* What CUDA knows of an address. */
+struct kind {
+	unsigned type; /* CUmemorytype; 0: of ordinary host memory */
+	unsigned is_managed;
+	int ordinal; /* of its GPU */
+};
+
+/* Asked at each call: where memory of a GPU was freed there may be ordinary memory now. */
+static int find_kind(const struct engine *e, const void *memory, struct kind *kind)
+{
+	CUpointer_attribute asked[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+					CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
+	void *answers[] = { &kind->type, &kind->is_managed, &kind->ordinal };
+	*kind = (struct kind){ 0 };
+	return engine_check_driver(e, e->driver.pointer_attributes(3, asked, answers, (CUdeviceptr)memory),
+				   "asking what a buffer is");
+}
+
+/* Adds the bit if memory is ordinary host memory. */
+static int find_plain(const struct engine *e, const void *memory, int bit, int *plain)
+{
+	struct kind kind;
+	int ret = memory ? find_kind(e, memory, &kind) : 0;
+	if (!memory || ret)
+		return ret;
+	if (kind.type == CU_MEMORYTYPE_DEVICE && !kind.is_managed && kind.ordinal != e->ordinal)
+		return log_error(
+		    CORALE_EINVAL, e->world_rank,
+		    "a buffer at %p is memory of GPU %d, the communicator is on GPU %d: give memory of "
+		    "that one, or of the host",
+		    memory, kind.ordinal, e->ordinal);
+	*plain |= kind.type ? 0 : bit;
+	return 0;
+}
+
+/* Of the buffers that the call uses. */
+static int find_all_plain(const struct engine *e, const struct engine_call *c, int *plain)
+{
+	const int is_root = c->root == e->world_rank, reads = is_root || !coll_table[c->coll].root_sends,
+		  writes = is_root || !coll_table[c->coll].root_receives;
+	if ((!c->bytes && !c->send_counts) || (engine_is_alone(e, c) && engine_alone_is_done(c)))
+		return 0;
+	int ret = reads ? find_plain(e, c->send, ENGINE_PLAIN_SEND, plain) : 0;
+	if (ret || !writes)
+		return ret;
+	if (!reads || c->recv != c->send)
+		return find_plain(e, c->recv, ENGINE_PLAIN_RECV, plain);
+	*plain |= *plain ? ENGINE_PLAIN_RECV : 0;
+	return 0;
+}
+
+int engine_admit(struct engine *e, const struct engine_call *c, void *stream, struct engine_admission *out)
+{
+	*out = (struct engine_admission){ 0 };
+	int ret = find_capture(e, c, stream, &out->capture);
+	if (!ret)
+		ret = find_all_plain(e, c, &out->plain);
+	if (ret || !out->capture)
+		return ret;
+	if (out->plain)
+		return refuse(e, c,
+			      "a buffer in ordinary host memory can't be part of a graph, because it is "
+			      "copied when the call is made: use memory of a GPU or pinned memory "
+			      "(cudaMallocHost, cudaHostRegister) in captured calls");
+	return check_last(e, c, out->capture);
+}

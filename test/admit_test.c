@@ -1,0 +1,348 @@
+/*
+ * Which calls the CUDA engine takes (lib/cuda/engine_cuda_admit.c), and what becomes of ordinary host memory in them
+ * (lib/cuda/engine_cuda_stage.c), by a driver and a runtime that the test makes up: what is refused touches nothing, and a call that fails
+ * leaves ordinary memory as it was.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda/engine_cuda.h"
+#include "base/log.h"
+
+enum { RANKS = 2, COUNT = 4, BYTES = COUNT * (int)sizeof(int32_t), GPU = 3 };
+
+static cudaStream_t const stream = (cudaStream_t)0x100;
+
+/* ---- The driver and the runtime ----------------------------------------------------------------------------- */
+
+static struct {
+	CUresult error;
+	CUstreamCaptureStatus status;
+	cuuint64_t id;
+} capture;
+static unsigned long long thread_id; /* of cudaStreamPerThread */
+static struct {
+	const void *at; /* the only memory that CUDA knows */
+	unsigned type, is_managed;
+	int ordinal;
+} known;
+static int enqueued, allocated, waited; /* on any stream; pieces of memory; for a stream */
+
+static CUresult capture_info(CUstream of, CUstreamCaptureStatus *status, cuuint64_t *id, void *graph,
+			     void *dependencies, void *n)
+{
+	*status = capture.status;
+	*id = capture.id;
+	return capture.error;
+}
+
+static CUresult stream_id(CUstream of, unsigned long long *id)
+{
+	*id = of == cudaStreamPerThread ? thread_id : (uintptr_t)of;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pointer_attributes(unsigned n, CUpointer_attribute *attributes, void **values, CUdeviceptr at)
+{
+	const int is_known = (const void *)at == known.at;
+	for (unsigned i = 0; i < n; i++) {
+		if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+			*(unsigned *)values[i] = is_known ? known.type : 0;
+		else if (attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED)
+			*(unsigned *)values[i] = is_known ? known.is_managed : 0;
+		else
+			*(int *)values[i] = is_known ? known.ordinal : -2;
+	}
+	return CUDA_SUCCESS;
+}
+
+cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t on)
+{
+	*memory = malloc(bytes);
+	assert_non_null(*memory);
+	memset(*memory, 0xee, bytes); /* of whoever had it before */
+	allocated++;
+	return cudaSuccess;
+}
+
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t on)
+{
+	free(memory);
+	allocated--;
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t on)
+{
+	memcpy(to, from, bytes);
+	return cudaSuccess;
+}
+
+/* The failure of a kernel shows when its stream is done. */
+static int32_t fails_with;
+static struct codelet_failure failure;
+
+cudaError_t cudaStreamSynchronize(cudaStream_t on)
+{
+	failure.code = fails_with;
+	waited++;
+	return cudaSuccess;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on)
+{
+	enqueued++;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned flags)
+{
+	enqueued++;
+	return cudaSuccess;
+}
+
+/* ---- The rest of the engine --------------------------------------------------------------------------------- */
+
+int engine_check(const struct engine *e, int error, const char *what)
+{
+	return error ? log_error(CORALE_EDEVICE, e->rank, "%s: error %d", what, error) : 0;
+}
+
+int engine_check_driver(const struct engine *e, CUresult error, const char *what)
+{
+	return engine_check(e, error, what);
+}
+
+int codelets_follow(const struct codelet_follow *f, void *on)
+{
+	enqueued++;
+	return 0;
+}
+
+static struct engine open_engine(void)
+{
+	static struct codelet_state state;
+	memset(&capture, 0, sizeof capture);
+	memset(&known, 0, sizeof known);
+	memset(&failure, 0, sizeof failure);
+	enqueued = allocated = waited = fails_with = 0;
+	return (struct engine){ .driver = { .capture_info = capture_info,
+					    .stream_id = stream_id,
+					    .pointer_attributes = pointer_attributes },
+				.ranks = RANKS,
+				.world_ranks = RANKS,
+				.ordinal = GPU,
+				.state = &state,
+				.failure = &failure };
+}
+
+/* ---- What is admitted --------------------------------------------------------------------------------------- */
+
+static struct engine_call reduction(const void *send, void *recv)
+{
+	return (struct engine_call){ .coll = CORALE_ALL_REDUCE,
+				     .type = CORALE_INT32,
+				     .op = CORALE_SUM,
+				     .send = send,
+				     .recv = recv,
+				     .bytes = BYTES };
+}
+
+static int admit(struct engine *e, const void *send, void *recv, struct engine_admission *out)
+{
+	const struct engine_call call = reduction(send, recv);
+	const int ret = engine_admit(e, &call, stream, out);
+	assert_int_equal(enqueued, 0);
+	return ret;
+}
+
+static void test_memory(void **state)
+{
+	struct engine e = open_engine();
+	struct engine_admission got;
+	char plain[BYTES], gpu[BYTES];
+	(void)state;
+	known.at = gpu;
+	known.type = CU_MEMORYTYPE_DEVICE;
+	known.ordinal = GPU;
+	assert_int_equal(admit(&e, gpu, gpu, &got), 0);
+	assert_int_equal(got.plain, 0);
+	assert_int_equal(admit(&e, gpu, plain, &got), 0);
+	assert_int_equal(got.plain, ENGINE_PLAIN_RECV);
+	assert_int_equal(admit(&e, plain, gpu, &got), 0);
+	assert_int_equal(got.plain, ENGINE_PLAIN_SEND);
+	known.ordinal = GPU + 1;
+	assert_int_equal(admit(&e, plain, gpu, &got), CORALE_EINVAL);
+	assert_non_null(strstr(log_last_error(), "GPU 4"));
+	known.is_managed = 1;
+	assert_int_equal(admit(&e, gpu, gpu, &got), 0);
+	assert_int_equal(got.plain, 0);
+}
+
+/* GPU memory was freed, and ordinary memory is at its address. */
+static void test_address_reused(void **state)
+{
+	struct engine e = open_engine();
+	struct engine_admission got;
+	char memory[BYTES];
+	(void)state;
+	known.at = memory;
+	known.type = CU_MEMORYTYPE_DEVICE;
+	known.ordinal = GPU;
+	assert_int_equal(admit(&e, memory, memory, &got), 0);
+	assert_int_equal(got.plain, 0);
+	known.at = NULL;
+	assert_int_equal(admit(&e, memory, memory, &got), 0);
+	assert_int_equal(got.plain, ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV);
+}
+
+static void test_captures(void **state)
+{
+	struct engine e = open_engine();
+	struct engine_admission got;
+	char plain[BYTES];
+	(void)state;
+	capture.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	capture.id = 7;
+	assert_int_equal(admit(&e, NULL, NULL, &got), 0);
+	assert_int_equal(got.capture, 7);
+	assert_int_equal(admit(&e, plain, plain, &got), CORALE_ENOTSUP);
+	assert_non_null(strstr(log_last_error(), "host memory"));
+	capture.status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+	assert_int_equal(admit(&e, NULL, NULL, &got), CORALE_ENOTSUP);
+	assert_non_null(strstr(log_last_error(), "invalidated"));
+	capture.error = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	assert_int_equal(admit(&e, NULL, NULL, &got), CORALE_ENOTSUP);
+	assert_non_null(strstr(log_last_error(), "default stream"));
+}
+
+/* Threads may have one pthread_t by turns, but not one stream. */
+static void test_stream_per_thread(void **state)
+{
+	struct engine e = open_engine();
+	const struct engine_call call = reduction(NULL, NULL);
+	struct engine_admission got;
+	(void)state;
+	capture.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	capture.id = 7;
+	thread_id = 1;
+	assert_int_equal(engine_order(&e, cudaStreamPerThread, 7), 0);
+	assert_int_equal(engine_admit(&e, &call, cudaStreamPerThread, &got), 0);
+	assert_int_equal(engine_admit(&e, &call, stream, &got), 0);
+	thread_id = 2;
+	assert_int_equal(engine_admit(&e, &call, cudaStreamPerThread, &got), CORALE_ENOTSUP);
+	assert_int_equal(engine_admit(&e, &call, stream, &got), CORALE_ENOTSUP);
+	assert_non_null(strstr(log_last_error(), "cudaStreamPerThread"));
+	assert_int_equal(enqueued, 0);
+	capture.id = 8;
+	assert_int_equal(engine_admit(&e, &call, stream, &got), 0);
+}
+
+/* Eager calls: each thread's own comes behind the other's. */
+static void test_order_of_threads(void **state)
+{
+	struct engine e = open_engine();
+	(void)state;
+	e.counted = 1;
+	thread_id = 1;
+	assert_int_equal(engine_order(&e, cudaStreamPerThread, 0), 0);
+	enqueued = 0;
+	assert_int_equal(engine_order(&e, cudaStreamPerThread, 0), 0);
+	assert_int_equal(enqueued, 0);
+	thread_id = 2;
+	assert_int_equal(engine_order(&e, cudaStreamPerThread, 0), 0);
+	assert_int_equal(enqueued, 1);
+}
+
+/* ---- Ordinary host memory ----------------------------------------------------------------------------------- */
+
+static const int32_t before[COUNT] = { 1, 2, 3, 4 }, result[COUNT] = { 5, 6, 7, 8 };
+
+/* As a kernel that writes its result, whether it fails or not. */
+static int launch_call(struct engine *e, const struct engine_call *call, cudaStream_t on)
+{
+	memcpy(call->recv, result, BYTES);
+	return 0;
+}
+
+static int launch_messages(struct engine *e, const struct engine_message *m, int n, cudaStream_t on)
+{
+	memcpy(m->data, result, BYTES);
+	return 0;
+}
+
+static void expect(int ret, int code, const int32_t *memory)
+{
+	assert_int_equal(ret, code);
+	assert_memory_equal(memory, code ? before : result, BYTES);
+	assert_int_equal(allocated, 0);
+	assert_int_equal(waited, 1);
+	waited = failure.code = 0;
+}
+
+static void try_code(int code)
+{
+	struct engine e = open_engine();
+	const size_t counts[RANKS] = { COUNT, 0 }, displs[RANKS] = { 0 };
+	int32_t memory[COUNT], other[COUNT] = { 0 };
+	struct engine_call call = reduction(other, memory);
+	fails_with = code;
+	call.admission.plain = ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV;
+	memcpy(memory, before, BYTES);
+	expect(engine_stage_call(&e, &call, stream, launch_call), code, memory);
+	call.send = memory; /* in place */
+	memcpy(memory, before, BYTES);
+	expect(engine_stage_call(&e, &call, stream, launch_call), code, memory);
+	call = (struct engine_call){ .admission.plain = ENGINE_PLAIN_RECV,
+				     .coll = CORALE_ALL_TO_ALL_V,
+				     .type = CORALE_INT32,
+				     .recv = memory,
+				     .send_counts = counts,
+				     .send_displs = displs,
+				     .recv_counts = counts,
+				     .recv_displs = displs };
+	memcpy(memory, before, BYTES);
+	expect(engine_stage_call(&e, &call, stream, launch_call), code, memory);
+	const struct engine_message m = { .admission.plain = ENGINE_PLAIN_RECV,
+					  .data = memory,
+					  .bytes = BYTES,
+					  .type = CORALE_INT32,
+					  .peer = 1 };
+	memcpy(memory, before, BYTES);
+	expect(engine_stage_messages(&e, &m, 1, stream, launch_messages), code, memory);
+}
+
+static void test_staged(void **state)
+{
+	(void)state;
+	try_code(0);
+}
+
+static void test_staged_fails(void **state)
+{
+	(void)state;
+	try_code(CORALE_EMISMATCH);
+	try_code(CORALE_ETIMEDOUT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_memory),           cmocka_unit_test(test_address_reused),
+		cmocka_unit_test(test_captures),         cmocka_unit_test(test_stream_per_thread),
+		cmocka_unit_test(test_order_of_threads), cmocka_unit_test(test_staged),
+		cmocka_unit_test(test_staged_fails),
+	};
+	return cmocka_run_group_tests_name("admit", tests, NULL, NULL);
+}

@@ -1,0 +1,318 @@
+#define _GNU_SOURCE
+#include "fake_engine.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cuda/engine.h"
+#include "net/lanes.h"
+
+struct engine {
+	struct engine_params params;
+	struct remote remote;
+};
+
+enum { BLOCKS = 16, AREA = 64 << 10, SLOTS = 1 << 20 };
+
+/* ---- Coming and going ------------------------------------------------------------------------------------- */
+
+static int available(char *why_not, size_t bytes)
+{
+	(void)why_not;
+	(void)bytes;
+	return 1;
+}
+
+static int open_engine(const struct engine_params *p, struct engine **out)
+{
+	struct engine *e = calloc(1, sizeof *e);
+	if (!e)
+		abort();
+	e->params = *p;
+	if (p->world_ranks > p->ranks) {
+		e->remote =
+		    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
+		e->remote.peers = p->world_ranks - p->ranks;
+		e->remote.memory = calloc(1, lanes_bytes(&e->remote, p->pinned_bytes));
+	}
+	*out = e;
+	return 0;
+}
+
+static void close_engine(struct engine *e)
+{
+	free(e->remote.memory);
+	free(e);
+}
+
+static int enter(const struct engine *e)
+{
+	(void)e;
+	return 0;
+}
+
+static void leave(const struct engine *e, int entered)
+{
+	(void)e;
+	(void)entered;
+}
+
+static const char *gpu_name(const struct engine *e)
+{
+	(void)e;
+	return "NVIDIA H200";
+}
+
+static int processors(const struct engine *e)
+{
+	(void)e;
+	return 132;
+}
+
+/* Each rank has a GPU of its own. */
+static struct engine_identity identity(const struct engine *e)
+{
+	struct engine_identity id = { .pci = "0000:01:00.0" };
+	id.uuid[0] = (unsigned char)(1 + e->params.world_rank);
+	return id;
+}
+
+static void links(const struct engine *e, const struct engine_identity *gpus, int n, enum engine_link *out)
+{
+	(void)e;
+	(void)gpus;
+	for (int i = 0; i < n; i++)
+		out[i] = ENGINE_NVLINK;
+}
+
+static int window_fd(struct engine *e, int *fd)
+{
+	*fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return *fd < 0 ? log_error(CORALE_ESYSTEM, e->params.world_rank, "no /dev/null") : 0;
+}
+
+static void share_limits(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
+{
+	(void)e;
+	(void)max_blocks;
+	(void)rates;
+	(void)words_only;
+}
+
+static int connect_engines(struct engine *e, const int *fds)
+{
+	(void)e;
+	(void)fds;
+	return 0;
+}
+
+static struct remote remote(const struct engine *e)
+{
+	return e->remote;
+}
+
+static void set_lanes(struct engine *e, engine_open_end *open, void *ctx)
+{
+	(void)e;
+	(void)open;
+	(void)ctx;
+}
+
+/* The transport's threads may still look at it. */
+static void keep_remote(struct engine *e)
+{
+	e->remote.memory = NULL;
+}
+
+static void describe(const struct engine *e, struct plan_node *node)
+{
+	node->rates = rates_of_gpu(gpu_name(e));
+	node->ranks = e->params.ranks;
+	node->max_blocks = node->resident = BLOCKS;
+	node->words_bytes = node->lines_bytes = AREA;
+	node->slots_bytes = SLOTS;
+}
+
+static int add_list(struct engine *e, struct lowered *lowered, int *list)
+{
+	(void)e;
+	lowered_free(lowered);
+	*list = 0;
+	return 0;
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------ */
+
+static int admit(struct engine *e, const struct engine_call *call, void *stream, struct engine_admission *out)
+{
+	const struct fake_stream *s = stream;
+	(void)call;
+	*out = (struct engine_admission){ .capture = s->capture };
+	return s->refuses ? log_error(s->refuses, e->params.world_rank, "the stream takes no call") : 0;
+}
+
+static void enqueue(struct fake_stream *stream)
+{
+	atomic_fetch_add(&stream->calls, 1);
+}
+
+static int run(struct engine *e, const struct engine_call *call, void *stream)
+{
+	(void)e;
+	(void)call;
+	enqueue(stream);
+	return 0;
+}
+
+static int run_messages(struct engine *e, const struct engine_message *messages, int n, void *stream)
+{
+	(void)e;
+	(void)messages;
+	(void)n;
+	enqueue(stream);
+	return 0;
+}
+
+static int captures(const struct engine *e)
+{
+	(void)e;
+	return 0;
+}
+
+/* As CUDA does between a captured stream and another one. */
+static int join(struct engine *e, void *before, void *after)
+{
+	struct fake_stream *a = before, *b = after;
+	atomic_fetch_add(&a->joins, 1);
+	return a->capture == b->capture
+		   ? 0
+		   : log_error(CORALE_EDEVICE, e->params.world_rank, "the capture was invalidated");
+}
+
+/* ---- Nothing fails ---------------------------------------------------------------------------------------- */
+
+static int failure(const struct engine *e, struct engine_failure *out)
+{
+	(void)e;
+	(void)out;
+	return 0;
+}
+
+static uint64_t waits(const struct engine *e, int rank)
+{
+	(void)e;
+	(void)rank;
+	return 0;
+}
+
+static int nothing(struct engine *e)
+{
+	(void)e;
+	return 0;
+}
+
+static void release(struct engine *e)
+{
+	(void)e;
+}
+
+static void stop(struct engine *e, int code)
+{
+	(void)e;
+	(void)code;
+}
+
+static int withdraw(struct engine *e, int rank, int failed)
+{
+	(void)e;
+	(void)rank;
+	(void)failed;
+	return 0;
+}
+
+/* ---- Memory: no peer maps any ----------------------------------------------------------------------------- */
+
+static size_t memory(const struct engine *e)
+{
+	(void)e;
+	return 0;
+}
+
+static int alloc(struct engine *e, size_t bytes, void **out)
+{
+	*out = malloc(bytes);
+	return *out ? 0 : log_error(CORALE_ENOMEM, e->params.world_rank, "no memory");
+}
+
+static void free_memory(struct engine *e, void *memory, int used)
+{
+	(void)e;
+	(void)used;
+	free(memory);
+}
+
+static int share(struct engine *e, const void *buffer, size_t bytes,
+		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd)
+{
+	(void)e;
+	(void)buffer;
+	(void)bytes;
+	(void)handle;
+	(void)fd;
+	return CORALE_ENOTSUP;
+}
+
+static size_t scratch_bytes(const struct engine *e)
+{
+	(void)e;
+	return 0;
+}
+
+static uint64_t find(const struct engine *e, const void *buffer, size_t bytes)
+{
+	(void)e;
+	(void)buffer;
+	(void)bytes;
+	return 0;
+}
+
+const struct engine_ops engine_cuda = { .name = "fake",
+					.available = available,
+					.open = open_engine,
+					.close = close_engine,
+					.enter = enter,
+					.leave = leave,
+					.gpu_name = gpu_name,
+					.processors = processors,
+					.identity = identity,
+					.links = links,
+					.window_fd = window_fd,
+					.share_limits = share_limits,
+					.connect = connect_engines,
+					.remote = remote,
+					.set_lanes = set_lanes,
+					.keep_remote = keep_remote,
+					.describe = describe,
+					.add_list = add_list,
+					.admit = admit,
+					.run = run,
+					.run_messages = run_messages,
+					.captures = captures,
+					.join = join,
+					.failure = failure,
+					.waits = waits,
+					.health = nothing,
+					.finish = nothing,
+					.release = release,
+					.stop = stop,
+					.quit = stop,
+					.abort = stop,
+					.withdraw = withdraw,
+					.memory = memory,
+					.alloc = alloc,
+					.free = free_memory,
+					.share = share,
+					.scratch_bytes = scratch_bytes,
+					.find = find };

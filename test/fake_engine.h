@@ -1,0 +1,18 @@
+/*
+ * An engine without a GPU, in place of lib/cuda's: communicators of CORALE_DEVICE_CUDA come up by it, of one node or several, and calls are
+ * counted instead of run. What the engine would refuse is what a stream says.
+ */
+#ifndef FAKE_ENGINE_H
+#define FAKE_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* What is given as the stream of a call. */
+struct fake_stream {
+	int refuses; /* CORALE_E*: nothing can be enqueued on it; 0: it takes calls */
+	uint64_t capture; /* that it is in; 0: none */
+	atomic_int calls, joins; /* enqueued on it */
+};
+
+#endif

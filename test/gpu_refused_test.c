@@ -1,0 +1,208 @@
+/*
+ * Calls on GPUs that are refused leave nothing behind: no record that other ranks take for a call, no part of a group that has started, no
+ * capture that is spoilt. Ranks are threads with an engine that runs nothing (fake_engine.h), on one node or on a node each. Settings
+ * are read once a process: each case runs this program again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fake_engine.h"
+#include "team.h"
+
+/* A rank that waits looks for differences after 0.1 s. */
+enum { MOST_RANKS = 3, COUNT = 8, LATER_US = 300000, BYTES = 4096 };
+
+static int reduce(struct team_member *m, struct fake_stream *stream)
+{
+	static int32_t send[MOST_RANKS][COUNT], recv[MOST_RANKS][COUNT];
+	return corale_all_reduce(send[m->rank], recv[m->rank], COUNT, CORALE_INT32, CORALE_SUM, m->comm,
+				 stream);
+}
+
+static int is_last(const struct team_member *m)
+{
+	return m->rank == m->size - 1;
+}
+
+/* All ranks go on working. */
+static void expect_whole(struct team_member *m)
+{
+	struct fake_stream stream = { 0 };
+	team_expect(m, reduce(m, &stream), 0, "a call afterwards");
+	team_expect(m, atomic_load(&stream.calls), 1, "calls enqueued");
+	team_barrier(m);
+	team_expect(m, corale_comm_async_error(m->comm), 0, "the communicator");
+}
+
+/* ---- A refused call, then what all ranks do together, the last one later ------------------------------------ */
+
+static void refuse_then_come_late(struct team_member *m)
+{
+	struct fake_stream refusing = { .refuses = CORALE_ENOTSUP };
+	team_expect(m, reduce(m, &refusing), CORALE_ENOTSUP, "a call on a stream that takes none");
+	team_barrier(m);
+	if (is_last(m))
+		usleep(LATER_US);
+}
+
+static void then_alloc(struct team_member *m)
+{
+	void *memory = NULL;
+	refuse_then_come_late(m);
+	team_expect(m, corale_mem_alloc(m->comm, BYTES, &memory), 0, "corale_mem_alloc");
+	if (memory)
+		team_expect(m, corale_mem_free(m->comm, memory), 0, "corale_mem_free");
+	expect_whole(m);
+}
+
+static void then_register(struct team_member *m)
+{
+	static char memory[MOST_RANKS][BYTES];
+	void *handle = NULL;
+	refuse_then_come_late(m);
+	team_expect(m, corale_mem_register(m->comm, memory[m->rank], BYTES, &handle), 0,
+		    "corale_mem_register");
+	if (handle)
+		team_expect(m, corale_mem_deregister(m->comm, handle), 0, "corale_mem_deregister");
+	expect_whole(m);
+}
+
+static void then_split(struct team_member *m)
+{
+	corale_comm *child = NULL;
+	refuse_then_come_late(m);
+	team_expect(m, corale_comm_split(m->comm, 0, m->rank, &child), 0, "corale_comm_split");
+	corale_comm_destroy(child);
+	expect_whole(m);
+}
+
+/* ---- Groups ------------------------------------------------------------------------------------------------- */
+
+static void expect_nothing(struct team_member *m, const struct fake_stream *stream)
+{
+	team_expect(m, atomic_load(&stream->calls), 0, "calls enqueued of a group that was refused");
+	team_expect(m, atomic_load(&stream->joins), 0, "streams joined of a group that was refused");
+}
+
+/* The second collective is refused, so the first one does not start either. */
+static void group_of_collectives(struct team_member *m)
+{
+	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_ENOTSUP };
+	corale_group_begin();
+	team_expect(m, reduce(m, &good), 0, "a call in a group");
+	team_expect(m, reduce(m, &refusing), 0, "a call in a group");
+	team_expect(m, corale_group_end(), CORALE_ENOTSUP, "a group with a call that is refused");
+	expect_nothing(m, &good);
+	expect_whole(m);
+}
+
+static int exchange(struct team_member *m, struct fake_stream *out, struct fake_stream *in)
+{
+	static int32_t sent[MOST_RANKS][COUNT], received[MOST_RANKS][COUNT];
+	const int next = (m->rank + 1) % m->size, before = (m->rank + m->size - 1) % m->size;
+	corale_group_begin();
+	corale_send(sent[m->rank], COUNT, CORALE_INT32, next, m->comm, out);
+	corale_recv(received[m->rank], COUNT, CORALE_INT32, before, m->comm, in);
+	return corale_group_end();
+}
+
+/* Sends and receives start before the collective that is refused. */
+static void group_of_messages(struct team_member *m)
+{
+	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_EINVAL };
+	corale_group_begin();
+	exchange(m, &good, &good);
+	reduce(m, &refusing);
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "a group with a call that is refused");
+	expect_nothing(m, &good);
+	expect_whole(m);
+}
+
+/* A communicator's calls before another one's. */
+static void group_of_communicators(struct team_member *m)
+{
+	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_ENOTSUP };
+	corale_comm *child = NULL, *parent = m->comm;
+	team_expect(m, corale_comm_split(m->comm, 0, m->rank, &child), 0, "corale_comm_split");
+	for (int i = 0; child && i < 2; i++) {
+		corale_group_begin();
+		reduce(m, i ? &refusing : &good);
+		m->comm = child;
+		reduce(m, i ? &good : &refusing);
+		m->comm = parent;
+		team_expect(m, corale_group_end(), CORALE_ENOTSUP, "a group with a call that is refused");
+	}
+	expect_nothing(m, &good);
+	corale_comm_destroy(child);
+	expect_whole(m);
+}
+
+/* A group starts as one, and a captured call does not start before its graph does. */
+static void group_half_captured(struct team_member *m)
+{
+	struct fake_stream eager = { 0 }, captured = { .capture = 1 }, other = { .capture = 2 },
+			   same = { .capture = 1 };
+	team_expect(m, exchange(m, &eager, &captured), CORALE_ENOTSUP, "captured beside eager");
+	team_expect(m, exchange(m, &captured, &eager), CORALE_ENOTSUP, "eager beside captured");
+	team_expect(m, exchange(m, &captured, &other), CORALE_ENOTSUP, "in two captures");
+	corale_group_begin();
+	reduce(m, &eager);
+	reduce(m, &captured);
+	team_expect(m, corale_group_end(), CORALE_ENOTSUP, "collectives, captured beside eager");
+	expect_nothing(m, &eager);
+	expect_nothing(m, &captured);
+	team_expect(m, exchange(m, &captured, &same), 0, "two streams of one capture");
+	expect_whole(m);
+}
+
+/* ---- Running ------------------------------------------------------------------------------------------------ */
+
+static const struct team_case cases[] = {
+	{ "refused, then corale_mem_alloc", then_alloc },
+	{ "refused, then corale_mem_register", then_register },
+	{ "refused, then corale_comm_split", then_split },
+	{ "a group of collectives", group_of_collectives },
+	{ "a group of messages and a collective", group_of_messages },
+	{ "a group of two communicators", group_of_communicators },
+	{ "a group of captured and eager calls", group_half_captured },
+};
+enum { CASES = sizeof(cases) / sizeof(*cases) };
+
+static void run_case(void **state)
+{
+	static const char *const settings[] = { "CORALE_NODE_SIZE=8", "CORALE_NODE_SIZE=2",
+						"CORALE_NODE_SIZE=1" };
+	const struct team_case *c = *state;
+	char number[16];
+	snprintf(number, sizeof number, "%d", (int)(c - cases));
+	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+		assert_int_equal(team_spawn(settings[i], number), 0);
+}
+
+static int run_ranks(const struct team_case *c)
+{
+	corale_config config;
+	int faults = 0;
+	corale_config_init(&config);
+	config.device = CORALE_DEVICE_CUDA;
+	for (int ranks = 2; !faults && ranks <= MOST_RANKS; ranks++)
+		faults = team_run(ranks, &config, c->body, NULL);
+	return faults != 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct CMUnitTest tests[CASES];
+	if (argc > 1)
+		return run_ranks(&cases[atoi(argv[1]) % CASES]);
+	for (int i = 0; i < CASES; i++)
+		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)&cases[i] };
+	return _cmocka_run_group_tests("gpu_refused", tests, CASES, NULL, NULL);
+}
