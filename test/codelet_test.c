@@ -529,16 +529,16 @@ static void test_rates(void **state)
 	assert_true(rates_of_gpu(NULL) == other);
 	const struct rates *hopper = rates_of_gpu("NVIDIA H100 80GB HBM3");
 	assert_true(rates_are_known(hopper) && hopper != known);
-	assert_memory_equal(hopper->way, known->way, sizeof known->way);
+	assert_memory_equal(hopper->row, known->row, sizeof known->row);
 	assert_memory_equal(&hopper->block_gbs, &known->block_gbs, sizeof known->block_gbs);
 	assert_true(fabs(hopper->memory_gbs / known->memory_gbs - 3.35 / 4.8) < 0.001);
 	assert_true(fabs(hopper->links.reduce_gbs / known->links.reduce_gbs - 3.35 / 4.8) < 0.001);
 	assert_true(hopper->links.node_gbs == known->links.node_gbs && hopper->blocks == known->blocks);
 	assert_true(rates_of_gpu("NVIDIA H100 PCIe") == other && rates_of_gpu("NVIDIA H100 NVL") == other);
 	assert_true(rates_of_gpu("NVIDIA H100") == other);
-	for (int i = 0; i < RATES_WAYS; i++) {
-		assert_true(other->way[i].start_us > known->way[i].start_us);
-		assert_true(other->way[i].gbs < known->way[i].gbs && other->way[i].gbs > 0);
+	for (int i = 0; i < RATES_ROWS; i++) {
+		assert_true(other->row[i].start_us > known->row[i].start_us);
+		assert_true(other->row[i].gbs < known->row[i].gbs && other->row[i].gbs > 0);
 	}
 	for (int i = 0; i < RATES_BLOCK_KINDS; i++)
 		assert_true(other->block_gbs[i] < known->block_gbs[i] && other->block_gbs[i] > 0);

@@ -91,7 +91,8 @@ struct comm {
 	struct topo *topo;
 	struct plans plans; /* of the host engine */
 	struct topo gpu_topo; /* topo with the rates of GPUs, for: */
-	struct plans gpu_plans; /* the ways of calls on GPUs, and the plans of those that no codelet runs */
+	struct plans
+	    gpu_plans; /* of calls on GPUs: lists of choices, and the plans of those that no codelet runs */
 	struct plans narrow_plans; /* over nodes, of calls for whose lanes there is no room any more */
 	struct lanes_account lanes, narrow_lanes; /* that these plans use */
 	struct host_engine engine;
@@ -108,7 +109,7 @@ struct comm {
 	int64_t still_ns; /* since when, while a kernel runs */
 	struct recent *recent; /* calls on the GPU */
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
-	struct plan_node node; /* what the choice of its ways looks at */
+	struct plan_node node; /* limits on which the choice of a row depends */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
 	int registered; /* so far */
 	struct registration *registrations; /* memory that peers may map; mem.c */

@@ -111,8 +111,8 @@ void gpu_finish(struct comm *comm)
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
 	size_t blocks = coll_recv_blocks(c->coll, comm->size, comm->rank, c->root);
-	if (!c->recv || !row_next_codelet(c->coll, NULL) ||
-	    (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
+	const int lowered = coll_is_rooted(c->coll) && c->coll != CORALE_BROADCAST;
+	if (!c->recv || lowered || (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
 		return 0;
 	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
 }

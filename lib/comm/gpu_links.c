@@ -1,4 +1,4 @@
-/* How the GPUs of a CUDA communicator reach each other, and what that leaves of the ways in which small messages travel. */
+/* How the GPUs of a CUDA communicator reach each other, and by which protocols small messages may travel. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -6,7 +6,7 @@
 #include "gpu.h"
 #include "plan/row.h"
 
-/* Of a rank: the GPU of its node that its own reaches in the worst way. */
+/* The slowest link from a rank's GPU to another GPU of its node. */
 struct worst {
 	int32_t link; /* enum engine_link */
 	int32_t peer;

@@ -175,7 +175,7 @@ struct engine_ops {
 	/* That memory is never freed: something outside may still store there. */
 	void (*keep_remote)(struct engine *engine);
 
-	/* What the choice of a way needs to know of this engine; equal on all ranks from connect on. */
+	/* What the choice of a row needs to know of this engine; equal on all ranks from connect on. */
 	void (*describe)(const struct engine *engine, struct plan_node *node);
 
 	/* Takes over a lowered plan, which *list then names; one that is there already has that number. May copy to the GPU, but waits for no

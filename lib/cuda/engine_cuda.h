@@ -181,7 +181,7 @@ static inline struct codelet_args engine_args(struct engine *e)
 				      .ranks = e->ranks };
 }
 
-/* What shapes and the choice of a way need to know of it. */
+/* What shapes and the choice of a row need to know of it. */
 static inline void engine_describe(const struct engine *e, struct plan_node *node)
 {
 	node->rates = e->rates;

@@ -46,7 +46,7 @@ static uint64_t add_rates(uint64_t hash, const struct rates *rates)
 {
 	const double numbers[] = { rates->memory_gbs, rates->step_us,   rates->hop_us,
 				   rates->chunk_us,   rates->pieces_us, rates->last_bytes };
-	hash = add(hash, rates->way, sizeof rates->way);
+	hash = add(hash, rates->row, sizeof rates->row);
 	hash = add(hash, rates->block_gbs, sizeof rates->block_gbs);
 	hash = add(hash, numbers, sizeof numbers);
 	return add_number(hash, rates->scratch_bytes);

@@ -18,7 +18,7 @@ struct planner {
 	/* Between nodes of several ranks: calls of up to this size class take one channel, -1: none; by this planner, NULL: by who asks. */
 	int small_class;
 	const struct planner *small;
-	const struct plan_node *node; /* of GPUs: what their ways depend on; NULL: of hosts */
+	const struct plan_node *node; /* of GPUs: what their rows depend on; NULL: of hosts */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };
 

@@ -21,7 +21,7 @@ static const struct rates_links hosts = { .node_ns = 150,
 /* GPUs of this generation (Hopper, with 900 GB/s of NVLink): what does not depend on their memory. Ways and blocks: measured with 2 and 4 ranks
  * on H200, sums of floats (docs/performance.md). */
 #define HOPPER_NVLINK                                                                                        \
-	.way = { [RATES_PACKETS] = { 1.8, 260, 0 },                                                          \
+	.row = { [RATES_PACKETS] = { 1.8, 260, 0 },                                                          \
 		 [RATES_BLOCKS] = { 3.5, 320, 0 },                                                           \
 		 [RATES_PAIR_TWO_SHOT] = { 3.3, 353, 0.3 },                                                  \
 		 [RATES_TWO_SHOT] = { 3.3, 338, 0.5 },                                                       \
@@ -96,7 +96,7 @@ static const struct rates gpus[] = {
 		     .reduce_gbs = 500,
 		     .step_ns = 750,
 		     .fused_step_ns = 150 },
-	  .way = { [RATES_PACKETS] = { 2.7, 173, 0 },
+	  .row = { [RATES_PACKETS] = { 2.7, 173, 0 },
 		   [RATES_BLOCKS] = { 5.3, 213, 0 },
 		   [RATES_PAIR_TWO_SHOT] = { 5, 235, 0.5 },
 		   [RATES_TWO_SHOT] = { 5, 225, 0.8 },

@@ -1,6 +1,6 @@
 /*
  * What machines take for what: the data of the cost models, a row a class of machines. Pure. The arithmetic that reads them is in cost.c and
- * cost_rates.c (plans: hosts, and what GPUs run lowered) and in way_cost.c (what GPUs run by codelets).
+ * cost_rates.c (plans: hosts, and what GPUs run lowered) and in row_us.c (rows with a codelet).
  */
 #ifndef RATES_H
 #define RATES_H
@@ -21,8 +21,8 @@ struct rates_links {
 	double turn_ns; /* until a rank that shares its core gets its turn */
 };
 
-/* One way to run calls on GPUs: us before the first byte, GB/s of one GPU's link, us of each further piece. */
-struct rates_way {
+/* A row with a codelet: us before the first byte, GB/s of one GPU's link, us of each further piece. */
+struct rates_row {
 	double start_us, gbs, piece_us;
 };
 
@@ -45,7 +45,7 @@ enum rates_of {
 	RATES_MAPPED_PAIR, /* into registered memory */
 	RATES_MAPPED_DEALT,
 	RATES_COPIES, /* copy engines */
-	RATES_WAYS
+	RATES_ROWS
 };
 
 /* What one block of a kernel moves: then few blocks don't fill a link. */
@@ -55,7 +55,7 @@ struct rates {
 	const char *name; /* of the class, for people */
 	const char *gpu; /* the GPUs' name as their driver has it; NULL: any */
 	struct rates_links links; /* of lowered plans */
-	struct rates_way way[RATES_WAYS];
+	struct rates_row row[RATES_ROWS];
 	double block_gbs[RATES_BLOCK_KINDS];
 	double memory_gbs; /* of a kernel's reads and writes */
 	uint64_t scratch_bytes; /* that one GPU sends, from which scratch pays */

@@ -5,9 +5,9 @@
 
 enum { MOST_CHUNKS = 256 };
 
-static const struct rates_way *rate_of(const struct row *row, const struct plan_node *node)
+static const struct rates_row *rate_of(const struct row *row, const struct plan_node *node)
 {
-	return &node->rates->way[node->ranks == 2 ? row->pair : row->several];
+	return &node->rates->row[node->ranks == 2 ? row->pair : row->several];
 }
 
 double row_sent(const struct row *row, const struct plan_node *node, uint64_t bytes)
@@ -42,7 +42,7 @@ static double pieces(const struct row *row, const struct plan_node *node, uint64
 
 double row_kernel_us(const struct row *row, const struct plan_node *node, const struct plan_call *call)
 {
-	const struct rates_way *rate = rate_of(row, node);
+	const struct rates_row *rate = rate_of(row, node);
 	enum rates_block block = node->ranks > 2 ? row->several_block : row->pair_block;
 	double blocks_gbs = node->rates->block_gbs[block] * node->max_blocks,
 	       gbs = rate->gbs > blocks_gbs ? blocks_gbs : rate->gbs;
@@ -54,7 +54,7 @@ double row_kernel_us(const struct row *row, const struct plan_node *node, const 
 
 static double copies_gbs(const struct rates *rates)
 {
-	return rates->way[RATES_COPIES].gbs;
+	return rates->row[RATES_COPIES].gbs;
 }
 
 uint32_t plan_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes)
@@ -103,6 +103,6 @@ static double steps_us(const struct plan_node *node, const struct plan_call *cal
 
 double row_copies_us(const struct row *row, const struct plan_node *node, const struct plan_call *call)
 {
-	const struct rates_way *rate = rate_of(row, node);
+	const struct rates_row *rate = rate_of(row, node);
 	return steps_us(node, call) + rate->start_us + row_sent(row, node, call->bytes) / rate->gbs / 1e3;
 }

@@ -72,7 +72,7 @@ struct plan_shape {
 	uint32_t depth; /* messages in flight of a lane or crew */
 };
 
-/* Of a call by a way, whose buffers' addresses are even. */
+/* Of a call by a row, whose buffers' addresses are even. */
 struct plan_launch plan_launch_of(const struct row *row, const struct plan_node *node,
 				  const struct plan_call *call);
 
