@@ -147,7 +147,6 @@ static void free_comm(struct comm *comm)
 	host_engine_close(&comm->engine);
 	comm_close_windows(comm);
 	topo_destroy(comm->topo);
-	diagnose_close(comm);
 	plans_free(&comm->plans);
 	mem_close(comm);
 	free(comm->sends);

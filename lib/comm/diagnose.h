@@ -67,6 +67,4 @@ int diagnose_is_gone(const struct comm *comm, int rank);
 /* Fails comm because a call waits for a rank of this node that is gone. Returns CORALE_EPEER. */
 int diagnose_gone(struct comm *comm, const struct call *call, int rank);
 
-void diagnose_close(struct comm *comm);
-
 #endif
