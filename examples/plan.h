@@ -2,7 +2,6 @@
 #ifndef EXAMPLES_PLAN_H
 #define EXAMPLES_PLAN_H
 
-#include "plan/plan_way.h"
 #include "plan/planner.h"
 #include "check/sim.h"
 
@@ -19,19 +18,20 @@ struct plan_request {
 	int table; /* 0: leave the table of sizes out */
 };
 
-/* GPUs of one node, whose communicators choose among codelets. */
+/* GPUs, as their communicators choose rows. */
 struct plan_gpus {
 	int used;
 	struct plan_node node;
+	struct planner narrow; /* of small calls between nodes */
 };
 
-/* Whether the machine is GPUs of one node; then *planner is the one that their communicators have. rates: of their class. */
+/* Whether the machine is GPUs; then *planner is the one that their communicators have, as long as *gpus lasts. rates: of their class. */
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner);
-/* The plan of what runs a call in plain memory. Returns as planner_plan_call. */
+/* The plan of what runs a call in plain memory. Returns as planner_plan. */
 int plan_gpus_plan(const struct plan_request *request, const struct planner *planner,
 		   const struct plan_key *key, struct plan *plan, char *error, size_t error_bytes);
-/* Prints what runs the call, whose plan in plain memory this is, and its launches; why, and its modelled time; the table of all ways over sizes. */
+/* Prints what runs the call, whose plan in plain memory this is, and its launches; why, and its modelled time; the table of all rows over sizes. */
 void plan_gpus_print(const struct plan_request *request, const struct planner *planner,
 		     const struct plan *plan);
 void plan_gpus_print_times(const struct plan_request *request, const struct planner *planner);
@@ -41,7 +41,7 @@ void plan_gpus_print_table(const struct plan_request *request, const struct plan
 const char *plan_time_text(double ns, char *buf, size_t bytes);
 const char *plan_bytes_text(size_t bytes, char *buf, size_t room);
 
-/* Prints the plan, a rank's first steps, times, and the table; returns 0 or a CORALE_E* code. */
+/* Prints the plan, a rank's first steps, times, the choices over all sizes, and the table; returns 0 or a CORALE_E* code. */
 int plan_report(const struct plan_request *request, const struct planner *planner,
 		const struct plan_gpus *gpus);
 

@@ -1,38 +1,24 @@
-/* What a CUDA communicator on a machine of one node would run: a codelet, or the plan lowered. */
+/* What a CUDA communicator on a machine would run: a codelet, or the plan lowered. */
 #include <stdio.h>
 
 #include "base/collectives.h"
 #include "base/status.h"
 #include "kernels/codelets.h"
+#include "net/gpu_machine.h"
 #include "plan.h"
-
-static void set_node(struct plan_node *node, int ranks, const struct settings *settings,
-		     const struct rates *rates)
-{
-	struct codelet_layout layout;
-	int given = plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT);
-	codelet_layout_init(&layout, ranks,
-			    settings->gpu_window < settings->memory_cap ? settings->gpu_window
-									: settings->memory_cap);
-	*node = (struct plan_node){ .rates = rates,
-				    .ranks = ranks,
-				    .max_blocks = given && given < rates->blocks ? given : rates->blocks,
-				    .words_bytes = layout.words_bytes,
-				    .lines_bytes = layout.lines_bytes,
-				    .slots_bytes = layout.slots_bytes };
-	node->resident = given && given < 2 * rates->blocks ? given : 2 * rates->blocks;
-	node->scratch_bytes = 2 * shape_scratch_chunk(ranks, layout.bytes, settings->memory_cap);
-	plan_node_settings(node, settings);
-}
+#include "plan/choices.h"
+#include "plan/shape.h"
 
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner)
 {
-	gpus->used = !topo->shared_memory && topo->map.nodes == 1 && topo->map.ranks <= CODELET_MAX_RANKS;
+	const struct remote lanes = gpu_machine_lanes(&topo->map, settings);
+	gpus->used = !topo->shared_memory && topo->map.max_node_size <= CODELET_MAX_RANKS;
 	if (!gpus->used)
 		return 0;
-	set_node(&gpus->node, topo->map.ranks, settings, rates);
-	planner_init_gpus(planner, topo, settings, &gpus->node);
+	gpu_machine_init(&gpus->node, &topo->map, settings, rates);
+	gpu_machine_planners(topo, settings, &gpus->node, &lanes, planner, &gpus->narrow);
+	planner->small = &gpus->narrow;
 	return 1;
 }
 
@@ -40,7 +26,7 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 static struct plan_call call_of(const struct plan_request *r, const struct planner *planner, int memory)
 {
 	const size_t element = corale_type_bytes(r->type), bytes = r->bytes / element * element;
-	int scratch = planner->node->scratch_bytes ? PLAN_MEMORY_SCRATCH : 0;
+	int scratch = planner->node->scratch_bytes && !planner->node->over_nodes ? PLAN_MEMORY_SCRATCH : 0;
 	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? bytes : 0, plan_in_words(r->type),
 				   memory | scratch };
 }
@@ -51,25 +37,25 @@ int plan_gpus_plan(const struct plan_request *r, const struct planner *planner, 
 		   struct plan *plan, char *error, size_t error_bytes)
 {
 	const struct plan_call call = call_of(r, planner, PLAIN);
-	return planner_plan_call(planner, key, &call, plan, error, error_bytes);
+	return planner_plan(planner, key, &call, plan, error, error_bytes);
 }
 
-static void print_choice(const char *memory, const struct plan_way *way)
+static void print_choice(const char *memory, const struct row *row)
 {
-	if (way)
-		printf("%s: codelet %s, which runs %s%s%s%s", memory, plan_codelet_name(way->codelet),
-		       way->algo, way->lacks ? " (by hand: " : "", way->lacks ? way->lacks : "",
-		       way->lacks ? ")" : "");
+	if (row)
+		printf("%s: codelet %s, which runs %s%s%s%s", memory, plan_codelet_name(row->codelet),
+		       row->name, row->differs ? " (but " : "", row->differs ? row->differs : "",
+		       row->differs ? ")" : "");
 	else
 		printf("%s: lowered", memory);
 }
 
-static void print_launch(const char *memory, const struct plan_call *call, const struct plan_way *way,
+static void print_launch(const char *memory, const struct plan_call *call, const struct row *row,
 			 const struct planner *planner, const struct plan *lowered)
 {
 	char text[256];
-	if (way) {
-		const struct plan_launch launch = plan_launch_of(way, planner->node, call);
+	if (row) {
+		const struct plan_launch launch = plan_launch_of(row, planner->node, call);
 		struct plan_shape shape;
 		plan_shape(&launch, &shape);
 		plan_shape_print(&launch, &shape, text, sizeof text);
@@ -83,43 +69,47 @@ void plan_gpus_print(const struct plan_request *r, const struct planner *planner
 {
 	const int kind = coll_moves(r->coll) || r->coll == CORALE_ALL_REDUCE ? REGISTERED : PLAIN;
 	const struct plan_call plain = call_of(r, planner, PLAIN), registered = call_of(r, planner, kind);
-	const struct plan_way *way = planner_way(planner, &plain), *other = planner_way(planner, &registered);
-	if (coll_is_pair(r->coll)) {
-		printf("on GPUs:    sends and receives have a kernel of their own\n");
+	const struct row *row = planner_codelet(planner->node, &plain),
+			 *other = planner_codelet(planner->node, &registered);
+	if (coll_is_pair(r->coll) || plan->protocol == PLAN_GRANTED) {
+		printf(
+		    "on GPUs:    by the kernel of sends and receives, whose receiver says how each comes\n");
 		return;
 	}
 	printf("on GPUs:    ");
-	print_choice("plain memory", way);
-	print_choice("; registered memory", other);
+	print_choice("plain memory", row);
+	if (!planner->node->over_nodes)
+		print_choice("; registered memory", other);
 	printf("\n");
-	print_launch("plain memory", &plain, way, planner, plan);
-	print_launch("registered memory", &registered, other, planner, plan);
+	print_launch("plain memory", &plain, row, planner, plan);
+	if (!planner->node->over_nodes)
+		print_launch("registered memory", &registered, other, planner, plan);
 }
 
-static void print_ways(const struct plan_request *r, const struct planner *planner, const char *memory,
+static void print_rows(const struct plan_request *r, const struct planner *planner, const char *memory,
 		       int kind)
 {
 	const struct plan_call call = call_of(r, planner, kind);
-	int n;
-	const struct plan_way *ways = plan_ways(r->coll, &n);
+	const struct rates *rates = planner->node->rates;
 	printf("why:        %s memory, modelled:", memory);
-	for (int i = 0; i < n; i++) {
-		double us = plan_way_time(&ways[i], planner->node, &call);
+	for (const struct row *row = NULL; (row = row_next_codelet(r->coll, row));) {
+		double us = row_us(row, planner->node, &call);
 		if (us >= 0)
-			printf(" %s %s %.1f us;", plan_codelet_name(ways[i].codelet),
-			       plan_protocol_name(ways[i].protocol), us);
+			printf(" %s %s %.1f us;", plan_codelet_name(row->codelet),
+			       plan_protocol_name(row->protocol), us);
 	}
-	printf(" rates of %s\n", planner->node->rates->name);
+	printf(" rates of %s%s\n", rates->name,
+	       planner->node->ranks > rates->measured_ranks ? ", not measured with so many ranks" : "");
 }
 
 void plan_gpus_print_times(const struct plan_request *r, const struct planner *planner)
 {
 	const struct plan_call call = call_of(r, planner, PLAIN);
-	double us = plan_way_time(planner_way(planner, &call), planner->node, &call),
+	double us = row_us(planner_codelet(planner->node, &call), planner->node, &call),
 	       bound = cost_lower_bound(planner->topo, r->coll, r->bytes);
 	char time[32], least[32];
-	print_ways(r, planner, "plain", PLAIN);
-	print_ways(r, planner, "registered", REGISTERED);
+	print_rows(r, planner, "plain", PLAIN);
+	print_rows(r, planner, "registered", REGISTERED);
 	printf("modelled:   %s; no schedule on these links takes less than %s\n",
 	       plan_time_text(us * 1e3, time, sizeof time), plan_time_text(bound, least, sizeof least));
 }
@@ -128,18 +118,16 @@ void plan_gpus_print_times(const struct plan_request *r, const struct planner *p
 static void print_line(const struct plan_request *r, const struct planner *planner)
 {
 	const struct plan_call call = call_of(r, planner, PLAIN);
-	const struct plan_way *taken = planner_way(planner, &call);
+	const struct row *taken = planner_codelet(planner->node, &call);
 	char text[32];
-	int n;
-	const struct plan_way *ways = plan_ways(r->coll, &n);
 	printf("%8s", plan_bytes_text(r->bytes, text, sizeof text));
-	for (int i = 0; i < n; i++) {
-		double us = plan_way_time(&ways[i], planner->node, &call);
-		if (us < 0)
+	for (const struct row *row = NULL; (row = row_next_codelet(r->coll, row));) {
+		double us = row_us(row, planner->node, &call);
+		if (us < 0 && !(row->traits & ROW_OVER_NODES))
 			printf("  %21s ", "-");
-		else
+		else if (us >= 0)
 			printf("  %21s%s", plan_time_text(us * 1e3, text, sizeof text),
-			       &ways[i] == taken ? "*" : " ");
+			       row == taken ? "*" : " ");
 	}
 	printf("\n");
 }
@@ -147,16 +135,15 @@ static void print_line(const struct plan_request *r, const struct planner *plann
 void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner)
 {
 	struct plan_request r = *request;
-	int n;
-	const struct plan_way *ways = plan_ways(r.coll, &n);
 	if (!coll_has_count(r.coll))
 		return;
 	printf("\n%8s", "bytes");
-	for (int i = 0; i < n; i++) {
+	for (const struct row *row = NULL; (row = row_next_codelet(r.coll, row));) {
 		char name[32];
-		snprintf(name, sizeof name, "%s %s", plan_codelet_name(ways[i].codelet),
-			 plan_protocol_name(ways[i].protocol));
-		printf("  %21s ", name);
+		snprintf(name, sizeof name, "%s %s", plan_codelet_name(row->codelet),
+			 plan_protocol_name(row->protocol));
+		if (!(row->traits & ROW_OVER_NODES))
+			printf("  %21s ", name);
 	}
 	printf("\n");
 	for (r.bytes = 8; r.bytes <= (size_t)1 << 30; r.bytes *= 8)

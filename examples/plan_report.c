@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/collectives.h"
 #include "plan.h"
+#include "plan/choices.h"
 #include "plan/plan_print.h"
 
 enum { MOST_SIMULATED = 3000000, TEXT_BYTES = 16384 };
@@ -76,7 +78,7 @@ static void plot(const struct plan_request *request, const struct plan *plan, co
 {
 	char title[160], bytes[32];
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	snprintf(title, sizeof(title), "%s of %s by %s, %s", corale_coll_name(request->coll),
 		 plan_bytes_text(request->bytes, bytes, sizeof(bytes)), algo[plan->algo].name,
 		 request->machine ? request->machine : "this machine");
@@ -134,18 +136,18 @@ static void print_times(const struct plan_request *request, const struct planner
 static int print_size(const struct plan_request *request, const struct planner *planner, size_t bytes)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	char text[64], error[256];
 	struct plan plan, taken;
 	size_t count = bytes / corale_type_bytes(request->type);
 	struct plan_key key = planner_key(request->coll, count, request->type, request->op);
-	int ret = planner_plan(planner, &key, &taken, error, sizeof(error));
+	int ret = planner_plan(planner, &key, NULL, &taken, error, sizeof(error));
 	if (ret)
 		return ret;
 	printf("%8s  %12s", plan_bytes_text(bytes, text, sizeof(text)),
 	       plan_time_text(cost_lower_bound(planner->topo, request->coll, bytes), text + 32, 32));
 	for (int row = 0; row < rows; row++) {
-		if (algo[row].coll != request->coll)
+		if (algo[row].coll != request->coll || algo[row].codelet)
 			continue;
 		if (planner_build(planner, &key, row, &plan)) {
 			printf("  %14s", "-");
@@ -161,16 +163,42 @@ static int print_size(const struct plan_request *request, const struct planner *
 static int print_table(const struct plan_request *request, const struct planner *planner)
 {
 	int rows, ret = 0;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	printf("\n%8s  %12s", "bytes", "lower bound");
 	for (int row = 0; row < rows; row++)
-		if (algo[row].coll == request->coll)
+		if (algo[row].coll == request->coll && !algo[row].codelet)
 			printf("  %14s", algo[row].name);
 	printf("\n");
 	for (size_t bytes = 8; bytes <= (size_t)1 << 30 && !ret; bytes *= 8)
 		ret = print_size(request, planner, bytes);
 	printf("* is taken; - does not apply here\n");
 	return ret;
+}
+
+static void print_list(const struct plan_request *request, const struct planner *planner, const char *memory,
+		       int kind)
+{
+	struct choices choices;
+	char text[2048];
+	if (choices_of(planner, request->coll, request->type, kind, &choices, text, sizeof text) == 0)
+		choices_print(&choices, text, sizeof text);
+	printf("choices:    %s%s\n", memory, text);
+}
+
+/* What runs calls of all sizes, of a block or vector. */
+static void print_choices(const struct plan_request *request, const struct planner *planner)
+{
+	const struct plan_node *node = planner->node;
+	const int scratch = node && node->scratch_bytes ? PLAN_MEMORY_SCRATCH : 0;
+	if (coll_is_pair(request->coll) || !coll_has_count(request->coll))
+		return;
+	if (!node || node->over_nodes) {
+		print_list(request, planner, "", 0);
+		return;
+	}
+	print_list(request, planner, "plain memory: ", scratch);
+	print_list(request, planner,
+		   "registered memory: ", scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED);
 }
 
 int plan_report(const struct plan_request *request, const struct planner *planner,
@@ -182,7 +210,7 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	if (!text)
 		return CORALE_ENOMEM;
 	int ret = gpus->used ? plan_gpus_plan(request, planner, &key, &plan, text, TEXT_BYTES)
-			     : planner_plan(planner, &key, &plan, text, TEXT_BYTES);
+			     : planner_plan(planner, &key, NULL, &plan, text, TEXT_BYTES);
 	if (ret) {
 		fprintf(stderr, "corale-plan: %s\n", text);
 		free(text);
@@ -191,22 +219,21 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	print_machine(request, planner->topo);
 	if (gpus->used)
 		plan_gpus_print(request, planner, &plan);
-	else if (!planner->topo->shared_memory)
-		printf("on GPUs:    a model only: communicators over nodes send by pinned host memory, in "
-		       "shorter messages (docs/clusters.md)\n");
 	plan_print(&plan, text, TEXT_BYTES);
 	printf("%s\n", text);
 	if (request->steps > 0)
 		print_actions(request, planner->topo, &plan);
-	if (plan.codelet) {
+	if (plan.codelet && plan.protocol != PLAN_GRANTED) {
 		plan_gpus_print_times(request, planner);
 	} else {
 		planner_explain(planner, &plan, text, TEXT_BYTES);
 		printf("why:        %s\n", text);
 		print_times(request, planner, &plan);
 	}
-	print_simulation(request, planner->topo, &plan);
-	if (request->table && plan.codelet)
+	print_choices(request, planner);
+	if (!plan.codelet || request->plot) /* of a codelet the rates are measured */
+		print_simulation(request, planner->topo, &plan);
+	if (request->table && plan.codelet && plan.protocol != PLAN_GRANTED)
 		plan_gpus_print_table(request, planner);
 	else if (request->table && request->coll != CORALE_BARRIER)
 		ret = print_table(request, planner);

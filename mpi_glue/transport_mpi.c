@@ -1,9 +1,6 @@
 /*
- * Messages over MPI point-to-point, where there is no other network.
- *
- * Small messages travel in one packet behind their header; large ones follow their packet in pieces that MPI can
- * count. Below MPI_THREAD_MULTIPLE one thread at a time calls MPI, below MPI_THREAD_SERIALIZED only the one that opened: an abort
- * of another thread waits in the list until that one comes by.
+ * MPI point-to-point, where there is no other network. Below MPI_THREAD_MULTIPLE one thread at a time calls MPI, below
+ * MPI_THREAD_SERIALIZED only the one that opened: an abort of another thread waits until that one comes by.
  */
 #include "transport_mpi.h"
 
@@ -13,7 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "mpi_message.h"
+#include "mpi_link.h"
 #include "mpi_thread.h"
 
 static const double drain_seconds = 2;
@@ -44,8 +41,7 @@ static void free_transport(struct mpi_transport *t)
 	pthread_mutex_destroy(&t->lock);
 	free(t->ranks);
 	free(t->awaited.requests);
-	free(t->awaited.ops);
-	free(t->waiting);
+	free(t->awaited.links);
 	free(t);
 }
 
@@ -65,10 +61,10 @@ static struct mpi_transport *make_transport(MPI_Comm comm, const struct transpor
 	MPI_Comm_rank(comm, &t->address.rank);
 	MPI_Query_thread(&t->level);
 	t->opener = pthread_self();
-	t->end = &t->head;
+	t->held.end = &t->held.first;
+	t->notes.end = &t->notes.first;
 	t->ranks = calloc(n, sizeof(int));
-	t->waiting = calloc(n * TRANSPORT_MAX_LANES, sizeof(unsigned));
-	if (t->ranks && t->waiting)
+	if (t->ranks)
 		return t;
 	free_transport(t);
 	return NULL;
@@ -97,18 +93,17 @@ static int connect_mpi(struct transport *base)
 		block = a->block > block ? a->block : block;
 	}
 	MPI_Comm_get_attr(t->comm, MPI_TAG_UB, &limit, &found);
-	if (block >= (found ? *limit : 32767) / MPI_MESSAGE_TAGS)
+	if (block >= (found ? *limit : 32767) / MPI_LINK_TAGS)
 		return log_error(
 		    CORALE_ENOTSUP, t->params.rank,
 		    "transport mpi: this MPI has tags for %d communicators, and they are used up",
-		    (found ? *limit : 32767) / MPI_MESSAGE_TAGS);
+		    (found ? *limit : 32767) / MPI_LINK_TAGS);
 	next_block = block + 1;
-	t->first_tag = block * MPI_MESSAGE_TAGS;
+	t->first_tag = block * MPI_LINK_TAGS;
 	return 0;
 }
 
-/* From MPI_THREAD_SERIALIZED on any thread that makes a call of ours may; below, the one that MPI knows. */
-static int may_call(const struct mpi_transport *t)
+int mpi_may_call(const struct mpi_transport *t)
 {
 	return t->level >= MPI_THREAD_SERIALIZED || pthread_equal(t->opener, pthread_self());
 }
@@ -116,7 +111,7 @@ static int may_call(const struct mpi_transport *t)
 /* Communicators may be used by several threads at once; MPI may not, below MPI_THREAD_MULTIPLE. */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
-static void lock_mpi(struct mpi_transport *t)
+void mpi_lock(struct mpi_transport *t)
 {
 	pthread_mutex_lock(&t->lock);
 	if (t->level < MPI_THREAD_MULTIPLE)
@@ -135,83 +130,49 @@ static int try_lock_mpi(struct mpi_transport *t)
 	return busy;
 }
 
-static void unlock_mpi(struct mpi_transport *t)
+void mpi_unlock(struct mpi_transport *t)
 {
 	if (t->level < MPI_THREAD_MULTIPLE)
 		pthread_mutex_unlock(&one_at_a_time);
 	pthread_mutex_unlock(&t->lock);
 }
 
-static int check(const struct mpi_transport *t, int peer, int lane)
+static int check(const struct mpi_transport *t, int peer, size_t bytes)
 {
-	if (peer >= 0 && peer < t->params.size && lane >= 0 && lane < TRANSPORT_MAX_LANES)
-		return 0;
-	return log_error(CORALE_EINVAL, t->params.rank,
-			 "transport mpi: peer %d, lane %d; expected peers below %d, lanes below %d", peer,
-			 lane, t->params.size, TRANSPORT_MAX_LANES);
-}
-
-static int finish_at_once(struct transport_request *request, int status)
-{
-	request->status = status;
-	atomic_store_explicit(&request->done, 1, memory_order_release);
-	return status;
-}
-
-/* Adds to the list, and lets MPI begin if this thread may. */
-static int submit(struct mpi_transport *t, int peer, int lane, int sends, const void *header, void *buf,
-		  size_t bytes, struct transport_request *request)
-{
-	int ret = check(t, peer, lane);
-
-	request->status = 0;
-	request->bytes = sends ? bytes : 0;
-	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
-	if (!ret && !may_call(t))
-		ret = log_error(
-		    CORALE_ENOTSUP, t->params.rank,
-		    "transport mpi: this thread has not made the communicator, and MPI has a thread "
-		    "level below MPI_THREAD_SERIALIZED: ask MPI_Init_thread for that, or make all "
-		    "calls from one thread");
-	if (ret)
-		return finish_at_once(request, ret);
-	lock_mpi(t);
-	ret = t->failure ? t->failure : mpi_message_add(t, peer, lane, sends, header, buf, bytes, request);
-	if (!ret)
-		mpi_message_advance(t);
-	unlock_mpi(t);
-	return ret ? finish_at_once(request, ret) : 0;
-}
-
-static int post_send(struct transport *t, int peer, int lane, const void *header, const void *buf,
-		     size_t bytes, struct transport_request *request)
-{
-	return submit(of(t), peer, lane, 1, header, (void *)buf, bytes, request);
-}
-
-static int post_recv(struct transport *t, int peer, int lane, void *buf, size_t capacity,
-		     struct transport_request *request)
-{
-	return submit(of(t), peer, lane, 0, NULL, buf, capacity, request);
+	if (peer < 0 || peer >= t->params.size)
+		return log_error(CORALE_EINVAL, t->params.rank,
+				 "transport mpi: peer %d; expected one below %d", peer, t->params.size);
+	if (bytes > TRANSPORT_CONTROL_BYTES)
+		return log_error(CORALE_EINVAL, t->params.rank,
+				 "transport mpi: a control message of %zu bytes; at most %d", bytes,
+				 TRANSPORT_CONTROL_BYTES);
+	return 0;
 }
 
 static int control(struct transport *base, int peer, const void *message, size_t bytes)
 {
 	struct mpi_transport *t = of(base);
-	int ret = check(t, peer, 0);
-
-	if (ret)
-		return ret;
-	if (bytes > TRANSPORT_CONTROL_BYTES)
-		return log_error(CORALE_EINVAL, t->params.rank,
-				 "transport mpi: a control message of %zu bytes; at most %d", bytes,
-				 TRANSPORT_CONTROL_BYTES);
-	lock_mpi(t);
-	ret = mpi_message_add(t, peer, 0, 1, NULL, (void *)message, bytes, NULL);
-	if (!ret && may_call(t))
-		mpi_message_advance(t);
-	unlock_mpi(t);
-	return ret;
+	const int ret = check(t, peer, bytes);
+	struct note {
+		struct mpi_op op;
+		struct mpi_packet packet;
+	} *note = ret ? NULL : calloc(1, sizeof(*note));
+	if (!note)
+		return ret ? ret
+			   : log_error(CORALE_ENOMEM, t->params.rank,
+				       "transport mpi: no memory for a control message");
+	note->op = (struct mpi_op){ .requests = { MPI_REQUEST_NULL, MPI_REQUEST_NULL },
+				    .peer = peer,
+				    .packet = &note->packet };
+	note->packet.bytes = bytes;
+	memcpy(note->packet.payload, message, bytes);
+	mpi_lock(t);
+	*t->notes.end = &note->op;
+	t->notes.end = &note->op.next;
+	if (mpi_may_call(t))
+		mpi_link_advance(t);
+	mpi_unlock(t);
+	return 0;
 }
 
 static int find_rank(const struct mpi_transport *t, int rank)
@@ -226,7 +187,7 @@ static int find_rank(const struct mpi_transport *t, int rank)
 static int take_control(struct mpi_transport *t, struct mpi_packet *packet)
 {
 	MPI_Status status;
-	int there = 0, tag = t->first_tag + MPI_MESSAGE_CONTROL_TAG;
+	int there = 0, tag = t->first_tag + MPI_LINK_CONTROL_TAG;
 
 	if (MPI_Iprobe(MPI_ANY_SOURCE, tag, t->comm, &there, &status) || !there)
 		return -1;
@@ -240,30 +201,32 @@ static int progress(struct transport *base)
 	struct mpi_transport *t = of(base);
 	struct mpi_packet packet;
 
-	if (!may_call(t) || try_lock_mpi(t))
+	if (!mpi_may_call(t) || try_lock_mpi(t))
 		return 0;
-	int moved = mpi_message_advance(t), lost = t->lost - 1;
+	int moved = mpi_link_advance(t);
+	const int lost = t->lost - 1, code = t->lost_code;
 	int peer = take_control(t, &packet);
 	t->lost = 0;
-	unlock_mpi(t);
+	mpi_unlock(t);
 	if (peer >= 0)
 		t->params.on_control(t->params.handler_ctx, peer, packet.payload, packet.bytes);
 	if (lost >= 0)
-		t->params.on_failure(t->params.handler_ctx, lost, CORALE_EPEER, "MPI reported an error");
+		t->params.on_failure(t->params.handler_ctx, lost, code,
+				     "a message to or from it failed, as was said before");
 	return moved || peer >= 0 || lost >= 0;
 }
 
 /* Lets MPI go on for a while; 1 if nothing is left. */
-static int drain(struct mpi_transport *t, double seconds)
+static int drain(struct mpi_transport *t)
 {
-	double deadline = MPI_Wtime() + seconds;
+	const double deadline = MPI_Wtime() + drain_seconds;
 	int left;
 	do {
-		lock_mpi(t);
-		if (may_call(t))
-			mpi_message_advance(t);
-		left = t->head != NULL;
-		unlock_mpi(t);
+		mpi_lock(t);
+		if (mpi_may_call(t))
+			mpi_link_advance(t);
+		left = t->held.first || t->notes.first || t->awaited.count;
+		mpi_unlock(t);
 		if (left)
 			sched_yield();
 	} while (left && MPI_Wtime() < deadline);
@@ -278,15 +241,16 @@ static void fail(struct transport *base, int code)
 {
 	struct mpi_transport *t = of(base);
 
-	lock_mpi(t);
+	mpi_lock(t);
 	if (!t->failure)
 		t->failure = code;
-	mpi_message_cancel(t, code, may_call(t));
-	unlock_mpi(t);
-	if (drain(t, drain_seconds))
+	if (mpi_may_call(t))
+		mpi_link_cancel(t);
+	mpi_unlock(t);
+	if (drain(t))
 		return;
 	pthread_mutex_lock(&t->lock);
-	int left = mpi_message_abandon(t, code);
+	int left = mpi_link_abandon(t);
 	pthread_mutex_unlock(&t->lock);
 	log_line(LOG_WARN, t->params.rank,
 		 "transport mpi: gave up %d messages that MPI still holds; their buffers may yet be used",
@@ -305,13 +269,9 @@ static void close_mpi(struct transport *base)
 {
 	struct mpi_transport *t = of(base);
 
-	if (!t->failure) {
-		lock_mpi(t);
-		mpi_message_cancel(t, CORALE_EABORTED, may_call(t));
-		unlock_mpi(t);
-	}
-	if (!drain(t, drain_seconds))
-		fail(base, CORALE_EABORTED);
+	if (!t)
+		return;
+	fail(base, CORALE_EABORTED);
 	free_transport(t);
 }
 
@@ -319,8 +279,7 @@ static const struct transport_ops ops = {
 	.mover = TRANSPORT_BY_CALLERS,
 	.one_rail = 1, /* messages wake no thread of another rail's */
 	.connect = connect_mpi,
-	.send = post_send,
-	.recv = post_recv,
+	.links = &mpi_link_ops,
 	.progress = progress,
 	.control = control,
 	.fail = fail,

@@ -17,7 +17,7 @@
 static int coll_of(int row)
 {
 	int rows;
-	return algo_table(&rows)[row].coll;
+	return row_table(&rows)[row].coll;
 }
 
 static int is_rooted(int row)
@@ -99,7 +99,7 @@ static void run_range(void **state)
 {
 	const struct range *range = *state;
 	int rows, ran = 0;
-	algo_table(&rows);
+	row_table(&rows);
 	for (int n = range->first; n <= range->last; n += range->first > 1 ? thin() : 1) {
 		for (int split = 0; split < NUM_SPLITS; split++) {
 			struct topo *topo = cases_topo(n, (enum plan_split)split);

@@ -45,7 +45,7 @@ if [ $beside = yes ]; then
 	exit 0
 fi
 # Ours 2 us and 300 GB/s, NCCL 4 us and 350 GB/s: 14 sizes, of which the last 6 are slower. Integers take 1.2 times as
-# long, a forced way 1.05 times, packets twice, but two_shot from 1 MB on 0.8 times.
+# long, a forced way 1.05 times, LL128 twice, but SENTINEL from 1 MB on 0.8 times.
 awk -v OFS='\t' -v coll="${coll%_perf}" -v head="$head" -v types="$types" -v proto="$CORALE_PROTO" -v nccl=$nccl 'BEGIN {
 	print "# corale-perf-raw 1", head
 	print "coll", "bytes", "type", "us", "algbw", "busbw", "wrong", "ours_us", "nccl_stock_us", "nccl_best_us",
@@ -53,7 +53,7 @@ awk -v OFS='\t' -v coll="${coll%_perf}" -v head="$head" -v types="$types" -v pro
 	for (n = split(types, type, " "); n; n--)
 		for (bytes = 8; bytes <= 512 * 1024 * 1024; bytes *= 4) {
 			us = 2 + bytes / 300e3
-			us *= proto == "" || proto == "auto" ? 1 : proto == "packets" ? 2 : proto == "two_shot" && bytes > 1e6 ? 0.8 : 1.05
+			us *= proto == "" || proto == "auto" ? 1 : proto == "LL128" ? 2 : proto == "SENTINEL" && bytes > 1e6 ? 0.8 : 1.05
 			us *= type[n] == "int32" ? 1.2 : 1
 			best = 4 + bytes / 350e3
 			line = coll OFS bytes OFS type[n] OFS us OFS bytes / us / 1e3 OFS 1.5 * bytes / us / 1e3 OFS 0
@@ -120,7 +120,7 @@ if command -v python3 >/dev/null; then
 	page=$scratch/full/performance.md
 	grep -q '^| int32 | \*\*2.40 (1.20)\*\* |' "$page" && grep -q '^| float64 | 2.00 (1.00) |' "$page"
 	tell "other types beside float32"
-	grep -q '^| 512 B | 2.00 (0.95 copies) |' "$page" && grep -q '^| 2 MB | \*\*8.99 (1.25 two_shot)\*\* |' "$page"
+	grep -q '^| 512 B | 2.00 (0.95 CE) |' "$page" && grep -q '^| 2 MB | \*\*8.99 (1.25 SENTINEL)\*\* |' "$page"
 	tell "the choice beside the best forced way"
 	grep -q '^| 4 | all_reduce 256 MB | 124 | corale, allocated | 1000 | 1250 | +25.0 % | 1500 | 1530 | +2.0 % |' "$page"
 	tell "calls beside products"

@@ -216,7 +216,7 @@ static void test_mutations(void **state)
 {
 	int rows, tried = 0, ran = 0;
 	const struct mutation *m = *state;
-	algo_table(&rows);
+	row_table(&rows);
 	struct topo *topos[] = { cases_topo(6, SPLIT_ONE_NODE), cases_topo(7, SPLIT_THREES),
 				 cases_topo(11, SPLIT_UNEVEN) };
 	for (int i = 0; i < rows * 3 * 2; i++) {
@@ -250,7 +250,7 @@ static void expect(const struct plan_case *c, const struct plan *plan, const cha
 
 static int find_row(corale_coll coll, const char *name)
 {
-	int row = algo_row(coll, name);
+	int row = row_find(coll, name);
 	if (row < 0)
 		fail_msg("no algorithm %s", name);
 	return row;
@@ -336,7 +336,7 @@ static void test_sequences(void **state)
 {
 	(void)state;
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	enum { CALLS = 40 };
 	for (int n = 2; n <= 9; n++) {
 		struct topo *topo = cases_topo(n, n % 2 ? SPLIT_THREES : SPLIT_ONE_NODE);

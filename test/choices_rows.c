@@ -5,13 +5,13 @@
 #include "plan/planner.h"
 
 /* CORALE_ALGO's text for one row. A name stands for longer names that begin with it, too, so those are excluded. */
-static void force(const struct algo *table, int rows, int row, char *text, size_t bytes)
+static void force(const struct row *table, int rows, int row, char *text, size_t bytes)
 {
-	const struct algo *algo = &table[row];
+	const struct row *algo = &table[row];
 	const char *coll = corale_coll_name(algo->coll);
 	size_t length = (size_t)snprintf(text, bytes, "%s:%s", coll, algo->name);
 	for (int i = 0; i < rows && length < bytes; i++)
-		if (i != row && table[i].coll == algo->coll &&
+		if (i != row && table[i].coll == algo->coll && !table[i].codelet &&
 		    !strncmp(table[i].name, algo->name, strlen(algo->name)))
 			length +=
 			    (size_t)snprintf(text + length, bytes - length, ",%s:^%s", coll, table[i].name);
@@ -21,7 +21,7 @@ static void force(const struct algo *table, int rows, int row, char *text, size_
 static void add(const struct choices_job *job, const char *kind, int row, struct choices_candidate *c)
 {
 	int rows;
-	const struct algo *table = algo_table(&rows);
+	const struct row *table = row_table(&rows);
 	memset(c, 0, sizeof(*c));
 	c->kind = kind;
 	c->row = row;
@@ -35,10 +35,10 @@ int choices_open(const struct choices_job *job, corale_coll coll, int vs_mpi,
 		 struct choices_candidate *candidates)
 {
 	int rows, n = 0;
-	const struct algo *table = algo_table(&rows);
+	const struct row *table = row_table(&rows);
 	add(job, "choice", -1, &candidates[n++]);
 	for (int row = 0; row < rows; row++) {
-		if (table[row].coll != coll || !strcmp(table[row].name, "local"))
+		if (table[row].coll != coll || table[row].codelet || !strcmp(table[row].name, "local"))
 			continue;
 		choices_must("room for all algorithms",
 			     n + vs_mpi < CHOICES_MOST_CANDIDATES ? 0 : CORALE_EINTERNAL);
@@ -73,7 +73,7 @@ int choices_plan(struct choices_candidate *c, const struct choices_call *call)
 	ret = plans_find(&c->plans, comm->rank, &key, &entry);
 	if (ret)
 		return ret;
-	c->algo = c->row < 0 || entry->plan.algo == c->row ? algo_table(&rows)[entry->plan.algo].name : NULL;
+	c->algo = c->row < 0 || entry->plan.algo == c->row ? row_table(&rows)[entry->plan.algo].name : NULL;
 	c->model_us = cost_of_plan(comm->topo, &entry->plan, call->count) / 1e3;
 	return 0;
 }

@@ -7,9 +7,7 @@
 
 #include "base/status.h"
 #include "comm/gpu.h"
-#include "kernels/codelets.h"
-#include "net/lanes.h"
-#include "plan/shape.h"
+#include "net/gpu_machine.h"
 
 struct chosen {
 	struct comm comm;
@@ -46,46 +44,13 @@ static void must(int is_right, const char *what)
 	exit(1);
 }
 
-static int least_node_size(const struct plan_map *map)
-{
-	int least = map->max_node_size;
-	for (int b = 0; b < map->nodes; b++) {
-		const int size = map->node_first[b + 1] - map->node_first[b];
-		least = size < least ? size : least;
-	}
-	return least;
-}
-
-/* As the engine describes a GPU that has the blocks of its class. */
-static void set_node(struct comm *comm, const struct rates *rates)
-{
-	const struct settings *s = &comm->settings;
-	const int ranks = comm->topo->map.max_node_size,
-		  given = plan_most_blocks(s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT);
-	struct codelet_layout layout;
-	codelet_layout_init(&layout, ranks, s->gpu_window < s->memory_cap ? s->gpu_window : s->memory_cap);
-	comm->node = (struct plan_node){
-		.rates = rates,
-		.ranks = ranks,
-		.max_blocks = given && given < rates->blocks ? given : rates->blocks,
-		.resident = given && given < 2 * rates->blocks ? given : 2 * rates->blocks,
-		.words_bytes = layout.words_bytes,
-		.lines_bytes = layout.lines_bytes,
-		.slots_bytes = layout.slots_bytes,
-		.scratch_bytes = 2 * shape_scratch_chunk(ranks, layout.bytes, s->memory_cap),
-	};
-	plan_node_settings(&comm->node, s);
-}
-
 static void open_gpus(struct comm *comm, const char *gpu)
 {
 	const struct plan_map *map = &comm->topo->map;
-	set_node(comm, rates_of_gpu(gpu));
-	if (map->nodes > 1) {
+	gpu_machine_init(&comm->node, map, &comm->settings, rates_of_gpu(gpu));
+	shape = gpu_machine_lanes(map, &comm->settings);
+	if (map->nodes > 1)
 		comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
-		shape = lanes_shape(comm->size, map->nodes, map->max_node_size, least_node_size(map),
-				    comm->settings.pinned_memory);
-	}
 	must(gpu_plans_open(comm) == 0, "gpu_plans_open");
 }
 
@@ -122,7 +87,7 @@ void chosen_close(struct chosen *chosen)
 static void print_plan(const struct plan *plan, const char *how, char *text, size_t bytes)
 {
 	int rows;
-	snprintf(text, bytes, "%s%s %dx%u", algo_table(&rows)[plan->algo].name, how, plan->channels,
+	snprintf(text, bytes, "%s%s %dx%u", row_table(&rows)[plan->algo].name, how, plan->channels,
 		 plan->chunk_bytes);
 }
 
@@ -145,20 +110,18 @@ static int choose_codelet(struct comm *comm, const struct chosen_call *c, char *
 	memory |= c->memory & CHOSEN_REGISTERED ? PLAN_MEMORY_REGISTERED : 0;
 	memory |= c->memory & CHOSEN_EXPORTED ? PLAN_MEMORY_EXPORTED : 0;
 	const struct plan_call call = { c->coll, c->bytes, plan_in_words(c->type), memory };
-	const struct plan_way *way = planner_way(&comm->gpu_plans.planner, &call);
-	if (!way)
+	const struct choices *choices = plans_codelets(&comm->gpu_plans, 0, &call);
+	must(choices != NULL, "plans_codelets");
+	const struct row *row = choices_find(choices, c->bytes)->row;
+	if (!row)
 		return 0;
-	snprintf(text, bytes, "%s %s%s%s", way->algo, plan_protocol_name(way->protocol),
-		 plan_way_scratch(way, &comm->node, &call) ? " staged" : "",
-		 plan_way_direct(way, &comm->node, &call) ? " registered" : "");
+	if (row->traits & ROW_OVER_NODES)
+		snprintf(text, bytes, "edges");
+	else
+		snprintf(text, bytes, "%s %s%s%s", row->name, plan_protocol_name(row->protocol),
+			 row_uses_scratch(row, &comm->node, &call) ? " staged" : "",
+			 row_stores_direct(row, &comm->node, &call) ? " registered" : "");
 	return 1;
-}
-
-/* Over nodes no plan runs what has counts of its own for each edge, or many peers a rank. */
-static int is_by_edges(const struct comm *comm, const struct chosen_call *c)
-{
-	const int many = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
-	return comm->proxy && (c->coll == CORALE_ALL_TO_ALL_V || (c->coll == CORALE_ALL_TO_ALL && many));
 }
 
 static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char *text, size_t bytes)
@@ -167,11 +130,9 @@ static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char 
 				   .count = c->bytes / corale_type_bytes(c->type),
 				   .type = c->type };
 	struct engine_call found = { 0 };
-	if (is_by_edges(comm, c))
-		snprintf(text, bytes, "edges");
-	else if (!comm->proxy && choose_codelet(comm, c, text, bytes))
+	if (choose_codelet(comm, c, text, bytes))
 		return;
-	else if (gpu_plan(comm, &call, &found))
+	if (gpu_plan(comm, &call, &found))
 		snprintf(text, bytes, "refused");
 	else
 		print_plan(found.plan, found.narrow ? " narrow" : " lowered", text, bytes);

@@ -1,5 +1,5 @@
 /*
- * The choice of a fused codelet (plan_way.h): whatever the call, one that can run it, the fastest by the model or
+ * The choice of a row with a codelet (row.h): whatever the call, one that can run it, the fastest by the model or
  * the one that was asked for.
  */
 #include <setjmp.h>
@@ -14,8 +14,7 @@
 #include "base/collectives.h"
 #include "kernels/codelets.h"
 #include "plan_cases.h"
-#include "plan/plan_way.h"
-#include "plan/plan_way_print.h"
+#include "plan/choices.h"
 #include "plan/planner.h"
 
 enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
@@ -106,52 +105,49 @@ static struct plan_call call_of(const struct question *q)
 	return (struct plan_call){ q->coll, q->bytes, q->words, q->memory };
 }
 
-static const struct plan_way *chosen_way(const struct question *q)
+static const struct row *chosen_row(const struct question *q)
 {
-	const struct planner planner = { .node = &q->node };
 	const struct plan_call call = call_of(q);
-	return planner_way(&planner, &call);
+	return planner_codelet(&q->node, &call);
 }
 
 static enum plan_codelet choice(const struct question *q)
 {
-	const struct plan_way *way = chosen_way(q);
+	const struct row *way = chosen_row(q);
 	return way ? way->codelet : CODELET_NONE;
 }
 
 /* The row of a codelet that can run the call, or NULL; there is never another one. */
-static const struct plan_way *row_of(const struct question *q, enum plan_codelet codelet)
+static const struct row *row_of(const struct question *q, enum plan_codelet codelet)
 {
 	const struct plan_call call = call_of(q);
-	const struct plan_way *found = NULL;
-	int n;
-	const struct plan_way *ways = plan_ways(q->coll, &n);
-	for (int i = 0; i < n; i++)
-		if (ways[i].codelet == codelet && plan_way_time(&ways[i], &q->node, &call) >= 0) {
+	const struct row *found = NULL, *row = NULL;
+	while ((row = row_next_codelet(q->coll, row)))
+		if (row->codelet == codelet && row_us(row, &q->node, &call) >= 0) {
 			assert_null(found);
-			found = &ways[i];
+			found = row;
 		}
 	return found;
 }
 
 static double time_of(const struct question *q, enum plan_codelet codelet)
 {
-	const struct plan_way *way = row_of(q, codelet);
+	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
-	return way ? plan_way_time(way, &q->node, &call) : -1;
+	return way ? row_us(way, &q->node, &call) : -1;
 }
 
 static int wants_scratch(const struct question *q, enum plan_codelet codelet)
 {
-	const struct plan_way *way = row_of(q, codelet);
+	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
-	return way && plan_way_scratch(way, &q->node, &call);
+	return way && row_uses_scratch(way, &q->node, &call);
 }
 
 static int stores_direct(const struct question *q)
 {
 	const struct plan_call call = call_of(q);
-	return plan_way_direct(chosen_way(q), &q->node, &call);
+	return row_stores_direct(chosen_row(q), &q->node, &call);
 }
 
 static void complain(const struct question *q, enum plan_codelet codelet, const char *what)
@@ -177,14 +173,28 @@ static void check_free_choice(const struct question *q)
 	}
 }
 
+/* Slots take what goes to registered memory, too. */
+static int can_by(struct question q, enum plan_protocol protocol)
+{
+	const struct row *row = NULL;
+	if (protocol == PLAN_FIFO)
+		q.memory &= PLAN_MEMORY_SCRATCH;
+	const struct plan_call call = call_of(&q);
+	while ((row = row_next_codelet(q.coll, row)))
+		if (row->protocol == protocol && row_us(row, &q.node, &call) >= 0)
+			return 1;
+	return 0;
+}
+
 static void check_forced(struct question q)
 {
-	enum plan_codelet free_choice = choice(&q);
-	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
-		q.node.forced = 1u << c;
-		enum plan_codelet chosen = choice(&q);
-		if (chosen != (able(&q, (enum plan_codelet)c) ? (enum plan_codelet)c : free_choice))
-			complain(&q, chosen, "was chosen where another was forced");
+	const enum plan_codelet free_choice = choice(&q);
+	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++) {
+		q.node.forced = p;
+		const struct row *row = chosen_row(&q);
+		if (can_by(q, (enum plan_protocol)p) ? !row || (int)row->protocol != p
+						     : choice(&q) != free_choice)
+			complain(&q, choice(&q), "was chosen where a protocol was forced");
 	}
 	q.node.forced = 0;
 	q.node.zero_ctas = 1;
@@ -277,8 +287,8 @@ static void test_room(void **state)
 {
 	(void)state;
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
-		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE };
-		q.node.forced = 1u << CODELET_PACKETS;
+		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE, .words = 1 };
+		q.node.forced = PLAN_LL128; /* words have no two-shot in lines */
 		q.bytes = q.node.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
 		assert_int_equal(choice(&q), CODELET_PACKETS);
 		q.bytes++;
@@ -307,11 +317,9 @@ static void test_lowered_only(void **state)
 				      .coll = colls[i % 3],
 				      .bytes = size(i / 3) };
 		q.memory = i & ALL_MEMORY;
-		q.node.forced = (uint32_t)i;
+		q.node.forced = i % PLAN_PROTOCOLS;
 		q.node.zero_ctas = i / 8 % 2;
-		int n;
-		plan_ways(q.coll, &n);
-		assert_int_equal(n, 0);
+		assert_null(row_next_codelet(q.coll, NULL));
 		assert_int_equal(choice(&q), CODELET_NONE);
 	}
 }
@@ -326,7 +334,7 @@ static void check_row(const struct topo *topo, const char *algo, const struct pl
 	char error[512];
 	for (int i = 0; i < 3 * 2 * 2; i++) {
 		struct plan_case c = { .topo = topo,
-				       .row = algo_row((corale_coll)plan.key.coll, algo),
+				       .row = row_find((corale_coll)plan.key.coll, algo),
 				       .count = counts[i % 3],
 				       .chunk = 2,
 				       .channels = 1 + i / 3 % 2,
@@ -340,35 +348,36 @@ static void check_row(const struct topo *topo, const char *algo, const struct pl
 	}
 }
 
-static void check_way(const struct planner *planner, const struct plan_way *way)
+static void check_codelet(const struct planner *planner, int index)
 {
 	static const char *const engines[] = { "SM", "CE" };
-	const struct topo *topo = planner->topo;
-	struct plan_key key = planner_key(way->coll, 1000, CORALE_FLOAT32, CORALE_SUM);
+	int rows;
+	const struct row *row = row_table(&rows) + index;
+	struct plan_key key = planner_key(row->coll, 1000, CORALE_FLOAT32, CORALE_SUM);
 	struct plan plan;
-	assert_int_equal(planner_build_way(planner, &key, way, &plan), 0);
-	assert_int_equal(plan.codelet, way->codelet);
-	assert_int_equal(plan.protocol, way->protocol);
-	assert_string_equal(algo_table(&(int){ 0 })[plan.algo].name, way->algo);
-	for (int p = 0; p < plan.nprograms && way->engine == PLAN_SM; p++)
+	assert_int_equal(planner_build(planner, &key, index, &plan), 0);
+	assert_int_equal(plan.codelet, row->codelet);
+	assert_int_equal(plan.protocol, row->protocol);
+	assert_int_equal(plan.algo, index);
+	for (int p = 0; p < plan.nprograms && row->engine == PLAN_SM; p++)
 		assert_int_equal(plan.programs[p].engine, PLAN_SM);
-	check_row(topo, way->algo, &plan);
-	if (topo->map.ranks == 2)
-		printf("# %s %s, %s, %s, codelet %s%s%s\n", corale_coll_name(way->coll), way->algo,
-		       engines[way->engine], plan_protocol_name(way->protocol),
-		       plan_codelet_name(way->codelet), way->lacks ? ", by hand: " : "",
-		       way->lacks ? way->lacks : "");
+	check_row(planner->topo, row->name, &plan);
+	if (planner->topo->map.ranks == 2)
+		printf("# %s %s, %s, %s, codelet %s%s%s\n", corale_coll_name(row->coll), row->name,
+		       engines[row->engine], plan_protocol_name(row->protocol),
+		       plan_codelet_name(row->codelet), row->differs ? ", but " : "",
+		       row->differs ? row->differs : "");
 }
 
 /* All that may run lowered. */
 static void check_lowered(const struct planner *planner)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	struct plan plan;
 	for (int row = 0; row < rows; row++) {
 		struct plan_key key = planner_key(algo[row].coll, 1000, CORALE_FLOAT32, CORALE_SUM);
-		if (coll_is_pair(algo[row].coll) || coll_is_uneven(algo[row].coll) ||
+		if (algo[row].codelet || coll_is_pair(algo[row].coll) || coll_is_uneven(algo[row].coll) ||
 		    planner_build(planner, &key, row, &plan))
 			continue;
 		assert_int_equal(plan.codelet, CODELET_NONE);
@@ -389,12 +398,11 @@ static void test_rows_are_checked(void **state)
 		struct planner planner;
 		topo_set_gpus(topo, node.rates);
 		planner_init_gpus(&planner, topo, &settings, &node);
-		for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
-			int n;
-			const struct plan_way *ways = plan_ways((corale_coll)coll, &n);
-			for (int i = 0; i < n; i++)
-				check_way(&planner, &ways[i]);
-		}
+		int rows;
+		const struct row *table = row_table(&rows);
+		for (int i = 0; i < rows; i++)
+			if (table[i].codelet && !(table[i].traits & ROW_OVER_NODES))
+				check_codelet(&planner, i);
 		check_lowered(&planner);
 		topo_destroy(topo);
 	}
@@ -418,13 +426,12 @@ static void test_plan_of_call(void **state)
 			q.bytes = size(i / CORALE_NUM_COLLS) / 4 * 4;
 			q.words = 1;
 			const struct plan_call call = call_of(&q);
-			const struct plan_way *way = chosen_way(&q);
+			const struct row *way = chosen_row(&q);
 			struct plan_key key = planner_key(q.coll, q.bytes / 4, CORALE_FLOAT32, CORALE_SUM);
 			struct plan plan;
 			if (coll_is_pair(q.coll))
 				continue;
-			assert_int_equal(planner_plan_call(&planner, &key, &call, &plan, error, sizeof error),
-					 0);
+			assert_int_equal(planner_plan(&planner, &key, &call, &plan, error, sizeof error), 0);
 			assert_int_equal(plan.codelet, way ? way->codelet : CODELET_NONE);
 			assert_int_equal(plan.protocol, way ? way->protocol : PLAN_ANY_PROTOCOL);
 			if (!way || ranks == 1)
@@ -462,9 +469,9 @@ static void check_walk(const struct question *q, const struct planner *planner)
 	const struct plan_key key = planner_key(q->coll, count, CORALE_FLOAT32, CORALE_SUM);
 	struct plan plan;
 	char error[256];
-	assert_int_equal(planner_plan_call(planner, &key, &call, &plan, error, sizeof error), 0);
+	assert_int_equal(planner_plan(planner, &key, &call, &plan, error, sizeof error), 0);
 	const double walked = cost_of_plan(planner->topo, &plan, count) / 1e3,
-		     rated = plan_way_time(chosen_way(q), &q->node, &call), most = most_apart(q);
+		     rated = row_us(chosen_row(q), &q->node, &call), most = most_apart(q);
 	if (walked > most * rated || rated > most * walked)
 		fail_msg(
 		    "%d ranks, %s of %llu bytes by %s: the walk of its plan says %.1f us, its rates %.1f us",
@@ -499,22 +506,16 @@ static void test_walk_is_like_rates(void **state)
 	}
 }
 
-/* Whatever CORALE_PROTO may say is the name of a row's protocol, or of its codelet, or of what is lowered. */
+/* Whatever CORALE_PROTO may say is the name of a row's protocol, and nothing else is. */
 static void test_protocols_have_rows(void **state)
 {
 	(void)state;
-	static const char *const names[] = { "LL128",   "SENTINEL", "FIFO",  "DIRECT",         "CE",
-					     "packets", "two_shot", "slots", "slots_two_shot", "copies" };
-	static const uint32_t masks[] = { 1u << CODELET_PACKETS | 1u << CODELET_TWO_SHOT,
-					  1u << CODELET_TWO_SHOT,
-					  1u << CODELET_SLOTS | 1u << CODELET_SLOTS_TWO_SHOT,
-					  1u << CODELET_SLOTS | 1u << CODELET_SLOTS_TWO_SHOT,
-					  1u << CODELET_COPIES };
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		assert_true(plan_codelets_forced(names[i]) != 0);
-		if (i < sizeof masks / sizeof *masks)
-			assert_int_equal(plan_codelets_forced(names[i]), masks[i]);
-	}
+	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++)
+		assert_int_equal(plan_protocol_forced(plan_protocol_name((enum plan_protocol)p)), p);
+	static const char *const none[] = { "",   "auto", "lowered", "packets", "two_shot", "slots",
+					    "LL", "any",  "granted", "copies",  "ll128" };
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		assert_int_equal(plan_protocol_forced(none[i]), 0);
 }
 
 /* GPUs that nobody has measured have rates of their own, slower in all. */
@@ -566,18 +567,6 @@ static void test_settings(void **state)
 	assert_false(is_refused(CORALE_ALL_TO_ALL_V, 1, "LL", ""));
 }
 
-static void test_names(void **state)
-{
-	(void)state;
-	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++)
-		assert_int_equal(plan_codelets_forced(plan_codelet_name((enum plan_codelet)c)), 1u << c);
-	assert_string_equal(plan_codelet_name(CODELET_NONE), "lowered");
-	static const char *const none[] = { "",        "auto", "lowered", "slot",   "slots_",
-					    "PACKETS", "LL",   "any",     "granted" };
-	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-		assert_int_equal(plan_codelets_forced(none[i]), 0);
-}
-
 static void test_chunks(void **state)
 {
 	(void)state;
@@ -591,20 +580,67 @@ static void test_chunks(void **state)
 	}
 }
 
-/* Each size that is named is the last power of 2 of its codelet. */
+/* ---- Lists of choices -------------------------------------------------------------------------------------------- */
+
+/* What a list says is what was chosen for each size, and it has room for all. */
+static void check_list(const struct question *asked)
+{
+	struct question q = *asked;
+	struct choices list;
+	choices_of_codelets(&q.node, q.coll, q.words, q.memory, &list);
+	assert_in_range(list.n, 1, CHOICES_MOST);
+	assert_true(list.best[list.n - 1].up_to == UINT64_MAX);
+	for (int i = 0; i < SIZES; i++) {
+		q.bytes = size(i);
+		const struct row *row = choices_find(&list, q.bytes)->row;
+		if (row != chosen_row(&q))
+			complain(&q, row ? row->codelet : CODELET_NONE,
+				 "is what the list says, not what is chosen");
+	}
+	for (int i = 0; i < list.n - 1; i++) {
+		const uint64_t up_to = list.best[i].up_to;
+		q.bytes = up_to;
+		assert_ptr_equal(chosen_row(&q), list.best[i].row);
+		q.bytes = up_to + 1;
+		assert_ptr_equal(chosen_row(&q), list.best[i + 1].row);
+	}
+}
+
+static void test_lists(void **state)
+{
+	(void)state;
+	static const int blocks[] = { 132, 16, 4, 1 };
+	for (int i = 0; i < 8 * 4 * CORALE_NUM_COLLS * 2 * PLAN_MEMORY_CLASSES; i++) {
+		struct question q = { .node = node_of(1 + i % 8, i & 8 ? WINDOW : WINDOW / 4) };
+		q.node.max_blocks = blocks[i / 8 % 4];
+		q.node.rates = rates_of_gpu(i & 16 ? "NVIDIA H200" : NULL);
+		q.coll = (corale_coll)(i / 32 % CORALE_NUM_COLLS);
+		q.words = i / 32 / CORALE_NUM_COLLS % 2;
+		q.memory = i / 32 / CORALE_NUM_COLLS / 2;
+		if (!(q.memory & PLAN_MEMORY_EXPORTED) || q.memory & PLAN_MEMORY_REGISTERED)
+			check_list(&q);
+	}
+}
+
 static void test_print(void **state)
 {
 	(void)state;
-	char text[PLAN_WAYS_TEXT], begin[64];
-	struct question q = { .node = node_of(8, WINDOW), .coll = CORALE_ALL_GATHER, .bytes = 1024 };
-	while (choice(&q) == CODELET_PACKETS)
-		q.bytes *= 2;
-	plan_ways_print(&q.node, q.coll, 0, text);
-	snprintf(begin, sizeof(begin), "packets to %lluM, then slots", (unsigned long long)q.bytes >> 21);
-	assert_string_equal(text, begin);
-	q.node.forced = 1u << CODELET_SLOTS;
-	plan_ways_print(&q.node, q.coll, 1, text);
-	assert_string_equal(text, "slots");
+	char text[512];
+	struct choices list;
+	struct question q = { .node = node_of(8, WINDOW), .coll = CORALE_ALL_GATHER };
+	choices_of_codelets(&q.node, q.coll, 1, 0, &list);
+	choices_print(&list, text, sizeof text);
+	assert_int_equal(list.n, 2);
+	assert_memory_equal(text, "packets LL128 to ", 17);
+	assert_non_null(strstr(text, "; then slots FIFO"));
+	q.node.forced = PLAN_DIRECT;
+	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
+	assert_int_equal(choices_print(&list, text, sizeof text), strlen("slots DIRECT"));
+	assert_string_equal(text, "slots DIRECT");
+	q.node.forced = PLAN_FIFO; /* into registered memory, too */
+	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
+	choices_print(&list, text, sizeof text);
+	assert_string_equal(text, "slots FIFO");
 }
 
 int main(void)
@@ -622,8 +658,8 @@ int main(void)
 		cmocka_unit_test(test_protocols_have_rows),
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_print),
 	};
 	return cmocka_run_group_tests_name("codelet", tests, NULL, NULL);

@@ -380,7 +380,7 @@ int main(int argc, char **argv)
 		}
 	}
 	t.largest += 1 << 20; /* odd sizes are a little larger */
-	setenv("CORALE_PROTO", "copies", 0);
+	setenv("CORALE_PROTO", "CE", 0);
 	setenv("CORALE_CHECK_MEMORY", "yes", 0);
 	cuda_world_open(&t.world, &argc, &argv, "cuda_copies", ALARM_S);
 	if (t.world.size < 2) {

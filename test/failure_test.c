@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "comm/comm.h"
 #include "team.h"
 
@@ -107,6 +108,50 @@ static int killed_process(void)
 	if (comm && !readable)
 		fprintf(stderr, "# left out: the kernel lets no process read another one's memory\n");
 	return !comm || (readable && read_dead(comm));
+}
+
+/* ---- Ranks that choose how calls run by other facts ---- */
+
+enum { CHOSEN_BYTES = 16 }; /* of no other exchange of creation in one node */
+
+/* As allgather, but what this rank chooses by is not what it says. */
+static int allgather_other(void *ctx, const void *in, size_t bytes, void *out)
+{
+	unsigned char other[CHOSEN_BYTES];
+	if (bytes != CHOSEN_BYTES)
+		return allgather(ctx, in, bytes, out);
+	memcpy(other, in, bytes);
+	other[0] ^= 1;
+	return allgather(ctx, other, bytes, out);
+}
+
+static int join_other(int end, int rank)
+{
+	int ends[] = { end, rank };
+	corale_comm *comm = NULL;
+	const corale_bootstrap bootstrap = {
+		.rank = rank, .size = 2, .ctx = ends, .allgather = rank ? allgather_other : allgather
+	};
+	const int ret = corale_comm_create(&bootstrap, NULL, &comm);
+	const int faults = complain("creation with other facts", ret, CORALE_ESETTING);
+	if (!strstr(log_last_error(), "ranks 0 and 1")) {
+		fprintf(stderr, "# \"%s\" should name both ranks\n", log_last_error());
+		return faults + 1;
+	}
+	return faults;
+}
+
+static int other_facts(void)
+{
+	int ends[2], status;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		return 1;
+	const pid_t child = fork();
+	if (child == 0)
+		_exit(join_other(ends[1], 1));
+	const int faults = join_other(ends[0], 0);
+	waitpid(child, &status, 0);
+	return faults + status;
 }
 
 /* ---- A sender that aborts while its buffer is read ---- */
@@ -279,6 +324,7 @@ static const struct {
 	int (*run)(void);
 	const char *settings;
 } cases[] = {
+	{ "ranks that choose by other facts", other_facts, "CORALE_DEBUG=none CORALE_TIMEOUT=10" },
 	{ "a process that is killed", killed_process,
 	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
 	{ "a process that aborts its send", aborting_process,

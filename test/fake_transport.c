@@ -195,8 +195,14 @@ static void close_fake(struct transport *t)
 	free(f);
 }
 
-static const struct link_ops links = { open_link,    open_in,   open_out, post,
-				       release_slot, poll_link, NULL,     free_link };
+static const struct link_ops links = { .open = open_link,
+				       .open_in = open_in,
+				       .open_out = open_out,
+				       .post = post,
+				       .release = release_slot,
+				       .poll = poll_link,
+				       .sent = NULL,
+				       .free = free_link };
 
 static const struct transport_ops ops = { .mover = TRANSPORT_BY_ANY_THREAD,
 					  .links = &links,

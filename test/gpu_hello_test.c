@@ -100,8 +100,8 @@ static void test_refused_copies(void **state)
 		plan_node_settings(&asked, &settings);
 		const struct plan_call call = { (corale_coll)coll, (uint64_t)512 << 20, 1,
 						i / 6 / CORALE_NUM_COLLS };
-		const struct plan_way *way = plan_way_choose(&asked, &call);
-		const int copies = way && way->codelet == CODELET_COPIES;
+		const struct row *row = planner_codelet(&asked, &call);
+		const int copies = row && row->codelet == CODELET_COPIES;
 		assert_false(refuses && copies);
 		chosen += copies;
 	}

@@ -11,7 +11,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "net/lanes.h"
-#include "plan/algo.h"
+#include "plan/row.h"
 #include "plan/lower_room.h"
 #include "plan/planner.h"
 #include "plan/rates.h"
@@ -219,7 +219,7 @@ static int make_calls(struct machine *m)
 				struct plan plan;
 				const struct plan_key key =
 				    planner_key(colls[i], (size_t)1 << bits >> 2, CORALE_FLOAT32, CORALE_SUM);
-				if (planner_plan(&m->planner, &key, &plan, error, sizeof error))
+				if (planner_plan(&m->planner, &key, NULL, &plan, error, sizeof error))
 					continue;
 				const int fits = lanes_admit(&m->account, &plan, root);
 				assert_in_range(fits, 0, 1);
@@ -262,7 +262,7 @@ static void test_full(void **state)
 	struct plan plan;
 	make_machine(&m, "node:9 gpu:1 nvlink:390 rail:50", SLOTS, CAP / 4);
 	const struct plan_key key = planner_key(CORALE_ALL_TO_ALL, 1 << 20, CORALE_FLOAT32, CORALE_SUM);
-	assert_int_equal(planner_plan(&m.planner, &key, &plan, error, sizeof error), 0);
+	assert_int_equal(planner_plan(&m.planner, &key, NULL, &plan, error, sizeof error), 0);
 	m.account.bytes = remote_end_bytes(&m.shape.slots[REMOTE_OF_PLANS]) * 2 * 8 * plan.channels;
 	assert_int_equal(lanes_admit(&m.account, &plan, 0), 1);
 	assert_int_equal(lanes_admit(&m.account, &plan, 0), 1); /* no more lanes */
@@ -288,7 +288,7 @@ static void test_many(void **state)
 		for (int bits = 3; bits <= 27; bits += 8) {
 			const struct plan_key key =
 			    planner_key(colls[i], (size_t)1 << bits >> 2, CORALE_FLOAT32, CORALE_SUM);
-			assert_int_equal(planner_plan(&m.planner, &key, &plan, error, sizeof error), 0);
+			assert_int_equal(planner_plan(&m.planner, &key, NULL, &plan, error, sizeof error), 0);
 			assert_true(lower_fits(&plan, &m.topo->map));
 			assert_int_equal(lanes_admit(&m.account, &plan, 0), 1);
 		}
@@ -312,7 +312,7 @@ static void check_room(const struct machine *m, const struct plan_key *key, int 
 	lowered_room_init(&room, &plan, &call);
 	if (room.bytes > m->node.slots_bytes || room.message > m->shape.slots[REMOTE_OF_PLANS].bytes)
 		fail_msg("%s %s, 2^%d bytes, %d nodes: messages of %zu bytes, %zu of the window's %zu bytes",
-			 corale_coll_name((corale_coll)key->coll), algo_table(&rows)[row].name,
+			 corale_coll_name((corale_coll)key->coll), row_table(&rows)[row].name,
 			 key->size_class, m->topo->map.nodes, (size_t)room.message, (size_t)room.bytes,
 			 (size_t)m->node.slots_bytes);
 }
@@ -327,14 +327,15 @@ static void test_room(void **state)
 						"node:[8,8,8,8,1,8,8,8,8] nvlink:390 rail:50" };
 	static const size_t slots[] = { 800000, 6361088, 4 << 20 };
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	(void)state;
 	for (size_t i = 0; i < sizeof machines / sizeof *machines * 3 * 2; i++) {
 		struct machine m;
 		make_machine(&m, machines[i / 6], slots[i % 3], i % 2 ? CAP : CAP / 4);
 		m.planner.partials_float32 = i / 3 % 2;
 		for (int row = 0; row < rows; row++)
-			for (int bits = 8; bits <= 30 && !coll_is_pair(algo[row].coll); bits += 2) {
+			for (int bits = 8; bits <= 30 && !algo[row].codelet && !coll_is_pair(algo[row].coll);
+			     bits += 2) {
 				const struct plan_key key = planner_key(
 				    algo[row].coll, (size_t)1 << bits >> 1, CORALE_FLOAT16, CORALE_SUM);
 				check_room(&m, &key, row);

@@ -159,7 +159,7 @@ static int compare_rank(const struct plan_case *c, const struct plan *plan, int 
 }
 
 /* A row that copy engines run, whose programs test a chunk's number. */
-static int tests_chunks(const struct algo *algo)
+static int tests_chunks(const struct row *algo)
 {
 	return algo->coll == CORALE_ALL_REDUCE && !strcmp(algo->name, "ce");
 }
@@ -171,7 +171,7 @@ static void compare_case(const struct plan_case *c)
 	if (!cases_build(c, &plan))
 		return;
 	for (int rank = 0; rank<n; rank += n> 16 ? 5 : 1)
-		assert_int_equal(compare_rank(c, &plan, rank), !tests_chunks(&algo_table(&rows)[c->row]));
+		assert_int_equal(compare_rank(c, &plan, rank), !tests_chunks(&row_table(&rows)[c->row]));
 }
 
 static void compare_machine(int n, int split)
@@ -179,7 +179,7 @@ static void compare_machine(int n, int split)
 	static const size_t counts[] = { 0, 1, 5, 64 };
 	int rows;
 	struct topo *topo = cases_topo(n, (enum plan_split)split);
-	algo_table(&rows);
+	row_table(&rows);
 	for (int row = 0; row < rows; row++)
 		for (int i = 0; i < 4; i++)
 			for (int channels = 1; channels <= 3; channels++) {
@@ -218,7 +218,7 @@ static void lists_are_short(void **state)
 	int rows;
 	struct topo *topo = cases_topo(8, SPLIT_ONE_NODE);
 	(void)state;
-	algo_table(&rows);
+	row_table(&rows);
 	for (int row = 0; row < rows; row++) {
 		struct plan_case c = { .topo = topo, .row = row, .count = 64, .chunk = 3, .channels = 1 };
 		struct plan plan;
@@ -240,7 +240,7 @@ static void sends_go_ahead(void **state)
 		int ahead;
 	} rows[] = { { "oneshot", 1 }, { "twoshot", 1 }, { "ring", 0 } };
 	int n;
-	const struct algo *table = algo_table(&n);
+	const struct row *table = row_table(&n);
 	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
 	(void)state;
 	for (int row = 0; row < n; row++)

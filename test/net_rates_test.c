@@ -73,7 +73,7 @@ static void plan_barrier(double factor, struct plan *plan)
 	assert_int_equal(net_rates_apply(samples, RANKS, topo), 11);
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 18, .slots = 8, .max_channels = 1 };
 	struct plan_key key = planner_key(CORALE_BARRIER, 0, CORALE_UINT8, CORALE_SUM);
-	assert_int_equal(planner_plan(&planner, &key, plan, error, sizeof(error)), 0);
+	assert_int_equal(planner_plan(&planner, &key, NULL, plan, error, sizeof(error)), 0);
 	topo_destroy(topo);
 }
 

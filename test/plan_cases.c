@@ -23,13 +23,28 @@ struct topo *cases_topo(int n, enum plan_split split)
 	return topo;
 }
 
+static int is_on_gpus(int index)
+{
+	int rows;
+	const struct row *row = &row_table(&rows)[index];
+	return row->codelet || row->traits & ROW_ON_GPUS;
+}
+
+/* Several rows have the plan of one algorithm: one case is enough for all. */
+static int is_first_of_plan(int row)
+{
+	int rows;
+	const struct row *table = row_table(&rows);
+	return row_find(table[row].coll, table[row].name) == row;
+}
+
 static struct planner make_planner(const struct plan_case *c)
 {
 	return (struct planner){ .topo = c->topo,
 				 .slot_bytes = c->small_slots ? 1 : 1 << 16,
 				 .slots = 4,
 				 .max_channels = 1,
-				 .gpus = (algo_table(&(int){ 0 })[c->row].traits & ALGO_ON_GPUS) != 0,
+				 .gpus = is_on_gpus(c->row),
 				 .partials_float32 = c->wide };
 }
 
@@ -44,15 +59,9 @@ static int build(const struct plan_case *c, int row, struct plan *plan)
 {
 	int rows;
 	struct planner planner = make_planner(c);
-	struct plan_key key = planner_key(algo_table(&rows)[row].coll, c->count,
+	struct plan_key key = planner_key(row_table(&rows)[row].coll, c->count,
 					  c->wide ? CORALE_BFLOAT16 : CORALE_FLOAT32, CORALE_SUM);
-	const struct algo *algo = &algo_table(&rows)[row];
-	const struct plan_way copies = {
-		.coll = algo->coll, .algo = algo->name, .engine = PLAN_CE, .codelet = CODELET_COPIES
-	};
-	int by_way = planner.gpus && algo->traits & ALGO_BY_COPIES;
-	int ret = by_way ? planner_build_way(&planner, &key, &copies, plan)
-			 : planner_build(&planner, &key, row, plan);
+	int ret = planner_build(&planner, &key, row, plan);
 	if (ret == CORALE_ENOTSUP)
 		return 0;
 	assert_int_equal(ret, 0);
@@ -63,8 +72,9 @@ static int build(const struct plan_case *c, int row, struct plan *plan)
 int cases_build(const struct plan_case *c, struct plan *plan)
 {
 	int rows;
-	const struct algo *algo = &algo_table(&rows)[c->row];
-	if ((c->in_place && !has_in_place(algo->coll)) || !build(c, c->row, plan))
+	const struct row *algo = &row_table(&rows)[c->row];
+	if (!is_first_of_plan(c->row) || (c->in_place && !has_in_place(algo->coll)) ||
+	    !build(c, c->row, plan))
 		return 0;
 	return !c->wide || plan->wire_type != plan->key.type;
 }
@@ -81,7 +91,7 @@ static size_t *make_v_counts(const struct plan_case *c)
 static int row_of(corale_coll coll)
 {
 	int rows, row = 0;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	while (algo[row].coll != coll)
 		row++;
 	return row;

@@ -20,7 +20,7 @@ struct topo *cases_topo(int n, enum plan_split split);
 /* One check of one algorithm: which, on what, and how. */
 struct plan_case {
 	const struct topo *topo;
-	int row; /* of algo_table */
+	int row; /* of row_table */
 	size_t count, chunk;
 	int channels, in_place, wide, root, calls, resident;
 	int small_slots; /* slots so small that large-message variants are built */

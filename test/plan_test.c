@@ -376,7 +376,7 @@ static void test_print_length(void **state)
 	char whole[8192], some[8192], error[200];
 	struct plan plan;
 	struct plan_key key = planner_key(CORALE_ALL_REDUCE, 1 << 20, CORALE_FLOAT32, CORALE_SUM);
-	assert_int_equal(planner_plan(&planner, &key, &plan, error, sizeof(error)), 0);
+	assert_int_equal(planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)), 0);
 	size_t length = plan_print(&plan, whole, sizeof(whole));
 	assert_int_equal(strlen(whole), length);
 	assert_int_equal(plan_print(&plan, NULL, 0), length);

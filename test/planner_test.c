@@ -78,15 +78,15 @@ static void expect_choice(const struct topo *topo, const char *text, corale_coll
 	char error[300];
 	snprintf(planner.algo, sizeof(planner.algo), "%s", text);
 	struct plan_key key = planner_key(coll, 100, CORALE_FLOAT32, CORALE_SUM);
-	int ret = planner_plan(&planner, &key, &plan, error, sizeof(error));
+	int ret = planner_plan(&planner, &key, NULL, &plan, error, sizeof(error));
 	if (!name) {
 		assert_int_equal(ret, CORALE_ENOTSUP);
 		assert_non_null(strstr(error, text));
 		return;
 	}
 	assert_int_equal(ret, 0);
-	if (strncmp(algo_table(&rows)[plan.algo].name, name, strlen(name)))
-		fail_msg("CORALE_ALGO=%s chose %s", text, algo_table(&rows)[plan.algo].name);
+	if (strncmp(row_table(&rows)[plan.algo].name, name, strlen(name)))
+		fail_msg("CORALE_ALGO=%s chose %s", text, row_table(&rows)[plan.algo].name);
 }
 
 static void test_algo_choice(void **state)
@@ -121,8 +121,8 @@ static void test_even_nodes_alone(void **state)
 		struct planner planner = new_planner(topo);
 		struct plan plan;
 		struct plan_key key = planner_key(CORALE_ALL_REDUCE, 100, CORALE_FLOAT32, CORALE_SUM);
-		int one = algo_row(CORALE_ALL_REDUCE, "hier_oneshot");
-		int doubling = algo_row(CORALE_ALL_REDUCE, "hier_oneshot_doubling");
+		int one = row_find(CORALE_ALL_REDUCE, "hier_oneshot");
+		int doubling = row_find(CORALE_ALL_REDUCE, "hier_oneshot_doubling");
 		assert_int_equal(planner_build(&planner, &key, one, &plan), 0);
 		assert_int_equal(planner_build(&planner, &key, doubling, &plan), n == 6 ? 0 : CORALE_ENOTSUP);
 		topo_destroy(topo);
@@ -149,7 +149,8 @@ static void test_reproducible(void **state)
 					struct plan_key key =
 					    planner_key(sums[i], count, CORALE_FLOAT16, CORALE_SUM);
 					assert_int_equal(
-					    planner_plan(&planner, &key, &plan, error, sizeof(error)), 0);
+					    planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)),
+					    0);
 					assert_int_equal(plan.wire_type, CORALE_FLOAT16);
 					assert_int_equal(
 					    check_plan(&plan, &topo->map, &options, &report, error, 512), 0);
@@ -166,7 +167,7 @@ static void test_messages_fit(void **state)
 {
 	(void)state;
 	int rows;
-	algo_table(&rows);
+	row_table(&rows);
 	struct topo *topos[] = { cases_topo(4, SPLIT_ONE_NODE), cases_topo(11, SPLIT_UNEVEN) };
 	for (int i = 0; i < 2 * rows * 2; i++) {
 		struct planner planner = new_planner(topos[i % 2]);
@@ -178,7 +179,7 @@ static void test_messages_fit(void **state)
 			struct plan_env env;
 			int row = i / 2 % rows;
 			struct plan_key key =
-			    planner_key(algo_table(&rows)[row].coll, count, CORALE_BFLOAT16, CORALE_SUM);
+			    planner_key(row_table(&rows)[row].coll, count, CORALE_BFLOAT16, CORALE_SUM);
 			if (planner_build(&planner, &key, row, &plan))
 				continue;
 			plan_env_init(&env, &plan, &planner.topo->map, planner.topo->map.ranks - 1, 0, count);
@@ -214,7 +215,7 @@ static void test_deterministic(void **state)
 				struct planner planner = new_planner(topos[i]);
 				memset(&plans[i], i, sizeof(plans[i]));
 				assert_int_equal(
-				    planner_plan(&planner, &key, &plans[i], error, sizeof(error)), 0);
+				    planner_plan(&planner, &key, NULL, &plans[i], error, sizeof(error)), 0);
 			}
 			assert_memory_equal(&plans[0], &plans[1], sizeof(plans[0]));
 		}
@@ -230,7 +231,7 @@ static void test_cost(void **state)
 	static const char *const machines[] = { "rank:4", "node:2 rank:2", "node:4 gpu:8 nvlink:390 rail:50",
 						"node:[8,8,4,3] nvlink:390 rail:50", "node:9 rail:2" };
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
 		struct topo *topo;
 		char error[200];
@@ -292,11 +293,11 @@ static void expect_good_choice(const struct planner *planner, const char *machin
 			       size_t bytes)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	struct plan plan;
 	char error[200];
 	struct plan_key key = planner_key(coll, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
-	assert_int_equal(planner_plan(planner, &key, &plan, error, sizeof(error)), 0);
+	assert_int_equal(planner_plan(planner, &key, NULL, &plan, error, sizeof(error)), 0);
 	double chosen = simulate_row(planner, coll, bytes, plan.algo, algo[plan.algo].name);
 	const double most = strchr(machine, '[') ? 1.5 : coll_is_rooted(coll) ? 1.25 : 1.15;
 	for (int row = 0; row < rows && chosen > 0; row++) {
@@ -366,7 +367,7 @@ static long most_messages(const char *machine, corale_coll coll)
 	assert_int_equal(topo_parse(machine, &topo, error, sizeof(error)), 0);
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 18, .slots = 8, .max_channels = 1 };
 	struct plan_key key = planner_key(coll, 2, CORALE_FLOAT32, CORALE_SUM);
-	assert_int_equal(planner_plan(&planner, &key, &plan, error, sizeof(error)), 0);
+	assert_int_equal(planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)), 0);
 	for (int r = 0; r < topo->map.ranks; r++) {
 		long n = messages_of(topo, &plan, 2, r);
 		most = n > most ? n : most;
@@ -421,7 +422,7 @@ static struct times times_of(const char *machine, corale_coll coll, size_t bytes
 	assert_int_equal(topo_parse(machine, &topo, error, sizeof(error)), 0);
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 20, .slots = 8, .max_channels = 8 };
 	struct plan_key key = planner_key(coll, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
-	assert_int_equal(planner_plan(&planner, &key, &plan, error, sizeof(error)), 0);
+	assert_int_equal(planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)), 0);
 	struct times times = { .model = cost_of_plan(topo, &plan, bytes / 4),
 			       .bound = cost_lower_bound(topo, coll, bytes) };
 	struct sim_options options = { .count = bytes / 4 };
@@ -495,7 +496,7 @@ static void test_sim_finds_deadlock(void **state)
 	struct sim_result result;
 	struct sim_options options = { .count = 100 };
 	int rows;
-	while (strcmp(algo_table(&rows)[c.row].name, "ring"))
+	while (strcmp(row_table(&rows)[c.row].name, "ring"))
 		c.row++;
 	assert_true(cases_build(&c, &plan));
 	assert_int_equal(sim_run(c.topo, &plan, &options, &result), 0);

@@ -23,7 +23,7 @@ make_plan()
 {
 	line=$(head -n 1 "$1")
 	echo "$line"
-	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|modelled|simulated):|^  [0-9]+ ranks on|^$'
+	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|modelled|simulated|choices):|^  [0-9]+ ranks on|^$'
 }
 
 corale_plan()

@@ -301,19 +301,69 @@ static void test_one_end(void **state)
 
 static long sends, recvs, looks;
 
-static int count_send(struct transport *t, int to, int lane, const void *header, const void *memory,
-		      size_t bytes, struct transport_request *request)
+struct counted {
+	struct link base;
+	const struct link_memory *memory;
+};
+
+static int count_nothing(struct link *l)
 {
-	(void)t, (void)to, (void)lane, (void)header, (void)memory, (void)bytes, (void)request;
+	(void)l;
+	return 0;
+}
+
+static int count_in(struct link *l)
+{
+	l->in_open = 1;
+	recvs++;
+	return 0;
+}
+
+static int count_out(struct link *l)
+{
+	l->out_open = 1;
 	sends++;
 	return 0;
 }
 
-static int count_recv(struct transport *t, int from, int lane, void *memory, size_t bytes,
-		      struct transport_request *request)
+static int count_poll(struct link *l, int outgoing)
 {
-	(void)t, (void)from, (void)lane, (void)memory, (void)bytes, (void)request;
-	recvs++;
+	(void)outgoing;
+	return count_nothing(l);
+}
+
+static int count_post(struct link *l, const void *header, const void *data, size_t bytes)
+{
+	(void)header, (void)data, (void)bytes;
+	return count_nothing(l);
+}
+
+static void free_counted(struct link *l)
+{
+	const struct link_memory *memory = ((struct counted *)l)->memory;
+	for (int i = 0; i < l->in_open + l->out_open; i++)
+		memory->release(memory->ctx);
+	free(l);
+}
+
+static int count_open(struct transport *t, const struct link_params *params, struct link **out);
+
+static const struct link_ops counting = { .open = count_open,
+					  .open_in = count_in,
+					  .open_out = count_out,
+					  .post = count_post,
+					  .release = count_nothing,
+					  .poll = count_poll,
+					  .free = free_counted };
+
+static int count_open(struct transport *t, const struct link_params *params, struct link **out)
+{
+	struct counted *l = calloc(1, sizeof *l);
+	(void)t;
+	assert_non_null(l);
+	l->base.ops = &counting;
+	l->memory = params->memory;
+	*out = &l->base;
 	return 0;
 }
 
@@ -328,9 +378,7 @@ static int count_look(struct transport *t)
 static void test_many(void **state)
 {
 	enum { PEERS = 2040, PROXIES = 64, LOOKS = 100000 };
-	static const struct transport_ops ops = { .send = count_send,
-						  .recv = count_recv,
-						  .progress = count_look };
+	static const struct transport_ops ops = { .links = &counting, .progress = count_look };
 	struct transport t = { .ops = &ops };
 	struct proxy *proxies[PROXIES];
 	static int ranks[PEERS];

@@ -83,7 +83,7 @@ static void compare_pair(const struct topo *topo, const struct plan *plan, size_
 				 "expected; %ld "
 				 "sent, %ld expected",
 				 corale_coll_name((corale_coll)plan->key.coll),
-				 algo_table(&rows)[plan->algo].name, topo->map.ranks, a, b, ring,
+				 row_table(&rows)[plan->algo].name, topo->map.ranks, a, b, ring,
 				 out[0][ring].messages, in[1][ring].messages, out[1][ring].messages,
 				 in[0][ring].messages);
 }
@@ -143,7 +143,7 @@ static void spot_check(const char *machine, size_t count)
 	assert_int_equal(topo_parse(machine, &topo, error, sizeof(error)), 0);
 	int n = topo->map.ranks, ranks[] = { 0, n / 3, n - 1 };
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 16, .slots = 4, .max_channels = 1 };
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	for (int row = 0; row < rows; row++) {
 		struct plan plan;
 		struct plan_key key = planner_key(algo[row].coll, count, CORALE_FLOAT32, CORALE_SUM);
@@ -175,7 +175,7 @@ static void test_hundreds(void **state)
 {
 	(void)state;
 	int rows;
-	algo_table(&rows);
+	row_table(&rows);
 	struct topo *topo = cases_topo(131, SPLIT_EIGHTS);
 	for (int row = 0; row < rows; row++) {
 		struct plan_case c = { .topo = topo,

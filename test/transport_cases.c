@@ -30,7 +30,7 @@ void cases_on_control(void *ctx, int peer, const void *message, size_t bytes)
 void cases_on_failure(void *ctx, int peer, int code, const char *reason)
 {
 	struct cases_rank *me = ctx;
-	CHECK(code == CORALE_EPEER && reason && *reason);
+	CHECK((code == CORALE_EPEER || code == CORALE_ETRANSPORT) && reason && *reason);
 	me->failed_peer = peer;
 	me->failures++;
 }
@@ -93,6 +93,15 @@ static void misuse(void)
 	unsigned char buf[8] = { 0 };
 	char text[200] = "";
 
+	const struct link_memory device = {
+		.kind = LINK_DEVICE, .depth = 1, .bytes = 8, .in = buf, .out = buf
+	};
+	const struct link_params params = {
+		.rank = self->rank, .lane = 60, .slots = &self->slots, .memory = &device
+	};
+	struct link *l = NULL;
+
+	CHECK(link_open(self->t, &params, &l) == CORALE_ENOTSUP && !l);
 	CHECK(self->ops->control(self->t, -1, buf, 8) == CORALE_EINVAL);
 	CHECK(self->ops->control(self->t, size, buf, 8) == CORALE_EINVAL);
 	self->ops->describe(self->t, 0, text, sizeof(text));
@@ -234,8 +243,6 @@ static void borrow(void)
 static void fill_slots(void)
 {
 	struct link_table table;
-	if (!self->ops->links)
-		return;
 	open_links(&table);
 	struct link *l = link_table_get(&table, !self->rank, 0);
 	for (int i = 0; self->rank == 0 && i < DEPTH; i++) {
@@ -262,8 +269,6 @@ static void fill_slots(void)
 static void depart(void)
 {
 	struct link_table table;
-	if (!self->ops->links)
-		return;
 	open_links(&table);
 	struct link *l = link_table_get(&table, !self->rank, 0);
 	for (int i = 0; self->rank == 1 && i < 3; i++) {
@@ -333,17 +338,18 @@ static void bring_memory(void)
 	enum { BRING_BYTES = 70000, MESSAGES = 11 };
 	static _Atomic int released[2];
 	unsigned char *memory = calloc(2 * DEPTH, BRING_BYTES), header[TRANSPORT_HEADER_BYTES] = { 0 };
-	const struct link_memory mine = { DEPTH,         BRING_BYTES,
-					  memory,        memory + DEPTH * BRING_BYTES,
-					  count_release, &released[self->rank] };
+	const struct link_memory mine = { .depth = DEPTH,
+					  .bytes = BRING_BYTES,
+					  .in = memory,
+					  .out = memory + DEPTH * BRING_BYTES,
+					  .release = count_release,
+					  .ctx = &released[self->rank] };
 	const struct link_params params = {
 		.rank = self->rank, .peer = !self->rank, .lane = 60, .slots = &self->slots, .memory = &mine
 	};
 	struct link *l;
-	if (!self->ops->links)
-		return;
 	released[self->rank] = 0;
-	CHECK(memory && self->ops->links->open(self->t, &params, &l) == 0);
+	CHECK(memory && link_open(self->t, &params, &l) == 0);
 	CHECK(link_ready(l) == 0);
 	for (int i = 0; i < MESSAGES; i++) {
 		CHECK(wait_until(&patience, poll_room, l) == 1);
@@ -366,6 +372,48 @@ static void bring_memory(void)
 	free(memory);
 }
 
+/* One side's slots are longer than the other's: what does not fit is not written there, and who waits for it is told or waits. */
+static void too_long(void)
+{
+	enum { LONG = 9000, SHORT = 5000 };
+	static const struct wait_policy briefly = { .spin_ns = 20000, .timeout_ns = 200 * 1000 * 1000 };
+	const size_t bytes = self->rank ? SHORT : LONG;
+	unsigned char *memory = calloc(2 * DEPTH, LONG), header[TRANSPORT_HEADER_BYTES] = { 0 };
+	const struct link_memory mine = {
+		.depth = DEPTH, .bytes = bytes, .in = memory, .out = memory + DEPTH * LONG
+	};
+	const struct link_params params = {
+		.rank = self->rank, .peer = !self->rank, .lane = 61, .slots = &self->slots, .memory = &mine
+	};
+	struct link *l = NULL;
+	const struct link_ops *ops = self->ops->links;
+	int ret = link_open(self->t, &params, &l);
+	CHECK(memory);
+	if (self->rank == 1)
+		ret = ret ? ret : link_ready(l);
+	self->barrier(self);
+	if (self->rank == 0) {
+		ret = ret ? ret : wait_until(&briefly, poll_room, l);
+		if (ret == 1) {
+			memset(link_slot(l), 0xee, LONG);
+			link_post(l, header, NULL, LONG);
+		}
+	}
+	self->barrier(self);
+	if (self->rank == 1) {
+		CHECK((ret ? ret : wait_until(&briefly, poll_ready, l)) < 0);
+		for (size_t i = 0; i < DEPTH * LONG; i++)
+			CHECK(memory[i] == 0);
+	}
+	self->barrier(self);
+	self->ops->close(self->t);
+	self->t = NULL;
+	self->barrier(self);
+	if (l && ops->free)
+		ops->free(l);
+	free(memory);
+}
+
 static const struct {
 	const char *name;
 	void (*body)(void);
@@ -379,6 +427,7 @@ static const struct {
 	{ "departure", depart, 2 },
 	{ "fail", fail_links, 2 },
 	{ "memory of one's own", bring_memory, 2 },
+	{ "longer than a slot", too_long, 2 },
 };
 
 int cases_count(void)

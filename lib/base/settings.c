@@ -18,9 +18,7 @@
 static const char *const debug_levels[] = { "none", "error", "warn", "info", "trace", NULL };
 static const char *const partials[] = { "type", "float32", NULL };
 static const char *const references[] = { "no", "yes", "auto", NULL };
-static const char *const protos[] = { "auto",           "LL",     "LL128",   "SENTINEL", "FIFO",
-				      "DIRECT",         "CE",     "packets", "two_shot", "slots",
-				      "slots_two_shot", "copies", NULL };
+static const char *const protos[] = { "auto", "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE", NULL };
 static const char *const cta_policies[] = { "auto", "efficient", "zero", NULL };
 static const char *const nccl_devices[] = { "auto", "cuda", "host", NULL };
 static const char *const ucx_messages[] = { "auto", "put", "tag", "am", NULL };
@@ -82,10 +80,10 @@ static const struct settings_field fields[] = {
 	  FIELD(gpu_window),
 	  .min = 4 * MEBI,
 	  .max = 4 * GIBI },
-	{ .row = { "CORALE_PROTO",
-		   "auto, LL, LL128, SENTINEL, FIFO, DIRECT, CE, packets, two_shot, slots, slots_two_shot, "
-		   "copies",
-		   "auto", "Forces how data moves between GPUs, where that way can run a call.", 1 },
+	{ .row = { "CORALE_PROTO", "auto, LL, LL128, SENTINEL, FIFO, DIRECT, CE", "auto",
+		   "Forces the protocol by which data moves between GPUs; a warning names the calls that it "
+		   "can't run.",
+		   1 },
 	  .kind = SETTINGS_NAME,
 	  FIELD(proto),
 	  .choices = protos },

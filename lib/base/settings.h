@@ -20,7 +20,7 @@ struct settings {
 	int partials_float32; /* CORALE_PARTIALS=float32 (else "type") */
 	int max_channels; /* CORALE_MAX_CHANNELS; 0: as many as cores allow */
 	size_t gpu_window; /* CORALE_GPU_WINDOW: bytes of a GPU's window */
-	char proto[32]; /* CORALE_PROTO: forces a codelet */
+	char proto[32]; /* CORALE_PROTO: forces a protocol */
 	int codelets; /* CORALE_CODELETS; 0: all plans on GPUs are lowered */
 	int max_ctas; /* CORALE_MAX_CTAS: blocks of a kernel; 0: as cta_policy says */
 	int cta_policy; /* CORALE_CTA_POLICY, enum settings_cta_policy: how many blocks calls on GPUs take */

@@ -11,7 +11,7 @@ int world_fail(struct world *world, const struct context *c, const char *format,
 {
 	char text[256];
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	va_list args;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);

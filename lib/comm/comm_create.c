@@ -198,7 +198,9 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 		ret = gpu_open(comm);
 	if (!ret) {
 		planner_init(&comm->plans.planner, comm->topo, &comm->settings);
-		ret = comm->gpu ? gpu_make_scratch(comm) : 0;
+		ret = comm_compare_choices(comm);
+		if (!ret && comm->gpu)
+			ret = gpu_make_scratch(comm);
 	}
 	if (!ret)
 		log_line(LOG_INFO, comm->rank,

@@ -35,4 +35,7 @@ int comm_check_rates(const struct comm *comm);
  */
 int comm_find_rates(struct comm *comm);
 
+/* Collective: CORALE_ESETTING on all ranks, with both ranks named, where two see other machines, rates or settings, or choose differently. */
+int comm_compare_choices(struct comm *comm);
+
 #endif

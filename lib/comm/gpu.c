@@ -111,8 +111,8 @@ void gpu_finish(struct comm *comm)
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
 	size_t blocks = coll_recv_blocks(c->coll, comm->size, comm->rank, c->root);
-	int n;
-	if (!c->recv || !plan_ways(c->coll, &n) || (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
+	if (!c->recv || !row_next_codelet(c->coll, NULL) ||
+	    (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
 		return 0;
 	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
 }
@@ -130,47 +130,39 @@ static int memory_of(const struct comm *comm, const struct engine_call *call)
 	return memory;
 }
 
-static const struct plan_way *way_of(const struct comm *comm, const struct plan_call *key)
+/* The row with a codelet that runs a call; NULL: none can. */
+static int find_row(struct comm *comm, const struct plan_call *key, const struct row **row)
 {
-	return planner_way(&comm->gpu_plans.planner, key);
+	const struct choices *choices = plans_codelets(&comm->gpu_plans, comm->rank, key);
+	*row = choices ? choices_find(choices, key->bytes)->row : NULL;
+	return choices ? 0 : CORALE_ENOMEM;
 }
 
-/* Over nodes: lowered, but for counts that only the two ends of an edge know, and where each rank sends to many of each other node. */
-static int choose_remote(struct comm *comm, const struct call *c, struct engine_call *call)
-{
-	const int many = comm->topo->map.max_node_size > 1 || comm->size > LOWERED_MOST_RANKS;
-	if (!coll_is_uneven(c->coll) && !(c->coll == CORALE_ALL_TO_ALL && many))
-		return gpu_plan(comm, c, call);
-	call->codelet = CODELET_SLOTS;
-	return 0;
-}
-
-/* The way, and the target if that uses it. The first large call makes scratch. */
+/* The row, and the target if that uses it. The first large call makes scratch. */
 static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 {
 	const struct plan_node *node = &comm->node;
-	if (comm->proxy)
-		return choose_remote(comm, c, call);
-	call->target = comm->size > 1 ? target_of(comm, c, call->bytes) : 0;
+	const struct row *row;
+	const int alone = comm->size == 1, shares = !alone && !comm->proxy;
+	call->target = shares ? target_of(comm, c, call->bytes) : 0;
 	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
 		return CORALE_EINVAL;
-	struct plan_call key = { call->coll, call->bytes, plan_in_words(call->type), memory_of(comm, call) };
-	const struct plan_way *way = way_of(comm, &key);
-	if (!way)
-		return gpu_plan(comm, c, call);
-	call->scratch = comm->size > 1 && plan_way_scratch(way, node, &key);
+	struct plan_call key = { call->coll, call->bytes, plan_in_words(call->type),
+				 shares ? memory_of(comm, call) : 0 };
+	int ret = find_row(comm, &key, &row);
+	call->scratch = !ret && row && !alone && row_uses_scratch(row, node, &key);
 	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
 		c->target = call->target;
-		int ret = mem_scratch(comm, c);
-		if (ret)
-			return ret;
+		ret = mem_scratch(comm, c);
 		key.memory = memory_of(comm, call);
-		way = way_of(comm, &key);
-		if (!way)
-			return gpu_plan(comm, c, call);
+		ret = ret ? ret : find_row(comm, &key, &row);
 	}
-	call->codelet = way->codelet;
-	if (!plan_way_direct(way, node, &key))
+	if (ret)
+		return ret;
+	if (!row)
+		return gpu_plan(comm, c, call);
+	call->codelet = row->codelet;
+	if (!row_stores_direct(row, node, &key))
 		call->target = 0;
 	return 0;
 }

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "comm_create.h"
 #include "gpu.h"
-#include "plan/plan_way.h"
+#include "plan/row.h"
 
 /* Of a rank: the GPU of its node that its own reaches in the worst way. */
 struct worst {

@@ -10,7 +10,8 @@
 #include "gpu_blocks.h"
 #include "gpu_hello.h"
 #include "base/log.h"
-#include "plan/plan_way_print.h"
+#include "net/gpu_machine.h"
+#include "plan/choices.h"
 #include "base/process.h"
 #include "recent.h"
 #include "withdraw.h"
@@ -145,14 +146,14 @@ static void tell_rates(const struct comm *comm, const struct rates *rates, const
 		    &said_kinds, LOG_WARN, comm->rank,
 		    "the ranks' GPUs are of several kinds (rank 0: %s, rank %d: %s): conservative rates "
 		    "choose how calls run, so results are right, but calls may take longer than they need "
-		    "to; CORALE_PROTO and CORALE_ALGO force other ways",
+		    "to; CORALE_PROTO and CORALE_ALGO force others",
 		    all->gpu, other, all[other].gpu);
 	else
 		log_once(
 		    &said_unknown, LOG_WARN, comm->rank,
 		    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose "
 		    "how calls run, so results are right, but calls may take longer than they need to; "
-		    "CORALE_PROTO and CORALE_ALGO force other ways",
+		    "CORALE_PROTO and CORALE_ALGO force others",
 		    unknown, all[unknown].gpu);
 }
 
@@ -264,41 +265,35 @@ static int connect_engines(struct comm *comm)
 	return ret;
 }
 
-/* Whether what CORALE_PROTO names can run some call of a collective at all. */
-static int runs_forced(const struct plan_node *node, corale_coll coll)
+enum { CHOICES_TEXT = 512 };
+
+/* Of floats. */
+static void print_choices(const struct comm *comm, corale_coll coll, int memory, char text[CHOICES_TEXT])
 {
-	int n;
-	const struct plan_way *ways = plan_ways(coll, &n);
-	for (int i = 0; i < n; i++)
-		if (node->forced >> ways[i].codelet & 1 && !(node->refused[coll] >> ways[i].codelet & 1))
-			return 1;
-	return 0;
+	struct choices choices;
+	choices_of_codelets(&comm->node, coll, 1, memory, &choices);
+	choices_print(&choices, text, CHOICES_TEXT);
 }
 
-static void tell_ways_of(const struct comm *comm, corale_coll coll)
+static void tell_choices_of(const struct comm *comm, corale_coll coll)
 {
-	char plain[PLAN_WAYS_TEXT], registered[PLAN_WAYS_TEXT];
+	char plain[CHOICES_TEXT], registered[CHOICES_TEXT];
 	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
-	plan_ways_print(&comm->node, coll, scratch, plain);
-	plan_ways_print(&comm->node, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
-			registered);
+	print_choices(comm, coll, scratch, plain);
+	print_choices(comm, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED, registered);
 	log_line(LOG_INFO, comm->rank,
 		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
 		 corale_coll_name(coll), plain, registered);
-	if (comm->node.forced && !runs_forced(&comm->node, coll))
-		log_line(LOG_INFO, comm->rank, "%s: what CORALE_PROTO=%s names can't run it here",
-			 corale_coll_name(coll), comm->settings.proto);
 }
 
 /* Once, the same on all ranks: which codelet runs what. */
-static void tell_ways(const struct comm *comm)
+static void tell_choices(const struct comm *comm)
 {
-	int n;
 	if (comm->rank || comm->size == 1 || comm->proxy || log_level < LOG_INFO)
 		return;
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		if (!coll_is_pair(coll) && coll_has_count(coll) && plan_ways((corale_coll)coll, &n))
-			tell_ways_of(comm, (corale_coll)coll);
+		if (!coll_is_pair(coll) && coll_has_count(coll) && row_next_codelet((corale_coll)coll, NULL))
+			tell_choices_of(comm, (corale_coll)coll);
 }
 
 int gpu_open(struct comm *comm)
@@ -315,14 +310,14 @@ int gpu_open(struct comm *comm)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
 	comm->trace = trace_open();
-	plan_node_settings(&comm->node, &comm->settings);
+	gpu_machine_settings(&comm->node, &comm->topo->map, &comm->settings);
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
 	if (ret)
 		return ret;
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
 		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
-	tell_ways(comm);
+	tell_choices(comm);
 	return 0;
 }
 

@@ -6,13 +6,10 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "gpu.h"
+#include "net/gpu_machine.h"
 
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
-enum {
-	FEW_RANKS = 16,
-	SMALL_BYTES = 16 << 10, /* between nodes of several ranks one channel is enough */
-	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
-};
+enum { FEW_RANKS = 16 };
 
 static int lower(struct comm *comm, const struct plan *plan, enum remote_use use, int root, int *list)
 {
@@ -48,37 +45,38 @@ static int prepare_row(struct comm *comm, int row, corale_coll coll, corale_type
 	return ret;
 }
 
-static int open_remote(struct comm *comm)
+static int open_lanes(struct comm *comm, const struct remote *r)
 {
-	const struct remote r = engine_cuda.remote(comm->gpu);
 	const size_t cap = comm->settings.pinned_memory;
-	comm->gpu_topo.rail = comm->topo->rail; /* what the proxies have */
-	comm->gpu_topo.rail.latency_ns += comm->node.rates->links.proxy_ns;
-	comm->gpu_topo.net_bytes_per_ns = comm->topo->net_bytes_per_ns;
-	comm->narrow_plans.planner = comm->gpu_plans.planner;
-	planner_limit_remote(&comm->gpu_plans.planner, r.slots[REMOTE_OF_PLANS].bytes, REMOTE_CHANNELS,
-			     REMOTE_BLOCKS);
-	comm->gpu_plans.planner.by_nodes = comm->topo->map.max_node_size > 1;
-	planner_limit_remote(&comm->narrow_plans.planner, r.slots[REMOTE_OF_NARROW_PLANS].bytes, 1,
-			     REMOTE_BLOCKS);
-	if (lanes_account_open(&comm->lanes, &r, REMOTE_OF_PLANS, cap, &comm->gpu_topo.map) ||
-	    lanes_account_open(&comm->narrow_lanes, &r, REMOTE_OF_NARROW_PLANS, cap, &comm->gpu_topo.map))
+	if (lanes_account_open(&comm->lanes, r, REMOTE_OF_PLANS, cap, &comm->gpu_topo.map) ||
+	    lanes_account_open(&comm->narrow_lanes, r, REMOTE_OF_NARROW_PLANS, cap, &comm->gpu_topo.map))
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for lanes to %d ranks", comm->size);
 	return 0;
+}
+
+static void use_rails_of_proxies(struct comm *comm)
+{
+	comm->gpu_topo.rail = comm->topo->rail;
+	comm->gpu_topo.rail.latency_ns += comm->node.rates->links.proxy_ns;
+	comm->gpu_topo.net_bytes_per_ns = comm->topo->net_bytes_per_ns;
 }
 
 int gpu_plans_open(struct comm *comm)
 {
 	int rows, ret = 0;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
+	const struct remote lanes = comm->proxy ? engine_cuda.remote(comm->gpu) : (struct remote){ 0 };
 	comm->gpu_topo = *comm->topo;
 	topo_set_gpus(&comm->gpu_topo, comm->node.rates);
-	planner_init_gpus(&comm->gpu_plans.planner, &comm->gpu_topo, &comm->settings, &comm->node);
 	if (comm->proxy)
-		ret = open_remote(comm);
+		use_rails_of_proxies(comm);
+	gpu_machine_planners(&comm->gpu_topo, &comm->settings, &comm->node, &lanes, &comm->gpu_plans.planner,
+			     &comm->narrow_plans.planner);
+	if (comm->proxy)
+		ret = open_lanes(comm, &lanes);
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++) {
 		const corale_coll coll = algo[row].coll;
-		if (coll_is_pair(coll))
+		if (algo[row].codelet || coll_is_pair(coll))
 			continue;
 		ret = prepare_row(comm, row, coll, CORALE_UINT8);
 		if (!ret && comm->settings.partials_float32 &&
@@ -155,12 +153,6 @@ static int find_admitted(struct comm *comm, int narrow, const struct call *c, st
 	return ret ? ret : admit(comm, narrow, &(*entry)->plan, c->root, *list);
 }
 
-static int is_narrow_first(const struct comm *comm, const struct call *c)
-{
-	return comm->proxy && comm->gpu_plans.planner.by_nodes &&
-	       c->count * corale_type_bytes(c->type) <= SMALL_BYTES;
-}
-
 static int refuse(const struct comm *comm, const struct call *c)
 {
 	return log_error(
@@ -174,7 +166,8 @@ int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 {
 	struct plans_entry *entry;
 	struct plans_list *list;
-	call->narrow = is_narrow_first(comm, c);
+	const struct plan_key key = planner_key(c->coll, c->count, c->type, c->op);
+	call->narrow = comm->proxy && key.size_class <= comm->gpu_plans.planner.small_class;
 	int ret = find_admitted(comm, call->narrow, c, &entry, &list);
 	if (!ret) {
 		call->narrow = !call->narrow;

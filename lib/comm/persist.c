@@ -26,7 +26,7 @@ static int check_plannable(struct comm *comm, struct call *call)
 	return coll_check_shape(comm, call);
 }
 
-/* The only rank of a communicator needs none, but its calls are checked like those of others. */
+/* The only rank of a communicator needs none, and GPUs look up what runs a call faster than a plan could say it; but calls are checked here, once. */
 static int make_shared(struct comm *comm, const struct call *call, struct shared_plan **out)
 {
 	char error[256];
@@ -35,9 +35,9 @@ static int make_shared(struct comm *comm, const struct call *call, struct shared
 	if (!shared)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
 	shared->users = 1;
-	int ret = comm->size == 1
+	int ret = comm->size == 1 || comm->gpu
 		      ? 0
-		      : planner_plan(&comm->plans.planner, &key, &shared->plan, error, sizeof error);
+		      : planner_plan(&comm->plans.planner, &key, NULL, &shared->plan, error, sizeof error);
 	if (ret) {
 		free(shared);
 		return log_error(ret, comm->rank, "corale_plan_create: %s", error);

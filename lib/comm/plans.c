@@ -50,7 +50,7 @@ static int make(const struct plans *p, int rank, const struct plan_key *key, str
 	struct plans_entry *entry = calloc(1, sizeof *entry);
 	if (!entry)
 		return log_error(CORALE_ENOMEM, rank, "no memory for a plan");
-	int ret = planner_plan(&p->planner, key, &entry->plan, error, sizeof error);
+	int ret = planner_plan(&p->planner, key, NULL, &entry->plan, error, sizeof error);
 	if (ret) {
 		free(entry);
 		return log_error(ret, rank, "no plan for %s of %s: %s",
@@ -59,7 +59,7 @@ static int make(const struct plans *p, int rank, const struct plan_key *key, str
 	}
 	log_line(LOG_INFO, rank, "%s%s, up to %g bytes: %s, chunks of %u bytes, %d channels",
 		 corale_coll_name((corale_coll)key->coll), p->planner.gpus ? " on GPUs, lowered" : "",
-		 (double)((size_t)1 << key->size_class), algo_table(&(int){ 0 })[entry->plan.algo].name,
+		 (double)((size_t)1 << key->size_class), row_table(&(int){ 0 })[entry->plan.algo].name,
 		 entry->plan.chunk_bytes, entry->plan.channels);
 	if (!planner_algo_allows(p->planner.algo, entry->plan.algo))
 		log_line(LOG_INFO, rank, "%s: what CORALE_ALGO=%s names can't run it here",
@@ -82,8 +82,58 @@ int plans_find(struct plans *p, int rank, const struct plan_key *key, struct pla
 	return 0;
 }
 
+enum { CHOICES_TEXT = 512 };
+
+static int runs_all(const struct choices *list, int protocol)
+{
+	int all = 1;
+	for (int i = 0; i < list->n; i++)
+		all &= list->best[i].row && (int)list->best[i].row->protocol == protocol;
+	return all;
+}
+
+/* By one rank, once a list. */
+static void tell_forced(const struct plans *p, int rank, const struct plan_call *call,
+			const struct choices *list)
+{
+	const int forced = p->planner.node->forced, registered = call->memory & PLAN_MEMORY_REGISTERED;
+	char text[CHOICES_TEXT];
+	if (rank || !forced || p->planner.node->over_nodes || runs_all(list, forced))
+		return;
+	choices_print(list, text, sizeof text);
+	log_line(LOG_WARN, rank,
+		 "%s of %s on GPUs, %s memory: CORALE_PROTO=%s can't run all of its calls; they run by: %s",
+		 corale_coll_name(call->coll), call->words ? "floats of up to 4 bytes" : "other types",
+		 registered ? "registered" : "plain", plan_protocol_name((enum plan_protocol)forced), text);
+}
+
+const struct choices *plans_codelets(struct plans *p, int rank, const struct plan_call *call)
+{
+	struct choices **list = &p->codelets[call->coll][call->words != 0][call->memory];
+	if (*list)
+		return *list;
+	*list = malloc(sizeof **list);
+	if (!*list) {
+		log_error(CORALE_ENOMEM, rank, "no memory for the choices of %s",
+			  corale_coll_name(call->coll));
+		return NULL;
+	}
+	choices_of_codelets(p->planner.node, call->coll, call->words, call->memory, *list);
+	tell_forced(p, rank, call, *list);
+	return *list;
+}
+
+static void free_choices(struct plans *p)
+{
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		for (int words = 0; words < 2; words++)
+			for (int memory = 0; memory < PLAN_MEMORY_CLASSES; memory++)
+				free(p->codelets[coll][words][memory]);
+}
+
 void plans_free(struct plans *p)
 {
+	free_choices(p);
 	for (size_t i = 0; i < p->nslots; i++) {
 		if (p->slots[i].entry)
 			free(p->slots[i].entry->lists);

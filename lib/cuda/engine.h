@@ -16,7 +16,7 @@
 
 #include "kernels/remote.h"
 #include "plan/lower.h"
-#include "plan/plan_way.h"
+#include "plan/row.h"
 
 enum {
 	ENGINE_UUID_BYTES = 16,

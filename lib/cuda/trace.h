@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "corale.h"
-#include "plan/plan_way.h"
+#include "plan/row.h"
 
 struct trace;
 

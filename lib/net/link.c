@@ -2,12 +2,23 @@
 
 #include <stdlib.h>
 
+int link_open(struct transport *t, const struct link_params *params, struct link **out)
+{
+	const struct link_memory *memory = params->memory;
+	if (memory && memory->kind == LINK_DEVICE && !t->ops->links->device_memory)
+		return log_error(CORALE_ENOTSUP, params->rank,
+				 "transport %s: slots in a GPU's memory for the link to rank %d, lane %d; it "
+				 "takes host memory: give it pinned memory, and copy from and to there",
+				 t->row->name, params->peer, params->lane);
+	return t->ops->links->open(t, params, out);
+}
+
 int link_table_open(struct link_table *table, struct transport *t, const struct transport_slots *slots,
 		    int rank, int ranks)
 {
-	const struct link_ops *ops = t->ops->links ? t->ops->links : &link_messages;
-	*table =
-	    (struct link_table){ .transport = t, .ops = ops, .slots = slots, .rank = rank, .ranks = ranks };
+	*table = (struct link_table){
+		.transport = t, .ops = t->ops->links, .slots = slots, .rank = rank, .ranks = ranks
+	};
 	table->rows = calloc((size_t)ranks, sizeof *table->rows);
 	return table->rows ? 0 : CORALE_ENOMEM;
 }
@@ -41,7 +52,7 @@ struct link *link_table_get(struct link_table *table, int rank, int lane)
 		const struct link_params params = {
 			.rank = table->rank, .peer = rank, .lane = lane, .slots = table->slots
 		};
-		if (table->ops->open(table->transport, &params, &row[lane]))
+		if (link_open(table->transport, &params, &row[lane]))
 			row[lane] = NULL;
 	}
 	return row[lane];

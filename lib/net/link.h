@@ -12,11 +12,12 @@
  * A transport that can receives an awaited message in `landing` at once; then link_message.data is there.
  *
  * After transport_ops.close no link of the transport may be used. What is posted from the user's memory is read there until
- * it is sent; transport_ops.fail waits for that, as for requests.
+ * it is sent; transport_ops.fail waits for that.
  */
 #ifndef LINK_H
 #define LINK_H
 
+#include "base/log.h"
 #include "transport.h"
 
 struct link;
@@ -28,8 +29,11 @@ struct link_message {
 	unsigned char *data;
 };
 
+enum link_memory_kind { LINK_HOST, LINK_DEVICE };
+
 /* The user's memory for a link's slots, instead of the transport's. */
 struct link_memory {
+	enum link_memory_kind kind;
 	int depth;
 	size_t bytes; /* of a slot */
 	unsigned char *in, *out; /* depth * bytes each; there when the direction is opened */
@@ -46,7 +50,8 @@ struct link_params {
 };
 
 struct link_ops {
-	/* A link without slots yet. Each lane and peer once. */
+	int device_memory; /* 1: slots may be in a GPU's memory */
+	/* As link_open. */
 	int (*open)(struct transport *t, const struct link_params *params, struct link **out);
 	/* Makes the slots of a direction and tells the peer; once each, before its first use. */
 	int (*open_in)(struct link *l);
@@ -83,10 +88,13 @@ struct link {
 	_Atomic uint64_t arrived, taken;
 };
 
+/* A link without slots yet. Each lane and peer once. Refuses memory of a kind that the transport does not take. */
+int link_open(struct transport *t, const struct link_params *params, struct link **out);
+
 /* How many slots a direction gets, which are counted: depth while a quarter of the cap is not used, half of that up to three
  * eighths, then two. Says so once where even they take more than the cap. */
-int link_reserve(const struct transport_slots *slots, int rank);
-void link_unreserve(const struct transport_slots *slots, int depth);
+int link_reserve(const struct transport_slots *slots, int rank) LOG_EXPORT("link_reserve");
+void link_unreserve(const struct transport_slots *slots, int depth) LOG_EXPORT("link_unreserve");
 
 /* 1: a message may be filled (link_slot) and posted, 0: not yet, or an error. */
 static inline int link_room(struct link *l)
@@ -153,7 +161,5 @@ void link_table_close(struct link_table *table);
 struct link *link_table_get(struct link_table *table, int rank, int lane);
 /* 1 if all that was posted on lanes [first, last) leaves without its user's help and memory. */
 int link_table_sent(const struct link_table *table, int first, int last);
-
-extern const struct link_ops link_messages; /* over transport_ops.send and recv */
 
 #endif

@@ -57,6 +57,10 @@ static int open_out(struct link *base)
 	l->out = hub_ring(l->hub, l->params.rank, base->peer, &l->params);
 	if (!l->out)
 		return base->lane < l->params.slots->lanes ? no_memory(l) : 0;
+	if (l->out->bytes != base->slot_bytes)
+		return log_error(CORALE_EMISMATCH, l->params.rank,
+				 "transport inproc: slots of %zu bytes where rank %d has %zu",
+				 base->slot_bytes, base->peer, l->out->bytes);
 	base->out = l->params.memory ? l->params.memory->out : l->out->messages[0].data;
 	base->out_depth = l->out->depth;
 	base->out_open = 1;

@@ -18,24 +18,14 @@ static void store(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-/* Where a link's slots are not the kernels' memory. */
-static void copy(unsigned char *to, const unsigned char *from, size_t bytes)
-{
-	if (to != from && bytes)
-		memcpy(to, from, bytes);
-}
-
 /* The message goes, in the slot where the kernel has put it. 1: it has; 0: it is not whole yet; or an error. */
 static int send_message(const struct remote *r, struct proxy_lane *at, remote_place out)
 {
 	struct link *l = at->link;
 	const struct remote_header *front = remote_header_at(r, out, at->slots, l->posted);
 	struct remote_header header;
-	const enum front_form form = front_read(front, l->posted + 1, &header, link_slot(l));
-	if (form == FRONT_NOTHING)
+	if (front_read(front, l->posted + 1, &header, link_slot(l)) == FRONT_NOTHING)
 		return 0;
-	if (form == FRONT_HEADER)
-		copy(link_slot(l), remote_data_at(r, out, at->slots, l->posted), header.bytes);
 	const int ret = link_post(l, &header, NULL, header.bytes);
 	return ret ? ret : 1;
 }
@@ -57,10 +47,9 @@ static void lose(struct proxy *p, int rail, int i)
 }
 
 /* Directions of a link that are in the kernels' memory from now on, until it lets go of them. */
-static void hold(struct proxy *p, const struct proxy_lane *at, int directions)
+static void hold(struct proxy *p, int directions)
 {
-	if (at->memory.release)
-		atomic_fetch_add(&p->held, directions);
+	atomic_fetch_add(&p->held, directions);
 }
 
 static int move_out(struct proxy *p, int rail, struct proxy_lane *at, remote_place out)
@@ -73,7 +62,7 @@ static int move_out(struct proxy *p, int rail, struct proxy_lane *at, remote_pla
 	const int was_open = l->out_open;
 	while (l->posted < posted && (ret = link_room(l)) > 0 && (ret = send_message(r, at, out)) > 0)
 		moved = 1;
-	hold(p, at, l->out_open - was_open);
+	hold(p, l->out_open - was_open);
 	if (ret >= 0 && l->out_open &&
 	    atomic_load_explicit(&l->limit, memory_order_relaxed) < posted + at->slots->depth)
 		ret = l->ops->poll(l, 1);
@@ -90,7 +79,6 @@ static void deliver(const struct remote *r, struct proxy_lane *at, remote_place 
 	const struct link_message *m = &at->link->in[at->delivered % (uint64_t)at->link->in_depth];
 	struct remote_header header, *front = remote_header_at(r, in, at->slots, at->delivered);
 	memcpy(&header, m->header, sizeof header);
-	copy(remote_data_at(r, in, at->slots, at->delivered), m->data, m->bytes);
 	header.bytes = m->bytes;
 	header.number = ++at->delivered;
 	front_write(front, &header, m->data);
@@ -126,19 +114,20 @@ static unsigned char *data_of(const struct proxy *p, const struct proxy_lane *at
 	return place ? remote_data_at(&p->params.remote, place, at->slots, 0) : NULL;
 }
 
-/* In the kernels' memory, where the transport has links of its own. */
+/* Its slots are the kernels' memory. */
 static int open_link(struct proxy *p, struct transport *t, struct proxy_lane *at)
 {
-	if (t->ops->links)
-		at->memory = (struct link_memory){
-			.depth = (int)at->slots->depth, .bytes = at->slots->bytes, .release = let_go, .ctx = p
-		};
+	at->memory = (struct link_memory){ .kind = LINK_HOST,
+					   .depth = (int)at->slots->depth,
+					   .bytes = at->slots->bytes,
+					   .release = let_go,
+					   .ctx = p };
 	const struct link_params params = { .rank = p->params.rank,
 					    .peer = p->peers[at->peer].rank,
 					    .lane = PROXY_FIRST_LANE + (int)at->number,
 					    .slots = &p->slots[remote_use_of(at->number)],
-					    .memory = t->ops->links ? &at->memory : NULL };
-	return p->ops->open(t, &params, &at->link);
+					    .memory = &at->memory };
+	return link_open(t, &params, &at->link);
 }
 
 /* What is there to receive into is granted to the peer at once; sending begins with the first message. */
@@ -151,7 +140,7 @@ static int open_lane(struct proxy *p, int rail, struct proxy_lane *at)
 		return ret;
 	at->memory.in = data_of(p, at, in);
 	ret = p->ops->open_in(at->link);
-	hold(p, at, at->link->in_open);
+	hold(p, at->link->in_open);
 	return ret;
 }
 
@@ -305,7 +294,7 @@ int proxy_create(const struct proxy_params *params, struct proxy **out)
 		return log_error(CORALE_ENOMEM, params->rank,
 				 "no memory for messages to %d ranks of other nodes", params->remote.peers);
 	p->params = *params;
-	p->ops = params->rails[0]->ops->links ? params->rails[0]->ops->links : &link_messages;
+	p->ops = params->rails[0]->ops->links;
 	for (int use = 0; use < REMOTE_USES; use++)
 		p->slots[use] = (struct transport_slots){ .depth = (int)params->remote.slots[use].depth,
 							  .bytes = params->remote.slots[use].bytes,

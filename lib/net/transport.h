@@ -1,15 +1,13 @@
 /*
- * The seam between nodes: messages on numbered lanes between ranks. A transport is a row of transport_rows.c: its name, whether ranks can use
- * it (probe), and how one is opened. Implementations: ucx/transport_ucx.c, transport_inproc.c, mpi_glue/transport_mpi.c.
+ * What carries messages between nodes: links (link.h) for all data, and best-effort control messages beside them. A transport is a row of
+ * transport_rows.c: its name, whether ranks can use it (probe), and how one is opened. Implementations: ucx/transport_ucx.c,
+ * transport_inproc.c, mpi_glue/transport_mpi.c.
  *
  * A lane is an independent first-in-first-out path per ordered pair of ranks and communicator; lane numbers are
- * small (channel x ring). The k-th send on a lane meets the k-th recv on it. A header of TRANSPORT_HEADER_BYTES
- * travels in front of each message and is delivered even when payload sizes disagree.
+ * small (channel x ring). A header of TRANSPORT_HEADER_BYTES travels with each message.
  *
- * Slots that both ends know carry more per second and need no announcement: link.h.
- *
- * Threads: send, recv, progress and control may be called by several threads at once; the implementation
- * locks. No call blocks. Buffers of a request stay untouched by the caller until done is set.
+ * Threads: progress and control may be called by several threads at once; the implementation locks. No call blocks, but open, fail
+ * and close.
  */
 #ifndef TRANSPORT_H
 #define TRANSPORT_H
@@ -46,17 +44,6 @@ struct transport_slots {
 	_Atomic size_t *used; /* bytes of slots, counted here; NULL: not counted */
 };
 
-/* Owned by the caller, who keeps it in place until done. */
-struct transport_request {
-	_Atomic int done; /* set (release) when complete, whatever the outcome */
-	int status; /* 0 or a CORALE_E* code; valid when done */
-	int held; /* set with done where the transport has given up: something may use the buffer for ever */
-	/* recv: payload bytes the sender sent; more than capacity: CORALE_EMISMATCH, buffer undefined */
-	size_t bytes;
-	unsigned char header[TRANSPORT_HEADER_BYTES]; /* recv: the sender's header */
-	void *priv[6]; /* the implementation's */
-};
-
 struct transport_params {
 	int rank, size;
 	uint64_t comm_id; /* equal on all ranks, unique among the transports of these processes */
@@ -67,7 +54,7 @@ struct transport_params {
 	struct transport_slots slots;
 	/* A peer's control message (at most TRANSPORT_CONTROL_BYTES); called from progress in any thread; must not block. */
 	void (*on_control)(void *ctx, int peer, const void *message, size_t bytes);
-	/* A lane to peer has failed; called once per peer, as above. reason is a sentence. */
+	/* A link to peer has failed; called once per peer, as above. reason is a sentence. */
 	void (*on_failure)(void *ctx, int peer, int code, const char *reason);
 	void *handler_ctx;
 };
@@ -99,19 +86,13 @@ struct transport_ops {
 	int one_rail; /* several would wait for each other */
 	/* All ranks have opened theirs, and their addresses are here (transport_address). Local. NULL: nothing to do. */
 	int (*connect)(struct transport *t);
-	/* Starts a message; buf may be NULL when bytes is 0. Returns 0 or an error (then request is done with it too). */
-	int (*send)(struct transport *t, int peer, int lane, const void *header, const void *buf,
-		    size_t bytes, struct transport_request *request);
-	/* Posts a buffer for the next message of a lane. */
-	int (*recv)(struct transport *t, int peer, int lane, void *buf, size_t capacity,
-		    struct transport_request *request);
-	/* Links of its own; NULL: they are made of send and recv. */
 	const struct link_ops *links;
-	/* Moves things along; 1 if anything happened, 0 if not, or an error. Completes requests, calls handlers. */
+	/* Moves things along; 1 if anything happened, 0 if not, or an error. Calls handlers. */
 	int (*progress)(struct transport *t);
 	/* Best-effort small message outside all lanes, for aborts and call records; copies message. */
 	int (*control)(struct transport *t, int peer, const void *message, size_t bytes);
-	/* Completes all pending requests with code; later sends and recvs fail at once. Any thread. */
+	/* All links fail with code from here on. Waits, at most some seconds, until nothing of the users' memory is read any more. Any
+	 * thread. */
 	void (*fail)(struct transport *t, int code);
 	/* How messages to peer travel, for people ("tcp/eth0, am (measured: put 0.13, tag 1.9, am 2.1 GB/s)"). */
 	void (*describe)(const struct transport *t, int peer, char *buf, size_t bytes);

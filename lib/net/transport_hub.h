@@ -1,4 +1,4 @@
-/* Where the ranks of the in-process transport meet: queues of requests and boxes of control messages. */
+/* Where the ranks of the in-process transport meet: rings of messages and boxes of control messages. */
 #ifndef TRANSPORT_HUB_H
 #define TRANSPORT_HUB_H
 
@@ -11,6 +11,7 @@ struct hub;
 /* One direction of a link: the slots, which both ends use. */
 struct hub_ring {
 	int depth;
+	size_t bytes; /* of a slot */
 	struct link_message *messages;
 	int given; /* in memory of the receiver's own */
 	struct link_memory memory;
@@ -28,17 +29,11 @@ struct hub_note {
 struct hub *hub_create(int size);
 void hub_destroy(struct hub *hub);
 
-/* Queues me's request or meets its partner and moves the bytes. On an error, which is returned, request is done. */
-int hub_post(struct hub *hub, int me, int peer, int lane, struct transport_request *request, void *buf,
-	     size_t bytes, int sends);
-/* Finishes a request of owner. */
-void hub_complete(struct hub *hub, int owner, struct transport_request *request, int status);
-
 /* Puts a note, the hub's from here on, into a rank's box. */
 void hub_put(struct hub *hub, int to, struct hub_note *note);
 /*
  * What happened for me since the last call: all notes, oldest first (to be freed), and which peers are newly lost
- * (a byte a rank, to be freed, or NULL). Returns 1 if there is any, or a request was completed.
+ * (a byte a rank, to be freed, or NULL). Returns 1 if there is any.
  */
 int hub_take(struct hub *hub, int me, struct hub_note **notes, unsigned char **lost);
 
@@ -52,11 +47,9 @@ void hub_report(struct hub *hub, int me, int peer);
 /* The code of hub_fail, or 0. */
 int hub_failure(struct hub *hub, int me);
 
-/* Completes all that me has waiting with code, and all that it will post. */
+/* me's links fail with code from here on. */
 void hub_fail(struct hub *hub, int me, int code);
-/* 1 when no send of me waits for its recv. */
-int hub_is_drained(struct hub *hub, int me);
-/* me goes: requests of peers that wait for it are done with CORALE_EPEER. The last one frees the hub. */
+/* me goes; what it has posted stays for its peers. The last one frees the hub. */
 void hub_leave(struct hub *hub, int me);
 
 #endif

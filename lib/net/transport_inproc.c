@@ -1,7 +1,4 @@
-/*
- * Messages among ranks that are threads of one process. A send waits for its recv whatever its size, so plans
- * that count on buffering by the network hang here and are found.
- */
+/* Ranks that are threads of one process: links are rings that both ends use (link_inproc.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +7,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "transport_inproc.h"
-#include "base/wait.h"
-
-static const struct wait_policy drain_policy = { .spin_ns = 10 * 1000, .timeout_ns = 1000 * 1000 * 1000 };
 
 struct inproc {
 	struct transport base;
@@ -64,38 +58,6 @@ static int connect_inproc(struct transport *t)
 	return 0;
 }
 
-static int check(const struct inproc *t, int peer, int lane)
-{
-	if (peer >= 0 && peer < t->params.size && lane >= 0 && lane < TRANSPORT_MAX_LANES)
-		return 0;
-	return log_error(CORALE_EINVAL, t->params.rank,
-			 "transport inproc: peer %d, lane %d; expected peers below %d, lanes below %d", peer,
-			 lane, t->params.size, TRANSPORT_MAX_LANES);
-}
-
-static int start(struct inproc *t, int peer, int lane, void *buf, size_t bytes,
-		 struct transport_request *request, int sends)
-{
-	int ret = check(t, peer, lane);
-	if (!ret)
-		return hub_post(t->hub, t->params.rank, peer, lane, request, buf, bytes, sends);
-	hub_complete(t->hub, t->params.rank, request, ret);
-	return ret;
-}
-
-static int post_send(struct transport *t, int peer, int lane, const void *header, const void *buf,
-		     size_t bytes, struct transport_request *request)
-{
-	memcpy(request->header, header, TRANSPORT_HEADER_BYTES);
-	return start(of(t), peer, lane, (void *)buf, bytes, request, 1);
-}
-
-static int post_recv(struct transport *t, int peer, int lane, void *buf, size_t capacity,
-		     struct transport_request *request)
-{
-	return start(of(t), peer, lane, buf, capacity, request, 0);
-}
-
 static void report_lost(struct inproc *t, const unsigned char *lost)
 {
 	for (int r = 0; r < t->params.size; r++)
@@ -124,9 +86,9 @@ static int progress(struct transport *base)
 static int control(struct transport *base, int peer, const void *message, size_t bytes)
 {
 	struct inproc *t = of(base);
-	int ret = check(t, peer, 0);
-	if (ret)
-		return ret;
+	if (peer < 0 || peer >= t->params.size)
+		return log_error(CORALE_EINVAL, t->params.rank,
+				 "transport inproc: peer %d; expected one below %d", peer, t->params.size);
 	if (bytes > TRANSPORT_CONTROL_BYTES)
 		return log_error(CORALE_EINVAL, t->params.rank,
 				 "transport inproc: a control message of %zu bytes; at most %d", bytes,
@@ -153,18 +115,10 @@ static void describe(const struct transport *t, int peer, char *buf, size_t byte
 	snprintf(buf, bytes, "memory of this process, to rank %d", peer);
 }
 
-static int is_drained(void *t)
-{
-	return hub_is_drained(of(t)->hub, of(t)->params.rank);
-}
-
 static void close_inproc(struct transport *base)
 {
 	struct inproc *t = of(base);
 
-	if (t->hub && wait_until(&drain_policy, is_drained, t) < 0)
-		log_line(LOG_WARN, t->params.rank,
-			 "transport inproc: closed with sends that no peer has received");
 	if (t->hub)
 		hub_leave(t->hub, t->params.rank);
 	else
@@ -175,8 +129,6 @@ static void close_inproc(struct transport *base)
 static const struct transport_ops ops = {
 	.mover = TRANSPORT_BY_ANY_THREAD,
 	.connect = connect_inproc,
-	.send = post_send,
-	.recv = post_recv,
 	.links = &link_inproc,
 	.progress = progress,
 	.control = control,

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo.h"
+#include "row.h"
 #include "plan_print.h"
-#include "plan_way.h"
+#include "row.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -263,7 +263,7 @@ static int print_step(struct out *out, const struct plan *plan, const struct pla
 static void print_head(struct out *out, const struct plan *plan)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	print(out, "%s by %s", corale_coll_name((corale_coll)plan->key.coll),
 	      plan->algo < rows ? algo[plan->algo].name : "?");
 	if (coll_folds(plan->key.coll))

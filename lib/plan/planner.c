@@ -43,6 +43,7 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 	planner->topo = topo;
 	planner->slot_bytes = (uint32_t)settings->slot_bytes;
 	planner->chunk_bytes = (uint32_t)settings->chunk_bytes;
+	planner->small_class = -1;
 	planner->slots = settings->slots < 2 ? 2 : settings->slots;
 	int cores = topo->shared_memory ? topo->cores_per_rank_x16 / 16 : GPU_CHANNELS;
 	planner->max_channels = settings->max_channels ? settings->max_channels : cores > 1 ? cores : 1;
@@ -104,11 +105,11 @@ static int ring_depth(const struct planner *planner, size_t bytes)
 }
 
 static struct algo_call describe(const struct planner *planner, const struct plan_key *key,
-				 const struct algo *algo)
+				 const struct row *row)
 {
 	struct algo_call call = { .key = *key, .topo = planner->topo };
 	int wide = planner->partials_float32 && coll_folds(key->coll) &&
-		   has_narrow_partials((corale_type)key->type) && !(algo->traits & ALGO_ALL_AT_ONCE);
+		   has_narrow_partials((corale_type)key->type) && !(row->traits & ROW_ALL_AT_ONCE);
 	call.wire_type = wide ? CORALE_FLOAT32 : key->type;
 	call.wire_bytes = corale_type_bytes((corale_type)call.wire_type);
 	call.bytes = (size_t)1 << key->size_class;
@@ -190,40 +191,6 @@ static void choose_chunk(const struct algo_call *call, struct plan *plan)
 	plan->chunk_bytes = best;
 }
 
-static int build(const struct planner *planner, const struct plan_key *key, int row,
-		 enum plan_codelet codelet, struct plan *out)
-{
-	int rows;
-	const struct algo *algo = algo_table(&rows);
-	if (row < 0 || row >= rows || algo[row].coll != key->coll)
-		return CORALE_ENOTSUP;
-	algo += row;
-	struct algo_call call = describe(planner, key, algo);
-	if (!algo->applicable(&call) || (call.reproducible && !(algo->traits & ALGO_ALL_AT_ONCE)))
-		return CORALE_ENOTSUP;
-	if (!planner->gpus && algo->traits & ALGO_ON_GPUS)
-		return CORALE_ENOTSUP;
-	if (planner->gpus && !codelet && algo->traits & ALGO_BY_COPIES)
-		return CORALE_ENOTSUP; /* what lowered plans lack */
-	plan_init(out, key);
-	out->algo = (uint8_t)row;
-	out->codelet = (uint8_t)codelet;
-	out->wire_type = call.wire_type;
-	out->chunk_bytes = round_chunk(call.slot_bytes);
-	algo->build(&call, out);
-	int ret = plan_finish(out);
-	if (ret)
-		return ret;
-	out->channels = choose_channels(planner, &call, out);
-	choose_chunk(&call, out);
-	return 0;
-}
-
-int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out)
-{
-	return build(planner, key, row, CODELET_NONE, out);
-}
-
 /* Copy engines run all programs but those that fold. */
 static void give_to_copies(struct plan *plan)
 {
@@ -236,23 +203,48 @@ static void give_to_copies(struct plan *plan)
 	}
 }
 
-int planner_build_way(const struct planner *planner, const struct plan_key *key, const struct plan_way *way,
-		      struct plan *out)
+/* Whether the planner's machine runs the row at all. */
+static int is_for(const struct planner *planner, const struct row *row)
 {
-	int ret = build(planner, key, algo_row(way->coll, way->algo), way->codelet, out);
+	if (row->traits & (planner->gpus ? ROW_ON_HOSTS : ROW_ON_GPUS))
+		return 0;
+	const int over_nodes = planner->topo->map.nodes > 1;
+	return !row->codelet || (planner->gpus && over_nodes == !!(row->traits & ROW_OVER_NODES));
+}
+
+int planner_build(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
+{
+	int rows;
+	const struct row *row = row_table(&rows) + index;
+	if (planner->small && key->size_class <= planner->small_class)
+		planner = planner->small;
+	if (index < 0 || index >= rows || row->coll != key->coll || !is_for(planner, row))
+		return CORALE_ENOTSUP;
+	struct algo_call call = describe(planner, key, row);
+	if (!row->applicable(&call) || (call.reproducible && !(row->traits & ROW_ALL_AT_ONCE)))
+		return CORALE_ENOTSUP;
+	plan_init(out, key);
+	out->algo = (uint8_t)index;
+	out->codelet = (uint8_t)row->codelet;
+	out->protocol = (uint8_t)row->protocol;
+	out->wire_type = call.wire_type;
+	out->chunk_bytes = round_chunk(call.slot_bytes);
+	row->build(&call, out);
+	int ret = plan_finish(out);
 	if (ret)
 		return ret;
-	out->protocol = (uint8_t)way->protocol;
-	if (way->engine == PLAN_CE)
+	out->channels = choose_channels(planner, &call, out);
+	choose_chunk(&call, out);
+	if (row->engine == PLAN_CE)
 		give_to_copies(out);
 	return 0;
 }
 
 /* Channels are the launch's blocks, each with its slice; chunks what one message carries, or a block of one piece or round. */
-static void take_shape(const struct planner *planner, const struct plan_way *way,
-		       const struct plan_call *call, struct plan *plan)
+static void take_shape(const struct planner *planner, const struct row *row, const struct plan_call *call,
+		       struct plan *plan)
 {
-	const struct plan_launch launch = plan_launch_of(way, planner->node, call);
+	const struct plan_launch launch = plan_launch_of(row, planner->node, call);
 	struct plan_shape shape;
 	plan_shape(&launch, &shape);
 	plan->channels = shape.kernel == KERNEL_COPIES ? 1 : (uint8_t)shape.grid.blocks;
@@ -262,21 +254,14 @@ static void take_shape(const struct planner *planner, const struct plan_way *way
 	plan->chunk_bytes = (uint32_t)chunk;
 }
 
-/* One rank has no messages, whatever runs it. */
-int planner_plan_call(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
-		      struct plan *out, char *error, size_t error_bytes)
+int planner_build_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
+			  const struct plan_call *call, struct plan *out)
 {
-	const struct plan_way *way = planner_way(planner, call);
-	int ret = way ? planner_build_way(planner, key, way, out) : CORALE_ENOTSUP;
-	if (!ret && !coll_is_pair(call->coll)) /* the two ends cut a message when it runs */
-		take_shape(planner, way, call, out);
-	if (ret != CORALE_ENOTSUP)
-		return ret;
-	ret = planner_plan(planner, key, out, error, error_bytes);
-	if (!ret && way) {
-		out->codelet = (uint8_t)way->codelet;
-		out->protocol = (uint8_t)way->protocol;
-	}
+	int rows;
+	const int ret = planner_build(planner, key, (int)(row - row_table(&rows)), out);
+	/* The two ends of an edge cut its message when it runs. */
+	if (!ret && row->protocol != PLAN_GRANTED)
+		take_shape(planner, row, call, out);
 	return ret;
 }
 

@@ -5,9 +5,7 @@
 #ifndef PLANNER_H
 #define PLANNER_H
 
-#include "algo.h"
-#include "base/settings.h"
-#include "plan_way.h"
+#include "row.h"
 
 /* The planner's view of settings and machine; made once per communicator. */
 struct planner {
@@ -17,6 +15,9 @@ struct planner {
 	int most_channels; /* 0: no more limit than max_channels */
 	int by_nodes; /* rather by no row that ignores nodes */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
+	/* Between nodes of several ranks: calls of up to this size class take one channel, -1: none; by this planner, NULL: by who asks. */
+	int small_class;
+	const struct planner *small;
 	const struct plan_node *node; /* of GPUs: what their ways depend on; NULL: of hosts */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };
@@ -35,30 +36,24 @@ int planner_check_algo(const char *text, char *error, size_t error_bytes);
 /* The key of a call; count as in corale.h (elements of one block or vector; send/recv: of the message). */
 struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, corale_op op);
 
-/* Builds the plan for a key: the cheapest applicable algorithm that CORALE_ALGO names, or where none of these applies the cheapest that it does
- * not exclude.
- * Returns 0, CORALE_ENOTSUP (nothing applies; error says why), CORALE_EINTERNAL. */
-int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
-		 size_t error_bytes);
-
 /*
- * The same of a call on GPUs: the way that runs it, into plan->codelet and plan->protocol, and the plan that this way runs, message for
- * message; where it is lowered, what planner_plan makes. planner_way is the choice alone, for calls whose plan nobody reads: well
- * below a microsecond; NULL: lowered.
+ * The choice of a row, the only one: for hosts, GPUs of a node and GPUs over nodes. planner_codelet: the row with a codelet of least modelled time,
+ * among the forced ones where they can run the call; NULL: none can. Then, and on hosts, the cheapest row without a codelet that CORALE_ALGO
+ * names, or where none of these applies the cheapest that it does not exclude.
+ *
+ * planner_plan: the plan of the row that is chosen, which hosts and lists run, and codelets are held to, then with the launch's blocks and
+ * chunks. call: NULL on hosts, and where no row with a codelet can run it. Returns 0, CORALE_ENOTSUP (nothing applies; error says why),
+ * CORALE_EINTERNAL.
  */
-int planner_plan_call(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
-		      struct plan *out, char *error, size_t error_bytes);
-static inline const struct plan_way *planner_way(const struct planner *planner, const struct plan_call *call)
-{
-	return plan_way_choose(planner->node, call);
-}
+const struct row *planner_codelet(const struct plan_node *node, const struct plan_call *call);
+int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
+		 struct plan *out, char *error, size_t error_bytes);
 
-/* The plan of a way, whatever else could run the call; as planner_build. */
-int planner_build_way(const struct planner *planner, const struct plan_key *key, const struct plan_way *way,
-		      struct plan *out);
-
-/* As planner_plan with the algorithm given (row of algo_table); CORALE_ENOTSUP if it does not apply. */
+/* The plan of a row of the table, whatever else could run the call; CORALE_ENOTSUP if it does not apply. */
 int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
+/* The same of a row with a codelet as it runs a call. */
+int planner_build_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
+			  const struct plan_call *call, struct plan *out);
 
 /* Why this plan: its algorithm, the lower bound, and what the others would cost or why they are out. One line without
  * its end; returns the length it needs, like snprintf. */

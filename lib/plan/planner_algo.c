@@ -54,7 +54,7 @@ static int coll_is(const struct item *item, corale_coll coll)
 	return i == item->coll_length;
 }
 
-static int names(const struct item *item, const struct algo *algo)
+static int names(const struct item *item, const struct row *algo)
 {
 	return coll_is(item, algo->coll) && !strncmp(algo->name, item->name, item->name_length) &&
 	       (!algo->name[item->name_length] || algo->name[item->name_length] == '_');
@@ -63,7 +63,7 @@ static int names(const struct item *item, const struct algo *algo)
 static int names_some_row_of(const struct item *item, corale_coll coll)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	for (int i = 0; i < rows; i++)
 		if (algo[i].coll == coll && names(item, &algo[i]))
 			return 1;
@@ -73,7 +73,7 @@ static int names_some_row_of(const struct item *item, corale_coll coll)
 int planner_algo_allows(const char *text, int row)
 {
 	int rows, wanted = 0, named = 0;
-	const struct algo *algo = &algo_table(&rows)[row];
+	const struct row *algo = &row_table(&rows)[row];
 	struct item item;
 	if (!strcmp(algo->name, "local")) /* the only way to do nothing */
 		return 1;
@@ -91,18 +91,12 @@ int planner_algo_allows(const char *text, int row)
 int planner_algo_excludes(const char *text, int row)
 {
 	int rows;
-	const struct algo *algo = &algo_table(&rows)[row];
+	const struct row *algo = &row_table(&rows)[row];
 	struct item item;
 	while (next_item(&text, &item))
 		if (item.negative && names(&item, algo) && strcmp(algo->name, "local"))
 			return 1;
 	return 0;
-}
-
-int planner_algo_allows_name(const char *text, corale_coll coll, const char *name)
-{
-	int row = algo_row(coll, name);
-	return row < 0 || planner_algo_allows(text, row);
 }
 
 static int knows_coll(const struct item *item)
@@ -116,7 +110,7 @@ static int knows_coll(const struct item *item)
 static void list_names(const struct item *item, char *list, size_t bytes)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	size_t length = 0;
 	list[0] = 0;
 	for (int i = 0; i < rows && length < bytes; i++) {

@@ -8,7 +8,5 @@
 int planner_algo_allows(const char *text, int row);
 /* Whether it excludes a row by ^name. */
 int planner_algo_excludes(const char *text, int row);
-/* The same by name; 1 too where no row of that collective has it. */
-int planner_algo_allows_name(const char *text, corale_coll coll, const char *name);
 
 #endif

@@ -1,10 +1,15 @@
-/* The choice among the algorithms that serve a call: the fastest by the model, and among those about as fast the one that keeps ranks least busy. */
+/*
+ * The choice of a row, the only one. Of the rows with a codelet the fastest by the rates of its kernel; where none can run the call, and on hosts, of
+ * the others the fastest by a walk of its plan, and among those about as fast the one that keeps ranks least busy.
+ */
 #include <stdio.h>
 
 #include "planner.h"
 #include "lower.h"
 #include "planner_algo.h"
 #include "base/collectives.h"
+
+/* ---- Rows without a codelet -------------------------------------------------------------------------------- */
 
 enum { MOST_OFFERS = 32 }; /* rows of a collective */
 
@@ -25,8 +30,8 @@ struct selection {
 static int is_selected(const struct planner *planner, const struct selection *s, corale_coll coll, int row)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows) + row;
-	if (algo->coll != coll || (s->by_nodes && algo->traits & ALGO_FLAT))
+	const struct row *algo = row_table(&rows) + row;
+	if (algo->coll != coll || algo->codelet || (s->by_nodes && algo->traits & ROW_FLAT))
 		return 0;
 	return s->named ? planner_algo_allows(planner->algo, row)
 			: !planner_algo_excludes(planner->algo, row);
@@ -37,7 +42,7 @@ static int collect(const struct planner *planner, const struct plan_key *key, co
 		   struct offer *offers, char *error, size_t error_bytes)
 {
 	int rows, n = 0;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	struct plan plan;
 	for (int row = 0; row < rows && n < MOST_OFFERS; row++) {
 		if (!is_selected(planner, s, (corale_coll)key->coll, row))
@@ -104,21 +109,82 @@ static int choose(const struct planner *planner, const struct plan_key *key, con
 }
 
 /* What CORALE_ALGO names may not apply to this call or machine: then anything that it does not exclude does. */
-int planner_plan(const struct planner *planner, const struct plan_key *key, struct plan *out, char *error,
-		 size_t error_bytes)
+static int choose_plain(const struct planner *planner, const struct plan_key *key, struct plan *plan,
+			char *error, size_t error_bytes)
 {
 	static const struct selection by_nodes = { 1, 1 }, named = { 1, 0 }, others = { 0, 0 };
 	int found = 0;
 	if (planner->by_nodes && !*planner->algo)
-		found = choose(planner, key, &by_nodes, out, error, error_bytes);
+		found = choose(planner, key, &by_nodes, plan, error, error_bytes);
 	if (!found)
-		found = choose(planner, key, &named, out, error, error_bytes);
+		found = choose(planner, key, &named, plan, error, error_bytes);
 	if (!found)
-		found = choose(planner, key, &others, out, error, error_bytes);
+		found = choose(planner, key, &others, plan, error, error_bytes);
 	if (found)
 		return found < 0 ? found : 0;
 	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",
 		 corale_coll_name((corale_coll)key->coll), planner->topo->map.ranks, planner->topo->map.nodes,
 		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "");
 	return CORALE_ENOTSUP;
+}
+
+/* ---- Rows with a codelet ---------------------------------------------------------------------------------- */
+
+/* Of the rows of a codelet and a protocol (0: of any) the one of least modelled time. */
+static const struct row *least_of(const struct plan_node *node, int codelet, int protocol,
+				  const struct plan_call *call)
+{
+	const struct row *best = NULL, *row = NULL;
+	double best_us = 0;
+	while ((row = row_next_codelet(call->coll, row))) {
+		if ((codelet && (int)row->codelet != codelet) || (protocol && (int)row->protocol != protocol))
+			continue;
+		const double us = row_us(row, node, call);
+		if (us < 0 || (best && us >= best_us))
+			continue;
+		best = row;
+		best_us = us;
+	}
+	return best;
+}
+
+/* Slots take what goes to registered memory, too. */
+static const struct row *forced_row(const struct plan_node *node, const struct plan_call *call)
+{
+	struct plan_call c = *call;
+	if (node->forced == PLAN_FIFO)
+		c.memory &= PLAN_MEMORY_SCRATCH;
+	return node->forced ? least_of(node, 0, node->forced, &c) : NULL;
+}
+
+const struct row *planner_codelet(const struct plan_node *node, const struct plan_call *call)
+{
+	const int copies = node->zero_ctas && coll_moves(call->coll) && call->memory & PLAN_MEMORY_REGISTERED;
+	const struct row *best = forced_row(node, call);
+	if (!best && copies && !node->forced)
+		best = least_of(node, CODELET_COPIES, 0, call);
+	return best ? best : least_of(node, 0, 0, call);
+}
+
+/* One rank has no messages, whatever runs it: its plan is the one without. */
+static int plan_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
+			const struct plan_call *call, struct plan *out, char *error, size_t error_bytes)
+{
+	int ret = planner_build_codelet(planner, key, row, call, out);
+	if (ret != CORALE_ENOTSUP)
+		return ret;
+	ret = choose_plain(planner, key, out, error, error_bytes);
+	out->codelet = (uint8_t)row->codelet;
+	out->protocol = (uint8_t)row->protocol;
+	return ret;
+}
+
+int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
+		 struct plan *out, char *error, size_t error_bytes)
+{
+	if (planner->small && key->size_class <= planner->small_class)
+		planner = planner->small;
+	const struct row *row = call ? planner_codelet(planner->node, call) : NULL;
+	return row ? plan_codelet(planner, key, row, call, out, error, error_bytes)
+		   : choose_plain(planner, key, out, error, error_bytes);
 }

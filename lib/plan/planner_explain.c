@@ -9,12 +9,12 @@ static size_t explain_row(const struct planner *planner, const struct plan_key *
 			  size_t bytes)
 {
 	int rows;
-	const struct algo *algo = &algo_table(&rows)[row];
+	const struct row *algo = &row_table(&rows)[row];
 	struct plan plan;
 	int n;
 	if (!planner_algo_allows(planner->algo, row))
 		n = snprintf(buf, bytes, ", %s (CORALE_ALGO forbids it)", algo->name);
-	else if (planner->reproducible && !(algo->traits & ALGO_ALL_AT_ONCE))
+	else if (planner->reproducible && !(algo->traits & ROW_ALL_AT_ONCE))
 		n = snprintf(buf, bytes, ", %s (not in rank order, which CORALE_REPRODUCIBLE demands)",
 			     algo->name);
 	else if (planner_build(planner, key, row, &plan))
@@ -28,7 +28,7 @@ static size_t explain_row(const struct planner *planner, const struct plan_key *
 size_t planner_explain(const struct planner *planner, const struct plan *plan, char *buf, size_t bytes)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	const struct plan_key *key = &plan->key;
 	size_t most = (size_t)1 << key->size_class, length;
 	int n = snprintf(buf, bytes,
@@ -39,7 +39,7 @@ size_t planner_explain(const struct planner *planner, const struct plan *plan, c
 	length = n > 0 ? (size_t)n : 0;
 	for (int row = 0; row < rows; row++) {
 		int room = length < bytes;
-		if (algo[row].coll == key->coll)
+		if (algo[row].coll == key->coll && !algo[row].codelet)
 			length += explain_row(planner, key, row, room ? buf + length : NULL,
 					      room ? bytes - length : 0);
 	}

@@ -43,7 +43,7 @@ static const struct rates_links hosts = { .node_ns = 150,
 		       [RATES_DEALING] = 5.5,                                                                \
 		       [RATES_PASSING] = 17 },                                                               \
 	.scratch_bytes = 6000000, .step_us = 5.5, .hop_us = 14, .chunk_us = 4, .pieces_us = 12,              \
-	.last_bytes = 12e6, .blocks = 128
+	.last_bytes = 12e6, .blocks = 128, .measured_ranks = 4
 
 static const struct rates gpus[] = {
 	/* Links: round numbers. */

@@ -66,6 +66,7 @@ struct rates {
 	double pieces_us; /* of copies that a kernel works on piece by piece */
 	double last_bytes; /* of the last of these pieces, about */
 	int blocks; /* of a kernel at most, where corale-plan has only the class to go by */
+	int measured_ranks; /* with so many at most; 0: nothing was measured */
 };
 
 /* Hosts whose engines have measured nothing. */

@@ -203,17 +203,17 @@ static void shape_edges(const struct plan_launch *l, struct plan_shape *s)
 
 /* ---- The call ------------------------------------------------------------------------------------------- */
 
-struct plan_launch plan_launch_of(const struct plan_way *way, const struct plan_node *node,
+struct plan_launch plan_launch_of(const struct row *row, const struct plan_node *node,
 				  const struct plan_call *call)
 {
 	return (struct plan_launch){ .node = node,
-				     .codelet = way->codelet,
+				     .codelet = row->codelet,
 				     .coll = call->coll,
 				     .bytes = call->bytes,
 				     .words = call->words,
 				     .odd = call->bytes % 4 != 0,
-				     .direct = plan_way_direct(way, node, call),
-				     .scratch = plan_way_scratch(way, node, call) && node->scratch_bytes };
+				     .direct = row_stores_direct(row, node, call),
+				     .scratch = row_uses_scratch(row, node, call) && node->scratch_bytes };
 }
 
 void plan_shape(const struct plan_launch *l, struct plan_shape *s)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan_way.h"
+#include "row.h"
 
 /* What kernels and shapes agree on. */
 enum {
@@ -58,7 +58,7 @@ struct plan_launch {
 	uint64_t bytes; /* of a block or vector */
 	int words; /* plan_in_words of its type */
 	int odd; /* an address or a size is no multiple of 4 */
-	int direct; /* peers store into receive buffers: plan_way_direct */
+	int direct; /* peers store into receive buffers: row_stores_direct */
 	int scratch; /* it goes through scratch, and there is some */
 };
 
@@ -73,7 +73,7 @@ struct plan_shape {
 };
 
 /* Of a call by a way, whose buffers' addresses are even. */
-struct plan_launch plan_launch_of(const struct plan_way *way, const struct plan_node *node,
+struct plan_launch plan_launch_of(const struct row *row, const struct plan_node *node,
 				  const struct plan_call *call);
 
 /* A few divisions. */

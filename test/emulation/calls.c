@@ -243,7 +243,7 @@ static int passes_sums_on(const struct call *c)
 {
 	int rows;
 	return c->codelet == CODELET_NONE && coll_folds(c->coll) &&
-	       !(algo_table(&rows)[c->row].traits & ALGO_ALL_AT_ONCE);
+	       !(row_table(&rows)[c->row].traits & ROW_ALL_AT_ONCE);
 }
 
 static void expect_all(const struct started *s, unsigned char *expected)

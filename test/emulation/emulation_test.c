@@ -199,17 +199,16 @@ static size_t draw(size_t below)
 	return (size_t)(state_of_random >> 33) % below;
 }
 
-/* The way of a codelet that can run a call, or NULL. */
-static const struct plan_way *way_of(const struct plan_node *node, const struct call *c, int memory)
+/* The row of a codelet that can run a call, or NULL. */
+static const struct row *row_of(const struct plan_node *node, const struct call *c, int memory)
 {
 	const struct plan_call key = { c->coll, c->count * corale_type_bytes(c->type), plan_in_words(c->type),
 				       memory };
-	int n;
-	const struct plan_way *ways = plan_ways(c->coll, &n);
-	for (int i = 0; i < n; i++)
-		if (ways[i].codelet == c->codelet && plan_way_time(&ways[i], node, &key) >= 0)
-			return &ways[i];
-	return NULL;
+	const struct row *row = NULL;
+	while ((row = row_next_codelet(c->coll, row)))
+		if (row->codelet == c->codelet && row_us(row, node, &key) >= 0)
+			break;
+	return row;
 }
 
 static struct call draw_call(const struct plan_node *node)
@@ -220,13 +219,13 @@ static struct call draw_call(const struct plan_node *node)
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
 		c.codelet = (enum plan_codelet)(CODELET_PACKETS + draw(CODELET_SLOTS_TWO_SHOT));
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
-	} while (!way_of(node, &c, 0));
+	} while (!row_of(node, &c, 0));
 	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
 	c.root = (int)draw((size_t)node->ranks);
 	c.in_place = c.coll != CORALE_ALL_TO_ALL && c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
-	const struct plan_way *registered = way_of(node, &c, PLAN_MEMORY_REGISTERED);
+	const struct row *registered = row_of(node, &c, PLAN_MEMORY_REGISTERED);
 	c.place = registered && registered->protocol == PLAN_DIRECT && draw(2);
 	return c;
 }

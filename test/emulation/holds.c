@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "emulation_test.h"
-#include "plan/algo.h"
+#include "plan/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -209,11 +209,11 @@ static int run_scenes(enum trouble trouble)
 		  .count = 300,
 		  .place = 128 },
 		{ .coll = CORALE_ALL_REDUCE,
-		  .row = algo_row(CORALE_ALL_REDUCE, "ring"),
+		  .row = row_find(CORALE_ALL_REDUCE, "ring"),
 		  .type = CORALE_INT32,
 		  .count = 50 },
 		{ .coll = CORALE_ALL_GATHER,
-		  .row = algo_row(CORALE_ALL_GATHER, "ring"),
+		  .row = row_find(CORALE_ALL_GATHER, "ring"),
 		  .type = CORALE_INT32,
 		  .count = 50,
 		  .in_lines = 1 },

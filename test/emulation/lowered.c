@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/collectives.h"
-#include "plan/algo.h"
+#include "plan/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -36,12 +36,14 @@ static struct world_params of_ranks(int ranks, struct way way)
 static int applies(int row, int ranks, struct way way)
 {
 	int rows, ret, list;
-	const struct algo *algo = &algo_table(&rows)[row];
+	const struct row *algo = &row_table(&rows)[row];
 	struct plan_key key = planner_key(algo->coll, 1, CORALE_FLOAT16, CORALE_SUM);
 	const struct world_params p = of_ranks(ranks, way);
 	struct world w;
 	struct plan plan;
 	struct lowered_messages messages;
+	if (algo->codelet)
+		return 0;
 	if (way.nodes && coll_is_uneven(algo->coll)) /* edges have messages of their own */
 		return 0;
 	if (coll_is_pair(algo->coll) || !coll_has_data(algo->coll) || world_open(&w, &p))
@@ -65,7 +67,7 @@ static void add_calls(struct script *s, int row, struct way way)
 	static const size_t counts[] = { 1, 700, 0, 9001, 33, 64, 5000 };
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
-	const struct algo *algo = &algo_table(&rows)[row];
+	const struct row *algo = &row_table(&rows)[row];
 	struct call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
 	int n = test_thin ? 3 : (int)COUNT(counts) + s->params.ranks;
 	for (int i = 0; i < n; i++) {
@@ -92,7 +94,7 @@ static int run_row(int row, int ranks, struct way way)
 	faults = script_run(s);
 	if (faults)
 		printf("# %s by %s, %d ranks, nodes of %d (0: one)\n",
-		       corale_coll_name(algo_table(&rows)[row].coll), algo_table(&rows)[row].name, ranks,
+		       corale_coll_name(row_table(&rows)[row].coll), row_table(&rows)[row].name, ranks,
 		       way.node_ranks);
 	return faults;
 }
@@ -100,7 +102,7 @@ static int run_row(int row, int ranks, struct way way)
 static int run_rows_of(int ranks, struct way way, int *ran)
 {
 	int rows, faults = 0;
-	algo_table(&rows);
+	row_table(&rows);
 	for (int row = 0; !faults && row < rows; row++) {
 		if (!applies(row, ranks, way))
 			continue;
@@ -175,7 +177,7 @@ int test_lowered_in_turn(void)
 		      { CODELET_SLOTS, CORALE_ALL_GATHER, "" },
 		      { CODELET_NONE, CORALE_BROADCAST, "scatter" } };
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	struct script *s = script_new(of_ranks(3, (struct way){ 0 }), test_seed);
 	s->most_pause = 500;
 	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
@@ -230,7 +232,7 @@ int test_lowered_counts(void)
 {
 	struct astray a = { .call = { .codelet = CODELET_NONE,
 				      .coll = CORALE_ALL_TO_ALL_V,
-				      .row = algo_row(CORALE_ALL_TO_ALL_V, "pairwise"),
+				      .row = row_find(CORALE_ALL_TO_ALL_V, "pairwise"),
 				      .type = CORALE_INT32,
 				      .count = 2000,
 				      .astray = 1 } };
@@ -255,7 +257,7 @@ int test_lowered_many_messages(void)
 		.ranks = RANKS, .max_blocks = 1, .window_bytes = 512 << 10, .chunk_bytes = CHUNK
 	};
 	const struct call many = { .coll = CORALE_REDUCE,
-				   .row = algo_row(CORALE_REDUCE, "binomial"),
+				   .row = row_find(CORALE_REDUCE, "binomial"),
 				   .type = CORALE_INT32,
 				   .count = CHUNKS * CHUNK / 4,
 				   .root = 3 };

@@ -113,13 +113,6 @@ static int has_room(void *world, int from, int to, int lane, uint64_t n)
 	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) + depth_of(world, to, lane);
 }
 
-/* As late as links may tell it (link.h). */
-static int is_told(void *world, int from, int to, int lane, uint64_t n)
-{
-	const uint64_t half = lane < PROXY_FIRST_LANE ? 1 : depth_of(world, to, lane) / 2;
-	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) / half * half;
-}
-
 int nodes_open(struct world *w, uint32_t slot_bytes)
 {
 	int ret = 0;
@@ -127,7 +120,7 @@ int nodes_open(struct world *w, uint32_t slot_bytes)
 	if (!w->nodes)
 		return CORALE_ENOMEM;
 	w->nodes->stations = calloc((size_t)w->ranks, sizeof *w->nodes->stations);
-	w->nodes->wire = wire_new(w->ranks, has_room, is_told, w);
+	w->nodes->wire = wire_new(w->ranks, has_room, w);
 	if (!w->nodes->stations || !w->nodes->wire)
 		return CORALE_ENOMEM;
 	for (int r = 0; !ret && r < w->ranks; r++)
@@ -141,7 +134,7 @@ void nodes_close(struct world *w)
 {
 	if (!w->nodes)
 		return;
-	wire_free(w->nodes->wire); /* its requests are the proxies' */
+	wire_free(w->nodes->wire); /* its messages are in the proxies' slots */
 	for (int r = 0; w->nodes->stations && r < w->ranks; r++) {
 		proxy_free(w->nodes->stations[r].proxy);
 		free(w->nodes->stations[r].place_of);

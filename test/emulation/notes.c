@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "emulation_test.h"
-#include "plan/algo.h"
+#include "plan/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -135,11 +135,11 @@ int test_notes(void)
 			    .type = CORALE_INT32,
 			    .count = 300 } },
 		{ .call = { .coll = CORALE_ALL_REDUCE,
-			    .row = algo_row(CORALE_ALL_REDUCE, "ring"),
+			    .row = row_find(CORALE_ALL_REDUCE, "ring"),
 			    .type = CORALE_INT32,
 			    .count = 50 } },
 		{ .call = { .coll = CORALE_ALL_GATHER,
-			    .row = algo_row(CORALE_ALL_GATHER, "oneshot"),
+			    .row = row_find(CORALE_ALL_GATHER, "oneshot"),
 			    .type = CORALE_INT32,
 			    .count = 50,
 			    .in_lines = 1 } },

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "emulation_test.h"
-#include "plan/algo.h"
+#include "plan/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -35,9 +35,9 @@ static void make_step(struct steps *s, struct step *x, int rank, int number)
 {
 	const int ranks = s->world.ranks;
 	const struct call calls[] = {
-		{ .coll = CORALE_ALL_REDUCE, .row = algo_row(CORALE_ALL_REDUCE, "ring"), .count = 500 },
+		{ .coll = CORALE_ALL_REDUCE, .row = row_find(CORALE_ALL_REDUCE, "ring"), .count = 500 },
 		{ .coll = CORALE_ALL_GATHER,
-		  .row = algo_row(CORALE_ALL_GATHER, "ring"),
+		  .row = row_find(CORALE_ALL_GATHER, "ring"),
 		  .count = 50,
 		  .in_lines = 1 },
 		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_GATHER, .count = 300 },

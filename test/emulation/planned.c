@@ -17,17 +17,10 @@ struct message {
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 };
 
-struct receive {
-	void *buffer;
-	size_t capacity;
-	struct transport_request *request;
-};
-
 /* A lane from one rank to another. */
 struct path {
 	struct message *sent;
-	struct receive *posted;
-	size_t nsent, nposted, nmet;
+	size_t nsent, ntaken;
 	size_t read; /* by the comparison */
 };
 
@@ -50,54 +43,99 @@ static void *extended(void *array, size_t n, size_t bytes)
 	return array;
 }
 
-/* Messages and receives meet in their order. */
-static void meet(struct path *p)
+/* Sends at once, and receives what was sent where it lies. */
+struct keeping_link {
+	struct link base;
+	struct path *out, *in;
+	struct link_message message;
+};
+
+static struct keeping_link *of(struct link *l)
 {
-	for (; p->nmet < p->nsent && p->nmet < p->nposted; p->nmet++) {
-		const struct message *m = &p->sent[p->nmet];
-		struct receive *r = &p->posted[p->nmet];
-		int fits = m->bytes <= r->capacity;
-		if (m->bytes && fits)
-			memcpy(r->buffer, m->data, m->bytes);
-		memcpy(r->request->header, m->header, sizeof(m->header));
-		r->request->bytes = m->bytes;
-		r->request->status = fits ? 0 : CORALE_EMISMATCH;
-		atomic_store(&r->request->done, 1);
-	}
+	return (struct keeping_link *)l;
 }
 
-static int send_message(struct transport *t, int peer, int lane, const void *header, const void *data,
-			size_t bytes, struct transport_request *request)
+static int open_in(struct link *l)
 {
-	struct wire *w = (struct wire *)t;
-	struct path *p = path_of(w->paths, w->ranks, w->rank, peer, lane);
-	struct message m = { .data = malloc(bytes + 1), .bytes = bytes };
-	if (!m.data)
-		abort();
+	l->in = &of(l)->message;
+	l->in_depth = l->in_open = 1;
+	return 0;
+}
+
+static int open_out(struct link *l)
+{
+	l->out = extended(NULL, 0, l->slot_bytes);
+	l->out_depth = l->out_open = 1;
+	atomic_store(&l->limit, UINT64_MAX);
+	return 0;
+}
+
+static int post_message(struct link *l, const void *header, const void *data, size_t bytes)
+{
+	struct path *p = of(l)->out;
+	struct message m = { .data = extended(NULL, 0, bytes + 1), .bytes = bytes };
 	if (bytes)
-		memcpy(m.data, data, bytes);
+		memcpy(m.data, data ? data : link_slot(l), bytes);
 	memcpy(m.header, header, sizeof(m.header));
 	p->sent = extended(p->sent, p->nsent, sizeof(*p->sent));
 	p->sent[p->nsent++] = m;
-	request->status = 0;
-	atomic_store(&request->done, 1);
-	meet(p);
+	l->posted++;
 	return 0;
 }
 
-static int post_receive(struct transport *t, int peer, int lane, void *buffer, size_t capacity,
-			struct transport_request *request)
+static int take_message(struct link *l)
 {
-	struct wire *w = (struct wire *)t;
-	struct path *p = path_of(w->paths, w->ranks, peer, w->rank, lane);
-	atomic_store(&request->done, 0);
-	p->posted = extended(p->posted, p->nposted, sizeof(*p->posted));
-	p->posted[p->nposted++] = (struct receive){ buffer, capacity, request };
-	meet(p);
+	of(l)->in->ntaken++;
+	atomic_fetch_add(&l->taken, 1);
 	return 0;
 }
 
-static const struct transport_ops keeping = { .send = send_message, .recv = post_receive };
+static int look(struct link *l, int sends)
+{
+	const struct path *p = of(l)->in;
+	if (sends || p->ntaken == p->nsent)
+		return 0;
+	const struct message *m = &p->sent[p->ntaken];
+	memcpy(l->in->header, m->header, sizeof(m->header));
+	l->in->bytes = m->bytes;
+	l->in->data = m->data;
+	atomic_store(&l->arrived, p->ntaken + 1);
+	return 0;
+}
+
+static void free_link(struct link *l)
+{
+	free(l->out);
+	free(l);
+}
+
+static int open_link(struct transport *t, const struct link_params *params, struct link **out);
+
+static const struct link_ops keeping_links = { .open = open_link,
+					       .open_in = open_in,
+					       .open_out = open_out,
+					       .post = post_message,
+					       .release = take_message,
+					       .poll = look,
+					       .free = free_link };
+
+static int open_link(struct transport *t, const struct link_params *params, struct link **out)
+{
+	const struct wire *w = (const struct wire *)t;
+	struct keeping_link *l = calloc(1, sizeof(*l));
+	if (!l)
+		abort();
+	l->base.ops = &keeping_links;
+	l->base.peer = params->peer;
+	l->base.lane = params->lane;
+	l->base.slot_bytes = params->slots->bytes;
+	l->out = path_of(w->paths, w->ranks, w->rank, params->peer, params->lane);
+	l->in = path_of(w->paths, w->ranks, params->peer, w->rank, params->lane);
+	*out = &l->base;
+	return 0;
+}
+
+static const struct transport_ops keeping = { .links = &keeping_links };
 
 static void free_paths(struct path *paths, int n)
 {
@@ -105,7 +143,6 @@ static void free_paths(struct path *paths, int n)
 		for (size_t k = 0; k < paths[i].nsent; k++)
 			free(paths[i].sent[k].data);
 		free(paths[i].sent);
-		free(paths[i].posted);
 	}
 	free(paths);
 }
@@ -141,7 +178,7 @@ struct job {
 static int build_anyway(const struct planner *planner, const struct plan_key *key, int row, struct plan *plan)
 {
 	int rows;
-	const struct algo *algo = algo_table(&rows);
+	const struct row *algo = row_table(&rows);
 	struct algo_call call = { .key = *key,
 				  .topo = planner->topo,
 				  .bytes = (size_t)1 << key->size_class,
@@ -162,7 +199,7 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 static int make_plan(const struct job *j, corale_coll coll, const char *name, struct plan *plan)
 {
 	const struct call *c = j->started[0].call;
-	int row = algo_row(coll, name);
+	int row = row_find(coll, name);
 	struct planner planner = {
 		.topo = j->topo, .slot_bytes = SLOT_BYTES, .slots = SLOTS, .max_channels = 1
 	};
@@ -277,12 +314,12 @@ static void close_job(struct job *j)
 	topo_destroy(j->topo);
 }
 
-/* Messages that were sent, or awaited, or have come. */
+/* Messages that were sent, or taken. */
 static size_t events(const struct job *j)
 {
 	size_t n = 0;
 	for (int i = 0; i < j->ranks * j->ranks * LANES; i++)
-		n += j->paths[i].nsent + j->paths[i].nposted + j->paths[i].nmet;
+		n += j->paths[i].nsent + j->paths[i].ntaken;
 	return n;
 }
 

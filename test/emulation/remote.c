@@ -1,7 +1,7 @@
 /* Ranks on several nodes: calls of all kinds in turn, by the kernels and the proxies of lib/net/proxy.c. */
 #include "emulation_test.h"
 
-#include "plan/algo.h"
+#include "plan/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -40,7 +40,7 @@ static void add_calls(struct script *s)
 		struct call c = { .coll = kinds[(size_t)i % COUNT(kinds)].coll, .type = CORALE_INT32 };
 		const char *algo = kinds[(size_t)i % COUNT(kinds)].algo;
 		c.codelet = algo ? CODELET_NONE : CODELET_SLOTS;
-		c.row = algo ? algo_row(c.coll, algo) : 0;
+		c.row = algo ? row_find(c.coll, algo) : 0;
 		c.count = counts[((size_t)i + test_seed) % COUNT(counts)];
 		c.narrow = !c.codelet && i % 3 == 2;
 		c.root = c.coll == CORALE_BROADCAST ? i % s->params.ranks : 0;

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "emulation_test.h"
-#include "plan/algo.h"
+#include "plan/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -126,12 +126,12 @@ static int run_scenes(enum trouble trouble, int code)
 	const struct call calls[] = {
 		{ .codelet = CODELET_NONE,
 		  .coll = CORALE_ALL_TO_ALL,
-		  .row = algo_row(CORALE_ALL_TO_ALL, "pairwise"),
+		  .row = row_find(CORALE_ALL_TO_ALL, "pairwise"),
 		  .type = CORALE_INT32,
 		  .count = 2000 },
 		{ .codelet = CODELET_NONE,
 		  .coll = CORALE_ALL_REDUCE,
-		  .row = algo_row(CORALE_ALL_REDUCE, "ring"),
+		  .row = row_find(CORALE_ALL_REDUCE, "ring"),
 		  .type = CORALE_INT32,
 		  .count = 50 },
 		{ .codelet = CODELET_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 }

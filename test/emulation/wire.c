@@ -6,16 +6,15 @@
 #include <string.h>
 
 #include "gpu.h"
+#include "net/link.h"
 
 enum { MOST_LATE = 11 /* bits of turns */, ON_TIME_ONE_IN = 2, MOST_PRINTED = 3 };
 
-/* One end of a message. */
+/* A message. */
 struct part {
 	struct part *next;
-	struct transport_request *request;
-	unsigned char *memory; /* the user's */
+	const unsigned char *memory; /* the user's */
 	size_t bytes;
-	/* of a send: */
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	unsigned char *given, *data; /* as it was when it was sent; as it was read, NULL: not yet */
 	uint64_t number; /* of its lane */
@@ -31,8 +30,8 @@ struct queue {
 
 /* From one rank to another. */
 struct path {
-	struct queue sends[TRANSPORT_MAX_LANES], recvs[TRANSPORT_MAX_LANES];
-	uint64_t sent[TRANSPORT_MAX_LANES], expected[TRANSPORT_MAX_LANES];
+	struct queue sends[TRANSPORT_MAX_LANES];
+	struct link *senders[TRANSPORT_MAX_LANES], *receivers[TRANSPORT_MAX_LANES]; /* NULL: not open */
 	int parts; /* in all queues */
 };
 
@@ -45,7 +44,7 @@ struct end {
 struct wire {
 	pthread_mutex_t lock;
 	int ranks, faults;
-	wire_says *has_room, *is_told;
+	wire_says *has_room;
 	void *ctx;
 	struct end *ends;
 	struct path *paths; /* a row of receivers a sender */
@@ -94,28 +93,26 @@ static uint64_t some_turns(void)
 	return gpu_random(ON_TIME_ONE_IN) ? 1u << gpu_random(MOST_LATE + 1) : 0;
 }
 
-static void finish(struct transport_request *request, size_t bytes)
-{
-	request->status = 0;
-	request->bytes = bytes;
-	atomic_store_explicit(&request->done, 1, memory_order_release);
-}
-
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
+
+/* What a receiver has told that it took: as late as links may (link.h). */
+static uint64_t told_of(const struct link *receiver)
+{
+	const uint64_t half = receiver->in_depth > 1 ? (uint64_t)receiver->in_depth / 2 : 1;
+	return link_taken(receiver) / half * half;
+}
 
 /* What it is time for at the sender: 1 if there was anything. The network may look at a message again until its memory is the sender's, after it
  * has come, and the receiver has told that it took it: so nobody is further ahead than he has slots. */
 static int leave(struct wire *w, struct part *p, int from, int to, int lane)
 {
+	const struct link *receiver = path_of(w, from, to)->receivers[lane];
 	const int reads = !p->data && gpu_turns() >= p->leaves,
-		  ends = !p->ended && p->came && gpu_turns() >= p->ends &&
-			 w->is_told(w->ctx, from, to, lane, p->number);
+		  ends = !p->ended && p->came && gpu_turns() >= p->ends && p->number < told_of(receiver);
 	if (reads)
 		p->data = copy_of(p->memory, p->bytes);
 	if ((reads || ends) && p->bytes && memcmp(p->memory, p->given, p->bytes))
 		complain(w, "a message was changed while it was under way", from, to, lane);
-	if (ends)
-		finish(p->request, p->bytes);
 	p->ended |= ends;
 	return reads || ends;
 }
@@ -129,25 +126,36 @@ static struct part *next_of(const struct path *path, int lane)
 	return p;
 }
 
-/* Some more bytes of it. */
+/* Some more bytes of it, to its place. */
 static void arrive(struct wire *w, struct path *path, struct part *send, int from, int to, int lane)
 {
-	struct part *recv = path->recvs[lane].first;
-	if (send->bytes > recv->bytes) {
+	struct link *l = path->receivers[lane];
+	struct link_message *m = &l->in[send->number % (uint64_t)l->in_depth];
+	if (!send->arrived && !w->has_room(w->ctx, from, to, lane, send->number))
+		complain(w, "a message comes before its place is free", from, to, lane);
+	if (send->bytes > l->slot_bytes) {
 		complain(w, "a message is longer than its place", from, to, lane);
-		send->bytes = recv->bytes;
+		send->bytes = l->slot_bytes;
 	}
 	size_t left = send->bytes - send->arrived, more = left ? 1 + gpu_random((unsigned)left) : 0;
 	if (more)
-		memcpy(recv->memory + send->arrived, send->data + send->arrived, more);
+		memcpy(m->data + send->arrived, send->data + send->arrived, more);
 	send->arrived += more;
 	if (send->arrived < send->bytes)
 		return;
-	memcpy(recv->request->header, send->header, sizeof send->header);
-	finish(recv->request, send->bytes);
+	memcpy(m->header, send->header, sizeof send->header);
+	m->bytes = send->bytes;
 	send->came = 1;
-	drop(&path->recvs[lane]);
+	atomic_store_explicit(&l->arrived, send->number + 1, memory_order_release);
+}
+
+/* The sender's slot is his again. */
+static void give_back(struct path *path, int lane)
+{
+	struct link *l = path->senders[lane];
+	drop(&path->sends[lane]);
 	path->parts--;
+	atomic_fetch_add_explicit(&l->limit, 1, memory_order_release);
 }
 
 static int move_lane(struct wire *w, struct path *path, int from, int to, int lane, int sending)
@@ -156,12 +164,10 @@ static int move_lane(struct wire *w, struct path *path, int from, int to, int la
 	int moved = 0;
 	for (struct part *p = first; sending && p; p = p->next)
 		moved |= leave(w, p, from, to, lane);
-	if (sending && first && first->came && first->ended) {
-		drop(&path->sends[lane]);
-		path->parts--;
-	}
+	if (sending && first && first->came && first->ended)
+		give_back(path, lane);
 	struct part *next = sending ? NULL : next_of(path, lane);
-	if (!next || !next->data || gpu_turns() < next->comes || !path->recvs[lane].first)
+	if (!next || !next->data || gpu_turns() < next->comes || !path->receivers[lane])
 		return moved;
 	arrive(w, path, next, from, to, lane);
 	return 1;
@@ -183,51 +189,121 @@ static struct end *of(struct transport *t)
 	return (struct end *)t;
 }
 
-static struct part *new_part(struct transport_request *request, void *memory, size_t bytes)
+/* In its user's memory. */
+struct wire_link {
+	struct link base;
+	struct end *end;
+	const struct link_memory *memory;
+};
+
+static struct wire_link *link_of(struct link *l)
 {
+	return (struct wire_link *)l;
+}
+
+static int open_in(struct link *l)
+{
+	const struct link_memory *memory = link_of(l)->memory;
+	struct wire *w = link_of(l)->end->wire;
+	l->in = calloc((size_t)memory->depth, sizeof *l->in);
+	if (!l->in)
+		abort();
+	for (int i = 0; i < memory->depth; i++)
+		l->in[i].data = memory->in + (size_t)i * memory->bytes;
+	l->in_depth = memory->depth;
+	l->in_open = 1;
+	pthread_mutex_lock(&w->lock);
+	path_of(w, l->peer, link_of(l)->end->rank)->receivers[l->lane] = l;
+	pthread_mutex_unlock(&w->lock);
+	return 0;
+}
+
+static int open_out(struct link *l)
+{
+	const struct link_memory *memory = link_of(l)->memory;
+	struct wire *w = link_of(l)->end->wire;
+	l->out = memory->out;
+	l->out_depth = memory->depth;
+	l->out_open = 1;
+	atomic_store_explicit(&l->limit, (uint64_t)memory->depth, memory_order_relaxed);
+	pthread_mutex_lock(&w->lock);
+	path_of(w, link_of(l)->end->rank, l->peer)->senders[l->lane] = l;
+	pthread_mutex_unlock(&w->lock);
+	return 0;
+}
+
+static int post(struct link *l, const void *header, const void *data, size_t bytes)
+{
+	struct wire *w = link_of(l)->end->wire;
+	struct path *path = path_of(w, link_of(l)->end->rank, l->peer);
 	struct part *p = calloc(1, sizeof *p);
 	if (!p)
 		abort();
-	p->request = request;
-	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
-	p->memory = memory;
+	p->memory = data ? data : link_slot(l);
 	p->bytes = bytes;
-	return p;
-}
-
-static int post_send(struct transport *t, int to, int lane, const void *header, const void *memory,
-		     size_t bytes, struct transport_request *request)
-{
-	struct wire *w = of(t)->wire;
-	const int from = of(t)->rank;
-	struct path *path = path_of(w, from, to);
-	struct part *p = new_part(request, (void *)(uintptr_t)memory, bytes);
 	memcpy(p->header, header, sizeof p->header);
-	p->given = copy_of(memory, bytes);
+	p->given = copy_of(p->memory, bytes);
 	p->leaves = gpu_turns() + some_turns();
 	p->ends = p->leaves + 2 * some_turns();
 	p->comes = p->leaves + some_turns();
 	pthread_mutex_lock(&w->lock);
-	p->number = path->sent[lane]++;
-	append(&path->sends[lane], p);
+	p->number = l->posted++;
+	append(&path->sends[l->lane], p);
 	path->parts++;
 	pthread_mutex_unlock(&w->lock);
 	return 0;
 }
 
-static int post_recv(struct transport *t, int from, int lane, void *memory, size_t bytes,
-		     struct transport_request *request)
+static int release(struct link *l)
 {
-	struct wire *w = of(t)->wire;
-	const int me = of(t)->rank;
-	struct path *path = path_of(w, from, me);
-	struct part *p = new_part(request, memory, bytes);
-	pthread_mutex_lock(&w->lock);
-	if (!w->has_room(w->ctx, from, me, lane, path->expected[lane]++))
-		complain(w, "a message may come before its place is free", from, me, lane);
-	append(&path->recvs[lane], p);
-	path->parts++;
-	pthread_mutex_unlock(&w->lock);
+	atomic_fetch_add_explicit(&l->taken, 1, memory_order_release);
+	return 0;
+}
+
+static int poll_link(struct link *l, int sends)
+{
+	(void)l, (void)sends;
+	return 0;
+}
+
+static int is_sent(struct link *l)
+{
+	return atomic_load_explicit(&l->limit, memory_order_acquire) == l->posted + (uint64_t)l->out_depth;
+}
+
+/* The wire is gone before. */
+static void free_link(struct link *l)
+{
+	const struct link_memory *memory = link_of(l)->memory;
+	for (int i = 0; i < l->in_open + l->out_open; i++)
+		memory->release(memory->ctx);
+	free(l->in);
+	free(l);
+}
+
+static int open_link(struct transport *t, const struct link_params *params, struct link **out);
+
+static const struct link_ops links = { .open = open_link,
+				       .open_in = open_in,
+				       .open_out = open_out,
+				       .post = post,
+				       .release = release,
+				       .poll = poll_link,
+				       .sent = is_sent,
+				       .free = free_link };
+
+static int open_link(struct transport *t, const struct link_params *params, struct link **out)
+{
+	struct wire_link *l = calloc(1, sizeof *l);
+	if (!l || !params->memory)
+		abort();
+	l->base.ops = &links;
+	l->base.peer = params->peer;
+	l->base.lane = params->lane;
+	l->base.slot_bytes = params->memory->bytes;
+	l->end = of(t);
+	l->memory = params->memory;
+	*out = &l->base;
 	return 0;
 }
 
@@ -243,7 +319,7 @@ static int progress(struct transport *t)
 	return moved;
 }
 
-static const struct transport_ops ops = { .send = post_send, .recv = post_recv, .progress = progress };
+static const struct transport_ops ops = { .links = &links, .progress = progress };
 
 struct transport *wire_end(struct wire *w, int rank)
 {
@@ -259,23 +335,18 @@ int wire_faults(const struct wire *w)
 
 static void open_path(struct path *path)
 {
-	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++) {
+	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++)
 		path->sends[lane].end = &path->sends[lane].first;
-		path->recvs[lane].end = &path->recvs[lane].first;
-	}
 }
 
 static void close_path(struct path *path)
 {
-	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++) {
+	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++)
 		while (path->sends[lane].first)
 			drop(&path->sends[lane]);
-		while (path->recvs[lane].first)
-			drop(&path->recvs[lane]);
-	}
 }
 
-struct wire *wire_new(int ranks, wire_says *has_room, wire_says *is_told, void *ctx)
+struct wire *wire_new(int ranks, wire_says *has_room, void *ctx)
 {
 	struct wire *w = calloc(1, sizeof *w);
 	if (!w)
@@ -283,7 +354,6 @@ struct wire *wire_new(int ranks, wire_says *has_room, wire_says *is_told, void *
 	pthread_mutex_init(&w->lock, NULL);
 	w->ranks = ranks;
 	w->has_room = has_room;
-	w->is_told = is_told;
 	w->ctx = ctx;
 	w->ends = calloc((size_t)ranks, sizeof *w->ends);
 	w->paths = calloc((size_t)(ranks * ranks), sizeof *w->paths);

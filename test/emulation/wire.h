@@ -13,11 +13,11 @@ struct wire;
 /* Of message number n of a lane, from 0. */
 typedef int wire_says(void *ctx, int from, int to, int lane, uint64_t n);
 
-/* For so many ranks; NULL without memory. has_room: the receiver has a place for it; is_told: it has told that it took it. */
-struct wire *wire_new(int ranks, wire_says *has_room, wire_says *is_told, void *ctx);
+/* For so many ranks; NULL without memory. has_room: the receiver has a place for it. */
+struct wire *wire_new(int ranks, wire_says *has_room, void *ctx);
 void wire_free(struct wire *wire);
 
-/* A rank's end of it: send, recv and progress alone. Within gpu_run; the wire's. */
+/* A rank's end of it: links in their users' memory, and progress alone. Within gpu_run; the wire's. */
 struct transport *wire_end(struct wire *wire, int rank);
 
 /* Of its users, printed. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/collectives.h"
-#include "plan_way.h"
+#include "row.h"
 #include "planner_algo.h"
 
 /* Of the policy `efficient`. Beside the backward pass of examples/train on 2 H200, whose 57.2 ms hide nothing of calls without a
@@ -25,22 +25,14 @@ const char *plan_protocol_name(enum plan_protocol protocol)
 	return protocols[protocol];
 }
 
-static int is_named(const struct plan_way *way, const char *name)
+enum plan_protocol plan_protocol_forced(const char *name)
 {
-	return !strcmp(codelets[way->codelet], name) || !strcmp(protocols[way->protocol], name);
-}
-
-/* A codelet that has a protocol for one kind of memory or type is chosen whatever the memory or type. */
-uint32_t plan_codelets_forced(const char *name)
-{
-	uint32_t forced = 0;
-	int n;
-	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
-		const struct plan_way *ways = plan_ways((corale_coll)coll, &n);
-		for (int i = 0; i < n && !coll_is_pair(coll); i++)
-			forced |= (uint32_t)is_named(&ways[i], name) << ways[i].codelet;
-	}
-	return forced;
+	int rows;
+	const struct row *table = row_table(&rows);
+	for (const struct row *row = table; row < table + rows; row++)
+		if (row->codelet && row->protocol != PLAN_GRANTED && !strcmp(protocols[row->protocol], name))
+			return row->protocol;
+	return PLAN_ANY_PROTOCOL;
 }
 
 int plan_words_forced(const struct settings *s)
@@ -50,19 +42,18 @@ int plan_words_forced(const struct settings *s)
 
 void plan_node_settings(struct plan_node *node, const struct settings *s)
 {
-	int n;
+	int rows;
+	const struct row *table = row_table(&rows);
 	node->zero_ctas = s->cta_policy == SETTINGS_CTA_ZERO;
-	node->forced = plan_codelets_forced(s->proto);
+	node->forced = plan_protocol_forced(s->proto);
 	node->words_only |= plan_words_forced(s);
-	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
-		const struct plan_way *ways = plan_ways((corale_coll)coll, &n);
-		for (int i = 0; i < n; i++) {
-			int may =
-			    s->codelets && planner_algo_allows_name(s->algo, (corale_coll)coll, ways[i].algo);
-			/* An all_to_all_v has no lines that a link could tear. */
-			int runs = may && (!node->words_only || coll_is_uneven(coll));
-			node->refused[coll] |= (uint8_t)(!runs << ways[i].codelet);
-		}
+	for (int i = 0; i < rows; i++) {
+		const corale_coll coll = table[i].coll;
+		/* An all_to_all_v has no lines that a link could tear. */
+		const int runs = s->codelets && planner_algo_allows(s->algo, i) &&
+				 (!node->words_only || coll_is_uneven(coll));
+		if (table[i].codelet && !runs)
+			node->refused[coll] |= (uint8_t)(1u << table[i].codelet);
 	}
 }
 

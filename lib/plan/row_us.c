@@ -1,21 +1,21 @@
-/* The arithmetic of ways' costs; the numbers are in rates.c. */
-#include "plan_way_cost.h"
+/* The arithmetic of rows' costs; the numbers are in rates.c. */
+#include "row_us.h"
 
 #include "base/collectives.h"
 
 enum { MOST_CHUNKS = 256 };
 
-static const struct rates_way *rate_of(const struct plan_way *way, const struct plan_node *node)
+static const struct rates_way *rate_of(const struct row *row, const struct plan_node *node)
 {
-	return &node->rates->way[node->ranks == 2 ? way->pair : way->several];
+	return &node->rates->way[node->ranks == 2 ? row->pair : row->several];
 }
 
-double plan_way_sent(const struct plan_way *way, const struct plan_node *node, uint64_t bytes)
+double row_sent(const struct row *row, const struct plan_node *node, uint64_t bytes)
 {
 	double others = node->ranks - 1, all = (double)bytes;
-	if (way->coll == CORALE_BROADCAST && way->codelet != CODELET_PACKETS)
+	if (row->coll == CORALE_BROADCAST && row->codelet != CODELET_PACKETS)
 		return all;
-	if (way->coll != CORALE_ALL_REDUCE || way->codelet == CODELET_PACKETS)
+	if (row->coll != CORALE_ALL_REDUCE || row->codelet == CODELET_PACKETS)
 		return others * all;
 	return 2 * others / node->ranks * all;
 }
@@ -23,31 +23,31 @@ double plan_way_sent(const struct plan_way *way, const struct plan_node *node, u
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
 /* Bytes that a call by packets moves at a time. */
-static uint64_t piece_of(const struct plan_way *way, const struct plan_node *node)
+static uint64_t piece_of(const struct row *row, const struct plan_node *node)
 {
-	if (way->codelet == CODELET_PACKETS)
+	if (row->codelet == CODELET_PACKETS)
 		return plan_packets_piece(node->lines_bytes, 0, 1, 1, node->max_blocks);
-	int dealt = way->coll == CORALE_BROADCAST, words = way->protocol == PLAN_SENTINEL;
+	int dealt = row->coll == CORALE_BROADCAST, words = row->protocol == PLAN_SENTINEL;
 	return plan_packets_piece(words ? node->words_bytes : node->lines_bytes, words, 2,
 				  (uint64_t)(node->ranks - dealt), node->max_blocks);
 }
 
 /* Epochs that a call takes: it may be larger than the packets' room. */
-static double pieces(const struct plan_way *way, const struct plan_node *node, uint64_t bytes)
+static double pieces(const struct row *row, const struct plan_node *node, uint64_t bytes)
 {
-	int packets = way->codelet == CODELET_PACKETS || way->codelet == CODELET_TWO_SHOT;
-	uint64_t most = packets && bytes ? piece_of(way, node) : 0;
+	int packets = row->codelet == CODELET_PACKETS || row->codelet == CODELET_TWO_SHOT;
+	uint64_t most = packets && bytes ? piece_of(row, node) : 0;
 	return most ? (double)((bytes + most - 1) / most) : 1;
 }
 
-double plan_kernel_us(const struct plan_way *way, const struct plan_node *node, const struct plan_call *call)
+double row_kernel_us(const struct row *row, const struct plan_node *node, const struct plan_call *call)
 {
-	const struct rates_way *rate = rate_of(way, node);
-	enum rates_block block = node->ranks > 2 ? way->several_block : way->pair_block;
+	const struct rates_way *rate = rate_of(row, node);
+	enum rates_block block = node->ranks > 2 ? row->several_block : row->pair_block;
 	double blocks_gbs = node->rates->block_gbs[block] * node->max_blocks,
 	       gbs = rate->gbs > blocks_gbs ? blocks_gbs : rate->gbs;
-	return rate->start_us + rate->piece_us * (pieces(way, node, call->bytes) - 1) +
-	       plan_way_sent(way, node, call->bytes) / gbs / 1e3;
+	return rate->start_us + rate->piece_us * (pieces(row, node, call->bytes) - 1) +
+	       row_sent(row, node, call->bytes) / gbs / 1e3;
 }
 
 /* ---- Copy engines --------------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static double steps_us(const struct plan_node *node, const struct plan_call *cal
 {
 	const struct rates *rates = node->rates;
 	double us = rates->step_us * (node->ranks - 1), part = (double)call->bytes, taken_us;
-	int staged = !plan_copies_direct(node, call);
+	int staged = !row_copies_direct(node, call);
 	if (call->coll == CORALE_ALL_REDUCE)
 		part /= node->ranks;
 	taken_us = staged ? rates->pieces_us + last_us(rates, part, 2) : 0;
@@ -101,9 +101,8 @@ static double steps_us(const struct plan_node *node, const struct plan_call *cal
 	}
 }
 
-double plan_copies_us(const struct plan_way *way, const struct plan_node *node, const struct plan_call *call)
+double row_copies_us(const struct row *row, const struct plan_node *node, const struct plan_call *call)
 {
-	const struct rates_way *rate = rate_of(way, node);
-	return steps_us(node, call) + rate->start_us +
-	       plan_way_sent(way, node, call->bytes) / rate->gbs / 1e3;
+	const struct rates_way *rate = rate_of(row, node);
+	return steps_us(node, call) + rate->start_us + row_sent(row, node, call->bytes) / rate->gbs / 1e3;
 }

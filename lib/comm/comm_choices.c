@@ -1,0 +1,96 @@
+/* Creation compares by what all ranks choose how calls run, and what they choose: ranks that differ would wait for each other for ever. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "comm_create.h"
+#include "plan/choices_hash.h"
+
+struct chosen {
+	uint64_t inputs, sample;
+};
+
+/* What a process has worked out before: most communicators are alike. */
+enum { REMEMBERED = 16 };
+static struct chosen remembered[REMEMBERED];
+static unsigned next_remembered;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t recall(uint64_t inputs)
+{
+	uint64_t sample = 0;
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < REMEMBERED; i++)
+		if (remembered[i].inputs == inputs)
+			sample = remembered[i].sample;
+	pthread_mutex_unlock(&lock);
+	return sample;
+}
+
+static void remember(struct chosen chosen)
+{
+	pthread_mutex_lock(&lock);
+	remembered[next_remembered++ % REMEMBERED] = chosen;
+	pthread_mutex_unlock(&lock);
+}
+
+static struct chosen work_out(const struct comm *comm)
+{
+	const struct planner *planner = comm->gpu ? &comm->gpu_plans.planner : &comm->plans.planner;
+	struct chosen chosen = { .inputs = choices_hash_inputs(planner) };
+	chosen.sample = recall(chosen.inputs);
+	if (!chosen.sample) {
+		chosen.sample = choices_hash_sample(planner);
+		remember(chosen);
+	}
+	return chosen;
+}
+
+static int is_equal(struct chosen a, struct chosen b)
+{
+	return a.inputs == b.inputs && a.sample == b.sample;
+}
+
+/* The first rank that differs from rank 0; size: none. */
+static int find_odd(const struct chosen *all, int size)
+{
+	int rank = 1;
+	while (rank < size && is_equal(all[rank], all[0]))
+		rank++;
+	return rank;
+}
+
+static int refuse(const struct comm *comm, const struct chosen *all, int odd)
+{
+	const int inputs = all[odd].inputs != all[0].inputs;
+	return log_error(
+	    CORALE_ESETTING, comm->rank,
+	    "ranks 0 and %d would run calls by different algorithms: %s (rank 0 has %016llx, rank %d "
+	    "%016llx): give all ranks %s",
+	    odd,
+	    inputs ? "they see different machines, rates or settings"
+		   : "they choose differently on one machine",
+	    (unsigned long long)(inputs ? all[0].inputs : all[0].sample), odd,
+	    (unsigned long long)(inputs ? all[odd].inputs : all[odd].sample),
+	    inputs ? "the same settings, and the same cores and GPUs a rank"
+		   : "the same build of the library");
+}
+
+int comm_compare_choices(struct comm *comm)
+{
+	const corale_bootstrap *b = &comm->bootstrap;
+	if (comm->size == 1)
+		return 0;
+	const struct chosen mine = work_out(comm);
+	struct chosen *all = calloc((size_t)comm->size, sizeof *all);
+	int ret = comm_agree(
+	    comm, all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size),
+	    "compare how calls run");
+	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
+		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	const int odd = ret ? comm->size : find_odd(all, comm->size);
+	if (odd < comm->size)
+		ret = refuse(comm, all, odd);
+	free(all);
+	return ret;
+}

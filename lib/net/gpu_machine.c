@@ -1,0 +1,69 @@
+#include "gpu_machine.h"
+
+#include "kernels/codelets.h"
+#include "lanes.h"
+#include "plan/lower.h"
+#include "plan/shape.h"
+
+enum {
+	SMALL_CLASS = 14, /* calls of 16 KB: between nodes of several ranks one channel is enough */
+	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
+};
+
+void gpu_machine_settings(struct plan_node *node, const struct plan_map *map, const struct settings *settings)
+{
+	node->over_nodes = map->nodes > 1;
+	node->many_far = map->max_node_size > 1 || map->ranks > LOWERED_MOST_RANKS;
+	plan_node_settings(node, settings);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+void gpu_machine_init(struct plan_node *node, const struct plan_map *map, const struct settings *settings,
+		      const struct rates *rates)
+{
+	struct codelet_layout layout;
+	const int given =
+		      plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT),
+		  resident = 2 * rates->blocks, ranks = map->max_node_size;
+	codelet_layout_init(&layout, ranks, smaller(settings->gpu_window, settings->memory_cap));
+	*node = (struct plan_node){ .rates = rates,
+				    .ranks = ranks,
+				    .max_blocks = given && given < rates->blocks ? given : rates->blocks,
+				    .resident = given && given < resident ? given : resident,
+				    .words_bytes = layout.words_bytes,
+				    .lines_bytes = layout.lines_bytes,
+				    .slots_bytes = layout.slots_bytes,
+				    .scratch_bytes =
+					2 * shape_scratch_chunk(ranks, layout.bytes, settings->memory_cap) };
+	gpu_machine_settings(node, map, settings);
+}
+
+struct remote gpu_machine_lanes(const struct plan_map *map, const struct settings *settings)
+{
+	int least = map->max_node_size;
+	for (int b = 0; b < map->nodes; b++) {
+		const int size = map->node_first[b + 1] - map->node_first[b];
+		least = size < least ? size : least;
+	}
+	if (map->nodes == 1)
+		return (struct remote){ 0 };
+	return lanes_shape(map->ranks, map->nodes, map->max_node_size, least, settings->pinned_memory);
+}
+
+void gpu_machine_planners(const struct topo *topo, const struct settings *settings,
+			  const struct plan_node *node, const struct remote *lanes, struct planner *wide,
+			  struct planner *narrow)
+{
+	planner_init_gpus(wide, topo, settings, node);
+	*narrow = *wide;
+	if (topo->map.nodes == 1)
+		return;
+	planner_limit_remote(wide, lanes->slots[REMOTE_OF_PLANS].bytes, REMOTE_CHANNELS, REMOTE_BLOCKS);
+	planner_limit_remote(narrow, lanes->slots[REMOTE_OF_NARROW_PLANS].bytes, 1, REMOTE_BLOCKS);
+	wide->by_nodes = topo->map.max_node_size > 1;
+	wide->small_class = wide->by_nodes ? SMALL_CLASS : -1;
+}

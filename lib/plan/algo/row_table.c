@@ -1,0 +1,155 @@
+/* The table of rows, a family a file, and the conditions under which they apply. */
+#include "algo_build.h"
+#include "plan/row_us.h"
+
+/* ---- What an algorithm's plan can serve ------------------------------------------------------------------ */
+
+static int several_ranks(const struct algo_call *call)
+{
+	return call->topo->map.ranks > 1;
+}
+
+static int any_ranks(const struct algo_call *call)
+{
+	return call->topo->map.ranks > 0;
+}
+
+static int one_rank(const struct algo_call *call)
+{
+	return call->topo->map.ranks == 1;
+}
+
+/* A program never waits for more messages at a time than this. */
+enum { MOST_PEERS_AT_ONCE = 1024 };
+
+static int few_ranks(const struct algo_call *call)
+{
+	return several_ranks(call) && call->topo->map.ranks <= MOST_PEERS_AT_ONCE;
+}
+
+static int one_node(const struct algo_call *call)
+{
+	return few_ranks(call) && call->topo->map.nodes == 1;
+}
+
+/* Where each node has one rank the flat algorithms are the same thing with fewer steps. */
+static int shared_nodes(const struct algo_call *call)
+{
+	return call->topo->map.max_node_size > 1 && call->topo->map.max_node_size <= MOST_PEERS_AT_ONCE;
+}
+
+static int several_nodes(const struct algo_call *call)
+{
+	return shared_nodes(call) && call->topo->map.nodes > 1;
+}
+
+/* A rank waits for its whole node, then for its whole rail. */
+static int few_nodes(const struct algo_call *call)
+{
+	return several_nodes(call) && call->topo->map.nodes <= MOST_PEERS_AT_ONCE;
+}
+
+/* Where nodes differ a smaller one's rank would be on several rails, and get the result of each. */
+static int even_nodes(const struct algo_call *call)
+{
+	return several_nodes(call) && algo_even_nodes(call);
+}
+
+/* ---- What a row with a codelet can run ------------------------------------------------------------------- */
+
+/* A line holds 120 bytes of data. */
+static uint64_t packed(uint64_t bytes)
+{
+	return (bytes + 119) / 120 * 128;
+}
+
+static int is_registered(const struct plan_call *call)
+{
+	return call->memory & PLAN_MEMORY_REGISTERED;
+}
+
+static int any(const struct plan_node *node, const struct plan_call *call)
+{
+	(void)node;
+	(void)call;
+	return 1;
+}
+
+static int registered(const struct plan_node *node, const struct plan_call *call)
+{
+	(void)node;
+	return is_registered(call);
+}
+
+/* A DIRECT row has the others. */
+static int not_registered(const struct plan_node *node, const struct plan_call *call)
+{
+	(void)node;
+	return !is_registered(call);
+}
+
+static int fits_lines(const struct plan_node *node, const struct plan_call *call)
+{
+	return packed(call->bytes) <= node->lines_bytes;
+}
+
+/* Blocks go piece by piece beyond the room. */
+static int has_lines(const struct plan_node *node, const struct plan_call *call)
+{
+	return fits_lines(node, call) ||
+	       (node->ranks > 1 && plan_packets_piece(node->lines_bytes, 0, 1, 1, node->max_blocks));
+}
+
+static int in_words(const struct plan_node *node, const struct plan_call *call)
+{
+	(void)node;
+	return call->words;
+}
+
+static int in_lines(const struct plan_node *node, const struct plan_call *call)
+{
+	(void)node;
+	return !call->words;
+}
+
+/* Of a broadcast: its root has no part. */
+static int has_few_ranks(const struct plan_node *node, const struct plan_call *call)
+{
+	(void)call;
+	return node->ranks > 1 && node->ranks <= PLAN_NEAR_RANKS;
+}
+
+static int has_scratch(const struct plan_node *node, const struct plan_call *call)
+{
+	(void)node;
+	return (call->memory & PLAN_MEMORY_SCRATCH) != 0;
+}
+
+static int direct_or_scratch(const struct plan_node *node, const struct plan_call *call)
+{
+	return row_copies_direct(node, call) || has_scratch(node, call);
+}
+
+/* Of an all_to_all between nodes: lists of messages hold no more. */
+static int many_far(const struct plan_node *node, const struct plan_call *call)
+{
+	(void)call;
+	return node->many_far;
+}
+
+/* ---- The table ------------------------------------------------------------------------------------------- */
+
+static const char tells_root[] = "the root hears of each part, by its first line or by all of it";
+static const char interleaved[] = "a rank's part is dealt message by message, not one run of bytes";
+
+static const struct row table[] = {
+#include "rows_plain.def"
+#include "rows_gpus.def"
+#include "rows_nodes.def"
+};
+
+const struct row *row_table(int *count)
+{
+	*count = (int)(sizeof(table) / sizeof(table[0]));
+	return table;
+}

@@ -1,0 +1,43 @@
+/*
+ * The choices of a machine as lists: which row runs calls of up to so many bytes. The list of a collective, kind of type and class of memory is a
+ * pure function of machine, rates and settings: what it says is what runs.
+ */
+#ifndef CHOICES_H
+#define CHOICES_H
+
+#include "planner.h"
+
+struct row_choice {
+	uint64_t up_to; /* bytes of a block or vector; of the last one UINT64_MAX */
+	const struct row *row; /* NULL, of choices_of_codelets: none with a codelet can run them */
+	uint32_t chunk_bytes; /* without a codelet: how its plan is cut; of size classes, powers of 2 */
+	uint8_t channels;
+};
+
+enum { CHOICES_MOST = 16 };
+
+struct choices {
+	int n;
+	struct row_choice best[CHOICES_MOST];
+};
+
+/* Of the rows with a codelet: what a GPU's call looks its row up in. memory: of enum plan_memory. */
+void choices_of_codelets(const struct plan_node *node, corale_coll coll, int words, int memory,
+			 struct choices *out);
+
+/* Of all rows, for a type. CORALE_ENOTSUP (nothing applies to some size; error says why), CORALE_EINTERNAL. */
+int choices_of(const struct planner *planner, corale_coll coll, corale_type type, int memory,
+	       struct choices *out, char *error, size_t error_bytes);
+
+static inline const struct row_choice *choices_find(const struct choices *choices, uint64_t bytes)
+{
+	const struct row_choice *c = choices->best;
+	while (bytes > c->up_to)
+		c++;
+	return c;
+}
+
+/* Words: "packets LL128 to 128K, two_shot SENTINEL to 4M, then chain, 4 channels"; returns the length it needs, like snprintf. */
+size_t choices_print(const struct choices *choices, char *buf, size_t bytes);
+
+#endif

@@ -1,0 +1,144 @@
+#include "choices_hash.h"
+
+#include <string.h>
+
+#include "base/collectives.h"
+#include "base/status.h"
+
+/* FNV-1a. */
+static uint64_t add(uint64_t hash, const void *data, size_t bytes)
+{
+	const unsigned char *p = data;
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ p[i]) * 0x100000001b3u;
+	return hash;
+}
+
+static uint64_t add_number(uint64_t hash, uint64_t number)
+{
+	return add(hash, &number, sizeof number);
+}
+
+static const uint64_t start = 0xcbf29ce484222325u;
+
+/* ---- What is looked at ------------------------------------------------------------------------------------ */
+
+static uint64_t add_link(uint64_t hash, const struct topo_link *link)
+{
+	const double numbers[] = { link->latency_ns, link->bytes_per_ns, link->send_ns, link->recv_ns,
+				   link->gap_ns };
+	return add(hash, numbers, sizeof numbers);
+}
+
+static uint64_t add_topo(uint64_t hash, const struct topo *topo)
+{
+	const double numbers[] = { topo->reduce_bytes_per_ns, topo->step_ns, topo->fused_step_ns,
+				   topo->reference_bytes, topo->net_bytes_per_ns };
+	hash = add_number(hash, (uint64_t)topo->map.ranks);
+	hash = add(hash, topo->map.node_of, (size_t)topo->map.ranks * sizeof *topo->map.node_of);
+	hash = add_link(add_link(hash, &topo->node), &topo->rail);
+	hash = add(hash, numbers, sizeof numbers);
+	hash = add_number(hash, (uint64_t)topo->proxied << 1 | (uint64_t)topo->shared_memory);
+	return add_number(hash, (uint64_t)topo->cores_per_rank_x16);
+}
+
+static uint64_t add_rates(uint64_t hash, const struct rates *rates)
+{
+	const double numbers[] = { rates->memory_gbs, rates->step_us,   rates->hop_us,
+				   rates->chunk_us,   rates->pieces_us, rates->last_bytes };
+	hash = add(hash, rates->way, sizeof rates->way);
+	hash = add(hash, rates->block_gbs, sizeof rates->block_gbs);
+	hash = add(hash, numbers, sizeof numbers);
+	return add_number(hash, rates->scratch_bytes);
+}
+
+/* Nodes may have several sizes: ranks of the same node count in one node alone. */
+static uint64_t add_node(uint64_t hash, const struct plan_node *node)
+{
+	const uint64_t numbers[] = { node->over_nodes ? 0 : (uint64_t)node->ranks,
+				     (uint64_t)node->max_blocks,
+				     (uint64_t)node->zero_ctas,
+				     (uint64_t)node->forced,
+				     (uint64_t)node->words_only,
+				     node->words_bytes,
+				     node->lines_bytes,
+				     node->slots_bytes,
+				     (uint64_t)node->resident,
+				     (uint64_t)node->over_nodes << 1 | (uint64_t)node->many_far };
+	hash = add_rates(hash, node->rates);
+	hash = add(hash, node->refused, sizeof node->refused);
+	return add(hash, numbers, sizeof numbers);
+}
+
+uint64_t choices_hash_inputs(const struct planner *p)
+{
+	const uint64_t numbers[] = { p->slot_bytes,
+				     p->chunk_bytes,
+				     (uint64_t)p->slots,
+				     (uint64_t)p->max_channels,
+				     (uint64_t)p->reproducible << 1 | (uint64_t)p->partials_float32,
+				     (uint64_t)p->most_channels,
+				     (uint64_t)p->by_nodes << 1 | (uint64_t)p->gpus,
+				     (uint64_t)p->small_class };
+	uint64_t hash = add_topo(start, p->topo);
+	hash = add(hash, numbers, sizeof numbers);
+	hash = add(hash, p->algo, strlen(p->algo));
+	return p->node ? add_node(hash, p->node) : hash;
+}
+
+/* ---- What is chosen --------------------------------------------------------------------------------------- */
+
+/* A walk of all plans takes ms on large machines, so these are asked for one size alone. */
+static const uint64_t sizes[] = { 8, (uint64_t)64 << 10, (uint64_t)16 << 20 };
+enum { SIZES = sizeof sizes / sizeof *sizes, WALKED = 1 };
+
+static uint64_t add_row(uint64_t hash, const struct row *row)
+{
+	hash = add(hash, row->name, strlen(row->name));
+	return add_number(hash, (uint64_t)row->codelet << 8 | (uint64_t)row->protocol);
+}
+
+/* Of rows with a codelet: in all classes of memory. */
+static uint64_t add_codelets(uint64_t hash, const struct plan_node *node, corale_coll coll, uint64_t bytes)
+{
+	for (int i = 0; i < 2 * PLAN_MEMORY_CLASSES; i++) {
+		const struct plan_call call = { coll, bytes, i % 2, i / 2 };
+		const struct row *row = planner_codelet(node, &call);
+		hash = row ? add_row(hash, row) : add_number(hash, 0);
+	}
+	return hash;
+}
+
+static uint64_t add_plan(uint64_t hash, const struct planner *planner, corale_coll coll, uint64_t bytes)
+{
+	char error[256];
+	struct plan plan;
+	int rows;
+	const struct plan_key key = planner_key(coll, bytes / sizeof(float), CORALE_FLOAT32, CORALE_SUM);
+	if (planner_plan(planner, &key, NULL, &plan, error, sizeof error))
+		return add_number(hash, 0);
+	hash = add_row(hash, row_table(&rows) + plan.algo);
+	return add_number(add_number(hash, plan.chunk_bytes), plan.channels);
+}
+
+/* What GPUs run by codelets needs no plan. */
+static int runs_by_codelet(const struct planner *planner, corale_coll coll)
+{
+	const struct plan_call call = { .coll = coll, .bytes = sizes[WALKED] };
+	return planner->node && planner_codelet(planner->node, &call);
+}
+
+uint64_t choices_hash_sample(const struct planner *planner)
+{
+	uint64_t hash = start;
+	for (int i = 0; i < CORALE_NUM_COLLS; i++) {
+		const corale_coll coll = (corale_coll)i;
+		if (coll_is_pair(coll) || coll_is_uneven(coll))
+			continue;
+		for (int k = 0; planner->node && k < SIZES; k++)
+			hash = add_codelets(hash, planner->node, coll, sizes[k]);
+		if (!runs_by_codelet(planner, coll))
+			hash = add_plan(hash, planner, coll, coll_has_count(coll) ? sizes[WALKED] : 0);
+	}
+	return hash;
+}

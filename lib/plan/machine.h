@@ -1,0 +1,60 @@
+/*
+ * What the choice of a row looks at besides topology and settings: the GPUs of a node as all ranks share them, and a call. Pure data; rows that
+ * run calls are in row.h.
+ */
+#ifndef MACHINE_H
+#define MACHINE_H
+
+#include <stdint.h>
+
+#include "base/settings.h"
+#include "corale.h"
+#include "rates.h"
+
+enum { PLAN_CODELET_THREADS = 512 }; /* of a block at most */
+enum { PLAN_NEAR_RANKS = 4 }; /* at most, of kernels that keep every rank's packet in registers */
+
+/* What all ranks share. */
+struct plan_node {
+	const struct rates *rates; /* of their GPUs' class */
+	int ranks;
+	int max_blocks; /* plan_most_blocks, or the most that are resident at a time */
+	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
+	int forced; /* enum plan_protocol: whose rows run all calls that they can (CORALE_PROTO); 0: none */
+	/* A link that tears lines, or CORALE_PROTO=LL: no codelet but all_to_all_v's, and small messages by words that carry their flag. */
+	int words_only;
+	uint8_t
+	    refused[CORALE_NUM_COLLS]; /* codelets, a bit each, that settings or the node's GPUs exclude */
+	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
+	uint64_t slots_bytes; /* of one sender */
+	uint64_t scratch_bytes; /* of one sender; 0: there is none */
+	int resident; /* blocks that run at a time for sure */
+	int over_nodes; /* the call's ranks are on several nodes: ranks are those of one */
+	int many_far; /* a rank has more peers on other nodes than a list of messages, or several on one */
+};
+
+/* What a call may use, or-ed: its receive buffer, because it is registered on all ranks; scratch. Exported: registered in a way that
+ * copy engines store into at the link's speed; if not, they are better off with scratch. */
+enum plan_memory {
+	PLAN_MEMORY_REGISTERED = 1,
+	PLAN_MEMORY_SCRATCH = 2,
+	PLAN_MEMORY_EXPORTED = 4,
+	PLAN_MEMORY_CLASSES = 8
+};
+
+/* A call as the choice of its row sees it. */
+struct plan_call {
+	corale_coll coll;
+	uint64_t bytes; /* of a block or vector */
+	int words; /* plan_in_words of its type */
+	int memory; /* of enum plan_memory */
+};
+
+/* 1 if the folds of a type travel in words, which have a value that no sum is; 0: in lines, as all moves do. */
+int plan_in_words(corale_type type);
+
+/* The most blocks of a kernel, 0: all that the GPU has room for. given: by the caller, 0: none. efficient: where none is given, as
+ * few as are right beside computing. */
+int plan_most_blocks(int given, int efficient);
+
+#endif

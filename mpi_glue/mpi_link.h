@@ -1,0 +1,83 @@
+/* Links over MPI point-to-point (net/link.h), moved by whoever may call MPI. */
+#ifndef MPI_LINK_H
+#define MPI_LINK_H
+
+#include <mpi.h>
+#include <pthread.h>
+
+#include "net/link.h"
+
+enum { MPI_LINK_CONTROL_TAG = 2 * TRANSPORT_MAX_LANES, MPI_LINK_TAGS, MPI_LINK_INLINE_BYTES = 4096 };
+
+/* Travels in front of each message, with its payload if that is small. */
+struct mpi_packet {
+	uint64_t bytes;
+	unsigned char header[TRANSPORT_HEADER_BYTES];
+	unsigned char payload[MPI_LINK_INLINE_BYTES];
+};
+
+struct mpi_link;
+
+/* What MPI holds: a message to a peer, the payload of one that comes, or a control message. */
+struct mpi_op {
+	struct mpi_op *next;
+	MPI_Request requests[2]; /* packet, payload */
+	int peer;
+	struct mpi_link *link; /* NULL: a control message, which is freed */
+	int sends, complete;
+	struct mpi_packet *packet; /* of a message to a peer */
+};
+
+struct mpi_op_list {
+	struct mpi_op *first, **end;
+};
+
+/* The links for whose next packet MPI was asked, in no order. */
+struct mpi_awaited {
+	MPI_Request *requests;
+	struct mpi_link **links;
+	int count, room;
+};
+
+/* What a rank tells the others. */
+struct mpi_address {
+	int rank; /* in the MPI communicator */
+	int block; /* of tags: the first that it uses nowhere */
+};
+
+struct mpi_transport {
+	struct transport base;
+	struct mpi_address address; /* this rank's */
+	struct transport_params params;
+	MPI_Comm comm;
+	int *ranks; /* in comm, of our ranks */
+	int first_tag; /* ours are MPI_LINK_TAGS from here */
+	int level; /* of threads, that MPI gave */
+	pthread_t opener;
+	pthread_mutex_t lock;
+	struct mpi_op_list held; /* by MPI, in the order of the calls */
+	struct mpi_op_list notes; /* control messages that no thread could give to MPI yet */
+	struct mpi_awaited awaited;
+	_Atomic int failure; /* the code of fail */
+	int lost, lost_code; /* lost: 1 + a peer whose failure is to be reported */
+};
+
+extern const struct link_ops mpi_link_ops;
+
+/* From MPI_THREAD_SERIALIZED on any thread that makes a call of ours may; below, the one that opened. */
+int mpi_may_call(const struct mpi_transport *t);
+/* Below MPI_THREAD_MULTIPLE also against other communicators. */
+void mpi_lock(struct mpi_transport *t);
+void mpi_unlock(struct mpi_transport *t);
+
+/* Under the lock, by a thread that may call MPI: */
+
+/* Moves all that MPI holds; 1 if anything was completed. */
+int mpi_link_advance(struct mpi_transport *t);
+/* Takes back from MPI what no peer has begun. */
+void mpi_link_cancel(struct mpi_transport *t);
+
+/* Leaves to MPI what it still holds, whose links stay for ever; the number of operations. Under the lock. */
+int mpi_link_abandon(struct mpi_transport *t);
+
+#endif

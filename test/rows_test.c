@@ -1,0 +1,187 @@
+/*
+ * A row that is deleted from the table is gone from everywhere: no list of choices names it, which is what corale-plan prints and what calls look up,
+ * and another row runs its calls. This program has a table of its own in place of the library's: the same, less one row.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/collectives.h"
+#include "net/gpu_machine.h"
+#include "plan/choices.h"
+#include "plan/choices_hash.h"
+
+const struct row *whole_table(int *count);
+#define row_table whole_table
+#include "lib/plan/algo/row_table.c"
+#undef row_table
+
+enum { MOST_ROWS = 200, NONE = -1 };
+
+static struct row rows[MOST_ROWS];
+static int deleted = NONE;
+
+const struct row *row_table(int *count)
+{
+	int n = 0, all;
+	const struct row *whole = whole_table(&all);
+	for (int i = 0; i < all; i++)
+		if (i != deleted)
+			rows[n++] = whole[i];
+	*count = n;
+	return rows;
+}
+
+struct machine {
+	struct topo *topo;
+	struct settings settings;
+	struct plan_node node;
+	struct planner planner, narrow;
+};
+
+static void open_machine(struct machine *m, const char *text)
+{
+	char error[200], *none[] = { NULL };
+	assert_int_equal(topo_parse(text, &m->topo, error, sizeof error), 0);
+	assert_int_equal(settings_parse(none, &m->settings), 0);
+	memset(&m->planner, 0, sizeof m->planner);
+	if (m->topo->shared_memory) {
+		planner_init(&m->planner, m->topo, &m->settings);
+		return;
+	}
+	const struct remote lanes = gpu_machine_lanes(&m->topo->map, &m->settings);
+	gpu_machine_init(&m->node, &m->topo->map, &m->settings, rates_of_default_gpu());
+	gpu_machine_planners(m->topo, &m->settings, &m->node, &lanes, &m->planner, &m->narrow);
+	m->planner.small = &m->narrow;
+}
+
+/* A row by what tells it from all others. */
+struct name {
+	const char *algo;
+	enum plan_codelet codelet;
+	enum plan_protocol protocol;
+	int traits;
+};
+
+static int is_row(const struct row *row, const struct name *name)
+{
+	return !strcmp(row->name, name->algo) && row->codelet == name->codelet &&
+	       row->protocol == name->protocol && row->traits == name->traits;
+}
+
+static int list_names(const struct choices *list, const struct name *name)
+{
+	for (int i = 0; i < list->n; i++)
+		if (is_row(list->best[i].row, name))
+			return 1;
+	return 0;
+}
+
+static int find_whole(corale_coll coll, const struct name *name)
+{
+	int all;
+	const struct row *whole = whole_table(&all);
+	for (int i = 0; i < all; i++)
+		if (whole[i].coll == coll && is_row(&whole[i], name))
+			return i;
+	return NONE;
+}
+
+/* The list without a row; where nothing else can run some call there is none. */
+static void check_deleted(const struct planner *planner, corale_coll coll, int memory,
+			  const struct name *name)
+{
+	struct choices list;
+	char error[256];
+	deleted = find_whole(coll, name);
+	assert_int_not_equal(deleted, NONE);
+	const int ret = choices_of(planner, coll, CORALE_FLOAT32, memory, &list, error, sizeof error);
+	deleted = NONE;
+	if (ret == CORALE_ENOTSUP)
+		return;
+	assert_int_equal(ret, 0);
+	if (list_names(&list, name))
+		fail_msg("%s by %s %s runs though its row is gone", corale_coll_name(coll), name->algo,
+			 plan_protocol_name(name->protocol));
+}
+
+/* How many rows a list names. */
+static int check_list(const struct planner *planner, corale_coll coll, int memory)
+{
+	struct choices list;
+	struct name names[CHOICES_MOST];
+	char error[256];
+	assert_int_equal(choices_of(planner, coll, CORALE_FLOAT32, memory, &list, error, sizeof error), 0);
+	assert_in_range(list.n, 1, CHOICES_MOST);
+	for (int i = 0; i < list.n; i++) { /* before the table is made anew */
+		const struct row *row = list.best[i].row;
+		names[i] = (struct name){ row->name, row->codelet, row->protocol, row->traits };
+	}
+	for (int i = 0; i < list.n; i++)
+		check_deleted(planner, coll, memory, &names[i]);
+	return list.n;
+}
+
+static void test_deleted_rows(void **state)
+{
+	(void)state;
+	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:2",        "gpu:4",
+						"gpu:8",  "node:2 gpu:8",  "node:16 gpu:1" };
+	int named = 0;
+	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+		struct machine m;
+		open_machine(&m, machines[i]);
+		for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+			for (int memory = 0; memory < (m.planner.node ? PLAN_MEMORY_CLASSES : 1); memory++)
+				if (!coll_is_pair(coll) && coll_has_count(coll) && memory < 4)
+					named += check_list(&m.planner, (corale_coll)coll, memory);
+		topo_destroy(m.topo);
+	}
+	assert_true(named > 100);
+}
+
+/* Equal machines have equal hashes; whatever the choice looks at changes that of the inputs, and a row less that of what is chosen. */
+static void test_hashes(void **state)
+{
+	(void)state;
+	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:4", "node:2 gpu:2" };
+	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+		struct machine m, other;
+		open_machine(&m, machines[i]);
+		open_machine(&other, machines[i]);
+		const uint64_t inputs = choices_hash_inputs(&m.planner),
+			       sample = choices_hash_sample(&m.planner);
+		assert_true(inputs == choices_hash_inputs(&other.planner));
+		assert_true(sample == choices_hash_sample(&other.planner));
+		other.topo->rail.send_ns += 1;
+		assert_true(inputs != choices_hash_inputs(&other.planner));
+		other.topo->rail.send_ns -= 1;
+		other.planner.max_channels++;
+		assert_true(inputs != choices_hash_inputs(&other.planner));
+		other.planner.max_channels--;
+		other.node.slots_bytes += 4096;
+		assert_true(!m.planner.node == (inputs == choices_hash_inputs(&other.planner)));
+		struct choices list;
+		char error[256];
+		assert_int_equal(
+		    choices_of(&m.planner, CORALE_GATHER, CORALE_FLOAT32, 0, &list, error, sizeof error), 0);
+		const struct row *row = choices_find(&list, 64 << 10)->row;
+		const struct name name = { row->name, row->codelet, row->protocol, row->traits };
+		deleted = find_whole(CORALE_GATHER, &name);
+		assert_true(sample != choices_hash_sample(&m.planner));
+		deleted = NONE;
+		topo_destroy(m.topo);
+		topo_destroy(other.topo);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_deleted_rows),
+					    cmocka_unit_test(test_hashes) };
+	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
+}
