@@ -4,7 +4,7 @@
 #ifndef DIAGNOSE_H
 #define DIAGNOSE_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /* The transport's handlers; ctx is the struct comm. */
 void diagnose_control(void *ctx, int peer, const void *message, size_t bytes);

@@ -164,6 +164,9 @@ struct comm *comm_get(const corale_comm *handle, const char *call);
 /* The same for calls of any thread, beside corale_comm_destroy too: the communicator lives until comm_put. */
 struct comm *comm_take(corale_comm *handle, const char *call);
 void comm_put(corale_comm *handle);
+/* Of the communicators with this on_destroy_ctx, and those split from them, the oldest that is left, as the order must be the same on all ranks; or
+ * NULL. */
+corale_comm *comm_find_oldest(const void *on_destroy_ctx);
 /* No comm_get or comm_take finds it any more, and nobody uses it. */
 void comm_retire(corale_comm *handle);
 
