@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "state/comm.h"
 #include "corale_mpi.h"
 #include "base/log.h"
 #include "transport_mpi.h"

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "comm/comm.h"
+#include "state/comm.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "boot/boot.h"

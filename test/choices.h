@@ -5,7 +5,7 @@
 #ifndef CHOICES_H
 #define CHOICES_H
 
-#include "comm/comm.h"
+#include "state/comm.h"
 #include "corale_mpi.h"
 #include "examples/perf_clock.h"
 

@@ -11,7 +11,10 @@ list()
 {
 	find lib mpi_glue nccl_glue -name '*.o' ! -path '*/.libs/*' -exec nm -A {} + 2>/dev/null |
 		sed -n 's,^\(.*\)/\([^/:]*\)\.o:[0-9a-f]* *\([A-Za-z]\) \(.*\)$,\1 \2 \3 \4,p' |
-		awk '{ sub(/^lib[a-z_]*_la-/, "", $2) }
+		awk -v top="$top_srcdir" '$2 ~ /^test_/ { next } # of a program
+		{ sub(/^lib[a-z_]*_la-/, "", $2); source = top "/" $1 "/" $2 ".c" }
+		!(source in is_there) { is_there[source] = (getline line <source) >= 0; close(source) }
+		!is_there[source] { next } # it is left of an earlier build
 		$3 ~ /[TDBR]/ { home[$4] = $1 " " $2 }
 		$3 == "U" { uses[++n] = $1 " " $2; what[n] = $4 }
 		END {

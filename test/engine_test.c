@@ -134,7 +134,7 @@ static void overwriting(struct team_member *m)
 			     .plan = &shared };
 	if (m->rank == 0)
 		pause_here(); /* so that the message waits when its receive is posted */
-	team_expect(m, sequence_submit(comm_get(m->comm, "test"), &call, 1, NULL), 0, "the plan");
+	team_expect(m, sequence_host(comm_get(m->comm, "test"), &call, 1, NULL), 0, "the plan");
 	for (int k = 0; k < MOST && m->rank == 0; k++) {
 		if (result[k] == 2)
 			continue;

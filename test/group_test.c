@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "state/comm.h"
 #include "reference.h"
 #include "team.h"
 

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
+#include "state/comm.h"
 #include "comm/hello.h"
 #include "base/log.h"
 #include "team.h"

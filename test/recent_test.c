@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "comm/recent.h"
+#include "health/recent.h"
 
 enum { READERS = 2, CALLS = 400000, KEPT = 1024 };
 

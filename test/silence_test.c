@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "comm/gpu.h"
-#include "comm/recent.h"
+#include "health/recent.h"
 #include "comm/sequence.h"
 #include "net/proxy.h"
 #include "team.h"

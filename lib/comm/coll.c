@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "diagnose.h"
+#include "health/diagnose.h"
 #include "base/log.h"
 #include "gpu.h"
 #include "sequence.h"
@@ -190,8 +190,10 @@ static int check(struct comm *comm, struct call *call)
 
 static int submit(struct comm *comm, struct call *call, void *stream)
 {
-	int ret = comm->gpu ? gpu_admit(comm, call, stream) : 0;
-	return ret ? ret : sequence_submit(comm, call, 1, stream);
+	if (!comm->gpu)
+		return sequence_host(comm, call, 1, stream);
+	int ret = gpu_admit(comm, call, stream);
+	return ret ? ret : gpu_submit(comm, call, 1, stream);
 }
 
 int coll_submit(corale_comm *handle, struct call *call, void *stream)

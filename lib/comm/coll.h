@@ -2,7 +2,7 @@
 #ifndef COLL_H
 #define COLL_H
 
-#include "comm.h"
+#include "state/comm.h"
 #include "host/stream.h"
 
 /* Checks everything about a call but its buffers, and fills in what belongs to its operator: 0, or CORALE_EINVAL with the

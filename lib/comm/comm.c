@@ -1,11 +1,11 @@
-#include "comm.h"
+#include "state/comm.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "diagnose.h"
+#include "health/diagnose.h"
 #include "gpu.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -61,6 +61,16 @@ void comm_retire(corale_comm *handle)
 		sched_yield();
 }
 
+void comm_release_origin(void *arg)
+{
+	struct comm_origin *origin = arg;
+	if (atomic_fetch_sub(&origin->users, 1) != 1)
+		return;
+	if (origin->on_destroy)
+		origin->on_destroy(origin->ctx);
+	free(origin);
+}
+
 /* What the front door wants back of a communicator, or of the one that it was split from. */
 static const void *root_of(const struct comm *comm)
 {
@@ -70,8 +80,7 @@ static const void *root_of(const struct comm *comm)
 	return origin->ctx;
 }
 
-/* The oldest one that is left, as the order must be the same on all ranks. */
-static corale_comm *find_oldest(const void *on_destroy_ctx)
+corale_comm *comm_find_oldest(const void *on_destroy_ctx)
 {
 	corale_comm *oldest = NULL;
 	pthread_mutex_lock(&handles_lock);
@@ -82,13 +91,6 @@ static corale_comm *find_oldest(const void *on_destroy_ctx)
 	}
 	pthread_mutex_unlock(&handles_lock);
 	return oldest;
-}
-
-void corale_private_comm_destroy_all(void *on_destroy_ctx)
-{
-	corale_comm *handle;
-	while ((handle = find_oldest(on_destroy_ctx)))
-		corale_comm_destroy(handle);
 }
 
 /* ---- Queries ------------------------------------------------------------------------ */

@@ -4,14 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "diagnose.h"
+#include "health/diagnose.h"
 #include "gpu.h"
-#include "last_call.h"
+#include "health/last_call.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "sequence.h"
 #include "base/status.h"
-#include "watch.h"
+#include "health/watch.h"
 
 enum { GPU_HOST_SLOT_BYTES = 4 << 10, MOST_SECONDS = 1000000000 /* as CORALE_TIMEOUT: in ns they fit */ };
 
@@ -130,16 +130,6 @@ static int open_engine(struct comm *comm, const struct hello *hellos)
 	return ret ? ret : comm_find_rates(comm);
 }
 
-void comm_release_origin(void *arg)
-{
-	struct comm_origin *origin = arg;
-	if (atomic_fetch_sub(&origin->users, 1) != 1)
-		return;
-	if (origin->on_destroy)
-		origin->on_destroy(origin->ctx);
-	free(origin);
-}
-
 static void free_comm(struct comm *comm)
 {
 	gpu_close(comm);
@@ -147,7 +137,6 @@ static void free_comm(struct comm *comm)
 	host_engine_close(&comm->engine);
 	comm_close_windows(comm);
 	topo_destroy(comm->topo);
-	diagnose_close(comm);
 	plans_free(&comm->plans);
 	mem_close(comm);
 	free(comm->sends);
@@ -284,4 +273,11 @@ void corale_comm_destroy(corale_comm *handle)
 	watch_remove(comm);
 	comm_retire(handle);
 	free_comm(comm);
+}
+
+void corale_private_comm_destroy_all(void *on_destroy_ctx)
+{
+	corale_comm *handle;
+	while ((handle = comm_find_oldest(on_destroy_ctx)))
+		corale_comm_destroy(handle);
 }

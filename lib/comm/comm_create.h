@@ -2,7 +2,7 @@
 #ifndef COMM_CREATE_H
 #define COMM_CREATE_H
 
-#include "comm.h"
+#include "state/comm.h"
 #include "hello.h"
 #include "net/agree.h"
 

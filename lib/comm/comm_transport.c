@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "comm_create.h"
-#include "diagnose.h"
+#include "health/diagnose.h"
 
 /* Why two ranks can't share memory. */
 static const char *why_apart(const struct hello *a, const struct hello *b)

@@ -11,7 +11,7 @@
 #include "host/life.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "watch.h"
+#include "health/watch.h"
 
 enum { WINDOW_FDS = 2 }; /* a rank's window, its process's page (life.h) */
 

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "diagnose.h"
+#include "health/diagnose.h"
 #include "base/log.h"
 #include "host/pool.h"
-#include "silence.h"
+#include "health/silence.h"
 
 /* One channel beside the caller's. */
 struct channel_task {

@@ -2,7 +2,7 @@
 #ifndef DRIVE_H
 #define DRIVE_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /*
  * Drives n runs of one communicator until all are done, in the calling thread and, where a single run has several

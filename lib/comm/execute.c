@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "arena.h"
-#include "diagnose.h"
+#include "health/diagnose.h"
 #include "drive.h"
 #include "base/log.h"
 #include "sequence.h"

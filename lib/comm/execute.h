@@ -2,7 +2,7 @@
 #ifndef EXECUTE_H
 #define EXECUTE_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /* 0 if comm can run a call; else it has failed, here or on another rank, which is diagnosed. */
 int execute_check(struct comm *comm, const struct call *call);

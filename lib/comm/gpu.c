@@ -3,98 +3,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "diagnose.h"
+#include "health/diagnose.h"
 #include "execute.h"
 #include "base/log.h"
 #include "net/proxy.h"
-#include "recent.h"
+#include "health/recent.h"
 #include "sequence.h"
 #include "base/collectives.h"
 #include "base/status.h"
-#include "withdraw.h"
-
-/* ---- Failure -------------------------------------------------------------------------------------------- */
-
-struct call gpu_last_call(const struct comm *comm)
-{
-	return comm->recent ? recent_find(comm->recent, recent_last(comm->recent), -1)
-			    : (struct call){ .coll = CORALE_NUM_COLLS };
-}
-
-static int report(struct comm *comm, const struct engine_failure *f)
-{
-	char text[COMM_ERROR_BYTES];
-	struct host_mismatch m = { .found = 1,
-				   .peer = gpu_rank_at(comm, f->peer),
-				   .in_bytes = f->of_message,
-				   .expected_type = f->expected_type,
-				   .got_type = f->got_type };
-	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
-	*(f->of_message ? &m.got_edge : &m.got) = f->got;
-	const struct call call =
-	    f->number ? recent_find(comm->recent, f->number, m.peer) : gpu_last_call(comm);
-	switch (f->code) {
-	case CORALE_EMISMATCH:
-		return diagnose_mismatch(comm, &call, &m);
-	case CORALE_ETIMEDOUT:
-		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", m.peer,
-			 (unsigned long long)f->epoch);
-		return diagnose_timeout(comm, &call, 0, text);
-	default:
-		return diagnose_end(comm, &call, f->code);
-	}
-}
-
-/* 0, or the code that ended the communicator, reported; of host memory alone. */
-static int find_failure(struct comm *comm)
-{
-	struct engine_failure f;
-	int error = atomic_load_explicit(&comm->error, memory_order_relaxed), code = 0;
-	if (!error && engine_cuda.failure(comm->gpu, &f)) {
-		code = diagnose_peers(comm); /* whoever was first says why */
-		if (code)
-			f.code = code;
-		error = report(comm, &f);
-	} else if (!error && (code = diagnose_peers(comm))) {
-		const struct call call = gpu_last_call(comm);
-		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
-						 : diagnose_end(comm, &call, code);
-	}
-	return error;
-}
-
-/* A GPU that is lost (a kernel of the program's read a wrong address, say) runs nothing any more. */
-static int find_loss(struct comm *comm)
-{
-	int lost = engine_cuda.health(comm->gpu);
-	const struct call call = gpu_last_call(comm);
-	return lost ? diagnose_end(comm, &call, lost) : 0;
-}
-
-int gpu_failure(struct comm *comm)
-{
-	int error = find_failure(comm);
-	error = error ? error : find_loss(comm);
-	if (error)
-		engine_cuda.abort(comm->gpu, error);
-	return error;
-}
-
-void gpu_watch(struct comm *comm)
-{
-	int error = find_failure(comm);
-	if (!error)
-		error = gpu_waits_look(comm);
-	if (!error && comm->proxy && (error = gpu_remote_look(comm))) {
-		const struct call call = gpu_last_call(comm);
-		error = error == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
-						  : diagnose_end(comm, &call, error);
-	}
-	if (error)
-		engine_cuda.stop(comm->gpu, error);
-	if (comm->size > 1)
-		withdraw_answer(comm);
-}
+#include "health/withdraw.h"
 
 void gpu_finish(struct comm *comm)
 {

@@ -5,7 +5,7 @@
 #ifndef GPU_H
 #define GPU_H
 
-#include "comm.h"
+#include "health/gpu_health.h"
 #include "host/fdpass.h"
 
 /* Collective. Opens the engine on the current GPU, maps the windows of the ranks of its node, and starts the proxy to the others. */
@@ -38,27 +38,9 @@ int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call);
  */
 int gpu_places_open(struct comm *comm);
 void gpu_places_close(struct comm *comm);
-static inline int gpu_rank_at(const struct comm *comm, int place)
-{
-	return comm->rank_at ? comm->rank_at[place] : place;
-}
-static inline int gpu_place_of(const struct comm *comm, int rank)
-{
-	return comm->place_of ? comm->place_of[rank] : rank;
-}
-static inline int gpu_is_remote(const struct comm *comm, int rank)
-{
-	return comm->place_of && comm->place_of[rank] >= comm->engine.locals;
-}
 /* Collective: messages to and from other nodes move from here on. */
 int gpu_remote_open(struct comm *comm);
 void gpu_remote_close(struct comm *comm);
-/* For the watch thread, while nothing comes from other nodes: CORALE_EMISMATCH if a rank there is in another call, CORALE_EPEER if one has
- * left, CORALE_ETRANSPORT if messages to one are refused. Says whom a call waits for that stands still (silence.h). */
-int gpu_remote_look(struct comm *comm);
-/* A rank of another node has left: CORALE_EPEER, logged. */
-int gpu_remote_refuse(struct comm *comm);
-
 /* Whether the engine can take a call on a stream, into call->admission. Nothing of it is enqueued or published, so a refusal
  * (CORALE_ENOTSUP, CORALE_EINVAL, CORALE_EPEER) leaves the communicator as it was; other errors end it. */
 int gpu_admit(struct comm *comm, struct call *call, void *stream);
@@ -66,24 +48,8 @@ int gpu_admit(struct comm *comm, struct call *call, void *stream);
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. Each was admitted. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
 
-/* What was made last; unknown ones as recent_find says. */
-struct call gpu_last_call(const struct comm *comm);
-
-/* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports
- * one. Any thread. */
-int gpu_failure(struct comm *comm);
-
-/* The same for the watch thread: without any call of CUDA. */
-void gpu_watch(struct comm *comm);
-
 /* Collective: the scratch that the communicator was created to have, in which no call makes any. */
 int gpu_make_scratch(struct comm *comm);
-
-/* gpu_waits.c. For the watch thread: CORALE_EPEER, reported, if a kernel waits for a rank of this node that is gone. Says of a wait that lasts
- * for whom it is, and whether that rank has made the call. */
-int gpu_waits_open(struct comm *comm);
-int gpu_waits_look(struct comm *comm);
-void gpu_waits_close(struct comm *comm);
 
 /* Before the end: waits until the GPU has done all that was enqueued, then reports what nobody has seen. */
 void gpu_finish(struct comm *comm);

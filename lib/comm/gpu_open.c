@@ -13,8 +13,8 @@
 #include "net/gpu_machine.h"
 #include "plan/choices.h"
 #include "base/process.h"
-#include "recent.h"
-#include "withdraw.h"
+#include "health/recent.h"
+#include "health/withdraw.h"
 #include "base/collectives.h"
 
 static int least_node_size(const struct plan_map *map)

@@ -283,7 +283,8 @@ static int start_batch(const struct grouped *g, size_t n, const struct call *bat
 {
 	int ret = join(g, n, 0);
 	if (!ret)
-		ret = sequence_submit(g->comm, batch, (int)n, g->stream);
+		ret = g->comm->gpu ? gpu_submit(g->comm, batch, (int)n, g->stream)
+				   : sequence_host(g->comm, batch, (int)n, g->stream);
 	if (!ret)
 		ret = join(g, n, 1);
 	if (ret)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
+#include "state/comm.h"
 #include "base/log.h"
 
 struct corale_inproc {

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "sequence.h"
 #include "base/status.h"
-#include "withdraw.h"
+#include "health/withdraw.h"
 
 enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1 };
 

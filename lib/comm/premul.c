@@ -1,7 +1,7 @@
 /* Premultiplied sums: operators that belong to one communicator. */
 #include <string.h>
 
-#include "comm.h"
+#include "state/comm.h"
 #include "base/log.h"
 
 int corale_op_create_premul_sum(const void *scalar, corale_type type, corale_comm *handle, corale_op *op)

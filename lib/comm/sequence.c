@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "arena.h"
-#include "diagnose.h"
+#include "health/diagnose.h"
 #include "execute.h"
-#include "gpu.h"
 #include "base/log.h"
 #include "base/collectives.h"
 #include "base/status.h"
@@ -210,11 +209,6 @@ int sequence_group(const struct together_part *parts, int n, struct corale_strea
 		arena_release(mark);
 	}
 	return ret;
-}
-
-int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
-{
-	return comm->gpu ? gpu_submit(comm, calls, n, stream) : sequence_host(comm, calls, n, stream);
 }
 
 void sequence_finish(struct comm *comm)

@@ -4,22 +4,19 @@
 #ifndef SEQUENCE_H
 #define SEQUENCE_H
 
-#include "comm.h"
+#include "state/comm.h"
 #include "host/stream.h"
 #include "together.h"
 
 /*
- * Takes the next ticket for one collective, or for n sends and receives that start together, and executes it:
- * here and now with stream NULL, else on the stream (the calls and their count arrays are copied; one job).
+ * On the host engine, whatever memory the communicator is for: takes the next ticket for one collective, or for n sends and receives that start
+ * together, and executes it: here and now with stream NULL, else on the stream (the calls and their count arrays are copied; one job).
  * Returns the call's result, or of starting it.
  */
-int sequence_submit(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
+int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
 
 /* Takes a ticket for each part and advances all of them together, here and now or as one job on the stream. */
 int sequence_group(const struct together_part *parts, int n, struct corale_stream *stream);
-
-/* The same on the host engine, whatever memory the communicator is for: what Corale itself tells its ranks. */
-int sequence_host(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
 
 /* The signature of the next collective; its call is published for others to read. */
 uint64_t sequence_signature(struct comm *comm, const struct call *call);

@@ -5,7 +5,7 @@
 #ifndef TOGETHER_H
 #define TOGETHER_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /* Calls of one communicator: sends and receives first, which start at once; then collectives, one after the other beside them. */
 struct together_part {

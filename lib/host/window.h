@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "journal.h"
 #include "plan/plan.h"
 
 enum { WINDOW_LINE = 64, WINDOW_HEADERS = 64, WINDOW_CALLS = 64, WINDOW_INLINE = WINDOW_LINE - 4 * 8 };
@@ -41,16 +42,6 @@ struct window_header {
 	};
 };
 
-/* What a rank called, for the diagnosis of mismatches. */
-struct window_call {
-	_Atomic uint64_t number; /* 0: being written; else the call's number on its communicator */
-	_Atomic uint64_t signature, count;
-	_Atomic uint64_t what; /* coll << 48 | type << 40 | op << 32 | root */
-	_Atomic uint64_t
-	    target; /* registration + 1 << 48 | offset of the receive buffer; 0: none, or it does not matter */
-	uint64_t pad[3];
-};
-
 struct window_control {
 	_Atomic uint64_t abort; /* 0, or reason << 32 | rank + 1 of whoever set it first */
 	_Atomic uint64_t
@@ -61,7 +52,7 @@ struct window_control {
 	_Atomic uint8_t can_read[WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory */
 	_Atomic uint8_t withdrawn
 	    [WINDOW_RANKS]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
-	struct window_call calls[WINDOW_CALLS];
+	struct journal_entry calls[WINDOW_CALLS]; /* by number */
 };
 
 struct window_layout {

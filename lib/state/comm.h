@@ -17,7 +17,7 @@
 #include "base/wait.h"
 #include "base/collectives.h"
 
-enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024 };
+enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024, COMM_PEER_CALLS = 4 };
 
 struct comm_premul { /* operator CORALE_NUM_OPS + index */
 	int used;
@@ -77,6 +77,8 @@ struct comm_peer {
 	char host[64];
 	int pid;
 	_Atomic int answer;
+	struct journal_entry calls
+	    [COMM_PEER_CALLS]; /* the last that it has told of, by number; under error_lock when written */
 };
 
 struct comm {
@@ -135,7 +137,6 @@ struct comm {
 	char failure[COMM_ERROR_BYTES]; /* why comm failed: written once, by any thread */
 	char last_error[COMM_ERROR_BYTES]; /* of a call that has not ended comm */
 	_Atomic uint64_t shown; /* the call, and the rank of another node, that was told of it last */
-	struct comm_remote_records *records; /* what ranks of other nodes reported; diagnose.c */
 	struct comm_peer *peers; /* [rank]; NULL: one node */
 	_Atomic int64_t asked_ns,
 	    told_ns; /* when ranks were last asked why nothing comes, and it was told; silence.c */
@@ -164,6 +165,9 @@ struct comm *comm_get(const corale_comm *handle, const char *call);
 /* The same for calls of any thread, beside corale_comm_destroy too: the communicator lives until comm_put. */
 struct comm *comm_take(corale_comm *handle, const char *call);
 void comm_put(corale_comm *handle);
+/* Of the communicators with this on_destroy_ctx, and those split from them, the oldest that is left, as the order must be the same on all ranks; or
+ * NULL. */
+corale_comm *comm_find_oldest(const void *on_destroy_ctx);
 /* No comm_get or comm_take finds it any more, and nobody uses it. */
 void comm_retire(corale_comm *handle);
 
@@ -186,6 +190,30 @@ int comm_handle_create(struct comm *comm);
 static inline int call_is_pair(const struct call *call)
 {
 	return coll_is_pair(call->coll);
+}
+
+static inline struct record call_record(const struct call *call, uint64_t number, uint64_t signature)
+{
+	return (struct record){ .number = number,
+				.signature = signature,
+				.count = call->count,
+				.target = call->target,
+				.coll = call->coll,
+				.type = call->type,
+				.op = call->op,
+				.root = call->root };
+}
+
+/* Without buffers and scalar. */
+static inline struct call call_of_record(const struct record *record)
+{
+	return (struct call){ .coll = record->coll,
+			      .count = record->count,
+			      .type = record->type,
+			      .op = record->op,
+			      .root = record->root,
+			      .number = record->number,
+			      .target = record->target };
 }
 
 /* A call that outlives the function that made it keeps its persistent plan, if it has one, until it is let go. */

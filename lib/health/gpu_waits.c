@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "diagnose.h"
-#include "gpu.h"
+#include "gpu_health.h"
 #include "recent.h"
 
 enum { NOTE_LASTS_NS = 150 * 1000 * 1000 };

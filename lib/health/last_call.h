@@ -5,7 +5,7 @@
 #ifndef LAST_CALL_H
 #define LAST_CALL_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /*
  * Fails comm, with the line, if the next rank has made another call in its place: CORALE_EMISMATCH; so do the others that have not left. Each rank

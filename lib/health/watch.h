@@ -9,7 +9,7 @@
 #ifndef WATCH_H
 #define WATCH_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /* The thread runs and life.h's page is held. CORALE_ESYSTEM, CORALE_ENOMEM, logged. */
 int watch_start(int rank);

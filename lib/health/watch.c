@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "diagnose.h"
-#include "gpu.h"
+#include "gpu_health.h"
 #include "net/proxy.h"
 #include "host/life.h"
 #include "base/log.h"

@@ -4,7 +4,7 @@
 #ifndef DIAGNOSE_H
 #define DIAGNOSE_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /* The transport's handlers; ctx is the struct comm. */
 void diagnose_control(void *ctx, int peer, const void *message, size_t bytes);
@@ -66,7 +66,5 @@ int diagnose_is_gone(const struct comm *comm, int rank);
 
 /* Fails comm because a call waits for a rank of this node that is gone. Returns CORALE_EPEER. */
 int diagnose_gone(struct comm *comm, const struct call *call, int rank);
-
-void diagnose_close(struct comm *comm);
 
 #endif

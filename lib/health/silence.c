@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "diagnose.h"
-#include "gpu.h"
+#include "gpu_health.h"
 #include "net/proxy.h"
 #include "recent.h"
 

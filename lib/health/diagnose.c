@@ -12,26 +12,16 @@
 #include "base/status.h"
 #include "silence.h"
 
-enum { RECORDS_SENT = 3, COLLECT_MS = 400 };
+enum { COLLECT_MS = 400 };
 enum { KIND_ABORT = 1, KIND_REPLY = 2, KIND_CALLS = 3, KIND_ASK = 4, KIND_ANSWER = 5 };
-
-/* A window_call without atomics, as it is kept and sent. */
-struct record {
-	uint64_t number, signature, count, target;
-	int32_t coll, type, op, root;
-};
 
 /* One message between nodes: why the communicator ended (of KIND_ANSWER: what the sender is at; of other kinds 0), and the sender's last
  * calls, the latest first. */
 struct control {
 	int32_t kind, code, culprit, rank;
-	struct record records[RECORDS_SENT];
+	struct record records[COMM_PEER_CALLS];
 };
-
-struct comm_remote_records {
-	struct record (*of)[RECORDS_SENT]; /* [rank] */
-	unsigned char *known; /* [rank] */
-};
+_Static_assert(sizeof(struct control) <= TRANSPORT_CONTROL_BYTES, "a control message has room");
 
 /* ---- Records -------------------------------------------------------------------------- */
 
@@ -42,79 +32,55 @@ static struct window_control *own_control(const struct comm *comm)
 
 void diagnose_record(struct comm *comm, const struct call *call, uint64_t number, uint64_t signature)
 {
-	struct window_call *slot = &own_control(comm)->calls[number % WINDOW_CALLS];
-	atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-	atomic_store_explicit(&slot->signature, signature, memory_order_relaxed);
-	atomic_store_explicit(&slot->count, call->count, memory_order_relaxed);
-	atomic_store_explicit(&slot->target, call->target, memory_order_relaxed);
-	atomic_store_explicit(&slot->what,
-			      (uint64_t)call->coll << 48 | (uint64_t)call->type << 40 |
-				  (uint64_t)op_kind(call->op) << 32 | (uint32_t)call->root,
-			      memory_order_relaxed);
-	atomic_store_explicit(&slot->number, number, memory_order_release);
+	struct record record = call_record(call, number, signature);
+	record.op = op_kind(call->op);
+	journal_write(own_control(comm)->calls, WINDOW_CALLS, number, number, &record);
 }
 
-/* The call with that number, as its rank published it; number 0 when it has not, or no longer. */
-static struct record read_record(struct window_control *control, uint64_t number)
-{
-	struct window_call *slot = &control->calls[number % WINDOW_CALLS];
-	struct record r = { .number = atomic_load_explicit(&slot->number, memory_order_acquire) };
-	uint64_t what = atomic_load_explicit(&slot->what, memory_order_relaxed);
-	r.signature = atomic_load_explicit(&slot->signature, memory_order_relaxed);
-	r.count = atomic_load_explicit(&slot->count, memory_order_relaxed);
-	r.target = atomic_load_explicit(&slot->target, memory_order_relaxed);
-	r.coll = (int32_t)(what >> 48);
-	r.type = (int32_t)(what >> 40 & 0xff);
-	r.op = (int32_t)(what >> 32 & 0xff);
-	r.root = (int32_t)(uint32_t)what;
-	atomic_thread_fence(memory_order_acquire);
-	if (r.number != number || atomic_load_explicit(&slot->number, memory_order_relaxed) != number)
-		r.number = 0;
-	return r;
-}
+struct journal {
+	struct journal_entry *calls;
+	uint64_t n;
+};
 
-static struct record record_of(struct comm *comm, int rank, uint64_t number)
+/* Where a rank's collectives are found by number: its window, or what it has told of. */
+static struct journal journal_of(const struct comm *comm, int rank)
 {
 	const struct host_engine *e = &comm->engine;
-	struct record r = { 0 };
-	if (host_is_local(e, rank))
-		return read_record(e->windows[e->map.local_of[rank]], number);
-	pthread_mutex_lock(&comm->error_lock);
-	for (int i = 0; comm->records && comm->records->known[rank] && i < RECORDS_SENT; i++)
-		if (comm->records->of[rank][i].number == number)
-			r = comm->records->of[rank][i];
-	pthread_mutex_unlock(&comm->error_lock);
-	return r;
+	if (!host_is_local(e, rank))
+		return (struct journal){ comm->peers[rank].calls, COMM_PEER_CALLS };
+	struct window_control *control = e->windows[e->map.local_of[rank]];
+	return (struct journal){ control->calls, WINDOW_CALLS };
+}
+
+/* Any process of the node may have written it, or sent it. */
+static int is_call(const struct record *r)
+{
+	return (int)r->coll >= 0 && r->coll < CORALE_NUM_COLLS && (int)r->type >= 0 &&
+	       r->type < CORALE_NUM_TYPES;
+}
+
+/* The call with that number; number 0 when it is not known, or no longer. */
+static struct record record_of(const struct comm *comm, int rank, uint64_t number)
+{
+	const struct journal journal = journal_of(comm, rank);
+	struct record record;
+	if (!journal_read(journal.calls, journal.n, number, &record) || !is_call(&record))
+		record.number = 0;
+	return record;
 }
 
 int diagnose_has_called(struct comm *comm, int rank, uint64_t number)
 {
-	const struct host_engine *e = &comm->engine;
-	uint64_t last = 0;
-	if (host_is_local(e, rank)) { /* a later call may have taken the place of this one */
-		const struct window_control *control = e->windows[e->map.local_of[rank]];
-		return atomic_load_explicit(&control->calls[number % WINDOW_CALLS].number,
-					    memory_order_relaxed) >= number;
-	}
-	pthread_mutex_lock(&comm->error_lock);
-	if (comm->records && comm->records->known[rank])
-		last = comm->records->of[rank][0].number;
-	pthread_mutex_unlock(&comm->error_lock);
-	return last >= number;
+	const struct journal journal = journal_of(comm, rank);
+	return journal_has(journal.calls, journal.n, number);
 }
 
 int diagnose_find_call(struct comm *comm, uint64_t number, struct call *out)
 {
-	const struct record r =
+	const struct record record =
 	    number && own_control(comm) ? record_of(comm, comm->rank, number) : (struct record){ 0 };
-	*out = (struct call){ .coll = (corale_coll)r.coll,
-			      .count = (size_t)r.count,
-			      .type = (corale_type)r.type,
-			      .op = (corale_op)r.op,
-			      .root = r.root,
-			      .target = r.target };
-	return r.number != 0;
+	*out = call_of_record(&record);
+	return record.number != 0;
 }
 
 int diagnose_differs_from(struct comm *comm, int rank, uint64_t number)
@@ -134,30 +100,30 @@ static int print_target(uint64_t target, char *buf, size_t bytes)
 			(unsigned long long)(target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1)));
 }
 
-static void print_what(int coll, uint64_t count, int type, int op, int root, uint64_t target, char *buf,
-		       size_t bytes)
+static void print_what(const struct record *r, char *buf, size_t bytes)
 {
-	if (coll == CORALE_NUM_COLLS) {
+	if (r->coll == CORALE_NUM_COLLS) {
 		snprintf(buf, bytes, "an earlier call");
 		return;
 	}
-	int n = snprintf(buf, bytes, "%s(", corale_coll_name((corale_coll)coll));
-	if (coll_has_count(coll))
-		n += snprintf(buf + n, bytes - (size_t)n, "count %llu, ", (unsigned long long)count);
-	if (coll_has_data(coll))
-		n += snprintf(buf + n, bytes - (size_t)n, "%s", corale_type_name((corale_type)type));
-	if (coll_folds(coll))
-		n += snprintf(buf + n, bytes - (size_t)n, ", %s", corale_op_name(op));
-	if (coll_is_rooted(coll) || coll_is_pair(coll))
-		n += snprintf(buf + n, bytes - (size_t)n, ", %s %d", coll_is_pair(coll) ? "peer" : "root",
-			      root);
-	n += print_target(target, buf + n, bytes - (size_t)n);
+	int n = snprintf(buf, bytes, "%s(", corale_coll_name(r->coll));
+	if (coll_has_count(r->coll))
+		n += snprintf(buf + n, bytes - (size_t)n, "count %llu, ", (unsigned long long)r->count);
+	if (coll_has_data(r->coll))
+		n += snprintf(buf + n, bytes - (size_t)n, "%s", corale_type_name(r->type));
+	if (coll_folds(r->coll))
+		n += snprintf(buf + n, bytes - (size_t)n, ", %s", corale_op_name(r->op));
+	if (coll_is_rooted(r->coll) || coll_is_pair(r->coll))
+		n += snprintf(buf + n, bytes - (size_t)n, ", %s %d", coll_is_pair(r->coll) ? "peer" : "root",
+			      r->root);
+	n += print_target(r->target, buf + n, bytes - (size_t)n);
 	snprintf(buf + n, bytes - (size_t)n, ")");
 }
 
 void diagnose_print_call(const struct call *call, char *buf, size_t bytes)
 {
-	print_what(call->coll, call->count, call->type, call->op, call->root, call->target, buf, bytes);
+	const struct record record = call_record(call, 0, 0);
+	print_what(&record, buf, bytes);
 }
 
 /* ---- Ending a communicator -------------------------------------------------------------- */
@@ -173,8 +139,8 @@ static void send_control(struct comm *comm, int kind, int code, int culprit, int
 {
 	struct control c = { kind, code, culprit, comm->rank, { { 0 } } };
 	uint64_t last = atomic_load(&comm->number);
-	for (uint64_t i = 0; i < RECORDS_SENT && i < last; i++)
-		c.records[i] = read_record(own_control(comm), last - i);
+	for (uint64_t i = 0; i < COMM_PEER_CALLS && i < last; i++)
+		c.records[i] = record_of(comm, comm->rank, last - i);
 	struct transport *t = comm->engine.transport;
 	t->ops->control(t, peer, &c, sizeof c);
 }
@@ -271,24 +237,16 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 	comm_fail_by(comm, code, peer, text);
 }
 
-static int keep_records(struct comm *comm, const struct control *c)
+/* Several rails may hear of a rank at a time. */
+static void keep_records(struct comm *comm, const struct control *c)
 {
-	int ret = CORALE_ENOMEM;
 	pthread_mutex_lock(&comm->error_lock);
-	if (!comm->records) {
-		comm->records = calloc(1, sizeof *comm->records);
-		if (comm->records) {
-			comm->records->of = calloc((size_t)comm->size, sizeof *comm->records->of);
-			comm->records->known = calloc((size_t)comm->size, 1);
-		}
-	}
-	if (comm->records && comm->records->of && comm->records->known) {
-		memcpy(comm->records->of[c->rank], c->records, sizeof c->records);
-		comm->records->known[c->rank] = 1;
-		ret = 0;
+	for (int i = COMM_PEER_CALLS - 1; i >= 0; i--) {
+		const struct record *r = &c->records[i];
+		if (r->number && !diagnose_has_called(comm, c->rank, r->number))
+			journal_write(comm->peers[c->rank].calls, COMM_PEER_CALLS, r->number, r->number, r);
 	}
 	pthread_mutex_unlock(&comm->error_lock);
-	return ret;
 }
 
 /* Ranks become indices and codes the texts of errors, so neither is taken as it comes. */
@@ -318,12 +276,12 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 				 bytes, peer);
 		return;
 	}
-	const int kept = !keep_records(comm, &c);
+	keep_records(comm, &c);
 	if (c.kind == KIND_ASK)
 		send_control(comm, KIND_ANSWER, silence_own(comm), comm->rank, peer);
 	if (c.kind == KIND_ANSWER)
 		silence_answered(comm, peer, (enum silence_state)c.code);
-	if (!kept || c.kind != KIND_ABORT)
+	if (c.kind != KIND_ABORT)
 		return;
 	tell_node(comm, c.code, c.culprit);
 	send_control(comm, KIND_REPLY, c.code, comm->rank, peer);
@@ -506,7 +464,7 @@ int diagnose_differs(struct comm *comm)
 	uint64_t number = atomic_load(&comm->number);
 	struct record mine = record_of(comm, comm->rank, number);
 	for (int q = 0; mine.number && e->windows && q < e->locals; q++) {
-		struct record record = read_record(e->windows[q], number);
+		struct record record = record_of(comm, comm_local_rank(comm, q), number);
 		if (record.number && record.signature != mine.signature)
 			return CORALE_EMISMATCH;
 	}
@@ -564,7 +522,7 @@ static int print_group(struct comm *comm, uint64_t number, struct record like, c
 		if (shown++ < 8)
 			n += (size_t)snprintf(buf + n, bytes - n, "%s%d", shown == 1 ? "rank " : ", ", r);
 	}
-	print_what(like.coll, like.count, like.type, like.op, like.root, like.target, what, sizeof what);
+	print_what(&like, what, sizeof what);
 	snprintf(buf + n, bytes - n, "%s called %s", ranks > 8 ? ", ..." : "", what);
 	return ranks;
 }
@@ -673,13 +631,4 @@ int diagnose_gone(struct comm *comm, const struct call *call, int rank)
 		 text_of_leaving(left_of(comm, rank)), pid ? pid : (long)getpid());
 	comm_fail_by(comm, CORALE_EPEER, rank, text);
 	return CORALE_EPEER;
-}
-
-void diagnose_close(struct comm *comm)
-{
-	if (!comm->records)
-		return;
-	free(comm->records->of);
-	free(comm->records->known);
-	free(comm->records);
 }

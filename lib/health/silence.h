@@ -5,7 +5,7 @@
 #ifndef SILENCE_H
 #define SILENCE_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /* What a rank tells of itself when it is asked. */
 enum silence_state {

@@ -5,7 +5,7 @@
 #ifndef WITHDRAW_H
 #define WITHDRAW_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /*
  * Asks all, and waits for at most 2 s. 1 if nobody stores into this rank's memory any more; else 0, after a line for each rank that may.

@@ -2,7 +2,7 @@
 #ifndef RECENT_H
 #define RECENT_H
 
-#include "comm.h"
+#include "state/comm.h"
 
 /* To be freed by free. NULL: no memory. */
 struct recent *recent_create(void);

@@ -1,0 +1,44 @@
+/* Communicators whose calls run on a GPU: what their kernels wait for, and what has failed there. */
+#ifndef GPU_HEALTH_H
+#define GPU_HEALTH_H
+
+#include "host/host_engine.h"
+#include "state/comm.h"
+
+/* A rank and its place among those that the kernels of this rank know (gpu.h). */
+static inline int gpu_rank_at(const struct comm *comm, int place)
+{
+	return comm->rank_at ? comm->rank_at[place] : place;
+}
+static inline int gpu_place_of(const struct comm *comm, int rank)
+{
+	return comm->place_of ? comm->place_of[rank] : rank;
+}
+static inline int gpu_is_remote(const struct comm *comm, int rank)
+{
+	return comm->place_of && comm->place_of[rank] >= comm->engine.locals;
+}
+
+/* What was made last; unknown ones as recent_find says. */
+struct call gpu_last_call(const struct comm *comm);
+
+/* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports
+ * one. Any thread. */
+int gpu_failure(struct comm *comm);
+
+/* The same for the watch thread: without any call of CUDA. */
+void gpu_watch(struct comm *comm);
+
+/* For the watch thread, while nothing comes from other nodes: CORALE_EMISMATCH if a rank there is in another call, CORALE_EPEER if one has
+ * left, CORALE_ETRANSPORT if messages to one are refused. Says whom a call waits for that stands still (silence.h). */
+int gpu_remote_look(struct comm *comm);
+/* A rank of another node has left: CORALE_EPEER, logged. */
+int gpu_remote_refuse(struct comm *comm);
+
+/* gpu_waits.c. For the watch thread: CORALE_EPEER, reported, if a kernel waits for a rank of this node that is gone. Says of a wait that lasts
+ * for whom it is, and whether that rank has made the call. */
+int gpu_waits_open(struct comm *comm);
+int gpu_waits_look(struct comm *comm);
+void gpu_waits_close(struct comm *comm);
+
+#endif
