@@ -3,6 +3,7 @@
  * (lib/cuda/engine_cuda_stage.c), by a driver and a runtime that the test makes up: what is refused touches nothing, and a call that fails
  * leaves ordinary memory as it was.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,6 +45,9 @@ static CUresult capture_info(CUstream of, CUstreamCaptureStatus *status, cuuint6
 
 static CUresult stream_id(CUstream of, unsigned long long *id)
 {
+	if (capture.status !=
+	    CU_STREAM_CAPTURE_STATUS_NONE) /* as the driver does, which also ends the capture */
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	*id = of == cudaStreamPerThread ? thread_id : (uintptr_t)of;
 	return CUDA_SUCCESS;
 }
@@ -227,6 +231,11 @@ static void test_captures(void **state)
 	assert_non_null(strstr(log_last_error(), "default stream"));
 }
 
+static void *order_in_capture(void *e)
+{
+	return (void *)(intptr_t)engine_order(e, cudaStreamPerThread, 7);
+}
+
 /* Threads may have one pthread_t by turns, but not one stream. */
 static void test_stream_per_thread(void **state)
 {
@@ -236,11 +245,15 @@ static void test_stream_per_thread(void **state)
 	(void)state;
 	capture.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	capture.id = 7;
-	thread_id = 1;
 	assert_int_equal(engine_order(&e, cudaStreamPerThread, 7), 0);
 	assert_int_equal(engine_admit(&e, &call, cudaStreamPerThread, &got), 0);
 	assert_int_equal(engine_admit(&e, &call, stream, &got), 0);
-	thread_id = 2;
+	pthread_t other;
+	void *ret;
+	assert_int_equal(pthread_create(&other, NULL, order_in_capture, &e), 0);
+	assert_int_equal(pthread_join(other, &ret), 0);
+	assert_null(ret);
+	enqueued = 0;
 	assert_int_equal(engine_admit(&e, &call, cudaStreamPerThread, &got), CORALE_ENOTSUP);
 	assert_int_equal(engine_admit(&e, &call, stream, &got), CORALE_ENOTSUP);
 	assert_non_null(strstr(log_last_error(), "cudaStreamPerThread"));

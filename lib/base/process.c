@@ -51,6 +51,15 @@ uint64_t process_number(void)
 	return number + (uint64_t)getpid(); /* a forked child has its parent's */
 }
 
+uint64_t process_thread_number(void)
+{
+	static _Atomic uint64_t threads;
+	static _Thread_local uint64_t mine;
+	if (!mine)
+		mine = atomic_fetch_add(&threads, 1) + 1;
+	return mine;
+}
+
 int process_is_forked(void)
 {
 	return atomic_load_explicit(&forked, memory_order_relaxed);

@@ -14,6 +14,9 @@ void process_started(void);
 /* A random number of this process, never 0: process ids are equal in containers, and come again. Any thread. */
 uint64_t process_number(void);
 
+/* Of the calling thread, never 0, and never again another thread's: pthread_t values come again. Any thread. */
+uint64_t process_thread_number(void);
+
 /* 1 in such a child. Any thread; takes no lock. */
 int process_is_forked(void);
 

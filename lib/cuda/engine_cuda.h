@@ -338,8 +338,9 @@ int engine_admit(struct engine *engine, const struct engine_call *call, void *st
 
 /* ---- engine_cuda_order.c: before each call, that it comes after the last one */
 
-/* A stream's own number, which is that of its thread for cudaStreamPerThread. */
-int engine_stream_id(const struct engine *engine, cudaStream_t stream, unsigned long long *id);
+/* What tells streams of one handle apart: outside captures the number of the stream, within one that of the thread of cudaStreamPerThread. */
+int engine_stream_id(const struct engine *engine, cudaStream_t stream, uint64_t capture,
+		     unsigned long long *id);
 int engine_order(struct engine *engine, cudaStream_t stream, uint64_t capture);
 int engine_join(struct engine *engine, void *before, void *after);
 

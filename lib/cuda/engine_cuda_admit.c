@@ -39,7 +39,7 @@ static int check_last(const struct engine *e, const struct engine_call *c, uint6
 	unsigned long long id;
 	if (last->capture != capture || last->stream != cudaStreamPerThread)
 		return 0;
-	int ret = engine_stream_id(e, cudaStreamPerThread, &id);
+	int ret = engine_stream_id(e, cudaStreamPerThread, capture, &id);
 	if (ret || id == last->id)
 		return ret;
 	return refuse(

@@ -1,9 +1,15 @@
 /* Calls of one communicator run one after the other, whatever their streams. */
 #include "engine_cuda.h"
 
-int engine_stream_id(const struct engine *e, cudaStream_t stream, unsigned long long *id)
+#include "base/process.h"
+
+/* A stream that is captured can't be asked. Within a capture handles name streams, but for that of the calling thread. */
+int engine_stream_id(const struct engine *e, cudaStream_t stream, uint64_t capture, unsigned long long *id)
 {
-	return engine_check_driver(e, e->driver.stream_id(stream, id), "asking for a stream's number");
+	*id = stream == cudaStreamPerThread ? process_thread_number() : 0;
+	return capture
+		   ? 0
+		   : engine_check_driver(e, e->driver.stream_id(stream, id), "asking for a stream's number");
 }
 
 int engine_join(struct engine *e, void *before, void *after)
@@ -17,7 +23,9 @@ int engine_join(struct engine *e, void *before, void *after)
 static int order_captured(struct engine *e, cudaStream_t stream, unsigned long long id, uint64_t capture)
 {
 	struct engine_last *last = &e->last_captured;
-	int ret = last->capture == capture && id != last->id ? engine_join(e, last->stream, stream) : 0;
+	int ret = last->capture == capture && (stream != last->stream || id != last->id)
+		      ? engine_join(e, last->stream, stream)
+		      : 0;
 	if (!ret)
 		*last = (struct engine_last){ stream, id, capture };
 	return ret;
@@ -52,7 +60,7 @@ static int order_eager(struct engine *e, cudaStream_t stream, unsigned long long
 int engine_order(struct engine *e, cudaStream_t stream, uint64_t capture)
 {
 	unsigned long long id;
-	int ret = engine_stream_id(e, stream, &id);
+	int ret = engine_stream_id(e, stream, capture, &id);
 	if (ret)
 		return ret;
 	e->last_captures = capture != 0;
