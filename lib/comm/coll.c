@@ -188,14 +188,6 @@ static int check(struct comm *comm, struct call *call)
 	return ret ? ret : check_buffers(comm, call);
 }
 
-static int submit(struct comm *comm, struct call *call, void *stream)
-{
-	if (!comm->gpu)
-		return sequence_host(comm, call, 1, stream);
-	int ret = gpu_admit(comm, call, stream);
-	return ret ? ret : gpu_submit(comm, call, 1, stream);
-}
-
 int coll_submit(corale_comm *handle, struct call *call, void *stream)
 {
 	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
@@ -205,8 +197,10 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	else if (!ret && call->root == comm->rank && call_is_pair(call))
 		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
 				corale_coll_name(call->coll));
-	else if (!ret)
-		ret = submit(comm, call, stream);
+	else if (!ret && !comm->gpu)
+		ret = sequence_host(comm, call, 1, stream);
+	else if (!ret && !(ret = gpu_admit(comm, call, stream)))
+		ret = gpu_submit(comm, call, 1, stream);
 	if (comm && ret)
 		comm_keep_error(comm);
 	return ret;

@@ -270,9 +270,8 @@ void drive_start(struct drive *d, struct comm *comm, struct host_run *runs, cons
 
 int drive_runs(struct comm *comm, struct host_run *runs, const int *after, int n, const struct call *calls)
 {
-	struct drive d;
+	struct drive d = { .comm = comm, .runs = runs, .after = after, .nruns = n, .calls = calls };
 	struct wait_policy policy = comm->policy;
-	drive_start(&d, comm, runs, after, n, calls);
 	policy.progress = &d.progress;
 	int threads = n == 1 && runs->nchannels > 1 && !comm->manual;
 	int ret = threads ? drive_channels(&d) : wait_until(&policy, poll_runs, &d);

@@ -75,19 +75,6 @@ int execute_start(struct comm *comm, const struct call *call, struct host_run *r
 	return ret ? diagnose_end(comm, call, ret) : 0;
 }
 
-static int execute_collective(struct comm *comm, const struct call *call)
-{
-	if (comm->size == 1)
-		return execute_alone(comm, call);
-	struct host_run run;
-	int ret = execute_start(comm, call, &run);
-	if (ret)
-		return ret;
-	ret = drive_runs(comm, &run, NULL, 1, call);
-	host_run_free(&run);
-	return ret;
-}
-
 int execute_next_own(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll)
 {
 	while (i < n && (calls[i].coll != coll || calls[i].root != comm->rank))
@@ -206,8 +193,18 @@ int execute_check(struct comm *comm, const struct call *call)
 
 int execute_calls(struct comm *comm, const struct call *calls, int n)
 {
+	struct host_run run;
 	int ret = execute_check(comm, calls);
 	if (ret)
 		return ret;
-	return call_is_pair(calls) ? execute_all_pairs(comm, calls, n) : execute_collective(comm, calls);
+	if (call_is_pair(calls))
+		return execute_all_pairs(comm, calls, n);
+	if (comm->size == 1)
+		return execute_alone(comm, calls);
+	ret = execute_start(comm, calls, &run);
+	if (ret)
+		return ret;
+	ret = drive_runs(comm, &run, NULL, 1, calls);
+	host_run_free(&run);
+	return ret;
 }

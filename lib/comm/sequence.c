@@ -98,11 +98,11 @@ static void destroy_job(struct job *job)
 	free(j);
 }
 
-/* Calls that only the user's thread may run, and that wait on another stream, come first. */
+/* Of a manual communicator: calls that wait on another stream come first. */
 static void drain_manual(struct comm *comm, const struct corale_stream *next)
 {
 	struct ticket t = { comm, comm->issued };
-	if (comm->manual && !poll_ticket(&t) && comm->last_stream != next)
+	if (!poll_ticket(&t) && comm->last_stream != next)
 		stream_drain(comm->last_stream);
 }
 
@@ -127,7 +127,8 @@ int sequence_host(struct comm *comm, const struct call *calls, int n, struct cor
 	if (stream && comm->manual)
 		return sequence_group(&(struct together_part){ comm, calls, call_is_pair(calls) ? n : 0, n },
 				      1, stream);
-	drain_manual(comm, stream);
+	if (comm->manual)
+		drain_manual(comm, stream);
 	return stream ? submit_job(comm, calls, n, stream) : execute_ticket(comm, comm->issued++, calls, n);
 }
 
@@ -180,7 +181,8 @@ static int drain_all(const struct together_part *parts, int n, const struct cora
 {
 	int manual = 0;
 	for (int i = 0; i < n; i++) {
-		drain_manual(parts[i].comm, stream);
+		if (parts[i].comm->manual)
+			drain_manual(parts[i].comm, stream);
 		manual |= parts[i].comm->manual;
 	}
 	return manual;
@@ -214,6 +216,7 @@ int sequence_group(const struct together_part *parts, int n, struct corale_strea
 void sequence_finish(struct comm *comm)
 {
 	struct ticket t = { comm, comm->issued };
-	drain_manual(comm, NULL);
+	if (comm->manual)
+		drain_manual(comm, NULL);
 	wait_until(&no_deadline, poll_ticket, &t);
 }
