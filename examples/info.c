@@ -25,6 +25,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "net/transport.h"
+#include "plan/topo.h"
 
 static void heading(const char *text)
 {
@@ -317,6 +318,28 @@ static void print_transports(const struct settings *settings)
 }
 
 /* The table of docs/settings.md. */
+/* What plans between nodes reckon with on hosts; machine keys of corale-plan, too. */
+static void print_rates(const struct settings *settings)
+{
+	const char *wanted = settings->net_rates, *origin = "by CORALE_NET_RATES";
+	char rates[200], error[256];
+	struct topo *topo;
+
+	heading("What a message between nodes costs");
+	if (topo_create(2, (const uint64_t[]){ 0, 1 }, &topo))
+		return;
+	if (!strcmp(wanted, "auto"))
+		origin = "built-in; the first communicator over nodes measures (CORALE_DEBUG=info prints it)";
+	else if (!strcmp(wanted, "built-in"))
+		origin = "built-in";
+	else if (topo_parse_rails(wanted, topo, error, sizeof(error)))
+		origin = error;
+	topo_print_rails(topo, rates, sizeof(rates));
+	line("rates", rates);
+	line("from", origin);
+	topo_destroy(topo);
+}
+
 static void print_markdown(void)
 {
 	printf("| variable | values | default | all ranks | |\n|---|---|---|---|---|\n");
@@ -369,5 +392,6 @@ int main(int argc, char **argv)
 	print_machine(settings);
 	print_engines(settings);
 	print_transports(settings);
+	print_rates(settings);
 	return ret || transport_check_wanted(settings, -1) ? 1 : 0;
 }

@@ -57,6 +57,8 @@ has 'CORALE_TRANSPORT=tcp is malformed: expected auto, inproc, ucx, mpi' "and th
 output=$("$info" --no-such-thing 2>&1)
 [ $? = 2 ]
 result $? "wrong arguments are status 2"
+output=$(CORALE_NET_RATES="rail_us:3 rail_send_us:0.4" "$info")
+has '^  rates  *rail_us:3 rail_send_us:0.4 ' "rates between nodes"
 output=$("$info" --help)
 result $? "--help"
 has '^Usage: corale-info' "usage"

@@ -235,6 +235,8 @@ static int cut_waves(struct grouped *g, size_t n)
 {
 	const struct comm *comm = g->comm;
 	const size_t pairs = pairs_of(g, n);
+	if (pairs <= ENGINE_MOST_GROUPED) /* no rank can have more than one wave takes */
+		return 0;
 	const struct arena_mark mark = arena_mark();
 	struct wave_call *calls = arena_take(pairs * sizeof *calls);
 	uint32_t *used = arena_take((size_t)comm->size * sizeof *used);
