@@ -27,6 +27,7 @@ struct options {
 };
 
 static struct remote remote;
+static remote_place places[REMOTE_CHANNELS][2]; /* by enum remote_direction */
 static uint64_t sent[REMOTE_CHANNELS], taken[REMOTE_CHANNELS];
 
 static void fail(const char *what)
@@ -43,16 +44,10 @@ static void on_failure(void *ctx, int peer, int code, const char *reason)
 
 /* ---- What a kernel does ------------------------------------------------------------------------------------ */
 
-static remote_place place_of(int channel, enum remote_direction direction)
-{
-	const uint64_t end = remote_end_bytes(&remote.slots[REMOTE_OF_PLANS]) / REMOTE_LINE;
-	return (remote_place)(1 + ((uint64_t)channel * 2 + direction) * end);
-}
-
 static int try_post(int channel, size_t bytes)
 {
 	const struct remote_slots *slots = &remote.slots[REMOTE_OF_PLANS];
-	const remote_place place = place_of(channel, REMOTE_OUT);
+	const remote_place place = places[channel][REMOTE_OUT];
 	struct remote_words *words = remote_words_at(&remote, place);
 	const uint64_t n = sent[channel];
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots->depth)
@@ -69,7 +64,7 @@ static int try_post(int channel, size_t bytes)
 static int try_take(int channel, size_t bytes)
 {
 	const struct remote_slots *slots = &remote.slots[REMOTE_OF_PLANS];
-	const remote_place place = place_of(channel, REMOTE_IN);
+	const remote_place place = places[channel][REMOTE_IN];
 	const uint64_t n = taken[channel];
 	const void *front = remote_header_at(&remote, place, slots, n);
 	unsigned char few[REMOTE_FEW_BYTES];
@@ -178,12 +173,15 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 	peer = !rank;
 	remote = (struct remote){ .slots = { [REMOTE_OF_PLANS] = { (uint32_t)o->slot, (uint32_t)o->depth } },
 				  .peers = 1 };
-	const size_t bytes = (size_t)place_of(o->channels, REMOTE_OUT) * REMOTE_LINE;
+	const size_t bytes =
+	    REMOTE_LINE + (size_t)o->channels * 2 * remote_end_bytes(&remote.slots[REMOTE_OF_PLANS]);
 	remote.memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 	if (!remote.memory)
 		fail("no memory");
 	memset(remote.memory, 0, bytes);
-	*params = (struct proxy_params){ .nrails = o->rails, .remote = remote, .ranks = &peer, .rank = rank };
+	*params = (struct proxy_params){
+		.nrails = o->rails, .remote = remote, .bytes = bytes, .ranks = &peer, .rank = rank
+	};
 	for (int rail = 0; rail < o->rails; rail++) {
 		const struct transport_params p = {
 			.rank = rank,
@@ -205,7 +203,7 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 	for (int c = 0; c < o->channels; c++)
 		for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
 			if (proxy_open_end(proxy, 0, (enum remote_direction)d, remote_lane((uint32_t)c, 0),
-					   place_of(c, (enum remote_direction)d)))
+					   &places[c][d]))
 				fail("no lane");
 	proxy_unexpect(proxy, 1); /* it is awake as if graphs were replayed */
 	return proxy;

@@ -18,9 +18,9 @@ struct chosen {
 
 static struct remote shape;
 
-static struct remote remote(const struct engine *engine)
+static struct remote remote(const struct engine *engine, size_t *bytes)
 {
-	(void)engine;
+	(void)engine, (void)bytes;
 	return shape;
 }
 

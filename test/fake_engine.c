@@ -108,16 +108,16 @@ static int connect_engines(struct engine *e, const int *fds)
 	return 0;
 }
 
-static struct remote remote(const struct engine *e)
+static struct remote remote(const struct engine *e, size_t *bytes)
 {
+	if (bytes)
+		*bytes = lanes_bytes(&e->remote, e->params.pinned_bytes);
 	return e->remote;
 }
 
-static void set_lanes(struct engine *e, engine_open_end *open, void *ctx)
+static void set_proxy(struct engine *e, struct proxy *proxy)
 {
-	(void)e;
-	(void)open;
-	(void)ctx;
+	(void)e, (void)proxy;
 }
 
 /* The transport's threads may still look at it. */
@@ -292,7 +292,7 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.share_limits = share_limits,
 					.connect = connect_engines,
 					.remote = remote,
-					.set_lanes = set_lanes,
+					.set_proxy = set_proxy,
 					.keep_remote = keep_remote,
 					.describe = describe,
 					.add_list = add_list,

@@ -18,9 +18,9 @@ enum { CAP = 64 << 20, SLOTS = 8 << 20, MOST_BITS = 30 };
 static struct remote shape;
 static int lines; /* that name the setting */
 
-static struct remote remote(const struct engine *engine)
+static struct remote remote(const struct engine *engine, size_t *bytes)
 {
-	(void)engine;
+	(void)engine, (void)bytes;
 	return shape;
 }
 

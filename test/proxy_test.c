@@ -45,7 +45,6 @@ struct rank {
 	int peers[RANKS - 1];
 	struct transport *rails[RAILS];
 	struct remote remote;
-	remote_place used;
 	struct proxy *proxy;
 	struct end ends[ENDS];
 };
@@ -188,8 +187,8 @@ static void make_proxy(struct rank *me)
 	me->remote = (struct remote){ .slots = { { 1024, 4 }, { 512, 2 }, { 640, 2 } }, .peers = RANKS - 1 };
 	const size_t bytes = REMOTE_LINE + ENDS * remote_end_bytes(&me->remote.slots[REMOTE_OF_PLANS]);
 	me->remote.memory = calloc(1, bytes);
-	me->used = 1;
 	params.remote = me->remote;
+	params.bytes = bytes;
 	memcpy(params.rails, me->rails, sizeof me->rails);
 	if (!me->remote.memory || proxy_open(&params, &me->proxy))
 		abort();
@@ -197,10 +196,7 @@ static void make_proxy(struct rank *me)
 
 static void open_one(struct rank *me, struct end *e)
 {
-	const remote_place place = me->used;
-	me->used += (remote_place)(remote_end_bytes(remote_slots_of(&me->remote, e->lane)) / REMOTE_LINE);
-	me->faults += proxy_open_end(me->proxy, e->peer, e->direction, e->lane, place) != 0;
-	e->place = place;
+	me->faults += proxy_open_end(me->proxy, e->peer, e->direction, e->lane, &e->place) != 0;
 }
 
 static void run_messages(struct rank *me)
@@ -381,18 +377,20 @@ static void test_many(void **state)
 	static const struct transport_ops ops = { .links = &counting, .progress = count_look };
 	struct transport t = { .ops = &ops };
 	struct proxy *proxies[PROXIES];
+	remote_place place;
 	static int ranks[PEERS];
 	struct proxy_params params = { .rails = { &t }, .nrails = 1, .ranks = ranks };
 	(void)state;
 	params.remote = (struct remote){ .slots = { { 1024, 4 }, { 512, 2 }, { 640, 2 } }, .peers = PEERS };
-	params.remote.memory = calloc(64, REMOTE_LINE);
+	params.bytes = 64 * REMOTE_LINE;
+	params.remote.memory = calloc(1, params.bytes);
 	assert_non_null(params.remote.memory);
 	int64_t begin = wait_now_ns();
 	for (int i = 0; i < PROXIES; i++)
 		assert_int_equal(proxy_create(&params, &proxies[i]), 0);
 	print_message("%d peers: %.1f us a proxy\n", PEERS, (double)(wait_now_ns() - begin) / PROXIES / 1000);
 	assert_int_equal(sends + recvs + looks, 0);
-	assert_int_equal(proxy_open_end(proxies[0], PEERS - 1, REMOTE_IN, 3, 1), 0);
+	assert_int_equal(proxy_open_end(proxies[0], PEERS - 1, REMOTE_IN, 3, &place), 0);
 	begin = wait_now_ns();
 	for (int i = 0; i < LOOKS; i++)
 		proxy_progress(proxies[0], 0);

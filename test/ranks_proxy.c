@@ -29,6 +29,7 @@ static _Atomic long looks; /* of all proxies, at the transport */
 
 struct lane {
 	uint64_t sent, taken;
+	remote_place places[2]; /* by enum remote_direction */
 };
 
 static const struct remote_slots slots = { SLOT_BYTES, 4 };
@@ -95,18 +96,12 @@ static void open_transport(struct world *w)
 	w->params.rails[0]->ops = &counting;
 }
 
-static remote_place place_of(int peer, uint32_t lane, enum remote_direction direction)
-{
-	const uint64_t end = remote_end_bytes(&slots) / REMOTE_LINE;
-	return (remote_place)(1 + remote_place_of(peer, direction, lane) * end);
-}
-
 static struct world *open_world(void)
 {
 	static uint64_t id = 1;
 	struct world *w = calloc(1, sizeof *w);
 	struct remote remote = { .slots = { slots, slots, slots }, .peers = size - 1 };
-	const size_t bytes = (size_t)place_of(size - 1, 0, REMOTE_OUT) * REMOTE_LINE;
+	const size_t bytes = REMOTE_LINE + (size_t)(size - 1) * 2 * REMOTE_LANES * remote_end_bytes(&slots);
 	remote.memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 	if (!w || !remote.memory)
 		give_up("no memory");
@@ -114,7 +109,9 @@ static struct world *open_world(void)
 	w->id = id++;
 	for (int i = 0; i < size - 1; i++)
 		w->peers[i] = i + (i >= rank);
-	w->params = (struct proxy_params){ .nrails = 1, .remote = remote, .ranks = w->peers, .rank = rank };
+	w->params = (struct proxy_params){
+		.nrails = 1, .remote = remote, .bytes = bytes, .ranks = w->peers, .rank = rank
+	};
 	open_transport(w);
 	if (proxy_open(&w->params, &w->proxy))
 		give_up("no proxy");
@@ -122,7 +119,7 @@ static struct world *open_world(void)
 		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
 				if (proxy_open_end(w->proxy, i, (enum remote_direction)d, lane,
-						   place_of(i, lane, (enum remote_direction)d)))
+						   &w->lanes[i][lane].places[d]))
 					give_up("no lane");
 	return w;
 }
@@ -177,7 +174,7 @@ static unsigned char byte_of(uint64_t seed, size_t i)
 static int try_post(struct world *w, int i, uint32_t lane)
 {
 	const struct remote *r = &w->params.remote;
-	const remote_place place = place_of(i, lane, REMOTE_OUT);
+	const remote_place place = w->lanes[i][lane].places[REMOTE_OUT];
 	struct remote_words *words = remote_words_at(r, place);
 	const uint64_t n = w->lanes[i][lane].sent, seed = seed_of(w, rank, w->peers[i], lane, n);
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots.depth)
@@ -196,7 +193,7 @@ static int try_take(struct world *w, int i, uint32_t lane)
 {
 	const struct remote *r = &w->params.remote;
 	const uint64_t n = w->lanes[i][lane].taken, seed = seed_of(w, w->peers[i], rank, lane, n);
-	const remote_place place = place_of(i, lane, REMOTE_IN);
+	const remote_place place = w->lanes[i][lane].places[REMOTE_IN];
 	const unsigned char *data = remote_data_at(r, place, &slots, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header header;

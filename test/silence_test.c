@@ -150,7 +150,7 @@ static void pairs(struct team_member *m)
 
 /* ---- GPUs --------------------------------------------------------------------------------------------------- */
 
-enum { ONE_END = 5 /* lines: words, and two messages of one with their headers */ };
+enum { ONE_END = 22 /* lines: words, and two messages of one with their headers and inline areas */ };
 
 /* A communicator with what a CUDA one has of its own for other nodes. Its memory outlives the member, as the proxy's thread may use it. */
 struct fake {
@@ -172,6 +172,7 @@ static void open_fake(struct team_member *m, struct fake *f, int moves)
 	const struct proxy_params params = { .rails = { f->comm->engine.transport },
 					     .nrails = 1,
 					     .remote = f->remote,
+					     .bytes = (1 + ONE_END) * REMOTE_LINE,
 					     .ranks = f->comm->rank_at + 1,
 					     .rank = m->rank };
 	team_barrier(m);
@@ -320,9 +321,10 @@ static void gpu_refused(struct team_member *m)
 	if (m->rank == 0) {
 		const double begin = team_now();
 		int ret = 0;
+		remote_place place;
 		struct transport *transport = f.comm->engine.transport;
 		note_call(&f, reduction);
-		team_expect(m, proxy_open_end(f.comm->proxy, 0, REMOTE_IN, 0, 1), 0, "proxy_open_end");
+		team_expect(m, proxy_open_end(f.comm->proxy, 0, REMOTE_IN, 0, &place), 0, "proxy_open_end");
 		(transport->ops->fail)(transport, CORALE_ENOMEM); /* cmocka has a macro of that name */
 		set(&f.calls->begun, 1);
 		while (!ret && team_now() - begin < LIMIT_S) {

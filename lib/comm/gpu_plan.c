@@ -13,7 +13,7 @@ enum { FEW_RANKS = 16 };
 
 static int lower(struct comm *comm, const struct plan *plan, enum remote_use use, int root, int *list)
 {
-	const struct remote remote = engine_cuda.remote(comm->gpu);
+	const struct remote remote = engine_cuda.remote(comm->gpu, NULL);
 	struct lowered lowered;
 	const char *why;
 	int ret = lower_plan(plan, &comm->gpu_topo.map, comm->rank, root, &lowered, &why);
@@ -65,7 +65,7 @@ int gpu_plans_open(struct comm *comm)
 {
 	int rows, ret = 0;
 	const struct row *algo = row_table(&rows);
-	const struct remote lanes = comm->proxy ? engine_cuda.remote(comm->gpu) : (struct remote){ 0 };
+	const struct remote lanes = comm->proxy ? engine_cuda.remote(comm->gpu, NULL) : (struct remote){ 0 };
 	comm->gpu_topo = *comm->topo;
 	topo_set_gpus(&comm->gpu_topo, comm->node.rates);
 	if (comm->proxy)

@@ -65,21 +65,16 @@ static int open_rails(struct comm *comm)
 	return ret;
 }
 
-static int open_end(void *ctx, int peer, enum remote_direction direction, uint32_t lane, remote_place place)
-{
-	const struct comm *comm = ctx;
-	return proxy_open_end(comm->proxy, peer, direction, lane, place);
-}
-
 static int start_proxy(struct comm *comm)
 {
 	struct proxy_params params = { .nrails = comm->nrails,
-				       .remote = engine_cuda.remote(comm->gpu),
 				       .ranks = comm->rank_at + comm->engine.locals,
 				       .rank = comm->rank };
 	memcpy(params.rails, comm->rails, sizeof params.rails);
-	engine_cuda.set_lanes(comm->gpu, open_end, comm);
-	return proxy_open(&params, &comm->proxy);
+	params.remote = engine_cuda.remote(comm->gpu, &params.bytes);
+	int ret = proxy_open(&params, &comm->proxy);
+	engine_cuda.set_proxy(comm->gpu, comm->proxy);
+	return ret;
 }
 
 /* From here on the proxy moves the transport. */

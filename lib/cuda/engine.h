@@ -43,9 +43,7 @@ struct engine_params {
 	size_t pinned_bytes; /* for messages between nodes; equal on all ranks */
 };
 
-/* For messages to or from a rank of another node (its place among those): a lane's end is in use from now on. 0 or an error, logged. */
-typedef int engine_open_end(void *ctx, int peer, enum remote_direction direction, uint32_t lane,
-			    remote_place place);
+struct proxy;
 
 /* A rank of another node is named by its place among those, plus the ranks of this node. */
 
@@ -166,11 +164,11 @@ struct engine_ops {
 	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
 	int (*connect)(struct engine *engine, const int *fds);
 
-	/* Pinned memory of the messages to and from ranks of other nodes: for the proxy, which uses it until close. */
-	struct remote (*remote)(const struct engine *engine);
+	/* Pinned memory of the messages to and from ranks of other nodes, and its bytes (NULL: not asked): for the proxy, which uses it until close. */
+	struct remote (*remote)(const struct engine *engine, size_t *bytes);
 
-	/* Before the first call: who hears of each lane that a call opens in that memory, in the thread of the call. */
-	void (*set_lanes)(struct engine *engine, engine_open_end *open, void *ctx);
+	/* Before the first call: the proxy of which calls open lanes. */
+	void (*set_proxy)(struct engine *engine, struct proxy *proxy);
 
 	/* That memory is never freed: something outside may still store there. */
 	void (*keep_remote)(struct engine *engine);

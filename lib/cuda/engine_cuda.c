@@ -20,15 +20,16 @@ static const char *gpu_name(const struct engine *e)
 	return e->gpu;
 }
 
-static struct remote remote(const struct engine *e)
+static struct remote remote(const struct engine *e, size_t *bytes)
 {
+	if (bytes)
+		*bytes = e->lanes.bytes;
 	return e->remote.remote;
 }
 
-static void set_lanes(struct engine *e, engine_open_end *open, void *ctx)
+static void set_proxy(struct engine *e, struct proxy *proxy)
 {
-	e->lanes.open = open;
-	e->lanes.ctx = ctx;
+	e->lanes.proxy = proxy;
 }
 
 static void keep_remote(struct engine *e)
@@ -311,7 +312,7 @@ const struct engine_ops engine_cuda = {
 	.connect = connect,
 	.describe = engine_describe,
 	.remote = remote,
-	.set_lanes = set_lanes,
+	.set_proxy = set_proxy,
 	.keep_remote = keep_remote,
 	.add_list = add_list,
 	.admit = admit,

@@ -60,14 +60,11 @@ struct engine_lists {
 	size_t bytes, used;
 };
 
-/* Of pinned memory; what of it is used stays so. */
 struct engine_lanes {
 	remote_place *places; /* as on the GPU */
-	remote_place used; /* lines */
-	uint64_t lines;
 	uint64_t first_new, end_new; /* of places: between these the GPU lacks some */
-	engine_open_end *open;
-	void *ctx;
+	struct proxy *proxy;
+	size_t bytes; /* of the pinned memory */
 };
 
 /* In pinned memory of the host. */
@@ -303,10 +300,10 @@ int engine_run_lowered(struct engine *engine, const struct engine_call *call, co
 int engine_open_remote(struct engine *engine, const struct engine_params *params);
 void engine_close_remote(struct engine *engine);
 
-/* ---- engine_cuda_lanes.c: which parts of that memory are in use; before a launch, the lanes that it needs */
+/* ---- engine_cuda_lanes.c: before a launch, the lanes that it needs */
 
-/* Of so many bytes. CORALE_ENOMEM. */
-int engine_lanes_open(struct engine *engine, size_t bytes);
+/* CORALE_ENOMEM. */
+int engine_lanes_open(struct engine *engine);
 void engine_lanes_close(struct engine *engine);
 /* Of a lowered plan; of the messages in engine->edges. No call of CUDA allocates or waits for a call. */
 int engine_open_list(struct engine *engine, int list, int first_channel, int channels);

@@ -1,10 +1,11 @@
-/* Lanes to ranks of other nodes, opened when a call first needs them: cut from pinned memory that is there, told to the proxy and to the GPU. */
+/* Lanes to ranks of other nodes, opened when a call first needs them, by the proxy, and told to the GPU. */
 #include "engine_cuda.h"
 
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "net/proxy.h"
 
 /* The kernels' table is changed where it was told of no end: those that run use others. */
 static int tell_gpu(struct engine *e)
@@ -23,34 +24,21 @@ static int tell_gpu(struct engine *e)
 static int open_end(struct engine *e, int peer, enum remote_direction direction, uint32_t lane)
 {
 	struct engine_lanes *l = &e->lanes;
-	const struct remote *r = &e->remote.remote;
-	const uint64_t at = remote_place_of(peer, direction, lane),
-		       lines = remote_end_bytes(remote_slots_of(r, lane)) / REMOTE_LINE;
+	const uint64_t at = remote_place_of(peer, direction, lane);
 	if (l->places[at])
 		return 0;
-	if ((uint64_t)l->used + lines > l->lines)
-		return log_error(CORALE_EINTERNAL, e->world_rank,
-				 "a lane to another node needs %llu bytes of pinned memory, %llu are left",
-				 (unsigned long long)lines * REMOTE_LINE,
-				 (unsigned long long)(l->lines - l->used) * REMOTE_LINE);
-	l->places[at] = l->used;
-	int ret = l->open(l->ctx, peer, direction, lane, l->used);
-	if (ret) {
-		l->places[at] = 0;
+	int ret = proxy_open_end(l->proxy, peer, direction, lane, &l->places[at]);
+	if (ret)
 		return ret;
-	}
-	l->used += (remote_place)lines;
 	l->first_new = at < l->first_new ? at : l->first_new;
 	l->end_new = at + 1 > l->end_new ? at + 1 : l->end_new;
 	return 0;
 }
 
-int engine_lanes_open(struct engine *e, size_t bytes)
+int engine_lanes_open(struct engine *e)
 {
 	struct engine_lanes *l = &e->lanes;
 	l->places = calloc(remote_place_of(e->remote.remote.peers, REMOTE_OUT, 0), sizeof *l->places);
-	l->used = 1; /* the first line is the calls' progress */
-	l->lines = bytes / REMOTE_LINE;
 	l->first_new = UINT64_MAX;
 	return l->places ? 0 : log_error(CORALE_ENOMEM, e->world_rank, "no memory for lanes between nodes");
 }

@@ -37,7 +37,7 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	/* the same slots on all ranks, whatever the number of their node's */
 	e->remote.remote =
 	    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
-	const size_t bytes = lanes_bytes(&e->remote.remote, p->pinned_bytes);
+	const size_t bytes = e->lanes.bytes = lanes_bytes(&e->remote.remote, p->pinned_bytes);
 	int ret = check_cap(e, e->remote.remote.peers, p->pinned_bytes);
 	e->remote.remote.peers = peers;
 	if (!ret)
@@ -47,7 +47,7 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	if (!ret) /* every page is there before a kernel waits */
 		memset(e->remote.remote.memory, 0, bytes);
 	if (!ret)
-		ret = engine_lanes_open(e, bytes);
+		ret = engine_lanes_open(e);
 	if (!ret)
 		ret = engine_check(e, cudaMalloc((void **)&e->remote.counts, counts), "allocating memory");
 	if (!ret)

@@ -166,16 +166,37 @@ static struct proxy_lane *make_lane(struct proxy *p, int peer, uint32_t number)
 	return at;
 }
 
+/* 0: there is no room. */
+static remote_place cut_end(struct proxy *p, const struct remote_slots *slots)
+{
+	const uint64_t lines = remote_end_bytes(slots) / REMOTE_LINE, place = p->used;
+	if ((place + lines) * REMOTE_LINE > p->params.bytes) {
+		log_error(CORALE_EINTERNAL, p->params.rank,
+			  "a lane to another node needs %llu bytes of pinned memory, %llu are left",
+			  (unsigned long long)lines * REMOTE_LINE,
+			  (unsigned long long)(p->params.bytes - place * REMOTE_LINE));
+		return 0;
+	}
+	p->used += lines;
+	return (remote_place)place;
+}
+
 int proxy_open_end(struct proxy *p, int peer, enum remote_direction direction, uint32_t number,
-		   remote_place place)
+		   remote_place *place)
 {
 	struct proxy_lane *at = make_lane(p, peer, number);
 	if (!at)
 		return log_error(CORALE_ENOMEM, p->params.rank, "no memory for messages to and from rank %d",
 				 p->peers[peer].rank);
+	*place = proxy_place(at, direction);
+	if (*place)
+		return 0;
+	*place = cut_end(p, at->slots);
+	if (!*place)
+		return CORALE_EINTERNAL;
 	const int listed = proxy_place(at, REMOTE_OUT) || proxy_place(at, REMOTE_IN);
 	struct proxy_rail *rail = &p->rails[number / (uint32_t)REMOTE_RINGS % (uint32_t)p->params.nrails];
-	atomic_store_explicit(&at->places[direction], place, memory_order_release);
+	atomic_store_explicit(&at->places[direction], *place, memory_order_release);
 	if (listed)
 		return 0;
 	at->next = atomic_load_explicit(&rail->lanes, memory_order_relaxed);
@@ -295,6 +316,7 @@ int proxy_create(const struct proxy_params *params, struct proxy **out)
 				 "no memory for messages to %d ranks of other nodes", params->remote.peers);
 	p->params = *params;
 	p->ops = params->rails[0]->ops->links;
+	p->used = 1;
 	for (int use = 0; use < REMOTE_USES; use++)
 		p->slots[use] = (struct transport_slots){ .depth = (int)params->remote.slots[use].depth,
 							  .bytes = params->remote.slots[use].bytes,

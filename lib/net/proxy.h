@@ -18,6 +18,7 @@ struct proxy_params {
 	struct transport *rails[TRANSPORT_RAILS]; /* lanes PROXY_FIRST_LANE and up of each are the proxy's */
 	int nrails; /* equal on all ranks */
 	struct remote remote; /* its memory lives until proxy_free has returned 1 */
+	size_t bytes; /* of that memory: ends are cut from it, and stay */
 	const int *ranks; /* of the communicator, by the place of a peer among those of other nodes; copied */
 	int rank; /* for messages */
 };
@@ -32,11 +33,11 @@ int proxy_progress(struct proxy *proxy, int rail);
 int proxy_open(const struct proxy_params *params, struct proxy **out);
 
 /*
- * From now on a lane's end is moved: before a kernel uses it, once each. The peer opens its own end when it likes; until then what is posted here
- * waits. By one thread at a time, beside those that move. CORALE_ENOMEM; what the transport has against it shows as a lost peer.
+ * Opens a lane's end, or finds it open: where it lies in the memory, from now on it is moved. Before a kernel uses it. The peer opens its own end when it likes; until then what is posted here
+ * waits. By one thread at a time, beside those that move. CORALE_ENOMEM; CORALE_EINTERNAL: the memory is used up (lanes.h counts before). What the transport has against it shows as a lost peer.
  */
 int proxy_open_end(struct proxy *proxy, int peer, enum remote_direction direction, uint32_t lane,
-		   remote_place place);
+		   remote_place *place);
 
 /* A call that will use it is about to be enqueued: ends a sleep. Any thread; waits for no message. */
 void proxy_expect(struct proxy *proxy);

@@ -48,11 +48,6 @@ static int place_ranks(struct world *w, int rank)
 	return 0;
 }
 
-static int open_end(void *ctx, int peer, enum remote_direction direction, uint32_t lane, remote_place place)
-{
-	return proxy_open_end(((struct station *)ctx)->proxy, peer, direction, lane, place);
-}
-
 /* Slots of each use have a size and depth of their own. */
 static struct remote make_shape(uint32_t slot_bytes, int peers)
 {
@@ -77,9 +72,7 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 	e->remote.counts =
 	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0]);
 	e->remote.places = calloc(ends, sizeof *e->remote.places);
-	e->lanes.open = open_end;
-	e->lanes.ctx = &w->nodes->stations[rank];
-	if (!r->memory || !e->remote.counts || !e->remote.places || engine_lanes_open(e, bytes))
+	if (!r->memory || !e->remote.counts || !e->remote.places || engine_lanes_open(e))
 		return CORALE_ENOMEM;
 	memset(r->memory, 0, bytes);
 	gpu_whole(r->memory, bytes, 8); /* over PCIe */
@@ -87,9 +80,12 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 							wire_end(w->nodes->wire, rank) },
 					     .nrails = 2,
 					     .remote = *r,
+					     .bytes = bytes,
 					     .ranks = w->nodes->stations[rank].rank_at + e->ranks,
 					     .rank = rank };
-	return proxy_create(&params, &w->nodes->stations[rank].proxy);
+	int ret = proxy_create(&params, &w->nodes->stations[rank].proxy);
+	e->lanes.proxy = w->nodes->stations[rank].proxy;
+	return ret;
 }
 
 static uint64_t depth_of(const struct world *w, int rank, int lane)
