@@ -214,7 +214,7 @@ static void drained(void)
 /* A deadline that is shorter than the call. */
 static void longer_than_deadline(void)
 {
-	corale_comm *comm = make(0.1);
+	corale_comm *comm = make(0.2);
 	unsigned char *memory = map_at(NULL);
 	memset(memory, rank, bytes);
 	MPI_Barrier(MPI_COMM_WORLD);
