@@ -406,7 +406,7 @@ static void too_long(void)
 			CHECK(memory[i] == 0);
 	}
 	self->barrier(self);
-	self->ops->close(self->t);
+	transport_close(self->t);
 	self->t = NULL;
 	self->barrier(self);
 	if (l && ops->free)
