@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/sort.h"
 #include "base/status.h"
 #include "host/window.h"
 
@@ -205,32 +206,42 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 	return differ ? name_difference(b, settings) : 0;
 }
 
-static int is_same_mask(const struct hello *a, const struct hello *b)
+static int by_mask(const void *x, const void *y)
 {
-	return a->host == b->host && a->mask == b->mask;
+	const struct hello *a = *(const struct hello *const *)x, *b = *(const struct hello *const *)y;
+	if (a->host != b->host)
+		return a->host < b->host ? -1 : 1;
+	return (a->mask > b->mask) - (a->mask < b->mask);
 }
 
-/* 16ths of a core for each rank where cores are fewest; at least 1. */
+/* 16ths of a core for each rank where cores are fewest, at least 1; 0 without memory. */
 static int cores_per_rank(const struct hello *all, int size)
 {
+	const struct hello **sorted = calloc((size_t)size, sizeof *sorted);
 	int least = 1 << 20;
-	for (int r = 0; r < size; r++) {
-		if (r > 0 && is_same_mask(&all[r], &all[r - 1]))
-			continue;
-		int ranks = 0;
-		for (int q = 0; q < size; q++)
-			ranks += is_same_mask(&all[q], &all[r]);
-		int share = 16 * all[r].cores / ranks;
+	if (!sorted)
+		return 0;
+	for (int r = 0; r < size; r++)
+		sorted[r] = &all[r];
+	sort_items(sorted, (size_t)size, sizeof(*sorted), by_mask);
+	for (int r = 0, ranks; r < size; r += ranks) {
+		for (ranks = 1; r + ranks < size && !by_mask(&sorted[r], &sorted[r + ranks]); ranks++)
+			;
+		int share = 16 * sorted[r]->cores / ranks;
 		least = share < least ? share : least;
 	}
+	free(sorted);
 	return least > 1 ? least : 1;
 }
 
 int hello_topology(const struct hello *all, int size, const struct settings *settings, struct topo **out)
 {
 	uint64_t *node = calloc((size_t)size, sizeof *node);
-	if (!node)
+	const int cores = cores_per_rank(all, size);
+	if (!node || !cores) {
+		free(node);
 		return log_error(CORALE_ENOMEM, -1, "no memory for the map of %d ranks", size);
+	}
 	for (int r = 0; r < size; r++) {
 		node[r] = all[r].host;
 		if (settings->node_size > 0) { /* fake nodes: every node_size ranks of a host */
@@ -245,7 +256,7 @@ int hello_topology(const struct hello *all, int size, const struct settings *set
 	free(node);
 	if (ret)
 		return ret;
-	(*out)->cores_per_rank_x16 = cores_per_rank(all, size);
+	(*out)->cores_per_rank_x16 = cores;
 	if ((*out)->map.max_node_size <= WINDOW_RANKS)
 		return 0;
 	ret = log_error(CORALE_ENOTSUP, -1,
