@@ -236,7 +236,8 @@ static int cut_waves(struct grouped *g, size_t n)
 	const struct comm *comm = g->comm;
 	const size_t pairs = pairs_of(g, n);
 	for (size_t i = 0; i < n; i++)
-		g[i].wave = call_is_pair(&g[i].call) ? 0 : LAST_WAVE;
+		if (call_is_pair(&g[i].call))
+			g[i].wave = 0;
 	if (pairs <= ENGINE_MOST_GROUPED) /* no rank can have more than one wave takes */
 		return 0;
 	const struct arena_mark mark = arena_mark();
