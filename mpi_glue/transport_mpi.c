@@ -137,30 +137,16 @@ void mpi_unlock(struct mpi_transport *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static int check(const struct mpi_transport *t, int peer, size_t bytes)
-{
-	if (peer < 0 || peer >= t->params.size)
-		return log_error(CORALE_EINVAL, t->params.rank,
-				 "transport mpi: peer %d; expected one below %d", peer, t->params.size);
-	if (bytes > TRANSPORT_CONTROL_BYTES)
-		return log_error(CORALE_EINVAL, t->params.rank,
-				 "transport mpi: a control message of %zu bytes; at most %d", bytes,
-				 TRANSPORT_CONTROL_BYTES);
-	return 0;
-}
-
 static int control(struct transport *base, int peer, const void *message, size_t bytes)
 {
 	struct mpi_transport *t = of(base);
-	const int ret = check(t, peer, bytes);
 	struct note {
 		struct mpi_op op;
 		struct mpi_packet packet;
-	} *note = ret ? NULL : calloc(1, sizeof(*note));
+	} *note = calloc(1, sizeof(*note));
 	if (!note)
-		return ret ? ret
-			   : log_error(CORALE_ENOMEM, t->params.rank,
-				       "transport mpi: no memory for a control message");
+		return log_error(CORALE_ENOMEM, t->params.rank,
+				 "transport mpi: no memory for a control message");
 	note->op = (struct mpi_op){ .requests = { MPI_REQUEST_NULL, MPI_REQUEST_NULL },
 				    .peer = peer,
 				    .packet = &note->packet };

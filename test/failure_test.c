@@ -303,7 +303,8 @@ static void damaged_news(struct team_member *m)
 	struct transport *t = comm_get(m->comm, "damaged_news")->engine.transport;
 	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
 		if (m->rank == 1)
-			team_expect(m, t->ops->control(t, 0, &damaged[i], sizeof(damaged[i])), 0, "control");
+			team_expect(m, transport_control(t, 0, &damaged[i], sizeof(damaged[i])), 0,
+				    "control");
 		team_barrier(m);
 		t->ops->progress(t);
 		team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL), 0,

@@ -74,10 +74,10 @@ static void controls(void)
 	int expected = 5 * size;
 	for (int k = 0; k < 5; k++)
 		for (int r = 0; r < size; r++)
-			CHECK(self->ops->control(self->t, r, message, 4 + (size_t)rank) == 0);
+			CHECK(transport_control(self->t, r, message, 4 + (size_t)rank) == 0);
 	CHECK(wait_until(&patience, has_controls, &expected) == 1);
 	CHECK(self->control_sum == 5 * size * (size + 1) / 2);
-	CHECK(self->ops->control(self->t, 0, message, sizeof(message)) == CORALE_EINVAL);
+	CHECK(transport_control(self->t, 0, message, sizeof(message)) == CORALE_EINVAL);
 	self->barrier(self);
 }
 
@@ -102,8 +102,8 @@ static void misuse(void)
 	struct link *l = NULL;
 
 	CHECK(link_open(self->t, &params, &l) == CORALE_ENOTSUP && !l);
-	CHECK(self->ops->control(self->t, -1, buf, 8) == CORALE_EINVAL);
-	CHECK(self->ops->control(self->t, size, buf, 8) == CORALE_EINVAL);
+	CHECK(transport_control(self->t, -1, buf, 8) == CORALE_EINVAL);
+	CHECK(transport_control(self->t, size, buf, 8) == CORALE_EINVAL);
 	self->ops->describe(self->t, 0, text, sizeof(text));
 	CHECK(text[0]);
 }

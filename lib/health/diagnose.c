@@ -142,7 +142,7 @@ static void send_control(struct comm *comm, int kind, int code, int culprit, int
 	for (uint64_t i = 0; i < COMM_PEER_CALLS && i < last; i++)
 		c.records[i] = record_of(comm, comm->rank, last - i);
 	struct transport *t = comm->engine.transport;
-	t->ops->control(t, peer, &c, sizeof c);
+	transport_control(t, peer, &c, sizeof c);
 }
 
 void diagnose_ask(struct comm *comm, int rank)

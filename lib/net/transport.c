@@ -68,8 +68,11 @@ int transport_open(const struct transport_row *row, const struct transport_param
 	struct transport *t = NULL;
 	int ret = row->open(row, params, &t);
 	int64_t most = ret ? 0 : (int64_t)t->address_bytes;
-	if (!ret)
+	if (!ret) {
 		t->row = row;
+		t->rank = params->rank;
+		t->size = params->size;
+	}
 	ret = agree(b, ret, "start its transport", &most);
 	if (!ret)
 		ret = gather_addresses(t, b, (size_t)most);
@@ -81,6 +84,18 @@ int transport_open(const struct transport_row *row, const struct transport_param
 	}
 	*out = t;
 	return ret;
+}
+
+int transport_control(struct transport *t, int peer, const void *message, size_t bytes)
+{
+	if (peer < 0 || peer >= t->size)
+		return log_error(CORALE_EINVAL, t->rank, "transport %s: peer %d; expected one below %d",
+				 t->row->name, peer, t->size);
+	if (bytes > TRANSPORT_CONTROL_BYTES)
+		return log_error(CORALE_EINVAL, t->rank,
+				 "transport %s: a control message of %zu bytes; at most %d", t->row->name,
+				 bytes, TRANSPORT_CONTROL_BYTES);
+	return t->ops->control(t, peer, message, bytes);
 }
 
 void transport_close(struct transport *t)

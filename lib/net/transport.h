@@ -89,7 +89,7 @@ struct transport_ops {
 	const struct link_ops *links;
 	/* Moves things along; 1 if anything happened, 0 if not, or an error. Calls handlers. */
 	int (*progress)(struct transport *t);
-	/* Best-effort small message outside all lanes, for aborts and call records; copies message. */
+	/* Behind transport_control, which has checked peer and bytes. */
 	int (*control)(struct transport *t, int peer, const void *message, size_t bytes);
 	/* All links fail with code from here on. Waits, at most some seconds, until nothing of the users' memory is read any more. Any
 	 * thread. */
@@ -108,6 +108,7 @@ struct transport {
 	size_t address_bytes;
 	/* transport_open's */
 	const struct transport_row *row;
+	int rank, size;
 	unsigned char *addresses; /* of all ranks, */
 	size_t stride; /* so many bytes apart */
 };
@@ -120,6 +121,8 @@ static inline const void *transport_address(const struct transport *t, int rank)
 /* Collective: a transport among the ranks of bootstrap, connected. On failure every rank returns an error. */
 int transport_open(const struct transport_row *row, const struct transport_params *params,
 		   const corale_bootstrap *bootstrap, struct transport **out);
+/* Best-effort message outside all lanes, for aborts and call records; of at most TRANSPORT_CONTROL_BYTES; copies it. */
+int transport_control(struct transport *t, int peer, const void *message, size_t bytes);
 /* NULL is allowed. */
 void transport_close(struct transport *t);
 

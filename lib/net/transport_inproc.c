@@ -86,13 +86,6 @@ static int progress(struct transport *base)
 static int control(struct transport *base, int peer, const void *message, size_t bytes)
 {
 	struct inproc *t = of(base);
-	if (peer < 0 || peer >= t->params.size)
-		return log_error(CORALE_EINVAL, t->params.rank,
-				 "transport inproc: peer %d; expected one below %d", peer, t->params.size);
-	if (bytes > TRANSPORT_CONTROL_BYTES)
-		return log_error(CORALE_EINVAL, t->params.rank,
-				 "transport inproc: a control message of %zu bytes; at most %d", bytes,
-				 TRANSPORT_CONTROL_BYTES);
 	struct hub_note *note = calloc(1, sizeof(*note));
 	if (!note)
 		return log_error(CORALE_ENOMEM, t->params.rank,

@@ -99,16 +99,9 @@ static int control(struct transport *t, int peer, const void *message, size_t by
 {
 	struct ucx_comm *c = of(t);
 	struct ucx_peer *p;
-	int ret = check(c, peer);
 
-	if (ret)
-		return ret;
-	if (bytes > TRANSPORT_CONTROL_BYTES)
-		return log_error(CORALE_EINVAL, c->params.rank,
-				 "transport ucx: a control message of %zu bytes; at most %d", bytes,
-				 TRANSPORT_CONTROL_BYTES);
 	ucx_lock(c->worker);
-	ret = ucx_comm_peer(c, peer, &p);
+	int ret = ucx_comm_peer(c, peer, &p);
 	if (!ret)
 		ret = p->state == UCX_PEER_FINE ? ucx_message_note(c, peer, 0, UCX_CONTROL, 0, message, bytes)
 						: CORALE_EPEER;
