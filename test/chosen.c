@@ -8,31 +8,12 @@
 #include "base/status.h"
 #include "comm/gpu.h"
 #include "net/gpu_machine.h"
+#include "planning_engine.h"
 
 struct chosen {
 	struct comm comm;
 	int gpus;
 };
-
-/* ---- In place of the engine: lists of lowered plans go at once ------------------------------------------- */
-
-static struct remote shape;
-
-static struct remote remote(const struct engine *engine, size_t *bytes)
-{
-	(void)engine, (void)bytes;
-	return shape;
-}
-
-static int add_list(struct engine *engine, struct lowered *list, int *index)
-{
-	(void)engine;
-	lowered_free(list);
-	*index = 0;
-	return 0;
-}
-
-const struct engine_ops engine_cuda = { .name = "test", .remote = remote, .add_list = add_list };
 
 /* ---- Machines --------------------------------------------------------------------------------------------- */
 
@@ -48,7 +29,7 @@ static void open_gpus(struct comm *comm, const char *gpu)
 {
 	const struct plan_map *map = &comm->topo->map;
 	gpu_machine_init(&comm->node, map, &comm->settings, rates_of_gpu(gpu));
-	shape = gpu_machine_lanes(map, &comm->settings);
+	planning_remote = gpu_machine_lanes(map, &comm->settings);
 	if (map->nodes > 1)
 		comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
 	must(gpu_plans_open(comm) == 0, "gpu_plans_open");

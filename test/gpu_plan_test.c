@@ -10,29 +10,13 @@
 #include "base/log.h"
 #include "comm/gpu.h"
 #include "net/lanes.h"
+#include "planning_engine.h"
 
 enum { CAP = 64 << 20, SLOTS = 8 << 20, MOST_BITS = 30 };
 
-/* ---- In place of the engine and the log ------------------------------------------------------------------- */
+/* ---- In place of the log ---------------------------------------------------------------------------------- */
 
-static struct remote shape;
 static int lines; /* that name the setting */
-
-static struct remote remote(const struct engine *engine, size_t *bytes)
-{
-	(void)engine, (void)bytes;
-	return shape;
-}
-
-static int add_list(struct engine *engine, struct lowered *list, int *index)
-{
-	(void)engine;
-	lowered_free(list);
-	*index = 0;
-	return 0;
-}
-
-const struct engine_ops engine_cuda = { .name = "test", .remote = remote, .add_list = add_list };
 
 static void count_line(enum log_level level, int rank, const char *text)
 {
@@ -54,7 +38,7 @@ static struct comm *open_comm(const char *machine, size_t cap)
 		.rates = rates_of_default_gpu(), .ranks = 1, .max_blocks = 64, .slots_bytes = SLOTS
 	};
 	comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
-	shape = lanes_shape(comm->size, comm->topo->map.nodes, 1, 1, cap);
+	planning_remote = lanes_shape(comm->size, comm->topo->map.nodes, 1, 1, cap);
 	lines = 0;
 	assert_int_equal(gpu_plans_open(comm), 0);
 	return comm;

@@ -1,0 +1,9 @@
+/* An engine of CUDA communicators that plan and run nothing: lists of lowered plans go at once. */
+#ifndef PLANNING_ENGINE_H
+#define PLANNING_ENGINE_H
+
+#include "cuda/engine.h"
+
+extern struct remote planning_remote; /* the shape of its lanes, which a test sets */
+
+#endif
