@@ -163,7 +163,7 @@ static struct engine_call reduction(const void *send, void *recv)
 				     .bytes = BYTES };
 }
 
-static int admit(struct engine *e, const void *send, void *recv, struct engine_admission *out)
+static int admit(struct engine *e, const void *send, void *recv, struct admission *out)
 {
 	const struct engine_call call = reduction(send, recv);
 	const int ret = engine_admit(e, &call, stream, out);
@@ -174,7 +174,7 @@ static int admit(struct engine *e, const void *send, void *recv, struct engine_a
 static void test_memory(void **state)
 {
 	struct engine e = open_engine();
-	struct engine_admission got;
+	struct admission got;
 	char plain[BYTES], gpu[BYTES];
 	(void)state;
 	known.at = gpu;
@@ -198,7 +198,7 @@ static void test_memory(void **state)
 static void test_address_reused(void **state)
 {
 	struct engine e = open_engine();
-	struct engine_admission got;
+	struct admission got;
 	char memory[BYTES];
 	(void)state;
 	known.at = memory;
@@ -214,7 +214,7 @@ static void test_address_reused(void **state)
 static void test_captures(void **state)
 {
 	struct engine e = open_engine();
-	struct engine_admission got;
+	struct admission got;
 	char plain[BYTES];
 	(void)state;
 	capture.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -241,7 +241,7 @@ static void test_stream_per_thread(void **state)
 {
 	struct engine e = open_engine();
 	const struct engine_call call = reduction(NULL, NULL);
-	struct engine_admission got;
+	struct admission got;
 	(void)state;
 	capture.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	capture.id = 7;

@@ -107,9 +107,9 @@ static int choose_codelet(struct comm *comm, const struct chosen_call *c, char *
 
 static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char *text, size_t bytes)
 {
-	const struct call call = { .coll = c->coll,
-				   .count = c->bytes / corale_type_bytes(c->type),
-				   .type = c->type };
+	const struct call call = { .record.coll = c->coll,
+				   .record.count = c->bytes / corale_type_bytes(c->type),
+				   .record.type = c->type };
 	struct engine_call found = { 0 };
 	if (choose_codelet(comm, c, text, bytes))
 		return;

@@ -126,11 +126,11 @@ static void overwriting(struct team_member *m)
 		mine[k] = m->rank + 1;
 	build_overwriting(&shared.plan, &key);
 	team_expect(m, plan_finish(&shared.plan), 0, "plan_finish");
-	struct call call = { .coll = CORALE_BROADCAST,
+	struct call call = { .record.coll = CORALE_BROADCAST,
 			     .send = mine,
 			     .recv = result,
-			     .count = MOST,
-			     .type = CORALE_INT32,
+			     .record.count = MOST,
+			     .record.type = CORALE_INT32,
 			     .plan = &shared };
 	if (m->rank == 0)
 		pause_here(); /* so that the message waits when its receive is posted */

@@ -145,11 +145,11 @@ static int add_list(struct engine *e, struct lowered *lowered, int *list)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
 
-static int admit(struct engine *e, const struct engine_call *call, void *stream, struct engine_admission *out)
+static int admit(struct engine *e, const struct engine_call *call, void *stream, struct admission *out)
 {
 	const struct fake_stream *s = stream;
 	(void)call;
-	*out = (struct engine_admission){ .capture = s->capture };
+	*out = (struct admission){ .capture = s->capture };
 	return s->refuses ? log_error(s->refuses, e->params.world_rank, "the stream takes no call") : 0;
 }
 

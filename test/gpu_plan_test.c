@@ -57,10 +57,10 @@ static int make_calls(struct comm *comm)
 	int narrow = 0;
 	for (int bits = 20; bits <= MOST_BITS; bits++)
 		for (int i = 0; i <= comm->size; i++) {
-			const struct call c = { .coll = i ? CORALE_BROADCAST : CORALE_ALL_REDUCE,
-						.count = (size_t)1 << bits >> 2,
-						.type = CORALE_FLOAT32,
-						.root = i ? i - 1 : 0 };
+			const struct call c = { .record.coll = i ? CORALE_BROADCAST : CORALE_ALL_REDUCE,
+						.record.count = (size_t)1 << bits >> 2,
+						.record.type = CORALE_FLOAT32,
+						.record.root = i ? i - 1 : 0 };
 			struct engine_call call = { 0 };
 			assert_int_equal(gpu_plan(comm, &c, &call), 0);
 			narrow += call.narrow;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "health/recent.h"
@@ -15,20 +16,19 @@ enum { READERS = 2, CALLS = 400000, KEPT = 1024 };
 /* Every field tells the number. */
 static struct call call_of(uint32_t number)
 {
-	return (struct call){ .coll = (corale_coll)(number % CORALE_NUM_COLLS),
-			      .type = (corale_type)(number % CORALE_NUM_TYPES),
-			      .op = (corale_op)(number % 250),
-			      .root = (int)number,
-			      .count = (size_t)number << 20,
-			      .target = ~(uint64_t)number,
-			      .number = number };
+	return (struct call){ .record.coll = (corale_coll)(number % CORALE_NUM_COLLS),
+			      .record.type = (corale_type)(number % CORALE_NUM_TYPES),
+			      .record.op = (corale_op)(number % 250),
+			      .record.root = (int)number,
+			      .record.count = (size_t)number << 20,
+			      .record.target = ~(uint64_t)number,
+			      .record.number = number };
 }
 
-static int is_whole(const struct call *call, uint32_t number)
+static int is_whole(const struct record *record, uint32_t number)
 {
-	const struct call e = call_of(number);
-	return call->coll == e.coll && call->type == e.type && call->op == e.op && call->root == e.root &&
-	       call->count == e.count && call->target == e.target && call->number == e.number;
+	const struct call expected = call_of(number);
+	return !memcmp(record, &expected.record, sizeof *record);
 }
 
 struct readers {
@@ -44,7 +44,7 @@ static void *read_calls(void *arg)
 		const uint32_t last = recent_last(r->recent);
 		for (uint32_t back = 0; back < 4; back++) {
 			const uint32_t number = last - (back % 2 ? KEPT - 1 - back : back);
-			const struct call call = recent_find(r->recent, number, -1);
+			const struct record call = recent_find(r->recent, number, -1);
 			if (call.coll == CORALE_NUM_COLLS)
 				continue;
 			atomic_fetch_add_explicit(&r->found, 1, memory_order_relaxed);
@@ -82,10 +82,10 @@ static void test_calls_that_start_together(void **state)
 	struct recent *recent = recent_create();
 	assert_non_null(recent);
 	assert_int_equal(recent_find(recent, recent_last(recent), -1).coll, CORALE_NUM_COLLS);
-	const struct call pairs[] = { { .coll = CORALE_SEND, .root = 3, .count = 1 },
-				      { .coll = CORALE_RECV, .root = 1, .count = 2 },
-				      { .coll = CORALE_RECV, .root = 2, .count = 3 } },
-			  other = { .coll = CORALE_BROADCAST, .root = 5, .count = 4 };
+	const struct call pairs[] = { { .record.coll = CORALE_SEND, .record.root = 3, .record.count = 1 },
+				      { .record.coll = CORALE_RECV, .record.root = 1, .record.count = 2 },
+				      { .record.coll = CORALE_RECV, .record.root = 2, .record.count = 3 } },
+			  other = { .record.coll = CORALE_BROADCAST, .record.root = 5, .record.count = 4 };
 	assert_int_equal(recent_add(recent, pairs, 3), 1);
 	assert_int_equal(recent_find(recent, 1, 2).count, 3);
 	assert_int_equal(recent_find(recent, 1, 7).count, 1);

@@ -206,9 +206,10 @@ static void note_call(struct fake *f, struct call call)
 		sequence_signature(f->comm, &call);
 }
 
-static const struct call reduction = {
-	.coll = CORALE_ALL_REDUCE, .count = COUNT, .type = CORALE_INT32, .op = CORALE_SUM
-};
+static const struct call reduction = { .record.coll = CORALE_ALL_REDUCE,
+				       .record.count = COUNT,
+				       .record.type = CORALE_INT32,
+				       .record.op = CORALE_SUM };
 
 /* Looks as the watch thread does until the rank has complained so often, and a while longer. */
 static void look(struct team_member *m, struct fake *f, int lines)
@@ -287,7 +288,8 @@ static void gpu_pair(struct team_member *m)
 	struct fake f;
 	open_fake(m, &f, 1);
 	if (m->rank == 0) {
-		note_call(&f, (struct call){ .coll = CORALE_RECV, .count = 1, .root = 1 });
+		note_call(&f,
+			  (struct call){ .record.coll = CORALE_RECV, .record.count = 1, .record.root = 1 });
 		set(&f.calls->begun, 1);
 		look(m, &f, 1);
 		expect_lines(m, 0, "rank 1 (process ", 1);

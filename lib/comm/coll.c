@@ -13,18 +13,19 @@
 
 static int check_op(struct comm *comm, struct call *call)
 {
-	const char *name = corale_coll_name(call->coll);
-	corale_op kind = op_kind(call->op);
-	int premul = call->op - CORALE_NUM_OPS;
-	if (call->op < 0 || premul >= COMM_MAX_PREMUL || (premul >= 0 && !comm->premul[premul].used))
-		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator", name, call->op);
-	if (premul >= 0 && comm->premul[premul].type != call->type)
+	const char *name = corale_coll_name(call->record.coll);
+	corale_op kind = op_kind(call->record.op);
+	int premul = call->record.op - CORALE_NUM_OPS;
+	if (call->record.op < 0 || premul >= COMM_MAX_PREMUL || (premul >= 0 && !comm->premul[premul].used))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator", name, call->record.op);
+	if (premul >= 0 && comm->premul[premul].type != call->record.type)
 		return log_error(CORALE_EINVAL, comm->rank,
 				 "%s: the premultiplied sum was created for %s, the call is of %s", name,
-				 corale_type_name(comm->premul[premul].type), corale_type_name(call->type));
-	if (!op_fits_type(kind, call->type))
+				 corale_type_name(comm->premul[premul].type),
+				 corale_type_name(call->record.type));
+	if (!op_fits_type(kind, call->record.type))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: operator %s has no meaning for type %s",
-				 name, corale_op_name(call->op), corale_type_name(call->type));
+				 name, corale_op_name(call->record.op), corale_type_name(call->record.type));
 	if (premul >= 0)
 		memcpy(&call->scalar, comm->premul[premul].scalar, sizeof call->scalar);
 	return 0;
@@ -32,14 +33,14 @@ static int check_op(struct comm *comm, struct call *call)
 
 static int check_counts(struct comm *comm, const struct call *call)
 {
-	const char *name = corale_coll_name(call->coll);
-	size_t bytes = corale_type_bytes(call->type), total;
-	if (!coll_is_uneven(call->coll)) {
-		if (__builtin_mul_overflow(call->count, bytes * (size_t)comm->size, &total) ||
+	const char *name = corale_coll_name(call->record.coll);
+	size_t bytes = corale_type_bytes(call->record.type), total;
+	if (!coll_is_uneven(call->record.coll)) {
+		if (__builtin_mul_overflow(call->record.count, bytes * (size_t)comm->size, &total) ||
 		    total > PTRDIFF_MAX)
 			return log_error(CORALE_EINVAL, comm->rank,
-					 "%s: count %zu of %s times %d ranks overflows", name, call->count,
-					 corale_type_name(call->type), comm->size);
+					 "%s: count %zu of %s times %d ranks overflows", name,
+					 call->record.count, corale_type_name(call->record.type), comm->size);
 		return 0;
 	}
 	if (!call->send_counts || !call->send_displs || !call->recv_counts || !call->recv_displs)
@@ -87,7 +88,7 @@ static struct extent v_extent(const struct comm *comm, const void *buffer, const
 
 static int v_overlap(const struct comm *comm, const struct call *call)
 {
-	size_t bytes = corale_type_bytes(call->type);
+	size_t bytes = corale_type_bytes(call->record.type);
 	struct extent send = v_extent(comm, call->send, call->send_counts, call->send_displs, bytes);
 	struct extent recv = v_extent(comm, call->recv, call->recv_counts, call->recv_displs, bytes);
 	if (send.begin >= recv.end || recv.begin >= send.end)
@@ -124,11 +125,11 @@ static int check_v_buffers(struct comm *comm, const struct call *call)
 /* NULL buffers, and buffers that overlap without being in place. */
 static int check_buffers(struct comm *comm, const struct call *call)
 {
-	const char *name = corale_coll_name(call->coll);
-	size_t block = call->count * corale_type_bytes(call->type);
-	size_t send = block * coll_send_blocks(call->coll, comm->size, comm->rank, call->root);
-	size_t recv = block * coll_recv_blocks(call->coll, comm->size, comm->rank, call->root);
-	if (coll_is_uneven(call->coll))
+	const char *name = corale_coll_name(call->record.coll);
+	size_t block = call->record.count * corale_type_bytes(call->record.type);
+	size_t send = block * coll_send_blocks(call->record.coll, comm->size, comm->rank, call->record.root);
+	size_t recv = block * coll_recv_blocks(call->record.coll, comm->size, comm->rank, call->record.root);
+	if (coll_is_uneven(call->record.coll))
 		return check_v_buffers(comm, call);
 	if ((send && !call->send) || (recv && !call->recv))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name,
@@ -136,9 +137,9 @@ static int check_buffers(struct comm *comm, const struct call *call)
 	if (!send || !recv || !overlap(call->send, send, call->recv, recv))
 		return 0;
 	const char *s = call->send, *r = call->recv;
-	int possible = comm->size == 1 || coll_can_be_in_place(call->coll);
-	if (possible && s + coll_send_own(call->coll, comm->rank) * block ==
-			    r + coll_recv_own(call->coll, comm->rank) * block)
+	int possible = comm->size == 1 || coll_can_be_in_place(call->record.coll);
+	if (possible && s + coll_send_own(call->record.coll, comm->rank) * block ==
+			    r + coll_recv_own(call->record.coll, comm->rank) * block)
 		return 0;
 	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap%s", name,
 			 possible ? " but are not in place" : "; it can't be done in place");
@@ -153,9 +154,9 @@ static void end_told(struct comm *comm, const struct call *call)
 	if (code == CORALE_EMISMATCH && is_idle)
 		sequence_mismatch(comm, call);
 	else if (code == CORALE_EMISMATCH) /* calls before this one end themselves */
-		diagnose_mismatch(comm, call, NULL);
+		diagnose_mismatch(comm, &call->record, NULL);
 	else
-		diagnose_end(comm, call, code);
+		diagnose_end(comm, &call->record, code);
 }
 
 static int check_alive(struct comm *comm, const struct call *call)
@@ -164,18 +165,20 @@ static int check_alive(struct comm *comm, const struct call *call)
 		end_told(comm, call);
 	if (atomic_load(&comm->error))
 		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s",
-				 corale_coll_name(call->coll), comm->failure);
+				 corale_coll_name(call->record.coll), comm->failure);
 	return 0;
 }
 
 int coll_check_shape(struct comm *comm, struct call *call)
 {
-	const char *name = corale_coll_name(call->coll);
-	if ((int)call->type < 0 || call->type >= CORALE_NUM_TYPES)
-		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", name, (int)call->type);
-	if (call->root < 0 || call->root >= comm->size)
+	const char *name = corale_coll_name(call->record.coll);
+	if ((int)call->record.type < 0 || call->record.type >= CORALE_NUM_TYPES)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", name,
+				 (int)call->record.type);
+	if (call->record.root < 0 || call->record.root >= comm->size)
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %s %d is not in 0 .. %d", name,
-				 coll_is_pair(call->coll) ? "peer" : "root", call->root, comm->size - 1);
+				 coll_is_pair(call->record.coll) ? "peer" : "root", call->record.root,
+				 comm->size - 1);
 	int ret = check_op(comm, call);
 	return ret ? ret : check_counts(comm, call);
 }
@@ -190,13 +193,13 @@ static int check(struct comm *comm, struct call *call)
 
 int coll_submit(corale_comm *handle, struct call *call, void *stream)
 {
-	struct comm *comm = comm_get(handle, corale_coll_name(call->coll));
+	struct comm *comm = comm_get(handle, corale_coll_name(call->record.coll));
 	int ret = comm ? check(comm, call) : CORALE_EINVAL, appended;
 	if (group_append(comm, call, stream, ret, &appended))
 		ret = appended;
-	else if (!ret && call->root == comm->rank && call_is_pair(call))
+	else if (!ret && call->record.root == comm->rank && call_is_pair(call))
 		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
-				corale_coll_name(call->coll));
+				corale_coll_name(call->record.coll));
 	else if (!ret && !comm->gpu)
 		ret = sequence_host(comm, call, 1, stream);
 	else if (!ret && !(ret = gpu_admit(comm, call, stream)))
@@ -209,82 +212,95 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op,
 		      corale_comm *comm, void *stream)
 {
-	struct call call = {
-		.coll = CORALE_ALL_REDUCE, .send = send, .recv = recv, .count = count, .type = type, .op = op
-	};
+	struct call call = { .record.coll = CORALE_ALL_REDUCE,
+			     .send = send,
+			     .recv = recv,
+			     .record.count = count,
+			     .record.type = type,
+			     .record.op = op };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_all_gather(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream)
 {
-	struct call call = {
-		.coll = CORALE_ALL_GATHER, .send = send, .recv = recv, .count = count, .type = type
-	};
+	struct call call = { .record.coll = CORALE_ALL_GATHER,
+			     .send = send,
+			     .recv = recv,
+			     .record.count = count,
+			     .record.type = type };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op,
 			  corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_REDUCE_SCATTER,
+	struct call call = { .record.coll = CORALE_REDUCE_SCATTER,
 			     .send = send,
 			     .recv = recv,
-			     .count = count,
-			     .type = type,
-			     .op = op };
+			     .record.count = count,
+			     .record.type = type,
+			     .record.op = op };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root,
 		     corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_BROADCAST,
+	struct call call = { .record.coll = CORALE_BROADCAST,
 			     .send = send,
 			     .recv = recv,
-			     .count = count,
-			     .type = type,
-			     .root = root };
+			     .record.count = count,
+			     .record.type = type,
+			     .record.root = root };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op, int root,
 		  corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_REDUCE,
+	struct call call = { .record.coll = CORALE_REDUCE,
 			     .send = send,
 			     .recv = recv,
-			     .count = count,
-			     .type = type,
-			     .op = op,
-			     .root = root };
+			     .record.count = count,
+			     .record.type = type,
+			     .record.op = op,
+			     .record.root = root };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_gather(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
 		  void *stream)
 {
-	struct call call = {
-		.coll = CORALE_GATHER, .send = send, .recv = recv, .count = count, .type = type, .root = root
-	};
+	struct call call = { .record.coll = CORALE_GATHER,
+			     .send = send,
+			     .recv = recv,
+			     .record.count = count,
+			     .record.type = type,
+			     .record.root = root };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_scatter(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
 		   void *stream)
 {
-	struct call call = {
-		.coll = CORALE_SCATTER, .send = send, .recv = recv, .count = count, .type = type, .root = root
-	};
+	struct call call = { .record.coll = CORALE_SCATTER,
+			     .send = send,
+			     .recv = recv,
+			     .record.count = count,
+			     .record.type = type,
+			     .record.root = root };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream)
 {
-	struct call call = {
-		.coll = CORALE_ALL_TO_ALL, .send = send, .recv = recv, .count = count, .type = type
-	};
+	struct call call = { .record.coll = CORALE_ALL_TO_ALL,
+			     .send = send,
+			     .recv = recv,
+			     .record.count = count,
+			     .record.type = type };
 	return coll_submit(comm, &call, stream);
 }
 
@@ -292,10 +308,10 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 			const size_t *recv_counts, const size_t *recv_displs, corale_type type,
 			corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_ALL_TO_ALL_V,
+	struct call call = { .record.coll = CORALE_ALL_TO_ALL_V,
 			     .send = send,
 			     .recv = recv,
-			     .type = type,
+			     .record.type = type,
 			     .send_counts = send_counts,
 			     .send_displs = send_displs,
 			     .recv_counts = recv_counts,
@@ -305,18 +321,26 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 
 int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_SEND, .send = send, .count = count, .type = type, .root = peer };
+	struct call call = { .record.coll = CORALE_SEND,
+			     .send = send,
+			     .record.count = count,
+			     .record.type = type,
+			     .record.root = peer };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_RECV, .recv = recv, .count = count, .type = type, .root = peer };
+	struct call call = { .record.coll = CORALE_RECV,
+			     .recv = recv,
+			     .record.count = count,
+			     .record.type = type,
+			     .record.root = peer };
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_barrier(corale_comm *comm, void *stream)
 {
-	struct call call = { .coll = CORALE_BARRIER };
+	struct call call = { .record.coll = CORALE_BARRIER };
 	return coll_submit(comm, &call, stream);
 }

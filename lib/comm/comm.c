@@ -189,7 +189,7 @@ static int async_error(struct comm *comm)
 		return error;
 	atomic_store(&comm->told, 1);
 	if (error != CORALE_EMISMATCH) /* which the next call explains: it knows what was called */
-		diagnose_end(comm, &(struct call){ .coll = CORALE_NUM_COLLS }, error);
+		diagnose_end(comm, &(struct record){ .coll = CORALE_NUM_COLLS }, error);
 	return error;
 }
 

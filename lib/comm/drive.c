@@ -72,10 +72,11 @@ static int look(struct comm *comm, struct drive_stall *stall, const struct host_
 	const int peer = awaited(run, first, n);
 	if (peer >= 0 && diagnose_is_gone(comm, peer)) {
 		if (stall->gone++)
-			return diagnose_gone(comm, call, peer);
+			return diagnose_gone(comm, &call->record, peer);
 		return ret; /* what it did last may have come since this thread looked: only the next look tells */
 	}
-	const struct silence_wait wait = { call, call_is_pair(call) ? 0 : atomic_load(&comm->number), peer };
+	const struct silence_wait wait = { &call->record, call_is_pair(call) ? 0 : atomic_load(&comm->number),
+					   peer };
 	ret = diagnose_stalled(comm, peer);
 	if (!ret && peer != PLAN_NONE)
 		silence_look(comm, &wait, stall->since_ns);
@@ -225,7 +226,7 @@ static int fail_timeout(struct drive *d)
 	snprintf(text, sizeof text, "%s; until then %llu actions had moved %llu bytes", what,
 		 (unsigned long long)atomic_load(&run->actions),
 		 (unsigned long long)atomic_load(&run->bytes));
-	return diagnose_timeout(d->comm, &d->calls[pending], atomic_load(&d->comm->number), text);
+	return diagnose_timeout(d->comm, &d->calls[pending].record, atomic_load(&d->comm->number), text);
 }
 
 /* A peer that found an error says so, then leaves with its memory: what it said counts, not that it left. */
@@ -246,8 +247,8 @@ static int diagnose(struct drive *d, int ret)
 	const struct host_mismatch *mismatch = &d->runs[d->failed].mismatch;
 	ret = learn_reason(d->comm, ret);
 	if (ret == CORALE_EMISMATCH)
-		return diagnose_mismatch(d->comm, call, mismatch->found ? mismatch : NULL);
-	return ret == CORALE_ETIMEDOUT ? fail_timeout(d) : diagnose_end(d->comm, call, ret);
+		return diagnose_mismatch(d->comm, &call->record, mismatch->found ? mismatch : NULL);
+	return ret == CORALE_ETIMEDOUT ? fail_timeout(d) : diagnose_end(d->comm, &call->record, ret);
 }
 
 /* The caller's buffers are the caller's again when the call has returned. */

@@ -19,10 +19,10 @@ static void bind(struct comm *comm, const struct call *call, const struct plan *
 	binding->send = call->send;
 	binding->recv = call->recv;
 	binding->signature = signature;
-	binding->spec.type = call->type;
+	binding->spec.type = call->record.type;
 	binding->spec.wire = plan->wire_type;
 	binding->spec.ranks = comm->size;
-	binding->spec.op = op_kind(call->op);
+	binding->spec.op = op_kind(call->record.op);
 	memcpy(binding->spec.scalar, &call->scalar, sizeof call->scalar);
 }
 
@@ -30,14 +30,15 @@ static int start_run(struct comm *comm, const struct call *call, uint64_t signat
 {
 	const struct plan *plan = call->plan ? &call->plan->plan : NULL;
 	struct plans_entry *entry = NULL;
-	struct plan_key key = planner_key(call->coll, call->count, call->type, call->op);
+	struct plan_key key =
+	    planner_key(call->record.coll, call->record.count, call->record.type, call->record.op);
 	int ret = plan ? 0 : plans_find(&comm->plans, comm->rank, &key, &entry);
 	if (ret)
 		return ret;
 	plan = entry ? &entry->plan : plan;
 	struct plan_env env;
 	struct host_binding binding;
-	plan_env_init(&env, plan, &comm->topo->map, comm->rank, call->root, call->count);
+	plan_env_init(&env, plan, &comm->topo->map, comm->rank, call->record.root, call->record.count);
 	env.send_counts = call->send_counts;
 	env.send_displs = call->send_displs;
 	env.recv_counts = call->recv_counts;
@@ -50,19 +51,19 @@ static int start_run(struct comm *comm, const struct call *call, uint64_t signat
 int execute_alone(struct comm *comm, const struct call *call)
 {
 	static const struct plan none;
-	size_t bytes = corale_type_bytes(call->type);
+	size_t bytes = corale_type_bytes(call->record.type);
 	struct host_binding b;
 	bind(comm, call, &none, 0, &b);
-	b.spec.wire = call->type;
+	b.spec.wire = call->record.type;
 	const unsigned char *from = call->send;
 	unsigned char *to = call->recv;
-	size_t count = call->count;
-	if (coll_is_uneven(call->coll)) {
+	size_t count = call->record.count;
+	if (coll_is_uneven(call->record.coll)) {
 		from += call->send_displs[0] * bytes;
 		to += call->recv_displs[0] * bytes;
 		count = call->send_counts[0];
 	}
-	if (coll_folds(call->coll))
+	if (coll_folds(call->record.coll))
 		reduce_fold(&b.spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
 	else if (count && from != to)
 		memmove(to, from, count * bytes);
@@ -72,12 +73,12 @@ int execute_alone(struct comm *comm, const struct call *call)
 int execute_start(struct comm *comm, const struct call *call, struct host_run *run)
 {
 	int ret = start_run(comm, call, sequence_signature(comm, call), run);
-	return ret ? diagnose_end(comm, call, ret) : 0;
+	return ret ? diagnose_end(comm, &call->record, ret) : 0;
 }
 
 int execute_next_own(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll)
 {
-	while (i < n && (calls[i].coll != coll || calls[i].root != comm->rank))
+	while (i < n && (calls[i].record.coll != coll || calls[i].record.root != comm->rank))
 		i++;
 	return i;
 }
@@ -92,12 +93,13 @@ int execute_check_own(const struct comm *comm, const struct call *calls, int n)
 		if (s == n || r == n)
 			return log_error(CORALE_EINVAL, comm->rank, "a %s oneself has no %s in its group",
 					 r == n ? "send to" : "receive from", r == n ? "receive" : "send");
-		if (calls[r].count != calls[s].count || calls[r].type != calls[s].type)
+		if (calls[r].record.count != calls[s].record.count ||
+		    calls[r].record.type != calls[s].record.type)
 			return log_error(CORALE_EINVAL, comm->rank,
 					 "send to oneself: %zu elements of %s sent, %zu of %s "
 					 "expected",
-					 calls[s].count, corale_type_name(calls[s].type), calls[r].count,
-					 corale_type_name(calls[r].type));
+					 calls[s].record.count, corale_type_name(calls[s].record.type),
+					 calls[r].record.count, corale_type_name(calls[r].record.type));
 	}
 }
 
@@ -108,16 +110,17 @@ static void copy_own(struct comm *comm, const struct call *calls, int n)
 		r = execute_next_own(comm, calls, n, r, CORALE_RECV);
 		if (s == n)
 			break;
-		if (calls[s].count && calls[r].recv != calls[s].send)
+		if (calls[s].record.count && calls[r].recv != calls[s].send)
 			memmove(calls[r].recv, calls[s].send,
-				calls[s].count * corale_type_bytes(calls[s].type));
+				calls[s].record.count * corale_type_bytes(calls[s].record.type));
 	}
 }
 
 static int previous_of_pair(const struct call *calls, int i)
 {
 	for (int p = i - 1; p >= 0; p--)
-		if (calls[p].coll == calls[i].coll && calls[p].root == calls[i].root)
+		if (calls[p].record.coll == calls[i].record.coll &&
+		    calls[p].record.root == calls[i].record.root)
 			return p;
 	return -1;
 }
@@ -146,7 +149,7 @@ int execute_start_pairs(struct comm *comm, const struct call *calls, int n, void
 	*pairs = (struct execute_pairs){ memory, (void *)at_calls, (void *)(at_calls + calls_bytes(n)), 0 };
 	for (int i = 0; !ret && i < n; i++) {
 		int at = pairs->n;
-		if (calls[i].root == comm->rank)
+		if (calls[i].record.root == comm->rank)
 			continue;
 		pairs->calls[at] = calls[i];
 		pairs->after[at] = previous_of_pair(pairs->calls, at);
@@ -188,7 +191,7 @@ int execute_check(struct comm *comm, const struct call *call)
 		return CORALE_ECOMM;
 	if (ret == CORALE_EMISMATCH)
 		return sequence_mismatch(comm, call);
-	return ret ? diagnose_end(comm, call, ret) : 0;
+	return ret ? diagnose_end(comm, &call->record, ret) : 0;
 }
 
 int execute_calls(struct comm *comm, const struct call *calls, int n)

@@ -27,9 +27,9 @@ void gpu_finish(struct comm *comm)
 /* Where peers could store directly: the same place of the same registration on every rank, or the call's signature differs. */
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
 {
-	size_t blocks = coll_recv_blocks(c->coll, comm->size, comm->rank, c->root);
-	const int lowered = coll_is_rooted(c->coll) && c->coll != CORALE_BROADCAST;
-	if (!c->recv || lowered || (c->coll != CORALE_ALL_REDUCE && !coll_moves(c->coll)))
+	size_t blocks = coll_recv_blocks(c->record.coll, comm->size, comm->rank, c->record.root);
+	const int lowered = coll_is_rooted(c->record.coll) && c->record.coll != CORALE_BROADCAST;
+	if (!c->recv || lowered || (c->record.coll != CORALE_ALL_REDUCE && !coll_moves(c->record.coll)))
 		return 0;
 	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
 }
@@ -69,7 +69,7 @@ static int choose(struct comm *comm, struct call *c, struct engine_call *call)
 	int ret = find_row(comm, &key, &row);
 	call->scratch = !ret && row && !alone && row_uses_scratch(row, node, &key);
 	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
-		c->target = call->target;
+		c->record.target = call->target;
 		ret = mem_scratch(comm, c);
 		key.memory = memory_of(comm, call);
 		ret = ret ? ret : find_row(comm, &key, &row);
@@ -92,7 +92,7 @@ static int ended(struct comm *comm, const struct call *call, int ret)
 	int error = gpu_failure(comm);
 	if (error)
 		return ret == CORALE_ECOMM ? ret : error;
-	ret = diagnose_end(comm, call, ret);
+	ret = diagnose_end(comm, &call->record, ret);
 	engine_cuda.abort(comm->gpu, ret);
 	return ret;
 }
@@ -137,15 +137,16 @@ static int run_messages(struct comm *comm, const struct engine_message *messages
 static struct engine_call engine_call_of(const struct comm *comm, const struct call *c)
 {
 	return (struct engine_call){ .admission = c->admission,
-				     .coll = c->coll,
-				     .type = c->type,
-				     .op = op_kind(c->op),
+				     .coll = c->record.coll,
+				     .type = c->record.type,
+				     .op = op_kind(c->record.op),
 				     .send = c->send,
 				     .recv = c->recv,
-				     .bytes =
-					 coll_is_uneven(c->coll) ? 0 : c->count * corale_type_bytes(c->type),
+				     .bytes = coll_is_uneven(c->record.coll)
+						  ? 0
+						  : c->record.count * corale_type_bytes(c->record.type),
 				     .scalar = c->scalar,
-				     .root = c->root,
+				     .root = c->record.root,
 				     .send_counts = c->send_counts,
 				     .send_displs = c->send_displs,
 				     .recv_counts = c->recv_counts,
@@ -167,9 +168,9 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	struct engine_call call = engine_call_of(comm, c);
 	int ret = choose(comm, c, &call);
 	if (ret) /* the others have this call, and wait */
-		return ended(comm, c, ret == CORALE_EINVAL ? diagnose_end(comm, c, ret) : ret);
-	c->target = call.target;
-	c->number = comm->number + 1;
+		return ended(comm, c, ret == CORALE_EINVAL ? diagnose_end(comm, &c->record, ret) : ret);
+	c->record.target = call.target;
+	c->record.number = comm->number + 1;
 	call.number = recent_add(comm->recent, c, 1);
 	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
 	return ended(comm, c, run_collective(comm, &call, stream));
@@ -194,29 +195,29 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 	for (int i = 0, r = 0; i < n; i++) {
 		const struct call *c = &calls[i];
 		struct engine_message *m = &messages[used];
-		uint64_t bytes = c->count * corale_type_bytes(c->type);
-		if (c->root != comm->rank) {
+		uint64_t bytes = c->record.count * corale_type_bytes(c->record.type);
+		if (c->record.root != comm->rank) {
 			*m = (struct engine_message){ .admission = c->admission,
-						      .data = c->coll == CORALE_SEND
+						      .data = c->record.coll == CORALE_SEND
 								  ? (void *)(uintptr_t)c->send
 								  : c->recv,
 						      .bytes = bytes,
-						      .type = c->type,
-						      .peer = gpu_place_of(comm, c->root),
-						      .sending = c->coll == CORALE_SEND,
+						      .type = c->record.type,
+						      .peer = gpu_place_of(comm, c->record.root),
+						      .sending = c->record.coll == CORALE_SEND,
 						      .number = number };
 			int ret = find_target(comm, m);
 			if (ret)
 				return ret;
 			used++;
-		} else if (c->coll == CORALE_SEND) {
+		} else if (c->record.coll == CORALE_SEND) {
 			r = execute_next_own(comm, calls, n, r, CORALE_RECV);
 			*m = (struct engine_message){ .admission = c->admission,
 						      .data = calls[r].recv,
 						      .from = c->send,
 						      .bytes = bytes,
-						      .type = c->type,
-						      .peer = gpu_place_of(comm, c->root),
+						      .type = c->record.type,
+						      .peer = gpu_place_of(comm, c->record.root),
 						      .number = number };
 			m->admission.plain |= calls[r++].admission.plain;
 			used += bytes && messages[used].data != messages[used].from;
@@ -227,7 +228,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	if (calls[0].coll == CORALE_SEND || calls[0].coll == CORALE_RECV)
+	if (calls[0].record.coll == CORALE_SEND || calls[0].record.coll == CORALE_RECV)
 		return submit_messages(comm, calls, n, stream);
 	return submit_collective(comm, calls, stream);
 }

@@ -326,7 +326,7 @@ int gpu_make_scratch(struct comm *comm)
 	if (!comm->traits.no_scratch || !comm->traits.scratch || comm->scratch != COMM_SCRATCH_OPEN)
 		return 0;
 	const int ret = comm->size > 1 && !comm->proxy
-			    ? mem_scratch(comm, &(struct call){ .coll = CORALE_NUM_COLLS })
+			    ? mem_scratch(comm, &(struct call){ .record.coll = CORALE_NUM_COLLS })
 			    : 0;
 	if (!ret && comm->scratch == COMM_SCRATCH_OPEN)
 		comm->scratch = COMM_SCRATCH_NONE;

@@ -108,12 +108,12 @@ static int make_list(struct comm *comm, const struct plan *plan, enum remote_use
 static int find_list(struct comm *comm, struct plans *plans, const struct call *c, struct plans_entry **entry,
 		     struct plans_list **list)
 {
-	struct plan_key key = planner_key(c->coll, c->count, c->type, c->op);
+	struct plan_key key = planner_key(c->record.coll, c->record.count, c->record.type, c->record.op);
 	int ret = plans_find(plans, comm->rank, &key, entry);
 	if (!ret && !(*entry)->lists &&
 	    !((*entry)->lists = calloc((size_t)comm->size, sizeof *(*entry)->lists)))
 		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d plans", comm->size);
-	*list = ret ? NULL : &(*entry)->lists[c->root];
+	*list = ret ? NULL : &(*entry)->lists[c->record.root];
 	return ret;
 }
 
@@ -150,7 +150,7 @@ static int find_admitted(struct comm *comm, int narrow, const struct call *c, st
 			 struct plans_list **list)
 {
 	int ret = find_list(comm, narrow ? &comm->narrow_plans : &comm->gpu_plans, c, entry, list);
-	return ret ? ret : admit(comm, narrow, &(*entry)->plan, c->root, *list);
+	return ret ? ret : admit(comm, narrow, &(*entry)->plan, c->record.root, *list);
 }
 
 static int refuse(const struct comm *comm, const struct call *c)
@@ -159,14 +159,15 @@ static int refuse(const struct comm *comm, const struct call *c)
 	    CORALE_ENOTSUP, comm->rank,
 	    "%s: its ranks talk to so many others that no pinned memory is left for their lanes: "
 	    "raise CORALE_PINNED_MEMORY (%zu) on all ranks",
-	    corale_coll_name(c->coll), comm->settings.pinned_memory);
+	    corale_coll_name(c->record.coll), comm->settings.pinned_memory);
 }
 
 int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 {
 	struct plans_entry *entry;
 	struct plans_list *list;
-	const struct plan_key key = planner_key(c->coll, c->count, c->type, c->op);
+	const struct plan_key key =
+	    planner_key(c->record.coll, c->record.count, c->record.type, c->record.op);
 	call->narrow = comm->proxy && key.size_class <= comm->gpu_plans.planner.small_class;
 	int ret = find_admitted(comm, call->narrow, c, &entry, &list);
 	if (!ret) {
@@ -176,7 +177,7 @@ int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
 	ret = ret > 0 ? 0 : ret ? ret : refuse(comm, c);
 	if (!ret && !list->made)
 		ret = make_list(comm, &entry->plan, call->narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS,
-				c->root, list);
+				c->record.root, list);
 	if (ret)
 		return ret;
 	call->codelet = CODELET_NONE;

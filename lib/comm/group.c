@@ -177,8 +177,8 @@ static int admit(struct grouped *g, size_t n)
 			    "a group's calls of one communicator are on streams of which one is captured "
 			    "(%s) and another is not, or is in another capture (%s): put them into groups of "
 			    "their own",
-			    corale_coll_name(g[g->call.admission.capture ? 0 : i].call.coll),
-			    corale_coll_name(g[g->call.admission.capture ? i : 0].call.coll));
+			    corale_coll_name(g[g->call.admission.capture ? 0 : i].call.record.coll),
+			    corale_coll_name(g[g->call.admission.capture ? i : 0].call.record.coll));
 	}
 	return 0;
 }
@@ -248,8 +248,8 @@ static int cut_waves(struct grouped *g, size_t n)
 	for (size_t i = 0, p = 0; i < n; i++)
 		if (call_is_pair(&g[i].call))
 			calls[p++] = (struct wave_call){ .rank = g[i].comm->rank,
-							 .peer = g[i].call.root,
-							 .receives = g[i].call.coll == CORALE_RECV,
+							 .peer = g[i].call.record.root,
+							 .receives = g[i].call.record.coll == CORALE_RECV,
 							 .order = (uint32_t)i };
 	waves_cut(calls, pairs, comm->size, ENGINE_MOST_GROUPED, used);
 	for (size_t p = 0; p < pairs; p++)

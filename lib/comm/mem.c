@@ -48,12 +48,12 @@ static const char *const kind_names[] = { "",
 static int exchange(struct comm *comm, const struct mem_vote *mine, struct mem_vote *all)
 {
 	const char *name = kind_names[mine->kind];
-	struct call call = { .coll = CORALE_ALL_GATHER,
+	struct call call = { .record.coll = CORALE_ALL_GATHER,
 			     .send = mine,
 			     .recv = all,
-			     .count = sizeof *mine,
-			     .type = CORALE_UINT8,
-			     .target = mine->target };
+			     .record.count = sizeof *mine,
+			     .record.type = CORALE_UINT8,
+			     .record.target = mine->target };
 	int ret = sequence_host(comm, &call, 1, NULL);
 	for (int r = 0; !ret && r < comm->size; r++) {
 		if (all[r].kind != mine->kind)
@@ -314,7 +314,7 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 
 int mem_scratch(struct comm *comm, const struct call *for_call)
 {
-	struct mem_vote mine = { .kind = MEM_SCRATCH, .target = for_call->target };
+	struct mem_vote mine = { .kind = MEM_SCRATCH, .target = for_call->record.target };
 	size_t bytes = engine_cuda.scratch_bytes(comm->gpu);
 	void *made = NULL;
 	int region = MEM_NO_REGION, ret = 0;

@@ -13,7 +13,7 @@ struct corale_plan {
 
 static int check_plannable(struct comm *comm, struct call *call)
 {
-	corale_coll coll = call->coll;
+	corale_coll coll = call->record.coll;
 	if ((int)coll < 0 || coll >= CORALE_NUM_COLLS)
 		return log_error(CORALE_EINVAL, comm->rank, "corale_plan_create: %d is no collective",
 				 (int)coll);
@@ -21,8 +21,8 @@ static int check_plannable(struct comm *comm, struct call *call)
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "corale_plan_create: %s has no plan that all ranks share",
 				 corale_coll_name(coll));
-	call->op = coll_folds(coll) ? call->op : 0;
-	call->root = coll_is_rooted(coll) ? call->root : 0;
+	call->record.op = coll_folds(coll) ? call->record.op : 0;
+	call->record.root = coll_is_rooted(coll) ? call->record.root : 0;
 	return coll_check_shape(comm, call);
 }
 
@@ -30,7 +30,8 @@ static int check_plannable(struct comm *comm, struct call *call)
 static int make_shared(struct comm *comm, const struct call *call, struct shared_plan **out)
 {
 	char error[256];
-	struct plan_key key = planner_key(call->coll, call->count, call->type, call->op);
+	struct plan_key key =
+	    planner_key(call->record.coll, call->record.count, call->record.type, call->record.op);
 	struct shared_plan *shared = calloc(1, sizeof *shared);
 	if (!shared)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
@@ -50,7 +51,11 @@ int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_
 		       corale_comm *handle, corale_plan **out)
 {
 	struct comm *comm = comm_get(handle, "corale_plan_create");
-	struct call call = { .coll = coll, .count = count, .type = type, .op = op, .root = root };
+	struct call call = { .record.coll = coll,
+			     .record.count = count,
+			     .record.type = type,
+			     .record.op = op,
+			     .record.root = root };
 	if (!comm || !out)
 		return CORALE_EINVAL;
 	corale_plan *plan = calloc(1, sizeof *plan);

@@ -26,16 +26,16 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 				 s->size);
 	for (int i = 0; i < s->size; i++) {
 		unsigned char *to = (unsigned char *)out + (size_t)i * bytes;
-		calls[2 * i] = (struct call){ .coll = CORALE_SEND,
+		calls[2 * i] = (struct call){ .record.coll = CORALE_SEND,
 					      .send = in,
-					      .count = bytes,
-					      .type = CORALE_UINT8,
-					      .root = s->ranks[i] };
-		calls[2 * i + 1] = (struct call){ .coll = CORALE_RECV,
+					      .record.count = bytes,
+					      .record.type = CORALE_UINT8,
+					      .record.root = s->ranks[i] };
+		calls[2 * i + 1] = (struct call){ .record.coll = CORALE_RECV,
 						  .recv = to,
-						  .count = bytes,
-						  .type = CORALE_UINT8,
-						  .root = s->ranks[i] };
+						  .record.count = bytes,
+						  .record.type = CORALE_UINT8,
+						  .record.root = s->ranks[i] };
 	}
 	int ret = sequence_host(s->parent, calls, 2 * s->size, NULL);
 	free(calls);
@@ -56,11 +56,11 @@ static int choose_ranks(struct comm *comm, int color, int key, struct split *s, 
 	s->ranks = calloc((size_t)comm->size, sizeof *s->ranks);
 	int ret =
 	    all && s->ranks ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	struct call call = { .coll = CORALE_ALL_GATHER,
+	struct call call = { .record.coll = CORALE_ALL_GATHER,
 			     .send = &own,
 			     .recv = all,
-			     .count = sizeof own,
-			     .type = CORALE_UINT8 };
+			     .record.count = sizeof own,
+			     .record.type = CORALE_UINT8 };
 	if (!ret)
 		ret = sequence_host(comm, &call, 1, NULL);
 	if (!ret)

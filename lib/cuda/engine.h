@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/call.h"
 #include "kernels/remote.h"
 #include "plan/lower.h"
 #include "plan/row.h"
@@ -49,15 +50,9 @@ struct proxy;
 
 enum { ENGINE_PLAIN_SEND = 1, ENGINE_PLAIN_RECV = 2 };
 
-/* What admit finds of a call. */
-struct engine_admission {
-	uint64_t capture; /* that its stream is in; 0: none */
-	int plain; /* its buffers in ordinary host memory, which no kernel can read, a bit each */
-};
-
 /* A call as the kernels see it: offsets and sizes in bytes. */
 struct engine_call {
-	struct engine_admission admission;
+	struct admission admission;
 	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered: */
 	const struct plan *plan;
 	int list; /* the number that add_list gave */
@@ -82,7 +77,7 @@ struct engine_call {
 
 /* One send or receive of a group, or a copy within the rank (from is set). */
 struct engine_message {
-	struct engine_admission admission; /* of what is sent or copied, and of what receives */
+	struct admission admission; /* of what is sent or copied, and of what receives */
 	void *data;
 	const void *from;
 	uint64_t bytes;
@@ -184,7 +179,7 @@ struct engine_ops {
 	 * A send has no receive buffer, a receive no send buffer. Enqueues nothing, leaves a capture whole, never blocks. CORALE_EINVAL
 	 * (memory of another GPU), CORALE_ENOTSUP (the stream takes no call now, or none of ordinary host memory), CORALE_EDEVICE. */
 	int (*admit)(struct engine *engine, const struct engine_call *call, void *stream,
-		     struct engine_admission *out);
+		     struct admission *out);
 
 	/* Enqueues one collective that was admitted. Never blocks, but waits for room when very many calls are
 	 * queued; ordinary host memory makes it wait for the stream. CORALE_ECOMM (it has failed before), CORALE_EDEVICE. */

@@ -118,7 +118,7 @@ static int refuse(const struct engine *e)
 			 "another rank has destroyed the communicator: no further collective can end");
 }
 
-static int admit(struct engine *e, const struct engine_call *call, void *stream, struct engine_admission *out)
+static int admit(struct engine *e, const struct engine_call *call, void *stream, struct admission *out)
 {
 	int entered = enter(e), ret = engine_admit(e, call, stream, out);
 	leave(e, entered);

@@ -330,8 +330,7 @@ void engine_keep_scratch(struct engine *engine, void *memory, int region);
 
 /* ---- engine_cuda_admit.c */
 
-int engine_admit(struct engine *engine, const struct engine_call *call, void *stream,
-		 struct engine_admission *out);
+int engine_admit(struct engine *engine, const struct engine_call *call, void *stream, struct admission *out);
 
 /* ---- engine_cuda_order.c: before each call, that it comes after the last one */
 

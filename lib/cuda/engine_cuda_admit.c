@@ -101,9 +101,9 @@ static int find_all_plain(const struct engine *e, const struct engine_call *c, i
 	return 0;
 }
 
-int engine_admit(struct engine *e, const struct engine_call *c, void *stream, struct engine_admission *out)
+int engine_admit(struct engine *e, const struct engine_call *c, void *stream, struct admission *out)
 {
-	*out = (struct engine_admission){ 0 };
+	*out = (struct admission){ 0 };
 	int ret = find_capture(e, c, stream, &out->capture);
 	if (!ret)
 		ret = find_all_plain(e, c, &out->plain);

@@ -30,9 +30,11 @@ static struct window_control *own_control(const struct comm *comm)
 	return comm->engine.windows ? comm->engine.windows[comm->engine.local] : NULL;
 }
 
-void diagnose_record(struct comm *comm, const struct call *call, uint64_t number, uint64_t signature)
+void diagnose_record(struct comm *comm, const struct record *call, uint64_t number, uint64_t signature)
 {
-	struct record record = call_record(call, number, signature);
+	struct record record = *call;
+	record.number = number;
+	record.signature = signature;
 	record.op = op_kind(call->op);
 	journal_write(own_control(comm)->calls, WINDOW_CALLS, number, number, &record);
 }
@@ -75,12 +77,10 @@ int diagnose_has_called(struct comm *comm, int rank, uint64_t number)
 	return journal_has(journal.calls, journal.n, number);
 }
 
-int diagnose_find_call(struct comm *comm, uint64_t number, struct call *out)
+int diagnose_find_call(struct comm *comm, uint64_t number, struct record *out)
 {
-	const struct record record =
-	    number && own_control(comm) ? record_of(comm, comm->rank, number) : (struct record){ 0 };
-	*out = call_of_record(&record);
-	return record.number != 0;
+	*out = number && own_control(comm) ? record_of(comm, comm->rank, number) : (struct record){ 0 };
+	return out->number != 0;
 }
 
 int diagnose_differs_from(struct comm *comm, int rank, uint64_t number)
@@ -100,7 +100,7 @@ static int print_target(uint64_t target, char *buf, size_t bytes)
 			(unsigned long long)(target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1)));
 }
 
-static void print_what(const struct record *r, char *buf, size_t bytes)
+void diagnose_print_call(const struct record *r, char *buf, size_t bytes)
 {
 	if (r->coll == CORALE_NUM_COLLS) {
 		snprintf(buf, bytes, "an earlier call");
@@ -118,12 +118,6 @@ static void print_what(const struct record *r, char *buf, size_t bytes)
 			      r->root);
 	n += print_target(r->target, buf + n, bytes - (size_t)n);
 	snprintf(buf + n, bytes - (size_t)n, ")");
-}
-
-void diagnose_print_call(const struct call *call, char *buf, size_t bytes)
-{
-	const struct record record = call_record(call, 0, 0);
-	print_what(&record, buf, bytes);
 }
 
 /* ---- Ending a communicator -------------------------------------------------------------- */
@@ -398,7 +392,7 @@ void diagnose_deaths(struct comm *comm)
 	}
 }
 
-int diagnose_end(struct comm *comm, const struct call *call, int code)
+int diagnose_end(struct comm *comm, const struct record *call, int code)
 {
 	char text[COMM_ERROR_BYTES], what[256];
 	const struct window_control *control = own_control(comm);
@@ -422,7 +416,7 @@ int diagnose_end(struct comm *comm, const struct call *call, int code)
 	return code;
 }
 
-int diagnose_timeout(struct comm *comm, const struct call *call, uint64_t number, const char *what)
+int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t number, const char *what)
 {
 	char text[COMM_ERROR_BYTES], name[256], which[32] = "";
 	diagnose_print_call(call, name, sizeof name);
@@ -522,7 +516,7 @@ static int print_group(struct comm *comm, uint64_t number, struct record like, c
 		if (shown++ < 8)
 			n += (size_t)snprintf(buf + n, bytes - n, "%s%d", shown == 1 ? "rank " : ", ", r);
 	}
-	print_what(&like, what, sizeof what);
+	diagnose_print_call(&like, what, sizeof what);
 	snprintf(buf + n, bytes - n, "%s called %s", ranks > 8 ? ", ..." : "", what);
 	return ranks;
 }
@@ -558,7 +552,7 @@ static void print_difference(struct comm *comm, uint64_t number, char *text, siz
 		snprintf(text + at, bytes - at, "no majority tells which is meant");
 }
 
-static void print_edge(const struct comm *comm, const struct call *call, const struct host_mismatch *m,
+static void print_edge(const struct comm *comm, const struct record *call, const struct host_mismatch *m,
 		       char *text, size_t bytes)
 {
 	char what[256];
@@ -582,7 +576,7 @@ static void print_edge(const struct comm *comm, const struct call *call, const s
 			 m->peer, comm->rank);
 }
 
-int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch)
+int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch)
 {
 	char text[COMM_ERROR_BYTES], what[256];
 	spread(comm, CORALE_EMISMATCH, comm->rank); /* so that all others come and report */
@@ -622,7 +616,7 @@ int diagnose_is_gone(const struct comm *comm, int rank)
 	return left_of(comm, rank) != WINDOW_PRESENT || death_of(comm, rank) != LIFE_ALIVE;
 }
 
-int diagnose_gone(struct comm *comm, const struct call *call, int rank)
+int diagnose_gone(struct comm *comm, const struct record *call, int rank)
 {
 	char text[COMM_ERROR_BYTES], what[256];
 	const long pid = (long)comm->engine.pids[comm->engine.map.local_of[rank]];

@@ -11,7 +11,7 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes);
 void diagnose_failure(void *ctx, int peer, int code, const char *reason);
 
 /* Publishes what this rank calls next, for others to read when calls differ. */
-void diagnose_record(struct comm *comm, const struct call *call, uint64_t number, uint64_t signature);
+void diagnose_record(struct comm *comm, const struct record *call, uint64_t number, uint64_t signature);
 
 /* 0, or the code with which another rank has ended the communicator; cheap. */
 int diagnose_peers(struct comm *comm);
@@ -31,7 +31,7 @@ void diagnose_ask(struct comm *comm, int rank);
 void diagnose_tell(struct comm *comm, int rank);
 
 /* This rank's collective of that number: 1, or 0 if there was none, or too many since. */
-int diagnose_find_call(struct comm *comm, uint64_t number, struct call *out);
+int diagnose_find_call(struct comm *comm, uint64_t number, struct record *out);
 
 /* 1 if the rank is known to have made another collective under that number than this one. */
 int diagnose_differs_from(struct comm *comm, int rank, uint64_t number);
@@ -47,16 +47,16 @@ void diagnose_deaths(struct comm *comm);
 
 /* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
  * rank. mismatch: what this rank saw, or NULL when another rank saw it. Returns CORALE_EMISMATCH. */
-int diagnose_mismatch(struct comm *comm, const struct call *call, const struct host_mismatch *mismatch);
+int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch);
 
 /* Fails comm because a call waited too long for what `what` says. number: the call's, or 0. Returns CORALE_ETIMEDOUT. */
-int diagnose_timeout(struct comm *comm, const struct call *call, uint64_t number, const char *what);
+int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t number, const char *what);
 
 /* Fails comm with a code whose cause is logged already, or that another rank has reported. Returns code. */
-int diagnose_end(struct comm *comm, const struct call *call, int code);
+int diagnose_end(struct comm *comm, const struct record *call, int code);
 
 /* "all_reduce(count 8, float32, sum)"; of CORALE_NUM_COLLS, which stands for one that is not known, "an earlier call" */
-void diagnose_print_call(const struct call *call, char *buf, size_t bytes);
+void diagnose_print_call(const struct record *call, char *buf, size_t bytes);
 
 /* Tells the ranks of this node that this one has left comm in order; the first time counts. */
 void diagnose_leave(struct comm *comm, enum window_left how);
@@ -65,6 +65,6 @@ void diagnose_leave(struct comm *comm, enum window_left how);
 int diagnose_is_gone(const struct comm *comm, int rank);
 
 /* Fails comm because a call waits for a rank of this node that is gone. Returns CORALE_EPEER. */
-int diagnose_gone(struct comm *comm, const struct call *call, int rank);
+int diagnose_gone(struct comm *comm, const struct record *call, int rank);
 
 #endif

@@ -37,7 +37,7 @@ static int find_refused(struct comm *comm)
 /* A call that the GPU has not come to waits for nobody. */
 static void look_for_silence(struct comm *comm, enum proxy_state state)
 {
-	const struct call call = gpu_last_call(comm);
+	const struct record call = gpu_last_call(comm);
 	const struct silence_wait wait = { &call, atomic_load(&comm->number), PLAN_NONE };
 	if (!comm->still || state != PROXY_RUNNING)
 		comm->still_ns = wait_now_ns();
@@ -69,10 +69,10 @@ int gpu_remote_look(struct comm *comm)
 	return ret ? ret : diagnose_stalled(comm, PLAN_NONE);
 }
 
-struct call gpu_last_call(const struct comm *comm)
+struct record gpu_last_call(const struct comm *comm)
 {
 	return comm->recent ? recent_find(comm->recent, recent_last(comm->recent), -1)
-			    : (struct call){ .coll = CORALE_NUM_COLLS };
+			    : (struct record){ .coll = CORALE_NUM_COLLS };
 }
 
 static int report(struct comm *comm, const struct engine_failure *f)
@@ -85,7 +85,7 @@ static int report(struct comm *comm, const struct engine_failure *f)
 				   .got_type = f->got_type };
 	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
 	*(f->of_message ? &m.got_edge : &m.got) = f->got;
-	const struct call call =
+	const struct record call =
 	    f->number ? recent_find(comm->recent, f->number, m.peer) : gpu_last_call(comm);
 	switch (f->code) {
 	case CORALE_EMISMATCH:
@@ -110,7 +110,7 @@ static int find_failure(struct comm *comm)
 			f.code = code;
 		error = report(comm, &f);
 	} else if (!error && (code = diagnose_peers(comm))) {
-		const struct call call = gpu_last_call(comm);
+		const struct record call = gpu_last_call(comm);
 		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
 						 : diagnose_end(comm, &call, code);
 	}
@@ -121,7 +121,7 @@ static int find_failure(struct comm *comm)
 static int find_loss(struct comm *comm)
 {
 	int lost = engine_cuda.health(comm->gpu);
-	const struct call call = gpu_last_call(comm);
+	const struct record call = gpu_last_call(comm);
 	return lost ? diagnose_end(comm, &call, lost) : 0;
 }
 
@@ -140,7 +140,7 @@ void gpu_watch(struct comm *comm)
 	if (!error)
 		error = gpu_waits_look(comm);
 	if (!error && comm->proxy && (error = gpu_remote_look(comm))) {
-		const struct call call = gpu_last_call(comm);
+		const struct record call = gpu_last_call(comm);
 		error = error == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
 						  : diagnose_end(comm, &call, error);
 	}

@@ -20,7 +20,7 @@ static inline int gpu_is_remote(const struct comm *comm, int rank)
 }
 
 /* What was made last; unknown ones as recent_find says. */
-struct call gpu_last_call(const struct comm *comm);
+struct record gpu_last_call(const struct comm *comm);
 
 /* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports
  * one. Any thread. */

@@ -68,7 +68,7 @@ static int may_tell(int64_t now)
 	return (!before || now - before > again_ns) && atomic_compare_exchange_strong(&told_ns, &before, now);
 }
 
-static void tell(struct comm *comm, const struct call *call, int rank, double seconds)
+static void tell(struct comm *comm, const struct record *call, int rank, double seconds)
 {
 	char what[256];
 	const char *state = "this rank can't tell whether it has made the call";
@@ -90,7 +90,7 @@ int gpu_waits_look(struct comm *comm)
 		if (q == comm->engine.local || !is_waiting(w, engine_cuda.waits(comm->gpu, q), now))
 			continue;
 		const int rank = comm_local_rank(comm, q);
-		const struct call call = recent_find(comm->recent, w->number, rank);
+		const struct record call = recent_find(comm->recent, w->number, rank);
 		if (waits_for_gone(comm, w, rank))
 			return diagnose_gone(comm, &call, rank);
 		if (now - w->since_ns > stall_ns && may_tell(now))

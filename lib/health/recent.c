@@ -17,10 +17,8 @@ struct recent *recent_create(void)
 uint32_t recent_add(struct recent *recent, const struct call *calls, int n)
 {
 	const uint32_t last = recent_last(recent);
-	for (uint32_t i = 1; i <= (uint32_t)n; i++) {
-		const struct record record = call_record(&calls[i - 1], calls[i - 1].number, 0);
-		journal_write(recent->calls, RECENT_CALLS, last + i, last + 1, &record);
-	}
+	for (uint32_t i = 1; i <= (uint32_t)n; i++)
+		journal_write(recent->calls, RECENT_CALLS, last + i, last + 1, &calls[i - 1].record);
 	atomic_store_explicit(&recent->last, last + (uint32_t)n, memory_order_release);
 	return last + 1;
 }
@@ -31,20 +29,18 @@ uint32_t recent_last(const struct recent *recent)
 }
 
 /* The call of a number; *first: the first of those that started with it. False if it is not kept. */
-static int read_kept(const struct recent *recent, uint32_t number, struct call *call, uint64_t *first)
+static int read_kept(const struct recent *recent, uint32_t number, struct record *call, uint64_t *first)
 {
-	struct record record;
-	*first = journal_read(((struct recent *)(uintptr_t)recent)->calls, RECENT_CALLS, number, &record);
-	*call = call_of_record(&record);
+	*first = journal_read(((struct recent *)(uintptr_t)recent)->calls, RECENT_CALLS, number, call);
 	return *first != 0;
 }
 
-struct call recent_find(const struct recent *recent, uint32_t number, int peer)
+struct record recent_find(const struct recent *recent, uint32_t number, int peer)
 {
-	struct call named, call;
+	struct record named, call;
 	uint64_t first;
 	if (!read_kept(recent, number, &named, &first))
-		return (struct call){ .coll = CORALE_NUM_COLLS };
+		return (struct record){ .coll = CORALE_NUM_COLLS };
 	call = named;
 	for (uint32_t next = number; first == number; next++) {
 		if (call.root == peer)
@@ -57,9 +53,9 @@ struct call recent_find(const struct recent *recent, uint32_t number, int peer)
 
 int recent_concerns(const struct recent *recent, int rank)
 {
-	struct call call;
+	struct record call;
 	uint64_t first;
-	if (!read_kept(recent, recent_last(recent), &call, &first) || !call_is_pair(&call))
+	if (!read_kept(recent, recent_last(recent), &call, &first) || !coll_is_pair(call.coll))
 		return 1;
 	return recent_find(recent, (uint32_t)first, rank).root == rank;
 }

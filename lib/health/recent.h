@@ -21,6 +21,6 @@ int recent_concerns(const struct recent *recent, int rank);
  * The call of a number, or of those that started with it the one with that peer, without its buffers and scalar. One that is no longer
  * kept: its coll is CORALE_NUM_COLLS.
  */
-struct call recent_find(const struct recent *recent, uint32_t number, int peer);
+struct record recent_find(const struct recent *recent, uint32_t number, int peer);
 
 #endif

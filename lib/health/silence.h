@@ -16,7 +16,7 @@ enum silence_state {
 };
 
 struct silence_wait {
-	const struct call *call; /* that stands still; on a GPU the last one made */
+	const struct record *call; /* that stands still; on a GPU the last one made */
 	uint64_t number; /* of the last collective made here; 0: the call is none */
 	int peer; /* the rank whose message is awaited; PLAN_NONE: any may be */
 };

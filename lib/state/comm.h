@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "cuda/engine.h"
+#include "host/call.h"
 #include "host/host_engine.h"
 #include "plan/planner.h"
 #include "plans.h"
@@ -29,26 +30,6 @@ struct comm_premul { /* operator CORALE_NUM_OPS + index */
 struct shared_plan {
 	_Atomic int users;
 	struct plan plan;
-};
-
-/* Every call's signature material; also the text of its diagnosis. */
-struct call {
-	corale_coll coll;
-	const void *send;
-	void *recv;
-	size_t count;
-	corale_type type;
-	corale_op op; /* as the caller gave it */
-	int root; /* root, or the peer of send and recv */
-	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
-	struct shared_plan *plan; /* of a persistent plan, else NULL */
-	uint64_t
-	    number; /* on a GPU: of a collective, its place among the communicator's; 0: a send or receive */
-	uint64_t
-	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
-	uint64_t
-	    target; /* on a GPU: of the receive buffer (engine.h), if the call stores there directly; else 0 */
-	struct engine_admission admission; /* on a GPU: by gpu_admit */
 };
 
 /* What only Corale's other doors ask of a communicator. All zero: as corale_comm_create makes it. Equal on all ranks. */
@@ -186,35 +167,6 @@ void corale_private_comm_destroy_all(void *on_destroy_ctx) __attribute__((visibi
 
 /* A handle for a new communicator into comm->handle. */
 int comm_handle_create(struct comm *comm);
-
-static inline int call_is_pair(const struct call *call)
-{
-	return coll_is_pair(call->coll);
-}
-
-static inline struct record call_record(const struct call *call, uint64_t number, uint64_t signature)
-{
-	return (struct record){ .number = number,
-				.signature = signature,
-				.count = call->count,
-				.target = call->target,
-				.coll = call->coll,
-				.type = call->type,
-				.op = call->op,
-				.root = call->root };
-}
-
-/* Without buffers and scalar. */
-static inline struct call call_of_record(const struct record *record)
-{
-	return (struct call){ .coll = record->coll,
-			      .count = record->count,
-			      .type = record->type,
-			      .op = record->op,
-			      .root = record->root,
-			      .number = record->number,
-			      .target = record->target };
-}
 
 /* A call that outlives the function that made it keeps its persistent plan, if it has one, until it is let go. */
 void call_keep(const struct call *call);

@@ -42,7 +42,7 @@ static int expect(const char *name, int in_place, size_t from, size_t kernels, s
 	return 1;
 }
 
-static int run_one(struct run *r, const struct call *c)
+static int run_one(struct run *r, const struct test_call *c)
 {
 	size_t before, moves = coll_has_data(c->coll) && c->count && !c->in_place,
 		       kernels = c->op == CORALE_NUM_OPS;
@@ -66,16 +66,16 @@ static void run_all(int rank, void *arg)
 		    (premultiplied && coll != CORALE_ALL_REDUCE && coll != CORALE_REDUCE_SCATTER) ||
 		    (in_place && coll_is_uneven(coll)))
 			continue;
-		const struct call c = { .codelet =
-					    coll == CORALE_ALL_REDUCE ? CODELET_TWO_SHOT : CODELET_PACKETS,
-					.coll = coll,
-					.type = CORALE_FLOAT32,
-					.op = premultiplied      ? CORALE_NUM_OPS
-					      : coll_folds(coll) ? CORALE_AVG
-								 : 0,
-					.count = i % 3 && coll_has_data(coll) ? COUNT : 0,
-					.in_place = in_place,
-					.seed = 1 };
+		const struct test_call c = { .codelet = coll == CORALE_ALL_REDUCE ? CODELET_TWO_SHOT
+										  : CODELET_PACKETS,
+					     .coll = coll,
+					     .type = CORALE_FLOAT32,
+					     .op = premultiplied      ? CORALE_NUM_OPS
+						   : coll_folds(coll) ? CORALE_AVG
+								      : 0,
+					     .count = i % 3 && coll_has_data(coll) ? COUNT : 0,
+					     .in_place = in_place,
+					     .seed = 1 };
 		r->faults += run_one(r, &c);
 	}
 }

@@ -13,7 +13,7 @@
 
 enum { LEAD = 256, GUARD = 160, GUARD_BYTE = 0x5a, MOST_PRINTED = 3 };
 
-static struct reference reference_of(const struct call *c, int ranks)
+static struct reference reference_of(const struct test_call *c, int ranks)
 {
 	return (struct reference){ .type = c->type,
 				   .op = (corale_op)(coll_folds(c->coll) ? c->op : REFERENCE_COPY),
@@ -23,13 +23,13 @@ static struct reference reference_of(const struct call *c, int ranks)
 }
 
 /* Elements from one rank to another in an all_to_all_v. */
-static size_t edge_count(const struct call *c, int from, int to)
+static size_t edge_count(const struct test_call *c, int from, int to)
 {
 	return ((size_t)(from * 3 + to) + c->seed) % 4 * c->count / 2;
 }
 
 /* Where a sender's block for a rank begins, with a gap of one element between blocks; for the rank behind the last: the end. */
-static size_t edge_place(const struct call *c, int sender, int receiver, int sending)
+static size_t edge_place(const struct test_call *c, int sender, int receiver, int sending)
 {
 	size_t at = 0;
 	for (int r = 0; r < (sending ? receiver : sender); r++)
@@ -50,7 +50,7 @@ static void set_edges(struct started *s)
 }
 
 /* What a rank contributes: the reference's elements, among them groups of which all bits are ones. */
-static void contribute(const struct call *c, int ranks, int rank, size_t first, size_t count,
+static void contribute(const struct test_call *c, int ranks, int rank, size_t first, size_t count,
 		       unsigned char *out)
 {
 	struct reference ref = reference_of(c, ranks);
@@ -62,7 +62,7 @@ static void contribute(const struct call *c, int ranks, int rank, size_t first, 
 }
 
 /* The same, times the rank's scalar in a premultiplied sum. */
-static void contribute_scaled(const struct call *c, int ranks, int rank, size_t first, size_t count,
+static void contribute_scaled(const struct test_call *c, int ranks, int rank, size_t first, size_t count,
 			      unsigned char *out)
 {
 	struct reference ref = reference_of(c, ranks);
@@ -77,14 +77,14 @@ static void contribute_scaled(const struct call *c, int ranks, int rank, size_t 
 
 static size_t send_count(const struct started *s)
 {
-	const struct call *c = s->call;
+	const struct test_call *c = s->call;
 	return coll_is_uneven(c->coll) ? edge_place(c, s->rank, s->ranks, 1)
 				       : c->count * coll_send_blocks(c->coll, s->ranks, s->rank, c->root);
 }
 
 static size_t recv_count(const struct started *s)
 {
-	const struct call *c = s->call;
+	const struct test_call *c = s->call;
 	return coll_is_uneven(c->coll) ? edge_place(c, s->ranks, s->rank, 0)
 				       : c->count * coll_recv_blocks(c->coll, s->ranks, s->rank, c->root);
 }
@@ -100,14 +100,14 @@ static int is_within_send(const struct started *s)
 	return is_in_place(s) && send_count(s) > recv_count(s);
 }
 
-uint64_t call_signature(const struct call *c)
+uint64_t call_signature(const struct test_call *c)
 {
 	uint64_t x =
 	    (uint64_t)c->coll | (uint64_t)c->type << 8 | (uint64_t)c->op << 16 | (uint64_t)c->count << 24;
 	return (x + c->seed) * 0x9e3779b97f4a7c15u | 1;
 }
 
-size_t call_room(const struct call *c, int ranks)
+size_t call_room(const struct test_call *c, int ranks)
 {
 	struct started s = { .call = c, .ranks = ranks };
 	size_t most = 0;
@@ -128,7 +128,7 @@ static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned
 
 static void fill_all(struct started *s, unsigned char *registered)
 {
-	const struct call *c = s->call;
+	const struct test_call *c = s->call;
 	size_t bytes = corale_type_bytes(c->type), all_send = send_count(s) * bytes;
 	if (c->place) {
 		s->recv = registered + c->place + LEAD + c->recv_shift;
@@ -145,14 +145,14 @@ static void fill_all(struct started *s, unsigned char *registered)
 	contribute(c, s->ranks, s->rank, 0, send_count(s), s->send);
 }
 
-void call_fill(struct started *s, struct world *w, int rank, const struct call *c)
+void call_fill(struct started *s, struct world *w, int rank, const struct test_call *c)
 {
 	*s = (struct started){ .call = c, .rank = rank, .ranks = w->ranks, .map = &w->topo->map };
 	set_edges(s);
 	fill_all(s, c->place ? w->registered[rank] : NULL);
 }
 
-int call_start_on(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature,
+int call_start_on(struct started *s, struct world *w, int rank, const struct test_call *c, uint64_t signature,
 		  void *stream)
 {
 	call_fill(s, w, rank, c);
@@ -191,7 +191,7 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct cal
 	return ret ? ret : engine_run(&w->engines[rank], &call, stream);
 }
 
-int call_start(struct started *s, struct world *w, int rank, const struct call *c, uint64_t signature)
+int call_start(struct started *s, struct world *w, int rank, const struct test_call *c, uint64_t signature)
 {
 	return call_start_on(s, w, rank, c, signature, NULL);
 }
@@ -201,7 +201,7 @@ int call_start(struct started *s, struct world *w, int rank, const struct call *
 /* Elements [first, first + count) of the fold of all ranks' in their order. */
 static void expect_fold(const struct started *s, size_t first, size_t count, unsigned char *expected)
 {
-	const struct call *c = s->call;
+	const struct test_call *c = s->call;
 	struct reduce_input inputs[GPU_MAX_HOSTS];
 	size_t bytes = count * corale_type_bytes(c->type);
 	unsigned char *all = malloc((size_t)s->ranks * bytes + 1);
@@ -220,7 +220,7 @@ static void expect_fold(const struct started *s, size_t first, size_t count, uns
 /* Where sums are passed on: what the plan gives, run by one thread for all ranks. */
 static void expect_replay(const struct started *s, unsigned char *expected)
 {
-	const struct call *c = s->call;
+	const struct test_call *c = s->call;
 	void *send[GPU_MAX_HOSTS], *recv[GPU_MAX_HOSTS];
 	size_t bytes = corale_type_bytes(c->type), in = send_count(s), out = recv_count(s);
 	for (int r = 0; r < s->ranks; r++) {
@@ -239,7 +239,7 @@ static void expect_replay(const struct started *s, unsigned char *expected)
 	}
 }
 
-static int passes_sums_on(const struct call *c)
+static int passes_sums_on(const struct test_call *c)
 {
 	int rows;
 	return c->codelet == CODELET_NONE && coll_folds(c->coll) &&
@@ -248,7 +248,7 @@ static int passes_sums_on(const struct call *c)
 
 static void expect_all(const struct started *s, unsigned char *expected)
 {
-	const struct call *c = s->call;
+	const struct test_call *c = s->call;
 	size_t bytes = c->count * corale_type_bytes(c->type);
 	if (!recv_count(s))
 		return;
@@ -269,7 +269,7 @@ static void expect_all(const struct started *s, unsigned char *expected)
 
 static int print_faults(const struct started *s, const unsigned char *expected, size_t bytes)
 {
-	const struct call *c = s->call;
+	const struct test_call *c = s->call;
 	int faults = 0;
 	for (size_t i = 0; i < bytes; i++)
 		if (s->recv[i] != expected[i] && faults++ < MOST_PRINTED)

@@ -4,7 +4,7 @@
 
 #include "world.h"
 
-struct call {
+struct test_call {
 	enum plan_codelet codelet; /* CODELET_NONE: the plan of this row, lowered */
 	int row; /* of the algorithm table */
 	int narrow; /* between nodes that plan uses lanes of one channel */
@@ -25,7 +25,7 @@ struct call {
 
 /* A call of one rank, from its start until it has been checked. */
 struct started {
-	const struct call *call;
+	const struct test_call *call;
 	int rank, ranks;
 	const struct plan_map *map;
 	struct plan plan;
@@ -36,18 +36,19 @@ struct started {
 };
 
 /* Bytes that a call's receive buffer needs in registered memory: the most of all ranks. */
-size_t call_room(const struct call *call, int ranks);
+size_t call_room(const struct test_call *call, int ranks);
 
 /* Bits of the call that all ranks must share. */
-uint64_t call_signature(const struct call *call);
+uint64_t call_signature(const struct test_call *call);
 
 /* Fills the buffers of a call. */
-void call_fill(struct started *s, struct world *world, int rank, const struct call *call);
+void call_fill(struct started *s, struct world *world, int rank, const struct test_call *call);
 
 /* Fills buffers and enqueues the call; 0 or what the engine says. */
-int call_start(struct started *s, struct world *world, int rank, const struct call *call, uint64_t signature);
+int call_start(struct started *s, struct world *world, int rank, const struct test_call *call,
+	       uint64_t signature);
 /* The same on another stream than the rank's first one. */
-int call_start_on(struct started *s, struct world *world, int rank, const struct call *call,
+int call_start_on(struct started *s, struct world *world, int rank, const struct test_call *call,
 		  uint64_t signature, void *stream);
 
 /* After its end: the number of faults, the first of which are printed. Frees the buffers. */

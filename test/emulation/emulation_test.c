@@ -30,7 +30,7 @@ static int most_ranks(int most)
 }
 
 /* Calls of one kind, of counts and types in turn; every third one has odd addresses. */
-static void add_calls(struct script *s, struct call c, const size_t *counts, size_t n)
+static void add_calls(struct script *s, struct test_call c, const size_t *counts, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t t = 0; t < COUNT(types); t += (size_t)(test_thin ? 3 : 1)) {
@@ -45,7 +45,8 @@ static void add_calls(struct script *s, struct call c, const size_t *counts, siz
 		}
 }
 
-static int run_calls(struct world_params p, int last_ranks, struct call c, const size_t *counts, size_t n)
+static int run_calls(struct world_params p, int last_ranks, struct test_call c, const size_t *counts,
+		     size_t n)
 {
 	int faults = 0, more = 0;
 	for (p.ranks = 2; more >= 0 && p.ranks <= most_ranks(last_ranks); p.ranks++) {
@@ -63,7 +64,7 @@ static const struct world_params room = { .max_blocks = 8, .window_bytes = 2 << 
 
 static int packets(corale_coll coll)
 {
-	struct call c = { .codelet = CODELET_PACKETS, .coll = coll };
+	struct test_call c = { .codelet = CODELET_PACKETS, .coll = coll };
 	int faults = run_calls(room, 6, c, few, COUNT(few));
 	return faults ? faults : run_calls(room, 3, c, some, test_thin ? 2 : COUNT(some));
 }
@@ -98,7 +99,7 @@ static int few_blocks(void)
 {
 	static const size_t counts[] = { 1000, 3000 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 4 << 20 };
-	struct call c = { .codelet = CODELET_PACKETS, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = CODELET_PACKETS, .coll = CORALE_ALL_REDUCE };
 	int faults = run_calls(p, 2, c, counts, test_thin ? 1 : 2);
 	c.coll = CORALE_ALL_TO_ALL;
 	return faults ? faults : run_calls(p, 2, c, counts, 1);
@@ -106,7 +107,7 @@ static int few_blocks(void)
 
 static int all_reduce_two_shot(void)
 {
-	struct call c = { .codelet = CODELET_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = CODELET_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
 	int faults = run_calls(room, 6, c, few, COUNT(few));
 	return faults ? faults : run_calls(room, 3, c, some, test_thin ? 2 : COUNT(some));
 }
@@ -116,7 +117,7 @@ static int all_reduce_pieces(void)
 {
 	static const size_t counts[] = { 5000, 12000 };
 	struct world_params p = { .max_blocks = 1, .window_bytes = 224 << 10 };
-	struct call c = { .codelet = CODELET_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = CODELET_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
 	return run_calls(p, 3, c, counts, test_thin ? 1 : 2);
 }
 
@@ -128,7 +129,7 @@ static int slots_into(corale_coll coll, enum plan_codelet codelet, int blocks, i
 {
 	struct world_params p = { .max_blocks = blocks,
 				  .window_bytes = (size_t)(test_thin ? 192 : 224) << 10 };
-	struct call c = {
+	struct test_call c = {
 		.codelet = codelet, .coll = coll, .place = (size_t)registered, .in_place = registered > 1
 	};
 	return run_calls(p, test_thin ? 2 : 3, c, many, test_thin ? 2 : COUNT(many));
@@ -169,10 +170,11 @@ static int slots_cut_anew(void)
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < (test_thin ? 2 : 6); i++)
 		for (size_t k = 0; k < COUNT(colls); k++)
-			script_add(s, (struct call){ .codelet = k ? CODELET_SLOTS : CODELET_SLOTS_TWO_SHOT,
-						     .coll = colls[k],
-						     .type = CORALE_FLOAT32,
-						     .count = 8000 + 100 * k });
+			script_add(s,
+				   (struct test_call){ .codelet = k ? CODELET_SLOTS : CODELET_SLOTS_TWO_SHOT,
+						       .coll = colls[k],
+						       .type = CORALE_FLOAT32,
+						       .count = 8000 + 100 * k });
 	return script_run(s);
 }
 
@@ -200,7 +202,7 @@ static size_t draw(size_t below)
 }
 
 /* The row of a codelet that can run a call, or NULL. */
-static const struct row *row_of(const struct plan_node *node, const struct call *c, int memory)
+static const struct row *row_of(const struct plan_node *node, const struct test_call *c, int memory)
 {
 	const struct plan_call key = { c->coll, c->count * corale_type_bytes(c->type), plan_in_words(c->type),
 				       memory };
@@ -211,10 +213,10 @@ static const struct row *row_of(const struct plan_node *node, const struct call 
 	return row;
 }
 
-static struct call draw_call(const struct plan_node *node)
+static struct test_call draw_call(const struct plan_node *node)
 {
 	static const size_t most[] = { 4, 60, 500, 5000 };
-	struct call c = { .type = (corale_type)draw(CORALE_NUM_TYPES) };
+	struct test_call c = { .type = (corale_type)draw(CORALE_NUM_TYPES) };
 	do {
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
 		c.codelet = (enum plan_codelet)(CODELET_PACKETS + draw(CODELET_SLOTS_TWO_SHOT));
@@ -271,19 +273,19 @@ static int mixed_streams(void)
 	return faults;
 }
 
-static struct call draw_pieces(int ranks)
+static struct test_call draw_pieces(int ranks)
 {
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_BROADCAST, CORALE_ALL_GATHER,
 					     CORALE_REDUCE_SCATTER, CORALE_ALL_TO_ALL };
 	int kind = (int)draw(COUNT(colls)), small = !draw(3), odd = !draw(3);
 	kind = kind == 1 && ranks > CODELET_NEAR ? 0 : kind; /* no such broadcast */
-	return (struct call){ .codelet = kind < 2 ? CODELET_TWO_SHOT : CODELET_PACKETS,
-			      .coll = colls[kind],
-			      .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
-			      .count = small ? draw(200) : 2000 + draw(9000),
-			      .root = (int)draw((size_t)ranks),
-			      .in_place = colls[kind] != CORALE_ALL_TO_ALL && draw(2),
-			      .send_shift = odd ? (unsigned)draw(64) : 0 };
+	return (struct test_call){ .codelet = kind < 2 ? CODELET_TWO_SHOT : CODELET_PACKETS,
+				   .coll = colls[kind],
+				   .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
+				   .count = small ? draw(200) : 2000 + draw(9000),
+				   .root = (int)draw((size_t)ranks),
+				   .in_place = colls[kind] != CORALE_ALL_TO_ALL && draw(2),
+				   .send_shift = odd ? (unsigned)draw(64) : 0 };
 }
 
 /* Calls of several pieces, the last one often short, and small calls between: each rank in its own time. */
@@ -309,10 +311,10 @@ static int packets_wrap(void)
 {
 	struct script *s = script_new(late, test_seed);
 	for (int i = 0; i < 18; i++)
-		script_add(s, (struct call){ .codelet = i % 3 ? CODELET_PACKETS : CODELET_TWO_SHOT,
-					     .coll = i % 3 == 2 ? CORALE_ALL_GATHER : CORALE_ALL_REDUCE,
-					     .type = i % 2 ? CORALE_INT32 : CORALE_FLOAT32,
-					     .count = 100 });
+		script_add(s, (struct test_call){ .codelet = i % 3 ? CODELET_PACKETS : CODELET_TWO_SHOT,
+						  .coll = i % 3 == 2 ? CORALE_ALL_GATHER : CORALE_ALL_REDUCE,
+						  .type = i % 2 ? CORALE_INT32 : CORALE_FLOAT32,
+						  .count = 100 });
 	return script_run(s);
 }
 
@@ -327,10 +329,10 @@ static int slots_wrap(void)
 		p.first_epoch = firsts[f];
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 18; i++)
-			script_add(s, (struct call){ .codelet = CODELET_SLOTS,
-						     .coll = colls[i % 3],
-						     .type = CORALE_INT32,
-						     .count = 3000 });
+			script_add(s, (struct test_call){ .codelet = CODELET_SLOTS,
+							  .coll = colls[i % 3],
+							  .type = CORALE_INT32,
+							  .count = 3000 });
 		faults = script_run(s);
 	}
 	return faults;
@@ -345,11 +347,11 @@ static int long_broadcasts(void)
 		struct world_params p = { .ranks = ranks, .max_blocks = 2, .window_bytes = kib << 10 };
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 3; i++)
-			script_add(s, (struct call){ .codelet = CODELET_SLOTS,
-						     .coll = CORALE_BROADCAST,
-						     .type = CORALE_INT32,
-						     .count = 120000,
-						     .root = i % ranks });
+			script_add(s, (struct test_call){ .codelet = CODELET_SLOTS,
+							  .coll = CORALE_BROADCAST,
+							  .type = CORALE_INT32,
+							  .count = 120000,
+							  .root = i % ranks });
 		faults = script_run(s);
 		if (faults)
 			printf("# windows of %zu KiB\n", kib);

@@ -12,7 +12,7 @@ static const uint64_t before[CALLS] = { 0, UINT32_MAX, (uint64_t)UINT32_MAX + 1 
 
 struct late {
 	struct world world;
-	struct call calls[CALLS];
+	struct test_call calls[CALLS];
 	int faults[GPU_MAX_HOSTS];
 };
 
@@ -29,7 +29,7 @@ static void come_late(int rank, void *arg)
 	struct engine *e = &l->world.engines[rank];
 	struct started started;
 	for (int i = 0; i < CALLS && !e->failure->code; i++) {
-		const struct call *c = &l->calls[i];
+		const struct test_call *c = &l->calls[i];
 		set_epochs(e, before[i]);
 		if (rank == (i == FIRST ? 0 : l->world.ranks - 1))
 			gpu_pause(LONG_PAUSE);
@@ -49,11 +49,11 @@ static int run_late(int ranks, corale_type type)
 	struct world_params p = { .ranks = ranks, .max_blocks = 1, .window_bytes = 224 << 10 };
 	int faults = 0;
 	for (int i = 0; i < CALLS; i++)
-		l.calls[i] = (struct call){ .codelet = CODELET_PACKETS,
-					    .coll = CORALE_ALL_GATHER,
-					    .type = type,
-					    .count = 20,
-					    .seed = test_seed + (uint64_t)i };
+		l.calls[i] = (struct test_call){ .codelet = CODELET_PACKETS,
+						 .coll = CORALE_ALL_GATHER,
+						 .type = type,
+						 .count = 20,
+						 .seed = test_seed + (uint64_t)i };
 	if (world_open(&l.world, &p))
 		return 1;
 	if (gpu_run(ranks, come_late, &l, test_seed))

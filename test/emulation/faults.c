@@ -11,13 +11,13 @@ struct scene {
 	enum trouble trouble;
 	struct world_params params;
 	struct world world;
-	struct call call;
+	struct test_call call;
 };
 
 /* The first byte of a receive buffer that came from other ranks, or -1; a call that has failed leaves it as it was. */
 static int first_stored(const struct scene *s, const struct started *st, int rank)
 {
-	const struct call *c = &s->call;
+	const struct test_call *c = &s->call;
 	const size_t block = c->count * corale_type_bytes(c->type);
 	const size_t blocks = c->coll == CORALE_ALL_GATHER ? (size_t)s->params.ranks : 1;
 	if (c->coll == CORALE_BROADCAST && rank == c->root) /* its own data */
@@ -102,7 +102,7 @@ static int expect_code(const struct scene *s, int code)
 	return faults;
 }
 
-static int run_scene(enum trouble trouble, int code, int ranks, struct call call)
+static int run_scene(enum trouble trouble, int code, int ranks, struct test_call call)
 {
 	struct scene s = { .trouble = trouble, .call = call };
 	s.params = (struct world_params){ .ranks = ranks,
@@ -120,7 +120,7 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct call call
 
 static int run_scenes(enum trouble trouble, int code)
 {
-	static const struct call calls[] = {
+	static const struct test_call calls[] = {
 		{ .codelet = CODELET_PACKETS,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_FLOAT32,

@@ -22,7 +22,7 @@ struct scene {
 	/* of one case */
 	int absent; /* the rank that does not come */
 	int aborts;
-	struct call call;
+	struct test_call call;
 	struct started started[MOST_RANKS];
 };
 
@@ -278,12 +278,12 @@ int test_slots_in_use(void)
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof(calls) / sizeof(*calls); i++) {
 		struct scene *s = new_scene(3, THROUGH_SLOTS);
-		s->call = (struct call){ .coll = calls[i].coll,
-					 .codelet = calls[i].codelet,
-					 .type = CORALE_INT32,
-					 .count = 8000,
-					 .root = 2,
-					 .seed = test_seed };
+		s->call = (struct test_call){ .coll = calls[i].coll,
+					      .codelet = calls[i].codelet,
+					      .type = CORALE_INT32,
+					      .count = 8000,
+					      .root = 2,
+					      .seed = test_seed };
 		run(s, receive_late);
 		faults = close_scene(s);
 		if (faults)

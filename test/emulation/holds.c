@@ -17,7 +17,7 @@ struct scene {
 	enum trouble trouble;
 	struct world_params params;
 	struct world world;
-	struct call call;
+	struct test_call call;
 	_Atomic int
 	    ready; /* ranks that have ended the good calls: copies of one that fails go to the others all the same */
 	int faults[GPU_MAX_HOSTS];
@@ -25,7 +25,7 @@ struct scene {
 
 /* What one rank has on a stream. */
 struct held {
-	struct call call;
+	struct test_call call;
 	struct started started;
 	unsigned char data[2][OUT]; /* of a message */
 	unsigned char out[OUT]; /* the program's next work copies the result there */
@@ -154,7 +154,7 @@ static void act(int rank, void *arg)
 	free(held);
 }
 
-static int run_scene(enum trouble trouble, int ranks, struct call call)
+static int run_scene(enum trouble trouble, int ranks, struct test_call call)
 {
 	struct scene s = { .trouble = trouble, .call = call };
 	const int copies = call.codelet == CODELET_COPIES;
@@ -182,7 +182,7 @@ static int run_scene(enum trouble trouble, int ranks, struct call call)
 
 static int run_scenes(enum trouble trouble)
 {
-	const struct call calls[] = {
+	const struct test_call calls[] = {
 		{ .codelet = CODELET_PACKETS,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_FLOAT32,

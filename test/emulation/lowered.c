@@ -53,7 +53,7 @@ static int applies(int row, int ranks, struct way way)
 	return !ret && (plan.wire_type != plan.key.type) == way.wide;
 }
 
-static void set_type(struct call *c, int i, int wide)
+static void set_type(struct test_call *c, int i, int wide)
 {
 	static const corale_type narrow[] = { CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT16,
 					      CORALE_FLOAT8_E5M2 };
@@ -68,7 +68,7 @@ static void add_calls(struct script *s, int row, struct way way)
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
 	const struct row *algo = &row_table(&rows)[row];
-	struct call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
+	struct test_call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
 	int n = test_thin ? 3 : (int)COUNT(counts) + s->params.ranks;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;
@@ -182,7 +182,9 @@ int test_lowered_in_turn(void)
 	s->most_pause = 500;
 	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
 		size_t k = (size_t)(i * 3) % COUNT(calls);
-		struct call c = { .codelet = calls[k].codelet, .coll = calls[k].coll, .type = CORALE_INT32 };
+		struct test_call c = { .codelet = calls[k].codelet,
+				       .coll = calls[k].coll,
+				       .type = CORALE_INT32 };
 		for (c.row = 0; c.row < rows - 1 && !c.codelet; c.row++)
 			if (algo[c.row].coll == c.coll && !strcmp(algo[c.row].name, calls[k].algo))
 				break;
@@ -198,7 +200,7 @@ int test_lowered_in_turn(void)
 
 struct astray {
 	struct world world;
-	struct call call;
+	struct test_call call;
 	struct started started[3];
 };
 
@@ -256,15 +258,15 @@ int test_lowered_many_messages(void)
 	static const struct world_params p = {
 		.ranks = RANKS, .max_blocks = 1, .window_bytes = 512 << 10, .chunk_bytes = CHUNK
 	};
-	const struct call many = { .coll = CORALE_REDUCE,
-				   .row = row_find(CORALE_REDUCE, "binomial"),
-				   .type = CORALE_INT32,
-				   .count = CHUNKS * CHUNK / 4,
-				   .root = 3 };
-	const struct call packets = {
+	const struct test_call many = { .coll = CORALE_REDUCE,
+					.row = row_find(CORALE_REDUCE, "binomial"),
+					.type = CORALE_INT32,
+					.count = CHUNKS * CHUNK / 4,
+					.root = 3 };
+	const struct test_call packets = {
 		.codelet = CODELET_PACKETS, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
 	};
-	const struct call slots = {
+	const struct test_call slots = {
 		.codelet = CODELET_SLOTS, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
 	};
 	if (test_thin) /* the long call is what this is about */

@@ -26,7 +26,7 @@ struct exchange {
 	int large; /* every other message is, about */
 	int registered; /* so many of three receive buffers are in registered memory */
 	int quiet; /* faults are expected */
-	struct call call[MOST_GROUPS];
+	struct test_call call[MOST_GROUPS];
 	int faults[GPU_MAX_HOSTS];
 };
 
@@ -197,11 +197,11 @@ static int run_exchange(struct exchange *x, int most_a_pair)
 
 	for (int g = 0; g < x->groups; g++) {
 		fill_group(x, g, most_a_pair);
-		x->call[g] = (struct call){ .codelet = codelets[g % 3],
-					    .coll = g % 3 == 2 ? CORALE_ALL_GATHER : CORALE_ALL_REDUCE,
-					    .type = CORALE_FLOAT32,
-					    .count = mix((size_t)g) % 700,
-					    .seed = (uint64_t)g };
+		x->call[g] = (struct test_call){ .codelet = codelets[g % 3],
+						 .coll = g % 3 == 2 ? CORALE_ALL_GATHER : CORALE_ALL_REDUCE,
+						 .type = CORALE_FLOAT32,
+						 .count = mix((size_t)g) % 700,
+						 .seed = (uint64_t)g };
 	}
 	if (world_open(&x->world, &x->params))
 		abort();

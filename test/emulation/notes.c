@@ -13,7 +13,7 @@ enum { NUMBER = 7, LONG_MESSAGE = 40000, SHORT_MESSAGE = 40 };
 /* The last rank comes when all others have told of it twice. Sends and receives are from rank 0 to the last one. */
 struct late {
 	struct world world;
-	struct call call;
+	struct test_call call;
 	int message, sending; /* bytes, 0: a collective; rank 0 sends */
 	int faults[GPU_MAX_HOSTS];
 };

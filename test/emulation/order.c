@@ -21,7 +21,7 @@ struct steps {
 
 struct step {
 	int bytes; /* of a message to the next rank and one from the rank before; 0: a call */
-	struct call call;
+	struct test_call call;
 	struct started started;
 	unsigned char *data[2];
 };
@@ -34,7 +34,7 @@ static unsigned drawn(const struct steps *s, int step, unsigned below)
 static void make_step(struct steps *s, struct step *x, int rank, int number)
 {
 	const int ranks = s->world.ranks;
-	const struct call calls[] = {
+	const struct test_call calls[] = {
 		{ .coll = CORALE_ALL_REDUCE, .row = row_find(CORALE_ALL_REDUCE, "ring"), .count = 500 },
 		{ .coll = CORALE_ALL_GATHER,
 		  .row = row_find(CORALE_ALL_GATHER, "ring"),
@@ -138,11 +138,11 @@ enum { FOLLOWERS = 3 };
 static void run_places(int rank, void *arg)
 {
 	struct steps *s = arg;
-	struct call c = { .codelet = CODELET_PACKETS,
-			  .coll = CORALE_ALL_REDUCE,
-			  .type = CORALE_INT32,
-			  .op = CORALE_NUM_OPS, /* other calls of one rank need no kernel */
-			  .count = 20 };
+	struct test_call c = { .codelet = CODELET_PACKETS,
+			       .coll = CORALE_ALL_REDUCE,
+			       .type = CORALE_INT32,
+			       .op = CORALE_NUM_OPS, /* other calls of one rank need no kernel */
+			       .count = 20 };
 	for (int i = 0; i < CALLS; i++) {
 		struct started started;
 		if (places[i].is_new)

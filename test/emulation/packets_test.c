@@ -108,7 +108,7 @@ enum alignment { ALIGNED, ODD, MIXED /* from rank to rank */ };
 struct trial {
 	struct world world;
 	struct world_params params;
-	struct call calls[MOST_RANKS]; /* by rank: only addresses differ */
+	struct test_call calls[MOST_RANKS]; /* by rank: only addresses differ */
 	struct started started[MOST_RANKS];
 	int errors[MOST_RANKS];
 	int slips; /* the plan's slips are tried, too */
@@ -149,7 +149,7 @@ static int start_group(struct world *w, const struct started *s)
 static void play(int rank, void *arg)
 {
 	struct trial *t = arg;
-	const struct call *c = &t->calls[rank];
+	const struct test_call *c = &t->calls[rank];
 	struct started *s = &t->started[rank];
 	if (c->codelet == CODELET_NONE) {
 		call_fill(s, &t->world, rank, c);
@@ -163,7 +163,7 @@ static void play(int rank, void *arg)
 /* Bytes of a block or vector, the largest if they differ. */
 static size_t block_bytes(const struct trial *t)
 {
-	const struct call *c = &t->calls[0];
+	const struct test_call *c = &t->calls[0];
 	size_t count = c->count;
 	for (int s = 0; c->coll == CORALE_ALL_TO_ALL_V && s < t->params.ranks; s++)
 		for (int r = 0; r < t->params.ranks; r++)
@@ -247,7 +247,7 @@ static int try_slips(const struct tried *row, const struct trial *t, const struc
 static void plan_launch(const struct tried *row, const struct trial *t, const struct codelet_args *a,
 			const struct plan_node *node, struct plan_launch *launch, struct plan_shape *planned)
 {
-	const struct call *c = &t->calls[0];
+	const struct test_call *c = &t->calls[0];
 	*launch = (struct plan_launch){ .node = node,
 					.codelet = row->codelet,
 					.coll = row->coll,
@@ -345,7 +345,7 @@ static int finish(struct trial *t)
 
 static void print_call(const struct trial *t)
 {
-	const struct call *c = &t->calls[0];
+	const struct test_call *c = &t->calls[0];
 	printf(
 	    "# that was %s by %s of %zu %s on %d ranks, op %d, root %d, addresses of rank 0 and 1: %u, %u\n",
 	    corale_coll_name(c->coll), plan_codelet_name(c->codelet), c->count, corale_type_name(c->type),
@@ -381,22 +381,23 @@ static int counts_bytes(const struct tried *row)
 	return row->registered || row->codelet == CODELET_COPIES || row->counts == blocks_in_pieces;
 }
 
-static struct call make_call(const struct tried *row, int ranks, size_t turn, size_t count)
+static struct test_call make_call(const struct tried *row, int ranks, size_t turn, size_t count)
 {
 	int folds = row->coll == CORALE_ALL_REDUCE || row->coll == CORALE_REDUCE_SCATTER;
 	corale_type type = types[turn % COUNT(types)];
-	return (struct call){ .codelet = row->codelet,
-			      .coll = row->coll,
-			      .type = type,
-			      .op = folds && turn / COUNT(types) % 2 ? CORALE_MAX : CORALE_SUM,
-			      .count = counts_bytes(row) ? count / corale_type_bytes(type) : count,
-			      .root = (int)(turn % (size_t)ranks),
-			      .scratch = row->scratch,
-			      .place = row->registered ? 128 : 0,
-			      .seed = test_seed * 10000 + turn };
+	return (struct test_call){ .codelet = row->codelet,
+				   .coll = row->coll,
+				   .type = type,
+				   .op = folds && turn / COUNT(types) % 2 ? CORALE_MAX : CORALE_SUM,
+				   .count = counts_bytes(row) ? count / corale_type_bytes(type) : count,
+				   .root = (int)(turn % (size_t)ranks),
+				   .scratch = row->scratch,
+				   .place = row->registered ? 128 : 0,
+				   .seed = test_seed * 10000 + turn };
 }
 
-static int run_call(const struct tried *row, int ranks, enum alignment alignment, int slips, struct call c)
+static int run_call(const struct tried *row, int ranks, enum alignment alignment, int slips,
+		    struct test_call c)
 {
 	struct trial *t = calloc(1, sizeof(*t));
 	if (!t)

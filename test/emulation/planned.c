@@ -198,7 +198,7 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 
 static int make_plan(const struct job *j, corale_coll coll, const char *name, struct plan *plan)
 {
-	const struct call *c = j->started[0].call;
+	const struct test_call *c = j->started[0].call;
 	int row = row_find(coll, name);
 	struct planner planner = {
 		.topo = j->topo, .slot_bytes = SLOT_BYTES, .slots = SLOTS, .max_channels = 1
@@ -256,7 +256,7 @@ static void start_run(struct job *j, int rank)
 {
 	struct node *n = &j->nodes[rank];
 	const struct started *s = &j->started[rank];
-	const struct call *c = s->call;
+	const struct test_call *c = s->call;
 	open_env(j, rank, &n->plan, &n->env);
 	n->recv = malloc(recv_room(j, s) * j->element + 1);
 	struct host_binding binding = {
@@ -507,7 +507,7 @@ static void gather_blocks(const struct job *j, int rank, struct piece piece)
 int planned_run(const struct started *started, const char *algo, struct piece piece, const struct slip *slip,
 		struct traffic *t)
 {
-	const struct call *c = started[0].call;
+	const struct test_call *c = started[0].call;
 	size_t element = corale_type_bytes(c->type);
 	struct job j = { .started = started,
 			 .ranks = started[0].ranks,

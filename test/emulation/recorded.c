@@ -77,7 +77,7 @@ int recorded_pieces(const struct started *ranks, struct piece pieces[RECORDED_PI
 struct reader {
 	const struct world *world;
 	const struct started *started;
-	const struct call *call;
+	const struct test_call *call;
 	uint64_t first_epoch;
 	const struct traffic *planned;
 	struct traffic *seen;
@@ -106,22 +106,22 @@ static void complain(struct reader *r, const struct item *m, const char *what)
 }
 
 /* A group of sends and receives. */
-static int is_group(const struct call *c)
+static int is_group(const struct test_call *c)
 {
 	return c->codelet == CODELET_NONE;
 }
 
-static int uses_packets(const struct call *c)
+static int uses_packets(const struct test_call *c)
 {
 	return c->codelet == CODELET_PACKETS || c->codelet == CODELET_TWO_SHOT;
 }
 
-static int is_two_shot(const struct call *c)
+static int is_two_shot(const struct test_call *c)
 {
 	return c->codelet == CODELET_TWO_SHOT || c->codelet == CODELET_SLOTS_TWO_SHOT;
 }
 
-static int in_words(const struct call *c)
+static int in_words(const struct test_call *c)
 {
 	return c->codelet == CODELET_TWO_SHOT && coll_folds(c->coll) && codelets_words(c->type);
 }

@@ -37,7 +37,7 @@ static void add_calls(struct script *s)
 		      { CORALE_ALL_TO_ALL_V, NULL },     { CORALE_ALL_GATHER, "ring" } };
 	static const size_t counts[] = { 1, 4000, 100, 700, 9000 };
 	for (int i = 0; i < (test_thin ? 14 : 70); i++) {
-		struct call c = { .coll = kinds[(size_t)i % COUNT(kinds)].coll, .type = CORALE_INT32 };
+		struct test_call c = { .coll = kinds[(size_t)i % COUNT(kinds)].coll, .type = CORALE_INT32 };
 		const char *algo = kinds[(size_t)i % COUNT(kinds)].algo;
 		c.codelet = algo ? CODELET_NONE : CODELET_SLOTS;
 		c.row = algo ? row_find(c.coll, algo) : 0;

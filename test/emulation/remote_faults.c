@@ -17,7 +17,7 @@ struct scene {
 	enum trouble trouble;
 	struct world_params params;
 	struct world world;
-	struct call call, other; /* other: as the last rank makes the last one */
+	struct test_call call, other; /* other: as the last rank makes the last one */
 };
 
 static int strays(const struct scene *s, int rank)
@@ -70,7 +70,7 @@ static void act(int rank, void *arg)
 	struct started started[GOOD_CALLS + 1];
 	const int n = GOOD_CALLS + !(s->trouble == ABSENT && strays(s, rank));
 	for (int i = 0; i < n; i++) {
-		const struct call *c = i == GOOD_CALLS && strays(s, rank) ? &s->other : &s->call;
+		const struct test_call *c = i == GOOD_CALLS && strays(s, rank) ? &s->other : &s->call;
 		if (call_start(&started[i], &s->world, rank, c, call_signature(c) + 2 * (uint64_t)i))
 			printf("# rank %d: call %d could not be started\n", rank, i);
 	}
@@ -106,7 +106,7 @@ static int expect_code(const struct scene *s, int code)
 	return faults + !named;
 }
 
-static int run_scene(const struct world_params *params, enum trouble trouble, int code, struct call call)
+static int run_scene(const struct world_params *params, enum trouble trouble, int code, struct test_call call)
 {
 	struct scene s = { .trouble = trouble, .params = *params, .call = call, .other = call };
 	s.other.count += trouble == OTHER_COUNT ? 300 : 0;
@@ -123,7 +123,7 @@ static int run_scene(const struct world_params *params, enum trouble trouble, in
 static int run_scenes(enum trouble trouble, int code)
 {
 	struct world_params p = { .max_blocks = 1, .window_bytes = 512 << 10, .remote_slot = SLOT };
-	const struct call calls[] = {
+	const struct test_call calls[] = {
 		{ .codelet = CODELET_NONE,
 		  .coll = CORALE_ALL_TO_ALL,
 		  .row = row_find(CORALE_ALL_TO_ALL, "pairwise"),

@@ -13,7 +13,7 @@ struct script *script_new(struct world_params params, uint64_t seed)
 	return s;
 }
 
-void script_add(struct script *s, struct call c)
+void script_add(struct script *s, struct test_call c)
 {
 	if (s->n == SCRIPT_CALLS)
 		abort();
@@ -66,7 +66,7 @@ static int finish(struct play *p)
 static int make(struct play *p)
 {
 	struct script *s = p->script;
-	const struct call *c = &s->calls[p->made];
+	const struct test_call *c = &s->calls[p->made];
 	if (s->most_pause && !gpu_random(3))
 		gpu_pause(gpu_random(s->most_pause));
 	s->made[p->rank] = p->made + 1;

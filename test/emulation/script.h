@@ -9,7 +9,7 @@ enum { SCRIPT_CALLS = 256 };
 struct script {
 	struct world_params params;
 	struct world world;
-	struct call calls[SCRIPT_CALLS];
+	struct test_call calls[SCRIPT_CALLS];
 	int n;
 	unsigned streams; /* calls are on so many, which nothing else orders; 0: on one */
 	unsigned most_pause; /* turns between two calls of a rank at most */
@@ -21,7 +21,7 @@ struct script {
 struct script *script_new(struct world_params params, uint64_t seed);
 
 /* Appends a call, with a seed of its own and, if it has a place, one of its own. */
-void script_add(struct script *script, struct call call);
+void script_add(struct script *script, struct test_call call);
 
 /* Runs it and frees it: the number of faults, which have been printed, or -1 if it did not end. */
 int script_run(struct script *script);

@@ -22,7 +22,7 @@ static int run_named(struct script *s, const char *what)
 /* ---- Broadcasts -------------------------------------------------------------------------------------------- */
 
 /* Of bytes, at addresses of all kinds; every other one in place. */
-static void add_broadcasts(struct script *s, struct call c, const size_t *bytes, size_t n)
+static void add_broadcasts(struct script *s, struct test_call c, const size_t *bytes, size_t n)
 {
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	c.coll = CORALE_BROADCAST;
@@ -38,7 +38,8 @@ static void add_broadcasts(struct script *s, struct call c, const size_t *bytes,
 		}
 }
 
-static int broadcasts(struct world_params p, struct call c, int most_ranks, const size_t *bytes, size_t n)
+static int broadcasts(struct world_params p, struct test_call c, int most_ranks, const size_t *bytes,
+		      size_t n)
 {
 	int faults = 0;
 	most_ranks = test_thin && most_ranks > 3 ? 3 : most_ranks;
@@ -58,12 +59,14 @@ int test_broadcasts(void)
 	static const size_t large[] = { 50001, 511, 1, 512, 513, 1999, 2048, 23039, 23040, 23041, 90001 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 512 * KIB };
 	size_t n = test_thin ? 2 : COUNT(tiny);
-	int faults = broadcasts(p, (struct call){ .codelet = CODELET_PACKETS }, 5, tiny, n);
+	int faults = broadcasts(p, (struct test_call){ .codelet = CODELET_PACKETS }, 5, tiny, n);
 	if (!faults) /* as far as there are kernels for it */
-		faults = broadcasts(p, (struct call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, tiny, n);
+		faults =
+		    broadcasts(p, (struct test_call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, tiny, n);
 	n = test_thin ? 2 : COUNT(large);
-	return faults ? faults
-		      : broadcasts(p, (struct call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, large, n);
+	return faults
+		   ? faults
+		   : broadcasts(p, (struct test_call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, large, n);
 }
 
 /* From one message to so many of every crew that their slots come round, or straight into registered memory. */
@@ -72,7 +75,7 @@ static int by_slots(int blocks)
 	static const size_t bytes[] = { 30001, 1, 127, 129, 4095, 6145, 70001 };
 	static const size_t direct[] = { 30001, 1, 129, 8192, 150000 };
 	struct world_params p = { .max_blocks = blocks, .window_bytes = 160 * KIB };
-	struct call c = { .codelet = CODELET_SLOTS };
+	struct test_call c = { .codelet = CODELET_SLOTS };
 	int faults = broadcasts(p, c, 5, bytes, test_thin ? 2 : COUNT(bytes));
 	c.place = 1;
 	return faults ? faults : broadcasts(p, c, 5, direct, test_thin ? 2 : COUNT(direct));
@@ -100,7 +103,7 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 	static const size_t counts[] = { 1, 9000, 31, 2500 };
 	int sums = coll_folds(coll);
 	struct script *s = script_new(p, test_seed);
-	struct call c = { .coll = coll, .codelet = in_slots(coll) };
+	struct test_call c = { .coll = coll, .codelet = in_slots(coll) };
 	s->most_pause = 300;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
 		if (coll == CORALE_BROADCAST)
@@ -123,7 +126,7 @@ static int after_copies(struct world_params p, corale_coll coll, int place)
 {
 	static const size_t counts[] = { 9000, 2500 };
 	struct script *s = script_new(p, test_seed);
-	struct call c = { .coll = coll, .type = CORALE_INT32, .scratch = 1 };
+	struct test_call c = { .coll = coll, .type = CORALE_INT32, .scratch = 1 };
 	s->most_pause = 3000;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
 		c.codelet = i % 2 ? in_slots(coll) : CODELET_COPIES;
@@ -188,13 +191,13 @@ static int premultiplied(const struct way *way, int ranks)
 	};
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < 2 * CORALE_NUM_TYPES; i += test_thin ? 11 : 1) {
-		struct call c = { .codelet = way->codelet,
-				  .coll = way->coll,
-				  .type = (corale_type)(i % CORALE_NUM_TYPES),
-				  .op = CORALE_NUM_OPS,
-				  .count = i < CORALE_NUM_TYPES ? way->count : 5,
-				  .scratch = way->scratch,
-				  .send_shift = i % 3 == 2 ? 1 : 0 };
+		struct test_call c = { .codelet = way->codelet,
+				       .coll = way->coll,
+				       .type = (corale_type)(i % CORALE_NUM_TYPES),
+				       .op = CORALE_NUM_OPS,
+				       .count = i < CORALE_NUM_TYPES ? way->count : 5,
+				       .scratch = way->scratch,
+				       .send_shift = i % 3 == 2 ? 1 : 0 };
 		script_add(s, c);
 	}
 	return run_named(s, plan_codelet_name(way->codelet));

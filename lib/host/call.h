@@ -1,0 +1,35 @@
+/*
+ * One use of a collective, a send or a receive by one rank, from the public function to the engine that runs it: what other ranks are told of it, and
+ * what they are not.
+ */
+#ifndef CALL_H
+#define CALL_H
+
+#include "base/collectives.h"
+#include "journal.h"
+
+struct shared_plan;
+
+/* What an engine of GPUs has found of a call, asking once. */
+struct admission {
+	uint64_t capture; /* that its stream is in; 0: none */
+	int plain; /* its buffers in ordinary host memory, which no kernel can read, a bit each */
+};
+
+struct call {
+	struct record record; /* op is as the caller gave it */
+	const void *send;
+	void *recv;
+	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
+	struct shared_plan *plan; /* of a persistent plan, else NULL */
+	uint64_t
+	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
+	struct admission admission; /* on a GPU, by gpu_admit */
+};
+
+static inline int call_is_pair(const struct call *call)
+{
+	return coll_is_pair(call->record.coll);
+}
+
+#endif
