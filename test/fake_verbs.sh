@@ -75,8 +75,11 @@ ranks()
 ranks ranks_matrix "2:1 4:2 4:1 5:2"
 ranks ranks_faults_ucx "2:1"
 ranks ranks_proxy "2:0 3:0"
+export CMOCKA_MESSAGE_OUTPUT=TAP
+if [ -x "$build/test/gpu_slot_test" ]; then
+	UCX_LOG_LEVEL=fatal pass_on gpu_slot_test "$build/test/gpu_slot_test"
+fi
 if [ -x "$build/test/death_test" ]; then
-	export CMOCKA_MESSAGE_OUTPUT=TAP
 	pass_on death_test "$build/test/death_test" "killed, on another node"
 	pass_on death_test "$build/test/death_test" "stopped for a second, on another node"
 fi

@@ -1,6 +1,7 @@
 /* What a frame of another process does. */
 #include <stdlib.h>
 
+#include "late.h"
 #include "memory.h"
 #include "queue_pair.h"
 
@@ -52,6 +53,8 @@ static void answer_read(const struct fake_frame *frame)
 					   .to = frame->from,
 					   .sequence = frame->sequence,
 					   .bytes = frame->bytes };
+	if (frame->bytes)
+		fake_late_read(frame->key);
 	if (!frame->bytes || fake_memory_at(frame->key, frame->address, frame->bytes, IBV_ACCESS_REMOTE_READ))
 		fake_wire_send(frame->source, &answer, NULL, &from);
 	else
@@ -64,12 +67,26 @@ static void finish_work(const struct fake_frame *frame, enum ibv_wc_status statu
 	struct fake_work *w = q ? fake_work_find(q, frame->sequence) : NULL;
 	if (!w || w->is_done)
 		return;
+	if (status == fake_not_ready) {
+		w->is_awaited = 1;
+		return;
+	}
 	w->is_done = 1;
 	w->status = status;
 	if (status != IBV_WC_SUCCESS)
 		fake_qp_fail(q, IBV_WC_SUCCESS);
 	else
 		fake_work_reap(q);
+}
+
+static void serve_late(struct fake_qp *q, const struct fake_frame *frame, unsigned char *data)
+{
+	if (!fake_late_write(frame, data))
+		fake_acknowledge(frame, IBV_WC_REM_ACCESS_ERR);
+	else if (frame->has_immediate)
+		fake_receive(q, frame, NULL);
+	else
+		fake_acknowledge(frame, IBV_WC_SUCCESS);
 }
 
 /* A request for a queue pair; one that is not there does not answer, and its peer's retries end. */
@@ -81,6 +98,8 @@ static void serve(struct fake_qp *q, const struct fake_frame *frame, unsigned ch
 			fake_acknowledge(frame, IBV_WC_RETRY_EXC_ERR);
 	} else if (frame->kind == FAKE_READ) {
 		answer_read(frame);
+	} else if (frame->kind == FAKE_WRITE && data) {
+		serve_late(q, frame, data);
 	} else if (!placed) {
 		fake_acknowledge(frame, IBV_WC_REM_ACCESS_ERR);
 	} else if (frame->kind == FAKE_WRITE && !frame->has_immediate) {

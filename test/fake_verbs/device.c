@@ -7,13 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "faults.h"
 #include "queue_pair.h"
 
 /* A context is asked for extensions behind it (verbs_get_ctx), of which this one has none: abi_compat is NULL. */
 struct context {
 	struct ibv_context context;
+	struct context *next;
 	int event_writer;
 };
+
+static struct context *contexts; /* that are open */
 
 static struct ibv_device device = { .node_type = IBV_NODE_CA,
 				    .transport_type = IBV_TRANSPORT_IB,
@@ -25,10 +29,12 @@ static struct ibv_device device = { .node_type = IBV_NODE_CA,
 struct ibv_device **ibv_get_device_list(int *count)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));
-	if (list)
+	fake_faults_read();
+	const int has_device = list && fake_faults.device && !fake_faults_is_dead();
+	if (has_device)
 		list[0] = &device;
 	if (count)
-		*count = list != NULL;
+		*count = has_device;
 	return list;
 }
 
@@ -40,6 +46,13 @@ void ibv_free_device_list(struct ibv_device **list)
 const char *ibv_get_device_name(struct ibv_device *d)
 {
 	return d->name;
+}
+
+/* librdmacm asks: it finds no device of its own here. */
+int ibv_get_device_index(struct ibv_device *d)
+{
+	(void)d;
+	return -1;
 }
 
 /* Of each process another one: it stands for a host of its own. */
@@ -62,6 +75,10 @@ static int open_events(struct context *c)
 struct ibv_context *ibv_open_device(struct ibv_device *d)
 {
 	struct context *c = calloc(1, sizeof(*c));
+	if (!fake_faults.open) {
+		errno = ENODEV;
+		goto free_context;
+	}
 	if (!c || (errno = open_events(c)))
 		goto free_context;
 	if ((errno = fake_wire_open()))
@@ -75,6 +92,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	c->context.ops.post_recv = fake_post_recv;
 	c->context.ops.post_srq_recv = fake_post_srq_recv;
 	pthread_mutex_init(&c->context.mutex, NULL);
+	fake_lock();
+	c->next = contexts;
+	contexts = c;
+	fake_unlock();
 	return &c->context;
 close_events:
 	close(c->context.async_fd);
@@ -84,8 +105,19 @@ free_context:
 	return NULL;
 }
 
+static void forget(const struct context *c)
+{
+	struct context **at = &contexts;
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+}
+
 int ibv_close_device(struct ibv_context *context)
 {
+	fake_lock();
+	forget((struct context *)context);
+	fake_unlock();
 	fake_wire_close();
 	close(context->async_fd);
 	close(((struct context *)context)->event_writer);
@@ -110,13 +142,25 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 /* ---- Events ---- */
 
+static void tell(const struct context *c, const struct ibv_async_event *event)
+{
+	if (write(c->event_writer, event, sizeof(*event)) != sizeof(*event))
+		abort();
+}
+
 /* A queue pair with a shared receive queue may be destroyed once this event has come. */
 void fake_event_last_receive(struct fake_qp *q)
 {
 	const struct ibv_async_event event = { .element.qp = &q->qp,
 					       .event_type = IBV_EVENT_QP_LAST_WQE_REACHED };
-	if (write(((struct context *)q->qp.context)->event_writer, &event, sizeof(event)) != sizeof(event))
-		abort();
+	tell((const struct context *)q->qp.context, &event);
+}
+
+void fake_event_all(enum ibv_event_type type)
+{
+	const struct ibv_async_event event = { .element.port_num = 1, .event_type = type };
+	for (const struct context *c = contexts; c; c = c->next)
+		tell(c, &event);
 }
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)

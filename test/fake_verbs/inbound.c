@@ -8,9 +8,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "faults.h"
+#include "late.h"
 #include "wire.h"
 
-enum { BUFFER_BYTES = 16384, ROUNDS = 64 }; /* of reading, before other connections have their turn */
+enum {
+	CORRUPTION = 0x40,
+	BUFFER_BYTES = 16384,
+	ROUNDS = 64
+}; /* of reading, before other connections have their turn */
 
 struct connection {
 	struct fake_source source;
@@ -76,15 +82,28 @@ static int begin_frame(struct connection *c)
 	c->has_frame = 1;
 	c->is_dropped = 0;
 	c->got = 0;
-	if (c->frame.kind == FAKE_SEND || c->frame.kind == FAKE_DATAGRAM)
+	if (c->frame.kind == FAKE_SEND || c->frame.kind == FAKE_DATAGRAM || fake_late_takes(&c->frame))
 		c->data = malloc(c->frame.bytes + 1);
 	return 1;
+}
+
+/* Another byte in the middle. */
+static void corrupt(struct connection *c)
+{
+	const size_t at = c->frame.bytes / 2;
+	struct iovec places[FAKE_MAX_SGE];
+	if (c->data)
+		c->data[at] ^= CORRUPTION;
+	else if (!c->is_dropped && fake_arrival_place(&c->frame, at, places))
+		*(unsigned char *)places[0].iov_base ^= CORRUPTION;
 }
 
 static int end_frame(struct connection *c)
 {
 	if (c->got < payload_of(&c->frame))
 		return 0;
+	if (fake_faults_corrupts(payload_of(&c->frame)))
+		corrupt(c);
 	fake_arrival(&c->frame, c->data, !c->is_dropped);
 	c->data = NULL;
 	c->has_frame = 0;

@@ -2,6 +2,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "faults.h"
+#include "gpu.h"
+#include "late.h"
 
 /* A key is a region's place here. Places are taken in turn, so that a key which was given back is refused for long. */
 enum { MOST_REGIONS = 1 << 16 };
@@ -9,19 +16,39 @@ enum { MOST_REGIONS = 1 << 16 };
 struct region {
 	struct ibv_mr mr;
 	uint64_t start; /* the address by which peers name its first byte */
+	unsigned char *bytes; /* where the adapter finds it */
+	size_t mapped; /* bytes that the adapter has mapped for it */
 	unsigned access;
+	int is_gpu;
 };
 
 static struct region *regions[MOST_REGIONS];
 static uint32_t next_region;
 
+static const struct region *find(uint32_t key)
+{
+	return key < MOST_REGIONS ? regions[key] : NULL;
+}
+
+int fake_memory_is_gpu(uint32_t key)
+{
+	const struct region *r = find(key);
+	return r && r->is_gpu;
+}
+
+int fake_memory_is_relaxed(uint32_t key)
+{
+	const struct region *r = find(key);
+	return r && r->access & IBV_ACCESS_RELAXED_ORDERING;
+}
+
 void *fake_memory_at(uint32_t key, uint64_t address, size_t bytes, unsigned access)
 {
-	const struct region *r = key < MOST_REGIONS ? regions[key] : NULL;
+	const struct region *r = find(key);
 	if (!r || (r->access & access) != access || address < r->start || bytes > r->mr.length ||
 	    address - r->start > r->mr.length - bytes)
 		return NULL;
-	return (unsigned char *)r->mr.addr + (address - r->start);
+	return r->bytes + (address - r->start);
 }
 
 int fake_memory_places(const struct fake_segments *segments, size_t offset, size_t bytes, unsigned access,
@@ -56,31 +83,61 @@ static uint32_t find_free(void)
 	return MOST_REGIONS;
 }
 
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-				unsigned int access)
+/* Gives the region a key. */
+static int add(struct region *r)
 {
-	struct region *r = calloc(1, sizeof(*r));
-	uint32_t key = MOST_REGIONS;
-
 	fake_lock();
-	if (r && (key = find_free()) < MOST_REGIONS) {
-		*r = (struct region){ .mr = { .context = pd->context,
-					      .pd = pd,
-					      .addr = addr,
-					      .length = length,
-					      .lkey = key,
-					      .rkey = key },
-				      .start = iova,
-				      .access = access };
+	const uint32_t key = find_free();
+	if (key < MOST_REGIONS) {
+		r->mr.lkey = r->mr.rkey = key;
 		regions[key] = r;
 		next_region = key + 1;
 	}
 	fake_unlock();
-	if (key < MOST_REGIONS)
-		return &r->mr;
-	free(r);
-	errno = ENOMEM;
-	return NULL;
+	return key < MOST_REGIONS ? 0 : ENOMEM;
+}
+
+/* Why a registration fails: an errno, or 0. */
+static int refuse(int is_gpu, const unsigned char *bytes, long has_module)
+{
+	static _Atomic long registered;
+	if (fake_faults_is_dead())
+		return EIO;
+	if (registered >= fake_faults.most_registered)
+		return ENOMEM;
+	if (is_gpu && (!fake_faults.register_gpu || !has_module || !bytes))
+		return EFAULT;
+	registered++;
+	return 0;
+}
+
+static struct ibv_mr *add_new(const struct region *region)
+{
+	struct region *r = malloc(sizeof(*r));
+	if (!r) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	*r = *region;
+	if ((errno = add(r))) {
+		free(r);
+		return NULL;
+	}
+	return &r->mr;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	struct region r = { .mr = { .context = pd->context, .pd = pd, .addr = addr, .length = length },
+			    .start = iova,
+			    .access = access };
+	r.is_gpu = fake_gpu_find(addr, length, &r.bytes);
+	if ((errno = refuse(r.is_gpu, r.bytes, fake_faults.peermem)))
+		return NULL;
+	if (!r.is_gpu)
+		r.bytes = addr;
+	return add_new(&r);
 }
 
 #undef ibv_reg_mr
@@ -95,20 +152,48 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
-/* No memory of this machine has a dmabuf that the adapter can reach. */
+/* A memory file stands for a dmabuf. EBADF, where there is none, tells programs that dmabufs are registered. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 				 int access)
 {
-	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
-	errno = EOPNOTSUPP;
+	const uint64_t before = offset % (uint64_t)sysconf(_SC_PAGESIZE);
+	struct region r = {
+		.mr = { .context = pd->context, .pd = pd, .addr = (void *)iova, .length = length },
+		.start = iova,
+		.access = (unsigned)access,
+		.is_gpu = 1,
+		.mapped = length + before
+	};
+	struct stat status;
+	if (!fake_faults.dmabuf) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (fstat(fd, &status)) /* EBADF */
+		return NULL;
+	unsigned char *map =
+	    mmap(NULL, r.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset - before));
+	if (map == MAP_FAILED)
+		return NULL;
+	r.bytes = map + before;
+	if (!(errno = refuse(1, r.bytes, 1))) {
+		struct ibv_mr *mr = add_new(&r);
+		if (mr)
+			return mr;
+	}
+	munmap(map, r.mapped);
 	return NULL;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
+	struct region *r = (struct region *)mr;
 	fake_lock();
+	fake_late_forget(mr->lkey);
 	regions[mr->lkey] = NULL;
 	fake_unlock();
+	if (r->mapped)
+		munmap(r->bytes - (r->mapped - mr->length), r->mapped);
 	free(mr);
 	return 0;
 }

@@ -11,4 +11,8 @@ void *fake_memory_at(uint32_t key, uint64_t address, size_t bytes, unsigned acce
 int fake_memory_places(const struct fake_segments *segments, size_t offset, size_t bytes, unsigned access,
 		       struct iovec *places);
 
+/* Of a registration: its memory is a GPU's; it was asked for with relaxed ordering. */
+int fake_memory_is_gpu(uint32_t key);
+int fake_memory_is_relaxed(uint32_t key);
+
 #endif

@@ -9,17 +9,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "faults.h"
 #include "list.h"
 #include "memory.h"
 #include "sockets.h"
 
-enum { MOST_PLACES = 64 };
+enum { MOST_PLACES = 64, SHUFFLE_MS = 4 };
+
+static unsigned seed = 1;
 
 struct outgoing {
 	struct fake_node node;
 	struct fake_frame frame;
 	struct fake_segments segments; /* the payload, where there is no copy of it */
 	unsigned char *copy;
+	uint64_t due; /* it does not leave before; 0: it may */
 };
 
 /* Another process, or this one: a queue pair may be connected to its own process. */
@@ -91,6 +95,45 @@ static struct process *find_process(uint16_t lid)
 	return p;
 }
 
+/* Not before what its queue pair has queued. */
+static uint64_t due_of(const struct process *p, const struct outgoing *o)
+{
+	uint64_t due = fake_now_ms() + (uint64_t)fake_faults.delay_ms;
+	if (fake_faults.reorder_pairs)
+		due += (uint64_t)rand_r(&seed) % SHUFFLE_MS;
+	for (const struct fake_node *n = p->queue.first; n; n = n->next) {
+		const struct outgoing *before = (const struct outgoing *)n;
+		if (before->frame.from == o->frame.from && before->due > due)
+			due = before->due;
+	}
+	return due;
+}
+
+/* By the time when it is due; but not before a frame of which a part is sent. */
+static void queue(struct process *p, struct outgoing *o)
+{
+	struct fake_list later = { NULL, NULL }, sooner = { NULL, NULL };
+	if (!fake_faults.delay_ms && !fake_faults.reorder_pairs) {
+		fake_append(&p->queue, o);
+		return;
+	}
+	o->due = due_of(p, o);
+	if (p->sent)
+		fake_append(&sooner, fake_take(&p->queue));
+	for (struct outgoing *other; (other = fake_take(&p->queue));)
+		fake_append(other->due > o->due ? &later : &sooner, other);
+	fake_append(&sooner, o);
+	for (void *other; (other = fake_take(&later));)
+		fake_append(&sooner, other);
+	p->queue = sooner;
+}
+
+static int is_due(const struct fake_node *n)
+{
+	const struct outgoing *o = (const struct outgoing *)n;
+	return o && (!o->due || o->due <= fake_now_ms());
+}
+
 int fake_wire_send(uint16_t lid, const struct fake_frame *frame, const void *inlined,
 		   const struct fake_segments *segments)
 {
@@ -108,7 +151,7 @@ int fake_wire_send(uint16_t lid, const struct fake_frame *frame, const void *inl
 		memcpy(o->copy, inlined, frame->bytes);
 	else if (segments)
 		o->segments = *segments;
-	fake_append(&p->queue, o);
+	queue(p, o);
 	return 0;
 }
 
@@ -198,8 +241,8 @@ static ssize_t send_some(struct process *p, int most)
 	struct iovec places[MOST_PLACES];
 	int count = 0;
 	size_t offset = p->sent;
-	for (struct fake_node *n = p->queue.first; n && most-- && count + FAKE_MAX_SGE + 1 <= MOST_PLACES;
-	     n = n->next) {
+	for (struct fake_node *n = p->queue.first;
+	     is_due(n) && most-- && count + FAKE_MAX_SGE + 1 <= MOST_PLACES; n = n->next) {
 		const int more = place_frame((struct outgoing *)n, offset, places + count);
 		if (!more)
 			break;
@@ -228,7 +271,7 @@ static void flush(struct process *p)
 		lose(p);
 		return;
 	}
-	while (p->queue.first && !p->is_full) {
+	while (is_due(p->queue.first) && !p->is_full) {
 		ssize_t sent = send_some(p, MOST_PLACES);
 		if (sent == -EFAULT && (sent = send_some(p, 1)) == -EFAULT) {
 			replace_payload(p);
@@ -245,8 +288,10 @@ static void flush(struct process *p)
 
 void fake_outbound_flush(void)
 {
+	if (fake_faults_halted())
+		return;
 	for (struct process *p = processes; p; p = p->next)
-		if (p->queue.first && !p->is_full)
+		if (is_due(p->queue.first) && !p->is_full)
 			flush(p);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "faults.h"
 #include "queue_pair.h"
 
 enum {
@@ -51,7 +52,9 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 {
 	struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
 	(void)context, (void)port;
-	attr->state = IBV_PORT_ACTIVE;
+	fake_lock();
+	attr->state = fake_faults_is_down() ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+	fake_unlock();
 	attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
 	attr->gid_tbl_len = attr->pkey_tbl_len = 1;
 	attr->max_msg_sz = 1u << 30;
@@ -134,7 +137,18 @@ const char *ibv_node_type_str(enum ibv_node_type type)
 
 const char *ibv_event_type_str(enum ibv_event_type type)
 {
-	return type == IBV_EVENT_QP_LAST_WQE_REACHED ? "last WQE reached" : "unknown";
+	switch (type) {
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return "last WQE reached";
+	case IBV_EVENT_DEVICE_FATAL:
+		return "local catastrophic error";
+	case IBV_EVENT_PORT_ERR:
+		return "port error";
+	case IBV_EVENT_PORT_ACTIVE:
+		return "port active";
+	default:
+		return "unknown";
+	}
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "faults.h"
+
 enum { MOST_NUMBERS = 1 << 24 };
 
 static struct fake_qp *pairs;
@@ -39,6 +41,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	struct fake_qp *q = calloc(1, sizeof(*q));
 	if (!q)
 		return NULL;
+	if (fake_faults_is_dead()) {
+		free(q);
+		errno = EIO;
+		return NULL;
+	}
 	if (init->cap.max_inline_data > FAKE_MAX_INLINE || init->cap.max_send_sge > FAKE_MAX_SGE ||
 	    init->cap.max_recv_sge > FAKE_MAX_SGE ||
 	    (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UD)) {
@@ -104,6 +111,24 @@ void fake_process_lost(uint16_t lid)
 {
 	for (struct fake_qp *q = pairs; q; q = q->next)
 		if (q->qp.qp_type == IBV_QPT_RC && q->attr.ah_attr.dlid == lid && q->work.first)
+			fake_qp_fail(q, IBV_WC_RETRY_EXC_ERR);
+}
+
+static int waits_too_long(const struct fake_qp *q, uint64_t now)
+{
+	for (const struct fake_node *n = q->work.first; n; n = n->next) {
+		const struct fake_work *w = (const struct fake_work *)n;
+		if (!w->is_done && !w->is_awaited && now - w->posted_ms > (uint64_t)fake_faults.retries_ms)
+			return 1;
+	}
+	return 0;
+}
+
+void fake_qp_tick(void)
+{
+	const uint64_t now = fake_now_ms();
+	for (struct fake_qp *q = pairs; q && fake_faults.retries_ms; q = q->next)
+		if (waits_too_long(q, now))
 			fake_qp_fail(q, IBV_WC_RETRY_EXC_ERR);
 }
 

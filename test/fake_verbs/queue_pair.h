@@ -7,6 +7,9 @@
 
 enum { FAKE_GRH_BYTES = 40, FAKE_MAX_INLINE = 256 };
 
+/* The status of an acknowledgement: no receive is posted yet, the message waits. */
+static const enum ibv_wc_status fake_not_ready = IBV_WC_RNR_RETRY_EXC_ERR;
+
 /* A receive that was posted. */
 struct fake_receive {
 	struct fake_node node;
@@ -21,6 +24,8 @@ struct fake_work {
 	enum ibv_wr_opcode opcode;
 	enum ibv_wc_status status;
 	int is_signaled, is_done;
+	int is_awaited; /* the peer has no receive for it yet */
+	uint64_t posted_ms;
 	uint32_t bytes;
 	struct fake_segments to; /* of a READ */
 };
@@ -47,8 +52,9 @@ void fake_complete(struct ibv_cq *cq, const struct ibv_wc *completion);
 int fake_poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *completions);
 int fake_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/* ---- event.c ---- */
+/* ---- device.c ---- */
 void fake_event_last_receive(struct fake_qp *qp);
+void fake_event_all(enum ibv_event_type type); /* of the device, or its port */
 
 /* ---- queue_pair.c ---- */
 struct fake_qp *fake_qp_find(uint32_t number);
@@ -56,6 +62,9 @@ struct fake_qp *fake_qp_first(void);
 
 /* The error state: all work that is not done is flushed, the first of it with `status` where that is not IBV_WC_SUCCESS. */
 void fake_qp_fail(struct fake_qp *qp, enum ibv_wc_status status);
+
+/* Peers that have not answered for too long: their queue pairs fail. */
+void fake_qp_tick(void);
 
 /* ---- request.c ---- */
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

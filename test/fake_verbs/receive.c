@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "late.h"
 #include "memory.h"
 #include "queue_pair.h"
 
@@ -50,6 +51,7 @@ static void deliver(struct fake_qp *q, struct fake_receive *r, const struct fake
 				   .src_qp = frame->from,
 				   .slid = frame->source,
 				   .wc_flags = frame->has_immediate ? IBV_WC_WITH_IMM : 0 };
+	fake_late_receive();
 	fake_complete(q->qp.recv_cq, &wc);
 	if (!is_datagram)
 		fake_acknowledge(frame,
@@ -79,6 +81,8 @@ void fake_receive(struct fake_qp *q, const struct fake_frame *frame, unsigned ch
 	}
 	m->frame = *frame;
 	m->data = data;
+	if (frame->kind != FAKE_DATAGRAM && !receives_of(q)->first)
+		fake_acknowledge(frame, fake_not_ready);
 	fake_append(&q->messages, m);
 	deliver_waiting(q);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "address.h"
+#include "faults.h"
 #include "memory.h"
 #include "queue_pair.h"
 
@@ -96,6 +97,7 @@ static struct fake_work *add_work(struct fake_qp *q, const struct ibv_send_wr *w
 	w->opcode = wr->opcode;
 	w->is_signaled = q->init.sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	w->bytes = (uint32_t)bytes_of(wr);
+	w->posted_ms = fake_faults_are_timed() ? fake_now_ms() : 0;
 	w->to.count = wr->num_sge;
 	for (int i = 0; i < wr->num_sge; i++)
 		w->to.at[i] = wr->sg_list[i];
@@ -140,6 +142,8 @@ static int post(struct fake_qp *q, const struct ibv_send_wr *wr)
 	struct fake_work *w;
 	if (!is_valid(q, wr))
 		return EINVAL;
+	if (q->qp.qp_type == IBV_QPT_RC)
+		fake_faults_count();
 	if (!(w = add_work(q, wr)))
 		return ENOMEM;
 	if (q->has_failed || !is_registered(wr, &w->to)) {

@@ -3,13 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "faults.h"
 #include "inbound.h"
+#include "late.h"
 #include "outbound.h"
+#include "queue_pair.h"
 #include "sockets.h"
 
 /* The adapter of this process. */
@@ -44,22 +49,49 @@ void fake_wire_watch(struct fake_source *source, uint32_t events)
 		epoll_ctl(wire.epoll, EPOLL_CTL_ADD, source->fd, &event);
 }
 
+void fake_wire_die(void)
+{
+	if (write(wire.stop_writer, "d", 1) != 1)
+		abort();
+}
+
+/* The thread alone may close connections: what it waits for is theirs. */
 static void stop(struct fake_source *source)
 {
-	(void)source;
-	wire.is_stopping = 1;
+	char why = 0;
+	if (read(source->fd, &why, 1) != 1 || why != 'd') {
+		wire.is_stopping = 1;
+		return;
+	}
+	fake_inbound_close();
+	fake_outbound_close();
+	close(wire.listener.fd);
+	wire.listener.fd = -1;
+}
+
+/* A source that is ready, or NULL: a millisecond has passed. An adapter that has stopped listens to nothing. */
+static struct fake_source *wait_for_source(void)
+{
+	struct epoll_event event;
+	fake_lock();
+	const int halted = fake_faults_halted(), timed = fake_faults_are_timed();
+	fake_unlock();
+	struct pollfd end = { .fd = wire.stop.fd, .events = POLLIN };
+	if (halted)
+		return poll(&end, 1, 1) == 1 ? &wire.stop : NULL;
+	return epoll_wait(wire.epoll, &event, 1, timed ? 1 : -1) == 1 ? event.data.ptr : NULL;
 }
 
 /* One event at a time: a source may go while another one's event is handled. */
 static void *run(void *arg)
 {
-	struct epoll_event event;
 	for (int go_on = 1; go_on;) {
-		if (epoll_wait(wire.epoll, &event, 1, -1) < 1)
-			continue;
+		struct fake_source *source = wait_for_source();
 		fake_lock();
-		struct fake_source *source = event.data.ptr;
-		source->ready(source);
+		if (source && (source == &wire.stop || !fake_faults_halted()))
+			source->ready(source);
+		fake_late_tick();
+		fake_qp_tick();
 		go_on = !wire.is_stopping;
 		fake_unlock();
 	}
@@ -81,7 +113,8 @@ static void close_all(void)
 {
 	fake_inbound_close();
 	fake_outbound_close();
-	close(wire.listener.fd);
+	if (wire.listener.fd >= 0)
+		close(wire.listener.fd);
 	close(wire.stop.fd);
 	close(wire.stop_writer);
 	close(wire.epoll);
@@ -129,7 +162,7 @@ static int open_all(void)
 int fake_wire_open(void)
 {
 	fake_lock();
-	const int ret = wire.users ? 0 : open_all();
+	const int ret = fake_faults_is_dead() ? ENODEV : wire.users ? 0 : open_all();
 	wire.users += !ret;
 	fake_unlock();
 	return ret;
@@ -142,7 +175,7 @@ void fake_wire_close(void)
 	fake_unlock();
 	if (!is_last)
 		return;
-	if (write(wire.stop_writer, "", 1) == 1)
+	if (write(wire.stop_writer, "s", 1) == 1)
 		pthread_join(wire.thread, NULL);
 	close_all();
 }

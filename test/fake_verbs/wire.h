@@ -32,6 +32,9 @@ int fake_wire_open(void);
 void fake_wire_close(void);
 uint16_t fake_wire_lid(void);
 
+/* Under the lock: ends all connections, for good. */
+void fake_wire_die(void);
+
 /*
  * The lock of all of the adapter. fake_unlock first sends what fake_wire_send has queued: as many bytes as the sockets take;
  * the thread sends the rest.
