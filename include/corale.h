@@ -280,7 +280,8 @@ int corale_comm_node(const corale_comm *comm); /* index of this rank's node */
 int corale_comm_nodes(const corale_comm *comm); /* number of nodes */
 int corale_comm_local_rank(const corale_comm *comm); /* index within the node */
 /*
- * Bytes of windows, scratch and plans of this rank, as they are reserved.
+ * Bytes of windows, scratch and plans of this rank, as they are reserved, and of what host calls keep for later ones: places for partial
+ * results, for channels, and for messages read by reference. That grows with the largest call.
  * - A new CUDA communicator of up to 8 ranks takes at most 64 MiB: 62 MiB of its GPU (CORALE_GPU_WINDOW, or memory_cap if
  *   that is less), the rest host memory. Over several nodes it takes up to 64 MiB of pinned host memory in addition
  *   (CORALE_PINNED_MEMORY).

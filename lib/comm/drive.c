@@ -1,8 +1,8 @@
 #include "drive.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "arena.h"
 #include "health/diagnose.h"
 #include "base/log.h"
 #include "host/pool.h"
@@ -186,7 +186,8 @@ static int poll_ended(void *arg)
 static int drive_channels(struct drive *d)
 {
 	int n = d->runs->nchannels, started = 1;
-	struct channel_task *tasks = calloc((size_t)n, sizeof *tasks);
+	const struct arena_mark mark = arena_mark();
+	struct channel_task *tasks = arena_take((size_t)n * sizeof *tasks);
 	if (!tasks)
 		return log_error(CORALE_ENOMEM, d->comm->rank, "no memory for %d channels", n);
 	int ret = 0;
@@ -208,7 +209,7 @@ static int drive_channels(struct drive *d)
 		if (tasks[c].ret < 0 && (ret >= 0 || ret == CORALE_EABORTED))
 			ret = tasks[c].ret;
 	}
-	free(tasks);
+	arena_release(mark);
 	return ret;
 }
 

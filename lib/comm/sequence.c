@@ -1,6 +1,5 @@
 #include "sequence.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"
@@ -95,7 +94,6 @@ static void destroy_job(struct job *job)
 {
 	struct sequence_job *j = (struct sequence_job *)job;
 	together_let_go(j->calls, j->ncalls);
-	free(j);
 }
 
 /* Of a manual communicator: calls that wait on another stream come first. */
@@ -109,7 +107,7 @@ static void drain_manual(struct comm *comm, const struct corale_stream *next)
 /* One job on a stream: its own thread runs it. */
 static int submit_job(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
 {
-	struct sequence_job *j = malloc(sizeof *j + together_copy_bytes(comm, calls, n));
+	struct sequence_job *j = stream_take(stream, sizeof *j + together_copy_bytes(comm, calls, n));
 	if (!j)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a call on a stream");
 	*j = (struct sequence_job){ .job = { .run = run_job, .destroy = destroy_job },
@@ -157,15 +155,9 @@ static int run_group(struct job *job)
 	return together_result(j->together);
 }
 
-static void end_group(struct job *job)
-{
-	together_destroy(((struct together_job *)job)->together);
-}
-
 static void destroy_group(struct job *job)
 {
-	end_group(job);
-	free(job);
+	together_destroy(((struct together_job *)job)->together);
 }
 
 /* The calls start when those before them have ended. */
@@ -194,7 +186,7 @@ int sequence_group(const struct together_part *parts, int n, struct corale_strea
 	const struct arena_mark mark = arena_mark();
 	const int manual = drain_all(parts, n, stream);
 	const size_t bytes = ARENA_ROUND(sizeof(struct together_job)) + together_bytes(parts, n);
-	struct together_job *j = stream ? malloc(bytes) : arena_take(bytes);
+	struct together_job *j = stream ? stream_take(stream, bytes) : arena_take(bytes);
 	if (!j)
 		return log_error(CORALE_ENOMEM, first->rank, "no memory for a group on %d communicators", n);
 	*j = (struct together_job){
@@ -207,7 +199,7 @@ int sequence_group(const struct together_part *parts, int n, struct corale_strea
 		issue_parts(parts, n, stream);
 	if (!stream) {
 		ret = run_group(&j->job);
-		end_group(&j->job);
+		destroy_group(&j->job);
 		arena_release(mark);
 	}
 	return ret;

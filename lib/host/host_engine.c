@@ -34,6 +34,13 @@ static void open_in(struct host_engine *e, int q, int all, int channel, int ring
 	in->pid = e->pids[q];
 }
 
+/* What CORALE_MEMORY_CAP leaves beside the window. */
+static size_t room_beside_window(const struct host_engine *e)
+{
+	const size_t cap = e->settings->memory_cap, window = e->layout.bytes;
+	return cap > window ? cap - window : 0;
+}
+
 int host_engine_open(struct host_engine *e)
 {
 	size_t lanes = window_lane(&e->layout, e->locals + 1, 0, 0);
@@ -41,11 +48,13 @@ int host_engine_open(struct host_engine *e)
 	e->outs = calloc(lanes, sizeof *e->outs);
 	e->ins = calloc(2 * lanes, sizeof *e->ins);
 	e->tokens = calloc(paths, sizeof *e->tokens);
+	e->temps = calloc((size_t)e->channels, sizeof *e->temps);
+	e->spare.most = room_beside_window(e) / 8;
 	int links =
 	    e->transport ? link_table_open(&e->links, e->transport, &e->slots, e->rank, e->map.ranks) : 0;
 	/* all readers' pointers in one block, of which outs[0] keeps the start */
 	_Atomic uint64_t **readers = calloc(2 * paths * (size_t)e->locals, sizeof *readers);
-	if (!e->outs || !e->ins || !e->tokens || links || !readers) {
+	if (!e->outs || !e->ins || !e->tokens || !e->temps || links || !readers) {
 		free(readers);
 		host_engine_close(e);
 		return log_error(CORALE_ENOMEM, e->rank, "no memory for the %zu lanes of a communicator",
@@ -67,25 +76,34 @@ int host_engine_open(struct host_engine *e)
 
 void host_engine_slots(struct host_engine *e)
 {
-	const size_t cap = e->settings->memory_cap, window = e->layout.bytes;
 	e->slots = (struct transport_slots){ .lanes = e->channels * PLAN_MAX_RINGS,
 					     .depth = HOST_LINK_DEPTH,
 					     .bytes = e->layout.slot_bytes,
-					     .cap = cap > window ? cap - window : 0,
+					     .cap = room_beside_window(e),
 					     .used = &e->memory };
 }
 
 void host_engine_close(struct host_engine *e)
 {
 	link_table_close(&e->links);
+	free_list_close(&e->spare);
+	for (int c = 0; e->temps && c < e->channels; c++)
+		free(e->temps[c].data);
+	free(e->temps);
 	free(e->tokens);
 	free(e->ins);
 	if (e->outs)
 		free(e->outs[0].readers);
 	free(e->outs);
+	e->temps = NULL;
 	e->tokens = NULL;
 	e->ins = NULL;
 	e->outs = NULL;
+}
+
+size_t host_engine_memory(const struct host_engine *e)
+{
+	return atomic_load(&e->memory) + atomic_load(&e->spare.bytes) + atomic_load(&e->temp_bytes);
 }
 
 int host_room(const struct window_layout *layout, size_t stride)

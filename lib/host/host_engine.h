@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "base/free_list.h"
 #include "plan/plan_eval.h"
 #include "reduce/reduce.h"
 #include "base/settings.h"
@@ -44,6 +45,12 @@ struct host_in {
 	pid_t pid; /* of the peer, to read references; 0 when it is this process */
 };
 
+/* Where one channel reads messages by reference before it folds them. */
+struct host_temp {
+	unsigned char *data;
+	size_t bytes;
+};
+
 struct host_engine {
 	int rank, local, locals, channels;
 	struct plan_map map;
@@ -59,11 +66,17 @@ struct host_engine {
 	struct link_table links; /* to ranks of other nodes: lane channel * PLAN_MAX_RINGS + ring */
 	struct transport_slots slots; /* of links */
 	_Atomic size_t memory; /* bytes of links' slots */
+	/* Kept for the next calls. Of spare only calls whose turn it is take; a channel's temp is used within one move of one thread. */
+	struct free_list spare; /* of runs */
+	struct host_temp *temps; /* by channel */
+	_Atomic size_t temp_bytes;
 };
 
 /* Fills outs and ins from windows, pids, layout; the caller has set everything above them. */
 int host_engine_open(struct host_engine *engine);
 void host_engine_close(struct host_engine *engine);
+/* Bytes of links' slots and of what is kept for calls. Any thread. */
+size_t host_engine_memory(const struct host_engine *engine);
 
 static inline struct host_out *host_out(struct host_engine *e, int d, int channel, int ring)
 {
@@ -144,8 +157,6 @@ struct host_channel {
 	struct plan_env env;
 	struct host_program programs[PLAN_MAX_PROGRAMS];
 	unsigned char *scratch; /* the plan's cells */
-	unsigned char *temp; /* for messages read by reference, HOST_TEMP_BYTES per source */
-	size_t temp_sources;
 	int edges; /* the call is send, recv or a v-form: headers carry the edge's elements */
 	int referenced; /* some message went by reference, or leaves only with the caller's help: wait for it */
 	int done;
@@ -170,8 +181,9 @@ struct host_run {
 	_Atomic uint64_t actions,
 	    bytes; /* executed, and the elements' bytes that they moved: grows with progress */
 	int nchannels;
-	struct host_channel *channels; /* &one for a single channel, so that small calls allocate nothing */
+	struct host_channel *channels; /* &one for a single channel, so that small calls need no memory */
 	struct host_channel one;
+	void *memory; /* of several channels, and of cells */
 };
 
 /* Prepares a run; env as plan_env_init made it (its arrays must outlive the run). plan must outlive the run. */

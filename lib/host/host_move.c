@@ -203,17 +203,25 @@ static int is_copy(const struct move *m, const struct host_target *target)
 	return m->nsources == 1 && !converts && !scales && !divides;
 }
 
+static struct host_temp *temp_of(const struct move *m)
+{
+	return &m->run->engine->temps[m->ch->env.channel];
+}
+
 static int make_temp(struct move *m)
 {
-	struct host_channel *ch = m->ch;
-	if (ch->temp_sources >= (size_t)m->nsources)
+	struct host_engine *e = m->run->engine;
+	struct host_temp *temp = temp_of(m);
+	const size_t bytes = (size_t)m->nsources * TEMP_BYTES;
+	if (temp->bytes >= bytes)
 		return 0;
-	free(ch->temp);
-	ch->temp = malloc((size_t)m->nsources * TEMP_BYTES);
-	ch->temp_sources = ch->temp ? (size_t)m->nsources : 0;
-	return ch->temp ? 0
-			: log_error(CORALE_ENOMEM, m->run->engine->rank, "no memory to read %d messages",
-				    m->nsources);
+	unsigned char *larger = malloc(bytes);
+	if (!larger)
+		return log_error(CORALE_ENOMEM, e->rank, "no memory to read %d messages", m->nsources);
+	free(temp->data);
+	atomic_fetch_add_explicit(&e->temp_bytes, bytes - temp->bytes, memory_order_relaxed);
+	*temp = (struct host_temp){ larger, bytes };
+	return 0;
 }
 
 /* Folds elements [first, first + count) into the target; messages by reference are read into temp first. */
@@ -226,7 +234,7 @@ static int fold_piece(struct move *m, const struct host_target *target, size_t f
 		size_t bytes = kind_bytes(run, s->kind == REDUCE_WIRE);
 		inputs[i] = (struct reduce_input){ s->data + first * bytes, s->kind };
 		if (s->pid) {
-			unsigned char *temp = m->ch->temp + (size_t)i * TEMP_BYTES;
+			unsigned char *temp = temp_of(m)->data + (size_t)i * TEMP_BYTES;
 			int ret = read_memory(run->engine->rank, s, temp, inputs[i].data, count * bytes);
 			if (ret)
 				return ret;

@@ -235,29 +235,37 @@ int host_channel_progress(struct host_run *run, int channel)
 	return ch->done;
 }
 
-static int channel_init(struct host_run *run, struct host_channel *ch, const struct plan_env *env,
-			int channel)
+static void channel_init(struct host_run *run, struct host_channel *ch, const struct plan_env *env,
+			 int channel)
 {
-	const struct plan *plan = run->plan;
 	ch->env = *env;
 	ch->env.channel = channel;
-	ch->temp_sources = 0;
-	ch->temp = ch->scratch = NULL;
 	ch->referenced = ch->done = 0;
-	ch->edges = env->send_counts || coll_is_pair(plan->key.coll);
-	for (int i = 0; i < plan->nprograms; i++) {
+	ch->edges = env->send_counts || coll_is_pair(run->plan->key.coll);
+	for (int i = 0; i < run->plan->nprograms; i++) {
 		struct host_program *p = &ch->programs[i];
-		plan_cursor_start(&p->cursor, plan, i);
+		plan_cursor_start(&p->cursor, run->plan, i);
 		p->active = p->done = p->scan = 0;
 		p->executed = 0;
 	}
-	if (!plan->scratch_cells)
-		return 0;
-	ch->scratch = malloc((size_t)plan->scratch_cells * plan->chunk_bytes);
-	if (ch->scratch)
-		return 0;
-	return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for %u scratch cells of %u bytes",
-			 plan->scratch_cells, plan->chunk_bytes);
+}
+
+/* Places for several channels, then each channel's cells. */
+static int take_memory(struct host_run *run)
+{
+	const size_t n = (size_t)run->nchannels,
+		     channels = n > 1 ? FREE_LIST_ROUND(n * sizeof *run->channels) : 0,
+		     cells = FREE_LIST_ROUND((size_t)run->plan->scratch_cells * run->plan->chunk_bytes);
+	run->memory = free_list_take(&run->engine->spare, channels + n * cells);
+	if (!run->memory)
+		return log_error(CORALE_ENOMEM, run->engine->rank,
+				 "no memory for %d channels with %u cells of %u bytes each", run->nchannels,
+				 run->plan->scratch_cells, run->plan->chunk_bytes);
+	if (channels)
+		run->channels = run->memory;
+	for (size_t c = 0; c < n; c++)
+		run->channels[c].scratch = (unsigned char *)run->memory + channels + c * cells;
+	return 0;
 }
 
 /* Bytes between payloads: a power of two that the call's largest message fits in. A message is a chunk at most; where
@@ -288,29 +296,16 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->stride = choose_stride(run, env->send_counts != NULL);
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
-	if (run->nchannels > 1)
-		run->channels = calloc((size_t)run->nchannels, sizeof *run->channels);
-	if (!run->channels)
-		return log_error(CORALE_ENOMEM, engine->rank, "no memory for %d channels", run->nchannels);
-	for (int c = 0; c < run->nchannels; c++) {
-		int ret = channel_init(run, &run->channels[c], env, c);
-		if (ret) {
-			run->nchannels = c;
-			host_run_free(run);
-			return ret;
-		}
-	}
-	return 0;
+	run->memory = NULL;
+	int ret = plan->channels > 1 || plan->scratch_cells ? take_memory(run) : 0;
+	for (int c = 0; !ret && c < run->nchannels; c++)
+		channel_init(run, &run->channels[c], env, c);
+	return ret;
 }
 
 void host_run_free(struct host_run *run)
 {
-	for (int c = 0; c < run->nchannels; c++) {
-		free(run->channels[c].scratch);
-		free(run->channels[c].temp);
-	}
-	if (run->channels != &run->one)
-		free(run->channels);
+	free_list_give(&run->engine->spare, run->memory);
 }
 
 /* What a program of ours waits for is another matter: that one waits for somebody else. */

@@ -4,13 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/free_list.h"
 #include "base/log.h"
 #include "base/process.h"
+
+enum { KEPT_BYTES = 256 << 10 /* of jobs that have ended */ };
 
 struct corale_stream {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a job came, one ended, or the stream ends */
 	struct job *first, *last;
+	struct free_list spare; /* of jobs */
 	int busy, ending, has_thread;
 	int error; /* first one since the last synchronize */
 	pthread_t thread;
@@ -25,6 +29,7 @@ int corale_stream_create(corale_stream **out)
 		return log_error(CORALE_ENOMEM, -1, "no memory for a stream");
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
+	s->spare.most = KEPT_BYTES;
 	*out = s;
 	return 0;
 }
@@ -40,6 +45,7 @@ static void run_first(corale_stream *s)
 	int ret = job->run(job);
 	job->destroy(job);
 	pthread_mutex_lock(&s->lock);
+	free_list_give(&s->spare, job);
 	s->busy = 0;
 	s->error = s->error ? s->error : ret;
 	pthread_cond_broadcast(&s->changed);
@@ -57,6 +63,14 @@ static void *work(void *arg)
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
+}
+
+void *stream_take(corale_stream *s, size_t bytes)
+{
+	pthread_mutex_lock(&s->lock);
+	void *memory = free_list_take(&s->spare, bytes);
+	pthread_mutex_unlock(&s->lock);
+	return memory;
 }
 
 int stream_submit(corale_stream *s, struct job *job)
@@ -77,10 +91,11 @@ int stream_submit(corale_stream *s, struct job *job)
 			s->first = job;
 		s->last = job;
 		pthread_cond_broadcast(&s->changed);
+	} else {
+		job->destroy(job);
+		free_list_give(&s->spare, job);
 	}
 	pthread_mutex_unlock(&s->lock);
-	if (ret)
-		job->destroy(job);
 	return ret;
 }
 
@@ -161,5 +176,6 @@ void corale_stream_destroy(corale_stream *s)
 		pthread_join(s->thread, NULL);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
+	free_list_close(&s->spare);
 	free(s);
 }

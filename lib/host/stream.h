@@ -12,10 +12,14 @@ struct job {
 	int (*run)(struct job *job);
 	/* Of manual jobs: a step of it; 1 when it has ended, then run only returns its result. */
 	int (*poll)(struct job *job);
-	void (*destroy)(struct job *job);
+	void (*destroy)(struct job *job); /* but not of its memory */
 	int manual; /* only for the user's thread */
 	struct job *next;
 };
+
+/* Memory for a job of so many bytes, aligned for any type and a cache line, to be submitted: the stream has it back when the job has ended,
+ * and keeps it for later jobs. NULL: no memory; nothing is logged. */
+void *stream_take(struct corale_stream *stream, size_t bytes);
 
 /* Appends; the stream owns the job from now on, also on failure (CORALE_ENOMEM, CORALE_ESYSTEM). */
 int stream_submit(struct corale_stream *stream, struct job *job);

@@ -1,0 +1,33 @@
+/*
+ * Memory that is used again: blocks that were given back are kept for later ones of up to their size. So who takes and gives back the same
+ * sizes as before allocates nothing. By one thread at a time.
+ */
+#ifndef FREE_LIST_H
+#define FREE_LIST_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum { FREE_LIST_LINE = 64 };
+#define FREE_LIST_ROUND(bytes) (((bytes) + FREE_LIST_LINE - 1) / FREE_LIST_LINE * FREE_LIST_LINE)
+
+struct free_block;
+
+/* All zero but for most: an empty list. */
+struct free_list {
+	struct free_block *first; /* the smallest */
+	size_t most; /* bytes: while there are more, blocks that are given back are freed */
+	_Atomic size_t bytes; /* of all blocks, those that are taken included; any thread may read it */
+};
+
+/* The smallest kept block that suffices, else a new one in place of the smallest; aligned for any type and a cache line. NULL: no memory;
+ * nothing is logged. */
+void *free_list_take(struct free_list *list, size_t bytes);
+
+/* NULL is nothing. */
+void free_list_give(struct free_list *list, void *memory);
+
+/* Frees what is kept. */
+void free_list_close(struct free_list *list);
+
+#endif
