@@ -7,7 +7,7 @@
 #include "net/gpu_machine.h"
 #include "plan.h"
 #include "plan/choices.h"
-#include "plan/shape.h"
+#include "plan/launch.h"
 
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner)
@@ -54,14 +54,9 @@ static void print_launch(const char *memory, const struct plan_call *call, const
 			 const struct planner *planner, const struct plan *lowered)
 {
 	char text[256];
-	if (row) {
-		const struct plan_launch launch = plan_launch_of(row, planner->node, call);
-		struct plan_shape shape;
-		plan_shape(&launch, &shape);
-		plan_shape_print(&launch, &shape, text, sizeof text);
-	} else {
-		plan_shape_print_lowered(lowered, text, sizeof text);
-	}
+	const struct launch launch =
+	    row ? launch_of(row, planner->node, call) : (struct launch){ .plan = lowered };
+	launch_print(&launch, text, sizeof text);
 	printf("launch:     %s: %s\n", memory, text);
 }
 

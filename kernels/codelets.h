@@ -24,7 +24,7 @@
 #include "remote.h"
 #include "plan/lower.h"
 #include "plan/plan_eval.h"
-#include "plan/shape.h"
+#include "plan/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,18 +32,18 @@ extern "C" {
 
 enum {
 	CODELET_MAX_RANKS = LOWERED_MOST_RANKS,
-	CODELET_MAX_BLOCKS = SHAPE_MAX_BLOCKS, /* of one launch */
+	CODELET_MAX_BLOCKS = LAUNCH_MAX_BLOCKS, /* of one launch */
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
-	CODELET_LANES = SHAPE_LANES, /* of an edge at most */
-	CODELET_LINE = SHAPE_LINE,
+	CODELET_LANES = LAUNCH_LANES, /* of an edge at most */
+	CODELET_LINE = LAUNCH_LINE,
 	CODELET_NUMBER_BITS = 20, /* of a message's number in its epoch, where a flag has it beside that */
-	CODELET_LINE_DATA = SHAPE_LINE_DATA,
+	CODELET_LINE_DATA = LAUNCH_LINE_DATA,
 	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
 };
 
 enum {
-	CODELET_CREWS = SHAPE_CREWS, /* of a block in a broadcast, */
-	CODELET_LEAST_DEPTH = SHAPE_LEAST_DEPTH /* whose messages in flight a crew may be so few */
+	CODELET_CREWS = LAUNCH_CREWS, /* of a block in a broadcast, */
+	CODELET_LEAST_DEPTH = LAUNCH_LEAST_DEPTH /* whose messages in flight a crew may be so few */
 };
 
 /*
@@ -112,7 +112,7 @@ struct codelet_grant {
 
 enum {
 	CODELET_TARGET_SHIFT = 48,
-	CODELET_WHOLE_PIECE = SHAPE_WHOLE_PIECE /* bytes at a time of one message into a buffer */
+	CODELET_WHOLE_PIECE = LAUNCH_WHOLE_PIECE /* bytes at a time of one message into a buffer */
 };
 
 /* The first words of a window: set by whoever fails first. */
@@ -232,8 +232,8 @@ PLAN_FN uint64_t codelet_what_of_line(uint32_t what)
 enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
 	CODELET_THREADS = PLAN_CODELET_THREADS,
-	CODELET_LONG_THREADS = SHAPE_LONG_THREADS,
-	CODELET_WORK_THREADS = SHAPE_WORK_THREADS /* of jobs, at most */
+	CODELET_LONG_THREADS = LAUNCH_LONG_THREADS,
+	CODELET_WORK_THREADS = LAUNCH_WORK_THREADS /* of jobs, at most */
 };
 
 /* What a group's messages are. */
@@ -433,7 +433,7 @@ PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 /* Lanes that share a message: by its bytes alone, so that both ends agree. */
 PLAN_FN uint32_t codelet_lanes(const struct codelet_group *g, uint64_t bytes)
 {
-	uint64_t lanes = bytes / SHAPE_LANE_BYTES + 1, most = g->most_lanes;
+	uint64_t lanes = bytes / LAUNCH_LANE_BYTES + 1, most = g->most_lanes;
 	if (codelet_in_long_lines(g, bytes)) {
 		lanes = (codelet_line_slots(bytes) + CODELET_LANE_RINGS - 1) / CODELET_LANE_RINGS;
 		most = (g->rings + (uint32_t)CODELET_LANE_RINGS - 1) / CODELET_LANE_RINGS;
@@ -545,29 +545,25 @@ int codelets_load_lowered_packets(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
 /* near: at most CODELET_NEAR ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
-int codelets_near(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
-		  void *stream);
+int codelets_near(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
 /* The same for many packets: each thread takes turns. No root; folds are those of blocks. */
-int codelets_near_long(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
-		       void *stream);
-int codelets_near_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type,
-			   void *stream);
-int codelets_packets(const struct codelet_args *args, struct codelet_shape shape, int type, int folds,
-		     void *stream);
-int codelets_two_shot(const struct codelet_args *args, struct codelet_shape shape, int type, void *stream);
+int codelets_near_long(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
+int codelets_near_two_shot(const struct codelet_args *args, struct grid grid, int type, void *stream);
+int codelets_packets(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
+int codelets_two_shot(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* reduce_scatter; all_reduce, which has no blocks */
-int codelets_slots(const struct codelet_args *args, struct codelet_shape grid, int type, void *stream);
+int codelets_slots(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* all_reduce into registered memory */
-int codelets_runs(const struct codelet_args *args, struct codelet_shape grid, int type, void *stream);
+int codelets_runs(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* all_gather, all_to_all */
-int codelets_moves(const struct codelet_args *args, struct codelet_shape grid, void *stream);
+int codelets_moves(const struct codelet_args *args, struct grid grid, void *stream);
 /* broadcast */
-int codelets_dealt(const struct codelet_args *args, struct codelet_shape grid, void *stream);
+int codelets_dealt(const struct codelet_args *args, struct grid grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_edges(const struct codelet_edges *args, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);
 /* type: of jobs that are folds; -1: all are copies. Blocks of one warp are lean. */
-int codelets_work(const struct codelet_work *args, struct codelet_shape shape, int type, void *stream);
+int codelets_work(const struct codelet_work *args, struct grid grid, int type, void *stream);
 /* any plan; one whose counts are those of edges */
 int codelets_lowered(const struct codelet_lowered *args, int blocks, int type, void *stream);
 int codelets_lowered_edges(const struct codelet_lowered_edges *args, int blocks, void *stream);

@@ -352,11 +352,11 @@ int codelets_step(const codelet_step *args, void *stream)
 	return launch_behind((const void *)step, { 1, WARP }, 0, args, stream);
 }
 
-int codelets_work(const codelet_work *args, codelet_shape shape, int type, void *stream)
+int codelets_work(const codelet_work *args, struct grid grid, int type, void *stream)
 {
-	if (type < 0 && shape.threads == WARP)
-		return launch_behind((const void *)copying_lean, shape, args->tiles ? TILE_SHARED : WARP * RING_BYTES, args, stream);
-	return launch_behind((const void *)(type < 0 ? copying : rows[type]), shape, 0, args, stream);
+	if (type < 0 && grid.threads == WARP)
+		return launch_behind((const void *)copying_lean, grid, args->tiles ? TILE_SHARED : WARP * RING_BYTES, args, stream);
+	return launch_behind((const void *)(type < 0 ? copying : rows[type]), grid, 0, args, stream);
 }
 
 int codelets_load_copies(void)

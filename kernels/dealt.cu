@@ -199,7 +199,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void dealt_broadcast(const __gr
 		call_end(a, epoch);
 }
 
-int codelets_dealt(const codelet_args *args, codelet_shape grid, void *stream)
+int codelets_dealt(const codelet_args *args, struct grid grid, void *stream)
 {
 	return launch((const void *)dealt_broadcast, grid, args, stream);
 }

@@ -459,14 +459,14 @@ static const void *kernel_for(const codelet_edges *e)
 int codelets_edges(const codelet_edges *args, void *stream)
 {
 	const codelet_group *g = &args->group;
-	codelet_shape shape = { codelet_group_blocks(g), CODELET_THREADS };
+	struct grid grid = { codelet_group_blocks(g), CODELET_THREADS };
 	codelet_few few;
 	uint64_t bytes;
 	if (!are_few(args, &few, &bytes))
-		return launch(kernel_for(args), shape, args, stream);
-	for (shape.threads = 32; shape.threads < CODELET_THREADS && (uint64_t)shape.threads < codelet_lines(bytes) * 8;)
-		shape.threads *= 2;
-	return launch((const void *)few_lines, shape, &few, stream);
+		return launch(kernel_for(args), grid, args, stream);
+	for (grid.threads = 32; grid.threads < CODELET_THREADS && (uint64_t)grid.threads < codelet_lines(bytes) * 8;)
+		grid.threads *= 2;
+	return launch((const void *)few_lines, grid, &few, stream);
 }
 
 int codelets_load_edges(void)

@@ -35,14 +35,14 @@ static inline int load(const void *kernel)
  * first thing. Not behind codelets_follow: where the program destroyed the stream right after the call, such calls hung (H100, driver
  * 580.159; without programmatic launch they do not). args begin with codelet_args.
  */
-static inline int launch(const void *kernel, codelet_shape shape, const void *args, void *stream)
+static inline int launch(const void *kernel, struct grid grid, const void *args, void *stream)
 {
 	cudaLaunchAttribute attribute;
 	attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
 	attribute.val.programmaticStreamSerializationAllowed = 1;
 	cudaLaunchConfig_t config = {};
-	config.gridDim = dim3((unsigned)shape.blocks);
-	config.blockDim = dim3((unsigned)shape.threads);
+	config.gridDim = dim3((unsigned)grid.blocks);
+	config.blockDim = dim3((unsigned)grid.threads);
 	config.stream = (cudaStream_t)stream;
 	config.attrs = &attribute;
 	config.numAttrs = ((const codelet_args *)args)->follows ? 0 : 1;
@@ -51,10 +51,10 @@ static inline int launch(const void *kernel, codelet_shape shape, const void *ar
 }
 
 /* Without it, as a copy does: behind copies. shared: bytes a block. */
-static inline int launch_behind(const void *kernel, codelet_shape shape, int shared, const void *args, void *stream)
+static inline int launch_behind(const void *kernel, struct grid grid, int shared, const void *args, void *stream)
 {
 	void *arguments[] = { (void *)args };
-	return (int)cudaLaunchKernel(kernel, dim3((unsigned)shape.blocks), dim3((unsigned)shape.threads), arguments, (size_t)shared,
+	return (int)cudaLaunchKernel(kernel, dim3((unsigned)grid.blocks), dim3((unsigned)grid.threads), arguments, (size_t)shared,
 				     (cudaStream_t)stream);
 }
 

@@ -78,7 +78,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void block_moves(const __grid_c
 		call_end(a, epoch);
 }
 
-int codelets_moves(const codelet_args *args, codelet_shape grid, void *stream)
+int codelets_moves(const codelet_args *args, struct grid grid, void *stream)
 {
 	return launch((const void *)block_moves, grid, args, stream);
 }

@@ -388,23 +388,23 @@ static const near_row rows[CORALE_NUM_TYPES] = {
 static const kernel moves[2] = { near_moves<false>, near_moves<true> };
 static const kernel long_moves[2] = { near_long_moves<false>, near_long_moves<true> };
 
-int codelets_near(const codelet_args *args, codelet_shape shape, int type, int folding, void *stream)
+int codelets_near(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
 	const int each = args->send_block != 0;
 	kernel k = !folding ? moves[each] : each ? rows[type].scatter : rows[type].reduce[args->op == CORALE_SUM];
-	return launch((const void *)k, shape, args, stream);
+	return launch((const void *)k, grid, args, stream);
 }
 
-int codelets_near_long(const codelet_args *args, codelet_shape shape, int type, int folding, void *stream)
+int codelets_near_long(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
 	kernel k = folding ? rows[type].long_scatter : long_moves[args->send_block != 0];
-	return launch((const void *)k, shape, args, stream);
+	return launch((const void *)k, grid, args, stream);
 }
 
-int codelets_near_two_shot(const codelet_args *args, codelet_shape shape, int type, void *stream)
+int codelets_near_two_shot(const codelet_args *args, struct grid grid, int type, void *stream)
 {
 	kernel k = args->root >= 0 ? near_broadcast : rows[type].two_shot[args->op == CORALE_SUM][args->pieces > 1];
-	return launch((const void *)k, shape, args, stream);
+	return launch((const void *)k, grid, args, stream);
 }
 
 int codelets_load_near(void)

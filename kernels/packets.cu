@@ -271,15 +271,15 @@ int codelets_words(int type)
 	return in_words[type];
 }
 
-int codelets_packets(const codelet_args *args, codelet_shape shape, int type, int folding, void *stream)
+int codelets_packets(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
 	int odd = codelet_is_odd(args);
-	return launch((const void *)(folding ? folds[type].one_shot[odd] : copies[odd]), shape, args, stream);
+	return launch((const void *)(folding ? folds[type].one_shot[odd] : copies[odd]), grid, args, stream);
 }
 
-int codelets_two_shot(const codelet_args *args, codelet_shape shape, int type, void *stream)
+int codelets_two_shot(const codelet_args *args, struct grid grid, int type, void *stream)
 {
-	return launch((const void *)folds[type].two_shot[codelet_is_odd(args)], shape, args, stream);
+	return launch((const void *)folds[type].two_shot[codelet_is_odd(args)], grid, args, stream);
 }
 
 int codelets_load_packets(void)

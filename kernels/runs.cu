@@ -78,7 +78,7 @@ static const kernel rows[CORALE_NUM_TYPES] = {
 	long_runs<CORALE_FLOAT32>, long_runs<CORALE_FLOAT64>, long_runs<CORALE_FLOAT8_E4M3>, long_runs<CORALE_FLOAT8_E5M2>,
 };
 
-int codelets_runs(const codelet_args *args, codelet_shape grid, int type, void *stream)
+int codelets_runs(const codelet_args *args, struct grid grid, int type, void *stream)
 {
 	return launch((const void *)rows[type], grid, args, stream);
 }

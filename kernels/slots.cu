@@ -107,7 +107,7 @@ static const kernel rows[CORALE_NUM_TYPES] = {
 	slot_folds<CORALE_FLOAT32>, slot_folds<CORALE_FLOAT64>, slot_folds<CORALE_FLOAT8_E4M3>, slot_folds<CORALE_FLOAT8_E5M2>,
 };
 
-int codelets_slots(const codelet_args *args, codelet_shape grid, int type, void *stream)
+int codelets_slots(const codelet_args *args, struct grid grid, int type, void *stream)
 {
 	return launch((const void *)rows[type], grid, args, stream);
 }

@@ -153,19 +153,19 @@ static struct engine open_engine(void)
 
 /* ---- What is admitted --------------------------------------------------------------------------------------- */
 
-static struct engine_call reduction(const void *send, void *recv)
+static struct call reduction(const void *send, void *recv)
 {
-	return (struct engine_call){ .coll = CORALE_ALL_REDUCE,
-				     .type = CORALE_INT32,
-				     .op = CORALE_SUM,
-				     .send = send,
-				     .recv = recv,
-				     .bytes = BYTES };
+	return (struct call){ .record = { .coll = CORALE_ALL_REDUCE,
+					  .type = CORALE_INT32,
+					  .op = CORALE_SUM,
+					  .count = COUNT },
+			      .send = send,
+			      .recv = recv };
 }
 
 static int admit(struct engine *e, const void *send, void *recv, struct admission *out)
 {
-	const struct engine_call call = reduction(send, recv);
+	const struct call call = reduction(send, recv);
 	const int ret = engine_admit(e, &call, stream, out);
 	assert_int_equal(enqueued, 0);
 	return ret;
@@ -240,7 +240,7 @@ static void *order_in_capture(void *e)
 static void test_stream_per_thread(void **state)
 {
 	struct engine e = open_engine();
-	const struct engine_call call = reduction(NULL, NULL);
+	const struct call call = reduction(NULL, NULL);
 	struct admission got;
 	(void)state;
 	capture.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -283,15 +283,16 @@ static void test_order_of_threads(void **state)
 static const int32_t before[COUNT] = { 1, 2, 3, 4 }, result[COUNT] = { 5, 6, 7, 8 };
 
 /* As a kernel that writes its result, whether it fails or not. */
-static int launch_call(struct engine *e, const struct engine_call *call, cudaStream_t on)
+static int launch_call(struct engine *e, const struct call *call, const struct launch *launch,
+		       cudaStream_t on)
 {
 	memcpy(call->recv, result, BYTES);
 	return 0;
 }
 
-static int launch_messages(struct engine *e, const struct engine_message *m, int n, cudaStream_t on)
+static int launch_messages(struct engine *e, const struct call *m, int n, cudaStream_t on)
 {
-	memcpy(m->data, result, BYTES);
+	memcpy(m->recv, result, BYTES);
 	return 0;
 }
 
@@ -309,29 +310,28 @@ static void try_code(int code)
 	struct engine e = open_engine();
 	const size_t counts[RANKS] = { COUNT, 0 }, displs[RANKS] = { 0 };
 	int32_t memory[COUNT], other[COUNT] = { 0 };
-	struct engine_call call = reduction(other, memory);
+	struct call call = reduction(other, memory);
 	fails_with = code;
 	call.admission.plain = ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV;
 	memcpy(memory, before, BYTES);
-	expect(engine_stage_call(&e, &call, stream, launch_call), code, memory);
+	expect(engine_stage_call(&e, &call, NULL, stream, launch_call), code, memory);
 	call.send = memory; /* in place */
 	memcpy(memory, before, BYTES);
-	expect(engine_stage_call(&e, &call, stream, launch_call), code, memory);
-	call = (struct engine_call){ .admission.plain = ENGINE_PLAIN_RECV,
-				     .coll = CORALE_ALL_TO_ALL_V,
-				     .type = CORALE_INT32,
-				     .recv = memory,
-				     .send_counts = counts,
-				     .send_displs = displs,
-				     .recv_counts = counts,
-				     .recv_displs = displs };
+	expect(engine_stage_call(&e, &call, NULL, stream, launch_call), code, memory);
+	call = (struct call){ .admission.plain = ENGINE_PLAIN_RECV,
+			      .record = { .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32 },
+			      .recv = memory,
+			      .send_counts = counts,
+			      .send_displs = displs,
+			      .recv_counts = counts,
+			      .recv_displs = displs };
 	memcpy(memory, before, BYTES);
-	expect(engine_stage_call(&e, &call, stream, launch_call), code, memory);
-	const struct engine_message m = { .admission.plain = ENGINE_PLAIN_RECV,
-					  .data = memory,
-					  .bytes = BYTES,
-					  .type = CORALE_INT32,
-					  .peer = 1 };
+	expect(engine_stage_call(&e, &call, NULL, stream, launch_call), code, memory);
+	const struct call m = {
+		.admission.plain = ENGINE_PLAIN_RECV,
+		.record = { .coll = CORALE_RECV, .type = CORALE_INT32, .count = COUNT, .root = 1 },
+		.recv = memory
+	};
 	memcpy(memory, before, BYTES);
 	expect(engine_stage_messages(&e, &m, 1, stream, launch_messages), code, memory);
 }

@@ -110,7 +110,7 @@ static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char 
 	const struct call call = { .record.coll = c->coll,
 				   .record.count = c->bytes / corale_type_bytes(c->type),
 				   .record.type = c->type };
-	struct engine_call found = { 0 };
+	struct launch found;
 	if (choose_codelet(comm, c, text, bytes))
 		return;
 	if (gpu_plan(comm, &call, &found))

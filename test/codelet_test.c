@@ -436,17 +436,15 @@ static void test_plan_of_call(void **state)
 			assert_int_equal(plan.protocol, way ? way->protocol : PLAN_ANY_PROTOCOL);
 			if (!way || ranks == 1)
 				continue;
-			const struct plan_launch launch = plan_launch_of(way, &q.node, &call);
-			struct plan_shape shape;
-			plan_shape(&launch, &shape);
+			const struct launch launch = launch_of(way, &q.node, &call);
 			if (way->engine == PLAN_SM)
-				assert_int_equal(plan.channels, shape.grid.blocks);
-			assert_in_range(shape.grid.blocks, 1, 160);
-			assert_true(shape.piece * shape.pieces >=
+				assert_int_equal(plan.channels, launch.grid.blocks);
+			assert_in_range(launch.grid.blocks, 1, 160);
+			assert_true(launch.piece * launch.pieces >=
 				    (call.coll == CORALE_ALL_REDUCE && way->engine == PLAN_CE
-					 ? shape_copied_part(q.bytes, ranks)
+					 ? launch_copied_part(q.bytes, ranks)
 					 : q.bytes));
-			assert_true(plan_shape_to_peer(&launch, &shape) <= q.bytes);
+			assert_true(launch_to_peer(&launch) <= q.bytes);
 		}
 		topo_destroy(topo);
 	}

@@ -115,9 +115,9 @@ static struct remote remote(const struct engine *e, size_t *bytes)
 	return e->remote;
 }
 
-static void set_proxy(struct engine *e, struct proxy *proxy)
+static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of)
 {
-	(void)e, (void)proxy;
+	(void)e, (void)proxy, (void)place_of;
 }
 
 /* The transport's threads may still look at it. */
@@ -145,7 +145,7 @@ static int add_list(struct engine *e, struct lowered *lowered, int *list)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
 
-static int admit(struct engine *e, const struct engine_call *call, void *stream, struct admission *out)
+static int admit(struct engine *e, const struct call *call, void *stream, struct admission *out)
 {
 	const struct fake_stream *s = stream;
 	(void)call;
@@ -158,15 +158,16 @@ static void enqueue(struct fake_stream *stream)
 	atomic_fetch_add(&stream->calls, 1);
 }
 
-static int run(struct engine *e, const struct engine_call *call, void *stream)
+static int run(struct engine *e, const struct call *call, const struct launch *launch, void *stream)
 {
 	(void)e;
 	(void)call;
+	(void)launch;
 	enqueue(stream);
 	return 0;
 }
 
-static int run_messages(struct engine *e, const struct engine_message *messages, int n, void *stream)
+static int run_messages(struct engine *e, const struct call *messages, int n, void *stream)
 {
 	(void)e;
 	(void)messages;

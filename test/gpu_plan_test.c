@@ -61,9 +61,9 @@ static int make_calls(struct comm *comm)
 						.record.count = (size_t)1 << bits >> 2,
 						.record.type = CORALE_FLOAT32,
 						.record.root = i ? i - 1 : 0 };
-			struct engine_call call = { 0 };
-			assert_int_equal(gpu_plan(comm, &c, &call), 0);
-			narrow += call.narrow;
+			struct launch launch;
+			assert_int_equal(gpu_plan(comm, &c, &launch), 0);
+			narrow += launch.narrow;
 		}
 	return narrow;
 }

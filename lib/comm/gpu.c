@@ -1,7 +1,6 @@
 #include "gpu.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "health/diagnose.h"
 #include "execute.h"
@@ -35,53 +34,100 @@ static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_
 }
 
 /* What the call may use. Premultiplied inputs need a kernel, so scratch is of no use to copies of them. */
-static int memory_of(const struct comm *comm, const struct engine_call *call)
+static int memory_of(const struct comm *comm, const struct call *c)
 {
+	const struct record *r = &c->record;
 	int scratch = comm->size > 1 && comm->scratch != COMM_SCRATCH_NONE &&
-		      !(coll_folds(call->coll) && call->op == CORALE_NUM_OPS);
+		      !(coll_folds(r->coll) && r->op >= CORALE_NUM_OPS);
 	int memory = scratch ? PLAN_MEMORY_SCRATCH : 0;
-	if (call->target)
+	if (r->target)
 		memory |= PLAN_MEMORY_REGISTERED;
-	if (call->target && engine_cuda.is_exported(comm->gpu, call->target))
+	if (r->target && engine_cuda.is_exported(comm->gpu, r->target))
 		memory |= PLAN_MEMORY_EXPORTED;
 	return memory;
 }
 
-/* The row with a codelet that runs a call; NULL: none can. */
-static int find_row(struct comm *comm, const struct plan_call *key, const struct row **row)
+/* The first large call makes scratch. */
+static int make_scratch(struct comm *comm, const struct call *c, const struct row *row, struct plan_call *key)
 {
-	const struct choices *choices = plans_codelets(&comm->gpu_plans, comm->rank, key);
-	*row = choices ? choices_find(choices, key->bytes)->row : NULL;
-	return choices ? 0 : CORALE_ENOMEM;
+	if (!row || comm->size == 1 || comm->scratch != COMM_SCRATCH_OPEN ||
+	    !row_uses_scratch(row, &comm->node, key))
+		return 0;
+	const int ret = mem_scratch(comm, c);
+	key->memory = memory_of(comm, c);
+	return ret;
 }
 
-/* The row, and the target if that uses it. The first large call makes scratch. */
-static int choose(struct comm *comm, struct call *c, struct engine_call *call)
+/* Launches of rows with a codelet: by collective, words or lines and class of memory as their choices are. */
+static struct launch *launches_of(struct comm *comm, const struct plan_call *key,
+				  const struct choices *choices)
 {
-	const struct plan_node *node = &comm->node;
-	const struct row *row;
-	const int alone = comm->size == 1, shares = !alone && !comm->proxy;
-	call->target = shares ? target_of(comm, c, call->bytes) : 0;
-	if (call->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, call->target))
-		return CORALE_EINVAL;
-	struct plan_call key = { call->coll, call->bytes, plan_in_words(call->type),
-				 shares ? memory_of(comm, call) : 0 };
-	int ret = find_row(comm, &key, &row);
-	call->scratch = !ret && row && !alone && row_uses_scratch(row, node, &key);
-	if (call->scratch && comm->scratch == COMM_SCRATCH_OPEN) {
-		c->record.target = call->target;
-		ret = mem_scratch(comm, c);
-		key.memory = memory_of(comm, call);
-		ret = ret ? ret : find_row(comm, &key, &row);
-	}
-	if (ret)
+	struct launch **launches = &comm->launches[key->coll][key->words != 0][key->memory];
+	if (!*launches && !(*launches = calloc((size_t)choices->n, sizeof **launches)))
+		log_error(CORALE_ENOMEM, comm->rank, "no memory for launches of %s",
+			  corale_coll_name(key->coll));
+	return *launches;
+}
+
+/* The launch of a call by a row with a codelet, prepared by the first call like it, and anew where the last one had other bytes; NULL: no such row. */
+static int find_launch(struct comm *comm, const struct call *c, struct plan_call *key,
+		       const struct launch **out)
+{
+	const struct choices *choices = plans_codelets(&comm->gpu_plans, comm->rank, key);
+	const struct row_choice *choice = choices ? choices_find(choices, key->bytes) : NULL;
+	const int memory = key->memory;
+	int ret = choice ? make_scratch(comm, c, choice->row, key) : CORALE_ENOMEM;
+	*out = NULL;
+	if (ret || !choice->row)
 		return ret;
-	if (!row)
-		return gpu_plan(comm, c, call);
-	call->codelet = row->codelet;
-	if (!row_stores_direct(row, node, &key))
-		call->target = 0;
+	if (key->memory != memory) /* no scratch could be made */
+		return find_launch(comm, c, key, out);
+	struct launch *l = launches_of(comm, key, choices);
+	if (!l)
+		return CORALE_ENOMEM;
+	l += choice - choices->best;
+	if (!l->node || l->bytes != key->bytes)
+		*l = launch_of(choice->row, &comm->node, key);
+	*out = l;
 	return 0;
+}
+
+/* As find_launch, of any row; a persistent plan holds the launch of its last call. *own: for one that nothing holds. */
+static int find_any_launch(struct comm *comm, const struct call *c, struct plan_call *key, struct launch *own,
+			   const struct launch **out)
+{
+	struct shared_plan *held = c->plan;
+	if (held && held->launch.node && held->memory == key->memory) {
+		*out = &held->launch;
+		return 0;
+	}
+	int ret = find_launch(comm, c, key, out);
+	if (!ret && !*out) {
+		ret = gpu_plan(comm, c, own);
+		*out = own;
+	}
+	if (!ret && held) {
+		held->launch = **out;
+		held->memory = key->memory;
+	}
+	return ret;
+}
+
+/* Where the call may store directly, and its launch. */
+static int choose(struct comm *comm, struct call *c, struct launch *own, const struct launch **launch)
+{
+	const int shares = comm->size > 1 && !comm->proxy;
+	const uint64_t bytes = call_bytes(c);
+	c->record.target = shares ? target_of(comm, c, bytes) : 0;
+	if (c->record.target && comm->settings.check_memory &&
+	    engine_cuda.verify(comm->gpu, c->record.target))
+		return CORALE_EINVAL;
+	struct plan_call key = { c->record.coll, bytes, plan_in_words(c->record.type),
+				 shares ? memory_of(comm, c) : 0 };
+	const int ret = find_any_launch(comm, c, &key, own, launch);
+	if (!ret && !(*launch)->direct)
+		c->record.target = 0;
+	return ret;
 }
 
 /* What became of a call: where a part of it may be enqueued, peers wait for the rest, so an error ends the communicator. */
@@ -111,21 +157,22 @@ static void enqueued(struct comm *comm, int ret)
 		proxy_unexpect(comm->proxy, captured);
 }
 
-static int run_collective(struct comm *comm, const struct engine_call *call, void *stream)
+static int run_collective(struct comm *comm, const struct call *call, const struct launch *launch,
+			  void *stream)
 {
-	trace_begin(comm->trace, call->coll, call->codelet, call->bytes);
+	trace_begin(comm->trace, launch->coll, launch->codelet, launch->bytes);
 	expect(comm);
-	int ret = engine_cuda.run(comm->gpu, call, stream);
+	int ret = engine_cuda.run(comm->gpu, call, launch, stream);
 	enqueued(comm, ret);
 	trace_end(comm->trace);
 	return ret;
 }
 
-static int run_messages(struct comm *comm, const struct engine_message *messages, int n, void *stream)
+static int run_messages(struct comm *comm, const struct call *messages, int n, void *stream)
 {
 	uint64_t bytes = 0;
 	for (int i = 0; comm->trace && i < n; i++)
-		bytes += messages[i].bytes;
+		bytes += call_bytes(&messages[i]);
 	trace_begin(comm->trace, CORALE_SEND, CODELET_NONE, bytes);
 	expect(comm);
 	int ret = engine_cuda.run_messages(comm->gpu, messages, n, stream);
@@ -134,96 +181,70 @@ static int run_messages(struct comm *comm, const struct engine_message *messages
 	return ret;
 }
 
-static struct engine_call engine_call_of(const struct comm *comm, const struct call *c)
-{
-	return (struct engine_call){ .admission = c->admission,
-				     .coll = c->record.coll,
-				     .type = c->record.type,
-				     .op = op_kind(c->record.op),
-				     .send = c->send,
-				     .recv = c->recv,
-				     .bytes = coll_is_uneven(c->record.coll)
-						  ? 0
-						  : c->record.count * corale_type_bytes(c->record.type),
-				     .scalar = c->scalar,
-				     .root = c->record.root,
-				     .send_counts = c->send_counts,
-				     .send_displs = c->send_displs,
-				     .recv_counts = c->recv_counts,
-				     .recv_displs = c->recv_displs,
-				     .place_of = comm->place_of };
-}
-
 int gpu_admit(struct comm *comm, struct call *c, void *stream)
 {
 	if (atomic_load(&comm->left))
 		return gpu_remote_refuse(comm);
-	const struct engine_call call = engine_call_of(comm, c);
-	return ended(comm, c, engine_cuda.admit(comm->gpu, &call, stream, &c->admission));
+	return ended(comm, c, engine_cuda.admit(comm->gpu, c, stream, &c->admission));
 }
 
 static int submit_collective(struct comm *comm, const struct call *given, void *stream)
 {
 	struct call copy = *given, *c = &copy;
-	struct engine_call call = engine_call_of(comm, c);
-	int ret = choose(comm, c, &call);
+	struct launch own;
+	const struct launch *launch;
+	int ret = choose(comm, c, &own, &launch);
 	if (ret) /* the others have this call, and wait */
 		return ended(comm, c, ret == CORALE_EINVAL ? diagnose_end(comm, &c->record, ret) : ret);
-	c->record.target = call.target;
 	c->record.number = comm->number + 1;
-	call.number = recent_add(comm->recent, c, 1);
-	call.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
-	return ended(comm, c, run_collective(comm, &call, stream));
+	c->number = recent_add(comm->recent, c, 1);
+	c->record.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
+	return ended(comm, c, run_collective(comm, c, launch, stream));
 }
 
 /* A receive's: where its sender may store, if all of the buffer is registered. */
-static int find_target(const struct comm *comm, struct engine_message *m)
+static int find_target(const struct comm *comm, struct call *m)
 {
-	if (m->sending || !m->data)
+	if (m->record.coll != CORALE_RECV || !m->recv)
 		return 0;
-	m->target = engine_cuda.find(comm->gpu, m->data, m->bytes);
-	if (m->target && comm->settings.check_memory && engine_cuda.verify(comm->gpu, m->target))
-		return CORALE_EINVAL;
-	return 0;
+	m->record.target = engine_cuda.find(comm->gpu, m->recv, call_bytes(m));
+	return m->record.target && comm->settings.check_memory
+		   ? engine_cuda.verify(comm->gpu, m->record.target)
+		   : 0;
+}
+
+/* The calls as the engine takes them: of what a rank sends itself only the send, with the receive's buffer. */
+static int make_messages(const struct comm *comm, const struct call *calls, int n, uint32_t number,
+			 struct call *messages, int *used)
+{
+	int ret = 0;
+	for (int i = 0, r = 0; !ret && i < n; i++) {
+		struct call *m = &messages[*used];
+		const int own = calls[i].record.root == comm->rank;
+		if (own && calls[i].record.coll == CORALE_RECV)
+			continue;
+		*m = calls[i];
+		m->number = number;
+		if (own) {
+			r = execute_next_own(comm, calls, n, r, CORALE_RECV);
+			m->recv = calls[r].recv;
+			m->admission.plain |= calls[r++].admission.plain;
+		}
+		ret = find_target(comm, m);
+		*used += !own || (call_bytes(m) && m->recv != m->send);
+	}
+	return ret ? CORALE_EINVAL : 0;
 }
 
 static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	struct engine_message messages[ENGINE_MOST_GROUPED];
+	struct call messages[ENGINE_MOST_GROUPED];
 	int used = 0;
 	const uint32_t number = recent_add(comm->recent, calls, n);
-	for (int i = 0, r = 0; i < n; i++) {
-		const struct call *c = &calls[i];
-		struct engine_message *m = &messages[used];
-		uint64_t bytes = c->record.count * corale_type_bytes(c->record.type);
-		if (c->record.root != comm->rank) {
-			*m = (struct engine_message){ .admission = c->admission,
-						      .data = c->record.coll == CORALE_SEND
-								  ? (void *)(uintptr_t)c->send
-								  : c->recv,
-						      .bytes = bytes,
-						      .type = c->record.type,
-						      .peer = gpu_place_of(comm, c->record.root),
-						      .sending = c->record.coll == CORALE_SEND,
-						      .number = number };
-			int ret = find_target(comm, m);
-			if (ret)
-				return ret;
-			used++;
-		} else if (c->record.coll == CORALE_SEND) {
-			r = execute_next_own(comm, calls, n, r, CORALE_RECV);
-			*m = (struct engine_message){ .admission = c->admission,
-						      .data = calls[r].recv,
-						      .from = c->send,
-						      .bytes = bytes,
-						      .type = c->record.type,
-						      .peer = gpu_place_of(comm, c->record.root),
-						      .number = number };
-			m->admission.plain |= calls[r++].admission.plain;
-			used += bytes && messages[used].data != messages[used].from;
-		}
-	}
-	return used ? ended(comm, calls, run_messages(comm, messages, used, stream)) : 0;
+	const int ret = make_messages(comm, calls, n, number, messages, &used);
+	if (ret || !used)
+		return ret;
+	return ended(comm, calls, run_messages(comm, messages, used, stream));
 }
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)

@@ -89,6 +89,8 @@ int gpu_plans_open(struct comm *comm)
 void gpu_plans_close(struct comm *comm)
 {
 	plans_free(&comm->gpu_plans);
+	for (int i = 0; i < CORALE_NUM_COLLS * 2 * PLAN_MEMORY_CLASSES; i++)
+		free((&comm->launches[0][0][0])[i]);
 	plans_free(&comm->narrow_plans);
 	lanes_account_close(&comm->lanes);
 	lanes_account_close(&comm->narrow_lanes);
@@ -162,29 +164,30 @@ static int refuse(const struct comm *comm, const struct call *c)
 	    corale_coll_name(c->record.coll), comm->settings.pinned_memory);
 }
 
-int gpu_plan(struct comm *comm, const struct call *c, struct engine_call *call)
+int gpu_plan(struct comm *comm, const struct call *c, struct launch *launch)
 {
 	struct plans_entry *entry;
 	struct plans_list *list;
 	const struct plan_key key =
 	    planner_key(c->record.coll, c->record.count, c->record.type, c->record.op);
-	call->narrow = comm->proxy && key.size_class <= comm->gpu_plans.planner.small_class;
-	int ret = find_admitted(comm, call->narrow, c, &entry, &list);
+	int narrow = comm->proxy && key.size_class <= comm->gpu_plans.planner.small_class;
+	int ret = find_admitted(comm, narrow, c, &entry, &list);
 	if (!ret) {
-		call->narrow = !call->narrow;
-		ret = find_admitted(comm, call->narrow, c, &entry, &list);
+		narrow = !narrow;
+		ret = find_admitted(comm, narrow, c, &entry, &list);
 	}
 	ret = ret > 0 ? 0 : ret ? ret : refuse(comm, c);
 	if (!ret && !list->made)
-		ret = make_list(comm, &entry->plan, call->narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS,
+		ret = make_list(comm, &entry->plan, narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS,
 				c->record.root, list);
 	if (ret)
 		return ret;
-	call->codelet = CODELET_NONE;
-	call->plan = &entry->plan;
-	call->list = list->number;
-	call->messages = list->counted ? &list->messages : NULL;
-	call->target = 0;
-	call->scratch = 0;
+	*launch = (struct launch){ .node = &comm->node,
+				   .coll = c->record.coll,
+				   .bytes = call_bytes(c),
+				   .plan = &entry->plan,
+				   .list = list->number,
+				   .narrow = narrow,
+				   .messages = list->counted ? &list->messages : NULL };
 	return 0;
 }

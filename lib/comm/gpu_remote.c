@@ -73,7 +73,7 @@ static int start_proxy(struct comm *comm)
 	memcpy(params.rails, comm->rails, sizeof params.rails);
 	params.remote = engine_cuda.remote(comm->gpu, &params.bytes);
 	int ret = proxy_open(&params, &comm->proxy);
-	engine_cuda.set_proxy(comm->gpu, comm->proxy);
+	engine_cuda.set_proxy(comm->gpu, comm->proxy, comm->place_of);
 	return ret;
 }
 

@@ -323,10 +323,12 @@ int mem_scratch(struct comm *comm, const struct call *for_call)
 		ret = agree_shared(comm, mine, made, lacks ? 0 : bytes, &region);
 	}
 	comm->scratch = region == MEM_NO_REGION ? COMM_SCRATCH_NONE : COMM_SCRATCH_MADE;
-	if (region != MEM_NO_REGION)
+	if (region != MEM_NO_REGION) {
 		engine_cuda.keep_scratch(comm->gpu, made, region);
-	else
+		engine_cuda.describe(comm->gpu, &comm->node);
+	} else {
 		release(comm, made, 0);
+	}
 	return ret;
 }
 

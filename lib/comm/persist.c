@@ -26,7 +26,7 @@ static int check_plannable(struct comm *comm, struct call *call)
 	return coll_check_shape(comm, call);
 }
 
-/* The only rank of a communicator needs none, and GPUs look up what runs a call faster than a plan could say it; but calls are checked here, once. */
+/* The only rank of a communicator needs none, and on GPUs the first call finds the launch that the plan holds; but calls are checked here, once. */
 static int make_shared(struct comm *comm, const struct call *call, struct shared_plan **out)
 {
 	char error[256];

@@ -16,8 +16,8 @@
 
 #include "host/call.h"
 #include "kernels/remote.h"
+#include "plan/launch.h"
 #include "plan/lower.h"
-#include "plan/row.h"
 
 enum {
 	ENGINE_UUID_BYTES = 16,
@@ -49,43 +49,6 @@ struct proxy;
 /* A rank of another node is named by its place among those, plus the ranks of this node. */
 
 enum { ENGINE_PLAIN_SEND = 1, ENGINE_PLAIN_RECV = 2 };
-
-/* A call as the kernels see it: offsets and sizes in bytes. */
-struct engine_call {
-	struct admission admission;
-	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered: */
-	const struct plan *plan;
-	int list; /* the number that add_list gave */
-	int narrow; /* its messages between nodes go by the lanes of narrow plans */
-	const struct lowered_messages *messages; /* NULL: they go through slots */
-	corale_coll coll;
-	corale_type type;
-	int op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
-	const void *send;
-	void *recv;
-	uint64_t bytes; /* of a block or vector */
-	uint64_t scalar; /* of a premultiplied sum: this rank's, the element's bits in the low bytes */
-	int scratch; /* through scratch, where there is any */
-	uint64_t signature;
-	uint32_t number; /* the caller's, for what fails */
-	uint64_t target; /* where peers may store directly: find's answer, the same on all ranks; or 0 */
-	int root; /* of a broadcast */
-	const size_t *send_counts, *send_displs, *recv_counts,
-	    *recv_displs; /* all_to_all_v, in elements, by rank among all; else NULL */
-	const int *place_of; /* of each rank; NULL: all are of this node */
-};
-
-/* One send or receive of a group, or a copy within the rank (from is set). */
-struct engine_message {
-	struct admission admission; /* of what is sent or copied, and of what receives */
-	void *data;
-	const void *from;
-	uint64_t bytes;
-	corale_type type; /* of its elements: equal on both ends */
-	int peer, sending;
-	uint32_t number; /* the caller's, for what fails */
-	uint64_t target; /* of a receive: where the peer may store directly: find's answer; or 0 */
-};
 
 /* The first failure on this GPU. */
 struct engine_failure {
@@ -162,8 +125,8 @@ struct engine_ops {
 	/* Pinned memory of the messages to and from ranks of other nodes, and its bytes (NULL: not asked): for the proxy, which uses it until close. */
 	struct remote (*remote)(const struct engine *engine, size_t *bytes);
 
-	/* Before the first call: the proxy of which calls open lanes. */
-	void (*set_proxy)(struct engine *engine, struct proxy *proxy);
+	/* Before the first call over nodes: the proxy of which calls open lanes, and each rank's place, which stay the caller's. */
+	void (*set_proxy)(struct engine *engine, struct proxy *proxy, const int *place_of);
 
 	/* That memory is never freed: something outside may still store there. */
 	void (*keep_remote)(struct engine *engine);
@@ -178,19 +141,18 @@ struct engine_ops {
 	/* Before a call is enqueued, or any call of its group: whether its buffers and its stream (NULL: the default stream) can be used.
 	 * A send has no receive buffer, a receive no send buffer. Enqueues nothing, leaves a capture whole, never blocks. CORALE_EINVAL
 	 * (memory of another GPU), CORALE_ENOTSUP (the stream takes no call now, or none of ordinary host memory), CORALE_EDEVICE. */
-	int (*admit)(struct engine *engine, const struct engine_call *call, void *stream,
-		     struct admission *out);
+	int (*admit)(struct engine *engine, const struct call *call, void *stream, struct admission *out);
 
-	/* Enqueues one collective that was admitted. Never blocks, but waits for room when very many calls are
+	/* Enqueues one collective that was admitted, by a launch of its row, type and bytes. Never blocks, but waits for room when very many calls are
 	 * queued; ordinary host memory makes it wait for the stream. CORALE_ECOMM (it has failed before), CORALE_EDEVICE. */
-	int (*run)(struct engine *engine, const struct engine_call *call, void *stream);
+	int (*run)(struct engine *engine, const struct call *call, const struct launch *launch, void *stream);
 
 	/* Whether the last call was captured into a graph. */
 	int (*captures)(const struct engine *engine);
 
-	/* Enqueues sends, receives and copies that start together, in one capture or none. As run. */
-	int (*run_messages)(struct engine *engine, const struct engine_message *messages, int n,
-			    void *stream);
+	/* Enqueues sends and receives that start together, in one capture or none. What a rank sends itself is one call, a send that has the
+	 * receive's buffer too. As run. */
+	int (*run_messages)(struct engine *engine, const struct call *messages, int n, void *stream);
 
 	/* What one stream has been given so far comes before what another one is given from now on. Never blocks. CORALE_EDEVICE. */
 	int (*join)(struct engine *engine, void *before, void *after);
@@ -199,7 +161,7 @@ struct engine_ops {
 	int (*failure)(const struct engine *engine, struct engine_failure *out);
 
 	/* The last note of a kernel that waits for a rank of this node, 0: none: it changes at least every 50 ms while one has waited longer than
-	 * some 50 ms, and its high 32 bits are engine_call.number of that one's call. Reads host memory only; any thread; never blocks. */
+	 * some 50 ms, and its high 32 bits are call.number of that one's call. Reads host memory only; any thread; never blocks. */
 	uint64_t (*waits)(const struct engine *engine, int rank);
 
 	/* 0, or CORALE_EDEVICE (logged) if the GPU's context is lost, in which nothing will run any more. Any thread. */

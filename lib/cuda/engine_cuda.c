@@ -27,9 +27,24 @@ static struct remote remote(const struct engine *e, size_t *bytes)
 	return e->remote.remote;
 }
 
-static void set_proxy(struct engine *e, struct proxy *proxy)
+static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of)
 {
 	e->lanes.proxy = proxy;
+	e->place_of = place_of;
+}
+
+static void describe(const struct engine *e, struct plan_node *node)
+{
+	const struct plan_node *own = &e->limits;
+	node->rates = own->rates;
+	node->ranks = own->ranks;
+	node->max_blocks = own->max_blocks;
+	node->resident = own->resident;
+	node->words_only = own->words_only;
+	node->words_bytes = own->words_bytes;
+	node->lines_bytes = own->lines_bytes;
+	node->slots_bytes = own->slots_bytes;
+	node->scratch_bytes = own->scratch_bytes;
 }
 
 static void keep_remote(struct engine *e)
@@ -118,21 +133,22 @@ static int refuse(const struct engine *e)
 			 "another rank has destroyed the communicator: no further collective can end");
 }
 
-static int admit(struct engine *e, const struct engine_call *call, void *stream, struct admission *out)
+static int admit(struct engine *e, const struct call *call, void *stream, struct admission *out)
 {
 	int entered = enter(e), ret = engine_admit(e, call, stream, out);
 	leave(e, entered);
 	return ret;
 }
 
-static int run(struct engine *e, const struct engine_call *call, void *stream)
+static int run(struct engine *e, const struct call *call, const struct launch *launch, void *stream)
 {
-	int entered = begin_call(e), ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, stream);
+	int entered = begin_call(e),
+	    ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream);
 	end_call(e, entered);
 	return ret;
 }
 
-static int run_messages(struct engine *e, const struct engine_message *messages, int n, void *stream)
+static int run_messages(struct engine *e, const struct call *messages, int n, void *stream)
 {
 	int entered = begin_call(e), ret = engine_run_messages(e, messages, n, stream);
 	end_call(e, entered);
@@ -310,7 +326,7 @@ const struct engine_ops engine_cuda = {
 	.window_fd = window_fd,
 	.share_limits = engine_share_limits,
 	.connect = connect,
-	.describe = engine_describe,
+	.describe = describe,
 	.remote = remote,
 	.set_proxy = set_proxy,
 	.keep_remote = keep_remote,

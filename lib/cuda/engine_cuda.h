@@ -75,6 +75,9 @@ struct engine_words {
 	uint64_t told; /* what peers' windows get as struct codelet_control */
 };
 
+/* Where a launch's packets or messages lie. */
+enum engine_area { AREA_WORDS, AREA_LINES, AREA_SLOTS, AREA_SCRATCH, ENGINE_AREAS };
+
 struct engine {
 	struct cuda_driver driver;
 	CUcontext context; /* for threads in which another GPU is current */
@@ -83,12 +86,11 @@ struct engine {
 	int rank, ranks, ordinal; /* among the ranks of this node */
 	int world_rank, world_ranks; /* among all; in messages */
 	int processors; /* of its GPU */
-	int max_blocks; /* of a launch */
-	int resident; /* blocks that run at a time for sure */
+	struct plan_node limits; /* what the choice of a row and launches need to know of this engine */
+	struct codelet_args args[ENGINE_AREAS]; /* of all launches: a call sets the rest */
+	const int *place_of; /* of each rank among all; NULL: all are of this node */
 	struct engine_identity identity;
 	char gpu[ENGINE_NAME_BYTES];
-	const struct rates *rates; /* of all ranks' GPUs */
-	int words_only; /* a link tears lines, or a setting says so: the same on all ranks */
 	struct codelet_layout layout;
 	CUdeviceptr base; /* of the addresses for all windows */
 	size_t stride; /* bytes of one window in them; 0: nothing is reserved */
@@ -131,6 +133,17 @@ struct engine {
 	cudaEvent_t copied; /* of a communicator of one rank: after its last eager copy */
 };
 
+/* Of messages: it sends to another rank; it receives from one; the rest are copies within the rank, with both buffers. */
+static inline int engine_sends(const struct call *c)
+{
+	return !c->recv && c->record.coll == CORALE_SEND;
+}
+
+static inline int engine_receives(const struct call *c)
+{
+	return c->record.coll == CORALE_RECV;
+}
+
 /* The code of the first failure of a kernel; 0: none. */
 static inline int engine_failed(const struct engine *engine)
 {
@@ -162,34 +175,13 @@ static inline uint32_t engine_take_follows(struct engine *e)
 }
 
 /* What all kernels need of the engine, for the next launch. */
-static inline struct codelet_args engine_args(struct engine *e)
+static inline struct codelet_args engine_args(struct engine *e, enum engine_area area)
 {
-	unsigned char *alone = (unsigned char *)e->state + offsetof(struct codelet_state, alone);
-	return (struct codelet_args){ .windows = e->stride ? (unsigned char *)e->base : alone,
-				      .stride = (uint32_t)e->stride,
-				      .state = e->state,
-				      .launch = engine_next_launch(e),
-				      .counted = !e->last_captures,
-				      .follows = engine_take_follows(e),
-				      .headers = (uint32_t)e->layout.headers,
-				      .flags = (uint32_t)e->layout.flags,
-				      .acks = (uint32_t)e->layout.acks,
-				      .rank = e->rank,
-				      .ranks = e->ranks };
-}
-
-/* What shapes and the choice of a row need to know of it. */
-static inline void engine_describe(const struct engine *e, struct plan_node *node)
-{
-	node->rates = e->rates;
-	node->ranks = e->ranks;
-	node->max_blocks = e->max_blocks;
-	node->resident = e->resident;
-	node->words_only = e->words_only;
-	node->words_bytes = e->layout.words_bytes;
-	node->lines_bytes = e->layout.lines_bytes;
-	node->slots_bytes = e->layout.slots_bytes;
-	node->scratch_bytes = 2 * e->scratch_chunk; /* 0: none */
+	struct codelet_args a = e->args[area];
+	a.launch = engine_next_launch(e);
+	a.counted = !e->last_captures;
+	a.follows = engine_take_follows(e);
+	return a;
 }
 
 /* ---- engine_cuda_check.c */
@@ -265,26 +257,25 @@ void engine_silence(struct engine *engine, int code);
 
 /* ---- engine_cuda_run.c */
 
-int engine_run(struct engine *engine, const struct engine_call *call, void *stream);
-int engine_run_messages(struct engine *engine, const struct engine_message *messages, int n, void *stream);
+int engine_run(struct engine *engine, const struct call *call, const struct launch *launch, void *stream);
+int engine_run_messages(struct engine *engine, const struct call *messages, int n, void *stream);
 
 /* ---- engine_cuda_alone.c: of one rank: no kernel, but for premultiplied sums */
 
-int engine_is_alone(const struct engine *engine, const struct engine_call *call);
+int engine_is_alone(const struct engine *engine, const struct call *call);
 /* 1 if nothing is to be enqueued either: it is in place, or empty. */
-int engine_alone_is_done(const struct engine_call *call);
-int engine_run_alone(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
-int engine_send_alone(struct engine *engine, const struct engine_message *messages, int n,
-		      cudaStream_t stream);
+int engine_alone_is_done(const struct call *call);
+int engine_run_alone(struct engine *engine, const struct call *call, cudaStream_t stream);
+int engine_send_alone(struct engine *engine, const struct call *messages, int n, cudaStream_t stream);
 
-/* ---- engine_cuda_shape.c: what decides the launch of a call; then its shape, which a line at TRACE tells as corale-plan prints it */
+/* ---- engine_cuda_launch.c: the arguments of all launches, once the windows are there; and a line at TRACE that tells of one, as corale-plan prints it */
 
-struct plan_launch engine_launch_of(const struct engine_call *call, const struct plan_node *node);
-void engine_shape(const struct engine *engine, const struct plan_launch *launch, struct plan_shape *shape);
-
-/* The same line of a lowered plan; of an all_to_all_v, whose edges are ready. */
-void engine_tell_lowered(const struct engine *engine, const struct engine_call *call);
-void engine_tell_edges(const struct engine *engine, const struct engine_call *call);
+void engine_make_args(struct engine *engine);
+/* Bytes of scratch that each other rank has for each of its two buffers. */
+void engine_use_scratch(struct engine *engine, int region, size_t chunk);
+void engine_tell(const struct engine *engine, const struct launch *launch);
+/* The same of an all_to_all_v, whose edges are ready. */
+void engine_tell_edges(const struct engine *engine, const struct call *call);
 
 /* ---- engine_cuda_lowered.c: calls by any plan */
 
@@ -292,8 +283,8 @@ int engine_open_lists(struct engine *engine);
 void engine_close_lists(struct engine *engine);
 int engine_add_list(struct engine *engine, struct lowered *list, int *index);
 /* args: what all kernels have. */
-int engine_run_lowered(struct engine *engine, const struct engine_call *call, const struct codelet_args *args,
-		       cudaStream_t stream);
+int engine_run_lowered(struct engine *engine, const struct call *call, const struct launch *launch,
+		       const struct codelet_args *args, cudaStream_t stream);
 
 /* ---- engine_cuda_remote.c: messages between nodes */
 
@@ -311,26 +302,28 @@ int engine_open_edges(struct engine *engine);
 
 /* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
 
-typedef int engine_launch_call(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
-typedef int engine_launch_messages(struct engine *engine, const struct engine_message *messages, int n,
+typedef int engine_launch_call(struct engine *engine, const struct call *call, const struct launch *launch,
+			       cudaStream_t stream);
+typedef int engine_launch_messages(struct engine *engine, const struct call *messages, int n,
 				   cudaStream_t stream);
 
 /* Runs a call by memory of the GPU that stands in for its ordinary host memory. May wait for the stream; has waited for the
  * call's end where it received into such memory, which is as it was if the call has failed. */
-int engine_stage_call(struct engine *engine, const struct engine_call *call, cudaStream_t stream,
-		      engine_launch_call *launch);
-int engine_stage_messages(struct engine *engine, const struct engine_message *messages, int n,
-			  cudaStream_t stream, engine_launch_messages *launch);
+int engine_stage_call(struct engine *engine, const struct call *call, const struct launch *launch,
+		      cudaStream_t stream, engine_launch_call *run);
+int engine_stage_messages(struct engine *engine, const struct call *messages, int n, cudaStream_t stream,
+			  engine_launch_messages *launch);
 
 /* ---- engine_cuda_copy.c: calls whose data copy engines move */
 
-int engine_run_copies(struct engine *engine, const struct engine_call *call, cudaStream_t stream);
+int engine_run_copies(struct engine *engine, const struct call *call, const struct launch *launch,
+		      cudaStream_t stream);
 size_t engine_scratch_bytes(const struct engine *engine);
 void engine_keep_scratch(struct engine *engine, void *memory, int region);
 
 /* ---- engine_cuda_admit.c */
 
-int engine_admit(struct engine *engine, const struct engine_call *call, void *stream, struct admission *out);
+int engine_admit(struct engine *engine, const struct call *call, void *stream, struct admission *out);
 
 /* ---- engine_cuda_order.c: before each call, that it comes after the last one */
 

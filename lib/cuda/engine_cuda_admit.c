@@ -4,16 +4,15 @@
 #include "base/collectives.h"
 #include "base/log.h"
 
-static int refuse(const struct engine *e, const struct engine_call *c, const char *why)
+static int refuse(const struct engine *e, const struct call *c, const char *why)
 {
-	return log_error(CORALE_ENOTSUP, e->world_rank, "%s: %s", corale_coll_name(c->coll), why);
+	return log_error(CORALE_ENOTSUP, e->world_rank, "%s: %s", corale_coll_name(c->record.coll), why);
 }
 
 /* ---- Streams -------------------------------------------------------------------------------------------- */
 
 /* Asking leaves a capture whole; enqueueing in these cases would not. */
-static int find_capture(const struct engine *e, const struct engine_call *c, cudaStream_t stream,
-			uint64_t *capture)
+static int find_capture(const struct engine *e, const struct call *c, cudaStream_t stream, uint64_t *capture)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	cuuint64_t found = 0;
@@ -33,7 +32,7 @@ static int find_capture(const struct engine *e, const struct engine_call *c, cud
 }
 
 /* The last call's stream must be one that this thread can name. */
-static int check_last(const struct engine *e, const struct engine_call *c, uint64_t capture)
+static int check_last(const struct engine *e, const struct call *c, uint64_t capture)
 {
 	const struct engine_last *last = &e->last_captured;
 	unsigned long long id;
@@ -86,11 +85,12 @@ static int find_plain(const struct engine *e, const void *memory, int bit, int *
 }
 
 /* Of the buffers that the call uses. */
-static int find_all_plain(const struct engine *e, const struct engine_call *c, int *plain)
+static int find_all_plain(const struct engine *e, const struct call *c, int *plain)
 {
-	const int is_root = c->root == e->world_rank, reads = is_root || !coll_table[c->coll].root_sends,
-		  writes = is_root || !coll_table[c->coll].root_receives;
-	if ((!c->bytes && !c->send_counts) || (engine_is_alone(e, c) && engine_alone_is_done(c)))
+	const int is_root = c->record.root == e->world_rank,
+		  reads = is_root || !coll_table[c->record.coll].root_sends,
+		  writes = is_root || !coll_table[c->record.coll].root_receives;
+	if ((!call_bytes(c) && !c->send_counts) || (engine_is_alone(e, c) && engine_alone_is_done(c)))
 		return 0;
 	int ret = reads ? find_plain(e, c->send, ENGINE_PLAIN_SEND, plain) : 0;
 	if (ret || !writes)
@@ -101,7 +101,7 @@ static int find_all_plain(const struct engine *e, const struct engine_call *c, i
 	return 0;
 }
 
-int engine_admit(struct engine *e, const struct engine_call *c, void *stream, struct admission *out)
+int engine_admit(struct engine *e, const struct call *c, void *stream, struct admission *out)
 {
 	*out = (struct admission){ 0 };
 	int ret = find_capture(e, c, stream, &out->capture);

@@ -3,9 +3,9 @@
 
 #include "base/collectives.h"
 
-int engine_is_alone(const struct engine *e, const struct engine_call *c)
+int engine_is_alone(const struct engine *e, const struct call *c)
 {
-	const int premultiplied = coll_folds(c->coll) && c->op == CORALE_NUM_OPS;
+	const int premultiplied = coll_folds(c->record.coll) && c->record.op >= CORALE_NUM_OPS;
 	return e->world_ranks == 1 && !premultiplied;
 }
 
@@ -16,10 +16,10 @@ struct own {
 	size_t bytes;
 };
 
-static struct own own_of(const struct engine_call *c)
+static struct own own_of(const struct call *c)
 {
-	struct own o = { c->send, c->recv, c->bytes };
-	const size_t element = corale_type_bytes(c->type);
+	struct own o = { c->send, c->recv, call_bytes(c) };
+	const size_t element = corale_type_bytes(c->record.type);
 	if (!c->send_counts)
 		return o;
 	o.bytes = c->send_counts[0] * element;
@@ -50,22 +50,22 @@ static int mark(struct engine *e, cudaStream_t stream)
 				: engine_check(e, cudaEventRecord(e->copied, stream), "recording an event");
 }
 
-int engine_alone_is_done(const struct engine_call *c)
+int engine_alone_is_done(const struct call *c)
 {
 	return is_nothing(own_of(c));
 }
 
-int engine_run_alone(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+int engine_run_alone(struct engine *e, const struct call *c, cudaStream_t stream)
 {
 	const struct own o = own_of(c);
 	int ret = copy(e, o, stream);
 	return ret || is_nothing(o) ? ret : mark(e, stream);
 }
 
-int engine_send_alone(struct engine *e, const struct engine_message *m, int n, cudaStream_t stream)
+int engine_send_alone(struct engine *e, const struct call *m, int n, cudaStream_t stream)
 {
 	int ret = 0;
 	for (int i = 0; !ret && i < n; i++)
-		ret = copy(e, (struct own){ m[i].from, m[i].data, m[i].bytes }, stream);
+		ret = copy(e, own_of(&m[i]), stream);
 	return ret ? ret : mark(e, stream);
 }

@@ -12,6 +12,7 @@
 
 #include "corale.h"
 #include "base/log.h"
+#include "base/status.h"
 
 enum { FEW_FOLDING = 12 /* blocks: fewer are not faster than a link */ };
 enum {
@@ -19,7 +20,7 @@ enum {
 	LAST_PIECES = 8
 }; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it */
 
-_Static_assert((int)COPY_JOBS / 2 == (int)SHAPE_MOST_CHUNKS,
+_Static_assert((int)COPY_JOBS / 2 == (int)LAUNCH_MOST_CHUNKS,
 	       "a job for each chunk of a round, and for its last smaller ones");
 
 /* ---- What is enqueued ------------------------------------------------------------------------------------ */
@@ -44,13 +45,13 @@ void copy_step(struct copies *k, const struct codelet_step *given, cudaStream_t 
 		keep(k, codelets_step(&step, stream));
 }
 
-static void launch_work(struct copies *k, struct codelet_work *work, struct codelet_shape shape, int type,
+static void launch_work(struct copies *k, struct codelet_work *work, struct grid grid, int type,
 			cudaStream_t stream)
 {
 	work->args.launch = engine_next_launch(k->e);
-	engine_count(k->e, shape.blocks);
+	engine_count(k->e, grid.blocks);
 	if (!k->error)
-		keep(k, codelets_work(work, shape, type, stream));
+		keep(k, codelets_work(work, grid, type, stream));
 }
 
 void copy_barrier(struct copies *k, int last)
@@ -90,7 +91,8 @@ static int is_odd(const struct codelet_job *job)
 
 int copy_fold_lead(const struct copies *k)
 {
-	int blocks = shape_folds(&k->node, 0).blocks, lead = k->e->ranks * blocks / SHAPE_FOLDING_BLOCKS;
+	int blocks = launch_folds(k->launch->node, 0).blocks,
+	    lead = k->e->ranks * blocks / LAUNCH_FOLDING_BLOCKS;
 	return blocks < FEW_FOLDING ? 0 : lead < 2 ? 2 : lead;
 }
 
@@ -98,10 +100,10 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
-	struct codelet_shape shape = shape_own(&k->node, times, is_odd(work.job));
+	const struct grid grid = launch_own(k->launch->node, times, is_odd(work.job));
 	copy_order(k, k->stream, k->beside);
 	if (bytes && to != from)
-		launch_work(k, &work, shape, -1, k->beside);
+		launch_work(k, &work, grid, -1, k->beside);
 }
 
 void copy_wait_own(struct copies *k)
@@ -138,12 +140,13 @@ static void launch_some(struct copies *k, int last)
 	int n = next_jobs(k), folds = is_fold(job), odd = 0;
 	for (int i = 0; i < n; i++)
 		odd |= is_odd(&job[i]);
-	struct codelet_shape shape = folds ? shape_folds(&k->node, odd) : shape_taken(&k->node, odd);
+	const struct grid grid =
+	    folds ? launch_folds(k->launch->node, odd) : launch_taken(k->launch->node, odd);
 	k->launched += n;
 	work.jobs = (uint32_t)n;
 	work.last = (uint32_t)(last && k->launched == k->jobs);
 	memcpy(work.job, job, (size_t)n * sizeof(*work.job));
-	launch_work(k, &work, shape, folds ? (int)k->call->type : -1, k->work);
+	launch_work(k, &work, grid, folds ? (int)k->call->record.type : -1, k->work);
 }
 
 /* Whether all that the first n jobs wait for is enqueued. */
@@ -201,12 +204,13 @@ void copy_end(struct copies *k)
 
 unsigned char *copy_target(const struct copies *k, int rank)
 {
-	return engine_region_of(k->e, k->call->target)->peers[rank] + engine_offset_of(k->call->target);
+	return engine_region_of(k->e, k->call->record.target)->peers[rank] +
+	       engine_offset_of(k->call->record.target);
 }
 
 uint64_t copy_scratch_bytes(const struct copies *k, int buffers)
 {
-	return shape_scratch_part(k->node.scratch_bytes, buffers);
+	return launch_scratch_part(k->launch->node->scratch_bytes, buffers);
 }
 
 unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, int b, int buffers)
@@ -261,13 +265,13 @@ struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_pie
 
 void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 {
-	const uint64_t all = k->call->bytes;
+	const uint64_t all = k->launch->bytes;
 	uint64_t at = 0;
 	for (uint32_t n = 1; n == 1 || at < all; n++) {
-		struct copy_piece round = copy_round_beside(at, all, k->shape.piece, n);
+		struct copy_piece round = copy_round_beside(at, all, k->launch->piece, n);
 		at += round.bytes;
 		add(k, round);
-		k->job[k->jobs - 1].done = k->shape.pieces > 1 ? n : 0;
+		k->job[k->jobs - 1].done = k->launch->pieces > 1 ? n : 0;
 		copy_start_work(k, at == all);
 		if (n > 2) /* what came there before has been taken out */
 			copy_wait_job(k, n - 2, k->stream);
@@ -281,21 +285,20 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 
 /* ---- The call -------------------------------------------------------------------------------------------- */
 
-int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_t stream)
+int engine_run_copies(struct engine *e, const struct call *c, const struct launch *launch,
+		      cudaStream_t stream)
 {
-	struct copies k = { .e = e, .call = c, .stream = stream };
-	k.barrier.args = engine_args(e);
-	k.barrier.args.signature = c->signature;
+	struct copies k = { .e = e, .call = c, .launch = launch, .stream = stream };
+	k.barrier.args = engine_args(e, AREA_SLOTS);
+	k.barrier.args.signature = c->record.signature;
 	k.barrier.args.number = c->number;
-	k.barrier.args.op = c->op;
+	k.barrier.args.op = op_kind(c->record.op);
 	k.barrier.sequence = CODELET_BARRIERS;
 	k.arrival.args = k.barrier.args;
 	k.arrival.tell = 1;
-	engine_describe(e, &k.node);
-	const struct plan_launch launch = engine_launch_of(c, &k.node);
-	engine_shape(e, &launch, &k.shape);
+	engine_tell(e, launch);
 	engine_choose_beside(e, stream, &k.beside, &k.work);
-	switch (c->coll) {
+	switch (c->record.coll) {
 	case CORALE_ALL_GATHER:
 	case CORALE_ALL_TO_ALL:
 		copy_all_blocks(&k);
@@ -309,7 +312,7 @@ int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_
 		break;
 	default:
 		return log_error(CORALE_EINTERNAL, e->world_rank, "%s: copy engines have no schedule for it",
-				 corale_coll_name(c->coll));
+				 corale_coll_name(c->record.coll));
 	}
 	return engine_check(e, k.error, "enqueueing copies and their barriers");
 }
@@ -318,14 +321,13 @@ int engine_run_copies(struct engine *e, const struct engine_call *c, cudaStream_
 
 size_t engine_scratch_bytes(const struct engine *e)
 {
-	return 2 * (size_t)(e->ranks - 1) * shape_scratch_chunk(e->ranks, e->layout.bytes, e->memory_cap);
+	return 2 * (size_t)(e->ranks - 1) * launch_scratch_chunk(e->ranks, e->layout.bytes, e->memory_cap);
 }
 
 void engine_keep_scratch(struct engine *e, void *memory, int region)
 {
 	e->scratch = memory;
-	e->scratch_region = region;
-	e->scratch_chunk = engine_scratch_bytes(e) / (2 * (size_t)(e->ranks - 1));
+	engine_use_scratch(e, region, engine_scratch_bytes(e) / (2 * (size_t)(e->ranks - 1)));
 	e->bytes += engine_scratch_bytes(e);
 	log_line(LOG_INFO, e->world_rank, "copy engines: %zu bytes of scratch, in chunks of %zu",
 		 engine_scratch_bytes(e), e->scratch_chunk);

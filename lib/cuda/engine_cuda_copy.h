@@ -9,14 +9,13 @@
 #include "engine_cuda.h"
 
 /* Of places in scratch; of a round's jobs. */
-enum { COPY_ALIGN = SHAPE_COPY_ALIGN, COPY_JOBS = 2 * CODELET_MAX_RANKS };
+enum { COPY_ALIGN = LAUNCH_COPY_ALIGN, COPY_JOBS = 2 * CODELET_MAX_RANKS };
 
 /* A call on its way onto the stream. */
 struct copies {
 	struct engine *e;
-	const struct engine_call *call;
-	struct plan_node node;
-	struct plan_shape shape;
+	const struct call *call;
+	const struct launch *launch;
 	/* the last two: the engine's, or the first again where another capture holds those */
 	cudaStream_t stream, beside, work;
 	struct codelet_step barrier, arrival; /* the next ones */

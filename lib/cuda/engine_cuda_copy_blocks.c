@@ -6,17 +6,17 @@
 
 static const unsigned char *block_for(const struct copies *k, int rank)
 {
-	return copy_sent(k) + (coll_sends_each(k->call->coll) ? (uint64_t)rank * k->call->bytes : 0);
+	return copy_sent(k) + (coll_sends_each(k->launch->coll) ? (uint64_t)rank * k->launch->bytes : 0);
 }
 
 static unsigned char *block_from(const struct copies *k, int rank)
 {
-	return copy_received(k) + (uint64_t)rank * k->call->bytes;
+	return copy_received(k) + (uint64_t)rank * k->launch->bytes;
 }
 
 static void direct(struct copies *k)
 {
-	uint64_t bytes = k->call->bytes, mine = (uint64_t)k->e->rank * bytes;
+	uint64_t bytes = k->launch->bytes, mine = (uint64_t)k->e->rank * bytes;
 	copy_own(k, block_from(k, k->e->rank), block_for(k, k->e->rank), bytes, k->e->ranks - 1);
 	copy_barrier(k, 0);
 	for (int d = 1; d < k->e->ranks; d++) {
@@ -86,7 +86,7 @@ static void send_all(struct copies *k, struct copy_piece round)
 
 void copy_all_blocks(struct copies *k)
 {
-	if (k->call->target)
+	if (k->call->record.target)
 		direct(k);
 	else
 		copy_in_rounds(k, add_jobs, send_all);

@@ -19,7 +19,7 @@ struct chain {
 
 static struct chain chain_of(const struct copies *k)
 {
-	const int ranks = k->e->ranks, place = (k->e->rank - k->call->root + ranks) % ranks;
+	const int ranks = k->e->ranks, place = (k->e->rank - k->call->record.root + ranks) % ranks;
 	struct chain c = { .before = place > 0 ? copy_peer(k, -1) : -1,
 			   .after = place < ranks - 1 ? copy_peer(k, 1) : -1,
 			   .streams = { place ? k->stream : k->beside, k->beside },
@@ -35,8 +35,8 @@ static struct chain chain_of(const struct copies *k)
 /* Where in a rank's receive buffer or scratch. */
 static unsigned char *place_at(const struct copies *k, int rank, struct copy_piece p)
 {
-	return k->call->target ? copy_target(k, rank) + p.at
-			       : copy_scratch(k, rank ? 0 : 1, rank, 0, 1) + p.in;
+	return k->call->record.target ? copy_target(k, rank) + p.at
+				      : copy_scratch(k, rank ? 0 : 1, rank, 0, 1) + p.in;
 }
 
 static const unsigned char *source_of(const struct copies *k, const struct chain *c, struct copy_piece p)
@@ -47,8 +47,8 @@ static const unsigned char *source_of(const struct copies *k, const struct chain
 /* Into scratch the last ones are ever smaller. */
 static struct copy_piece next_chunk(const struct copies *k, struct copy_piece round, uint64_t done)
 {
-	struct copy_piece p = copy_next_taken(k, k->call->target ? 0 : k->e->ranks - 1, round, done);
-	p.bytes = p.bytes < k->shape.message ? p.bytes : k->shape.message;
+	struct copy_piece p = copy_next_taken(k, k->call->record.target ? 0 : k->e->ranks - 1, round, done);
+	p.bytes = p.bytes < k->launch->message ? p.bytes : k->launch->message;
 	return p;
 }
 
@@ -87,7 +87,7 @@ static void pass_end(struct copies *k, const struct chain *c)
 {
 	for (int i = 0; i < STREAMS && c->before >= 0; i++) {
 		struct codelet_step last = c->steps[i];
-		if (c->after >= 0 || !k->call->target)
+		if (c->after >= 0 || !k->call->record.target)
 			last.hear = 0;
 		step(k, &last, c->streams[i]);
 	}
@@ -137,8 +137,8 @@ static void add_work(struct copies *k, const struct chain *c, struct copy_piece 
 
 static void add_own(struct copies *k)
 {
-	struct codelet_job job = { .own = copy_sent(k), .to = copy_received(k), .bytes = k->call->bytes };
-	if (k->e->rank == k->call->root && job.own != job.to)
+	struct codelet_job job = { .own = copy_sent(k), .to = copy_received(k), .bytes = k->launch->bytes };
+	if (k->e->rank == k->call->record.root && job.own != job.to)
 		copy_add(k, &job);
 }
 
@@ -146,7 +146,7 @@ static void add_own(struct copies *k)
 
 static void run_round(struct copies *k, struct chain *c, struct copy_piece round)
 {
-	if (k->call->target)
+	if (k->call->record.target)
 		add_own(k);
 	else
 		add_work(k, c, round);
@@ -165,12 +165,12 @@ static void run_round(struct copies *k, struct chain *c, struct copy_piece round
 void copy_broadcast(struct copies *k)
 {
 	struct chain c = chain_of(k);
-	const uint64_t all = k->call->bytes;
+	const uint64_t all = k->launch->bytes;
 	uint64_t at = 0;
 	copy_barrier(k, 0);
 	copy_order(k, k->stream, k->beside);
 	for (uint32_t n = 1; n == 1 || at < all; n++) {
-		struct copy_piece round = copy_round_beside(at, all, k->shape.piece, n);
+		struct copy_piece round = copy_round_beside(at, all, k->launch->piece, n);
 		at += round.bytes;
 		if (n > 2)
 			hear_taken(k, &c, n - 2);

@@ -19,11 +19,11 @@ struct sum {
 
 static struct sum sum_of(const struct copies *k)
 {
-	struct sum s = { .gathers = k->call->coll == CORALE_ALL_REDUCE, .part = k->call->bytes };
-	s.staged = s.gathers && !k->call->target;
+	struct sum s = { .gathers = k->launch->coll == CORALE_ALL_REDUCE, .part = k->launch->bytes };
+	s.staged = s.gathers && !k->call->record.target;
 	s.buffers = s.staged ? 2 : 1;
 	if (s.gathers)
-		s.part = shape_copied_part(s.part, k->e->ranks);
+		s.part = launch_copied_part(s.part, k->e->ranks);
 	return s;
 }
 
@@ -31,8 +31,8 @@ static struct sum sum_of(const struct copies *k)
 static struct copy_span span_of(const struct copies *k, const struct sum *s, int rank, struct copy_piece p)
 {
 	uint64_t end = ((uint64_t)rank + 1) * s->part, at = (uint64_t)rank * s->part + p.at;
-	if (s->gathers && end > k->call->bytes)
-		end = k->call->bytes;
+	if (s->gathers && end > k->launch->bytes)
+		end = k->launch->bytes;
 	uint64_t left = at < end ? end - at : 0;
 	return (struct copy_span){ at, left < p.bytes ? left : p.bytes };
 }
@@ -220,7 +220,7 @@ static void all_reduce(struct copies *k, struct sum *s)
 {
 	uint64_t at = 0;
 	do {
-		struct copy_piece all = copy_round(at, s->part, k->shape.piece);
+		struct copy_piece all = copy_round(at, s->part, k->launch->piece);
 		at += all.bytes;
 		sum_round(k, s, all);
 	} while (at < s->part);

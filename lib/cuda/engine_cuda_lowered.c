@@ -192,19 +192,21 @@ static uint32_t lay_rings(const struct plan *plan, const struct lowered_messages
 }
 
 /* A place for each message of a call, if that fits. */
-static int cut_lines(const struct engine *e, const struct engine_call *c, uint64_t message,
-		     struct codelet_lowered *l)
+static int cut_lines(const struct engine *e, const struct call *c, const struct launch *launch,
+		     uint64_t message, struct codelet_lowered *l)
 {
-	const struct plan *plan = c->plan;
-	if (!c->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells || l->wide ||
-	    c->send_counts)
+	const struct plan *plan = launch->plan;
+	const int words_only = e->limits.words_only;
+	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
+	    l->wide || c->send_counts)
 		return 0;
 	/* half of a word is data */
-	l->args.slot_bytes = (uint32_t)(e->words_only ? codelet_round(2 * message + 1, CODELET_LINE)
-						      : codelet_lines(message) * CODELET_LINE);
-	const uint64_t places = lay_rings(plan, c->messages, l);
-	l->form = e->words_only ? CODELET_LL : CODELET_LL128;
-	l->hears_all = c->messages->hears_all && !e->words_only; /* words don't say of which call they are */
+	l->args.slot_bytes = (uint32_t)(words_only ? codelet_round(2 * message + 1, CODELET_LINE)
+						   : codelet_lines(message) * CODELET_LINE);
+	const uint64_t places = lay_rings(plan, launch->messages, l);
+	l->form = words_only ? CODELET_LL : CODELET_LL128;
+	l->hears_all =
+	    launch->messages->hears_all && !words_only; /* words don't say of which call they are */
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;
@@ -212,7 +214,7 @@ static int cut_lines(const struct engine *e, const struct engine_call *c, uint64
 }
 
 /* Of the call, or of its longest edge here. */
-static int most_chunks(const struct engine *e, const struct engine_call *c, const struct lowered_call *call)
+static int most_chunks(const struct engine *e, const struct call *c, const struct lowered_call *call)
 {
 	int most = call->chunks;
 	for (int r = 0; c->send_counts && r < e->ranks; r++) {
@@ -228,9 +230,10 @@ static int most_chunks(const struct engine *e, const struct engine_call *c, cons
  * Flags number a lane's messages within the call's epochs. How many these are follows from the plan and the count, so that all ranks agree;
  * counts of all_to_all_v differ from rank to rank, so it has one, and both ends of a long edge refuse.
  */
-static int count_epochs(const struct engine *e, const struct engine_call *c, struct codelet_lowered *l)
+static int count_epochs(const struct engine *e, const struct call *c, const struct plan *plan,
+			struct codelet_lowered *l)
 {
-	const uint64_t unrolled = (uint64_t)c->plan->nsteps * (uint64_t)e->world_ranks,
+	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks,
 		       steps = unrolled < CODELET_LOWERED_OPS ? unrolled : CODELET_LOWERED_OPS,
 		       most = (uint64_t)most_chunks(e, c, &l->call) * steps, /* messages of a lane */
 	    room = c->send_counts ? (uint64_t)1 << CODELET_NUMBER_BITS : UINT32_MAX;
@@ -243,22 +246,21 @@ static int count_epochs(const struct engine *e, const struct engine_call *c, str
 	    "most "
 	    "%llu are counted: give it more blocks (CORALE_MAX_CTAS), a larger CORALE_GPU_WINDOW, or make "
 	    "several calls of it",
-	    corale_coll_name(c->coll), (unsigned long long)c->bytes, most_chunks(e, c, &l->call),
+	    corale_coll_name(c->record.coll), (unsigned long long)call_bytes(c), most_chunks(e, c, &l->call),
 	    (unsigned long long)most, (unsigned long long)room - 1);
 }
 
 /* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
-static int cut_rings(const struct engine *e, const struct engine_call *c, const struct lowered_room *room,
-		     struct codelet_lowered *l)
+static int cut_rings(const struct engine *e, const struct call *c, const struct plan *plan,
+		     const struct lowered_room *room, struct codelet_lowered *l)
 {
-	const struct plan *plan = c->plan;
 	struct codelet_args *a = &l->args;
 	l->form = CODELET_FIFO;
 	l->threads = (uint16_t)threads_in_slots(e, l, room->message);
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
 	a->slot_bytes = room->slot;
-	int ret = count_epochs(e, c, l);
+	int ret = count_epochs(e, c, plan, l);
 	if (ret)
 		return ret;
 	lay_rings(plan, NULL, l);
@@ -269,17 +271,17 @@ static int cut_rings(const struct engine *e, const struct engine_call *c, const 
 		return log_error(CORALE_EINTERNAL, e->world_rank,
 				 "%s of %llu bytes: its plan needs %llu bytes of slots and scratch, %llu are "
 				 "there: raise CORALE_GPU_WINDOW, and report this",
-				 corale_coll_name(c->coll), (unsigned long long)c->bytes,
+				 corale_coll_name(c->record.coll), (unsigned long long)call_bytes(c),
 				 (unsigned long long)room->bytes, (unsigned long long)e->layout.slots_bytes);
 	return 0;
 }
 
 /* Everything in bytes, in the arguments of the launch: so a graph has its own. */
-static int launch_edges(struct engine *e, const struct engine_call *c, const struct codelet_lowered *l,
+static int launch_edges(struct engine *e, const struct call *c, const struct codelet_lowered *l, int blocks,
 			cudaStream_t stream)
 {
-	const size_t element = corale_type_bytes(c->type);
-	struct codelet_lowered_edges edges = { .plan = *l, .type = (int32_t)c->type };
+	const size_t element = corale_type_bytes(c->record.type);
+	struct codelet_lowered_edges edges = { .plan = *l, .type = (int32_t)c->record.type };
 	edges.plan.call.chunk *= element;
 	edges.plan.call.unit *= element;
 	for (int r = 0; r < e->ranks; r++) {
@@ -288,26 +290,26 @@ static int launch_edges(struct engine *e, const struct engine_call *c, const str
 		edges.recv_counts[r] = c->recv_counts[r] * element;
 		edges.recv_displs[r] = c->recv_displs[r] * element;
 	}
-	engine_count(e, c->plan->nprograms * c->plan->channels);
-	return engine_check(e, codelets_lowered_edges(&edges, c->plan->nprograms * c->plan->channels, stream),
-			    "launching a kernel");
+	return engine_check(e, codelets_lowered_edges(&edges, blocks, stream), "launching a kernel");
 }
 
-int engine_run_lowered(struct engine *e, const struct engine_call *c, const struct codelet_args *args,
-		       cudaStream_t stream)
+int engine_run_lowered(struct engine *e, const struct call *c, const struct launch *launch,
+		       const struct codelet_args *args, cudaStream_t stream)
 {
-	const struct plan *plan = c->plan;
-	const struct engine_list *list = &e->lists.list[c->list];
+	const struct plan *plan = launch->plan;
+	const struct engine_list *list = &e->lists.list[launch->list];
+	const int blocks = plan->nprograms * plan->channels;
 	struct codelet_lowered l = { .args = *args,
 				     .channels = plan->channels,
 				     .world = e->world_ranks,
 				     .remote = e->remote,
 				     .nfar = (uint16_t)list->nfar,
-				     .first_channel = c->narrow ? REMOTE_NARROW : 0 };
+				     .first_channel = launch->narrow ? REMOTE_NARROW : 0 };
 	struct plan_env env;
 	const struct plan_map map = { .ranks = e->world_ranks };
 	memcpy(l.few_far, list->few_far, sizeof l.few_far);
-	plan_env_init(&env, plan, &map, e->world_rank, c->root, c->bytes / corale_type_bytes(c->type));
+	plan_env_init(&env, plan, &map, e->world_rank, c->record.root,
+		      coll_is_uneven(launch->coll) ? 0 : c->record.count);
 	lowered_call_init(&l.call, plan, &env);
 	for (int p = 0; p <= plan->nprograms; p++)
 		l.first[p] = (uint16_t)list->host.first[p];
@@ -321,13 +323,13 @@ int engine_run_lowered(struct engine *e, const struct engine_call *c, const stru
 	struct lowered_call counted = l.call;
 	counted.send_counts = c->send_counts;
 	lowered_room_init(&room, plan, &counted);
-	int ret = cut_lines(e, c, room.message, &l) ? 0 : cut_rings(e, c, &room, &l);
-	ret = ret ? ret : engine_open_list(e, c->list, l.first_channel, plan->channels);
+	int ret = cut_lines(e, c, launch, room.message, &l) ? 0 : cut_rings(e, c, plan, &room, &l);
+	ret = ret ? ret : engine_open_list(e, launch->list, l.first_channel, plan->channels);
 	if (ret)
 		return ret;
+	engine_count(e, blocks);
 	if (c->send_counts)
-		return launch_edges(e, c, &l, stream);
-	engine_count(e, plan->nprograms * plan->channels);
-	return engine_check(e, codelets_lowered(&l, plan->nprograms * plan->channels, c->type, stream),
+		return launch_edges(e, c, &l, blocks, stream);
+	return engine_check(e, codelets_lowered(&l, blocks, (int)c->record.type, stream),
 			    "launching a kernel");
 }

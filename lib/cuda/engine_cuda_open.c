@@ -140,20 +140,20 @@ static void limit_blocks(struct engine *e, int processors, int given)
 {
 	int most = processors - processors / 32;
 	e->processors = processors;
-	e->max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
-	e->resident = 2 * e->max_blocks;
-	if (given && given < e->max_blocks)
-		e->max_blocks = given;
-	if (given && given < e->resident)
-		e->resident = given;
+	e->limits.max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
+	e->limits.resident = 2 * e->limits.max_blocks;
+	if (given && given < e->limits.max_blocks)
+		e->limits.max_blocks = given;
+	if (given && given < e->limits.resident)
+		e->limits.resident = given;
 }
 
 void engine_share_limits(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
 {
-	e->words_only = words_only;
-	e->rates = rates;
-	e->max_blocks = max_blocks < e->max_blocks ? max_blocks : e->max_blocks;
-	e->resident = 2 * max_blocks < e->resident ? 2 * max_blocks : e->resident;
+	e->limits.words_only = words_only;
+	e->limits.rates = rates;
+	e->limits.max_blocks = max_blocks < e->limits.max_blocks ? max_blocks : e->limits.max_blocks;
+	e->limits.resident = 2 * max_blocks < e->limits.resident ? 2 * max_blocks : e->limits.resident;
 }
 
 /* What the kernels' arrays and the smallest slots need. */
@@ -190,7 +190,7 @@ static int find_gpu(struct engine *e, int max_blocks)
 		return ret;
 	memcpy(e->identity.uuid, prop.uuid.bytes, sizeof(e->identity.uuid));
 	snprintf(e->gpu, sizeof(e->gpu), "%.*s", ENGINE_NAME_BYTES - 1, prop.name);
-	e->rates = rates_of_gpu(e->gpu);
+	e->limits.rates = rates_of_gpu(e->gpu);
 	limit_blocks(e, prop.multiProcessorCount, max_blocks);
 	return 0;
 }
@@ -257,6 +257,8 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = make_window(e);
 	if (!ret)
 		ret = engine_open_remote(e, p);
+	if (!ret)
+		engine_make_args(e);
 	if (ret)
 		engine_close(e);
 	else

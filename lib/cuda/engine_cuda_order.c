@@ -40,7 +40,7 @@ static int follow_eager(struct engine *e, cudaStream_t stream)
 		      : 0;
 	if (ret || !e->counted)
 		return ret;
-	struct codelet_follow f = { .args = engine_args(e), .until = e->counted };
+	struct codelet_follow f = { .args = engine_args(e, AREA_SLOTS), .until = e->counted };
 	e->follows = 1;
 	return engine_check(e, codelets_follow(&f, stream), "launching a kernel");
 }

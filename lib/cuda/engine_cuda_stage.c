@@ -95,14 +95,15 @@ static int end(struct stage *s, int ret)
 
 /* ---- Collectives of one count --------------------------------------------------------------------------- */
 
-static uint64_t bytes_of(const struct engine *e, const struct engine_call *c, int sending)
+static uint64_t bytes_of(const struct engine *e, const struct call *c, int sending)
 {
-	return c->bytes * (sending ? coll_send_blocks(c->coll, e->world_ranks, e->world_rank, c->root)
-				   : coll_recv_blocks(c->coll, e->world_ranks, e->world_rank, c->root));
+	return call_bytes(c) *
+	       (sending ? coll_send_blocks(c->record.coll, e->world_ranks, e->world_rank, c->record.root)
+			: coll_recv_blocks(c->record.coll, e->world_ranks, e->world_rank, c->record.root));
 }
 
 /* Both buffers are host memory. In place one of them is within the other, and the larger one's place holds both. */
-static int stage_in_place(struct stage *s, struct engine_call *c, uint64_t send, uint64_t recv)
+static int stage_in_place(struct stage *s, struct call *c, uint64_t send, uint64_t recv)
 {
 	unsigned char *memory, *sent, *received;
 	uintptr_t from = (uintptr_t)c->send, to = (uintptr_t)c->recv;
@@ -129,7 +130,7 @@ static int stage_source(struct stage *s, const void **source, uint64_t bytes)
 	return ret;
 }
 
-static int stage_recv(struct stage *s, struct engine_call *c, uint64_t bytes)
+static int stage_recv(struct stage *s, struct call *c, uint64_t bytes)
 {
 	unsigned char *memory;
 	int ret = reserve(s, bytes, &memory);
@@ -139,7 +140,7 @@ static int stage_recv(struct stage *s, struct engine_call *c, uint64_t bytes)
 	return ret;
 }
 
-static int stage_blocks(struct stage *s, struct engine_call *c)
+static int stage_blocks(struct stage *s, struct call *c)
 {
 	uint64_t send = bytes_of(s->engine, c, 1), recv = bytes_of(s->engine, c, 0);
 	uintptr_t from = (uintptr_t)c->send, to = (uintptr_t)c->recv;
@@ -167,10 +168,10 @@ static uint64_t extent(const size_t *counts, const size_t *displs, int ranks, si
 	return high ? (high - low) * element : 0;
 }
 
-static int stage_send_v(struct stage *s, struct engine_call *c)
+static int stage_send_v(struct stage *s, struct call *c)
 {
 	const int ranks = s->engine->world_ranks;
-	size_t element = corale_type_bytes(c->type);
+	size_t element = corale_type_bytes(c->record.type);
 	const unsigned char *host = c->send;
 	unsigned char *memory;
 	uint64_t first, bytes = extent(c->send_counts, c->send_displs, ranks, element, &first);
@@ -185,10 +186,10 @@ static int stage_send_v(struct stage *s, struct engine_call *c)
 	return ret;
 }
 
-static int stage_recv_v(struct stage *s, struct engine_call *c)
+static int stage_recv_v(struct stage *s, struct call *c)
 {
 	const int ranks = s->engine->world_ranks;
-	size_t element = corale_type_bytes(c->type);
+	size_t element = corale_type_bytes(c->record.type);
 	unsigned char *host = c->recv, *memory;
 	uint64_t first, bytes = extent(c->recv_counts, c->recv_displs, ranks, element, &first);
 	int ret = bytes ? reserve(s, bytes, &memory) : 0;
@@ -202,52 +203,43 @@ static int stage_recv_v(struct stage *s, struct engine_call *c)
 	return ret;
 }
 
-static int stage_blocks_v(struct stage *s, struct engine_call *c)
+static int stage_blocks_v(struct stage *s, struct call *c)
 {
 	int ret = c->admission.plain & ENGINE_PLAIN_SEND ? stage_send_v(s, c) : 0;
 	return !ret && c->admission.plain & ENGINE_PLAIN_RECV ? stage_recv_v(s, c) : ret;
 }
 
-int engine_stage_call(struct engine *e, const struct engine_call *c, cudaStream_t stream,
-		      engine_launch_call *launch)
+int engine_stage_call(struct engine *e, const struct call *c, const struct launch *launch,
+		      cudaStream_t stream, engine_launch_call *run)
 {
 	struct stage s;
-	struct engine_call staged = *c;
+	struct call staged = *c;
 	int ret = begin(&s, e, stream);
 	if (!ret)
 		ret = c->send_counts ? stage_blocks_v(&s, &staged) : stage_blocks(&s, &staged);
 	e->staging = s.backs > 0; /* this thread waits for the call */
-	ret = ret ? ret : launch(e, &staged, stream);
+	ret = ret ? ret : run(e, &staged, launch, stream);
 	e->staging = 0;
 	return end(&s, ret);
 }
 
 /* ---- Groups of sends and receives ----------------------------------------------------------------------- */
 
-static int stage_message(struct stage *s, struct engine_message *m)
+static int stage_message(struct stage *s, struct call *m)
 {
-	const void *sent = m->sending ? m->data : m->from;
-	unsigned char *memory;
-	int ret = m->admission.plain & ENGINE_PLAIN_SEND ? stage_source(s, &sent, m->bytes) : 0;
-	if (m->sending)
-		m->data = (void *)(uintptr_t)sent;
-	else
-		m->from = sent;
+	const uint64_t bytes = call_bytes(m);
+	int ret = m->admission.plain & ENGINE_PLAIN_SEND ? stage_source(s, &m->send, bytes) : 0;
 	if (ret || !(m->admission.plain & ENGINE_PLAIN_RECV))
 		return ret;
-	ret = reserve(s, m->bytes, &memory);
-	if (!ret)
-		copy_back_later(s, m->data, memory, m->bytes);
-	m->data = memory;
-	m->target = 0; /* no peer maps it */
-	return ret;
+	m->record.target = 0; /* no peer maps it */
+	return stage_recv(s, m, bytes);
 }
 
-int engine_stage_messages(struct engine *e, const struct engine_message *messages, int n, cudaStream_t stream,
+int engine_stage_messages(struct engine *e, const struct call *messages, int n, cudaStream_t stream,
 			  engine_launch_messages *launch)
 {
 	struct stage s;
-	struct engine_message staged[ENGINE_MOST_GROUPED];
+	struct call staged[ENGINE_MOST_GROUPED];
 	int ret = begin(&s, e, stream);
 	memcpy(staged, messages, (size_t)n * sizeof(*messages));
 	for (int i = 0; !ret && i < n; i++)

@@ -25,7 +25,15 @@ struct call {
 	uint64_t
 	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
 	struct admission admission; /* on a GPU, by gpu_admit */
+	uint32_t number; /* on a GPU: the key of its journal, for what fails */
 };
+
+/* Of a block or vector; of blocks that are uneven 0. */
+static inline uint64_t call_bytes(const struct call *call)
+{
+	return coll_is_uneven(call->record.coll) ? 0
+						 : call->record.count * corale_type_bytes(call->record.type);
+}
 
 static inline int call_is_pair(const struct call *call)
 {

@@ -3,7 +3,7 @@
 #include "kernels/codelets.h"
 #include "lanes.h"
 #include "plan/lower.h"
-#include "plan/shape.h"
+#include "plan/launch.h"
 
 enum {
 	SMALL_CLASS = 14, /* calls of 16 KB: between nodes of several ranks one channel is enough */
@@ -38,7 +38,7 @@ void gpu_machine_init(struct plan_node *node, const struct plan_map *map, const 
 				    .lines_bytes = layout.lines_bytes,
 				    .slots_bytes = layout.slots_bytes,
 				    .scratch_bytes =
-					2 * shape_scratch_chunk(ranks, layout.bytes, settings->memory_cap) };
+					2 * launch_scratch_chunk(ranks, layout.bytes, settings->memory_cap) };
 	gpu_machine_settings(node, map, settings);
 }
 

@@ -1,7 +1,7 @@
 #include "lower_room.h"
 
 #include "corale.h"
-#include "shape.h"
+#include "launch.h"
 
 /* A window may be the whole chunk; the first piece is the longest one. */
 static size_t cut_inner(const struct plan *plan, const struct lowered_call *call, uint8_t inner,
@@ -46,9 +46,9 @@ static uint64_t largest_message(const struct plan *plan, const struct lowered_ca
 void lowered_room_init(struct lowered_room *room, const struct plan *plan, const struct lowered_call *call)
 {
 	*room = (struct lowered_room){ .message = largest_message(plan, call),
-				       .scratch = shape_round(
-					   (uint64_t)plan->scratch_cells * plan->chunk_bytes, SHAPE_LINE) };
-	room->slot = (uint32_t)shape_round(room->message ? room->message : 1, SHAPE_LINE);
+				       .scratch = launch_round(
+					   (uint64_t)plan->scratch_cells * plan->chunk_bytes, LAUNCH_LINE) };
+	room->slot = (uint32_t)launch_round(room->message ? room->message : 1, LAUNCH_LINE);
 	for (int i = 0; i < plan->nrings; i++)
 		room->slots += (uint32_t)plan->rings[i].depth * plan->channels;
 	room->bytes = (uint64_t)room->slots * room->slot + plan->channels * room->scratch;

@@ -6,7 +6,7 @@
 #include "lower.h"
 #include "plan_eval.h"
 #include "planner_algo.h"
-#include "shape.h"
+#include "launch.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -241,16 +241,14 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 }
 
 /* Channels are the launch's blocks, each with its slice; chunks what one message carries, or a block of one piece or round. */
-static void take_shape(const struct planner *planner, const struct row *row, const struct plan_call *call,
-		       struct plan *plan)
+static void take_launch(const struct planner *planner, const struct row *row, const struct plan_call *call,
+			struct plan *plan)
 {
-	const struct plan_launch launch = plan_launch_of(row, planner->node, call);
-	struct plan_shape shape;
-	plan_shape(&launch, &shape);
-	plan->channels = shape.kernel == KERNEL_COPIES ? 1 : (uint8_t)shape.grid.blocks;
+	const struct launch l = launch_of(row, planner->node, call);
+	plan->channels = l.kernel == KERNEL_COPIES ? 1 : (uint8_t)l.grid.blocks;
 	uint64_t cuts = (uint64_t)plan->parts * plan->channels;
-	uint64_t chunk = shape.message ? shape.message : (shape.piece + cuts - 1) / cuts;
-	chunk = chunk < MOST_CHUNK ? shape_round(chunk ? chunk : 1, PLAN_UNIT_BYTES) : MOST_CHUNK;
+	uint64_t chunk = l.message ? l.message : (l.piece + cuts - 1) / cuts;
+	chunk = chunk < MOST_CHUNK ? launch_round(chunk ? chunk : 1, PLAN_UNIT_BYTES) : MOST_CHUNK;
 	plan->chunk_bytes = (uint32_t)chunk;
 }
 
@@ -261,7 +259,7 @@ int planner_build_codelet(const struct planner *planner, const struct plan_key *
 	const int ret = planner_build(planner, key, (int)(row - row_table(&rows)), out);
 	/* The two ends of an edge cut its message when it runs. */
 	if (!ret && row->protocol != PLAN_GRANTED)
-		take_shape(planner, row, call, out);
+		take_launch(planner, row, call, out);
 	return ret;
 }
 

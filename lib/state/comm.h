@@ -30,6 +30,8 @@ struct comm_premul { /* operator CORALE_NUM_OPS + index */
 struct shared_plan {
 	_Atomic int users;
 	struct plan plan;
+	struct launch launch; /* on a GPU, of the last call; node NULL: there was none */
+	int memory; /* of enum plan_memory: what that call might use */
 };
 
 /* What only Corale's other doors ask of a communicator. All zero: as corale_comm_create makes it. Equal on all ranks. */
@@ -90,6 +92,7 @@ struct comm {
 	uint64_t moved; /* messages of it at the watch thread's last look, */
 	int still; /* and for how many looks so; */
 	int64_t still_ns; /* since when, while a kernel runs */
+	struct launch *launches[CORALE_NUM_COLLS][2][PLAN_MEMORY_CLASSES]; /* gpu.c */
 	struct recent *recent; /* calls on the GPU */
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
 	struct plan_node node; /* limits on which the choice of a row depends */

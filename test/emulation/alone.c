@@ -103,15 +103,14 @@ int test_alone(void)
 static void run_messages(int rank, void *arg)
 {
 	struct run *r = arg;
-	struct engine_message m[MESSAGES];
+	struct call m[MESSAGES];
 	size_t before;
 	(void)rank;
 	memset(r->from, 7, sizeof r->from);
-	for (int i = 0; i < MESSAGES; i++)
-		m[i] = (struct engine_message){ .data = i % 2 ? r->from[i] : r->to[i],
-						.from = r->from[i],
-						.bytes = BYTES,
-						.type = CORALE_UINT8 };
+	for (int i = 0; i < MESSAGES; i++) {
+		m[i] = world_send(0, r->from[i], BYTES, CORALE_UINT8);
+		m[i].recv = i % 2 ? r->from[i] : r->to[i];
+	}
 	gpu_launches(&before);
 	r->faults += engine_run_messages(&r->world.engines[0], m, MESSAGES, NULL) != 0;
 	r->faults += expect("messages", 0, before, 0, (MESSAGES + 1) / 2);
@@ -131,17 +130,11 @@ static void chain(struct run *r)
 	memset(r->to, 0, sizeof r->to);
 	memset(r->from[0], 7, sizeof r->from[0]);
 	for (int i = 0; i < MESSAGES; i++) {
-		struct engine_message m = { .data = r->to[i],
-					    .from = i ? r->to[i - 1] : r->from[0],
-					    .bytes = BYTES,
-					    .type = CORALE_UINT8 };
-		struct engine_call c = { .coll = CORALE_ALL_GATHER,
-					 .type = CORALE_UINT8,
-					 .send = m.from,
-					 .recv = m.data,
-					 .bytes = BYTES };
+		struct call m = world_send(0, i ? r->to[i - 1] : r->from[0], BYTES, CORALE_UINT8), c = m;
+		m.recv = c.recv = r->to[i];
+		c.record.coll = CORALE_ALL_GATHER;
 		struct engine *e = &r->world.engines[0];
-		r->faults += (i % 2 ? engine_run(e, &c, GPU_STREAM(i % 3))
+		r->faults += (i % 2 ? engine_run(e, &c, NULL, GPU_STREAM(i % 3))
 				    : engine_run_messages(e, &m, 1, GPU_STREAM(i % 3))) != 0;
 	}
 	script_synchronize();

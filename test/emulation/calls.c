@@ -156,26 +156,34 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 		  void *stream)
 {
 	call_fill(s, w, rank, c);
-	struct engine_call call = { .codelet = c->codelet,
-				    .coll = c->coll,
-				    .type = c->type,
-				    .op = c->op,
-				    .send = s->send,
-				    .recv = s->recv,
-				    .bytes = c->count * corale_type_bytes(c->type),
-				    .signature = signature,
-				    .number = c->number,
-				    .root = c->root,
-				    .place_of = nodes_places(w, rank),
-				    .scratch = c->scratch };
+	const struct engine *e = &w->engines[rank];
+	struct call call = { .record = { .coll = c->coll,
+					 .type = c->type,
+					 .op = (corale_op)c->op,
+					 .count = c->count,
+					 .signature = signature,
+					 .root = c->root },
+			     .send = s->send,
+			     .recv = s->recv,
+			     .number = c->number };
+	struct launch launch = { .node = &e->limits,
+				 .codelet = c->codelet,
+				 .coll = c->coll,
+				 .bytes = call_bytes(&call),
+				 .words = plan_in_words(c->type) != 0,
+				 .odd = call_bytes(&call) % 4 != 0,
+				 .direct = c->place != 0,
+				 .scratch = c->scratch && e->limits.scratch_bytes,
+				 .narrow = c->narrow };
+	if (c->codelet)
+		launch_cut(&launch);
 	if (c->place)
-		call.target =
+		call.record.target =
 		    ((uint64_t)1 << ENGINE_TARGET_SHIFT) | (uint64_t)(s->recv - w->registered[rank]);
 	struct reference ref = reference_of(c, w->ranks);
 	if (c->op == CORALE_NUM_OPS)
 		reference_scalar(&ref, rank, &call.scalar);
 	if (c->coll == CORALE_ALL_TO_ALL_V) {
-		call.bytes = 0;
 		call.send_counts = s->send_counts;
 		call.send_displs = s->send_displs;
 		call.recv_counts = s->recv_counts;
@@ -183,12 +191,11 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 	}
 	struct plan_key key = planner_key(c->coll, c->count, c->type, (corale_op)c->op);
 	int ret = c->codelet ? 0
-			     : world_plan(w, &key, c->row, c->narrow, rank, c->root, &s->plan, &call.list,
+			     : world_plan(w, &key, c->row, c->narrow, rank, c->root, &s->plan, &launch.list,
 					  &s->messages);
-	call.plan = &s->plan;
-	call.narrow = c->narrow;
-	call.messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
-	return ret ? ret : engine_run(&w->engines[rank], &call, stream);
+	launch.plan = c->codelet ? NULL : &s->plan;
+	launch.messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
+	return ret ? ret : engine_run(&w->engines[rank], &call, &launch, stream);
 }
 
 int call_start(struct started *s, struct world *w, int rank, const struct test_call *c, uint64_t signature)

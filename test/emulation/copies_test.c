@@ -175,23 +175,38 @@ static void read_buffers(const struct test *t, int rank, int call, const struct 
 	cudaMemcpyAsync(b->recv, t->blank, bytes, cudaMemcpyDefault, NULL);
 }
 
+static struct launch launch_for(const struct test *t, const struct engine *e, int call, int direct)
+{
+	struct launch l = { .node = &e->limits,
+			    .codelet = CODELET_COPIES,
+			    .coll = t->coll,
+			    .bytes = 4 * t->counts[call],
+			    .direct = direct != 0,
+			    .scratch = 1 };
+	launch_cut(&l);
+	return l;
+}
+
 static int start(struct test *t, int rank, int i, const struct buffers *b)
 {
 	size_t first, end;
 	gpu_launches(&first);
-	struct engine_call call = {
-		.codelet = CODELET_COPIES,
-		.coll = t->coll,
-		.type = CORALE_INT32,
-		.op = CORALE_SUM,
+	struct engine *e = &t->world.engines[rank];
+	const struct call call = {
+		.record = { .coll = t->coll,
+			    .type = CORALE_INT32,
+			    .op = CORALE_SUM,
+			    .count = t->counts[i],
+			    .root = root_of(t, i),
+			    .signature = (uint64_t)(i + 1) * 77 + (rank == t->drop && i == 1),
+			    .target = t->staged
+					  ? 0
+					  : (uint64_t)(REGION + 1) << ENGINE_TARGET_SHIFT | t->places[i] },
 		.send = b->send,
-		.recv = b->recv,
-		.bytes = 4 * t->counts[i],
-		.root = root_of(t, i),
-		.signature = (uint64_t)(i + 1) * 77 + (rank == t->drop && i == 1),
-		.target = t->staged ? 0 : (uint64_t)(REGION + 1) << ENGINE_TARGET_SHIFT | t->places[i]
+		.recv = b->recv
 	};
-	int ret = engine_run_copies(&t->world.engines[rank], &call, NULL);
+	const struct launch launch = launch_for(t, e, i, !t->staged);
+	int ret = engine_run_copies(e, &call, &launch, NULL);
 	gpu_launches(&end); /* nobody else has gone on */
 	t->launches[rank][i] = first;
 	t->launched[rank][i] = end - first;
@@ -315,17 +330,9 @@ static uint64_t most_copied(const struct test *t, int call)
 /* As much as corale-plan says. */
 static int check_bytes(const struct test *t, int call)
 {
-	struct plan_node node = { 0 };
-	struct plan_shape shape;
-	engine_describe(&t->world.engines[0], &node);
-	const struct plan_launch launch = { .node = &node,
-					    .codelet = CODELET_COPIES,
-					    .coll = t->coll,
-					    .bytes = 4 * t->counts[call],
-					    .direct = !t->staged && t->coll != CORALE_REDUCE_SCATTER,
-					    .scratch = 1 };
-	plan_shape(&launch, &shape);
-	uint64_t planned = plan_shape_to_peer(&launch, &shape), copied = most_copied(t, call);
+	const struct launch launch =
+	    launch_for(t, t->world.engines, call, !t->staged && t->coll != CORALE_REDUCE_SCATTER);
+	uint64_t planned = launch_to_peer(&launch), copied = most_copied(t, call);
 	if (planned == copied)
 		return 0;
 	printf("# call %d: up to %llu bytes are copied to a rank, %llu are planned\n", call,

@@ -179,11 +179,8 @@ static void send_or_receive(int rank, void *arg)
 {
 	struct sizes *s = arg;
 	static unsigned char data[2][MOST_AWAITED];
-	struct engine_message m = { .data = data[rank],
-				    .bytes = (uint64_t)(rank ? s->awaited : s->sent),
-				    .type = s->type[rank],
-				    .peer = !rank,
-				    .sending = !rank };
+	const struct call m = rank ? world_receive(0, data[1], (uint64_t)s->awaited, s->type[1])
+				   : world_send(1, data[0], (uint64_t)s->sent, s->type[0]);
 	if (engine_run_messages(&s->scene.world.engines[rank], &m, 1, NULL))
 		printf("# rank %d: a message could not be started\n", rank);
 	gpu_synchronize();

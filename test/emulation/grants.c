@@ -87,21 +87,20 @@ static int close_scene(struct scene *s)
 	return faults;
 }
 
-static struct engine_message sending(struct scene *s, int rank, int to)
+static struct call sending(struct scene *s, int rank, int to)
 {
-	return (
-	    struct engine_message){ .data = s->memory[rank], .bytes = s->bytes, .peer = to, .sending = 1 };
+	return world_send(to, s->memory[rank], s->bytes, CORALE_INT8);
 }
 
-static struct engine_message receiving(struct scene *s, int rank, int from)
+static struct call receiving(struct scene *s, int rank, int from)
 {
-	struct engine_message m = { .data = place_of(s, rank, from), .bytes = s->bytes, .peer = from };
+	struct call m = world_receive(from, place_of(s, rank, from), s->bytes, CORALE_INT8);
 	if (s->way == DIRECT)
-		m.target = (uint64_t)1 << ENGINE_TARGET_SHIFT | (uint64_t)(from * ROOM);
+		m.record.target = (uint64_t)1 << ENGINE_TARGET_SHIFT | (uint64_t)(from * ROOM);
 	return m;
 }
 
-static int start(struct scene *s, int rank, const struct engine_message *m, int n)
+static int start(struct scene *s, int rank, const struct call *m, int n)
 {
 	return engine_run_messages(&s->world.engines[rank], m, n, NULL) != 0;
 }
@@ -166,7 +165,7 @@ static void late_receiver(int rank, void *arg)
 {
 	struct scene *s = arg;
 	for (int i = 0; i < 2; i++) {
-		struct engine_message m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
+		struct call m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
 		if (rank) {
 			wipe(s, 1, 0);
 			await_sender(s, i);
@@ -203,7 +202,7 @@ int test_late_receiver(void)
 static void fan_in(int rank, void *arg)
 {
 	struct scene *s = arg;
-	struct engine_message m[MOST_RANKS];
+	struct call m[MOST_RANKS];
 	int senders = s->absent - 1; /* the first rank that does not send */
 	if (rank > senders)
 		return;
@@ -252,7 +251,7 @@ int test_rooms(void)
 static void receive_late(int rank, void *arg)
 {
 	struct scene *s = arg;
-	struct engine_message m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
+	struct call m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
 	if (!rank)
 		gpu_pause(LONG_PAUSE);
 	if (rank < 2)
@@ -298,7 +297,7 @@ int test_slots_in_use(void)
 static void one_end(int rank, void *arg)
 {
 	struct scene *s = arg;
-	struct engine_message m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
+	struct call m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
 	for (int i = 0; i < 2 - (rank == s->absent); i++)
 		s->faults[rank] += start(s, rank, &m, 1);
 	if (s->aborts && rank != s->absent) {
@@ -340,8 +339,8 @@ int test_one_end(void)
 static void fewer_bytes(int rank, void *arg)
 {
 	struct scene *s = arg;
-	struct engine_message m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
-	m.bytes -= rank ? 1000 : 0;
+	struct call m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
+	m.record.count -= rank ? 1000 : 0;
 	s->faults[rank] += start(s, rank, &m, 1);
 	gpu_synchronize();
 }
@@ -369,8 +368,8 @@ static void other_lines(int rank, void *arg)
 {
 	struct scene *s = arg;
 	for (int i = 0; i < 2 - rank; i++) {
-		struct engine_message m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
-		m.bytes = rank || i ? 2000 : 1000;
+		struct call m = rank ? receiving(s, 1, 0) : sending(s, 0, 1);
+		m.record.count = rank || i ? 2000 : 1000;
 		if (rank)
 			gpu_pause(LONG_PAUSE);
 		s->faults[rank] += start(s, rank, &m, 1);

@@ -36,14 +36,9 @@ static int make_messages(struct scene *s, struct held *h, int rank, int strays)
 {
 	const int ranks = s->params.ranks;
 	memset(h->data, 1, sizeof h->data);
-	struct engine_message m[2] = {
-		{ .data = h->data[0], .bytes = 40, .type = CORALE_INT32, .sending = 1 },
-		{ .data = h->data[1], .bytes = 40, .type = CORALE_INT32 }
-	};
-	m[0].peer = (rank + 1) % ranks;
-	m[1].peer = (rank + ranks - 1) % ranks;
-	for (int i = 0; strays && i < 2; i++)
-		m[i].type = CORALE_FLOAT32;
+	const corale_type type = strays ? CORALE_FLOAT32 : CORALE_INT32;
+	const struct call m[2] = { world_send((rank + 1) % ranks, h->data[0], 40, type),
+				   world_receive((rank + ranks - 1) % ranks, h->data[1], 40, type) };
 	return engine_run_messages(&s->world.engines[rank], m, 2, h->stream);
 }
 
@@ -258,11 +253,8 @@ static void give_up(int rank, void *arg)
 	while (!told(s, 0))
 		gpu_pause(100);
 	memset(held.data, rank, sizeof held.data);
-	struct engine_message m = { .data = held.data[0],
-				    .bytes = 40,
-				    .type = CORALE_INT32,
-				    .peer = 3 - rank,
-				    .sending = rank == 1 };
+	const struct call m = rank == 1 ? world_send(2, held.data[0], 40, CORALE_INT32)
+					: world_receive(3 - rank, held.data[0], 40, CORALE_INT32);
 	s->faults[rank] += engine_run_messages(&s->world.engines[rank], &m, 1, NULL) != 0;
 	gpu_synchronize();
 	s->faults[rank] += held.data[0][39] != 1 || s->world.engines[rank].failure->code;

@@ -31,20 +31,20 @@ template <class Args> static void launch_run_behind(const void *kernel, const vo
 }
 
 template <class Args>
-static inline int launch_behind(const void *kernel, codelet_shape shape, int shared, const Args *args,
+static inline int launch_behind(const void *kernel, struct grid grid, int shared, const Args *args,
 				void *stream)
 {
-	int threads = shape.threads < LAUNCH_MOST_THREADS ? shape.threads : LAUNCH_MOST_THREADS;
-	gpu_launch(launch_run_behind<Args>, kernel, args, sizeof(*args), (unsigned)shape.blocks,
+	int threads = grid.threads < LAUNCH_MOST_THREADS ? grid.threads : LAUNCH_MOST_THREADS;
+	gpu_launch(launch_run_behind<Args>, kernel, args, sizeof(*args), (unsigned)grid.blocks,
 		   (unsigned)threads, stream);
 	return 0;
 }
 
 template <class Args>
-static inline int launch(const void *kernel, codelet_shape shape, const Args *args, void *stream)
+static inline int launch(const void *kernel, struct grid grid, const Args *args, void *stream)
 {
-	int threads = shape.threads < LAUNCH_MOST_THREADS ? shape.threads : LAUNCH_MOST_THREADS;
-	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)shape.blocks, (unsigned)threads,
+	int threads = grid.threads < LAUNCH_MOST_THREADS ? grid.threads : LAUNCH_MOST_THREADS;
+	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)grid.blocks, (unsigned)threads,
 		   stream);
 	return 0;
 }

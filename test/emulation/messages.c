@@ -94,7 +94,7 @@ static int check_own(const struct own *o, int rank, int quiet)
 /* One rank's part of a group. */
 static int send_group(struct exchange *x, int rank, int group, struct own *own, int *used)
 {
-	struct engine_message list[MOST_OWN];
+	struct call list[MOST_OWN];
 	int n = 0;
 	for (int i = 0; i < x->n; i++) {
 		const struct message *m = &x->messages[i];
@@ -102,14 +102,14 @@ static int send_group(struct exchange *x, int rank, int group, struct own *own, 
 			continue;
 		struct own *o = &own[(*used)++];
 		make_own(o, x, i, rank);
-		list[n++] = (struct engine_message){ .data = o->copy ? o->copy : o->data,
-						     .from = o->copy ? o->data : NULL,
-						     .bytes = m->bytes,
-						     .type = (corale_type)(i % CORALE_NUM_TYPES),
-						     .peer = world_place(&x->world, rank,
-									 m->from == rank ? m->to : m->from),
-						     .sending = m->from == rank && !o->copy,
-						     .target = o->target };
+		const corale_type any = (corale_type)(i % CORALE_NUM_TYPES),
+				  type = m->bytes % corale_type_bytes(any) ? CORALE_UINT8 : any;
+		list[n] = m->from == rank ? world_send(m->to, o->data, m->bytes, type)
+					  : world_receive(m->from, o->data, m->bytes, type);
+		list[n].record.target = o->target;
+		if (o->copy)
+			list[n].recv = o->copy;
+		n++;
 	}
 	return n ? engine_run_messages(&x->world.engines[rank], list, n, NULL) : 0;
 }

@@ -52,12 +52,11 @@ static void run_message(struct late *l, int rank)
 {
 	static unsigned char data[2][LONG_MESSAGE];
 	const int sends = rank ? !l->sending : l->sending;
-	struct engine_message m = { .data = data[rank != 0],
-				    .bytes = (uint64_t)l->message,
-				    .type = CORALE_INT32,
-				    .peer = rank ? 0 : l->world.ranks - 1,
-				    .sending = sends,
-				    .number = NUMBER };
+	const int peer = rank ? 0 : l->world.ranks - 1;
+	const uint64_t bytes = (uint64_t)l->message;
+	struct call m = sends ? world_send(peer, data[rank != 0], bytes, CORALE_INT32)
+			      : world_receive(peer, data[rank != 0], bytes, CORALE_INT32);
+	m.number = NUMBER;
 	memset(data[rank != 0], sends ? 3 : 4, LONG_MESSAGE);
 	l->faults[rank] += engine_run_messages(&l->world.engines[rank], &m, 1, NULL) != 0;
 	gpu_synchronize();

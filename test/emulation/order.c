@@ -62,15 +62,10 @@ static void make_step(struct steps *s, struct step *x, int rank, int number)
 	if (!x->data[0] || !x->data[1])
 		abort();
 	memset(x->data[0], number + rank, MOST_MESSAGE);
-	struct engine_message m[2] = { { .data = x->data[0],
-					 .bytes = (uint64_t)x->bytes,
-					 .type = CORALE_INT32,
-					 .peer = (rank + 1) % ranks,
-					 .sending = 1 },
-				       { .data = x->data[1],
-					 .bytes = (uint64_t)x->bytes,
-					 .type = CORALE_INT32,
-					 .peer = (rank + ranks - 1) % ranks } };
+	const uint64_t bytes = (uint64_t)x->bytes;
+	const struct call m[2] = { world_send((rank + 1) % ranks, x->data[0], bytes, CORALE_INT32),
+				   world_receive((rank + ranks - 1) % ranks, x->data[1], bytes,
+						 CORALE_INT32) };
 	s->faults[rank] += engine_run_messages(&s->world.engines[rank], m, 2, stream) != 0;
 }
 

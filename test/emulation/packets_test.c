@@ -121,25 +121,21 @@ enum { THIN_BLOCKS = 2 /* at most: to the thread sanitizer every fiber is a thre
 /* An all_to_all_v as a group of sends and receives. */
 static int start_group(struct world *w, const struct started *s)
 {
-	struct engine_message messages[2 * MOST_RANKS];
-	size_t element = corale_type_bytes(s->call->type);
+	struct call messages[2 * MOST_RANKS];
+	const size_t element = corale_type_bytes(s->call->type);
 	int n = 0;
 	for (int r = 0; r < s->ranks; r++) {
 		unsigned char *from = s->send + s->send_displs[r] * element,
 			      *to = s->recv + s->recv_displs[r] * element;
-		size_t bytes = s->send_counts[r] * element;
-		struct engine_message send = { .data = from, .bytes = bytes, .peer = r, .sending = 1 },
-				      own = { .data = to, .from = from, .bytes = bytes, .peer = r };
-		if (r != s->rank)
-			messages[n++] = send;
-		else if (bytes)
-			messages[n++] = own;
-		if (r == s->rank)
+		messages[n] = world_send(r, from, s->send_counts[r] * element, CORALE_INT8);
+		if (r == s->rank) {
+			messages[n].recv = to;
+			n += s->send_counts[r] != 0;
 			continue;
-		messages[n] =
-		    (struct engine_message){ .data = to, .bytes = s->recv_counts[r] * element, .peer = r };
+		}
+		messages[++n] = world_receive(r, to, s->recv_counts[r] * element, CORALE_INT8);
 		if (s->call->place)
-			messages[n].target =
+			messages[n].record.target =
 			    (uint64_t)1 << ENGINE_TARGET_SHIFT | (uint64_t)(to - w->registered[s->rank]);
 		n++;
 	}
@@ -241,22 +237,23 @@ static int try_slips(const struct tried *row, const struct trial *t, const struc
 	printf("# %d slips in the plan were tried\n", tried);
 	return faults + !tried;
 }
-/* ---- The shape that is planned --------------------------------------------------------------------------------------- */
+/* ---- The launch that is planned -------------------------------------------------------------------------------------- */
 
 /* What corale-plan says of a rank's launch. */
-static void plan_launch(const struct tried *row, const struct trial *t, const struct codelet_args *a,
-			const struct plan_node *node, struct plan_launch *launch, struct plan_shape *planned)
+static struct launch plan_launch(const struct tried *row, const struct trial *t,
+				 const struct gpu_launched *launched)
 {
 	const struct test_call *c = &t->calls[0];
-	*launch = (struct plan_launch){ .node = node,
-					.codelet = row->codelet,
-					.coll = row->coll,
-					.bytes = c->count * corale_type_bytes(c->type),
-					.words = plan_in_words(c->type),
-					.odd = codelet_is_odd(a),
-					.direct = row->registered,
-					.scratch = row->scratch };
-	plan_shape(launch, planned);
+	struct launch l = { .node = &t->world.engines[launched->rank].limits,
+			    .codelet = row->codelet,
+			    .coll = row->coll,
+			    .bytes = c->count * corale_type_bytes(c->type),
+			    .words = plan_in_words(c->type) != 0,
+			    .odd = codelet_is_odd(launched->args) != 0,
+			    .direct = row->registered != 0,
+			    .scratch = row->scratch != 0 };
+	launch_cut(&l);
+	return l;
 }
 
 static int differs(const char *what, uint64_t launched, uint64_t planned)
@@ -267,7 +264,7 @@ static int differs(const char *what, uint64_t launched, uint64_t planned)
 	return launched != planned;
 }
 
-static int compare_launch(const struct gpu_launched *l, const struct plan_shape *s)
+static int compare_launch(const struct gpu_launched *l, const struct launch *s)
 {
 	const struct codelet_args *a = l->args;
 	int packets = s->kernel <= KERNEL_TWO_SHOT,
@@ -291,24 +288,19 @@ static size_t most_sent(const struct traffic *seen)
 	return most;
 }
 
-/* Each rank's launch and the bytes between two ranks are those of the shape. Counts of edges differ: no shape says all of them. */
-static int compare_shapes(const struct tried *row, const struct trial *t, const struct traffic *seen)
+/* Each rank's launch and the bytes between two ranks are those that are planned. Counts of edges differ: no plan says all of them. */
+static int compare_launches(const struct tried *row, const struct trial *t, const struct traffic *seen)
 {
 	size_t n;
 	const struct gpu_launched *l = gpu_launches(&n);
-	struct plan_launch launch;
-	struct plan_shape planned;
 	int faults = 0;
 	if (coll_is_uneven(row->coll) || row->codelet == CODELET_COPIES) /* copies: their kernels are many */
 		return 0;
 	for (size_t i = 0; i < n; i++) {
-		struct plan_node node = { 0 };
-		engine_describe(&t->world.engines[l[i].rank], &node);
-		plan_launch(row, t, l[i].args, &node, &launch, &planned);
+		const struct launch planned = plan_launch(row, t, &l[i]);
 		faults |= compare_launch(&l[i], &planned);
 		if (i == 0 && !row->dealt) /* of which seen has forgotten who sent what */
-			faults |= differs("bytes to a peer", most_sent(seen),
-					  plan_shape_to_peer(&launch, &planned));
+			faults |= differs("bytes to a peer", most_sent(seen), launch_to_peer(&planned));
 	}
 	return faults;
 }
@@ -325,7 +317,7 @@ static int compare(const struct tried *row, const struct trial *t)
 	if (!faults)
 		faults = traffic_compare(seen, planned);
 	if (!faults)
-		faults = compare_shapes(row, t, seen);
+		faults = compare_launches(row, t, seen);
 	if (!faults && t->slips)
 		faults = try_slips(row, t, seen);
 	traffic_free(planned);

@@ -12,7 +12,7 @@ enum { VECTOR = 16, EMPTY = -1, HEADER_HALVES = 2, LINE_VECTORS = 8, MOST_PRINTE
 
 /* ---- Launches -------------------------------------------------------------------------------------------------- */
 
-struct launch {
+struct recorded_launch {
 	const struct codelet_args *args; /* first in every kernel's */
 	unsigned blocks;
 	int rank, number; /* of the rank's, from 0 */
@@ -20,21 +20,21 @@ struct launch {
 	size_t sent[GPU_MAX_HOSTS]; /* packets to each rank */
 };
 
-static size_t pieces_of(const struct launch *l)
+static size_t pieces_of(const struct recorded_launch *l)
 {
 	return l->args->pieces ? l->args->pieces : 1;
 }
 
-static struct piece piece_of(const struct launch *l, size_t i)
+static struct piece piece_of(const struct recorded_launch *l, size_t i)
 {
 	size_t piece = pieces_of(l) > 1 ? l->args->piece : l->args->bytes, left = l->args->bytes - i * piece;
 	return (struct piece){ l->at + i * piece, left < piece ? left : piece };
 }
 
-static struct launch *read_launches(size_t *n)
+static struct recorded_launch *read_launches(size_t *n)
 {
 	const struct gpu_launched *l = gpu_launches(n);
-	struct launch *all = calloc(*n + 1, sizeof(*all));
+	struct recorded_launch *all = calloc(*n + 1, sizeof(*all));
 	size_t at[GPU_MAX_HOSTS] = { 0 };
 	int numbers[GPU_MAX_HOSTS] = { 0 };
 	if (!all)
@@ -42,13 +42,13 @@ static struct launch *read_launches(size_t *n)
 	for (size_t i = 0; i < *n; i++) {
 		const struct codelet_args *a = l[i].args;
 		int r = l[i].rank;
-		all[i] = (struct launch){ a, l[i].blocks, r, numbers[r]++, at[r], { 0 } };
+		all[i] = (struct recorded_launch){ a, l[i].blocks, r, numbers[r]++, at[r], { 0 } };
 		at[r] += a->bytes;
 	}
 	return all;
 }
 
-static int same_pieces(const struct launch *a, const struct launch *b)
+static int same_pieces(const struct recorded_launch *a, const struct recorded_launch *b)
 {
 	return a->at == b->at && a->args->bytes == b->args->bytes && a->args->piece == b->args->piece;
 }
@@ -56,8 +56,8 @@ static int same_pieces(const struct launch *a, const struct launch *b)
 int recorded_pieces(const struct started *ranks, struct piece pieces[RECORDED_PIECES])
 {
 	size_t n, used = 0, launches = 0;
-	struct launch *all = read_launches(&n);
-	const struct launch *firsts[RECORDED_PIECES];
+	struct recorded_launch *all = read_launches(&n);
+	const struct recorded_launch *firsts[RECORDED_PIECES];
 	for (size_t i = 0; i < n; i++) {
 		if (all[i].rank || used + pieces_of(&all[i]) > RECORDED_PIECES)
 			continue;
@@ -81,7 +81,7 @@ struct reader {
 	uint64_t first_epoch;
 	const struct traffic *planned;
 	struct traffic *seen;
-	struct launch *launches;
+	struct recorded_launch *launches;
 	unsigned char
 	    *turns; /* of each vector of all slots, or of all packets: messages that lay there so far */
 	size_t slots_bytes; /* of one rank: in its window and in its scratch */
@@ -91,7 +91,7 @@ struct reader {
 /* One store, and where its data belongs. */
 struct item {
 	const struct gpu_store *store;
-	struct launch *launch;
+	struct recorded_launch *launch;
 	size_t number; /* of the launch's piece */
 	int owner, exchange, from, to; /* owner: of the memory */
 	size_t begin, bytes; /* of the message that it is part of, in the vector */
@@ -222,7 +222,7 @@ static void add_words(struct reader *r, struct item *m, size_t number)
 	add(r, m, words, n);
 }
 
-static uint64_t epoch_of(const struct reader *r, const struct launch *l)
+static uint64_t epoch_of(const struct reader *r, const struct recorded_launch *l)
 {
 	return r->first_epoch + 1 + (uint64_t)l->number;
 }
@@ -287,7 +287,7 @@ static void read_packet(struct reader *r, struct item *m, size_t at)
 }
 
 /* Of what a rank sends at most in an exchange of a piece. */
-static size_t most_packets(const struct reader *r, const struct launch *l)
+static size_t most_packets(const struct reader *r, const struct recorded_launch *l)
 {
 	const struct codelet_args *a = l->args;
 	size_t parts = is_two_shot(r->call) ? (size_t)(a->ranks - (a->root >= 0)) : 1, begin;
@@ -298,7 +298,7 @@ static size_t most_packets(const struct reader *r, const struct launch *l)
 }
 
 /* All packets of all pieces, be they empty. */
-static void check_sent(struct reader *r, const struct launch *l)
+static void check_sent(struct reader *r, const struct recorded_launch *l)
 {
 	const struct codelet_args *a = l->args;
 	int exchanges = is_two_shot(r->call) && a->root < 0 ? 2 : 1;
@@ -415,7 +415,7 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 /* A rank's only launch. */
 static const struct codelet_edges *group_of(const struct reader *r, int rank)
 {
-	const struct launch *l = r->launches;
+	const struct recorded_launch *l = r->launches;
 	while (l->rank != rank)
 		l++;
 	return (const struct codelet_edges *)l->args;

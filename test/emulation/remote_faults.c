@@ -170,7 +170,10 @@ int test_remote_replay(void)
 /* From the last rank to the first one, which is on another node; 0 bytes: that end is never made. */
 struct ends {
 	struct world world;
-	struct engine_message sent, awaited;
+	struct message {
+		uint64_t bytes;
+		corale_type type;
+	} sent, awaited;
 	int touched;
 };
 
@@ -179,14 +182,13 @@ static void run_end(int rank, void *arg)
 	struct ends *x = arg;
 	const int last = x->world.ranks - 1;
 	static unsigned char data[2][MOST_BYTES];
-	struct engine_message m = rank ? x->sent : x->awaited;
+	const struct message m = rank ? x->sent : x->awaited;
 	if ((rank && rank != last) || !m.bytes)
 		return;
 	memset(data[!rank], UNTOUCHED + rank, MOST_BYTES);
-	m.data = data[!rank];
-	m.peer = world_place(&x->world, rank, rank ? 0 : last);
-	m.sending = rank != 0;
-	if (engine_run_messages(&x->world.engines[rank], &m, 1, NULL))
+	const struct call call =
+	    rank ? world_send(0, data[0], m.bytes, m.type) : world_receive(last, data[1], m.bytes, m.type);
+	if (engine_run_messages(&x->world.engines[rank], &call, 1, NULL))
 		printf("# rank %d: a message could not be started\n", rank);
 	gpu_synchronize();
 	for (size_t i = 0; !rank && i < MOST_BYTES; i++)
@@ -204,13 +206,13 @@ static int run_ends(struct ends *x, uint64_t timeout_ns)
 	return world_run(&x->world, run_end, x, test_seed) ? -1 : 0;
 }
 
-static uint64_t what_of(const struct engine_message *m)
+static uint64_t what_of(const struct message *m)
 {
 	return (uint64_t)codelet_what_high((int)m->type, 0) << 32 | m->bytes;
 }
 
 /* Its sender may have ended before anybody misses it. */
-static int other_message(struct engine_message sent, struct engine_message awaited)
+static int other_message(struct message sent, struct message awaited)
 {
 	struct ends x = { .sent = sent, .awaited = awaited };
 	int ret = run_ends(&x, DEADLINE_NS);
@@ -232,9 +234,8 @@ static int other_message(struct engine_message sent, struct engine_message await
 
 int test_remote_other_message(void)
 {
-	const struct engine_message small = { .bytes = 100, .type = CORALE_INT32 },
-				    large = { .bytes = 90000, .type = CORALE_INT32 },
-				    floats = { .bytes = 100, .type = CORALE_FLOAT32 };
+	const struct message small = { 100, CORALE_INT32 }, large = { 90000, CORALE_INT32 },
+			     floats = { 100, CORALE_FLOAT32 };
 	int faults = other_message(small, large);
 	faults = faults ? faults : other_message(large, small);
 	return faults ? faults : other_message(floats, small);

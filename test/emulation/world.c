@@ -35,13 +35,13 @@ static CUresult stream_id(CUstream stream, unsigned long long *id)
 	return CUDA_SUCCESS;
 }
 
-int engine_stage_call(struct engine *e, const struct engine_call *call, cudaStream_t stream,
-		      engine_launch_call *launch)
+int engine_stage_call(struct engine *e, const struct call *call, const struct launch *launch,
+		      cudaStream_t stream, engine_launch_call *run)
 {
 	return CORALE_EINTERNAL;
 }
 
-int engine_stage_messages(struct engine *e, const struct engine_message *messages, int n, cudaStream_t stream,
+int engine_stage_messages(struct engine *e, const struct call *messages, int n, cudaStream_t stream,
 			  engine_launch_messages *launch)
 {
 	return CORALE_EINTERNAL;
@@ -110,10 +110,10 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->ranks = p->nodes ? plan_group_size(&w->topo->map, PLAN_NODE, rank) : p->ranks;
 	e->world_rank = rank;
 	e->world_ranks = p->ranks;
-	e->max_blocks = p->max_blocks;
-	e->resident = 2 * p->max_blocks;
-	e->rates = w->node.rates;
-	e->words_only = p->words_only;
+	e->limits = (struct plan_node){ .rates = w->node.rates,
+					.max_blocks = p->max_blocks,
+					.resident = 2 * p->max_blocks,
+					.words_only = p->words_only };
 	e->layout = w->layout;
 	e->base =
 	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */
@@ -140,6 +140,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->state->host_abort = e->abort;
 	e->state->hold = e->hold;
 	e->state->waits = e->waits;
+	engine_make_args(e);
 	*e->hold = p->holds != 0;
 	e->state->timeout_ns = p->timeout_ns;
 	memset(window, 0, w->layout.bytes);
@@ -234,8 +235,7 @@ static int make_scratch(struct world *w, size_t chunk)
 	w->scratch = make_region(w, 1, 2 * chunk * (size_t)(w->ranks - 1));
 	for (int r = 0; is_made(w, w->scratch) && r < w->ranks; r++) {
 		w->engines[r].scratch = w->scratch[r];
-		w->engines[r].scratch_region = 1;
-		w->engines[r].scratch_chunk = chunk;
+		engine_use_scratch(&w->engines[r], 1, chunk);
 	}
 	return is_made(w, w->scratch) ? 0 : CORALE_ENOMEM;
 }
@@ -270,6 +270,8 @@ int world_open(struct world *w, const struct world_params *p)
 		ret = make_scratch(w, p->scratch_chunk);
 	if (!ret && p->nodes)
 		ret = nodes_open(w, p->remote_slot);
+	for (int r = 0; !ret && r < p->ranks; r++)
+		w->engines[r].place_of = nodes_places(w, r);
 	make_planner(w, p);
 	if (ret)
 		world_close(w);
@@ -336,6 +338,29 @@ int world_place(const struct world *w, int rank, int other)
 {
 	const int *place_of = nodes_places(w, rank);
 	return place_of ? place_of[other] : other;
+}
+
+static struct call message(corale_coll coll, int peer, uint64_t bytes, corale_type type)
+{
+	const size_t element = corale_type_bytes(type);
+	if (bytes % element)
+		abort();
+	return (
+	    struct call){ .record = { .coll = coll, .count = bytes / element, .type = type, .root = peer } };
+}
+
+struct call world_send(int to, const void *data, uint64_t bytes, corale_type type)
+{
+	struct call c = message(CORALE_SEND, to, bytes, type);
+	c.send = data;
+	return c;
+}
+
+struct call world_receive(int from, void *data, uint64_t bytes, corale_type type)
+{
+	struct call c = message(CORALE_RECV, from, bytes, type);
+	c.recv = data;
+	return c;
 }
 
 void world_abort(struct world *w, int rank, int code)

@@ -54,6 +54,10 @@ int world_run(struct world *world, void (*host)(int rank, void *arg), void *arg,
 /* Of a run, against what proxies owe to the wire: printed. */
 int world_faults(const struct world *world);
 
+/* A send to a rank, or a receive from it: of whole elements. */
+struct call world_send(int to, const void *data, uint64_t bytes, corale_type type);
+struct call world_receive(int from, void *data, uint64_t bytes, corale_type type);
+
 /* What a rank calls another one. */
 int world_place(const struct world *world, int rank, int other);
 

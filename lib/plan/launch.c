@@ -1,0 +1,244 @@
+/* How kernels that move data themselves are launched; copies are in launch_copies.c, words in launch_print.c. */
+#include "launch.h"
+
+#include "base/collectives.h"
+#include "launch_copies.h"
+
+enum {
+	LEAN_VECTORS = 640, /* 8 KB and a little more */
+	SLOT_BYTES = 64 << 10, /* at most */
+	LONG_SLOT_BYTES = 1 << 20,
+	MOST_TAKEN = 4, /* messages that a block takes out of scratch, where it has fewer peers */
+	DEALT_BYTES = 4608 << 10, /* of a broadcast's messages in flight, one a crew */
+	LONG_DEALT_BYTES = 6 << 20, /* the same of many messages */
+	MOST_DEALT_DEPTH = 8, /* so that the second-level cache holds what is in flight */
+	EDGE_SLOT_BYTES = 256 << 10,
+	LEAST_SLOT_BYTES = 16 << 10,
+	FEW_LANES = 64, /* that nearly fill a link; LAUNCH_LANES do */
+	LEAST_SHARE = 16 /* blocks of a list: below, rounds are many */
+};
+#define LONG_DEALT ((uint64_t)100 << 20)
+
+/* ---- Packets -------------------------------------------------------------------------------------------- */
+
+static uint64_t vectors_of(uint64_t bytes, int words)
+{
+	return words ? (bytes + 15) / 16 : (bytes + LAUNCH_LINE_DATA - 1) / LAUNCH_LINE_DATA * 8;
+}
+
+/* One vector a thread as long as blocks and threads suffice; small ones in blocks of one warp, which find room beside a busy
+ * kernel. */
+static struct grid packet_grid(const struct plan_node *node, uint64_t vectors, uint64_t small)
+{
+	struct grid grid = { 1, 32 };
+	if (vectors > small) {
+		grid.threads = vectors <= 8192 ? 128 : 256;
+		while (grid.threads < PLAN_CODELET_THREADS &&
+		       vectors > (uint64_t)(grid.threads * node->max_blocks))
+			grid.threads *= 2;
+	}
+	uint64_t blocks = (vectors + (uint64_t)grid.threads - 1) / (uint64_t)grid.threads;
+	grid.blocks = blocks < 1 ? 1 : blocks < (uint64_t)node->max_blocks ? (int)blocks : node->max_blocks;
+	return grid;
+}
+
+/* Of a block whose threads take turns. A thread has one packet for each other rank under way: of one, more threads fill the link. */
+static int long_threads(const struct plan_node *node)
+{
+	return node->ranks == 2 ? LAUNCH_LONG_THREADS : PLAN_CODELET_THREADS;
+}
+
+static int is_near(const struct launch *l)
+{
+	return l->node->ranks > 1 && l->node->ranks <= PLAN_NEAR_RANKS && !l->odd;
+}
+
+static int has_blocks(const struct launch *l)
+{
+	return coll_sends_each(l->coll) || coll_receives_each(l->coll);
+}
+
+/* What is larger than the packets' room goes in pieces of about one size. parts: of the vector; 1: all to all. */
+static void cut_pieces(struct launch *l, int words, int exchanges, uint64_t parts)
+{
+	const uint64_t area = words ? l->node->words_bytes : l->node->lines_bytes,
+		       most = plan_packets_piece(area, words, exchanges, parts, l->node->max_blocks),
+		       pieces = most ? (l->bytes + most - 1) / most : 1; /* 0: one rank, which sends none */
+	uint64_t each = pieces > 1 ? (l->bytes + pieces - 1) / pieces : l->bytes;
+	l->piece = pieces > 1 ? launch_round(each, parts * PLAN_UNIT_BYTES) : each;
+	l->pieces = l->piece ? (l->bytes + l->piece - 1) / l->piece : 1;
+}
+
+static void cut_two_shot(struct launch *l)
+{
+	int deals = coll_is_rooted(l->coll), words = !deals && l->words;
+	uint64_t parts = (uint64_t)(l->node->ranks - deals);
+	cut_pieces(l, words, 2, parts);
+	l->grid = packet_grid(l->node, vectors_of((l->piece + parts - 1) / parts, words), 0);
+	l->kernel = deals || is_near(l) ? KERNEL_NEAR_TWO_SHOT : KERNEL_TWO_SHOT;
+	if (l->kernel == KERNEL_NEAR_TWO_SHOT && l->grid.threads == PLAN_CODELET_THREADS && !deals)
+		l->grid.threads = long_threads(l->node);
+}
+
+static void cut_exchange(struct launch *l)
+{
+	l->piece = l->bytes;
+	l->pieces = 1;
+	if (has_blocks(l))
+		cut_pieces(l, 0, 1, 1);
+	uint64_t vectors = vectors_of(l->piece, 0);
+	l->grid = packet_grid(l->node, vectors, LEAN_VECTORS);
+	int one_turn = l->pieces == 1 && vectors <= (uint64_t)l->grid.blocks * (uint64_t)l->grid.threads;
+	l->kernel = !is_near(l) || (!one_turn && !has_blocks(l)) ? KERNEL_PACKETS
+		    : one_turn                                   ? KERNEL_NEAR
+								 : KERNEL_NEAR_LONG;
+	if (l->kernel == KERNEL_NEAR_LONG)
+		l->grid.threads = long_threads(l->node);
+}
+
+/* ---- Slots ---------------------------------------------------------------------------------------------- */
+
+uint64_t launch_slot_bytes(uint64_t room, int lanes, int rings, uint32_t depth, uint64_t most)
+{
+	uint64_t bytes = room / ((uint64_t)(lanes * rings) * depth);
+	return (bytes < most ? bytes : most) / LAUNCH_LINE * LAUNCH_LINE;
+}
+
+/* Of one sender. Large calls have scratch, if there is any: longer runs to one peer. */
+static uint64_t room_of(const struct launch *l)
+{
+	return l->scratch ? l->node->scratch_bytes : l->node->slots_bytes;
+}
+
+/* Of a broadcast: as many bytes are in flight as a link takes in the time of a message's flag, whatever the number of crews; and
+ * all messages are of about one size. */
+static uint64_t dealt_bytes(const struct plan_node *node, uint64_t bytes)
+{
+	const uint64_t blocks = (uint64_t)node->max_blocks, piece = (bytes + blocks - 1) / blocks,
+		       turn = (uint64_t)LAUNCH_CREWS * (uint64_t)(node->ranks > 1 ? node->ranks - 1 : 1),
+		       all = bytes < LONG_DEALT ? DEALT_BYTES : LONG_DEALT_BYTES,
+		       most = all / (blocks * LAUNCH_CREWS);
+	uint64_t rounds = piece / (turn * most) + 1;
+	return launch_round(piece / (turn * rounds) + 1, LAUNCH_LINE);
+}
+
+static void cut_dealt(struct launch *l)
+{
+	const uint64_t most = dealt_bytes(l->node, l->bytes),
+		       crews = (uint64_t)l->node->max_blocks * LAUNCH_CREWS;
+	l->kernel = KERNEL_DEALT;
+	l->message = launch_slot_bytes(room_of(l), (int)crews, 1, LAUNCH_LEAST_DEPTH, most);
+	const uint64_t depth = l->message ? room_of(l) / l->message / crews : 0;
+	l->depth = (uint32_t)(depth < MOST_DEALT_DEPTH ? depth : MOST_DEALT_DEPTH) / 2 * 2;
+	if (l->direct)
+		l->message = most;
+}
+
+/* The most that a message through slots holds. Long runs are faster, but nobody sends beside a block's last message being taken out: it
+ * is half as long as the others. */
+static uint64_t most_of_message(const struct launch *l, int runs, int folds)
+{
+	const uint64_t others = (uint64_t)(l->node->ranks > 1 ? l->node->ranks - 1 : 1),
+		       each = others < MOST_TAKEN ? MOST_TAKEN / others : 1,
+		       blocks = (uint64_t)l->node->max_blocks,
+		       part = launch_round(2 * l->bytes / ((2 * each - 1) * blocks) + 1, LAUNCH_LINE);
+	if (!runs && (folds || !l->scratch))
+		return SLOT_BYTES;
+	return runs || part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;
+}
+
+/* Folds by one exchange or two, and blocks: straight into the peers' memory where it is registered. */
+static void cut_slots(struct launch *l)
+{
+	int two_shot = l->codelet == CODELET_SLOTS_TWO_SHOT, runs = two_shot && l->direct,
+	    folds = coll_folds(l->coll);
+	l->kernel = runs ? KERNEL_RUNS : folds ? KERNEL_SLOTS : KERNEL_MOVES;
+	l->message = launch_slot_bytes(room_of(l), l->node->max_blocks, 1 + (two_shot && !runs), l->depth,
+				       most_of_message(l, runs, folds));
+	if (l->kernel == KERNEL_MOVES && l->direct)
+		l->message = LAUNCH_WHOLE_PIECE;
+}
+
+/* ---- Edges ---------------------------------------------------------------------------------------------- */
+
+int launch_blocks_of_lists(const struct plan_node *node, int pairs, int lists, int narrow)
+{
+	int blocks = node->resident;
+	if (!pairs && blocks > LAUNCH_MAX_BLOCKS) /* whose epochs are counted */
+		blocks = LAUNCH_MAX_BLOCKS;
+	return blocks - narrow > lists ? (blocks - narrow) / lists : 1;
+}
+
+/*
+ * Lanes of a message at most, equal on both ends: a block each, when a rank has all edges; of pairs so many that they fill a link, in
+ * whole rounds where a list may have to share its blocks with many. No more than have slots worth their flags.
+ */
+int launch_most_lanes(const struct plan_node *node, int pairs)
+{
+	int all = launch_blocks_of_lists(node, pairs, 2 * node->ranks - 1, 0), rounds = LAUNCH_LANES / all;
+	uint64_t most = node->slots_bytes / (LAUNCH_SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
+	if (pairs)
+		lanes = all < LEAST_SHARE ? FEW_LANES : rounds < 2 ? LAUNCH_LANES : (uint64_t)(all * rounds);
+	most = most < 1 ? 1 : most < LAUNCH_LANES ? most : LAUNCH_LANES;
+	return (int)(lanes < most ? lanes : most);
+}
+
+uint64_t launch_edge_slot_bytes(uint64_t room, int lanes)
+{
+	return launch_slot_bytes(room, lanes, 1, LAUNCH_SLOT_DEPTH, EDGE_SLOT_BYTES);
+}
+
+/* An all_to_all_v of equal counts, both buffers at other places: each rank has a list to and from each other one, and its own. */
+static void cut_edges(struct launch *l)
+{
+	const int most = launch_most_lanes(l->node, 0), lists = 2 * (l->node->ranks - 1) + (l->bytes > 0);
+	const uint64_t lanes = l->bytes / LAUNCH_LANE_BYTES + 1;
+	int blocks = lanes < (uint64_t)most ? (int)lanes : most,
+	    limit = lists ? launch_blocks_of_lists(l->node, 0, lists, 0) : 0;
+	l->kernel = KERNEL_EDGES;
+	l->grid.blocks = lists * (blocks < limit ? blocks : limit);
+	l->message = launch_edge_slot_bytes(l->node->slots_bytes, most);
+}
+
+/* ---- The call ------------------------------------------------------------------------------------------- */
+
+struct launch launch_of(const struct row *row, const struct plan_node *node, const struct plan_call *call)
+{
+	struct launch l = { .node = node,
+			    .codelet = row->codelet,
+			    .coll = call->coll,
+			    .bytes = call->bytes,
+			    .words = call->words != 0,
+			    .odd = call->bytes % 4 != 0,
+			    .direct = row_stores_direct(row, node, call) != 0,
+			    .scratch = row_uses_scratch(row, node, call) && node->scratch_bytes };
+	launch_cut(&l);
+	return l;
+}
+
+void launch_cut(struct launch *l)
+{
+	l->grid = (struct grid){ l->node->max_blocks, PLAN_CODELET_THREADS };
+	l->piece = l->bytes;
+	l->pieces = 1;
+	l->message = 0;
+	l->depth = LAUNCH_SLOT_DEPTH;
+	switch (l->codelet) {
+	case CODELET_PACKETS:
+		cut_exchange(l);
+		break;
+	case CODELET_TWO_SHOT:
+		cut_two_shot(l);
+		break;
+	case CODELET_COPIES:
+		launch_copies(l);
+		break;
+	default:
+		if (coll_is_uneven(l->coll))
+			cut_edges(l);
+		else if (coll_is_rooted(l->coll))
+			cut_dealt(l);
+		else
+			cut_slots(l);
+	}
+}
