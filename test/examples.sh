@@ -13,7 +13,7 @@ try()
 	number=$((number + 1))
 	description=$1 ranks=$2 program=$top_builddir/examples/$3
 	shift 3
-	if output=$(timeout -k 5 120 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null); then
+	if output=$(timeout -k 5 240 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null); then
 		echo "ok $number - $description"
 	else
 		echo "not ok $number - $description"
@@ -27,7 +27,7 @@ refuse()
 	number=$((number + 1))
 	description=$1 words=$2 ranks=$3 program=$top_builddir/examples/$4
 	shift 4
-	output=$(timeout -k 5 120 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null)
+	output=$(timeout -k 5 240 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null)
 	status=$?
 	case $status,$output in
 	0,*|124,*|137,*) echo "not ok $number - $description" ;;
@@ -45,7 +45,7 @@ timed()
 	description=$1 columns=$2 ranks=$3 program=$top_builddir/examples/$4
 	shift 4
 	raw=$(mktemp) || exit 1
-	output=$(timeout -k 5 120 "$MPIRUN" -n "$ranks" "$program" "$@" --raw "$raw" 2>&1 </dev/null) &&
+	output=$(timeout -k 5 240 "$MPIRUN" -n "$ranks" "$program" "$@" --raw "$raw" 2>&1 </dev/null) &&
 		awk -F '\t' -v wanted="$columns" 'NR == 2 { for (i = 1; i <= NF; i++) at[$i] = i }
 			NR > 2 { lines++; for (n = split(wanted, name, " "); n; n--) if (!(name[n] in at) || $at[name[n]] <= 0) bad = 1 }
 			END { exit bad || !lines }' "$raw" &&
