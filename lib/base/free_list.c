@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 struct free_block {
-	_Alignas(FREE_LIST_LINE) struct free_block *next;
+	_Alignas(ALIGN_LINE) struct free_block *next;
 	size_t bytes; /* behind this header */
 };
 
@@ -32,7 +32,7 @@ static void drop(struct free_list *list, struct free_block *block)
 static struct free_block *make(struct free_list *list, size_t bytes)
 {
 	struct free_block *block = NULL;
-	if (posix_memalign((void **)&block, FREE_LIST_LINE, sizeof *block + bytes))
+	if (posix_memalign((void **)&block, ALIGN_LINE, sizeof *block + bytes))
 		return NULL;
 	block->bytes = bytes;
 	atomic_fetch_add_explicit(&list->bytes, bytes, memory_order_relaxed);
@@ -41,7 +41,7 @@ static struct free_block *make(struct free_list *list, size_t bytes)
 
 void *free_list_take(struct free_list *list, size_t bytes)
 {
-	bytes = FREE_LIST_ROUND(bytes);
+	bytes = ALIGN_ROUND(bytes);
 	struct free_block **at = find(list, bytes);
 	struct free_block *block = *at ? unlink_block(at) : NULL;
 	if (!block) {

@@ -8,8 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { FREE_LIST_LINE = 64 };
-#define FREE_LIST_ROUND(bytes) (((bytes) + FREE_LIST_LINE - 1) / FREE_LIST_LINE * FREE_LIST_LINE)
+#include "align.h"
 
 struct free_block;
 

@@ -6,7 +6,7 @@
 enum { FIRST_BYTES = 4 << 10, KEPT_BYTES = 64 << 20 /* a thread keeps no more than that */ };
 
 struct arena_block {
-	_Alignas(ARENA_LINE) struct arena_block *below;
+	_Alignas(ALIGN_LINE) struct arena_block *below;
 	size_t bytes, used; /* behind this header */
 };
 
@@ -43,7 +43,7 @@ static struct arena_block *push(size_t bytes)
 	pthread_once(&once, make_key);
 	struct arena_block *block = NULL;
 	if (!has_key || pthread_setspecific(key, &top) ||
-	    posix_memalign((void **)&block, ARENA_LINE, sizeof *block + bytes))
+	    posix_memalign((void **)&block, ALIGN_LINE, sizeof *block + bytes))
 		return NULL;
 	*block = (struct arena_block){ top, bytes, 0 };
 	top = block;
@@ -59,7 +59,7 @@ struct arena_mark arena_mark(void)
 
 void *arena_take(size_t bytes)
 {
-	bytes = ARENA_ROUND(bytes);
+	bytes = ALIGN_ROUND(bytes);
 	if (!top || bytes > top->bytes - top->used) {
 		const size_t doubled = top ? 2 * top->bytes : FIRST_BYTES;
 		if (!push(bytes > doubled ? bytes : doubled))

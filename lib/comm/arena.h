@@ -7,8 +7,7 @@
 
 #include <stddef.h>
 
-enum { ARENA_LINE = 64 };
-#define ARENA_ROUND(bytes) (((bytes) + ARENA_LINE - 1) / ARENA_LINE * ARENA_LINE)
+#include "base/align.h"
 
 struct arena_block;
 

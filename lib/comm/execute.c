@@ -127,17 +127,17 @@ static int previous_of_pair(const struct call *calls, int i)
 
 static size_t runs_bytes(int n)
 {
-	return ARENA_ROUND((size_t)n * sizeof(struct host_run));
+	return ALIGN_ROUND((size_t)n * sizeof(struct host_run));
 }
 
 static size_t calls_bytes(int n)
 {
-	return ARENA_ROUND((size_t)n * sizeof(struct call));
+	return ALIGN_ROUND((size_t)n * sizeof(struct call));
 }
 
 size_t execute_pairs_bytes(int n)
 {
-	return runs_bytes(n) + calls_bytes(n) + ARENA_ROUND((size_t)n * sizeof(int));
+	return runs_bytes(n) + calls_bytes(n) + ALIGN_ROUND((size_t)n * sizeof(int));
 }
 
 int execute_start_pairs(struct comm *comm, const struct call *calls, int n, void *memory,

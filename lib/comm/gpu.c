@@ -33,6 +33,12 @@ static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_
 	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
 }
 
+/* Where settings ask for it: whether the memory of a target is still what was registered; 0, or CORALE_EINVAL. */
+static int check_target(const struct comm *comm, uint64_t target)
+{
+	return target && comm->settings.check_memory ? engine_cuda.verify(comm->gpu, target) : 0;
+}
+
 /* What the call may use. Premultiplied inputs need a kernel, so scratch is of no use to copies of them. */
 static int memory_of(const struct comm *comm, const struct call *c)
 {
@@ -119,8 +125,7 @@ static int choose(struct comm *comm, struct call *c, struct launch *own, const s
 	const int shares = comm->size > 1 && !comm->proxy;
 	const uint64_t bytes = call_bytes(c);
 	c->record.target = shares ? target_of(comm, c, bytes) : 0;
-	if (c->record.target && comm->settings.check_memory &&
-	    engine_cuda.verify(comm->gpu, c->record.target))
+	if (check_target(comm, c->record.target))
 		return CORALE_EINVAL;
 	struct plan_call key = { c->record.coll, bytes, plan_in_words(c->record.type),
 				 shares ? memory_of(comm, c) : 0 };
@@ -208,9 +213,7 @@ static int find_target(const struct comm *comm, struct call *m)
 	if (m->record.coll != CORALE_RECV || !m->recv)
 		return 0;
 	m->record.target = engine_cuda.find(comm->gpu, m->recv, call_bytes(m));
-	return m->record.target && comm->settings.check_memory
-		   ? engine_cuda.verify(comm->gpu, m->record.target)
-		   : 0;
+	return check_target(comm, m->record.target);
 }
 
 /* The calls as the engine takes them: of what a rank sends itself only the send, with the receive's buffer. */
@@ -249,7 +252,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	if (calls[0].record.coll == CORALE_SEND || calls[0].record.coll == CORALE_RECV)
+	if (call_is_pair(calls))
 		return submit_messages(comm, calls, n, stream);
 	return submit_collective(comm, calls, stream);
 }

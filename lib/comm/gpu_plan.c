@@ -86,11 +86,18 @@ int gpu_plans_open(struct comm *comm)
 	return ret;
 }
 
+static void free_launches(struct comm *comm)
+{
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		for (int words = 0; words < 2; words++)
+			for (int memory = 0; memory < PLAN_MEMORY_CLASSES; memory++)
+				free(comm->launches[coll][words][memory]);
+}
+
 void gpu_plans_close(struct comm *comm)
 {
+	free_launches(comm);
 	plans_free(&comm->gpu_plans);
-	for (int i = 0; i < CORALE_NUM_COLLS * 2 * PLAN_MEMORY_CLASSES; i++)
-		free((&comm->launches[0][0][0])[i]);
 	plans_free(&comm->narrow_plans);
 	lanes_account_close(&comm->lanes);
 	lanes_account_close(&comm->narrow_lanes);

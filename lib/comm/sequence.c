@@ -185,13 +185,13 @@ int sequence_group(const struct together_part *parts, int n, struct corale_strea
 	const struct comm *first = parts->comm;
 	const struct arena_mark mark = arena_mark();
 	const int manual = drain_all(parts, n, stream);
-	const size_t bytes = ARENA_ROUND(sizeof(struct together_job)) + together_bytes(parts, n);
+	const size_t bytes = ALIGN_ROUND(sizeof(struct together_job)) + together_bytes(parts, n);
 	struct together_job *j = stream ? stream_take(stream, bytes) : arena_take(bytes);
 	if (!j)
 		return log_error(CORALE_ENOMEM, first->rank, "no memory for a group on %d communicators", n);
 	*j = (struct together_job){
 		.job = { .run = run_group, .poll = poll_group, .destroy = destroy_group, .manual = manual },
-		.together = together_create((char *)j + ARENA_ROUND(sizeof *j), parts, n),
+		.together = together_create((char *)j + ALIGN_ROUND(sizeof *j), parts, n),
 		.policy = { .spin_ns = first->policy.spin_ns, .sleep_ns = first->policy.sleep_ns }
 	};
 	int ret = stream ? stream_submit(stream, &j->job) : 0;

@@ -135,12 +135,12 @@ static void poll_part(struct part *p)
 
 static size_t calls_bytes(const struct together_part *g)
 {
-	return ARENA_ROUND(together_copy_bytes(g->comm, g->calls, g->ncalls));
+	return ALIGN_ROUND(together_copy_bytes(g->comm, g->calls, g->ncalls));
 }
 
 static size_t own_bytes(int n)
 {
-	return ARENA_ROUND(sizeof(struct together) + (size_t)n * sizeof(struct part));
+	return ALIGN_ROUND(sizeof(struct together) + (size_t)n * sizeof(struct part));
 }
 
 size_t together_bytes(const struct together_part *parts, int n)

@@ -181,8 +181,9 @@ static uint64_t edge_of(const struct call *c, int sending, int peer, uint64_t *a
 {
 	const size_t element = corale_type_bytes(c->record.type);
 	if (!c->send_counts) {
-		*at = (uint64_t)peer * call_bytes(c);
-		return call_bytes(c);
+		const uint64_t bytes = call_bytes(c);
+		*at = (uint64_t)peer * bytes;
+		return bytes;
 	}
 	*at = (sending ? c->send_displs : c->recv_displs)[peer] * element;
 	return (sending ? c->send_counts : c->recv_counts)[peer] * element;

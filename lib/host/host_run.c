@@ -254,8 +254,8 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 static int take_memory(struct host_run *run)
 {
 	const size_t n = (size_t)run->nchannels,
-		     channels = n > 1 ? FREE_LIST_ROUND(n * sizeof *run->channels) : 0,
-		     cells = FREE_LIST_ROUND((size_t)run->plan->scratch_cells * run->plan->chunk_bytes);
+		     channels = n > 1 ? ALIGN_ROUND(n * sizeof *run->channels) : 0,
+		     cells = ALIGN_ROUND((size_t)run->plan->scratch_cells * run->plan->chunk_bytes);
 	run->memory = free_list_take(&run->engine->spare, channels + n * cells);
 	if (!run->memory)
 		return log_error(CORALE_ENOMEM, run->engine->rank,
