@@ -117,7 +117,6 @@ struct engine {
 	size_t memory_cap;
 	void *scratch; /* two buffers of a chunk from each other rank; NULL: none yet */
 	int scratch_region;
-	size_t scratch_chunk;
 	struct engine_lists lists;
 	struct remote_calls remote; /* ranks of other nodes; counts: on the GPU */
 	struct engine_lanes lanes; /* to them */

@@ -243,17 +243,23 @@ static struct copy_piece piece_of(struct copy_piece round, uint64_t done, uint64
 				    .bytes = bytes < left ? bytes : left };
 }
 
+/* Of the scratch that another rank has: one of its two buffers. */
+static uint64_t chunk_of(const struct copies *k)
+{
+	return k->launch->node->scratch_bytes / 2;
+}
+
 struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves)
 {
 	uint64_t left = round.bytes - done, next = left;
-	if (leaves && left > k->e->scratch_chunk / (done ? LAST_PIECES : FIRST_PIECES))
+	if (leaves && left > chunk_of(k) / (done ? LAST_PIECES : FIRST_PIECES))
 		next = codelet_round(left - left / (uint64_t)leaves, COPY_ALIGN);
 	return piece_of(round, done, next);
 }
 
 struct copy_piece copy_next_equal(const struct copies *k, struct copy_piece round, uint64_t done)
 {
-	const uint64_t most = k->e->scratch_chunk / LAST_PIECES, least = most / 2;
+	const uint64_t most = chunk_of(k) / LAST_PIECES, least = most / 2;
 	const uint64_t bytes = codelet_round(round.bytes / LAST_PIECES, COPY_ALIGN);
 	return piece_of(round, done, bytes < least ? least : bytes < most ? bytes : most);
 }
@@ -326,9 +332,10 @@ size_t engine_scratch_bytes(const struct engine *e)
 
 void engine_keep_scratch(struct engine *e, void *memory, int region)
 {
+	const size_t chunk = engine_scratch_bytes(e) / (2 * (size_t)(e->ranks - 1));
 	e->scratch = memory;
-	engine_use_scratch(e, region, engine_scratch_bytes(e) / (2 * (size_t)(e->ranks - 1)));
+	engine_use_scratch(e, region, chunk);
 	e->bytes += engine_scratch_bytes(e);
 	log_line(LOG_INFO, e->world_rank, "copy engines: %zu bytes of scratch, in chunks of %zu",
-		 engine_scratch_bytes(e), e->scratch_chunk);
+		 engine_scratch_bytes(e), chunk);
 }

@@ -48,7 +48,6 @@ void engine_make_args(struct engine *e)
 void engine_use_scratch(struct engine *e, int region, size_t chunk)
 {
 	e->scratch_region = region;
-	e->scratch_chunk = chunk;
 	e->limits.scratch_bytes = 2 * chunk;
 	e->args[AREA_SCRATCH].slots = e->regions[region].gpu_peers;
 	e->args[AREA_SCRATCH].area_bytes = (uint32_t)e->limits.scratch_bytes;
