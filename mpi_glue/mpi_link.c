@@ -35,6 +35,41 @@ static struct mpi_link *of(struct link *l)
 	return (struct mpi_link *)l;
 }
 
+/* ---- Who may call MPI ---- */
+
+int mpi_may_call(const struct mpi_transport *t)
+{
+	return t->level >= MPI_THREAD_SERIALIZED || pthread_equal(t->opener, pthread_self());
+}
+
+/* Communicators may be used by several threads at once; MPI may not, below MPI_THREAD_MULTIPLE. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+void mpi_lock(struct mpi_transport *t)
+{
+	pthread_mutex_lock(&t->lock);
+	if (t->level < MPI_THREAD_MULTIPLE)
+		pthread_mutex_lock(&one_at_a_time);
+}
+
+int mpi_try_lock(struct mpi_transport *t)
+{
+	int busy = pthread_mutex_trylock(&t->lock);
+	if (busy || t->level == MPI_THREAD_MULTIPLE)
+		return busy;
+	busy = pthread_mutex_trylock(&one_at_a_time);
+	if (busy)
+		pthread_mutex_unlock(&t->lock);
+	return busy;
+}
+
+void mpi_unlock(struct mpi_transport *t)
+{
+	if (t->level < MPI_THREAD_MULTIPLE)
+		pthread_mutex_unlock(&one_at_a_time);
+	pthread_mutex_unlock(&t->lock);
+}
+
 /* ---- Failures ---- */
 
 static int lose(struct mpi_link *l, int code)
@@ -319,30 +354,6 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	return 0;
 }
 
-static int no_memory(const struct mpi_link *l, int depth)
-{
-	if (!l->params.memory)
-		link_unreserve(l->params.slots, depth);
-	return log_error(CORALE_ENOMEM, l->params.rank, "no memory for %d slots of %zu bytes to rank %d",
-			 depth, l->base.slot_bytes, l->base.peer);
-}
-
-/* What one direction has; NULL without memory. */
-static struct mpi_op *make_ops(struct mpi_link *l, int depth, int sends)
-{
-	struct mpi_op *ops = calloc((size_t)depth, sizeof(*ops));
-	for (int i = 0; ops && i < depth; i++)
-		ops[i] = (struct mpi_op){ .requests = { MPI_REQUEST_NULL, MPI_REQUEST_NULL },
-					  .link = l,
-					  .sends = sends };
-	return ops;
-}
-
-static int depth_of(const struct mpi_link *l)
-{
-	return l->params.memory ? l->params.memory->depth : link_reserve(l->params.slots, l->params.rank);
-}
-
 /* Asks for the awaited message, if nothing is asked for, and looks whether it is there. */
 static int ask_and_look(struct mpi_link *l)
 {
@@ -361,27 +372,43 @@ static int ask_and_look(struct mpi_link *l)
 	return ret;
 }
 
+/* Memory of one direction; NULL: there is none, as was logged. *slots: the user's, or ours; *others: what else a slot has. */
+static struct mpi_op *make(struct mpi_link *l, int sends, int *depth, unsigned char **slots, void **others)
+{
+	const struct link_memory *memory = l->params.memory;
+	const size_t n =
+	    (size_t)(*depth = memory ? memory->depth : link_reserve(l->params.slots, l->params.rank));
+	struct mpi_op *ops = calloc(n, sizeof(*ops));
+	*slots = memory ? (sends ? memory->out : memory->in) : malloc(n * l->base.slot_bytes);
+	*others = sends ? malloc(n * sizeof(*l->packets)) : calloc(n, sizeof(*l->base.in));
+	for (size_t i = 0; ops && i < n; i++)
+		ops[i] = (struct mpi_op){ .requests = { MPI_REQUEST_NULL, MPI_REQUEST_NULL },
+					  .link = l,
+					  .sends = sends };
+	if (ops && *slots && *others)
+		return ops;
+	free(ops);
+	free(*others);
+	if (!memory) {
+		free(*slots);
+		*slots = NULL;
+		link_unreserve(l->params.slots, *depth);
+	}
+	log_error(CORALE_ENOMEM, l->params.rank, "no memory for %d slots of %zu bytes to rank %d", *depth,
+		  l->base.slot_bytes, l->base.peer);
+	return NULL;
+}
+
 static int open_in(struct link *base)
 {
 	struct mpi_link *l = of(base);
-	const int code = code_of(l), depth = code ? 0 : depth_of(l);
+	const int code = code_of(l);
+	void *messages;
 	if (code)
 		return code;
-	unsigned char *slots =
-	    l->params.memory ? l->params.memory->in : malloc((size_t)depth * base->slot_bytes);
-	base->in = calloc((size_t)depth, sizeof(*base->in));
-	l->ins = make_ops(l, depth, 0);
-	if (!slots || !base->in || !l->ins) {
-		if (!l->params.memory)
-			free(slots);
-		free(base->in);
-		free(l->ins);
-		base->in = NULL;
-		l->ins = NULL;
-		return no_memory(l, depth);
-	}
-	l->slots = slots;
-	base->in_depth = depth;
+	if (!(l->ins = make(l, 0, &base->in_depth, &l->slots, &messages)))
+		return CORALE_ENOMEM;
+	base->in = messages;
 	base->in_open = 1;
 	return ask_and_look(l);
 }
@@ -389,26 +416,15 @@ static int open_in(struct link *base)
 static int open_out(struct link *base)
 {
 	struct mpi_link *l = of(base);
-	const int code = code_of(l), depth = code ? 0 : depth_of(l);
+	const int code = code_of(l);
+	void *packets;
 	if (code)
 		return code;
-	unsigned char *slots =
-	    l->params.memory ? l->params.memory->out : malloc((size_t)depth * base->slot_bytes);
-	l->packets = malloc((size_t)depth * sizeof(*l->packets));
-	l->outs = make_ops(l, depth, 1);
-	if (!slots || !l->packets || !l->outs) {
-		if (!l->params.memory)
-			free(slots);
-		free(l->packets);
-		free(l->outs);
-		l->packets = NULL;
-		l->outs = NULL;
-		return no_memory(l, depth);
-	}
-	base->out = slots;
-	base->out_depth = depth;
+	if (!(l->outs = make(l, 1, &base->out_depth, &base->out, &packets)))
+		return CORALE_ENOMEM;
+	l->packets = packets;
 	base->out_open = 1;
-	atomic_store_explicit(&base->limit, (uint64_t)depth, memory_order_relaxed);
+	atomic_store_explicit(&base->limit, (uint64_t)base->out_depth, memory_order_relaxed);
 	return 0;
 }
 

@@ -68,6 +68,8 @@ extern const struct link_ops mpi_link_ops;
 int mpi_may_call(const struct mpi_transport *t);
 /* Below MPI_THREAD_MULTIPLE also against other communicators. */
 void mpi_lock(struct mpi_transport *t);
+/* Not 0: another thread is at it. */
+int mpi_try_lock(struct mpi_transport *t);
 void mpi_unlock(struct mpi_transport *t);
 
 /* Under the lock, by a thread that may call MPI: */

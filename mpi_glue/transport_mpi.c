@@ -5,7 +5,6 @@
 #include "transport_mpi.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,40 +102,6 @@ static int connect_mpi(struct transport *base)
 	return 0;
 }
 
-int mpi_may_call(const struct mpi_transport *t)
-{
-	return t->level >= MPI_THREAD_SERIALIZED || pthread_equal(t->opener, pthread_self());
-}
-
-/* Communicators may be used by several threads at once; MPI may not, below MPI_THREAD_MULTIPLE. */
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-
-void mpi_lock(struct mpi_transport *t)
-{
-	pthread_mutex_lock(&t->lock);
-	if (t->level < MPI_THREAD_MULTIPLE)
-		pthread_mutex_lock(&one_at_a_time);
-}
-
-/* Not 0: another thread is at it. */
-static int try_lock_mpi(struct mpi_transport *t)
-{
-	int busy = pthread_mutex_trylock(&t->lock);
-	if (busy || t->level == MPI_THREAD_MULTIPLE)
-		return busy;
-	busy = pthread_mutex_trylock(&one_at_a_time);
-	if (busy)
-		pthread_mutex_unlock(&t->lock);
-	return busy;
-}
-
-void mpi_unlock(struct mpi_transport *t)
-{
-	if (t->level < MPI_THREAD_MULTIPLE)
-		pthread_mutex_unlock(&one_at_a_time);
-	pthread_mutex_unlock(&t->lock);
-}
-
 static int control(struct transport *base, int peer, const void *message, size_t bytes)
 {
 	struct mpi_transport *t = of(base);
@@ -187,7 +152,7 @@ static int progress(struct transport *base)
 	struct mpi_transport *t = of(base);
 	struct mpi_packet packet;
 
-	if (!mpi_may_call(t) || try_lock_mpi(t))
+	if (!mpi_may_call(t) || mpi_try_lock(t))
 		return 0;
 	int moved = mpi_link_advance(t);
 	const int lost = t->lost - 1, code = t->lost_code;
@@ -243,14 +208,6 @@ static void fail(struct transport *base, int code)
 		 left);
 }
 
-static void describe(const struct transport *base, int peer, char *buf, size_t bytes)
-{
-	const struct mpi_transport *t = (const struct mpi_transport *)base;
-	snprintf(buf, bytes, "MPI point-to-point%s",
-		 t->level == MPI_THREAD_MULTIPLE ? "" : ", moved by the user's threads only");
-	(void)peer;
-}
-
 static void close_mpi(struct transport *base)
 {
 	struct mpi_transport *t = of(base);
@@ -269,7 +226,6 @@ static const struct transport_ops ops = {
 	.progress = progress,
 	.control = control,
 	.fail = fail,
-	.describe = describe,
 	.close = close_mpi,
 };
 

@@ -282,7 +282,7 @@ static void control(struct script *s)
 	unsigned char text[TRANSPORT_CONTROL_BYTES] = { 0 };
 	struct ucx_peer *p;
 	if (c && !ucx_comm_peer(c, peer, &p) && p->state == UCX_PEER_FINE)
-		ucx_message_note(c, peer, 0, UCX_CONTROL, 0, text, take(s) % sizeof(text));
+		ucx_comm_note(c, peer, 0, UCX_CONTROL, 0, text, take(s) % sizeof(text));
 }
 
 static void fail_comm(struct script *s)
@@ -290,8 +290,7 @@ static void fail_comm(struct script *s)
 	struct ucx_comm *c = s->comms[take(s) % COMMS];
 	if (!c || take(s) % 16)
 		return;
-	c->failure = CORALE_EABORTED;
-	ucx_link_fail(c, c->failure);
+	ucx_comm_fail(c, CORALE_EABORTED);
 }
 
 /* ---- */

@@ -93,7 +93,7 @@ void ucx_world_close(struct ucx_world *world)
 	}
 	ucx_world_settle(world);
 	fake_ucx_cancel_all();
-	ucx_link_free_graves(w, NULL);
+	ucx_slots_free_graves(w, NULL);
 	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
 		next = e->next;
 		free(e->ep);

@@ -43,3 +43,15 @@ void sort_items(void *items, size_t n, size_t bytes, int (*compare)(const void *
 		sift(&h, 0, end - 1);
 	}
 }
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+double sort_median(double *values, size_t n)
+{
+	sort_items(values, n, sizeof *values, by_value);
+	return values[n / 2];
+}

@@ -8,5 +8,7 @@ enum { SORT_MOST_BYTES = 256 }; /* of an item */
 
 /* Heapsort. compare as for qsort; items that it finds equal get any order. */
 void sort_items(void *items, size_t n, size_t bytes, int (*compare)(const void *, const void *));
+/* The middle one of n > 0 values, which are sorted. */
+double sort_median(double *values, size_t n);
 
 #endif

@@ -26,7 +26,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	l->base.peer = params->peer;
 	l->base.lane = params->lane;
 	l->base.slot_bytes = params->memory ? params->memory->bytes : params->slots->bytes;
-	l->hub = transport_inproc_hub(t);
+	l->hub = ((struct inproc *)t)->hub;
 	l->params = *params;
 	*out = &l->base;
 	return 0;

@@ -1,9 +1,9 @@
 #include "link_measure.h"
 
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/wait.h"
 
 enum {
@@ -59,18 +59,6 @@ static int take(const struct measurement *m)
 	return ret ? ret : link_release(m->link);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-	qsort(values, BATCHES, sizeof *values, by_value);
-	return values[BATCHES / 2];
-}
-
 /* ---- To and fro ---- */
 
 static int round_trips(const struct measurement *m, int leads, size_t bytes, int rounds)
@@ -100,7 +88,7 @@ static int one_way(const struct measurement *m, int leads, size_t bytes, int rou
 		if (leads)
 			ret = ret ? ret : round_trips(m, 1, bytes, 1);
 	}
-	*ns = median(batches);
+	*ns = sort_median(batches, BATCHES);
 	return ret;
 }
 
@@ -123,7 +111,7 @@ static int send_bursts(const struct measurement *m, int n, double *ns)
 		batches[b] = (double)(wait_now_ns() - start) / n;
 		ret = ret ? ret : take(m);
 	}
-	*ns = median(batches);
+	*ns = sort_median(batches, BATCHES);
 	return ret;
 }
 
@@ -150,7 +138,7 @@ static int take_bursts(const struct measurement *m, int n, double pause_ns, doub
 	int ret = 0;
 	for (int b = 0; b < BATCHES && !ret; b++)
 		ret = take_burst(m, n, pause_ns, &batches[b]);
-	*ns = median(batches);
+	*ns = sort_median(batches, BATCHES);
 	return ret;
 }
 

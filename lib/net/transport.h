@@ -94,8 +94,6 @@ struct transport_ops {
 	/* All links fail with code from here on. Waits, at most some seconds, until nothing of the users' memory is read any more. Any
 	 * thread. */
 	void (*fail)(struct transport *t, int code);
-	/* How messages to peer travel, for people ("tcp/eth0, am (measured: put 0.13, tag 1.9, am 2.1 GB/s)"). */
-	void (*describe)(const struct transport *t, int peer, char *buf, size_t bytes);
 	/* Drains what was sent (bounded wait), frees; also one that was not connected. Local. */
 	void (*close)(struct transport *t);
 };

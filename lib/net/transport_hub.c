@@ -78,14 +78,6 @@ free:
 	return NULL;
 }
 
-static void lose_peer(struct box *box, int peer)
-{
-	if (box->peers[peer] == PEER_FINE) {
-		box->peers[peer] = PEER_LOST;
-		box->lost = 1;
-	}
-}
-
 /* Copies out which peers are newly lost, or NULL. Under the lock. */
 static unsigned char *take_lost(struct box *box, int size)
 {
@@ -178,8 +170,12 @@ int hub_lost(struct hub *hub, int me, int peer)
 
 void hub_report(struct hub *hub, int me, int peer)
 {
+	struct box *box = &hub->boxes[me];
 	pthread_mutex_lock(&hub->lock);
-	lose_peer(&hub->boxes[me], peer);
+	if (box->peers[peer] == PEER_FINE) {
+		box->peers[peer] = PEER_LOST;
+		box->lost = 1;
+	}
 	pthread_mutex_unlock(&hub->lock);
 }
 

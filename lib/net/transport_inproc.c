@@ -1,5 +1,4 @@
 /* Ranks that are threads of one process: links are rings that both ends use (link_inproc.c). */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,23 +7,11 @@
 #include "base/process.h"
 #include "transport_inproc.h"
 
-struct inproc {
-	struct transport base;
-	struct transport_params params;
-	struct hub *hub; /* rank 0's, whose address it is; NULL: not connected */
-	struct hub *made;
-};
-
 static const struct transport_ops ops;
 
 static struct inproc *of(const struct transport *t)
 {
 	return (struct inproc *)t;
-}
-
-struct hub *transport_inproc_hub(struct transport *t)
-{
-	return of(t)->hub;
 }
 
 /* The ranks of this process reach each other. */
@@ -58,13 +45,6 @@ static int connect_inproc(struct transport *t)
 	return 0;
 }
 
-static void report_lost(struct inproc *t, const unsigned char *lost)
-{
-	for (int r = 0; r < t->params.size; r++)
-		if (lost[r])
-			t->params.on_failure(t->params.handler_ctx, r, CORALE_EPEER, transport_peer_left);
-}
-
 static int progress(struct transport *base)
 {
 	struct inproc *t = of(base);
@@ -77,8 +57,9 @@ static int progress(struct transport *base)
 		t->params.on_control(t->params.handler_ctx, notes->from, notes->message, notes->bytes);
 		free(notes);
 	}
-	if (lost)
-		report_lost(t, lost);
+	for (int r = 0; lost && r < t->params.size; r++)
+		if (lost[r])
+			t->params.on_failure(t->params.handler_ctx, r, CORALE_EPEER, transport_peer_left);
 	free(lost);
 	return moved;
 }
@@ -102,12 +83,6 @@ static void fail(struct transport *t, int code)
 	hub_fail(of(t)->hub, of(t)->params.rank, code);
 }
 
-static void describe(const struct transport *t, int peer, char *buf, size_t bytes)
-{
-	(void)t;
-	snprintf(buf, bytes, "memory of this process, to rank %d", peer);
-}
-
 static void close_inproc(struct transport *base)
 {
 	struct inproc *t = of(base);
@@ -126,7 +101,6 @@ static const struct transport_ops ops = {
 	.progress = progress,
 	.control = control,
 	.fail = fail,
-	.describe = describe,
 	.close = close_inproc,
 };
 

@@ -4,7 +4,12 @@
 
 #include "transport_hub.h"
 
-struct hub *transport_inproc_hub(struct transport *t);
+struct inproc {
+	struct transport base;
+	struct transport_params params;
+	struct hub *hub; /* rank 0's, whose address it is; NULL: not connected */
+	struct hub *made;
+};
 
 extern const struct link_ops link_inproc;
 

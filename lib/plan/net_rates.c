@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "rates.h"
 
 /*
@@ -12,12 +13,6 @@
 static const double step = 1.5, half_a_step = 1.2247, near_rate = 1.355, near_latency = 1.84;
 static const double least_ns = 20;
 
-static int by_value(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* Of a member of the valid samples. values: room for n. */
 static double median_of(const struct net_sample *samples, int n, size_t member, double *values)
 {
@@ -25,8 +20,7 @@ static double median_of(const struct net_sample *samples, int n, size_t member, 
 	for (int i = 0; i < n; i++)
 		if (samples[i].valid)
 			values[valid++] = *(const double *)((const char *)&samples[i] + member);
-	qsort(values, (size_t)valid, sizeof *values, by_value);
-	return valid ? values[valid / 2] : 0;
+	return valid ? sort_median(values, (size_t)valid) : 0;
 }
 
 static double rounded(double value, double built_in, double near)

@@ -1,5 +1,4 @@
 /* The transport over UCX: the doors of transport.h. The parts behind them are in ucx_*.c. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,14 +81,6 @@ static int connect_ucx(struct transport *t)
 	return 0;
 }
 
-static int check(const struct ucx_comm *c, int peer)
-{
-	return peer >= 0 && peer < c->params.size
-		   ? 0
-		   : log_error(CORALE_EINVAL, c->params.rank, "transport ucx: peer %d; expected one below %d",
-			       peer, c->params.size);
-}
-
 static int progress(struct transport *t)
 {
 	return ucx_help(of(t)->worker);
@@ -103,30 +94,10 @@ static int control(struct transport *t, int peer, const void *message, size_t by
 	ucx_lock(c->worker);
 	int ret = ucx_comm_peer(c, peer, &p);
 	if (!ret)
-		ret = p->state == UCX_PEER_FINE ? ucx_message_note(c, peer, 0, UCX_CONTROL, 0, message, bytes)
+		ret = p->state == UCX_PEER_FINE ? ucx_comm_note(c, peer, 0, UCX_CONTROL, 0, message, bytes)
 						: CORALE_EPEER;
 	ucx_unlock(c->worker);
 	return ret;
-}
-
-static void describe(const struct transport *t, int peer, char *buf, size_t bytes)
-{
-	struct ucx_comm *c = of(t);
-
-	if (check(c, peer))
-		return;
-	ucx_lock(c->worker);
-	const struct ucx_class *class = c->peers[peer] ? c->peers[peer]->endpoint->class : NULL;
-	if (!class)
-		snprintf(buf, bytes, "not connected yet");
-	else if (c->forced >= 0 || !class->measured)
-		snprintf(buf, bytes, "%s, %s (%s)", class->lanes, ucx_way_names[ucx_calibrate_way(c, peer)],
-			 c->forced >= 0 ? "forced" : "not measured");
-	else
-		snprintf(buf, bytes, "%s, %s (measured: put %.2f, tag %.2f, am %.2f GB/s)", class->lanes,
-			 ucx_way_names[class->way], class->gbps[UCX_WAY_PUT], class->gbps[UCX_WAY_TAG],
-			 class->gbps[UCX_WAY_AM]);
-	ucx_unlock(c->worker);
 }
 
 static void fail(struct transport *t, int code)
@@ -150,7 +121,6 @@ static const struct transport_ops ops = {
 	.progress = progress,
 	.control = control,
 	.fail = fail,
-	.describe = describe,
 	.close = close_ucx,
 };
 

@@ -5,35 +5,11 @@
 
 #include "base/log.h"
 #include "ucx_link.h"
-#include "ucx_message.h"
 #include "base/wait.h"
 
 enum { FIRST_BYTES = UCX_EAGER_BYTES + 1, ROUNDS = 4 };
 
 static const int64_t connect_ns = 250 * 1000 * 1000, budget_ns = 50 * 1000 * 1000;
-const char *const ucx_way_names[] = { "am", "tag", "put" };
-
-int ucx_calibrate_forced(const struct settings *settings)
-{
-	for (int way = 0; way < UCX_WAYS; way++)
-		if (!strcmp(settings->ucx_message, ucx_way_names[way]))
-			return way;
-	return -1;
-}
-
-enum ucx_way ucx_calibrate_way(const struct ucx_comm *c, int peer)
-{
-	return c->forced >= 0 ? (enum ucx_way)c->forced : c->peers[peer]->endpoint->class->way;
-}
-
-int ucx_calibrate_is_ordered(const struct ucx_class *class)
-{
-	static const char *const in_order[] = { "tcp/", "rc_" };
-	for (size_t i = 0; i < sizeof(in_order) / sizeof(in_order[0]); i++)
-		if (!strncmp(class->lanes, in_order[i], strlen(in_order[i])))
-			return !strchr(class->lanes, '+');
-	return 0;
-}
 
 /* ---- Probes: messages over a link of their own, which the peer's worker takes without its user ---- */
 
@@ -55,7 +31,7 @@ static int poll_taken(void *arg)
 	struct ucx_worker *w = probe->link->comm->worker;
 	ucx_progress(w);
 	ucx_lock(w);
-	int there = probe->link->peer_taken >= probe->taken, lost = probe->link->lost;
+	int there = probe->link->peer_taken >= probe->taken, lost = probe->link->p->lost;
 	ucx_unlock(w);
 	return there ? 1 : lost;
 }
@@ -174,7 +150,7 @@ static void calibrate_peer(struct ucx_comm *c, int peer)
 	    LOG_INFO, c->params.rank,
 	    "transport ucx: over %s large messages go by %s (to rank %d: am %.2f, tag %.2f, put%s %.2f GB/s)",
 	    class->lanes, ucx_way_names[class->way], peer, gbps[UCX_WAY_AM], gbps[UCX_WAY_TAG],
-	    ucx_calibrate_is_ordered(class) ? "" : " and flush", gbps[UCX_WAY_PUT]);
+	    class->ordered ? "" : " and flush", gbps[UCX_WAY_PUT]);
 }
 
 void ucx_calibrate(struct ucx_comm *c)

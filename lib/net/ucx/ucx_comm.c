@@ -4,9 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_calibrate.h"
-#include "ucx_link.h"
-#include "ucx_message.h"
 
 void ucx_comm_free(struct ucx_comm *c)
 {
@@ -23,6 +20,15 @@ void ucx_comm_free(struct ucx_comm *c)
 	free(c);
 }
 
+/* The way named by CORALE_UCX_MESSAGE, or -1. */
+static int forced_way(const struct settings *settings)
+{
+	for (int way = 0; way < UCX_WAYS; way++)
+		if (!strcmp(settings->ucx_message, ucx_way_names[way]))
+			return way;
+	return -1;
+}
+
 struct ucx_comm *ucx_comm_new(const struct transport_params *params)
 {
 	struct ucx_comm *c = calloc(1, sizeof(*c));
@@ -30,7 +36,7 @@ struct ucx_comm *ucx_comm_new(const struct transport_params *params)
 		return NULL;
 	c->params = *params;
 	c->events_end = &c->events;
-	c->forced = ucx_calibrate_forced(params->settings);
+	c->forced = forced_way(params->settings);
 	c->peers = calloc((size_t)params->size, sizeof(struct ucx_peer *));
 	if (c->peers)
 		return c;
@@ -46,6 +52,54 @@ struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t 
 	return NULL;
 }
 
+struct note {
+	struct ucx_wire wire;
+	unsigned char payload[];
+};
+
+static void note_sent(void *request, ucs_status_t status, void *note)
+{
+	(void)status; /* a connection that fails is told of otherwise */
+	if (request)
+		ucp_request_free(request);
+	free(note);
+}
+
+int ucx_comm_note(struct ucx_comm *c, int peer, int lane, enum ucx_kind kind, uint64_t number,
+		  const void *payload, size_t bytes)
+{
+	struct ucx_endpoint *e = c->peers[peer]->endpoint;
+	struct note *note = e->failed ? NULL : malloc(sizeof(*note) + bytes);
+	if (!note)
+		return e->failed ? CORALE_EPEER
+				 : log_error(CORALE_ENOMEM, c->params.rank,
+					     "transport ucx: no memory for a note of %zu bytes to rank %d",
+					     bytes, peer);
+	note->wire = (struct ucx_wire){ .comm_id = c->params.comm_id,
+					.from = (uint32_t)c->params.rank,
+					.to = (uint32_t)peer,
+					.lane = (uint16_t)lane,
+					.kind = (uint8_t)kind,
+					.bytes = bytes,
+					.number = number };
+	if (bytes)
+		memcpy(note->payload, payload, bytes);
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+						      UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
+						      UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+				      .flags = UCP_AM_SEND_FLAG_EAGER,
+				      .cb.send = note_sent,
+				      .user_data = note,
+				      .memory_type = UCS_MEMORY_TYPE_HOST };
+	void *request =
+	    ucp_am_send_nbx(e->ep, 0, &note->wire, sizeof(note->wire), note->payload, bytes, &param);
+	if (UCS_PTR_IS_PTR(request))
+		c->worker->nudge = 1;
+	else
+		note_sent(NULL, UCS_PTR_STATUS(request), note);
+	return UCS_PTR_IS_ERR(request) ? ucx_code(UCS_PTR_STATUS(request)) : 0;
+}
+
 int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out)
 {
 	struct ucx_peer *p = c->peers[rank];
@@ -59,8 +113,9 @@ int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out)
 			free(p);
 			return ret;
 		}
+		p->lost = c->failure;
 		c->peers[rank] = p;
-		ucx_message_note(c, rank, 0, UCX_HELLO, 0, NULL, 0);
+		ucx_comm_note(c, rank, 0, UCX_HELLO, 0, NULL, 0);
 	}
 	if (p->endpoint->failed && p->state == UCX_PEER_FINE)
 		ucx_comm_peer_lost(c, rank, p->endpoint->failed, p->endpoint->reason);
@@ -101,7 +156,7 @@ void ucx_comm_peer_left(struct ucx_comm *c, int rank)
 	if (!p || p->state != UCX_PEER_FINE)
 		return;
 	p->state = UCX_PEER_LEFT;
-	ucx_link_lose(p, CORALE_EPEER);
+	p->lost = CORALE_EPEER;
 }
 
 void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reason)
@@ -112,7 +167,30 @@ void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reas
 	if (p->state == UCX_PEER_FINE)
 		ucx_comm_report(c, rank, code, reason);
 	p->state = UCX_PEER_LOST;
-	ucx_link_lose(p, code);
+	p->lost = code;
+}
+
+void ucx_comm_fail(struct ucx_comm *c, int code)
+{
+	if (!c->failure)
+		c->failure = code;
+	for (int r = 0; r < c->params.size; r++)
+		if (c->peers[r])
+			c->peers[r]->lost = c->failure;
+}
+
+void ucx_comm_reap(struct ucx_worker *w)
+{
+	w->failures = 0;
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
+		if (!e->failed || e->closed)
+			continue;
+		ucx_endpoint_close(e);
+		for (struct ucx_comm *c = w->comms; c; c = c->next)
+			for (int r = 0; r < c->params.size; r++)
+				if (c->peers[r] && c->peers[r]->endpoint == e)
+					ucx_comm_peer_lost(c, r, e->failed, e->reason);
+	}
 }
 
 static void call_handlers(struct ucx_comm *c, struct ucx_event *events)

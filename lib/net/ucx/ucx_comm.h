@@ -12,6 +12,7 @@ struct ucx_peer {
 	int reported; /* on_failure was or will be called */
 	int heard; /* something came from it, so it is connected to us */
 	struct ucx_link *links[UCX_PROBE_LANE + 1]; /* NULL: not used */
+	_Atomic int lost; /* 0, or why it sends and takes no more */
 	int through; /* it has said that nothing of it is under way to our slots */
 };
 
@@ -54,9 +55,22 @@ static inline const struct ucx_address *ucx_comm_address(const struct ucx_comm *
 
 /* Under the lock, all of them, except where it says otherwise. */
 
+/* How a large message of a link to a peer travels. */
+static inline enum ucx_way ucx_comm_way(const struct ucx_comm *c, int peer)
+{
+	return c->forced >= 0 ? (enum ucx_way)c->forced : c->peers[peer]->endpoint->class->way;
+}
+
 struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank);
 /* The state of a peer, made and greeted at first contact. */
 int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out);
+/* Sends a note of some kind with a payload, which is copied; number: as in the wire. 0 or an error. */
+int ucx_comm_note(struct ucx_comm *c, int peer, int lane, enum ucx_kind kind, uint64_t number,
+		  const void *payload, size_t bytes);
+/* All links end with the first code that it was given. */
+void ucx_comm_fail(struct ucx_comm *c, int code);
+/* Starts the forced close of endpoints that failed; their peers are lost. */
+void ucx_comm_reap(struct ucx_worker *w);
 /* The peer closed in order, or its connection failed: its links end. */
 void ucx_comm_peer_left(struct ucx_comm *c, int rank);
 void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reason);

@@ -3,7 +3,6 @@
 
 #include "base/log.h"
 #include "ucx_link.h"
-#include "ucx_message.h"
 #include "base/wait.h"
 
 /* What a failed communicator waits for messages that are under way, then for UCX to give them up. */
@@ -11,12 +10,81 @@ static const struct wait_policy grace_policy = { .spin_ns = 20000, .timeout_ns =
 static const struct wait_policy last_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
 static const struct wait_policy drain_policy = { .spin_ns = 20000, .timeout_ns = 2000 * 1000 * 1000l };
 
-/* Messages in the user's memory that UCX refers to. Under the lock. */
+/* ---- What is under way ---- */
+
+static int poll_drained(void *arg)
+{
+	struct ucx_comm *c = arg;
+	int left = 0;
+	ucx_help(c->worker);
+	ucx_lock(c->worker);
+	for (int r = 0; r < c->params.size && !left; r++)
+		left = c->peers[r] && !c->peers[r]->endpoint->failed && !ucx_link_all_sent(c->peers[r]);
+	ucx_unlock(c->worker);
+	return !left;
+}
+
+/* A put whose request is complete may not be there yet; all other messages are. */
+static void flush_data(struct ucx_comm *c)
+{
+	ucx_lock(c->worker);
+	for (int r = 0; r < c->params.size; r++)
+		if (c->peers[r])
+			ucx_endpoint_flush(c->peers[r]->endpoint, c->peers[r]->endpoint->data);
+	ucx_unlock(c->worker);
+}
+
+/* Waits for what links have under way: 1 if all of it is there. */
+static int drain(struct ucx_comm *c, const struct wait_policy *policy)
+{
+	if (wait_until(policy, poll_drained, c) <= 0)
+		return 0;
+	flush_data(c);
+	return wait_until(policy, poll_drained, c) > 0;
+}
+
+static int poll_flushed(void *arg)
+{
+	struct ucx_worker *w = arg;
+	int left = 0;
+
+	ucx_help(w);
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
+		left += e->flushing && !e->failed;
+	ucx_unlock(w);
+	return !left;
+}
+
+void ucx_end_flush(struct ucx_worker *w)
+{
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
+		if (e->flushing)
+			continue;
+		ucx_endpoint_flush(e, e->ep);
+		ucx_endpoint_flush(e, e->data);
+	}
+	ucx_unlock(w);
+	if (wait_until(&last_policy, poll_flushed, w) > 0)
+		return;
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
+		if (e->flushing)
+			ucx_endpoint_abandon(e, CORALE_EPEER, "the peer does not take what was sent");
+	ucx_unlock(w);
+}
+
+/* ---- Failure ---- */
+
+/* Messages in the user's memory that UCX refers to. */
 static int borrowed(const struct ucx_comm *c)
 {
 	int n = 0;
+	ucx_lock(c->worker);
 	for (int r = 0; r < c->params.size; r++)
 		n += c->peers[r] ? ucx_link_borrowed(c->peers[r]) : 0;
+	ucx_unlock(c->worker);
 	return n;
 }
 
@@ -24,10 +92,7 @@ static int poll_given_back(void *arg)
 {
 	struct ucx_comm *c = arg;
 	ucx_help(c->worker);
-	ucx_lock(c->worker);
-	int left = borrowed(c);
-	ucx_unlock(c->worker);
-	return !left;
+	return !borrowed(c);
 }
 
 /* Connections that keep a message busy do not work: a link is cut or the peer is stuck. */
@@ -44,24 +109,22 @@ static void abandon_endpoints(struct ucx_comm *c)
 void ucx_end_fail(struct ucx_comm *c, int code)
 {
 	ucx_lock(c->worker);
-	if (!c->failure)
-		c->failure = code;
-	ucx_link_fail(c, c->failure);
+	ucx_comm_fail(c, code);
 	ucx_unlock(c->worker);
 	if (wait_until(&grace_policy, poll_given_back, c) > 0)
 		return;
 	abandon_endpoints(c);
 	if (wait_until(&last_policy, poll_given_back, c) > 0)
 		return;
-	ucx_lock(c->worker);
-	int left = borrowed(c);
-	ucx_unlock(c->worker);
+	const int left = borrowed(c);
 	if (left)
 		log_line(LOG_WARN, c->params.rank,
 			 "transport ucx: gave up %d messages that their peers do not take; UCX may yet read "
 			 "their buffers",
 			 left);
 }
+
+/* ---- The end in order ---- */
 
 /* 1 if every peer that was greeted has answered: a peer that is still connecting must not find us gone. */
 static int poll_heard(void *arg)
@@ -118,7 +181,7 @@ void ucx_end_close(struct ucx_comm *c)
 	static const struct wait_policy forever = { .spin_ns = 20000, .timeout_ns = 0 };
 
 	const int failed = c->failure;
-	if (!ucx_link_drain(c, failed ? last_policy.timeout_ns : drain_policy.timeout_ns) && !failed)
+	if (!drain(c, failed ? &last_policy : &drain_policy) && !failed)
 		log_line(LOG_WARN, c->params.rank,
 			 "transport ucx: closed with messages that no peer has received");
 	ucx_end_fail(c, CORALE_EABORTED);

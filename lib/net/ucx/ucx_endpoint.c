@@ -5,10 +5,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_comm.h"
-#include "base/wait.h"
-
-static const struct wait_policy flush_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
 
 int ucx_code(ucs_status_t status)
 {
@@ -62,6 +58,13 @@ static void describe_lanes(ucp_ep_h ep, char *lanes, size_t bytes)
 		snprintf(lanes, bytes, "unknown lanes");
 }
 
+/* One path of a kind that keeps order. */
+static int keeps_order(const char *lanes)
+{
+	return (!strncmp(lanes, "tcp/", strlen("tcp/")) || !strncmp(lanes, "rc_", strlen("rc_"))) &&
+	       !strchr(lanes, '+');
+}
+
 static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
 {
 	char lanes[sizeof(((struct ucx_class *)0)->lanes)];
@@ -72,6 +75,7 @@ static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
 	struct ucx_class *class = calloc(1, sizeof(*class));
 	if (class) {
 		memcpy(class->lanes, lanes, sizeof(lanes));
+		class->ordered = keeps_order(lanes);
 		class->next = w->classes;
 		w->classes = class;
 	}
@@ -162,7 +166,7 @@ static void closed(void *request, ucs_status_t status, void *e)
 	ucp_request_free(request);
 }
 
-static void close_by_force(struct ucx_endpoint *e)
+void ucx_endpoint_close(struct ucx_endpoint *e)
 {
 	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK,
 				      .flags = UCP_EP_CLOSE_FLAG_FORCE,
@@ -181,20 +185,6 @@ void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason)
 	e->worker->nudge = 1;
 }
 
-void ucx_endpoint_reap(struct ucx_worker *w)
-{
-	w->failures = 0;
-	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
-		if (!e->failed || e->closed)
-			continue;
-		close_by_force(e);
-		for (struct ucx_comm *c = w->comms; c; c = c->next)
-			for (int r = 0; r < c->params.size; r++)
-				if (c->peers[r] && c->peers[r]->endpoint == e)
-					ucx_comm_peer_lost(c, r, e->failed, e->reason);
-	}
-}
-
 static void flushed(void *request, ucs_status_t status, void *arg)
 {
 	struct ucx_endpoint *e = arg;
@@ -204,55 +194,17 @@ static void flushed(void *request, ucs_status_t status, void *arg)
 		ucp_request_free(request);
 }
 
-static void start_flush(struct ucx_endpoint *e, ucp_ep_h ep)
+void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep)
 {
 	ucp_request_param_t param = { .op_attr_mask =
 					  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
 				      .cb.send = flushed,
 				      .user_data = e };
+	if (!ep || e->failed)
+		return;
 	e->flushing++;
+	e->worker->nudge = 1;
 	void *request = ucp_ep_flush_nbx(ep, &param);
 	if (!UCS_PTR_IS_PTR(request))
 		flushed(NULL, UCS_PTR_STATUS(request), e);
-}
-
-void ucx_endpoint_flush_data(struct ucx_endpoint *e)
-{
-	if (e->data && !e->failed)
-		start_flush(e, e->data);
-	e->worker->nudge = 1;
-}
-
-static int poll_flushed(void *arg)
-{
-	struct ucx_worker *w = arg;
-	int left = 0;
-
-	ucx_help(w);
-	ucx_lock(w);
-	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
-		left += e->flushing && !e->failed;
-	ucx_unlock(w);
-	return !left;
-}
-
-void ucx_endpoint_flush(struct ucx_worker *w)
-{
-	ucx_lock(w);
-	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
-		if (e->failed || e->flushing)
-			continue;
-		start_flush(e, e->ep);
-		if (e->data)
-			start_flush(e, e->data);
-	}
-	w->nudge = 1;
-	ucx_unlock(w);
-	if (wait_until(&flush_policy, poll_flushed, w) > 0)
-		return;
-	ucx_lock(w);
-	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
-		if (e->flushing)
-			ucx_endpoint_abandon(e, CORALE_EPEER, "the peer does not take what was sent");
-	ucx_unlock(w);
 }

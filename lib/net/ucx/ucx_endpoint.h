@@ -10,6 +10,7 @@ struct ucx_class {
 	char lanes[96]; /* "tcp/eth0" */
 	double gbps[UCX_WAYS]; /* 0: not measured */
 	enum ucx_way way; /* how large messages go */
+	int ordered; /* an active message behind a put can't come before it: one path carries both, in order */
 	int measured; /* 1: by us; 0: way was forced or is the default */
 };
 
@@ -33,11 +34,9 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank);
 /* Ends it without waiting for the peer: all that UCX holds for it comes back with an error. Under the lock. */
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason);
-/* Starts the forced close of endpoints that failed. Under the lock. */
-void ucx_endpoint_reap(struct ucx_worker *w);
-/* Starts to wait until puts are complete at the peer: e->flushing counts. Under the lock. */
-void ucx_endpoint_flush_data(struct ucx_endpoint *e);
-/* Hands everything that was sent to the network, or gives up on it at a deadline. Not under the lock. */
-void ucx_endpoint_flush(struct ucx_worker *w);
+/* Starts the forced close of one that failed. Under the lock. */
+void ucx_endpoint_close(struct ucx_endpoint *e);
+/* Starts to wait, on one of its two (or NULL), until what was sent is with the network, and puts with the peer: e->flushing counts. Under the lock. */
+void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep);
 
 #endif

@@ -3,12 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 
 #include "base/log.h"
-#include "ucx_calibrate.h"
-#include "ucx_message.h"
 
 struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
 {
@@ -28,81 +25,22 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
 	l->p = p;
 	for (int i = 0; i < 2; i++)
 		l->credits[i].link = l;
-	l->lost = c->failure ? c->failure : p->state == UCX_PEER_FINE ? 0 : CORALE_EPEER;
 	p->links[lane] = l;
 	return l;
-}
-
-static int choose_depth(struct ucx_link *l)
-{
-	enum { PROBE_DEPTH = 4 };
-	struct transport_slots slots = l->comm->params.slots;
-	if (l->given)
-		return l->memory->depth;
-	if (l->base.lane == UCX_PROBE_LANE && slots.depth > PROBE_DEPTH)
-		slots.depth = PROBE_DEPTH;
-	return link_reserve(&slots, l->comm->params.rank);
-}
-
-/* Not counted by the kernel until it is used. */
-static unsigned char *map_slots(size_t bytes)
-{
-	void *memory =
-	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
-void ucx_link_enlarge(struct ucx_link *l, int sends)
-{
-	if (l->large[sends] || l->given)
-		return;
-	l->large[sends] = 1;
-	madvise(sends ? l->base.out : l->slots,
-		(size_t)(sends ? l->base.out_depth : l->base.in_depth) * l->base.slot_bytes, MADV_HUGEPAGE);
-}
-
-static int register_slots(struct ucx_link *l, unsigned char *slots, size_t bytes, ucp_mem_h *out)
-{
-	ucp_mem_map_params_t params = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
-						      UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-						      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-					.address = slots,
-					.length = bytes,
-					.memory_type = UCS_MEMORY_TYPE_HOST };
-	ucs_status_t status = ucp_mem_map(l->comm->worker->context, &params, out);
-	return status == UCS_OK
-		   ? 0
-		   : log_error(ucx_code(status), l->comm->params.rank,
-			       "transport ucx: cannot register %zu bytes of slots for rank %d: %s", bytes,
-			       l->base.peer, ucs_status_string(status));
-}
-
-int ucx_link_slots(struct ucx_link *l, int sends, int *depth, unsigned char **slots, ucp_mem_h *memory)
-{
-	*depth = choose_depth(l);
-	const size_t bytes = (size_t)*depth * l->base.slot_bytes;
-	*slots = !l->given ? map_slots(bytes) : sends ? l->memory->out : l->memory->in;
-	int ret = *slots ? register_slots(l, *slots, bytes, memory)
-			 : log_error(CORALE_ENOMEM, l->comm->params.rank,
-				     "transport ucx: no memory for %d slots of %zu bytes for rank %d", *depth,
-				     l->base.slot_bytes, l->base.peer);
-	if (ret && *slots && !l->given)
-		munmap(*slots, bytes);
-	return ret;
 }
 
 /* Tells the peer where the slots are. */
 static int grant(struct ucx_link *l)
 {
 	struct ucx_comm *c = l->comm;
-	struct ucx_grant grant = { .address = (uintptr_t)l->slots,
+	struct ucx_grant grant = { .address = (uintptr_t)l->in.at,
 				   .tag = l->tag,
 				   .depth = (uint64_t)l->base.in_depth,
 				   .slot_bytes = l->base.slot_bytes };
 	unsigned char payload[UCX_GRANT_BYTES];
 	void *key;
 	size_t key_bytes;
-	ucs_status_t status = ucp_rkey_pack(c->worker->context, l->in_memory, &key, &key_bytes);
+	ucs_status_t status = ucp_rkey_pack(c->worker->context, l->in.memory, &key, &key_bytes);
 	if (status != UCS_OK || sizeof(grant) + key_bytes > sizeof(payload))
 		return log_error(CORALE_ETRANSPORT, c->params.rank,
 				 "transport ucx: no key for the slots of rank %d: %s", l->base.peer,
@@ -110,39 +48,76 @@ static int grant(struct ucx_link *l)
 	memcpy(payload, &grant, sizeof(grant));
 	memcpy(payload + sizeof(grant), key, key_bytes);
 	ucp_rkey_buffer_release(key);
-	return ucx_message_note(c, l->base.peer, l->base.lane, UCX_GRANT, 0, payload,
-				sizeof(grant) + key_bytes);
+	return ucx_comm_note(c, l->base.peer, l->base.lane, UCX_GRANT, 0, payload, sizeof(grant) + key_bytes);
 }
 
-int ucx_link_open_in(struct ucx_link *l)
+static int depth_of(const struct ucx_link *l)
 {
-	unsigned char *slots;
-	int depth;
+	enum { PROBE_DEPTH = 4 };
+	struct transport_slots slots = l->comm->params.slots;
+	if (l->memory)
+		return l->memory->depth;
+	if (l->base.lane == UCX_PROBE_LANE && slots.depth > PROBE_DEPTH)
+		slots.depth = PROBE_DEPTH;
+	return link_reserve(&slots, l->comm->params.rank);
+}
+
+static int no_memory(const struct ucx_link *l)
+{
+	return log_error(CORALE_ENOMEM, l->comm->params.rank,
+			 "transport ucx: no memory for a link to rank %d", l->base.peer);
+}
+
+/* Makes the slots for messages of the peer, once, and grants them; 0 or an error. */
+static int make_in(struct ucx_link *l)
+{
+	struct link *b = &l->base;
 	if (l->ins)
 		return 0;
-	int ret = ucx_link_slots(l, 0, &depth, &slots, &l->in_memory);
-	if (ret)
+	const size_t depth = (size_t)depth_of(l);
+	struct ucx_in *ins = calloc(depth, sizeof(*ins));
+	struct link_message *messages = calloc(depth, sizeof(*messages));
+	int ret = ins && messages && getrandom(&l->tag, sizeof(l->tag), 0) == sizeof(l->tag)
+		      ? ucx_slots_make(&l->in, l->comm, b->peer, l->memory, 0, depth * b->slot_bytes)
+		      : no_memory(l);
+	if (ret) {
+		free(ins);
+		free(messages);
 		return ret;
-	l->ins = calloc((size_t)depth, sizeof(*l->ins));
-	l->base.in = calloc((size_t)depth, sizeof(*l->base.in));
-	if (!l->ins || !l->base.in || getrandom(&l->tag, sizeof(l->tag), 0) != sizeof(l->tag)) {
-		free(l->ins);
-		free(l->base.in);
-		l->ins = NULL;
-		l->base.in = NULL;
-		ucp_mem_unmap(l->comm->worker->context, l->in_memory);
-		if (!l->given)
-			munmap(slots, (size_t)depth * l->base.slot_bytes);
-		return log_error(CORALE_ENOMEM, l->comm->params.rank,
-				 "transport ucx: no memory for a link to rank %d", l->base.peer);
 	}
-	for (int i = 0; i < depth; i++) {
-		l->ins[i].link = l;
-		l->base.in[i].data = slots + (size_t)i * l->base.slot_bytes;
+	for (size_t i = 0; i < depth; i++) {
+		ins[i].link = l;
+		messages[i].data = l->in.at + i * b->slot_bytes;
 	}
-	l->slots = slots;
-	l->base.in_depth = depth;
+	l->ins = ins;
+	b->in = messages;
+	b->in_depth = (int)depth;
 	return grant(l);
+}
+
+/* Makes the slots to send from, once; 0 or an error. */
+static int make_out(struct ucx_link *l)
+{
+	struct link *b = &l->base;
+	if (l->outs)
+		return 0;
+	const size_t depth = (size_t)depth_of(l);
+	struct ucx_out *outs = calloc(depth, sizeof(*outs));
+	int ret = outs ? ucx_slots_make(&l->out, l->comm, b->peer, l->memory, 1, depth * b->slot_bytes)
+		       : no_memory(l);
+	if (ret) {
+		free(outs);
+		return ret;
+	}
+	for (size_t i = 0; i < depth; i++)
+		outs[i].link = l;
+	l->outs = outs;
+	b->out = l->out.at;
+	b->out_depth = (int)depth;
+	if (!l->grant.depth)
+		return ucx_comm_note(l->comm, b->peer, b->lane, UCX_WANT, 0, NULL, 0);
+	ucx_link_credited(l, 0);
+	return 0;
 }
 
 void ucx_link_want(struct ucx_comm *c, int peer, int lane)
@@ -151,7 +126,7 @@ void ucx_link_want(struct ucx_comm *c, int peer, int lane)
 		return; /* its user makes it when it likes */
 	struct ucx_link *l = c->failure ? NULL : ucx_link_get(c, peer, lane);
 	if (l)
-		ucx_link_open_in(l); /* on failure the peer waits, and this rank's log says why */
+		make_in(l); /* on failure the peer waits, and this rank's log says why */
 }
 
 /*
@@ -176,13 +151,14 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 	struct ucx_grant grant;
 	struct ucx_link *l = bytes > sizeof(grant) ? ucx_link_get(c, (int)wire->from, wire->lane) : NULL;
 	if (!l || l->grant.depth) {
-		ucx_message_refuse(c->worker, wire, bytes, "slots were granted before, or it says no place");
+		ucx_wire_refuse(&c->worker->refused, wire, bytes,
+				"slots were granted before, or it says no place");
 		return;
 	}
-	const int known = l->given || wire->lane < c->params.slots.lanes || wire->lane == UCX_PROBE_LANE;
+	const int known = l->memory || wire->lane < c->params.slots.lanes || wire->lane == UCX_PROBE_LANE;
 	memcpy(&grant, data, sizeof(grant));
 	if (!grant.depth || grant.depth > 1 << 20 || (known && grant.slot_bytes != l->base.slot_bytes)) {
-		ucx_message_refuse(c->worker, wire, bytes, "its slots are not as they should be");
+		ucx_wire_refuse(&c->worker->refused, wire, bytes, "its slots are not as they should be");
 		return;
 	}
 	struct ucx_endpoint *e = l->p->endpoint;
@@ -192,7 +168,7 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 	ucs_status_t status =
 	    unpack_key(e->data, (const unsigned char *)data + sizeof(grant), bytes - sizeof(grant), &l->key);
 	if (status != UCS_OK) {
-		ucx_message_refuse(c->worker, wire, bytes, ucs_status_string(status));
+		ucx_wire_refuse(&c->worker->refused, wire, bytes, ucs_status_string(status));
 		return;
 	}
 	l->grant = grant;
@@ -258,7 +234,7 @@ static void receive(struct ucx_link *l, struct ucx_in *in, uint64_t number, void
 						      UCP_OP_ATTR_FIELD_MEMORY_TYPE |
 						      UCP_OP_ATTR_FIELD_RECV_INFO | UCP_OP_ATTR_FIELD_MEMH,
 				      .user_data = in,
-				      .memh = l->in_memory,
+				      .memh = l->in.memory,
 				      .memory_type = UCS_MEMORY_TYPE_HOST };
 	if (data) {
 		param.recv_info.length = &got;
@@ -301,13 +277,13 @@ static ucs_status_t arrive_slot(struct ucx_link *l, const struct ucx_wire *wire,
 	uint64_t number = 0;
 	const char *fault = fault_of(l, wire, &number);
 	if (fault) {
-		ucx_message_refuse(l->comm->worker, wire, bytes, fault);
+		ucx_wire_refuse(&l->comm->worker->refused, wire, bytes, fault);
 		return UCS_OK;
 	}
 	struct ucx_in *in = &l->ins[number % (uint64_t)l->base.in_depth];
 	in->wire = *wire;
 	if (wire->bytes > UCX_EAGER_BYTES)
-		ucx_link_enlarge(l, 0);
+		ucx_slots_enlarge(&l->in);
 	if (wire->kind == UCX_SLOT && param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
 		receive(l, in, number, data);
 		return UCS_INPROGRESS;
@@ -328,7 +304,7 @@ ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, vo
 	struct ucx_peer *p = wire->from < (uint32_t)c->params.size ? c->peers[wire->from] : NULL;
 	struct ucx_link *l = p ? p->links[wire->lane] : NULL;
 	if (!l) {
-		ucx_message_refuse(c->worker, wire, bytes, "no slots were granted");
+		ucx_wire_refuse(&c->worker->refused, wire, bytes, "no slots were granted");
 		return UCS_OK;
 	}
 	p->heard = 1;
@@ -351,7 +327,6 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct ucx_link *l = ucx_link_get(c, params->peer, params->lane);
 	uint64_t other = 0;
 	if (l && params->memory) {
-		l->given = 1;
 		l->memory = params->memory;
 		l->base.slot_bytes = params->memory->bytes;
 		other = l->grant.depth && l->grant.slot_bytes != l->base.slot_bytes ? l->grant.slot_bytes : 0;
@@ -368,26 +343,24 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 }
 
 /* While the communicator is open; calls made after a failure are refused. */
-static int open_in(struct link *base)
+static int make(struct link *base, int (*direction)(struct ucx_link *l), int *open)
 {
 	struct ucx_link *l = of(base);
-	struct ucx_worker *w = l->comm->worker;
-	ucx_lock(w);
-	int ret = l->comm->failure ? l->comm->failure : ucx_link_open_in(l);
-	base->in_open = !ret;
-	ucx_unlock(w);
+	ucx_lock(l->worker);
+	int ret = l->comm->failure ? l->comm->failure : direction(l);
+	*open = !ret;
+	ucx_unlock(l->worker);
 	return ret;
+}
+
+static int open_in(struct link *base)
+{
+	return make(base, make_in, &base->in_open);
 }
 
 static int open_out(struct link *base)
 {
-	struct ucx_link *l = of(base);
-	struct ucx_worker *w = l->comm->worker;
-	ucx_lock(w);
-	int ret = l->comm->failure ? l->comm->failure : ucx_link_open_out(l);
-	base->out_open = !ret;
-	ucx_unlock(w);
-	return ret;
+	return make(base, make_out, &base->out_open);
 }
 
 static int post(struct link *base, const void *header, const void *data, size_t bytes)
@@ -395,7 +368,7 @@ static int post(struct link *base, const void *header, const void *data, size_t 
 	struct ucx_link *l = of(base);
 	struct ucx_comm *c = l->comm;
 	ucx_lock(c->worker);
-	int ret = ucx_link_post(l, ucx_calibrate_way(c, base->peer), header, data, bytes);
+	int ret = ucx_link_post(l, ucx_comm_way(c, base->peer), header, data, bytes);
 	ucx_unlock(c->worker);
 	return ret;
 }
@@ -418,7 +391,7 @@ static int release(struct link *base)
 static int poll_link(struct link *base, int sends)
 {
 	struct ucx_link *l = of(base);
-	int code = atomic_load_explicit(&l->lost, memory_order_relaxed);
+	int code = atomic_load_explicit(&l->p->lost, memory_order_relaxed);
 	if (!code)
 		return 0;
 	ucx_lock(l->comm->worker);

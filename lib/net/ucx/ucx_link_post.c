@@ -3,33 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_calibrate.h"
 #include "ucx_link.h"
-#include "ucx_message.h"
-
-int ucx_link_open_out(struct ucx_link *l)
-{
-	unsigned char *slots;
-	int depth;
-	if (l->outs)
-		return 0;
-	int ret = ucx_link_slots(l, 1, &depth, &slots, &l->out_memory);
-	if (ret)
-		return ret;
-	if (!(l->outs = calloc((size_t)depth, sizeof(*l->outs)))) {
-		ucp_mem_unmap(l->comm->worker->context, l->out_memory);
-		return log_error(CORALE_ENOMEM, l->comm->params.rank,
-				 "transport ucx: no memory for a link to rank %d", l->base.peer);
-	}
-	for (int i = 0; i < depth; i++)
-		l->outs[i].link = l;
-	l->base.out = slots;
-	l->base.out_depth = depth;
-	if (!l->grant.depth)
-		return ucx_message_note(l->comm, l->base.peer, l->base.lane, UCX_WANT, 0, NULL, 0);
-	ucx_link_credited(l, 0);
-	return 0;
-}
 
 /* As many as the peer has room for, and as there are slots here that UCX has let go of. */
 static void set_limit(struct ucx_link *l)
@@ -94,7 +68,7 @@ static ucp_request_param_t param_of(struct ucx_out *out, ucp_send_nbx_callback_t
 						      UCP_OP_ATTR_FIELD_MEMORY_TYPE,
 				      .cb.send = done,
 				      .user_data = out,
-				      .memh = out->link->out_memory,
+				      .memh = out->link->out.memory,
 				      .memory_type = UCS_MEMORY_TYPE_HOST };
 	if (!out->data)
 		param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
@@ -201,14 +175,14 @@ int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, cons
 	out->busy = 1; /* until all of it is asked for */
 	l->base.posted++;
 	if (!small && !data)
-		ucx_link_enlarge(l, 1);
+		ucx_slots_enlarge(&l->out);
 	if (small || way == UCX_WAY_AM) {
 		send_am(out, small ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV, bytes);
 	} else if (way == UCX_WAY_TAG) {
 		send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);
 		send_tag(out);
 	} else {
-		send_put(out, ucx_calibrate_is_ordered(l->p->endpoint->class));
+		send_put(out, l->p->endpoint->class->ordered);
 	}
 	let_go(out, UCS_OK);
 	return 0;

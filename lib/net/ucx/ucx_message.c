@@ -6,68 +6,6 @@
 #include "base/log.h"
 #include "ucx_link.h"
 
-struct note {
-	struct ucx_wire wire;
-	unsigned char payload[];
-};
-
-static void note_sent(void *request, ucs_status_t status, void *note)
-{
-	(void)status; /* a connection that fails is told of otherwise */
-	if (request)
-		ucp_request_free(request);
-	free(note);
-}
-
-int ucx_message_note(struct ucx_comm *c, int peer, int lane, enum ucx_kind kind, uint64_t number,
-		     const void *payload, size_t bytes)
-{
-	struct ucx_endpoint *e = c->peers[peer]->endpoint;
-	struct note *note = e->failed ? NULL : malloc(sizeof(*note) + bytes);
-	if (!note)
-		return e->failed ? CORALE_EPEER
-				 : log_error(CORALE_ENOMEM, c->params.rank,
-					     "transport ucx: no memory for a note of %zu bytes to rank %d",
-					     bytes, peer);
-	note->wire = (struct ucx_wire){ .comm_id = c->params.comm_id,
-					.from = (uint32_t)c->params.rank,
-					.to = (uint32_t)peer,
-					.lane = (uint16_t)lane,
-					.kind = (uint8_t)kind,
-					.bytes = bytes,
-					.number = number };
-	if (bytes)
-		memcpy(note->payload, payload, bytes);
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-						      UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
-						      UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-				      .flags = UCP_AM_SEND_FLAG_EAGER,
-				      .cb.send = note_sent,
-				      .user_data = note,
-				      .memory_type = UCS_MEMORY_TYPE_HOST };
-	void *request =
-	    ucp_am_send_nbx(e->ep, 0, &note->wire, sizeof(note->wire), note->payload, bytes, &param);
-	if (UCS_PTR_IS_PTR(request))
-		c->worker->nudge = 1;
-	else
-		note_sent(NULL, UCS_PTR_STATUS(request), note);
-	return UCS_PTR_IS_ERR(request) ? ucx_code(UCS_PTR_STATUS(request)) : 0;
-}
-
-void ucx_message_refuse(struct ucx_worker *w, const struct ucx_wire *wire, size_t bytes, const char *why)
-{
-	unsigned n = ++w->refused;
-	if (n > 16 && (n & (n - 1)))
-		return;
-	log_line(
-	    LOG_WARN, (int)wire->to,
-	    "transport ucx: refused a %s (message %u refused) of %zu bytes that says it is of rank %u, "
-	    "communicator %016llx, lane %u, for %llu bytes: %s; it is damaged, or something else sends to "
-	    "this process: see docs/security.md",
-	    ucx_wire_kind_name(wire), n, bytes, wire->from, (unsigned long long)wire->comm_id, wire->lane,
-	    (unsigned long long)wire->bytes, why);
-}
-
 /* ---- Notes for communicators that are not open here yet ---- */
 
 /* Few and small, for their ranks wait for each other. */
@@ -148,7 +86,7 @@ static void arrive_note(struct ucx_comm *c, const struct ucx_wire *wire, const v
 {
 	struct ucx_peer *p;
 	if (wire->from >= (uint32_t)c->params.size) {
-		ucx_message_refuse(c->worker, wire, bytes, "the communicator has no such rank");
+		ucx_wire_refuse(&c->worker->refused, wire, bytes, "the communicator has no such rank");
 		return;
 	}
 	if (ucx_comm_peer(c, (int)wire->from, &p))
@@ -192,7 +130,7 @@ ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_byt
 		fault = ucx_wire_fault(&wire, bytes, !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV));
 	}
 	if (fault) {
-		ucx_message_refuse(w, &wire, bytes, fault);
+		ucx_wire_refuse(&w->refused, &wire, bytes, fault);
 		return UCS_OK;
 	}
 	struct ucx_comm *c = ucx_comm_find(w, wire.comm_id, wire.to);
@@ -203,7 +141,7 @@ ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_byt
 	else if (!is_closed(w, wire.comm_id))
 		keep_early(w, &wire, data, bytes);
 	else if (wire.kind == UCX_BYE)
-		ucx_link_free_graves(w, &wire);
+		ucx_slots_free_graves(w, &wire);
 	return UCS_OK;
 }
 

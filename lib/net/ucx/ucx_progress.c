@@ -18,21 +18,6 @@ enum {
 	    16, /* helps in a nap's time that show somebody polling, rather than looking in now and then */
 };
 
-void ucx_lock(struct ucx_worker *w)
-{
-	pthread_mutex_lock(&w->lock);
-}
-
-void ucx_unlock(struct ucx_worker *w)
-{
-	if (w->nudge && w->asleep) {
-		w->asleep = 0;
-		ucp_worker_signal(w->ucp);
-	}
-	w->nudge = 0;
-	pthread_mutex_unlock(&w->lock);
-}
-
 /* Under the lock, which it gives up. */
 static int pass(struct ucx_worker *w, int most)
 {
@@ -41,7 +26,7 @@ static int pass(struct ucx_worker *w, int most)
 	for (int i = 0; i < most && ucp_worker_progress(w->ucp); i++)
 		moved = 1;
 	if (w->failures) {
-		ucx_endpoint_reap(w);
+		ucx_comm_reap(w);
 		moved = 1;
 	}
 	news = w->news;

@@ -1,5 +1,9 @@
 #include "ucx_wire.h"
 
+#include "base/log.h"
+
+const char *const ucx_way_names[] = { "am", "tag", "put" };
+
 static const struct shape {
 	const char *name;
 	uint64_t most; /* payload in bytes */
@@ -37,4 +41,18 @@ const char *ucx_wire_fault(const struct ucx_wire *wire, size_t payload_bytes, in
 	if (shape->apart && wire->bytes <= UCX_EAGER_BYTES)
 		return "it speaks of a payload that is too small to travel apart";
 	return NULL;
+}
+
+void ucx_wire_refuse(unsigned *refused, const struct ucx_wire *wire, size_t bytes, const char *why)
+{
+	const unsigned n = ++*refused;
+	if (n > 16 && (n & (n - 1)))
+		return;
+	log_line(
+	    LOG_WARN, (int)wire->to,
+	    "transport ucx: refused a %s (message %u refused) of %zu bytes that says it is of rank %u, "
+	    "communicator %016llx, lane %u, for %llu bytes: %s; it is damaged, or something else sends to "
+	    "this process: see docs/security.md",
+	    ucx_wire_kind_name(wire), n, bytes, wire->from, (unsigned long long)wire->comm_id, wire->lane,
+	    (unsigned long long)wire->bytes, why);
 }

@@ -9,6 +9,7 @@
 
 /* How a large message travels. */
 enum ucx_way { UCX_WAY_AM, UCX_WAY_TAG, UCX_WAY_PUT, UCX_WAYS };
+extern const char *const ucx_way_names[];
 
 enum ucx_kind {
 	/* Notes, which may come before their communicator is open here. */
@@ -56,5 +57,7 @@ struct ucx_wire {
 /* Why no sender of ours made this message, or NULL. there: its payload is at hand, not only a descriptor of UCX's. */
 const char *ucx_wire_fault(const struct ucx_wire *wire, size_t payload_bytes, int there);
 const char *ucx_wire_kind_name(const struct ucx_wire *wire);
+/* Says that a message that nobody here awaits is dropped, and counts it; few lines for many messages. */
+void ucx_wire_refuse(unsigned *refused, const struct ucx_wire *wire, size_t bytes, const char *why);
 
 #endif

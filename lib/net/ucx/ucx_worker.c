@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_devices.h"
+#include "ucx_end.h"
 #include "ucx_message.h"
 
 enum { DEFAULT_SPIN_NS = 20000 };
@@ -211,6 +212,6 @@ void ucx_worker_release(struct ucx_worker *w)
 {
 	pthread_mutex_lock(&process_lock);
 	if (--w->users == 0)
-		ucx_endpoint_flush(w);
+		ucx_end_flush(w);
 	pthread_mutex_unlock(&process_lock);
 }

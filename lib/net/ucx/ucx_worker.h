@@ -63,10 +63,23 @@ int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes
 /* The last one sees to it that what was sent leaves, for the process may end now. */
 void ucx_worker_release(struct ucx_worker *w);
 
-/* ucx_progress.c */
-void ucx_lock(struct ucx_worker *w);
+static inline void ucx_lock(struct ucx_worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+}
+
 /* Wakes the thread if something posted needs it. */
-void ucx_unlock(struct ucx_worker *w);
+static inline void ucx_unlock(struct ucx_worker *w)
+{
+	if (w->nudge && w->asleep) {
+		w->asleep = 0;
+		ucp_worker_signal(w->ucp);
+	}
+	w->nudge = 0;
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* ucx_progress.c */
 /* Moves all communicators and calls their handlers; 1 if anything happened. Not under the lock. */
 int ucx_progress(struct ucx_worker *w);
 /* The same by whoever waits: returns 0 at once if another thread is at it. */

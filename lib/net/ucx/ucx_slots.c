@@ -1,0 +1,96 @@
+#define _GNU_SOURCE
+#include "ucx_slots.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
+
+/* Slots of a closed communicator. */
+struct ucx_grave {
+	struct ucx_grave *next;
+	uint64_t comm_id;
+	int to, from;
+	struct ucx_slots slots;
+};
+
+/* Not counted by the kernel until it is used. */
+static unsigned char *map(size_t bytes)
+{
+	void *memory =
+	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+int ucx_slots_make(struct ucx_slots *s, const struct ucx_comm *c, int peer, const struct link_memory *user,
+		   int sends, size_t bytes)
+{
+	struct ucx_slots made = { .bytes = bytes, .given = user != NULL };
+	if (user)
+		made.user = *user;
+	made.at = !user ? map(bytes) : sends ? user->out : user->in;
+	if (!made.at)
+		return log_error(CORALE_ENOMEM, c->params.rank,
+				 "transport ucx: no memory for %zu bytes of slots for rank %d", bytes, peer);
+	const ucp_mem_map_params_t params = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+							    UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+							    UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+					      .address = made.at,
+					      .length = bytes,
+					      .memory_type = UCS_MEMORY_TYPE_HOST };
+	const ucs_status_t status = ucp_mem_map(c->worker->context, &params, &made.memory);
+	if (status == UCS_OK) {
+		*s = made;
+		return 0;
+	}
+	if (!user)
+		munmap(made.at, bytes);
+	return log_error(ucx_code(status), c->params.rank,
+			 "transport ucx: cannot register %zu bytes of slots for rank %d: %s", bytes, peer,
+			 ucs_status_string(status));
+}
+
+void ucx_slots_enlarge(struct ucx_slots *s)
+{
+	if (s->large || s->given)
+		return;
+	s->large = 1;
+	madvise(s->at, s->bytes, MADV_HUGEPAGE);
+}
+
+void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s)
+{
+	if (!s->at)
+		return;
+	ucp_mem_unmap(w->context, s->memory);
+	if (!s->given)
+		munmap(s->at, s->bytes);
+	else if (s->user.release)
+		s->user.release(s->user.ctx);
+	s->at = NULL;
+}
+
+void ucx_slots_bury(const struct ucx_comm *c, int peer, const struct ucx_slots *s)
+{
+	struct ucx_grave *grave = malloc(sizeof(*grave));
+	if (!s->given)
+		madvise(s->at, s->bytes, MADV_DONTNEED);
+	if (!grave)
+		return; /* the addresses stay taken */
+	*grave = (struct ucx_grave){ c->worker->graves, c->params.comm_id, c->params.rank, peer, *s };
+	c->worker->graves = grave;
+}
+
+void ucx_slots_free_graves(struct ucx_worker *w, const struct ucx_wire *bye)
+{
+	for (struct ucx_grave **at = &w->graves, *grave; (grave = *at);) {
+		if (bye && (grave->comm_id != bye->comm_id || grave->from != (int)bye->from ||
+			    grave->to != (int)bye->to || bye->number != 1)) {
+			at = &grave->next;
+			continue;
+		}
+		*at = grave->next;
+		ucx_slots_free(w, &grave->slots);
+		free(grave);
+	}
+}
