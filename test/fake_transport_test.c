@@ -33,11 +33,12 @@ static void run_cases(struct team_member *me)
 	struct matrix matrix;
 	struct matrix_case c;
 	char text[512];
+	const int stride = matrix_stride(STRIDE);
 	int kind;
 	check_row(me, &transport_fake);
 	if (matrix_open(&matrix, me->comm, LARGEST))
 		abort();
-	for (long i = me->size % STRIDE; (kind = matrix_case_at(i, me->size, counts, 3, &c)); i += STRIDE) {
+	for (long i = me->size % stride; (kind = matrix_case_at(i, me->size, counts, 3, &c)); i += stride) {
 		uint64_t digest;
 		if (kind == 1 && matrix_run(&matrix, &c, &digest, text, sizeof text))
 			team_fault(me, "%s", text);

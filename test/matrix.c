@@ -351,3 +351,9 @@ int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct 
 	*out = c;
 	return 1;
 }
+
+int matrix_stride(int stride)
+{
+	const char *thin = getenv("TEST_THIN");
+	return thin && atoi(thin) > 1 ? stride * atoi(thin) : stride;
+}

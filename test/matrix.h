@@ -39,4 +39,7 @@ int matrix_run(struct matrix *matrix, const struct matrix_case *c, uint64_t *dig
 /* Combination number i of the full list over the given counts: 1, 2 if it has no meaning, 0 behind the end. */
 int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct matrix_case *out);
 
+/* The step through such a list: TEST_THIN=7 takes every seventh of the cases that stride takes, for runs under a slow sanitizer. */
+int matrix_stride(int stride);
+
 #endif

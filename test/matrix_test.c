@@ -92,17 +92,10 @@ static void compare_digests(struct team_member *member, uint64_t *digest, const 
 	team_barrier(member);
 }
 
-/* TEST_THIN=7 takes every seventh of a shape's cases, for runs under a slow sanitizer. */
-static int stride_of(const struct shape *shape)
-{
-	const char *thin = getenv("TEST_THIN");
-	return thin && atoi(thin) > 1 ? shape->stride * atoi(thin) : shape->stride;
-}
-
 static void run_list(struct team_member *member)
 {
 	const struct shape *shape = member->arg;
-	int stride = stride_of(shape);
+	const int stride = matrix_stride(shape->stride);
 	struct matrix matrix;
 	struct matrix_case c;
 	char text[512];
