@@ -1,7 +1,6 @@
 #!/bin/sh
 # Circles of files: files of one folder whose functions call each other, directly or through others of the folder. The largest circle of each folder
-# is held to test/circles.table, which a
-# change may only make smaller. Reads the symbols of the build's object files, of shared libraries where there are no others. TAP.
+# is held to test/circles.table, which a change may only make smaller. Reads the symbols of the build's object files, of shared libraries where there are no others. TAP.
 # "test/circles.sh list" prints the files of each circle.
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1
 . "$top_srcdir/test/tap.sh"
