@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/gpu.h"
+#include "call/gpu_call.h"
 #include "net/gpu_machine.h"
 #include "planning_engine.h"
 

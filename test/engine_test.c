@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "plan/planner.h"
-#include "comm/sequence.h"
+#include "call/sequence.h"
 #include "team.h"
 
 enum { RANKS = 2, MOST = 1000, MESSAGES = 3, PAUSE_MS = 100 };

@@ -280,7 +280,7 @@ static int told(void)
 
 /* ---- News of other nodes ---- */
 
-/* As lib/comm/diagnose.c sends it: kind 1 ends the communicator. */
+/* As lib/health/diagnose.c sends it: kind 1 ends the communicator. */
 struct news {
 	int32_t kind, code, culprit, rank;
 	uint64_t records[18];

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "comm/gpu.h"
+#include "call/gpu_call.h"
 #include "net/lanes.h"
 #include "planning_engine.h"
 

@@ -16,7 +16,7 @@
 
 #include "comm/gpu.h"
 #include "health/recent.h"
-#include "comm/sequence.h"
+#include "call/sequence.h"
 #include "net/proxy.h"
 #include "team.h"
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "comm/waves.h"
+#include "call/waves.h"
 
 enum { RANKS = 8, MOST = 400, PATTERNS = 400 };
 

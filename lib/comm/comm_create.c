@@ -9,7 +9,7 @@
 #include "health/last_call.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "sequence.h"
+#include "call/sequence.h"
 #include "base/status.h"
 #include "health/watch.h"
 

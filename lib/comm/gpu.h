@@ -1,5 +1,5 @@
 /*
- * Communicators whose buffers are a GPU's: how their engine comes up, and how calls reach it. The host engine of
+ * Communicators whose buffers are a GPU's: how their engine comes up and ends (calls reach it by call/gpu_call.h). The host engine of
  * such a communicator stays for what Corale itself tells its ranks, and its windows for the diagnosis.
  */
 #ifndef GPU_H
@@ -26,12 +26,6 @@ void gpu_close_fds(const struct comm *comm, int *fds);
  */
 int gpu_share_links(struct comm *comm, const struct engine_identity *ids, size_t stride, int *words_only);
 
-/* gpu_plan.c: plans of calls that no codelet runs. Their lists are made ahead, so that a first call does not wait. */
-int gpu_plans_open(struct comm *comm);
-void gpu_plans_close(struct comm *comm);
-/* The launch of a call by the plan of its choice. CORALE_ENOTSUP (no row), CORALE_ENOMEM, CORALE_EDEVICE. */
-int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *choice, struct launch *launch);
-
 /*
  * gpu_remote.c: ranks of other nodes. Kernels know a peer by its place: its local rank on this node, or behind those of all ranks of
  * this node its place among the ranks of other nodes.
@@ -41,13 +35,6 @@ void gpu_places_close(struct comm *comm);
 /* Collective: messages to and from other nodes move from here on. */
 int gpu_remote_open(struct comm *comm);
 void gpu_remote_close(struct comm *comm);
-/* Whether the engine can take a call on a stream, into call->admission. Nothing of it is enqueued or published, so a refusal
- * (CORALE_ENOTSUP, CORALE_EINVAL, CORALE_EPEER) leaves the communicator as it was; other errors end it. */
-int gpu_admit(struct comm *comm, struct call *call, void *stream);
-
-/* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. Each was admitted. */
-int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
-
 /* Collective: the scratch that the communicator was created to have, in which no call makes any. */
 int gpu_make_scratch(struct comm *comm);
 

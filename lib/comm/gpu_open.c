@@ -7,6 +7,7 @@
 #include "comm_create.h"
 #include "host/fdpass.h"
 #include "gpu.h"
+#include "call/gpu_call.h"
 #include "gpu_blocks.h"
 #include "gpu_hello.h"
 #include "base/log.h"
@@ -332,6 +333,15 @@ int gpu_make_scratch(struct comm *comm)
 	if (!ret && comm->scratch == COMM_SCRATCH_OPEN)
 		comm->scratch = COMM_SCRATCH_NONE;
 	return ret;
+}
+
+void gpu_finish(struct comm *comm)
+{
+	gpu_failure(comm);
+	engine_cuda.finish(comm->gpu);
+	gpu_failure(comm);
+	if (mem_is_shared(comm))
+		withdraw_wait(comm);
 }
 
 void gpu_close(struct comm *comm)

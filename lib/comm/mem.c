@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coll.h"
+#include "call/coll.h"
 #include "gpu.h"
 #include "base/log.h"
-#include "sequence.h"
+#include "call/sequence.h"
 #include "base/status.h"
 #include "health/withdraw.h"
 

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll.h"
+#include "call/coll.h"
 #include "base/log.h"
-#include "sequence.h"
+#include "call/sequence.h"
 
 struct split {
 	struct comm *parent;

@@ -25,7 +25,7 @@ static int strays(const struct scene *s, int rank)
 	return rank == s->params.ranks - 1;
 }
 
-/* What lib/comm/diagnose.c does where a rank's kernel has failed. */
+/* What lib/health/diagnose.c does where a rank's kernel has failed. */
 static void spread(struct world *w, int rank)
 {
 	const int code = w->engines[rank].failure->code;

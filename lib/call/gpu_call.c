@@ -1,4 +1,4 @@
-#include "gpu.h"
+#include "gpu_call.h"
 
 #include <stdlib.h>
 
@@ -10,18 +10,7 @@
 #include "sequence.h"
 #include "base/collectives.h"
 #include "base/status.h"
-#include "health/withdraw.h"
-
-void gpu_finish(struct comm *comm)
-{
-	gpu_failure(comm);
-	engine_cuda.finish(comm->gpu);
-	gpu_failure(comm);
-	if (mem_is_shared(comm))
-		withdraw_wait(comm);
-}
-
-/* ---- Calls ---------------------------------------------------------------------------------------------- */
+#include "health/gpu_health.h"
 
 /* Where peers could store directly: the same place of the same registration on every rank, or the call's signature differs. */
 static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)

@@ -6,7 +6,7 @@
 
 #include "health/diagnose.h"
 #include "base/log.h"
-#include "gpu.h"
+#include "gpu_call.h"
 #include "sequence.h"
 #include "base/collectives.h"
 #include "base/status.h"

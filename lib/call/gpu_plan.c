@@ -5,7 +5,8 @@
 #include "base/collectives.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "gpu.h"
+#include "gpu_call.h"
+#include "health/gpu_health.h"
 #include "net/gpu_machine.h"
 
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */

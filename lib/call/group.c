@@ -5,7 +5,7 @@
 #include "arena.h"
 #include "coll.h"
 #include "execute.h"
-#include "gpu.h"
+#include "gpu_call.h"
 #include "base/collectives.h"
 #include "base/log.h"
 #include "base/sort.h"

@@ -1,0 +1,110 @@
+/* Handles of communicators, and what else any layer does with one as it is. */
+#include "comm.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/process.h"
+
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+static corale_comm *handles; /* every one ever made: two words each, the price of safe use after destroy */
+
+int comm_handle_create(struct comm *comm)
+{
+	corale_comm *handle = calloc(1, sizeof *handle);
+	if (!handle)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a communicator's handle");
+	atomic_store(&handle->comm, comm);
+	comm->handle = handle;
+	pthread_mutex_lock(&handles_lock);
+	handle->next = handles;
+	handles = handle;
+	pthread_mutex_unlock(&handles_lock);
+	return 0;
+}
+
+struct comm *comm_get(const corale_comm *handle, const char *call)
+{
+	if (process_refuses(call))
+		return NULL;
+	struct comm *comm = handle ? atomic_load(&((corale_comm *)(uintptr_t)handle)->comm) : NULL;
+	if (!comm)
+		log_line(LOG_ERROR, -1, "%s: the communicator is %s", call, handle ? "destroyed" : "NULL");
+	return comm;
+}
+
+struct comm *comm_take(corale_comm *handle, const char *call)
+{
+	if (handle)
+		atomic_fetch_add(&handle->users, 1);
+	struct comm *comm = comm_get(handle, call);
+	if (!comm && handle)
+		comm_put(handle);
+	return comm;
+}
+
+void comm_put(corale_comm *handle)
+{
+	atomic_fetch_sub(&handle->users, 1);
+}
+
+void comm_retire(corale_comm *handle)
+{
+	atomic_store(&handle->comm, NULL);
+	while (atomic_load(&handle->users))
+		sched_yield();
+}
+
+void comm_release_origin(void *arg)
+{
+	struct comm_origin *origin = arg;
+	if (atomic_fetch_sub(&origin->users, 1) != 1)
+		return;
+	if (origin->on_destroy)
+		origin->on_destroy(origin->ctx);
+	free(origin);
+}
+
+/* What the front door wants back of a communicator, or of the one that it was split from. */
+static const void *root_of(const struct comm *comm)
+{
+	const struct comm_origin *origin = comm->origin;
+	while (origin->on_destroy == comm_release_origin)
+		origin = origin->ctx;
+	return origin->ctx;
+}
+
+corale_comm *comm_find_oldest(const void *on_destroy_ctx)
+{
+	corale_comm *oldest = NULL;
+	pthread_mutex_lock(&handles_lock);
+	for (corale_comm *handle = handles; handle; handle = handle->next) {
+		const struct comm *comm = atomic_load(&handle->comm);
+		if (comm && root_of(comm) == on_destroy_ctx)
+			oldest = handle;
+	}
+	pthread_mutex_unlock(&handles_lock);
+	return oldest;
+}
+
+void comm_keep_error(struct comm *comm)
+{
+	pthread_mutex_lock(&comm->error_lock);
+	if (!atomic_load(&comm->error))
+		snprintf(comm->last_error, sizeof comm->last_error, "%s", log_last_error());
+	pthread_mutex_unlock(&comm->error_lock);
+}
+
+void call_keep(const struct call *call)
+{
+	if (call->plan)
+		atomic_fetch_add(&call->plan->users, 1);
+}
+
+void call_let_go(const struct call *call)
+{
+	if (call->plan && atomic_fetch_sub(&call->plan->users, 1) == 1)
+		free(call->plan);
+}
