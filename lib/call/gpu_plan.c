@@ -92,9 +92,9 @@ int gpu_plans_open(struct comm *comm)
 static void free_launches(struct comm *comm)
 {
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		for (int words = 0; words < 2; words++)
+		for (int kind = 0; kind < CHOICES_KINDS; kind++)
 			for (int memory = 0; memory < PLAN_MEMORY_CLASSES; memory++)
-				free(comm->launches[coll][words][memory]);
+				free(comm->launches[coll][kind][memory]);
 }
 
 void gpu_plans_close(struct comm *comm)
