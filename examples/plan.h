@@ -2,7 +2,7 @@
 #ifndef EXAMPLES_PLAN_H
 #define EXAMPLES_PLAN_H
 
-#include "plan/planner.h"
+#include "plan/choices.h"
 #include "check/sim.h"
 
 struct plan_request {
@@ -28,14 +28,24 @@ struct plan_gpus {
 /* Whether the machine is GPUs; then *planner is the one that their communicators have, as long as *gpus lasts. rates: of their class. */
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner);
+/* The lists in which calls of a machine look their rows up, by class of memory; hosts have the plain one. */
+struct plan_lists {
+	struct choices plain, registered;
+};
+
+int plan_gpus_lists(const struct plan_request *request, const struct planner *planner,
+		    struct plan_lists *lists, char *error, size_t error_bytes);
 /* The plan of what runs a call in plain memory. Returns as planner_plan. */
 int plan_gpus_plan(const struct plan_request *request, const struct planner *planner,
-		   const struct plan_key *key, struct plan *plan, char *error, size_t error_bytes);
+		   const struct row_choice *choice, const struct plan_key *key, struct plan *plan,
+		   char *error, size_t error_bytes);
 /* Prints what runs the call, whose plan in plain memory this is, and its launches; why, and its modelled time; the table of all rows over sizes. */
 void plan_gpus_print(const struct plan_request *request, const struct planner *planner,
-		     const struct plan *plan);
-void plan_gpus_print_times(const struct plan_request *request, const struct planner *planner);
-void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner);
+		     const struct plan_lists *lists, const struct plan *plan);
+void plan_gpus_print_times(const struct plan_request *request, const struct planner *planner,
+			   const struct plan_lists *lists);
+void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner,
+			   const struct plan_lists *lists);
 
 /* 1500 ns as "1.5 us"; 1024 bytes as "1K". */
 const char *plan_time_text(double ns, char *buf, size_t bytes);

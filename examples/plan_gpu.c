@@ -6,7 +6,6 @@
 #include "kernels/codelets.h"
 #include "net/gpu_machine.h"
 #include "plan.h"
-#include "plan/choices.h"
 #include "plan/launch.h"
 
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
@@ -18,7 +17,6 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 		return 0;
 	gpu_machine_init(&gpus->node, &topo->map, settings, rates);
 	gpu_machine_planners(topo, settings, &gpus->node, &lanes, planner, &gpus->narrow);
-	planner->small = &gpus->narrow;
 	return 1;
 }
 
@@ -33,11 +31,31 @@ static struct plan_call call_of(const struct plan_request *r, const struct plann
 
 enum { PLAIN, REGISTERED = PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED };
 
-int plan_gpus_plan(const struct plan_request *r, const struct planner *planner, const struct plan_key *key,
-		   struct plan *plan, char *error, size_t error_bytes)
+int plan_gpus_lists(const struct plan_request *r, const struct planner *planner, struct plan_lists *lists,
+		    char *error, size_t error_bytes)
+{
+	const struct plan_call plain = call_of(r, planner, PLAIN),
+			       registered = call_of(r, planner, REGISTERED);
+	const int ret =
+	    choices_of(planner, r->coll, r->type, plain.memory, &lists->plain, error, error_bytes);
+	return ret ? ret
+		   : choices_of(planner, r->coll, r->type, registered.memory, &lists->registered, error,
+				error_bytes);
+}
+
+int plan_gpus_plan(const struct plan_request *r, const struct planner *planner,
+		   const struct row_choice *choice, const struct plan_key *key, struct plan *plan,
+		   char *error, size_t error_bytes)
 {
 	const struct plan_call call = call_of(r, planner, PLAIN);
-	return planner_plan(planner, key, &call, plan, error, error_bytes);
+	return planner_plan_codelet(planner, key, choice->row, &call, plan, error, error_bytes);
+}
+
+/* The row with a codelet that a list names; NULL: another one. */
+static const struct row *find_codelet(const struct choices *list, const struct plan_call *call)
+{
+	const struct row *row = choices_find(list, call->bytes)->row;
+	return row && row->codelet ? row : NULL;
 }
 
 static void print_choice(const char *memory, const struct row *row)
@@ -60,12 +78,14 @@ static void print_launch(const char *memory, const struct plan_call *call, const
 	printf("launch:     %s: %s\n", memory, text);
 }
 
-void plan_gpus_print(const struct plan_request *r, const struct planner *planner, const struct plan *plan)
+void plan_gpus_print(const struct plan_request *r, const struct planner *planner,
+		     const struct plan_lists *lists, const struct plan *plan)
 {
 	const int kind = coll_moves(r->coll) || r->coll == CORALE_ALL_REDUCE ? REGISTERED : PLAIN;
 	const struct plan_call plain = call_of(r, planner, PLAIN), registered = call_of(r, planner, kind);
-	const struct row *row = planner_codelet(planner->node, &plain),
-			 *other = planner_codelet(planner->node, &registered);
+	const struct row *row = find_codelet(&lists->plain, &plain),
+			 *other =
+			     find_codelet(kind == PLAIN ? &lists->plain : &lists->registered, &registered);
 	if (coll_is_pair(r->coll) || plan->protocol == PLAN_GRANTED) {
 		printf(
 		    "on GPUs:    by the kernel of sends and receives, whose receiver says how each comes\n");
@@ -97,10 +117,11 @@ static void print_rows(const struct plan_request *r, const struct planner *plann
 	       planner->node->ranks > rates->measured_ranks ? ", not measured with so many ranks" : "");
 }
 
-void plan_gpus_print_times(const struct plan_request *r, const struct planner *planner)
+void plan_gpus_print_times(const struct plan_request *r, const struct planner *planner,
+			   const struct plan_lists *lists)
 {
 	const struct plan_call call = call_of(r, planner, PLAIN);
-	double us = row_us(planner_codelet(planner->node, &call), planner->node, &call),
+	double us = row_us(find_codelet(&lists->plain, &call), planner->node, &call),
 	       bound = cost_lower_bound(planner->topo, r->coll, r->bytes);
 	char time[32], least[32];
 	print_rows(r, planner, "plain", PLAIN);
@@ -110,10 +131,11 @@ void plan_gpus_print_times(const struct plan_request *r, const struct planner *p
 }
 
 /* A line: the time of each way, with a star at the one that is taken. */
-static void print_line(const struct plan_request *r, const struct planner *planner)
+static void print_line(const struct plan_request *r, const struct planner *planner,
+		       const struct plan_lists *lists)
 {
 	const struct plan_call call = call_of(r, planner, PLAIN);
-	const struct row *taken = planner_codelet(planner->node, &call);
+	const struct row *taken = find_codelet(&lists->plain, &call);
 	char text[32];
 	printf("%8s", plan_bytes_text(r->bytes, text, sizeof text));
 	for (const struct row *row = NULL; (row = row_next_codelet(r->coll, row));) {
@@ -127,7 +149,8 @@ static void print_line(const struct plan_request *r, const struct planner *plann
 	printf("\n");
 }
 
-void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner)
+void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner,
+			   const struct plan_lists *lists)
 {
 	struct plan_request r = *request;
 	if (!coll_has_count(r.coll))
@@ -142,7 +165,7 @@ void plan_gpus_print_table(const struct plan_request *request, const struct plan
 	}
 	printf("\n");
 	for (r.bytes = 8; r.bytes <= (size_t)1 << 30; r.bytes *= 8)
-		print_line(&r, planner);
+		print_line(&r, planner, lists);
 	printf("Plain memory. * is taken; - does not apply here, or is left out by the settings. Where one "
 	       "process has "
 	       "several ranks on a GPU, copies run no call\n");

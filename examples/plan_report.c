@@ -6,7 +6,6 @@
 
 #include "base/collectives.h"
 #include "plan.h"
-#include "plan/choices.h"
 #include "plan/plan_print.h"
 
 enum { MOST_SIMULATED = 3000000, TEXT_BYTES = 16384 };
@@ -133,17 +132,16 @@ static void print_times(const struct plan_request *request, const struct planner
 }
 
 /* One line: the time of each algorithm, with a star at the one that is taken. */
-static int print_size(const struct plan_request *request, const struct planner *planner, size_t bytes)
+static void print_size(const struct plan_request *request, const struct planner *planner,
+		       const struct choices *list, size_t bytes)
 {
 	int rows;
 	const struct row *algo = row_table(&rows);
-	char text[64], error[256];
-	struct plan plan, taken;
+	const struct row *taken = choices_find(list, bytes)->row;
+	char text[64];
+	struct plan plan;
 	size_t count = bytes / corale_type_bytes(request->type);
 	struct plan_key key = planner_key(request->coll, count, request->type, request->op);
-	int ret = planner_plan(planner, &key, NULL, &taken, error, sizeof(error));
-	if (ret)
-		return ret;
 	printf("%8s  %12s", plan_bytes_text(bytes, text, sizeof(text)),
 	       plan_time_text(cost_lower_bound(planner->topo, request->coll, bytes), text + 32, 32));
 	for (int row = 0; row < rows; row++) {
@@ -154,63 +152,76 @@ static int print_size(const struct plan_request *request, const struct planner *
 			continue;
 		}
 		plan_time_text(cost_of_plan(planner->topo, &plan, count), text, 32);
-		printf("  %13s%s", text, taken.algo == row ? "*" : " ");
+		printf("  %13s%s", text, taken == &algo[row] ? "*" : " ");
 	}
 	printf("\n");
-	return 0;
 }
 
-static int print_table(const struct plan_request *request, const struct planner *planner)
+static void print_table(const struct plan_request *request, const struct planner *planner,
+			const struct choices *list)
 {
-	int rows, ret = 0;
+	int rows;
 	const struct row *algo = row_table(&rows);
 	printf("\n%8s  %12s", "bytes", "lower bound");
 	for (int row = 0; row < rows; row++)
 		if (algo[row].coll == request->coll && !algo[row].codelet)
 			printf("  %14s", algo[row].name);
 	printf("\n");
-	for (size_t bytes = 8; bytes <= (size_t)1 << 30 && !ret; bytes *= 8)
-		ret = print_size(request, planner, bytes);
+	for (size_t bytes = 8; bytes <= (size_t)1 << 30; bytes *= 8)
+		print_size(request, planner, list, bytes);
 	printf("* is taken; - does not apply here\n");
-	return ret;
 }
 
-static void print_list(const struct plan_request *request, const struct planner *planner, const char *memory,
-		       int kind)
+static void print_list(const char *memory, const struct choices *list)
 {
-	struct choices choices;
 	char text[2048];
-	if (choices_of(planner, request->coll, request->type, kind, &choices, text, sizeof text) == 0)
-		choices_print(&choices, text, sizeof text);
+	choices_print(list, text, sizeof text);
 	printf("choices:    %s%s\n", memory, text);
 }
 
 /* What runs calls of all sizes, of a block or vector. */
-static void print_choices(const struct plan_request *request, const struct planner *planner)
+static void print_choices(const struct plan_request *request, const struct planner *planner,
+			  const struct plan_lists *lists)
 {
 	const struct plan_node *node = planner->node;
-	const int scratch = node && node->scratch_bytes ? PLAN_MEMORY_SCRATCH : 0;
 	if (coll_is_pair(request->coll) || !coll_has_count(request->coll))
 		return;
 	if (!node || node->over_nodes) {
-		print_list(request, planner, "", 0);
+		print_list("", &lists->plain);
 		return;
 	}
-	print_list(request, planner, "plain memory: ", scratch);
-	print_list(request, planner,
-		   "registered memory: ", scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED);
+	print_list("plain memory: ", &lists->plain);
+	print_list("registered memory: ", &lists->registered);
+}
+
+/* What the library's lists say of the machine's calls, and of this one its plan. */
+static int make_plan(const struct plan_request *request, const struct planner *planner, int gpus,
+		     struct plan_lists *lists, struct plan *plan, char *error, size_t error_bytes)
+{
+	const struct plan_key key = planner_key(request->coll, count_of(request), request->type, request->op);
+	int ret =
+	    gpus ? plan_gpus_lists(request, planner, lists, error, error_bytes)
+		 : choices_of(planner, request->coll, request->type, 0, &lists->plain, error, error_bytes);
+	if (ret)
+		return ret;
+	const struct row_choice *choice = choices_find(
+	    &lists->plain,
+	    coll_has_count(request->coll) ? count_of(request) * corale_type_bytes(request->type) : 0);
+	if (choice->row && choice->row->codelet)
+		return plan_gpus_plan(request, planner, choice, &key, plan, error, error_bytes);
+	return choice->row ? choices_build(planner, choice, &key, plan)
+			   : planner_plan(planner, &key, NULL, plan, error, error_bytes);
 }
 
 int plan_report(const struct plan_request *request, const struct planner *planner,
 		const struct plan_gpus *gpus)
 {
 	char *text = malloc(TEXT_BYTES);
+	struct plan_lists lists;
 	struct plan plan;
-	struct plan_key key = planner_key(request->coll, count_of(request), request->type, request->op);
 	if (!text)
 		return CORALE_ENOMEM;
-	int ret = gpus->used ? plan_gpus_plan(request, planner, &key, &plan, text, TEXT_BYTES)
-			     : planner_plan(planner, &key, NULL, &plan, text, TEXT_BYTES);
+	int ret = make_plan(request, planner, gpus->used, &lists, &plan, text, TEXT_BYTES);
 	if (ret) {
 		fprintf(stderr, "corale-plan: %s\n", text);
 		free(text);
@@ -218,25 +229,25 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	}
 	print_machine(request, planner->topo);
 	if (gpus->used)
-		plan_gpus_print(request, planner, &plan);
+		plan_gpus_print(request, planner, &lists, &plan);
 	plan_print(&plan, text, TEXT_BYTES);
 	printf("%s\n", text);
 	if (request->steps > 0)
 		print_actions(request, planner->topo, &plan);
 	if (plan.codelet && plan.protocol != PLAN_GRANTED) {
-		plan_gpus_print_times(request, planner);
+		plan_gpus_print_times(request, planner, &lists);
 	} else {
 		planner_explain(planner, &plan, text, TEXT_BYTES);
 		printf("why:        %s\n", text);
 		print_times(request, planner, &plan);
 	}
-	print_choices(request, planner);
+	print_choices(request, planner, &lists);
 	if (!plan.codelet || request->plot) /* of a codelet the rates are measured */
 		print_simulation(request, planner->topo, &plan);
 	if (request->table && plan.codelet && plan.protocol != PLAN_GRANTED)
-		plan_gpus_print_table(request, planner);
+		plan_gpus_print_table(request, planner, &lists);
 	else if (request->table && request->coll != CORALE_BARRIER)
-		ret = print_table(request, planner);
+		print_table(request, planner, &lists.plain);
 	free(text);
-	return ret;
+	return 0;
 }

@@ -2,8 +2,8 @@
  * test/choices_ranks: the planner's choice beside every algorithm of the table, forced, in one run of one communicator.
  * test/choices starts it for many machines; test/choices.py makes tables of what it prints.
  */
-#ifndef CHOICES_H
-#define CHOICES_H
+#ifndef TEST_CHOICES_H
+#define TEST_CHOICES_H
 
 #include "state/comm.h"
 #include "corale_mpi.h"

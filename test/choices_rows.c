@@ -70,7 +70,7 @@ int choices_plan(struct choices_candidate *c, const struct choices_call *call)
 	c->algo = "mpi";
 	if (c->run != choices_ours)
 		return 0;
-	ret = plans_find(&c->plans, comm->rank, &key, &entry);
+	ret = plans_find(&c->plans, comm->rank, &key, NULL, &entry);
 	if (ret)
 		return ret;
 	c->algo = c->row < 0 || entry->plan.algo == c->row ? row_table(&rows)[entry->plan.algo].name : NULL;

@@ -77,24 +77,25 @@ static void choose_on_hosts(struct comm *comm, const struct chosen_call *c, char
 	struct plan_key key =
 	    planner_key(c->coll, c->bytes / corale_type_bytes(c->type), c->type, CORALE_SUM);
 	struct plans_entry *entry;
-	const int ret = plans_find(&comm->plans, 0, &key, &entry);
+	const int ret = plans_find(&comm->plans, 0, &key, NULL, &entry);
 	if (ret)
 		snprintf(text, bytes, "refused");
 	else
 		print_plan(&entry->plan, "", text, bytes);
 }
 
-/* By a codelet; 0: by none. */
-static int choose_codelet(struct comm *comm, const struct chosen_call *c, char *text, size_t bytes)
+/* By a codelet; 0: by none, then *out is the choice. */
+static int choose_codelet(struct comm *comm, const struct chosen_call *c, const struct row_choice **out,
+			  char *text, size_t bytes)
 {
 	int memory = c->memory & CHOSEN_STAGING ? PLAN_MEMORY_SCRATCH : 0;
 	memory |= c->memory & CHOSEN_REGISTERED ? PLAN_MEMORY_REGISTERED : 0;
 	memory |= c->memory & CHOSEN_EXPORTED ? PLAN_MEMORY_EXPORTED : 0;
 	const struct plan_call call = { c->coll, c->bytes, plan_in_words(c->type), memory };
-	const struct choices *choices = plans_codelets(&comm->gpu_plans, 0, &call);
-	must(choices != NULL, "plans_codelets");
-	const struct row *row = choices_find(choices, c->bytes)->row;
-	if (!row)
+	const struct choices *choices;
+	must(!plans_choices(&comm->gpu_plans, 0, c->coll, c->type, memory, &choices), "plans_choices");
+	const struct row *row = (*out = choices_find(choices, c->bytes))->row;
+	if (!row || !row->codelet)
 		return 0;
 	if (row->traits & ROW_OVER_NODES)
 		snprintf(text, bytes, "edges");
@@ -110,10 +111,11 @@ static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char 
 	const struct call call = { .record.coll = c->coll,
 				   .record.count = c->bytes / corale_type_bytes(c->type),
 				   .record.type = c->type };
+	const struct row_choice *choice;
 	struct launch found;
-	if (choose_codelet(comm, c, text, bytes))
+	if (choose_codelet(comm, c, &choice, text, bytes))
 		return;
-	if (gpu_plan(comm, &call, &found))
+	if (gpu_plan(comm, &call, choice, &found))
 		snprintf(text, bytes, "refused");
 	else
 		print_plan(found.plan, found.narrow ? " narrow" : " lowered", text, bytes);

@@ -34,9 +34,11 @@ static struct comm *open_comm(const char *machine, size_t cap)
 	comm->size = comm->topo->map.ranks;
 	comm->settings.pinned_memory = cap;
 	comm->engine.locals = 1;
-	comm->node = (struct plan_node){
-		.rates = rates_of_default_gpu(), .ranks = 1, .max_blocks = 64, .slots_bytes = SLOTS
-	};
+	comm->node = (struct plan_node){ .rates = rates_of_default_gpu(),
+					 .ranks = 1,
+					 .max_blocks = 64,
+					 .slots_bytes = SLOTS,
+					 .over_nodes = 1 };
 	comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
 	planning_remote = lanes_shape(comm->size, comm->topo->map.nodes, 1, 1, cap);
 	lines = 0;
@@ -61,8 +63,12 @@ static int make_calls(struct comm *comm)
 						.record.count = (size_t)1 << bits >> 2,
 						.record.type = CORALE_FLOAT32,
 						.record.root = i ? i - 1 : 0 };
+			const struct choices *list;
 			struct launch launch;
-			assert_int_equal(gpu_plan(comm, &c, &launch), 0);
+			assert_int_equal(
+			    plans_choices(&comm->gpu_plans, 0, c.record.coll, CORALE_FLOAT32, 0, &list), 0);
+			assert_int_equal(gpu_plan(comm, &c, choices_find(list, (uint64_t)1 << bits), &launch),
+					 0);
 			narrow += launch.narrow;
 		}
 	return narrow;

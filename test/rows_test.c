@@ -14,6 +14,7 @@
 #include "net/gpu_machine.h"
 #include "plan/choices.h"
 #include "plan/choices_hash.h"
+#include "state/machine_choices.h"
 
 const struct row *whole_table(int *count);
 #define row_table whole_table
@@ -56,7 +57,6 @@ static void open_machine(struct machine *m, const char *text)
 	const struct remote lanes = gpu_machine_lanes(&m->topo->map, &m->settings);
 	gpu_machine_init(&m->node, &m->topo->map, &m->settings, rates_of_default_gpu());
 	gpu_machine_planners(m->topo, &m->settings, &m->node, &lanes, &m->planner, &m->narrow);
-	m->planner.small = &m->narrow;
 }
 
 /* A row by what tells it from all others. */
@@ -179,9 +179,112 @@ static void test_hashes(void **state)
 	}
 }
 
+/* What a list without codelets says of the largest call of each size class is what the planner chooses for it. */
+static void check_exact(const struct planner *planner, corale_coll coll, const struct choices *list)
+{
+	const struct row *first_row = row_table(&(int){ 0 });
+	char error[256];
+	struct plan plan, built;
+	for (uint8_t power = 3; power <= 36; power++) {
+		const struct row_choice *choice = choices_find(list, (uint64_t)1 << power);
+		const struct plan_key key = { .coll = (uint8_t)coll,
+					      .type = CORALE_FLOAT32,
+					      .size_class = power };
+		if (choice->row->codelet)
+			continue;
+		assert_int_equal(planner_plan(planner, &key, NULL, &plan, error, sizeof error), 0);
+		if (choice->row != first_row + plan.algo || choice->channels != plan.channels ||
+		    choice->chunk_bytes != plan.chunk_bytes)
+			fail_msg("%s, 2^%d bytes: the list says %s, %d channels, chunks of %u",
+				 corale_coll_name(coll), power, choice->row->name, choice->channels,
+				 choice->chunk_bytes);
+		assert_int_equal(choices_build(planner, choice, &key, &built), 0);
+		assert_memory_equal(&plan, &built, sizeof plan);
+	}
+}
+
+static void test_exact_lists(void **state)
+{
+	(void)state;
+	static const char *const machines[] = { "rank:8",       "node:2 rank:1", "node:4 rank:4", "gpu:4",
+						"node:2 gpu:1", "node:3 gpu:4",  "node:16 gpu:8" };
+	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+		struct machine m;
+		open_machine(&m, machines[i]);
+		for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
+			struct choices list;
+			char error[256];
+			if (coll_is_pair(coll) || !coll_has_count(coll))
+				continue;
+			assert_int_equal(choices_of(&m.planner, (corale_coll)coll, CORALE_FLOAT32, 0, &list,
+						    error, sizeof error),
+					 0);
+			check_exact(&m.planner, (corale_coll)coll, &list);
+		}
+		topo_destroy(m.topo);
+	}
+}
+
+/* Types of a kind choose alike, partial sums in float32 or not. */
+static void test_kinds(void **state)
+{
+	(void)state;
+	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:4", "node:2 gpu:2" };
+	for (size_t i = 0; i < 2 * sizeof machines / sizeof *machines; i++) {
+		struct choices of[CHOICES_KINDS] = { 0 }, list;
+		struct machine m;
+		char error[256];
+		open_machine(&m, machines[i / 2]);
+		m.planner.partials_float32 = i % 2;
+		m.narrow.partials_float32 = i % 2;
+		for (int type = 0; type < CORALE_NUM_TYPES; type++) {
+			struct choices *first = &of[choices_kind((corale_type)type)];
+			memset(&list, 0, sizeof list);
+			assert_int_equal(choices_of(&m.planner, CORALE_ALL_REDUCE, (corale_type)type, 0,
+						    &list, error, sizeof error),
+					 0);
+			*first = first->n ? *first : list;
+			assert_memory_equal(first, &list, sizeof list);
+		}
+		topo_destroy(m.topo);
+	}
+}
+
+/* Communicators of one machine have the same lists, also one after the other; those of another machine have others. */
+static void test_shared_lists(void **state)
+{
+	(void)state;
+	const struct choices *list, *same, *another;
+	struct machine m, other;
+	open_machine(&m, "node:2 rank:4");
+	open_machine(&other, "node:2 rank:4");
+	struct machine_choices *first = machine_choices_open(&m.planner),
+			       *second = machine_choices_open(&other.planner);
+	assert_ptr_equal(first, second);
+	assert_int_equal(machine_choices_make(first, &m.planner, 0, CORALE_REDUCE, CORALE_INT8, 0, &list), 0);
+	assert_int_equal(
+	    machine_choices_make(second, &other.planner, 1, CORALE_REDUCE, CORALE_UINT8, 0, &same), 0);
+	assert_ptr_equal(list, same);
+	machine_choices_close(first);
+	machine_choices_close(second);
+	assert_ptr_equal(first, machine_choices_open(&m.planner));
+	other.planner.reproducible = 1;
+	second = machine_choices_open(&other.planner);
+	assert_ptr_not_equal(first, second);
+	assert_int_equal(
+	    machine_choices_make(second, &other.planner, 0, CORALE_REDUCE, CORALE_INT8, 0, &another), 0);
+	assert_memory_not_equal(list, another, sizeof *list);
+	machine_choices_close(first);
+	machine_choices_close(second);
+	topo_destroy(m.topo);
+	topo_destroy(other.topo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_deleted_rows),
-					    cmocka_unit_test(test_hashes) };
+					    cmocka_unit_test(test_hashes), cmocka_unit_test(test_exact_lists),
+					    cmocka_unit_test(test_kinds),
+					    cmocka_unit_test(test_shared_lists) };
 	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static int memory_of(const struct comm *comm, const struct call *c)
 /* The first large call makes scratch. */
 static int make_scratch(struct comm *comm, const struct call *c, const struct row *row, struct plan_call *key)
 {
-	if (!row || comm->size == 1 || comm->scratch != COMM_SCRATCH_OPEN ||
+	if (!row || !row->codelet || comm->size == 1 || comm->scratch != COMM_SCRATCH_OPEN ||
 	    !row_uses_scratch(row, &comm->node, key))
 		return 0;
 	const int ret = mem_scratch(comm, c);
@@ -53,33 +53,40 @@ static int make_scratch(struct comm *comm, const struct call *c, const struct ro
 	return ret;
 }
 
-/* Launches of rows with a codelet: by collective, words or lines and class of memory as their choices are. */
-static struct launch *launches_of(struct comm *comm, const struct plan_call *key,
+/* Launches of rows with a codelet: by collective, kind of type and class of memory as their choices are. */
+static struct launch *launches_of(struct comm *comm, const struct call *c, int memory,
 				  const struct choices *choices)
 {
-	struct launch **launches = &comm->launches[key->coll][key->words != 0][key->memory];
-	if (!*launches && !(*launches = calloc((size_t)choices->n, sizeof **launches)))
-		log_error(CORALE_ENOMEM, comm->rank, "no memory for launches of %s",
-			  corale_coll_name(key->coll));
+	const corale_coll coll = c->record.coll;
+	struct launch **launches = &comm->launches[coll][choices_kind(c->record.type)][memory];
+	if (*launches)
+		return *launches;
+	if (!(*launches = calloc((size_t)choices->n, sizeof **launches)))
+		log_error(CORALE_ENOMEM, comm->rank, "no memory for launches of %s", corale_coll_name(coll));
+	plans_tell_forced(&comm->gpu_plans, comm->rank, coll, c->record.type, memory, choices);
 	return *launches;
 }
 
-/* The launch of a call by a row with a codelet, prepared by the first call like it, and anew where the last one had other bytes; NULL: no such row. */
-static int find_launch(struct comm *comm, const struct call *c, struct plan_call *key,
+/* The launch of a call by a row with a codelet, prepared by the first call like it, and anew where the last one had other bytes; own: by one without. */
+static int find_launch(struct comm *comm, const struct call *c, struct plan_call *key, struct launch *own,
 		       const struct launch **out)
 {
-	const struct choices *choices = plans_codelets(&comm->gpu_plans, comm->rank, key);
-	const struct row_choice *choice = choices ? choices_find(choices, key->bytes) : NULL;
 	const int memory = key->memory;
-	int ret = choice ? make_scratch(comm, c, choice->row, key) : CORALE_ENOMEM;
-	*out = NULL;
-	if (ret || !choice->row)
+	const struct choices *choices;
+	int ret = plans_choices(&comm->gpu_plans, comm->rank, key->coll, c->record.type, memory, &choices);
+	const struct row_choice *choice = ret ? NULL : choices_find(choices, key->bytes);
+	ret = ret ? ret : make_scratch(comm, c, choice->row, key);
+	if (ret)
 		return ret;
 	if (key->memory != memory) /* no scratch could be made */
-		return find_launch(comm, c, key, out);
-	struct launch *l = launches_of(comm, key, choices);
+		return find_launch(comm, c, key, own, out);
+	struct launch *l = launches_of(comm, c, memory, choices);
 	if (!l)
 		return CORALE_ENOMEM;
+	if (!choice->row || !choice->row->codelet) {
+		*out = own;
+		return gpu_plan(comm, c, choice, own);
+	}
 	l += choice - choices->best;
 	if (!l->node || l->bytes != key->bytes)
 		*l = launch_of(choice->row, &comm->node, key);
@@ -96,11 +103,7 @@ static int find_any_launch(struct comm *comm, const struct call *c, struct plan_
 		*out = &held->launch;
 		return 0;
 	}
-	int ret = find_launch(comm, c, key, out);
-	if (!ret && !*out) {
-		ret = gpu_plan(comm, c, own);
-		*out = own;
-	}
+	const int ret = find_launch(comm, c, key, own, out);
 	if (!ret && held) {
 		held->launch = **out;
 		held->memory = key->memory;

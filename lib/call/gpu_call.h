@@ -14,7 +14,7 @@ int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
 /* gpu_plan.c: plans of calls that no codelet runs. Their lists are made ahead, so that a first call does not wait. */
 int gpu_plans_open(struct comm *comm);
 void gpu_plans_close(struct comm *comm);
-/* The launch of a call by its plan. CORALE_ENOTSUP (no algorithm), CORALE_ENOMEM, CORALE_EDEVICE. */
-int gpu_plan(struct comm *comm, const struct call *c, struct launch *launch);
+/* The launch of a call by the plan of its choice. CORALE_ENOTSUP (no row), CORALE_ENOMEM, CORALE_EDEVICE. */
+int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *choice, struct launch *launch);
 
 #endif

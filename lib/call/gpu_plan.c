@@ -32,12 +32,14 @@ static int lower(struct comm *comm, const struct plan *plan, enum remote_use use
 static int prepare_row(struct comm *comm, int row, corale_coll coll, corale_type type)
 {
 	static const size_t counts[] = { 1, 1 << 20, 1 << 30 };
+	struct planner planner = comm->gpu_plans.planner;
 	struct plan plan;
 	int ret = 0, list;
+	planner.small = NULL;
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
 		struct plan_key key =
 		    planner_key(coll, counts[i] / corale_type_bytes(type) + 1, type, CORALE_SUM);
-		if (planner_build(&comm->gpu_plans.planner, &key, row, &plan))
+		if (planner_build(&planner, &key, row, &plan))
 			continue;
 		int roots = coll_is_rooted(coll) ? comm->size : 1;
 		for (int root = 0; !ret && root < roots; root++)
@@ -115,11 +117,11 @@ static int make_list(struct comm *comm, const struct plan *plan, enum remote_use
 }
 
 /* The plan and its list, which is zero before it is first asked for. */
-static int find_list(struct comm *comm, struct plans *plans, const struct call *c, struct plans_entry **entry,
-		     struct plans_list **list)
+static int find_list(struct comm *comm, struct plans *plans, const struct call *c,
+		     const struct row_choice *choice, struct plans_entry **entry, struct plans_list **list)
 {
 	struct plan_key key = planner_key(c->record.coll, c->record.count, c->record.type, c->record.op);
-	int ret = plans_find(plans, comm->rank, &key, entry);
+	int ret = plans_find(plans, comm->rank, &key, choice, entry);
 	if (!ret && !(*entry)->lists &&
 	    !((*entry)->lists = calloc((size_t)comm->size, sizeof *(*entry)->lists)))
 		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d plans", comm->size);
@@ -155,11 +157,11 @@ static int admit(struct comm *comm, int narrow, const struct plan *plan, int roo
 	return ret < 0 ? log_error(ret, comm->rank, "lanes of a plan can't be counted") : ret;
 }
 
-/* As admit, of the wide plan of a call or the narrow one. */
-static int find_admitted(struct comm *comm, int narrow, const struct call *c, struct plans_entry **entry,
-			 struct plans_list **list)
+/* As admit, of the chosen plan or, without a choice, that of one channel. narrow: in the lanes of such plans. */
+static int find_admitted(struct comm *comm, int narrow, const struct call *c, const struct row_choice *choice,
+			 struct plans_entry **entry, struct plans_list **list)
 {
-	int ret = find_list(comm, narrow ? &comm->narrow_plans : &comm->gpu_plans, c, entry, list);
+	int ret = find_list(comm, choice ? &comm->gpu_plans : &comm->narrow_plans, c, choice, entry, list);
 	return ret ? ret : admit(comm, narrow, &(*entry)->plan, c->record.root, *list);
 }
 
@@ -172,17 +174,17 @@ static int refuse(const struct comm *comm, const struct call *c)
 	    corale_coll_name(c->record.coll), comm->settings.pinned_memory);
 }
 
-int gpu_plan(struct comm *comm, const struct call *c, struct launch *launch)
+int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *choice, struct launch *launch)
 {
 	struct plans_entry *entry;
 	struct plans_list *list;
 	const struct plan_key key =
 	    planner_key(c->record.coll, c->record.count, c->record.type, c->record.op);
 	int narrow = comm->proxy && key.size_class <= comm->gpu_plans.planner.small_class;
-	int ret = find_admitted(comm, narrow, c, &entry, &list);
+	int ret = find_admitted(comm, narrow, c, choice, &entry, &list);
 	if (!ret) {
 		narrow = !narrow;
-		ret = find_admitted(comm, narrow, c, &entry, &list);
+		ret = find_admitted(comm, narrow, c, NULL, &entry, &list);
 	}
 	ret = ret > 0 ? 0 : ret ? ret : refuse(comm, c);
 	if (!ret && !list->made)

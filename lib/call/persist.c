@@ -29,19 +29,17 @@ static int check_plannable(struct comm *comm, struct call *call)
 /* The only rank of a communicator needs none, and on GPUs the first call finds the launch that the plan holds; but calls are checked here, once. */
 static int make_shared(struct comm *comm, const struct call *call, struct shared_plan **out)
 {
-	char error[256];
 	struct plan_key key =
 	    planner_key(call->record.coll, call->record.count, call->record.type, call->record.op);
 	struct shared_plan *shared = calloc(1, sizeof *shared);
 	if (!shared)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
 	shared->users = 1;
-	int ret = comm->size == 1 || comm->gpu
-		      ? 0
-		      : planner_plan(&comm->plans.planner, &key, NULL, &shared->plan, error, sizeof error);
+	int ret =
+	    comm->size == 1 || comm->gpu ? 0 : plans_make(&comm->plans, comm->rank, &key, &shared->plan);
 	if (ret) {
 		free(shared);
-		return log_error(ret, comm->rank, "corale_plan_create: %s", error);
+		return ret;
 	}
 	*out = shared;
 	return 0;

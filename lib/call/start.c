@@ -27,7 +27,7 @@ int start_run(struct comm *comm, const struct call *call, uint64_t signature, st
 	struct plans_entry *entry = NULL;
 	struct plan_key key =
 	    planner_key(call->record.coll, call->record.count, call->record.type, call->record.op);
-	int ret = plan ? 0 : plans_find(&comm->plans, comm->rank, &key, &entry);
+	int ret = plan ? 0 : plans_find(&comm->plans, comm->rank, &key, NULL, &entry);
 	if (ret)
 		return ret;
 	plan = entry ? &entry->plan : plan;

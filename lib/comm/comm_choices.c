@@ -1,49 +1,22 @@
 /* Creation compares by what all ranks choose how calls run, and what they choose: ranks that differ would wait for each other for ever. */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "comm_create.h"
-#include "plan/choices_hash.h"
 
 struct chosen {
 	uint64_t inputs, sample;
 };
 
-/* What a process has worked out before: most communicators are alike. */
-enum { REMEMBERED = 16 };
-static struct chosen remembered[REMEMBERED];
-static unsigned next_remembered;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static uint64_t recall(uint64_t inputs)
+static int work_out(struct comm *comm, struct chosen *out)
 {
-	uint64_t sample = 0;
-	pthread_mutex_lock(&lock);
-	for (int i = 0; i < REMEMBERED; i++)
-		if (remembered[i].inputs == inputs)
-			sample = remembered[i].sample;
-	pthread_mutex_unlock(&lock);
-	return sample;
-}
-
-static void remember(struct chosen chosen)
-{
-	pthread_mutex_lock(&lock);
-	remembered[next_remembered++ % REMEMBERED] = chosen;
-	pthread_mutex_unlock(&lock);
-}
-
-static struct chosen work_out(const struct comm *comm)
-{
-	const struct planner *planner = comm->gpu ? &comm->gpu_plans.planner : &comm->plans.planner;
-	struct chosen chosen = { .inputs = choices_hash_inputs(planner) };
-	chosen.sample = recall(chosen.inputs);
-	if (!chosen.sample) {
-		chosen.sample = choices_hash_sample(planner);
-		remember(chosen);
-	}
-	return chosen;
+	struct plans *plans = comm->gpu ? &comm->gpu_plans : &comm->plans;
+	plans->machine = machine_choices_open(&plans->planner);
+	if (!plans->machine)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the choices of a machine");
+	*out = (struct chosen){ plans->machine->inputs,
+				machine_choices_sample(plans->machine, &plans->planner) };
+	return 0;
 }
 
 static int is_equal(struct chosen a, struct chosen b)
@@ -81,11 +54,11 @@ int comm_compare_choices(struct comm *comm)
 	const corale_bootstrap *b = &comm->bootstrap;
 	if (comm->size == 1)
 		return 0;
-	const struct chosen mine = work_out(comm);
+	struct chosen mine;
 	struct chosen *all = calloc((size_t)comm->size, sizeof *all);
-	int ret = comm_agree(
-	    comm, all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size),
-	    "compare how calls run");
+	int ret = all ? work_out(comm, &mine)
+		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	ret = comm_agree(comm, ret, "compare how calls run");
 	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
 		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
 	const int odd = ret ? comm->size : find_odd(all, comm->size);

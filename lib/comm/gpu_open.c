@@ -269,14 +269,15 @@ static int connect_engines(struct comm *comm)
 enum { CHOICES_TEXT = 512 };
 
 /* Of floats. */
-static void print_choices(const struct comm *comm, corale_coll coll, int memory, char text[CHOICES_TEXT])
+static void print_choices(struct comm *comm, corale_coll coll, int memory, char text[CHOICES_TEXT])
 {
-	struct choices choices;
-	choices_of_codelets(&comm->node, coll, 1, memory, &choices);
-	choices_print(&choices, text, CHOICES_TEXT);
+	const struct choices *choices;
+	*text = 0;
+	if (!plans_choices(&comm->gpu_plans, comm->rank, coll, CORALE_FLOAT32, memory, &choices))
+		choices_print(choices, text, CHOICES_TEXT);
 }
 
-static void tell_choices_of(const struct comm *comm, corale_coll coll)
+static void tell_choices_of(struct comm *comm, corale_coll coll)
 {
 	char plain[CHOICES_TEXT], registered[CHOICES_TEXT];
 	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
@@ -287,8 +288,8 @@ static void tell_choices_of(const struct comm *comm, corale_coll coll)
 		 corale_coll_name(coll), plain, registered);
 }
 
-/* Once, the same on all ranks: which codelet runs what. */
-static void tell_choices(const struct comm *comm)
+/* Once, the same on all ranks: which row runs what. */
+static void tell_choices(struct comm *comm)
 {
 	if (comm->rank || comm->size == 1 || comm->proxy || log_level < LOG_INFO)
 		return;

@@ -66,4 +66,5 @@ void gpu_machine_planners(const struct topo *topo, const struct settings *settin
 	planner_limit_remote(narrow, lanes->slots[REMOTE_OF_NARROW_PLANS].bytes, 1, REMOTE_BLOCKS);
 	wide->by_nodes = topo->map.max_node_size > 1;
 	wide->small_class = wide->by_nodes ? SMALL_CLASS : -1;
+	wide->small = narrow;
 }

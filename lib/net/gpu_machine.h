@@ -19,7 +19,8 @@ void gpu_machine_init(struct plan_node *node, const struct plan_map *map, const 
 /* Slots and channels between nodes, for ranks of such a map (lanes_shape); in one node: 0. */
 struct remote gpu_machine_lanes(const struct plan_map *map, const struct settings *settings);
 
-/* Planners of calls without a codelet: wide, and on one channel between nodes, narrow. topo and node stay the caller's. lanes: of several nodes. */
+/* Planners of calls without a codelet: wide, and on one channel between nodes, narrow. topo and node stay the caller's. lanes: of several nodes,
+ * where small calls of the wide planner are the narrow one's, which stays where it is. */
 void gpu_machine_planners(const struct topo *topo, const struct settings *settings,
 			  const struct plan_node *node, const struct remote *lanes, struct planner *wide,
 			  struct planner *narrow);

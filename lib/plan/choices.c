@@ -9,7 +9,11 @@
 enum {
 	LOG_SAMPLES =
 	    4, /* of an octave: rows with a codelet are asked at so many sizes, and where they change between two */
-	LARGEST = 36 /* a power of 2: sizes beyond are chosen like it */
+	LARGEST = 36, /* a power of 2: sizes beyond are chosen like it */
+	/* Size classes of rows without a codelet: each one is asked from here to there, elsewhere one in so many, and those between two that differ. */
+	EACH_FROM = 12,
+	EACH_TO = 26,
+	STEP = 4
 };
 
 /* ---- Rows with a codelet ---------------------------------------------------------------------------------- */
@@ -35,12 +39,16 @@ static uint64_t last_of(struct asked *a, const struct row *row, uint64_t from, u
 	return from;
 }
 
+static int is_alike(const struct row_choice *a, const struct row_choice *b)
+{
+	return a->row == b->row && a->channels == b->channels && a->chunk_bytes == b->chunk_bytes;
+}
+
 /* One more choice; where there is no room for it, the last one holds on. */
 static void append(struct choices *out, struct row_choice next)
 {
 	const int n = out->n;
-	if (n && out->best[n - 1].row == next.row && out->best[n - 1].channels == next.channels &&
-	    out->best[n - 1].chunk_bytes == next.chunk_bytes) {
+	if (n && is_alike(&out->best[n - 1], &next)) {
 		out->best[n - 1].up_to = next.up_to;
 		return;
 	}
@@ -80,34 +88,86 @@ void choices_of_codelets(const struct plan_node *node, corale_coll coll, int wor
 
 /* ---- All rows --------------------------------------------------------------------------------------------- */
 
-/* Size classes from one that holds `from` bytes to `up_to`, by rows without a codelet. */
-static int add_classes(const struct planner *planner, corale_coll coll, corale_type type, uint64_t from,
-		       uint64_t up_to, struct choices *out, char *error, size_t error_bytes)
+/* What size classes are asked for: calls of one collective and type, and what is known of its rows' lists. */
+struct classes {
+	const struct planner *planner;
+	corale_coll coll;
+	corale_type type;
+	struct planner_fits fits;
+	char *error;
+	size_t error_bytes;
+};
+
+/* The choice of a size class, a power of 2; a row of NULL: nothing applies. */
+static int choose_class(struct classes *c, int power, struct row_choice *out)
 {
-	const size_t element = corale_type_bytes(type);
+	const size_t count = ((size_t)1 << power) / corale_type_bytes(c->type);
+	const struct plan_key key = planner_key(c->coll, count, c->type, CORALE_SUM);
 	struct plan plan;
 	int rows;
-	for (int power = 0; power <= LARGEST; power++) {
-		const uint64_t most = power < LARGEST ? (uint64_t)1 << power : UINT64_MAX;
-		if (most < from || (power && (uint64_t)1 << (power - 1) >= up_to))
-			continue;
-		const struct plan_key key =
-		    planner_key(coll, ((size_t)1 << power) / element, type, CORALE_SUM);
-		const int ret = planner_plan(planner, &key, NULL, &plan, error, error_bytes);
-		if (ret)
-			return ret;
-		append(out, (struct row_choice){ .up_to = most < up_to ? most : up_to,
-						 .row = row_table(&rows) + plan.algo,
-						 .chunk_bytes = plan.chunk_bytes,
-						 .channels = plan.channels });
-	}
+	const int ret = planner_plan_plain(c->planner, &key, &c->fits, &plan, c->error, c->error_bytes);
+	*out = (struct row_choice){ .up_to = power < LARGEST ? (uint64_t)1 << power : UINT64_MAX };
+	if (ret)
+		return ret == CORALE_ENOTSUP ? 0 : ret;
+	out->row = row_table(&rows) + plan.algo;
+	out->chunk_bytes = plan.chunk_bytes;
+	out->channels = plan.channels;
 	return 0;
+}
+
+/* The size class of bytes: of 0 and 1 the first one. */
+static int power_of(uint64_t bytes)
+{
+	const int power = bytes > 1 ? 64 - __builtin_clzll(bytes - 1) : 0;
+	return power < LARGEST ? power : LARGEST;
+}
+
+/* Choices of the classes behind one, up to another one; where these two are alike so are those between. */
+static int add_between(struct classes *c, int from, const struct row_choice *first, int to,
+		       const struct row_choice *last, uint64_t most, struct choices *out)
+{
+	struct row_choice middle;
+	if (to - from == 1 || is_alike(first, last)) {
+		struct row_choice next = *last;
+		next.up_to = next.up_to < most ? next.up_to : most;
+		append(out, next);
+		return 0;
+	}
+	const int half = from + (to - from) / 2;
+	int ret = choose_class(c, half, &middle);
+	ret = ret ? ret : add_between(c, from, first, half, &middle, most, out);
+	return ret ? ret : add_between(c, half, &middle, to, last, most, out);
+}
+
+/* Size classes from one that holds `from` bytes to `up_to`, by rows without a codelet: where rows and chunks change each is asked, else every few. */
+static int add_classes(struct classes *c, uint64_t from, uint64_t up_to, struct choices *out)
+{
+	const int begin = power_of(from), end = power_of(up_to);
+	struct row_choice before, next;
+	int ret = choose_class(c, begin, &before);
+	next = before;
+	next.up_to = next.up_to < up_to ? next.up_to : up_to;
+	if (!ret)
+		append(out, next);
+	for (int at = begin; !ret && at < end;) {
+		const int next_at = at + (at < EACH_FROM || at >= EACH_TO ? STEP : 1),
+			  to = next_at < end ? next_at : end;
+		ret = choose_class(c, to, &next);
+		ret = ret ? ret : add_between(c, at, &before, to, &next, up_to, out);
+		before = next;
+		at = to;
+	}
+	return ret;
 }
 
 int choices_of(const struct planner *planner, corale_coll coll, corale_type type, int memory,
 	       struct choices *out, char *error, size_t error_bytes)
 {
 	struct choices codelets = { 1, { { .up_to = UINT64_MAX } } };
+	struct classes classes = {
+		.planner = planner, .coll = coll, .type = type, .error = error, .error_bytes = error_bytes
+	};
+	const int sized = coll_has_count(coll);
 	uint64_t from = 0;
 	int ret = 0;
 	if (planner->node)
@@ -118,10 +178,19 @@ int choices_of(const struct planner *planner, corale_coll coll, corale_type type
 		if (c->row)
 			append(out, *c);
 		else
-			ret = add_classes(planner, coll, type, from, c->up_to, out, error, error_bytes);
+			ret = add_classes(&classes, from, sized ? c->up_to : from, out);
 		from = c->up_to + 1;
 	}
-	return ret;
+	out->best[out->n ? out->n - 1 : 0].up_to = UINT64_MAX;
+	return ret ? ret : out->n == 1 && !out->best[0].row ? CORALE_ENOTSUP : 0;
+}
+
+int choices_build(const struct planner *planner, const struct row_choice *choice, const struct plan_key *key,
+		  struct plan *out)
+{
+	int rows;
+	const int row = (int)(choice->row - row_table(&rows));
+	return planner_build_cut(planner, key, row, choice->channels, choice->chunk_bytes, out);
 }
 
 /* ---- In words --------------------------------------------------------------------------------------------- */
@@ -140,7 +209,7 @@ static void print_bytes(uint64_t bytes, char *text, size_t room)
 static int print_row(const struct row_choice *c, char *buf, size_t room)
 {
 	if (!c->row)
-		return snprintf(buf, room, "lowered");
+		return snprintf(buf, room, "none");
 	if (c->row->codelet)
 		return snprintf(buf, room, "%s %s", plan_codelet_name(c->row->codelet),
 				plan_protocol_name(c->row->protocol));

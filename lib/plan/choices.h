@@ -9,7 +9,7 @@
 
 struct row_choice {
 	uint64_t up_to; /* bytes of a block or vector; of the last one UINT64_MAX */
-	const struct row *row; /* NULL, of choices_of_codelets: none with a codelet can run them */
+	const struct row *row; /* NULL: none can run them; of choices_of_codelets: none with a codelet */
 	uint32_t chunk_bytes; /* without a codelet: how its plan is cut; of size classes, powers of 2 */
 	uint8_t channels;
 };
@@ -21,13 +21,27 @@ struct choices {
 	struct row_choice best[CHOICES_MOST];
 };
 
-/* Of the rows with a codelet: what a GPU's call looks its row up in. memory: of enum plan_memory. */
+/* Kinds of types, which choose alike: by the bytes of an element, and whether their folds travel in words. Narrow floats, whose partial sums may be
+ * float32, are kinds of their own. */
+enum { CHOICES_KINDS = 8 };
+
+static inline int choices_kind(corale_type type)
+{
+	return __builtin_ctz((unsigned)corale_type_bytes(type)) << 1 | plan_in_words(type);
+}
+
+/* Of the rows with a codelet. memory: of enum plan_memory. */
 void choices_of_codelets(const struct plan_node *node, corale_coll coll, int words, int memory,
 			 struct choices *out);
 
-/* Of all rows, for a type. CORALE_ENOTSUP (nothing applies to some size; error says why), CORALE_EINTERNAL. */
+/* Of all rows, for the kind of a type: what calls look their rows up in. CORALE_ENOTSUP (nothing applies to any size; error says why),
+ * CORALE_EINTERNAL. */
 int choices_of(const struct planner *planner, corale_coll coll, corale_type type, int memory,
 	       struct choices *out, char *error, size_t error_bytes);
+
+/* The plan of a choice without a codelet. */
+int choices_build(const struct planner *planner, const struct row_choice *choice, const struct plan_key *key,
+		  struct plan *out);
 
 static inline const struct row_choice *choices_find(const struct choices *choices, uint64_t bytes)
 {

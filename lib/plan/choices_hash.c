@@ -70,7 +70,7 @@ static uint64_t add_node(uint64_t hash, const struct plan_node *node)
 	return add(hash, numbers, sizeof numbers);
 }
 
-uint64_t choices_hash_inputs(const struct planner *p)
+static uint64_t add_planner(uint64_t hash, const struct planner *p)
 {
 	const uint64_t numbers[] = { p->slot_bytes,
 				     p->chunk_bytes,
@@ -80,9 +80,14 @@ uint64_t choices_hash_inputs(const struct planner *p)
 				     (uint64_t)p->most_channels,
 				     (uint64_t)p->by_nodes << 1 | (uint64_t)p->gpus,
 				     (uint64_t)p->small_class };
-	uint64_t hash = add_topo(start, p->topo);
 	hash = add(hash, numbers, sizeof numbers);
-	hash = add(hash, p->algo, strlen(p->algo));
+	return add(hash, p->algo, strlen(p->algo));
+}
+
+uint64_t choices_hash_inputs(const struct planner *p)
+{
+	uint64_t hash = add_planner(add_topo(start, p->topo), p);
+	hash = p->small ? add_planner(hash, p->small) : hash;
 	return p->node ? add_node(hash, p->node) : hash;
 }
 
@@ -109,13 +114,15 @@ static uint64_t add_codelets(uint64_t hash, const struct plan_node *node, corale
 	return hash;
 }
 
+/* What the model likes best: whether its lists fit takes longer than creation may. */
 static uint64_t add_plan(uint64_t hash, const struct planner *planner, corale_coll coll, uint64_t bytes)
 {
 	char error[256];
+	struct planner_fits fits = { .assumed = 1 };
 	struct plan plan;
 	int rows;
 	const struct plan_key key = planner_key(coll, bytes / sizeof(float), CORALE_FLOAT32, CORALE_SUM);
-	if (planner_plan(planner, &key, NULL, &plan, error, sizeof error))
+	if (planner_plan_plain(planner, &key, &fits, &plan, error, sizeof error))
 		return add_number(hash, 0);
 	hash = add_row(hash, row_table(&rows) + plan.algo);
 	return add_number(add_number(hash, plan.chunk_bytes), plan.channels);

@@ -212,32 +212,50 @@ static int is_for(const struct planner *planner, const struct row *row)
 	return !row->codelet || (planner->gpus && over_nodes == !!(row->traits & ROW_OVER_NODES));
 }
 
-int planner_build(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
+/* All of a plan but how it is cut. */
+static int build_steps(const struct planner *planner, const struct plan_key *key, int index,
+		       struct algo_call *call, struct plan *out)
 {
 	int rows;
 	const struct row *row = row_table(&rows) + index;
-	if (planner->small && key->size_class <= planner->small_class)
-		planner = planner->small;
 	if (index < 0 || index >= rows || row->coll != key->coll || !is_for(planner, row))
 		return CORALE_ENOTSUP;
-	struct algo_call call = describe(planner, key, row);
-	if (!row->applicable(&call) || (call.reproducible && !(row->traits & ROW_ALL_AT_ONCE)))
+	*call = describe(planner, key, row);
+	if (!row->applicable(call) || (call->reproducible && !(row->traits & ROW_ALL_AT_ONCE)))
 		return CORALE_ENOTSUP;
 	plan_init(out, key);
 	out->algo = (uint8_t)index;
 	out->codelet = (uint8_t)row->codelet;
 	out->protocol = (uint8_t)row->protocol;
-	out->wire_type = call.wire_type;
-	out->chunk_bytes = round_chunk(call.slot_bytes);
-	row->build(&call, out);
-	int ret = plan_finish(out);
+	out->wire_type = call->wire_type;
+	out->chunk_bytes = round_chunk(call->slot_bytes);
+	row->build(call, out);
+	return plan_finish(out);
+}
+
+int planner_build(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
+{
+	int rows;
+	struct algo_call call;
+	planner = planner_of(planner, key);
+	const int ret = build_steps(planner, key, index, &call, out);
 	if (ret)
 		return ret;
 	out->channels = choose_channels(planner, &call, out);
 	choose_chunk(&call, out);
-	if (row->engine == PLAN_CE)
+	if (row_table(&rows)[index].engine == PLAN_CE)
 		give_to_copies(out);
 	return 0;
+}
+
+int planner_build_cut(const struct planner *planner, const struct plan_key *key, int index, int channels,
+		      uint32_t chunk_bytes, struct plan *out)
+{
+	struct algo_call call;
+	const int ret = build_steps(planner_of(planner, key), key, index, &call, out);
+	out->channels = (uint8_t)channels;
+	out->chunk_bytes = chunk_bytes;
+	return ret;
 }
 
 /* Channels are the launch's blocks, each with its slice; chunks what one message carries, or a block of one piece or round. */

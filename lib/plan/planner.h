@@ -15,7 +15,7 @@ struct planner {
 	int most_channels; /* 0: no more limit than max_channels */
 	int by_nodes; /* rather by no row that ignores nodes */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
-	/* Between nodes of several ranks: calls of up to this size class take one channel, -1: none; by this planner, NULL: by who asks. */
+	/* Between nodes of several ranks: calls of up to this size class take one channel, -1: none; by this planner. */
 	int small_class;
 	const struct planner *small;
 	const struct plan_node *node; /* of GPUs: what their rows depend on; NULL: of hosts */
@@ -33,6 +33,12 @@ void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int chan
  * reason in error. */
 int planner_check_algo(const char *text, char *error, size_t error_bytes);
 
+/* The planner of calls of a key's size. */
+static inline const struct planner *planner_of(const struct planner *planner, const struct plan_key *key)
+{
+	return planner->small && key->size_class <= planner->small_class ? planner->small : planner;
+}
+
 /* The key of a call; count as in corale.h (elements of one block or vector; send/recv: of the message). */
 struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, corale_op op);
 
@@ -49,8 +55,29 @@ const struct row *planner_codelet(const struct plan_node *node, const struct pla
 int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
 		 struct plan *out, char *error, size_t error_bytes);
 
+/* The same of a row with a codelet that can run the call. */
+int planner_plan_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
+			 const struct plan_call *call, struct plan *out, char *error, size_t error_bytes);
+
+/* Whether plans fit into lists (lower_fits), by a hash of what is lowered: of many ranks that takes longer than all else. All zero: none is known. */
+struct planner_fits {
+	int assumed; /* all do: what the model likes best, whether it can run or not */
+	int n;
+	struct planner_fit {
+		uint64_t plan;
+		int fits;
+	} known[32];
+};
+
+/* The same of rows without a codelet alone; fits: what earlier calls have found on this machine. */
+int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *fits,
+		       struct plan *out, char *error, size_t error_bytes);
+
 /* The plan of a row of the table, whatever else could run the call; CORALE_ENOTSUP if it does not apply. */
 int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
+/* The same cut as is said, which takes no time of the model. */
+int planner_build_cut(const struct planner *planner, const struct plan_key *key, int row, int channels,
+		      uint32_t chunk_bytes, struct plan *out);
 /* The same of a row with a codelet as it runs a call. */
 int planner_build_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
 			  const struct plan_call *call, struct plan *out);

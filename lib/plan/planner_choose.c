@@ -2,6 +2,7 @@
  * The choice of a row, the only one. Of the rows with a codelet the fastest by the rates of its kernel; where none can run the call, and on hosts, of
  * the others the fastest by a walk of its plan, and among those about as fast the one that keeps ranks least busy.
  */
+#include <stddef.h>
 #include <stdio.h>
 
 #include "planner.h"
@@ -15,7 +16,8 @@ enum { MOST_OFFERS = 32 }; /* rows of a collective */
 
 /* A row's plan serves the call at this cost. */
 struct offer {
-	int row;
+	int row, channels;
+	uint32_t chunk_bytes;
 	struct plan_cost cost;
 };
 
@@ -55,8 +57,8 @@ static int collect(const struct planner *planner, const struct plan_key *key, co
 				 corale_coll_name((corale_coll)key->coll), algo[row].name);
 			return ret;
 		}
-		offers[n].row = row;
-		offers[n++].cost = cost_plan(planner->topo, &plan, planner_class_count(key));
+		offers[n++] = (struct offer){ row, plan.channels, plan.chunk_bytes,
+					      cost_plan(planner->topo, &plan, planner_class_count(key)) };
 	}
 	return n;
 }
@@ -83,24 +85,49 @@ static int least_busy(const struct offer *offers, int n)
 	return best;
 }
 
+/* Of a plan's steps, without its cut and key: FNV-1a. */
+static uint64_t hash_steps(const struct plan *plan)
+{
+	static const size_t from = offsetof(struct plan, rings);
+	const unsigned char *bytes = (const unsigned char *)plan;
+	uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)plan->parts << 32 ^ (uint64_t)plan->inner;
+	for (size_t i = from; i < sizeof *plan; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001b3u;
+	return hash;
+}
+
+static int fits_known(struct planner_fits *known, const struct plan *plan, const struct plan_map *map)
+{
+	const uint64_t hash = hash_steps(plan);
+	for (int i = 0; i < known->n; i++)
+		if (known->known[i].plan == hash)
+			return known->known[i].fits;
+	const int does = lower_fits(plan, map);
+	if (known->n < (int)(sizeof known->known / sizeof *known->known))
+		known->known[known->n++] = (struct planner_fit){ hash, does };
+	return does;
+}
+
 /* Between nodes lists are as long as there are ranks; those of few ranks fit always. */
-static int fits(const struct planner *planner, const struct plan *plan)
+static int fits(const struct planner *planner, const struct plan *plan, struct planner_fits *known)
 {
 	const struct plan_map *map = &planner->topo->map;
-	return !planner->most_channels || map->ranks <= LOWERED_MOST_RANKS || lower_fits(plan, map);
+	return known->assumed || !planner->most_channels || map->ranks <= LOWERED_MOST_RANKS ||
+	       fits_known(known, plan, map);
 }
 
 /* The best offer whose plan fits: 1 if there is one, 0, or an error. */
 static int choose(const struct planner *planner, const struct plan_key *key, const struct selection *s,
-		  struct plan *out, char *error, size_t error_bytes)
+		  struct planner_fits *known, struct plan *out, char *error, size_t error_bytes)
 {
 	struct offer offers[MOST_OFFERS];
 	int n = collect(planner, key, s, offers, error, error_bytes);
 	while (n > 0) {
 		int best = coll_is_rooted(key->coll) && planner->topo->map.nodes > 1 ? least_busy(offers, n)
 										     : fastest(offers, n);
-		planner_build(planner, key, offers[best].row, out);
-		if (fits(planner, out))
+		planner_build_cut(planner, key, offers[best].row, offers[best].channels,
+				  offers[best].chunk_bytes, out);
+		if (fits(planner, out, known))
 			return 1;
 		for (n--; best < n; best++)
 			offers[best] = offers[best + 1];
@@ -109,17 +136,18 @@ static int choose(const struct planner *planner, const struct plan_key *key, con
 }
 
 /* What CORALE_ALGO names may not apply to this call or machine: then anything that it does not exclude does. */
-static int choose_plain(const struct planner *planner, const struct plan_key *key, struct plan *plan,
-			char *error, size_t error_bytes)
+int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *known,
+		       struct plan *plan, char *error, size_t error_bytes)
 {
 	static const struct selection by_nodes = { 1, 1 }, named = { 1, 0 }, others = { 0, 0 };
 	int found = 0;
+	planner = planner_of(planner, key);
 	if (planner->by_nodes && !*planner->algo)
-		found = choose(planner, key, &by_nodes, plan, error, error_bytes);
+		found = choose(planner, key, &by_nodes, known, plan, error, error_bytes);
 	if (!found)
-		found = choose(planner, key, &named, plan, error, error_bytes);
+		found = choose(planner, key, &named, known, plan, error, error_bytes);
 	if (!found)
-		found = choose(planner, key, &others, plan, error, error_bytes);
+		found = choose(planner, key, &others, known, plan, error, error_bytes);
 	if (found)
 		return found < 0 ? found : 0;
 	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",
@@ -167,13 +195,14 @@ const struct row *planner_codelet(const struct plan_node *node, const struct pla
 }
 
 /* One rank has no messages, whatever runs it: its plan is the one without. */
-static int plan_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
-			const struct plan_call *call, struct plan *out, char *error, size_t error_bytes)
+int planner_plan_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
+			 const struct plan_call *call, struct plan *out, char *error, size_t error_bytes)
 {
+	struct planner_fits fits = { 0 };
 	int ret = planner_build_codelet(planner, key, row, call, out);
 	if (ret != CORALE_ENOTSUP)
 		return ret;
-	ret = choose_plain(planner, key, out, error, error_bytes);
+	ret = planner_plan_plain(planner, key, &fits, out, error, error_bytes);
 	out->codelet = (uint8_t)row->codelet;
 	out->protocol = (uint8_t)row->protocol;
 	return ret;
@@ -182,9 +211,8 @@ static int plan_codelet(const struct planner *planner, const struct plan_key *ke
 int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
 		 struct plan *out, char *error, size_t error_bytes)
 {
-	if (planner->small && key->size_class <= planner->small_class)
-		planner = planner->small;
+	struct planner_fits fits = { 0 };
 	const struct row *row = call ? planner_codelet(planner->node, call) : NULL;
-	return row ? plan_codelet(planner, key, row, call, out, error, error_bytes)
-		   : choose_plain(planner, key, out, error, error_bytes);
+	return row ? planner_plan_codelet(planner, key, row, call, out, error, error_bytes)
+		   : planner_plan_plain(planner, key, &fits, out, error, error_bytes);
 }

@@ -92,7 +92,7 @@ struct comm {
 	uint64_t moved; /* messages of it at the watch thread's last look, */
 	int still; /* and for how many looks so; */
 	int64_t still_ns; /* since when, while a kernel runs */
-	struct launch *launches[CORALE_NUM_COLLS][2][PLAN_MEMORY_CLASSES]; /* gpu.c */
+	struct launch *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* gpu.c */
 	struct recent *recent; /* calls on the GPU */
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
 	struct plan_node node; /* limits on which the choice of a row depends */

@@ -44,40 +44,70 @@ static int grow(struct plans *p, int rank)
 	return 0;
 }
 
-static int make(const struct plans *p, int rank, const struct plan_key *key, struct plans_entry **out)
+/* Says why nothing runs calls of the key. */
+static int refuse(const struct plans *p, int rank, const struct plan_key *key)
 {
-	char error[256];
-	struct plans_entry *entry = calloc(1, sizeof *entry);
-	if (!entry)
-		return log_error(CORALE_ENOMEM, rank, "no memory for a plan");
-	int ret = planner_plan(&p->planner, key, NULL, &entry->plan, error, sizeof error);
-	if (ret) {
-		free(entry);
-		return log_error(ret, rank, "no plan for %s of %s: %s",
-				 corale_coll_name((corale_coll)key->coll),
-				 corale_type_name((corale_type)key->type), error);
-	}
-	log_line(LOG_INFO, rank, "%s%s, up to %g bytes: %s, chunks of %u bytes, %d channels",
-		 corale_coll_name((corale_coll)key->coll), p->planner.gpus ? " on GPUs, lowered" : "",
-		 (double)((size_t)1 << key->size_class), row_table(&(int){ 0 })[entry->plan.algo].name,
-		 entry->plan.chunk_bytes, entry->plan.channels);
-	if (!planner_algo_allows(p->planner.algo, entry->plan.algo))
-		log_line(LOG_INFO, rank, "%s: what CORALE_ALGO=%s names can't run it here",
-			 corale_coll_name((corale_coll)key->coll), p->planner.algo);
-	*out = entry;
-	return 0;
+	char error[256] = "";
+	struct planner_fits fits = { 0 };
+	struct plan plan;
+	const int ret = planner_plan_plain(&p->planner, key, &fits, &plan, error, sizeof error);
+	return log_error(ret ? ret : CORALE_EINTERNAL, rank, "no plan for %s of %s: %s",
+			 corale_coll_name((corale_coll)key->coll), corale_type_name((corale_type)key->type),
+			 error);
 }
 
-int plans_find(struct plans *p, int rank, const struct plan_key *key, struct plans_entry **out)
+/* Without the cache, which one thread alone may use. choice NULL: as hosts choose. */
+static int make(struct plans *p, int rank, const struct plan_key *key, const struct row_choice *choice,
+		struct plan *out)
+{
+	const corale_coll coll = (corale_coll)key->coll;
+	const struct choices *list;
+	int ret = choice ? 0 : plans_choices(p, rank, coll, (corale_type)key->type, 0, &list);
+	if (ret)
+		return ret;
+	choice = choice ? choice : choices_find(list, (uint64_t)1 << key->size_class);
+	if (!choice->row)
+		return refuse(p, rank, key);
+	ret = choices_build(&p->planner, choice, key, out);
+	return ret ? log_error(ret, rank, "%s by %s: its plan can't be made", corale_coll_name(coll),
+			       choice->row->name)
+		   : 0;
+}
+
+int plans_make(struct plans *p, int rank, const struct plan_key *key, struct plan *out)
+{
+	return make(p, rank, key, NULL, out);
+}
+
+static void tell_plan(const struct plans *p, int rank, const struct plan *plan)
+{
+	const char *coll = corale_coll_name((corale_coll)plan->key.coll);
+	log_line(LOG_INFO, rank, "%s%s, up to %g bytes: %s, chunks of %u bytes, %d channels", coll,
+		 p->planner.gpus ? " on GPUs, lowered" : "", (double)((size_t)1 << plan->key.size_class),
+		 row_table(&(int){ 0 })[plan->algo].name, plan->chunk_bytes, plan->channels);
+	if (!planner_algo_allows(p->planner.algo, plan->algo))
+		log_line(LOG_INFO, rank, "%s: what CORALE_ALGO=%s names can't run it here", coll,
+			 p->planner.algo);
+}
+
+int plans_find(struct plans *p, int rank, const struct plan_key *key, const struct row_choice *choice,
+	       struct plans_entry **out)
 {
 	uint32_t word = key_word(key);
 	if (p->nslots && (*out = find_slot(p->slots, p->nslots, word)->entry))
 		return 0;
 	int ret = 2 * (p->count + 1) > p->nslots ? grow(p, rank) : 0;
-	ret = ret ? ret : make(p, rank, key, out);
-	if (ret)
+	struct plans_entry *entry = ret ? NULL : calloc(1, sizeof *entry);
+	if (!entry)
+		return ret ? ret : log_error(CORALE_ENOMEM, rank, "no memory for a plan");
+	ret = make(p, rank, key, choice, &entry->plan);
+	if (ret) {
+		free(entry);
 		return ret;
-	*find_slot(p->slots, p->nslots, word) = (struct plans_slot){ word, *out };
+	}
+	tell_plan(p, rank, &entry->plan);
+	*find_slot(p->slots, p->nslots, word) = (struct plans_slot){ word, entry };
+	*out = entry;
 	p->count++;
 	return 0;
 }
@@ -92,48 +122,32 @@ static int runs_all(const struct choices *list, int protocol)
 	return all;
 }
 
-/* By one rank, once a list. */
-static void tell_forced(const struct plans *p, int rank, const struct plan_call *call,
-			const struct choices *list)
+void plans_tell_forced(const struct plans *p, int rank, corale_coll coll, corale_type type, int memory,
+		       const struct choices *list)
 {
-	const int forced = p->planner.node->forced, registered = call->memory & PLAN_MEMORY_REGISTERED;
+	const int forced = p->planner.node ? p->planner.node->forced : 0;
 	char text[CHOICES_TEXT];
 	if (rank || !forced || p->planner.node->over_nodes || runs_all(list, forced))
 		return;
 	choices_print(list, text, sizeof text);
 	log_line(LOG_WARN, rank,
 		 "%s of %s on GPUs, %s memory: CORALE_PROTO=%s can't run all of its calls; they run by: %s",
-		 corale_coll_name(call->coll), call->words ? "floats of up to 4 bytes" : "other types",
-		 registered ? "registered" : "plain", plan_protocol_name((enum plan_protocol)forced), text);
+		 corale_coll_name(coll), plan_in_words(type) ? "floats of up to 4 bytes" : "other types",
+		 memory & PLAN_MEMORY_REGISTERED ? "registered" : "plain",
+		 plan_protocol_name((enum plan_protocol)forced), text);
 }
 
-const struct choices *plans_codelets(struct plans *p, int rank, const struct plan_call *call)
+int plans_make_choices(struct plans *p, int rank, corale_coll coll, corale_type type, int memory,
+		       const struct choices **out)
 {
-	struct choices **list = &p->codelets[call->coll][call->words != 0][call->memory];
-	if (*list)
-		return *list;
-	*list = malloc(sizeof **list);
-	if (!*list) {
-		log_error(CORALE_ENOMEM, rank, "no memory for the choices of %s",
-			  corale_coll_name(call->coll));
-		return NULL;
-	}
-	choices_of_codelets(p->planner.node, call->coll, call->words, call->memory, *list);
-	tell_forced(p, rank, call, *list);
-	return *list;
-}
-
-static void free_choices(struct plans *p)
-{
-	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		for (int words = 0; words < 2; words++)
-			for (int memory = 0; memory < PLAN_MEMORY_CLASSES; memory++)
-				free(p->codelets[coll][words][memory]);
+	if (!p->machine && !(p->machine = machine_choices_open(&p->planner)))
+		return log_error(CORALE_ENOMEM, rank, "no memory for the choices of a machine");
+	return machine_choices_make(p->machine, &p->planner, rank, coll, type, memory, out);
 }
 
 void plans_free(struct plans *p)
 {
-	free_choices(p);
+	machine_choices_close(p->machine);
 	for (size_t i = 0; i < p->nslots; i++) {
 		if (p->slots[i].entry)
 			free(p->slots[i].entry->lists);

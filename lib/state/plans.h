@@ -2,7 +2,7 @@
 #ifndef PLANS_H
 #define PLANS_H
 
-#include "plan/choices.h"
+#include "machine_choices.h"
 #include "plan/lower.h"
 #include "plan/planner.h"
 
@@ -24,15 +24,33 @@ struct plans {
 	struct planner planner;
 	struct plans_slot *slots; /* open addressing; their number is a power of two */
 	size_t nslots, count;
-	/* Of GPUs: by collective, words or lines, and class of memory; NULL: not asked yet. */
-	struct choices *codelets[CORALE_NUM_COLLS][2][PLAN_MEMORY_CLASSES];
+	struct machine_choices *machine; /* NULL: no call has asked for a choice */
 };
 
-/* Which rows with a codelet run calls like this one, whatever its bytes; NULL: no memory for the list, logged. */
-const struct choices *plans_codelets(struct plans *plans, int rank, const struct plan_call *call);
+/* As plans_choices, of a list that the process may not have made yet. */
+int plans_make_choices(struct plans *plans, int rank, corale_coll coll, corale_type type, int memory,
+		       const struct choices **out);
 
-/* The plan of a key; rank is for messages. CORALE_ENOTSUP (no algorithm), CORALE_ENOMEM. */
-int plans_find(struct plans *plans, int rank, const struct plan_key *key, struct plans_entry **out);
+/* Which rows run calls like this one, whatever their bytes. rank: for messages. CORALE_ENOMEM, CORALE_EINTERNAL. */
+static inline int plans_choices(struct plans *plans, int rank, corale_coll coll, corale_type type, int memory,
+				const struct choices **out)
+{
+	if (plans->machine &&
+	    (*out = atomic_load_explicit(&plans->machine->lists[coll][choices_kind(type)][memory],
+					 memory_order_acquire)))
+		return 0;
+	return plans_make_choices(plans, rank, coll, type, memory, out);
+}
+
+/* By one rank, once a list: which rows run what CORALE_PROTO can't. */
+void plans_tell_forced(const struct plans *plans, int rank, corale_coll coll, corale_type type, int memory,
+		       const struct choices *list);
+
+/* The plan of a key whose choice has no codelet; choice NULL: as hosts choose. CORALE_ENOTSUP (nothing runs it), CORALE_ENOMEM. */
+int plans_find(struct plans *plans, int rank, const struct plan_key *key, const struct row_choice *choice,
+	       struct plans_entry **out);
+/* The same as hosts choose, without the cache: any thread, once a list was asked for. */
+int plans_make(struct plans *plans, int rank, const struct plan_key *key, struct plan *out);
 void plans_free(struct plans *plans);
 /* Of memory held. */
 size_t plans_bytes(const struct plans *plans);

@@ -1,0 +1,116 @@
+#include "machine_choices.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/collectives.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "plan/choices_hash.h"
+
+enum { MOST_UNUSED = 8 }; /* machines that are kept for communicators to come */
+
+static struct machine_choices *machines; /* the last one opened first */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void free_machine(struct machine_choices *machine)
+{
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		for (int kind = 0; kind < CHOICES_KINDS; kind++)
+			for (int memory = 0; memory < PLAN_MEMORY_CLASSES; memory++)
+				free((void *)(uintptr_t)machine->lists[coll][kind][memory]);
+	free(machine);
+}
+
+/* Takes a machine out of the list, or makes one. */
+static struct machine_choices *take(uint64_t inputs)
+{
+	struct machine_choices **at = &machines;
+	while (*at && (*at)->inputs != inputs)
+		at = &(*at)->next;
+	struct machine_choices *found = *at;
+	if (found)
+		*at = found->next;
+	else if ((found = calloc(1, sizeof *found)))
+		found->inputs = inputs;
+	return found;
+}
+
+struct machine_choices *machine_choices_open(const struct planner *planner)
+{
+	const uint64_t inputs = choices_hash_inputs(planner);
+	pthread_mutex_lock(&lock);
+	struct machine_choices *machine = take(inputs);
+	if (machine) {
+		machine->users++;
+		machine->next = machines;
+		machines = machine;
+	}
+	pthread_mutex_unlock(&lock);
+	return machine;
+}
+
+/* Those that nobody has opened for longest go. */
+static void drop_unused(void)
+{
+	int unused = 0;
+	for (struct machine_choices **at = &machines; *at;) {
+		struct machine_choices *machine = *at;
+		if (machine->users || ++unused <= MOST_UNUSED) {
+			at = &machine->next;
+			continue;
+		}
+		*at = machine->next;
+		free_machine(machine);
+	}
+}
+
+void machine_choices_close(struct machine_choices *machine)
+{
+	if (!machine)
+		return;
+	pthread_mutex_lock(&lock);
+	machine->users--;
+	drop_unused();
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t machine_choices_sample(struct machine_choices *machine, const struct planner *planner)
+{
+	pthread_mutex_lock(&lock);
+	if (!machine->sample)
+		machine->sample = choices_hash_sample(planner);
+	pthread_mutex_unlock(&lock);
+	return machine->sample;
+}
+
+/* Where nothing can run any call the list says so: calls are refused by the planner's words. */
+static int make(const struct planner *planner, int rank, corale_coll coll, corale_type type, int memory,
+		const struct choices **out)
+{
+	char error[256] = "";
+	struct choices *list = malloc(sizeof *list);
+	if (!list)
+		return log_error(CORALE_ENOMEM, rank, "no memory for the choices of %s",
+				 corale_coll_name(coll));
+	const int ret = choices_of(planner, coll, type, memory, list, error, sizeof error);
+	if (ret && ret != CORALE_ENOTSUP) {
+		free(list);
+		return log_error(ret, rank, "no choices of %s: %s", corale_coll_name(coll), error);
+	}
+	*out = list;
+	return 0;
+}
+
+int machine_choices_make(struct machine_choices *machine, const struct planner *planner, int rank,
+			 corale_coll coll, corale_type type, int memory, const struct choices **out)
+{
+	_Atomic(const struct choices *) *at = &machine->lists[coll][choices_kind(type)][memory];
+	int ret = 0;
+	pthread_mutex_lock(&lock);
+	*out = atomic_load_explicit(at, memory_order_relaxed);
+	if (!*out && !(ret = make(planner, rank, coll, type, memory, out)))
+		atomic_store_explicit(at, *out, memory_order_release);
+	pthread_mutex_unlock(&lock);
+	return ret;
+}

@@ -1,0 +1,31 @@
+/*
+ * The lists of choices that a process has made, by machine: most communicators are alike, and a list of a large machine takes longer than all else that
+ * a first call does. Machines are told apart by the hash of all that a choice looks at (plan/choices_hash.h). Any thread.
+ */
+#ifndef MACHINE_CHOICES_H
+#define MACHINE_CHOICES_H
+
+#include <stdatomic.h>
+
+#include "plan/choices.h"
+
+struct machine_choices {
+	uint64_t inputs; /* choices_hash_inputs */
+	uint64_t sample; /* choices_hash_sample; 0: not made yet */
+	int users;
+	struct machine_choices *next;
+	_Atomic(const struct choices *) lists[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES];
+};
+
+/* Of a planner's machine, until as many closes; NULL: no memory. */
+struct machine_choices *machine_choices_open(const struct planner *planner);
+void machine_choices_close(struct machine_choices *machine);
+
+/* The hash of what is chosen at sample keys. */
+uint64_t machine_choices_sample(struct machine_choices *machine, const struct planner *planner);
+
+/* Makes a list that is not there yet. rank: for messages. CORALE_ENOMEM, CORALE_EINTERNAL. */
+int machine_choices_make(struct machine_choices *machine, const struct planner *planner, int rank,
+			 corale_coll coll, corale_type type, int memory, const struct choices **out);
+
+#endif
