@@ -55,7 +55,7 @@ const char *corale_strerror(int code)
 
 size_t corale_type_bytes(corale_type type)
 {
-	return type_is_valid(type) ? types[type].bytes : 0;
+	return type >= 0 && type < CORALE_NUM_TYPES ? types[type].bytes : 0;
 }
 
 const char *corale_type_name(corale_type type)

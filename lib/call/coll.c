@@ -7,7 +7,8 @@
 #include "health/diagnose.h"
 #include "base/log.h"
 #include "gpu_call.h"
-#include "sequence.h"
+#include "runner.h"
+#include "signature.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -152,7 +153,7 @@ static void end_told(struct comm *comm, const struct call *call)
 	if (atomic_load(&comm->error))
 		return;
 	if (code == CORALE_EMISMATCH && is_idle)
-		sequence_mismatch(comm, call);
+		signature_mismatch(comm, call);
 	else if (code == CORALE_EMISMATCH) /* calls before this one end themselves */
 		diagnose_mismatch(comm, &call->record, NULL);
 	else
@@ -201,7 +202,7 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
 				corale_coll_name(call->record.coll));
 	else if (!ret && !comm->gpu)
-		ret = sequence_host(comm, call, 1, stream);
+		ret = runner_call(comm, call, 1, stream);
 	else if (!ret && !(ret = gpu_admit(comm, call, stream)))
 		ret = gpu_submit(comm, call, 1, stream);
 	if (comm && ret)

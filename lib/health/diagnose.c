@@ -299,7 +299,8 @@ int diagnose_peers(struct comm *comm)
 	int error = atomic_load_explicit(&comm->error, memory_order_relaxed);
 	if (error)
 		return error;
-	struct window_control *control = own_control(comm);
+	const struct window_control *control =
+	    comm->engine.windows ? comm->engine.windows[comm->engine.local] : NULL;
 	uint64_t word = control ? atomic_load_explicit(&control->abort, memory_order_relaxed) : 0;
 	return word ? read_ending(comm, word).code : 0;
 }

@@ -242,7 +242,7 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 	ch->env = *env;
 	ch->env.channel = channel;
 	ch->referenced = ch->done = 0;
-	ch->edges = env->send_counts || coll_is_pair(run->plan->key.coll);
+	ch->edges = env->send_counts || coll_table[run->plan->key.coll].pair;
 	for (int i = 0; i < run->plan->nprograms; i++) {
 		struct host_program *p = &ch->programs[i];
 		plan_cursor_start(&p->cursor, run->plan, i);

@@ -295,5 +295,5 @@ void plan_env_init(struct plan_env *env, const struct plan *plan, const struct p
 	env->count = count;
 	env->chunk = plan->chunk_bytes / corale_type_bytes((corale_type)plan->wire_type);
 	env->unit = PLAN_UNIT_BYTES / corale_type_bytes((corale_type)plan->key.type);
-	env->chunks = plan_chunks(plan, env, count);
+	env->chunks = count <= env->chunk ? 1 : plan_chunks(plan, env, count);
 }
