@@ -78,6 +78,21 @@ static int shift_dst_chunk(struct plan *plan, struct plan_step *step)
 	return step->dst.space != PLAN_SCRATCH && step->dst.chunk != before;
 }
 
+static int one_block_more(struct plan *plan, struct plan_step *step)
+{
+	uint8_t before = step->blocks;
+	step->blocks = shifted(plan, before);
+	return step->blocks != before;
+}
+
+static int forget_blocks(struct plan *plan, struct plan_step *step)
+{
+	uint8_t before = step->blocks;
+	(void)plan;
+	step->blocks = PLAN_EXPR_NONE;
+	return before != PLAN_EXPR_NONE;
+}
+
 static int forget_final(struct plan *plan, struct plan_step *step)
 {
 	(void)plan;
@@ -145,6 +160,8 @@ static const struct mutation {
 		  { "source of the next part", shift_src_part },
 		  { "result to the next part", shift_dst_part },
 		  { "result to the next chunk", shift_dst_chunk },
+		  { "one block more", one_block_more },
+		  { "one block instead of several", forget_blocks },
 		  { "FINAL forgotten", forget_final },
 		  { "FINAL too early", add_final },
 		  { "own contribution forgotten", forget_src },

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "plan/planner.h"
-#include "call/sequence.h"
+#include "call/runner.h"
 #include "team.h"
 
 enum { RANKS = 2, MOST = 1000, MESSAGES = 3, PAUSE_MS = 100 };
@@ -134,7 +134,7 @@ static void overwriting(struct team_member *m)
 			     .plan = &shared };
 	if (m->rank == 0)
 		pause_here(); /* so that the message waits when its receive is posted */
-	team_expect(m, sequence_host(comm_get(m->comm, "test"), &call, 1, NULL), 0, "the plan");
+	team_expect(m, runner_call(comm_get(m->comm, "test"), &call, 1, NULL), 0, "the plan");
 	for (int k = 0; k < MOST && m->rank == 0; k++) {
 		if (result[k] == 2)
 			continue;

@@ -65,7 +65,7 @@ static int build(const struct plan_case *c, int row, struct plan *plan)
 	if (ret == CORALE_ENOTSUP)
 		return 0;
 	assert_int_equal(ret, 0);
-	plan->channels = (uint8_t)c->channels;
+	plan->channels = (uint8_t)(plan->spans ? 1 : c->channels);
 	return 1;
 }
 

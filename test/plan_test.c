@@ -192,6 +192,49 @@ static void test_spans_tile(void **state)
 	topo_destroy(topo);
 }
 
+/* Several blocks go on at the buffer's start behind its last one, element by element. */
+static void test_blocks_wrap(void **state)
+{
+	(void)state;
+	for (int n = 2; n < 12; n++) {
+		struct topo *topo = new_topo(n, 1);
+		struct plan plan = new_plan();
+		struct plan_env env;
+		plan_env_init(&env, &plan, &topo->map, 0, 0, 3);
+		for (int block = 0; block < n; block++)
+			for (int blocks = 1; blocks <= n; blocks++) {
+				struct plan_place place = { PLAN_RECV, block, 3 * (size_t)block };
+				const size_t count = 3 * (size_t)blocks,
+					     first = plan_before_wrap(&env, &place, count);
+				for (size_t i = 0; i < count; i++)
+					assert_int_equal(i < first ? place.offset + i : i - first,
+							 (3 * (size_t)block + i) % (3 * (size_t)n));
+			}
+		topo_destroy(topo);
+	}
+}
+
+/* Rounds meet: whom I send to gets as many blocks from me as it expects; in the end each rank has had all n, once. */
+static void test_bruck(void **state)
+{
+	(void)state;
+	const struct plan_expr to = { .base = PLAN_BRUCK_PEER, .stride = -1 },
+			       from = { .base = PLAN_BRUCK_PEER, .stride = 1 },
+			       blocks = { .base = PLAN_BRUCK_BLOCKS };
+	for (int n = 2; n < 200; n++) {
+		int had = 1;
+		for (int round = 0; round < plan_log2(n - 1) + 1; round++) {
+			const int peer = plan_bruck(&to, n, n / 3, round),
+				  many = plan_bruck(&blocks, n, 0, round);
+			assert_int_equal(plan_bruck(&from, n, peer, round), n / 3);
+			assert_in_range(many, 1, had);
+			assert_int_equal(plan_wrap(n / 3 - peer, n), had);
+			had += many;
+		}
+		assert_int_equal(had, n);
+	}
+}
+
 static void test_values(void **state)
 {
 	(void)state;
@@ -337,7 +380,8 @@ static void expect_refusal(struct plan_step step)
 static void test_broken_steps(void **state)
 {
 	(void)state;
-	struct plan_span send = { .space = PLAN_SEND }, recv = { .space = PLAN_RECV };
+	struct plan_span send = { .space = PLAN_SEND }, recv = { .space = PLAN_RECV },
+			 block = { .space = PLAN_RECV, .block = 1 };
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = send });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .dst = recv });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = recv, .dst = send });
@@ -350,6 +394,12 @@ static void test_broken_steps(void **state)
 	    (struct plan_step){ .op = PLAN_MOVE, .src = send, .dst = { PLAN_SCRATCH, .block = 1 } });
 	expect_refusal((struct plan_step){ .op = PLAN_SIGNAL });
 	expect_refusal((struct plan_step){ .op = PLAN_WAIT, .from = 1, .dst = recv });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 9, .src = block, .to = 1 });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 1, .src = send, .to = 1 });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 1, .src = block, .dst = block });
+	expect_refusal(
+	    (struct plan_step){ .op = PLAN_MOVE, .flags = PLAN_REDUCE, .blocks = 1, .src = block, .to = 1 });
+	expect_refusal((struct plan_step){ .op = PLAN_SIGNAL, .blocks = 1, .to = 1 });
 	expect_refusal((struct plan_step){ .op = 77 });
 }
 
@@ -401,6 +451,7 @@ int main(void)
 		cmocka_unit_test(test_values),       cmocka_unit_test(test_cursor),
 		cmocka_unit_test(test_broken_plans), cmocka_unit_test(test_broken_steps),
 		cmocka_unit_test(test_mixed_ring),   cmocka_unit_test(test_print_length),
+		cmocka_unit_test(test_blocks_wrap),  cmocka_unit_test(test_bruck),
 	};
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 
 #include "comm/gpu.h"
 #include "health/recent.h"
-#include "call/sequence.h"
+#include "call/signature.h"
 #include "net/proxy.h"
 #include "team.h"
 
@@ -203,7 +203,7 @@ static void note_call(struct fake *f, struct call call)
 {
 	recent_add(f->comm->recent, &call, 1);
 	if (!call_is_pair(&call))
-		sequence_signature(f->comm, &call);
+		signature_next(f->comm, &call);
 }
 
 static const struct call reduction = { .record.coll = CORALE_ALL_REDUCE,

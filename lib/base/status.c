@@ -55,7 +55,7 @@ const char *corale_strerror(int code)
 
 size_t corale_type_bytes(corale_type type)
 {
-	return type_is_valid(type) ? types[type].bytes : 0;
+	return type >= 0 && type < CORALE_NUM_TYPES ? types[type].bytes : 0;
 }
 
 const char *corale_type_name(corale_type type)
@@ -78,10 +78,4 @@ const char *corale_coll_name(corale_coll coll)
 int type_is_float(corale_type type)
 {
 	return type_is_valid(type) && types[type].is_float;
-}
-
-/* All twelve types are real numbers, so every operator has a meaning for each of them. */
-int op_fits_type(corale_op op, corale_type type)
-{
-	return op >= 0 && op <= CORALE_NUM_OPS && type_is_valid(type);
 }

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include "health/diagnose.h"
-#include "execute.h"
+#include "own.h"
 #include "base/log.h"
 #include "net/proxy.h"
 #include "health/recent.h"
-#include "sequence.h"
+#include "signature.h"
 #include "base/collectives.h"
 #include "base/status.h"
 #include "health/gpu_health.h"
@@ -191,11 +191,11 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	struct launch own;
 	const struct launch *launch;
 	int ret = choose(comm, c, &own, &launch);
-	if (ret) /* the others have this call, and wait */
-		return ended(comm, c, ret == CORALE_EINVAL ? diagnose_end(comm, &c->record, ret) : ret);
+	if (ret)
+		return ended(comm, c, ret);
 	c->record.number = comm->number + 1;
 	c->number = recent_add(comm->recent, c, 1);
-	c->record.signature = comm->size > 1 ? sequence_signature(comm, c) : 0;
+	c->record.signature = comm->size > 1 ? signature_next(comm, c) : 0;
 	return ended(comm, c, run_collective(comm, c, launch, stream));
 }
 
@@ -221,7 +221,7 @@ static int make_messages(const struct comm *comm, const struct call *calls, int 
 		*m = calls[i];
 		m->number = number;
 		if (own) {
-			r = execute_next_own(comm, calls, n, r, CORALE_RECV);
+			r = own_next(comm, calls, n, r, CORALE_RECV);
 			m->recv = calls[r].recv;
 			m->admission.plain |= calls[r++].admission.plain;
 		}

@@ -4,12 +4,12 @@
 
 #include "arena.h"
 #include "coll.h"
-#include "execute.h"
+#include "own.h"
 #include "gpu_call.h"
 #include "base/collectives.h"
 #include "base/log.h"
 #include "base/sort.h"
-#include "sequence.h"
+#include "runner.h"
 #include "waves.h"
 
 /* How a call goes on, and in which order of these. */
@@ -204,7 +204,7 @@ static int check_comm(struct grouped *g, size_t n, struct call *batch)
 		    CORALE_ENOTSUP, comm->rank,
 		    "sends and receives of one communicator and group, or these and its collectives, "
 		    "are on several host streams: put them on one");
-	int ret = execute_check_own(comm, batch, (int)pairs);
+	int ret = own_check(comm, batch, (int)pairs);
 	return ret || !comm->gpu ? ret : admit(g, n);
 }
 
@@ -289,7 +289,7 @@ static int start_batch(const struct grouped *g, size_t n, const struct call *bat
 	int ret = join(g, n, 0);
 	if (!ret)
 		ret = g->comm->gpu ? gpu_submit(g->comm, batch, (int)n, g->stream)
-				   : sequence_host(g->comm, batch, (int)n, g->stream);
+				   : runner_call(g->comm, batch, (int)n, g->stream);
 	if (!ret)
 		ret = join(g, n, 1);
 	if (ret)
@@ -319,19 +319,16 @@ static int start_in_order(const struct grouped *g, size_t n, const struct call *
 /* All calls of one stream, or of none. */
 static int start_together(const struct grouped *g, size_t n, const struct call *batch)
 {
-	size_t pairs = pairs_of(g, n);
-	if (same_comm(g, n) == n && (!pairs || pairs == n)) /* there is nothing to mix */
-		return start_in_order(g, n, batch);
-	struct together_part *parts = arena_take(n * sizeof *parts);
+	struct runner_part *parts = arena_take(n * sizeof *parts);
 	if (!parts)
 		return no_memory(-1, "a group", n);
 	int used = 0;
 	for (size_t i = 0, size; i < n; i += size) {
 		size = same_comm(&g[i], n - i);
 		parts[used++] =
-		    (struct together_part){ g[i].comm, batch + i, (int)pairs_of(&g[i], size), (int)size };
+		    (struct runner_part){ g[i].comm, batch + i, (int)pairs_of(&g[i], size), (int)size };
 	}
-	return sequence_group(parts, used, g->stream);
+	return runner_group(parts, used, g->stream);
 }
 
 static size_t same_door(const struct grouped *g, size_t n)

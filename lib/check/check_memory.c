@@ -42,8 +42,14 @@ static int *read_time(const struct rank *rank, int context, size_t cell)
 	return &rank->read_times[(size_t)context * rank->ncells + cell];
 }
 
-int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count,
-		uint64_t *values)
+/* The start of the buffer, where a span of several blocks goes on that wraps around. */
+static struct plan_place wrapped(const struct plan_place *place)
+{
+	return (struct plan_place){ .space = place->space, .block = 0 };
+}
+
+static int read_run(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		    uint64_t *values)
 {
 	struct rank *rank = &world->ranks[c->rank];
 	ptrdiff_t first = memory_find(world, c, place, count);
@@ -69,6 +75,17 @@ int memory_read(struct world *world, struct context *c, const struct plan_place 
 		values[i] = cell->value;
 	}
 	return 0;
+}
+
+int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		uint64_t *values)
+{
+	const size_t first = plan_before_wrap(&c->env, place, count);
+	const struct plan_place rest = wrapped(place);
+	int ret = read_run(world, c, place, first, values);
+	if (!ret && first < count)
+		ret = read_run(world, c, &rest, count - first, values + first);
+	return ret;
 }
 
 static int check_readers(struct world *world, const struct context *c, const struct plan_place *place,
@@ -146,8 +163,8 @@ static int write_cell(struct world *world, struct context *c, const struct plan_
 	return 0;
 }
 
-int memory_write(struct world *world, struct context *c, const struct plan_place *place, size_t count,
-		 const uint64_t *values)
+static int write_run(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		     const uint64_t *values)
 {
 	ptrdiff_t first = memory_find(world, c, place, count);
 	if (first < 0)
@@ -158,8 +175,19 @@ int memory_write(struct world *world, struct context *c, const struct plan_place
 	return ret;
 }
 
-int memory_hold(struct world *world, struct context *c, const struct plan_place *place, size_t count,
-		struct message *message)
+int memory_write(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		 const uint64_t *values)
+{
+	const size_t first = plan_before_wrap(&c->env, place, count);
+	const struct plan_place rest = wrapped(place);
+	int ret = write_run(world, c, place, first, values);
+	if (!ret && first < count)
+		ret = write_run(world, c, &rest, count - first, values + first);
+	return ret;
+}
+
+static int hold_run(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		    struct message *message)
 {
 	struct rank *rank = &world->ranks[c->rank];
 	ptrdiff_t first = memory_find(world, c, place, count);
@@ -182,4 +210,15 @@ int memory_hold(struct world *world, struct context *c, const struct plan_place 
 	rank->stable[rank->nstable++] = (struct stable_span){ (size_t)first, count, message, older };
 	message->references++;
 	return 0;
+}
+
+int memory_hold(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+		struct message *message)
+{
+	const size_t first = plan_before_wrap(&c->env, place, count);
+	const struct plan_place rest = wrapped(place);
+	int ret = hold_run(world, c, place, first, message);
+	if (!ret && first < count)
+		ret = hold_run(world, c, &rest, count - first, message);
+	return ret;
 }

@@ -9,7 +9,7 @@
 #include "health/last_call.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "call/sequence.h"
+#include "call/runner.h"
 #include "base/status.h"
 #include "health/watch.h"
 
@@ -262,7 +262,7 @@ void corale_comm_destroy(corale_comm *handle)
 	struct comm *comm = comm_get(handle, "corale_comm_destroy");
 	if (!comm)
 		return;
-	sequence_finish(comm);
+	runner_finish(comm);
 	if (comm->gpu)
 		gpu_finish(comm);
 	last_call_compare(comm);

@@ -8,7 +8,7 @@
 #include "call/coll.h"
 #include "gpu.h"
 #include "base/log.h"
-#include "call/sequence.h"
+#include "call/runner.h"
 #include "base/status.h"
 #include "health/withdraw.h"
 
@@ -54,7 +54,7 @@ static int exchange(struct comm *comm, const struct mem_vote *mine, struct mem_v
 			     .record.count = sizeof *mine,
 			     .record.type = CORALE_UINT8,
 			     .record.target = mine->target };
-	int ret = sequence_host(comm, &call, 1, NULL);
+	int ret = runner_call(comm, &call, 1, NULL);
 	for (int r = 0; !ret && r < comm->size; r++) {
 		if (all[r].kind != mine->kind)
 			ret = log_error(CORALE_EMISMATCH, comm->rank, "%s: rank %d called %s", name, r,

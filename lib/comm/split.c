@@ -4,7 +4,7 @@
 
 #include "call/coll.h"
 #include "base/log.h"
-#include "call/sequence.h"
+#include "call/runner.h"
 
 struct split {
 	struct comm *parent;
@@ -37,7 +37,7 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 						  .record.type = CORALE_UINT8,
 						  .record.root = s->ranks[i] };
 	}
-	int ret = sequence_host(s->parent, calls, 2 * s->size, NULL);
+	int ret = runner_call(s->parent, calls, 2 * s->size, NULL);
 	free(calls);
 	return ret;
 }
@@ -62,7 +62,7 @@ static int choose_ranks(struct comm *comm, int color, int key, struct split *s, 
 			     .record.count = sizeof own,
 			     .record.type = CORALE_UINT8 };
 	if (!ret)
-		ret = sequence_host(comm, &call, 1, NULL);
+		ret = runner_call(comm, &call, 1, NULL);
 	if (!ret)
 		qsort(all, (size_t)comm->size, sizeof *all, compare);
 	for (int i = 0; !ret && i < comm->size; i++) {

@@ -36,7 +36,8 @@ void diagnose_record(struct comm *comm, const struct record *call, uint64_t numb
 	record.number = number;
 	record.signature = signature;
 	record.op = op_kind(call->op);
-	journal_write(own_control(comm)->calls, WINDOW_CALLS, number, number, &record);
+	struct window_control *control = comm->engine.windows[comm->engine.local];
+	journal_write(control->calls, WINDOW_CALLS, number, number, &record);
 }
 
 struct journal {
@@ -299,7 +300,8 @@ int diagnose_peers(struct comm *comm)
 	int error = atomic_load_explicit(&comm->error, memory_order_relaxed);
 	if (error)
 		return error;
-	struct window_control *control = own_control(comm);
+	const struct window_control *control =
+	    comm->engine.windows ? comm->engine.windows[comm->engine.local] : NULL;
 	uint64_t word = control ? atomic_load_explicit(&control->abort, memory_order_relaxed) : 0;
 	return word ? read_ending(comm, word).code : 0;
 }

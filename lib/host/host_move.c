@@ -267,17 +267,46 @@ static int check_lenders(const struct move *m)
 	return 0;
 }
 
+static int copy_run(const struct move *m, unsigned char *to, const unsigned char *from, size_t bytes)
+{
+	const struct host_source *s = &m->sources[0];
+	if (s->pid)
+		return read_memory(m->run->engine->rank, s, to, from, bytes);
+	if (to != from)
+		memcpy(to, from, bytes);
+	return 0;
+}
+
+/* The span of a step that may have several blocks, and how many of its elements lie before the end of its buffer. */
+static const struct plan_place *span_of(const struct move *m, size_t *before)
+{
+	const struct plan_place *span = m->a->src.space ? &m->a->src : &m->a->dst;
+	*before = plan_before_wrap(&m->ch->env, span, m->a->count);
+	return span;
+}
+
+/* In two runs where the span, which is the one end or the other, goes on at its buffer's start. */
+static int copy(const struct move *m, const struct host_target *target)
+{
+	size_t before;
+	const struct plan_place *span = span_of(m, &before);
+	const size_t each = kind_bytes(m->run, target->wire), first = before * each,
+		     rest = (m->a->count - before) * each;
+	const unsigned char *from = m->sources[0].data;
+	int ret = copy_run(m, target->data, from, first);
+	if (ret || !rest)
+		return ret;
+	const struct host_binding *b = &m->run->binding;
+	if (m->result || m->a->from == PLAN_NONE)
+		return copy_run(m, target->data + first, span->space == PLAN_SEND ? b->send : b->recv, rest);
+	return copy_run(m, target == &m->local ? b->recv : target->data + first, from + first, rest);
+}
+
 static int copy_or_fold(struct move *m, const struct host_target *target)
 {
-	size_t count = m->a->count, bytes = count * kind_bytes(m->run, target->wire);
-	if (is_copy(m, target)) {
-		const struct host_source *s = &m->sources[0];
-		if (s->pid)
-			return read_memory(m->run->engine->rank, s, target->data, s->data, bytes);
-		if (s->data != target->data)
-			memcpy(target->data, s->data, bytes);
-		return 0;
-	}
+	size_t count = m->a->count;
+	if (is_copy(m, target))
+		return copy(m, target);
 	size_t piece = count;
 	int ret = 0;
 	for (int i = 0; i < m->nsources && piece == count; i++) {
@@ -304,6 +333,10 @@ static int fill(struct move *m, const struct host_target *target)
 /* The caller's memory that holds the whole message: the source of a plain move, or the local result. */
 static const unsigned char *find_shared(const struct move *m)
 {
+	size_t before;
+	span_of(m, &before);
+	if (before < m->a->count)
+		return NULL;
 	if (m->a->from == PLAN_NONE)
 		return m->nsources == 1 && m->sources[0].kind != REDUCE_WIRE && is_copy(m, &m->message)
 			   ? m->sources[0].data

@@ -43,9 +43,10 @@ static int no_link(const struct host_run *run, int rank)
 }
 
 /* A message that only lands in a local span may be received there. */
-static void *landing(const struct host_run *run, const struct plan_action *a)
+static void *landing(const struct host_run *run, const struct host_channel *ch, const struct plan_action *a)
 {
-	int copies = a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space &&
+	int in_one_run = plan_before_wrap(&ch->env, &a->dst, a->count) == a->count;
+	int copies = in_one_run && a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space &&
 		     a->dst.space == PLAN_RECV && !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
 	return copies ? (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes : NULL;
 }
@@ -56,7 +57,7 @@ static int remote_ready(struct host_run *run, struct host_channel *ch, const str
 	struct link *link = host_link(run->engine, rank, ch->env.channel, a->from_ring);
 	if (!link)
 		return no_link(run, rank);
-	link->landing = landing(run, a);
+	link->landing = landing(run, ch, a);
 	link->landing_bytes = expected_bytes;
 	int ret = link_ready(link);
 	if (ret < 0)
@@ -241,7 +242,7 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 	ch->env = *env;
 	ch->env.channel = channel;
 	ch->referenced = ch->done = 0;
-	ch->edges = env->send_counts || coll_is_pair(run->plan->key.coll);
+	ch->edges = env->send_counts || coll_table[run->plan->key.coll].pair;
 	for (int i = 0; i < run->plan->nprograms; i++) {
 		struct host_program *p = &ch->programs[i];
 		plan_cursor_start(&p->cursor, run->plan, i);
@@ -269,13 +270,15 @@ static int take_memory(struct host_run *run)
 }
 
 /* Bytes between payloads: a power of two that the call's largest message fits in. A message is a chunk at most; where
- * counts differ by edge (edges), the call does not say more. */
+ * counts differ by edge (edges), the call does not say more. Several blocks are at most all ranks'. */
 static size_t choose_stride(const struct host_run *run, int edges)
 {
 	size_t most = run->engine->layout.slot_bytes, stride = WINDOW_LINE;
 	const struct plan_key *key = &run->plan->key;
 	size_t bytes = (size_t)1 << (key->size_class < 40 ? key->size_class : 40);
 	bytes = bytes * run->wire_bytes / run->type_bytes;
+	if (run->plan->spans)
+		bytes *= (size_t)run->engine->map.ranks;
 	if (edges || bytes > run->plan->chunk_bytes)
 		bytes = run->plan->chunk_bytes;
 	while (stride < bytes)

@@ -70,7 +70,8 @@ static int has_base(const struct walk *w, int peer, int base)
 static int is_link(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
 	if (a->op == PLAN_WAIT || has_base(w, step->from, PLAN_TREE_CHILD) ||
-	    has_base(w, step->from, PLAN_DOUBLING) || has_base(w, step->from, PLAN_DOUBLING_TAKE))
+	    has_base(w, step->from, PLAN_DOUBLING) || has_base(w, step->from, PLAN_DOUBLING_TAKE) ||
+	    has_base(w, step->from, PLAN_BRUCK_PEER))
 		return 1;
 	return a->to != PLAN_NONE && !has_base(w, step->from, PLAN_RANK_AT);
 }
@@ -275,6 +276,15 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 
 static void walk_steps(struct walk *w, int pc, int end, int depth, double weight);
 
+/* How many trips of a loop are looked at: all where each has messages of another size, of which there are few. */
+static int samples_of(const struct walk *w, int body, int after, int trips)
+{
+	for (int i = body; i < after; i++)
+		if (w->plan->steps[i].blocks)
+			return trips;
+	return trips < SAMPLES ? trips : SAMPLES;
+}
+
 /*
  * The body of the loop at pc, for a few of its trips, each weighing as much as its share of them; the last chunk, which may
  * be short, for itself.
@@ -286,7 +296,7 @@ static void walk_loop(struct walk *w, int pc, int after, int depth, double weigh
 	int trips = 0;
 	if (plan_predicate(w->plan, &w->env, w->var, step))
 		trips = plan_value(w->plan, &w->env, w->var, step->trips);
-	int samples = trips < SAMPLES ? trips : SAMPLES;
+	int samples = samples_of(w, pc + 1, after, trips);
 	int alone = trips > samples && w->plan->exprs[step->trips].base == PLAN_CHUNKS;
 	int shares = samples - alone, shared = trips - alone;
 	for (int i = 0; i < samples; i++) {

@@ -162,10 +162,24 @@ static int span_is_sound(const struct plan *plan, const struct plan_span *span)
 	       (span->space != PLAN_SCRATCH || (span->block && plan->scratch_cells > 0));
 }
 
+static int span_is_whole_block(const struct plan_span *span)
+{
+	return !span->space || (span->block && !span->part && !span->chunk && !span->inner);
+}
+
+/* A message of several blocks is copied from one span or into one. */
+static int blocks_are_sound(const struct plan_step *step)
+{
+	return !step->blocks || (step->op == PLAN_MOVE && !(step->flags & PLAN_REDUCE) &&
+				 !step->src.space != !step->dst.space && span_is_whole_block(&step->src) &&
+				 span_is_whole_block(&step->dst));
+}
+
 static int step_is_sound(const struct plan *plan, const struct plan_step *step)
 {
 	if (step->op > PLAN_END || step->pred > PLAN_GE || step->pred_a >= plan->nexprs ||
-	    step->pred_b >= plan->nexprs || step->rail >= plan->nexprs || step->trips >= plan->nexprs)
+	    step->pred_b >= plan->nexprs || step->rail >= plan->nexprs || step->trips >= plan->nexprs ||
+	    step->blocks >= plan->nexprs || !blocks_are_sound(step))
 		return 0;
 	if (!peer_is_sound(plan, step->from_group, step->from, step->from_ring) ||
 	    !peer_is_sound(plan, step->to_group, step->to, step->to_ring) ||
@@ -234,5 +248,7 @@ int plan_finish(struct plan *plan)
 	for (int i = 0; i < plan->nprograms; i++)
 		if (!program_is_sound(plan, &plan->programs[i]))
 			return CORALE_EINTERNAL;
+	for (int i = 0; i < plan->nsteps; i++)
+		plan->spans |= plan->steps[i].blocks != PLAN_EXPR_NONE;
 	return settle_rings(plan) ? 0 : CORALE_EINTERNAL;
 }

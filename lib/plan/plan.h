@@ -16,7 +16,8 @@
  *            SIGNAL send a message without payload;  WAIT  receive one and drop its payload
  *            LOOP / END  repeat; the loop's variable is its nesting depth (0, 1, ...); a loop whose predicate
  *                   is false runs not at all
- *   span     where elements are: space, optional block, part, chunk, inner; see struct plan_span.
+ *   span     where elements are: space, optional block, part, chunk, inner; see struct plan_span. A step may take several
+ *            blocks: its span's block and those behind it, which after a buffer's last block are its first ones.
  *   chunk    what one message carries at most: chunk_bytes of the wire type.
  *
  * A step is skipped if its predicate is false or any of its expressions is "none" (negative); a
@@ -79,6 +80,10 @@ enum plan_base {
 	PLAN_TREE_LEVELS, /* ceil(log2(size of group)): as many children has the root */
 	PLAN_TREE_PARENT, /* my parent, none for the root */
 	PLAN_TREE_CHILD, /* my child of level (stride * variable + offset), or none; not wrapped */
+	/* Rounds over doubling distances, PLAN_TREE_LEVELS of them: whoever has 2^variable blocks, its own first, sends a round's to one member and
+	 * gets as many from another one, but no more than are missing. */
+	PLAN_BRUCK_PEER, /* (my index + stride * 2^variable + offset) mod size of group */
+	PLAN_BRUCK_BLOCKS, /* min(2^variable, size of group - 2^variable) + offset */
 	PLAN_SIMPLE_BASES,
 	/* The (variable)-th part that local rank a of my node owns: a + variable * size of my node; none from the
 	 * largest node's size on. */
@@ -131,7 +136,9 @@ struct plan_step { /* 32 bytes */
 	uint8_t rail; /* expression: which rail, for groups RAIL; PLAN_EXPR_NONE: my local rank */
 	uint8_t trips; /* LOOP: expression */
 	struct plan_span src, dst;
-	uint8_t pad[9];
+	/* Expression: how many whole blocks a plain MOVE takes; PLAN_EXPR_NONE: one, or what the span cuts from it. */
+	uint8_t blocks;
+	uint8_t pad[8];
 };
 
 struct plan_ring {
@@ -164,6 +171,8 @@ struct plan {
 	uint8_t channels; /* slices of every part, run side by side */
 	uint8_t wire_type; /* corale_type of message payloads: the call's, or float32 for partial sums */
 	uint8_t nexprs, nsteps, nrings, nprograms;
+	/* Set by plan_finish: some steps take several blocks; then there is one channel, and chunk_bytes are no less than a message. */
+	uint8_t spans;
 	int32_t parts, inner; /* how PLAN part and inner indices cut a vector, >= 1 */
 	uint32_t chunk_bytes; /* of the wire type */
 	uint32_t scratch_cells; /* cells of chunk_bytes per channel */

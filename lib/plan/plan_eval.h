@@ -194,6 +194,15 @@ PLAN_FN int plan_from_position(int position, int root, int n)
 	return position < 0 ? PLAN_NONE : plan_wrap(position + root, n);
 }
 
+/* A member at a distance of a power of two, or how many blocks go so far. */
+PLAN_FN int plan_bruck(const struct plan_expr *x, int size, int me, int round)
+{
+	const int distance = 1 << round;
+	if (x->base == PLAN_BRUCK_PEER)
+		return plan_wrap(me + x->stride * distance + x->offset, size);
+	return (distance < size - distance ? distance : size - distance) + x->offset;
+}
+
 /* Values that are told from the root's index. */
 PLAN_FN int plan_rooted(const struct plan_expr *x, const struct plan_env *env, const int *var, int size)
 {
@@ -251,6 +260,9 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_TREE_PARENT:
 	case PLAN_TREE_CHILD:
 		return plan_rooted(x, env, var, size);
+	case PLAN_BRUCK_PEER:
+	case PLAN_BRUCK_BLOCKS:
+		return plan_bruck(x, size, plan_group_index(map, x->group, env->rank), var[x->var]);
 	default:
 		break;
 	}
@@ -290,6 +302,15 @@ PLAN_FN_LARGE int plan_value(const struct plan *plan, const struct plan_env *env
 	default:
 		return plan_rail_of(plan, env, var, e);
 	}
+}
+
+/* How many of the elements of a span of several blocks lie before the end of its buffer; the others are those at its start. */
+PLAN_FN size_t plan_before_wrap(const struct plan_env *env, const struct plan_place *place, size_t count)
+{
+	if (count <= env->count || place->block < 0 || place->space == PLAN_SCRATCH || env->send_counts)
+		return count;
+	const size_t room = (size_t)(env->map.ranks - place->block) * env->count;
+	return count < room ? count : room;
 }
 
 /* Resolves one span; returns its number of elements, or -1 when the step is to be skipped. */
@@ -393,6 +414,11 @@ PLAN_FN_LARGE int plan_resolve(const struct plan *plan, const struct plan_env *e
 	ptrdiff_t src = plan_locate(plan, env, var, &step->src, &action->src);
 	ptrdiff_t dst = plan_locate(plan, env, var, &step->dst, &action->dst);
 	action->count = (size_t)(step->src.space ? src : dst);
+	if (step->blocks) {
+		const int blocks = plan_value(plan, env, var, step->blocks);
+		action->count *= (size_t)blocks;
+		skip |= blocks <= 0;
+	}
 	return !skip && src >= 0 && dst >= 0;
 }
 

@@ -117,6 +117,16 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 		print(out, ")");
 		break;
 	}
+	case PLAN_BRUCK_PEER:
+		print(out, "%s%c2^%c", me_names[x->group], x->stride < 0 ? '-' : '+', 'i' + x->var);
+		if (x->offset)
+			print(out, "%+d", x->offset);
+		break;
+	case PLAN_BRUCK_BLOCKS:
+		print(out, "min(2^%c, %s-2^%c)", 'i' + x->var, size_names[x->group], 'i' + x->var);
+		if (x->offset)
+			print(out, "%+d", x->offset);
+		break;
 	case PLAN_RAIL_OF:
 		print(out, "owned(");
 		print_expr(out, plan, x->a);
@@ -144,7 +154,7 @@ static int is_window(const struct plan *plan, int e)
 	return plan->exprs[e].base == PLAN_HALVING_KEPT || plan->exprs[e].base == PLAN_HALVING_GIVEN;
 }
 
-static void print_span(struct out *out, const struct plan *plan, const struct plan_span *span)
+static void print_span(struct out *out, const struct plan *plan, const struct plan_span *span, int blocks)
 {
 	static const char *const names[] = { "", "send", "recv", "scratch" };
 	const struct {
@@ -162,6 +172,10 @@ static void print_span(struct out *out, const struct plan *plan, const struct pl
 		print(out, "%s%s ", separator, levels[i].name);
 		print_expr(out, plan, levels[i].expr);
 		separator = ", ";
+	}
+	if (blocks) {
+		print(out, ", blocks ");
+		print_expr(out, plan, blocks);
 	}
 	print(out, "]");
 }
@@ -222,10 +236,10 @@ static void print_move(struct out *out, const struct plan *plan, const struct pl
 	if (step->from && step->src.space)
 		print(out, " with ");
 	if (step->src.space)
-		print_span(out, plan, &step->src);
+		print_span(out, plan, &step->src, step->blocks);
 	print(out, " -> ");
 	if (step->dst.space)
-		print_span(out, plan, &step->dst);
+		print_span(out, plan, &step->dst, step->blocks);
 	if (step->dst.space && step->to)
 		print(out, " and ");
 	if (step->to)

@@ -132,6 +132,8 @@ static uint8_t choose_channels(const struct planner *planner, const struct algo_
 		most = most / plan->nprograms ? most / plan->nprograms : 1;
 	if (planner->most_channels && most > (size_t)planner->most_channels)
 		most = (size_t)planner->most_channels;
+	if (plan->spans)
+		most = 1;
 	return (uint8_t)(worth < 1 ? 1 : worth < most ? worth : most);
 }
 
@@ -170,6 +172,8 @@ static void choose_chunk(const struct algo_call *call, struct plan *plan)
 	uint32_t messages = messages_per_chunk(plan), slot = largest_message(call, plan, messages),
 		 best = slot * messages;
 	double best_ns = 0;
+	if (plan->spans) /* no block is cut: a chunk stays what a message may carry */
+		return;
 	if (call->chunk_bytes) {
 		best = round_chunk(call->chunk_bytes);
 		plan->chunk_bytes = (best < slot ? best : slot) * messages;
@@ -315,5 +319,5 @@ void plan_env_init(struct plan_env *env, const struct plan *plan, const struct p
 	env->count = count;
 	env->chunk = plan->chunk_bytes / corale_type_bytes((corale_type)plan->wire_type);
 	env->unit = PLAN_UNIT_BYTES / corale_type_bytes((corale_type)plan->key.type);
-	env->chunks = plan_chunks(plan, env, count);
+	env->chunks = count <= env->chunk ? 1 : plan_chunks(plan, env, count);
 }

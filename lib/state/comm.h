@@ -106,7 +106,7 @@ struct comm {
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];
-	/* the sequence of calls; see sequence.c */
+	/* the sequence of calls; see lib/call/runner.c */
 	uint64_t issued;
 	_Atomic uint64_t completed;
 	struct corale_stream *last_stream; /* where calls of a manual communicator may still wait */

@@ -43,6 +43,13 @@ static int several_nodes(const struct algo_call *call)
 	return shared_nodes(call) && call->topo->map.nodes > 1;
 }
 
+/* Over nodes, half of all blocks fit a message. */
+static int half_fits_over_nodes(const struct algo_call *call)
+{
+	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2;
+	return call->topo->map.nodes > 1 && call->bytes <= call->slot_bytes / most;
+}
+
 /* A rank waits for its whole node, then for its whole rail. */
 static int few_nodes(const struct algo_call *call)
 {

@@ -1,0 +1,16 @@
+/* Sends to oneself: the k-th of a group meets the k-th receive from oneself. */
+#ifndef OWN_H
+#define OWN_H
+
+#include "state/comm.h"
+
+/* The first of n calls, from i on, that is a send to oneself, or a receive from oneself, as coll says; n: none is. */
+int own_next(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll);
+
+/* Whether all of them have a counterpart of the same count and type: 0, or CORALE_EINVAL with the reason logged. */
+int own_check(const struct comm *comm, const struct call *calls, int n);
+
+/* Executes them, on hosts. */
+void own_copy(const struct comm *comm, const struct call *calls, int n);
+
+#endif

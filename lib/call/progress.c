@@ -1,0 +1,292 @@
+#include "progress.h"
+
+#include <stdio.h>
+
+#include "arena.h"
+#include "base/log.h"
+#include "health/diagnose.h"
+#include "health/silence.h"
+#include "host/pool.h"
+
+enum {
+	CLOCKS_PER_LOOK = 8, /* 256 polls, a tenth of a second where waits sleep */
+	STALL_NS = 100 * 1000 * 1000, /* without a step, after which ranks of other nodes are told */
+	MOST_POLL_NS = 100 * 1000 * 1000 /* time in which nobody polled is not the peers' */
+};
+
+/* Moves what all calls of the communicator share; 0, or why the communicator ends. */
+static int progress_comm(struct comm *comm)
+{
+	struct transport *transport = comm->engine.transport;
+	int ret = transport ? transport->ops->progress(transport) : 0;
+	return ret < 0 ? ret : diagnose_peers(comm);
+}
+
+static int run_done(const struct host_run *run)
+{
+	for (int c = 0; c < run->nchannels; c++)
+		if (!run->channels[c].done)
+			return 0;
+	return 1;
+}
+
+static struct run_item *first_pending(const struct progress *p)
+{
+	for (int i = 0; i < p->n; i++)
+		if (!run_done(&p->items[i].run))
+			return &p->items[i];
+	return p->items;
+}
+
+/* ---- Stalls ------------------------------------------------------------------------- */
+
+/* The rank that is to take something, where nothing is awaited. */
+static int reader(const struct host_channel *channel, int programs, int rank)
+{
+	for (int i = 0; i < programs; i++) {
+		const struct host_program *p = &channel->programs[i];
+		if (!p->done && p->active && p->action.from == PLAN_NONE && p->action.to >= 0 &&
+		    p->action.to != rank)
+			return p->action.to;
+	}
+	return PLAN_NONE;
+}
+
+/* The rank that a run waits for, of the first of its channels that waits for any. */
+static int awaited(const struct host_run *run, int first, int n)
+{
+	int peer = PLAN_NONE;
+	for (int c = first; c < first + n && peer == PLAN_NONE; c++)
+		peer = host_channel_awaits(run, c);
+	for (int c = first; c < first + n && peer == PLAN_NONE; c++)
+		peer = reader(&run->channels[c], run->plan->nprograms, run->engine->rank);
+	return peer;
+}
+
+/* A long wait looks whether others have made another call: two calls may listen on different rings, or wait for each other, and never
+ * meet. Channels first to first + n of the run are this thread's. */
+static int look_at_others(struct comm *comm, struct stall *stall, const struct run_item *item, int first,
+			  int n)
+{
+	const struct call *call = item->call;
+	int ret = diagnose_differs(comm);
+	if (ret || stall->looked_ns - stall->since_ns <= STALL_NS)
+		return ret;
+	const int peer = awaited(&item->run, first, n);
+	if (peer >= 0 && diagnose_is_gone(comm, peer)) {
+		if (stall->gone++)
+			return diagnose_gone(comm, &call->record, peer);
+		return ret; /* what it did last may have come since this thread looked: only the next look tells */
+	}
+	const struct silence_wait wait = { &call->record, call_is_pair(call) ? 0 : atomic_load(&comm->number),
+					   peer };
+	ret = diagnose_stalled(comm, peer);
+	if (!ret && peer != PLAN_NONE)
+		silence_look(comm, &wait, stall->since_ns);
+	return ret;
+}
+
+/* Whether a thread's runs have moved since its last look: 1 if they have stood still for too long. */
+static int is_late(struct stall *stall, uint64_t actions, int64_t timeout_ns)
+{
+	const int64_t now = wait_now_ns(), passed = now - stall->looked_ns;
+	if (!stall->looked_ns || actions != stall->actions) {
+		stall->actions = actions;
+		stall->since_ns = now;
+		stall->waited_ns = 0;
+		stall->gone = 0;
+	} else {
+		stall->waited_ns += passed < MOST_POLL_NS ? passed : MOST_POLL_NS;
+	}
+	stall->looked_ns = now;
+	return timeout_ns > 0 && stall->waited_ns > timeout_ns;
+}
+
+static int is_time(unsigned *count, unsigned more, unsigned most)
+{
+	*count += more;
+	if (*count < most)
+		return 0;
+	*count = 0;
+	return 1;
+}
+
+/* ---- Failure ------------------------------------------------------------------------ */
+
+/* How far the call was, and what its first channel that is not done waits for. */
+static int fail_timeout(struct comm *comm, struct run_item *item)
+{
+	char text[384] = "", what[256] = "";
+	struct host_run *run = &item->run;
+	for (int c = run->nchannels - 1; c >= 0; c--)
+		if (!run->channels[c].done)
+			host_channel_describe(run, c, what, sizeof what);
+	snprintf(text, sizeof text, "%s; until then %llu actions had moved %llu bytes", what,
+		 (unsigned long long)atomic_load(&run->actions),
+		 (unsigned long long)atomic_load(&run->bytes));
+	return diagnose_timeout(comm, &item->call->record, atomic_load(&comm->number), text);
+}
+
+/* A peer that found an error says so, then leaves with its memory: what it said counts, not that it left. */
+static int learn_reason(struct comm *comm, int code)
+{
+	struct transport *transport = comm->engine.transport;
+	if (code != CORALE_EPEER && code != CORALE_ETRANSPORT && code != CORALE_ESYSTEM)
+		return code;
+	if (transport)
+		transport->ops->progress(transport);
+	int reason = diagnose_peers(comm);
+	return reason ? reason : code;
+}
+
+static int diagnose(struct progress *p, struct run_item *failed, int ret)
+{
+	const struct host_mismatch *mismatch = &failed->run.mismatch;
+	ret = learn_reason(p->comm, ret);
+	if (ret == CORALE_EMISMATCH)
+		return diagnose_mismatch(p->comm, &failed->call->record, mismatch->found ? mismatch : NULL);
+	return ret == CORALE_ETIMEDOUT ? fail_timeout(p->comm, first_pending(p))
+				       : diagnose_end(p->comm, &failed->call->record, ret);
+}
+
+/* The caller's buffers are the caller's again when the call has returned. */
+static int fail(struct progress *p, struct run_item *failed, int ret)
+{
+	struct transport *transport = p->comm->engine.transport;
+	ret = diagnose(p, failed, ret);
+	if (transport)
+		transport->ops->fail(transport, ret);
+	return ret;
+}
+
+/* ---- Channels in threads of their own ---------------------------------------------- */
+
+/* One channel. */
+struct channel_task {
+	struct pool_task task; /* first: the pool hands it back */
+	struct progress *progress;
+	int channel;
+	int ret;
+	struct stall stall;
+	_Atomic int ended;
+};
+
+/* A channel may wait as long as any of the run moves. */
+static int poll_channel(void *arg)
+{
+	struct channel_task *t = arg;
+	struct comm *comm = t->progress->comm;
+	struct run_item *item = t->progress->items;
+	int ret = host_channel_progress(&item->run, t->channel);
+	if (ret)
+		return ret;
+	if (atomic_load_explicit(&t->progress->stop, memory_order_relaxed))
+		return CORALE_EABORTED;
+	ret = progress_comm(comm);
+	if (ret || !is_time(&t->stall.polls, 1, PROGRESS_POLLS_PER_CLOCK))
+		return ret;
+	if (is_late(&t->stall, atomic_load_explicit(&item->run.actions, memory_order_relaxed),
+		    comm->policy.timeout_ns))
+		return CORALE_ETIMEDOUT;
+	return is_time(&t->stall.looks, 1, CLOCKS_PER_LOOK)
+		   ? look_at_others(comm, &t->stall, item, t->channel, 1)
+		   : 0;
+}
+
+static void run_channel(struct pool_task *task)
+{
+	struct channel_task *t = (struct channel_task *)task;
+	const struct wait_policy *own = &t->progress->comm->policy;
+	const struct wait_policy policy = { .spin_ns = own->spin_ns,
+					    .sleep_ns = own->sleep_ns,
+					    .progress = &t->progress->items->run.actions };
+	t->ret = wait_until(&policy, poll_channel, t);
+	if (t->ret < 0)
+		atomic_store(&t->progress->stop, 1);
+	atomic_store_explicit(&t->ended, 1, memory_order_release);
+}
+
+static int poll_ended(void *arg)
+{
+	struct channel_task *t = arg;
+	return atomic_load_explicit(&t->ended, memory_order_acquire);
+}
+
+/* All channels of one run to their end, channel 0 in this thread. The first real cause among them is the result. */
+static int run_channels(struct progress *p)
+{
+	int n = p->items->run.nchannels, started = 1;
+	const struct arena_mark mark = arena_mark();
+	struct channel_task *tasks = arena_take((size_t)n * sizeof *tasks);
+	if (!tasks)
+		return log_error(CORALE_ENOMEM, p->comm->rank, "no memory for %d channels", n);
+	int ret = 0;
+	for (; !ret && started < n; started += !ret) {
+		tasks[started] =
+		    (struct channel_task){ .task = { run_channel, NULL }, .progress = p, .channel = started };
+		ret = pool_submit(&tasks[started].task);
+	}
+	tasks[0] = (struct channel_task){ .progress = p };
+	if (ret < 0)
+		atomic_store(&p->stop, 1);
+	else
+		run_channel(&tasks[0].task);
+	ret = ret < 0 ? ret : tasks[0].ret;
+	for (int c = 1; c < started;
+	     c++) { /* the run must not go before its threads; they end at their own deadlines */
+		wait_until(&(struct wait_policy){ .spin_ns = p->comm->policy.spin_ns }, poll_ended,
+			   &tasks[c]);
+		if (tasks[c].ret < 0 && (ret >= 0 || ret == CORALE_EABORTED))
+			ret = tasks[c].ret;
+	}
+	arena_release(mark);
+	return ret < 0 ? fail(p, p->items, ret) : 1;
+}
+
+/* ---- All runs ------------------------------------------------------------------------ */
+
+/* Runs that found nothing to do. */
+static int look(struct progress *p, int polls)
+{
+	int ret = progress_comm(p->comm);
+	if (ret || !is_time(&p->stall.polls, (unsigned)polls, PROGRESS_POLLS_PER_CLOCK))
+		return ret;
+	if (is_late(&p->stall, p->actions, p->comm->policy.timeout_ns))
+		return CORALE_ETIMEDOUT;
+	struct run_item *item = first_pending(p);
+	return is_time(&p->stall.looks, 1, CLOCKS_PER_LOOK)
+		   ? look_at_others(p->comm, &p->stall, item, 0, item->run.nchannels)
+		   : 0;
+}
+
+int progress_poll(struct progress *p, int polls)
+{
+	int all = 1;
+	uint64_t actions = 0;
+	if (p->alone && p->n == 1 && p->items->run.nchannels > 1)
+		return run_channels(p);
+	for (int i = 0; i < p->n; i++) {
+		struct run_item *item = &p->items[i];
+		if (item->after >= 0 && !run_done(&p->items[item->after].run)) {
+			all = 0;
+			continue;
+		}
+		for (int c = 0; c < item->run.nchannels; c++) {
+			int ret = host_channel_progress(&item->run, c);
+			if (ret < 0)
+				return fail(p, item, ret);
+			all &= ret;
+		}
+		actions += atomic_load_explicit(&item->run.actions, memory_order_relaxed);
+	}
+	p->actions = actions;
+	int ret = all ? 1 : look(p, polls);
+	return ret < 0 ? fail(p, p->items, ret) : ret;
+}
+
+void progress_end(struct progress *p)
+{
+	for (int i = 0; i < p->n; i++)
+		host_run_free(&p->items[i].run);
+	p->n = 0;
+}

@@ -1,0 +1,45 @@
+/* Runs of one communicator that are under way: their progress, who holds them up, and what a failure means for the communicator. */
+#ifndef PROGRESS_H
+#define PROGRESS_H
+
+#include "state/comm.h"
+
+struct run_item {
+	const struct call *call;
+	int after; /* the item that must end before this one starts, or -1 */
+	struct host_run run;
+};
+
+/* Of a thread that polls: whether what it moves stands still. */
+struct stall {
+	unsigned polls,
+	    looks; /* that found nothing to do; since the last look at the clock, and at other ranks */
+	int gone; /* looks, one after the other, that found the awaited rank gone */
+	uint64_t actions; /* executed, when last seen to move */
+	int64_t since_ns; /* then */
+	int64_t looked_ns, waited_ns; /* the last look; time since then in which somebody polled */
+};
+
+struct progress {
+	struct comm *comm;
+	struct run_item *items;
+	int n;
+	int alone; /* the calling thread has nothing else to move: the channels of a single run may have threads of their own */
+	struct stall stall;
+	uint64_t actions; /* of all runs, as last polled */
+	_Atomic int stop; /* a channel has failed: all others end */
+};
+
+/*
+ * 1 when all runs are done, 0 when not, or the code that has ended the communicator; then the transport holds none of the caller's memory any
+ * more. Does not block but to end it, or alone. polls: how many times this one counts where time is looked at now and then only.
+ */
+int progress_poll(struct progress *progress, int polls);
+
+/* Frees the runs; NULL or none is allowed. */
+void progress_end(struct progress *progress);
+
+/* Of so many polls one looks at the clock. */
+enum { PROGRESS_POLLS_PER_CLOCK = 32 };
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * What runs on the host engine: a group of parts, each of them calls of one communicator. A single call is a group of one part. Here tickets are
+ * issued, and streams have their jobs.
+ */
+#ifndef RUNNER_H
+#define RUNNER_H
+
+#include "host/stream.h"
+#include "state/comm.h"
+
+/* Calls of one communicator: sends and receives first, which start at once; then collectives, one after the other beside them. */
+struct runner_part {
+	struct comm *comm;
+	const struct call *calls;
+	int npairs, ncalls;
+};
+
+/*
+ * Takes a ticket for each part, whatever memory its communicator is for, and advances all of them together, step by step: here and now with stream
+ * NULL, else as one job of the stream, which copies the calls with their count arrays and keeps their persistent plans. A part starts when all that was
+ * issued on its communicator before has ended. One that fails ends alone; the others go on. Returns the first part's error, or of starting.
+ */
+int runner_group(const struct runner_part *parts, int n, struct corale_stream *stream);
+
+/* The same of one collective, or of n sends and receives that start together. */
+int runner_call(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
+
+/* Waits until everything submitted is complete (or the communicator has failed). */
+void runner_finish(struct comm *comm);
+
+#endif

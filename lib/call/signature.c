@@ -1,0 +1,41 @@
+#include "signature.h"
+
+#include "base/collectives.h"
+#include "base/status.h"
+#include "health/diagnose.h"
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15u; /* Fibonacci hashing; the shift carries high bits down */
+	return hash ^ hash >> 29;
+}
+
+/* What must agree, for v-forms without the counts, which only the two ends of an edge know. Signatures are chained, so that a difference is
+ * found by the next call at the latest. */
+uint64_t signature_next(struct comm *comm, const struct call *call)
+{
+	const struct record *r = &call->record;
+	uint64_t hash = mix((uint64_t)r->coll + 1, (uint64_t)r->type << 8 | (uint64_t)op_kind(r->op));
+	hash = mix(hash, coll_table[r->coll].send == COLL_UNEVEN ? 0 : r->count);
+	hash = mix(hash, (uint64_t)r->root);
+	hash = r->target ? mix(hash, r->target) : hash;
+	comm->number++;
+	comm->chain = mix(comm->chain, hash);
+	uint64_t signature = comm->chain << 32 | (comm->number & 0xffffffff);
+	diagnose_record(comm, &call->record, comm->number, signature);
+	return signature;
+}
+
+uint64_t signature_of_pair(struct comm *comm, const struct call *call)
+{
+	uint64_t *calls = call->record.coll == CORALE_SEND ? comm->sends : comm->recvs;
+	uint64_t number = ++calls[call->record.root];
+	return mix(0x70326b, (uint64_t)call->record.type) << 32 | (number & 0xffffffff);
+}
+
+int signature_mismatch(struct comm *comm, const struct call *call)
+{
+	if (!call_is_pair(call))
+		signature_next(comm, call);
+	return diagnose_mismatch(comm, &call->record, NULL);
+}

@@ -1,0 +1,19 @@
+/* What ranks must agree on of their calls, as a number that travels with each message. */
+#ifndef SIGNATURE_H
+#define SIGNATURE_H
+
+#include "state/comm.h"
+
+/* Of the next collective; its call is published for others to read. */
+uint64_t signature_next(struct comm *comm, const struct call *call);
+
+/* Of a send or receive: they count per ordered pair, and their elements travel as the edge. */
+uint64_t signature_of_pair(struct comm *comm, const struct call *call);
+
+/*
+ * Another rank has found a mismatch before this rank began `call`, which is published all the same: with it the ranks can tell who is odd. No
+ * earlier call is under way. CORALE_EMISMATCH, reported.
+ */
+int signature_mismatch(struct comm *comm, const struct call *call);
+
+#endif

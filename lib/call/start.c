@@ -1,0 +1,83 @@
+#include "start.h"
+
+#include <string.h>
+
+#include "base/collectives.h"
+#include "base/status.h"
+#include "own.h"
+#include "signature.h"
+
+int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct run_item *item)
+{
+	const struct plan *plan = call->plan ? &call->plan->plan : NULL;
+	struct plans_entry *entry = NULL;
+	struct plan_key key =
+	    planner_key(call->record.coll, call->record.count, call->record.type, call->record.op);
+	int ret = plan ? 0 : plans_find(&comm->plans, comm->rank, &key, NULL, &entry);
+	if (ret)
+		return ret;
+	plan = entry ? &entry->plan : plan;
+	struct plan_env env;
+	plan_env_init(&env, plan, &comm->topo->map, comm->rank, call->record.root, call->record.count);
+	env.send_counts = call->send_counts;
+	env.send_displs = call->send_displs;
+	env.recv_counts = call->recv_counts;
+	env.recv_displs = call->recv_displs;
+	struct host_binding binding = {
+		call->send,
+		call->recv,
+		{ call->record.type, (corale_op)key.op, plan->wire_type, comm->size, { 0 } },
+		signature
+	};
+	memcpy(binding.spec.scalar, &call->scalar, sizeof call->scalar);
+	item->call = call;
+	item->after = -1;
+	return host_run_init(&item->run, &comm->engine, plan, &env, &binding);
+}
+
+void start_alone(struct comm *comm, const struct call *call)
+{
+	size_t bytes = corale_type_bytes(call->record.type);
+	struct reduce_spec spec = { .type = call->record.type,
+				    .op = op_kind(call->record.op),
+				    .wire = call->record.type,
+				    .ranks = comm->size };
+	memcpy(spec.scalar, &call->scalar, sizeof call->scalar);
+	const unsigned char *from = call->send;
+	unsigned char *to = call->recv;
+	size_t count = call->record.count;
+	if (coll_is_uneven(call->record.coll)) {
+		from += call->send_displs[0] * bytes;
+		to += call->recv_displs[0] * bytes;
+		count = call->send_counts[0];
+	}
+	if (coll_folds(call->record.coll))
+		reduce_fold(&spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
+	else if (count && from != to)
+		memmove(to, from, count * bytes);
+}
+
+static int previous_of_pair(const struct run_item *items, int n, const struct call *call)
+{
+	int p = n - 1;
+	while (p >= 0 && (items[p].call->record.coll != call->record.coll ||
+			  items[p].call->record.root != call->record.root))
+		p--;
+	return p;
+}
+
+int start_pairs(struct comm *comm, const struct call *calls, int n, struct run_item *items, int *used)
+{
+	int ret = 0;
+	own_copy(comm, calls, n);
+	*used = 0;
+	for (int i = 0; !ret && i < n; i++) {
+		struct run_item *item = &items[*used];
+		if (calls[i].record.root == comm->rank)
+			continue;
+		ret = start_run(comm, &calls[i], signature_of_pair(comm, &calls[i]), item);
+		item->after = previous_of_pair(items, *used, &calls[i]);
+		*used += !ret;
+	}
+	return ret;
+}

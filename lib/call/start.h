@@ -1,0 +1,19 @@
+/* From a call to its run by the host engine: plan, environment and binding. */
+#ifndef START_H
+#define START_H
+
+#include "progress.h"
+
+/* The run of one call with that signature; to be freed by progress_end. */
+int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct run_item *item);
+
+/* Executes a collective of a communicator with one rank, which talks to nobody. */
+void start_alone(struct comm *comm, const struct call *call);
+
+/*
+ * The runs of n sends and receives that start together: those of one ordered pair follow each other, those to oneself are executed at once.
+ * items: n of them; *used: how many there are, also after a failure.
+ */
+int start_pairs(struct comm *comm, const struct call *calls, int n, struct run_item *items, int *used);
+
+#endif

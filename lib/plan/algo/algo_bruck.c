@@ -1,0 +1,42 @@
+/*
+ * Bruck's all_gather: in round i a rank that has 2^i blocks, its own first, sends them to the rank so far before it and gets as many from the one so
+ * far behind it; the last round sends what is missing. So ceil(log2(n)) messages for any n. Blocks go to their places at once: a message's span
+ * wraps around the end of the receive buffer, and nothing is rotated in the end.
+ * Source: Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing systems" (1997).
+ */
+#include "algo_build.h"
+
+static uint8_t round_expr(struct plan *plan, enum plan_base base, int round, int stride)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = (uint8_t)base,
+						   .group = PLAN_WORLD,
+						   .var = (uint8_t)round,
+						   .stride = (int8_t)stride });
+}
+
+void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan)
+{
+	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	plan_program(plan, PLAN_SM);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .src = { .space = PLAN_SEND },
+					    .dst = { .space = PLAN_RECV, .block = me } });
+	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
+	uint8_t behind = round_expr(plan, PLAN_BRUCK_PEER, round, 1);
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .flags = PLAN_STABLE,
+				  .blocks = round_expr(plan, PLAN_BRUCK_BLOCKS, round, 0),
+				  .src = { .space = PLAN_RECV, .block = me },
+				  .to = round_expr(plan, PLAN_BRUCK_PEER, round, -1),
+				  .to_ring = ring };
+	plan_step(plan, step);
+	step.flags = PLAN_FRESH;
+	step.src = (struct plan_span){ 0 };
+	step.dst = (struct plan_span){ .space = PLAN_RECV, .block = behind };
+	step.to = PLAN_EXPR_NONE;
+	step.from = behind;
+	step.from_ring = ring;
+	plan_step(plan, step);
+	plan_end(plan);
+}
