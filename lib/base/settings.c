@@ -26,7 +26,7 @@ static const char *const ucx_messages[] = { "auto", "put", "tag", "am", NULL };
 /* Order of the rows: the order of corale-info and docs/settings.md. */
 static const struct settings_field fields[] = {
 	{ .row = { "CORALE_DEBUG", "none, error, warn, info, trace", "warn",
-		   "How much the library says; info explains each plan it chooses.", 0 },
+		   "How much the library says; info names what each new kind of call runs by.", 0 },
 	  .kind = SETTINGS_CHOICE,
 	  FIELD(debug),
 	  .choices = debug_levels },

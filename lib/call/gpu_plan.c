@@ -47,14 +47,19 @@ static int prepare_row(struct comm *comm, int row, corale_coll coll, corale_type
 	return ret;
 }
 
+enum { ROOM_TEXT = 700, RAILS_TEXT = 200 };
+
 static void use_rails_of_proxies(struct comm *comm)
 {
+	char text[RAILS_TEXT];
 	comm->gpu_topo.rail = comm->topo->rail;
 	comm->gpu_topo.rail.latency_ns += comm->node.rates->links.proxy_ns;
 	comm->gpu_topo.net_bytes_per_ns = comm->topo->net_bytes_per_ns;
+	topo_print_rails(&comm->gpu_topo, text, sizeof text);
+	if (!comm->rank)
+		log_line(LOG_INFO, 0, "between GPUs of different nodes, with the way through proxies: %s",
+			 text);
 }
-
-enum { ROOM_TEXT = 700 };
 
 /* Which rows have room for their lanes follows from the machine, whatever is called; one rank says so. */
 static int count_lanes(struct comm *comm)

@@ -123,7 +123,7 @@ void plans_tell_forced(const struct plans *p, int rank, corale_coll coll, corale
 {
 	const int forced = p->planner.node ? p->planner.node->forced : 0;
 	char text[CHOICES_TEXT];
-	if (rank || !forced || p->planner.node->over_nodes || runs_all(list, forced))
+	if (rank || !forced || runs_all(list, forced))
 		return;
 	choices_print(list, text, sizeof text);
 	log_line(LOG_WARN, rank,
