@@ -23,8 +23,6 @@ struct door_device {
 	/* A copy of memory, made and let go in the order of the stream. stays: a graph names it, so it is never let go. */
 	int (*stage)(int ordinal, const void *from, size_t bytes, void *stream, void **copy, int *stays);
 	void (*unstage)(void *copy, void *stream);
-	/* Few bytes of memory of any kind, read now. */
-	int (*read)(void *to, const void *from, size_t bytes);
 	int (*alloc)(size_t bytes, void **memory);
 	int (*free)(void *memory);
 };

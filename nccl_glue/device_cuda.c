@@ -93,12 +93,6 @@ static void unstage(void *copy, void *stream)
 	check(cudaFreeAsync(copy, (cudaStream_t)stream), "letting go of the copy of an all_to_all in place");
 }
 
-/* What the program's streams still write comes first: the default stream waits for them, unless they are made otherwise. */
-static int read_now(void *to, const void *from, size_t bytes)
-{
-	return check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "reading a premultiplier");
-}
-
 static int alloc(size_t bytes, void **memory)
 {
 	return check(cudaMalloc(memory, bytes ? bytes : 1), "ncclMemAlloc");
@@ -118,7 +112,6 @@ static const struct door_device gpu = { .is_gpu = 1,
 					.bus_id = bus_id,
 					.stage = stage,
 					.unstage = unstage,
-					.read = read_now,
 					.alloc = alloc,
 					.free = free_memory };
 

@@ -54,12 +54,6 @@ static void unstage(void *copy, void *stream)
 	free(copy);
 }
 
-static int read_now(void *to, const void *from, size_t bytes)
-{
-	memcpy(to, from, bytes);
-	return 0;
-}
-
 static int free_memory(void *memory)
 {
 	free(memory);
@@ -74,6 +68,5 @@ const struct door_device door_device_host = { .version = no_version,
 					      .bus_id = bus_id,
 					      .stage = stage,
 					      .unstage = unstage,
-					      .read = read_now,
 					      .alloc = alloc,
 					      .free = free_memory };

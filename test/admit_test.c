@@ -194,6 +194,28 @@ static void test_memory(void **state)
 	assert_int_equal(got.plain, 0);
 }
 
+/* A scalar that a kernel will read. */
+static void test_scalar(void **state)
+{
+	struct engine e = open_engine();
+	struct admission got;
+	int32_t plain = 2, gpu = 3;
+	struct call call = reduction(&gpu, &gpu);
+	(void)state;
+	known.at = &gpu;
+	known.type = CU_MEMORYTYPE_DEVICE;
+	known.ordinal = GPU;
+	call.scalar_at = &gpu;
+	assert_int_equal(engine_admit(&e, &call, stream, &got), 0);
+	assert_int_equal(got.plain, 0);
+	call.scalar_at = &plain;
+	assert_int_equal(engine_admit(&e, &call, stream, &got), CORALE_EINVAL);
+	assert_non_null(strstr(log_last_error(), "corale_op_create_premul_sum"));
+	call.record.count = 0; /* nothing is read */
+	assert_int_equal(engine_admit(&e, &call, stream, &got), 0);
+	assert_int_equal(enqueued, 0);
+}
+
 /* GPU memory was freed, and ordinary memory is at its address. */
 static void test_address_reused(void **state)
 {
@@ -355,7 +377,7 @@ int main(void)
 		cmocka_unit_test(test_memory),           cmocka_unit_test(test_address_reused),
 		cmocka_unit_test(test_captures),         cmocka_unit_test(test_stream_per_thread),
 		cmocka_unit_test(test_order_of_threads), cmocka_unit_test(test_staged),
-		cmocka_unit_test(test_staged_fails),
+		cmocka_unit_test(test_staged_fails),     cmocka_unit_test(test_scalar),
 	};
 	return cmocka_run_group_tests_name("admit", tests, NULL, NULL);
 }

@@ -27,8 +27,10 @@ static int check_op(struct comm *comm, struct call *call)
 	if (!op_fits_type(kind, call->record.type))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: operator %s has no meaning for type %s",
 				 name, corale_op_name(call->record.op), corale_type_name(call->record.type));
-	if (premul >= 0)
+	if (premul >= 0) {
 		memcpy(&call->scalar, comm->premul[premul].scalar, sizeof call->scalar);
+		call->scalar_at = comm->premul[premul].scalar_at;
+	}
 	return 0;
 }
 

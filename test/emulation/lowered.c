@@ -59,6 +59,7 @@ static void set_type(struct test_call *c, int i, int wide)
 					      CORALE_FLOAT8_E5M2 };
 	c->type = wide ? narrow[(size_t)i % COUNT(narrow)] : (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
 	c->op = coll_folds(c->coll) ? i % (CORALE_NUM_OPS + 1) : 0;
+	c->scalar_changes = c->op == CORALE_NUM_OPS && (i / (CORALE_NUM_OPS + 1) + (int)test_seed) % 2;
 }
 
 /* A vector's ends, one chunk and several, buffers at addresses of all kinds, every root. */
