@@ -79,8 +79,7 @@ struct comm {
 	struct topo gpu_topo; /* topo with the rates of GPUs, for: */
 	struct plans
 	    gpu_plans; /* of calls on GPUs: lists of choices, and the plans of those that no codelet runs */
-	struct plans narrow_plans; /* over nodes, of calls for whose lanes there is no room any more */
-	struct lanes_account lanes, narrow_lanes; /* that these plans use */
+	struct planner narrow_planner; /* over nodes: of plans of one channel */
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
