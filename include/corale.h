@@ -398,12 +398,14 @@ int corale_gather(const void *send, void *recv, size_t count, corale_type type, 
 int corale_scatter(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
 		   void *stream);
 
-/* recv[r * count + i] = rank r's send[rank * count + i]. Both: size * count elements.
- * In place is refused (CORALE_EINVAL). */
+/* recv[r * count + i] = rank r's send[rank * count + i]. Both: size * count elements. In place: send == recv; each rank chooses for itself.
+ * In place costs a copy of the buffer, and as much memory while the call runs: on hosts always; on GPUs where the receive buffer is
+ * registered, where the call's plan is lowered or copy engines move it, and over several nodes. For captured calls a communicator keeps
+ * one such copy, of the largest of them, until the process ends. */
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream);
 
-/* As all_to_all, with a count and an offset (displacement, in elements) per peer. The arrays have size entries and are
+/* As all_to_all, with a count and an offset (displacement, in elements) per peer. In place is refused (CORALE_EINVAL). The arrays have size entries and are
  * read before the call returns. Counts may be zero. The counts of a pair of ranks must agree on both ends, else both get
  * CORALE_EMISMATCH; if the two counts of a rank for itself differ, CORALE_EINVAL. */
 int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,

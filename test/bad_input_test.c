@@ -224,8 +224,8 @@ static void wrong_places(struct team_member *m)
 	team_expect(m, corale_send(buf, 1, CORALE_FLOAT32, RANKS, c, NULL), CORALE_EINVAL, "peer n");
 	team_expect(m, corale_send(buf, 1, CORALE_FLOAT32, m->rank, c, NULL), CORALE_EINVAL,
 		    "to oneself, no group");
-	team_expect(m, corale_all_to_all(buf, buf, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
-		    "all_to_all in place");
+	team_expect(m, corale_all_to_all(buf, buf + 1, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "all_to_all with an overlap");
 	team_expect(m, corale_all_to_all_v(buf, ones, displs, buf, ones, displs, CORALE_FLOAT32, c, NULL),
 		    CORALE_EINVAL, "all_to_all_v in place");
 	size_t two[RANKS] = { 1, 1, 1, 1 };

@@ -82,7 +82,8 @@ static int is_one_sided(const struct cuda_case *c)
 
 static int has_place(const struct cuda_case *c)
 {
-	return reduces(c) || is_one_sided(c) || c->call == CORALE_ALL_GATHER || c->call == CORALE_BROADCAST;
+	return reduces(c) || is_one_sided(c) || c->call == CORALE_ALL_GATHER ||
+	       c->call == CORALE_ALL_TO_ALL || c->call == CORALE_BROADCAST;
 }
 
 /* Elements of the larger buffer and of both together. */

@@ -261,10 +261,21 @@ static int launch_lowered(struct engine *e, const struct call *c, const struct l
 	return engine_run_lowered(e, c, l, &a, stream);
 }
 
+/* Whether a call in place stores what it receives over what it has yet to send. Packets of a place are sent before one is taken in; blocks
+ * through slots of the window wait for it (moves.cu). */
+static int overwrites(const struct engine *e, const struct call *c, const struct launch *l)
+{
+	if (c->send != c->recv || !coll_overwrites(l->coll) || !l->bytes || l->codelet == CODELET_PACKETS)
+		return 0;
+	return l->codelet != CODELET_SLOTS || l->direct || e->remote.remote.memory;
+}
+
 static int launch_call(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
 {
 	if (engine_is_alone(e, c))
 		return engine_run_alone(e, c, stream);
+	if (overwrites(e, c, l))
+		return engine_copy_call(e, c, l, stream, launch_call);
 	switch (l->codelet) {
 	case CODELET_NONE:
 		return launch_lowered(e, c, l, stream);

@@ -78,7 +78,7 @@ static void add_calls(struct script *s, int row, struct way way)
 		c.root = coll_is_rooted(c.coll) ? i % s->params.ranks : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
-		c.in_place = coll_can_be_in_place(c.coll) && !coll_is_uneven(c.coll) && i % 4 == 3;
+		c.in_place = !coll_is_uneven(c.coll) && i % 4 == 3;
 		c.in_lines = (i + (int)test_seed) % 4 != 0;
 		if (c.in_place)
 			c.recv_shift = c.send_shift = 0;
