@@ -397,8 +397,8 @@ static void test_broken_steps(void **state)
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 9, .src = block, .to = 1 });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 1, .src = send, .to = 1 });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 1, .src = block, .dst = block });
-	expect_refusal(
-	    (struct plan_step){ .op = PLAN_MOVE, .flags = PLAN_REDUCE, .blocks = 1, .src = block, .to = 1 });
+	expect_refusal((struct plan_step){
+	    .op = PLAN_MOVE, .flags = PLAN_REDUCE, .blocks = 1, .from = PLAN_EXPR_ALL, .dst = block });
 	expect_refusal((struct plan_step){ .op = PLAN_SIGNAL, .blocks = 1, .to = 1 });
 	expect_refusal((struct plan_step){ .op = 77 });
 }

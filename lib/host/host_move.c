@@ -267,46 +267,17 @@ static int check_lenders(const struct move *m)
 	return 0;
 }
 
-static int copy_run(const struct move *m, unsigned char *to, const unsigned char *from, size_t bytes)
+static int fill_run(struct move *m, const struct host_target *target, size_t count)
 {
-	const struct host_source *s = &m->sources[0];
-	if (s->pid)
-		return read_memory(m->run->engine->rank, s, to, from, bytes);
-	if (to != from)
-		memcpy(to, from, bytes);
-	return 0;
-}
-
-/* The span of a step that may have several blocks, and how many of its elements lie before the end of its buffer. */
-static const struct plan_place *span_of(const struct move *m, size_t *before)
-{
-	const struct plan_place *span = m->a->src.space ? &m->a->src : &m->a->dst;
-	*before = plan_before_wrap(&m->ch->env, span, m->a->count);
-	return span;
-}
-
-/* In two runs where the span, which is the one end or the other, goes on at its buffer's start. */
-static int copy(const struct move *m, const struct host_target *target)
-{
-	size_t before;
-	const struct plan_place *span = span_of(m, &before);
-	const size_t each = kind_bytes(m->run, target->wire), first = before * each,
-		     rest = (m->a->count - before) * each;
-	const unsigned char *from = m->sources[0].data;
-	int ret = copy_run(m, target->data, from, first);
-	if (ret || !rest)
-		return ret;
-	const struct host_binding *b = &m->run->binding;
-	if (m->result || m->a->from == PLAN_NONE)
-		return copy_run(m, target->data + first, span->space == PLAN_SEND ? b->send : b->recv, rest);
-	return copy_run(m, target == &m->local ? b->recv : target->data + first, from + first, rest);
-}
-
-static int copy_or_fold(struct move *m, const struct host_target *target)
-{
-	size_t count = m->a->count;
-	if (is_copy(m, target))
-		return copy(m, target);
+	size_t bytes = count * kind_bytes(m->run, target->wire);
+	if (is_copy(m, target)) {
+		const struct host_source *s = &m->sources[0];
+		if (s->pid)
+			return read_memory(m->run->engine->rank, s, target->data, s->data, bytes);
+		if (s->data != target->data)
+			memcpy(target->data, s->data, bytes);
+		return 0;
+	}
 	size_t piece = count;
 	int ret = 0;
 	for (int i = 0; i < m->nsources && piece == count; i++) {
@@ -318,6 +289,43 @@ static int copy_or_fold(struct move *m, const struct host_target *target)
 	for (size_t first = 0; !ret && first < count; first += piece)
 		ret = fold_piece(m, target, first, count - first < piece ? count - first : piece);
 	return ret;
+}
+
+/* The span of an action that may have several blocks in a buffer, and how many of its elements lie before the buffer's end. */
+static const struct plan_place *find_span(const struct move *m, size_t *before)
+{
+	const struct plan_action *a = m->a;
+	const struct plan_place *span = a->src.space && a->src.space != PLAN_SCRATCH ? &a->src : &a->dst;
+	*before = plan_before_wrap(&m->ch->env, span, a->count);
+	return span;
+}
+
+/* What a wrapping span has at the start of its buffer: all else goes on behind the elements before. */
+static int fill_rest(struct move *m, const struct host_target *target, const struct plan_place *span,
+		     size_t before)
+{
+	const struct host_binding *b = &m->run->binding;
+	const struct host_source kept[2] = { m->sources[0], m->sources[m->nsources - 1] };
+	const int own = span == &m->a->src ? m->nsources - 1 : m->result ? 0 : -1;
+	struct host_target rest = { target->data + before * kind_bytes(m->run, target->wire), target->wire };
+	if (target == &m->local && span == &m->a->dst)
+		rest.data = b->recv;
+	for (int i = 0; i < m->nsources; i++)
+		m->sources[i].data += before * kind_bytes(m->run, m->sources[i].kind == REDUCE_WIRE);
+	if (own >= 0)
+		m->sources[own].data = span->space == PLAN_SEND ? b->send : b->recv;
+	int ret = fill_run(m, &rest, m->a->count - before);
+	m->sources[0] = kept[0];
+	m->sources[m->nsources - 1] = kept[1]; /* of one rank and this one: there are no more */
+	return ret;
+}
+
+static int copy_or_fold(struct move *m, const struct host_target *target)
+{
+	size_t before;
+	const struct plan_place *span = find_span(m, &before);
+	int ret = fill_run(m, target, before);
+	return ret || before == m->a->count ? ret : fill_rest(m, target, span, before);
 }
 
 static int fill(struct move *m, const struct host_target *target)
@@ -334,7 +342,7 @@ static int fill(struct move *m, const struct host_target *target)
 static const unsigned char *find_shared(const struct move *m)
 {
 	size_t before;
-	span_of(m, &before);
+	find_span(m, &before);
 	if (before < m->a->count)
 		return NULL;
 	if (m->a->from == PLAN_NONE)

@@ -251,17 +251,25 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 	}
 }
 
+/* The most bytes that a block or vector of the call's key has as partial sums. */
+static size_t most_bytes(const struct host_run *run)
+{
+	const uint8_t size_class = run->plan->key.size_class;
+	return ((size_t)1 << (size_class < 40 ? size_class : 40)) * run->wire_bytes / run->type_bytes;
+}
+
 /* Places for several channels, then each channel's cells. */
 static int take_memory(struct host_run *run)
 {
 	const size_t n = (size_t)run->nchannels,
 		     channels = n > 1 ? ALIGN_ROUND(n * sizeof *run->channels) : 0,
-		     cells = ALIGN_ROUND((size_t)run->plan->scratch_cells * run->plan->chunk_bytes);
+		     cell = run->plan->spans ? most_bytes(run) : run->plan->chunk_bytes,
+		     cells = ALIGN_ROUND((size_t)run->plan->scratch_cells * cell);
 	run->memory = free_list_take(&run->engine->spare, channels + n * cells);
 	if (!run->memory)
 		return log_error(CORALE_ENOMEM, run->engine->rank,
-				 "no memory for %d channels with %u cells of %u bytes each", run->nchannels,
-				 run->plan->scratch_cells, run->plan->chunk_bytes);
+				 "no memory for %d channels with %u cells of %zu bytes each", run->nchannels,
+				 run->plan->scratch_cells, cell);
 	if (channels)
 		run->channels = run->memory;
 	for (size_t c = 0; c < n; c++)
@@ -274,9 +282,7 @@ static int take_memory(struct host_run *run)
 static size_t choose_stride(const struct host_run *run, int edges)
 {
 	size_t most = run->engine->layout.slot_bytes, stride = WINDOW_LINE;
-	const struct plan_key *key = &run->plan->key;
-	size_t bytes = (size_t)1 << (key->size_class < 40 ? key->size_class : 40);
-	bytes = bytes * run->wire_bytes / run->type_bytes;
+	size_t bytes = most_bytes(run);
 	if (run->plan->spans)
 		bytes *= (size_t)run->engine->map.ranks;
 	if (edges || bytes > run->plan->chunk_bytes)

@@ -167,12 +167,17 @@ static int span_is_whole_block(const struct plan_span *span)
 	return !span->space || (span->block && !span->part && !span->chunk && !span->inner);
 }
 
-/* A message of several blocks is copied from one span or into one. */
+static int may_wrap(const struct plan_span *span)
+{
+	return span->space == PLAN_SEND || span->space == PLAN_RECV;
+}
+
+/* Several blocks are of one message, and wrap around one buffer at most. */
 static int blocks_are_sound(const struct plan_step *step)
 {
-	return !step->blocks || (step->op == PLAN_MOVE && !(step->flags & PLAN_REDUCE) &&
-				 !step->src.space != !step->dst.space && span_is_whole_block(&step->src) &&
-				 span_is_whole_block(&step->dst));
+	return !step->blocks || (step->op == PLAN_MOVE && step->from != PLAN_EXPR_ALL &&
+				 !(may_wrap(&step->src) && may_wrap(&step->dst)) &&
+				 span_is_whole_block(&step->src) && span_is_whole_block(&step->dst));
 }
 
 static int step_is_sound(const struct plan *plan, const struct plan_step *step)

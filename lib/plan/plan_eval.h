@@ -194,13 +194,14 @@ PLAN_FN int plan_from_position(int position, int root, int n)
 	return position < 0 ? PLAN_NONE : plan_wrap(position + root, n);
 }
 
-/* A member at a distance of a power of two, or how many blocks go so far. */
+/* A round's distance, the member so far away, or how many blocks go there. */
 PLAN_FN int plan_bruck(const struct plan_expr *x, int size, int me, int round)
 {
-	const int distance = 1 << round;
+	const int distance = 1 << (x->wrap ? plan_log2(size - 1) - round : round);
 	if (x->base == PLAN_BRUCK_PEER)
 		return plan_wrap(me + x->stride * distance + x->offset, size);
-	return (distance < size - distance ? distance : size - distance) + x->offset;
+	return (x->base == PLAN_BRUCK_DISTANCE || distance < size - distance ? distance : size - distance) +
+	       x->offset;
 }
 
 /* Values that are told from the root's index. */
@@ -262,6 +263,7 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 		return plan_rooted(x, env, var, size);
 	case PLAN_BRUCK_PEER:
 	case PLAN_BRUCK_BLOCKS:
+	case PLAN_BRUCK_DISTANCE:
 		return plan_bruck(x, size, plan_group_index(map, x->group, env->rank), var[x->var]);
 	default:
 		break;
@@ -362,7 +364,8 @@ PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_e
 		length = plan_cut_inner(length, env->unit, plan->inner, inner, &in_chunk);
 		at += in_chunk;
 	}
-	place->offset = span->space == PLAN_SCRATCH ? (size_t)place->block * env->chunk + in_chunk : at;
+	const size_t cell = plan->spans ? env->count : env->chunk;
+	place->offset = span->space == PLAN_SCRATCH ? (size_t)place->block * cell + in_chunk : at;
 	return (ptrdiff_t)length;
 }
 

@@ -101,6 +101,20 @@ static const char *step_name(int base)
 					    : "child";
 }
 
+static void print_bruck(struct out *out, const struct plan_expr *x)
+{
+	char distance[24];
+	snprintf(distance, sizeof distance, x->wrap ? "2^(last-%c)" : "2^%c", 'i' + x->var);
+	if (x->base == PLAN_BRUCK_PEER)
+		print(out, "%s%c%s", me_names[x->group], x->stride < 0 ? '-' : '+', distance);
+	else if (x->base == PLAN_BRUCK_BLOCKS)
+		print(out, "min(%s, %s-%s)", distance, size_names[x->group], distance);
+	else
+		print(out, "%s", distance);
+	if (x->offset)
+		print(out, "%+d", x->offset);
+}
+
 static void print_expr(struct out *out, const struct plan *plan, int e)
 {
 	const struct plan_expr *x = &plan->exprs[e];
@@ -118,14 +132,9 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 		break;
 	}
 	case PLAN_BRUCK_PEER:
-		print(out, "%s%c2^%c", me_names[x->group], x->stride < 0 ? '-' : '+', 'i' + x->var);
-		if (x->offset)
-			print(out, "%+d", x->offset);
-		break;
 	case PLAN_BRUCK_BLOCKS:
-		print(out, "min(2^%c, %s-2^%c)", 'i' + x->var, size_names[x->group], 'i' + x->var);
-		if (x->offset)
-			print(out, "%+d", x->offset);
+	case PLAN_BRUCK_DISTANCE:
+		print_bruck(out, x);
 		break;
 	case PLAN_RAIL_OF:
 		print(out, "owned(");
