@@ -16,17 +16,21 @@ build()
 	find lib test/team.c test/call_path.c -name '*.c' | grep -vE '^lib/net/ucx/|^lib/boot/|cuda_|/nvml\.c|/trace_nvtx\.c|_cuda' |
 		xargs -P "$(nproc)" -I FILE sh -c '
 			object=$1/$(echo FILE | tr / _).o
-			$2 -std=gnu11 -pthread -O0 -finstrument-functions -ffp-contract=off -fno-pie -Iinclude -Ilib -I. -Itest \
+			$2 -std=gnu11 -pthread -g -O0 -finstrument-functions -ffp-contract=off -fno-pie -Iinclude -Ilib -I. -Itest \
 				-iquote "$(dirname FILE)" -c FILE -o "$object" || exit 255' sh "$scratch" "$cc" &&
 		$cc -no-pie -pthread -o "$scratch/call_path" "$scratch"/*.o -lm
 }
 
-# A line for each function: call, depth, name.
+# A line for each function: call, depth, name. One of a header, which each file has for itself, is one.
 list()
 {
 	timeout -k 5 60 "$scratch/call_path" >"$scratch/functions" || return 1
-	awk '{ print $3 }' "$scratch/functions" | addr2line -f -e "$scratch/call_path" | awk 'NR % 2' |
-		paste -d ' ' "$scratch/functions" - | awk '{ print $1, $2, $4 }'
+	awk '{ print $3 }' "$scratch/functions" | addr2line -f -e "$scratch/call_path" | paste -d ' ' - - |
+		paste -d ' ' "$scratch/functions" - |
+		awk '{ key = $1 " " $4 " " $5 }
+		!(key in deep) { order[++n] = key; call[n] = $1; name[n] = $4 }
+		!(key in deep) || $2 > deep[key] { deep[key] = $2 }
+		END { for (i = 1; i <= n; i++) print call[i], deep[order[i]], name[i] }'
 }
 
 print()

@@ -18,7 +18,7 @@ enum { ALARM_S = 500, TEXT_BYTES = 512, LEAST = 8, MOST_RANKS = 72 };
 struct test {
 	struct cuda_world world;
 	corale_comm *comm;
-	const char *plan;
+	const char *plan, *machine;
 	size_t largest;
 	int verbose;
 	char log[64]; /* its name */
@@ -59,13 +59,17 @@ static int read_launches(struct test *t, char *text)
 	return n;
 }
 
-/* Of the class that corale-plan takes "gpu:N" for. */
-static int has_default_gpu(void)
+/* corale-plan takes "gpu:N" for H200s, and --device cuda for all GPUs of this machine as they are. NULL: neither says what these are. */
+static const char *machine_of(int ranks)
 {
+	static char text[32];
 	struct cudaDeviceProp prop;
-	int device;
-	return cudaGetDevice(&device) == cudaSuccess &&
-	       cudaGetDeviceProperties(&prop, device) == cudaSuccess && !strcmp(prop.name, "NVIDIA H200");
+	int device, count;
+	snprintf(text, sizeof text, "gpu:%d", ranks);
+	if (cudaGetDevice(&device) == cudaSuccess && cudaGetDeviceProperties(&prop, device) == cudaSuccess &&
+	    !strcmp(prop.name, "NVIDIA H200"))
+		return text;
+	return cudaGetDeviceCount(&count) == cudaSuccess && count == ranks ? "--device cuda" : NULL;
 }
 
 /* ---- What was printed ----------------------------------------------------------------------------------- */
@@ -77,8 +81,8 @@ static int read_plan(struct test *t, corale_coll coll, size_t bytes, int registe
 	char command[2 * TEXT_BYTES], line[2 * TEXT_BYTES];
 	int found = 0;
 	snprintf(command, sizeof command,
-		 "env -u CORALE_DEBUG -u CORALE_LOG_FILE '%s' -n -s 0 gpu:%d %s %zu </dev/null", t->plan,
-		 t->world.size, corale_coll_name(coll), bytes);
+		 "env -u CORALE_DEBUG -u CORALE_LOG_FILE '%s' -n -s 0 %s %s %zu </dev/null", t->plan,
+		 t->machine, corale_coll_name(coll), bytes);
 	FILE *out = popen(command, "r");
 	while (out && fgets(line, sizeof line, out)) {
 		const char *at = strncmp(line, "launch:", 7) ? NULL : strstr(line, memory);
@@ -224,9 +228,11 @@ int main(int argc, char **argv)
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	open_all(&t);
-	if (cuda_world_largest(!has_default_gpu())) {
+	t.machine = machine_of(t.world.size);
+	if (cuda_world_largest(!t.machine)) {
 		if (t.world.rank == 0)
-			printf("SKIP cuda_plans: corale-plan takes all GPUs for H200, which these are not\n");
+			printf("SKIP cuda_plans: corale-plan knows no GPUs like these, and a rank has not "
+			       "each of this machine's\n");
 		close_all(&t);
 		MPI_Finalize();
 		return CUDA_WORLD_SKIPPED;

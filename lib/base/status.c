@@ -79,9 +79,3 @@ int type_is_float(corale_type type)
 {
 	return type_is_valid(type) && types[type].is_float;
 }
-
-/* All twelve types are real numbers, so every operator has a meaning for each of them. */
-int op_fits_type(corale_op op, corale_type type)
-{
-	return op >= 0 && op <= CORALE_NUM_OPS && type_is_valid(type);
-}

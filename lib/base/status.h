@@ -18,7 +18,5 @@ static inline int code_of_peer(long code)
 
 /* True for floating-point types. */
 int type_is_float(corale_type type);
-/* True if op (a built-in one or CORALE_NUM_OPS for any premultiplied sum) has a meaning for type. */
-int op_fits_type(corale_op op, corale_type type);
 
 #endif

@@ -14,8 +14,7 @@
 
 static int check_op(struct comm *comm, struct call *call)
 {
-	const char *name = corale_coll_name(call->record.coll);
-	corale_op kind = op_kind(call->record.op);
+	const char *name = coll_table[call->record.coll].name;
 	int premul = call->record.op - CORALE_NUM_OPS;
 	if (call->record.op < 0 || premul >= COMM_MAX_PREMUL || (premul >= 0 && !comm->premul[premul].used))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator", name, call->record.op);
@@ -24,26 +23,15 @@ static int check_op(struct comm *comm, struct call *call)
 				 "%s: the premultiplied sum was created for %s, the call is of %s", name,
 				 corale_type_name(comm->premul[premul].type),
 				 corale_type_name(call->record.type));
-	if (!op_fits_type(kind, call->record.type))
-		return log_error(CORALE_EINVAL, comm->rank, "%s: operator %s has no meaning for type %s",
-				 name, corale_op_name(call->record.op), corale_type_name(call->record.type));
 	if (premul >= 0)
 		memcpy(&call->scalar, comm->premul[premul].scalar, sizeof call->scalar);
 	return 0;
 }
 
-static int check_counts(struct comm *comm, const struct call *call)
+static int check_v_counts(struct comm *comm, const struct call *call)
 {
-	const char *name = corale_coll_name(call->record.coll);
-	size_t bytes = corale_type_bytes(call->record.type), total;
-	if (!coll_is_uneven(call->record.coll)) {
-		if (__builtin_mul_overflow(call->record.count, bytes * (size_t)comm->size, &total) ||
-		    total > PTRDIFF_MAX)
-			return log_error(CORALE_EINVAL, comm->rank,
-					 "%s: count %zu of %s times %d ranks overflows", name,
-					 call->record.count, corale_type_name(call->record.type), comm->size);
-		return 0;
-	}
+	const char *name = coll_table[call->record.coll].name;
+	const size_t bytes = corale_type_bytes(call->record.type);
 	if (!call->send_counts || !call->send_displs || !call->recv_counts || !call->recv_displs)
 		return log_error(CORALE_EINVAL, comm->rank,
 				 "%s: the arrays of counts and displacements must not be NULL", name);
@@ -126,23 +114,22 @@ static int check_v_buffers(struct comm *comm, const struct call *call)
 /* NULL buffers, and buffers that overlap without being in place. */
 static int check_buffers(struct comm *comm, const struct call *call)
 {
-	const char *name = corale_coll_name(call->record.coll);
-	size_t block = call->record.count * corale_type_bytes(call->record.type);
-	size_t send = block * coll_send_blocks(call->record.coll, comm->size, comm->rank, call->record.root);
-	size_t recv = block * coll_recv_blocks(call->record.coll, comm->size, comm->rank, call->record.root);
-	if (coll_is_uneven(call->record.coll))
-		return check_v_buffers(comm, call);
+	const struct collective *c = &coll_table[call->record.coll];
+	const int is_root = comm->rank == call->record.root, coll = call->record.coll;
+	const size_t block = call->record.count * corale_type_bytes(call->record.type);
+	const size_t send = c->root_sends && !is_root ? 0 : block * coll_blocks(c->send, comm->size);
+	const size_t recv = c->root_receives && !is_root ? 0 : block * coll_blocks(c->recv, comm->size);
 	if ((send && !call->send) || (recv && !call->recv))
-		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name,
+		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", c->name,
 				 recv && !call->recv ? "recv" : "send");
 	if (!send || !recv || !overlap(call->send, send, call->recv, recv))
 		return 0;
 	const char *s = call->send, *r = call->recv;
-	int possible = comm->size == 1 || coll_can_be_in_place(call->record.coll);
-	if (possible && s + coll_send_own(call->record.coll, comm->rank) * block ==
-			    r + coll_recv_own(call->record.coll, comm->rank) * block)
+	int possible = comm->size == 1 || coll_can_be_in_place(coll);
+	if (possible &&
+	    s + coll_send_own(coll, comm->rank) * block == r + coll_recv_own(coll, comm->rank) * block)
 		return 0;
-	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap%s", name,
+	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap%s", c->name,
 			 possible ? " but are not in place" : "; it can't be done in place");
 }
 
@@ -160,47 +147,55 @@ static void end_told(struct comm *comm, const struct call *call)
 		diagnose_end(comm, &call->record, code);
 }
 
-static int check_alive(struct comm *comm, const struct call *call)
+/* Of a communicator that has failed; 0 if a call may find out itself. */
+static int refuse_failed(struct comm *comm, const struct call *call)
 {
-	if (atomic_load_explicit(&comm->told, memory_order_relaxed))
+	if (atomic_load(&comm->told))
 		end_told(comm, call);
 	if (atomic_load(&comm->error))
 		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s",
-				 corale_coll_name(call->record.coll), comm->failure);
+				 coll_table[call->record.coll].name, comm->failure);
 	return 0;
 }
 
 int coll_check_shape(struct comm *comm, struct call *call)
 {
-	const char *name = corale_coll_name(call->record.coll);
-	if ((int)call->record.type < 0 || call->record.type >= CORALE_NUM_TYPES)
-		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", name,
-				 (int)call->record.type);
-	if (call->record.root < 0 || call->record.root >= comm->size)
-		return log_error(CORALE_EINVAL, comm->rank, "%s: %s %d is not in 0 .. %d", name,
-				 coll_is_pair(call->record.coll) ? "peer" : "root", call->record.root,
-				 comm->size - 1);
+	const struct record *r = &call->record;
+	const struct collective *c = &coll_table[r->coll];
+	size_t total;
+	if ((int)r->type < 0 || r->type >= CORALE_NUM_TYPES)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no type", c->name, (int)r->type);
+	if (r->root < 0 || r->root >= comm->size)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %s %d is not in 0 .. %d", c->name,
+				 c->pair ? "peer" : "root", r->root, comm->size - 1);
 	int ret = check_op(comm, call);
-	return ret ? ret : check_counts(comm, call);
-}
-
-static int check(struct comm *comm, struct call *call)
-{
-	int ret = check_alive(comm, call);
-	if (!ret && !call->plan)
-		ret = coll_check_shape(comm, call);
-	return ret ? ret : check_buffers(comm, call);
+	if (ret)
+		return ret;
+	if (c->send == COLL_UNEVEN)
+		return check_v_counts(comm, call);
+	if (__builtin_mul_overflow(r->count, corale_type_bytes(r->type) * (size_t)comm->size, &total) ||
+	    total > PTRDIFF_MAX)
+		return log_error(CORALE_EINVAL, comm->rank, "%s: count %zu of %s times %d ranks overflows",
+				 c->name, r->count, corale_type_name(r->type), comm->size);
+	return 0;
 }
 
 int coll_submit(corale_comm *handle, struct call *call, void *stream)
 {
-	struct comm *comm = comm_get(handle, corale_coll_name(call->record.coll));
-	int ret = comm ? check(comm, call) : CORALE_EINVAL, appended;
+	const struct collective *c = &coll_table[call->record.coll];
+	struct comm *comm = comm_get(handle, c->name);
+	int ret = comm ? 0 : CORALE_EINVAL, appended;
+	if (!ret && (atomic_load_explicit(&comm->told, memory_order_relaxed) || atomic_load(&comm->error)))
+		ret = refuse_failed(comm, call);
+	if (!ret && !call->plan)
+		ret = coll_check_shape(comm, call);
+	if (!ret)
+		ret = c->send == COLL_UNEVEN ? check_v_buffers(comm, call) : check_buffers(comm, call);
 	if (group_append(comm, call, stream, ret, &appended))
 		ret = appended;
-	else if (!ret && call->record.root == comm->rank && call_is_pair(call))
+	else if (!ret && c->pair && call->record.root == comm->rank)
 		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
-				corale_coll_name(call->record.coll));
+				c->name);
 	else if (!ret && !comm->gpu)
 		ret = runner_call(comm, call, 1, stream);
 	else if (!ret && !(ret = gpu_admit(comm, call, stream)))

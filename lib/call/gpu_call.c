@@ -191,8 +191,8 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	struct launch own;
 	const struct launch *launch;
 	int ret = choose(comm, c, &own, &launch);
-	if (ret) /* the others have this call, and wait */
-		return ended(comm, c, ret == CORALE_EINVAL ? diagnose_end(comm, &c->record, ret) : ret);
+	if (ret)
+		return ended(comm, c, ret);
 	c->record.number = comm->number + 1;
 	c->number = recent_add(comm->recent, c, 1);
 	c->record.signature = comm->size > 1 ? signature_next(comm, c) : 0;

@@ -245,14 +245,6 @@ static int run_channels(struct progress *p)
 
 /* ---- All runs ------------------------------------------------------------------------ */
 
-void progress_begin(struct progress *p, struct comm *comm, struct run_item *items, int n, int alone)
-{
-	*p = (struct progress){ .comm = comm,
-				.items = items,
-				.n = n,
-				.has_threads = alone && n == 1 && items->run.nchannels > 1 };
-}
-
 /* Runs that found nothing to do. */
 static int look(struct progress *p, int polls)
 {
@@ -271,7 +263,7 @@ int progress_poll(struct progress *p, int polls)
 {
 	int all = 1;
 	uint64_t actions = 0;
-	if (p->has_threads)
+	if (p->alone && p->n == 1 && p->items->run.nchannels > 1)
 		return run_channels(p);
 	for (int i = 0; i < p->n; i++) {
 		struct run_item *item = &p->items[i];

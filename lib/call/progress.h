@@ -24,14 +24,11 @@ struct progress {
 	struct comm *comm;
 	struct run_item *items;
 	int n;
-	int has_threads; /* a single run, each channel of which is moved by a thread of its own */
+	int alone; /* the calling thread has nothing else to move: the channels of a single run may have threads of their own */
 	struct stall stall;
 	uint64_t actions; /* of all runs, as last polled */
 	_Atomic int stop; /* a channel has failed: all others end */
 };
-
-/* n runs that start_run made. alone: the calling thread has nothing else to move, so channels may have threads. */
-void progress_begin(struct progress *progress, struct comm *comm, struct run_item *items, int n, int alone);
 
 /*
  * 1 when all runs are done, 0 when not, or the code that has ended the communicator; then the transport holds none of the caller's memory any

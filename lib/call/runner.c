@@ -66,15 +66,14 @@ static void end(struct part *p, int ret)
 	atomic_store_explicit(&comm->completed, p->number + 1, memory_order_release);
 }
 
-/* 0 if the communicator can run a call; else it has failed, here or on another rank, which is diagnosed. */
-static int check(struct comm *comm, const struct call *call)
+/* Why the communicator can't run a call: it has failed, here or on another rank, which is diagnosed. */
+static int refuse(struct comm *comm, const struct call *call, int why)
 {
-	int ret = diagnose_peers(comm);
 	if (atomic_load(&comm->error))
 		return CORALE_ECOMM;
-	if (ret == CORALE_EMISMATCH)
+	if (why == CORALE_EMISMATCH)
 		return signature_mismatch(comm, call);
-	return ret ? diagnose_end(comm, &call->record, ret) : 0;
+	return diagnose_end(comm, &call->record, why);
 }
 
 /* Executes collective number next of a communicator of one rank, or starts it. An error ends the communicator: its other ranks wait for this
@@ -90,40 +89,24 @@ static int start_collective(struct part *p)
 	int ret = start_run(p->comm, call, signature_next(p->comm, call), &p->item);
 	if (ret)
 		return diagnose_end(p->comm, &call->record, ret);
-	progress_begin(&p->collective, p->comm, &p->item, 1, p->alone);
+	p->collective = (struct progress){ p->comm, &p->item, .n = 1, .alone = p->alone };
 	return 0;
 }
 
 /* Sends and receives, before any collective. A part that can't has ended. */
 static int start(struct part *p)
 {
-	int used = 0, ret = check(p->comm, p->calls);
+	int used = 0, ret = diagnose_peers(p->comm);
 	p->started = 1;
+	if (ret)
+		ret = refuse(p->comm, p->calls, ret);
 	if (!ret && p->npairs) {
 		ret = start_pairs(p->comm, p->calls, p->npairs, p->items, &used);
-		progress_begin(&p->pairs, p->comm, p->items, used, p->alone);
+		p->pairs = (struct progress){ p->comm, p->items, .n = used, .alone = p->alone };
 	}
 	if (ret)
 		end(p, ret);
 	return ret;
-}
-
-/* 1: all collectives are done, 0: not yet, or a code. */
-static int poll_collectives(struct part *p)
-{
-	while (p->next < p->ncalls) {
-		int ret = p->collective.n ? 0 : start_collective(p);
-		if (ret)
-			return ret;
-		if (!p->collective.n)
-			continue;
-		ret = progress_poll(&p->collective, p->polls);
-		if (ret <= 0)
-			return ret;
-		progress_end(&p->collective);
-		p->next++;
-	}
-	return 1;
 }
 
 /* 1 when the part has ended. */
@@ -132,11 +115,18 @@ static int poll_part(void *arg)
 	struct part *p = arg;
 	if (p->ended || (!p->started && (!is_turn(p) || start(p))))
 		return p->ended;
-	const int pairs = p->pairs.n ? progress_poll(&p->pairs, p->polls) : 1,
-		  all = pairs < 0 ? pairs : poll_collectives(p);
+	const int pairs = p->pairs.n ? progress_poll(&p->pairs, p->polls) : 1;
+	int ret = pairs < 0 ? pairs : 1; /* of collectives: 1: all are done, 0: not yet */
+	while (ret > 0 && p->next < p->ncalls) {
+		ret = p->collective.n ? 0 : start_collective(p);
+		if (!ret && p->collective.n)
+			ret = progress_poll(&p->collective, p->polls);
+		if (ret > 0)
+			p->next++, progress_end(&p->collective);
+	}
 	atomic_store_explicit(&p->actions, p->pairs.actions + p->collective.actions, memory_order_relaxed);
-	if (all < 0 || (pairs && all))
-		end(p, all < 0 ? all : 0);
+	if (ret < 0 || (pairs && ret))
+		end(p, ret < 0 ? ret : 0);
 	return p->ended;
 }
 
@@ -156,18 +146,12 @@ static int poll_group(void *arg)
 	return all;
 }
 
-/* Of a communicator's calls. They have deadlines of their own. */
-static struct wait_policy policy_of(const struct comm *comm, const _Atomic uint64_t *actions)
-{
-	return (struct wait_policy){ .spin_ns = comm->policy.spin_ns,
-				     .sleep_ns = comm->policy.sleep_ns,
-				     .progress = actions };
-}
-
 /* To the end; the first part's error. */
 static int run_group(struct group *g)
 {
-	const struct wait_policy policy = policy_of(g->parts->comm, &g->actions);
+	struct wait_policy policy = g->parts->comm->policy;
+	policy.timeout_ns = 0; /* parts have deadlines of their own */
+	policy.progress = &g->actions;
 	wait_until(&policy, poll_group, g);
 	for (int i = 0; i < g->n; i++)
 		if (g->parts[i].ret)
@@ -320,11 +304,13 @@ int runner_group(const struct runner_part *given, int n, struct corale_stream *s
 
 int runner_call(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
 {
-	const struct runner_part given = { comm, calls, call_is_pair(calls) ? n : 0, n };
+	const struct runner_part given = { comm, calls, coll_table[calls->record.coll].pair ? n : 0, n };
 	if (stream || given.npairs)
 		return runner_group(&given, 1, stream);
 	struct part part; /* nothing sets all of it: a run is large */
-	const struct wait_policy policy = policy_of(comm, &part.actions);
+	struct wait_policy policy = comm->policy;
+	policy.timeout_ns = 0; /* the part has its own */
+	policy.progress = &part.actions;
 	if (comm->manual)
 		drain_manual(comm, NULL);
 	part_init(&part, &given, 1);

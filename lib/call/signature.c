@@ -10,21 +10,17 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-/* What must agree: for v-forms without the counts, which only the two ends of an edge know. */
-static uint64_t call_hash(const struct call *call)
-{
-	int op = op_kind(call->record.op);
-	uint64_t hash = mix((uint64_t)call->record.coll + 1, (uint64_t)call->record.type << 8 | (uint64_t)op);
-	hash = mix(hash, coll_is_uneven(call->record.coll) ? 0 : call->record.count);
-	hash = mix(hash, (uint64_t)call->record.root);
-	return call->record.target ? mix(hash, call->record.target) : hash;
-}
-
-/* The collectives' signatures are chained, so that a difference is found by the next call at the latest. */
+/* What must agree, for v-forms without the counts, which only the two ends of an edge know. Signatures are chained, so that a difference is
+ * found by the next call at the latest. */
 uint64_t signature_next(struct comm *comm, const struct call *call)
 {
+	const struct record *r = &call->record;
+	uint64_t hash = mix((uint64_t)r->coll + 1, (uint64_t)r->type << 8 | (uint64_t)op_kind(r->op));
+	hash = mix(hash, coll_table[r->coll].send == COLL_UNEVEN ? 0 : r->count);
+	hash = mix(hash, (uint64_t)r->root);
+	hash = r->target ? mix(hash, r->target) : hash;
 	comm->number++;
-	comm->chain = mix(comm->chain, call_hash(call));
+	comm->chain = mix(comm->chain, hash);
 	uint64_t signature = comm->chain << 32 | (comm->number & 0xffffffff);
 	diagnose_record(comm, &call->record, comm->number, signature);
 	return signature;

@@ -7,20 +7,6 @@
 #include "own.h"
 #include "signature.h"
 
-static void bind(struct comm *comm, const struct call *call, const struct plan *plan, uint64_t signature,
-		 struct host_binding *binding)
-{
-	memset(binding, 0, sizeof *binding);
-	binding->send = call->send;
-	binding->recv = call->recv;
-	binding->signature = signature;
-	binding->spec.type = call->record.type;
-	binding->spec.wire = plan->wire_type;
-	binding->spec.ranks = comm->size;
-	binding->spec.op = op_kind(call->record.op);
-	memcpy(binding->spec.scalar, &call->scalar, sizeof call->scalar);
-}
-
 int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct run_item *item)
 {
 	const struct plan *plan = call->plan ? &call->plan->plan : NULL;
@@ -32,13 +18,18 @@ int start_run(struct comm *comm, const struct call *call, uint64_t signature, st
 		return ret;
 	plan = entry ? &entry->plan : plan;
 	struct plan_env env;
-	struct host_binding binding;
 	plan_env_init(&env, plan, &comm->topo->map, comm->rank, call->record.root, call->record.count);
 	env.send_counts = call->send_counts;
 	env.send_displs = call->send_displs;
 	env.recv_counts = call->recv_counts;
 	env.recv_displs = call->recv_displs;
-	bind(comm, call, plan, signature, &binding);
+	struct host_binding binding = {
+		call->send,
+		call->recv,
+		{ call->record.type, (corale_op)key.op, plan->wire_type, comm->size, { 0 } },
+		signature
+	};
+	memcpy(binding.spec.scalar, &call->scalar, sizeof call->scalar);
 	item->call = call;
 	item->after = -1;
 	return host_run_init(&item->run, &comm->engine, plan, &env, &binding);
@@ -46,11 +37,12 @@ int start_run(struct comm *comm, const struct call *call, uint64_t signature, st
 
 void start_alone(struct comm *comm, const struct call *call)
 {
-	static const struct plan none;
 	size_t bytes = corale_type_bytes(call->record.type);
-	struct host_binding b;
-	bind(comm, call, &none, 0, &b);
-	b.spec.wire = call->record.type;
+	struct reduce_spec spec = { .type = call->record.type,
+				    .op = op_kind(call->record.op),
+				    .wire = call->record.type,
+				    .ranks = comm->size };
+	memcpy(spec.scalar, &call->scalar, sizeof call->scalar);
 	const unsigned char *from = call->send;
 	unsigned char *to = call->recv;
 	size_t count = call->record.count;
@@ -60,7 +52,7 @@ void start_alone(struct comm *comm, const struct call *call)
 		count = call->send_counts[0];
 	}
 	if (coll_folds(call->record.coll))
-		reduce_fold(&b.spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
+		reduce_fold(&spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
 	else if (count && from != to)
 		memmove(to, from, count * bytes);
 }

@@ -36,7 +36,8 @@ void diagnose_record(struct comm *comm, const struct record *call, uint64_t numb
 	record.number = number;
 	record.signature = signature;
 	record.op = op_kind(call->op);
-	journal_write(own_control(comm)->calls, WINDOW_CALLS, number, number, &record);
+	struct window_control *control = comm->engine.windows[comm->engine.local];
+	journal_write(control->calls, WINDOW_CALLS, number, number, &record);
 }
 
 struct journal {

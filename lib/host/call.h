@@ -37,7 +37,7 @@ static inline uint64_t call_bytes(const struct call *call)
 
 static inline int call_is_pair(const struct call *call)
 {
-	return coll_is_pair(call->record.coll);
+	return coll_table[call->record.coll].pair;
 }
 
 #endif

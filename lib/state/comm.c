@@ -27,7 +27,7 @@ int comm_handle_create(struct comm *comm)
 
 struct comm *comm_get(const corale_comm *handle, const char *call)
 {
-	if (process_refuses(call))
+	if (process_is_forked() && process_refuses(call))
 		return NULL;
 	struct comm *comm = handle ? atomic_load(&((corale_comm *)(uintptr_t)handle)->comm) : NULL;
 	if (!comm)

@@ -12,14 +12,6 @@ struct plans_slot {
 	struct plans_entry *entry; /* NULL: free */
 };
 
-static uint32_t key_word(const struct plan_key *key)
-{
-	uint32_t word;
-	_Static_assert(sizeof *key == sizeof word, "a plan's key is one word");
-	memcpy(&word, key, sizeof word);
-	return word;
-}
-
 static struct plans_slot *find_slot(struct plans_slot *table, size_t slots, uint32_t key)
 {
 	size_t i = (key * 0x9e3779b1u) & (slots - 1);
@@ -93,7 +85,9 @@ static void tell_plan(const struct plans *p, int rank, const struct plan *plan)
 int plans_find(struct plans *p, int rank, const struct plan_key *key, const struct row_choice *choice,
 	       struct plans_entry **out)
 {
-	uint32_t word = key_word(key);
+	uint32_t word;
+	_Static_assert(sizeof *key == sizeof word, "a plan's key is one word");
+	memcpy(&word, key, sizeof word);
 	if (p->nslots && (*out = find_slot(p->slots, p->nslots, word)->entry))
 		return 0;
 	int ret = 2 * (p->count + 1) > p->nslots ? grow(p, rank) : 0;
