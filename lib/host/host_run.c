@@ -251,19 +251,12 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 	}
 }
 
-/* The most bytes that a block or vector of the call's key has as partial sums. */
-static size_t most_bytes(const struct host_run *run)
-{
-	const uint8_t size_class = run->plan->key.size_class;
-	return ((size_t)1 << (size_class < 40 ? size_class : 40)) * run->wire_bytes / run->type_bytes;
-}
-
-/* Places for several channels, then each channel's cells. */
-static int take_memory(struct host_run *run)
+/* Places for several channels, then each channel's cells. most: bytes of a block as partial sums. */
+static int take_memory(struct host_run *run, size_t most)
 {
 	const size_t n = (size_t)run->nchannels,
 		     channels = n > 1 ? ALIGN_ROUND(n * sizeof *run->channels) : 0,
-		     cell = run->plan->spans ? most_bytes(run) : run->plan->chunk_bytes,
+		     cell = run->plan->spans ? most : run->plan->chunk_bytes,
 		     cells = ALIGN_ROUND((size_t)run->plan->scratch_cells * cell);
 	run->memory = free_list_take(&run->engine->spare, channels + n * cells);
 	if (!run->memory)
@@ -277,12 +270,11 @@ static int take_memory(struct host_run *run)
 	return 0;
 }
 
-/* Bytes between payloads: a power of two that the call's largest message fits in. A message is a chunk at most; where
+/* Bytes between payloads, of a block or vector of so many: a power of two that the call's largest message fits in. A message is a chunk at most; where
  * counts differ by edge (edges), the call does not say more. Several blocks are at most all ranks'. */
-static size_t choose_stride(const struct host_run *run, int edges)
+static size_t choose_stride(const struct host_run *run, int edges, size_t bytes)
 {
 	size_t most = run->engine->layout.slot_bytes, stride = WINDOW_LINE;
-	size_t bytes = most_bytes(run);
 	if (run->plan->spans)
 		bytes *= (size_t)run->engine->map.ranks;
 	if (edges || bytes > run->plan->chunk_bytes)
@@ -302,11 +294,13 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->binding = *binding;
 	run->type_bytes = corale_type_bytes(binding->spec.type);
 	run->wire_bytes = corale_type_bytes(binding->spec.wire);
-	run->stride = choose_stride(run, env->send_counts != NULL);
+	const size_t class_bytes = (size_t)1 << (plan->key.size_class < 40 ? plan->key.size_class : 40),
+		     most = class_bytes * run->wire_bytes / run->type_bytes;
+	run->stride = choose_stride(run, env->send_counts != NULL, most);
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
 	run->memory = NULL;
-	int ret = plan->channels > 1 || plan->scratch_cells ? take_memory(run) : 0;
+	int ret = plan->channels > 1 || plan->scratch_cells ? take_memory(run, most) : 0;
 	for (int c = 0; !ret && c < run->nchannels; c++)
 		channel_init(run, &run->channels[c], env, c);
 	return ret;
