@@ -86,7 +86,7 @@ static void test_tree(void **state)
 	for (int n = 1; n < 200; n++) {
 		int children = 0, deepest = 0;
 		for (int me = 0; me < n; me++) {
-			int depth = 0, own = 0;
+			int depth = 0, own = 0, members = 1;
 			for (int level = 0; level < 9; level++) {
 				int child = plan_tree(PLAN_TREE_CHILD, n, me, level);
 				assert_int_equal(child >= 0, own == level && child >= 0);
@@ -96,7 +96,9 @@ static void test_tree(void **state)
 				assert_int_equal(plan_tree(PLAN_TREE_PARENT, n, child, 0), me);
 				own++;
 				children++;
+				members += plan_subtree(n, child);
 			}
+			assert_int_equal(members, plan_subtree(n, me));
 			for (int up = me; up; up = plan_tree(PLAN_TREE_PARENT, n, up, 0))
 				depth++;
 			deepest = depth > deepest ? depth : deepest;

@@ -80,6 +80,8 @@ enum plan_base {
 	PLAN_TREE_LEVELS, /* ceil(log2(size of group)): as many children has the root */
 	PLAN_TREE_PARENT, /* my parent, none for the root */
 	PLAN_TREE_CHILD, /* my child of level (stride * variable + offset), or none; not wrapped */
+	PLAN_TREE_BLOCKS, /* members of that child's subtree, which are the positions from the child's on; or none */
+	PLAN_TREE_OWN, /* members of my own subtree + offset */
 	/* Rounds over doubling distances, PLAN_TREE_LEVELS of them: whoever has as many blocks as the distance, its own first, sends a round's to one
 	 * member and gets as many from another one, but no more than are missing. The distance is 2^variable; wrap: of the last round first. */
 	PLAN_BRUCK_PEER, /* (my index + stride * distance + offset) mod size of group */

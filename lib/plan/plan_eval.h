@@ -189,6 +189,13 @@ PLAN_FN int plan_tree(int base, int n, int position, int level)
 	return step < lowest && step < n - position ? position + step : PLAN_NONE;
 }
 
+/* Members of the subtree of a position. */
+PLAN_FN int plan_subtree(int n, int position)
+{
+	const int most = position ? position & -position : n;
+	return most < n - position ? most : n - position;
+}
+
 PLAN_FN int plan_from_position(int position, int root, int n)
 {
 	return position < 0 ? PLAN_NONE : plan_wrap(position + root, n);
@@ -211,8 +218,13 @@ PLAN_FN int plan_rooted(const struct plan_expr *x, const struct plan_env *env, c
 	int position = plan_wrap(plan_group_index(&env->map, x->group, env->rank) - root, size);
 	if (x->base == PLAN_POSITION)
 		return position;
-	return plan_from_position(plan_tree(x->base, size, position, x->stride * var[x->var] + x->offset),
-				  plan_wrap(root, size), size);
+	if (x->base == PLAN_TREE_OWN)
+		return plan_subtree(size, position) + x->offset;
+	const int base = x->base == PLAN_TREE_PARENT ? PLAN_TREE_PARENT : PLAN_TREE_CHILD,
+		  other = plan_tree(base, size, position, x->stride * var[x->var] + x->offset);
+	if (x->base == PLAN_TREE_BLOCKS)
+		return other < 0 ? PLAN_NONE : plan_subtree(size, other);
+	return plan_from_position(other, plan_wrap(root, size), size);
 }
 
 /* The value of an expression with a simple base. */
@@ -260,6 +272,8 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_POSITION:
 	case PLAN_TREE_PARENT:
 	case PLAN_TREE_CHILD:
+	case PLAN_TREE_BLOCKS:
+	case PLAN_TREE_OWN:
 		return plan_rooted(x, env, var, size);
 	case PLAN_BRUCK_PEER:
 	case PLAN_BRUCK_BLOCKS:

@@ -70,6 +70,9 @@ static void print_base(struct out *out, const struct plan_expr *x)
 	case PLAN_TREE_PARENT:
 		print(out, "parent(%s)", size_names[x->group]);
 		break;
+	case PLAN_TREE_OWN:
+		print(out, "subtree(%s)", size_names[x->group]);
+		break;
 	default:
 		break;
 	}
@@ -98,6 +101,7 @@ static const char *step_name(int base)
 	return base == PLAN_DOUBLING        ? "partner"
 	       : base == PLAN_HALVING_KEPT  ? "kept"
 	       : base == PLAN_HALVING_GIVEN ? "given"
+	       : base == PLAN_TREE_BLOCKS   ? "subtree"
 					    : "child";
 }
 
@@ -122,7 +126,8 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 	case PLAN_DOUBLING:
 	case PLAN_HALVING_KEPT:
 	case PLAN_HALVING_GIVEN:
-	case PLAN_TREE_CHILD: {
+	case PLAN_TREE_CHILD:
+	case PLAN_TREE_BLOCKS: {
 		struct plan_expr step = {
 			.base = PLAN_CONST, .stride = x->stride, .var = x->var, .offset = x->offset
 		};

@@ -47,6 +47,8 @@ void algo_binomial_reduce(const struct algo_call *call, struct plan *plan);
 void algo_hier_chain_reduce(const struct algo_call *call, struct plan *plan);
 void algo_hier_binomial_reduce(const struct algo_call *call, struct plan *plan);
 void algo_flat_gather(const struct algo_call *call, struct plan *plan);
+void algo_binomial_gather(const struct algo_call *call, struct plan *plan);
+void algo_binomial_scatter(const struct algo_call *call, struct plan *plan);
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan);
 void algo_hier_gather(const struct algo_call *call, struct plan *plan);
 void algo_hier_scatter(const struct algo_call *call, struct plan *plan);
