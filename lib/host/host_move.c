@@ -291,41 +291,57 @@ static int fill_run(struct move *m, const struct host_target *target, size_t cou
 	return ret;
 }
 
-/* The span of an action that may have several blocks in a buffer, and how many of its elements lie before the buffer's end. */
-static const struct plan_place *find_span(const struct move *m, size_t *before)
+/* The span of an action that may be of several runs: the one in a buffer, if there is one; and how long the first run is. */
+static const struct plan_place *find_span(const struct move *m, size_t *first)
 {
 	const struct plan_action *a = m->a;
-	const struct plan_place *span = a->src.space && a->src.space != PLAN_SCRATCH ? &a->src : &a->dst;
-	*before = plan_before_wrap(&m->ch->env, span, a->count);
+	const int is_src = a->src.space && (a->src.space != PLAN_SCRATCH || !a->dst.space);
+	const struct plan_place *span = is_src ? &a->src : &a->dst;
+	size_t offset;
+	*first = plan_span_run(&m->ch->env, a, span, 0, &offset);
 	return span;
 }
 
-/* What a wrapping span has at the start of its buffer: all else goes on behind the elements before. */
-static int fill_rest(struct move *m, const struct host_target *target, const struct plan_place *span,
-		     size_t before)
+static unsigned char *place_at(const struct move *m, int space, size_t offset)
 {
 	const struct host_binding *b = &m->run->binding;
-	const struct host_source kept[2] = { m->sources[0], m->sources[m->nsources - 1] };
-	const int own = span == &m->a->src ? m->nsources - 1 : m->result ? 0 : -1;
-	struct host_target rest = { target->data + before * kind_bytes(m->run, target->wire), target->wire };
-	if (target == &m->local && span == &m->a->dst)
-		rest.data = b->recv;
-	for (int i = 0; i < m->nsources; i++)
-		m->sources[i].data += before * kind_bytes(m->run, m->sources[i].kind == REDUCE_WIRE);
-	if (own >= 0)
-		m->sources[own].data = span->space == PLAN_SEND ? b->send : b->recv;
-	int ret = fill_run(m, &rest, m->a->count - before);
+	if (space == PLAN_SCRATCH)
+		return m->ch->scratch + offset * m->run->wire_bytes;
+	return (unsigned char *)(uintptr_t)(space == PLAN_SEND ? b->send : b->recv) +
+	       offset * m->run->type_bytes;
+}
+
+/* One run of a span after the other, at either end; all else goes on behind the elements before. */
+static int fill_runs(struct move *m, const struct host_target *target, const struct plan_place *span)
+{
+	const int own = span == &m->a->src ? m->nsources - 1
+			: m->result        ? 0
+					   : -1,
+		  last = m->nsources - 1, is_target = target == &m->local && span == &m->a->dst;
+	const struct host_source kept[2] = { m->sources[0], m->sources[last] }; /* of one rank and this one */
+	int ret = 0;
+	for (size_t done = 0, n, offset; !ret && done < m->a->count; done += n) {
+		n = plan_span_run(&m->ch->env, m->a, span, done, &offset);
+		unsigned char *at = place_at(m, span->space, offset);
+		struct host_target run = { is_target ? at
+						     : target->data + done * kind_bytes(m->run, target->wire),
+					   target->wire };
+		for (int i = 0; i <= last; i++) {
+			const size_t bytes = kind_bytes(m->run, kept[i].kind == REDUCE_WIRE);
+			m->sources[i].data = i == own ? at : kept[i].data + done * bytes;
+		}
+		ret = fill_run(m, &run, n);
+	}
 	m->sources[0] = kept[0];
-	m->sources[m->nsources - 1] = kept[1]; /* of one rank and this one: there are no more */
+	m->sources[last] = kept[1];
 	return ret;
 }
 
 static int copy_or_fold(struct move *m, const struct host_target *target)
 {
-	size_t before;
-	const struct plan_place *span = find_span(m, &before);
-	int ret = fill_run(m, target, before);
-	return ret || before == m->a->count ? ret : fill_rest(m, target, span, before);
+	size_t first;
+	const struct plan_place *span = find_span(m, &first);
+	return first == m->a->count ? fill_run(m, target, first) : fill_runs(m, target, span);
 }
 
 static int fill(struct move *m, const struct host_target *target)
@@ -341,9 +357,9 @@ static int fill(struct move *m, const struct host_target *target)
 /* The caller's memory that holds the whole message: the source of a plain move, or the local result. */
 static const unsigned char *find_shared(const struct move *m)
 {
-	size_t before;
-	find_span(m, &before);
-	if (before < m->a->count)
+	size_t first;
+	find_span(m, &first);
+	if (first < m->a->count)
 		return NULL;
 	if (m->a->from == PLAN_NONE)
 		return m->nsources == 1 && m->sources[0].kind != REDUCE_WIRE && is_copy(m, &m->message)

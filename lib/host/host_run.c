@@ -45,9 +45,10 @@ static int no_link(const struct host_run *run, int rank)
 /* A message that only lands in a local span may be received there. */
 static void *landing(const struct host_run *run, const struct host_channel *ch, const struct plan_action *a)
 {
-	int in_one_run = plan_before_wrap(&ch->env, &a->dst, a->count) == a->count;
-	int copies = in_one_run && a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space &&
-		     a->dst.space == PLAN_RECV && !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
+	size_t offset;
+	int copies = plan_span_run(&ch->env, a, &a->dst, 0, &offset) == a->count && a->op == PLAN_MOVE &&
+		     a->from != PLAN_ALL && !a->src.space && a->dst.space == PLAN_RECV &&
+		     !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
 	return copies ? (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes : NULL;
 }
 

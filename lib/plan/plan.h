@@ -87,6 +87,7 @@ enum plan_base {
 	PLAN_BRUCK_PEER, /* (my index + stride * distance + offset) mod size of group */
 	PLAN_BRUCK_BLOCKS, /* min(distance, size of group - distance) + offset */
 	PLAN_BRUCK_DISTANCE, /* distance + offset */
+	PLAN_BRUCK_SET, /* numbers below size of group that have the distance's bit, + offset */
 	PLAN_SIMPLE_BASES,
 	/* The (variable)-th part that local rank a of my node owns: a + variable * size of my node; none from the
 	 * largest node's size on. */
@@ -139,9 +140,10 @@ struct plan_step { /* 32 bytes */
 	uint8_t rail; /* expression: which rail, for groups RAIL; PLAN_EXPR_NONE: my local rank */
 	uint8_t trips; /* LOOP: expression */
 	struct plan_span src, dst;
-	/* Expression: how many whole blocks a MOVE takes; PLAN_EXPR_NONE: one, or what the span cuts from it. */
-	uint8_t blocks;
-	uint8_t pad[8];
+	/* Expression: how many whole blocks a MOVE takes; PLAN_EXPR_NONE: one, or what the span cuts from it. Of cells, in runs of so many, each followed
+	 * by as many that are left out; PLAN_EXPR_NONE: in one. */
+	uint8_t blocks, run;
+	uint8_t pad[7];
 };
 
 struct plan_ring {

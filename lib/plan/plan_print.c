@@ -113,6 +113,8 @@ static void print_bruck(struct out *out, const struct plan_expr *x)
 		print(out, "%s%c%s", me_names[x->group], x->stride < 0 ? '-' : '+', distance);
 	else if (x->base == PLAN_BRUCK_BLOCKS)
 		print(out, "min(%s, %s-%s)", distance, size_names[x->group], distance);
+	else if (x->base == PLAN_BRUCK_SET)
+		print(out, "numbers below %s with %s", size_names[x->group], distance);
 	else
 		print(out, "%s", distance);
 	if (x->offset)
@@ -139,6 +141,7 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 	case PLAN_BRUCK_PEER:
 	case PLAN_BRUCK_BLOCKS:
 	case PLAN_BRUCK_DISTANCE:
+	case PLAN_BRUCK_SET:
 		print_bruck(out, x);
 		break;
 	case PLAN_RAIL_OF:
@@ -168,7 +171,8 @@ static int is_window(const struct plan *plan, int e)
 	return plan->exprs[e].base == PLAN_HALVING_KEPT || plan->exprs[e].base == PLAN_HALVING_GIVEN;
 }
 
-static void print_span(struct out *out, const struct plan *plan, const struct plan_span *span, int blocks)
+static void print_span(struct out *out, const struct plan *plan, const struct plan_span *span,
+		       const struct plan_step *step)
 {
 	static const char *const names[] = { "", "send", "recv", "scratch" };
 	const struct {
@@ -187,9 +191,13 @@ static void print_span(struct out *out, const struct plan *plan, const struct pl
 		print_expr(out, plan, levels[i].expr);
 		separator = ", ";
 	}
-	if (blocks) {
+	if (step->blocks) {
 		print(out, ", blocks ");
-		print_expr(out, plan, blocks);
+		print_expr(out, plan, step->blocks);
+	}
+	if (step->run) {
+		print(out, ", runs of ");
+		print_expr(out, plan, step->run);
 	}
 	print(out, "]");
 }
@@ -250,10 +258,10 @@ static void print_move(struct out *out, const struct plan *plan, const struct pl
 	if (step->from && step->src.space)
 		print(out, " with ");
 	if (step->src.space)
-		print_span(out, plan, &step->src, step->blocks);
+		print_span(out, plan, &step->src, step);
 	print(out, " -> ");
 	if (step->dst.space)
-		print_span(out, plan, &step->dst, step->blocks);
+		print_span(out, plan, &step->dst, step);
 	if (step->dst.space && step->to)
 		print(out, " and ");
 	if (step->to)

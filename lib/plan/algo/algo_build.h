@@ -13,6 +13,7 @@ void algo_ce_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan);
+void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan);
 void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan);
