@@ -3,6 +3,7 @@
 #define EXAMPLES_PLAN_H
 
 #include "plan/choices.h"
+#include "plan/planner_room.h"
 #include "check/sim.h"
 
 struct plan_request {
@@ -23,6 +24,7 @@ struct plan_gpus {
 	int used;
 	struct plan_node node;
 	struct planner narrow; /* of small calls between nodes */
+	struct planner_room room; /* for lanes between nodes */
 };
 
 /* Whether the machine is GPUs; then *planner is the one that their communicators have, as long as *gpus lasts. rates: of their class. */
@@ -42,6 +44,7 @@ int plan_gpus_plan(const struct plan_request *request, const struct planner *pla
 /* Prints what runs the call, whose plan in plain memory this is, and its launches; why, and its modelled time; the table of all rows over sizes. */
 void plan_gpus_print(const struct plan_request *request, const struct planner *planner,
 		     const struct plan_lists *lists, const struct plan *plan);
+void plan_gpus_print_room(const struct planner *planner);
 void plan_gpus_print_times(const struct plan_request *request, const struct planner *planner,
 			   const struct plan_lists *lists);
 void plan_gpus_print_table(const struct plan_request *request, const struct planner *planner,

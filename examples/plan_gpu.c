@@ -17,6 +17,8 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 		return 0;
 	gpu_machine_init(&gpus->node, &topo->map, settings, rates);
 	gpu_machine_planners(topo, settings, &gpus->node, &lanes, planner, &gpus->narrow);
+	if (planner->small && !planner_room_init(&gpus->room, planner))
+		planner->room = &gpus->room;
 	return 1;
 }
 
@@ -56,6 +58,14 @@ static const struct row *find_codelet(const struct choices *list, const struct p
 {
 	const struct row *row = choices_find(list, call->bytes)->row;
 	return row && row->codelet ? row : NULL;
+}
+
+/* What is not in the lists, or narrower than it might be. */
+void plan_gpus_print_room(const struct planner *planner)
+{
+	char text[1024];
+	if (planner->room && planner_room_print(planner->room, text, sizeof text))
+		printf("no room:    for all channels of %s; CORALE_PINNED_MEMORY gives more\n", text);
 }
 
 static void print_choice(const char *memory, const struct row *row)

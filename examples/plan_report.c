@@ -242,6 +242,7 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 		print_times(request, planner, &plan);
 	}
 	print_choices(request, planner, &lists);
+	plan_gpus_print_room(planner);
 	if (!plan.codelet || request->plot) /* of a codelet the rates are measured */
 		print_simulation(request, planner->topo, &plan);
 	if (request->table && plan.codelet && plan.protocol != PLAN_GRANTED)

@@ -23,7 +23,7 @@ make_plan()
 {
 	line=$(head -n 1 "$1")
 	echo "$line"
-	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|modelled|simulated|choices):|^  [0-9]+ ranks on|^$'
+	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|modelled|simulated|choices|no room):|^  [0-9]+ ranks on|^$'
 }
 
 corale_plan()
@@ -81,4 +81,7 @@ result $? "draws"
 result $? "this machine, with a table"
 "$plan" "node:2048 gpu:8 nvlink:390 rail:50" all_reduce 1G >"$work/out" && grep -q 'by hier' "$work/out"
 result $? "16384 ranks"
+"$plan" -n "node:64 gpu:8 nvlink:390 rail:50" broadcast 64M >"$work/out" && grep -q '^no room:.* broadcast flat (none)' "$work/out" &&
+	! grep '^choices:' "$work/out" | grep -q ' flat,'
+result $? "names the algorithms without room for their lanes, and lists none of them"
 echo "1..$number"

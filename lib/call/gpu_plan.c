@@ -1,5 +1,4 @@
 /* Calls on GPUs that no codelet runs, or may run: their plans, lowered. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/collectives.h"
@@ -48,20 +47,30 @@ static int prepare_row(struct comm *comm, int row, corale_coll coll, corale_type
 	return ret;
 }
 
-static int open_lanes(struct comm *comm, const struct remote *r)
-{
-	const size_t cap = comm->settings.pinned_memory;
-	if (lanes_account_open(&comm->lanes, r, REMOTE_OF_PLANS, cap, &comm->gpu_topo.map) ||
-	    lanes_account_open(&comm->narrow_lanes, r, REMOTE_OF_NARROW_PLANS, cap, &comm->gpu_topo.map))
-		return log_error(CORALE_ENOMEM, comm->rank, "no memory for lanes to %d ranks", comm->size);
-	return 0;
-}
-
 static void use_rails_of_proxies(struct comm *comm)
 {
 	comm->gpu_topo.rail = comm->topo->rail;
 	comm->gpu_topo.rail.latency_ns += comm->node.rates->links.proxy_ns;
 	comm->gpu_topo.net_bytes_per_ns = comm->topo->net_bytes_per_ns;
+}
+
+enum { ROOM_TEXT = 700 };
+
+/* Which rows have room for their lanes follows from the machine, whatever is called; one rank says so. */
+static int count_lanes(struct comm *comm)
+{
+	struct plans *plans = &comm->gpu_plans;
+	char text[ROOM_TEXT];
+	plans->machine = machine_choices_open(&plans->planner);
+	if (!plans->machine)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the choices of a machine");
+	const int ret = machine_choices_room(plans->machine, &plans->planner, comm->rank);
+	if (!ret && !comm->rank && planner_room_print(&plans->machine->room, text, sizeof text))
+		log_line(LOG_INFO, 0,
+			 "no room in pinned memory for all channels of: %s; to have it raise "
+			 "CORALE_PINNED_MEMORY (%zu) on all ranks",
+			 text, comm->settings.pinned_memory);
+	return ret;
 }
 
 int gpu_plans_open(struct comm *comm)
@@ -74,9 +83,9 @@ int gpu_plans_open(struct comm *comm)
 	if (comm->proxy)
 		use_rails_of_proxies(comm);
 	gpu_machine_planners(&comm->gpu_topo, &comm->settings, &comm->node, &lanes, &comm->gpu_plans.planner,
-			     &comm->narrow_plans.planner);
+			     &comm->narrow_planner);
 	if (comm->proxy)
-		ret = open_lanes(comm, &lanes);
+		ret = count_lanes(comm);
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++) {
 		const corale_coll coll = algo[row].coll;
 		if (algo[row].codelet || coll_is_pair(coll))
@@ -92,18 +101,15 @@ int gpu_plans_open(struct comm *comm)
 static void free_launches(struct comm *comm)
 {
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		for (int words = 0; words < 2; words++)
+		for (int kind = 0; kind < CHOICES_KINDS; kind++)
 			for (int memory = 0; memory < PLAN_MEMORY_CLASSES; memory++)
-				free(comm->launches[coll][words][memory]);
+				free(comm->launches[coll][kind][memory]);
 }
 
 void gpu_plans_close(struct comm *comm)
 {
 	free_launches(comm);
 	plans_free(&comm->gpu_plans);
-	plans_free(&comm->narrow_plans);
-	lanes_account_close(&comm->lanes);
-	lanes_account_close(&comm->narrow_lanes);
 }
 
 static int make_list(struct comm *comm, const struct plan *plan, enum remote_use use, int root,
@@ -117,11 +123,11 @@ static int make_list(struct comm *comm, const struct plan *plan, enum remote_use
 }
 
 /* The plan and its list, which is zero before it is first asked for. */
-static int find_list(struct comm *comm, struct plans *plans, const struct call *c,
-		     const struct row_choice *choice, struct plans_entry **entry, struct plans_list **list)
+static int find_list(struct comm *comm, const struct call *c, const struct row_choice *choice,
+		     struct plans_entry **entry, struct plans_list **list)
 {
 	struct plan_key key = planner_key(c->record.coll, c->record.count, c->record.type, c->record.op);
-	int ret = plans_find(plans, comm->rank, &key, choice, entry);
+	int ret = plans_find(&comm->gpu_plans, comm->rank, &key, choice, entry);
 	if (!ret && !(*entry)->lists &&
 	    !((*entry)->lists = calloc((size_t)comm->size, sizeof *(*entry)->lists)))
 		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d plans", comm->size);
@@ -129,66 +135,13 @@ static int find_list(struct comm *comm, struct plans *plans, const struct call *
 	return ret;
 }
 
-/* By one rank, once a plan and root. */
-static void tell_narrow(const struct comm *comm, const struct plan *plan, int root)
-{
-	const corale_coll coll = (corale_coll)plan->key.coll;
-	char of_root[32] = "";
-	if (comm->rank || plan->channels == 1)
-		return;
-	if (coll_is_rooted(coll))
-		snprintf(of_root, sizeof of_root, ", root %d", root);
-	log_line(LOG_INFO, comm->rank,
-		 "%s on GPUs, up to %g bytes%s: one channel instead of %d, which is slower, as no pinned "
-		 "memory is left for the messages of all: raise CORALE_PINNED_MEMORY (%zu) on all ranks",
-		 corale_coll_name(coll), (double)((size_t)1 << plan->key.size_class), of_root, plan->channels,
-		 comm->settings.pinned_memory);
-}
-
-/* 1 if there are lanes for all that a plan sends between nodes, 0 if not: the same on all ranks; or an error. */
-static int admit(struct comm *comm, int narrow, const struct plan *plan, int root, struct plans_list *list)
-{
-	if (!comm->proxy || list->made || list->refused)
-		return !list->refused;
-	int ret = lanes_admit(narrow ? &comm->narrow_lanes : &comm->lanes, plan, root);
-	list->refused = !ret;
-	if (!ret && !narrow)
-		tell_narrow(comm, plan, root);
-	return ret < 0 ? log_error(ret, comm->rank, "lanes of a plan can't be counted") : ret;
-}
-
-/* As admit, of the chosen plan or, without a choice, that of one channel. narrow: in the lanes of such plans. */
-static int find_admitted(struct comm *comm, int narrow, const struct call *c, const struct row_choice *choice,
-			 struct plans_entry **entry, struct plans_list **list)
-{
-	int ret = find_list(comm, choice ? &comm->gpu_plans : &comm->narrow_plans, c, choice, entry, list);
-	return ret ? ret : admit(comm, narrow, &(*entry)->plan, c->record.root, *list);
-}
-
-static int refuse(const struct comm *comm, const struct call *c)
-{
-	return log_error(
-	    CORALE_ENOTSUP, comm->rank,
-	    "%s: its ranks talk to so many others that no pinned memory is left for their lanes: "
-	    "raise CORALE_PINNED_MEMORY (%zu) on all ranks",
-	    corale_coll_name(c->record.coll), comm->settings.pinned_memory);
-}
-
 int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *choice, struct launch *launch)
 {
 	struct plans_entry *entry;
 	struct plans_list *list;
-	const struct plan_key key =
-	    planner_key(c->record.coll, c->record.count, c->record.type, c->record.op);
-	int narrow = comm->proxy && key.size_class <= comm->gpu_plans.planner.small_class;
-	int ret = find_admitted(comm, narrow, c, choice, &entry, &list);
-	if (!ret) {
-		narrow = !narrow;
-		ret = find_admitted(comm, narrow, c, NULL, &entry, &list);
-	}
-	ret = ret > 0 ? 0 : ret ? ret : refuse(comm, c);
+	int ret = find_list(comm, c, choice, &entry, &list);
 	if (!ret && !list->made)
-		ret = make_list(comm, &entry->plan, narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS,
+		ret = make_list(comm, &entry->plan, choice->narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS,
 				c->record.root, list);
 	if (ret)
 		return ret;
@@ -197,7 +150,7 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 				   .bytes = call_bytes(c),
 				   .plan = &entry->plan,
 				   .list = list->number,
-				   .narrow = narrow,
+				   .narrow = choice->narrow,
 				   .messages = list->counted ? &list->messages : NULL };
 	return 0;
 }

@@ -47,8 +47,7 @@ static size_t memory_of(const struct comm *comm, size_t window)
 {
 	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + window +
 	       (comm->peers ? (size_t)comm->size * sizeof *comm->peers : 0) +
-	       host_engine_memory(&comm->engine) + plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans) +
-	       plans_bytes(&comm->narrow_plans);
+	       host_engine_memory(&comm->engine) + plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans);
 }
 
 size_t corale_comm_memory(const corale_comm *handle)

@@ -11,8 +11,7 @@ struct chosen {
 static int work_out(struct comm *comm, struct chosen *out)
 {
 	struct plans *plans = comm->gpu ? &comm->gpu_plans : &comm->plans;
-	plans->machine = machine_choices_open(&plans->planner);
-	if (!plans->machine)
+	if (!plans->machine && !(plans->machine = machine_choices_open(&plans->planner)))
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the choices of a machine");
 	*out = (struct chosen){ plans->machine->inputs,
 				machine_choices_sample(plans->machine, &plans->planner) };

@@ -67,4 +67,6 @@ void gpu_machine_planners(const struct topo *topo, const struct settings *settin
 	wide->by_nodes = topo->map.max_node_size > 1;
 	wide->small_class = wide->by_nodes ? SMALL_CLASS : -1;
 	wide->small = narrow;
+	wide->lane_ends = lanes_ends(lanes, REMOTE_OF_PLANS, settings->pinned_memory);
+	narrow->lane_ends = lanes_ends(lanes, REMOTE_OF_NARROW_PLANS, settings->pinned_memory);
 }

@@ -1,10 +1,5 @@
 #include "lanes.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "corale.h"
-
 enum {
 	EIGHTHS_OF_PAIRS = 3,
 	EIGHTHS_OF_NARROW = 1,
@@ -112,113 +107,14 @@ size_t lanes_bytes(const struct remote *r, size_t cap)
 	return bytes + peers * r->pair_channels * remote_end_bytes(&r->slots[REMOTE_OF_PAIRS]);
 }
 
+size_t lanes_ends(const struct remote *r, enum remote_use use, size_t cap)
+{
+	return share(use, cap) / remote_end_bytes(&r->slots[use]);
+}
+
 size_t lanes_least_cap(int peers)
 {
 	const struct remote_slots least = { REMOTE_LINE, SHALLOW };
 	const size_t pairs = 2 * (size_t)peers * remote_end_bytes(&least);
 	return (pairs + EIGHTHS_OF_PAIRS - 1) / EIGHTHS_OF_PAIRS * 8 + REMOTE_LINE;
-}
-
-/* ---- What plans use ------------------------------------------------------------------------------------- */
-
-/* Of so many ranks each edge is counted; of more, all edges between ranks as far from each other as one. */
-enum { MOST_EXACT = 256 };
-
-static size_t cells(const struct plan_map *map)
-{
-	const size_t ranks = (size_t)map->ranks;
-	return ranks <= MOST_EXACT ? ranks * ranks : ranks;
-}
-
-static size_t cell_of(const struct plan_map *map, int from, int to)
-{
-	const size_t distance = (size_t)((to - from + map->ranks) % map->ranks);
-	return map->ranks <= MOST_EXACT ? (size_t)from * (size_t)map->ranks + (size_t)to : distance;
-}
-
-int lanes_account_open(struct lanes_account *a, const struct remote *shape, enum remote_use use, size_t cap,
-		       const struct plan_map *map)
-{
-	*a = (struct lanes_account){ .shape = *shape, .use = use, .bytes = share(use, cap), .map = map };
-	a->edges = calloc(cells(map), sizeof *a->edges);
-	return a->edges ? 0 : CORALE_ENOMEM;
-}
-
-void lanes_account_close(struct lanes_account *a)
-{
-	free(a->edges);
-	a->edges = NULL;
-}
-
-static uint32_t lanes_of(int ring, int channels)
-{
-	uint32_t lanes = 0;
-	for (int channel = 0; channel < channels; channel++)
-		lanes |= 1u << (channel * PLAN_MAX_RINGS + ring);
-	return lanes;
-}
-
-_Static_assert((int)REMOTE_CHANNELS *(int)PLAN_MAX_RINGS <= 32, "a bit each channel and ring");
-
-/* What a rank sends to ranks of other nodes. */
-static void add_list(uint32_t *edges, const struct lowered *list, int channels, const struct plan_map *map,
-		     int rank)
-{
-	for (int i = 0; i < list->nops; i++)
-		for (int k = 0; k < list->ops[i].to_count; k++) {
-			const int to = list->peers[list->ops[i].to_first + k].rank;
-			if (map->node_of[to] != map->node_of[rank])
-				edges[cell_of(map, rank, to)] |= lanes_of(list->ops[i].to_ring, channels);
-		}
-}
-
-static int add_plan(uint32_t *edges, const struct plan *plan, const struct plan_map *map, int root)
-{
-	struct lowered list;
-	const char *why;
-	int ret = 0;
-	for (int rank = 0; !ret && rank < map->ranks; rank++) {
-		ret = lower_plan(plan, map, rank, root, &list, &why);
-		if (!ret)
-			add_list(edges, &list, plan->channels, map, rank);
-		lowered_free(&list);
-	}
-	return ret;
-}
-
-/* Of a rank at most; by distances, it has one receiver and one sender at each. */
-static size_t ends_of(const uint32_t *edges, const struct plan_map *map, int rank)
-{
-	size_t ends = 0;
-	for (int r = 0; r < map->ranks; r++)
-		ends += (size_t)(__builtin_popcount(edges[cell_of(map, rank, r)]) +
-				 __builtin_popcount(edges[cell_of(map, r, rank)]));
-	return ends;
-}
-
-static int fits(const struct lanes_account *a, const uint32_t *edges)
-{
-	const int ranks = a->map->ranks <= MOST_EXACT ? a->map->ranks : 1;
-	const size_t most = a->bytes / remote_end_bytes(&a->shape.slots[a->use]);
-	for (int rank = 0; rank < ranks; rank++)
-		if (ends_of(edges, a->map, rank) > most)
-			return 0;
-	return 1;
-}
-
-int lanes_admit(struct lanes_account *a, const struct plan *plan, int root)
-{
-	const size_t bytes = cells(a->map) * sizeof *a->edges;
-	uint32_t *with = malloc(bytes);
-	if (!with)
-		return CORALE_ENOMEM;
-	memcpy(with, a->edges, bytes);
-	int ret = add_plan(with, plan, a->map, root);
-	if (!ret && fits(a, with)) {
-		free(a->edges);
-		a->edges = with;
-		return 1;
-	}
-	free(with);
-	return ret;
 }

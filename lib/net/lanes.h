@@ -4,7 +4,7 @@
  *
  * Of a rank's pinned memory sends, all_to_all and all_to_all_v have three eighths, enough for all that they may ever open; so have plans
  * of one channel, the narrow ones (an eighth), while there are no more than LANES_FAR ranks elsewhere. The lanes of all other plans have half,
- * in large slots for one rank or a few of each node, and are counted plan by plan: one that would not fit runs by a narrow plan instead.
+ * in large slots for one rank or a few of each node; which rows have room for theirs is in plan/planner_room.h.
  */
 #ifndef LANES_H
 #define LANES_H
@@ -27,21 +27,7 @@ size_t lanes_least_cap(int peers);
 /* Of all ends of a rank together, with what comes before them; at most so many peers of it. */
 size_t lanes_bytes(const struct remote *shape, size_t cap);
 
-/* Lanes of plans that all ranks together have opened; equal on all ranks, as all make the same collectives. */
-struct lanes_account {
-	struct remote shape;
-	enum remote_use use;
-	size_t bytes; /* of a rank */
-	const struct plan_map *map;
-	uint32_t *edges; /* by sender and receiver, or how far they are apart: a bit each channel and ring */
-};
-
-/* map: stays. CORALE_ENOMEM. */
-int lanes_account_open(struct lanes_account *account, const struct remote *shape, enum remote_use use,
-		       size_t cap, const struct plan_map *map);
-void lanes_account_close(struct lanes_account *account);
-
-/* 1: the lanes of a plan, for a root, fit, and are counted. 0: not; nothing is counted. CORALE_ENOMEM, CORALE_ENOTSUP (lower_plan). */
-int lanes_admit(struct lanes_account *account, const struct plan *plan, int root);
+/* As many ends as a rank has memory for, of plans' lanes. */
+size_t lanes_ends(const struct remote *shape, enum remote_use use, size_t cap);
 
 #endif

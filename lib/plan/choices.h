@@ -12,6 +12,7 @@ struct row_choice {
 	const struct row *row; /* NULL: none can run them; of choices_of_codelets: none with a codelet */
 	uint32_t chunk_bytes; /* without a codelet: how its plan is cut; of size classes, powers of 2 */
 	uint8_t channels;
+	uint8_t narrow; /* between nodes: in the lanes of narrow plans */
 };
 
 enum { CHOICES_MOST = 16 };

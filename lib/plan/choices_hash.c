@@ -79,7 +79,8 @@ static uint64_t add_planner(uint64_t hash, const struct planner *p)
 				     (uint64_t)p->reproducible << 1 | (uint64_t)p->partials_float32,
 				     (uint64_t)p->most_channels,
 				     (uint64_t)p->by_nodes << 1 | (uint64_t)p->gpus,
-				     (uint64_t)p->small_class };
+				     (uint64_t)p->small_class,
+				     p->lane_ends };
 	hash = add(hash, numbers, sizeof numbers);
 	return add(hash, p->algo, strlen(p->algo));
 }

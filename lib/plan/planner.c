@@ -1,5 +1,5 @@
 /* From a key and an algorithm to a plan. Which algorithm is chosen is in planner_choose.c, what they cost in cost.c. */
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "planner.h"
@@ -239,9 +239,13 @@ static int build_steps(const struct planner *planner, const struct plan_key *key
 
 int planner_build(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
 {
+	return planner_build_by(planner_of(planner, key), key, index, out);
+}
+
+int planner_build_by(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
+{
 	int rows;
 	struct algo_call call;
-	planner = planner_of(planner, key);
 	const int ret = build_steps(planner, key, index, &call, out);
 	if (ret)
 		return ret;
@@ -256,10 +260,30 @@ int planner_build_cut(const struct planner *planner, const struct plan_key *key,
 		      uint32_t chunk_bytes, struct plan *out)
 {
 	struct algo_call call;
-	const int ret = build_steps(planner_of(planner, key), key, index, &call, out);
+	const int ret = build_steps(planner, key, index, &call, out);
 	out->channels = (uint8_t)channels;
 	out->chunk_bytes = chunk_bytes;
 	return ret;
+}
+
+int planner_build_steps(const struct planner *planner, const struct plan_key *key, int index,
+			struct plan *out)
+{
+	struct algo_call call;
+	const int ret = build_steps(planner, key, index, &call, out);
+	if (!ret)
+		out->channels = choose_channels(planner, &call, out);
+	return ret;
+}
+
+/* FNV-1a. */
+uint64_t plan_hash_steps(const struct plan *plan)
+{
+	const unsigned char *bytes = (const unsigned char *)plan;
+	uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)plan->parts << 32 ^ (uint64_t)plan->inner;
+	for (size_t i = offsetof(struct plan, rings); i < sizeof *plan; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001b3u;
+	return hash;
 }
 
 /* Channels are the launch's blocks, each with its slice; chunks what one message carries, or a block of one piece or round. */

@@ -18,6 +18,8 @@ struct planner {
 	/* Between nodes of several ranks: calls of up to this size class take one channel, -1: none; by this planner. */
 	int small_class;
 	const struct planner *small;
+	size_t lane_ends; /* between nodes: as many ends of lanes has a rank memory for */
+	const struct planner_room *room; /* which rows have room for theirs (planner_room.h); NULL: all */
 	const struct plan_node *node; /* of GPUs: what their rows depend on; NULL: of hosts */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };
@@ -75,9 +77,15 @@ int planner_plan_plain(const struct planner *planner, const struct plan_key *key
 
 /* The plan of a row of the table, whatever else could run the call; CORALE_ENOTSUP if it does not apply. */
 int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
+/* The same by this planner, be the call small or not. */
+int planner_build_by(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
 /* The same cut as is said, which takes no time of the model. */
 int planner_build_cut(const struct planner *planner, const struct plan_key *key, int row, int channels,
 		      uint32_t chunk_bytes, struct plan *out);
+/* The same with all channels that the call is worth, and the longest chunk. */
+int planner_build_steps(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
+/* Of its steps, without key and cut. */
+uint64_t plan_hash_steps(const struct plan *plan);
 /* The same of a row with a codelet as it runs a call. */
 int planner_build_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
 			  const struct plan_call *call, struct plan *out);

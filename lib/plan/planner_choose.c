@@ -2,10 +2,9 @@
  * The choice of a row, the only one. Of the rows with a codelet the fastest by the rates of its kernel; where none can run the call, and on hosts, of
  * the others the fastest by a walk of its plan, and among those about as fast the one that keeps ranks least busy.
  */
-#include <stddef.h>
 #include <stdio.h>
 
-#include "planner.h"
+#include "planner_room.h"
 #include "lower.h"
 #include "planner_algo.h"
 #include "base/collectives.h"
@@ -16,6 +15,7 @@ enum { MOST_OFFERS = 32 }; /* rows of a collective */
 
 /* A row's plan serves the call at this cost. */
 struct offer {
+	const struct planner *by;
 	int row, channels;
 	uint32_t chunk_bytes;
 	struct plan_cost cost;
@@ -49,7 +49,8 @@ static int collect(const struct planner *planner, const struct plan_key *key, co
 	for (int row = 0; row < rows && n < MOST_OFFERS; row++) {
 		if (!is_selected(planner, s, (corale_coll)key->coll, row))
 			continue;
-		int ret = planner_build(planner, key, row, &plan);
+		const struct planner *by = planner_by_room(planner, key, row);
+		const int ret = by ? planner_build_by(by, key, row, &plan) : CORALE_ENOTSUP;
 		if (ret == CORALE_ENOTSUP)
 			continue;
 		if (ret) {
@@ -57,7 +58,7 @@ static int collect(const struct planner *planner, const struct plan_key *key, co
 				 corale_coll_name((corale_coll)key->coll), algo[row].name);
 			return ret;
 		}
-		offers[n++] = (struct offer){ row, plan.channels, plan.chunk_bytes,
+		offers[n++] = (struct offer){ by, row, plan.channels, plan.chunk_bytes,
 					      cost_plan(planner->topo, &plan, planner_class_count(key)) };
 	}
 	return n;
@@ -85,20 +86,9 @@ static int least_busy(const struct offer *offers, int n)
 	return best;
 }
 
-/* Of a plan's steps, without its cut and key: FNV-1a. */
-static uint64_t hash_steps(const struct plan *plan)
-{
-	static const size_t from = offsetof(struct plan, rings);
-	const unsigned char *bytes = (const unsigned char *)plan;
-	uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)plan->parts << 32 ^ (uint64_t)plan->inner;
-	for (size_t i = from; i < sizeof *plan; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3u;
-	return hash;
-}
-
 static int fits_known(struct planner_fits *known, const struct plan *plan, const struct plan_map *map)
 {
-	const uint64_t hash = hash_steps(plan);
+	const uint64_t hash = plan_hash_steps(plan);
 	for (int i = 0; i < known->n; i++)
 		if (known->known[i].plan == hash)
 			return known->known[i].fits;
@@ -125,7 +115,7 @@ static int choose(const struct planner *planner, const struct plan_key *key, con
 	while (n > 0) {
 		int best = coll_is_rooted(key->coll) && planner->topo->map.nodes > 1 ? least_busy(offers, n)
 										     : fastest(offers, n);
-		planner_build_cut(planner, key, offers[best].row, offers[best].channels,
+		planner_build_cut(offers[best].by, key, offers[best].row, offers[best].channels,
 				  offers[best].chunk_bytes, out);
 		if (fits(planner, out, known))
 			return 1;
@@ -135,14 +125,22 @@ static int choose(const struct planner *planner, const struct plan_key *key, con
 	return n;
 }
 
+static int lacks_room(const struct planner *planner, corale_coll coll)
+{
+	int rows, lacks = 0;
+	const struct row *table = row_table(&rows);
+	for (int row = 0; planner->room && row < rows; row++)
+		lacks |= table[row].coll == coll && planner->room->of[row] == ROOM_WANTED;
+	return lacks;
+}
+
 /* What CORALE_ALGO names may not apply to this call or machine: then anything that it does not exclude does. */
 int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *known,
 		       struct plan *plan, char *error, size_t error_bytes)
 {
 	static const struct selection by_nodes = { 1, 1 }, named = { 1, 0 }, others = { 0, 0 };
 	int found = 0;
-	planner = planner_of(planner, key);
-	if (planner->by_nodes && !*planner->algo)
+	if (planner_of(planner, key)->by_nodes && !*planner->algo)
 		found = choose(planner, key, &by_nodes, known, plan, error, error_bytes);
 	if (!found)
 		found = choose(planner, key, &named, known, plan, error, error_bytes);
@@ -150,9 +148,12 @@ int planner_plan_plain(const struct planner *planner, const struct plan_key *key
 		found = choose(planner, key, &others, known, plan, error, error_bytes);
 	if (found)
 		return found < 0 ? found : 0;
-	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)",
+	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)%s",
 		 corale_coll_name((corale_coll)key->coll), planner->topo->map.ranks, planner->topo->map.nodes,
-		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "");
+		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "",
+		 lacks_room(planner, (corale_coll)key->coll)
+		     ? ", or no pinned memory is left for its lanes: raise CORALE_PINNED_MEMORY on all ranks"
+		     : "");
 	return CORALE_ENOTSUP;
 }
 

@@ -78,8 +78,7 @@ struct comm {
 	struct topo gpu_topo; /* topo with the rates of GPUs, for: */
 	struct plans
 	    gpu_plans; /* of calls on GPUs: lists of choices, and the plans of those that no codelet runs */
-	struct plans narrow_plans; /* over nodes, of calls for whose lanes there is no room any more */
-	struct lanes_account lanes, narrow_lanes; /* that these plans use */
+	struct planner narrow_planner; /* over nodes: of plans of one channel */
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
@@ -152,6 +151,8 @@ void comm_put(corale_comm *handle);
 /* Of the communicators with this on_destroy_ctx, and those split from them, the oldest that is left, as the order must be the same on all ranks; or
  * NULL. */
 corale_comm *comm_find_oldest(const void *on_destroy_ctx);
+/* 1 if that rank of a communicator is of this process and nothing that was called on it is left to do. By the only thread that makes calls. */
+int comm_is_idle(uint64_t id, int rank);
 /* No comm_get or comm_take finds it any more, and nobody uses it. */
 void comm_retire(corale_comm *handle);
 

@@ -84,16 +84,37 @@ uint64_t machine_choices_sample(struct machine_choices *machine, const struct pl
 	return machine->sample;
 }
 
-/* Where nothing can run any call the list says so: calls are refused by the planner's words. */
-static int make(const struct planner *planner, int rank, corale_coll coll, corale_type type, int memory,
-		const struct choices **out)
+static int count_room(struct machine_choices *machine, const struct planner *planner, int rank)
 {
-	char error[256] = "";
-	struct choices *list = malloc(sizeof *list);
+	if (machine->has_room || !planner->small)
+		return 0;
+	const int ret = planner_room_init(&machine->room, planner);
+	machine->has_room = !ret;
+	return ret ? log_error(ret, rank, "lanes of plans can't be counted: %s", corale_strerror(ret)) : 0;
+}
+
+int machine_choices_room(struct machine_choices *machine, const struct planner *planner, int rank)
+{
+	pthread_mutex_lock(&lock);
+	const int ret = count_room(machine, planner, rank);
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+/* Where nothing can run any call the list says so: calls are refused by the planner's words. */
+static int make(struct machine_choices *machine, const struct planner *of, int rank, corale_coll coll,
+		corale_type type, int memory, const struct choices **out)
+{
+	char error[512] = "";
+	struct planner planner = *of;
+	int ret = count_room(machine, of, rank);
+	struct choices *list = ret ? NULL : malloc(sizeof *list);
 	if (!list)
-		return log_error(CORALE_ENOMEM, rank, "no memory for the choices of %s",
-				 corale_coll_name(coll));
-	const int ret = choices_of(planner, coll, type, memory, list, error, sizeof error);
+		return ret ? ret
+			   : log_error(CORALE_ENOMEM, rank, "no memory for the choices of %s",
+				       corale_coll_name(coll));
+	planner.room = machine->has_room ? &machine->room : NULL;
+	ret = choices_of(&planner, coll, type, memory, list, error, sizeof error);
 	if (ret && ret != CORALE_ENOTSUP) {
 		free(list);
 		return log_error(ret, rank, "no choices of %s: %s", corale_coll_name(coll), error);
@@ -109,7 +130,7 @@ int machine_choices_make(struct machine_choices *machine, const struct planner *
 	int ret = 0;
 	pthread_mutex_lock(&lock);
 	*out = atomic_load_explicit(at, memory_order_relaxed);
-	if (!*out && !(ret = make(planner, rank, coll, type, memory, out)))
+	if (!*out && !(ret = make(machine, planner, rank, coll, type, memory, out)))
 		atomic_store_explicit(at, *out, memory_order_release);
 	pthread_mutex_unlock(&lock);
 	return ret;

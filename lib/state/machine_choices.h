@@ -8,11 +8,14 @@
 #include <stdatomic.h>
 
 #include "plan/choices.h"
+#include "plan/planner_room.h"
 
 struct machine_choices {
 	uint64_t inputs; /* choices_hash_inputs */
 	uint64_t sample; /* choices_hash_sample; 0: not made yet */
 	int users;
+	int has_room; /* room was counted */
+	struct planner_room room;
 	struct machine_choices *next;
 	_Atomic(const struct choices *) lists[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES];
 };
@@ -23,6 +26,9 @@ void machine_choices_close(struct machine_choices *machine);
 
 /* The hash of what is chosen at sample keys. */
 uint64_t machine_choices_sample(struct machine_choices *machine, const struct planner *planner);
+
+/* Which rows have room for their lanes, of GPUs over nodes. CORALE_ENOMEM. */
+int machine_choices_room(struct machine_choices *machine, const struct planner *planner, int rank);
 
 /* Makes a list that is not there yet. rank: for messages. CORALE_ENOMEM, CORALE_EINTERNAL. */
 int machine_choices_make(struct machine_choices *machine, const struct planner *planner, int rank,

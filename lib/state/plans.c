@@ -39,10 +39,12 @@ static int grow(struct plans *p, int rank)
 /* Says why nothing runs calls of the key. */
 static int refuse(const struct plans *p, int rank, const struct plan_key *key)
 {
-	char error[256] = "";
+	char error[512] = "";
 	struct planner_fits fits = { 0 };
+	struct planner planner = p->planner;
 	struct plan plan;
-	const int ret = planner_plan_plain(&p->planner, key, &fits, &plan, error, sizeof error);
+	planner.room = p->machine->has_room ? &p->machine->room : NULL;
+	const int ret = planner_plan_plain(&planner, key, &fits, &plan, error, sizeof error);
 	return log_error(ret ? ret : CORALE_EINTERNAL, rank, "no plan for %s of %s: %s",
 			 corale_coll_name((corale_coll)key->coll), corale_type_name((corale_type)key->type),
 			 error);

@@ -10,7 +10,6 @@
 struct plans_list {
 	int made, number; /* number: the engine's */
 	int counted; /* messages are */
-	int refused; /* by lanes_admit */
 	struct lowered_messages messages;
 };
 
