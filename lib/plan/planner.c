@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "planner.h"
+#include "planner_room.h"
 #include "lower.h"
 #include "plan_eval.h"
 #include "planner_algo.h"
@@ -132,6 +132,9 @@ static uint8_t choose_channels(const struct planner *planner, const struct algo_
 		most = most / plan->nprograms ? most / plan->nprograms : 1;
 	if (planner->most_channels && most > (size_t)planner->most_channels)
 		most = (size_t)planner->most_channels;
+	if (planner->room && planner->room->channels[plan->algo] &&
+	    most > planner->room->channels[plan->algo])
+		most = planner->room->channels[plan->algo];
 	if (plan->spans)
 		most = 1;
 	return (uint8_t)(worth < 1 ? 1 : worth < most ? worth : most);

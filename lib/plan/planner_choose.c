@@ -130,7 +130,7 @@ static int lacks_room(const struct planner *planner, corale_coll coll)
 	int rows, lacks = 0;
 	const struct row *table = row_table(&rows);
 	for (int row = 0; planner->room && row < rows; row++)
-		lacks |= table[row].coll == coll && planner->room->of[row] == ROOM_WANTED;
+		lacks |= table[row].coll == coll && planner->room->wanted[row] && !planner->room->of[row];
 	return lacks;
 }
 
