@@ -438,7 +438,9 @@ int corale_barrier(corale_comm *comm, void *stream);
  *
  * One thread may drive several ranks of a communicator, or of several. Calls on streams, which are another one for each
  * rank, may come in any order of the ranks. Blocking calls need one group of the calls of all these ranks, in any order of
- * the ranks; each rank's calls run as made. On a CUDA communicator each of these ranks uses a stream of its own. On a host
+ * the ranks; each rank's calls run as made. Without a group a host call that waits for a rank whose call the waiting thread
+ * would have to make fails with CORALE_EINVAL after a second, if the program has no other thread; else it ends at its
+ * deadline, as another thread might make that call. On a CUDA communicator each of these ranks uses a stream of its own. On a host
  * communicator all calls of a rank use one stream, or none does.
  */
 int corale_group_begin(void);

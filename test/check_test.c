@@ -85,14 +85,6 @@ static int one_block_more(struct plan *plan, struct plan_step *step)
 	return step->blocks != before;
 }
 
-static int forget_blocks(struct plan *plan, struct plan_step *step)
-{
-	uint8_t before = step->blocks;
-	(void)plan;
-	step->blocks = PLAN_EXPR_NONE;
-	return before != PLAN_EXPR_NONE;
-}
-
 static int forget_final(struct plan *plan, struct plan_step *step)
 {
 	(void)plan;
@@ -161,7 +153,6 @@ static const struct mutation {
 		  { "result to the next part", shift_dst_part },
 		  { "result to the next chunk", shift_dst_chunk },
 		  { "one block more", one_block_more },
-		  { "one block instead of several", forget_blocks },
 		  { "FINAL forgotten", forget_final },
 		  { "FINAL too early", add_final },
 		  { "own contribution forgotten", forget_src },

@@ -320,6 +320,98 @@ static int not_believed(void)
 	return team_run(RANKS, NULL, damaged_news, NULL);
 }
 
+/* ---- One thread that makes blocking calls of two ranks ---- */
+
+#ifdef __SANITIZE_THREAD__
+enum { OTHER_THREADS = 1 }; /* the sanitizer has one */
+#else
+enum { OTHER_THREADS = 0 };
+#endif
+
+struct pair {
+	corale_inproc *group;
+	corale_comm *comms[2];
+	_Atomic int next;
+};
+
+static void *create_next(void *arg)
+{
+	struct pair *p = arg;
+	const int rank = atomic_fetch_add(&p->next, 1);
+	return corale_comm_create_inproc(p->group, rank, NULL, &p->comms[rank]) ? p : NULL;
+}
+
+static void create_pair(struct pair *p)
+{
+	pthread_t threads[2];
+	void *fault = NULL;
+	*p = (struct pair){ 0 };
+	int ret = corale_inproc_create(2, &p->group);
+	for (int r = 0; r < 2; r++)
+		ret |= pthread_create(&threads[r], NULL, create_next, p);
+	for (int r = 0; r < 2 && !ret; r++, ret |= fault != NULL)
+		pthread_join(threads[r], &fault);
+	if (ret)
+		abort();
+}
+
+static void destroy_pair(struct pair *p)
+{
+	for (int r = 0; r < 2; r++)
+		corale_comm_destroy(p->comms[r]);
+	corale_inproc_destroy(p->group);
+}
+
+static int reduce(corale_comm *comm)
+{
+	int32_t mine = 1, sum = 0;
+	return corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL);
+}
+
+/* Both calls end, long before the deadline: neither was made in vain, and the second would wait for the first. */
+static int two_ranks_without_group(void)
+{
+	struct pair p;
+	int32_t element;
+	create_pair(&p);
+	const int code = OTHER_THREADS ? CORALE_ETIMEDOUT : CORALE_EINVAL;
+	int faults = complain("an all_reduce of rank 0", reduce(p.comms[0]), code);
+	const char *line = corale_comm_last_error(p.comms[0]);
+	if (!OTHER_THREADS && !strstr(line, "blocking calls of two ranks from one thread need a group"))
+		faults += fprintf(stderr, "# the line is: %s\n", line) > 0;
+	faults += !reduce(p.comms[1]);
+	destroy_pair(&p);
+	create_pair(&p);
+	faults +=
+	    complain("a recv of rank 1", corale_recv(&element, 1, CORALE_INT32, 0, p.comms[1], NULL), code);
+	destroy_pair(&p);
+	return faults;
+}
+
+static void *reduce_late(void *arg)
+{
+	nanosleep(&(struct timespec){ 2, 0 }, NULL);
+	return reduce(arg) ? arg : NULL;
+}
+
+/* Another thread makes the awaited rank's call, however late; before it this thread has made that rank's calls, too. */
+static int two_ranks_of_two_threads(void)
+{
+	struct pair p;
+	pthread_t thread;
+	void *fault = NULL;
+	create_pair(&p);
+	corale_group_begin();
+	int faults = complain("a grouped call", reduce(p.comms[0]) | reduce(p.comms[1]), 0);
+	faults += complain("a group", corale_group_end(), 0);
+	if (pthread_create(&thread, NULL, reduce_late, p.comms[1]))
+		abort();
+	faults += complain("a call of a rank whose peer is late", reduce(p.comms[0]), 0);
+	pthread_join(thread, &fault);
+	destroy_pair(&p);
+	return faults + (fault != NULL);
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -335,6 +427,10 @@ static const struct {
 	{ "calls after async_error", told, "CORALE_DEBUG=none" },
 	{ "damaged news of other nodes", not_believed,
 	  "CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_TIMEOUT=20" },
+	{ "blocking calls of two ranks by one thread", two_ranks_without_group,
+	  "CORALE_DEBUG=none CORALE_TIMEOUT=4" },
+	{ "blocking calls of two ranks by two threads", two_ranks_of_two_threads,
+	  "CORALE_DEBUG=none CORALE_TIMEOUT=20" },
 };
 enum { CASES = sizeof(cases) / sizeof(cases[0]) };
 

@@ -1,8 +1,10 @@
 #include "process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,12 +79,58 @@ int process_refuses(const char *call)
 	return 1;
 }
 
+/* ---- Threads of the library ---- */
+
+struct thread_start {
+	void *(*work)(void *arg);
+	void *arg;
+};
+
+static _Thread_local int is_library; /* this thread */
+/* Threads of process_thread; each counts itself while it is sure to exist. */
+static _Atomic long begun, ended;
+
+static void *run_thread(void *arg)
+{
+	struct thread_start start = *(struct thread_start *)arg;
+	free(arg);
+	is_library = 1;
+	atomic_fetch_add(&begun, 1);
+	void *result = start.work(start.arg);
+	atomic_fetch_add(&ended, 1);
+	return result;
+}
+
 int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg)
 {
+	struct thread_start *start = malloc(sizeof *start);
 	sigset_t all, old;
+	if (!start)
+		return ENOMEM;
+	*start = (struct thread_start){ work, arg };
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int error = pthread_create(thread, NULL, work, arg);
+	int error = pthread_create(thread, NULL, run_thread, start);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error)
+		free(start);
 	return error;
+}
+
+static long count_threads(void)
+{
+	long n = 0;
+	DIR *dir = opendir("/proc/self/task");
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		n += entry->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+int process_has_one_caller(void)
+{
+	const long before = atomic_load(&begun), gone = atomic_load(&ended), threads = count_threads();
+	return !is_library && before == atomic_load(&begun) && gone == atomic_load(&ended) &&
+	       threads == 1 + before - gone;
 }

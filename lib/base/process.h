@@ -23,6 +23,10 @@ int process_is_forked(void);
 /* The same, after an error line that names the call. */
 int process_refuses(const char *call);
 
+/* 1 if the calling thread is the program's and all others are the library's, so nobody else can make a call. 0 where that is not known. Reads a
+ * folder of /proc. */
+int process_has_one_caller(void);
+
 /* Starts a thread of the library, in which the program's signals are blocked: they are for the program's threads. 0, or what
  * pthread_create returned; the caller says what is missing then. Any thread. */
 int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg);

@@ -11,6 +11,8 @@
 enum {
 	CLOCKS_PER_LOOK = 8, /* 256 polls, a tenth of a second where waits sleep */
 	STALL_NS = 100 * 1000 * 1000, /* without a step, after which ranks of other nodes are told */
+	HOPELESS_NS =
+	    1000 * 1000 * 1000, /* the same, after which nothing that a rank has sent is still on its way */
 	MOST_POLL_NS = 100 * 1000 * 1000 /* time in which nobody polled is not the peers' */
 };
 
@@ -78,6 +80,9 @@ static int look_at_others(struct comm *comm, struct stall *stall, const struct r
 			return diagnose_gone(comm, &call->record, peer);
 		return ret; /* what it did last may have come since this thread looked: only the next look tells */
 	}
+	if (peer >= 0 && !stall->steps && stall->waited_ns > HOPELESS_NS &&
+	    (ret = diagnose_one_caller(comm, &call->record, peer)))
+		return ret;
 	const struct silence_wait wait = { &call->record, call_is_pair(call) ? 0 : atomic_load(&comm->number),
 					   peer };
 	ret = diagnose_stalled(comm, peer);
@@ -114,10 +119,14 @@ static int is_time(unsigned *count, unsigned more, unsigned most)
 /* ---- Failure ------------------------------------------------------------------------ */
 
 /* How far the call was, and what its first channel that is not done waits for. */
-static int fail_timeout(struct comm *comm, struct run_item *item)
+static int fail_timeout(struct comm *comm, const struct stall *stall, struct run_item *item)
 {
 	char text[384] = "", what[256] = "";
 	struct host_run *run = &item->run;
+	const int peer = awaited(run, 0, run->nchannels);
+	int ret = peer < 0 || stall->steps ? 0 : diagnose_one_caller(comm, &item->call->record, peer);
+	if (ret)
+		return ret;
 	for (int c = run->nchannels - 1; c >= 0; c--)
 		if (!run->channels[c].done)
 			host_channel_describe(run, c, what, sizeof what);
@@ -145,7 +154,7 @@ static int diagnose(struct progress *p, struct run_item *failed, int ret)
 	ret = learn_reason(p->comm, ret);
 	if (ret == CORALE_EMISMATCH)
 		return diagnose_mismatch(p->comm, &failed->call->record, mismatch->found ? mismatch : NULL);
-	return ret == CORALE_ETIMEDOUT ? fail_timeout(p->comm, first_pending(p))
+	return ret == CORALE_ETIMEDOUT ? fail_timeout(p->comm, &p->stall, first_pending(p))
 				       : diagnose_end(p->comm, &failed->call->record, ret);
 }
 
@@ -263,6 +272,7 @@ int progress_poll(struct progress *p, int polls)
 {
 	int all = 1;
 	uint64_t actions = 0;
+	p->stall.steps = polls > 1;
 	if (p->alone && p->n == 1 && p->items->run.nchannels > 1)
 		return run_channels(p);
 	for (int i = 0; i < p->n; i++) {

@@ -14,6 +14,7 @@ struct run_item {
 struct stall {
 	unsigned polls,
 	    looks; /* that found nothing to do; since the last look at the clock, and at other ranks */
+	int steps; /* the thread comes and goes, so it may do something else meanwhile */
 	int gone; /* looks, one after the other, that found the awaited rank gone */
 	uint64_t actions; /* executed, when last seen to move */
 	int64_t since_ns; /* then */

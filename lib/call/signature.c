@@ -19,10 +19,11 @@ uint64_t signature_next(struct comm *comm, const struct call *call)
 	hash = mix(hash, coll_table[r->coll].send == COLL_UNEVEN ? 0 : r->count);
 	hash = mix(hash, (uint64_t)r->root);
 	hash = r->target ? mix(hash, r->target) : hash;
-	comm->number++;
+	const uint64_t number = atomic_load_explicit(&comm->number, memory_order_relaxed) + 1;
+	atomic_store_explicit(&comm->number, number, memory_order_release);
 	comm->chain = mix(comm->chain, hash);
-	uint64_t signature = comm->chain << 32 | (comm->number & 0xffffffff);
-	diagnose_record(comm, &call->record, comm->number, signature);
+	uint64_t signature = comm->chain << 32 | (number & 0xffffffff);
+	diagnose_record(comm, &call->record, number, signature);
 	return signature;
 }
 

@@ -8,6 +8,7 @@
 #include "host/life.h"
 #include "net/transport.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/collectives.h"
 #include "base/status.h"
 #include "silence.h"
@@ -601,6 +602,23 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 			 what);
 	comm_fail(comm, CORALE_EMISMATCH, text);
 	return CORALE_EMISMATCH;
+}
+
+/* ---- Calls that can't end ------------------------------------------------------------------ */
+
+int diagnose_one_caller(struct comm *comm, const struct record *call, int rank)
+{
+	char text[COMM_ERROR_BYTES], what[256];
+	if (!process_has_one_caller() || !comm_is_idle(comm->id, rank))
+		return 0;
+	diagnose_print_call(call, what, sizeof what);
+	snprintf(
+	    text, sizeof text,
+	    "%s waits for rank %d of the same process, whose call only this thread could make, and it waits "
+	    "here: blocking calls of two ranks from one thread need a group (corale_group_begin)",
+	    what, rank);
+	comm_fail(comm, CORALE_EINVAL, text);
+	return CORALE_EINVAL;
 }
 
 /* ---- Ranks that are gone ------------------------------------------------------------------ */

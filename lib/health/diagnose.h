@@ -52,6 +52,9 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 /* Fails comm because a call waited too long for what `what` says. number: the call's, or 0. Returns CORALE_ETIMEDOUT. */
 int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t number, const char *what);
 
+/* Fails comm if a call waits for a rank whose calls nobody can make but the calling thread, which waits in it: CORALE_EINVAL; else 0. */
+int diagnose_one_caller(struct comm *comm, const struct record *call, int rank);
+
 /* Fails comm with a code whose cause is logged already, or that another rank has reported. Returns code. */
 int diagnose_end(struct comm *comm, const struct record *call, int code);
 

@@ -5,6 +5,7 @@
 
 #include "corale.h"
 #include "base/log.h"
+#include "base/process.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
@@ -33,14 +34,11 @@ static void *work(void *unused)
 static int add_thread(void)
 {
 	pthread_t thread;
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	int ret = pthread_create(&thread, &attr, work, NULL);
-	pthread_attr_destroy(&attr);
+	int ret = process_thread(&thread, work, NULL);
 	if (ret)
 		return log_error(CORALE_ESYSTEM, -1, "no thread for a channel: %s; lower CORALE_MAX_CHANNELS",
 				 strerror(ret));
+	pthread_detach(thread);
 	idle++;
 	return 0;
 }

@@ -79,7 +79,7 @@ int stream_submit(corale_stream *s, struct job *job)
 	job->next = NULL;
 	pthread_mutex_lock(&s->lock);
 	if (!job->manual && !s->has_thread) {
-		ret = pthread_create(&s->thread, NULL, work, s);
+		ret = process_thread(&s->thread, work, s);
 		s->has_thread = !ret;
 		if (ret)
 			ret = log_error(CORALE_ESYSTEM, -1, "no thread for a stream: %s", strerror(ret));

@@ -50,6 +50,19 @@ void comm_put(corale_comm *handle)
 	atomic_fetch_sub(&handle->users, 1);
 }
 
+int comm_is_idle(uint64_t id, int rank)
+{
+	int idle = 0;
+	pthread_mutex_lock(&handles_lock);
+	for (const corale_comm *handle = handles; handle; handle = handle->next) {
+		const struct comm *comm = atomic_load(&((corale_comm *)(uintptr_t)handle)->comm);
+		if (comm && comm->id == id && comm->rank == rank)
+			idle = comm->issued == atomic_load(&((struct comm *)(uintptr_t)comm)->completed);
+	}
+	pthread_mutex_unlock(&handles_lock);
+	return idle;
+}
+
 void comm_retire(corale_comm *handle)
 {
 	atomic_store(&handle->comm, NULL);

@@ -151,6 +151,8 @@ void comm_put(corale_comm *handle);
 /* Of the communicators with this on_destroy_ctx, and those split from them, the oldest that is left, as the order must be the same on all ranks; or
  * NULL. */
 corale_comm *comm_find_oldest(const void *on_destroy_ctx);
+/* 1 if that rank of a communicator is of this process and nothing that was called on it is left to do. By the only thread that makes calls. */
+int comm_is_idle(uint64_t id, int rank);
 /* No comm_get or comm_take finds it any more, and nobody uses it. */
 void comm_retire(corale_comm *handle);
 
