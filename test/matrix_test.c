@@ -45,8 +45,9 @@ static const struct shape shapes[] = {
 	{ "ring and scatter", SMALL "CORALE_ALGO=ring,scatter", 2, 6, 5, MANY },
 	{ "ring over nodes", SMALL "CORALE_ALGO=ring,scatter CORALE_NODE_SIZE=2", 3, 6, 5, MANY },
 	{ "several blocks in a message",
-	  "CORALE_ALGO=all_gather:bruck CORALE_NODE_SIZE=3 CORALE_REFERENCE=yes CORALE_REFERENCE_BYTES=1", 3,
-	  8, 11, MANY },
+	  "CORALE_ALGO=bruck,gather:binomial,scatter:binomial CORALE_NODE_SIZE=3 CORALE_REFERENCE=yes "
+	  "CORALE_REFERENCE_BYTES=1",
+	  3, 8, 11, MANY },
 	{ "doubling", SMALL "CORALE_ALGO=doubling,broadcast:flat", 2, 8, 5, MANY },
 	{ "hierarchy with rings", SMALL "CORALE_ALGO=hier_ring CORALE_NODE_SIZE=2", 3, 8, 5, MANY },
 	{ "hierarchy with doubling", SMALL "CORALE_ALGO=all_reduce:hier_doubling CORALE_NODE_SIZE=3", 4, 8, 5,
@@ -77,6 +78,8 @@ static const struct shape shapes[] = {
 	  SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=hier_halving CORALE_NODE_SIZE=2", 3, 6, 5, MANY },
 	{ "partial sums in float32 in one shot",
 	  SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=hier_oneshot CORALE_NODE_SIZE=2", 3, 6, 5, MANY },
+	{ "partial sums of several blocks in float32",
+	  "CORALE_PARTIALS=float32 CORALE_ALGO=bruck CORALE_NODE_SIZE=2", 3, 7, 11, MANY },
 	{ "references always", "CORALE_REFERENCE=yes CORALE_REFERENCE_BYTES=1", 2, 5, 5, { 17, 5003 }, 2 },
 	{ "references never", "CORALE_REFERENCE=no", 2, 4, 19, { 17, 70001 }, 2 },
 };

@@ -86,7 +86,7 @@ static void test_tree(void **state)
 	for (int n = 1; n < 200; n++) {
 		int children = 0, deepest = 0;
 		for (int me = 0; me < n; me++) {
-			int depth = 0, own = 0;
+			int depth = 0, own = 0, members = 1;
 			for (int level = 0; level < 9; level++) {
 				int child = plan_tree(PLAN_TREE_CHILD, n, me, level);
 				assert_int_equal(child >= 0, own == level && child >= 0);
@@ -96,7 +96,9 @@ static void test_tree(void **state)
 				assert_int_equal(plan_tree(PLAN_TREE_PARENT, n, child, 0), me);
 				own++;
 				children++;
+				members += plan_subtree(n, child);
 			}
+			assert_int_equal(members, plan_subtree(n, me));
 			for (int up = me; up; up = plan_tree(PLAN_TREE_PARENT, n, up, 0))
 				depth++;
 			deepest = depth > deepest ? depth : deepest;
@@ -192,23 +194,40 @@ static void test_spans_tile(void **state)
 	topo_destroy(topo);
 }
 
-/* Several blocks go on at the buffer's start behind its last one, element by element. */
-static void test_blocks_wrap(void **state)
+static void expect_runs(const struct plan_env *env, const struct plan_action *a, const size_t *blocks)
+{
+	for (size_t done = 0, n; done < a->count; done += n) {
+		size_t at;
+		n = plan_span_run(env, a, &a->dst, done, &at);
+		assert_in_range(n, 1, a->count - done);
+		for (size_t i = 0; i < n; i++)
+			assert_int_equal(at + i, blocks[(done + i) / env->count] * env->count +
+						     (done + i) % env->count);
+	}
+}
+
+/* Several blocks go on at the buffer's start behind its last one; cells leave out as many as a run has. */
+static void test_blocks_in_runs(void **state)
 {
 	(void)state;
 	for (int n = 2; n < 12; n++) {
 		struct topo *topo = new_topo(n, 1);
 		struct plan plan = new_plan();
 		struct plan_env env;
+		size_t blocks[24];
 		plan_env_init(&env, &plan, &topo->map, 0, 0, 3);
-		for (int block = 0; block < n; block++)
-			for (int blocks = 1; blocks <= n; blocks++) {
-				struct plan_place place = { PLAN_RECV, block, 3 * (size_t)block };
-				const size_t count = 3 * (size_t)blocks,
-					     first = plan_before_wrap(&env, &place, count);
-				for (size_t i = 0; i < count; i++)
-					assert_int_equal(i < first ? place.offset + i : i - first,
-							 (3 * (size_t)block + i) % (3 * (size_t)n));
+		for (int first = 0; first < n; first++)
+			for (int many = 1; many <= n; many++) {
+				struct plan_action a = { .dst = { PLAN_RECV, first, 3 * (size_t)first },
+							 .count = 3 * (size_t)many };
+				for (int i = 0; i < many; i++)
+					blocks[i] = (size_t)((first + i) % n);
+				expect_runs(&env, &a, blocks);
+				a.dst.space = PLAN_SCRATCH;
+				a.run = 1 + first % 3;
+				for (int i = 0; i < many; i++)
+					blocks[i] = (size_t)(first + i + i / a.run * a.run);
+				expect_runs(&env, &a, blocks);
 			}
 		topo_destroy(topo);
 	}
@@ -220,7 +239,7 @@ static void test_bruck(void **state)
 	(void)state;
 	const struct plan_expr to = { .base = PLAN_BRUCK_PEER, .stride = -1 },
 			       from = { .base = PLAN_BRUCK_PEER, .stride = 1 },
-			       blocks = { .base = PLAN_BRUCK_BLOCKS };
+			       blocks = { .base = PLAN_BRUCK_BLOCKS }, set = { .base = PLAN_BRUCK_SET };
 	for (int n = 2; n < 200; n++) {
 		int had = 1;
 		for (int round = 0; round < plan_log2(n - 1) + 1; round++) {
@@ -230,6 +249,10 @@ static void test_bruck(void **state)
 			assert_in_range(many, 1, had);
 			assert_int_equal(plan_wrap(n / 3 - peer, n), had);
 			had += many;
+			int numbers = 0;
+			for (int i = 0; i < n; i++)
+				numbers += i >> round & 1;
+			assert_int_equal(plan_bruck(&set, n, 0, round), numbers);
 		}
 		assert_int_equal(had, n);
 	}
@@ -397,9 +420,10 @@ static void test_broken_steps(void **state)
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 9, .src = block, .to = 1 });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 1, .src = send, .to = 1 });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 1, .src = block, .dst = block });
-	expect_refusal(
-	    (struct plan_step){ .op = PLAN_MOVE, .flags = PLAN_REDUCE, .blocks = 1, .src = block, .to = 1 });
+	expect_refusal((struct plan_step){
+	    .op = PLAN_MOVE, .flags = PLAN_REDUCE, .blocks = 1, .from = PLAN_EXPR_ALL, .dst = block });
 	expect_refusal((struct plan_step){ .op = PLAN_SIGNAL, .blocks = 1, .to = 1 });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 1, .run = 1, .src = block, .to = 1 });
 	expect_refusal((struct plan_step){ .op = 77 });
 }
 
@@ -445,13 +469,20 @@ int main(void)
 	_Static_assert(sizeof(struct plan_step) == 32, "a step has 32 bytes");
 	_Static_assert(sizeof(struct plan) <= 4096, "a plan travels by value");
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cut),          cmocka_unit_test(test_doubling),
-		cmocka_unit_test(test_tree),         cmocka_unit_test(test_windows),
-		cmocka_unit_test(test_halving),      cmocka_unit_test(test_spans_tile),
-		cmocka_unit_test(test_values),       cmocka_unit_test(test_cursor),
-		cmocka_unit_test(test_broken_plans), cmocka_unit_test(test_broken_steps),
-		cmocka_unit_test(test_mixed_ring),   cmocka_unit_test(test_print_length),
-		cmocka_unit_test(test_blocks_wrap),  cmocka_unit_test(test_bruck),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_doubling),
+		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_halving),
+		cmocka_unit_test(test_spans_tile),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_cursor),
+		cmocka_unit_test(test_broken_plans),
+		cmocka_unit_test(test_broken_steps),
+		cmocka_unit_test(test_mixed_ring),
+		cmocka_unit_test(test_print_length),
+		cmocka_unit_test(test_blocks_in_runs),
+		cmocka_unit_test(test_bruck),
 	};
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

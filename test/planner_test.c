@@ -107,7 +107,8 @@ static void test_algo_choice(void **state)
 	expect_choice(topo, "binomial", CORALE_REDUCE, "binomial");
 	expect_choice(topo, "hier_binomial", CORALE_BROADCAST, "hier_binomial");
 	expect_choice(topo, "gather:flat", CORALE_GATHER, "flat");
-	expect_choice(topo, "scatter:^flat,scatter:^hier", CORALE_SCATTER, NULL);
+	expect_choice(topo, "scatter:^flat,scatter:^hier", CORALE_SCATTER, "binomial");
+	expect_choice(topo, "scatter:^flat,scatter:^hier,^binomial", CORALE_SCATTER, NULL);
 	expect_choice(topo, "all_gather:^oneshot,all_gather:^ring,all_gather:^hier", CORALE_ALL_GATHER,
 		      "bruck");
 	expect_choice(topo, "all_gather:^oneshot,all_gather:^ring,all_gather:^hier,^bruck", CORALE_ALL_GATHER,

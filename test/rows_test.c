@@ -76,7 +76,7 @@ static int is_row(const struct row *row, const struct name *name)
 static int list_names(const struct choices *list, const struct name *name)
 {
 	for (int i = 0; i < list->n; i++)
-		if (is_row(list->best[i].row, name))
+		if (list->best[i].row && is_row(list->best[i].row, name)) /* else none runs these sizes */
 			return 1;
 	return 0;
 }

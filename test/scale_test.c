@@ -124,10 +124,11 @@ static void check_cover(const struct topo *topo, const struct plan *plan, size_t
 		while (plan_cursor_next(&cursor, plan, &env, &a)) {
 			int partial = reduces && !(a.flags & PLAN_FINAL) &&
 				      (a.flags & PLAN_REDUCE || a.from == PLAN_NONE);
-			size_t before = plan_before_wrap(&env, &a.dst, a.count);
-			for (size_t i = 0; a.dst.space == PLAN_RECV && !partial && i < a.count;
-			     i++, written++)
-				hits[i < before ? a.dst.offset + i : i - before]++;
+			for (size_t i = 0, at; a.dst.space == PLAN_RECV && !partial && i < a.count;
+			     i++, written++) {
+				plan_span_run(&env, &a, &a.dst, i, &at);
+				hits[at]++;
+			}
 		}
 	}
 	for (size_t i = 0; i < n; i++)

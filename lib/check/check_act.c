@@ -282,9 +282,11 @@ int action_run(struct world *world, struct context *c)
 	if (missing_sender(world, c) != PLAN_NONE || !has_room(world, c))
 		return 0;
 	if (a->src.space && a->dst.space) {
+		const struct plan *plan = plan_of(world, c);
+		const struct plan_step *step = &plan->steps[c->cursor.pc - 1];
 		struct plan_place place;
-		ptrdiff_t dst = plan_locate(plan_of(world, c), &c->env, c->cursor.var,
-					    &plan_of(world, c)->steps[c->cursor.pc - 1].dst, &place);
+		ptrdiff_t dst = plan_locate(plan, &c->env, c->cursor.var, &step->dst, &place);
+		dst *= step->blocks ? plan_value(plan, &c->env, c->cursor.var, step->blocks) : 1;
 		if (dst != (ptrdiff_t)a->count)
 			return world_fail(world, c, "moves %zu elements into a place of %td", a->count, dst);
 	}

@@ -42,10 +42,12 @@ static int *read_time(const struct rank *rank, int context, size_t cell)
 	return &rank->read_times[(size_t)context * rank->ncells + cell];
 }
 
-/* The start of the buffer, where a span of several blocks goes on that wraps around. */
-static struct plan_place wrapped(const struct plan_place *place)
+/* The elements of the action's span that lie together from its element `done` on: how many, and *run where. */
+static size_t next_run(const struct context *c, const struct plan_place *place, size_t done,
+		       struct plan_place *run)
 {
-	return (struct plan_place){ .space = place->space, .block = 0 };
+	*run = *place;
+	return plan_span_run(&c->env, &c->action, place, done, &run->offset);
 }
 
 static int read_run(struct world *world, struct context *c, const struct plan_place *place, size_t count,
@@ -80,11 +82,12 @@ static int read_run(struct world *world, struct context *c, const struct plan_pl
 int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count,
 		uint64_t *values)
 {
-	const size_t first = plan_before_wrap(&c->env, place, count);
-	const struct plan_place rest = wrapped(place);
-	int ret = read_run(world, c, place, first, values);
-	if (!ret && first < count)
-		ret = read_run(world, c, &rest, count - first, values + first);
+	struct plan_place run;
+	int ret = 0;
+	for (size_t done = 0, n; !ret && done < count; done += n) {
+		n = next_run(c, place, done, &run);
+		ret = read_run(world, c, &run, n, values + done);
+	}
 	return ret;
 }
 
@@ -178,11 +181,12 @@ static int write_run(struct world *world, struct context *c, const struct plan_p
 int memory_write(struct world *world, struct context *c, const struct plan_place *place, size_t count,
 		 const uint64_t *values)
 {
-	const size_t first = plan_before_wrap(&c->env, place, count);
-	const struct plan_place rest = wrapped(place);
-	int ret = write_run(world, c, place, first, values);
-	if (!ret && first < count)
-		ret = write_run(world, c, &rest, count - first, values + first);
+	struct plan_place run;
+	int ret = 0;
+	for (size_t done = 0, n; !ret && done < count; done += n) {
+		n = next_run(c, place, done, &run);
+		ret = write_run(world, c, &run, n, values + done);
+	}
 	return ret;
 }
 
@@ -215,10 +219,11 @@ static int hold_run(struct world *world, struct context *c, const struct plan_pl
 int memory_hold(struct world *world, struct context *c, const struct plan_place *place, size_t count,
 		struct message *message)
 {
-	const size_t first = plan_before_wrap(&c->env, place, count);
-	const struct plan_place rest = wrapped(place);
-	int ret = hold_run(world, c, place, first, message);
-	if (!ret && first < count)
-		ret = hold_run(world, c, &rest, count - first, message);
+	struct plan_place run;
+	int ret = 0;
+	for (size_t done = 0, n; !ret && done < count; done += n) {
+		n = next_run(c, place, done, &run);
+		ret = hold_run(world, c, &run, n, message);
+	}
 	return ret;
 }

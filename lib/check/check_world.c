@@ -170,7 +170,7 @@ static int lay_out(struct world *world, struct rank *rank, int me)
 		end = rank->send_count > rank->recv_count ? rank->send_count : rank->recv_count;
 	}
 	rank->scratch_at = end;
-	rank->scratch_per_channel = rank->plan->scratch_cells * o->chunk;
+	rank->scratch_per_channel = rank->plan->scratch_cells * (rank->plan->spans ? o->count : o->chunk);
 	rank->ncells = end + rank->scratch_per_channel * rank->plan->channels;
 	return 1;
 }

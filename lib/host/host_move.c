@@ -267,46 +267,17 @@ static int check_lenders(const struct move *m)
 	return 0;
 }
 
-static int copy_run(const struct move *m, unsigned char *to, const unsigned char *from, size_t bytes)
+static int fill_run(struct move *m, const struct host_target *target, size_t count)
 {
-	const struct host_source *s = &m->sources[0];
-	if (s->pid)
-		return read_memory(m->run->engine->rank, s, to, from, bytes);
-	if (to != from)
-		memcpy(to, from, bytes);
-	return 0;
-}
-
-/* The span of a step that may have several blocks, and how many of its elements lie before the end of its buffer. */
-static const struct plan_place *span_of(const struct move *m, size_t *before)
-{
-	const struct plan_place *span = m->a->src.space ? &m->a->src : &m->a->dst;
-	*before = plan_before_wrap(&m->ch->env, span, m->a->count);
-	return span;
-}
-
-/* In two runs where the span, which is the one end or the other, goes on at its buffer's start. */
-static int copy(const struct move *m, const struct host_target *target)
-{
-	size_t before;
-	const struct plan_place *span = span_of(m, &before);
-	const size_t each = kind_bytes(m->run, target->wire), first = before * each,
-		     rest = (m->a->count - before) * each;
-	const unsigned char *from = m->sources[0].data;
-	int ret = copy_run(m, target->data, from, first);
-	if (ret || !rest)
-		return ret;
-	const struct host_binding *b = &m->run->binding;
-	if (m->result || m->a->from == PLAN_NONE)
-		return copy_run(m, target->data + first, span->space == PLAN_SEND ? b->send : b->recv, rest);
-	return copy_run(m, target == &m->local ? b->recv : target->data + first, from + first, rest);
-}
-
-static int copy_or_fold(struct move *m, const struct host_target *target)
-{
-	size_t count = m->a->count;
-	if (is_copy(m, target))
-		return copy(m, target);
+	size_t bytes = count * kind_bytes(m->run, target->wire);
+	if (is_copy(m, target)) {
+		const struct host_source *s = &m->sources[0];
+		if (s->pid)
+			return read_memory(m->run->engine->rank, s, target->data, s->data, bytes);
+		if (s->data != target->data)
+			memcpy(target->data, s->data, bytes);
+		return 0;
+	}
 	size_t piece = count;
 	int ret = 0;
 	for (int i = 0; i < m->nsources && piece == count; i++) {
@@ -318,6 +289,59 @@ static int copy_or_fold(struct move *m, const struct host_target *target)
 	for (size_t first = 0; !ret && first < count; first += piece)
 		ret = fold_piece(m, target, first, count - first < piece ? count - first : piece);
 	return ret;
+}
+
+/* The span of an action that may be of several runs: the one in a buffer, if there is one; and how long the first run is. */
+static const struct plan_place *find_span(const struct move *m, size_t *first)
+{
+	const struct plan_action *a = m->a;
+	const int is_src = a->src.space && (a->src.space != PLAN_SCRATCH || !a->dst.space);
+	const struct plan_place *span = is_src ? &a->src : &a->dst;
+	size_t offset;
+	*first = plan_span_run(&m->ch->env, a, span, 0, &offset);
+	return span;
+}
+
+static unsigned char *place_at(const struct move *m, int space, size_t offset)
+{
+	const struct host_binding *b = &m->run->binding;
+	if (space == PLAN_SCRATCH)
+		return m->ch->scratch + offset * m->run->wire_bytes;
+	return (unsigned char *)(uintptr_t)(space == PLAN_SEND ? b->send : b->recv) +
+	       offset * m->run->type_bytes;
+}
+
+/* One run of a span after the other, at either end; all else goes on behind the elements before. */
+static int fill_runs(struct move *m, const struct host_target *target, const struct plan_place *span)
+{
+	const int own = span == &m->a->src ? m->nsources - 1
+			: m->result        ? 0
+					   : -1,
+		  last = m->nsources - 1, is_target = target == &m->local && span == &m->a->dst;
+	const struct host_source kept[2] = { m->sources[0], m->sources[last] }; /* of one rank and this one */
+	int ret = 0;
+	for (size_t done = 0, n, offset; !ret && done < m->a->count; done += n) {
+		n = plan_span_run(&m->ch->env, m->a, span, done, &offset);
+		unsigned char *at = place_at(m, span->space, offset);
+		struct host_target run = { is_target ? at
+						     : target->data + done * kind_bytes(m->run, target->wire),
+					   target->wire };
+		for (int i = 0; i <= last; i++) {
+			const size_t bytes = kind_bytes(m->run, kept[i].kind == REDUCE_WIRE);
+			m->sources[i].data = i == own ? at : kept[i].data + done * bytes;
+		}
+		ret = fill_run(m, &run, n);
+	}
+	m->sources[0] = kept[0];
+	m->sources[last] = kept[1];
+	return ret;
+}
+
+static int copy_or_fold(struct move *m, const struct host_target *target)
+{
+	size_t first;
+	const struct plan_place *span = find_span(m, &first);
+	return first == m->a->count ? fill_run(m, target, first) : fill_runs(m, target, span);
 }
 
 static int fill(struct move *m, const struct host_target *target)
@@ -333,9 +357,9 @@ static int fill(struct move *m, const struct host_target *target)
 /* The caller's memory that holds the whole message: the source of a plain move, or the local result. */
 static const unsigned char *find_shared(const struct move *m)
 {
-	size_t before;
-	span_of(m, &before);
-	if (before < m->a->count)
+	size_t first;
+	find_span(m, &first);
+	if (first < m->a->count)
 		return NULL;
 	if (m->a->from == PLAN_NONE)
 		return m->nsources == 1 && m->sources[0].kind != REDUCE_WIRE && is_copy(m, &m->message)

@@ -45,9 +45,10 @@ static int no_link(const struct host_run *run, int rank)
 /* A message that only lands in a local span may be received there. */
 static void *landing(const struct host_run *run, const struct host_channel *ch, const struct plan_action *a)
 {
-	int in_one_run = plan_before_wrap(&ch->env, &a->dst, a->count) == a->count;
-	int copies = in_one_run && a->op == PLAN_MOVE && a->from != PLAN_ALL && !a->src.space &&
-		     a->dst.space == PLAN_RECV && !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
+	size_t offset;
+	int copies = plan_span_run(&ch->env, a, &a->dst, 0, &offset) == a->count && a->op == PLAN_MOVE &&
+		     a->from != PLAN_ALL && !a->src.space && a->dst.space == PLAN_RECV &&
+		     !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
 	return copies ? (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes : NULL;
 }
 
@@ -251,32 +252,34 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 	}
 }
 
-/* Places for several channels, then each channel's cells. */
-static int take_memory(struct host_run *run)
+/* Places for several channels, then each channel's cells, then a copy of so many bytes of what is sent. most: bytes of a block as partial sums. */
+static int take_memory(struct host_run *run, size_t most, size_t copied)
 {
 	const size_t n = (size_t)run->nchannels,
 		     channels = n > 1 ? ALIGN_ROUND(n * sizeof *run->channels) : 0,
-		     cells = ALIGN_ROUND((size_t)run->plan->scratch_cells * run->plan->chunk_bytes);
-	run->memory = free_list_take(&run->engine->spare, channels + n * cells);
+		     cell = run->plan->spans ? most : run->plan->chunk_bytes,
+		     cells = ALIGN_ROUND((size_t)run->plan->scratch_cells * cell);
+	run->memory = free_list_take(&run->engine->spare, channels + n * cells + copied);
 	if (!run->memory)
 		return log_error(CORALE_ENOMEM, run->engine->rank,
-				 "no memory for %d channels with %u cells of %u bytes each", run->nchannels,
-				 run->plan->scratch_cells, run->plan->chunk_bytes);
+				 "no memory for %d channels with %u cells of %zu bytes each, and to copy %zu "
+				 "bytes of a call in place",
+				 run->nchannels, run->plan->scratch_cells, cell, copied);
 	if (channels)
 		run->channels = run->memory;
 	for (size_t c = 0; c < n; c++)
 		run->channels[c].scratch = (unsigned char *)run->memory + channels + c * cells;
+	if (copied)
+		run->binding.send =
+		    memcpy((unsigned char *)run->memory + channels + n * cells, run->binding.send, copied);
 	return 0;
 }
 
-/* Bytes between payloads: a power of two that the call's largest message fits in. A message is a chunk at most; where
+/* Bytes between payloads, of a block or vector of so many: a power of two that the call's largest message fits in. A message is a chunk at most; where
  * counts differ by edge (edges), the call does not say more. Several blocks are at most all ranks'. */
-static size_t choose_stride(const struct host_run *run, int edges)
+static size_t choose_stride(const struct host_run *run, int edges, size_t bytes)
 {
 	size_t most = run->engine->layout.slot_bytes, stride = WINDOW_LINE;
-	const struct plan_key *key = &run->plan->key;
-	size_t bytes = (size_t)1 << (key->size_class < 40 ? key->size_class : 40);
-	bytes = bytes * run->wire_bytes / run->type_bytes;
 	if (run->plan->spans)
 		bytes *= (size_t)run->engine->map.ranks;
 	if (edges || bytes > run->plan->chunk_bytes)
@@ -296,11 +299,16 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->binding = *binding;
 	run->type_bytes = corale_type_bytes(binding->spec.type);
 	run->wire_bytes = corale_type_bytes(binding->spec.wire);
-	run->stride = choose_stride(run, env->send_counts != NULL);
+	const size_t class_bytes = (size_t)1 << (plan->key.size_class < 40 ? plan->key.size_class : 40),
+		     most = class_bytes * run->wire_bytes / run->type_bytes;
+	run->stride = choose_stride(run, env->send_counts != NULL, most);
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
 	run->memory = NULL;
-	int ret = plan->channels > 1 || plan->scratch_cells ? take_memory(run) : 0;
+	/* What an all_to_all in place sends goes from a copy, as peers' blocks overwrite it. */
+	const int copies = binding->send == binding->recv && coll_overwrites(plan->key.coll);
+	const size_t copied = copies ? env->count * run->type_bytes * (size_t)binding->spec.ranks : 0;
+	int ret = plan->channels > 1 || plan->scratch_cells || copied ? take_memory(run, most, copied) : 0;
 	for (int c = 0; !ret && c < run->nchannels; c++)
 		channel_init(run, &run->channels[c], env, c);
 	return ret;

@@ -152,24 +152,39 @@ static double add_wait(struct walk *w, const struct plan_step *step, const struc
 struct hops {
 	double all, remote; /* remote: between nodes, of all */
 	double before; /* messages that those on the way send to others first */
+	double size,
+	    before_size; /* of the former and the latter in the mean, in units of the action's own message */
 };
+
+/* Blocks of the subtrees that a parent serves before a child's: those of the positions behind it. */
+static int first_blocks(int size, int parent, int child)
+{
+	return plan_subtree(size, parent) - (child - parent) - plan_subtree(size, child);
+}
 
 /* From the tree's root, rank 0, to the parent of a rank. The largest subtree is served first: so as many messages go before as the way has fewer hops
  * than the tree has levels above the rank. */
-static struct hops hops_of_tree(const struct walk *w, int group)
+static struct hops hops_of_tree(const struct walk *w, int group, int has_blocks)
 {
 	const struct plan_map *map = &w->env.map;
 	const int own = plan_group_index(map, group, w->env.rank),
 		  size = plan_group_size(map, group, w->env.rank);
-	struct hops hops = { 0, 0, 0 };
-	for (int at = plan_tree(PLAN_TREE_PARENT, size, own, 0); at > 0; hops.all++) {
+	const double each = plan_subtree(size, own);
+	struct hops hops = { 0, 0, 0, 0, 0 };
+	int at = plan_tree(PLAN_TREE_PARENT, size, own, 0);
+	hops.before_size = own > 0 ? first_blocks(size, at, own) : 0;
+	for (; at > 0; hops.all++) {
 		const int before = at;
 		at = plan_tree(PLAN_TREE_PARENT, size, at, 0);
+		hops.size += plan_subtree(size, before);
+		hops.before_size += first_blocks(size, at, before);
 		hops.remote +=
 		    group == PLAN_RAIL || (group == PLAN_WORLD && map->node_of[before] != map->node_of[at]);
 	}
 	if (own > 0)
 		hops.before = plan_log2(size - 1) - __builtin_ctz((unsigned)own) - hops.all;
+	hops.size = has_blocks && hops.all > 0 ? hops.size / each / hops.all : 1;
+	hops.before_size = has_blocks && hops.before > 0 ? hops.before_size / each / hops.before : 1;
 	return hops;
 }
 
@@ -180,14 +195,14 @@ static struct hops hops_of_tree(const struct walk *w, int group)
 static struct hops hops_before(const struct walk *w, const struct plan_step *step,
 			       const struct plan_action *a)
 {
-	struct hops hops = { plan_group_size(&w->env.map, a->from_group, w->env.rank) - 2, 0, 0 };
+	struct hops hops = { plan_group_size(&w->env.map, a->from_group, w->env.rank) - 2, 0, 0, 1, 1 };
 	if (!coll_is_rooted(w->plan->key.coll) || a->from < 0)
-		return (struct hops){ 0, 0, 0 };
+		return (struct hops){ 0, 0, 0, 1, 1 };
 	if (has_base(w, step->from, PLAN_TREE_PARENT))
-		return hops_of_tree(w, a->from_group);
+		return hops_of_tree(w, a->from_group, step->blocks);
 	if (a->to < 0 || a->from_group != a->to_group || has_base(w, step->from, PLAN_TREE_CHILD) ||
 	    (a->from_group != PLAN_RAIL && !(a->flags & PLAN_REDUCE)))
-		return (struct hops){ 0, 0, 0 };
+		return (struct hops){ 0, 0, 0, 1, 1 };
 	hops.remote = a->from_group == PLAN_WORLD  ? hops.all * w->crossing
 		      : a->from_group == PLAN_RAIL ? hops.all
 						   : 0;
@@ -196,17 +211,20 @@ static struct hops hops_before(const struct walk *w, const struct plan_step *ste
 
 static void add_hops(struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
-	double bytes = cost_message_bytes(w->plan, a, a->flags & (PLAN_TO_WIRE | PLAN_FROM_WIRE));
+	double own = cost_message_bytes(w->plan, a, a->flags & (PLAN_TO_WIRE | PLAN_FROM_WIRE));
 	struct hops hops = hops_before(w, step, a);
-	double wire = bytes / w->topo->rail.bytes_per_ns, send = cost_send_ns(w->topo, bytes),
-	       remote_ns = send + cost_rail_latency_ns(w->topo) + wire + cost_recv_ns(w->topo, bytes),
+	double bytes = own * hops.size, before = own * hops.before_size,
+	       wire = bytes / w->topo->rail.bytes_per_ns,
+	       remote_ns = cost_send_ns(w->topo, bytes) + cost_rail_latency_ns(w->topo) + wire +
+			   cost_recv_ns(w->topo, bytes),
 	       local_ns = cost_node_latency_ns(w->topo) + bytes / w->topo->node.bytes_per_ns;
 	if (!w->first_visit)
 		return;
 	w->cost.chain_ns += hops.all * cost_step_ns(w->topo, w->plan) + hops.remote * remote_ns +
 			    (hops.all - hops.remote) * local_ns;
 	if (w->topo->map.nodes > 1)
-		w->cost.chain_ns += hops.before * slower(send, wire);
+		w->cost.chain_ns +=
+		    hops.before * slower(cost_send_ns(w->topo, before), before / w->topo->rail.bytes_per_ns);
 }
 
 /*

@@ -167,19 +167,31 @@ static int span_is_whole_block(const struct plan_span *span)
 	return !span->space || (span->block && !span->part && !span->chunk && !span->inner);
 }
 
-/* A message of several blocks is copied from one span or into one. */
+static int is_of_cells(const struct plan_span *span)
+{
+	return !span->space || span->space == PLAN_SCRATCH;
+}
+
+static int may_wrap(const struct plan_span *span)
+{
+	return span->space == PLAN_SEND || span->space == PLAN_RECV;
+}
+
+/* Several blocks are of one message, and wrap around one buffer at most. */
 static int blocks_are_sound(const struct plan_step *step)
 {
-	return !step->blocks || (step->op == PLAN_MOVE && !(step->flags & PLAN_REDUCE) &&
-				 !step->src.space != !step->dst.space && span_is_whole_block(&step->src) &&
-				 span_is_whole_block(&step->dst));
+	if (step->run && !(step->blocks && is_of_cells(&step->src) && is_of_cells(&step->dst)))
+		return 0;
+	return !step->blocks || (step->op == PLAN_MOVE && step->from != PLAN_EXPR_ALL &&
+				 !(may_wrap(&step->src) && may_wrap(&step->dst)) &&
+				 span_is_whole_block(&step->src) && span_is_whole_block(&step->dst));
 }
 
 static int step_is_sound(const struct plan *plan, const struct plan_step *step)
 {
 	if (step->op > PLAN_END || step->pred > PLAN_GE || step->pred_a >= plan->nexprs ||
 	    step->pred_b >= plan->nexprs || step->rail >= plan->nexprs || step->trips >= plan->nexprs ||
-	    step->blocks >= plan->nexprs || !blocks_are_sound(step))
+	    step->blocks >= plan->nexprs || step->run >= plan->nexprs || !blocks_are_sound(step))
 		return 0;
 	if (!peer_is_sound(plan, step->from_group, step->from, step->from_ring) ||
 	    !peer_is_sound(plan, step->to_group, step->to, step->to_ring) ||

@@ -80,10 +80,14 @@ enum plan_base {
 	PLAN_TREE_LEVELS, /* ceil(log2(size of group)): as many children has the root */
 	PLAN_TREE_PARENT, /* my parent, none for the root */
 	PLAN_TREE_CHILD, /* my child of level (stride * variable + offset), or none; not wrapped */
-	/* Rounds over doubling distances, PLAN_TREE_LEVELS of them: whoever has 2^variable blocks, its own first, sends a round's to one member and
-	 * gets as many from another one, but no more than are missing. */
-	PLAN_BRUCK_PEER, /* (my index + stride * 2^variable + offset) mod size of group */
-	PLAN_BRUCK_BLOCKS, /* min(2^variable, size of group - 2^variable) + offset */
+	PLAN_TREE_BLOCKS, /* members of that child's subtree, which are the positions from the child's on; or none */
+	PLAN_TREE_OWN, /* members of my own subtree + offset */
+	/* Rounds over doubling distances, PLAN_TREE_LEVELS of them: whoever has as many blocks as the distance, its own first, sends a round's to one
+	 * member and gets as many from another one, but no more than are missing. The distance is 2^variable; wrap: of the last round first. */
+	PLAN_BRUCK_PEER, /* (my index + stride * distance + offset) mod size of group */
+	PLAN_BRUCK_BLOCKS, /* min(distance, size of group - distance) + offset */
+	PLAN_BRUCK_DISTANCE, /* distance + offset */
+	PLAN_BRUCK_SET, /* numbers below size of group that have the distance's bit, + offset */
 	PLAN_SIMPLE_BASES,
 	/* The (variable)-th part that local rank a of my node owns: a + variable * size of my node; none from the
 	 * largest node's size on. */
@@ -104,7 +108,7 @@ struct plan_expr { /* 12 bytes */
  * A span of elements. All members but space are expression indices, PLAN_EXPR_NONE when absent.
  * From the outside in: [block of count elements] -> [one of the plan's parts] -> my channel's slice
  * -> [one chunk] -> [one of the plan's inner pieces]. In SCRATCH, block is a cell (one chunk each, of the
- * wire type; SEND and RECV hold the call's type).
+ * wire type; SEND and RECV hold the call's type); where steps take several blocks a cell is a block.
  *
  * An inner index from the plan's number of pieces on is that number plus w - 1, which means window w of the chunk: 1 is
  * the whole, 2 w and 2 w + 1 are the halves of w. So where there is one piece, w is the index.
@@ -136,9 +140,10 @@ struct plan_step { /* 32 bytes */
 	uint8_t rail; /* expression: which rail, for groups RAIL; PLAN_EXPR_NONE: my local rank */
 	uint8_t trips; /* LOOP: expression */
 	struct plan_span src, dst;
-	/* Expression: how many whole blocks a plain MOVE takes; PLAN_EXPR_NONE: one, or what the span cuts from it. */
-	uint8_t blocks;
-	uint8_t pad[8];
+	/* Expression: how many whole blocks a MOVE takes; PLAN_EXPR_NONE: one, or what the span cuts from it. Of cells, in runs of so many, each followed
+	 * by as many that are left out; PLAN_EXPR_NONE: in one. */
+	uint8_t blocks, run;
+	uint8_t pad[7];
 };
 
 struct plan_ring {
@@ -175,7 +180,7 @@ struct plan {
 	uint8_t spans;
 	int32_t parts, inner; /* how PLAN part and inner indices cut a vector, >= 1 */
 	uint32_t chunk_bytes; /* of the wire type */
-	uint32_t scratch_cells; /* cells of chunk_bytes per channel */
+	uint32_t scratch_cells; /* cells of chunk_bytes per channel; blocks where steps take several */
 	struct plan_ring rings[PLAN_MAX_RINGS];
 	struct plan_program programs[PLAN_MAX_PROGRAMS];
 	struct plan_expr exprs[PLAN_MAX_EXPRS]; /* [0] stands for absent */

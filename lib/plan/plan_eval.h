@@ -41,6 +41,7 @@ struct plan_action {
 	int from_ring, to_ring;
 	int from_group, to_group; /* of PLAN_ALL */
 	int rail;
+	int run; /* blocks of a run, each of which is followed by as many that are left out; 0: there is one */
 	struct plan_place src, dst; /* space PLAN_NOWHERE when absent */
 	size_t count; /* elements moved; 0 sends a message without payload */
 };
@@ -189,18 +190,30 @@ PLAN_FN int plan_tree(int base, int n, int position, int level)
 	return step < lowest && step < n - position ? position + step : PLAN_NONE;
 }
 
+/* Members of the subtree of a position. */
+PLAN_FN int plan_subtree(int n, int position)
+{
+	const int most = position ? position & -position : n;
+	return most < n - position ? most : n - position;
+}
+
 PLAN_FN int plan_from_position(int position, int root, int n)
 {
 	return position < 0 ? PLAN_NONE : plan_wrap(position + root, n);
 }
 
-/* A member at a distance of a power of two, or how many blocks go so far. */
+/* A round's distance, the member so far away, or how many blocks go there. */
 PLAN_FN int plan_bruck(const struct plan_expr *x, int size, int me, int round)
 {
-	const int distance = 1 << round;
+	const int distance = 1 << (x->wrap ? plan_log2(size - 1) - round : round);
 	if (x->base == PLAN_BRUCK_PEER)
 		return plan_wrap(me + x->stride * distance + x->offset, size);
-	return (distance < size - distance ? distance : size - distance) + x->offset;
+	if (x->base == PLAN_BRUCK_SET) {
+		const int rest = size % (2 * distance) - distance;
+		return size / (2 * distance) * distance + (rest > 0 ? rest : 0) + x->offset;
+	}
+	return (x->base == PLAN_BRUCK_DISTANCE || distance < size - distance ? distance : size - distance) +
+	       x->offset;
 }
 
 /* Values that are told from the root's index. */
@@ -210,8 +223,13 @@ PLAN_FN int plan_rooted(const struct plan_expr *x, const struct plan_env *env, c
 	int position = plan_wrap(plan_group_index(&env->map, x->group, env->rank) - root, size);
 	if (x->base == PLAN_POSITION)
 		return position;
-	return plan_from_position(plan_tree(x->base, size, position, x->stride * var[x->var] + x->offset),
-				  plan_wrap(root, size), size);
+	if (x->base == PLAN_TREE_OWN)
+		return plan_subtree(size, position) + x->offset;
+	const int base = x->base == PLAN_TREE_PARENT ? PLAN_TREE_PARENT : PLAN_TREE_CHILD,
+		  other = plan_tree(base, size, position, x->stride * var[x->var] + x->offset);
+	if (x->base == PLAN_TREE_BLOCKS)
+		return other < 0 ? PLAN_NONE : plan_subtree(size, other);
+	return plan_from_position(other, plan_wrap(root, size), size);
 }
 
 /* The value of an expression with a simple base. */
@@ -259,9 +277,13 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_POSITION:
 	case PLAN_TREE_PARENT:
 	case PLAN_TREE_CHILD:
+	case PLAN_TREE_BLOCKS:
+	case PLAN_TREE_OWN:
 		return plan_rooted(x, env, var, size);
 	case PLAN_BRUCK_PEER:
 	case PLAN_BRUCK_BLOCKS:
+	case PLAN_BRUCK_DISTANCE:
+	case PLAN_BRUCK_SET:
 		return plan_bruck(x, size, plan_group_index(map, x->group, env->rank), var[x->var]);
 	default:
 		break;
@@ -304,13 +326,25 @@ PLAN_FN_LARGE int plan_value(const struct plan *plan, const struct plan_env *env
 	}
 }
 
-/* How many of the elements of a span of several blocks lie before the end of its buffer; the others are those at its start. */
-PLAN_FN size_t plan_before_wrap(const struct plan_env *env, const struct plan_place *place, size_t count)
+/* A span of several blocks from its element `done` on: how many elements lie together, up to the end of a run or of the buffer, at whose start the
+ * others are; *offset: where, in the span's space. */
+PLAN_FN size_t plan_span_run(const struct plan_env *env, const struct plan_action *action,
+			     const struct plan_place *place, size_t done, size_t *offset)
 {
-	if (count <= env->count || place->block < 0 || place->space == PLAN_SCRATCH || env->send_counts)
-		return count;
+	const size_t count = action->count, left = count - done;
+	*offset = place->offset + done;
+	if (count <= env->count || place->block < 0 || env->send_counts)
+		return left;
+	if (place->space == PLAN_SCRATCH) {
+		const size_t run = action->run ? (size_t)action->run * env->count : count,
+			     rest = run - done % run;
+		*offset += done / run * run;
+		return left < rest ? left : rest;
+	}
 	const size_t room = (size_t)(env->map.ranks - place->block) * env->count;
-	return count < room ? count : room;
+	if (done >= room)
+		*offset = done - room;
+	return done < room && left > room - done ? room - done : left;
 }
 
 /* Resolves one span; returns its number of elements, or -1 when the step is to be skipped. */
@@ -362,7 +396,8 @@ PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_e
 		length = plan_cut_inner(length, env->unit, plan->inner, inner, &in_chunk);
 		at += in_chunk;
 	}
-	place->offset = span->space == PLAN_SCRATCH ? (size_t)place->block * env->chunk + in_chunk : at;
+	const size_t cell = plan->spans ? env->count : env->chunk;
+	place->offset = span->space == PLAN_SCRATCH ? (size_t)place->block * cell + in_chunk : at;
 	return (ptrdiff_t)length;
 }
 
@@ -414,6 +449,7 @@ PLAN_FN_LARGE int plan_resolve(const struct plan *plan, const struct plan_env *e
 	ptrdiff_t src = plan_locate(plan, env, var, &step->src, &action->src);
 	ptrdiff_t dst = plan_locate(plan, env, var, &step->dst, &action->dst);
 	action->count = (size_t)(step->src.space ? src : dst);
+	action->run = step->run ? plan_value(plan, env, var, step->run) : 0;
 	if (step->blocks) {
 		const int blocks = plan_value(plan, env, var, step->blocks);
 		action->count *= (size_t)blocks;

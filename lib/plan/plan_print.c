@@ -70,6 +70,9 @@ static void print_base(struct out *out, const struct plan_expr *x)
 	case PLAN_TREE_PARENT:
 		print(out, "parent(%s)", size_names[x->group]);
 		break;
+	case PLAN_TREE_OWN:
+		print(out, "subtree(%s)", size_names[x->group]);
+		break;
 	default:
 		break;
 	}
@@ -98,7 +101,24 @@ static const char *step_name(int base)
 	return base == PLAN_DOUBLING        ? "partner"
 	       : base == PLAN_HALVING_KEPT  ? "kept"
 	       : base == PLAN_HALVING_GIVEN ? "given"
+	       : base == PLAN_TREE_BLOCKS   ? "subtree"
 					    : "child";
+}
+
+static void print_bruck(struct out *out, const struct plan_expr *x)
+{
+	char distance[24];
+	snprintf(distance, sizeof distance, x->wrap ? "2^(last-%c)" : "2^%c", 'i' + x->var);
+	if (x->base == PLAN_BRUCK_PEER)
+		print(out, "%s%c%s", me_names[x->group], x->stride < 0 ? '-' : '+', distance);
+	else if (x->base == PLAN_BRUCK_BLOCKS)
+		print(out, "min(%s, %s-%s)", distance, size_names[x->group], distance);
+	else if (x->base == PLAN_BRUCK_SET)
+		print(out, "numbers below %s with %s", size_names[x->group], distance);
+	else
+		print(out, "%s", distance);
+	if (x->offset)
+		print(out, "%+d", x->offset);
 }
 
 static void print_expr(struct out *out, const struct plan *plan, int e)
@@ -108,7 +128,8 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 	case PLAN_DOUBLING:
 	case PLAN_HALVING_KEPT:
 	case PLAN_HALVING_GIVEN:
-	case PLAN_TREE_CHILD: {
+	case PLAN_TREE_CHILD:
+	case PLAN_TREE_BLOCKS: {
 		struct plan_expr step = {
 			.base = PLAN_CONST, .stride = x->stride, .var = x->var, .offset = x->offset
 		};
@@ -118,14 +139,10 @@ static void print_expr(struct out *out, const struct plan *plan, int e)
 		break;
 	}
 	case PLAN_BRUCK_PEER:
-		print(out, "%s%c2^%c", me_names[x->group], x->stride < 0 ? '-' : '+', 'i' + x->var);
-		if (x->offset)
-			print(out, "%+d", x->offset);
-		break;
 	case PLAN_BRUCK_BLOCKS:
-		print(out, "min(2^%c, %s-2^%c)", 'i' + x->var, size_names[x->group], 'i' + x->var);
-		if (x->offset)
-			print(out, "%+d", x->offset);
+	case PLAN_BRUCK_DISTANCE:
+	case PLAN_BRUCK_SET:
+		print_bruck(out, x);
 		break;
 	case PLAN_RAIL_OF:
 		print(out, "owned(");
@@ -154,7 +171,8 @@ static int is_window(const struct plan *plan, int e)
 	return plan->exprs[e].base == PLAN_HALVING_KEPT || plan->exprs[e].base == PLAN_HALVING_GIVEN;
 }
 
-static void print_span(struct out *out, const struct plan *plan, const struct plan_span *span, int blocks)
+static void print_span(struct out *out, const struct plan *plan, const struct plan_span *span,
+		       const struct plan_step *step)
 {
 	static const char *const names[] = { "", "send", "recv", "scratch" };
 	const struct {
@@ -173,9 +191,13 @@ static void print_span(struct out *out, const struct plan *plan, const struct pl
 		print_expr(out, plan, levels[i].expr);
 		separator = ", ";
 	}
-	if (blocks) {
+	if (step->blocks) {
 		print(out, ", blocks ");
-		print_expr(out, plan, blocks);
+		print_expr(out, plan, step->blocks);
+	}
+	if (step->run) {
+		print(out, ", runs of ");
+		print_expr(out, plan, step->run);
 	}
 	print(out, "]");
 }
@@ -236,10 +258,10 @@ static void print_move(struct out *out, const struct plan *plan, const struct pl
 	if (step->from && step->src.space)
 		print(out, " with ");
 	if (step->src.space)
-		print_span(out, plan, &step->src, step->blocks);
+		print_span(out, plan, &step->src, step);
 	print(out, " -> ");
 	if (step->dst.space)
-		print_span(out, plan, &step->dst, step->blocks);
+		print_span(out, plan, &step->dst, step);
 	if (step->dst.space && step->to)
 		print(out, " and ");
 	if (step->to)

@@ -46,8 +46,9 @@ static int several_nodes(const struct algo_call *call)
 /* Over nodes, half of all blocks fit a message. */
 static int half_fits_over_nodes(const struct algo_call *call)
 {
-	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2;
-	return call->topo->map.nodes > 1 && call->bytes <= call->slot_bytes / most;
+	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2,
+		     wider = call->wire_bytes / corale_type_bytes((corale_type)call->key.type);
+	return call->topo->map.nodes > 1 && call->bytes <= call->slot_bytes / most / wider;
 }
 
 /* A rank waits for its whole node, then for its whole rail. */
