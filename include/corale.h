@@ -143,6 +143,17 @@ typedef struct corale_plan corale_plan;
  * destroyed as soon as that function has returned, even if the call still waits on a stream, in a graph or in a group.
  */
 int corale_op_create_premul_sum(const void *scalar, corale_type type, corale_comm *comm, corale_op *op);
+/*
+ * The same, with the scalar in memory of the GPU: for CUDA communicators, where a kernel before the call computes it.
+ * scalar: one element of type, aligned to its size, in memory that kernels of the communicator's GPU can read (also managed or
+ * pinned memory). It stays the caller's. The kernel of each call reads it when it runs, in the order of the stream, and so
+ * does each replay of a captured graph. So it must stay valid, and unchanged, until the calls with the operator have ended, and the
+ * graphs that hold them are destroyed; corale_op_destroy does not wait for them.
+ * Each rank chooses for itself where its scalar is: some may use this function, others corale_op_create_premul_sum.
+ * CORALE_EINVAL: a host communicator; a scalar that is not aligned; from calls: a scalar in ordinary host memory or on another GPU.
+ */
+int corale_op_create_premul_sum_device(const void *scalar, corale_type type, corale_comm *comm,
+				       corale_op *op);
 int corale_op_destroy(corale_op op, corale_comm *comm);
 
 /* Bytes of one element; 0 for an invalid type. Names are never NULL. Any thread. */
@@ -387,12 +398,14 @@ int corale_gather(const void *send, void *recv, size_t count, corale_type type, 
 int corale_scatter(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
 		   void *stream);
 
-/* recv[r * count + i] = rank r's send[rank * count + i]. Both: size * count elements.
- * In place is refused (CORALE_EINVAL). */
+/* recv[r * count + i] = rank r's send[rank * count + i]. Both: size * count elements. In place: send == recv; each rank chooses for itself.
+ * In place costs a copy of the buffer, and as much memory while the call runs: on hosts always; on GPUs where the receive buffer is
+ * registered, where the call's plan is lowered or copy engines move it, and over several nodes. For captured calls a communicator keeps
+ * one such copy, of the largest of them, until the process ends. */
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream);
 
-/* As all_to_all, with a count and an offset (displacement, in elements) per peer. The arrays have size entries and are
+/* As all_to_all, with a count and an offset (displacement, in elements) per peer. In place is refused (CORALE_EINVAL). The arrays have size entries and are
  * read before the call returns. Counts may be zero. The counts of a pair of ranks must agree on both ends, else both get
  * CORALE_EMISMATCH; if the two counts of a rank for itself differ, CORALE_EINVAL. */
 int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,

@@ -87,6 +87,31 @@ template <bool ODD> __device__ static inline void store_user(unsigned char *to, 
 		store_words(to, v, bytes);
 }
 
+/* A premultiplied sum's scalar. After sync_previous_kernel: kernels before this one may write it, and the caches of a multiprocessor may
+ * hold an older one. */
+template <int TYPE> __device__ static inline uint64_t scalar_of(const codelet_args &a)
+{
+	const void *at = a.scalar_at;
+	if (!at)
+		return a.scalar;
+	switch (vector_element_bytes(TYPE)) {
+	case 1:
+		return __ldcg((const uint8_t *)at);
+	case 2:
+		return __ldcg((const uint16_t *)at);
+	case 4:
+		return __ldcg((const uint32_t *)at);
+	default:
+		return __ldcg((const uint64_t *)at);
+	}
+}
+
+/* This rank's input of a premultiplied sum, times its scalar. */
+template <int TYPE> __device__ static inline vector premultiply(const codelet_args &a, vector v)
+{
+	return vector_premultiply<TYPE>(v, scalar_of<TYPE>(a));
+}
+
 /* ---- Windows -------------------------------------------------------------------------------------------- */
 
 __device__ static inline unsigned char *window_of(const codelet_args &a, int rank)

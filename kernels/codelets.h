@@ -190,6 +190,8 @@ struct codelet_args {
 	unsigned char *const *peers;
 	uint64_t peers_at;
 	unsigned char *const *slots; /* by rank: scratch for slots, or NULL: those of the window */
+	const void
+	    *scalar_at; /* where the scalar lies in memory, which is read when the kernel runs, or NULL */
 };
 
 /* One message between two ranks, or within one (then both pointers are set). */

@@ -370,7 +370,7 @@ template <int TYPE> __device__ static inline vector load_stored(const run &r, in
 {
 	const unsigned char *from = r.s->sources[k] + at;
 	vector v = r.s->aligned && n == 16 ? __ldcg((const vector *)from) : load_user<true>(from, n);
-	return k == r.s->own && r.a->args.op == CORALE_NUM_OPS ? vector_premultiply<TYPE>(v, r.a->args.scalar) : v;
+	return k == r.s->own && r.a->args.op == CORALE_NUM_OPS ? premultiply<TYPE>(r.a->args, v) : v;
 }
 
 /* As it is folded. */

@@ -83,7 +83,7 @@ __device__ static inline unsigned char *packets_at(const run &r, uint32_t ring, 
 template <int TYPE> __device__ static inline vector load_local(const run &r, const packet_op &p, uint32_t i)
 {
 	vector v = load_user<true>(p.src + r.form.at(i), r.form.fill(i, p.bytes));
-	return p.multiplies ? vector_premultiply<TYPE>(v, r.a.args.scalar) : v;
+	return p.multiplies ? premultiply<TYPE>(r.a.args, v) : v;
 }
 
 /* Packet i of the messages of peers first, first + 1, ... of an operation; mine is where this rank's own span stands among them, or -1. */

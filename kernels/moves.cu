@@ -10,6 +10,12 @@
 
 enum { SEND_THREADS = CODELET_THREADS / 2 };
 
+/* An all_to_all in place: a message is in its slots before what comes overwrites it. The senders' progress is a flag to this rank itself. */
+__device__ static inline bool is_in_place(const codelet_args &a)
+{
+	return a.send == a.recv && a.send_block;
+}
+
 struct move_call {
 	lane path;
 	uint64_t steps;
@@ -33,6 +39,8 @@ __device__ static bool send_blocks(const codelet_args &a, const crew &w, move_ca
 			copy(w, place, from, r.bytes, !a.peers);
 			tell_one(w, m->path, flag_of(a, m->path, a.rank, to), c);
 		}
+		if (is_in_place(a))
+			tell_one(w, m->path, flag_of(a, m->path, a.rank, a.rank), c);
 	}
 	/* What comes next would hear of all ranks anyway. But ranks that end together begin it together: without this wait all_gather of 2
 	 * GPUs, 128 MB, takes 209 us instead of 205. */
@@ -51,6 +59,8 @@ __device__ static bool take_blocks(const codelet_args &a, const crew &w, move_ca
 		return wait_data(a, w, &m->path, m->steps - 1);
 	for (uint64_t c = 0; c < m->steps; c++) {
 		range r = message(piece, a.slot_bytes, c);
+		if (is_in_place(a) && !wait_one(a, w, &m->path, flag_of(a, m->path, a.rank, a.rank), c, peer_after(a, a.ranks - 1)))
+			return false;
 		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
 			int from = peer_after(a, k);
 			if (!wait_one(a, w, &m->path, flag_of(a, m->path, from, a.rank), c, from))

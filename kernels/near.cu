@@ -68,7 +68,7 @@ __device__ static __forceinline__ vector fold(const codelet_args &a, int op, vec
 
 template <int TYPE> __device__ static __forceinline__ vector scaled(const codelet_args &a, int op, vector v)
 {
-	return op == CORALE_NUM_OPS ? vector_premultiply<TYPE>(v, a.scalar) : v;
+	return op == CORALE_NUM_OPS ? premultiply<TYPE>(a, v) : v;
 }
 
 /* ---- One exchange ---------------------------------------------------------------------------------------- */

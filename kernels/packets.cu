@@ -39,7 +39,7 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	__device__ vector own(const unsigned char *from, uint32_t i, uint32_t bytes) const
 	{
 		vector v = load_user<ODD>(from + Form::at(i), filled<Form>(i, bytes));
-		return a.op == CORALE_NUM_OPS ? vector_premultiply<TYPE>(v, a.scalar) : v;
+		return a.op == CORALE_NUM_OPS ? premultiply<TYPE>(a, v) : v;
 	}
 
 	__device__ void push(int to, uint32_t offset, uint32_t i, vector v) const

@@ -75,6 +75,7 @@ struct remote_slots {
 /* Equal on all ranks but for memory and peers. */
 struct remote {
 	unsigned char *memory; /* the progress, then ends; NULL: no rank is on another node */
+	unsigned char *data; /* slots lie here, at the same offsets: memory, or a GPU's */
 	struct remote_slots slots[REMOTE_USES];
 	uint32_t pair_channels; /* of REMOTE_PAIRS */
 	int32_t peers; /* ranks of other nodes */
@@ -157,7 +158,7 @@ PLAN_FN struct remote_header *remote_header_at(const struct remote *r, remote_pl
 PLAN_FN unsigned char *remote_data_at(const struct remote *r, remote_place place,
 				      const struct remote_slots *s, uint64_t message)
 {
-	return r->memory + ((uint64_t)place + 1) * REMOTE_LINE + (uint64_t)s->depth * REMOTE_FRONT +
+	return r->data + ((uint64_t)place + 1) * REMOTE_LINE + (uint64_t)s->depth * REMOTE_FRONT +
 	       (message & (s->depth - 1)) * s->bytes;
 }
 

@@ -44,7 +44,7 @@ __device__ static void put_input(const codelet_args &a, const crew &w, unsigned 
 	}
 	for (uint64_t at = w.thread * 16; at < bytes; at += w.threads * 16) {
 		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
-		*(vector *)(to + at) = vector_premultiply<TYPE>(load_user<true>(from + at, n), a.scalar);
+		*(vector *)(to + at) = premultiply<TYPE>(a, load_user<true>(from + at, n));
 	}
 }
 
@@ -71,14 +71,15 @@ __device__ static __forceinline__ vector fold_vector(const codelet_args &a, cons
 			int r = first + k;
 			if (r < a.ranks && r != a.rank)
 				v[k] = __ldcg((const vector *)(in.others + codelet_index(r, a.rank) * in.stride + at));
-			else if (r == a.rank)
+			else if (r == a.rank) {
 				v[k] = load_user<true>(in.own + at, n);
+				if (a.op == CORALE_NUM_OPS)
+					v[k] = premultiply<TYPE>(a, v[k]);
+			}
 		}
 #pragma unroll
 		for (int k = 0; k < BATCH; k++) {
 			int r = first + k;
-			if (r == a.rank && a.op == CORALE_NUM_OPS)
-				v[k] = vector_premultiply<TYPE>(v[k], a.scalar);
 			if (r == 0)
 				sum.start(v[k]);
 			else if (r < a.ranks)

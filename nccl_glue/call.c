@@ -79,31 +79,7 @@ static size_t bytes_of(const struct door_call *c)
 	return c->count * corale_type_bytes((corale_type)types[c->type]);
 }
 
-/* Corale has no all_to_all in place: what is sent is copied first. */
-static int all_to_all(struct door_call *c)
-{
-	const size_t bytes = bytes_of(c);
-	const void *send = c->send;
-	int ret = 0;
-	if (c->send && c->send == c->recv && c->comm->size > 1) {
-		int stays = 0;
-		void *copy = NULL;
-		ret = c->comm->device->stage(c->comm->ordinal, c->send, bytes * (size_t)c->comm->size,
-					     c->stream, &copy, &stays);
-		c->stage = stays ? NULL : copy;
-		send = copy;
-	}
-	return ret ? ret : corale_all_to_all(send, c->recv, bytes, CORALE_UINT8, c->comm->core, c->stream);
-}
-
-void door_unstage(struct door_call *c)
-{
-	if (c->stage)
-		c->comm->device->unstage(c->stage, c->stream);
-	c->stage = NULL;
-}
-
-int door_issue(struct door_call *c)
+int door_issue(const struct door_call *c)
 {
 	corale_comm *core = c->comm->core;
 	const corale_type type = (corale_type)types[c->type];
@@ -122,7 +98,7 @@ int door_issue(struct door_call *c)
 	case DOOR_BROADCAST:
 		return corale_broadcast(c->send, c->recv, bytes_of(c), CORALE_UINT8, c->root, core, stream);
 	case DOOR_ALL_TO_ALL:
-		return all_to_all(c);
+		return corale_all_to_all(c->send, c->recv, bytes_of(c), CORALE_UINT8, core, stream);
 	case DOOR_GATHER:
 		return corale_gather(c->send, c->recv, bytes_of(c), CORALE_UINT8, c->root, core, stream);
 	case DOOR_SCATTER:
@@ -139,12 +115,9 @@ int door_issue(struct door_call *c)
 }
 
 /* A send or receive to oneself needs its counterpart in a group, else Corale refuses it by name. */
-static ncclResult_t issue_alone(const struct door_call *given)
+static ncclResult_t issue_alone(const struct door_call *call)
 {
-	struct door_call call = *given;
-	const ncclResult_t result = door_result(call.comm, door_issue(&call));
-	door_unstage(&call);
-	return result;
+	return door_result(call->comm, door_issue(call));
 }
 
 static void tell(const struct door_call *c)

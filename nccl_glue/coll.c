@@ -1,6 +1,4 @@
 /* NCCL's calls. */
-#include <string.h>
-
 #include "door.h"
 #include "export.h"
 
@@ -150,12 +148,11 @@ ncclResult_t pncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, 
 
 /* ---- Operators */
 
-/* The scalar is read now, so a premultiplier on the GPU must be written by then; NCCL reads it during the call. */
+/* On hosts, which are for tests, all scalars are read now. */
 DOOR_EXPORT(ncclRedOpCreatePreMulSum);
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
 				       ncclScalarResidence_t residence, ncclComm_t comm)
 {
-	unsigned char value[8];
 	corale_type corale;
 	corale_op made;
 	ncclResult_t result = door_enter(comm, "RedOpCreatePreMulSum");
@@ -166,12 +163,11 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 				     "ncclRedOpCreatePreMulSum: a place for the operator, a scalar and a "
 				     "data type are needed (type %d)",
 				     (int)type);
-	else if (residence == ncclScalarDevice)
-		result = door_result(comm, comm->device->read(value, scalar, corale_type_bytes(corale)));
+	else if (residence == ncclScalarDevice && comm->device->is_gpu)
+		result =
+		    door_result(comm, corale_op_create_premul_sum_device(scalar, corale, comm->core, &made));
 	else
-		memcpy(value, scalar, corale_type_bytes(corale));
-	if (result == ncclSuccess)
-		result = door_result(comm, corale_op_create_premul_sum(value, corale, comm->core, &made));
+		result = door_result(comm, corale_op_create_premul_sum(scalar, corale, comm->core, &made));
 	if (result == ncclSuccess)
 		*op = (ncclRedOp_t)made;
 	door_leave(comm);

@@ -20,11 +20,6 @@ struct door_device {
 	int (*count)(int *n);
 	/* As NCCL prints it: domain, bus, device and function as one number. */
 	int64_t (*bus_id)(int ordinal);
-	/* A copy of memory, made and let go in the order of the stream. stays: a graph names it, so it is never let go. */
-	int (*stage)(int ordinal, const void *from, size_t bytes, void *stream, void **copy, int *stays);
-	void (*unstage)(void *copy, void *stream);
-	/* Few bytes of memory of any kind, read now. */
-	int (*read)(void *to, const void *from, size_t bytes);
 	int (*alloc)(size_t bytes, void **memory);
 	int (*free)(void *memory);
 };

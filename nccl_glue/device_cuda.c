@@ -50,55 +50,6 @@ static int64_t bus_id(int ordinal)
 	return (int64_t)domain << 20 | (int64_t)bus << 12 | (int64_t)device << 4 | (int64_t)function;
 }
 
-/* 1: the stream is being captured. */
-static int is_captured(void *stream, int *captured)
-{
-	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-	int ret = check(cudaStreamIsCapturing((cudaStream_t)stream, &status),
-			"asking whether a stream is captured");
-	*captured = status != cudaStreamCaptureStatusNone;
-	return ret;
-}
-
-/* For a graph, which may be replayed at any time: it stays for the life of the process. Other threads may capture meanwhile. */
-static int alloc_for_graph(int ordinal, size_t bytes, void **memory)
-{
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-	int before = 0;
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	int ret = current(&before);
-	ret = ret ? ret : select_gpu(ordinal);
-	ret = ret ? ret
-		  : check(cudaMalloc(memory, bytes), "allocating the copy of a captured all_to_all in place");
-	cudaSetDevice(before);
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	return ret;
-}
-
-/* Else memory of the stream's pool, for which no call waits. */
-static int stage(int ordinal, const void *from, size_t bytes, void *stream, void **copy, int *stays)
-{
-	int ret = is_captured(stream, stays);
-	if (!ret)
-		ret = *stays ? alloc_for_graph(ordinal, bytes, copy)
-			     : check(cudaMallocAsync(copy, bytes, (cudaStream_t)stream),
-				     "allocating the copy of an all_to_all in place");
-	return ret ? ret
-		   : check(cudaMemcpyAsync(*copy, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
-			   "copying what an all_to_all in place sends");
-}
-
-static void unstage(void *copy, void *stream)
-{
-	check(cudaFreeAsync(copy, (cudaStream_t)stream), "letting go of the copy of an all_to_all in place");
-}
-
-/* What the program's streams still write comes first: the default stream waits for them, unless they are made otherwise. */
-static int read_now(void *to, const void *from, size_t bytes)
-{
-	return check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "reading a premultiplier");
-}
-
 static int alloc(size_t bytes, void **memory)
 {
 	return check(cudaMalloc(memory, bytes ? bytes : 1), "ncclMemAlloc");
@@ -116,9 +67,6 @@ static const struct door_device gpu = { .is_gpu = 1,
 					.select = select_gpu,
 					.count = count,
 					.bus_id = bus_id,
-					.stage = stage,
-					.unstage = unstage,
-					.read = read_now,
 					.alloc = alloc,
 					.free = free_memory };
 

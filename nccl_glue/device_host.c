@@ -2,7 +2,6 @@
 #include "device.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "corale.h"
@@ -40,26 +39,6 @@ static int alloc(size_t bytes, void **memory)
 	return *memory ? 0 : log_error(CORALE_ENOMEM, -1, "no memory for %zu bytes", bytes);
 }
 
-static int stage(int ordinal, const void *from, size_t bytes, void *stream, void **copy, int *stays)
-{
-	*stays = 0;
-	int ret = alloc(bytes, copy);
-	if (!ret)
-		memcpy(*copy, from, bytes);
-	return ret;
-}
-
-static void unstage(void *copy, void *stream)
-{
-	free(copy);
-}
-
-static int read_now(void *to, const void *from, size_t bytes)
-{
-	memcpy(to, from, bytes);
-	return 0;
-}
-
 static int free_memory(void *memory)
 {
 	free(memory);
@@ -72,8 +51,5 @@ const struct door_device door_device_host = { .version = no_version,
 					      .select = select_any,
 					      .count = count,
 					      .bus_id = bus_id,
-					      .stage = stage,
-					      .unstage = unstage,
-					      .read = read_now,
 					      .alloc = alloc,
 					      .free = free_memory };

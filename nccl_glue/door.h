@@ -127,7 +127,6 @@ struct door_call {
 	int root; /* or peer */
 	ncclComm_t comm;
 	cudaStream_t stream;
-	void *stage; /* of an all_to_all in place: the copy of what is sent */
 };
 
 /* NULL: there is none; else Corale's type. */
@@ -140,9 +139,8 @@ static inline int door_is_pair(const struct door_call *call)
 
 /* Checks, then makes the call or appends it to this thread's group. */
 ncclResult_t door_call(const struct door_call *call);
-/* Makes it. Its stage is let go by door_unstage, behind it on the stream. */
-int door_issue(struct door_call *call);
-void door_unstage(struct door_call *call);
+/* Makes it. */
+int door_issue(const struct door_call *call);
 
 /* ---- group.c: this thread's group */
 

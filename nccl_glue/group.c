@@ -89,7 +89,6 @@ static ncclResult_t run_calls(struct door_call *calls, size_t n)
 	if (result == ncclSuccess)
 		result = n == 1 ? run_single(calls) : run_group(calls, n);
 	for (size_t i = 0; i < entered; i++) {
-		door_unstage(&calls[i]);
 		if (calls[i].coll == DOOR_OP_DESTROY)
 			door_issue(&calls[i]);
 		door_leave(calls[i].comm);

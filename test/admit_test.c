@@ -33,7 +33,8 @@ static struct {
 	unsigned type, is_managed;
 	int ordinal;
 } known;
-static int enqueued, allocated, waited; /* on any stream; pieces of memory; for a stream */
+static int enqueued, allocated, kept,
+    waited; /* on any stream; pieces of memory of streams, of graphs; for a stream */
 
 static CUresult capture_info(CUstream of, CUstreamCaptureStatus *status, cuuint64_t *id, void *graph,
 			     void *dependencies, void *n)
@@ -73,6 +74,13 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t on)
 	memset(*memory, 0xee, bytes); /* of whoever had it before */
 	allocated++;
 	return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+	kept++;
+	*memory = malloc(bytes);
+	return *memory ? cudaSuccess : 2;
 }
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t on)
@@ -140,7 +148,7 @@ static struct engine open_engine(void)
 	memset(&capture, 0, sizeof capture);
 	memset(&known, 0, sizeof known);
 	memset(&failure, 0, sizeof failure);
-	enqueued = allocated = waited = fails_with = 0;
+	enqueued = allocated = kept = waited = fails_with = 0;
 	return (struct engine){ .driver = { .capture_info = capture_info,
 					    .stream_id = stream_id,
 					    .pointer_attributes = pointer_attributes },
@@ -192,6 +200,28 @@ static void test_memory(void **state)
 	known.is_managed = 1;
 	assert_int_equal(admit(&e, gpu, gpu, &got), 0);
 	assert_int_equal(got.plain, 0);
+}
+
+/* A scalar that a kernel will read. */
+static void test_scalar(void **state)
+{
+	struct engine e = open_engine();
+	struct admission got;
+	int32_t plain = 2, gpu = 3;
+	struct call call = reduction(&gpu, &gpu);
+	(void)state;
+	known.at = &gpu;
+	known.type = CU_MEMORYTYPE_DEVICE;
+	known.ordinal = GPU;
+	call.scalar_at = &gpu;
+	assert_int_equal(engine_admit(&e, &call, stream, &got), 0);
+	assert_int_equal(got.plain, 0);
+	call.scalar_at = &plain;
+	assert_int_equal(engine_admit(&e, &call, stream, &got), CORALE_EINVAL);
+	assert_non_null(strstr(log_last_error(), "corale_op_create_premul_sum"));
+	call.record.count = 0; /* nothing is read */
+	assert_int_equal(engine_admit(&e, &call, stream, &got), 0);
+	assert_int_equal(enqueued, 0);
 }
 
 /* GPU memory was freed, and ordinary memory is at its address. */
@@ -349,13 +379,62 @@ static void test_staged_fails(void **state)
 	try_code(CORALE_ETIMEDOUT);
 }
 
+/* ---- In place ------------------------------------------------------------------------------------------------ */
+
+/* As a kernel that receives before it sends. */
+static int launch_swap(struct engine *e, const struct call *call, const struct launch *launch,
+		       cudaStream_t on)
+{
+	const int32_t *send = call->send;
+	int32_t *recv = call->recv;
+	(void)launch;
+	(void)on;
+	for (int i = 0; i < e->world_ranks; i++)
+		recv[i] = send[e->world_ranks - 1 - i];
+	return 0;
+}
+
+static void try_in_place(struct engine *e, size_t count, uint64_t captured)
+{
+	int32_t memory[2 * RANKS] = { 1, 2, 3, 4 };
+	const struct call call = {
+		.record = { .coll = CORALE_ALL_TO_ALL, .type = CORALE_INT32, .count = count },
+		.send = memory,
+		.recv = memory,
+		.admission.capture = captured
+	};
+	assert_int_equal(engine_copy_call(e, &call, NULL, stream, launch_swap), 0);
+	assert_int_equal(memory[0], RANKS);
+	assert_int_equal(memory[RANKS - 1], 1);
+	assert_int_equal(allocated, 0);
+}
+
+/* Memory for a copy is the stream's, but what a graph names stays; one for all captured calls of up to its size. */
+static void test_in_place(void **state)
+{
+	struct engine e = open_engine();
+	(void)state;
+	e.world_ranks = RANKS;
+	try_in_place(&e, 1, 0);
+	assert_int_equal(kept, 0);
+	try_in_place(&e, 1, 7);
+	void *first = e.graph_copy;
+	try_in_place(&e, 1, 8);
+	assert_int_equal(kept, 1);
+	try_in_place(&e, 2, 8);
+	assert_int_equal(kept, 2);
+	free(first);
+	free(e.graph_copy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory),           cmocka_unit_test(test_address_reused),
 		cmocka_unit_test(test_captures),         cmocka_unit_test(test_stream_per_thread),
 		cmocka_unit_test(test_order_of_threads), cmocka_unit_test(test_staged),
-		cmocka_unit_test(test_staged_fails),
+		cmocka_unit_test(test_staged_fails),     cmocka_unit_test(test_scalar),
+		cmocka_unit_test(test_in_place),
 	};
 	return cmocka_run_group_tests_name("admit", tests, NULL, NULL);
 }

@@ -143,6 +143,11 @@ static void wrong_types_and_operators(struct team_member *m)
 		    "op 2^30");
 	team_expect(m, corale_op_create_premul_sum(&scalar, (corale_type)77, c, &op), CORALE_EINVAL,
 		    "premul of type 77");
+	team_expect(m, corale_op_create_premul_sum_device(&scalar, CORALE_FLOAT64, c, &op), CORALE_EINVAL,
+		    "premul by memory of a GPU on hosts");
+	expect_words(m, corale_comm_last_error(c), "of hosts", "corale_op_create_premul_sum");
+	team_expect(m, corale_op_create_premul_sum_device(&scalar, CORALE_FLOAT64, NULL, &op), CORALE_EINVAL,
+		    "premul by memory of a GPU of NULL");
 	team_expect(m, corale_op_create_premul_sum(&scalar, CORALE_FLOAT64, c, &op), 0, "premul of float64");
 	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT32, op, c, NULL), CORALE_EINVAL,
 		    "premul of float64 for float32");
@@ -219,8 +224,8 @@ static void wrong_places(struct team_member *m)
 	team_expect(m, corale_send(buf, 1, CORALE_FLOAT32, RANKS, c, NULL), CORALE_EINVAL, "peer n");
 	team_expect(m, corale_send(buf, 1, CORALE_FLOAT32, m->rank, c, NULL), CORALE_EINVAL,
 		    "to oneself, no group");
-	team_expect(m, corale_all_to_all(buf, buf, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
-		    "all_to_all in place");
+	team_expect(m, corale_all_to_all(buf, buf + 1, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "all_to_all with an overlap");
 	team_expect(m, corale_all_to_all_v(buf, ones, displs, buf, ones, displs, CORALE_FLOAT32, c, NULL),
 		    CORALE_EINVAL, "all_to_all_v in place");
 	size_t two[RANKS] = { 1, 1, 1, 1 };

@@ -340,6 +340,31 @@ static void test_missing_token(void **state)
 }
 
 /* Calls of different plans one after the other, in which slow ranks lag behind by a call. */
+/* The plan of an all_to_all is not fit to run in place: what engines send then is a copy. */
+static void test_overwritten(void **state)
+{
+	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
+	const struct plan_case c = { .topo = topo,
+				     .row = row_find(CORALE_ALL_TO_ALL, "pairwise"),
+				     .count = 5,
+				     .chunk = 2,
+				     .channels = 1 };
+	struct plan plan;
+	char error[512];
+	(void)state;
+	assert_true(cases_build(&c, &plan));
+	for (int references = 0; references < 2; references++) {
+		const struct check_options options = {
+			.count = 5, .chunk = 2, .unit = 1, .in_place = 1, .references = references
+		};
+		assert_int_equal(check_plan(&plan, &topo->map, &options, NULL, error, sizeof(error)),
+				 CORALE_EINTERNAL);
+		if (!strstr(error, references ? "STABLE" : "written over it"))
+			fail_msg("%s", error);
+	}
+	topo_destroy(topo);
+}
+
 static void test_sequences(void **state)
 {
 	(void)state;
@@ -382,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_parity_depth),  cmocka_unit_test(test_parity_one_way),
 		cmocka_unit_test(test_ring_depth),    cmocka_unit_test(test_shared_path),
 		cmocka_unit_test(test_missing_token), cmocka_unit_test(test_sequences),
+		cmocka_unit_test(test_overwritten),
 	};
 	for (int i = 0; i < MUTATIONS; i++)
 		tests[OTHERS + i] = (struct CMUnitTest){ mutations[i].name, test_mutations, NULL, NULL,

@@ -620,6 +620,50 @@ static void test_lists(void **state)
 	}
 }
 
+/* How many of the size classes that a list leaves to packets lie below the largest call that they can run. */
+static int count_lowered(const struct planner *planner, corale_coll coll)
+{
+	struct choices list;
+	char error[200];
+	int lowered = 0;
+	assert_int_equal(choices_of(planner, coll, CORALE_FLOAT32, 0, &list, error, sizeof error), 0);
+	for (int power = 3; power <= 30; power++) {
+		const struct plan_call call = { coll, (uint64_t)1 << power, 1, 0 };
+		const struct plan_key key = planner_key(coll, call.bytes / 4, CORALE_FLOAT32, CORALE_SUM);
+		const struct row *row = choices_find(&list, call.bytes)->row;
+		struct plan plan;
+		lowered += planner_codelet(planner->node, &call) && !row->codelet;
+		assert_int_equal(planner_plan(planner, &key, &call, &plan, error, sizeof error), 0);
+		assert_int_equal(plan.codelet, row->codelet);
+		if (!row->codelet)
+			assert_int_equal(plan.algo, row - row_table(&(int){ 0 }));
+	}
+	return lowered;
+}
+
+/* A codelet that is all that can run a call, and far slower than a lowered plan, does not run it: a root that sends everything to each rank. */
+static void test_lowered_competes(void **state)
+{
+	(void)state;
+	static const struct settings settings;
+	struct plan_node node = node_of(4, (uint64_t)1 << 30);
+	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
+	struct planner planner;
+	node.rates = rates_of_gpu("NVIDIA H200");
+	topo_set_gpus(topo, node.rates);
+	planner_init_gpus(&planner, topo, &settings, &node);
+	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);
+	for (int codelet = CODELET_TWO_SHOT; codelet < CODELET_KINDS; codelet++)
+		plan_node_refuse(&node, (enum plan_codelet)codelet);
+	assert_true(count_lowered(&planner, CORALE_BROADCAST) > 0);
+	node.forced = PLAN_LL128;
+	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);
+	node.forced = 0;
+	node.zero_ctas = 1;
+	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);
+	topo_destroy(topo);
+}
+
 static void test_print(void **state)
 {
 	(void)state;
@@ -658,6 +702,7 @@ int main(void)
 		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_lowered_competes),
 		cmocka_unit_test(test_print),
 	};
 	return cmocka_run_group_tests_name("codelet", tests, NULL, NULL);

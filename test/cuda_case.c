@@ -6,7 +6,7 @@
 
 #include "reference_type.h"
 
-enum { STAGING = 8 << 20, GUARD_BYTE = 0x5a, POISON_BYTE = 0xa5, MOST_GAP = 3 };
+enum { SCALAR_BYTES = 8, STAGING = 8 << 20, GUARD_BYTE = 0x5a, POISON_BYTE = 0xa5, MOST_GAP = 3 };
 /* of a case's two buffers */
 enum { GUARDS = 2 * (2 * CUDA_CASE_GUARD + CUDA_CASE_SHIFTS * 8 + CUDA_MEMORY_ALIGNMENT) };
 
@@ -82,7 +82,8 @@ static int is_one_sided(const struct cuda_case *c)
 
 static int has_place(const struct cuda_case *c)
 {
-	return reduces(c) || is_one_sided(c) || c->call == CORALE_ALL_GATHER || c->call == CORALE_BROADCAST;
+	return reduces(c) || is_one_sided(c) || c->call == CORALE_ALL_GATHER ||
+	       c->call == CORALE_ALL_TO_ALL || c->call == CORALE_BROADCAST;
 }
 
 /* Elements of the larger buffer and of both together. */
@@ -322,6 +323,43 @@ static int take_buffers(struct cuda_bench *bench, struct cuda_run *run)
 	return ret;
 }
 
+static cudaError_t transfer(struct cuda_bench *bench, enum cuda_memory_kind kind, void *to, const void *from,
+			    size_t bytes)
+{
+	if (cuda_memory_on_host(kind)) {
+		memcpy(to, from, bytes);
+		return cudaSuccess;
+	}
+	cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, bench->work);
+	return error == cudaSuccess ? cudaStreamSynchronize(bench->work) : error;
+}
+
+/* at: 0: what the kernel reads; 1: what is copied there on the call's stream. */
+static int set_scalar(struct cuda_bench *bench, const struct cuda_run *run, int at,
+		      const unsigned char scalar[SCALAR_BYTES])
+{
+	memcpy(bench->staging, scalar, SCALAR_BYTES);
+	return cuda_world_good(bench->world,
+			       transfer(bench, CUDA_MEMORY_DEVICE, run->scalars + at * SCALAR_BYTES,
+					bench->staging, SCALAR_BYTES),
+			       "copying a scalar")
+		   ? 0
+		   : CORALE_EDEVICE;
+}
+
+/* In every other case its scalar is in memory of the GPU, wrong until a copy on the call's stream. */
+static int make_premultiplied(struct cuda_bench *bench, struct cuda_run *run)
+{
+	const unsigned char *scalar = run->pool->scalars[bench->world->rank];
+	if (run->c.seed / 2 % 2)
+		run->scalars = cuda_arena_take(&bench->arenas[CUDA_MEMORY_DEVICE], 2 * SCALAR_BYTES);
+	if (!run->scalars)
+		return corale_op_create_premul_sum(scalar, run->c.type, bench->comm, &run->op);
+	return set_scalar(bench, run, 1, scalar)
+		   ? CORALE_EDEVICE
+		   : corale_op_create_premul_sum_device(run->scalars, run->c.type, bench->comm, &run->op);
+}
+
 int cuda_run_open(struct cuda_bench *bench, const struct cuda_case *c, int with_plan, struct cuda_run *run)
 {
 	struct cuda_world *world = bench->world;
@@ -339,8 +377,7 @@ int cuda_run_open(struct cuda_bench *bench, const struct cuda_case *c, int with_
 	}
 	int ret = take_buffers(bench, run);
 	if (!ret && reduces(c) && c->op == CORALE_NUM_OPS)
-		ret = corale_op_create_premul_sum(run->pool->scalars[world->rank], c->type, bench->comm,
-						  &run->op);
+		ret = make_premultiplied(bench, run);
 	if (!ret && with_plan)
 		ret = corale_plan_create((corale_coll)c->call, c->count, c->type, run->op,
 					 root_of(c, world->size), bench->comm, &run->plan);
@@ -411,17 +448,6 @@ static void paint(const struct cuda_run *run, const struct cuda_buffer *buffer,
 
 /* ---- Filling and checking ---- */
 
-static cudaError_t transfer(struct cuda_bench *bench, enum cuda_memory_kind kind, void *to, const void *from,
-			    size_t bytes)
-{
-	if (cuda_memory_on_host(kind)) {
-		memcpy(to, from, bytes);
-		return cudaSuccess;
-	}
-	cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, bench->work);
-	return error == cudaSuccess ? cudaStreamSynchronize(bench->work) : error;
-}
-
 static int fill(struct cuda_bench *bench, struct cuda_run *run, const struct cuda_buffer *buffer,
 		const struct cuda_layout *layout)
 {
@@ -441,7 +467,10 @@ static int fill(struct cuda_bench *bench, struct cuda_run *run, const struct cud
 int cuda_run_fill(struct cuda_bench *bench, struct cuda_run *run, int turn)
 {
 	static const struct cuda_layout nothing;
+	static const unsigned char wrong[SCALAR_BYTES] = { 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55 };
 	run->start = cuda_world_hash(run->c.seed, 1000 + (uint64_t)turn) % run->pool->period;
+	if (run->scalars && set_scalar(bench, run, 0, wrong))
+		return -1;
 	if (run->c.in_place)
 		return fill(bench, run, &run->recv, &run->inputs);
 	int ret = fill(bench, run, &run->send, &run->inputs);
@@ -645,6 +674,9 @@ int cuda_run_issue(struct cuda_bench *bench, struct cuda_run *run, cudaStream_t 
 		if (c->call == CORALE_REDUCE || c->call == CORALE_GATHER)
 			recv = NULL; /* or written */
 	}
+	if (run->scalars && cudaMemcpyAsync(run->scalars, run->scalars + SCALAR_BYTES, SCALAR_BYTES,
+					    cudaMemcpyDeviceToDevice, stream) != cudaSuccess)
+		return CORALE_EDEVICE;
 	if (run->plan)
 		return corale_plan_run(run->plan, send, recv, stream);
 	return call(bench, run, send, recv, stream);

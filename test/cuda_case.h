@@ -70,6 +70,8 @@ struct cuda_run {
 	struct cuda_pool *pool;
 	size_t start; /* in the pool */
 	corale_op op;
+	unsigned char *
+	    scalars; /* of some premultiplied sums, in memory of the GPU: as the kernel finds it, and as a copy before the call makes it; NULL: none */
 	corale_plan *plan; /* or NULL */
 	struct cuda_layout inputs, outputs;
 	struct cuda_buffer send, recv; /* in place: only the larger one has bytes */

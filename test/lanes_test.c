@@ -248,6 +248,7 @@ static void check_lanes(struct machine *m)
 	const struct plan_map *map = &m->topo->map;
 	struct planner_room room;
 	assert_int_equal(planner_room_init(&room, &m->planner), 0);
+	m->planner.room = &room;
 	for (int which = ROOM_WIDE; which <= ROOM_NARROW; which++) {
 		const struct planner *planner = which == ROOM_WIDE ? &m->planner : &m->narrow;
 		const size_t ranks = (size_t)map->ranks;

@@ -320,8 +320,7 @@ static int has_meaning(const struct matrix_case *c)
 {
 	if (c->coll == CORALE_BARRIER)
 		return c->count == 0 && c->type == 0 && c->op == 0 && c->shift == 0 && !c->in_place;
-	if (c->in_place &&
-	    (c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_ALL_TO_ALL_V || c->coll == CORALE_SEND))
+	if (c->in_place && (c->coll == CORALE_ALL_TO_ALL_V || c->coll == CORALE_SEND))
 		return 0;
 	return reduces(c) || c->op == 0;
 }

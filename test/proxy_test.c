@@ -186,7 +186,7 @@ static void make_proxy(struct rank *me)
 			me->peers[n++] = r;
 	me->remote = (struct remote){ .slots = { { 1024, 4 }, { 512, 2 }, { 640, 2 } }, .peers = RANKS - 1 };
 	const size_t bytes = REMOTE_LINE + ENDS * remote_end_bytes(&me->remote.slots[REMOTE_OF_PLANS]);
-	me->remote.memory = calloc(1, bytes);
+	me->remote.data = me->remote.memory = calloc(1, bytes);
 	params.remote = me->remote;
 	params.bytes = bytes;
 	memcpy(params.rails, me->rails, sizeof me->rails);
@@ -383,7 +383,7 @@ static void test_many(void **state)
 	(void)state;
 	params.remote = (struct remote){ .slots = { { 1024, 4 }, { 512, 2 }, { 640, 2 } }, .peers = PEERS };
 	params.bytes = 64 * REMOTE_LINE;
-	params.remote.memory = calloc(1, params.bytes);
+	params.remote.data = params.remote.memory = calloc(1, params.bytes);
 	assert_non_null(params.remote.memory);
 	int64_t begin = wait_now_ns();
 	for (int i = 0; i < PROXIES; i++)

@@ -1,6 +1,6 @@
 /*
  * Proxies: what carries messages between GPUs of several nodes. Each rank's main thread takes the place of its kernels. Over MPI,
- * or with CORALE_TRANSPORT=ucx over UCX.
+ * or with CORALE_TRANSPORT=ucx over UCX; there with TEST_GPU_SLOTS=1 through slots that no CPU may touch.
  * shapes: 2:0 3:0
  */
 #include <mpi.h>
@@ -11,7 +11,9 @@
 
 #include "base/settings.h"
 #include "net/front.h"
+#include "net/link.h"
 #include "net/proxy.h"
+#include "fake_gpu_memory.h"
 #include "mpi_world.h"
 #include "transport_mpi.h"
 
@@ -24,7 +26,7 @@ static struct transport_mpi_row over_mpi;
 static const struct transport_row *row; /* of the transport: this one, or UCX's */
 static int (*progress)(struct transport *);
 static const struct settings *settings;
-static int rank, size, wrong;
+static int rank, size, wrong, in_gpu;
 static _Atomic long looks; /* of all proxies, at the transport */
 
 struct lane {
@@ -39,6 +41,8 @@ struct world {
 	uint64_t id;
 	int peers[MAX_RANKS];
 	struct proxy_params params;
+	struct remote remote; /* as kernels reach it */
+	struct fake_gpu_memory gpu;
 	struct proxy *proxy;
 	struct lane lanes[MAX_RANKS][REMOTE_LANES];
 };
@@ -81,6 +85,7 @@ static void open_transport(struct world *w)
 					    .comm_id = w->id,
 					    .needed = needed,
 					    .settings = settings,
+					    .gpu_slots = in_gpu,
 					    .slots = { .depth = 8, .bytes = 4096, .cap = SIZE_MAX },
 					    .on_control = mpi_world_no_control,
 					    .on_failure = on_failure };
@@ -94,6 +99,32 @@ static void open_transport(struct world *w)
 	progress = counting.progress;
 	counting.progress = count_looks;
 	w->params.rails[0]->ops = &counting;
+}
+
+/* Slots lie in memory that stands for a GPU's, of which a kernel has a mapping of its own. */
+static void put_slots_in_gpu(struct world *w)
+{
+	if (fake_gpu_memory_map(&w->gpu, w->params.bytes) ||
+	    link_map(w->params.rails[0], w->gpu.address, w->gpu.bytes, 1, &w->params.slabs[0]))
+		give_up("no slots in a GPU's memory");
+	w->params.remote.data = w->gpu.address;
+	w->remote.data = w->gpu.readable;
+}
+
+/* Nothing went through the pinned ones instead. */
+static int are_pinned_slots_unused(const struct world *w)
+{
+	const struct remote pinned = { .memory = w->remote.memory, .data = w->remote.memory };
+	int unused = 1;
+	for (int i = 0; i < size - 1; i++)
+		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
+			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++) {
+				const unsigned char *data =
+				    remote_data_at(&pinned, w->lanes[i][lane].places[d], &slots, 0);
+				for (size_t b = 0; b < (size_t)slots.depth * slots.bytes; b++)
+					unused &= !data[b];
+			}
+	return unused;
 }
 
 static struct world *open_world(void)
@@ -112,7 +143,11 @@ static struct world *open_world(void)
 	w->params = (struct proxy_params){
 		.nrails = 1, .remote = remote, .bytes = bytes, .ranks = w->peers, .rank = rank
 	};
+	w->params.remote.data = remote.memory;
+	w->remote = w->params.remote;
 	open_transport(w);
+	if (in_gpu)
+		put_slots_in_gpu(w);
 	if (proxy_open(&w->params, &w->proxy))
 		give_up("no proxy");
 	for (int i = 0; i < size - 1; i++)
@@ -126,10 +161,17 @@ static struct world *open_world(void)
 
 static void close_world(struct world *w, int64_t timeout_ns)
 {
+	const struct link_ops *links = w->params.rails[0]->ops->links;
 	proxy_stop(w->proxy, timeout_ns);
 	transport_close(w->params.rails[0]);
-	if (proxy_free(w->proxy))
+	if (proxy_free(w->proxy)) {
+		expect(!in_gpu || are_pinned_slots_unused(w), "a message went through a pinned slot");
+		if (in_gpu) {
+			links->unmap(w->params.slabs[0]);
+			fake_gpu_memory_unmap(&w->gpu);
+		}
 		free(w->params.remote.memory);
+	}
 	free(w);
 }
 
@@ -173,25 +215,31 @@ static unsigned char byte_of(uint64_t seed, size_t i)
 
 static int try_post(struct world *w, int i, uint32_t lane)
 {
-	const struct remote *r = &w->params.remote;
+	const struct remote *r = &w->remote;
 	const remote_place place = w->lanes[i][lane].places[REMOTE_OUT];
 	struct remote_words *words = remote_words_at(r, place);
 	const uint64_t n = w->lanes[i][lane].sent, seed = seed_of(w, rank, w->peers[i], lane, n);
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots.depth)
 		return 0;
-	unsigned char *data = remote_data_at(r, place, &slots, n);
+	unsigned char few[REMOTE_FEW_BYTES];
+	const int is_few = in_gpu && size_of(seed) <= REMOTE_FEW_BYTES && seed >> 60 & 1;
+	unsigned char *data = is_few ? few : remote_data_at(r, place, &slots, n);
 	for (size_t b = 0; b < size_of(seed); b++)
 		data[b] = byte_of(seed, b);
-	*remote_header_at(r, place, &slots, n) = (struct remote_header){
+	const struct remote_header header = {
 		.number = n + 1, .signature = seed, .what = ~seed, .bytes = size_of(seed)
 	};
+	if (is_few)
+		front_write(remote_header_at(r, place, &slots, n), &header, few);
+	else
+		*remote_header_at(r, place, &slots, n) = header;
 	__atomic_store_n(&words->posted, ++w->lanes[i][lane].sent, __ATOMIC_RELEASE);
 	return 1;
 }
 
 static int try_take(struct world *w, int i, uint32_t lane)
 {
-	const struct remote *r = &w->params.remote;
+	const struct remote *r = &w->remote;
 	const uint64_t n = w->lanes[i][lane].taken, seed = seed_of(w, w->peers[i], rank, lane, n);
 	const remote_place place = w->lanes[i][lane].places[REMOTE_IN];
 	const unsigned char *data = remote_data_at(r, place, &slots, n);
@@ -203,6 +251,8 @@ static int try_take(struct world *w, int i, uint32_t lane)
 		return 0;
 	expect(header.signature == seed && header.what == ~seed, "a header of another message");
 	expect(header.bytes == size_of(seed), "another size");
+	if (form == FRONT_FEW && in_gpu) /* they need not be in the slot */
+		data = few;
 	expect(form == FRONT_HEADER || !memcmp(few, data, size_of(seed)), "other few bytes");
 	for (size_t b = 0; b < size_of(seed); b++)
 		bad += data[b] != byte_of(seed, b);
@@ -374,6 +424,7 @@ int main(int argc, char **argv)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	over_mpi = transport_mpi(MPI_COMM_WORLD);
 	row = strcmp(settings->transport, "ucx") ? &over_mpi.row : &transport_ucx;
+	in_gpu = getenv("TEST_GPU_SLOTS") != NULL;
 	if (rank == 0)
 		printf(level < MPI_THREAD_MULTIPLE ? "1..0 # SKIP this MPI has no MPI_THREAD_MULTIPLE\n"
 						   : "1..5\n");

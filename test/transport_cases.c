@@ -92,15 +92,9 @@ static void misuse(void)
 	int size = self->size;
 	unsigned char buf[8] = { 0 };
 
-	const struct link_memory device = {
-		.kind = LINK_DEVICE, .depth = 1, .bytes = 8, .in = buf, .out = buf
-	};
-	const struct link_params params = {
-		.rank = self->rank, .lane = 60, .slots = &self->slots, .memory = &device
-	};
-	struct link *l = NULL;
+	struct link_slab *slab = NULL;
 
-	CHECK(link_open(self->t, &params, &l) == CORALE_ENOTSUP && !l);
+	CHECK(link_map(self->t, buf, sizeof(buf), 0, &slab) == CORALE_ENOTSUP && !slab);
 	CHECK(transport_control(self->t, -1, buf, 8) == CORALE_EINVAL);
 	CHECK(transport_control(self->t, size, buf, 8) == CORALE_EINVAL);
 }

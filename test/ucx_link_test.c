@@ -196,6 +196,8 @@ static void is_refused(void **state)
 	refused(&wire, 0, 0, "longer than a slot");
 	wire = make(UCX_NOTICE, BIG, 0), wire.way = UCX_WAY_AM;
 	refused(&wire, 0, 0, "should be with it");
+	wire = make(UCX_NOTICE, UCX_EAGER_BYTES, 0), wire.way = UCX_WAY_PUT;
+	refused(&wire, 0, 0, "too small"); /* small ones come with their notice */
 	wire = make(UCX_SLOT, SMALL, 2);
 	deliver(&wire, NULL, SMALL, 0);
 	refused(&wire, SMALL, 0, "there already");

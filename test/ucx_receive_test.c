@@ -109,7 +109,7 @@ static void lengths(void **state)
 	refused(&wire, TRANSPORT_CONTROL_BYTES + 1, 0, "as long as it should");
 	wire = make(UCX_SLOT, UCX_EAGER_BYTES + 1);
 	refused(&wire, UCX_EAGER_BYTES, 0, "as long as it should");
-	wire = make(UCX_NOTICE, UCX_EAGER_BYTES); /* small ones come with their notice */
+	wire = make(UCX_NOTICE, 0);
 	refused(&wire, 0, 0, "too small");
 	wire = make(UCX_NOTICE, UCX_EAGER_BYTES + 1);
 	refused(&wire, 10, 0, "as long as it should");

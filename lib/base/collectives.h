@@ -97,8 +97,7 @@ static inline size_t coll_recv_blocks(int coll, int ranks, int rank, int root)
 }
 
 /*
- * In place the smaller buffer is a rank's own block of the larger one, and buffers of equal size are one buffer; with a block for each rank
- * in both there is no such call. The number of the block of the send (recv) buffer that lies on the other one's first.
+ * In place the smaller buffer is a rank's own block of the larger one, and buffers of equal size are one buffer. The number of the block of the send (recv) buffer that lies on the other one's first.
  */
 static inline size_t coll_send_own(int coll, int rank)
 {
@@ -110,9 +109,10 @@ static inline size_t coll_recv_own(int coll, int rank)
 	return coll_table[coll].recv == COLL_EACH && coll_table[coll].send == COLL_ONE ? (size_t)rank : 0;
 }
 
-static inline int coll_can_be_in_place(int coll)
+/* Whether a rank in place receives into what it sends to others: with a block for each rank in both buffers. */
+static inline int coll_overwrites(int coll)
 {
-	return coll_table[coll].send != COLL_EACH || coll_table[coll].recv != COLL_EACH;
+	return coll_sends_each(coll) && coll_receives_each(coll);
 }
 
 #endif

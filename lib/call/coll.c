@@ -23,8 +23,10 @@ static int check_op(struct comm *comm, struct call *call)
 				 "%s: the premultiplied sum was created for %s, the call is of %s", name,
 				 corale_type_name(comm->premul[premul].type),
 				 corale_type_name(call->record.type));
-	if (premul >= 0)
+	if (premul >= 0) {
 		memcpy(&call->scalar, comm->premul[premul].scalar, sizeof call->scalar);
+		call->scalar_at = comm->premul[premul].scalar_at;
+	}
 	return 0;
 }
 
@@ -125,12 +127,10 @@ static int check_buffers(struct comm *comm, const struct call *call)
 	if (!send || !recv || !overlap(call->send, send, call->recv, recv))
 		return 0;
 	const char *s = call->send, *r = call->recv;
-	int possible = comm->size == 1 || coll_can_be_in_place(coll);
-	if (possible &&
-	    s + coll_send_own(coll, comm->rank) * block == r + coll_recv_own(coll, comm->rank) * block)
+	if (s + coll_send_own(coll, comm->rank) * block == r + coll_recv_own(coll, comm->rank) * block)
 		return 0;
-	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap%s", c->name,
-			 possible ? " but are not in place" : "; it can't be done in place");
+	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap but are not in place",
+			 c->name);
 }
 
 /* Another rank has failed, and corale_comm_async_error has told the caller: it ends here, too. */

@@ -1,31 +1,66 @@
 /* Premultiplied sums: operators that belong to one communicator. */
+#include <stdint.h>
 #include <string.h>
 
 #include "state/comm.h"
 #include "base/log.h"
 
-int corale_op_create_premul_sum(const void *scalar, corale_type type, corale_comm *handle, corale_op *op)
+static int check(const struct comm *comm, const char *name, const void *scalar, corale_type type, int on_gpu,
+		 const corale_op *op)
 {
-	struct comm *comm = comm_get(handle, "corale_op_create_premul_sum");
-	if (!comm)
-		return CORALE_EINVAL;
 	if (!scalar || !op || (int)type < 0 || type >= CORALE_NUM_TYPES)
 		return log_error(CORALE_EINVAL, comm->rank,
-				 "corale_op_create_premul_sum: a scalar, a type and a place for the "
-				 "operator are needed (type %d)",
-				 (int)type);
+				 "%s: a scalar, a type and a place for the operator are needed (type %d)",
+				 name, (int)type);
+	if (on_gpu && !comm->gpu)
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "%s: the communicator is of hosts, which read no memory of a GPU: use "
+				 "corale_op_create_premul_sum",
+				 name);
+	if (on_gpu && (uintptr_t)scalar % corale_type_bytes(type))
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "%s: the scalar at %p is not aligned to the %zu bytes of %s", name, scalar,
+				 corale_type_bytes(type), corale_type_name(type));
+	return 0;
+}
+
+static int add(struct comm *comm, struct comm_premul made, corale_op *op)
+{
 	for (int i = 0; i < COMM_MAX_PREMUL; i++) {
-		struct comm_premul *premul = &comm->premul[i];
-		if (premul->used)
+		if (comm->premul[i].used)
 			continue;
-		premul->used = 1;
-		premul->type = type;
-		memcpy(premul->scalar, scalar, corale_type_bytes(type));
+		comm->premul[i] = made;
 		*op = CORALE_NUM_OPS + i;
 		return 0;
 	}
 	return log_error(CORALE_ENOMEM, comm->rank,
 			 "a communicator has at most %d premultiplied sums at a time", COMM_MAX_PREMUL);
+}
+
+/* What kind of memory a scalar on the GPU is in is asked at each call (engine_ops.admit). */
+static int create(struct comm *comm, const char *name, const void *scalar, corale_type type, int on_gpu,
+		  corale_op *op)
+{
+	struct comm_premul made = { .used = 1, .type = type, .scalar_at = on_gpu ? scalar : NULL };
+	int ret = comm ? check(comm, name, scalar, type, on_gpu, op) : CORALE_EINVAL;
+	if (!ret && !on_gpu)
+		memcpy(made.scalar, scalar, corale_type_bytes(type));
+	ret = ret ? ret : add(comm, made, op);
+	if (comm && ret)
+		comm_keep_error(comm);
+	return ret;
+}
+
+int corale_op_create_premul_sum(const void *scalar, corale_type type, corale_comm *comm, corale_op *op)
+{
+	const char *name = "corale_op_create_premul_sum";
+	return create(comm_get(comm, name), name, scalar, type, 0, op);
+}
+
+int corale_op_create_premul_sum_device(const void *scalar, corale_type type, corale_comm *comm, corale_op *op)
+{
+	const char *name = "corale_op_create_premul_sum_device";
+	return create(comm_get(comm, name), name, scalar, type, 1, op);
 }
 
 int corale_op_destroy(corale_op op, corale_comm *handle)

@@ -127,6 +127,9 @@ struct engine {
 	uint64_t counted; /* what the eager launches so far add to the state's `done` */
 	int last_captures; /* the last call was captured */
 	int captured; /* a call was, so that a graph may name our memory */
+	/* of what captured all_to_alls in place send: one for all, whose order is the caller's; never freed */
+	void *graph_copy;
+	uint64_t graph_copy_bytes;
 	_Atomic int calling, closed; /* a call is being enqueued; collectives are refused */
 	cudaEvent_t order;
 	cudaEvent_t copied; /* of a communicator of one rank: after its last eager copy */
@@ -312,6 +315,9 @@ int engine_stage_call(struct engine *engine, const struct call *call, const stru
 		      cudaStream_t stream, engine_launch_call *run);
 int engine_stage_messages(struct engine *engine, const struct call *messages, int n, cudaStream_t stream,
 			  engine_launch_messages *launch);
+/* Runs an all_to_all in place from a copy of what it sends. */
+int engine_copy_call(struct engine *engine, const struct call *call, const struct launch *launch,
+		     cudaStream_t stream, engine_launch_call *run);
 
 /* ---- engine_cuda_copy.c: calls whose data copy engines move */
 

@@ -75,11 +75,11 @@ static int find_plain(const struct engine *e, const void *memory, int bit, int *
 	if (!memory || ret)
 		return ret;
 	if (kind.type == CU_MEMORYTYPE_DEVICE && !kind.is_managed && kind.ordinal != e->ordinal)
-		return log_error(
-		    CORALE_EINVAL, e->world_rank,
-		    "a buffer at %p is memory of GPU %d, the communicator is on GPU %d: give memory of "
-		    "that one, or of the host",
-		    memory, kind.ordinal, e->ordinal);
+		return log_error(CORALE_EINVAL, e->world_rank,
+				 "a buffer or scalar at %p is memory of GPU %d, the communicator is on GPU "
+				 "%d: give memory of "
+				 "that one, or of the host",
+				 memory, kind.ordinal, e->ordinal);
 	*plain |= kind.type ? 0 : bit;
 	return 0;
 }
@@ -101,12 +101,27 @@ static int find_all_plain(const struct engine *e, const struct call *c, int *pla
 	return 0;
 }
 
+/* A kernel reads it when it runs, so it can't be copied for it as buffers are. */
+static int check_scalar(const struct engine *e, const struct call *c)
+{
+	int plain = 0, ret = c->scalar_at && call_bytes(c) ? find_plain(e, c->scalar_at, 1, &plain) : 0;
+	if (ret || !plain)
+		return ret;
+	return log_error(
+	    CORALE_EINVAL, e->world_rank,
+	    "%s: the scalar of its premultiplied sum, at %p, is in ordinary host memory, which no "
+	    "kernel can read: give memory of the GPU, or use corale_op_create_premul_sum",
+	    corale_coll_name(c->record.coll), c->scalar_at);
+}
+
 int engine_admit(struct engine *e, const struct call *c, void *stream, struct admission *out)
 {
 	*out = (struct admission){ 0 };
 	int ret = find_capture(e, c, stream, &out->capture);
 	if (!ret)
 		ret = find_all_plain(e, c, &out->plain);
+	if (!ret)
+		ret = check_scalar(e, c);
 	if (ret || !out->capture)
 		return ret;
 	if (out->plain)

@@ -28,6 +28,7 @@ static struct codelet_args args_of(struct engine *e, const struct call *c, uint6
 	a.depth = LAUNCH_SLOT_DEPTH;
 	a.tag = (uint32_t)(r->signature >> 32) ^ (uint32_t)r->signature;
 	a.scalar = c->scalar;
+	a.scalar_at = c->scalar_at;
 	a.number = c->number;
 	a.root = coll_is_rooted(r->coll) ? r->root : -1;
 	a.op = op_kind(r->op);
@@ -260,10 +261,21 @@ static int launch_lowered(struct engine *e, const struct call *c, const struct l
 	return engine_run_lowered(e, c, l, &a, stream);
 }
 
+/* Whether a call in place stores what it receives over what it has yet to send. Packets of a place are sent before one is taken in; blocks
+ * through slots of the window wait for it (moves.cu). */
+static int overwrites(const struct engine *e, const struct call *c, const struct launch *l)
+{
+	if (c->send != c->recv || !coll_overwrites(l->coll) || !l->bytes || l->codelet == CODELET_PACKETS)
+		return 0;
+	return l->codelet != CODELET_SLOTS || l->direct || e->remote.remote.memory;
+}
+
 static int launch_call(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
 {
 	if (engine_is_alone(e, c))
 		return engine_run_alone(e, c, stream);
+	if (overwrites(e, c, l))
+		return engine_copy_call(e, c, l, stream, launch_call);
 	switch (l->codelet) {
 	case CODELET_NONE:
 		return launch_lowered(e, c, l, stream);

@@ -42,7 +42,7 @@ static int reserve(struct stage *s, uint64_t bytes, unsigned char **out)
 {
 	void **memory = &s->memory[s->allocated];
 	int ret = engine_check(s->engine, cudaMallocAsync(memory, bytes, s->stream),
-			       "allocating GPU memory for a buffer in ordinary host memory");
+			       "allocating GPU memory for the copy of a buffer");
 	s->allocated += !ret;
 	*out = *memory;
 	return ret;
@@ -221,6 +221,44 @@ int engine_stage_call(struct engine *e, const struct call *c, const struct launc
 	ret = ret ? ret : run(e, &staged, launch, stream);
 	e->staging = 0;
 	return end(&s, ret);
+}
+
+/* ---- In place ------------------------------------------------------------------------------------------- */
+
+/* A graph may be replayed at any time, so its copy stays. */
+static int reserve_for_graphs(struct engine *e, uint64_t bytes, unsigned char **out)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	void *memory = e->graph_copy;
+	*out = memory;
+	if (bytes <= e->graph_copy_bytes)
+		return 0;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	int ret = engine_check(e, cudaMalloc(&memory, bytes),
+			       "allocating the copy of a captured all_to_all in place");
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	if (ret)
+		return ret;
+	*out = e->graph_copy = memory;
+	e->graph_copy_bytes = bytes;
+	e->bytes += bytes;
+	return 0;
+}
+
+int engine_copy_call(struct engine *e, const struct call *c, const struct launch *launch, cudaStream_t stream,
+		     engine_launch_call *run)
+{
+	struct stage s = { .engine = e, .stream = stream };
+	struct call copied = *c;
+	const uint64_t bytes = bytes_of(e, c, 1);
+	unsigned char *copy;
+	int ret = c->admission.capture ? reserve_for_graphs(e, bytes, &copy) : reserve(&s, bytes, &copy);
+	if (!ret)
+		ret = engine_check(e, cudaMemcpyAsync(copy, c->send, bytes, cudaMemcpyDefault, stream),
+				   "copying what an all_to_all in place sends");
+	e->follows = 0; /* the kernel comes behind that */
+	copied.send = copy;
+	return end(&s, ret ? ret : run(e, &copied, launch, stream));
 }
 
 /* ---- Groups of sends and receives ----------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ struct call {
 	struct shared_plan *plan; /* of a persistent plan, else NULL */
 	uint64_t
 	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
+	const void *scalar_at; /* in memory of a GPU, whose kernel reads it; NULL: it is scalar */
 	struct admission admission; /* on a GPU, by gpu_admit */
 	uint32_t number; /* on a GPU: the key of its journal, for what fails */
 };

@@ -183,7 +183,7 @@ struct host_run {
 	int nchannels;
 	struct host_channel *channels; /* &one for a single channel, so that small calls need no memory */
 	struct host_channel one;
-	void *memory; /* of several channels, and of cells */
+	void *memory; /* of several channels, of cells, and of what is sent from a copy */
 };
 
 /* Prepares a run; env as plan_env_init made it (its arrays must outlive the run). plan must outlive the run. */

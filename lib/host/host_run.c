@@ -252,22 +252,26 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 	}
 }
 
-/* Places for several channels, then each channel's cells. most: bytes of a block as partial sums. */
-static int take_memory(struct host_run *run, size_t most)
+/* Places for several channels, then each channel's cells, then a copy of so many bytes of what is sent. most: bytes of a block as partial sums. */
+static int take_memory(struct host_run *run, size_t most, size_t copied)
 {
 	const size_t n = (size_t)run->nchannels,
 		     channels = n > 1 ? ALIGN_ROUND(n * sizeof *run->channels) : 0,
 		     cell = run->plan->spans ? most : run->plan->chunk_bytes,
 		     cells = ALIGN_ROUND((size_t)run->plan->scratch_cells * cell);
-	run->memory = free_list_take(&run->engine->spare, channels + n * cells);
+	run->memory = free_list_take(&run->engine->spare, channels + n * cells + copied);
 	if (!run->memory)
 		return log_error(CORALE_ENOMEM, run->engine->rank,
-				 "no memory for %d channels with %u cells of %zu bytes each", run->nchannels,
-				 run->plan->scratch_cells, cell);
+				 "no memory for %d channels with %u cells of %zu bytes each, and to copy %zu "
+				 "bytes of a call in place",
+				 run->nchannels, run->plan->scratch_cells, cell, copied);
 	if (channels)
 		run->channels = run->memory;
 	for (size_t c = 0; c < n; c++)
 		run->channels[c].scratch = (unsigned char *)run->memory + channels + c * cells;
+	if (copied)
+		run->binding.send =
+		    memcpy((unsigned char *)run->memory + channels + n * cells, run->binding.send, copied);
 	return 0;
 }
 
@@ -301,7 +305,10 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
 	run->memory = NULL;
-	int ret = plan->channels > 1 || plan->scratch_cells ? take_memory(run, most) : 0;
+	/* What an all_to_all in place sends goes from a copy, as peers' blocks overwrite it. */
+	const int copies = binding->send == binding->recv && coll_overwrites(plan->key.coll);
+	const size_t copied = copies ? env->count * run->type_bytes * (size_t)binding->spec.ranks : 0;
+	int ret = plan->channels > 1 || plan->scratch_cells || copied ? take_memory(run, most, copied) : 0;
 	for (int c = 0; !ret && c < run->nchannels; c++)
 		channel_init(run, &run->channels[c], env, c);
 	return ret;

@@ -2,14 +2,19 @@
 
 #include <stdlib.h>
 
+int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out)
+{
+	if (t->ops->links->map)
+		return t->ops->links->map(t, at, bytes, reads_back, out);
+	return log_error(
+	    CORALE_ENOTSUP, t->rank,
+	    "transport %s: %zu bytes of a GPU's memory for slots; it takes host memory: give it pinned "
+	    "memory, and copy from and to there",
+	    t->row->name, bytes);
+}
+
 int link_open(struct transport *t, const struct link_params *params, struct link **out)
 {
-	const struct link_memory *memory = params->memory;
-	if (memory && memory->kind == LINK_DEVICE && !t->ops->links->device_memory)
-		return log_error(CORALE_ENOTSUP, params->rank,
-				 "transport %s: slots in a GPU's memory for the link to rank %d, lane %d; it "
-				 "takes host memory: give it pinned memory, and copy from and to there",
-				 t->row->name, params->peer, params->lane);
 	return t->ops->links->open(t, params, out);
 }
 

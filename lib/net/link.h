@@ -26,14 +26,21 @@ struct link;
 struct link_message {
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	size_t bytes;
-	unsigned char *data;
+	unsigned char *data; /* of a slot in a GPU's memory: of LINK_FEW_BYTES at most, else NULL */
 };
 
-enum link_memory_kind { LINK_HOST, LINK_DEVICE };
+/*
+ * A GPU's memory that a transport has registered, for slots of many links. No CPU touches it: a message goes from slot to slot, and is whole for
+ * kernels when it has arrived. One of a few bytes may be brought and taken in host memory instead, and then lies there alone: link_post's data,
+ * link_message.data. Both ends of a link have slots of the same kind.
+ */
+struct link_slab;
+
+enum { LINK_FEW_BYTES = 256 };
 
 /* The user's memory for a link's slots, instead of the transport's. */
 struct link_memory {
-	enum link_memory_kind kind;
+	struct link_slab *slab; /* in and out lie in it; NULL: host memory */
 	int depth;
 	size_t bytes; /* of a slot */
 	unsigned char *in, *out; /* depth * bytes each; there when the direction is opened */
@@ -50,7 +57,13 @@ struct link_params {
 };
 
 struct link_ops {
-	int device_memory; /* 1: slots may be in a GPU's memory */
+	/*
+	 * Registers a GPU's memory, of transports that were opened for it (transport_params.gpu_slots); reads_back: that GPU may see a later write to
+	 * pinned memory before the bytes of a message, which arrives only when the adapter has read its end again. NULL: the transport takes host
+	 * memory alone. In the thread that makes the communicator. 0, or CORALE_ENOTSUP, which says what would help. unmap: when nothing uses it.
+	 */
+	int (*map)(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out);
+	void (*unmap)(struct link_slab *slab);
 	/* As link_open. */
 	int (*open)(struct transport *t, const struct link_params *params, struct link **out);
 	/* Makes the slots of a direction and tells the peer; once each, before its first use. */
@@ -88,7 +101,10 @@ struct link {
 	_Atomic uint64_t arrived, taken;
 };
 
-/* A link without slots yet. Each lane and peer once. Refuses memory of a kind that the transport does not take. */
+/* link_ops.map, or why not. */
+int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out);
+
+/* A link without slots yet. Each lane and peer once. */
 int link_open(struct transport *t, const struct link_params *params, struct link **out);
 
 /* How many slots a direction gets, which are counted: depth while a quarter of the cap is not used, half of that up to three
@@ -111,8 +127,8 @@ static inline unsigned char *link_slot(const struct link *l)
 	return l->out + l->posted % (uint64_t)l->out_depth * l->slot_bytes;
 }
 
-/* Sends what is in link_slot, or, where the link is direct, data (not NULL) that stays as it is until link_ops.sent says 1;
- * while there is room; 0 or an error. */
+/* Sends what is in link_slot, or, where the link is direct, data (not NULL) that stays as it is until link_ops.sent says 1, or of slots
+ * in a GPU's memory at most LINK_FEW_BYTES of data, which are copied; while there is room; 0 or an error. */
 static inline int link_post(struct link *l, const void *header, const void *data, size_t bytes)
 {
 	return l->ops->post(l, header, data, bytes);

@@ -24,9 +24,12 @@ static int send_message(const struct remote *r, struct proxy_lane *at, remote_pl
 	struct link *l = at->link;
 	const struct remote_header *front = remote_header_at(r, out, at->slots, l->posted);
 	struct remote_header header;
-	if (front_read(front, l->posted + 1, &header, link_slot(l)) == FRONT_NOTHING)
+	unsigned char few[REMOTE_FEW_BYTES];
+	const int in_gpu = at->memory.slab != NULL;
+	const enum front_form form = front_read(front, l->posted + 1, &header, in_gpu ? few : link_slot(l));
+	if (form == FRONT_NOTHING)
 		return 0;
-	const int ret = link_post(l, &header, NULL, header.bytes);
+	const int ret = link_post(l, &header, in_gpu && form == FRONT_FEW ? few : NULL, header.bytes);
 	return ret ? ret : 1;
 }
 
@@ -115,9 +118,9 @@ static unsigned char *data_of(const struct proxy *p, const struct proxy_lane *at
 }
 
 /* Its slots are the kernels' memory. */
-static int open_link(struct proxy *p, struct transport *t, struct proxy_lane *at)
+static int open_link(struct proxy *p, struct transport *t, struct link_slab *slab, struct proxy_lane *at)
 {
-	at->memory = (struct link_memory){ .kind = LINK_HOST,
+	at->memory = (struct link_memory){ .slab = slab,
 					   .depth = (int)at->slots->depth,
 					   .bytes = at->slots->bytes,
 					   .release = let_go,
@@ -134,7 +137,7 @@ static int open_link(struct proxy *p, struct transport *t, struct proxy_lane *at
 static int open_lane(struct proxy *p, int rail, struct proxy_lane *at)
 {
 	const remote_place in = proxy_place(at, REMOTE_IN);
-	int ret = at->link ? 0 : open_link(p, p->rails[rail].transport, at);
+	int ret = at->link ? 0 : open_link(p, p->rails[rail].transport, p->params.slabs[rail], at);
 	at->memory.out = data_of(p, at, proxy_place(at, REMOTE_OUT));
 	if (ret || !in || at->link->in_open)
 		return ret;

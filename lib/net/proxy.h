@@ -10,6 +10,7 @@
 #include "kernels/remote.h"
 #include "transport.h"
 
+struct link_slab;
 struct proxy;
 
 enum { PROXY_FIRST_LANE = 8 };
@@ -17,7 +18,9 @@ enum { PROXY_FIRST_LANE = 8 };
 struct proxy_params {
 	struct transport *rails[TRANSPORT_RAILS]; /* lanes PROXY_FIRST_LANE and up of each are the proxy's */
 	int nrails; /* equal on all ranks */
-	struct remote remote; /* its memory lives until proxy_free has returned 1 */
+	struct link_slab *slabs
+	    [TRANSPORT_RAILS]; /* where remote.data is a GPU's memory: registered with each rail; else NULL */
+	struct remote remote; /* its memory and data live until proxy_free has returned 1 */
 	size_t bytes; /* of that memory: ends are cut from it, and stay */
 	const int *ranks; /* of the communicator, by the place of a peer among those of other nodes; copied */
 	int rank; /* for messages */

@@ -51,6 +51,7 @@ struct transport_params {
 	const unsigned char
 	    *needed; /* needed[r]: 1 if rank r sits on another node; until transport_open returns */
 	const struct settings *settings;
+	int gpu_slots; /* links may have slots in a GPU's memory (link_ops.map); of a rail's first transport in a process */
 	struct transport_slots slots;
 	/* A peer's control message (at most TRANSPORT_CONTROL_BYTES); called from progress in any thread; must not block. */
 	void (*on_control)(void *ctx, int peer, const void *message, size_t bytes);

@@ -163,6 +163,33 @@ static int add_classes(struct classes *c, uint64_t from, uint64_t up_to, struct 
 	return ret;
 }
 
+/* A row with a codelet, but in the size classes in which a lowered plan is sure to be faster. */
+static int add_codelet(struct classes *c, int memory, uint64_t from, const struct row_choice *codelet,
+		       struct choices *out)
+{
+	const int end = power_of(codelet->up_to);
+	for (int power = power_of(from); power <= end; power++) {
+		const uint64_t most = (uint64_t)1 << power;
+		const struct plan_call call = { c->coll, most < codelet->up_to ? most : codelet->up_to,
+						plan_in_words(c->type), memory };
+		const struct plan_key key =
+		    planner_key(c->coll, call.bytes / corale_type_bytes(c->type), c->type, CORALE_SUM);
+		struct row_choice next = *codelet;
+		struct plan plan;
+		const int lowers = planner_lowers(c->planner, &key, codelet->row, &call, &c->fits, &plan,
+						  c->error, c->error_bytes);
+		if (lowers < 0)
+			return lowers;
+		if (lowers)
+			next = (struct row_choice){ .row = row_table(&(int){ 0 }) + plan.algo,
+						    .chunk_bytes = plan.chunk_bytes,
+						    .channels = plan.channels };
+		next.up_to = power < end ? call.bytes : codelet->up_to;
+		append(out, next);
+	}
+	return 0;
+}
+
 int choices_of(const struct planner *planner, corale_coll coll, corale_type type, int memory,
 	       struct choices *out, char *error, size_t error_bytes)
 {
@@ -178,8 +205,10 @@ int choices_of(const struct planner *planner, corale_coll coll, corale_type type
 	out->n = 0;
 	for (int i = 0; !ret && i < codelets.n; i++) {
 		const struct row_choice *c = &codelets.best[i];
-		if (c->row)
+		if (c->row && !sized)
 			append(out, *c);
+		else if (c->row)
+			ret = add_codelet(&classes, memory, from, c, out);
 		else
 			ret = add_classes(&classes, from, sized ? c->up_to : from, out);
 		from = c->up_to + 1;

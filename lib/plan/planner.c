@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "planner.h"
+#include "planner_room.h"
 #include "lower.h"
 #include "plan_eval.h"
 #include "planner_algo.h"
@@ -132,6 +132,9 @@ static uint8_t choose_channels(const struct planner *planner, const struct algo_
 		most = most / plan->nprograms ? most / plan->nprograms : 1;
 	if (planner->most_channels && most > (size_t)planner->most_channels)
 		most = (size_t)planner->most_channels;
+	if (planner->room && planner->room->channels[plan->algo] &&
+	    most > planner->room->channels[plan->algo])
+		most = planner->room->channels[plan->algo];
 	if (plan->spans)
 		most = 1;
 	return (uint8_t)(worth < 1 ? 1 : worth < most ? worth : most);
@@ -302,11 +305,17 @@ int planner_build_codelet(const struct planner *planner, const struct plan_key *
 			  const struct plan_call *call, struct plan *out)
 {
 	int rows;
-	const int ret = planner_build(planner, key, (int)(row - row_table(&rows)), out);
+	const int index = (int)(row - row_table(&rows));
 	/* The two ends of an edge cut its message when it runs. */
-	if (!ret && row->protocol != PLAN_GRANTED)
-		take_launch(planner, row, call, out);
-	return ret;
+	if (row->protocol == PLAN_GRANTED)
+		return planner_build(planner, key, index, out);
+	const int ret = planner_build_steps(planner_of(planner, key), key, index, out);
+	if (ret)
+		return ret;
+	if (row->engine == PLAN_CE)
+		give_to_copies(out);
+	take_launch(planner, row, call, out);
+	return 0;
 }
 
 void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,

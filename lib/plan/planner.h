@@ -46,8 +46,8 @@ struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, co
 
 /*
  * The choice of a row, the only one: for hosts, GPUs of a node and GPUs over nodes. planner_codelet: the row with a codelet of least modelled time,
- * among the forced ones where they can run the call; NULL: none can. Then, and on hosts, the cheapest row without a codelet that CORALE_ALGO
- * names, or where none of these applies the cheapest that it does not exclude.
+ * among the forced ones where they can run the call; NULL: none can. Then, where a lowered plan is sure to be faster (planner_lowers), and on hosts, the
+ * cheapest row without a codelet that CORALE_ALGO names, or where none of these applies the cheapest that it does not exclude.
  *
  * planner_plan: the plan of the row that is chosen, which hosts and lists run, and codelets are held to, then with the launch's blocks and
  * chunks. call: NULL on hosts, and where no row with a codelet can run it. Returns 0, CORALE_ENOTSUP (nothing applies; error says why),
@@ -71,7 +71,16 @@ struct planner_fits {
 	} known[32];
 };
 
-/* The same of rows without a codelet alone; fits: what earlier calls have found on this machine. */
+/*
+ * Whether a call that a row with a codelet can run is sure to be faster by a lowered plan, *out, cut for it: than what the row's measured rates say, and by
+ * more than walks and rates are ever apart than the walk of its plan. Only where the rates cover so many ranks, and no setting says what is to move the
+ * bytes. 1, 0, or an error.
+ */
+int planner_lowers(const struct planner *planner, const struct plan_key *key, const struct row *row,
+		   const struct plan_call *call, struct planner_fits *fits, struct plan *out, char *error,
+		   size_t error_bytes);
+
+/* As planner_plan, of rows without a codelet alone; fits: what earlier calls have found on this machine. */
 int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *fits,
 		       struct plan *out, char *error, size_t error_bytes);
 

@@ -130,7 +130,7 @@ static int lacks_room(const struct planner *planner, corale_coll coll)
 	int rows, lacks = 0;
 	const struct row *table = row_table(&rows);
 	for (int row = 0; planner->room && row < rows; row++)
-		lacks |= table[row].coll == coll && planner->room->of[row] == ROOM_WANTED;
+		lacks |= table[row].coll == coll && planner->room->wanted[row] && !planner->room->of[row];
 	return lacks;
 }
 
@@ -209,11 +209,44 @@ int planner_plan_codelet(const struct planner *planner, const struct plan_key *k
 	return ret;
 }
 
+/* ---- Both ------------------------------------------------------------------------------------------------- */
+
+/* Walks and measured rates of codelets are not further apart (test/codelet_test.c), so a lowered plan must be better by more. */
+static const double walk_apart = 2.5;
+
+static int may_lower(const struct plan_node *node, const struct row *row)
+{
+	return !node->over_nodes && !node->forced && !node->zero_ctas && row->us && node->ranks > 1 &&
+	       node->ranks <= node->rates->measured_ranks;
+}
+
+int planner_lowers(const struct planner *planner, const struct plan_key *key, const struct row *row,
+		   const struct plan_call *call, struct planner_fits *fits, struct plan *out, char *error,
+		   size_t error_bytes)
+{
+	const struct topo *topo = planner->topo;
+	const size_t count = call->bytes / corale_type_bytes((corale_type)key->type);
+	if (!may_lower(planner->node, row) || planner_build_codelet(planner, key, row, call, out))
+		return 0;
+	const double rated = row_us(row, planner->node, call) * 1e3,
+		     walked = cost_of_plan(topo, out, count) / walk_apart,
+		     most = rated < walked ? rated : walked;
+	if (cost_lower_bound(topo, call->coll, call->bytes) >= most)
+		return 0;
+	const int ret = planner_plan_plain(planner, key, fits, out, error, error_bytes);
+	if (ret)
+		return ret == CORALE_ENOTSUP ? 0 : ret;
+	return cost_of_plan(topo, out, count) < most;
+}
+
 int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
 		 struct plan *out, char *error, size_t error_bytes)
 {
 	struct planner_fits fits = { 0 };
 	const struct row *row = call ? planner_codelet(planner->node, call) : NULL;
+	const int lowers = row ? planner_lowers(planner, key, row, call, &fits, out, error, error_bytes) : 0;
+	if (lowers)
+		return lowers < 0 ? lowers : 0;
 	return row ? planner_plan_codelet(planner, key, row, call, out, error, error_bytes)
 		   : planner_plan_plain(planner, key, &fits, out, error, error_bytes);
 }

@@ -34,18 +34,18 @@ static int add_plans(struct lane_edges *edges, const struct planner *planner, in
 
 /* ---- Their order ------------------------------------------------------------------------------------------ */
 
-enum { PASSES = 8 };
+enum { PASSES = 4, FLAT = 2, ROOTED = 1 };
 
-/* In which pass a row gets room; -1: in none, as nothing runs by it. */
+/* In which pass a row gets room, of PASSES; -1: in none, as nothing runs by it. */
 static int pass_of(const struct planner *planner, int index)
 {
 	const struct row *row = row_table(&(int){ 0 }) + index;
 	const struct plan_call call = { .coll = row->coll };
+	const int named = *planner->algo && planner_algo_allows(planner->algo, index);
 	if (row->codelet || coll_is_pair(row->coll) || planner_algo_excludes(planner->algo, index) ||
 	    planner_codelet(planner->node, &call))
 		return -1;
-	const int named = *planner->algo && planner_algo_allows(planner->algo, index);
-	return (coll_is_rooted(row->coll) ? 4 : 0) + (named ? 0 : 2) + (row->traits & ROW_FLAT ? 1 : 0);
+	return (row->traits & ROW_FLAT && !named ? FLAT : 0) | (coll_is_rooted(row->coll) ? ROOTED : 0);
 }
 
 struct rooms {
@@ -68,17 +68,53 @@ static void close_rooms(struct rooms *r)
 	lane_edges_close(&r->edges);
 }
 
-/* Both lane classes are asked with the edges of the plans of both. */
-static uint8_t room_of(struct rooms *r, const struct planner *planner, int row)
+/* Finds the edges of a row's plans in wide lanes and narrow ones; returns the most channels. */
+static int find_edges(struct rooms *r, const struct planner *planner, int row)
 {
 	uint64_t counted = 0;
 	lane_edges_begin(&r->edges);
 	const int channels = add_plans(&r->edges, planner, row, &counted);
+	if (channels)
+		add_plans(&r->edges, planner->small, row, &counted);
+	return channels;
+}
+
+static void give_room(struct rooms *r, const struct planner *planner, int row, struct planner_room *room)
+{
+	const int channels = find_edges(r, planner, row);
+	room->wanted[row] = (uint8_t)channels;
 	if (!channels)
-		return 0;
-	add_plans(&r->edges, planner->small, row, &counted);
-	return (uint8_t)(ROOM_WANTED | (lane_ends_take(&r->wide, &r->edges, channels) ? ROOM_WIDE : 0) |
-			 (lane_ends_take(&r->narrow, &r->edges, 1) ? ROOM_NARROW : 0));
+		return;
+	if (lane_ends_take(&r->wide, &r->edges, channels))
+		room->channels[row] = (uint8_t)channels;
+	room->of[row] = (uint8_t)((room->channels[row] ? ROOM_WIDE : 0) |
+				  (lane_ends_take(&r->narrow, &r->edges, 1) ? ROOM_NARROW : 0));
+}
+
+/* On half of the channels, or a quarter, and so on. */
+static void give_rest(struct rooms *r, const struct planner *planner, int row, struct planner_room *room)
+{
+	if (!room->wanted[row] || room->channels[row])
+		return;
+	int channels = find_edges(r, planner, row) / 2;
+	while (channels && !lane_ends_take(&r->wide, &r->edges, channels))
+		channels /= 2;
+	room->channels[row] = (uint8_t)channels;
+	room->of[row] |= channels ? ROOM_WIDE : 0;
+}
+
+/* Of the rows of a pass, and of those with a root behind it. */
+static void give_all(struct rooms *r, const struct planner *planner, int pass,
+		     void (*give)(struct rooms *r, const struct planner *planner, int row,
+				  struct planner_room *room),
+		     struct planner_room *room)
+{
+	int rows;
+	row_table(&rows);
+	for (int rooted = 0; rooted <= ROOTED; rooted++)
+		for (int row = 0; row < rows; row++)
+			if (pass_of(planner, row) == (pass | rooted))
+				give(r, planner, row, room);
 }
 
 int planner_room_init(struct planner_room *room, const struct planner *planner)
@@ -88,10 +124,10 @@ int planner_room_init(struct planner_room *room, const struct planner *planner)
 	*room = (struct planner_room){ 0 };
 	row_table(&rows);
 	ret = ret || rows <= PLANNER_ROOM_ROWS ? ret : CORALE_EINTERNAL;
-	for (int pass = 0; !ret && pass < PASSES; pass++)
-		for (int row = 0; row < rows; row++)
-			if (pass_of(planner, row) == pass)
-				room->of[row] = room_of(&rooms, planner, row);
+	for (int pass = 0; !ret && pass < PASSES; pass += FLAT) {
+		give_all(&rooms, planner, pass, give_room, room);
+		give_all(&rooms, planner, pass, give_rest, room);
+	}
 	close_rooms(&rooms);
 	return ret;
 }
@@ -109,18 +145,27 @@ const struct planner *planner_by_room(const struct planner *planner, const struc
 	return room & ROOM_WIDE ? planner : room & ROOM_NARROW ? planner->small : NULL;
 }
 
+static const char *room_text(const struct planner_room *room, int row, char text[24])
+{
+	if (!(room->of[row] & ROOM_WIDE))
+		return room->of[row] & ROOM_NARROW ? "narrow" : "none";
+	snprintf(text, 24, "%d channel%s", room->channels[row], room->channels[row] == 1 ? "" : "s");
+	return text;
+}
+
 size_t planner_room_print(const struct planner_room *room, char *buf, size_t bytes)
 {
 	int rows;
 	const struct row *table = row_table(&rows);
 	size_t used = 0;
 	for (int row = 0; row < rows; row++) {
-		if (room->of[row] & ROOM_WIDE || !(room->of[row] & ROOM_WANTED))
+		char text[24];
+		if (room->channels[row] == room->wanted[row])
 			continue;
 		const int fits = used < bytes;
 		used += (size_t)snprintf(fits ? buf + used : NULL, fits ? bytes - used : 0, "%s%s %s (%s)",
 					 used ? ", " : "", corale_coll_name(table[row].coll), table[row].name,
-					 room->of[row] & ROOM_NARROW ? "1 channel" : "none");
+					 room_text(room, row, text));
 	}
 	return used;
 }

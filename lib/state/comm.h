@@ -24,6 +24,7 @@ struct comm_premul { /* operator CORALE_NUM_OPS + index */
 	int used;
 	corale_type type;
 	unsigned char scalar[8];
+	const void *scalar_at; /* in memory of the GPU, in place of scalar; or NULL */
 };
 
 /* The plan of a persistent one; kept by it and by every call that waits in a group or on a stream. */

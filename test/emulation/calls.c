@@ -147,9 +147,20 @@ static void fill_all(struct started *s, unsigned char *registered)
 
 void call_fill(struct started *s, struct world *w, int rank, const struct test_call *c)
 {
-	*s = (struct started){ .call = c, .rank = rank, .ranks = w->ranks, .map = &w->topo->map };
+	*s = (struct started){ .scalar = ~0ull,
+			       .scalars = { 0, ~1ull },
+			       .call = c,
+			       .rank = rank,
+			       .ranks = w->ranks,
+			       .map = &w->topo->map };
 	set_edges(s);
 	fill_all(s, c->place ? w->registered[rank] : NULL);
+}
+
+/* In the order of the stream. */
+static void copy_scalar(struct started *s, int behind, void *stream)
+{
+	cudaMemcpyAsync(&s->scalar, &s->scalars[behind], sizeof s->scalar, cudaMemcpyDefault, stream);
 }
 
 int call_start_on(struct started *s, struct world *w, int rank, const struct test_call *c, uint64_t signature,
@@ -182,7 +193,11 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 		    ((uint64_t)1 << ENGINE_TARGET_SHIFT) | (uint64_t)(s->recv - w->registered[rank]);
 	struct reference ref = reference_of(c, w->ranks);
 	if (c->op == CORALE_NUM_OPS)
-		reference_scalar(&ref, rank, &call.scalar);
+		reference_scalar(&ref, rank, c->scalar_changes ? &s->scalars[0] : &call.scalar);
+	if (c->scalar_changes) {
+		call.scalar_at = &s->scalar;
+		copy_scalar(s, 0, stream);
+	}
 	if (c->coll == CORALE_ALL_TO_ALL_V) {
 		call.send_counts = s->send_counts;
 		call.send_displs = s->send_displs;
@@ -195,7 +210,10 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 					  &s->messages);
 	launch.plan = c->codelet ? NULL : &s->plan;
 	launch.messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
-	return ret ? ret : engine_run(&w->engines[rank], &call, &launch, stream);
+	ret = ret ? ret : engine_run(&w->engines[rank], &call, &launch, stream);
+	if (c->scalar_changes)
+		copy_scalar(s, 1, stream);
+	return ret;
 }
 
 int call_start(struct started *s, struct world *w, int rank, const struct test_call *c, uint64_t signature)

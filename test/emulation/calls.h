@@ -11,6 +11,7 @@ struct test_call {
 	corale_coll coll;
 	corale_type type;
 	int op; /* corale_op, or CORALE_NUM_OPS: a premultiplied sum */
+	int scalar_changes; /* of a premultiplied sum: it lies in memory, which holds it only while the kernel runs */
 	size_t count; /* elements of a block or vector; of an edge of all_to_all_v about */
 	size_t astray; /* so many elements more of rank 0 awaits rank 1 in an all_to_all_v; 1 at most */
 	int root;
@@ -30,6 +31,7 @@ struct started {
 	const struct plan_map *map;
 	struct plan plan;
 	struct lowered_messages messages;
+	uint64_t scalar, scalars[2]; /* as the kernel finds it; for the call, and behind it */
 	unsigned char *send_memory, *recv_memory, *send, *recv;
 	size_t send_counts[GPU_MAX_HOSTS], send_displs[GPU_MAX_HOSTS]; /* of all_to_all_v */
 	size_t recv_counts[GPU_MAX_HOSTS], recv_displs[GPU_MAX_HOSTS];

@@ -41,6 +41,8 @@ static void add_calls(struct script *s, struct test_call c, const size_t *counts
 			c.root = (int)(turn % (size_t)s->params.ranks);
 			c.send_shift = turn % 3 == 2 ? 1 + (unsigned)turn % 15 : 0;
 			c.recv_shift = turn % 4 == 3 ? 4 * (unsigned)(turn % 5) : 0;
+			if (c.coll == CORALE_ALL_TO_ALL)
+				c.in_place = turn % 2;
 			script_add(s, c);
 		}
 }
@@ -184,8 +186,7 @@ static int registered(void)
 	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots_into(colls[i], CODELET_SLOTS, test_thin ? 1 : 2,
-				    1 + (colls[i] != CORALE_ALL_TO_ALL && test_seed % 2));
+		faults = slots_into(colls[i], CODELET_SLOTS, test_thin ? 1 : 2, 1 + test_seed % 2);
 	for (int in_place = 1; !faults && in_place <= (test_thin ? 1 : 2); in_place++)
 		faults = slots_into(CORALE_ALL_REDUCE, CODELET_SLOTS_TWO_SHOT, 1, in_place);
 	return faults;
@@ -224,7 +225,7 @@ static struct test_call draw_call(const struct plan_node *node)
 	} while (!row_of(node, &c, 0));
 	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
 	c.root = (int)draw((size_t)node->ranks);
-	c.in_place = c.coll != CORALE_ALL_TO_ALL && c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
+	c.in_place = c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
 	const struct row *registered = row_of(node, &c, PLAN_MEMORY_REGISTERED);
@@ -284,7 +285,7 @@ static struct test_call draw_pieces(int ranks)
 				   .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
 				   .count = small ? draw(200) : 2000 + draw(9000),
 				   .root = (int)draw((size_t)ranks),
-				   .in_place = colls[kind] != CORALE_ALL_TO_ALL && draw(2),
+				   .in_place = (int)draw(2),
 				   .send_shift = odd ? (unsigned)draw(64) : 0 };
 }
 

@@ -59,6 +59,7 @@ static void set_type(struct test_call *c, int i, int wide)
 					      CORALE_FLOAT8_E5M2 };
 	c->type = wide ? narrow[(size_t)i % COUNT(narrow)] : (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
 	c->op = coll_folds(c->coll) ? i % (CORALE_NUM_OPS + 1) : 0;
+	c->scalar_changes = c->op == CORALE_NUM_OPS && (i / (CORALE_NUM_OPS + 1) + (int)test_seed) % 2;
 }
 
 /* A vector's ends, one chunk and several, buffers at addresses of all kinds, every root. */
@@ -77,7 +78,7 @@ static void add_calls(struct script *s, int row, struct way way)
 		c.root = coll_is_rooted(c.coll) ? i % s->params.ranks : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
-		c.in_place = coll_can_be_in_place(c.coll) && !coll_is_uneven(c.coll) && i % 4 == 3;
+		c.in_place = !coll_is_uneven(c.coll) && i % 4 == 3;
 		c.in_lines = (i + (int)test_seed) % 4 != 0;
 		if (c.in_place)
 			c.recv_shift = c.send_shift = 0;

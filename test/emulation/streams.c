@@ -1,4 +1,5 @@
 /* What lib/cuda/engine_cuda_copy.c enqueues beside kernels, on a rank's streams. A copy is one warp. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
@@ -66,4 +67,42 @@ void engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *b
 	int ours = gpu_random(SAME_ONE_IN) != 0;
 	*beside = ours ? e->beside : stream;
 	*work = ours ? e->work : stream;
+}
+
+/* ---- What lib/cuda/engine_cuda_stage.c needs beside that ------------------------------------------------------ */
+
+cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
+{
+	(void)stream;
+	*memory = malloc(bytes);
+	return *memory ? cudaSuccess : 2;
+}
+
+static void run_free(const void *kernel, const void *args)
+{
+	void *memory;
+	(void)kernel;
+	memcpy(&memory, args, sizeof(memory));
+	gpu_previous_kernel();
+	if (!gpu_thread())
+		free(memory);
+}
+
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
+{
+	gpu_launch(run_free, NULL, &memory, sizeof(memory), 1, GPU_WARP, stream);
+	return cudaSuccess;
+}
+
+/* No call here is captured, or receives into memory that it would wait for. */
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	(void)mode;
+	abort();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+	(void)stream;
+	abort();
 }

@@ -195,6 +195,7 @@ static int premultiplied(const struct way *way, int ranks)
 				       .coll = way->coll,
 				       .type = (corale_type)(i % CORALE_NUM_TYPES),
 				       .op = CORALE_NUM_OPS,
+				       .scalar_changes = (i / CORALE_NUM_TYPES + i) % 2,
 				       .count = i < CORALE_NUM_TYPES ? way->count : 5,
 				       .scratch = way->scratch,
 				       .send_shift = i % 3 == 2 ? 1 : 0 };

@@ -35,18 +35,6 @@ static CUresult stream_id(CUstream stream, unsigned long long *id)
 	return CUDA_SUCCESS;
 }
 
-int engine_stage_call(struct engine *e, const struct call *call, const struct launch *launch,
-		      cudaStream_t stream, engine_launch_call *run)
-{
-	return CORALE_EINTERNAL;
-}
-
-int engine_stage_messages(struct engine *e, const struct call *messages, int n, cudaStream_t stream,
-			  engine_launch_messages *launch)
-{
-	return CORALE_EINTERNAL;
-}
-
 /*
  * In a block of one warp call_end writes the epoch that all lanes have read without a barrier between, in the order of
  * their common instructions alone. To go when it has one. And hosts look at a failure while a kernel writes it, its code last.

@@ -19,7 +19,8 @@ static int poll_drained(void *arg)
 	ucx_help(c->worker);
 	ucx_lock(c->worker);
 	for (int r = 0; r < c->params.size && !left; r++)
-		left = c->peers[r] && !c->peers[r]->endpoint->failed && !ucx_link_all_sent(c->peers[r]);
+		left = c->peers[r] && !c->peers[r]->endpoint->failed &&
+		       (!ucx_link_all_sent(c->peers[r]) || !ucx_link_all_read(c->peers[r]));
 	ucx_unlock(c->worker);
 	return !left;
 }

@@ -7,6 +7,8 @@
 
 #include "base/log.h"
 
+enum { READ_BACK_BYTES = 8 };
+
 struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
 {
 	struct ucx_peer *p;
@@ -62,6 +64,12 @@ static int depth_of(const struct ucx_link *l)
 	return link_reserve(&slots, l->comm->params.rank);
 }
 
+/* Host memory for few bytes of each slot in a GPU's memory. */
+static int make_few(const struct ucx_link *l, size_t depth, unsigned char **few)
+{
+	return !ucx_link_slab(l) || *few || (*few = calloc(depth, LINK_FEW_BYTES));
+}
+
 static int no_memory(const struct ucx_link *l)
 {
 	return log_error(CORALE_ENOMEM, l->comm->params.rank,
@@ -77,7 +85,8 @@ static int make_in(struct ucx_link *l)
 	const size_t depth = (size_t)depth_of(l);
 	struct ucx_in *ins = calloc(depth, sizeof(*ins));
 	struct link_message *messages = calloc(depth, sizeof(*messages));
-	int ret = ins && messages && getrandom(&l->tag, sizeof(l->tag), 0) == sizeof(l->tag)
+	int ret = ins && messages && make_few(l, depth, &l->few_in) &&
+			  getrandom(&l->tag, sizeof(l->tag), 0) == sizeof(l->tag)
 		      ? ucx_slots_make(&l->in, l->comm, b->peer, l->memory, 0, depth * b->slot_bytes)
 		      : no_memory(l);
 	if (ret) {
@@ -87,7 +96,8 @@ static int make_in(struct ucx_link *l)
 	}
 	for (size_t i = 0; i < depth; i++) {
 		ins[i].link = l;
-		messages[i].data = l->in.at + i * b->slot_bytes;
+		messages[i].data =
+		    ucx_link_slab(l) ? l->few_in + i * LINK_FEW_BYTES : l->in.at + i * b->slot_bytes;
 	}
 	l->ins = ins;
 	b->in = messages;
@@ -103,8 +113,9 @@ static int make_out(struct ucx_link *l)
 		return 0;
 	const size_t depth = (size_t)depth_of(l);
 	struct ucx_out *outs = calloc(depth, sizeof(*outs));
-	int ret = outs ? ucx_slots_make(&l->out, l->comm, b->peer, l->memory, 1, depth * b->slot_bytes)
-		       : no_memory(l);
+	int ret = outs && make_few(l, depth, &l->few_out)
+		      ? ucx_slots_make(&l->out, l->comm, b->peer, l->memory, 1, depth * b->slot_bytes)
+		      : no_memory(l);
 	if (ret) {
 		free(outs);
 		return ret;
@@ -210,6 +221,38 @@ static void received(struct ucx_in *in, ucs_status_t status, size_t bytes)
 		ucx_endpoint_abandon(l->p->endpoint, CORALE_EPEER, "a message was cut off");
 }
 
+static void read_back(void *request, ucs_status_t status, void *in)
+{
+	if (request)
+		ucp_request_free(request);
+	received(in, status, status == UCS_OK ? ((struct ucx_in *)in)->wire.bytes : 0);
+}
+
+/* A message that was put into a GPU's slot: few bytes come here too, of others the last ones, where the GPU needs that. */
+static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
+{
+	const struct link_slab *slab = ucx_link_slab(l);
+	const size_t i = (size_t)(in - l->ins), bytes = in->wire.bytes,
+		     n = bytes <= LINK_FEW_BYTES ? bytes : READ_BACK_BYTES;
+	const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+							    UCP_OP_ATTR_FIELD_USER_DATA |
+							    UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+					    .cb.send = read_back,
+					    .user_data = in,
+					    .memory_type = UCS_MEMORY_TYPE_HOST };
+	if (!bytes || (n == READ_BACK_BYTES && !slab->reads_back)) {
+		publish(l, in);
+		return;
+	}
+	void *request = ucx_slab_read(slab, l->in.at + i * l->base.slot_bytes + bytes - n, n,
+				      l->few_in + i * LINK_FEW_BYTES, &param);
+	l->comm->worker->nudge = 1;
+	if (UCS_PTR_IS_PTR(request))
+		in->receiving = request;
+	else
+		read_back(NULL, UCS_PTR_STATUS(request), in);
+}
+
 static void received_am(void *request, ucs_status_t status, size_t bytes, void *in)
 {
 	ucp_request_free(request);
@@ -251,6 +294,19 @@ static void receive(struct ucx_link *l, struct ucx_in *in, uint64_t number, void
 		received(in, UCS_PTR_STATUS(request), data ? got : info.length);
 }
 
+/* Why no sender of ours sent a payload like this to slots like these, or NULL. */
+static const char *form_fault(const struct ucx_link *l, const struct ucx_wire *wire)
+{
+	const int is_apart = wire->kind == UCX_NOTICE;
+	if (ucx_link_slab(l) && (is_apart ? wire->way != UCX_WAY_PUT : wire->bytes > LINK_FEW_BYTES))
+		return "its payload was not put, as a slot in a GPU's memory takes it";
+	if (is_apart && wire->way == UCX_WAY_AM)
+		return "its payload should be with it";
+	if (is_apart && !ucx_link_slab(l) && wire->bytes <= UCX_EAGER_BYTES)
+		return "it speaks of a payload that is too small to travel apart";
+	return NULL;
+}
+
 /* Why no sender of ours made this message, or NULL; *number: which it is. */
 static const char *fault_of(const struct ucx_link *l, const struct ucx_wire *wire, uint64_t *number)
 {
@@ -266,9 +322,7 @@ static const char *fault_of(const struct ucx_link *l, const struct ucx_wire *wir
 		return "a message of its number is there already";
 	if (wire->bytes > l->base.slot_bytes)
 		return "it is longer than a slot";
-	if (wire->kind == UCX_NOTICE && wire->way == UCX_WAY_AM)
-		return "its payload should be with it";
-	return NULL;
+	return form_fault(l, wire);
 }
 
 static ucs_status_t arrive_slot(struct ucx_link *l, const struct ucx_wire *wire, void *data, size_t bytes,
@@ -284,6 +338,10 @@ static ucs_status_t arrive_slot(struct ucx_link *l, const struct ucx_wire *wire,
 	in->wire = *wire;
 	if (wire->bytes > UCX_EAGER_BYTES)
 		ucx_slots_enlarge(&l->in);
+	if (wire->kind == UCX_NOTICE && ucx_link_slab(l)) {
+		arrive_in_gpu(l, in);
+		return UCS_OK;
+	}
 	if (wire->kind == UCX_SLOT && param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
 		receive(l, in, number, data);
 		return UCS_INPROGRESS;
@@ -413,6 +471,8 @@ static int is_sent(struct link *base)
 }
 
 const struct link_ops ucx_link_ops = {
+	.map = ucx_slab_map,
+	.unmap = ucx_slab_unmap,
 	.open = open_link,
 	.open_in = open_in,
 	.open_out = open_out,

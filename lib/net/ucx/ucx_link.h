@@ -13,8 +13,9 @@
 struct ucx_out {
 	struct ucx_link *link;
 	int busy; /* UCX requests that refer to this */
-	const void *data; /* of the user, or NULL: the slot */
+	const void *data; /* of the user, or NULL: the slot, or few */
 	size_t bytes;
+	int is_few; /* it is in ucx_link.few_out */
 	struct ucx_wire wire; /* of the message, or of its notice */
 };
 
@@ -22,7 +23,7 @@ struct ucx_out {
 struct ucx_in {
 	struct ucx_link *link;
 	uint64_t number; /* the last message that is there whole, from 1 */
-	void *receiving; /* the UCX request that fills it with the message after that */
+	void *receiving; /* the UCX request that fills it with the message after that, or reads it back */
 	struct ucx_wire wire; /* of that one */
 };
 
@@ -42,6 +43,7 @@ struct ucx_link {
 	/* sending */
 	struct ucx_out *outs;
 	struct ucx_slots out;
+	unsigned char *few_out, *few_in; /* of a slab's slots: LINK_FEW_BYTES each, in host memory */
 	struct ucx_grant grant; /* the peer's; depth 0: not yet */
 	ucp_rkey_h key;
 	_Atomic int borrowed; /* messages in the user's memory that UCX refers to */
@@ -55,6 +57,12 @@ struct ucx_link {
 };
 
 extern const struct link_ops ucx_link_ops;
+
+/* Where its slots are, if in a GPU's memory; else NULL. */
+static inline const struct link_slab *ucx_link_slab(const struct ucx_link *l)
+{
+	return l->memory ? l->memory->slab : NULL;
+}
 
 /* Under the lock, all of them, except where it says otherwise. */
 
@@ -83,6 +91,8 @@ void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void 
 int ucx_link_say_bye(struct ucx_comm *c, int peer);
 /* 1 if UCX refers to nothing of the messages to a peer. */
 int ucx_link_all_sent(const struct ucx_peer *p);
+/* 1 if the adapter reads no slot of a GPU's memory back: that ends by itself. */
+int ucx_link_all_read(const struct ucx_peer *p);
 /* Frees a communicator's links; what a peer may still write or UCX still reads stays. */
 void ucx_link_free_all(struct ucx_comm *c);
 /* Frees a link of a closed communicator, unless UCX still holds some of it: 1 if it is gone. */

@@ -52,6 +52,14 @@ int ucx_link_all_sent(const struct ucx_peer *p)
 	return 1;
 }
 
+int ucx_link_all_read(const struct ucx_peer *p)
+{
+	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++)
+		if (p->links[lane] && ucx_link_slab(p->links[lane]) && !is_received(p->links[lane]))
+			return 0;
+	return 1;
+}
+
 int ucx_link_say_bye(struct ucx_comm *c, int peer)
 {
 	struct ucx_peer *p = c->peers[peer];
@@ -70,6 +78,8 @@ int ucx_link_retire(struct ucx_link *l)
 	if (l->key)
 		ucp_rkey_destroy(l->key);
 	ucx_slots_free(l->worker, &l->out);
+	free(l->few_out);
+	free(l->few_in);
 	free(l->outs);
 	free(l->ins);
 	free(l->base.in);

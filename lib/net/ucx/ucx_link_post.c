@@ -57,8 +57,11 @@ static void take(struct ucx_out *out, void *request)
 
 static const void *payload_of(const struct ucx_out *out)
 {
-	const struct link *b = &out->link->base;
-	return out->data ? out->data : b->out + (size_t)(out - out->link->outs) * b->slot_bytes;
+	const struct ucx_link *l = out->link;
+	const size_t i = (size_t)(out - l->outs);
+	if (out->is_few)
+		return l->few_out + i * LINK_FEW_BYTES;
+	return out->data ? out->data : l->base.out + i * l->base.slot_bytes;
 }
 
 static ucp_request_param_t param_of(struct ucx_out *out, ucp_send_nbx_callback_t done)
@@ -70,7 +73,7 @@ static ucp_request_param_t param_of(struct ucx_out *out, ucp_send_nbx_callback_t
 				      .user_data = out,
 				      .memh = out->link->out.memory,
 				      .memory_type = UCS_MEMORY_TYPE_HOST };
-	if (!out->data)
+	if (!out->data && !out->is_few)
 		param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
 	return param;
 }
@@ -114,6 +117,10 @@ static void send_put(struct ucx_out *out, int ordered)
 	struct ucx_link *l = out->link;
 	ucp_ep_h ep = l->p->endpoint->data;
 	const uint64_t place = (l->base.posted - 1) % l->grant.depth * l->grant.slot_bytes;
+	if (ucx_link_slab(l)) { /* a put that may end at once is one that the CPU reads */
+		param.memory_type = UCS_MEMORY_TYPE_CUDA;
+		param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+	}
 	out->busy++;
 	take(out, ucp_put_nbx(ep, payload_of(out), out->bytes, l->grant.address + place, l->key, &param));
 	if (ordered) {
@@ -157,12 +164,27 @@ static struct ucx_wire *fill_wire(struct ucx_link *l, struct ucx_wire *wire, enu
 	return wire;
 }
 
+/* A GPU's slots are put, all but few bytes that the user brings. */
+static int is_eager(const struct ucx_link *l, const void *data, size_t bytes)
+{
+	return ucx_link_slab(l) ? data || !bytes : bytes <= UCX_EAGER_BYTES;
+}
+
 int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, const void *data, size_t bytes)
 {
-	struct ucx_out *out = &l->outs[l->base.posted % (uint64_t)l->base.out_depth];
-	int ret = refuse(l), small = bytes <= UCX_EAGER_BYTES;
+	const uint64_t slot = l->base.posted % (uint64_t)l->base.out_depth;
+	struct ucx_out *out = &l->outs[slot];
+	const int small = is_eager(l, data, bytes);
+	int ret = refuse(l);
 	if (ret)
 		return ret;
+	if (ucx_link_slab(l)) {
+		way = UCX_WAY_PUT;
+		out->is_few = data != NULL;
+		if (data)
+			memcpy(l->few_out + slot * LINK_FEW_BYTES, data, bytes);
+		data = NULL;
+	}
 	struct ucx_wire *wire = fill_wire(l, &out->wire, small || way == UCX_WAY_AM ? UCX_SLOT : UCX_NOTICE);
 	wire->sequence = (uint32_t)l->base.posted;
 	wire->way = (uint8_t)(small ? 0 : way);

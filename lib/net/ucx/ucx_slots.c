@@ -29,6 +29,11 @@ int ucx_slots_make(struct ucx_slots *s, const struct ucx_comm *c, int peer, cons
 	if (user)
 		made.user = *user;
 	made.at = !user ? map(bytes) : sends ? user->out : user->in;
+	if (user && user->slab) {
+		made.memory = user->slab->memory;
+		*s = made;
+		return 0;
+	}
 	if (!made.at)
 		return log_error(CORALE_ENOMEM, c->params.rank,
 				 "transport ucx: no memory for %zu bytes of slots for rank %d", bytes, peer);
@@ -62,7 +67,8 @@ void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s)
 {
 	if (!s->at)
 		return;
-	ucp_mem_unmap(w->context, s->memory);
+	if (!s->user.slab)
+		ucp_mem_unmap(w->context, s->memory);
 	if (!s->given)
 		munmap(s->at, s->bytes);
 	else if (s->user.release)

@@ -1,5 +1,5 @@
 /*
- * Memory for a link's slots, registered with UCX. A peer's puts land in the slots that it was granted whatever this side does, so those are given
+ * Memory for a link's slots, registered with UCX, or a piece of a slab that is. A peer's puts land in the slots that it was granted whatever this side does, so those are given
  * back when the peer has said that it is through, or never: then only their pages are.
  */
 #ifndef UCX_SLOTS_H
@@ -7,6 +7,7 @@
 
 #include "net/link.h"
 #include "ucx_comm.h"
+#include "ucx_slab.h"
 
 /* Of one direction. */
 struct ucx_slots {

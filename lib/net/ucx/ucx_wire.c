@@ -38,7 +38,7 @@ const char *ucx_wire_fault(const struct ucx_wire *wire, size_t payload_bytes, in
 		return "its payload must come with it";
 	if (payload_bytes > shape->most || (!shape->apart && payload_bytes != wire->bytes))
 		return "its payload is not as long as it should be";
-	if (shape->apart && wire->bytes <= UCX_EAGER_BYTES)
+	if (shape->apart && !wire->bytes)
 		return "it speaks of a payload that is too small to travel apart";
 	return NULL;
 }

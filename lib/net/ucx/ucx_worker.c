@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "ucx_worker.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -49,6 +50,30 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 	return status;
 }
 
+/*
+ * Slots in GPUs' memory. Without a list that names no CUDA, UCX asks for the allocation around a GPU's address, and maps nothing where it
+ * knows none. A read that may pass earlier writes says nothing of them. Of UCX before 1.16 the CPU copies small puts, whatever memory they are
+ * from. UCX warns of names that are not its version's.
+ */
+static ucs_status_t set_gpu_slots(ucp_config_t *config)
+{
+	static const struct {
+		const char *name, *value;
+		unsigned first, last; /* minor versions that know it */
+	} values[] = { { "MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm", 0, UINT_MAX },
+		       { "PCI_RELAXED_ORDERING", "n", 0, 16 },
+		       { "IB_PCI_RELAXED_ORDERING", "n", 17, UINT_MAX },
+		       { "MAX_RMA_RAILS", "1", 16, UINT_MAX },
+		       { "ZCOPY_THRESH", "0", 0, 15 } };
+	unsigned major, minor, release;
+	ucs_status_t status = UCS_OK;
+	ucp_get_version(&major, &minor, &release);
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]) && status == UCS_OK; i++)
+		if (minor >= values[i].first && minor <= values[i].last)
+			status = ucp_config_modify(config, values[i].name, values[i].value);
+	return status;
+}
+
 struct context_opening {
 	const ucp_config_t *config;
 	ucp_context_h context;
@@ -82,7 +107,8 @@ static int init_apart(const ucp_config_t *config, int rank, ucp_context_h *out)
 	return o.status == UCS_OK ? 0 : failed("ucp_init", rank, o.status);
 }
 
-static int open_context(const struct settings *settings, int rank, int no_cuda, ucp_context_h *out)
+static int open_context(const struct settings *settings, int rank, int gpu_slots, int no_cuda,
+			ucp_context_h *out)
 {
 	const char *devices = settings->net_devices;
 	char transports[256];
@@ -98,19 +124,21 @@ static int open_context(const struct settings *settings, int rank, int no_cuda, 
 		status = ucp_config_modify(config, "TLS", transports);
 	if (status == UCS_OK)
 		status = set_segments(config, devices);
+	if (status == UCS_OK && gpu_slots)
+		status = set_gpu_slots(config);
 	const int ret =
 	    status == UCS_OK ? init_apart(config, rank, out) : failed("ucp_config_modify", rank, status);
 	ucp_config_release(config);
 	return ret;
 }
 
-static int make_context(const struct settings *settings, int rank, ucp_context_h *out)
+static int make_context(const struct settings *settings, int rank, int gpu_slots, ucp_context_h *out)
 {
-	int ret = open_context(settings, rank, 0, out);
+	int ret = open_context(settings, rank, gpu_slots, 0, out);
 	if (ret || !ucx_devices_call_cuda(*out))
 		return ret;
 	ucp_cleanup(*out);
-	return open_context(settings, rank, 1, out);
+	return open_context(settings, rank, gpu_slots, 1, out);
 }
 
 static int make_worker(struct ucx_worker *w, int rank)
@@ -148,9 +176,10 @@ static int start(const struct transport_params *params, struct ucx_worker **out)
 	pthread_mutex_init(&w->lock, NULL);
 	w->spin_ns =
 	    params->settings->spin_us < 0 ? DEFAULT_SPIN_NS : (int64_t)(params->settings->spin_us * 1000);
+	w->gpu_slots = params->gpu_slots;
 	if (getrandom(&w->uid, sizeof(w->uid), 0) != sizeof(w->uid))
 		w->uid = (uintptr_t)w;
-	if ((ret = make_context(params->settings, params->rank, &w->context)))
+	if ((ret = make_context(params->settings, params->rank, params->gpu_slots, &w->context)))
 		goto free_worker;
 	if ((ret = make_worker(w, params->rank)))
 		goto free_context;
@@ -200,7 +229,7 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes)
 {
 	ucp_context_h context;
-	int ret = make_context(settings, -1, &context);
+	int ret = make_context(settings, -1, 0, &context);
 	if (ret)
 		return ret;
 	ucx_devices_list(context, text, bytes);

@@ -32,7 +32,9 @@ struct ucx_worker {
 	int users;
 	uint64_t uid; /* of this worker among all of all processes */
 	ucp_context_h context;
+	int gpu_slots; /* the context registers GPUs' memory, in strict order */
 	ucp_worker_h ucp;
+	ucp_ep_h loop; /* to itself, or NULL */
 	ucp_address_t *address;
 	size_t address_bytes;
 	char devices[256]; /* of the network, for people */
