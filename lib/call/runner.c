@@ -76,15 +76,15 @@ static int refuse(struct comm *comm, const struct call *call, int why)
 	return diagnose_end(comm, &call->record, why);
 }
 
-/* Executes collective number next of a communicator of one rank, or starts it. An error ends the communicator: its other ranks wait for this
- * call. */
+/* Starts collective number next: 0; of a communicator of one rank it is executed: 1. An error ends the communicator: its other ranks wait for
+ * this call. */
 static int start_collective(struct part *p)
 {
 	const struct call *call = &p->calls[p->next];
 	if (p->comm->size == 1) {
 		start_alone(p->comm, call);
 		p->next++;
-		return 0;
+		return 1;
 	}
 	int ret = start_run(p->comm, call, signature_next(p->comm, call), &p->item);
 	if (ret)
@@ -119,10 +119,10 @@ static int poll_part(void *arg)
 	int ret = pairs < 0 ? pairs : 1; /* of collectives: 1: all are done, 0: not yet */
 	while (ret > 0 && p->next < p->ncalls) {
 		ret = p->collective.n ? 0 : start_collective(p);
-		if (!ret && p->collective.n)
-			ret = progress_poll(&p->collective, p->polls);
-		if (ret > 0)
-			p->next++, progress_end(&p->collective);
+		if (!ret && (ret = progress_poll(&p->collective, p->polls)) > 0) {
+			progress_end(&p->collective);
+			p->next++;
+		}
 	}
 	atomic_store_explicit(&p->actions, p->pairs.actions + p->collective.actions, memory_order_relaxed);
 	if (ret < 0 || (pairs && ret))
@@ -316,7 +316,7 @@ int runner_call(struct comm *comm, const struct call *calls, int n, struct coral
 	part_init(&part, &given, 1);
 	comm->issued++;
 	int ret = 0;
-	if (is_turn(&part) && !start(&part) && (ret = start_collective(&part)))
+	if (is_turn(&part) && !start(&part) && (ret = start_collective(&part)) < 0)
 		end(&part, ret);
 	wait_until(&policy, poll_part, &part);
 	return part.ret;
