@@ -3,6 +3,8 @@
  * says of its buffer must lie in what is mapped, else the memory is not used and everything is closed again; descriptors close on exec.
  */
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +27,7 @@ struct handle {
 };
 
 static unsigned char mine[ALLOCATION], theirs[ALLOCATION];
-static int open_now; /* mappings of the peer's memory */
+static _Atomic int open_now; /* mappings of the peer's memory */
 
 /* ---- The driver, and the rest of the engine ---- */
 
@@ -51,6 +53,7 @@ static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr
 static CUresult unmap(CUdeviceptr at, size_t bytes)
 {
 	assert_int_equal(at, (CUdeviceptr)theirs);
+	sched_yield(); /* a driver takes a while */
 	open_now--;
 	return CUDA_SUCCESS;
 }
@@ -250,12 +253,48 @@ static void test_close_on_exec(void **state)
 	close(fd);
 }
 
+/* A peer has given its memory up, while this rank gives up a region: each mapping is closed once. */
+static void *forget_peer(void *arg)
+{
+	engine_forget_rank(arg, 1);
+	return NULL;
+}
+
+static void test_two_threads(void **state)
+{
+	static unsigned char *table[ENGINE_MAX_REGIONS * RANKS];
+	struct engine e = {
+		.driver = driver, .ranks = RANKS, .gpu_peers = table, .scratch_region = ENGINE_MAX_REGIONS
+	};
+	struct handle handles[RANKS] = { { .allocation_bytes = ALLOCATION, .bytes = 1024 },
+					 { .allocation_bytes = ALLOCATION, .bytes = 1024 } };
+	unsigned char raw[RANKS][ENGINE_HANDLE_BYTES];
+	const int fds[RANKS] = { -1, FD };
+	int region = -1;
+	(void)state;
+	pthread_mutex_init(&e.opened_lock, NULL);
+	for (int r = 0; r < RANKS; r++)
+		memcpy(raw[r], &handles[r], sizeof(handles[r]));
+	for (int round = 0; round < 500; round++) {
+		pthread_t thread;
+		assert_int_equal(engine_attach(&e, raw[0], sizeof(raw[0]), fds, mine, &region), 0);
+		assert_int_equal(pthread_create(&thread, NULL, forget_peer, &e), 0);
+		if (round % 2)
+			sched_yield();
+		engine_detach(&e, region, 0);
+		pthread_join(thread, NULL);
+		assert_int_equal(open_now, 0);
+	}
+	pthread_mutex_destroy(&e.opened_lock);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_handles_of_the_runtime),
 		cmocka_unit_test(test_close_on_exec),
+		cmocka_unit_test(test_two_threads),
 	};
 	return cmocka_run_group_tests_name("share", tests, NULL, NULL);
 }

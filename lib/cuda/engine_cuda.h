@@ -106,7 +106,9 @@ struct engine {
 	int staging; /* but those of a call whose thread waits for the stream: they do not hold it */
 	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
 	size_t bytes; /* of GPU memory held */
-	void *spare; /* a little of it, which engine_wait_idle frees */
+	void *_Atomic spare; /* a little of it, which engine_wait_idle frees; of one thread at a time */
+	pthread_mutex_t
+	    opened_lock; /* of what regions have mapped of peers: a rank that answers a peer forgets it beside calls that give memory up */
 	struct engine_region regions[ENGINE_MAX_REGIONS];
 	int nregions; /* those from here on are free */
 	/* of all regions, in GPU memory: there from the start, as a send may wait while the first is made */

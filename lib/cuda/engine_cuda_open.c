@@ -215,6 +215,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	struct engine *e = calloc(1, sizeof(*e));
 	if (!e)
 		return log_error(CORALE_ENOMEM, p->world_rank, "no memory for an engine");
+	pthread_mutex_init(&e->opened_lock, NULL);
 	e->rank = p->rank;
 	e->ranks = p->ranks;
 	e->world_rank = p->world_rank;
@@ -303,5 +304,6 @@ void engine_close(struct engine *e)
 	free(e->handles);
 	free(e->mapped);
 	free(e->edges);
+	pthread_mutex_destroy(&e->opened_lock);
 	free(e);
 }

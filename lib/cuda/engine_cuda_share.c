@@ -97,11 +97,13 @@ static void close_region(struct engine *e, struct engine_region *r, int used)
 {
 	if (used)
 		engine_wait_idle(e);
+	pthread_mutex_lock(&e->opened_lock);
 	for (int p = 0; r->opened && p < e->ranks; p++)
 		close_opened(e, &r->opened[p]);
 	free(r->opened);
 	free(r->peers);
 	memset(r, 0, sizeof(*r));
+	pthread_mutex_unlock(&e->opened_lock);
 }
 
 /* Where a peer's buffer lies in its allocation is what the peer says: what is stored there must stay in what is mapped here. */
@@ -179,16 +181,11 @@ static int tell_gpu(struct engine *e, int region)
 	return engine_put(e, r->gpu_peers, r->peers, row);
 }
 
-int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
-		  int *region)
+static int attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
+		  int region)
 {
-	int i = free_region(e), ret = 0;
-	if (i == ENGINE_MAX_REGIONS) {
-		log_line(LOG_INFO, e->world_rank,
-			 "peers map %d pieces of memory already; this one is used like any other", i);
-		return CORALE_ENOTSUP;
-	}
-	struct engine_region *r = &e->regions[i];
+	struct engine_region *r = &e->regions[region];
+	int ret = 0;
 	*r = (struct engine_region){ .begin = buffer,
 				     .bytes = SIZE_MAX,
 				     .exported = 1,
@@ -201,22 +198,36 @@ int engine_attach(struct engine *e, const unsigned char *handles, size_t stride,
 		ret = engine_check_driver(e, allocation_of(e, buffer, r), "asking for an allocation");
 	if (!ret)
 		ret = open_peers(e, r, handles, stride, fds);
-	if (!ret)
-		ret = tell_gpu(e, i);
-	if (ret) {
-		close_region(e, r, 0);
-		return ret;
+	return ret ? ret : tell_gpu(e, region);
+}
+
+int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
+		  int *region)
+{
+	const int i = free_region(e);
+	if (i == ENGINE_MAX_REGIONS) {
+		log_line(LOG_INFO, e->world_rank,
+			 "peers map %d pieces of memory already; this one is used like any other", i);
+		return CORALE_ENOTSUP;
 	}
-	e->nregions = i < e->nregions ? e->nregions : i + 1;
-	*region = i;
-	return 0;
+	pthread_mutex_lock(&e->opened_lock);
+	const int ret = attach(e, handles, stride, fds, buffer, i);
+	e->nregions = ret || i < e->nregions ? e->nregions : i + 1;
+	pthread_mutex_unlock(&e->opened_lock);
+	if (ret)
+		close_region(e, &e->regions[i], 0);
+	else
+		*region = i;
+	return ret;
 }
 
 void engine_detach(struct engine *e, int region, int used)
 {
 	close_region(e, &e->regions[region], used);
+	pthread_mutex_lock(&e->opened_lock);
 	while (e->nregions && !e->regions[e->nregions - 1].begin)
 		e->nregions--;
+	pthread_mutex_unlock(&e->opened_lock);
 }
 
 static int forget(const struct engine *e, struct engine_opened *o)
@@ -233,11 +244,13 @@ static int forget(const struct engine *e, struct engine_opened *o)
 int engine_forget_rank(struct engine *e, int rank)
 {
 	int ret = 0;
+	pthread_mutex_lock(&e->opened_lock);
 	for (int i = 0; i < e->nregions; i++) {
 		struct engine_region *r = &e->regions[i];
 		int one = r->opened && i != e->scratch_region ? forget(e, &r->opened[rank]) : 0;
 		ret = ret ? ret : one;
 	}
+	pthread_mutex_unlock(&e->opened_lock);
 	return ret;
 }
 

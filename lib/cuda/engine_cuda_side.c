@@ -51,6 +51,15 @@ static void free_words(struct engine *e)
 	munmap(e->words, sizeof(*e->words));
 }
 
+static cudaError_t make_spare(struct engine *e)
+{
+	void *spare, *none = NULL;
+	cudaError_t error = cudaMalloc(&spare, 1);
+	if (error == cudaSuccess && !atomic_compare_exchange_strong(&e->spare, &none, spare))
+		error = cudaFree(spare);
+	return error;
+}
+
 int engine_side_open(struct engine *e)
 {
 	int ret = engine_check_driver(e, e->driver.current_context(&e->context), "asking for the context");
@@ -63,7 +72,7 @@ int engine_side_open(struct engine *e)
 	e->hold = &e->words->hold;
 	e->waits = e->words->waits;
 	ret = engine_check(e, cudaStreamCreateWithFlags(&e->side, cudaStreamNonBlocking), "making a stream");
-	return ret ? ret : engine_check(e, cudaMalloc(&e->spare, 1), "allocating memory");
+	return ret ? ret : engine_check(e, make_spare(e), "allocating memory");
 }
 
 void engine_side_close(struct engine *e)
@@ -129,10 +138,12 @@ static void resume_hold(struct engine *e)
 int engine_wait_idle(struct engine *e)
 {
 	set_hold(e, 0); /* a stream that is held never becomes idle */
-	cudaError_t error = e->spare ? cudaFree(e->spare) : cudaDeviceSynchronize();
-	e->spare = NULL;
+	void *spare =
+	    atomic_exchange(&e->spare, NULL); /* none: another thread waits, too, or there was no memory */
+	cudaError_t error =
+	    spare || cudaMalloc(&spare, 1) == cudaSuccess ? cudaFree(spare) : cudaDeviceSynchronize();
 	resume_hold(e);
-	if (error == cudaSuccess && cudaMalloc(&e->spare, 1) != cudaSuccess)
+	if (error == cudaSuccess && make_spare(e) != cudaSuccess)
 		cudaGetLastError(); /* the program has taken all: the next time waits the other way */
 	return engine_check(e, error, "waiting for the GPU to become idle");
 }
