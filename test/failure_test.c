@@ -362,9 +362,11 @@ static void destroy_pair(struct pair *p)
 	corale_inproc_destroy(p->group);
 }
 
+/* Also in a group, which reads and writes later. */
 static int reduce(corale_comm *comm)
 {
-	int32_t mine = 1, sum = 0;
+	static const int32_t mine = 1;
+	static _Thread_local int32_t sum;
 	return corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL);
 }
 

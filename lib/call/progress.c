@@ -13,7 +13,7 @@ enum {
 	STALL_NS = 100 * 1000 * 1000, /* without a step, after which ranks of other nodes are told */
 	HOPELESS_NS =
 	    1000 * 1000 * 1000, /* the same, after which nothing that a rank has sent is still on its way */
-	MOST_POLL_NS = 100 * 1000 * 1000 /* time in which nobody polled is not the peers' */
+	MOST_POLL_NS = 100 * 1000 * 1000 /* of a poll: time in which nobody polled is not the peers' */
 };
 
 /* Moves what all calls of the communicator share; 0, or why the communicator ends. */
@@ -47,7 +47,7 @@ static int reader(const struct host_channel *channel, int programs, int rank)
 {
 	for (int i = 0; i < programs; i++) {
 		const struct host_program *p = &channel->programs[i];
-		if (!p->done && p->active && p->action.from == PLAN_NONE && p->action.to >= 0 &&
+		if (!p->done && p->active && (p->ready || p->action.from == PLAN_NONE) && p->action.to >= 0 &&
 		    p->action.to != rank)
 			return p->action.to;
 	}
@@ -94,14 +94,15 @@ static int look_at_others(struct comm *comm, struct stall *stall, const struct r
 /* Whether a thread's runs have moved since its last look: 1 if they have stood still for too long. */
 static int is_late(struct stall *stall, uint64_t actions, int64_t timeout_ns)
 {
-	const int64_t now = wait_now_ns(), passed = now - stall->looked_ns;
+	const int64_t now = wait_now_ns(), passed = now - stall->looked_ns,
+		      most = stall->steps ? MOST_POLL_NS : (int64_t)MOST_POLL_NS * PROGRESS_POLLS_PER_CLOCK;
 	if (!stall->looked_ns || actions != stall->actions) {
 		stall->actions = actions;
 		stall->since_ns = now;
 		stall->waited_ns = 0;
 		stall->gone = 0;
 	} else {
-		stall->waited_ns += passed < MOST_POLL_NS ? passed : MOST_POLL_NS;
+		stall->waited_ns += passed < most ? passed : most;
 	}
 	stall->looked_ns = now;
 	return timeout_ns > 0 && stall->waited_ns > timeout_ns;
@@ -228,7 +229,8 @@ static int run_channels(struct progress *p)
 	const struct arena_mark mark = arena_mark();
 	struct channel_task *tasks = arena_take((size_t)n * sizeof *tasks);
 	if (!tasks)
-		return log_error(CORALE_ENOMEM, p->comm->rank, "no memory for %d channels", n);
+		return fail(p, p->items,
+			    log_error(CORALE_ENOMEM, p->comm->rank, "no memory for %d channels", n));
 	int ret = 0;
 	for (; !ret && started < n; started += !ret) {
 		tasks[started] =

@@ -102,6 +102,8 @@ static int start(struct part *p)
 		ret = refuse(p->comm, p->calls, ret);
 	if (!ret && p->npairs) {
 		ret = start_pairs(p->comm, p->calls, p->npairs, p->items, &used);
+		ret =
+		    ret ? diagnose_end(p->comm, &p->calls->record, ret) : 0; /* peers count these messages */
 		p->pairs = (struct progress){ p->comm, p->items, .n = used, .alone = p->alone };
 	}
 	if (ret)

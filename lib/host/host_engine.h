@@ -150,6 +150,7 @@ struct host_program {
 	struct plan_action action; /* at cursor */
 	int active, done; /* action is to be executed; the program has ended */
 	int scan; /* members of ALL already found ready */
+	int ready; /* all that the action takes is there: what it waits for is room */
 	long executed; /* actions, in front of the cursor */
 };
 
@@ -184,6 +185,7 @@ struct host_run {
 	struct host_channel *channels; /* &one for a single channel, so that small calls need no memory */
 	struct host_channel one;
 	void *memory; /* of several channels, of cells, and of what is sent from a copy */
+	int copied; /* it is sent from a copy */
 };
 
 /* Prepares a run; env as plan_env_init made it (its arrays must outlive the run). plan must outlive the run. */

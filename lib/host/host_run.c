@@ -180,6 +180,7 @@ static int program_progress(struct host_run *run, struct host_channel *ch, struc
 		}
 		p->active = 1;
 		int ret = sources_ready(run, ch, p);
+		p->ready = ret > 0;
 		if (ret > 0)
 			ret = targets_free(run, ch, &p->action);
 		if (ret <= 0)
@@ -189,6 +190,7 @@ static int program_progress(struct host_run *run, struct host_channel *ch, struc
 			return ret;
 		count_progress(run, &p->action);
 		p->active = 0;
+		p->ready = 0;
 		p->scan = 0;
 		p->executed++;
 		--*left;
@@ -308,6 +310,7 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	/* What an all_to_all in place sends goes from a copy, as peers' blocks overwrite it. */
 	const int copies = binding->send == binding->recv && coll_overwrites(plan->key.coll);
 	const size_t copied = copies ? env->count * run->type_bytes * (size_t)binding->spec.ranks : 0;
+	run->copied = copied != 0;
 	int ret = plan->channels > 1 || plan->scratch_cells || copied ? take_memory(run, most, copied) : 0;
 	for (int c = 0; !ret && c < run->nchannels; c++)
 		channel_init(run, &run->channels[c], env, c);
@@ -319,18 +322,21 @@ void host_run_free(struct host_run *run)
 	free_list_give(&run->engine->spare, run->memory);
 }
 
-/* What a program of ours waits for is another matter: that one waits for somebody else. */
+/* The rank whose message a program waits for, or PLAN_NONE. What comes from a program of ours is another matter: that one waits for somebody else. */
+static int awaits(const struct host_run *run, const struct host_program *p)
+{
+	const struct plan_action *a = &p->action;
+	if (p->done || !p->active || p->ready || a->from == PLAN_NONE || a->from == run->engine->rank)
+		return PLAN_NONE;
+	return a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, p->scan) : a->from;
+}
+
 int host_channel_awaits(const struct host_run *run, int channel)
 {
-	const struct host_channel *ch = &run->channels[channel];
-	for (int i = 0; i < run->plan->nprograms; i++) {
-		const struct host_program *p = &ch->programs[i];
-		const struct plan_action *a = &p->action;
-		if (p->done || !p->active || a->from == PLAN_NONE || a->from == run->engine->rank)
-			continue;
-		return a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, p->scan) : a->from;
-	}
-	return PLAN_NONE;
+	int rank = PLAN_NONE;
+	for (int i = 0; i < run->plan->nprograms && rank == PLAN_NONE; i++)
+		rank = awaits(run, &run->channels[channel].programs[i]);
+	return rank;
 }
 
 void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes)
@@ -339,13 +345,10 @@ void host_channel_describe(const struct host_run *run, int channel, char *buf, s
 	for (int i = 0; i < run->plan->nprograms; i++) {
 		const struct host_program *p = &ch->programs[i];
 		const struct plan_action *a = &p->action;
-		if (p->done || !p->active)
+		const int rank = awaits(run, p);
+		if (p->done || !p->active || (rank == PLAN_NONE && !p->ready && a->from != PLAN_NONE))
 			continue;
-		int rank =
-		    a->from == PLAN_ALL ? host_member(run->engine, a, a->from_group, p->scan) : a->from;
-		if (a->from == run->engine->rank)
-			continue; /* waits for another program of ours, which waits for somebody else */
-		if (a->from != PLAN_NONE)
+		if (rank != PLAN_NONE)
 			snprintf(buf, bytes,
 				 "action %ld of program %d: a message of rank %d (ring %d, channel %d)",
 				 p->executed, i, rank, a->from_ring, channel);

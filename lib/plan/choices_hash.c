@@ -49,7 +49,7 @@ static uint64_t add_rates(uint64_t hash, const struct rates *rates)
 	hash = add(hash, rates->row, sizeof rates->row);
 	hash = add(hash, rates->block_gbs, sizeof rates->block_gbs);
 	hash = add(hash, numbers, sizeof numbers);
-	return add_number(hash, rates->scratch_bytes);
+	return add_number(add_number(hash, rates->scratch_bytes), (uint64_t)rates->measured_ranks);
 }
 
 /* Nodes may have several sizes: ranks of the same node count in one node alone. */

@@ -136,9 +136,9 @@ static int counts_chunks(int base)
 
 static int depends(const struct walk *w, uint8_t e)
 {
-	const struct plan_expr *x = &w->plan->exprs[e];
 	if (e == PLAN_EXPR_NONE || e == PLAN_EXPR_ALL)
 		return 0;
+	const struct plan_expr *x = &w->plan->exprs[e];
 	if (x->base == PLAN_RANK_AT)
 		return depends(w, x->a) || depends(w, x->b);
 	if (x->base == PLAN_RAIL_OF)
