@@ -401,7 +401,7 @@ int corale_scatter(const void *send, void *recv, size_t count, corale_type type,
 /* recv[r * count + i] = rank r's send[rank * count + i]. Both: size * count elements. In place: send == recv; each rank chooses for itself.
  * In place costs a copy of the buffer, and as much memory while the call runs: on hosts always; on GPUs where the receive buffer is
  * registered, where the call's plan is lowered or copy engines move it, and over several nodes. For captured calls a communicator keeps
- * one such copy, of the largest of them, until the process ends. */
+ * one such copy, as large as the next power of two, until the process ends; a larger call makes another one, as graphs name the first. */
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream);
 

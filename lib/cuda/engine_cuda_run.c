@@ -28,7 +28,7 @@ static struct codelet_args args_of(struct engine *e, const struct call *c, uint6
 	a.depth = LAUNCH_SLOT_DEPTH;
 	a.tag = (uint32_t)(r->signature >> 32) ^ (uint32_t)r->signature;
 	a.scalar = c->scalar;
-	a.scalar_at = c->scalar_at;
+	a.scalar_at = bytes ? c->scalar_at : NULL; /* what is not looked at (engine_admit) is not read */
 	a.number = c->number;
 	a.root = coll_is_rooted(r->coll) ? r->root : -1;
 	a.op = op_kind(r->op);

@@ -140,8 +140,9 @@ int engine_wait_idle(struct engine *e)
 	set_hold(e, 0); /* a stream that is held never becomes idle */
 	void *spare =
 	    atomic_exchange(&e->spare, NULL); /* none: another thread waits, too, or there was no memory */
-	cudaError_t error =
-	    spare || cudaMalloc(&spare, 1) == cudaSuccess ? cudaFree(spare) : cudaDeviceSynchronize();
+	if (!spare && cudaMalloc(&spare, 1) != cudaSuccess)
+		cudaGetLastError();
+	cudaError_t error = spare ? cudaFree(spare) : cudaDeviceSynchronize();
 	resume_hold(e);
 	if (error == cudaSuccess && make_spare(e) != cudaSuccess)
 		cudaGetLastError(); /* the program has taken all: the next time waits the other way */

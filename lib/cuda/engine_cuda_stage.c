@@ -225,14 +225,17 @@ int engine_stage_call(struct engine *e, const struct call *c, const struct launc
 
 /* ---- In place ------------------------------------------------------------------------------------------- */
 
-/* A graph may be replayed at any time, so its copy stays. */
-static int reserve_for_graphs(struct engine *e, uint64_t bytes, unsigned char **out)
+/* A graph may be replayed at any time, so its copy stays; sizes double, so that all take little more than the last one. */
+static int reserve_for_graphs(struct engine *e, uint64_t least, unsigned char **out)
 {
+	uint64_t bytes = 1;
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	void *memory = e->graph_copy;
 	*out = memory;
-	if (bytes <= e->graph_copy_bytes)
+	if (least <= e->graph_copy_bytes)
 		return 0;
+	while (bytes < least)
+		bytes *= 2;
 	cudaThreadExchangeStreamCaptureMode(&mode);
 	int ret = engine_check(e, cudaMalloc(&memory, bytes),
 			       "allocating the copy of a captured all_to_all in place");

@@ -96,8 +96,7 @@ static int make_in(struct ucx_link *l)
 	}
 	for (size_t i = 0; i < depth; i++) {
 		ins[i].link = l;
-		messages[i].data =
-		    ucx_link_slab(l) ? l->few_in + i * LINK_FEW_BYTES : l->in.at + i * b->slot_bytes;
+		messages[i].data = ucx_link_slab(l) ? NULL : l->in.at + i * b->slot_bytes;
 	}
 	l->ins = ins;
 	b->in = messages;
@@ -188,6 +187,12 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 
 /* ---- Arrivals ---- */
 
+/* Where few bytes of a slot in a GPU's memory are. */
+static unsigned char *few_of(const struct ucx_link *l, const struct ucx_in *in)
+{
+	return l->few_in + (in - l->ins) * LINK_FEW_BYTES;
+}
+
 /* A slot's message is whole: publishes it, with those behind it that came earlier. */
 static void publish(struct ucx_link *l, struct ucx_in *in)
 {
@@ -197,6 +202,8 @@ static void publish(struct ucx_link *l, struct ucx_in *in)
 	uint64_t arrived = atomic_load_explicit(&b->arrived, memory_order_relaxed);
 	memcpy(m->header, in->wire.header, sizeof(m->header));
 	m->bytes = in->wire.bytes;
+	if (l->few_in)
+		m->data = m->bytes <= LINK_FEW_BYTES ? few_of(l, in) : NULL;
 	in->number += in->number ? depth : (uint64_t)(in - l->ins) + 1;
 	while (l->ins[arrived % depth].number == arrived + 1)
 		arrived++;
@@ -240,12 +247,12 @@ static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
 					    .cb.send = read_back,
 					    .user_data = in,
 					    .memory_type = UCS_MEMORY_TYPE_HOST };
-	if (!bytes || (n == READ_BACK_BYTES && !slab->reads_back)) {
+	if (!bytes || (bytes > LINK_FEW_BYTES && !slab->reads_back)) {
 		publish(l, in);
 		return;
 	}
-	void *request = ucx_slab_read(slab, l->in.at + i * l->base.slot_bytes + bytes - n, n,
-				      l->few_in + i * LINK_FEW_BYTES, &param);
+	void *request =
+	    ucx_slab_read(slab, l->in.at + i * l->base.slot_bytes + bytes - n, n, few_of(l, in), &param);
 	l->comm->worker->nudge = 1;
 	if (UCS_PTR_IS_PTR(request))
 		in->receiving = request;
@@ -351,7 +358,7 @@ static ucs_status_t arrive_slot(struct ucx_link *l, const struct ucx_wire *wire,
 		return UCS_OK;
 	}
 	if (wire->kind == UCX_SLOT && bytes)
-		memcpy(l->base.in[in - l->ins].data, data, bytes);
+		memcpy(l->few_in ? few_of(l, in) : l->base.in[in - l->ins].data, data, bytes);
 	publish(l, in);
 	return UCS_OK;
 }
