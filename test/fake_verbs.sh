@@ -74,10 +74,11 @@ ranks()
 }
 ranks ranks_matrix "2:1 4:2 4:1 5:2"
 ranks ranks_faults_ucx "2:1"
+export TEST_UNTIMED=1
 ranks ranks_proxy "2:0 3:0"
 export TEST_GPU_SLOTS=1
 ranks ranks_proxy "2:0 3:0"
-unset TEST_GPU_SLOTS
+unset TEST_GPU_SLOTS TEST_UNTIMED
 export CMOCKA_MESSAGE_OUTPUT=TAP
 if [ -x "$build/test/gpu_slot_test" ]; then
 	UCX_LOG_LEVEL=fatal pass_on gpu_slot_test "$build/test/gpu_slot_test"
