@@ -12,8 +12,7 @@ enum {
 	LEAST_OF_LISTS = 2 << 10,
 	MOST_SINGLES = 16, /* nodes of one rank */
 	WANTED = 16 << 10,
-	MOST = 64 << 10,
-	GRAIN = 512 /* of plans' chunks, of which none is shorter */
+	MOST = 64 << 10
 };
 
 static size_t share(enum remote_use use, size_t cap)
@@ -61,8 +60,8 @@ static struct remote_slots deep_or_not(size_t bytes, size_t ends, size_t grain)
 
 static struct remote_slots slots_of_lists(size_t bytes, size_t ends)
 {
-	const struct remote_slots slots = deep_or_not(bytes, ends, GRAIN);
-	return slots.bytes >= LEAST_OF_LISTS ? slots : cut(bytes, ends, SHALLOW, GRAIN);
+	const struct remote_slots slots = deep_or_not(bytes, ends, PLAN_CHUNK_GRAIN);
+	return slots.bytes >= LEAST_OF_LISTS ? slots : cut(bytes, ends, SHALLOW, PLAN_CHUNK_GRAIN);
 }
 
 static struct remote_slots slots_of_pairs(size_t bytes, size_t peers, uint32_t *channels)

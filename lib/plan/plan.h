@@ -50,6 +50,8 @@ enum plan_engine { PLAN_SM, PLAN_CE, PLAN_NET };
  */
 enum plan_sync { PLAN_CREDIT, PLAN_PARITY };
 
+/* Bytes; chunks are multiples of this, and none is shorter: whole units of every type. */
+enum { PLAN_CHUNK_GRAIN = 512 };
 enum { PLAN_NONE = -1, PLAN_ALL = -2 }; /* values of a rank in an action */
 enum { PLAN_EXPR_NONE = 0, PLAN_EXPR_ALL = 255 }; /* expression indices with a meaning of their own */
 

@@ -11,7 +11,6 @@
 #include "base/status.h"
 
 enum {
-	CHUNK_GRAIN = 512, /* chunks are multiples of this: whole units of every type */
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on, */
 	GPU_CHANNEL_BYTES = 4 << 10, /* and on GPUs, where it costs a block */
@@ -34,7 +33,8 @@ static const double clearly_less = 0.95;
 
 static uint32_t round_chunk(size_t bytes)
 {
-	return bytes < 2 * CHUNK_GRAIN ? CHUNK_GRAIN : (uint32_t)(bytes / CHUNK_GRAIN * CHUNK_GRAIN);
+	return bytes < 2 * PLAN_CHUNK_GRAIN ? PLAN_CHUNK_GRAIN
+					    : (uint32_t)(bytes / PLAN_CHUNK_GRAIN * PLAN_CHUNK_GRAIN);
 }
 
 void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings)
@@ -164,7 +164,7 @@ static uint32_t largest_message(const struct algo_call *call, const struct plan 
 		cached |= plan->rings[i].folded;
 	if (call->topo->shared_memory && cached && most > CACHED_BYTES)
 		most = CACHED_BYTES;
-	while (most * messages > MOST_CHUNK && most > CHUNK_GRAIN)
+	while (most * messages > MOST_CHUNK && most > PLAN_CHUNK_GRAIN)
 		most /= 2;
 	return round_chunk(most);
 }

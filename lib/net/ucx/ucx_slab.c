@@ -26,30 +26,30 @@ static ucs_status_t open_loop(struct ucx_worker *w)
 	return w->loop ? UCS_OK : ucp_ep_create(w->ucp, &params, &w->loop);
 }
 
-static int map(struct ucx_comm *c, struct link_slab *s)
+static int map(struct ucx_comm *c, void *at, size_t bytes, struct link_slab *s)
 {
 	struct ucx_worker *w = c->worker;
 	const ucp_mem_map_params_t params = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
 							    UCP_MEM_MAP_PARAM_FIELD_LENGTH |
 							    UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-					      .address = s->at,
-					      .length = s->bytes,
+					      .address = at,
+					      .length = bytes,
 					      .memory_type = UCS_MEMORY_TYPE_CUDA };
 	void *key;
 	size_t key_bytes;
 	ucs_status_t status = ucp_mem_map(w->context, &params, &s->memory);
 	if (status != UCS_OK)
-		return refuse(c, s->bytes, "it cannot be registered", status);
+		return refuse(c, bytes, "it cannot be registered", status);
 	status = ucp_rkey_pack(w->context, s->memory, &key, &key_bytes);
 	if (status != UCS_OK)
-		return refuse(c, s->bytes, "it has no key", status);
+		return refuse(c, bytes, "it has no key", status);
 	status = key_bytes > KEY_WITHOUT_DOMAIN ? open_loop(w) : UCS_ERR_UNSUPPORTED;
 	if (status == UCS_OK)
 		status = ucp_ep_rkey_unpack(w->loop, key, &s->key);
 	ucp_rkey_buffer_release(key);
 	if (key_bytes <= KEY_WITHOUT_DOMAIN)
-		return refuse(c, s->bytes, "it has no adapter's key", UCS_OK);
-	return status == UCS_OK ? 0 : refuse(c, s->bytes, "the adapter cannot read it back", status);
+		return refuse(c, bytes, "it has no adapter's key", UCS_OK);
+	return status == UCS_OK ? 0 : refuse(c, bytes, "the adapter cannot read it back", status);
 }
 
 static void unmap(struct link_slab *s)
@@ -67,11 +67,11 @@ int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, st
 	struct link_slab *s = calloc(1, sizeof(*s));
 	if (!s)
 		return log_error(CORALE_ENOMEM, c->params.rank, "transport ucx: no memory");
-	*s = (struct link_slab){ .worker = c->worker, .at = at, .bytes = bytes, .reads_back = reads_back };
+	*s = (struct link_slab){ .worker = c->worker, .reads_back = reads_back };
 	ucx_lock(c->worker);
 	int ret =
 	    c->worker->gpu_slots
-		? map(c, s)
+		? map(c, at, bytes, s)
 		: log_error(
 		      CORALE_ENOTSUP, c->params.rank,
 		      "transport ucx: %zu bytes of a GPU's memory for slots: the rail's context was made "

@@ -7,8 +7,6 @@
 
 struct link_slab {
 	struct ucx_worker *worker;
-	unsigned char *at;
-	size_t bytes;
 	ucp_mem_h memory;
 	ucp_rkey_h key; /* over the loopback */
 	int reads_back;

@@ -48,7 +48,7 @@ static int half_fits_over_nodes(const struct algo_call *call)
 {
 	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2,
 		     wider = call->wire_bytes / corale_type_bytes((corale_type)call->key.type);
-	const size_t slot = call->slot_bytes / 512 * 512; /* as a plan's chunk is rounded */
+	const size_t slot = call->slot_bytes / PLAN_CHUNK_GRAIN * PLAN_CHUNK_GRAIN;
 	return call->topo->map.nodes > 1 && call->bytes <= slot / most / wider;
 }
 
