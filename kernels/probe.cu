@@ -5,13 +5,14 @@
 #include "probe.h"
 #include "sync.cuh"
 
-/* Its thread waits until the message is there. False if none has come for so long. */
+/* One thread waits until the message is there. False: none will come, or none has for so long. */
 __device__ static inline bool await_arrival(const probe_args &a, const probe_words *w, int message)
 {
-	for (const uint64_t begin = sync_now_ns(); sync_load_acquire(&w->arrived) <= (uint64_t)message;)
+	uint64_t arrived;
+	for (const uint64_t begin = sync_now_ns(); (arrived = sync_load_acquire(&w->arrived)) <= (uint64_t)message;)
 		if (sync_now_ns() - begin > a.timeout_ns)
 			return false;
-	return true;
+	return arrived != PROBE_STOP;
 }
 
 /* All threads, by plain loads, as kernels of calls take messages out. */

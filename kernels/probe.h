@@ -10,7 +10,9 @@
 #include "plan/plan_eval.h"
 
 enum {
-	PROBE_MESSAGES = 3, /* of 8 bytes, 4 KiB and a slot */
+	PROBE_MESSAGES = 3, /* of a slot, of 4 KiB and of 8 bytes, */
+	PROBE_LONG =
+	    2, /* the last one when all ranks have seen the first two: its bytes are always read back, which would bring late ones of others */
 	PROBE_SLOT_BYTES = 64 << 10,
 	PROBE_DEPTH = 4, /* slots: each message has one of its own */
 	PROBE_AREA = PROBE_DEPTH * PROBE_SLOT_BYTES,
@@ -18,9 +20,11 @@ enum {
 	PROBE_THREADS = 256
 };
 
+#define PROBE_STOP UINT64_MAX
+
 /* Of one sender, in pinned memory: two lines. */
 struct probe_words {
-	uint64_t arrived; /* messages; by the host */
+	uint64_t arrived; /* messages; by the host. PROBE_STOP: no more will be looked at */
 	uint64_t seed; /* of their bytes; by the host, before the launch */
 	uint64_t pad[14];
 	uint64_t begun; /* 1: the kernel runs */
@@ -38,7 +42,7 @@ struct probe_args {
 
 PLAN_FN uint64_t probe_bytes(int message)
 {
-	return message == 0 ? 8 : message == 1 ? 4096 : (uint64_t)PROBE_SLOT_BYTES;
+	return message == 0 ? (uint64_t)PROBE_SLOT_BYTES : message == 1 ? 4096 : 8;
 }
 
 /* Eight bytes of a message. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/wait.h"
 #include "cuda/engine.h"
 #include "fake_gpu_memory.h"
 #include "net/lanes.h"
@@ -139,7 +138,6 @@ static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of
 static void keep_remote(struct engine *e)
 {
 	e->remote.memory = NULL;
-	e->slab.bytes = 0;
 }
 
 /* ---- Slots in memory that stands for a GPU's --------------------------------------------------------------- */
@@ -154,9 +152,9 @@ static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 	return 0;
 }
 
-static void slab_close(struct engine *e)
+static void slab_close(struct engine *e, int keep)
 {
-	if (e->slab.bytes)
+	if (e->slab.bytes && !keep)
 		fake_gpu_memory_unmap(&e->slab);
 	e->slab.bytes = 0;
 }
@@ -188,7 +186,6 @@ static int is_whole(const unsigned char *slot, uint64_t seed, int message)
 static void *look_at_probes(void *arg)
 {
 	struct engine *e = arg;
-	const int64_t end = wait_now_ns() + 3000000000;
 	if (fake_engine_has_late_kernels)
 		return NULL;
 	for (int m = 0; m < PROBE_MESSAGES; m++)
@@ -198,10 +195,9 @@ static void *look_at_probes(void *arg)
 			    e->probe_in + (size_t)s * PROBE_AREA + (size_t)m * PROBE_SLOT_BYTES;
 			w->begun = 1;
 			while (__atomic_load_n(&w->arrived, __ATOMIC_ACQUIRE) <= (uint64_t)m)
-				if (wait_now_ns() > end)
-					return NULL;
-				else
-					sched_yield();
+				sched_yield();
+			if (w->arrived == PROBE_STOP)
+				return NULL;
 			if (!is_whole(slot, w->seed, m))
 				__atomic_fetch_or(&w->wrong, 1u << m, __ATOMIC_RELAXED);
 			__atomic_store_n(&w->checked, (uint64_t)m + 1, __ATOMIC_RELEASE);
@@ -232,6 +228,8 @@ static int probe_begin(struct engine *e, const struct engine_probe *p, struct pr
 
 static void probe_end(struct engine *e)
 {
+	for (int s = 0; s < e->probe_senders; s++)
+		__atomic_store_n(&e->probe_words[s].arrived, PROBE_STOP, __ATOMIC_RELEASE);
 	if (e->probe_senders)
 		pthread_join(e->prober, NULL);
 	e->probe_senders = 0;

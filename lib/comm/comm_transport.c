@@ -86,8 +86,8 @@ int comm_open_rail(struct comm *comm, const struct transport_row *row, const str
 	const struct transport_params params = {
 		.rank = comm->rank,
 		.size = comm->size,
-		.comm_id =
-		    comm->id + (uint64_t)rail->number * 0x9e3779b97f4a7c15u, /* far from other communicators' */
+		.comm_id = comm->id +
+			   (uint64_t)rail->number * 0x9e3779b97f4a7c15u, /* far from other communicators' */
 		.rail = rail->number,
 		.gpu_slots = rail->gpu_slots != NULL,
 		.needed = needed,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/wait.h"
 #include "comm_create.h"
 #include "health/diagnose.h"
 
@@ -28,13 +29,17 @@ static struct gpu_direct_outcome *gather(struct comm *comm, const struct gpu_dir
 	return NULL;
 }
 
-/* The first rank that has met something; -1: none has. */
+/* The first rank that has met something; other things before late data, which may be mended. -1: none has. */
 static int find_first(const struct comm *comm, const struct gpu_direct_outcome *all)
 {
-	int r = 0;
-	while (r < comm->size && !all[r].code)
-		r++;
-	return r < comm->size ? r : -1;
+	int late = -1;
+	for (int r = 0; r < comm->size; r++) {
+		if (all[r].code && !all[r].is_late)
+			return r;
+		if (all[r].code && late < 0)
+			late = r;
+	}
+	return late;
 }
 
 /* By one rank for all: a warning once a process where there are adapters. */
@@ -43,8 +48,8 @@ static void tell_why_not(const struct comm *comm, int rail, int rank, const stru
 {
 	static _Atomic int said;
 	static const char format[] =
-	    "rail %d: GPUDirect RDMA is not used, messages between nodes go through pinned host memory: rank "
-	    "%d (host %s): %s; corale-info --net says more, CORALE_GPUDIRECT=no hides this line";
+	    "rail %d: no GPUDirect RDMA, messages go through pinned host memory: rank %d (host %s): %s; "
+	    "corale-info --net says more; CORALE_GPUDIRECT=no tries none";
 	const char *host = comm->peers[rank].host;
 	if (comm->rank)
 		return;
@@ -124,8 +129,10 @@ static int try_rail(struct comm *comm, int rail, int attempt, int reads_back, st
 		return ret;
 	ret = gpu_direct_probe(comm, rail, attempt, &o);
 	ret = ret ? ret : settle(comm, rail, &o, 1, f);
-	if (!ret && f->good)
+	if (!ret && f->good) {
 		comm->direct->used[rail] = comm->direct->mapped[rail][attempt];
+		comm->direct->reads_back |= reads_back;
+	}
 	return ret;
 }
 
@@ -196,7 +203,7 @@ static void tell(const struct comm *comm)
 			 "GPUDirect RDMA: messages between nodes go from and to the GPUs' memory, %zu bytes "
 			 "of each, over %d rail%s%s",
 			 comm->direct->slab.bytes, comm->nrails, comm->nrails > 1 ? "s" : "",
-			 comm->direct->slab.reads_back ? "; arrivals are read back by the adapter" : "");
+			 comm->direct->reads_back ? "; the adapter reads their ends back" : "");
 }
 
 /* Collective: whether slots in GPU memory are used on any rail. */
@@ -278,18 +285,26 @@ static void unmap_all(struct gpu_direct *d)
 				d->links->unmap(d->mapped[rail][attempt]);
 }
 
+/* All peers have closed their side, too. */
+static int poll_through(void *arg)
+{
+	return !atomic_load(&((struct gpu_direct *)arg)->held);
+}
+
 void gpu_direct_close(struct comm *comm, int proxy_is_through)
 {
 	struct gpu_direct *d = comm->direct;
 	if (!d)
 		return;
+	const struct wait_policy policy = { .timeout_ns = 1000000000, .sleep_ns = 50000 };
 	comm->direct = NULL;
-	if (!proxy_is_through || atomic_load(&d->held)) { /* a link may still say that it lets go */
-		engine_cuda.keep_remote(comm->gpu);
+	if (!proxy_is_through ||
+	    wait_until(&policy, poll_through, d) <= 0) { /* a link may still say that it lets go */
+		engine_cuda.slab_close(comm->gpu, 1);
 		return;
 	}
 	unmap_all(d);
-	engine_cuda.slab_close(comm->gpu);
+	engine_cuda.slab_close(comm->gpu, 0);
 	gpu_direct_free_probes(d);
 	free(d);
 }

@@ -28,11 +28,13 @@ struct gpu_direct {
 	/* Registered with each rail until all are closed: a message that came too late may still be under way. */
 	struct link_slab *mapped[TRANSPORT_RAILS][GPU_DIRECT_ATTEMPTS];
 	struct link_slab *used[TRANSPORT_RAILS]; /* one of these; NULL: this rail has pinned slots */
+	int reads_back; /* on some rail */
 	_Atomic int settled; /* a rail that fails from here on ends the communicator; */
 	_Atomic int failed; /* before, why is here */
 	char failure[GPU_DIRECT_WHY];
 	struct transport_slots slots; /* of links of probes: none but what they bring */
-	struct gpu_direct_probe *probes; /* all that were made, the last first: their links live as long as the transports */
+	struct gpu_direct_probe
+	    *probes; /* all that were made, the last first: their links live as long as the transports */
 	_Atomic int held; /* directions of their links that a peer may still write */
 };
 
@@ -53,7 +55,8 @@ int gpu_direct_senders(const struct plan_map *map, int rank, int *senders);
 size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails);
 /* Collective: messages of all sizes to a rank of the next node, and from the node before. Twice a rail at most. */
 int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct_outcome *out);
-int gpu_direct_refuse(struct gpu_direct_outcome *o, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int gpu_direct_refuse(struct gpu_direct_outcome *o, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void gpu_direct_free_probes(struct gpu_direct *direct);
 
 #endif

@@ -12,7 +12,7 @@
 enum {
 	FIRST_LANE = 1, /* of the rails' transports, which the proxy leaves free: one an attempt */
 	CONNECT_S = 10,
-	MESSAGE_S = 5,
+	MESSAGE_S = 3,
 	NAP_NS = 20000
 };
 
@@ -32,6 +32,7 @@ struct gpu_direct_probe {
 	struct comm *comm;
 	struct probe_words *words; /* of each sender */
 	int npeers, senders;
+	uint64_t until; /* messages that are looked at */
 	struct probe_peer peers[];
 };
 
@@ -75,7 +76,8 @@ size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails)
 /* Of the messages of a rank. */
 static uint64_t seed_of(const struct comm *comm, int rank, int rail, int attempt)
 {
-	return comm->id ^ ((uint64_t)rank << 8 | (uint64_t)rail << 4 | (uint64_t)attempt) * 0x9e3779b97f4a7c15u;
+	return comm->id ^
+	       ((uint64_t)rank << 8 | (uint64_t)rail << 4 | (uint64_t)attempt) * 0x9e3779b97f4a7c15u;
 }
 
 /* ---- Links ------------------------------------------------------------------------------------------------------ */
@@ -187,7 +189,7 @@ static void connect_peers(struct comm *comm, int rail, int attempt, struct gpu_d
 	for (int i = 0; !ret && i < p->npeers; i++)
 		ret = open_link(comm, rail, attempt, &p->peers[i]);
 	ret = ret ? ret : wait_until(&policy, poll_open, p);
-	if (ret < 0 || (ret && ret != 1)) {
+	if (ret < 0) {
 		o->is_broken = 1;
 		gpu_direct_refuse(o, ret, "no connection between slots in GPUs' memory: %s",
 				  failure_of(comm->direct, corale_strerror(ret)));
@@ -196,18 +198,18 @@ static void connect_peers(struct comm *comm, int rail, int attempt, struct gpu_d
 
 /* ---- Messages --------------------------------------------------------------------------------------------------- */
 
-static int send_all(struct gpu_direct_probe *p)
+static int send_until(struct gpu_direct_probe *p, uint64_t until)
 {
 	const unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
 	int ret = 0;
 	for (int i = 0; !ret && i < p->npeers; i++)
-		for (struct probe_peer *peer = &p->peers[i];
-		     !ret && peer->sends && peer->sent < PROBE_MESSAGES; peer->sent++)
+		for (struct probe_peer *peer = &p->peers[i]; !ret && peer->sends && peer->sent < until;
+		     peer->sent++)
 			ret = link_post(peer->link, header, NULL, probe_bytes((int)peer->sent));
 	return ret;
 }
 
-/* The kernel hears of what has arrived. 1: it has looked at everything. */
+/* The kernel hears of what has arrived. 1: it has looked at so much. */
 static int poll_checked(void *arg)
 {
 	struct gpu_direct_probe *p = arg;
@@ -225,47 +227,64 @@ static int poll_checked(void *arg)
 		__atomic_store_n(&w->arrived,
 				 atomic_load_explicit(&peer->link->arrived, memory_order_acquire),
 				 __ATOMIC_RELEASE);
-		all &= __atomic_load_n(&w->checked, __ATOMIC_ACQUIRE) == PROBE_MESSAGES;
+		all &= __atomic_load_n(&w->checked, __ATOMIC_ACQUIRE) >= p->until;
 	}
 	return all;
 }
 
+static const char *verdict(uint64_t checked, uint64_t wrong, int message)
+{
+	if ((uint64_t)message >= checked)
+		return "not sent";
+	return wrong >> message & 1 ? "wrong" : "right";
+}
+
 /* What one sender's messages have shown. */
-static void judge(const struct gpu_direct_probe *p, const struct probe_peer *peer, struct gpu_direct_outcome *o)
+static void judge(const struct gpu_direct_probe *p, const struct probe_peer *peer,
+		  struct gpu_direct_outcome *o)
 {
 	const struct probe_words *w = &p->words[peer->sender];
 	const uint64_t arrived = w->arrived, checked = __atomic_load_n(&w->checked, __ATOMIC_ACQUIRE),
 		       wrong = __atomic_load_n(&w->wrong, __ATOMIC_RELAXED);
-	if (arrived < PROBE_MESSAGES) {
+	if (arrived < p->until) {
 		o->is_broken = 1;
-		gpu_direct_refuse(o, CORALE_ETIMEDOUT, "message %llu of %d from rank %d did not come within %d s: %s",
-				  (unsigned long long)arrived + 1, PROBE_MESSAGES, peer->rank, MESSAGE_S,
-				  failure_of(p->comm->direct, "do adapters reach each other? IOMMU and ACS off?"));
-	} else if (!w->begun) {
 		gpu_direct_refuse(o, CORALE_ETIMEDOUT,
-				  "the kernel that is to see the messages did not start within %d s, as other work fills the GPU",
-				  MESSAGE_S);
-	} else if (checked < PROBE_MESSAGES) {
-		gpu_direct_refuse(o, CORALE_ETIMEDOUT, "the kernel saw %llu of %d messages from rank %d",
-				  (unsigned long long)checked, PROBE_MESSAGES, peer->rank);
+				  "message %llu from rank %d did not come within %d s: %s",
+				  (unsigned long long)arrived + 1, peer->rank, MESSAGE_S,
+				  failure_of(p->comm->direct,
+					     "do the adapters reach each other, and are IOMMU and ACS off?"));
+	} else if (!w->begun) {
+		gpu_direct_refuse(
+		    o, CORALE_ETIMEDOUT,
+		    "a kernel that looks at messages did not start within %d s: other work fills "
+		    "the GPU",
+		    MESSAGE_S);
+	} else if (checked < p->until) {
+		gpu_direct_refuse(o, CORALE_ETIMEDOUT,
+				  "a kernel saw %llu messages from rank %d where %llu had come",
+				  (unsigned long long)checked, peer->rank, (unsigned long long)arrived);
 	} else if (wrong) {
 		o->is_late = 1;
-		gpu_direct_refuse(o, CORALE_ETRANSPORT,
-				  "a kernel did not see all bytes of messages from rank %d when they had arrived (of 8 bytes: %s, 4 KiB: %s, "
-				  "64 KiB: %s)",
-				  peer->rank, wrong & 1 ? "wrong" : "right", wrong & 2 ? "wrong" : "right",
-				  wrong & 4 ? "wrong" : "right");
+		gpu_direct_refuse(
+		    o, CORALE_ETRANSPORT,
+		    "a kernel did not see all bytes of messages from rank %d that had arrived (64 "
+		    "KiB: %s, 4 KiB: %s, 8 bytes: %s)",
+		    peer->rank, verdict(checked, wrong, 0), verdict(checked, wrong, 1),
+		    verdict(checked, wrong, 2));
 	}
 }
 
-static void exchange(struct comm *comm, struct gpu_direct_probe *p, struct gpu_direct_outcome *o)
+/* So many messages of each, the earlier ones counted. */
+static void exchange(struct gpu_direct_probe *p, uint64_t until, struct gpu_direct_outcome *o)
 {
 	const struct wait_policy policy = { .timeout_ns = MESSAGE_S * second_ns, .sleep_ns = NAP_NS };
-	int ret = send_all(p);
-	if (ret || (ret = wait_until(&policy, poll_checked, p)) == CORALE_ETRANSPORT) {
+	p->until = until;
+	int ret = send_until(p, until);
+	ret = ret ? ret : wait_until(&policy, poll_checked, p);
+	if (ret < 0 && ret != CORALE_ETIMEDOUT) {
 		o->is_broken = 1;
 		gpu_direct_refuse(o, ret, "a message from a slot in the GPU's memory could not be sent: %s",
-				  failure_of(comm->direct, corale_strerror(ret)));
+				  failure_of(p->comm->direct, corale_strerror(ret)));
 		return;
 	}
 	for (int i = 0; !o->code && i < p->npeers; i++)
@@ -289,7 +308,11 @@ int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct
 	ret = comm_agree(comm, o->code ? 0 : engine_cuda.probe_begin(comm->gpu, &e, &p->words),
 			 "start a kernel that looks at messages");
 	if (!ret && !o->code)
-		exchange(comm, p, o);
+		exchange(p, PROBE_LONG, o);
+	int64_t any = o->code != 0;
+	ret = ret ? ret : agree(&comm->bootstrap, 0, "look at messages", &any); /* all ranks have */
+	if (!ret && !any)
+		exchange(p, PROBE_MESSAGES, o);
 	engine_cuda.probe_end(comm->gpu);
 	p->words = NULL;
 free_seeds:

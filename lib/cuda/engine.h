@@ -145,23 +145,24 @@ struct engine_ops {
 	/* Before the first call over nodes: the proxy of which calls open lanes, and each rank's place, which stay the caller's. */
 	void (*set_proxy)(struct engine *engine, struct proxy *proxy, const int *place_of);
 
-	/* That memory, and the slab, are never freed: something outside may still store there. */
+	/* That memory is never freed: something outside may still store there. */
 	void (*keep_remote)(struct engine *engine);
 
 	/*
 	 * Before the first call: makes a slab with room for all slots, and so many bytes behind. CORALE_ENOTSUP: this GPU's memory can't be reached
-	 * by adapters, and why_not says so; CORALE_ENOMEM, CORALE_EDEVICE. slab_close: nobody uses it. slab_use: the slots of these channels (a bit
+	 * by adapters, and why_not says so; CORALE_ENOMEM, CORALE_EDEVICE. slab_close: no call uses it; keep: it is never freed. slab_use: the slots of these channels (a bit
 	 * each) lie there from now on; the others in pinned memory, as all do without it.
 	 */
 	int (*slab_open)(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
 			 size_t bytes);
-	void (*slab_close)(struct engine *engine);
+	void (*slab_close)(struct engine *engine, int keep);
 	void (*slab_use)(struct engine *engine, uint32_t channels);
 
 	/*
 	 * Writes what is to be sent, poisons where it is to arrive, and starts a kernel on a stream of its own that looks at what comes: by *words,
-	 * one of each sender, which it shares with the caller until probe_end. It ends when all has come, or a second after the last message.
-	 * probe_end waits for it. CORALE_EDEVICE, CORALE_ENOMEM.
+	 * one of each sender, which it shares with the caller until probe_end. It ends when all has come; probe_end tells it to, and waits for that
+	 * where it has begun.
+	 * CORALE_EDEVICE, CORALE_ENOMEM.
 	 */
 	int (*probe_begin)(struct engine *engine, const struct engine_probe *probe,
 			   struct probe_words **words);

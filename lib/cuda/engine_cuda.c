@@ -50,7 +50,6 @@ static void describe(const struct engine *e, struct plan_node *node)
 static void keep_remote(struct engine *e)
 {
 	e->remote.remote.memory = NULL;
-	e->slab.at = NULL;
 }
 
 static int captures(const struct engine *e)
@@ -209,9 +208,11 @@ static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 	return ret;
 }
 
-static void slab_close(struct engine *e)
+static void slab_close(struct engine *e, int keep)
 {
 	struct visit v = visit(e);
+	if (keep)
+		e->slab.at = NULL;
 	engine_slab_close(e);
 	end_visit(e, v);
 }

@@ -73,6 +73,7 @@ struct engine_slab_memory {
 	size_t bytes;
 	cudaStream_t probing; /* of the kernel that looks at what comes */
 	struct probe_words *words; /* of it, in pinned memory */
+	int senders;
 };
 
 /* In pinned memory of the host. */
@@ -311,6 +312,8 @@ void engine_close_remote(struct engine *engine);
 int engine_slab_open(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
 		     size_t bytes);
 void engine_slab_close(struct engine *engine);
+/* The GPU is idle. */
+void engine_slab_free(struct engine *engine);
 void engine_slab_use(struct engine *engine, uint32_t channels);
 int engine_probe_begin(struct engine *engine, const struct engine_probe *probe, struct probe_words **words);
 void engine_probe_end(struct engine *engine);

@@ -7,7 +7,8 @@
 
 #include "base/log.h"
 
-static const uint64_t probe_timeout_ns = 1000000000;
+/* Should the host not tell it to end. */
+static const uint64_t probe_timeout_ns = 30000000000;
 
 static int attribute_of(const struct engine *e, CUdevice_attribute attribute)
 {
@@ -80,7 +81,7 @@ int engine_slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 
 void engine_slab_close(struct engine *e)
 {
-	if (!e->slab.at)
+	if (!e->slab.at || e->slab.words) /* a kernel that has not begun will look there */
 		return;
 	engine_unmap(e, e->slab.at, e->slab.bytes);
 	e->bytes -= e->slab.bytes;
@@ -120,6 +121,7 @@ static int launch(struct engine *e, const struct engine_probe *p)
 	memset(e->slab.words, 0, bytes);
 	for (int i = 0; i < p->senders; i++)
 		e->slab.words[i].seed = p->seeds[i];
+	e->slab.senders = p->senders;
 	ret = engine_check(e, cudaStreamCreateWithFlags(&e->slab.probing, cudaStreamNonBlocking),
 			   "making a stream");
 	args.words = e->slab.words;
@@ -138,14 +140,39 @@ int engine_probe_begin(struct engine *e, const struct engine_probe *p, struct pr
 	return ret;
 }
 
-void engine_probe_end(struct engine *e)
+static int has_begun(const struct engine *e)
 {
-	if (e->slab.probing) {
-		engine_check(e, cudaStreamSynchronize(e->slab.probing), "waiting for a probe");
+	int all = 1;
+	for (int i = 0; i < e->slab.senders; i++)
+		all &= __atomic_load_n(&e->slab.words[i].begun, __ATOMIC_RELAXED) != 0;
+	return all;
+}
+
+static void free_probe(struct engine *e)
+{
+	if (e->slab.probing)
 		cudaStreamDestroy(e->slab.probing);
-	}
 	if (e->slab.words)
 		cudaFreeHost(e->slab.words);
 	e->slab.probing = NULL;
 	e->slab.words = NULL;
+	e->slab.senders = 0;
+}
+
+/* Other work may keep the kernel from starting for as long as it likes: then nobody waits for it here. */
+void engine_probe_end(struct engine *e)
+{
+	for (int i = 0; i < e->slab.senders; i++)
+		__atomic_store_n(&e->slab.words[i].arrived, PROBE_STOP, __ATOMIC_RELEASE);
+	if (!has_begun(e))
+		return;
+	if (e->slab.probing)
+		engine_check(e, cudaStreamSynchronize(e->slab.probing), "waiting for a probe");
+	free_probe(e);
+}
+
+void engine_slab_free(struct engine *e)
+{
+	free_probe(e);
+	engine_slab_close(e);
 }
