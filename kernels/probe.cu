@@ -35,7 +35,6 @@ __global__ __launch_bounds__(PROBE_THREADS) void probe(const __grid_constant__ p
 		sync_store_relaxed(&w->begun, 1);
 	for (int message = 0; message < PROBE_MESSAGES; message++) {
 		const unsigned char *slot = slots + (uint64_t)message * PROBE_SLOT_BYTES;
-		is_whole(slot, seed, message); /* a cache may have what was there before */
 		const bool came = threadIdx.x || await_arrival(a, w, message);
 		if (!__syncthreads_and(came))
 			return;
