@@ -90,6 +90,7 @@ int comm_open_rail(struct comm *comm, const struct transport_row *row, const str
 			   (uint64_t)rail->number * 0x9e3779b97f4a7c15u, /* far from other communicators' */
 		.rail = rail->number,
 		.gpu_slots = rail->gpu_slots != NULL,
+		.devices = rail->devices,
 		.needed = needed,
 		.settings = &comm->settings,
 		.slots = rail->gpu_slots ? *rail->gpu_slots : comm->engine.slots,

@@ -1,8 +1,8 @@
 #include "gpu_direct.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/wait.h"
@@ -101,16 +101,6 @@ static int settle(struct comm *comm, int rail, const struct gpu_direct_outcome *
 
 /* ---- One rail --------------------------------------------------------------------------------------------------- */
 
-int gpu_direct_refuse(struct gpu_direct_outcome *o, int code, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	vsnprintf(o->why, sizeof o->why, format, args);
-	va_end(args);
-	o->code = code;
-	return code;
-}
-
 static void map(struct comm *comm, int rail, int attempt, int reads_back, struct gpu_direct_outcome *o)
 {
 	struct gpu_direct *d = comm->direct;
@@ -129,6 +119,10 @@ static int try_rail(struct comm *comm, int rail, int attempt, int reads_back, st
 		return ret;
 	ret = gpu_direct_probe(comm, rail, attempt, &o);
 	ret = ret ? ret : settle(comm, rail, &o, 1, f);
+	if (!ret && f->good && comm->direct->compares) {
+		ret = gpu_direct_compare(comm, rail, comm->direct->mapped[rail][attempt], &o);
+		ret = ret ? ret : settle(comm, rail, &o, 1, f);
+	}
 	if (!ret && f->good) {
 		comm->direct->used[rail] = comm->direct->mapped[rail][attempt];
 		comm->direct->reads_back |= reads_back;
@@ -164,19 +158,81 @@ static void on_failure(void *ctx, int peer, int code, const char *reason)
 	atomic_store(&d->failed, 2);
 }
 
+/* What ranks of a node tell each other to choose their adapters. */
+struct place {
+	uint64_t adapters; /* adapters_key */
+	char gpu[ENGINE_PCI_BYTES];
+};
+
+/* Its own GPU's, as all ranks of its node choose. Where they see other adapters UCX chooses. */
+static void choose_adapters(struct comm *comm, const struct adapters *adapters, const struct place *all)
+{
+	const struct plan_map *map = &comm->topo->map;
+	const int n = comm->engine.locals, first = map->node_first[map->node_of[comm->rank]];
+	const char **gpus = calloc((size_t)n, sizeof *gpus);
+	int same = gpus != NULL;
+	for (int i = 0; same && i < n; i++) {
+		const struct place *p = &all[map->member[first + i]];
+		gpus[i] = p->gpu;
+		same = p->adapters == all[comm->rank].adapters;
+	}
+	if (same)
+		adapters_choose(adapters, gpus, n, comm->engine.local, &comm->direct->choice);
+	free((void *)gpus);
+}
+
+/* Collective. */
+static int find_adapters(struct comm *comm, struct gpu_direct_outcome *o)
+{
+	const corale_bootstrap *b = &comm->bootstrap;
+	const struct adapters *adapters = NULL;
+	struct place mine = { 0 }, *all = calloc((size_t)comm->size, sizeof *all);
+	int ret = all ? adapters_machine(&adapters)
+		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	ret = comm_agree(comm, ret, "read its RDMA adapters");
+	if (!ret) {
+		mine.adapters = adapters_key(adapters);
+		memcpy(mine.gpu, engine_cuda.identity(comm->gpu).pci, sizeof mine.gpu);
+	}
+	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
+		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		choose_adapters(comm, adapters, all);
+	free(all);
+	const struct adapters_choice *c = &comm->direct->choice;
+	if (!ret && c->rails && c->gpudirect == ADAPTERS_GPUDIRECT_OFF)
+		gpu_direct_refuse(o, CORALE_ENOTSUP, "%s", c->reason);
+	return ret;
+}
+
+/* Collective. */
+static int choose_rails(struct comm *comm, int *wanted)
+{
+	const struct adapters_choice *c = &comm->direct->choice;
+	const int own = comm->settings.rails ? comm->settings.rails : c->rails ? c->rails : 1;
+	int64_t most = -own, compares = c->rails && c->gpudirect == ADAPTERS_GPUDIRECT_IF_MEASURED;
+	int ret = agree(&comm->bootstrap, 0, "choose how many rails to use", &most);
+	ret = ret ? ret : agree(&comm->bootstrap, 0, "choose its adapters", &compares);
+	*wanted = -most < MOST_RAILS ? (int)-most : MOST_RAILS;
+	comm->direct->compares = (int)compares;
+	return ret;
+}
+
 /* Collective. */
 static int open_rails(struct comm *comm)
 {
-	int64_t most = -(comm->settings.rails ? comm->settings.rails : 1);
-	int ret = agree(&comm->bootstrap, 0, "choose how many rails to use", &most);
-	const int wanted = -most < MOST_RAILS ? (int)-most : MOST_RAILS;
+	const struct adapters_choice *c = &comm->direct->choice;
+	int wanted = 0, ret = choose_rails(comm, &wanted);
 	for (int rail = 0; !ret && rail < wanted; rail++) {
 		const struct comm_rail r = { .number = rail + 1,
 					     .gpu_slots = &comm->direct->slots,
+					     .devices = c->rails ? c->device[rail % c->rails] : NULL,
 					     .on_failure = on_failure };
 		ret = comm_open_rail(comm, comm->engine.transport->row, &r, &comm->rails[rail]);
 		comm->nrails += !ret;
 	}
+	if (!ret && c->rails)
+		log_line(LOG_INFO, comm->rank, "RDMA adapters of this rank's GPU: %s", c->reason);
 	return ret;
 }
 
@@ -231,8 +287,8 @@ static void close_rails(struct comm *comm)
 	comm->nrails = 0;
 }
 
-/* Collective: whether all ranks have adapters. */
-static int find_adapters(struct comm *comm, int *good)
+/* Collective: whether all ranks have adapters, near enough to their GPUs. */
+static int has_adapters(struct comm *comm, int *good)
 {
 	const struct transport *t = comm->engine.transport;
 	struct gpu_direct_outcome o = { 0 };
@@ -240,6 +296,10 @@ static int find_adapters(struct comm *comm, int *good)
 	if (!t->rdma)
 		gpu_direct_refuse(&o, CORALE_ENOTSUP, "transport %s uses no RDMA adapter", t->row->name);
 	int ret = settle(comm, 0, &o, t->rdma, &f);
+	if (!ret && f.good) {
+		ret = find_adapters(comm, &o);
+		ret = ret ? ret : settle(comm, 0, &o, 1, &f);
+	}
 	*good = f.good;
 	return ret;
 }
@@ -260,12 +320,10 @@ int gpu_direct_open(struct comm *comm)
 	int good = 0, any = 0;
 	if (comm->settings.gpudirect == SETTINGS_NO)
 		return 0;
-	int ret = find_adapters(comm, &good);
-	if (ret || !good)
-		return ret;
-	ret = comm_agree(comm, make(comm), "try GPUDirect RDMA");
-	ret = ret ? ret : open_rails(comm);
-	ret = ret ? ret : find_rails(comm, &any);
+	int ret = comm_agree(comm, make(comm), "try GPUDirect RDMA");
+	ret = ret ? ret : has_adapters(comm, &good);
+	ret = ret || !good ? ret : open_rails(comm);
+	ret = ret || !good ? ret : find_rails(comm, &any);
 	if (!ret && any) {
 		atomic_store(&comm->direct->settled, 1);
 		engine_cuda.slab_use(comm->gpu, channels_of(comm));

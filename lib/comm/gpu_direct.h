@@ -7,6 +7,7 @@
 #define GPU_DIRECT_H
 
 #include "cuda/engine.h"
+#include "net/adapters.h"
 #include "net/link.h"
 #include "state/comm.h"
 
@@ -33,6 +34,8 @@ struct gpu_direct {
 	_Atomic int failed; /* before, why is here */
 	char failure[GPU_DIRECT_WHY];
 	struct transport_slots slots; /* of links of probes: none but what they bring */
+	struct adapters_choice choice; /* of this rank's GPU */
+	int compares; /* a rank's adapter is worth it only by its rate */
 	struct gpu_direct_probe
 	    *probes; /* all that were made, the last first: their links live as long as the transports */
 	_Atomic int held; /* directions of their links that a peer may still write */
@@ -55,6 +58,8 @@ int gpu_direct_senders(const struct plan_map *map, int rank, int *senders);
 size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails);
 /* Collective: messages of all sizes to a rank of the next node, and from the node before. Twice a rail at most. */
 int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct_outcome *out);
+/* Collective, behind it: whether slots in GPU memory are about as fast as pinned ones, for GPUs and adapters that a host bridge connects. */
+int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, struct gpu_direct_outcome *out);
 int gpu_direct_refuse(struct gpu_direct_outcome *o, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void gpu_direct_free_probes(struct gpu_direct *direct);

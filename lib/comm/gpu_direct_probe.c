@@ -1,6 +1,7 @@
 /* Messages of all sizes between slots in GPUs' memory, which a kernel of the receiving GPU has to see whole. */
 #include "gpu_direct.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,11 @@
 #include "comm_create.h"
 
 enum {
-	FIRST_LANE = 1, /* of the rails' transports, which the proxy leaves free: one an attempt */
+	FIRST_LANE = 1, /* of the rails' transports, which the proxy leaves free: one an attempt, */
+	PINNED_LANE = FIRST_LANE + GPU_DIRECT_ATTEMPTS, /* and one for the comparison */
+	STREAMED = 32, /* messages by which rates are compared */
 	CONNECT_S = 10,
-	MESSAGE_S = 3,
+	MESSAGE_S = 5,
 	NAP_NS = 20000
 };
 
@@ -31,10 +34,22 @@ struct gpu_direct_probe {
 	struct gpu_direct_probe *next;
 	struct comm *comm;
 	struct probe_words *words; /* of each sender */
+	unsigned char *pinned; /* its slots, of a comparison; NULL: the slab's */
 	int npeers, senders;
 	uint64_t until; /* messages that are looked at */
+	uint64_t streamed; /* messages of a stream that have been sent */
 	struct probe_peer peers[];
 };
+
+int gpu_direct_refuse(struct gpu_direct_outcome *o, int code, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(o->why, sizeof o->why, format, args);
+	va_end(args);
+	o->code = code;
+	return code;
+}
 
 /* ---- Who sends to whom ------------------------------------------------------------------------------------------ */
 
@@ -100,53 +115,62 @@ static struct probe_peer *peer_of(struct gpu_direct_probe *p, int rank)
 }
 
 /* Its links' memory: what is sent first, then a place for each sender. */
-static struct gpu_direct_probe *make(struct comm *comm, int rail, int attempt, struct engine_probe *e)
+static void place_slots(struct gpu_direct_probe *p, unsigned char *memory, const int *senders)
 {
-	struct gpu_direct *d = comm->direct;
+	struct probe_peer *to = peer_of(p, receiver_of(&p->comm->topo->map, p->comm->rank));
+	to->sends = 1;
+	to->memory.out = memory;
+	for (int i = 0; i < p->senders; i++) {
+		struct probe_peer *from = peer_of(p, senders[i]);
+		from->sender = i;
+		from->memory.in = memory + (size_t)(1 + i) * PROBE_AREA;
+	}
+}
+
+/* memory: NULL: of its own, of the host. */
+static struct gpu_direct_probe *make(struct comm *comm, unsigned char *memory)
+{
 	const struct plan_map *map = &comm->topo->map;
 	const int n = gpu_direct_senders(map, comm->rank, NULL);
 	struct gpu_direct_probe *p = calloc(1, sizeof *p + (size_t)(n + 1) * sizeof *p->peers);
 	int *senders = calloc((size_t)n + 1, sizeof *senders);
-	uint64_t *seeds = calloc((size_t)n + 1, sizeof *seeds);
-	if (!p || !senders || !seeds)
-		goto none;
-	p->comm = comm;
-	p->senders = gpu_direct_senders(map, comm->rank, senders);
-	e->out = d->slab.at + d->slab.behind +
-		 (size_t)(rail * GPU_DIRECT_ATTEMPTS + attempt) * attempt_bytes(map, comm->rank);
-	e->in = e->out + PROBE_AREA;
-	e->seed = seed_of(comm, comm->rank, rail, attempt);
-	e->senders = n;
-	e->seeds = seeds;
-	struct probe_peer *to = peer_of(p, receiver_of(map, comm->rank));
-	to->sends = 1;
-	to->memory.out = e->out;
-	for (int i = 0; i < n; i++) {
-		struct probe_peer *from = peer_of(p, senders[i]);
-		from->sender = i;
-		from->memory.in = e->in + (size_t)i * PROBE_AREA;
-		seeds[i] = seed_of(comm, senders[i], rail, attempt);
+	unsigned char *pinned = memory ? NULL : aligned_alloc(4096, attempt_bytes(map, comm->rank));
+	if (!p || !senders || (!memory && !pinned)) {
+		free(p);
+		free(senders);
+		free(pinned);
+		return NULL;
 	}
+	if (pinned) /* its pages are there before time counts */
+		memset(pinned, 0, attempt_bytes(map, comm->rank));
+	p->comm = comm;
+	p->pinned = pinned;
+	p->senders = gpu_direct_senders(map, comm->rank, senders);
+	place_slots(p, memory ? memory : pinned, senders);
 	free(senders);
+	p->next = comm->direct->probes;
+	comm->direct->probes = p;
 	return p;
-none:
-	free(p);
-	free(senders);
-	free(seeds);
-	return NULL;
 }
 
-static int open_link(struct comm *comm, int rail, int attempt, struct probe_peer *peer)
+static unsigned char *area_of(const struct comm *comm, int rail, int attempt)
+{
+	const struct engine_slab *s = &comm->direct->slab;
+	return s->at + s->behind +
+	       (size_t)(rail * GPU_DIRECT_ATTEMPTS + attempt) * attempt_bytes(&comm->topo->map, comm->rank);
+}
+
+static int open_link(struct comm *comm, int rail, int lane, struct link_slab *slab, struct probe_peer *peer)
 {
 	struct gpu_direct *d = comm->direct;
-	peer->memory.slab = d->mapped[rail][attempt];
+	peer->memory.slab = slab;
 	peer->memory.depth = PROBE_DEPTH;
 	peer->memory.bytes = PROBE_SLOT_BYTES;
 	peer->memory.release = let_go;
 	peer->memory.ctx = d;
 	const struct link_params params = { .rank = comm->rank,
 					    .peer = peer->rank,
-					    .lane = FIRST_LANE + attempt,
+					    .lane = lane,
 					    .slots = &d->slots,
 					    .memory = &peer->memory };
 	return link_open(comm->rails[rail], &params, &peer->link);
@@ -181,17 +205,17 @@ static const char *failure_of(const struct gpu_direct *d, const char *otherwise)
 	return atomic_load(&d->failed) == 2 ? d->failure : otherwise;
 }
 
-static void connect_peers(struct comm *comm, int rail, int attempt, struct gpu_direct_probe *p,
-			  struct gpu_direct_outcome *o)
+static void connect_peers(struct comm *comm, int rail, int lane, struct link_slab *slab,
+			  struct gpu_direct_probe *p, struct gpu_direct_outcome *o)
 {
 	const struct wait_policy policy = { .timeout_ns = CONNECT_S * second_ns, .sleep_ns = NAP_NS };
 	int ret = 0;
 	for (int i = 0; !ret && i < p->npeers; i++)
-		ret = open_link(comm, rail, attempt, &p->peers[i]);
+		ret = open_link(comm, rail, lane, slab, &p->peers[i]);
 	ret = ret ? ret : wait_until(&policy, poll_open, p);
 	if (ret < 0) {
 		o->is_broken = 1;
-		gpu_direct_refuse(o, ret, "no connection between slots in GPUs' memory: %s",
+		gpu_direct_refuse(o, ret, "no connection between ranks' slots: %s",
 				  failure_of(comm->direct, corale_strerror(ret)));
 	}
 }
@@ -292,32 +316,114 @@ static void exchange(struct gpu_direct_probe *p, uint64_t until, struct gpu_dire
 			judge(p, &p->peers[i], o);
 }
 
+/* What goes out, what comes in, and a kernel that looks at it. */
+static int begin(struct comm *comm, int rail, int attempt, struct gpu_direct_probe *p)
+{
+	struct engine_probe e = { .out = area_of(comm, rail, attempt),
+				  .in = area_of(comm, rail, attempt) + PROBE_AREA,
+				  .seed = seed_of(comm, comm->rank, rail, attempt),
+				  .senders = p->senders };
+	uint64_t *seeds = calloc((size_t)p->senders + 1, sizeof *seeds);
+	if (!seeds)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe");
+	for (int i = 0; i < p->npeers; i++)
+		if (p->peers[i].sender >= 0)
+			seeds[p->peers[i].sender] = seed_of(comm, p->peers[i].rank, rail, attempt);
+	e.seeds = seeds;
+	int ret = engine_cuda.probe_begin(comm->gpu, &e, &p->words);
+	free(seeds);
+	return ret;
+}
+
 int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct_outcome *o)
 {
-	struct engine_probe e = { 0 };
-	struct gpu_direct_probe *p = make(comm, rail, attempt, &e);
+	struct gpu_direct_probe *p = make(comm, area_of(comm, rail, attempt));
 	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
 			     "make a probe of GPUDirect RDMA");
-	if (p) {
-		p->next = comm->direct->probes;
-		comm->direct->probes = p;
-	}
 	if (ret)
-		goto free_seeds;
-	connect_peers(comm, rail, attempt, p, o);
-	ret = comm_agree(comm, o->code ? 0 : engine_cuda.probe_begin(comm->gpu, &e, &p->words),
+		return ret;
+	connect_peers(comm, rail, FIRST_LANE + attempt, comm->direct->mapped[rail][attempt], p, o);
+	ret = comm_agree(comm, o->code ? 0 : begin(comm, rail, attempt, p),
 			 "start a kernel that looks at messages");
-	if (!ret && !o->code)
-		exchange(p, PROBE_LONG, o);
 	int64_t any = o->code != 0;
+	ret = ret ? ret : agree(&comm->bootstrap, 0, "connect slots in GPUs' memory", &any);
+	if (!ret && !any)
+		exchange(p, PROBE_LONG, o);
+	any |= o->code != 0;
 	ret = ret ? ret : agree(&comm->bootstrap, 0, "look at messages", &any); /* all ranks have */
 	if (!ret && !any)
 		exchange(p, PROBE_MESSAGES, o);
 	engine_cuda.probe_end(comm->gpu);
 	p->words = NULL;
-free_seeds:
-	free((void *)(uintptr_t)e.seeds);
 	return ret;
+}
+
+/* ---- Rates ------------------------------------------------------------------------------------------------------ */
+
+/* 1: all that this rank sends has been taken, and all that comes is here. */
+static int poll_streamed(void *arg)
+{
+	const unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
+	struct gpu_direct_probe *p = arg;
+	int all = 1, ret = 0;
+	for (int i = 0; !ret && i < p->npeers; i++) {
+		struct probe_peer *peer = &p->peers[i];
+		struct link *l = peer->link;
+		while (!ret && peer->sender >= 0 && (ret = link_ready(l)) > 0)
+			ret = link_release(l);
+		while (!ret && peer->sends && p->streamed < STREAMED && (ret = link_room(l)) > 0) {
+			ret = link_post(l, header, NULL, PROBE_SLOT_BYTES);
+			p->streamed++;
+		}
+		if (peer->sender >= 0)
+			all &= link_taken(l) >= p->until + STREAMED;
+		if (peer->sends) /* the last ones may be told with later ones */
+			all &= p->streamed == STREAMED &&
+			       atomic_load(&l->limit) + PROBE_DEPTH / 2 > l->posted + PROBE_DEPTH;
+	}
+	return atomic_load(&p->comm->direct->failed) ? CORALE_ETRANSPORT : ret ? ret : all;
+}
+
+/* Collective. 0: it did not end. */
+static int stream(struct comm *comm, struct gpu_direct_probe *p, int64_t *ns)
+{
+	const struct wait_policy policy = { .spin_ns = second_ns, .timeout_ns = MESSAGE_S * second_ns };
+	int ret = comm_agree(comm, 0, "compare rates");
+	const int64_t start = wait_now_ns();
+	const int ended = ret ? 0 : wait_until(&policy, poll_streamed, p) > 0;
+	*ns = ended ? wait_now_ns() - start : 0;
+	return ret;
+}
+
+static struct gpu_direct_probe *probe_of(struct comm *comm, struct link_slab *slab)
+{
+	struct gpu_direct_probe *p = comm->direct->probes;
+	while (p->peers[0].memory.slab != slab)
+		p = p->next;
+	return p;
+}
+
+int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, struct gpu_direct_outcome *o)
+{
+	int64_t direct_ns = 0, pinned_ns = 0;
+	struct gpu_direct_probe *p = make(comm, NULL);
+	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
+			     "compare rates");
+	if (ret)
+		return ret;
+	connect_peers(comm, rail, PINNED_LANE, NULL, p, o);
+	ret = stream(comm, p, &pinned_ns);
+	ret = ret ? ret : stream(comm, probe_of(comm, slab), &direct_ns);
+	if (ret || o->code)
+		return ret;
+	if (!direct_ns || direct_ns * 4 > pinned_ns * 5)
+		gpu_direct_refuse(
+		    o, CORALE_ENOTSUP,
+		    "%d KiB from and into the GPU's memory take %lld us, through pinned host memory "
+		    "%lld: the way between GPU and adapter is slow",
+		    STREAMED * PROBE_SLOT_BYTES >> 10, (long long)direct_ns / 1000,
+		    (long long)pinned_ns / 1000);
+	return 0;
 }
 
 void gpu_direct_free_probes(struct gpu_direct *d)
@@ -328,6 +434,7 @@ void gpu_direct_free_probes(struct gpu_direct *d)
 		for (int i = 0; i < p->npeers; i++)
 			if (p->peers[i].link && d->links->free)
 				d->links->free(p->peers[i].link);
+		free(p->pinned);
 		free(p);
 	}
 }
