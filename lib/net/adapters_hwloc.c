@@ -12,6 +12,8 @@
 #include "adapters.h"
 #include "base/log.h"
 
+enum { NVIDIA = 0x10de, DISPLAY = 0x03 }; /* vendor, class */
+
 /* hwloc's plug-ins for accelerators would start CUDA, NVML or OpenCL in the user's process. */
 static void keep_out_plugins(hwloc_topology_t topology)
 {
@@ -60,6 +62,8 @@ static struct adapters_object describe(hwloc_topology_t topology, hwloc_obj_t ob
 	struct adapters_object out = { .nodes = nodes_of(topology, object), .above = -1 };
 	if (object->type == HWLOC_OBJ_PCI_DEVICE) {
 		out.id = id_of(&object->attr->pcidev);
+		out.is_gpu =
+		    object->attr->pcidev.vendor_id == NVIDIA && object->attr->pcidev.class_id >> 8 == DISPLAY;
 	} else {
 		out.kind = is_host_bridge(object) ? ADAPTERS_HOST_BRIDGE : ADAPTERS_BRIDGE;
 		out.id = is_host_bridge(object) ? 0 : id_of(&object->attr->bridge.upstream.pci);
