@@ -88,7 +88,7 @@ static int processors(const struct engine *e)
 /* Each rank has a GPU of its own. */
 static struct engine_identity identity(const struct engine *e)
 {
-	struct engine_identity id = { .pci = "0000:01:00.0" };
+	struct engine_identity id = { .pci = FAKE_ENGINE_PCI };
 	id.uuid[0] = (unsigned char)(1 + e->params.world_rank);
 	return id;
 }

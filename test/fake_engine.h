@@ -17,6 +17,8 @@ struct fake_stream {
 	atomic_int calls, joins; /* enqueued on it */
 };
 
+#define FAKE_ENGINE_PCI "0000:13:00.0"
+
 /* Of all engines: kernels do not start, as on a GPU that other work fills; the GPU needs reading back (engine_slab.reads_back). */
 extern int fake_engine_has_late_kernels, fake_engine_reads_back;
 

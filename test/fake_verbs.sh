@@ -100,6 +100,10 @@ gpudirect() # RANKS:NODE EXPECTED [VARIABLE=VALUE...]
 		pass_on ranks_gpudirect env "$@" bash "$source/test/run-ranks.sh" "$build/test/ranks_gpudirect.mpi"
 }
 if [ -x "$build/test/ranks_gpudirect.mpi" ]; then
+	machines=$source/test/topologies
+	gpudirect 2:1 any # no way between GPU and adapter is known, so rates decide
+	gpudirect 2:1 "pinned:SYS" "CORALE_TOPO_FILE=$machines/fake-far.xml"
+	export CORALE_TOPO_FILE="$machines/fake-near.xml"
 	gpudirect 2:1 "direct:did not see all bytes"
 	gpudirect 2:1 direct FAKE_VERBS=late=no
 	gpudirect 2:1 "direct:reads their ends back" TEST_OLD_GPU=1
@@ -114,6 +118,7 @@ if [ -x "$build/test/ranks_gpudirect.mpi" ]; then
 	gpudirect 2:1 direct CORALE_RAILS=2
 	gpudirect 3:1 direct TEST_OLD_GPU=1
 	gpudirect 3:2 direct TEST_OLD_GPU=1
+	unset CORALE_TOPO_FILE
 fi
 export CMOCKA_MESSAGE_OUTPUT=TAP
 if [ -x "$build/test/gpu_slot_test" ]; then
