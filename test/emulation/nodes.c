@@ -1,9 +1,11 @@
 #include "nodes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "net/link.h"
 #include "net/proxy.h"
 #include "wire.h"
 
@@ -11,6 +13,7 @@
 struct station {
 	int *place_of, *rank_at;
 	struct proxy *proxy; /* NULL: no rank is on another node */
+	struct link_slab *slab; /* NULL: slots lie in pinned memory */
 };
 
 struct nodes {
@@ -58,9 +61,21 @@ static struct remote make_shape(uint32_t slot_bytes, int peers)
 				.peers = peers };
 }
 
-static int open_station(struct world *w, int rank, uint32_t slot_bytes)
+/* In memory of their own, as that of another GPU would be: nothing in it is what anybody has sent. */
+static int put_slots_in_slab(struct world *w, int rank, size_t bytes)
+{
+	struct remote *r = &w->engines[rank].remote.remote;
+	r->data = aligned_alloc(4096, codelet_round(bytes, 4096));
+	if (!r->data)
+		return CORALE_ENOMEM;
+	memset(r->data, WIRE_NOTHING, bytes);
+	return link_map(wire_end(w->nodes->wire, rank), r->data, bytes, 1, &w->nodes->stations[rank].slab);
+}
+
+static int open_station(struct world *w, int rank, uint32_t slot_bytes, int gpu_slots)
 {
 	struct engine *e = &w->engines[rank];
+	struct station *s = &w->nodes->stations[rank];
 	const int peers = w->ranks - e->ranks;
 	const uint64_t ends = remote_place_of(peers, REMOTE_OUT, 0);
 	if (!peers)
@@ -76,15 +91,18 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 		return CORALE_ENOMEM;
 	memset(r->memory, 0, bytes);
 	gpu_whole(r->memory, bytes, 8); /* over PCIe */
+	if (gpu_slots && put_slots_in_slab(w, rank, bytes))
+		return CORALE_ENOMEM;
 	const struct proxy_params params = { .rails = { wire_end(w->nodes->wire, rank),
 							wire_end(w->nodes->wire, rank) },
 					     .nrails = 2,
+					     .slabs = { s->slab, s->slab },
 					     .remote = *r,
 					     .bytes = bytes,
-					     .ranks = w->nodes->stations[rank].rank_at + e->ranks,
+					     .ranks = s->rank_at + e->ranks,
 					     .rank = rank };
-	int ret = proxy_create(&params, &w->nodes->stations[rank].proxy);
-	e->lanes.proxy = w->nodes->stations[rank].proxy;
+	int ret = proxy_create(&params, &s->proxy);
+	e->lanes.proxy = s->proxy;
 	return ret;
 }
 
@@ -109,7 +127,7 @@ static int has_room(void *world, int from, int to, int lane, uint64_t n)
 	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) + depth_of(world, to, lane);
 }
 
-int nodes_open(struct world *w, uint32_t slot_bytes)
+int nodes_open(struct world *w, uint32_t slot_bytes, int gpu_slots)
 {
 	int ret = 0;
 	w->nodes = calloc(1, sizeof *w->nodes);
@@ -122,20 +140,31 @@ int nodes_open(struct world *w, uint32_t slot_bytes)
 	for (int r = 0; !ret && r < w->ranks; r++)
 		ret = place_ranks(w, r);
 	for (int r = 0; !ret && r < w->ranks; r++)
-		ret = open_station(w, r, slot_bytes);
+		ret = open_station(w, r, slot_bytes, gpu_slots);
 	return ret;
+}
+
+static void free_memory(struct world *w, int rank, const struct link_ops *links)
+{
+	const struct remote *r = &w->engines[rank].remote.remote;
+	if (w->nodes->stations[rank].slab)
+		links->unmap(w->nodes->stations[rank].slab);
+	if (r->data != r->memory)
+		free(r->data);
+	free(r->memory);
 }
 
 void nodes_close(struct world *w)
 {
 	if (!w->nodes)
 		return;
+	const struct link_ops *links = w->nodes->wire ? wire_end(w->nodes->wire, 0)->ops->links : NULL;
 	wire_free(w->nodes->wire); /* its messages are in the proxies' slots */
 	for (int r = 0; w->nodes->stations && r < w->ranks; r++) {
 		proxy_free(w->nodes->stations[r].proxy);
 		free(w->nodes->stations[r].place_of);
 		free(w->nodes->stations[r].rank_at);
-		free(w->engines[r].remote.remote.memory);
+		free_memory(w, r, links);
 		free(w->engines[r].remote.counts);
 		free((void *)(uintptr_t)w->engines[r].remote.places);
 		engine_lanes_close(&w->engines[r]);
@@ -156,7 +185,40 @@ void nodes_carry(struct world *w, int rank)
 		proxy_progress(w->nodes->stations[rank].proxy, rail);
 }
 
+unsigned char *nodes_pinned_slots(const struct remote *r, remote_place place, const struct remote_slots *s)
+{
+	return (unsigned char *)remote_header_at(r, place, s, 0) + (uint64_t)s->depth * REMOTE_FRONT;
+}
+
+/* Of the pinned slots of an end, of which nobody should know. */
+static int is_poison(const struct remote *r, remote_place place, uint32_t lane)
+{
+	const struct remote_slots *s = remote_slots_of(r, lane);
+	const unsigned char *at = nodes_pinned_slots(r, place, s);
+	for (uint64_t i = 0; place && i < (uint64_t)s->depth * s->bytes; i++)
+		if (at[i] != NODES_POISON)
+			return 0;
+	return 1;
+}
+
+static int pinned_faults(const struct world *w, int rank)
+{
+	const struct engine *e = &w->engines[rank];
+	const struct remote *r = &e->remote.remote;
+	const uint64_t ends = w->nodes->stations[rank].slab ? remote_place_of(r->peers, REMOTE_OUT, 0) : 0;
+	for (uint64_t i = 0; i < ends; i++) {
+		if (is_poison(r, e->lanes.places[i], (uint32_t)(i % REMOTE_LANES)))
+			continue;
+		printf("# rank %d: a message is in a pinned slot, lane %d\n", rank, (int)(i % REMOTE_LANES));
+		return 1;
+	}
+	return 0;
+}
+
 int nodes_faults(const struct world *w)
 {
-	return w->nodes ? wire_faults(w->nodes->wire) : 0;
+	int faults = w->nodes ? wire_faults(w->nodes->wire) : 0;
+	for (int r = 0; w->nodes && r < w->ranks; r++)
+		faults += pinned_faults(w, r);
+	return faults;
 }
