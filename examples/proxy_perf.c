@@ -52,7 +52,7 @@ static int try_post(int channel, size_t bytes)
 	const uint64_t n = sent[channel];
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots->depth)
 		return 0;
-	unsigned char *data = remote_data_at(&remote, place, slots, n);
+	unsigned char *data = remote_data_at(&remote, remote_lane((uint32_t)channel, 0), place, n);
 	if (bytes >= sizeof n)
 		memcpy(data + bytes - sizeof n, &n, sizeof n);
 	*remote_header_at(&remote, place, slots, n) =
@@ -73,7 +73,10 @@ static int try_take(int channel, size_t bytes)
 	if (front_read(front, n + 1, &header, few) == FRONT_NOTHING)
 		return 0;
 	if (bytes >= sizeof n)
-		memcpy(&stamp, remote_data_at(&remote, place, slots, n) + bytes - sizeof n, sizeof n);
+		memcpy(&stamp,
+		       remote_data_at(&remote, remote_lane((uint32_t)channel, 0), place, n) + bytes -
+			   sizeof n,
+		       sizeof n);
 	if (header.bytes != bytes || stamp != n)
 		fail("a message is not the one that was sent");
 	__atomic_store_n(&remote_words_at(&remote, place)->taken, ++taken[channel], __ATOMIC_RELEASE);
@@ -179,6 +182,7 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 	if (!remote.memory)
 		fail("no memory");
 	memset(remote.memory, 0, bytes);
+	remote_set_data(&remote, remote.memory);
 	*params = (struct proxy_params){
 		.nrails = o->rails, .remote = remote, .bytes = bytes, .ranks = &peer, .rank = rank
 	};

@@ -28,7 +28,7 @@ struct remote_port {
 
 	__device__ unsigned char *data(uint64_t message) const
 	{
-		return remote_data_at(&c->remote, at, slots(), message);
+		return remote_data_at(&c->remote, lane, at, message);
 	}
 
 	__device__ remote_header *header(uint64_t message) const

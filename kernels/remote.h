@@ -26,7 +26,8 @@ enum {
 	    REMOTE_CHANNELS, /* the one channel of plans for whose messages there is no room on those */
 	REMOTE_PAIRS = PLAN_MAX_RINGS, /* a ring of their own for sends, receives and all_to_all_v */
 	REMOTE_RINGS,
-	REMOTE_LANES = (REMOTE_NARROW + 1) * REMOTE_RINGS,
+	REMOTE_ALL_CHANNELS = REMOTE_NARROW + 1,
+	REMOTE_LANES = REMOTE_ALL_CHANNELS * REMOTE_RINGS,
 	REMOTE_LANE_BYTES = 64 << 10, /* of a send, from which it has another lane */
 	REMOTE_LINE = 128,
 	REMOTE_FRONT = 512 /* in front of a slot: a header, or a message of few bytes */
@@ -75,7 +76,8 @@ struct remote_slots {
 /* Equal on all ranks but for memory and peers. */
 struct remote {
 	unsigned char *memory; /* the progress, then ends; NULL: no rank is on another node */
-	unsigned char *data; /* slots lie here, at the same offsets: memory, or a GPU's */
+	/* By channel: slots lie at the same offsets from here. memory, or a GPU's: kernels and the network reach that, no CPU does. */
+	unsigned char *data[REMOTE_ALL_CHANNELS];
 	struct remote_slots slots[REMOTE_USES];
 	uint32_t pair_channels; /* of REMOTE_PAIRS */
 	int32_t peers; /* ranks of other nodes */
@@ -155,11 +157,19 @@ PLAN_FN struct remote_header *remote_header_at(const struct remote *r, remote_pl
 						(message & (s->depth - 1)) * REMOTE_FRONT);
 }
 
-PLAN_FN unsigned char *remote_data_at(const struct remote *r, remote_place place,
-				      const struct remote_slots *s, uint64_t message)
+PLAN_FN unsigned char *remote_data_at(const struct remote *r, uint32_t lane, remote_place place,
+				      uint64_t message)
 {
-	return r->data + ((uint64_t)place + 1) * REMOTE_LINE + (uint64_t)s->depth * REMOTE_FRONT +
-	       (message & (s->depth - 1)) * s->bytes;
+	const struct remote_slots *s = remote_slots_of(r, lane);
+	return r->data[lane / REMOTE_RINGS] + ((uint64_t)place + 1) * REMOTE_LINE +
+	       (uint64_t)s->depth * REMOTE_FRONT + (message & (s->depth - 1)) * s->bytes;
+}
+
+/* All channels' slots lie in memory from `data` on. */
+PLAN_FN void remote_set_data(struct remote *r, unsigned char *data)
+{
+	for (int channel = 0; channel < REMOTE_ALL_CHANNELS; channel++)
+		r->data[channel] = data;
 }
 
 #endif

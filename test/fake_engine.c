@@ -35,7 +35,8 @@ static int open_engine(const struct engine_params *p, struct engine **out)
 		e->remote =
 		    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
 		e->remote.peers = p->world_ranks - p->ranks;
-		e->remote.data = e->remote.memory = calloc(1, lanes_bytes(&e->remote, p->pinned_bytes));
+		e->remote.memory = calloc(1, lanes_bytes(&e->remote, p->pinned_bytes));
+		remote_set_data(&e->remote, e->remote.memory);
 	}
 	*out = e;
 	return 0;

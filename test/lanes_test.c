@@ -94,7 +94,8 @@ static void test_sizes(void **state)
 static void test_places(void **state)
 {
 	(void)state;
-	const struct remote r = lanes_shape(4, 4, 1, 1, CAP);
+	static unsigned char memory[REMOTE_LINE];
+	struct remote r = lanes_shape(4, 4, 1, 1, CAP);
 	unsigned char *seen = calloc(remote_place_of(3, REMOTE_OUT, 0), 1);
 	assert_non_null(seen);
 	for (int peer = 0; peer < 3; peer++)
@@ -102,8 +103,10 @@ static void test_places(void **state)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
 				assert_false(seen[remote_place_of(peer, (enum remote_direction)d, lane)]++);
 	free(seen);
+	r.memory = memory;
+	remote_set_data(&r, memory);
 	const struct remote_slots *s = &r.slots[REMOTE_OF_PLANS];
-	const unsigned char *last = remote_data_at(&r, 1, s, s->depth - 1) + s->bytes;
+	const unsigned char *last = remote_data_at(&r, 0, 1, s->depth - 1) + s->bytes;
 	assert_int_equal((size_t)(last - (unsigned char *)remote_words_at(&r, 1)), remote_end_bytes(s));
 }
 

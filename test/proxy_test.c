@@ -100,7 +100,8 @@ static int post(struct rank *me, struct end *e)
 		       value = stamp(me->rank, me->peers[e->peer], e->lane, n);
 	if (n == MESSAGES || n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + s->depth)
 		return 0;
-	memcpy(remote_data_at(&me->remote, e->place, s, n) + bytes - sizeof value, &value, sizeof value);
+	memcpy(remote_data_at(&me->remote, e->lane, e->place, n) + bytes - sizeof value, &value,
+	       sizeof value);
 	*remote_header_at(&me->remote, e->place, s, n) =
 	    (struct remote_header){ .number = n + 1, .signature = value, .bytes = bytes };
 	__atomic_store_n(&words->posted, ++e->messages, __ATOMIC_RELEASE);
@@ -118,7 +119,8 @@ static int take(struct rank *me, struct end *e)
 	uint64_t value;
 	if (n == MESSAGES || front_read(front, n + 1, &h, few) == FRONT_NOTHING)
 		return 0;
-	memcpy(&value, remote_data_at(&me->remote, e->place, s, n) + bytes - sizeof value, sizeof value);
+	memcpy(&value, remote_data_at(&me->remote, e->lane, e->place, n) + bytes - sizeof value,
+	       sizeof value);
 	me->faults += value != expected || h.signature != expected || h.bytes != bytes;
 	if (bytes == sizeof value)
 		me->faults += memcmp(few, &value, sizeof value) != 0;
@@ -186,7 +188,8 @@ static void make_proxy(struct rank *me)
 			me->peers[n++] = r;
 	me->remote = (struct remote){ .slots = { { 1024, 4 }, { 512, 2 }, { 640, 2 } }, .peers = RANKS - 1 };
 	const size_t bytes = REMOTE_LINE + ENDS * remote_end_bytes(&me->remote.slots[REMOTE_OF_PLANS]);
-	me->remote.data = me->remote.memory = calloc(1, bytes);
+	me->remote.memory = calloc(1, bytes);
+	remote_set_data(&me->remote, me->remote.memory);
 	params.remote = me->remote;
 	params.bytes = bytes;
 	memcpy(params.rails, me->rails, sizeof me->rails);
@@ -383,8 +386,9 @@ static void test_many(void **state)
 	(void)state;
 	params.remote = (struct remote){ .slots = { { 1024, 4 }, { 512, 2 }, { 640, 2 } }, .peers = PEERS };
 	params.bytes = 64 * REMOTE_LINE;
-	params.remote.data = params.remote.memory = calloc(1, params.bytes);
+	params.remote.memory = calloc(1, params.bytes);
 	assert_non_null(params.remote.memory);
+	remote_set_data(&params.remote, params.remote.memory);
 	int64_t begin = wait_now_ns();
 	for (int i = 0; i < PROXIES; i++)
 		assert_int_equal(proxy_create(&params, &proxies[i]), 0);

@@ -107,20 +107,21 @@ static void put_slots_in_gpu(struct world *w)
 	if (fake_gpu_memory_map(&w->gpu, w->params.bytes) ||
 	    link_map(w->params.rails[0], w->gpu.address, w->gpu.bytes, 1, &w->params.slabs[0]))
 		give_up("no slots in a GPU's memory");
-	w->params.remote.data = w->gpu.address;
-	w->remote.data = w->gpu.readable;
+	remote_set_data(&w->params.remote, w->gpu.address);
+	remote_set_data(&w->remote, w->gpu.readable);
 }
 
 /* Nothing went through the pinned ones instead. */
 static int are_pinned_slots_unused(const struct world *w)
 {
-	const struct remote pinned = { .memory = w->remote.memory, .data = w->remote.memory };
+	struct remote pinned = w->remote;
+	remote_set_data(&pinned, pinned.memory);
 	int unused = 1;
 	for (int i = 0; i < size - 1; i++)
 		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++) {
 				const unsigned char *data =
-				    remote_data_at(&pinned, w->lanes[i][lane].places[d], &slots, 0);
+				    remote_data_at(&pinned, lane, w->lanes[i][lane].places[d], 0);
 				for (size_t b = 0; b < (size_t)slots.depth * slots.bytes; b++)
 					unused &= !data[b];
 			}
@@ -143,7 +144,7 @@ static struct world *open_world(void)
 	w->params = (struct proxy_params){
 		.nrails = 1, .remote = remote, .bytes = bytes, .ranks = w->peers, .rank = rank
 	};
-	w->params.remote.data = remote.memory;
+	remote_set_data(&w->params.remote, remote.memory);
 	w->remote = w->params.remote;
 	open_transport(w);
 	if (in_gpu)
@@ -223,7 +224,7 @@ static int try_post(struct world *w, int i, uint32_t lane)
 		return 0;
 	unsigned char few[REMOTE_FEW_BYTES];
 	const int is_few = in_gpu && size_of(seed) <= REMOTE_FEW_BYTES && seed >> 60 & 1;
-	unsigned char *data = is_few ? few : remote_data_at(r, place, &slots, n);
+	unsigned char *data = is_few ? few : remote_data_at(r, lane, place, n);
 	for (size_t b = 0; b < size_of(seed); b++)
 		data[b] = byte_of(seed, b);
 	const struct remote_header header = {
@@ -242,7 +243,7 @@ static int try_take(struct world *w, int i, uint32_t lane)
 	const struct remote *r = &w->remote;
 	const uint64_t n = w->lanes[i][lane].taken, seed = seed_of(w, w->peers[i], rank, lane, n);
 	const remote_place place = w->lanes[i][lane].places[REMOTE_IN];
-	const unsigned char *data = remote_data_at(r, place, &slots, n);
+	const unsigned char *data = remote_data_at(r, lane, place, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header header;
 	const enum front_form form = front_read(remote_header_at(r, place, &slots, n), n + 1, &header, few);

@@ -44,7 +44,7 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 		ret = engine_check(
 		    e, cudaHostAlloc((void **)&e->remote.remote.memory, bytes, cudaHostAllocPortable),
 		    "allocating pinned memory for messages between nodes");
-	e->remote.remote.data = e->remote.remote.memory;
+	remote_set_data(&e->remote.remote, e->remote.remote.memory);
 	if (!ret) /* every page is there before a kernel waits */
 		memset(e->remote.remote.memory, 0, bytes);
 	if (!ret)

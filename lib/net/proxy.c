@@ -114,7 +114,7 @@ static void let_go(void *arg)
 
 static unsigned char *data_of(const struct proxy *p, const struct proxy_lane *at, remote_place place)
 {
-	return place ? remote_data_at(&p->params.remote, place, at->slots, 0) : NULL;
+	return place ? remote_data_at(&p->params.remote, at->number, place, 0) : NULL;
 }
 
 /* Its slots are the kernels' memory. */

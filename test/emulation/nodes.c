@@ -83,7 +83,8 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes, int gpu_
 	struct remote *r = &e->remote.remote;
 	*r = make_shape(slot_bytes, peers);
 	const size_t bytes = REMOTE_LINE + ends * remote_end_bytes(&r->slots[REMOTE_OF_PLANS]);
-	r->data = r->memory = aligned_alloc(4096, codelet_round(bytes, 4096));
+	r->memory = aligned_alloc(4096, codelet_round(bytes, 4096));
+	remote_set_data(r, r->memory);
 	e->remote.counts =
 	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0]);
 	e->remote.places = calloc(ends, sizeof *e->remote.places);
