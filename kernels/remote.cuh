@@ -110,6 +110,12 @@ __device__ static inline uint4 *remote_pair(const remote_port &port, uint64_t me
 	return (uint4 *)port.header(message) + threadIdx.x % 32;
 }
 
+/* Its words of data, 4 bytes in the low half of each. */
+__device__ static inline const uint64_t *remote_few_data(const remote_port &port, uint64_t message)
+{
+	return (const uint64_t *)port.header(message) + REMOTE_DATA;
+}
+
 /* There is room. data: this thread's, where it has some (remote_data_of). */
 __device__ static inline void remote_send_few(const remote_port &port, uint64_t message, uint64_t signature, uint64_t what, uint32_t bytes,
 					      uint64_t data)

@@ -14,7 +14,7 @@
 struct way {
 	int words, wide, node_ranks; /* words: by these, over a link that tears lines */
 	const int *nodes; /* over these; NULL: all ranks reach each other's memory */
-	int gpu_slots; /* between them */
+	unsigned slab_rails; /* between them */
 };
 
 enum { REMOTE_SLOT = 1 << 10 };
@@ -29,7 +29,7 @@ static struct world_params of_ranks(int ranks, struct way way)
 				      .wide = way.wide,
 				      .node_ranks = way.node_ranks,
 				      .nodes = way.nodes,
-				      .gpu_slots = way.gpu_slots,
+				      .slab_rails = way.slab_rails,
 				      .remote_slot = REMOTE_SLOT,
 				      .chunk_bytes = way.node_ranks ? 1024 : 0 }; /* room for scratch */
 }
@@ -98,7 +98,7 @@ static int run_row(int row, int ranks, struct way way)
 	if (faults)
 		printf("# %s by %s, %d ranks, nodes of %d (0: one)%s\n",
 		       corale_coll_name(row_table(&rows)[row].coll), row_table(&rows)[row].name, ranks,
-		       way.node_ranks, way.gpu_slots ? ", slots in a slab" : "");
+		       way.node_ranks, way.slab_rails ? ", slots in slabs" : "");
 	return faults;
 }
 
@@ -129,7 +129,7 @@ static int run_rows_remote(int wide, int all)
 	int faults = 0, ran = 0;
 	struct world_params p;
 	for (int i = 0; !faults && remote_nodes(i, &p); i++) {
-		const struct way way = { .wide = wide, .nodes = p.nodes, .gpu_slots = p.gpu_slots };
+		const struct way way = { .wide = wide, .nodes = p.nodes, .slab_rails = p.slab_rails };
 		if (all || remote_is_drawn(i))
 			faults = run_rows_of(p.ranks, way, &ran);
 	}

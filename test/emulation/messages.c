@@ -238,7 +238,7 @@ int test_remote_messages(void)
 	for (int i = 0; !faults && remote_nodes(i, &p); i++) {
 		struct exchange *x = new_exchange(p.ranks, test_thin ? 3 : 6, 192 << 10);
 		x->params.nodes = p.nodes;
-		x->params.gpu_slots = p.gpu_slots;
+		x->params.slab_rails = p.slab_rails;
 		x->params.remote_slot = 4 << 10;
 		x->most_bytes = 300000;
 		faults = run_exchange(x, p.ranks > 3 ? 2 : 4);

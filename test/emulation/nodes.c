@@ -9,11 +9,14 @@
 #include "net/proxy.h"
 #include "wire.h"
 
+enum { RAILS = 2 };
+
 /* Of a rank. */
 struct station {
 	int *place_of, *rank_at;
 	struct proxy *proxy; /* NULL: no rank is on another node */
-	struct link_slab *slab; /* NULL: slots lie in pinned memory */
+	unsigned char *gpu; /* memory of the slab; NULL: all slots lie in pinned memory */
+	struct link_slab *slab, *slabs[RAILS]; /* by rail, NULL: pinned */
 };
 
 struct nodes {
@@ -61,18 +64,23 @@ static struct remote make_shape(uint32_t slot_bytes, int peers)
 				.peers = peers };
 }
 
-/* In memory of their own, as that of another GPU would be: nothing in it is what anybody has sent. */
-static int put_slots_in_slab(struct world *w, int rank, size_t bytes)
+/* In memory of its own, as that of a GPU would be: nothing in it is what anybody has sent. */
+static int make_slab(struct world *w, int rank, size_t bytes, unsigned slab_rails)
 {
 	struct remote *r = &w->engines[rank].remote.remote;
-	r->data = aligned_alloc(4096, codelet_round(bytes, 4096));
-	if (!r->data)
+	struct station *s = &w->nodes->stations[rank];
+	s->gpu = aligned_alloc(4096, codelet_round(bytes, 4096));
+	if (!s->gpu || link_map(wire_end(w->nodes->wire, rank), s->gpu, bytes, 1, &s->slab))
 		return CORALE_ENOMEM;
-	memset(r->data, WIRE_NOTHING, bytes);
-	return link_map(wire_end(w->nodes->wire, rank), r->data, bytes, 1, &w->nodes->stations[rank].slab);
+	memset(s->gpu, WIRE_NOTHING, bytes);
+	for (int rail = 0; rail < RAILS; rail++)
+		s->slabs[rail] = slab_rails >> rail & 1 ? s->slab : NULL;
+	for (int channel = 0; channel < REMOTE_ALL_CHANNELS; channel++)
+		r->data[channel] = s->slabs[channel % RAILS] ? s->gpu : r->memory;
+	return 0;
 }
 
-static int open_station(struct world *w, int rank, uint32_t slot_bytes, int gpu_slots)
+static int open_station(struct world *w, int rank, uint32_t slot_bytes, unsigned slab_rails)
 {
 	struct engine *e = &w->engines[rank];
 	struct station *s = &w->nodes->stations[rank];
@@ -92,12 +100,12 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes, int gpu_
 		return CORALE_ENOMEM;
 	memset(r->memory, 0, bytes);
 	gpu_whole(r->memory, bytes, 8); /* over PCIe */
-	if (gpu_slots && put_slots_in_slab(w, rank, bytes))
+	if (slab_rails && make_slab(w, rank, bytes, slab_rails))
 		return CORALE_ENOMEM;
 	const struct proxy_params params = { .rails = { wire_end(w->nodes->wire, rank),
 							wire_end(w->nodes->wire, rank) },
-					     .nrails = 2,
-					     .slabs = { s->slab, s->slab },
+					     .nrails = RAILS,
+					     .slabs = { s->slabs[0], s->slabs[1] },
 					     .remote = *r,
 					     .bytes = bytes,
 					     .ranks = s->rank_at + e->ranks,
@@ -128,7 +136,7 @@ static int has_room(void *world, int from, int to, int lane, uint64_t n)
 	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) + depth_of(world, to, lane);
 }
 
-int nodes_open(struct world *w, uint32_t slot_bytes, int gpu_slots)
+int nodes_open(struct world *w, uint32_t slot_bytes, unsigned slab_rails)
 {
 	int ret = 0;
 	w->nodes = calloc(1, sizeof *w->nodes);
@@ -141,18 +149,17 @@ int nodes_open(struct world *w, uint32_t slot_bytes, int gpu_slots)
 	for (int r = 0; !ret && r < w->ranks; r++)
 		ret = place_ranks(w, r);
 	for (int r = 0; !ret && r < w->ranks; r++)
-		ret = open_station(w, r, slot_bytes, gpu_slots);
+		ret = open_station(w, r, slot_bytes, slab_rails);
 	return ret;
 }
 
 static void free_memory(struct world *w, int rank, const struct link_ops *links)
 {
-	const struct remote *r = &w->engines[rank].remote.remote;
-	if (w->nodes->stations[rank].slab)
-		links->unmap(w->nodes->stations[rank].slab);
-	if (r->data != r->memory)
-		free(r->data);
-	free(r->memory);
+	const struct station *s = &w->nodes->stations[rank];
+	if (s->slab)
+		links->unmap(s->slab);
+	free(s->gpu);
+	free(w->engines[rank].remote.remote.memory);
 }
 
 void nodes_close(struct world *w)
@@ -182,7 +189,7 @@ const int *nodes_places(const struct world *w, int rank)
 
 void nodes_carry(struct world *w, int rank)
 {
-	for (int rail = 0; w->nodes->stations[rank].proxy && rail < 2; rail++)
+	for (int rail = 0; w->nodes->stations[rank].proxy && rail < RAILS; rail++)
 		proxy_progress(w->nodes->stations[rank].proxy, rail);
 }
 
@@ -191,12 +198,13 @@ unsigned char *nodes_pinned_slots(const struct remote *r, remote_place place, co
 	return (unsigned char *)remote_header_at(r, place, s, 0) + (uint64_t)s->depth * REMOTE_FRONT;
 }
 
-/* Of the pinned slots of an end, of which nobody should know. */
-static int is_poison(const struct remote *r, remote_place place, uint32_t lane)
+/* Of an end whose messages lie in a slab the pinned slots are nobody's. */
+static int is_clean(const struct remote *r, remote_place place, uint32_t lane)
 {
 	const struct remote_slots *s = remote_slots_of(r, lane);
 	const unsigned char *at = nodes_pinned_slots(r, place, s);
-	for (uint64_t i = 0; place && i < (uint64_t)s->depth * s->bytes; i++)
+	const int matters = place && remote_slots_are_apart(r, lane);
+	for (uint64_t i = 0; matters && i < (uint64_t)s->depth * s->bytes; i++)
 		if (at[i] != NODES_POISON)
 			return 0;
 	return 1;
@@ -208,9 +216,10 @@ static int pinned_faults(const struct world *w, int rank)
 	const struct remote *r = &e->remote.remote;
 	const uint64_t ends = w->nodes->stations[rank].slab ? remote_place_of(r->peers, REMOTE_OUT, 0) : 0;
 	for (uint64_t i = 0; i < ends; i++) {
-		if (is_poison(r, e->lanes.places[i], (uint32_t)(i % REMOTE_LANES)))
+		const uint32_t lane = (uint32_t)(i % REMOTE_LANES);
+		if (is_clean(r, e->lanes.places[i], lane))
 			continue;
-		printf("# rank %d: a message is in a pinned slot, lane %d\n", rank, (int)(i % REMOTE_LANES));
+		printf("# rank %d: a message is in a pinned slot, lane %u\n", rank, lane);
 		return 1;
 	}
 	return 0;

@@ -11,8 +11,8 @@ uint64_t *nodes_ids(const int *sizes, int ranks);
 
 enum { NODES_POISON = 0x7b /* of pinned memory that is not used */ };
 
-/* Of a world whose topology is made: sets what its engines know of other nodes. gpu_slots: slots lie in a slab. 0 or CORALE_ENOMEM. */
-int nodes_open(struct world *world, uint32_t slot_bytes, int gpu_slots);
+/* Of a world whose topology is made: sets what its engines know of other nodes. slab_rails: a bit each, slots lie in a slab. 0 or CORALE_ENOMEM. */
+int nodes_open(struct world *world, uint32_t slot_bytes, unsigned slab_rails);
 void nodes_close(struct world *world);
 
 /* The place of each rank as a rank sees it; NULL: that is the rank. */

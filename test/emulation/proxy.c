@@ -22,7 +22,7 @@ int proxy_open_end(struct proxy *p, int peer, enum remote_direction direction, u
 	const struct remote *r = &p->params.remote;
 	const struct remote_slots *slots = remote_slots_of(r, number);
 	const int ret = open_end(p, peer, direction, number, place);
-	if (!ret && r->data != r->memory)
+	if (!ret && remote_slots_are_apart(r, number))
 		memset(nodes_pinned_slots(r, *place, slots), NODES_POISON,
 		       (size_t)slots->depth * slots->bytes);
 	return ret;

@@ -10,14 +10,16 @@ enum { MOST_NODES = 3, SLOT = 2 << 10 };
 
 static const int nodes[][MOST_NODES + 1] = { { 2, 1 }, { 1, 1 }, { 2, 2 }, { 3, 1, 2 } };
 
-enum { WAYS = 2 /* slots in pinned memory, and in a slab */ };
+enum { BOTH_RAILS = 3, WAYS = 2 /* slots in pinned memory, and in slabs */ };
 
+/* The last world has both: first nodes, one rail each. */
 int remote_nodes(int i, struct world_params *p)
 {
-	if (i >= WAYS * (test_thin ? 1 : (int)COUNT(nodes)))
+	const int groups = test_thin ? 1 : (int)COUNT(nodes), mixed = i == WAYS * groups;
+	if (i > WAYS * groups)
 		return 0;
-	p->nodes = nodes[i / WAYS];
-	p->gpu_slots = i % WAYS;
+	p->nodes = nodes[mixed ? 0 : i / WAYS];
+	p->slab_rails = mixed ? 1 + (unsigned)test_seed % 2 : i % WAYS ? BOTH_RAILS : 0;
 	p->ranks = 0;
 	for (int node = 0; p->nodes[node]; node++)
 		p->ranks += p->nodes[node];
@@ -69,7 +71,7 @@ int test_remote_in_turn(void)
 }
 
 /* A fold of more messages of few bytes than its block has room for beside their slots. */
-static int run_many(int gpu_slots)
+static int run_many(unsigned slab_rails)
 {
 	enum { NODES = 10, FEW = REMOTE_FEW_BYTES / 4 };
 	static const int one_each[NODES + 1] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -79,7 +81,7 @@ static int run_many(int gpu_slots)
 					.window_bytes = 512 << 10,
 					.nodes = one_each,
 					.remote_slot = SLOT,
-					.gpu_slots = gpu_slots };
+					.slab_rails = slab_rails };
 	struct script *s = script_new(p, test_seed);
 	s->most_pause = 500;
 	for (size_t i = 0; i < COUNT(counts); i++)
@@ -94,5 +96,5 @@ static int run_many(int gpu_slots)
 int test_remote_many(void)
 {
 	const int faults = run_many(0);
-	return faults ? faults : run_many(1);
+	return faults ? faults : run_many(BOTH_RAILS);
 }
