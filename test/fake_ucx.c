@@ -29,6 +29,7 @@ static struct fake_sent sent[KEPT_SENT];
 static unsigned sends, kept;
 static int sends_at_once;
 
+unsigned fake_ucx_minor = 13;
 const char *fake_ucx_info = "";
 
 void fake_ucx_reset(int at_once)
@@ -297,6 +298,13 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 {
 	(void)ep;
 	fprintf(stream, "# lane[0]: 0:fake/net0.0 md[0] -> md[0]\n");
+}
+
+void ucp_get_version(unsigned *major, unsigned *minor, unsigned *release)
+{
+	*major = 1;
+	*minor = fake_ucx_minor;
+	*release = 0;
 }
 
 void ucp_context_print_info(ucp_context_h context, FILE *stream)

@@ -35,6 +35,8 @@ void fake_ucx_cancel_all(void);
 
 /* What UCX prints of its context. */
 extern const char *fake_ucx_info;
+/* UCX's version is 1.this. */
+extern unsigned fake_ucx_minor;
 /* 1 if a request that is not complete refers to the buffer. */
 int fake_ucx_holds(const void *buf);
 /* Payloads that the library keeps. */

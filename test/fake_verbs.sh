@@ -83,6 +83,9 @@ export CMOCKA_MESSAGE_OUTPUT=TAP
 if [ -x "$build/test/gpu_slot_test" ]; then
 	UCX_LOG_LEVEL=fatal pass_on gpu_slot_test "$build/test/gpu_slot_test"
 fi
+if [ -x "$build/test/gpu_transport_test" ]; then
+	UCX_LOG_LEVEL=fatal pass_on gpu_transport_test "$build/test/gpu_transport_test"
+fi
 if [ -x "$build/test/death_test" ]; then
 	pass_on death_test "$build/test/death_test" "killed, on another node"
 	pass_on death_test "$build/test/death_test" "stopped for a second, on another node"

@@ -104,9 +104,11 @@ static void open_transport(struct world *w)
 /* Slots lie in memory that stands for a GPU's, of which a kernel has a mapping of its own. */
 static void put_slots_in_gpu(struct world *w)
 {
+	char why[LINK_WHY_BYTES] = "no memory that stands for a GPU's";
 	if (fake_gpu_memory_map(&w->gpu, w->params.bytes) ||
-	    link_map(w->params.rails[0], w->gpu.address, w->gpu.bytes, 1, &w->params.slabs[0]))
-		give_up("no slots in a GPU's memory");
+	    link_map(w->params.rails[0], w->gpu.address, w->gpu.bytes, 1, &w->params.slabs[0], why,
+		     sizeof why))
+		give_up(why);
 	remote_set_data(&w->params.remote, w->gpu.address);
 	remote_set_data(&w->remote, w->gpu.readable);
 }

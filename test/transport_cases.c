@@ -91,10 +91,11 @@ static void misuse(void)
 {
 	int size = self->size;
 	unsigned char buf[8] = { 0 };
-
+	char why[LINK_WHY_BYTES] = "";
 	struct link_slab *slab = NULL;
 
-	CHECK(link_map(self->t, buf, sizeof(buf), 0, &slab) == CORALE_ENOTSUP && !slab);
+	CHECK(link_map(self->t, buf, sizeof(buf), 0, &slab, why, sizeof(why)) == CORALE_ENOTSUP && !slab &&
+	      why[0]);
 	CHECK(transport_control(self->t, -1, buf, 8) == CORALE_EINVAL);
 	CHECK(transport_control(self->t, size, buf, 8) == CORALE_EINVAL);
 }

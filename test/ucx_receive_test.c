@@ -270,17 +270,75 @@ static void transports(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		for (int no_cuda = 0; no_cuda < 2; no_cuda++) {
-			ucx_devices_transports(cases[i][0], no_cuda, text, sizeof text);
+			ucx_devices_transports(cases[i][0], 0, no_cuda, text, sizeof text);
 			assert_string_equal(text, cases[i][1 + no_cuda]);
 		}
-	ucx_devices_transports("^tcp,rc", 1, text, 10);
+	ucx_devices_transports("^tcp,rc", 0, 1, text, 10);
 	assert_string_equal(text, "^cuda,tcp");
+	ucx_devices_transports(NULL, 1, 0, text, sizeof text);
+	assert_string_equal(text, "ib");
+	ucx_devices_transports("rc_v", 1, 0, text, sizeof text);
+	assert_string_equal(text, "rc_v");
 	fake_ucx_info = "#      resource 0  :  md 0  dev 0  flags -- self/memory0\n"
 			"#      resource 1  :  md 2  dev 3  flags -s cuda_copy/cuda\n";
 	assert_int_equal(ucx_devices_call_cuda(NULL), 1);
 	fake_ucx_info =
 	    "#     component 1  :  cuda_cpy\n#      resource 0  :  md 0  dev 0  flags -- tcp/lo\n";
 	assert_int_equal(ucx_devices_call_cuda(NULL), 0);
+}
+
+static void adapters(void **state)
+{
+	static const struct {
+		const char *resource;
+		int is_rdma;
+	} cases[] = { { "tcp/lo", 0 },      { "ud_mlx5/mlx5_0:1", 0 }, { "rc_mlx5/mlx5_0:1", 1 },
+		      { "dc_mlx5/a:1", 1 }, { "srd/rdmap0:1", 1 },     { "rc_verbs/fake0:1", 1 } };
+	char text[128];
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		snprintf(text, sizeof text, "#      resource 0  :  md 0  dev 0  flags -- %s\n",
+			 cases[i].resource);
+		fake_ucx_info = text;
+		assert_int_equal(ucx_devices_have_rdma(NULL), cases[i].is_rdma);
+	}
+	fake_ucx_info = "#     component 4  :  ib\n#            md 0  :  component 4  cuda_cpy \n";
+	assert_int_equal(ucx_devices_have_component(NULL, "ib"), 1);
+	assert_int_equal(ucx_devices_have_component(NULL, "cuda_cpy"), 0);
+}
+
+/* dmabufs where UCX exports them and can be kept from copies. */
+static void gpudirect(void **state)
+{
+	static const struct {
+		const char *info;
+		unsigned minor;
+		enum ucx_gpudirect_mode mode;
+		const char *words;
+	} cases[] = {
+		{ "#     component 0  :  tcp\n", 22, UCX_GPUDIRECT_NONE, "UCX has no verbs" },
+		{ "#     component 0  :  ib\n", 22, UCX_GPUDIRECT_NONE,
+		  "UCX 1.22.0 with verbs, without CUDA" },
+		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n", 18, UCX_GPUDIRECT_NONE,
+		  "before 1.19" },
+		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n", 19, UCX_GPUDIRECT_DMABUF,
+		  "by dmabuf" },
+	};
+	char text[256];
+	(void)state;
+	if (access("/sys/kernel/mm/memory_peers/nv_mem/version", F_OK) == 0 ||
+	    access("/sys/module/nvidia_peermem/version", F_OK) == 0)
+		skip();
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct ucx_gpudirect g;
+		fake_ucx_info = cases[i].info;
+		fake_ucx_minor = cases[i].minor;
+		ucx_gpudirect_look(NULL, &g);
+		assert_int_equal(g.mode, cases[i].mode);
+		ucx_gpudirect_print(&g, text, sizeof text);
+		assert_non_null(strstr(text, cases[i].words));
+		assert_true(ucx_gpudirect_advice(&g)[0]);
+	}
 }
 
 int main(void)
@@ -296,6 +354,8 @@ int main(void)
 		cmocka_unit_test(lines_are_few),
 		cmocka_unit_test(devices),
 		cmocka_unit_test(transports),
+		cmocka_unit_test(adapters),
+		cmocka_unit_test(gpudirect),
 	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)

@@ -1,16 +1,15 @@
 #include "link.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out)
+int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
+	     char *why_not, size_t why_bytes)
 {
 	if (t->ops->links->map)
-		return t->ops->links->map(t, at, bytes, reads_back, out);
-	return log_error(
-	    CORALE_ENOTSUP, t->rank,
-	    "transport %s: %zu bytes of a GPU's memory for slots; it takes host memory: give it pinned "
-	    "memory, and copy from and to there",
-	    t->row->name, bytes);
+		return t->ops->links->map(t, at, bytes, reads_back, out, why_not, why_bytes);
+	snprintf(why_not, why_bytes, "transport %s takes slots in host memory alone", t->row->name);
+	return CORALE_ENOTSUP;
 }
 
 int link_open(struct transport *t, const struct link_params *params, struct link **out)

@@ -36,7 +36,7 @@ struct link_message {
  */
 struct link_slab;
 
-enum { LINK_FEW_BYTES = 256 };
+enum { LINK_FEW_BYTES = 256, LINK_WHY_BYTES = 640 };
 
 /* The user's memory for a link's slots, instead of the transport's. */
 struct link_memory {
@@ -60,9 +60,11 @@ struct link_ops {
 	/*
 	 * Registers a GPU's memory, of transports that were opened for it (transport_params.gpu_slots); reads_back: that GPU may see a later write to
 	 * pinned memory before the bytes of a message, which arrives only when the adapter has read its end again. NULL: the transport takes host
-	 * memory alone. In the thread that makes the communicator. 0, or CORALE_ENOTSUP, which says what would help. unmap: when nothing uses it.
+	 * memory alone. In the thread that makes the communicator. 0, or CORALE_ENOTSUP or ENOMEM, which no line has told: why_not is for the caller's,
+	 * as pinned slots will do; it says which step failed and what would help, in LINK_WHY_BYTES at most. unmap: when nothing uses it.
 	 */
-	int (*map)(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out);
+	int (*map)(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
+		   char *why_not, size_t why_bytes);
 	void (*unmap)(struct link_slab *slab);
 	/* As link_open. */
 	int (*open)(struct transport *t, const struct link_params *params, struct link **out);
@@ -102,7 +104,8 @@ struct link {
 };
 
 /* link_ops.map, or why not. */
-int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out);
+int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
+	     char *why_not, size_t why_bytes);
 
 /* A link without slots yet. Each lane and peer once. */
 int link_open(struct transport *t, const struct link_params *params, struct link **out);

@@ -47,11 +47,13 @@ struct transport_slots {
 struct transport_params {
 	int rank, size;
 	uint64_t comm_id; /* equal on all ranks, unique among the transports of these processes */
-	int rail; /* transports of different rails share no thread and no lock; below TRANSPORT_RAILS */
+	int rail; /* transports of different rails, devices or gpu_slots share no thread and no lock; below TRANSPORT_RAILS */
 	const unsigned char
 	    *needed; /* needed[r]: 1 if rank r sits on another node; until transport_open returns */
 	const struct settings *settings;
-	int gpu_slots; /* links may have slots in a GPU's memory (link_ops.map); of a rail's first transport in a process */
+	const char *
+	    devices; /* the network devices of this transport alone, as CORALE_NET_DEVICES has them ("mlx5_0:1"); NULL, "": that setting */
+	int gpu_slots; /* links may have slots in a GPU's memory (link_ops.map): CORALE_ENOTSUP where no RDMA adapter can be opened */
 	struct transport_slots slots;
 	/* A peer's control message (at most TRANSPORT_CONTROL_BYTES); called from progress in any thread; must not block. */
 	void (*on_control)(void *ctx, int peer, const void *message, size_t bytes);
@@ -103,6 +105,7 @@ struct transport_ops {
 struct transport {
 	const struct transport_ops *ops;
 	int rails; /* how many carry more than one; 0: one, and 1: as well */
+	int rdma; /* it has an RDMA adapter, which may reach a GPU's memory: by open */
 	const void *address; /* of this rank, for the others: by open, which keeps it until connect */
 	size_t address_bytes;
 	/* transport_open's */

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum peer_state { PEER_FINE, PEER_LOST, PEER_REPORTED };
 
@@ -13,11 +14,23 @@ struct box {
 	_Atomic int failure; /* the code of hub_fail */
 };
 
+/*
+ * Slots of a ring, or of many: the kernel allows a process some 65,000 mappings (vm.max_map_count), and 1,000 ranks have a million rings. Pages that no message
+ * has touched are not there.
+ */
+struct mapping {
+	struct mapping *next;
+	unsigned char *memory;
+	size_t bytes, used;
+};
+
 /* Freed by the last rank to leave. */
 struct hub {
 	pthread_mutex_t lock;
 	int size, users;
 	struct hub_ring **rings; /* [to][from][lane] */
+	struct mapping *mappings; /* the newest first */
+	int mapped; /* rings in them */
 	struct box *boxes;
 };
 
@@ -32,10 +45,53 @@ static void free_ring(struct hub_ring *ring)
 		return;
 	if (ring->given && ring->memory.release)
 		ring->memory.release(ring->memory.ctx);
-	else if (!ring->given && ring->messages)
-		free(ring->messages[0].data);
 	free(ring->messages);
 	free(ring);
+}
+
+/* ---- Memory of slots --------------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static struct mapping *add_mapping(struct hub *hub, size_t bytes)
+{
+	struct mapping *m = calloc(1, sizeof *m);
+	void *memory =
+	    m ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+	      : MAP_FAILED;
+	if (memory == MAP_FAILED) {
+		free(m);
+		return NULL;
+	}
+	*m = (struct mapping){ hub->mappings, memory, bytes, 0 };
+	return hub->mappings = m;
+}
+
+static void free_mappings(struct hub *hub)
+{
+	for (struct mapping *m = hub->mappings, *next; m; m = next) {
+		next = m->next;
+		munmap(m->memory, m->bytes);
+		free(m);
+	}
+}
+
+/* Of many rings no page is a huge one, as few of a ring's are touched. */
+static unsigned char *take_slots(struct hub *hub, size_t bytes)
+{
+	enum { LINE = 64, ALONE = 256, TOGETHER = 256 /* rings */ };
+	const size_t room = (bytes + LINE - 1) / LINE * LINE;
+	struct mapping *m = hub->mappings;
+	if (!m || m->bytes - m->used < room) {
+		const int many = hub->mapped >= ALONE;
+		m = add_mapping(hub, many ? TOGETHER * room : room);
+		if (m && many)
+			madvise(m->memory, m->bytes, MADV_NOHUGEPAGE);
+	}
+	if (!m)
+		return NULL;
+	hub->mapped++;
+	m->used += room;
+	return m->memory + m->used - room;
 }
 
 void hub_destroy(struct hub *hub)
@@ -51,6 +107,7 @@ void hub_destroy(struct hub *hub)
 	}
 	for (size_t i = 0; hub->rings && i < lane_index(hub, 0, hub->size, 0); i++)
 		free_ring(hub->rings[i]);
+	free_mappings(hub);
 	pthread_mutex_destroy(&hub->lock);
 	free(hub->boxes);
 	free(hub->rings);
@@ -120,7 +177,8 @@ int hub_take(struct hub *hub, int me, struct hub_note **notes, unsigned char **l
 	return *notes || *lost;
 }
 
-static struct hub_ring *make_ring(const struct link_params *params, const struct link_memory *memory)
+static struct hub_ring *make_ring(struct hub *hub, const struct link_params *params,
+				  const struct link_memory *memory)
 {
 	struct hub_ring *ring = calloc(1, sizeof(*ring));
 	const size_t bytes = memory ? memory->bytes : params->slots->bytes;
@@ -133,12 +191,12 @@ static struct hub_ring *make_ring(const struct link_params *params, const struct
 	ring->bytes = bytes;
 	ring->depth = memory ? memory->depth : link_reserve(params->slots, params->rank);
 	ring->messages = calloc((size_t)ring->depth, sizeof(*ring->messages));
-	unsigned char *slots = memory ? memory->in : malloc((size_t)ring->depth * bytes);
+	unsigned char *slots = memory           ? memory->in
+			       : ring->messages ? take_slots(hub, (size_t)ring->depth * bytes)
+						: NULL;
 	if (!ring->messages || !slots) {
-		if (!memory) {
+		if (!memory)
 			link_unreserve(params->slots, ring->depth);
-			free(slots);
-		}
 		free(ring->messages);
 		free(ring);
 		return NULL;
@@ -154,7 +212,7 @@ struct hub_ring *hub_ring(struct hub *hub, int from, int to, const struct link_p
 	pthread_mutex_lock(&hub->lock);
 	struct hub_ring **ring = &hub->rings[lane_index(hub, from, to, params->lane)];
 	if (!*ring && (memory || params->lane < params->slots->lanes))
-		*ring = make_ring(params, memory);
+		*ring = make_ring(hub, params, memory);
 	struct hub_ring *found = *ring;
 	pthread_mutex_unlock(&hub->lock);
 	return found;

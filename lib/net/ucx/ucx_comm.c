@@ -35,6 +35,7 @@ struct ucx_comm *ucx_comm_new(const struct transport_params *params)
 	if (!c)
 		return NULL;
 	c->params = *params;
+	c->params.devices = NULL; /* of the caller, for a while */
 	c->events_end = &c->events;
 	c->forced = forced_way(params->settings);
 	c->peers = calloc((size_t)params->size, sizeof(struct ucx_peer *));

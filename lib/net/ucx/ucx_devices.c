@@ -60,6 +60,17 @@ static const char *next_resource(char **info, char **rest)
 	return name;
 }
 
+/* A component's line is like "#     component 4  :  ib". */
+int ucx_devices_have_component(ucp_context_h context, const char *name)
+{
+	char *info = print_info(context), *rest, *line, found[64];
+	int is_there = 0;
+	for (line = info ? strtok_r(info, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+		is_there |= sscanf(line, "# component %*d : %63s", found) == 1 && !strcmp(found, name);
+	free(info);
+	return is_there;
+}
+
 void ucx_devices_list(ucp_context_h context, char *text, size_t bytes)
 {
 	char *info = print_info(context), *begin = info, *rest;
@@ -82,14 +93,31 @@ static int calls_cuda(const char *transport)
 	       !strncmp(transport, "gdr_copy", strlen("gdr_copy"));
 }
 
-int ucx_devices_call_cuda(ucp_context_h context)
+static int is_rdma(const char *transport)
+{
+	return !strncmp(transport, "rc_", strlen("rc_")) || !strncmp(transport, "dc_", strlen("dc_")) ||
+	       !strncmp(transport, "srd/", strlen("srd/"));
+}
+
+/* 1 if a context has a transport of a kind. */
+static int has_any(ucp_context_h context, int (*is_of_kind)(const char *transport))
 {
 	char *info = print_info(context), *begin = info, *rest;
 	int found = 0;
 	for (const char *name; info && (name = next_resource(&begin, &rest)); begin = NULL)
-		found |= calls_cuda(name);
+		found |= is_of_kind(name);
 	free(info);
 	return found;
+}
+
+int ucx_devices_call_cuda(ucp_context_h context)
+{
+	return has_any(context, calls_cuda);
+}
+
+int ucx_devices_have_rdma(ucp_context_h context)
+{
+	return has_any(context, is_rdma);
 }
 
 /* Network interfaces are tcp's; adapters of other transports have names of their own ("mlx5_0:1"). */
@@ -129,10 +157,10 @@ static void leave_out_cuda(const char *list, char *text, size_t bytes)
 	}
 }
 
-void ucx_devices_transports(const char *wanted, int no_cuda, char *text, size_t bytes)
+void ucx_devices_transports(const char *wanted, int gpu_slots, int no_cuda, char *text, size_t bytes)
 {
 	/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
-	const char *list = wanted && wanted[0] ? wanted : "^sm";
+	const char *list = wanted && wanted[0] ? wanted : gpu_slots ? "ib" : "^sm";
 	text[0] = '\0';
 	if (!no_cuda)
 		snprintf(text, bytes, "%s", list);

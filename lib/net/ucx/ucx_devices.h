@@ -12,14 +12,21 @@ void ucx_devices_list(ucp_context_h context, char *text, size_t bytes);
 int ucx_devices_have_tcp(const char *devices);
 
 /*
- * Writes what UCX's TLS is to be, where UCX_TLS is `wanted` or NULL: all that a link between nodes can use, or the user's choice. UCX warns
- * of what is left out and is not there, so what makes calls of CUDA is left out (no_cuda) only where a context has shown it.
+ * Writes what UCX's TLS is to be, where UCX_TLS is `wanted` or NULL: all that a link between nodes can use, for slots in GPUs' memory those of
+ * RDMA adapters alone, or the user's choice. UCX warns of a name, of what is left out too, that stands for nothing there: so "ib" means rc, dc, srd
+ * and ud, and what makes calls of CUDA is left out (no_cuda) only where a context has shown it.
  */
-void ucx_devices_transports(const char *wanted, int no_cuda, char *text, size_t bytes);
+void ucx_devices_transports(const char *wanted, int gpu_slots, int no_cuda, char *text, size_t bytes);
 
 /* 1 if a context has something that makes calls of CUDA: a thread that moves messages would wait in such a call for the launch of a kernel that
  * waits for a message. */
 int ucx_devices_call_cuda(ucp_context_h context);
+
+/* 1 if a context has a transport of an RDMA adapter that puts: rc, dc or srd. */
+int ucx_devices_have_rdma(ucp_context_h context);
+
+/* 1 if UCX has a component ("ib", "cuda_cpy"), whether the context uses it or not. */
+int ucx_devices_have_component(ucp_context_h context, const char *name);
 
 /* 1 if all of a list, as above, are tcp's: cores move every byte. */
 int ucx_devices_are_tcp(const char *list);

@@ -1,21 +1,32 @@
 #include "ucx_slab.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-
-#include "base/log.h"
 
 /* A packed key of so few bytes is of no memory domain: UCX has mapped the memory and registered nothing. */
 enum { KEY_WITHOUT_DOMAIN = 9 };
 
-static int refuse(const struct ucx_comm *c, size_t bytes, const char *step, ucs_status_t status)
+/* Where the caller reads why a slab was refused. */
+struct reason {
+	char *text;
+	size_t bytes;
+};
+
+static int refuse(const struct ucx_worker *w, size_t bytes, const char *step, const struct reason *why)
 {
-	return log_error(CORALE_ENOTSUP, c->params.rank,
-			 "transport ucx: %zu bytes of a GPU's memory for slots, over %s: %s: %s; GPUDirect "
-			 "RDMA needs an RDMA adapter, the kernel module "
-			 "nvidia-peermem, and memory that can be mapped for it",
-			 bytes, c->worker->devices, step,
-			 status == UCS_OK ? "UCX has registered it with no adapter"
-					  : ucs_status_string(status));
+	char facts[256];
+	ucx_gpudirect_print(&w->gpudirect, facts, sizeof(facts));
+	snprintf(why->text, why->bytes, "%zu bytes of a GPU's memory over %s: %s; GPUDirect RDMA %s: %s",
+		 bytes, w->devices, step, facts, ucx_gpudirect_advice(&w->gpudirect));
+	return CORALE_ENOTSUP;
+}
+
+static int refuse_status(const struct ucx_worker *w, size_t bytes, const char *step, ucs_status_t status,
+			 const struct reason *why)
+{
+	char text[128];
+	snprintf(text, sizeof(text), "%s: %s", step, ucs_status_string(status));
+	return refuse(w, bytes, text, why);
 }
 
 /* An endpoint of the worker to itself: only the adapter's own transport can read what it has registered. */
@@ -26,9 +37,14 @@ static ucs_status_t open_loop(struct ucx_worker *w)
 	return w->loop ? UCS_OK : ucp_ep_create(w->ucp, &params, &w->loop);
 }
 
-static int map(struct ucx_comm *c, void *at, size_t bytes, struct link_slab *s)
+static ucs_status_t unpack_over_loop(struct ucx_worker *w, const void *key, ucp_rkey_h *out)
 {
-	struct ucx_worker *w = c->worker;
+	const ucs_status_t status = open_loop(w);
+	return status == UCS_OK ? ucp_ep_rkey_unpack(w->loop, key, out) : status;
+}
+
+static int map(struct ucx_worker *w, void *at, size_t bytes, struct link_slab *s, const struct reason *why)
+{
 	const ucp_mem_map_params_t params = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
 							    UCP_MEM_MAP_PARAM_FIELD_LENGTH |
 							    UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
@@ -39,17 +55,16 @@ static int map(struct ucx_comm *c, void *at, size_t bytes, struct link_slab *s)
 	size_t key_bytes;
 	ucs_status_t status = ucp_mem_map(w->context, &params, &s->memory);
 	if (status != UCS_OK)
-		return refuse(c, bytes, "it cannot be registered", status);
+		return refuse_status(w, bytes, "it cannot be registered", status, why);
 	status = ucp_rkey_pack(w->context, s->memory, &key, &key_bytes);
 	if (status != UCS_OK)
-		return refuse(c, bytes, "it has no key", status);
-	status = key_bytes > KEY_WITHOUT_DOMAIN ? open_loop(w) : UCS_ERR_UNSUPPORTED;
-	if (status == UCS_OK)
-		status = ucp_ep_rkey_unpack(w->loop, key, &s->key);
+		return refuse_status(w, bytes, "it has no key", status, why);
+	const int is_registered = key_bytes > KEY_WITHOUT_DOMAIN;
+	status = is_registered ? unpack_over_loop(w, key, &s->key) : UCS_OK;
 	ucp_rkey_buffer_release(key);
-	if (key_bytes <= KEY_WITHOUT_DOMAIN)
-		return refuse(c, bytes, "it has no adapter's key", UCS_OK);
-	return status == UCS_OK ? 0 : refuse(c, bytes, "the adapter cannot read it back", status);
+	if (!is_registered)
+		return refuse(w, bytes, "UCX has mapped it and registered it with no adapter", why);
+	return status == UCS_OK ? 0 : refuse_status(w, bytes, "the adapter cannot read it back", status, why);
 }
 
 static void unmap(struct link_slab *s)
@@ -61,27 +76,26 @@ static void unmap(struct link_slab *s)
 	free(s);
 }
 
-int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out)
+int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
+		 char *why_not, size_t why_bytes)
 {
-	struct ucx_comm *c = (struct ucx_comm *)t;
+	struct ucx_worker *w = ((struct ucx_comm *)t)->worker;
+	const struct reason why = { why_not, why_bytes };
 	struct link_slab *s = calloc(1, sizeof(*s));
-	if (!s)
-		return log_error(CORALE_ENOMEM, c->params.rank, "transport ucx: no memory");
-	*s = (struct link_slab){ .worker = c->worker, .reads_back = reads_back };
-	ucx_lock(c->worker);
-	int ret =
-	    c->worker->gpu_slots
-		? map(c, at, bytes, s)
-		: log_error(
-		      CORALE_ENOTSUP, c->params.rank,
-		      "transport ucx: %zu bytes of a GPU's memory for slots: the rail's context was made "
-		      "for slots in host memory, by this process's first communicator",
-		      bytes);
+	if (!s) {
+		snprintf(why_not, why_bytes, "no memory");
+		return CORALE_ENOMEM;
+	}
+	*s = (struct link_slab){ .worker = w, .reads_back = reads_back };
+	ucx_lock(w);
+	const int ret = w->gpu_slots
+			    ? map(w, at, bytes, s, &why)
+			    : refuse(w, bytes, "this transport was opened for slots in host memory", &why);
 	if (ret)
 		unmap(s);
 	else
 		*out = s;
-	ucx_unlock(c->worker);
+	ucx_unlock(w);
 	return ret;
 }
 

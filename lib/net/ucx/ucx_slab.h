@@ -13,7 +13,8 @@ struct link_slab {
 };
 
 /* link_ops.map and unmap. Not under the lock. */
-int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out);
+int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
+		 char *why_not, size_t why_bytes);
 void ucx_slab_unmap(struct link_slab *slab);
 
 /* Reads bytes of it into host memory by the adapter that wrote them: behind what that wrote before. A request, or a status. Under the lock. */

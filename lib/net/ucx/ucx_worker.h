@@ -1,5 +1,6 @@
 /*
- * What the parts of the UCX transport share: a context and worker a rail, for all communicators of the process.
+ * What the parts of the UCX transport share: a context and worker for all communicators of the process that have the same rail, kind of slots
+ * and devices.
  *
  * One lock guards all of a worker. UCX calls back inside ucp_worker_progress, hence under the lock; handlers of a
  * communicator run outside it (ucx_comm.c). Names end where their file begins: ucx_endpoint_* is ucx_endpoint.c.
@@ -15,6 +16,7 @@
 
 #include "base/settings.h"
 #include "net/transport.h"
+#include "ucx_gpudirect.h"
 #include "ucx_wire.h"
 
 struct ucx_comm;
@@ -27,12 +29,18 @@ struct ucx_early_queue {
 	unsigned count;
 };
 
+enum { UCX_WORKERS = 32 }; /* of a process, at most */
+
 struct ucx_worker {
 	pthread_mutex_t lock;
+	int rail;
+	char *wanted; /* the devices that were asked for; "": UCX's choice */
 	int users;
 	uint64_t uid; /* of this worker among all of all processes */
 	ucp_context_h context;
 	int gpu_slots; /* the context registers GPUs' memory, in strict order */
+	int rdma; /* it has a transport of an RDMA adapter */
+	struct ucx_gpudirect gpudirect;
 	ucp_worker_h ucp;
 	ucp_ep_h loop; /* to itself, or NULL */
 	ucp_address_t *address;
@@ -58,7 +66,7 @@ struct ucx_worker {
 	int asleep, nudge; /* the thread waits for events; something was posted that it must see to */
 };
 
-/* The process's worker of the rail, made on first use. Blocks for UCX's start. */
+/* The process's worker of the rail, kind of slots and devices, made on first use. Blocks for UCX's start. */
 int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out);
 /* The network devices that UCX opens with these settings; 0 or an error. */
 int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);

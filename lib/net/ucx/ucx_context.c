@@ -1,0 +1,157 @@
+#define _GNU_SOURCE
+#include "ucx_context.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "ucx_devices.h"
+#include "ucx_worker.h"
+
+static int failed(const char *what, int rank, ucs_status_t status)
+{
+	return log_error(ucx_code(status), rank, "transport ucx: %s: %s", what, ucs_status_string(status));
+}
+
+/*
+ * Segments of tcp: UCX's own are so small that what is copied through them costs a system call or two for every 8 KB. Sizes
+ * of socket buffers are left to the kernel: it grows them as far as a connection needs, and what is set is cut by
+ * net.core.wmem_max. UCX would warn of names that no transport takes, and until 1.16 knows them without "TCP_".
+ */
+static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
+{
+	static const struct {
+		const char *variable, *value;
+	} sizes[] = { { "UCX_TCP_TX_SEG_SIZE", "64k" }, { "UCX_TCP_RX_SEG_SIZE", "256k" } };
+	unsigned major, minor, release;
+	ucs_status_t status = UCS_OK;
+	ucp_get_version(&major, &minor, &release);
+	for (size_t i = 0; i < 2 && ucx_devices_have_tcp(devices) && status == UCS_OK; i++) {
+		const char *name = sizes[i].variable + strlen("UCX_");
+		if (major == 1 && minor <= 16)
+			name += strlen("TCP_");
+		if (!secure_getenv(sizes[i].variable))
+			status = ucp_config_modify(config, name, sizes[i].value);
+	}
+	return status;
+}
+
+/*
+ * Slots in GPUs' memory. Without a list that names no CUDA, UCX asks for the allocation around a GPU's address, and maps nothing where it
+ * knows none. A read that may pass earlier writes says nothing of them. Of UCX before 1.16 the CPU copies small puts, whatever memory they are
+ * from. UCX warns of names that are not its version's.
+ */
+static ucs_status_t set_gpu_slots(ucp_config_t *config)
+{
+	static const struct {
+		const char *name, *value;
+		unsigned first, last; /* minor versions that know it */
+	} values[] = { { "MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm", 0, UINT_MAX },
+		       { "PCI_RELAXED_ORDERING", "n", 0, 16 },
+		       { "IB_PCI_RELAXED_ORDERING", "n", 17, UINT_MAX },
+		       { "MAX_RMA_RAILS", "1", 16, UINT_MAX },
+		       { "ZCOPY_THRESH", "0", 0, 15 } };
+	unsigned major, minor, release;
+	ucs_status_t status = UCS_OK;
+	ucp_get_version(&major, &minor, &release);
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]) && status == UCS_OK; i++)
+		if (minor >= values[i].first && minor <= values[i].last)
+			status = ucp_config_modify(config, values[i].name, values[i].value);
+	return status;
+}
+
+struct context_opening {
+	const ucp_config_t *config;
+	ucp_context_h context;
+	ucs_status_t status;
+};
+
+static void *init_context(void *arg)
+{
+	struct context_opening *o = arg;
+	const ucp_params_t features = { .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+					.features = UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_RMA |
+						    UCP_FEATURE_WAKEUP,
+					.name = "corale" };
+	o->status = ucp_init(&features, o->config, &o->context);
+	return NULL;
+}
+
+/*
+ * In a thread of its own, which has no current CUDA context: a UCX that has CUDA opens it whatever UCX_TLS says, and would set
+ * CU_CTX_SYNC_MEMOPS on the program's context. That waits for the program's kernels, and makes its copies synchronous.
+ */
+static int init_apart(const ucp_config_t *config, int rank, ucp_context_h *out, ucs_status_t *status)
+{
+	struct context_opening o = { .config = config };
+	pthread_t thread;
+	const int error = process_thread(&thread, init_context, &o);
+	if (error)
+		return log_error(CORALE_ESYSTEM, rank, "transport ucx: pthread_create: %s", strerror(error));
+	pthread_join(thread, NULL);
+	*out = o.context;
+	*status = o.status;
+	return 0;
+}
+
+/* Why a context for slots in GPUs' memory has no use. */
+static int refuse_gpu_slots(const struct ucx_context_params *p)
+{
+	const char *transports = secure_getenv("UCX_TLS");
+	return log_error(
+	    CORALE_ENOTSUP, p->rank,
+	    "transport ucx: slots in a GPU's memory need an RDMA adapter, and UCX %s opens none of its "
+	    "transports rc, dc and srd with NET_DEVICES=%s and UCX_TLS=%s; ucx_info -d lists what it has",
+	    ucp_get_version_string(), p->devices[0] ? p->devices : "all",
+	    transports ? transports : "not set");
+}
+
+static int init(const struct ucx_context_params *p, const ucp_config_t *config, ucp_context_h *out)
+{
+	ucs_status_t status = UCS_OK;
+	const int ret = init_apart(config, p->rank, out, &status);
+	if (ret || status == UCS_OK)
+		return ret;
+	return p->gpu_slots && status == UCS_ERR_NO_DEVICE ? refuse_gpu_slots(p)
+							   : failed("ucp_init", p->rank, status);
+}
+
+static int open_context(const struct ucx_context_params *p, int no_cuda, ucp_context_h *out)
+{
+	char transports[256];
+	ucp_config_t *config;
+	ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+	if (status != UCS_OK)
+		return failed("ucp_config_read", p->rank, status);
+	if (p->devices[0])
+		status = ucp_config_modify(config, "NET_DEVICES", p->devices);
+	ucx_devices_transports(secure_getenv("UCX_TLS"), p->gpu_slots, no_cuda, transports,
+			       sizeof(transports));
+	if (status == UCS_OK && transports[0])
+		status = ucp_config_modify(config, "TLS", transports);
+	if (status == UCS_OK && !p->gpu_slots)
+		status = set_segments(config, p->devices);
+	if (status == UCS_OK && p->gpu_slots)
+		status = set_gpu_slots(config);
+	const int ret =
+	    status == UCS_OK ? init(p, config, out) : failed("ucp_config_modify", p->rank, status);
+	ucp_config_release(config);
+	return ret;
+}
+
+int ucx_context_open(const struct ucx_context_params *p, ucp_context_h *out)
+{
+	int ret = open_context(p, 0, out);
+	if (!ret && ucx_devices_call_cuda(*out)) {
+		ucp_cleanup(*out);
+		ret = open_context(p, 1, out);
+	}
+	if (ret || !p->gpu_slots || ucx_devices_have_rdma(*out))
+		return ret;
+	ucp_cleanup(*out);
+	return refuse_gpu_slots(p);
+}

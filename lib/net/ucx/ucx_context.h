@@ -1,0 +1,16 @@
+/* Opening of UCX: a context for a rail's devices, with what Corale wants of UCX's settings. */
+#ifndef UCX_CONTEXT_H
+#define UCX_CONTEXT_H
+
+#include <ucp/api/ucp.h>
+
+struct ucx_context_params {
+	int rank; /* for log lines; -1: none */
+	const char *devices; /* UCX's NET_DEVICES; "": UCX chooses */
+	int gpu_slots; /* it registers GPUs' memory: RDMA transports alone, in strict order */
+};
+
+/* 0, or an error that was logged; then nothing is left. CORALE_ENOTSUP: gpu_slots, and there is no RDMA transport. Blocks for UCX's start. */
+int ucx_context_open(const struct ucx_context_params *params, ucp_context_h *out);
+
+#endif
