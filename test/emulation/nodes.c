@@ -69,8 +69,9 @@ static int make_slab(struct world *w, int rank, size_t bytes, unsigned slab_rail
 {
 	struct remote *r = &w->engines[rank].remote.remote;
 	struct station *s = &w->nodes->stations[rank];
+	char why[LINK_WHY_BYTES];
 	s->gpu = aligned_alloc(4096, codelet_round(bytes, 4096));
-	if (!s->gpu || link_map(wire_end(w->nodes->wire, rank), s->gpu, bytes, 1, &s->slab))
+	if (!s->gpu || link_map(wire_end(w->nodes->wire, rank), s->gpu, bytes, 1, &s->slab, why, sizeof why))
 		return CORALE_ENOMEM;
 	memset(s->gpu, WIRE_NOTHING, bytes);
 	for (int rail = 0; rail < RAILS; rail++)

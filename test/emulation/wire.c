@@ -242,10 +242,11 @@ static struct end *of(struct transport *t)
 	return (struct end *)t;
 }
 
-static int map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out)
+static int map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
+	       char *why_not, size_t why_bytes)
 {
 	struct link_slab *s = malloc(sizeof *s);
-	(void)t, (void)reads_back;
+	(void)t, (void)reads_back, (void)why_not, (void)why_bytes;
 	if (!s)
 		abort();
 	*s = (struct link_slab){ at, bytes };
