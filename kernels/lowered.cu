@@ -190,9 +190,12 @@ __device__ static inline void count_message(const run &r, const lowered_op &op, 
 		r.s->sent[op.to_ring][d.to] = d.message + 1;
 }
 
+/* All that was received is taken here, so that taken, whoever raises it, never goes back. */
 __device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
-	if (d.from >= 0 && !f.in)
+	if (d.from >= 0 && f.in)
+		in_from(r, op.from_ring, d.from).take_few(r.s->before.received[op.from_ring][d.from] + d.message);
+	else if (d.from >= 0)
 		in_from(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
 	else if (d.to >= 0 && !f.out)
 		out_to(r, op.to_ring, d.to)

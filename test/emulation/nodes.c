@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "net/link.h"
-#include "net/proxy.h"
+#include "net/proxy_state.h"
 #include "wire.h"
 
 enum { RAILS = 2 };
@@ -21,6 +21,7 @@ struct station {
 
 struct nodes {
 	struct wire *wire;
+	_Atomic int faults; /* of kernels, printed */
 	struct station *stations;
 };
 
@@ -188,10 +189,26 @@ const int *nodes_places(const struct world *w, int rank)
 	return w->nodes ? w->nodes->stations[rank].place_of : NULL;
 }
 
+/* What kernels have taken only grows: the proxy has told the sender of it. */
+static void check_taken(struct nodes *n, int rank, const struct proxy *p, int rail)
+{
+	for (const struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next) {
+		const remote_place in = at->link && at->link->in_open ? proxy_place(at, REMOTE_IN) : 0;
+		if (!in || proxy_load(&remote_words_at(&p->params.remote, in)->taken) >= link_taken(at->link))
+			continue;
+		if (!n->faults++)
+			printf("# rank %d: a kernel takes fewer messages of lane %u than it had taken\n",
+			       rank, at->number);
+	}
+}
+
 void nodes_carry(struct world *w, int rank)
 {
-	for (int rail = 0; w->nodes->stations[rank].proxy && rail < RAILS; rail++)
-		proxy_progress(w->nodes->stations[rank].proxy, rail);
+	struct proxy *p = w->nodes->stations[rank].proxy;
+	for (int rail = 0; p && rail < RAILS; rail++) {
+		proxy_progress(p, rail);
+		check_taken(w->nodes, rank, p, rail);
+	}
 }
 
 unsigned char *nodes_pinned_slots(const struct remote *r, remote_place place, const struct remote_slots *s)
@@ -228,7 +245,7 @@ static int pinned_faults(const struct world *w, int rank)
 
 int nodes_faults(const struct world *w)
 {
-	int faults = w->nodes ? wire_faults(w->nodes->wire) : 0;
+	int faults = w->nodes ? wire_faults(w->nodes->wire) + w->nodes->faults : 0;
 	for (int r = 0; w->nodes && r < w->ranks; r++)
 		faults += pinned_faults(w, r);
 	return faults;
