@@ -6,9 +6,10 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-enum { MOST_NODES = 3, SLOT = 2 << 10 };
+enum { MOST_NODES = 5, SLOT = 2 << 10 };
 
-static const int nodes[][MOST_NODES + 1] = { { 2, 1 }, { 1, 1 }, { 2, 2 }, { 3, 1, 2 } };
+static const int nodes[][MOST_NODES + 1] = { { 2, 1 },    { 1, 1 },       { 2, 2 },
+					     { 3, 1, 2 }, { 2, 2, 2, 2 }, { 1, 1, 1, 1, 1 } };
 
 const int *remote_nodes(int i, int *ranks)
 {

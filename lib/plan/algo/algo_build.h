@@ -53,6 +53,8 @@ void algo_binomial_scatter(const struct algo_call *call, struct plan *plan);
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan);
 void algo_hier_gather(const struct algo_call *call, struct plan *plan);
 void algo_hier_scatter(const struct algo_call *call, struct plan *plan);
+void algo_hier_chain_gather(const struct algo_call *call, struct plan *plan);
+void algo_hier_chain_scatter(const struct algo_call *call, struct plan *plan);
 
 /* All nodes have as many ranks as the largest. */
 static inline int algo_even_nodes(const struct algo_call *call)
