@@ -151,6 +151,18 @@ static const struct settings_field fields[] = {
 		   "Network devices that UCX may use; empty leaves the choice to it.", 0 },
 	  .kind = SETTINGS_TEXT,
 	  FIELD(net_devices) },
+	{ .row = { "NCCL_IB_HCA", "NCCL's list: [^][=]name[:port],...", "",
+		   "RDMA adapters that GPUs may use, where CORALE_NET_DEVICES is empty; empty: all with an "
+		   "active port.",
+		   0 },
+	  .kind = SETTINGS_TEXT,
+	  FIELD(ib_hca) },
+	{ .row = { "CORALE_TOPO_FILE", "path of an hwloc XML", "",
+		   "The PCI tree by which adapters are chosen for GPUs, in place of this machine's, for "
+		   "virtual machines that show none.",
+		   0 },
+	  .kind = SETTINGS_TEXT,
+	  FIELD(topo_file) },
 	{ .row = { "CORALE_NET_RATES", "auto, built-in, or rates as corale-plan takes them", "auto",
 		   "What messages between nodes cost, by which plans are chosen, as \"rail_us:2.4 "
 		   "rail_send_us:6.5\"; auto measures "

@@ -32,6 +32,9 @@ struct settings {
 	size_t reference_bytes; /* CORALE_REFERENCE_BYTES: from this size of message on */
 	char transport[32]; /* CORALE_TRANSPORT: auto, or a row of lib/net/transport_rows.c */
 	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
+	char ib_hca
+	    [256]; /* NCCL_IB_HCA: adapters that GPUs may use where net_devices is "" (adapters_names.h) */
+	char topo_file[256]; /* CORALE_TOPO_FILE: an hwloc XML with the PCI tree; "": this machine's */
 	char net_rates[256]; /* CORALE_NET_RATES: auto (measured), built-in, or topo_parse_rails's text */
 	char ucx_message[16]; /* CORALE_UCX_MESSAGE: auto (measured), put, tag, am */
 	size_t pinned_memory;

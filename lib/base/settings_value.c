@@ -248,6 +248,8 @@ const char *settings_nearest(const struct settings_field *fields, int n, const c
 	const char *nearest = NULL;
 
 	for (int i = 0; i < n; i++) {
+		if (strncmp(name, fields[i].row.name, prefix))
+			continue;
 		size_t distance = edit_distance(name + prefix, fields[i].row.name + prefix);
 		if (distance < best) {
 			best = distance;

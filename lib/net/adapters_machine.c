@@ -1,0 +1,206 @@
+/* The adapters of this machine: what its files say of ports, and which of them settings name. */
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "corale.h"
+#include "adapters.h"
+#include "adapters_names.h"
+#include "base/log.h"
+
+static const char ports_folder[] = "/sys/class/infiniband";
+
+/* The first line of folder/name/ports/number/file, without its end; "" if there is none. */
+static void read_line(const char *path, const char *file, char *line, int bytes)
+{
+	char name[512];
+	line[0] = '\0';
+	snprintf(name, sizeof(name), "%s/%s", path, file);
+	FILE *stream = fopen(name, "re");
+	if (!stream)
+		return;
+	if (!fgets(line, bytes, stream))
+		line[0] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	fclose(stream);
+}
+
+/* "4: ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand". */
+static struct adapters_port read_port(const char *path, const char *name, int number, int object)
+{
+	struct adapters_port port = { .number = number, .object = object };
+	char line[64];
+	snprintf(port.name, sizeof(port.name), "%s", name);
+	read_line(path, "state", line, sizeof(line));
+	port.is_active = atoi(line) == 4;
+	port.use = port.is_active ? ADAPTERS_COUNTS : ADAPTERS_NOT_ACTIVE;
+	read_line(path, "rate", line, sizeof(line));
+	port.gbits = atoi(line) > 0 ? atoi(line) : 0;
+	read_line(path, "link_layer", port.layer, sizeof(port.layer));
+	return port;
+}
+
+int adapters_add_ports(struct adapters *adapters, const char *folder, const char *name, int object)
+{
+	char path[400];
+	int n = 0;
+	snprintf(path, sizeof(path), "%s/%s/ports", folder, name);
+	DIR *ports = opendir(path);
+	for (struct dirent *entry; ports && (entry = readdir(ports));) {
+		const int number = atoi(entry->d_name);
+		if (number < 1)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s/ports/%d", folder, name, number);
+		const struct adapters_port port = read_port(path, name, number, object);
+		adapters_add_port(adapters, &port);
+		n++;
+	}
+	if (ports)
+		closedir(ports);
+	return n;
+}
+
+int adapters_read(const struct adapters_source *source, struct adapters **out)
+{
+	struct adapters *adapters = calloc(1, sizeof(*adapters));
+	if (!adapters)
+		return CORALE_ENOMEM;
+	const int ret = adapters_read_tree(source, adapters);
+	if (ret)
+		adapters_free(adapters);
+	else
+		*out = adapters;
+	return ret;
+}
+
+/* ---- Which ports count ---- */
+
+/* An entry "mlx5_0:1" of CORALE_NET_DEVICES that isn't in the list: UCX may know it all the same. Interfaces ("eth0") have no port, aliases
+ * of theirs ("eth0:1") are named like one. */
+static void add_named(struct adapters *adapters, const char *device, size_t length)
+{
+	struct adapters_port port = { .is_active = 1, .object = -1, .use = ADAPTERS_COUNTS };
+	char path[64];
+	const char *colon = memchr(device, ':', length);
+	if (!colon || colon == device || (size_t)(colon - device) >= sizeof(port.name) || atoi(colon + 1) < 1)
+		return;
+	memcpy(port.name, device, (size_t)(colon - device));
+	port.number = atoi(colon + 1);
+	for (int p = 0; p < adapters->nports; p++)
+		if (!strcmp(adapters->port[p].name, port.name) && adapters->port[p].number == port.number)
+			return;
+	snprintf(path, sizeof(path), "/sys/class/net/%s", port.name);
+	if (access(path, F_OK))
+		adapters_add_port(adapters, &port);
+}
+
+static void add_all_named(struct adapters *adapters, const char *devices)
+{
+	if (*devices == '^')
+		return;
+	for (size_t length; *devices; devices += length + (devices[length] == ',')) {
+		length = strcspn(devices, ",");
+		add_named(adapters, devices, length);
+	}
+}
+
+static void leave_out_slow(struct adapters *adapters)
+{
+	int most = 0;
+	for (int p = 0; p < adapters->nports; p++)
+		if (adapters->port[p].use == ADAPTERS_COUNTS && adapters->port[p].gbits > most)
+			most = adapters->port[p].gbits;
+	for (int p = 0; p < adapters->nports; p++) {
+		struct adapters_port *port = &adapters->port[p];
+		if (port->use == ADAPTERS_COUNTS && port->gbits && 2 * port->gbits < most)
+			port->use = ADAPTERS_SLOW;
+	}
+}
+
+static int count(const struct adapters *adapters)
+{
+	int n = 0;
+	for (int p = 0; p < adapters->nports; p++)
+		n += adapters->port[p].use == ADAPTERS_COUNTS;
+	return n;
+}
+
+static void select_devices(struct adapters *adapters, const char *devices)
+{
+	add_all_named(adapters, devices);
+	for (int p = 0; p < adapters->nports; p++) {
+		struct adapters_port *port = &adapters->port[p];
+		if (!adapters_devices_match(devices, port->name, port->number))
+			port->use = ADAPTERS_NOT_NAMED;
+	}
+	if (!count(adapters))
+		snprintf(adapters->none, sizeof(adapters->none),
+			 "CORALE_NET_DEVICES=%.200s names no RDMA adapter with an active port", devices);
+}
+
+static int select_hca(struct adapters *adapters, const char *text)
+{
+	struct adapters_names names;
+	char error[160], devices[400];
+	if (adapters_names_parse(text, &names, error, sizeof(error)))
+		return log_error(CORALE_ESETTING, -1,
+				 "NCCL_IB_HCA=%s is malformed: %s; expected [^][=]name[:port],..., as "
+				 "\"=mlx5_0:1,mlx5_1:1\": correct or unset it",
+				 text, error);
+	if (!count(adapters))
+		return 0;
+	adapters_list(adapters, devices, sizeof(devices));
+	for (int p = 0; p < adapters->nports; p++) {
+		struct adapters_port *port = &adapters->port[p];
+		if (!adapters_names_match(&names, port->name, port->number))
+			port->use = ADAPTERS_NOT_NAMED;
+	}
+	if (count(adapters))
+		return 0;
+	return log_error(CORALE_ESETTING, -1,
+			 "NCCL_IB_HCA=%s leaves no RDMA adapter: active ports of this machine are %s; "
+			 "correct or unset it",
+			 text, devices);
+}
+
+int adapters_select(struct adapters *adapters, const char *net_devices, const char *ib_hca)
+{
+	snprintf(adapters->none, sizeof(adapters->none), "%s",
+		 adapters->nports ? "no port of an RDMA adapter is active" : "no RDMA adapter was found");
+	if (net_devices[0])
+		select_devices(adapters, net_devices);
+	else if (ib_hca[0])
+		return select_hca(adapters, ib_hca);
+	else
+		leave_out_slow(adapters);
+	return 0;
+}
+
+/* ---- This machine ---- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct adapters *machine;
+static int machine_status;
+
+static void read_machine(void)
+{
+	const struct settings *settings;
+	struct adapters_source source = { .ports = ports_folder };
+	machine_status = settings_get(&settings);
+	if (!machine_status && settings->topo_file[0])
+		source.tree = settings->topo_file;
+	if (!machine_status)
+		machine_status = adapters_read(&source, &machine);
+	if (!machine_status)
+		machine_status = adapters_select(machine, settings->net_devices, settings->ib_hca);
+}
+
+int adapters_machine(const struct adapters **out)
+{
+	pthread_once(&once, read_machine);
+	*out = machine_status ? NULL : machine;
+	return machine_status;
+}
