@@ -92,19 +92,17 @@ static void pass_along(const struct algo_rooted *g, uint8_t chunk, uint8_t previ
 	int k = plan_loop(plan, plan_base(plan, PLAN_POSITION, PLAN_RAIL, -1));
 	uint8_t node = plan_shift(plan, PLAN_RAIL, k, -1, -1);
 	uint8_t rail = algo_part_of(plan, g->self, algo_owned_loop(plan));
-	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE,
-				      .pred = PLAN_GE,
-				      .pred_a = algo_rank_at(plan, node, rail),
-				      .pred_b = plan_const(plan, 0),
-				      .from_group = PLAN_RAIL,
-				      .from = previous,
-				      .from_ring = g->rail,
-				      .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				      .to_group = PLAN_RAIL,
-				      .to = next,
-				      .to_ring = g->rail,
-				      .rail = rail });
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .from_group = PLAN_RAIL,
+				  .from = previous,
+				  .from_ring = g->rail,
+				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				  .to_group = PLAN_RAIL,
+				  .to = next,
+				  .to_ring = g->rail,
+				  .rail = rail };
+	algo_if_owned(g, algo_rank_at(plan, node, rail), &step);
+	plan_step(plan, step);
 	plan_end(plan);
 	plan_end(plan);
 }
@@ -120,9 +118,6 @@ static void take_chain(const struct algo_rooted *g, uint8_t previous)
 		uint8_t rail = algo_part_of(plan, g->self, algo_owned_loop(plan));
 		uint8_t owner = algo_rank_at(plan, plan_shift(plan, PLAN_RAIL, k, -1, -1), rail);
 		struct plan_step step = { .op = PLAN_MOVE,
-					  .pred = PLAN_GE,
-					  .pred_a = owner,
-					  .pred_b = zero,
 					  .from_group = PLAN_RAIL,
 					  .from = previous,
 					  .from_ring = g->rail,
@@ -132,6 +127,7 @@ static void take_chain(const struct algo_rooted *g, uint8_t previous)
 				 : (struct plan_span){ PLAN_SCRATCH, .block = zero, .chunk = chunk };
 		step.to = keeps ? PLAN_EXPR_NONE : g->root;
 		step.to_ring = g->pass;
+		algo_if_owned(g, owner, &step);
 		plan_step(plan, step);
 		plan_end(plan);
 		plan_end(plan);

@@ -54,19 +54,20 @@ static void pass_on(const struct algo_rooted *s, uint8_t next)
 	uint8_t node = plan_shift(plan, PLAN_RAIL, k, 1, 1);
 	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan)),
 		owner = algo_rank_at(plan, node, rail);
-	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE,
-				      .pred = PLAN_GE,
-				      .pred_a = owner,
-				      .pred_b = plan_const(plan, 0),
-				      .from_group = PLAN_NODE,
-				      .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
-				      .from_ring = s->pass,
-				      .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				      .to_group = next ? PLAN_RAIL : PLAN_WORLD,
-				      .to = next ? next : owner,
-				      .to_ring = s->rail,
-				      .rail = next ? rail : PLAN_EXPR_NONE });
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .from_group = PLAN_NODE,
+				  .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
+				  .from_ring = s->pass,
+				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				  .to = owner,
+				  .to_ring = s->rail };
+	if (next) {
+		step.to_group = PLAN_RAIL;
+		step.to = next;
+		step.rail = rail;
+		algo_if_owned(s, owner, &step);
+	}
+	plan_step(plan, step);
 	plan_end(plan);
 	plan_end(plan);
 	plan_end(plan);
@@ -84,19 +85,17 @@ static void pass_along(const struct algo_rooted *s, uint8_t chunk, uint8_t previ
 							   .stride = 1,
 							   .offset = 1,
 							   .wrap = 1 });
-	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE,
-				      .pred = PLAN_GE,
-				      .pred_a = algo_rank_at(plan, node, rail),
-				      .pred_b = plan_const(plan, 0),
-				      .from_group = PLAN_RAIL,
-				      .from = previous,
-				      .from_ring = s->rail,
-				      .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				      .to_group = PLAN_RAIL,
-				      .to = next,
-				      .to_ring = s->rail,
-				      .rail = rail });
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .from_group = PLAN_RAIL,
+				  .from = previous,
+				  .from_ring = s->rail,
+				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				  .to_group = PLAN_RAIL,
+				  .to = next,
+				  .to_ring = s->rail,
+				  .rail = rail };
+	algo_if_owned(s, algo_rank_at(plan, node, rail), &step);
+	plan_step(plan, step);
 	plan_end(plan);
 	plan_end(plan);
 }
