@@ -19,6 +19,7 @@
 #endif
 
 #include "build_info.h"
+#include "info.h"
 #include "cuda/engine.h"
 #include "base/log.h"
 #include "reduce/reduce_sum.h"
@@ -26,16 +27,6 @@
 #include "base/status.h"
 #include "net/transport.h"
 #include "plan/topo.h"
-
-static void heading(const char *text)
-{
-	printf("\n%s\n", text);
-}
-
-static void line(const char *name, const char *value)
-{
-	printf("  %-24s %s\n", name, value);
-}
 
 static void print_version(void)
 {
@@ -301,7 +292,7 @@ static void print_engines(const struct settings *settings)
 	line("cuda", engine_cuda.available(text, sizeof(text)) ? "available" : text);
 }
 
-static void print_transports(const struct settings *settings)
+void info_transports(const struct settings *settings)
 {
 	const struct transport_row *row;
 
@@ -352,14 +343,19 @@ static void print_markdown(void)
 
 static void print_usage(FILE *to)
 {
-	fprintf(to, "Usage: corale-info [--settings-markdown] [--version] [--help]\n"
-		    "Says how Corale was built and is set, and what it sees and can use on this machine.\n"
-		    "Exit status: 0; 1 if a setting is malformed; 2 for wrong arguments.\n");
+	fprintf(
+	    to,
+	    "Usage: corale-info [--net] [--settings-markdown] [--version] [--help]\n"
+	    "Says how Corale was built and is set, and what it sees and can use on this machine.\n"
+	    "--net: GPUs, RDMA adapters and the paths between them, which adapter each GPU uses, and what "
+	    "is slow.\n"
+	    "Exit status: 0; 1 if a setting is malformed; 2 for wrong arguments.\n");
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "net", no_argument, NULL, 'n' },
 		{ "settings-markdown", no_argument, NULL, 's' },
 		{ "version", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
@@ -374,6 +370,8 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return 2;
 	}
+	if (option == 'n')
+		return info_net();
 	if (option == 's')
 		print_markdown();
 	if (option == 'v')
@@ -391,7 +389,7 @@ int main(int argc, char **argv)
 		settings = &defaults;
 	print_machine(settings);
 	print_engines(settings);
-	print_transports(settings);
+	info_transports(settings);
 	print_rates(settings);
 	return ret || transport_check_wanted(settings, -1) ? 1 : 0;
 }

@@ -29,6 +29,7 @@ enum : uint32_t { FEW_SOURCES = 8 /* of an operation, whose messages of few byte
 struct block_state {
 	prepared ops[CODELET_LOWERED_OPS];
 	lowered_peer peers[CODELET_LOWERED_PEERS];
+	int turn; /* of the REPEAT under way */
 	uint32_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* messages of this call */
 	remote_counts before; /* messages of earlier calls, to and from other nodes */
 	/* messages of few bytes that have come from other nodes, by their place in an operation's list, and the one that goes there */
@@ -506,6 +507,28 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 	return true;
 }
 
+/* All threads, behind AGAIN: its operations go on to the next turn, or back to the first one. The operation that comes next. */
+__device__ static int turn_all(const run &r, int pc)
+{
+	block_state *s = r.s;
+	const int end = pc - 1, begin = end - s->ops[end].op.body;
+	__syncthreads();
+	const int turn = s->turn + 1, times = s->ops[begin - 1].op.times;
+	for (int i = begin + (int)threadIdx.x; i < end; i += (int)blockDim.x) {
+		prepared *p = &s->ops[i];
+		const int src = p->op.src.block, dst = p->op.dst.block;
+		if (p->op.op == PLAN_LOOP)
+			continue;
+		lowered_step(r.call, &p->op, turn < times ? 1 : 1 - times);
+		p->src.at += (size_t)(p->op.src.block - src) * r.call->count;
+		p->dst.at += (size_t)(p->op.dst.block - dst) * r.call->count;
+	}
+	__syncthreads();
+	if (threadIdx.x == 0)
+		s->turn = turn < times ? turn : 0;
+	return turn < times ? begin : pc;
+}
+
 /* Loops over chunks do not nest. A loop begins as many trips early as some of its operations are ahead. */
 template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, int nops)
 {
@@ -523,7 +546,9 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, 
 				pc = body;
 			else
 				trip = body = 0;
-		} else if (trip + p.op.ahead >= 0 && (!body || trip + p.op.ahead < trips) &&
+		} else if (p.op.op == LOWERED_AGAIN) {
+			pc = turn_all(r, pc);
+		} else if (p.op.op != LOWERED_REPEAT && trip + p.op.ahead >= 0 && (!body || trip + p.op.ahead < trips) &&
 			   !execute<TYPE, WIDE>(r, p, trip + p.op.ahead)) {
 			return false;
 		}
@@ -542,6 +567,8 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 	}
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
+	if (threadIdx.x == 0)
+		s->turn = 0;
 	for (int i = (int)threadIdx.x; i < (int)(PLAN_MAX_RINGS * CODELET_MAX_RANKS); i += (int)blockDim.x)
 		(&s->sent[0][0])[i] = (&s->received[0][0])[i] = 0;
 	return n;

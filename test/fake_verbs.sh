@@ -68,6 +68,16 @@ over "$build/examples/corale-info" >"$scratch/info" 2>&1
 grep -q 'network devices  *rc_verbs/fake0:1' "$scratch/info"
 tell $? "UCX has the adapter for a transport between nodes"
 [ $status = 0 ] || sed 's/^/# /' "$scratch/info"
+if grep -q '^  hwloc  *yes' "$scratch/info"; then
+	CORALE_TOPO_FILE=$source/test/topologies/fake-verbs.xml over "$build/examples/corale-info" --net >"$scratch/info" 2>&1
+	[ $? = 0 ] && grep -q '^  0000:14:00.0  *fake0:1; PIX' "$scratch/info" && ! grep -q "UCX can't open" "$scratch/info" &&
+		grep -q '^  UCX  *by nvidia-peermem' "$scratch/info"
+	tell $? "corale-info --net: the adapter of a GPU, and UCX opens it for GPUDirect"
+	CORALE_TOPO_FILE=$source/test/topologies/fake-verbs.xml FAKE_VERBS=peermem=no over "$build/examples/corale-info" --net >"$scratch/info" 2>&1
+	grep -q "^  - UCX can't register a GPU's memory.*nvidia-peermem" "$scratch/info"
+	tell $? "corale-info --net: without nvidia-peermem it says what to do"
+	[ $status = 0 ] || sed 's/^/# /' "$scratch/info"
+fi
 ranks()
 {
 	TEST_SHAPES=$2 pass_on "$1" bash "$source/test/run-ranks.sh" "$build/test/$1.mpi"
@@ -83,9 +93,11 @@ export CMOCKA_MESSAGE_OUTPUT=TAP
 if [ -x "$build/test/gpu_slot_test" ]; then
 	UCX_LOG_LEVEL=fatal pass_on gpu_slot_test "$build/test/gpu_slot_test"
 fi
-if [ -x "$build/test/gpu_transport_test" ]; then
-	UCX_LOG_LEVEL=fatal pass_on gpu_transport_test "$build/test/gpu_transport_test"
-fi
+for test in gpu_transport_test gpu_death_test; do
+	if [ -x "$build/test/$test" ]; then
+		UCX_LOG_LEVEL=fatal pass_on $test "$build/test/$test"
+	fi
+done
 if [ -x "$build/test/death_test" ]; then
 	pass_on death_test "$build/test/death_test" "killed, on another node"
 	pass_on death_test "$build/test/death_test" "stopped for a second, on another node"

@@ -9,82 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "base/settings.h"
-#include "fake_gpu_memory.h"
-#include "net/link.h"
-#include "net/transport.h"
+#include "gpu_ranks.h"
 #include "net/ucx/ucx_comm.h"
 
-enum { SLAB_BYTES = 1 << 20, CASE_S = 60 };
-
 static const char adapter[] = "fake0:1";
-
-#define EXPECT(good) expect(good, #good, __LINE__)
-
-static void expect(int good, const char *what, int line)
-{
-	if (good)
-		return;
-	fprintf(stderr, "gpu_transport_test.c:%d: not so: %s; last error: %s\n", line, what,
-		log_last_error());
-	_exit(1);
-}
-
-/* ---- A transport of one rank ---- */
-
-static int gather_one(void *ctx, const void *mine, size_t bytes, void *all)
-{
-	(void)ctx;
-	memcpy(all, mine, bytes);
-	return 0;
-}
-
-static void no_control(void *ctx, int peer, const void *message, size_t bytes)
-{
-	(void)ctx, (void)peer, (void)message, (void)bytes;
-}
-
-static void no_failure(void *ctx, int peer, int code, const char *reason)
-{
-	(void)ctx, (void)peer, (void)code, (void)reason;
-	EXPECT(0);
-}
-
-static int open_alone(int rail, int gpu_slots, const char *devices, struct transport **out)
-{
-	static const unsigned char needed[1];
-	static uint64_t id;
-	const corale_bootstrap bootstrap = { 0, 1, NULL, gather_one };
-	const struct settings *settings;
-	EXPECT(!settings_get(&settings));
-	const struct transport_params params = { .size = 1,
-						 .comm_id = ++id,
-						 .rail = rail,
-						 .needed = needed,
-						 .settings = settings,
-						 .devices = devices,
-						 .gpu_slots = gpu_slots,
-						 .slots = { .depth = 2, .bytes = 4096, .cap = SIZE_MAX },
-						 .on_control = no_control,
-						 .on_failure = no_failure };
-	return transport_open(&transport_ucx, &params, &bootstrap, out);
-}
 
 static const struct ucx_worker *worker_of(const struct transport *t)
 {
 	return ((const struct ucx_comm *)t)->worker;
-}
-
-static int map(struct transport *t, struct fake_gpu_memory *gpu, struct link_slab **slab, char *why)
-{
-	EXPECT(!fake_gpu_memory_map(gpu, SLAB_BYTES));
-	return link_map(t, gpu->address, gpu->bytes, 1, slab, why, LINK_WHY_BYTES);
 }
 
 /* ---- Cases ---- */
@@ -96,18 +32,18 @@ static void side_by_side(void)
 	struct fake_gpu_memory memory[2];
 	struct link_slab *slab = NULL;
 	char why[LINK_WHY_BYTES] = "";
-	EXPECT(!open_alone(0, 0, NULL, &host));
-	EXPECT(!open_alone(0, 1, NULL, &gpu));
-	EXPECT(!open_alone(0, 1, adapter, &same));
-	EXPECT(!open_alone(1, 1, adapter, &other_rail));
-	EXPECT(!open_alone(0, 1, "fake0:1,fake0:1", &other_devices));
+	EXPECT(!gpu_open_alone(0, 0, NULL, &host));
+	EXPECT(!gpu_open_alone(0, 1, NULL, &gpu));
+	EXPECT(!gpu_open_alone(0, 1, adapter, &same));
+	EXPECT(!gpu_open_alone(1, 1, adapter, &other_rail));
+	EXPECT(!gpu_open_alone(0, 1, "fake0:1,fake0:1", &other_devices));
 	EXPECT(worker_of(gpu) == worker_of(same));
 	EXPECT(worker_of(host) != worker_of(gpu) && worker_of(gpu) != worker_of(other_rail));
 	EXPECT(worker_of(gpu) != worker_of(other_devices));
 	EXPECT(host->rdma && gpu->rdma && other_rail->rdma);
-	EXPECT(map(host, &memory[0], &slab, why) == CORALE_ENOTSUP && !slab);
+	EXPECT(gpu_map(host, &memory[0], &slab, why) == CORALE_ENOTSUP && !slab);
 	EXPECT(strstr(why, "slots in host memory") != NULL);
-	EXPECT(!map(gpu, &memory[1], &slab, why) && slab);
+	EXPECT(!gpu_map(gpu, &memory[1], &slab, why) && slab);
 	gpu->ops->links->unmap(slab);
 	transport_close(other_devices);
 	transport_close(other_rail);
@@ -121,7 +57,7 @@ static void only_rdma(void)
 {
 	struct transport *t;
 	unsetenv("UCX_TLS");
-	EXPECT(!open_alone(0, 1, NULL, &t));
+	EXPECT(!gpu_open_alone(0, 1, NULL, &t));
 	EXPECT(t->rdma && t->rails == 1);
 	EXPECT(!strcmp(worker_of(t)->devices, "rc_verbs/fake0:1, ud_verbs/fake0:1"));
 	transport_close(t);
@@ -133,9 +69,9 @@ static void no_adapter(void)
 	struct transport *t;
 	setenv("FAKE_VERBS", "device=no", 1);
 	unsetenv("UCX_TLS");
-	EXPECT(open_alone(0, 1, NULL, &t) == CORALE_ENOTSUP && !t);
+	EXPECT(gpu_open_alone(0, 1, NULL, &t) == CORALE_ENOTSUP && !t);
 	EXPECT(strstr(log_last_error(), "need an RDMA adapter") != NULL);
-	EXPECT(!open_alone(0, 0, "lo", &t));
+	EXPECT(!gpu_open_alone(0, 0, "lo", &t));
 	EXPECT(!t->rdma);
 	transport_close(t);
 }
@@ -144,7 +80,7 @@ static void other_transports(void)
 {
 	struct transport *t;
 	setenv("UCX_TLS", "tcp", 1);
-	EXPECT(open_alone(0, 1, "lo", &t) == CORALE_ENOTSUP && !t);
+	EXPECT(gpu_open_alone(0, 1, "lo", &t) == CORALE_ENOTSUP && !t);
 	EXPECT(strstr(log_last_error(), "UCX_TLS=tcp") != NULL);
 }
 
@@ -155,8 +91,8 @@ static void expect_no_slab(const char *faults, const char *step, const char *adv
 	struct link_slab *slab = NULL;
 	char why[LINK_WHY_BYTES] = "";
 	setenv("FAKE_VERBS", faults, 1);
-	EXPECT(!open_alone(0, 1, NULL, &t));
-	EXPECT(map(t, &memory, &slab, why) == CORALE_ENOTSUP && !slab);
+	EXPECT(!gpu_open_alone(0, 1, NULL, &t));
+	EXPECT(gpu_map(t, &memory, &slab, why) == CORALE_ENOTSUP && !slab);
 	EXPECT(!log_last_error()[0]);
 	if (!strstr(why, step) || !strstr(why, advice))
 		fprintf(stderr, "why: %s\n", why);
@@ -180,33 +116,20 @@ static void too_many(void)
 	struct transport *t;
 	setenv("UCX_TLS", "tcp", 1);
 	for (int i = 0; i < UCX_WORKERS; i++, strcat(devices, ",lo")) {
-		EXPECT(!open_alone(0, 0, devices, &t));
+		EXPECT(!gpu_open_alone(0, 0, devices, &t));
 		transport_close(t);
 	}
-	EXPECT(open_alone(0, 0, devices, &t) == CORALE_ENOTSUP && !t);
+	EXPECT(gpu_open_alone(0, 0, devices, &t) == CORALE_ENOTSUP && !t);
 	EXPECT(strstr(log_last_error(), "has 32 already") != NULL);
-	EXPECT(!open_alone(0, 0, "lo", &t));
+	EXPECT(!gpu_open_alone(0, 0, "lo", &t));
 	transport_close(t);
-}
-
-static void run(void (*body)(void))
-{
-	int status;
-	const pid_t child = fork();
-	if (!child) {
-		alarm(CASE_S);
-		body();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
 }
 
 #define CASE(name)                                                                                           \
 	static void test_##name(void **state)                                                                \
 	{                                                                                                    \
 		(void)state;                                                                                 \
-		run(name);                                                                                   \
+		assert_int_equal(gpu_run(name), 0);                                                          \
 	}
 
 CASE(side_by_side)

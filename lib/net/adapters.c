@@ -178,6 +178,28 @@ enum adapters_path adapters_path(const struct adapters *adapters, const char *gp
 	return device < 0 || object < 0 ? ADAPTERS_UNKNOWN : path_between(adapters, device, object);
 }
 
+/* Bridges from an object up to common, which is not one of them. */
+static int add_bridges(const struct adapters *adapters, int object, int common, uint64_t *out, int most)
+{
+	int n = 0;
+	for (int i = adapters->object[object].above; i >= 0 && i != common; i = adapters->object[i].above)
+		if (n < most)
+			out[n++] = adapters->object[i].id;
+	return n;
+}
+
+int adapters_switch_ports(const struct adapters *adapters, const char *gpu, int port, uint64_t *out, int most)
+{
+	const enum adapters_path path = adapters_path(adapters, gpu, port);
+	int bridges[2];
+	if (path != ADAPTERS_PIX && path != ADAPTERS_PXB)
+		return 0;
+	const int device = find_device(adapters, gpu), object = adapters->port[port].object,
+		  common = find_common(adapters, device, object, bridges),
+		  n = add_bridges(adapters, device, common, out, most);
+	return n + add_bridges(adapters, object, common, out + n, most - n);
+}
+
 const char *adapters_path_name(enum adapters_path path)
 {
 	static const char *const names[] = { "PIX", "PXB", "PHB", "SYS", "unknown" };

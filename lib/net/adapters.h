@@ -63,6 +63,7 @@ struct adapters_object {
 	uint64_t nodes; /* NUMA nodes of its host bridge, a bit each; 0: not known */
 	int above; /* the bridge; -1: none */
 	enum adapters_kind kind;
+	int is_gpu; /* of NVIDIA */
 };
 
 struct adapters {
@@ -102,6 +103,9 @@ void adapters_choose(const struct adapters *adapters, const char *const *gpus, i
 uint64_t adapters_key(const struct adapters *adapters);
 
 enum adapters_path adapters_path(const struct adapters *adapters, const char *gpu, int port);
+/* Ports of switches that data between the two pass if they pass no host bridge: PCI ids into out, at most most; returns how many. */
+int adapters_switch_ports(const struct adapters *adapters, const char *gpu, int port, uint64_t *out,
+			  int most);
 const char *adapters_path_name(enum adapters_path path); /* "PIX" */
 const char *adapters_path_text(enum adapters_path path); /* "one PCIe switch" */
 

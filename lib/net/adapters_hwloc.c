@@ -12,11 +12,19 @@
 #include "adapters.h"
 #include "base/log.h"
 
+enum { NVIDIA = 0x10de, DISPLAY = 0x03 }; /* vendor, class */
+
+#if HWLOC_API_VERSION >= 0x00020100
+enum { WHOLE_MACHINE = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED };
+#else
+enum { WHOLE_MACHINE = HWLOC_TOPOLOGY_FLAG_WHOLE_SYSTEM };
+#endif
+
 /* hwloc's plug-ins for accelerators would start CUDA, NVML or OpenCL in the user's process. */
 static void keep_out_plugins(hwloc_topology_t topology)
 {
 #if HWLOC_API_VERSION >= 0x00020100
-	static const char *const names[] = { "cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "ve" };
+	static const char *const names[] = { "cuda", "nvml", "opencl", "gl", "rsmi", "levelzero" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, names[i]);
 #else
@@ -30,7 +38,7 @@ static int load(hwloc_topology_t topology, const char *file)
 	keep_out_plugins(topology);
 	if (file && hwloc_topology_set_xml(topology, file))
 		return -1;
-	if (hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) ||
+	if (hwloc_topology_set_flags(topology, WHOLE_MACHINE) ||
 	    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL))
 		return -1;
 	return hwloc_topology_load(topology);
@@ -60,6 +68,8 @@ static struct adapters_object describe(hwloc_topology_t topology, hwloc_obj_t ob
 	struct adapters_object out = { .nodes = nodes_of(topology, object), .above = -1 };
 	if (object->type == HWLOC_OBJ_PCI_DEVICE) {
 		out.id = id_of(&object->attr->pcidev);
+		out.is_gpu =
+		    object->attr->pcidev.vendor_id == NVIDIA && object->attr->pcidev.class_id >> 8 == DISPLAY;
 	} else {
 		out.kind = is_host_bridge(object) ? ADAPTERS_HOST_BRIDGE : ADAPTERS_BRIDGE;
 		out.id = is_host_bridge(object) ? 0 : id_of(&object->attr->bridge.upstream.pci);

@@ -6,9 +6,10 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-enum { MOST_NODES = 3, SLOT = 2 << 10 };
+enum { MOST_NODES = 5, SLOT = 2 << 10 };
 
-static const int nodes[][MOST_NODES + 1] = { { 2, 1 }, { 1, 1 }, { 2, 2 }, { 3, 1, 2 } };
+static const int nodes[][MOST_NODES + 1] = { { 2, 1 },    { 1, 1 },       { 2, 2 },
+					     { 3, 1, 2 }, { 2, 2, 2, 2 }, { 1, 1, 1, 1, 1 } };
 
 enum { BOTH_RAILS = 3, WAYS = 2 /* slots in pinned memory, and in slabs */ };
 

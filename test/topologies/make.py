@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the machines of this folder: make.py FOLDER. They are synthetic, with the few objects that hwloc needs to load them and that decide
-which RDMA adapter a GPU uses. Ids of the DGX are those of the machine as people have printed it; the others are made up."""
+which RDMA adapter a GPU uses. No comments: hwloc's own parser, for where it has no libxml2, refuses them. Ids of the DGX are those of the machine as people have printed it; the others are made up."""
 import os
 import sys
 
@@ -66,6 +66,7 @@ def write(folder, name, packages, adapters=()):
     """packages: of each its host bridges, a list of children each; adapters: outside of the PCI tree."""
     w, n = Writer(), len(packages)
     w.open("Machine", os_index=0, **sets(0, n), allowed_cpuset=sets(0, n)["cpuset"], allowed_nodeset=sets(0, n)["cpuset"])
+    w.info("Origin", "synthetic: make.py")
     for p, bridges in enumerate(packages):
         w.open("Package", os_index=p, **sets(p, 1))
         w.open("NUMANode", close=True, os_index=p, **sets(p, 1), local_memory=1 << 30)
@@ -84,7 +85,7 @@ def write(folder, name, packages, adapters=()):
     w.close()
     with open(os.path.join(folder, name + ".xml"), "w") as file:
         file.write('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n'
-                   f"<!-- synthetic: by make.py -->\n<topology version=\"2.0\">\n" + "\n".join(w.lines) + "\n</topology>\n")
+                   '<topology version="2.0">\n' + "\n".join(w.lines) + "\n</topology>\n")
 
 
 def gpu(pci):
@@ -139,6 +140,16 @@ def main(folder):
 
     inner = bridge("0000", "12:01.0", 0x20, inner_switch(0x20, gpu("0000:22:00.0"), gpu("0000:23:00.0")))
     write(folder, "two-switches", [[[switch(0x10, nic("0000:13:00.0", "mlx5_0", "4", "4"), inner)]]])
+
+    own = bridge("0000", "12:01.0", 0x20, inner_switch(0x20, nic("0000:22:00.0", "mlx5_0")))
+    write(folder, "adapter-with-switch", [[[switch(0x10, gpu("0000:13:00.0"), own)]]])
+
+    roots = [[port(f"{b:02x}:{i:02x}.0", d(f"0000:{b + 1 + i:02x}:00.0", *n)) for i, (d, n) in
+              enumerate(((gpu, ()), (gpu, ()), (nic, (f"mlx5_{k}",)), (nic, (f"mlx5_{k + 1}",))))] for b, k in ((0x10, 0), (0x80, 2))]
+    write(folder, "root-ports", [[roots[0]], [roots[1]]])
+
+    fake = nic("0000:13:00.0", "fake0")  # the adapter of test/fake_verbs
+    write(folder, "fake-verbs", [[[switch(0x10, fake, gpu("0000:14:00.0"))]], [[switch(0x80, gpu("0000:83:00.0"))]]])
 
     write(folder, "no-pci", [[]], ["mlx5_0", "mlx5_1"])
 

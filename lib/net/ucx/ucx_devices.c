@@ -93,7 +93,7 @@ static int calls_cuda(const char *transport)
 	       !strncmp(transport, "gdr_copy", strlen("gdr_copy"));
 }
 
-static int is_rdma(const char *transport)
+int ucx_devices_is_rdma(const char *transport)
 {
 	return !strncmp(transport, "rc_", strlen("rc_")) || !strncmp(transport, "dc_", strlen("dc_")) ||
 	       !strncmp(transport, "srd/", strlen("srd/"));
@@ -117,7 +117,7 @@ int ucx_devices_call_cuda(ucp_context_h context)
 
 int ucx_devices_have_rdma(ucp_context_h context)
 {
-	return has_any(context, is_rdma);
+	return has_any(context, ucx_devices_is_rdma);
 }
 
 /* Network interfaces are tcp's; adapters of other transports have names of their own ("mlx5_0:1"). */

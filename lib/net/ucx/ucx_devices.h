@@ -22,7 +22,9 @@ void ucx_devices_transports(const char *wanted, int gpu_slots, int no_cuda, char
  * waits for a message. */
 int ucx_devices_call_cuda(ucp_context_h context);
 
-/* 1 if a context has a transport of an RDMA adapter that puts: rc, dc or srd. */
+/* 1 if a name ("rc_mlx5/mlx5_0:1") is that of a transport of an RDMA adapter that puts: rc, dc or srd. */
+int ucx_devices_is_rdma(const char *transport);
+/* 1 if a context has one. */
 int ucx_devices_have_rdma(ucp_context_h context);
 
 /* 1 if UCX has a component ("ib", "cuda_cpy"), whether the context uses it or not. */

@@ -64,7 +64,8 @@ void ucx_end_flush(struct ucx_worker *w)
 		if (e->flushing)
 			continue;
 		ucx_endpoint_flush(e, e->ep);
-		ucx_endpoint_flush(e, e->data);
+		if (e->data != e->ep)
+			ucx_endpoint_flush(e, e->data);
 	}
 	ucx_unlock(w);
 	if (wait_until(&last_policy, poll_flushed, w) > 0)

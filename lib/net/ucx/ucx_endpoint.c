@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "ucx_devices.h"
 
 int ucx_code(ucs_status_t status)
 {
@@ -27,13 +28,19 @@ int ucx_code(ucs_status_t status)
 	}
 }
 
-/* Appends the transport and device of a line like "lane[0]:  1:tcp/eth0.0 md[1] ...", each once. */
+/* A lane that only keeps the connection alive, or has made it, carries no message. */
+static int carries_messages(const char *line)
+{
+	return strstr(line, " am") || strstr(line, " rma") || strstr(line, " tag") ||
+	       (!strstr(line, " keepalive") && !strstr(line, " wireup"));
+}
+
+/* Appends the transport and device of a line like "lane[0]:  1:tcp/eth0.0 md[1] ... rma_bw#0 am", of each lane: two on one device are two paths. */
 static void add_lane(char *lanes, size_t bytes, const char *line)
 {
 	char name[64];
-	int device;
 	const char *at = strstr(line, "lane[");
-	if (!at || sscanf(at, "lane[%*d]: %*d:%63[^. ].%d", name, &device) < 1 || strstr(lanes, name))
+	if (!at || sscanf(at, "lane[%*d]: %*d:%63[^. ]", name) != 1 || !carries_messages(at))
 		return;
 	size_t used = strlen(lanes);
 	snprintf(lanes + used, bytes - used, "%s%s", used ? "+" : "", name);
@@ -58,11 +65,22 @@ static void describe_lanes(ucp_ep_h ep, char *lanes, size_t bytes)
 		snprintf(lanes, bytes, "unknown lanes");
 }
 
-/* One path of a kind that keeps order. */
+/* One path of a kind that keeps order: an active message and a put before it travel on the same connection. */
 static int keeps_order(const char *lanes)
 {
 	return (!strncmp(lanes, "tcp/", strlen("tcp/")) || !strncmp(lanes, "rc_", strlen("rc_"))) &&
 	       !strchr(lanes, '+');
+}
+
+/* One of the names between '+' begins as those of an RDMA adapter's connections do. */
+static int has_rdma(const char *lanes)
+{
+	for (const char *name = lanes; name; name = strchr(name, '+')) {
+		name += *name == '+';
+		if (ucx_devices_is_rdma(name))
+			return 1;
+	}
+	return 0;
 }
 
 static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
@@ -75,6 +93,7 @@ static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
 	struct ucx_class *class = calloc(1, sizeof(*class));
 	if (class) {
 		memcpy(class->lanes, lanes, sizeof(lanes));
+		class->rdma = has_rdma(lanes);
 		class->ordered = keeps_order(lanes);
 		class->next = w->classes;
 		w->classes = class;
@@ -82,17 +101,19 @@ static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
 	return class;
 }
 
+void ucx_endpoint_lost(struct ucx_endpoint *e, ucs_status_t status)
+{
+	char reason[sizeof(e->reason)];
+	snprintf(reason, sizeof(reason), "the connection over %.40s failed: %.40s", e->class->lanes,
+		 ucs_status_string(status));
+	ucx_endpoint_abandon(e, CORALE_EPEER, reason);
+}
+
 /* Within ucp_worker_progress: only notes what happened. */
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
-	struct ucx_endpoint *e = arg;
 	(void)ep;
-	if (e->failed)
-		return;
-	e->failed = CORALE_EPEER;
-	snprintf(e->reason, sizeof(e->reason), "the connection over %.40s failed: %.40s", e->class->lanes,
-		 ucs_status_string(status));
-	e->worker->failures++;
+	ucx_endpoint_lost(arg, status);
 }
 
 /* Without error handling UCX would never tell that a peer died, and could not be made to let go of buffers. */
@@ -106,6 +127,21 @@ static ucs_status_t connect_to(struct ucx_endpoint *e, const void *address, ucp_
 				   .err_mode = mode,
 				   .err_handler = { .cb = on_error, .arg = e } };
 	return ucp_ep_create(e->worker->ucp, &params, ep);
+}
+
+static void closed(void *request, ucs_status_t status, void *arg)
+{
+	(void)status, (void)arg;
+	ucp_request_free(request);
+}
+
+void ucx_endpoint_force_close(ucp_ep_h ep)
+{
+	const ucp_request_param_t param = { .op_attr_mask =
+						UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK,
+					    .flags = UCP_EP_CLOSE_FLAG_FORCE,
+					    .cb.send = closed };
+	ucp_ep_close_nbx(ep, &param);
 }
 
 int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, int rank,
@@ -125,8 +161,7 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 	ucs_status_t status = connect_to(e, address, UCP_ERR_HANDLING_MODE_PEER, &e->ep);
 	if (status == UCS_OK && !(e->class = find_class(w, e->ep))) {
 		status = UCS_ERR_NO_MEMORY;
-		ucp_ep_close_nbx(e->ep, &(ucp_request_param_t){ .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-								.flags = UCP_EP_CLOSE_FLAG_FORCE });
+		ucx_endpoint_force_close(e->ep);
 	}
 	if (status != UCS_OK) {
 		free(e);
@@ -147,6 +182,11 @@ int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank)
 {
 	if (e->data)
 		return 0;
+	/* A queue pair that fails without error handling makes UCX end the process; with it an adapter puts from user memory all the same. */
+	if (e->class->rdma) {
+		e->data = e->ep;
+		return 0;
+	}
 	ucs_status_t status = connect_to(e, address, UCP_ERR_HANDLING_MODE_NONE, &e->data);
 	struct ucx_class *class = status == UCS_OK ? find_class(e->worker, e->data) : NULL;
 	if (class)
@@ -160,19 +200,10 @@ int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank)
 			 ucs_status_string(status));
 }
 
-static void closed(void *request, ucs_status_t status, void *e)
-{
-	(void)status, (void)e;
-	ucp_request_free(request);
-}
-
 void ucx_endpoint_close(struct ucx_endpoint *e)
 {
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK,
-				      .flags = UCP_EP_CLOSE_FLAG_FORCE,
-				      .cb.send = closed };
 	e->closed = 1;
-	ucp_ep_close_nbx(e->ep, &param);
+	ucx_endpoint_force_close(e->ep);
 }
 
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason)

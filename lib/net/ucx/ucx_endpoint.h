@@ -10,6 +10,7 @@ struct ucx_class {
 	char lanes[96]; /* "tcp/eth0" */
 	double gbps[UCX_WAYS]; /* 0: not measured */
 	enum ucx_way way; /* how large messages go */
+	int rdma; /* some lane is a queue pair of an RDMA adapter */
 	int ordered; /* an active message behind a put can't come before it: one path carries both, in order */
 	int measured; /* 1: by us; 0: way was forced or is the default */
 };
@@ -19,7 +20,8 @@ struct ucx_endpoint {
 	struct ucx_worker *worker;
 	uint64_t uid; /* the peer's worker */
 	ucp_ep_h ep; /* tells when the peer dies, and can be made to let go of the user's buffers */
-	ucp_ep_h data; /* of links, or NULL: without error handling, which costs a copy or more */
+	ucp_ep_h
+	    data; /* of links, or NULL: ep where lanes are an RDMA adapter's; else without error handling, which costs a copy or more */
 	struct ucx_class *class; /* of data's lanes, once it is there */
 	int failed; /* 0 or a CORALE_E* code */
 	char reason[120];
@@ -34,8 +36,11 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank);
 /* Ends it without waiting for the peer: all that UCX holds for it comes back with an error. Under the lock. */
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason);
-/* Starts the forced close of one that failed. Under the lock. */
+/* The same, as UCX says that the connection has failed. Under the lock. */
+void ucx_endpoint_lost(struct ucx_endpoint *e, ucs_status_t status);
+/* Starts the forced close of one that failed: nothing that it has posted lands afterwards, where it has error handling. Under the lock. */
 void ucx_endpoint_close(struct ucx_endpoint *e);
+void ucx_endpoint_force_close(ucp_ep_h ep);
 /* Starts to wait, on one of its two (or NULL), until what was sent is with the network, and puts with the peer: e->flushing counts. Under the lock. */
 void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep);
 

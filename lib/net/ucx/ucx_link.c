@@ -214,7 +214,10 @@ static void publish(struct ucx_link *l, struct ucx_in *in)
 	}
 }
 
-static void received(struct ucx_in *in, ucs_status_t status, size_t bytes)
+static const char cut_off[] = "a message was cut off",
+		  not_read[] = "the adapter could not read a message in a GPU's memory back";
+
+static void received(struct ucx_in *in, ucs_status_t status, size_t bytes, const char *fault)
 {
 	struct ucx_link *l = in->link;
 	in->receiving = NULL;
@@ -225,14 +228,14 @@ static void received(struct ucx_in *in, ucs_status_t status, size_t bytes)
 	if (status == UCS_OK && bytes == in->wire.bytes)
 		publish(l, in);
 	else if (l->p->state != UCX_PEER_LOST)
-		ucx_endpoint_abandon(l->p->endpoint, CORALE_EPEER, "a message was cut off");
+		ucx_endpoint_abandon(l->p->endpoint, CORALE_EPEER, fault);
 }
 
 static void read_back(void *request, ucs_status_t status, void *in)
 {
 	if (request)
 		ucp_request_free(request);
-	received(in, status, status == UCS_OK ? ((struct ucx_in *)in)->wire.bytes : 0);
+	received(in, status, ((struct ucx_in *)in)->wire.bytes, not_read);
 }
 
 /* A message that was put into a GPU's slot: few bytes come here too, of others the last ones, where the GPU needs that. */
@@ -263,13 +266,13 @@ static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
 static void received_am(void *request, ucs_status_t status, size_t bytes, void *in)
 {
 	ucp_request_free(request);
-	received(in, status, bytes);
+	received(in, status, bytes, cut_off);
 }
 
 static void received_tag(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *in)
 {
 	ucp_request_free(request);
-	received(in, status, status == UCS_OK ? info->length : 0);
+	received(in, status, status == UCS_OK ? info->length : 0, cut_off);
 }
 
 /* The payload comes by rendezvous, asked for with data, or by tag. */
@@ -298,7 +301,7 @@ static void receive(struct ucx_link *l, struct ucx_in *in, uint64_t number, void
 	if (UCS_PTR_IS_PTR(request))
 		in->receiving = request;
 	else
-		received(in, UCS_PTR_STATUS(request), data ? got : info.length);
+		received(in, UCS_PTR_STATUS(request), data ? got : info.length, cut_off);
 }
 
 /* Why no sender of ours sent a payload like this to slots like these, or NULL. */

@@ -20,6 +20,17 @@ void ucx_link_credited(struct ucx_link *l, uint64_t taken)
 	set_limit(l);
 }
 
+/* Of a connection that works UCX cancels only what it finds no protocol for. */
+static void not_sent(struct ucx_link *l, ucs_status_t status)
+{
+	if (status == UCS_ERR_CANCELED && ucx_link_slab(l))
+		ucx_endpoint_abandon(
+		    l->p->endpoint, CORALE_ETRANSPORT,
+		    "UCX has no way to put from one GPU's memory into another's; its own log may say why");
+	else
+		ucx_endpoint_lost(l->p->endpoint, status);
+}
+
 /* UCX has let go of a request that refers to a message. */
 static void let_go(struct ucx_out *out, ucs_status_t status)
 {
@@ -32,9 +43,8 @@ static void let_go(struct ucx_out *out, ucs_status_t status)
 		ucx_link_retire(l);
 		return;
 	}
-	if (status != UCS_OK && !l->p->endpoint->failed)
-		ucx_endpoint_abandon(l->p->endpoint, ucx_code(status),
-				     "a message to the peer could not be sent");
+	if (status != UCS_OK)
+		not_sent(l, status);
 	while (l->done < l->base.posted && !l->outs[l->done % (uint64_t)l->base.out_depth].busy)
 		l->done++;
 	set_limit(l);

@@ -29,12 +29,34 @@ static int refuse_status(const struct ucx_worker *w, size_t bytes, const char *s
 	return refuse(w, bytes, text, why);
 }
 
+/* Within ucp_worker_progress: the adapter has failed, and UCX ends the reads with errors. */
+static void on_loop_error(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+	struct ucx_worker *w = arg;
+	(void)ep, (void)status;
+	w->loop_failed = 1;
+	w->failures++;
+}
+
 /* An endpoint of the worker to itself: only the adapter's own transport can read what it has registered. */
 static ucs_status_t open_loop(struct ucx_worker *w)
 {
-	const ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
-					 .address = w->address };
+	const ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+						       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+						       UCP_EP_PARAM_FIELD_ERR_HANDLER,
+					 .address = w->address,
+					 .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+					 .err_handler = { .cb = on_loop_error, .arg = w } };
 	return w->loop ? UCS_OK : ucp_ep_create(w->ucp, &params, &w->loop);
+}
+
+void ucx_slab_reap_loop(struct ucx_worker *w)
+{
+	if (!w->loop_failed)
+		return;
+	ucx_endpoint_force_close(w->loop);
+	w->loop = NULL;
+	w->loop_failed = 0;
 }
 
 static ucs_status_t unpack_over_loop(struct ucx_worker *w, const void *key, ucp_rkey_h *out)
@@ -110,5 +132,7 @@ void ucx_slab_unmap(struct link_slab *s)
 void *ucx_slab_read(const struct link_slab *s, const void *from, size_t bytes, void *to,
 		    const ucp_request_param_t *param)
 {
+	if (!s->worker->loop)
+		return UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
 	return ucp_get_nbx(s->worker->loop, to, bytes, (uintptr_t)from, s->key, param);
 }

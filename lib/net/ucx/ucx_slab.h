@@ -20,5 +20,7 @@ void ucx_slab_unmap(struct link_slab *slab);
 /* Reads bytes of it into host memory by the adapter that wrote them: behind what that wrote before. A request, or a status. Under the lock. */
 void *ucx_slab_read(const struct link_slab *slab, const void *from, size_t bytes, void *to,
 		    const ucp_request_param_t *param);
+/* Closes the loopback, if it has failed: no slab is read back over it any more. Under the lock. */
+void ucx_slab_reap_loop(struct ucx_worker *w);
 
 #endif

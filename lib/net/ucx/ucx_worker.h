@@ -43,6 +43,7 @@ struct ucx_worker {
 	struct ucx_gpudirect gpudirect;
 	ucp_worker_h ucp;
 	ucp_ep_h loop; /* to itself, or NULL */
+	int loop_failed;
 	ucp_address_t *address;
 	size_t address_bytes;
 	char devices[256]; /* of the network, for people */

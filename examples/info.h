@@ -1,0 +1,25 @@
+/* What the parts of corale-info share. */
+#ifndef INFO_H
+#define INFO_H
+
+#include <stdio.h>
+
+#include "base/settings.h"
+
+static inline void heading(const char *text)
+{
+	printf("\n%s\n", text);
+}
+
+static inline void line(const char *name, const char *value)
+{
+	printf("  %-24s %s\n", name, value);
+}
+
+/* A section: each transport, and what it opens. */
+void info_transports(const struct settings *settings);
+
+/* corale-info --net, whole; returns the exit status. */
+int info_net(void);
+
+#endif
