@@ -5,8 +5,9 @@
 
 #include "ucx_devices.h"
 
-/* What cuda_copy may copy by itself can be forbidden from here on (MEMTYPE_COPY_ENABLE). */
-enum { DMABUF_MINOR = 19 };
+/* From here on UCX can be kept from copying by streams what it has not registered (PROTO_EMULATION_ENABLE). From 1.19 on MEMTYPE_COPY_ENABLE=n does so,
+ * and forbids all messages of hosts that are copied, too. */
+enum { DMABUF_MINOR = 21 };
 
 static int is_at_least(const struct ucx_gpudirect *g, unsigned minor)
 {
@@ -51,7 +52,7 @@ static const char *why_none(const struct ucx_gpudirect *g)
 	if (!g->has_verbs)
 		return "none: UCX has no verbs";
 	return g->has_cuda
-		   ? "none: there is no kernel module nvidia-peermem, and UCX before 1.19 would copy"
+		   ? "none: there is no kernel module nvidia-peermem, and UCX before 1.21 would copy"
 		   : "none: there is no kernel module nvidia-peermem, and UCX has no CUDA for dmabufs";
 }
 
@@ -70,7 +71,7 @@ const char *ucx_gpudirect_advice(const struct ucx_gpudirect *g)
 	if (!g->has_verbs)
 		return "install a UCX that was built with verbs";
 	if (g->mode == UCX_GPUDIRECT_NONE)
-		return "load nvidia-peermem (modprobe nvidia_peermem), or install UCX 1.19 or newer with "
+		return "load nvidia-peermem (modprobe nvidia_peermem), or install UCX 1.21 or newer with "
 		       "verbs and CUDA for dmabufs";
 	if (g->mode == UCX_GPUDIRECT_DMABUF)
 		return "dmabufs need Linux 5.12, NVIDIA's open kernel modules and rdma-core 34; else load "
