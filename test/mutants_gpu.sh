@@ -59,12 +59,14 @@ mutant "the read-back reads another slot" ucx_link.c \
 	's/l->in.at + i \* l->base.slot_bytes + bytes - n/l->in.at + (i ^ 1) * l->base.slot_bytes + bytes - n/'
 mutant "the notice goes before its data" ucx_link_post.c \
 	's/^	take(out, ucp_put_nbx(/	send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);\n&/; s/^	if (ordered) {$/	if (1) {\n		return;/'
-mutant "the notice does not wait for the flush of two paths" ucx_endpoint.c \
-	's/class->ordered = keeps_order(lanes);/class->ordered = 1;/'
 mutant "the processor copies few bytes into the slot" ucx_link.c \
 	's/memcpy(l->few_in ? few_of(l, in) : l->base.in\[in - l->ins\].data, data, bytes);/memcpy(l->in.at + (size_t)(in - l->ins) * l->base.slot_bytes, data, bytes);/'
-mutant "the processor may read small puts" ucx_link_post.c \
-	's/param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;//; s/param.memory_type = UCS_MEMORY_TYPE_CUDA;//'
+# UCX's protocols before 1.16 know no other way to keep the processor off small puts.
+if [ "$(pkg-config --modversion ucx | cut -d. -f2)" -lt 16 ]; then
+	mutant "the processor may read small puts" ucx_context.c 's/{ "ZCOPY_THRESH", "0", 0, 15 }/{ "ZCOPY_THRESH", "16k", 0, 15 }/'
+else
+	mutant "the processor may read small puts" ucx_link_post.c 's/param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;//'
+fi
 mutant "relaxed ordering is left to UCX" ucx_context.c \
 	's/{ "PCI_RELAXED_ORDERING", "n", 0, 16 }/{ "PCI_RELAXED_ORDERING", "y", 0, 16 }/; s/{ "IB_PCI_RELAXED_ORDERING", "n"/{ "IB_PCI_RELAXED_ORDERING", "y"/'
 [ $survived = 0 ]
