@@ -24,11 +24,12 @@ struct prepared {
 	lowered_slice src, dst;
 };
 
-enum : uint32_t { FEW_SOURCES = 8 /* of an operation, whose messages are taken out before it */ };
+enum : uint32_t { FEW_SOURCES = 8 /* of an operation, whose messages of few bytes are taken out before it */ };
 
 struct block_state {
 	prepared ops[CODELET_LOWERED_OPS];
 	lowered_peer peers[CODELET_LOWERED_PEERS];
+	int turn; /* of the REPEAT under way */
 	uint32_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* messages of this call */
 	remote_counts before; /* messages of earlier calls, to and from other nodes */
 	/* messages of few bytes that have come from other nodes, by their place in an operation's list, and the one that goes there */
@@ -190,9 +191,12 @@ __device__ static inline void count_message(const run &r, const lowered_op &op, 
 		r.s->sent[op.to_ring][d.to] = d.message + 1;
 }
 
+/* All that was received is taken here, so that taken, whoever raises it, never goes back. */
 __device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
-	if (d.from >= 0 && !f.in)
+	if (d.from >= 0 && f.in)
+		in_from(r, op.from_ring, d.from).take_few(r.s->before.received[op.from_ring][d.from] + d.message);
+	else if (d.from >= 0)
 		in_from(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
 	else if (d.to >= 0 && !f.out)
 		out_to(r, op.to_ring, d.to)
@@ -232,6 +236,29 @@ __device__ static bool take_few(const run &r, const lowered_op &op, const few &f
 			r.s->came[i][at / 8] = data;
 	}
 	return good;
+}
+
+/* Those that warps did not take out, as they are too many, have arrived. With slots in a GPU's memory they lie in front alone: into their slots. */
+__device__ static void bring_few(const run &r, const lowered_op &op, uint32_t bytes)
+{
+	for (int i = (int)threadIdx.x / 32; i < op.from_count; i += (int)blockDim.x / 32) {
+		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_ring;
+		if (!is_remote(r, peer))
+			continue;
+		const uint64_t *words =
+			remote_few_data(in_from(r, ring, peer), r.s->before.received[ring][peer] + r.s->received[ring][peer]);
+		uint32_t *slot = (uint32_t *)received_at(r, ring, peer);
+		for (uint32_t k = threadIdx.x % 32; k < (bytes + 3) / 4; k += 32)
+			slot[k] = (uint32_t)sync_load_relaxed(words + k);
+	}
+	__syncthreads();
+}
+
+/* The same for all threads. */
+__device__ static inline bool are_few_apart(const run &r, const lowered_op &op, const few &f)
+{
+	return r.a->remote.counts && f.in_bytes && f.in_bytes <= REMOTE_FEW_BYTES && !f.in &&
+	       remote_slots_are_apart(&r.a->remote.remote, remote_lane(r.a->first_channel + r.channel, op.from_ring));
 }
 
 /* After their messages were counted. */
@@ -469,6 +496,8 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 	__syncwarp();
 	if (!__syncthreads_and(take_few(r, op, f) && good))
 		return false;
+	if (are_few_apart(r, op, f))
+		bring_few(r, op, f.in_bytes);
 	count_message(r, op, d);
 	if (moves)
 		move_data<TYPE, WIDE>(r, op, count);
@@ -476,6 +505,28 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 	signal_peer(r, op, d, f);
 	send_few(r, op, f);
 	return true;
+}
+
+/* All threads, behind AGAIN: its operations go on to the next turn, or back to the first one. The operation that comes next. */
+__device__ static int turn_all(const run &r, int pc)
+{
+	block_state *s = r.s;
+	const int end = pc - 1, begin = end - s->ops[end].op.body;
+	__syncthreads();
+	const int turn = s->turn + 1, times = s->ops[begin - 1].op.times;
+	for (int i = begin + (int)threadIdx.x; i < end; i += (int)blockDim.x) {
+		prepared *p = &s->ops[i];
+		const int src = p->op.src.block, dst = p->op.dst.block;
+		if (p->op.op == PLAN_LOOP)
+			continue;
+		lowered_step(r.call, &p->op, turn < times ? 1 : 1 - times);
+		p->src.at += (size_t)(p->op.src.block - src) * r.call->count;
+		p->dst.at += (size_t)(p->op.dst.block - dst) * r.call->count;
+	}
+	__syncthreads();
+	if (threadIdx.x == 0)
+		s->turn = turn < times ? turn : 0;
+	return turn < times ? begin : pc;
 }
 
 /* Loops over chunks do not nest. A loop begins as many trips early as some of its operations are ahead. */
@@ -495,7 +546,9 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, 
 				pc = body;
 			else
 				trip = body = 0;
-		} else if (trip + p.op.ahead >= 0 && (!body || trip + p.op.ahead < trips) &&
+		} else if (p.op.op == LOWERED_AGAIN) {
+			pc = turn_all(r, pc);
+		} else if (p.op.op != LOWERED_REPEAT && trip + p.op.ahead >= 0 && (!body || trip + p.op.ahead < trips) &&
 			   !execute<TYPE, WIDE>(r, p, trip + p.op.ahead)) {
 			return false;
 		}
@@ -514,6 +567,8 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 	}
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
+	if (threadIdx.x == 0)
+		s->turn = 0;
 	for (int i = (int)threadIdx.x; i < (int)(PLAN_MAX_RINGS * CODELET_MAX_RANKS); i += (int)blockDim.x)
 		(&s->sent[0][0])[i] = (&s->received[0][0])[i] = 0;
 	return n;

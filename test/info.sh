@@ -130,6 +130,25 @@ has '^  - Rank 5 sees other adapters' "and that they see different adapters"
 output=$(rank 0 2)
 has '^  local rank 1 +has said nothing' "a rank that doesn't answer"
 
+# Ranks that see a GPU each, in another order than the local one; the second one sees none.
+if "$info" | grep -q '^  hwloc  *yes'; then
+	info=$top_builddir/test/fake_info
+	export CORALE_TOPO_FILE="$trees/adapters-on-one-socket.xml"
+	FAKE_GPUS=00000000:83:00.0 rank 2 4 >>"$others" &
+	rank 1 4 >>"$others" &
+	FAKE_GPUS=0000:14:00.0,0000:13:00.0 rank 3 4 >>"$others" &
+	output=$(FAKE_GPUS=0000:84:00.0 rank 0 4)
+	wait
+	has '^  0000:84:00.0 +Fake GPU$' "a GPU that CUDA shows"
+	has '^  0000:14:00.0 +of the PCI tree' "and one that it doesn't show"
+	has '^  rank 4 0000:84:00.0 +mlx5_1:1; SYS' "the adapter of a rank's GPU"
+	has '^  rank 5 +sees no GPU' "a rank without"
+	has '^  rank 6 0000:83:00.0 +mlx5_0:1; SYS' "another one's"
+	has '^  rank 7 0000:13:00.0 +mlx5_0:1,mlx5_1:1; PIX' "by local rank of two"
+	unset CORALE_TOPO_FILE
+	info=$top_builddir/examples/corale-info
+fi
+
 output=$("$info" --help)
 result $? "--help"
 has '^Usage: corale-info' "usage"

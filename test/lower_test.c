@@ -1,4 +1,5 @@
 /* Lowered plans, expanded, are the cursor's actions: every row of the algorithm table, machine, rank, root and channel. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,12 +11,34 @@
 #include "plan/lower_room.h"
 #include "plan_cases.h"
 
+enum { MOST_RANKS = 1024 };
+
 /* Walks one program of a list as an engine does. */
 struct walk {
 	const struct lowered *list;
 	const struct lowered_call *call;
-	int pc, end, channel, body, trip, trips;
+	int pc, end, channel, body, trip, trips, again, turn, turns;
+	struct lowered_op op; /* as it is in this turn */
 };
+
+/* Goes past what begins or ends a REPEAT; 0: it is an operation. */
+static int turn(struct walk *w, const struct lowered_op *o)
+{
+	if (o->op == LOWERED_REPEAT) {
+		assert_int_equal(w->turns, 0);
+		w->turns = o->times;
+		w->again = w->pc;
+		return 1;
+	}
+	if (o->op != LOWERED_AGAIN)
+		return 0;
+	assert_int_equal(o->body, w->pc - 1 - w->again);
+	if (++w->turn < w->turns)
+		w->pc = w->again;
+	else
+		w->turn = w->turns = 0;
+	return 1;
+}
 
 /* The next operation that is not skipped, with its spans; 0 at the end. */
 static int next(struct walk *w, const struct lowered_op **op, size_t *src, size_t *dst, size_t *count)
@@ -35,7 +58,12 @@ static int next(struct walk *w, const struct lowered_op **op, size_t *src, size_
 				w->pc = w->body;
 			continue;
 		}
+		if (turn(w, o))
+			continue;
 		struct lowered_slice from, to;
+		w->op = *o;
+		lowered_step(w->call, &w->op, w->turn);
+		o = &w->op;
 		lowered_cut(w->call, &o->src, w->channel, &from);
 		lowered_cut(w->call, &o->dst, w->channel, &to);
 		ptrdiff_t in = lowered_piece(w->call, &o->src, &from, w->trip, src);
@@ -70,7 +98,7 @@ static void expect_peers(const struct lowered *list, int first, int count, const
 static void expect_same(const struct plan_env *env, const struct plan_action *a, const struct lowered *list,
 			const struct lowered_op *o, size_t src, size_t dst, size_t count)
 {
-	int16_t ranks[64];
+	int16_t ranks[MOST_RANKS];
 	assert_int_equal(a->op, o->op);
 	assert_int_equal(a->flags, o->flags & ~LOWERED_ALL);
 	assert_int_equal(a->from == PLAN_ALL, (o->flags & LOWERED_ALL) != 0);
@@ -109,7 +137,11 @@ static void compare_program(const struct plan *plan, struct plan_env *env, const
 	size_t src, dst, count;
 	env->channel = channel;
 	lowered_call_init(&call, plan, env);
-	struct walk w = { list, &call, list->first[p], list->first[p + 1], channel, 0, 0, 0 };
+	struct walk w = { .list = list,
+			  .call = &call,
+			  .pc = list->first[p],
+			  .end = list->first[p + 1],
+			  .channel = channel };
 	plan_cursor_start(&cursor, plan, p);
 	while (plan_cursor_next(&cursor, plan, env, &action)) {
 		assert_true(next(&w, &op, &src, &dst, &count));
@@ -120,7 +152,7 @@ static void compare_program(const struct plan *plan, struct plan_env *env, const
 }
 
 /* Counts of an all_to_all_v, by peer, for one rank; displacements too. */
-static void set_edges(struct plan_env *env, size_t count, size_t v[4][64])
+static void set_edges(struct plan_env *env, size_t count, size_t v[4][MOST_RANKS])
 {
 	for (int r = 0; r < env->map.ranks; r++) {
 		v[0][r] = (size_t)(env->rank * 5 + r * 3) % (count + 2);
@@ -134,16 +166,10 @@ static void set_edges(struct plan_env *env, size_t count, size_t v[4][64])
 	env->recv_displs = v[3];
 }
 
-/* 1 if the plan can be lowered; then all its programs and channels are compared. */
-static int compare_rank(const struct plan_case *c, const struct plan *plan, int rank)
+static void compare_list(const struct plan_case *c, const struct plan *plan, int rank,
+			 const struct lowered *list)
 {
-	static size_t v[4][64];
-	struct lowered list;
-	const char *why;
-	int ret = lower_plan(plan, &c->topo->map, rank, c->root, &list, &why);
-	if (ret == CORALE_ENOTSUP)
-		return 0;
-	assert_int_equal(ret, 0);
+	static size_t v[4][MOST_RANKS];
 	struct plan_env env;
 	plan_env_init(&env, plan, &c->topo->map, rank, c->root, c->count);
 	env.chunk = c->chunk;
@@ -153,8 +179,23 @@ static int compare_rank(const struct plan_case *c, const struct plan *plan, int 
 		set_edges(&env, c->count, v);
 	for (int p = 0; p < plan->nprograms; p++)
 		for (int channel = 0; channel < plan->channels; channel++)
-			compare_program(plan, &env, &list, p, channel);
+			compare_program(plan, &env, list, p, channel);
+}
+
+/* 1 if the plan can be lowered; then all its programs and channels are compared, of lists with and without REPEATs. */
+static int compare_rank(const struct plan_case *c, const struct plan *plan, int rank)
+{
+	struct lowered list, rolled;
+	const char *why;
+	int ret = lower_plan(plan, &c->topo->map, rank, c->root, &list, &why);
+	assert_int_equal(lower_plan_rolled(plan, &c->topo->map, rank, c->root, &rolled, &why), ret);
+	if (ret == CORALE_ENOTSUP)
+		return 0;
+	assert_int_equal(ret, 0);
+	compare_list(c, plan, rank, &list);
+	compare_list(c, plan, rank, &rolled);
 	lowered_free(&list);
+	lowered_free(&rolled);
 	return 1;
 }
 
@@ -206,6 +247,46 @@ static void many_ranks(void **state)
 	for (int n = 13; n <= 64; n += 17)
 		for (int split = 0; split < NUM_SPLITS; split++)
 			compare_machine(n, split);
+}
+
+/* Of a thousand ranks some, and how long their lists are, but where nearly each rank has a part of the vector. An all_to_all_v goes edge by edge between nodes. */
+static void compare_thousand(const char *machine, int longest)
+{
+	struct topo *topo;
+	char error[200];
+	int rows;
+	const struct row *table = row_table(&rows);
+	assert_int_equal(topo_parse(machine, &topo, error, sizeof error), 0);
+	const int n = topo->map.ranks, ranks[] = { 0, n / 3, n / 2 + 1, n - 1 };
+	for (int row = 0; row < rows; row++) {
+		struct plan_case c = {
+			.topo = topo, .row = row, .count = 5, .chunk = 3, .channels = 1, .root = n / 3
+		};
+		struct plan plan;
+		if (table[row].traits & ROW_ON_HOSTS || table[row].coll == CORALE_ALL_TO_ALL_V ||
+		    !cases_build(&c, &plan))
+			continue;
+		for (int i = 0; i < 4; i++) {
+			struct lowered list;
+			const char *why;
+			assert_int_equal(lower_plan_rolled(&plan, &topo->map, ranks[i], c.root, &list, &why),
+					 0);
+			compare_list(&c, &plan, ranks[i], &list);
+			for (int p = 0; p < list.nprograms; p++)
+				assert_in_range(list.first[p + 1] - list.first[p], 0,
+						plan.parts <= topo->map.max_node_size ? longest : INT_MAX);
+			lowered_free(&list);
+		}
+	}
+	topo_destroy(topo);
+}
+
+static void a_thousand_ranks(void **state)
+{
+	(void)state;
+	compare_thousand("node:1024", 64);
+	compare_thousand("node:128 gpu:8", 64);
+	compare_thousand("node:64 gpu:16", 64);
 }
 
 /* What a list costs on 8 GPUs: the numbers that docs/design.md names. */
@@ -268,6 +349,7 @@ static void sends_go_ahead(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(few_ranks), cmocka_unit_test(many_ranks),
+					    cmocka_unit_test(a_thousand_ranks),
 					    cmocka_unit_test(lists_are_short),
 					    cmocka_unit_test(sends_go_ahead) };
 	return cmocka_run_group_tests_name("lower", tests, NULL, NULL);

@@ -16,7 +16,8 @@ static int lower(struct comm *comm, const struct plan *plan, enum remote_use use
 	const struct remote remote = engine_cuda.remote(comm->gpu, NULL);
 	struct lowered lowered;
 	const char *why;
-	int ret = lower_plan(plan, &comm->gpu_topo.map, comm->rank, root, &lowered, &why);
+	int ret = (comm->proxy ? lower_plan_rolled : lower_plan)(plan, &comm->gpu_topo.map, comm->rank, root,
+								 &lowered, &why);
 	if (ret)
 		return log_error(ret, comm->rank, "%s: its plan can't be lowered: %s",
 				 corale_coll_name((corale_coll)plan->key.coll), why);

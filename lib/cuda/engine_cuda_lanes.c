@@ -59,27 +59,35 @@ static int open_peers(struct engine *e, const struct lowered *list, int first, i
 	return ret;
 }
 
+/* All that it talks to in so many turns. */
+static int open_operation(struct engine *e, const struct lowered *list, const struct lowered_op *op,
+			  int times, uint32_t channel)
+{
+	const int to = op->moves & LOWERED_TO ? op->to_count * times : op->to_count,
+		  from = op->moves & LOWERED_FROM ? op->from_count * times : op->from_count;
+	const int ret = open_peers(e, list, op->to_first, to, remote_lane(channel, op->to_ring), REMOTE_OUT);
+	return ret ? ret
+		   : open_peers(e, list, op->from_first, from, remote_lane(channel, op->from_ring),
+				REMOTE_IN);
+}
+
 int engine_open_list(struct engine *e, int index, int first_channel, int channels)
 {
 	struct engine_list *entry = &e->lists.list[index];
 	const struct lowered *list = &entry->host;
 	uint32_t lacking = 0;
-	int ret = 0;
+	int ret = 0, times = 1;
 	if (!entry->nfar) /* then channels may be more than lanes have */
 		return 0;
 	for (int c = first_channel; c < first_channel + channels; c++)
 		lacking |= 1u << c & ~entry->open;
-	for (int i = 0; lacking && !ret && i < list->nops; i++)
-		for (uint32_t c = 0; !ret && c <= REMOTE_NARROW; c++) {
-			const struct lowered_op *op = &list->ops[i];
-			if (!(lacking >> c & 1))
-				continue;
-			ret = open_peers(e, list, op->to_first, op->to_count, remote_lane(c, op->to_ring),
-					 REMOTE_OUT);
-			if (!ret)
-				ret = open_peers(e, list, op->from_first, op->from_count,
-						 remote_lane(c, op->from_ring), REMOTE_IN);
-		}
+	for (int i = 0; lacking && !ret && i < list->nops; i++) {
+		const struct lowered_op *op = &list->ops[i];
+		times = op->op == LOWERED_REPEAT ? op->times : op->op == LOWERED_AGAIN ? 1 : times;
+		for (uint32_t c = 0; !ret && c <= REMOTE_NARROW; c++)
+			if (lacking >> c & 1)
+				ret = open_operation(e, list, op, times, c);
+	}
 	ret = ret ? ret : tell_gpu(e);
 	if (!ret)
 		entry->open |= lacking;

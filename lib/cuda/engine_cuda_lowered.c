@@ -226,6 +226,21 @@ static int most_chunks(const struct engine *e, const struct call *c, const struc
 	return most;
 }
 
+/* An operation runs once a trip, but for those of lists between nodes, which may be rolled: then this is far more than any lane has. */
+static uint64_t most_steps(const struct engine *e, const struct plan *plan)
+{
+	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks;
+	return unrolled < CODELET_LOWERED_OPS || e->world_ranks > e->ranks ? unrolled : CODELET_LOWERED_OPS;
+}
+
+/* Messages of a lane that can be counted. */
+static uint64_t most_counted(const struct engine *e, const struct call *c)
+{
+	if (c->send_counts)
+		return (uint64_t)1 << CODELET_NUMBER_BITS;
+	return e->world_ranks > e->ranks ? (uint64_t)UINT32_MAX << CODELET_NUMBER_BITS : UINT32_MAX;
+}
+
 /*
  * Flags number a lane's messages within the call's epochs. How many these are follows from the plan and the count, so that all ranks agree;
  * counts of all_to_all_v differ from rank to rank, so it has one, and both ends of a long edge refuse.
@@ -233,10 +248,8 @@ static int most_chunks(const struct engine *e, const struct call *c, const struc
 static int count_epochs(const struct engine *e, const struct call *c, const struct plan *plan,
 			struct codelet_lowered *l)
 {
-	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks,
-		       steps = unrolled < CODELET_LOWERED_OPS ? unrolled : CODELET_LOWERED_OPS,
-		       most = (uint64_t)most_chunks(e, c, &l->call) * steps, /* messages of a lane */
-	    room = c->send_counts ? (uint64_t)1 << CODELET_NUMBER_BITS : UINT32_MAX;
+	const uint64_t most = (uint64_t)most_chunks(e, c, &l->call) * most_steps(e, plan),
+		       room = most_counted(e, c);
 	l->epochs = (uint32_t)(most >> CODELET_NUMBER_BITS) | 1;
 	if (most < room)
 		return 0;

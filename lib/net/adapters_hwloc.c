@@ -14,11 +14,17 @@
 
 enum { NVIDIA = 0x10de, DISPLAY = 0x03 }; /* vendor, class */
 
+#if HWLOC_API_VERSION >= 0x00020100
+enum { WHOLE_MACHINE = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED };
+#else
+enum { WHOLE_MACHINE = HWLOC_TOPOLOGY_FLAG_WHOLE_SYSTEM };
+#endif
+
 /* hwloc's plug-ins for accelerators would start CUDA, NVML or OpenCL in the user's process. */
 static void keep_out_plugins(hwloc_topology_t topology)
 {
 #if HWLOC_API_VERSION >= 0x00020100
-	static const char *const names[] = { "cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "ve" };
+	static const char *const names[] = { "cuda", "nvml", "opencl", "gl", "rsmi", "levelzero" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, names[i]);
 #else
@@ -32,7 +38,7 @@ static int load(hwloc_topology_t topology, const char *file)
 	keep_out_plugins(topology);
 	if (file && hwloc_topology_set_xml(topology, file))
 		return -1;
-	if (hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) ||
+	if (hwloc_topology_set_flags(topology, WHOLE_MACHINE) ||
 	    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL))
 		return -1;
 	return hwloc_topology_load(topology);

@@ -1,5 +1,5 @@
 /* From a plan to lists of operations: a walk over its steps that unrolls every loop but those over chunks. */
-#include "lower.h"
+#include "lower_roll.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,8 @@ struct lowering {
 	struct plan_env env;
 	int var[PLAN_MAX_LOOPS], depth;
 	int kept; /* depth of the loop over chunks around the step; -1: none */
+	int rolls; /* loops become REPEATs where they can */
+	int rolling; /* within one that tries to */
 	struct lowered *out;
 	int room, peer_room, program; /* program: its first operation */
 	int most; /* operations of a program; 0: any number */
@@ -31,7 +33,8 @@ static void fail(struct lowering *l, int error, const char *why)
 static void append(struct lowering *l, const struct lowered_op *op)
 {
 	struct lowered *out = l->out;
-	if (l->most && out->nops - l->program == l->most) {
+	/* What is rolled is there twice for a while. */
+	if (l->most && out->nops - l->program == (l->rolls ? 3 : 1) * l->most) {
 		fail(l, CORALE_ENOTSUP, "too many operations");
 		return;
 	}
@@ -154,7 +157,7 @@ static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int r
 	}
 	for (int i = 0; i < size; i++) {
 		int rank = who == PLAN_ALL ? plan_group_member(map, group, l->env.rank, rail, i) : who;
-		int number = count_messages(l->out, l->program, ring, rank, sending);
+		int number = l->rolls ? 0 : count_messages(l->out, l->program, ring, rank, sending);
 		if (who != PLAN_ALL || !sending || rank != l->env.rank)
 			peers[n++] = (struct lowered_peer){ (int16_t)rank, (uint16_t)number };
 	}
@@ -215,6 +218,103 @@ static void keep_loop(struct lowering *l, const struct plan_expr *trips, int bod
 	append(l, &(struct lowered_op){ .op = PLAN_END });
 }
 
+/* ---- Rolled ones ------------------------------------------------------------------------------------------ */
+
+/* A part of a plan, and which trip of its loop. */
+struct turn {
+	int depth, body, end;
+};
+
+static void lower_turn(struct lowering *l, const struct turn *t, int trip)
+{
+	l->var[t->depth] = trip;
+	lower_steps(l, t->body, t->end);
+}
+
+/* How many turns from trip on, `first` being the first operation of it and n their number, go on as the second does. */
+static int count_turns(struct lowering *l, const struct turn *t, int trip, int trips, int first, int n)
+{
+	struct lowered *out = l->out;
+	int times = 1, follows = 1;
+	for (; follows && trip + times < trips && times < INT16_MAX; times += follows) {
+		const int tail = out->nops, npeers = out->npeers;
+		lower_turn(l, t, trip + times);
+		follows = !l->error && n == out->nops - tail &&
+			  (times > 1 || lower_roll_start(out, l->plan, &l->env.map, first, n)) &&
+			  lower_roll_follows(out, l->plan, &l->env.map, first, n, times);
+		out->nops = tail;
+		out->npeers = npeers;
+	}
+	return times;
+}
+
+/* The ranks of all turns, one behind the other. */
+static void place_turns(struct lowering *l, struct lowered_op *op, uint16_t *first, int count, int times)
+{
+	struct lowered_peer *peers = malloc((size_t)count * (size_t)times * sizeof *peers);
+	if (!peers)
+		fail(l, CORALE_ENOMEM, "no memory");
+	for (int k = 0; peers && k < count * times; k++) {
+		const int rank = l->out->peers[*first + k % count].rank + k / count * op->stride;
+		peers[k] = (struct lowered_peer){ (int16_t)lowered_wrap(rank, l->env.map.ranks), 0 };
+	}
+	if (peers)
+		*first = place_peers(l, peers, count * times);
+	free(peers);
+}
+
+static void end_repeat(struct lowering *l, int repeat, int times)
+{
+	struct lowered *out = l->out;
+	out->ops[repeat].times = (int16_t)times;
+	for (int i = repeat + 1; !l->error && i < out->nops; i++) {
+		struct lowered_op *op = &out->ops[i];
+		if (op->op == PLAN_LOOP)
+			continue;
+		if (op->moves & LOWERED_FROM)
+			place_turns(l, op, &op->from_first, op->from_count, times);
+		if (op->moves & LOWERED_TO)
+			place_turns(l, op, &op->to_first, op->to_count, times);
+	}
+	append(l, &(struct lowered_op){ .op = LOWERED_AGAIN, .body = (int16_t)(out->nops - repeat - 1) });
+}
+
+/* One turn, without a REPEAT. */
+static void drop_repeat(struct lowering *l, int repeat)
+{
+	struct lowered *out = l->out;
+	memmove(out->ops + repeat, out->ops + repeat + 1,
+		(size_t)(out->nops - repeat - 1) * sizeof *out->ops);
+	out->nops--;
+	for (int i = repeat; i < out->nops; i++)
+		if (out->ops[i].op != PLAN_LOOP)
+			out->ops[i].moves = 0, out->ops[i].stride = 0;
+}
+
+/* Turns that differ as others do are a REPEAT each, others stand for themselves. */
+static void roll_loop(struct lowering *l, const struct turn *t, int trips)
+{
+	enum { LEAST_TIMES = 3 };
+	struct lowered *out = l->out;
+	l->rolling = 1;
+	for (int trip = 0, times; !l->error && trip < trips; trip += times) {
+		const int repeat = out->nops;
+		append(l, &(struct lowered_op){ .op = LOWERED_REPEAT });
+		lower_turn(l, t, trip);
+		const int n = out->nops - repeat - 1;
+		times = l->error ? 1 : count_turns(l, t, trip, trips, repeat + 1, n);
+		if (l->error)
+			break;
+		if (n && times >= LEAST_TIMES) {
+			end_repeat(l, repeat, times);
+			continue;
+		}
+		times = n ? 1 : times;
+		drop_repeat(l, repeat);
+	}
+	l->rolling = 0;
+}
+
 static void lower_loop(struct lowering *l, const struct plan_step *step, int body, int end)
 {
 	const struct plan_expr *trips = &l->plan->exprs[step->trips];
@@ -227,8 +327,11 @@ static void lower_loop(struct lowering *l, const struct plan_step *step, int bod
 		return;
 	}
 	int n = plan_value(l->plan, &l->env, l->var, step->trips), depth = l->depth++;
-	for (l->var[depth] = 0; !l->error && l->var[depth] < n; l->var[depth]++)
-		lower_steps(l, body, end);
+	if (l->rolls && !l->rolling && n > 2)
+		roll_loop(l, &(struct turn){ depth, body, end }, n);
+	else
+		for (l->var[depth] = 0; !l->error && l->var[depth] < n; l->var[depth]++)
+			lower_steps(l, body, end);
 	l->var[depth] = 0;
 	l->depth = depth;
 }
@@ -247,10 +350,10 @@ static void lower_steps(struct lowering *l, int pc, int end)
 	}
 }
 
-static int lower_within(const struct plan *plan, const struct plan_map *map, int rank, int root, int most,
-			struct lowered *out, const char **why)
+static int lower_within(const struct plan *plan, const struct plan_map *map, int rank, int root, int rolls,
+			int most, struct lowered *out, const char **why)
 {
-	struct lowering l = { .plan = plan, .out = out, .kept = -1, .most = most };
+	struct lowering l = { .plan = plan, .out = out, .kept = -1, .rolls = rolls, .most = most };
 	l.env = (struct plan_env){ .map = *map, .rank = rank, .root = root, .unit = 1, .chunk = 1 };
 	*out = (struct lowered){ .nprograms = plan->nprograms };
 	for (int p = 0; p < plan->nprograms; p++) {
@@ -258,6 +361,8 @@ static int lower_within(const struct plan *plan, const struct plan_map *map, int
 		l.program = out->nops;
 		lower_steps(&l, program->first, program->first + program->steps);
 		out->first[p + 1] = out->nops;
+		if (!l.error && most && out->nops - l.program > most)
+			fail(&l, CORALE_ENOTSUP, "too many operations");
 	}
 	if (!l.error && out->npeers > UINT16_MAX)
 		fail(&l, CORALE_ENOTSUP, "too many peers");
@@ -270,7 +375,13 @@ static int lower_within(const struct plan *plan, const struct plan_map *map, int
 int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
 	       const char **why)
 {
-	return lower_within(plan, map, rank, root, 0, out, why);
+	return lower_within(plan, map, rank, root, 0, 0, out, why);
+}
+
+int lower_plan_rolled(const struct plan *plan, const struct plan_map *map, int rank, int root,
+		      struct lowered *out, const char **why)
+{
+	return lower_within(plan, map, rank, root, 1, 0, out, why);
 }
 
 /* Of other nodes; as soon as they are more than most, most + 1. */
@@ -292,20 +403,45 @@ static int fits_rank(const struct plan *plan, const struct plan_map *map, int ra
 	const int most = LOWERED_MOST_RANKS - plan_group_size(map, PLAN_NODE, rank);
 	struct lowered list;
 	const char *why;
-	int fits = !lower_within(plan, map, rank, 0, LOWERED_MOST_OPS, &list, &why);
+	int fits = !lower_within(plan, map, rank, 0, 1, LOWERED_MOST_OPS, &list, &why);
 	fits = fits && count_far(&list, map, rank, most) <= most;
 	lowered_free(&list);
+	return fits;
+}
+
+/* Nodes of one size, whose ranks follow each other: the circles of all ranks are the same, seen from elsewhere. */
+static int is_even(const struct plan_map *map)
+{
+	for (int i = 0; i < map->ranks; i++)
+		if (map->member[i] != i)
+			return 0;
+	return map->ranks == map->nodes * map->max_node_size;
+}
+
+/* Of such nodes and their ranks first, second and last are looked at. The first has the root. */
+static int is_sample(int i, int n)
+{
+	return i < 2 || i == n - 1;
+}
+
+static int fits_node(const struct plan *plan, const struct plan_map *map, int node, int even)
+{
+	const int first = map->node_first[node], n = map->node_first[node + 1] - first;
+	int fits = 1;
+	for (int r = 0; fits && r < n; r++)
+		if (!even || is_sample(r, n))
+			fits = fits_rank(plan, map, map->member[first + r]);
 	return fits;
 }
 
 int lower_fits(const struct plan *plan, const struct plan_map *map)
 {
 	enum { NODES = 16 };
-	const int step = map->nodes > NODES ? map->nodes / NODES : 1;
+	const int even = is_even(map), step = even || map->nodes <= NODES ? 1 : map->nodes / NODES;
 	int fits = 1;
 	for (int node = 0; fits && node < map->nodes; node += step)
-		for (int r = map->node_first[node]; fits && r < map->node_first[node + 1]; r++)
-			fits = fits_rank(plan, map, map->member[r]);
+		if (!even || is_sample(node, map->nodes))
+			fits = fits_node(plan, map, node, even);
 	return fits;
 }
 
@@ -368,6 +504,7 @@ void lowered_call_init(struct lowered_call *call, const struct plan *plan, const
 				       .parts = plan->parts,
 				       .inner = plan->inner,
 				       .channels = plan->channels,
+				       .ranks = env->map.ranks,
 				       .chunks = env->chunks,
 				       .send_counts = env->send_counts,
 				       .send_displs = env->send_displs,

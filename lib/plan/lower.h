@@ -1,7 +1,7 @@
 /*
  * Lowered plans: a plan resolved for one rank, as lists of operations, one list a program. An engine that can't afford to evaluate
  * expressions runs these: on a GPU one expression costs as much as the whole operation. Groups, peers, blocks, parts and predicates are
- * numbers; all loops are unrolled but those over chunks. What depends on the count (where parts, slices and chunks begin) stays
+ * numbers; all loops are unrolled but those over chunks and, between nodes, those over a circle. What depends on the count (where parts, slices and chunks begin) stays
  * arithmetic, done once an operation and call (lowered_cut) and once a chunk (lowered_piece). So a list serves calls of all sizes, types
  * and operators, and all channels. Compiles as C99 and as CUDA.
  *
@@ -19,6 +19,18 @@ enum {
 
 enum { LOWERED_NO_CHUNK = -128, LOWERED_ALL = 64 /* beside a step's flags: from is ALL */ };
 
+/* Beside enum plan_op: operations that are done several times, one after the other, what they name one step further each time. */
+enum { LOWERED_REPEAT = 32, LOWERED_AGAIN };
+
+/* What of such an operation goes on by its stride, or-ed: spans, by block, with PIECES by piece; the ranks that it names. Parts do not: to cut one takes divisions. */
+enum lowered_moves {
+	LOWERED_SRC = 1,
+	LOWERED_DST = 2,
+	LOWERED_FROM = 4,
+	LOWERED_TO = 8,
+	LOWERED_PIECES = 16
+};
+
 /* What a loop over chunks counts. */
 enum lowered_trips { LOWERED_CHUNKS, LOWERED_SEND_CHUNKS, LOWERED_RECV_CHUNKS };
 
@@ -33,10 +45,18 @@ struct lowered_op { /* 32 bytes */
 	uint8_t from_ring, to_ring;
 	/* In the list's peers, in the order of folds. Of ALL, from holds this rank too, where its own span stands in the fold, to does not. */
 	uint16_t from_first, to_first, from_count, to_count;
-	uint8_t trips; /* LOOP: enum lowered_trips */
+	union {
+		uint8_t trips; /* LOOP: enum lowered_trips */
+		uint8_t moves; /* in a REPEAT: enum lowered_moves; else 0 */
+	};
 	uint8_t
 	    ahead; /* it is done so many trips before the others (lower_ahead); of a LOOP: the most in it */
-	int16_t trips_peer; /* LOOP: whose edge */
+	union {
+		int16_t trips_peer; /* LOOP: whose edge */
+		int16_t times; /* REPEAT: at least 2 */
+		int16_t body; /* AGAIN: operations between the two */
+		int16_t stride; /* in a REPEAT */
+	};
 	struct lowered_span src, dst;
 };
 
@@ -57,6 +77,7 @@ struct lowered {
 struct lowered_call {
 	size_t count, chunk, unit; /* elements, as in struct plan_env */
 	int parts, inner, channels; /* of the plan */
+	int ranks;
 	int chunks; /* of count */
 	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v, else NULL */
 };
@@ -71,7 +92,16 @@ struct lowered_slice {
  * chunk's number, *why says what. */
 int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
 	       const char **why);
+/*
+ * The same where messages are not numbered, as between nodes: lists that do not grow with the ranks. A loop of a plan whose trips differ in one place alone, that
+ * of a circle (of ranks, parts or pieces), is a REPEAT: its steps once, then AGAIN. Its ranks stand one turn behind the other in the list's peers. REPEATs hold no
+ * other ones; either may hold a loop over chunks.
+ */
+int lower_plan_rolled(const struct plan *plan, const struct plan_map *map, int rank, int root,
+		      struct lowered *out, const char **why);
 void lowered_free(struct lowered *lowered);
+/* How often operation i is done where each loop over chunks runs once. */
+int lowered_times(const struct lowered *list, int i);
 
 /*
  * Sends that wait for nothing of their loop go so many trips ahead of it, where all their peers are first_far or more: so many messages are on
@@ -96,6 +126,32 @@ int lower_messages(const struct plan *plan, const struct plan_map *map, int root
 		   struct lowered_messages *out);
 
 void lowered_call_init(struct lowered_call *call, const struct plan *plan, const struct plan_env *env);
+
+PLAN_FN int lowered_wrap(int at, int n)
+{
+	return (at %= n) < 0 ? at + n : at;
+}
+
+PLAN_FN void lowered_step_span(const struct lowered_call *c, struct lowered_span *span, int pieces, int by)
+{
+	if (pieces)
+		span->inner = (int16_t)lowered_wrap(span->inner + by, c->inner);
+	else
+		span->block = (int16_t)lowered_wrap(span->block + by, c->ranks);
+}
+
+/* An operation of a REPEAT goes so many times on, or back. A slice that was cut before begins a count further for each block. */
+PLAN_FN void lowered_step(const struct lowered_call *c, struct lowered_op *op, int times)
+{
+	if (op->moves & LOWERED_SRC)
+		lowered_step_span(c, &op->src, op->moves & LOWERED_PIECES, times * op->stride);
+	if (op->moves & LOWERED_DST)
+		lowered_step_span(c, &op->dst, op->moves & LOWERED_PIECES, times * op->stride);
+	if (op->moves & LOWERED_FROM)
+		op->from_first = (uint16_t)(op->from_first + times * op->from_count);
+	if (op->moves & LOWERED_TO)
+		op->to_first = (uint16_t)(op->to_first + times * op->to_count);
+}
 
 PLAN_FN int lowered_chunks(const struct lowered_call *c, size_t count)
 {

@@ -1,12 +1,24 @@
 /* Sends that go ahead of their loop (lower.h). */
 #include "lower.h"
 
-/* Whether two operations send to one rank along one ring. */
-static int share_lane(const struct lowered *list, const struct lowered_op *a, const struct lowered_op *b)
+/* Entries among the peers that an operation sends to, all of its turns together. */
+static int count_targets(const struct lowered *list, int i)
 {
-	for (int i = 0; a->to_ring == b->to_ring && i < a->to_count; i++)
-		for (int k = 0; k < b->to_count; k++)
-			if (list->peers[a->to_first + i].rank == list->peers[b->to_first + k].rank)
+	const struct lowered_op *op = &list->ops[i];
+	return op->moves & LOWERED_TO ? op->to_count * lowered_times(list, i) : op->to_count;
+}
+
+/* Whether two operations send to one rank along one ring. */
+static int share_lane(const struct lowered *list, int one, int other)
+{
+	const struct lowered_op *a = &list->ops[one], *b = &list->ops[other];
+	if (a->to_ring != b->to_ring || !a->to_count || !b->to_count)
+		return 0;
+	const int n = count_targets(list, one), m = count_targets(list, other);
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < m; k++)
+			if ((one != other || i != k) &&
+			    list->peers[a->to_first + i].rank == list->peers[b->to_first + k].rank)
 				return 1;
 	return 0;
 }
@@ -18,11 +30,13 @@ static int may_go_ahead(const struct lowered *list, int first, int end, int at, 
 	if (op->op != PLAN_MOVE || op->from_count || op->dst.space || op->src.space != PLAN_SEND ||
 	    op->src.chunk || !op->to_count)
 		return 0;
-	for (int i = 0; i < op->to_count; i++)
+	if (lowered_times(list, at) > 1 && !(op->moves & LOWERED_TO))
+		return 0;
+	for (int i = 0; i < count_targets(list, at); i++)
 		if (list->peers[op->to_first + i].rank < first_far)
 			return 0;
 	for (int i = first; i < end; i++)
-		if (i != at && share_lane(list, op, &list->ops[i]))
+		if (share_lane(list, at, i))
 			return 0;
 	return 1;
 }

@@ -76,7 +76,7 @@ enum plan_base {
 	 * gives the other one. Numbers of windows, see struct plan_span; none if I sit it out; not wrapped. */
 	PLAN_HALVING_KEPT, /* my window after step (stride * variable + offset); before the first step (-1) the whole */
 	PLAN_HALVING_GIVEN, /* the other half: my partner's window after that step */
-	PLAN_POSITION, /* how far I am behind the root in group: (my index - the root's) mod size; no offset */
+	PLAN_POSITION, /* how far I am behind the root in group: (my index - the root's) mod size, + offset */
 	/* The binomial tree over the positions of a group: the children of position p are p + 2^level, for all levels
 	 * with 2^level below the lowest set bit of p, for the root for all levels. */
 	PLAN_TREE_LEVELS, /* ceil(log2(size of group)): as many children has the root */

@@ -222,7 +222,7 @@ PLAN_FN int plan_rooted(const struct plan_expr *x, const struct plan_env *env, c
 	int root = plan_group_index(&env->map, x->group, env->root);
 	int position = plan_wrap(plan_group_index(&env->map, x->group, env->rank) - root, size);
 	if (x->base == PLAN_POSITION)
-		return position;
+		return position + x->offset;
 	if (x->base == PLAN_TREE_OWN)
 		return plan_subtree(size, position) + x->offset;
 	const int base = x->base == PLAN_TREE_PARENT ? PLAN_TREE_PARENT : PLAN_TREE_CHILD,

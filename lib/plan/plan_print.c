@@ -62,7 +62,8 @@ static void print_base(struct out *out, const struct plan_expr *x)
 		print(out, "%s(%s)", x->base == PLAN_DOUBLING_GIVE ? "give" : "take", size_names[x->group]);
 		break;
 	case PLAN_POSITION:
-		print(out, "%s-%s mod %s", me_names[x->group], root_names[x->group], size_names[x->group]);
+		print(out, x->offset ? "(%s-%s mod %s)%+d" : "%s-%s mod %s", me_names[x->group],
+		      root_names[x->group], size_names[x->group], x->offset);
 		break;
 	case PLAN_TREE_LEVELS:
 		print(out, "levels(%s)", size_names[x->group]);

@@ -24,16 +24,17 @@ struct offer {
 /* The order of rows is that of preference: a later one must be better by more than the model's noise. */
 static const double clearly_less = 0.95, about_as_fast = 1.1;
 
-/* Which rows count: those that CORALE_ALGO names, or those that it does not exclude; perhaps none that ignores nodes. */
+/* Which rows count: those that CORALE_ALGO names, or those that it does not exclude; perhaps none that ignores nodes; the spare ones, or the others. */
 struct selection {
-	int named, by_nodes;
+	int named, by_nodes, spare;
 };
 
 static int is_selected(const struct planner *planner, const struct selection *s, corale_coll coll, int row)
 {
 	int rows;
 	const struct row *algo = row_table(&rows) + row;
-	if (algo->coll != coll || algo->codelet || (s->by_nodes && algo->traits & ROW_FLAT))
+	if (algo->coll != coll || algo->codelet || (s->by_nodes && algo->traits & ROW_FLAT) ||
+	    (algo->traits & ROW_SPARE ? 1 : 0) != s->spare)
 		return 0;
 	return s->named ? planner_algo_allows(planner->algo, row)
 			: !planner_algo_excludes(planner->algo, row);
@@ -107,8 +108,8 @@ static int fits(const struct planner *planner, const struct plan *plan, struct p
 }
 
 /* The best offer whose plan fits: 1 if there is one, 0, or an error. */
-static int choose(const struct planner *planner, const struct plan_key *key, const struct selection *s,
-		  struct planner_fits *known, struct plan *out, char *error, size_t error_bytes)
+static int choose_of(const struct planner *planner, const struct plan_key *key, const struct selection *s,
+		     struct planner_fits *known, struct plan *out, char *error, size_t error_bytes)
 {
 	struct offer offers[MOST_OFFERS];
 	int n = collect(planner, key, s, offers, error, error_bytes);
@@ -125,6 +126,14 @@ static int choose(const struct planner *planner, const struct plan_key *key, con
 	return n;
 }
 
+static int choose(const struct planner *planner, const struct plan_key *key, const struct selection *s,
+		  struct planner_fits *known, struct plan *out, char *error, size_t error_bytes)
+{
+	const struct selection spare = { s->named, s->by_nodes, 1 };
+	const int found = choose_of(planner, key, s, known, out, error, error_bytes);
+	return found ? found : choose_of(planner, key, &spare, known, out, error, error_bytes);
+}
+
 static int lacks_room(const struct planner *planner, corale_coll coll)
 {
 	int rows, lacks = 0;
@@ -138,7 +147,7 @@ static int lacks_room(const struct planner *planner, corale_coll coll)
 int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *known,
 		       struct plan *plan, char *error, size_t error_bytes)
 {
-	static const struct selection by_nodes = { 1, 1 }, named = { 1, 0 }, others = { 0, 0 };
+	static const struct selection by_nodes = { 1, 1, 0 }, named = { 1, 0, 0 }, others = { 0, 0, 0 };
 	int found = 0;
 	if (planner_of(planner, key)->by_nodes && !*planner->algo)
 		found = choose(planner, key, &by_nodes, known, plan, error, error_bytes);

@@ -210,7 +210,9 @@ int world_plan(struct world *w, const struct plan_key *key, int row, int narrow,
 	struct lowered lowered;
 	const char *why;
 	int ret = planner_build(narrow ? &w->narrow : &w->planner, key, row, plan);
-	ret = ret ? ret : lower_plan(plan, &w->topo->map, rank, root, &lowered, &why);
+	ret = ret ? ret
+		  : (w->nodes ? lower_plan_rolled : lower_plan)(plan, &w->topo->map, rank, root, &lowered,
+								&why);
 	if (ret || lower_messages(plan, &w->topo->map, root, messages))
 		memset(messages, 0, sizeof *messages);
 	if (!ret)
@@ -257,7 +259,7 @@ int world_open(struct world *w, const struct world_params *p)
 	if (!ret && p->scratch_chunk)
 		ret = make_scratch(w, p->scratch_chunk);
 	if (!ret && p->nodes)
-		ret = nodes_open(w, p->remote_slot);
+		ret = nodes_open(w, p->remote_slot, p->slab_rails);
 	for (int r = 0; !ret && r < p->ranks; r++)
 		w->engines[r].place_of = nodes_places(w, r);
 	make_planner(w, p);

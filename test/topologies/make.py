@@ -141,6 +141,13 @@ def main(folder):
     inner = bridge("0000", "12:01.0", 0x20, inner_switch(0x20, gpu("0000:22:00.0"), gpu("0000:23:00.0")))
     write(folder, "two-switches", [[[switch(0x10, nic("0000:13:00.0", "mlx5_0", "4", "4"), inner)]]])
 
+    own = bridge("0000", "12:01.0", 0x20, inner_switch(0x20, nic("0000:22:00.0", "mlx5_0")))
+    write(folder, "adapter-with-switch", [[[switch(0x10, gpu("0000:13:00.0"), own)]]])
+
+    roots = [[port(f"{b:02x}:{i:02x}.0", d(f"0000:{b + 1 + i:02x}:00.0", *n)) for i, (d, n) in
+              enumerate(((gpu, ()), (gpu, ()), (nic, (f"mlx5_{k}",)), (nic, (f"mlx5_{k + 1}",))))] for b, k in ((0x10, 0), (0x80, 2))]
+    write(folder, "root-ports", [[roots[0]], [roots[1]]])
+
     fake = nic("0000:13:00.0", "fake0")  # the adapter of test/fake_verbs
     write(folder, "fake-verbs", [[[switch(0x10, fake, gpu("0000:14:00.0"))]], [[switch(0x80, gpu("0000:83:00.0"))]]])
 

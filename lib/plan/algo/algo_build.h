@@ -53,6 +53,8 @@ void algo_binomial_scatter(const struct algo_call *call, struct plan *plan);
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan);
 void algo_hier_gather(const struct algo_call *call, struct plan *plan);
 void algo_hier_scatter(const struct algo_call *call, struct plan *plan);
+void algo_hier_chain_gather(const struct algo_call *call, struct plan *plan);
+void algo_hier_chain_scatter(const struct algo_call *call, struct plan *plan);
 
 /* All nodes have as many ranks as the largest. */
 static inline int algo_even_nodes(const struct algo_call *call)
@@ -141,6 +143,7 @@ struct algo_rooted {
 	struct plan *plan;
 	uint8_t near, rail, pass; /* rings: of the root's node, between nodes, of what is passed on */
 	uint8_t self, me, root, node, root_node; /* me and root in the world, self in my node */
+	int even; /* nodes: each has a rank on each rail */
 };
 
 static inline struct algo_rooted algo_rooted_begin(const struct algo_call *call, struct plan *plan)
@@ -154,7 +157,18 @@ static inline struct algo_rooted algo_rooted_begin(const struct algo_call *call,
 				     .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 				     .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
 				     .node = plan_shift(plan, PLAN_RAIL, 0, 0, 0),
-				     .root_node = plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0) };
+				     .root_node = plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0),
+				     .even = algo_even_nodes(call) };
+}
+
+/* A step is done where the block that it passes on has an owner. */
+static inline void algo_if_owned(const struct algo_rooted *r, uint8_t owner, struct plan_step *step)
+{
+	if (r->even)
+		return;
+	step->pred = PLAN_GE;
+	step->pred_a = owner;
+	step->pred_b = plan_const(r->plan, 0);
 }
 
 /*

@@ -1,7 +1,8 @@
 /*
- * Hierarchical scatter: the root gives the blocks of other nodes to the ranks of its node, each of which sends along its
+ * Hierarchical scatters: the root gives the blocks of other nodes to the ranks of its node, each of which sends along its
  * rail what the ranks on it are to have; so all links of the root's node carry blocks. Where that node is smaller than
- * others its ranks have several rails each.
+ * others its ranks have several rails each. In a chain blocks go from node to node on their rails instead, the farthest node's first: each rank talks to two other
+ * nodes, however many there are.
  * Source: Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication" (2020).
  */
 #include "algo_build.h"
@@ -16,15 +17,21 @@ static struct plan_step send(uint8_t group, uint8_t peer, uint8_t ring, uint8_t 
 				   .to_ring = ring };
 }
 
-/* What has the longest way first: along my own rails, and to be passed on along the others'. */
-static void spread(const struct algo_rooted *s)
+/* What has the longest way first: along my own rails, and to be passed on along the others'. next: the node of a chain that it goes to; none: its own. */
+static void spread(const struct algo_rooted *s, uint8_t next)
 {
 	struct plan *plan = s->plan;
 	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_EQ, s->me, s->root),
 		node = algo_peer_loop(plan, PLAN_RAIL, 1);
 	int owned = algo_owned_loop(plan);
 	uint8_t rail = algo_part_of(plan, s->self, owned), owner = algo_rank_at(s->plan, node, rail);
-	plan_step(plan, send(PLAN_WORLD, owner, s->rail, owner, chunk));
+	struct plan_step far = send(PLAN_WORLD, owner, s->rail, owner, chunk);
+	if (next) {
+		far.to_group = PLAN_RAIL;
+		far.to = next;
+		far.rail = rail;
+	}
+	plan_step(plan, far);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1);
 	owner = algo_rank_at(s->plan, node, algo_part_of(plan, peer, owned));
 	plan_step(plan, send(PLAN_NODE, peer, s->pass, owner, chunk));
@@ -39,31 +46,66 @@ static void spread(const struct algo_rooted *s)
 	plan_end(plan);
 }
 
-static void pass_on(const struct algo_rooted *s)
+static void pass_on(const struct algo_rooted *s, uint8_t next)
 {
 	struct plan *plan = s->plan;
 	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_EQ, s->node, s->root_node);
-	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, 1);
-	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan));
-	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE,
-				      .pred = PLAN_NE,
-				      .pred_a = s->me,
-				      .pred_b = s->root,
-				      .from_group = PLAN_NODE,
-				      .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
-				      .from_ring = s->pass,
-				      .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				      .to = algo_rank_at(s->plan, node, rail),
-				      .to_ring = s->rail });
+	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_RAIL, -1), PLAN_NE, s->me, s->root);
+	uint8_t node = plan_shift(plan, PLAN_RAIL, k, 1, 1);
+	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan)),
+		owner = algo_rank_at(plan, node, rail);
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .from_group = PLAN_NODE,
+				  .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
+				  .from_ring = s->pass,
+				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				  .to = owner,
+				  .to_ring = s->rail };
+	if (next) {
+		step.to_group = PLAN_RAIL;
+		step.to = next;
+		step.rail = rail;
+		algo_if_owned(s, owner, &step);
+	}
+	plan_step(plan, step);
 	plan_end(plan);
 	plan_end(plan);
 	plan_end(plan);
 }
 
-static void receive_own(const struct algo_rooted *s)
+/* In a chain before its own: the blocks of the nodes behind, which may have no rank on a rail. */
+static void pass_along(const struct algo_rooted *s, uint8_t chunk, uint8_t previous, uint8_t next)
+{
+	struct plan *plan = s->plan;
+	int k = plan_loop(plan, plan_base(plan, PLAN_POSITION, PLAN_RAIL, -1));
+	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan));
+	uint8_t node = plan_expr(plan, (struct plan_expr){ .base = PLAN_ROOT,
+							   .group = PLAN_RAIL,
+							   .var = (uint8_t)k,
+							   .stride = 1,
+							   .offset = 1,
+							   .wrap = 1 });
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .from_group = PLAN_RAIL,
+				  .from = previous,
+				  .from_ring = s->rail,
+				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				  .to_group = PLAN_RAIL,
+				  .to = next,
+				  .to_ring = s->rail,
+				  .rail = rail };
+	algo_if_owned(s, algo_rank_at(plan, node, rail), &step);
+	plan_step(plan, step);
+	plan_end(plan);
+	plan_end(plan);
+}
+
+/* previous, next: in a chain, the nodes that blocks come from and go to. */
+static void receive_own(const struct algo_rooted *s, uint8_t previous, uint8_t next)
 {
 	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_NE, s->me, s->root);
+	if (next)
+		pass_along(s, chunk, previous, next);
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_FRESH,
 				  .pred = PLAN_EQ,
@@ -75,19 +117,30 @@ static void receive_own(const struct algo_rooted *s)
 	plan_step(s->plan, step);
 	step.pred = PLAN_NE;
 	step.from_group = PLAN_RAIL;
-	step.from = s->root_node;
+	step.from = next ? previous : s->root_node;
 	step.from_ring = s->rail;
 	plan_step(s->plan, step);
 	plan_end(s->plan);
 }
 
+static void build(const struct algo_rooted *s, uint8_t previous, uint8_t next)
+{
+	plan_program(s->plan, PLAN_SM);
+	spread(s, next);
+	plan_program(s->plan, PLAN_NET);
+	pass_on(s, next);
+	plan_program(s->plan, PLAN_SM);
+	receive_own(s, previous, next);
+}
+
 void algo_hier_scatter(const struct algo_call *call, struct plan *plan)
 {
 	struct algo_rooted s = algo_rooted_begin(call, plan);
-	plan_program(plan, PLAN_SM);
-	spread(&s);
-	plan_program(plan, PLAN_NET);
-	pass_on(&s);
-	plan_program(plan, PLAN_SM);
-	receive_own(&s);
+	build(&s, PLAN_EXPR_NONE, PLAN_EXPR_NONE);
+}
+
+void algo_hier_chain_scatter(const struct algo_call *call, struct plan *plan)
+{
+	struct algo_rooted s = algo_rooted_begin(call, plan);
+	build(&s, plan_shift(plan, PLAN_RAIL, 0, 0, 1), plan_shift(plan, PLAN_RAIL, 0, 0, -1));
 }

@@ -43,6 +43,11 @@ static int several_nodes(const struct algo_call *call)
 	return shared_nodes(call) && call->topo->map.nodes > 1;
 }
 
+static int over_nodes(const struct algo_call *call)
+{
+	return call->topo->map.nodes > 1;
+}
+
 /* Over nodes, half of all blocks fit a message. */
 static int half_fits_over_nodes(const struct algo_call *call)
 {
