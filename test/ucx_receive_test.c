@@ -313,6 +313,8 @@ static void adapters(void **state)
 	assert_int_equal(ucx_devices_have_component(NULL, "cuda_cpy"), 0);
 }
 
+#define ADAPTER "#      resource 0  :  md 0  dev 0  flags -- rc_mlx5/mlx5_0:1\n"
+
 /* dmabufs where UCX exports them and can be kept from copies. */
 static void gpudirect(void **state)
 {
@@ -323,12 +325,13 @@ static void gpudirect(void **state)
 		const char *words;
 	} cases[] = {
 		{ "#     component 0  :  tcp\n", 22, UCX_GPUDIRECT_NONE, "UCX has no verbs" },
-		{ "#     component 0  :  ib\n", 22, UCX_GPUDIRECT_NONE,
+		{ "#     component 0  :  ib\n", 22, UCX_GPUDIRECT_NONE, "UCX opens no RDMA adapter" },
+		{ "#     component 0  :  ib\n" ADAPTER, 22, UCX_GPUDIRECT_NONE,
 		  "UCX 1.22.0 with verbs, without CUDA" },
-		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n", 20, UCX_GPUDIRECT_NONE,
-		  "before 1.21" },
-		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n", 21, UCX_GPUDIRECT_DMABUF,
-		  "by dmabuf" },
+		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n" ADAPTER, 20,
+		  UCX_GPUDIRECT_NONE, "before 1.21" },
+		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n" ADAPTER, 21,
+		  UCX_GPUDIRECT_DMABUF, "by dmabuf" },
 	};
 	char text[256];
 	(void)state;

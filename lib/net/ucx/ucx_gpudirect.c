@@ -31,7 +31,7 @@ static const char *find_peermem(const struct ucx_gpudirect *g)
 
 static enum ucx_gpudirect_mode mode_of(const struct ucx_gpudirect *g)
 {
-	if (!g->has_verbs)
+	if (!g->has_verbs || !g->has_adapter)
 		return UCX_GPUDIRECT_NONE;
 	if (g->peermem)
 		return UCX_GPUDIRECT_PEERMEM;
@@ -40,7 +40,8 @@ static enum ucx_gpudirect_mode mode_of(const struct ucx_gpudirect *g)
 
 void ucx_gpudirect_look(ucp_context_h context, struct ucx_gpudirect *out)
 {
-	*out = (struct ucx_gpudirect){ .has_verbs = ucx_devices_have_component(context, "ib"),
+	*out = (struct ucx_gpudirect){ .has_adapter = ucx_devices_have_rdma(context),
+				       .has_verbs = ucx_devices_have_component(context, "ib"),
 				       .has_cuda = ucx_devices_have_component(context, "cuda_cpy") };
 	ucp_get_version(&out->major, &out->minor, &out->release);
 	out->peermem = find_peermem(out);
@@ -51,6 +52,8 @@ static const char *why_none(const struct ucx_gpudirect *g)
 {
 	if (!g->has_verbs)
 		return "none: UCX has no verbs";
+	if (!g->has_adapter)
+		return "none: UCX opens no RDMA adapter";
 	return g->has_cuda
 		   ? "none: there is no kernel module nvidia-peermem, and UCX before 1.21 would copy"
 		   : "none: there is no kernel module nvidia-peermem, and UCX has no CUDA for dmabufs";
