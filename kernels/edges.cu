@@ -277,6 +277,9 @@ __device__ static bool run_remote_few(edge e, const remote_port &port, uint64_t 
 			remote_send_few(port, number, e.a->signature, what, (uint32_t)m.bytes, data);
 	} else if (threadIdx.x < 32) {
 		good = remote_receive_few(*e.a, &e.path, port, m.peer, number, what, (uint32_t)m.bytes, &data);
+		__syncwarp();
+		if (good && threadIdx.x == 0)
+			port.take_few(number);
 		if (good && left > 0)
 			store_user<true>(m.data + at, make_uint4((uint32_t)data, (uint32_t)(data >> 32), 0, 0),
 					 left < 8 ? (unsigned)left : 8);

@@ -24,7 +24,7 @@ struct prepared {
 	lowered_slice src, dst;
 };
 
-enum : uint32_t { FEW_SOURCES = 8 /* of an operation, whose messages are taken out before it */ };
+enum : uint32_t { FEW_SOURCES = 8 /* of an operation, whose messages of few bytes are taken out before it */ };
 
 struct block_state {
 	prepared ops[CODELET_LOWERED_OPS];
@@ -191,9 +191,12 @@ __device__ static inline void count_message(const run &r, const lowered_op &op, 
 		r.s->sent[op.to_ring][d.to] = d.message + 1;
 }
 
+/* All that was received is taken here, so that taken, whoever raises it, never goes back. */
 __device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
-	if (d.from >= 0 && !f.in)
+	if (d.from >= 0 && f.in)
+		in_from(r, op.from_ring, d.from).take_few(r.s->before.received[op.from_ring][d.from] + d.message);
+	else if (d.from >= 0)
 		in_from(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
 	else if (d.to >= 0 && !f.out)
 		out_to(r, op.to_ring, d.to)
@@ -233,6 +236,29 @@ __device__ static bool take_few(const run &r, const lowered_op &op, const few &f
 			r.s->came[i][at / 8] = data;
 	}
 	return good;
+}
+
+/* Those that warps did not take out, as they are too many, have arrived. With slots in a GPU's memory they lie in front alone: into their slots. */
+__device__ static void bring_few(const run &r, const lowered_op &op, uint32_t bytes)
+{
+	for (int i = (int)threadIdx.x / 32; i < op.from_count; i += (int)blockDim.x / 32) {
+		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_ring;
+		if (!is_remote(r, peer))
+			continue;
+		const uint64_t *words =
+			remote_few_data(in_from(r, ring, peer), r.s->before.received[ring][peer] + r.s->received[ring][peer]);
+		uint32_t *slot = (uint32_t *)received_at(r, ring, peer);
+		for (uint32_t k = threadIdx.x % 32; k < (bytes + 3) / 4; k += 32)
+			slot[k] = (uint32_t)sync_load_relaxed(words + k);
+	}
+	__syncthreads();
+}
+
+/* The same for all threads. */
+__device__ static inline bool are_few_apart(const run &r, const lowered_op &op, const few &f)
+{
+	return r.a->remote.counts && f.in_bytes && f.in_bytes <= REMOTE_FEW_BYTES && !f.in &&
+	       remote_slots_are_apart(&r.a->remote.remote, remote_lane(r.a->first_channel + r.channel, op.from_ring));
 }
 
 /* After their messages were counted. */
@@ -470,6 +496,8 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 	__syncwarp();
 	if (!__syncthreads_and(take_few(r, op, f) && good))
 		return false;
+	if (are_few_apart(r, op, f))
+		bring_few(r, op, f.in_bytes);
 	count_message(r, op, d);
 	if (moves)
 		move_data<TYPE, WIDE>(r, op, count);

@@ -94,6 +94,12 @@ struct remote_port {
 		sync_store_release(&words()->taken, message + 1);
 	}
 
+	/* Of few bytes, which no thread loads any more; after the message before it was taken. */
+	__device__ void take_few(uint64_t message) const
+	{
+		sync_store_relaxed(&words()->taken, message + 1);
+	}
+
 	/* After all stores of the block, and its barrier. */
 	__device__ void post(remote_header h) const
 	{
@@ -108,6 +114,12 @@ struct remote_port {
 __device__ static inline uint4 *remote_pair(const remote_port &port, uint64_t message)
 {
 	return (uint4 *)port.header(message) + threadIdx.x % 32;
+}
+
+/* Its words of data, 4 bytes in the low half of each. */
+__device__ static inline const uint64_t *remote_few_data(const remote_port &port, uint64_t message)
+{
+	return (const uint64_t *)port.header(message) + REMOTE_DATA;
 }
 
 /* There is room. data: this thread's, where it has some (remote_data_of). */
@@ -173,7 +185,7 @@ __device__ static inline bool remote_few_agrees(const codelet_args &a, lane *l, 
 	return false;
 }
 
-/* Takes it out: *data is this thread's, where it has some (remote_data_of). */
+/* *data is this thread's, where it has some (remote_data_of). Not taken yet. */
 __device__ static inline bool remote_receive_few(const codelet_args &a, lane *l, const remote_port &port, int place, uint64_t message,
 						 uint64_t what, uint32_t bytes, uint64_t *data)
 {
@@ -181,9 +193,6 @@ __device__ static inline bool remote_receive_few(const codelet_args &a, lane *l,
 	if (!remote_await_few(a, l, port, place, message, bytes, &v) || !remote_few_agrees(a, l, port, place, message, what, v))
 		return false;
 	*data = (uint64_t)v.z << 32 | v.x;
-	__syncwarp();
-	if (threadIdx.x % 32 == 0)
-		sync_store_relaxed(&port.words()->taken, message + 1); /* nothing of it is loaded any more */
 	return true;
 }
 

@@ -9,7 +9,8 @@
  * message is whole there; the peer's kernel raises taken when it has read it; then the proxy here raises free.
  *
  * A message of few bytes may lie in front of its slot instead, in words that say themselves whether they are there (the LL of NCCL): neither
- * end waits for a fence, and the reader has the data with the word that it waits for. What arrives in few bytes lies in both places.
+ * end waits for a fence, and the reader has the data with the word that it waits for. What arrives in few bytes lies in both places,
+ * unless slots lie in a GPU's memory: there in front alone.
  *
  * Where an open end lies kernels read in a table in GPU memory, by peer, direction and lane.
  */
@@ -163,6 +164,12 @@ PLAN_FN unsigned char *remote_data_at(const struct remote *r, uint32_t lane, rem
 	const struct remote_slots *s = remote_slots_of(r, lane);
 	return r->data[lane / REMOTE_RINGS] + ((uint64_t)place + 1) * REMOTE_LINE +
 	       (uint64_t)s->depth * REMOTE_FRONT + (message & (s->depth - 1)) * s->bytes;
+}
+
+/* Then a message of few bytes lies in front of its slot alone. */
+PLAN_FN int remote_slots_are_apart(const struct remote *r, uint32_t lane)
+{
+	return r->data[lane / REMOTE_RINGS] != r->memory;
 }
 
 /* All channels' slots lie in memory from `data` on. */

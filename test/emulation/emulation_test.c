@@ -393,6 +393,7 @@ static const struct {
 	{ "remote: partial sums in float32", test_remote_wide },
 	{ "remote: groups of sends and receives", test_remote_messages },
 	{ "remote: calls of all kinds in turn", test_remote_in_turn },
+	{ "remote: few bytes from many nodes", test_remote_many },
 	{ "remote: a rank that makes another call", test_remote_mismatch },
 	{ "remote: a rank that never comes", test_remote_absent },
 	{ "remote: kernels after a failure", test_remote_replay },

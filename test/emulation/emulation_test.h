@@ -35,13 +35,17 @@ int test_lowered_counts(void);
 int test_lowered_in_turn(void);
 int test_lowered_many_messages(void);
 
-/* The ranks of each node of the i-th group of nodes, then a 0, and how many they are; NULL: there are no more. */
-const int *remote_nodes(int i, int *ranks);
-int remote_drawn(void); /* one of them but the first, by the seed */
+struct world_params;
+
+/* Nodes of the i-th world of several: whose ranks, and whether slots between them lie in a slab; 0: there are no more. */
+int remote_nodes(int i, struct world_params *params);
+/* Whether it is one of the first nodes, or of those that the seed draws. */
+int remote_is_drawn(int i);
 int test_remote_lowered(void);
 int test_remote_wide(void);
 int test_remote_messages(void);
 int test_remote_in_turn(void);
+int test_remote_many(void);
 int test_remote_mismatch(void);
 int test_remote_absent(void);
 int test_remote_replay(void);

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-enum { GPU_MAX_HOSTS = 16, GPU_STREAMS = 3, GPU_WARP = 32, GPU_LINE_LANES = 8, GPU_BARRIERS = 16 };
+enum { GPU_MAX_HOSTS = 24, GPU_STREAMS = 3, GPU_WARP = 32, GPU_LINE_LANES = 8, GPU_BARRIERS = 16 };
 
 /* ---- For the test ---------------------------------------------------------------------------------------- */
 

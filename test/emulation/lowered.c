@@ -14,6 +14,7 @@
 struct way {
 	int words, wide, node_ranks; /* words: by these, over a link that tears lines */
 	const int *nodes; /* over these; NULL: all ranks reach each other's memory */
+	unsigned slab_rails; /* between them */
 };
 
 enum { REMOTE_SLOT = 1 << 10 };
@@ -28,6 +29,7 @@ static struct world_params of_ranks(int ranks, struct way way)
 				      .wide = way.wide,
 				      .node_ranks = way.node_ranks,
 				      .nodes = way.nodes,
+				      .slab_rails = way.slab_rails,
 				      .remote_slot = REMOTE_SLOT,
 				      .chunk_bytes = way.node_ranks ? 1024 : 0 }; /* room for scratch */
 }
@@ -94,9 +96,9 @@ static int run_row(int row, int ranks, struct way way)
 	add_calls(s, row, way);
 	faults = script_run(s);
 	if (faults)
-		printf("# %s by %s, %d ranks, nodes of %d (0: one)\n",
+		printf("# %s by %s, %d ranks, nodes of %d (0: one)%s\n",
 		       corale_coll_name(row_table(&rows)[row].coll), row_table(&rows)[row].name, ranks,
-		       way.node_ranks);
+		       way.node_ranks, way.slab_rails ? ", slots in slabs" : "");
 	return faults;
 }
 
@@ -124,11 +126,13 @@ static int run_rows(struct way way)
 /* all: groups of nodes, or the first one and one that the seed draws. */
 static int run_rows_remote(int wide, int all)
 {
-	int faults = 0, ran = 0, ranks;
-	struct way way = { .wide = wide };
-	for (int i = 0; !faults && (way.nodes = remote_nodes(i, &ranks)); i++)
-		if (all || !i || i == remote_drawn())
-			faults = run_rows_of(ranks, way, &ran);
+	int faults = 0, ran = 0;
+	struct world_params p;
+	for (int i = 0; !faults && remote_nodes(i, &p); i++) {
+		const struct way way = { .wide = wide, .nodes = p.nodes, .slab_rails = p.slab_rails };
+		if (all || remote_is_drawn(i))
+			faults = run_rows_of(p.ranks, way, &ran);
+	}
 	return faults ? faults : !ran;
 }
 

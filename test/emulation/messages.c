@@ -233,14 +233,15 @@ int test_messages(void)
 /* Between nodes, and within them in the same group. */
 int test_remote_messages(void)
 {
-	int faults = 0, ranks;
-	const int *nodes;
-	for (int i = 0; !faults && (nodes = remote_nodes(i, &ranks)); i++) {
-		struct exchange *x = new_exchange(ranks, test_thin ? 3 : 6, 192 << 10);
-		x->params.nodes = nodes;
+	int faults = 0;
+	struct world_params p;
+	for (int i = 0; !faults && remote_nodes(i, &p); i++) {
+		struct exchange *x = new_exchange(p.ranks, test_thin ? 3 : 6, 192 << 10);
+		x->params.nodes = p.nodes;
+		x->params.slab_rails = p.slab_rails;
 		x->params.remote_slot = 4 << 10;
 		x->most_bytes = 300000;
-		faults = run_exchange(x, ranks > 3 ? 2 : 4);
+		faults = run_exchange(x, p.ranks > 3 ? 2 : 4);
 	}
 	return faults;
 }

@@ -1,20 +1,27 @@
 #include "nodes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "net/proxy.h"
+#include "net/link.h"
+#include "net/proxy_state.h"
 #include "wire.h"
+
+enum { RAILS = 2 };
 
 /* Of a rank. */
 struct station {
 	int *place_of, *rank_at;
 	struct proxy *proxy; /* NULL: no rank is on another node */
+	unsigned char *gpu; /* memory of the slab; NULL: all slots lie in pinned memory */
+	struct link_slab *slab, *slabs[RAILS]; /* by rail, NULL: pinned */
 };
 
 struct nodes {
 	struct wire *wire;
+	_Atomic int faults; /* of kernels, printed */
 	struct station *stations;
 };
 
@@ -58,9 +65,27 @@ static struct remote make_shape(uint32_t slot_bytes, int peers)
 				.peers = peers };
 }
 
-static int open_station(struct world *w, int rank, uint32_t slot_bytes)
+/* In memory of its own, as that of a GPU would be: nothing in it is what anybody has sent. */
+static int make_slab(struct world *w, int rank, size_t bytes, unsigned slab_rails)
+{
+	struct remote *r = &w->engines[rank].remote.remote;
+	struct station *s = &w->nodes->stations[rank];
+	char why[LINK_WHY_BYTES];
+	s->gpu = aligned_alloc(4096, codelet_round(bytes, 4096));
+	if (!s->gpu || link_map(wire_end(w->nodes->wire, rank), s->gpu, bytes, 1, &s->slab, why, sizeof why))
+		return CORALE_ENOMEM;
+	memset(s->gpu, WIRE_NOTHING, bytes);
+	for (int rail = 0; rail < RAILS; rail++)
+		s->slabs[rail] = slab_rails >> rail & 1 ? s->slab : NULL;
+	for (int channel = 0; channel < REMOTE_ALL_CHANNELS; channel++)
+		r->data[channel] = s->slabs[channel % RAILS] ? s->gpu : r->memory;
+	return 0;
+}
+
+static int open_station(struct world *w, int rank, uint32_t slot_bytes, unsigned slab_rails)
 {
 	struct engine *e = &w->engines[rank];
+	struct station *s = &w->nodes->stations[rank];
 	const int peers = w->ranks - e->ranks;
 	const uint64_t ends = remote_place_of(peers, REMOTE_OUT, 0);
 	if (!peers)
@@ -77,15 +102,18 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes)
 		return CORALE_ENOMEM;
 	memset(r->memory, 0, bytes);
 	gpu_whole(r->memory, bytes, 8); /* over PCIe */
+	if (slab_rails && make_slab(w, rank, bytes, slab_rails))
+		return CORALE_ENOMEM;
 	const struct proxy_params params = { .rails = { wire_end(w->nodes->wire, rank),
 							wire_end(w->nodes->wire, rank) },
-					     .nrails = 2,
+					     .nrails = RAILS,
+					     .slabs = { s->slabs[0], s->slabs[1] },
 					     .remote = *r,
 					     .bytes = bytes,
-					     .ranks = w->nodes->stations[rank].rank_at + e->ranks,
+					     .ranks = s->rank_at + e->ranks,
 					     .rank = rank };
-	int ret = proxy_create(&params, &w->nodes->stations[rank].proxy);
-	e->lanes.proxy = w->nodes->stations[rank].proxy;
+	int ret = proxy_create(&params, &s->proxy);
+	e->lanes.proxy = s->proxy;
 	return ret;
 }
 
@@ -110,7 +138,7 @@ static int has_room(void *world, int from, int to, int lane, uint64_t n)
 	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) + depth_of(world, to, lane);
 }
 
-int nodes_open(struct world *w, uint32_t slot_bytes)
+int nodes_open(struct world *w, uint32_t slot_bytes, unsigned slab_rails)
 {
 	int ret = 0;
 	w->nodes = calloc(1, sizeof *w->nodes);
@@ -123,20 +151,30 @@ int nodes_open(struct world *w, uint32_t slot_bytes)
 	for (int r = 0; !ret && r < w->ranks; r++)
 		ret = place_ranks(w, r);
 	for (int r = 0; !ret && r < w->ranks; r++)
-		ret = open_station(w, r, slot_bytes);
+		ret = open_station(w, r, slot_bytes, slab_rails);
 	return ret;
+}
+
+static void free_memory(struct world *w, int rank, const struct link_ops *links)
+{
+	const struct station *s = &w->nodes->stations[rank];
+	if (s->slab)
+		links->unmap(s->slab);
+	free(s->gpu);
+	free(w->engines[rank].remote.remote.memory);
 }
 
 void nodes_close(struct world *w)
 {
 	if (!w->nodes)
 		return;
+	const struct link_ops *links = w->nodes->wire ? wire_end(w->nodes->wire, 0)->ops->links : NULL;
 	wire_free(w->nodes->wire); /* its messages are in the proxies' slots */
 	for (int r = 0; w->nodes->stations && r < w->ranks; r++) {
 		proxy_free(w->nodes->stations[r].proxy);
 		free(w->nodes->stations[r].place_of);
 		free(w->nodes->stations[r].rank_at);
-		free(w->engines[r].remote.remote.memory);
+		free_memory(w, r, links);
 		free(w->engines[r].remote.counts);
 		free((void *)(uintptr_t)w->engines[r].remote.places);
 		engine_lanes_close(&w->engines[r]);
@@ -151,13 +189,64 @@ const int *nodes_places(const struct world *w, int rank)
 	return w->nodes ? w->nodes->stations[rank].place_of : NULL;
 }
 
+/* What kernels have taken only grows: the proxy has told the sender of it. */
+static void check_taken(struct nodes *n, int rank, const struct proxy *p, int rail)
+{
+	for (const struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next) {
+		const remote_place in = at->link && at->link->in_open ? proxy_place(at, REMOTE_IN) : 0;
+		if (!in || proxy_load(&remote_words_at(&p->params.remote, in)->taken) >= link_taken(at->link))
+			continue;
+		if (!n->faults++)
+			printf("# rank %d: a kernel takes fewer messages of lane %u than it had taken\n",
+			       rank, at->number);
+	}
+}
+
 void nodes_carry(struct world *w, int rank)
 {
-	for (int rail = 0; w->nodes->stations[rank].proxy && rail < 2; rail++)
-		proxy_progress(w->nodes->stations[rank].proxy, rail);
+	struct proxy *p = w->nodes->stations[rank].proxy;
+	for (int rail = 0; p && rail < RAILS; rail++) {
+		proxy_progress(p, rail);
+		check_taken(w->nodes, rank, p, rail);
+	}
+}
+
+unsigned char *nodes_pinned_slots(const struct remote *r, remote_place place, const struct remote_slots *s)
+{
+	return (unsigned char *)remote_header_at(r, place, s, 0) + (uint64_t)s->depth * REMOTE_FRONT;
+}
+
+/* Of an end whose messages lie in a slab the pinned slots are nobody's. */
+static int is_clean(const struct remote *r, remote_place place, uint32_t lane)
+{
+	const struct remote_slots *s = remote_slots_of(r, lane);
+	const unsigned char *at = nodes_pinned_slots(r, place, s);
+	const int matters = place && remote_slots_are_apart(r, lane);
+	for (uint64_t i = 0; matters && i < (uint64_t)s->depth * s->bytes; i++)
+		if (at[i] != NODES_POISON)
+			return 0;
+	return 1;
+}
+
+static int pinned_faults(const struct world *w, int rank)
+{
+	const struct engine *e = &w->engines[rank];
+	const struct remote *r = &e->remote.remote;
+	const uint64_t ends = w->nodes->stations[rank].slab ? remote_place_of(r->peers, REMOTE_OUT, 0) : 0;
+	for (uint64_t i = 0; i < ends; i++) {
+		const uint32_t lane = (uint32_t)(i % REMOTE_LANES);
+		if (is_clean(r, e->lanes.places[i], lane))
+			continue;
+		printf("# rank %d: a message is in a pinned slot, lane %u\n", rank, lane);
+		return 1;
+	}
+	return 0;
 }
 
 int nodes_faults(const struct world *w)
 {
-	return w->nodes ? wire_faults(w->nodes->wire) : 0;
+	int faults = w->nodes ? wire_faults(w->nodes->wire) + w->nodes->faults : 0;
+	for (int r = 0; w->nodes && r < w->ranks; r++)
+		faults += pinned_faults(w, r);
+	return faults;
 }

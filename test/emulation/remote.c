@@ -11,19 +11,25 @@ enum { MOST_NODES = 5, SLOT = 2 << 10 };
 static const int nodes[][MOST_NODES + 1] = { { 2, 1 },    { 1, 1 },       { 2, 2 },
 					     { 3, 1, 2 }, { 2, 2, 2, 2 }, { 1, 1, 1, 1, 1 } };
 
-const int *remote_nodes(int i, int *ranks)
+enum { BOTH_RAILS = 3, WAYS = 2 /* slots in pinned memory, and in slabs */ };
+
+/* The last world has both: first nodes, one rail each. */
+int remote_nodes(int i, struct world_params *p)
 {
-	*ranks = 0;
-	if (i >= (test_thin ? 1 : (int)COUNT(nodes)))
-		return NULL;
-	for (int node = 0; nodes[i][node]; node++)
-		*ranks += nodes[i][node];
-	return nodes[i];
+	const int groups = test_thin ? 1 : (int)COUNT(nodes), mixed = i == WAYS * groups;
+	if (i > WAYS * groups)
+		return 0;
+	p->nodes = nodes[mixed ? 0 : i / WAYS];
+	p->slab_rails = mixed ? 1 + (unsigned)test_seed % 2 : i % WAYS ? BOTH_RAILS : 0;
+	p->ranks = 0;
+	for (int node = 0; p->nodes[node]; node++)
+		p->ranks += p->nodes[node];
+	return 1;
 }
 
-int remote_drawn(void)
+int remote_is_drawn(int i)
 {
-	return 1 + (int)(test_seed % (COUNT(nodes) - 1));
+	return i < WAYS || i / WAYS == 1 + (int)(test_seed % (COUNT(nodes) - 1));
 }
 
 /* One lane's slots after the other, of all sizes, by lowered plans and by edges. */
@@ -56,11 +62,40 @@ int test_remote_in_turn(void)
 		.max_blocks = 4, .window_bytes = 512 << 10, .remote_slot = SLOT, .edges_at_once = 1
 	};
 	int faults = 0;
-	for (int i = 0; !faults && (p.nodes = remote_nodes(i, &p.ranks)); i++) {
+	for (int i = 0; !faults && remote_nodes(i, &p); i++) {
 		struct script *s = script_new(p, test_seed);
 		s->most_pause = 500;
 		add_calls(s);
 		faults = script_run(s);
 	}
 	return faults;
+}
+
+/* A fold of more messages of few bytes than its block has room for beside their slots. */
+static int run_many(unsigned slab_rails)
+{
+	enum { NODES = 10, FEW = REMOTE_FEW_BYTES / 4 };
+	static const int one_each[NODES + 1] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+	static const size_t counts[] = { 1, FEW, FEW + 1, 3, 200, 0, 17 };
+	const struct world_params p = { .ranks = NODES,
+					.max_blocks = 1,
+					.window_bytes = 512 << 10,
+					.nodes = one_each,
+					.remote_slot = SLOT,
+					.slab_rails = slab_rails };
+	struct script *s = script_new(p, test_seed);
+	s->most_pause = 500;
+	for (size_t i = 0; i < COUNT(counts); i++)
+		script_add(s, (struct test_call){ .codelet = CODELET_NONE,
+						  .coll = CORALE_ALL_REDUCE,
+						  .row = row_find(CORALE_ALL_REDUCE, "oneshot"),
+						  .type = CORALE_INT32,
+						  .count = counts[(i + test_seed) % COUNT(counts)] });
+	return script_run(s);
+}
+
+int test_remote_many(void)
+{
+	const int faults = run_many(0);
+	return faults ? faults : run_many(BOTH_RAILS);
 }

@@ -17,10 +17,11 @@ struct part {
 	size_t bytes;
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	unsigned char *given, *data; /* as it was when it was sent; as it was read, NULL: not yet */
+	int is_few; /* given is all that there is of it: it goes and comes beside the slots, which lie in a GPU's memory */
 	uint64_t number; /* of its lane */
 	uint64_t leaves, ends,
 	    comes; /* it is read, its memory is the sender's again, it arrives: not before these turns */
-	size_t arrived; /* bytes */
+	size_t first, arrived; /* bytes: where the first ones that arrive belong, how many have */
 	int ended, came;
 };
 
@@ -48,6 +49,26 @@ struct wire {
 	void *ctx;
 	struct end *ends;
 	struct path *paths; /* a row of receivers a sender */
+};
+
+/* In its user's memory. */
+struct wire_link {
+	struct link base;
+	struct end *end;
+	const struct link_memory *memory;
+	unsigned char
+	    *few; /* LINK_FEW_BYTES beside each slot in a GPU's memory; NULL: slots are in host memory */
+};
+
+static struct wire_link *link_of(const struct link *l)
+{
+	return (struct wire_link *)(uintptr_t)l;
+}
+
+/* A GPU's memory, as its owner has told. */
+struct link_slab {
+	const unsigned char *at;
+	size_t bytes;
 };
 
 static struct path *path_of(struct wire *w, int from, int to)
@@ -126,23 +147,55 @@ static struct part *next_of(const struct path *path, int lane)
 	return p;
 }
 
-/* Some more bytes of it, to its place. */
-static void arrive(struct wire *w, struct path *path, struct part *send, int from, int to, int lane)
+/* Of its first bytes. */
+static void check_place(struct wire *w, struct part *send, const struct link *l, int from)
 {
-	struct link *l = path->receivers[lane];
-	struct link_message *m = &l->in[send->number % (uint64_t)l->in_depth];
-	if (!send->arrived && !w->has_room(w->ctx, from, to, lane, send->number))
-		complain(w, "a message comes before its place is free", from, to, lane);
-	if (send->bytes > l->slot_bytes) {
-		complain(w, "a message is longer than its place", from, to, lane);
-		send->bytes = l->slot_bytes;
-	}
-	size_t left = send->bytes - send->arrived, more = left ? 1 + gpu_random((unsigned)left) : 0;
-	if (more)
-		memcpy(m->data + send->arrived, send->data + send->arrived, more);
-	send->arrived += more;
-	if (send->arrived < send->bytes)
+	const int to = link_of(l)->end->rank;
+	if (!w->has_room(w->ctx, from, to, l->lane, send->number))
+		complain(w, "a message comes before its place is free", from, to, l->lane);
+	if (send->bytes <= l->slot_bytes)
 		return;
+	complain(w, "a message is longer than its place", from, to, l->lane);
+	send->bytes = l->slot_bytes;
+}
+
+/* Some more bytes of it; whether that is all. They begin anywhere. */
+static int arrive_bytes(struct part *send, unsigned char *slot)
+{
+	const size_t bytes = send->bytes, left = bytes - send->arrived;
+	if (!left)
+		return 1;
+	if (!send->arrived)
+		send->first = gpu_random((unsigned)bytes);
+	const size_t at = (send->first + send->arrived) % bytes;
+	size_t more = 1 + gpu_random((unsigned)left);
+	more = more < bytes - at ? more : bytes - at;
+	memcpy(slot + at, send->data + at, more);
+	send->arrived += more;
+	return more == left;
+}
+
+/* Slots in a GPU's memory: few bytes are given to the receiver beside them. Those that came so are not in their slot, which may hold anything. */
+static unsigned char *few_of(const struct part *send, const struct link *l, unsigned char *slot)
+{
+	unsigned char *few = link_of(l)->few + send->number % (uint64_t)l->in_depth * LINK_FEW_BYTES;
+	if (send->bytes > LINK_FEW_BYTES)
+		return NULL;
+	if (send->is_few)
+		memset(slot, WIRE_NOTHING, l->slot_bytes);
+	memcpy(few, send->is_few ? send->data : slot, send->bytes);
+	return few;
+}
+
+static void arrive(struct wire *w, struct part *send, struct link *l, int from)
+{
+	struct link_message *m = &l->in[send->number % (uint64_t)l->in_depth];
+	unsigned char *slot = link_of(l)->memory->in + send->number % (uint64_t)l->in_depth * l->slot_bytes;
+	if (!send->arrived)
+		check_place(w, send, l, from);
+	if (!send->is_few && !arrive_bytes(send, slot))
+		return;
+	m->data = link_of(l)->few ? few_of(send, l, slot) : slot;
 	memcpy(m->header, send->header, sizeof send->header);
 	m->bytes = send->bytes;
 	send->came = 1;
@@ -169,7 +222,7 @@ static int move_lane(struct wire *w, struct path *path, int from, int to, int la
 	struct part *next = sending ? NULL : next_of(path, lane);
 	if (!next || !next->data || gpu_turns() < next->comes || !path->receivers[lane])
 		return moved;
-	arrive(w, path, next, from, to, lane);
+	arrive(w, next, path->receivers[lane], from);
 	return 1;
 }
 
@@ -189,27 +242,44 @@ static struct end *of(struct transport *t)
 	return (struct end *)t;
 }
 
-/* In its user's memory. */
-struct wire_link {
-	struct link base;
-	struct end *end;
-	const struct link_memory *memory;
-};
-
-static struct wire_link *link_of(struct link *l)
+static int map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
+	       char *why_not, size_t why_bytes)
 {
-	return (struct wire_link *)l;
+	struct link_slab *s = malloc(sizeof *s);
+	(void)t, (void)reads_back, (void)why_not, (void)why_bytes;
+	if (!s)
+		abort();
+	*s = (struct link_slab){ at, bytes };
+	*out = s;
+	return 0;
+}
+
+static void unmap(struct link_slab *slab)
+{
+	free(slab);
+}
+
+/* What a direction's slots lie in. */
+static void check_slab(const struct link *l, const unsigned char *slots)
+{
+	const struct link_memory *memory = link_of(l)->memory;
+	const struct link_slab *slab = memory->slab;
+	const size_t bytes = (size_t)memory->depth * memory->bytes;
+	if (slab && (slots < slab->at || slots + bytes > slab->at + slab->bytes))
+		complain(link_of(l)->end->wire, "slots do not lie in their slab", link_of(l)->end->rank,
+			 l->peer, l->lane);
 }
 
 static int open_in(struct link *l)
 {
 	const struct link_memory *memory = link_of(l)->memory;
 	struct wire *w = link_of(l)->end->wire;
-	l->in = calloc((size_t)memory->depth, sizeof *l->in);
-	if (!l->in)
+	const size_t depth = (size_t)memory->depth;
+	l->in = calloc(depth, sizeof *l->in);
+	link_of(l)->few = memory->slab ? malloc(depth * LINK_FEW_BYTES) : NULL;
+	if (!l->in || (memory->slab && !link_of(l)->few))
 		abort();
-	for (int i = 0; i < memory->depth; i++)
-		l->in[i].data = memory->in + (size_t)i * memory->bytes;
+	check_slab(l, memory->in);
 	l->in_depth = memory->depth;
 	l->in_open = 1;
 	pthread_mutex_lock(&w->lock);
@@ -222,6 +292,7 @@ static int open_out(struct link *l)
 {
 	const struct link_memory *memory = link_of(l)->memory;
 	struct wire *w = link_of(l)->end->wire;
+	check_slab(l, memory->out);
 	l->out = memory->out;
 	l->out_depth = memory->depth;
 	l->out_open = 1;
@@ -241,8 +312,13 @@ static int post(struct link *l, const void *header, const void *data, size_t byt
 		abort();
 	p->memory = data ? data : link_slot(l);
 	p->bytes = bytes;
+	p->is_few = data != NULL;
 	memcpy(p->header, header, sizeof p->header);
 	p->given = copy_of(p->memory, bytes);
+	if (p->is_few)
+		p->memory = p->given;
+	if (p->is_few && (!link_of(l)->memory->slab || bytes > LINK_FEW_BYTES))
+		complain(w, "a message from beside its slot", link_of(l)->end->rank, l->peer, l->lane);
 	p->leaves = gpu_turns() + some_turns();
 	p->ends = p->leaves + 2 * some_turns();
 	p->comes = p->leaves + some_turns();
@@ -278,12 +354,15 @@ static void free_link(struct link *l)
 	for (int i = 0; i < l->in_open + l->out_open; i++)
 		memory->release(memory->ctx);
 	free(l->in);
+	free(link_of(l)->few);
 	free(l);
 }
 
 static int open_link(struct transport *t, const struct link_params *params, struct link **out);
 
-static const struct link_ops links = { .open = open_link,
+static const struct link_ops links = { .map = map,
+				       .unmap = unmap,
+				       .open = open_link,
 				       .open_in = open_in,
 				       .open_out = open_out,
 				       .post = post,

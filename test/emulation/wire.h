@@ -2,6 +2,8 @@
  * A network between emulated ranks: a transport whose messages are late at random and come in any order but that of their lane. What a
  * network may do it does: it reads a message long after it was given it, and fills a buffer piece by piece. It sees to it that its users
  * keep their side: what is under way is not changed, and a slot is free at the other end before its message is sent.
+ *
+ * Slots may lie in a GPU's memory, a slab: there what is sent as few bytes comes as few bytes alone, and its slot then holds WIRE_NOTHING.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -9,6 +11,8 @@
 #include "net/transport.h"
 
 struct wire;
+
+enum { WIRE_NOTHING = 0xa5 };
 
 /* Of message number n of a lane, from 0. */
 typedef int wire_says(void *ctx, int from, int to, int lane, uint64_t n);

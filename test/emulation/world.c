@@ -259,7 +259,7 @@ int world_open(struct world *w, const struct world_params *p)
 	if (!ret && p->scratch_chunk)
 		ret = make_scratch(w, p->scratch_chunk);
 	if (!ret && p->nodes)
-		ret = nodes_open(w, p->remote_slot);
+		ret = nodes_open(w, p->remote_slot, p->slab_rails);
 	for (int r = 0; !ret && r < p->ranks; r++)
 		w->engines[r].place_of = nodes_places(w, r);
 	make_planner(w, p);

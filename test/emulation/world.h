@@ -21,6 +21,7 @@ struct world_params {
 	int node_ranks; /* plans are those of nodes of so many ranks; 0: of one node */
 	const int *nodes; /* ranks of each node, then a 0; NULL: all ranks reach each other's memory */
 	uint32_t remote_slot; /* bytes of a message between nodes at most */
+	unsigned slab_rails; /* a bit each: slots between nodes lie in a slab there, not in pinned memory */
 	int edges_at_once; /* of an all_to_all's launch; 0: as many as a real one has */
 	int wide; /* partial sums of 8- and 16-bit floats are float32 */
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES */
