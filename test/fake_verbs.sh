@@ -124,7 +124,7 @@ export CMOCKA_MESSAGE_OUTPUT=TAP
 if [ -x "$build/test/gpu_slot_test" ]; then
 	UCX_LOG_LEVEL=fatal pass_on gpu_slot_test "$build/test/gpu_slot_test"
 fi
-for test in gpu_transport_test gpu_death_test; do
+for test in gpu_transport_test gpu_order_test gpu_death_test; do
 	if [ -x "$build/test/$test" ]; then
 		UCX_LOG_LEVEL=fatal pass_on $test "$build/test/$test"
 	fi
