@@ -110,6 +110,16 @@ static void close_rails(struct comm *comm)
 	comm->nrails = 0;
 }
 
+static void tell_bytes(const struct comm *comm)
+{
+	uint64_t in_gpu, pinned;
+	proxy_bytes(comm->proxy, &in_gpu, &pinned);
+	log_line(LOG_INFO, comm->rank,
+		 "messages of GPUs to and from other nodes: %llu bytes from and into GPU memory, %llu through pinned "
+		 "host memory",
+		 (unsigned long long)in_gpu, (unsigned long long)pinned);
+}
+
 /* The transports' requests point into the engine's memory until they are closed. */
 void gpu_remote_close(struct comm *comm)
 {
@@ -118,6 +128,7 @@ void gpu_remote_close(struct comm *comm)
 		proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
 	close_rails(comm);
 	if (comm->proxy) {
+		tell_bytes(comm);
 		transport_close(comm->engine.transport);
 		comm->engine.transport = NULL;
 		is_through = proxy_free(comm->proxy);
