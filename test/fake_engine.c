@@ -134,10 +134,34 @@ static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of
 	(void)e, (void)proxy, (void)place_of;
 }
 
-/* The transport's threads may still look at it. */
-static void keep_remote(struct engine *e)
+struct engine_kept {
+	unsigned char *memory;
+	struct fake_gpu_memory slab;
+};
+
+int fake_engine_kept;
+
+static struct engine_kept *keep(struct engine *e, int slab_alone)
 {
-	e->remote.memory = NULL;
+	struct engine_kept *k = calloc(1, sizeof *k);
+	if (!k)
+		abort();
+	k->memory = slab_alone ? NULL : e->remote.memory;
+	k->slab = e->slab;
+	if (!slab_alone)
+		e->remote.memory = NULL;
+	e->slab.bytes = 0;
+	fake_engine_kept++;
+	return k;
+}
+
+static void free_kept(struct engine_kept *k)
+{
+	fake_engine_kept--;
+	free(k->memory);
+	if (k->slab.bytes)
+		fake_gpu_memory_unmap(&k->slab);
+	free(k);
 }
 
 /* ---- Slots in memory that stands for a GPU's --------------------------------------------------------------- */
@@ -150,13 +174,6 @@ static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 		abort();
 	*out = (struct engine_slab){ e->slab.address, slots, e->slab.bytes, fake_engine_reads_back };
 	return 0;
-}
-
-static void slab_close(struct engine *e, int keep)
-{
-	if (e->slab.bytes && !keep)
-		fake_gpu_memory_unmap(&e->slab);
-	e->slab.bytes = 0;
 }
 
 static void slab_use(struct engine *e, uint32_t channels)
@@ -405,9 +422,9 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.connect = connect_engines,
 					.remote = remote,
 					.set_proxy = set_proxy,
-					.keep_remote = keep_remote,
+					.keep = keep,
+					.free_kept = free_kept,
 					.slab_open = slab_open,
-					.slab_close = slab_close,
 					.slab_use = slab_use,
 					.probe_begin = probe_begin,
 					.probe_end = probe_end,

@@ -22,6 +22,9 @@ struct fake_stream {
 /* Of all engines: kernels do not start, as on a GPU that other work fills; the GPU needs reading back (engine_slab.reads_back). */
 extern int fake_engine_has_late_kernels, fake_engine_reads_back;
 
+/* Memory that outlives its engines. */
+extern int fake_engine_kept;
+
 struct engine;
 
 /* As kernels reach it. */

@@ -216,6 +216,7 @@ static void run(const char *expected, const char *name)
 		exchange(second->comm);
 		corale_comm_destroy(second);
 	}
+	expect(fake_engine_kept <= 2, "memory of communicators that have ended is kept");
 	tell("another communicator beside it, and after its end");
 }
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/wait.h"
 #include "comm_create.h"
+#include "gpu_kept.h"
 #include "health/diagnose.h"
 
 enum { MOST_RAILS = TRANSPORT_RAILS - 1 }; /* the first one of the process is the host engine's */
@@ -42,21 +42,22 @@ static int find_first(const struct comm *comm, const struct gpu_direct_outcome *
 	return late;
 }
 
-/* By one rank for all: a warning once a process where there are adapters. */
+/* By one rank for all: where there are adapters the first line of a process is a warning. */
 static void tell_why_not(const struct comm *comm, int rail, int rank, const struct gpu_direct_outcome *o,
 			 int has_adapters)
 {
 	static _Atomic int said;
-	static const char format[] =
-	    "rail %d: no GPUDirect RDMA, messages go through pinned host memory: rank %d (host %s): %s; "
-	    "corale-info --net says more; CORALE_GPUDIRECT=no tries none";
 	const char *host = comm->peers[rank].host;
 	if (comm->rank)
 		return;
-	if (has_adapters)
-		log_once(&said, LOG_WARN, comm->rank, format, rail, rank, host, o->why);
+	if (o->is_late)
+		log_line(LOG_INFO, comm->rank, "GPUDirect RDMA, rail %d: rank %d (host %s): %s", rail, rank,
+			 host, o->why);
 	else
-		log_line(LOG_INFO, comm->rank, format, rail, rank, host, o->why);
+		log_line(has_adapters && !atomic_exchange(&said, 1) ? LOG_WARN : LOG_INFO, comm->rank,
+			 "rail %d: no GPUDirect RDMA, messages go through pinned host memory: rank %d (host "
+			 "%s): %s; corale-info --net says more; CORALE_GPUDIRECT=no tries none",
+			 rail, rank, host, o->why);
 }
 
 /* What all ranks have met in a step. */
@@ -118,6 +119,7 @@ static int try_rail(struct comm *comm, int rail, int attempt, int reads_back, st
 	if (ret || !f->good)
 		return ret;
 	ret = gpu_direct_probe(comm, rail, attempt, &o);
+	o.is_late &= attempt == 0 && comm->settings.gpudirect_flush == SETTINGS_AUTO;
 	ret = ret ? ret : settle(comm, rail, &o, 1, f);
 	if (!ret && f->good && comm->direct->compares) {
 		ret = gpu_direct_compare(comm, rail, comm->direct->mapped[rail][attempt], &o);
@@ -133,10 +135,10 @@ static int try_rail(struct comm *comm, int rail, int attempt, int reads_back, st
 /* A GPU of which nobody knows that it needs it may show it. */
 static int find_rail(struct comm *comm, int rail, struct findings *f)
 {
-	const int flush = comm->settings.gpudirect_flush, is_auto = flush == SETTINGS_AUTO,
-		  reads_back = is_auto ? comm->direct->slab.reads_back : flush == SETTINGS_YES;
+	const int flush = comm->settings.gpudirect_flush,
+		  reads_back = flush == SETTINGS_AUTO ? comm->direct->slab.reads_back : flush == SETTINGS_YES;
 	int ret = try_rail(comm, rail, 0, reads_back, f);
-	if (!ret && f->late && is_auto)
+	if (!ret && f->late)
 		ret = try_rail(comm, rail, 1, 1, f);
 	return ret;
 }
@@ -331,7 +333,8 @@ int gpu_direct_open(struct comm *comm)
 		return 0;
 	}
 	close_rails(comm);
-	gpu_direct_close(comm, 1);
+	gpu_keep((struct gpu_kept){ .direct = comm->direct }, comm->gpu, 1);
+	comm->direct = NULL;
 	return ret;
 }
 
@@ -343,26 +346,12 @@ static void unmap_all(struct gpu_direct *d)
 				d->links->unmap(d->mapped[rail][attempt]);
 }
 
-/* All peers have closed their side, too. */
-static int poll_through(void *arg)
+int gpu_direct_free(struct gpu_direct *d)
 {
-	return !atomic_load(&((struct gpu_direct *)arg)->held);
-}
-
-void gpu_direct_close(struct comm *comm, int proxy_is_through)
-{
-	struct gpu_direct *d = comm->direct;
-	if (!d)
-		return;
-	const struct wait_policy policy = { .timeout_ns = 1000000000, .sleep_ns = 50000 };
-	comm->direct = NULL;
-	if (!proxy_is_through ||
-	    wait_until(&policy, poll_through, d) <= 0) { /* a link may still say that it lets go */
-		engine_cuda.slab_close(comm->gpu, 1);
-		return;
-	}
+	if (atomic_load(&d->held)) /* a link may still say that it lets go */
+		return 0;
 	unmap_all(d);
-	engine_cuda.slab_close(comm->gpu, 0);
 	gpu_direct_free_probes(d);
 	free(d);
+	return 1;
 }

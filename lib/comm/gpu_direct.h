@@ -16,7 +16,7 @@ enum { GPU_DIRECT_WHY = 320 };
 /* What a rank has met. */
 struct gpu_direct_outcome {
 	int32_t code; /* 0: nothing is wrong */
-	int32_t is_late; /* a kernel saw a message before all of its bytes, */
+	int32_t is_late; /* a kernel saw a message before all of its bytes, which reading back may mend; */
 	int32_t is_broken; /* or none came: nothing goes over this rail */
 	char why[GPU_DIRECT_WHY];
 };
@@ -47,8 +47,8 @@ struct gpu_direct {
  */
 int gpu_direct_open(struct comm *comm);
 
-/* After the rails are closed. proxy_is_through: no peer writes into slots of the proxy's links. */
-void gpu_direct_close(struct comm *comm, int proxy_is_through);
+/* After the rails and the proxy are closed: 1, or 0: a peer may still write into slots. */
+int gpu_direct_free(struct gpu_direct *direct);
 
 /* ---- gpu_direct_probe.c: one rail at a time */
 

@@ -34,6 +34,7 @@ struct probe_peer {
 struct gpu_direct_probe {
 	struct gpu_direct_probe *next;
 	struct comm *comm;
+	struct transport *transport;
 	struct probe_words *words; /* of each sender */
 	unsigned char *pinned; /* its slots, of a comparison; NULL: the slab's */
 	int npeers, senders;
@@ -129,7 +130,7 @@ static void place_slots(struct gpu_direct_probe *p, unsigned char *memory, const
 }
 
 /* memory: NULL: of its own, of the host. */
-static struct gpu_direct_probe *make(struct comm *comm, unsigned char *memory)
+static struct gpu_direct_probe *make(struct comm *comm, int rail, unsigned char *memory)
 {
 	const struct plan_map *map = &comm->topo->map;
 	const int n = gpu_direct_senders(map, comm->rank, NULL);
@@ -145,6 +146,7 @@ static struct gpu_direct_probe *make(struct comm *comm, unsigned char *memory)
 	if (pinned) /* its pages are there before time counts */
 		memset(pinned, 0, attempt_bytes(map, comm->rank));
 	p->comm = comm;
+	p->transport = comm->rails[rail];
 	p->pinned = pinned;
 	p->senders = gpu_direct_senders(map, comm->rank, senders);
 	place_slots(p, memory ? memory : pinned, senders);
@@ -177,12 +179,19 @@ static int open_link(struct comm *comm, int rail, int lane, struct link_slab *sl
 	return link_open(comm->rails[rail], &params, &peer->link);
 }
 
+/* Whoever waits moves the transport. */
+static int help(const struct gpu_direct_probe *p)
+{
+	const int ret = p->transport->ops->progress(p->transport);
+	return atomic_load(&p->comm->direct->failed) ? CORALE_ETRANSPORT : ret < 0 ? ret : 0;
+}
+
 /* 1: both ends have slots in the directions that are used. */
 static int poll_open(void *arg)
 {
 	struct gpu_direct_probe *p = arg;
 	struct gpu_direct *d = p->comm->direct;
-	int all = 1, ret = 0;
+	int all = 1, ret = help(p);
 	for (int i = 0; !ret && i < p->npeers; i++) {
 		struct probe_peer *peer = &p->peers[i];
 		struct link *l = peer->link;
@@ -196,8 +205,6 @@ static int poll_open(void *arg)
 		}
 		atomic_fetch_add(&d->held, l->in_open + l->out_open - before);
 	}
-	if (atomic_load(&d->failed))
-		return CORALE_ETRANSPORT;
 	return ret ? ret : all;
 }
 
@@ -238,15 +245,15 @@ static int send_until(struct gpu_direct_probe *p, uint64_t until)
 static int poll_checked(void *arg)
 {
 	struct gpu_direct_probe *p = arg;
-	int all = 1;
-	if (atomic_load(&p->comm->direct->failed))
-		return CORALE_ETRANSPORT;
+	int all = 1, ret = help(p);
+	if (ret)
+		return ret;
 	for (int i = 0; i < p->npeers; i++) {
 		const struct probe_peer *peer = &p->peers[i];
 		if (peer->sender < 0)
 			continue;
 		struct probe_words *w = &p->words[peer->sender];
-		const int ret = link_ready(peer->link);
+		ret = link_ready(peer->link);
 		if (ret < 0)
 			return ret;
 		__atomic_store_n(&w->arrived,
@@ -338,7 +345,7 @@ static int begin(struct comm *comm, int rail, int attempt, struct gpu_direct_pro
 
 int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct_outcome *o)
 {
-	struct gpu_direct_probe *p = make(comm, area_of(comm, rail, attempt));
+	struct gpu_direct_probe *p = make(comm, rail, area_of(comm, rail, attempt));
 	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
 			     "make a probe of GPUDirect RDMA");
 	if (ret)
@@ -366,7 +373,7 @@ static int poll_streamed(void *arg)
 {
 	const unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
 	struct gpu_direct_probe *p = arg;
-	int all = 1, ret = 0;
+	int all = 1, ret = help(p);
 	for (int i = 0; !ret && i < p->npeers; i++) {
 		struct probe_peer *peer = &p->peers[i];
 		struct link *l = peer->link;
@@ -382,7 +389,7 @@ static int poll_streamed(void *arg)
 			all &= p->streamed == STREAMED &&
 			       atomic_load(&l->limit) + PROBE_DEPTH / 2 > l->posted + PROBE_DEPTH;
 	}
-	return atomic_load(&p->comm->direct->failed) ? CORALE_ETRANSPORT : ret ? ret : all;
+	return ret < 0 ? ret : all;
 }
 
 /* Collective. The least time of all streams; INT64_MAX: one did not end. */
@@ -413,7 +420,7 @@ static struct gpu_direct_probe *probe_of(struct comm *comm, struct link_slab *sl
 int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, struct gpu_direct_outcome *o)
 {
 	int64_t direct_ns = 0, pinned_ns = 0;
-	struct gpu_direct_probe *p = make(comm, NULL);
+	struct gpu_direct_probe *p = make(comm, rail, NULL);
 	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
 			     "compare rates");
 	if (ret)

@@ -7,6 +7,7 @@
 #include "health/diagnose.h"
 #include "gpu.h"
 #include "gpu_direct.h"
+#include "gpu_kept.h"
 #include "net/proxy.h"
 #include "health/silence.h"
 
@@ -92,6 +93,7 @@ static void tell_carrier(struct comm *comm)
 
 int gpu_remote_open(struct comm *comm)
 {
+	gpu_kept_sweep();
 	int ret = gpu_direct_open(comm);
 	if (!ret && !comm->direct)
 		ret = open_rails(comm);
@@ -115,7 +117,8 @@ static void tell_bytes(const struct comm *comm)
 	uint64_t in_gpu, pinned;
 	proxy_bytes(comm->proxy, &in_gpu, &pinned);
 	log_line(LOG_INFO, comm->rank,
-		 "messages of GPUs to and from other nodes: %llu bytes from and into GPU memory, %llu through pinned "
+		 "messages of GPUs to and from other nodes: %llu bytes from and into GPU memory, %llu "
+		 "through pinned "
 		 "host memory",
 		 (unsigned long long)in_gpu, (unsigned long long)pinned);
 }
@@ -123,7 +126,6 @@ static void tell_bytes(const struct comm *comm)
 /* The transports' requests point into the engine's memory until they are closed. */
 void gpu_remote_close(struct comm *comm)
 {
-	int is_through = 1;
 	if (comm->proxy)
 		proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
 	close_rails(comm);
@@ -131,10 +133,9 @@ void gpu_remote_close(struct comm *comm)
 		tell_bytes(comm);
 		transport_close(comm->engine.transport);
 		comm->engine.transport = NULL;
-		is_through = proxy_free(comm->proxy);
 	}
-	if (!is_through)
-		engine_cuda.keep_remote(comm->gpu);
-	gpu_direct_close(comm, is_through);
+	if (comm->proxy || comm->direct)
+		gpu_keep((struct gpu_kept){ comm->proxy, comm->direct }, comm->gpu, 0);
+	comm->direct = NULL;
 	comm->proxy = NULL;
 }

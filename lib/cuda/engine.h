@@ -31,6 +31,7 @@ enum {
 };
 
 struct engine;
+struct engine_kept;
 
 struct engine_params {
 	int rank, ranks; /* among those of this node */
@@ -145,17 +146,20 @@ struct engine_ops {
 	/* Before the first call over nodes: the proxy of which calls open lanes, and each rank's place, which stay the caller's. */
 	void (*set_proxy)(struct engine *engine, struct proxy *proxy, const int *place_of);
 
-	/* That memory is never freed: something outside may still store there. */
-	void (*keep_remote)(struct engine *engine);
+	/*
+	 * That memory and the slab, or the slab alone, are the engine's no more, as something outside may still store there; free_kept frees
+	 * them. Where a graph may name them they stay. NULL: there was none; or no memory to note them, so they stay.
+	 */
+	struct engine_kept *(*keep)(struct engine *engine, int slab_alone);
+	void (*free_kept)(struct engine_kept *kept); /* NULL is allowed */
 
 	/*
 	 * Before the first call: makes a slab with room for all slots, and so many bytes behind. CORALE_ENOTSUP: this GPU's memory can't be reached
-	 * by adapters, and why_not says so; CORALE_ENOMEM, CORALE_EDEVICE. slab_close: no call uses it; keep: it is never freed. slab_use: the slots of these channels (a bit
+	 * by adapters, and why_not says so; CORALE_ENOMEM, CORALE_EDEVICE. slab_use: the slots of these channels (a bit
 	 * each) lie there from now on; the others in pinned memory, as all do without it.
 	 */
 	int (*slab_open)(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
 			 size_t bytes);
-	void (*slab_close)(struct engine *engine, int keep);
 	void (*slab_use)(struct engine *engine, uint32_t channels);
 
 	/*

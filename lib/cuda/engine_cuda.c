@@ -47,11 +47,6 @@ static void describe(const struct engine *e, struct plan_node *node)
 	node->scratch_bytes = own->scratch_bytes;
 }
 
-static void keep_remote(struct engine *e)
-{
-	e->remote.remote.memory = NULL;
-}
-
 static int captures(const struct engine *e)
 {
 	return e->last_captures;
@@ -208,15 +203,6 @@ static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 	return ret;
 }
 
-static void slab_close(struct engine *e, int keep)
-{
-	struct visit v = visit(e);
-	if (keep)
-		e->slab.at = NULL;
-	engine_slab_close(e);
-	end_visit(e, v);
-}
-
 static int probe_begin(struct engine *e, const struct engine_probe *probe, struct probe_words **words)
 {
 	struct visit v = visit(e);
@@ -361,9 +347,9 @@ const struct engine_ops engine_cuda = {
 	.describe = describe,
 	.remote = remote,
 	.set_proxy = set_proxy,
-	.keep_remote = keep_remote,
+	.keep = engine_keep,
+	.free_kept = engine_free_kept,
 	.slab_open = slab_open,
-	.slab_close = slab_close,
 	.slab_use = engine_slab_use,
 	.probe_begin = probe_begin,
 	.probe_end = probe_end,

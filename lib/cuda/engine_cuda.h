@@ -315,6 +315,8 @@ void engine_slab_close(struct engine *engine);
 /* The GPU is idle. */
 void engine_slab_free(struct engine *engine);
 void engine_slab_use(struct engine *engine, uint32_t channels);
+struct engine_kept *engine_keep(struct engine *engine, int slab_alone);
+void engine_free_kept(struct engine_kept *kept);
 int engine_probe_begin(struct engine *engine, const struct engine_probe *probe, struct probe_words **words);
 void engine_probe_end(struct engine *engine);
 

@@ -95,6 +95,47 @@ void engine_slab_use(struct engine *e, uint32_t channels)
 		r->data[channel] = channels >> channel & 1 ? e->slab.at : r->memory;
 }
 
+/* ---- Memory that outlives its engine ------------------------------------------------------------------------- */
+
+struct engine_kept {
+	struct engine place; /* what freeing needs of the engine that had it */
+	void *pinned, *slab;
+	size_t slab_bytes;
+};
+
+struct engine_kept *engine_keep(struct engine *e, int slab_alone)
+{
+	struct engine_kept *k = e->captured || e->slab.words ? NULL : calloc(1, sizeof *k);
+	if (k) {
+		k->place.driver = e->driver;
+		k->place.context = e->context;
+		k->place.ordinal = e->ordinal;
+		k->place.world_rank = e->world_rank;
+		k->pinned = slab_alone ? NULL : e->remote.remote.memory;
+		k->slab = e->slab.at;
+		k->slab_bytes = e->slab.bytes;
+	}
+	if (!slab_alone)
+		e->remote.remote.memory = NULL;
+	e->slab.at = NULL;
+	return k;
+}
+
+void engine_free_kept(struct engine_kept *k)
+{
+	CUcontext ours;
+	if (!k)
+		return;
+	if (k->place.driver.push_context(k->place.context) == CUDA_SUCCESS) {
+		if (k->slab)
+			engine_unmap(&k->place, k->slab, k->slab_bytes);
+		if (k->pinned)
+			cudaFreeHost(k->pinned);
+		k->place.driver.pop_context(&ours);
+	}
+	free(k);
+}
+
 /* ---- Probes ------------------------------------------------------------------------------------------------ */
 
 static int put_messages(struct engine *e, const struct engine_probe *p)

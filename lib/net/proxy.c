@@ -358,6 +358,8 @@ static void free_link(const struct proxy *p, struct proxy_lane *at)
 {
 	if (at && at->link && p->ops->free)
 		p->ops->free(at->link);
+	if (at) /* proxy_free may be called again */
+		at->link = NULL;
 }
 
 static void free_lanes(struct proxy_peer *peer)

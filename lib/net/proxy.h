@@ -66,7 +66,7 @@ void proxy_bytes(const struct proxy *proxy, uint64_t *in_gpu, uint64_t *pinned);
  * transports still do until their own close; then proxy_free.
  */
 void proxy_stop(struct proxy *proxy, int64_t timeout_ns);
-/* 1: nothing uses the memory of params.remote any more; 0: a peer, or the transport, may, for ever. */
+/* 1: nothing uses the memory of params.remote any more; 0: a peer, or the transport, may: not freed, try again later. */
 int proxy_free(struct proxy *proxy);
 
 /* The process exits: pinned memory may be gone from here on. */
