@@ -42,7 +42,7 @@ struct info_net {
 
 /* What the launcher says of this process; 0: there is none. */
 int info_ranks_find(struct info_rank *self, int *locals);
-/* Tells the first local rank; or, as the first, hears the others for some seconds. */
+/* Sends self to the first local rank; the first one receives from the others, for some seconds at most. */
 void info_ranks_gather(const struct info_rank *self, int locals, struct info_rank *ranks);
 
 /* ---- info_ucx.c, info_noucx.c ---- */

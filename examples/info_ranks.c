@@ -85,7 +85,8 @@ static double now(void)
 }
 
 /* The first rank may not listen yet. */
-static void tell(int fd, const struct sockaddr_un *address, socklen_t length, const struct info_rank *self)
+static void send_to_first(int fd, const struct sockaddr_un *address, socklen_t length,
+			  const struct info_rank *self)
 {
 	const double end = now() + WAIT_S;
 	while (sendto(fd, self, sizeof(*self), 0, (const struct sockaddr *)address, length) < 0 &&
@@ -104,7 +105,7 @@ static int is_own(struct msghdr *message)
 }
 
 /* 1: a rank's message; 0: another one; -1: none has come in time. */
-static int hear_one(int fd, struct info_rank *rank)
+static int receive_one(int fd, struct info_rank *rank)
 {
 	char control[CMSG_SPACE(sizeof(struct ucred))];
 	struct iovec part = { rank, sizeof(*rank) };
@@ -118,7 +119,7 @@ static int hear_one(int fd, struct info_rank *rank)
 	return bytes == sizeof(*rank) && is_own(&message);
 }
 
-static void hear(int fd, int locals, struct info_rank *ranks)
+static void receive_all(int fd, int locals, struct info_rank *ranks)
 {
 	const struct timeval wait = { .tv_sec = 1 };
 	const double end = now() + WAIT_S;
@@ -129,7 +130,7 @@ static void hear(int fd, int locals, struct info_rank *ranks)
 		return;
 	while (missing && now() < end) {
 		struct info_rank rank;
-		if (hear_one(fd, &rank) != 1 || rank.local < 1 || rank.local >= locals ||
+		if (receive_one(fd, &rank) != 1 || rank.local < 1 || rank.local >= locals ||
 		    ranks[rank.local].is_there)
 			continue;
 		ranks[rank.local] = rank;
@@ -150,8 +151,8 @@ void info_ranks_gather(const struct info_rank *self, int locals, struct info_ran
 	if (fd < 0)
 		return;
 	if (self->local)
-		tell(fd, &address, length, self);
+		send_to_first(fd, &address, length, self);
 	else if (!bind(fd, (const struct sockaddr *)&address, length))
-		hear(fd, locals, ranks);
+		receive_all(fd, locals, ranks);
 	close(fd);
 }

@@ -344,6 +344,35 @@ static void test_malformed_names(void **state)
 	log_open(LOG_WARN, NULL);
 }
 
+/* Random text of the characters that mean something: a value is refused with a reason, or has names. */
+static void test_random_text(void **state)
+{
+	static const char characters[] = "^=:,.019am_- x";
+	struct adapters_names names;
+	char error[160], text[48];
+	unsigned seed = 1, accepted = 0;
+	uint64_t id;
+	(void)state;
+	for (int round = 0; round < 200000; round++) {
+		const size_t length = (seed >> 16) % sizeof(text);
+		size_t n = 0;
+		for (; n < length; n++) {
+			seed = seed * 1103515245u + 12345u;
+			text[n] = characters[(seed >> 16) % (sizeof(characters) - 1)];
+		}
+		seed = seed * 1103515245u + 12345u;
+		text[n] = '\0';
+		error[0] = '\0';
+		const int ret = adapters_names_parse(text, &names, error, sizeof(error));
+		assert_true(ret == 0 ? names.n > 0 : ret == CORALE_EINVAL && error[0]);
+		accepted += ret == 0;
+		adapters_names_match(&names, "m_1", 1);
+		adapters_devices_match(text, "m_1", 1);
+		adapters_parse_pci(text, &id);
+	}
+	assert_true(accepted > 100);
+}
+
 /* An error line names the setting and what there is. Without any adapter the variable, which a whole machine may have set, is no error. */
 static void test_none_is_left(void **state)
 {
@@ -492,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_malformed_names),
+		cmocka_unit_test(test_random_text),
 		cmocka_unit_test(test_none_is_left),
 		cmocka_unit_test(test_ports_of_this_machine),
 		cmocka_unit_test(test_files_that_are_no_machine),

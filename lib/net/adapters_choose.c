@@ -6,7 +6,7 @@
 #include "adapters.h"
 
 /* Ports of a GPU's best path, a bit each. */
-struct near {
+struct nearest {
 	uint64_t ports;
 	enum adapters_path path;
 };
@@ -22,18 +22,18 @@ static int cost_of(enum adapters_path path)
 	return costs[path];
 }
 
-static struct near find_near(const struct adapters *adapters, const char *gpu)
+static struct nearest find_nearest(const struct adapters *adapters, const char *gpu)
 {
-	struct near near = { 0, ADAPTERS_SYS };
+	struct nearest nearest = { 0, ADAPTERS_SYS };
 	for (int p = 0; p < adapters->nports; p++) {
 		const enum adapters_path path = adapters_path(adapters, gpu, p);
-		if (adapters->port[p].use != ADAPTERS_COUNTS || cost_of(path) > cost_of(near.path))
+		if (adapters->port[p].use != ADAPTERS_COUNTS || cost_of(path) > cost_of(nearest.path))
 			continue;
-		if (path != near.path)
-			near = (struct near){ 0, path };
-		near.ports |= UINT64_C(1) << p;
+		if (path != nearest.path)
+			nearest = (struct nearest){ 0, path };
+		nearest.ports |= UINT64_C(1) << p;
 	}
-	return near;
+	return nearest;
 }
 
 /* Like strcmp, by the numbers that the texts stand for; those that are no PCI id come last. */
@@ -58,14 +58,14 @@ struct sharers {
 };
 
 static struct sharers count_sharers(const struct adapters *adapters, const char *const *gpus, int ngpus,
-				    int i, struct near near)
+				    int i, struct nearest nearest)
 {
 	struct sharers sharers = { 0, 0 };
 	for (int j = 0; j < ngpus; j++) {
 		if (came_before(gpus, j))
 			continue;
-		const struct near other = find_near(adapters, gpus[j]);
-		if (other.ports != near.ports || other.path != near.path)
+		const struct nearest other = find_nearest(adapters, gpus[j]);
+		if (other.ports != nearest.ports || other.path != nearest.path)
 			continue;
 		sharers.gpus++;
 		sharers.before += compare_gpus(gpus[j], gpus[i]) < 0;
@@ -81,8 +81,8 @@ static void add_rail(struct adapters_choice *choice, const struct adapters_port 
 }
 
 /* Rails first .. last - 1 of the ports in the set. */
-static void take(struct adapters_choice *choice, const struct adapters *adapters, uint64_t ports, int first,
-		 int last)
+static void assign(struct adapters_choice *choice, const struct adapters *adapters, uint64_t ports, int first,
+		   int last)
 {
 	for (int p = 0, n = 0; p < adapters->nports; p++) {
 		if (!(ports >> p & 1))
@@ -112,19 +112,19 @@ void adapters_choose(const struct adapters *adapters, const char *const *gpus, i
 							   [ADAPTERS_SYS] = ADAPTERS_GPUDIRECT_OFF,
 							   [ADAPTERS_UNKNOWN] =
 							       ADAPTERS_GPUDIRECT_IF_MEASURED };
-	const struct near near = find_near(adapters, gpus[i]);
-	const int ports = __builtin_popcountll(near.ports);
+	const struct nearest nearest = find_nearest(adapters, gpus[i]);
+	const int ports = __builtin_popcountll(nearest.ports);
 
-	*choice = (struct adapters_choice){ .path = near.path };
+	*choice = (struct adapters_choice){ .path = nearest.path };
 	if (!ports) {
 		choice->path = ADAPTERS_UNKNOWN;
 		snprintf(choice->reason, sizeof(choice->reason), "%s", adapters->none);
 		return;
 	}
-	const struct sharers sharers = count_sharers(adapters, gpus, ngpus, i, near);
+	const struct sharers sharers = count_sharers(adapters, gpus, ngpus, i, nearest);
 	const int first = sharers.before * ports / sharers.gpus,
 		  next = (sharers.before + 1) * ports / sharers.gpus;
-	take(choice, adapters, near.ports, first, next > first ? next : first + 1);
-	choice->gpudirect = by_path[near.path];
+	assign(choice, adapters, nearest.ports, first, next > first ? next : first + 1);
+	choice->gpudirect = by_path[nearest.path];
 	explain(choice, ports, &sharers);
 }
