@@ -305,6 +305,8 @@ void info_transports(const struct settings *settings)
 		line(row->name, !usable ? why_not : wanted ? "used" : text);
 		if (usable && wanted && row->devices && !row->devices(settings, text, sizeof(text)))
 			line("  network devices", text);
+		if (usable && wanted && row->gpudirect && !row->gpudirect(settings, text, sizeof(text)))
+			line("  GPUDirect RDMA", text);
 	}
 }
 

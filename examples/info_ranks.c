@@ -23,13 +23,14 @@ struct launcher {
 	const char *job[2]; /* with what names the job; NULL: its processes have one parent */
 };
 
+/* Slurm: of a step, which srun starts; a batch script has the job's variables, and is alone. */
 static const struct launcher launchers[] = {
 	{ "OMPI_COMM_WORLD_RANK",
 	  "OMPI_COMM_WORLD_LOCAL_RANK",
 	  "OMPI_COMM_WORLD_LOCAL_SIZE",
 	  { "PMIX_NAMESPACE", NULL } },
 	{ "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", { NULL, NULL } },
-	{ "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASKS_PER_NODE", { "SLURM_JOB_ID", "SLURM_STEP_ID" } },
+	{ "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", { "SLURM_JOB_ID", "SLURM_STEP_ID" } },
 };
 
 /* -1: unset, or no number. "8(x2)", as Slurm says 8 on each of 2 nodes, is 8. */

@@ -2,19 +2,30 @@
 #include "fake_engine.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "cuda/engine.h"
+#include "fake_gpu_memory.h"
 #include "net/lanes.h"
 
 struct engine {
 	struct engine_params params;
 	struct remote remote;
+	struct fake_gpu_memory slab; /* bytes 0: none */
+	uint32_t slab_channels; /* whose slots lie there */
+	/* what stands for the kernel that looks at probes' messages */
+	pthread_t prober;
+	const unsigned char *probe_in;
+	struct probe_words *probe_words;
+	int probe_senders; /* 0: none runs */
 };
 
 enum { BLOCKS = 16, AREA = 64 << 10, SLOTS = 1 << 20 };
+
+int fake_engine_has_late_kernels, fake_engine_reads_back;
 
 /* ---- Coming and going ------------------------------------------------------------------------------------- */
 
@@ -45,6 +56,8 @@ static int open_engine(const struct engine_params *p, struct engine **out)
 static void close_engine(struct engine *e)
 {
 	free(e->remote.memory);
+	if (e->slab.bytes)
+		fake_gpu_memory_unmap(&e->slab);
 	free(e);
 }
 
@@ -75,7 +88,7 @@ static int processors(const struct engine *e)
 /* Each rank has a GPU of its own. */
 static struct engine_identity identity(const struct engine *e)
 {
-	struct engine_identity id = { .pci = "0000:01:00.0" };
+	struct engine_identity id = { .pci = FAKE_ENGINE_PCI };
 	id.uuid[0] = (unsigned char)(1 + e->params.world_rank);
 	return id;
 }
@@ -125,6 +138,103 @@ static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of
 static void keep_remote(struct engine *e)
 {
 	e->remote.memory = NULL;
+}
+
+/* ---- Slots in memory that stands for a GPU's --------------------------------------------------------------- */
+
+static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
+{
+	const size_t slots = (lanes_bytes(&e->remote, e->params.pinned_bytes) + 4095) / 4096 * 4096;
+	(void)why_not, (void)bytes;
+	if (fake_gpu_memory_map(&e->slab, slots + behind))
+		abort();
+	*out = (struct engine_slab){ e->slab.address, slots, e->slab.bytes, fake_engine_reads_back };
+	return 0;
+}
+
+static void slab_close(struct engine *e, int keep)
+{
+	if (e->slab.bytes && !keep)
+		fake_gpu_memory_unmap(&e->slab);
+	e->slab.bytes = 0;
+}
+
+static void slab_use(struct engine *e, uint32_t channels)
+{
+	e->slab_channels = channels;
+	for (int c = 0; c < REMOTE_ALL_CHANNELS; c++)
+		e->remote.data[c] = channels >> c & 1 ? e->slab.address : e->remote.memory;
+}
+
+struct remote fake_engine_remote(const struct engine *e)
+{
+	struct remote r = e->remote;
+	for (int c = 0; c < REMOTE_ALL_CHANNELS; c++)
+		r.data[c] = e->slab_channels >> c & 1 ? e->slab.readable : r.memory;
+	return r;
+}
+
+static int is_whole(const unsigned char *slot, uint64_t seed, int message)
+{
+	int whole = 1;
+	for (uint64_t i = 0; i < probe_bytes(message) / 8; i++)
+		whole &= ((const uint64_t *)(const void *)slot)[i] == probe_word(seed, message, i);
+	return whole;
+}
+
+/* As kernels/probe.cu; a message of all senders at a time. */
+static void *look_at_probes(void *arg)
+{
+	struct engine *e = arg;
+	if (fake_engine_has_late_kernels)
+		return NULL;
+	for (int m = 0; m < PROBE_MESSAGES; m++)
+		for (int s = 0; s < e->probe_senders; s++) {
+			struct probe_words *w = &e->probe_words[s];
+			const unsigned char *slot =
+			    e->probe_in + (size_t)s * PROBE_AREA + (size_t)m * PROBE_SLOT_BYTES;
+			w->begun = 1;
+			while (__atomic_load_n(&w->arrived, __ATOMIC_ACQUIRE) <= (uint64_t)m)
+				sched_yield();
+			if (w->arrived == PROBE_STOP)
+				return NULL;
+			if (!is_whole(slot, w->seed, m))
+				__atomic_fetch_or(&w->wrong, 1u << m, __ATOMIC_RELAXED);
+			__atomic_store_n(&w->checked, (uint64_t)m + 1, __ATOMIC_RELEASE);
+		}
+	return NULL;
+}
+
+static int probe_begin(struct engine *e, const struct engine_probe *p, struct probe_words **words)
+{
+	unsigned char *out = e->slab.readable + (p->out - e->slab.address);
+	for (int m = 0; m < PROBE_MESSAGES; m++)
+		for (uint64_t i = 0; i < probe_bytes(m) / 8; i++)
+			((uint64_t *)(void *)(out + (size_t)m * PROBE_SLOT_BYTES))[i] =
+			    probe_word(p->seed, m, i);
+	e->probe_in = e->slab.readable + (p->in - e->slab.address);
+	memset((void *)(uintptr_t)e->probe_in, PROBE_POISON, (size_t)p->senders * PROBE_AREA);
+	e->probe_words = calloc((size_t)p->senders + 1, sizeof *e->probe_words);
+	if (!e->probe_words)
+		abort();
+	for (int s = 0; s < p->senders; s++)
+		e->probe_words[s].seed = p->seeds[s];
+	*words = e->probe_words;
+	e->probe_senders = p->senders;
+	if (p->senders && pthread_create(&e->prober, NULL, look_at_probes, e))
+		abort();
+	return 0;
+}
+
+static void probe_end(struct engine *e)
+{
+	for (int s = 0; s < e->probe_senders; s++)
+		__atomic_store_n(&e->probe_words[s].arrived, PROBE_STOP, __ATOMIC_RELEASE);
+	if (e->probe_senders)
+		pthread_join(e->prober, NULL);
+	e->probe_senders = 0;
+	free(e->probe_words);
+	e->probe_words = NULL;
 }
 
 static void describe(const struct engine *e, struct plan_node *node)
@@ -296,6 +406,11 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.remote = remote,
 					.set_proxy = set_proxy,
 					.keep_remote = keep_remote,
+					.slab_open = slab_open,
+					.slab_close = slab_close,
+					.slab_use = slab_use,
+					.probe_begin = probe_begin,
+					.probe_end = probe_end,
 					.describe = describe,
 					.add_list = add_list,
 					.admit = admit,

@@ -8,11 +8,23 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "kernels/remote.h"
+
 /* What is given as the stream of a call. */
 struct fake_stream {
 	int refuses; /* CORALE_E*: nothing can be enqueued on it; 0: it takes calls */
 	uint64_t capture; /* that it is in; 0: none */
 	atomic_int calls, joins; /* enqueued on it */
 };
+
+#define FAKE_ENGINE_PCI "0000:13:00.0"
+
+/* Of all engines: kernels do not start, as on a GPU that other work fills; the GPU needs reading back (engine_slab.reads_back). */
+extern int fake_engine_has_late_kernels, fake_engine_reads_back;
+
+struct engine;
+
+/* As kernels reach it. */
+struct remote fake_engine_remote(const struct engine *engine);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { KEPT_SENT = 64, KEY_BYTES = 24 };
 
-enum request_kind { SEND, RECV_TAG, RECV_AM, FLUSH };
+enum request_kind { SEND, RECV_TAG, RECV_AM, FLUSH, READ };
 
 struct fake_request {
 	struct fake_request *next;
@@ -27,10 +27,11 @@ struct fake_ep {
 static struct fake_request *pending;
 static struct fake_sent sent[KEPT_SENT];
 static unsigned sends, kept;
-static int sends_at_once;
+static int sends_at_once, reads_held;
 
 unsigned fake_ucx_minor = 13;
-const char *fake_ucx_info = "";
+const char *fake_ucx_info = "", *fake_ucx_lanes = "# lane[0]: 0:fake/net0.0 md[0] -> md[0]\n";
+int fake_ucx_unmapped_early;
 
 void fake_ucx_reset(int at_once)
 {
@@ -41,6 +42,19 @@ void fake_ucx_reset(int at_once)
 void fake_ucx_send_at_once(int at_once)
 {
 	sends_at_once = at_once;
+}
+
+void fake_ucx_hold_reads(int held)
+{
+	reads_held = held;
+}
+
+unsigned fake_ucx_reads(void)
+{
+	unsigned n = 0;
+	for (const struct fake_request *r = pending; r; r = r->next)
+		n += r->kind == READ;
+	return n;
 }
 
 unsigned fake_ucx_count(void)
@@ -198,7 +212,7 @@ static ucs_status_ptr_t post(enum request_kind kind, ucp_ep_h ep, const void *bu
 {
 	if (((struct fake_ep *)ep)->closed)
 		return UCS_STATUS_PTR(UCS_ERR_CONNECTION_RESET);
-	return sends_at_once ? NULL : add(kind, ep, buf, bytes, param);
+	return sends_at_once && kind != READ ? NULL : add(kind, ep, buf, bytes, param);
 }
 
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes,
@@ -229,12 +243,11 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buf, size_t bytes, uint64_
 	return post(SEND, ep, buf, bytes, param);
 }
 
-/* No link here has slots in a GPU's memory. */
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buf, size_t bytes, uint64_t address, ucp_rkey_h key,
 			     const ucp_request_param_t *param)
 {
 	(void)address, (void)key;
-	return post(SEND, ep, buf, bytes, param);
+	return post(READ, ep, buf, bytes, param);
 }
 
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
@@ -257,7 +270,9 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 {
 	(void)worker;
 	for (struct fake_request **at = &pending; *at; at = &(*at)->next) {
-		if ((*at)->kind == RECV_TAG && !(*at)->cancelled)
+		const struct fake_request *r = *at;
+		if (!r->cancelled && (r->kind == RECV_TAG ||
+				      (r->kind == READ && reads_held && !((struct fake_ep *)r->ep)->closed)))
 			continue;
 		complete(at, (*at)->bytes);
 		return 1;
@@ -297,7 +312,7 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
 void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 {
 	(void)ep;
-	fprintf(stream, "# lane[0]: 0:fake/net0.0 md[0] -> md[0]\n");
+	fputs(fake_ucx_lanes, stream);
 }
 
 void ucp_get_version(unsigned *major, unsigned *minor, unsigned *release)
@@ -323,6 +338,7 @@ ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *para
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memory)
 {
 	(void)context;
+	fake_ucx_unmapped_early |= fake_ucx_reads() > 0;
 	free(memory);
 	return UCS_OK;
 }
@@ -331,7 +347,11 @@ ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memory, void **key, 
 {
 	(void)context, (void)memory;
 	*bytes = KEY_BYTES;
-	*key = calloc(1, KEY_BYTES);
+	unsigned char *bytes_of = calloc(1, KEY_BYTES);
+	if (!bytes_of)
+		abort();
+	bytes_of[0] = 1; /* it is of memory domain 0 */
+	*key = bytes_of;
 	return UCS_OK;
 }
 
@@ -345,7 +365,7 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *packed, ucp_rkey_h *key
 {
 	(void)ep;
 	*key = malloc(1);
-	return sum_of(packed, KEY_BYTES) ? UCS_ERR_INVALID_PARAM : UCS_OK;
+	return sum_of(packed, KEY_BYTES) > 1 ? UCS_ERR_INVALID_PARAM : UCS_OK;
 }
 
 void ucp_rkey_destroy(ucp_rkey_h key)

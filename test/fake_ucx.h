@@ -20,6 +20,11 @@ struct fake_sent {
 void fake_ucx_reset(int at_once);
 /* Only how later sends complete. */
 void fake_ucx_send_at_once(int at_once);
+/* Reads of remote memory end by progress, or not before they are held no more or their endpoint is closed; how many are under way. */
+void fake_ucx_hold_reads(int held);
+unsigned fake_ucx_reads(void);
+/* Memory was unmapped while a read was under way. */
+extern int fake_ucx_unmapped_early;
 /* Messages sent since the reset, and the one of a number below that. Only the last 64 are kept. */
 unsigned fake_ucx_count(void);
 const struct fake_sent *fake_ucx_sent(unsigned number);
@@ -35,6 +40,8 @@ void fake_ucx_cancel_all(void);
 
 /* What UCX prints of its context. */
 extern const char *fake_ucx_info;
+/* ... and of an endpoint. */
+extern const char *fake_ucx_lanes;
 /* UCX's version is 1.this. */
 extern unsigned fake_ucx_minor;
 /* 1 if a request that is not complete refers to the buffer. */

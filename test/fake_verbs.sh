@@ -89,11 +89,42 @@ ranks ranks_proxy "2:0 3:0"
 export TEST_GPU_SLOTS=1
 ranks ranks_proxy "2:0 3:0"
 unset TEST_GPU_SLOTS TEST_UNTIMED
+
+# What communicators come to: by faults and settings, and what rank 0's log must say. A node is one rank, but in the last.
+gpudirect() # RANKS:NODE EXPECTED [VARIABLE=VALUE...]
+{
+	shape=$1 expected=$2
+	shift 2
+	name="$* $shape"
+	UCX_LOG_LEVEL=fatal TEST_EXPECT=$expected TEST_NAME="${name# }: $expected" TEST_SHAPES=$shape \
+		pass_on ranks_gpudirect env "$@" bash "$source/test/run-ranks.sh" "$build/test/ranks_gpudirect.mpi"
+}
+if [ -x "$build/test/ranks_gpudirect.mpi" ]; then
+	machines=$source/test/topologies
+	gpudirect 2:1 any # no way between GPU and adapter is known, so rates decide
+	gpudirect 2:1 "pinned:SYS" "CORALE_TOPO_FILE=$machines/fake-far.xml"
+	export CORALE_TOPO_FILE="$machines/fake-near.xml"
+	gpudirect 2:1 "direct:did not see all bytes"
+	gpudirect 2:1 direct FAKE_VERBS=late=no
+	gpudirect 2:1 "direct:reads their ends back" TEST_OLD_GPU=1
+	gpudirect 2:1 "direct:reads their ends back" CORALE_GPUDIRECT_FLUSH=yes
+	gpudirect 2:1 "pinned:did not see all bytes" CORALE_GPUDIRECT_FLUSH=no
+	gpudirect 2:1 pinned CORALE_GPUDIRECT=no
+	gpudirect 2:1 direct CORALE_GPUDIRECT=yes
+	gpudirect 2:1 "error:CORALE_GPUDIRECT=yes: rail 0: rank 1" CORALE_GPUDIRECT=yes "FAKE_VERBS=rank=1 register_gpu=no"
+	gpudirect 2:1 "pinned:rank 1" "FAKE_VERBS=rank=1 register_gpu=no"
+	gpudirect 2:1 "pinned:nvidia-peermem" "FAKE_VERBS=peermem=no dmabuf=no"
+	gpudirect 2:1 "pinned:did not start" TEST_BUSY_GPU=1
+	gpudirect 2:1 direct CORALE_RAILS=2
+	gpudirect 3:1 direct TEST_OLD_GPU=1
+	gpudirect 3:2 direct TEST_OLD_GPU=1
+	unset CORALE_TOPO_FILE
+fi
 export CMOCKA_MESSAGE_OUTPUT=TAP
 if [ -x "$build/test/gpu_slot_test" ]; then
 	UCX_LOG_LEVEL=fatal pass_on gpu_slot_test "$build/test/gpu_slot_test"
 fi
-for test in gpu_transport_test gpu_death_test; do
+for test in gpu_transport_test gpu_order_test gpu_death_test; do
 	if [ -x "$build/test/$test" ]; then
 		UCX_LOG_LEVEL=fatal pass_on $test "$build/test/$test"
 	fi

@@ -10,7 +10,7 @@
 #include "net/link.h"
 #include "net/transport.h"
 
-enum { GPU_SLOT_BYTES = 64 << 10, GPU_DEPTH = 4, GPU_DEADLINE_MS = 20000 };
+enum { GPU_SLOT_BYTES = 64 << 10, GPU_DEPTH = 4, GPU_DEADLINE_MS = 20000, GPU_WRONG_BYTES = 3 };
 
 #define EXPECT(good) gpu_expect(good, #good, __FILE__, __LINE__)
 
@@ -36,8 +36,11 @@ int gpu_map(struct transport *t, struct fake_gpu_memory *gpu, struct link_slab *
 
 /* Both ranks; gpu_slots 0: the link's slots are the transport's, in host memory. Its first message need not wait for anything. */
 void gpu_rank_open(struct gpu_rank *r, int gpu_slots);
-/* 1: a message is posted, has come as it should be and its slot is free again; 0: not in so long; or an error. */
+/* 1: a message is posted, has come as it should be and its slot is free again; 0: not in so long; or an error. Wrong bytes end the process with status
+ * GPU_WRONG_BYTES. */
 int gpu_rank_send(struct gpu_rank *r, size_t bytes, int ms);
+int gpu_rank_send_few(struct gpu_rank *r, size_t bytes,
+		      int ms); /* brought in host memory; LINK_FEW_BYTES at most */
 int gpu_rank_receive(struct gpu_rank *r, size_t bytes, int ms);
 /* Moves the transport for so long. */
 void gpu_rank_move(struct gpu_rank *r, int ms);

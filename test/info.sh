@@ -42,6 +42,7 @@ if printf '%s\n' "$output" | grep -q '^  ucx  *used'; then
 	has '^    network devices +tcp/lo$' "the network devices that UCX opens"
 	output=$(UCX_TLS=self,sm "$info" 2>&1)
 	has '^    network devices +none$' "none without a network"
+	has '^    GPUDirect RDMA +none: UCX ' "what GPUDirect RDMA would need"
 fi
 
 output=$(CORALE_SLOTS=many "$info" 2>&1)

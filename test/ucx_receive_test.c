@@ -270,18 +270,24 @@ static void transports(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		for (int no_cuda = 0; no_cuda < 2; no_cuda++) {
-			ucx_devices_transports(cases[i][0], 0, no_cuda, text, sizeof text);
+			ucx_devices_transports(cases[i][0], 0, (enum ucx_cuda)no_cuda, text, sizeof text);
 			assert_string_equal(text, cases[i][1 + no_cuda]);
 		}
 	ucx_devices_transports("^tcp,rc", 0, 1, text, 10);
 	assert_string_equal(text, "^cuda,tcp");
 	ucx_devices_transports(NULL, 1, 0, text, sizeof text);
 	assert_string_equal(text, "ib");
-	ucx_devices_transports("rc_v", 1, 0, text, sizeof text);
+	ucx_devices_transports(NULL, 1, UCX_CUDA_COPY, text, sizeof text);
+	assert_string_equal(text, "ib,cuda_copy");
+	ucx_devices_transports("rc_v", 1, UCX_CUDA_COPY, text, sizeof text);
 	assert_string_equal(text, "rc_v");
 	fake_ucx_info = "#      resource 0  :  md 0  dev 0  flags -- self/memory0\n"
 			"#      resource 1  :  md 2  dev 3  flags -s cuda_copy/cuda\n";
 	assert_int_equal(ucx_devices_call_cuda(NULL), 1);
+	assert_int_equal(ucx_devices_export_dmabuf(NULL), 1);
+	fake_ucx_info = "#      resource 0  :  md 0  dev 0  flags -- cuda_ipc/cuda\n"
+			"#      resource 1  :  md 2  dev 3  flags -s cuda_copy/cuda\n";
+	assert_int_equal(ucx_devices_export_dmabuf(NULL), 0);
 	fake_ucx_info =
 	    "#     component 1  :  cuda_cpy\n#      resource 0  :  md 0  dev 0  flags -- tcp/lo\n";
 	assert_int_equal(ucx_devices_call_cuda(NULL), 0);
@@ -307,6 +313,8 @@ static void adapters(void **state)
 	assert_int_equal(ucx_devices_have_component(NULL, "cuda_cpy"), 0);
 }
 
+#define ADAPTER "#      resource 0  :  md 0  dev 0  flags -- rc_mlx5/mlx5_0:1\n"
+
 /* dmabufs where UCX exports them and can be kept from copies. */
 static void gpudirect(void **state)
 {
@@ -317,12 +325,13 @@ static void gpudirect(void **state)
 		const char *words;
 	} cases[] = {
 		{ "#     component 0  :  tcp\n", 22, UCX_GPUDIRECT_NONE, "UCX has no verbs" },
-		{ "#     component 0  :  ib\n", 22, UCX_GPUDIRECT_NONE,
+		{ "#     component 0  :  ib\n", 22, UCX_GPUDIRECT_NONE, "UCX opens no RDMA adapter" },
+		{ "#     component 0  :  ib\n" ADAPTER, 22, UCX_GPUDIRECT_NONE,
 		  "UCX 1.22.0 with verbs, without CUDA" },
-		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n", 18, UCX_GPUDIRECT_NONE,
-		  "before 1.19" },
-		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n", 19, UCX_GPUDIRECT_DMABUF,
-		  "by dmabuf" },
+		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n" ADAPTER, 20,
+		  UCX_GPUDIRECT_NONE, "before 1.21" },
+		{ "#     component 0  :  ib\n#     component 1  :  cuda_cpy\n" ADAPTER, 21,
+		  UCX_GPUDIRECT_DMABUF, "by dmabuf" },
 	};
 	char text[256];
 	(void)state;

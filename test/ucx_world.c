@@ -96,8 +96,9 @@ void ucx_world_close(struct ucx_world *world)
 	ucx_slots_free_graves(w, NULL);
 	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
 		next = e->next;
+		if (e->data != e->ep)
+			free(e->data);
 		free(e->ep);
-		free(e->data);
 		free(e);
 	}
 	for (struct ucx_class *class = w->classes, *next; class; class = next) {
@@ -105,6 +106,7 @@ void ucx_world_close(struct ucx_world *world)
 		free(class);
 	}
 	ucx_message_free_early(w);
+	free(w->loop);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

@@ -38,6 +38,7 @@ struct settings {
 	char net_rates[256]; /* CORALE_NET_RATES: auto (measured), built-in, or topo_parse_rails's text */
 	char ucx_message[16]; /* CORALE_UCX_MESSAGE: auto (measured), put, tag, am */
 	size_t pinned_memory;
+	int gpudirect, gpudirect_flush; /* CORALE_GPUDIRECT, CORALE_GPUDIRECT_FLUSH, enum settings_choice */
 	int rails; /* CORALE_RAILS: between nodes with GPUs; 0: by the network and cores per rank */
 	double
 	    spin_us; /* CORALE_SPIN_US: a wait polls so long before it yields; < 0: chosen by cores per rank */

@@ -22,8 +22,19 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos);
 int comm_choose_transport(const struct comm *comm, const struct hello *hellos,
 			  const struct transport_row **out);
 
-/* Collective. A transport for a rail; 0 is the engine's own. On failure every rank returns an error. */
-int comm_open_rail(struct comm *comm, const struct transport_row *row, int rail, struct transport **out);
+/* A transport of the communicator's. */
+struct comm_rail {
+	int number; /* of the process's; 0 is the host engine's */
+	const struct transport_slots
+	    *gpu_slots; /* it is for slots in GPUs' memory, and has these; NULL: the host engine's */
+	const char *devices; /* UCX's names; NULL: as the settings say */
+	/* NULL: as for all others */
+	void (*on_failure)(void *comm, int peer, int code, const char *reason);
+};
+
+/* Collective. On failure every rank returns an error. */
+int comm_open_rail(struct comm *comm, const struct transport_row *row, const struct comm_rail *rail,
+		   struct transport **out);
 
 /* 0, or CORALE_ESETTING, logged: CORALE_NET_RATES is malformed. */
 int comm_check_rates(const struct comm *comm);

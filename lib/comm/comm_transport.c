@@ -75,7 +75,8 @@ int comm_choose_transport(const struct comm *comm, const struct hello *hellos,
 	return refuse_nodes(comm, hellos);
 }
 
-int comm_open_rail(struct comm *comm, const struct transport_row *row, int rail, struct transport **out)
+int comm_open_rail(struct comm *comm, const struct transport_row *row, const struct comm_rail *rail,
+		   struct transport **out)
 {
 	unsigned char *needed = calloc((size_t)comm->size, 1);
 	if (!needed)
@@ -85,14 +86,16 @@ int comm_open_rail(struct comm *comm, const struct transport_row *row, int rail,
 	const struct transport_params params = {
 		.rank = comm->rank,
 		.size = comm->size,
-		.comm_id =
-		    comm->id + (uint64_t)rail * 0x9e3779b97f4a7c15u, /* far from other communicators' */
-		.rail = rail,
+		.comm_id = comm->id +
+			   (uint64_t)rail->number * 0x9e3779b97f4a7c15u, /* far from other communicators' */
+		.rail = rail->number,
+		.gpu_slots = rail->gpu_slots != NULL,
+		.devices = rail->devices,
 		.needed = needed,
 		.settings = &comm->settings,
-		.slots = comm->engine.slots,
+		.slots = rail->gpu_slots ? *rail->gpu_slots : comm->engine.slots,
 		.on_control = diagnose_control,
-		.on_failure = diagnose_failure,
+		.on_failure = rail->on_failure ? rail->on_failure : diagnose_failure,
 		.handler_ctx = comm
 	};
 	int ret = transport_open(row, &params, &comm->bootstrap, out);
@@ -108,7 +111,7 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos)
 	host_engine_slots(&comm->engine);
 	int ret = comm_choose_transport(comm, hellos, &row);
 	if (!ret)
-		ret = comm_open_rail(comm, row, 0, &comm->engine.transport);
+		ret = comm_open_rail(comm, row, &(struct comm_rail){ 0 }, &comm->engine.transport);
 	if (ret)
 		return ret;
 	comm->manual = comm->engine.transport->ops->mover == TRANSPORT_BY_CALLERS;

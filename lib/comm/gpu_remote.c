@@ -6,6 +6,7 @@
 #include "comm_create.h"
 #include "health/diagnose.h"
 #include "gpu.h"
+#include "gpu_direct.h"
 #include "net/proxy.h"
 #include "health/silence.h"
 
@@ -61,7 +62,8 @@ static int open_rails(struct comm *comm)
 	comm->nrails = (int)-most; /* the least that any rank wants */
 	comm->rails[0] = comm->engine.transport;
 	for (int rail = 1; !ret && rail < comm->nrails; rail++)
-		ret = comm_open_rail(comm, comm->rails[0]->row, rail, &comm->rails[rail]);
+		ret = comm_open_rail(comm, comm->rails[0]->row, &(struct comm_rail){ .number = rail },
+				     &comm->rails[rail]);
 	return ret;
 }
 
@@ -71,6 +73,8 @@ static int start_proxy(struct comm *comm)
 				       .ranks = comm->rank_at + comm->engine.locals,
 				       .rank = comm->rank };
 	memcpy(params.rails, comm->rails, sizeof params.rails);
+	if (comm->direct)
+		memcpy(params.slabs, comm->direct->used, sizeof params.slabs);
 	params.remote = engine_cuda.remote(comm->gpu, &params.bytes);
 	int ret = proxy_open(&params, &comm->proxy);
 	engine_cuda.set_proxy(comm->gpu, comm->proxy, comm->place_of);
@@ -88,7 +92,9 @@ static void tell_carrier(struct comm *comm)
 
 int gpu_remote_open(struct comm *comm)
 {
-	int ret = open_rails(comm);
+	int ret = gpu_direct_open(comm);
+	if (!ret && !comm->direct)
+		ret = open_rails(comm);
 	if (!ret)
 		ret = comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
 	if (!ret)
@@ -98,22 +104,26 @@ int gpu_remote_open(struct comm *comm)
 
 static void close_rails(struct comm *comm)
 {
-	for (int rail = 1; rail < comm->nrails; rail++)
-		transport_close(comm->rails[rail]);
+	for (int rail = 0; rail < comm->nrails; rail++)
+		if (comm->rails[rail] != comm->engine.transport)
+			transport_close(comm->rails[rail]);
 	comm->nrails = 0;
 }
 
 /* The transports' requests point into the engine's memory until they are closed. */
 void gpu_remote_close(struct comm *comm)
 {
-	struct transport *transport = comm->engine.transport;
-	if (comm->proxy) {
+	int is_through = 1;
+	if (comm->proxy)
 		proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
-		transport_close(transport);
-		comm->engine.transport = NULL;
-	}
 	close_rails(comm);
-	if (comm->proxy && !proxy_free(comm->proxy))
+	if (comm->proxy) {
+		transport_close(comm->engine.transport);
+		comm->engine.transport = NULL;
+		is_through = proxy_free(comm->proxy);
+	}
+	if (!is_through)
 		engine_cuda.keep_remote(comm->gpu);
+	gpu_direct_close(comm, is_through);
 	comm->proxy = NULL;
 }

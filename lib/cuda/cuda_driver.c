@@ -57,6 +57,7 @@ static const struct {
 	{ "cuPointerGetAttributes", 7000, offsetof(struct cuda_driver, pointer_attributes) },
 	{ "cuDeviceGet", 2000, offsetof(struct cuda_driver, device) },
 	{ "cuDeviceGetUuid", 11040, offsetof(struct cuda_driver, device_uuid) },
+	{ "cuDeviceGetAttribute", 2000, offsetof(struct cuda_driver, device_attribute) },
 };
 
 /*
@@ -214,6 +215,18 @@ int cuda_memory_make(struct cuda_place p, size_t bytes, CUmemGenericAllocationHa
 	CUmemAllocationProp prop = prop_of(p);
 	return cuda_report_driver(p, p.driver->create(handle, bytes, &prop, 0),
 				  "making memory that peers can map");
+}
+
+int cuda_memory_make_for_adapters(struct cuda_place p, size_t bytes, CUmemGenericAllocationHandle *handle)
+{
+	CUmemAllocationProp prop = prop_of(p);
+	int capable = 0;
+	p.driver->device_attribute(&capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+				   p.ordinal);
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+	prop.allocFlags.gpuDirectRDMACapable = (unsigned char)(capable != 0);
+	return cuda_report_driver(p, p.driver->create(handle, bytes, &prop, 0),
+				  "making memory that network adapters can reach");
 }
 
 int cuda_memory_map(struct cuda_place p, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)

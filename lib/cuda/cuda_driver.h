@@ -32,6 +32,7 @@ struct cuda_driver {
 	PFN_cuPointerGetAttributes_v7000 pointer_attributes;
 	PFN_cuDeviceGet_v2000 device;
 	PFN_cuDeviceGetUuid_v11040 device_uuid;
+	PFN_cuDeviceGetAttribute_v2000 device_attribute;
 };
 
 /* For whom the driver is asked. */
@@ -61,6 +62,9 @@ int cuda_report_driver(struct cuda_place place, CUresult error, const char *what
 /* Memory of a GPU that other processes map: CORALE_E*, logged. */
 int cuda_memory_unit(struct cuda_place place, size_t *unit); /* of its size and of its addresses */
 int cuda_memory_make(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle);
+/* The same for one process and for network adapters (gpuDirectRDMACapable), where the driver can. */
+int cuda_memory_make_for_adapters(struct cuda_place place, size_t bytes,
+				  CUmemGenericAllocationHandle *handle);
 int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,
 		    CUmemGenericAllocationHandle handle);
 int cuda_memory_export(struct cuda_place place, CUmemGenericAllocationHandle handle, int *fd);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "host/call.h"
+#include "kernels/probe.h"
 #include "kernels/remote.h"
 #include "plan/launch.h"
 #include "plan/lower.h"
@@ -45,6 +46,22 @@ struct engine_params {
 };
 
 struct proxy;
+
+/* GPU memory for the slots of messages between nodes, which network adapters reach (GPUDirect RDMA). */
+struct engine_slab {
+	unsigned char *at; /* slots lie at the same offsets as in the pinned memory of `remote`, */
+	size_t behind; /* and here begins what was asked for behind them */
+	size_t bytes;
+	int reads_back; /* the GPU may see pinned memory change before bytes that an adapter stored into its memory earlier */
+};
+
+/* What a slab is shown to work by (kernels/probe.h). */
+struct engine_probe {
+	unsigned char *out, *in; /* PROBE_AREA in the slab, and one for each sender */
+	uint64_t seed; /* of what lies in out */
+	int senders;
+	const uint64_t *seeds; /* of each */
+};
 
 /* A rank of another node is named by its place among those, plus the ranks of this node. */
 
@@ -130,6 +147,26 @@ struct engine_ops {
 
 	/* That memory is never freed: something outside may still store there. */
 	void (*keep_remote)(struct engine *engine);
+
+	/*
+	 * Before the first call: makes a slab with room for all slots, and so many bytes behind. CORALE_ENOTSUP: this GPU's memory can't be reached
+	 * by adapters, and why_not says so; CORALE_ENOMEM, CORALE_EDEVICE. slab_close: no call uses it; keep: it is never freed. slab_use: the slots of these channels (a bit
+	 * each) lie there from now on; the others in pinned memory, as all do without it.
+	 */
+	int (*slab_open)(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
+			 size_t bytes);
+	void (*slab_close)(struct engine *engine, int keep);
+	void (*slab_use)(struct engine *engine, uint32_t channels);
+
+	/*
+	 * Writes what is to be sent, poisons where it is to arrive, and starts a kernel on a stream of its own that looks at what comes: by *words,
+	 * one of each sender, which it shares with the caller until probe_end. It ends when all has come; probe_end tells it to, and waits for that
+	 * where it has begun.
+	 * CORALE_EDEVICE, CORALE_ENOMEM.
+	 */
+	int (*probe_begin)(struct engine *engine, const struct engine_probe *probe,
+			   struct probe_words **words);
+	void (*probe_end)(struct engine *engine);
 
 	/* What the choice of a row needs to know of this engine; equal on all ranks from connect on. */
 	void (*describe)(const struct engine *engine, struct plan_node *node);

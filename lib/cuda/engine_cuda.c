@@ -200,6 +200,38 @@ static int connect(struct engine *e, const int *fds)
 	return ret;
 }
 
+static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
+{
+	struct visit v = visit(e);
+	int ret = engine_slab_open(e, behind, out, why_not, bytes);
+	end_visit(e, v);
+	return ret;
+}
+
+static void slab_close(struct engine *e, int keep)
+{
+	struct visit v = visit(e);
+	if (keep)
+		e->slab.at = NULL;
+	engine_slab_close(e);
+	end_visit(e, v);
+}
+
+static int probe_begin(struct engine *e, const struct engine_probe *probe, struct probe_words **words)
+{
+	struct visit v = visit(e);
+	int ret = engine_probe_begin(e, probe, words);
+	end_visit(e, v);
+	return ret;
+}
+
+static void probe_end(struct engine *e)
+{
+	struct visit v = visit(e);
+	engine_probe_end(e);
+	end_visit(e, v);
+}
+
 static int health(struct engine *e)
 {
 	struct visit v = visit(e);
@@ -330,6 +362,11 @@ const struct engine_ops engine_cuda = {
 	.remote = remote,
 	.set_proxy = set_proxy,
 	.keep_remote = keep_remote,
+	.slab_open = slab_open,
+	.slab_close = slab_close,
+	.slab_use = engine_slab_use,
+	.probe_begin = probe_begin,
+	.probe_end = probe_end,
 	.add_list = add_list,
 	.admit = admit,
 	.run = run,

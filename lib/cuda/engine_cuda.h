@@ -67,6 +67,15 @@ struct engine_lanes {
 	size_t bytes; /* of the pinned memory */
 };
 
+/* GPU memory for slots that adapters reach. */
+struct engine_slab_memory {
+	void *at; /* NULL: none */
+	size_t bytes;
+	cudaStream_t probing; /* of the kernel that looks at what comes */
+	struct probe_words *words; /* of it, in pinned memory */
+	int senders;
+};
+
 /* In pinned memory of the host. */
 struct engine_words {
 	struct codelet_failure failure; /* written by kernels */
@@ -122,6 +131,7 @@ struct engine {
 	struct engine_lists lists;
 	struct remote_calls remote; /* ranks of other nodes; counts: on the GPU */
 	struct engine_lanes lanes; /* to them */
+	struct engine_slab_memory slab;
 	int edges_at_once; /* of a launch, in each direction */
 	/* the order of calls */
 	struct engine_last last_eager, last_captured;
@@ -208,6 +218,8 @@ void engine_close(struct engine *engine);
 
 /* ---- engine_cuda_memory.c: memory that travels by file descriptors */
 
+/* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
+int engine_map(const struct engine *engine, CUmemGenericAllocationHandle handle, size_t bytes, void **out);
 int engine_alloc(struct engine *engine, size_t bytes, void **out);
 void engine_free(struct engine *engine, void *memory, int used);
 /* Whether memory can be passed on so: then 1, and a descriptor that the caller closes. */
@@ -294,6 +306,17 @@ int engine_run_lowered(struct engine *engine, const struct call *call, const str
 
 int engine_open_remote(struct engine *engine, const struct engine_params *params);
 void engine_close_remote(struct engine *engine);
+
+/* ---- engine_cuda_slab.c: slots of these in GPU memory */
+
+int engine_slab_open(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
+		     size_t bytes);
+void engine_slab_close(struct engine *engine);
+/* The GPU is idle. */
+void engine_slab_free(struct engine *engine);
+void engine_slab_use(struct engine *engine, uint32_t channels);
+int engine_probe_begin(struct engine *engine, const struct engine_probe *probe, struct probe_words **words);
+void engine_probe_end(struct engine *engine);
 
 /* ---- engine_cuda_lanes.c: before a launch, the lanes that it needs */
 

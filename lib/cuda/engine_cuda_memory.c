@@ -6,8 +6,7 @@
 
 #include "engine_cuda.h"
 
-/* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
-static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
+int engine_map(const struct engine *e, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
 {
 	CUdeviceptr at = 0;
 	int ret =
@@ -31,7 +30,7 @@ int engine_alloc(struct engine *e, size_t bytes, void **out)
 	bytes = codelet_round(bytes, unit);
 	if (!ret)
 		ret = cuda_memory_make(engine_place(e), bytes, &handle);
-	return ret ? ret : map(e, handle, bytes, out);
+	return ret ? ret : engine_map(e, handle, bytes, out);
 }
 
 void engine_unmap(const struct engine *e, void *mapped, size_t bytes)
@@ -79,7 +78,7 @@ int engine_import(const struct engine *e, int fd, size_t bytes, void **out)
 {
 	CUmemGenericAllocationHandle handle;
 	int ret = cuda_memory_import(engine_place(e), fd, &handle);
-	return ret ? ret : map(e, handle, bytes, out);
+	return ret ? ret : engine_map(e, handle, bytes, out);
 }
 
 /* Maps one unit of memory again and again over addresses that were unmapped. */

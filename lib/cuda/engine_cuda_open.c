@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernels/probe.h"
 #include "nvml.h"
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */
@@ -207,6 +208,7 @@ static int load_kernels(struct engine *e)
 	error = error ? error : codelets_load_runs();
 	error = error ? error : codelets_load_lowered();
 	error = error ? error : codelets_load_order();
+	error = error ? error : codelets_load_probe();
 	return engine_check(e, error, "loading the kernels");
 }
 

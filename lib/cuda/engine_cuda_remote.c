@@ -58,6 +58,7 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 
 void engine_close_remote(struct engine *e)
 {
+	engine_slab_free(e);
 	cudaFree(e->remote.counts);
 	cudaFree((void *)(uintptr_t)e->remote.places);
 	engine_lanes_close(e);

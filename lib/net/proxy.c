@@ -18,9 +18,17 @@ static void store(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-/* The message goes, in the slot where the kernel has put it. 1: it has; 0: it is not whole yet; or an error. */
-static int send_message(const struct remote *r, struct proxy_lane *at, remote_place out)
+static void count_bytes(struct proxy *p, int rail, const struct proxy_lane *at, uint64_t bytes)
 {
+	_Atomic uint64_t *sum = &p->rails[rail].bytes[at->memory.slab != NULL];
+	atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + bytes,
+			      memory_order_relaxed);
+}
+
+/* The message goes, in the slot where the kernel has put it. 1: it has; 0: it is not whole yet; or an error. */
+static int send_message(struct proxy *p, int rail, struct proxy_lane *at, remote_place out)
+{
+	const struct remote *r = &p->params.remote;
 	struct link *l = at->link;
 	const struct remote_header *front = remote_header_at(r, out, at->slots, l->posted);
 	struct remote_header header;
@@ -30,7 +38,10 @@ static int send_message(const struct remote *r, struct proxy_lane *at, remote_pl
 	if (form == FRONT_NOTHING)
 		return 0;
 	const int ret = link_post(l, &header, in_gpu && form == FRONT_FEW ? few : NULL, header.bytes);
-	return ret ? ret : 1;
+	if (ret)
+		return ret;
+	count_bytes(p, rail, at, header.bytes);
+	return 1;
 }
 
 /* What kernels may fill: a message's slot is theirs again when the peer has taken it. */
@@ -63,7 +74,7 @@ static int move_out(struct proxy *p, int rail, struct proxy_lane *at, remote_pla
 	const uint64_t posted = proxy_load(&words->posted);
 	int moved = 0, ret = 0;
 	const int was_open = l->out_open;
-	while (l->posted < posted && (ret = link_room(l)) > 0 && (ret = send_message(r, at, out)) > 0)
+	while (l->posted < posted && (ret = link_room(l)) > 0 && (ret = send_message(p, rail, at, out)) > 0)
 		moved = 1;
 	hold(p, l->out_open - was_open);
 	if (ret >= 0 && l->out_open &&
@@ -77,13 +88,15 @@ static int move_out(struct proxy *p, int rail, struct proxy_lane *at, remote_pla
 }
 
 /* Hands the next message to the kernel. */
-static void deliver(const struct remote *r, struct proxy_lane *at, remote_place in)
+static void deliver(struct proxy *p, int rail, struct proxy_lane *at, remote_place in)
 {
+	const struct remote *r = &p->params.remote;
 	const struct link_message *m = &at->link->in[at->delivered % (uint64_t)at->link->in_depth];
 	struct remote_header header, *front = remote_header_at(r, in, at->slots, at->delivered);
 	memcpy(&header, m->header, sizeof header);
 	header.bytes = m->bytes;
 	header.number = ++at->delivered;
+	count_bytes(p, rail, at, header.bytes);
 	front_write(front, &header, m->data);
 }
 
@@ -98,7 +111,7 @@ static int move_in(struct proxy *p, int rail, struct proxy_lane *at, remote_plac
 	if (!ret && at->delivered == atomic_load_explicit(&l->arrived, memory_order_acquire))
 		ret = l->ops->poll(l, 0);
 	for (; at->delivered < atomic_load_explicit(&l->arrived, memory_order_acquire); moved = 1)
-		deliver(r, at, in);
+		deliver(p, rail, at, in);
 	if (ret < 0)
 		lose(p, rail, at->peer);
 	return moved;
@@ -280,6 +293,15 @@ int proxy_rail_sent(const struct proxy *p, int rail)
 uint64_t proxy_moved(const struct proxy *p)
 {
 	return atomic_load_explicit(&p->moved, memory_order_relaxed);
+}
+
+void proxy_bytes(const struct proxy *p, uint64_t *in_gpu, uint64_t *pinned)
+{
+	*in_gpu = *pinned = 0;
+	for (int rail = 0; rail < p->params.nrails; rail++) {
+		*pinned += atomic_load_explicit(&p->rails[rail].bytes[0], memory_order_relaxed);
+		*in_gpu += atomic_load_explicit(&p->rails[rail].bytes[1], memory_order_relaxed);
+	}
 }
 
 enum proxy_state proxy_state(const struct proxy *p)

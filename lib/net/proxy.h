@@ -58,6 +58,9 @@ int proxy_lost(const struct proxy *proxy);
 /* Messages that it has sent and received so far. Any thread. */
 uint64_t proxy_moved(const struct proxy *proxy);
 
+/* Bytes of these, by where slots lie: messages put from and into GPU memory, and those through pinned slots. Any thread. */
+void proxy_bytes(const struct proxy *proxy, uint64_t *in_gpu, uint64_t *pinned);
+
 /*
  * Waits, for so long at most, until what kernels have posted is on its way; from its return on no thread touches anything of it. The
  * transports still do until their own close; then proxy_free.

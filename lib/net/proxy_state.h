@@ -28,6 +28,7 @@ struct proxy_rail {
 	struct transport *transport;
 	struct proxy_lane *_Atomic lanes; /* those with an open end; the last opened first */
 	unsigned char *lost; /* a peer: nothing more goes to it; the transport has said why */
+	_Atomic uint64_t bytes[2]; /* sent and received, through pinned slots and a GPU's; of its thread */
 };
 
 struct proxy {

@@ -79,6 +79,8 @@ struct transport_row {
 	uint64_t (*probe)(const struct transport_row *row, int gpus, char *why_not, size_t bytes);
 	/* Writes the network devices that it opens ("tcp/eth0"); 0 or an error. NULL: not known to it. Local; may block. */
 	int (*devices)(const struct settings *settings, char *text, size_t bytes);
+	/* Likewise: how it would reach a GPU's memory from the network (GPUDirect RDMA), or "none: " and why not, with what it has found. */
+	int (*gpudirect)(const struct settings *settings, char *text, size_t bytes);
 	/* Starts one on this rank and says its address; connect makes it usable. Local; may block. */
 	int (*open)(const struct transport_row *row, const struct transport_params *params,
 		    struct transport **out);

@@ -485,6 +485,46 @@ static int is_among(const int *ranks, int n, int rank)
 	return 0;
 }
 
+/* What is the same seen from each place of a circle, or what each rank has as much of. Who is next of all ranks may be of the own node or not. */
+static int is_of_circle(const struct plan_expr *x, const struct plan_map *map)
+{
+	const int one_kind = map->nodes == 1 || map->max_node_size == 1;
+	switch (x->base) {
+	case PLAN_ME:
+	case PLAN_BRUCK_PEER:
+		return one_kind || x->group != PLAN_WORLD || (x->base == PLAN_ME && !x->stride && !x->offset);
+	case PLAN_CONST:
+	case PLAN_SIZE:
+	case PLAN_OWNED:
+	case PLAN_CHUNKS:
+	case PLAN_DOUBLING_STEPS:
+	case PLAN_TREE_LEVELS:
+	case PLAN_BRUCK_BLOCKS:
+	case PLAN_BRUCK_DISTANCE:
+	case PLAN_BRUCK_SET:
+	case PLAN_RAIL_OF:
+	case PLAN_RANK_AT:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* Whether all ranks have the same to do: of nodes of one size, by a plan in circles, in which no step is for some of them and nobody has
+ * a longer part. */
+static int is_alike(const struct plan *plan, const struct plan_map *map)
+{
+	int alike = map->ranks == map->nodes * map->max_node_size && plan->parts == 1 && plan->inner == 1;
+	for (int i = 1; alike && i < plan->nexprs; i++)
+		alike = is_of_circle(&plan->exprs[i], map);
+	for (int i = 0; alike && i < plan->nsteps; i++)
+		alike = plan->steps[i].pred == PLAN_ALWAYS ||
+			plan->exprs[plan->steps[i].pred_a].base == PLAN_RANK_AT;
+	for (int r = 0; alike && r < map->ranks; r++)
+		alike = map->member[r] == r;
+	return alike;
+}
+
 /* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node, who works for two, the farthest in trees
  * of all ranks and of nodes, the last. */
 struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count)
@@ -503,7 +543,8 @@ struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, siz
 	struct plan_cost cost = { 0, 0 };
 	for (int r = 0; r < map->ranks; r++)
 		w.crossing += map->node_of[r] != map->node_of[(r + 1) % map->ranks] ? 1.0 / map->ranks : 0;
-	for (int i = 0; i < (int)(sizeof(ranks) / sizeof(ranks[0])); i++) {
+	const int n = is_alike(plan, map) ? 1 : (int)(sizeof ranks / sizeof *ranks);
+	for (int i = 0; i < n; i++) {
 		if (is_among(ranks, i, ranks[i]))
 			continue;
 		struct plan_cost one = rank_cost(&w, ranks[i]);

@@ -88,6 +88,7 @@ struct comm {
 	struct proxy *proxy; /* of messages between nodes; NULL: one node */
 	struct transport *rails[TRANSPORT_RAILS]; /* its transports: the engine's, and nrails - 1 more */
 	int nrails;
+	struct gpu_direct *direct; /* slots in GPUs' memory; NULL: none (comm/gpu_direct.h) */
 	_Atomic int left; /* a rank of another node, + 1, that has destroyed the communicator */
 	uint64_t moved; /* messages of it at the watch thread's last look, */
 	int still; /* and for how many looks so; */

@@ -134,6 +134,10 @@ def main(folder):
     write(folder, "workstation", [[[port("00:01.0", gpu("0000:01:00.0")),
                                     port("00:02.0", nic("0000:02:00.0", "mlx5_0"))]]])
 
+    # for the adapter of test/fake_verbs and the GPU of ranks_gpudirect
+    write(folder, "fake-near", [[[switch(0x10, gpu("0000:13:00.0"), nic("0000:14:00.0", "fake0"))]]])
+    write(folder, "fake-far", [[[switch(0x10, gpu("0000:13:00.0"))]], [[switch(0x80, nic("0000:83:00.0", "fake0"))]]])
+
     near = [switch(0x10, gpu("0000:13:00.0"), gpu("0000:14:00.0"), nic("0000:15:00.0", "mlx5_0"), nic("0000:16:00.0", "mlx5_1"))]
     far = [switch(0x80, gpu("0000:83:00.0"), gpu("0000:84:00.0"))]
     write(folder, "adapters-on-one-socket", [[near], [far]])

@@ -125,6 +125,8 @@ static const struct transport_ops ops = {
 	.close = close_ucx,
 };
 
-const struct transport_row transport_ucx = {
-	.name = "ucx", .probe = probe, .devices = ucx_worker_devices, .open = open_ucx
-};
+const struct transport_row transport_ucx = { .name = "ucx",
+					     .probe = probe,
+					     .devices = ucx_worker_devices,
+					     .gpudirect = ucx_worker_gpudirect,
+					     .open = open_ucx };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_slab.h"
+#include "ucx_loop.h"
 
 void ucx_comm_free(struct ucx_comm *c)
 {
@@ -184,7 +184,7 @@ void ucx_comm_fail(struct ucx_comm *c, int code)
 void ucx_comm_reap(struct ucx_worker *w)
 {
 	w->failures = 0;
-	ucx_slab_reap_loop(w);
+	ucx_loop_reap(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
 		if (!e->failed || e->closed)
 			continue;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_devices.h"
+#include "ucx_gpudirect.h"
 #include "ucx_worker.h"
 
 static int failed(const char *what, int rank, ucs_status_t status)
@@ -42,7 +43,8 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 /*
  * Slots in GPUs' memory. Without a list that names no CUDA, UCX asks for the allocation around a GPU's address, and maps nothing where it
  * knows none. A read that may pass earlier writes says nothing of them. Of UCX before 1.16 the CPU copies small puts, whatever memory they are
- * from. UCX warns of names that are not its version's.
+ * from. Copies by streams or by hosts, where no adapter's way is found, are forbidden: they would wait for kernels. UCX says nothing of names that are
+ * not its version's, so that decides.
  */
 static ucs_status_t set_gpu_slots(ucp_config_t *config)
 {
@@ -53,6 +55,8 @@ static ucs_status_t set_gpu_slots(ucp_config_t *config)
 		       { "PCI_RELAXED_ORDERING", "n", 0, 16 },
 		       { "IB_PCI_RELAXED_ORDERING", "n", 17, UINT_MAX },
 		       { "MAX_RMA_RAILS", "1", 16, UINT_MAX },
+		       { "PROTO_EMULATION_ENABLE", "n", 21, UINT_MAX },
+		       { "RNDV_FRAG_MEM_TYPES", "host", 21, UINT_MAX },
 		       { "ZCOPY_THRESH", "0", 0, 15 } };
 	unsigned major, minor, release;
 	ucs_status_t status = UCS_OK;
@@ -119,7 +123,7 @@ static int init(const struct ucx_context_params *p, const ucp_config_t *config, 
 							   : failed("ucp_init", p->rank, status);
 }
 
-static int open_context(const struct ucx_context_params *p, int no_cuda, ucp_context_h *out)
+static int open_context(const struct ucx_context_params *p, enum ucx_cuda cuda, ucp_context_h *out)
 {
 	char transports[256];
 	ucp_config_t *config;
@@ -129,8 +133,7 @@ static int open_context(const struct ucx_context_params *p, int no_cuda, ucp_con
 		return failed("ucp_config_read", p->rank, status);
 	if (p->devices[0])
 		status = ucp_config_modify(config, "NET_DEVICES", p->devices);
-	ucx_devices_transports(secure_getenv("UCX_TLS"), p->gpu_slots, no_cuda, transports,
-			       sizeof(transports));
+	ucx_devices_transports(secure_getenv("UCX_TLS"), p->gpu_slots, cuda, transports, sizeof(transports));
 	if (status == UCS_OK && transports[0])
 		status = ucp_config_modify(config, "TLS", transports);
 	if (status == UCS_OK && !p->gpu_slots)
@@ -143,12 +146,28 @@ static int open_context(const struct ucx_context_params *p, int no_cuda, ucp_con
 	return ret;
 }
 
+/* What the context that was opened should have of CUDA instead of what it has; UCX_ANY_CUDA: it may stay. */
+static enum ucx_cuda correct(const struct ucx_context_params *p, ucp_context_h context)
+{
+	struct ucx_gpudirect g;
+	const int calls_cuda = ucx_devices_call_cuda(context);
+	if (!p->gpu_slots)
+		return calls_cuda ? UCX_NO_CUDA : UCX_ANY_CUDA;
+	ucx_gpudirect_look(context, &g);
+	if (g.mode != UCX_GPUDIRECT_DMABUF || !ucx_devices_have_rdma(context))
+		return calls_cuda ? UCX_NO_CUDA : UCX_ANY_CUDA;
+	if (ucx_devices_export_dmabuf(context))
+		return UCX_ANY_CUDA;
+	return secure_getenv("UCX_TLS") ? (calls_cuda ? UCX_NO_CUDA : UCX_ANY_CUDA) : UCX_CUDA_COPY;
+}
+
 int ucx_context_open(const struct ucx_context_params *p, ucp_context_h *out)
 {
-	int ret = open_context(p, 0, out);
-	if (!ret && ucx_devices_call_cuda(*out)) {
+	int ret = open_context(p, UCX_ANY_CUDA, out);
+	const enum ucx_cuda cuda = ret ? UCX_ANY_CUDA : correct(p, *out);
+	if (cuda != UCX_ANY_CUDA) {
 		ucp_cleanup(*out);
-		ret = open_context(p, 1, out);
+		ret = open_context(p, cuda, out);
 	}
 	if (ret || !p->gpu_slots || ucx_devices_have_rdma(*out))
 		return ret;

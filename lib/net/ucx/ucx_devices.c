@@ -71,6 +71,22 @@ int ucx_devices_have_component(ucp_context_h context, const char *name)
 	return is_there;
 }
 
+/* A domain's line is like "#            md 0  :  component 4  fake0", behind all components. */
+uint64_t ucx_devices_domains(ucp_context_h context, const char *component)
+{
+	char *info = print_info(context), *rest, *line, found[64];
+	int number, of, wanted = -1;
+	uint64_t domains = 0;
+	for (line = info ? strtok_r(info, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+		if (sscanf(line, "# component %d : %63s", &number, found) == 2 && !strcmp(found, component))
+			wanted = number;
+		if (sscanf(line, "# md %d : component %d", &number, &of) == 2 && of == wanted && number < 64)
+			domains |= UINT64_C(1) << number;
+	}
+	free(info);
+	return domains;
+}
+
 void ucx_devices_list(ucp_context_h context, char *text, size_t bytes)
 {
 	char *info = print_info(context), *begin = info, *rest;
@@ -115,6 +131,21 @@ int ucx_devices_call_cuda(ucp_context_h context)
 	return has_any(context, calls_cuda);
 }
 
+static int calls_cuda_otherwise(const char *transport)
+{
+	return calls_cuda(transport) && strncmp(transport, "cuda_copy/", strlen("cuda_copy/"));
+}
+
+static int is_cuda_copy(const char *transport)
+{
+	return calls_cuda(transport) && !calls_cuda_otherwise(transport);
+}
+
+int ucx_devices_export_dmabuf(ucp_context_h context)
+{
+	return has_any(context, is_cuda_copy) && !has_any(context, calls_cuda_otherwise);
+}
+
 int ucx_devices_have_rdma(ucp_context_h context)
 {
 	return has_any(context, ucx_devices_is_rdma);
@@ -157,12 +188,15 @@ static void leave_out_cuda(const char *list, char *text, size_t bytes)
 	}
 }
 
-void ucx_devices_transports(const char *wanted, int gpu_slots, int no_cuda, char *text, size_t bytes)
+void ucx_devices_transports(const char *wanted, int gpu_slots, enum ucx_cuda cuda, char *text, size_t bytes)
 {
 	/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
-	const char *list = wanted && wanted[0] ? wanted : gpu_slots ? "ib" : "^sm";
+	const char *list = wanted && wanted[0]     ? wanted
+			   : !gpu_slots            ? "^sm"
+			   : cuda == UCX_CUDA_COPY ? "ib,cuda_copy"
+						   : "ib";
 	text[0] = '\0';
-	if (!no_cuda)
+	if (cuda != UCX_NO_CUDA)
 		snprintf(text, bytes, "%s", list);
 	else if (!strcmp(list, "all"))
 		snprintf(text, bytes, "^cuda");

@@ -3,6 +3,7 @@
 #define UCX_DEVICES_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <ucp/api/ucp.h>
 
 /* Writes "tcp/eth0, rc_mlx5/mlx5_0:1", or "none"; what does not fit ends in "...". */
@@ -11,17 +12,26 @@ void ucx_devices_list(ucp_context_h context, char *text, size_t bytes);
 /* 1 if UCX will open tcp, as far as names tell: devices is CORALE_NET_DEVICES; UCX's own variables count too. */
 int ucx_devices_have_tcp(const char *devices);
 
+/* What is to be done about transports that make calls of CUDA. */
+enum ucx_cuda {
+	UCX_ANY_CUDA, /* as they come */
+	UCX_NO_CUDA,
+	UCX_CUDA_COPY /* cuda_copy alone, which exports dmabufs for RDMA adapters */
+};
+
 /*
  * Writes what UCX's TLS is to be, where UCX_TLS is `wanted` or NULL: all that a link between nodes can use, for slots in GPUs' memory those of
  * RDMA adapters alone, or the user's choice. UCX warns of a name, of what is left out too, that stands for nothing there: so "ib" means rc, dc, srd
- * and ud, and what makes calls of CUDA is left out (no_cuda) only where a context has shown it.
+ * and ud, and what makes calls of CUDA is left out, or asked for, only where a context has shown it.
  */
-void ucx_devices_transports(const char *wanted, int gpu_slots, int no_cuda, char *text, size_t bytes);
+void ucx_devices_transports(const char *wanted, int gpu_slots, enum ucx_cuda cuda, char *text, size_t bytes);
 
 /* 1 if a context has something that makes calls of CUDA: a thread that moves messages would wait in such a call for the launch of a kernel that
  * waits for a message. */
 int ucx_devices_call_cuda(ucp_context_h context);
 
+/* 1 if of what makes calls of CUDA a context has cuda_copy alone. */
+int ucx_devices_export_dmabuf(ucp_context_h context);
 /* 1 if a name ("rc_mlx5/mlx5_0:1") is that of a transport of an RDMA adapter that puts: rc, dc or srd. */
 int ucx_devices_is_rdma(const char *transport);
 /* 1 if a context has one. */
@@ -29,6 +39,9 @@ int ucx_devices_have_rdma(ucp_context_h context);
 
 /* 1 if UCX has a component ("ib", "cuda_cpy"), whether the context uses it or not. */
 int ucx_devices_have_component(ucp_context_h context, const char *name);
+
+/* The memory domains of a component that the context uses: bits by their numbers, as packed keys have them. */
+uint64_t ucx_devices_domains(ucp_context_h context, const char *component);
 
 /* 1 if all of a list, as above, are tcp's: cores move every byte. */
 int ucx_devices_are_tcp(const char *list);

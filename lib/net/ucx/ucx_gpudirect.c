@@ -5,8 +5,9 @@
 
 #include "ucx_devices.h"
 
-/* What cuda_copy may copy by itself can be forbidden from here on (MEMTYPE_COPY_ENABLE). */
-enum { DMABUF_MINOR = 19 };
+/* From here on UCX can be kept from copying by streams what it has not registered (PROTO_EMULATION_ENABLE). From 1.19 on MEMTYPE_COPY_ENABLE=n does so,
+ * and forbids all messages of hosts that are copied, too. */
+enum { DMABUF_MINOR = 21 };
 
 static int is_at_least(const struct ucx_gpudirect *g, unsigned minor)
 {
@@ -30,7 +31,7 @@ static const char *find_peermem(const struct ucx_gpudirect *g)
 
 static enum ucx_gpudirect_mode mode_of(const struct ucx_gpudirect *g)
 {
-	if (!g->has_verbs)
+	if (!g->has_verbs || !g->has_adapter)
 		return UCX_GPUDIRECT_NONE;
 	if (g->peermem)
 		return UCX_GPUDIRECT_PEERMEM;
@@ -39,7 +40,8 @@ static enum ucx_gpudirect_mode mode_of(const struct ucx_gpudirect *g)
 
 void ucx_gpudirect_look(ucp_context_h context, struct ucx_gpudirect *out)
 {
-	*out = (struct ucx_gpudirect){ .has_verbs = ucx_devices_have_component(context, "ib"),
+	*out = (struct ucx_gpudirect){ .has_adapter = ucx_devices_have_rdma(context),
+				       .has_verbs = ucx_devices_have_component(context, "ib"),
 				       .has_cuda = ucx_devices_have_component(context, "cuda_cpy") };
 	ucp_get_version(&out->major, &out->minor, &out->release);
 	out->peermem = find_peermem(out);
@@ -50,8 +52,10 @@ static const char *why_none(const struct ucx_gpudirect *g)
 {
 	if (!g->has_verbs)
 		return "none: UCX has no verbs";
+	if (!g->has_adapter)
+		return "none: UCX opens no RDMA adapter";
 	return g->has_cuda
-		   ? "none: there is no kernel module nvidia-peermem, and UCX before 1.19 would copy"
+		   ? "none: there is no kernel module nvidia-peermem, and UCX before 1.21 would copy"
 		   : "none: there is no kernel module nvidia-peermem, and UCX has no CUDA for dmabufs";
 }
 
@@ -70,7 +74,7 @@ const char *ucx_gpudirect_advice(const struct ucx_gpudirect *g)
 	if (!g->has_verbs)
 		return "install a UCX that was built with verbs";
 	if (g->mode == UCX_GPUDIRECT_NONE)
-		return "load nvidia-peermem (modprobe nvidia_peermem), or install UCX 1.19 or newer with "
+		return "load nvidia-peermem (modprobe nvidia_peermem), or install UCX 1.21 or newer with "
 		       "verbs and CUDA for dmabufs";
 	if (g->mode == UCX_GPUDIRECT_DMABUF)
 		return "dmabufs need Linux 5.12, NVIDIA's open kernel modules and rdma-core 34; else load "

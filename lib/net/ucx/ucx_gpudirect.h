@@ -14,10 +14,11 @@ struct ucx_gpudirect {
 	enum ucx_gpudirect_mode mode; /* as far as can be known before memory is mapped */
 	unsigned major, minor, release; /* of UCX */
 	const char *peermem; /* a file that UCX takes for nvidia-peermem; NULL: none is there */
+	int has_adapter; /* the context has a transport of an RDMA adapter */
 	int has_verbs, has_cuda; /* UCX's own components */
 };
 
-/* Any context will do, whatever its devices. */
+/* Any context will do. */
 void ucx_gpudirect_look(ucp_context_h context, struct ucx_gpudirect *out);
 /* For people: the mode, or why there is none, and the facts: "by nvidia-peermem (FILE), UCX 1.20.0 with verbs and CUDA". */
 void ucx_gpudirect_print(const struct ucx_gpudirect *g, char *text, size_t bytes);

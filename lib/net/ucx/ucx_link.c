@@ -231,17 +231,19 @@ static void received(struct ucx_in *in, ucs_status_t status, size_t bytes, const
 		ucx_endpoint_abandon(l->p->endpoint, CORALE_EPEER, fault);
 }
 
-static void read_back(void *request, ucs_status_t status, void *in)
+/* The slab is that of the slots: the communicator may be closed. */
+static void read_back(void *request, ucs_status_t status, void *arg)
 {
-	if (request)
-		ucp_request_free(request);
-	received(in, status, ((struct ucx_in *)in)->wire.bytes, not_read);
+	struct ucx_in *in = arg;
+	ucp_request_free(request);
+	ucx_slab_read_ended(in->slab);
+	received(in, status, in->wire.bytes, not_read);
 }
 
 /* A message that was put into a GPU's slot: few bytes come here too, of others the last ones, where the GPU needs that. */
 static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
 {
-	const struct link_slab *slab = ucx_link_slab(l);
+	struct link_slab *slab = ucx_link_slab(l);
 	const size_t i = (size_t)(in - l->ins), bytes = in->wire.bytes,
 		     n = bytes <= LINK_FEW_BYTES ? bytes : READ_BACK_BYTES;
 	const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
@@ -250,6 +252,8 @@ static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
 					    .cb.send = read_back,
 					    .user_data = in,
 					    .memory_type = UCS_MEMORY_TYPE_HOST };
+	if (l->comm->failure)
+		return; /* nobody waits for it, and its slab may be unmapped soon */
 	if (!bytes || (bytes > LINK_FEW_BYTES && !slab->reads_back)) {
 		publish(l, in);
 		return;
@@ -257,10 +261,11 @@ static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
 	void *request =
 	    ucx_slab_read(slab, l->in.at + i * l->base.slot_bytes + bytes - n, n, few_of(l, in), &param);
 	l->comm->worker->nudge = 1;
+	in->slab = slab;
 	if (UCS_PTR_IS_PTR(request))
 		in->receiving = request;
 	else
-		read_back(NULL, UCS_PTR_STATUS(request), in);
+		received(in, UCS_PTR_STATUS(request), bytes, not_read);
 }
 
 static void received_am(void *request, ucs_status_t status, size_t bytes, void *in)

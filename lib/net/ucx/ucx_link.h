@@ -24,6 +24,7 @@ struct ucx_in {
 	struct ucx_link *link;
 	uint64_t number; /* the last message that is there whole, from 1 */
 	void *receiving; /* the UCX request that fills it with the message after that, or reads it back */
+	struct link_slab *slab; /* that is read */
 	struct ucx_wire wire; /* of that one */
 };
 
@@ -59,7 +60,7 @@ struct ucx_link {
 extern const struct link_ops ucx_link_ops;
 
 /* Where its slots are, if in a GPU's memory; else NULL. */
-static inline const struct link_slab *ucx_link_slab(const struct ucx_link *l)
+static inline struct link_slab *ucx_link_slab(const struct ucx_link *l)
 {
 	return l->memory ? l->memory->slab : NULL;
 }

@@ -77,6 +77,7 @@ int ucx_link_retire(struct ucx_link *l)
 		return 0;
 	if (l->key)
 		ucp_rkey_destroy(l->key);
+	ucx_slots_free(l->worker, &l->in);
 	ucx_slots_free(l->worker, &l->out);
 	free(l->few_out);
 	free(l->few_in);
@@ -87,14 +88,14 @@ int ucx_link_retire(struct ucx_link *l)
 	return 1;
 }
 
-/* Its slots that the peer writes are given back now, or when that is through. 1 if UCX holds messages of the link, which is freed when it lets
- * go of them. */
+/* Slots that the peer may still write are kept until its BYE; if that has come they are freed with the link. 1 if UCX holds messages of the link,
+ * which is freed when it lets go of them. */
 static int free_link(struct ucx_comm *c, struct ucx_link *l)
 {
-	if (l->ins && is_received(l) && l->p->through)
-		ucx_slots_free(c->worker, &l->in);
-	else if (l->ins)
+	if (l->ins && !l->p->through) {
 		ucx_slots_bury(c, l->base.peer, &l->in);
+		l->in.at = NULL;
+	}
 	l->comm = NULL;
 	l->p = NULL;
 	return !ucx_link_retire(l);

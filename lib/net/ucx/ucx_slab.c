@@ -2,9 +2,24 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* A packed key of so few bytes is of no memory domain: UCX has mapped the memory and registered nothing. */
-enum { KEY_WITHOUT_DOMAIN = 9 };
+#include "base/log.h"
+#include "base/wait.h"
+#include "ucx_devices.h"
+#include "ucx_loop.h"
+
+/*
+ * 1 if an adapter has registered what a packed key is of. UCX maps memory also where it registers nothing, or with cuda_copy alone, which would copy.
+ * A key begins with the bits of the memory domains that have it; one of none has so few bytes.
+ */
+static int has_adapter(const struct ucx_worker *w, const void *key, size_t bytes)
+{
+	enum { KEY_WITHOUT_DOMAIN = 9 };
+	uint64_t domains;
+	memcpy(&domains, key, sizeof(domains));
+	return bytes > KEY_WITHOUT_DOMAIN && (domains & ucx_devices_domains(w->context, "ib"));
+}
 
 /* Where the caller reads why a slab was refused. */
 struct reason {
@@ -29,39 +44,9 @@ static int refuse_status(const struct ucx_worker *w, size_t bytes, const char *s
 	return refuse(w, bytes, text, why);
 }
 
-/* Within ucp_worker_progress: the adapter has failed, and UCX ends the reads with errors. */
-static void on_loop_error(void *arg, ucp_ep_h ep, ucs_status_t status)
-{
-	struct ucx_worker *w = arg;
-	(void)ep, (void)status;
-	w->loop_failed = 1;
-	w->failures++;
-}
-
-/* An endpoint of the worker to itself: only the adapter's own transport can read what it has registered. */
-static ucs_status_t open_loop(struct ucx_worker *w)
-{
-	const ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-						       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-						       UCP_EP_PARAM_FIELD_ERR_HANDLER,
-					 .address = w->address,
-					 .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-					 .err_handler = { .cb = on_loop_error, .arg = w } };
-	return w->loop ? UCS_OK : ucp_ep_create(w->ucp, &params, &w->loop);
-}
-
-void ucx_slab_reap_loop(struct ucx_worker *w)
-{
-	if (!w->loop_failed)
-		return;
-	ucx_endpoint_force_close(w->loop);
-	w->loop = NULL;
-	w->loop_failed = 0;
-}
-
 static ucs_status_t unpack_over_loop(struct ucx_worker *w, const void *key, ucp_rkey_h *out)
 {
-	const ucs_status_t status = open_loop(w);
+	const ucs_status_t status = ucx_loop_open(w);
 	return status == UCS_OK ? ucp_ep_rkey_unpack(w->loop, key, out) : status;
 }
 
@@ -81,7 +66,7 @@ static int map(struct ucx_worker *w, void *at, size_t bytes, struct link_slab *s
 	status = ucp_rkey_pack(w->context, s->memory, &key, &key_bytes);
 	if (status != UCS_OK)
 		return refuse_status(w, bytes, "it has no key", status, why);
-	const int is_registered = key_bytes > KEY_WITHOUT_DOMAIN;
+	const int is_registered = has_adapter(w, key, key_bytes);
 	status = is_registered ? unpack_over_loop(w, key, &s->key) : UCS_OK;
 	ucp_rkey_buffer_release(key);
 	if (!is_registered)
@@ -121,18 +106,48 @@ int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, st
 	return ret;
 }
 
+static int poll_read(void *arg)
+{
+	struct link_slab *s = arg;
+	ucx_help(s->worker);
+	ucx_lock(s->worker);
+	const int is_read = !s->reads;
+	ucx_unlock(s->worker);
+	return is_read;
+}
+
+/* The adapter reads none of it any more: in time, or as the loopback is given up. */
+static int wait_for_reads(struct link_slab *s)
+{
+	static const struct wait_policy policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
+	if (wait_until(&policy, poll_read, s) > 0)
+		return 1;
+	ucx_lock(s->worker);
+	ucx_loop_abandon(s->worker);
+	ucx_unlock(s->worker);
+	return wait_until(&policy, poll_read, s) > 0;
+}
+
 void ucx_slab_unmap(struct link_slab *s)
 {
 	struct ucx_worker *w = s->worker;
+	if (!wait_for_reads(s)) {
+		log_line(LOG_WARN, -1,
+			 "transport ucx: the adapter does not end its reads of a GPU's memory, which stays "
+			 "registered");
+		return;
+	}
 	ucx_lock(w);
 	unmap(s);
 	ucx_unlock(w);
 }
 
-void *ucx_slab_read(const struct link_slab *s, const void *from, size_t bytes, void *to,
+void *ucx_slab_read(struct link_slab *s, const void *from, size_t bytes, void *to,
 		    const ucp_request_param_t *param)
 {
 	if (!s->worker->loop)
 		return UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
-	return ucp_get_nbx(s->worker->loop, to, bytes, (uintptr_t)from, s->key, param);
+	void *request = ucp_get_nbx(s->worker->loop, to, bytes, (uintptr_t)from, s->key, param);
+	s->reads += UCS_PTR_IS_PTR(request);
+	return request;
 }

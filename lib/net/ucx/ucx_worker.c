@@ -165,14 +165,32 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 	return ret;
 }
 
-int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes)
+static int open_for_people(const struct settings *settings, ucp_context_h *out)
 {
 	const struct ucx_context_params params = { .rank = -1, .devices = settings->net_devices };
+	return ucx_context_open(&params, out);
+}
+
+int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes)
+{
 	ucp_context_h context;
-	int ret = ucx_context_open(&params, &context);
+	int ret = open_for_people(settings, &context);
 	if (ret)
 		return ret;
 	ucx_devices_list(context, text, bytes);
+	ucp_cleanup(context);
+	return 0;
+}
+
+int ucx_worker_gpudirect(const struct settings *settings, char *text, size_t bytes)
+{
+	struct ucx_gpudirect g;
+	ucp_context_h context;
+	int ret = open_for_people(settings, &context);
+	if (ret)
+		return ret;
+	ucx_gpudirect_look(context, &g);
+	ucx_gpudirect_print(&g, text, bytes);
 	ucp_cleanup(context);
 	return 0;
 }

@@ -71,6 +71,8 @@ struct ucx_worker {
 int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker **out);
 /* The network devices that UCX opens with these settings; 0 or an error. */
 int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);
+/* What ucx_gpudirect_print says with these settings; 0 or an error. */
+int ucx_worker_gpudirect(const struct settings *settings, char *text, size_t bytes);
 /* The last one sees to it that what was sent leaves, for the process may end now. */
 void ucx_worker_release(struct ucx_worker *w);
 

@@ -1,0 +1,67 @@
+/*
+ * Whether messages between nodes go straight from and to the memory of the ranks' GPUs (GPUDirect RDMA), rail by rail. All ranks find it out
+ * together when a communicator is made: by registering memory, and by messages that a kernel of the receiving GPU has to see. Where a step fails
+ * on any rank the rail's slots stay in pinned host memory, with the same results.
+ */
+#ifndef GPU_DIRECT_H
+#define GPU_DIRECT_H
+
+#include "cuda/engine.h"
+#include "net/adapters.h"
+#include "net/link.h"
+#include "state/comm.h"
+
+enum { GPU_DIRECT_WHY = 320 };
+
+/* What a rank has met. */
+struct gpu_direct_outcome {
+	int32_t code; /* 0: nothing is wrong */
+	int32_t is_late; /* a kernel saw a message before all of its bytes, */
+	int32_t is_broken; /* or none came: nothing goes over this rail */
+	char why[GPU_DIRECT_WHY];
+};
+
+enum { GPU_DIRECT_ATTEMPTS = 2 }; /* of a rail: the second one reads back what arrives */
+
+struct gpu_direct {
+	const struct link_ops *links;
+	struct engine_slab slab;
+	/* Registered with each rail until all are closed: a message that came too late may still be under way. */
+	struct link_slab *mapped[TRANSPORT_RAILS][GPU_DIRECT_ATTEMPTS];
+	struct link_slab *used[TRANSPORT_RAILS]; /* one of these; NULL: this rail has pinned slots */
+	int reads_back; /* on some rail */
+	_Atomic int settled; /* a rail that fails from here on ends the communicator; */
+	_Atomic int failed; /* before, why is here */
+	char failure[GPU_DIRECT_WHY];
+	struct transport_slots slots; /* of links of probes: none but what they bring */
+	struct adapters_choice choice; /* of this rank's GPU */
+	int compares; /* a rank's adapter is worth it only by its rate */
+	struct gpu_direct_probe
+	    *probes; /* all that were made, the last first: their links live as long as the transports */
+	_Atomic int held; /* directions of their links that a peer may still write */
+};
+
+/*
+ * Collective. Opens comm's rails, and uses slots in GPU memory on those where they work: then comm->direct is set. If there is none, no rail is open
+ * and comm->direct is NULL. CORALE_ENOTSUP on all ranks where CORALE_GPUDIRECT=yes asks for it in vain.
+ */
+int gpu_direct_open(struct comm *comm);
+
+/* After the rails are closed. proxy_is_through: no peer writes into slots of the proxy's links. */
+void gpu_direct_close(struct comm *comm, int proxy_is_through);
+
+/* ---- gpu_direct_probe.c: one rail at a time */
+
+/* Ranks that send to this one: to each from the node before its own. */
+int gpu_direct_senders(const struct plan_map *map, int rank, int *senders);
+/* Bytes of the slab for all probes of so many rails. */
+size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails);
+/* Collective: messages of all sizes to a rank of the next node, and from the node before. Twice a rail at most. */
+int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct_outcome *out);
+/* Collective, behind it: whether slots in GPU memory are about as fast as pinned ones, for GPUs and adapters that a host bridge connects. */
+int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, struct gpu_direct_outcome *out);
+int gpu_direct_refuse(struct gpu_direct_outcome *o, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void gpu_direct_free_probes(struct gpu_direct *direct);
+
+#endif

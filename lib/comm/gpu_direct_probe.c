@@ -1,0 +1,449 @@
+/* Messages of all sizes between slots in GPUs' memory, which a kernel of the receiving GPU has to see whole. */
+#include "gpu_direct.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/wait.h"
+#include "comm_create.h"
+
+enum {
+	FIRST_LANE = 1, /* of the rails' transports, which the proxy leaves free: one an attempt, */
+	PINNED_LANE = FIRST_LANE + GPU_DIRECT_ATTEMPTS, /* and one for the comparison */
+	STREAMED = 32, /* messages by which rates are compared, of which as often the best counts */
+	STREAMS = 3,
+	CONNECT_S = 10,
+	MESSAGE_S = 5,
+	NAP_NS = 20000
+};
+
+static const int64_t second_ns = 1000000000;
+
+/* A rank that this one sends to, or receives from, or both. */
+struct probe_peer {
+	struct link *link;
+	struct link_memory memory;
+	int rank, sends;
+	int sender; /* its number among those that send here; -1: it does not */
+	uint64_t sent;
+};
+
+struct gpu_direct_probe {
+	struct gpu_direct_probe *next;
+	struct comm *comm;
+	struct probe_words *words; /* of each sender */
+	unsigned char *pinned; /* its slots, of a comparison; NULL: the slab's */
+	int npeers, senders;
+	uint64_t until; /* messages that are looked at */
+	uint64_t streamed; /* messages of a stream that have been sent */
+	struct probe_peer peers[];
+};
+
+int gpu_direct_refuse(struct gpu_direct_outcome *o, int code, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(o->why, sizeof o->why, format, args);
+	va_end(args);
+	o->code = code;
+	return code;
+}
+
+/* ---- Who sends to whom ------------------------------------------------------------------------------------------ */
+
+static int node_size(const struct plan_map *map, int node)
+{
+	return map->node_first[node + 1] - map->node_first[node];
+}
+
+/* A rank of the next node. */
+static int receiver_of(const struct plan_map *map, int rank)
+{
+	const int node = (map->node_of[rank] + 1) % map->nodes;
+	return map->member[map->node_first[node] + map->local_of[rank] % node_size(map, node)];
+}
+
+int gpu_direct_senders(const struct plan_map *map, int rank, int *senders)
+{
+	const int node = (map->node_of[rank] + map->nodes - 1) % map->nodes;
+	int n = 0;
+	for (int i = map->node_first[node]; i < map->node_first[node + 1]; i++)
+		if (receiver_of(map, map->member[i]) == rank) {
+			if (senders)
+				senders[n] = map->member[i];
+			n++;
+		}
+	return n;
+}
+
+static size_t attempt_bytes(const struct plan_map *map, int rank)
+{
+	return (size_t)(1 + gpu_direct_senders(map, rank, NULL)) * PROBE_AREA;
+}
+
+size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails)
+{
+	return (size_t)(rails * GPU_DIRECT_ATTEMPTS) * attempt_bytes(map, rank);
+}
+
+/* Of the messages of a rank. */
+static uint64_t seed_of(const struct comm *comm, int rank, int rail, int attempt)
+{
+	return comm->id ^
+	       ((uint64_t)rank << 8 | (uint64_t)rail << 4 | (uint64_t)attempt) * 0x9e3779b97f4a7c15u;
+}
+
+/* ---- Links ------------------------------------------------------------------------------------------------------ */
+
+static void let_go(void *arg)
+{
+	atomic_fetch_sub(&((struct gpu_direct *)arg)->held, 1);
+}
+
+static struct probe_peer *peer_of(struct gpu_direct_probe *p, int rank)
+{
+	struct probe_peer *at = p->peers;
+	while (at < p->peers + p->npeers && at->rank != rank)
+		at++;
+	if (at == p->peers + p->npeers) {
+		*at = (struct probe_peer){ .rank = rank, .sender = -1 };
+		p->npeers++;
+	}
+	return at;
+}
+
+/* Its links' memory: what is sent first, then a place for each sender. */
+static void place_slots(struct gpu_direct_probe *p, unsigned char *memory, const int *senders)
+{
+	struct probe_peer *to = peer_of(p, receiver_of(&p->comm->topo->map, p->comm->rank));
+	to->sends = 1;
+	to->memory.out = memory;
+	for (int i = 0; i < p->senders; i++) {
+		struct probe_peer *from = peer_of(p, senders[i]);
+		from->sender = i;
+		from->memory.in = memory + (size_t)(1 + i) * PROBE_AREA;
+	}
+}
+
+/* memory: NULL: of its own, of the host. */
+static struct gpu_direct_probe *make(struct comm *comm, unsigned char *memory)
+{
+	const struct plan_map *map = &comm->topo->map;
+	const int n = gpu_direct_senders(map, comm->rank, NULL);
+	struct gpu_direct_probe *p = calloc(1, sizeof *p + (size_t)(n + 1) * sizeof *p->peers);
+	int *senders = calloc((size_t)n + 1, sizeof *senders);
+	unsigned char *pinned = memory ? NULL : aligned_alloc(4096, attempt_bytes(map, comm->rank));
+	if (!p || !senders || (!memory && !pinned)) {
+		free(p);
+		free(senders);
+		free(pinned);
+		return NULL;
+	}
+	if (pinned) /* its pages are there before time counts */
+		memset(pinned, 0, attempt_bytes(map, comm->rank));
+	p->comm = comm;
+	p->pinned = pinned;
+	p->senders = gpu_direct_senders(map, comm->rank, senders);
+	place_slots(p, memory ? memory : pinned, senders);
+	free(senders);
+	p->next = comm->direct->probes;
+	comm->direct->probes = p;
+	return p;
+}
+
+static unsigned char *area_of(const struct comm *comm, int rail, int attempt)
+{
+	const struct engine_slab *s = &comm->direct->slab;
+	return s->at + s->behind +
+	       (size_t)(rail * GPU_DIRECT_ATTEMPTS + attempt) * attempt_bytes(&comm->topo->map, comm->rank);
+}
+
+static int open_link(struct comm *comm, int rail, int lane, struct link_slab *slab, struct probe_peer *peer)
+{
+	struct gpu_direct *d = comm->direct;
+	peer->memory.slab = slab;
+	peer->memory.depth = PROBE_DEPTH;
+	peer->memory.bytes = PROBE_SLOT_BYTES;
+	peer->memory.release = let_go;
+	peer->memory.ctx = d;
+	const struct link_params params = { .rank = comm->rank,
+					    .peer = peer->rank,
+					    .lane = lane,
+					    .slots = &d->slots,
+					    .memory = &peer->memory };
+	return link_open(comm->rails[rail], &params, &peer->link);
+}
+
+/* 1: both ends have slots in the directions that are used. */
+static int poll_open(void *arg)
+{
+	struct gpu_direct_probe *p = arg;
+	struct gpu_direct *d = p->comm->direct;
+	int all = 1, ret = 0;
+	for (int i = 0; !ret && i < p->npeers; i++) {
+		struct probe_peer *peer = &p->peers[i];
+		struct link *l = peer->link;
+		const int before = l->in_open + l->out_open;
+		if (peer->sender >= 0 && !l->in_open)
+			ret = link_ready(l) < 0 ? CORALE_ETRANSPORT : 0;
+		if (!ret && peer->sends) {
+			const int room = link_room(l);
+			ret = room < 0 ? room : 0;
+			all &= room > 0;
+		}
+		atomic_fetch_add(&d->held, l->in_open + l->out_open - before);
+	}
+	if (atomic_load(&d->failed))
+		return CORALE_ETRANSPORT;
+	return ret ? ret : all;
+}
+
+static const char *failure_of(const struct gpu_direct *d, const char *otherwise)
+{
+	return atomic_load(&d->failed) == 2 ? d->failure : otherwise;
+}
+
+static void connect_peers(struct comm *comm, int rail, int lane, struct link_slab *slab,
+			  struct gpu_direct_probe *p, struct gpu_direct_outcome *o)
+{
+	const struct wait_policy policy = { .timeout_ns = CONNECT_S * second_ns, .sleep_ns = NAP_NS };
+	int ret = 0;
+	for (int i = 0; !ret && i < p->npeers; i++)
+		ret = open_link(comm, rail, lane, slab, &p->peers[i]);
+	ret = ret ? ret : wait_until(&policy, poll_open, p);
+	if (ret < 0) {
+		o->is_broken = 1;
+		gpu_direct_refuse(o, ret, "no connection between ranks' slots: %s",
+				  failure_of(comm->direct, corale_strerror(ret)));
+	}
+}
+
+/* ---- Messages --------------------------------------------------------------------------------------------------- */
+
+static int send_until(struct gpu_direct_probe *p, uint64_t until)
+{
+	const unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
+	int ret = 0;
+	for (int i = 0; !ret && i < p->npeers; i++)
+		for (struct probe_peer *peer = &p->peers[i]; !ret && peer->sends && peer->sent < until;
+		     peer->sent++)
+			ret = link_post(peer->link, header, NULL, probe_bytes((int)peer->sent));
+	return ret;
+}
+
+/* The kernel hears of what has arrived. 1: it has looked at so much. */
+static int poll_checked(void *arg)
+{
+	struct gpu_direct_probe *p = arg;
+	int all = 1;
+	if (atomic_load(&p->comm->direct->failed))
+		return CORALE_ETRANSPORT;
+	for (int i = 0; i < p->npeers; i++) {
+		const struct probe_peer *peer = &p->peers[i];
+		if (peer->sender < 0)
+			continue;
+		struct probe_words *w = &p->words[peer->sender];
+		const int ret = link_ready(peer->link);
+		if (ret < 0)
+			return ret;
+		__atomic_store_n(&w->arrived,
+				 atomic_load_explicit(&peer->link->arrived, memory_order_acquire),
+				 __ATOMIC_RELEASE);
+		all &= __atomic_load_n(&w->checked, __ATOMIC_ACQUIRE) >= p->until;
+	}
+	return all;
+}
+
+static const char *verdict(uint64_t checked, uint64_t wrong, int message)
+{
+	if ((uint64_t)message >= checked)
+		return "not sent";
+	return wrong >> message & 1 ? "wrong" : "right";
+}
+
+/* What one sender's messages have shown. */
+static void judge(const struct gpu_direct_probe *p, const struct probe_peer *peer,
+		  struct gpu_direct_outcome *o)
+{
+	const struct probe_words *w = &p->words[peer->sender];
+	const uint64_t arrived = w->arrived, checked = __atomic_load_n(&w->checked, __ATOMIC_ACQUIRE),
+		       wrong = __atomic_load_n(&w->wrong, __ATOMIC_RELAXED);
+	if (arrived < p->until) {
+		o->is_broken = 1;
+		gpu_direct_refuse(o, CORALE_ETIMEDOUT,
+				  "message %llu from rank %d did not come within %d s: %s",
+				  (unsigned long long)arrived + 1, peer->rank, MESSAGE_S,
+				  failure_of(p->comm->direct,
+					     "do the adapters reach each other, and are IOMMU and ACS off?"));
+	} else if (!w->begun) {
+		gpu_direct_refuse(
+		    o, CORALE_ETIMEDOUT,
+		    "a kernel that looks at messages did not start within %d s: other work fills "
+		    "the GPU",
+		    MESSAGE_S);
+	} else if (checked < p->until) {
+		gpu_direct_refuse(o, CORALE_ETIMEDOUT,
+				  "a kernel saw %llu messages from rank %d where %llu had come",
+				  (unsigned long long)checked, peer->rank, (unsigned long long)arrived);
+	} else if (wrong) {
+		o->is_late = 1;
+		gpu_direct_refuse(
+		    o, CORALE_ETRANSPORT,
+		    "a kernel did not see all bytes of messages from rank %d that had arrived (64 "
+		    "KiB: %s, 4 KiB: %s, 8 bytes: %s)",
+		    peer->rank, verdict(checked, wrong, 0), verdict(checked, wrong, 1),
+		    verdict(checked, wrong, 2));
+	}
+}
+
+/* So many messages of each, the earlier ones counted. */
+static void exchange(struct gpu_direct_probe *p, uint64_t until, struct gpu_direct_outcome *o)
+{
+	const struct wait_policy policy = { .timeout_ns = MESSAGE_S * second_ns, .sleep_ns = NAP_NS };
+	p->until = until;
+	int ret = send_until(p, until);
+	ret = ret ? ret : wait_until(&policy, poll_checked, p);
+	if (ret < 0 && ret != CORALE_ETIMEDOUT) {
+		o->is_broken = 1;
+		gpu_direct_refuse(o, ret, "a message from a slot in the GPU's memory could not be sent: %s",
+				  failure_of(p->comm->direct, corale_strerror(ret)));
+		return;
+	}
+	for (int i = 0; !o->code && i < p->npeers; i++)
+		if (p->peers[i].sender >= 0)
+			judge(p, &p->peers[i], o);
+}
+
+/* What goes out, what comes in, and a kernel that looks at it. */
+static int begin(struct comm *comm, int rail, int attempt, struct gpu_direct_probe *p)
+{
+	struct engine_probe e = { .out = area_of(comm, rail, attempt),
+				  .in = area_of(comm, rail, attempt) + PROBE_AREA,
+				  .seed = seed_of(comm, comm->rank, rail, attempt),
+				  .senders = p->senders };
+	uint64_t *seeds = calloc((size_t)p->senders + 1, sizeof *seeds);
+	if (!seeds)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe");
+	for (int i = 0; i < p->npeers; i++)
+		if (p->peers[i].sender >= 0)
+			seeds[p->peers[i].sender] = seed_of(comm, p->peers[i].rank, rail, attempt);
+	e.seeds = seeds;
+	int ret = engine_cuda.probe_begin(comm->gpu, &e, &p->words);
+	free(seeds);
+	return ret;
+}
+
+int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct_outcome *o)
+{
+	struct gpu_direct_probe *p = make(comm, area_of(comm, rail, attempt));
+	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
+			     "make a probe of GPUDirect RDMA");
+	if (ret)
+		return ret;
+	connect_peers(comm, rail, FIRST_LANE + attempt, comm->direct->mapped[rail][attempt], p, o);
+	ret = comm_agree(comm, o->code ? 0 : begin(comm, rail, attempt, p),
+			 "start a kernel that looks at messages");
+	int64_t any = o->code != 0;
+	ret = ret ? ret : agree(&comm->bootstrap, 0, "connect slots in GPUs' memory", &any);
+	if (!ret && !any)
+		exchange(p, PROBE_LONG, o);
+	any |= o->code != 0;
+	ret = ret ? ret : agree(&comm->bootstrap, 0, "look at messages", &any); /* all ranks have */
+	if (!ret && !any)
+		exchange(p, PROBE_MESSAGES, o);
+	engine_cuda.probe_end(comm->gpu);
+	p->words = NULL;
+	return ret;
+}
+
+/* ---- Rates ------------------------------------------------------------------------------------------------------ */
+
+/* 1: all that this rank sends has been taken, and all that comes is here. */
+static int poll_streamed(void *arg)
+{
+	const unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
+	struct gpu_direct_probe *p = arg;
+	int all = 1, ret = 0;
+	for (int i = 0; !ret && i < p->npeers; i++) {
+		struct probe_peer *peer = &p->peers[i];
+		struct link *l = peer->link;
+		while (!ret && peer->sender >= 0 && (ret = link_ready(l)) > 0)
+			ret = link_release(l);
+		while (!ret && peer->sends && p->streamed < STREAMED && (ret = link_room(l)) > 0) {
+			ret = link_post(l, header, NULL, PROBE_SLOT_BYTES);
+			p->streamed++;
+		}
+		if (peer->sender >= 0)
+			all &= link_taken(l) >= p->until;
+		if (peer->sends) /* the last ones may be told with later ones */
+			all &= p->streamed == STREAMED &&
+			       atomic_load(&l->limit) + PROBE_DEPTH / 2 > l->posted + PROBE_DEPTH;
+	}
+	return atomic_load(&p->comm->direct->failed) ? CORALE_ETRANSPORT : ret ? ret : all;
+}
+
+/* Collective. The least time of all streams; INT64_MAX: one did not end. */
+static int stream(struct comm *comm, struct gpu_direct_probe *p, int64_t *ns)
+{
+	const struct wait_policy policy = { .spin_ns = second_ns, .timeout_ns = MESSAGE_S * second_ns };
+	int ret = comm_agree(comm, 0, "compare rates");
+	const int64_t start = wait_now_ns();
+	p->until += STREAMED;
+	p->streamed = 0;
+	const int ended = ret ? 0 : wait_until(&policy, poll_streamed, p) > 0;
+	const int64_t now = wait_now_ns() - start;
+	if (!ended)
+		*ns = INT64_MAX;
+	else if (!*ns || now < *ns)
+		*ns = now;
+	return ret;
+}
+
+static struct gpu_direct_probe *probe_of(struct comm *comm, struct link_slab *slab)
+{
+	struct gpu_direct_probe *p = comm->direct->probes;
+	while (p->peers[0].memory.slab != slab)
+		p = p->next;
+	return p;
+}
+
+int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, struct gpu_direct_outcome *o)
+{
+	int64_t direct_ns = 0, pinned_ns = 0;
+	struct gpu_direct_probe *p = make(comm, NULL);
+	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
+			     "compare rates");
+	if (ret)
+		return ret;
+	connect_peers(comm, rail, PINNED_LANE, NULL, p, o);
+	for (int i = 0; !ret && i < STREAMS; i++) {
+		ret = stream(comm, p, &pinned_ns);
+		ret = ret ? ret : stream(comm, probe_of(comm, slab), &direct_ns);
+	}
+	if (ret || o->code)
+		return ret;
+	if (direct_ns / 3 > pinned_ns / 2)
+		gpu_direct_refuse(
+		    o, CORALE_ENOTSUP,
+		    "%d KiB from and into the GPU's memory take %lld us, through pinned host memory "
+		    "%lld: the way between GPU and adapter is slow",
+		    STREAMED * PROBE_SLOT_BYTES >> 10, (long long)direct_ns / 1000,
+		    (long long)pinned_ns / 1000);
+	return 0;
+}
+
+void gpu_direct_free_probes(struct gpu_direct *d)
+{
+	while (d->probes) {
+		struct gpu_direct_probe *p = d->probes;
+		d->probes = p->next;
+		for (int i = 0; i < p->npeers; i++)
+			if (p->peers[i].link && d->links->free)
+				d->links->free(p->peers[i].link);
+		free(p->pinned);
+		free(p);
+	}
+}

@@ -1,0 +1,178 @@
+/* GPU memory for the slots of messages between nodes, which network adapters reach (GPUDirect RDMA), and the kernel that shows whether they do. */
+#include "engine_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* Should the host not tell it to end. */
+static const uint64_t probe_timeout_ns = 30000000000;
+
+static int attribute_of(const struct engine *e, CUdevice_attribute attribute)
+{
+	int value = 0;
+	if (e->driver.device_attribute(&value, attribute, e->ordinal) != CUDA_SUCCESS)
+		value = 0;
+	return value;
+}
+
+/*
+ * As NCCL has it (ncclTopoNeedFlush): below compute capability 9.0, and where GPU and processor share page tables, as over C2C, the GPU may take a
+ * word in pinned memory for newer than what the same adapter stored into its memory before.
+ */
+static int reads_back(const struct engine *e)
+{
+	return attribute_of(e, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) < 9 ||
+	       attribute_of(e, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+}
+
+/* The driver takes the request for capable memory without a word where it can't be met. */
+static int is_capable(const struct engine *e, const void *memory)
+{
+	int capable = 0;
+	return e->driver.pointer_attribute(&capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+					   (CUdeviceptr)(uintptr_t)memory) == CUDA_SUCCESS &&
+	       capable;
+}
+
+static int make_slab(struct engine *e, size_t bytes)
+{
+	CUmemGenericAllocationHandle handle;
+	size_t unit = 1;
+	int ret = cuda_memory_unit(engine_place(e), &unit);
+	bytes = codelet_round(bytes, unit);
+	if (!ret)
+		ret = cuda_memory_make_for_adapters(engine_place(e), bytes, &handle);
+	if (!ret)
+		ret = engine_map(e, handle, bytes, &e->slab.at);
+	if (!ret) {
+		e->slab.bytes = bytes;
+		e->bytes += bytes;
+	}
+	return ret;
+}
+
+int engine_slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
+{
+	const size_t slots = codelet_round(e->lanes.bytes, 4096);
+	if (!attribute_of(e, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED)) {
+		snprintf(why_not, bytes,
+			 "the driver lets no adapter reach this GPU's memory (%s: it has no GPUDirect RDMA)",
+			 e->gpu);
+		return CORALE_ENOTSUP;
+	}
+	int ret = make_slab(e, slots + behind);
+	if (ret) {
+		snprintf(why_not, bytes, "%zu bytes of the GPU's memory for slots could not be made",
+			 slots + behind);
+		return ret;
+	}
+	if (!is_capable(e, e->slab.at)) {
+		snprintf(why_not, bytes,
+			 "the driver made memory that no adapter reaches (not GPU_DIRECT_RDMA_CAPABLE)");
+		engine_slab_close(e);
+		return CORALE_ENOTSUP;
+	}
+	*out = (struct engine_slab){ e->slab.at, slots, e->slab.bytes, reads_back(e) };
+	return 0;
+}
+
+void engine_slab_close(struct engine *e)
+{
+	if (!e->slab.at || e->slab.words) /* a kernel that has not begun will look there */
+		return;
+	engine_unmap(e, e->slab.at, e->slab.bytes);
+	e->bytes -= e->slab.bytes;
+	e->slab.at = NULL;
+}
+
+void engine_slab_use(struct engine *e, uint32_t channels)
+{
+	struct remote *r = &e->remote.remote;
+	for (int channel = 0; channel < REMOTE_ALL_CHANNELS; channel++)
+		r->data[channel] = channels >> channel & 1 ? e->slab.at : r->memory;
+}
+
+/* ---- Probes ------------------------------------------------------------------------------------------------ */
+
+static int put_messages(struct engine *e, const struct engine_probe *p)
+{
+	uint64_t *words = malloc(PROBE_SLOT_BYTES);
+	int ret = words ? 0 : log_error(CORALE_ENOMEM, e->world_rank, "no memory for a message");
+	for (int m = 0; !ret && m < PROBE_MESSAGES; m++) {
+		for (uint64_t i = 0; i < probe_bytes(m) / sizeof *words; i++)
+			words[i] = probe_word(p->seed, m, i);
+		ret = engine_put(e, p->out + (size_t)m * PROBE_SLOT_BYTES, words, probe_bytes(m));
+	}
+	free(words);
+	return ret;
+}
+
+static int launch(struct engine *e, const struct engine_probe *p)
+{
+	struct probe_args args = { p->in, NULL, probe_timeout_ns };
+	const size_t bytes = (size_t)p->senders * sizeof *e->slab.words;
+	int ret = engine_check(e, cudaHostAlloc((void **)&e->slab.words, bytes, cudaHostAllocPortable),
+			       "allocating pinned memory for a probe");
+	if (ret)
+		return ret;
+	memset(e->slab.words, 0, bytes);
+	for (int i = 0; i < p->senders; i++)
+		e->slab.words[i].seed = p->seeds[i];
+	e->slab.senders = p->senders;
+	ret = engine_check(e, cudaStreamCreateWithFlags(&e->slab.probing, cudaStreamNonBlocking),
+			   "making a stream");
+	args.words = e->slab.words;
+	return ret ? ret
+		   : engine_check(e, codelets_probe(&args, p->senders, e->slab.probing), "launching a probe");
+}
+
+int engine_probe_begin(struct engine *e, const struct engine_probe *p, struct probe_words **words)
+{
+	int ret = put_messages(e, p);
+	if (!ret && p->senders)
+		ret = engine_fill(e, p->in, PROBE_POISON, (size_t)p->senders * PROBE_AREA);
+	if (!ret && p->senders)
+		ret = launch(e, p);
+	*words = e->slab.words;
+	return ret;
+}
+
+static int has_begun(const struct engine *e)
+{
+	int all = 1;
+	for (int i = 0; i < e->slab.senders; i++)
+		all &= __atomic_load_n(&e->slab.words[i].begun, __ATOMIC_RELAXED) != 0;
+	return all;
+}
+
+static void free_probe(struct engine *e)
+{
+	if (e->slab.probing)
+		cudaStreamDestroy(e->slab.probing);
+	if (e->slab.words)
+		cudaFreeHost(e->slab.words);
+	e->slab.probing = NULL;
+	e->slab.words = NULL;
+	e->slab.senders = 0;
+}
+
+/* Other work may keep the kernel from starting for as long as it likes: then nobody waits for it here. */
+void engine_probe_end(struct engine *e)
+{
+	for (int i = 0; i < e->slab.senders; i++)
+		__atomic_store_n(&e->slab.words[i].arrived, PROBE_STOP, __ATOMIC_RELEASE);
+	if (!has_begun(e))
+		return;
+	if (e->slab.probing)
+		engine_check(e, cudaStreamSynchronize(e->slab.probing), "waiting for a probe");
+	free_probe(e);
+}
+
+void engine_slab_free(struct engine *e)
+{
+	free_probe(e);
+	engine_slab_close(e);
+}

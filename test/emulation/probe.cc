@@ -1,0 +1,7 @@
+/* kernels/probe.cu as C++. */
+#include <cuda_runtime.h>
+
+#include "launch.h"
+#include "sync.h"
+
+#include "../../kernels/probe.cu"
