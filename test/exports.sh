@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the shared libraries export is what the headers declare, and libcorale does not need MPI. TAP.
+# What the shared libraries export is what the headers declare, libcorale does not need MPI, and no code of proxies calls CUDA. TAP.
 number=0
 result() # status, description
 {
@@ -34,4 +34,17 @@ if [ -e "$top_builddir/.libs/libcorale.so" ]; then
 	result $? "libcorale has neither checker nor simulator"
 fi
 [ -e "$top_builddir/.libs/libcorale_mpi.so" ] && check libcorale_mpi corale_mpi.h
+
+# A kernel may wait for a message while the program holds CUDA's lock, so who carries it may make no call of CUDA: neither by linking nor by name.
+calls_of_cuda() # object
+{
+	{ nm -u "$1" | awk '{ print $NF }'; LC_ALL=C tr -c '[:print:]' '\n' <"$1"; } | grep -xE '(cu|cuda)[A-Z][A-Za-z0-9_]*' | sort -u
+}
+objects=$(find "$top_builddir/lib/net" "$top_builddir/lib/base" "$top_builddir/mpi_glue" -name '*.o' 2>/dev/null)
+for object in $objects; do
+	calls_of_cuda "$object" | sed "s,^,# $object: ,"
+done >"$scratch/calls"
+[ -n "$objects" ] && [ ! -s "$scratch/calls" ]
+result $? "no object of lib/net, lib/base and mpi_glue calls CUDA"
+cat "$scratch/calls"
 echo "1..$number"

@@ -9,15 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/settings.h"
 #include "net/front.h"
 #include "net/link.h"
-#include "net/proxy.h"
-#include "fake_gpu_memory.h"
 #include "mpi_world.h"
+#include "ranks_proxy.h"
 #include "transport_mpi.h"
 
-enum { MAX_RANKS = 4, SLOT_BYTES = 64 << 10, DEADLINE_S = 60, CLOSE_S = 12, LATE_TRIES = 7 };
+enum { DEADLINE_S = 60, CLOSE_S = 12, LATE_TRIES = 7 };
 
 static const double late_s =
     0.05; /* half of the time that a proxy sleeps when it believes that nobody needs it */
@@ -29,25 +27,9 @@ static const struct settings *settings;
 static int rank, size, wrong, in_gpu;
 static _Atomic long looks; /* of all proxies, at the transport */
 
-struct lane {
-	uint64_t sent, taken;
-	remote_place places[2]; /* by enum remote_direction */
-};
+static const struct remote_slots slots = { PROXY_WORLD_SLOT, 4 };
 
-static const struct remote_slots slots = { SLOT_BYTES, 4 };
-
-/* A communicator, as its kernels see it. */
-struct world {
-	uint64_t id;
-	int peers[MAX_RANKS];
-	struct proxy_params params;
-	struct remote remote; /* as kernels reach it */
-	struct fake_gpu_memory gpu;
-	struct proxy *proxy;
-	struct lane lanes[MAX_RANKS][REMOTE_LANES];
-};
-
-static void expect(int good, const char *what)
+void proxy_world_expect(int good, const char *what)
 {
 	if (!good) {
 		fprintf(stderr, "# rank %d: %s\n", rank, what);
@@ -55,7 +37,7 @@ static void expect(int good, const char *what)
 	}
 }
 
-static void give_up(const char *what)
+void proxy_world_give_up(const char *what)
 {
 	fprintf(stderr, "# rank %d: %s\n", rank, what);
 	MPI_Abort(MPI_COMM_WORLD, 1);
@@ -66,7 +48,7 @@ static void on_failure(void *ctx, int peer, int code, const char *reason)
 {
 	(void)ctx, (void)peer, (void)code;
 	if (strcmp(reason, transport_peer_left))
-		give_up(reason);
+		proxy_world_give_up(reason);
 }
 
 static int count_looks(struct transport *t)
@@ -77,9 +59,9 @@ static int count_looks(struct transport *t)
 
 /* ---- A communicator ---------------------------------------------------------------------------------------- */
 
-static void open_transport(struct world *w)
+static void open_transport(struct proxy_world *w)
 {
-	static const unsigned char needed[MAX_RANKS] = { 1, 1, 1, 1 };
+	static const unsigned char needed[PROXY_WORLD_RANKS] = { 1, 1, 1, 1 };
 	const struct transport_params p = { .rank = rank,
 					    .size = size,
 					    .comm_id = w->id,
@@ -94,7 +76,7 @@ static void open_transport(struct world *w)
 	char why_not[512] = "no transport";
 	if (!row->probe(row, 1, why_not, sizeof why_not) ||
 	    transport_open(row, &p, &bootstrap, &w->params.rails[0]))
-		give_up(why_not);
+		proxy_world_give_up(why_not);
 	counting = *w->params.rails[0]->ops;
 	progress = counting.progress;
 	counting.progress = count_looks;
@@ -102,19 +84,19 @@ static void open_transport(struct world *w)
 }
 
 /* Slots lie in memory that stands for a GPU's, of which a kernel has a mapping of its own. */
-static void put_slots_in_gpu(struct world *w)
+static void put_slots_in_gpu(struct proxy_world *w)
 {
 	char why[LINK_WHY_BYTES] = "no memory that stands for a GPU's";
 	if (fake_gpu_memory_map(&w->gpu, w->params.bytes) ||
 	    link_map(w->params.rails[0], w->gpu.address, w->gpu.bytes, 1, &w->params.slabs[0], why,
 		     sizeof why))
-		give_up(why);
+		proxy_world_give_up(why);
 	remote_set_data(&w->params.remote, w->gpu.address);
 	remote_set_data(&w->remote, w->gpu.readable);
 }
 
 /* Nothing went through the pinned ones instead. */
-static int are_pinned_slots_unused(const struct world *w)
+static int are_pinned_slots_unused(const struct proxy_world *w)
 {
 	struct remote pinned = w->remote;
 	remote_set_data(&pinned, pinned.memory);
@@ -130,17 +112,20 @@ static int are_pinned_slots_unused(const struct world *w)
 	return unused;
 }
 
-static struct world *open_world(void)
+struct proxy_world *proxy_world_open(void)
 {
 	static uint64_t id = 1;
-	struct world *w = calloc(1, sizeof *w);
+	struct proxy_world *w = calloc(1, sizeof *w);
 	struct remote remote = { .slots = { slots, slots, slots }, .peers = size - 1 };
 	const size_t bytes = REMOTE_LINE + (size_t)(size - 1) * 2 * REMOTE_LANES * remote_end_bytes(&slots);
 	remote.memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 	if (!w || !remote.memory)
-		give_up("no memory");
+		proxy_world_give_up("no memory");
 	memset(remote.memory, 0, bytes);
 	w->id = id++;
+	w->rank = rank;
+	w->size = size;
+	w->in_gpu = in_gpu;
 	for (int i = 0; i < size - 1; i++)
 		w->peers[i] = i + (i >= rank);
 	w->params = (struct proxy_params){
@@ -152,23 +137,24 @@ static struct world *open_world(void)
 	if (in_gpu)
 		put_slots_in_gpu(w);
 	if (proxy_open(&w->params, &w->proxy))
-		give_up("no proxy");
+		proxy_world_give_up("no proxy");
 	for (int i = 0; i < size - 1; i++)
 		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
 				if (proxy_open_end(w->proxy, i, (enum remote_direction)d, lane,
 						   &w->lanes[i][lane].places[d]))
-					give_up("no lane");
+					proxy_world_give_up("no lane");
 	return w;
 }
 
-static void close_world(struct world *w, int64_t timeout_ns)
+void proxy_world_close(struct proxy_world *w, int64_t timeout_ns)
 {
 	const struct link_ops *links = w->params.rails[0]->ops->links;
 	proxy_stop(w->proxy, timeout_ns);
 	transport_close(w->params.rails[0]);
 	if (proxy_free(w->proxy)) {
-		expect(!in_gpu || are_pinned_slots_unused(w), "a message went through a pinned slot");
+		proxy_world_expect(!in_gpu || are_pinned_slots_unused(w),
+				   "a message went through a pinned slot");
 		if (in_gpu) {
 			links->unmap(w->params.slabs[0]);
 			fake_gpu_memory_unmap(&w->gpu);
@@ -179,13 +165,13 @@ static void close_world(struct world *w, int64_t timeout_ns)
 }
 
 /* A call is under way from here to its end: its proxy is awake. */
-static void begin_call(struct world *w)
+void proxy_world_begin(struct proxy_world *w)
 {
 	proxy_expect(w->proxy);
 	remote_progress_of(&w->params.remote)->begun++;
 }
 
-static void end_call(struct world *w)
+void proxy_world_end(struct proxy_world *w)
 {
 	struct remote_progress *calls = remote_progress_of(&w->params.remote);
 	__atomic_store_n(&calls->ended, calls->ended + 1, __ATOMIC_RELEASE);
@@ -200,15 +186,15 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 32;
 }
 
-static uint64_t seed_of(const struct world *w, int from, int to, uint32_t lane, uint64_t n)
+static uint64_t seed_of(const struct proxy_world *w, int from, int to, uint32_t lane, uint64_t n)
 {
 	return mix(w->id << 40 ^ (uint64_t)from << 36 ^ (uint64_t)to << 32 ^ (uint64_t)lane << 24 ^ n);
 }
 
 static size_t size_of(uint64_t seed)
 {
-	const uint64_t most[] = { 16, 5000, SLOT_BYTES, SLOT_BYTES };
-	return seed % 11 ? (size_t)(seed >> 8) % (most[seed % 4] + 1) : SLOT_BYTES;
+	const uint64_t most[] = { 16, 5000, PROXY_WORLD_SLOT, PROXY_WORLD_SLOT };
+	return seed % 11 ? (size_t)(seed >> 8) % (most[seed % 4] + 1) : PROXY_WORLD_SLOT;
 }
 
 static unsigned char byte_of(uint64_t seed, size_t i)
@@ -216,7 +202,7 @@ static unsigned char byte_of(uint64_t seed, size_t i)
 	return (unsigned char)(seed >> i % 56) ^ (unsigned char)(i * 31 >> 3);
 }
 
-static int try_post(struct world *w, int i, uint32_t lane)
+int proxy_world_post(struct proxy_world *w, int i, uint32_t lane, size_t bytes, int is_few)
 {
 	const struct remote *r = &w->remote;
 	const remote_place place = w->lanes[i][lane].places[REMOTE_OUT];
@@ -225,22 +211,22 @@ static int try_post(struct world *w, int i, uint32_t lane)
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots.depth)
 		return 0;
 	unsigned char few[REMOTE_FEW_BYTES];
-	const int is_few = in_gpu && size_of(seed) <= REMOTE_FEW_BYTES && seed >> 60 & 1;
 	unsigned char *data = is_few ? few : remote_data_at(r, lane, place, n);
-	for (size_t b = 0; b < size_of(seed); b++)
+	for (size_t b = 0; b < bytes; b++)
 		data[b] = byte_of(seed, b);
 	const struct remote_header header = {
-		.number = n + 1, .signature = seed, .what = ~seed, .bytes = size_of(seed)
+		.number = n + 1, .signature = seed, .what = ~seed, .bytes = bytes
 	};
 	if (is_few)
 		front_write(remote_header_at(r, place, &slots, n), &header, few);
 	else
 		*remote_header_at(r, place, &slots, n) = header;
+	w->through_slots += !is_few;
 	__atomic_store_n(&words->posted, ++w->lanes[i][lane].sent, __ATOMIC_RELEASE);
 	return 1;
 }
 
-static int try_take(struct world *w, int i, uint32_t lane)
+int proxy_world_take(struct proxy_world *w, int i, uint32_t lane, size_t bytes)
 {
 	const struct remote *r = &w->remote;
 	const uint64_t n = w->lanes[i][lane].taken, seed = seed_of(w, w->peers[i], rank, lane, n);
@@ -252,93 +238,108 @@ static int try_take(struct world *w, int i, uint32_t lane)
 	size_t bad = 0;
 	if (form == FRONT_NOTHING)
 		return 0;
-	expect(header.signature == seed && header.what == ~seed, "a header of another message");
-	expect(header.bytes == size_of(seed), "another size");
+	proxy_world_expect(header.signature == seed && header.what == ~seed, "a header of another message");
+	proxy_world_expect(header.bytes == bytes, "another size");
 	if (form == FRONT_FEW && in_gpu) /* they need not be in the slot */
 		data = few;
-	expect(form == FRONT_HEADER || !memcmp(few, data, size_of(seed)), "other few bytes");
-	for (size_t b = 0; b < size_of(seed); b++)
+	proxy_world_expect(form == FRONT_HEADER || (bytes <= REMOTE_FEW_BYTES && !memcmp(few, data, bytes)),
+			   "other few bytes");
+	for (size_t b = 0; header.bytes == bytes && b < bytes; b++)
 		bad += data[b] != byte_of(seed, b);
-	expect(!bad, "other bytes");
+	proxy_world_expect(!bad, "other bytes");
 	__atomic_store_n(&remote_words_at(r, place)->taken, ++w->lanes[i][lane].taken, __ATOMIC_RELEASE);
 	return 1;
 }
 
+/* Of a size that its bytes follow from, too. */
+static int try_post(struct proxy_world *w, int i, uint32_t lane)
+{
+	const uint64_t seed = seed_of(w, rank, w->peers[i], lane, w->lanes[i][lane].sent);
+	const size_t bytes = size_of(seed);
+	return proxy_world_post(w, i, lane, bytes, in_gpu && bytes <= REMOTE_FEW_BYTES && seed >> 60 & 1);
+}
+
+static int try_take(struct proxy_world *w, int i, uint32_t lane)
+{
+	return proxy_world_take(w, i, lane,
+				size_of(seed_of(w, w->peers[i], rank, lane, w->lanes[i][lane].taken)));
+}
+
 /* Posts and takes so many messages more on each lane, in all worlds at once. */
-static void exchange(struct world **worlds, int n, uint64_t each)
+static void exchange(struct proxy_world **worlds, int n, uint64_t each)
 {
 	const double start = MPI_Wtime();
 	long left = 2 * (long)each * n * (size - 1) * REMOTE_LANES;
 	uint64_t until[8];
 	for (int k = 0; k < n; k++) {
 		until[k] = worlds[k]->lanes[0][0].sent + each;
-		begin_call(worlds[k]);
+		proxy_world_begin(worlds[k]);
 	}
 	while (left) {
 		long before = left;
 		for (int k = 0; k < n; k++)
 			for (int i = 0; i < size - 1; i++)
 				for (uint32_t lane = 0; lane < REMOTE_LANES; lane++) {
-					const struct lane *at = &worlds[k]->lanes[i][lane];
+					const struct proxy_lane_end *at = &worlds[k]->lanes[i][lane];
 					left -= at->taken < until[k] && try_take(worlds[k], i, lane);
 					left -= at->sent < until[k] && try_post(worlds[k], i, lane);
 				}
 		if (left == before)
 			usleep(50);
 		if (MPI_Wtime() - start > DEADLINE_S)
-			give_up("messages do not come");
+			proxy_world_give_up("messages do not come");
 	}
 	for (int k = 0; k < n; k++)
-		end_call(worlds[k]);
+		proxy_world_end(worlds[k]);
 }
 
 /* ---- Cases -------------------------------------------------------------------------------------------------- */
 
 static void all_lanes(void)
 {
-	struct world *w = open_world();
+	struct proxy_world *w = proxy_world_open();
 	exchange(&w, 1, 40);
 	MPI_Barrier(MPI_COMM_WORLD);
-	expect(proxy_lost(w->proxy) < 0, "a rank is lost");
-	close_world(w, 1000000000);
+	proxy_world_expect(proxy_lost(w->proxy) < 0, "a rank is lost");
+	proxy_world_close(w, 1000000000);
 }
 
 static void several_at_once(void)
 {
-	struct world *worlds[] = { open_world(), open_world(), open_world() };
+	struct proxy_world *worlds[] = { proxy_world_open(), proxy_world_open(), proxy_world_open() };
 	exchange(worlds, 3, 8);
-	close_world(worlds[1], 1000000000);
-	exchange((struct world *[]){ worlds[2], worlds[0] }, 2, 8);
-	close_world(worlds[0], 1000000000);
-	close_world(worlds[2], 1000000000);
+	proxy_world_close(worlds[1], 1000000000);
+	exchange((struct proxy_world *[]){ worlds[2], worlds[0] }, 2, 8);
+	proxy_world_close(worlds[0], 1000000000);
+	proxy_world_close(worlds[2], 1000000000);
 }
 
 /* Ranks end a communicator in which messages are under way, and nobody takes them; another goes on. */
 static void end_in_the_middle(void)
 {
-	struct world *ends = open_world(), *stays = open_world();
-	exchange((struct world *[]){ ends, stays }, 2, 4);
-	begin_call(ends);
+	struct proxy_world *ends = proxy_world_open(), *stays = proxy_world_open();
+	exchange((struct proxy_world *[]){ ends, stays }, 2, 4);
+	proxy_world_begin(ends);
 	for (int i = 0; i < size - 1; i++)
 		for (uint32_t lane = (uint32_t)rank; lane < REMOTE_LANES; lane += 2)
 			while (try_post(ends, i, lane))
 				;
 	usleep(20000 * (unsigned)rank);
 	const double start = MPI_Wtime();
-	close_world(ends, 1);
-	expect(MPI_Wtime() - start < CLOSE_S, "it took long to close");
+	proxy_world_close(ends, 1);
+	proxy_world_expect(MPI_Wtime() - start < CLOSE_S, "it took long to close");
 	exchange(&stays, 1, 8);
-	struct world *later = open_world();
-	exchange((struct world *[]){ later, stays }, 2, 4);
-	close_world(stays, 1000000000);
-	close_world(later, 1000000000);
+	struct proxy_world *later = proxy_world_open();
+	exchange((struct proxy_world *[]){ later, stays }, 2, 4);
+	proxy_world_close(stays, 1000000000);
+	proxy_world_close(later, 1000000000);
 }
 
 /* Where the first message from rank 0 to rank 1 is as large as can be. */
-static uint32_t find_large(const struct world *w)
+static uint32_t find_large(const struct proxy_world *w)
 {
 	uint32_t lane = 0;
-	while (lane < REMOTE_LANES - 1 && size_of(seed_of(w, 0, 1, lane, 0)) < SLOT_BYTES)
+	while (lane < REMOTE_LANES - 1 && size_of(seed_of(w, 0, 1, lane, 0)) < PROXY_WORLD_SLOT)
 		lane++;
 	return lane;
 }
@@ -346,32 +347,32 @@ static uint32_t find_large(const struct world *w)
 /* A call of rank 0 has ended when rank 1 comes for its large message: seconds until that is there. */
 static double wait_for_late(void)
 {
-	struct world *w = open_world();
+	struct proxy_world *w = proxy_world_open();
 	const uint32_t lane = find_large(w);
 	double start = 0;
 	MPI_Barrier(MPI_COMM_WORLD);
 	usleep(10000); /* all proxies sleep */
 	if (rank == 0) {
-		begin_call(w);
+		proxy_world_begin(w);
 		try_post(w, 0, lane);
 		usleep(5000);
-		end_call(w);
+		proxy_world_end(w);
 	}
 	usleep(30000);
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank != 1)
 		usleep(200000); /* a thread within MPI would help */
 	if (rank == 1) {
-		begin_call(w);
+		proxy_world_begin(w);
 		for (start = MPI_Wtime(); !try_take(w, 0, lane);) {
 			usleep(100);
 			if (MPI_Wtime() - start > DEADLINE_S)
-				give_up("a message does not come");
+				proxy_world_give_up("a message does not come");
 		}
 		start = MPI_Wtime() - start;
-		end_call(w);
+		proxy_world_end(w);
 	}
-	close_world(w, 1000000000);
+	proxy_world_close(w, 1000000000);
 	return start;
 }
 
@@ -380,27 +381,32 @@ static void ended_calls(void)
 	int late = 0;
 	for (int i = 0; i < LATE_TRIES; i++)
 		late += wait_for_late() > late_s;
-	expect(late <= LATE_TRIES / 2, "what a call had posted before its end comes late");
+	proxy_world_expect(late <= LATE_TRIES / 2, "what a call had posted before its end comes late");
 }
 
 /* No proxy moves the transport once the last communicator is closed, or the process has begun to exit. */
 static void no_call_afterwards(void)
 {
-	struct world *w = open_world();
+	struct proxy_world *w = proxy_world_open();
 	exchange(&w, 1, 4);
-	close_world(w, 1000000000);
+	proxy_world_close(w, 1000000000);
 	long before = looks;
 	usleep(150000);
-	expect(looks == before, "a look at the transport after the last communicator was closed");
-	w = open_world();
-	begin_call(w);
+	proxy_world_expect(looks == before, "a look at the transport after the last communicator was closed");
+	w = proxy_world_open();
+	proxy_world_begin(w);
 	exchange(&w, 1, 4);
 	MPI_Barrier(MPI_COMM_WORLD);
 	proxy_exiting();
 	before = looks;
 	usleep(150000);
-	expect(looks == before, "a look at the transport while the process exits");
-	close_world(w, 1);
+	proxy_world_expect(looks == before, "a look at the transport while the process exits");
+	proxy_world_close(w, 1);
+}
+
+static void lists(void)
+{
+	ranks_proxy_lists(settings);
 }
 
 static void run(int number, const char *name, void (*test)(void))
@@ -423,7 +429,8 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	const char *expected = getenv("TEST_RANKS");
-	if (size < 2 || size > MAX_RANKS || (expected && atoi(expected) != size) || settings_get(&settings))
+	if (size < 2 || size > PROXY_WORLD_RANKS || (expected && atoi(expected) != size) ||
+	    settings_get(&settings))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	over_mpi = transport_mpi(MPI_COMM_WORLD);
 	row = strcmp(settings->transport, "ucx") ? &over_mpi.row : &transport_ucx;
@@ -432,14 +439,15 @@ int main(int argc, char **argv)
 	if (rank == 0 && level < MPI_THREAD_MULTIPLE)
 		printf("1..0 # SKIP this MPI has no MPI_THREAD_MULTIPLE\n");
 	else if (rank == 0)
-		printf("1..%d\n", timed ? 5 : 4);
+		printf("1..%d\n", timed ? 6 : 5);
 	if (level == MPI_THREAD_MULTIPLE) {
 		run(1, "messages of all sizes on all lanes", all_lanes);
 		run(2, "several communicators at once", several_at_once);
 		run(3, "the end in the middle", end_in_the_middle);
+		run(4, "the messages of all rows' lists", lists);
 		if (timed) /* of when a proxy looks, not of what carries its messages: an adapter in user space takes as long itself */
-			run(4, "calls that have ended", ended_calls);
-		run(timed ? 5 : 4, "no look at the transport afterwards", no_call_afterwards);
+			run(5, "calls that have ended", ended_calls);
+		run(timed ? 6 : 5, "no look at the transport afterwards", no_call_afterwards);
 	}
 	MPI_Finalize();
 	return 0;
