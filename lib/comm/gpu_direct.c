@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "comm_create.h"
-#include "gpu_kept.h"
 #include "health/diagnose.h"
 
 enum { MOST_RAILS = TRANSPORT_RAILS - 1 }; /* the first one of the process is the host engine's */
@@ -333,8 +332,6 @@ int gpu_direct_open(struct comm *comm)
 		return 0;
 	}
 	close_rails(comm);
-	gpu_keep((struct gpu_kept){ .direct = comm->direct }, comm->gpu, 1);
-	comm->direct = NULL;
 	return ret;
 }
 

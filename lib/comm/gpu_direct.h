@@ -42,8 +42,8 @@ struct gpu_direct {
 };
 
 /*
- * Collective. Opens comm's rails, and uses slots in GPU memory on those where they work: then comm->direct is set. If there is none, no rail is open
- * and comm->direct is NULL. CORALE_ENOTSUP on all ranks where CORALE_GPUDIRECT=yes asks for it in vain.
+ * Collective. Opens comm's rails, and uses slots in GPU memory on those where they work. If there is none, no rail is open, and comm->direct has
+ * what was tried, if anything. CORALE_ENOTSUP on all ranks where CORALE_GPUDIRECT=yes asks for it in vain.
  */
 int gpu_direct_open(struct comm *comm);
 

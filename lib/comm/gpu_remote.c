@@ -95,8 +95,12 @@ int gpu_remote_open(struct comm *comm)
 {
 	gpu_kept_sweep();
 	int ret = gpu_direct_open(comm);
-	if (!ret && !comm->direct)
+	if (!ret && !comm->nrails) {
+		if (comm->direct)
+			gpu_keep((struct gpu_kept){ .direct = comm->direct }, comm->gpu, 1);
+		comm->direct = NULL;
 		ret = open_rails(comm);
+	}
 	if (!ret)
 		ret = comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
 	if (!ret)
