@@ -139,7 +139,7 @@ struct engine_kept {
 	struct fake_gpu_memory slab;
 };
 
-int fake_engine_kept;
+_Atomic int fake_engine_kept;
 
 static struct engine_kept *keep(struct engine *e, int slab_alone)
 {

@@ -23,7 +23,7 @@ struct fake_stream {
 extern int fake_engine_has_late_kernels, fake_engine_reads_back;
 
 /* Memory that outlives its engines. */
-extern int fake_engine_kept;
+extern _Atomic int fake_engine_kept;
 
 struct engine;
 
