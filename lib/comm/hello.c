@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/sort.h"
@@ -17,16 +18,6 @@
 #include "host/window.h"
 
 enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96, MAX_CORES = 1 << 20 };
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
-{
-	const unsigned char *p = data;
-	for (size_t i = 0; i < bytes; i++) /* FNV-1a */
-		hash = (hash ^ p[i]) * 0x100000001b3u;
-	return hash;
-}
-
-static const uint64_t hash_start = 0xcbf29ce484222325u;
 
 /* 0: not known. */
 static uint64_t machine_hash(void)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "corale.h"
+#include "base/hash.h"
 
 int adapters_parse_pci(const char *text, uint64_t *id)
 {
@@ -97,29 +98,22 @@ size_t adapters_list(const struct adapters *adapters, char *text, size_t bytes)
 	return at;
 }
 
-/* FNV-1a. */
-static void hash(uint64_t *key, const void *data, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++)
-		*key = (*key ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
-}
-
 uint64_t adapters_key(const struct adapters *adapters)
 {
-	uint64_t key = UINT64_C(0xcbf29ce484222325);
+	uint64_t key = hash_start;
 	for (int p = 0; p < adapters->nports; p++) {
 		const struct adapters_port *port = &adapters->port[p];
 		const int numbers[] = { port->number, port->object };
 		if (port->use != ADAPTERS_COUNTS)
 			continue;
-		hash(&key, port->name, strlen(port->name) + 1);
-		hash(&key, numbers, sizeof(numbers));
+		key = hash_bytes(key, port->name, strlen(port->name) + 1);
+		key = hash_bytes(key, numbers, sizeof(numbers));
 	}
 	for (int i = 0; i < adapters->nobjects; i++) {
 		const struct adapters_object *object = &adapters->object[i];
 		const uint64_t numbers[] = { object->id, object->nodes, (uint64_t)object->above,
 					     object->kind };
-		hash(&key, numbers, sizeof(numbers));
+		key = hash_bytes(key, numbers, sizeof(numbers));
 	}
 	return key;
 }

@@ -3,23 +3,13 @@
 #include <string.h>
 
 #include "base/collectives.h"
+#include "base/hash.h"
 #include "base/status.h"
-
-/* FNV-1a. */
-static uint64_t add(uint64_t hash, const void *data, size_t bytes)
-{
-	const unsigned char *p = data;
-	for (size_t i = 0; i < bytes; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3u;
-	return hash;
-}
 
 static uint64_t add_number(uint64_t hash, uint64_t number)
 {
-	return add(hash, &number, sizeof number);
+	return hash_bytes(hash, &number, sizeof number);
 }
-
-static const uint64_t start = 0xcbf29ce484222325u;
 
 /* ---- What is looked at ------------------------------------------------------------------------------------ */
 
@@ -27,7 +17,7 @@ static uint64_t add_link(uint64_t hash, const struct topo_link *link)
 {
 	const double numbers[] = { link->latency_ns, link->bytes_per_ns, link->send_ns, link->recv_ns,
 				   link->gap_ns };
-	return add(hash, numbers, sizeof numbers);
+	return hash_bytes(hash, numbers, sizeof numbers);
 }
 
 static uint64_t add_topo(uint64_t hash, const struct topo *topo)
@@ -35,9 +25,9 @@ static uint64_t add_topo(uint64_t hash, const struct topo *topo)
 	const double numbers[] = { topo->reduce_bytes_per_ns, topo->step_ns, topo->fused_step_ns,
 				   topo->reference_bytes, topo->net_bytes_per_ns };
 	hash = add_number(hash, (uint64_t)topo->map.ranks);
-	hash = add(hash, topo->map.node_of, (size_t)topo->map.ranks * sizeof *topo->map.node_of);
+	hash = hash_bytes(hash, topo->map.node_of, (size_t)topo->map.ranks * sizeof *topo->map.node_of);
 	hash = add_link(add_link(hash, &topo->node), &topo->rail);
-	hash = add(hash, numbers, sizeof numbers);
+	hash = hash_bytes(hash, numbers, sizeof numbers);
 	hash = add_number(hash, (uint64_t)topo->proxied << 1 | (uint64_t)topo->shared_memory);
 	return add_number(hash, (uint64_t)topo->cores_per_rank_x16);
 }
@@ -46,9 +36,9 @@ static uint64_t add_rates(uint64_t hash, const struct rates *rates)
 {
 	const double numbers[] = { rates->memory_gbs, rates->step_us,   rates->hop_us,
 				   rates->chunk_us,   rates->pieces_us, rates->last_bytes };
-	hash = add(hash, rates->row, sizeof rates->row);
-	hash = add(hash, rates->block_gbs, sizeof rates->block_gbs);
-	hash = add(hash, numbers, sizeof numbers);
+	hash = hash_bytes(hash, rates->row, sizeof rates->row);
+	hash = hash_bytes(hash, rates->block_gbs, sizeof rates->block_gbs);
+	hash = hash_bytes(hash, numbers, sizeof numbers);
 	return add_number(add_number(hash, rates->scratch_bytes), (uint64_t)rates->measured_ranks);
 }
 
@@ -66,8 +56,8 @@ static uint64_t add_node(uint64_t hash, const struct plan_node *node)
 				     (uint64_t)node->resident,
 				     (uint64_t)node->over_nodes << 1 | (uint64_t)node->many_far };
 	hash = add_rates(hash, node->rates);
-	hash = add(hash, node->refused, sizeof node->refused);
-	return add(hash, numbers, sizeof numbers);
+	hash = hash_bytes(hash, node->refused, sizeof node->refused);
+	return hash_bytes(hash, numbers, sizeof numbers);
 }
 
 static uint64_t add_planner(uint64_t hash, const struct planner *p)
@@ -81,13 +71,13 @@ static uint64_t add_planner(uint64_t hash, const struct planner *p)
 				     (uint64_t)p->by_nodes << 1 | (uint64_t)p->gpus,
 				     (uint64_t)p->small_class,
 				     p->lane_ends };
-	hash = add(hash, numbers, sizeof numbers);
-	return add(hash, p->algo, strlen(p->algo));
+	hash = hash_bytes(hash, numbers, sizeof numbers);
+	return hash_bytes(hash, p->algo, strlen(p->algo));
 }
 
 uint64_t choices_hash_inputs(const struct planner *p)
 {
-	uint64_t hash = add_planner(add_topo(start, p->topo), p);
+	uint64_t hash = add_planner(add_topo(hash_start, p->topo), p);
 	hash = p->small ? add_planner(hash, p->small) : hash;
 	return p->node ? add_node(hash, p->node) : hash;
 }
@@ -100,7 +90,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes, WALKED = 1 };
 
 static uint64_t add_row(uint64_t hash, const struct row *row)
 {
-	hash = add(hash, row->name, strlen(row->name));
+	hash = hash_bytes(hash, row->name, strlen(row->name));
 	return add_number(hash, (uint64_t)row->codelet << 8 | (uint64_t)row->protocol);
 }
 
@@ -138,7 +128,7 @@ static int runs_by_codelet(const struct planner *planner, corale_coll coll)
 
 uint64_t choices_hash_sample(const struct planner *planner)
 {
-	uint64_t hash = start;
+	uint64_t hash = hash_start;
 	for (int i = 0; i < CORALE_NUM_COLLS; i++) {
 		const corale_coll coll = (corale_coll)i;
 		if (coll_is_pair(coll) || coll_is_uneven(coll))

@@ -8,6 +8,7 @@
 #include "planner_algo.h"
 #include "launch.h"
 #include "base/collectives.h"
+#include "base/hash.h"
 #include "base/status.h"
 
 enum {
@@ -279,14 +280,11 @@ int planner_build_steps(const struct planner *planner, const struct plan_key *ke
 	return ret;
 }
 
-/* FNV-1a. */
 uint64_t plan_hash_steps(const struct plan *plan)
 {
-	const unsigned char *bytes = (const unsigned char *)plan;
-	uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)plan->parts << 32 ^ (uint64_t)plan->inner;
-	for (size_t i = offsetof(struct plan, rings); i < sizeof *plan; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3u;
-	return hash;
+	const size_t first = offsetof(struct plan, rings);
+	return hash_bytes(hash_start ^ (uint64_t)plan->parts << 32 ^ (uint64_t)plan->inner,
+			  (const char *)plan + first, sizeof *plan - first);
 }
 
 /* Channels are the launch's blocks, each with its slice; chunks what one message carries, or a block of one piece or round. */
