@@ -171,6 +171,26 @@ static inline void algo_if_owned(const struct algo_rooted *r, uint8_t owner, str
 	step->pred_b = plan_const(r->plan, 0);
 }
 
+/* In a chain of nodes, within a loop over the nodes behind mine: their blocks go on along my rails; those of a node that has no rank on a rail do not. */
+static inline void algo_pass_along(const struct algo_rooted *r, uint8_t node, uint8_t chunk, uint8_t previous,
+				   uint8_t next)
+{
+	struct plan *plan = r->plan;
+	uint8_t rail = algo_part_of(plan, r->self, algo_owned_loop(plan));
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .from_group = PLAN_RAIL,
+				  .from = previous,
+				  .from_ring = r->rail,
+				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
+				  .to_group = PLAN_RAIL,
+				  .to = next,
+				  .to_ring = r->rail,
+				  .rail = rail };
+	algo_if_owned(r, algo_rank_at(plan, node, rail), &step);
+	plan_step(plan, step);
+	plan_end(plan);
+}
+
 /*
  * One all-reduce among the ranks of a group, for a span that is cut into pieces: local holds this rank's
  * contribution, acc its partial sums (may be local), result the outcome. rail: as in struct plan_step.

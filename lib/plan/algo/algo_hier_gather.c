@@ -91,19 +91,7 @@ static void pass_along(const struct algo_rooted *g, uint8_t chunk, uint8_t previ
 	struct plan *plan = g->plan;
 	int k = plan_loop(plan, plan_base(plan, PLAN_POSITION, PLAN_RAIL, -1));
 	uint8_t node = plan_shift(plan, PLAN_RAIL, k, -1, -1);
-	uint8_t rail = algo_part_of(plan, g->self, algo_owned_loop(plan));
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .from_group = PLAN_RAIL,
-				  .from = previous,
-				  .from_ring = g->rail,
-				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				  .to_group = PLAN_RAIL,
-				  .to = next,
-				  .to_ring = g->rail,
-				  .rail = rail };
-	algo_if_owned(g, algo_rank_at(plan, node, rail), &step);
-	plan_step(plan, step);
-	plan_end(plan);
+	algo_pass_along(g, node, chunk, previous, next);
 	plan_end(plan);
 }
 

@@ -78,25 +78,13 @@ static void pass_along(const struct algo_rooted *s, uint8_t chunk, uint8_t previ
 {
 	struct plan *plan = s->plan;
 	int k = plan_loop(plan, plan_base(plan, PLAN_POSITION, PLAN_RAIL, -1));
-	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan));
 	uint8_t node = plan_expr(plan, (struct plan_expr){ .base = PLAN_ROOT,
 							   .group = PLAN_RAIL,
 							   .var = (uint8_t)k,
 							   .stride = 1,
 							   .offset = 1,
 							   .wrap = 1 });
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .from_group = PLAN_RAIL,
-				  .from = previous,
-				  .from_ring = s->rail,
-				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				  .to_group = PLAN_RAIL,
-				  .to = next,
-				  .to_ring = s->rail,
-				  .rail = rail };
-	algo_if_owned(s, algo_rank_at(plan, node, rail), &step);
-	plan_step(plan, step);
-	plan_end(plan);
+	algo_pass_along(s, node, chunk, previous, next);
 	plan_end(plan);
 }
 
