@@ -218,8 +218,9 @@ void engine_close(struct engine *engine);
 
 /* ---- engine_cuda_memory.c: memory that travels by file descriptors */
 
-/* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
-int engine_map(const struct engine *engine, CUmemGenericAllocationHandle handle, size_t bytes, void **out);
+/* Memory that `make` makes, in whole units (*bytes), at addresses of its own, which keep it. */
+typedef int engine_maker(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle);
+int engine_make(struct engine *engine, engine_maker *make, size_t *bytes, void **out);
 int engine_alloc(struct engine *engine, size_t bytes, void **out);
 void engine_free(struct engine *engine, void *memory, int used);
 /* Whether memory can be passed on so: then 1, and a descriptor that the caller closes. */

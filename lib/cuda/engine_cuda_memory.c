@@ -6,7 +6,8 @@
 
 #include "engine_cuda.h"
 
-int engine_map(const struct engine *e, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
+/* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
+static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
 {
 	CUdeviceptr at = 0;
 	int ret =
@@ -22,15 +23,20 @@ int engine_map(const struct engine *e, CUmemGenericAllocationHandle handle, size
 	return ret;
 }
 
-int engine_alloc(struct engine *e, size_t bytes, void **out)
+int engine_make(struct engine *e, engine_maker *make, size_t *bytes, void **out)
 {
 	CUmemGenericAllocationHandle handle;
 	size_t unit = 1;
 	int ret = cuda_memory_unit(engine_place(e), &unit);
-	bytes = codelet_round(bytes, unit);
+	*bytes = codelet_round(*bytes, unit);
 	if (!ret)
-		ret = cuda_memory_make(engine_place(e), bytes, &handle);
-	return ret ? ret : engine_map(e, handle, bytes, out);
+		ret = make(engine_place(e), *bytes, &handle);
+	return ret ? ret : map(e, handle, *bytes, out);
+}
+
+int engine_alloc(struct engine *e, size_t bytes, void **out)
+{
+	return engine_make(e, cuda_memory_make, &bytes, out);
 }
 
 void engine_unmap(const struct engine *e, void *mapped, size_t bytes)
@@ -78,7 +84,7 @@ int engine_import(const struct engine *e, int fd, size_t bytes, void **out)
 {
 	CUmemGenericAllocationHandle handle;
 	int ret = cuda_memory_import(engine_place(e), fd, &handle);
-	return ret ? ret : engine_map(e, handle, bytes, out);
+	return ret ? ret : map(e, handle, bytes, out);
 }
 
 /* Maps one unit of memory again and again over addresses that were unmapped. */

@@ -39,14 +39,7 @@ static int is_capable(const struct engine *e, const void *memory)
 
 static int make_slab(struct engine *e, size_t bytes)
 {
-	CUmemGenericAllocationHandle handle;
-	size_t unit = 1;
-	int ret = cuda_memory_unit(engine_place(e), &unit);
-	bytes = codelet_round(bytes, unit);
-	if (!ret)
-		ret = cuda_memory_make_for_adapters(engine_place(e), bytes, &handle);
-	if (!ret)
-		ret = engine_map(e, handle, bytes, &e->slab.at);
+	const int ret = engine_make(e, cuda_memory_make_for_adapters, &bytes, &e->slab.at);
 	if (!ret) {
 		e->slab.bytes = bytes;
 		e->bytes += bytes;
