@@ -7,26 +7,11 @@
 #include "base/log.h"
 #include "comm_create.h"
 #include "health/diagnose.h"
+#include "net/proxy.h"
 
 enum { MOST_RAILS = TRANSPORT_RAILS - 1 }; /* the first one of the process is the host engine's */
 
 /* ---- What all ranks have met ---------------------------------------------------------------------------------- */
-
-/* Collective: all ranks' outcomes, to be freed; NULL: without memory or bootstrap, on all ranks. */
-static struct gpu_direct_outcome *gather(struct comm *comm, const struct gpu_direct_outcome *mine)
-{
-	const corale_bootstrap *b = &comm->bootstrap;
-	struct gpu_direct_outcome *all = calloc((size_t)comm->size, sizeof *all);
-	int ret = comm_agree(
-	    comm, all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size),
-	    "hold what ranks have found of GPUDirect RDMA");
-	if (!ret && b->allgather(b->ctx, mine, sizeof *mine, all))
-		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
-	if (!ret)
-		return all;
-	free(all);
-	return NULL;
-}
 
 /* The first rank that has met something; other things before late data, which may be mended. -1: none has. */
 static int find_first(const struct comm *comm, const struct gpu_direct_outcome *all)
@@ -82,10 +67,11 @@ static struct findings sum_up(const struct comm *comm, const struct gpu_direct_o
 static int settle(struct comm *comm, int rail, const struct gpu_direct_outcome *mine, int has_adapters,
 		  struct findings *f)
 {
-	struct gpu_direct_outcome *all = gather(comm, mine);
-	if (!all)
-		return CORALE_EPEER;
+	const corale_bootstrap *b = &comm->bootstrap;
+	struct gpu_direct_outcome *all = comm->direct->outcomes;
 	int ret = 0;
+	if (b->allgather(b->ctx, mine, sizeof *mine, all))
+		return log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
 	const int first = find_first(comm, all);
 	*f = sum_up(comm, all);
 	if (first >= 0 && comm->settings.gpudirect == SETTINGS_YES && !f->late)
@@ -95,7 +81,6 @@ static int settle(struct comm *comm, int rail, const struct gpu_direct_outcome *
 				rail, first, comm->peers[first].host, all[first].why);
 	else if (first >= 0)
 		tell_why_not(comm, rail, first, &all[first], has_adapters);
-	free(all);
 	return ret;
 }
 
@@ -248,7 +233,7 @@ static uint32_t channels_of(const struct comm *comm)
 {
 	uint32_t channels = 0;
 	for (int c = 0; c < REMOTE_ALL_CHANNELS; c++)
-		if (comm->direct->used[c % comm->nrails])
+		if (comm->direct->used[proxy_rail_of((uint32_t)c, comm->nrails)])
 			channels |= 1u << c;
 	return channels;
 }
@@ -308,7 +293,9 @@ static int has_adapters(struct comm *comm, int *good)
 static int make(struct comm *comm)
 {
 	struct gpu_direct *d = comm->direct = calloc(1, sizeof *d);
-	if (!d)
+	if (d)
+		d->outcomes = calloc((size_t)comm->size, sizeof *d->outcomes);
+	if (!d || !d->outcomes)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for GPUDirect RDMA");
 	d->links = comm->engine.transport->ops->links;
 	d->slots = comm->engine.slots;
@@ -325,6 +312,10 @@ int gpu_direct_open(struct comm *comm)
 	ret = ret ? ret : has_adapters(comm, &good);
 	ret = ret || !good ? ret : open_rails(comm);
 	ret = ret || !good ? ret : find_rails(comm, &any);
+	if (comm->direct) { /* all is settled */
+		free(comm->direct->outcomes);
+		comm->direct->outcomes = NULL;
+	}
 	if (!ret && any) {
 		atomic_store(&comm->direct->settled, 1);
 		engine_cuda.slab_use(comm->gpu, channels_of(comm));

@@ -30,6 +30,7 @@ struct gpu_direct {
 	struct link_slab *mapped[TRANSPORT_RAILS][GPU_DIRECT_ATTEMPTS];
 	struct link_slab *used[TRANSPORT_RAILS]; /* one of these; NULL: this rail has pinned slots */
 	int reads_back; /* on some rail */
+	struct gpu_direct_outcome *outcomes; /* of all ranks in the last step; NULL once all is settled */
 	_Atomic int settled; /* a rail that fails from here on ends the communicator; */
 	_Atomic int failed; /* before, why is here */
 	char failure[GPU_DIRECT_WHY];

@@ -351,10 +351,9 @@ int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct
 	if (ret)
 		return ret;
 	connect_peers(comm, rail, FIRST_LANE + attempt, comm->direct->mapped[rail][attempt], p, o);
-	ret = comm_agree(comm, o->code ? 0 : begin(comm, rail, attempt, p),
-			 "start a kernel that looks at messages");
 	int64_t any = o->code != 0;
-	ret = ret ? ret : agree(&comm->bootstrap, 0, "connect slots in GPUs' memory", &any);
+	ret = agree(&comm->bootstrap, any ? 0 : begin(comm, rail, attempt, p),
+		    "start a kernel that looks at messages", &any);
 	if (!ret && !any)
 		exchange(p, PROBE_LONG, o);
 	any |= o->code != 0;

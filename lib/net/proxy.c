@@ -211,7 +211,7 @@ int proxy_open_end(struct proxy *p, int peer, enum remote_direction direction, u
 	if (!*place)
 		return CORALE_EINTERNAL;
 	const int listed = proxy_place(at, REMOTE_OUT) || proxy_place(at, REMOTE_IN);
-	struct proxy_rail *rail = &p->rails[number / (uint32_t)REMOTE_RINGS % (uint32_t)p->params.nrails];
+	struct proxy_rail *rail = &p->rails[proxy_rail_of(number / (uint32_t)REMOTE_RINGS, p->params.nrails)];
 	atomic_store_explicit(&at->places[direction], *place, memory_order_release);
 	if (listed)
 		return 0;

@@ -17,7 +17,7 @@ enum { PROXY_FIRST_LANE = 8 };
 
 struct proxy_params {
 	struct transport *rails[TRANSPORT_RAILS]; /* lanes PROXY_FIRST_LANE and up of each are the proxy's */
-	int nrails; /* equal on all ranks */
+	int nrails; /* equal on all ranks: channels are theirs in turn (proxy_rail_of) */
 	struct link_slab *slabs
 	    [TRANSPORT_RAILS]; /* where remote.data is a GPU's memory: registered with each rail; else NULL */
 	struct remote remote; /* its memory and data live until proxy_free has returned 1 */
@@ -25,6 +25,11 @@ struct proxy_params {
 	const int *ranks; /* of the communicator, by the place of a peer among those of other nodes; copied */
 	int rank; /* for messages */
 };
+
+static inline int proxy_rail_of(uint32_t channel, int nrails)
+{
+	return (int)(channel % (uint32_t)nrails);
+}
 
 /* Without a thread: moves when it is told to. No lane is open, and the peers hear nothing. CORALE_ENOMEM. */
 int proxy_create(const struct proxy_params *params, struct proxy **out);
