@@ -9,15 +9,15 @@
 #include <cmocka.h>
 
 #include "plan/lower_room.h"
+#include "lowered_walk.h"
 #include "plan_cases.h"
 
 enum { MOST_RANKS = 1024 };
 
 /* Walks one program of a list as an engine does. */
 struct walk {
-	const struct lowered *list;
-	const struct lowered_call *call;
-	int pc, end, channel, body, trip, trips, again, turn, turns;
+	struct lowered_walk at;
+	int again, turn, turns;
 	struct lowered_op op; /* as it is in this turn */
 };
 
@@ -27,14 +27,14 @@ static int turn(struct walk *w, const struct lowered_op *o)
 	if (o->op == LOWERED_REPEAT) {
 		assert_int_equal(w->turns, 0);
 		w->turns = o->times;
-		w->again = w->pc;
+		w->again = w->at.pc;
 		return 1;
 	}
 	if (o->op != LOWERED_AGAIN)
 		return 0;
-	assert_int_equal(o->body, w->pc - 1 - w->again);
+	assert_int_equal(o->body, w->at.pc - 1 - w->again);
 	if (++w->turn < w->turns)
-		w->pc = w->again;
+		w->at.pc = w->again;
 	else
 		w->turn = w->turns = 0;
 	return 1;
@@ -43,31 +43,17 @@ static int turn(struct walk *w, const struct lowered_op *o)
 /* The next operation that is not skipped, with its spans; 0 at the end. */
 static int next(struct walk *w, const struct lowered_op **op, size_t *src, size_t *dst, size_t *count)
 {
-	while (w->pc < w->end) {
-		const struct lowered_op *o = &w->list->ops[w->pc++];
-		if (o->op == PLAN_LOOP) {
-			w->trips = lowered_count_trips(w->call, o);
-			w->body = w->pc;
-			w->trip = 0;
-			while (w->trips <= 0 && w->list->ops[w->pc].op != PLAN_END)
-				w->pc++;
-			continue;
-		}
-		if (o->op == PLAN_END) {
-			if (++w->trip < w->trips)
-				w->pc = w->body;
-			continue;
-		}
+	for (const struct lowered_op *o; (o = lowered_walk_next(&w->at));) {
 		if (turn(w, o))
 			continue;
 		struct lowered_slice from, to;
 		w->op = *o;
-		lowered_step(w->call, &w->op, w->turn);
+		lowered_step(w->at.call, &w->op, w->turn);
 		o = &w->op;
-		lowered_cut(w->call, &o->src, w->channel, &from);
-		lowered_cut(w->call, &o->dst, w->channel, &to);
-		ptrdiff_t in = lowered_piece(w->call, &o->src, &from, w->trip, src);
-		ptrdiff_t out = lowered_piece(w->call, &o->dst, &to, w->trip, dst);
+		lowered_cut(w->at.call, &o->src, w->at.channel, &from);
+		lowered_cut(w->at.call, &o->dst, w->at.channel, &to);
+		ptrdiff_t in = lowered_piece(w->at.call, &o->src, &from, w->at.trip, src);
+		ptrdiff_t out = lowered_piece(w->at.call, &o->dst, &to, w->at.trip, dst);
 		*count = (size_t)(o->src.space ? in : out);
 		*op = o;
 		if (in >= 0 && out >= 0)
@@ -137,11 +123,11 @@ static void compare_program(const struct plan *plan, struct plan_env *env, const
 	size_t src, dst, count;
 	env->channel = channel;
 	lowered_call_init(&call, plan, env);
-	struct walk w = { .list = list,
-			  .call = &call,
-			  .pc = list->first[p],
-			  .end = list->first[p + 1],
-			  .channel = channel };
+	struct walk w = { .at = { .list = list,
+				  .call = &call,
+				  .pc = list->first[p],
+				  .end = list->first[p + 1],
+				  .channel = channel } };
 	plan_cursor_start(&cursor, plan, p);
 	while (plan_cursor_next(&cursor, plan, env, &action)) {
 		assert_true(next(&w, &op, &src, &dst, &count));

@@ -10,6 +10,7 @@
 #include "base/collectives.h"
 #include "base/status.h"
 #include "base/wait.h"
+#include "lowered_walk.h"
 #include "net/gpu_machine.h"
 #include "plan/lower.h"
 #include "plan/rates.h"
@@ -24,9 +25,7 @@ static const int64_t deadline_ns = 60ll * 1000 * 1000 * 1000;
 
 /* A block's program: the operation that it is at, of which so many messages are through. */
 struct walk {
-	const struct lowered *list;
-	const struct lowered_call *call;
-	int pc, end, body, trip, trips, channel;
+	struct lowered_walk at;
 	const struct lowered_op *op; /* NULL: it has ended */
 	size_t bytes; /* of each of its messages */
 	int taken, posted;
@@ -46,27 +45,13 @@ static void advance(struct walk *w)
 {
 	w->op = NULL;
 	w->taken = w->posted = 0;
-	while (!w->op && w->pc < w->end) {
-		const struct lowered_op *o = &w->list->ops[w->pc++];
-		if (o->op == PLAN_LOOP) {
-			w->trips = lowered_count_trips(w->call, o);
-			w->body = w->pc;
-			w->trip = 0;
-			while (w->trips <= 0 && w->list->ops[w->pc].op != PLAN_END)
-				w->pc++;
-			continue;
-		}
-		if (o->op == PLAN_END) {
-			if (++w->trip < w->trips)
-				w->pc = w->body;
-			continue;
-		}
+	for (const struct lowered_op *o; !w->op && (o = lowered_walk_next(&w->at));) {
 		struct lowered_slice src, dst;
 		size_t at;
-		lowered_cut(w->call, &o->src, w->channel, &src);
-		lowered_cut(w->call, &o->dst, w->channel, &dst);
-		const ptrdiff_t in = lowered_piece(w->call, &o->src, &src, w->trip, &at),
-				out = lowered_piece(w->call, &o->dst, &dst, w->trip, &at);
+		lowered_cut(w->at.call, &o->src, w->at.channel, &src);
+		lowered_cut(w->at.call, &o->dst, w->at.channel, &dst);
+		const ptrdiff_t in = lowered_piece(w->at.call, &o->src, &src, w->at.trip, &at),
+				out = lowered_piece(w->at.call, &o->dst, &dst, w->at.trip, &at);
 		if (in < 0 || out < 0)
 			continue;
 		w->op = o;
@@ -89,13 +74,13 @@ static int step(struct player *p, struct walk *w)
 	const int before = w->taken + w->posted;
 	for (; w->taken < o->from_count; w->taken++) {
 		const int i = peer_of(p, o->from_first + w->taken);
-		const uint32_t lane = remote_lane((uint32_t)w->channel, o->from_ring);
+		const uint32_t lane = remote_lane((uint32_t)w->at.channel, o->from_ring);
 		if (i >= 0 && !proxy_world_take(p->world, i, lane, w->bytes))
 			return w->taken + w->posted > before;
 	}
 	for (; w->posted < o->to_count; w->posted++) {
 		const int i = peer_of(p, o->to_first + w->posted);
-		const uint32_t lane = remote_lane((uint32_t)w->channel, o->to_ring);
+		const uint32_t lane = remote_lane((uint32_t)w->at.channel, o->to_ring);
 		if (i >= 0 && !proxy_world_post(p->world, i, lane, w->bytes, w->bytes <= REMOTE_FEW_BYTES))
 			return w->taken + w->posted > before;
 	}
@@ -131,11 +116,11 @@ static void start_walks(struct player *p, const struct plan *plan)
 			struct walk *w = &p->walks[p->n++];
 			if (p->n > MOST_WALKS)
 				proxy_world_give_up("a plan of so many programs and channels");
-			*w = (struct walk){ .list = &p->list,
-					    .call = &p->call,
-					    .pc = p->list.first[program],
-					    .end = p->list.first[program + 1],
-					    .channel = channel };
+			*w = (struct walk){ .at = { .list = &p->list,
+						    .call = &p->call,
+						    .pc = p->list.first[program],
+						    .end = p->list.first[program + 1],
+						    .channel = channel } };
 			advance(w);
 		}
 }
