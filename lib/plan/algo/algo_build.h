@@ -15,6 +15,9 @@ void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan);
 void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan);
+void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ordered_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
@@ -109,6 +112,37 @@ static inline int algo_owned_loop(struct plan *plan)
 static inline uint8_t algo_part_of(struct plan *plan, uint8_t local, int owned)
 {
 	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = (uint8_t)owned, .a = local });
+}
+
+/* A value of a round of Bruck's; stride: of peers. backwards: the last round comes first. */
+static inline uint8_t algo_bruck_expr(struct plan *plan, enum plan_base base, int round, int stride,
+				      int backwards)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = (uint8_t)base,
+						   .group = PLAN_WORLD,
+						   .var = (uint8_t)round,
+						   .wrap = (uint8_t)backwards,
+						   .stride = (int8_t)stride });
+}
+
+/* Opens the loop over the levels of the tree of n ranks, whose child it returns; *blocks: of its subtree, *cells: where in scratch they are. last: of
+ * the last level first. */
+static inline uint8_t algo_subtree_loop(struct plan *plan, int n, int last, uint8_t *blocks,
+					struct plan_span *cells)
+{
+	const int level = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0)),
+		  stride = last ? -1 : 1;
+	int levels = 0;
+	while (1 << levels < n)
+		levels++;
+	*blocks = plan_expr(plan, (struct plan_expr){ .base = PLAN_TREE_BLOCKS,
+						      .var = (uint8_t)level,
+						      .stride = (int8_t)stride,
+						      .offset = last ? levels - 1 : 0 });
+	*cells = (struct plan_span){
+		PLAN_SCRATCH, .block = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, level, 0, last)
+	};
+	return plan_child(plan, PLAN_WORLD, level, stride, last ? levels - 1 : 0);
 }
 
 /* Sends everybody its part of my vector. */
