@@ -382,6 +382,8 @@ size_t plan_print_action(const struct plan_action *action, char *buf, size_t byt
 		print(&out, " with ");
 	if (action->src.space)
 		print_place(&out, &action->src, action->count);
+	if (action->cells > 1)
+		print(&out, " and %d cells behind it", action->cells - 1);
 	if (action->op == PLAN_MOVE)
 		print(&out, " -> ");
 	if (action->dst.space)

@@ -122,10 +122,15 @@ void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
 	corale_type result = dst_wire ? spec->wire : spec->type;
 	size_t bytes = corale_type_bytes(result);
 	union reduce_block acc;
+	struct reduce_input input = input_at(cells, 0);
 
+	if (cells->folded == 1) {
+		reduce_fold(spec, dst, dst_wire, &input, 1, count, final);
+		return;
+	}
 	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
 		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
-		struct reduce_input input = input_at(cells, 0);
+		input = input_at(cells, 0);
 		load_input(spec, &input, first, n, &acc);
 		for (int i = 1; i < cells->folded; i++) {
 			input = input_at(cells, i);

@@ -18,10 +18,9 @@ static struct plan_span first_cell(struct plan *plan)
 
 static struct plan_step fold_step(struct plan *plan)
 {
-	const struct plan_expr rank_0 = { .base = PLAN_AHEAD, .group = PLAN_WORLD, .wrap = 1 };
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .flags = PLAN_REDUCE | PLAN_FINAL,
-				   .src = { .space = PLAN_SCRATCH, .block = plan_expr(plan, rank_0) },
+				   .src = { .space = PLAN_SCRATCH, .block = algo_rank_0_ahead(plan) },
 				   .cells = plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0),
 				   .dst = { .space = PLAN_RECV } };
 }
