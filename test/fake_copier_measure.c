@@ -5,6 +5,7 @@
 
 #include "fake_copier.h"
 #include "fake_verbs/copier.h"
+#include "fake_verbs/wire.h"
 
 enum { FROM = 1, TO };
 
