@@ -29,7 +29,7 @@ struct adapter {
 	uint64_t begun;
 	double free_at; /* when it has sent all that was begun, at its rate */
 	double due[COPIER_POSTS];
-	cudaEvent_t ended[COPIER_POSTS];
+	cudaEvent_t events[MOST_DEVICES][COPIER_POSTS], ended[COPIER_POSTS];
 	cudaStream_t streams[MOST_DEVICES];
 };
 
@@ -99,6 +99,14 @@ static cudaStream_t stream_of(struct adapter *a, int device)
 	return a->streams[device];
 }
 
+static cudaEvent_t event_of(struct adapter *a, uint64_t number, int device)
+{
+	cudaEvent_t *event = &a->events[device][number % COPIER_POSTS];
+	if (!*event)
+		copier_check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
+	return *event;
+}
+
 static void begin(struct adapter *a, uint64_t number, double rate)
 {
 	struct copier_copy *c = &a->board->copies[number % COPIER_POSTS];
@@ -109,11 +117,8 @@ static void begin(struct adapter *a, uint64_t number, double rate)
 	c->is_unknown = !from || !to;
 	if (!c->is_unknown && c->bytes)
 		copier_check(cudaMemcpyAsync(to, from, c->bytes, cudaMemcpyDefault, stream), "copying");
-	cudaEvent_t *ended = &a->ended[number % COPIER_POSTS];
-	if (*ended)
-		cudaEventDestroy(*ended);
-	copier_check(cudaEventCreateWithFlags(ended, cudaEventDisableTiming), "making an event");
-	copier_check(cudaEventRecord(*ended, stream), "recording an event");
+	a->ended[number % COPIER_POSTS] = event_of(a, number, device);
+	copier_check(cudaEventRecord(a->ended[number % COPIER_POSTS], stream), "recording an event");
 	a->free_at = a->free_at > now ? a->free_at : now;
 	if (rate > 0)
 		a->free_at += (double)c->bytes / (rate * 1e9);
@@ -162,9 +167,9 @@ static void leave(struct adapter *a)
 			cudaStreamSynchronize(a->streams[i]);
 			cudaStreamDestroy(a->streams[i]);
 		}
-	for (int i = 0; i < COPIER_POSTS; i++)
-		if (a->ended[i])
-			cudaEventDestroy(a->ended[i]);
+	for (int i = 0; i < MOST_DEVICES * COPIER_POSTS; i++)
+		if (a->events[i / COPIER_POSTS][i % COPIER_POSTS])
+			cudaEventDestroy(a->events[i / COPIER_POSTS][i % COPIER_POSTS]);
 	for (struct registration **r = &registrations; *r;)
 		if ((*r)->lid == a->lid)
 			forget(r);
