@@ -172,7 +172,7 @@ int fake_copier_is_joined(void)
 
 uint64_t fake_copier_done(void)
 {
-	return copier.board->done;
+	return copier.is_joined ? copier.board->done : 0;
 }
 
 int fake_copier_is_done(uint64_t number)

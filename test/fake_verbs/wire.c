@@ -25,6 +25,7 @@ static struct {
 	pthread_t thread;
 	int users, epoll, stop_writer, is_stopping, handles_fork;
 	uint16_t lid;
+	uint64_t copied; /* copies that had ended when the thread last sent */
 	struct fake_source listener, stop; /* stop: a pipe whose end ends the thread */
 } wire = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -76,9 +77,9 @@ static int wait_for_event(struct epoll_event *event, int timeout_ms)
 {
 	if (!fake_copier_is_joined())
 		return epoll_wait(wire.epoll, event, 1, timeout_ms);
-	const uint64_t until = fake_now_ms() + 2, done = fake_copier_done();
+	const uint64_t until = fake_now_ms() + 2;
 	int found;
-	while (!(found = epoll_wait(wire.epoll, event, 1, 0)) && fake_copier_done() == done &&
+	while (!(found = epoll_wait(wire.epoll, event, 1, 0)) && fake_copier_done() == wire.copied &&
 	       fake_now_ms() < until)
 		sched_yield();
 	return found;
@@ -103,6 +104,7 @@ static void *run(void *arg)
 	for (int go_on = 1; go_on;) {
 		struct fake_source *source = wait_for_source();
 		fake_lock();
+		wire.copied = fake_copier_done(); /* what waits for it leaves with the lock */
 		if (source && (source == &wire.stop || !fake_faults_halted()))
 			source->ready(source);
 		fake_late_tick();
