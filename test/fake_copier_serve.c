@@ -52,6 +52,8 @@ static void forget(struct registration **at)
 	if (!r)
 		return;
 	*at = r->next;
+	copier_check(cudaSetDevice(r->memory.device), "choosing a GPU");
+	copier_check(cudaDeviceSynchronize(), "waiting for copies"); /* of other adapters from and into it */
 	copier_memory_unmap(&r->memory);
 	free(r);
 }
