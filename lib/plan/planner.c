@@ -183,33 +183,55 @@ static uint32_t largest_message(const struct algo_call *call, const struct plan 
 	return round_chunk(most);
 }
 
-/* Forced, or the one among a few fractions of a slot that the model likes best. */
-static void choose_chunk(const struct algo_call *call, struct plan *plan)
+/* A chunk holds all that one message may carry of the call. */
+static int is_one_chunk(const struct algo_call *call, const struct plan *plan)
 {
-	uint32_t messages = messages_per_chunk(plan), slot = largest_message(call, plan, messages),
-		 best = slot * messages;
-	double best_ns = 0;
-	if (plan->spans) /* no block is cut: a chunk stays what a message may carry */
-		return;
-	if (call->chunk_bytes) {
-		best = round_chunk(call->chunk_bytes);
-		plan->chunk_bytes = (best < slot ? best : slot) * messages;
-		return;
-	}
-	if (call->key.coll == CORALE_SEND || call->key.coll == CORALE_RECV) {
-		plan->chunk_bytes = slot; /* the two ends have plans of their own that must cut alike */
-		return;
-	}
+	struct plan_env env;
+	plan_env_init(&env, plan, &call->topo->map, 0, 0, planner_class_count(&call->key));
+	return env.chunks == 1;
+}
+
+/* The one among a few fractions of a slot that the model likes best, and its cost. Of those that hold the whole call one is like another. */
+static struct plan_cost best_chunk(const struct algo_call *call, struct plan *plan, uint32_t slot,
+				   uint32_t messages)
+{
 	const int choices = call->topo->shared_memory ? CHUNK_CHOICES : GPU_CHUNK_CHOICES;
-	for (int i = 0; i < choices; i++) {
+	const size_t count = planner_class_count(&call->key);
+	plan->chunk_bytes = round_chunk(slot) * messages;
+	uint32_t best = plan->chunk_bytes;
+	struct plan_cost cost = cost_plan(call->topo, plan, count);
+	for (int i = 1; i < choices; i++) {
 		plan->chunk_bytes = round_chunk(slot >> i) * messages;
-		double ns = cost_of_plan(call->topo, plan, planner_class_count(&call->key));
-		if (i == 0 || ns < best_ns * clearly_less) {
+		if (plan->chunk_bytes == best || is_one_chunk(call, plan))
+			continue;
+		const double most_ns = cost.ns * clearly_less;
+		const struct plan_cost next = cost_plan_below(call->topo, plan, count, most_ns, cost.slowest);
+		if (next.ns < most_ns) {
 			best = plan->chunk_bytes;
-			best_ns = ns;
+			cost = next;
 		}
 	}
 	plan->chunk_bytes = best;
+	return cost;
+}
+
+/* Forced, or the best one: 1, then *cost is its. */
+static int choose_chunk(const struct algo_call *call, struct plan *plan, struct plan_cost *cost)
+{
+	const uint32_t messages = messages_per_chunk(plan), slot = largest_message(call, plan, messages);
+	if (plan->spans) /* no block is cut: a chunk stays what a message may carry */
+		return 0;
+	if (call->chunk_bytes) {
+		const uint32_t forced = round_chunk(call->chunk_bytes);
+		plan->chunk_bytes = (forced < slot ? forced : slot) * messages;
+		return 0;
+	}
+	if (call->key.coll == CORALE_SEND || call->key.coll == CORALE_RECV) {
+		plan->chunk_bytes = slot; /* the two ends have plans of their own that must cut alike */
+		return 0;
+	}
+	*cost = best_chunk(call, plan, slot, messages);
+	return 1;
 }
 
 /* Copy engines run all programs but those that fold. */
@@ -261,13 +283,21 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 
 int planner_build_by(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
 {
+	struct plan_cost ignored;
+	return planner_build_priced(planner, key, index, out, &ignored);
+}
+
+int planner_build_priced(const struct planner *planner, const struct plan_key *key, int index,
+			 struct plan *out, struct plan_cost *cost)
+{
 	int rows;
 	struct algo_call call;
 	const int ret = build_steps(planner, key, index, &call, out);
 	if (ret)
 		return ret;
 	out->channels = choose_channels(planner, &call, out);
-	choose_chunk(&call, out);
+	if (!choose_chunk(&call, out, cost))
+		*cost = cost_plan(planner->topo, out, planner_class_count(key));
 	if (row_table(&rows)[index].engine == PLAN_CE)
 		give_to_copies(out);
 	return 0;

@@ -51,7 +51,8 @@ static int collect(const struct planner *planner, const struct plan_key *key, co
 		if (!is_selected(planner, s, (corale_coll)key->coll, row))
 			continue;
 		const struct planner *by = planner_by_room(planner, key, row);
-		const int ret = by ? planner_build_by(by, key, row, &plan) : CORALE_ENOTSUP;
+		struct plan_cost cost;
+		const int ret = by ? planner_build_priced(by, key, row, &plan, &cost) : CORALE_ENOTSUP;
 		if (ret == CORALE_ENOTSUP)
 			continue;
 		if (ret) {
@@ -59,8 +60,7 @@ static int collect(const struct planner *planner, const struct plan_key *key, co
 				 corale_coll_name((corale_coll)key->coll), algo[row].name);
 			return ret;
 		}
-		offers[n++] = (struct offer){ by, row, plan.channels, plan.chunk_bytes,
-					      cost_plan(planner->topo, &plan, planner_class_count(key)) };
+		offers[n++] = (struct offer){ by, row, plan.channels, plan.chunk_bytes, cost };
 	}
 	return n;
 }
