@@ -1,4 +1,5 @@
 /* From a key and an algorithm to a plan. Which algorithm is chosen is in planner_choose.c, what they cost in cost.c. */
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -191,32 +192,45 @@ static int is_one_chunk(const struct algo_call *call, const struct plan *plan)
 	return env.chunks == 1;
 }
 
-/* The one among a few fractions of a slot that the model likes best, and its cost. Of those that hold the whole call one is like another. */
+/* The i-th of the chunks that are compared; 0: it is like an earlier one. Those that hold the whole call are alike. */
+static uint32_t chunk_choice(const struct algo_call *call, struct plan *plan, uint32_t slot,
+			     uint32_t messages, int i)
+{
+	const uint32_t chunk = round_chunk(slot >> i) * messages;
+	plan->chunk_bytes = chunk;
+	return i && (chunk == round_chunk(slot >> (i - 1)) * messages || is_one_chunk(call, plan)) ? 0
+												   : chunk;
+}
+
+/* The one among a few fractions of a slot that the model likes best, and its cost. Where none costs less than most_ns, the first one and a cost that is
+ * no less. */
 static struct plan_cost best_chunk(const struct algo_call *call, struct plan *plan, uint32_t slot,
-				   uint32_t messages)
+				   uint32_t messages, double most_ns)
 {
 	const int choices = call->topo->shared_memory ? CHUNK_CHOICES : GPU_CHUNK_CHOICES;
 	const size_t count = planner_class_count(&call->key);
-	plan->chunk_bytes = round_chunk(slot) * messages;
-	uint32_t best = plan->chunk_bytes;
-	struct plan_cost cost = cost_plan(call->topo, plan, count);
+	uint32_t best = chunk_choice(call, plan, slot, messages, 0);
+	struct plan_cost cost = cost_plan_below(call->topo, plan, count, most_ns, 0);
+	const int is_bound = cost.ns >= most_ns;
 	for (int i = 1; i < choices; i++) {
-		plan->chunk_bytes = round_chunk(slot >> i) * messages;
-		if (plan->chunk_bytes == best || is_one_chunk(call, plan))
+		const double less_ns = is_bound ? most_ns : cost.ns * clearly_less;
+		if (!chunk_choice(call, plan, slot, messages, i))
 			continue;
-		const double most_ns = cost.ns * clearly_less;
-		const struct plan_cost next = cost_plan_below(call->topo, plan, count, most_ns, cost.slowest);
-		if (next.ns < most_ns) {
-			best = plan->chunk_bytes;
-			cost = next;
-		}
+		const struct plan_cost next = cost_plan_below(call->topo, plan, count, less_ns, cost.slowest);
+		if (next.ns >= less_ns)
+			continue;
+		if (is_bound) /* what the first one costs matters after all */
+			return best_chunk(call, plan, slot, messages, INFINITY);
+		best = plan->chunk_bytes;
+		cost = next;
 	}
 	plan->chunk_bytes = best;
 	return cost;
 }
 
 /* Forced, or the best one: 1, then *cost is its. */
-static int choose_chunk(const struct algo_call *call, struct plan *plan, struct plan_cost *cost)
+static int choose_chunk(const struct algo_call *call, struct plan *plan, double most_ns,
+			struct plan_cost *cost)
 {
 	const uint32_t messages = messages_per_chunk(plan), slot = largest_message(call, plan, messages);
 	if (plan->spans) /* no block is cut: a chunk stays what a message may carry */
@@ -230,7 +244,7 @@ static int choose_chunk(const struct algo_call *call, struct plan *plan, struct 
 		plan->chunk_bytes = slot; /* the two ends have plans of their own that must cut alike */
 		return 0;
 	}
-	*cost = best_chunk(call, plan, slot, messages);
+	*cost = best_chunk(call, plan, slot, messages, most_ns);
 	return 1;
 }
 
@@ -284,10 +298,10 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 int planner_build_by(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
 {
 	struct plan_cost ignored;
-	return planner_build_priced(planner, key, index, out, &ignored);
+	return planner_build_priced(planner, key, index, INFINITY, out, &ignored);
 }
 
-int planner_build_priced(const struct planner *planner, const struct plan_key *key, int index,
+int planner_build_priced(const struct planner *planner, const struct plan_key *key, int index, double most_ns,
 			 struct plan *out, struct plan_cost *cost)
 {
 	int rows;
@@ -296,7 +310,7 @@ int planner_build_priced(const struct planner *planner, const struct plan_key *k
 	if (ret)
 		return ret;
 	out->channels = choose_channels(planner, &call, out);
-	if (!choose_chunk(&call, out, cost))
+	if (!choose_chunk(&call, out, most_ns, cost))
 		*cost = cost_plan(planner->topo, out, planner_class_count(key));
 	if (row_table(&rows)[index].engine == PLAN_CE)
 		give_to_copies(out);

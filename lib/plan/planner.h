@@ -120,9 +120,10 @@ struct plan_cost {
 	int slowest; /* which of the ranks that the model asks takes longest */
 };
 
-/* As planner_build_by, and what the plan costs with the most elements of the key. */
-int planner_build_priced(const struct planner *planner, const struct plan_key *key, int row, struct plan *out,
-			 struct plan_cost *cost);
+/* As planner_build_by, and what the plan costs with the most elements of the key. Where that is most_ns or more, *cost is so too, but no more is sure
+ * of it, nor of the plan's chunk. */
+int planner_build_priced(const struct planner *planner, const struct plan_key *key, int row, double most_ns,
+			 struct plan *out, struct plan_cost *cost);
 
 /* Of a plan for a call of count elements on this topology; its ns alone; and the bound below that no schedule on these links can have. */
 struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count);
