@@ -26,6 +26,7 @@ struct offers {
 	struct offer list[MOST_OFFERS];
 	int n;
 	double least_ns;
+	int uncertain; /* the costs of some that can't be chosen first are less than right */
 };
 
 /* The order of rows is that of preference: a later one must be better by more than the model's noise. What takes so much longer than another one is
@@ -65,6 +66,7 @@ static int add_offer(const struct planner *planner, const struct plan_key *key, 
 	}
 	offers->list[offers->n++] = (struct offer){ by, row, plan.channels, plan.chunk_bytes, cost };
 	offers->least_ns = cost.ns < offers->least_ns ? cost.ns : offers->least_ns;
+	offers->uncertain |= cost.ns >= most_ns;
 	return 0;
 }
 
@@ -74,7 +76,7 @@ static int collect(const struct planner *planner, const struct plan_key *key, co
 {
 	int rows, ret = 0;
 	row_table(&rows);
-	offers->n = 0;
+	offers->n = offers->uncertain = 0;
 	offers->least_ns = INFINITY;
 	for (int row = 0; row < rows && offers->n < MOST_OFFERS && !ret; row++)
 		if (is_selected(planner, s, (corale_coll)key->coll, row))
@@ -137,13 +139,13 @@ static int choose_of(const struct planner *planner, const struct plan_key *key, 
 {
 	struct offers offers;
 	int ret = collect(planner, key, s, 0, &offers, error, error_bytes);
-	for (int tries = 0; !ret && offers.n > 0; tries++) {
+	while (!ret && offers.n > 0) {
 		int best = best_of(planner, key, &offers);
 		const struct offer *offer = &offers.list[best];
 		planner_build_cut(offer->by, key, offer->row, offer->channels, offer->chunk_bytes, out);
 		if (fits(planner, out, known))
 			return 1;
-		if (!tries) {
+		if (offers.uncertain) {
 			ret = collect(planner, key, s, 1, &offers, error, error_bytes);
 			best = ret ? 0 : best_of(planner, key, &offers);
 		}
