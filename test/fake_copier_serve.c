@@ -91,14 +91,22 @@ static int add(const struct adapter *owner, const struct copier_message *m, int 
 
 /* ---- Copies ----------------------------------------------------------------------------------------------------- */
 
+/* Under MPS the memory of a process goes with it, also where others have mapped it. */
+static int is_gone(const struct adapter *a)
+{
+	char byte;
+	return recv(a->socket, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
 /* Where the bytes of a place are, or NULL. *device is set where they are a GPU's. */
 static void *bytes_at(const struct adapter *a, const struct copier_place *p, uint64_t bytes, int *device)
 {
 	if (p->key == copier_staged)
 		return bytes <= sizeof(a->board->staged) ? a->board->staged : NULL;
 	const struct registration *r = find(p->lid, p->key);
-	if (!r || (bytes && (p->address < r->address || bytes > r->bytes ||
-			     p->address - r->address > r->bytes - bytes)))
+	if (!r || is_gone(r->owner) ||
+	    (bytes &&
+	     (p->address < r->address || bytes > r->bytes || p->address - r->address > r->bytes - bytes)))
 		return NULL;
 	*device = r->memory.device;
 	return (void *)(r->memory.at + r->offset + (bytes ? p->address - r->address : 0));
