@@ -48,13 +48,13 @@ static int over_nodes(const struct algo_call *call)
 	return call->topo->map.nodes > 1;
 }
 
-/* Over nodes, half of all blocks fit a message. */
+/* Over nodes, half of all blocks fit a message. Two ranks have messages of one block. */
 static int half_fits_over_nodes(const struct algo_call *call)
 {
 	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2,
 		     wider = call->wire_bytes / corale_type_bytes((corale_type)call->key.type);
 	const size_t slot = call->slot_bytes / PLAN_CHUNK_GRAIN * PLAN_CHUNK_GRAIN;
-	return call->topo->map.nodes > 1 && call->bytes <= slot / most / wider;
+	return call->topo->map.nodes > 1 && call->topo->map.ranks > 2 && call->bytes <= slot / most / wider;
 }
 
 /* A rank waits for its whole node, then for its whole rail. */
