@@ -53,12 +53,9 @@ void info_ucx_look(struct info_ucx *out)
 	}
 	ucx_gpudirect_look(context, &gpudirect);
 	ucp_cleanup(context);
-	out->can_register = gpudirect.mode == UCX_GPUDIRECT_PEERMEM;
+	out->can_register = gpudirect.mode != UCX_GPUDIRECT_NONE;
 	ucx_gpudirect_print(&gpudirect, out->facts, sizeof(out->facts));
-	snprintf(out->advice, sizeof(out->advice), "%s",
-		 gpudirect.mode == UCX_GPUDIRECT_DMABUF
-		     ? "this version uses no dmabufs; load nvidia-peermem (modprobe nvidia_peermem)"
-		     : ucx_gpudirect_advice(&gpudirect));
+	snprintf(out->advice, sizeof(out->advice), "%s", ucx_gpudirect_advice(&gpudirect));
 }
 
 int info_ucx_open(const char *device, int gpu_slots, char *why_not, size_t bytes)

@@ -3,7 +3,8 @@
  * memory, misaligned buffers, in place, on several streams, in groups and in graphs, each element checked bit by bit
  * against the fold in rank order on the host.
  *
- * Usage: mpirun -n RANKS test/cuda_matrix [--seconds S] [--parts A,B] [--largest COUNT] [--seed N] [--huge] [--verbose]
+ * Usage: mpirun -n RANKS test/cuda_matrix [--seconds S] [--parts A,B] [--largest COUNT] [--seed N] [--memory MIB] [--huge] [--verbose]
+ * --memory (default 64): what a communicator may take; slots in the GPU's memory come on top.
  * Parts that end early leave their time to "random". --huge adds buffers larger than 4 GiB.
  */
 #include <stdio.h>
@@ -19,8 +20,7 @@ enum {
 	AGREE_BYTES = 1 << 20,
 	RESERVE_S = 120, /* after the time limit until the alarm */
 	HUGE_S = 600,
-	CREATION_MIB = 64, /* that a communicator may take, */
-	STREAMS_MIB = 4 /* and CUDA for its stream and events */
+	STREAMS_MIB = 4 /* CUDA for a communicator's stream and events */
 };
 
 struct test {
@@ -28,6 +28,7 @@ struct test {
 	struct cuda_bench bench;
 	cudaStream_t streams[CUDA_BATCH_STREAMS];
 	double seconds, end; /* end: of the current part */
+	double memory; /* MiB that a communicator may take */
 	const char *parts;
 	size_t largest;
 	uint64_t seed;
@@ -106,10 +107,10 @@ static void creation(struct test *t)
 		return;
 	mib = (double)corale_comm_memory(second) / 1048576;
 	t->world.cases++;
-	if (mib > CREATION_MIB || gpu > CREATION_MIB + STREAMS_MIB)
-		cuda_world_fault(&t->world,
-				 "a second communicator takes %.1f MiB, of the GPU %.1f, expected at most %d",
-				 mib, gpu, CREATION_MIB);
+	if (mib > t->memory || gpu > t->memory + STREAMS_MIB)
+		cuda_world_fault(
+		    &t->world, "a second communicator takes %.1f MiB, of the GPU %.1f, expected at most %.0f",
+		    mib, gpu, t->memory);
 	if (t->world.rank == 0)
 		printf("creation: %.1f MiB for the first communicator, %.1f for a second (%.1f less on the "
 		       "GPU)\n",
@@ -541,6 +542,8 @@ static int read_options(struct test *t, int argc, char **argv)
 			t->parts = value, i++;
 		else if (!strcmp(argv[i], "--largest"))
 			t->largest = strtoull(value, NULL, 0), i++;
+		else if (!strcmp(argv[i], "--memory"))
+			t->memory = atof(value), i++;
 		else if (!strcmp(argv[i], "--seed"))
 			t->seed = strtoull(value, NULL, 0), i++;
 		else
@@ -558,11 +561,11 @@ static void fold_in_rank_order(void)
 
 int main(int argc, char **argv)
 {
-	static struct test t = { .seconds = 60, .largest = 10000001, .seed = 1 };
+	static struct test t = { .seconds = 60, .memory = 64, .largest = 10000001, .seed = 1 };
 	if (read_options(&t, argc, argv)) {
 		fprintf(stderr,
-			"usage: %s [--seconds S] [--parts A,B] [--largest COUNT] [--seed N] [--huge] "
-			"[--verbose]\n",
+			"usage: %s [--seconds S] [--parts A,B] [--largest COUNT] [--seed N] "
+			"[--memory MIB] [--huge] [--verbose]\n",
 			argv[0]);
 		return 2;
 	}

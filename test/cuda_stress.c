@@ -2,9 +2,9 @@
  * CUDA communicators under stress: very many tiny calls with random delays, random calls on several streams and
  * communicators at once, chains over streams, threads, graphs in any order. Every result is checked.
  *
- * Usage: mpirun -n RANKS test/cuda_stress [--seconds S] [--calls N] [--parts A,B] [--seed N]
+ * Usage: mpirun -n RANKS test/cuda_stress [--seconds S] [--calls N] [--words N] [--parts A,B] [--seed N]
  * S (default 10): of each part that has no end of its own, and at most 6 times as much of a tiny part.
- * N (default 1000000): of each of the tiny parts.
+ * --calls (default 1000000): of each of the tiny parts. --words (default 2): of 4 bytes, of each call in "burst" and "replayed".
  */
 #include "cuda_stress.h"
 
@@ -92,7 +92,7 @@ static int open_stress(struct stress *s)
 
 int main(int argc, char **argv)
 {
-	static struct stress s = { .calls = 1000000, .seed = 1 };
+	static struct stress s = { .calls = 1000000, .words = 2, .seed = 1 };
 	const char *list = NULL;
 	double seconds = 10;
 	for (int i = 1; i < argc; i += 2) {
@@ -101,13 +101,16 @@ int main(int argc, char **argv)
 			seconds = atof(value);
 		else if (value && !strcmp(argv[i], "--calls"))
 			s.calls = atol(value);
+		else if (value && !strcmp(argv[i], "--words") && atoi(value) > 0)
+			s.words = atoi(value);
 		else if (value && !strcmp(argv[i], "--parts"))
 			list = value;
 		else if (value && !strcmp(argv[i], "--seed"))
 			s.seed = strtoull(value, NULL, 0);
 		else
 			return fprintf(stderr,
-				       "usage: %s [--seconds S] [--calls N] [--parts A,B] [--seed N]\n",
+				       "usage: %s [--seconds S] [--calls N] [--words N] [--parts A,B] "
+				       "[--seed N]\n",
 				       argv[0]),
 			       2;
 	}

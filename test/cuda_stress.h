@@ -13,6 +13,7 @@ struct stress {
 	uint64_t seed, state; /* state: the same on all ranks */
 	uint64_t own; /* this rank's alone */
 	long calls; /* of the tiny parts */
+	int words; /* of a call of a burst */
 	double end; /* of the current part, on rank 0's clock */
 	int broken;
 };

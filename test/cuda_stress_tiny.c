@@ -43,10 +43,10 @@ static int allocate(struct stress *s, void *pointer, size_t bytes)
 		   : CORALE_ENOMEM;
 }
 
-static int tiny_reduce(struct stress *s, const uint32_t *send, uint32_t *recv, cudaStream_t stream)
+static int tiny_reduce(struct stress *s, const uint32_t *send, uint32_t *recv, int words, cudaStream_t stream)
 {
 	corale_comm *comm = s->benches[0].comm;
-	int ret = corale_all_reduce(send, recv, 2, CORALE_UINT32, CORALE_SUM, comm, stream);
+	int ret = corale_all_reduce(send, recv, (size_t)words, CORALE_UINT32, CORALE_SUM, comm, stream);
 	cuda_world_ok(&s->world, ret, comm, "a tiny all_reduce");
 	return ret;
 }
@@ -57,7 +57,7 @@ static int tiny_call(struct stress *s, uint32_t call, uint32_t *words, uint32_t 
 {
 	uint32_t *recv = call % 2 ? words : words + 2; /* in place every other time */
 	cuda_tiny_fill(words, call, s->world.rank, stream);
-	int ret = tiny_reduce(s, words, recv, stream);
+	int ret = tiny_reduce(s, words, recv, 2, stream);
 	cuda_tiny_check(recv, call, s->world.size, found, stream);
 	return ret ? ret : delay(s, stream);
 }
@@ -107,16 +107,22 @@ void stress_tiny(struct stress *s)
 /* ---- Without anything in between ---- */
 
 struct burst {
-	int rows;
-	uint32_t *host, *send, *recv; /* rows of two words; host: page-locked */
+	int rows, words; /* words: of a row */
+	uint32_t *host, *send, *recv; /* host: page-locked */
 	cudaGraphExec_t exec; /* or NULL */
 };
 
+static size_t burst_bytes(const struct burst *b)
+{
+	return (size_t)b->rows * (size_t)b->words * sizeof(uint32_t);
+}
+
 static int open_burst(struct stress *s, struct burst *b, int rows)
 {
-	size_t bytes = (size_t)rows * 2 * sizeof(uint32_t);
 	memset(b, 0, sizeof(*b));
 	b->rows = rows;
+	b->words = s->words;
+	const size_t bytes = burst_bytes(b);
 	return !cuda_world_good(&s->world, cudaMallocHost((void **)&b->host, bytes), "cudaMallocHost") ||
 	       allocate(s, &b->send, bytes) || allocate(s, &b->recv, bytes);
 }
@@ -134,7 +140,7 @@ static int issue_rows(struct stress *s, const struct burst *b, cudaStream_t stre
 {
 	int ret = 0;
 	for (int row = 0; row < b->rows && !ret; row++) {
-		ret = tiny_reduce(s, b->send + 2 * row, b->recv + 2 * row, stream);
+		ret = tiny_reduce(s, b->send + b->words * row, b->recv + b->words * row, b->words, stream);
 		if (!ret && cuda_world_random(&s->own) % 3)
 			ret = delay(s, stream);
 	}
@@ -144,10 +150,10 @@ static int issue_rows(struct stress *s, const struct burst *b, cudaStream_t stre
 /* One round: new inputs, all rows, and the check. call: number of the first row. */
 static int run_burst(struct stress *s, const struct burst *b, uint32_t call, cudaStream_t stream)
 {
-	size_t bytes = (size_t)b->rows * 2 * sizeof(uint32_t);
+	const size_t bytes = burst_bytes(b);
 	int ret;
-	for (int i = 0; i < 2 * b->rows; i++)
-		b->host[i] = cuda_tiny_word(call + (uint32_t)(i / 2), s->world.rank, i % 2);
+	for (int i = 0; i < b->words * b->rows; i++)
+		b->host[i] = cuda_tiny_word(call + (uint32_t)(i / b->words), s->world.rank, i % b->words);
 	cudaMemcpyAsync(b->send, b->host, bytes, cudaMemcpyHostToDevice, stream);
 	cudaMemsetAsync(b->recv, 0xa5, bytes, stream);
 	if (b->exec)
@@ -160,11 +166,11 @@ static int run_burst(struct stress *s, const struct burst *b, uint32_t call, cud
 	if (ret || drained)
 		return ret ? ret : drained;
 	cudaMemcpy(b->host, b->recv, bytes, cudaMemcpyDeviceToHost);
-	for (int i = 0; i < 2 * b->rows; i++) {
-		uint32_t expected = expected_word(s, call + (uint32_t)(i / 2), i % 2);
+	for (int i = 0; i < b->words * b->rows; i++) {
+		uint32_t expected = expected_word(s, call + (uint32_t)(i / b->words), i % b->words);
 		if (b->host[i] != expected)
 			cuda_world_fault(&s->world, "call %u, row %d, word %d: got 0x%x, expected 0x%x", call,
-					 i / 2, i % 2, b->host[i], expected);
+					 i / b->words, i % b->words, b->host[i], expected);
 	}
 	return 0;
 }

@@ -128,11 +128,13 @@ static void open_context(struct side *s)
 	check(ucp_config_read(NULL, NULL, &config), FAILED);
 	modify(config, "NET_DEVICES", "fake0:1");
 	modify(config, "MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm");
-	modify(config, "IB_PCI_RELAXED_ORDERING", s->manner->relaxed);
-	modify(config, "PCI_RELAXED_ORDERING",
-	       s->manner->relaxed); /* its name in 1.13; unknown names do nothing */
-	modify(config, "MAX_RMA_RAILS", "1");
-	if (is_older_than(1, 16) && !s->manner->is_careless)
+	modify(config, is_older_than(1, 17) ? "PCI_RELAXED_ORDERING" : "IB_PCI_RELAXED_ORDERING",
+	       s->manner->relaxed);
+	if (!is_older_than(1, 16))
+		modify(config, "MAX_RMA_RAILS", "1");
+	if (!is_older_than(1, 16) && is_older_than(1, 19))
+		modify(config, "PROTO_ENABLE", "n");
+	if (is_older_than(1, 19) && !s->manner->is_careless)
 		modify(config, "ZCOPY_THRESH", "0");
 	check(ucp_init(&params, config, &s->context), FAILED);
 	ucp_config_release(config);
@@ -161,8 +163,10 @@ static void open_worker(struct side *s)
 
 static ucp_ep_h connect_to(struct side *s, const void *address)
 {
-	const ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
-					 .address = address };
+	const ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+						       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+					 .address = address,
+					 .err_mode = UCP_ERR_HANDLING_MODE_PEER };
 	ucp_ep_h ep;
 	check(ucp_ep_create(s->worker, &params, &ep), FAILED);
 	return ep;
@@ -380,13 +384,13 @@ static void out_of_order(void **state)
 	expect(manner("delay_ms=2 reorder_pairs=yes reorder_relaxed=yes"), RIGHT);
 }
 
-/* With relaxed ordering a read may pass what was written before it. */
+/* With relaxed ordering a read may pass what was written before it. UCX from 1.15 on never asks for it by verbs alone. */
 static void relaxed_ordering(void **state)
 {
 	struct manner m = manner("reorder_relaxed=yes");
 	(void)state;
 	m.relaxed = "y";
-	expect(m, WRONG_BYTES);
+	expect(m, is_older_than(1, 15) ? WRONG_BYTES : RIGHT);
 }
 
 static void corrupted_byte(void **state)

@@ -206,14 +206,23 @@ static int compare_rank(const struct plan_case *c, const struct plan *plan, int 
 	return 1;
 }
 
+static int folds_cells(const struct plan *plan)
+{
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].cells)
+			return 1;
+	return 0;
+}
+
 static void compare_case(const struct plan_case *c)
 {
 	int rows, n = c->topo->map.ranks;
 	struct plan plan;
 	if (!cases_build(c, &plan))
 		return;
-	/* What is of no use to GPUs can't be lowered: programs that test a chunk's number. */
-	const int lowers = plan.spans || !(row_table(&rows)[c->row].traits & ROW_ON_HOSTS);
+	/* What is of no use to GPUs can't be lowered: programs that test a chunk's number, folds of cells. */
+	const int lowers = !folds_cells(&plan) &&
+			   (plan.spans || !(row_table(&rows)[c->row].traits & ROW_ON_HOSTS));
 	for (int rank = 0; rank<n; rank += n> 16 ? 5 : 1)
 		assert_int_equal(compare_rank(c, &plan, rank), lowers);
 }

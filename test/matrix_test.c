@@ -48,6 +48,9 @@ static const struct shape shapes[] = {
 	  "CORALE_ALGO=bruck,gather:binomial,scatter:binomial CORALE_NODE_SIZE=3 CORALE_REFERENCE=yes "
 	  "CORALE_REFERENCE_BYTES=1",
 	  3, 8, 11, MANY },
+	{ "ordered", "CORALE_ALGO=ordered CORALE_NODE_SIZE=1", 2, 8, 11, MANY },
+	{ "ordered over nodes of 3", "CORALE_ALGO=ordered CORALE_NODE_SIZE=3 CORALE_REFERENCE=no", 2, 8, 11,
+	  MANY },
 	{ "doubling", SMALL "CORALE_ALGO=doubling,broadcast:flat", 2, 8, 5, MANY },
 	{ "hierarchy with rings", SMALL "CORALE_ALGO=hier_ring CORALE_NODE_SIZE=2", 3, 8, 5, MANY },
 	{ "hierarchy with doubling", SMALL "CORALE_ALGO=all_reduce:hier_doubling CORALE_NODE_SIZE=3", 4, 8, 5,
@@ -66,6 +69,7 @@ static const struct shape shapes[] = {
 	  4, 8, 5, MANY },
 	{ "chains between nodes", SMALL "CORALE_ALGO=hier_chain CORALE_NODE_SIZE=3", 4, 8, 5, MANY },
 	{ "reproducible", SMALL "CORALE_REPRODUCIBLE=yes", 2, 6, 5, MANY },
+	{ "reproducible over nodes of 1", "CORALE_REPRODUCIBLE=yes CORALE_NODE_SIZE=1", 2, 8, 11, MANY },
 	{ "reproducible over nodes", SMALL "CORALE_REPRODUCIBLE=yes CORALE_NODE_SIZE=2", 3, 6, 5, MANY },
 	{ "partial sums in float32", SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=ring,reduce:chain", 2, 6, 5,
 	  MANY },

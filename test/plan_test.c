@@ -233,6 +233,37 @@ static void test_blocks_in_runs(void **state)
 	}
 }
 
+/* Cells that are folded go on with the first one behind the last; each keeps the piece of the span. */
+static void test_cells(void **state)
+{
+	(void)state;
+	struct topo *topo = new_topo(5, 1);
+	const int var[PLAN_MAX_LOOPS] = { 0 };
+	for (int rank = 0; rank < 5; rank++)
+		for (int spans = 0; spans < 2; spans++) {
+			struct plan plan = new_plan();
+			struct plan_env env;
+			plan.scratch_cells = 5;
+			plan.spans = (uint8_t)spans;
+			plan_env_init(&env, &plan, &topo->map, rank, 0, 3);
+			env.chunk = 7;
+			const uint8_t ahead =
+			    plan_expr(&plan, (struct plan_expr){ .base = PLAN_AHEAD, .wrap = 1 });
+			assert_int_equal(plan_value(&plan, &env, var, ahead), (5 - rank) % 5);
+			const struct plan_action a = { .src = { PLAN_SCRATCH, (5 - rank) % 5, 0 },
+						       .cells = 5 };
+			struct plan_action at = a;
+			at.src.offset = (size_t)a.src.block * plan_cell_elements(&plan, &env) + 2;
+			for (int i = 0; i < 5; i++) {
+				const struct plan_place cell = plan_cell_at(&plan, &env, &at, i);
+				assert_int_equal(cell.space, PLAN_SCRATCH);
+				assert_int_equal((rank + cell.block) % 5, i); /* the rank so far ahead */
+				assert_int_equal(cell.offset, cell.block * (spans ? 3 : 7) + 2);
+			}
+		}
+	topo_destroy(topo);
+}
+
 /* Rounds meet: whom I send to gets as many blocks from me as it expects; in the end each rank has had all n, once. */
 static void test_bruck(void **state)
 {
@@ -424,6 +455,10 @@ static void test_broken_steps(void **state)
 	    .op = PLAN_MOVE, .flags = PLAN_REDUCE, .blocks = 1, .from = PLAN_EXPR_ALL, .dst = block });
 	expect_refusal((struct plan_step){ .op = PLAN_SIGNAL, .blocks = 1, .to = 1 });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .blocks = 1, .run = 1, .src = block, .to = 1 });
+	expect_refusal((struct plan_step){
+	    .op = PLAN_MOVE, .flags = PLAN_REDUCE, .cells = 1, .src = block, .dst = recv });
+	expect_refusal(
+	    (struct plan_step){ .op = PLAN_MOVE, .flags = PLAN_REDUCE, .cells = 1, .from = 1, .dst = recv });
 	expect_refusal((struct plan_step){ .op = 77 });
 }
 
@@ -483,6 +518,7 @@ int main(void)
 		cmocka_unit_test(test_print_length),
 		cmocka_unit_test(test_blocks_in_runs),
 		cmocka_unit_test(test_bruck),
+		cmocka_unit_test(test_cells),
 	};
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -133,36 +133,75 @@ static void test_even_nodes_alone(void **state)
 	}
 }
 
-/* With CORALE_REPRODUCIBLE every sum is one left fold in rank order, on any machine. */
+static const corale_coll sums[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_REDUCE };
+enum { SUMS = sizeof sums / sizeof *sums };
+
+static void expect_in_rank_order(const struct planner *planner, const struct plan *plan, int root)
+{
+	const struct check_options options = { .count = 23, .chunk = 2, .unit = 1, .root = root };
+	struct check_report report;
+	char error[512];
+	assert_int_equal(plan->wire_type, plan->key.type);
+	if (check_plan(plan, &planner->topo->map, &options, &report, error, sizeof error))
+		fail_msg("%s", error);
+	assert_int_equal(report.in_rank_order, 1);
+}
+
+/* With CORALE_REPRODUCIBLE every sum is one left fold in rank order, on any machine, whatever the row; be the ranks more than a fold waits for or not. */
 static void test_reproducible(void **state)
 {
 	(void)state;
-	for (int n = 2; n < 20; n += 3) {
-		for (int split = 0; split < NUM_SPLITS; split++) {
-			struct topo *topo = cases_topo(n, (enum plan_split)split);
-			struct planner planner = new_planner(topo);
-			planner.reproducible = planner.partials_float32 = 1;
-			for (size_t count = 1; count < 100000; count *= 10) {
-				static const corale_coll sums[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER,
-								    CORALE_REDUCE };
-				for (int i = 0; i < 3; i++) {
-					struct plan plan;
-					struct check_options options = { .count = 23, .chunk = 2, .unit = 1 };
-					struct check_report report;
-					char error[512];
-					struct plan_key key =
-					    planner_key(sums[i], count, CORALE_FLOAT16, CORALE_SUM);
-					assert_int_equal(
-					    planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)),
-					    0);
-					assert_int_equal(plan.wire_type, CORALE_FLOAT16);
-					assert_int_equal(
-					    check_plan(&plan, &topo->map, &options, &report, error, 512), 0);
-					assert_int_equal(report.in_rank_order, 1);
-				}
+	int rows;
+	row_table(&rows);
+	for (int i = 0; i < 7 * NUM_SPLITS * 2; i++) {
+		const int n = 2 + 3 * (i / 2 / NUM_SPLITS), few = i % 2;
+		struct topo *topo = cases_topo(n, (enum plan_split)(i / 2 % NUM_SPLITS));
+		struct planner planner = new_planner(topo);
+		planner.reproducible = planner.partials_float32 = 1;
+		planner.most_at_once = few ? 1 : 0;
+		for (size_t count = 1; count < 100000; count *= 10)
+			for (int sum = 0; sum < SUMS; sum++) {
+				const struct plan_key key =
+				    planner_key(sums[sum], count, CORALE_FLOAT16, CORALE_SUM);
+				struct plan plan;
+				char error[512];
+				assert_int_equal(
+				    planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)), 0);
+				for (int row = 0; row < rows; row++)
+					if (!planner_build(&planner, &key, row, &plan))
+						expect_in_rank_order(&planner, &plan, n / 2);
 			}
-			topo_destroy(topo);
-		}
+		topo_destroy(topo);
+	}
+}
+
+/* On more ranks than a fold waits for few bytes go by Bruck's messages; more, in cells that stay within bounds. */
+static void test_reproducible_on_many_ranks(void **state)
+{
+	(void)state;
+	static const char *const machines[] = { "node:2048 rank:1", "node:300 rank:8", "node:[8,1,3,1100]" };
+	for (int m = 0; m < 3; m++) {
+		struct topo *topo;
+		char error[512];
+		assert_int_equal(topo_parse(machines[m], &topo, error, sizeof error), 0);
+		struct planner planner = new_planner(topo);
+		planner.slot_bytes = 1 << 20;
+		planner.reproducible = 1;
+		for (int sum = 0; sum < SUMS; sum++)
+			for (size_t count = 2; count < 4000000; count *= 50) {
+				const struct plan_key key =
+				    planner_key(sums[sum], count, CORALE_FLOAT32, CORALE_SUM);
+				struct plan plan;
+				assert_int_equal(
+				    planner_plan(&planner, &key, NULL, &plan, error, sizeof error), 0);
+				const char *name = row_table(&(int){ 0 })[plan.algo].name;
+				if (m < 2 && !strcmp(name, "ordered") != (count <= 200))
+					fail_msg("%s of %zu elements on %s", name, count, machines[m]);
+				if (!plan.spans)
+					assert_true((size_t)plan.scratch_cells * plan.chunk_bytes <=
+						    16 << 20);
+			}
+		topo_destroy(topo);
 	}
 }
 
@@ -520,6 +559,7 @@ int main(void)
 		cmocka_unit_test(test_algo_choice),
 		cmocka_unit_test(test_even_nodes_alone),
 		cmocka_unit_test(test_reproducible),
+		cmocka_unit_test(test_reproducible_on_many_ranks),
 		cmocka_unit_test(test_messages_fit),
 		cmocka_unit_test(test_deterministic),
 		cmocka_unit_test(test_cost),

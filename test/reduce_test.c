@@ -253,6 +253,43 @@ static void test_sum_levels(void **state)
 				}
 }
 
+/* Cells in a circle, folded from any of them on, as the same inputs in a list. */
+static void check_cells(struct bench *b, const struct shape *s, int first)
+{
+	const size_t bytes = corale_type_bytes(s->spec.type), cell = s->count * bytes + bytes;
+	unsigned char *data = malloc((size_t)s->k * cell), *dst = b->dst + MARGIN;
+	struct reduce_input *inputs = malloc((size_t)s->k * sizeof *inputs);
+	const struct reduce_cells cells = { data, cell, s->k, first, s->k, s->kinds[0] };
+	assert_true(data && inputs);
+	fill(b, s->spec.type, data, (size_t)s->k * cell / bytes);
+	for (int i = 0; i < s->k; i++)
+		inputs[i] = (struct reduce_input){ data + (size_t)((first + i) % s->k) * cell, s->kinds[0] };
+	memset(dst - MARGIN / 2, 0xa5, MARGIN / 2);
+	memset(dst + s->count * bytes, 0xa5, MARGIN / 2);
+	reduce_fold_cells(&s->spec, dst, 0, &cells, s->count, s->final);
+	for (size_t i = 0; i < s->count; i++)
+		expect_element(s, inputs, i, dst + i * bytes);
+	expect_margins(dst, s->count * bytes);
+	free(inputs);
+	free(data);
+}
+
+static void test_cells(void **state)
+{
+	struct bench *b = *state;
+	static const int ks[] = { 1, 2, 5, REDUCE_MAX_SOURCES + 3 };
+	for (int type = 0; type < CORALE_NUM_TYPES; type++)
+		for (int op = 0; op <= CORALE_NUM_OPS; op++)
+			for (int i = 0; i < 4; i++)
+				for (size_t count = 0; count < (ks[i] > 5 ? 20 : 600);
+				     count = 3 * count + 1) {
+					struct shape s = plain_shape((corale_type)type, op, 1, count);
+					s.k = s.spec.ranks = ks[i];
+					s.final = (int)(count & 1);
+					check_cells(b, &s, (int)(count + 3) % ks[i]);
+				}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -261,6 +298,7 @@ int main(void)
 		cmocka_unit_test(test_wire_float32),
 		cmocka_unit_test(test_any_alignment_and_in_place),
 		cmocka_unit_test(test_sum_levels),
+		cmocka_unit_test(test_cells),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -136,11 +136,27 @@ static int reserve_values(struct world *world, size_t count)
 	return 1;
 }
 
+/* The cells that an action folds, one source behind the other. */
+static int gather_cells(struct world *world, struct context *c, int *n)
+{
+	const struct plan_action *a = &c->action;
+	int ret = 0;
+	if (!reserve_values(world, (size_t)a->cells * (a->count + 1)))
+		return world_fail(world, c, "out of memory");
+	for (*n = 0; *n < a->cells && !ret; ++*n) {
+		const struct plan_place cell = plan_cell_at(plan_of(world, c), &c->env, a, *n);
+		ret = memory_read(world, c, &cell, a->count, world->values + (size_t)*n * a->count);
+	}
+	return ret;
+}
+
 /* Sources in the order in which they are folded, count values each, into world->values; *n of them. */
 static int gather(struct world *world, struct context *c, int *n)
 {
 	const struct plan_action *a = &c->action;
 	int total = peers(world, c, a->from, a->from_group), ret = 0;
+	if (a->cells)
+		return gather_cells(world, c, n);
 	if (!reserve_values(world, ((size_t)total + 2) * (a->count + 1)))
 		return world_fail(world, c, "out of memory");
 	*n = 0;

@@ -200,7 +200,7 @@ static int choose_rails(struct comm *comm, int *wanted)
 	int ret = agree(&comm->bootstrap, 0, "choose how many rails to use", &most);
 	ret = ret ? ret : agree(&comm->bootstrap, 0, "choose its adapters", &compares);
 	*wanted = -most < MOST_RAILS ? (int)-most : MOST_RAILS;
-	comm->direct->compares = (int)compares;
+	comm->direct->compares = compares && comm->settings.gpudirect != SETTINGS_YES;
 	return ret;
 }
 

@@ -223,7 +223,6 @@ int cuda_memory_make_for_adapters(struct cuda_place p, size_t bytes, CUmemGeneri
 	int capable = 0;
 	p.driver->device_attribute(&capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
 				   p.ordinal);
-	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
 	prop.allocFlags.gpuDirectRDMACapable = (unsigned char)(capable != 0);
 	return cuda_report_driver(p, p.driver->create(handle, bytes, &prop, 0),
 				  "making memory that network adapters can reach");

@@ -62,7 +62,7 @@ int cuda_report_driver(struct cuda_place place, CUresult error, const char *what
 /* Memory of a GPU that other processes map: CORALE_E*, logged. */
 int cuda_memory_unit(struct cuda_place place, size_t *unit); /* of its size and of its addresses */
 int cuda_memory_make(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle);
-/* The same for one process and for network adapters (gpuDirectRDMACapable), where the driver can. */
+/* The same for network adapters, too (gpuDirectRDMACapable), where the driver can. */
 int cuda_memory_make_for_adapters(struct cuda_place place, size_t bytes,
 				  CUmemGenericAllocationHandle *handle);
 int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,

@@ -200,7 +200,7 @@ static int is_copy(const struct move *m, const struct host_target *target)
 	int converts = (s->kind == REDUCE_WIRE) != target->wire;
 	int scales = s->kind == REDUCE_SEND && spec->op == CORALE_NUM_OPS;
 	int divides = m->a->flags & PLAN_FINAL && spec->op == CORALE_AVG;
-	return m->nsources == 1 && !converts && !scales && !divides;
+	return m->nsources == 1 && !m->a->cells && !converts && !scales && !divides;
 }
 
 static struct host_temp *temp_of(const struct move *m)
@@ -337,9 +337,29 @@ static int fill_runs(struct move *m, const struct host_target *target, const str
 	return ret;
 }
 
+/* Cells are this rank's own memory, and may be more than there are sources of a fold. */
+static void fold_cells(const struct move *m, const struct host_target *target)
+{
+	const struct host_run *run = m->run;
+	const struct plan_action *a = m->a;
+	const size_t cell = plan_cell_elements(run->plan, &m->ch->env) * run->wire_bytes;
+	const struct reduce_cells cells = { .data = m->sources[0].data - (size_t)a->src.block * cell,
+					    .bytes = cell,
+					    .cells = (int)run->plan->scratch_cells,
+					    .first = a->src.block,
+					    .folded = a->cells,
+					    .kind = m->sources[0].kind };
+	reduce_fold_cells(&run->binding.spec, target->data, target->wire, &cells, a->count,
+			  a->flags & PLAN_FINAL);
+}
+
 static int copy_or_fold(struct move *m, const struct host_target *target)
 {
 	size_t first;
+	if (m->a->cells && !m->result) {
+		fold_cells(m, target);
+		return 0;
+	}
 	const struct plan_place *span = find_span(m, &first);
 	return first == m->a->count ? fill_run(m, target, first) : fill_runs(m, target, span);
 }

@@ -97,8 +97,8 @@ static double messages_before(const struct walk *w, const struct plan_action *a,
 /*
  * What messages take until the last one is there, latency apart: proxies and wires serve one after the other, side by side, so the slowest sets the
  * pace. Without proxies who runs the plan sends while the others do, and receives as messages come, so of wires only what they take beyond a message's
- * fixed part counts; cores move bytes at about the pace of such wires. In a tree, or at a root that gathers, sending is another's work, for which the
- * receiver waits.
+ * fixed part counts; cores move bytes at about the pace of such wires. In a tree, from a rank that hands its share over before doubling, or at a root
+ * that gathers, sending is another's work, for which the receiver waits.
  */
 static double messages_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
 			  const struct cost_peers *from)
@@ -107,8 +107,9 @@ static double messages_ns(const struct walk *w, const struct plan_step *step, co
 		     each = bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns,
 		     send = cost_send_ns(w->topo, bytes), recv = cost_recv_ns(w->topo, bytes),
 		     others = messages_before(w, a, from) - 1;
-	const int in_tree =
-		      has_base(w, step->from, PLAN_TREE_CHILD) || has_base(w, step->from, PLAN_TREE_PARENT),
+	const int in_tree = has_base(w, step->from, PLAN_TREE_CHILD) ||
+			    has_base(w, step->from, PLAN_TREE_PARENT) ||
+			    has_base(w, step->from, PLAN_DOUBLING_TAKE),
 		  gathers = coll_is_rooted(w->plan->key.coll) && a->from == PLAN_ALL && a->to == PLAN_NONE;
 	if (w->topo->proxied)
 		return send + each + recv + others * slower(each, slower(send, recv));
@@ -491,6 +492,7 @@ static int is_of_circle(const struct plan_expr *x, const struct plan_map *map)
 	const int one_kind = map->nodes == 1 || map->max_node_size == 1;
 	switch (x->base) {
 	case PLAN_ME:
+	case PLAN_AHEAD:
 	case PLAN_BRUCK_PEER:
 		return one_kind || x->group != PLAN_WORLD || (x->base == PLAN_ME && !x->stride && !x->offset);
 	case PLAN_CONST:

@@ -141,7 +141,7 @@ static double input_ns(const struct topo *topo, const struct plan *plan, const s
 		return ns;
 	double in = (reads && !folds ? 0 : local) + from->remote * message;
 	if (action->src.space != PLAN_NOWHERE && writes)
-		in += own;
+		in += (action->cells ? action->cells : 1) * own;
 	return ns + in / topo->reduce_bytes_per_ns;
 }
 

@@ -198,6 +198,8 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 {
 	if (step_depends(l, step))
 		fail(l, CORALE_ENOTSUP, "more than a chunk depends on the chunk's number");
+	if (step->cells)
+		fail(l, CORALE_ENOTSUP, "a fold of several cells");
 	if (l->error || !plan_predicate(l->plan, &l->env, l->var, step))
 		return;
 	int rail =

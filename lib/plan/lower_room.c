@@ -14,7 +14,7 @@ static size_t cut_inner(const struct plan *plan, const struct lowered_call *call
 	return plan_cut(length, call->unit, (size_t)call->inner, 0, &begin);
 }
 
-/* Elements of the longest message of a step. Of several blocks none has more than half of all (half_fits_over_nodes). */
+/* Elements of the longest message of a step. Of several blocks none has more than half of all (half_fits). */
 static size_t message_of(const struct plan *plan, const struct lowered_call *call,
 			 const struct plan_step *step)
 {

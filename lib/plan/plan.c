@@ -187,11 +187,19 @@ static int blocks_are_sound(const struct plan_step *step)
 				 span_is_whole_block(&step->src) && span_is_whole_block(&step->dst));
 }
 
+/* Cells are the only sources of their fold. */
+static int cells_are_sound(const struct plan_step *step)
+{
+	return !step->cells || (step->op == PLAN_MOVE && step->flags & PLAN_REDUCE && !step->from &&
+				!step->blocks && step->src.space == PLAN_SCRATCH);
+}
+
 static int step_is_sound(const struct plan *plan, const struct plan_step *step)
 {
 	if (step->op > PLAN_END || step->pred > PLAN_GE || step->pred_a >= plan->nexprs ||
 	    step->pred_b >= plan->nexprs || step->rail >= plan->nexprs || step->trips >= plan->nexprs ||
-	    step->blocks >= plan->nexprs || step->run >= plan->nexprs || !blocks_are_sound(step))
+	    step->blocks >= plan->nexprs || step->run >= plan->nexprs || step->cells >= plan->nexprs ||
+	    !blocks_are_sound(step) || !cells_are_sound(step))
 		return 0;
 	if (!peer_is_sound(plan, step->from_group, step->from, step->from_ring) ||
 	    !peer_is_sound(plan, step->to_group, step->to, step->to_ring) ||

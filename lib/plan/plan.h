@@ -17,7 +17,8 @@
  *            LOOP / END  repeat; the loop's variable is its nesting depth (0, 1, ...); a loop whose predicate
  *                   is false runs not at all
  *   span     where elements are: space, optional block, part, chunk, inner; see struct plan_span. A step may take several
- *            blocks: its span's block and those behind it, which after a buffer's last block are its first ones.
+ *            blocks: its span's block and those behind it, which after a buffer's last block are its first ones. A fold may
+ *            take several cells as sources: src's and those behind it, which after the last cell are the first ones.
  *   chunk    what one message carries at most: chunk_bytes of the wire type.
  *
  * A step is skipped if its predicate is false or any of its expressions is "none" (negative); a
@@ -63,6 +64,7 @@ enum { PLAN_EXPR_NONE = 0, PLAN_EXPR_ALL = 255 }; /* expression indices with a m
 enum plan_base {
 	PLAN_CONST, /* 0 */
 	PLAN_ME, /* my index in group */
+	PLAN_AHEAD, /* - my index in group: with wrap and offset i how far the member i is ahead of me */
 	PLAN_ROOT, /* the root's (of send and recv: the peer's) index in group */
 	PLAN_OTHERS, /* (my index + stride * variable + offset) mod size of group, as a place among all but the root; none: the root */
 	PLAN_SIZE, /* size of group */
@@ -145,7 +147,9 @@ struct plan_step { /* 32 bytes */
 	/* Expression: how many whole blocks a MOVE takes; PLAN_EXPR_NONE: one, or what the span cuts from it. Of cells, in runs of so many, each followed
 	 * by as many that are left out; PLAN_EXPR_NONE: in one. */
 	uint8_t blocks, run;
-	uint8_t pad[7];
+	/* Expression: how many cells a fold takes, in their order, each as long as src; PLAN_EXPR_NONE: src alone. */
+	uint8_t cells;
+	uint8_t pad[6];
 };
 
 struct plan_ring {

@@ -42,6 +42,7 @@ struct plan_action {
 	int from_group, to_group; /* of PLAN_ALL */
 	int rail;
 	int run; /* blocks of a run, each of which is followed by as many that are left out; 0: there is one */
+	int cells; /* that are folded: where they are, plan_cell_at; 0: src is no such list */
 	struct plan_place src, dst; /* space PLAN_NOWHERE when absent */
 	size_t count; /* elements moved; 0 sends a message without payload */
 };
@@ -242,6 +243,9 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_ME:
 		value = plan_group_index(map, x->group, env->rank);
 		break;
+	case PLAN_AHEAD:
+		value = -plan_group_index(map, x->group, env->rank);
+		break;
 	case PLAN_ROOT:
 		value = plan_group_index(map, x->group, env->root);
 		break;
@@ -347,6 +351,24 @@ PLAN_FN size_t plan_span_run(const struct plan_env *env, const struct plan_actio
 	return done < room && left > room - done ? room - done : left;
 }
 
+/* Elements of a cell of scratch. */
+PLAN_FN size_t plan_cell_elements(const struct plan *plan, const struct plan_env *env)
+{
+	return plan->spans ? env->count : env->chunk;
+}
+
+/* The i-th cell that an action folds. */
+PLAN_FN struct plan_place plan_cell_at(const struct plan *plan, const struct plan_env *env,
+				       const struct plan_action *action, int i)
+{
+	const size_t cell = plan_cell_elements(plan, env), first = (size_t)action->src.block,
+		     at = (first + (size_t)i) % plan->scratch_cells;
+	struct plan_place place = action->src;
+	place.block = (int)at;
+	place.offset = action->src.offset - first * cell + at * cell;
+	return place;
+}
+
 /* Resolves one span; returns its number of elements, or -1 when the step is to be skipped. */
 PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_env *env, const int *var,
 				    const struct plan_span *span, struct plan_place *place)
@@ -396,8 +418,9 @@ PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_e
 		length = plan_cut_inner(length, env->unit, plan->inner, inner, &in_chunk);
 		at += in_chunk;
 	}
-	const size_t cell = plan->spans ? env->count : env->chunk;
-	place->offset = span->space == PLAN_SCRATCH ? (size_t)place->block * cell + in_chunk : at;
+	place->offset = span->space == PLAN_SCRATCH
+			    ? (size_t)place->block * plan_cell_elements(plan, env) + in_chunk
+			    : at;
 	return (ptrdiff_t)length;
 }
 
@@ -455,6 +478,8 @@ PLAN_FN_LARGE int plan_resolve(const struct plan *plan, const struct plan_env *e
 		action->count *= (size_t)blocks;
 		skip |= blocks <= 0;
 	}
+	action->cells = step->cells ? plan_value(plan, env, var, step->cells) : 0;
+	skip |= step->cells && action->cells <= 0;
 	return !skip && src >= 0 && dst >= 0;
 }
 

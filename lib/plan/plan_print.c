@@ -39,6 +39,9 @@ static void print_base(struct out *out, const struct plan_expr *x)
 	case PLAN_ME:
 		print(out, "%s", me_names[x->group]);
 		break;
+	case PLAN_AHEAD:
+		print(out, "-%s", me_names[x->group]);
+		break;
 	case PLAN_ROOT:
 		print(out, "%s", root_names[x->group]);
 		break;
@@ -172,6 +175,24 @@ static int is_window(const struct plan *plan, int e)
 	return plan->exprs[e].base == PLAN_HALVING_KEPT || plan->exprs[e].base == PLAN_HALVING_GIVEN;
 }
 
+/* How many blocks or cells a span has, where it has several. */
+static void print_several(struct out *out, const struct plan *plan, const struct plan_span *span,
+			  const struct plan_step *step)
+{
+	const struct {
+		const char *name;
+		int expr;
+	} several[] = { { "blocks", step->blocks },
+			{ "runs of", step->run },
+			{ "cells", span == &step->src ? step->cells : PLAN_EXPR_NONE } };
+	for (int i = 0; i < 3; i++) {
+		if (!several[i].expr)
+			continue;
+		print(out, ", %s ", several[i].name);
+		print_expr(out, plan, several[i].expr);
+	}
+}
+
 static void print_span(struct out *out, const struct plan *plan, const struct plan_span *span,
 		       const struct plan_step *step)
 {
@@ -192,14 +213,7 @@ static void print_span(struct out *out, const struct plan *plan, const struct pl
 		print_expr(out, plan, levels[i].expr);
 		separator = ", ";
 	}
-	if (step->blocks) {
-		print(out, ", blocks ");
-		print_expr(out, plan, step->blocks);
-	}
-	if (step->run) {
-		print(out, ", runs of ");
-		print_expr(out, plan, step->run);
-	}
+	print_several(out, plan, span, step);
 	print(out, "]");
 }
 
@@ -368,6 +382,8 @@ size_t plan_print_action(const struct plan_action *action, char *buf, size_t byt
 		print(&out, " with ");
 	if (action->src.space)
 		print_place(&out, &action->src, action->count);
+	if (action->cells > 1)
+		print(&out, " and %d cells behind it", action->cells - 1);
 	if (action->op == PLAN_MOVE)
 		print(&out, " -> ");
 	if (action->dst.space)

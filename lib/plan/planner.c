@@ -21,6 +21,7 @@ enum {
 	GPU_MOST_SLOT = 128 << 10,
 	CACHED_BYTES =
 	    256 << 10, /* what a fold finds in the second-level cache: measured, docs/performance.md */
+	CELLS_BYTES = 16 << 20, /* of a channel's cells that one fold takes */
 	MOST_CHUNK = 1 << 30,
 	SMALL_AHEAD_BYTES = 128 << 10,
 	MOST_AHEAD = 64, /* header lines of a lane */
@@ -118,6 +119,7 @@ static struct algo_call describe(const struct planner *planner, const struct pla
 	call.slots = ring_depth(planner, call.bytes);
 	call.chunk_bytes = planner->chunk_bytes;
 	call.max_channels = planner->max_channels;
+	call.most_at_once = planner->most_at_once ? planner->most_at_once : PLANNER_MOST_AT_ONCE;
 	call.reproducible = planner->reproducible;
 	return call;
 }
@@ -153,6 +155,15 @@ static uint32_t messages_per_chunk(const struct plan *plan)
 	return (uint32_t)plan->inner;
 }
 
+/* Some step folds chunks that wait in cells. */
+static int folds_cells(const struct plan *plan)
+{
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].cells)
+			return 1;
+	return 0;
+}
+
 /*
  * A slot, but on hosts no more than stays in a cache where a message is folded, or read by several ranks, out of it.
  * A chunk of many messages stays within 32 bits.
@@ -165,6 +176,8 @@ static uint32_t largest_message(const struct algo_call *call, const struct plan 
 		cached |= plan->rings[i].folded;
 	if (call->topo->shared_memory && cached && most > CACHED_BYTES)
 		most = CACHED_BYTES;
+	if (folds_cells(plan) && most > CELLS_BYTES / plan->scratch_cells)
+		most = CELLS_BYTES / plan->scratch_cells;
 	while (most * messages > MOST_CHUNK && most > PLAN_CHUNK_GRAIN)
 		most /= 2;
 	return round_chunk(most);

@@ -7,11 +7,15 @@
 
 #include "row.h"
 
+/* Sources of one fold, and so the ranks of a node at most. */
+enum { PLANNER_MOST_AT_ONCE = 1024 };
+
 /* The planner's view of settings and machine; made once per communicator. */
 struct planner {
 	const struct topo *topo;
 	uint32_t slot_bytes, chunk_bytes;
 	int slots, max_channels, reproducible, partials_float32;
+	int most_at_once; /* ranks whose messages one fold waits for; 0: PLANNER_MOST_AT_ONCE */
 	int most_channels; /* 0: no more limit than max_channels */
 	int by_nodes; /* rather by no row that ignores nodes */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */

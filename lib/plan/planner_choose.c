@@ -143,6 +143,18 @@ static int lacks_room(const struct planner *planner, corale_coll coll)
 	return lacks;
 }
 
+/* What may help where nothing applies. */
+static const char *advice(const struct planner *planner, corale_coll coll)
+{
+	if (lacks_room(planner, coll))
+		return ", or no pinned memory is left for its lanes: raise CORALE_PINNED_MEMORY on all ranks";
+	if (planner->gpus && planner->reproducible && coll_folds(coll) &&
+	    planner->topo->map.ranks > PLANNER_MOST_AT_ONCE)
+		return ": on GPUs of more than 1024 ranks none sums in rank order; sum on hosts, or unset "
+		       "CORALE_REPRODUCIBLE on all ranks";
+	return "";
+}
+
 /* What CORALE_ALGO names may not apply to this call or machine: then anything that it does not exclude does. */
 int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *known,
 		       struct plan *plan, char *error, size_t error_bytes)
@@ -160,9 +172,7 @@ int planner_plan_plain(const struct planner *planner, const struct plan_key *key
 	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)%s",
 		 corale_coll_name((corale_coll)key->coll), planner->topo->map.ranks, planner->topo->map.nodes,
 		 planner->algo, planner->reproducible ? ", CORALE_REPRODUCIBLE=1" : "",
-		 lacks_room(planner, (corale_coll)key->coll)
-		     ? ", or no pinned memory is left for its lanes: raise CORALE_PINNED_MEMORY on all ranks"
-		     : "");
+		 advice(planner, (corale_coll)key->coll));
 	return CORALE_ENOTSUP;
 }
 

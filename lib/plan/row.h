@@ -46,6 +46,7 @@ struct algo_call {
 	int slots; /* deepest ring */
 	uint32_t chunk_bytes; /* forced chunk, or 0 */
 	int max_channels;
+	int most_at_once; /* ranks whose messages one fold waits for */
 	int reproducible; /* only algorithms that see all contributions at once may apply */
 };
 

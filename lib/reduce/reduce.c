@@ -57,45 +57,87 @@ static void load_input(const struct reduce_spec *spec, const struct reduce_input
 	round_block(type, block, n);
 }
 
-static void fold_block(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t first,
-		       size_t n, int divides, union reduce_block *acc)
+/* acc = acc op elements [first, first + n) of an input. */
+static void add_input(const struct reduce_spec *spec, const struct reduce_input *input, size_t first,
+		      size_t n, union reduce_block *acc)
 {
-	enum reduce_arithmetic arithmetic = reduce_arithmetic(spec->type);
-	corale_op op = spec->op >= CORALE_AVG ? CORALE_SUM : spec->op;
 	union reduce_block block;
 
-	load_input(spec, &inputs[0], first, n, acc);
-	for (int i = 1; i < k; i++) {
-		load_input(spec, &inputs[i], first, n, &block);
-		reduce_combine(arithmetic, op, acc, &block, n);
-	}
-	if (!divides)
-		return;
+	load_input(spec, input, first, n, &block);
+	reduce_combine(reduce_arithmetic(spec->type), spec->op >= CORALE_AVG ? CORALE_SUM : spec->op, acc,
+		       &block, n);
+}
+
+static void divide_block(const struct reduce_spec *spec, union reduce_block *acc, size_t n)
+{
 	if (!type_is_float(spec->type)) /* partial sums that travel wrap too */
 		round_block(spec->type, acc, n);
-	reduce_divide(arithmetic, acc, spec->ranks, n);
+	reduce_divide(reduce_arithmetic(spec->type), acc, spec->ranks, n);
+}
+
+static int divides(const struct reduce_spec *spec, int final)
+{
+	return final && spec->op == CORALE_AVG && spec->ranks > 1;
 }
 
 void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
 		 int k, size_t count, int final)
 {
 	corale_type result = dst_wire ? spec->wire : spec->type;
-	int divides = final && spec->op == CORALE_AVG && spec->ranks > 1;
+	const int is_divided = divides(spec, final);
 	size_t bytes = corale_type_bytes(result);
 	union reduce_block acc;
 
-	if (k == 1 && !divides && !scales(spec, inputs) && input_type(spec, inputs) == result) {
+	if (k == 1 && !is_divided && !scales(spec, inputs) && input_type(spec, inputs) == result) {
 		if (dst != inputs[0].data && count)
 			memcpy(dst, inputs[0].data, count * bytes);
 		return;
 	}
 	if (is_plain_sum(spec, result, inputs, k)) {
-		reduce_sum(reduce_level(), result, dst, inputs, k, count, divides ? (float)spec->ranks : 0);
+		reduce_sum(reduce_level(), result, dst, inputs, k, count,
+			   is_divided ? (float)spec->ranks : 0);
 		return;
 	}
 	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
 		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
-		fold_block(spec, inputs, k, first, n, divides, &acc);
+		load_input(spec, &inputs[0], first, n, &acc);
+		for (int i = 1; i < k; i++)
+			add_input(spec, &inputs[i], first, n, &acc);
+		if (is_divided)
+			divide_block(spec, &acc, n);
+		reduce_store(result, &acc, (unsigned char *)dst + first * bytes, n);
+	}
+}
+
+static struct reduce_input input_at(const struct reduce_cells *cells, int i)
+{
+	const int left = cells->cells - cells->first, at = i < left ? cells->first + i : i - left;
+	return (struct reduce_input){ (const unsigned char *)cells->data + (size_t)at * cells->bytes,
+				      cells->kind };
+}
+
+void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
+		       const struct reduce_cells *cells, size_t count, int final)
+{
+	corale_type result = dst_wire ? spec->wire : spec->type;
+	size_t bytes = corale_type_bytes(result);
+	union reduce_block acc;
+	struct reduce_input input = input_at(cells, 0);
+
+	if (cells->folded == 1) {
+		reduce_fold(spec, dst, dst_wire, &input, 1, count, final);
+		return;
+	}
+	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
+		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
+		input = input_at(cells, 0);
+		load_input(spec, &input, first, n, &acc);
+		for (int i = 1; i < cells->folded; i++) {
+			input = input_at(cells, i);
+			add_input(spec, &input, first, n, &acc);
+		}
+		if (divides(spec, final))
+			divide_block(spec, &acc, n);
 		reduce_store(result, &acc, (unsigned char *)dst + first * bytes, n);
 	}
 }

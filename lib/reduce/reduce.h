@@ -45,4 +45,17 @@ struct reduce_input {
 void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
 		 int k, size_t count, int final);
 
+/* Inputs at equal distances in a circle of cells. */
+struct reduce_cells {
+	const void *data; /* of the first cell */
+	size_t bytes; /* of a cell */
+	int cells; /* of the circle */
+	int first, folded; /* the cell of the first input, and how many inputs there are */
+	int kind; /* enum reduce_source, of all */
+};
+
+/* The same of any number of inputs that lie so: bit for bit what reduce_fold makes of them. dst overlaps none of them. */
+void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
+		       const struct reduce_cells *cells, size_t count, int final);
+
 #endif

@@ -98,6 +98,10 @@ static void serve(struct fake_qp *q, const struct fake_frame *frame, unsigned ch
 			fake_acknowledge(frame, IBV_WC_RETRY_EXC_ERR);
 	} else if (frame->kind == FAKE_READ) {
 		answer_read(frame);
+	} else if (frame->copied && !fake_memory_at(frame->key, frame->address - frame->copied, frame->copied,
+						    IBV_ACCESS_REMOTE_WRITE)) {
+		free(data);
+		fake_acknowledge(frame, IBV_WC_REM_ACCESS_ERR);
 	} else if (frame->kind == FAKE_WRITE && data) {
 		serve_late(q, frame, data);
 	} else if (!placed) {

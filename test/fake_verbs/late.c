@@ -22,9 +22,8 @@ static struct fake_list writes;
 
 static void store(const struct late *l)
 {
-	void *to = fake_memory_at(l->key, l->address, l->bytes, 0);
-	if (to)
-		memcpy(to, l->data, l->bytes);
+	if (fake_memory_at(l->key, l->address, l->bytes, 0))
+		fake_memory_store(l->key, l->address, l->data, l->bytes);
 }
 
 /* Stores, or drops, those that are meant: `is_meant` is asked with `of`. */
@@ -76,7 +75,9 @@ int fake_late_takes(const struct fake_frame *frame)
 {
 	if (frame->kind != FAKE_WRITE || !frame->bytes)
 		return 0;
-	return fake_memory_is_gpu(frame->key) ? fake_faults.late != 0 : is_relaxed(frame->key);
+	if (fake_memory_is_gpu(frame->key))
+		return fake_faults.late || fake_memory_is_copied(frame->key);
+	return is_relaxed(frame->key);
 }
 
 static int has_relaxed(void)
@@ -90,6 +91,8 @@ static int has_relaxed(void)
 /* Of GPU memory the end, of the rest all, unless a write before it is late already: then this one passes it. */
 static size_t late_bytes(const struct fake_frame *frame, int is_gpu)
 {
+	if (is_gpu && !fake_faults.late)
+		return 0;
 	if (is_gpu)
 		return frame->bytes < LATE_BYTES ? frame->bytes : LATE_BYTES;
 	return has_relaxed() ? 0 : frame->bytes;
@@ -97,7 +100,7 @@ static size_t late_bytes(const struct fake_frame *frame, int is_gpu)
 
 int fake_late_write(const struct fake_frame *frame, unsigned char *data)
 {
-	unsigned char *to = fake_memory_at(frame->key, frame->address, frame->bytes, IBV_ACCESS_REMOTE_WRITE);
+	const void *to = fake_memory_at(frame->key, frame->address, frame->bytes, IBV_ACCESS_REMOTE_WRITE);
 	const int is_gpu = fake_memory_is_gpu(frame->key);
 	struct late *l = to ? calloc(1, sizeof(*l)) : NULL;
 	if (!l) {
@@ -106,7 +109,8 @@ int fake_late_write(const struct fake_frame *frame, unsigned char *data)
 	}
 	release(overlaps, frame, 1); /* of writes to the same place the order is kept */
 	const size_t late = late_bytes(frame, is_gpu), in_time = frame->bytes - late;
-	memcpy(to, data, in_time);
+	if (in_time)
+		fake_memory_store(frame->key, frame->address, data, in_time);
 	*l = (struct late){ .key = frame->key,
 			    .is_gpu = is_gpu,
 			    .address = frame->address + in_time,

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "copier.h"
 #include "faults.h"
 #include "gpu.h"
 #include "late.h"
@@ -19,7 +21,7 @@ struct region {
 	unsigned char *bytes; /* where the adapter finds it */
 	size_t mapped; /* bytes that the adapter has mapped for it */
 	unsigned access;
-	int is_gpu;
+	int is_gpu, is_copied;
 };
 
 static struct region *regions[MOST_REGIONS];
@@ -36,6 +38,12 @@ int fake_memory_is_gpu(uint32_t key)
 	return r && r->is_gpu;
 }
 
+int fake_memory_is_copied(uint32_t key)
+{
+	const struct region *r = find(key);
+	return r && r->is_copied;
+}
+
 int fake_memory_is_relaxed(uint32_t key)
 {
 	const struct region *r = find(key);
@@ -49,6 +57,15 @@ void *fake_memory_at(uint32_t key, uint64_t address, size_t bytes, unsigned acce
 	    address - r->start > r->mr.length - bytes)
 		return NULL;
 	return r->bytes + (address - r->start);
+}
+
+void fake_memory_store(uint32_t key, uint64_t address, const void *data, size_t bytes)
+{
+	const struct region *r = find(key);
+	if (r->is_copied)
+		fake_copier_store(key, address, data, bytes);
+	else
+		memcpy(r->bytes + (address - r->start), data, bytes);
 }
 
 int fake_memory_places(const struct fake_segments *segments, size_t offset, size_t bytes, unsigned access,
@@ -126,12 +143,35 @@ static struct ibv_mr *add_new(const struct region *region)
 	return &r->mr;
 }
 
+/* Of a real GPU's memory. */
+static struct ibv_mr *add_copied(struct region *region, int has_module)
+{
+	struct ibv_mr *mr = NULL;
+	region->is_gpu = region->is_copied = 1;
+	region->bytes = region->mr.addr;
+	if (!(errno = refuse(1, region->bytes, has_module)))
+		mr = add_new(region);
+	const int ret = mr ? fake_copier_register(mr->lkey, region->start, mr->addr, mr->length) : 0;
+	if (!ret)
+		return mr;
+	ibv_dereg_mr(mr);
+	errno = ret;
+	return NULL;
+}
+
+static int is_copied(const void *address)
+{
+	return fake_copier_is_used() && fake_copier_has(address);
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access)
 {
 	struct region r = { .mr = { .context = pd->context, .pd = pd, .addr = addr, .length = length },
 			    .start = iova,
 			    .access = access };
+	if (is_copied(addr))
+		return add_copied(&r, (int)fake_faults.peermem);
 	r.is_gpu = fake_gpu_find(addr, length, &r.bytes);
 	if ((errno = refuse(r.is_gpu, r.bytes, fake_faults.peermem)))
 		return NULL;
@@ -171,6 +211,10 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	}
 	if (fstat(fd, &status)) /* EBADF */
 		return NULL;
+	if (is_copied(r.mr.addr)) {
+		r.mapped = 0;
+		return add_copied(&r, 1);
+	}
 	unsigned char *map =
 	    mmap(NULL, r.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset - before));
 	if (map == MAP_FAILED)
@@ -189,6 +233,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct region *r = (struct region *)mr;
 	fake_lock();
+	if (r->is_copied)
+		fake_copier_forget(mr->lkey);
 	fake_late_forget(mr->lkey);
 	regions[mr->lkey] = NULL;
 	fake_unlock();

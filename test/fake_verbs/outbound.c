@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "copied.h"
 #include "faults.h"
 #include "list.h"
 #include "memory.h"
@@ -23,6 +24,7 @@ struct outgoing {
 	struct fake_frame frame;
 	struct fake_segments segments; /* the payload, where there is no copy of it */
 	unsigned char *copy;
+	uint64_t copying; /* the number of a copy that is to end before it leaves */
 	uint64_t due; /* it does not leave before; 0: it may */
 };
 
@@ -131,7 +133,7 @@ static void queue(struct process *p, struct outgoing *o)
 static int is_due(const struct fake_node *n)
 {
 	const struct outgoing *o = (const struct outgoing *)n;
-	return o && (!o->due || o->due <= fake_now_ms());
+	return o && (!o->due || o->due <= fake_now_ms()) && (!o->copying || fake_copier_is_done(o->copying));
 }
 
 int fake_wire_send(uint16_t lid, const struct fake_frame *frame, const void *inlined,
@@ -151,6 +153,8 @@ int fake_wire_send(uint16_t lid, const struct fake_frame *frame, const void *inl
 		memcpy(o->copy, inlined, frame->bytes);
 	else if (segments)
 		o->segments = *segments;
+	if (payload_of(frame) && fake_copied_has(&o->segments))
+		o->copy = fake_copied_begin(lid, &o->frame, &o->segments, &o->copying);
 	queue(p, o);
 	return 0;
 }
@@ -181,6 +185,8 @@ void fake_wire_cancel(uint16_t lid, uint32_t from)
 	for (struct outgoing *o; (o = fake_take(&p->queue));) {
 		const int is_request =
 		    o->frame.from == from && o->frame.kind != FAKE_ACK && o->frame.kind != FAKE_READ_DATA;
+		if (is_request && o->copying)
+			fake_copier_wait(o->copying);
 		if (is_request && o != begun) {
 			free_outgoing(o);
 			continue;

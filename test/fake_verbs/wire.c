@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "copier.h"
 #include "faults.h"
 #include "inbound.h"
 #include "late.h"
@@ -23,6 +25,7 @@ static struct {
 	pthread_t thread;
 	int users, epoll, stop_writer, is_stopping, handles_fork;
 	uint16_t lid;
+	uint64_t copied; /* copies that had ended when the thread last sent */
 	struct fake_source listener, stop; /* stop: a pipe whose end ends the thread */
 } wire = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -69,6 +72,19 @@ static void stop(struct fake_source *source)
 	wire.listener.fd = -1;
 }
 
+/* A copier does not wake this thread: while it copies, and as long as a program may post copies, the thread looks. */
+static int wait_for_event(struct epoll_event *event, int timeout_ms)
+{
+	if (!fake_copier_is_joined())
+		return epoll_wait(wire.epoll, event, 1, timeout_ms);
+	const uint64_t until = fake_now_ms() + 2;
+	int found;
+	while (!(found = epoll_wait(wire.epoll, event, 1, 0)) && fake_copier_done() == wire.copied &&
+	       fake_now_ms() < until)
+		sched_yield();
+	return found;
+}
+
 /* A source that is ready, or NULL: a millisecond has passed. An adapter that has stopped listens to nothing. */
 static struct fake_source *wait_for_source(void)
 {
@@ -79,7 +95,7 @@ static struct fake_source *wait_for_source(void)
 	struct pollfd end = { .fd = wire.stop.fd, .events = POLLIN };
 	if (halted)
 		return poll(&end, 1, 1) == 1 ? &wire.stop : NULL;
-	return epoll_wait(wire.epoll, &event, 1, timed ? 1 : -1) == 1 ? event.data.ptr : NULL;
+	return wait_for_event(&event, timed ? 1 : -1) == 1 ? event.data.ptr : NULL;
 }
 
 /* One event at a time: a source may go while another one's event is handled. */
@@ -88,6 +104,7 @@ static void *run(void *arg)
 	for (int go_on = 1; go_on;) {
 		struct fake_source *source = wait_for_source();
 		fake_lock();
+		wire.copied = fake_copier_done(); /* what waits for it leaves with the lock */
 		if (source && (source == &wire.stop || !fake_faults_halted()))
 			source->ready(source);
 		fake_late_tick();

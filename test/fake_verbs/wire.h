@@ -19,6 +19,7 @@ struct fake_frame {
 	uint32_t from, to; /* numbers of queue pairs */
 	uint32_t immediate, key, status;
 	uint64_t sequence, address, bytes;
+	uint64_t copied; /* of a WRITE: so many bytes before `address` a copier has written already */
 };
 
 /* Registered memory that holds a payload. */

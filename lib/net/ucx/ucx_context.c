@@ -42,9 +42,10 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 
 /*
  * Slots in GPUs' memory. Without a list that names no CUDA, UCX asks for the allocation around a GPU's address, and maps nothing where it
- * knows none. A read that may pass earlier writes says nothing of them. Of UCX before 1.16 the CPU copies small puts, whatever memory they are
- * from. Copies by streams or by hosts, where no adapter's way is found, are forbidden: they would wait for kernels. UCX says nothing of names that are
- * not its version's, so that decides.
+ * knows none. A read that may pass earlier writes says nothing of them. UCX 1.16 to 1.18 reads nothing back over an endpoint that handles
+ * errors, unless by the protocols that earlier versions have alone. Of those the CPU copies small puts, whatever memory they are from. Copies by
+ * streams or by hosts, where no adapter's way is found, are forbidden: they would wait for kernels. UCX says nothing of names that are not its
+ * version's, so that decides.
  */
 static ucs_status_t set_gpu_slots(ucp_config_t *config)
 {
@@ -55,9 +56,10 @@ static ucs_status_t set_gpu_slots(ucp_config_t *config)
 		       { "PCI_RELAXED_ORDERING", "n", 0, 16 },
 		       { "IB_PCI_RELAXED_ORDERING", "n", 17, UINT_MAX },
 		       { "MAX_RMA_RAILS", "1", 16, UINT_MAX },
+		       { "PROTO_ENABLE", "n", 16, 18 },
 		       { "PROTO_EMULATION_ENABLE", "n", 21, UINT_MAX },
 		       { "RNDV_FRAG_MEM_TYPES", "host", 21, UINT_MAX },
-		       { "ZCOPY_THRESH", "0", 0, 15 } };
+		       { "ZCOPY_THRESH", "0", 0, 18 } };
 	unsigned major, minor, release;
 	ucs_status_t status = UCS_OK;
 	ucp_get_version(&major, &minor, &release);

@@ -33,24 +33,6 @@ static struct plan_step step_of(const struct tree *t, enum plan_pred pred)
 				   .to_ring = t->ring };
 }
 
-/* Opens the loop over the levels, whose child and the blocks of its subtree it tells, and whose place in scratch. last: of the last level first. */
-static uint8_t level_loop(struct plan *plan, int n, int last, uint8_t *blocks, struct plan_span *cells)
-{
-	const int level = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0)),
-		  stride = last ? -1 : 1;
-	int levels = 0;
-	while (1 << levels < n)
-		levels++;
-	struct plan_expr x = { .base = PLAN_TREE_BLOCKS,
-			       .var = (uint8_t)level,
-			       .stride = (int8_t)stride,
-			       .offset = last ? levels - 1 : 0 };
-	*blocks = plan_expr(plan, x);
-	x = (struct plan_expr){ .base = PLAN_BRUCK_DISTANCE, .var = (uint8_t)level, .wrap = (uint8_t)last };
-	*cells = (struct plan_span){ PLAN_SCRATCH, .block = plan_expr(plan, x) };
-	return plan_child(plan, PLAN_WORLD, level, stride, last ? levels - 1 : 0);
-}
-
 void algo_binomial_gather(const struct algo_call *call, struct plan *plan)
 {
 	const struct tree t = begin(call, plan);
@@ -64,7 +46,7 @@ void algo_binomial_gather(const struct algo_call *call, struct plan *plan)
 	plan_step(plan, root);
 	plan_step(plan, other);
 
-	const uint8_t child = level_loop(plan, call->topo->map.ranks, 0, &blocks, &cells);
+	const uint8_t child = algo_subtree_loop(plan, call->topo->map.ranks, 0, &blocks, &cells);
 	root.flags = PLAN_FRESH;
 	root.from = other.from = child;
 	root.blocks = other.blocks = blocks;
@@ -95,7 +77,7 @@ void algo_binomial_scatter(const struct algo_call *call, struct plan *plan)
 	other.dst = t.cell;
 	plan_step(plan, other);
 
-	const uint8_t child = level_loop(plan, call->topo->map.ranks, 1, &blocks, &cells);
+	const uint8_t child = algo_subtree_loop(plan, call->topo->map.ranks, 1, &blocks, &cells);
 	other = step_of(&t, PLAN_NE);
 	root.flags = other.flags = PLAN_STABLE;
 	root.blocks = other.blocks = blocks;

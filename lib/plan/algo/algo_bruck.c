@@ -11,15 +11,6 @@
  */
 #include "algo_build.h"
 
-static uint8_t round_expr(struct plan *plan, enum plan_base base, int round, int stride, int backwards)
-{
-	return plan_expr(plan, (struct plan_expr){ .base = (uint8_t)base,
-						   .group = PLAN_WORLD,
-						   .var = (uint8_t)round,
-						   .wrap = (uint8_t)backwards,
-						   .stride = (int8_t)stride });
-}
-
 void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
@@ -29,12 +20,12 @@ void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 					    .src = { .space = PLAN_SEND },
 					    .dst = { .space = PLAN_RECV, .block = me } });
 	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
-	uint8_t behind = round_expr(plan, PLAN_BRUCK_PEER, round, 1, 0);
+	uint8_t behind = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, 1, 0);
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_STABLE,
-				  .blocks = round_expr(plan, PLAN_BRUCK_BLOCKS, round, 0, 0),
+				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_BLOCKS, round, 0, 0),
 				  .src = { .space = PLAN_RECV, .block = me },
-				  .to = round_expr(plan, PLAN_BRUCK_PEER, round, -1, 0),
+				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -1, 0),
 				  .to_ring = ring };
 	plan_step(plan, step);
 	step.flags = PLAN_FRESH;
@@ -63,17 +54,17 @@ void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan)
 	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, -1));
 	struct plan_step send = { .op = PLAN_MOVE,
 				  .flags = PLAN_STABLE | PLAN_TO_WIRE,
-				  .blocks = round_expr(plan, PLAN_BRUCK_BLOCKS, round, 0, 1),
+				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_BLOCKS, round, 0, 1),
 				  .src = { .space = PLAN_SCRATCH,
-					   .block = round_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 1) },
-				  .to = round_expr(plan, PLAN_BRUCK_PEER, round, 1, 1),
+					   .block = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 1) },
+				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, 1, 1),
 				  .to_ring = ring };
 	struct plan_step add = { .op = PLAN_MOVE,
 				 .flags = PLAN_REDUCE | PLAN_FROM_WIRE,
 				 .blocks = send.blocks,
 				 .src = own,
 				 .dst = own,
-				 .from = round_expr(plan, PLAN_BRUCK_PEER, round, -1, 1),
+				 .from = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -1, 1),
 				 .from_ring = ring };
 	plan_step(plan, send);
 	plan_step(plan, add);
@@ -100,18 +91,18 @@ void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan)
 			    .src = { .space = PLAN_SEND, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
 			    .dst = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) } });
 	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
-	const uint8_t distance = round_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 0);
+	const uint8_t distance = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 0);
 	struct plan_step step = { .op = PLAN_MOVE,
-				  .blocks = round_expr(plan, PLAN_BRUCK_SET, round, 0, 0),
+				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_SET, round, 0, 0),
 				  .run = distance,
 				  .src = { .space = PLAN_SCRATCH, .block = distance },
-				  .to = round_expr(plan, PLAN_BRUCK_PEER, round, 1, 0),
+				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, 1, 0),
 				  .to_ring = ring };
 	plan_step(plan, step);
 	step.dst = step.src;
 	step.src = (struct plan_span){ 0 };
 	step.to = PLAN_EXPR_NONE;
-	step.from = round_expr(plan, PLAN_BRUCK_PEER, round, -1, 0);
+	step.from = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -1, 0);
 	step.from_ring = ring;
 	plan_step(plan, step);
 	plan_end(plan);

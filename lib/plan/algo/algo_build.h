@@ -15,6 +15,9 @@ void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan);
 void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan);
+void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ordered_reduce(const struct algo_call *call, struct plan *plan);
+void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
@@ -109,6 +112,93 @@ static inline int algo_owned_loop(struct plan *plan)
 static inline uint8_t algo_part_of(struct plan *plan, uint8_t local, int owned)
 {
 	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = (uint8_t)owned, .a = local });
+}
+
+/* A value of a round of Bruck's; stride: of peers. backwards: the last round comes first. */
+static inline uint8_t algo_bruck_expr(struct plan *plan, enum plan_base base, int round, int stride,
+				      int backwards)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = (uint8_t)base,
+						   .group = PLAN_WORLD,
+						   .var = (uint8_t)round,
+						   .wrap = (uint8_t)backwards,
+						   .stride = (int8_t)stride });
+}
+
+/* Opens the loop over the levels of the tree of n ranks, whose child it returns; *blocks: of its subtree, *cells: where in scratch they are. last: of
+ * the last level first. */
+static inline uint8_t algo_subtree_loop(struct plan *plan, int n, int last, uint8_t *blocks,
+					struct plan_span *cells)
+{
+	const int level = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0)),
+		  stride = last ? -1 : 1;
+	int levels = 0;
+	while (1 << levels < n)
+		levels++;
+	*blocks = plan_expr(plan, (struct plan_expr){ .base = PLAN_TREE_BLOCKS,
+						      .var = (uint8_t)level,
+						      .stride = (int8_t)stride,
+						      .offset = last ? levels - 1 : 0 });
+	*cells = (struct plan_span){ PLAN_SCRATCH,
+				     .block = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, level, 0, last) };
+	return plan_child(plan, PLAN_WORLD, level, stride, last ? levels - 1 : 0);
+}
+
+/* How far rank 0 is ahead of me, around the circle of all ranks. */
+static inline uint8_t algo_rank_0_ahead(struct plan *plan)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_AHEAD, .group = PLAN_WORLD, .wrap = 1 });
+}
+
+/* Cells of scratch in which algo_fold_of_all keeps contributions: none where a fold waits for all of them. */
+static inline uint32_t algo_fold_cells(const struct algo_call *call)
+{
+	const int ranks = call->topo->map.ranks;
+	return ranks > call->most_at_once ? (uint32_t)ranks : 0;
+}
+
+/* Keeps all contributions in cells, cell i that of the rank i ahead, for the ranks that fold is for; returns cell 0. */
+static inline struct plan_span algo_keep_all(struct plan *plan, const struct plan_step *fold)
+{
+	struct plan_step keep = { .op = PLAN_MOVE,
+				  .pred = fold->pred,
+				  .pred_a = fold->pred_a,
+				  .pred_b = fold->pred_b,
+				  .src = fold->src,
+				  .dst = fold->src,
+				  .from_ring = fold->from_ring };
+	keep.dst.space = PLAN_SCRATCH;
+	keep.dst.block = plan_const(plan, 0);
+	const struct plan_span first = keep.dst;
+	plan_step(plan, keep);
+	keep.src = (struct plan_span){ 0 };
+	const int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1));
+	keep.from = plan_shift(plan, PLAN_WORLD, k, -1, -1); /* in the order in which they send */
+	keep.dst.block = plan_expr(
+	    plan,
+	    (struct plan_expr){
+		.base = PLAN_SIZE, .group = PLAN_WORLD, .var = (uint8_t)k, .stride = -1, .offset = -1 });
+	plan_step(plan, keep);
+	plan_end(plan);
+	return first;
+}
+
+/*
+ * Completes the fold of all ranks' contributions in rank order: fold has this rank's own (src), the ring of the others' messages and the targets. Where
+ * these are more than it waits for at once, steps before it keep them in cells.
+ */
+static inline struct plan_step algo_fold_of_all(const struct algo_call *call, struct plan *plan,
+						struct plan_step fold)
+{
+	fold.flags |= PLAN_REDUCE | PLAN_FINAL;
+	if (!algo_fold_cells(call)) {
+		fold.from = PLAN_EXPR_ALL;
+		return fold;
+	}
+	fold.src = algo_keep_all(plan, &fold);
+	fold.src.block = algo_rank_0_ahead(plan);
+	fold.cells = plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0);
+	return fold;
 }
 
 /* Sends everybody its part of my vector. */

@@ -54,6 +54,7 @@ struct owned {
 
 static struct owned begin_owned(const struct algo_call *call, struct plan *plan)
 {
+	plan->scratch_cells = algo_fold_cells(call);
 	return (struct owned){ plan_ring(plan, PLAN_CREDIT, call->slots),
 			       plan_shift(plan, PLAN_WORLD, 0, 0, 0) };
 }
@@ -69,14 +70,13 @@ static void push_blocks(struct plan *plan, const struct owned *o, uint8_t chunk)
 	plan_end(plan);
 }
 
-static void fold_own(struct plan *plan, const struct owned *o, uint8_t chunk)
+static void fold_own(const struct algo_call *call, struct plan *plan, const struct owned *o, uint8_t chunk)
 {
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_REDUCE | PLAN_FINAL,
-					    .from = PLAN_EXPR_ALL,
-					    .from_ring = o->ring,
-					    .src = { .space = PLAN_SEND, .block = o->me, .chunk = chunk },
-					    .dst = { .space = PLAN_RECV, .chunk = chunk } });
+	const struct plan_step fold = { .op = PLAN_MOVE,
+					.from_ring = o->ring,
+					.src = { .space = PLAN_SEND, .block = o->me, .chunk = chunk },
+					.dst = { .space = PLAN_RECV, .chunk = chunk } };
+	plan_step(plan, algo_fold_of_all(call, plan, fold));
 }
 
 /* Each block goes straight to its owner, who folds all contributions at once. */
@@ -86,7 +86,7 @@ void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	push_blocks(plan, &o, chunk);
-	fold_own(plan, &o, chunk);
+	fold_own(call, plan, &o, chunk);
 	plan_end(plan);
 }
 
@@ -100,6 +100,6 @@ void algo_ce_reduce_scatter(const struct algo_call *call, struct plan *plan)
 
 	plan_program(plan, PLAN_SM);
 	plan_width(plan, ALGO_FOLD_WIDTH);
-	fold_own(plan, &o, algo_chunk_loop(plan));
+	fold_own(call, plan, &o, algo_chunk_loop(plan));
 	plan_end(plan);
 }

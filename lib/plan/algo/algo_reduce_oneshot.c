@@ -8,6 +8,7 @@ void algo_oneshot_reduce(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+	plan->scratch_cells = algo_fold_cells(call);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
@@ -18,14 +19,13 @@ void algo_oneshot_reduce(const struct algo_call *call, struct plan *plan)
 					    .src = { PLAN_SEND, .chunk = chunk },
 					    .to = root,
 					    .to_ring = ring });
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_REDUCE | PLAN_FINAL,
-					    .pred = PLAN_EQ,
-					    .pred_a = me,
-					    .pred_b = root,
-					    .from = PLAN_EXPR_ALL,
-					    .from_ring = ring,
-					    .src = { PLAN_SEND, .chunk = chunk },
-					    .dst = { PLAN_RECV, .chunk = chunk } });
+	const struct plan_step fold = { .op = PLAN_MOVE,
+					.pred = PLAN_EQ,
+					.pred_a = me,
+					.pred_b = root,
+					.from_ring = ring,
+					.src = { PLAN_SEND, .chunk = chunk },
+					.dst = { PLAN_RECV, .chunk = chunk } };
+	plan_step(plan, algo_fold_of_all(call, plan, fold));
 	plan_end(plan);
 }

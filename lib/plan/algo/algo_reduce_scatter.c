@@ -11,17 +11,18 @@ struct scattered {
 };
 
 /* The root's own part stays, the others' go there. */
-static void fold_part(struct plan *plan, const struct scattered *s, uint8_t chunk)
+static void fold_part(const struct algo_call *call, struct plan *plan, const struct scattered *s,
+		      uint8_t chunk)
 {
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_REDUCE | PLAN_FINAL,
-				  .pred = PLAN_EQ,
-				  .pred_a = s->me,
-				  .pred_b = s->root,
-				  .from = PLAN_EXPR_ALL,
-				  .from_ring = s->scatter,
-				  .src = { PLAN_SEND, .part = s->me, .chunk = chunk },
-				  .dst = { PLAN_RECV, .part = s->me, .chunk = chunk } };
+	struct plan_step step =
+	    algo_fold_of_all(call, plan,
+			     (struct plan_step){ .op = PLAN_MOVE,
+						 .from_ring = s->scatter,
+						 .src = { PLAN_SEND, .part = s->me, .chunk = chunk } });
+	step.pred = PLAN_EQ;
+	step.pred_a = s->me;
+	step.pred_b = s->root;
+	step.dst = (struct plan_span){ PLAN_RECV, .part = s->me, .chunk = chunk };
 	plan_step(plan, step);
 	step.pred = PLAN_NE;
 	step.dst = (struct plan_span){ 0 };
@@ -43,6 +44,7 @@ static void collect_parts(struct plan *plan, const struct scattered *s, uint8_t 
 void algo_scatter_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
+	plan->scratch_cells = algo_fold_cells(call);
 	struct scattered s = { plan_ring(plan, PLAN_CREDIT, call->slots),
 			       plan_ring(plan, PLAN_CREDIT, call->slots),
 			       plan_shift(plan, PLAN_WORLD, 0, 0, 0),
@@ -50,7 +52,7 @@ void algo_scatter_reduce(const struct algo_call *call, struct plan *plan)
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	algo_push_parts(plan, s.scatter, chunk);
-	fold_part(plan, &s, chunk);
+	fold_part(call, plan, &s, chunk);
 	collect_parts(plan, &s, chunk);
 	plan_end(plan);
 }

@@ -10,11 +10,10 @@ struct twoshot {
 	uint8_t me;
 };
 
+/* From and to nobody yet. */
 static struct plan_step fold_step(const struct twoshot *t, uint8_t chunk)
 {
 	return (struct plan_step){ .op = PLAN_MOVE,
-				   .flags = PLAN_REDUCE | PLAN_FINAL,
-				   .from = PLAN_EXPR_ALL,
 				   .from_ring = t->scatter,
 				   .src = { PLAN_SEND, .part = t->me, .chunk = chunk },
 				   .dst = { PLAN_RECV, .part = t->me, .chunk = chunk } };
@@ -33,6 +32,7 @@ static void collect_parts(struct plan *plan, const struct twoshot *t, uint8_t ch
 static struct twoshot begin(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
+	plan->scratch_cells = algo_fold_cells(call);
 	return (struct twoshot){ plan_ring(plan, PLAN_CREDIT, call->slots),
 				 plan_ring(plan, PLAN_CREDIT, call->slots),
 				 plan_shift(plan, PLAN_WORLD, 0, 0, 0) };
@@ -45,10 +45,10 @@ void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan)
 	uint8_t chunk = algo_chunk_loop(plan);
 	algo_push_parts(plan, t.scatter, chunk);
 	struct plan_step fold = fold_step(&t, chunk);
-	fold.flags |= PLAN_STABLE;
+	fold.flags = PLAN_STABLE;
 	fold.to = PLAN_EXPR_ALL;
 	fold.to_ring = t.gather;
-	plan_step(plan, fold);
+	plan_step(plan, algo_fold_of_all(call, plan, fold));
 	collect_parts(plan, &t, chunk);
 	plan_end(plan);
 }
@@ -85,7 +85,7 @@ void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan)
 	plan_program(plan, PLAN_SM);
 	plan_width(plan, ALGO_FOLD_WIDTH);
 	uint8_t chunk = algo_chunk_loop(plan);
-	plan_step(plan, fold_step(&t, chunk));
+	plan_step(plan, algo_fold_of_all(call, plan, fold_step(&t, chunk)));
 	plan_step(plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = t.me, .to_ring = t.scatter });
 	plan_end(plan);
 

@@ -19,12 +19,15 @@ static int one_rank(const struct algo_call *call)
 	return call->topo->map.ranks == 1;
 }
 
-/* A program never waits for more messages at a time than this. */
-enum { MOST_PEERS_AT_ONCE = 1024 };
-
 static int few_ranks(const struct algo_call *call)
 {
-	return several_ranks(call) && call->topo->map.ranks <= MOST_PEERS_AT_ONCE;
+	return several_ranks(call) && call->topo->map.ranks <= call->most_at_once;
+}
+
+/* Contributions of more ranks wait in cells, on hosts: where no sum on the way may take their place. */
+static int few_ranks_or_in_order(const struct algo_call *call)
+{
+	return few_ranks(call) || (several_ranks(call) && call->reproducible && call->topo->shared_memory);
 }
 
 static int one_node(const struct algo_call *call)
@@ -35,7 +38,7 @@ static int one_node(const struct algo_call *call)
 /* Where each node has one rank the flat algorithms are the same thing with fewer steps. */
 static int shared_nodes(const struct algo_call *call)
 {
-	return call->topo->map.max_node_size > 1 && call->topo->map.max_node_size <= MOST_PEERS_AT_ONCE;
+	return call->topo->map.max_node_size > 1 && call->topo->map.max_node_size <= call->most_at_once;
 }
 
 static int several_nodes(const struct algo_call *call)
@@ -48,19 +51,25 @@ static int over_nodes(const struct algo_call *call)
 	return call->topo->map.nodes > 1;
 }
 
-/* Over nodes, half of all blocks fit a message. Two ranks have messages of one block. */
-static int half_fits_over_nodes(const struct algo_call *call)
+/* Half of all blocks fit a message. */
+static int half_fits(const struct algo_call *call)
 {
 	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2,
 		     wider = call->wire_bytes / corale_type_bytes((corale_type)call->key.type);
 	const size_t slot = call->slot_bytes / PLAN_CHUNK_GRAIN * PLAN_CHUNK_GRAIN;
-	return call->topo->map.nodes > 1 && call->topo->map.ranks > 2 && call->bytes <= slot / most / wider;
+	return several_ranks(call) && call->bytes <= slot / most / wider;
+}
+
+/* Two ranks have messages of one block. */
+static int half_fits_over_nodes(const struct algo_call *call)
+{
+	return call->topo->map.nodes > 1 && call->topo->map.ranks > 2 && half_fits(call);
 }
 
 /* A rank waits for its whole node, then for its whole rail. */
 static int few_nodes(const struct algo_call *call)
 {
-	return several_nodes(call) && call->topo->map.nodes <= MOST_PEERS_AT_ONCE;
+	return several_nodes(call) && call->topo->map.nodes <= call->most_at_once;
 }
 
 /* Where nodes differ a smaller one's rank would be on several rails, and get the result of each. */

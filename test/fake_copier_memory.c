@@ -1,0 +1,84 @@
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fake_copier.h"
+
+double copier_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void copier_check(int error, const char *what)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "fake_copier: %s: CUDA error %d\n", what, error);
+	exit(1);
+}
+
+/* Of the driver, which no program links to. */
+static void *driver(const char *name)
+{
+	static void *library;
+	void *found = NULL;
+	if (!library)
+		library = dlopen("libcuda.so.1", RTLD_NOW);
+	if (library)
+		found = dlsym(library, name);
+	if (!found) {
+		fprintf(stderr, "fake_copier: the driver has no %s\n", name);
+		exit(1);
+	}
+	return found;
+}
+
+#define CALL(function, ...) ((__typeof__(&(function)))driver(#function))(__VA_ARGS__)
+
+static void map(CUmemGenericAllocationHandle handle, int device, size_t bytes, struct copier_memory *out)
+{
+	const CUmemAccessDesc access = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device },
+					 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	copier_check(CALL(cuMemAddressReserve, &out->at, bytes, 0, 0, 0), "reserving addresses");
+	copier_check(CALL(cuMemMap, out->at, bytes, 0, handle, 0), "mapping memory");
+	copier_check(CALL(cuMemSetAccess, out->at, bytes, &access, 1), "getting access to memory");
+	CALL(cuMemRelease, handle);
+	out->bytes = bytes;
+	out->device = device;
+}
+
+void copier_memory_make(int device, size_t bytes, struct copier_memory *out)
+{
+	const CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+					   .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+					   .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+							 .id = device } };
+	size_t unit;
+	CUmemGenericAllocationHandle handle;
+	copier_check(CALL(cuMemGetAllocationGranularity, &unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+		     "asking for the granularity of memory");
+	bytes = (bytes + unit - 1) / unit * unit;
+	copier_check(CALL(cuMemCreate, &handle, bytes, &prop, 0), "making memory");
+	map(handle, device, bytes, out);
+}
+
+int copier_memory_import(int descriptor, int device, size_t bytes, struct copier_memory *out)
+{
+	CUmemGenericAllocationHandle handle;
+	if (CALL(cuMemImportFromShareableHandle, &handle, (void *)(uintptr_t)descriptor,
+		 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+		return 0;
+	map(handle, device, bytes, out);
+	return 1;
+}
+
+void copier_memory_unmap(const struct copier_memory *memory)
+{
+	CALL(cuMemUnmap, memory->at, memory->bytes);
+	CALL(cuMemAddressFree, memory->at, memory->bytes);
+}
