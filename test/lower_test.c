@@ -221,8 +221,8 @@ static void compare_case(const struct plan_case *c)
 	if (!cases_build(c, &plan))
 		return;
 	/* What is of no use to GPUs can't be lowered: programs that test a chunk's number, folds of cells. */
-	const int lowers = !folds_cells(&plan) &&
-			   (plan.spans || !(row_table(&rows)[c->row].traits & ROW_ON_HOSTS));
+	const int lowers =
+	    !folds_cells(&plan) && (plan.spans || !(row_table(&rows)[c->row].traits & ROW_ON_HOSTS));
 	for (int rank = 0; rank<n; rank += n> 16 ? 5 : 1)
 		assert_int_equal(compare_rank(c, &plan, rank), lowers);
 }
