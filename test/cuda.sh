@@ -7,7 +7,8 @@ ranks=2
 [ "$gpus" -gt 2 ] && ranks=$gpus
 [ "$gpus" -gt 8 ] && ranks=8
 output=$(mktemp) || exit 1
-trap 'rm -f "$output"' EXIT
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$output" "$scratch"' EXIT
 number=0
 
 tell() # RESULT TEXT
@@ -76,6 +77,29 @@ nodes()
 	check 120 "cuda_stress $over" env CORALE_NODE_SIZE="$1" "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 1 --calls 5000
 }
 
+# adapter: ranks as nodes over an RDMA adapter in user space, with slots in the GPUs' memory, which a process of its own copies (docs/testing.md).
+adapter()
+{
+	library=$top_builddir/test/fake_verbs/.libs/libfake_verbs.so over="over slots in GPU memory"
+	set -- env FAKE_VERBS_COPIER="$scratch/copier" LD_PRELOAD="$library" UCX_TLS=rc_v OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib \
+		CORALE_TRANSPORT=ucx CORALE_NET_DEVICES=fake0:1 CORALE_NODE_SIZE=1 CORALE_GPUDIRECT=yes
+	if [ "$gpus" = 0 ] || [ ! -f "$library" ] || [ ! -x "$top_builddir/test/fake_copier" ] ||
+		! "$@" "$top_builddir/examples/corale-info" 2>/dev/null | grep -q 'rc_verbs/fake0:1'; then
+		tell ok "cuda_matrix, cuda_stress and cuda_faults $over # SKIP no GPU, no UCX with verbs, or no <infiniband/verbs.h>"
+		return
+	fi
+	"$top_builddir/test/fake_copier" "$scratch/copier" </dev/null >"$scratch/copier.log" 2>&1 &
+	copier=$!
+	sleep 5 # until it listens
+	check 120 "cuda_matrix $over" "$@" "$MPIRUN" -n $ranks "$top_builddir/test/cuda_matrix" --seconds 15 --memory 128
+	check 120 "cuda_stress $over" "$@" "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 1 --calls 5000
+	check 120 "replays of 64 KiB, no end read back, $over" "$@" FAKE_VERBS=late=no CORALE_GPUDIRECT_FLUSH=no \
+		"$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --parts replayed --words 16384 --seconds 4 --calls 100000
+	check 300 "cuda_faults $over" "$@" "$top_builddir/test/cuda_faults" --ranks $ranks
+	kill $copier
+	sed 's/^/# /' "$scratch/copier.log"
+}
+
 policy
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e8 --seconds 30
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e6 --seconds 30 --halves
@@ -90,4 +114,5 @@ check 300 cuda_plans "$MPIRUN" -n $ranks "$top_builddir/test/cuda_plans" --plan 
 check 200 cuda_stress "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 2 --calls 50000
 nodes 1
 [ $ranks -ge 4 ] && nodes 2
+adapter
 echo "1..$number"

@@ -40,13 +40,27 @@ static void *driver(const char *name)
 
 #define CALL(function, ...) ((__typeof__(&(function)))driver(#function))(__VA_ARGS__)
 
+/* Other GPUs copy from and to it, too, where they can. */
+static void give_access(CUdeviceptr at, size_t bytes, int device)
+{
+	int count = 0;
+	copier_check(cudaGetDeviceCount(&count), "counting GPUs");
+	for (int i = 0; i < count; i++) {
+		const CUmemAccessDesc access = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = i },
+						 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+		int reaches = i == device;
+		if (!reaches && cudaDeviceCanAccessPeer(&reaches, i, device) != cudaSuccess)
+			reaches = 0;
+		if (reaches)
+			copier_check(CALL(cuMemSetAccess, at, bytes, &access, 1), "getting access to memory");
+	}
+}
+
 static void map(CUmemGenericAllocationHandle handle, int device, size_t bytes, struct copier_memory *out)
 {
-	const CUmemAccessDesc access = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device },
-					 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
 	copier_check(CALL(cuMemAddressReserve, &out->at, bytes, 0, 0, 0), "reserving addresses");
 	copier_check(CALL(cuMemMap, out->at, bytes, 0, handle, 0), "mapping memory");
-	copier_check(CALL(cuMemSetAccess, out->at, bytes, &access, 1), "getting access to memory");
+	give_access(out->at, bytes, device);
 	CALL(cuMemRelease, handle);
 	out->bytes = bytes;
 	out->device = device;

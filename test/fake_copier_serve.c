@@ -16,6 +16,8 @@ enum { MOST_DEVICES = 16, LOOKS = 256 }; /* at boards, before sockets have their
 
 struct registration {
 	struct registration *next;
+	const struct adapter
+	    *owner; /* a lid may be another adapter's before its last owner is known to be gone */
 	uint32_t lid, key;
 	uint64_t address, offset, bytes;
 	struct copier_memory memory;
@@ -33,30 +35,41 @@ struct adapter {
 	cudaStream_t streams[MOST_DEVICES];
 };
 
+static const uint32_t any_key = UINT32_MAX;
 static struct registration *registrations;
 static struct adapter *adapters;
 
 /* ---- Registrations ---------------------------------------------------------------------------------------------- */
 
-static struct registration **find(uint32_t lid, uint32_t key)
+/* The last one that was made. */
+static const struct registration *find(uint32_t lid, uint32_t key)
 {
-	struct registration **at = &registrations;
-	while (*at && ((*at)->lid != lid || (*at)->key != key))
-		at = &(*at)->next;
-	return at;
+	const struct registration *r = registrations;
+	while (r && (r->lid != lid || r->key != key))
+		r = r->next;
+	return r;
 }
 
 static void forget(struct registration **at)
 {
 	struct registration *r = *at;
-	if (!r)
-		return;
 	*at = r->next;
+	copier_check(cudaSetDevice(r->memory.device), "choosing a GPU");
+	copier_check(cudaDeviceSynchronize(), "waiting for copies"); /* of other adapters from and into it */
 	copier_memory_unmap(&r->memory);
 	free(r);
 }
 
-static int add(const struct copier_message *m, int descriptor)
+static void forget_all(const struct adapter *owner, uint32_t key)
+{
+	for (struct registration **r = &registrations; *r;)
+		if ((*r)->owner == owner && (key == any_key || (*r)->key == key))
+			forget(r);
+		else
+			r = &(*r)->next;
+}
+
+static int add(const struct adapter *owner, const struct copier_message *m, int descriptor)
 {
 	struct registration *r = calloc(1, sizeof(*r));
 	if (!r || m->device < 0 || m->device >= MOST_DEVICES || cudaSetDevice(m->device) != cudaSuccess ||
@@ -65,6 +78,7 @@ static int add(const struct copier_message *m, int descriptor)
 		free(r);
 		return EFAULT;
 	}
+	r->owner = owner;
 	r->lid = m->lid;
 	r->key = m->key;
 	r->address = m->address;
@@ -77,14 +91,22 @@ static int add(const struct copier_message *m, int descriptor)
 
 /* ---- Copies ----------------------------------------------------------------------------------------------------- */
 
+/* Under MPS the memory of a process goes with it, also where others have mapped it. */
+static int is_gone(const struct adapter *a)
+{
+	char byte;
+	return recv(a->socket, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
 /* Where the bytes of a place are, or NULL. *device is set where they are a GPU's. */
 static void *bytes_at(const struct adapter *a, const struct copier_place *p, uint64_t bytes, int *device)
 {
 	if (p->key == copier_staged)
 		return bytes <= sizeof(a->board->staged) ? a->board->staged : NULL;
-	const struct registration *r = *find(p->lid, p->key);
-	if (!r || (bytes && (p->address < r->address || bytes > r->bytes ||
-			     p->address - r->address > r->bytes - bytes)))
+	const struct registration *r = find(p->lid, p->key);
+	if (!r || is_gone(r->owner) ||
+	    (bytes &&
+	     (p->address < r->address || bytes > r->bytes || p->address - r->address > r->bytes - bytes)))
 		return NULL;
 	*device = r->memory.device;
 	return (void *)(r->memory.at + r->offset + (bytes ? p->address - r->address : 0));
@@ -170,11 +192,7 @@ static void leave(struct adapter *a)
 	for (int i = 0; i < MOST_DEVICES * COPIER_POSTS; i++)
 		if (a->events[i / COPIER_POSTS][i % COPIER_POSTS])
 			cudaEventDestroy(a->events[i / COPIER_POSTS][i % COPIER_POSTS]);
-	for (struct registration **r = &registrations; *r;)
-		if ((*r)->lid == a->lid)
-			forget(r);
-		else
-			r = &(*r)->next;
+	forget_all(a, any_key);
 	if (a->board) {
 		cudaHostUnregister(a->board->staged);
 		munmap(a->board, sizeof(*a->board));
@@ -189,9 +207,9 @@ static int32_t answer(struct adapter *a, const struct copier_message *m, int des
 	case COPIER_JOIN:
 		return join(a, m, descriptor);
 	case COPIER_REGISTER:
-		return add(m, descriptor);
+		return add(a, m, descriptor);
 	default:
-		forget(find(m->lid, m->key));
+		forget_all(a, m->key);
 		return 0;
 	}
 }

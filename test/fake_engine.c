@@ -73,6 +73,16 @@ static void leave(const struct engine *e, int entered)
 	(void)entered;
 }
 
+static int spare_captures(void)
+{
+	return 0;
+}
+
+static void end_spare(int mode)
+{
+	(void)mode;
+}
+
 static const char *gpu_name(const struct engine *e)
 {
 	(void)e;
@@ -413,6 +423,8 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.close = close_engine,
 					.enter = enter,
 					.leave = leave,
+					.spare_captures = spare_captures,
+					.end_spare = end_spare,
 					.gpu_name = gpu_name,
 					.processors = processors,
 					.identity = identity,

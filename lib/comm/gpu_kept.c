@@ -27,7 +27,7 @@ static int is_through(struct gpu_kept *k)
 	return 1;
 }
 
-void gpu_kept_sweep(void)
+static void sweep(void)
 {
 	pthread_mutex_lock(&lock);
 	for (struct entry **at = &first, *e; (e = *at);) {
@@ -44,7 +44,8 @@ void gpu_kept_sweep(void)
 
 void gpu_keep(struct gpu_kept kept, struct engine *engine, int slab_alone)
 {
-	gpu_kept_sweep();
+	if (!slab_alone)
+		sweep();
 	if (is_through(&kept)) {
 		if (slab_alone)
 			engine_cuda.free_kept(engine_cuda.keep(engine, 1));

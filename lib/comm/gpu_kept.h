@@ -1,6 +1,6 @@
 /*
  * Memory of messages between nodes that outlives its communicator: a peer that has not closed its side yet may still write there. It is freed when
- * that is through, at the next creation or end of a communicator over several nodes of GPUs.
+ * that is through, at the next end of a communicator over several nodes of GPUs: not at a creation, as freeing pinned memory waits for kernels that wait for peers.
  */
 #ifndef GPU_KEPT_H
 #define GPU_KEPT_H
@@ -17,8 +17,5 @@ struct gpu_kept {
 
 /* Frees what is kept, with the engine's memory for it, now or later. slab_alone: the engine still uses its pinned memory. Any thread. */
 void gpu_keep(struct gpu_kept kept, struct engine *engine, int slab_alone);
-
-/* Frees what earlier communicators left, as far as peers are through. Any thread. */
-void gpu_kept_sweep(void);
 
 #endif

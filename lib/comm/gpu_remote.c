@@ -91,9 +91,8 @@ static void tell_carrier(struct comm *comm)
 		 t->row->name, comm->nrails, comm->nrails > 1 ? "s, a rail each" : "");
 }
 
-int gpu_remote_open(struct comm *comm)
+static int open(struct comm *comm)
 {
-	gpu_kept_sweep();
 	int ret = gpu_direct_open(comm);
 	if (!ret && !comm->nrails) {
 		if (comm->direct)
@@ -105,6 +104,14 @@ int gpu_remote_open(struct comm *comm)
 		ret = comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
 	if (!ret)
 		tell_carrier(comm);
+	return ret;
+}
+
+/* UCX may call CUDA when it opens devices and registers memory. */
+int gpu_remote_open(struct comm *comm)
+{
+	const int mode = engine_cuda.spare_captures(), ret = open(comm);
+	engine_cuda.end_spare(mode);
 	return ret;
 }
 

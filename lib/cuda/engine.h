@@ -119,6 +119,11 @@ struct engine_ops {
 	int (*enter)(const struct engine *engine);
 	void (*leave)(const struct engine *engine, int entered);
 
+	/* What this thread does with CUDA until end_spare, which is given what spare_captures returned, ends no capture of another thread: also what other
+	 * libraries do. */
+	int (*spare_captures)(void);
+	void (*end_spare)(int mode);
+
 	/* Of its GPU, as the driver has it. */
 	const char *(*gpu_name)(const struct engine *engine);
 	int (*processors)(const struct engine *engine); /* multiprocessors */

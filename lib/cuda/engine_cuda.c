@@ -150,6 +150,19 @@ static int run_messages(struct engine *e, const struct call *messages, int n, vo
 	return ret;
 }
 
+static int spare_captures(void)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return (int)mode;
+}
+
+static void end_spare(int before)
+{
+	enum cudaStreamCaptureMode mode = (enum cudaStreamCaptureMode)before;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
 /* Also for what allocates, frees or waits: allowed while any thread captures, and no part of that. */
 struct visit {
 	int entered;
@@ -340,6 +353,8 @@ const struct engine_ops engine_cuda = {
 	.identity = identity,
 	.enter = enter,
 	.leave = leave,
+	.spare_captures = spare_captures,
+	.end_spare = end_spare,
 	.links = engine_links,
 	.window_fd = window_fd,
 	.share_limits = engine_share_limits,

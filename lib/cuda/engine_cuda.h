@@ -71,9 +71,12 @@ struct engine_lanes {
 struct engine_slab_memory {
 	void *at; /* NULL: none */
 	size_t bytes;
-	cudaStream_t probing; /* of the kernel that looks at what comes */
-	struct probe_words *words; /* of it, in pinned memory */
-	int senders;
+	/* kernels that look at what comes: each has words of its own, in pinned memory; */
+	struct probe_words
+	    *words; /* they stay until the engine ends, as freeing waits for all work of the GPU */
+	cudaStream_t probing; /* of the one that runs */
+	int probes, senders; /* so many kernels, with words for each sender */
+	int unbegun; /* kernels that were told to end before they began: they will look at their words */
 };
 
 /* In pinned memory of the host. */

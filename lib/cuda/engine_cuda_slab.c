@@ -7,6 +7,8 @@
 
 #include "base/log.h"
 
+enum { PROBES = 16 }; /* of an engine at most: of each rail two */
+
 /* Should the host not tell it to end. */
 static const uint64_t probe_timeout_ns = 30000000000;
 
@@ -74,7 +76,7 @@ int engine_slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 
 void engine_slab_close(struct engine *e)
 {
-	if (!e->slab.at || e->slab.words) /* a kernel that has not begun will look there */
+	if (!e->slab.at || e->slab.unbegun) /* a kernel will look there */
 		return;
 	engine_unmap(e, e->slab.at, e->slab.bytes);
 	e->bytes -= e->slab.bytes;
@@ -98,7 +100,7 @@ struct engine_kept {
 
 struct engine_kept *engine_keep(struct engine *e, int slab_alone)
 {
-	struct engine_kept *k = e->captured || e->slab.words ? NULL : calloc(1, sizeof *k);
+	struct engine_kept *k = e->captured || e->slab.unbegun ? NULL : calloc(1, sizeof *k);
 	if (k) {
 		k->place.driver = e->driver;
 		k->place.context = e->context;
@@ -116,9 +118,11 @@ struct engine_kept *engine_keep(struct engine *e, int slab_alone)
 
 void engine_free_kept(struct engine_kept *k)
 {
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	CUcontext ours;
 	if (!k)
 		return;
+	cudaThreadExchangeStreamCaptureMode(&mode);
 	if (k->place.driver.push_context(k->place.context) == CUDA_SUCCESS) {
 		if (k->slab)
 			engine_unmap(&k->place, k->slab, k->slab_bytes);
@@ -126,6 +130,7 @@ void engine_free_kept(struct engine_kept *k)
 			cudaFreeHost(k->pinned);
 		k->place.driver.pop_context(&ours);
 	}
+	cudaThreadExchangeStreamCaptureMode(&mode);
 	free(k);
 }
 
@@ -144,23 +149,42 @@ static int put_messages(struct engine *e, const struct engine_probe *p)
 	return ret;
 }
 
-static int launch(struct engine *e, const struct engine_probe *p)
+/* Of all kernels. */
+static int make_words(struct engine *e, int senders)
 {
-	struct probe_args args = { p->in, NULL, probe_timeout_ns };
-	const size_t bytes = (size_t)p->senders * sizeof *e->slab.words;
-	int ret = engine_check(e, cudaHostAlloc((void **)&e->slab.words, bytes, cudaHostAllocPortable),
-			       "allocating pinned memory for a probe");
+	const size_t bytes = (size_t)PROBES * (size_t)senders * sizeof *e->slab.words;
+	const int ret = engine_check(e, cudaHostAlloc((void **)&e->slab.words, bytes, cudaHostAllocPortable),
+				     "allocating pinned memory for probes");
 	if (ret)
 		return ret;
 	memset(e->slab.words, 0, bytes);
+	e->slab.senders = senders;
+	return 0;
+}
+
+/* Of the last kernel. */
+static struct probe_words *words_of_last(const struct engine *e)
+{
+	return e->slab.words + (e->slab.probes - 1) * e->slab.senders;
+}
+
+static int launch(struct engine *e, const struct engine_probe *p)
+{
+	struct probe_args args = { p->in, NULL, probe_timeout_ns };
+	cudaStream_t stream = NULL;
+	int ret = e->slab.words ? 0 : make_words(e, p->senders);
+	if (ret)
+		return ret;
+	if (e->slab.probes == PROBES)
+		return log_error(CORALE_EINTERNAL, e->world_rank, "more than %d probes", PROBES);
+	e->slab.probes++;
+	args.words = words_of_last(e);
 	for (int i = 0; i < p->senders; i++)
-		e->slab.words[i].seed = p->seeds[i];
-	e->slab.senders = p->senders;
-	ret = engine_check(e, cudaStreamCreateWithFlags(&e->slab.probing, cudaStreamNonBlocking),
-			   "making a stream");
-	args.words = e->slab.words;
-	return ret ? ret
-		   : engine_check(e, codelets_probe(&args, p->senders, e->slab.probing), "launching a probe");
+		args.words[i].seed = p->seeds[i];
+	ret = engine_check(e, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+	ret = ret ? ret : engine_check(e, codelets_probe(&args, p->senders, stream), "launching a probe");
+	e->slab.probing = stream;
+	return ret;
 }
 
 int engine_probe_begin(struct engine *e, const struct engine_probe *p, struct probe_words **words)
@@ -170,7 +194,7 @@ int engine_probe_begin(struct engine *e, const struct engine_probe *p, struct pr
 		ret = engine_fill(e, p->in, PROBE_POISON, (size_t)p->senders * PROBE_AREA);
 	if (!ret && p->senders)
 		ret = launch(e, p);
-	*words = e->slab.words;
+	*words = !ret && p->senders ? words_of_last(e) : NULL;
 	return ret;
 }
 
@@ -178,35 +202,30 @@ static int has_begun(const struct engine *e)
 {
 	int all = 1;
 	for (int i = 0; i < e->slab.senders; i++)
-		all &= __atomic_load_n(&e->slab.words[i].begun, __ATOMIC_RELAXED) != 0;
+		all &= __atomic_load_n(&words_of_last(e)[i].begun, __ATOMIC_RELAXED) != 0;
 	return all;
-}
-
-static void free_probe(struct engine *e)
-{
-	if (e->slab.probing)
-		cudaStreamDestroy(e->slab.probing);
-	if (e->slab.words)
-		cudaFreeHost(e->slab.words);
-	e->slab.probing = NULL;
-	e->slab.words = NULL;
-	e->slab.senders = 0;
 }
 
 /* Other work may keep the kernel from starting for as long as it likes: then nobody waits for it here. */
 void engine_probe_end(struct engine *e)
 {
-	for (int i = 0; i < e->slab.senders; i++)
-		__atomic_store_n(&e->slab.words[i].arrived, PROBE_STOP, __ATOMIC_RELEASE);
-	if (!has_begun(e))
+	if (!e->slab.probing)
 		return;
-	if (e->slab.probing)
+	for (int i = 0; i < e->slab.senders; i++)
+		__atomic_store_n(&words_of_last(e)[i].arrived, PROBE_STOP, __ATOMIC_RELEASE);
+	if (has_begun(e))
 		engine_check(e, cudaStreamSynchronize(e->slab.probing), "waiting for a probe");
-	free_probe(e);
+	else
+		e->slab.unbegun++;
+	cudaStreamDestroy(e->slab.probing);
+	e->slab.probing = NULL;
 }
 
 void engine_slab_free(struct engine *e)
 {
-	free_probe(e);
+	e->slab.unbegun = 0;
+	if (e->slab.words)
+		cudaFreeHost(e->slab.words);
+	e->slab.words = NULL;
 	engine_slab_close(e);
 }

@@ -14,7 +14,14 @@
 
 #include "wire.h"
 
-enum { MOST_KNOWN = 64, DEVICE_MEMORY = 2, POINTER_TYPE = 2, POINTER_DEVICE = 9, POSIX_DESCRIPTOR = 1 };
+enum {
+	MOST_KNOWN = 64,
+	LOOKS = 1 << 16,
+	DEVICE_MEMORY = 2,
+	POINTER_TYPE = 2,
+	POINTER_DEVICE = 9,
+	POSIX_DESCRIPTOR = 1
+};
 
 /* The driver's functions, which this program has loaded if it uses a GPU; cuda.h need not be here. */
 static struct {
@@ -180,10 +187,22 @@ int fake_copier_is_done(uint64_t number)
 	return copier.board->done >= number;
 }
 
+static void check_process(void)
+{
+	char byte;
+	if (recv(copier.socket, &byte, 1, MSG_DONTWAIT | MSG_PEEK) != 0)
+		return;
+	fprintf(stderr, "fake_verbs: the process that copies GPU memory has ended\n");
+	abort();
+}
+
 void fake_copier_wait(uint64_t number)
 {
-	while (!fake_copier_is_done(number))
+	for (unsigned turn = 1; !fake_copier_is_done(number); turn++) {
 		sched_yield();
+		if (turn % LOOKS == 0)
+			check_process();
+	}
 }
 
 static uint64_t post(struct copier_place from, struct copier_place to, size_t bytes)

@@ -44,7 +44,8 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
  * Slots in GPUs' memory. Without a list that names no CUDA, UCX asks for the allocation around a GPU's address, and maps nothing where it
  * knows none. A read that may pass earlier writes says nothing of them. UCX 1.16 to 1.18 reads nothing back over an endpoint that handles
  * errors, unless by the protocols that earlier versions have alone. Of those the CPU copies small puts, whatever memory they are from. Copies by
- * streams or by hosts, where no adapter's way is found, are forbidden: they would wait for kernels. UCX says nothing of names that are not its
+ * streams or by hosts, where no adapter's way is found, are forbidden: they would wait for kernels. UCX 1.13 registers the source of each put
+ * anew, which costs a millisecond, unless its cache of registrations has the slab. UCX says nothing of names that are not its
  * version's, so that decides.
  */
 static ucs_status_t set_gpu_slots(ucp_config_t *config)
@@ -53,6 +54,7 @@ static ucs_status_t set_gpu_slots(ucp_config_t *config)
 		const char *name, *value;
 		unsigned first, last; /* minor versions that know it */
 	} values[] = { { "MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm", 0, UINT_MAX },
+		       { "REG_METHODS", "rcache", 0, 13 },
 		       { "PCI_RELAXED_ORDERING", "n", 0, 16 },
 		       { "IB_PCI_RELAXED_ORDERING", "n", 17, UINT_MAX },
 		       { "MAX_RMA_RAILS", "1", 16, UINT_MAX },
