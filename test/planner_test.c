@@ -2,6 +2,7 @@
  * The planner: keys, CORALE_ALGO, reproducible and equal choices, messages that fit their slots; the cost model beside
  * the simulator.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -203,6 +204,51 @@ static void test_reproducible_on_many_ranks(void **state)
 			}
 		topo_destroy(topo);
 	}
+}
+
+static void expect_same(const struct plan *a, const struct plan_cost *x, const struct plan *b,
+			const struct plan_cost *y)
+{
+	assert_memory_equal(a, b, sizeof *a);
+	assert_memory_equal(&x->ns, &y->ns, sizeof x->ns);
+	assert_memory_equal(&x->busy_ns, &y->busy_ns, sizeof x->busy_ns);
+}
+
+/* A row that costs less than a limit is cut and priced as without one; another one is told to cost no less. */
+static void test_prices_below_a_limit(void **state)
+{
+	(void)state;
+	static const double shares[] = { 0.3, 0.9, 0.999, 1.001, 1.1, 4 };
+	int rows, less = 0;
+	row_table(&rows);
+	for (int i = 0; i < NUM_SPLITS * rows; i++) {
+		struct topo *topo = cases_topo(21, (enum plan_split)(i % NUM_SPLITS));
+		struct planner planner = new_planner(topo);
+		planner.max_channels = 3;
+		for (size_t count = 1; count < 3000000; count *= 12) {
+			const struct plan_key key = planner_key(row_table(&rows)[i / NUM_SPLITS].coll, count,
+								CORALE_FLOAT32, CORALE_SUM);
+			struct plan whole, plan;
+			struct plan_cost exact, cost;
+			if (planner_build_priced(&planner, &key, i / NUM_SPLITS, INFINITY, &whole, &exact))
+				continue;
+			cost = cost_plan(topo, &whole, planner_class_count(&key));
+			assert_true(cost.ns <= exact.ns && cost.ns >= exact.ns);
+			for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+				const double most_ns = shares[s] * exact.ns;
+				assert_int_equal(planner_build_priced(&planner, &key, i / NUM_SPLITS, most_ns,
+								      &plan, &cost),
+						 0);
+				if (shares[s] > 1)
+					expect_same(&plan, &cost, &whole, &exact);
+				else
+					assert_true(cost.ns >= most_ns);
+				less += shares[s] > 1;
+			}
+		}
+		topo_destroy(topo);
+	}
+	assert_true(less > 100);
 }
 
 /* No message is larger than a slot, whatever the algorithm, type and size. */
@@ -560,6 +606,7 @@ int main(void)
 		cmocka_unit_test(test_even_nodes_alone),
 		cmocka_unit_test(test_reproducible),
 		cmocka_unit_test(test_reproducible_on_many_ranks),
+		cmocka_unit_test(test_prices_below_a_limit),
 		cmocka_unit_test(test_messages_fit),
 		cmocka_unit_test(test_deterministic),
 		cmocka_unit_test(test_cost),

@@ -204,20 +204,27 @@ static int choose_rails(struct comm *comm, int *wanted)
 	return ret;
 }
 
-/* Collective. */
-static int open_rails(struct comm *comm)
+/* Collective: whether all are open. A rail opens on all ranks or on none. */
+static int open_rails(struct comm *comm, int *good)
 {
 	const struct adapters_choice *c = &comm->direct->choice;
+	struct gpu_direct_outcome o = { 0 };
+	struct findings f;
 	int wanted = 0, ret = choose_rails(comm, &wanted);
-	for (int rail = 0; !ret && rail < wanted; rail++) {
+	for (int rail = 0; !ret && !o.code && rail < wanted; rail++) {
 		const struct comm_rail r = { .number = rail + 1,
 					     .gpu_slots = &comm->direct->slots,
 					     .devices = c->rails ? c->device[rail % c->rails] : NULL,
 					     .on_failure = on_failure };
-		ret = comm_open_rail(comm, comm->engine.transport->row, &r, &comm->rails[rail]);
-		comm->nrails += !ret;
+		if (comm_open_rail(comm, comm->engine.transport->row, &r, &comm->rails[rail]))
+			gpu_direct_refuse(&o, CORALE_ETRANSPORT, "%s", log_last_error());
+		else
+			comm->nrails++;
 	}
-	if (!ret && c->rails)
+	*good = !o.code;
+	if (!ret && o.code)
+		ret = settle(comm, comm->nrails, &o, 1, &f);
+	if (!ret && *good && c->rails)
 		log_line(LOG_INFO, comm->rank, "RDMA adapters of this rank's GPU: %s", c->reason);
 	return ret;
 }
@@ -310,7 +317,7 @@ int gpu_direct_open(struct comm *comm)
 		return 0;
 	int ret = comm_agree(comm, make(comm), "try GPUDirect RDMA");
 	ret = ret ? ret : has_adapters(comm, &good);
-	ret = ret || !good ? ret : open_rails(comm);
+	ret = ret || !good ? ret : open_rails(comm, &good);
 	ret = ret || !good ? ret : find_rails(comm, &any);
 	if (comm->direct) { /* all is settled */
 		free(comm->direct->outcomes);

@@ -146,6 +146,16 @@ static void add_adapter(struct adapters *adapters, const struct adapters_source 
 		adapters_add_port(adapters, &port);
 }
 
+/* Until hwloc 3 a device has one type, from then on a set of them: an adapter may be a network interface too. */
+static int is_adapter(hwloc_obj_t device)
+{
+#if HWLOC_API_VERSION >= 0x00030000
+	return (device->attr->osdev.types & HWLOC_OBJ_OSDEV_OPENFABRICS) != 0;
+#else
+	return device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+#endif
+}
+
 static int take_over(struct adapters *adapters, const struct adapters_source *source,
 		     hwloc_topology_t topology)
 {
@@ -153,7 +163,7 @@ static int take_over(struct adapters *adapters, const struct adapters_source *so
 	for (hwloc_obj_t device = NULL; !ret && (device = hwloc_get_next_pcidev(topology, device));)
 		ret = add_chain(adapters, topology, device);
 	for (hwloc_obj_t device = NULL; !ret && (device = hwloc_get_next_osdev(topology, device));)
-		if (device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS)
+		if (is_adapter(device))
 			add_adapter(adapters, source, device);
 	snprintf(adapters->tree, sizeof(adapters->tree), "%s%s", source->tree ? source->tree : "this machine",
 		 adapters->nobjects ? "" : ": it shows no PCI devices");

@@ -10,6 +10,8 @@
  * rank run side by side (joined by tokens they overlap but for the first chunk) and share the rank's
  * cores and links.
  */
+#include <math.h>
+
 #include "cost_rates.h"
 #include "plan_eval.h"
 #include "planner.h"
@@ -449,18 +451,7 @@ static struct plan_cost rank_cost(struct walk *w, int rank)
 	double share = first_share(w, signals);
 	double ns = slower(first + (crowd + most_crowd) / 2, pace) * share + pace * (1 - share);
 	ns = slower(ns, last_arrival_ns(w, &shared));
-	return (struct plan_cost){ ns, slower(cores_ns(w, &shared), shared.proxy_ns) };
-}
-
-/* The first rank of the smallest node. */
-static int in_smallest_node(const struct plan_map *map)
-{
-	int smallest = 0;
-	for (int b = 1; b < map->nodes; b++)
-		if (map->node_first[b + 1] - map->node_first[b] <
-		    map->node_first[smallest + 1] - map->node_first[smallest])
-			smallest = b;
-	return map->member[map->node_first[smallest]];
+	return (struct plan_cost){ ns, slower(cores_ns(w, &shared), shared.proxy_ns), 0 };
 }
 
 /* The first rank that takes over another one's share before doubling; rank 0 where none does. */
@@ -514,47 +505,66 @@ static int is_of_circle(const struct plan_expr *x, const struct plan_map *map)
 
 /* Whether all ranks have the same to do: of nodes of one size, by a plan in circles, in which no step is for some of them and nobody has
  * a longer part. */
-static int is_alike(const struct plan *plan, const struct plan_map *map)
+static int is_alike(const struct plan *plan, const struct topo *topo)
 {
-	int alike = map->ranks == map->nodes * map->max_node_size && plan->parts == 1 && plan->inner == 1;
+	const struct plan_map *map = &topo->map;
+	int alike = topo->in_order && map->ranks == map->nodes * map->max_node_size && plan->parts == 1 &&
+		    plan->inner == 1;
 	for (int i = 1; alike && i < plan->nexprs; i++)
 		alike = is_of_circle(&plan->exprs[i], map);
 	for (int i = 0; alike && i < plan->nsteps; i++)
 		alike = plan->steps[i].pred == PLAN_ALWAYS ||
 			plan->exprs[plan->steps[i].pred_a].base == PLAN_RANK_AT;
-	for (int r = 0; alike && r < map->ranks; r++)
-		alike = map->member[r] == r;
 	return alike;
 }
 
+enum { RANKS_ASKED = 8 };
+
 /* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node, who works for two, the farthest in trees
- * of all ranks and of nodes, the last. */
-struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count)
+ * of all ranks and of nodes, the last. Returns how many of them are enough. */
+static int find_ranks(const struct topo *topo, const struct plan *plan, int ranks[RANKS_ASKED])
 {
-	struct walk w = { .topo = topo, .plan = plan };
 	const struct plan_map *map = &topo->map;
-	plan_env_init(&w.env, plan, map, 0, 0, count);
-	int ranks[] = { 0,
-			map->member[map->node_first[1] - 1],
-			in_smallest_node(map),
-			map->ranks / 2,
-			who_takes(plan, map),
-			deepest(map->ranks),
-			map->member[map->node_first[deepest(map->nodes)]],
-			map->ranks - 1 };
-	struct plan_cost cost = { 0, 0 };
-	for (int r = 0; r < map->ranks; r++)
-		w.crossing += map->node_of[r] != map->node_of[(r + 1) % map->ranks] ? 1.0 / map->ranks : 0;
-	const int n = is_alike(plan, map) ? 1 : (int)(sizeof ranks / sizeof *ranks);
-	for (int i = 0; i < n; i++) {
-		if (is_among(ranks, i, ranks[i]))
-			continue;
-		struct plan_cost one = rank_cost(&w, ranks[i]);
+	const int all[RANKS_ASKED] = { 0,
+				       map->member[map->node_first[1] - 1],
+				       topo->in_smallest,
+				       map->ranks / 2,
+				       who_takes(plan, map),
+				       deepest(map->ranks),
+				       map->member[map->node_first[deepest(map->nodes)]],
+				       map->ranks - 1 };
+	const int asked = is_alike(plan, topo) ? 1 : RANKS_ASKED;
+	int n = 0;
+	for (int i = 0; i < asked; i++)
+		if (!is_among(ranks, n, all[i]))
+			ranks[n++] = all[i];
+	return n;
+}
+
+/* Rank by rank until one takes as long as most_ns, from the slowest one of another plan of the same row on, as it's likely to be that again. */
+struct plan_cost cost_plan_below(const struct topo *topo, const struct plan *plan, size_t count,
+				 double most_ns, int slowest)
+{
+	struct walk w = { .topo = topo, .plan = plan, .crossing = topo->crossing };
+	const double last_step = cost_step_ns(topo, plan);
+	int ranks[RANKS_ASKED];
+	const int n = find_ranks(topo, plan, ranks);
+	struct plan_cost cost = { 0, 0, 0 };
+	plan_env_init(&w.env, plan, &topo->map, 0, 0, count);
+	for (int i = 0; i < n && cost.ns + last_step < most_ns; i++) {
+		const int at = (slowest + i) % n;
+		const struct plan_cost one = rank_cost(&w, ranks[at]);
+		cost.slowest = one.ns > cost.ns ? at : cost.slowest;
 		cost.ns = slower(cost.ns, one.ns);
 		cost.busy_ns = slower(cost.busy_ns, one.busy_ns);
 	}
-	cost.ns += cost_step_ns(topo, plan);
+	cost.ns += last_step;
 	return cost;
+}
+
+struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count)
+{
+	return cost_plan_below(topo, plan, count, INFINITY, 0);
 }
 
 double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count)

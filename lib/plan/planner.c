@@ -1,4 +1,5 @@
 /* From a key and an algorithm to a plan. Which algorithm is chosen is in planner_choose.c, what they cost in cost.c. */
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -183,33 +184,68 @@ static uint32_t largest_message(const struct algo_call *call, const struct plan 
 	return round_chunk(most);
 }
 
-/* Forced, or the one among a few fractions of a slot that the model likes best. */
-static void choose_chunk(const struct algo_call *call, struct plan *plan)
+/* A chunk holds all that one message may carry of the call. */
+static int is_one_chunk(const struct algo_call *call, const struct plan *plan)
 {
-	uint32_t messages = messages_per_chunk(plan), slot = largest_message(call, plan, messages),
-		 best = slot * messages;
-	double best_ns = 0;
+	struct plan_env env;
+	plan_env_init(&env, plan, &call->topo->map, 0, 0, planner_class_count(&call->key));
+	return env.chunks == 1;
+}
+
+/* The i-th of the chunks that are compared; 0: it is like an earlier one. Those that hold the whole call are alike. */
+static uint32_t chunk_choice(const struct algo_call *call, struct plan *plan, uint32_t slot,
+			     uint32_t messages, int i)
+{
+	const uint32_t chunk = round_chunk(slot >> i) * messages;
+	plan->chunk_bytes = chunk;
+	return i && (chunk == round_chunk(slot >> (i - 1)) * messages || is_one_chunk(call, plan)) ? 0
+												   : chunk;
+}
+
+/* The one among a few fractions of a slot that the model likes best, and its cost. Where none costs less than most_ns, the first one and a cost that is
+ * no less. */
+static struct plan_cost best_chunk(const struct algo_call *call, struct plan *plan, uint32_t slot,
+				   uint32_t messages, double most_ns)
+{
+	const int choices = call->topo->shared_memory ? CHUNK_CHOICES : GPU_CHUNK_CHOICES;
+	const size_t count = planner_class_count(&call->key);
+	uint32_t best = chunk_choice(call, plan, slot, messages, 0);
+	struct plan_cost cost = cost_plan_below(call->topo, plan, count, most_ns, 0);
+	const int is_bound = cost.ns >= most_ns;
+	for (int i = 1; i < choices; i++) {
+		const double less_ns = is_bound ? most_ns : cost.ns * clearly_less;
+		if (!chunk_choice(call, plan, slot, messages, i))
+			continue;
+		const struct plan_cost next = cost_plan_below(call->topo, plan, count, less_ns, cost.slowest);
+		if (next.ns >= less_ns)
+			continue;
+		if (is_bound) /* what the first one costs matters after all */
+			return best_chunk(call, plan, slot, messages, INFINITY);
+		best = plan->chunk_bytes;
+		cost = next;
+	}
+	plan->chunk_bytes = best;
+	return cost;
+}
+
+/* Forced, or the best one: 1, then *cost is its. */
+static int choose_chunk(const struct algo_call *call, struct plan *plan, double most_ns,
+			struct plan_cost *cost)
+{
+	const uint32_t messages = messages_per_chunk(plan), slot = largest_message(call, plan, messages);
 	if (plan->spans) /* no block is cut: a chunk stays what a message may carry */
-		return;
+		return 0;
 	if (call->chunk_bytes) {
-		best = round_chunk(call->chunk_bytes);
-		plan->chunk_bytes = (best < slot ? best : slot) * messages;
-		return;
+		const uint32_t forced = round_chunk(call->chunk_bytes);
+		plan->chunk_bytes = (forced < slot ? forced : slot) * messages;
+		return 0;
 	}
 	if (call->key.coll == CORALE_SEND || call->key.coll == CORALE_RECV) {
 		plan->chunk_bytes = slot; /* the two ends have plans of their own that must cut alike */
-		return;
+		return 0;
 	}
-	const int choices = call->topo->shared_memory ? CHUNK_CHOICES : GPU_CHUNK_CHOICES;
-	for (int i = 0; i < choices; i++) {
-		plan->chunk_bytes = round_chunk(slot >> i) * messages;
-		double ns = cost_of_plan(call->topo, plan, planner_class_count(&call->key));
-		if (i == 0 || ns < best_ns * clearly_less) {
-			best = plan->chunk_bytes;
-			best_ns = ns;
-		}
-	}
-	plan->chunk_bytes = best;
+	*cost = best_chunk(call, plan, slot, messages, most_ns);
+	return 1;
 }
 
 /* Copy engines run all programs but those that fold. */
@@ -261,13 +297,21 @@ int planner_build(const struct planner *planner, const struct plan_key *key, int
 
 int planner_build_by(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
 {
+	struct plan_cost ignored;
+	return planner_build_priced(planner, key, index, INFINITY, out, &ignored);
+}
+
+int planner_build_priced(const struct planner *planner, const struct plan_key *key, int index, double most_ns,
+			 struct plan *out, struct plan_cost *cost)
+{
 	int rows;
 	struct algo_call call;
 	const int ret = build_steps(planner, key, index, &call, out);
 	if (ret)
 		return ret;
 	out->channels = choose_channels(planner, &call, out);
-	choose_chunk(&call, out);
+	if (!choose_chunk(&call, out, most_ns, cost))
+		*cost = cost_plan(planner->topo, out, planner_class_count(key));
 	if (row_table(&rows)[index].engine == PLAN_CE)
 		give_to_copies(out);
 	return 0;

@@ -2,6 +2,7 @@
  * The choice of a row, the only one. Of the rows with a codelet the fastest by the rates of its kernel; where none can run the call, and on hosts, of
  * the others the fastest by a walk of its plan, and among those about as fast the one that keeps ranks least busy.
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "planner_room.h"
@@ -21,8 +22,16 @@ struct offer {
 	struct plan_cost cost;
 };
 
-/* The order of rows is that of preference: a later one must be better by more than the model's noise. */
-static const double clearly_less = 0.95, about_as_fast = 1.1;
+struct offers {
+	struct offer list[MOST_OFFERS];
+	int n;
+	double least_ns;
+	int uncertain; /* the costs of some that can't be chosen first are less than right */
+};
+
+/* The order of rows is that of preference: a later one must be better by more than the model's noise. What takes so much longer than another one is
+ * neither the fastest nor among the least busy: more than about_as_fast / clearly_less. */
+static const double clearly_less = 0.95, about_as_fast = 1.1, never_chosen = 1.2;
 
 /* Which rows count: those that CORALE_ALGO names, or those that it does not exclude; perhaps none that ignores nodes; the spare ones, or the others. */
 struct selection {
@@ -40,29 +49,40 @@ static int is_selected(const struct planner *planner, const struct selection *s,
 			: !planner_algo_excludes(planner->algo, row);
 }
 
-/* The offers of all rows that count, in the table's order: how many, or an error. */
-static int collect(const struct planner *planner, const struct plan_key *key, const struct selection *s,
-		   struct offer *offers, char *error, size_t error_bytes)
+/* Appends a row's offer, if it has one; costs of most_ns and more need not be right. 0, or an error. */
+static int add_offer(const struct planner *planner, const struct plan_key *key, int row, double most_ns,
+		     struct offers *offers, char *error, size_t error_bytes)
 {
-	int rows, n = 0;
-	const struct row *algo = row_table(&rows);
+	const struct planner *by = planner_by_room(planner, key, row);
 	struct plan plan;
-	for (int row = 0; row < rows && n < MOST_OFFERS; row++) {
-		if (!is_selected(planner, s, (corale_coll)key->coll, row))
-			continue;
-		const struct planner *by = planner_by_room(planner, key, row);
-		const int ret = by ? planner_build_by(by, key, row, &plan) : CORALE_ENOTSUP;
-		if (ret == CORALE_ENOTSUP)
-			continue;
-		if (ret) {
-			snprintf(error, error_bytes, "%s: algorithm %s made a broken plan",
-				 corale_coll_name((corale_coll)key->coll), algo[row].name);
-			return ret;
-		}
-		offers[n++] = (struct offer){ by, row, plan.channels, plan.chunk_bytes,
-					      cost_plan(planner->topo, &plan, planner_class_count(key)) };
+	struct plan_cost cost;
+	const int ret = by ? planner_build_priced(by, key, row, most_ns, &plan, &cost) : CORALE_ENOTSUP;
+	if (ret == CORALE_ENOTSUP)
+		return 0;
+	if (ret) {
+		snprintf(error, error_bytes, "%s: algorithm %s made a broken plan",
+			 corale_coll_name((corale_coll)key->coll), row_table(&(int){ 0 })[row].name);
+		return ret;
 	}
-	return n;
+	offers->list[offers->n++] = (struct offer){ by, row, plan.channels, plan.chunk_bytes, cost };
+	offers->least_ns = cost.ns < offers->least_ns ? cost.ns : offers->least_ns;
+	offers->uncertain |= cost.ns >= most_ns;
+	return 0;
+}
+
+/* The offers of all rows that count, in the table's order. all: the costs of all of them, not only of those that may be chosen. 0, or an error. */
+static int collect(const struct planner *planner, const struct plan_key *key, const struct selection *s,
+		   int all, struct offers *offers, char *error, size_t error_bytes)
+{
+	int rows, ret = 0;
+	row_table(&rows);
+	offers->n = offers->uncertain = 0;
+	offers->least_ns = INFINITY;
+	for (int row = 0; row < rows && offers->n < MOST_OFFERS && !ret; row++)
+		if (is_selected(planner, s, (corale_coll)key->coll, row))
+			ret = add_offer(planner, key, row, all ? INFINITY : offers->least_ns * never_chosen,
+					offers, error, error_bytes);
+	return ret;
 }
 
 static int fastest(const struct offer *offers, int n)
@@ -107,23 +127,32 @@ static int fits(const struct planner *planner, const struct plan *plan, struct p
 	       fits_known(known, plan, map);
 }
 
-/* The best offer whose plan fits: 1 if there is one, 0, or an error. */
+static int best_of(const struct planner *planner, const struct plan_key *key, const struct offers *offers)
+{
+	return coll_is_rooted(key->coll) && planner->topo->map.nodes > 1 ? least_busy(offers->list, offers->n)
+									 : fastest(offers->list, offers->n);
+}
+
+/* The best offer whose plan fits: 1 if there is one, 0, or an error. Only where the best of all does not fit do the costs of all matter. */
 static int choose_of(const struct planner *planner, const struct plan_key *key, const struct selection *s,
 		     struct planner_fits *known, struct plan *out, char *error, size_t error_bytes)
 {
-	struct offer offers[MOST_OFFERS];
-	int n = collect(planner, key, s, offers, error, error_bytes);
-	while (n > 0) {
-		int best = coll_is_rooted(key->coll) && planner->topo->map.nodes > 1 ? least_busy(offers, n)
-										     : fastest(offers, n);
-		planner_build_cut(offers[best].by, key, offers[best].row, offers[best].channels,
-				  offers[best].chunk_bytes, out);
+	struct offers offers;
+	int ret = collect(planner, key, s, 0, &offers, error, error_bytes);
+	while (!ret && offers.n > 0) {
+		int best = best_of(planner, key, &offers);
+		const struct offer *offer = &offers.list[best];
+		planner_build_cut(offer->by, key, offer->row, offer->channels, offer->chunk_bytes, out);
 		if (fits(planner, out, known))
 			return 1;
-		for (n--; best < n; best++)
-			offers[best] = offers[best + 1];
+		if (offers.uncertain) {
+			ret = collect(planner, key, s, 1, &offers, error, error_bytes);
+			best = ret ? 0 : best_of(planner, key, &offers);
+		}
+		for (offers.n--; best < offers.n; best++)
+			offers.list[best] = offers.list[best + 1];
 	}
-	return n;
+	return ret;
 }
 
 static int choose(const struct planner *planner, const struct plan_key *key, const struct selection *s,

@@ -56,6 +56,29 @@ static void fill_maps(struct topo *topo, int ranks, const int *first_of)
 			       topo->member };
 }
 
+static int find_smallest(const struct plan_map *map)
+{
+	int smallest = 0;
+	for (int b = 1; b < map->nodes; b++)
+		if (map->node_first[b + 1] - map->node_first[b] <
+		    map->node_first[smallest + 1] - map->node_first[smallest])
+			smallest = b;
+	return map->member[map->node_first[smallest]];
+}
+
+static void describe_map(struct topo *topo)
+{
+	const struct plan_map *map = &topo->map;
+	topo->in_smallest = find_smallest(map);
+	topo->in_order = 1;
+	topo->crossing = 0;
+	for (int r = 0; r < map->ranks; r++) {
+		topo->in_order &= map->member[r] == r;
+		topo->crossing +=
+		    map->node_of[r] != map->node_of[(r + 1) % map->ranks] ? 1.0 / map->ranks : 0;
+	}
+}
+
 static void set_links(struct topo *topo, const struct rates_links *links)
 {
 	topo->node = (struct topo_link){ .latency_ns = links->node_ns,
@@ -91,6 +114,7 @@ int topo_create(int ranks, const uint64_t *node_id, struct topo **out)
 	if (ret)
 		goto free_all;
 	fill_maps(topo, ranks, first_of);
+	describe_map(topo);
 	set_links(topo, rates_of_hosts());
 	topo->shared_memory = 1;
 	topo->cores_per_rank_x16 = 16;

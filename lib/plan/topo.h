@@ -24,6 +24,11 @@ struct topo {
 	int *node_of, *local_of; /* by rank */
 	/* ranks of node b by local rank: member[node_first[b] .. node_first[b + 1]) */
 	int *node_first, *member;
+	/* What the cost model asks of the map for each plan: */
+	double
+	    crossing; /* of the steps around all ranks, from each to the next one, the share that goes between nodes */
+	int in_smallest; /* the first rank of the smallest node */
+	int in_order; /* nodes have the ranks one node after the other */
 	struct topo_link node; /* between ranks of a node */
 	struct topo_link rail; /* between nodes, per rank (each local rank has its own rail) */
 	double reduce_bytes_per_ns; /* input bytes that one rank folds per ns */
