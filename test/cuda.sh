@@ -81,7 +81,7 @@ nodes()
 adapter()
 {
 	library=$top_builddir/test/fake_verbs/.libs/libfake_verbs.so over="over slots in GPU memory"
-	set -- env FAKE_VERBS_COPIER="$scratch/copier" LD_PRELOAD="$library" UCX_TLS=rc_v OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib \
+	set -- env FAKE_VERBS_COPIER="$scratch/copier" LD_PRELOAD="$library" UCX_TLS=rc_v OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib OMPI_MCA_memory=^patcher \
 		CORALE_TRANSPORT=ucx CORALE_NET_DEVICES=fake0:1 CORALE_NODE_SIZE=1 CORALE_GPUDIRECT=yes
 	if [ "$gpus" = 0 ] || [ ! -f "$library" ] || [ ! -x "$top_builddir/test/fake_copier" ] ||
 		! "$@" "$top_builddir/examples/corale-info" 2>/dev/null | grep -q 'rc_verbs/fake0:1'; then

@@ -40,6 +40,9 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 	return status;
 }
 
+/* The last minor version that has no use for a handle of registered memory in a put. */
+enum { NEEDS_CACHE = 13 };
+
 /*
  * Slots in GPUs' memory. Without a list that names no CUDA, UCX asks for the allocation around a GPU's address, and maps nothing where it
  * knows none. A read that may pass earlier writes says nothing of them. UCX 1.16 to 1.18 reads nothing back over an endpoint that handles
@@ -54,7 +57,7 @@ static ucs_status_t set_gpu_slots(ucp_config_t *config)
 		const char *name, *value;
 		unsigned first, last; /* minor versions that know it */
 	} values[] = { { "MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm", 0, UINT_MAX },
-		       { "REG_METHODS", "rcache", 0, 13 },
+		       { "REG_METHODS", "rcache", 0, NEEDS_CACHE },
 		       { "PCI_RELAXED_ORDERING", "n", 0, 16 },
 		       { "IB_PCI_RELAXED_ORDERING", "n", 17, UINT_MAX },
 		       { "MAX_RMA_RAILS", "1", 16, UINT_MAX },
@@ -109,12 +112,17 @@ static int init_apart(const ucp_config_t *config, int rank, ucp_context_h *out, 
 static int refuse_gpu_slots(const struct ucx_context_params *p)
 {
 	const char *transports = secure_getenv("UCX_TLS");
+	unsigned major, minor, release;
+	ucp_get_version(&major, &minor, &release);
 	return log_error(
 	    CORALE_ENOTSUP, p->rank,
 	    "transport ucx: slots in a GPU's memory need an RDMA adapter, and UCX %s opens none of its "
-	    "transports rc, dc and srd with NET_DEVICES=%s and UCX_TLS=%s; ucx_info -d lists what it has",
-	    ucp_get_version_string(), p->devices[0] ? p->devices : "all",
-	    transports ? transports : "not set");
+	    "transports rc, dc and srd with NET_DEVICES=%s and UCX_TLS=%s; ucx_info -d lists what it has%s",
+	    ucp_get_version_string(), p->devices[0] ? p->devices : "all", transports ? transports : "not set",
+	    minor > NEEDS_CACHE
+		? ""
+		: "; UCX 1.13 also needs its cache of registrations: take a newer UCX, or under "
+		  "Open MPI set OMPI_MCA_memory=^patcher");
 }
 
 static int init(const struct ucx_context_params *p, const ucp_config_t *config, ucp_context_h *out)
