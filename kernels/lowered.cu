@@ -30,6 +30,8 @@ struct block_state {
 	prepared ops[CODELET_LOWERED_OPS];
 	lowered_peer peers[CODELET_LOWERED_PEERS];
 	int turn; /* of the REPEAT under way */
+	size_t together; /* elements of the MOVE under way that are moved at once, as they lie together */
+	int read, written, listed; /* of several blocks: the first of these in each span, and how many are before their end */
 	uint32_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* messages of this call */
 	remote_counts before; /* messages of earlier calls, to and from other nodes */
 	/* messages of few bytes that have come from other nodes, by their place in an operation's list, and the one that goes there */
@@ -290,10 +292,15 @@ __device__ static void add_target(block_state *s, unsigned char *to)
 	s->aligned &= ((uintptr_t)to & 15) == 0;
 }
 
+/* Of an element in a span. */
+template <int TYPE, bool WIDE> __device__ static inline uint32_t span_bytes(const lowered_span &span)
+{
+	return WIDE && span.space == PLAN_SCRATCH ? WIDE_BYTES : (uint32_t)vector_element_bytes(TYPE);
+}
+
 template <int TYPE, bool WIDE> __device__ static unsigned char *span_at(const run &r, const lowered_span &span, size_t at)
 {
-	const bool wide = WIDE && span.space == PLAN_SCRATCH;
-	return lowered_place(*r.a, r.channel, span, at, wide ? WIDE_BYTES : (uint32_t)vector_element_bytes(TYPE));
+	return lowered_place(*r.a, r.channel, span, at, span_bytes<TYPE, WIDE>(span));
 }
 
 template <int TYPE, bool WIDE> __device__ static void add_local(const run &r, const lowered_op &op, size_t at)
@@ -304,14 +311,25 @@ template <int TYPE, bool WIDE> __device__ static void add_local(const run &r, co
 	add_source(r.s, span_at<TYPE, WIDE>(r, op.src, at));
 }
 
-/* One thread: where the data of a MOVE come from and go to; a token carries none. */
-template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst, const few &f)
+/* One thread: those of several blocks that lie together from number `done` on. */
+__device__ static void find_blocks(const run &r, const lowered_op &op, int done)
+{
+	block_state *s = r.s;
+	const int from = lowered_together(r.call, &op, &op.src, done, &s->read), to = lowered_together(r.call, &op, &op.dst, done, &s->written),
+		  n = from < to ? from : to;
+	s->listed = done + n;
+	s->together = n * r.call->count;
+}
+
+/* One thread: where the data of a MOVE come from and go to, of its first blocks if it has several; a token carries none. */
+template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst, size_t count, const few &f)
 {
 	block_state *s = r.s;
 	const int me = r.a->args.rank;
 	bool placed = !op.src.space, goes = false;
 	s->nsources = s->ntargets = 0;
 	s->own = s->local = -1;
+	s->together = count;
 	s->aligned = !f.in && !f.out; /* what is aligned is loaded from global memory */
 	for (int i = 0; i < op.from_count; i++) {
 		int peer = r.s->peers[op.from_first + i].rank;
@@ -337,6 +355,8 @@ template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, co
 	}
 	if (goes)
 		add_target(s, (unsigned char *)s->goes);
+	if (op.flags & LOWERED_BLOCKS)
+		find_blocks(r, op, 0);
 }
 
 __device__ static inline void store_all(const block_state *s, uint64_t at, vector v, unsigned n)
@@ -468,13 +488,53 @@ template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, co
 		copy_data(s, count * (WIDE && is_wide_source(r, op, 0) ? WIDE_BYTES : element));
 }
 
-/* ---- Operations --------------------------------------------------------------------------------------------- */
+/* ---- Several blocks ------------------------------------------------------------------------------------------ */
 
 /* Of an element in messages that an operation takes (PLAN_FROM_WIRE) or sends (PLAN_TO_WIRE). */
 template <int TYPE, bool WIDE> __device__ static inline uint64_t wire_bytes(const lowered_op &op, uint32_t flag)
 {
 	return WIDE && op.flags & flag ? (uint64_t)WIDE_BYTES : vector_element_bytes(TYPE);
 }
+
+/* One thread: data of the blocks that are moved next. A message goes on where it is, a span at another block perhaps. */
+template <int TYPE, bool WIDE> __device__ static void list_next(const run &r, const lowered_op &op)
+{
+	block_state *s = r.s;
+	const int read = s->read, written = s->written;
+	const ptrdiff_t block = (ptrdiff_t)r.call->count, moved = (ptrdiff_t)s->together;
+	find_blocks(r, op, s->listed);
+	for (int k = 0; k < s->nsources; k++) {
+		s->sources[k] += k == s->local ? (s->read - read) * block * span_bytes<TYPE, WIDE>(op.src) :
+						 moved * (ptrdiff_t)wire_bytes<TYPE, WIDE>(op, PLAN_FROM_WIRE);
+		s->aligned &= ((uintptr_t)s->sources[k] & 15) == 0;
+	}
+	for (int k = 0; k < s->ntargets; k++) {
+		s->targets[k] += k == 0 && op.dst.space ? (s->written - written) * block * span_bytes<TYPE, WIDE>(op.dst) :
+							  moved * (ptrdiff_t)wire_bytes<TYPE, WIDE>(op, PLAN_TO_WIRE);
+		s->aligned &= ((uintptr_t)s->targets[k] & 15) == 0;
+	}
+}
+
+/* All threads; false if there are none. */
+template <int TYPE, bool WIDE> __device__ static bool next_blocks(const run &r, const lowered_op &op)
+{
+	if (!(op.flags & LOWERED_BLOCKS) || r.s->listed == op.blocks)
+		return false;
+	__syncthreads();
+	if (threadIdx.x == 0)
+		list_next<TYPE, WIDE>(r, op);
+	__syncthreads();
+	return true;
+}
+
+template <int TYPE, bool WIDE> __device__ static void move_blocks(const run &r, const lowered_op &op)
+{
+	do
+		move_data<TYPE, WIDE>(r, op, r.s->together);
+	while (next_blocks<TYPE, WIDE>(r, op));
+}
+
+/* ---- Operations --------------------------------------------------------------------------------------------- */
 
 /* All threads; false if the call has failed. */
 template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, const prepared &p, int trip)
@@ -485,14 +545,14 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 			out = lowered_piece(r.call, &op.dst, &p.dst, trip, &dst);
 	if (in < 0 || out < 0) /* the same for all threads */
 		return true;
-	const size_t count = (size_t)(op.src.space ? in : out);
+	const size_t count = (size_t)(op.src.space ? in : out), all = count * lowered_blocks(&op);
 	const bool moves = op.op == PLAN_MOVE && count;
-	const few f = few_of(r, op, moves ? count * wire_bytes<TYPE, WIDE>(op, PLAN_FROM_WIRE) : 0,
-			     moves ? count * wire_bytes<TYPE, WIDE>(op, PLAN_TO_WIRE) : 0);
+	const few f = few_of(r, op, moves ? all * wire_bytes<TYPE, WIDE>(op, PLAN_FROM_WIRE) : 0,
+			     moves ? all * wire_bytes<TYPE, WIDE>(op, PLAN_TO_WIRE) : 0);
 	const duty d = duty_of(r, op);
 	const bool good = await_peer(r, op, d, f);
 	if (moves && threadIdx.x == blockDim.x / 2 - 1)
-		list_data<TYPE, WIDE>(r, op, src, dst, f);
+		list_data<TYPE, WIDE>(r, op, src, dst, count, f);
 	__syncwarp();
 	if (!__syncthreads_and(take_few(r, op, f) && good))
 		return false;
@@ -500,7 +560,7 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 		bring_few(r, op, f.in_bytes);
 	count_message(r, op, d);
 	if (moves)
-		move_data<TYPE, WIDE>(r, op, count);
+		move_blocks<TYPE, WIDE>(r, op);
 	__syncthreads();
 	signal_peer(r, op, d, f);
 	send_few(r, op, f);

@@ -48,13 +48,14 @@ static int next(struct walk *w, const struct lowered_op **op, size_t *src, size_
 			continue;
 		struct lowered_slice from, to;
 		w->op = *o;
-		lowered_step(w->at.call, &w->op, w->turn);
+		if (w->turn) /* else it may be of several blocks, which don't step */
+			lowered_step(w->at.call, &w->op, w->turn);
 		o = &w->op;
 		lowered_cut(w->at.call, &o->src, w->at.channel, &from);
 		lowered_cut(w->at.call, &o->dst, w->at.channel, &to);
 		ptrdiff_t in = lowered_piece(w->at.call, &o->src, &from, w->at.trip, src);
 		ptrdiff_t out = lowered_piece(w->at.call, &o->dst, &to, w->at.trip, dst);
-		*count = (size_t)(o->src.space ? in : out);
+		*count = (size_t)(o->src.space ? in : out) * (size_t)lowered_blocks(o);
 		*op = o;
 		if (in >= 0 && out >= 0)
 			return 1;
@@ -81,12 +82,30 @@ static void expect_peers(const struct lowered *list, int first, int count, const
 		assert_int_equal(list->peers[first + i].rank, ranks[i]);
 }
 
-static void expect_same(const struct plan_env *env, const struct plan_action *a, const struct lowered *list,
-			const struct lowered_op *o, size_t src, size_t dst, size_t count)
+/* Where blocks lie together is what an action says, run by run. */
+static void expect_runs(const struct plan_env *env, const struct plan_action *a,
+			const struct plan_place *place, const struct lowered_call *c,
+			const struct lowered_op *o, const struct lowered_span *span, size_t first)
+{
+	for (size_t done = 0, n; (o->flags & LOWERED_BLOCKS) && place->space && done < a->count; done += n) {
+		size_t at;
+		int block;
+		n = plan_span_run(env, a, place, done, &at);
+		if (!n)
+			return;
+		assert_int_equal(
+		    (size_t)lowered_together(c, o, span, (int)(done / env->count), &block) * env->count, n);
+		assert_int_equal(first + (size_t)block * env->count, at + (size_t)span->block * env->count);
+	}
+}
+
+static void expect_same(const struct plan_env *env, const struct lowered_call *call,
+			const struct plan_action *a, const struct lowered *list, const struct lowered_op *o,
+			size_t src, size_t dst, size_t count)
 {
 	int16_t ranks[MOST_RANKS];
 	assert_int_equal(a->op, o->op);
-	assert_int_equal(a->flags, o->flags & ~LOWERED_ALL);
+	assert_int_equal(a->flags, o->flags & ~(LOWERED_ALL | LOWERED_BLOCKS));
 	assert_int_equal(a->from == PLAN_ALL, (o->flags & LOWERED_ALL) != 0);
 	assert_int_equal(a->from_ring, o->from_ring);
 	assert_int_equal(a->to_ring, o->to_ring);
@@ -101,6 +120,8 @@ static void expect_same(const struct plan_env *env, const struct plan_action *a,
 		assert_int_equal(a->src.offset, src);
 	if (a->dst.space)
 		assert_int_equal(a->dst.offset, dst);
+	expect_runs(env, a, &a->src, call, o, &o->src, src);
+	expect_runs(env, a, &a->dst, call, o, &o->dst, dst);
 }
 
 /* A message fits into the slots that are cut for the call. */
@@ -131,7 +152,7 @@ static void compare_program(const struct plan *plan, struct plan_env *env, const
 	plan_cursor_start(&cursor, plan, p);
 	while (plan_cursor_next(&cursor, plan, env, &action)) {
 		assert_true(next(&w, &op, &src, &dst, &count));
-		expect_same(env, &action, list, op, src, dst, count);
+		expect_same(env, &call, &action, list, op, src, dst, count);
 		expect_room(plan, &call, &action);
 	}
 	assert_false(next(&w, &op, &src, &dst, &count));
@@ -185,14 +206,23 @@ static int compare_rank(const struct plan_case *c, const struct plan *plan, int 
 	return 1;
 }
 
+static int folds_cells(const struct plan *plan)
+{
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].cells)
+			return 1;
+	return 0;
+}
+
 static void compare_case(const struct plan_case *c)
 {
 	int rows, n = c->topo->map.ranks;
 	struct plan plan;
 	if (!cases_build(c, &plan))
 		return;
-	/* What is of no use to GPUs can't be lowered: programs that test a chunk's number, steps of several blocks. */
-	const int lowers = !(row_table(&rows)[c->row].traits & ROW_ON_HOSTS);
+	/* What is of no use to GPUs can't be lowered: programs that test a chunk's number, folds of cells. */
+	const int lowers =
+	    !folds_cells(&plan) && (plan.spans || !(row_table(&rows)[c->row].traits & ROW_ON_HOSTS));
 	for (int rank = 0; rank<n; rank += n> 16 ? 5 : 1)
 		assert_int_equal(compare_rank(c, &plan, rank), lowers);
 }

@@ -388,7 +388,7 @@ static void expect_good_choice(const struct planner *planner, const char *machin
 	struct plan_key key = planner_key(coll, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
 	assert_int_equal(planner_plan(planner, &key, NULL, &plan, error, sizeof(error)), 0);
 	double chosen = simulate_row(planner, coll, bytes, plan.algo, algo[plan.algo].name);
-	const double most = strchr(machine, '[') ? 1.5 : coll_is_rooted(coll) ? 1.25 : 1.15;
+	const double most = strchr(machine, '[') ? 1.5 : coll_is_rooted(coll) ? 1.25 : 1.2;
 	for (int row = 0; row < rows && chosen > 0; row++) {
 		const int is_other = !planner->topo->shared_memory && algo[row].traits & ROW_ON_HOSTS;
 		double ns = algo[row].coll == coll && !is_other

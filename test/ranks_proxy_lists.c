@@ -55,7 +55,8 @@ static void advance(struct walk *w)
 		if (in < 0 || out < 0)
 			continue;
 		w->op = o;
-		w->bytes = o->op == PLAN_MOVE ? (size_t)(o->src.space ? in : out) : 0; /* of CORALE_UINT8 */
+		w->bytes = o->op == PLAN_MOVE ? (size_t)(o->src.space ? in : out) * (size_t)lowered_blocks(o)
+					      : 0; /* of CORALE_UINT8 */
 	}
 }
 

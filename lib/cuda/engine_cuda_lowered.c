@@ -198,7 +198,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 	const struct plan *plan = launch->plan;
 	const int words_only = e->limits.words_only;
 	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
-	    l->wide || c->send_counts)
+	    plan->spans || l->wide || c->send_counts)
 		return 0;
 	/* half of a word is data */
 	l->args.slot_bytes = (uint32_t)(words_only ? codelet_round(2 * message + 1, CODELET_LINE)

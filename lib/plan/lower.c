@@ -108,8 +108,9 @@ static int depends(const struct lowering *l, int e)
 static int step_depends(const struct lowering *l, const struct plan_step *step)
 {
 	const struct plan_span *s = &step->src, *d = &step->dst;
-	const uint8_t all[] = { step->pred_a, step->pred_b, step->from, step->to, step->rail, step->trips,
-				s->block,     s->part,      s->inner,   d->block, d->part,    d->inner };
+	const uint8_t all[] = { step->pred_a, step->pred_b, step->from,   step->to, step->rail,
+				step->trips,  s->block,     s->part,      s->inner, d->block,
+				d->part,      d->inner,     step->blocks, step->run };
 	for (size_t i = 0; i < sizeof all; i++)
 		if (depends(l, all[i]))
 			return 1;
@@ -167,12 +168,38 @@ static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int r
 	return !skip;
 }
 
+/* What blocks may be taken of: whole ones. */
+static int has_whole_blocks(const struct plan_span *span)
+{
+	return !span->space || (span->block && !span->part && !span->chunk && !span->inner);
+}
+
+/* The number of a step's blocks; one is as if nothing was said of it. Returns 0 where the step is to be skipped. */
+static int lower_blocks(struct lowering *l, const struct plan_step *step, struct lowered_op *op)
+{
+	if (!step->blocks)
+		return 1;
+	const int n = plan_value(l->plan, &l->env, l->var, step->blocks),
+		  run = step->run ? plan_value(l->plan, &l->env, l->var, step->run) : 1 << LOWERED_ONE_RUN;
+	if (!has_whole_blocks(&step->src) || !has_whole_blocks(&step->dst) || n > INT16_MAX || run < 1 ||
+	    run & (run - 1))
+		fail(l, CORALE_ENOTSUP,
+		     "several blocks that are not whole, or not in runs of a power of two");
+	if (n > 1) {
+		op->flags |= LOWERED_BLOCKS;
+		op->blocks = (int16_t)n;
+		while (1 << op->run_bits < run)
+			op->run_bits++;
+	}
+	return n > 0;
+}
+
 static void lower_step(struct lowering *l, const struct plan_step *step)
 {
 	if (step_depends(l, step))
 		fail(l, CORALE_ENOTSUP, "more than a chunk depends on the chunk's number");
-	if (step->blocks || step->cells)
-		fail(l, CORALE_ENOTSUP, "a step of several blocks or cells");
+	if (step->cells)
+		fail(l, CORALE_ENOTSUP, "a fold of several cells");
 	if (l->error || !plan_predicate(l->plan, &l->env, l->var, step))
 		return;
 	int rail =
@@ -182,7 +209,7 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 	};
 	if (step->from == PLAN_EXPR_ALL)
 		op.flags |= LOWERED_ALL;
-	if (rail >= 0 &&
+	if (rail >= 0 && lower_blocks(l, step, &op) &&
 	    lower_peers(l, step->from_group, rail, step->from, step->from_ring, 0, &op.from_first,
 			&op.from_count) &&
 	    lower_peers(l, step->to_group, rail, step->to, step->to_ring, 1, &op.to_first, &op.to_count) &&
@@ -287,7 +314,7 @@ static void drop_repeat(struct lowering *l, int repeat)
 		(size_t)(out->nops - repeat - 1) * sizeof *out->ops);
 	out->nops--;
 	for (int i = repeat; i < out->nops; i++)
-		if (out->ops[i].op != PLAN_LOOP)
+		if (out->ops[i].op != PLAN_LOOP && !(out->ops[i].flags & LOWERED_BLOCKS))
 			out->ops[i].moves = 0, out->ops[i].stride = 0;
 }
 
@@ -499,7 +526,7 @@ void lowered_free(struct lowered *lowered)
 void lowered_call_init(struct lowered_call *call, const struct plan *plan, const struct plan_env *env)
 {
 	*call = (struct lowered_call){ .count = env->count,
-				       .chunk = env->chunk,
+				       .chunk = plan->spans ? env->count : env->chunk,
 				       .unit = env->unit,
 				       .parts = plan->parts,
 				       .inner = plan->inner,

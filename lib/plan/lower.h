@@ -17,7 +17,13 @@ enum {
 	LOWERED_MOST_RANKS = 72 /* whom a rank talks to, with those of its node */
 };
 
-enum { LOWERED_NO_CHUNK = -128, LOWERED_ALL = 64 /* beside a step's flags: from is ALL */ };
+enum { LOWERED_NO_CHUNK = -128, LOWERED_ONE_RUN = 15 };
+
+/* Beside a step's flags. */
+enum {
+	LOWERED_ALL = 64, /* from is ALL */
+	LOWERED_BLOCKS = 128 /* the MOVE takes several whole blocks in one message; in no REPEAT */
+};
 
 /* Beside enum plan_op: operations that are done several times, one after the other, what they name one step further each time. */
 enum { LOWERED_REPEAT = 32, LOWERED_AGAIN };
@@ -48,6 +54,8 @@ struct lowered_op { /* 32 bytes */
 	union {
 		uint8_t trips; /* LOOP: enum lowered_trips */
 		uint8_t moves; /* in a REPEAT: enum lowered_moves; else 0 */
+		/* Of several blocks: cells lie in runs of 2^run_bits, each followed by as many that are left out; LOWERED_ONE_RUN: in one. */
+		uint8_t run_bits;
 	};
 	uint8_t
 	    ahead; /* it is done so many trips before the others (lower_ahead); of a LOOP: the most in it */
@@ -56,6 +64,7 @@ struct lowered_op { /* 32 bytes */
 		int16_t times; /* REPEAT: at least 2 */
 		int16_t body; /* AGAIN: operations between the two */
 		int16_t stride; /* in a REPEAT */
+		int16_t blocks; /* of several: how many */
 	};
 	struct lowered_span src, dst;
 };
@@ -75,7 +84,7 @@ struct lowered {
 
 /* What a call adds. */
 struct lowered_call {
-	size_t count, chunk, unit; /* elements, as in struct plan_env */
+	size_t count, chunk, unit; /* elements, as in struct plan_env; chunk: of a cell, too */
 	int parts, inner, channels; /* of the plan */
 	int ranks;
 	int chunks; /* of count */
@@ -151,6 +160,30 @@ PLAN_FN void lowered_step(const struct lowered_call *c, struct lowered_op *op, i
 		op->from_first = (uint16_t)(op->from_first + times * op->from_count);
 	if (op->moves & LOWERED_TO)
 		op->to_first = (uint16_t)(op->to_first + times * op->to_count);
+}
+
+PLAN_FN int lowered_blocks(const struct lowered_op *op)
+{
+	return op->flags & LOWERED_BLOCKS ? op->blocks : 1;
+}
+
+/* Of several blocks: how many lie together in the span from number `done` on, and the first of them. Behind a buffer's last block is its first one. */
+PLAN_FN int lowered_together(const struct lowered_call *c, const struct lowered_op *op,
+			     const struct lowered_span *span, int done, int *block)
+{
+	int most = op->blocks - done;
+	*block = span->block + done;
+	if (span->space == PLAN_SCRATCH) {
+		const int before = done >> op->run_bits << op->run_bits,
+			  run = before + (1 << op->run_bits) - done;
+		*block += before;
+		most = run < most ? run : most;
+	} else if (*block >= c->ranks) {
+		*block -= c->ranks;
+	} else if (span->space && most > c->ranks - *block) {
+		most = c->ranks - *block;
+	}
+	return most;
 }
 
 PLAN_FN int lowered_chunks(const struct lowered_call *c, size_t count)

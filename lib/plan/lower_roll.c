@@ -47,8 +47,8 @@ static int find_stride(const struct lowered *list, const struct plan *plan, int 
 		       const struct lowered_op *a, const struct lowered_op *b, struct stride *s)
 {
 	*s = (struct stride){ 0 };
-	return a->from_count == b->from_count && a->to_count == b->to_count &&
-	       add_span(s, LOWERED_SRC, &a->src, &b->src, plan, ranks) &&
+	return !((a->flags | b->flags) & LOWERED_BLOCKS) && a->from_count == b->from_count &&
+	       a->to_count == b->to_count && add_span(s, LOWERED_SRC, &a->src, &b->src, plan, ranks) &&
 	       add_span(s, LOWERED_DST, &a->dst, &b->dst, plan, ranks) &&
 	       add_peers(s, LOWERED_FROM, list, a->from_first, b->from_first, a->from_count, ranks) &&
 	       add_peers(s, LOWERED_TO, list, a->to_first, b->to_first, a->to_count, ranks);

@@ -14,12 +14,14 @@ static size_t cut_inner(const struct plan *plan, const struct lowered_call *call
 	return plan_cut(length, call->unit, (size_t)call->inner, 0, &begin);
 }
 
-/* Elements of the longest message of a step. */
+/* Elements of the longest message of a step. Of several blocks none has more than half of all (half_fits). */
 static size_t message_of(const struct plan *plan, const struct lowered_call *call,
 			 const struct plan_step *step)
 {
 	const struct plan_span *span = step->src.space ? &step->src : &step->dst;
 	size_t length = call->count, begin;
+	if (step->blocks)
+		return length * (size_t)(call->ranks / 2);
 	if (span->part)
 		length = plan_cut(length, call->unit, (size_t)call->parts, 0, &begin);
 	if (span->chunk)
@@ -43,11 +45,18 @@ static uint64_t largest_message(const struct plan *plan, const struct lowered_ca
 	return most * corale_type_bytes((corale_type)plan->wire_type);
 }
 
+/* Where steps take several blocks a cell is one. */
+static uint64_t cell_bytes(const struct plan *plan, const struct lowered_call *call)
+{
+	return plan->spans ? call->count * corale_type_bytes((corale_type)plan->wire_type)
+			   : plan->chunk_bytes;
+}
+
 void lowered_room_init(struct lowered_room *room, const struct plan *plan, const struct lowered_call *call)
 {
 	*room = (struct lowered_room){ .message = largest_message(plan, call),
-				       .scratch = launch_round(
-					   (uint64_t)plan->scratch_cells * plan->chunk_bytes, LAUNCH_LINE) };
+				       .scratch = launch_round(plan->scratch_cells * cell_bytes(plan, call),
+							       LAUNCH_LINE) };
 	room->slot = (uint32_t)launch_round(room->message ? room->message : 1, LAUNCH_LINE);
 	for (int i = 0; i < plan->nrings; i++)
 		room->slots += (uint32_t)plan->rings[i].depth * plan->channels;

@@ -54,7 +54,7 @@ enum row_traits {
 	ROW_ALL_AT_ONCE =
 	    1, /* folds all contributions in rank order in one step: fit for CORALE_REPRODUCIBLE */
 	ROW_FLAT = 2, /* ignores nodes */
-	ROW_ON_HOSTS = 4, /* of no use to GPUs: only copy engines would gain */
+	ROW_ON_HOSTS = 4, /* of no use to GPUs */
 	ROW_ON_GPUS = 8, /* of no use to hosts, whose memory is one */
 	ROW_OVER_NODES = 16, /* its codelet runs calls over nodes, and no others */
 	ROW_SPARE = 32 /* is taken where no other row can run the call */

@@ -34,8 +34,9 @@ static struct world_params of_ranks(int ranks, struct way way)
 				      .chunk_bytes = way.node_ranks ? 1024 : 0 }; /* room for scratch */
 }
 
-/* Whether the planner makes a plan of a row, a wide one where that is the way, and calls.c knows the collective. */
-static int applies(int row, int ranks, struct way way)
+/* Whether the planner makes a plan of a row, a wide one where that is the way, and calls.c knows the collective. spans: its messages have several
+ * blocks, so these are small. */
+static int applies(int row, int ranks, struct way way, int *spans)
 {
 	int rows, ret, list;
 	const struct row *algo = &row_table(&rows)[row];
@@ -52,6 +53,7 @@ static int applies(int row, int ranks, struct way way)
 		return 0;
 	ret = world_plan(&w, &key, row, 0, 0, 0, &plan, &list, &messages);
 	world_close(&w);
+	*spans = !ret && plan.spans;
 	return !ret && (plan.wire_type != plan.key.type) == way.wide;
 }
 
@@ -65,18 +67,18 @@ static void set_type(struct test_call *c, int i, int wide)
 }
 
 /* A vector's ends, one chunk and several, buffers at addresses of all kinds, every root. */
-static void add_calls(struct script *s, int row, struct way way)
+static void add_calls(struct script *s, int row, int spans, struct way way)
 {
-	static const size_t counts[] = { 1, 700, 0, 9001, 33, 64, 5000 };
+	static const size_t counts[][7] = { { 1, 700, 0, 9001, 33, 64, 5000 }, { 1, 30, 0, 16, 29, 2, 21 } };
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
 	const struct row *algo = &row_table(&rows)[row];
 	struct test_call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
-	int n = test_thin ? 3 : (int)COUNT(counts) + s->params.ranks;
+	int n = test_thin ? 3 : (int)COUNT(*counts) + s->params.ranks;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;
 		set_type(&c, i + (int)(test_seed % 7), way.wide);
-		c.count = counts[(size_t)i % COUNT(counts)];
+		c.count = counts[spans][(size_t)i % COUNT(*counts)];
 		c.root = coll_is_rooted(c.coll) ? i % s->params.ranks : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
@@ -88,12 +90,12 @@ static void add_calls(struct script *s, int row, struct way way)
 	}
 }
 
-static int run_row(int row, int ranks, struct way way)
+static int run_row(int row, int spans, int ranks, struct way way)
 {
 	int rows, faults;
 	struct script *s = script_new(of_ranks(ranks, way), test_seed);
 	s->most_pause = 300;
-	add_calls(s, row, way);
+	add_calls(s, row, spans, way);
 	faults = script_run(s);
 	if (faults)
 		printf("# %s by %s, %d ranks, nodes of %d (0: one)%s\n",
@@ -104,12 +106,12 @@ static int run_row(int row, int ranks, struct way way)
 
 static int run_rows_of(int ranks, struct way way, int *ran)
 {
-	int rows, faults = 0;
+	int rows, faults = 0, spans;
 	row_table(&rows);
 	for (int row = 0; !faults && row < rows; row++) {
-		if (!applies(row, ranks, way))
+		if (!applies(row, ranks, way, &spans))
 			continue;
-		faults = run_row(row, ranks, way);
+		faults = run_row(row, spans, ranks, way);
 		++*ran;
 	}
 	return faults;

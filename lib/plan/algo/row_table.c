@@ -60,9 +60,10 @@ static int half_fits(const struct algo_call *call)
 	return several_ranks(call) && call->bytes <= slot / most / wider;
 }
 
+/* Two ranks have messages of one block. */
 static int half_fits_over_nodes(const struct algo_call *call)
 {
-	return call->topo->map.nodes > 1 && half_fits(call);
+	return call->topo->map.nodes > 1 && call->topo->map.ranks > 2 && half_fits(call);
 }
 
 /* A rank waits for its whole node, then for its whole rail. */
