@@ -84,7 +84,7 @@ adapter()
 	set -- env FAKE_VERBS_COPIER="$scratch/copier" LD_PRELOAD="$library" UCX_TLS=rc_v OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib OMPI_MCA_memory=^patcher \
 		CORALE_TRANSPORT=ucx CORALE_NET_DEVICES=fake0:1 CORALE_NODE_SIZE=1 CORALE_GPUDIRECT=yes
 	if [ "$gpus" = 0 ] || [ ! -f "$library" ] || [ ! -x "$top_builddir/test/fake_copier" ] ||
-		! "$@" "$top_builddir/examples/corale-info" 2>/dev/null | grep -q 'rc_verbs/fake0:1'; then
+		! "$@" env -u FAKE_VERBS_COPIER "$top_builddir/examples/corale-info" 2>/dev/null | grep -q 'rc_verbs/fake0:1'; then
 		tell ok "cuda_matrix and cuda_stress $over # SKIP no GPU, no UCX with verbs, or no <infiniband/verbs.h>"
 		return
 	fi
