@@ -59,14 +59,30 @@ static int list(const struct walker *w, int who, int group, int *ranks)
 	return used;
 }
 
-static unsigned char *place(const struct state *s, const struct walker *w, const struct plan_place *p)
+/* Elements of an action that lie together in messages and spans alike, from `done` on; of several blocks not all do. */
+struct piece {
+	size_t done, count, src, dst; /* src, dst: in their spaces */
+};
+
+static struct piece piece_at(const struct walker *w, size_t done)
+{
+	const struct plan_action *a = &w->action;
+	struct piece p = { .done = done, .count = a->count - done };
+	const size_t src = a->src.space ? plan_span_run(&w->env, a, &a->src, done, &p.src) : p.count,
+		     dst = a->dst.space ? plan_span_run(&w->env, a, &a->dst, done, &p.dst) : p.count;
+	p.count = src < dst ? src : dst;
+	return p;
+}
+
+static unsigned char *place(const struct state *s, const struct walker *w, const struct plan_place *p,
+			    size_t offset)
 {
 	if (!p->space)
 		return NULL;
 	if (p->space == PLAN_SCRATCH)
-		return w->scratch + p->offset * s->wire_bytes;
+		return w->scratch + offset * s->wire_bytes;
 	unsigned char *base = (p->space == PLAN_SEND ? s->send : s->recv)[w->env.rank];
-	return base + p->offset * s->bytes;
+	return base + offset * s->bytes;
 }
 
 static int ready(const struct state *s, const struct walker *w, const int *from, int nfrom, const int *to,
@@ -87,45 +103,51 @@ static int kind(int wire)
 	return wire ? REDUCE_WIRE : REDUCE_LOCAL;
 }
 
-static struct reduce_input own_input(const struct state *s, const struct walker *w)
+static struct reduce_input own_input(const struct state *s, const struct walker *w, const struct piece *p)
 {
 	const struct plan_place *src = &w->action.src;
-	return (struct reduce_input){ place(s, w, src), kind(src->space == PLAN_SCRATCH) };
+	return (struct reduce_input){ place(s, w, src, p->src), kind(src->space == PLAN_SCRATCH) };
+}
+
+static struct reduce_input message_input(const struct state *s, const struct walker *w, int from,
+					 const struct piece *p)
+{
+	const int wire = w->action.flags & PLAN_FROM_WIRE;
+	const unsigned char *data =
+	    path(s, from, w->env.rank, w->env.channel, w->action.from_ring)->first->data;
+	return (struct reduce_input){ data + p->done * (wire ? s->wire_bytes : s->bytes), kind(wire) };
 }
 
 /* What the action names: messages in the group's order, ourselves in our place. How many. */
 static int gather(const struct state *s, const struct walker *w, const int *from, int nfrom,
-		  struct reduce_input *inputs)
+		  const struct piece *p, struct reduce_input *inputs)
 {
 	const struct plan_action *a = &w->action;
 	int k = 0, placed = !a->src.space;
 	for (int i = 0; i < nfrom; i++) {
 		if (a->from == PLAN_ALL && !placed && from[i] > w->env.rank) {
-			inputs[k++] = own_input(s, w);
+			inputs[k++] = own_input(s, w, p);
 			placed = 1;
 		}
 		if (from[i] != w->env.rank)
-			inputs[k++] = (struct reduce_input){
-				path(s, from[i], w->env.rank, w->env.channel, a->from_ring)->first->data,
-				kind(a->flags & PLAN_FROM_WIRE)
-			};
+			inputs[k++] = message_input(s, w, from[i], p);
 	}
 	if (!placed)
-		inputs[k++] = own_input(s, w);
+		inputs[k++] = own_input(s, w, p);
 	return k;
 }
 
 /* The action's fold, rounded to the wire's type or the call's. */
 static void fold(const struct state *s, const struct walker *w, const struct reduce_input *inputs, int k,
-		 int wire, unsigned char *out)
+		 size_t count, int wire, unsigned char *out)
 {
 	const struct plan_action *a = &w->action;
 	struct reduce_spec spec = { .type = (corale_type)s->plan->key.type,
 				    .wire = (corale_type)s->plan->wire_type,
 				    .op = s->plan->key.op,
 				    .ranks = s->ranks };
-	if (k && a->count)
-		reduce_fold(&spec, out, wire, inputs, k, a->count, a->flags & PLAN_FINAL);
+	if (k)
+		reduce_fold(&spec, out, wire, inputs, k, count, a->flags & PLAN_FINAL);
 }
 
 static int post(struct path *p, const unsigned char *data, size_t bytes)
@@ -157,6 +179,24 @@ static void drop(struct path *p)
 	free(m);
 }
 
+/* To a message, and to a span, which may be a source. */
+static void move(const struct state *s, const struct walker *w, const int *from, int nfrom,
+		 unsigned char *message)
+{
+	const struct plan_action *a = &w->action;
+	const int wire = a->flags & PLAN_TO_WIRE;
+	struct reduce_input inputs[MOST_RANKS + 1];
+	for (size_t done = 0; done < a->count;) {
+		const struct piece p = piece_at(w, done);
+		unsigned char *dst = place(s, w, &a->dst, p.dst);
+		const int k = gather(s, w, from, nfrom, &p, inputs);
+		fold(s, w, inputs, k, p.count, wire, message + done * (wire ? s->wire_bytes : s->bytes));
+		if (dst)
+			fold(s, w, inputs, k, p.count, a->dst.space == PLAN_SCRATCH, dst);
+		done += p.count;
+	}
+}
+
 /* 1 when the action was executed, 0 when it must wait, -1 when memory is out. */
 static int step(struct state *s, struct walker *w)
 {
@@ -165,16 +205,13 @@ static int step(struct state *s, struct walker *w)
 	int nfrom = list(w, a->from, a->from_group, from), nto = list(w, a->to, a->to_group, to);
 	if (!ready(s, w, from, nfrom, to, nto))
 		return 0;
-	const int wire = a->flags & PLAN_TO_WIRE, moves = a->op == PLAN_MOVE;
-	size_t bytes = moves ? a->count * (wire ? s->wire_bytes : s->bytes) : 0;
-	unsigned char *message = malloc(bytes + 1), *dst = place(s, w, &a->dst);
-	struct reduce_input inputs[MOST_RANKS + 1];
+	const int moves = a->op == PLAN_MOVE;
+	size_t bytes = moves ? a->count * (a->flags & PLAN_TO_WIRE ? s->wire_bytes : s->bytes) : 0;
+	unsigned char *message = malloc(bytes + 1);
 	if (!message)
 		return -1;
-	const int k = moves ? gather(s, w, from, nfrom, inputs) : 0;
-	fold(s, w, inputs, k, wire, message);
-	if (dst) /* which may be a source: behind the message */
-		fold(s, w, inputs, k, a->dst.space == PLAN_SCRATCH, dst);
+	if (moves)
+		move(s, w, from, nfrom, message);
 	int ret = 1;
 	for (int i = 0; i < nto; i++)
 		if (post(path(s, w->env.rank, to[i], w->env.channel, a->to_ring), message, bytes))
@@ -217,7 +254,8 @@ static int run(struct state *s)
 
 static int start(struct state *s)
 {
-	size_t scratch = (size_t)s->plan->scratch_cells * s->plan->chunk_bytes + 1;
+	const size_t cell = s->plan->spans ? s->count * s->wire_bytes : s->plan->chunk_bytes,
+		     scratch = s->plan->scratch_cells * cell + 1;
 	for (int rank = 0, i = 0; rank < s->ranks; rank++) {
 		for (int channel = 0; channel < s->channels; channel++) {
 			unsigned char *cells = malloc(scratch);
