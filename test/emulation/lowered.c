@@ -74,12 +74,13 @@ static void add_calls(struct script *s, int row, int spans, struct way way)
 	int rows;
 	const struct row *algo = &row_table(&rows)[row];
 	struct test_call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
-	int n = test_thin ? 3 : (int)COUNT(*counts) + s->params.ranks;
+	const int roots = coll_is_rooted(c.coll) ? s->params.ranks : 0;
+	int n = test_thin ? 3 : (int)COUNT(*counts) + roots;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;
-		set_type(&c, i + (int)(test_seed % 7), way.wide);
+		set_type(&c, i + row + (int)(test_seed % 7), way.wide);
 		c.count = counts[spans][(size_t)i % COUNT(*counts)];
-		c.root = coll_is_rooted(c.coll) ? i % s->params.ranks : 0;
+		c.root = roots ? i % roots : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
 		c.in_place = !coll_is_uneven(c.coll) && i % 4 == 3;
