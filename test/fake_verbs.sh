@@ -1,6 +1,6 @@
 #!/bin/sh
 # Ranks as nodes over an RDMA transport of UCX, rc_verbs, on a machine without RDMA: over the adapter of test/fake_verbs.
-#   fake_verbs.sh                 TAP: tests of ranks, over it
+#   fake_verbs.sh                 TAP: tests of ranks, over it; with TEST_GPU_SLOTS_ALONE=1 only those of slots in GPUs' memory
 #   fake_verbs.sh run COMMAND...  COMMAND over it, in the build directory
 build=${top_builddir:-$PWD}
 source=${top_srcdir:-$(dirname "$0")/..}
@@ -83,10 +83,12 @@ ranks()
 {
 	TEST_SHAPES=$2 pass_on "$1" bash "$source/test/run-ranks.sh" "$build/test/$1.mpi"
 }
-ranks ranks_matrix "2:1 4:2 4:1 5:2"
-ranks ranks_faults_ucx "2:1"
 export TEST_UNTIMED=1
-ranks ranks_proxy "2:0 3:0"
+if [ -z "$TEST_GPU_SLOTS_ALONE" ]; then
+	ranks ranks_matrix "2:1 4:2 4:1 5:2"
+	ranks ranks_faults_ucx "2:1"
+	ranks ranks_proxy "2:0 3:0"
+fi
 export TEST_GPU_SLOTS=1
 ranks ranks_proxy "2:0 3:0"
 unset TEST_GPU_SLOTS TEST_UNTIMED
