@@ -526,7 +526,7 @@ void lowered_free(struct lowered *lowered)
 void lowered_call_init(struct lowered_call *call, const struct plan *plan, const struct plan_env *env)
 {
 	*call = (struct lowered_call){ .count = env->count,
-				       .chunk = plan->spans ? env->count : env->chunk,
+				       .chunk = plan_cell_elements(plan, env),
 				       .unit = env->unit,
 				       .parts = plan->parts,
 				       .inner = plan->inner,

@@ -90,22 +90,7 @@ void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan)
 			    .blocks = plan_const(plan, n),
 			    .src = { .space = PLAN_SEND, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
 			    .dst = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) } });
-	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
-	const uint8_t distance = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 0);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_SET, round, 0, 0),
-				  .run = distance,
-				  .src = { .space = PLAN_SCRATCH, .block = distance },
-				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, 1, 0),
-				  .to_ring = ring };
-	plan_step(plan, step);
-	step.dst = step.src;
-	step.src = (struct plan_span){ 0 };
-	step.to = PLAN_EXPR_NONE;
-	step.from = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -1, 0);
-	step.from_ring = ring;
-	plan_step(plan, step);
-	plan_end(plan);
+	algo_bruck_exchange(plan, ring, 1);
 
 	int i = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0));
 	plan_step(plan, (struct plan_step){

@@ -125,6 +125,28 @@ static inline uint8_t algo_bruck_expr(struct plan *plan, enum plan_base base, in
 						   .stride = (int8_t)stride });
 }
 
+/* The rounds of Bruck's all_to_all of one cell of scratch for each rank: in a round all cells whose number has the distance's bit go so far, in one
+ * message. stride: 1 ahead, -1 back. */
+static inline void algo_bruck_exchange(struct plan *plan, uint8_t ring, int stride)
+{
+	const int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
+	const uint8_t distance = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 0);
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_SET, round, 0, 0),
+				  .run = distance,
+				  .src = { .space = PLAN_SCRATCH, .block = distance },
+				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, stride, 0),
+				  .to_ring = ring };
+	plan_step(plan, step);
+	step.dst = step.src;
+	step.src = (struct plan_span){ 0 };
+	step.to = PLAN_EXPR_NONE;
+	step.from = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -stride, 0);
+	step.from_ring = ring;
+	plan_step(plan, step);
+	plan_end(plan);
+}
+
 /* Opens the loop over the levels of the tree of n ranks, whose child it returns; *blocks: of its subtree, *cells: where in scratch they are. last: of
  * the last level first. */
 static inline uint8_t algo_subtree_loop(struct plan *plan, int n, int last, uint8_t *blocks,

@@ -16,6 +16,23 @@ static struct plan_span first_cell(struct plan *plan)
 	return (struct plan_span){ .space = PLAN_SCRATCH, .block = plan_const(plan, 0) };
 }
 
+static uint8_t begin(const struct algo_call *call, struct plan *plan)
+{
+	plan->scratch_cells = (uint32_t)call->topo->map.ranks;
+	const uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	plan_program(plan, PLAN_SM);
+	return ring;
+}
+
+/* This rank's contribution is in the first cell. */
+static uint8_t begin_with_own(const struct algo_call *call, struct plan *plan)
+{
+	const uint8_t ring = begin(call, plan);
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_MOVE, .src = { .space = PLAN_SEND }, .dst = first_cell(plan) });
+	return ring;
+}
+
 static struct plan_step fold_step(struct plan *plan)
 {
 	return (struct plan_step){ .op = PLAN_MOVE,
@@ -28,11 +45,7 @@ static struct plan_step fold_step(struct plan *plan)
 /* In a round a rank has as many contributions as the distance, from its own on. It sends them so far back, and gets those behind them. */
 void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan)
 {
-	plan->scratch_cells = (uint32_t)call->topo->map.ranks;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
-	plan_program(plan, PLAN_SM);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE, .src = { .space = PLAN_SEND }, .dst = first_cell(plan) });
+	const uint8_t ring = begin_with_own(call, plan);
 	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_STABLE,
@@ -53,13 +66,10 @@ void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan)
 	plan_step(plan, fold_step(plan));
 }
 
-/* Cell i has what goes to the rank i back, in the end what has come from the rank i ahead: in a round all cells whose number has the distance's bit go
- * so far, in one message. */
+/* Cell i has what goes to the rank i back, in the end what has come from the rank i ahead. */
 void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
-	plan->scratch_cells = (uint32_t)call->topo->map.ranks;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
-	plan_program(plan, PLAN_SM);
+	const uint8_t ring = begin(call, plan);
 	int i = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0));
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,
@@ -67,22 +77,7 @@ void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan
 			    .dst = { .space = PLAN_SCRATCH, .block = plan_var(plan, i, 0) } });
 	plan_end(plan);
 
-	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
-	const uint8_t distance = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 0);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_SET, round, 0, 0),
-				  .run = distance,
-				  .src = { .space = PLAN_SCRATCH, .block = distance },
-				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -1, 0),
-				  .to_ring = ring };
-	plan_step(plan, step);
-	step.dst = step.src;
-	step.src = (struct plan_span){ 0 };
-	step.to = PLAN_EXPR_NONE;
-	step.from = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, 1, 0);
-	step.from_ring = ring;
-	plan_step(plan, step);
-	plan_end(plan);
+	algo_bruck_exchange(plan, ring, -1);
 	plan_step(plan, fold_step(plan));
 }
 
@@ -90,11 +85,7 @@ void algo_ordered_reduce(const struct algo_call *call, struct plan *plan)
 {
 	const uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 		      root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
-	plan->scratch_cells = (uint32_t)call->topo->map.ranks;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
-	plan_program(plan, PLAN_SM);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE, .src = { .space = PLAN_SEND }, .dst = first_cell(plan) });
+	const uint8_t ring = begin_with_own(call, plan);
 	struct plan_step step = { .op = PLAN_MOVE, .flags = PLAN_FRESH, .from_ring = ring };
 	step.from = algo_subtree_loop(plan, call->topo->map.ranks, 0, &step.blocks, &step.dst);
 	plan_step(plan, step);
