@@ -166,13 +166,12 @@ static void end_spare(int before)
 /* Also for what allocates, frees or waits: allowed while any thread captures, and no part of that. */
 struct visit {
 	int entered;
-	enum cudaStreamCaptureMode mode; /* the thread's own */
+	int mode; /* the thread's own */
 };
 
 static struct visit visit(const struct engine *e)
 {
-	struct visit v = { 0, cudaStreamCaptureModeRelaxed };
-	cudaThreadExchangeStreamCaptureMode(&v.mode);
+	struct visit v = { .mode = spare_captures() };
 	v.entered = e && enter(e);
 	return v;
 }
@@ -181,7 +180,7 @@ static void end_visit(const struct engine *e, struct visit v)
 {
 	if (e)
 		leave(e, v.entered);
-	cudaThreadExchangeStreamCaptureMode(&v.mode);
+	end_spare(v.mode);
 }
 
 static int open(const struct engine_params *params, struct engine **out)
@@ -229,6 +228,13 @@ static void probe_end(struct engine *e)
 	struct visit v = visit(e);
 	engine_probe_end(e);
 	end_visit(e, v);
+}
+
+static void free_kept(struct engine_kept *kept)
+{
+	struct visit v = visit(NULL);
+	engine_free_kept(kept);
+	end_visit(NULL, v);
 }
 
 static int health(struct engine *e)
@@ -363,7 +369,7 @@ const struct engine_ops engine_cuda = {
 	.remote = remote,
 	.set_proxy = set_proxy,
 	.keep = engine_keep,
-	.free_kept = engine_free_kept,
+	.free_kept = free_kept,
 	.slab_open = slab_open,
 	.slab_use = engine_slab_use,
 	.probe_begin = probe_begin,

@@ -118,11 +118,9 @@ struct engine_kept *engine_keep(struct engine *e, int slab_alone)
 
 void engine_free_kept(struct engine_kept *k)
 {
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	CUcontext ours;
 	if (!k)
 		return;
-	cudaThreadExchangeStreamCaptureMode(&mode);
 	if (k->place.driver.push_context(k->place.context) == CUDA_SUCCESS) {
 		if (k->slab)
 			engine_unmap(&k->place, k->slab, k->slab_bytes);
@@ -130,7 +128,6 @@ void engine_free_kept(struct engine_kept *k)
 			cudaFreeHost(k->pinned);
 		k->place.driver.pop_context(&ours);
 	}
-	cudaThreadExchangeStreamCaptureMode(&mode);
 	free(k);
 }
 
