@@ -401,11 +401,11 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	return faults;
 }
 
-/* All numbers of ranks, in place and not. */
+/* All numbers of ranks, in place and not; thin: the fewest and the most. */
 static int run_all(corale_coll coll, int staged)
 {
 	int faults = 0, places = coll != CORALE_ALL_TO_ALL && coll != CORALE_REDUCE_SCATTER ? 2 : 1;
-	for (int ranks = 2; ranks <= MOST_RANKS; ranks += thin && ranks == 3 ? 2 : 1)
+	for (int ranks = 2; ranks <= MOST_RANKS; ranks += thin ? MOST_RANKS - 2 : 1)
 		for (int in_place = 0; in_place < places; in_place++)
 			faults += run(coll, ranks, in_place, staged, -1, 0) != 0;
 	return faults;

@@ -443,7 +443,7 @@ static int run_row(const struct tried *row)
 	for (int ranks = least; !faults && ranks <= most; ranks += ranks == 6 ? 2 : 1)
 		for (size_t i = 0; !faults && row->counts[i] != (size_t)END; i++)
 			faults = run_count(row, ranks, row->counts[i], &turn);
-	return faults ? faults : run_slips(row);
+	return faults || test_thin ? faults : run_slips(row);
 }
 
 static void name_row(const struct tried *row, char *name, size_t bytes)
