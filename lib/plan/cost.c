@@ -86,14 +86,23 @@ static int remote_readers(const struct walk *w, const struct plan_action *a)
 	return cost_peers(&w->env.map, w->env.rank, PLAN_ALL, a->from_group).remote;
 }
 
+/* Whether it is one of those that a rank takes from other nodes, one after the other, for a root that gathers: all of them may be sent at once. */
+static int is_of_all_nodes(const struct walk *w, const struct plan_step *step)
+{
+	return coll_is_rooted(w->plan->key.coll) && has_base(w, step->from, PLAN_RANK_AT);
+}
+
 /*
  * How many messages cross the wires while an action waits for one from each peer: those that reach its rank, or those that the sender sends to
- * ALL, which each rank begins with another one.
+ * ALL, which each rank begins with another one. The one that is awaited first may be the last that comes.
  */
-static double messages_before(const struct walk *w, const struct plan_action *a,
+static double messages_before(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
 			      const struct cost_peers *from)
 {
-	return slower(remote_readers(w, a), a->from == PLAN_ALL ? from->remote : 1);
+	const int come = a->from == PLAN_ALL        ? from->remote
+			 : is_of_all_nodes(w, step) ? w->topo->map.nodes - 1
+						    : 1;
+	return slower(remote_readers(w, a), come);
 }
 
 /*
@@ -108,7 +117,7 @@ static double messages_ns(const struct walk *w, const struct plan_step *step, co
 	const double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE),
 		     each = bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns,
 		     send = cost_send_ns(w->topo, bytes), recv = cost_recv_ns(w->topo, bytes),
-		     others = messages_before(w, a, from) - 1;
+		     others = messages_before(w, step, a, from) - 1;
 	const int in_tree = has_base(w, step->from, PLAN_TREE_CHILD) ||
 			    has_base(w, step->from, PLAN_TREE_PARENT) ||
 			    has_base(w, step->from, PLAN_DOUBLING_TAKE),
@@ -261,6 +270,19 @@ static void add_crowd(struct walk *w, double weight)
 	w->cost.since_ns = w->cost.since_link_ns = w->cost.since_rail_ns = 0;
 }
 
+/*
+ * What is passed on to one rank of the node, from many of other nodes, waits for room: no more messages are on their way than the ring has slots.
+ * This is what each waits beyond the work of its own.
+ */
+static double room_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
+		      const struct cost_peers *to, double work)
+{
+	if (!has_base(w, step->from, PLAN_RANK_AT) || a->to == PLAN_ALL || !to->local)
+		return 0;
+	const double round = work + cost_node_latency_ns(w->topo) + work; /* sent, there, taken */
+	return slower(round / w->plan->rings[a->to_ring].depth - work, 0);
+}
+
 /* Time that a rail is busy with so many messages. */
 static double rail_ns(const struct walk *w, double bytes, int messages)
 {
@@ -277,7 +299,7 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 	double proxy = cost_proxy_ns(w->topo, w->plan, a, &from, &to);
 	double out = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE), to.remote),
 	       in = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE), from.remote);
-	w->cost.work_ns += weight * work;
+	w->cost.work_ns += weight * (work + room_ns(w, step, a, &to, work));
 	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
 	w->cost.signals += a->op == PLAN_SIGNAL ? weight : 0;
 	w->cost.link_out_ns += weight * link;
