@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "matrix.h"
 #include "reduce/reduce.h"
 #include "reference.h"
 #include "team.h"
@@ -105,10 +106,10 @@ static void sweep(struct team_member *m,
 					     CORALE_BFLOAT16 };
 	static const corale_op ops[] = { CORALE_SUM, CORALE_PROD, CORALE_AVG };
 	static const size_t counts[] = { 1, 2, 17, 300, 1025, LARGE };
-	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-		for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
-			for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
-				call(m, counts[c], types[t], ops[o]);
+	const size_t n = sizeof counts / sizeof *counts, nops = sizeof ops / sizeof *ops,
+		     all = n * nops * sizeof types / sizeof *types, step = (size_t)matrix_stride(1);
+	for (size_t i = 0; i < all; i += step)
+		call(m, counts[i % n], types[i / n / nops], ops[i / n % nops]);
 }
 
 static void all_reduces(struct team_member *m)
