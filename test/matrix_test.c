@@ -48,6 +48,7 @@ static const struct shape shapes[] = {
 	  "CORALE_ALGO=bruck,gather:binomial,scatter:binomial CORALE_NODE_SIZE=3 CORALE_REFERENCE=yes "
 	  "CORALE_REFERENCE_BYTES=1",
 	  3, 8, 11, MANY },
+	{ "nodes' blocks in a message", "CORALE_ALGO=hier_bruck CORALE_NODE_SIZE=2", 4, 8, 11, MANY },
 	{ "ordered", "CORALE_ALGO=ordered CORALE_NODE_SIZE=1", 2, 8, 11, MANY },
 	{ "ordered over nodes of 3", "CORALE_ALGO=ordered CORALE_NODE_SIZE=3 CORALE_REFERENCE=no", 2, 8, 11,
 	  MANY },
@@ -84,6 +85,8 @@ static const struct shape shapes[] = {
 	  SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=hier_oneshot CORALE_NODE_SIZE=2", 3, 6, 5, MANY },
 	{ "partial sums of several blocks in float32",
 	  "CORALE_PARTIALS=float32 CORALE_ALGO=bruck CORALE_NODE_SIZE=2", 3, 7, 11, MANY },
+	{ "partial sums of nodes' blocks in float32",
+	  "CORALE_PARTIALS=float32 CORALE_ALGO=hier_bruck CORALE_NODE_SIZE=2", 6, 6, 11, MANY },
 	{ "references always", "CORALE_REFERENCE=yes CORALE_REFERENCE_BYTES=1", 2, 5, 5, { 17, 5003 }, 2 },
 	{ "references never", "CORALE_REFERENCE=no", 2, 4, 19, { 17, 70001 }, 2 },
 };

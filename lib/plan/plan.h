@@ -89,8 +89,8 @@ enum plan_base {
 	/* Rounds over doubling distances, PLAN_TREE_LEVELS of them: whoever has as many blocks as the distance, its own first, sends a round's to one
 	 * member and gets as many from another one, but no more than are missing. The distance is 2^variable; wrap: of the last round first. */
 	PLAN_BRUCK_PEER, /* (my index + stride * distance + offset) mod size of group */
-	PLAN_BRUCK_BLOCKS, /* min(distance, size of group - distance) + offset */
-	PLAN_BRUCK_DISTANCE, /* distance + offset */
+	PLAN_BRUCK_BLOCKS, /* min(distance, size of group - distance), times stride if that is above 0, + offset */
+	PLAN_BRUCK_DISTANCE, /* distance, in the same way, + offset */
 	PLAN_BRUCK_SET, /* numbers below size of group that have the distance's bit, + offset */
 	PLAN_SIMPLE_BASES,
 	/* The (variable)-th part that local rank a of my node owns: a + variable * size of my node; none from the

@@ -213,8 +213,9 @@ PLAN_FN int plan_bruck(const struct plan_expr *x, int size, int me, int round)
 		const int rest = size % (2 * distance) - distance;
 		return size / (2 * distance) * distance + (rest > 0 ? rest : 0) + x->offset;
 	}
-	return (x->base == PLAN_BRUCK_DISTANCE || distance < size - distance ? distance : size - distance) +
-	       x->offset;
+	const int members =
+	    x->base == PLAN_BRUCK_DISTANCE || distance < size - distance ? distance : size - distance;
+	return members * (x->stride > 0 ? x->stride : 1) + x->offset;
 }
 
 /* Values that are told from the root's index. */

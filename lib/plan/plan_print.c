@@ -121,6 +121,8 @@ static void print_bruck(struct out *out, const struct plan_expr *x)
 		print(out, "numbers below %s with %s", size_names[x->group], distance);
 	else
 		print(out, "%s", distance);
+	if (x->base != PLAN_BRUCK_PEER && x->stride > 0)
+		print(out, "*%d", x->stride);
 	if (x->offset)
 		print(out, "%+d", x->offset);
 }

@@ -269,16 +269,31 @@ static int is_for(const struct planner *planner, const struct row *row)
 	return !row->codelet || (planner->gpus && over_nodes == !!(row->traits & ROW_OVER_NODES));
 }
 
+static int applies(const struct planner *planner, const struct plan_key *key, int index,
+		   struct algo_call *call)
+{
+	int rows;
+	const struct row *row = row_table(&rows) + index;
+	if (index < 0 || index >= rows || row->coll != key->coll || !is_for(planner, row))
+		return 0;
+	*call = describe(planner, key, row);
+	return row->applicable(call) && (!call->reproducible || row->traits & ROW_ALL_AT_ONCE);
+}
+
+const struct planner *planner_for(const struct planner *planner, const struct plan_key *key, int index)
+{
+	const struct planner *rather = planner_of(planner, key);
+	struct algo_call call;
+	return rather == planner || applies(rather, key, index, &call) ? rather : planner;
+}
+
 /* All of a plan but how it is cut. */
 static int build_steps(const struct planner *planner, const struct plan_key *key, int index,
 		       struct algo_call *call, struct plan *out)
 {
 	int rows;
 	const struct row *row = row_table(&rows) + index;
-	if (index < 0 || index >= rows || row->coll != key->coll || !is_for(planner, row))
-		return CORALE_ENOTSUP;
-	*call = describe(planner, key, row);
-	if (!row->applicable(call) || (call->reproducible && !(row->traits & ROW_ALL_AT_ONCE)))
+	if (!applies(planner, key, index, call))
 		return CORALE_ENOTSUP;
 	plan_init(out, key);
 	out->algo = (uint8_t)index;
@@ -292,7 +307,7 @@ static int build_steps(const struct planner *planner, const struct plan_key *key
 
 int planner_build(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
 {
-	return planner_build_by(planner_of(planner, key), key, index, out);
+	return planner_build_by(planner_for(planner, key, index), key, index, out);
 }
 
 int planner_build_by(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)

@@ -88,6 +88,9 @@ int planner_lowers(const struct planner *planner, const struct plan_key *key, co
 int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *fits,
 		       struct plan *out, char *error, size_t error_bytes);
 
+/* The planner of a row's calls of a key's size. Small ones run in narrow lanes, but for those whose messages, of several blocks, are too long for these. */
+const struct planner *planner_for(const struct planner *planner, const struct plan_key *key, int row);
+
 /* The plan of a row of the table, whatever else could run the call; CORALE_ENOTSUP if it does not apply. */
 int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
 /* The same by this planner, be the call small or not. */

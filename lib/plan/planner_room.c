@@ -136,7 +136,7 @@ int planner_room_init(struct planner_room *room, const struct planner *planner)
 
 const struct planner *planner_by_room(const struct planner *planner, const struct plan_key *key, int row)
 {
-	const struct planner *rather = planner_of(planner, key);
+	const struct planner *rather = planner_for(planner, key, row);
 	if (!planner->room)
 		return rather;
 	const int room = planner->room->of[row];

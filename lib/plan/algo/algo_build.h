@@ -15,6 +15,8 @@ void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan);
 void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan);
 void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan);
+void algo_hier_bruck_all_gather(const struct algo_call *call, struct plan *plan);
+void algo_hier_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan);
 void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan);
 void algo_ordered_reduce(const struct algo_call *call, struct plan *plan);
 void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan);

@@ -66,6 +66,13 @@ static int half_fits_over_nodes(const struct algo_call *call)
 	return call->topo->map.nodes > 1 && call->topo->map.ranks > 2 && half_fits(call);
 }
 
+/* Blocks of a node follow each other, and there are as many of each. A node's size is a stride of a plan's expression. */
+static int half_fits_in_order(const struct algo_call *call)
+{
+	return several_nodes(call) && call->topo->in_order && algo_even_nodes(call) &&
+	       call->topo->map.max_node_size <= INT8_MAX && half_fits(call);
+}
+
 /* A rank waits for its whole node, then for its whole rail. */
 static int few_nodes(const struct algo_call *call)
 {
