@@ -270,7 +270,8 @@ static void test_bruck(void **state)
 	(void)state;
 	const struct plan_expr to = { .base = PLAN_BRUCK_PEER, .stride = -1 },
 			       from = { .base = PLAN_BRUCK_PEER, .stride = 1 },
-			       blocks = { .base = PLAN_BRUCK_BLOCKS }, set = { .base = PLAN_BRUCK_SET };
+			       blocks = { .base = PLAN_BRUCK_BLOCKS }, set = { .base = PLAN_BRUCK_SET },
+			       of_three = { .base = PLAN_BRUCK_BLOCKS, .stride = 3 }; /* blocks a member */
 	for (int n = 2; n < 200; n++) {
 		int had = 1;
 		for (int round = 0; round < plan_log2(n - 1) + 1; round++) {
@@ -278,6 +279,7 @@ static void test_bruck(void **state)
 				  many = plan_bruck(&blocks, n, 0, round);
 			assert_int_equal(plan_bruck(&from, n, peer, round), n / 3);
 			assert_in_range(many, 1, had);
+			assert_int_equal(plan_bruck(&of_three, n, 0, round), 3 * many);
 			assert_int_equal(plan_wrap(n / 3 - peer, n), had);
 			had += many;
 			int numbers = 0;
