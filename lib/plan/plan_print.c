@@ -121,7 +121,7 @@ static void print_bruck(struct out *out, const struct plan_expr *x)
 		print(out, "numbers below %s with %s", size_names[x->group], distance);
 	else
 		print(out, "%s", distance);
-	if (x->base != PLAN_BRUCK_PEER && x->stride > 0)
+	if (x->base != PLAN_BRUCK_PEER && x->stride > 1)
 		print(out, "*%d", x->stride);
 	if (x->offset)
 		print(out, "%+d", x->offset);

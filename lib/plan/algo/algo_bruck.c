@@ -11,6 +11,32 @@
  */
 #include "algo_build.h"
 
+void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, uint8_t own)
+{
+	const int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, group, 0));
+	const uint8_t behind = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 0);
+	struct plan_step step = { .op = PLAN_MOVE,
+				  .flags = PLAN_STABLE,
+				  .blocks = algo_bruck_expr(plan, group, PLAN_BRUCK_BLOCKS, round, each, 0),
+				  .src = { .space = PLAN_RECV, .block = own },
+				  .to_group = (uint8_t)group,
+				  .to = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 0),
+				  .to_ring = ring };
+	plan_step(plan, step);
+	step.flags = PLAN_FRESH;
+	step.src = (struct plan_span){ 0 };
+	step.dst = (struct plan_span){ .space = PLAN_RECV,
+				       .block = group == PLAN_WORLD
+						    ? behind
+						    : algo_rank_at(plan, behind, plan_const(plan, 0)) };
+	step.to = PLAN_EXPR_NONE;
+	step.from_group = (uint8_t)group;
+	step.from = behind;
+	step.from_ring = ring;
+	plan_step(plan, step);
+	plan_end(plan);
+}
+
 void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
@@ -19,26 +45,34 @@ void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .src = { .space = PLAN_SEND },
 					    .dst = { .space = PLAN_RECV, .block = me } });
-	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
-	uint8_t behind = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, 1, 0);
+	algo_bruck_gather_rounds(plan, PLAN_WORLD, 1, ring, me);
+}
+
+void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, int less)
+{
+	const struct plan_span own = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) };
+	const int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, group, -less));
 	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE,
-				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_BLOCKS, round, 0, 0),
-				  .src = { .space = PLAN_RECV, .block = me },
-				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -1, 0),
+				  .flags = PLAN_STABLE | PLAN_TO_WIRE,
+				  .blocks = algo_bruck_expr(plan, group, PLAN_BRUCK_BLOCKS, round, each, 1),
+				  .src = { .space = PLAN_SCRATCH,
+					   .block = algo_bruck_expr(plan, group, PLAN_BRUCK_DISTANCE, round,
+								    each, 1) },
+				  .to_group = (uint8_t)group,
+				  .to = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 1),
 				  .to_ring = ring };
 	plan_step(plan, step);
-	step.flags = PLAN_FRESH;
-	step.src = (struct plan_span){ 0 };
-	step.dst = (struct plan_span){ .space = PLAN_RECV, .block = behind };
+	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE;
+	step.src = step.dst = own;
 	step.to = PLAN_EXPR_NONE;
-	step.from = behind;
+	step.from_group = (uint8_t)group;
+	step.from = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 1);
 	step.from_ring = ring;
 	plan_step(plan, step);
 	plan_end(plan);
 }
 
-/* Cell i of scratch has the sum of the block that is i behind this rank's own. */
+/* Cell i of scratch has the sum of the block that is i behind this rank's own. The last round's sum goes to the receive buffer. */
 void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
 	const int n = call->topo->map.ranks;
@@ -51,32 +85,18 @@ void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan)
 			    .blocks = plan_const(plan, n),
 			    .src = { .space = PLAN_SEND, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
 			    .dst = own });
-	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, -1));
-	struct plan_step send = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE | PLAN_TO_WIRE,
-				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_BLOCKS, round, 0, 1),
-				  .src = { .space = PLAN_SCRATCH,
-					   .block = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 1) },
-				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, 1, 1),
-				  .to_ring = ring };
-	struct plan_step add = { .op = PLAN_MOVE,
-				 .flags = PLAN_REDUCE | PLAN_FROM_WIRE,
-				 .blocks = send.blocks,
-				 .src = own,
-				 .dst = own,
-				 .from = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -1, 1),
-				 .from_ring = ring };
-	plan_step(plan, send);
-	plan_step(plan, add);
-	plan_end(plan);
-	send.blocks = add.blocks = PLAN_EXPR_NONE;
-	send.src.block = plan_const(plan, 1);
-	send.to = plan_shift(plan, PLAN_WORLD, 0, 0, 1);
-	plan_step(plan, send);
-	add.flags |= PLAN_FINAL;
-	add.dst = (struct plan_span){ .space = PLAN_RECV };
-	add.from = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
-	plan_step(plan, add);
+	algo_bruck_reduce_rounds(plan, PLAN_WORLD, 1, ring, 1);
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_STABLE | PLAN_TO_WIRE,
+					    .src = { .space = PLAN_SCRATCH, .block = plan_const(plan, 1) },
+					    .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
+					    .to_ring = ring });
+	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
+					    .flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE,
+					    .src = own,
+					    .dst = { .space = PLAN_RECV },
+					    .from = plan_shift(plan, PLAN_WORLD, 0, 0, -1),
+					    .from_ring = ring });
 }
 
 void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan)

@@ -116,34 +116,39 @@ static inline uint8_t algo_part_of(struct plan *plan, uint8_t local, int owned)
 	return plan_expr(plan, (struct plan_expr){ .base = PLAN_RAIL_OF, .var = (uint8_t)owned, .a = local });
 }
 
-/* A value of a round of Bruck's; stride: of peers. backwards: the last round comes first. */
-static inline uint8_t algo_bruck_expr(struct plan *plan, enum plan_base base, int round, int stride,
-				      int backwards)
+/* A value of a round of Bruck's; stride: of peers the direction, of others as many as a member has, 0 is one. backwards: the last round comes first. */
+static inline uint8_t algo_bruck_expr(struct plan *plan, enum plan_group group, enum plan_base base,
+				      int round, int stride, int backwards)
 {
 	return plan_expr(plan, (struct plan_expr){ .base = (uint8_t)base,
-						   .group = PLAN_WORLD,
+						   .group = (uint8_t)group,
 						   .var = (uint8_t)round,
 						   .wrap = (uint8_t)backwards,
 						   .stride = (int8_t)stride });
 }
+
+/* The rounds of Bruck's all_gather among a group, a member of which has so many blocks, this one those from `own` on in its receive buffer. */
+void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, uint8_t own);
+/* The same in reverse, but for `less` of the last rounds: sums of cells of scratch, from this member's own on. */
+void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, int less);
 
 /* The rounds of Bruck's all_to_all of one cell of scratch for each rank: in a round all cells whose number has the distance's bit go so far, in one
  * message. stride: 1 ahead, -1 back. */
 static inline void algo_bruck_exchange(struct plan *plan, uint8_t ring, int stride)
 {
 	const int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
-	const uint8_t distance = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 0);
+	const uint8_t distance = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE, round, 0, 0);
 	struct plan_step step = { .op = PLAN_MOVE,
-				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_SET, round, 0, 0),
+				  .blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_SET, round, 0, 0),
 				  .run = distance,
 				  .src = { .space = PLAN_SCRATCH, .block = distance },
-				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, stride, 0),
+				  .to = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, stride, 0),
 				  .to_ring = ring };
 	plan_step(plan, step);
 	step.dst = step.src;
 	step.src = (struct plan_span){ 0 };
 	step.to = PLAN_EXPR_NONE;
-	step.from = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -stride, 0);
+	step.from = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, -stride, 0);
 	step.from_ring = ring;
 	plan_step(plan, step);
 	plan_end(plan);
@@ -163,8 +168,9 @@ static inline uint8_t algo_subtree_loop(struct plan *plan, int n, int last, uint
 						      .var = (uint8_t)level,
 						      .stride = (int8_t)stride,
 						      .offset = last ? levels - 1 : 0 });
-	*cells = (struct plan_span){ PLAN_SCRATCH,
-				     .block = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, level, 0, last) };
+	*cells =
+	    (struct plan_span){ PLAN_SCRATCH, .block = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE,
+								       level, 0, last) };
 	return plan_child(plan, PLAN_WORLD, level, stride, last ? levels - 1 : 0);
 }
 

@@ -49,17 +49,18 @@ void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan)
 	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_STABLE,
-				  .blocks = algo_bruck_expr(plan, PLAN_BRUCK_BLOCKS, round, 0, 0),
+				  .blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_BLOCKS, round, 0, 0),
 				  .src = first_cell(plan),
-				  .to = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, -1, 0),
+				  .to = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, -1, 0),
 				  .to_ring = ring };
 	plan_step(plan, step);
 	step.flags = PLAN_FRESH;
 	step.src = (struct plan_span){ 0 };
 	step.dst = (struct plan_span){ .space = PLAN_SCRATCH,
-				       .block = algo_bruck_expr(plan, PLAN_BRUCK_DISTANCE, round, 0, 0) };
+				       .block = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE, round,
+								0, 0) };
 	step.to = PLAN_EXPR_NONE;
-	step.from = algo_bruck_expr(plan, PLAN_BRUCK_PEER, round, 1, 0);
+	step.from = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, 1, 0);
 	step.from_ring = ring;
 	plan_step(plan, step);
 	plan_end(plan);
