@@ -478,11 +478,17 @@ __device__ static bool converts(const run &r, const lowered_op &o)
 	return r.s->nsources && differs;
 }
 
+/* Whether a MOVE does more than to copy bits. */
+template <bool WIDE> __device__ static inline bool computes(const run &r, const lowered_op &op)
+{
+	return lowered_folds(*r.a, op, r.s->nsources, r.s->own == 0) || (WIDE && converts(r, op));
+}
+
 template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t count)
 {
 	const block_state *s = r.s;
 	const uint32_t element = (uint32_t)vector_element_bytes(TYPE);
-	if (lowered_folds(*r.a, op, s->nsources, s->own == 0) || (WIDE && converts(r, op)))
+	if (computes<WIDE>(r, op))
 		fold_data<TYPE, WIDE>(r, op, count * (WIDE ? WIDE_BYTES : element));
 	else if (s->nsources && (s->ntargets > 1 || s->sources[0] != s->targets[0])) /* not all in place */
 		copy_data(s, count * (WIDE && is_wide_source(r, op, 0) ? WIDE_BYTES : element));
@@ -527,8 +533,46 @@ template <int TYPE, bool WIDE> __device__ static bool next_blocks(const run &r, 
 	return true;
 }
 
+/* How far behind the listed ones block i of an operation is, in blocks: in a span, or without one in a message. */
+__device__ static inline ptrdiff_t blocks_behind(const run &r, const lowered_op &op, const lowered_span *span, int listed, int i)
+{
+	int block;
+	if (!span)
+		return i;
+	lowered_together(r.call, &op, span, i, &block);
+	return block - listed;
+}
+
+/* Copies of blocks of which few lie together: all at once, 16 bytes of one a thread. */
+__device__ static void scatter_blocks(const run &r, const lowered_op &op, uint32_t bytes)
+{
+	const block_state *s = r.s;
+	const lowered_span *from = s->local == 0 ? &op.src : nullptr, *to = op.dst.space ? &op.dst : nullptr;
+	const uint32_t vectors = (bytes + 15) / 16;
+	for (uint32_t v = threadIdx.x; v < vectors * (uint32_t)op.blocks; v += blockDim.x) {
+		const int i = (int)(v / vectors);
+		const uint32_t in = v % vectors * 16, n = bytes - in < 16 ? bytes - in : 16;
+		const vector data = load_user<true>(s->sources[0] + blocks_behind(r, op, from, s->read, i) * bytes + in, n);
+		for (int k = 0; k < s->ntargets; k++)
+			store_user<true>(s->targets[k] + blocks_behind(r, op, k ? nullptr : to, s->written, i) * bytes + in, data, n);
+	}
+}
+
+/* Bytes of a block where blocks are copied so; else 0. */
+template <int TYPE, bool WIDE> __device__ static inline uint32_t scattered_bytes(const run &r, const lowered_op &op)
+{
+	const block_state *s = r.s;
+	if (!(op.flags & LOWERED_BLOCKS) || s->listed == op.blocks || computes<WIDE>(r, op))
+		return 0;
+	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? WIDE_BYTES : (uint64_t)vector_element_bytes(TYPE));
+	return (uint64_t)s->listed * bytes < blockDim.x * 16 ? (uint32_t)bytes : 0;
+}
+
 template <int TYPE, bool WIDE> __device__ static void move_blocks(const run &r, const lowered_op &op)
 {
+	const uint32_t scattered = scattered_bytes<TYPE, WIDE>(r, op);
+	if (scattered)
+		return scatter_blocks(r, op, scattered);
 	do
 		move_data<TYPE, WIDE>(r, op, r.s->together);
 	while (next_blocks<TYPE, WIDE>(r, op));

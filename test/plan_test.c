@@ -206,7 +206,7 @@ static void expect_runs(const struct plan_env *env, const struct plan_action *a,
 	}
 }
 
-/* Several blocks go on at the buffer's start behind its last one; cells leave out as many as a run has. */
+/* Several blocks go on at the buffer's start behind its last one, or back at its end before the first one; cells leave out as many as a run has. */
 static void test_blocks_in_runs(void **state)
 {
 	(void)state;
@@ -223,6 +223,11 @@ static void test_blocks_in_runs(void **state)
 				for (int i = 0; i < many; i++)
 					blocks[i] = (size_t)((first + i) % n);
 				expect_runs(&env, &a, blocks);
+				a.flags = PLAN_BACK;
+				for (int i = 0; i < many; i++)
+					blocks[i] = (size_t)plan_wrap(first - i, n);
+				expect_runs(&env, &a, blocks);
+				a.flags = 0;
 				a.dst.space = PLAN_SCRATCH;
 				a.run = 1 + first % 3;
 				for (int i = 0; i < many; i++)

@@ -190,6 +190,8 @@ static int lower_blocks(struct lowering *l, const struct plan_step *step, struct
 		op->blocks = (int16_t)n;
 		while (1 << op->run_bits < run)
 			op->run_bits++;
+		if (step->flags & PLAN_BACK)
+			op->run_bits = LOWERED_BACK;
 	}
 	return n > 0;
 }
@@ -204,9 +206,10 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 		return;
 	int rail =
 	    step->rail ? plan_value(l->plan, &l->env, l->var, step->rail) : l->env.map.local_of[l->env.rank];
-	struct lowered_op op = {
-		.op = step->op, .flags = step->flags, .from_ring = step->from_ring, .to_ring = step->to_ring
-	};
+	struct lowered_op op = { .op = step->op,
+				 .flags = step->flags & ~PLAN_BACK,
+				 .from_ring = step->from_ring,
+				 .to_ring = step->to_ring };
 	if (step->from == PLAN_EXPR_ALL)
 		op.flags |= LOWERED_ALL;
 	if (rail >= 0 && lower_blocks(l, step, &op) &&

@@ -17,7 +17,7 @@ enum {
 	LOWERED_MOST_RANKS = 72 /* whom a rank talks to, with those of its node */
 };
 
-enum { LOWERED_NO_CHUNK = -128, LOWERED_ONE_RUN = 15 };
+enum { LOWERED_NO_CHUNK = -128, LOWERED_ONE_RUN = 15, LOWERED_BACK };
 
 /* Beside a step's flags. */
 enum {
@@ -54,7 +54,8 @@ struct lowered_op { /* 32 bytes */
 	union {
 		uint8_t trips; /* LOOP: enum lowered_trips */
 		uint8_t moves; /* in a REPEAT: enum lowered_moves; else 0 */
-		/* Of several blocks: cells lie in runs of 2^run_bits, each followed by as many that are left out; LOWERED_ONE_RUN: in one. */
+		/* Of several blocks: cells lie in runs of 2^run_bits, each followed by as many that are left out; LOWERED_ONE_RUN: in one;
+		 * LOWERED_BACK: so, too, and the blocks of a buffer are those before the span's (PLAN_BACK). */
 		uint8_t run_bits;
 	};
 	uint8_t
@@ -167,7 +168,8 @@ PLAN_FN int lowered_blocks(const struct lowered_op *op)
 	return op->flags & LOWERED_BLOCKS ? op->blocks : 1;
 }
 
-/* Of several blocks: how many lie together in the span from number `done` on, and the first of them. Behind a buffer's last block is its first one. */
+/* Of several blocks: how many lie together in the span from number `done` on, and the first of them. Behind a buffer's last block is its first one.
+ * Of a message the number is the block. */
 PLAN_FN int lowered_together(const struct lowered_call *c, const struct lowered_op *op,
 			     const struct lowered_span *span, int done, int *block)
 {
@@ -178,6 +180,9 @@ PLAN_FN int lowered_together(const struct lowered_call *c, const struct lowered_
 			  run = before + (1 << op->run_bits) - done;
 		*block += before;
 		most = run < most ? run : most;
+	} else if (span->space && op->run_bits == LOWERED_BACK) {
+		*block = lowered_wrap(span->block - done, c->ranks);
+		most = 1;
 	} else if (*block >= c->ranks) {
 		*block -= c->ranks;
 	} else if (span->space && most > c->ranks - *block) {

@@ -182,6 +182,8 @@ static int blocks_are_sound(const struct plan_step *step)
 {
 	if (step->run && !(step->blocks && is_of_cells(&step->src) && is_of_cells(&step->dst)))
 		return 0;
+	if (step->flags & PLAN_BACK && (step->run || !step->blocks))
+		return 0;
 	return !step->blocks || (step->op == PLAN_MOVE && step->from != PLAN_EXPR_ALL &&
 				 !(may_wrap(&step->src) && may_wrap(&step->dst)) &&
 				 span_is_whole_block(&step->src) && span_is_whole_block(&step->dst));

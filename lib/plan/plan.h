@@ -17,7 +17,7 @@
  *            LOOP / END  repeat; the loop's variable is its nesting depth (0, 1, ...); a loop whose predicate
  *                   is false runs not at all
  *   span     where elements are: space, optional block, part, chunk, inner; see struct plan_span. A step may take several
- *            blocks: its span's block and those behind it, which after a buffer's last block are its first ones. A fold may
+ *            blocks: its span's block and those behind it (or before it), which after a buffer's last block are its first ones. A fold may
  *            take several cells as sources: src's and those behind it, which after the last cell are the first ones.
  *   chunk    what one message carries at most: chunk_bytes of the wire type.
  *
@@ -131,7 +131,9 @@ enum plan_flags {
 	PLAN_FRESH = 8,
 	/* The messages of from hold the plan's wire type (partial sums); otherwise the call's type. */
 	PLAN_FROM_WIRE = 16,
-	PLAN_TO_WIRE = 32 /* so does the message sent to `to` */
+	PLAN_TO_WIRE = 32, /* so does the message sent to `to` */
+	/* Of several blocks: those of a buffer are its span's block and those before it; before the first one is the last. */
+	PLAN_BACK = 64
 };
 enum plan_pred { PLAN_ALWAYS, PLAN_EQ, PLAN_NE, PLAN_LT, PLAN_GE };
 

@@ -346,6 +346,11 @@ PLAN_FN size_t plan_span_run(const struct plan_env *env, const struct plan_actio
 		*offset += done / run * run;
 		return left < rest ? left : rest;
 	}
+	if (action->flags & PLAN_BACK) {
+		const size_t before = done / env->count, in = done % env->count;
+		*offset = (size_t)plan_wrap(place->block - (int)before, env->map.ranks) * env->count + in;
+		return env->count - in;
+	}
 	const size_t room = (size_t)(env->map.ranks - place->block) * env->count;
 	if (done >= room)
 		*offset = done - room;

@@ -184,7 +184,8 @@ static void print_several(struct out *out, const struct plan *plan, const struct
 	const struct {
 		const char *name;
 		int expr;
-	} several[] = { { "blocks", step->blocks },
+	} several[] = { { step->flags & PLAN_BACK && span->space != PLAN_SCRATCH ? "blocks back" : "blocks",
+			  step->blocks },
 			{ "runs of", step->run },
 			{ "cells", span == &step->src ? step->cells : PLAN_EXPR_NONE } };
 	for (int i = 0; i < 3; i++) {

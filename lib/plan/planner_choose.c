@@ -264,8 +264,20 @@ static const double walk_apart = 2.5;
 
 static int may_lower(const struct plan_node *node, const struct row *row)
 {
-	return !node->over_nodes && !node->forced && !node->zero_ctas && row->us && node->ranks > 1 &&
-	       node->ranks <= node->rates->measured_ranks;
+	const int is_known = row->us && node->ranks > 1 && node->ranks <= node->rates->measured_ranks;
+	return !node->forced && !node->zero_ctas &&
+	       (node->over_nodes ? row->coll == CORALE_ALL_TO_ALL : is_known);
+}
+
+/* What a lowered plan must be sure to undercut. Over nodes both are walked alike. */
+static double codelet_ns(const struct planner *planner, const struct row *row, const struct plan_call *call,
+			 const struct plan *plan, size_t count)
+{
+	const double walked = cost_of_plan(planner->topo, plan, count);
+	if (planner->node->over_nodes)
+		return walked;
+	const double rated = row_us(row, planner->node, call) * 1e3;
+	return rated < walked / walk_apart ? rated : walked / walk_apart;
 }
 
 int planner_lowers(const struct planner *planner, const struct plan_key *key, const struct row *row,
@@ -276,14 +288,14 @@ int planner_lowers(const struct planner *planner, const struct plan_key *key, co
 	const size_t count = call->bytes / corale_type_bytes((corale_type)key->type);
 	if (!may_lower(planner->node, row) || planner_build_codelet(planner, key, row, call, out))
 		return 0;
-	const double rated = row_us(row, planner->node, call) * 1e3,
-		     walked = cost_of_plan(topo, out, count) / walk_apart,
-		     most = rated < walked ? rated : walked;
+	const double most = codelet_ns(planner, row, call, out, count);
 	if (cost_lower_bound(topo, call->coll, call->bytes) >= most)
 		return 0;
 	const int ret = planner_plan_plain(planner, key, fits, out, error, error_bytes);
 	if (ret)
 		return ret == CORALE_ENOTSUP ? 0 : ret;
+	if (planner->node->refused[call->coll] >> row->codelet & 1)
+		return 1;
 	return cost_of_plan(topo, out, count) < most;
 }
 

@@ -57,7 +57,9 @@ enum row_traits {
 	ROW_ON_HOSTS = 4, /* of no use to GPUs */
 	ROW_ON_GPUS = 8, /* of no use to hosts, whose memory is one */
 	ROW_OVER_NODES = 16, /* its codelet runs calls over nodes, and no others */
-	ROW_SPARE = 32 /* is taken where no other row can run the call */
+	ROW_SPARE = 32, /* is taken where no other row can run the call */
+	ROW_BESIDE_CODELET =
+	    64 /* lowered, it may be faster than a codelet that runs its collective over nodes */
 };
 
 struct row {

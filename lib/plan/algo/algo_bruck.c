@@ -4,7 +4,8 @@
  * wraps around the end of the receive buffer, and nothing is rotated in the end.
  * Source: Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing systems" (1997).
  *
- * all_to_all: cell i of scratch has what goes i ranks on; in a round all cells whose number has the distance's bit go so far, in one message.
+ * all_to_all: cell i of scratch has what goes i ranks on; in a round all cells whose number has the distance's bit go so far, in one message. In the
+ * end cell i has what came from i ranks back.
  *
  * reduce_scatter is all_gather in reverse: sums go where blocks came from, the last round's first, and fold with the receiver's.
  * Source: Traff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms" (2024).
@@ -112,10 +113,10 @@ void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan)
 			    .dst = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) } });
 	algo_bruck_exchange(plan, ring, 1);
 
-	int i = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0));
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,
-			    .src = { .space = PLAN_SCRATCH, .block = plan_var(plan, i, 0) },
-			    .dst = { .space = PLAN_RECV, .block = plan_shift(plan, PLAN_WORLD, i, -1, 0) } });
-	plan_end(plan);
+			    .flags = PLAN_BACK,
+			    .blocks = plan_const(plan, n),
+			    .src = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) },
+			    .dst = { .space = PLAN_RECV, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) } });
 }
