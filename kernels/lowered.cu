@@ -564,7 +564,7 @@ template <int TYPE, bool WIDE> __device__ static inline uint32_t scattered_bytes
 	const block_state *s = r.s;
 	if (!(op.flags & LOWERED_BLOCKS) || s->listed == op.blocks || computes<WIDE>(r, op))
 		return 0;
-	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? WIDE_BYTES : (uint64_t)vector_element_bytes(TYPE));
+	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? (uint64_t)WIDE_BYTES : vector_element_bytes(TYPE));
 	return (uint64_t)s->listed * bytes < blockDim.x * 16 ? (uint32_t)bytes : 0;
 }
 

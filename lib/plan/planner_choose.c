@@ -12,7 +12,7 @@
 
 /* ---- Rows without a codelet -------------------------------------------------------------------------------- */
 
-enum { MOST_OFFERS = 32 }; /* rows of a collective */
+enum { MOST_OFFERS = 32, NONE = -1 }; /* rows of a collective; no row */
 
 /* A row's plan serves the call at this cost. */
 struct offer {
@@ -264,20 +264,36 @@ static const double walk_apart = 2.5;
 
 static int may_lower(const struct plan_node *node, const struct row *row)
 {
-	const int is_known = row->us && node->ranks > 1 && node->ranks <= node->rates->measured_ranks;
-	return !node->forced && !node->zero_ctas &&
-	       (node->over_nodes ? row->coll == CORALE_ALL_TO_ALL : is_known);
+	return !node->forced && !node->zero_ctas && row->us && node->ranks > 1 &&
+	       node->ranks <= node->rates->measured_ranks;
 }
 
-/* What a lowered plan must be sure to undercut. Over nodes both are walked alike. */
-static double codelet_ns(const struct planner *planner, const struct row *row, const struct plan_call *call,
-			 const struct plan *plan, size_t count)
+/* The row that may be lowered in the place of a codelet over nodes; NONE. */
+static int beside_codelet(const struct planner *planner, corale_coll coll)
 {
-	const double walked = cost_of_plan(planner->topo, plan, count);
-	if (planner->node->over_nodes)
-		return walked;
-	const double rated = row_us(row, planner->node, call) * 1e3;
-	return rated < walked / walk_apart ? rated : walked / walk_apart;
+	int rows;
+	const struct row *table = row_table(&rows);
+	for (int row = 0; row < rows; row++)
+		if (table[row].coll == coll && table[row].traits & ROW_BESIDE_CODELET &&
+		    !planner_algo_excludes(planner->algo, row))
+			return row;
+	return NONE;
+}
+
+/* Over nodes both are walked alike. */
+static int lowers_over_nodes(const struct planner *planner, const struct plan_key *key, const struct row *row,
+			     const struct plan_call *call, struct planner_fits *known, struct plan *out)
+{
+	const int refused = planner->node->refused[call->coll] >> row->codelet & 1,
+		  other = planner->node->forced ? NONE : beside_codelet(planner, call->coll);
+	const struct planner *by = other == NONE ? NULL : planner_by_room(planner, key, other);
+	struct plan_cost cost;
+	struct plan codelet;
+	if (!by || planner_build_priced(by, key, other, INFINITY, out, &cost) || !fits(planner, out, known))
+		return 0;
+	return refused || planner_build_codelet(planner, key, row, call, &codelet) ||
+	       cost.ns < cost_of_plan(planner->topo, &codelet,
+				      call->bytes / corale_type_bytes((corale_type)key->type));
 }
 
 int planner_lowers(const struct planner *planner, const struct plan_key *key, const struct row *row,
@@ -286,16 +302,18 @@ int planner_lowers(const struct planner *planner, const struct plan_key *key, co
 {
 	const struct topo *topo = planner->topo;
 	const size_t count = call->bytes / corale_type_bytes((corale_type)key->type);
+	if (planner->node->over_nodes)
+		return lowers_over_nodes(planner, key, row, call, fits, out);
 	if (!may_lower(planner->node, row) || planner_build_codelet(planner, key, row, call, out))
 		return 0;
-	const double most = codelet_ns(planner, row, call, out, count);
+	const double rated = row_us(row, planner->node, call) * 1e3,
+		     walked = cost_of_plan(topo, out, count) / walk_apart,
+		     most = rated < walked ? rated : walked;
 	if (cost_lower_bound(topo, call->coll, call->bytes) >= most)
 		return 0;
 	const int ret = planner_plan_plain(planner, key, fits, out, error, error_bytes);
 	if (ret)
 		return ret == CORALE_ENOTSUP ? 0 : ret;
-	if (planner->node->refused[call->coll] >> row->codelet & 1)
-		return 1;
 	return cost_of_plan(topo, out, count) < most;
 }
 
