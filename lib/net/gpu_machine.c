@@ -6,7 +6,8 @@
 #include "plan/launch.h"
 
 enum {
-	SMALL_CLASS = 14, /* calls of 16 KB: between nodes of several ranks one channel is enough */
+	SMALL_CLASS = 14, /* calls of 16 KB: between nodes of several ranks one channel is enough, */
+	SMALL_SINGLES_CLASS = 12, /* of 4 KB: between nodes of one */
 	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
 };
 
@@ -54,6 +55,15 @@ struct remote gpu_machine_lanes(const struct plan_map *map, const struct setting
 	return lanes_shape(map->ranks, map->nodes, map->max_node_size, least, settings->pinned_memory);
 }
 
+/* Between nodes of one rank small lanes are worth it where they are deeper, for calls that fit a slot. */
+static int small_class(const struct remote_slots *large, const struct remote_slots *small, int several_each)
+{
+	int log = several_each ? SMALL_CLASS : small->depth > large->depth ? SMALL_SINGLES_CLASS : -1;
+	while (!several_each && log > 0 && !(small->bytes >> log))
+		log--;
+	return log;
+}
+
 void gpu_machine_planners(const struct topo *topo, const struct settings *settings,
 			  const struct plan_node *node, const struct remote *lanes, struct planner *wide,
 			  struct planner *narrow)
@@ -62,10 +72,12 @@ void gpu_machine_planners(const struct topo *topo, const struct settings *settin
 	*narrow = *wide;
 	if (topo->map.nodes == 1)
 		return;
-	planner_limit_remote(wide, lanes->slots[REMOTE_OF_PLANS].bytes, REMOTE_CHANNELS, REMOTE_BLOCKS);
-	planner_limit_remote(narrow, lanes->slots[REMOTE_OF_NARROW_PLANS].bytes, 1, REMOTE_BLOCKS);
+	const struct remote_slots *large = &lanes->slots[REMOTE_OF_PLANS],
+				  *small = &lanes->slots[REMOTE_OF_NARROW_PLANS];
+	planner_limit_remote(wide, large->bytes, REMOTE_CHANNELS, REMOTE_BLOCKS);
+	planner_limit_remote(narrow, small->bytes, 1, REMOTE_BLOCKS);
 	wide->by_nodes = topo->map.max_node_size > 1;
-	wide->small_class = wide->by_nodes ? SMALL_CLASS : -1;
+	wide->small_class = small_class(large, small, wide->by_nodes);
 	wide->small = narrow;
 	wide->lane_ends = lanes_ends(lanes, REMOTE_OF_PLANS, settings->pinned_memory);
 	narrow->lane_ends = lanes_ends(lanes, REMOTE_OF_NARROW_PLANS, settings->pinned_memory);

@@ -6,9 +6,11 @@ enum {
 	EIGHTHS_OF_PLANS = 4,
 	RINGS_OF_PLANS = 2, /* that a plan uses between nodes; few use more */
 	/* Many slots of a size that UCX still sends at once keep a network busiest. Of fewer than four each message costs a credit of its own. */
+	DEEPEST = 32,
 	DEEP = 8,
 	DEPTH = 4,
 	SHALLOW = 2,
+	LEAST_OF_SMALL = 3 << 10,
 	LEAST_OF_LISTS = 2 << 10,
 	MOST_SINGLES = 16, /* nodes of one rank */
 	WANTED = 16 << 10,
@@ -64,6 +66,18 @@ static struct remote_slots slots_of_lists(size_t bytes, size_t ends)
 	return slots.bytes >= LEAST_OF_LISTS ? slots : cut(bytes, ends, SHALLOW, PLAN_CHUNK_GRAIN);
 }
 
+/* Of small calls between nodes of one rank, as many slots as may be: in trees and rounds a lane's messages go one way, so credits are messages of their
+ * own, one for half of the slots, and each costs as much as a message of few bytes. */
+static struct remote_slots slots_of_singles(size_t bytes, size_t ends)
+{
+	for (uint32_t depth = DEEPEST; depth > DEEP; depth /= 2) {
+		const struct remote_slots slots = cut(bytes, ends, depth, PLAN_CHUNK_GRAIN);
+		if (slots.bytes >= LEAST_OF_SMALL)
+			return slots;
+	}
+	return slots_of_lists(bytes, ends);
+}
+
 static struct remote_slots slots_of_pairs(size_t bytes, size_t peers, uint32_t *channels)
 {
 	struct remote_slots slots;
@@ -80,12 +94,13 @@ struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, s
 {
 	const int peers = ranks - least_each, stands_for = (most_each + least_each - 1) / least_each;
 	struct remote r = { .peers = peers };
-	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR;
+	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR,
+		     narrow = share(REMOTE_OF_NARROW_PLANS, cap), ends = 2 * far * PLAN_MAX_RINGS;
 	r.slots[REMOTE_OF_PLANS] =
 	    slots_of_lists(share(REMOTE_OF_PLANS, cap), 2 * few_peers(nodes, most_each, stands_for, peers) *
 							    REMOTE_CHANNELS * RINGS_OF_PLANS);
 	r.slots[REMOTE_OF_NARROW_PLANS] =
-	    slots_of_lists(share(REMOTE_OF_NARROW_PLANS, cap), 2 * far * PLAN_MAX_RINGS);
+	    most_each == 1 ? slots_of_singles(narrow, ends) : slots_of_lists(narrow, ends);
 	r.slots[REMOTE_OF_PAIRS] = slots_of_pairs(share(REMOTE_OF_PAIRS, cap), all, &r.pair_channels);
 	return r;
 }
