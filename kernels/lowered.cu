@@ -633,15 +633,16 @@ __device__ static int turn_all(const run &r, int pc)
 	return turn < times ? begin : pc;
 }
 
-/* Loops over chunks do not nest. A loop begins as many trips early as some of its operations are ahead. */
+/* Loops over chunks do not nest. A loop begins as many trips early as some of its operations are ahead, of which none has to be further than all trips. */
 template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, int nops)
 {
-	int trip = 0, trips = 0, body = 0;
+	int trip = 0, trips = 0, body = 0, ahead = 0;
 	for (int pc = 0; pc < nops;) {
 		const prepared &p = r.s->ops[pc++];
 		if (p.op.op == PLAN_LOOP) {
 			trips = lowered_count_trips(r.call, &p.op);
-			trip = trips > 0 ? -(int)p.op.ahead : 0;
+			ahead = trips < (int)p.op.ahead ? trips : (int)p.op.ahead;
+			trip = trips > 0 ? -ahead : 0;
 			body = pc;
 			while (trips <= 0 && r.s->ops[pc].op.op != PLAN_END)
 				pc++;
@@ -652,9 +653,10 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, 
 				trip = body = 0;
 		} else if (p.op.op == LOWERED_AGAIN) {
 			pc = turn_all(r, pc);
-		} else if (p.op.op != LOWERED_REPEAT && trip + p.op.ahead >= 0 && (!body || trip + p.op.ahead < trips) &&
-			   !execute<TYPE, WIDE>(r, p, trip + p.op.ahead)) {
-			return false;
+		} else if (p.op.op != LOWERED_REPEAT) {
+			const int at = p.op.ahead ? trip + ahead : trip;
+			if (at >= 0 && (!body || at < trips) && !execute<TYPE, WIDE>(r, p, at))
+				return false;
 		}
 	}
 	return true;
