@@ -552,13 +552,6 @@ static int read_options(struct test *t, int argc, char **argv)
 	return 0;
 }
 
-/* As the reference does. In a node it is so anyway; between nodes plans pass partial sums on. */
-static void fold_in_rank_order(void)
-{
-	if (getenv("CORALE_NODE_SIZE") && !getenv("CORALE_REPRODUCIBLE"))
-		setenv("CORALE_REPRODUCIBLE", "yes", 1);
-}
-
 int main(int argc, char **argv)
 {
 	static struct test t = { .seconds = 60, .memory = 64, .largest = 10000001, .seed = 1 };
@@ -571,7 +564,7 @@ int main(int argc, char **argv)
 	}
 	cuda_world_open(&t.world, &argc, &argv, "cuda_matrix",
 			(unsigned int)t.seconds + RESERVE_S + (t.huge ? HUGE_S : 0));
-	fold_in_rank_order();
+	cuda_world_fold_in_order();
 	if (cuda_bench_open(&t.world, &t.bench, t.seed) || cuda_batch_streams(&t.world, t.streams))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	run_parts(&t);

@@ -116,6 +116,7 @@ int main(int argc, char **argv)
 	}
 	cuda_world_open(&s.world, &argc, &argv, "cuda_stress",
 			(unsigned int)(seconds * (PARTS + 3 * TINY_FACTOR)) + RESERVE_S);
+	cuda_world_fold_in_order();
 	if (open_stress(&s))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	for (int i = 0; i < PARTS; i++)

@@ -87,6 +87,12 @@ void cuda_world_open(struct cuda_world *world, int *argc, char ***argv, const ch
 	}
 }
 
+void cuda_world_fold_in_order(void)
+{
+	if (getenv("CORALE_NODE_SIZE") && !getenv("CORALE_REPRODUCIBLE"))
+		setenv("CORALE_REPRODUCIBLE", "yes", 1);
+}
+
 int cuda_world_close(struct cuda_world *world)
 {
 	double seconds = cuda_world_now() - world->begin;

@@ -33,6 +33,9 @@ struct cuda_world {
  */
 void cuda_world_open(struct cuda_world *world, int *argc, char ***argv, const char *program,
 		     unsigned int limit_s);
+/* Before the first communicator, where sums are compared bit by bit with those in rank order: between nodes plans pass partial sums on, unless this or the
+ * environment says otherwise (CORALE_REPRODUCIBLE). */
+void cuda_world_fold_in_order(void);
 /* Says whether the program passed; the exit status. */
 int cuda_world_close(struct cuda_world *world);
 
