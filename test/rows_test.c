@@ -44,11 +44,11 @@ struct machine {
 	struct planner planner, narrow;
 };
 
-static void open_machine(struct machine *m, const char *text)
+static void open_machine_with(struct machine *m, const char *text, char **variables)
 {
-	char error[200], *none[] = { NULL };
+	char error[200];
 	assert_int_equal(topo_parse(text, &m->topo, error, sizeof error), 0);
-	assert_int_equal(settings_parse(none, &m->settings), 0);
+	assert_int_equal(settings_parse(variables, &m->settings), 0);
 	memset(&m->planner, 0, sizeof m->planner);
 	if (m->topo->shared_memory) {
 		planner_init(&m->planner, m->topo, &m->settings);
@@ -57,6 +57,12 @@ static void open_machine(struct machine *m, const char *text)
 	const struct remote lanes = gpu_machine_lanes(&m->topo->map, &m->settings);
 	gpu_machine_init(&m->node, &m->topo->map, &m->settings, rates_of_default_gpu());
 	gpu_machine_planners(m->topo, &m->settings, &m->node, &lanes, &m->planner, &m->narrow);
+}
+
+static void open_machine(struct machine *m, const char *text)
+{
+	char *none[] = { NULL };
+	open_machine_with(m, text, none);
 }
 
 /* A row by what tells it from all others. */
@@ -179,6 +185,38 @@ static void test_hashes(void **state)
 	}
 }
 
+/* Over nodes names decide between a codelet and the row that may be lowered in its place, also where the other one is faster. */
+static void test_names_over_nodes(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *variable, *small, *large; /* rows */
+	} cases[] = {
+		{ "CORALE_DEBUG=warn", "bruck", "pairwise" },
+		{ "CORALE_CODELETS=no", "bruck", "pairwise" },
+		{ "CORALE_ALGO=all_to_all:bruck", "bruck", "pairwise" },
+		{ "CORALE_ALGO=all_to_all:pairwise", "pairwise", "pairwise" },
+		{ "CORALE_ALGO=^bruck", "pairwise", "pairwise" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char variable[64], error[256], *variables[] = { variable, NULL };
+		struct machine m;
+		struct choices list;
+		snprintf(variable, sizeof variable, "%s", cases[i].variable);
+		open_machine_with(&m, "node:16 gpu:8 nvlink:390 rail:50", variables);
+		assert_int_equal(
+		    choices_of(&m.planner, CORALE_ALL_TO_ALL, CORALE_FLOAT32, 0, &list, error, sizeof error),
+		    0);
+		const struct row *small = choices_find(&list, 8)->row,
+				 *large = choices_find(&list, 1 << 20)->row;
+		assert_string_equal(small->name, cases[i].small);
+		assert_string_equal(large->name, cases[i].large);
+		assert_int_equal(!small->codelet, !strcmp(cases[i].small, "bruck"));
+		assert_true(large->codelet);
+		topo_destroy(m.topo);
+	}
+}
+
 /* What a list without codelets says of the largest call of each size class is what the planner chooses for it. */
 static void check_exact(const struct planner *planner, corale_coll coll, const struct choices *list)
 {
@@ -282,9 +320,10 @@ static void test_shared_lists(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_deleted_rows),
-					    cmocka_unit_test(test_hashes), cmocka_unit_test(test_exact_lists),
-					    cmocka_unit_test(test_kinds),
-					    cmocka_unit_test(test_shared_lists) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_deleted_rows), cmocka_unit_test(test_hashes),
+		cmocka_unit_test(test_exact_lists),  cmocka_unit_test(test_names_over_nodes),
+		cmocka_unit_test(test_kinds),        cmocka_unit_test(test_shared_lists)
+	};
 	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
 }

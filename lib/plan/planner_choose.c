@@ -275,7 +275,7 @@ static int beside_codelet(const struct planner *planner, corale_coll coll)
 	const struct row *table = row_table(&rows);
 	for (int row = 0; row < rows; row++)
 		if (table[row].coll == coll && table[row].traits & ROW_BESIDE_CODELET &&
-		    !planner_algo_excludes(planner->algo, row))
+		    planner_algo_allows(planner->algo, row))
 			return row;
 	return NONE;
 }
