@@ -58,8 +58,12 @@ struct remote gpu_machine_lanes(const struct plan_map *map, const struct setting
 /* Between nodes of one rank small lanes are worth it where they are deeper, for calls that fit a slot. */
 static int small_class(const struct remote_slots *large, const struct remote_slots *small, int several_each)
 {
-	int log = several_each ? SMALL_CLASS : small->depth > large->depth ? SMALL_SINGLES_CLASS : -1;
-	while (!several_each && log > 0 && !(small->bytes >> log))
+	if (several_each)
+		return SMALL_CLASS;
+	if (small->depth <= large->depth)
+		return -1;
+	int log = SMALL_SINGLES_CLASS;
+	while (log > 0 && !(small->bytes >> log))
 		log--;
 	return log;
 }
