@@ -91,7 +91,7 @@ alone()
 	start 0 "$program" 0 3 "$scratch/id"
 	start 1 "$program" 1 3 "$scratch/id"
 	sleep 1
-	kill -9 "$(pgrep -P "${started[1]}")"
+	kill -9 $(cat "/proc/${started[1]}/task/${started[1]}/children") # the rank: the only child of timeout
 	await
 	expect "a rank dies while another has not come" "0" "rank 1 \(process [0-9]+ on [^ ]+\) has died"
 	another_user
