@@ -114,7 +114,8 @@ typedef enum {
 
 /*
  * Operators:
- * - Results are the same bits on every rank.
+ * - Results are the same bits on every rank. Rounding modes, flush-to-zero and traps of the calling threads (fesetround, -ffast-math) change nothing: hosts
+ *   fold in the default floating-point environment, and give the thread its own back.
  * - 16-bit and 8-bit floats are summed in float32.
  * - Integers wrap. The average of integers truncates toward zero. float8 saturates.
  * - min and max keep NaN, and order -0 < +0. Every NaN that an operator makes is the canonical NaN of its type.

@@ -2,6 +2,7 @@
  * What the host engine must do when ranks are far apart in time, which other tests meet by chance only. Settings are read
  * once a process: each case runs this program again.
  */
+#include <fenv.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/float_env.h"
 #include "plan/planner.h"
 #include "call/runner.h"
 #include "team.h"
@@ -143,17 +145,100 @@ static void overwriting(struct team_member *m)
 	}
 }
 
+/* ---- Floating-point environments ---- */
+
+enum { FLOATS = 300000, WAYS = 3 };
+
+/* As a program that was linked with -ffast-math has them, and more. */
+static void flush_and_round_up(void)
+{
+	fesetround(FE_UPWARD);
+#if defined(__x86_64__) || defined(__aarch64__)
+	float_env_write(float_env_read() | (FLOAT_ENV_DEFAULT ? 0x8040 : (float_env)1 << 24));
+#endif
+}
+
+/* Subnormal numbers, and such as round. */
+static float element(int rank, size_t i)
+{
+	return i % 3 == 0 ? 0x1p-149f : i % 3 == 1 ? 1 + (float)rank * 0x1p-23f : rank ? 0x1p-30f : 1;
+}
+
+static void fold_everywhere(struct team_member *m, const float *in, float *out, size_t count, corale_op op)
+{
+	corale_stream *stream; /* its thread inherits this one's environment */
+	team_expect(m, corale_all_reduce(in, out, count, CORALE_FLOAT32, op, m->comm, NULL), 0, "all_reduce");
+	team_expect(m, corale_stream_create(&stream), 0, "stream_create");
+	team_expect(m, corale_all_reduce(in, out + count, count, CORALE_FLOAT32, op, m->comm, stream), 0,
+		    "all_reduce on a stream");
+	team_expect(m, corale_stream_synchronize(stream), 0, "stream_synchronize");
+	corale_stream_destroy(stream);
+	corale_group_begin();
+	team_expect(m, corale_all_reduce(in, out + 2 * count, count, CORALE_FLOAT32, op, m->comm, NULL), 0,
+		    "all_reduce in a group");
+	team_expect(m, corale_group_end(), 0, "group_end");
+}
+
+static void expect_floats(struct team_member *m, const float *out, size_t count, corale_op op)
+{
+	for (size_t i = 0; i < WAYS * count; i++) {
+		const float a = element(0, i % count), b = element(1, i % count);
+		const volatile float scaled[] = { a * 0.75f, b * 0.75f }; /* rounded */
+		const float expected = op == CORALE_MAX   ? (a > b ? a : b)
+				       : op == CORALE_AVG ? (a + b) / 2
+				       : op == CORALE_SUM ? a + b
+							  : scaled[0] + scaled[1];
+		if (!memcmp(&out[i], &expected, sizeof expected))
+			continue;
+		team_fault(m, "operator %d, %zu elements: %a at %zu, expected %a", op, count, out[i], i,
+			   expected);
+		break;
+	}
+}
+
+/* Rank 1 rounds upward and flushes subnormal numbers to zero, before its first call: both choose and fold as all others do. */
+static void environments(struct team_member *m)
+{
+	static const size_t counts[] = { 1, 7, 1000, FLOATS };
+	const corale_op ops[] = { CORALE_MAX, CORALE_SUM, CORALE_AVG, CORALE_NUM_OPS };
+	float *in = malloc(FLOATS * sizeof *in), *out = malloc(WAYS * FLOATS * sizeof *out);
+	corale_op scaled = CORALE_SUM;
+	corale_comm *child = NULL;
+	if (m->rank)
+		flush_and_round_up();
+	team_expect(m, corale_comm_split(m->comm, 0, m->rank, &child), 0, "comm_split");
+	fesetenv(FE_DFL_ENV);
+	corale_comm_destroy(child);
+	for (size_t i = 0; i < FLOATS; i++)
+		in[i] = element(m->rank, i);
+	team_expect(m, corale_op_create_premul_sum(&(float){ 0.75f }, CORALE_FLOAT32, m->comm, &scaled), 0,
+		    "op_create_premul_sum");
+	for (int c = 0; c < 4; c++) {
+		for (int o = 0; o < 4; o++) {
+			if (m->rank)
+				flush_and_round_up();
+			fold_everywhere(m, in, out, counts[c], ops[o] == CORALE_NUM_OPS ? scaled : ops[o]);
+			fesetenv(FE_DFL_ENV);
+			expect_floats(m, out, counts[c], ops[o]);
+		}
+	}
+	corale_op_destroy(scaled, m->comm);
+	free(in);
+	free(out);
+}
+
 static const struct team_case cases[] = {
 	{ "payloads of other sizes behind unread ones", other_sizes },
 	{ "two roots, then a barrier", two_roots_barrier },
 	{ "two roots, then an exchange", two_roots_exchange },
 	{ "a message over what was written before", overwriting },
+	{ "ranks in other floating-point environments", environments },
 };
 
 int main(int argc, char **argv)
 {
-	static const char *const settings[] = { "CORALE_DEBUG=none", "CORALE_DEBUG=none CORALE_NODE_SIZE=1",
-						NULL };
+	static const char *const settings[] = { "CORALE_DEBUG=none CORALE_MAX_CHANNELS=3",
+						"CORALE_DEBUG=none CORALE_NODE_SIZE=1", NULL };
 	return team_main(argc, argv,
 			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
 }

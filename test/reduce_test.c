@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fenv.h>
 #include <cmocka.h>
 
+#include "base/float_env.h"
 #include "reduce/reduce.h"
 #include "reduce/reduce_sum.h"
 #include "slow_float.h"
@@ -17,6 +19,7 @@ enum { MAX_K = 9, MAX_COUNT = 5000, MARGIN = 64, ROOM = MAX_COUNT * 8 + 2 * MARG
 struct bench {
 	unsigned char *inputs[MAX_K], *dst;
 	uint64_t random;
+	int rounding, flushes; /* the environment of the thread that folds; 0, 0: the default one */
 };
 
 struct shape {
@@ -25,6 +28,42 @@ struct shape {
 	size_t count;
 	int kinds[MAX_K], offsets[MAX_K], dst_offset;
 };
+
+/* A thread's environment, in bits; 0 where only its rounding mode is known. */
+static uint64_t thread_env(void)
+{
+#if defined(__x86_64__) || defined(__aarch64__)
+	return float_env_read();
+#else
+	return 0;
+#endif
+}
+
+/* Flush to zero and denormals are zero, as a program that was linked with -ffast-math has them. */
+static void set_env(const struct bench *b)
+{
+	fesetround(b->rounding);
+#if defined(__x86_64__)
+	float_env_write(float_env_read() | (b->flushes ? 0x8040 : 0));
+#elif defined(__aarch64__)
+	float_env_write(float_env_read() | (b->flushes ? (float_env)1 << 24 : 0));
+#endif
+}
+
+static void fold_there(const struct bench *b, const struct shape *s, unsigned char *dst,
+		       const struct reduce_input *inputs)
+{
+	set_env(b);
+	const uint64_t env = thread_env();
+	reduce_fold(&s->spec, dst, s->dst_wire, inputs, s->k, s->count, s->final);
+	const uint64_t after = thread_env();
+	const int rounding = fegetround();
+	fesetenv(FE_DFL_ENV);
+	/* flags may be added in the default environment only */
+	if (rounding != b->rounding || ((b->rounding || b->flushes) && after != env))
+		fail_msg("reduce_fold has changed the thread's environment from %llx to %llx",
+			 (unsigned long long)env, (unsigned long long)after);
+}
 
 static uint64_t draw(struct bench *b)
 {
@@ -144,7 +183,7 @@ static void check(struct bench *b, const struct shape *s, int level)
 	memset(dst - MARGIN / 2, 0xa5, MARGIN / 2);
 	memset(dst + bytes, 0xa5, MARGIN / 2);
 	if (level < 0)
-		reduce_fold(&s->spec, dst, s->dst_wire, inputs, s->k, s->count, s->final);
+		fold_there(b, s, dst, inputs);
 	else
 		reduce_sum((enum reduce_level)level, out, dst, inputs, s->k, s->count, divisor);
 	for (size_t i = 0; i < s->count; i++)
@@ -266,7 +305,9 @@ static void check_cells(struct bench *b, const struct shape *s, int first)
 		inputs[i] = (struct reduce_input){ data + (size_t)((first + i) % s->k) * cell, s->kinds[0] };
 	memset(dst - MARGIN / 2, 0xa5, MARGIN / 2);
 	memset(dst + s->count * bytes, 0xa5, MARGIN / 2);
+	set_env(b);
 	reduce_fold_cells(&s->spec, dst, 0, &cells, s->count, s->final);
+	fesetenv(FE_DFL_ENV);
 	for (size_t i = 0; i < s->count; i++)
 		expect_element(s, inputs, i, dst + i * bytes);
 	expect_margins(dst, s->count * bytes);
@@ -290,6 +331,22 @@ static void test_cells(void **state)
 				}
 }
 
+/* All of it in threads that round otherwise, or flush to zero. */
+static void test_float_env(void **state)
+{
+	struct bench *b = *state;
+	static const int roundings[] = { FE_TONEAREST, FE_DOWNWARD, FE_TOWARDZERO, FE_UPWARD };
+	for (size_t i = 0; i < sizeof roundings / sizeof *roundings; i++) {
+		b->rounding = roundings[i];
+		b->flushes = i != 2;
+		test_large_counts(state);
+	}
+	test_wire_float32(state);
+	test_cells(state);
+	b->rounding = FE_TONEAREST;
+	b->flushes = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_any_alignment_and_in_place),
 		cmocka_unit_test(test_sum_levels),
 		cmocka_unit_test(test_cells),
+		cmocka_unit_test(test_float_env),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

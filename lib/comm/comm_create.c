@@ -7,6 +7,7 @@
 #include "health/diagnose.h"
 #include "gpu.h"
 #include "health/last_call.h"
+#include "base/float_env.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "call/runner.h"
@@ -237,7 +238,9 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 	int status = out ? 0
 			 : log_error(CORALE_EINVAL, comm->rank,
 				     "corale_comm_create: no place for the communicator (comm is NULL)");
+	const float_env env = float_env_default(); /* all ranks choose alike */
 	int ret = create(comm, config, traits, status);
+	float_env_restore(env);
 	if (!ret)
 		ret = comm_handle_create(comm);
 	if (ret) {

@@ -4,6 +4,7 @@
 
 #include "reduce_block.h"
 #include "reduce_sum.h"
+#include "base/float_env.h"
 #include "base/status.h"
 
 static corale_type input_type(const struct reduce_spec *spec, const struct reduce_input *input)
@@ -80,19 +81,19 @@ static int divides(const struct reduce_spec *spec, int final)
 	return final && spec->op == CORALE_AVG && spec->ranks > 1;
 }
 
-void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
-		 int k, size_t count, int final)
+/* True if the result is the only input, bit for bit. */
+static int is_copy(const struct reduce_spec *spec, corale_type result, const struct reduce_input *inputs,
+		   int k, int final)
 {
-	corale_type result = dst_wire ? spec->wire : spec->type;
-	const int is_divided = divides(spec, final);
+	return k == 1 && !divides(spec, final) && !scales(spec, inputs) && input_type(spec, inputs) == result;
+}
+
+static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
+		 const struct reduce_input *inputs, int k, size_t count, int is_divided)
+{
 	size_t bytes = corale_type_bytes(result);
 	union reduce_block acc;
 
-	if (k == 1 && !is_divided && !scales(spec, inputs) && input_type(spec, inputs) == result) {
-		if (dst != inputs[0].data && count)
-			memcpy(dst, inputs[0].data, count * bytes);
-		return;
-	}
 	if (is_plain_sum(spec, result, inputs, k)) {
 		reduce_sum(reduce_level(), result, dst, inputs, k, count,
 			   is_divided ? (float)spec->ranks : 0);
@@ -109,6 +110,21 @@ void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const 
 	}
 }
 
+void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
+		 int k, size_t count, int final)
+{
+	corale_type result = dst_wire ? spec->wire : spec->type;
+
+	if (is_copy(spec, result, inputs, k, final)) {
+		if (dst != inputs[0].data && count)
+			memcpy(dst, inputs[0].data, count * corale_type_bytes(result));
+		return;
+	}
+	const float_env env = float_env_default();
+	fold(spec, dst, result, inputs, k, count, divides(spec, final));
+	float_env_restore(env);
+}
+
 static struct reduce_input input_at(const struct reduce_cells *cells, int i)
 {
 	const int left = cells->cells - cells->first, at = i < left ? cells->first + i : i - left;
@@ -116,28 +132,36 @@ static struct reduce_input input_at(const struct reduce_cells *cells, int i)
 				      cells->kind };
 }
 
-void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
-		       const struct reduce_cells *cells, size_t count, int final)
+static void fold_cells(const struct reduce_spec *spec, void *dst, corale_type result,
+		       const struct reduce_cells *cells, size_t count, int is_divided)
 {
-	corale_type result = dst_wire ? spec->wire : spec->type;
 	size_t bytes = corale_type_bytes(result);
 	union reduce_block acc;
-	struct reduce_input input = input_at(cells, 0);
 
-	if (cells->folded == 1) {
-		reduce_fold(spec, dst, dst_wire, &input, 1, count, final);
-		return;
-	}
 	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
 		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
-		input = input_at(cells, 0);
+		struct reduce_input input = input_at(cells, 0);
 		load_input(spec, &input, first, n, &acc);
 		for (int i = 1; i < cells->folded; i++) {
 			input = input_at(cells, i);
 			add_input(spec, &input, first, n, &acc);
 		}
-		if (divides(spec, final))
+		if (is_divided)
 			divide_block(spec, &acc, n);
 		reduce_store(result, &acc, (unsigned char *)dst + first * bytes, n);
 	}
+}
+
+void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
+		       const struct reduce_cells *cells, size_t count, int final)
+{
+	const struct reduce_input first = input_at(cells, 0);
+
+	if (cells->folded == 1) {
+		reduce_fold(spec, dst, dst_wire, &first, 1, count, final);
+		return;
+	}
+	const float_env env = float_env_default();
+	fold_cells(spec, dst, dst_wire ? spec->wire : spec->type, cells, count, divides(spec, final));
+	float_env_restore(env);
 }

@@ -2,7 +2,7 @@
  * Folding on the host: the reference for every kernel. The rules of P2 in one place: one fixed order (the order of
  * the sources), 8- and 16-bit floats in float32 with one rounding at the end, no fused multiply-add, canonical NaN,
  * -0 < +0 in min and max (which keep NaN), float8 saturates, integers wrap, avg of integers truncates toward zero
- * after the sum has wrapped.
+ * after the sum has wrapped. The rounding mode and flush-to-zero of the calling thread change nothing (base/float_env.h).
  *
  * Canonical NaNs have all bits but the sign set (0x7fffffff, 0x7fff, 0x7f, ...), as GPUs' conversions make them.
  * Saturating includes infinities: an operator's float8 result is finite or NaN. Copies keep all bits: one input,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "plan/planner_algo.h"
@@ -68,9 +69,19 @@ static int make(struct plans *p, int rank, const struct plan_key *key, const str
 		   : 0;
 }
 
+/* Costs are compared in the default floating-point environment, so that all ranks choose alike. */
+static int make_alike(struct plans *p, int rank, const struct plan_key *key, const struct row_choice *choice,
+		      struct plan *out)
+{
+	const float_env env = float_env_default();
+	const int ret = make(p, rank, key, choice, out);
+	float_env_restore(env);
+	return ret;
+}
+
 int plans_make(struct plans *p, int rank, const struct plan_key *key, struct plan *out)
 {
-	return make(p, rank, key, NULL, out);
+	return make_alike(p, rank, key, NULL, out);
 }
 
 static void tell_plan(const struct plans *p, int rank, const struct plan *plan)
@@ -96,7 +107,7 @@ int plans_find(struct plans *p, int rank, const struct plan_key *key, const stru
 	struct plans_entry *entry = ret ? NULL : calloc(1, sizeof *entry);
 	if (!entry)
 		return ret ? ret : log_error(CORALE_ENOMEM, rank, "no memory for a plan");
-	ret = make(p, rank, key, choice, &entry->plan);
+	ret = make_alike(p, rank, key, choice, &entry->plan);
 	if (ret) {
 		free(entry);
 		return ret;
@@ -138,7 +149,10 @@ int plans_make_choices(struct plans *p, int rank, corale_coll coll, corale_type 
 {
 	if (!p->machine && !(p->machine = machine_choices_open(&p->planner)))
 		return log_error(CORALE_ENOMEM, rank, "no memory for the choices of a machine");
-	return machine_choices_make(p->machine, &p->planner, rank, coll, type, memory, out);
+	const float_env env = float_env_default();
+	const int ret = machine_choices_make(p->machine, &p->planner, rank, coll, type, memory, out);
+	float_env_restore(env);
+	return ret;
 }
 
 void plans_free(struct plans *p)
