@@ -66,6 +66,7 @@ struct host_engine {
 	struct link_table links; /* to ranks of other nodes: lane channel * PLAN_MAX_RINGS + ring */
 	struct transport_slots slots; /* of links */
 	_Atomic size_t memory; /* bytes of links' slots */
+	_Atomic int told_unreadable; /* the line that some rank's memory can't be read any more */
 	/* Kept for the next calls. Of spare only calls whose turn it is take; a channel's temp is used within one move of one thread. */
 	struct free_list spare; /* of runs */
 	struct host_temp *temps; /* by channel */
@@ -150,6 +151,8 @@ struct host_program {
 	struct plan_action action; /* at cursor */
 	int active, done; /* action is to be executed; the program has ended */
 	int scan; /* members of ALL already found ready */
+	size_t
+	    folded; /* elements of the action's folds, where a message in the middle of them could not be read */
 	int ready; /* all that the action takes is there: what it waits for is room */
 	long executed; /* actions, in front of the cursor */
 };
@@ -214,8 +217,29 @@ uint64_t host_edge(const struct host_channel *ch, int peer, int incoming);
 
 /* ---- host_move.c ---------------------------------------------------------------- */
 
-/* Executes an action whose messages are there and whose targets are free: 1, or 0 if its message needs a slot of the window
- * and none is free, or an error. */
-int host_move(struct host_run *run, struct host_channel *ch, const struct plan_action *a);
+/* Executes a program's action, whose messages are there and whose targets are free: 1, or 0 if its message needs a slot of the window
+ * and none is free, or if a message can't be read and is to come again, or an error. */
+int host_move(struct host_run *run, struct host_channel *ch, struct host_program *p);
+
+/* ---- host_lend.c ---------------------------------------------------------------- */
+
+/* Messages by reference whose reader can't read the sender's memory (any more): the sender, whose call waits for the reader, copies them into slots. */
+
+/* The reader has failed to read memory of local rank q, by that errno. */
+void host_lend_refused(struct host_engine *e, int q, int error);
+/* 1 if the message that is there is by reference and can't be read: its sender is asked for it. */
+static inline int host_lend_asks(const struct host_engine *e, int q, const struct host_in *in,
+				 const struct window_header *header)
+{
+	const uint64_t kind = atomic_load_explicit(&header->bytes_kind, memory_order_relaxed) & 0xff;
+	const struct window_control *own = e->windows[e->local];
+	if (kind != WINDOW_REFERENCE || !in->pid ||
+	    atomic_load_explicit(&own->can_read[q], memory_order_relaxed))
+		return 0;
+	atomic_store_explicit(window_asked(in->consumed), in->received + 1, memory_order_release);
+	return 1;
+}
+/* The sender: copies what readers ask for, of a channel of a run. 0, or CORALE_ESYSTEM: the buffer can't be read here either. */
+int host_lend_answer(struct host_run *run, const struct host_channel *ch);
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "base/log.h"
+#include "base/mapped.h"
 
 enum {
 	TEMP_BYTES = 64 << 10, /* read by reference at a time: stays in the second-level cache */
@@ -32,10 +33,15 @@ struct host_target {
 	int wire;
 };
 
+/* A message can't be read, and its sender is asked for it: the action is to be executed again. */
+enum { MOVE_LATER = 1 };
+
 struct move {
 	struct host_run *run;
 	struct host_channel *ch;
+	struct host_program *p;
 	const struct plan_action *a;
+	size_t folded; /* elements of this action, those of earlier attempts included */
 	struct host_source sources[REDUCE_MAX_SOURCES];
 	int nsources;
 	struct host_target local,
@@ -87,7 +93,8 @@ static int window_source(const struct move *m, int rank, const struct host_in *i
 	const struct window_layout *layout = &m->run->engine->layout;
 	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
 	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE), lane = layout->lane_bytes;
-	const int says = (int)(read_once(&header->bytes_kind) & 0xff);
+	const int says =
+	    (int)(atomic_load_explicit(&header->bytes_kind, memory_order_acquire) & 0xff); /* then the rest */
 	if (says == WINDOW_REFERENCE) { /* the kernel checks it, unless it is memory of this very process */
 		*out = (struct host_source){ header->reference, kind, in->pid, rank, 1 };
 		return 0;
@@ -163,26 +170,35 @@ static int gather_sources(struct move *m)
 
 /* ---- Folding ------------------------------------------------------------------------ */
 
-/* A process that ends gives its memory back first (ESRCH); that it is gone is found by whoever reads it. */
-static int unreadable(int me, const struct host_source *s, size_t bytes, int error)
+/* Why bytes of a process's memory could not be read into to. A process that ends gives its memory back first (ESRCH); that it is gone is found by whoever
+ * reads it. All else may be refused to this process alone, or be no memory that the kernel reads for others: its owner can copy it. */
+static int unreadable(const struct move *m, const struct host_source *s, void *to, size_t bytes, int error)
 {
+	struct host_engine *e = m->run->engine;
 	if (!error || error == ESRCH)
 		return log_error(
-		    CORALE_EPEER, me,
+		    CORALE_EPEER, e->rank,
 		    "rank %d (process %d) has ended while %zu bytes of its memory were to be read", s->rank,
 		    (int)s->pid, bytes);
-	return log_error(CORALE_ESYSTEM, me,
-			 "reading %zu bytes of rank %d (process %d) failed: %s; set CORALE_REFERENCE=no",
-			 bytes, s->rank, (int)s->pid, strerror(error));
+	const size_t writable = error == EFAULT ? mapped_writable(to, bytes) : bytes;
+	if (writable < bytes)
+		return log_error(
+		    CORALE_ESYSTEM, e->rank,
+		    "%zu bytes of rank %d are received at %p, where this rank can write %zu: give "
+		    "a receive buffer that is mapped as a whole",
+		    bytes, s->rank, to, writable);
+	host_lend_refused(e, e->map.local_of[s->rank], error);
+	return MOVE_LATER;
 }
 
-static int read_memory(int me, const struct host_source *s, void *to, const void *from, size_t bytes)
+static int read_memory(const struct move *m, const struct host_source *s, void *to, const void *from,
+		       size_t bytes)
 {
 	while (bytes) {
 		struct iovec local = { to, bytes }, remote = { (void *)(uintptr_t)from, bytes };
 		ssize_t n = process_vm_readv(s->pid, &local, 1, &remote, 1, 0);
 		if (n <= 0)
-			return unreadable(me, s, bytes, n ? errno : 0);
+			return unreadable(m, s, to, bytes, n ? errno : 0);
 		to = (unsigned char *)to + n;
 		from = (const unsigned char *)from + n;
 		bytes -= (size_t)n;
@@ -235,7 +251,7 @@ static int fold_piece(struct move *m, const struct host_target *target, size_t f
 		inputs[i] = (struct reduce_input){ s->data + first * bytes, s->kind };
 		if (s->pid) {
 			unsigned char *temp = temp_of(m)->data + (size_t)i * TEMP_BYTES;
-			int ret = read_memory(run->engine->rank, s, temp, inputs[i].data, count * bytes);
+			int ret = read_memory(m, s, temp, inputs[i].data, count * bytes);
 			if (ret)
 				return ret;
 			inputs[i].data = temp;
@@ -244,6 +260,21 @@ static int fold_piece(struct move *m, const struct host_target *target, size_t f
 	reduce_fold(&run->binding.spec, target->data + first * kind_bytes(run, target->wire), target->wire,
 		    inputs, m->nsources, count, m->a->flags & PLAN_FINAL);
 	return 0;
+}
+
+/* Folds up to *n elements from first on, but none that an earlier attempt at this action has folded: the target may be a source. */
+static int fold_once(struct move *m, const struct host_target *target, size_t first, size_t *n)
+{
+	const size_t folded = m->p->folded - m->folded;
+	int ret = 0;
+	if (folded)
+		*n = *n < folded ? *n : folded;
+	else
+		ret = fold_piece(m, target, first, *n);
+	m->folded += *n;
+	if (!ret && !folded)
+		m->p->folded += *n;
+	return ret;
 }
 
 /* A rank whose call has failed says so, or leaves, before its caller has the memory back. */
@@ -273,7 +304,7 @@ static int fill_run(struct move *m, const struct host_target *target, size_t cou
 	if (is_copy(m, target)) {
 		const struct host_source *s = &m->sources[0];
 		if (s->pid)
-			return read_memory(m->run->engine->rank, s, target->data, s->data, bytes);
+			return read_memory(m, s, target->data, s->data, bytes);
 		if (s->data != target->data)
 			memcpy(target->data, s->data, bytes);
 		return 0;
@@ -286,8 +317,10 @@ static int fill_run(struct move *m, const struct host_target *target, size_t cou
 			ret = make_temp(m);
 		}
 	}
-	for (size_t first = 0; !ret && first < count; first += piece)
-		ret = fold_piece(m, target, first, count - first < piece ? count - first : piece);
+	for (size_t first = 0, n; !ret && first < count; first += n) {
+		n = count - first < piece ? count - first : piece;
+		ret = fold_once(m, target, first, &n);
+	}
 	return ret;
 }
 
@@ -459,7 +492,8 @@ static void publish_local(struct move *m)
 		return;
 	m->header->signature = m->run->binding.signature;
 	m->header->edge = m->ch->edges && m->a->to != PLAN_ALL ? host_edge(m->ch, m->a->to, 0) : 0;
-	m->header->bytes_kind = (uint64_t)m->message_bytes << 8 | (uint64_t)m->kind;
+	atomic_store_explicit(&m->header->bytes_kind, (uint64_t)m->message_bytes << 8 | (uint64_t)m->kind,
+			      memory_order_relaxed);
 	if (m->kind == WINDOW_REFERENCE) {
 		m->header->reference = m->shared;
 		m->out->reference = m->out->sent + 1;
@@ -549,12 +583,23 @@ static int fill_both(struct move *m)
 	return fill(m, &m->message);
 }
 
-int host_move(struct host_run *run, struct host_channel *ch, const struct plan_action *a)
+/* Nothing has been sent: the local span, and the slots of messages, are filled again once the message has come. */
+static int read_later(struct host_program *p)
 {
+	p->ready = 0;
+	p->scan = 0;
+	return 0;
+}
+
+int host_move(struct host_run *run, struct host_channel *ch, struct host_program *p)
+{
+	const struct plan_action *a = &p->action;
 	struct move m;
 	m.run = run;
 	m.ch = ch;
+	m.p = p;
 	m.a = a;
+	m.folded = 0;
 	m.result = 0;
 	int ret = gather_sources(&m);
 	if (ret)
@@ -564,9 +609,11 @@ int host_move(struct host_run *run, struct host_channel *ch, const struct plan_a
 		return 0;
 	ret = fill_both(&m);
 	if (ret)
-		return ret;
+		return ret == MOVE_LATER ? read_later(p) : ret;
 	publish_local(&m);
 	ret = send_remotes(&m);
+	if (ret == MOVE_LATER)
+		return read_later(p);
 	if (a->to == run->engine->rank)
 		host_token(run->engine, ch->env.channel, a->to_ring)[0]++;
 	ret = ret ? ret : release_messages(&m);

@@ -88,7 +88,9 @@ static int message_ready(struct host_run *run, struct host_channel *ch, const st
 	const struct window_header *header = host_in_ready(in);
 	if (!header)
 		return 0;
-	return check_message(run, ch, rank, header->signature, header->edge, header->bytes_kind >> 8, bytes);
+	const int ret =
+	    check_message(run, ch, rank, header->signature, header->edge, window_bytes(header), bytes);
+	return ret == 1 && host_lend_asks(e, e->map.local_of[rank], in, header) ? 0 : ret;
 }
 
 static int sources_ready(struct host_run *run, struct host_channel *ch, struct host_program *p)
@@ -185,13 +187,14 @@ static int program_progress(struct host_run *run, struct host_channel *ch, struc
 			ret = targets_free(run, ch, &p->action);
 		if (ret <= 0)
 			return ret;
-		ret = host_move(run, ch, &p->action);
+		ret = host_move(run, ch, p);
 		if (ret <= 0)
 			return ret;
 		count_progress(run, &p->action);
 		p->active = 0;
 		p->ready = 0;
 		p->scan = 0;
+		p->folded = 0;
 		p->executed++;
 		--*left;
 	}
@@ -223,6 +226,9 @@ int host_channel_progress(struct host_run *run, int channel)
 	int done = 1, left = ACTIONS;
 	if (ch->done)
 		return 1;
+	const int asked = ch->referenced ? host_lend_answer(run, ch) : 0;
+	if (asked < 0)
+		return asked;
 	for (int i = 0, before = left; i < run->plan->nprograms; i++) {
 		struct host_program *p = &ch->programs[i];
 		int ret = p->done ? 0 : program_progress(run, ch, p, &left);
@@ -250,6 +256,7 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 		struct host_program *p = &ch->programs[i];
 		plan_cursor_start(&p->cursor, run->plan, i);
 		p->active = p->done = p->scan = 0;
+		p->folded = 0;
 		p->executed = 0;
 	}
 }

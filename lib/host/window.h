@@ -33,14 +33,21 @@ enum window_left { WINDOW_PRESENT, WINDOW_DESTROYED, WINDOW_EXITED, WINDOW_ABORT
 struct window_header {
 	_Atomic uint64_t sequence; /* message k of a lane has k + 1 here, written last */
 	uint64_t signature;
-	uint64_t bytes_kind; /* payload bytes << 8 | enum window_message */
+	_Atomic uint64_t bytes_kind; /* payload bytes << 8 | enum window_message */
 	uint64_t edge; /* elements of the whole edge, where only its two ends know it (v-forms, send/recv) */
 	union {
 		unsigned char inlined[WINDOW_INLINE];
-		const void *reference; /* in the sender's address space */
-		uint64_t place; /* of the payload in its lane */
+		struct { /* apart: what went by reference may get a slot later (host_lend.c) */
+			const void *reference; /* in the sender's address space */
+			uint64_t place; /* of the payload in its lane */
+		};
 	};
 };
+
+static inline uint64_t window_bytes(const struct window_header *header)
+{
+	return atomic_load_explicit(&header->bytes_kind, memory_order_relaxed) >> 8;
+}
 
 struct window_control {
 	_Atomic uint64_t abort; /* 0, or reason << 32 | rank + 1 of whoever set it first */
@@ -49,7 +56,8 @@ struct window_control {
 	_Atomic uint64_t left; /* enum window_left: that the owner's process ends then is no failure */
 	_Atomic uint64_t gives_up; /* the owner asks all others to store nothing more into its memory */
 	uint64_t pad[4];
-	_Atomic uint8_t can_read[WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory */
+	_Atomic uint8_t can_read
+	    [WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory, as far as it knows */
 	_Atomic uint8_t withdrawn
 	    [WINDOW_RANKS]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
 	struct journal_entry calls[WINDOW_CALLS]; /* by number */
@@ -73,9 +81,17 @@ static inline size_t window_lane(const struct window_layout *layout, int d, int 
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
 				     int ring);
 unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring);
-/* How many messages of local rank `sender`'s lane (the one to the owner, or its ALL lane) the owner has read. */
+/*
+ * How many messages of local rank `sender`'s lane (the one to the owner, or its ALL lane) the owner has read. The word behind it says which message came by
+ * reference from memory that the owner can't read: its number + 1 (window_asked).
+ */
 _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
 				  int channel, int ring);
+
+static inline _Atomic uint64_t *window_asked(_Atomic uint64_t *consumed)
+{
+	return consumed + 1;
+}
 
 /* Anonymous shared memory: *fd for others (close it when they have it), mapped at *window, zeroed. */
 int window_create(size_t bytes, int rank, int *fd, void **window);
