@@ -232,7 +232,8 @@ void corale_config_init(corale_config *config);
  * What Corale needs from the program that starts the ranks: its rank, the number of ranks, and an all-gather of small
  * host data. allgather(ctx, in, bytes, out) collects bytes from each rank into out (size * bytes, in rank order). It
  * returns 0, or non-zero on failure. Corale calls it only from the thread that calls, in corale_comm_create,
- * corale_comm_split, corale_mem_* and corale_comm_destroy.
+ * corale_comm_split, corale_mem_* and corale_comm_destroy. Corale can't interrupt it: where a rank may end meanwhile, the
+ * all-gather must notice that itself and return non-zero.
  */
 typedef struct corale_bootstrap {
 	int rank, size;

@@ -36,10 +36,15 @@ struct ncclComm {
 	_Atomic int freed; /* core is gone */
 	int rank, size;
 	int ordinal; /* of the GPU */
-	uint64_t children; /* asked for so far; alike on all ranks */
+	uint64_t splits; /* asked for so far; alike on all ranks */
+	struct door_shrinks { /* the same of shrinks, for each set of ranks that stayed */
+		struct door_shrinks *next;
+		uint64_t ranks, number; /* ranks: a bit each */
+	} * shrinks;
 	uint64_t calls; /* made so far; for the log */
 	corale_comm *core;
-	char boot_failure[DOOR_ERROR_BYTES]; /* why the bootstrap failed, while core was being made */
+	char boot_failure[DOOR_ERROR_BYTES]; /* why the bootstrap failed, while core was being made, */
+	struct door_meeting *meeting; /* by this */
 	uint64_t id; /* equal on all ranks, unique */
 	struct boot *boot; /* NULL: one rank */
 	const struct door_device *device;
@@ -73,6 +78,7 @@ enum door_job_kind { DOOR_INIT, DOOR_SPLIT, DOOR_SHRINK, DOOR_DESTROY };
 
 struct door_job {
 	enum door_job_kind kind;
+	const char *call; /* the function's name */
 	ncclResult_t result;
 	char error[DOOR_ERROR_BYTES]; /* of this job, as its thread had it */
 	int ordinal; /* of the GPU */
@@ -84,6 +90,7 @@ struct door_job {
 	int color, key; /* SPLIT */
 	int *ranks, nranks; /* SHRINK: the parent's ranks that stay */
 	uint64_t tag; /* SPLIT, SHRINK */
+	int parent_error; /* SPLIT, SHRINK: what had ended the parent before */
 	pthread_t thread;
 };
 
@@ -99,6 +106,20 @@ void door_job_init(struct door_job *job);
 void door_job_split(struct door_job *job);
 void door_job_shrink(struct door_job *job);
 void door_job_destroy(struct door_job *job);
+
+/* ---- meet.c: the ranks of a communicator that is being made */
+
+struct door_meeting {
+	const struct door_job *job;
+	struct boot *boot;
+	const int *ranks; /* of the parent, in the bootstrap's order */
+	int n;
+	uint64_t suspects; /* ranks of the parent that can't come, if they have not: a bit each, */
+	int64_t since_ns; /* as seen first */
+};
+
+/* An all-gather, to its end, or until one of those ranks can't come or the communicator is aborted. 0 or a CORALE_E*, logged. */
+int door_meet(struct door_meeting *meeting, const void *in, size_t bytes, void *out);
 
 /* ---- call.c: one call */
 

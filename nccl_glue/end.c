@@ -32,6 +32,11 @@ static void free_core(ncclComm_t comm)
 	if (comm->boot)
 		comm->boot->ops->close(comm->boot);
 	door_forget_buffers(comm);
+	while (comm->shrinks) {
+		struct door_shrinks *s = comm->shrinks;
+		comm->shrinks = s->next;
+		free(s);
+	}
 	atomic_store(&comm->freed, 1);
 }
 
@@ -163,7 +168,7 @@ ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 	for (int state = DOOR_READY; state < DOOR_REVOKED;) /* never from destroyed to revoked */
 		if (atomic_compare_exchange_weak(&comm->state, &state, DOOR_REVOKED))
 			break;
-	comm_quit(comm->core);
+	comm_revoke(comm->core);
 	door_leave(comm);
 	return result;
 }

@@ -51,11 +51,11 @@ static int another_may_succeed(int code)
 }
 
 /* The cause is logged. Keeps it for ncclGetLastError, with how to run the program all the same. */
-static ncclResult_t fail_init(int rank, int code, const char *cause)
+static ncclResult_t fail_init(const struct door_job *job, int rank, int code, const char *cause)
 {
 	static const char without[] = "to run this program with NVIDIA's NCCL, start it without corale-run";
 	char text[DOOR_ERROR_BYTES];
-	if (another_may_succeed(code)) {
+	if (!job->comm && another_may_succeed(code)) {
 		snprintf(text, sizeof text, "%s; %s", cause, without);
 		door_keep_error(text);
 		log_line(LOG_WARN, rank, "no communicator was made; %s", without);
@@ -70,7 +70,8 @@ static ncclResult_t fail_init(int rank, int code, const char *cause)
 static int gather(void *ctx, const void *in, size_t bytes, void *out)
 {
 	struct ncclComm *comm = ctx;
-	int ret = boot_allgather(comm->boot, in, bytes, out);
+	int ret = comm->meeting ? door_meet(comm->meeting, in, bytes, out)
+				: boot_allgather(comm->boot, in, bytes, out);
 	if (ret && !comm->boot_failure[0]) /* what follows from it is logged later, and says less */
 		snprintf(comm->boot_failure, sizeof comm->boot_failure, "%s", log_last_error());
 	return ret;
@@ -138,17 +139,25 @@ static int bring_up(struct ncclComm *comm, const struct door_job *job, const str
 	return ret;
 }
 
+/* The ranks of a new communicator: of its parent, in its order; NULL: there is none. */
+struct members {
+	int *ranks, n, mine;
+};
+
 /* The bootstrap becomes the communicator's, or ends. */
-static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, int size)
+static ncclResult_t create(struct door_job *job, struct boot *boot, const struct members *m)
 {
 	const struct settings *settings;
 	const struct door_device *device = door_device_find();
 	int ret = device ? door_settings(&settings) : CORALE_ENOTSUP;
 	gpu_blocks_name_variables("CORALE_MAX_CTAS or NCCL_MAX_CTAS");
-	struct ncclComm *comm = ret ? NULL : door_create(rank, size, job->ordinal, device, &job->config);
+	struct ncclComm *comm = ret ? NULL : door_create(m->mine, m->n, job->ordinal, device, &job->config);
 	if (comm) {
+		struct door_meeting meeting = { .job = job, .boot = boot, .ranks = m->ranks, .n = m->n };
 		comm->boot = boot;
+		comm->meeting = &meeting;
 		ret = bring_up(comm, job, settings);
+		comm->meeting = NULL;
 	}
 	if (comm && !ret) {
 		door_keep(comm);
@@ -156,7 +165,7 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, int rank, in
 		return ncclSuccess;
 	}
 	const ncclResult_t result =
-	    fail_init(rank, ret ? ret : CORALE_ENOMEM,
+	    fail_init(job, m->mine, ret ? ret : CORALE_ENOMEM,
 		      comm && comm->boot_failure[0] ? comm->boot_failure : log_last_error());
 	if (boot)
 		boot->ops->close(boot);
@@ -174,16 +183,11 @@ void door_job_init(struct door_job *job)
 		ret = boot_tcp_open((const unsigned char *)job->id.internal, job->rank, job->size, &options,
 				    &boot);
 	}
-	job->result =
-	    ret ? fail_init(job->rank, ret, log_last_error()) : create(job, boot, job->rank, job->size);
+	const struct members all = { .n = job->size, .mine = job->rank };
+	job->result = ret ? fail_init(job, job->rank, ret, log_last_error()) : create(job, boot, &all);
 }
 
 /* ---- From a parent ------------------------------------------------------------------------------------------- */
-
-/* The ranks of the parent that the child has, in its order. */
-struct members {
-	int *ranks, n, mine;
-};
 
 static void create_child(struct door_job *job, const struct members *m)
 {
@@ -191,8 +195,7 @@ static void create_child(struct door_job *job, const struct members *m)
 	int ret = 0;
 	if (m->n > 1)
 		ret = parent->ops->child(parent, m->ranks, m->n, job->tag, &boot);
-	job->result =
-	    ret ? fail_init(job->comm->rank, ret, log_last_error()) : create(job, boot, m->mine, m->n);
+	job->result = ret ? fail_init(job, job->comm->rank, ret, log_last_error()) : create(job, boot, m);
 }
 
 struct choice {
@@ -223,7 +226,8 @@ static int gather_choices(const struct door_job *job, struct choice *all)
 		ranks[r] = r;
 	ret = parent->boot->ops->child(parent->boot, ranks, parent->size, job->tag | 1, &boot);
 	if (!ret) {
-		ret = boot_allgather(boot, &mine, sizeof mine, all);
+		struct door_meeting meeting = { .job = job, .boot = boot, .ranks = ranks, .n = parent->size };
+		ret = door_meet(&meeting, &mine, sizeof mine, all);
 		boot->ops->close(boot);
 	}
 	free(ranks);
@@ -278,7 +282,7 @@ static ncclResult_t read_config(const char *call, const ncclConfig_t *given, str
 static ncclResult_t init(const char *call, ncclComm_t *out, int size, const ncclUniqueId *id, int rank,
 			 const ncclConfig_t *config)
 {
-	struct door_job job = { .kind = DOOR_INIT, .out = out, .rank = rank, .size = size };
+	struct door_job job = { .kind = DOOR_INIT, .call = call, .out = out, .rank = rank, .size = size };
 	ncclResult_t result = ncclSuccess;
 	if (!out || !id || size < 1 || rank < 0 || rank >= size)
 		result = door_refuse(ncclInvalidArgument,
@@ -350,6 +354,7 @@ ncclResult_t pncclCommInitAll(ncclComm_t *out, int n, const int *ordinals)
 		result = door_refuse(ncclSystemError, "ncclCommInitAll: no memory for %d ranks", n);
 	for (int i = 0; result == ncclSuccess && i < n; i++) {
 		jobs[i] = (struct door_job){ .kind = DOOR_INIT,
+					     .call = "CommInitAll",
 					     .out = &out[i],
 					     .rank = i,
 					     .size = n,
@@ -364,20 +369,43 @@ ncclResult_t pncclCommInitAll(ncclComm_t *out, int n, const int *ordinals)
 	return result;
 }
 
-/* The child has the parent's configuration, unless it is given one. The parent lives until the job has ended. Tags of children: two each,
- * alike on all ranks, as these make the same children in the same order; a refused call has none. */
-static ncclResult_t submit_child(struct door_job *job, const char *call, const ncclConfig_t *config)
+/* Tags of children: alike on all their ranks, as these make the same children in the same order. All ranks make splits. */
+static uint64_t split_tag(struct ncclComm *parent)
+{
+	return 4 * ++parent->splits; /* and the next one */
+}
+
+/* Ranks that were excluded do not count a shrink, so each set of ranks counts its own. 0: no memory. */
+static uint64_t shrink_tag(struct ncclComm *parent, const struct door_job *job)
+{
+	uint64_t ranks = 0;
+	for (int i = 0; i < job->nranks; i++)
+		ranks |= (uint64_t)1 << job->ranks[i];
+	struct door_shrinks *s = parent->shrinks;
+	while (s && s->ranks != ranks)
+		s = s->next;
+	if (!s && (s = malloc(sizeof *s))) {
+		*s = (struct door_shrinks){ .ranks = ranks, .next = parent->shrinks };
+		parent->shrinks = s;
+	}
+	return s ? 4 * ++s->number + 2 : 0;
+}
+
+/* The child has the parent's configuration, unless it is given one. The parent lives until the job has ended. A refused call has no tag. */
+static ncclResult_t submit_child(struct door_job *job, const ncclConfig_t *config)
 {
 	ncclResult_t result = ncclSuccess;
 	job->ordinal = job->comm->ordinal;
 	if (config)
-		result = read_config(call, config, &job->config);
+		result = read_config(job->call, config, &job->config);
 	else
 		job->config = job->comm->config;
-	if (result == ncclSuccess) {
-		job->tag = 2 * ++job->comm->children;
+	if (result == ncclSuccess)
+		job->tag = job->kind == DOOR_SPLIT ? split_tag(job->comm) : shrink_tag(job->comm, job);
+	if (result == ncclSuccess && job->tag)
 		return door_job_submit(job);
-	}
+	if (result == ncclSuccess)
+		result = door_refuse(ncclSystemError, "nccl%s: no memory", job->call);
 	free(job->ranks);
 	door_leave(job->comm);
 	return door_group_fail(result);
@@ -386,7 +414,12 @@ static ncclResult_t submit_child(struct door_job *job, const char *call, const n
 DOOR_EXPORT(ncclCommSplit);
 ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *out, ncclConfig_t *config)
 {
-	struct door_job job = { .kind = DOOR_SPLIT, .comm = parent, .out = out, .color = color, .key = key };
+	struct door_job job = { .kind = DOOR_SPLIT,
+				.call = "CommSplit",
+				.comm = parent,
+				.out = out,
+				.color = color,
+				.key = key };
 	ncclResult_t result = door_enter_any(parent, "CommSplit");
 	if (result == ncclSuccess && (!out || color < NCCL_SPLIT_NOCOLOR)) {
 		door_leave(parent);
@@ -395,9 +428,16 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *o
 				     "and a place for the communicator",
 				     color);
 	}
+	const int error = result != ncclSuccess || atomic_load(&parent->state) == DOOR_REVOKED
+			      ? 0
+			      : corale_comm_async_error(parent->core);
+	if (error) {
+		result = door_result(parent, error);
+		door_leave(parent);
+	}
 	if (result != ncclSuccess)
 		return door_group_fail(result);
-	return submit_child(&job, "CommSplit", config);
+	return submit_child(&job, config);
 }
 
 /* The parent's ranks but those that are excluded. */
@@ -435,7 +475,7 @@ DOOR_EXPORT(ncclCommShrink);
 ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t *out, ncclConfig_t *config,
 			     int flags)
 {
-	struct door_job job = { .kind = DOOR_SHRINK, .comm = parent, .out = out };
+	struct door_job job = { .kind = DOOR_SHRINK, .call = "CommShrink", .comm = parent, .out = out };
 	ncclResult_t result = door_enter_any(parent, "CommShrink");
 	if (result != ncclSuccess)
 		return door_group_fail(result);
@@ -451,6 +491,7 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t
 		return door_group_fail(result);
 	}
 	if (flags & NCCL_SHRINK_ABORT)
-		comm_quit(parent->core);
-	return submit_child(&job, "CommShrink", config);
+		comm_revoke(parent->core);
+	job.parent_error = corale_comm_async_error(parent->core);
+	return submit_child(&job, config);
 }

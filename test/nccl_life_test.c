@@ -481,6 +481,160 @@ static void deadline(struct world_rank *me)
 	WORLD_OK(me, ncclCommAbort(comm));
 }
 
+/* ---- Children that can't be made ------------------------------------------------------------------------------------------- */
+
+enum { SLOW_S = 2 }; /* a second is promised */
+
+/* Split, or shrink without the last rank: which does not call then. */
+static ncclResult_t make_child(struct world_rank *me, ncclComm_t parent, int shrinks, ncclComm_t *child)
+{
+	int excluded[] = { me->size - 1 };
+	return shrinks ? ncclCommShrink(parent, excluded, 1, child, NULL, NCCL_SHRINK_DEFAULT)
+		       : ncclCommSplit(parent, 0, me->rank, child, NULL);
+}
+
+static int makes_child(const struct world_rank *me, int shrinks)
+{
+	return !shrinks || me->rank < me->size - 1;
+}
+
+/* The others of rank 1, which has gone: they say so, and who it was. */
+static void expect_no_child(struct world_rank *me, ncclComm_t parent, int shrinks, const char *how)
+{
+	ncclComm_t child = NULL;
+	const double start = now();
+	if (!makes_child(me, shrinks))
+		return;
+	world_expect(me, make_child(me, parent, shrinks, &child), ncclRemoteError, how);
+	world_expect_text(me, "rank 1", how);
+	world_expect_text(me, how, "a child without rank 1");
+	if (child || now() - start > SLOW_S)
+		world_fault(me, "%s: child %p after %.1f s", how, (void *)child, now() - start);
+}
+
+static void child_without_left(struct world_rank *me)
+{
+	for (int i = 0; i < 4; i++) {
+		ncclComm_t parent = world_comm(me, i);
+		if (me->rank == 1 && i % 2)
+			WORLD_OK(me, ncclCommAbort(parent));
+		else if (me->rank == 1)
+			WORLD_OK(me, ncclCommDestroy(parent));
+		else
+			expect_no_child(me, parent, i / 2,
+					i % 2 ? "has aborted the communicator"
+					      : "has destroyed the communicator");
+		world_barrier(me);
+		if (me->rank != 1)
+			WORLD_OK(me, ncclCommDestroy(parent));
+	}
+}
+
+/* Rank 1 ends while the others wait for it, or before. Rank 0 is gone where they would have met. */
+static void child_without_dead(struct world_rank *me)
+{
+	ncclComm_t split = world_comm(me, 0), shrunk = world_comm(me, 1), late = world_comm(me, 2);
+	if (me->rank == 1) {
+		nap_ms(300);
+		kill(getpid(), SIGKILL);
+	}
+	expect_no_child(me, split, 0, "has died");
+	expect_no_child(me, shrunk, 1, "has died");
+	if (me->rank == 0) {
+		world_await(me, 0, me->size - 2);
+		kill(getpid(), SIGKILL);
+	}
+	atomic_fetch_add(&me->world->flags[0], 1);
+	nap_ms(300);
+	ncclComm_t child = NULL;
+	const double start = now();
+	world_expect(me, ncclCommSplit(late, 0, 0, &child, NULL), ncclRemoteError, "a split without rank 0");
+	world_expect_text(me, "has died", "a split without rank 0");
+	if (child || now() - start > SLOW_S)
+		world_fault(me, "without rank 0: child %p after %.1f s", (void *)child, now() - start);
+}
+
+/* Rank 1 makes a call of the parent meanwhile: neither can end. */
+static void child_beside_call(struct world_rank *me)
+{
+	for (int i = 0; i < 4; i++) {
+		ncclComm_t parent = world_comm(me, i), child = NULL;
+		const double start = now();
+		ncclResult_t result = ncclInvalidUsage;
+		int got = 0;
+		world_check(me, parent, "before");
+		if (me->rank == 1)
+			result = i % 2 ? ncclRecv(&got, 1, ncclInt, 0, parent, NULL) : sum_one(parent);
+		else if (makes_child(me, i / 2))
+			result = make_child(me, parent, i / 2, &child);
+		world_expect(me, result, ncclInvalidUsage,
+			     i / 2 ? "a shrink beside a call" : "a split beside a call");
+		if (me->rank == 1)
+			world_expect_text(me, "rank 0", "the call beside a child");
+		else if (makes_child(me, i / 2))
+			world_expect_text(me, "rank 1", "the child beside a call");
+		if (child || now() - start > SLOW_S)
+			world_fault(me, "child %p after %.1f s", (void *)child, now() - start);
+		world_barrier(me);
+		WORLD_OK(me, ncclCommAbort(parent));
+	}
+}
+
+struct childless {
+	struct world_rank *me;
+	int shrinks;
+	ncclResult_t result;
+};
+
+static void *make_in_thread(void *arg)
+{
+	struct childless *c = arg;
+	ncclComm_t child = NULL;
+	c->result = make_child(c->me, c->me->comm, c->shrinks, &child);
+	return NULL;
+}
+
+/* Rank 1 does not come; the parent is aborted by another thread. */
+static void child_aborted(struct world_rank *me)
+{
+	for (int i = 0; i < 2; i++) {
+		struct childless c = { me, i, ncclSuccess };
+		pthread_t thread;
+		me->comm = world_comm(me, i);
+		if (me->rank == 0) {
+			if (pthread_create(&thread, NULL, make_in_thread, &c))
+				abort();
+			nap_ms(100);
+			const double start = now();
+			WORLD_OK(me, ncclCommAbort(me->comm));
+			pthread_join(thread, NULL);
+			world_expect(me, c.result, ncclRemoteError, "a child of an aborted parent");
+			if (now() - start > SLOW_S)
+				world_fault(me, "the child ended after %.1f s", now() - start);
+		}
+		world_barrier(me);
+		if (me->rank)
+			WORLD_OK(me, ncclCommDestroy(me->comm));
+	}
+}
+
+/* Ranks that were excluded have made one child less than the others. */
+static void split_behind_shrink(struct world_rank *me)
+{
+	ncclComm_t parent = world_comm(me, 0), shrunk = NULL, child = NULL;
+	for (int out = me->size - 1; out > 0; out--) {
+		if (me->rank == out)
+			continue;
+		WORLD_OK(me, ncclCommShrink(parent, &out, 1, &shrunk, NULL, NCCL_SHRINK_DEFAULT));
+		world_check(me, shrunk, "shrunk");
+		WORLD_OK(me, ncclCommDestroy(shrunk));
+	}
+	WORLD_OK(me, ncclCommSplit(parent, 0, 0, &child, NULL));
+	world_check(me, child, "a split behind shrinks");
+	WORLD_OK(me, ncclCommDestroy(child));
+	WORLD_OK(me, ncclCommDestroy(parent));
+}
+
 /* ---- Wrong arguments ---------------------------------------------------------------------------------------------------------- */
 
 #define WRONG(me, call) world_expect(me, call, ncclInvalidArgument, #call)
@@ -797,6 +951,11 @@ static const struct world_case cases[] = {
 	{ "forked children", 2, WORLD_PROCESSES, forks, NULL, 0 },
 	{ "mismatches", 3, WORLD_BOTH, mismatches, NULL, 0 },
 	{ "deadline", 3, WORLD_PROCESSES, deadline, "CORALE_NCCL_TIMEOUT=2", 0 },
+	{ "children without a rank that has left", 4, WORLD_BOTH, child_without_left, NULL, 0 },
+	{ "children without a dead rank", 4, WORLD_PROCESSES, child_without_dead, NULL, 1 },
+	{ "children beside a call", 4, WORLD_BOTH, child_beside_call, NULL, 0 },
+	{ "children of an aborted parent", 3, WORLD_BOTH, child_aborted, NULL, 0 },
+	{ "a split behind shrinks", 3, WORLD_BOTH, split_behind_shrink, "CORALE_NCCL_INIT_TIMEOUT=5", 0 },
 	{ "wrong arguments", 2, WORLD_BOTH, wrong_arguments, NULL, 0 },
 	{ "failed groups", 2, WORLD_BOTH, failed_groups, NULL, 0 },
 	{ "wrong ids", 3, WORLD_BOTH, wrong_ids, "CORALE_NCCL_INIT_TIMEOUT=4", 0 },

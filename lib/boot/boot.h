@@ -27,6 +27,13 @@ struct boot_ops {
 	 * CORALE_EPEER that names this one, if they wait for it. */
 	void (*abort)(struct boot *b);
 	/*
+	 * Ranks, a bit each, that had not come to the group at some time since since_ns (of wait_now_ns). 0 also where that is not known yet:
+	 * ask again after a poll.
+	 */
+	uint64_t (*absent)(struct boot *b, int64_t since_ns);
+	/* In place of a poll: ends the bootstrap with a code and text that the caller has logged. Ranks that wait for this one end with them, too. */
+	void (*give_up)(struct boot *b, int code, const char *text);
+	/*
 	 * A bootstrap of ranks[0 .. n), of which this rank is one; child rank i is ranks[i]. All members call it with the same arguments; no
 	 * message of the parent is needed, so a parent that has failed will do. Children of equal ranks that exist at the same time need
 	 * different tags. Works once the parent is connected (an all-gather or a poll has returned 1), else CORALE_EINVAL. The child outlives

@@ -477,8 +477,9 @@ static void take_leave(struct boot_groups *all, struct boot_group *g, struct boo
 	char one[WHO_BYTES];
 	if (!c->reader.bytes || !boot_reason_decode(c->reader.data, c->reader.bytes, &own)) {
 		leave(all, c, "sent a frame that is damaged");
-	} else if (own.code == CORALE_ETIMEDOUT) {
-		say(&why, CORALE_ETIMEDOUT, c->rank, "%.300s (says %s)", own.text, who(g, c->rank, one));
+	} else if (own.code == CORALE_ETIMEDOUT || own.code == CORALE_EPEER || own.code == CORALE_EMISMATCH) {
+		/* it is not the cause: its text names that */
+		say(&why, own.code, c->rank, "%.300s (says %s)", own.text, who(g, c->rank, one));
 		fail(g, &why);
 	} else if (own.code == CORALE_EABORTED) {
 		leave(all, c, "was aborted");

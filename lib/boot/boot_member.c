@@ -47,8 +47,10 @@ static int take_missing(struct boot_rank *b)
 {
 	if (b->reader.bytes != 8)
 		return rank_damaged(b);
-	if (b->reader.number == b->round)
+	if (b->reader.number == b->questions) {
 		b->missing = frame_get64(b->reader.data);
+		b->missing_at = b->asked_at;
+	}
 	return 0;
 }
 

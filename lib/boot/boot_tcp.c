@@ -73,14 +73,22 @@ static int is_done(const struct boot_rank *b)
 	return b->state == RANK_COMPLETE && !b->is_gathering;
 }
 
-/* Asks the listener once a second, or more often before a short deadline, so that the ranks can be named when it is over. */
 static int ask_who(struct boot_rank *b, int64_t now)
 {
+	if (b->writer.first)
+		return 0;
+	b->asked_at = now;
+	return rank_queue(b, frame_new(BOOT_WHO, ++b->questions, 0));
+}
+
+/* Asks the listener once a second, or more often before a short deadline, so that the ranks can be named when it is over. */
+static int ask_often(struct boot_rank *b, int64_t now)
+{
 	int64_t often = b->timeout / 8 < SECOND ? b->timeout / 8 : SECOND;
-	if (b->state < RANK_JOINED || now < b->next_who || b->writer.first)
+	if (b->state < RANK_JOINED || now < b->next_who)
 		return 0;
 	b->next_who = now + often;
-	return rank_queue(b, frame_new(BOOT_WHO, b->round, 0));
+	return ask_who(b, now);
 }
 
 static int check_time(struct boot_rank *b)
@@ -102,7 +110,7 @@ static int check_time(struct boot_rank *b)
 		log_line(LOG_WARN, b->base.rank, "bootstrap: waiting for %s (%lld s)%s%s", whom,
 			 (long long)((now - b->waits_since) / SECOND), absence[0] ? "." : "", absence);
 	}
-	return ask_who(b, now);
+	return ask_often(b, now);
 }
 
 /* All that can be done without waiting: 0 or an error. */
@@ -160,6 +168,9 @@ static void restart_clock(struct boot_rank *b)
 	b->deadline = now + b->timeout;
 	b->next_warn = now + WARN_NS;
 	b->next_who = now;
+	b->missing = 0;
+	b->missing_at = 0;
+	b->questions++; /* answers to earlier ones are of no use */
 }
 
 static int tcp_start(struct boot *base, const void *in, size_t bytes, void *out)
@@ -188,7 +199,6 @@ static int tcp_start(struct boot *base, const void *in, size_t bytes, void *out)
 	b->is_gathering = 1;
 	b->bytes = bytes;
 	b->out = out;
-	b->missing = 0;
 	restart_clock(b);
 	if (b->state >= RANK_JOINED)
 		return rank_queue(b, f);
@@ -220,6 +230,31 @@ static void tcp_abort(struct boot *base)
 		;
 }
 
+/* No rank can have left a group that this one has not joined. */
+static uint64_t tcp_absent(struct boot *base, int64_t since_ns)
+{
+	struct boot_rank *b = of(base);
+	if (is_forked(b) || b->error || b->state == RANK_COMPLETE)
+		return 0;
+	if (b->state < RANK_JOINED)
+		return others(b);
+	if (b->missing_at >= since_ns)
+		return b->missing & others(b);
+	if (b->asked_at < since_ns)
+		ask_who(b, wait_now_ns());
+	return 0;
+}
+
+static void tcp_give_up(struct boot *base, int code, const char *text)
+{
+	struct boot_rank *b = of(base);
+	if (is_forked(b) || b->error)
+		return;
+	b->error = code;
+	rank_send_leave(b, code, text);
+	rank_disconnect(b);
+}
+
 static void tcp_close(struct boot *base)
 {
 	struct boot_rank *b = of(base);
@@ -241,7 +276,13 @@ static void tcp_close(struct boot *base)
 
 static int tcp_child(struct boot *base, const int *ranks, int n, uint64_t tag, struct boot **out);
 
-static const struct boot_ops tcp_ops = { tcp_start, tcp_poll, tcp_abort, tcp_child, tcp_close };
+static const struct boot_ops tcp_ops = { .start = tcp_start,
+					 .poll = tcp_poll,
+					 .abort = tcp_abort,
+					 .absent = tcp_absent,
+					 .give_up = tcp_give_up,
+					 .child = tcp_child,
+					 .close = tcp_close };
 
 /* ---- Opening */
 

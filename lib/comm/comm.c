@@ -125,17 +125,26 @@ int corale_comm_abort(corale_comm *handle)
 	return 0;
 }
 
-void comm_quit(corale_comm *handle)
+static void quit(corale_comm *handle, enum window_left how, const char *text)
 {
 	struct comm *comm = comm_take(handle, "comm_quit");
 	if (!comm)
 		return;
-	diagnose_leave(comm,
-		       WINDOW_ABORTED); /* first: a call that has seen the error gives its buffers back */
-	comm_end(comm, CORALE_EABORTED, "the communicator was aborted on this rank");
+	diagnose_leave(comm, how); /* first: a call that has seen the error gives its buffers back */
+	comm_end(comm, CORALE_EABORTED, text);
 	if (comm->gpu) {
 		engine_cuda.release(comm->gpu);
 		engine_cuda.quit(comm->gpu, CORALE_EABORTED);
 	}
 	comm_put(handle);
+}
+
+void comm_quit(corale_comm *handle)
+{
+	quit(handle, WINDOW_ABORTED, "the communicator was aborted on this rank");
+}
+
+void comm_revoke(corale_comm *handle)
+{
+	quit(handle, WINDOW_REVOKED, "the communicator was revoked on this rank");
 }

@@ -79,9 +79,9 @@ int diagnose_has_called(struct comm *comm, int rank, uint64_t number)
 	return journal_has(journal.calls, journal.n, number);
 }
 
-int diagnose_find_call(struct comm *comm, uint64_t number, struct record *out)
+int diagnose_find_call(struct comm *comm, int rank, uint64_t number, struct record *out)
 {
-	*out = number && own_control(comm) ? record_of(comm, comm->rank, number) : (struct record){ 0 };
+	*out = number && own_control(comm) ? record_of(comm, rank, number) : (struct record){ 0 };
 	return out->number != 0;
 }
 
@@ -346,6 +346,8 @@ static const char *text_of_leaving(enum window_left how)
 		return "has called exit()";
 	case WINDOW_ABORTED:
 		return "has aborted the communicator";
+	case WINDOW_REVOKED:
+		return "has revoked the communicator";
 	default:
 		return "has died: it was killed, or left by _exit()";
 	}
@@ -579,6 +581,18 @@ static void print_edge(const struct comm *comm, const struct record *call, const
 			 m->peer, comm->rank);
 }
 
+/* Another rank has said that calls differ; here nothing shows it. */
+static void print_finder(const struct comm *comm, const char *call, char *text, size_t bytes)
+{
+	const struct ending ending = read_ending(comm, atomic_load(&own_control(comm)->abort));
+	char name[32] = "another rank";
+	if (ending.culprit >= 0 && ending.culprit != comm->rank)
+		snprintf(name, sizeof name, "rank %d", ending.culprit);
+	snprintf(text, bytes,
+		 "%s: %s found that calls of this communicator do not match; its own line says which", call,
+		 name);
+}
+
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch)
 {
 	char text[COMM_ERROR_BYTES], what[256];
@@ -596,10 +610,7 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 	else if (mismatch)
 		print_edge(comm, call, mismatch, text, sizeof text);
 	else
-		snprintf(text, sizeof text,
-			 "%s: another rank found that calls of this communicator do not match; its own line "
-			 "says which",
-			 what);
+		print_finder(comm, what, text, sizeof text);
 	comm_fail(comm, CORALE_EMISMATCH, text);
 	return CORALE_EMISMATCH;
 }
@@ -627,7 +638,8 @@ void diagnose_leave(struct comm *comm, enum window_left how)
 {
 	struct window_control *control = own_control(comm);
 	uint64_t present = WINDOW_PRESENT;
-	if (control)
+	if (control && !atomic_compare_exchange_strong(&control->left, &present, (uint64_t)how) &&
+	    present == WINDOW_REVOKED)
 		atomic_compare_exchange_strong(&control->left, &present, (uint64_t)how);
 }
 
@@ -636,13 +648,32 @@ int diagnose_is_gone(const struct comm *comm, int rank)
 	return left_of(comm, rank) != WINDOW_PRESENT || death_of(comm, rank) != LIFE_ALIVE;
 }
 
+int diagnose_has_ended(const struct comm *comm, int rank)
+{
+	const enum window_left left = left_of(comm, rank);
+	const struct host_engine *e = &comm->engine;
+	if (left != WINDOW_PRESENT && left != WINDOW_REVOKED)
+		return 1;
+	const int q = e->lives && host_is_local(e, rank) ? e->map.local_of[rank] : -1;
+	return q >= 0 && e->lives[q] && life_state(e->lives[q]) != LIFE_ALIVE;
+}
+
+void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes)
+{
+	const long pid = (long)comm->engine.pids[comm->engine.map.local_of[rank]];
+	const enum window_left left = left_of(comm, rank);
+	snprintf(
+	    buf, bytes, "rank %d, which %s (process %ld of this host)", rank,
+	    text_of_leaving(left == WINDOW_REVOKED && diagnose_has_ended(comm, rank) ? WINDOW_PRESENT : left),
+	    pid ? pid : (long)getpid());
+}
+
 int diagnose_gone(struct comm *comm, const struct record *call, int rank)
 {
-	char text[COMM_ERROR_BYTES], what[256];
-	const long pid = (long)comm->engine.pids[comm->engine.map.local_of[rank]];
+	char text[COMM_ERROR_BYTES], what[256], gone[160];
 	diagnose_print_call(call, what, sizeof what);
-	snprintf(text, sizeof text, "%s waits for rank %d, which %s (process %ld of this host)", what, rank,
-		 text_of_leaving(left_of(comm, rank)), pid ? pid : (long)getpid());
+	diagnose_print_gone(comm, rank, gone, sizeof gone);
+	snprintf(text, sizeof text, "%s waits for %s", what, gone);
 	comm_fail_by(comm, CORALE_EPEER, rank, text);
 	return CORALE_EPEER;
 }

@@ -30,8 +30,8 @@ void diagnose_ask(struct comm *comm, int rank);
 /* Tells a rank of another node what was called here. */
 void diagnose_tell(struct comm *comm, int rank);
 
-/* This rank's collective of that number: 1, or 0 if there was none, or too many since. */
-int diagnose_find_call(struct comm *comm, uint64_t number, struct record *out);
+/* A rank's collective of that number, as far as it is known here: 1, or 0 if there was none, or too many since. */
+int diagnose_find_call(struct comm *comm, int rank, uint64_t number, struct record *out);
 
 /* 1 if the rank is known to have made another collective under that number than this one. */
 int diagnose_differs_from(struct comm *comm, int rank, uint64_t number);
@@ -64,8 +64,14 @@ void diagnose_print_call(const struct record *call, char *buf, size_t bytes);
 /* Tells the ranks of this node that this one has left comm in order; the first time counts. */
 void diagnose_leave(struct comm *comm, enum window_left how);
 
-/* 1 if a rank of this node has left comm, or its process has ended. */
+/* 1 if a rank of this node has left comm, or its process has ended: it makes no more calls. */
 int diagnose_is_gone(const struct comm *comm, int rank);
+
+/* The same where a rank that has revoked comm is still there. */
+int diagnose_has_ended(const struct comm *comm, int rank);
+
+/* "rank 3, which has destroyed the communicator (process 812 of this host)", of one that is gone. */
+void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes);
 
 /* Fails comm because a call waits for a rank of this node that is gone. Returns CORALE_EPEER. */
 int diagnose_gone(struct comm *comm, const struct record *call, int rank);

@@ -50,7 +50,8 @@ int last_call_compare(struct comm *comm)
 	const uint64_t number = atomic_load(&comm->number);
 	const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
 	struct record last;
-	if (is_heard(comm) || !diagnose_find_call(comm, number, &last) || !coll_is_rooted(last.coll))
+	if (is_heard(comm) || !diagnose_find_call(comm, comm->rank, number, &last) ||
+	    !coll_is_rooted(last.coll))
 		return 0;
 	struct comparison c = { comm, number, next, wait_now_ns() + MOST_MS * 1000000ll, 0 };
 	tell(comm, before, next);

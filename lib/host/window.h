@@ -27,7 +27,22 @@ enum { WINDOW_RANKS = 4096 }; /* of a node: for more a struct window_control has
 enum window_message { WINDOW_SLOT, WINDOW_INLINED, WINDOW_REFERENCE };
 
 /* How a rank has left its communicator in order. A call that waits for it then fails. */
-enum window_left { WINDOW_PRESENT, WINDOW_DESTROYED, WINDOW_EXITED, WINDOW_ABORTED };
+enum window_left {
+	WINDOW_PRESENT,
+	WINDOW_DESTROYED,
+	WINDOW_EXITED,
+	WINDOW_ABORTED,
+	WINDOW_REVOKED /* it makes no more calls, but may make communicators of this one's ranks; one of the others may follow */
+};
+
+/* For whom a rank waits, when it has done so for a while; kept until it waits longer for another. */
+enum window_wait { WINDOW_IN_COLLECTIVE = 1, WINDOW_IN_RECV, WINDOW_IN_SEND };
+
+/* number: of the collective, or how many receives from, or sends to, that rank were called, with this one. 48 bits. */
+static inline uint64_t window_wait_of(enum window_wait kind, uint64_t number, int rank)
+{
+	return number << 16 | (uint64_t)kind << 13 | (uint64_t)rank;
+}
 
 /* One line: readiness, signature and small payloads arrive together (P5). */
 struct window_header {
@@ -55,7 +70,8 @@ struct window_control {
 	    users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
 	_Atomic uint64_t left; /* enum window_left: that the owner's process ends then is no failure */
 	_Atomic uint64_t gives_up; /* the owner asks all others to store nothing more into its memory */
-	uint64_t pad[4];
+	_Atomic uint64_t waits; /* window_wait_of: of the owner; 0: it has not waited for long */
+	uint64_t pad[3];
 	_Atomic uint8_t can_read
 	    [WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory, as far as it knows */
 	_Atomic uint8_t withdrawn

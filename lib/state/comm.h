@@ -191,6 +191,16 @@ void comm_fail_by(struct comm *comm, int code, int culprit, const char *text);
  * another rank fails when it waits for this one. Only corale_comm_destroy may follow. Any thread; never blocks; idempotent.
  */
 void comm_quit(corale_comm *handle);
+/* The same, but this rank may still make communicators of its ranks. */
+void comm_revoke(corale_comm *handle);
+
+/*
+ * For a function that makes a communicator of this one's ranks, and waits for them outside of its calls. Of ranks (a bit each) those that
+ * can't come: they have ended, or wait in a call that this rank has not made. Ranks of the node only.
+ */
+uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks);
+/* Says why for one of them: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator. call: the function's name. */
+int comm_explain_absence(corale_comm *handle, int rank, const char *call);
 
 /* 0, or the code that has ended the communicator, as far as the watch thread or a call has found it: some nanoseconds. Any thread,
  * until corale_comm_destroy. */

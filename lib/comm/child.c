@@ -1,0 +1,88 @@
+/* Ranks that another one waits for outside of calls, to make a communicator with them: whether they can come. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "health/diagnose.h"
+
+/*
+ * 1 if the rank waits for this one in a call that this one has not made. What the rank's window says may be older: then the rank no longer
+ * waits, and this one has made the call.
+ */
+static int waits_for_this(const struct comm *comm, int rank)
+{
+	const struct host_engine *e = &comm->engine;
+	const struct window_control *control = e->windows[e->map.local_of[rank]];
+	const uint64_t word = atomic_load(&control->waits), number = word >> 16;
+	if ((int)(word & 0x1fff) != e->local)
+		return 0;
+	switch ((enum window_wait)(word >> 13 & 7)) {
+	case WINDOW_IN_COLLECTIVE:
+		return number > atomic_load(&((struct comm *)(uintptr_t)comm)->number);
+	case WINDOW_IN_RECV:
+		return number > comm->sends[rank];
+	case WINDOW_IN_SEND:
+		return number > comm->recvs[rank];
+	default:
+		return 0;
+	}
+}
+
+/* Of a communicator of one node. */
+static int can_be_asked(const struct comm *comm, int rank)
+{
+	return comm->engine.windows && rank != comm->rank && host_is_local(&comm->engine, rank);
+}
+
+uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks)
+{
+	struct comm *comm = comm_take(handle, "comm_cannot_come");
+	uint64_t found = 0;
+	const int error = comm ? diagnose_peers(comm) : 0,
+		  over = error && error != CORALE_EMISMATCH; /* calls end */
+	for (int r = 0; comm && r < comm->size && r < 64; r++)
+		if (ranks >> r & 1 && can_be_asked(comm, r) &&
+		    (diagnose_has_ended(comm, r) || (!over && waits_for_this(comm, r))))
+			found |= (uint64_t)1 << r;
+	if (comm)
+		comm_put(handle);
+	return found;
+}
+
+static void fail_mismatch(struct comm *comm, int rank, const char *call)
+{
+	const struct window_control *control = comm->engine.windows[comm->engine.map.local_of[rank]];
+	const uint64_t word = atomic_load(&control->waits), kind = word >> 13 & 7;
+	char text[COMM_ERROR_BYTES], theirs[256];
+	struct record record;
+	if (kind == WINDOW_IN_COLLECTIVE && diagnose_find_call(comm, rank, word >> 16, &record))
+		diagnose_print_call(&record, theirs, sizeof theirs);
+	else
+		snprintf(theirs, sizeof theirs, "%s",
+			 kind == WINDOW_IN_RECV   ? "a receive from this one"
+			 : kind == WINDOW_IN_SEND ? "a send to this one"
+						  : "a call");
+	snprintf(
+	    text, sizeof text,
+	    "ranks made different calls: this one waits for rank %d in %s, and rank %d for this one in %s, "
+	    "which it has not made",
+	    rank, call, rank, theirs);
+	comm_fail(comm, CORALE_EMISMATCH, text);
+}
+
+int comm_explain_absence(corale_comm *handle, int rank, const char *call)
+{
+	struct comm *comm = comm_take(handle, call);
+	int code = CORALE_EINVAL;
+	char text[160];
+	if (!comm)
+		return code;
+	if (diagnose_has_ended(comm, rank)) {
+		diagnose_print_gone(comm, rank, text, sizeof text);
+		code = log_error(CORALE_EPEER, comm->rank, "%s waits for %s", call, text);
+	} else {
+		fail_mismatch(comm, rank, call);
+		code = CORALE_EMISMATCH;
+	}
+	comm_put(handle);
+	return code;
+}
