@@ -172,7 +172,7 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 	const corale_bootstrap bootstrap = { rank, 2, NULL, mpi_world_allgather };
 	char why_not[512] = "no transport";
 	struct proxy *proxy;
-	over_mpi = transport_mpi(MPI_COMM_WORLD);
+	over_mpi = transport_mpi(MPI_COMM_WORLD, NULL);
 	peer = !rank;
 	remote = (struct remote){ .slots = { [REMOTE_OF_PLANS] = { (uint32_t)o->slot, (uint32_t)o->depth } },
 				  .peers = 1 };

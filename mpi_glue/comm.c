@@ -1,17 +1,20 @@
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "state/comm.h"
 #include "corale_mpi.h"
 #include "base/log.h"
+#include "mpi_retire.h"
 #include "transport_mpi.h"
 
 /* What a communicator keeps of MPI: its own duplicate of the user's communicator. */
 struct context {
 	MPI_Comm duplicate;
 	int rank, size;
+	_Atomic unsigned char *partners; /* the transport's */
 	struct transport_mpi_row transport;
 	struct context *next;
 };
@@ -24,6 +27,9 @@ static struct registry {
 	int attached;
 	int level_reported;
 } registry = { .lock = PTHREAD_MUTEX_INITIALIZER, .keyval = MPI_KEYVAL_INVALID };
+
+/* MPI_Finalize waits for as long at most until other ranks have destroyed their communicators, so that nothing that was sent is left. */
+static const double goodbye_seconds = 2;
 
 static int mpi_failure(int rank, const char *call, int error)
 {
@@ -63,9 +69,7 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 
 static void context_free(struct context *context)
 {
-	int error = MPI_Comm_free(&context->duplicate);
-	if (error)
-		mpi_failure(context->rank, "MPI_Comm_free", error);
+	mpi_retire(context->duplicate, context->rank, context->partners);
 	free(context);
 }
 
@@ -95,7 +99,7 @@ static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
 		struct context *context = registry.first;
 		pthread_mutex_unlock(&registry.lock);
 		if (!context)
-			return MPI_SUCCESS;
+			break;
 		log_line(LOG_WARN, context->rank,
 			 "a communicator of %d ranks, or one split from it, was still there at MPI_Finalize "
 			 "and is "
@@ -103,6 +107,10 @@ static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
 			 context->size);
 		corale_private_comm_destroy_all(context); /* the last one takes the context out */
 	}
+	for (const double deadline = MPI_Wtime() + goodbye_seconds;
+	     mpi_retired_advance() && MPI_Wtime() < deadline;)
+		sched_yield();
+	return MPI_SUCCESS;
 }
 
 /* With the registry's lock held. */
@@ -159,17 +167,26 @@ static int check_mpi(MPI_Comm mpi_comm)
 static int context_create(MPI_Comm mpi_comm, struct context **out)
 {
 	struct context *context = calloc(1, sizeof(*context));
-	if (!context)
+	int size;
+	MPI_Comm_size(mpi_comm, &size);
+	_Atomic unsigned char *partners = calloc((size_t)size, sizeof(*partners));
+	if (!context || !partners) {
+		free(context);
+		free(partners);
 		return log_error(CORALE_ENOMEM, -1, "no memory for a communicator");
+	}
+	mpi_retired_advance(); /* so that MPI has their contexts again */
 	int error = MPI_Comm_dup(mpi_comm, &context->duplicate);
 	if (error) {
 		free(context);
+		free(partners);
 		return mpi_failure(-1, "MPI_Comm_dup", error);
 	}
 	MPI_Comm_set_errhandler(context->duplicate, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(context->duplicate, &context->rank);
-	MPI_Comm_size(context->duplicate, &context->size);
-	context->transport = transport_mpi(context->duplicate);
+	context->size = size;
+	context->partners = partners;
+	context->transport = transport_mpi(context->duplicate, partners);
 	*out = context;
 	return 0;
 }

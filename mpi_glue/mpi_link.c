@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "mpi_retire.h"
 
 struct mpi_link {
 	struct link base;
 	struct mpi_transport *transport;
+	struct mpi_link *next; /* to the same peer */
 	struct link_params params;
 	_Atomic int lost; /* 0, or why nothing comes or goes any more */
 	_Atomic int abandoned; /* MPI was left with something of it */
@@ -70,6 +72,21 @@ void mpi_unlock(struct mpi_transport *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
+int mpi_enter(void)
+{
+	int level;
+	MPI_Query_thread(&level);
+	if (level < MPI_THREAD_MULTIPLE)
+		pthread_mutex_lock(&one_at_a_time);
+	return level;
+}
+
+void mpi_leave(int level)
+{
+	if (level < MPI_THREAD_MULTIPLE)
+		pthread_mutex_unlock(&one_at_a_time);
+}
+
 /* ---- Failures ---- */
 
 static int lose(struct mpi_link *l, int code)
@@ -97,6 +114,26 @@ static int code_of(const struct mpi_link *l)
 	return failure ? failure : atomic_load_explicit(&l->lost, memory_order_relaxed);
 }
 
+/* 0, or CORALE_EPEER: the peer has closed its side, and takes no message, or has sent all that it ever will. */
+static int find_left(const struct mpi_link *l, int sends)
+{
+	struct mpi_transport *t = l->transport;
+	struct mpi_peer *p = &t->peers[l->base.peer];
+	const uint64_t *ends = atomic_load_explicit(&p->ends, memory_order_acquire);
+	if (!ends || (!sends && link_taken(&l->base) < ends[l->base.lane]))
+		return 0;
+	if (!atomic_exchange(&p->reported, 1))
+		atomic_store(&t->left, 1 + l->base.peer);
+	return CORALE_EPEER;
+}
+
+void mpi_link_ends(const struct mpi_transport *t, int peer, uint64_t *ends)
+{
+	memset(ends, 0, TRANSPORT_MAX_LANES * sizeof(*ends));
+	for (const struct mpi_link *l = t->peers[peer].links; l; l = l->next)
+		ends[l->base.lane] = l->base.posted;
+}
+
 static int check_thread(const struct mpi_link *l)
 {
 	return mpi_may_call(l->transport)
@@ -117,9 +154,10 @@ static void hold(struct mpi_op_list *list, struct mpi_op *op)
 	list->end = &op->next;
 }
 
-static int tag_of(const struct mpi_link *l)
+/* Of a packet to a rank, its own too; that of its payload is the next one. */
+static int tag_to(const struct mpi_link *l, int rank)
 {
-	return l->transport->first_tag + 2 * l->base.lane;
+	return l->transport->peers[rank].first_tag + 2 * l->base.lane;
 }
 
 /* A message has left: those behind it that had left before count now. */
@@ -189,8 +227,8 @@ static int ask(struct mpi_link *l, void *landing, size_t landing_bytes)
 		return 0;
 	int error = make_room(a);
 	if (!error)
-		error = MPI_Irecv(&l->packet, sizeof(l->packet), MPI_BYTE, t->ranks[l->base.peer], tag_of(l),
-				  t->comm, &a->requests[a->count]);
+		error = MPI_Irecv(&l->packet, sizeof(l->packet), MPI_BYTE, t->peers[l->base.peer].rank,
+				  tag_to(l, l->params.rank), t->comm, &a->requests[a->count]);
 	if (error)
 		return mpi_failed(l, error);
 	a->links[a->count++] = l;
@@ -231,8 +269,8 @@ static int open_packet(struct mpi_link *l)
 		finish(op);
 		return 0;
 	}
-	const int error = MPI_Irecv(m->data, (int)bytes, MPI_BYTE, t->ranks[l->base.peer], tag_of(l) + 1,
-				    t->comm, &op->requests[1]);
+	const int error = MPI_Irecv(m->data, (int)bytes, MPI_BYTE, t->peers[l->base.peer].rank,
+				    tag_to(l, l->params.rank) + 1, t->comm, &op->requests[1]);
 	if (error)
 		return mpi_failed(l, error);
 	hold(&t->held, op);
@@ -276,8 +314,8 @@ static void start_notes(struct mpi_transport *t)
 	const size_t head = sizeof(struct mpi_packet) - MPI_LINK_INLINE_BYTES;
 	for (struct mpi_op *op; (op = t->notes.first);) {
 		t->notes.first = op->next;
-		if (MPI_Isend(op->packet, (int)(head + op->packet->bytes), MPI_BYTE, t->ranks[op->peer],
-			      t->first_tag + MPI_LINK_CONTROL_TAG, t->comm, &op->requests[0]))
+		if (MPI_Isend(op->packet, (int)(head + op->packet->bytes), MPI_BYTE, t->peers[op->peer].rank,
+			      t->peers[op->peer].first_tag + MPI_LINK_CONTROL_TAG, t->comm, &op->requests[0]))
 			t->lost = 1 + op->peer, t->lost_code = CORALE_EPEER;
 		hold(&t->held, op);
 	}
@@ -318,14 +356,29 @@ void mpi_link_cancel(struct mpi_transport *t)
 	}
 }
 
+/* MPI keeps messages to or from a peer. */
+static void abandon(struct mpi_transport *t, int peer)
+{
+	if (t->partners)
+		atomic_store(&t->partners[t->peers[peer].rank], MPI_PARTNER_ABANDONED);
+}
+
+static void abandon_link(struct mpi_link *l)
+{
+	l->abandoned = 1;
+	abandon(l->transport, l->base.peer);
+}
+
 int mpi_link_abandon(struct mpi_transport *t)
 {
 	int count = t->awaited.count;
 	for (int i = 0; i < t->awaited.count; i++)
-		t->awaited.links[i]->abandoned = 1;
+		abandon_link(t->awaited.links[i]);
 	for (struct mpi_op *op = t->held.first; op; op = op->next, count++)
 		if (op->link)
-			op->link->abandoned = 1;
+			abandon_link(op->link);
+		else
+			abandon(t, op->peer);
 	for (struct mpi_op *op = t->notes.first, *next; op; op = next, count++) {
 		next = op->next;
 		free(op);
@@ -350,6 +403,11 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	l->base.direct = 1;
 	l->transport = (struct mpi_transport *)t;
 	l->params = *params;
+	mpi_lock(l->transport);
+	struct mpi_link **links = &l->transport->peers[params->peer].links;
+	l->next = *links;
+	*links = l;
+	mpi_unlock(l->transport);
 	*out = &l->base;
 	return 0;
 }
@@ -433,15 +491,16 @@ static int start(struct mpi_link *l, struct mpi_op *op, const struct mpi_packet 
 {
 	struct mpi_transport *t = l->transport;
 	const int bytes = (int)packet->bytes, small = bytes <= MPI_LINK_INLINE_BYTES,
-		  head = (int)(sizeof(*packet) - MPI_LINK_INLINE_BYTES), rank = t->ranks[l->base.peer];
-	int error = MPI_Isend(packet, head + (small ? bytes : 0), MPI_BYTE, rank, tag_of(l), t->comm,
-			      &op->requests[0]);
+		  head = (int)(sizeof(*packet) - MPI_LINK_INLINE_BYTES), rank = t->peers[l->base.peer].rank,
+		  tag = tag_to(l, l->base.peer);
+	int error =
+	    MPI_Isend(packet, head + (small ? bytes : 0), MPI_BYTE, rank, tag, t->comm, &op->requests[0]);
 	if (error)
 		return mpi_failed(l, error);
 	l->base.posted++;
 	hold(&t->held, op);
 	if (!small)
-		error = MPI_Isend(payload, bytes, MPI_BYTE, rank, tag_of(l) + 1, t->comm, &op->requests[1]);
+		error = MPI_Isend(payload, bytes, MPI_BYTE, rank, tag + 1, t->comm, &op->requests[1]);
 	if (error)
 		return mpi_failed(l, error);
 	mpi_link_advance(t);
@@ -463,6 +522,7 @@ static int post(struct link *base, const void *header, const void *data, size_t 
 		memcpy(packet->payload, payload, bytes);
 	mpi_lock(l->transport);
 	ret = code_of(l);
+	ret = ret ? ret : find_left(l, 1);
 	if (!ret)
 		ret = start(l, &l->outs[i], packet, payload);
 	mpi_unlock(l->transport);
@@ -474,10 +534,8 @@ static int poll_link(struct link *base, int sends)
 	struct mpi_link *l = of(base);
 	const uint64_t ready = atomic_load_explicit(&base->arrived, memory_order_acquire) - link_taken(base);
 	int ret = 0;
-	if (sends ? base->posted < atomic_load_explicit(&base->limit, memory_order_acquire) : ready > 0)
-		ret = 0;
-	else
-		ret = code_of(l);
+	if (sends ? base->posted >= atomic_load_explicit(&base->limit, memory_order_acquire) : !ready)
+		ret = code_of(l) ? code_of(l) : find_left(l, sends);
 	if (ret || sends || ready == (uint64_t)base->in_depth ||
 	    atomic_load_explicit(&l->asked, memory_order_relaxed))
 		return ret;

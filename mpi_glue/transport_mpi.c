@@ -10,12 +10,21 @@
 
 #include "base/log.h"
 #include "mpi_link.h"
+#include "mpi_retire.h"
 #include "mpi_thread.h"
 
 static const double drain_seconds = 2;
 
-/* Tags of communicators that share an MPI communicator and a process must differ. */
+/*
+ * Communicators that were split share an MPI communicator: each rank receives with tags that none of its other transports has, and its
+ * senders use those. The first tags are those of goodbyes.
+ */
 static _Atomic int next_block;
+
+static int first_tag_of(int block)
+{
+	return MPI_RETIRE_TAGS + block * MPI_LINK_TAGS;
+}
 
 static const struct transport_ops ops;
 
@@ -38,13 +47,16 @@ static void free_transport(struct mpi_transport *t)
 	if (!t)
 		return;
 	pthread_mutex_destroy(&t->lock);
-	free(t->ranks);
+	for (int r = 0; t->peers && r < t->params.size; r++)
+		free(t->peers[r].ends);
+	free(t->peers);
 	free(t->awaited.requests);
 	free(t->awaited.links);
 	free(t);
 }
 
-static struct mpi_transport *make_transport(MPI_Comm comm, const struct transport_params *params)
+static struct mpi_transport *make_transport(const struct transport_mpi_row *row,
+					    const struct transport_params *params)
 {
 	size_t n = (size_t)params->size;
 	struct mpi_transport *t = calloc(1, sizeof(*t));
@@ -55,15 +67,16 @@ static struct mpi_transport *make_transport(MPI_Comm comm, const struct transpor
 	t->base =
 	    (struct transport){ .ops = &ops, .address = &t->address, .address_bytes = sizeof(t->address) };
 	t->params = *params;
-	t->comm = comm;
-	t->address.block = next_block;
-	MPI_Comm_rank(comm, &t->address.rank);
+	t->comm = row->comm;
+	t->partners = row->partners;
+	t->address.block = atomic_fetch_add(&next_block, 1);
+	MPI_Comm_rank(t->comm, &t->address.rank);
 	MPI_Query_thread(&t->level);
 	t->opener = pthread_self();
 	t->held.end = &t->held.first;
 	t->notes.end = &t->notes.first;
-	t->ranks = calloc(n, sizeof(int));
-	if (t->ranks)
+	t->peers = calloc(n, sizeof *t->peers);
+	if (t->peers)
 		return t;
 	free_transport(t);
 	return NULL;
@@ -72,7 +85,7 @@ static struct mpi_transport *make_transport(MPI_Comm comm, const struct transpor
 static int open_mpi(const struct transport_row *row, const struct transport_params *params,
 		    struct transport **out)
 {
-	struct mpi_transport *t = make_transport(((const struct transport_mpi_row *)row)->comm, params);
+	struct mpi_transport *t = make_transport((const struct transport_mpi_row *)row, params);
 	if (!t)
 		return log_error(CORALE_ENOMEM, params->rank, "transport mpi: no memory for %d ranks",
 				 params->size);
@@ -80,31 +93,36 @@ static int open_mpi(const struct transport_row *row, const struct transport_para
 	return 0;
 }
 
-/* Chooses tags that no member uses elsewhere; every rank comes to the same answer. */
+/* Every rank comes to the same answer. */
 static int connect_mpi(struct transport *base)
 {
 	struct mpi_transport *t = of(base);
 	int block = 0, found = 0, *limit;
 
+	MPI_Comm_get_attr(t->comm, MPI_TAG_UB, &limit, &found);
+	const int blocks = ((found ? *limit : 32767) - MPI_RETIRE_TAGS) / MPI_LINK_TAGS;
 	for (int r = 0; r < t->params.size; r++) {
 		const struct mpi_address *a = transport_address(base, r);
-		t->ranks[r] = a->rank;
 		block = a->block > block ? a->block : block;
+		if (block >= blocks)
+			break;
+		t->peers[r] = (struct mpi_peer){ .rank = a->rank,
+						 .first_tag = first_tag_of(a->block),
+						 .is_remote = t->params.needed[r] };
+		unsigned char none = MPI_PARTNER_NONE;
+		if (t->partners && t->params.needed[r])
+			atomic_compare_exchange_strong(&t->partners[a->rank], &none, MPI_PARTNER);
 	}
-	MPI_Comm_get_attr(t->comm, MPI_TAG_UB, &limit, &found);
-	if (block >= (found ? *limit : 32767) / MPI_LINK_TAGS)
-		return log_error(
-		    CORALE_ENOTSUP, t->params.rank,
-		    "transport mpi: this MPI has tags for %d communicators, and they are used up",
-		    (found ? *limit : 32767) / MPI_LINK_TAGS);
-	next_block = block + 1;
-	t->first_tag = block * MPI_LINK_TAGS;
-	return 0;
+	return block < blocks
+		   ? 0
+		   : log_error(CORALE_ENOTSUP, t->params.rank,
+			       "transport mpi: this MPI has tags for %d communicators, and they are used up",
+			       blocks);
 }
 
-static int control(struct transport *base, int peer, const void *message, size_t bytes)
+/* Keeps a message for a peer, outside of all links, until MPI has sent it; start_notes begins. */
+static int add_note(struct mpi_transport *t, int peer, const void *message, size_t bytes)
 {
-	struct mpi_transport *t = of(base);
 	struct note {
 		struct mpi_op op;
 		struct mpi_packet packet;
@@ -126,10 +144,15 @@ static int control(struct transport *base, int peer, const void *message, size_t
 	return 0;
 }
 
+static int control(struct transport *base, int peer, const void *message, size_t bytes)
+{
+	return add_note(of(base), peer, message, bytes);
+}
+
 static int find_rank(const struct mpi_transport *t, int rank)
 {
 	for (int r = 0; r < t->params.size; r++)
-		if (t->ranks[r] == rank)
+		if (t->peers[r].rank == rank)
 			return r;
 	return -1;
 }
@@ -138,13 +161,27 @@ static int find_rank(const struct mpi_transport *t, int rank)
 static int take_control(struct mpi_transport *t, struct mpi_packet *packet)
 {
 	MPI_Status status;
-	int there = 0, tag = t->first_tag + MPI_LINK_CONTROL_TAG;
+	int there = 0, tag = t->peers[t->params.rank].first_tag + MPI_LINK_CONTROL_TAG;
 
 	if (MPI_Iprobe(MPI_ANY_SOURCE, tag, t->comm, &there, &status) || !there)
 		return -1;
 	if (MPI_Recv(packet, sizeof(*packet), MPI_BYTE, status.MPI_SOURCE, tag, t->comm, MPI_STATUS_IGNORE))
 		return -1;
 	return find_rank(t, status.MPI_SOURCE);
+}
+
+/* A peer has closed its side: what it had sent still counts. */
+static void keep_ends(struct mpi_transport *t, int peer, const struct mpi_packet *packet)
+{
+	uint64_t *none = NULL, *ends = malloc(MPI_LINK_END_BYTES);
+	if (!ends) {
+		log_error(CORALE_ENOMEM, t->params.rank,
+			  "transport mpi: no memory to note that rank %d has left", peer);
+		return;
+	}
+	memcpy(ends, packet->payload, MPI_LINK_END_BYTES);
+	if (!atomic_compare_exchange_strong(&t->peers[peer].ends, &none, ends))
+		free(ends);
 }
 
 static int progress(struct transport *base)
@@ -155,16 +192,20 @@ static int progress(struct transport *base)
 	if (!mpi_may_call(t) || mpi_try_lock(t))
 		return 0;
 	int moved = mpi_link_advance(t);
-	const int lost = t->lost - 1, code = t->lost_code;
+	const int lost = t->lost - 1, code = t->lost_code, left = atomic_exchange(&t->left, 0) - 1;
 	int peer = take_control(t, &packet);
 	t->lost = 0;
 	mpi_unlock(t);
-	if (peer >= 0)
+	if (peer >= 0 && packet.bytes == MPI_LINK_END_BYTES)
+		keep_ends(t, peer, &packet);
+	else if (peer >= 0)
 		t->params.on_control(t->params.handler_ctx, peer, packet.payload, packet.bytes);
+	if (left >= 0)
+		t->params.on_failure(t->params.handler_ctx, left, CORALE_EPEER, transport_peer_left);
 	if (lost >= 0)
 		t->params.on_failure(t->params.handler_ctx, lost, code,
 				     "a message to or from it failed, as was said before");
-	return moved || peer >= 0 || lost >= 0;
+	return moved || peer >= 0 || left >= 0 || lost >= 0;
 }
 
 /* Lets MPI go on for a while; 1 if nothing is left. */
@@ -208,12 +249,25 @@ static void fail(struct transport *base, int code)
 		 left);
 }
 
+/* So that a call of a peer that needs this rank ends. */
+static void say_ends(struct mpi_transport *t)
+{
+	uint64_t ends[TRANSPORT_MAX_LANES];
+	for (int r = 0; r < t->params.size; r++) {
+		if (!t->peers[r].is_remote)
+			continue;
+		mpi_link_ends(t, r, ends);
+		add_note(t, r, ends, sizeof ends);
+	}
+}
+
 static void close_mpi(struct transport *base)
 {
 	struct mpi_transport *t = of(base);
 
 	if (!t)
 		return;
+	say_ends(t);
 	fail(base, CORALE_EABORTED);
 	free_transport(t);
 }
@@ -229,7 +283,8 @@ static const struct transport_ops ops = {
 	.close = close_mpi,
 };
 
-struct transport_mpi_row transport_mpi(MPI_Comm comm)
+struct transport_mpi_row transport_mpi(MPI_Comm comm, _Atomic unsigned char *partners)
 {
-	return (struct transport_mpi_row){ { .name = "mpi", .probe = probe, .open = open_mpi }, comm };
+	return (
+	    struct transport_mpi_row){ { .name = "mpi", .probe = probe, .open = open_mpi }, comm, partners };
 }

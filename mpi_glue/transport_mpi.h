@@ -10,8 +10,10 @@
 struct transport_mpi_row {
 	struct transport_row row; /* first: probe and open get its address */
 	MPI_Comm comm;
+	_Atomic unsigned char
+	    *partners; /* [rank of comm]: 1 once a transport exchanges messages with it; NULL: not noted */
 };
 
-struct transport_mpi_row transport_mpi(MPI_Comm comm);
+struct transport_mpi_row transport_mpi(MPI_Comm comm, _Atomic unsigned char *partners);
 
 #endif

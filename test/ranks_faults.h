@@ -1,6 +1,6 @@
 /*
- * Failures between two nodes, over one transport: what the program's memory, streams and threads see of them. Two ranks, a node
- * each.
+ * Failures between nodes, over one transport: what the program's memory, streams and threads see of them. Two ranks, a node
+ * each; with more ranks the cases that take any number.
  */
 #ifndef RANKS_FAULTS_H
 #define RANKS_FAULTS_H

@@ -67,7 +67,7 @@ static int choose(int gpus)
 {
 	static struct settings settings;
 	static char *none[] = { NULL };
-	struct transport_mpi_row over_mpi = transport_mpi(MPI_COMM_WORLD);
+	struct transport_mpi_row over_mpi = transport_mpi(MPI_COMM_WORLD, NULL);
 	struct topo *topo = NULL;
 	struct comm comm = { .rank = rank, .size = size, .wants_gpu = gpus, .transport_row = &over_mpi.row };
 	const struct transport_row *chosen = NULL;

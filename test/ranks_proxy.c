@@ -432,7 +432,7 @@ int main(int argc, char **argv)
 	if (size < 2 || size > PROXY_WORLD_RANKS || (expected && atoi(expected) != size) ||
 	    settings_get(&settings))
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	over_mpi = transport_mpi(MPI_COMM_WORLD);
+	over_mpi = transport_mpi(MPI_COMM_WORLD, NULL);
 	row = strcmp(settings->transport, "ucx") ? &over_mpi.row : &transport_ucx;
 	in_gpu = getenv("TEST_GPU_SLOTS") != NULL;
 	const int timed = !getenv("TEST_UNTIMED");

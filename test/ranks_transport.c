@@ -79,7 +79,7 @@ int main(int argc, char **argv)
 	const char *expected = getenv("TEST_RANKS");
 	if (size > MAX_RANKS || (expected && atoi(expected) != size) || settings_parse(none, &settings))
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	over_mpi = transport_mpi(MPI_COMM_WORLD);
+	over_mpi = transport_mpi(MPI_COMM_WORLD, NULL);
 	count = run_all("mpi, ", &over_mpi.row, "auto", rank, size, count);
 	const char *devices = getenv("CORALE_NET_DEVICES");
 	snprintf(settings.net_devices, sizeof(settings.net_devices), "%s", devices ? devices : "");

@@ -226,7 +226,10 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 		return;
 	}
 	diagnose_print_rank(comm, peer, name, sizeof name);
-	if (code == CORALE_EPEER && strcmp(reason, transport_peer_left))
+	if (!strcmp(reason, transport_peer_left))
+		snprintf(text, sizeof text,
+			 "%s has destroyed the communicator, and a call of this rank needs it", name);
+	else if (code == CORALE_EPEER)
 		snprintf(text, sizeof text, "%s has died, or its node or link is lost: %s", name, reason);
 	else
 		snprintf(text, sizeof text, "the connection to %s failed: %s", name, reason);
