@@ -6,8 +6,17 @@
 #include "export.h"
 #include "refused.h"
 
-struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_device *device,
-			     const struct door_config *config)
+static void keep(struct ncclComm *comm)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct ncclComm *all;
+	pthread_mutex_lock(&lock);
+	comm->next = all;
+	all = comm;
+	pthread_mutex_unlock(&lock);
+}
+
+struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_config *config)
 {
 	struct ncclComm *comm = calloc(1, sizeof *comm);
 	if (!comm) {
@@ -18,20 +27,28 @@ struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_
 	comm->rank = rank;
 	comm->size = size;
 	comm->ordinal = ordinal;
-	comm->device = device;
+	comm->device = door_device_find();
 	comm->config = *config;
+	comm->state = DOOR_MAKING;
+	comm->made = ncclInProgress;
+	comm->users = 1;
 	pthread_mutex_init(&comm->lock, NULL);
+	keep(comm);
 	return comm;
 }
 
-void door_keep(struct ncclComm *comm)
+int door_made(struct ncclComm *comm, ncclResult_t *result)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct ncclComm *all;
-	pthread_mutex_lock(&lock);
-	comm->next = all;
-	all = comm;
-	pthread_mutex_unlock(&lock);
+	int state = DOOR_MAKING;
+	const int first = atomic_compare_exchange_strong(&comm->state, &state,
+							 *result == ncclSuccess ? DOOR_READY : DOOR_ENDED);
+	if (!first && *result == ncclSuccess) {
+		comm_quit(comm->core); /* whoever aborted it could not yet */
+		*result = ncclRemoteError;
+	}
+	atomic_store(&comm->made, (int)*result);
+	door_leave(comm);
+	return first && *result != ncclSuccess;
 }
 
 static int is_comm(ncclComm_t comm)
@@ -39,13 +56,30 @@ static int is_comm(ncclComm_t comm)
 	return comm && comm->magic == DOOR_MAGIC;
 }
 
+ncclResult_t door_refuse_unmade(ncclComm_t comm, const char *call)
+{
+	return door_refuse(
+	    ncclInvalidArgument,
+	    "nccl%s: communicator %p is not yet made: wait until its function has returned, or "
+	    "abort it",
+	    call, (void *)comm);
+}
+
+static const char *ended(ncclComm_t comm)
+{
+	return atomic_load(&comm->made) == ncclSuccess ? "destroyed or aborted"
+						       : "never made, as that failed or was aborted";
+}
+
 static ncclResult_t refuse(ncclComm_t comm, int state, const char *call)
 {
 	if (!is_comm(comm))
 		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
+	if (state == DOOR_MAKING)
+		return door_refuse_unmade(comm, call);
 	return door_refuse(state == DOOR_ENDED ? ncclInvalidArgument : ncclInvalidUsage,
 			   "nccl%s: rank %d's communicator %p was %s", call, comm->rank, (void *)comm,
-			   state == DOOR_ENDED       ? "destroyed or aborted"
+			   state == DOOR_ENDED       ? ended(comm)
 			   : state == DOOR_FINALIZED ? "finalized: it can only be destroyed"
 						     : "revoked: it can only be split, shrunk or destroyed");
 }
@@ -90,7 +124,7 @@ ncclResult_t door_result(ncclComm_t comm, int code)
 
 bool door_comm_shape(ncclComm_t comm, int *rank, int *nranks)
 {
-	if (!is_comm(comm))
+	if (!is_comm(comm) || atomic_load(&comm->made) != ncclSuccess)
 		return false;
 	*rank = comm->rank;
 	*nranks = comm->size;
@@ -101,8 +135,9 @@ bool door_comm_shape(ncclComm_t comm, int *rank, int *nranks)
 
 static ncclResult_t answer(ncclComm_t comm, const char *call, int *out, int value)
 {
-	if (!is_comm(comm) || atomic_load(&comm->state) == DOOR_ENDED)
-		return refuse(comm, DOOR_ENDED, call);
+	const int state = is_comm(comm) ? atomic_load(&comm->state) : DOOR_ENDED;
+	if (state >= DOOR_MAKING)
+		return refuse(comm, state, call);
 	if (!out)
 		return door_refuse(ncclInvalidArgument, "nccl%s: no place for the answer", call);
 	*out = value;
@@ -137,8 +172,11 @@ static void keep_once(ncclComm_t comm)
 DOOR_EXPORT(ncclCommGetAsyncError);
 ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *out)
 {
-	ncclResult_t result = enter(comm, "CommGetAsyncError", DOOR_REVOKED);
-	if (result != ncclSuccess)
+	const int made = is_comm(comm) ? atomic_load(&comm->made) : ncclSuccess, fails = made != ncclSuccess;
+	ncclResult_t result = fails && out ? ncclSuccess : enter(comm, "CommGetAsyncError", DOOR_REVOKED);
+	if (fails && out)
+		*out = (ncclResult_t)made;
+	if (fails || result != ncclSuccess)
 		return result;
 	const int error = comm_error(comm->core);
 	if (error)

@@ -25,6 +25,7 @@ enum door_state {
 	DOOR_READY,
 	DOOR_FINALIZED, /* no further calls */
 	DOOR_REVOKED, /* calls were ended; children can be made */
+	DOOR_MAKING, /* it is being made: another thread may ask how that stands, and abort it */
 	DOOR_ENDED /* destroyed or aborted */
 };
 
@@ -34,6 +35,7 @@ struct ncclComm {
 	_Atomic int users; /* functions at work on core, for which its end waits */
 	_Atomic int told; /* the error that ended core is kept for ncclGetLastError */
 	_Atomic int freed; /* core is gone */
+	_Atomic int made; /* an ncclResult_t: ncclInProgress, then whether core was made */
 	int rank, size;
 	int ordinal; /* of the GPU */
 	uint64_t splits; /* asked for so far; alike on all ranks */
@@ -43,25 +45,29 @@ struct ncclComm {
 	} * shrinks;
 	uint64_t calls; /* made so far; for the log */
 	corale_comm *core;
-	char boot_failure[DOOR_ERROR_BYTES]; /* why the bootstrap failed, while core was being made, */
-	struct door_meeting *meeting; /* by this */
+	struct door_meeting *meeting; /* while core is being made */
 	uint64_t id; /* equal on all ranks, unique */
 	struct boot *boot; /* NULL: one rank */
 	const struct door_device *device;
 	struct door_config config;
 	struct door_buffer *buffers; /* registered; memory.c */
 	pthread_mutex_t lock; /* of buffers */
-	struct ncclComm *next; /* all handles ever made stay reachable */
+	struct ncclComm *next; /* all handles ever made stay reachable: they live as long as the process */
 };
 
 /* ---- comm.c: handles */
 
-/* A new communicator's handle, without core. NULL: no memory. */
-struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_device *device,
-			     const struct door_config *config);
+/* A new communicator's handle, in state DOOR_MAKING, and used by the caller. NULL: no memory. */
+struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_config *config);
 
-/* The handle lives as long as the process. */
-void door_keep(struct ncclComm *comm);
+/*
+ * Ends a handle's making, and the use of door_create. *result: success, with a core, or why there is none; set to an error if another thread
+ * has aborted it. 1: it has failed, and the caller frees what it has; else an abort does.
+ */
+int door_made(struct ncclComm *comm, ncclResult_t *result);
+
+/* For a function that needs a communicator that is made. */
+ncclResult_t door_refuse_unmade(ncclComm_t comm, const char *call);
 
 /* Between these two core lives. call: the function's name. ncclInvalidArgument: no communicator, or it has ended. */
 ncclResult_t door_enter(ncclComm_t comm, const char *call);
@@ -83,7 +89,9 @@ struct door_job {
 	char error[DOOR_ERROR_BYTES]; /* of this job, as its thread had it */
 	int ordinal; /* of the GPU */
 	ncclComm_t comm; /* the parent, or the one to be destroyed */
-	ncclComm_t *out;
+	ncclComm_t made; /* what INIT, SPLIT and SHRINK make. NULL: nothing, without a color */
+	ncclComm_t
+	    *out; /* where that is at once, so that another thread can abort it; NULL again if it fails */
 	struct door_config config;
 	int rank, size; /* INIT */
 	ncclUniqueId id;
@@ -94,6 +102,8 @@ struct door_job {
 	pthread_t thread;
 };
 
+/* Makes the handle of what a job makes. */
+ncclResult_t door_job_prepare(struct door_job *job);
 /* Runs it now, or appends it to this thread's group. */
 ncclResult_t door_job_submit(const struct door_job *job);
 /* Runs all of them at once, a thread each; the first error is the result. */
@@ -114,6 +124,7 @@ struct door_meeting {
 	struct boot *boot;
 	const int *ranks; /* of the parent, in the bootstrap's order */
 	int n;
+	char failure[DOOR_ERROR_BYTES]; /* the first, which says most */
 	uint64_t suspects; /* ranks of the parent that can't come, if they have not: a bit each, */
 	int64_t since_ns; /* as seen first */
 };
@@ -170,6 +181,11 @@ ncclResult_t door_group_call(const struct door_call *call);
 ncclResult_t door_group_job(const struct door_job *job);
 /* Returns result. If a function in the group has failed by it, so does the group's end. */
 ncclResult_t door_group_fail(ncclResult_t result);
+
+/* ---- end.c */
+
+/* Frees what a handle has, when nobody uses it any more. */
+void door_free(ncclComm_t comm);
 
 /* ---- memory.c */
 

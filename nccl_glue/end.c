@@ -17,14 +17,13 @@ static void nap(void)
 	nanosleep(&time, NULL);
 }
 
-/* From the state that it is in; 0: it has ended already. */
+/* The state that it was in; DOOR_ENDED: it has ended already. */
 static int take(ncclComm_t comm)
 {
-	return atomic_exchange(&comm->state, DOOR_ENDED) != DOOR_ENDED;
+	return atomic_exchange(&comm->state, DOOR_ENDED);
 }
 
-/* When nobody uses it any more. */
-static void free_core(ncclComm_t comm)
+void door_free(ncclComm_t comm)
 {
 	while (atomic_load(&comm->users))
 		nap();
@@ -40,7 +39,7 @@ static void free_core(ncclComm_t comm)
 	atomic_store(&comm->freed, 1);
 }
 
-static ncclResult_t check(ncclComm_t comm, const char *call)
+static ncclResult_t check_abort(ncclComm_t comm, const char *call)
 {
 	if (comm->magic != DOOR_MAGIC)
 		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
@@ -55,6 +54,13 @@ static ncclResult_t check(ncclComm_t comm, const char *call)
 				   "nccl%s: rank %d's communicator %p was destroyed or aborted before", call,
 				   comm->rank, (void *)comm);
 	return ncclSuccess;
+}
+
+static ncclResult_t check(ncclComm_t comm, const char *call)
+{
+	const ncclResult_t result = check_abort(comm, call);
+	const int unmade = result == ncclSuccess && atomic_load(&comm->state) == DOOR_MAKING;
+	return unmade ? door_refuse_unmade(comm, call) : result;
 }
 
 /* ---- In order -------------------------------------------------------------------------------------------------- */
@@ -76,7 +82,7 @@ ncclResult_t pncclCommFinalize(ncclComm_t comm)
 
 void door_job_destroy(struct door_job *job)
 {
-	free_core(job->comm);
+	door_free(job->comm);
 }
 
 DOOR_EXPORT(ncclCommDestroy);
@@ -85,7 +91,7 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm)
 	if (!comm)
 		return ncclSuccess;
 	ncclResult_t result = check(comm, "CommDestroy");
-	if (result == ncclSuccess && take(comm))
+	if (result == ncclSuccess && take(comm) != DOOR_ENDED)
 		result = door_job_submit(
 		    &(struct door_job){ .kind = DOOR_DESTROY, .comm = comm, .ordinal = comm->ordinal });
 	return door_group_fail(result);
@@ -100,7 +106,7 @@ static void *free_in_thread(void *arg)
 {
 	ncclComm_t comm = arg;
 	if (!comm->device->select(comm->ordinal))
-		free_core(comm);
+		door_free(comm);
 	atomic_fetch_sub(&freeing, 1);
 	return NULL;
 }
@@ -141,10 +147,12 @@ ncclResult_t pncclCommAbort(ncclComm_t comm)
 {
 	if (!comm)
 		return ncclSuccess;
-	ncclResult_t result = check(comm, "CommAbort");
-	if (result != ncclSuccess || !take(comm))
+	ncclResult_t result = check_abort(comm, "CommAbort");
+	const int state = result == ncclSuccess ? take(comm) : DOOR_ENDED;
+	if (state == DOOR_ENDED)
 		return result;
-	comm_quit(comm->core);
+	if (state != DOOR_MAKING) /* else its making ends by itself */
+		comm_quit(comm->core);
 	result = free_beside(comm);
 	const int64_t until = wait_now_ns() + abort_ns;
 	while (result == ncclSuccess && !door_grouping() && !atomic_load(&comm->freed) &&

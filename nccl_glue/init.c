@@ -70,10 +70,12 @@ static ncclResult_t fail_init(const struct door_job *job, int rank, int code, co
 static int gather(void *ctx, const void *in, size_t bytes, void *out)
 {
 	struct ncclComm *comm = ctx;
-	int ret = comm->meeting ? door_meet(comm->meeting, in, bytes, out)
-				: boot_allgather(comm->boot, in, bytes, out);
-	if (ret && !comm->boot_failure[0]) /* what follows from it is logged later, and says less */
-		snprintf(comm->boot_failure, sizeof comm->boot_failure, "%s", log_last_error());
+	struct door_meeting *m = comm->meeting;
+	if (!m)
+		return boot_allgather(comm->boot, in, bytes, out);
+	int ret = door_meet(m, in, bytes, out);
+	if (ret && !m->failure[0]) /* what follows from it is logged later, and says less */
+		snprintf(m->failure, sizeof m->failure, "%s", log_last_error());
 	return ret;
 }
 
@@ -144,33 +146,23 @@ struct members {
 	int *ranks, n, mine;
 };
 
-/* The bootstrap becomes the communicator's, or ends. */
+/* The bootstrap becomes the communicator's. */
 static ncclResult_t create(struct door_job *job, struct boot *boot, const struct members *m)
 {
 	const struct settings *settings;
-	const struct door_device *device = door_device_find();
-	int ret = device ? door_settings(&settings) : CORALE_ENOTSUP;
+	struct ncclComm *comm = job->made;
+	struct door_meeting meeting = { .job = job, .boot = boot, .ranks = m->ranks, .n = m->n };
+	int ret = comm->device ? door_settings(&settings) : CORALE_ENOTSUP;
 	gpu_blocks_name_variables("CORALE_MAX_CTAS or NCCL_MAX_CTAS");
-	struct ncclComm *comm = ret ? NULL : door_create(m->mine, m->n, job->ordinal, device, &job->config);
-	if (comm) {
-		struct door_meeting meeting = { .job = job, .boot = boot, .ranks = m->ranks, .n = m->n };
-		comm->boot = boot;
-		comm->meeting = &meeting;
+	comm->rank = m->mine;
+	comm->size = m->n;
+	comm->boot = boot;
+	comm->meeting = &meeting;
+	if (!ret)
 		ret = bring_up(comm, job, settings);
-		comm->meeting = NULL;
-	}
-	if (comm && !ret) {
-		door_keep(comm);
-		*job->out = comm;
-		return ncclSuccess;
-	}
-	const ncclResult_t result =
-	    fail_init(job, m->mine, ret ? ret : CORALE_ENOMEM,
-		      comm && comm->boot_failure[0] ? comm->boot_failure : log_last_error());
-	if (boot)
-		boot->ops->close(boot);
-	free(comm);
-	return result;
+	comm->meeting = NULL;
+	return ret ? fail_init(job, m->mine, ret, meeting.failure[0] ? meeting.failure : log_last_error())
+		   : ncclSuccess;
 }
 
 void door_job_init(struct door_job *job)
@@ -363,8 +355,14 @@ ncclResult_t pncclCommInitAll(ncclComm_t *out, int n, const int *ordinals)
 		out[i] = NULL;
 		result = read_config("CommInitAll", NULL, &jobs[i].config);
 	}
+	int ready = 0;
+	while (result == ncclSuccess && ready < n)
+		if ((result = door_job_prepare(&jobs[ready])) == ncclSuccess)
+			ready++;
 	if (result == ncclSuccess)
 		result = door_jobs_run(jobs, n);
+	else
+		door_jobs_drop(jobs, ready);
 	free(jobs);
 	return result;
 }

@@ -20,7 +20,7 @@ static struct door_log_comm facts_of(const struct ncclComm *comm, const struct d
 				       .bus_id = comm->device->bus_id(comm->ordinal),
 				       .comm_id = id,
 				       .parent = job->kind == DOOR_INIT ? NULL : job->comm,
-				       .split_count = (int)(job->tag / 2),
+				       .split_count = (int)(job->tag / 4),
 				       .color = job->color,
 				       .key = job->key };
 }

@@ -6,6 +6,39 @@
 #include "base/process.h"
 #include "door.h"
 
+/* Another thread may look there. */
+static void put_out(const struct door_job *job, ncclComm_t comm)
+{
+	if (job->out)
+		__atomic_store_n(job->out, comm, __ATOMIC_RELEASE);
+}
+
+ncclResult_t door_job_prepare(struct door_job *job)
+{
+	if (job->kind == DOOR_DESTROY)
+		return ncclSuccess;
+	const int makes = job->kind != DOOR_SPLIT || job->color != NCCL_SPLIT_NOCOLOR;
+	const int rank = job->comm ? job->comm->rank : job->rank;
+	job->made = makes ? door_create(rank, job->size, job->ordinal, &job->config) : NULL;
+	put_out(job, job->made);
+	return makes && !job->made ? ncclSystemError : ncclSuccess;
+}
+
+/* What the job was to make is made, or never will be. */
+static ncclResult_t finish(struct door_job *job, ncclResult_t result)
+{
+	const int succeeded = result == ncclSuccess;
+	if (!job->made)
+		return result;
+	if (door_made(job->made, &result))
+		door_free(job->made);
+	if (succeeded && result != ncclSuccess)
+		door_keep_error("the communicator was aborted while it was made");
+	if (result != ncclSuccess)
+		put_out(job, NULL);
+	return result;
+}
+
 static void run(struct door_job *job)
 {
 	static void (*const work[])(struct door_job *) = { [DOOR_INIT] = door_job_init,
@@ -13,13 +46,15 @@ static void run(struct door_job *job)
 							   [DOOR_SHRINK] = door_job_shrink,
 							   [DOOR_DESTROY] = door_job_destroy };
 	work[job->kind](job);
+	job->result = finish(job, job->result);
 	if (job->result != ncclSuccess)
 		snprintf(job->error, sizeof job->error, "%s", pncclGetLastError(NULL));
 }
 
-/* A job that will not run holds its parent no longer, so that the parent can be destroyed. */
-static void let_parent_go(const struct door_job *job)
+/* A job that will not run makes nothing, and holds its parent no longer, so that the parent can be destroyed. */
+static void drop(struct door_job *job)
 {
+	finish(job, ncclSystemError);
 	if (job->kind == DOOR_SPLIT || job->kind == DOOR_SHRINK)
 		door_leave(job->comm);
 }
@@ -28,7 +63,7 @@ static void fail_unstarted(struct door_job *job)
 {
 	job->result = door_refuse(ncclUnhandledCudaError, "%s", log_last_error());
 	snprintf(job->error, sizeof job->error, "%s", log_last_error());
-	let_parent_go(job);
+	drop(job);
 }
 
 static void *run_in_thread(void *arg)
@@ -52,7 +87,7 @@ static ncclResult_t run_alone(struct door_job *job)
 static void drop_rest(struct door_job *jobs, int n)
 {
 	for (int i = 0; i < n; i++)
-		let_parent_go(&jobs[i]);
+		drop(&jobs[i]);
 	for (int i = 0; i < n; i++)
 		if (jobs[i].kind == DOOR_DESTROY)
 			door_job_destroy(&jobs[i]);
@@ -62,7 +97,7 @@ void door_jobs_drop(struct door_job *jobs, int n)
 {
 	int kept = 0;
 	for (int i = 0; i < n; i++) {
-		let_parent_go(&jobs[i]);
+		drop(&jobs[i]);
 		if (jobs[i].kind == DOOR_DESTROY)
 			jobs[kept++] = jobs[i];
 		else
@@ -100,9 +135,13 @@ ncclResult_t door_jobs_run(struct door_job *jobs, int n)
 ncclResult_t door_job_submit(const struct door_job *given)
 {
 	struct door_job job = *given;
-	if (job.out)
-		*job.out = NULL;
-	ncclResult_t result = door_grouping() ? door_group_job(&job) : run_alone(&job);
+	ncclResult_t result = door_job_prepare(&job);
+	if (result != ncclSuccess)
+		drop(&job);
+	else if (!door_grouping())
+		result = run_alone(&job);
+	else if ((result = door_group_job(&job)) != ncclSuccess)
+		drop(&job);
 	if (result != ncclSuccess || !door_grouping())
 		free(job.ranks);
 	return door_group_fail(result);

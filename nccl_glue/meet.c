@@ -48,10 +48,12 @@ static int find_missing(struct door_meeting *m)
 static int look(struct door_meeting *m)
 {
 	const struct door_job *job = m->job;
+	if (job->made && atomic_load(&job->made->state) == DOOR_ENDED)
+		return aborted(m, "the communicator");
 	if (!job->comm)
 		return 0;
 	if (atomic_load(&job->comm->state) == DOOR_ENDED)
-		return aborted(m, "the communicator");
+		return aborted(m, "the parent");
 	char call[48];
 	snprintf(call, sizeof call, "nccl%s", job->call);
 	const int missing = find_missing(m);

@@ -635,6 +635,88 @@ static void split_behind_shrink(struct world_rank *me)
 	WORLD_OK(me, ncclCommDestroy(parent));
 }
 
+/* ---- Handles of communicators that are being made ------------------------------------------------------------------------------ */
+
+enum made_by { BY_INIT, BY_INIT_IN_GROUP, BY_SPLIT, MADE_BY };
+
+struct making {
+	struct world_rank *me;
+	enum made_by how;
+	int blocking;
+	ncclComm_t parent, made;
+	ncclResult_t result;
+};
+
+/* Rank 1 does not come. */
+static void *make_stuck(void *arg)
+{
+	struct making *m = arg;
+	const struct world_rank *me = m->me;
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	config.blocking = m->blocking;
+	if (m->how == BY_SPLIT) {
+		m->result = ncclCommSplit(m->parent, 0, 0, &m->made, &config);
+		return NULL;
+	}
+	if (m->how == BY_INIT_IN_GROUP)
+		ncclGroupStart();
+	m->result = ncclCommInitRankConfig(&m->made, me->size, me->world->ids[1], me->rank, &config);
+	if (m->how == BY_INIT_IN_GROUP)
+		m->result = ncclGroupEnd();
+	return NULL;
+}
+
+/* What the handle of one that is being made is good for. */
+static void use_unmade(struct world_rank *me, ncclComm_t comm)
+{
+	ncclComm_t child = NULL;
+	int n = 0;
+	expect_async(me, comm, ncclInProgress, "while it is made");
+	world_expect(me, sum_one(comm), ncclInvalidArgument, "a call");
+	world_expect(me, ncclCommCount(comm, &n), ncclInvalidArgument, "count");
+	world_expect(me, ncclCommSplit(comm, 0, 0, &child, NULL), ncclInvalidArgument, "split");
+	world_expect(me, ncclCommDestroy(comm), ncclInvalidArgument, "destroy");
+	world_expect(me, ncclCommFinalize(comm), ncclInvalidArgument, "finalize");
+	world_expect(me, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclInvalidArgument, "revoke");
+	world_expect_text(me, "not yet made", "revoke");
+}
+
+static void abort_while_made(struct world_rank *me, ncclComm_t parent, enum made_by how, int blocking)
+{
+	struct making m = { me, how, blocking, parent, NULL, ncclSuccess };
+	ncclComm_t comm = NULL;
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, make_stuck, &m))
+		abort();
+	for (const double until = now() + 10; !comm && now() < until; nap_ms(1))
+		comm = __atomic_load_n(&m.made, __ATOMIC_ACQUIRE);
+	if (!comm)
+		world_fault(me, "there is no handle");
+	use_unmade(me, comm);
+	const double start = now();
+	WORLD_OK(me, ncclCommAbort(comm));
+	pthread_join(thread, NULL);
+	if (now() - start > SLOW_S)
+		world_fault(me, "making it ended after %.1f s", now() - start);
+	world_expect(me, m.result, ncclRemoteError, "making it");
+	if (m.made)
+		world_fault(me, "there is a handle of what was not made");
+	expect_async(me, comm, ncclRemoteError, "of what was not made");
+	world_expect(me, ncclCommAbort(comm), ncclInvalidArgument, "aborted twice");
+}
+
+static void abort_making(struct world_rank *me)
+{
+	ncclComm_t parent = world_comm(me, 0);
+	for (int i = 0; i < 2 * MADE_BY; i++) {
+		world_id(me, 1);
+		if (me->rank == 0)
+			abort_while_made(me, parent, (enum made_by)(i / 2), i % 2);
+		world_check(me, parent, "another communicator");
+	}
+	WORLD_OK(me, ncclCommDestroy(parent));
+}
+
 /* ---- Wrong arguments ---------------------------------------------------------------------------------------------------------- */
 
 #define WRONG(me, call) world_expect(me, call, ncclInvalidArgument, #call)
@@ -956,6 +1038,7 @@ static const struct world_case cases[] = {
 	{ "children beside a call", 4, WORLD_BOTH, child_beside_call, NULL, 0 },
 	{ "children of an aborted parent", 3, WORLD_BOTH, child_aborted, NULL, 0 },
 	{ "a split behind shrinks", 3, WORLD_BOTH, split_behind_shrink, "CORALE_NCCL_INIT_TIMEOUT=5", 0 },
+	{ "abort of what is being made", 2, WORLD_BOTH, abort_making, NULL, 0 },
 	{ "wrong arguments", 2, WORLD_BOTH, wrong_arguments, NULL, 0 },
 	{ "failed groups", 2, WORLD_BOTH, failed_groups, NULL, 0 },
 	{ "wrong ids", 3, WORLD_BOTH, wrong_ids, "CORALE_NCCL_INIT_TIMEOUT=4", 0 },
