@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 enum { LINE_BYTES = 4096 }; /* NCCL's own limit */
 
 static const char spaces[] = " \t\r\n";
@@ -17,7 +19,7 @@ static const char spaces[] = " \t\r\n";
 static FILE *open_regular(const char *path)
 {
 	struct stat file;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = descriptor_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
 		return NULL;

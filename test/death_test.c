@@ -43,7 +43,17 @@ enum {
 
 /* What a survivor does meanwhile. */
 enum waiting { WAITS_IN_CALL, WAITS_ON_STREAM, WAITS_BY_ASKING, WAITS_AS_READER };
-enum ending { KILLED, LEFT_AT_ONCE, EXITS, STOPPED, DESTROYS, LEAVES_CHILD, IN_PID_NAMESPACE, IN_ONE_EACH };
+enum ending {
+	KILLED,
+	LEFT_AT_ONCE,
+	EXITS,
+	STOPPED,
+	DESTROYS,
+	LEAVES_CHILD,
+	IN_PID_NAMESPACE,
+	IN_ONE_EACH,
+	HAS_NO_STREAMS /* every rank starts without standard streams, and lives */
+};
 
 struct scene {
 	const char *name;
@@ -72,6 +82,8 @@ static const struct scene scenes[] = {
 	{ "killed, on another node, others ask", KILLED, WAITS_BY_ASKING, 0, CORALE_EPEER, "has died", 1 },
 	{ "stopped for a second, on another node", STOPPED, WAITS_IN_CALL, 0, 0, NULL, 1 },
 	{ "stopped for a second", STOPPED, WAITS_IN_CALL, 0, 0, NULL, 0 },
+	{ "started without standard streams", HAS_NO_STREAMS, WAITS_IN_CALL, 0, 0, NULL, 0 },
+	{ "started without standard streams, on another node", HAS_NO_STREAMS, WAITS_IN_CALL, 0, 0, NULL, 1 },
 	{ "destroyed, then gone", DESTROYS, WAITS_BY_ASKING, 0, 0, NULL, 0 },
 };
 
@@ -246,8 +258,32 @@ static void survive(struct rank *r, const struct scene *s, corale_comm *comm)
 	corale_comm_destroy(comm);
 }
 
+/* ---- Without standard streams ---- */
+
+/* Nothing can be read or written there, as before. What the library or UCX had there would take the log's lines. */
+static void check_streams(struct rank *r)
+{
+	char byte = 0;
+	for (int fd = 0; fd < 3; fd++)
+		if (read(fd, &byte, 1) >= 0 || errno != EBADF || write(fd, &byte, 1) >= 0 || errno != EBADF)
+			fault(r, "descriptor %d leads somewhere", fd);
+}
+
+static int go_without_streams(struct rank *r)
+{
+	corale_comm *comm = join(r);
+	for (int i = 0; comm && i < 3; i++)
+		if (reduce(comm, NULL))
+			fault(r, "call %d: %s", i, corale_comm_last_error(comm));
+	check_streams(r);
+	corale_comm_destroy(comm);
+	return 0;
+}
+
 static int run_rank(struct rank *r, const struct scene *s)
 {
+	if (s->ending == HAS_NO_STREAMS)
+		return go_without_streams(r);
 	corale_comm *comm = join(r);
 	if (!comm)
 		return 1;
@@ -269,6 +305,8 @@ static pid_t start_rank(struct rank *r, const struct scene *s)
 	if (child)
 		return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int fd = 0; fd < 3 && s->ending == HAS_NO_STREAMS; fd++)
+		close(fd);
 	if (apart) {
 		if (unshare(CLONE_NEWPID))
 			_exit(99);
@@ -350,7 +388,7 @@ static int play_apart(const struct scene *s)
 	int status;
 	pid_t child = fork();
 	if (child == 0) {
-		setenv("CORALE_DEBUG", "none", 1);
+		setenv("CORALE_DEBUG", s->ending == HAS_NO_STREAMS ? "info" : "none", 1);
 		setenv("CORALE_TIMEOUT", "120", 1);
 		setenv("CORALE_NODE_SIZE", s->over_nodes ? "1" : "0", 1);
 		alarm(180);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Include order: no file includes a header of a folder further down in lib/LAYERS, headers of other folders are named by
-# their path, the pure folders keep the world out, MPI and CUDA headers stay where they belong. TAP: one case per folder.
+# their path, the pure folders keep the world out, MPI and CUDA headers stay where they belong, descriptors are opened in one file. TAP: one case per folder.
 cd "${top_srcdir:-$(dirname "$0")/..}" || exit 1
 folders=$(sed '/^#/d' lib/LAYERS | awk '{ print $1 }')
 pure=" $(awk '$2 == "pure" { print $1 }' lib/LAYERS | tr '\n' ' ')"
@@ -51,6 +51,10 @@ faults_of()
 	for header in $(sed -n 's/^#[ \t]*include[ \t]*<\([^>]*\)>.*/\1/p' "$1"); do
 		faults_of_system "$1" "$header"
 	done
+	case $1 in lib/base/descriptor.c | examples/*) ;; *)
+		! grep -qE '\b(fopen|openat|socket|socketpair|accept4?|eventfd|memfd_create|pipe2?|dup)\(|[^_a-z>.]open\([^)]*O_' "$1" ||
+			echo "opens a descriptor that may be of a standard stream or stay open after exec: see lib/base/descriptor.h" ;;
+	esac
 	case $pure in *" $(dirname "$1") "*)
 		! grep -qE '\b(getenv|clock_gettime|pthread_[a-z]+|fopen|open)\(' "$1" ||
 			echo "is pure but reaches outside: getenv, clock, threads or files"

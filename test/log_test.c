@@ -2,15 +2,18 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -24,6 +27,7 @@ static int open_folder(void **state)
 {
 	(void)state;
 	alarm(PATIENCE_S); /* nothing here may wait */
+	signal(SIGPIPE, SIG_DFL); /* a harness may have ignored it */
 	if (!mkdtemp(folder))
 		return -1;
 	snprintf(path, sizeof(path), "%s/log", folder);
@@ -241,6 +245,62 @@ static void test_long_line(void **state)
 	unlink(name);
 }
 
+/* Where nobody reads, or the file would be too large: the line is lost, and signals that are the program's own stay. */
+static void lose_line(int fd)
+{
+	sigset_t pending;
+	log_write(fd, "a line");
+	log_write(fd, "a line"); /* the second one finds the pipe broken */
+	sigpending(&pending);
+	assert_false(sigismember(&pending, SIGPIPE) || sigismember(&pending, SIGXFSZ));
+	close(fd);
+}
+
+static void test_nobody_reads(void **state)
+{
+	int ends[2];
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	lose_line(ends[1]);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	close(ends[0]);
+	lose_line(ends[1]);
+}
+
+static void test_file_limit(void **state)
+{
+	struct rlimit old, limit;
+	(void)state;
+	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	limit = old;
+	limit.rlim_cur = 4;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	lose_line(fd);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	unlink(path);
+}
+
+/* A signal that waited before is the program's. */
+static void test_own_signal_stays(void **state)
+{
+	const struct timespec at_once = { 0, 0 };
+	int ends[2];
+	sigset_t set;
+	(void)state;
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	raise(SIGPIPE);
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	log_write(ends[1], "a line");
+	close(ends[1]);
+	assert_int_equal(sigtimedwait(&set, NULL, &at_once), SIGPIPE);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +314,9 @@ int main(void)
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_writer),
 		cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_nobody_reads),
+		cmocka_unit_test(test_file_limit),
+		cmocka_unit_test(test_own_signal_stays),
 	};
 	return cmocka_run_group_tests_name("log", tests, open_folder, close_folder);
 }

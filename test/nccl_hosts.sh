@@ -81,6 +81,7 @@ alone()
 		expect "a rank must not call $call: the others" "0 1" \
 			"rank 2 could not map the windows of its node on host [^ ]+: .*Operation not permitted"
 	done
+	without_streams
 	fresh
 	start 1 "$program" 1 3 "$scratch/id" memfd_create
 	start 2 "$program" 2 3 "$scratch/id"
@@ -95,6 +96,21 @@ alone()
 	await
 	expect "a rank dies while another has not come" "0" "rank 1 \(process [0-9]+ on [^ ]+\) has died"
 	another_user
+}
+
+# Lines of the log go nowhere, and nowhere else: no descriptor of the library is that of a stream. Nor does one end a rank.
+without_streams()
+{
+	local closed rank pid wrong=0
+	for closed in "2>&-" ">&- 2>&-" "<&- >&- 2>&-" "NCCL_DEBUG_FILE=/dev/stderr 2> >(exit)"; do
+		fresh
+		for rank in 0 1 2; do
+			start $rank env NCCL_DEBUG=INFO CORALE_DEBUG=info "$BASH" -c "$closed exec \"\$@\"" - "$program" $rank 3 "$scratch/id"
+		done
+		for pid in "${started[@]}"; do wait "$pid" || wrong=1; done
+	done
+	cat "$scratch"/out.* "$scratch"/log.* >"$scratch/all"
+	result $wrong "ranks without standard streams, or with ones that nobody reads" "$scratch/all"
 }
 
 another_user()

@@ -11,6 +11,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+#include "signals.h"
+
 enum { LINE_BYTES = 1024, LAST_BYTES = 640 };
 
 enum log_level log_level = LOG_WARN;
@@ -36,9 +39,12 @@ static void flatten(char *text)
 			*text = ' ';
 }
 
+/* Where nobody reads any more the line is lost, and the process goes on. */
 static void write_all(int fd, const char *line, size_t bytes)
 {
 	int saved = errno;
+	struct signals_held held;
+	signals_hold(&held);
 	while (bytes) {
 		ssize_t n = write(fd, line, bytes);
 		if (n < 0 && errno == EINTR)
@@ -48,6 +54,7 @@ static void write_all(int fd, const char *line, size_t bytes)
 		line += n;
 		bytes -= (size_t)n;
 	}
+	signals_drop(&held);
 	errno = saved;
 }
 
@@ -195,7 +202,7 @@ int log_open_path(const char *path, const char **why_not)
 		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	}
 	int fd =
-	    open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+	    descriptor_create(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 	*why_not = fd < 0 ? open_failure() : refuse(fd);
 	if (*why_not && fd >= 0)
 		close(fd);

@@ -7,9 +7,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/descriptor.h"
 
 static pthread_mutex_t mutex =
     PTHREAD_MUTEX_INITIALIZER; /* held while one is opened: no fork comes in between */
@@ -49,7 +50,7 @@ static int add(int fd)
 int boot_fds_socket(int family)
 {
 	pthread_mutex_lock(&mutex);
-	int fd = add(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	int fd = add(descriptor_socket(family, SOCK_STREAM));
 	pthread_mutex_unlock(&mutex);
 	return fd;
 }
@@ -57,7 +58,7 @@ int boot_fds_socket(int family)
 int boot_fds_accept(int listening)
 {
 	pthread_mutex_lock(&mutex);
-	int fd = add(accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	int fd = add(descriptor_accept(listening));
 	pthread_mutex_unlock(&mutex);
 	return fd;
 }
@@ -65,7 +66,7 @@ int boot_fds_accept(int listening)
 int boot_fds_event(void)
 {
 	pthread_mutex_lock(&mutex);
-	int fd = add(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	int fd = add(descriptor_event());
 	pthread_mutex_unlock(&mutex);
 	return fd;
 }

@@ -7,6 +7,7 @@
 #include "health/diagnose.h"
 #include "gpu.h"
 #include "health/last_call.h"
+#include "base/descriptor.h"
 #include "base/float_env.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -154,6 +155,7 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 {
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct hello mine, *hellos = NULL;
+	descriptors_hold_standard();
 	int ret = status ? status : merge_config(comm, config);
 	char error[256];
 	apply_traits(comm, traits);

@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include "gpu.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 
 /* Every rank sends one to all others: one that has none sends what stands for nothing. */
 static int exchange(struct comm *comm, struct fdpass *pass, const char (*names)[FDPASS_NAME_BYTES],
 		    const int *ids, int fd, int *got)
 {
-	int nothing = fd < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+	int nothing = fd < 0 ? descriptor_open("/dev/null", O_RDONLY) : -1;
 	int ret = fdpass_exchange(pass, comm->engine.locals - 1, names, ids, comm->rank, comm->id,
 				  fd < 0 ? &nothing : &fd, 1, got, comm_wait_seconds(comm));
 	if (nothing >= 0)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -23,7 +24,7 @@ enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96, MAX_CORES = 1 
 static uint64_t machine_hash(void)
 {
 	char boot[64] = "";
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	FILE *file = descriptor_read("/proc/sys/kernel/random/boot_id");
 	if (file) {
 		if (!fgets(boot, sizeof boot, file))
 			boot[0] = 0;

@@ -1,11 +1,11 @@
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "corale.h"
 #include "cuda_driver.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "nvml.h"
 
@@ -250,8 +250,7 @@ int cuda_memory_export(struct cuda_place p, CUmemGenericAllocationHandle handle,
 	    "exporting memory");
 	if (ret)
 		return ret;
-	fcntl(out, F_SETFD, FD_CLOEXEC);
-	*fd = out;
+	*fd = descriptor_adopt(out);
 	return 0;
 }
 

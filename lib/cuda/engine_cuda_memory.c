@@ -2,9 +2,9 @@
  * Memory of this GPU that travels between processes as a file descriptor. Copy engines store into it faster than into what the
  * runtime's inter-process calls map (docs/performance.md).
  */
-#include <fcntl.h>
 
 #include "engine_cuda.h"
+#include "base/descriptor.h"
 
 /* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
 static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
@@ -75,8 +75,8 @@ int engine_export(const struct engine *e, CUdeviceptr allocation, int *fd)
 	e->driver.release(handle);
 	if (error != CUDA_SUCCESS)
 		return 0;
-	fcntl(out, F_SETFD, FD_CLOEXEC); /* a program that a rank starts holds no memory of the GPU */
-	*fd = out;
+	*fd = descriptor_adopt(
+	    out); /* closed by exec: a program that a rank starts holds no memory of the GPU */
 	return 1;
 }
 

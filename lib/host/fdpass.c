@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "fdpass.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 
 enum { MAX_PENDING = 64, RETRY_MS = 2 };
@@ -80,7 +81,7 @@ int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES])
 	}
 	snprintf(text, sizeof(text), "corale-%016llx%016llx", (unsigned long long)random[0],
 		 (unsigned long long)random[1]);
-	pass->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	pass->fd = descriptor_socket(AF_UNIX, SOCK_SEQPACKET);
 	if (pass->fd < 0 || bind(pass->fd, (struct sockaddr *)&addr, address(&addr, text)) ||
 	    listen(pass->fd, SOMAXCONN)) {
 		int code =
@@ -140,7 +141,7 @@ static int serve(struct exchange *x)
 	struct sockaddr_un addr;
 	socklen_t length = address(&addr, x->names[x->served]);
 	int peer = x->peer_ids[x->served], result;
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = descriptor_socket(AF_UNIX, SOCK_SEQPACKET);
 	if (fd < 0)
 		return log_error(CORALE_ESYSTEM, x->my_id, "cannot make a local socket: %s", strerror(errno));
 	if (connect(fd, (struct sockaddr *)&addr, length) == 0) {
@@ -181,6 +182,8 @@ static int unpack(struct msghdr *msg, int *fds)
 			continue;
 		int k = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(fds + n, CMSG_DATA(c), (size_t)k * sizeof(int));
+		for (int i = 0; i < k; i++)
+			fds[n + i] = descriptor_adopt(fds[n + i]);
 		n += k;
 	}
 	return n;
@@ -254,7 +257,7 @@ static int make_room(struct exchange *x)
 static int accept_some(struct exchange *x)
 {
 	for (int i = 0; i < MAX_PENDING; i++) {
-		int result, fd = accept4(x->pass->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int result, fd = descriptor_accept(x->pass->fd);
 		if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
 			return 0;
 		if (fd < 0)
@@ -303,7 +306,7 @@ static int is_gone(const char *name)
 {
 	struct sockaddr_un addr;
 	socklen_t length = address(&addr, name);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = descriptor_socket(AF_UNIX, SOCK_SEQPACKET);
 	int gone = fd >= 0 && connect(fd, (struct sockaddr *)&addr, length) && errno == ECONNREFUSED;
 	if (fd >= 0)
 		close(fd);

@@ -2,7 +2,6 @@
 #include "life.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,10 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "corale.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 
 enum { PAGE_BYTES = LIFE_PAGE_BYTES };
@@ -68,11 +67,12 @@ int life_create(int rank)
 	int error = 0;
 	if (mine)
 		return 0;
-	int fd = memfd_create("corale-life", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const char *failed_at;
+	int fd = descriptor_memory("corale-life", PAGE_BYTES, &failed_at);
 	if (fd < 0)
-		return log_error(CORALE_ESYSTEM, rank, "memfd_create for a page failed: %s", strerror(errno));
-	struct page *page =
-	    ftruncate(fd, PAGE_BYTES) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) ? NULL : map(fd);
+		return log_error(CORALE_ESYSTEM, rank, "making a page of %d bytes failed: %s: %s", PAGE_BYTES,
+				 failed_at, strerror(errno));
+	struct page *page = map(fd);
 	if (!page || (error = init_mutex(&page->held))) {
 		close(fd);
 		return log_error(CORALE_ESYSTEM, rank, "making a page with a robust mutex failed: %s",
@@ -179,7 +179,7 @@ void life_look(void)
 
 int life_gone(long pid)
 {
-	int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	int fd = descriptor_process((pid_t)pid);
 	if (fd < 0)
 		return errno == ESRCH;
 	struct pollfd end = { .fd = fd, .events = POLLIN };

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "corale.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 
 static size_t round_up(size_t n, size_t unit)
@@ -86,31 +88,33 @@ int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window)
 	    peer, (long long)file.st_size, fcntl(fd, F_GET_SEALS), bytes, F_SEAL_SHRINK);
 }
 
+static int report(size_t bytes, int rank, const char *failed_at)
+{
+	const int error = errno;
+	struct rlimit files;
+	if (error == EFBIG && !getrlimit(RLIMIT_FSIZE, &files))
+		return log_error(CORALE_ENOMEM, rank,
+				 "a window of %zu bytes is more than a file of this process may have (%llu "
+				 "bytes): raise the "
+				 "limit of file sizes (ulimit -f), or lower CORALE_MEMORY_CAP",
+				 bytes, (unsigned long long)files.rlim_cur);
+	return log_error(error == ENOMEM || error == ENOSPC ? CORALE_ENOMEM : CORALE_ESYSTEM, rank,
+			 "making a window of %zu bytes failed: %s: %s", bytes, failed_at, strerror(error));
+}
+
 int window_create(size_t bytes, int rank, int *fd, void **window)
 {
-	int new_fd = memfd_create("corale-window", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const char *failed_at;
+	int new_fd = descriptor_memory("corale-window", bytes, &failed_at);
 	if (new_fd < 0)
-		return log_error(CORALE_ESYSTEM, rank, "memfd_create for a window failed: %s",
-				 strerror(errno));
-	int ret;
-	if (ftruncate(new_fd, (off_t)bytes)) {
-		ret = log_error(CORALE_ENOMEM, rank, "sizing a window to %zu bytes failed: %s", bytes,
-				strerror(errno));
-		goto close_fd;
+		return report(bytes, rank, failed_at);
+	int ret = map(new_fd, bytes, rank, window);
+	if (ret) {
+		close(new_fd);
+		return ret;
 	}
-	if (fcntl(new_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {
-		ret = log_error(CORALE_ESYSTEM, rank, "sealing a window of %zu bytes failed: %s", bytes,
-				strerror(errno));
-		goto close_fd;
-	}
-	ret = map(new_fd, bytes, rank, window);
-	if (ret)
-		goto close_fd;
 	*fd = new_fd;
 	return 0;
-close_fd:
-	close(new_fd);
-	return ret;
 }
 
 void window_unmap(void *window, size_t bytes)

@@ -9,6 +9,7 @@
 #include "corale.h"
 #include "adapters.h"
 #include "adapters_names.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 
 static const char ports_folder[] = "/sys/class/infiniband";
@@ -19,7 +20,7 @@ static void read_line(const char *path, const char *file, char *line, int bytes)
 	char name[512];
 	line[0] = '\0';
 	snprintf(name, sizeof(name), "%s/%s", path, file);
-	FILE *stream = fopen(name, "re");
+	FILE *stream = descriptor_read(name);
 	if (!stream)
 		return;
 	if (!fgets(line, bytes, stream))

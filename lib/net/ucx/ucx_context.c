@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_devices.h"
@@ -175,6 +176,7 @@ static enum ucx_cuda correct(const struct ucx_context_params *p, ucp_context_h c
 
 int ucx_context_open(const struct ucx_context_params *p, ucp_context_h *out)
 {
+	descriptors_hold_standard();
 	int ret = open_context(p, UCX_ANY_CUDA, out);
 	const enum ucx_cuda cuda = ret ? UCX_ANY_CUDA : correct(p, *out);
 	if (cuda != UCX_ANY_CUDA) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "ucx_devices.h"
 
@@ -126,6 +127,7 @@ static ucs_status_t connect_to(struct ucx_endpoint *e, const void *address, ucp_
 				   .address = address,
 				   .err_mode = mode,
 				   .err_handler = { .cb = on_error, .arg = e } };
+	descriptors_hold_standard();
 	return ucp_ep_create(e->worker->ucp, &params, ep);
 }
 
