@@ -20,7 +20,7 @@
  *   corale_mem_alloc or cuMemCreate, because peers map such buffers and their copy engines store into them.
  * - fork: a process may fork after it has made a communicator, and go on to use Corale. The child can't use Corale:
  *   every call is refused with an error that says so. A child that calls exec may use it again.
- * - Descriptors: those of the library and of UCX are never 0, 1 or 2. When a communicator is created and a standard stream is closed, its
+ * - Descriptors: those of the library and of UCX are closed by exec, given up by a forked child, and never 0, 1 or 2. When a communicator is created and a standard stream is closed, its
  *   descriptor is occupied for the life of the process: reading and writing still fail (EBADF), and exec closes it. A log line that can't be written is lost.
  * - stream: a corale_stream for host communicators, a cudaStream_t for CUDA communicators. NULL means a blocking call
  *   on a host communicator, and an asynchronous call on the default stream on a CUDA communicator.

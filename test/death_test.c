@@ -1,14 +1,16 @@
 /*
- * Ranks that die, are stopped, leave, exit or fork, as processes of one host: the others are told within LIMIT_MS, by name, whatever they
+ * Ranks that die, are stopped, leave, exit, exec or have children, as processes of one host: the others are told within LIMIT_MS, by name, whatever they
  * do meanwhile; and what is no death is no alarm. Each case starts its processes before it uses Corale itself, which it never does.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -16,10 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,9 +54,15 @@ enum ending {
 	STOPPED,
 	DESTROYS,
 	LEAVES_CHILD,
+	LEAVES_SPAWNED, /* children that exec: by posix_spawn, vfork, fork */
+	LEAVES_VFORKED,
+	LEAVES_FORKED,
+	LEAVES_ENDED, /* a child that has called exit() */
+	EXECS,
 	IN_PID_NAMESPACE,
 	IN_ONE_EACH,
-	HAS_NO_STREAMS /* every rank starts without standard streams, and lives */
+	HAS_NO_STREAMS, /* every rank starts without standard streams, and lives */
+	LIVES
 };
 
 struct scene {
@@ -75,15 +85,30 @@ static const struct scene scenes[] = {
 	{ "_exit", LEFT_AT_ONCE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "exit without destroy", EXITS, WAITS_IN_CALL, 0, CORALE_EPEER, "exit()", 0 },
 	{ "killed, a forked child lives on", LEAVES_CHILD, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
+	{ "killed, a spawned child lives on", LEAVES_SPAWNED, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
+	{ "execs", EXECS, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "killed in a PID namespace", IN_PID_NAMESPACE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "each the first process of a PID namespace", IN_ONE_EACH, WAITS_IN_CALL, 0, CORALE_EPEER,
 	  "has died", 0 },
 	{ "killed, on another node", KILLED, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 1 },
 	{ "killed, on another node, others ask", KILLED, WAITS_BY_ASKING, 0, CORALE_EPEER, "has died", 1 },
+	{ "killed, a forked child lives on, on another node", LEAVES_CHILD, WAITS_IN_CALL, 0, CORALE_EPEER,
+	  "has died", 1 },
+	{ "killed, a spawned child lives on, on another node", LEAVES_SPAWNED, WAITS_IN_CALL, 0, CORALE_EPEER,
+	  "has died", 1 },
+	{ "killed, a vforked child lives on, on another node", LEAVES_VFORKED, WAITS_BY_ASKING, 0,
+	  CORALE_EPEER, "has died", 1 },
+	{ "killed, a forked child that called exec lives on, on another node", LEAVES_FORKED, WAITS_IN_CALL,
+	  0, CORALE_EPEER, "has died", 1 },
+	{ "killed after a child has ended, on another node", LEAVES_ENDED, WAITS_IN_CALL, 0, CORALE_EPEER,
+	  "has died", 1 },
+	{ "execs, on another node", EXECS, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 1 },
 	{ "stopped for a second, on another node", STOPPED, WAITS_IN_CALL, 0, 0, NULL, 1 },
 	{ "stopped for a second", STOPPED, WAITS_IN_CALL, 0, 0, NULL, 0 },
 	{ "started without standard streams", HAS_NO_STREAMS, WAITS_IN_CALL, 0, 0, NULL, 0 },
 	{ "started without standard streams, on another node", HAS_NO_STREAMS, WAITS_IN_CALL, 0, 0, NULL, 1 },
+	{ "descriptors", LIVES, WAITS_IN_CALL, 0, 0, NULL, 0 },
+	{ "descriptors, on another node", LIVES, WAITS_IN_CALL, 0, 0, NULL, 1 },
 	{ "destroyed, then gone", DESTROYS, WAITS_BY_ASKING, 0, 0, NULL, 0 },
 };
 
@@ -178,14 +203,63 @@ static void leave_child(void)
 	}
 }
 
+/* It lives longer than the others may take. */
+static char *const sleeper[] = { (char *)"sleep", (char *)"4", NULL };
+
+static void run_sleeper(void)
+{
+	execvp(sleeper[0], sleeper);
+	_exit(127);
+}
+
+/* What a program does not expect of a child that ends: an exit handler of the library or of UCX may neither hang nor spoil its files. */
+static void end_child(struct rank *r)
+{
+	int status = -1;
+	pid_t child = fork();
+	if (child == 0) {
+		FILE *file = tmpfile();
+		alarm(5);
+		exit(!file || fputs("text", file) < 0);
+	}
+	if (waitpid(child, &status, 0) != child || status)
+		fault(r, "a child that calls exit() ended with status %x", (unsigned)status);
+}
+
+static void leave(struct rank *r, enum ending ending)
+{
+	pid_t child = 0;
+	switch (ending) {
+	case LEAVES_CHILD:
+		leave_child();
+		break;
+	case LEAVES_SPAWNED:
+		if (posix_spawnp(&child, sleeper[0], NULL, NULL, sleeper, environ))
+			fault(r, "posix_spawnp: %s", strerror(errno));
+		break;
+	case LEAVES_VFORKED:
+		if (vfork() == 0)
+			run_sleeper();
+		break;
+	case LEAVES_FORKED:
+		if (fork() == 0)
+			run_sleeper();
+		break;
+	case LEAVES_ENDED:
+		end_child(r);
+		break;
+	default:
+		break;
+	}
+}
+
 static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 {
 	if (s->touched)
 		touch(s->touched);
 	atomic_store(&r->shared->ready, 1);
 	pause_ms(SETTLE_MS);
-	if (s->ending == LEAVES_CHILD)
-		leave_child();
+	leave(r, s->ending);
 	atomic_store(&r->shared->died_ns, now_ns());
 	switch (s->ending) {
 	case LEFT_AT_ONCE:
@@ -193,6 +267,9 @@ static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 		_exit(0);
 	case EXITS:
 		exit(0);
+	case EXECS:
+		run_sleeper();
+		break;
 	case STOPPED: /* its parent lets it go on */
 		kill(getpid(), SIGSTOP);
 		if (reduce(comm, NULL))
@@ -269,21 +346,84 @@ static void check_streams(struct rank *r)
 			fault(r, "descriptor %d leads somewhere", fd);
 }
 
-static int go_without_streams(struct rank *r)
+/* ---- Descriptors ---- */
+
+enum { MOST_FDS = 256 };
+
+static void note_descriptors(char is_open[MOST_FDS])
 {
+	for (int fd = 0; fd < MOST_FDS; fd++)
+		is_open[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
+/* One that exec would leave open, though the program has not opened it; -1: none. UCX 1.13 forgets one of /dev/null. */
+static int find_left_open(const char is_programs[MOST_FDS])
+{
+	struct stat file;
+	for (int fd = 0; fd < MOST_FDS; fd++)
+		if (!is_programs[fd] && fcntl(fd, F_GETFD) == 0 && !fstat(fd, &file) &&
+		    !S_ISCHR(file.st_mode))
+			return fd;
+	return -1;
+}
+
+/* What a child that only forks has of them: no socket, and the program's own. */
+static int check_child(const char is_programs[MOST_FDS], const int ends[2])
+{
+	struct stat file;
+	char byte = 0;
+	for (int fd = 0; fd < MOST_FDS; fd++)
+		if (!is_programs[fd] && !fstat(fd, &file) && S_ISSOCK(file.st_mode))
+			return 1;
+	return write(ends[1], "x", 1) != 1 || read(ends[0], &byte, 1) != 1 || byte != 'x';
+}
+
+/* The program's own stay as they are, also an epoll and a pipe that it opens later. */
+static void check_descriptors(struct rank *r, char is_programs[MOST_FDS])
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	const int64_t until = now_ns() + LIMIT_MS * 1000000ll;
+	int own[3], left, status = -1;
+	if (pipe(own) || (own[2] = epoll_create1(0)) < 0 || epoll_ctl(own[2], EPOLL_CTL_ADD, own[0], &event))
+		fault(r, "a pipe and an epoll: %s", strerror(errno));
+	for (int i = 0; i < 3; i++)
+		is_programs[own[i]] = 1;
+	while ((left = find_left_open(is_programs)) >= 0 && now_ns() < until)
+		pause_ms(1);
+	if (left >= 0)
+		fault(r, "exec would leave descriptor %d open", left);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(check_child(is_programs, own));
+	if (waitpid(child, &status, 0) != child || status)
+		fault(r, "a forked child has descriptors of the library, or lacks those of the program");
+	for (int i = 0; i < 3; i++) {
+		if (fcntl(own[i], F_GETFD))
+			fault(r, "descriptor %d of the program has changed", own[i]);
+		close(own[i]);
+	}
+}
+
+static int live(struct rank *r, const struct scene *s)
+{
+	char is_open[MOST_FDS];
+	note_descriptors(is_open);
 	corale_comm *comm = join(r);
 	for (int i = 0; comm && i < 3; i++)
 		if (reduce(comm, NULL))
 			fault(r, "call %d: %s", i, corale_comm_last_error(comm));
-	check_streams(r);
+	if (s->ending == HAS_NO_STREAMS)
+		check_streams(r);
+	else
+		check_descriptors(r, is_open);
 	corale_comm_destroy(comm);
 	return 0;
 }
 
 static int run_rank(struct rank *r, const struct scene *s)
 {
-	if (s->ending == HAS_NO_STREAMS)
-		return go_without_streams(r);
+	if (s->ending >= HAS_NO_STREAMS)
+		return live(r, s);
 	corale_comm *comm = join(r);
 	if (!comm)
 		return 1;

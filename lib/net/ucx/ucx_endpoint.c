@@ -128,6 +128,7 @@ static ucs_status_t connect_to(struct ucx_endpoint *e, const void *address, ucp_
 				   .err_mode = mode,
 				   .err_handler = { .cb = on_error, .arg = e } };
 	descriptors_hold_standard();
+	atomic_store_explicit(&e->worker->connects, 1, memory_order_relaxed);
 	return ucp_ep_create(e->worker->ucp, &params, ep);
 }
 

@@ -2,6 +2,7 @@
 #include "ucx_worker.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
@@ -9,11 +10,14 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_comm.h"
+#include "ucx_descriptors.h"
 #include "base/wait.h"
 
 enum {
 	PASSES = 64,
 	NAP_MS = 1,
+	SOON_MS = 2,
+	OFTEN_MS = 100,
 	BUSY_HELPS =
 	    16, /* helps in a nap's time that show somebody polling, rather than looking in now and then */
 };
@@ -49,8 +53,35 @@ int ucx_help(struct ucx_worker *w)
 	return pass(w, 1);
 }
 
+/*
+ * When the thread looks for descriptors that UCX has opened: connections of peers come at any time, and nothing else says so. Soon after this process has made
+ * connections, else while anything moves; it takes a hundredth of the thread's time at most.
+ */
+struct sealing {
+	int64_t ended, took;
+	int moved; /* since */
+};
+
+static int64_t next_sealing(const struct ucx_worker *w, const struct sealing *s)
+{
+	const int connects = atomic_load_explicit(&w->connects, memory_order_relaxed);
+	const int64_t pause = (connects ? SOON_MS : OFTEN_MS) * 1000000ll;
+	return connects || s->moved ? s->ended + (pause > 100 * s->took ? pause : 100 * s->took) : INT64_MAX;
+}
+
+static void seal(struct ucx_worker *w, struct sealing *s, int64_t now)
+{
+	if (now < next_sealing(w, s))
+		return;
+	atomic_store_explicit(&w->connects, 0, memory_order_relaxed);
+	ucx_descriptors_seal(w);
+	s->ended = wait_now_ns();
+	s->took = s->ended - now;
+	s->moved = 0;
+}
+
 /* Sleeps until UCX has something to do, if it has nothing now. */
-static void sleep_until_event(struct ucx_worker *w)
+static void sleep_until_event(struct ucx_worker *w, int64_t until)
 {
 	struct pollfd wake = { .fd = w->event_fd, .events = POLLIN };
 
@@ -60,7 +91,9 @@ static void sleep_until_event(struct ucx_worker *w)
 	ucx_unlock(w);
 	if (!armed)
 		return;
-	if (poll(&wake, 1, -1) < 0 && errno != EINTR)
+	const int64_t left = until - wait_now_ns();
+	const int ms = until == INT64_MAX ? -1 : left > 0 ? (int)(left / 1000000) + 1 : 0;
+	if (poll(&wake, 1, ms) < 0 && errno != EINTR)
 		log_line(LOG_WARN, -1, "transport ucx: poll: %s", strerror(errno));
 	ucx_lock(w);
 	w->asleep = 0;
@@ -90,16 +123,20 @@ static void *run(void *arg)
 	struct ucx_worker *w = arg;
 	int64_t now = wait_now_ns(), moved_at = now;
 	struct watch watch = { now, 0, 0 };
+	struct sealing sealing = { now, 0, 0 };
 
 	for (; !atomic_load(&w->stop); now = wait_now_ns()) {
+		seal(w, &sealing, now);
 		if (others_are_busy(w, &watch, now)) {
+			sealing.moved = 1;
 			poll(NULL, 0, NAP_MS);
 		} else if (ucx_progress(w)) {
+			sealing.moved = 1;
 			moved_at = now;
 		} else if (now - moved_at < w->spin_ns) {
 			sched_yield();
 		} else {
-			sleep_until_event(w);
+			sleep_until_event(w, next_sealing(w, &sealing));
 			moved_at = wait_now_ns();
 		}
 	}

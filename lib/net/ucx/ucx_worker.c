@@ -6,7 +6,9 @@
 #include <sys/random.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "ucx_context.h"
+#include "ucx_descriptors.h"
 #include "ucx_devices.h"
 #include "ucx_end.h"
 #include "ucx_message.h"
@@ -109,9 +111,11 @@ free_worker:
 	return ret;
 }
 
-/* Before UCX's own code is torn down; nobody waits for the worker any more. */
+/* Before UCX's own code is torn down; nobody waits for the worker any more. A forked child has no such threads. */
 static void stop_at_exit(void)
 {
+	if (process_is_forked())
+		return;
 	for (int i = 0; i < workers; i++)
 		ucx_thread_stop(process_workers[i]);
 }
@@ -139,10 +143,15 @@ static int add_worker(const struct transport_params *params, const char *devices
 				 "all communicators",
 				 params->rail, devices[0] ? devices : "the devices that UCX chooses",
 				 workers);
+	struct ucx_descriptors *before = ucx_descriptors_before();
 	const int ret = start(params, devices, out);
-	if (ret)
+	if (ret) {
+		free(before);
 		return ret;
+	}
 	process_workers[workers++] = *out;
+	ucx_descriptors_add(before, *out);
+	process_started();
 	if (!registered)
 		registered = !atexit(stop_at_exit);
 	return 0;

@@ -64,6 +64,7 @@ struct ucx_worker {
 	int64_t spin_ns;
 	_Atomic int stop;
 	_Atomic unsigned helps; /* calls of progress by others than the thread */
+	_Atomic int connects; /* connections have been made since their descriptors were sealed */
 	int asleep, nudge; /* the thread waits for events; something was posted that it must see to */
 };
 

@@ -1,0 +1,292 @@
+/* Work in a forked child takes no memory and no lock: another thread may have had them. */
+#define _GNU_SOURCE
+#include "ucx_descriptors.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "ucx_worker.h"
+
+enum { MOST = 1 << 16, PIPES = 64, NAME_BYTES = 64, LINE_BYTES = 160, DEEPEST = 4, ROOTS = 512 };
+
+/* Where the search begins. UCX keeps them as long as the process lives. */
+static int roots[ROOTS], nroots;
+
+struct ucx_descriptors {
+	unsigned char is_open[MOST / 8];
+};
+
+/* ---- Files of /proc ---- */
+
+/* folder/fd */
+static void name_of(char name[NAME_BYTES], const char *folder, int fd)
+{
+	char digits[12];
+	size_t n = sizeof(digits), length = strlen(folder);
+	digits[--n] = '\0';
+	do
+		digits[--n] = (char)('0' + fd % 10);
+	while ((fd /= 10) > 0);
+	memcpy(name, folder, length);
+	memcpy(name + length, digits + n, sizeof(digits) - n);
+}
+
+static int is_epoll(int fd)
+{
+	static const char epoll[] = "anon_inode:[eventpoll]";
+	char name[NAME_BYTES], target[NAME_BYTES];
+	name_of(name, "/proc/self/fd/", fd);
+	return readlink(name, target, sizeof(target)) == (ssize_t)strlen(epoll) &&
+	       !memcmp(target, epoll, strlen(epoll));
+}
+
+/* Whether the descriptor still leads where it led when it became a member: its number may have been used again. */
+static int is_same_file(int fd, const char *line)
+{
+	struct stat file;
+	const char *inode = strstr(line, "ino:");
+	return !fstat(fd, &file) && (!inode || strtoull(inode + strlen("ino:"), NULL, 16) == file.st_ino);
+}
+
+typedef void visit(int fd, void *arg);
+
+static void read_member(const char *line, visit *f, void *arg)
+{
+	if (strncmp(line, "tfd:", strlen("tfd:")))
+		return;
+	const int fd = (int)strtol(line + strlen("tfd:"), NULL, 10);
+	if (fd > STDERR_FILENO && fd < MOST && is_same_file(fd, line))
+		f(fd, arg);
+}
+
+/* The members of an epoll. */
+static void each_member(int epoll_fd, visit *f, void *arg)
+{
+	char name[NAME_BYTES], text[1024], line[LINE_BYTES];
+	size_t used = 0;
+	name_of(name, "/proc/self/fdinfo/", epoll_fd);
+	const int info = descriptor_open(name, O_RDONLY);
+	for (ssize_t n; info >= 0 && (n = read(info, text, sizeof(text))) > 0;)
+		for (ssize_t i = 0; i < n; i++) {
+			line[used] = text[i] == '\n' ? '\0' : text[i];
+			if (!line[used])
+				read_member(line, f, arg);
+			used = !line[used] ? 0 : used + 1 < LINE_BYTES - 1 ? used + 1 : used;
+		}
+	if (info >= 0)
+		close(info);
+}
+
+/* All descriptors of the process. */
+static void each_descriptor(visit *f, void *arg)
+{
+	_Alignas(struct dirent64) char entries[2048];
+	const int folder = descriptor_open("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+	for (long n; folder >= 0 && (n = syscall(SYS_getdents64, folder, entries, sizeof(entries))) > 0;)
+		for (long at = 0; at < n;) {
+			const struct dirent64 *entry = (const struct dirent64 *)(entries + at);
+			const int fd = (int)strtol(entry->d_name, NULL, 10);
+			at += entry->d_reclen;
+			if (fd > STDERR_FILENO && fd < MOST && fd != folder)
+				f(fd, arg);
+		}
+	if (folder >= 0)
+		close(folder);
+}
+
+/* ---- Which are UCX's ---- */
+
+struct found {
+	unsigned char is_ours[MOST / 8];
+	ino_t pipes[PIPES];
+	int npipes, depth;
+};
+
+static int has(const struct found *found, int fd)
+{
+	return found->is_ours[fd / 8] >> fd % 8 & 1;
+}
+
+static void add_member(int fd, void *arg);
+
+/* It and what is below it. */
+static void add(struct found *found, int fd)
+{
+	struct stat file;
+	if (has(found, fd) || found->depth > DEEPEST)
+		return;
+	found->is_ours[fd / 8] |= (unsigned char)(1 << fd % 8);
+	if (!fstat(fd, &file) && S_ISFIFO(file.st_mode) && found->npipes < PIPES)
+		found->pipes[found->npipes++] = file.st_ino;
+	found->depth++;
+	if (is_epoll(fd))
+		each_member(fd, add_member, found);
+	found->depth--;
+}
+
+static void add_member(int fd, void *arg)
+{
+	add(arg, fd);
+}
+
+struct above {
+	const struct found *found;
+	int is_above;
+};
+
+static void look_below(int fd, void *arg)
+{
+	struct above *above = arg;
+	above->is_above |= has(above->found, fd);
+}
+
+/* The epoll of UCX's own thread has the sockets that listen, the epolls of interfaces and pipes. */
+static void add_above(int fd, void *arg)
+{
+	struct above above = { arg, 0 };
+	if (has(arg, fd) || !is_epoll(fd))
+		return;
+	each_member(fd, look_below, &above);
+	if (above.is_above)
+		add(arg, fd);
+}
+
+/* An epoll has one end of a pipe only. */
+static void add_other_end(int fd, void *arg)
+{
+	struct found *found = arg;
+	struct stat file;
+	if (has(found, fd) || fstat(fd, &file) || !S_ISFIFO(file.st_mode))
+		return;
+	for (int i = 0; i < found->npipes; i++)
+		if (found->pipes[i] == file.st_ino) {
+			add(found, fd);
+			return;
+		}
+}
+
+static void find(struct found *found)
+{
+	memset(found, 0, sizeof(*found));
+	for (int i = 0; i < nroots; i++)
+		add(found, roots[i]);
+	each_descriptor(add_above, found);
+	each_descriptor(add_other_end, found);
+}
+
+/* ---- What is done with them ---- */
+
+static void close_by_exec(int fd)
+{
+	const int flags = fcntl(fd, F_GETFD);
+	if (flags >= 0 && !(flags & FD_CLOEXEC))
+		fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+}
+
+/* The numbers stay in use: UCX closes them when the child ends, and must not close files of the child. */
+static void give_up_in_child(void)
+{
+	static struct found found; /* no thread is left that uses it */
+	const int nothing = descriptor_open("/dev/null", O_RDONLY);
+	find(&found);
+	for (int fd = STDERR_FILENO + 1; fd < MOST; fd++)
+		if (has(&found, fd) && fd != nothing && (nothing < 0 || dup3(nothing, fd, O_CLOEXEC) < 0))
+			close(fd);
+	if (nothing >= 0)
+		close(nothing);
+	nroots = 0;
+}
+
+/* ---- Workers ---- */
+
+static void note(int fd, void *arg)
+{
+	unsigned char *is_open = arg;
+	is_open[fd / 8] |= (unsigned char)(1 << fd % 8);
+}
+
+struct ucx_descriptors *ucx_descriptors_before(void)
+{
+	struct ucx_descriptors *before = calloc(1, sizeof(*before));
+	if (before)
+		each_descriptor(note, before->is_open);
+	return before;
+}
+
+/* The port at which a socket listens, as its two bytes are in addresses; 0: it does not. */
+static uint16_t listening_port(int fd)
+{
+	struct sockaddr_storage name = { 0 };
+	socklen_t length = sizeof(name);
+	int listens = 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &(socklen_t){ sizeof(listens) }) ||
+	    !listens || getsockname(fd, (struct sockaddr *)&name, &length))
+		return 0;
+	return name.ss_family == AF_INET    ? ((struct sockaddr_in *)&name)->sin_port
+	       : name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
+					    : 0;
+}
+
+struct listeners {
+	const struct ucx_descriptors *before;
+	const struct ucx_worker *worker;
+};
+
+static void add_listener(int fd, void *arg)
+{
+	const struct listeners *l = arg;
+	const uint16_t port = l->before->is_open[fd / 8] >> fd % 8 & 1 ? 0 : listening_port(fd);
+	if (port && nroots < ROOTS &&
+	    memmem(l->worker->address, l->worker->address_bytes, &port, sizeof(port)))
+		roots[nroots++] = fd;
+}
+
+static void close_found_by_exec(void)
+{
+	struct found *found = malloc(sizeof(*found));
+	if (!found)
+		return;
+	find(found);
+	for (int fd = STDERR_FILENO + 1; fd < MOST; fd++)
+		if (has(found, fd))
+			close_by_exec(fd);
+	free(found);
+}
+
+void ucx_descriptors_add(struct ucx_descriptors *before, const struct ucx_worker *worker)
+{
+	struct listeners listeners = { before, worker };
+	if (!nroots)
+		pthread_atfork(NULL, NULL, give_up_in_child);
+	if (worker->event_fd < MOST && nroots < ROOTS)
+		roots[nroots++] = worker->event_fd;
+	if (before)
+		each_descriptor(add_listener, &listeners);
+	close_found_by_exec();
+	free(before);
+}
+
+/* At arg and below: a worker's epoll has those of interfaces, which have connections. */
+static void seal_member(int fd, void *arg)
+{
+	const int *depth = arg, below = *depth - 1;
+	close_by_exec(fd);
+	if (*depth && is_epoll(fd))
+		each_member(fd, seal_member, (void *)&below);
+}
+
+void ucx_descriptors_seal(const struct ucx_worker *worker)
+{
+	int depth = 1;
+	each_member(worker->event_fd, seal_member, &depth);
+}
