@@ -77,6 +77,23 @@ int descriptor_process(pid_t pid)
 	return above_standard((int)syscall(SYS_pidfd_open, pid, 0)); /* is closed by exec */
 }
 
+int descriptor_pipe(int ends[2])
+{
+	descriptors_hold_standard();
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return -1;
+	for (int i = 0; i < 2; i++)
+		ends[i] = above_standard(ends[i]);
+	if (ends[0] >= 0 && ends[1] >= 0)
+		return 0;
+	const int saved = errno;
+	for (int i = 0; i < 2; i++)
+		if (ends[i] >= 0)
+			close(ends[i]);
+	errno = saved;
+	return -1;
+}
+
 /* Beyond the limit of file sizes the kernel also sends a signal, which would end the process without a word. */
 static int size_memory(int fd, size_t bytes)
 {

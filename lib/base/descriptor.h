@@ -23,6 +23,7 @@ int descriptor_socket(int family, int type); /* not blocking, as the next two */
 int descriptor_accept(int listening);
 int descriptor_event(void);
 int descriptor_process(pid_t pid);
+int descriptor_pipe(int ends[2]); /* not blocking; 0, or -1 */
 /* Shared memory of that many bytes, sealed against shrinking and growing. *failed_at: the function that failed. */
 int descriptor_memory(const char *name, size_t bytes, const char **failed_at);
 /* One that a library or a peer has opened: it, or its copy. */

@@ -2,9 +2,10 @@
 #include "mapped.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <unistd.h>
+
+#include "descriptor.h"
 
 /* One byte through the pipe, and back to where it was if it must be writable. A wait or a signal is no fault. */
 static int passes(const int *ends, unsigned char *at, int back)
@@ -20,7 +21,7 @@ static size_t probe(unsigned char *at, size_t bytes, int back)
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t good = 0;
 	int ends[2];
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+	if (descriptor_pipe(ends))
 		return bytes;
 	while (good < bytes && passes(ends, at + good, back))
 		good += page - ((uintptr_t)at + good) % page;
