@@ -401,6 +401,45 @@ static void one_fails(struct team_member *m)
 	}
 }
 
+/* What is no call runs at once, inside a group as outside: also where the group has taken nothing of the thread's memory yet, or has taken much. */
+static void inside_a_group(struct team_member *m)
+{
+	static const int32_t mine = 1;
+	int32_t sums[100], sum = 0, own;
+	for (int calls = 0; calls <= 100; calls += calls ? 99 : 1) {
+		corale_comm *child = NULL, *aborted = NULL;
+		corale_stream *stream = NULL;
+		void *memory = NULL, *handle = NULL;
+		add_up(m, m->comm, &sum, NULL);
+		corale_group_begin();
+		add_up(m, m->comm, &sum, NULL);
+		team_expect(m, corale_group_end(), 0, "a group before");
+		corale_group_begin();
+		for (int i = 0; i < calls; i++)
+			add_up(m, m->comm, &sums[i], NULL);
+		team_expect(m, corale_comm_split(m->comm, 0, 0, &child), 0, "split");
+		team_expect(m, corale_comm_split(m->comm, 0, 0, &aborted), 0, "split");
+		team_expect(m, corale_mem_alloc(m->comm, 1000, &memory), 0, "mem_alloc");
+		team_expect(m, corale_mem_register(m->comm, &own, sizeof own, &handle), 0, "mem_register");
+		team_expect(m, corale_stream_create(&stream), 0, "stream");
+		team_expect(m, corale_stream_synchronize(stream), 0, "synchronize");
+		corale_stream_destroy(stream);
+		team_expect(m, corale_mem_deregister(m->comm, handle), 0, "mem_deregister");
+		team_expect(m, corale_mem_free(m->comm, memory), 0, "mem_free");
+		team_expect(m, corale_comm_abort(aborted), 0, "abort");
+		corale_comm_destroy(aborted);
+		team_expect(m, corale_all_reduce(&mine, &own, 1, CORALE_INT32, CORALE_SUM, child, NULL), 0,
+			    "a call of the child");
+		team_expect(m, corale_group_end(), 0, "the group");
+		for (int i = 0; i < calls; i++)
+			if (sums[i] != RANKS)
+				team_fault(m, "sum %d of %d is %d", i, calls, (int)sums[i]);
+		if (own != RANKS)
+			team_fault(m, "the child's sum is %d", (int)own);
+		corale_comm_destroy(child);
+	}
+}
+
 enum { MIXED_SUMS = 6 };
 
 /* Sums of two communicators, a send and a receive, which each rank and round makes at other places among them. */
@@ -968,6 +1007,7 @@ static const struct team_case cases[] = {
 	{ "against plain calls", against_plain_calls },
 	{ "a large message beside a collective", large_beside_collective },
 	{ "a communicator of the group fails", one_fails },
+	{ "what is no call, inside a group", inside_a_group },
 	{ "everything in one group", mixed },
 	{ "fusing keeps bits", same_bits },
 	{ "several communicators", several_communicators },

@@ -17,6 +17,7 @@ struct arena_mark {
 	size_t used;
 };
 
+/* Take something next: while nothing is taken, arena_release may give a thread's blocks back, and with them the one of an outer mark. */
 struct arena_mark arena_mark(void);
 
 /* Of this thread, aligned for any type and a cache line. NULL: no memory; nothing is logged. */

@@ -36,7 +36,7 @@ struct group {
 	int depth, error; /* error: of the first call that was refused */
 	size_t ncalls, room;
 	struct grouped *calls;
-	struct arena_mark mark; /* all that the group takes is behind it */
+	struct arena_mark mark; /* of the first call: all that the group takes is behind it */
 };
 
 static _Thread_local struct group group;
@@ -65,6 +65,8 @@ static int copy_counts(struct comm *comm, struct call *call)
 static int make_room(struct comm *comm)
 {
 	const size_t room = group.room ? 2 * group.room : 4;
+	if (!group.room)
+		group.mark = arena_mark();
 	struct grouped *calls = arena_take(room * sizeof *calls);
 	if (!calls)
 		return no_memory(comm->rank, "a group", room);
@@ -100,8 +102,7 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 
 int corale_group_begin(void)
 {
-	if (!group.depth++)
-		group.mark = arena_mark();
+	group.depth++;
 	return 0;
 }
 
@@ -372,6 +373,7 @@ int corale_group_end(void)
 		ret = run_group(g.calls, g.ncalls);
 	for (size_t i = 0; i < g.ncalls; i++)
 		call_let_go(&g.calls[i].call);
-	arena_release(g.mark);
+	if (g.room)
+		arena_release(g.mark);
 	return ret;
 }
