@@ -436,6 +436,16 @@ int corale_barrier(corale_comm *comm, void *stream);
  * end starts the calls. If a call inside was refused, the end starts nothing and returns that call's error. Grouping
  * never changes the bits of a result.
  *
+ * A group that one rank refuses may have started on other ranks. To keep calls from matching earlier ones, some refusals end
+ * communicators: every communicator that has calls in the group, and more than one rank, fails with CORALE_EMISMATCH on all
+ * its ranks, and the log names the group, its calls and the reason.
+ * - These refusals end them: a communicator of the group had failed, was aborted, or was destroyed on this rank; memory, a
+ *   thread or the GPU was missing; on CUDA communicators also the kind of a buffer's memory or the state of a stream
+ *   (capture) of another communicator's call.
+ * - These end nothing: wrong arguments (CORALE_EINVAL from the call; a send to oneself without its receive), and host
+ *   streams that can't be combined (CORALE_ENOTSUP). Ranks are expected to pass the same wrong arguments.
+ * - A communicator that fails only once the group has started ends alone; the group's other communicators go on.
+ *
  * Host communicators:
  * - Grouped calls without a stream, or on the same stream, progress concurrently, across communicators. Collectives on one
  *   communicator run in call order.
@@ -447,7 +457,8 @@ int corale_barrier(corale_comm *comm, void *stream);
  * CUDA communicators:
  * - All ranks must group the same calls.
  * - The calls of one communicator are all captured, in one capture, or none of them is (else CORALE_ENOTSUP).
- * - If one call of the group is refused, none starts and none is captured.
+ * - If one call of the group is refused, none starts and none is captured. The communicator of the refused call goes on; others
+ *   in the group end, as above.
  * - The communicators are served one after the other, in an order that all their ranks share.
  * - All sends and receives of a communicator start together, after all earlier work on any of their streams. Later work on
  *   these streams waits for all of them. More than 160 of a rank start in waves, one behind the other.

@@ -141,14 +141,14 @@ static void tell(const struct door_call *c)
 ncclResult_t door_call(const struct door_call *call)
 {
 	ncclResult_t result = door_enter(call->comm, rows[call->coll].name);
+	if (result != ncclSuccess)
+		return door_group_refuse_ended(call->comm, result);
+	result = check(call);
 	if (result == ncclSuccess) {
-		result = check(call);
-		if (result == ncclSuccess) {
-			tell(call);
-			call->comm->calls++;
-			result = door_grouping() ? door_group_call(call) : issue_alone(call);
-		}
-		door_leave(call->comm);
+		tell(call);
+		call->comm->calls++;
+		result = door_grouping() ? door_group_call(call) : issue_alone(call);
 	}
+	door_leave(call->comm);
 	return door_group_fail(result);
 }

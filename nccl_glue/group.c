@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/group.h"
 #include "door.h"
 #include "export.h"
+#include "refused.h"
 
 struct list {
 	size_t n, room, bytes; /* bytes: of an element */
@@ -16,6 +18,7 @@ struct list {
 static _Thread_local struct group {
 	int depth;
 	ncclResult_t error; /* the first */
+	int one_sided; /* it failed for a reason that other ranks may not have */
 	struct list calls, jobs;
 } group = { .calls.bytes = sizeof(struct door_call), .jobs.bytes = sizeof(struct door_job) };
 
@@ -31,13 +34,26 @@ ncclResult_t door_group_fail(ncclResult_t result)
 	return result;
 }
 
+ncclResult_t door_group_refuse(ncclResult_t result)
+{
+	group.one_sided |= group.depth > 0;
+	return door_group_fail(result);
+}
+
+ncclResult_t door_group_refuse_ended(ncclComm_t comm, ncclResult_t result)
+{
+	int rank, size;
+	return door_comm_shape(comm, &rank, &size) ? door_group_refuse(result) : door_group_fail(result);
+}
+
 static ncclResult_t append(struct list *list, const void *item)
 {
 	if (list->n == list->room) {
 		size_t room = list->room ? 2 * list->room : 16;
 		void *items = realloc(list->items, room * list->bytes);
 		if (!items)
-			return door_refuse(ncclSystemError, "no memory for a group of %zu calls", room);
+			return door_group_refuse(
+			    door_refuse(ncclSystemError, "no memory for a group of %zu calls", room));
 		list->items = items;
 		list->room = room;
 	}
@@ -57,16 +73,20 @@ ncclResult_t door_group_job(const struct door_job *job)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
 
-/* As one group of Corale's; the first error is the result. */
-static ncclResult_t run_group(struct door_call *calls, size_t n)
+/* As one group of Corale's, which is refused where `refused` says so: then the communicators of its calls end. The first error is the result. */
+static ncclResult_t run_group(struct door_call *calls, size_t n, ncclResult_t refused)
 {
-	ncclResult_t result = ncclSuccess;
+	ncclResult_t result = refused;
 	corale_group_begin();
-	for (size_t i = 0; i < n && result == ncclSuccess; i++)
-		if (calls[i].coll != DOOR_OP_DESTROY)
-			result = door_result(calls[i].comm, door_issue(&calls[i]));
-	const ncclResult_t end = door_result(calls->comm, corale_group_end());
-	return result == ncclSuccess ? end : result;
+	if (refused != ncclSuccess)
+		group_refuse(CORALE_ECOMM, pncclGetLastError(NULL));
+	for (size_t i = 0; i < n; i++) {
+		const int code = calls[i].coll == DOOR_OP_DESTROY ? 0 : door_issue(&calls[i]);
+		if (code && result == ncclSuccess)
+			result = door_result(calls[i].comm, code);
+	}
+	const int code = corale_group_end();
+	return result == ncclSuccess ? door_result(calls->comm, code) : result;
 }
 
 static ncclResult_t run_single(struct door_call *call)
@@ -74,20 +94,31 @@ static ncclResult_t run_single(struct door_call *call)
 	return call->coll == DOOR_OP_DESTROY ? ncclSuccess : door_result(call->comm, door_issue(call));
 }
 
-static size_t enter_all(const struct door_call *calls, size_t n, ncclResult_t *result)
+/* Drops the calls whose communicator can't be used any more: they refuse the group. */
+static size_t enter_all(struct door_call *calls, size_t n, ncclResult_t *result)
 {
 	size_t entered = 0;
-	while (entered < n && (*result = door_enter(calls[entered].comm, "GroupEnd")) == ncclSuccess)
-		entered++;
+	ncclComm_t refused = NULL;
+	for (size_t i = 0; i < n; i++) {
+		const ncclResult_t one =
+		    calls[i].comm == refused ? *result : door_enter(calls[i].comm, "GroupEnd");
+		if (one == ncclSuccess) {
+			calls[entered++] = calls[i];
+			continue;
+		}
+		refused = calls[i].comm;
+		*result = *result == ncclSuccess ? one : *result;
+	}
 	return entered;
 }
 
-static ncclResult_t run_calls(struct door_call *calls, size_t n)
+static ncclResult_t run_calls(struct door_call *calls, size_t n, ncclResult_t refused)
 {
-	ncclResult_t result = ncclSuccess;
+	ncclResult_t result = refused;
 	const size_t entered = enter_all(calls, n, &result);
-	if (result == ncclSuccess)
-		result = n == 1 ? run_single(calls) : run_group(calls, n);
+	if (entered)
+		result = entered == 1 && result == ncclSuccess ? run_single(calls)
+							       : run_group(calls, entered, result);
 	for (size_t i = 0; i < entered; i++) {
 		if (calls[i].coll == DOOR_OP_DESTROY)
 			door_issue(&calls[i]);
@@ -144,11 +175,11 @@ ncclResult_t pncclGroupEnd(void)
 	struct group g = take();
 	ncclResult_t result = g.error;
 	if (result == ncclSuccess && g.jobs.n)
-		result = door_jobs_run(g.jobs.items, (int)g.jobs.n);
+		g.one_sided = (result = door_jobs_run(g.jobs.items, (int)g.jobs.n)) != ncclSuccess;
 	else
 		drop_jobs(&g);
-	if (result == ncclSuccess && g.calls.n)
-		result = run_calls(g.calls.items, g.calls.n);
+	if (g.calls.n && (result == ncclSuccess || g.one_sided))
+		result = run_calls(g.calls.items, g.calls.n, result);
 	drop(&g);
 	return result;
 }

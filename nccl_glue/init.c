@@ -419,22 +419,23 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *o
 				.color = color,
 				.key = key };
 	ncclResult_t result = door_enter_any(parent, "CommSplit");
-	if (result == ncclSuccess && (!out || color < NCCL_SPLIT_NOCOLOR)) {
+	if (result != ncclSuccess)
+		return door_group_refuse_ended(parent, result);
+	if (!out || color < NCCL_SPLIT_NOCOLOR) {
 		door_leave(parent);
-		result = door_refuse(ncclInvalidArgument,
-				     "ncclCommSplit: color %d; expected 0 or more, or NCCL_SPLIT_NOCOLOR, "
-				     "and a place for the communicator",
-				     color);
+		return door_group_fail(door_refuse(
+		    ncclInvalidArgument,
+		    "ncclCommSplit: color %d; expected 0 or more, or NCCL_SPLIT_NOCOLOR, and a place for the "
+		    "communicator",
+		    color));
 	}
-	const int error = result != ncclSuccess || atomic_load(&parent->state) == DOOR_REVOKED
-			      ? 0
-			      : corale_comm_async_error(parent->core);
+	const int error =
+	    atomic_load(&parent->state) == DOOR_REVOKED ? 0 : corale_comm_async_error(parent->core);
 	if (error) {
 		result = door_result(parent, error);
 		door_leave(parent);
+		return door_group_refuse(result);
 	}
-	if (result != ncclSuccess)
-		return door_group_fail(result);
 	return submit_child(&job, config);
 }
 
@@ -476,7 +477,7 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t
 	struct door_job job = { .kind = DOOR_SHRINK, .call = "CommShrink", .comm = parent, .out = out };
 	ncclResult_t result = door_enter_any(parent, "CommShrink");
 	if (result != ncclSuccess)
-		return door_group_fail(result);
+		return door_group_refuse_ended(parent, result);
 	result = check_shrink(parent, excluded, n, out);
 	if (result == ncclSuccess) {
 		job.nranks = remaining(parent, excluded, n, &job.ranks);

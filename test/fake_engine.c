@@ -291,27 +291,26 @@ static int admit(struct engine *e, const struct call *call, void *stream, struct
 	return s->refuses ? log_error(s->refuses, e->params.world_rank, "the stream takes no call") : 0;
 }
 
-static void enqueue(struct fake_stream *stream)
+static int enqueue(const struct engine *e, struct fake_stream *stream)
 {
+	if (stream->fails)
+		return log_error(stream->fails, e->params.world_rank, "the call can't be enqueued");
 	atomic_fetch_add(&stream->calls, 1);
+	return 0;
 }
 
 static int run(struct engine *e, const struct call *call, const struct launch *launch, void *stream)
 {
-	(void)e;
 	(void)call;
 	(void)launch;
-	enqueue(stream);
-	return 0;
+	return enqueue(e, stream);
 }
 
 static int run_messages(struct engine *e, const struct call *messages, int n, void *stream)
 {
-	(void)e;
 	(void)messages;
 	(void)n;
-	enqueue(stream);
-	return 0;
+	return enqueue(e, stream);
 }
 
 static int captures(const struct engine *e)

@@ -13,6 +13,7 @@
 /* What is given as the stream of a call. */
 struct fake_stream {
 	int refuses; /* CORALE_E*: nothing can be enqueued on it; 0: it takes calls */
+	int fails; /* CORALE_E*: what is admitted can't be enqueued after all; 0: it can */
 	uint64_t capture; /* that it is in; 0: none */
 	atomic_int calls, joins; /* enqueued on it */
 };

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -125,23 +126,62 @@ static void group_of_messages(struct team_member *m)
 	expect_whole(m);
 }
 
-/* A communicator's calls before another one's. */
+static int reduce_on(struct team_member *m, corale_comm *comm, struct fake_stream *stream)
+{
+	corale_comm *own = m->comm;
+	m->comm = comm;
+	const int ret = reduce(m, stream);
+	m->comm = own;
+	return ret;
+}
+
+/* Other ranks may have started the calls that this one has not: that communicator ends everywhere. */
+static void expect_mismatch(struct team_member *m, corale_comm *comm)
+{
+	const double until = team_now() + 2;
+	while (!corale_comm_async_error(comm) && team_now() < until)
+		usleep(1000);
+	team_expect(m, corale_comm_async_error(comm), CORALE_EMISMATCH,
+		    "a communicator of which calls were not started");
+	if (!strstr(corale_comm_last_error(comm), "group"))
+		team_fault(m, "the line does not name the group: %s", corale_comm_last_error(comm));
+}
+
+/* Two communicators in either order: the calls of one are refused, before the group starts or amid it, on all ranks or on the last one alone. */
+static void refuse_one_of_two(struct team_member *m, int refused, int everywhere, int amid)
+{
+	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_ENOTSUP },
+			   failing = { .fails = CORALE_ENOTSUP };
+	corale_comm *comms[2] = { NULL, NULL };
+	const int refuses = everywhere || is_last(m), ends = amid ? refused : !refused;
+	for (int i = 0; i < 2; i++)
+		team_expect(m, corale_comm_split(m->comm, 0, m->rank, &comms[i]), 0, "corale_comm_split");
+	corale_group_begin();
+	for (int i = 0; i < 2; i++)
+		team_expect(m,
+			    reduce_on(m, comms[i],
+				      !refuses || i != refused ? &good
+				      : amid                   ? &failing
+							       : &refusing),
+			    0, "a call in a group");
+	const int ret = corale_group_end();
+	if (refuses) {
+		team_expect(m, ret, CORALE_ENOTSUP, "a group with a call that is refused");
+		team_expect(m, atomic_load(&good.calls), amid, "calls enqueued of the group");
+	}
+	expect_mismatch(m, comms[ends]);
+	team_expect(m, corale_comm_async_error(comms[!ends]), 0, "the other communicator");
+	team_barrier(m);
+	for (int i = 0; i < 2; i++)
+		corale_comm_destroy(comms[i]);
+	expect_whole(m);
+}
+
 static void group_of_communicators(struct team_member *m)
 {
-	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_ENOTSUP };
-	corale_comm *child = NULL, *parent = m->comm;
-	team_expect(m, corale_comm_split(m->comm, 0, m->rank, &child), 0, "corale_comm_split");
-	for (int i = 0; child && i < 2; i++) {
-		corale_group_begin();
-		reduce(m, i ? &refusing : &good);
-		m->comm = child;
-		reduce(m, i ? &good : &refusing);
-		m->comm = parent;
-		team_expect(m, corale_group_end(), CORALE_ENOTSUP, "a group with a call that is refused");
-	}
-	expect_nothing(m, &good);
-	corale_comm_destroy(child);
-	expect_whole(m);
+	refuse_one_of_two(m, 0, 0, 0);
+	refuse_one_of_two(m, 1, 1, 0);
+	refuse_one_of_two(m, 1, 0, 1);
 }
 
 /* A group starts as one, and a captured call does not start before its graph does. */

@@ -440,6 +440,127 @@ static void inside_a_group(struct team_member *m)
 	}
 }
 
+/* ---- A group that one rank alone refuses ---- */
+
+enum refusal { SUM_FIRST, SUM_LAST, MESSAGES, PLANS, ON_STREAM, DESTROYED, REFUSALS };
+
+/* The calls on `good` of a group that also holds a sum on `bad`. */
+static void post_good(struct team_member *m, corale_comm *good, enum refusal how, int32_t *in, void *stream)
+{
+	static const int32_t mine = 1;
+	const int next = (m->rank + 1) % RANKS, previous = (m->rank + RANKS - 1) % RANKS;
+	corale_plan *plan = NULL;
+	if (how == MESSAGES) {
+		team_expect(m, corale_send(&mine, 1, CORALE_INT32, next, good, NULL), 0, "send");
+		team_expect(m, corale_recv(in, 1, CORALE_INT32, previous, good, NULL), 0, "recv");
+	} else if (how == PLANS) {
+		team_expect(
+		    m, corale_plan_create(CORALE_ALL_REDUCE, 1, CORALE_INT32, CORALE_SUM, 0, good, &plan), 0,
+		    "a plan");
+		team_expect(m, corale_plan_run(plan, &mine, in, NULL), 0, "a run");
+		corale_plan_destroy(plan);
+	} else {
+		team_expect(m, corale_all_reduce(&mine, in, 1, CORALE_INT32, CORALE_SUM, good, stream), 0,
+			    "all_reduce");
+	}
+}
+
+/* The group, which fails on all ranks. */
+static void group_with_bad(struct team_member *m, corale_comm *good, corale_comm *bad, enum refusal how)
+{
+	static const int32_t mine = 1;
+	int32_t in[2] = { 0 };
+	corale_stream *stream = NULL;
+	if (how == ON_STREAM)
+		team_expect(m, corale_stream_create(&stream), 0, "stream");
+	corale_group_begin();
+	if (how != SUM_FIRST)
+		post_good(m, good, how, &in[0], stream);
+	corale_all_reduce(&mine, &in[1], 1, CORALE_INT32, CORALE_SUM, bad, stream);
+	if (how == SUM_FIRST)
+		post_good(m, good, how, &in[0], stream);
+	int ret = corale_group_end();
+	if (stream && !ret)
+		ret = corale_stream_synchronize(stream);
+	if (m->rank == 1)
+		team_expect(m, ret, how == DESTROYED ? CORALE_EINVAL : CORALE_ECOMM, "the refused group");
+	else if (!ret)
+		team_fault(m, "the group of a rank whose communicator has not failed: 0");
+	corale_stream_destroy(stream);
+}
+
+static void refuse_once(struct team_member *m, enum refusal how)
+{
+	corale_comm *good, *bad;
+	const int32_t mine = 1;
+	int32_t sum = 0;
+	team_expect(m, corale_comm_split(m->comm, 0, 0, &good), 0, "split");
+	team_expect(m, corale_comm_split(m->comm, 0, 0, &bad), 0, "split");
+	if (m->rank == 1 && how == DESTROYED)
+		corale_comm_destroy(bad);
+	else if (m->rank == 1)
+		team_expect(m, corale_comm_abort(bad), 0, "abort");
+	const double start = team_now();
+	group_with_bad(m, good, bad, how);
+	/* without the end of good, this would be the first sum of rank 1 and the second one of the others */
+	int ret = corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, good, NULL);
+	if (ret != CORALE_ECOMM && ret != CORALE_EMISMATCH)
+		team_fault(m, "kind %d: the next call: %s, sum %d", (int)how, corale_strerror(ret), (int)sum);
+	team_expect(m, corale_comm_async_error(good), CORALE_EMISMATCH, "the other communicator");
+	if (!strstr(corale_comm_last_error(good), "group") ||
+	    (m->rank == 1 &&
+	     !strstr(corale_comm_last_error(good), how == MESSAGES ? "send(count 1" : "all_reduce(count 1")))
+		team_fault(m, "the line does not name the group: %s", corale_comm_last_error(good));
+	if (team_now() - start > 2)
+		team_fault(m, "kind %d: it took %.1f s", (int)how, team_now() - start);
+	team_barrier(m);
+	corale_comm_destroy(good);
+	if (m->rank != 1 || how != DESTROYED)
+		corale_comm_destroy(bad);
+}
+
+static void refused_by_one(struct team_member *m)
+{
+	for (int how = 0; how<REFUSALS; how += corale_comm_nodes(m->comm)> 1 ? 2 : 1)
+		refuse_once(m, (enum refusal)how);
+}
+
+/* Wrong arguments are the same on all ranks: nothing ends. Nor do communicators without calls in the group, or of one rank. */
+static void refused_for_arguments(struct team_member *m)
+{
+	corale_comm *other, *own, *bad;
+	int32_t mine = 1, sum = -1;
+	team_expect(m, corale_comm_split(m->comm, 0, 0, &other), 0, "split");
+	team_expect(m, corale_comm_split(m->comm, m->rank, 0, &own), 0, "split");
+	team_expect(m, corale_comm_split(m->comm, 0, 0, &bad), 0, "split");
+	corale_group_begin();
+	team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, other, NULL), 0,
+		    "a good call");
+	team_expect(m, corale_broadcast(&mine, &mine, 1, CORALE_INT32, 9, m->comm, NULL), CORALE_EINVAL,
+		    "a bad one");
+	team_expect(m, corale_barrier(NULL, NULL), CORALE_EINVAL, "no communicator");
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "a group with bad calls");
+	team_barrier(m);
+	if (m->rank == 1)
+		team_expect(m, corale_comm_abort(bad), 0, "abort");
+	corale_group_begin();
+	team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, own, NULL), 0,
+		    "a good call");
+	corale_barrier(bad, NULL);
+	if (!corale_group_end())
+		team_fault(m, "a group with an aborted communicator: 0");
+	add_up(m, other, &sum, NULL);
+	if (sum != RANKS)
+		team_fault(m, "sum %d behind a group with bad arguments", (int)sum);
+	add_up(m, own, &sum, NULL);
+	if (sum != 1)
+		team_fault(m, "sum %d of one rank", (int)sum);
+	team_barrier(m);
+	corale_comm_destroy(bad);
+	corale_comm_destroy(own);
+	corale_comm_destroy(other);
+}
+
 enum { MIXED_SUMS = 6 };
 
 /* Sums of two communicators, a send and a receive, which each rank and round makes at other places among them. */
@@ -1008,6 +1129,8 @@ static const struct team_case cases[] = {
 	{ "a large message beside a collective", large_beside_collective },
 	{ "a communicator of the group fails", one_fails },
 	{ "what is no call, inside a group", inside_a_group },
+	{ "one rank refuses the group", refused_by_one },
+	{ "all ranks refuse the group", refused_for_arguments },
 	{ "everything in one group", mixed },
 	{ "fusing keeps bits", same_bits },
 	{ "several communicators", several_communicators },

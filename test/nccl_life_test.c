@@ -994,6 +994,53 @@ static void failed_groups(struct world_rank *me)
 	WORLD_OK(me, ncclCommDestroy(comm)); /* the splits of the failed groups do not hold it */
 }
 
+enum refusal { LAST, FIRST, SPLIT, INSIDE, REFUSALS };
+
+/* Rank 1 has aborted `bad`, which the others learn in the group. Its own group is refused, so what it has taken of `good` does not start: that
+ * communicator ends on all ranks, or the next call would be rank 1's first one and the others' second. */
+static void refuse_once(struct world_rank *me, ncclComm_t good, ncclComm_t bad, enum refusal how)
+{
+	int in = 1, out[2] = { 0 };
+	ncclComm_t child = NULL;
+	const double start = now();
+	if (me->rank == 1 && how != INSIDE)
+		WORLD_OK(me, ncclCommAbort(bad));
+	WORLD_OK(me, ncclGroupStart());
+	if (how != FIRST)
+		WORLD_OK(me, ncclAllReduce(&in, &out[0], 1, ncclInt, ncclSum, good, NULL));
+	if (how != SPLIT)
+		ncclAllReduce(&in, &out[1], 1, ncclInt, ncclSum, bad, NULL);
+	else if (me->rank == 1)
+		world_expect(me, ncclCommSplit(bad, 0, 0, &child, NULL), ncclInvalidArgument,
+			     "a split of what ended");
+	if (how == FIRST)
+		WORLD_OK(me, ncclAllReduce(&in, &out[0], 1, ncclInt, ncclSum, good, NULL));
+	if (me->rank == 1 && how == INSIDE)
+		WORLD_OK(me, ncclCommAbort(bad));
+	const ncclResult_t end = ncclGroupEnd();
+	if (end == ncclSuccess)
+		world_fault(me, "kind %d: the group's end: 0", (int)how);
+	if (sum_one(good) == ncclSuccess)
+		world_fault(me, "kind %d: the next call: 0", (int)how);
+	expect_async(me, good, ncclInvalidUsage, "the other communicator");
+	world_expect_text(me, "group", "behind the group");
+	if (now() - start > 2)
+		world_fault(me, "kind %d: it took %.1f s", (int)how, now() - start);
+}
+
+static void refused_by_one(struct world_rank *me)
+{
+	for (int how = 0; how < REFUSALS; how++) {
+		ncclComm_t good = world_comm(me, 2 * how), bad = world_comm(me, 2 * how + 1);
+		world_check(me, good, "before");
+		refuse_once(me, good, bad, (enum refusal)how);
+		world_barrier(me);
+		WORLD_OK(me, ncclCommAbort(good));
+		if (me->rank != 1)
+			WORLD_OK(me, ncclCommAbort(bad));
+	}
+}
+
 /* A stale id, and ranks that disagree on their number: all are told. */
 static void wrong_ids(struct world_rank *me)
 {
@@ -1041,6 +1088,7 @@ static const struct world_case cases[] = {
 	{ "abort of what is being made", 2, WORLD_BOTH, abort_making, NULL, 0 },
 	{ "wrong arguments", 2, WORLD_BOTH, wrong_arguments, NULL, 0 },
 	{ "failed groups", 2, WORLD_BOTH, failed_groups, NULL, 0 },
+	{ "one rank refuses the group", 3, WORLD_BOTH, refused_by_one, NULL, 0 },
 	{ "wrong ids", 3, WORLD_BOTH, wrong_ids, "CORALE_NCCL_INIT_TIMEOUT=4", 0 },
 };
 

@@ -7,6 +7,7 @@
 #include "health/diagnose.h"
 #include "base/log.h"
 #include "gpu_call.h"
+#include "group.h"
 #include "runner.h"
 #include "signature.h"
 #include "base/collectives.h"
@@ -185,6 +186,8 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	const struct collective *c = &coll_table[call->record.coll];
 	struct comm *comm = comm_get(handle, c->name);
 	int ret = comm ? 0 : CORALE_EINVAL, appended;
+	if (!comm && handle) /* it is destroyed here, and perhaps not on other ranks */
+		group_refuse(ret, log_last_error());
 	if (!ret && (atomic_load_explicit(&comm->told, memory_order_relaxed) || atomic_load(&comm->error)))
 		ret = refuse_failed(comm, call);
 	if (!ret && !call->plan)

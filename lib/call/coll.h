@@ -12,8 +12,4 @@ int coll_check_shape(struct comm *comm, struct call *call);
 /* Checks (of a persistent plan's call the buffers only), then executes, or appends to the open group of this thread. */
 int coll_submit(corale_comm *handle, struct call *call, void *stream);
 
-/* group.c: 1 if a group is open in this thread; then the call was appended (*ret tells how that went). */
-int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
-		 int *ret);
-
 #endif

@@ -1,4 +1,7 @@
+#include "group.h"
+
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +11,9 @@
 #include "gpu_call.h"
 #include "base/collectives.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/sort.h"
+#include "health/diagnose.h"
 #include "runner.h"
 #include "waves.h"
 
@@ -34,12 +39,30 @@ _Static_assert(sizeof(struct grouped) <= SORT_MOST_BYTES, "can be sorted");
 /* The open group of this thread. */
 struct group {
 	int depth, error; /* error: of the first call that was refused */
+	int one_sided; /* refused for a reason that other ranks may not have: end_taken */
+	uint64_t spared; /* the id of a communicator that it does not end, or 0 */
 	size_t ncalls, room;
 	struct grouped *calls;
 	struct arena_mark mark; /* of the first call: all that the group takes is behind it */
 };
 
 static _Thread_local struct group group;
+static _Thread_local char cause[256]; /* of the first one-sided refusal of the open group */
+
+static void refuse_alone(struct group *g, const char *why)
+{
+	if (!g->one_sided)
+		snprintf(cause, sizeof cause, "%s", why);
+	g->one_sided = 1;
+}
+
+void group_refuse(int code, const char *why)
+{
+	if (!group.depth)
+		return;
+	group.error = group.error ? group.error : code;
+	refuse_alone(&group, why);
+}
 
 static int no_memory(int rank, const char *what, size_t n)
 {
@@ -96,6 +119,8 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 	if (!group.depth)
 		return 0;
 	*ret = refused ? refused : append(comm, call, stream);
+	if (*ret && *ret != CORALE_EINVAL)
+		group_refuse(*ret, log_last_error());
 	group.error = group.error ? group.error : *ret;
 	return 1;
 }
@@ -104,6 +129,49 @@ int corale_group_begin(void)
 {
 	group.depth++;
 	return 0;
+}
+
+/* ---- A group that is refused by this rank alone ---- */
+
+/* "all_reduce(count 1, int32, sum) of communicator 5f..., ..." */
+static void print_calls(const struct group *g, char *buf, size_t bytes)
+{
+	enum { SHOWN = 4 };
+	size_t at = 0;
+	buf[0] = 0;
+	for (size_t i = 0; i < g->ncalls && i < SHOWN && at < bytes; i++) {
+		char what[256];
+		diagnose_print_call(&g->calls[i].call.record, what, sizeof what);
+		at += (size_t)snprintf(buf + at, bytes - at, "%s%s of communicator %016llx", i ? ", " : "",
+				       what, (unsigned long long)g->calls[i].comm->id);
+	}
+	if (g->ncalls > SHOWN && at < bytes)
+		snprintf(buf + at, bytes - at, ", and %zu more", g->ncalls - SHOWN);
+}
+
+/* Other ranks may start calls that this rank has taken and does not start: the next ones would meet calls of another number. */
+static void end_comm(const struct group *g, struct comm *comm)
+{
+	char text[COMM_ERROR_BYTES], calls[512];
+	if (comm->size == 1 || atomic_load(&comm->error) || process_is_forked())
+		return;
+	print_calls(g, calls, sizeof calls);
+	snprintf(
+	    text, sizeof text,
+	    "communicator %016llx ends, because this rank has refused a group with calls of it that other "
+	    "ranks may start: %s. The group was refused because: %s",
+	    (unsigned long long)comm->id, calls, cause);
+	comm_fail(comm, CORALE_EMISMATCH, text);
+	if (comm->gpu)
+		engine_cuda.abort(comm->gpu, CORALE_EMISMATCH);
+}
+
+/* Nothing of the group has started. */
+static void end_taken(const struct group *g)
+{
+	for (size_t i = 0; g->one_sided && i < g->ncalls; i++)
+		if (g->calls[i].comm->id != g->spared)
+			end_comm(g, g->calls[i].comm);
 }
 
 /* Communicators in an order that all their ranks share; of each the ranks that this thread drives, one after the other. */
@@ -165,7 +233,7 @@ static size_t pairs_of(const struct grouped *g, size_t n)
 }
 
 /* A group of a communicator starts as one, which a graph's part and an eager part can't. */
-static int admit(struct grouped *g, size_t n)
+static int admit_together(struct grouped *g, size_t n)
 {
 	const struct comm *comm = g->comm;
 	for (size_t i = 0; i < n; i++) {
@@ -184,8 +252,20 @@ static int admit(struct grouped *g, size_t n)
 	return 0;
 }
 
+/* The kinds of buffers and the state of streams may differ from rank to rank. A communicator whose own call is refused goes on, as outside of a
+ * group. */
+static int admit(struct group *all, struct grouped *g, size_t n)
+{
+	const int ret = admit_together(g, n);
+	if (ret) {
+		all->spared = g->comm->id;
+		refuse_alone(all, log_last_error());
+	}
+	return ret;
+}
+
 /* Chooses the door of one communicator's calls, and refuses what has none: nothing was started yet. */
-static int check_comm(struct grouped *g, size_t n, struct call *batch)
+static int check_comm(struct group *all, struct grouped *g, size_t n, struct call *batch)
 {
 	const struct comm *comm = g->comm;
 	size_t pairs = 0, streams = 0;
@@ -206,7 +286,7 @@ static int check_comm(struct grouped *g, size_t n, struct call *batch)
 		    "sends and receives of one communicator and group, or these and its collectives, "
 		    "are on several host streams: put them on one");
 	int ret = own_check(comm, batch, (int)pairs);
-	return ret || !comm->gpu ? ret : admit(g, n);
+	return ret || !comm->gpu ? ret : admit(all, g, n);
 }
 
 /* Calls from g on that are of the same communicator. */
@@ -218,13 +298,13 @@ static size_t same_comm(const struct grouped *g, size_t n)
 	return same;
 }
 
-static int check_group(struct grouped *g, size_t n, struct call *batch)
+static int check_group(struct group *all, struct grouped *g, size_t n, struct call *batch)
 {
 	int ret = 0;
 	sort_items(g, n, sizeof *g, compare_made);
 	for (size_t i = 0, size; !ret && i < n; i += size) {
 		size = same_comm(&g[i], n - i);
-		ret = check_comm(&g[i], size, batch);
+		ret = check_comm(all, &g[i], size, batch);
 		if (ret)
 			comm_keep_error(g[i].comm);
 	}
@@ -305,31 +385,47 @@ static size_t batch_of(const struct grouped *g, size_t n)
 	return g->door == DOOR_SINGLE || !pairs ? 1 : pairs;
 }
 
+/* The group has been admitted, and some of it may have started: what can't start ends its communicator, and the rest goes on. */
+static void end_unstarted(struct group *all, const struct grouped *g, size_t n)
+{
+	refuse_alone(all, log_last_error());
+	for (size_t i = 0; all->ncalls > 1 && i < n; i++)
+		end_comm(all, g[i].comm);
+}
+
 /* One after the other, but on GPUs that only means in which order they are enqueued. */
-static int start_in_order(const struct grouped *g, size_t n, const struct call *batch)
+static int start_in_order(struct group *all, const struct grouped *g, size_t n, const struct call *batch)
 {
 	int ret = 0;
 	for (size_t i = 0, size; i < n; i += size) {
 		size = batch_of(&g[i], n - i);
 		int one = start_batch(&g[i], size, batch + i);
+		if (one && !atomic_load(&g[i].comm->error))
+			end_unstarted(all, &g[i], 1);
 		ret = ret ? ret : one;
 	}
 	return ret;
 }
 
 /* All calls of one stream, or of none. */
-static int start_together(const struct grouped *g, size_t n, const struct call *batch)
+static int start_together(struct group *all, const struct grouped *g, size_t n, const struct call *batch)
 {
 	struct runner_part *parts = arena_take(n * sizeof *parts);
-	if (!parts)
-		return no_memory(-1, "a group", n);
-	int used = 0;
+	if (!parts) {
+		const int ret = no_memory(-1, "a group", n);
+		end_unstarted(all, g, n);
+		return ret;
+	}
+	int used = 0, started;
 	for (size_t i = 0, size; i < n; i += size) {
 		size = same_comm(&g[i], n - i);
 		parts[used++] =
 		    (struct runner_part){ g[i].comm, batch + i, (int)pairs_of(&g[i], size), (int)size };
 	}
-	return runner_group(parts, used, g->stream);
+	const int ret = runner_group(parts, used, g->stream, &started);
+	if (!started)
+		end_unstarted(all, g, n);
+	return ret;
 }
 
 static size_t same_door(const struct grouped *g, size_t n)
@@ -340,20 +436,38 @@ static size_t same_door(const struct grouped *g, size_t n)
 	return same;
 }
 
-static int run_group(struct grouped *g, size_t n)
+/* Refuses the group before anything of it has started, or returns 0. */
+static int check_all(struct group *all, struct call *batch)
 {
+	struct grouped *g = all->calls;
+	const size_t n = all->ncalls;
+	int ret = check_group(all, g, n, batch);
+	if (!ret && (ret = cut_all_waves(g, n)))
+		refuse_alone(all, log_last_error());
+	return ret;
+}
+
+static int run_group(struct group *all)
+{
+	struct grouped *g = all->calls;
+	const size_t n = all->ncalls;
 	struct call *batch = arena_take(n * sizeof *batch);
-	int ret = batch ? check_group(g, n, batch) : no_memory(-1, "a group", n);
-	ret = ret ? ret : cut_all_waves(g, n);
+	int ret = batch ? 0 : no_memory(-1, "a group", n);
 	if (ret)
+		refuse_alone(all, log_last_error());
+	else
+		ret = check_all(all, batch);
+	if (ret) {
+		end_taken(all);
 		return ret;
+	}
 	sort_items(g, n, sizeof *g, compare_started);
 	for (size_t i = 0; i < n; i++)
 		batch[i] = g[i].call;
 	for (size_t i = 0, size; i < n; i += size) {
 		size = same_door(&g[i], n - i);
-		int one = g[i].door < DOOR_STREAM ? start_in_order(&g[i], size, batch + i)
-						  : start_together(&g[i], size, batch + i);
+		int one = g[i].door < DOOR_STREAM ? start_in_order(all, &g[i], size, batch + i)
+						  : start_together(all, &g[i], size, batch + i);
 		ret = ret ? ret : one;
 	}
 	return ret;
@@ -369,8 +483,10 @@ int corale_group_end(void)
 	struct group g = group;
 	group = (struct group){ 0 };
 	int ret = g.error;
-	if (!ret && g.ncalls)
-		ret = run_group(g.calls, g.ncalls);
+	if (ret)
+		end_taken(&g);
+	else if (g.ncalls)
+		ret = run_group(&g);
 	for (size_t i = 0; i < g.ncalls; i++)
 		call_let_go(&g.calls[i].call);
 	if (g.room)

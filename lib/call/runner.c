@@ -281,8 +281,9 @@ static int submit(struct group *g, const struct runner_part *given, struct coral
 	return ret;
 }
 
-int runner_group(const struct runner_part *given, int n, struct corale_stream *stream)
+int runner_group(const struct runner_part *given, int n, struct corale_stream *stream, int *started)
 {
+	*started = 0;
 	for (int i = 0; i < n; i++)
 		if (given[i].comm->manual)
 			drain_manual(given[i].comm, stream);
@@ -293,8 +294,12 @@ int runner_group(const struct runner_part *given, int n, struct corale_stream *s
 		return log_error(CORALE_ENOMEM, given->comm->rank,
 				 "no memory for a group on %d communicators", n);
 	struct group *g = group_make(memory, given, n, stream != NULL);
-	if (stream)
-		return submit(g, given, stream);
+	if (stream) {
+		const int ret = submit(g, given, stream);
+		*started = !ret;
+		return ret;
+	}
+	*started = 1;
 	issue(given, n, NULL);
 	for (int i = 0; i < n; i++)
 		if (is_turn(&g->parts[i]))
@@ -308,7 +313,7 @@ int runner_call(struct comm *comm, const struct call *calls, int n, struct coral
 {
 	const struct runner_part given = { comm, calls, coll_table[calls->record.coll].pair ? n : 0, n };
 	if (stream || given.npairs)
-		return runner_group(&given, 1, stream);
+		return runner_group(&given, 1, stream, &(int){ 0 });
 	struct part part; /* nothing sets all of it: a run is large */
 	struct wait_policy policy = comm->policy;
 	policy.timeout_ns = 0; /* the part has its own */

@@ -18,9 +18,10 @@ struct runner_part {
 /*
  * Takes a ticket for each part, whatever memory its communicator is for, and advances all of them together, step by step: here and now with stream
  * NULL, else as one job of the stream, which copies the calls with their count arrays and keeps their persistent plans. A part starts when all that was
- * issued on its communicator before has ended. One that fails ends alone; the others go on. Returns the first part's error, or of starting.
+ * issued on its communicator before has ended. One that fails ends alone; the others go on. Returns the first part's error, or of starting:
+ * then *started is 0, and nothing has happened.
  */
-int runner_group(const struct runner_part *parts, int n, struct corale_stream *stream);
+int runner_group(const struct runner_part *parts, int n, struct corale_stream *stream, int *started);
 
 /* The same of one collective, or of n sends and receives that start together. */
 int runner_call(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);

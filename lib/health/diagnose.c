@@ -592,8 +592,9 @@ static void print_finder(const struct comm *comm, const char *call, char *text, 
 	if (ending.culprit >= 0 && ending.culprit != comm->rank)
 		snprintf(name, sizeof name, "rank %d", ending.culprit);
 	snprintf(text, bytes,
-		 "%s: %s found that calls of this communicator do not match; its own line says which", call,
-		 name);
+		 "%s: %s found that calls of this communicator do not match, or refused a group with some of "
+		 "them; its own line says which",
+		 call, name);
 }
 
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch)

@@ -1,0 +1,20 @@
+/* The open group of the calling thread. */
+#ifndef GROUP_H
+#define GROUP_H
+
+#include "state/comm.h"
+#include "host/stream.h"
+
+/* 1 if a group is open; then the call was appended, or refused by the code `refused` (0: it was not). *ret tells how that went. A refusal
+ * other than CORALE_EINVAL is group_refuse's. */
+int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
+		 int *ret);
+
+/*
+ * Refuses the open group, if there is one, for a reason that other ranks may not have: at its end nothing
+ * starts, and the communicators of which it has taken calls fail with CORALE_EMISMATCH, as other ranks may start theirs. why: that reason, for
+ * their lines.
+ */
+void group_refuse(int code, const char *why);
+
+#endif
