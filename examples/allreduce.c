@@ -1,5 +1,6 @@
 /* The smallest program: every rank contributes its number, every rank gets the sum. */
 #include <stdio.h>
+#include <string.h>
 
 #include <corale_mpi.h>
 
@@ -9,6 +10,11 @@ int main(int argc, char **argv)
 	float sum[4] = { 0 };
 	corale_comm *comm;
 
+	if (argc > 1) {
+		puts("usage: mpirun -n RANKS allreduce\nEvery rank prints the sum of what all ranks "
+		     "contributed.");
+		return strcmp(argv[1], "--help") ? 2 : 0;
+	}
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	ret = corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &comm);
 	if (ret)

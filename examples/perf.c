@@ -324,7 +324,8 @@ static int run(int argc, char **argv, struct perf_options *options)
 	if (open_job(&job))
 		return 1;
 	perf_print_header(&job);
-	run_all(&job, &summary);
+	for (int cycle = 0; !options->cycles || cycle < options->cycles; cycle++)
+		run_all(&job, &summary);
 	perf_print_summary(&job, &summary);
 	close_job(&job);
 	return summary.wrong != 0;

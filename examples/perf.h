@@ -29,6 +29,8 @@ struct perf_options {
 	double factor; /* sizes multiply by it; 0: step_bytes is added */
 	int iterations; /* 0: chosen by size */
 	int warmup, checks;
+	int grouped; /* timed calls in groups of so many */
+	int cycles; /* over all sizes; 0: without end */
 	size_t check_max; /* larger lines have samples checked; 0: the device's default */
 	int types[CORALE_NUM_TYPES], ntypes;
 	corale_op ops[CORALE_NUM_OPS + 1]; /* CORALE_NUM_OPS: premultiplied sum */

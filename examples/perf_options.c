@@ -1,4 +1,5 @@
 #include <getopt.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ static const char help[] =
     "Times corale_%s on host or GPU memory over a range of sizes, checks the results, and prints one line\n"
     "per size. Exit status: 0, or 1 if a result was wrong or a call failed.\n"
     "\n"
-    "Sizes (suffixes K, M, G: 1024 and its powers; the larger of a rank's two buffers)\n"
+    "Sizes (suffixes K, M, G, with or without B: 1024 and its powers; the larger of a rank's two buffers)\n"
     "  -b, --minbytes SIZE    smallest size (default 8)\n"
     "  -e, --maxbytes SIZE    largest size (default 64M)\n"
     "  -f, --stepfactor F     each size is F times the last (default 2)\n"
@@ -34,6 +35,8 @@ static const char help[] =
     "                         takes long); the graph holds -n calls, by default so many as suit the size\n"
     "Measuring\n"
     "  -n, --iters N          timed calls per size (default: more for small sizes, at least 5)\n"
+    "  -m, --agg_iters N      the timed calls are made in groups of N (corale_group_begin); default 1\n"
+    "  -N, --run_cycles N     all sizes N times over, 0: until it is ended (default 1)\n"
     "  -w, --warmup_iters N   calls before timing (default 2); unless 0, a GPU also runs about half a second "
     "before the\n"
     "                         first size, if that is small\n"
@@ -74,6 +77,8 @@ static const char help[] =
     "      --raw FILE         writes machine-readable lines to FILE (docs/plot.py reads them)\n"
     "  -v, --verbose          the library says which plan it chose for each size (CORALE_DEBUG=info)\n"
     "  -h, --help             this text\n"
+    "      --version              the library's version\n"
+    "-g 1 and -t 1, of nccl-tests, say what holds here: a process is one rank, with one GPU.\n"
     "\n"
     "Columns: time is the largest over ranks of the average time of a call; algbw = size / time; busbw is\n"
     "algbw times the traffic that each rank's link must carry at least, so that it can be compared with the\n"
@@ -105,7 +110,8 @@ enum {
 	OPT_EVERY,
 	OPT_CUBLAS,
 	OPT_COLL,
-	OPT_ONLY
+	OPT_ONLY,
+	OPT_VERSION
 };
 
 static const struct option long_options[] = { { "minbytes", required_argument, NULL, 'b' },
@@ -137,8 +143,45 @@ static const struct option long_options[] = { { "minbytes", required_argument, N
 					      { "in-place", no_argument, NULL, OPT_IN_PLACE },
 					      { "coll", required_argument, NULL, OPT_COLL },
 					      { "only", required_argument, NULL, OPT_ONLY },
+					      { "nthreads", required_argument, NULL, 't' },
+					      { "ngpus", required_argument, NULL, 'g' },
+					      { "agg_iters", required_argument, NULL, 'm' },
+					      { "run_cycles", required_argument, NULL, 'N' },
+					      { "parallel_init", required_argument, NULL, 'p' },
+					      { "blocking", required_argument, NULL, 'z' },
+					      { "stream_null", required_argument, NULL, 'y' },
+					      { "timeout", required_argument, NULL, 'T' },
+					      { "report_cputime", required_argument, NULL, 'C' },
+					      { "average", required_argument, NULL, 'a' },
+					      { "cta_policy", required_argument, NULL, 'x' },
+					      { "device_implementation", required_argument, NULL, 'D' },
+					      { "device_cta_count", required_argument, NULL, 'V' },
+					      { "output_file", required_argument, NULL, 'J' },
+					      { "report_timestamps", required_argument, NULL, 'S' },
+					      { "memory", required_argument, NULL, 'M' },
+					      { "version", no_argument, NULL, OPT_VERSION },
 					      { "help", no_argument, NULL, 'h' },
 					      { 0 } };
+
+/* Options of nccl-tests 2.19 that these programs do not have, and what to use instead. */
+static const struct {
+	char letter;
+	const char *name, *instead;
+} nccl_tests[] = {
+	{ 'p', "parallel_init", "each process initialises itself, at the same time as the others" },
+	{ 'z', "blocking", "the column of one call at a time has the latency of calls that are waited for" },
+	{ 'y', "stream_null",
+	  "calls on GPUs go to a non-blocking stream; --priority gives it the highest priority" },
+	{ 'T', "timeout", "CORALE_TIMEOUT=SECONDS ends calls that take longer" },
+	{ 'C', "report_cputime", "times are elapsed ones" },
+	{ 'a', "average", "times are the largest over ranks, as with -a 3 of nccl-tests" },
+	{ 'x', "cta_policy", "CORALE_CTA_POLICY=efficient or zero" },
+	{ 'D', "device_implementation", "Corale has no calls from kernels" },
+	{ 'V', "device_cta_count", "CORALE_MAX_CTAS=N limits the blocks of a call" },
+	{ 'J', "output_file", "--raw FILE writes machine-readable lines" },
+	{ 'S', "report_timestamps", "--raw FILE writes machine-readable lines" },
+	{ 'M', "memory", "nvidia-smi shows the memory of each process" },
+};
 
 static const struct {
 	const char *alias, *name;
@@ -178,6 +221,7 @@ static int parse_size(const char *text, size_t *out)
 		    : *end == 'g' || *end == 'G' ? 30
 						 : 0;
 	end += shift != 0;
+	end += *end == 'B';
 	value *= (double)((size_t)1 << shift);
 	if (end == text || *end || !(value >= 0 && value <= 1e15)) /* also NaN */
 		return -1;
@@ -285,6 +329,10 @@ static int take(int c, char *value, struct perf_options *o)
 		return parse_int(value, 0, &o->warmup);
 	case 'c':
 		return parse_int(value, 0, &o->checks);
+	case 'm':
+		return parse_int(value, 1, &o->grouped);
+	case 'N':
+		return parse_int(value, 0, &o->cycles);
 	case OPT_BLOCKS:
 		return parse_int(value, 1, &o->blocks);
 	case OPT_RAW:
@@ -325,8 +373,10 @@ static int take(int c, char *value, struct perf_options *o)
 		return o->vs_mpi = 1, 0;
 	case OPT_STREAM:
 		return o->stream = 1, 0;
-	default:
+	case 'v':
 		return o->verbose = 1, 0;
+	default: /* -g 1 and -t 1 of nccl-tests */
+		return 0;
 	}
 }
 
@@ -358,9 +408,68 @@ static const char *contradiction_of_only(const struct perf_options *o)
 	return NULL;
 }
 
+/* Says which words an option takes; 0: it takes none of a list. */
+static int print_words(FILE *out, int option)
+{
+	const struct {
+		int option, n;
+		const char *(*name)(int);
+	} lists[] = { { 'd', CORALE_NUM_TYPES, type_name },
+		      { 'o', CORALE_NUM_OPS + 1, op_name },
+		      { OPT_COLL, PERF_COLLS, perf_coll_name },
+		      { OPT_NCCL_MODES, PERF_NCCL_MODES, perf_nccl_mode_name } };
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		if (lists[i].option != option)
+			continue;
+		fprintf(out, "; it takes a list with commas, or all, of:");
+		for (int word = 0; word < lists[i].n; word++)
+			fprintf(out, " %s", lists[i].name(word));
+		return 1;
+	}
+	return 0;
+}
+
+/* written: the option as it stands on the command line. */
+static int complain_of_value(int say, int option, const char *written, const char *value)
+{
+	if (say) {
+		fprintf(stderr, "%s: malformed value for %s", value, written);
+		fprintf(stderr, print_words(stderr, option) ? "\n" : "; try --help\n");
+	}
+	return -1;
+}
+
+/* Of nccl-tests: 0, or -1 if there is no such thing here, which is said. */
+static int check_of_nccl_tests(int say, int option, const char *value)
+{
+	int n;
+	if ((option == 't' || option == 'g') && (parse_int(value, 0, &n) || n != 1)) {
+		if (say)
+			fprintf(stderr,
+				"-%c %s: a process is one rank, with one GPU: start more of them, mpirun -n "
+				"RANKS\n",
+				option, value);
+		return -1;
+	}
+	for (size_t i = 0; i < sizeof(nccl_tests) / sizeof(nccl_tests[0]); i++) {
+		if (nccl_tests[i].letter != option)
+			continue;
+		if (say)
+			fprintf(stderr, "-%c (--%s) is an option of nccl-tests alone; here %s\n", option,
+				nccl_tests[i].name, nccl_tests[i].instead);
+		return -1;
+	}
+	return 0;
+}
+
 /* Options that do not go together. */
 static const char *contradiction(const struct perf_options *o)
 {
+	if (o->grouped > 1 && (o->replays || o->vs_mpi || o->vs_nccl || o->beside || o->only != PERF_CORALE))
+		return "-m groups Corale's calls: it doesn't go with -G, --vs-mpi, --vs-nccl, --beside and "
+		       "--only";
+	if (o->max_bytes < o->min_bytes)
+		return "-b is above -e";
 	if (o->replays && !o->cuda)
 		return "-G captures calls on a GPU: it needs --device cuda";
 	if (o->vs_nccl && !o->cuda)
@@ -377,39 +486,54 @@ static const char *contradiction(const struct perf_options *o)
 int perf_parse(int argc, char **argv, int coll, int say, struct perf_options *options)
 {
 	static const struct perf_options defaults = { .min_bytes = 8,
-						      .max_bytes = 64 << 20,
+						      .max_bytes = SIZE_MAX,
 						      .factor = 2,
 						      .warmup = 2,
 						      .checks = 1,
+						      .grouped = 1,
+						      .cycles = 1,
 						      .types = { CORALE_FLOAT32 },
 						      .ntypes = 1,
 						      .ops = { CORALE_SUM },
 						      .nops = 1,
 						      .nccl_modes = 1 << PERF_NCCL_STOCK };
+	const size_t default_max = 64 << 20;
+	char word[128];
 	int c;
 	*options = defaults;
 	options->colls[0] = coll;
 	options->ncolls = 1;
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, "b:e:f:i:d:o:r:n:w:c:vhG:R:", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "b:e:f:i:d:o:r:n:w:c:vhG:R:t:g:m:N:p:z:y:T:C:a:x:D:V:J:S:M:",
+				long_options, NULL)) != -1) {
 		if (c == 'h') {
 			if (say)
 				printf(help, perf_coll_name(coll), perf_coll_name(coll));
 			return 1;
 		}
+		if (c == OPT_VERSION) {
+			if (say)
+				printf("corale %d.%d.%d\n", corale_version() / 10000,
+				       corale_version() / 100 % 100, corale_version() % 100);
+			return 1;
+		}
 		if (c == '?')
 			return complain(say, "unknown option or missing value: %s%s", argv[optind - 1], "");
+		if (check_of_nccl_tests(say, c, optarg))
+			return -1;
+		snprintf(word, sizeof(word), "%s",
+			 optarg ? optarg : ""); /* lists are taken apart where they lie */
 		if (take(c, optarg, options))
-			return complain(say, "%s: malformed value for %s", optarg,
-					argv[optind - 1] == optarg ? argv[optind - 2] : argv[optind - 1]);
+			return complain_of_value(
+			    say, c, argv[optind - 1] == optarg ? argv[optind - 2] : argv[optind - 1], word);
 	}
+	if (options->max_bytes == SIZE_MAX)
+		options->max_bytes = options->min_bytes > default_max ? options->min_bytes : default_max;
 	if (optind < argc)
 		return complain(say, "%s: what is it%s?", argv[optind], "");
 	if (contradiction(options))
 		return complain(say, "%s%s", contradiction(options), "");
 	if (!options->blocks)
 		options->blocks = options->vs_nccl || options->beside ? 5 : 11;
-	if (options->max_bytes < options->min_bytes)
-		options->max_bytes = options->min_bytes;
 	return 0;
 }

@@ -36,18 +36,30 @@ void perf_round(const struct perf_way *way)
 	complete(way->call.job);
 }
 
+/* Calls of one group, or a round. */
+static int make_group(const struct perf_way *way, int calls)
+{
+	if (calls <= 1)
+		return make_round(way);
+	int ret = corale_group_begin();
+	for (int i = 0; i < calls && !ret; i++)
+		ret = make_round(way);
+	int ended = corale_group_end();
+	return ret ? ret : ended;
+}
+
 double perf_time(const struct perf_way *way, int rounds)
 {
 	const struct perf_job *job = way->call.job;
 	MPI_Barrier(job->mpi);
 	double start = MPI_Wtime(), us, slowest;
 	for (int i = 0; i < rounds; i++) {
-		int ret = make_round(way);
+		int ret = make_group(way, job->options->grouped);
 		if (ret)
 			perf_way_die(way, ret);
 	}
 	complete(job);
-	us = (MPI_Wtime() - start) * 1e6 / rounds / (way->graph ? way->captured : 1);
+	us = (MPI_Wtime() - start) * 1e6 / rounds / (way->graph ? way->captured : job->options->grouped);
 	MPI_Allreduce(&us, &slowest, 1, MPI_DOUBLE, MPI_MAX, job->mpi);
 	return slowest;
 }

@@ -22,7 +22,7 @@ static void print_usage(FILE *out)
 	    "              default: one rank on each core of this machine\n"
 	    "  COLLECTIVE  all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, reduce, "
 	    "send, barrier...\n"
-	    "  BYTES       of one vector or block, with K, M or G; default 1M\n"
+	    "  BYTES       of one vector or block, with K, M or G (64M, 64MB); default 1M\n"
 	    "  -t TYPE     float32 (default), bfloat16, ...        -o OP     sum (default), prod, min, "
 	    "max, avg\n"
 	    "  -r ROOT     root of a broadcast, peer of send, recv -R RANK   whose steps to print; default "
@@ -31,6 +31,7 @@ static void print_usage(FILE *out)
 	    "  -p FILE, --plot FILE   draws the steps over time as SVG\n"
 	    "  --device cuda   without a MACHINE: the GPUs of this one, a rank each\n"
 	    "  -P RANKS    how many ranks the picture shows; default 4\n"
+	    "  --version, --help\n"
 	    "CORALE_ALGO and the other settings apply as in a program.\n",
 	    out);
 }
@@ -43,14 +44,15 @@ static int fail(const char *what, const char *value)
 
 static int read_bytes(const char *text, size_t *out)
 {
-	static const char units[] = "KMG";
+	static const char units[] = "KMG"; /* each may have a B behind it */
 	char *end;
 	errno = 0;
 	unsigned long long value = strtoull(text, &end, 10);
 	const char *unit = *end ? strchr(units, *end) : NULL;
 	int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-	if (end == text || *text == '-' || errno || (*end && (!unit || end[1])) ||
-	    value > (UINT64_MAX >> 1) >> shift)
+	end += unit != NULL;
+	end += *end == 'B';
+	if (end == text || *text == '-' || errno || *end || value > (UINT64_MAX >> 1) >> shift)
 		return 0;
 	*out = (size_t)value << shift;
 	return 1;
@@ -150,12 +152,18 @@ static int read_command_line(int argc, char **argv, struct plan_request *request
 {
 	static const struct option longs[] = { { "plot", required_argument, NULL, 'p' },
 					       { "device", required_argument, NULL, 'd' },
+					       { "version", no_argument, NULL, 'v' },
 					       { "help", no_argument, NULL, 'h' },
 					       { NULL, 0, NULL, 0 } };
 	int option, ret = 0;
 	while (!ret && (option = getopt_long(argc, argv, "t:o:r:R:s:np:P:h", longs, NULL)) != -1) {
 		if (option == 'h') {
 			print_usage(stdout);
+			exit(0);
+		}
+		if (option == 'v') {
+			int version = corale_version();
+			printf("corale %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
 			exit(0);
 		}
 		ret = option == 'd' ? read_device(request) : read_option(option, request);

@@ -4,6 +4,7 @@
 
 #include "plan/choices.h"
 #include "plan/planner_room.h"
+#include "plan/rates.h"
 #include "check/sim.h"
 
 struct plan_request {
@@ -22,12 +23,17 @@ struct plan_request {
 /* GPUs, as their communicators choose rows. */
 struct plan_gpus {
 	int used;
+	struct rates described; /* of the class, with links that a machine's text describes otherwise */
+	char described_name[96];
 	struct plan_node node;
 	struct planner narrow; /* of small calls between nodes */
 	struct planner_room room; /* for lanes between nodes */
 };
 
-/* Whether the machine is GPUs; then *planner is the one that their communicators have, as long as *gpus lasts. rates: of their class. */
+/*
+ * Whether the machine is GPUs; then *planner is the one that their communicators have, as long as *gpus lasts. rates: of their class, taken with
+ * the links that topo has.
+ */
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner);
 /* The lists in which calls of a machine look their rows up, by class of memory; hosts have the plain one. */

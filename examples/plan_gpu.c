@@ -8,6 +8,19 @@
 #include "plan.h"
 #include "plan/launch.h"
 
+/* The class's rates, or, where the machine's text has other links, those of the class with these links. */
+static const struct rates *rates_of_links(struct plan_gpus *gpus, const struct topo *topo,
+					  const struct rates *rates)
+{
+	const struct topo_link *link = &topo->node;
+	if (link->bytes_per_ns == rates->links.node_gbs && link->latency_ns == rates->links.node_ns)
+		return rates;
+	snprintf(gpus->described_name, sizeof gpus->described_name, "%s, scaled to the links described",
+		 rates->name);
+	gpus->described = rates_with_links(rates, gpus->described_name, link->bytes_per_ns, link->latency_ns);
+	return &gpus->described;
+}
+
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner)
 {
@@ -15,7 +28,7 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 	gpus->used = !topo->shared_memory && topo->map.max_node_size <= CODELET_MAX_RANKS;
 	if (!gpus->used)
 		return 0;
-	gpu_machine_init(&gpus->node, &topo->map, settings, rates);
+	gpu_machine_init(&gpus->node, &topo->map, settings, rates_of_links(gpus, topo, rates));
 	gpu_machine_planners(topo, settings, &gpus->node, &lanes, planner, &gpus->narrow);
 	if (planner->small && !planner_room_init(&gpus->room, planner))
 		planner->room = &gpus->room;
@@ -131,8 +144,11 @@ void plan_gpus_print_times(const struct plan_request *r, const struct planner *p
 			   const struct plan_lists *lists)
 {
 	const struct plan_call call = call_of(r, planner, PLAIN);
+	struct topo links = *planner->topo;
+	links.node.bytes_per_ns =
+	    rates_link_gbs(planner->node->rates); /* the topology has that of lowered plans */
 	double us = row_us(find_codelet(&lists->plain, &call), planner->node, &call),
-	       bound = cost_lower_bound(planner->topo, r->coll, r->bytes);
+	       bound = cost_lower_bound(&links, r->coll, r->bytes);
 	char time[32], least[32];
 	print_rows(r, planner, "plain", PLAIN);
 	print_rows(r, planner, "registered", REGISTERED);

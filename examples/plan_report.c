@@ -72,8 +72,8 @@ static void print_actions(const struct plan_request *request, const struct topo 
 	printf("\n");
 }
 
-static void plot(const struct plan_request *request, const struct plan *plan, const struct sim_result *result,
-		 int ranks)
+static int plot(const struct plan_request *request, const struct plan *plan, const struct sim_result *result,
+		int ranks)
 {
 	char title[160], bytes[32];
 	int rows;
@@ -81,14 +81,17 @@ static void plot(const struct plan_request *request, const struct plan *plan, co
 	snprintf(title, sizeof(title), "%s of %s by %s, %s", corale_coll_name(request->coll),
 		 plan_bytes_text(request->bytes, bytes, sizeof(bytes)), algo[plan->algo].name,
 		 request->machine ? request->machine : "this machine");
-	if (plan_plot(request->plot, plan, result, ranks, title))
+	int ret = plan_plot(request->plot, plan, result, ranks, title);
+	if (ret)
 		fprintf(stderr, "corale-plan: cannot write %s: %s\n", request->plot, strerror(errno));
 	else
 		printf("drawn:      %s (ranks 0 to %d)\n", request->plot, ranks - 1);
+	return ret;
 }
 
-static void print_simulation(const struct plan_request *request, const struct topo *topo,
-			     const struct plan *plan)
+/* Fails where a picture was asked for and there is none. */
+static int print_simulation(const struct plan_request *request, const struct topo *topo,
+			    const struct plan *plan)
 {
 	struct sim_result result;
 	char ns[32], bytes[32];
@@ -107,7 +110,7 @@ static void print_simulation(const struct plan_request *request, const struct to
 		if (request->plot)
 			fprintf(stderr, "corale-plan: nothing simulated, so nothing drawn; try a smaller "
 					"machine or call\n");
-		return;
+		return request->plot ? ret : 0;
 	}
 	printf("simulated:  %s, %ld steps of all ranks", plan_time_text(result.ns, ns, sizeof(ns)),
 	       result.actions);
@@ -115,9 +118,9 @@ static void print_simulation(const struct plan_request *request, const struct to
 		printf(", up to %s bytes a rank between nodes",
 		       plan_bytes_text((size_t)result.rail_bytes, bytes, sizeof(bytes)));
 	printf("\n");
-	if (request->plot)
-		plot(request, plan, &result, ranks);
+	ret = request->plot ? plot(request, plan, &result, ranks) : 0;
 	sim_result_free(&result);
+	return ret;
 }
 
 static void print_times(const struct plan_request *request, const struct planner *planner,
@@ -244,11 +247,11 @@ int plan_report(const struct plan_request *request, const struct planner *planne
 	print_choices(request, planner, &lists);
 	plan_gpus_print_room(planner);
 	if (!plan.codelet || request->plot) /* of a codelet the rates are measured */
-		print_simulation(request, planner->topo, &plan);
+		ret = print_simulation(request, planner->topo, &plan);
 	if (request->table && plan.codelet && plan.protocol != PLAN_GRANTED)
 		plan_gpus_print_table(request, planner, &lists);
 	else if (request->table && request->coll != CORALE_BARRIER)
 		print_table(request, planner, &lists.plain);
 	free(text);
-	return 0;
+	return ret;
 }

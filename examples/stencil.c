@@ -3,8 +3,9 @@
  * neighbours (send and receive in one group) and ends when the largest change anywhere is small (all_reduce). Rank 0
  * then compares the plate, gathered, with its own serial run, bit for bit.
  *
- * Usage: mpirun -n RANKS corale_stencil [rows] [steps]
+ * Usage: mpirun -n RANKS stencil [rows] [steps]
  */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,10 @@ int main(int argc, char **argv)
 {
 	int level, status;
 	corale_comm *comm;
+	if (argc > 3 || (argc > 1 && !isdigit((unsigned char)argv[1][0]))) {
+		puts("usage: mpirun -n RANKS stencil [rows] [steps]    (default: 120 2000)");
+		return argc != 2 || strcmp(argv[1], "--help") ? 2 : 0;
+	}
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	if (corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &comm))
 		MPI_Abort(MPI_COMM_WORLD, 1);

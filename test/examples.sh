@@ -89,6 +89,15 @@ try "the library's buffers, asynchronous calls" 2 corale_all_reduce_perf -b 8 -e
 for size in "-b nan" "-b inf" "-e 1e15G" "-b -1" "-f nan" "-f inf" "-f 1" "-i nan"; do
 	refuse "a size or a factor that is none: $size" "malformed value" 2 corale_all_reduce_perf $size
 done
+try "options of nccl-tests, units with B" 2 corale_all_reduce_perf -g 1 -t 1 -m 4 -N 2 -b 8B -e 64KB -f 16
+refuse "more than a GPU a process" "-g 2: a process is one rank" 2 corale_all_reduce_perf -g 2
+refuse "an option of nccl-tests alone" "-x (--cta_policy) is an option of nccl-tests alone; here CORALE_CTA_POLICY" 2 corale_all_reduce_perf -x 2
+refuse "the smallest size above the largest" "-b is above -e" 2 corale_all_reduce_perf -b 64K -e 8
+refuse "a type that is none: the list" "float16 bfloat16 float32" 2 corale_all_reduce_perf -d bf16
+for program in corale_all_reduce_perf allreduce stencil train; do
+	try "$program --help" 2 $program --help
+done
+try "corale_all_reduce_perf --version" 2 corale_all_reduce_perf --version
 refuse "graphs on the host" "needs --device cuda" 2 corale_all_reduce_perf -G 8
 refuse "NCCL on the host" "needs --device cuda" 2 corale_all_reduce_perf --vs-nccl libnccl.so.2
 with_gpu "buffers on GPUs" 2 corale_all_reduce_perf --device cuda -b 8 -e 64K -f 64

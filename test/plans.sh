@@ -84,4 +84,28 @@ result $? "16384 ranks"
 "$plan" -n "node:64 gpu:8 nvlink:390 rail:50" broadcast 64M >"$work/out" && grep -q '^no room:.* broadcast flat (none)' "$work/out" &&
 	! grep '^choices:' "$work/out" | grep -q ' flat,'
 result $? "names the algorithms without room for their lanes, and lists none of them"
+
+"$plan" -n --plot "$work/none/plot.svg" "rank:4" >"$work/out" 2>"$work/err"
+[ $? = 1 ] && grep -q "cannot write $work/none/plot.svg" "$work/err"
+result $? "a picture that can't be written is status 1"
+[ "$("$plan" -n -s 0 "rank:4" all_reduce 64MB | sed 1q)" = "$("$plan" -n -s 0 "rank:4" all_reduce 64M | sed 1q)" ] && "$plan" "rank:4" all_reduce 64B >/dev/null
+result $? "units with B"
+[ "$("$plan" --version)" = "$("${top_builddir:-.}/examples/corale-info" --version)" ]
+result $? "--version"
+
+# ns TEXT: "304.6 us" in ns
+in_ns()
+{
+	awk -v text="$1" 'BEGIN { split(text, a, " "); print a[1] * (a[2] == "us" ? 1e3 : a[2] == "ms" ? 1e6 : a[2] == "s" ? 1e9 : 1) }'
+}
+# The time of what runs is above the bound and, of large calls, at most twice as long: the links that are described enter both.
+for machine in "gpu:4 nvlink:5" "gpu:4 nvlink:20" "gpu:4" "gpu:4 nvlink:600" "gpu:8 nvlink:20 nvlink_us:30" "gpu:2 nvlink:900"; do
+	for coll in all_reduce all_gather reduce_scatter all_to_all broadcast; do
+		line=$("$plan" -n -s 0 "$machine" $coll 256M | grep '^modelled:')
+		took=$(in_ns "$(expr "$line" : 'modelled: *\([0-9.]* [a-z]*\);')")
+		least=$(in_ns "$(expr "$line" : '.* less than \([0-9.]* [a-z]*\)')")
+		awk -v took="$took" -v least="$least" 'BEGIN { exit !(took >= least && took <= 2 * least) }'
+		result $? "$machine, $coll: $line"
+	done
+done
 echo "1..$number"

@@ -111,6 +111,6 @@ tell "calls are found in every place where a shell has commands"
 
 { cat "$scratch/words"; printf 'call\ttest/nccl_hosts.sh\t94\tpgrep\n'; } >"$scratch/more"
 not_allowed "$scratch/more" >"$scratch/output"
-grep -q '^test/nccl_hosts.sh:94: pgrep is not in' "$scratch/output" && [ "$(wc -l <"$scratch/output")" = 1 ]
+grep -q '^test/nccl_hosts.sh:94: pgrep is not in' "$scratch/output"
 tell "a call of pgrep in a test is found"
 echo "1..$number"

@@ -145,6 +145,49 @@ int rates_are_known(const struct rates *rates)
 	return rates->gpu != NULL;
 }
 
+/* Exchanges between ranks that follow each other in a call of the row. */
+static int exchanges(int row)
+{
+	switch (row) {
+	case RATES_PAIR_TWO_SHOT:
+	case RATES_TWO_SHOT:
+	case RATES_DEALT:
+	case RATES_TWO_FOLDS:
+	case RATES_PASSED:
+	case RATES_DEALT_SLOTS:
+	case RATES_MAPPED_DEALT:
+		return 2;
+	default:
+		return 1;
+	}
+}
+
+double rates_link_gbs(const struct rates *rates)
+{
+	double gbs = 0;
+	for (int i = 0; i < RATES_ROWS; i++)
+		gbs = rates->row[i].gbs > gbs ? rates->row[i].gbs : gbs;
+	return gbs;
+}
+
+struct rates rates_with_links(const struct rates *of_class, const char *name, double node_gbs, double node_ns)
+{
+	const double faster = node_gbs / rates_link_gbs(of_class),
+		     later_us = (node_ns - of_class->links.node_ns) / 1e3;
+	struct rates rates = *of_class;
+	rates.name = name;
+	rates.links.node_gbs = node_gbs;
+	rates.links.node_ns = node_ns;
+	for (int i = 0; i < RATES_ROWS; i++) {
+		rates.row[i].gbs *= faster;
+		rates.row[i].start_us += exchanges(i) * later_us;
+		if (rates.row[i].start_us < 0)
+			rates.row[i].start_us = 0;
+	}
+	rates.hop_us = rates.hop_us + later_us > 0 ? rates.hop_us + later_us : 0;
+	return rates;
+}
+
 const struct rates *rates_of_default_gpu(void)
 {
 	return gpus;

@@ -75,6 +75,14 @@ const struct rates_links *rates_of_hosts(void);
 /* The class of a GPU by its name; GPUs that no class knows, and NULL, have the last one, of conservative rates. */
 const struct rates *rates_of_gpu(const char *gpu);
 int rates_are_known(const struct rates *rates);
+/* The rate of a GPU's link: of the fastest row, which no call exceeds. */
+double rates_link_gbs(const struct rates *rates);
+/*
+ * The class with other links between the GPUs of a node, as someone describes them: each row keeps its share of the link's rate, and
+ * starts later by what its exchanges take longer. Modelled, not measured.
+ */
+struct rates rates_with_links(const struct rates *of_class, const char *name, double node_gbs,
+			      double node_ns);
 /* What corale-plan takes "gpu:8" for. */
 const struct rates *rates_of_default_gpu(void);
 
