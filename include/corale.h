@@ -233,7 +233,8 @@ void corale_config_init(corale_config *config);
 /*
  * What Corale needs from the program that starts the ranks: its rank, the number of ranks, and an all-gather of small
  * host data. allgather(ctx, in, bytes, out) collects bytes from each rank into out (size * bytes, in rank order). It
- * returns 0, or non-zero on failure. Corale calls it only from the thread that calls, in corale_comm_create,
+ * returns 0, or non-zero on failure: the function that has called it returns CORALE_EPEER then, or, where the value is a code of Corale's other than
+ * CORALE_EINVAL, that code. Corale calls it only from the thread that calls, in corale_comm_create,
  * corale_comm_split, corale_mem_* and corale_comm_destroy. Corale can't interrupt it: where a rank may end meanwhile, the
  * all-gather must notice that itself and return non-zero.
  */
@@ -253,6 +254,8 @@ int corale_comm_create(const corale_bootstrap *bootstrap, const corale_config *c
 /*
  * Ranks as threads of one process, for tests and for embedding. One thread makes a group of n ranks. Then n threads call
  * corale_comm_create_inproc, with ranks 0 .. n-1. Destroy the group after all its communicators.
+ * A rank waits for the others as long as a call would (timeout_seconds, CORALE_TIMEOUT); then all get CORALE_ETIMEDOUT, and the group
+ * can only be destroyed.
  */
 typedef struct corale_inproc corale_inproc;
 int corale_inproc_create(int n, corale_inproc **group);

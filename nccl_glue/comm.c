@@ -89,8 +89,11 @@ static ncclResult_t enter(ncclComm_t comm, const char *call, int most)
 {
 	if (!is_comm(comm))
 		return refuse(comm, 0, call);
+	int state = atomic_load(&comm->state);
+	if (state > most) /* not counted: threads that ask again and again would keep the end waiting */
+		return refuse(comm, state, call);
 	atomic_fetch_add(&comm->users, 1);
-	const int state = atomic_load(&comm->state);
+	state = atomic_load(&comm->state);
 	if (state <= most)
 		return ncclSuccess;
 	door_leave(comm);

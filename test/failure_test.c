@@ -414,6 +414,67 @@ static int two_ranks_of_two_threads(void)
 	return faults + (fault != NULL);
 }
 
+/* ---- Threads that never come ---- */
+
+struct creation {
+	corale_inproc *group;
+	int rank, ret;
+	double timeout_s; /* 0: CORALE_TIMEOUT */
+};
+
+static void *create_one(void *arg)
+{
+	struct creation *c = arg;
+	corale_comm *comm = NULL;
+	corale_config config;
+	corale_config_init(&config);
+	config.timeout_seconds = c->timeout_s;
+	c->ret = corale_comm_create_inproc(c->group, c->rank, &config, &comm);
+	return NULL;
+}
+
+/* Two of three create; a third comes when they have given up. */
+static int create_without_one(double timeout_s, double limit_s)
+{
+	corale_inproc *group;
+	struct creation ranks[3];
+	pthread_t threads[2];
+	const double start = team_now();
+	if (corale_inproc_create(3, &group))
+		abort();
+	for (int r = 0; r < 3; r++)
+		ranks[r] = (struct creation){ group, r, 0, r == 0 ? timeout_s : 0 };
+	for (int r = 0; r < 2; r++)
+		if (pthread_create(&threads[r], NULL, create_one, &ranks[r]))
+			abort();
+	for (int r = 0; r < 2; r++)
+		pthread_join(threads[r], NULL);
+	create_one(&ranks[2]);
+	int faults = complain("rank 0 creates without rank 2", ranks[0].ret, CORALE_ETIMEDOUT) +
+		     complain("rank 1 creates without rank 2", ranks[1].ret, CORALE_ETIMEDOUT) +
+		     complain("rank 2 creates too late", ranks[2].ret, CORALE_ETIMEDOUT);
+	if (team_now() - start > limit_s)
+		faults += fprintf(stderr, "# that took %.1f s\n", team_now() - start) > 0;
+	corale_inproc_destroy(group);
+	return faults;
+}
+
+/* CORALE_TIMEOUT is 3 s. */
+static int ranks_that_never_come(void)
+{
+	struct pair p;
+	corale_comm *child = NULL;
+	int faults = create_without_one(0.2, 2) + create_without_one(0, 5);
+	create_pair(&p);
+	const double start = team_now();
+	faults += complain("a split without rank 1", corale_comm_split(p.comms[0], 0, 0, &child),
+			   OTHER_THREADS ? CORALE_ETIMEDOUT : CORALE_EINVAL);
+	if (team_now() - start > 5)
+		faults += fprintf(stderr, "# the split took %.1f s\n", team_now() - start) > 0;
+	destroy_pair(&p);
+	return faults;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -431,6 +492,7 @@ static const struct {
 	  "CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_TIMEOUT=20" },
 	{ "blocking calls of two ranks by one thread", two_ranks_without_group,
 	  "CORALE_DEBUG=none CORALE_TIMEOUT=4" },
+	{ "threads that never come", ranks_that_never_come, "CORALE_DEBUG=none CORALE_TIMEOUT=3" },
 	{ "blocking calls of two ranks by two threads", two_ranks_of_two_threads,
 	  "CORALE_DEBUG=none CORALE_TIMEOUT=20" },
 };

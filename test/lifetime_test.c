@@ -1,6 +1,6 @@
 /*
  * What may be destroyed while a call that uses it still waits on a stream or in a group: operators and persistent plans;
- * and a communicator while other threads abort it.
+ * and a communicator while other threads abort it, or ask for its error.
  * Runs itself for each case and node size.
  */
 #include <stddef.h>
@@ -164,11 +164,46 @@ static void aborts(struct team_member *m)
 	}
 }
 
+struct question {
+	corale_comm *comm;
+	_Atomic int over;
+};
+
+static void *ask(void *arg)
+{
+	struct question *q = arg;
+	while (!q->over)
+		corale_comm_async_error(q->comm);
+	return NULL;
+}
+
+/* They ask on and on, also when it is destroyed. */
+static void questions(struct team_member *m)
+{
+	enum { THREADS = 4, ROUNDS = 3 };
+	for (int k = 0; k < ROUNDS; k++) {
+		struct question q = { 0 };
+		pthread_t threads[THREADS];
+		team_expect(m, corale_comm_split(m->comm, 0, 0, &q.comm), 0, "split");
+		for (int i = 0; i < THREADS; i++)
+			if (pthread_create(&threads[i], NULL, ask, &q))
+				abort();
+		const double start = team_now();
+		corale_comm_destroy(q.comm);
+		if (team_now() - start > 2)
+			team_fault(m, "destroy took %.1f s", team_now() - start);
+		q.over = 1;
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+	}
+}
+
 static const struct team_case cases[] = {
 	{ "a premultiplied sum destroyed behind its call", operators },
 	{ "a plan destroyed behind its run", plans },
 	{ "a premultiplied sum destroyed behind its plan", plans_of_operators },
 	{ "a communicator destroyed beside aborts", aborts },
+	{ "a communicator destroyed beside questions", questions },
 };
 
 int main(int argc, char **argv)

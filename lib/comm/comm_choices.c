@@ -58,8 +58,8 @@ int comm_compare_choices(struct comm *comm)
 	int ret = all ? work_out(comm, &mine)
 		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	ret = comm_agree(comm, ret, "compare how calls run");
-	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
-		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = bootstrap_gather(b, &mine, sizeof mine, all);
 	const int odd = ret ? comm->size : find_odd(all, comm->size);
 	if (odd < comm->size)
 		ret = refuse(comm, all, odd);

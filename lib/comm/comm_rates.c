@@ -99,10 +99,7 @@ static int measure(struct comm *comm, struct net_sample *mine)
 /* All ranks' samples; room for comm->size. */
 static int exchange(struct comm *comm, const struct net_sample *mine, struct net_sample *all)
 {
-	const corale_bootstrap *b = &comm->bootstrap;
-	if (!b->allgather(b->ctx, mine, sizeof *mine, all))
-		return 0;
-	return log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	return bootstrap_gather(&comm->bootstrap, mine, sizeof *mine, all);
 }
 
 static int all_valid(const struct net_sample *all, int n)

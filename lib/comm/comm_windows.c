@@ -174,8 +174,8 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 		mine.status = fdpass_listen(&pass, mine.name);
 	mine.window = mine.status ? 0 : (uint64_t)(uintptr_t)e->windows[e->local];
 	int ret = all ? 0 : CORALE_ENOMEM;
-	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
-		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = bootstrap_gather(b, &mine, sizeof mine, all);
 	if (!ret)
 		ret = mine.status;
 	if (!ret && !any_failed(all, comm->size)) {

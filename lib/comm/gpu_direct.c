@@ -69,9 +69,9 @@ static int settle(struct comm *comm, int rail, const struct gpu_direct_outcome *
 {
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct gpu_direct_outcome *all = comm->direct->outcomes;
-	int ret = 0;
-	if (b->allgather(b->ctx, mine, sizeof *mine, all))
-		return log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	int ret = bootstrap_gather(b, mine, sizeof *mine, all);
+	if (ret)
+		return ret;
 	const int first = find_first(comm, all);
 	*f = sum_up(comm, all);
 	if (first >= 0 && comm->settings.gpudirect == SETTINGS_YES && !f->late)
@@ -180,8 +180,8 @@ static int find_adapters(struct comm *comm, struct gpu_direct_outcome *o)
 		mine.adapters = adapters_key(adapters);
 		memcpy(mine.gpu, engine_cuda.identity(comm->gpu).pci, sizeof mine.gpu);
 	}
-	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
-		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = bootstrap_gather(b, &mine, sizeof mine, all);
 	if (!ret)
 		choose_adapters(comm, adapters, all);
 	free(all);

@@ -75,9 +75,8 @@ static int share(const struct comm *comm, struct worst mine, int *words_only)
 {
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct worst *all = calloc((size_t)comm->size, sizeof *all);
-	int ret = 0, rank = 0;
-	if (!all || b->allgather(b->ctx, &mine, sizeof mine, all))
-		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	int rank = 0, ret = all ? bootstrap_gather(b, &mine, sizeof mine, all)
+				: log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	for (int r = 1; !ret && r < comm->size; r++)
 		rank = all[r].link < all[rank].link ? r : rank;
 	if (!ret) {

@@ -241,8 +241,8 @@ static int connect_engines(struct comm *comm)
 	if (!ret)
 		ret = fdpass_listen(&pass, mine.name);
 	ret = comm_agree(comm, ret, "share its GPU's window");
-	if (!ret && b->allgather(b->ctx, &mine, sizeof mine, all))
-		ret = log_error(CORALE_EPEER, comm->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = bootstrap_gather(b, &mine, sizeof mine, all);
 	if (!ret)
 		ret = gpu_share_links(comm, &all->id, sizeof *all, &words_only);
 	if (!ret)

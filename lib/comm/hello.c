@@ -17,6 +17,7 @@
 #include "base/sort.h"
 #include "base/status.h"
 #include "host/window.h"
+#include "net/agree.h"
 
 enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96, MAX_CORES = 1 << 20 };
 
@@ -115,9 +116,10 @@ int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, 
 	if (!gathered)
 		return log_error(CORALE_ENOMEM, bootstrap->rank, "no memory for the facts of %d ranks",
 				 bootstrap->size);
-	if (bootstrap->allgather(bootstrap->ctx, mine, sizeof *mine, gathered)) {
+	const int ret = bootstrap_gather(bootstrap, mine, sizeof *mine, gathered);
+	if (ret) {
 		free(gathered);
-		return log_error(CORALE_EPEER, bootstrap->rank, "the bootstrap's all-gather failed");
+		return ret;
 	}
 	for (int r = 0; r < bootstrap->size; r++)
 		gathered[r].name[sizeof gathered[r].name - 1] = 0;
@@ -134,8 +136,8 @@ static int name_difference(const corale_bootstrap *b, const struct settings *set
 	for (int i = 0; !ret && i < settings_count(); i++)
 		if (settings_row(i)->shared)
 			settings_value(settings, i, mine[i], VALUE_BYTES);
-	if (!ret && b->allgather(b->ctx, mine, MAX_ROWS * VALUE_BYTES, all))
-		ret = log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = bootstrap_gather(b, mine, MAX_ROWS * VALUE_BYTES, all);
 	for (int i = 0; !ret && i < settings_count(); i++) {
 		all[0][i][VALUE_BYTES - 1] = 0;
 		for (int r = 1; !ret && r < b->size; r++) {

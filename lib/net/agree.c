@@ -7,6 +7,14 @@
 #include "base/log.h"
 #include "base/status.h"
 
+int bootstrap_gather(const corale_bootstrap *b, const void *in, size_t bytes, void *out)
+{
+	const int ret = b->allgather(b->ctx, in, bytes, out);
+	if (!ret || (ret < CORALE_EINVAL && ret >= CORALE_EINTERNAL))
+		return ret;
+	return log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed: it returned %d", ret);
+}
+
 /* What every rank tells, */
 struct outcome {
 	int64_t value;
@@ -55,17 +63,19 @@ int agree(const corale_bootstrap *b, int status, const char *what, int64_t *most
 	const struct outcome mine = { most ? *most : 0, status };
 	struct outcome *all = calloc((size_t)b->size, sizeof *all);
 	struct failure own = { 0 }, *failures = calloc((size_t)b->size, sizeof *failures);
-	int cause = -1, failed = !all || !failures || b->allgather(b->ctx, &mine, sizeof mine, all);
+	int cause = -1, failed = all && failures
+				     ? bootstrap_gather(b, &mine, sizeof mine, all)
+				     : log_error(CORALE_ENOMEM, b->rank, "no memory for %d ranks", b->size);
 	if (!failed)
 		cause = find_cause(all, b->size);
 	if (cause >= 0) { /* on all ranks, as all have the same outcomes */
 		describe_failure(&own, status);
-		failed = b->allgather(b->ctx, &own, sizeof own, failures);
+		failed = bootstrap_gather(b, &own, sizeof own, failures);
 	}
 	for (int r = 0; !failed && most && r < b->size; r++)
 		*most = all[r].value > *most ? all[r].value : *most;
 	if (failed)
-		status = log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed");
+		status = failed;
 	else if (cause >= 0)
 		status = report_cause(b->rank, status, cause, all[cause].status, &failures[cause], what);
 	free(failures);

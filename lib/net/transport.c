@@ -56,8 +56,8 @@ static int gather_addresses(struct transport *t, const corale_bootstrap *b, size
 						   t->row->name, b->size, most);
 	if (!ret && t->address_bytes)
 		memcpy(mine, t->address, t->address_bytes);
-	if (!ret && b->allgather(b->ctx, mine, most, t->addresses))
-		ret = log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed");
+	if (!ret)
+		ret = bootstrap_gather(b, mine, most, t->addresses);
 	free(mine);
 	return ret;
 }

@@ -37,12 +37,14 @@ struct comm *comm_get(const corale_comm *handle, const char *call)
 
 struct comm *comm_take(corale_comm *handle, const char *call)
 {
-	if (handle)
-		atomic_fetch_add(&handle->users, 1);
 	struct comm *comm = comm_get(handle, call);
-	if (!comm && handle)
-		comm_put(handle);
-	return comm;
+	if (!comm) /* not counted: threads that ask again and again would keep comm_retire waiting */
+		return NULL;
+	atomic_fetch_add(&handle->users, 1);
+	if (atomic_load(&handle->comm))
+		return comm;
+	comm_put(handle);
+	return comm_get(handle, call); /* NULL: retired meanwhile */
 }
 
 void comm_put(corale_comm *handle)
