@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "plan_cases.h"
+#include "thin.h"
 
 static int coll_of(int row)
 {
@@ -82,13 +83,6 @@ static int run_some(const struct topo *topo, int row)
 	return ran + (n % 4 == 3 ? cases_run(&c, NULL) : 0);
 }
 
-/* TEST_THIN=7 takes every seventh number of ranks, but all small ones, for runs under a slow sanitizer. */
-static int thin(void)
-{
-	const char *text = getenv("TEST_THIN");
-	return text && atoi(text) > 1 ? atoi(text) : 1;
-}
-
 struct range {
 	corale_coll coll;
 	int first, last;
@@ -98,9 +92,12 @@ struct range {
 static void run_range(void **state)
 {
 	const struct range *range = *state;
+	const int few = range->first == 1,
+		  first = few ? 0 : thin_first(range->last - range->first + 1) % thin_step(),
+		  step = few ? 1 : thin_step(); /* all small numbers of ranks are taken */
 	int rows, ran = 0;
 	row_table(&rows);
-	for (int n = range->first; n <= range->last; n += range->first > 1 ? thin() : 1) {
+	for (int n = range->first + first; n <= range->last; n += step) {
 		for (int split = 0; split < NUM_SPLITS; split++) {
 			struct topo *topo = cases_topo(n, (enum plan_split)split);
 			for (int row = 0; row < rows; row++)

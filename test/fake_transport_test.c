@@ -38,7 +38,8 @@ static void run_cases(struct team_member *me)
 	check_row(me, &transport_fake);
 	if (matrix_open(&matrix, me->comm, LARGEST))
 		abort();
-	for (long i = me->size % stride; (kind = matrix_case_at(i, me->size, counts, 3, &c)); i += stride) {
+	for (long i = matrix_first(STRIDE, me->size); (kind = matrix_case_at(i, me->size, counts, 3, &c));
+	     i += stride) {
 		uint64_t digest;
 		if (kind == 1 && matrix_run(&matrix, &c, &digest, text, sizeof text))
 			team_fault(me, "%s", text);

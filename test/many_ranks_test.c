@@ -15,6 +15,7 @@
 
 #include "state/comm.h"
 #include "team.h"
+#include "thin.h"
 
 enum {
 	RANKS = 256,
@@ -361,7 +362,7 @@ int main(int argc, char **argv)
 	char fewer[16];
 	if (argc > 1 && *argv[1] == '=')
 		return run_machine(atoi(argv[1] + 1));
-	snprintf(fewer, sizeof fewer, "%d", getenv("TEST_THIN") ? FEW : RANKS);
+	snprintf(fewer, sizeof fewer, "%d", thin_step() > 1 ? FEW : RANKS);
 	number = argc > 1 ? argv[1] : fewer;
 	return cmocka_run_group_tests_name("many_ranks", tests, NULL, NULL);
 }

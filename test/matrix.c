@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "matrix.h"
+#include "thin.h"
 
 enum {
 	GUARD = 64,
@@ -353,6 +354,11 @@ int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct 
 
 int matrix_stride(int stride)
 {
-	const char *thin = getenv("TEST_THIN");
-	return thin && atoi(thin) > 1 ? stride * atoi(thin) : stride;
+	return stride * thin_step();
+}
+
+long matrix_first(int stride, int ranks)
+{
+	const int step = matrix_stride(stride);
+	return (ranks + thin_first(step)) % step;
 }

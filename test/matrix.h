@@ -39,7 +39,9 @@ int matrix_run(struct matrix *matrix, const struct matrix_case *c, uint64_t *dig
 /* Combination number i of the full list over the given counts: 1, 2 if it has no meaning, 0 behind the end. */
 int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct matrix_case *out);
 
-/* The step through such a list: TEST_THIN=7 takes every seventh of the cases that stride takes, for runs under a slow sanitizer. */
+/* The step through such a list, of which stride takes its share and TEST_THIN a share of that (test/thin.h), and its first case. Different
+ * numbers of ranks begin with different ones, so that together they see more of the list. */
 int matrix_stride(int stride);
+long matrix_first(int stride, int ranks);
 
 #endif

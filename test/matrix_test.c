@@ -115,8 +115,7 @@ static void run_list(struct team_member *member)
 	int kind;
 	if (matrix_open(&matrix, member->comm, shape->counts[shape->ncounts - 1]))
 		abort();
-	/* Different remainders for different numbers of ranks, so that together they see more of the list. */
-	for (long i = member->size % stride;
+	for (long i = matrix_first(shape->stride, member->size);
 	     (kind = matrix_case_at(i, member->size, shape->counts, shape->ncounts, &c)); i += stride) {
 		uint64_t digest;
 		if (kind == 2)

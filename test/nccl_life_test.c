@@ -12,6 +12,7 @@
 
 #include "nccl_glue/nccl_device_host.h"
 #include "nccl_world.h"
+#include "thin.h"
 
 static void nap_ms(int ms)
 {
@@ -215,7 +216,7 @@ static void ends(struct world_rank *me)
 
 static void anew(struct world_rank *me)
 {
-	for (int i = 0; i < (world_stride() > 1 ? 5 : 20); i++) {
+	for (int i = 0; i < (thin_step() > 1 ? 5 : 20); i++) {
 		ncclComm_t comm = world_comm(me, i % WORLD_IDS);
 		world_check(me, comm, "made anew");
 		WORLD_OK(me, i % 3 ? ncclCommDestroy(comm) : ncclCommAbort(comm));

@@ -108,12 +108,6 @@ uint32_t world_random(struct world_rank *me)
 	return me->seed >> 8;
 }
 
-int world_stride(void)
-{
-	const char *thin = getenv("TEST_THIN");
-	return thin && atoi(thin) > 0 ? atoi(thin) : 1;
-}
-
 /* ---- Names ---- */
 
 corale_type world_type(ncclDataType_t type)

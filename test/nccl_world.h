@@ -71,7 +71,4 @@ corale_type world_type(ncclDataType_t type);
 corale_op world_op(int op); /* an ncclRedOp_t; ncclNumOps: a premultiplied sum */
 const char *world_type_name(ncclDataType_t type);
 
-/* Every n-th case of a long list, as the sanitizers ask for (TEST_THIN). */
-int world_stride(void);
-
 #endif

@@ -9,6 +9,7 @@
 #include "nccl_world.h"
 #include "reference.h"
 #include "reference_type.h"
+#include "thin.h"
 
 enum { GUARD = 32, POISON = 0xa5, RIM = 0x5a };
 
@@ -289,7 +290,7 @@ static void matrix(struct world_rank *me)
 		abort();
 	me->comm = world_comm(me, 0);
 	uint64_t seed = 0;
-	const uint64_t stride = (uint64_t)world_stride();
+	const uint64_t stride = (uint64_t)thin_step(), first = (uint64_t)thin_first(thin_step());
 	for (int coll = 0; coll < COLLS; coll++)
 		for (int type = 0; type < ncclNumTypes; type++)
 			for (int op = 0; op < (colls[coll].folds ? ncclNumOps + 2 : 1); op++)
@@ -298,7 +299,7 @@ static void matrix(struct world_rank *me)
 						struct trial t =
 						    trial_of(me, (enum coll)coll, type, op, count, ++seed);
 						t.in_place = twice;
-						if (seed % stride == 0)
+						if (seed % stride == first)
 							run_trial(me, &t, &b);
 					}
 	WORLD_OK(me, ncclCommDestroy(me->comm));
@@ -317,7 +318,7 @@ static void large(struct world_rank *me)
 		abort();
 	me->comm = world_comm(me, 0);
 	uint64_t seed = 1000;
-	for (int coll = 0; coll<COLLS; coll += world_stride()> 1 ? 3 : 1)
+	for (int coll = thin_first(3); coll<COLLS; coll += thin_step()> 1 ? 3 : 1)
 		for (int i = 0; i < 2; i++) {
 			struct trial t =
 			    trial_of(me, (enum coll)coll, i ? ncclFloat32 : ncclBfloat16, ncclSum, 0, ++seed);
@@ -425,7 +426,7 @@ static void many_messages(struct world_rank *me)
 	me->comm = world_comm(me, 0);
 	exchange(me, 8);
 	exchange(me, 90);
-	if (world_stride() == 1)
+	if (thin_step() == 1)
 		exchange(me, 300);
 	world_check(me, me->comm, "after the messages");
 	WORLD_OK(me, ncclCommDestroy(me->comm));

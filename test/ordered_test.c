@@ -10,6 +10,7 @@
 #include "reduce/reduce.h"
 #include "reference.h"
 #include "team.h"
+#include "thin.h"
 
 enum { RANKS = 7, LARGE = 30001, ELEMENT = 8 };
 
@@ -107,8 +108,8 @@ static void sweep(struct team_member *m,
 	static const corale_op ops[] = { CORALE_SUM, CORALE_PROD, CORALE_AVG };
 	static const size_t counts[] = { 1, 2, 17, 300, 1025, LARGE };
 	const size_t n = sizeof counts / sizeof *counts, nops = sizeof ops / sizeof *ops,
-		     all = n * nops * sizeof types / sizeof *types, step = (size_t)matrix_stride(1);
-	for (size_t i = 0; i < all; i += step)
+		     all = n * nops * sizeof types / sizeof *types, step = (size_t)thin_step();
+	for (size_t i = (size_t)thin_first((int)step); i < all; i += step)
 		call(m, counts[i % n], types[i / n / nops], ops[i / n % nops]);
 }
 

@@ -11,6 +11,7 @@
 
 #include "cuda/engine_cuda_copy.h"
 #include "base/log.h"
+#include "thin.h"
 #include "world.h"
 
 enum {
@@ -46,7 +47,7 @@ struct test {
 /* In every case the low 32 bits of the epoch, which headers carry, begin again with the LARGEST call. */
 static const uint64_t LATE_EPOCH = ((uint64_t)1 << 32) - 1 - LARGEST;
 
-static uint64_t seed = 1;
+static uint64_t seed;
 static int thin;
 
 /* Element i of what a rank sends in a call. */
@@ -424,9 +425,8 @@ int main(int argc, char **argv)
 					     CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER };
 	enum { COLLS = sizeof(colls) / sizeof(*colls) };
 	int number = 0, failed = 0;
-	if (argc > 1)
-		seed = strtoull(argv[1], NULL, 0);
-	thin = getenv("TEST_THIN") != NULL;
+	seed = argc > 1 ? strtoull(argv[1], NULL, 0) : thin_seed();
+	thin = thin_step() > 1;
 	log_open(LOG_ERROR, NULL);
 	printf("1..%d\n", 2 * COLLS + 5);
 	for (int c = 0; c < COLLS; c++)

@@ -11,12 +11,13 @@
 
 #include "base/log.h"
 #include "script.h"
+#include "thin.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-uint64_t test_seed = 1;
+uint64_t test_seed;
 int test_thin;
 
 /* ---- Each collective by each codelet ------------------------------------------------------------------------------ */
@@ -443,9 +444,8 @@ int main(int argc, char **argv)
 {
 	int failed = 0;
 	const char *word = argc > 2 ? argv[2] : "";
-	if (argc > 1)
-		test_seed = strtoull(argv[1], NULL, 0);
-	test_thin = getenv("TEST_THIN") != NULL;
+	test_seed = argc > 1 ? strtoull(argv[1], NULL, 0) : thin_seed();
+	test_thin = thin_step() > 1;
 	log_open(LOG_ERROR, NULL);
 	int number = 0;
 	for (size_t i = 0; i < COUNT(cases); i++) {

@@ -3,7 +3,7 @@
  * besides. What codelets send is read from the stores of the kernels and copies on emulated GPUs (recorded.h), what plans send
  * from the messages of the host engine's step executor (planned.h). How a vector is cut into messages may differ, and does.
  * And no row may pass with another plan: its plan with a slip in any step that sends must send something else.
- * TAP: a row of the table a line. Usage: packets_test [SEED [WORD]]: only rows whose name holds WORD. TEST_THIN in the
+ * TAP: a row of the table a line. Usage: packets_test [SEED [WORD]]: only rows whose name holds WORD. TEST_THIN (test/thin.h) in the
  * environment: less of all.
  */
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include "planned.h"
 #include "recorded.h"
 #include "script.h"
+#include "thin.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -114,7 +115,7 @@ struct trial {
 	int slips; /* the plan's slips are tried, too */
 };
 
-static uint64_t test_seed = 1;
+static uint64_t test_seed;
 static int test_thin; /* TEST_THIN is in the environment: less of all, for slow sanitizers */
 enum { THIN_BLOCKS = 2 /* at most: to the thread sanitizer every fiber is a thread */ };
 
@@ -520,8 +521,8 @@ int main(int argc, char **argv)
 	const char *word = argc > 2 ? argv[2] : "";
 	char name[120];
 	int number = 0, failed = 0;
-	test_seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
-	test_thin = getenv("TEST_THIN") != NULL;
+	test_seed = argc > 1 ? strtoull(argv[1], NULL, 0) : thin_seed();
+	test_thin = thin_step() > 1;
 	log_open(LOG_ERROR, NULL);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		name_row(&rows[i], name, sizeof(name));
