@@ -11,11 +11,13 @@
  * - Threads: one thread at a time uses a communicator. Different communicators may be used by different threads at
  *   once. corale_comm_abort and corale_comm_async_error may come from any thread at any time.
  * - Matching: all ranks of a communicator make the same collective calls in the same order, with the same count, type,
- *   operator and root. A call that differs is found before any element is reduced: it returns CORALE_EMISMATCH, and
- *   the log has both calls.
+ *   operator and root. A call that differs is found before an element of it is reduced: every rank that needs a message of the
+ *   rank that differs returns CORALE_EMISMATCH, and the log has both calls. A rank that needs none, such as the root of a broadcast,
+ *   may return 0; its next call, or the log of corale_comm_destroy, tells it.
  * - After CORALE_EMISMATCH the receive buffer holds what it held before the call, except for the rank's own data (its
  *   block, or what a root sends). Collectives that only move data (all_gather, all_to_all, all_to_all_v, broadcast, gather,
- *   scatter) may also have received blocks of ranks whose call agrees with this rank's. On GPUs some receive buffers are
+ *   scatter) may also have received blocks of ranks whose call agrees with this rank's, and all_reduce over nodes of several
+ *   ranks may hold sums over the ranks of a node. On GPUs some receive buffers are
  *   undefined instead: those of all_gather, all_to_all, broadcast and all_reduce of a few MB and more, in memory of
  *   corale_mem_alloc or cuMemCreate, because peers map such buffers and their copy engines store into them.
  * - fork: a process may fork after it has made a communicator, and go on to use Corale. The child can't use Corale:
@@ -119,7 +121,7 @@ typedef enum {
  * - Results are the same bits on every rank. Rounding modes, flush-to-zero and traps of the calling threads (fesetround, -ffast-math) change nothing: hosts
  *   fold in the default floating-point environment, and give the thread its own back.
  * - 16-bit and 8-bit floats are summed in float32.
- * - Integers wrap. The average of integers truncates toward zero. float8 saturates.
+ * - Integers wrap. The average of integers is the wrapped sum / ranks, truncated toward zero: of int8 127 and 127 it is -1. float8 saturates.
  * - min and max keep NaN, and order -0 < +0. Every NaN that an operator makes is the canonical NaN of its type.
  * - Complex types and operators written by the user are refused (CORALE_EINVAL): GPUs have no kernel for them.
  */
