@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,17 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "corale.h"
+#include "forked.h"
 
-enum { MOST_RANKS = 4, COUNT = 300000, ROUNDS = 3, NEVER = -1 };
+enum { COUNT = 300000, ROUNDS = 3, NEVER = -1 };
 
 enum buffers { PLAIN, SECRET, UNMAPPED_SEND, UNMAPPED_RECV };
 
@@ -34,29 +31,35 @@ struct scene {
 	int reads; /* that they may do before, once the communicator is there */
 	enum buffers buffers; /* of rank 1 */
 	const char *reference; /* CORALE_REFERENCE */
+	const char *message; /* over nodes of a rank: CORALE_UCX_MESSAGE; NULL: one node */
 };
 
 static const struct scene scenes[] = {
-	{ "nobody may read", 2, 3, 0, PLAIN, "auto" },
-	{ "nobody may read, folds", 2, 3, 0, PLAIN, "yes" },
-	{ "one of four may not read", 4, 4, 0, PLAIN, "auto" },
-	{ "one of four may not read, folds", 4, 4, 0, PLAIN, "yes" },
-	{ "two of three may not read", 3, 5, 0, PLAIN, "yes" },
-	{ "no more after 3 reads", 3, 7, 3, PLAIN, "yes" },
-	{ "no more after 8 reads", 3, 2, 8, PLAIN, "yes" },
-	{ "no more after 21 reads", 4, 15, 21, PLAIN, "yes" },
-	{ "secret memory", 3, 0, NEVER, SECRET, "auto" },
-	{ "secret memory, folds", 3, 0, NEVER, SECRET, "yes" },
-	{ "a send buffer that is not mapped", 2, 0, NEVER, UNMAPPED_SEND, "auto" },
-	{ "a send buffer that is not mapped, three ranks", 3, 0, NEVER, UNMAPPED_SEND, "yes" },
-	{ "a receive buffer that is not mapped", 2, 0, NEVER, UNMAPPED_RECV, "auto" },
+	{ "nobody may read", 2, 3, 0, PLAIN, "auto", NULL },
+	{ "nobody may read, folds", 2, 3, 0, PLAIN, "yes", NULL },
+	{ "one of four may not read", 4, 4, 0, PLAIN, "auto", NULL },
+	{ "one of four may not read, folds", 4, 4, 0, PLAIN, "yes", NULL },
+	{ "two of three may not read", 3, 5, 0, PLAIN, "yes", NULL },
+	{ "no more after 3 reads", 3, 7, 3, PLAIN, "yes", NULL },
+	{ "no more after 8 reads", 3, 2, 8, PLAIN, "yes", NULL },
+	{ "no more after 21 reads", 4, 15, 21, PLAIN, "yes", NULL },
+	{ "secret memory", 3, 0, NEVER, SECRET, "auto", NULL },
+	{ "secret memory, folds", 3, 0, NEVER, SECRET, "yes", NULL },
+	{ "a send buffer that is not mapped", 2, 0, NEVER, UNMAPPED_SEND, "auto", NULL },
+	{ "a send buffer that is not mapped, three ranks", 3, 0, NEVER, UNMAPPED_SEND, "yes", NULL },
+	{ "a receive buffer that is not mapped", 2, 0, NEVER, UNMAPPED_RECV, "auto", NULL },
+	{ "a send buffer that is not mapped, over nodes", 2, 0, NEVER, UNMAPPED_SEND, "auto", "auto" },
+	{ "the same, by tag", 2, 0, NEVER, UNMAPPED_SEND, "auto", "tag" },
+	{ "the same, put", 2, 0, NEVER, UNMAPPED_SEND, "auto", "put" },
+	{ "the same, three ranks", 3, 0, NEVER, UNMAPPED_SEND, "auto", "am" },
 };
 
-struct rank {
-	const struct scene *scene;
-	int rank, sockets[MOST_RANKS], faults;
-	corale_comm *comm;
-};
+static corale_comm *comm; /* of this rank's process */
+
+static const struct scene *scene_of(const struct forked *r)
+{
+	return r->arg;
+}
 
 /* ---- What the kernel lets a rank do ---- */
 
@@ -73,36 +76,6 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long nher
 	return syscall(SYS_process_vm_readv, pid, here, nhere, there, nthere, flags);
 }
 
-/* ---- Ranks ---- */
-
-static void fault(struct rank *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void fault(struct rank *r, const char *format, ...)
-{
-	char text[700];
-	va_list args;
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	if (!r->faults++)
-		fprintf(stderr, "# %s, rank %d: %s\n", r->scene->name, r->rank, text);
-}
-
-static int allgather(void *ctx, const void *in, size_t bytes, void *out)
-{
-	const struct rank *r = ctx;
-	int failed = 0;
-	memcpy((char *)out + (size_t)r->rank * bytes, in, bytes);
-	for (int peer = 0; peer < r->scene->ranks; peer++)
-		if (peer != r->rank)
-			failed |= write(r->sockets[peer], in, bytes) != (ssize_t)bytes;
-	for (int peer = 0; peer < r->scene->ranks && !failed; peer++)
-		if (peer != r->rank)
-			failed |= recv(r->sockets[peer], (char *)out + (size_t)peer * bytes, bytes,
-				       MSG_WAITALL) != (ssize_t)bytes;
-	return failed;
-}
-
 static int32_t value(int rank, int round, size_t i)
 {
 	return (int32_t)(i * 7 + i / 1000) + 1000000 * rank + round;
@@ -110,55 +83,55 @@ static int32_t value(int rank, int round, size_t i)
 
 /* ---- Calls whose data is right ---- */
 
-static void expect(struct rank *r, const char *call, int ret, const int32_t *got, int32_t expected)
+static void expect(struct forked *r, const char *call, int ret, const int32_t *got, int32_t expected)
 {
 	if (ret)
-		fault(r, "%s: %s: %s", call, corale_strerror(ret), corale_comm_last_error(r->comm));
+		forked_fault(r, "%s: %s: %s", call, corale_strerror(ret), corale_comm_last_error(comm));
 	else if (*got != expected)
-		fault(r, "%s: %d, expected %d", call, (int)*got, (int)expected);
+		forked_fault(r, "%s: %d, expected %d", call, (int)*got, (int)expected);
 }
 
-static void gather(struct rank *r, int round, const int32_t *in, int32_t *out)
+static void gather(struct forked *r, int round, const int32_t *in, int32_t *out)
 {
-	const int ret = corale_all_gather(in, out, COUNT, CORALE_INT32, r->comm, NULL);
-	for (int q = 0; q < r->scene->ranks; q++)
+	const int ret = corale_all_gather(in, out, COUNT, CORALE_INT32, comm, NULL);
+	for (int q = 0; q < r->size; q++)
 		for (size_t i = 0; i < COUNT; i++)
 			expect(r, "all_gather", ret, &out[(size_t)q * COUNT + i], value(q, round, i));
 }
 
 /* In place: a message that is folded twice shows. */
-static void reduce(struct rank *r, int round, const int32_t *in, int32_t *out)
+static void reduce(struct forked *r, int round, const int32_t *in, int32_t *out)
 {
 	memcpy(out, in, COUNT * sizeof *in);
-	const int ret = corale_all_reduce(out, out, COUNT, CORALE_INT32, CORALE_SUM, r->comm, NULL);
+	const int ret = corale_all_reduce(out, out, COUNT, CORALE_INT32, CORALE_SUM, comm, NULL);
 	for (size_t i = 0; i < COUNT; i++) {
 		int32_t sum = 0;
-		for (int q = 0; q < r->scene->ranks; q++)
+		for (int q = 0; q < r->size; q++)
 			sum += value(q, round, i);
 		expect(r, "all_reduce", ret, &out[i], sum);
 	}
 }
 
-static void broadcast(struct rank *r, int round, const int32_t *in, int32_t *out)
+static void broadcast(struct forked *r, int round, const int32_t *in, int32_t *out)
 {
-	const int ret = corale_broadcast(in, out, COUNT, CORALE_INT32, 1, r->comm, NULL);
+	const int ret = corale_broadcast(in, out, COUNT, CORALE_INT32, 1, comm, NULL);
 	for (size_t i = 0; i < COUNT; i++)
 		expect(r, "broadcast", ret, &out[i], value(1, round, i));
 }
 
 /* To the next rank, from the one before. */
-static void shift(struct rank *r, int round, const int32_t *in, int32_t *out)
+static void shift(struct forked *r, int round, const int32_t *in, int32_t *out)
 {
-	const int n = r->scene->ranks, from = (r->rank + n - 1) % n;
+	const int n = r->size, from = (r->rank + n - 1) % n;
 	corale_group_begin();
-	int ret = corale_send(in, COUNT, CORALE_INT32, (r->rank + 1) % n, r->comm, NULL);
-	ret = ret ? ret : corale_recv(out, COUNT, CORALE_INT32, from, r->comm, NULL);
+	int ret = corale_send(in, COUNT, CORALE_INT32, (r->rank + 1) % n, comm, NULL);
+	ret = ret ? ret : corale_recv(out, COUNT, CORALE_INT32, from, comm, NULL);
 	const int end = corale_group_end();
 	for (size_t i = 0; i < COUNT; i++)
 		expect(r, "send and recv", ret ? ret : end, &out[i], value(from, round, i));
 }
 
-static void goes_on(struct rank *r, int32_t *in, int32_t *out)
+static void goes_on(struct forked *r, int32_t *in, int32_t *out)
 {
 	for (int round = 0; round < ROUNDS; round++) {
 		for (size_t i = 0; i < COUNT; i++)
@@ -172,25 +145,28 @@ static void goes_on(struct rank *r, int32_t *in, int32_t *out)
 
 /* ---- Calls that fail ---- */
 
-/* The rank that has given the buffer is told which, the others who has failed. */
-static void fails(struct rank *r, int32_t *in, int32_t *out)
+/* The rank that has given the buffer is told which, the others who has failed; between nodes whoever has ended it, perhaps by its connection alone. */
+static void fails(struct forked *r, int32_t *in, int32_t *out)
 {
-	const int sends = r->scene->buffers == UNMAPPED_SEND,
+	const struct scene *s = scene_of(r);
+	const int sends = s->buffers == UNMAPPED_SEND,
 		  ret = corale_broadcast(in, sends && r->rank == 1 ? in : out, COUNT, CORALE_INT32, sends,
-					 r->comm, NULL);
-	const char *said = corale_comm_last_error(r->comm), *expected = r->rank != 1 ? "rank 1 has ended"
-									: sends      ? "send buffer"
-										     : "receive buffer";
-	if (ret != CORALE_ESYSTEM || !strstr(said, expected))
-		fault(r, "got %s: %s; expected: %s", corale_strerror(ret), said, expected);
+					 comm, NULL),
+		  told = ret == CORALE_ESYSTEM || (s->message && r->rank != 1 && ret != 0);
+	const char *said = corale_comm_last_error(comm), *expected = r->rank != 1
+									 ? s->message ? "rank " : "rank 1"
+								     : sends ? "send buffer"
+									     : "receive buffer";
+	if (!told || !strstr(said, expected))
+		forked_fault(r, "got %s: %s; expected: %s", corale_strerror(ret), said, expected);
 }
 
 /* ---- Scenes ---- */
 
-static int32_t *get_memory(struct rank *r, enum buffers special, size_t n)
+static int32_t *get_memory(struct forked *r, enum buffers special, size_t n)
 {
 	int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS, protection = PROT_READ | PROT_WRITE;
-	if (r->rank == 1 && r->scene->buffers == special) {
+	if (r->rank == 1 && scene_of(r)->buffers == special) {
 		protection = special == SECRET ? protection : PROT_NONE;
 #ifdef SYS_memfd_secret
 		fd = special == SECRET ? (int)syscall(SYS_memfd_secret, 0) : -1;
@@ -206,27 +182,22 @@ static int32_t *get_memory(struct rank *r, enum buffers special, size_t n)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static int play(struct rank *r)
+static int play(struct forked *r)
 {
-	const struct scene *s = r->scene;
-	const corale_bootstrap bootstrap = { r->rank, s->ranks, r, allgather };
+	const struct scene *s = scene_of(r);
 	const enum buffers sent = s->buffers == SECRET ? SECRET : UNMAPPED_SEND;
 	int32_t *in = get_memory(r, sent, COUNT),
-		*out = get_memory(r, UNMAPPED_RECV, (size_t)s->ranks * COUNT);
-	alarm(30);
-	signal(SIGSEGV, SIG_DFL); /* cmocka's handler goes on with the next test */
-	const int ret = corale_comm_create(&bootstrap, NULL, &r->comm);
-	if (ret || !in || !out) {
-		fault(r, "creation: %s", corale_strerror(ret));
+		*out = get_memory(r, UNMAPPED_RECV, (size_t)r->size * COUNT);
+	comm = forked_create(r);
+	if (!comm || !in || !out)
 		return 1;
-	}
 	reads_left = s->blind >> r->rank & 1 ? s->reads : NEVER;
 	if (s->buffers == UNMAPPED_SEND || s->buffers == UNMAPPED_RECV)
 		fails(r, in, out);
 	else
 		goes_on(r, in, out);
-	corale_comm_destroy(r->comm);
-	return r->faults != 0;
+	corale_comm_destroy(comm);
+	return 0;
 }
 
 /* One line a rank that can't read. */
@@ -245,7 +216,8 @@ static void expect_lines(const struct scene *s, FILE *log)
 static void run_scene(void **state)
 {
 	const struct scene *s = *state;
-	int ends[MOST_RANKS][MOST_RANKS] = { { 0 } }, status, faults = 0;
+	if (s->message && !forked_has_ucx())
+		skip();
 	char path[] = "/tmp/lend_test.XXXXXX";
 	FILE *log = fdopen(mkstemp(path), "r");
 	assert_non_null(log);
@@ -253,26 +225,9 @@ static void run_scene(void **state)
 	setenv("CORALE_LOG_FILE", path, 1);
 	setenv("CORALE_TIMEOUT", "10", 1);
 	setenv("CORALE_REFERENCE", s->reference, 1);
-	for (int a = 0; a < s->ranks; a++) {
-		for (int b = 0; b < a; b++) {
-			int pair[2];
-			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-			ends[a][b] = pair[0];
-			ends[b][a] = pair[1];
-		}
-	}
-	for (int a = 0; a < s->ranks; a++) {
-		struct rank rank = { .scene = s, .rank = a };
-		memcpy(rank.sockets, ends[a], sizeof rank.sockets);
-		if (!fork())
-			_exit(play(&rank));
-	}
-	while (wait(&status) > 0)
-		faults += status != 0;
-	for (int a = 0; a < s->ranks; a++)
-		for (int b = 0; b < s->ranks; b++)
-			if (a != b)
-				close(ends[a][b]);
+	setenv("CORALE_NODE_SIZE", s->message ? "1" : "0", 1);
+	setenv("CORALE_UCX_MESSAGE", s->message ? s->message : "auto", 1);
+	const int faults = forked_run(s->ranks, FORKED_NOBODY, play, s);
 	expect_lines(s, log);
 	fclose(log);
 	unlink(path);

@@ -287,6 +287,27 @@ static void is_sent_by_every_way(void **state)
 	}
 }
 
+/* Puts over tcp that UCX would emulate go as eager messages: its answer to one whose sender has died ends the process. */
+static void emulates_no_put(void **state)
+{
+	const char *lanes = fake_ucx_lanes;
+	const unsigned minor = fake_ucx_minor;
+	(void)state;
+	for (unsigned with = 13; with <= 16; with += 3) {
+		fake_ucx_minor = with;
+		fake_ucx_lanes =
+		    "# lane[0]: 0:tcp/lo.0 md[0] -> md[0]\n# lane[1]: 0:tcp/eth0.0 md[0] -> md[0]\n";
+		start_sending();
+		comm->forced = UCX_WAY_PUT;
+		assert_int_equal(link_post(to_peer, header, NULL, BIG), 0);
+		assert_int_equal(last_sent()->kind, with < 16 ? UCX_SLOT : UCX_NOTICE);
+		assert_int_equal(last_sent()->bytes, BIG);
+		finish();
+	}
+	fake_ucx_lanes = lanes;
+	fake_ucx_minor = minor;
+}
+
 /* A slot is free when UCX has let go of it, too; the notice of a put comes behind its flush. */
 static void is_held(void **state)
 {
@@ -465,6 +486,7 @@ int main(void)
 		cmocka_unit_test(leaves),
 		cmocka_unit_test(is_sent),
 		cmocka_unit_test(is_sent_by_every_way),
+		cmocka_unit_test(emulates_no_put),
 		cmocka_unit_test(is_held),
 		cmocka_unit_test(exchange_without_credits),
 		cmocka_unit_test(one_way_credits),

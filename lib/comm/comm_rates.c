@@ -75,7 +75,7 @@ static int measure(struct comm *comm, struct net_sample *mine)
 	struct link *link = host_link(&comm->engine, peer, 0, 0);
 	int ret =
 	    link ? link_measure(comm->engine.transport, link, comm->rank < peer, measure_timeout_ns, &costs)
-		 : CORALE_ENOMEM;
+		 : host_no_link(&comm->engine, peer);
 	if (ret)
 		return log_error(
 		    ret, comm->rank,

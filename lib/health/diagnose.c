@@ -226,7 +226,9 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 		return;
 	}
 	diagnose_print_rank(comm, peer, name, sizeof name);
-	if (!strcmp(reason, transport_peer_left))
+	if (peer == comm->rank) /* its own fault: the memory of a message */
+		snprintf(text, sizeof text, "%s", reason);
+	else if (!strcmp(reason, transport_peer_left))
 		snprintf(text, sizeof text,
 			 "%s has destroyed the communicator, and a call of this rank needs it", name);
 	else if (code == CORALE_EPEER)

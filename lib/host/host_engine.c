@@ -106,6 +106,12 @@ size_t host_engine_memory(const struct host_engine *e)
 	return atomic_load(&e->memory) + atomic_load(&e->spare.bytes) + atomic_load(&e->temp_bytes);
 }
 
+int host_no_link(const struct host_engine *e, int rank)
+{
+	const int code = atomic_load(&e->links.code);
+	return log_error(code, e->rank, "there is no link to rank %d: %s", rank, corale_strerror(code));
+}
+
 int host_room(const struct window_layout *layout, size_t stride)
 {
 	enum { CACHED_BYTES = 128 << 10 };

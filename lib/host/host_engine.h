@@ -108,11 +108,14 @@ static inline int host_member(const struct host_engine *e, const struct plan_act
 
 /* What links are to have: the caller tells the transport. */
 void host_engine_slots(struct host_engine *e);
-/* The link to a rank of another node, made on first use; NULL when memory is out. */
+/* The link to a rank of another node, made on first use; NULL: host_no_link is why. */
 static inline struct link *host_link(struct host_engine *e, int rank, int channel, int ring)
 {
 	return link_table_get(&e->links, rank, channel * PLAN_MAX_RINGS + ring);
 }
+
+/* Logs why there is no link to a rank, and returns it: no memory, or the rank can't be reached. */
+int host_no_link(const struct host_engine *e, int rank);
 
 /* Payloads that a lane holds at a time: as many as stay in a cache, at least what the settings ask for. A longer way
  * round would only touch more memory. */

@@ -37,11 +37,6 @@ static int check_message(struct host_run *run, const struct host_channel *ch, in
 	return CORALE_EMISMATCH;
 }
 
-static int no_link(const struct host_run *run, int rank)
-{
-	return log_error(CORALE_ENOMEM, run->engine->rank, "no memory for a link to rank %d", rank);
-}
-
 /* A message that only lands in a local span may be received there. */
 static void *landing(const struct host_run *run, const struct host_channel *ch, const struct plan_action *a)
 {
@@ -57,7 +52,7 @@ static int remote_ready(struct host_run *run, struct host_channel *ch, const str
 {
 	struct link *link = host_link(run->engine, rank, ch->env.channel, a->from_ring);
 	if (!link)
-		return no_link(run, rank);
+		return host_no_link(run->engine, rank);
 	link->landing = landing(run, ch, a);
 	link->landing_bytes = expected_bytes;
 	int ret = link_ready(link);
@@ -114,7 +109,7 @@ static int remote_free(struct host_run *run, struct host_channel *ch, const stru
 {
 	struct link *link = host_link(run->engine, rank, ch->env.channel, a->to_ring);
 	if (!link)
-		return no_link(run, rank);
+		return host_no_link(run->engine, rank);
 	int ret = link_room(link);
 	return ret >= 0 ? ret
 			: log_error(ret, run->engine->rank, "a message to rank %d can't leave: %s", rank,

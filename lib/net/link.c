@@ -45,8 +45,10 @@ struct link *link_table_get(struct link_table *table, int rank, int lane)
 	struct link **row = atomic_load_explicit(&table->rows[rank], memory_order_acquire);
 	if (!row) { /* threads may come at once, each for its own lanes of the row */
 		struct link **fresh = calloc((size_t)table->slots->lanes, sizeof *fresh);
-		if (!fresh)
+		if (!fresh) {
+			atomic_store(&table->code, CORALE_ENOMEM);
 			return NULL;
+		}
 		if (atomic_compare_exchange_strong(&table->rows[rank], &row, fresh))
 			row = fresh;
 		else
@@ -56,8 +58,11 @@ struct link *link_table_get(struct link_table *table, int rank, int lane)
 		const struct link_params params = {
 			.rank = table->rank, .peer = rank, .lane = lane, .slots = table->slots
 		};
-		if (link_open(table->transport, &params, &row[lane]))
+		const int ret = link_open(table->transport, &params, &row[lane]);
+		if (ret) {
+			atomic_store(&table->code, ret);
 			row[lane] = NULL;
+		}
 	}
 	return row[lane];
 }

@@ -170,13 +170,14 @@ struct link_table {
 	const struct transport_slots *slots;
 	int rank, ranks;
 	struct link **_Atomic *rows; /* [rank]: NULL, or [lane], each NULL until used */
+	_Atomic int code; /* why the last link that could not be made was not */
 };
 
 int link_table_open(struct link_table *table, struct transport *t, const struct transport_slots *slots,
 		    int rank, int ranks);
 /* After the transport is closed. A zeroed table is allowed. */
 void link_table_close(struct link_table *table);
-/* The link of a lane to a rank, made on first use: each by one thread; NULL when memory is out. */
+/* The link of a lane to a rank, made on first use: each by one thread; NULL: table->code says why not. */
 struct link *link_table_get(struct link_table *table, int rank, int lane);
 /* 1 if all that was posted on lanes [first, last) leaves without its user's help and memory. */
 int link_table_sent(const struct link_table *table, int first, int last);

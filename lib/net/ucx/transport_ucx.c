@@ -62,6 +62,7 @@ static int open_ucx(const struct transport_row *row, const struct transport_para
 		return ret;
 	}
 	c->base.ops = &ops;
+	c->on_lost = ucx_link_blame_user;
 	c->base.rdma = c->worker->rdma;
 	c->base.rails = ucx_devices_are_tcp(c->worker->devices) ? 4 : 1;
 	*out = &c->base;

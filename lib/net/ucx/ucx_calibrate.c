@@ -87,6 +87,7 @@ static double best_of(const double *gbps)
 /* The first message connects and warms up; a way that is hopeless in the first round is not tried again. */
 static void measure_class(struct ucx_link *l, double *gbps)
 {
+	const int ways = l->p->endpoint->class->emulates_put ? UCX_WAY_PUT : UCX_WAYS; /* the last */
 	struct probe probe = { .link = l };
 
 	if (await(poll_room, &probe, wait_now_ns() + connect_ns) < 0)
@@ -96,7 +97,7 @@ static void measure_class(struct ucx_link *l, double *gbps)
 	const int64_t deadline = wait_now_ns() + budget_ns;
 	for (int round = 0; round < ROUNDS; round++) {
 		double before = best_of(gbps);
-		for (int way = 0; way < UCX_WAYS; way++) {
+		for (int way = 0; way < ways; way++) {
 			if (round && gbps[way] < before / 3)
 				continue;
 			size_t bytes = round ? l->base.slot_bytes : FIRST_BYTES;
@@ -153,17 +154,35 @@ static void calibrate_peer(struct ucx_comm *c, int peer)
 	    class->ordered ? "" : " and flush", gbps[UCX_WAY_PUT]);
 }
 
+/* Puts that were asked for, and are not made. */
+static void tell_emulated(struct ucx_comm *c, int peer)
+{
+	struct ucx_peer *p;
+	ucx_lock(c->worker);
+	int ret = ucx_comm_peer(c, peer, &p);
+	ret = ret ? ret : ucx_endpoint_data(p->endpoint, ucx_comm_address(c, peer)->worker, c->params.rank);
+	const struct ucx_class *class = ret ? NULL : p->endpoint->class;
+	ucx_unlock(c->worker);
+	if (class && class->emulates_put)
+		log_line(
+		    LOG_WARN, c->params.rank,
+		    "transport ucx: CORALE_UCX_MESSAGE=put: UCX %s emulates puts over %s, and a peer that "
+		    "dies would end this process: large messages to rank %d go as eager active messages, "
+		    "which their receiver copies; auto is faster",
+		    ucp_get_version_string(), class->lanes, peer);
+}
+
 void ucx_calibrate(struct ucx_comm *c)
 {
 	int size = c->params.size, rank = c->params.rank;
 
-	if (c->forced >= 0 || c->params.slots.bytes <= UCX_EAGER_BYTES)
+	if ((c->forced >= 0 && c->forced != UCX_WAY_PUT) || c->params.slots.bytes <= UCX_EAGER_BYTES)
 		return;
 	for (int direction = 1; direction >= -1; direction -= 2) {
 		for (int i = 1; i < size; i++) {
 			int peer = (rank + direction * i + size) % size;
 			if (c->params.needed[peer]) {
-				calibrate_peer(c, peer);
+				(c->forced == UCX_WAY_PUT ? tell_emulated : calibrate_peer)(c, peer);
 				break;
 			}
 		}

@@ -41,6 +41,9 @@ struct ucx_comm {
 	int dispatching; /* some thread calls handlers */
 	int failure; /* the code of fail */
 	int forced; /* enum ucx_way, or -1: by measurement */
+	void (*on_lost)(
+	    struct ucx_peer
+		*p); /* ucx_link_blame_user, before it is told that a connection has failed; or NULL */
 };
 
 /* One that no worker knows yet; NULL without memory. Not under the lock. */

@@ -84,6 +84,23 @@ static int has_rdma(const char *lanes)
 	return 0;
 }
 
+/*
+ * Over tcp UCX below 1.16, whose older protocols use no put of tcp's, sends a put as active messages, each of which the receiver answers from within
+ * UCX's handler. Where the sender has died it can't, and UCX ends the receiver's process ("Fatal: unexpected error: Endpoint timeout"); over several
+ * interfaces the answers of 1.13 also crash while connections are made.
+ */
+static int emulates_put(const char *lanes)
+{
+	unsigned major, minor, release;
+	ucp_get_version(&major, &minor, &release);
+	for (const char *name = lanes; name; name = strchr(name, '+')) {
+		name += *name == '+';
+		if (strncmp(name, "tcp/", strlen("tcp/")))
+			return 0;
+	}
+	return major == 1 && minor < 16;
+}
+
 static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
 {
 	char lanes[sizeof(((struct ucx_class *)0)->lanes)];
@@ -96,6 +113,7 @@ static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
 		memcpy(class->lanes, lanes, sizeof(lanes));
 		class->rdma = has_rdma(lanes);
 		class->ordered = keeps_order(lanes);
+		class->emulates_put = emulates_put(lanes);
 		class->next = w->classes;
 		w->classes = class;
 	}

@@ -12,6 +12,7 @@ struct ucx_class {
 	enum ucx_way way; /* how large messages go */
 	int rdma; /* some lane is a queue pair of an RDMA adapter */
 	int ordered; /* an active message behind a put can't come before it: one path carries both, in order */
+	int emulates_put; /* puts are active messages, which end this process where their sender dies: none are made */
 	int measured; /* 1: by us; 0: way was forced or is the default */
 };
 

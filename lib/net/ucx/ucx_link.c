@@ -396,8 +396,10 @@ static struct ucx_link *of(struct link *l)
 static int open_link(struct transport *t, const struct link_params *params, struct link **out)
 {
 	struct ucx_comm *c = (struct ucx_comm *)t;
+	struct ucx_peer *p;
 	ucx_lock(c->worker);
-	struct ucx_link *l = ucx_link_get(c, params->peer, params->lane);
+	const int ret = ucx_comm_peer(c, params->peer, &p);
+	struct ucx_link *l = ret ? NULL : ucx_link_get(c, params->peer, params->lane);
 	uint64_t other = 0;
 	if (l && params->memory) {
 		l->memory = params->memory;
@@ -406,7 +408,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	}
 	ucx_unlock(c->worker);
 	if (!l)
-		return CORALE_ENOMEM;
+		return ret ? ret : CORALE_ENOMEM;
 	if (other)
 		return log_error(CORALE_EMISMATCH, params->rank,
 				 "transport ucx: slots of %zu bytes where rank %d has %llu",
@@ -482,7 +484,9 @@ static int poll_link(struct link *base, int sends)
 
 static int is_sent(struct link *base)
 {
-	return !atomic_load_explicit(&of(base)->borrowed, memory_order_acquire);
+	const struct ucx_link *l = of(base);
+	return !atomic_load_explicit(&l->borrowed, memory_order_acquire) &&
+	       !atomic_load_explicit(&l->unread, memory_order_relaxed);
 }
 
 const struct link_ops ucx_link_ops = {

@@ -48,6 +48,7 @@ struct ucx_link {
 	struct ucx_grant grant; /* the peer's; depth 0: not yet */
 	ucp_rkey_h key;
 	_Atomic int borrowed; /* messages in the user's memory that UCX refers to */
+	_Atomic int unread; /* one could not be read there: it never leaves */
 	uint64_t done, peer_taken; /* messages that UCX has let go of; that the peer has taken */
 	/* receiving */
 	struct ucx_in *ins;
@@ -83,6 +84,9 @@ int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, cons
 void ucx_link_credited(struct ucx_link *l, uint64_t taken);
 /* Tells the peer what was taken, if that is much. */
 void ucx_link_credit(struct ucx_link *l);
+
+/* The connection to a peer has failed: tells if a message to it is in memory of the user that can't be read, which then is why. */
+void ucx_link_blame_user(struct ucx_peer *p);
 
 /* ucx_link_end.c */
 /* Messages to a peer in the user's memory that UCX refers to. */

@@ -1,8 +1,10 @@
 /* The sending side of links: messages, by the way that was measured, and credits. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mapped.h"
 #include "ucx_link.h"
 
 /* As many as the peer has room for, and as there are slots here that UCX has let go of. */
@@ -31,10 +33,37 @@ static void not_sent(struct ucx_link *l, ucs_status_t status)
 		ucx_endpoint_lost(l->p->endpoint, status);
 }
 
+/* The kernel refuses to send what it can't read, and UCX takes that for the end of the connection. */
+static void blame_user(struct ucx_out *out)
+{
+	struct ucx_link *l = out->link;
+	const size_t readable = out->data ? mapped_readable(out->data, out->bytes) : out->bytes;
+	char text[160];
+	if (readable == out->bytes || atomic_exchange(&l->unread, 1))
+		return;
+	snprintf(text, sizeof(text),
+		 "%zu bytes at %p are to be sent to rank %d, of which this rank can read %zu: give a send "
+		 "buffer that is mapped as a whole",
+		 out->bytes, out->data, l->base.peer, readable);
+	ucx_comm_add_event(l->comm, l->comm->params.rank, CORALE_ESYSTEM, text, strlen(text) + 1);
+}
+
+void ucx_link_blame_user(struct ucx_peer *p)
+{
+	for (int lane = 0; lane <= UCX_PROBE_LANE; lane++) {
+		struct ucx_link *l = p->links[lane];
+		for (int i = 0; l && l->outs && i < l->base.out_depth; i++)
+			if (l->outs[i].busy)
+				blame_user(&l->outs[i]);
+	}
+}
+
 /* UCX has let go of a request that refers to a message. */
 static void let_go(struct ucx_out *out, ucs_status_t status)
 {
 	struct ucx_link *l = out->link;
+	if (status != UCS_OK && l->comm)
+		blame_user(out);
 	if (!--out->busy && out->data) {
 		out->data = NULL;
 		atomic_fetch_sub_explicit(&l->borrowed, 1, memory_order_release);
@@ -157,6 +186,8 @@ static int refuse(struct ucx_link *l)
 		return c->failure;
 	if (l->p->state == UCX_PEER_FINE && !l->p->endpoint->failed)
 		return 0;
+	if (l->p->state == UCX_PEER_FINE) /* its connection has failed, which nobody has looked at yet */
+		ucx_comm_peer_lost(c, l->base.peer, l->p->endpoint->failed, l->p->endpoint->reason);
 	ucx_comm_report(c, l->base.peer, CORALE_EPEER, transport_peer_left);
 	return CORALE_EPEER;
 }
@@ -174,17 +205,20 @@ static struct ucx_wire *fill_wire(struct ucx_link *l, struct ucx_wire *wire, enu
 	return wire;
 }
 
-/* A GPU's slots are put, all but few bytes that the user brings. */
-static int is_eager(const struct ucx_link *l, const void *data, size_t bytes)
+/* A GPU's slots are put, all but few bytes that the user brings. A put that UCX would emulate goes as the active messages that it would be, which nobody
+ * answers. */
+static int is_eager(const struct ucx_link *l, enum ucx_way way, const void *data, size_t bytes)
 {
-	return ucx_link_slab(l) ? data || !bytes : bytes <= UCX_EAGER_BYTES;
+	if (ucx_link_slab(l))
+		return data || !bytes;
+	return bytes <= UCX_EAGER_BYTES || (way == UCX_WAY_PUT && l->p->endpoint->class->emulates_put);
 }
 
 int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, const void *data, size_t bytes)
 {
 	const uint64_t slot = l->base.posted % (uint64_t)l->base.out_depth;
 	struct ucx_out *out = &l->outs[slot];
-	const int small = is_eager(l, data, bytes);
+	const int small = is_eager(l, way, data, bytes);
 	int ret = refuse(l);
 	if (ret)
 		return ret;

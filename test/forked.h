@@ -1,0 +1,27 @@
+/* Ranks as forked processes for tests: each with a socket to each other one, over which they create communicators. The parent never uses Corale itself. */
+#ifndef FORKED_H
+#define FORKED_H
+
+#include "corale.h"
+
+enum { FORKED_RANKS = 4, FORKED_NOBODY = -1 };
+
+struct forked {
+	int rank, size, faults;
+	int sockets[FORKED_RANKS]; /* to each other rank */
+	const void *arg;
+};
+
+/* Runs body in a process a rank; returns how many of them faulted or crashed, but for the victim, which must be killed. */
+int forked_run(int size, int victim, int (*body)(struct forked *r), const void *arg);
+
+/* A communicator of all ranks; a fault and NULL if there is none. */
+corale_comm *forked_create(struct forked *r);
+
+/* Whether ranks can be nodes of their own over UCX (CORALE_NODE_SIZE=1). */
+int forked_has_ucx(void);
+
+/* Counts a fault; a rank's first one is printed. */
+void forked_fault(struct forked *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
