@@ -718,6 +718,62 @@ static void abort_making(struct world_rank *me)
 	WORLD_OK(me, ncclCommDestroy(parent));
 }
 
+/* ---- Stalls ---------------------------------------------------------------------------------------------------------------------- */
+
+enum { LOG_BYTES = 8192 };
+
+/* Both lines come after 10 s. */
+static void await_lines(struct world_rank *me, const char *path, char log[LOG_BYTES], const char *one,
+			const char *two)
+{
+	for (const double until = now() + 30; now() < until; nap_ms(20)) {
+		FILE *file = fopen(path, "re");
+		log[file ? fread(log, 1, LOG_BYTES - 1, file) : 0] = '\0';
+		if (file)
+			fclose(file);
+		if (strstr(log, one) && strstr(log, two))
+			return;
+	}
+	world_fault(me, "no line says '%s' and '%s': %s", one, two, log);
+}
+
+/* Rank 0 waits for rank 1, which is late, in a call that nobody else has made; rank 3 for rank 2, whose process is stopped. Without any
+ * setting each says so, and the calls go on. */
+static void late_and_stopped(struct world_rank *me)
+{
+	char path[64], log[LOG_BYTES], stopped[64];
+	ncclComm_t comm = world_comm(me, 0);
+	int got = 0;
+	snprintf(path, sizeof path, "/tmp/corale-late-%d", (int)getppid());
+	const int errors = dup(STDERR_FILENO);
+	if (me->rank % 3 == 0 && !freopen(path, "ae", stderr))
+		world_fault(me, "no file for lines");
+	world_barrier(me);
+	if (me->rank == 1) {
+		snprintf(stopped, sizeof stopped, "rank 2 (process %d of this host) silent for 10",
+			 me->world->pids[2]);
+		await_lines(me, path, log, "; it has not made the call; also without the call: rank ",
+			    stopped);
+		if (!strstr(log, "its process is stopped"))
+			world_fault(me, "no line says that a process is stopped: %s", log);
+		if (kill(me->world->pids[2], SIGCONT))
+			world_fault(me, "rank 2 can't be continued");
+	}
+	if (me->rank == 2) {
+		raise(SIGSTOP);
+		WORLD_OK(me, ncclSend(&me->rank, 1, ncclInt, 3, comm, NULL));
+	}
+	if (me->rank == 3)
+		WORLD_OK(me, ncclRecv(&got, 1, ncclInt, 2, comm, NULL));
+	world_check(me, comm, "behind a stall");
+	if (me->rank % 3 == 0 && dup2(errors, STDERR_FILENO) < 0)
+		abort();
+	world_barrier(me);
+	if (me->rank == 0)
+		remove(path);
+	WORLD_OK(me, ncclCommDestroy(comm));
+}
+
 /* ---- Wrong arguments ---------------------------------------------------------------------------------------------------------- */
 
 #define WRONG(me, call) world_expect(me, call, ncclInvalidArgument, #call)
@@ -1087,6 +1143,7 @@ static const struct world_case cases[] = {
 	{ "children of an aborted parent", 3, WORLD_BOTH, child_aborted, NULL, 0 },
 	{ "a split behind shrinks", 3, WORLD_BOTH, split_behind_shrink, "CORALE_NCCL_INIT_TIMEOUT=5", 0 },
 	{ "abort of what is being made", 2, WORLD_BOTH, abort_making, NULL, 0 },
+	{ "a late rank and a stopped one", 4, WORLD_PROCESSES, late_and_stopped, "CORALE_DEBUG=warn", 0 },
 	{ "wrong arguments", 2, WORLD_BOTH, wrong_arguments, NULL, 0 },
 	{ "failed groups", 2, WORLD_BOTH, failed_groups, NULL, 0 },
 	{ "one rank refuses the group", 3, WORLD_BOTH, refused_by_one, NULL, 0 },

@@ -2,14 +2,18 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "corale.h"
+#include "descriptor.h"
 #include "log.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -133,4 +137,17 @@ int process_has_one_caller(void)
 	const long before = atomic_load(&begun), gone = atomic_load(&ended), threads = count_threads();
 	return !is_library && before == atomic_load(&begun) && gone == atomic_load(&ended) &&
 	       threads == 1 + before - gone;
+}
+
+int process_is_stopped(long pid)
+{
+	char path[48], text[512] = "";
+	snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+	const int fd = descriptor_open(path, O_RDONLY);
+	if (fd < 0)
+		return 0;
+	const ssize_t n = read(fd, text, sizeof text - 1);
+	close(fd);
+	const char *name_ends = n > 0 ? strrchr(text, ')') : NULL; /* the name may contain anything */
+	return name_ends && name_ends[1] == ' ' && (name_ends[2] == 'T' || name_ends[2] == 't');
 }

@@ -31,4 +31,7 @@ int process_has_one_caller(void);
  * pthread_create returned; the caller says what is missing then. Any thread. */
 int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg);
 
+/* 1 if a process of this PID namespace is stopped, by a signal or a debugger; 0 also where that can't be found out. */
+int process_is_stopped(long pid);
+
 #endif

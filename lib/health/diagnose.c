@@ -324,13 +324,31 @@ static enum life_state death_of(const struct comm *comm, int rank)
 	return atomic_load_explicit(&control->left, memory_order_acquire) ? LIFE_ALIVE : state;
 }
 
+/* The process of a rank of this node; 0: this one, or not known. */
+static long pid_of(const struct comm *comm, int rank)
+{
+	const struct host_engine *e = &comm->engine;
+	return e->pids && host_is_local(e, rank) ? (long)e->pids[e->map.local_of[rank]] : 0;
+}
+
 void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes)
 {
 	if (comm->peers)
 		snprintf(buf, bytes, "rank %d (process %d of host %s)", rank, comm->peers[rank].pid,
 			 comm->peers[rank].host);
+	else if (pid_of(comm, rank))
+		snprintf(buf, bytes, "rank %d (process %ld of this host)", rank, pid_of(comm, rank));
 	else
 		snprintf(buf, bytes, "rank %d", rank);
+}
+
+int diagnose_is_stopped(const struct comm *comm, int rank)
+{
+	const struct window_control *own = own_control(comm);
+	const long pid = pid_of(comm, rank);
+	/* a number of another PID namespace is another process's; whose memory can be read has been proved to be that rank's */
+	return pid && own && atomic_load(&own->can_read[comm->engine.map.local_of[rank]]) &&
+	       process_is_stopped(pid);
 }
 
 static enum window_left left_of(const struct comm *comm, int rank)

@@ -42,6 +42,9 @@ int diagnose_has_called(struct comm *comm, int rank, uint64_t number);
 /* "rank 3 (process 812 of host b)" */
 void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes);
 
+/* 1 if the process of a rank of this node is stopped, as far as this rank can know. It reads /proc: for what is seldom. */
+int diagnose_is_stopped(const struct comm *comm, int rank);
+
 /* Fails comm if a process of this node has ended that has not left it. For the watch thread. */
 void diagnose_deaths(struct comm *comm);
 

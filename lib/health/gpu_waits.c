@@ -78,8 +78,10 @@ static void tell(struct comm *comm, const struct record *call, int rank, double 
 			    ? "it is in the call, so its GPU is busy, or it waits itself: its own line says "
 			      "for whom"
 			    : "it has not called it";
-	log_line(LOG_WARN, comm->rank, "%s has waited %.0f s for rank %d: %s; the call goes on", what,
-		 seconds, rank, state);
+	log_line(LOG_WARN, comm->rank, "%s has waited %.0f s for rank %d: %s%s; the call goes on", what,
+		 seconds, rank, state,
+		 diagnose_is_stopped(comm, rank) ? "; its process is stopped, by a signal or a debugger"
+						 : "");
 }
 
 int gpu_waits_look(struct comm *comm)

@@ -8,10 +8,11 @@
 #include "net/proxy.h"
 #include "recent.h"
 
-enum { NO_ANSWER = 0, ASK_NS = 1000 * 1000 * 1000, ANSWER_NS = 1000 * 1000 * 1000 };
+enum { NO_ANSWER = 0, ASK_NS = 1000 * 1000 * 1000, ANSWER_NS = 1000 * 1000 * 1000, MOST_NAMED = 8 };
+static const int64_t NODE_NS = 10 * 1000000000ll; /* of one node, whose ranks need not be asked */
 
 /* What holds a rank up, from the least likely cause of a wait to the likeliest. */
-enum verdict { WAITS_ITSELF, NOT_YET_HERE, IS_IDLE, IS_BUSY, HAS_NOT_CALLED, DOES_NOT_ANSWER };
+enum verdict { WAITS_ITSELF, NOT_YET_HERE, IS_IDLE, IS_BUSY, HAS_NOT_CALLED, DOES_NOT_ANSWER, IS_STOPPED };
 
 enum silence_state silence_own(const struct comm *comm)
 {
@@ -37,6 +38,8 @@ static int may_be_awaited(const struct comm *comm, const struct silence_wait *wa
 static enum verdict judge(struct comm *comm, const struct silence_wait *wait, int rank)
 {
 	const int called = !wait->number || diagnose_has_called(comm, rank, wait->number);
+	if (host_is_local(&comm->engine, rank) && diagnose_is_stopped(comm, rank))
+		return IS_STOPPED;
 	if (host_is_local(&comm->engine, rank))
 		return called ? WAITS_ITSELF : NOT_YET_HERE;
 	const int answer = atomic_load(&comm->peers[rank].answer);
@@ -61,9 +64,13 @@ static int answers_in_calls(const struct comm *comm)
 	return !comm->proxy && transport->ops->mover != TRANSPORT_MOVES_ITSELF;
 }
 
-static const char *text_of(const struct comm *comm, const struct silence_wait *wait, enum verdict verdict)
+static const char *text_of(struct comm *comm, const struct silence_wait *wait, int rank, enum verdict verdict)
 {
 	switch (verdict) {
+	case IS_STOPPED:
+		return wait->number && diagnose_has_called(comm, rank, wait->number)
+			   ? "it has made the call, but its process is stopped, by a signal or a debugger"
+			   : "its process is stopped, by a signal or a debugger";
 	case DOES_NOT_ANSWER:
 		return answers_in_calls(comm)
 			   ? "it does not answer: it is outside of calls, its link is cut, or it is stopped"
@@ -80,14 +87,35 @@ static const char *text_of(const struct comm *comm, const struct silence_wait *w
 		break;
 	}
 	return wait->number ? "it has made the call, so it waits itself: its own line says for whom"
-			    : "it answers, but has not sent or received what this call waits for";
+	       : host_is_local(&comm->engine, rank)
+		   ? "it has not sent or received what this call waits for"
+		   : "it answers, but has not sent or received what this call waits for";
+}
+
+/* Ranks of this node, but for one that is named before, that have not made the call. */
+static void print_missing(struct comm *comm, const struct silence_wait *wait, int but, char *text,
+			  size_t bytes)
+{
+	int n = 0;
+	size_t at = 0;
+	text[0] = '\0';
+	for (int q = 0; wait->number && q < comm->engine.locals; q++) {
+		const int r = comm_local_rank(comm, q);
+		if (r == comm->rank || r == but || diagnose_has_called(comm, r, wait->number))
+			continue;
+		if (n++ < MOST_NAMED && at < bytes)
+			at += (size_t)snprintf(text + at, bytes - at, "%s%d",
+					       n > 1 ? ", " : "; also without the call: rank ", r);
+	}
+	if (n > MOST_NAMED && at < bytes)
+		snprintf(text + at, bytes - at, " and %d more", n - MOST_NAMED);
 }
 
 static void tell(struct comm *comm, const struct silence_wait *wait, double seconds)
 {
 	enum verdict worst = WAITS_ITSELF;
 	int rank = wait->peer, more = 0;
-	char call[256], name[160], others[48] = "", number[32] = "", deadline[96] = "";
+	char call[256], name[160], others[128] = "", number[32] = "", deadline[96] = "";
 	for (int r = 0; r < comm->size; r++) {
 		if (!may_be_awaited(comm, wait, r))
 			continue;
@@ -111,12 +139,14 @@ static void tell(struct comm *comm, const struct silence_wait *wait, double seco
 		return;
 	}
 	diagnose_print_rank(comm, rank, name, sizeof name);
-	if (more && worst != WAITS_ITSELF)
+	if (!comm->peers)
+		print_missing(comm, wait, rank, others, sizeof others);
+	else if (more && worst != WAITS_ITSELF)
 		snprintf(others, sizeof others, ", as %d other rank%s", more, more > 1 ? "s" : "");
 	log_line(
 	    LOG_WARN, comm->rank,
 	    "%s silent for %.1f s: this rank waits for it in %s%s; %s%s; if it goes on%s, nothing is lost",
-	    name, seconds, call, number, text_of(comm, wait, worst), others, deadline);
+	    name, seconds, call, number, text_of(comm, wait, rank, worst), others, deadline);
 }
 
 static void ask(struct comm *comm, const struct silence_wait *wait)
@@ -138,7 +168,12 @@ static int is_first(_Atomic int64_t *done_ns, int64_t since_ns, int64_t now_ns)
 void silence_look(struct comm *comm, const struct silence_wait *wait, int64_t since_ns)
 {
 	const int64_t now = wait_now_ns();
-	if (!comm->peers || now - since_ns < ASK_NS)
+	if (!comm->peers) {
+		if (now - since_ns >= NODE_NS && is_first(&comm->told_ns, since_ns, now))
+			tell(comm, wait, 1e-9 * (double)(now - since_ns));
+		return;
+	}
+	if (now - since_ns < ASK_NS)
 		return;
 	if (is_first(&comm->asked_ns, since_ns, now))
 		ask(comm, wait);

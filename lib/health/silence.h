@@ -1,6 +1,6 @@
 /*
- * Calls between nodes that stand still: which rank they wait for, and whether its process answers. Nothing ends and nothing changes by
- * it: a rank that goes on has lost nothing.
+ * Calls that stand still: which rank they wait for, whether it has made the call, and whether its process answers, or on this node is stopped.
+ * Nothing ends and nothing changes by it: a rank that goes on has lost nothing.
  */
 #ifndef SILENCE_H
 #define SILENCE_H
@@ -23,7 +23,7 @@ struct silence_wait {
 
 /*
  * For a call in which nothing has moved since since_ns: asks the ranks of other nodes that it waits for after a second, and a second later
- * says in one line which of them it is. Any thread that waits, or the watch thread, again and again; does not block.
+ * says in one line which of them it is. On one node, where windows show what ranks have called, it asks nobody and says so after 10 s. Any thread that waits, or the watch thread, again and again; does not block.
  */
 void silence_look(struct comm *comm, const struct silence_wait *wait, int64_t since_ns);
 
