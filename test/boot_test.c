@@ -566,9 +566,39 @@ static void test_used_id(void **state)
 	make_ranks(r, 2);
 	run(r, 2);
 	expect_all(r, 2, 0, "");
-	r[0].options.timeout_s = r[1].options.timeout_s = 1;
 	run(r, 2);
-	expect_all(r, 2, CORALE_EPEER, "stale id");
+	expect_all(r, 2, CORALE_EPEER, "stale id: it has already made a group of 2 ranks, which has ended");
+}
+
+/* While the group lives, a rank that comes by its id is refused and ends nothing. */
+static void test_id_in_use(void **state)
+{
+	(void)state;
+	unsigned char id[BOOT_ID_BYTES];
+	struct boot *ranks[2], *late;
+	int in = 5, out[2], done[2] = { 0 };
+	make_id(id);
+	for (int round = 0; round < 2; round++) {
+		for (int r = 0; r < 2; r++) {
+			if (!round)
+				assert_int_equal(boot_tcp_open(id, r, 2, &on_lo, &ranks[r]), 0);
+			assert_int_equal(ranks[r]->ops->start(ranks[r], &in, sizeof in, out), 0);
+			done[r] = 0;
+		}
+		while (!done[0] || !done[1])
+			for (int r = 0; r < 2; r++)
+				if (!done[r])
+					assert_in_range(done[r] = ranks[r]->ops->poll(ranks[r]), 0, 1);
+		if (round)
+			break;
+		assert_int_equal(boot_tcp_open(id, 1, 2, &on_lo, &late), 0);
+		assert_int_equal(boot_allgather(late, &in, sizeof in, out), CORALE_EPEER);
+		assert_non_null(
+		    strstr(log_last_error(), "already made a group of 2 ranks, which is still in use"));
+		late->ops->close(late);
+	}
+	for (int r = 0; r < 2; r++)
+		ranks[r]->ops->close(ranks[r]);
 }
 
 /* A rank that comes after its group has failed is told why. */
@@ -1626,6 +1656,7 @@ static const struct test_case cases[] = {
 	{ "missing in an all-gather", test_missing_gather },
 	{ "closed", test_closed },
 	{ "a rank twice", test_twice },
+	{ "an id in use", test_id_in_use },
 	{ "wrong size", test_wrong_size },
 	{ "wrong bytes", test_wrong_bytes },
 	{ "wrong key", test_wrong_key },

@@ -1115,8 +1115,19 @@ static void wrong_ids(struct world_rank *me)
 		world_fault(me, "a rank twice: result %d", (int)result);
 	world_barrier(me);
 	me->comm = world_comm(me, 2);
-	world_check(me, me->comm, "behind wrong ids");
-	WORLD_OK(me, ncclCommDestroy(me->comm));
+	for (int ended = 0; ended < 2; ended++) {
+		world_expect(me, ncclCommInitRank(&comm, me->size, me->world->ids[2], me->rank),
+			     ncclRemoteError, "an id that has served");
+		world_expect_text(me,
+				  ended ? "already made a group of 3 ranks, which has ended"
+					: "already made a group of 3 ranks, which is still in use",
+				  "an id that has served");
+		world_barrier(me);
+		world_check(me, ended ? world_comm(me, 3) : me->comm, "behind wrong ids");
+		if (!ended)
+			WORLD_OK(me, ncclCommDestroy(me->comm));
+		world_barrier(me);
+	}
 }
 
 static const struct world_case cases[] = {

@@ -198,6 +198,34 @@ static void fail(struct boot_group *g, const struct boot_reason *reason)
 	}
 }
 
+/* ---- Ids that have served */
+
+static void keep_served(struct boot_groups *all, const struct boot_group *g)
+{
+	if (g->id.flags || g->came != everybody(g))
+		return;
+	const unsigned at = all->nserved++ % BOOT_SERVED;
+	all->served[at].name = g->id.name;
+	all->served[at].size = g->size;
+}
+
+/* The size of its group; 0: not known. */
+static int find_served(const struct boot_groups *all, uint64_t name)
+{
+	for (unsigned i = 0; i < BOOT_SERVED && i < all->nserved; i++)
+		if (all->served[i].name == name)
+			return all->served[i].size;
+	return 0;
+}
+
+static void say_served(struct boot_reason *why, const struct boot_hello *h, int size, const char *state)
+{
+	say(why, CORALE_EPEER, BOOT_REFUSE_FINAL,
+	    "stale id: it has already made a group of %d ranks, which %s; rank %d of %d (process %lld on %s) "
+	    "came later. An id serves one group: make a new one (ncclGetUniqueId)",
+	    size, state, h->rank, h->size, (long long)h->peer.pid, h->peer.host);
+}
+
 /* ---- A rank comes */
 
 static void refuse(struct boot_conn *c, const struct boot_reason *reason)
@@ -303,6 +331,11 @@ static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn
 		refuse(c, &why);
 		return;
 	}
+	if (!g->id.flags && g->size && g->came == everybody(g)) { /* which goes on */
+		say_served(&why, h, g->size, "is still in use");
+		refuse(c, &why);
+		return;
+	}
 	g = group_after(all, g);
 	if (!g || (g->size && h->rank >= 0 && h->rank < g->size && (g->left >> h->rank & 1) && g->id.flags)) {
 		say(&why, CORALE_EPEER, BOOT_REFUSE_UNKNOWN,
@@ -352,6 +385,12 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 		return;
 	}
 	struct boot_group *g = find(all, h.name);
+	const int served = g ? 0 : find_served(all, h.name);
+	if (served) {
+		say_served(&why, &h, served, "has ended");
+		refuse(c, &why);
+		return;
+	}
 	if (!g) {
 		say(&why, CORALE_EPEER, BOOT_REFUSE_UNKNOWN, "process %lld on %s does not know the id",
 		    (long long)all->maker.pid, all->maker.host);
@@ -463,6 +502,7 @@ static void leave(struct boot_groups *all, struct boot_conn *c, const char *how)
 	if (g->has_failed || g->left != everybody(g))
 		return;
 	int opens = g->opens - 1;
+	keep_served(all, g);
 	if (opens) {
 		clear(g);
 		g->opens = opens;

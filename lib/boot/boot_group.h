@@ -8,8 +8,15 @@
 #include "boot_conn.h"
 #include "boot_wire.h"
 
+enum { BOOT_SERVED = 1024 };
+
 struct boot_groups {
 	struct boot_group *first;
+	struct { /* the last groups that met and ended: their ids can't be used again */
+		uint64_t name;
+		int size;
+	} served[BOOT_SERVED];
+	unsigned nserved;
 	struct boot_peer maker; /* this process */
 };
 
