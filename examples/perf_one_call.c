@@ -36,6 +36,8 @@ static int calls_a_turn(const struct perf_way *ways, int n)
 	calls =
 	    job->options->iterations ? job->options->iterations : each_us / (slowest + job->clock.margin_us);
 	calls = (calls + TURNS - 1) / TURNS;
+	if (calls < 1) /* one call alone takes longer than all should */
+		return 1;
 	return calls < MOST_A_TURN ? (int)calls : MOST_A_TURN;
 }
 
