@@ -46,9 +46,10 @@ enum {
 };
 
 /* What a survivor does meanwhile. */
-enum waiting { WAITS_IN_CALL, WAITS_ON_STREAM, WAITS_BY_ASKING, WAITS_AS_READER };
+enum waiting { WAITS_IN_CALL, WAITS_ON_STREAM, WAITS_BY_ASKING, WAITS_AS_READER, CALLS_ON };
 enum ending {
 	KILLED,
+	KILLED_IN_CALLS,
 	LEFT_AT_ONCE,
 	EXITS,
 	STOPPED,
@@ -80,6 +81,9 @@ static const struct scene scenes[] = {
 	{ "killed, others on a stream", KILLED, WAITS_ON_STREAM, 0, CORALE_EPEER, "has died", 0 },
 	{ "killed, others ask", KILLED, WAITS_BY_ASKING, 0, CORALE_EPEER, "has died", 0 },
 	{ "killed, others wait for it to read", KILLED, WAITS_AS_READER, 0, CORALE_EPEER, "has died", 0 },
+	{ "killed in calls of 800 KB", KILLED_IN_CALLS, CALLS_ON, 0, CORALE_EPEER, "has died", 0 },
+	{ "killed in calls of 800 KB, on another node", KILLED_IN_CALLS, CALLS_ON, 0, CORALE_EPEER,
+	  "has died", 1 },
 	{ "killed with 8 GiB of memory", KILLED, WAITS_IN_CALL, (size_t)8 << 30, CORALE_EPEER, "has died",
 	  0 },
 	{ "_exit", LEFT_AT_ONCE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
@@ -179,6 +183,19 @@ static int reduce(corale_comm *comm, corale_stream *stream)
 	return corale_all_reduce(mine, sum, COUNT, CORALE_INT32, CORALE_SUM, comm, stream);
 }
 
+static _Atomic int calls_made;
+
+/* Until one fails: its code. */
+static int call_on(corale_comm *comm)
+{
+	enum { LARGE = 200000 };
+	static float mine[LARGE], sum[LARGE];
+	int ret = 0;
+	for (; !ret; calls_made++)
+		ret = corale_all_reduce(mine, sum, LARGE, CORALE_FLOAT32, CORALE_SUM, comm, NULL);
+	return ret == CORALE_ECOMM ? corale_comm_async_error(comm) : ret; /* it failed between two calls */
+}
+
 /* ---- The victim ---- */
 
 static void touch(size_t bytes)
@@ -201,6 +218,26 @@ static void leave_child(void)
 		for (;;)
 			pause();
 	}
+}
+
+/* When all connections have carried messages: UCX 1.13 ends processes whose peer dies before (an assertion of its own). */
+static void *kill_soon(void *shared)
+{
+	while (calls_made < 20)
+		pause_ms(1);
+	pause_ms(SETTLE_MS);
+	atomic_store(&((struct shared *)shared)->died_ns, now_ns());
+	kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+static void die_in_calls(struct rank *r, corale_comm *comm)
+{
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, kill_soon, r->shared))
+		abort();
+	call_on(comm);
+	pause(); /* never: nothing fails but by its death */
 }
 
 /* It lives longer than the others may take. */
@@ -257,6 +294,8 @@ static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 {
 	if (s->touched)
 		touch(s->touched);
+	if (s->ending == KILLED_IN_CALLS)
+		die_in_calls(r, comm);
 	atomic_store(&r->shared->ready, 1);
 	pause_ms(SETTLE_MS);
 	leave(r, s->ending);
@@ -293,6 +332,8 @@ static int wait_for_victim(struct rank *r, const struct scene *s, corale_comm *c
 	switch (s->waiting) {
 	case WAITS_IN_CALL:
 		return reduce(comm, NULL);
+	case CALLS_ON:
+		return call_on(comm);
 	case WAITS_AS_READER: /* a message by reference, or more than a window holds */
 		if (r->rank == 0)
 			return corale_send(large, sizeof(large) / sizeof(*large), CORALE_INT32, VICTIM, comm,
@@ -531,6 +572,8 @@ static int play_apart(const struct scene *s)
 		setenv("CORALE_DEBUG", s->ending == HAS_NO_STREAMS ? "info" : "none", 1);
 		setenv("CORALE_TIMEOUT", "120", 1);
 		setenv("CORALE_NODE_SIZE", s->over_nodes ? "1" : "0", 1);
+		if (s->ending == KILLED_IN_CALLS) /* the same of puts over tcp, when a peer dies */
+			setenv("CORALE_UCX_MESSAGE", "am", 1);
 		alarm(180);
 		exit(play(s) != 0);
 	}

@@ -278,6 +278,31 @@ static int told(void)
 	return team_run(RANKS, NULL, refused_when_told, NULL);
 }
 
+/* Rank 1 has died, as a rank's window says whose teller has not come to the others yet. */
+static void find_word(struct team_member *m)
+{
+	const uint64_t word = (uint64_t)-CORALE_EPEER << 32 | (1 + 1);
+	struct window_control *control[RANKS];
+	for (int q = 0; q < RANKS; q++)
+		control[q] = comm_get(m->comm, "find_word")->engine.windows[q];
+	int32_t mine = 1, sum = 0;
+	if (m->rank == 0) {
+		atomic_store(&control[0]->abort, word);
+		team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL),
+			    CORALE_EPEER, "a call after a death");
+		for (int q = 0; q < RANKS; q++)
+			if (atomic_load(&control[q]->abort) != word)
+				team_fault(m, "rank %d is told %#llx, not of rank 1's death", q,
+					   (unsigned long long)atomic_load(&control[q]->abort));
+	}
+	team_barrier(m);
+}
+
+static int dead_one_is_named(void)
+{
+	return team_run(RANKS, NULL, find_word, NULL);
+}
+
 /* ---- News of other nodes ---- */
 
 /* As lib/health/diagnose.c sends it: kind 1 ends the communicator. */
@@ -488,6 +513,7 @@ static const struct {
 	{ "a thread that aborts its send", aborting_thread,
 	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
 	{ "calls after async_error", told, "CORALE_DEBUG=none" },
+	{ "a rank that has heard of a death names the dead one", dead_one_is_named, "CORALE_DEBUG=none" },
 	{ "damaged news of other nodes", not_believed,
 	  "CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_TIMEOUT=20" },
 	{ "blocking calls of two ranks by one thread", two_ranks_without_group,

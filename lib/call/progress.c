@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "health/diagnose.h"
 #include "health/silence.h"
+#include "host/life.h"
 #include "host/pool.h"
 
 enum {
@@ -155,22 +156,46 @@ static int fail_timeout(struct comm *comm, const struct stall *stall, struct run
 	return diagnose_timeout(comm, &item->call->record, atomic_load(&comm->number), text);
 }
 
-/* A peer that found an error says so, then leaves with its memory: what it said counts, not that it left. */
-static int learn_reason(struct comm *comm, int code)
+static int poll_reason(void *arg)
 {
+	struct comm *comm = arg;
 	struct transport *transport = comm->engine.transport;
-	if (code != CORALE_EPEER && code != CORALE_ETRANSPORT && code != CORALE_ESYSTEM)
-		return code;
 	if (transport)
 		transport->ops->progress(transport);
-	int reason = diagnose_peers(comm);
+	life_look();
+	diagnose_deaths(comm);
+	return diagnose_peers(comm);
+}
+
+/* A peer that found an error says so, then leaves with its memory: what it said counts, not that it left. A thread that is about to
+ * say why a peer is lost may come later than the loss shows here. */
+static int learn_reason(struct comm *comm, int code)
+{
+	static const struct wait_policy soon = { .timeout_ns = 50 * 1000 * 1000 };
+	if (code != CORALE_EPEER && code != CORALE_ETRANSPORT && code != CORALE_ESYSTEM)
+		return code;
+	if (code == CORALE_EPEER)
+		wait_until(&soon, poll_reason, comm);
+	const int reason = poll_reason(comm);
 	return reason ? reason : code;
+}
+
+/* A call has lost a peer, and nobody has said why: it names the one that it waits for. */
+static int diagnose_awaited(struct comm *comm, const struct run_item *failed)
+{
+	const int peer = awaited(&failed->run, 0, failed->run.nchannels);
+	if (peer < 0)
+		return diagnose_end(comm, &failed->call->record, CORALE_EPEER);
+	return diagnose_is_gone(comm, peer) ? diagnose_gone(comm, &failed->call->record, peer)
+					    : diagnose_lost(comm, &failed->call->record, peer);
 }
 
 static int diagnose(struct progress *p, struct run_item *failed, int ret)
 {
 	const struct host_mismatch *mismatch = &failed->run.mismatch;
 	ret = learn_reason(p->comm, ret);
+	if (ret == CORALE_EPEER && !diagnose_peers(p->comm))
+		return diagnose_awaited(p->comm, failed);
 	if (ret == CORALE_EMISMATCH)
 		return diagnose_mismatch(p->comm, &failed->call->record, mismatch->found ? mismatch : NULL);
 	return ret == CORALE_ETIMEDOUT ? fail_timeout(p->comm, &p->stall, first_pending(p))

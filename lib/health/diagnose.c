@@ -385,7 +385,8 @@ static void print_end(const struct comm *comm, int culprit, int code, char *buf,
 	char name[160];
 	diagnose_print_rank(comm, culprit, name, sizeof name);
 	if (state == LIFE_ALIVE && code == CORALE_EPEER && !host_is_local(&comm->engine, culprit)) {
-		snprintf(buf, bytes, "%s has died, is lost, or has found another that is", name);
+		snprintf(buf, bytes, "%s has died, has destroyed the communicator, or its link is lost",
+			 name);
 		return;
 	}
 	if (code == CORALE_EPEER &&
@@ -440,7 +441,8 @@ int diagnose_end(struct comm *comm, const struct record *call, int code)
 	} else {
 		snprintf(text, sizeof text, "%s: %s: %s", what, corale_strerror(code), log_last_error());
 	}
-	comm_fail(comm, code, text);
+	/* The word may not be in all windows yet: whoever finds this rank's instead would name it, which is not the cause. */
+	comm_fail_by(comm, code, word && ending.culprit >= 0 ? ending.culprit : comm->rank, text);
 	return code;
 }
 
@@ -690,6 +692,16 @@ void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t by
 	    buf, bytes, "rank %d, which %s (process %ld of this host)", rank,
 	    text_of_leaving(left == WINDOW_REVOKED && diagnose_has_ended(comm, rank) ? WINDOW_PRESENT : left),
 	    pid ? pid : (long)getpid());
+}
+
+int diagnose_lost(struct comm *comm, const struct record *call, int rank)
+{
+	char text[COMM_ERROR_BYTES], what[256], name[160];
+	diagnose_print_call(call, what, sizeof what);
+	diagnose_print_rank(comm, rank, name, sizeof name);
+	snprintf(text, sizeof text, "%s waits for %s, which is lost: %s", what, name, log_last_error());
+	comm_fail_by(comm, CORALE_EPEER, rank, text);
+	return CORALE_EPEER;
 }
 
 int diagnose_gone(struct comm *comm, const struct record *call, int rank)

@@ -76,6 +76,9 @@ int diagnose_has_ended(const struct comm *comm, int rank);
 /* "rank 3, which has destroyed the communicator (process 812 of this host)", of one that is gone. */
 void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes);
 
+/* Fails comm because a call's messages to or from a rank failed, as was logged, and nothing else tells why. Returns CORALE_EPEER. */
+int diagnose_lost(struct comm *comm, const struct record *call, int rank);
+
 /* Fails comm because a call waits for a rank of this node that is gone. Returns CORALE_EPEER. */
 int diagnose_gone(struct comm *comm, const struct record *call, int rank);
 

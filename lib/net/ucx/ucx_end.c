@@ -5,7 +5,8 @@
 #include "ucx_link.h"
 #include "base/wait.h"
 
-/* What a failed communicator waits for messages that are under way, then for UCX to give them up. */
+/* What a failed communicator waits for messages that are under way, also those to peers that are lost, then for UCX to give them up. */
+static const struct wait_policy lost_policy = { .spin_ns = 20000, .timeout_ns = 20 * 1000 * 1000 };
 static const struct wait_policy grace_policy = { .spin_ns = 20000, .timeout_ns = 250 * 1000 * 1000 };
 static const struct wait_policy last_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
 static const struct wait_policy drain_policy = { .spin_ns = 20000, .timeout_ns = 2000 * 1000 * 1000l };
@@ -79,22 +80,40 @@ void ucx_end_flush(struct ucx_worker *w)
 
 /* ---- Failure ---- */
 
-/* Messages in the user's memory that UCX refers to. */
-static int borrowed(const struct ucx_comm *c)
+/*
+ * Messages in the user's memory that UCX refers to: to peers that are there, and to those that are lost. UCX says that a peer is lost when its
+ * process has closed its connections, by its end, or has answered nothing for tens of seconds: it takes nothing any more, but the connection for data
+ * does not say so, and keeps its messages.
+ */
+struct borrowed {
+	int kept, lost;
+};
+
+static struct borrowed borrowed(const struct ucx_comm *c)
 {
-	int n = 0;
+	struct borrowed b = { 0, 0 };
 	ucx_lock(c->worker);
 	for (int r = 0; r < c->params.size; r++)
-		n += c->peers[r] ? ucx_link_borrowed(c->peers[r]) : 0;
+		if (c->peers[r])
+			*(c->peers[r]->state == UCX_PEER_LOST ? &b.lost : &b.kept) +=
+			    ucx_link_borrowed(c->peers[r]);
 	ucx_unlock(c->worker);
-	return n;
+	return b;
 }
 
 static int poll_given_back(void *arg)
 {
 	struct ucx_comm *c = arg;
 	ucx_help(c->worker);
-	return !borrowed(c);
+	const struct borrowed b = borrowed(c);
+	return !b.kept && !b.lost;
+}
+
+static int poll_kept(void *arg)
+{
+	struct ucx_comm *c = arg;
+	ucx_help(c->worker);
+	return !borrowed(c).kept;
 }
 
 /* Connections that keep a message busy do not work: a link is cut or the peer is stuck. */
@@ -113,17 +132,19 @@ void ucx_end_fail(struct ucx_comm *c, int code)
 	ucx_lock(c->worker);
 	ucx_comm_fail(c, code);
 	ucx_unlock(c->worker);
-	if (wait_until(&grace_policy, poll_given_back, c) > 0)
+	if (wait_until(&lost_policy, poll_given_back, c) > 0)
 		return;
-	abandon_endpoints(c);
-	if (wait_until(&last_policy, poll_given_back, c) > 0)
-		return;
-	const int left = borrowed(c);
-	if (left)
-		log_line(LOG_WARN, c->params.rank,
-			 "transport ucx: gave up %d messages that their peers do not take; UCX may yet read "
-			 "their buffers",
-			 left);
+	if (wait_until(&grace_policy, poll_kept, c) <= 0) {
+		abandon_endpoints(c);
+		wait_until(&last_policy, poll_given_back, c);
+	}
+	const struct borrowed b = borrowed(c);
+	if (b.kept + b.lost)
+		log_line(
+		    b.kept ? LOG_WARN : LOG_INFO, c->params.rank,
+		    "transport ucx: gave up %d messages that their peers do not take, %d of them to peers "
+		    "that are lost; UCX may yet read their buffers",
+		    b.kept + b.lost, b.lost);
 }
 
 /* ---- The end in order ---- */
