@@ -27,8 +27,8 @@ static int parent_error(const struct door_job *job)
 	return job->kind == DOOR_SPLIT || error == CORALE_EMISMATCH ? error : 0;
 }
 
-/* A rank of the parent that is missing here and can't come, or -1. */
-static int find_missing(struct door_meeting *m)
+/* If a rank of the parent is missing here and can't come: all that are missing, a bit each. Else 0. */
+static uint64_t find_missing(struct door_meeting *m)
 {
 	uint64_t all = 0;
 	for (int i = 0; i < m->n; i++)
@@ -38,10 +38,11 @@ static int find_missing(struct door_meeting *m)
 		m->since_ns = wait_now_ns();
 	m->suspects = suspects;
 	const uint64_t absent = suspects ? m->boot->ops->absent(m->boot, m->since_ns) : 0;
+	uint64_t missing = 0;
 	for (int i = 0; i < m->n; i++)
-		if (absent >> i & 1 && suspects >> m->ranks[i] & 1)
-			return m->ranks[i];
-	return -1;
+		if (absent >> i & 1)
+			missing |= (uint64_t)1 << m->ranks[i];
+	return missing & suspects ? missing : 0;
 }
 
 /* 0, or why the meeting is over before all have come. */
@@ -56,9 +57,10 @@ static int look(struct door_meeting *m)
 		return aborted(m, "the parent");
 	char call[48];
 	snprintf(call, sizeof call, "nccl%s", job->call);
-	const int missing = find_missing(m);
-	if (missing >= 0)
-		return give_up(m, comm_explain_absence(job->comm->core, missing, call), log_last_error());
+	const uint64_t missing = find_missing(m);
+	const int why = missing ? comm_explain_absence(job->comm->core, missing, call) : 0;
+	if (why)
+		return give_up(m, why, log_last_error());
 	const int error = parent_error(job);
 	if (!error)
 		return 0;

@@ -534,13 +534,22 @@ static void child_without_left(struct world_rank *me)
 /* Rank 1 ends while the others wait for it, or before. Rank 0 is gone where they would have met. */
 static void child_without_dead(struct world_rank *me)
 {
-	ncclComm_t split = world_comm(me, 0), shrunk = world_comm(me, 1), late = world_comm(me, 2);
+	ncclComm_t split = world_comm(me, 0), shrunk = world_comm(me, 1), late = world_comm(me, 2),
+		   left = world_comm(me, 3);
 	if (me->rank == 1) {
 		nap_ms(300);
 		kill(getpid(), SIGKILL);
 	}
 	expect_no_child(me, split, 0, "has died");
 	expect_no_child(me, shrunk, 1, "has died");
+	if (me->rank == 2) { /* rank 0 has left meanwhile; rank 1 was the first */
+		world_await(me, 1, 1);
+		nap_ms(100);
+		expect_no_child(me, left, 0, "rank 1, which has died");
+	} else if (me->rank == 0) {
+		WORLD_OK(me, ncclCommDestroy(left));
+		atomic_store(&me->world->flags[1], 1);
+	}
 	if (me->rank == 0) {
 		world_await(me, 0, me->size - 2);
 		kill(getpid(), SIGKILL);

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "health/diagnose.h"
+#include "host/life.h"
 
 /*
  * 1 if the rank waits for this one in a call that this one has not made. What the rank's window says may be older: then the rank no longer
@@ -33,15 +34,32 @@ static int can_be_asked(const struct comm *comm, int rank)
 	return comm->engine.windows && rank != comm->rank && host_is_local(&comm->engine, rank);
 }
 
+/* Why a rank can't come. A later cause is often a consequence of an earlier one: ranks leave when another's death has failed their calls. */
+enum absence { MAY_COME, HAS_LEFT, WAITS_ELSEWHERE, HAS_DIED };
+
+static enum absence absence_of(struct comm *comm, int rank)
+{
+	const int error = diagnose_peers(comm), over = error && error != CORALE_EMISMATCH; /* its calls end */
+	if (!can_be_asked(comm, rank))
+		return MAY_COME;
+	if (diagnose_has_died(comm, rank))
+		return HAS_DIED;
+	if (diagnose_has_ended(comm, rank))
+		return HAS_LEFT;
+	return !over && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
+}
+
+static int is_among(uint64_t ranks, int rank)
+{
+	return rank < 64 && ranks >> rank & 1;
+}
+
 uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks)
 {
 	struct comm *comm = comm_take(handle, "comm_cannot_come");
 	uint64_t found = 0;
-	const int error = comm ? diagnose_peers(comm) : 0,
-		  over = error && error != CORALE_EMISMATCH; /* calls end */
-	for (int r = 0; comm && r < comm->size && r < 64; r++)
-		if (ranks >> r & 1 && can_be_asked(comm, r) &&
-		    (diagnose_has_ended(comm, r) || (!over && waits_for_this(comm, r))))
+	for (int r = 0; comm && r < comm->size; r++)
+		if (is_among(ranks, r) && absence_of(comm, r) != MAY_COME)
 			found |= (uint64_t)1 << r;
 	if (comm)
 		comm_put(handle);
@@ -69,19 +87,28 @@ static void fail_mismatch(struct comm *comm, int rank, const char *call)
 	comm_fail(comm, CORALE_EMISMATCH, text);
 }
 
-int comm_explain_absence(corale_comm *handle, int rank, const char *call)
+int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call)
 {
 	struct comm *comm = comm_take(handle, call);
-	int code = CORALE_EINVAL;
+	int code = CORALE_EPEER, rank = 0;
 	char text[160];
 	if (!comm)
-		return code;
-	if (diagnose_has_ended(comm, rank)) {
-		diagnose_print_gone(comm, rank, text, sizeof text);
-		code = log_error(CORALE_EPEER, comm->rank, "%s waits for %s", call, text);
-	} else {
+		return CORALE_EINVAL;
+	life_look(); /* another rank's watch thread may have been first */
+	enum absence worst = MAY_COME;
+	for (int r = 0; r < comm->size; r++) {
+		const enum absence why = is_among(ranks, r) ? absence_of(comm, r) : MAY_COME;
+		rank = why > worst ? r : rank;
+		worst = why > worst ? why : worst;
+	}
+	if (worst == MAY_COME) { /* the communicator has just failed, so the call that waited ends */
+		code = 0;
+	} else if (worst == WAITS_ELSEWHERE) {
 		fail_mismatch(comm, rank, call);
 		code = CORALE_EMISMATCH;
+	} else {
+		diagnose_print_gone(comm, rank, text, sizeof text);
+		log_error(code, comm->rank, "%s waits for %s", call, text);
 	}
 	comm_put(handle);
 	return code;

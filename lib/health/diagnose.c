@@ -684,6 +684,11 @@ int diagnose_has_ended(const struct comm *comm, int rank)
 	return q >= 0 && e->lives[q] && life_state(e->lives[q]) != LIFE_ALIVE;
 }
 
+int diagnose_has_died(const struct comm *comm, int rank)
+{
+	return death_of(comm, rank) != LIFE_ALIVE;
+}
+
 void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes)
 {
 	const long pid = (long)comm->engine.pids[comm->engine.map.local_of[rank]];

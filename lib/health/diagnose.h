@@ -73,6 +73,9 @@ int diagnose_is_gone(const struct comm *comm, int rank);
 /* The same where a rank that has revoked comm is still there. */
 int diagnose_has_ended(const struct comm *comm, int rank);
 
+/* 1 if the process of a rank of this node has ended without leaving comm first. */
+int diagnose_has_died(const struct comm *comm, int rank);
+
 /* "rank 3, which has destroyed the communicator (process 812 of this host)", of one that is gone. */
 void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes);
 

@@ -199,8 +199,9 @@ void comm_revoke(corale_comm *handle);
  * can't come: they have ended, or wait in a call that this rank has not made. Ranks of the node only.
  */
 uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks);
-/* Says why for one of them: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator. call: the function's name. */
-int comm_explain_absence(corale_comm *handle, int rank, const char *call);
+/* Says why for the one of ranks that was first, as far as that can be seen: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: none
+ * of them any more. call: the function's name. */
+int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call);
 
 /* 0, or the code that has ended the communicator, as far as the watch thread or a call has found it: some nanoseconds. Any thread,
  * until corale_comm_destroy. */
