@@ -275,6 +275,10 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
  * Frees a communicator. Every rank calls it, in the same order with other collective calls, but it waits for peers only
  * as far as the calls already made need them. It completes calls in progress; after an error or abort it drops them. It
  * logs a failure that the program has not asked for. destroy(NULL) does nothing.
+ * - While an open group of the calling thread has calls of comm, nothing is destroyed: an error line says so. Call it after
+ *   corale_group_end.
+ * - If another thread is in a call of comm, which is a mistake, that call ends with CORALE_EABORTED on all ranks. A group that another
+ *   thread has open is refused at its end.
  * If the last collective had a root, ranks may have ended it without a message of each other: then destroy compares it, waits until the
  * next rank has made it (2 s at most), and logs calls that differ on both ranks.
  *
@@ -340,7 +344,8 @@ int corale_stream_create(corale_stream **stream);
 int corale_stream_synchronize(corale_stream *stream);
 /* 0 when idle, CORALE_INPROGRESS, or the first error. Never blocks. */
 int corale_stream_query(corale_stream *stream);
-/* Synchronizes, then frees. destroy(NULL) does nothing. */
+/* Synchronizes, then frees. destroy(NULL) does nothing. While an open group has calls on the stream nothing is destroyed: an error
+ * line says so. */
 void corale_stream_destroy(corale_stream *stream);
 
 /* ---- Collectives ----------------------------------------------------------- */

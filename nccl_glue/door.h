@@ -177,6 +177,8 @@ int door_issue(const struct door_call *call);
 /* ---- group.c: this thread's group */
 
 int door_grouping(void);
+/* Calls of a communicator in this thread's open group. */
+size_t door_group_calls(ncclComm_t comm);
 ncclResult_t door_group_call(const struct door_call *call);
 ncclResult_t door_group_job(const struct door_job *job);
 /* Returns result. If a function in the group has failed by it, so does the group's end. */

@@ -9,6 +9,7 @@
 #include "export.h"
 
 enum { NAP_NS = 200 * 1000 };
+static const int64_t call_ns = 500000000ll; /* for which a destroy waits for another thread's call */
 static const int64_t abort_ns = 1000000000ll; /* for which an abort waits for its memory to be freed */
 
 static void nap(void)
@@ -25,6 +26,11 @@ static int take(ncclComm_t comm)
 
 void door_free(ncclComm_t comm)
 {
+	const int64_t until = wait_now_ns() + call_ns;
+	while (atomic_load(&comm->users) && wait_now_ns() < until)
+		nap();
+	if (atomic_load(&comm->users) && comm->core) /* another thread is in a call, which ends */
+		comm_quit(comm->core);
 	while (atomic_load(&comm->users))
 		nap();
 	corale_comm_destroy(comm->core);
@@ -91,6 +97,12 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm)
 	if (!comm)
 		return ncclSuccess;
 	ncclResult_t result = check(comm, "CommDestroy");
+	if (result == ncclSuccess && door_group_calls(comm))
+		result =
+		    door_refuse(ncclInvalidUsage,
+				"ncclCommDestroy: the open group has %zu calls of rank %d's communicator %p: "
+				"end the group first (ncclGroupEnd)",
+				door_group_calls(comm), comm->rank, (void *)comm);
 	if (result == ncclSuccess && take(comm) != DOOR_ENDED)
 		result = door_job_submit(
 		    &(struct door_job){ .kind = DOOR_DESTROY, .comm = comm, .ordinal = comm->ordinal });

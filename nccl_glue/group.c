@@ -27,6 +27,15 @@ int door_grouping(void)
 	return group.depth > 0;
 }
 
+size_t door_group_calls(ncclComm_t comm)
+{
+	const struct door_call *calls = group.calls.items;
+	size_t n = 0;
+	for (size_t i = 0; i < group.calls.n; i++)
+		n += calls[i].comm == comm;
+	return n;
+}
+
 ncclResult_t door_group_fail(ncclResult_t result)
 {
 	if (group.depth && group.error == ncclSuccess)

@@ -3,9 +3,12 @@
  * and a communicator while other threads abort it, or ask for its error.
  * Runs itself for each case and node size.
  */
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "state/comm.h"
 #include "team.h"
 
 enum { RANKS = 3, COUNT = 1000 };
@@ -198,12 +201,117 @@ static void questions(struct team_member *m)
 	}
 }
 
+/* A destroy in the group that holds its calls frees nothing; the group goes on. */
+static void in_its_group(struct team_member *m)
+{
+	static const int32_t one = 1;
+	for (int on_stream = 0; on_stream < 2; on_stream++) {
+		corale_comm *comm = NULL;
+		corale_stream *stream = NULL;
+		int32_t sum = 0;
+		team_expect(m, corale_comm_split(m->comm, 0, 0, &comm), 0, "split");
+		if (on_stream)
+			team_expect(m, corale_stream_create(&stream), 0, "a stream");
+		corale_group_begin();
+		team_expect(m, corale_all_reduce(&one, &sum, 1, CORALE_INT32, CORALE_SUM, comm, stream), 0,
+			    "a call");
+		corale_comm_destroy(comm);
+		if (!strstr(corale_comm_last_error(comm), "corale_group_end"))
+			team_fault(m, "the refused destroy says: %s", corale_comm_last_error(comm));
+		corale_stream_destroy(stream);
+		team_expect(m, corale_group_end(), 0, "the group");
+		if (stream)
+			team_expect(m, corale_stream_synchronize(stream), 0, "the stream");
+		if (sum != RANKS)
+			team_fault(m, "sum %d", (int)sum);
+		corale_stream_destroy(stream);
+		corale_comm_destroy(comm);
+	}
+}
+
+enum beside { SINGLE, GROUPED, SPLITTING, OPEN, BESIDES };
+
+struct caller {
+	corale_comm *comm;
+	enum beside how;
+	int ret;
+	_Atomic int open; /* a group */
+	_Atomic int destroyed;
+};
+
+static void *call_beside(void *arg)
+{
+	struct caller *c = arg;
+	const int32_t one = 1;
+	int32_t sum;
+	corale_comm *child;
+	if (c->how == SPLITTING) {
+		c->ret = corale_comm_split(c->comm, 0, 0, &child);
+		return NULL;
+	}
+	if (c->how != SINGLE)
+		corale_group_begin();
+	c->ret = corale_all_reduce(&one, &sum, 1, CORALE_INT32, CORALE_SUM, c->comm, NULL);
+	atomic_store(&c->open, 1);
+	while (c->how == OPEN && !atomic_load(&c->destroyed))
+		sched_yield();
+	if (c->how != SINGLE)
+		c->ret = corale_group_end();
+	return NULL;
+}
+
+static int is_beside(const struct caller *c)
+{
+	struct comm *comm = atomic_load(&c->comm->comm);
+	return c->how == OPEN ? atomic_load(&((struct caller *)(uintptr_t)c)->open)
+			      : atomic_load(&c->comm->callers) && comm->number;
+}
+
+/* Rank 0 destroys what its other thread calls, for which nobody comes. */
+static void destroy_beside(struct team_member *m, enum beside how)
+{
+	struct caller c = { .how = how };
+	pthread_t thread;
+	const int32_t one = 1;
+	int32_t sum;
+	team_expect(m, corale_comm_split(m->comm, 0, 0, &c.comm), 0, "split");
+	team_barrier(m);
+	const double start = team_now();
+	if (m->rank == 0) {
+		if (pthread_create(&thread, NULL, call_beside, &c))
+			abort();
+		while (!is_beside(&c) && team_now() < start + 10)
+			sched_yield();
+		corale_comm_destroy(c.comm);
+		atomic_store(&c.destroyed, 1);
+		pthread_join(thread, NULL);
+		team_expect(m, c.ret, how == OPEN ? CORALE_EINVAL : CORALE_EABORTED,
+			    "the call beside destroy");
+		if (team_now() > start + 2)
+			team_fault(m, "kind %d: it took %.1f s", (int)how, team_now() - start);
+	}
+	team_barrier(m);
+	if (m->rank && !corale_all_reduce(&one, &sum, 1, CORALE_INT32, CORALE_SUM, c.comm, NULL) &&
+	    how != OPEN)
+		team_fault(m, "a call of another rank: 0");
+	if (m->rank)
+		corale_comm_destroy(c.comm);
+}
+
+static void beside_a_call(struct team_member *m)
+{
+	for (int how = 0; how < BESIDES; how++)
+		destroy_beside(m, (enum beside)how);
+}
+
 static const struct team_case cases[] = {
 	{ "a premultiplied sum destroyed behind its call", operators },
 	{ "a plan destroyed behind its run", plans },
 	{ "a premultiplied sum destroyed behind its plan", plans_of_operators },
 	{ "a communicator destroyed beside aborts", aborts },
 	{ "a communicator destroyed beside questions", questions },
+	{ "a communicator destroyed in its group", in_its_group },
+	{ "a communicator destroyed beside a call", beside_a_call },
 };
 
 int main(int argc, char **argv)

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "nccl_glue/door.h"
 #include "nccl_glue/nccl_device_host.h"
 #include "nccl_world.h"
 #include "thin.h"
@@ -1107,6 +1108,46 @@ static void refused_by_one(struct world_rank *me)
 	}
 }
 
+/* A destroy in the group that holds its calls is refused, and the communicator stays. */
+static void destroyed_in_a_group(struct world_rank *me)
+{
+	ncclComm_t comm = world_comm(me, 0);
+	int in = 1, out = -7;
+	WORLD_OK(me, ncclGroupStart());
+	WORLD_OK(me, ncclAllReduce(&in, &out, 1, ncclInt, ncclSum, comm, NULL));
+	world_expect(me, ncclCommDestroy(comm), ncclInvalidUsage, "destroy in the group that holds its call");
+	world_expect_text(me, "ncclGroupEnd", "destroy in the group that holds its call");
+	world_expect(me, ncclGroupEnd(), ncclInvalidUsage, "the group");
+	if (out != -7)
+		world_fault(me, "the group has run: %d", out);
+	world_check(me, comm, "behind a refused destroy");
+	WORLD_OK(me, ncclCommDestroy(comm));
+}
+
+/* Rank 1's other thread waits in a receive that nobody sends. */
+static void destroyed_beside_a_call(struct world_rank *me)
+{
+	struct stuck s = { me, ncclSuccess, "" };
+	pthread_t thread;
+	me->comm = world_comm(me, 0);
+	world_check(me, me->comm, "before");
+	if (me->rank == 1) {
+		if (pthread_create(&thread, NULL, receive_stuck, &s))
+			abort();
+		while (!atomic_load(&me->comm->users))
+			nap_ms(1);
+		const double start = now();
+		WORLD_OK(me, ncclCommDestroy(me->comm));
+		pthread_join(thread, NULL);
+		world_expect(me, s.result, ncclRemoteError, "the call beside destroy");
+		if (now() - start > 2)
+			world_fault(me, "it took %.1f s", now() - start);
+	}
+	world_barrier(me);
+	if (me->rank != 1)
+		WORLD_OK(me, ncclCommDestroy(me->comm));
+}
+
 /* A stale id, and ranks that disagree on their number: all are told. */
 static void wrong_ids(struct world_rank *me)
 {
@@ -1166,6 +1207,8 @@ static const struct world_case cases[] = {
 	{ "a late rank and a stopped one", 4, WORLD_PROCESSES, late_and_stopped, "CORALE_DEBUG=warn", 0 },
 	{ "wrong arguments", 2, WORLD_BOTH, wrong_arguments, NULL, 0 },
 	{ "failed groups", 2, WORLD_BOTH, failed_groups, NULL, 0 },
+	{ "destroyed in the group that holds its calls", 2, WORLD_BOTH, destroyed_in_a_group, NULL, 0 },
+	{ "destroyed beside a call", 3, WORLD_BOTH, destroyed_beside_a_call, NULL, 0 },
 	{ "one rank refuses the group", 3, WORLD_BOTH, refused_by_one, NULL, 0 },
 	{ "wrong ids", 3, WORLD_BOTH, wrong_ids, "CORALE_NCCL_INIT_TIMEOUT=4", 0 },
 };

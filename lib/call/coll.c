@@ -184,7 +184,7 @@ int coll_check_shape(struct comm *comm, struct call *call)
 int coll_submit(corale_comm *handle, struct call *call, void *stream)
 {
 	const struct collective *c = &coll_table[call->record.coll];
-	struct comm *comm = comm_get(handle, c->name);
+	struct comm *comm = comm_enter(handle, c->name);
 	int ret = comm ? 0 : CORALE_EINVAL, appended;
 	if (!comm && handle) /* it is destroyed here, and perhaps not on other ranks */
 		group_refuse(ret, log_last_error());
@@ -205,6 +205,7 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 		ret = gpu_submit(comm, call, 1, stream);
 	if (comm && ret)
 		comm_keep_error(comm);
+	comm_leave(handle);
 	return ret;
 }
 

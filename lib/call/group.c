@@ -26,8 +26,10 @@ enum door {
 };
 
 struct grouped {
+	corale_comm *handle; /* the communicator may be destroyed by another thread while the group is open */
 	struct comm *comm;
 	struct corale_stream *stream;
+	struct corale_stream *held; /* the same of a host communicator */
 	struct call call;
 	size_t order; /* in which it was made */
 	enum door door;
@@ -54,6 +56,14 @@ static void refuse_alone(struct group *g, const char *why)
 	if (!g->one_sided)
 		snprintf(cause, sizeof cause, "%s", why);
 	g->one_sided = 1;
+}
+
+size_t group_calls(const struct comm *comm)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < group.ncalls; i++)
+		n += group.calls[i].comm == comm;
+	return n;
 }
 
 void group_refuse(int code, const char *why)
@@ -108,7 +118,11 @@ static int append(struct comm *comm, const struct call *call, struct corale_stre
 	if (ret)
 		return ret;
 	call_keep(call);
-	group.calls[group.ncalls] = (struct grouped){ comm, stream, copy, group.ncalls, DOOR_GPU, LAST_WAVE };
+	struct corale_stream *held = comm->gpu ? NULL : stream;
+	if (held)
+		stream_hold(held, 1);
+	group.calls[group.ncalls] =
+	    (struct grouped){ comm->handle, comm, stream, held, copy, group.ncalls, DOOR_GPU, LAST_WAVE };
 	group.ncalls++;
 	return 0;
 }
@@ -473,6 +487,31 @@ static int run_group(struct group *all)
 	return ret;
 }
 
+/* What the group has kept of a call. */
+static void let_go(const struct grouped *g)
+{
+	call_let_go(&g->call);
+	if (g->held)
+		stream_hold(g->held, -1);
+}
+
+/* Drops the calls of communicators that another thread has destroyed since: they refuse the group. */
+static void enter_comms(struct group *g)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < g->ncalls; i++) {
+		if (comm_enter(g->calls[i].handle, "corale_group_end")) {
+			g->calls[kept++] = g->calls[i];
+			continue;
+		}
+		comm_leave(g->calls[i].handle);
+		let_go(&g->calls[i]);
+		refuse_alone(g, log_last_error());
+		g->error = g->error ? g->error : CORALE_EINVAL;
+	}
+	g->ncalls = kept;
+}
+
 int corale_group_end(void)
 {
 	if (!group.depth)
@@ -482,13 +521,16 @@ int corale_group_end(void)
 		return 0;
 	struct group g = group;
 	group = (struct group){ 0 };
+	enter_comms(&g);
 	int ret = g.error;
 	if (ret)
 		end_taken(&g);
 	else if (g.ncalls)
 		ret = run_group(&g);
-	for (size_t i = 0; i < g.ncalls; i++)
-		call_let_go(&g.calls[i].call);
+	for (size_t i = 0; i < g.ncalls; i++) {
+		let_go(&g.calls[i]);
+		comm_leave(g.calls[i].handle);
+	}
 	if (g.room)
 		arena_release(g.mark);
 	return ret;

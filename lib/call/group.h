@@ -10,6 +10,9 @@
 int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
 		 int *ret);
 
+/* Of the communicator in the open group. */
+size_t group_calls(const struct comm *comm);
+
 /*
  * Refuses the open group, if there is one, for a reason that other ranks may not have: at its end nothing
  * starts, and the communicators of which it has taken calls fail with CORALE_EMISMATCH, as other ranks may start theirs. why: that reason, for

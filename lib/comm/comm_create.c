@@ -1,7 +1,9 @@
 #include "comm_create.h"
 
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "health/diagnose.h"
@@ -11,6 +13,7 @@
 #include "base/float_env.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "call/group.h"
 #include "call/runner.h"
 #include "base/status.h"
 #include "health/watch.h"
@@ -260,13 +263,55 @@ int corale_comm_create(const corale_bootstrap *bootstrap, const corale_config *c
 	return corale_private_comm_create(bootstrap, config, NULL, NULL, NULL, NULL, comm);
 }
 
-void corale_comm_destroy(corale_comm *handle)
+/* ---- The end ------------------------------------------------------------------------ */
+
+enum { LEAVE_S = 10, NAP_US = 100 };
+
+/* A thread that is entering a call has stored that before it loads the communicator (comm_enter): after this the store is visible, or the load sees
+ * what this thread has stored. Where the kernel forbids it, the thread's processor has made it visible long before the communicator is freed. */
+static void meet_stores(void)
 {
-	if (!handle)
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+static int has_callers(const corale_comm *handle)
+{
+	return atomic_load_explicit(&((corale_comm *)(uintptr_t)handle)->callers, memory_order_acquire) != 0;
+}
+
+/* Ends the call that another thread is in, and waits until it has left: 1; 0: it has not in a long time. */
+static int end_callers(const corale_comm *handle, struct comm *comm)
+{
+	const int64_t until = wait_now_ns() + LEAVE_S * 1000000000ll;
+	meet_stores();
+	if (!has_callers(handle))
+		return 1;
+	comm_fail(
+	    comm, CORALE_EABORTED,
+	    "corale_comm_destroy was called while another thread is in a call of the communicator, which "
+	    "ends by it: one thread at a time uses a communicator");
+	if (comm->gpu)
+		engine_cuda.abort(comm->gpu, CORALE_EABORTED);
+	while (has_callers(handle) && wait_now_ns() < until)
+		usleep(NAP_US);
+	if (!has_callers(handle))
+		return 1;
+	log_line(
+	    LOG_WARN, comm->rank,
+	    "corale_comm_destroy: another thread has not left its call of the communicator for %d s: the "
+	    "communicator's memory is kept",
+	    LEAVE_S);
+	return 0;
+}
+
+static void destroy(corale_comm *handle, struct comm *comm)
+{
+	const int ended = end_callers(handle, comm);
+	if (!ended) {
+		comm_retire(handle);
 		return;
-	struct comm *comm = comm_get(handle, "corale_comm_destroy");
-	if (!comm)
-		return;
+	}
 	runner_finish(comm);
 	if (comm->gpu)
 		gpu_finish(comm);
@@ -277,12 +322,33 @@ void corale_comm_destroy(corale_comm *handle)
 	diagnose_leave(comm, WINDOW_DESTROYED);
 	watch_remove(comm);
 	comm_retire(handle);
-	free_comm(comm);
+	if (end_callers(handle, comm))
+		free_comm(comm);
+}
+
+void corale_comm_destroy(corale_comm *handle)
+{
+	if (!handle)
+		return;
+	struct comm *comm = comm_get(handle, "corale_comm_destroy");
+	if (!comm)
+		return;
+	const size_t calls = group_calls(comm);
+	if (calls) {
+		log_error(
+		    CORALE_EINVAL, comm->rank,
+		    "corale_comm_destroy: the open group of this thread has %zu calls of the communicator, "
+		    "which stays: end the group first (corale_group_end)",
+		    calls);
+		comm_keep_error(comm);
+		return;
+	}
+	destroy(handle, comm);
 }
 
 void corale_private_comm_destroy_all(void *on_destroy_ctx)
 {
 	corale_comm *handle;
-	while ((handle = comm_find_oldest(on_destroy_ctx)))
-		corale_comm_destroy(handle);
+	while ((handle = comm_find_oldest(on_destroy_ctx))) /* calls in a group find that it is destroyed */
+		destroy(handle, atomic_load(&handle->comm));
 }

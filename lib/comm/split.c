@@ -76,11 +76,8 @@ static int choose_ranks(struct comm *comm, int color, int key, struct split *s, 
 	return ret;
 }
 
-int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out)
+static int split(struct comm *comm, int color, int key, corale_comm **out)
 {
-	struct comm *comm = comm_get(handle, "corale_comm_split");
-	if (!comm)
-		return CORALE_EINVAL;
 	if (atomic_load(&comm->error))
 		return log_error(CORALE_ECOMM, comm->rank,
 				 "corale_comm_split: the communicator failed earlier: %s", comm->failure);
@@ -110,5 +107,13 @@ int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out
 		    log_error(CORALE_EINVAL, comm->rank, "corale_comm_split: no place for the communicator");
 	if (!ret)
 		*out = made;
+	return ret;
+}
+
+int corale_comm_split(corale_comm *handle, int color, int key, corale_comm **out)
+{
+	struct comm *comm = comm_enter(handle, "corale_comm_split");
+	const int ret = comm ? split(comm, color, key, out) : CORALE_EINVAL;
+	comm_leave(handle);
 	return ret;
 }

@@ -16,6 +16,7 @@ struct corale_stream {
 	struct job *first, *last;
 	struct free_list spare; /* of jobs */
 	int busy, ending, has_thread;
+	_Atomic int held; /* calls in open groups */
 	int error; /* first one since the last synchronize */
 	pthread_t thread;
 };
@@ -163,10 +164,23 @@ int corale_stream_query(corale_stream *s)
 	return ret;
 }
 
+void stream_hold(corale_stream *s, int calls)
+{
+	atomic_fetch_add(&s->held, calls);
+}
+
 void corale_stream_destroy(corale_stream *s)
 {
 	if (!s || process_refuses("corale_stream_destroy"))
 		return;
+	if (atomic_load(&s->held)) {
+		log_error(
+		    CORALE_EINVAL, -1,
+		    "corale_stream_destroy: an open group has %d calls on the stream, which stays: end the "
+		    "group first (corale_group_end)",
+		    atomic_load(&s->held));
+		return;
+	}
 	corale_stream_synchronize(s);
 	pthread_mutex_lock(&s->lock);
 	s->ending = 1;

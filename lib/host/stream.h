@@ -24,6 +24,9 @@ void *stream_take(struct corale_stream *stream, size_t bytes);
 /* Appends; the stream owns the job from now on, also on failure (CORALE_ENOMEM, CORALE_ESYSTEM). */
 int stream_submit(struct corale_stream *stream, struct job *job);
 
+/* So many calls more, or fewer, of open groups will be on the stream, which can't be destroyed until there are none. */
+void stream_hold(struct corale_stream *stream, int calls);
+
 /* Waits until all jobs are done; their errors stay for corale_stream_synchronize. */
 void stream_drain(struct corale_stream *stream);
 

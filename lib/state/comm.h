@@ -134,6 +134,7 @@ struct comm {
 struct corale_comm {
 	_Atomic(struct comm *) comm; /* NULL once destroyed */
 	_Atomic int users; /* calls that may come from any thread, for which destroy waits */
+	_Atomic int callers; /* comm_enter less comm_leave: written by the one thread that makes calls */
 	struct corale_comm *next; /* all handles ever made stay reachable */
 };
 
@@ -146,6 +147,28 @@ static inline int comm_local_rank(const struct comm *comm, int q)
 
 /* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
 struct comm *comm_get(const corale_comm *handle, const char *call);
+
+/*
+ * The same by the thread that makes calls, until comm_leave, which follows in any case: corale_comm_destroy in another thread ends the call and waits
+ * for it. Plain stores to a word that only this thread writes; the destroying thread makes them visible (comm_create.c). May be nested.
+ */
+static inline struct comm *comm_enter(corale_comm *handle, const char *call)
+{
+	if (handle) {
+		const int n = atomic_load_explicit(&handle->callers, memory_order_relaxed);
+		atomic_store_explicit(&handle->callers, n + 1, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);
+	}
+	return comm_get(handle, call);
+}
+
+static inline void comm_leave(corale_comm *handle)
+{
+	if (handle) {
+		const int n = atomic_load_explicit(&handle->callers, memory_order_relaxed);
+		atomic_store_explicit(&handle->callers, n - 1, memory_order_release);
+	}
+}
 
 /* The same for calls of any thread, beside corale_comm_destroy too: the communicator lives until comm_put. */
 struct comm *comm_take(corale_comm *handle, const char *call);
