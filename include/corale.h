@@ -26,7 +26,8 @@
  *   descriptor is occupied for the life of the process: reading and writing still fail (EBADF), and exec closes it. A log line that can't be written is lost.
  * - stream: a corale_stream for host communicators, a cudaStream_t for CUDA communicators. NULL means a blocking call
  *   on a host communicator, and an asynchronous call on the default stream on a CUDA communicator.
- * - In place: send == recv, or as the function says. Send and receive buffers must not overlap otherwise.
+ * - In place: send == recv, or as the function says. Send and receive buffers must not overlap otherwise. MPI_IN_PLACE is no buffer:
+ *   it is refused (CORALE_EINVAL).
  * - Ownership: buffers belong to the caller. They must stay valid until the call has completed on its stream.
  * - Calls on one CUDA communicator run in the order in which they were made, whatever
  *   their streams. A stream may be destroyed as soon as the call has returned; work on it goes on.
@@ -143,7 +144,8 @@ typedef struct corale_plan corale_plan;
  * Creates an operator that multiplies each rank's elements by that rank's scalar, rounds to the type, then sums.
  * scalar: one element of type in host memory, read before the function returns.
  *
- * The operator is valid for this comm and type only. Every rank creates its own, in the same order, but the function
+ * The operator is valid for this comm and type only: a call of another communicator is refused (CORALE_EINVAL), and so is one with
+ * an operator that was destroyed. Every rank creates its own, in the same order, but the function
  * does not communicate. A call reads the operator when it is made, a plan when it is created. So the operator may be
  * destroyed as soon as that function has returned, even if the call still waits on a stream, in a graph or in a group.
  */

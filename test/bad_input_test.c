@@ -242,6 +242,67 @@ static void wrong_places(struct team_member *m)
 	expect_working(m);
 }
 
+/* Operators belong to one communicator, for as long as they exist: the same place with another scalar is another operator. */
+static void foreign_operators(struct team_member *m)
+{
+	const float three = 3, ten = 10, in = 1;
+	float out = -1;
+	char first[64], second[64];
+	corale_op mine, others, again;
+	corale_comm *other = NULL;
+	team_expect(m, corale_comm_split(m->comm, 0, 0, &other), 0, "split");
+	snprintf(first, sizeof first, "communicator %p", (void *)m->comm);
+	snprintf(second, sizeof second, "communicator %p", (void *)other);
+	team_expect(m, corale_op_create_premul_sum(&three, CORALE_FLOAT32, m->comm, &mine), 0, "an operator");
+	team_expect(m, corale_op_create_premul_sum(&ten, CORALE_FLOAT32, other, &others), 0, "an operator");
+	team_expect(m, corale_all_reduce(&in, &out, 1, CORALE_FLOAT32, mine, other, NULL), CORALE_EINVAL,
+		    "an operator of another communicator");
+	expect_words(m, corale_comm_last_error(other), first, second);
+	expect_no_plan(m, CORALE_ALL_REDUCE, 1, others, 0,
+		       "a plan with the operator of another communicator");
+	team_expect(m, corale_op_destroy(others, m->comm), CORALE_EINVAL, "destroying another's operator");
+	expect_words(m, corale_comm_last_error(m->comm), first, second);
+	team_expect(m, corale_op_destroy(mine, m->comm), 0, "destroying an operator");
+	team_expect(m, corale_op_create_premul_sum(&ten, CORALE_FLOAT32, m->comm, &again), 0, "an operator");
+	team_expect(m, corale_all_reduce(&in, &out, 1, CORALE_FLOAT32, mine, m->comm, NULL), CORALE_EINVAL,
+		    "an operator that was destroyed");
+	expect_words(m, corale_comm_last_error(m->comm), "operator", "destroyed");
+	team_expect(m, corale_op_destroy(mine, m->comm), CORALE_EINVAL, "destroying it again");
+	team_expect(m, corale_all_reduce(&in, &out, 1, CORALE_FLOAT32, again, m->comm, NULL), 0, "its own");
+	if (out != RANKS * ten)
+		team_fault(m, "%g", out);
+	corale_comm_destroy(other);
+	expect_working(m);
+}
+
+/* What Open MPI and MPICH call MPI_IN_PLACE is no buffer of any call. */
+static void mpi_in_place(struct team_member *m)
+{
+	float buf[RANKS] = { 0 };
+	const size_t each[RANKS] = { 0 };
+	corale_comm *c = m->comm;
+	for (int i = 0; i < 2; i++) {
+		void *const place = (void *)(i ? UINTPTR_MAX : (uintptr_t)1);
+		const int got[] = {
+			corale_all_reduce(place, buf, 1, CORALE_FLOAT32, CORALE_SUM, c, NULL),
+			corale_all_gather(place, buf, 1, CORALE_FLOAT32, c, NULL),
+			corale_reduce_scatter(place, buf, 1, CORALE_FLOAT32, CORALE_SUM, c, NULL),
+			corale_broadcast(place, buf, 1, CORALE_FLOAT32, 0, c, NULL),
+			corale_reduce(place, buf, 1, CORALE_FLOAT32, CORALE_SUM, 0, c, NULL),
+			corale_gather(place, buf, 1, CORALE_FLOAT32, 0, c, NULL),
+			corale_scatter(buf, place, 1, CORALE_FLOAT32, 0, c, NULL),
+			corale_all_to_all(place, buf, 1, CORALE_FLOAT32, c, NULL),
+			corale_all_to_all_v(place, each, each, buf, each, each, CORALE_FLOAT32, c, NULL),
+			corale_send(place, 1, CORALE_FLOAT32, 0, c, NULL),
+			corale_recv(place, 1, CORALE_FLOAT32, 0, c, NULL),
+		};
+		for (size_t k = 0; k < sizeof got / sizeof *got; k++)
+			team_expect(m, got[k], CORALE_EINVAL, "MPI_IN_PLACE as a buffer");
+		expect_words(m, corale_comm_last_error(c), "MPI_IN_PLACE", "send == recv");
+	}
+	expect_working(m);
+}
+
 static void configurations(struct team_member *m)
 {
 	corale_config config = { 0 };
@@ -385,6 +446,8 @@ static const struct team_case cases[] = {
 	{ "NULL pointers", null_pointers },
 	{ "counts that overflow", overflowing_counts },
 	{ "wrong types and operators", wrong_types_and_operators },
+	{ "operators of another communicator", foreign_operators },
+	{ "MPI_IN_PLACE", mpi_in_place },
 	{ "wrong plans", wrong_plans },
 	{ "no place for a communicator", no_place },
 	{ "wrong roots, peers and places", wrong_places },

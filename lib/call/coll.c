@@ -16,18 +16,17 @@
 static int check_op(struct comm *comm, struct call *call)
 {
 	const char *name = coll_table[call->record.coll].name;
-	int premul = call->record.op - CORALE_NUM_OPS;
-	if (call->record.op < 0 || premul >= COMM_MAX_PREMUL || (premul >= 0 && !comm->premul[premul].used))
-		return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator", name, call->record.op);
-	if (premul >= 0 && comm->premul[premul].type != call->record.type)
+	if (call->record.op >= 0 && call->record.op < CORALE_NUM_OPS)
+		return 0;
+	const struct comm_premul *premul = comm_premul_of(comm, call->record.op);
+	if (!premul)
+		return comm_refuse_op(comm, name, call->record.op);
+	if (premul->type != call->record.type)
 		return log_error(CORALE_EINVAL, comm->rank,
 				 "%s: the premultiplied sum was created for %s, the call is of %s", name,
-				 corale_type_name(comm->premul[premul].type),
-				 corale_type_name(call->record.type));
-	if (premul >= 0) {
-		memcpy(&call->scalar, comm->premul[premul].scalar, sizeof call->scalar);
-		call->scalar_at = comm->premul[premul].scalar_at;
-	}
+				 corale_type_name(premul->type), corale_type_name(call->record.type));
+	memcpy(&call->scalar, premul->scalar, sizeof call->scalar);
+	call->scalar_at = premul->scalar_at;
 	return 0;
 }
 
@@ -95,6 +94,25 @@ static int v_overlap(const struct comm *comm, const struct call *call)
 		}
 	}
 	return 0;
+}
+
+/* Open MPI's value of MPI_IN_PLACE is 1, MPICH's is -1: no buffer is there. */
+static int is_in_place(const void *buffer)
+{
+	return buffer && (uintptr_t)buffer + 1 <= 2;
+}
+
+static int check_in_place(struct comm *comm, const struct call *call)
+{
+	const int sends = is_in_place(call->send);
+	if (!sends && !is_in_place(call->recv))
+		return 0;
+	return log_error(CORALE_EINVAL, comm->rank,
+			 "%s: the %s buffer is %p: this is MPI_IN_PLACE, which Corale does not know: pass "
+			 "send == recv, or the "
+			 "place in the other buffer that corale.h names",
+			 coll_table[call->record.coll].name, sends ? "send" : "recv",
+			 sends ? call->send : call->recv);
 }
 
 /* Only blocks that are not empty matter. */
@@ -192,6 +210,8 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 		ret = refuse_failed(comm, call);
 	if (!ret && !call->plan)
 		ret = coll_check_shape(comm, call);
+	if (!ret)
+		ret = check_in_place(comm, call);
 	if (!ret)
 		ret = c->send == COLL_UNEVEN ? check_v_buffers(comm, call) : check_buffers(comm, call);
 	if (group_append(comm, call, stream, ret, &appended))

@@ -5,6 +5,8 @@
 #include "state/comm.h"
 #include "base/log.h"
 
+enum { MOST_NUMBERS = 1 << 22 /* an operator is a positive int */ };
+
 static int check(const struct comm *comm, const char *name, const void *scalar, corale_type type, int on_gpu,
 		 const corale_op *op)
 {
@@ -24,13 +26,20 @@ static int check(const struct comm *comm, const char *name, const void *scalar, 
 	return 0;
 }
 
-static int add(struct comm *comm, struct comm_premul made, corale_op *op)
+static int add(struct comm *comm, const struct comm_premul *made, corale_op *op)
 {
+	static _Atomic unsigned
+	    made_before; /* in this process; the operator of another communicator is no other one of this */
 	for (int i = 0; i < COMM_MAX_PREMUL; i++) {
-		if (comm->premul[i].used)
+		if (comm->premul[i].op)
 			continue;
-		comm->premul[i] = made;
-		*op = CORALE_NUM_OPS + i;
+		const unsigned number = atomic_fetch_add(&made_before, 1) % MOST_NUMBERS;
+		struct comm_premul *p = &comm->premul[i];
+		*op = CORALE_NUM_OPS + (int)number * COMM_MAX_PREMUL + i;
+		p->type = made->type;
+		p->scalar_at = made->scalar_at;
+		memcpy(p->scalar, made->scalar, sizeof p->scalar);
+		atomic_store(&p->op, *op);
 		return 0;
 	}
 	return log_error(CORALE_ENOMEM, comm->rank,
@@ -41,11 +50,11 @@ static int add(struct comm *comm, struct comm_premul made, corale_op *op)
 static int create(struct comm *comm, const char *name, const void *scalar, corale_type type, int on_gpu,
 		  corale_op *op)
 {
-	struct comm_premul made = { .used = 1, .type = type, .scalar_at = on_gpu ? scalar : NULL };
+	struct comm_premul made = { .type = type, .scalar_at = on_gpu ? scalar : NULL };
 	int ret = comm ? check(comm, name, scalar, type, on_gpu, op) : CORALE_EINVAL;
 	if (!ret && !on_gpu)
 		memcpy(made.scalar, scalar, corale_type_bytes(type));
-	ret = ret ? ret : add(comm, made, op);
+	ret = ret ? ret : add(comm, &made, op);
 	if (comm && ret)
 		comm_keep_error(comm);
 	return ret;
@@ -66,12 +75,14 @@ int corale_op_create_premul_sum_device(const void *scalar, corale_type type, cor
 int corale_op_destroy(corale_op op, corale_comm *handle)
 {
 	struct comm *comm = comm_get(handle, "corale_op_destroy");
-	int i = op - CORALE_NUM_OPS;
 	if (!comm)
 		return CORALE_EINVAL;
-	if (i < 0 || i >= COMM_MAX_PREMUL || !comm->premul[i].used)
-		return log_error(CORALE_EINVAL, comm->rank,
-				 "corale_op_destroy: %d is no operator of this communicator", op);
-	memset(&comm->premul[i], 0, sizeof comm->premul[i]);
+	struct comm_premul *premul = comm_premul_of(comm, op);
+	if (!premul) {
+		comm_refuse_op(comm, "corale_op_destroy", op);
+		comm_keep_error(comm);
+		return CORALE_EINVAL;
+	}
+	atomic_store(&premul->op, 0);
 	return 0;
 }

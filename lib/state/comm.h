@@ -20,8 +20,9 @@
 
 enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024, COMM_PEER_CALLS = 4 };
 
-struct comm_premul { /* operator CORALE_NUM_OPS + index */
-	int used;
+/* No two operators of a process are equal, and op - CORALE_NUM_OPS is the place modulo COMM_MAX_PREMUL. */
+struct comm_premul {
+	_Atomic corale_op op; /* 0: none. The error line of another communicator's call may look */
 	corale_type type;
 	unsigned char scalar[8];
 	const void *scalar_at; /* in memory of the GPU, in place of scalar; or NULL */
@@ -193,6 +194,17 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 
 /* Destroys all communicators that were made with this on_destroy_ctx, and those split from them. Exported to libcorale_mpi only. */
 void corale_private_comm_destroy_all(void *on_destroy_ctx) __attribute__((visibility("default")));
+
+/* A premultiplied sum of this communicator, or NULL. */
+static inline struct comm_premul *comm_premul_of(struct comm *comm, corale_op op)
+{
+	struct comm_premul *p =
+	    op >= CORALE_NUM_OPS ? &comm->premul[(op - CORALE_NUM_OPS) % COMM_MAX_PREMUL] : NULL;
+	return p && p->op == op ? p : NULL;
+}
+
+/* Says why an operator is none of this communicator: whose it is, or that it is nobody's. CORALE_EINVAL. call: for the message. */
+int comm_refuse_op(const struct comm *comm, const char *call, corale_op op);
 
 /* A handle for a new communicator into comm->handle. */
 int comm_handle_create(struct comm *comm);
