@@ -422,15 +422,17 @@ int corale_all_to_all(const void *send, void *recv, size_t count, corale_type ty
 		      void *stream);
 
 /* As all_to_all, with a count and an offset (displacement, in elements) per peer. In place is refused (CORALE_EINVAL). The arrays have size entries and are
- * read before the call returns. Counts may be zero. The counts of a pair of ranks must agree on both ends, else both get
- * CORALE_EMISMATCH; if the two counts of a rank for itself differ, CORALE_EINVAL. */
+ * read before the call returns. Counts may be zero. The counts of a pair of ranks must agree on both ends, else the receiver gets
+ * CORALE_EMISMATCH, and the sender too: what it sent may have been buffered, so from its next call at the latest. If the two counts of
+ * a rank for itself differ, CORALE_EINVAL. */
 int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
 			const size_t *recv_counts, const size_t *recv_displs, corale_type type,
 			corale_comm *comm, void *stream);
 
 /*
  * Point to point. The k-th send from a to b matches the k-th recv of b from a. count and type must agree on both ends,
- * else both get CORALE_EMISMATCH; the sender of a short message, which was buffered, gets it from its next call.
+ * else both get CORALE_EMISMATCH, with a line that names both calls; the sender of a short message, which was buffered, gets it
+ * from its next call.
  * Inside a group, peer may be the caller's own rank.
  * A blocking send outside of a group may wait for its recv. To exchange, use a group.
  * On a CUDA communicator a send completes on its stream when its buffer may be reused: for a short message perhaps before

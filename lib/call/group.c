@@ -170,11 +170,11 @@ static void end_comm(const struct group *g, struct comm *comm)
 	if (comm->size == 1 || atomic_load(&comm->error) || process_is_forked())
 		return;
 	print_calls(g, calls, sizeof calls);
-	snprintf(
-	    text, sizeof text,
-	    "communicator %016llx ends, because this rank has refused a group with calls of it that other "
-	    "ranks may start: %s. The group was refused because: %s",
-	    (unsigned long long)comm->id, calls, cause);
+	snprintf(text, sizeof text,
+		 "rank %d has refused a group whose calls other ranks may start, so communicator %016llx "
+		 "ends: %s. The "
+		 "group was refused because: %s",
+		 comm->rank, (unsigned long long)comm->id, calls, cause);
 	comm_fail(comm, CORALE_EMISMATCH, text);
 	if (comm->gpu)
 		engine_cuda.abort(comm->gpu, CORALE_EMISMATCH);

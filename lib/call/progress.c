@@ -8,6 +8,7 @@
 #include "health/silence.h"
 #include "host/life.h"
 #include "host/pool.h"
+#include "signature.h"
 
 enum {
 	CLOCKS_PER_LOOK = 8, /* 256 polls, a tenth of a second where waits sleep */
@@ -192,7 +193,9 @@ static int diagnose_awaited(struct comm *comm, const struct run_item *failed)
 
 static int diagnose(struct progress *p, struct run_item *failed, int ret)
 {
-	const struct host_mismatch *mismatch = &failed->run.mismatch;
+	struct host_mismatch *mismatch = &failed->run.mismatch;
+	if (mismatch->found && call_is_pair(failed->call))
+		mismatch->got_type = signature_type_of_pair(mismatch->got);
 	ret = learn_reason(p->comm, ret);
 	if (ret == CORALE_EPEER && !diagnose_peers(p->comm))
 		return diagnose_awaited(p->comm, failed);

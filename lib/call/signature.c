@@ -27,11 +27,24 @@ uint64_t signature_next(struct comm *comm, const struct call *call)
 	return signature;
 }
 
+static uint64_t pair_hash(corale_type type)
+{
+	return mix(0x70326b, (uint64_t)type) << 32;
+}
+
+corale_type signature_type_of_pair(uint64_t signature)
+{
+	int type = 0;
+	while (type < CORALE_NUM_TYPES && pair_hash((corale_type)type) >> 32 != signature >> 32)
+		type++;
+	return (corale_type)type;
+}
+
 uint64_t signature_of_pair(struct comm *comm, const struct call *call)
 {
 	uint64_t *calls = call->record.coll == CORALE_SEND ? comm->sends : comm->recvs;
 	uint64_t number = ++calls[call->record.root];
-	return mix(0x70326b, (uint64_t)call->record.type) << 32 | (number & 0xffffffff);
+	return pair_hash(call->record.type) | (number & 0xffffffff);
 }
 
 int signature_mismatch(struct comm *comm, const struct call *call)

@@ -10,6 +10,9 @@ uint64_t signature_next(struct comm *comm, const struct call *call);
 /* Of a send or receive: they count per ordered pair, and their elements travel as the edge. */
 uint64_t signature_of_pair(struct comm *comm, const struct call *call);
 
+/* The type of the send or receive with this signature; CORALE_NUM_TYPES: it is none. */
+corale_type signature_type_of_pair(uint64_t signature);
+
 /*
  * Another rank has found a mismatch before this rank began `call`, which is published all the same: with it the ranks can tell who is odd. No
  * earlier call is under way. CORALE_EMISMATCH, reported.

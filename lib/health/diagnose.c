@@ -14,13 +14,16 @@
 #include "silence.h"
 
 enum { COLLECT_MS = 400 };
-enum { KIND_ABORT = 1, KIND_REPLY = 2, KIND_CALLS = 3, KIND_ASK = 4, KIND_ANSWER = 5 };
+enum { KIND_ABORT = 1, KIND_REPLY = 2, KIND_CALLS = 3, KIND_ASK = 4, KIND_ANSWER = 5, KIND_REASON = 6 };
 
 /* One message between nodes: why the communicator ended (of KIND_ANSWER: what the sender is at; of other kinds 0), and the sender's last
  * calls, the latest first. */
 struct control {
 	int32_t kind, code, culprit, rank;
-	struct record records[COMM_PEER_CALLS];
+	union {
+		struct record records[COMM_PEER_CALLS];
+		char reason[WINDOW_REASON]; /* of KIND_REASON: text */
+	};
 };
 _Static_assert(sizeof(struct control) <= TRANSPORT_CONTROL_BYTES, "a control message has room");
 
@@ -133,7 +136,7 @@ static void set_abort(struct window_control *control, int code, int culprit)
 
 static void send_control(struct comm *comm, int kind, int code, int culprit, int peer)
 {
-	struct control c = { kind, code, culprit, comm->rank, { { 0 } } };
+	struct control c = { kind, code, culprit, comm->rank, { { { 0 } } } };
 	uint64_t last = atomic_load(&comm->number);
 	for (uint64_t i = 0; i < COMM_PEER_CALLS && i < last; i++)
 		c.records[i] = record_of(comm, comm->rank, last - i);
@@ -158,13 +161,64 @@ static void tell_node(const struct comm *comm, int code, int culprit)
 		set_abort(e->windows[q], code, culprit);
 }
 
+/* ---- Why this rank ends the communicator, for others ------------------------------------- */
+
+/* Text in words, as other processes may read it meanwhile. */
+static void publish_reason(struct comm *comm, const char *text)
+{
+	struct window_control *control = own_control(comm);
+	uint64_t words[WINDOW_REASON / 8] = { 0 };
+	snprintf((char *)words, sizeof words, "%s", text);
+	for (size_t i = 0; control && i < sizeof words / sizeof *words; i++)
+		atomic_store_explicit(&control->reason[i], words[i], memory_order_relaxed);
+}
+
+/* 1 if the rank has said why. Any process of the node may have written it: it is text that ends, no more. */
+static int read_reason(struct comm *comm, int rank, char *buf)
+{
+	const struct host_engine *e = &comm->engine;
+	uint64_t words[WINDOW_REASON / 8] = { 0 };
+	if (host_is_local(e, rank)) {
+		struct window_control *control = e->windows[e->map.local_of[rank]];
+		for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+			words[i] = atomic_load_explicit(&control->reason[i], memory_order_relaxed);
+		memcpy(buf, words, WINDOW_REASON);
+	} else {
+		pthread_mutex_lock(&comm->error_lock);
+		memcpy(buf, comm->peers[rank].reason, WINDOW_REASON);
+		pthread_mutex_unlock(&comm->error_lock);
+	}
+	buf[WINDOW_REASON - 1] = 0;
+	return buf[0] != 0;
+}
+
+static void keep_reason(struct comm *comm, const struct control *c)
+{
+	pthread_mutex_lock(&comm->error_lock);
+	memcpy(comm->peers[c->rank].reason, c->reason, WINDOW_REASON);
+	pthread_mutex_unlock(&comm->error_lock);
+}
+
+/* Before the message that ends the communicator. */
+static void send_reason(struct comm *comm, int peer)
+{
+	struct control c = { KIND_REASON, 0, comm->rank, comm->rank, { { { 0 } } } };
+	char reason[WINDOW_REASON];
+	if (!read_reason(comm, comm->rank, reason))
+		return;
+	memcpy(c.reason, reason, sizeof c.reason);
+	transport_control(comm->engine.transport, peer, &c, sizeof c);
+}
+
 static void spread(struct comm *comm, int code, int culprit)
 {
 	const struct host_engine *e = &comm->engine;
 	tell_node(comm, code, culprit);
 	for (int r = 0; e->transport && r < comm->size; r++)
-		if (!host_is_local(e, r))
+		if (!host_is_local(e, r)) {
+			send_reason(comm, r);
 			send_control(comm, KIND_ABORT, code, culprit, r);
+		}
 }
 
 /* What the program sees of a failed call on a stream that is kept (struct comm_traits). */
@@ -192,6 +246,8 @@ static int end_first(struct comm *comm, int code, int culprit, const char *text)
 	int first = !atomic_load(&comm->error);
 	if (first) {
 		snprintf(comm->failure, sizeof comm->failure, "%s", text);
+		if (culprit == comm->rank && code == CORALE_EMISMATCH)
+			publish_reason(comm, text);
 		if (culprit != NOBODY)
 			tell_node(comm, code, culprit);
 		atomic_store(&comm->error, code);
@@ -259,7 +315,7 @@ static int is_sound(const struct comm *comm, const struct control *c, int peer)
 	else if (c->kind == KIND_ANSWER)
 		code = c->code >= SILENCE_HOST && c->code <= SILENCE_RUNNING;
 	else
-		code = (c->kind == KIND_CALLS || c->kind == KIND_ASK) && !c->code;
+		code = (c->kind == KIND_CALLS || c->kind == KIND_ASK || c->kind == KIND_REASON) && !c->code;
 	return code && c->rank == peer && c->culprit >= 0 && c->culprit < comm->size;
 }
 
@@ -275,6 +331,10 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 				 "a control message of %zu bytes of rank %d is damaged, or no rank of this "
 				 "communicator sent it: it is dropped; see docs/security.md",
 				 bytes, peer);
+		return;
+	}
+	if (c.kind == KIND_REASON) {
+		keep_reason(comm, &c);
 		return;
 	}
 	keep_records(comm, &c);
@@ -582,12 +642,34 @@ static void print_difference(struct comm *comm, uint64_t number, char *text, siz
 		snprintf(text + at, bytes - at, "no majority tells which is meant");
 }
 
+/* The send that a receive has met; its coll is CORALE_NUM_COLLS where that is not known. */
+static struct record sent_of(const struct comm *comm, const struct record *recv,
+			     const struct host_mismatch *m)
+{
+	struct record send = {
+		.coll = CORALE_SEND, .count = m->got_edge, .type = m->got_type, .root = comm->rank
+	};
+	if (recv->coll != CORALE_RECV || (int)m->got_type < 0 || m->got_type >= CORALE_NUM_TYPES)
+		send.coll = CORALE_NUM_COLLS;
+	else if (m->in_bytes)
+		send.count /= corale_type_bytes(m->got_type);
+	if (send.type == recv->type && send.count == recv->count) /* out of order */
+		send.coll = CORALE_NUM_COLLS;
+	return send;
+}
+
 static void print_edge(const struct comm *comm, const struct record *call, const struct host_mismatch *m,
 		       char *text, size_t bytes)
 {
-	char what[256];
+	char what[256], other[256];
+	const struct record send = sent_of(comm, call, m);
 	diagnose_print_call(call, what, sizeof what);
-	if (m->in_bytes)
+	diagnose_print_call(&send, other, sizeof other);
+	if (send.coll == CORALE_SEND)
+		snprintf(text, bytes,
+			 "rank %d called %s, rank %d called %s: counts and types of a pair must agree",
+			 m->peer, other, comm->rank, what);
+	else if (m->in_bytes)
 		snprintf(text, bytes,
 			 "%s: rank %d sends %llu bytes of %s and rank %d expects %llu of %s: counts and "
 			 "types of a pair must agree",
@@ -601,27 +683,33 @@ static void print_edge(const struct comm *comm, const struct record *call, const
 			 what, m->peer, (unsigned long long)m->got_edge, comm->rank,
 			 (unsigned long long)m->expected_edge);
 	else
-		snprintf(text, bytes,
-			 "%s: rank %d sends another type, or made another call, than rank %d expects", what,
-			 m->peer, comm->rank);
+		snprintf(text, bytes, "%s: rank %d made another call than rank %d expects", what, m->peer,
+			 comm->rank);
 }
 
 /* Another rank has said that calls differ; here nothing shows it. */
-static void print_finder(const struct comm *comm, const char *call, char *text, size_t bytes)
+static void print_finder(struct comm *comm, const char *call, char *text, size_t bytes)
 {
 	const struct ending ending = read_ending(comm, atomic_load(&own_control(comm)->abort));
-	char name[32] = "another rank";
-	if (ending.culprit >= 0 && ending.culprit != comm->rank)
+	char name[32] = "another rank", reason[WINDOW_REASON];
+	const int knows = ending.culprit >= 0 && ending.culprit != comm->rank;
+	if (knows)
 		snprintf(name, sizeof name, "rank %d", ending.culprit);
-	snprintf(text, bytes,
-		 "%s: %s found that calls of this communicator do not match, or refused a group with some of "
-		 "them; its own line says which",
-		 call, name);
+	if (knows && read_reason(comm, ending.culprit, reason))
+		snprintf(text, bytes, "%s: %s found: %s", call, name, reason);
+	else
+		snprintf(text, bytes,
+			 "%s: %s found that calls of this communicator do not match; its own line says which",
+			 call, name);
 }
 
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch)
 {
 	char text[COMM_ERROR_BYTES], what[256];
+	if (mismatch && (coll_is_pair(call->coll) || mismatch->expected == mismatch->got)) {
+		print_edge(comm, call, mismatch, text, sizeof text); /* no other rank knows it */
+		publish_reason(comm, text);
+	}
 	spread(comm, CORALE_EMISMATCH, comm->rank); /* so that all others come and report */
 	uint64_t number = first_difference(comm);
 	if (!mismatch || mismatch->expected != mismatch->got || number) {

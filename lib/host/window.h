@@ -22,6 +22,7 @@
 #include "plan/plan.h"
 
 enum { WINDOW_LINE = 64, WINDOW_HEADERS = 64, WINDOW_CALLS = 64, WINDOW_INLINE = WINDOW_LINE - 4 * 8 };
+enum { WINDOW_REASON = 192 };
 enum { WINDOW_RANKS = 4096 }; /* of a node: for more a struct window_control has no room */
 
 enum window_message { WINDOW_SLOT, WINDOW_INLINED, WINDOW_REFERENCE };
@@ -77,6 +78,9 @@ struct window_control {
 	_Atomic uint8_t withdrawn
 	    [WINDOW_RANKS]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
 	struct journal_entry calls[WINDOW_CALLS]; /* by number */
+	_Atomic uint64_t
+	    reason[WINDOW_REASON /
+		   8]; /* why the owner has ended the communicator, text; written before its abort words */
 };
 
 struct window_layout {

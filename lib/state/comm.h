@@ -60,6 +60,7 @@ struct comm_origin {
 /* A rank of a communicator over nodes, for people, and what it has said of itself (silence.c). */
 struct comm_peer {
 	char host[64];
+	char reason[WINDOW_REASON]; /* why it has ended the communicator; under error_lock */
 	int pid;
 	_Atomic int answer;
 	struct journal_entry calls
