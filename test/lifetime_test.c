@@ -229,7 +229,7 @@ static void in_its_group(struct team_member *m)
 	}
 }
 
-enum beside { SINGLE, GROUPED, SPLITTING, OPEN, BESIDES };
+enum beside { SINGLE, GROUPED, SPLITTING, ALLOCATING, OPEN, BESIDES };
 
 struct caller {
 	corale_comm *comm;
@@ -245,8 +245,10 @@ static void *call_beside(void *arg)
 	const int32_t one = 1;
 	int32_t sum;
 	corale_comm *child;
-	if (c->how == SPLITTING) {
-		c->ret = corale_comm_split(c->comm, 0, 0, &child);
+	void *memory;
+	if (c->how == SPLITTING || c->how == ALLOCATING) {
+		c->ret = c->how == SPLITTING ? corale_comm_split(c->comm, 0, 0, &child)
+					     : corale_mem_alloc(c->comm, 100, &memory);
 		return NULL;
 	}
 	if (c->how != SINGLE)

@@ -286,11 +286,8 @@ static void release(struct comm *comm, void *buffer, int used)
 		free(buffer);
 }
 
-int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
+static int alloc(struct comm *comm, size_t bytes, void **buffer)
 {
-	struct comm *comm = comm_get(handle, kind_names[MEM_ALLOC]);
-	if (!comm)
-		return CORALE_EINVAL;
 	void *made = NULL;
 	struct registration *entry = malloc(sizeof *entry);
 	int region = MEM_NO_REGION,
@@ -310,6 +307,14 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 	keep(comm, entry, (struct registration){ .buffer = made, .allocated = 1, .region = region });
 	*buffer = made;
 	return 0;
+}
+
+int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
+{
+	struct comm *comm = comm_enter(handle, kind_names[MEM_ALLOC]);
+	const int ret = comm ? alloc(comm, bytes, buffer) : CORALE_EINVAL;
+	comm_leave(handle);
+	return ret;
 }
 
 int mem_scratch(struct comm *comm, const struct call *for_call)
@@ -363,13 +368,8 @@ static int give_up(struct comm *comm, enum mem_kind kind, struct registration **
 	return ret;
 }
 
-int corale_mem_free(corale_comm *handle, void *buffer)
+static int free_memory(struct comm *comm, void *buffer)
 {
-	if (free_outlived(handle, buffer))
-		return 0;
-	struct comm *comm = comm_get(handle, kind_names[MEM_FREE]);
-	if (!comm)
-		return CORALE_EINVAL;
 	struct registration **at = find_allocation(comm, buffer);
 	int status =
 	    *at || !buffer
@@ -380,11 +380,18 @@ int corale_mem_free(corale_comm *handle, void *buffer)
 	return give_up(comm, MEM_FREE, at, status);
 }
 
-int corale_mem_register(corale_comm *handle, void *buffer, size_t bytes, void **out)
+int corale_mem_free(corale_comm *handle, void *buffer)
 {
-	struct comm *comm = comm_get(handle, kind_names[MEM_REGISTER]);
-	if (!comm)
-		return CORALE_EINVAL;
+	if (free_outlived(handle, buffer))
+		return 0;
+	struct comm *comm = comm_enter(handle, kind_names[MEM_FREE]);
+	const int ret = comm ? free_memory(comm, buffer) : CORALE_EINVAL;
+	comm_leave(handle);
+	return ret;
+}
+
+static int register_memory(struct comm *comm, void *buffer, size_t bytes, void **out)
+{
 	struct registration *made = malloc(sizeof *made);
 	int region = MEM_NO_REGION,
 	    status = made ? 0 : log_error(CORALE_ENOMEM, comm->rank, "corale_mem_register: no memory");
@@ -402,13 +409,26 @@ int corale_mem_register(corale_comm *handle, void *buffer, size_t bytes, void **
 	return 0;
 }
 
-int corale_mem_deregister(corale_comm *handle, void *handle_of_buffer)
+int corale_mem_register(corale_comm *handle, void *buffer, size_t bytes, void **out)
 {
-	struct comm *comm = comm_get(handle, kind_names[MEM_DEREGISTER]);
-	if (!comm)
-		return CORALE_EINVAL;
+	struct comm *comm = comm_enter(handle, kind_names[MEM_REGISTER]);
+	const int ret = comm ? register_memory(comm, buffer, bytes, out) : CORALE_EINVAL;
+	comm_leave(handle);
+	return ret;
+}
+
+static int deregister(struct comm *comm, void *handle_of_buffer)
+{
 	struct registration **at = find_handle(comm, handle_of_buffer);
 	int status =
 	    *at ? 0 : log_error(CORALE_EINVAL, comm->rank, "corale_mem_deregister: that is no registration");
 	return give_up(comm, MEM_DEREGISTER, at, status);
+}
+
+int corale_mem_deregister(corale_comm *handle, void *handle_of_buffer)
+{
+	struct comm *comm = comm_enter(handle, kind_names[MEM_DEREGISTER]);
+	const int ret = comm ? deregister(comm, handle_of_buffer) : CORALE_EINVAL;
+	comm_leave(handle);
+	return ret;
 }
