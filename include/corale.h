@@ -87,7 +87,7 @@ enum {
 	CORALE_EMISMATCH = -5, /* ranks made different calls; the communicator can't be used any more */
 	CORALE_ETIMEDOUT = -6, /* a call made no progress until the deadline: a peer is missing */
 	CORALE_EPEER = -7, /* a peer died, left, or its link failed */
-	CORALE_EABORTED = -8, /* corale_comm_abort was called here or on another rank */
+	CORALE_EABORTED = -8, /* corale_comm_abort, or a destroy beside a call, here or on another rank */
 	CORALE_ECOMM = -9, /* the communicator failed earlier; see corale_comm_last_error */
 	CORALE_ETRANSPORT = -10, /* the network library reported an error */
 	CORALE_EDEVICE = -11, /* the CUDA driver or runtime reported an error */
