@@ -172,9 +172,8 @@ static void end_comm(const struct group *g, struct comm *comm)
 	print_calls(g, calls, sizeof calls);
 	snprintf(text, sizeof text,
 		 "rank %d has refused a group whose calls other ranks may start, so communicator %016llx "
-		 "ends: %s. The "
-		 "group was refused because: %s",
-		 comm->rank, (unsigned long long)comm->id, calls, cause);
+		 "ends. It was refused because: %s. Its calls: %s",
+		 comm->rank, (unsigned long long)comm->id, cause, calls);
 	comm_fail(comm, CORALE_EMISMATCH, text);
 	if (comm->gpu)
 		engine_cuda.abort(comm->gpu, CORALE_EMISMATCH);
