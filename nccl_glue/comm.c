@@ -136,33 +136,34 @@ bool door_comm_shape(ncclComm_t comm, int *rank, int *nranks)
 
 /* ---- Questions --------------------------------------------------------------------------------------------- */
 
-static ncclResult_t answer(ncclComm_t comm, const char *call, int *out, int value)
+/* Nothing is read of a communicator that is being made: another thread writes it. */
+static ncclResult_t answer(ncclComm_t comm, const char *call, int *out, const int *value)
 {
 	const int state = is_comm(comm) ? atomic_load(&comm->state) : DOOR_ENDED;
 	if (state >= DOOR_MAKING)
 		return refuse(comm, state, call);
 	if (!out)
 		return door_refuse(ncclInvalidArgument, "nccl%s: no place for the answer", call);
-	*out = value;
+	*out = *value;
 	return ncclSuccess;
 }
 
 DOOR_EXPORT(ncclCommCount);
 ncclResult_t pncclCommCount(const ncclComm_t comm, int *count)
 {
-	return answer(comm, "CommCount", count, is_comm(comm) ? comm->size : 0);
+	return answer(comm, "CommCount", count, comm ? &comm->size : NULL);
 }
 
 DOOR_EXPORT(ncclCommCuDevice);
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device)
 {
-	return answer(comm, "CommCuDevice", device, is_comm(comm) ? comm->ordinal : 0);
+	return answer(comm, "CommCuDevice", device, comm ? &comm->ordinal : NULL);
 }
 
 DOOR_EXPORT(ncclCommUserRank);
 ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank)
 {
-	return answer(comm, "CommUserRank", rank, is_comm(comm) ? comm->rank : 0);
+	return answer(comm, "CommUserRank", rank, comm ? &comm->rank : NULL);
 }
 
 static void keep_once(ncclComm_t comm)
