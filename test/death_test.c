@@ -52,6 +52,7 @@ enum ending {
 	KILLED_IN_CALLS,
 	LEFT_AT_ONCE,
 	EXITS,
+	EXITS_CALLING, /* an exit handler makes one more call */
 	STOPPED,
 	DESTROYS,
 	LEAVES_CHILD,
@@ -88,6 +89,9 @@ static const struct scene scenes[] = {
 	  0 },
 	{ "_exit", LEFT_AT_ONCE, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "exit without destroy", EXITS, WAITS_IN_CALL, 0, CORALE_EPEER, "exit()", 0 },
+	{ "exit, a handler that is older than the communicator calls", EXITS_CALLING, WAITS_IN_CALL, 0, 0,
+	  NULL, 0 },
+	{ "the same, on another node", EXITS_CALLING, WAITS_IN_CALL, 0, 0, NULL, 1 },
 	{ "killed, a forked child lives on", LEAVES_CHILD, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "killed, a spawned child lives on", LEAVES_SPAWNED, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "execs", EXECS, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
@@ -290,6 +294,21 @@ static void leave(struct rank *r, enum ending ending)
 	}
 }
 
+/* Of the victim, for its exit handler. */
+static struct {
+	struct rank *rank;
+	corale_comm *comm;
+} late;
+
+static void call_late(void)
+{
+	pause_ms(SETTLE_MS); /* long enough for the others to see that this process is in exit() */
+	int ret = reduce(late.comm, NULL);
+	if (ret)
+		fault(late.rank, "a call in an exit handler: %s", corale_comm_last_error(late.comm));
+	corale_comm_destroy(late.comm);
+}
+
 static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 {
 	if (s->touched)
@@ -304,6 +323,10 @@ static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 	case LEFT_AT_ONCE:
 	case IN_ONE_EACH:
 		_exit(0);
+	case EXITS_CALLING:
+		late.rank = r;
+		late.comm = comm;
+		exit(0);
 	case EXITS:
 		exit(0);
 	case EXECS:
@@ -463,6 +486,8 @@ static int live(struct rank *r, const struct scene *s)
 
 static int run_rank(struct rank *r, const struct scene *s)
 {
+	if (s->ending == EXITS_CALLING && r->rank == VICTIM)
+		atexit(call_late);
 	if (s->ending >= HAS_NO_STREAMS)
 		return live(r, s);
 	corale_comm *comm = join(r);

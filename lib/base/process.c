@@ -18,12 +18,14 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int forked;
+static _Atomic int unusual; /* forked, or in exit() */
 static pid_t started_in;
 static uint64_t number;
 
 static void in_child(void)
 {
 	atomic_store_explicit(&forked, 1, memory_order_relaxed);
+	atomic_store_explicit(&unusual, 1, memory_order_relaxed);
 }
 
 static void start(void)
@@ -69,6 +71,21 @@ uint64_t process_thread_number(void)
 int process_is_forked(void)
 {
 	return atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+void process_exiting(void)
+{
+	atomic_store(&unusual, 1);
+}
+
+void process_calls_on(void)
+{
+	atomic_store(&unusual, process_is_forked());
+}
+
+int process_is_usual(void)
+{
+	return !atomic_load_explicit(&unusual, memory_order_relaxed);
 }
 
 int process_refuses(const char *call)

@@ -19,7 +19,11 @@ static struct watch {
 	pthread_cond_t changed;
 	struct comm *first;
 	int started; /* 1: runs; else 0 or a code */
-	int exiting; /* the process leaves: what the program's libraries hold may be gone */
+	enum {
+		STAYS,
+		EXITING /* in exit handlers: what the GPU's libraries hold may be gone */,
+		EXITED
+	} exits;
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static void look_all(void)
@@ -27,7 +31,7 @@ static void look_all(void)
 	life_look();
 	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
 		diagnose_deaths(comm);
-	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
+	for (struct comm *comm = watch.first; comm && !watch.exits; comm = comm->next_watched)
 		if (comm->gpu)
 			gpu_watch(comm);
 }
@@ -41,7 +45,7 @@ static void *work(void *unused)
 	watch.started = error ? CORALE_ESYSTEM : 1;
 	pthread_cond_broadcast(&watch.changed);
 	for (;;) {
-		while (!watch.first || watch.exiting)
+		while (!watch.first || watch.exits == EXITED)
 			pthread_cond_wait(&watch.changed, &watch.lock);
 		look_all();
 		pthread_mutex_unlock(&watch.lock);
@@ -51,26 +55,32 @@ static void *work(void *unused)
 	return unused;
 }
 
-/* Streams that a failed call holds would keep the CUDA runtime from ending. */
-static void leave_quietly(struct comm *comm)
-{
-	if (comm->traits.leaves_quietly)
-		diagnose_leave(comm, WINDOW_EXITED);
-	if (comm->gpu && comm->traits.holds)
-		engine_cuda.release(comm->gpu);
-}
-
-/* The runtime's pinned memory may go from here on. */
+/* The CUDA runtime's pinned memory may go from here on. Handlers that the program registered before may still call. */
 static void at_exit(void)
 {
 	if (process_is_forked())
 		return;
 	pthread_mutex_lock(&watch.lock);
 	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
-		leave_quietly(comm); /* before the process's end shows */
+		if (comm->gpu && comm->traits.holds) /* a held stream would keep the runtime from ending */
+			engine_cuda.release(comm->gpu);
 	life_exiting();
 	proxy_exiting();
-	watch.exiting = 1;
+	watch.exits = EXITING;
+	pthread_mutex_unlock(&watch.lock);
+}
+
+/* All exit handlers have run, and the libraries that this one uses are still there. */
+__attribute__((destructor)) static void at_end(void)
+{
+	if (process_is_forked())
+		return;
+	pthread_mutex_lock(&watch.lock);
+	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
+		if (comm->traits.leaves_quietly) /* before the process's end shows */
+			diagnose_leave(comm, WINDOW_EXITED);
+	life_exited();
+	watch.exits = EXITED;
 	pthread_mutex_unlock(&watch.lock);
 }
 

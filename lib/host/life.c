@@ -15,12 +15,18 @@
 #include "corale.h"
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/wait.h"
 
 enum { PAGE_BYTES = LIFE_PAGE_BYTES };
+enum exit_state { NOT_EXITING, IN_EXIT_HANDLERS /* without a call since they began */, EXITED };
+
+static const int64_t quiet_ns =
+    1000000000; /* in which a process in exit handlers makes a call, or has left */
 
 struct page {
 	pthread_mutex_t held; /* robust */
-	_Atomic uint32_t exiting;
+	_Atomic uint32_t exiting; /* enum exit_state */
 	_Atomic uint32_t died; /* said by who found the mutex without its owner */
 };
 
@@ -30,6 +36,7 @@ struct life {
 	dev_t device;
 	ino_t inode; /* of the page: the same process's is opened once */
 	int users;
+	int64_t exiting_ns; /* when it was first seen in exit handlers; 0: it was not */
 	_Atomic int state;
 };
 
@@ -95,8 +102,24 @@ int life_fd(void)
 
 void life_exiting(void)
 {
+	if (!mine)
+		return;
+	atomic_store(&mine->exiting, IN_EXIT_HANDLERS);
+	process_exiting();
+}
+
+void life_calls_on(void)
+{
+	uint32_t state = IN_EXIT_HANDLERS;
+	process_calls_on();
 	if (mine)
-		atomic_store(&mine->exiting, 1);
+		atomic_compare_exchange_strong(&mine->exiting, &state, NOT_EXITING);
+}
+
+void life_exited(void)
+{
+	if (mine)
+		atomic_store(&mine->exiting, EXITED);
 }
 
 static struct life *find(const struct stat *file)
@@ -150,11 +173,22 @@ void life_close(struct life *l)
 	pthread_mutex_unlock(&lock);
 }
 
+static int has_exited(struct life *l)
+{
+	const uint32_t state = atomic_load(&l->page->exiting);
+	if (state != IN_EXIT_HANDLERS)
+		l->exiting_ns = 0;
+	else if (!l->exiting_ns)
+		l->exiting_ns = wait_now_ns();
+	return state == EXITED || (l->exiting_ns && wait_now_ns() - l->exiting_ns > quiet_ns);
+}
+
 /* Whoever finds the mutex without its owner says so, because glibc's pthread_mutex_trylock leaves a mutex that is not recoverable locked:
  * a third process would find it busy for ever. */
-static enum life_state look(struct page *page)
+static enum life_state look(struct life *l)
 {
-	if (atomic_load(&page->exiting))
+	struct page *page = l->page;
+	if (has_exited(l))
 		return LIFE_EXITED;
 	if (atomic_load(&page->died))
 		return LIFE_DIED;
@@ -173,7 +207,7 @@ void life_look(void)
 	pthread_mutex_lock(&lock);
 	for (struct life *l = others; l; l = l->next)
 		if (atomic_load_explicit(&l->state, memory_order_relaxed) == LIFE_ALIVE)
-			atomic_store(&l->state, look(l->page));
+			atomic_store(&l->state, look(l));
 	pthread_mutex_unlock(&lock);
 }
 

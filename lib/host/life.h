@@ -21,8 +21,12 @@ int life_create(int rank);
 int life_hold(void);
 /* The descriptor of the page, for others to open; it stays ours. */
 int life_fd(void);
-/* The process is in exit(): others need not wait for its last thread. */
+/* The process is in exit(), whose handlers may still call: others take it for one that has left when it has made no call for a second. */
 void life_exiting(void);
+/* It has made one: it has left when its handlers have ended. */
+void life_calls_on(void);
+/* They have ended: others need not wait for the last thread. */
+void life_exited(void);
 
 /*
  * Another process's page, by its descriptor, which stays the caller's; the same process's has one struct life, counted. The caller

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "host/life.h"
 
 static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
 static corale_comm *handles; /* every one ever made: two words each, the price of safe use after destroy */
@@ -25,9 +26,18 @@ int comm_handle_create(struct comm *comm)
 	return 0;
 }
 
+/* A call in a forked child is refused; one in an exit handler tells the peers that this process has not left. */
+static int refuses(const char *call)
+{
+	if (process_refuses(call))
+		return 1;
+	life_calls_on();
+	return 0;
+}
+
 struct comm *comm_get(const corale_comm *handle, const char *call)
 {
-	if (process_is_forked() && process_refuses(call))
+	if (!process_is_usual() && refuses(call))
 		return NULL;
 	struct comm *comm = handle ? atomic_load(&((corale_comm *)(uintptr_t)handle)->comm) : NULL;
 	if (!comm)
