@@ -109,6 +109,7 @@ static int create_core(struct ncclComm *comm, const struct settings *settings)
 					    .no_scratch = 1,
 					    .scratch = settings->nccl_scratch,
 					    .leaves_quietly = 1,
+					    .timeout_name = "CORALE_NCCL_TIMEOUT",
 					    .creation_timeout = settings->nccl_init_timeout,
 					    .gpu_window = settings->nccl_window };
 	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm,

@@ -140,8 +140,13 @@ static void timed_out(void)
 			fault("a send to a rank that has given up: %s", corale_strerror(ret));
 	} else {
 		transfer(memory, comm, "a receive that nobody sends", CORALE_ETIMEDOUT);
-		if (!strstr(corale_comm_last_error(comm), "until then 0 actions had moved 0 bytes"))
+		if (!strstr(corale_comm_last_error(comm), "until then it had moved 0 bytes in 0 steps"))
 			fault("\"%s\" should say how far the call was", corale_comm_last_error(comm));
+		if (!strstr(corale_comm_last_error(comm),
+			    "has waited 0.5 s (timeout_seconds) without progress for ") ||
+		    !strstr(corale_comm_last_error(comm), " bytes of rank 1"))
+			fault("\"%s\" should name the deadline's setting, the bytes and rank 1",
+			      corale_comm_last_error(comm));
 		reuse(memory);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -303,14 +308,14 @@ static const struct {
 } cases[] = {
 	{ "small calls, an abort, a new communicator, again", again_after_abort, 1 },
 	{ "destroyed beside a call that needs the rank", destroyed, 1 },
-	{ "the receiver's memory after an abort", aborted },
-	{ "the sender's memory after an abort", aborted_and_unmapped },
-	{ "memory after a timeout", timed_out },
-	{ "a stream that is only queried", queried },
-	{ "used by another thread", in_another_thread },
-	{ "an error on a stream that another communicator drains", drained },
-	{ "longer than the deadline", longer_than_deadline },
-	{ "no place for the communicator", no_place },
+	{ "the receiver's memory after an abort", aborted, 0 },
+	{ "the sender's memory after an abort", aborted_and_unmapped, 0 },
+	{ "memory after a timeout", timed_out, 0 },
+	{ "a stream that is only queried", queried, 0 },
+	{ "used by another thread", in_another_thread, 0 },
+	{ "an error on a stream that another communicator drains", drained, 0 },
+	{ "longer than the deadline", longer_than_deadline, 0 },
+	{ "no place for the communicator", no_place, 0 },
 };
 enum { CASES = sizeof(cases) / sizeof(*cases) };
 

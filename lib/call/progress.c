@@ -151,9 +151,9 @@ static int fail_timeout(struct comm *comm, const struct stall *stall, struct run
 	for (int c = run->nchannels - 1; c >= 0; c--)
 		if (!run->channels[c].done)
 			host_channel_describe(run, c, what, sizeof what);
-	snprintf(text, sizeof text, "%s; until then %llu actions had moved %llu bytes", what,
-		 (unsigned long long)atomic_load(&run->actions),
-		 (unsigned long long)atomic_load(&run->bytes));
+	snprintf(text, sizeof text, "%s; until then it had moved %llu bytes in %llu steps", what,
+		 (unsigned long long)atomic_load(&run->bytes),
+		 (unsigned long long)atomic_load(&run->actions));
 	return diagnose_timeout(comm, &item->call->record, atomic_load(&comm->number), text);
 }
 

@@ -42,6 +42,7 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	if (ret)
 		return ret;
 	comm->settings = *process;
+	comm->timeout_name = "CORALE_TIMEOUT";
 	if (!config)
 		return 0;
 	if (config->size < sizeof config->size + sizeof config->timeout_seconds || config->size > 4096)
@@ -68,8 +69,11 @@ static int merge_config(struct comm *comm, const corale_config *config)
 				 "corale_config: timeout_seconds %g; give seconds up to %d, 0 for "
 				 "CORALE_TIMEOUT, or -1 for no deadline",
 				 c.timeout_seconds, MOST_SECONDS);
-	if (c.timeout_seconds)
+	if (c.timeout_seconds) {
 		comm->settings.timeout = c.timeout_seconds < 0 ? 0 : c.timeout_seconds;
+		comm->timeout_name =
+		    comm->traits.timeout_name ? comm->traits.timeout_name : "timeout_seconds";
+	}
 	if (c.memory_cap)
 		comm->settings.memory_cap = c.memory_cap;
 	if (c.max_channels)
@@ -77,10 +81,8 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	return merge_cta_policy(comm, c.cta_policy);
 }
 
-static void apply_traits(struct comm *comm, const struct comm_traits *traits)
+static void apply_traits(struct comm *comm)
 {
-	if (traits)
-		comm->traits = *traits;
 	if (comm->traits.gpu_window)
 		comm->settings.gpu_window = comm->traits.gpu_window;
 }
@@ -159,9 +161,11 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 	const corale_bootstrap *b = &comm->bootstrap;
 	struct hello mine, *hellos = NULL;
 	descriptors_hold_standard();
+	if (traits)
+		comm->traits = *traits;
 	int ret = status ? status : merge_config(comm, config);
 	char error[256];
-	apply_traits(comm, traits);
+	apply_traits(comm);
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
 	ret = ret ? ret : transport_check_wanted(&comm->settings, comm->rank);

@@ -93,9 +93,11 @@ static int split(struct comm *comm, int color, int key, corale_comm **out)
 		config.max_channels = comm->gpu ? comm->settings.max_ctas : comm->settings.max_channels;
 		config.cta_policy = comm->settings.cta_policy + CORALE_CTA_POLICY_AUTO;
 		config.device = comm->gpu ? CORALE_DEVICE_CUDA : CORALE_DEVICE_HOST;
+		struct comm_traits traits = comm->traits;
+		traits.timeout_name = comm->timeout_name;
 		atomic_fetch_add(&comm->origin->users, 1);
 		int entered = comm->gpu ? engine_cuda.enter(comm->gpu) : 0; /* the child's is the same */
-		ret = corale_private_comm_create(&bootstrap, &config, comm->transport_row, &comm->traits,
+		ret = corale_private_comm_create(&bootstrap, &config, comm->transport_row, &traits,
 						 comm_release_origin, comm->origin,
 						 out ? &made : NULL); /* which its ranks must learn */
 		if (comm->gpu)

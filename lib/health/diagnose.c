@@ -513,10 +513,9 @@ int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t numb
 	if (number)
 		snprintf(which, sizeof which, ", call %llu,", (unsigned long long)number);
 	snprintf(text, sizeof text,
-		 "%s%s has waited %g s (CORALE_TIMEOUT) without progress for %s; that rank has not made the "
-		 "call, is "
+		 "%s%s has waited %g s (%s) without progress for %s; that rank has not made the call, is "
 		 "stuck, or its link is cut",
-		 name, which, comm->settings.timeout, what);
+		 name, which, comm->settings.timeout, comm->timeout_name, what);
 	comm_fail(comm, CORALE_ETIMEDOUT, text);
 	return CORALE_ETIMEDOUT;
 }

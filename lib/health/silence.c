@@ -128,8 +128,8 @@ static void tell(struct comm *comm, const struct silence_wait *wait, double seco
 	if (wait->number)
 		snprintf(number, sizeof number, ", call %llu", (unsigned long long)wait->number);
 	if (comm->settings.timeout > 0)
-		snprintf(deadline, sizeof deadline, " within %g s without progress (CORALE_TIMEOUT)",
-			 comm->settings.timeout);
+		snprintf(deadline, sizeof deadline, " within %g s without progress (%s)",
+			 comm->settings.timeout, comm->timeout_name);
 	if (rank == PLAN_NONE) {
 		log_line(
 		    LOG_WARN, comm->rank,

@@ -157,7 +157,6 @@ struct host_program {
 	size_t
 	    folded; /* elements of the action's folds, where a message in the middle of them could not be read */
 	int ready; /* all that the action takes is there: what it waits for is room */
-	long executed; /* actions, in front of the cursor */
 };
 
 struct host_channel {

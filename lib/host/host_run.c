@@ -190,7 +190,6 @@ static int program_progress(struct host_run *run, struct host_channel *ch, struc
 		p->ready = 0;
 		p->scan = 0;
 		p->folded = 0;
-		p->executed++;
 		--*left;
 	}
 	return 0;
@@ -252,7 +251,6 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 		plan_cursor_start(&p->cursor, run->plan, i);
 		p->active = p->done = p->scan = 0;
 		p->folded = 0;
-		p->executed = 0;
 	}
 }
 
@@ -350,15 +348,22 @@ void host_channel_describe(const struct host_run *run, int channel, char *buf, s
 		const int rank = awaits(run, p);
 		if (p->done || !p->active || (rank == PLAN_NONE && !p->ready && a->from != PLAN_NONE))
 			continue;
-		if (rank != PLAN_NONE)
-			snprintf(buf, bytes,
-				 "action %ld of program %d: a message of rank %d (ring %d, channel %d)",
-				 p->executed, i, rank, a->from_ring, channel);
+		const size_t awaited = host_message_bytes(run, a, PLAN_FROM_WIRE),
+			     sent = host_message_bytes(run, a, PLAN_TO_WIRE);
+		if (rank != PLAN_NONE && awaited)
+			snprintf(buf, bytes, "%zu bytes of rank %d", awaited, rank);
+		else if (rank != PLAN_NONE)
+			snprintf(buf, bytes, "a signal of rank %d", rank);
+		else if (a->to >= 0)
+			snprintf(
+			    buf, bytes,
+			    "rank %d to take what was sent to it before, so that %zu bytes more can follow",
+			    a->to, sent);
 		else
 			snprintf(buf, bytes,
-				 "action %ld of program %d: rank %d to read earlier messages (ring %d, "
-				 "channel %d)",
-				 p->executed, i, a->to, a->to_ring, channel);
+				 "other ranks to take what was sent to them before, so that %zu bytes more "
+				 "can follow",
+				 sent);
 		return;
 	}
 	snprintf(buf, bytes, "the readers of this rank's buffers");

@@ -43,6 +43,7 @@ struct comm_traits {
 	int no_scratch; /* on a GPU no call makes scratch, as the host would wait for other ranks; one rank that says so suffices */
 	size_t scratch; /* then: bytes of it at most that are made with the communicator */
 	int leaves_quietly; /* a process that ends has left, as by corale_comm_destroy: a call fails when it waits for that rank */
+	const char *timeout_name; /* the setting that gave config.timeout_seconds; NULL: the program did */
 	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
 	/* Ends the sentence that refuses ranks on several hosts, where nothing carries messages between them; NULL: advice to users of
@@ -76,6 +77,7 @@ struct comm {
 	struct comm_origin *origin; /* what the front door wants back */
 	struct settings settings; /* with the configuration's values in */
 	struct comm_traits traits;
+	const char *timeout_name; /* the setting that gave settings.timeout, for messages */
 	struct topo *topo;
 	struct plans plans; /* of the host engine */
 	struct topo gpu_topo; /* topo with the rates of GPUs, for: */
