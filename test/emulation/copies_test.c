@@ -402,13 +402,17 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	return faults;
 }
 
-/* All numbers of ranks, in place and not; thin: the fewest and the most. */
+/* All numbers of ranks, in place and not; thin: the fewest and the most, one of them in place, by the seed. */
 static int run_all(corale_coll coll, int staged)
 {
 	int faults = 0, places = coll != CORALE_ALL_TO_ALL && coll != CORALE_REDUCE_SCATTER ? 2 : 1;
 	for (int ranks = 2; ranks <= MOST_RANKS; ranks += thin ? MOST_RANKS - 2 : 1)
-		for (int in_place = 0; in_place < places; in_place++)
-			faults += run(coll, ranks, in_place, staged, -1, 0) != 0;
+		for (int in_place = 0; in_place < places; in_place++) {
+			const int left_out =
+			    thin && places == 2 && (seed + (ranks == 2)) % 2 != (uint64_t)in_place;
+			if (!left_out)
+				faults += run(coll, ranks, in_place, staged, -1, 0) != 0;
+		}
 	return faults;
 }
 
