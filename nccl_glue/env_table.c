@@ -206,7 +206,8 @@ static const struct door_env_row rows[] = {
 	  "without it.",
 	  NULL },
 	{ "NCCL_DEBUG_FILE", HONOURED,
-	  "File of all lines, with %h and %p; a regular file of the user's own, a terminal, /dev/stdout or "
+	  "File of all lines, with %h and %p; a regular file or FIFO of the user's own, a terminal, "
+	  "/dev/stdout or "
 	  "/dev/stderr.",
 	  NULL },
 	{ "NCCL_DEBUG_SUBSYS", HONOURED,

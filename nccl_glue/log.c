@@ -63,7 +63,8 @@ static void open_file(void)
 	file_fd = log_open_path(door_log_state.file, &why_not);
 	if (file_fd < 0) {
 		snprintf(text, sizeof(text),
-			 "NCCL_DEBUG_FILE: %.256s can't be used: %s; expected a regular file of this user, a "
+			 "NCCL_DEBUG_FILE: %.256s can't be used: %s; expected a regular file or FIFO of this "
+			 "user, a "
 			 "terminal, /dev/stdout or /dev/stderr",
 			 door_log_state.file, why_not);
 		write_to(STDERR_FILENO, "WARN", "Corale: ", text);

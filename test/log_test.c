@@ -122,15 +122,36 @@ static void test_link(void **state)
 	unlink(path);
 }
 
+static void read_fifo(char *text, size_t bytes)
+{
+	int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(reader >= 0);
+	ssize_t n = read(reader, text, bytes - 1);
+	assert_true(n >= 0);
+	text[n] = '\0';
+	close(reader);
+}
+
 static void test_fifo(void **state)
 {
 	(void)state;
+	char text[4096], line[1000];
 	assert_int_equal(mkfifo(path, 0600), 0);
-	expect_refusal("regular file");
+	log_open(LOG_WARN, path); /* nobody reads yet */
+	log_line(LOG_WARN, 2, "a line");
+	read_fifo(text, sizeof(text));
+	assert_non_null(strstr(text, "rank 2: a line\n"));
+	memset(line, 'x', sizeof(line) - 1);
+	line[sizeof(line) - 1] = '\0';
+	for (int i = 0; i < 200; i++) /* more than it holds, and nobody reads any more */
+		log_line(LOG_WARN, 2, "%s", line);
+	log_open(LOG_WARN, NULL);
 	int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	assert_true(reader >= 0);
-	expect_refusal("regular file");
+	log_open(LOG_WARN, path); /* the reader leaves before the line is written */
 	close(reader);
+	log_line(LOG_WARN, 2, "a line");
+	log_open(LOG_WARN, NULL);
 	unlink(path);
 }
 

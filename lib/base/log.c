@@ -13,6 +13,7 @@
 
 #include "descriptor.h"
 #include "signals.h"
+#include "text.h"
 
 enum { LINE_BYTES = 1024, LAST_BYTES = 640 };
 
@@ -101,7 +102,7 @@ static void log_text(enum log_level level, int rank, const char *format, va_list
 {
 	char text[LINE_BYTES];
 
-	if (vsnprintf(text, sizeof(text), format, args) < 0)
+	if (text_format_args(text, sizeof(text), format, args) < 0)
 		return;
 	if (level == LOG_ERROR) {
 		snprintf(last_error, sizeof(last_error), "%.*s", (int)sizeof(last_error) - 1, text);
@@ -177,8 +178,8 @@ static const char *refuse(int fd)
 		return strerror(errno);
 	if (S_ISCHR(file.st_mode) && (isatty(fd) || file.st_rdev == makedev(1, 3))) /* /dev/null */
 		return NULL;
-	if (!S_ISREG(file.st_mode))
-		return "it is neither a regular file nor a terminal";
+	if (!S_ISREG(file.st_mode) && !S_ISFIFO(file.st_mode))
+		return "it is neither a regular file, a FIFO nor a terminal";
 	if (file.st_uid != geteuid())
 		return "it belongs to another user";
 	return NULL;
@@ -189,8 +190,22 @@ static const char *open_failure(void)
 	if (errno == ELOOP)
 		return "it is a symbolic link";
 	if (errno == ENXIO)
-		return "it is neither a regular file nor a terminal"; /* a FIFO that nobody reads, a socket */
+		return "it is neither a regular file, a FIFO nor a terminal"; /* a socket */
 	return strerror(errno);
+}
+
+/* A FIFO that nobody reads yet is opened for both, and keeps lines until somebody does. */
+static int open_path(const char *path)
+{
+	const int flags = O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+	int fd = descriptor_create(path, flags | O_WRONLY | O_CREAT, 0600);
+	return fd < 0 && errno == ENXIO ? descriptor_open(path, flags | O_RDWR) : fd;
+}
+
+static int is_fifo(int fd)
+{
+	struct stat file;
+	return !fstat(fd, &file) && S_ISFIFO(file.st_mode);
 }
 
 int log_open_path(const char *path, const char **why_not)
@@ -201,14 +216,14 @@ int log_open_path(const char *path, const char **why_not)
 		*why_not = "it is closed";
 		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	}
-	int fd =
-	    descriptor_create(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+	int fd = open_path(path);
 	*why_not = fd < 0 ? open_failure() : refuse(fd);
 	if (*why_not && fd >= 0)
 		close(fd);
 	if (*why_not)
 		return -1;
-	fcntl(fd, F_SETFL, O_APPEND); /* a terminal that is slow loses no line */
+	if (!is_fifo(fd)) /* which loses lines when it is full, rather than stop the process */
+		fcntl(fd, F_SETFL, O_APPEND); /* a terminal that is slow loses no line */
 	return fd;
 }
 
@@ -223,11 +238,11 @@ void log_open(enum log_level level, const char *file)
 		fd = expand_path(file, path, sizeof(path)) ? log_open_path(path, &why_not) : -1;
 		if (fd < 0) {
 			fd = STDERR_FILENO;
-			log_line(
-			    LOG_WARN, -1,
-			    "CORALE_LOG_FILE=%s can't be used: %s; expected a regular file of this user, a "
-			    "terminal, /dev/stdout or /dev/stderr; logging to stderr",
-			    file, why_not);
+			log_line(LOG_WARN, -1,
+				 "CORALE_LOG_FILE=%s can't be used: %s; expected a regular file or FIFO of "
+				 "this user, a "
+				 "terminal, /dev/stdout or /dev/stderr; logging to stderr",
+				 file, why_not);
 		}
 	}
 	if (log_fd != STDERR_FILENO && log_fd != fd)

@@ -36,7 +36,7 @@ int log_error(int code, int rank, const char *format, ...) LOG_EXPORT("log_error
 const char *log_last_error(void);
 
 /* Sets level and file (NULL: stderr); "%p" in file becomes the process id. A file that others could read, stop or redirect is not
- * used: no link, nothing but a regular file of this user or a terminal; then one warning says so on stderr. */
+ * used: no link, nothing but a regular file or FIFO of this user or a terminal; then one warning says so on stderr. */
 void log_open(enum log_level level, const char *file);
 
 /*

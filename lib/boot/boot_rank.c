@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "boot_fds.h"
 #include "corale.h"
 
@@ -32,7 +33,7 @@ int rank_fail(struct boot_rank *b, int code, const char *format, ...)
 	char text[BOOT_TEXT_BYTES];
 	va_list args;
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	text_format_args(text, sizeof(text), format, args);
 	va_end(args);
 	b->error = code;
 	if (code == CORALE_EABORTED)

@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "base/collectives.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "silence.h"
 
 enum { COLLECT_MS = 400 };
@@ -512,10 +513,10 @@ int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t numb
 	diagnose_print_call(call, name, sizeof name);
 	if (number)
 		snprintf(which, sizeof which, ", call %llu,", (unsigned long long)number);
-	snprintf(text, sizeof text,
-		 "%s%s has waited %g s (%s) without progress for %s; that rank has not made the call, is "
-		 "stuck, or its link is cut",
-		 name, which, comm->settings.timeout, comm->timeout_name, what);
+	text_format(text, sizeof text,
+		    "%s%s has waited %g s (%s) without progress for %s; that rank has not made the call, is "
+		    "stuck, or its link is cut",
+		    name, which, comm->settings.timeout, comm->timeout_name, what);
 	comm_fail(comm, CORALE_ETIMEDOUT, text);
 	return CORALE_ETIMEDOUT;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "diagnose.h"
 #include "gpu_health.h"
 #include "net/proxy.h"
@@ -128,8 +129,8 @@ static void tell(struct comm *comm, const struct silence_wait *wait, double seco
 	if (wait->number)
 		snprintf(number, sizeof number, ", call %llu", (unsigned long long)wait->number);
 	if (comm->settings.timeout > 0)
-		snprintf(deadline, sizeof deadline, " within %g s without progress (%s)",
-			 comm->settings.timeout, comm->timeout_name);
+		text_format(deadline, sizeof deadline, " within %g s without progress (%s)",
+			    comm->settings.timeout, comm->timeout_name);
 	if (rank == PLAN_NONE) {
 		log_line(
 		    LOG_WARN, comm->rank,

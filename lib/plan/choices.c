@@ -6,6 +6,7 @@
 
 #include "base/collectives.h"
 #include "base/status.h"
+#include "base/text.h"
 
 enum {
 	LOG_SAMPLES =
@@ -236,7 +237,7 @@ static void print_bytes(uint64_t bytes, char *text, size_t room)
 	double value = (double)bytes;
 	for (; value >= 1024 && unit < 3; unit++)
 		value /= 1024;
-	snprintf(text, room, "%.*f%s", value > (double)(uint64_t)value ? 1 : 0, value, units[unit]);
+	text_format(text, room, "%.*f%s", value > (double)(uint64_t)value ? 1 : 0, value, units[unit]);
 }
 
 static int print_row(const struct row_choice *c, char *buf, size_t room)

@@ -3,6 +3,7 @@
 
 #include "planner.h"
 #include "planner_algo.h"
+#include "base/text.h"
 
 /* What became of a row: its time, or why it was out. */
 static size_t explain_row(const struct planner *planner, const struct plan_key *key, int row, char *buf,
@@ -20,8 +21,8 @@ static size_t explain_row(const struct planner *planner, const struct plan_key *
 	else if (planner_build(planner, key, row, &plan))
 		n = 0;
 	else
-		n = snprintf(buf, bytes, ", %s %.1f us", algo->name,
-			     cost_of_plan(planner->topo, &plan, planner_class_count(key)) / 1000);
+		n = text_format(buf, bytes, ", %s %.1f us", algo->name,
+				cost_of_plan(planner->topo, &plan, planner_class_count(key)) / 1000);
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -31,11 +32,11 @@ size_t planner_explain(const struct planner *planner, const struct plan *plan, c
 	const struct row *algo = row_table(&rows);
 	const struct plan_key *key = &plan->key;
 	size_t most = (size_t)1 << key->size_class, length;
-	int n = snprintf(buf, bytes,
-			 "%s of %s, up to %zu bytes: %s, %d channels, chunks of %u bytes; at least %.1f us",
-			 corale_coll_name((corale_coll)key->coll), corale_type_name((corale_type)key->type),
-			 most, algo[plan->algo].name, plan->channels, plan->chunk_bytes,
-			 cost_lower_bound(planner->topo, (corale_coll)key->coll, most) / 1000);
+	int n = text_format(
+	    buf, bytes, "%s of %s, up to %zu bytes: %s, %d channels, chunks of %u bytes; at least %.1f us",
+	    corale_coll_name((corale_coll)key->coll), corale_type_name((corale_type)key->type), most,
+	    algo[plan->algo].name, plan->channels, plan->chunk_bytes,
+	    cost_lower_bound(planner->topo, (corale_coll)key->coll, most) / 1000);
 	length = n > 0 ? (size_t)n : 0;
 	for (int row = 0; row < rows; row++) {
 		int room = length < bytes;

@@ -7,6 +7,7 @@
 #include "corale.h"
 #include "rates.h"
 #include "topo.h"
+#include "base/text.h"
 
 enum { MAX_RANKS = 1 << 22 };
 
@@ -75,7 +76,7 @@ static int read_count(struct reader *in, int *out)
 static int read_rate(struct reader *in, const struct key *key, double *rates)
 {
 	char *end;
-	double value = strtod(in->at, &end);
+	double value = text_number(in->at, &end);
 	const int is_decimal = is_digit(*in->at) && end <= in->at + strspn(in->at, "0123456789.eE+-"),
 		  in_range = value >= 1e-6 && value <= 1e9;
 	if (!is_decimal || !(in_range || (value == 0 && key->may_be_0)))
@@ -254,7 +255,7 @@ int topo_parse_rails(const char *text, struct topo *topo, char *error, size_t er
 size_t topo_print_rails(const struct topo *topo, char *buf, size_t bytes)
 {
 	const struct topo_link *rail = &topo->rail;
-	int n = snprintf(
+	int n = text_format(
 	    buf, bytes,
 	    "rail_us:%.3g rail_send_us:%.3g rail_recv_us:%.3g rail_gap_us:%.3g rail:%.3g rail_core:%.3g",
 	    rail->latency_ns / 1000, rail->send_ns / 1000, rail->recv_ns / 1000, rail->gap_ns / 1000,
