@@ -20,8 +20,8 @@
  *   ranks may hold sums over the ranks of a node. On GPUs some receive buffers are
  *   undefined instead: those of all_gather, all_to_all, broadcast and all_reduce of a few MB and more, in memory of
  *   corale_mem_alloc or cuMemCreate, because peers map such buffers and their copy engines store into them.
- * - fork: a process may fork after it has made a communicator, and go on to use Corale. The child can't use Corale:
- *   every call is refused with an error that says so. A child that calls exec may use it again.
+ * - fork: a process may fork after it has made a communicator, or tried to, and go on to use Corale. The child can't use
+ *   Corale: every call is refused with an error that says so. A child that calls exec may use it again.
  * - Descriptors: those of the library and of UCX are closed by exec, given up by a forked child, and never 0, 1 or 2. When a communicator is created and a standard stream is closed, its
  *   descriptor is occupied for the life of the process: reading and writing still fail (EBADF), and exec closes it. A log line that can't be written is lost.
  * - stream: a corale_stream for host communicators, a cudaStream_t for CUDA communicators. NULL means a blocking call

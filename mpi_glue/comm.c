@@ -7,6 +7,7 @@
 #include "state/comm.h"
 #include "corale_mpi.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "mpi_retire.h"
 #include "transport_mpi.h"
 
@@ -194,7 +195,7 @@ static int context_create(MPI_Comm mpi_comm, struct context **out)
 int corale_comm_create_mpi(MPI_Comm mpi_comm, const corale_config *config, corale_comm **comm)
 {
 	struct context *context = NULL;
-	int ret = check_mpi(mpi_comm);
+	int ret = process_refuses("corale_comm_create_mpi") ? CORALE_ENOTSUP : check_mpi(mpi_comm);
 	if (!ret)
 		ret = context_create(mpi_comm, &context);
 	if (ret)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/process.h"
 #include "door.h"
 #include "export.h"
 #include "refused.h"
@@ -89,6 +90,8 @@ static ncclResult_t enter(ncclComm_t comm, const char *call, int most)
 {
 	if (!is_comm(comm))
 		return refuse(comm, 0, call);
+	if (process_is_forked())
+		return door_refuse_forked(call);
 	int state = atomic_load(&comm->state);
 	if (state > most) /* not counted: threads that ask again and again would keep the end waiting */
 		return refuse(comm, state, call);

@@ -8,6 +8,7 @@
 
 #include "corale.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "export.h"
 
 /* A program reads the text that ncclGetLastError returned without a lock, also while other threads fail. So a text is never changed
@@ -68,6 +69,16 @@ ncclResult_t door_error_of(int corale_code)
 	default:
 		return ncclInternalError;
 	}
+}
+
+ncclResult_t door_refuse_forked(const char *call)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "nccl%s", call);
+	if (!process_is_forked() || !process_refuses(name))
+		return ncclSuccess;
+	door_keep_error(log_last_error());
+	return ncclInvalidUsage;
 }
 
 DOOR_EXPORT(ncclGetLastError);

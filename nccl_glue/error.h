@@ -9,6 +9,9 @@ enum { DOOR_ERROR_BYTES = 1024 };
 /* Keeps the text for ncclGetLastError, logs it as one ERROR line and returns code: `return door_refuse(ncclInvalidUsage, ...)`. */
 ncclResult_t door_refuse(ncclResult_t code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* In a child that was forked when its parent had communicators: an error that names the call, "GroupStart" of ncclGroupStart. Else ncclSuccess. */
+ncclResult_t door_refuse_forked(const char *call);
+
 /* Keeps a text that is logged already. Any thread. */
 void door_keep_error(const char *text);
 

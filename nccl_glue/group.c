@@ -141,8 +141,9 @@ static ncclResult_t run_calls(struct door_call *calls, size_t n, ncclResult_t re
 DOOR_EXPORT(ncclGroupStart);
 ncclResult_t pncclGroupStart(void)
 {
-	group.depth++;
-	return ncclSuccess;
+	const ncclResult_t result = door_refuse_forked("GroupStart");
+	group.depth += result == ncclSuccess;
+	return result;
 }
 
 /* Closes the group and gives what was in it. */
@@ -177,6 +178,9 @@ static ncclResult_t no_group(const char *call)
 DOOR_EXPORT(ncclGroupEnd);
 ncclResult_t pncclGroupEnd(void)
 {
+	const ncclResult_t refused = door_refuse_forked("GroupEnd");
+	if (refused != ncclSuccess)
+		return refused;
 	if (!group.depth)
 		return no_group("ncclGroupEnd");
 	if (--group.depth)
@@ -197,6 +201,9 @@ ncclResult_t pncclGroupEnd(void)
 DOOR_EXPORT(ncclGroupSimulateEnd);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
+	const ncclResult_t refused = door_refuse_forked("GroupSimulateEnd");
+	if (refused != ncclSuccess)
+		return refused;
 	if (!group.depth)
 		return no_group("ncclGroupSimulateEnd");
 	if (--group.depth)

@@ -30,7 +30,10 @@ static struct boot_options boot_options(const struct settings *settings)
 DOOR_EXPORT(ncclGetUniqueId);
 ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
 {
+	const ncclResult_t refused = door_refuse_forked("GetUniqueId");
 	const struct settings *settings;
+	if (refused != ncclSuccess)
+		return refused;
 	if (!id)
 		return door_refuse(ncclInvalidArgument, "ncclGetUniqueId: no place for the id");
 	int ret = door_settings(&settings);
@@ -162,6 +165,7 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, const struct
 	if (!ret)
 		ret = bring_up(comm, job, settings);
 	comm->meeting = NULL;
+
 	return ret ? fail_init(job, m->mine, ret, meeting.failure[0] ? meeting.failure : log_last_error())
 		   : ncclSuccess;
 }
@@ -276,8 +280,8 @@ static ncclResult_t init(const char *call, ncclComm_t *out, int size, const nccl
 			 const ncclConfig_t *config)
 {
 	struct door_job job = { .kind = DOOR_INIT, .call = call, .out = out, .rank = rank, .size = size };
-	ncclResult_t result = ncclSuccess;
-	if (!out || !id || size < 1 || rank < 0 || rank >= size)
+	ncclResult_t result = door_refuse_forked(call);
+	if (result == ncclSuccess && (!out || !id || size < 1 || rank < 0 || rank >= size))
 		result = door_refuse(ncclInvalidArgument,
 				     "nccl%s: rank %d of %d; expected a place for the communicator, an id "
 				     "and 0 <= rank < ranks",
@@ -339,7 +343,9 @@ DOOR_EXPORT(ncclCommInitAll);
 ncclResult_t pncclCommInitAll(ncclComm_t *out, int n, const int *ordinals)
 {
 	ncclUniqueId id;
-	ncclResult_t result = check_all(out, n, door_device_find(), ordinals);
+	ncclResult_t result = door_refuse_forked("CommInitAll");
+	if (result == ncclSuccess)
+		result = check_all(out, n, door_device_find(), ordinals);
 	struct door_job *jobs = NULL;
 	if (result == ncclSuccess)
 		result = pncclGetUniqueId(&id);

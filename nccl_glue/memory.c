@@ -11,6 +11,9 @@ struct door_buffer {
 DOOR_EXPORT(ncclMemAlloc);
 ncclResult_t pncclMemAlloc(void **memory, size_t bytes)
 {
+	const ncclResult_t refused = door_refuse_forked("MemAlloc");
+	if (refused != ncclSuccess)
+		return refused;
 	const struct door_device *device = door_device_find();
 	if (!memory)
 		return door_refuse(ncclInvalidArgument, "ncclMemAlloc: no place for the memory");
@@ -23,6 +26,9 @@ ncclResult_t pncclMemAlloc(void **memory, size_t bytes)
 DOOR_EXPORT(ncclMemFree);
 ncclResult_t pncclMemFree(void *memory)
 {
+	const ncclResult_t refused = door_refuse_forked("MemFree");
+	if (refused != ncclSuccess)
+		return refused;
 	const struct door_device *device = door_device_find();
 	int ret = device ? device->free(memory) : CORALE_ENOTSUP;
 	if (ret)

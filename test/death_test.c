@@ -30,6 +30,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "base/settings.h"
 #include "corale.h"
 #include "net/transport.h"
@@ -628,8 +629,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 	return refuse_threads ? EAGAIN : real.function(thread, attr, run, arg);
 }
 
-/* Runs body as rank 0 of two processes; the other one creates, meets it in a call if there is a communicator, and destroys. */
-static int with_peer(int (*body)(struct rank *r))
+/* Runs body as rank 0 of two processes. The other one does so, too (by_both), or creates, meets it in a call if there is a communicator, and destroys. */
+static int with_peer(int (*body)(struct rank *r), int by_both)
 {
 	struct shared *shared = share(sizeof(*shared));
 	struct rank ranks[2] = { { .rank = 0, .size = 2, .shared = shared },
@@ -642,6 +643,10 @@ static int with_peer(int (*body)(struct rank *r))
 	ranks[0].sockets[1] = ends[0];
 	ranks[1].sockets[0] = ends[1];
 	pid_t child = fork();
+	if (child == 0 && by_both) {
+		alarm(30);
+		exit(body(&ranks[1]));
+	}
 	if (child == 0) {
 		corale_bootstrap bootstrap = {
 			.rank = 1, .size = 2, .ctx = &ranks[1], .allgather = allgather
@@ -687,31 +692,151 @@ static int stream_without_thread(struct rank *r)
 	return 0;
 }
 
+/* What a child asks for that is refused: a fault says which was not. */
+static int expect_refused(const char *call, int refused)
+{
+	call += strlen("corale_"); /* which messages do without */
+	if (!refused || !strstr(log_last_error(), call))
+		fprintf(stderr, "# %s in a forked child: got through, or \"%s\"\n", call, log_last_error());
+	return !refused || !strstr(log_last_error(), call);
+}
+
+#define EXPECT_ENOTSUP(call) expect_refused(name_of(#call), (call) == CORALE_ENOTSUP)
+#define EXPECT_ERROR(call) expect_refused(name_of(#call), (call) != 0)
+
+static const char *name_of(const char *call)
+{
+	static char name[64];
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(call, "("), call);
+	return name;
+}
+
+struct child_handles {
+	corale_comm *comm;
+	corale_stream *stream;
+	corale_inproc *group;
+	corale_plan *plan;
+};
+
+/* Every function of corale.h that does not only answer from constants. */
+static int use_in_child(struct rank *r, struct child_handles h)
+{
+	static int32_t mine[4], got[4];
+	static size_t n[2] = { 1, 1 }, at[2] = { 0, 1 };
+	corale_bootstrap alone = { .rank = 0, .size = 1, .ctx = r, .allgather = allgather };
+	corale_comm *comm = NULL;
+	corale_stream *stream = NULL;
+	corale_inproc *group = NULL;
+	corale_plan *plan = NULL;
+	corale_op op = CORALE_SUM;
+	void *memory = NULL;
+	int bad = EXPECT_ENOTSUP(corale_comm_create(&alone, NULL, &comm)) |
+		  EXPECT_ENOTSUP(corale_inproc_create(1, &group)) |
+		  EXPECT_ENOTSUP(corale_comm_create_inproc(h.group, 0, NULL, &comm)) |
+		  EXPECT_ENOTSUP(corale_stream_create(&stream)) |
+		  EXPECT_ENOTSUP(corale_stream_synchronize(h.stream)) |
+		  EXPECT_ENOTSUP(corale_stream_query(h.stream)) | EXPECT_ENOTSUP(corale_group_begin()) |
+		  EXPECT_ENOTSUP(corale_group_end()) |
+		  EXPECT_ENOTSUP(corale_plan_run(h.plan, mine, got, NULL));
+	bad |= EXPECT_ERROR(corale_comm_split(h.comm, 0, 0, &comm)) |
+	       EXPECT_ERROR(corale_comm_abort(h.comm)) | EXPECT_ERROR(corale_comm_async_error(h.comm)) |
+	       EXPECT_ERROR(corale_op_create_premul_sum(mine, CORALE_INT32, h.comm, &op)) |
+	       EXPECT_ERROR(corale_op_create_premul_sum_device(mine, CORALE_INT32, h.comm, &op)) |
+	       EXPECT_ERROR(corale_op_destroy(op, h.comm)) |
+	       EXPECT_ERROR(corale_mem_alloc(h.comm, 8, &memory)) |
+	       EXPECT_ERROR(corale_mem_free(h.comm, mine)) |
+	       EXPECT_ERROR(corale_mem_register(h.comm, mine, 8, &memory)) |
+	       EXPECT_ERROR(corale_mem_deregister(h.comm, mine)) |
+	       EXPECT_ERROR(
+		   corale_plan_create(CORALE_ALL_REDUCE, 1, CORALE_INT32, CORALE_SUM, 0, h.comm, &plan));
+	bad |= EXPECT_ERROR(corale_all_reduce(mine, got, 1, CORALE_INT32, CORALE_SUM, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_all_gather(mine, got, 1, CORALE_INT32, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_reduce_scatter(mine, got, 1, CORALE_INT32, CORALE_SUM, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_broadcast(mine, got, 1, CORALE_INT32, 0, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_reduce(mine, got, 1, CORALE_INT32, CORALE_SUM, 0, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_gather(mine, got, 1, CORALE_INT32, 0, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_scatter(mine, got, 1, CORALE_INT32, 0, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_all_to_all(mine, got, 1, CORALE_INT32, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_all_to_all_v(mine, n, at, got, n, at, CORALE_INT32, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_send(mine, 1, CORALE_INT32, 1, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_recv(got, 1, CORALE_INT32, 1, h.comm, NULL)) |
+	       EXPECT_ERROR(corale_barrier(h.comm, h.stream));
+	corale_comm_size(h.comm);
+	corale_comm_memory_used(h.comm);
+	corale_plan_destroy(h.plan);
+	corale_inproc_destroy(h.group);
+	corale_stream_destroy(h.stream);
+	corale_comm_destroy(h.comm);
+	return bad;
+}
+
 /* A child must be refused by name and must not hang, whatever it calls; its parent goes on. */
 static int forked_child(struct rank *r)
 {
-	int32_t mine = 1, sum = 0, status;
-	corale_stream *stream = NULL;
-	corale_comm *comm = join(r);
-	corale_stream_create(&stream);
+	struct child_handles h = { .comm = join(r) };
+	int status;
+	corale_stream_create(&h.stream);
+	corale_inproc_create(1, &h.group);
+	corale_plan_create(CORALE_ALL_REDUCE, COUNT, CORALE_INT32, CORALE_SUM, 0, h.comm, &h.plan);
 	pid_t child = fork();
 	if (child == 0) {
-		corale_bootstrap alone = { .rank = 0, .size = 1, .ctx = r, .allgather = allgather };
-		corale_comm *another = NULL;
 		alarm(10);
-		int bad = corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL) == 0;
-		bad |= corale_comm_abort(comm) == 0;
-		bad |= corale_comm_create(&alone, NULL, &another) != CORALE_ENOTSUP;
-		bad |= corale_stream_synchronize(stream) != CORALE_ENOTSUP;
-		corale_stream_destroy(stream);
-		corale_comm_destroy(comm);
-		exit(bad);
+		exit(use_in_child(r, h));
 	}
 	if (waitpid(child, &status, 0) != child || status)
 		fault(r, "the forked child ended with status %x", (unsigned)status);
+	if (reduce(h.comm, NULL))
+		fault(r, "a call of the parent: %s", corale_comm_last_error(h.comm));
+	corale_plan_destroy(h.plan);
+	corale_inproc_destroy(h.group);
+	corale_stream_destroy(h.stream);
+	corale_comm_destroy(h.comm);
+	return 0;
+}
+
+/* ---- Creations that fail ---- */
+
+static int rounds_left;
+
+static int allgather_until(void *ctx, const void *in, size_t bytes, void *out)
+{
+	return --rounds_left < 0 || allgather(ctx, in, bytes, out);
+}
+
+/* Whatever a creation had begun when its bootstrap failed: a child of the process ends as it should. */
+static int fail_and_fork(struct rank *r)
+{
+	corale_bootstrap b = { .rank = r->rank, .size = 2, .ctx = r, .allgather = allgather_until };
+	corale_comm *comm = NULL;
+	for (int rounds = 1; !comm; rounds++) {
+		int status = -1, ret;
+		rounds_left = rounds;
+		ret = corale_comm_create(&b, NULL, &comm);
+		pid_t child = fork();
+		if (child == 0)
+			exit(EXPECT_ENOTSUP(corale_comm_create(&b, NULL, &comm)));
+		if (waitpid(child, &status, 0) != child || status)
+			fault(r, "a child after %d rounds (%s) ended with status %x", rounds,
+			      corale_strerror(ret), (unsigned)status);
+	}
 	if (reduce(comm, NULL))
-		fault(r, "a call of the parent: %s", corale_comm_last_error(comm));
-	corale_stream_destroy(stream);
+		fault(r, "a call: %s", corale_comm_last_error(comm));
+	corale_comm_destroy(comm);
+	return 0;
+}
+
+/* Shared memory counts as a file: the creation fails with a line that says so, where the kernel would end the process. */
+static int limit_files(struct rank *r)
+{
+	const struct rlimit limit = { 1 << 20, 1 << 20 };
+	corale_bootstrap b = { .rank = r->rank, .size = 2, .ctx = r, .allgather = allgather };
+	corale_comm *comm = NULL;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	const int ret = corale_comm_create(&b, NULL, &comm);
+	if (ret == CORALE_OK && reduce(comm, NULL))
+		fault(r, "a call: %s", corale_comm_last_error(comm));
+	if (ret != CORALE_OK && (ret != CORALE_ENOMEM || !strstr(log_last_error(), "ulimit -f")))
+		fault(r, "creation: %s, %s", corale_strerror(ret), log_last_error());
 	corale_comm_destroy(comm);
 	return 0;
 }
@@ -737,13 +862,14 @@ static int idle(struct rank *r)
 	return 0;
 }
 
-static int apart(int (*body)(struct rank *r))
+static int apart(int (*body)(struct rank *r), int by_both, int over_nodes)
 {
 	int status;
 	pid_t child = fork();
 	if (child == 0) {
 		alarm(60);
-		exit(with_peer(body));
+		setenv("CORALE_NODE_SIZE", over_nodes ? "1" : "0", 1);
+		exit(with_peer(body, by_both));
 	}
 	return waitpid(child, &status, 0) != child || status;
 }
@@ -751,25 +877,35 @@ static int apart(int (*body)(struct rank *r))
 static void run_without_thread(void **state)
 {
 	(void)state;
-	assert_int_equal(apart(without_thread), 0);
+	assert_int_equal(apart(without_thread, 0, 0), 0);
 }
 
 static void run_stream_without_thread(void **state)
 {
 	(void)state;
-	assert_int_equal(apart(stream_without_thread), 0);
+	assert_int_equal(apart(stream_without_thread, 0, 0), 0);
 }
 
 static void run_forked_child(void **state)
 {
 	(void)state;
-	assert_int_equal(apart(forked_child), 0);
+	assert_int_equal(apart(forked_child, 0, 0), 0);
 }
 
 static void run_idle(void **state)
 {
 	(void)state;
-	assert_int_equal(apart(idle), 0);
+	assert_int_equal(apart(idle, 0, 0), 0);
+}
+
+static void run_fail_and_fork(void **state)
+{
+	assert_int_equal(apart(fail_and_fork, 1, *state != NULL), 0);
+}
+
+static void run_limit_files(void **state)
+{
+	assert_int_equal(apart(limit_files, 1, *state != NULL), 0);
 }
 
 enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
@@ -777,14 +913,23 @@ enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
 /* death_test [NAME]: the cases of this name only; it may have * and ?. */
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[SCENES + 4] = {
+	static char nodes[] = "over nodes";
+	struct CMUnitTest tests[SCENES + 8] = {
 		{ "no thread to watch", run_without_thread, NULL, NULL, NULL },
 		{ "a forked child", run_forked_child, NULL, NULL, NULL },
 		{ "an idle communicator", run_idle, NULL, NULL, NULL },
 		{ "no thread for a stream", run_stream_without_thread, NULL, NULL, NULL },
+		{ "a creation fails, then a fork", run_fail_and_fork, NULL, NULL, NULL },
+		{ "a limit of file sizes", run_limit_files, NULL, NULL, NULL },
 	};
 	const int over_nodes = has_network();
-	size_t n = 4;
+	size_t n = 6;
+	if (over_nodes) {
+		tests[n++] = (struct CMUnitTest){ "a creation fails, then a fork, over nodes",
+						  run_fail_and_fork, NULL, NULL, nodes };
+		tests[n++] = (struct CMUnitTest){ "a limit of file sizes, over nodes", run_limit_files, NULL,
+						  NULL, nodes };
+	}
 	for (int i = 0; i < SCENES; i++)
 		if (over_nodes || !scenes[i].over_nodes)
 			tests[n++] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,

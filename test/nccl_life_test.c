@@ -369,10 +369,42 @@ static void exit_all(struct world_rank *me)
 
 /* ---- Forked children ---------------------------------------------------------------------------------------------------- */
 
+static int is_refused(ncclResult_t result, const char *call)
+{
+	return result == ncclInvalidUsage && strstr(ncclGetLastError(NULL), call);
+}
+
+/* It may not use what is its parent's, and hears which call it was. */
+static int is_refused_all(ncclComm_t comm)
+{
+	void *memory = NULL;
+	float value[2] = { 0 };
+	ncclUniqueId id = { { 0 } };
+	ncclComm_t other;
+	ncclRedOp_t op;
+	ncclResult_t state;
+	int n;
+	return ncclCommCount(comm, &n) == ncclSuccess &&
+	       is_refused(ncclGetUniqueId(&id), "ncclGetUniqueId") &&
+	       is_refused(ncclCommInitRank(&other, 1, id, 0), "ncclCommInitRank") &&
+	       is_refused(ncclCommInitAll(&other, 1, NULL), "ncclCommInitAll") &&
+	       is_refused(ncclCommSplit(comm, 0, 0, &other, NULL), "ncclCommSplit") &&
+	       is_refused(ncclGroupStart(), "ncclGroupStart") && is_refused(ncclGroupEnd(), "ncclGroupEnd") &&
+	       is_refused(ncclMemAlloc(&memory, 8), "ncclMemAlloc") &&
+	       is_refused(ncclMemFree(value), "ncclMemFree") &&
+	       is_refused(ncclCommRegister(comm, value, 8, &memory), "ncclCommRegister") &&
+	       is_refused(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError") &&
+	       is_refused(ncclRedOpCreatePreMulSum(&op, value, ncclFloat, ncclScalarHostImmediate, comm),
+			  "ncclRedOpCreatePreMulSum") &&
+	       is_refused(ncclAllReduce(value, value, 1, ncclFloat, ncclSum, comm, NULL), "ncclAllReduce") &&
+	       is_refused(ncclSend(value, 1, ncclFloat, 0, comm, NULL), "ncclSend") &&
+	       is_refused(ncclCommFinalize(comm), "ncclCommFinalize") &&
+	       is_refused(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), "ncclCommRevoke");
+}
+
 static void end_child(ncclComm_t comm, int how)
 {
 	static char *const arguments[] = { (char *)(uintptr_t) "true", NULL };
-	int n;
 	switch (how) {
 	case 0:
 		exit(0);
@@ -386,8 +418,8 @@ static void end_child(ncclComm_t comm, int how)
 		kill(getpid(), SIGSEGV);
 		pause();
 		break;
-	case 4: /* it may not use what is its parent's */
-		_exit(sum_one(comm) != ncclSuccess && ncclCommCount(comm, &n) == ncclSuccess ? 0 : 3);
+	case 4:
+		_exit(sum_one(comm) != ncclSuccess && is_refused_all(comm) ? 0 : 3);
 	default:
 		exit(ncclCommAbort(comm) == ncclInvalidUsage && ncclCommDestroy(comm) == ncclInvalidUsage
 			 ? 0

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* From now on a fork makes a child that process_refuses. Any thread; more than once is once. */
+/* Before the library has threads: from now on a fork makes a child that process_refuses. Any thread; more than once is once. */
 void process_started(void);
 
 /* A random number of this process, never 0: process ids are equal in containers, and come again. Any thread. */
@@ -26,8 +26,9 @@ void process_calls_on(void);
 /* 0 in such a child, and in a process that is in exit() and has made no call since. Any thread; takes no lock. */
 int process_is_usual(void);
 
-/* The same, after an error line that names the call. */
-int process_refuses(const char *call);
+/* As process_is_forked, after an error line that names the call. libcorale_mpi asks, too. */
+int process_refuses(const char *call) __asm__("corale_private_process_refuses")
+    __attribute__((visibility("default")));
 
 /* 1 if the calling thread is the program's and all others are the library's, so nobody else can make a call. 0 where that is not known. Reads a
  * folder of /proc. */

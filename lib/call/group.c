@@ -141,6 +141,8 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 
 int corale_group_begin(void)
 {
+	if (process_refuses("corale_group_begin"))
+		return CORALE_ENOTSUP;
 	group.depth++;
 	return 0;
 }
@@ -513,6 +515,8 @@ static void enter_comms(struct group *g)
 
 int corale_group_end(void)
 {
+	if (process_refuses("corale_group_end"))
+		return CORALE_ENOTSUP;
 	if (!group.depth)
 		return log_error(CORALE_EINVAL, -1,
 				 "corale_group_end without corale_group_begin in this thread");

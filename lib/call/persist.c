@@ -3,6 +3,7 @@
 
 #include "coll.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -73,6 +74,8 @@ int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_
 
 int corale_plan_run(corale_plan *plan, const void *send, void *recv, void *stream)
 {
+	if (process_refuses("corale_plan_run"))
+		return CORALE_ENOTSUP;
 	if (!plan)
 		return log_error(CORALE_EINVAL, -1, "corale_plan_run: the plan is NULL");
 	struct call call = plan->call;
@@ -83,7 +86,7 @@ int corale_plan_run(corale_plan *plan, const void *send, void *recv, void *strea
 
 void corale_plan_destroy(corale_plan *plan)
 {
-	if (!plan)
+	if (!plan || process_refuses("corale_plan_destroy"))
 		return;
 	call_let_go(&plan->call);
 	free(plan);

@@ -170,6 +170,7 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
 	ret = ret ? ret : transport_check_wanted(&comm->settings, comm->rank);
 	ret = ret ? ret : comm_check_rates(comm);
+	process_started(); /* also where the creation fails: threads stay */
 	hello_init(&mine, b, &comm->settings, ret);
 	mine.gpu = comm->wants_gpu;
 	if (!ret)

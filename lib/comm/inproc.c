@@ -9,6 +9,7 @@
 
 #include "state/comm.h"
 #include "base/log.h"
+#include "base/process.h"
 
 enum { MOST_SECONDS = 1000000000 }; /* beyond, the creation is refused */
 
@@ -38,6 +39,8 @@ struct inproc_rank {
 
 int corale_inproc_create(int n, corale_inproc **out)
 {
+	if (process_refuses("corale_inproc_create"))
+		return CORALE_ENOTSUP;
 	if (n < 1 || !out)
 		return log_error(CORALE_EINVAL, -1, "corale_inproc_create: %d ranks", n);
 	corale_inproc *g = calloc(1, sizeof *g);
@@ -61,7 +64,7 @@ int corale_inproc_create(int n, corale_inproc **out)
 
 void corale_inproc_destroy(corale_inproc *g)
 {
-	if (!g)
+	if (!g || process_refuses("corale_inproc_destroy"))
 		return;
 	pthread_cond_destroy(&g->changed);
 	pthread_mutex_destroy(&g->lock);
@@ -196,6 +199,8 @@ static void choose_timeout(struct inproc_rank *me, const corale_config *config)
 
 int corale_comm_create_inproc(corale_inproc *group, int rank, const corale_config *config, corale_comm **comm)
 {
+	if (process_refuses("corale_comm_create_inproc"))
+		return CORALE_ENOTSUP;
 	if (!group || rank < 0 || rank >= group->size)
 		return log_error(CORALE_EINVAL, rank,
 				 "corale_comm_create_inproc: no group, or rank %d is not in it", rank);

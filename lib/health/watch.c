@@ -120,7 +120,6 @@ void watch_add(struct comm *comm)
 	pthread_mutex_lock(&watch.lock);
 	if (!handled) /* later than what the GPU's libraries have for exit, so it comes before */
 		handled = !atexit(at_exit);
-	process_started();
 	comm->next_watched = watch.first;
 	watch.first = comm;
 	pthread_cond_broadcast(&watch.changed);

@@ -23,6 +23,8 @@ struct corale_stream {
 
 int corale_stream_create(corale_stream **out)
 {
+	if (process_refuses("corale_stream_create"))
+		return CORALE_ENOTSUP;
 	if (!out)
 		return log_error(CORALE_EINVAL, -1, "corale_stream_create: no place for the stream");
 	corale_stream *s = calloc(1, sizeof *s);
