@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -39,6 +40,7 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
 	int ret = door_settings(&settings);
 	if (!ret) {
 		const struct boot_options options = boot_options(settings);
+		descriptors_raise_limit();
 		ret = boot_id_create(&options, (unsigned char *)id->internal);
 	}
 	if (ret)
@@ -165,7 +167,8 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, const struct
 	if (!ret)
 		ret = bring_up(comm, job, settings);
 	comm->meeting = NULL;
-
+	if (!ret && boot)
+		boot->ops->rest(boot);
 	return ret ? fail_init(job, m->mine, ret, meeting.failure[0] ? meeting.failure : log_last_error())
 		   : ncclSuccess;
 }
@@ -175,6 +178,7 @@ void door_job_init(struct door_job *job)
 	const struct settings *settings;
 	struct boot *boot = NULL;
 	int ret = door_settings(&settings);
+	descriptors_raise_limit(); /* as NCCL does */
 	if (!ret && job->size > 1) {
 		const struct boot_options options = boot_options(settings);
 		ret = boot_tcp_open((const unsigned char *)job->id.internal, job->rank, job->size, &options,

@@ -2,16 +2,19 @@
  * The NCCL door's calls without a GPU, by ranks that are processes and ranks that are threads: each collective, type and operator
  * against the reference, groups, and more sends and receives than Corale starts at a time.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "nccl_world.h"
 #include "reference.h"
 #include "reference_type.h"
 #include "thin.h"
 
-enum { GUARD = 32, POISON = 0xa5, RIM = 0x5a };
+enum { GUARD = 32, POISON = 0xa5, RIM = 0x5a, AWAIT_MS = 2000 };
 
 static size_t type_bytes(ncclDataType_t type)
 {
@@ -709,6 +712,49 @@ static void thread_pools(struct world_rank *me)
 	WORLD_OK(me, ncclCommDestroy(other.comm));
 }
 
+/* ---- Descriptors ---- */
+
+static int count_descriptors(void)
+{
+	int n = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* A communicator keeps none, here or where the id was made, and the limit is raised as NCCL does. */
+static void descriptors(struct world_rank *me)
+{
+	enum { MADE = 12, FEW = 4 };
+	ncclComm_t comms[MADE], child;
+	struct rlimit limit;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max < 256 ? limit.rlim_max : 256;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	comms[0] = world_comm(me, 0);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur != limit.rlim_max)
+		world_fault(me, "at most %llu descriptors; the limit should be raised to %llu",
+			    (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+	world_barrier(me);
+	const int before = count_descriptors();
+	for (int i = 1; i < MADE; i++)
+		comms[i] = world_comm(me, i);
+	WORLD_OK(me, ncclCommSplit(comms[1], 0, 0, &child, NULL));
+	for (int left = AWAIT_MS; count_descriptors() > before + FEW && left > 0; left--)
+		nanosleep(&(struct timespec){ 0, 1000000 },
+			  NULL); /* the listener hears that ranks have left */
+	const int after = count_descriptors();
+	if (after > before + FEW)
+		world_fault(me, "%d communicators took %d descriptors", MADE, after - before);
+	world_check(me, child, "a child of a parent whose bootstrap rests");
+	WORLD_OK(me, ncclCommDestroy(child));
+	for (int i = 0; i < MADE; i++) {
+		world_check(me, comms[i], "one of many");
+		WORLD_OK(me, ncclCommDestroy(comms[i]));
+	}
+}
+
 static const struct world_case cases[] = {
 	{ "every collective, type and operator", 8, WORLD_BOTH, matrix, NULL, 0 },
 	{ "the same on three ranks", 3, WORLD_BOTH, matrix, NULL, 0 },
@@ -721,6 +767,7 @@ static const struct world_case cases[] = {
 	{ "one thread, four ranks", 1, WORLD_PROCESSES, one_thread, NULL, 0 },
 	{ "two threads, four ranks each", 2, WORLD_BOTH, two_drivers, NULL, 0 },
 	{ "thread pools", 4, WORLD_BOTH, thread_pools, NULL, 0 },
+	{ "descriptors", 3, WORLD_PROCESSES, descriptors, NULL, 0 },
 };
 
 int main(int argc, char **argv)

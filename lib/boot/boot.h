@@ -40,6 +40,8 @@ struct boot_ops {
 	 * its parent. NULL: not offered.
 	 */
 	int (*child)(struct boot *b, const int *ranks, int n, uint64_t tag, struct boot **out);
+	/* No all-gather follows, only children: gives back the connection, a descriptor of this process and one of the listener. Does nothing to one that is not connected, or has failed. */
+	void (*rest)(struct boot *b);
 	/* Frees b, also one that failed. Ranks that still wait for this one end with CORALE_EPEER. */
 	void (*close)(struct boot *b);
 };

@@ -387,7 +387,7 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 	struct boot_group *g = find(all, h.name);
 	const int served = g ? 0 : find_served(all, h.name);
 	if (served) {
-		say_served(&why, &h, served, "has ended");
+		say_served(&why, &h, served, "is complete");
 		refuse(c, &why);
 		return;
 	}

@@ -1,4 +1,4 @@
-/* One rank's end: what its files share. Used by one thread at a time, but for is_aborted and abort_fd. */
+/* One rank's end: what its files share. Used by one thread at a time, but for is_aborted. */
 #ifndef BOOT_RANK_H
 #define BOOT_RANK_H
 
@@ -27,9 +27,9 @@ struct boot_rank {
 	struct boot_options options; /* without an address; ifname is the copy */
 	struct boot_peer self;
 	pid_t pid; /* of the process that opened it */
-	int abort_fd;
 	_Atomic int is_aborted;
 	int error; /* what ended it */
+	int rests; /* it has left the listener */
 
 	/* The connection. */
 	enum boot_rank_state state;

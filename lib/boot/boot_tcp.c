@@ -136,9 +136,8 @@ static int advance(struct boot_rank *b)
 static void sleep_a_little(struct boot_rank *b)
 {
 	int wants_out = b->state == RANK_CONNECTING || b->writer.first != NULL;
-	struct pollfd p[2] = { { .fd = b->abort_fd, .events = POLLIN },
-			       { .fd = b->fd, .events = (short)(POLLIN | (wants_out ? POLLOUT : 0)) } };
-	poll(p, 2, POLL_MS);
+	struct pollfd p = { .fd = b->fd, .events = (short)(POLLIN | (wants_out ? POLLOUT : 0)) };
+	poll(&p, 1, POLL_MS); /* an abort is seen next */
 }
 
 /* ---- The operations */
@@ -180,6 +179,9 @@ static int tcp_start(struct boot *base, const void *in, size_t bytes, void *out)
 		return refuse_forked(b);
 	if (b->error)
 		return b->error;
+	if (b->rests)
+		return log_error(CORALE_EINVAL, base->rank,
+				 "bootstrap: it rests, and can only have children");
 	if (b->is_gathering)
 		return log_error(
 		    CORALE_EINVAL, base->rank,
@@ -211,6 +213,8 @@ static int tcp_poll(struct boot *base)
 	struct boot_rank *b = of(base);
 	if (is_forked(b))
 		return refuse_forked(b);
+	if (b->rests)
+		return 1;
 	int ret = b->error ? b->error : advance(b);
 	if (ret || is_done(b))
 		return ret ? ret : 1;
@@ -222,12 +226,8 @@ static int tcp_poll(struct boot *base)
 static void tcp_abort(struct boot *base)
 {
 	struct boot_rank *b = of(base);
-	uint64_t one = 1;
-	if (is_forked(b))
-		return;
-	atomic_store(&b->is_aborted, 1);
-	while (write(b->abort_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	if (!is_forked(b))
+		atomic_store(&b->is_aborted, 1);
 }
 
 /* No rank can have left a group that this one has not joined. */
@@ -255,16 +255,29 @@ static void tcp_give_up(struct boot *base, int code, const char *text)
 	rank_disconnect(b);
 }
 
+static void leave(struct boot_rank *b)
+{
+	if (b->fd >= 0 && b->state >= RANK_JOINED)
+		frame_flush(&b->writer, b->fd);
+	if (!b->error)
+		rank_send_leave(b, 0, "closed");
+	rank_disconnect(b);
+}
+
+static void tcp_rest(struct boot *base)
+{
+	struct boot_rank *b = of(base);
+	if (is_forked(b) || b->error || !is_done(b) || b->rests)
+		return;
+	b->rests = 1;
+	leave(b);
+}
+
 static void tcp_close(struct boot *base)
 {
 	struct boot_rank *b = of(base);
 	if (!is_forked(b)) {
-		if (b->fd >= 0 && b->state >= RANK_JOINED)
-			frame_flush(&b->writer, b->fd);
-		if (!b->error)
-			rank_send_leave(b, 0, "closed");
-		rank_disconnect(b);
-		boot_fds_close(b->abort_fd);
+		leave(b);
 	} else {
 		frame_reader_free(&b->reader);
 		frame_writer_free(&b->writer);
@@ -282,6 +295,7 @@ static const struct boot_ops tcp_ops = { .start = tcp_start,
 					 .absent = tcp_absent,
 					 .give_up = tcp_give_up,
 					 .child = tcp_child,
+					 .rest = tcp_rest,
 					 .close = tcp_close };
 
 /* ---- Opening */
@@ -317,7 +331,7 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 	b->base = (struct boot){ .ops = &tcp_ops, .rank = rank, .size = size };
 	b->id = *id;
 	b->pid = getpid();
-	b->fd = b->abort_fd = -1;
+	b->fd = -1;
 	b->pause = FIRST_PAUSE;
 	b->timeout = timeout_of(o);
 	b->stale_at = wait_now_ns() + (b->timeout / 2 < STALE_NS ? b->timeout / 2 : STALE_NS);
@@ -327,12 +341,6 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 		ret = boot_listener_start(&b->options, &b->self);
 	if (!ret && rank == 0 && id->flags)
 		ret = boot_listener_expect(&b->options, id);
-	if (!ret) {
-		b->abort_fd = boot_fds_event();
-		if (b->abort_fd < 0)
-			ret = log_error(CORALE_ESYSTEM, rank, "bootstrap: cannot make an event (eventfd): %s",
-					strerror(errno));
-	}
 	if (ret) {
 		free(b);
 		return ret;

@@ -9,6 +9,7 @@
 
 #include "host/fdpass.h"
 #include "host/life.h"
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "health/watch.h"
@@ -147,6 +148,8 @@ static int any_failed(const struct window_hello *all, int size)
 	return failed;
 }
 
+enum { SPARE_DESCRIPTORS = 16 };
+
 int comm_open_windows(struct comm *comm, const struct hello *hellos)
 {
 	struct host_engine *e = &comm->engine;
@@ -166,6 +169,9 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 	mine.status = e->windows && e->pids && e->lives && all
 			  ? 0
 			  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
+	if (!mine.status) /* two from each peer, sockets, and what is open for a moment */
+		mine.status = descriptors_need(2 * e->locals + SPARE_DESCRIPTORS, comm->rank,
+					       "a communicator on this node");
 	if (!mine.status)
 		mine.status = watch_start(comm->rank);
 	if (!mine.status)

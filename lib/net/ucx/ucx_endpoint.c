@@ -5,8 +5,12 @@
 #include <string.h>
 
 #include "base/descriptor.h"
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "ucx_devices.h"
+
+/* Of both directions, for messages and for data, while they are made. */
+enum { CONNECTION_DESCRIPTORS = 8 };
 
 int ucx_code(ucs_status_t status)
 {
@@ -174,6 +178,8 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 			return 0;
 		}
 	}
+	if (descriptors_need(CONNECTION_DESCRIPTORS, rank, "a connection of UCX"))
+		return CORALE_ESYSTEM;
 	struct ucx_endpoint *e = calloc(1, sizeof(*e));
 	if (!e)
 		return log_error(CORALE_ENOMEM, rank, "transport ucx: no memory for a connection");

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_context.h"
@@ -13,7 +14,8 @@
 #include "ucx_end.h"
 #include "ucx_message.h"
 
-enum { DEFAULT_SPIN_NS = 20000 };
+/* Without descriptors UCX ends the process by an assertion. It opens 15 with two network interfaces, and files for a moment. */
+enum { DEFAULT_SPIN_NS = 20000, WORKER_DESCRIPTORS = 32 };
 
 /*
  * Those of the process, one for each rail, kind of slots and list of devices: connections and a thread are too dear for every communicator to have its own. Once made
@@ -143,6 +145,8 @@ static int add_worker(const struct transport_params *params, const char *devices
 				 "all communicators",
 				 params->rail, devices[0] ? devices : "the devices that UCX chooses",
 				 workers);
+	if (descriptors_need(WORKER_DESCRIPTORS, params->rank, "UCX's start"))
+		return CORALE_ESYSTEM;
 	struct ucx_descriptors *before = ucx_descriptors_before();
 	const int ret = start(params, devices, out);
 	if (ret) {
