@@ -39,6 +39,7 @@
  *   may run at the same time must fit on the GPU together, or they deadlock. With n such communicators set max_channels
  *   to the GPU's number of SMs / n. Or put their calls in one order, the same on all ranks, by one stream or by events.
  *   When a communicator is created that does not fit beside the others of the process, a log line says so.
+ * - Stack: all functions work in a thread with 48 KB of stack. With UCX or CUDA below them that is theirs to keep; UCX 1.13 does.
  * - Log: the first function that knows the cause of an error logs one line. corale_comm_last_error returns that line.
  *
  * How a program learns of a failure:

@@ -1,5 +1,5 @@
 dnl CORALE_COMPILER: C11, threads, and the flags that every object is built with.
-dnl Sets CORALE_CFLAGS. Floating-point contraction is off everywhere: results are defined bit by bit.
+dnl Sets CORALE_CFLAGS and CORALE_FRAME_CFLAGS. Floating-point contraction is off everywhere: results are defined bit by bit.
 dnl -fopenmp-simd vectorizes the loops marked so, whatever the user's -O; it needs no OpenMP library.
 AC_DEFUN([CORALE_COMPILER], [
 	AC_ARG_ENABLE([werror],
@@ -12,6 +12,13 @@ AC_DEFUN([CORALE_COMPILER], [
 		[_CORALE_TRY_CFLAG(corale_flag)])
 	AS_IF([test "x$enable_werror" != xno], [_CORALE_TRY_CFLAG([-Werror])])
 	AC_SUBST([CORALE_CFLAGS])
+	dnl Of the libraries: their calls work in threads with small stacks. Sanitizers enlarge frames.
+	corale_save_CORALE_CFLAGS=$CORALE_CFLAGS
+	CORALE_CFLAGS=
+	AS_IF([test "x${enable_sanitizer-no}" = xno], [_CORALE_TRY_CFLAG([-Wframe-larger-than=8192])])
+	CORALE_FRAME_CFLAGS=$CORALE_CFLAGS
+	CORALE_CFLAGS=$corale_save_CORALE_CFLAGS
+	AC_SUBST([CORALE_FRAME_CFLAGS])
 	corale_save_LIBS=$LIBS
 	LIBS=
 	AC_SEARCH_LIBS([pthread_create], [pthread])

@@ -1209,6 +1209,50 @@ static void wrong_ids(struct world_rank *me)
 	}
 }
 
+/* ---- Small stacks ---------------------------------------------------------------------------------------------- */
+
+static void *use_all(void *arg)
+{
+	enum { COUNT = 100000 };
+	static const ncclDataType_t types[] = { ncclFloat, ncclHalf, ncclBfloat16, ncclDouble };
+	struct world_rank *me = arg;
+	ncclComm_t comm = world_comm(me, 0), child = NULL;
+	void *in = calloc(COUNT, 8), *out = calloc((size_t)me->size * COUNT, 8);
+	for (int i = 0; in && out && i < 4; i++) {
+		WORLD_OK(me, ncclAllReduce(in, out, COUNT, types[i], ncclAvg, comm, NULL));
+		WORLD_OK(me, ncclGroupStart());
+		WORLD_OK(me, ncclAllGather(in, out, COUNT, types[i], comm, NULL));
+		WORLD_OK(me, ncclSend(in, COUNT, types[i], (me->rank + 1) % me->size, comm, NULL));
+		WORLD_OK(me,
+			 ncclRecv(out, COUNT, types[i], (me->rank + me->size - 1) % me->size, comm, NULL));
+		WORLD_OK(me, ncclGroupEnd());
+	}
+	WORLD_OK(me, ncclCommSplit(comm, 0, -me->rank, &child, NULL));
+	world_check(me, child, "child");
+	WORLD_OK(me, ncclCommDestroy(child));
+	WORLD_OK(me, ncclCommFinalize(comm));
+	WORLD_OK(me, ncclCommDestroy(comm));
+	free(in);
+	free(out);
+	return NULL;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* their frames are larger */
+enum { STACK_BYTES = 1 << 20 };
+#else
+enum { STACK_BYTES = 64 << 10 };
+#endif
+
+static void small_stacks(struct world_rank *me)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	pthread_attr_init(&attributes);
+	if (pthread_attr_setstacksize(&attributes, STACK_BYTES) ||
+	    pthread_create(&thread, &attributes, use_all, me) || pthread_join(thread, NULL))
+		world_fault(me, "no thread with a stack of %d bytes", STACK_BYTES);
+}
+
 static const struct world_case cases[] = {
 	{ "split", 8, WORLD_BOTH, split_by_color, NULL, 0 },
 	{ "several splits in a group", 4, WORLD_BOTH, splits_in_a_group, NULL, 0 },
@@ -1239,6 +1283,7 @@ static const struct world_case cases[] = {
 	{ "destroyed in the group that holds its calls", 2, WORLD_BOTH, destroyed_in_a_group, NULL, 0 },
 	{ "destroyed beside a call", 3, WORLD_BOTH, destroyed_beside_a_call, NULL, 0 },
 	{ "one rank refuses the group", 3, WORLD_BOTH, refused_by_one, NULL, 0 },
+	{ "calls from small stacks", 3, WORLD_BOTH, small_stacks, NULL, 0 },
 	{ "wrong ids", 3, WORLD_BOTH, wrong_ids, "CORALE_NCCL_INIT_TIMEOUT=4", 0 },
 };
 

@@ -107,19 +107,39 @@ static size_t wanted(const struct frame_reader *r)
 	return least(r->bytes - (r->got - FRAME_HEADER_BYTES), READ_BYTES);
 }
 
+/* One read: of the header, or of the frame into its place. As recv. */
+static ssize_t read_some(struct frame_reader *r, int fd, enum frame_status *status)
+{
+	unsigned char header[FRAME_HEADER_BYTES];
+	const int is_header = r->got < FRAME_HEADER_BYTES;
+	const size_t have = is_header ? 0 : r->got - FRAME_HEADER_BYTES;
+	size_t used;
+	*status = FRAME_MORE;
+	if (!is_header && !make_room(r, have + wanted(r))) {
+		*status = FRAME_NO_MEMORY;
+		return 1;
+	}
+	const ssize_t n = recv(fd, is_header ? header : r->data + have, wanted(r), 0);
+	if (n > 0 && is_header) {
+		*status = frame_take(r, header, (size_t)n, &used);
+	} else if (n > 0) {
+		r->got += (size_t)n;
+		*status = is_whole(r) ? FRAME_WHOLE : FRAME_MORE;
+	}
+	return n;
+}
+
 enum frame_status frame_read(struct frame_reader *r, int fd)
 {
-	unsigned char buffer[READ_BYTES];
 	for (;;) {
-		size_t used;
-		ssize_t n = recv(fd, buffer, wanted(r), 0);
+		enum frame_status status;
+		const ssize_t n = read_some(r, fd, &status);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return FRAME_MORE;
 		if (n <= 0)
 			return FRAME_CLOSED;
-		enum frame_status status = frame_take(r, buffer, (size_t)n, &used);
 		if (status != FRAME_MORE)
 			return status;
 	}

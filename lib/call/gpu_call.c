@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "arena.h"
 #include "health/diagnose.h"
 #include "own.h"
 #include "base/log.h"
@@ -233,13 +234,17 @@ static int make_messages(const struct comm *comm, const struct call *calls, int 
 
 static int submit_messages(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	struct call messages[ENGINE_MOST_GROUPED];
+	const struct arena_mark mark = arena_mark();
+	struct call *messages = arena_take(ENGINE_MOST_GROUPED * sizeof *messages);
 	int used = 0;
+	if (!messages)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the messages of a group");
 	const uint32_t number = recent_add(comm->recent, calls, n);
-	const int ret = make_messages(comm, calls, n, number, messages, &used);
-	if (ret || !used)
-		return ret;
-	return ended(comm, calls, run_messages(comm, messages, used, stream));
+	int ret = make_messages(comm, calls, n, number, messages, &used);
+	if (!ret && used)
+		ret = ended(comm, calls, run_messages(comm, messages, used, stream));
+	arena_release(mark);
+	return ret;
 }
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)

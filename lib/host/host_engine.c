@@ -41,6 +41,31 @@ static size_t room_beside_window(const struct host_engine *e)
 	return cap > window ? cap - window : 0;
 }
 
+/* A group is all ranks at most, and an action that takes one message has a span of this rank besides. */
+static int open_temps(struct host_engine *e)
+{
+	const size_t most = e->map.ranks < 2 ? 2 : (size_t)e->map.ranks;
+	e->temps = calloc((size_t)e->channels, sizeof *e->temps);
+	for (int c = 0; e->temps && c < e->channels; c++) {
+		e->temps[c].sources = calloc(most, sizeof *e->temps[c].sources);
+		e->temps[c].inputs = calloc(most, sizeof *e->temps[c].inputs);
+		if (!e->temps[c].sources || !e->temps[c].inputs)
+			return 0;
+	}
+	return e->temps != NULL;
+}
+
+static void close_temps(struct host_engine *e)
+{
+	for (int c = 0; e->temps && c < e->channels; c++) {
+		free(e->temps[c].data);
+		free(e->temps[c].sources);
+		free(e->temps[c].inputs);
+	}
+	free(e->temps);
+	e->temps = NULL;
+}
+
 int host_engine_open(struct host_engine *e)
 {
 	size_t lanes = window_lane(&e->layout, e->locals + 1, 0, 0);
@@ -48,13 +73,13 @@ int host_engine_open(struct host_engine *e)
 	e->outs = calloc(lanes, sizeof *e->outs);
 	e->ins = calloc(2 * lanes, sizeof *e->ins);
 	e->tokens = calloc(paths, sizeof *e->tokens);
-	e->temps = calloc((size_t)e->channels, sizeof *e->temps);
+	const int temps = open_temps(e);
 	e->spare.most = room_beside_window(e) / 8;
 	int links =
 	    e->transport ? link_table_open(&e->links, e->transport, &e->slots, e->rank, e->map.ranks) : 0;
 	/* all readers' pointers in one block, of which outs[0] keeps the start */
 	_Atomic uint64_t **readers = calloc(2 * paths * (size_t)e->locals, sizeof *readers);
-	if (!e->outs || !e->ins || !e->tokens || !e->temps || links || !readers) {
+	if (!e->outs || !e->ins || !e->tokens || !temps || links || !readers) {
 		free(readers);
 		host_engine_close(e);
 		return log_error(CORALE_ENOMEM, e->rank, "no memory for the %zu lanes of a communicator",
@@ -87,15 +112,12 @@ void host_engine_close(struct host_engine *e)
 {
 	link_table_close(&e->links);
 	free_list_close(&e->spare);
-	for (int c = 0; e->temps && c < e->channels; c++)
-		free(e->temps[c].data);
-	free(e->temps);
+	close_temps(e);
 	free(e->tokens);
 	free(e->ins);
 	if (e->outs)
 		free(e->outs[0].readers);
 	free(e->outs);
-	e->temps = NULL;
 	e->tokens = NULL;
 	e->ins = NULL;
 	e->outs = NULL;

@@ -45,10 +45,21 @@ struct host_in {
 	pid_t pid; /* of the peer, to read references; 0 when it is this process */
 };
 
-/* Where one channel reads messages by reference before it folds them. */
+/* What an action takes from one rank, or from a span of this one. */
+struct host_source {
+	const unsigned char *data;
+	int kind; /* enum reduce_source */
+	pid_t pid; /* of the process whose memory data is in; 0: ours */
+	int rank; /* of that process */
+	int lent; /* by that rank, until its call ends: the memory is its caller's */
+};
+
+/* Where one channel lists the sources of an action, and reads messages by reference before it folds them. */
 struct host_temp {
 	unsigned char *data;
 	size_t bytes;
+	struct host_source *sources; /* of a move: one of each rank, two at least */
+	struct reduce_input *inputs; /* as many */
 };
 
 struct host_engine {

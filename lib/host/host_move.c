@@ -20,14 +20,6 @@ enum {
 	    << 10 /* from here on messages leave from the user's memory, if a link can, and the call waits for that */
 };
 
-struct host_source {
-	const unsigned char *data;
-	int kind; /* enum reduce_source */
-	pid_t pid; /* of the process whose memory data is in; 0: ours */
-	int rank; /* of that process */
-	int lent; /* by that rank, until its call ends: the memory is its caller's */
-};
-
 struct host_target {
 	unsigned char *data; /* NULL: absent */
 	int wire;
@@ -42,7 +34,7 @@ struct move {
 	struct host_program *p;
 	const struct plan_action *a;
 	size_t folded; /* elements of this action, those of earlier attempts included */
-	struct host_source sources[REDUCE_MAX_SOURCES];
+	struct host_source *sources; /* the channel's */
 	int nsources;
 	struct host_target local,
 	    message; /* where the result goes; message: the first buffer it is sent from */
@@ -236,7 +228,8 @@ static int make_temp(struct move *m)
 		return log_error(CORALE_ENOMEM, e->rank, "no memory to read %d messages", m->nsources);
 	free(temp->data);
 	atomic_fetch_add_explicit(&e->temp_bytes, bytes - temp->bytes, memory_order_relaxed);
-	*temp = (struct host_temp){ larger, bytes };
+	temp->data = larger;
+	temp->bytes = bytes;
 	return 0;
 }
 
@@ -244,7 +237,7 @@ static int make_temp(struct move *m)
 static int fold_piece(struct move *m, const struct host_target *target, size_t first, size_t count)
 {
 	const struct host_run *run = m->run;
-	struct reduce_input inputs[REDUCE_MAX_SOURCES];
+	struct reduce_input *inputs = temp_of(m)->inputs;
 	for (int i = 0; i < m->nsources; i++) {
 		const struct host_source *s = &m->sources[i];
 		size_t bytes = kind_bytes(run, s->kind == REDUCE_WIRE);
@@ -600,6 +593,7 @@ int host_move(struct host_run *run, struct host_channel *ch, struct host_program
 	m.p = p;
 	m.a = a;
 	m.folded = 0;
+	m.sources = temp_of(&m)->sources;
 	m.result = 0;
 	int ret = gather_sources(&m);
 	if (ret)

@@ -174,14 +174,24 @@ AVX512 static void bfloat16_avx512(void *dst, const struct reduce_input *in, int
 	sum(CORALE_BFLOAT16, dst, in, k, count, divisor);
 }
 
-/* The sums of eight float16 elements; the processor converts them, which loops in plain C do five times slower. */
-AVX2 static inline __m128i float16_eight(const struct reduce_input *in, int k, size_t i, __m256 divisor,
-					 int divides)
+/* Up to eight elements. */
+AVX2 static inline __m128i load_float16(const void *data, size_t i, size_t n)
 {
-	__m256 acc = _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const struct any16 *)in[0].data + i)));
+	uint16_t eight[8] = { 0 };
+	const struct any16 *at = (const struct any16 *)data + i;
+	if (n == 8)
+		return _mm_loadu_si128((const void *)at);
+	memcpy(eight, at, n * sizeof(*eight));
+	return _mm_loadu_si128((const void *)eight);
+}
+
+/* The sums of eight float16 elements, or of n; the processor converts them, which loops in plain C do five times slower. */
+AVX2 static inline __m128i float16_eight(const struct reduce_input *in, int k, size_t i, size_t n,
+					 __m256 divisor, int divides)
+{
+	__m256 acc = _mm256_cvtph_ps(load_float16(in[0].data, i, n));
 	for (int j = 1; j < k; j++)
-		acc = _mm256_add_ps(acc, _mm256_cvtph_ps(_mm_loadu_si128(
-					     (const void *)((const struct any16 *)in[j].data + i))));
+		acc = _mm256_add_ps(acc, _mm256_cvtph_ps(load_float16(in[j].data, i, n)));
 	if (divides)
 		acc = _mm256_div_ps(acc, divisor);
 	__m128i sums = _mm256_cvtps_ph(acc, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -193,17 +203,15 @@ AVX2 static inline __m128i float16_eight(const struct reduce_input *in, int k, s
 AVX2 static void float16_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
 {
 	__m256 divisors = _mm256_set1_ps(divisor);
-	struct reduce_input tail[REDUCE_MAX_SOURCES];
 	size_t i = 0;
 
 	for (; i + 8 <= count; i += 8)
 		_mm_storeu_si128((void *)((struct any16 *)dst + i),
-				 float16_eight(in, k, i, divisors, divisor != 0));
+				 float16_eight(in, k, i, 8, divisors, divisor != 0));
 	if (i == count)
 		return;
-	for (int j = 0; j < k; j++)
-		tail[j].data = (const struct any16 *)in[j].data + i;
-	float16_baseline((struct any16 *)dst + i, tail, k, count - i, divisor);
+	const __m128i rest = float16_eight(in, k, i, count - i, divisors, divisor != 0);
+	memcpy((struct any16 *)dst + i, &rest, (count - i) * sizeof(struct any16));
 }
 
 enum reduce_level reduce_level(void)

@@ -146,14 +146,13 @@ void ucx_link_want(struct ucx_comm *c, int peer, int lane)
 static ucs_status_t unpack_key(ucp_ep_h ep, const void *key, size_t bytes, ucp_rkey_h *out)
 {
 	enum { KEY_ROOM = 24 << 10 };
-	union {
-		uint64_t align;
-		unsigned char bytes[KEY_ROOM];
-	} room;
-
-	memset(&room, 0, sizeof(room));
-	memcpy(room.bytes, key, bytes);
-	return ucp_ep_rkey_unpack(ep, room.bytes, out);
+	unsigned char *room = calloc(1, KEY_ROOM);
+	if (!room)
+		return UCS_ERR_NO_MEMORY;
+	memcpy(room, key, bytes);
+	const ucs_status_t status = ucp_ep_rkey_unpack(ep, room, out);
+	free(room);
+	return status;
 }
 
 void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void *data, size_t bytes)
