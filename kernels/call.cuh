@@ -182,8 +182,8 @@ __device__ static inline void call_record(const codelet_args &a, int code, int p
 	f->of_message = OF_MESSAGE;
 	sync_fence();
 	*(volatile int32_t *)&f->code = code;
-	/* What later kernels send is nothing that any rank waits for, and the other way round. The highest bit keeps it so
-	 * where another block is just ending its call: see call_end. */
+	/* Invalidates the epochs: packets of later kernels match no peer, and no peer's match here. The highest bit keeps them
+	 * invalid where another block is just ending its call: see call_end. */
 #pragma unroll 1
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		atomicXor((unsigned long long *)&a.state->epochs[b],

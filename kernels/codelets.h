@@ -8,9 +8,8 @@
  *           sender replaces by another; the receiver puts the ones back)
  *   lines   128-byte lines of 8 lanes, 120 bytes of data, then the epoch and the call's tag
  *   slots   a message of many bytes, then a flag {epoch, number} in a place of its own
- * Words and lines have two halves, taken in turns by the parity of the epoch. That is enough because every
- * collective call hears of every rank before it ends, by its lines or by a header, whatever data it needs: whoever starts
- * call e + 1 has ended call e everywhere it matters, so nobody still reads half e - 1.
+ * Words and lines are double buffered, by the parity of the epoch. Two halves suffice: a rank ends a call when a line or a header
+ * of every rank has arrived, whatever data it needs, so no rank is two calls ahead of another.
  *
  * Windows of all ranks are mapped at one distance from each other, so that a kernel needs one pointer and a stride. Others
  * write into a window; only its owner reads it.
@@ -34,16 +33,16 @@ enum {
 	CODELET_MAX_RANKS = LOWERED_MOST_RANKS,
 	CODELET_MAX_BLOCKS = LAUNCH_MAX_BLOCKS, /* of one launch */
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
-	CODELET_LANES = LAUNCH_LANES, /* of an edge at most */
+	CODELET_LANES = LAUNCH_LANES, /* of a message between two ranks at most */
 	CODELET_LINE = LAUNCH_LINE,
 	CODELET_NUMBER_BITS = 20, /* of a message's number in its epoch, where a flag has it beside that */
 	CODELET_LINE_DATA = LAUNCH_LINE_DATA,
-	CODELET_NEAR = PLAN_NEAR_RANKS /* ranks at most of kernels that have a pointer for each */
+	CODELET_FEW_RANKS = PLAN_FEW_RANKS /* ranks at most of kernels that have a pointer for each */
 };
 
 enum {
-	CODELET_CREWS = LAUNCH_CREWS, /* of a block in a broadcast, */
-	CODELET_LEAST_DEPTH = LAUNCH_LEAST_DEPTH /* whose messages in flight a crew may be so few */
+	CODELET_WARP_GROUPS = LAUNCH_WARP_GROUPS, /* of a block in a broadcast */
+	CODELET_LEAST_DEPTH = LAUNCH_LEAST_DEPTH /* messages in flight of such a group, at least */
 };
 
 /*
@@ -73,8 +72,9 @@ enum codelet_ring {
 	CODELET_FIRST,
 	CODELET_SECOND,
 	CODELET_PAIRS,
-	CODELET_DEALT,
-	CODELET_RINGS = CODELET_DEALT + CODELET_CREWS
+	CODELET_BROADCAST, /* one a warp group */
+	CODELET_LOWERED = CODELET_BROADCAST, /* one a ring of the plan: no broadcast runs beside it */
+	CODELET_RINGS = CODELET_BROADCAST + CODELET_WARP_GROUPS
 };
 
 struct codelet_layout {
@@ -153,17 +153,17 @@ struct codelet_state {
 };
 
 /* Made by the host, so that a small call has few instructions before its first store and between arrival and result. */
-struct codelet_near {
+struct codelet_few_ranks {
 	/* In half 0: my packets' places at ranks rank + 1, rank + 2, ...; the other ranks' packets here, in rank order. */
-	unsigned char *out[CODELET_NEAR - 1];
-	const unsigned char *in[CODELET_NEAR - 1];
+	unsigned char *out[CODELET_FEW_RANKS - 1];
+	const unsigned char *in[CODELET_FEW_RANKS - 1];
 	uint32_t half; /* bytes from half 0 to half 1 */
 	/* Of a two-shot: where each rank's part of a piece begins, and the end; of the last piece. */
-	uint32_t part_at[CODELET_NEAR + 1], last_at[CODELET_NEAR + 1];
+	uint32_t part_at[CODELET_FEW_RANKS + 1], last_at[CODELET_FEW_RANKS + 1];
 };
 
 struct codelet_args {
-	struct codelet_near near_ranks;
+	struct codelet_few_ranks few_ranks;
 	const unsigned char *send;
 	unsigned char *recv;
 	struct codelet_state *state;
@@ -173,7 +173,7 @@ struct codelet_args {
 	uint64_t send_block, recv_block; /* bytes from one rank's block to the next one's; 0: one for all */
 	uint32_t piece, pieces; /* of packets: bytes of all but the last; each has an epoch */
 	uint32_t tag; /* what lines carry of the signature */
-	/* Of a call that is not captured: each block, of an exchange of few ranks (codelets_near) each warp, adds one to codelet_state.done as the last
+	/* Of a call that is not captured: each block, of an exchange of few ranks (codelets_one_shot_few) each warp, adds one to codelet_state.done as the last
 	 * thing that it does. What fails adds nothing. */
 	uint32_t counted;
 	uint32_t follows; /* the kernel before it on the stream is codelets_follow's */
@@ -184,7 +184,7 @@ struct codelet_args {
 	unsigned char *windows; /* rank r's at windows + r * stride */
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
-	uint32_t depth; /* messages in flight in a lane's slots; of a broadcast in a crew's, even */
+	uint32_t depth; /* messages in flight in a lane's slots; of a broadcast in a warp group's, even */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
 	/* By rank: registered memory that holds recv at peers_at, or NULL: through slots. */
 	unsigned char *const *peers;
@@ -280,7 +280,7 @@ struct remote_calls {
 };
 
 /* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
-struct codelet_edges {
+struct codelet_p2p {
 	struct codelet_group group;
 	uint32_t grants, rooms; /* of pairs: offset; how many */
 	uint8_t begins, ends; /* a call with messages to other nodes, which may have several launches */
@@ -291,18 +291,18 @@ struct codelet_edges {
 	uint64_t places[CODELET_MAX_MESSAGES]; /* of receives: buffers as targets, or the numbers of rooms */
 };
 
-enum { CODELET_FEW = 8 };
+enum { CODELET_FEW_MESSAGES = 8 };
 
 /* Lists of one small message each. */
-struct codelet_few {
+struct codelet_few_messages {
 	struct codelet_group group;
-	struct codelet_message messages[CODELET_FEW];
+	struct codelet_message messages[CODELET_FEW_MESSAGES];
 };
 
 /*
- * How far a rank has come with a call's copies: words {epoch, step}, which all ranks have, the own one too. A sequence is told on one stream,
- * so that its words grow: of ARRIVALS and those of a second stream, of barriers, of what has been taken out of scratch. WORKED is told by the
- * own work to this rank alone.
+ * How far a rank has come with a call's copies: counters {epoch, step} in the windows of all ranks. Each sequence is written by one stream
+ * only, so its counters never decrease: arrivals, those of a second stream, barriers, what has been taken out of scratch. WORKED is written
+ * by this rank's own work, to this rank alone.
  */
 enum codelet_sequence {
 	CODELET_ARRIVALS,
@@ -350,10 +350,10 @@ enum {
 };
 
 /* How the messages of a lowered plan carry their readiness. */
-enum codelet_form {
-	CODELET_FIFO, /* slots, flags and credits */
-	CODELET_LL128, /* lines of 128 bytes that arrive whole: over NVLink. No loop over chunks runs more than once */
-	CODELET_LL /* the same by words of 8 bytes, half of which is the flag: over any link */
+enum lowered_form {
+	LOWERED_FIFO, /* slots, flags and credits */
+	LOWERED_LL128, /* lines of 128 bytes that arrive whole: over NVLink. No loop over chunks runs more than once */
+	LOWERED_LL /* the same by words of 8 bytes, half of which is the flag: over any link */
 };
 
 /* A lowered plan: a block for each program and channel. */
@@ -367,7 +367,7 @@ struct codelet_lowered {
 	/* Slots of a lane; where a ring's begin, in slots. Where messages are packets a lane has a place for each of a call's, in
 	 * each of two halves. */
 	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
-	uint16_t form, npeers; /* enum codelet_form; of the list */
+	uint16_t form, npeers; /* enum lowered_form; of the list */
 	/* Ranks of other nodes in the list: peer args.ranks + k of it is number far_peers[k] among them. */
 	const int16_t *far_peers;
 	int16_t few_far[CODELET_FEW_FAR]; /* the same, where they are so few */
@@ -385,7 +385,7 @@ struct codelet_lowered {
 };
 
 /* A lowered all_to_all_v, through slots. All of its call is in bytes: counts and displacements, by rank, too. */
-struct codelet_lowered_edges {
+struct codelet_lowered_all_to_all_v {
 	struct codelet_lowered plan;
 	int32_t type; /* for codelet_what */
 	size_t send_counts[CODELET_MAX_RANKS], send_displs[CODELET_MAX_RANKS];
@@ -533,42 +533,44 @@ struct codelet_follow {
 };
 
 /* Each loads its file's kernels, so that no later launch waits for it. 0 or a cudaError_t. */
-int codelets_load_packets(void);
-int codelets_load_near(void);
-int codelets_load_slots(void);
-int codelets_load_runs(void);
-int codelets_load_edges(void);
-int codelets_load_moves(void);
-int codelets_load_dealt(void);
+int codelets_load_one_two_shot(void);
+int codelets_load_one_two_shot_few(void);
+int codelets_load_fifo_reduce(void);
+int codelets_load_direct(void);
+int codelets_load_p2p(void);
+int codelets_load_fifo_moves(void);
+int codelets_load_scatter_allgather(void);
 int codelets_load_copies(void);
 int codelets_load_lowered(void);
 int codelets_load_order(void);
 int codelets_load_lowered_packets(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
-/* near: at most CODELET_NEAR ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
-int codelets_near(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
+/* few: at most CODELET_FEW_RANKS ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
+int codelets_one_shot_few(const struct codelet_args *args, struct grid grid, int type, int folds,
+			  void *stream);
 /* The same for many packets: each thread takes turns. No root; folds are those of blocks. */
-int codelets_near_long(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
-int codelets_near_two_shot(const struct codelet_args *args, struct grid grid, int type, void *stream);
-int codelets_packets(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
+int codelets_one_shot_few_long(const struct codelet_args *args, struct grid grid, int type, int folds,
+			       void *stream);
+int codelets_two_shot_few(const struct codelet_args *args, struct grid grid, int type, void *stream);
+int codelets_one_shot(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* reduce_scatter; all_reduce, which has no blocks */
-int codelets_slots(const struct codelet_args *args, struct grid grid, int type, void *stream);
+int codelets_fifo_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* all_reduce into registered memory */
-int codelets_runs(const struct codelet_args *args, struct grid grid, int type, void *stream);
+int codelets_direct(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* all_gather, all_to_all */
-int codelets_moves(const struct codelet_args *args, struct grid grid, void *stream);
+int codelets_fifo_moves(const struct codelet_args *args, struct grid grid, void *stream);
 /* broadcast */
-int codelets_dealt(const struct codelet_args *args, struct grid grid, void *stream);
+int codelets_scatter_allgather(const struct codelet_args *args, struct grid grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
-int codelets_edges(const struct codelet_edges *args, void *stream);
+int codelets_p2p(const struct codelet_p2p *args, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);
 /* type: of jobs that are folds; -1: all are copies. Blocks of one warp are lean. */
 int codelets_work(const struct codelet_work *args, struct grid grid, int type, void *stream);
-/* any plan; one whose counts are those of edges */
+/* any plan; one of an all_to_all_v, whose counts differ by peer */
 int codelets_lowered(const struct codelet_lowered *args, int blocks, int type, void *stream);
-int codelets_lowered_edges(const struct codelet_lowered_edges *args, int blocks, void *stream);
+int codelets_lowered_all_to_all_v(const struct codelet_lowered_all_to_all_v *args, int blocks, void *stream);
 int codelets_lowered_packets(const struct codelet_lowered *args, int blocks, int type, void *stream);
 int codelets_follow(const struct codelet_follow *args, void *stream);
 /* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */

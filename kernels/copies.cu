@@ -14,7 +14,7 @@
 #include "call.cuh"
 #include "launch.cuh"
 #include "ring.cuh"
-#include "slot.cuh"
+#include "fifo.cuh"
 #include "tile.cuh"
 
 enum { WARP = 32, ROW = WARP * sizeof(vector), LINE = 128 };
@@ -94,7 +94,7 @@ __device__ static __noinline__ bool hear_job_apart(const codelet_args &a, uint64
 __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant__ codelet_step s)
 {
 	awaited w = { call_epoch(s.args), 0, s.sequence, s.hear, s.of, s.headers != 0 };
-	__syncwarp(); /* all lanes have read it: once one has told this rank itself, work beside this kernel may end the call */
+	__syncwarp(); /* all lanes read the epoch before any signals: the signal lets a concurrent kernel end the call, which advances it */
 	tell(s, w.epoch);
 	if ((s.hear || s.headers) && !hear(s.args, &w))
 		return;
@@ -193,7 +193,7 @@ template <int TYPE> __device__ static inline void fold(const codelet_args &a, co
 /* By blocks of any shape, at any addresses. */
 __device__ static __noinline__ void copy_job(const codelet_job &job)
 {
-	const crew all = { blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0 };
+	const warp_group all = { blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 0 };
 	copy(all, job.to, job.own, job.bytes, false);
 }
 

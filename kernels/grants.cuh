@@ -8,17 +8,17 @@
 #ifndef GRANTS_CUH
 #define GRANTS_CUH
 
-#include "slot.cuh"
+#include "fifo.cuh"
 
 /* Set by the receiver in the sender's window. */
-__device__ static inline codelet_grant *grant_of(const codelet_edges &e, uint32_t lane, int sender, int receiver)
+__device__ static inline codelet_grant *grant_of(const codelet_p2p &e, uint32_t lane, int sender, int receiver)
 {
 	codelet_grant *all = (codelet_grant *)(window_of(e.group.args, sender) + e.grants);
 	return all + (uint32_t)receiver * CODELET_LANES + lane;
 }
 
 /* Of what is received: the place that a lane is granted; 0: the rings. */
-__device__ static inline uint64_t place_of_lane(const codelet_edges &e, const codelet_message &m, uint64_t place, uint32_t lane)
+__device__ static inline uint64_t place_of_lane(const codelet_p2p &e, const codelet_message &m, uint64_t place, uint32_t lane)
 {
 	const codelet_args &a = e.group.args;
 	if (codelet_is_target(place))
@@ -30,7 +30,7 @@ __device__ static inline uint64_t place_of_lane(const codelet_edges &e, const co
 }
 
 /* By block `number` of the list's, whose loads for the message before are done: all its lanes of a message. */
-__device__ static inline void grant_lanes(const codelet_edges &e, const codelet_message &m, uint64_t place, uint32_t lanes, uint32_t number,
+__device__ static inline void grant_lanes(const codelet_p2p &e, const codelet_message &m, uint64_t place, uint32_t lanes, uint32_t number,
 					  uint32_t blocks, const lane &l)
 {
 	const uint32_t epoch = (uint32_t)l.epoch;
@@ -51,7 +51,7 @@ __device__ static inline bool is_here(const lane &l, vector packet)
 }
 
 /* The whole block: waits for the grant of a lane. One of another count or type is none: the receiver ends the call. */
-__device__ static inline bool await_grant(const codelet_edges &e, const codelet_message &m, lane *l, uint64_t *place)
+__device__ static inline bool await_grant(const codelet_p2p &e, const codelet_message &m, lane *l, uint64_t *place)
 {
 	const codelet_args &a = e.group.args;
 	const codelet_grant *g = grant_of(e, l->number, a.rank, m.peer);
@@ -62,7 +62,7 @@ __device__ static inline bool await_grant(const codelet_edges &e, const codelet_
 		sync_fence();
 		return true;
 	};
-	if (!crew_agrees(whole_block(), threadIdx.x || wait_ready(a, l, m.peer, ready)))
+	if (!warp_group_agrees(whole_block(), threadIdx.x || wait_ready(a, l, m.peer, ready)))
 		return false;
 	*place = word_of(sync_load_packet(&g->place_low)); /* it stays until this lane has stored all */
 	return true;

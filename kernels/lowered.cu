@@ -3,7 +3,7 @@
  * operation, each by all of its threads. The list and where its spans begin are brought into shared memory first, an operation a
  * thread, so an operation itself costs no division.
  *
- * Messages go through slots as in slot.cuh, a lane for each ring, channel and ordered pair of ranks: message c of a call lies in slot c mod
+ * Messages go through slots as in fifo.cuh, a lane for each ring, channel and ordered pair of ranks: message c of a call lies in slot c mod
  * the ring's depth. Small calls have a kernel of their own (lowered_packets.cu).
  *
  * WIDE: partial sums of an 8- or 16-bit float are float32 where they travel (PLAN_FROM_WIRE, PLAN_TO_WIRE) and in scratch.
@@ -14,10 +14,10 @@
 #include "lowered.cuh"
 #include "remote.cuh"
 #include "shared.cuh"
-#include "slot_fold.cuh"
+#include "fifo_reduce.cuh"
 
 static_assert((int)LOWERED_THREADS / 2 >= (int)CODELET_MAX_RANKS, "a thread for each peer in both halves of a block");
-static_assert((int)CODELET_CREWS >= (int)PLAN_MAX_RINGS, "the flags of a broadcast's crews are those of the rings");
+static_assert((int)CODELET_WARP_GROUPS >= (int)PLAN_MAX_RINGS, "the flags of a broadcast's groups are those of the rings");
 
 struct prepared {
 	lowered_op op;
@@ -54,7 +54,7 @@ struct run {
 
 __device__ static inline lane lane_of(const run &r, uint32_t ring)
 {
-	return { r.epoch, r.channel, r.a->channels, (uint32_t)CODELET_DEALT + ring, 0 };
+	return { r.epoch, r.channel, r.a->channels, (uint32_t)CODELET_LOWERED + ring, 0 };
 }
 
 __device__ static inline unsigned char *slot_at(const run &r, uint32_t ring, int sender, int receiver, uint32_t message)
@@ -633,7 +633,7 @@ __device__ static int turn_all(const run &r, int pc)
 	return turn < times ? begin : pc;
 }
 
-/* Loops over chunks do not nest. A loop begins as many trips early as some of its operations are ahead, of which none has to be further than all trips. */
+/* Loops over chunks do not nest. A loop starts `ahead` trips early, at most its own trip count, for the operations that run ahead. */
 template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, int nops)
 {
 	int trip = 0, trips = 0, body = 0, ahead = 0;
@@ -718,13 +718,13 @@ __device__ static inline uint32_t *count_of_edge(const codelet_args &a, int send
 	return &header_of(a, sender, receiver, epoch & 1)->edge_low;
 }
 
-__device__ static inline uint64_t what_of_edge(const codelet_lowered_edges &e, uint64_t bytes)
+__device__ static inline uint64_t what_of_edge(const codelet_lowered_all_to_all_v &e, uint64_t bytes)
 {
 	return (uint64_t)codelet_what_high(e.type, bytes) << 32 | (uint32_t)bytes;
 }
 
 /* The first block: what each other rank gets from this one. */
-__device__ static void tell_counts(const codelet_lowered_edges &e, uint64_t epoch)
+__device__ static void tell_counts(const codelet_lowered_all_to_all_v &e, uint64_t epoch)
 {
 	const codelet_args &a = e.plan.args;
 	for (int r = (int)threadIdx.x; !blockIdx.x && r < a.ranks; r += (int)blockDim.x) {
@@ -737,7 +737,7 @@ __device__ static void tell_counts(const codelet_lowered_edges &e, uint64_t epoc
 }
 
 /* One thread: whether a rank sends as much as is awaited. */
-__device__ static bool count_agrees(const codelet_lowered_edges &e, int from, uint64_t epoch)
+__device__ static bool count_agrees(const codelet_lowered_all_to_all_v &e, int from, uint64_t epoch)
 {
 	const codelet_args &a = e.plan.args;
 	const uint64_t expected = what_of_edge(e, e.recv_counts[from]);
@@ -755,7 +755,7 @@ __device__ static bool count_agrees(const codelet_lowered_edges &e, int from, ui
 }
 
 /* All threads of each block, so that none stores what a peer does not await. */
-__device__ static bool counts_agree(const codelet_lowered_edges &e, uint64_t epoch)
+__device__ static bool counts_agree(const codelet_lowered_all_to_all_v &e, uint64_t epoch)
 {
 	bool good = true;
 	for (int r = (int)threadIdx.x; good && r < e.plan.args.ranks; r += (int)blockDim.x)
@@ -764,7 +764,7 @@ __device__ static bool counts_agree(const codelet_lowered_edges &e, uint64_t epo
 }
 
 /* An all_to_all_v of any type: bytes are moved. */
-__global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_edges(const __grid_constant__ codelet_lowered_edges e)
+__global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_all_to_all_v(const __grid_constant__ codelet_lowered_all_to_all_v e)
 {
 	lowered_call call = e.plan.call;
 	call.send_counts = e.send_counts;
@@ -805,20 +805,20 @@ static kernel wide_row(int type)
 
 int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *stream)
 {
-	if (args->form != CODELET_FIFO)
+	if (args->form != LOWERED_FIFO)
 		return codelets_lowered_packets(args, blocks, type, stream);
 	return launch((const void *)(args->wide ? wide_row(type) : rows[type]), { blocks, (int)args->threads }, args, stream);
 }
 
-int codelets_lowered_edges(const codelet_lowered_edges *args, int blocks, void *stream)
+int codelets_lowered_all_to_all_v(const codelet_lowered_all_to_all_v *args, int blocks, void *stream)
 {
-	return launch((const void *)lowered_edges, { blocks, LOWERED_THREADS }, args, stream);
+	return launch((const void *)lowered_all_to_all_v, { blocks, LOWERED_THREADS }, args, stream);
 }
 
 int codelets_load_lowered(void)
 {
 	int error = codelets_load_lowered_packets();
-	error = error ? error : load((const void *)lowered_edges);
+	error = error ? error : load((const void *)lowered_all_to_all_v);
 	for (int type = 0; !error && type < CORALE_NUM_TYPES; type++) {
 		error = load((const void *)rows[type]);
 		error = error ? error : load((const void *)wide_row(type));

@@ -214,7 +214,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	block_state *s = shared_object<block_state>();
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
 	const int begin = a.first[program], nops = a.first[program + 1] - begin;
-	const bool words = a.form == CODELET_LL;
+	const bool words = a.form == LOWERED_LL;
 	for (int i = (int)threadIdx.x; i < nops; i += (int)blockDim.x)
 		s->ops[i] = resolve(a, a.ops[begin + i], channel, (uint32_t)vector_element_bytes(TYPE));
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)

@@ -9,7 +9,7 @@
 #define PAIR_LINES_CUH
 
 #include "packet.cuh"
-#include "slot.cuh"
+#include "fifo.cuh"
 
 struct pair_lines {
 	const codelet_group *g;
@@ -259,7 +259,7 @@ template <bool LONG> __device__ static inline bool run_lines(const pair_lines &p
 		}
 	}
 	__syncwarp(); /* what comes next reads the rings' ends */
-	return crew_agrees(whole_block(), good);
+	return warp_group_agrees(whole_block(), good);
 }
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef REMOTE_CUH
 #define REMOTE_CUH
 
-#include "slot.cuh"
+#include "fifo.cuh"
 
 /* Of a block: its channel's lanes, by ring and peer (as the list numbers them: those of other nodes come last). */
 struct remote_counts {

@@ -72,7 +72,7 @@ AC_DEFUN([_CORALE_CUDA_TRY], [
 ])
 
 dnl The least is CUDA 12.1: its nvcc is the first that takes kernels with more than 4,096 bytes of arguments, as
-dnl kernels/edges.cu has. Drivers are looked at when a program runs (lib/cuda/cuda_driver.c).
+dnl kernels/p2p.cu has. Drivers are looked at when a program runs (lib/cuda/cuda_driver.c).
 AC_DEFUN([_CORALE_CUDA_VERSION], [
 	AC_MSG_CHECKING([for the version of CUDA])
 	AC_COMPUTE_INT([corale_version], [CUDART_VERSION], [#include <cuda_runtime_api.h>], [corale_version=0])

@@ -98,7 +98,7 @@ static int choose_codelet(struct comm *comm, const struct chosen_call *c, const 
 	if (!row || !row->codelet)
 		return 0;
 	if (row->traits & ROW_OVER_NODES)
-		snprintf(text, bytes, "edges");
+		snprintf(text, bytes, "p2p");
 	else
 		snprintf(text, bytes, "%s %s%s%s", row->name, plan_protocol_name(row->protocol),
 			 row_uses_scratch(row, &comm->node, &call) ? " staged" : "",

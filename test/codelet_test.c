@@ -77,17 +77,17 @@ static int able(const struct question *q, enum plan_codelet codelet)
 {
 	uint64_t lines = (q->bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA;
 	switch (codelet) {
-	case CODELET_PACKETS:
+	case CODELET_ONE_SHOT:
 		if (q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->node.lines_bytes)
 			return 1;
 		return has_blocks(q->coll) && q->node.ranks > 1 &&
 		       q->node.lines_bytes >= CODELET_LINE; /* piece by piece */
 	case CODELET_TWO_SHOT:
-		return q->coll == CORALE_ALL_REDUCE ||
-		       (q->coll == CORALE_BROADCAST && q->node.ranks > 1 && q->node.ranks <= CODELET_NEAR);
-	case CODELET_SLOTS:
+		return q->coll == CORALE_ALL_REDUCE || (q->coll == CORALE_BROADCAST && q->node.ranks > 1 &&
+							q->node.ranks <= CODELET_FEW_RANKS);
+	case CODELET_FIFO:
 		return q->coll != CORALE_ALL_REDUCE;
-	case CODELET_SLOTS_TWO_SHOT:
+	case CODELET_FIFO_TWO_SHOT:
 		return q->coll == CORALE_ALL_REDUCE;
 	case CODELET_COPIES:
 		if (is_sum(q->coll))
@@ -164,7 +164,7 @@ static void check_free_choice(const struct question *q)
 		complain(q, chosen, "can't run it");
 	if (stores_direct(q) && !is_move(q->coll) && q->coll != CORALE_ALL_REDUCE)
 		complain(q, chosen, "would store into buffers whose addresses are not compared");
-	for (int c = CODELET_PACKETS; c < CODELET_KINDS; c++) {
+	for (int c = CODELET_ONE_SHOT; c < CODELET_KINDS; c++) {
 		double us = time_of(q, (enum plan_codelet)c);
 		if ((us >= 0) != able(q, (enum plan_codelet)c))
 			complain(q, (enum plan_codelet)c, us >= 0 ? "has a time" : "has no time");
@@ -207,7 +207,7 @@ static void check_scratch(const struct question *q)
 {
 	for (int c = CODELET_NONE; c < CODELET_KINDS; c++) {
 		int wants = wants_scratch(q, (enum plan_codelet)c);
-		int slots = c == CODELET_SLOTS || c == CODELET_SLOTS_TWO_SHOT;
+		int slots = c == CODELET_FIFO || c == CODELET_FIFO_TWO_SHOT;
 		if (c == CODELET_COPIES && able(q, CODELET_COPIES) &&
 		    wants != (is_sum(q->coll) || !goes_direct(q)))
 			complain(q, (enum plan_codelet)c, wants ? "wants scratch" : "wants no scratch");
@@ -226,12 +226,12 @@ static void check_sizes(struct question *q)
 		check_forced(*q);
 		check_scratch(q);
 		enum plan_codelet chosen = choice(q);
-		if (left_packets && chosen == CODELET_PACKETS && i > 2)
+		if (left_packets && chosen == CODELET_ONE_SHOT && i > 2)
 			complain(q, chosen, "is chosen again for a larger call");
-		left_packets |= chosen != CODELET_PACKETS;
-		int wants = wants_scratch(q, CODELET_SLOTS);
+		left_packets |= chosen != CODELET_ONE_SHOT;
+		int wants = wants_scratch(q, CODELET_FIFO);
 		if (wanted && !wants && i > 4)
-			complain(q, CODELET_SLOTS, "wants scratch for a smaller call only");
+			complain(q, CODELET_FIFO, "wants scratch for a smaller call only");
 		wanted |= wants;
 	}
 }
@@ -290,7 +290,7 @@ static void test_room(void **state)
 		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE, .words = 1 };
 		q.node.forced = PLAN_LL128; /* words have no two-shot in lines */
 		q.bytes = q.node.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
-		assert_int_equal(choice(&q), CODELET_PACKETS);
+		assert_int_equal(choice(&q), CODELET_ONE_SHOT);
 		q.bytes++;
 		assert_int_equal(choice(&q), CODELET_TWO_SHOT);
 	}
@@ -301,10 +301,10 @@ static void test_tiny_calls_are_packets(void **state)
 	(void)state;
 	for (int coll = 0; coll < CORALE_ALL_TO_ALL_V; coll++) {
 		struct question q = { .node = node_of(4, WINDOW), .coll = (corale_coll)coll, .bytes = 8 };
-		assert_int_equal(choice(&q), CODELET_PACKETS);
+		assert_int_equal(choice(&q), CODELET_ONE_SHOT);
 	}
 	struct question barrier = { .node = node_of(4, WINDOW), .coll = CORALE_BARRIER };
-	assert_int_equal(choice(&barrier), CODELET_PACKETS);
+	assert_int_equal(choice(&barrier), CODELET_ONE_SHOT);
 }
 
 /* What runs lowered: no codelet, whatever the call, forced or not. */
@@ -510,8 +510,8 @@ static void test_protocols_have_rows(void **state)
 	(void)state;
 	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++)
 		assert_int_equal(plan_protocol_forced(plan_protocol_name((enum plan_protocol)p)), p);
-	static const char *const none[] = { "",   "auto", "lowered", "packets", "two_shot", "slots",
-					    "LL", "any",  "granted", "copies",  "ll128" };
+	static const char *const none[] = { "",   "auto", "lowered", "one_shot", "two_shot", "fifo",
+					    "LL", "any",  "granted", "copies",   "ll128" };
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
 		assert_int_equal(plan_protocol_forced(none[i]), 0);
 }
@@ -549,7 +549,7 @@ static int is_refused(corale_coll coll, int codelets, const char *proto, const c
 	snprintf(s.proto, sizeof s.proto, "%s", proto);
 	snprintf(s.algo, sizeof s.algo, "%s", algo);
 	plan_node_settings(&node, &s);
-	return node.refused[coll] >> CODELET_SLOTS & 1;
+	return node.refused[coll] >> CODELET_FIFO & 1;
 }
 
 static void test_settings(void **state)
@@ -673,16 +673,16 @@ static void test_print(void **state)
 	choices_of_codelets(&q.node, q.coll, 1, 0, &list);
 	choices_print(&list, text, sizeof text);
 	assert_int_equal(list.n, 2);
-	assert_memory_equal(text, "packets LL128 to ", 17);
-	assert_non_null(strstr(text, "; then slots FIFO"));
+	assert_memory_equal(text, "one_shot LL128 to ", 18);
+	assert_non_null(strstr(text, "; then fifo FIFO"));
 	q.node.forced = PLAN_DIRECT;
 	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
-	assert_int_equal(choices_print(&list, text, sizeof text), strlen("slots DIRECT"));
-	assert_string_equal(text, "slots DIRECT");
+	assert_int_equal(choices_print(&list, text, sizeof text), strlen("fifo DIRECT"));
+	assert_string_equal(text, "fifo DIRECT");
 	q.node.forced = PLAN_FIFO; /* into registered memory, too */
 	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
 	choices_print(&list, text, sizeof text);
-	assert_string_equal(text, "slots FIFO");
+	assert_string_equal(text, "fifo FIFO");
 }
 
 int main(void)

@@ -62,6 +62,7 @@ static void test_algo_grammar(void **state)
 	static const char *const bad[] = { "rin",         "rings", "all_reduce:",  "all_reduce:pairwise",
 					   "reduce:ring", "^",     "all_reduce:^", "ring,,flot",
 					   ":ring_x" };
+	static const char *const renamed[][2] = { { "dealt", "scatterallgather" }, { "send:^edge", "p2p" } };
 	char error[300];
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		if (planner_check_algo(good[i], error, sizeof(error)))
@@ -69,6 +70,13 @@ static void test_algo_grammar(void **state)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		if (!planner_check_algo(bad[i], error, sizeof(error)))
 			fail_msg("\"%s\" was accepted", bad[i]);
+	for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++) {
+		char now[64];
+		snprintf(now, sizeof(now), ": it is called %s now", renamed[i][1]);
+		assert_int_equal(planner_check_algo(renamed[i][0], error, sizeof(error)), CORALE_ESETTING);
+		assert_non_null(strstr(error, now));
+		assert_int_equal(planner_check_algo(renamed[i][1], error, sizeof(error)), 0);
+	}
 }
 
 static void expect_choice(const struct topo *topo, const char *text, corale_coll coll, const char *name)

@@ -134,7 +134,7 @@ static void without_tool(void)
 	expect(trace == NULL, "no trace without a tool");
 	double begin = now_ns();
 	for (int i = 0; i < CALLS; i++) {
-		trace_begin(trace, CORALE_ALL_REDUCE, CODELET_PACKETS, (uint64_t)i);
+		trace_begin(trace, CORALE_ALL_REDUCE, CODELET_ONE_SHOT, (uint64_t)i);
 		trace_end(trace);
 	}
 	double ns = (now_ns() - begin) / CALLS;

@@ -62,7 +62,7 @@ static const struct {
 
 /*
  * The oldest driver for this build. Drivers of CUDA 12.1 are the first that take more than 4,096 bytes of a kernel's
- * arguments (struct codelet_edges). The runtime of CUDA 13 takes no driver of CUDA 12.
+ * arguments (struct codelet_p2p). The runtime of CUDA 13 takes no driver of CUDA 12.
  */
 #if CUDART_VERSION < 13000
 enum { LEAST_DRIVER = 12010 };

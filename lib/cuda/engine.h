@@ -169,8 +169,8 @@ struct engine_ops {
 
 	/*
 	 * Writes what is to be sent, poisons where it is to arrive, and starts a kernel on a stream of its own that looks at what comes: by *words,
-	 * one of each sender, which it shares with the caller until probe_end. It ends when all has come; probe_end tells it to, and waits for that
-	 * where it has begun.
+	 * one of each sender, which it shares with the caller until probe_end. The kernel ends when all messages have come, or when probe_end stops
+	 * it; probe_end waits for a kernel that has begun.
 	 * CORALE_EDEVICE, CORALE_ENOMEM.
 	 */
 	int (*probe_begin)(struct engine *engine, const struct engine_probe *probe,

@@ -116,7 +116,7 @@ struct engine {
 	_Atomic int released; /* for good */
 	uint32_t launches; /* each has its number, */
 	int staging; /* but those of a call whose thread waits for the stream: they do not hold it */
-	struct codelet_edges *edges; /* the arguments of a launch, too large for a stack */
+	struct codelet_p2p *p2p; /* the arguments of a launch, too large for a stack */
 	size_t bytes; /* of GPU memory held */
 	void *_Atomic spare; /* a little of it, which engine_wait_idle frees; of one thread at a time */
 	pthread_mutex_t
@@ -293,9 +293,9 @@ int engine_send_alone(struct engine *engine, const struct call *messages, int n,
 void engine_make_args(struct engine *engine);
 /* Bytes of scratch that each other rank has for each of its two buffers. */
 void engine_use_scratch(struct engine *engine, int region, size_t chunk);
-void engine_tell(const struct engine *engine, const struct launch *launch);
+void engine_log_launch(const struct engine *engine, const struct launch *launch);
 /* The same of an all_to_all_v, whose edges are ready. */
-void engine_tell_edges(const struct engine *engine, const struct call *call);
+void engine_log_p2p(const struct engine *engine, const struct call *call);
 
 /* ---- engine_cuda_lowered.c: calls by any plan */
 
@@ -329,9 +329,9 @@ void engine_probe_end(struct engine *engine);
 /* CORALE_ENOMEM. */
 int engine_lanes_open(struct engine *engine);
 void engine_lanes_close(struct engine *engine);
-/* Of a lowered plan; of the messages in engine->edges. No call of CUDA allocates or waits for a call. */
+/* Of a lowered plan; of the messages in engine->p2p. No call of CUDA allocates or waits for a call. */
 int engine_open_list(struct engine *engine, int list, int first_channel, int channels);
-int engine_open_edges(struct engine *engine);
+int engine_open_p2p(struct engine *engine);
 
 /* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
 

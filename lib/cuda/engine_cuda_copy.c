@@ -302,7 +302,7 @@ int engine_run_copies(struct engine *e, const struct call *c, const struct launc
 	k.barrier.sequence = CODELET_BARRIERS;
 	k.arrival.args = k.barrier.args;
 	k.arrival.tell = 1;
-	engine_tell(e, launch);
+	engine_log_launch(e, launch);
 	engine_choose_beside(e, stream, &k.beside, &k.work);
 	switch (c->record.coll) {
 	case CORALE_ALL_GATHER:

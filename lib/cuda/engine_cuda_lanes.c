@@ -94,9 +94,9 @@ int engine_open_list(struct engine *e, int index, int first_channel, int channel
 	return ret;
 }
 
-int engine_open_edges(struct engine *e)
+int engine_open_p2p(struct engine *e)
 {
-	const struct codelet_edges *g = e->edges;
+	const struct codelet_p2p *g = e->p2p;
 	const struct remote *r = &e->remote.remote;
 	int ret = 0, n = 0;
 	for (int list = 0; r->memory && list < g->group.lists; list++)

@@ -9,13 +9,13 @@
 static void fill_near(const struct engine *e, struct codelet_args *a)
 {
 	unsigned char *mine = a->windows + (uint64_t)e->rank * a->stride + a->area;
-	for (int k = 1; k < e->ranks && k < CODELET_NEAR; k++) {
+	for (int k = 1; k < e->ranks && k < CODELET_FEW_RANKS; k++) {
 		int to = (e->rank + k) % e->ranks;
-		a->near_ranks.out[k - 1] = a->windows + (uint64_t)to * a->stride + a->area +
-					   (uint64_t)codelet_index(e->rank, to) * a->area_bytes;
-		a->near_ranks.in[k - 1] = mine + (uint64_t)(k - 1) * a->area_bytes;
+		a->few_ranks.out[k - 1] = a->windows + (uint64_t)to * a->stride + a->area +
+					  (uint64_t)codelet_index(e->rank, to) * a->area_bytes;
+		a->few_ranks.in[k - 1] = mine + (uint64_t)(k - 1) * a->area_bytes;
 	}
-	a->near_ranks.half = (uint32_t)(e->ranks - 1) * a->area_bytes;
+	a->few_ranks.half = (uint32_t)(e->ranks - 1) * a->area_bytes;
 }
 
 void engine_make_args(struct engine *e)
@@ -55,7 +55,7 @@ void engine_use_scratch(struct engine *e, int region, size_t chunk)
 
 /* ---- In words ------------------------------------------------------------------------------------------- */
 
-void engine_tell(const struct engine *e, const struct launch *l)
+void engine_log_launch(const struct engine *e, const struct launch *l)
 {
 	char text[256];
 	if (log_level < LOG_TRACE)
@@ -76,20 +76,20 @@ static uint64_t most_sent(const struct engine *e, const struct call *c)
 	return most * corale_type_bytes(c->record.type);
 }
 
-void engine_tell_edges(const struct engine *e, const struct call *c)
+void engine_log_p2p(const struct engine *e, const struct call *c)
 {
-	const struct codelet_group *g = &e->edges->group;
+	const struct codelet_group *g = &e->p2p->group;
 	if (log_level < LOG_TRACE)
 		return;
 	const uint64_t bytes = most_sent(e, c);
 	const struct launch l = { .node = &e->limits,
 				  .coll = CORALE_ALL_TO_ALL_V,
 				  .bytes = bytes,
-				  .kernel = KERNEL_EDGES,
+				  .kernel = KERNEL_P2P,
 				  .grid = { g->wide * g->blocks + g->lists - g->wide, CODELET_THREADS },
 				  .piece = bytes,
 				  .pieces = 1,
 				  .message = g->args.slot_bytes,
 				  .depth = g->args.depth };
-	engine_tell(e, &l);
+	engine_log_launch(e, &l);
 }

@@ -204,7 +204,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 	l->args.slot_bytes = (uint32_t)(words_only ? codelet_round(2 * message + 1, CODELET_LINE)
 						   : codelet_lines(message) * CODELET_LINE);
 	const uint64_t places = lay_rings(plan, launch->messages, l);
-	l->form = words_only ? CODELET_LL : CODELET_LL128;
+	l->form = words_only ? LOWERED_LL : LOWERED_LL128;
 	l->hears_all =
 	    launch->messages->hears_all && !words_only; /* words don't say of which call they are */
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
@@ -268,7 +268,7 @@ static int cut_rings(const struct engine *e, const struct call *c, const struct 
 		     const struct lowered_room *room, struct codelet_lowered *l)
 {
 	struct codelet_args *a = &l->args;
-	l->form = CODELET_FIFO;
+	l->form = LOWERED_FIFO;
 	l->threads = (uint16_t)threads_in_slots(e, l, room->message);
 	a->area = (uint32_t)e->layout.slots;
 	a->area_bytes = (uint32_t)e->layout.slots_bytes;
@@ -290,20 +290,20 @@ static int cut_rings(const struct engine *e, const struct call *c, const struct 
 }
 
 /* Everything in bytes, in the arguments of the launch: so a graph has its own. */
-static int launch_edges(struct engine *e, const struct call *c, const struct codelet_lowered *l, int blocks,
-			cudaStream_t stream)
+static int launch_all_to_all_v(struct engine *e, const struct call *c, const struct codelet_lowered *l,
+			       int blocks, cudaStream_t stream)
 {
 	const size_t element = corale_type_bytes(c->record.type);
-	struct codelet_lowered_edges edges = { .plan = *l, .type = (int32_t)c->record.type };
-	edges.plan.call.chunk *= element;
-	edges.plan.call.unit *= element;
+	struct codelet_lowered_all_to_all_v uneven = { .plan = *l, .type = (int32_t)c->record.type };
+	uneven.plan.call.chunk *= element;
+	uneven.plan.call.unit *= element;
 	for (int r = 0; r < e->ranks; r++) {
-		edges.send_counts[r] = c->send_counts[r] * element;
-		edges.send_displs[r] = c->send_displs[r] * element;
-		edges.recv_counts[r] = c->recv_counts[r] * element;
-		edges.recv_displs[r] = c->recv_displs[r] * element;
+		uneven.send_counts[r] = c->send_counts[r] * element;
+		uneven.send_displs[r] = c->send_displs[r] * element;
+		uneven.recv_counts[r] = c->recv_counts[r] * element;
+		uneven.recv_displs[r] = c->recv_displs[r] * element;
 	}
-	return engine_check(e, codelets_lowered_edges(&edges, blocks, stream), "launching a kernel");
+	return engine_check(e, codelets_lowered_all_to_all_v(&uneven, blocks, stream), "launching a kernel");
 }
 
 int engine_run_lowered(struct engine *e, const struct call *c, const struct launch *launch,
@@ -342,7 +342,7 @@ int engine_run_lowered(struct engine *e, const struct call *c, const struct laun
 		return ret;
 	engine_count(e, blocks);
 	if (c->send_counts)
-		return launch_edges(e, c, &l, blocks, stream);
+		return launch_all_to_all_v(e, c, &l, blocks, stream);
 	return engine_check(e, codelets_lowered(&l, blocks, (int)c->record.type, stream),
 			    "launching a kernel");
 }

@@ -162,7 +162,7 @@ static int check_layout(const struct engine *e, size_t window_bytes)
 {
 	const struct codelet_layout *l = &e->layout;
 	const uint64_t least_slots =
-	    (uint64_t)CODELET_MAX_BLOCKS * CODELET_CREWS * CODELET_LEAST_DEPTH * CODELET_LINE;
+	    (uint64_t)CODELET_MAX_BLOCKS * CODELET_WARP_GROUPS * CODELET_LEAST_DEPTH * CODELET_LINE;
 	if (e->ranks > CODELET_MAX_RANKS)
 		return log_error(CORALE_ENOTSUP, e->world_rank,
 				 "%d ranks in a CUDA communicator: at most %d in this version", e->ranks,
@@ -198,14 +198,14 @@ static int find_gpu(struct engine *e, int max_blocks)
 
 static int load_kernels(struct engine *e)
 {
-	int error = codelets_load_packets();
-	error = error ? error : codelets_load_near();
-	error = error ? error : codelets_load_slots();
-	error = error ? error : codelets_load_edges();
+	int error = codelets_load_one_two_shot();
+	error = error ? error : codelets_load_one_two_shot_few();
+	error = error ? error : codelets_load_fifo_reduce();
+	error = error ? error : codelets_load_p2p();
 	error = error ? error : codelets_load_copies();
-	error = error ? error : codelets_load_moves();
-	error = error ? error : codelets_load_dealt();
-	error = error ? error : codelets_load_runs();
+	error = error ? error : codelets_load_fifo_moves();
+	error = error ? error : codelets_load_scatter_allgather();
+	error = error ? error : codelets_load_direct();
 	error = error ? error : codelets_load_lowered();
 	error = error ? error : codelets_load_order();
 	error = error ? error : codelets_load_probe();
@@ -228,8 +228,8 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	e->scratch_region = ENGINE_MAX_REGIONS; /* none */
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
 	e->mapped = calloc((size_t)p->ranks, 1);
-	e->edges = calloc(1, sizeof(*e->edges));
-	int ret = e->handles && e->mapped && e->edges
+	e->p2p = calloc(1, sizeof(*e->p2p));
+	int ret = e->handles && e->mapped && e->p2p
 		      ? 0
 		      : log_error(CORALE_ENOMEM, p->world_rank, "no memory for an engine");
 	if (!ret)
@@ -305,7 +305,7 @@ void engine_close(struct engine *e)
 	engine_side_close(e);
 	free(e->handles);
 	free(e->mapped);
-	free(e->edges);
+	free(e->p2p);
 	pthread_mutex_destroy(&e->opened_lock);
 	free(e);
 }

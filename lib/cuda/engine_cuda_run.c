@@ -39,31 +39,32 @@ static int launch_kernel(struct engine *e, const struct launch *l, const struct 
 			 cudaStream_t stream)
 {
 	const int folds = coll_folds(l->coll);
-	engine_tell(e, l);
-	engine_count(e, l->kernel == KERNEL_NEAR ? l->grid.blocks * (l->grid.threads / 32) : l->grid.blocks);
+	engine_log_launch(e, l);
+	engine_count(e, l->kernel == KERNEL_ONE_SHOT_FEW ? l->grid.blocks * (l->grid.threads / 32)
+							 : l->grid.blocks);
 	switch (l->kernel) {
-	case KERNEL_NEAR:
-		return codelets_near(a, l->grid, type, folds, stream);
-	case KERNEL_NEAR_LONG:
-		return codelets_near_long(a, l->grid, type, folds, stream);
-	case KERNEL_NEAR_TWO_SHOT:
-		return codelets_near_two_shot(a, l->grid, type, stream);
+	case KERNEL_ONE_SHOT_FEW:
+		return codelets_one_shot_few(a, l->grid, type, folds, stream);
+	case KERNEL_ONE_SHOT_FEW_LONG:
+		return codelets_one_shot_few_long(a, l->grid, type, folds, stream);
+	case KERNEL_TWO_SHOT_FEW:
+		return codelets_two_shot_few(a, l->grid, type, stream);
 	case KERNEL_TWO_SHOT:
 		return codelets_two_shot(a, l->grid, type, stream);
-	case KERNEL_DEALT:
-		return codelets_dealt(a, l->grid, stream);
-	case KERNEL_RUNS:
-		return codelets_runs(a, l->grid, type, stream);
-	case KERNEL_SLOTS:
-		return codelets_slots(a, l->grid, type, stream);
-	case KERNEL_MOVES:
-		return codelets_moves(a, l->grid, stream);
+	case KERNEL_SCATTER_ALLGATHER:
+		return codelets_scatter_allgather(a, l->grid, stream);
+	case KERNEL_DIRECT:
+		return codelets_direct(a, l->grid, type, stream);
+	case KERNEL_FIFO_REDUCE:
+		return codelets_fifo_reduce(a, l->grid, type, stream);
+	case KERNEL_FIFO_MOVES:
+		return codelets_fifo_moves(a, l->grid, stream);
 	default:
-		return codelets_packets(a, l->grid, type, folds, stream);
+		return codelets_one_shot(a, l->grid, type, folds, stream);
 	}
 }
 
-/* ---- Packets -------------------------------------------------------------------------------------------- */
+/* ---- One-shot and two-shot: packets ----------------------------------------------------------------------- */
 
 /* Where the ranks' parts of so many bytes begin. */
 static void cut_parts(const struct engine *e, const struct codelet_args *a, uint64_t bytes, uint32_t *at)
@@ -86,21 +87,21 @@ static int run_packets(struct engine *e, const struct call *c, const struct laun
 	}
 	a.piece = (uint32_t)l.piece;
 	a.pieces = (uint32_t)l.pieces;
-	if (l.kernel <= KERNEL_NEAR_TWO_SHOT && !a.send_block && !a.recv_block) {
-		cut_parts(e, &a, a.piece, a.near_ranks.part_at);
-		cut_parts(e, &a, a.bytes - (uint64_t)(a.pieces - 1) * a.piece, a.near_ranks.last_at);
+	if (l.kernel <= KERNEL_TWO_SHOT_FEW && !a.send_block && !a.recv_block) {
+		cut_parts(e, &a, a.piece, a.few_ranks.part_at);
+		cut_parts(e, &a, a.bytes - (uint64_t)(a.pieces - 1) * a.piece, a.few_ranks.last_at);
 	}
 	return launch_kernel(e, &l, &a, (int)c->record.type, stream);
 }
 
-/* ---- Slots ---------------------------------------------------------------------------------------------- */
+/* ---- FIFO and direct ------------------------------------------------------------------------------------ */
 
 _Static_assert(CORALE_NUM_TYPES <= 1 << (32 - CODELET_WHAT_IN_LINE), "lines say their message's type");
 _Static_assert(CODELET_MAX_MESSAGES >= (int)ENGINE_MOST_GROUPED, "a launch has room for a group");
 _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read the engine's targets");
 
 /* Folds by one exchange or two, blocks, and broadcasts: straight into the peers' memory where it is registered. */
-static int run_slots(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
+static int run_fifo(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
 {
 	struct codelet_args a = args_of(e, c, l->bytes, l->scratch ? AREA_SCRATCH : AREA_SLOTS);
 	if (l->direct) {
@@ -112,16 +113,16 @@ static int run_slots(struct engine *e, const struct call *c, const struct launch
 	return launch_kernel(e, l, &a, (int)c->record.type, stream);
 }
 
-/* ---- Edges ---------------------------------------------------------------------------------------------- */
+/* ---- Point to point ------------------------------------------------------------------------------------- */
 
 static void cut_slots(struct codelet_group *g, uint64_t room)
 {
 	g->args.area_bytes = (uint32_t)room;
-	g->args.slot_bytes = (uint32_t)launch_edge_slot_bytes(room, g->most_lanes);
+	g->args.slot_bytes = (uint32_t)launch_p2p_slot_bytes(room, g->most_lanes);
 }
 
-static void begin_edges(const struct engine *e, const struct codelet_args *args, enum codelet_pairs pairs,
-			struct codelet_edges *g)
+static void begin_p2p(const struct engine *e, const struct codelet_args *args, enum codelet_pairs pairs,
+		      struct codelet_p2p *g)
 {
 	g->group.args = *args;
 	g->group.most_lanes = (uint16_t)launch_most_lanes(&e->limits, pairs != CODELET_NO_PAIRS);
@@ -140,7 +141,7 @@ static void begin_edges(const struct engine *e, const struct codelet_args *args,
 	g->rooms = 0;
 }
 
-static void set_message(struct codelet_edges *g, int i, struct codelet_message m)
+static void set_message(struct codelet_p2p *g, int i, struct codelet_message m)
 {
 	uint32_t lanes = codelet_lanes(&g->group, m.bytes);
 	g->group.blocks = (uint16_t)(lanes > g->group.blocks ? lanes : g->group.blocks);
@@ -149,7 +150,7 @@ static void set_message(struct codelet_edges *g, int i, struct codelet_message m
 
 /* The first `wide` lists share the blocks; each other one has one. Of few blocks that copy into the peers' memory a number that
  * divides evenly among the parts of the GPU from which a link is fed: with 10 to 15 a send is slower than with 8. */
-static void share_blocks(const struct engine *e, struct codelet_edges *g, int wide)
+static void share_blocks(const struct engine *e, struct codelet_p2p *g, int wide)
 {
 	int narrow = g->group.lists - wide,
 	    blocks = launch_blocks_of_lists(&e->limits, g->group.pairs != CODELET_NO_PAIRS, wide ? wide : 1,
@@ -166,12 +167,12 @@ static int launch_lists(struct engine *e, int ret, cudaStream_t stream)
 {
 	if (ret)
 		return ret;
-	engine_count(e, codelet_group_blocks(&e->edges->group));
-	return engine_check(e, codelets_edges(e->edges, stream), "launching a kernel");
+	engine_count(e, codelet_group_blocks(&e->p2p->group));
+	return engine_check(e, codelets_p2p(e->p2p, stream), "launching a kernel");
 }
 
 /* A list of one message. */
-static void add_message(struct codelet_edges *g, struct codelet_message m)
+static void add_message(struct codelet_p2p *g, struct codelet_message m)
 {
 	g->first[g->group.lists] = g->group.lists;
 	set_message(g, g->group.lists++, m);
@@ -200,7 +201,7 @@ static void add_edge(const struct engine *e, const struct call *c, int sending, 
 {
 	uint64_t at, bytes = edge_of(c, sending, peer, &at);
 	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
-	add_message(e->edges,
+	add_message(e->p2p,
 		    (struct codelet_message){ .data = data + at,
 					      .bytes = bytes,
 					      .peer = (int16_t)place_of(e, peer),
@@ -216,39 +217,38 @@ static void add_own(const struct engine *e, const struct call *c)
 	const unsigned char *from = (const unsigned char *)c->send + sent_at;
 	unsigned char *to = (unsigned char *)c->recv + at;
 	if (from != to && bytes)
-		add_message(e->edges,
-			    (struct codelet_message){
-				.data = to, .from = from, .bytes = bytes, .peer = (int16_t)e->rank });
+		add_message(e->p2p, (struct codelet_message){
+					.data = to, .from = from, .bytes = bytes, .peer = (int16_t)e->rank });
 }
 
 /* Each launch has the same distances on all ranks, so both ends of an edge are in one. */
-static int launch_edges(struct engine *e, const struct call *c, const struct codelet_args *a, int first,
-			cudaStream_t stream)
+static int launch_p2p(struct engine *e, const struct call *c, const struct codelet_args *a, int first,
+		      cudaStream_t stream)
 {
 	const int me = e->world_rank, ranks = e->world_ranks,
 		  end = ranks - first < e->edges_at_once ? ranks : first + e->edges_at_once;
-	begin_edges(e, a, CODELET_NO_PAIRS, e->edges);
-	e->edges->begins = first == 1;
-	e->edges->ends = end == ranks;
+	begin_p2p(e, a, CODELET_NO_PAIRS, e->p2p);
+	e->p2p->begins = first == 1;
+	e->p2p->ends = end == ranks;
 	for (int k = first; k < end; k++) {
 		add_edge(e, c, 1, (me + k) % ranks);
 		add_edge(e, c, 0, (me + ranks - k) % ranks);
 	}
-	if (e->edges->ends)
+	if (e->p2p->ends)
 		add_own(e, c);
-	if (!e->edges->group.lists) /* one rank, and nothing to be copied */
+	if (!e->p2p->group.lists) /* one rank, and nothing to be copied */
 		return 0;
-	share_blocks(e, e->edges, e->edges->group.lists);
-	engine_tell_edges(e, c);
-	return launch_lists(e, engine_open_edges(e), stream);
+	share_blocks(e, e->p2p, e->p2p->group.lists);
+	engine_log_p2p(e, c);
+	return launch_lists(e, engine_open_p2p(e), stream);
 }
 
-static int run_edges(struct engine *e, const struct call *c, cudaStream_t stream)
+static int run_p2p(struct engine *e, const struct call *c, cudaStream_t stream)
 {
 	const struct codelet_args a = args_of(e, c, call_bytes(c), AREA_SLOTS);
 	int ret = 0, first = 1;
 	do {
-		ret = launch_edges(e, c, &a, first, stream);
+		ret = launch_p2p(e, c, &a, first, stream);
 		first += e->edges_at_once;
 	} while (!ret && first < e->world_ranks);
 	return ret;
@@ -257,17 +257,17 @@ static int run_edges(struct engine *e, const struct call *c, cudaStream_t stream
 static int launch_lowered(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
 {
 	const struct codelet_args a = args_of(e, c, l->bytes, AREA_SLOTS);
-	engine_tell(e, l);
+	engine_log_launch(e, l);
 	return engine_run_lowered(e, c, l, &a, stream);
 }
 
 /* Whether a call in place stores what it receives over what it has yet to send. Packets of a place are sent before one is taken in; blocks
- * through slots of the window wait for it (moves.cu). */
+ * through slots of the window wait for it (fifo_moves.cu). */
 static int overwrites(const struct engine *e, const struct call *c, const struct launch *l)
 {
-	if (c->send != c->recv || !coll_overwrites(l->coll) || !l->bytes || l->codelet == CODELET_PACKETS)
+	if (c->send != c->recv || !coll_overwrites(l->coll) || !l->bytes || l->codelet == CODELET_ONE_SHOT)
 		return 0;
-	return l->codelet != CODELET_SLOTS || l->direct || e->remote.remote.memory;
+	return l->codelet != CODELET_FIFO || l->direct || e->remote.remote.memory;
 }
 
 static int launch_call(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
@@ -279,14 +279,14 @@ static int launch_call(struct engine *e, const struct call *c, const struct laun
 	switch (l->codelet) {
 	case CODELET_NONE:
 		return launch_lowered(e, c, l, stream);
-	case CODELET_PACKETS:
+	case CODELET_ONE_SHOT:
 	case CODELET_TWO_SHOT:
 		return engine_check(e, run_packets(e, c, l, stream), "launching a kernel");
-	case CODELET_SLOTS:
-	case CODELET_SLOTS_TWO_SHOT:
+	case CODELET_FIFO:
+	case CODELET_FIFO_TWO_SHOT:
 		if (c->send_counts || e->remote.remote.memory)
-			return run_edges(e, c, stream);
-		return engine_check(e, run_slots(e, c, l, stream), "launching a kernel");
+			return run_p2p(e, c, stream);
+		return engine_check(e, run_fifo(e, c, l, stream), "launching a kernel");
 	case CODELET_COPIES:
 		return engine_run_copies(e, c, l, stream);
 	default:
@@ -315,7 +315,7 @@ static int same_pair(const struct call *a, const struct call *b)
 
 /* The place of a message: peers may store straight into its buffer, or it has the next room. 1 if it needs that. What comes from other
  * nodes has slots of its own. */
-static int set_place(struct codelet_edges *g, int i, uint64_t target)
+static int set_place(struct codelet_p2p *g, int i, uint64_t target)
 {
 	const struct codelet_message *m = &g->messages[i];
 	const int direct = target && (uintptr_t)m->data % DIRECT_UNIT == 0,
@@ -337,7 +337,7 @@ static struct codelet_message message_of(const struct engine *e, const struct ca
 }
 
 /* Whether all messages of a list come straight into their buffers, for which a block has only to wait. */
-static int is_narrow(const struct codelet_edges *g, uint32_t first)
+static int is_narrow(const struct codelet_p2p *g, uint32_t first)
 {
 	uint32_t i = first;
 	do
@@ -349,7 +349,7 @@ static int is_narrow(const struct codelet_edges *g, uint32_t first)
 }
 
 /* Lists that need many blocks come first; how many they are. */
-static int sort_lists(struct codelet_edges *g)
+static int sort_lists(struct codelet_p2p *g)
 {
 	uint32_t narrow[CODELET_MAX_LISTS];
 	int wide = 0, n = 0;
@@ -364,7 +364,7 @@ static int sort_lists(struct codelet_edges *g)
 }
 
 /* All my slots, in equal rooms: by grants senders learn of it. */
-static void share_slots(const struct engine *e, struct codelet_edges *g)
+static void share_slots(const struct engine *e, struct codelet_p2p *g)
 {
 	uint64_t all = e->layout.slots_bytes * (uint64_t)(e->ranks - 1), rooms = g->rooms ? g->rooms : 1;
 	cut_slots(&g->group, all / rooms / CODELET_LINE * CODELET_LINE);
@@ -374,7 +374,7 @@ static void share_slots(const struct engine *e, struct codelet_edges *g)
 static void add_list(const struct engine *e, const struct call *m, int n, int i, unsigned char *taken,
 		     int *used)
 {
-	struct codelet_edges *g = e->edges;
+	struct codelet_p2p *g = e->p2p;
 	int needs_room = 0;
 	g->first[g->group.lists++] = (uint32_t)*used;
 	for (int k = i; k < n; k++) {
@@ -397,13 +397,13 @@ static int launch_messages(struct engine *e, const struct call *m, int n, cudaSt
 	if (e->world_ranks == 1)
 		return engine_send_alone(e, m, n, stream);
 	const struct codelet_args a = args_of(e, &first, 0, AREA_SLOTS);
-	begin_edges(e, &a, e->limits.words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->edges);
+	begin_p2p(e, &a, e->limits.words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->p2p);
 	for (int i = 0; i < n; i++)
 		if (!taken[i])
 			add_list(e, m, n, i, taken, &used);
-	share_slots(e, e->edges);
-	share_blocks(e, e->edges, sort_lists(e->edges));
-	return launch_lists(e, engine_open_edges(e), stream);
+	share_slots(e, e->p2p);
+	share_blocks(e, e->p2p, sort_lists(e->p2p));
+	return launch_lists(e, engine_open_p2p(e), stream);
 }
 
 int engine_run_messages(struct engine *e, const struct call *m, int n, void *stream)

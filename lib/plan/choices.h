@@ -52,7 +52,7 @@ static inline const struct row_choice *choices_find(const struct choices *choice
 	return c;
 }
 
-/* Words: "packets LL128 to 128K, two_shot SENTINEL to 4M, then chain, 4 channels"; returns the length it needs, like snprintf. */
+/* Words: "one_shot LL128 to 128K, two_shot SENTINEL to 4M, then chain, 4 channels"; returns the length it needs, like snprintf. */
 size_t choices_print(const struct choices *choices, char *buf, size_t bytes);
 
 #endif

@@ -240,8 +240,8 @@ static void add_hops(struct walk *w, const struct plan_step *step, const struct 
 }
 
 /*
- * The result goes back to who has handed its share over before the doubling, and only then hands the next chunk's over. Of the last chunk, where at
- * most half of the others have taken one over, it is on its way while the others still exchange: the last partner had none to wait for.
+ * A rank that was folded in before the doubling gets the result back, and only then sends its next chunk. Of the last chunk, if at most half of
+ * the others have folded a rank in, the result travels while the others still exchange: the last partner has none to wait for.
  */
 static void add_return(struct walk *w, const struct plan_step *step, const struct plan_action *a,
 		       const struct cost_peers *to, double weight)

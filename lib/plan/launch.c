@@ -9,17 +9,17 @@ enum {
 	SLOT_BYTES = 64 << 10, /* at most */
 	LONG_SLOT_BYTES = 1 << 20,
 	MOST_TAKEN = 4, /* messages that a block takes out of scratch, where it has fewer peers */
-	DEALT_BYTES = 4608 << 10, /* of a broadcast's messages in flight, one a crew */
-	LONG_DEALT_BYTES = 6 << 20, /* the same of many messages */
-	MOST_DEALT_DEPTH = 8, /* so that the second-level cache holds what is in flight */
+	BROADCAST_BYTES = 4608 << 10, /* of a broadcast's messages in flight, one a warp group */
+	LONG_BROADCAST_BYTES = 6 << 20, /* the same of many messages */
+	MOST_BROADCAST_DEPTH = 8, /* so that the second-level cache holds what is in flight */
 	EDGE_SLOT_BYTES = 256 << 10,
 	LEAST_SLOT_BYTES = 16 << 10,
 	FEW_LANES = 64, /* that nearly fill a link; LAUNCH_LANES do */
 	LEAST_SHARE = 16 /* blocks of a list: below, rounds are many */
 };
-#define LONG_DEALT ((uint64_t)100 << 20)
+#define LONG_BROADCAST ((uint64_t)100 << 20)
 
-/* ---- Packets -------------------------------------------------------------------------------------------- */
+/* ---- One-shot and two-shot: packets -------------------------------------------------------------------- */
 
 static uint64_t vectors_of(uint64_t bytes, int words)
 {
@@ -48,9 +48,9 @@ static int long_threads(const struct plan_node *node)
 	return node->ranks == 2 ? LAUNCH_LONG_THREADS : PLAN_CODELET_THREADS;
 }
 
-static int is_near(const struct launch *l)
+static int has_few_ranks(const struct launch *l)
 {
-	return l->node->ranks > 1 && l->node->ranks <= PLAN_NEAR_RANKS && !l->odd;
+	return l->node->ranks > 1 && l->node->ranks <= PLAN_FEW_RANKS && !l->odd;
 }
 
 static int has_blocks(const struct launch *l)
@@ -71,16 +71,16 @@ static void cut_pieces(struct launch *l, int words, int exchanges, uint64_t part
 
 static void cut_two_shot(struct launch *l)
 {
-	int deals = coll_is_rooted(l->coll), words = !deals && l->words;
-	uint64_t parts = (uint64_t)(l->node->ranks - deals);
+	int scatters = coll_is_rooted(l->coll), words = !scatters && l->words;
+	uint64_t parts = (uint64_t)(l->node->ranks - scatters);
 	cut_pieces(l, words, 2, parts);
 	l->grid = packet_grid(l->node, vectors_of((l->piece + parts - 1) / parts, words), 0);
-	l->kernel = deals || is_near(l) ? KERNEL_NEAR_TWO_SHOT : KERNEL_TWO_SHOT;
-	if (l->kernel == KERNEL_NEAR_TWO_SHOT && l->grid.threads == PLAN_CODELET_THREADS && !deals)
+	l->kernel = scatters || has_few_ranks(l) ? KERNEL_TWO_SHOT_FEW : KERNEL_TWO_SHOT;
+	if (l->kernel == KERNEL_TWO_SHOT_FEW && l->grid.threads == PLAN_CODELET_THREADS && !scatters)
 		l->grid.threads = long_threads(l->node);
 }
 
-static void cut_exchange(struct launch *l)
+static void cut_one_shot(struct launch *l)
 {
 	l->piece = l->bytes;
 	l->pieces = 1;
@@ -89,14 +89,14 @@ static void cut_exchange(struct launch *l)
 	uint64_t vectors = vectors_of(l->piece, 0);
 	l->grid = packet_grid(l->node, vectors, LEAN_VECTORS);
 	int one_turn = l->pieces == 1 && vectors <= (uint64_t)l->grid.blocks * (uint64_t)l->grid.threads;
-	l->kernel = !is_near(l) || (!one_turn && !has_blocks(l)) ? KERNEL_PACKETS
-		    : one_turn                                   ? KERNEL_NEAR
-								 : KERNEL_NEAR_LONG;
-	if (l->kernel == KERNEL_NEAR_LONG)
+	l->kernel = !has_few_ranks(l) || (!one_turn && !has_blocks(l)) ? KERNEL_ONE_SHOT
+		    : one_turn                                         ? KERNEL_ONE_SHOT_FEW
+								       : KERNEL_ONE_SHOT_FEW_LONG;
+	if (l->kernel == KERNEL_ONE_SHOT_FEW_LONG)
 		l->grid.threads = long_threads(l->node);
 }
 
-/* ---- Slots ---------------------------------------------------------------------------------------------- */
+/* ---- FIFO and direct --------------------------------------------------------------------------------- */
 
 uint64_t launch_slot_bytes(uint64_t room, int lanes, int rings, uint32_t depth, uint64_t most)
 {
@@ -110,56 +110,57 @@ static uint64_t room_of(const struct launch *l)
 	return l->scratch ? l->node->scratch_bytes : l->node->slots_bytes;
 }
 
-/* Of a broadcast: as many bytes are in flight as a link takes in the time of a message's flag, whatever the number of crews; and
- * all messages are of about one size. */
-static uint64_t dealt_bytes(const struct plan_node *node, uint64_t bytes)
+/* Of a broadcast: as many bytes are in flight as a link takes in the time of a message's flag, whatever the number of warp groups, and
+ * all messages have about one size. */
+static uint64_t broadcast_message(const struct plan_node *node, uint64_t bytes)
 {
 	const uint64_t blocks = (uint64_t)node->max_blocks, piece = (bytes + blocks - 1) / blocks,
-		       turn = (uint64_t)LAUNCH_CREWS * (uint64_t)(node->ranks > 1 ? node->ranks - 1 : 1),
-		       all = bytes < LONG_DEALT ? DEALT_BYTES : LONG_DEALT_BYTES,
-		       most = all / (blocks * LAUNCH_CREWS);
+		       turn =
+			   (uint64_t)LAUNCH_WARP_GROUPS * (uint64_t)(node->ranks > 1 ? node->ranks - 1 : 1),
+		       all = bytes < LONG_BROADCAST ? BROADCAST_BYTES : LONG_BROADCAST_BYTES,
+		       most = all / (blocks * LAUNCH_WARP_GROUPS);
 	uint64_t rounds = piece / (turn * most) + 1;
 	return launch_round(piece / (turn * rounds) + 1, LAUNCH_LINE);
 }
 
-static void cut_dealt(struct launch *l)
+static void cut_scatter_allgather(struct launch *l)
 {
-	const uint64_t most = dealt_bytes(l->node, l->bytes),
-		       crews = (uint64_t)l->node->max_blocks * LAUNCH_CREWS;
-	l->kernel = KERNEL_DEALT;
-	l->message = launch_slot_bytes(room_of(l), (int)crews, 1, LAUNCH_LEAST_DEPTH, most);
-	const uint64_t depth = l->message ? room_of(l) / l->message / crews : 0;
-	l->depth = (uint32_t)(depth < MOST_DEALT_DEPTH ? depth : MOST_DEALT_DEPTH) / 2 * 2;
+	const uint64_t most = broadcast_message(l->node, l->bytes),
+		       groups = (uint64_t)l->node->max_blocks * LAUNCH_WARP_GROUPS;
+	l->kernel = KERNEL_SCATTER_ALLGATHER;
+	l->message = launch_slot_bytes(room_of(l), (int)groups, 1, LAUNCH_LEAST_DEPTH, most);
+	const uint64_t depth = l->message ? room_of(l) / l->message / groups : 0;
+	l->depth = (uint32_t)(depth < MOST_BROADCAST_DEPTH ? depth : MOST_BROADCAST_DEPTH) / 2 * 2;
 	if (l->direct)
 		l->message = most;
 }
 
 /* The most that a message through slots holds. Long runs are faster, but nobody sends beside a block's last message being taken out: it
  * is half as long as the others. */
-static uint64_t most_of_message(const struct launch *l, int runs, int folds)
+static uint64_t most_of_message(const struct launch *l, int direct, int folds)
 {
 	const uint64_t others = (uint64_t)(l->node->ranks > 1 ? l->node->ranks - 1 : 1),
 		       each = others < MOST_TAKEN ? MOST_TAKEN / others : 1,
 		       blocks = (uint64_t)l->node->max_blocks,
 		       part = launch_round(2 * l->bytes / ((2 * each - 1) * blocks) + 1, LAUNCH_LINE);
-	if (!runs && (folds || !l->scratch))
+	if (!direct && (folds || !l->scratch))
 		return SLOT_BYTES;
-	return runs || part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;
+	return direct || part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;
 }
 
 /* Folds by one exchange or two, and blocks: straight into the peers' memory where it is registered. */
-static void cut_slots(struct launch *l)
+static void cut_fifo(struct launch *l)
 {
-	int two_shot = l->codelet == CODELET_SLOTS_TWO_SHOT, runs = two_shot && l->direct,
+	int two_shot = l->codelet == CODELET_FIFO_TWO_SHOT, direct = two_shot && l->direct,
 	    folds = coll_folds(l->coll);
-	l->kernel = runs ? KERNEL_RUNS : folds ? KERNEL_SLOTS : KERNEL_MOVES;
-	l->message = launch_slot_bytes(room_of(l), l->node->max_blocks, 1 + (two_shot && !runs), l->depth,
-				       most_of_message(l, runs, folds));
-	if (l->kernel == KERNEL_MOVES && l->direct)
+	l->kernel = direct ? KERNEL_DIRECT : folds ? KERNEL_FIFO_REDUCE : KERNEL_FIFO_MOVES;
+	l->message = launch_slot_bytes(room_of(l), l->node->max_blocks, 1 + (two_shot && !direct), l->depth,
+				       most_of_message(l, direct, folds));
+	if (l->kernel == KERNEL_FIFO_MOVES && l->direct)
 		l->message = LAUNCH_WHOLE_PIECE;
 }
 
-/* ---- Edges ---------------------------------------------------------------------------------------------- */
+/* ---- Point to point ---------------------------------------------------------------------------------- */
 
 int launch_blocks_of_lists(const struct plan_node *node, int pairs, int lists, int narrow)
 {
@@ -183,21 +184,21 @@ int launch_most_lanes(const struct plan_node *node, int pairs)
 	return (int)(lanes < most ? lanes : most);
 }
 
-uint64_t launch_edge_slot_bytes(uint64_t room, int lanes)
+uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes)
 {
 	return launch_slot_bytes(room, lanes, 1, LAUNCH_SLOT_DEPTH, EDGE_SLOT_BYTES);
 }
 
 /* An all_to_all_v of equal counts, both buffers at other places: each rank has a list to and from each other one, and its own. */
-static void cut_edges(struct launch *l)
+static void cut_p2p(struct launch *l)
 {
 	const int most = launch_most_lanes(l->node, 0), lists = 2 * (l->node->ranks - 1) + (l->bytes > 0);
 	const uint64_t lanes = l->bytes / LAUNCH_LANE_BYTES + 1;
 	int blocks = lanes < (uint64_t)most ? (int)lanes : most,
 	    limit = lists ? launch_blocks_of_lists(l->node, 0, lists, 0) : 0;
-	l->kernel = KERNEL_EDGES;
+	l->kernel = KERNEL_P2P;
 	l->grid.blocks = lists * (blocks < limit ? blocks : limit);
-	l->message = launch_edge_slot_bytes(l->node->slots_bytes, most);
+	l->message = launch_p2p_slot_bytes(l->node->slots_bytes, most);
 }
 
 /* ---- The call ------------------------------------------------------------------------------------------- */
@@ -224,8 +225,8 @@ void launch_cut(struct launch *l)
 	l->message = 0;
 	l->depth = LAUNCH_SLOT_DEPTH;
 	switch (l->codelet) {
-	case CODELET_PACKETS:
-		cut_exchange(l);
+	case CODELET_ONE_SHOT:
+		cut_one_shot(l);
 		break;
 	case CODELET_TWO_SHOT:
 		cut_two_shot(l);
@@ -235,10 +236,10 @@ void launch_cut(struct launch *l)
 		break;
 	default:
 		if (coll_is_uneven(l->coll))
-			cut_edges(l);
+			cut_p2p(l);
 		else if (coll_is_rooted(l->coll))
-			cut_dealt(l);
+			cut_scatter_allgather(l);
 		else
-			cut_slots(l);
+			cut_fifo(l);
 	}
 }

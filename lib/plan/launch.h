@@ -19,9 +19,9 @@ enum {
 	LAUNCH_LINE_DATA = 120, /* of a line */
 	LAUNCH_LONG_THREADS = 768, /* of a block of two ranks' packets that takes turns */
 	LAUNCH_WORK_THREADS = 1024, /* of work beside copies, at most */
-	LAUNCH_CREWS = 4, /* of a block in a broadcast, */
-	LAUNCH_LEAST_DEPTH = 2, /* whose messages in flight a crew may be so few */
-	LAUNCH_LANES = 128, /* of an edge at most */
+	LAUNCH_WARP_GROUPS = 4, /* of a block in a broadcast */
+	LAUNCH_LEAST_DEPTH = 2, /* messages in flight of such a group, at least */
+	LAUNCH_LANES = 128, /* of a message between two ranks at most */
 	LAUNCH_SLOT_DEPTH = 2, /* messages in flight of a lane */
 	LAUNCH_LANE_BYTES = 32 << 10, /* of a message, from which it has another lane */
 	LAUNCH_MAX_BLOCKS = 160, /* whose epochs are counted */
@@ -32,16 +32,16 @@ enum {
 };
 
 enum plan_kernel {
-	KERNEL_NEAR, /* packets to few ranks, a thread each */
-	KERNEL_NEAR_LONG,
-	KERNEL_NEAR_TWO_SHOT,
-	KERNEL_PACKETS, /* the same to any number of ranks, from any address */
+	KERNEL_ONE_SHOT_FEW, /* packets of at most PLAN_FEW_RANKS ranks, one a thread */
+	KERNEL_ONE_SHOT_FEW_LONG, /* threads take turns */
+	KERNEL_TWO_SHOT_FEW, /* a broadcast: scatter, then all-gather */
+	KERNEL_ONE_SHOT, /* packets of any number of ranks, from any address */
 	KERNEL_TWO_SHOT,
-	KERNEL_SLOTS, /* folds */
-	KERNEL_RUNS, /* folds, into registered memory */
-	KERNEL_MOVES,
-	KERNEL_DEALT,
-	KERNEL_EDGES,
+	KERNEL_FIFO_REDUCE, /* all_reduce and reduce_scatter, through slots */
+	KERNEL_DIRECT, /* all_reduce into registered memory */
+	KERNEL_FIFO_MOVES, /* what is only moved, through slots or into registered memory */
+	KERNEL_SCATTER_ALLGATHER, /* broadcast, the same */
+	KERNEL_P2P, /* messages between two ranks: all_to_all_v; over nodes all_to_all, too */
 	KERNEL_COPIES, /* copy engines; kernels do the work beside them */
 	KERNEL_LOWERED,
 	KERNELS
@@ -71,7 +71,7 @@ struct launch {
 	    pieces; /* bytes of a block, vector or part at a time, each with an epoch or a round of copies; how many */
 	uint64_t
 	    message; /* bytes of a message through slots, or of a chunk of a chain of copies, at most; 0: there are none */
-	uint32_t depth; /* messages in flight of a lane or crew */
+	uint32_t depth; /* messages in flight of a lane or warp group */
 	/* Lowered: */
 	const struct plan *plan;
 	int list; /* the number that the engine gave it */
@@ -88,17 +88,17 @@ void launch_cut(struct launch *launch);
 /* Bytes that one rank sends another one in the call, at most; a barrier sends none. May walk all messages. */
 uint64_t launch_to_peer(const struct launch *launch);
 
-/* "kernel near_two_shot, 64 blocks of 256 threads, 1 piece of 1048576 bytes, up to 524288 bytes to a peer", or what a lowered plan says; returns the length it needs, like snprintf. */
+/* "kernel two_shot_few, 64 blocks of 256 threads, 1 piece of 1048576 bytes, up to 524288 bytes to a peer", or what a lowered plan says; returns the length it needs, like snprintf. */
 size_t launch_print(const struct launch *launch, char *buf, size_t bytes);
 
-/* ---- Edges: what both ends of a message cut alike. pairs: sends and receives, rather than an all_to_all_v. */
+/* ---- Point to point: what both ends of a message cut alike. pairs: sends and receives, rather than an all_to_all_v. */
 
-/* With all edges of a rank in both directions, all blocks must be resident at a time: so many have each list of messages. */
+/* With messages to and from every other rank, all blocks must be resident at a time: so many have each list of messages. */
 int launch_blocks_of_lists(const struct plan_node *node, int pairs, int lists, int narrow);
 int launch_most_lanes(const struct plan_node *node, int pairs);
 /* Bytes of a slot where so much room is cut for so many lanes of so many rings; at most so many bytes. */
 uint64_t launch_slot_bytes(uint64_t room, int lanes, int rings, uint32_t depth, uint64_t most);
-uint64_t launch_edge_slot_bytes(uint64_t room, int lanes);
+uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes);
 
 /* ---- Copies */
 

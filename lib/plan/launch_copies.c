@@ -5,8 +5,8 @@
 
 /*
  * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
- * their barriers do. OWN: the same of what a rank keeps, by the copy unit, which is faster beside such a kernel and slower alone: they
- * need as long as the call; a longer one has fewer of them, but twice its share. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have folds by half of
+ * their barriers do. OWN: the rank's own block, copied by the TMA unit: faster than warps beside such a kernel, slower alone. They
+ * take as long as the call; a longer one has fewer of them, but twice its share. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have folds by half of
  * LAUNCH_FOLDING_BLOCKS or less.
  */
 enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 60, FOLDING_THREADS = 512, FEWER = 64 };

@@ -22,7 +22,7 @@ static uint64_t two_parts(const struct launch *l)
 }
 
 /* The parts of a broadcast that the second rank behind the root has, or the first: it passes them on to all others. */
-static uint64_t dealt_part(const struct launch *l)
+static uint64_t scattered_part(const struct launch *l)
 {
 	uint64_t sum = 0;
 	for (uint64_t at = 0; at < l->bytes; at += l->piece) {
@@ -33,8 +33,8 @@ static uint64_t dealt_part(const struct launch *l)
 	return sum;
 }
 
-/* A broadcast's messages: a block's go to its crews in turn, and a crew's to the other ranks. */
-static uint64_t dealt_messages(const struct launch *l)
+/* A broadcast's messages: a block's go to its warp groups in turn, and a warp group's to the other ranks. */
+static uint64_t broadcast_messages(const struct launch *l)
 {
 	const size_t others = (size_t)l->node->ranks - 1, blocks = (size_t)l->grid.blocks;
 	uint64_t most = 0;
@@ -43,8 +43,9 @@ static uint64_t dealt_messages(const struct launch *l)
 		for (size_t block = 0; block < blocks; block++) {
 			size_t begin, bytes = plan_cut(l->bytes, LAUNCH_LINE, blocks, block, &begin);
 			for (size_t at = 0, i = 0; at < bytes; at += l->message, i++) {
-				size_t left = bytes - at, crew = block * LAUNCH_CREWS + i % LAUNCH_CREWS;
-				if ((crew + i / LAUNCH_CREWS) % others == rank)
+				size_t left = bytes - at,
+				       group = block * LAUNCH_WARP_GROUPS + i % LAUNCH_WARP_GROUPS;
+				if ((group + i / LAUNCH_WARP_GROUPS) % others == rank)
 					sum += left < l->message ? left : l->message;
 			}
 		}
@@ -58,14 +59,14 @@ uint64_t launch_to_peer(const struct launch *l)
 	if (l->node->ranks == 1 || !coll_has_data(l->coll))
 		return 0;
 	switch (l->kernel) {
-	case KERNEL_NEAR_TWO_SHOT:
+	case KERNEL_TWO_SHOT_FEW:
 	case KERNEL_TWO_SHOT:
-		return coll_is_rooted(l->coll) ? dealt_part(l) : two_parts(l);
-	case KERNEL_DEALT:
-		return dealt_messages(l);
-	case KERNEL_RUNS:
+		return coll_is_rooted(l->coll) ? scattered_part(l) : two_parts(l);
+	case KERNEL_SCATTER_ALLGATHER:
+		return broadcast_messages(l);
+	case KERNEL_DIRECT:
 		return two_parts(l);
-	case KERNEL_SLOTS:
+	case KERNEL_FIFO_REDUCE:
 		return l->coll == CORALE_ALL_REDUCE ? two_parts(l) : l->bytes;
 	case KERNEL_COPIES:
 		if (l->coll == CORALE_ALL_REDUCE &&
@@ -94,9 +95,10 @@ __attribute__((format(printf, 2, 3))) static void print(struct text *t, const ch
 	t->length += n > 0 ? (size_t)n : 0;
 }
 
-static const char *const kernels[KERNELS] = { "near",     "near_long", "near_two_shot", "packets",
-					      "two_shot", "slots",     "runs",          "moves",
-					      "dealt",    "edges",     "copies",        "lowered" };
+static const char *const kernels[KERNELS] = {
+	"one_shot_few", "one_shot_few_long", "two_shot_few",      "one_shot", "two_shot", "fifo_reduce",
+	"direct",       "fifo_moves",        "scatter_allgather", "p2p",      "copies",   "lowered"
+};
 
 static void print_pieces(struct text *t, const struct launch *l)
 {

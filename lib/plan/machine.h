@@ -12,7 +12,7 @@
 #include "rates.h"
 
 enum { PLAN_CODELET_THREADS = 512 }; /* of a block at most */
-enum { PLAN_NEAR_RANKS = 4 }; /* at most, of kernels that keep every rank's packet in registers */
+enum { PLAN_FEW_RANKS = 4 }; /* at most, of kernels that keep every rank's packet in registers */
 
 /* What all ranks share. */
 struct plan_node {

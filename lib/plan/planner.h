@@ -17,7 +17,7 @@ struct planner {
 	int slots, max_channels, reproducible, partials_float32;
 	int most_at_once; /* ranks whose messages one fold waits for; 0: PLANNER_MOST_AT_ONCE */
 	int most_channels; /* 0: no more limit than max_channels */
-	int by_nodes; /* rather by no row that ignores nodes */
+	int by_nodes; /* prefer rows that know nodes */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
 	/* Between nodes of several ranks: calls of up to this size class take one channel, -1: none; by this planner. */
 	int small_class;

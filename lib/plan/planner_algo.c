@@ -107,12 +107,19 @@ static int knows_coll(const struct item *item)
 	return 0;
 }
 
+/* What is known instead: the new name of an algorithm that has another one now, or all names of the collective. */
 static void list_names(const struct item *item, char *list, size_t bytes)
 {
+	static const char *const renamed[][2] = { { "dealt", "scatterallgather" }, { "edge", "p2p" } };
 	int rows;
 	const struct row *algo = row_table(&rows);
-	size_t length = 0;
-	list[0] = 0;
+	size_t length = (size_t)snprintf(list, bytes, "; known:");
+	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+		if (item->name_length == strlen(renamed[i][0]) &&
+		    !strncmp(item->name, renamed[i][0], item->name_length)) {
+			snprintf(list, bytes, ": it is called %s now", renamed[i][1]);
+			return;
+		}
 	for (int i = 0; i < rows && length < bytes; i++) {
 		int seen = !coll_is(item, algo[i].coll);
 		for (int j = 0; j < i; j++)
@@ -138,8 +145,8 @@ int planner_check_algo(const char *text, char *error, size_t error_bytes)
 			known |= names_some_row_of(&item, (corale_coll)coll);
 		if (!known) {
 			list_names(&item, list, sizeof(list));
-			snprintf(error, error_bytes, "\"%.*s\" is no algorithm; known:%s",
-				 (int)item.name_length, item.name, list);
+			snprintf(error, error_bytes, "\"%.*s\" is no algorithm%s", (int)item.name_length,
+				 item.name, list);
 			return CORALE_ESETTING;
 		}
 	}

@@ -21,26 +21,26 @@ static const struct rates_links hosts = { .node_ns = 150,
 /* GPUs of this generation (Hopper, with 900 GB/s of NVLink): what does not depend on their memory. Ways and blocks: measured with 2 and 4 ranks
  * on H200, sums of floats (docs/performance.md). */
 #define HOPPER_NVLINK                                                                                        \
-	.row = { [RATES_PACKETS] = { 1.8, 260, 0 },                                                          \
-		 [RATES_BLOCKS] = { 3.5, 320, 0 },                                                           \
+	.row = { [RATES_ONE_SHOT] = { 1.8, 260, 0 },                                                         \
+		 [RATES_ONE_SHOT_BLOCKS] = { 3.5, 320, 0 },                                                  \
 		 [RATES_PAIR_TWO_SHOT] = { 3.3, 353, 0.3 },                                                  \
 		 [RATES_TWO_SHOT] = { 3.3, 338, 0.5 },                                                       \
-		 [RATES_DEALT] = { 4, 280, 0 },                                                              \
+		 [RATES_SCATTER_ALLGATHER] = { 4, 280, 0 },                                                  \
 		 [RATES_PAIR_FOLD] = { 21, 277, 0 },                                                         \
 		 [RATES_FOLD] = { 22, 300, 0 },                                                              \
-		 [RATES_TWO_FOLDS] = { 28, 323, 0 },                                                         \
-		 [RATES_PASSED] = { 14, 362, 0 },                                                            \
+		 [RATES_TWO_SHOT_FIFO] = { 28, 323, 0 },                                                     \
+		 [RATES_TWO_SHOT_DIRECT] = { 14, 362, 0 },                                                   \
 		 [RATES_PAIR_STAGED] = { 9, 344, 0 },                                                        \
 		 [RATES_STAGED] = { 11, 340, 0 },                                                            \
 		 [RATES_DIRECT] = { 8, 360, 0 },                                                             \
-		 [RATES_PAIR_SLOTS] = { 14, 362, 0 },                                                        \
-		 [RATES_DEALT_SLOTS] = { 30, 355, 0 },                                                       \
-		 [RATES_MAPPED_PAIR] = { 10, 367, 0 },                                                       \
-		 [RATES_MAPPED_DEALT] = { 22, 359, 0 },                                                      \
+		 [RATES_PAIR_BROADCAST_FIFO] = { 14, 362, 0 },                                               \
+		 [RATES_SCATTER_ALLGATHER_FIFO] = { 30, 355, 0 },                                            \
+		 [RATES_PAIR_BROADCAST_DIRECT] = { 10, 367, 0 },                                             \
+		 [RATES_SCATTER_ALLGATHER_DIRECT] = { 22, 359, 0 },                                          \
 		 [RATES_COPIES] = { 17.5, 392, 0 } },                                                        \
 	.block_gbs = { [RATES_FOLDING] = 9,                                                                  \
 		       [RATES_MOVING] = 14,                                                                  \
-		       [RATES_DEALING] = 5.5,                                                                \
+		       [RATES_SCATTERING] = 5.5,                                                             \
 		       [RATES_PASSING] = 17 },                                                               \
 	.scratch_bytes = 6000000, .step_us = 5.5, .hop_us = 14, .chunk_us = 4, .pieces_us = 12,              \
 	.last_bytes = 12e6, .blocks = 128, .measured_ranks = 4
@@ -96,26 +96,26 @@ static const struct rates gpus[] = {
 		     .reduce_gbs = 500,
 		     .step_ns = 750,
 		     .fused_step_ns = 150 },
-	  .row = { [RATES_PACKETS] = { 2.7, 173, 0 },
-		   [RATES_BLOCKS] = { 5.3, 213, 0 },
+	  .row = { [RATES_ONE_SHOT] = { 2.7, 173, 0 },
+		   [RATES_ONE_SHOT_BLOCKS] = { 5.3, 213, 0 },
 		   [RATES_PAIR_TWO_SHOT] = { 5, 235, 0.5 },
 		   [RATES_TWO_SHOT] = { 5, 225, 0.8 },
-		   [RATES_DEALT] = { 6, 187, 0 },
+		   [RATES_SCATTER_ALLGATHER] = { 6, 187, 0 },
 		   [RATES_PAIR_FOLD] = { 32, 185, 0 },
 		   [RATES_FOLD] = { 33, 200, 0 },
-		   [RATES_TWO_FOLDS] = { 42, 215, 0 },
-		   [RATES_PASSED] = { 21, 241, 0 },
+		   [RATES_TWO_SHOT_FIFO] = { 42, 215, 0 },
+		   [RATES_TWO_SHOT_DIRECT] = { 21, 241, 0 },
 		   [RATES_PAIR_STAGED] = { 14, 229, 0 },
 		   [RATES_STAGED] = { 17, 227, 0 },
 		   [RATES_DIRECT] = { 12, 240, 0 },
-		   [RATES_PAIR_SLOTS] = { 21, 241, 0 },
-		   [RATES_DEALT_SLOTS] = { 45, 237, 0 },
-		   [RATES_MAPPED_PAIR] = { 15, 245, 0 },
-		   [RATES_MAPPED_DEALT] = { 33, 239, 0 },
+		   [RATES_PAIR_BROADCAST_FIFO] = { 21, 241, 0 },
+		   [RATES_SCATTER_ALLGATHER_FIFO] = { 45, 237, 0 },
+		   [RATES_PAIR_BROADCAST_DIRECT] = { 15, 245, 0 },
+		   [RATES_SCATTER_ALLGATHER_DIRECT] = { 33, 239, 0 },
 		   [RATES_COPIES] = { 26, 261, 0 } },
 	  .block_gbs = { [RATES_FOLDING] = 6.8,
 			 [RATES_MOVING] = 10.5,
-			 [RATES_DEALING] = 4.1,
+			 [RATES_SCATTERING] = 4.1,
 			 [RATES_PASSING] = 12.8 },
 	  .memory_gbs = 830,
 	  .scratch_bytes = 6000000,
@@ -151,11 +151,11 @@ static int exchanges(int row)
 	switch (row) {
 	case RATES_PAIR_TWO_SHOT:
 	case RATES_TWO_SHOT:
-	case RATES_DEALT:
-	case RATES_TWO_FOLDS:
-	case RATES_PASSED:
-	case RATES_DEALT_SLOTS:
-	case RATES_MAPPED_DEALT:
+	case RATES_SCATTER_ALLGATHER:
+	case RATES_TWO_SHOT_FIFO:
+	case RATES_TWO_SHOT_DIRECT:
+	case RATES_SCATTER_ALLGATHER_FIFO:
+	case RATES_SCATTER_ALLGATHER_DIRECT:
 		return 2;
 	default:
 		return 1;

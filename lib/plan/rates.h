@@ -28,28 +28,28 @@ struct rates_row {
 
 /* Of two ranks, which are faster or slower than more, there are rows of their own. */
 enum rates_of {
-	RATES_PACKETS, /* one vector to all */
-	RATES_BLOCKS, /* a block for each rank, by packets */
+	RATES_ONE_SHOT, /* one vector to all */
+	RATES_ONE_SHOT_BLOCKS, /* a block for each rank, by packets */
 	RATES_PAIR_TWO_SHOT,
 	RATES_TWO_SHOT,
-	RATES_DEALT, /* a broadcast's parts, by packets */
+	RATES_SCATTER_ALLGATHER, /* a broadcast's parts, by packets */
 	RATES_PAIR_FOLD, /* blocks that are folded, through slots */
 	RATES_FOLD,
-	RATES_TWO_FOLDS, /* both exchanges of a two-shot through slots */
-	RATES_PASSED, /* the second one into registered memory */
+	RATES_TWO_SHOT_FIFO, /* both exchanges of a two-shot through slots */
+	RATES_TWO_SHOT_DIRECT, /* the second one into registered memory */
 	RATES_PAIR_STAGED, /* blocks through slots */
 	RATES_STAGED,
 	RATES_DIRECT, /* into registered memory */
-	RATES_PAIR_SLOTS, /* a broadcast to one other rank, through slots */
-	RATES_DEALT_SLOTS,
-	RATES_MAPPED_PAIR, /* into registered memory */
-	RATES_MAPPED_DEALT,
+	RATES_PAIR_BROADCAST_FIFO, /* a broadcast to one other rank, through slots */
+	RATES_SCATTER_ALLGATHER_FIFO,
+	RATES_PAIR_BROADCAST_DIRECT, /* into registered memory */
+	RATES_SCATTER_ALLGATHER_DIRECT,
 	RATES_COPIES, /* copy engines */
 	RATES_ROWS
 };
 
 /* What one block of a kernel moves: then few blocks don't fill a link. */
-enum rates_block { RATES_FOLDING, RATES_MOVING, RATES_DEALING, RATES_PASSING, RATES_BLOCK_KINDS };
+enum rates_block { RATES_FOLDING, RATES_MOVING, RATES_SCATTERING, RATES_PASSING, RATES_BLOCK_KINDS };
 
 struct rates {
 	const char *name; /* of the class, for people */

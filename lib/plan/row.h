@@ -14,10 +14,10 @@
 /* plan.codelet */
 enum plan_codelet {
 	CODELET_NONE, /* a plan, lowered */
-	CODELET_PACKETS, /* one exchange of packets, folded or copied; of blocks that have no room in pieces */
+	CODELET_ONE_SHOT, /* one exchange of packets, folded or copied; of blocks that have no room in pieces */
 	CODELET_TWO_SHOT, /* reduce-scatter and all-gather of packets in one pass */
-	CODELET_SLOTS, /* one exchange through slots: folded, or copied by blocks that belong to edges */
-	CODELET_SLOTS_TWO_SHOT, /* both exchanges through slots */
+	CODELET_FIFO, /* one exchange of messages, folded or moved; broadcasts; point to point. Protocol DIRECT: into registered memory */
+	CODELET_FIFO_TWO_SHOT, /* both exchanges of messages */
 	CODELET_COPIES, /* copy engines, into registered receive buffers or through scratch */
 	CODELET_KINDS
 };
@@ -107,15 +107,15 @@ int row_stores_direct(const struct row *row, const struct plan_node *node, const
 /* Bytes that leave one GPU at most. */
 double row_sent(const struct row *row, const struct plan_node *node, uint64_t bytes);
 
-/* Bytes of a block or vector that go by packets at a time: so many parts of what one sender has of their room, which so many exchanges
- * share, and where threads take turns a whole number of them. words: packets are words. 0: there is too little room. */
+/* Bytes of one piece of a block or vector: a sender's packet area / exchanges, in whole turns of the grid where threads take turns, times
+ * parts. words: packets are words. 0: there is too little room. */
 uint64_t plan_packets_piece(uint64_t area_bytes, int words, int exchanges, uint64_t parts, int max_blocks);
 
 /* In how many chunks a broadcast by copies goes from rank to rank: all of one is there before it goes on, so many; but each costs the
  * same between two copies, so not too many. */
 uint32_t plan_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes);
 
-/* "packets", "two_shot", "slots", "slots_two_shot", "copies"; CODELET_NONE: "lowered". */
+/* "one_shot", "two_shot", "fifo", "fifo_two_shot", "copies"; CODELET_NONE: "lowered". */
 const char *plan_codelet_name(enum plan_codelet codelet);
 /* "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE"; "any", "granted". */
 const char *plan_protocol_name(enum plan_protocol protocol);

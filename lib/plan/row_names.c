@@ -10,8 +10,8 @@
  * limit, 32, 16, 8 and 4 blocks have 11, 34, 71 and 79 % of the calls' time hidden (docs/performance.md). */
 enum { EFFICIENT_BLOCKS = 4 };
 
-static const char *const codelets[CODELET_KINDS] = { "lowered", "packets",        "two_shot",
-						     "slots",   "slots_two_shot", "copies" };
+static const char *const codelets[CODELET_KINDS] = { "lowered", "one_shot",      "two_shot",
+						     "fifo",    "fifo_two_shot", "copies" };
 static const char *const protocols[PLAN_PROTOCOLS] = { "any",  "LL",     "LL128", "SENTINEL",
 						       "FIFO", "DIRECT", "CE",    "granted" };
 

@@ -13,9 +13,9 @@ static const struct rates_row *rate_of(const struct row *row, const struct plan_
 double row_sent(const struct row *row, const struct plan_node *node, uint64_t bytes)
 {
 	double others = node->ranks - 1, all = (double)bytes;
-	if (row->coll == CORALE_BROADCAST && row->codelet != CODELET_PACKETS)
+	if (row->coll == CORALE_BROADCAST && row->codelet != CODELET_ONE_SHOT)
 		return all;
-	if (row->coll != CORALE_ALL_REDUCE || row->codelet == CODELET_PACKETS)
+	if (row->coll != CORALE_ALL_REDUCE || row->codelet == CODELET_ONE_SHOT)
 		return others * all;
 	return 2 * others / node->ranks * all;
 }
@@ -25,7 +25,7 @@ double row_sent(const struct row *row, const struct plan_node *node, uint64_t by
 /* Bytes that a call by packets moves at a time. */
 static uint64_t piece_of(const struct row *row, const struct plan_node *node)
 {
-	if (row->codelet == CODELET_PACKETS)
+	if (row->codelet == CODELET_ONE_SHOT)
 		return plan_packets_piece(node->lines_bytes, 0, 1, 1, node->max_blocks);
 	int dealt = row->coll == CORALE_BROADCAST, words = row->protocol == PLAN_SENTINEL;
 	return plan_packets_piece(words ? node->words_bytes : node->lines_bytes, words, 2,
@@ -35,7 +35,7 @@ static uint64_t piece_of(const struct row *row, const struct plan_node *node)
 /* Epochs that a call takes: it may be larger than the packets' room. */
 static double pieces(const struct row *row, const struct plan_node *node, uint64_t bytes)
 {
-	int packets = row->codelet == CODELET_PACKETS || row->codelet == CODELET_TWO_SHOT;
+	int packets = row->codelet == CODELET_ONE_SHOT || row->codelet == CODELET_TWO_SHOT;
 	uint64_t most = packets && bytes ? piece_of(row, node) : 0;
 	return most ? (double)((bytes + most - 1) / most) : 1;
 }

@@ -67,7 +67,7 @@ static void run_all(int rank, void *arg)
 		    (in_place && coll_is_uneven(coll)))
 			continue;
 		const struct test_call c = { .codelet = coll == CORALE_ALL_REDUCE ? CODELET_TWO_SHOT
-										  : CODELET_PACKETS,
+										  : CODELET_ONE_SHOT,
 					     .coll = coll,
 					     .type = CORALE_FLOAT32,
 					     .op = premultiplied      ? CORALE_NUM_OPS

@@ -67,7 +67,7 @@ static const struct world_params room = { .max_blocks = 8, .window_bytes = 2 << 
 
 static int packets(corale_coll coll)
 {
-	struct test_call c = { .codelet = CODELET_PACKETS, .coll = coll };
+	struct test_call c = { .codelet = CODELET_ONE_SHOT, .coll = coll };
 	int faults = run_calls(room, 6, c, few, COUNT(few));
 	return faults ? faults : run_calls(room, 3, c, some, test_thin ? 2 : COUNT(some));
 }
@@ -102,7 +102,7 @@ static int few_blocks(void)
 {
 	static const size_t counts[] = { 1000, 3000 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 4 << 20 };
-	struct test_call c = { .codelet = CODELET_PACKETS, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = CODELET_ONE_SHOT, .coll = CORALE_ALL_REDUCE };
 	int faults = run_calls(p, 2, c, counts, test_thin ? 1 : 2);
 	c.coll = CORALE_ALL_TO_ALL;
 	return faults ? faults : run_calls(p, 2, c, counts, 1);
@@ -145,13 +145,13 @@ static int slots(corale_coll coll, enum plan_codelet codelet, int blocks)
 
 static int all_reduce_slots(void)
 {
-	int faults = slots(CORALE_ALL_REDUCE, CODELET_SLOTS_TWO_SHOT, 1);
-	return faults || test_thin ? faults : slots(CORALE_ALL_REDUCE, CODELET_SLOTS_TWO_SHOT, 2);
+	int faults = slots(CORALE_ALL_REDUCE, CODELET_FIFO_TWO_SHOT, 1);
+	return faults || test_thin ? faults : slots(CORALE_ALL_REDUCE, CODELET_FIFO_TWO_SHOT, 2);
 }
 
 static int reduce_scatter_slots(void)
 {
-	return slots(CORALE_REDUCE_SCATTER, CODELET_SLOTS, 1);
+	return slots(CORALE_REDUCE_SCATTER, CODELET_FIFO, 1);
 }
 
 static int edges(void)
@@ -160,7 +160,7 @@ static int edges(void)
 					     CORALE_ALL_TO_ALL_V };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots(colls[i], CODELET_SLOTS, test_thin ? 1 : 2);
+		faults = slots(colls[i], CODELET_FIFO, test_thin ? 1 : 2);
 	return faults;
 }
 
@@ -173,11 +173,10 @@ static int slots_cut_anew(void)
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < (test_thin ? 2 : 6); i++)
 		for (size_t k = 0; k < COUNT(colls); k++)
-			script_add(s,
-				   (struct test_call){ .codelet = k ? CODELET_SLOTS : CODELET_SLOTS_TWO_SHOT,
-						       .coll = colls[k],
-						       .type = CORALE_FLOAT32,
-						       .count = 8000 + 100 * k });
+			script_add(s, (struct test_call){ .codelet = k ? CODELET_FIFO : CODELET_FIFO_TWO_SHOT,
+							  .coll = colls[k],
+							  .type = CORALE_FLOAT32,
+							  .count = 8000 + 100 * k });
 	return script_run(s);
 }
 
@@ -187,9 +186,9 @@ static int registered(void)
 	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots_into(colls[i], CODELET_SLOTS, test_thin ? 1 : 2, 1 + test_seed % 2);
+		faults = slots_into(colls[i], CODELET_FIFO, test_thin ? 1 : 2, 1 + test_seed % 2);
 	for (int in_place = 1; !faults && in_place <= (test_thin ? 1 : 2); in_place++)
-		faults = slots_into(CORALE_ALL_REDUCE, CODELET_SLOTS_TWO_SHOT, 1, in_place);
+		faults = slots_into(CORALE_ALL_REDUCE, CODELET_FIFO_TWO_SHOT, 1, in_place);
 	return faults;
 }
 
@@ -221,7 +220,7 @@ static struct test_call draw_call(const struct plan_node *node)
 	struct test_call c = { .type = (corale_type)draw(CORALE_NUM_TYPES) };
 	do {
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
-		c.codelet = (enum plan_codelet)(CODELET_PACKETS + draw(CODELET_SLOTS_TWO_SHOT));
+		c.codelet = (enum plan_codelet)(CODELET_ONE_SHOT + draw(CODELET_FIFO_TWO_SHOT));
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
 	} while (!row_of(node, &c, 0));
 	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
@@ -280,8 +279,8 @@ static struct test_call draw_pieces(int ranks)
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_BROADCAST, CORALE_ALL_GATHER,
 					     CORALE_REDUCE_SCATTER, CORALE_ALL_TO_ALL };
 	int kind = (int)draw(COUNT(colls)), small = !draw(3), odd = !draw(3);
-	kind = kind == 1 && ranks > CODELET_NEAR ? 0 : kind; /* no such broadcast */
-	return (struct test_call){ .codelet = kind < 2 ? CODELET_TWO_SHOT : CODELET_PACKETS,
+	kind = kind == 1 && ranks > CODELET_FEW_RANKS ? 0 : kind; /* no such broadcast */
+	return (struct test_call){ .codelet = kind < 2 ? CODELET_TWO_SHOT : CODELET_ONE_SHOT,
 				   .coll = colls[kind],
 				   .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
 				   .count = small ? draw(200) : 2000 + draw(9000),
@@ -313,7 +312,7 @@ static int packets_wrap(void)
 {
 	struct script *s = script_new(late, test_seed);
 	for (int i = 0; i < 18; i++)
-		script_add(s, (struct test_call){ .codelet = i % 3 ? CODELET_PACKETS : CODELET_TWO_SHOT,
+		script_add(s, (struct test_call){ .codelet = i % 3 ? CODELET_ONE_SHOT : CODELET_TWO_SHOT,
 						  .coll = i % 3 == 2 ? CORALE_ALL_GATHER : CORALE_ALL_REDUCE,
 						  .type = i % 2 ? CORALE_INT32 : CORALE_FLOAT32,
 						  .count = 100 });
@@ -331,7 +330,7 @@ static int slots_wrap(void)
 		p.first_epoch = firsts[f];
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 18; i++)
-			script_add(s, (struct test_call){ .codelet = CODELET_SLOTS,
+			script_add(s, (struct test_call){ .codelet = CODELET_FIFO,
 							  .coll = colls[i % 3],
 							  .type = CORALE_INT32,
 							  .count = 3000 });
@@ -340,7 +339,7 @@ static int slots_wrap(void)
 	return faults;
 }
 
-/* Rooms of different sizes, which do not always hold as many messages as crews would like. */
+/* Rooms of different sizes, which do not always hold as many messages as warp groups would like. */
 static int long_broadcasts(void)
 {
 	int faults = 0;
@@ -349,7 +348,7 @@ static int long_broadcasts(void)
 		struct world_params p = { .ranks = ranks, .max_blocks = 2, .window_bytes = kib << 10 };
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 3; i++)
-			script_add(s, (struct test_call){ .codelet = CODELET_SLOTS,
+			script_add(s, (struct test_call){ .codelet = CODELET_FIFO,
 							  .coll = CORALE_BROADCAST,
 							  .type = CORALE_INT32,
 							  .count = 120000,

@@ -93,7 +93,7 @@ static int expect_code(const struct scene *s, int code)
 		faults++;
 	}
 	int told = s->trouble == MISMATCH || s->trouble == REPLAY ||
-		   s->call.codelet < CODELET_SLOTS; /* the others wait for headers of all */
+		   s->call.codelet < CODELET_FIFO; /* the others wait for headers of all */
 	if (s->trouble != ABORT && told && !named) {
 		printf("# %s by %s, %d ranks: nobody names rank %d\n", corale_coll_name(s->call.coll),
 		       plan_codelet_name(s->call.codelet), last + 1, last);
@@ -121,11 +121,11 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct test_call
 static int run_scenes(enum trouble trouble, int code)
 {
 	static const struct test_call calls[] = {
-		{ .codelet = CODELET_PACKETS,
+		{ .codelet = CODELET_ONE_SHOT,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_FLOAT32,
 		  .count = 20 },
-		{ .codelet = CODELET_PACKETS, .coll = CORALE_BROADCAST, .type = CORALE_INT8, .count = 20 },
+		{ .codelet = CODELET_ONE_SHOT, .coll = CORALE_BROADCAST, .type = CORALE_INT8, .count = 20 },
 		{ .codelet = CODELET_TWO_SHOT,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_FLOAT32,
@@ -146,8 +146,8 @@ static int run_scenes(enum trouble trouble, int code)
 		  .coll = CORALE_BROADCAST,
 		  .type = CORALE_INT32,
 		  .count = IN_PIECES },
-		{ .codelet = CODELET_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = CODELET_SLOTS_TWO_SHOT,
+		{ .codelet = CODELET_FIFO, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = CODELET_FIFO_TWO_SHOT,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_INT32,
 		  .count = 2000 },

@@ -221,7 +221,7 @@ static void fan_in(int rank, void *arg)
 static int check_rooms(const struct scene *s, uint64_t senders)
 {
 	const struct codelet_layout *l = &s->world.layout;
-	const struct codelet_edges *e = s->world.engines[0].edges;
+	const struct codelet_p2p *e = s->world.engines[0].p2p;
 	const struct codelet_args *a = &e->group.args;
 	uint64_t all = l->bytes - l->slots, used = (uint64_t)e->group.most_lanes * a->depth * a->slot_bytes;
 	if (e->rooms == senders && a->area_bytes <= all / senders &&
@@ -270,9 +270,9 @@ int test_slots_in_use(void)
 		corale_coll coll;
 		enum plan_codelet codelet;
 	} calls[] = {
-		{ CORALE_ALL_GATHER, CODELET_SLOTS },     { CORALE_ALL_TO_ALL, CODELET_SLOTS },
-		{ CORALE_REDUCE_SCATTER, CODELET_SLOTS }, { CORALE_ALL_REDUCE, CODELET_SLOTS_TWO_SHOT },
-		{ CORALE_BROADCAST, CODELET_SLOTS },      { CORALE_ALL_TO_ALL_V, CODELET_SLOTS },
+		{ CORALE_ALL_GATHER, CODELET_FIFO },     { CORALE_ALL_TO_ALL, CODELET_FIFO },
+		{ CORALE_REDUCE_SCATTER, CODELET_FIFO }, { CORALE_ALL_REDUCE, CODELET_FIFO_TWO_SHOT },
+		{ CORALE_BROADCAST, CODELET_FIFO },      { CORALE_ALL_TO_ALL_V, CODELET_FIFO },
 	};
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof(calls) / sizeof(*calls); i++) {

@@ -178,24 +178,21 @@ static int run_scene(enum trouble trouble, int ranks, struct test_call call)
 static int run_scenes(enum trouble trouble)
 {
 	const struct test_call calls[] = {
-		{ .codelet = CODELET_PACKETS,
+		{ .codelet = CODELET_ONE_SHOT,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_FLOAT32,
 		  .count = 20 },
-		{ .codelet = CODELET_PACKETS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT8, .count = 21 },
+		{ .codelet = CODELET_ONE_SHOT, .coll = CORALE_ALL_GATHER, .type = CORALE_INT8, .count = 21 },
 		{ .codelet = CODELET_TWO_SHOT,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_FLOAT32,
 		  .count = 100 },
-		{ .codelet = CODELET_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = CODELET_SLOTS_TWO_SHOT,
+		{ .codelet = CODELET_FIFO, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = CODELET_FIFO_TWO_SHOT,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_INT32,
 		  .count = 2000 },
-		{ .codelet = CODELET_SLOTS,
-		  .coll = CORALE_ALL_TO_ALL_V,
-		  .type = CORALE_INT32,
-		  .count = 1000 },
+		{ .codelet = CODELET_FIFO, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 },
 		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 300 },
 		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 600 },
 		{ .codelet = CODELET_COPIES,
@@ -262,7 +259,7 @@ static void give_up(int rank, void *arg)
 
 int test_quit(void)
 {
-	struct scene s = { .call = { .codelet = CODELET_PACKETS,
+	struct scene s = { .call = { .codelet = CODELET_ONE_SHOT,
 				     .coll = CORALE_ALL_REDUCE,
 				     .type = CORALE_INT32,
 				     .count = 20 },
@@ -323,7 +320,7 @@ static void fail_before(int rank, void *arg)
 
 int test_hold_followed(void)
 {
-	struct scene s = { .call = { .codelet = CODELET_PACKETS,
+	struct scene s = { .call = { .codelet = CODELET_ONE_SHOT,
 				     .coll = CORALE_ALL_REDUCE,
 				     .type = CORALE_INT32,
 				     .count = 20 },

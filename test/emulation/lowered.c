@@ -175,14 +175,14 @@ int test_lowered_in_turn(void)
 		corale_coll coll;
 		const char *algo;
 	} calls[] = { { CODELET_NONE, CORALE_ALL_REDUCE, "twoshot" },
-		      { CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "" },
+		      { CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, "" },
 		      { CODELET_NONE, CORALE_ALL_GATHER, "ring" },
-		      { CODELET_PACKETS, CORALE_ALL_REDUCE, "" },
-		      { CODELET_SLOTS, CORALE_BROADCAST, "" },
+		      { CODELET_ONE_SHOT, CORALE_ALL_REDUCE, "" },
+		      { CODELET_FIFO, CORALE_BROADCAST, "" },
 		      { CODELET_NONE, CORALE_ALL_TO_ALL, "pairwise" },
-		      { CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "" },
+		      { CODELET_FIFO, CORALE_ALL_TO_ALL_V, "" },
 		      { CODELET_NONE, CORALE_ALL_TO_ALL_V, "pairwise" },
-		      { CODELET_SLOTS, CORALE_ALL_GATHER, "" },
+		      { CODELET_FIFO, CORALE_ALL_GATHER, "" },
 		      { CODELET_NONE, CORALE_BROADCAST, "scatter" } };
 	int rows;
 	const struct row *algo = row_table(&rows);
@@ -272,10 +272,10 @@ int test_lowered_many_messages(void)
 					.count = CHUNKS * CHUNK / 4,
 					.root = 3 };
 	const struct test_call packets = {
-		.codelet = CODELET_PACKETS, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
+		.codelet = CODELET_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
 	};
 	const struct test_call slots = {
-		.codelet = CODELET_SLOTS, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
+		.codelet = CODELET_FIFO, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
 	};
 	if (test_thin) /* the long call is what this is about */
 		return 0;

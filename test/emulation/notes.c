@@ -104,11 +104,11 @@ static int run_late(struct late l, int ranks)
 int test_notes(void)
 {
 	const struct late lates[] = {
-		{ .call = { .codelet = CODELET_PACKETS,
+		{ .call = { .codelet = CODELET_ONE_SHOT,
 			    .coll = CORALE_ALL_REDUCE,
 			    .type = CORALE_FLOAT32,
 			    .count = 20 } },
-		{ .call = { .codelet = CODELET_PACKETS,
+		{ .call = { .codelet = CODELET_ONE_SHOT,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT8,
 			    .count = 21 } },
@@ -121,11 +121,11 @@ int test_notes(void)
 			    .type = CORALE_FLOAT16,
 			    .send_shift = 1,
 			    .count = 100 } },
-		{ .call = { .codelet = CODELET_SLOTS,
+		{ .call = { .codelet = CODELET_FIFO,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT32,
 			    .count = 2000 } },
-		{ .call = { .codelet = CODELET_SLOTS,
+		{ .call = { .codelet = CODELET_FIFO,
 			    .coll = CORALE_ALL_TO_ALL_V,
 			    .type = CORALE_INT32,
 			    .count = 1000 } },

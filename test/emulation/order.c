@@ -41,8 +41,8 @@ static void make_step(struct steps *s, struct step *x, int rank, int number)
 		  .count = 50,
 		  .in_lines = 1 },
 		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_GATHER, .count = 300 },
-		{ .codelet = CODELET_PACKETS, .coll = CORALE_ALL_REDUCE, .count = 40 },
-		{ .codelet = CODELET_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .count = 700 },
+		{ .codelet = CODELET_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .count = 40 },
+		{ .codelet = CODELET_FIFO, .coll = CORALE_ALL_TO_ALL_V, .count = 700 },
 	};
 	const unsigned kind = drawn(s, number, 2 * COUNT(calls));
 	void *stream = GPU_STREAM(gpu_random(test_thin ? 2 : GPU_STREAMS));
@@ -133,7 +133,7 @@ enum { FOLLOWERS = 3 };
 static void run_places(int rank, void *arg)
 {
 	struct steps *s = arg;
-	struct test_call c = { .codelet = CODELET_PACKETS,
+	struct test_call c = { .codelet = CODELET_ONE_SHOT,
 			       .coll = CORALE_ALL_REDUCE,
 			       .type = CORALE_INT32,
 			       .op = CORALE_NUM_OPS, /* other calls of one rank need no kernel */

@@ -32,7 +32,7 @@ struct tried {
 	const size_t *counts; /* END behind the last */
 	int scratch, registered; /* through scratch; into registered memory: then counts are bytes */
 	int least_ranks, least_pieces; /* 0: as any row has */
-	int dealt; /* in messages: the plan's parts are other ones, so who is dealt a byte may differ */
+	int interleaved; /* in messages: the plan's parts are other ones, so another rank may be sent a byte first */
 };
 
 /* ---- The table ---------------------------------------------------------------------------------------------------- */
@@ -53,42 +53,42 @@ static const size_t copied[] = { 1, 5000, 30001, END };
 static const size_t parts_alike[] = { 6144, 24576, 61440, END };
 
 static const struct tried rows[] = {
-	{ CODELET_PACKETS, CORALE_ALL_REDUCE, "oneshot", 8, 8, 1024, .counts = few },
-	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, "oneshot", 8, 8, 1024, .counts = few },
-	{ CODELET_PACKETS, CORALE_ALL_GATHER, "oneshot", 8, 8, 1024, .counts = few },
-	{ CODELET_PACKETS, CORALE_ALL_TO_ALL, "pairwise", 8, 8, 1024, .counts = few },
-	{ CODELET_PACKETS, CORALE_BROADCAST, "flat", 8, 8, 1024, .counts = few },
-	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
+	{ CODELET_ONE_SHOT, CORALE_ALL_REDUCE, "oneshot", 8, 8, 1024, .counts = few },
+	{ CODELET_ONE_SHOT, CORALE_REDUCE_SCATTER, "oneshot", 8, 8, 1024, .counts = few },
+	{ CODELET_ONE_SHOT, CORALE_ALL_GATHER, "oneshot", 8, 8, 1024, .counts = few },
+	{ CODELET_ONE_SHOT, CORALE_ALL_TO_ALL, "pairwise", 8, 8, 1024, .counts = few },
+	{ CODELET_ONE_SHOT, CORALE_BROADCAST, "flat", 8, 8, 1024, .counts = few },
+	{ CODELET_ONE_SHOT, CORALE_REDUCE_SCATTER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
 	  .least_ranks = 3, .least_pieces = 2 },
-	{ CODELET_PACKETS, CORALE_ALL_GATHER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
+	{ CODELET_ONE_SHOT, CORALE_ALL_GATHER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
 	  .least_ranks = 3, .least_pieces = 2 },
-	{ CODELET_PACKETS, CORALE_ALL_TO_ALL, "pairwise", 5, 1, 320, .counts = blocks_in_pieces,
+	{ CODELET_ONE_SHOT, CORALE_ALL_TO_ALL, "pairwise", 5, 1, 320, .counts = blocks_in_pieces,
 	  .least_ranks = 3, .least_pieces = 2 },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 8, 8, 1024, .counts = few },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 256, .counts = in_pieces },
-	{ CODELET_TWO_SHOT, CORALE_BROADCAST, "dealt", 4, 8, 512, .counts = few },
-	{ CODELET_TWO_SHOT, CORALE_BROADCAST, "dealt", 3, 1, 256, .counts = in_pieces },
-	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
-	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
-	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
-	{ CODELET_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
-	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 3, 8, 224, .counts = few },
-	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = many },
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, "scatterallgather", 4, 8, 512, .counts = few },
+	{ CODELET_TWO_SHOT, CORALE_BROADCAST, "scatterallgather", 3, 1, 256, .counts = in_pieces },
+	{ CODELET_FIFO, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
+	{ CODELET_FIFO, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
+	{ CODELET_FIFO, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
+	{ CODELET_FIFO, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
+	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "p2p", 3, 8, 224, .counts = few },
+	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "p2p", 4, 8, 224, .counts = many },
 	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
-	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "edge", 4, 8, 224, .counts = even_vectors, .registered = 1 },
-	{ CODELET_SLOTS, CORALE_BROADCAST, "dealt", 4, 2, 160, .counts = many, .dealt = 1 },
-	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
-	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ CODELET_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ CODELET_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ CODELET_SLOTS, CORALE_BROADCAST, "dealt", 4, 2, 160, .counts = vectors, .registered = 1,
-	  .dealt = 1 },
-	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors,
+	{ CODELET_NONE, CORALE_ALL_TO_ALL_V, "p2p", 4, 8, 224, .counts = even_vectors, .registered = 1 },
+	{ CODELET_FIFO, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = many, .interleaved = 1 },
+	{ CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
+	{ CODELET_FIFO, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ CODELET_FIFO, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ CODELET_FIFO, CORALE_ALL_TO_ALL, "pairwise", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ CODELET_FIFO, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ CODELET_FIFO, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ CODELET_FIFO, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = vectors, .registered = 1,
+	  .interleaved = 1 },
+	{ CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors,
 	  .registered = 1 },
-	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = vectors, .scratch = 1,
+	{ CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = vectors, .scratch = 1,
 	  .registered = 1 },
 	{ CODELET_COPIES, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .scratch = 1 },
 	{ CODELET_COPIES, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .registered = 1 },
@@ -188,9 +188,9 @@ static int plan_traffic(const struct tried *row, const struct trial *t, const st
 		       row->least_pieces);
 	for (int i = 0; !faults && i < n; i++)
 		faults = row->codelet == CODELET_NONE
-			     ? planned_edges(t->started, slip, planned)
+			     ? planned_p2p(t->started, slip, planned)
 			     : planned_run(t->started, row->algo, pieces[i], slip, planned);
-	if (!faults && row->dealt)
+	if (!faults && row->interleaved)
 		traffic_forget_owners(planned, t->calls[0].root);
 	return faults;
 }
@@ -201,7 +201,7 @@ static int read_traffic(const struct tried *row, const struct trial *t, const st
 	int faults = row->codelet == CODELET_COPIES
 			 ? recorded_copies(&t->world, t->started, seen)
 			 : recorded_read(&t->world, t->started, t->params.first_epoch, planned, seen);
-	if (!faults && row->dealt)
+	if (!faults && row->interleaved)
 		traffic_forget_owners(seen, t->calls[0].root);
 	return faults;
 }
@@ -300,7 +300,7 @@ static int compare_launches(const struct tried *row, const struct trial *t, cons
 	for (size_t i = 0; i < n; i++) {
 		const struct launch planned = plan_launch(row, t, &l[i]);
 		faults |= compare_launch(&l[i], &planned);
-		if (i == 0 && !row->dealt) /* of which seen has forgotten who sent what */
+		if (i == 0 && !row->interleaved) /* of which seen has forgotten who sent what */
 			faults |= differs("bytes to a peer", most_sent(seen), launch_to_peer(&planned));
 	}
 	return faults;
@@ -483,7 +483,7 @@ static int find_missing_rows(void)
 {
 	int missing = 0;
 	printf("# not compared: several messages of one pair in a group, of which no plan tells\n");
-	for (int i = CODELET_PACKETS * CORALE_NUM_COLLS; i < CODELET_KINDS * CORALE_NUM_COLLS; i++) {
+	for (int i = CODELET_ONE_SHOT * CORALE_NUM_COLLS; i < CODELET_KINDS * CORALE_NUM_COLLS; i++) {
 		enum plan_codelet codelet = (enum plan_codelet)(i / CORALE_NUM_COLLS);
 		corale_coll coll = (corale_coll)(i % CORALE_NUM_COLLS);
 		if (!runs(codelet, coll) || has_row(codelet, coll))

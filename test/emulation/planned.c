@@ -548,8 +548,8 @@ static int run_edge(const struct started *started, int from, int to, const struc
 	j.nodes[from].root = to;
 	j.nodes[from].send = s->send + s->send_displs[to] * element;
 	j.nodes[to].root = from;
-	int faults = make_plan(&j, CORALE_SEND, "edge", &j.nodes[from].plan) ||
-		     make_plan(&j, CORALE_RECV, "edge", &j.nodes[to].plan);
+	int faults = make_plan(&j, CORALE_SEND, "p2p", &j.nodes[from].plan) ||
+		     make_plan(&j, CORALE_RECV, "p2p", &j.nodes[to].plan);
 	j.nodes[to].idle = 1; /* it runs another plan */
 	faults = faults ? faults : add_slip(&j, &j.nodes[from].plan);
 	j.nodes[to].idle = 0;
@@ -558,7 +558,7 @@ static int run_edge(const struct started *started, int from, int to, const struc
 	return faults;
 }
 
-int planned_edges(const struct started *started, const struct slip *slip, struct traffic *t)
+int planned_p2p(const struct started *started, const struct slip *slip, struct traffic *t)
 {
 	int faults = 0, made = 0;
 	for (int from = 0; from < started[0].ranks; from++)

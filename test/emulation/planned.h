@@ -33,6 +33,6 @@ int planned_run(const struct started *ranks, const char *algo, struct piece piec
 		struct traffic *traffic);
 
 /* Likewise, an all_to_all_v as sends and receives: of each pair a plan for the one end and one for the other. */
-int planned_edges(const struct started *ranks, const struct slip *slip, struct traffic *traffic);
+int planned_p2p(const struct started *ranks, const struct slip *slip, struct traffic *traffic);
 
 #endif

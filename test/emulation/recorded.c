@@ -113,12 +113,12 @@ static int is_group(const struct test_call *c)
 
 static int uses_packets(const struct test_call *c)
 {
-	return c->codelet == CODELET_PACKETS || c->codelet == CODELET_TWO_SHOT;
+	return c->codelet == CODELET_ONE_SHOT || c->codelet == CODELET_TWO_SHOT;
 }
 
 static int is_two_shot(const struct test_call *c)
 {
-	return c->codelet == CODELET_TWO_SHOT || c->codelet == CODELET_SLOTS_TWO_SHOT;
+	return c->codelet == CODELET_TWO_SHOT || c->codelet == CODELET_FIFO_TWO_SHOT;
 }
 
 static int in_words(const struct test_call *c)
@@ -344,7 +344,7 @@ struct slot {
 static struct slot slot_of(const struct reader *r, const struct item *m, size_t number)
 {
 	const struct codelet_args *a = m->launch->args;
-	size_t lanes = m->launch->blocks * (r->call->coll == CORALE_BROADCAST ? CODELET_CREWS : 1);
+	size_t lanes = m->launch->blocks * (r->call->coll == CORALE_BROADCAST ? CODELET_WARP_GROUPS : 1);
 	struct slot s = { .depth = a->depth };
 	if (r->call->coll == CORALE_ALL_TO_ALL_V)
 		lanes = ((const struct codelet_group *)a)->most_lanes;
@@ -366,15 +366,15 @@ static void cut_lane(const struct reader *r, struct item *m, size_t lane)
 	cut(m, CODELET_LINE, lanes, lane);
 }
 
-/* Of a crew's round: the message that one of the two passes on, or is dealt. */
-static void set_dealt(struct item *m, size_t crew, size_t round)
+/* Of a warp group's round: the message that one of the two passes on, or is dealt. */
+static void set_dealt(struct item *m, size_t group, size_t round)
 {
 	const struct codelet_args *a = m->launch->args;
 	size_t ranks = (size_t)a->ranks, root = (size_t)a->root, others = ranks - 1,
 	       whose = (size_t)(m->from == a->root ? m->to : m->from);
-	size_t turn = ((whose + ranks - root) % ranks - 1 + others - crew % others) % others,
-	       number = crew % CODELET_CREWS + (round * others + turn) * CODELET_CREWS;
-	cut(m, CODELET_LINE, m->launch->blocks, crew / CODELET_CREWS);
+	size_t turn = ((whose + ranks - root) % ranks - 1 + others - group % others) % others,
+	       number = group % CODELET_WARP_GROUPS + (round * others + turn) * CODELET_WARP_GROUPS;
+	cut(m, CODELET_LINE, m->launch->blocks, group / CODELET_WARP_GROUPS);
 	size_t at = number * a->slot_bytes < m->bytes ? number * a->slot_bytes : m->bytes;
 	m->begin += at;
 	m->bytes = m->bytes - at < a->slot_bytes ? m->bytes - at : a->slot_bytes;
@@ -413,16 +413,16 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 /* ---- What receivers of a group grant ----------------------------------------------------------------------------- */
 
 /* A rank's only launch. */
-static const struct codelet_edges *group_of(const struct reader *r, int rank)
+static const struct codelet_p2p *group_of(const struct reader *r, int rank)
 {
 	const struct recorded_launch *l = r->launches;
 	while (l->rank != rank)
 		l++;
-	return (const struct codelet_edges *)l->args;
+	return (const struct codelet_p2p *)l->args;
 }
 
 /* The peer whose messages come through a room; -1: none. */
-static int sender_of_room(const struct reader *r, const struct codelet_edges *e, size_t room)
+static int sender_of_room(const struct reader *r, const struct codelet_p2p *e, size_t room)
 {
 	for (int i = 0; i < e->group.lists && e->rooms; i++) {
 		const struct codelet_message *m = &e->messages[e->first[i]];
@@ -437,7 +437,7 @@ static int sender_of_room(const struct reader *r, const struct codelet_edges *e,
 /* at: from the begin of the owner's slots, which its rooms share. */
 static void read_room(struct reader *r, struct item *m, size_t at)
 {
-	const struct codelet_edges *e = group_of(r, m->owner);
+	const struct codelet_p2p *e = group_of(r, m->owner);
 	const struct codelet_args *a = &e->group.args;
 	size_t place = (size_t)m->owner * 2 * r->slots_bytes + at, in = at % a->area_bytes,
 	       slot = in / a->slot_bytes;

@@ -46,7 +46,7 @@ static void add_calls(struct script *s)
 	for (int i = 0; i < (test_thin ? 14 : 70); i++) {
 		struct test_call c = { .coll = kinds[(size_t)i % COUNT(kinds)].coll, .type = CORALE_INT32 };
 		const char *algo = kinds[(size_t)i % COUNT(kinds)].algo;
-		c.codelet = algo ? CODELET_NONE : CODELET_SLOTS;
+		c.codelet = algo ? CODELET_NONE : CODELET_FIFO;
 		c.row = algo ? row_find(c.coll, algo) : 0;
 		c.count = counts[((size_t)i + test_seed) % COUNT(counts)];
 		c.narrow = !c.codelet && i % 3 == 2;

@@ -134,7 +134,7 @@ static int run_scenes(enum trouble trouble, int code)
 		  .row = row_find(CORALE_ALL_REDUCE, "ring"),
 		  .type = CORALE_INT32,
 		  .count = 50 },
-		{ .codelet = CODELET_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 }
+		{ .codelet = CODELET_FIFO, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 }
 	};
 	int faults = 0;
 	p.timeout_ns = trouble == ABSENT ? DEADLINE_NS : 0;

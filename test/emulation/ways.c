@@ -59,23 +59,23 @@ int test_broadcasts(void)
 	static const size_t large[] = { 50001, 511, 1, 512, 513, 1999, 2048, 23039, 23040, 23041, 90001 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 512 * KIB };
 	size_t n = test_thin ? 2 : COUNT(tiny);
-	int faults = broadcasts(p, (struct test_call){ .codelet = CODELET_PACKETS }, 5, tiny, n);
+	int faults = broadcasts(p, (struct test_call){ .codelet = CODELET_ONE_SHOT }, 5, tiny, n);
 	if (!faults) /* as far as there are kernels for it */
-		faults =
-		    broadcasts(p, (struct test_call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, tiny, n);
+		faults = broadcasts(p, (struct test_call){ .codelet = CODELET_TWO_SHOT }, CODELET_FEW_RANKS,
+				    tiny, n);
 	n = test_thin ? 2 : COUNT(large);
-	return faults
-		   ? faults
-		   : broadcasts(p, (struct test_call){ .codelet = CODELET_TWO_SHOT }, CODELET_NEAR, large, n);
+	return faults ? faults
+		      : broadcasts(p, (struct test_call){ .codelet = CODELET_TWO_SHOT }, CODELET_FEW_RANKS,
+				   large, n);
 }
 
-/* From one message to so many of every crew that their slots come round, or straight into registered memory. */
+/* From one message to so many of every warp group that their slots come round, or straight into registered memory. */
 static int by_slots(int blocks)
 {
 	static const size_t bytes[] = { 30001, 1, 127, 129, 4095, 6145, 70001 };
 	static const size_t direct[] = { 30001, 1, 129, 8192, 150000 };
 	struct world_params p = { .max_blocks = blocks, .window_bytes = 160 * KIB };
-	struct test_call c = { .codelet = CODELET_SLOTS };
+	struct test_call c = { .codelet = CODELET_FIFO };
 	int faults = broadcasts(p, c, 5, bytes, test_thin ? 2 : COUNT(bytes));
 	c.place = 1;
 	return faults ? faults : broadcasts(p, c, 5, direct, test_thin ? 2 : COUNT(direct));
@@ -93,7 +93,7 @@ int test_broadcasts_in_slots(void)
 
 static enum plan_codelet in_slots(corale_coll coll)
 {
-	return coll == CORALE_ALL_REDUCE ? CODELET_SLOTS_TWO_SHOT : CODELET_SLOTS;
+	return coll == CORALE_ALL_REDUCE ? CODELET_FIFO_TWO_SHOT : CODELET_FIFO;
 }
 
 /* In turn with calls through the window, whose flags are the same; broadcasts in turn with calls that cut the same slots in another way and
@@ -174,13 +174,13 @@ static const struct way {
 	size_t count; /* elements at most */
 	int most_ranks, scratch;
 } sums[] = {
-	{ CODELET_PACKETS, CORALE_ALL_REDUCE, 130, 5, 0 },
-	{ CODELET_PACKETS, CORALE_REDUCE_SCATTER, 130, 5, 0 },
+	{ CODELET_ONE_SHOT, CORALE_ALL_REDUCE, 130, 5, 0 },
+	{ CODELET_ONE_SHOT, CORALE_REDUCE_SCATTER, 130, 5, 0 },
 	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, 700, 5, 0 },
-	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
-	{ CODELET_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 1 },
-	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, 5000, 3, 0 },
-	{ CODELET_SLOTS_TWO_SHOT, CORALE_ALL_REDUCE, 5000, 3, 1 },
+	{ CODELET_FIFO, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
+	{ CODELET_FIFO, CORALE_REDUCE_SCATTER, 3000, 3, 1 },
+	{ CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, 5000, 3, 0 },
+	{ CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, 5000, 3, 1 },
 };
 
 /* Each type, so that each has its own multiplication; small counts in each way. */

@@ -111,7 +111,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->abort = calloc(1, sizeof(*e->abort));
 	e->hold = calloc(1, sizeof(*e->hold));
 	e->waits = calloc(CODELET_MAX_RANKS, sizeof(*e->waits));
-	e->edges = calloc(1, sizeof(*e->edges));
+	e->p2p = calloc(1, sizeof(*e->p2p));
 	e->beside = (cudaStream_t)GPU_STREAM(1);
 	e->work = (cudaStream_t)GPU_STREAM(2);
 	e->ready = (cudaEvent_t)&w->events[2 * rank];
@@ -119,8 +119,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->edges_at_once = p->edges_at_once ? p->edges_at_once : (CODELET_MAX_MESSAGES - 1) / 2;
 	e->gpu_peers = w->regions;
 	e->driver.stream_id = stream_id;
-	if (!e->state || !e->failure || !e->abort || !e->hold || !e->waits || !e->edges ||
-	    engine_open_lists(e))
+	if (!e->state || !e->failure || !e->abort || !e->hold || !e->waits || !e->p2p || engine_open_lists(e))
 		return CORALE_ENOMEM;
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		e->state->epochs[b] = p->first_epoch;
@@ -277,7 +276,7 @@ void world_close(struct world *w)
 		free(w->engines[r].abort);
 		free(w->engines[r].hold);
 		free(w->engines[r].waits);
-		free(w->engines[r].edges);
+		free(w->engines[r].p2p);
 		engine_close_lists(&w->engines[r]);
 	}
 	for (int r = 0; w->registered && r < w->ranks; r++)

@@ -1,6 +1,6 @@
 /*
  * Broadcasts that ignore nodes: the root tells everybody (one write where memory is shared); or it scatters parts,
- * which then travel around a ring; or it deals parts to the others, who pass theirs to each other at once.
+ * which then travel around a ring; or it scatters parts to the others, each of which sends its part to all others at once.
  * Source: van de Geijn, "On global combine operations" (1994), for scatter and all-gather.
  */
 #include "algo_build.h"
@@ -166,7 +166,7 @@ static void pass_parts(struct plan *plan, const struct deal *d, uint8_t chunk, i
 	plan_end(plan);
 }
 
-void algo_dealt_broadcast(const struct algo_call *call, struct plan *plan)
+void algo_scatter_allgather_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int n = call->topo->map.ranks;
 	plan->parts = n - 1;

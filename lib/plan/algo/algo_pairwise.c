@@ -67,7 +67,7 @@ static struct plan_step edge_step(const struct algo_call *call, struct plan *pla
 }
 
 /* For send and recv the root of the call is the peer. */
-void algo_edge_send(const struct algo_call *call, struct plan *plan)
+void algo_p2p_send(const struct algo_call *call, struct plan *plan)
 {
 	struct plan_step step = edge_step(call, plan);
 	step.flags = PLAN_STABLE;
@@ -77,7 +77,7 @@ void algo_edge_send(const struct algo_call *call, struct plan *plan)
 	plan_end(plan);
 }
 
-void algo_edge_recv(const struct algo_call *call, struct plan *plan)
+void algo_p2p_recv(const struct algo_call *call, struct plan *plan)
 {
 	struct plan_step step = edge_step(call, plan);
 	step.flags = PLAN_FRESH;

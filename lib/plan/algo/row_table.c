@@ -146,7 +146,7 @@ static int in_lines(const struct plan_node *node, const struct plan_call *call)
 static int has_few_ranks(const struct plan_node *node, const struct plan_call *call)
 {
 	(void)call;
-	return node->ranks > 1 && node->ranks <= PLAN_NEAR_RANKS;
+	return node->ranks > 1 && node->ranks <= PLAN_FEW_RANKS;
 }
 
 static int has_scratch(const struct plan_node *node, const struct plan_call *call)
@@ -170,7 +170,7 @@ static int many_far(const struct plan_node *node, const struct plan_call *call)
 /* ---- The table ------------------------------------------------------------------------------------------- */
 
 static const char tells_root[] = "the root hears of each part, by its first line or by all of it";
-static const char interleaved[] = "a rank's part is dealt message by message, not one run of bytes";
+static const char interleaved[] = "a rank's part is scattered message by message, not one run of bytes";
 
 static const struct row table[] = {
 #include "rows_plain.def"

@@ -10,7 +10,7 @@
 #include "launch.cuh"
 #include "pair_lines.cuh"
 #include "remote.cuh"
-#include "slot.cuh"
+#include "fifo.cuh"
 
 /* A lane's slots. */
 struct place {
@@ -29,7 +29,7 @@ struct edge {
 /* A list of messages as one of its blocks sees it. */
 struct list_block {
 	const codelet_group *g;
-	const codelet_edges *all; /* NULL if all of them go in lines */
+	const codelet_p2p *all; /* NULL if all of them go in lines */
 	uint32_t number, blocks; /* this block's, of how many */
 	uint32_t over; /* call_over */
 };
@@ -46,8 +46,8 @@ __device__ static uint32_t messages_of_edge(const edge &e)
 	return n ? (uint32_t)n : 1;
 }
 
-/* A sender whose slots were granted ends when its count was looked at, which the first lane's first acknowledgement tells, as
- * the next count takes its place. */
+/* A sender whose slots were granted waits for the first lane's first acknowledgement: the receiver has read the count line, which the next
+ * message's count may then overwrite. */
 __device__ static bool await_seen(edge *e)
 {
 	if (e->path.number)
@@ -58,7 +58,7 @@ __device__ static bool await_seen(edge *e)
 __device__ static bool send_edge(edge *e)
 {
 	const codelet_args &a = *e->a;
-	const crew w = whole_block();
+	const warp_group w = whole_block();
 	const int to = e->m->peer;
 	uint64_t *flag = flag_of(a, e->path, a.rank, to), *ack = ack_of(a, e->path, a.rank, to);
 	const uint32_t messages = messages_of_edge(*e);
@@ -76,7 +76,7 @@ __device__ static bool send_edge(edge *e)
 __device__ static bool receive_edge(edge *e)
 {
 	const codelet_args &a = *e->a;
-	const crew w = whole_block();
+	const warp_group w = whole_block();
 	const int from = e->m->peer;
 	const uint64_t *flag = flag_of(a, e->path, from, a.rank);
 	uint64_t *ack = ack_of(a, e->path, from, a.rank);
@@ -135,10 +135,10 @@ __device__ static bool check_count(edge *e)
 __device__ static bool send_direct(edge *e, unsigned char *to, uint32_t blocks, uint32_t lanes)
 {
 	const codelet_args &a = *e->a;
-	const crew w = whole_block();
+	const warp_group w = whole_block();
 	const range run = cut(e->m->bytes, CODELET_LINE, blocks < lanes ? blocks : lanes, e->path.number);
 	copy(w, to + run.at, e->m->data + run.at, run.bytes, false);
-	crew_sync(w);
+	warp_group_sync(w);
 	lane l = e->path;
 	for (l.number += w.thread * blocks; l.number < lanes; l.number += w.threads * blocks)
 		sync_store_release(flag_of(a, l, a.rank, e->m->peer), flag_value(l, 0));
@@ -149,26 +149,26 @@ __device__ static bool send_direct(edge *e, unsigned char *to, uint32_t blocks, 
 __device__ static bool receive_direct(edge *e, uint32_t blocks, uint32_t lanes)
 {
 	const codelet_args &a = *e->a;
-	const crew w = whole_block();
+	const warp_group w = whole_block();
 	bool good = true;
 	if (e->path.number == 0) /* whose sender waits until its count is looked at */
 		tell_one(w, e->path, ack_of(a, e->path, e->m->peer, a.rank), 0);
 	lane l = e->path;
 	for (l.number += w.thread * blocks; good && l.number < lanes; l.number += w.threads * blocks)
 		good = wait_flag(a, &l, flag_of(a, l, e->m->peer, a.rank), flag_value(l, 0), e->m->peer);
-	return crew_agrees(w, good);
+	return warp_group_agrees(w, good);
 }
 
 /* ---- Messages -------------------------------------------------------------------------------------------- */
 
 /* What the host said of a message that is received here. */
-__device__ static uint64_t place_of_message(const codelet_edges &all, const codelet_message *m)
+__device__ static uint64_t place_of_message(const codelet_p2p &all, const codelet_message *m)
 {
 	return all.places[m - all.messages];
 }
 
 /* Where a granted target begins; receiver: whose it is. */
-__device__ static unsigned char *target_of(const codelet_edges &all, uint64_t granted, int receiver)
+__device__ static unsigned char *target_of(const codelet_p2p &all, uint64_t granted, int receiver)
 {
 	const uint32_t region = (uint32_t)(granted >> CODELET_TARGET_SHIFT);
 	/* regions may be younger than this kernel */
@@ -197,7 +197,7 @@ __device__ static bool run_slots(const list_block &b, edge e, uint32_t lanes)
 		/* in an all_to_all_v each sender has slots of its own */
 		e.to = b.g->pairs ? place_of_grant(*e.a, granted, receiver) :
 				    place{ slot_of(*e.a, e.path, sender, receiver, 0), e.a->slot_bytes, e.a->depth };
-		good = m.sending ? send_edge(&e) : crew_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
+		good = m.sending ? send_edge(&e) : warp_group_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
 	}
 	return good;
 }
@@ -220,7 +220,7 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 	if (codelet_is_target(granted) && m.sending)
 		return send_direct(&e, target_of(*b.all, granted, m.peer), b.blocks, lanes);
 	if (codelet_is_target(granted))
-		return crew_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, lanes);
+		return warp_group_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, lanes);
 	if (HOLDS == LONG || (HOLDS == ANY && !codelet_in_long_lines(b.g, m.bytes)))
 		return run_slots(b, e, lanes);
 	return run_lines<true>({ b.g, &m, e.path, b.over }, lanes, b.blocks);
@@ -232,7 +232,7 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 __device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t number, uint64_t seen)
 {
 	const codelet_args &a = *e.a;
-	const crew w = whole_block();
+	const warp_group w = whole_block();
 	const codelet_message &m = *e.m;
 	const uint64_t chunks = messages_of_edge(e), what = codelet_what(&m);
 	for (uint64_t c = 0; c < chunks; c++, number++) {
@@ -240,13 +240,13 @@ __device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t
 		const bool good = w.thread || (m.sending ? port.has_room(a, &e.path, m.peer, number, &seen) :
 							    port.arrived(a, &e.path, m.peer, number) &&
 								    port.agrees(a, e.path, m.peer, number, what));
-		if (!crew_agrees(w, good))
+		if (!warp_group_agrees(w, good))
 			return false;
 		if (m.sending)
 			copy(w, port.data(number), m.data + r.at, r.bytes, true);
 		else
 			copy(w, m.data + r.at, port.data(number), r.bytes, false);
-		crew_sync(w);
+		warp_group_sync(w);
 		if (w.thread == 0 && m.sending)
 			port.post({ number + 1, a.signature, what, r.bytes });
 		else if (w.thread == 0)
@@ -284,7 +284,7 @@ __device__ static bool run_remote_few(edge e, const remote_port &port, uint64_t 
 			store_user<true>(m.data + at, make_uint4((uint32_t)data, (uint32_t)(data >> 32), 0, 0),
 					 left < 8 ? (unsigned)left : 8);
 	}
-	return crew_agrees(whole_block(), good);
+	return warp_group_agrees(whole_block(), good);
 }
 
 __device__ static bool run_remote(const list_block &b, edge e)
@@ -379,7 +379,7 @@ __device__ static lane lane_of_block(const list_block &b)
 }
 
 /* Of pairs alone, for each kind of messages: a kernel needs the registers of the way that needs most. */
-template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pairs(const __grid_constant__ codelet_edges e)
+template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pairs(const __grid_constant__ codelet_p2p e)
 {
 	sync_previous_kernel();
 	list_block b = { &e.group, &e, 0, 0, call_over(e.group.args) };
@@ -389,7 +389,7 @@ template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pai
 }
 
 /* REMOTE: some ranks are on other nodes. */
-template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void edges(const __grid_constant__ codelet_edges e)
+template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void p2p(const __grid_constant__ codelet_p2p e)
 {
 	sync_previous_kernel();
 	if (REMOTE && !remote_begin_call(e.group.args, e.remote, remote_told(e.group.args), e.begins))
@@ -415,7 +415,7 @@ template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void edg
 		call_end(g.args, l.epoch);
 }
 
-__global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_constant__ codelet_few f)
+__global__ __launch_bounds__(CODELET_THREADS) void p2p_few(const __grid_constant__ codelet_few_messages f)
 {
 	sync_previous_kernel();
 	list_block b = { &f.group, nullptr, 0, 0, call_over(f.group.args) };
@@ -425,10 +425,10 @@ __global__ __launch_bounds__(CODELET_THREADS) void few_lines(const __grid_consta
 }
 
 /* Whether all messages are few, small, and the only ones of their pairs; then into *few. */
-static int are_few(const codelet_edges *e, codelet_few *few, uint64_t *most_bytes)
+static int are_few(const codelet_p2p *e, codelet_few_messages *few, uint64_t *most_bytes)
 {
 	*most_bytes = 0;
-	if (e->remote.counts || !e->group.pairs || e->group.lists > CODELET_FEW)
+	if (e->remote.counts || !e->group.pairs || e->group.lists > CODELET_FEW_MESSAGES)
 		return 0;
 	few->group = e->group;
 	for (int i = 0; i < e->group.lists; i++) {
@@ -442,12 +442,12 @@ static int are_few(const codelet_edges *e, codelet_few *few, uint64_t *most_byte
 }
 
 /* The kernel for what a launch holds; a sender does not know its receiver's buffer. */
-static const void *kernel_for(const codelet_edges *e)
+static const void *kernel_for(const codelet_p2p *e)
 {
 	const codelet_group *g = &e->group;
 	bool in_lines = false, in_slots = !g->pairs;
 	if (e->remote.counts)
-		return (const void *)edges<true>;
+		return (const void *)p2p<true>;
 	for (int i = 0; i < g->lists; i++) {
 		const codelet_message *m = &e->messages[e->first[i]];
 		do {
@@ -456,27 +456,27 @@ static const void *kernel_for(const codelet_edges *e)
 			in_slots |= !fits && !m->from;
 		} while (m++->more);
 	}
-	return !in_slots ? (const void *)pairs<IN_LINES> : in_lines || !g->pairs ? (const void *)edges<false> : (const void *)pairs<LONG>;
+	return !in_slots ? (const void *)pairs<IN_LINES> : in_lines || !g->pairs ? (const void *)p2p<false> : (const void *)pairs<LONG>;
 }
 
-int codelets_edges(const codelet_edges *args, void *stream)
+int codelets_p2p(const codelet_p2p *args, void *stream)
 {
 	const codelet_group *g = &args->group;
 	struct grid grid = { codelet_group_blocks(g), CODELET_THREADS };
-	codelet_few few;
+	codelet_few_messages few;
 	uint64_t bytes;
 	if (!are_few(args, &few, &bytes))
 		return launch(kernel_for(args), grid, args, stream);
 	for (grid.threads = 32; grid.threads < CODELET_THREADS && (uint64_t)grid.threads < codelet_lines(bytes) * 8;)
 		grid.threads *= 2;
-	return launch((const void *)few_lines, grid, &few, stream);
+	return launch((const void *)p2p_few, grid, &few, stream);
 }
 
-int codelets_load_edges(void)
+int codelets_load_p2p(void)
 {
-	int error = load((const void *)edges<false>);
-	error = error ? error : load((const void *)edges<true>);
+	int error = load((const void *)p2p<false>);
+	error = error ? error : load((const void *)p2p<true>);
 	error = error ? error : load((const void *)pairs<IN_LINES>);
 	error = error ? error : load((const void *)pairs<LONG>);
-	return error ? error : load((const void *)few_lines);
+	return error ? error : load((const void *)p2p_few);
 }

@@ -1,8 +1,8 @@
-/* kernels/edges.cu as C++. */
+/* kernels/p2p.cu as C++. */
 #include <cuda_runtime.h>
 
 #define LAUNCH_MOST_THREADS 64
 #include "launch.h"
 #include "sync.h"
 
-#include "../../kernels/edges.cu"
+#include "../../kernels/p2p.cu"

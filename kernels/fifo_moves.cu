@@ -1,12 +1,12 @@
 /*
- * Blocks of data that all ranks send to all, when they are too large for packets. Crews as in slots.cu: one sends,
+ * Blocks of data that all ranks send to all, when they are too large for packets. Warp groups as in fifo_reduce.cu: one sends,
  * one takes in. A block (of threads) sends its piece to one peer after the other, because long runs in which all ranks
  * send to different peers are faster than a mix. Into registered memory data goes straight; slots are not used then.
  */
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
-#include "slot.cuh"
+#include "fifo.cuh"
 
 enum { SEND_THREADS = CODELET_THREADS / 2 };
 
@@ -21,10 +21,10 @@ struct move_call {
 	uint64_t steps;
 };
 
-__device__ static bool send_blocks(const codelet_args &a, const crew &w, move_call *m, range piece)
+__device__ static bool send_blocks(const codelet_args &a, const warp_group &w, move_call *m, range piece)
 {
-	/* Nobody's memory is written before he has made the call, nor slots in which he may still receive (grants.cuh), nor scratch out of
-	 * which he may still take what copies left there. */
+	/* Waits for every rank's header. Until then its buffer may be in use, its slots may be granted to sends (grants.cuh), and its scratch may
+	 * hold copies that it has not taken out. */
 	if (!hear_all(a, w, &m->path))
 		return false;
 	for (uint64_t c = 0; c < m->steps; c++) {
@@ -47,7 +47,7 @@ __device__ static bool send_blocks(const codelet_args &a, const crew &w, move_ca
 	return a.peers || wait_taken(a, w, &m->path, m->steps - 1);
 }
 
-__device__ static bool take_blocks(const codelet_args &a, const crew &w, move_call *m, range piece)
+__device__ static bool take_blocks(const codelet_args &a, const warp_group &w, move_call *m, range piece)
 {
 	const unsigned char *mine = a.send + (uint64_t)a.rank * a.send_block + piece.at;
 	unsigned char *own = a.recv + (uint64_t)a.rank * a.recv_block + piece.at;
@@ -72,7 +72,7 @@ __device__ static bool take_blocks(const codelet_args &a, const crew &w, move_ca
 	return true;
 }
 
-__global__ __launch_bounds__(CODELET_THREADS, 2) void block_moves(const __grid_constant__ codelet_args a)
+__global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
@@ -88,12 +88,12 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void block_moves(const __grid_c
 		call_end(a, epoch);
 }
 
-int codelets_moves(const codelet_args *args, struct grid grid, void *stream)
+int codelets_fifo_moves(const codelet_args *args, struct grid grid, void *stream)
 {
-	return launch((const void *)block_moves, grid, args, stream);
+	return launch((const void *)fifo_moves, grid, args, stream);
 }
 
-int codelets_load_moves(void)
+int codelets_load_fifo_moves(void)
 {
-	return load((const void *)block_moves);
+	return load((const void *)fifo_moves);
 }

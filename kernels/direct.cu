@@ -7,9 +7,9 @@
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
-#include "slot_fold.cuh"
+#include "fifo_reduce.cuh"
 
-template <int TYPE> __device__ static void scatter(const codelet_args &a, const crew &w, const fold_call &f, uint64_t c)
+template <int TYPE> __device__ static void scatter(const codelet_args &a, const warp_group &w, const fold_call &f, uint64_t c)
 {
 	for (int k = 1; k < a.ranks; k++) {
 		const int to = peer_after(a, k);
@@ -20,7 +20,7 @@ template <int TYPE> __device__ static void scatter(const codelet_args &a, const 
 }
 
 /* To the first other rank, too. */
-template <int TYPE> __device__ static void fold(const codelet_args &a, const crew &w, const fold_call &f, range r, uint64_t c)
+template <int TYPE> __device__ static void fold(const codelet_args &a, const warp_group &w, const fold_call &f, range r, uint64_t c)
 {
 	const inputs in = inputs_of(a, f.first, a.send + r.at, c);
 	unsigned char *to = a.recv + r.at, *also = a.ranks > 1 ? place_of(a, peer_after(a, 1), r.at) : to;
@@ -32,11 +32,11 @@ template <int TYPE> __device__ static void fold(const codelet_args &a, const cre
 	}
 }
 
-template <int TYPE> __device__ static void pass(const codelet_args &a, const crew &w, const fold_call &f, uint64_t c)
+template <int TYPE> __device__ static void pass(const codelet_args &a, const warp_group &w, const fold_call &f, uint64_t c)
 {
 	const range r = message(part_of(a, a.rank), a.slot_bytes, c);
 	fold<TYPE>(a, w, f, r, c);
-	crew_sync(w);
+	warp_group_sync(w);
 	for (int k = 1; k < a.ranks; k++) {
 		const int to = peer_after(a, k);
 		if (k > 1)
@@ -45,10 +45,10 @@ template <int TYPE> __device__ static void pass(const codelet_args &a, const cre
 	}
 }
 
-/* Whose message c is here has folded mine before the last one, whose slot is the next one's; whose results are all here has folded all. */
+/* A peer whose message c has arrived has folded my message c - 1, whose slot c + 1 takes; one whose results have arrived has folded all. */
 template <int TYPE> __device__ static bool run_all(const codelet_args &a, fold_call *f)
 {
-	const crew w = whole_block();
+	const warp_group w = whole_block();
 	if (!hear_all(a, w, &f->first))
 		return false;
 	for (uint64_t c = 0; c < f->steps; c++) {
@@ -60,7 +60,7 @@ template <int TYPE> __device__ static bool run_all(const codelet_args &a, fold_c
 	return wait_data(a, w, &f->second, f->steps - 1);
 }
 
-template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void long_runs(const __grid_constant__ codelet_args a)
+template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void direct(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
@@ -73,17 +73,17 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void long_r
 typedef void (*kernel)(codelet_args);
 
 static const kernel rows[CORALE_NUM_TYPES] = {
-	long_runs<CORALE_INT8>,    long_runs<CORALE_UINT8>,   long_runs<CORALE_INT32>,	     long_runs<CORALE_UINT32>,
-	long_runs<CORALE_INT64>,   long_runs<CORALE_UINT64>,  long_runs<CORALE_FLOAT16>,     long_runs<CORALE_BFLOAT16>,
-	long_runs<CORALE_FLOAT32>, long_runs<CORALE_FLOAT64>, long_runs<CORALE_FLOAT8_E4M3>, long_runs<CORALE_FLOAT8_E5M2>,
+	direct<CORALE_INT8>,    direct<CORALE_UINT8>,   direct<CORALE_INT32>,	     direct<CORALE_UINT32>,
+	direct<CORALE_INT64>,   direct<CORALE_UINT64>,  direct<CORALE_FLOAT16>,     direct<CORALE_BFLOAT16>,
+	direct<CORALE_FLOAT32>, direct<CORALE_FLOAT64>, direct<CORALE_FLOAT8_E4M3>, direct<CORALE_FLOAT8_E5M2>,
 };
 
-int codelets_runs(const codelet_args *args, struct grid grid, int type, void *stream)
+int codelets_direct(const codelet_args *args, struct grid grid, int type, void *stream)
 {
 	return launch((const void *)rows[type], grid, args, stream);
 }
 
-int codelets_load_runs(void)
+int codelets_load_direct(void)
 {
 	int error = 0;
 	for (const kernel row : rows)

@@ -1,6 +1,6 @@
 /*
- * Exchanges of packets among few ranks, one vector a thread and trip: the latency of small calls. The host has made every address,
- * and the signature travels in the lines, so that a call is: load, store to each peer, look until all is here,
+ * One-shot and two-shot among few ranks, by packets, one vector a thread and trip: the latency of small calls. The host has made every
+ * address, and the signature travels in the lines, so that a call is: load, store to each peer, wait until all packets have arrived,
  * fold, store. The exchange fits into 32 registers: its small blocks find room beside a kernel that fills the GPU.
  * Recipe: one-shot and two-shot push kernels of GPU inference engines; the sentinel is the "poison" and "Lamport" idea of
  * NCCL and TensorRT-LLM with a NaN word instead of a zero.
@@ -10,7 +10,7 @@
 #include "launch.cuh"
 #include "packet.cuh"
 
-enum { OTHERS = CODELET_NEAR - 1 };
+enum { OTHERS = CODELET_FEW_RANKS - 1 };
 
 /* The packets at one place of the inboxes, by the other ranks' order. */
 struct inbox {
@@ -25,7 +25,7 @@ template <class Form> __device__ static __forceinline__ unsigned look(const code
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
 		if (box.wanted >> j & 1)
-			got[j] = sync_load_packet(a.near_ranks.in[j] + box.at);
+			got[j] = sync_load_packet(a.few_ranks.in[j] + box.at);
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
 		if ((box.wanted >> j & 1) && !Form::ready(got[j], box.i, box.epoch, box.tag))
@@ -43,7 +43,7 @@ __device__ static __forceinline__ bool take(const codelet_args &a, uint64_t call
 #pragma unroll
 	for (int j = 0; Form::RESTORED && j < OTHERS; j++)
 		if (box.wanted >> j & 1)
-			sync_store_packet((void *)(a.near_ranks.in[j] + box.at), make_uint4(EMPTY, EMPTY, EMPTY, EMPTY));
+			sync_store_packet((void *)(a.few_ranks.in[j] + box.at), make_uint4(EMPTY, EMPTY, EMPTY, EMPTY));
 	return true;
 }
 
@@ -60,7 +60,7 @@ __device__ static __forceinline__ vector fold(const codelet_args &a, int op, vec
 	vector_sum<TYPE> sum;
 	sum.start(in_order(a, 0, mine, got));
 #pragma unroll
-	for (int r = 1; r < CODELET_NEAR; r++)
+	for (int r = 1; r < CODELET_FEW_RANKS; r++)
 		if (r < a.ranks)
 			sum.add(in_order(a, r, mine, got), op);
 	return sum.finish(op, a.ranks);
@@ -85,7 +85,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	vector mine = load_few(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), sends ? n : 0);
 	const uint64_t epoch = call_epoch(a);
 	const uint32_t tag = a.tag, over = call_over(a);
-	inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)epoch ^ over, tag, 0 };
+	inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)epoch ^ over, tag, 0 };
 	mine = scaled<TYPE>(a, op, mine);
 	if (i < slots && (sends || i < 8)) {
 #pragma unroll
@@ -93,7 +93,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 			if (k + 1 >= a.ranks)
 				break;
 			vector v = EACH ? scaled<TYPE>(a, op, load_few(send + peer_after(a, k + 1) * a.send_block, n)) : mine;
-			sync_store_packet(a.near_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)epoch, tag));
+			sync_store_packet(a.few_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)epoch, tag));
 		}
 	}
 	if (i < slots)
@@ -107,7 +107,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	if (FOLDS)
 		store_few(recv, fold<TYPE>(a, op, mine, got), n);
 #pragma unroll
-	for (int r = 0; !FOLDS && r < CODELET_NEAR; r++)
+	for (int r = 0; !FOLDS && r < CODELET_FEW_RANKS; r++)
 		if (a.root < 0 ? r < a.ranks : r == a.root)
 			store_few(recv + (uint32_t)r * a.recv_block, in_order(a, r, mine, got), n);
 	call_count_warp(a);
@@ -129,7 +129,7 @@ __device__ static __forceinline__ bool exchange_packet(const codelet_args &a, co
 	const uint32_t n = goes ? filled<lines>(i, p.bytes) : 0, tag = a.tag;
 	const unsigned char *send = a.send + p.at + lines::at(i);
 	unsigned char *recv = a.recv + p.at + lines::at(i);
-	inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.near_ranks.half : 0), i, (uint32_t)p.epoch ^ p.over, tag,
+	inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)p.epoch ^ p.over, tag,
 		      goes ? (1u << (a.ranks - 1)) - 1 : 0 };
 	vector got[OTHERS], mine = scaled<TYPE>(a, op, load_words(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), n));
 #pragma unroll
@@ -137,7 +137,7 @@ __device__ static __forceinline__ bool exchange_packet(const codelet_args &a, co
 		if (k + 1 >= a.ranks || !goes)
 			break;
 		vector v = EACH ? scaled<TYPE>(a, op, load_words(send + peer_after(a, k + 1) * a.send_block, n)) : mine;
-		sync_store_packet(a.near_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)p.epoch, tag));
+		sync_store_packet(a.few_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)p.epoch, tag));
 	}
 	hearing<lines> heard;
 	if (!take<lines>(a, p.call, box, got, &heard))
@@ -145,7 +145,7 @@ __device__ static __forceinline__ bool exchange_packet(const codelet_args &a, co
 	if (FOLDS)
 		store_words(recv, fold<TYPE>(a, op, mine, got), n);
 #pragma unroll
-	for (int r = 0; !FOLDS && r < CODELET_NEAR; r++)
+	for (int r = 0; !FOLDS && r < CODELET_FEW_RANKS; r++)
 		if (r < a.ranks)
 			store_words(recv + (uint32_t)r * a.recv_block, in_order(a, r, mine, got), n);
 	return true;
@@ -183,8 +183,8 @@ __device__ static __forceinline__ uint32_t part_bytes(const part_piece &p, int p
 	return p.at[part + 1] - p.at[part];
 }
 
-/* Whether packet i of a part travels. Where there are several pieces all do, to all, be they empty: whoever has a rank's packet
- * knows that the thread there has done with that place of the piece before, which the piece after this one overwrites. */
+/* Whether packet i of a part is sent. With several pieces every packet is sent, even an empty one: its arrival acknowledges the slot of the
+ * piece before, which the piece after this one overwrites. */
 template <class Form> __device__ static __forceinline__ bool goes(const codelet_args &a, const part_piece &p, uint32_t i, int part)
 {
 	return part != a.root && (p.packets ? i < p.packets : travels<Form>(i, part_bytes(p, part)));
@@ -208,7 +208,7 @@ template <class Form> __device__ static __forceinline__ unsigned passing(const c
 
 __device__ static __forceinline__ uint64_t place_of(const codelet_args &a, const part_piece &p, uint32_t i)
 {
-	return (uint64_t)i * 16 + (p.epoch & 1 ? a.near_ranks.half : 0);
+	return (uint64_t)i * 16 + (p.epoch & 1 ? a.few_ranks.half : 0);
 }
 
 /* Every rank folds its part and sends the result on. */
@@ -219,17 +219,17 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 	const uint32_t tag = a.tag, epoch = (uint32_t)p.epoch;
 	const unsigned char *send = p.send + Form::at(i);
 	unsigned char *recv = p.recv + Form::at(i);
-	vector own[CODELET_NEAR]; /* of the part of rank + k */
+	vector own[CODELET_FEW_RANKS]; /* of the part of rank + k */
 #pragma unroll
-	for (int k = 0; k < CODELET_NEAR; k++) {
+	for (int k = 0; k < CODELET_FEW_RANKS; k++) {
 		int part = peer_after(a, k);
 		if (k < a.ranks)
 			own[k] = load_words(send + p.at[part], held<Form>(p, i, part));
 	}
 #pragma unroll
-	for (int k = 1; k < CODELET_NEAR; k++)
+	for (int k = 1; k < CODELET_FEW_RANKS; k++)
 		if (k < a.ranks && goes<Form>(a, p, i, peer_after(a, k)))
-			sync_store_packet(a.near_ranks.out[k - 1] + at,
+			sync_store_packet(a.few_ranks.out[k - 1] + at,
 					  Form::template pack<TYPE>(scaled<TYPE>(a, op, own[k]), i, epoch, tag));
 	const bool wanted = goes<Form>(a, p, i, a.rank);
 	inbox box = { at, i, epoch, tag, wanted ? (1u << (a.ranks - 1)) - 1 : 0 };
@@ -238,9 +238,9 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 		return false;
 	vector out = fold<TYPE>(a, op, scaled<TYPE>(a, op, own[0]), got), packet = Form::template pack<TYPE>(out, i, epoch, tag);
 #pragma unroll
-	for (int k = 1; k < CODELET_NEAR; k++)
+	for (int k = 1; k < CODELET_FEW_RANKS; k++)
 		if (wanted && k < a.ranks)
-			sync_store_packet(a.near_ranks.out[k - 1] + at + gathered, packet);
+			sync_store_packet(a.few_ranks.out[k - 1] + at + gathered, packet);
 	store_words(recv + p.at[a.rank], out, held<Form>(p, i, a.rank));
 	box.at += gathered;
 	box.wanted = passing<Form>(a, p, i);
@@ -255,7 +255,7 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 	return true;
 }
 
-/* Every rank passes on what the root deals it; of a vector in one piece to the root only as much as tells it that the rank was here. */
+/* Every rank passes on the part that the root sends it. Of a vector in one piece the root gets no more than a line, as a signal. */
 __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, const part_piece &p, uint32_t i, hearing<lines> *heard)
 {
 	const uint64_t at = place_of(a, p, i), gathered = a.area_bytes / 2;
@@ -263,7 +263,7 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 	const bool deals = a.rank == a.root, passes = goes<lines>(a, p, i, a.rank), tells = p.packets || i < 8;
 	vector mine = make_uint4(0, 0, 0, 0), got[OTHERS];
 #pragma unroll
-	for (int k = 1; deals && k < CODELET_NEAR; k++) {
+	for (int k = 1; deals && k < CODELET_FEW_RANKS; k++) {
 		int part = peer_after(a, k);
 		if (k >= a.ranks || !goes<lines>(a, p, i, part))
 			continue;
@@ -271,7 +271,7 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 		vector v = load_user<true>(p.send + from, held<lines>(p, i, part));
 		if (p.recv != p.send)
 			store_user<true>(p.recv + from, v, held<lines>(p, i, part));
-		sync_store_packet(a.near_ranks.out[k - 1] + at, lines::pack<CORALE_UINT8>(v, i, epoch, a.tag));
+		sync_store_packet(a.few_ranks.out[k - 1] + at, lines::pack<CORALE_UINT8>(v, i, epoch, a.tag));
 	}
 	inbox box = { at, i, epoch, a.tag, passes ? 1u << codelet_index(a.root, a.rank) : 0 };
 	if (!take<lines>(a, p.call, box, got, heard))
@@ -281,9 +281,9 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 		if (box.wanted >> j & 1)
 			mine = got[j];
 #pragma unroll
-	for (int k = 1; k < CODELET_NEAR; k++)
+	for (int k = 1; k < CODELET_FEW_RANKS; k++)
 		if (passes && k < a.ranks && (tells || peer_after(a, k) != a.root))
-			sync_store_packet(a.near_ranks.out[k - 1] + at + gathered, lines::pack<CORALE_UINT8>(mine, i, epoch, a.tag));
+			sync_store_packet(a.few_ranks.out[k - 1] + at + gathered, lines::pack<CORALE_UINT8>(mine, i, epoch, a.tag));
 	if (!deals)
 		store_user<true>(p.recv + p.at[a.rank] + lines::at(i), mine, held<lines>(p, i, a.rank));
 	box.at += gathered;
@@ -305,7 +305,7 @@ template <class Form, bool SEVERAL, class Run>
 __device__ static __forceinline__ void two_shot(const codelet_args &a, int most, int least, Run run)
 {
 	sync_previous_kernel();
-	const codelet_near &n = a.near_ranks;
+	const codelet_few_ranks &n = a.few_ranks;
 	const uint64_t call = call_epoch(a);
 	hearing<Form> heard;
 	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = whole_warps(slots);
@@ -325,34 +325,34 @@ __device__ static __forceinline__ void two_shot(const codelet_args &a, int most,
 #define LEAN __launch_bounds__(CODELET_THREADS, 4) /* at most 32 registers */
 #define MODEST __launch_bounds__(1024) /* at most 64: while a block waits, others find room on its SM */
 
-template <int TYPE, bool SUMS> __global__ LEAN void near_reduce(const __grid_constant__ codelet_args a)
+template <int TYPE, bool SUMS> __global__ LEAN void one_shot_few(const __grid_constant__ codelet_args a)
 {
 	exchange<TYPE, true, false>(a, SUMS ? CORALE_SUM : a.op);
 }
 
-template <int TYPE> __global__ LEAN void near_scatter(const __grid_constant__ codelet_args a)
+template <int TYPE> __global__ LEAN void one_shot_few_scatter(const __grid_constant__ codelet_args a)
 {
 	exchange<TYPE, true, true>(a, a.op);
 }
 
-template <bool EACH> __global__ LEAN void near_moves(const __grid_constant__ codelet_args a)
+template <bool EACH> __global__ LEAN void one_shot_few_moves(const __grid_constant__ codelet_args a)
 {
 	exchange<CORALE_UINT8, false, EACH>(a, CORALE_SUM);
 }
 
 
-template <int TYPE> __global__ MODEST void near_long_scatter(const __grid_constant__ codelet_args a)
+template <int TYPE> __global__ MODEST void one_shot_few_long_scatter(const __grid_constant__ codelet_args a)
 {
 	exchange_pieces<TYPE, true, true>(a, a.op);
 }
 
-template <bool EACH> __global__ MODEST void near_long_moves(const __grid_constant__ codelet_args a)
+template <bool EACH> __global__ MODEST void one_shot_few_long_moves(const __grid_constant__ codelet_args a)
 {
 	exchange_pieces<CORALE_UINT8, false, EACH>(a, CORALE_SUM);
 }
 
 template <int TYPE, bool SUMS, bool SEVERAL>
-__global__ MODEST void near_two_shot(const __grid_constant__ codelet_args a)
+__global__ MODEST void two_shot_few(const __grid_constant__ codelet_args a)
 {
 	typedef fold_form<TYPE> form;
 	two_shot<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i, hearing<form> *heard) {
@@ -361,7 +361,7 @@ __global__ MODEST void near_two_shot(const __grid_constant__ codelet_args a)
 }
 
 /* The root has no part. */
-__global__ MODEST void near_broadcast(const __grid_constant__ codelet_args a)
+__global__ MODEST void scatter_allgather_few(const __grid_constant__ codelet_args a)
 {
 	two_shot<lines, true>(a, a.root == 0, a.ranks - 1 - (a.root == a.ranks - 1),
 			      [&](const part_piece &p, uint32_t i, hearing<lines> *heard) { return deal_and_pass(a, p, i, heard); });
@@ -369,51 +369,51 @@ __global__ MODEST void near_broadcast(const __grid_constant__ codelet_args a)
 
 typedef void (*kernel)(codelet_args);
 
-struct near_row { /* [1]: sums alone; [1][0]: in one piece */
+struct few_row { /* [1]: sums alone; [1][0]: in one piece */
 	kernel reduce[2], scatter, long_scatter, two_shot[2][2];
 };
 
 #define ROW(type)                                                                                          \
 	{                                                                                                  \
-		{ near_reduce<type, false>, near_reduce<type, true> }, near_scatter<type>, near_long_scatter<type>, \
-		    { { near_two_shot<type, false, true>, near_two_shot<type, false, true> },              \
-		      { near_two_shot<type, true, false>, near_two_shot<type, true, true> } },             \
+		{ one_shot_few<type, false>, one_shot_few<type, true> }, one_shot_few_scatter<type>, one_shot_few_long_scatter<type>, \
+		    { { two_shot_few<type, false, true>, two_shot_few<type, false, true> },              \
+		      { two_shot_few<type, true, false>, two_shot_few<type, true, true> } },             \
 	}
-static const near_row rows[CORALE_NUM_TYPES] = {
+static const few_row rows[CORALE_NUM_TYPES] = {
 	ROW(CORALE_INT8),    ROW(CORALE_UINT8),   ROW(CORALE_INT32),	    ROW(CORALE_UINT32),
 	ROW(CORALE_INT64),   ROW(CORALE_UINT64),  ROW(CORALE_FLOAT16),	    ROW(CORALE_BFLOAT16),
 	ROW(CORALE_FLOAT32), ROW(CORALE_FLOAT64), ROW(CORALE_FLOAT8_E4M3), ROW(CORALE_FLOAT8_E5M2),
 };
 #undef ROW
-static const kernel moves[2] = { near_moves<false>, near_moves<true> };
-static const kernel long_moves[2] = { near_long_moves<false>, near_long_moves<true> };
+static const kernel moves[2] = { one_shot_few_moves<false>, one_shot_few_moves<true> };
+static const kernel long_moves[2] = { one_shot_few_long_moves<false>, one_shot_few_long_moves<true> };
 
-int codelets_near(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
+int codelets_one_shot_few(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
 	const int each = args->send_block != 0;
 	kernel k = !folding ? moves[each] : each ? rows[type].scatter : rows[type].reduce[args->op == CORALE_SUM];
 	return launch((const void *)k, grid, args, stream);
 }
 
-int codelets_near_long(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
+int codelets_one_shot_few_long(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
 	kernel k = folding ? rows[type].long_scatter : long_moves[args->send_block != 0];
 	return launch((const void *)k, grid, args, stream);
 }
 
-int codelets_near_two_shot(const codelet_args *args, struct grid grid, int type, void *stream)
+int codelets_two_shot_few(const codelet_args *args, struct grid grid, int type, void *stream)
 {
-	kernel k = args->root >= 0 ? near_broadcast : rows[type].two_shot[args->op == CORALE_SUM][args->pieces > 1];
+	kernel k = args->root >= 0 ? scatter_allgather_few : rows[type].two_shot[args->op == CORALE_SUM][args->pieces > 1];
 	return launch((const void *)k, grid, args, stream);
 }
 
-int codelets_load_near(void)
+int codelets_load_one_two_shot_few(void)
 {
-	int error = load((const void *)near_broadcast);
+	int error = load((const void *)scatter_allgather_few);
 	for (int i = 0; i < 2; i++) {
 		error = error ? error : load_lean((const void *)moves[i]);
 		error = error ? error : load((const void *)long_moves[i]);
-		for (const near_row &row : rows) {
+		for (const few_row &row : rows) {
 			error = error ? error : load_lean((const void *)row.reduce[i]);
 			error = error ? error : load((const void *)row.two_shot[i][0]);
 			error = error ? error : load((const void *)row.two_shot[i][1]);

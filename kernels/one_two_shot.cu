@@ -1,6 +1,6 @@
 /*
- * One exchange, or two, of packets that carry their own readiness, for any number of ranks, any address and any size. A thread
- * sends a vector to every peer, then waits for its own packets only, so no barrier is needed anywhere. near.cu has the same for few
+ * One-shot and two-shot by packets that carry their own readiness, for any number of ranks, any address and any size. A thread
+ * sends a vector to every peer, then waits for its own packets only, so no barrier is needed anywhere. one_two_shot_few.cu has the same for few
  * ranks.
  */
 #include <cuda_runtime.h>
@@ -171,7 +171,7 @@ template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const 
 	});
 }
 
-/* Both exchanges of one piece: every rank folds its part and sends the result on. Parts are cut as in plans; each: as in near.cu. */
+/* Both exchanges of one piece: every rank folds its part and sends the result on. Parts are cut as in plans; each: as in one_two_shot_few.cu. */
 template <class Form, int TYPE, bool ODD>
 __device__ static bool pass_piece(const codelet_args &a, const packets<Form, TYPE, ODD> &p, uint64_t offset, uint32_t bytes, uint32_t slots,
 				  uint32_t each)
@@ -216,7 +216,7 @@ __device__ static bool pass_piece(const codelet_args &a, const packets<Form, TYP
 	return true;
 }
 
-template <class Form, int TYPE, bool ODD> __device__ static void two_shot(const codelet_args &a)
+template <class Form, int TYPE, bool ODD> __device__ static void run_two_shot(const codelet_args &a)
 {
 	sync_previous_kernel();
 	packets<Form, TYPE, ODD> p(a);
@@ -235,12 +235,12 @@ template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void
 	exchange<TYPE, ODD, true>(a);
 }
 
-template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void two_shots(const __grid_constant__ codelet_args a)
+template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void two_shot(const __grid_constant__ codelet_args a)
 {
-	two_shot<fold_form<TYPE>, TYPE, ODD>(a);
+	run_two_shot<fold_form<TYPE>, TYPE, ODD>(a);
 }
 
-template <bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void moves(const __grid_constant__ codelet_args a)
+template <bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void one_shot_moves(const __grid_constant__ codelet_args a)
 {
 	exchange<CORALE_UINT8, ODD, false>(a);
 }
@@ -253,7 +253,7 @@ struct fold_row {
 
 #define ROW(type)                                                                                                      \
 	{                                                                                                              \
-		{ one_shot<type, false>, one_shot<type, true> }, { two_shots<type, false>, two_shots<type, true> },    \
+		{ one_shot<type, false>, one_shot<type, true> }, { two_shot<type, false>, two_shot<type, true> },    \
 	}
 static const fold_row folds[CORALE_NUM_TYPES] = {
 	ROW(CORALE_INT8),    ROW(CORALE_UINT8),    ROW(CORALE_INT32),   ROW(CORALE_UINT32),
@@ -261,7 +261,7 @@ static const fold_row folds[CORALE_NUM_TYPES] = {
 	ROW(CORALE_FLOAT32), ROW(CORALE_FLOAT64), ROW(CORALE_FLOAT8_E4M3), ROW(CORALE_FLOAT8_E5M2),
 };
 #undef ROW
-static const kernel copies[2] = { moves<false>, moves<true> };
+static const kernel copies[2] = { one_shot_moves<false>, one_shot_moves<true> };
 
 /* In the order of folds: nvcc 12 takes no names in brackets here. */
 static const int in_words[CORALE_NUM_TYPES] = { 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 1, 1 };
@@ -271,7 +271,7 @@ int codelets_words(int type)
 	return in_words[type];
 }
 
-int codelets_packets(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
+int codelets_one_shot(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
 	int odd = codelet_is_odd(args);
 	return launch((const void *)(folding ? folds[type].one_shot[odd] : copies[odd]), grid, args, stream);
@@ -282,7 +282,7 @@ int codelets_two_shot(const codelet_args *args, struct grid grid, int type, void
 	return launch((const void *)folds[type].two_shot[codelet_is_odd(args)], grid, args, stream);
 }
 
-int codelets_load_packets(void)
+int codelets_load_one_two_shot(void)
 {
 	int error = 0;
 	for (int odd = 0; odd < 2; odd++) {

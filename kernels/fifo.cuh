@@ -1,29 +1,29 @@
 /* Messages of many bytes: the slots of a lane, their flags and acknowledgements, and the movement of data. A lane is one
  * block of an edge; its message c of this call lies in slot c mod depth and its flag says {epoch, c + 1}, which only grows. */
-#ifndef SLOT_CUH
-#define SLOT_CUH
+#ifndef FIFO_CUH
+#define FIFO_CUH
 
 #include "call.cuh"
 
 enum { IN_FLIGHT = 4 }; /* vectors that a thread loads before it stores the first */
 
 /* Warps of a block that work together. */
-struct crew {
+struct warp_group {
 	uint32_t thread, threads; /* this thread's place, of how many */
 	uint32_t barrier; /* their own */
 };
 
-__device__ static inline crew whole_block(void)
+__device__ static inline warp_group whole_block(void)
 {
 	return { threadIdx.x, blockDim.x, 0 };
 }
 
-__device__ static inline void crew_sync(const crew &w)
+__device__ static inline void warp_group_sync(const warp_group &w)
 {
 	sync_warps(w.barrier, w.threads);
 }
 
-__device__ static inline bool crew_agrees(const crew &w, bool good)
+__device__ static inline bool warp_group_agrees(const warp_group &w, bool good)
 {
 	return sync_warps_and(w.barrier, w.threads, good);
 }
@@ -90,8 +90,8 @@ __device__ static inline bool wait_flag(const codelet_args &a, lane *l, const ui
 	return wait_ready(a, l, peer, [&] { return sync_load_acquire(flag) >= value; });
 }
 
-/* All threads of a crew, the first warp for all: all ranks are known to make this call, and may be stored to. */
-__device__ static inline bool hear_all(const codelet_args &a, const crew &w, lane *l)
+/* All threads of a warp group, the first warp for all: all ranks are known to make this call, and may be stored to. */
+__device__ static inline bool hear_all(const codelet_args &a, const warp_group &w, lane *l)
 {
 	bool good = true;
 	if (w.thread < 32) {
@@ -106,13 +106,13 @@ __device__ static inline bool hear_all(const codelet_args &a, const crew &w, lan
 		}
 		sync_fence();
 	}
-	return crew_agrees(w, good);
+	return warp_group_agrees(w, good);
 }
 
-/* ---- Data: all threads of a crew -------------------------------------------------------------------------- */
+/* ---- Data: all threads of a warp group -------------------------------------------------------------------- */
 
 /* Vectors between aligned places; also: a second target, or NULL. */
-__device__ static inline void copy_vectors(const crew &w, unsigned char *to, unsigned char *also, const unsigned char *from, uint64_t bytes)
+__device__ static inline void copy_vectors(const warp_group &w, unsigned char *to, unsigned char *also, const unsigned char *from, uint64_t bytes)
 {
 	const vector *source = (const vector *)from;
 	const uint32_t vectors = (uint32_t)(bytes / 16);
@@ -134,7 +134,7 @@ __device__ static inline void copy_vectors(const crew &w, unsigned char *to, uns
 }
 
 /* Any addresses. A slot may be written up to the next multiple of 16 bytes: then whole is set. */
-__device__ static inline void copy(const crew &w, unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
+__device__ static inline void copy(const warp_group &w, unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
 {
 	uint64_t at = 0;
 	if (!(((uintptr_t)to | (uintptr_t)from) & 15)) {
@@ -148,7 +148,7 @@ __device__ static inline void copy(const crew &w, unsigned char *to, const unsig
 }
 
 /* To a second place too, unless that is NULL: in one pass where all is aligned. */
-__device__ static inline void copy_also(const crew &w, unsigned char *to, bool whole, unsigned char *also, const unsigned char *from,
+__device__ static inline void copy_also(const warp_group &w, unsigned char *to, bool whole, unsigned char *also, const unsigned char *from,
 					uint64_t bytes)
 {
 	if ((((uintptr_t)to | (uintptr_t)also | (uintptr_t)from | bytes) & 15) == 0) {
@@ -194,50 +194,50 @@ __device__ static inline range message(range piece, uint64_t slot_bytes, uint64_
 /* ---- All peers of a rank ----------------------------------------------------------------------------------- */
 
 /* One thread a peer waits for its word; all threads learn how that went. */
-template <class Wait> __device__ static inline bool wait_all(const codelet_args &a, const crew &w, Wait wait)
+template <class Wait> __device__ static inline bool wait_all(const codelet_args &a, const warp_group &w, Wait wait)
 {
 	bool good = true;
 	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
 		good = good && wait(peer_after(a, k));
-	return crew_agrees(w, good);
+	return warp_group_agrees(w, good);
 }
 
-/* After the whole crew's loads and stores. */
-template <class Store> __device__ static inline void tell_all(const codelet_args &a, const crew &w, Store store)
+/* After the whole warp group's loads and stores. */
+template <class Store> __device__ static inline void tell_all(const codelet_args &a, const warp_group &w, Store store)
 {
-	crew_sync(w);
+	warp_group_sync(w);
 	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
 		store(peer_after(a, k));
 }
 
 /* Message c of mine has been taken out by every peer. */
-__device__ static inline bool wait_taken(const codelet_args &a, const crew &w, lane *l, uint64_t c)
+__device__ static inline bool wait_taken(const codelet_args &a, const warp_group &w, lane *l, uint64_t c)
 {
 	return wait_all(a, w, [&](int peer) { return wait_flag(a, l, ack_of(a, *l, a.rank, peer), flag_value(*l, c), peer); });
 }
 
-__device__ static inline bool wait_room(const codelet_args &a, const crew &w, lane *l, uint64_t c)
+__device__ static inline bool wait_room(const codelet_args &a, const warp_group &w, lane *l, uint64_t c)
 {
 	return c < a.depth || wait_taken(a, w, l, c - a.depth);
 }
 
-__device__ static inline bool wait_data(const codelet_args &a, const crew &w, lane *l, uint64_t c)
+__device__ static inline bool wait_data(const codelet_args &a, const warp_group &w, lane *l, uint64_t c)
 {
 	return wait_all(a, w, [&](int peer) { return wait_flag(a, l, flag_of(a, *l, peer, a.rank), flag_value(*l, c), peer); });
 }
 
 /* ---- One peer ------------------------------------------------------------------------------------------- */
 
-/* The crew's first thread waits for all. */
-__device__ static inline bool wait_one(const codelet_args &a, const crew &w, lane *l, const uint64_t *flag, uint64_t message, int peer)
+/* The warp group's first thread waits for all. */
+__device__ static inline bool wait_one(const codelet_args &a, const warp_group &w, lane *l, const uint64_t *flag, uint64_t message, int peer)
 {
-	return crew_agrees(w, w.thread || wait_flag(a, l, flag, flag_value(*l, message), peer));
+	return warp_group_agrees(w, w.thread || wait_flag(a, l, flag, flag_value(*l, message), peer));
 }
 
-/* After all loads and stores of the crew. */
-__device__ static inline void tell_one(const crew &w, const lane &l, uint64_t *flag, uint64_t message)
+/* After all loads and stores of the warp group. */
+__device__ static inline void tell_one(const warp_group &w, const lane &l, uint64_t *flag, uint64_t message)
 {
-	crew_sync(w);
+	warp_group_sync(w);
 	if (w.thread == 0)
 		sync_store_release(flag, flag_value(l, message));
 }

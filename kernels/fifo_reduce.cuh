@@ -1,8 +1,8 @@
 /* Folds of what the other ranks have stored into slots here. */
-#ifndef SLOT_FOLD_CUH
-#define SLOT_FOLD_CUH
+#ifndef FIFO_REDUCE_CUH
+#define FIFO_REDUCE_CUH
 
-#include "slot.cuh"
+#include "fifo.cuh"
 
 enum { BATCH = 4 }; /* ranks whose vectors a thread loads at a time */
 
@@ -36,7 +36,7 @@ __device__ static range part_of(const codelet_args &a, int rank)
 
 /* What a rank has for another one, into a slot. */
 template <int TYPE>
-__device__ static void put_input(const codelet_args &a, const crew &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
+__device__ static void put_input(const codelet_args &a, const warp_group &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
 	if (a.op != CORALE_NUM_OPS) {
 		copy(w, to, from, bytes, true);

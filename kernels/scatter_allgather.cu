@@ -1,24 +1,24 @@
 /*
  * Broadcasts too large for packets. The root deals messages to the other ranks in turn, and each passes its own on to all others: every
  * link into a rank carries the vector once, and the last data is there one message after it left the root (van de Geijn's scatter and
- * all-gather, message by message). A block's crews deal, each with slots of its own, so that one's wait for a flag is another's time to
+ * all-gather, message by message). A block's warp groups deal, each with slots of its own, so that one's wait for a flag is another's time to
  * move data. Into registered memory data goes straight; slots are not used then.
  */
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
-#include "slot.cuh"
+#include "fifo.cuh"
 
-enum { CREWS = CODELET_CREWS };
+enum { WARP_GROUPS = CODELET_WARP_GROUPS };
 
 /*
- * One of a block's crews: it takes every CREWS-th message of the block's piece. A round has a message for each rank but the root; in slots
- * each of them lies in the same place of its sender's. Slots are free again by halves of the crew's.
+ * One of a block's warp groups: it takes every WARP_GROUPS-th message of the block's piece. A round has a message for each rank but the root; in slots
+ * each of them lies in the same place of its sender's. Slots are free again by halves of the warp group's.
  */
 struct deal {
 	lane path;
 	int place, others; /* from the root on, whose is 0; all but the root */
-	uint32_t crew, first; /* first: whose the crew's first message is, so that crews begin with different ones */
+	uint32_t group, first; /* first: whose the warp group's first message is, so that warp groups begin with different ones */
 	uint64_t rounds;
 	range piece;
 };
@@ -39,22 +39,22 @@ __device__ static int next_place(const deal &d, int k)
 __device__ static range dealt(const codelet_args &a, const deal &d, uint64_t round, int place)
 {
 	const uint32_t turn = ((uint32_t)(place - 1) + (uint32_t)d.others - d.first) % (uint32_t)d.others;
-	return message(d.piece, a.slot_bytes, d.crew + (round * (uint64_t)d.others + turn) * CREWS);
+	return message(d.piece, a.slot_bytes, d.group + (round * (uint64_t)d.others + turn) * WARP_GROUPS);
 }
 
-__device__ static unsigned char *slot_of_crew(const codelet_args &a, const deal &d, int sender, int receiver, uint64_t round)
+__device__ static unsigned char *slot_of_group(const codelet_args &a, const deal &d, int sender, int receiver, uint64_t round)
 {
-	return slots_of(a, sender, receiver) + ((uint64_t)(d.path.number * CREWS + d.crew) * a.depth + round % a.depth) * a.slot_bytes;
+	return slots_of(a, sender, receiver) + ((uint64_t)(d.path.number * WARP_GROUPS + d.group) * a.depth + round % a.depth) * a.slot_bytes;
 }
 
 /* Where a rank wants a message. */
 __device__ static unsigned char *target_of(const codelet_args &a, const deal &d, int rank, range r, uint64_t round)
 {
-	return a.peers ? place_of(a, rank, r.at) : slot_of_crew(a, d, a.rank, rank, round);
+	return a.peers ? place_of(a, rank, r.at) : slot_of_group(a, d, a.rank, rank, round);
 }
 
-/* All threads of a crew: a word of each other rank but the root has come as far as a round. */
-template <class Word> __device__ static bool wait_others(const codelet_args &a, const crew &w, deal *d, uint64_t round, Word word)
+/* All threads of a warp group: a word of each other rank but the root has come as far as a round. */
+template <class Word> __device__ static bool wait_others(const codelet_args &a, const warp_group &w, deal *d, uint64_t round, Word word)
 {
 	bool good = true;
 	for (int place = 1 + (int)w.thread; place < a.ranks; place += (int)w.threads) {
@@ -62,42 +62,42 @@ template <class Word> __device__ static bool wait_others(const codelet_args &a, 
 		if (place != d->place)
 			good = good && wait_flag(a, &d->path, word(rank), flag_value(d->path, round), rank);
 	}
-	return crew_agrees(w, good);
+	return warp_group_agrees(w, good);
 }
 
 /* Those that I send to have taken out so much. */
-__device__ static bool wait_acks(const codelet_args &a, const crew &w, deal *d, uint64_t round)
+__device__ static bool wait_acks(const codelet_args &a, const warp_group &w, deal *d, uint64_t round)
 {
 	return wait_others(a, w, d, round, [&](int rank) { return ack_of(a, d->path, a.rank, rank); });
 }
 
 /* There is room for half as many rounds as there are slots. */
-__device__ static bool wait_half(const codelet_args &a, const crew &w, deal *d, uint64_t round)
+__device__ static bool wait_half(const codelet_args &a, const warp_group &w, deal *d, uint64_t round)
 {
 	const uint32_t half = a.depth / 2;
 	return a.peers || round < a.depth || round % half || wait_acks(a, w, d, round - half - 1);
 }
 
-/* After the whole crew's stores. */
-__device__ static void tell_others(const codelet_args &a, const crew &w, const deal &d, uint64_t round)
+/* After the whole warp group's stores. */
+__device__ static void tell_others(const codelet_args &a, const warp_group &w, const deal &d, uint64_t round)
 {
-	crew_sync(w);
+	warp_group_sync(w);
 	for (int k = 1 + (int)w.thread; k < d.others; k += (int)w.threads)
 		sync_store_release(flag_of(a, d.path, a.rank, rank_at(a, next_place(d, k))), flag_value(d.path, round));
 }
 
-/* After the whole crew's loads: to the root and to the others, for all rounds until this one. */
-__device__ static void acknowledge(const codelet_args &a, const crew &w, const deal &d, uint64_t round)
+/* After the whole warp group's loads: to the root and to the others, for all rounds until this one. */
+__device__ static void acknowledge(const codelet_args &a, const warp_group &w, const deal &d, uint64_t round)
 {
 	if ((round + 1) % (a.depth / 2))
 		return;
-	crew_sync(w);
+	warp_group_sync(w);
 	for (int place = (int)w.thread; place < a.ranks; place += (int)w.threads)
 		if (place != d.place)
 			sync_store_release(ack_of(a, d.path, rank_at(a, place), a.rank), flag_value(d.path, round));
 }
 
-__device__ static bool deal_round(const codelet_args &a, const crew &w, deal *d, uint64_t round)
+__device__ static bool deal_round(const codelet_args &a, const warp_group &w, deal *d, uint64_t round)
 {
 	if (!wait_half(a, w, d, round))
 		return false;
@@ -111,10 +111,10 @@ __device__ static bool deal_round(const codelet_args &a, const crew &w, deal *d,
 	return true;
 }
 
-__device__ static bool pass_round(const codelet_args &a, const crew &w, deal *d, uint64_t round)
+__device__ static bool pass_round(const codelet_args &a, const warp_group &w, deal *d, uint64_t round)
 {
 	const range r = dealt(a, *d, round, d->place);
-	const unsigned char *from = a.peers ? a.recv + r.at : slot_of_crew(a, *d, a.root, a.rank, round);
+	const unsigned char *from = a.peers ? a.recv + r.at : slot_of_group(a, *d, a.root, a.rank, round);
 	unsigned char *own = a.peers ? nullptr : a.recv + r.at;
 	if (!wait_one(a, w, &d->path, flag_of(a, d->path, a.root, a.rank), round, a.root) || !wait_half(a, w, d, round))
 		return false;
@@ -130,21 +130,21 @@ __device__ static bool pass_round(const codelet_args &a, const crew &w, deal *d,
 }
 
 /* Out of the slots of the others. */
-__device__ static bool take_round(const codelet_args &a, const crew &w, deal *d, uint64_t round)
+__device__ static bool take_round(const codelet_args &a, const warp_group &w, deal *d, uint64_t round)
 {
 	for (int k = d->others - 1; k > 0; k--) { /* in the order of arrival */
 		const int place = next_place(*d, k), from = rank_at(a, place);
 		const range r = dealt(a, *d, round, place);
 		if (!wait_one(a, w, &d->path, flag_of(a, d->path, from, a.rank), round, from))
 			return false;
-		copy(w, a.recv + r.at, slot_of_crew(a, *d, from, a.rank, round), r.bytes, false);
+		copy(w, a.recv + r.at, slot_of_group(a, *d, from, a.rank, round), r.bytes, false);
 	}
 	acknowledge(a, w, *d, round);
 	return true;
 }
 
 /* What others pass on comes while the next round's message is passed on. */
-__device__ static bool pass(const codelet_args &a, const crew &w, deal *d)
+__device__ static bool pass(const codelet_args &a, const warp_group &w, deal *d)
 {
 	for (uint64_t round = 0; round <= d->rounds; round++) {
 		if (round < d->rounds && !pass_round(a, w, d, round))
@@ -158,7 +158,7 @@ __device__ static bool pass(const codelet_args &a, const crew &w, deal *d)
 	return wait_others(a, w, d, d->rounds - 1, [&](int rank) { return flag_of(a, d->path, rank, a.rank); });
 }
 
-__device__ static bool deal_all(const codelet_args &a, const crew &w, deal *d)
+__device__ static bool deal_all(const codelet_args &a, const warp_group &w, deal *d)
 {
 	for (uint64_t round = 0; round < d->rounds; round++)
 		if (!deal_round(a, w, d, round))
@@ -167,14 +167,14 @@ __device__ static bool deal_all(const codelet_args &a, const crew &w, deal *d)
 }
 
 /* Of one rank. */
-__device__ static void keep(const codelet_args &a, const crew &w, const deal &d)
+__device__ static void keep(const codelet_args &a, const warp_group &w, const deal &d)
 {
-	const range r = cut(d.piece.bytes, CODELET_LINE, CREWS, d.crew);
+	const range r = cut(d.piece.bytes, CODELET_LINE, WARP_GROUPS, d.group);
 	if (a.send != a.recv)
 		copy(w, a.recv + d.piece.at + r.at, a.send + d.piece.at + r.at, r.bytes, false);
 }
 
-__device__ static bool run_deal(const codelet_args &a, const crew &w, deal *d)
+__device__ static bool run_deal(const codelet_args &a, const warp_group &w, deal *d)
 {
 	if (!d->others) {
 		keep(a, w, *d);
@@ -183,28 +183,28 @@ __device__ static bool run_deal(const codelet_args &a, const crew &w, deal *d)
 	return hear_all(a, w, &d->path) && (d->place ? pass(a, w, d) : deal_all(a, w, d));
 }
 
-__global__ __launch_bounds__(CODELET_THREADS, 2) void dealt_broadcast(const __grid_constant__ codelet_args a)
+__global__ __launch_bounds__(CODELET_THREADS, 2) void scatter_allgather(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
-	const uint32_t threads = blockDim.x / CREWS, crew = threadIdx.x / threads, others = (uint32_t)a.ranks - 1;
-	const uint64_t messages = (messages_of(a.bytes, gridDim.x, a.slot_bytes) + CREWS - 1) / CREWS;
-	deal d = { { epoch, blockIdx.x, gridDim.x, CODELET_DEALT + crew, 0 }, a.rank - a.root, (int)others, crew };
+	const uint32_t threads = blockDim.x / WARP_GROUPS, group = threadIdx.x / threads, others = (uint32_t)a.ranks - 1;
+	const uint64_t messages = (messages_of(a.bytes, gridDim.x, a.slot_bytes) + WARP_GROUPS - 1) / WARP_GROUPS;
+	deal d = { { epoch, blockIdx.x, gridDim.x, CODELET_BROADCAST + group, 0 }, a.rank - a.root, (int)others, group };
 	d.place += d.place < 0 ? a.ranks : 0;
-	d.first = others ? (blockIdx.x * CREWS + crew) % others : 0;
+	d.first = others ? (blockIdx.x * WARP_GROUPS + group) % others : 0;
 	d.rounds = others ? (messages + others - 1) / others : 0;
 	d.piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
 	send_headers(a, epoch);
-	if (__syncthreads_and(run_deal(a, { threadIdx.x % threads, threads, crew + 1 }, &d)))
+	if (__syncthreads_and(run_deal(a, { threadIdx.x % threads, threads, group + 1 }, &d)))
 		call_end(a, epoch);
 }
 
-int codelets_dealt(const codelet_args *args, struct grid grid, void *stream)
+int codelets_scatter_allgather(const codelet_args *args, struct grid grid, void *stream)
 {
-	return launch((const void *)dealt_broadcast, grid, args, stream);
+	return launch((const void *)scatter_allgather, grid, args, stream);
 }
 
-int codelets_load_dealt(void)
+int codelets_load_scatter_allgather(void)
 {
-	return load((const void *)dealt_broadcast);
+	return load((const void *)scatter_allgather);
 }

@@ -1,20 +1,20 @@
 /*
  * Folds through slots, for vectors too large for packets: reduce_scatter by one exchange, all_reduce by two, unless its results go
- * straight into registered memory (runs.cu). Block b
- * of a rank talks to block b of every other rank only. Its warps are crews that work at the same time, each a message or two behind
+ * straight into registered memory (direct.cu). Block b
+ * of a rank talks to block b of every other rank only. Its warps form groups that work at the same time, each a message or two behind
  * the one before: one scatters, one folds and passes on, one gathers; while one waits for a flag, the others move data.
  */
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
-#include "slot_fold.cuh"
+#include "fifo_reduce.cuh"
 
 enum { SCATTER_THREADS = 192, GATHER_THREADS = 128 };
 
-/* ---- Crews ---------------------------------------------------------------------------------------------- */
+/* ---- Warp groups ---------------------------------------------------------------------------------------- */
 
 /* Before a peer makes this call, it may still receive in its window's slots (grants.cuh), or take what copies left out of its scratch. */
-template <int TYPE> __device__ static bool scatter(const codelet_args &a, const crew &w, fold_call *f)
+template <int TYPE> __device__ static bool scatter(const codelet_args &a, const warp_group &w, fold_call *f)
 {
 	if (!hear_all(a, w, &f->first))
 		return false;
@@ -33,7 +33,7 @@ template <int TYPE> __device__ static bool scatter(const codelet_args &a, const 
 }
 
 /* Folds message c; the result goes to recv and, in a two-shot, to all peers. */
-template <int TYPE> __device__ static void fold_message(const codelet_args &a, const crew &w, const fold_call &f, uint64_t c)
+template <int TYPE> __device__ static void fold_message(const codelet_args &a, const warp_group &w, const fold_call &f, uint64_t c)
 {
 	range r = message(part_of(a, a.rank), a.slot_bytes, c);
 	const inputs in = inputs_of(a, f.first, a.send + r.at, c);
@@ -47,7 +47,7 @@ template <int TYPE> __device__ static void fold_message(const codelet_args &a, c
 	}
 }
 
-template <int TYPE> __device__ static bool fold(const codelet_args &a, const crew &w, fold_call *f)
+template <int TYPE> __device__ static bool fold(const codelet_args &a, const warp_group &w, fold_call *f)
 {
 	if (!hear_all(a, w, &f->first))
 		return false;
@@ -64,7 +64,7 @@ template <int TYPE> __device__ static bool fold(const codelet_args &a, const cre
 	return true;
 }
 
-__device__ static bool gather(const codelet_args &a, const crew &w, fold_call *f)
+__device__ static bool gather(const codelet_args &a, const warp_group &w, fold_call *f)
 {
 	for (uint64_t c = 0; c < f->steps; c++) {
 		if (!wait_data(a, w, &f->second, c))
@@ -79,7 +79,7 @@ __device__ static bool gather(const codelet_args &a, const crew &w, fold_call *f
 	return true;
 }
 
-template <int TYPE> __device__ static bool run_crew(const codelet_args &a, fold_call *f)
+template <int TYPE> __device__ static bool run_warp_group(const codelet_args &a, fold_call *f)
 {
 	const uint32_t gatherers = is_two_shot(a) ? GATHER_THREADS : 0, folders = blockDim.x - SCATTER_THREADS - gatherers;
 	if (threadIdx.x < SCATTER_THREADS)
@@ -89,30 +89,30 @@ template <int TYPE> __device__ static bool run_crew(const codelet_args &a, fold_
 	return gather(a, { threadIdx.x - SCATTER_THREADS - folders, gatherers, 3 }, f);
 }
 
-template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void slot_folds(const __grid_constant__ codelet_args a)
+template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_reduce(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
 	fold_call f = fold_call_of(a, epoch);
-	if (__syncthreads_and(run_crew<TYPE>(a, &f)))
+	if (__syncthreads_and(run_warp_group<TYPE>(a, &f)))
 		call_end(a, epoch);
 }
 
 typedef void (*kernel)(codelet_args);
 
 static const kernel rows[CORALE_NUM_TYPES] = {
-	slot_folds<CORALE_INT8>,    slot_folds<CORALE_UINT8>,	slot_folds<CORALE_INT32>,	 slot_folds<CORALE_UINT32>,
-	slot_folds<CORALE_INT64>,   slot_folds<CORALE_UINT64>,	slot_folds<CORALE_FLOAT16>,	 slot_folds<CORALE_BFLOAT16>,
-	slot_folds<CORALE_FLOAT32>, slot_folds<CORALE_FLOAT64>, slot_folds<CORALE_FLOAT8_E4M3>, slot_folds<CORALE_FLOAT8_E5M2>,
+	fifo_reduce<CORALE_INT8>,    fifo_reduce<CORALE_UINT8>, fifo_reduce<CORALE_INT32>, fifo_reduce<CORALE_UINT32>,
+	fifo_reduce<CORALE_INT64>,   fifo_reduce<CORALE_UINT64>,	fifo_reduce<CORALE_FLOAT16>, fifo_reduce<CORALE_BFLOAT16>,
+	fifo_reduce<CORALE_FLOAT32>, fifo_reduce<CORALE_FLOAT64>, fifo_reduce<CORALE_FLOAT8_E4M3>, fifo_reduce<CORALE_FLOAT8_E5M2>,
 };
 
-int codelets_slots(const codelet_args *args, struct grid grid, int type, void *stream)
+int codelets_fifo_reduce(const codelet_args *args, struct grid grid, int type, void *stream)
 {
 	return launch((const void *)rows[type], grid, args, stream);
 }
 
-int codelets_load_slots(void)
+int codelets_load_fifo_reduce(void)
 {
 	int error = 0;
 	for (const kernel row : rows)

@@ -1,0 +1,7 @@
+/* kernels/direct.cu as C++. */
+#include <cuda_runtime.h>
+
+#include "launch.h"
+#include "sync.h"
+
+#include "../../kernels/direct.cu"

@@ -1,0 +1,7 @@
+/* kernels/fifo_reduce.cu as C++. */
+#include <cuda_runtime.h>
+
+#include "launch.h"
+#include "sync.h"
+
+#include "../../kernels/fifo_reduce.cu"

@@ -1,7 +1,0 @@
-/* kernels/near.cu as C++. */
-#include <cuda_runtime.h>
-
-#include "launch.h"
-#include "sync.h"
-
-#include "../../kernels/near.cu"

@@ -1,0 +1,7 @@
+/* kernels/scatter_allgather.cu as C++. */
+#include <cuda_runtime.h>
+
+#include "launch.h"
+#include "sync.h"
+
+#include "../../kernels/scatter_allgather.cu"
