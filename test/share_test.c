@@ -167,7 +167,7 @@ int engine_check_driver(const struct engine *e, CUresult error, const char *what
 	return error ? log_error(CORALE_EDEVICE, e->rank, "%s: error %d", what, error) : 0;
 }
 
-int engine_make_beside(struct engine *e)
+int engine_make_streams(struct engine *e)
 {
 	return 0;
 }

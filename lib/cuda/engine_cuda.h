@@ -84,7 +84,7 @@ struct engine_words {
 	struct codelet_failure failure; /* written by kernels */
 	uint64_t waits[CODELET_MAX_RANKS]; /* written by kernels */
 	uint32_t abort, hold; /* read by kernels */
-	uint64_t told; /* what peers' windows get as struct codelet_control */
+	uint64_t stop; /* what peers' windows get as struct codelet_control */
 };
 
 /* Where a launch's packets or messages lie. */
@@ -93,7 +93,7 @@ enum engine_area { AREA_WORDS, AREA_LINES, AREA_SLOTS, AREA_SCRATCH, ENGINE_AREA
 struct engine {
 	struct cuda_driver driver;
 	CUcontext context; /* for threads in which another GPU is current */
-	cudaStream_t side; /* of its own */
+	cudaStream_t control; /* its copies wait for no call */
 	struct engine_words *words;
 	int rank, ranks, ordinal; /* among the ranks of this node */
 	int world_rank, world_ranks; /* among all; in messages */
@@ -126,7 +126,7 @@ struct engine {
 	/* of all regions, in GPU memory: there from the start, as a send may wait while the first is made */
 	unsigned char **gpu_peers;
 	/* calls by copy engines */
-	cudaStream_t beside, work; /* for what runs beside the user's stream; made with the first region */
+	cudaStream_t second, work; /* for what runs beside the user's stream; made with the first region */
 	cudaEvent_t ready; /* of one of these streams, for another */
 	size_t memory_cap;
 	void *scratch; /* two buffers of a chunk from each other rank; NULL: none yet */
@@ -258,10 +258,10 @@ static inline uint64_t engine_offset_of(uint64_t target)
 	return target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1);
 }
 
-/* ---- engine_cuda_side.c: what never waits for calls, its own or those of other communicators */
+/* ---- engine_cuda_control.c: the control stream, which never waits for calls, the engine's own or those of other communicators */
 
-int engine_side_open(struct engine *engine);
-void engine_side_close(struct engine *engine);
+int engine_control_open(struct engine *engine);
+void engine_control_close(struct engine *engine);
 /* Host memory into memory of the GPU, which is there when it returns. */
 int engine_put(struct engine *engine, void *to, const void *from, size_t bytes);
 int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
@@ -280,13 +280,13 @@ void engine_silence(struct engine *engine, int code);
 int engine_run(struct engine *engine, const struct call *call, const struct launch *launch, void *stream);
 int engine_run_messages(struct engine *engine, const struct call *messages, int n, void *stream);
 
-/* ---- engine_cuda_alone.c: of one rank: no kernel, but for premultiplied sums */
+/* ---- engine_cuda_one_rank.c: calls of one rank: no kernel, but for premultiplied sums */
 
-int engine_is_alone(const struct engine *engine, const struct call *call);
+int engine_has_one_rank(const struct engine *engine, const struct call *call);
 /* 1 if nothing is to be enqueued either: it is in place, or empty. */
-int engine_alone_is_done(const struct call *call);
-int engine_run_alone(struct engine *engine, const struct call *call, cudaStream_t stream);
-int engine_send_alone(struct engine *engine, const struct call *messages, int n, cudaStream_t stream);
+int engine_one_rank_is_done(const struct call *call);
+int engine_run_one_rank(struct engine *engine, const struct call *call, cudaStream_t stream);
+int engine_send_one_rank(struct engine *engine, const struct call *messages, int n, cudaStream_t stream);
 
 /* ---- engine_cuda_launch.c: the arguments of all launches, once the windows are there; and a line at TRACE that tells of one, as corale-plan prints it */
 
@@ -369,13 +369,13 @@ int engine_stream_id(const struct engine *engine, cudaStream_t stream, uint64_t 
 int engine_order(struct engine *engine, cudaStream_t stream, uint64_t capture);
 int engine_join(struct engine *engine, void *before, void *after);
 
-/* ---- engine_cuda_beside.c */
+/* ---- engine_cuda_streams.c */
 
-/* The engine's own streams and events, for what runs beside a call: made once (may wait for work of the GPU), and the streams that
- * a call uses: its own for both where another capture holds one of the engine's. */
-int engine_make_beside(struct engine *engine);
-void engine_choose_beside(struct engine *engine, cudaStream_t stream, cudaStream_t *beside,
-			  cudaStream_t *work);
-void engine_free_beside(struct engine *engine);
+/* Two streams of the engine and an event, for what runs beside a call by copy engines: a second stream of copies, and one of kernels. Made
+ * once, which may wait for work of the GPU. A call gets its own stream for both where another capture holds one of the engine's. */
+int engine_make_streams(struct engine *engine);
+void engine_choose_streams(struct engine *engine, cudaStream_t stream, cudaStream_t *second,
+			   cudaStream_t *work);
+void engine_free_streams(struct engine *engine);
 
 #endif

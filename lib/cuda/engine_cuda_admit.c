@@ -90,7 +90,7 @@ static int find_all_plain(const struct engine *e, const struct call *c, int *pla
 	const int is_root = c->record.root == e->world_rank,
 		  reads = is_root || !coll_table[c->record.coll].root_sends,
 		  writes = is_root || !coll_table[c->record.coll].root_receives;
-	if ((!call_bytes(c) && !c->send_counts) || (engine_is_alone(e, c) && engine_alone_is_done(c)))
+	if ((!call_bytes(c) && !c->send_counts) || (engine_has_one_rank(e, c) && engine_one_rank_is_done(c)))
 		return 0;
 	int ret = reads ? find_plain(e, c->send, ENGINE_PLAIN_SEND, plain) : 0;
 	if (ret || !writes)

@@ -74,8 +74,8 @@ void copy_order(struct copies *k, cudaStream_t first, cudaStream_t then)
 
 void copy_arrival(struct copies *k)
 {
-	copy_order(k, k->stream, k->beside);
-	copy_step(k, &k->arrival, k->beside);
+	copy_order(k, k->stream, k->second);
+	copy_step(k, &k->arrival, k->second);
 	k->arrival.tell++;
 }
 
@@ -101,14 +101,14 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
 	const struct grid grid = launch_own(k->launch->node, times, is_odd(work.job));
-	copy_order(k, k->stream, k->beside);
+	copy_order(k, k->stream, k->second);
 	if (bytes && to != from)
-		launch_work(k, &work, grid, -1, k->beside);
+		launch_work(k, &work, grid, -1, k->second);
 }
 
 void copy_wait_own(struct copies *k)
 {
-	copy_order(k, k->beside, k->stream);
+	copy_order(k, k->second, k->stream);
 }
 
 /* ---- The work of a round --------------------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room)
 	return (struct copy_piece){ .at = at, .bytes = left < room ? left : room, .whole = left > room };
 }
 
-struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n)
+struct copy_piece copy_round_of_half(uint64_t at, uint64_t all, uint64_t room, uint32_t n)
 {
 	struct copy_piece round = copy_round(at, all, room);
 	round.in = n % 2 ? 0 : room;
@@ -274,7 +274,7 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 	const uint64_t all = k->launch->bytes;
 	uint64_t at = 0;
 	for (uint32_t n = 1; n == 1 || at < all; n++) {
-		struct copy_piece round = copy_round_beside(at, all, k->launch->piece, n);
+		struct copy_piece round = copy_round_of_half(at, all, k->launch->piece, n);
 		at += round.bytes;
 		add(k, round);
 		k->job[k->jobs - 1].done = k->launch->pieces > 1 ? n : 0;
@@ -303,7 +303,7 @@ int engine_run_copies(struct engine *e, const struct call *c, const struct launc
 	k.arrival.args = k.barrier.args;
 	k.arrival.tell = 1;
 	engine_log_launch(e, launch);
-	engine_choose_beside(e, stream, &k.beside, &k.work);
+	engine_choose_streams(e, stream, &k.second, &k.work);
 	switch (c->record.coll) {
 	case CORALE_ALL_GATHER:
 	case CORALE_ALL_TO_ALL:

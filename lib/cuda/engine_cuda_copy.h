@@ -17,7 +17,7 @@ struct copies {
 	const struct call *call;
 	const struct launch *launch;
 	/* the last two: the engine's, or the first again where another capture holds those */
-	cudaStream_t stream, beside, work;
+	cudaStream_t stream, second, work;
 	struct codelet_step barrier, arrival; /* the next ones */
 	struct codelet_job job[COPY_JOBS]; /* of the round */
 	int jobs, launched;
@@ -85,7 +85,7 @@ uint64_t copy_scratch_bytes(const struct copies *k, int buffers);
 /* As much of `all` bytes from `at` as fits into so much room of the scratch. */
 struct copy_piece copy_round(uint64_t at, uint64_t all, uint64_t room);
 /* The same of rounds that go on beside the one before, in the other half of the scratch: the n-th, from 1 on. */
-struct copy_piece copy_round_beside(uint64_t at, uint64_t all, uint64_t room, uint32_t n);
+struct copy_piece copy_round_of_half(uint64_t at, uint64_t all, uint64_t room, uint32_t n);
 /* The next piece of a round of which so much is done: it leaves one part in so many of what is left; 0, or where that is little: nothing. */
 struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves);
 /* The same in equal ones, where the work is slower than copies. */

@@ -22,8 +22,8 @@ static struct chain chain_of(const struct copies *k)
 	const int ranks = k->e->ranks, place = (k->e->rank - k->call->record.root + ranks) % ranks;
 	struct chain c = { .before = place > 0 ? copy_peer(k, -1) : -1,
 			   .after = place < ranks - 1 ? copy_peer(k, 1) : -1,
-			   .streams = { place ? k->stream : k->beside, k->beside },
-			   .copies = { k->stream, place ? k->beside : k->stream } };
+			   .streams = { place ? k->stream : k->second, k->second },
+			   .copies = { k->stream, place ? k->second : k->stream } };
 	for (int i = 0; i < STREAMS; i++)
 		c.steps[i] =
 		    (struct codelet_step){ .args = k->barrier.args,
@@ -100,7 +100,7 @@ static void tell_taken(struct copies *k, uint32_t round)
 					   .sequence = CODELET_TAKEN,
 					   .tell = round };
 	copy_order(k, k->stream, k->work);
-	copy_order(k, k->beside, k->work);
+	copy_order(k, k->second, k->work);
 	copy_step(k, &step, k->work);
 }
 
@@ -168,9 +168,9 @@ void copy_broadcast(struct copies *k)
 	const uint64_t all = k->launch->bytes;
 	uint64_t at = 0;
 	copy_barrier(k, 0);
-	copy_order(k, k->stream, k->beside);
+	copy_order(k, k->stream, k->second);
 	for (uint32_t n = 1; n == 1 || at < all; n++) {
-		struct copy_piece round = copy_round_beside(at, all, k->launch->piece, n);
+		struct copy_piece round = copy_round_of_half(at, all, k->launch->piece, n);
 		at += round.bytes;
 		if (n > 2)
 			hear_taken(k, &c, n - 2);

@@ -169,8 +169,8 @@ static void add_takes(struct copies *k, struct sum *s, struct copy_piece all)
 /* Beside the copies, which so follow each other without a kernel between them. */
 static void await_fold(struct copies *k, uint32_t fold)
 {
-	copy_wait_job(k, fold, k->beside);
-	copy_order(k, k->beside, k->stream);
+	copy_wait_job(k, fold, k->second);
+	copy_order(k, k->second, k->stream);
 }
 
 static void gather_step(struct copies *k, const struct sum *s, int d, struct copy_piece all)
@@ -206,7 +206,7 @@ static void sum_round(struct copies *k, struct sum *s, struct copy_piece all)
 	copy_start_work(k, 0);
 	copy_barrier(k, 0);
 	if (s->taken) /* then arrivals say that the next results may come, too */
-		copy_wait_job(k, s->taken, k->beside);
+		copy_wait_job(k, s->taken, k->second);
 	scatter_all(k, s, all);
 	if (s->staged)
 		add_takes(k, s, all);

@@ -249,7 +249,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 		ret = engine_check(e, cudaEventCreateWithFlags(&e->copied, cudaEventDisableTiming),
 				   "making an event");
 	if (!ret)
-		ret = engine_side_open(e);
+		ret = engine_control_open(e);
 	if (!ret)
 		ret = make_state(e, p->timeout_s);
 	if (!ret)
@@ -285,7 +285,7 @@ void engine_close(struct engine *e)
 		return;
 	}
 	engine_detach_all(e);
-	engine_free_beside(e);
+	engine_free_streams(e);
 	engine_free(e, e->scratch, 1);
 	for (int r = 0; e->mapped && r < e->ranks; r++) {
 		if (!e->mapped[r])
@@ -302,7 +302,7 @@ void engine_close(struct engine *e)
 	engine_close_lists(e);
 	engine_close_remote(e);
 	cudaFree(e->state);
-	engine_side_close(e);
+	engine_control_close(e);
 	free(e->handles);
 	free(e->mapped);
 	free(e->p2p);

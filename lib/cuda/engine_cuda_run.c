@@ -272,8 +272,8 @@ static int overwrites(const struct engine *e, const struct call *c, const struct
 
 static int launch_call(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
 {
-	if (engine_is_alone(e, c))
-		return engine_run_alone(e, c, stream);
+	if (engine_has_one_rank(e, c))
+		return engine_run_one_rank(e, c, stream);
 	if (overwrites(e, c, l))
 		return engine_copy_call(e, c, l, stream, launch_call);
 	switch (l->codelet) {
@@ -395,7 +395,7 @@ static int launch_messages(struct engine *e, const struct call *m, int n, cudaSt
 	const struct call first = { .record.coll = CORALE_SEND, .number = m->number };
 	int used = 0;
 	if (e->world_ranks == 1)
-		return engine_send_alone(e, m, n, stream);
+		return engine_send_one_rank(e, m, n, stream);
 	const struct codelet_args a = args_of(e, &first, 0, AREA_SLOTS);
 	begin_p2p(e, &a, e->limits.words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->p2p);
 	for (int i = 0; i < n; i++)

@@ -173,7 +173,7 @@ static int open_peers(const struct engine *e, struct engine_region *r, const uns
 static int tell_gpu(struct engine *e, int region)
 {
 	size_t row = (size_t)e->ranks * sizeof(*e->gpu_peers);
-	int ret = engine_make_beside(e);
+	int ret = engine_make_streams(e);
 	if (ret)
 		return ret;
 	struct engine_region *r = &e->regions[region];

@@ -62,10 +62,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 /* The same streams as when another capture holds the engine's. */
-void engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
+void engine_choose_streams(struct engine *e, cudaStream_t stream, cudaStream_t *second, cudaStream_t *work)
 {
 	int ours = gpu_random(SAME_ONE_IN) != 0;
-	*beside = ours ? e->beside : stream;
+	*second = ours ? e->second : stream;
 	*work = ours ? e->work : stream;
 }
 

@@ -112,7 +112,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->hold = calloc(1, sizeof(*e->hold));
 	e->waits = calloc(CODELET_MAX_RANKS, sizeof(*e->waits));
 	e->p2p = calloc(1, sizeof(*e->p2p));
-	e->beside = (cudaStream_t)GPU_STREAM(1);
+	e->second = (cudaStream_t)GPU_STREAM(1);
 	e->work = (cudaStream_t)GPU_STREAM(2);
 	e->ready = (cudaEvent_t)&w->events[2 * rank];
 	e->copied = (cudaEvent_t)&w->events[2 * rank + 1];

@@ -1,9 +1,9 @@
-/* Calls of a communicator of one rank, which has everything already: a copy, or nothing. */
+/* Calls of a communicator of one rank: a copy within the GPU, or nothing. */
 #include "engine_cuda.h"
 
 #include "base/collectives.h"
 
-int engine_is_alone(const struct engine *e, const struct call *c)
+int engine_has_one_rank(const struct engine *e, const struct call *c)
 {
 	const int premultiplied = coll_folds(c->record.coll) && c->record.op >= CORALE_NUM_OPS;
 	return e->world_ranks == 1 && !premultiplied;
@@ -50,19 +50,19 @@ static int mark(struct engine *e, cudaStream_t stream)
 				: engine_check(e, cudaEventRecord(e->copied, stream), "recording an event");
 }
 
-int engine_alone_is_done(const struct call *c)
+int engine_one_rank_is_done(const struct call *c)
 {
 	return is_nothing(own_of(c));
 }
 
-int engine_run_alone(struct engine *e, const struct call *c, cudaStream_t stream)
+int engine_run_one_rank(struct engine *e, const struct call *c, cudaStream_t stream)
 {
 	const struct own o = own_of(c);
 	int ret = copy(e, o, stream);
 	return ret || is_nothing(o) ? ret : mark(e, stream);
 }
 
-int engine_send_alone(struct engine *e, const struct call *m, int n, cudaStream_t stream)
+int engine_send_one_rank(struct engine *e, const struct call *m, int n, cudaStream_t stream)
 {
 	int ret = 0;
 	for (int i = 0; !ret && i < n; i++)

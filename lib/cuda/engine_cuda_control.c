@@ -1,6 +1,6 @@
 /*
- * The engine's own stream. Copies of copy engines on it wait neither for calls that wait for a late peer nor for room on the
- * GPU; a cudaMemset would be a kernel, and cudaMemcpy waits for all streams that are not made otherwise.
+ * The control stream, and the host words that kernels look at. Copies on this stream wait neither for calls that wait for a late peer nor
+ * for room on the GPU. cudaMemset would be a kernel, and cudaMemcpy waits for all streams that are not made otherwise.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "engine_cuda.h"
 #include "base/log.h"
 
-enum { SIDE_PIECE = 1 << 20 };
+enum { FILL_PIECE = 1 << 20 };
 
 /*
  * Host memory that kernels use, of our own rather than the runtime's: that of cudaHostAlloc goes when the process exits, or the program
@@ -60,7 +60,7 @@ static cudaError_t make_spare(struct engine *e)
 	return error;
 }
 
-int engine_side_open(struct engine *e)
+int engine_control_open(struct engine *e)
 {
 	int ret = engine_check_driver(e, e->driver.current_context(&e->context), "asking for the context");
 	if (!ret)
@@ -71,14 +71,15 @@ int engine_side_open(struct engine *e)
 	e->abort = &e->words->abort;
 	e->hold = &e->words->hold;
 	e->waits = e->words->waits;
-	ret = engine_check(e, cudaStreamCreateWithFlags(&e->side, cudaStreamNonBlocking), "making a stream");
+	ret =
+	    engine_check(e, cudaStreamCreateWithFlags(&e->control, cudaStreamNonBlocking), "making a stream");
 	return ret ? ret : engine_check(e, make_spare(e), "allocating memory");
 }
 
-void engine_side_close(struct engine *e)
+void engine_control_close(struct engine *e)
 {
-	if (e->side)
-		cudaStreamDestroy(e->side);
+	if (e->control)
+		cudaStreamDestroy(e->control);
 	cudaFree(e->spare);
 	free_words(e);
 }
@@ -89,9 +90,9 @@ int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
 	int ret = engine_check(e, cudaThreadExchangeStreamCaptureMode(&mode), "copying to the GPU");
 	if (ret)
 		return ret;
-	ret = engine_check(e, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, e->side),
+	ret = engine_check(e, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, e->control),
 			   "copying to the GPU");
-	ret = ret ? ret : engine_check(e, cudaStreamSynchronize(e->side), "copying to the GPU");
+	ret = ret ? ret : engine_check(e, cudaStreamSynchronize(e->control), "copying to the GPU");
 	cudaThreadExchangeStreamCaptureMode(&mode);
 	return ret;
 }
@@ -99,13 +100,13 @@ int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
 int engine_fill(struct engine *e, void *to, int byte, size_t bytes)
 {
 	int ret = 0;
-	unsigned char *piece = malloc(SIDE_PIECE);
+	unsigned char *piece = malloc(FILL_PIECE);
 	if (!piece)
 		return log_error(CORALE_ENOMEM, e->world_rank, "no memory to fill a window from");
-	memset(piece, byte, SIDE_PIECE);
-	for (size_t at = 0; !ret && at < bytes; at += SIDE_PIECE)
+	memset(piece, byte, FILL_PIECE);
+	for (size_t at = 0; !ret && at < bytes; at += FILL_PIECE)
 		ret =
-		    engine_put(e, (char *)to + at, piece, bytes - at < SIDE_PIECE ? bytes - at : SIDE_PIECE);
+		    engine_put(e, (char *)to + at, piece, bytes - at < FILL_PIECE ? bytes - at : FILL_PIECE);
 	free(piece);
 	return ret;
 }
@@ -151,32 +152,32 @@ int engine_wait_idle(struct engine *e)
 
 int engine_health(struct engine *e)
 {
-	cudaError_t error = cudaStreamQuery(e->side);
+	cudaError_t error = cudaStreamQuery(e->control);
 	return error == cudaErrorNotReady ? 0 : engine_check(e, error, "asking whether the context works");
 }
 
 /* ---- Ending waits --------------------------------------------------------------------------------------- */
 
 /* Writes the first word of a rank's window, which every kernel there looks at first. */
-static void tell(struct engine *e, int rank)
+static void signal_rank(struct engine *e, int rank)
 {
 	if (e->mapped[rank] &&
-	    cudaMemcpyAsync((void *)(e->base + (size_t)rank * e->stride), &e->words->told,
-			    sizeof(e->words->told), cudaMemcpyDefault, e->side) != cudaSuccess)
+	    cudaMemcpyAsync((void *)(e->base + (size_t)rank * e->stride), &e->words->stop,
+			    sizeof(e->words->stop), cudaMemcpyDefault, e->control) != cudaSuccess)
 		cudaGetLastError(); /* the context is broken: nothing waits in it */
 }
 
 /* A kernel of ours that has failed has told all ranks itself. */
-static void tell_all(struct engine *e, int code)
+static void signal_ranks(struct engine *e, int code)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	CUcontext ours;
 	if (e->failure->code || e->driver.push_context(e->context) != CUDA_SUCCESS)
 		return;
 	cudaThreadExchangeStreamCaptureMode(&mode);
-	e->words->told = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
+	e->words->stop = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
 	for (int r = 0; r < e->ranks; r++)
-		tell(e, r);
+		signal_rank(e, r);
 	cudaThreadExchangeStreamCaptureMode(&mode);
 	e->driver.pop_context(&ours);
 }
@@ -199,7 +200,7 @@ void engine_quit(struct engine *e, int code)
 void engine_abort(struct engine *e, int code)
 {
 	if (set_abort(e, (uint32_t)-code))
-		tell_all(e, code);
+		signal_ranks(e, code);
 }
 
 void engine_silence(struct engine *e, int code)
@@ -207,7 +208,7 @@ void engine_silence(struct engine *e, int code)
 	set_abort(e, (uint32_t)-code);
 	if (e->failure->code)
 		return;
-	e->words->told = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
-	tell(e, e->rank);
-	cudaStreamSynchronize(e->side);
+	e->words->stop = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
+	signal_rank(e, e->rank);
+	cudaStreamSynchronize(e->control);
 }

@@ -1,10 +1,10 @@
-/* The engine's own streams, for what runs beside a call. */
+/* The engine's streams for what runs beside a call by copy engines. */
 #include "engine_cuda.h"
 
-int engine_make_beside(struct engine *e)
+int engine_make_streams(struct engine *e)
 {
 	int lowest, highest;
-	if (e->beside)
+	if (e->second)
 		return 0;
 	int ret = engine_check(e, cudaDeviceGetStreamPriorityRange(&lowest, &highest),
 			       "asking for the priorities of streams");
@@ -13,7 +13,7 @@ int engine_make_beside(struct engine *e)
 				   "making an event");
 	if (!ret)
 		ret =
-		    engine_check(e, cudaStreamCreateWithPriority(&e->beside, cudaStreamNonBlocking, highest),
+		    engine_check(e, cudaStreamCreateWithPriority(&e->second, cudaStreamNonBlocking, highest),
 				 "making a stream");
 	if (!ret)
 		ret = engine_check(e, cudaStreamCreateWithPriority(&e->work, cudaStreamNonBlocking, highest),
@@ -21,10 +21,10 @@ int engine_make_beside(struct engine *e)
 	return ret;
 }
 
-void engine_free_beside(struct engine *e)
+void engine_free_streams(struct engine *e)
 {
-	if (e->beside)
-		cudaStreamDestroy(e->beside);
+	if (e->second)
+		cudaStreamDestroy(e->second);
 	if (e->work)
 		cudaStreamDestroy(e->work);
 	if (e->ready)
@@ -41,10 +41,10 @@ static int is_free(const struct engine *e, cudaStream_t stream, uint64_t capture
 					 (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && held == capture));
 }
 
-void engine_choose_beside(struct engine *e, cudaStream_t stream, cudaStream_t *beside, cudaStream_t *work)
+void engine_choose_streams(struct engine *e, cudaStream_t stream, cudaStream_t *second, cudaStream_t *work)
 {
 	const uint64_t capture = e->last_captures ? e->last_captured.capture : 0;
-	const int ours = is_free(e, e->beside, capture) && is_free(e, e->work, capture);
-	*beside = ours ? e->beside : stream;
+	const int ours = is_free(e, e->second, capture) && is_free(e, e->work, capture);
+	*second = ours ? e->second : stream;
 	*work = ours ? e->work : stream;
 }
