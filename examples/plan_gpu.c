@@ -39,7 +39,8 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 static struct plan_call call_of(const struct plan_request *r, const struct planner *planner, int memory)
 {
 	const size_t element = corale_type_bytes(r->type), bytes = r->bytes / element * element;
-	int scratch = planner->node->scratch_bytes && !planner->node->over_nodes ? PLAN_MEMORY_SCRATCH : 0;
+	int scratch =
+	    planner->machine->scratch_bytes && !planner->machine->over_nodes ? PLAN_MEMORY_SCRATCH : 0;
 	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? bytes : 0, plan_in_words(r->type),
 				   memory | scratch };
 }
@@ -96,7 +97,7 @@ static void print_launch(const char *memory, const struct plan_call *call, const
 {
 	char text[256];
 	const struct launch launch =
-	    row ? launch_of(row, planner->node, call) : (struct launch){ .plan = lowered };
+	    row ? launch_of(row, planner->machine, call) : (struct launch){ .plan = lowered };
 	launch_print(&launch, text, sizeof text);
 	printf("launch:     %s: %s\n", memory, text);
 }
@@ -116,11 +117,11 @@ void plan_gpus_print(const struct plan_request *r, const struct planner *planner
 	}
 	printf("on GPUs:    ");
 	print_choice("plain memory", row);
-	if (!planner->node->over_nodes)
+	if (!planner->machine->over_nodes)
 		print_choice("; registered memory", other);
 	printf("\n");
 	print_launch("plain memory", &plain, row, planner, plan);
-	if (!planner->node->over_nodes)
+	if (!planner->machine->over_nodes)
 		print_launch("registered memory", &registered, other, planner, plan);
 }
 
@@ -128,16 +129,16 @@ static void print_rows(const struct plan_request *r, const struct planner *plann
 		       int kind)
 {
 	const struct plan_call call = call_of(r, planner, kind);
-	const struct rates *rates = planner->node->rates;
+	const struct rates *rates = planner->machine->rates;
 	printf("why:        %s memory, modelled:", memory);
 	for (const struct row *row = NULL; (row = row_next_codelet(r->coll, row));) {
-		double us = row_us(row, planner->node, &call);
+		double us = row_us(row, planner->machine, &call);
 		if (us >= 0)
 			printf(" %s %s %.1f us;", plan_codelet_name(row->codelet),
 			       plan_protocol_name(row->protocol), us);
 	}
 	printf(" rates of %s%s\n", rates->name,
-	       planner->node->ranks > rates->measured_ranks ? ", not measured with so many ranks" : "");
+	       planner->machine->ranks > rates->measured_ranks ? ", not measured with so many ranks" : "");
 }
 
 void plan_gpus_print_times(const struct plan_request *r, const struct planner *planner,
@@ -146,8 +147,8 @@ void plan_gpus_print_times(const struct plan_request *r, const struct planner *p
 	const struct plan_call call = call_of(r, planner, PLAIN);
 	struct topo links = *planner->topo;
 	links.node.bytes_per_ns =
-	    rates_link_gbs(planner->node->rates); /* the topology has that of lowered plans */
-	double us = row_us(find_codelet(&lists->plain, &call), planner->node, &call),
+	    rates_link_gbs(planner->machine->rates); /* the topology has that of lowered plans */
+	double us = row_us(find_codelet(&lists->plain, &call), planner->machine, &call),
 	       bound = cost_lower_bound(&links, r->coll, r->bytes);
 	char time[32], least[32];
 	print_rows(r, planner, "plain", PLAIN);
@@ -165,7 +166,7 @@ static void print_line(const struct plan_request *r, const struct planner *plann
 	char text[32];
 	printf("%8s", plan_bytes_text(r->bytes, text, sizeof text));
 	for (const struct row *row = NULL; (row = row_next_codelet(r->coll, row));) {
-		double us = row_us(row, planner->node, &call);
+		double us = row_us(row, planner->machine, &call);
 		if (us < 0 && !(row->traits & ROW_OVER_NODES))
 			printf("  %21s ", "-");
 		else if (us >= 0)

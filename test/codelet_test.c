@@ -22,22 +22,22 @@ enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
 
 /* A call that the planner is asked about. */
 struct question {
-	struct plan_node node;
+	struct gpu_machine node;
 	corale_coll coll;
 	uint64_t bytes;
 	int words, memory;
 };
 
-static struct plan_node node_of(int ranks, uint64_t window)
+static struct gpu_machine node_of(int ranks, uint64_t window)
 {
 	struct codelet_layout l;
 	codelet_layout_init(&l, ranks, window);
-	return (struct plan_node){ .rates = rates_of_default_gpu(),
-				   .ranks = ranks,
-				   .max_blocks = 132,
-				   .words_bytes = l.words_bytes,
-				   .lines_bytes = l.lines_bytes,
-				   .slots_bytes = l.slots_bytes };
+	return (struct gpu_machine){ .rates = rates_of_default_gpu(),
+				     .ranks = ranks,
+				     .max_blocks = 132,
+				     .words_bytes = l.words_bytes,
+				     .lines_bytes = l.lines_bytes,
+				     .slots_bytes = l.slots_bytes };
 }
 
 /* 0, 3, and each power of 2 with its neighbours. */
@@ -236,7 +236,7 @@ static void check_sizes(struct question *q)
 	}
 }
 
-static void check_node(struct plan_node node)
+static void check_node(struct gpu_machine node)
 {
 	struct question q = { .node = node };
 	for (int coll = 0; coll <= CORALE_ALL_TO_ALL_V; coll++)
@@ -262,7 +262,7 @@ static void test_small_windows(void **state)
 	(void)state;
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks += 7)
 		check_node(node_of(ranks, (uint64_t)4 << 20));
-	check_node((struct plan_node){ .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1 });
+	check_node((struct gpu_machine){ .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1 });
 }
 
 /* As few as the policy `efficient` leaves; what is given goes first. */
@@ -276,7 +276,7 @@ static void test_few_blocks(void **state)
 	assert_int_equal(plan_most_blocks(1, 1), 1);
 	assert_int_equal(plan_most_blocks(16, 0), 16);
 	for (int ranks = 1; ranks <= 8; ranks++) {
-		struct plan_node node = node_of(ranks, WINDOW);
+		struct gpu_machine node = node_of(ranks, WINDOW);
 		node.max_blocks = few;
 		check_node(node);
 	}
@@ -393,7 +393,7 @@ static void test_rows_are_checked(void **state)
 	(void)state;
 	static const struct settings settings;
 	for (int ranks = 2; ranks <= 9; ranks++) {
-		struct plan_node node = node_of(ranks, WINDOW);
+		struct gpu_machine node = node_of(ranks, WINDOW);
 		struct topo *topo = cases_topo(ranks, SPLIT_ONE_NODE);
 		struct planner planner;
 		topo_set_gpus(topo, node.rates);
@@ -545,10 +545,10 @@ static void test_rates(void **state)
 static int is_refused(corale_coll coll, int codelets, const char *proto, const char *algo)
 {
 	struct settings s = { .codelets = codelets };
-	struct plan_node node = node_of(4, WINDOW);
+	struct gpu_machine node = node_of(4, WINDOW);
 	snprintf(s.proto, sizeof s.proto, "%s", proto);
 	snprintf(s.algo, sizeof s.algo, "%s", algo);
-	plan_node_settings(&node, &s);
+	gpu_machine_apply(&node, &s);
 	return node.refused[coll] >> CODELET_FIFO & 1;
 }
 
@@ -632,7 +632,7 @@ static int count_lowered(const struct planner *planner, corale_coll coll)
 		const struct plan_key key = planner_key(coll, call.bytes / 4, CORALE_FLOAT32, CORALE_SUM);
 		const struct row *row = choices_find(&list, call.bytes)->row;
 		struct plan plan;
-		lowered += planner_codelet(planner->node, &call) && !row->codelet;
+		lowered += planner_codelet(planner->machine, &call) && !row->codelet;
 		assert_int_equal(planner_plan(planner, &key, &call, &plan, error, sizeof error), 0);
 		assert_int_equal(plan.codelet, row->codelet);
 		if (!row->codelet)
@@ -646,7 +646,7 @@ static void test_lowered_competes(void **state)
 {
 	(void)state;
 	static const struct settings settings;
-	struct plan_node node = node_of(4, (uint64_t)1 << 30);
+	struct gpu_machine node = node_of(4, (uint64_t)1 << 30);
 	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
 	struct planner planner;
 	node.rates = rates_of_gpu("NVIDIA H200");
@@ -654,7 +654,7 @@ static void test_lowered_competes(void **state)
 	planner_init_gpus(&planner, topo, &settings, &node);
 	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);
 	for (int codelet = CODELET_TWO_SHOT; codelet < CODELET_KINDS; codelet++)
-		plan_node_refuse(&node, (enum plan_codelet)codelet);
+		gpu_machine_refuse(&node, (enum plan_codelet)codelet);
 	assert_true(count_lowered(&planner, CORALE_BROADCAST) > 0);
 	node.forced = PLAN_LL128;
 	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);

@@ -264,7 +264,7 @@ static void probe_end(struct engine *e)
 	e->probe_words = NULL;
 }
 
-static void describe(const struct engine *e, struct plan_node *node)
+static void describe(const struct engine *e, struct gpu_machine *node)
 {
 	node->rates = rates_of_gpu(gpu_name(e));
 	node->ranks = e->params.ranks;

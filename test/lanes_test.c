@@ -114,7 +114,7 @@ static void test_places(void **state)
 
 struct machine {
 	struct topo *topo;
-	struct plan_node node;
+	struct gpu_machine node;
 	struct planner planner, narrow;
 	struct remote shape;
 };
@@ -134,12 +134,12 @@ static void plan_machine(struct machine *m, size_t slots_bytes, size_t cap)
 	static struct settings settings;
 	const struct plan_map *map = &m->topo->map;
 	settings.pinned_memory = cap;
-	m->node = (struct plan_node){ .rates = rates_of_default_gpu(),
-				      .max_blocks = 64,
-				      .slots_bytes = slots_bytes,
-				      .ranks = map->max_node_size,
-				      .over_nodes = 1,
-				      .many_far = map->max_node_size > 1 };
+	m->node = (struct gpu_machine){ .rates = rates_of_default_gpu(),
+					.max_blocks = 64,
+					.slots_bytes = slots_bytes,
+					.ranks = map->max_node_size,
+					.over_nodes = 1,
+					.many_far = map->max_node_size > 1 };
 	topo_set_gpus(m->topo, m->node.rates);
 	m->shape = lanes_shape(map->ranks, map->nodes, map->max_node_size, least_size(map), cap);
 	gpu_machine_planners(m->topo, &settings, &m->node, &m->shape, &m->planner, &m->narrow);

@@ -172,7 +172,7 @@ static int play_machine(struct proxy_world *w, const struct settings *settings, 
 {
 	uint64_t node[PROXY_WORLD_RANKS];
 	struct topo *topo;
-	struct plan_node limits;
+	struct gpu_machine limits;
 	struct planner planner, narrow;
 	struct player p = { .world = w };
 	for (int r = 0; r < w->size; r++)

@@ -40,7 +40,7 @@ const struct row *row_table(int *count)
 struct machine {
 	struct topo *topo;
 	struct settings settings;
-	struct plan_node node;
+	struct gpu_machine node;
 	struct planner planner, narrow;
 };
 
@@ -142,7 +142,7 @@ static void test_deleted_rows(void **state)
 		struct machine m;
 		open_machine(&m, machines[i]);
 		for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-			for (int memory = 0; memory < (m.planner.node ? PLAN_MEMORY_CLASSES : 1); memory++)
+			for (int memory = 0; memory < (m.planner.machine ? PLAN_MEMORY_CLASSES : 1); memory++)
 				if (!coll_is_pair(coll) && coll_has_count(coll) && memory < 4)
 					named += check_list(&m.planner, (corale_coll)coll, memory);
 		topo_destroy(m.topo);
@@ -170,7 +170,7 @@ static void test_hashes(void **state)
 		assert_true(inputs != choices_hash_inputs(&other.planner));
 		other.planner.max_channels--;
 		other.node.slots_bytes += 4096;
-		assert_true(!m.planner.node == (inputs == choices_hash_inputs(&other.planner)));
+		assert_true(!m.planner.machine == (inputs == choices_hash_inputs(&other.planner)));
 		struct choices list;
 		char error[256];
 		assert_int_equal(

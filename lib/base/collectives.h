@@ -46,7 +46,7 @@ static inline int coll_is_pair(int coll)
 
 static inline int coll_is_uneven(int coll)
 {
-	return coll_table[coll].send == COLL_UNEVEN;
+	return coll_table[coll].send == COLL_UNEVEN || coll_table[coll].recv == COLL_UNEVEN;
 }
 
 /* Whether there are data at all. */

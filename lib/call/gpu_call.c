@@ -89,7 +89,7 @@ static int find_launch(struct comm *comm, const struct call *c, struct plan_call
 		return gpu_plan(comm, c, choice, own);
 	}
 	l += choice - choices->best;
-	if (!l->node || l->bytes != key->bytes)
+	if (!l->machine || l->bytes != key->bytes)
 		*l = launch_of(choice->row, &comm->node, key);
 	*out = l;
 	return 0;
@@ -100,7 +100,7 @@ static int find_any_launch(struct comm *comm, const struct call *c, struct plan_
 			   const struct launch **out)
 {
 	struct shared_plan *held = c->plan;
-	if (held && held->launch.node && held->memory == key->memory) {
+	if (held && held->launch.machine && held->memory == key->memory) {
 		*out = &held->launch;
 		return 0;
 	}

@@ -151,7 +151,7 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 				c->record.root, list);
 	if (ret)
 		return ret;
-	*launch = (struct launch){ .node = &comm->node,
+	*launch = (struct launch){ .machine = &comm->node,
 				   .coll = c->record.coll,
 				   .bytes = call_bytes(c),
 				   .plan = &entry->plan,

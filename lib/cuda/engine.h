@@ -178,7 +178,7 @@ struct engine_ops {
 	void (*probe_end)(struct engine *engine);
 
 	/* What the choice of a row needs to know of this engine; equal on all ranks from connect on. */
-	void (*describe)(const struct engine *engine, struct plan_node *node);
+	void (*describe)(const struct engine *engine, struct gpu_machine *node);
 
 	/* Takes over a lowered plan, which *list then names; one that is there already has that number. May copy to the GPU, but waits for no
 	 * call. CORALE_ENOTSUP (too long), CORALE_ENOMEM, CORALE_EDEVICE. */

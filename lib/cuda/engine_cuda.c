@@ -33,9 +33,9 @@ static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of
 	e->place_of = place_of;
 }
 
-static void describe(const struct engine *e, struct plan_node *node)
+static void describe(const struct engine *e, struct gpu_machine *node)
 {
-	const struct plan_node *own = &e->limits;
+	const struct gpu_machine *own = &e->limits;
 	node->rates = own->rates;
 	node->ranks = own->ranks;
 	node->max_blocks = own->max_blocks;

@@ -98,7 +98,7 @@ struct engine {
 	int rank, ranks, ordinal; /* among the ranks of this node */
 	int world_rank, world_ranks; /* among all; in messages */
 	int processors; /* of its GPU */
-	struct plan_node limits; /* what the choice of a row and launches need to know of this engine */
+	struct gpu_machine limits; /* what the choice of a row and launches need to know of this engine */
 	struct codelet_args args[ENGINE_AREAS]; /* of all launches: a call sets the rest */
 	const int *place_of; /* of each rank among all; NULL: all are of this node */
 	struct engine_identity identity;
@@ -294,7 +294,7 @@ void engine_make_args(struct engine *engine);
 /* Bytes of scratch that each other rank has for each of its two buffers. */
 void engine_use_scratch(struct engine *engine, int region, size_t chunk);
 void engine_log_launch(const struct engine *engine, const struct launch *launch);
-/* The same of an all_to_all_v, whose edges are ready. */
+/* The same of an all_to_all_v, or an all_to_all over nodes, whose messages are in engine->p2p. */
 void engine_log_p2p(const struct engine *engine, const struct call *call);
 
 /* ---- engine_cuda_lowered.c: calls by any plan */

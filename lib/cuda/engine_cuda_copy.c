@@ -91,7 +91,7 @@ static int is_odd(const struct codelet_job *job)
 
 int copy_fold_lead(const struct copies *k)
 {
-	int blocks = launch_folds(k->launch->node, 0).blocks,
+	int blocks = launch_folds(k->launch->machine, 0).blocks,
 	    lead = k->e->ranks * blocks / LAUNCH_FOLDING_BLOCKS;
 	return blocks < FEW_FOLDING ? 0 : lead < 2 ? 2 : lead;
 }
@@ -100,7 +100,7 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
-	const struct grid grid = launch_own(k->launch->node, times, is_odd(work.job));
+	const struct grid grid = launch_own(k->launch->machine, times, is_odd(work.job));
 	copy_order(k, k->stream, k->second);
 	if (bytes && to != from)
 		launch_work(k, &work, grid, -1, k->second);
@@ -141,7 +141,7 @@ static void launch_some(struct copies *k, int last)
 	for (int i = 0; i < n; i++)
 		odd |= is_odd(&job[i]);
 	const struct grid grid =
-	    folds ? launch_folds(k->launch->node, odd) : launch_taken(k->launch->node, odd);
+	    folds ? launch_folds(k->launch->machine, odd) : launch_taken(k->launch->machine, odd);
 	k->launched += n;
 	work.jobs = (uint32_t)n;
 	work.last = (uint32_t)(last && k->launched == k->jobs);
@@ -210,7 +210,7 @@ unsigned char *copy_target(const struct copies *k, int rank)
 
 uint64_t copy_scratch_bytes(const struct copies *k, int buffers)
 {
-	return launch_scratch_part(k->launch->node->scratch_bytes, buffers);
+	return launch_scratch_part(k->launch->machine->scratch_bytes, buffers);
 }
 
 unsigned char *copy_scratch(const struct copies *k, int sender, int receiver, int b, int buffers)
@@ -246,7 +246,7 @@ static struct copy_piece piece_of(struct copy_piece round, uint64_t done, uint64
 /* Of the scratch that another rank has: one of its two buffers. */
 static uint64_t chunk_of(const struct copies *k)
 {
-	return k->launch->node->scratch_bytes / 2;
+	return k->launch->machine->scratch_bytes / 2;
 }
 
 struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves)

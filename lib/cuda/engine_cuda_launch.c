@@ -82,8 +82,8 @@ void engine_log_p2p(const struct engine *e, const struct call *c)
 	if (log_level < LOG_TRACE)
 		return;
 	const uint64_t bytes = most_sent(e, c);
-	const struct launch l = { .node = &e->limits,
-				  .coll = CORALE_ALL_TO_ALL_V,
+	const struct launch l = { .machine = &e->limits,
+				  .coll = c->record.coll,
 				  .bytes = bytes,
 				  .kernel = KERNEL_P2P,
 				  .grid = { g->wide * g->blocks + g->lists - g->wide, CODELET_THREADS },

@@ -138,12 +138,16 @@ int engine_add_list(struct engine *e, struct lowered *l, int *index)
 	return 0;
 }
 
-/* All rows of the algorithm table, from each root, have room; of very many ranks, those that programs use. */
+/* The lists of all rows that are lowered have room, from each root; of very many ranks, those that programs use. */
 int engine_open_lists(struct engine *e)
 {
-	enum { ROWS = 48, PEERS = 4, MORE = 33, MOST_BYTES = 32 << 20 };
+	enum { PEERS = 4, MORE = 33, MOST_BYTES = 32 << 20 };
+	int rows, n = 0;
+	const struct row *table = row_table(&rows);
+	for (int i = 0; i < rows; i++)
+		n += !table[i].codelet && !(table[i].traits & ROW_ON_HOSTS);
 	const size_t ranks = (size_t)e->world_ranks,
-		     all = ROWS * ranks * (PEERS * ranks + MORE) * sizeof(struct lowered_op) / 2,
+		     all = (size_t)n * ranks * (PEERS * ranks + MORE) * sizeof(struct lowered_op) / 2,
 		     bytes = all < MOST_BYTES ? all : MOST_BYTES;
 	int ret = engine_check(e, cudaMalloc((void **)&e->lists.memory, bytes), "allocating memory");
 	e->lists.bytes = ret ? 0 : bytes;

@@ -11,11 +11,12 @@ enum {
 	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
 };
 
-void gpu_machine_settings(struct plan_node *node, const struct plan_map *map, const struct settings *settings)
+void gpu_machine_settings(struct gpu_machine *node, const struct plan_map *map,
+			  const struct settings *settings)
 {
 	node->over_nodes = map->nodes > 1;
 	node->many_far = map->max_node_size > 1 || map->ranks > LOWERED_MOST_RANKS;
-	plan_node_settings(node, settings);
+	gpu_machine_apply(node, settings);
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -23,7 +24,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-void gpu_machine_init(struct plan_node *node, const struct plan_map *map, const struct settings *settings,
+void gpu_machine_init(struct gpu_machine *node, const struct plan_map *map, const struct settings *settings,
 		      const struct rates *rates)
 {
 	struct codelet_layout layout;
@@ -31,15 +32,15 @@ void gpu_machine_init(struct plan_node *node, const struct plan_map *map, const 
 		      plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT),
 		  resident = 2 * rates->blocks, ranks = map->max_node_size;
 	codelet_layout_init(&layout, ranks, smaller(settings->gpu_window, settings->memory_cap));
-	*node = (struct plan_node){ .rates = rates,
-				    .ranks = ranks,
-				    .max_blocks = given && given < rates->blocks ? given : rates->blocks,
-				    .resident = given && given < resident ? given : resident,
-				    .words_bytes = layout.words_bytes,
-				    .lines_bytes = layout.lines_bytes,
-				    .slots_bytes = layout.slots_bytes,
-				    .scratch_bytes =
-					2 * launch_scratch_chunk(ranks, layout.bytes, settings->memory_cap) };
+	*node = (struct gpu_machine){ .rates = rates,
+				      .ranks = ranks,
+				      .max_blocks = given && given < rates->blocks ? given : rates->blocks,
+				      .resident = given && given < resident ? given : resident,
+				      .words_bytes = layout.words_bytes,
+				      .lines_bytes = layout.lines_bytes,
+				      .slots_bytes = layout.slots_bytes,
+				      .scratch_bytes = 2 * launch_scratch_chunk(ranks, layout.bytes,
+										settings->memory_cap) };
 	gpu_machine_settings(node, map, settings);
 }
 
@@ -69,7 +70,7 @@ static int small_class(const struct remote_slots *large, const struct remote_slo
 }
 
 void gpu_machine_planners(const struct topo *topo, const struct settings *settings,
-			  const struct plan_node *node, const struct remote *lanes, struct planner *wide,
+			  const struct gpu_machine *node, const struct remote *lanes, struct planner *wide,
 			  struct planner *narrow)
 {
 	planner_init_gpus(wide, topo, settings, node);

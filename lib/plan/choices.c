@@ -21,14 +21,14 @@ enum {
 /* ---- Rows with a codelet ---------------------------------------------------------------------------------- */
 
 struct asked {
-	const struct plan_node *node;
+	const struct gpu_machine *machine;
 	struct plan_call call;
 };
 
 static const struct row *ask(struct asked *a, uint64_t bytes)
 {
 	a->call.bytes = bytes;
-	return planner_codelet(a->node, &a->call);
+	return planner_codelet(a->machine, &a->call);
 }
 
 /* Between two sizes with different rows: the last one that has the first one's. */
@@ -69,10 +69,10 @@ static uint64_t sample(int i)
 	return i < 0 ? 0 : base + ((base * (uint64_t)step) >> LOG_SAMPLES);
 }
 
-void choices_of_codelets(const struct plan_node *node, corale_coll coll, int words, int memory,
+void choices_of_codelets(const struct gpu_machine *machine, corale_coll coll, int words, int memory,
 			 struct choices *out)
 {
-	struct asked a = { node, { .coll = coll, .words = words, .memory = memory } };
+	struct asked a = { machine, { .coll = coll, .words = words, .memory = memory } };
 	uint64_t at = 0;
 	const struct row *row = ask(&a, at);
 	out->n = 0;
@@ -201,8 +201,8 @@ int choices_of(const struct planner *planner, corale_coll coll, corale_type type
 	const int sized = coll_has_count(coll);
 	uint64_t from = 0;
 	int ret = 0;
-	if (planner->node)
-		choices_of_codelets(planner->node, coll, plan_in_words(type), memory, &codelets);
+	if (planner->machine)
+		choices_of_codelets(planner->machine, coll, plan_in_words(type), memory, &codelets);
 	out->n = 0;
 	for (int i = 0; !ret && i < codelets.n; i++) {
 		const struct row_choice *c = &codelets.best[i];

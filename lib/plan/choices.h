@@ -32,7 +32,7 @@ static inline int choices_kind(corale_type type)
 }
 
 /* Of the rows with a codelet. memory: of enum plan_memory. */
-void choices_of_codelets(const struct plan_node *node, corale_coll coll, int words, int memory,
+void choices_of_codelets(const struct gpu_machine *machine, corale_coll coll, int words, int memory,
 			 struct choices *out);
 
 /* Of all rows, for the kind of a type: what calls look their rows up in. CORALE_ENOTSUP (nothing applies to any size; error says why),

@@ -43,20 +43,20 @@ static uint64_t add_rates(uint64_t hash, const struct rates *rates)
 }
 
 /* Nodes may have several sizes: ranks of the same node count in one node alone. */
-static uint64_t add_node(uint64_t hash, const struct plan_node *node)
+static uint64_t add_machine(uint64_t hash, const struct gpu_machine *machine)
 {
-	const uint64_t numbers[] = { node->over_nodes ? 0 : (uint64_t)node->ranks,
-				     (uint64_t)node->max_blocks,
-				     (uint64_t)node->zero_ctas,
-				     (uint64_t)node->forced,
-				     (uint64_t)node->words_only,
-				     node->words_bytes,
-				     node->lines_bytes,
-				     node->slots_bytes,
-				     (uint64_t)node->resident,
-				     (uint64_t)node->over_nodes << 1 | (uint64_t)node->many_far };
-	hash = add_rates(hash, node->rates);
-	hash = hash_bytes(hash, node->refused, sizeof node->refused);
+	const uint64_t numbers[] = { machine->over_nodes ? 0 : (uint64_t)machine->ranks,
+				     (uint64_t)machine->max_blocks,
+				     (uint64_t)machine->zero_ctas,
+				     (uint64_t)machine->forced,
+				     (uint64_t)machine->words_only,
+				     machine->words_bytes,
+				     machine->lines_bytes,
+				     machine->slots_bytes,
+				     (uint64_t)machine->resident,
+				     (uint64_t)machine->over_nodes << 1 | (uint64_t)machine->many_far };
+	hash = add_rates(hash, machine->rates);
+	hash = hash_bytes(hash, machine->refused, sizeof machine->refused);
 	return hash_bytes(hash, numbers, sizeof numbers);
 }
 
@@ -79,7 +79,7 @@ uint64_t choices_hash_inputs(const struct planner *p)
 {
 	uint64_t hash = add_planner(add_topo(hash_start, p->topo), p);
 	hash = p->small ? add_planner(hash, p->small) : hash;
-	return p->node ? add_node(hash, p->node) : hash;
+	return p->machine ? add_machine(hash, p->machine) : hash;
 }
 
 /* ---- What is chosen --------------------------------------------------------------------------------------- */
@@ -95,11 +95,12 @@ static uint64_t add_row(uint64_t hash, const struct row *row)
 }
 
 /* Of rows with a codelet: in all classes of memory. */
-static uint64_t add_codelets(uint64_t hash, const struct plan_node *node, corale_coll coll, uint64_t bytes)
+static uint64_t add_codelets(uint64_t hash, const struct gpu_machine *machine, corale_coll coll,
+			     uint64_t bytes)
 {
 	for (int i = 0; i < 2 * PLAN_MEMORY_CLASSES; i++) {
 		const struct plan_call call = { coll, bytes, i % 2, i / 2 };
-		const struct row *row = planner_codelet(node, &call);
+		const struct row *row = planner_codelet(machine, &call);
 		hash = row ? add_row(hash, row) : add_number(hash, 0);
 	}
 	return hash;
@@ -123,7 +124,7 @@ static uint64_t add_plan(uint64_t hash, const struct planner *planner, corale_co
 static int runs_by_codelet(const struct planner *planner, corale_coll coll)
 {
 	const struct plan_call call = { .coll = coll, .bytes = sizes[WALKED] };
-	return planner->node && planner_codelet(planner->node, &call);
+	return planner->machine && planner_codelet(planner->machine, &call);
 }
 
 uint64_t choices_hash_sample(const struct planner *planner)
@@ -133,8 +134,8 @@ uint64_t choices_hash_sample(const struct planner *planner)
 		const corale_coll coll = (corale_coll)i;
 		if (coll_is_pair(coll) || coll_is_uneven(coll))
 			continue;
-		for (int k = 0; planner->node && k < SIZES; k++)
-			hash = add_codelets(hash, planner->node, coll, sizes[k]);
+		for (int k = 0; planner->machine && k < SIZES; k++)
+			hash = add_codelets(hash, planner->machine, coll, sizes[k]);
 		if (!runs_by_codelet(planner, coll))
 			hash = add_plan(hash, planner, coll, coll_has_count(coll) ? sizes[WALKED] : 0);
 	}

@@ -28,29 +28,31 @@ static uint64_t vectors_of(uint64_t bytes, int words)
 
 /* One vector a thread as long as blocks and threads suffice; small ones in blocks of one warp, which find room beside a busy
  * kernel. */
-static struct grid packet_grid(const struct plan_node *node, uint64_t vectors, uint64_t small)
+static struct grid packet_grid(const struct gpu_machine *machine, uint64_t vectors, uint64_t small)
 {
 	struct grid grid = { 1, 32 };
 	if (vectors > small) {
 		grid.threads = vectors <= 8192 ? 128 : 256;
 		while (grid.threads < PLAN_CODELET_THREADS &&
-		       vectors > (uint64_t)(grid.threads * node->max_blocks))
+		       vectors > (uint64_t)(grid.threads * machine->max_blocks))
 			grid.threads *= 2;
 	}
 	uint64_t blocks = (vectors + (uint64_t)grid.threads - 1) / (uint64_t)grid.threads;
-	grid.blocks = blocks < 1 ? 1 : blocks < (uint64_t)node->max_blocks ? (int)blocks : node->max_blocks;
+	grid.blocks = blocks < 1                               ? 1
+		      : blocks < (uint64_t)machine->max_blocks ? (int)blocks
+							       : machine->max_blocks;
 	return grid;
 }
 
 /* Of a block whose threads take turns. A thread has one packet for each other rank under way: of one, more threads fill the link. */
-static int long_threads(const struct plan_node *node)
+static int long_threads(const struct gpu_machine *machine)
 {
-	return node->ranks == 2 ? LAUNCH_LONG_THREADS : PLAN_CODELET_THREADS;
+	return machine->ranks == 2 ? LAUNCH_LONG_THREADS : PLAN_CODELET_THREADS;
 }
 
 static int has_few_ranks(const struct launch *l)
 {
-	return l->node->ranks > 1 && l->node->ranks <= PLAN_FEW_RANKS && !l->odd;
+	return l->machine->ranks > 1 && l->machine->ranks <= PLAN_FEW_RANKS && !l->odd;
 }
 
 static int has_blocks(const struct launch *l)
@@ -61,8 +63,8 @@ static int has_blocks(const struct launch *l)
 /* What is larger than the packets' room goes in pieces of about one size. parts: of the vector; 1: all to all. */
 static void cut_pieces(struct launch *l, int words, int exchanges, uint64_t parts)
 {
-	const uint64_t area = words ? l->node->words_bytes : l->node->lines_bytes,
-		       most = plan_packets_piece(area, words, exchanges, parts, l->node->max_blocks),
+	const uint64_t area = words ? l->machine->words_bytes : l->machine->lines_bytes,
+		       most = plan_packets_piece(area, words, exchanges, parts, l->machine->max_blocks),
 		       pieces = most ? (l->bytes + most - 1) / most : 1; /* 0: one rank, which sends none */
 	uint64_t each = pieces > 1 ? (l->bytes + pieces - 1) / pieces : l->bytes;
 	l->piece = pieces > 1 ? launch_round(each, parts * PLAN_UNIT_BYTES) : each;
@@ -72,12 +74,12 @@ static void cut_pieces(struct launch *l, int words, int exchanges, uint64_t part
 static void cut_two_shot(struct launch *l)
 {
 	int scatters = coll_is_rooted(l->coll), words = !scatters && l->words;
-	uint64_t parts = (uint64_t)(l->node->ranks - scatters);
+	uint64_t parts = (uint64_t)(l->machine->ranks - scatters);
 	cut_pieces(l, words, 2, parts);
-	l->grid = packet_grid(l->node, vectors_of((l->piece + parts - 1) / parts, words), 0);
+	l->grid = packet_grid(l->machine, vectors_of((l->piece + parts - 1) / parts, words), 0);
 	l->kernel = scatters || has_few_ranks(l) ? KERNEL_TWO_SHOT_FEW : KERNEL_TWO_SHOT;
 	if (l->kernel == KERNEL_TWO_SHOT_FEW && l->grid.threads == PLAN_CODELET_THREADS && !scatters)
-		l->grid.threads = long_threads(l->node);
+		l->grid.threads = long_threads(l->machine);
 }
 
 static void cut_one_shot(struct launch *l)
@@ -87,13 +89,13 @@ static void cut_one_shot(struct launch *l)
 	if (has_blocks(l))
 		cut_pieces(l, 0, 1, 1);
 	uint64_t vectors = vectors_of(l->piece, 0);
-	l->grid = packet_grid(l->node, vectors, LEAN_VECTORS);
+	l->grid = packet_grid(l->machine, vectors, LEAN_VECTORS);
 	int one_turn = l->pieces == 1 && vectors <= (uint64_t)l->grid.blocks * (uint64_t)l->grid.threads;
 	l->kernel = !has_few_ranks(l) || (!one_turn && !has_blocks(l)) ? KERNEL_ONE_SHOT
 		    : one_turn                                         ? KERNEL_ONE_SHOT_FEW
 								       : KERNEL_ONE_SHOT_FEW_LONG;
 	if (l->kernel == KERNEL_ONE_SHOT_FEW_LONG)
-		l->grid.threads = long_threads(l->node);
+		l->grid.threads = long_threads(l->machine);
 }
 
 /* ---- FIFO and direct --------------------------------------------------------------------------------- */
@@ -107,16 +109,16 @@ uint64_t launch_slot_bytes(uint64_t room, int lanes, int rings, uint32_t depth, 
 /* Of one sender. Large calls have scratch, if there is any: longer runs to one peer. */
 static uint64_t room_of(const struct launch *l)
 {
-	return l->scratch ? l->node->scratch_bytes : l->node->slots_bytes;
+	return l->scratch ? l->machine->scratch_bytes : l->machine->slots_bytes;
 }
 
 /* Of a broadcast: as many bytes are in flight as a link takes in the time of a message's flag, whatever the number of warp groups, and
  * all messages have about one size. */
-static uint64_t broadcast_message(const struct plan_node *node, uint64_t bytes)
+static uint64_t broadcast_message(const struct gpu_machine *machine, uint64_t bytes)
 {
-	const uint64_t blocks = (uint64_t)node->max_blocks, piece = (bytes + blocks - 1) / blocks,
-		       turn =
-			   (uint64_t)LAUNCH_WARP_GROUPS * (uint64_t)(node->ranks > 1 ? node->ranks - 1 : 1),
+	const uint64_t blocks = (uint64_t)machine->max_blocks, piece = (bytes + blocks - 1) / blocks,
+		       turn = (uint64_t)LAUNCH_WARP_GROUPS *
+			      (uint64_t)(machine->ranks > 1 ? machine->ranks - 1 : 1),
 		       all = bytes < LONG_BROADCAST ? BROADCAST_BYTES : LONG_BROADCAST_BYTES,
 		       most = all / (blocks * LAUNCH_WARP_GROUPS);
 	uint64_t rounds = piece / (turn * most) + 1;
@@ -125,8 +127,8 @@ static uint64_t broadcast_message(const struct plan_node *node, uint64_t bytes)
 
 static void cut_scatter_allgather(struct launch *l)
 {
-	const uint64_t most = broadcast_message(l->node, l->bytes),
-		       groups = (uint64_t)l->node->max_blocks * LAUNCH_WARP_GROUPS;
+	const uint64_t most = broadcast_message(l->machine, l->bytes),
+		       groups = (uint64_t)l->machine->max_blocks * LAUNCH_WARP_GROUPS;
 	l->kernel = KERNEL_SCATTER_ALLGATHER;
 	l->message = launch_slot_bytes(room_of(l), (int)groups, 1, LAUNCH_LEAST_DEPTH, most);
 	const uint64_t depth = l->message ? room_of(l) / l->message / groups : 0;
@@ -139,9 +141,9 @@ static void cut_scatter_allgather(struct launch *l)
  * is half as long as the others. */
 static uint64_t most_of_message(const struct launch *l, int direct, int folds)
 {
-	const uint64_t others = (uint64_t)(l->node->ranks > 1 ? l->node->ranks - 1 : 1),
+	const uint64_t others = (uint64_t)(l->machine->ranks > 1 ? l->machine->ranks - 1 : 1),
 		       each = others < MOST_TAKEN ? MOST_TAKEN / others : 1,
-		       blocks = (uint64_t)l->node->max_blocks,
+		       blocks = (uint64_t)l->machine->max_blocks,
 		       part = launch_round(2 * l->bytes / ((2 * each - 1) * blocks) + 1, LAUNCH_LINE);
 	if (!direct && (folds || !l->scratch))
 		return SLOT_BYTES;
@@ -154,17 +156,17 @@ static void cut_fifo(struct launch *l)
 	int two_shot = l->codelet == CODELET_FIFO_TWO_SHOT, direct = two_shot && l->direct,
 	    folds = coll_folds(l->coll);
 	l->kernel = direct ? KERNEL_DIRECT : folds ? KERNEL_FIFO_REDUCE : KERNEL_FIFO_MOVES;
-	l->message = launch_slot_bytes(room_of(l), l->node->max_blocks, 1 + (two_shot && !direct), l->depth,
-				       most_of_message(l, direct, folds));
+	l->message = launch_slot_bytes(room_of(l), l->machine->max_blocks, 1 + (two_shot && !direct),
+				       l->depth, most_of_message(l, direct, folds));
 	if (l->kernel == KERNEL_FIFO_MOVES && l->direct)
 		l->message = LAUNCH_WHOLE_PIECE;
 }
 
 /* ---- Point to point ---------------------------------------------------------------------------------- */
 
-int launch_blocks_of_lists(const struct plan_node *node, int pairs, int lists, int narrow)
+int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int lists, int narrow)
 {
-	int blocks = node->resident;
+	int blocks = machine->resident;
 	if (!pairs && blocks > LAUNCH_MAX_BLOCKS) /* whose epochs are counted */
 		blocks = LAUNCH_MAX_BLOCKS;
 	return blocks - narrow > lists ? (blocks - narrow) / lists : 1;
@@ -174,10 +176,11 @@ int launch_blocks_of_lists(const struct plan_node *node, int pairs, int lists, i
  * Lanes of a message at most, equal on both ends: a block each, when a rank has all edges; of pairs so many that they fill a link, in
  * whole rounds where a list may have to share its blocks with many. No more than have slots worth their flags.
  */
-int launch_most_lanes(const struct plan_node *node, int pairs)
+int launch_most_lanes(const struct gpu_machine *machine, int pairs)
 {
-	int all = launch_blocks_of_lists(node, pairs, 2 * node->ranks - 1, 0), rounds = LAUNCH_LANES / all;
-	uint64_t most = node->slots_bytes / (LAUNCH_SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
+	int all = launch_blocks_of_lists(machine, pairs, 2 * machine->ranks - 1, 0),
+	    rounds = LAUNCH_LANES / all;
+	uint64_t most = machine->slots_bytes / (LAUNCH_SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
 	if (pairs)
 		lanes = all < LEAST_SHARE ? FEW_LANES : rounds < 2 ? LAUNCH_LANES : (uint64_t)(all * rounds);
 	most = most < 1 ? 1 : most < LAUNCH_LANES ? most : LAUNCH_LANES;
@@ -192,34 +195,36 @@ uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes)
 /* An all_to_all_v of equal counts, both buffers at other places: each rank has a list to and from each other one, and its own. */
 static void cut_p2p(struct launch *l)
 {
-	const int most = launch_most_lanes(l->node, 0), lists = 2 * (l->node->ranks - 1) + (l->bytes > 0);
+	const int most = launch_most_lanes(l->machine, 0),
+		  lists = 2 * (l->machine->ranks - 1) + (l->bytes > 0);
 	const uint64_t lanes = l->bytes / LAUNCH_LANE_BYTES + 1;
 	int blocks = lanes < (uint64_t)most ? (int)lanes : most,
-	    limit = lists ? launch_blocks_of_lists(l->node, 0, lists, 0) : 0;
+	    limit = lists ? launch_blocks_of_lists(l->machine, 0, lists, 0) : 0;
 	l->kernel = KERNEL_P2P;
 	l->grid.blocks = lists * (blocks < limit ? blocks : limit);
-	l->message = launch_p2p_slot_bytes(l->node->slots_bytes, most);
+	l->message = launch_p2p_slot_bytes(l->machine->slots_bytes, most);
 }
 
 /* ---- The call ------------------------------------------------------------------------------------------- */
 
-struct launch launch_of(const struct row *row, const struct plan_node *node, const struct plan_call *call)
+struct launch launch_of(const struct row *row, const struct gpu_machine *machine,
+			const struct plan_call *call)
 {
-	struct launch l = { .node = node,
+	struct launch l = { .machine = machine,
 			    .codelet = row->codelet,
 			    .coll = call->coll,
 			    .bytes = call->bytes,
 			    .words = call->words != 0,
 			    .odd = call->bytes % 4 != 0,
-			    .direct = row_stores_direct(row, node, call) != 0,
-			    .scratch = row_uses_scratch(row, node, call) && node->scratch_bytes };
+			    .direct = row_stores_direct(row, machine, call) != 0,
+			    .scratch = row_uses_scratch(row, machine, call) && machine->scratch_bytes };
 	launch_cut(&l);
 	return l;
 }
 
 void launch_cut(struct launch *l)
 {
-	l->grid = (struct grid){ l->node->max_blocks, PLAN_CODELET_THREADS };
+	l->grid = (struct grid){ l->machine->max_blocks, PLAN_CODELET_THREADS };
 	l->piece = l->bytes;
 	l->pieces = 1;
 	l->message = 0;

@@ -56,7 +56,7 @@ struct grid {
  * one that no codelet runs, what is cut here stays empty.
  */
 struct launch {
-	const struct plan_node *node;
+	const struct gpu_machine *machine;
 	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered */
 	corale_coll coll;
 	uint64_t bytes; /* of a block or vector */
@@ -80,7 +80,8 @@ struct launch {
 };
 
 /* Of calls by a row with a codelet whose buffers' addresses are even, cut. */
-struct launch launch_of(const struct row *row, const struct plan_node *node, const struct plan_call *call);
+struct launch launch_of(const struct row *row, const struct gpu_machine *machine,
+			const struct plan_call *call);
 
 /* Kernel, grid, pieces and messages, from what stands before them. A few divisions. */
 void launch_cut(struct launch *launch);
@@ -94,8 +95,8 @@ size_t launch_print(const struct launch *launch, char *buf, size_t bytes);
 /* ---- Point to point: what both ends of a message cut alike. pairs: sends and receives, rather than an all_to_all_v. */
 
 /* With messages to and from every other rank, all blocks must be resident at a time: so many have each list of messages. */
-int launch_blocks_of_lists(const struct plan_node *node, int pairs, int lists, int narrow);
-int launch_most_lanes(const struct plan_node *node, int pairs);
+int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int lists, int narrow);
+int launch_most_lanes(const struct gpu_machine *machine, int pairs);
 /* Bytes of a slot where so much room is cut for so many lanes of so many rings; at most so many bytes. */
 uint64_t launch_slot_bytes(uint64_t room, int lanes, int rings, uint32_t depth, uint64_t most);
 uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes);
@@ -109,9 +110,9 @@ uint64_t launch_scratch_part(uint64_t scratch_bytes, int buffers);
 /* Bytes of each rank's part of an all_reduce by copies. */
 uint64_t launch_copied_part(uint64_t bytes, int ranks);
 /* Work beside copies. odd: addresses are no multiples of 16. own: what a rank keeps, of which so many times as much leaves it. */
-struct grid launch_folds(const struct plan_node *node, int odd);
-struct grid launch_taken(const struct plan_node *node, int odd);
-struct grid launch_own(const struct plan_node *node, int times, int odd);
+struct grid launch_folds(const struct gpu_machine *machine, int odd);
+struct grid launch_taken(const struct gpu_machine *machine, int odd);
+struct grid launch_own(const struct gpu_machine *machine, int times, int odd);
 
 static inline uint64_t launch_round(uint64_t bytes, uint64_t unit)
 {

@@ -16,33 +16,33 @@ enum { SCRATCH_UNIT = 2 << 20 };
 
 /* ---- Work beside copies --------------------------------------------------------------------------------- */
 
-static struct grid limited(const struct plan_node *node, int blocks, int threads)
+static struct grid limited(const struct gpu_machine *machine, int blocks, int threads)
 {
-	return (struct grid){ blocks < node->max_blocks ? blocks : node->max_blocks, threads };
+	return (struct grid){ blocks < machine->max_blocks ? blocks : machine->max_blocks, threads };
 }
 
-static struct grid grid_of_copies(const struct plan_node *node, int blocks, int odd)
+static struct grid grid_of_copies(const struct gpu_machine *machine, int blocks, int odd)
 {
-	int large = odd || node->max_blocks < FEWER;
-	return large ? limited(node, FEWER, LAUNCH_WORK_THREADS) : limited(node, blocks, 32);
+	int large = odd || machine->max_blocks < FEWER;
+	return large ? limited(machine, FEWER, LAUNCH_WORK_THREADS) : limited(machine, blocks, 32);
 }
 
-struct grid launch_taken(const struct plan_node *node, int odd)
+struct grid launch_taken(const struct gpu_machine *machine, int odd)
 {
-	return grid_of_copies(node, COPYING_BLOCKS, odd);
+	return grid_of_copies(machine, COPYING_BLOCKS, odd);
 }
 
-struct grid launch_own(const struct plan_node *node, int times, int odd)
+struct grid launch_own(const struct gpu_machine *machine, int times, int odd)
 {
-	return grid_of_copies(node, times < 2 ? OWN_BLOCKS : 2 * OWN_BLOCKS / times, odd);
+	return grid_of_copies(machine, times < 2 ? OWN_BLOCKS : 2 * OWN_BLOCKS / times, odd);
 }
 
-struct grid launch_folds(const struct plan_node *node, int odd)
+struct grid launch_folds(const struct gpu_machine *machine, int odd)
 {
 	if (odd)
-		return grid_of_copies(node, 0, odd);
-	int large = node->max_blocks <= LAUNCH_FOLDING_BLOCKS / 2;
-	return limited(node, LAUNCH_FOLDING_BLOCKS, large ? LAUNCH_WORK_THREADS : FOLDING_THREADS);
+		return grid_of_copies(machine, 0, odd);
+	int large = machine->max_blocks <= LAUNCH_FOLDING_BLOCKS / 2;
+	return limited(machine, LAUNCH_FOLDING_BLOCKS, large ? LAUNCH_WORK_THREADS : FOLDING_THREADS);
 }
 
 /* ---- Scratch, rounds and chunks -------------------------------------------------------------------------- */
@@ -75,11 +75,12 @@ static void cut_rounds(struct launch *l, uint64_t all, uint64_t room)
 /* What scratch does not hold at a time goes in rounds, each in half of it, so that one comes while the one before is taken out. */
 static void cut_chain(struct launch *l)
 {
-	const int ranks = l->node->ranks;
+	const int ranks = l->machine->ranks;
 	const uint64_t all = l->bytes,
-		       scratch = launch_scratch_part(l->node->scratch_bytes, 1) * (uint64_t)(ranks - 1),
+		       scratch = launch_scratch_part(l->machine->scratch_bytes, 1) * (uint64_t)(ranks - 1),
 		       half = scratch / 2 / LAUNCH_COPY_ALIGN * LAUNCH_COPY_ALIGN;
-	l->message = launch_round(all / plan_chain_chunks(l->node->rates, ranks, all) + 1, LAUNCH_COPY_ALIGN);
+	l->message =
+	    launch_round(all / plan_chain_chunks(l->machine->rates, ranks, all) + 1, LAUNCH_COPY_ALIGN);
 	if (l->direct || (all <= scratch && all <= LAUNCH_MOST_CHUNKS * l->message))
 		return;
 	l->message = l->message < half ? l->message : half;
@@ -89,25 +90,25 @@ static void cut_chain(struct launch *l)
 /* Of rounds where all that comes is folded or taken out. */
 static void cut_blocks(struct launch *l)
 {
-	const uint64_t scratch = launch_scratch_part(l->node->scratch_bytes, 1);
+	const uint64_t scratch = launch_scratch_part(l->machine->scratch_bytes, 1);
 	cut_rounds(l, l->bytes,
-		   l->bytes > scratch ? launch_scratch_part(l->node->scratch_bytes, 2) : scratch);
+		   l->bytes > scratch ? launch_scratch_part(l->machine->scratch_bytes, 2) : scratch);
 }
 
 void launch_copies(struct launch *l)
 {
 	l->kernel = KERNEL_COPIES;
 	l->depth = 0;
-	l->grid = launch_taken(l->node, 0);
+	l->grid = launch_taken(l->machine, 0);
 	if (coll_folds(l->coll))
-		l->grid = launch_folds(l->node, 0);
+		l->grid = launch_folds(l->machine, 0);
 	if (l->coll == CORALE_ALL_REDUCE)
-		cut_rounds(l, launch_copied_part(l->bytes, l->node->ranks),
-			   launch_scratch_part(l->node->scratch_bytes, l->direct ? 1 : 2));
+		cut_rounds(l, launch_copied_part(l->bytes, l->machine->ranks),
+			   launch_scratch_part(l->machine->scratch_bytes, l->direct ? 1 : 2));
 	else if (l->coll == CORALE_BROADCAST)
 		cut_chain(l);
 	else if (coll_folds(l->coll) || !l->direct)
 		cut_blocks(l);
 	else
-		l->grid = launch_own(l->node, l->node->ranks - 1, 0);
+		l->grid = launch_own(l->machine, l->machine->ranks - 1, 0);
 }

@@ -14,7 +14,7 @@ static uint64_t two_parts(const struct launch *l)
 	uint64_t sum = 0;
 	for (uint64_t at = 0; at < l->bytes; at += l->piece) {
 		uint64_t left = l->bytes - at, piece = left < l->piece ? left : l->piece;
-		size_t first, second, n = (size_t)l->node->ranks;
+		size_t first, second, n = (size_t)l->machine->ranks;
 		sum += plan_cut(piece, PLAN_UNIT_BYTES, n, 0, &first);
 		sum += plan_cut(piece, PLAN_UNIT_BYTES, n, 1, &second);
 	}
@@ -28,7 +28,7 @@ static uint64_t scattered_part(const struct launch *l)
 	for (uint64_t at = 0; at < l->bytes; at += l->piece) {
 		uint64_t left = l->bytes - at, piece = left < l->piece ? left : l->piece;
 		size_t begin;
-		sum += plan_cut(piece, PLAN_UNIT_BYTES, (size_t)l->node->ranks - 1, 0, &begin);
+		sum += plan_cut(piece, PLAN_UNIT_BYTES, (size_t)l->machine->ranks - 1, 0, &begin);
 	}
 	return sum;
 }
@@ -36,7 +36,7 @@ static uint64_t scattered_part(const struct launch *l)
 /* A broadcast's messages: a block's go to its warp groups in turn, and a warp group's to the other ranks. */
 static uint64_t broadcast_messages(const struct launch *l)
 {
-	const size_t others = (size_t)l->node->ranks - 1, blocks = (size_t)l->grid.blocks;
+	const size_t others = (size_t)l->machine->ranks - 1, blocks = (size_t)l->grid.blocks;
 	uint64_t most = 0;
 	for (size_t rank = 0; rank < others; rank++) {
 		uint64_t sum = 0;
@@ -56,7 +56,7 @@ static uint64_t broadcast_messages(const struct launch *l)
 
 uint64_t launch_to_peer(const struct launch *l)
 {
-	if (l->node->ranks == 1 || !coll_has_data(l->coll))
+	if (l->machine->ranks == 1 || !coll_has_data(l->coll))
 		return 0;
 	switch (l->kernel) {
 	case KERNEL_TWO_SHOT_FEW:
@@ -70,8 +70,8 @@ uint64_t launch_to_peer(const struct launch *l)
 		return l->coll == CORALE_ALL_REDUCE ? two_parts(l) : l->bytes;
 	case KERNEL_COPIES:
 		if (l->coll == CORALE_ALL_REDUCE &&
-		    2 * launch_copied_part(l->bytes, l->node->ranks) < l->bytes)
-			return 2 * launch_copied_part(l->bytes, l->node->ranks);
+		    2 * launch_copied_part(l->bytes, l->machine->ranks) < l->bytes)
+			return 2 * launch_copied_part(l->bytes, l->machine->ranks);
 		return l->bytes;
 	default:
 		return l->bytes;

@@ -14,8 +14,8 @@
 enum { PLAN_CODELET_THREADS = 512 }; /* of a block at most */
 enum { PLAN_FEW_RANKS = 4 }; /* at most, of kernels that keep every rank's packet in registers */
 
-/* What all ranks share. */
-struct plan_node {
+/* The GPUs of one node: all that rows and launches depend on, equal on all ranks. */
+struct gpu_machine {
 	const struct rates *rates; /* of their GPUs' class */
 	int ranks;
 	int max_blocks; /* plan_most_blocks, or the most that are resident at a time */

@@ -57,13 +57,13 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 
 /* All rings of a plan have a slot for each of their messages in flight and channels: there are seldom more than two rings. */
 void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
-		       const struct plan_node *node)
+		       const struct gpu_machine *machine)
 {
-	const size_t rings = PLAN_MAX_RINGS - 1, slots_bytes = node->slots_bytes;
-	const int max_blocks = node->max_blocks;
+	const size_t rings = PLAN_MAX_RINGS - 1, slots_bytes = machine->slots_bytes;
+	const int max_blocks = machine->max_blocks;
 	planner_init(planner, topo, settings);
 	planner->gpus = 1;
-	planner->node = node;
+	planner->machine = machine;
 	planner->slots = GPU_SLOTS;
 	planner->max_channels = max_blocks;
 	size_t most = slots_bytes / (rings * GPU_SLOTS * GPU_LEAST_SLOT);
@@ -76,7 +76,7 @@ void planner_init_gpus(struct planner *planner, const struct topo *topo, const s
 void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks)
 {
 	const size_t units = (size_t)(PLAN_MAX_RINGS + SCRATCH_RINGS) * GPU_SLOTS * (size_t)channels,
-		     most = planner->node->slots_bytes / units;
+		     most = planner->machine->slots_bytes / units;
 	planner->slot_bytes = round_chunk(slot_bytes < most ? slot_bytes : most);
 	planner->most_channels = channels;
 	planner->max_channels = blocks < planner->max_channels ? blocks : planner->max_channels;
@@ -363,7 +363,7 @@ uint64_t plan_hash_steps(const struct plan *plan)
 static void take_launch(const struct planner *planner, const struct row *row, const struct plan_call *call,
 			struct plan *plan)
 {
-	const struct launch l = launch_of(row, planner->node, call);
+	const struct launch l = launch_of(row, planner->machine, call);
 	plan->channels = l.kernel == KERNEL_COPIES ? 1 : (uint8_t)l.grid.blocks;
 	uint64_t cuts = (uint64_t)plan->parts * plan->channels;
 	uint64_t chunk = l.message ? l.message : (l.piece + cuts - 1) / cuts;

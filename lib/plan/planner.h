@@ -24,14 +24,14 @@ struct planner {
 	const struct planner *small;
 	size_t lane_ends; /* between nodes: as many ends of lanes has a rank memory for */
 	const struct planner_room *room; /* which rows have room for theirs (planner_room.h); NULL: all */
-	const struct plan_node *node; /* of GPUs: what their rows depend on; NULL: of hosts */
+	const struct gpu_machine *machine; /* of GPUs: what their rows depend on; NULL: of hosts */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
 };
 
 void planner_init(struct planner *planner, const struct topo *topo, const struct settings *settings);
-/* For one node's GPUs. node stays the caller's, and is read by each choice. */
+/* For one node's GPUs. machine stays the caller's, and is read by each choice. */
 void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
-		       const struct plan_node *node);
+		       const struct gpu_machine *machine);
 /* Of plans between nodes: bytes of a message and channels at most, as lanes have; blocks of a kernel. */
 void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks);
 
@@ -57,7 +57,7 @@ struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, co
  * chunks. call: NULL on hosts, and where no row with a codelet can run it. Returns 0, CORALE_ENOTSUP (nothing applies; error says why),
  * CORALE_EINTERNAL.
  */
-const struct row *planner_codelet(const struct plan_node *node, const struct plan_call *call);
+const struct row *planner_codelet(const struct gpu_machine *machine, const struct plan_call *call);
 int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
 		 struct plan *out, char *error, size_t error_bytes);
 

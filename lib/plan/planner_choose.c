@@ -208,7 +208,7 @@ int planner_plan_plain(const struct planner *planner, const struct plan_key *key
 /* ---- Rows with a codelet ---------------------------------------------------------------------------------- */
 
 /* Of the rows of a codelet and a protocol (0: of any) the one of least modelled time. */
-static const struct row *least_of(const struct plan_node *node, int codelet, int protocol,
+static const struct row *least_of(const struct gpu_machine *machine, int codelet, int protocol,
 				  const struct plan_call *call)
 {
 	const struct row *best = NULL, *row = NULL;
@@ -216,7 +216,7 @@ static const struct row *least_of(const struct plan_node *node, int codelet, int
 	while ((row = row_next_codelet(call->coll, row))) {
 		if ((codelet && (int)row->codelet != codelet) || (protocol && (int)row->protocol != protocol))
 			continue;
-		const double us = row_us(row, node, call);
+		const double us = row_us(row, machine, call);
 		if (us < 0 || (best && us >= best_us))
 			continue;
 		best = row;
@@ -226,21 +226,22 @@ static const struct row *least_of(const struct plan_node *node, int codelet, int
 }
 
 /* Slots take what goes to registered memory, too. */
-static const struct row *forced_row(const struct plan_node *node, const struct plan_call *call)
+static const struct row *forced_row(const struct gpu_machine *machine, const struct plan_call *call)
 {
 	struct plan_call c = *call;
-	if (node->forced == PLAN_FIFO)
+	if (machine->forced == PLAN_FIFO)
 		c.memory &= PLAN_MEMORY_SCRATCH;
-	return node->forced ? least_of(node, 0, node->forced, &c) : NULL;
+	return machine->forced ? least_of(machine, 0, machine->forced, &c) : NULL;
 }
 
-const struct row *planner_codelet(const struct plan_node *node, const struct plan_call *call)
+const struct row *planner_codelet(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	const int copies = node->zero_ctas && coll_moves(call->coll) && call->memory & PLAN_MEMORY_REGISTERED;
-	const struct row *best = forced_row(node, call);
-	if (!best && copies && !node->forced)
-		best = least_of(node, CODELET_COPIES, 0, call);
-	return best ? best : least_of(node, 0, 0, call);
+	const int copies =
+	    machine->zero_ctas && coll_moves(call->coll) && call->memory & PLAN_MEMORY_REGISTERED;
+	const struct row *best = forced_row(machine, call);
+	if (!best && copies && !machine->forced)
+		best = least_of(machine, CODELET_COPIES, 0, call);
+	return best ? best : least_of(machine, 0, 0, call);
 }
 
 /* One rank has no messages, whatever runs it: its plan is the one without. */
@@ -262,10 +263,10 @@ int planner_plan_codelet(const struct planner *planner, const struct plan_key *k
 /* Walks and measured rates of codelets are not further apart (test/codelet_test.c), so a lowered plan must be better by more. */
 static const double walk_apart = 2.5;
 
-static int may_lower(const struct plan_node *node, const struct row *row)
+static int may_lower(const struct gpu_machine *machine, const struct row *row)
 {
-	return !node->forced && !node->zero_ctas && row->us && node->ranks > 1 &&
-	       node->ranks <= node->rates->measured_ranks;
+	return !machine->forced && !machine->zero_ctas && row->us && machine->ranks > 1 &&
+	       machine->ranks <= machine->rates->measured_ranks;
 }
 
 /* The row that may be lowered in the place of a codelet over nodes; NONE. */
@@ -284,8 +285,8 @@ static int beside_codelet(const struct planner *planner, corale_coll coll)
 static int lowers_over_nodes(const struct planner *planner, const struct plan_key *key, const struct row *row,
 			     const struct plan_call *call, struct planner_fits *known, struct plan *out)
 {
-	const int refused = planner->node->refused[call->coll] >> row->codelet & 1,
-		  other = planner->node->forced ? NONE : beside_codelet(planner, call->coll);
+	const int refused = planner->machine->refused[call->coll] >> row->codelet & 1,
+		  other = planner->machine->forced ? NONE : beside_codelet(planner, call->coll);
 	const struct planner *by = other == NONE ? NULL : planner_by_room(planner, key, other);
 	struct plan_cost cost;
 	struct plan codelet;
@@ -302,11 +303,11 @@ int planner_lowers(const struct planner *planner, const struct plan_key *key, co
 {
 	const struct topo *topo = planner->topo;
 	const size_t count = call->bytes / corale_type_bytes((corale_type)key->type);
-	if (planner->node->over_nodes)
+	if (planner->machine->over_nodes)
 		return lowers_over_nodes(planner, key, row, call, fits, out);
-	if (!may_lower(planner->node, row) || planner_build_codelet(planner, key, row, call, out))
+	if (!may_lower(planner->machine, row) || planner_build_codelet(planner, key, row, call, out))
 		return 0;
-	const double rated = row_us(row, planner->node, call) * 1e3,
+	const double rated = row_us(row, planner->machine, call) * 1e3,
 		     walked = cost_of_plan(topo, out, count) / walk_apart,
 		     most = rated < walked ? rated : walked;
 	if (cost_lower_bound(topo, call->coll, call->bytes) >= most)
@@ -321,7 +322,7 @@ int planner_plan(const struct planner *planner, const struct plan_key *key, cons
 		 struct plan *out, char *error, size_t error_bytes)
 {
 	struct planner_fits fits = { 0 };
-	const struct row *row = call ? planner_codelet(planner->node, call) : NULL;
+	const struct row *row = call ? planner_codelet(planner->machine, call) : NULL;
 	const int lowers = row ? planner_lowers(planner, key, row, call, &fits, out, error, error_bytes) : 0;
 	if (lowers)
 		return lowers < 0 ? lowers : 0;

@@ -43,7 +43,7 @@ static int pass_of(const struct planner *planner, int index)
 	const struct plan_call call = { .coll = row->coll };
 	const int named = *planner->algo && planner_algo_allows(planner->algo, index);
 	if (row->codelet || coll_is_pair(row->coll) || planner_algo_excludes(planner->algo, index) ||
-	    (planner_codelet(planner->node, &call) && !(row->traits & ROW_BESIDE_CODELET)))
+	    (planner_codelet(planner->machine, &call) && !(row->traits & ROW_BESIDE_CODELET)))
 		return -1;
 	const int spreads = row->traits & ROW_FLAT && !(row->traits & ROW_BESIDE_CODELET);
 	return (spreads && !named ? FLAT : 0) | (coll_is_rooted(row->coll) ? ROOTED : 0);

@@ -27,37 +27,38 @@ static int is_registered(const struct plan_call *call)
 }
 
 /* Of moves. As slow as copies into some registered buffers may be without scratch, or where no blocks may move data. */
-int row_copies_direct(const struct plan_node *node, const struct plan_call *call)
+int row_copies_direct(const struct gpu_machine *machine, const struct plan_call *call)
 {
 	int no_other_way =
-	    (node->zero_ctas && coll_moves(call->coll)) || !(call->memory & PLAN_MEMORY_SCRATCH);
+	    (machine->zero_ctas && coll_moves(call->coll)) || !(call->memory & PLAN_MEMORY_SCRATCH);
 	return (call->memory & PLAN_MEMORY_EXPORTED) || (is_registered(call) && no_other_way);
 }
 
-double row_us(const struct row *row, const struct plan_node *node, const struct plan_call *call)
+double row_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const int over_nodes = (row->traits & ROW_OVER_NODES) != 0;
-	const int refused = !over_nodes && node->refused[call->coll] >> row->codelet & 1;
-	if (over_nodes != node->over_nodes || refused || !row->can(node, call))
+	const int refused = !over_nodes && machine->refused[call->coll] >> row->codelet & 1;
+	if (over_nodes != machine->over_nodes || refused || !row->can(machine, call))
 		return -1;
-	return row->us ? row->us(row, node, call) : 0;
+	return row->us ? row->us(row, machine, call) : 0;
 }
 
-int row_uses_scratch(const struct row *row, const struct plan_node *node, const struct plan_call *call)
+int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	if (row->engine == PLAN_CE)
-		return coll_folds(call->coll) || !row_copies_direct(node, call);
+		return coll_folds(call->coll) || !row_copies_direct(machine, call);
 	int stages = row->protocol == PLAN_FIFO && (coll_folds(call->coll) || coll_moves(call->coll)),
 	    passes = row->protocol == PLAN_DIRECT && coll_folds(call->coll);
-	return (stages || passes) && row_sent(row, node, call->bytes) >= (double)node->rates->scratch_bytes;
+	return (stages || passes) &&
+	       row_sent(row, machine, call->bytes) >= (double)machine->rates->scratch_bytes;
 }
 
-int row_stores_direct(const struct row *row, const struct plan_node *node, const struct plan_call *call)
+int row_stores_direct(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	if (!is_registered(call))
 		return 0;
 	if (row->engine == PLAN_CE)
-		return call->coll != CORALE_REDUCE_SCATTER && row_copies_direct(node, call);
+		return call->coll != CORALE_REDUCE_SCATTER && row_copies_direct(machine, call);
 	return row->protocol == PLAN_DIRECT;
 }
 

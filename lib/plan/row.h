@@ -76,9 +76,9 @@ struct row {
 	enum plan_protocol protocol;
 	enum plan_codelet codelet;
 	/* 1 if it can run the call. */
-	int (*can)(const struct plan_node *node, const struct plan_call *call);
+	int (*can)(const struct gpu_machine *machine, const struct plan_call *call);
 	/* us, modelled, of a call that it can run; NULL: it is taken whenever it can. */
-	double (*us)(const struct row *row, const struct plan_node *node, const struct plan_call *call);
+	double (*us)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 	enum rates_of pair, several; /* rates of two ranks, and of more */
 	enum rates_block pair_block, several_block;
 	const char
@@ -95,17 +95,17 @@ int row_find(corale_coll coll, const char *name);
 const struct row *row_next_codelet(corale_coll coll, const struct row *row);
 
 /* Modelled time in us, or a negative value where the row can't run the call or settings exclude it. */
-double row_us(const struct row *row, const struct plan_node *node, const struct plan_call *call);
+double row_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
 /* 1 if the call goes through scratch: all that copy engines do not store straight into registered memory, and long runs through
  * slots, which the window has little room for. */
-int row_uses_scratch(const struct row *row, const struct plan_node *node, const struct plan_call *call);
+int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
 /* 1 if it stores into the peers' receive buffers, where memory says that all ranks' are registered. */
-int row_stores_direct(const struct row *row, const struct plan_node *node, const struct plan_call *call);
+int row_stores_direct(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
 /* Bytes that leave one GPU at most. */
-double row_sent(const struct row *row, const struct plan_node *node, uint64_t bytes);
+double row_sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 
 /* Bytes of one piece of a block or vector: a sender's packet area / exchanges, in whole turns of the grid where threads take turns, times
  * parts. words: packets are words. 0: there is too little room. */
@@ -124,8 +124,8 @@ enum plan_protocol plan_protocol_forced(const char *name);
 /* 1 if CORALE_PROTO says that no line is used. */
 int plan_words_forced(const struct settings *settings);
 /* What settings leave to codelets, and force, beside what the node's links do. */
-void plan_node_settings(struct plan_node *node, const struct settings *settings);
+void gpu_machine_apply(struct gpu_machine *machine, const struct settings *settings);
 /* No call of the node runs by a codelet. */
-void plan_node_refuse(struct plan_node *node, enum plan_codelet codelet);
+void gpu_machine_refuse(struct gpu_machine *machine, enum plan_codelet codelet);
 
 #endif

@@ -40,27 +40,27 @@ int plan_words_forced(const struct settings *s)
 	return !strcmp(s->proto, "LL");
 }
 
-void plan_node_settings(struct plan_node *node, const struct settings *s)
+void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 {
 	int rows;
 	const struct row *table = row_table(&rows);
-	node->zero_ctas = s->cta_policy == SETTINGS_CTA_ZERO;
-	node->forced = plan_protocol_forced(s->proto);
-	node->words_only |= plan_words_forced(s);
+	machine->zero_ctas = s->cta_policy == SETTINGS_CTA_ZERO;
+	machine->forced = plan_protocol_forced(s->proto);
+	machine->words_only |= plan_words_forced(s);
 	for (int i = 0; i < rows; i++) {
 		const corale_coll coll = table[i].coll;
 		/* An all_to_all_v has no lines that a link could tear. */
 		const int runs = s->codelets && planner_algo_allows(s->algo, i) &&
-				 (!node->words_only || coll_is_uneven(coll));
+				 (!machine->words_only || coll_is_uneven(coll));
 		if (table[i].codelet && !runs)
-			node->refused[coll] |= (uint8_t)(1u << table[i].codelet);
+			machine->refused[coll] |= (uint8_t)(1u << table[i].codelet);
 	}
 }
 
-void plan_node_refuse(struct plan_node *node, enum plan_codelet codelet)
+void gpu_machine_refuse(struct gpu_machine *machine, enum plan_codelet codelet)
 {
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		node->refused[coll] |= (uint8_t)(1u << codelet);
+		machine->refused[coll] |= (uint8_t)(1u << codelet);
 }
 
 int plan_most_blocks(int given, int efficient)

@@ -5,49 +5,49 @@
 
 enum { MOST_CHUNKS = 256 };
 
-static const struct rates_row *rate_of(const struct row *row, const struct plan_node *node)
+static const struct rates_row *rate_of(const struct row *row, const struct gpu_machine *machine)
 {
-	return &node->rates->row[node->ranks == 2 ? row->pair : row->several];
+	return &machine->rates->row[machine->ranks == 2 ? row->pair : row->several];
 }
 
-double row_sent(const struct row *row, const struct plan_node *node, uint64_t bytes)
+double row_sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
 {
-	double others = node->ranks - 1, all = (double)bytes;
+	double others = machine->ranks - 1, all = (double)bytes;
 	if (row->coll == CORALE_BROADCAST && row->codelet != CODELET_ONE_SHOT)
 		return all;
 	if (row->coll != CORALE_ALL_REDUCE || row->codelet == CODELET_ONE_SHOT)
 		return others * all;
-	return 2 * others / node->ranks * all;
+	return 2 * others / machine->ranks * all;
 }
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
 /* Bytes that a call by packets moves at a time. */
-static uint64_t piece_of(const struct row *row, const struct plan_node *node)
+static uint64_t piece_of(const struct row *row, const struct gpu_machine *machine)
 {
 	if (row->codelet == CODELET_ONE_SHOT)
-		return plan_packets_piece(node->lines_bytes, 0, 1, 1, node->max_blocks);
+		return plan_packets_piece(machine->lines_bytes, 0, 1, 1, machine->max_blocks);
 	int dealt = row->coll == CORALE_BROADCAST, words = row->protocol == PLAN_SENTINEL;
-	return plan_packets_piece(words ? node->words_bytes : node->lines_bytes, words, 2,
-				  (uint64_t)(node->ranks - dealt), node->max_blocks);
+	return plan_packets_piece(words ? machine->words_bytes : machine->lines_bytes, words, 2,
+				  (uint64_t)(machine->ranks - dealt), machine->max_blocks);
 }
 
 /* Epochs that a call takes: it may be larger than the packets' room. */
-static double pieces(const struct row *row, const struct plan_node *node, uint64_t bytes)
+static double pieces(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
 {
 	int packets = row->codelet == CODELET_ONE_SHOT || row->codelet == CODELET_TWO_SHOT;
-	uint64_t most = packets && bytes ? piece_of(row, node) : 0;
+	uint64_t most = packets && bytes ? piece_of(row, machine) : 0;
 	return most ? (double)((bytes + most - 1) / most) : 1;
 }
 
-double row_kernel_us(const struct row *row, const struct plan_node *node, const struct plan_call *call)
+double row_kernel_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	const struct rates_row *rate = rate_of(row, node);
-	enum rates_block block = node->ranks > 2 ? row->several_block : row->pair_block;
-	double blocks_gbs = node->rates->block_gbs[block] * node->max_blocks,
+	const struct rates_row *rate = rate_of(row, machine);
+	enum rates_block block = machine->ranks > 2 ? row->several_block : row->pair_block;
+	double blocks_gbs = machine->rates->block_gbs[block] * machine->max_blocks,
 	       gbs = rate->gbs > blocks_gbs ? blocks_gbs : rate->gbs;
-	return rate->start_us + rate->piece_us * (pieces(row, node, call->bytes) - 1) +
-	       row_sent(row, node, call->bytes) / gbs / 1e3;
+	return rate->start_us + rate->piece_us * (pieces(row, machine, call->bytes) - 1) +
+	       row_sent(row, machine, call->bytes) / gbs / 1e3;
 }
 
 /* ---- Copy engines --------------------------------------------------------------------------------------- */
@@ -81,28 +81,29 @@ static double last_us(const struct rates *rates, double bytes, int n)
 }
 
 /* Beyond the first byte's time and that of all bytes: steps, pieces, and what kernels do behind the last one. */
-static double steps_us(const struct plan_node *node, const struct plan_call *call)
+static double steps_us(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	const struct rates *rates = node->rates;
-	double us = rates->step_us * (node->ranks - 1), part = (double)call->bytes, taken_us;
-	int staged = !row_copies_direct(node, call);
+	const struct rates *rates = machine->rates;
+	double us = rates->step_us * (machine->ranks - 1), part = (double)call->bytes, taken_us;
+	int staged = !row_copies_direct(machine, call);
 	if (call->coll == CORALE_ALL_REDUCE)
-		part /= node->ranks;
+		part /= machine->ranks;
 	taken_us = staged ? rates->pieces_us + last_us(rates, part, 2) : 0;
 	switch (call->coll) {
 	case CORALE_ALL_REDUCE:
-		return 2 * us + rates->pieces_us + last_us(rates, part, node->ranks + 1) + taken_us;
+		return 2 * us + rates->pieces_us + last_us(rates, part, machine->ranks + 1) + taken_us;
 	case CORALE_REDUCE_SCATTER:
-		return us + rates->pieces_us + last_us(rates, part, node->ranks + 1);
+		return us + rates->pieces_us + last_us(rates, part, machine->ranks + 1);
 	case CORALE_BROADCAST:
-		return rates->step_us + chain_us(rates, node->ranks, call->bytes) + taken_us;
+		return rates->step_us + chain_us(rates, machine->ranks, call->bytes) + taken_us;
 	default:
 		return us + taken_us;
 	}
 }
 
-double row_copies_us(const struct row *row, const struct plan_node *node, const struct plan_call *call)
+double row_copies_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	const struct rates_row *rate = rate_of(row, node);
-	return steps_us(node, call) + rate->start_us + row_sent(row, node, call->bytes) / rate->gbs / 1e3;
+	const struct rates_row *rate = rate_of(row, machine);
+	return steps_us(machine, call) + rate->start_us +
+	       row_sent(row, machine, call->bytes) / rate->gbs / 1e3;
 }

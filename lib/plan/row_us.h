@@ -5,10 +5,10 @@
 #include "row.h"
 
 /* us of a call by one kernel, and by copy engines. */
-double row_kernel_us(const struct row *row, const struct plan_node *node, const struct plan_call *call);
-double row_copies_us(const struct row *row, const struct plan_node *node, const struct plan_call *call);
+double row_kernel_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
+double row_copies_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
 /* Whether copies go straight into receive buffers, where they move data. */
-int row_copies_direct(const struct plan_node *node, const struct plan_call *call);
+int row_copies_direct(const struct gpu_machine *machine, const struct plan_call *call);
 
 #endif

@@ -100,7 +100,7 @@ struct comm {
 	struct launch *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* gpu.c */
 	struct recent *recent; /* calls on the GPU */
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
-	struct plan_node node; /* limits on which the choice of a row depends */
+	struct gpu_machine node; /* limits on which the choice of a row depends */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
 	int registered; /* so far */
 	struct registration *registrations; /* memory that peers may map; mem.c */

@@ -132,7 +132,7 @@ static int runs_all(const struct choices *list, int protocol)
 void plans_tell_forced(const struct plans *p, int rank, corale_coll coll, corale_type type, int memory,
 		       const struct choices *list)
 {
-	const int forced = p->planner.node ? p->planner.node->forced : 0;
+	const int forced = p->planner.machine ? p->planner.machine->forced : 0;
 	char text[CHOICES_TEXT];
 	if (rank || !forced || runs_all(list, forced))
 		return;

@@ -177,7 +177,7 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 			     .send = s->send,
 			     .recv = s->recv,
 			     .number = c->number };
-	struct launch launch = { .node = &e->limits,
+	struct launch launch = { .machine = &e->limits,
 				 .codelet = c->codelet,
 				 .coll = c->coll,
 				 .bytes = call_bytes(&call),

@@ -178,7 +178,7 @@ static void read_buffers(const struct test *t, int rank, int call, const struct 
 
 static struct launch launch_for(const struct test *t, const struct engine *e, int call, int direct)
 {
-	struct launch l = { .node = &e->limits,
+	struct launch l = { .machine = &e->limits,
 			    .codelet = CODELET_COPIES,
 			    .coll = t->coll,
 			    .bytes = 4 * t->counts[call],

@@ -203,7 +203,7 @@ static size_t draw(size_t below)
 }
 
 /* The row of a codelet that can run a call, or NULL. */
-static const struct row *row_of(const struct plan_node *node, const struct test_call *c, int memory)
+static const struct row *row_of(const struct gpu_machine *node, const struct test_call *c, int memory)
 {
 	const struct plan_call key = { c->coll, c->count * corale_type_bytes(c->type), plan_in_words(c->type),
 				       memory };
@@ -214,7 +214,7 @@ static const struct row *row_of(const struct plan_node *node, const struct test_
 	return row;
 }
 
-static struct test_call draw_call(const struct plan_node *node)
+static struct test_call draw_call(const struct gpu_machine *node)
 {
 	static const size_t most[] = { 4, 60, 500, 5000 };
 	struct test_call c = { .type = (corale_type)draw(CORALE_NUM_TYPES) };
@@ -238,11 +238,11 @@ static int mixed(struct world_params p, int calls, unsigned streams)
 	struct script *s = script_new(p, test_seed);
 	struct codelet_layout l;
 	codelet_layout_init(&l, p.ranks, p.window_bytes);
-	struct plan_node node = { .rates = rates_of_default_gpu(),
-				  .ranks = p.ranks,
-				  .max_blocks = p.max_blocks,
-				  .words_bytes = l.words_bytes,
-				  .lines_bytes = l.lines_bytes };
+	struct gpu_machine node = { .rates = rates_of_default_gpu(),
+				    .ranks = p.ranks,
+				    .max_blocks = p.max_blocks,
+				    .words_bytes = l.words_bytes,
+				    .lines_bytes = l.lines_bytes };
 	state_of_random = test_seed * 77 + (uint64_t)p.ranks;
 	s->most_pause = 3000;
 	s->streams = streams;

@@ -98,10 +98,10 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->ranks = p->nodes ? plan_group_size(&w->topo->map, PLAN_NODE, rank) : p->ranks;
 	e->world_rank = rank;
 	e->world_ranks = p->ranks;
-	e->limits = (struct plan_node){ .rates = w->node.rates,
-					.max_blocks = p->max_blocks,
-					.resident = 2 * p->max_blocks,
-					.words_only = p->words_only };
+	e->limits = (struct gpu_machine){ .rates = w->node.rates,
+					  .max_blocks = p->max_blocks,
+					  .resident = 2 * p->max_blocks,
+					  .words_only = p->words_only };
 	e->layout = w->layout;
 	e->base =
 	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */

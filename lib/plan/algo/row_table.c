@@ -98,73 +98,73 @@ static int is_registered(const struct plan_call *call)
 	return call->memory & PLAN_MEMORY_REGISTERED;
 }
 
-static int any(const struct plan_node *node, const struct plan_call *call)
+static int any(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	(void)node;
+	(void)machine;
 	(void)call;
 	return 1;
 }
 
-static int registered(const struct plan_node *node, const struct plan_call *call)
+static int registered(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	(void)node;
+	(void)machine;
 	return is_registered(call);
 }
 
 /* A DIRECT row has the others. */
-static int not_registered(const struct plan_node *node, const struct plan_call *call)
+static int not_registered(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	(void)node;
+	(void)machine;
 	return !is_registered(call);
 }
 
-static int fits_lines(const struct plan_node *node, const struct plan_call *call)
+static int fits_lines(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	return packed(call->bytes) <= node->lines_bytes;
+	return packed(call->bytes) <= machine->lines_bytes;
 }
 
 /* Blocks go piece by piece beyond the room. */
-static int has_lines(const struct plan_node *node, const struct plan_call *call)
+static int has_lines(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	return fits_lines(node, call) ||
-	       (node->ranks > 1 && plan_packets_piece(node->lines_bytes, 0, 1, 1, node->max_blocks));
+	return fits_lines(machine, call) ||
+	       (machine->ranks > 1 && plan_packets_piece(machine->lines_bytes, 0, 1, 1, machine->max_blocks));
 }
 
-static int in_words(const struct plan_node *node, const struct plan_call *call)
+static int in_words(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	(void)node;
+	(void)machine;
 	return call->words;
 }
 
-static int in_lines(const struct plan_node *node, const struct plan_call *call)
+static int in_lines(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	(void)node;
+	(void)machine;
 	return !call->words;
 }
 
 /* Of a broadcast: its root has no part. */
-static int has_few_ranks(const struct plan_node *node, const struct plan_call *call)
+static int has_few_ranks(const struct gpu_machine *machine, const struct plan_call *call)
 {
 	(void)call;
-	return node->ranks > 1 && node->ranks <= PLAN_FEW_RANKS;
+	return machine->ranks > 1 && machine->ranks <= PLAN_FEW_RANKS;
 }
 
-static int has_scratch(const struct plan_node *node, const struct plan_call *call)
+static int has_scratch(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	(void)node;
+	(void)machine;
 	return (call->memory & PLAN_MEMORY_SCRATCH) != 0;
 }
 
-static int direct_or_scratch(const struct plan_node *node, const struct plan_call *call)
+static int direct_or_scratch(const struct gpu_machine *machine, const struct plan_call *call)
 {
-	return row_copies_direct(node, call) || has_scratch(node, call);
+	return row_copies_direct(machine, call) || has_scratch(machine, call);
 }
 
 /* Of an all_to_all between nodes: lists of messages hold no more. */
-static int many_far(const struct plan_node *node, const struct plan_call *call)
+static int many_far(const struct gpu_machine *machine, const struct plan_call *call)
 {
 	(void)call;
-	return node->many_far;
+	return machine->many_far;
 }
 
 /* ---- The table ------------------------------------------------------------------------------------------- */
