@@ -37,10 +37,7 @@ enum {
 	CODELET_LINE = LAUNCH_LINE,
 	CODELET_NUMBER_BITS = 20, /* of a message's number in its epoch, where a flag has it beside that */
 	CODELET_LINE_DATA = LAUNCH_LINE_DATA,
-	CODELET_FEW_RANKS = PLAN_FEW_RANKS /* ranks at most of kernels that have a pointer for each */
-};
-
-enum {
+	CODELET_FEW_RANKS = PLAN_FEW_RANKS, /* ranks at most of kernels that have a pointer for each */
 	CODELET_WARP_GROUPS = LAUNCH_WARP_GROUPS, /* of a block in a broadcast */
 	CODELET_LEAST_DEPTH = LAUNCH_LEAST_DEPTH /* messages in flight of such a group, at least */
 };
@@ -547,8 +544,7 @@ int codelets_load_lowered_packets(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
 /* few: at most CODELET_FEW_RANKS ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */
-int codelets_one_shot_few(const struct codelet_args *args, struct grid grid, int type, int folds,
-			  void *stream);
+int codelets_one_shot_few(const struct codelet_args *a, struct grid grid, int type, int folds, void *stream);
 /* The same for many packets: each thread takes turns. No root; folds are those of blocks. */
 int codelets_one_shot_few_long(const struct codelet_args *args, struct grid grid, int type, int folds,
 			       void *stream);

@@ -341,11 +341,8 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS) void fold
 
 typedef void (*kernel)(codelet_work);
 
-static const kernel rows[CORALE_NUM_TYPES] = {
-	folding<CORALE_INT8>,    folding<CORALE_UINT8>,    folding<CORALE_INT32>,   folding<CORALE_UINT32>,
-	folding<CORALE_INT64>,   folding<CORALE_UINT64>,   folding<CORALE_FLOAT16>, folding<CORALE_BFLOAT16>,
-	folding<CORALE_FLOAT32>, folding<CORALE_FLOAT64>, folding<CORALE_FLOAT8_E4M3>, folding<CORALE_FLOAT8_E5M2>,
-};
+#define ROW(type) folding<type>
+static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
 
 int codelets_step(const codelet_step *args, void *stream)
 {

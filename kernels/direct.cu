@@ -72,11 +72,8 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void direct
 
 typedef void (*kernel)(codelet_args);
 
-static const kernel rows[CORALE_NUM_TYPES] = {
-	direct<CORALE_INT8>,    direct<CORALE_UINT8>,   direct<CORALE_INT32>,	     direct<CORALE_UINT32>,
-	direct<CORALE_INT64>,   direct<CORALE_UINT64>,  direct<CORALE_FLOAT16>,     direct<CORALE_BFLOAT16>,
-	direct<CORALE_FLOAT32>, direct<CORALE_FLOAT64>, direct<CORALE_FLOAT8_E4M3>, direct<CORALE_FLOAT8_E5M2>,
-};
+#define ROW(type) direct<type>
+static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
 
 int codelets_direct(const codelet_args *args, struct grid grid, int type, void *stream)
 {

@@ -1,8 +1,8 @@
 /*
  * Folds through slots, for vectors too large for packets: reduce_scatter by one exchange, all_reduce by two, unless its results go
- * straight into registered memory (direct.cu). Block b
- * of a rank talks to block b of every other rank only. Its warps form groups that work at the same time, each a message or two behind
- * the one before: one scatters, one folds and passes on, one gathers; while one waits for a flag, the others move data.
+ * straight into registered memory (direct.cu). Block b of a rank talks to block b of every other rank only. Its warps form groups that
+ * work at the same time, each a message or two behind the one before: one scatters, one folds and passes on, one gathers; while one waits
+ * for a flag, the others move data.
  */
 #include <cuda_runtime.h>
 
@@ -101,11 +101,8 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_r
 
 typedef void (*kernel)(codelet_args);
 
-static const kernel rows[CORALE_NUM_TYPES] = {
-	fifo_reduce<CORALE_INT8>,    fifo_reduce<CORALE_UINT8>, fifo_reduce<CORALE_INT32>, fifo_reduce<CORALE_UINT32>,
-	fifo_reduce<CORALE_INT64>,   fifo_reduce<CORALE_UINT64>,	fifo_reduce<CORALE_FLOAT16>, fifo_reduce<CORALE_BFLOAT16>,
-	fifo_reduce<CORALE_FLOAT32>, fifo_reduce<CORALE_FLOAT64>, fifo_reduce<CORALE_FLOAT8_E4M3>, fifo_reduce<CORALE_FLOAT8_E5M2>,
-};
+#define ROW(type) fifo_reduce<type>
+static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
 
 int codelets_fifo_reduce(const codelet_args *args, struct grid grid, int type, void *stream)
 {

@@ -1,9 +1,7 @@
 /*
- * Where a sender may store what is more than the rings of lines hold: its receiver grants it, to each lane of each message, as soon as it
- * comes to that message: its buffer, where that is registered memory; the rings; or, for what is faster so, slots, which then are all for those
- * it awaits such messages from. What is granted is the receiver's own: its slots are empty when its kernel begins,
- * because every call takes out what came in its slots, and nobody stores there for the next call before he has heard of it from
- * the receiver.
+ * Rendezvous of messages longer than the rings of lines hold. When a receiver comes to such a message it grants each lane a place to store:
+ * its registered buffer; the rings; or slots where these are faster, all of which then belong to such messages. Its slots are empty when its
+ * kernel begins, because every call takes out what came in its slots, and no sender stores for the next call before the receiver grants it.
  */
 #ifndef GRANTS_CUH
 #define GRANTS_CUH

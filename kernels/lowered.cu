@@ -780,12 +780,8 @@ __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_all_to_all_v(const
 typedef void (*kernel)(codelet_lowered);
 
 /* Of calls whose partial sums are of the call's type, and of those where they are wide. */
-static const kernel rows[CORALE_NUM_TYPES] = {
-	lowered_slots<CORALE_INT8, false>,	  lowered_slots<CORALE_UINT8, false>,	     lowered_slots<CORALE_INT32, false>,
-	lowered_slots<CORALE_UINT32, false>,	  lowered_slots<CORALE_INT64, false>,	     lowered_slots<CORALE_UINT64, false>,
-	lowered_slots<CORALE_FLOAT16, false>,	  lowered_slots<CORALE_BFLOAT16, false>,     lowered_slots<CORALE_FLOAT32, false>,
-	lowered_slots<CORALE_FLOAT64, false>,	  lowered_slots<CORALE_FLOAT8_E4M3, false>, lowered_slots<CORALE_FLOAT8_E5M2, false>,
-};
+#define ROW(type) lowered_slots<type, false>
+static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
 
 static kernel wide_row(int type)
 {

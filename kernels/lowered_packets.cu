@@ -240,12 +240,8 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 
 typedef void (*kernel)(codelet_lowered);
 
-static const kernel rows[CORALE_NUM_TYPES] = {
-	lowered_packets<CORALE_INT8>, lowered_packets<CORALE_UINT8>, lowered_packets<CORALE_INT32>,
-	lowered_packets<CORALE_UINT32>, lowered_packets<CORALE_INT64>, lowered_packets<CORALE_UINT64>,
-	lowered_packets<CORALE_FLOAT16>, lowered_packets<CORALE_BFLOAT16>, lowered_packets<CORALE_FLOAT32>,
-	lowered_packets<CORALE_FLOAT64>, lowered_packets<CORALE_FLOAT8_E4M3>, lowered_packets<CORALE_FLOAT8_E5M2>,
-};
+#define ROW(type) lowered_packets<type>
+static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
 
 int codelets_lowered_packets(const codelet_lowered *args, int blocks, int type, void *stream)
 {

@@ -255,16 +255,11 @@ struct fold_row {
 	{                                                                                                              \
 		{ one_shot<type, false>, one_shot<type, true> }, { two_shot<type, false>, two_shot<type, true> },    \
 	}
-static const fold_row folds[CORALE_NUM_TYPES] = {
-	ROW(CORALE_INT8),    ROW(CORALE_UINT8),    ROW(CORALE_INT32),   ROW(CORALE_UINT32),
-	ROW(CORALE_INT64),   ROW(CORALE_UINT64),   ROW(CORALE_FLOAT16), ROW(CORALE_BFLOAT16),
-	ROW(CORALE_FLOAT32), ROW(CORALE_FLOAT64), ROW(CORALE_FLOAT8_E4M3), ROW(CORALE_FLOAT8_E5M2),
-};
-#undef ROW
+static const fold_row folds[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
 static const kernel copies[2] = { one_shot_moves<false>, one_shot_moves<true> };
 
-/* In the order of folds: nvcc 12 takes no names in brackets here. */
-static const int in_words[CORALE_NUM_TYPES] = { 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 1, 1 };
+#define HIDES(type) vector_hides<type>()
+static const int in_words[CORALE_NUM_TYPES] = VECTOR_TYPES(HIDES);
 
 int codelets_words(int type)
 {

@@ -340,7 +340,6 @@ template <bool EACH> __global__ LEAN void one_shot_few_moves(const __grid_consta
 	exchange<CORALE_UINT8, false, EACH>(a, CORALE_SUM);
 }
 
-
 template <int TYPE> __global__ MODEST void one_shot_few_long_scatter(const __grid_constant__ codelet_args a)
 {
 	exchange_pieces<TYPE, true, true>(a, a.op);
@@ -379,12 +378,7 @@ struct few_row { /* [1]: sums alone; [1][0]: in one piece */
 		    { { two_shot_few<type, false, true>, two_shot_few<type, false, true> },              \
 		      { two_shot_few<type, true, false>, two_shot_few<type, true, true> } },             \
 	}
-static const few_row rows[CORALE_NUM_TYPES] = {
-	ROW(CORALE_INT8),    ROW(CORALE_UINT8),   ROW(CORALE_INT32),	    ROW(CORALE_UINT32),
-	ROW(CORALE_INT64),   ROW(CORALE_UINT64),  ROW(CORALE_FLOAT16),	    ROW(CORALE_BFLOAT16),
-	ROW(CORALE_FLOAT32), ROW(CORALE_FLOAT64), ROW(CORALE_FLOAT8_E4M3), ROW(CORALE_FLOAT8_E5M2),
-};
-#undef ROW
+static const few_row rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
 static const kernel moves[2] = { one_shot_few_moves<false>, one_shot_few_moves<true> };
 static const kernel long_moves[2] = { one_shot_few_long_moves<false>, one_shot_few_long_moves<true> };
 

@@ -1,8 +1,7 @@
 /*
- * Messages between pairs of ranks: all_to_all_v, through slots, and groups of sends and receives: in lines (pair_lines.cuh), or into
- * what receivers grant (grants.cuh). Every list of messages has blocks of its own on both ends, so that no edge waits for another. A
- * block runs a message's lanes in their order, then the next message's: of all that two ranks have not ended the first is under way on
- * both, however many blocks each has for it.
+ * Point to point: all_to_all_v, through slots, and groups of sends and receives, in lines (pair_lines.cuh) or where receivers grant it
+ * (grants.cuh). Every list of messages has blocks of its own on both ends, so no list waits for another. A block runs a message's lanes
+ * in order, then the next message's: the first unfinished message of two ranks is under way on both, however many blocks each has.
  */
 #include <cuda_runtime.h>
 

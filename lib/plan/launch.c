@@ -31,16 +31,14 @@ static uint64_t vectors_of(uint64_t bytes, int words)
 static struct grid packet_grid(const struct gpu_machine *machine, uint64_t vectors, uint64_t small)
 {
 	struct grid grid = { 1, 32 };
+	const uint64_t most = (uint64_t)machine->max_blocks;
 	if (vectors > small) {
 		grid.threads = vectors <= 8192 ? 128 : 256;
-		while (grid.threads < PLAN_CODELET_THREADS &&
-		       vectors > (uint64_t)(grid.threads * machine->max_blocks))
+		while (grid.threads < PLAN_CODELET_THREADS && vectors > (uint64_t)grid.threads * most)
 			grid.threads *= 2;
 	}
 	uint64_t blocks = (vectors + (uint64_t)grid.threads - 1) / (uint64_t)grid.threads;
-	grid.blocks = blocks < 1                               ? 1
-		      : blocks < (uint64_t)machine->max_blocks ? (int)blocks
-							       : machine->max_blocks;
+	grid.blocks = blocks < 1 ? 1 : (int)(blocks < most ? blocks : most);
 	return grid;
 }
 
