@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -241,13 +242,193 @@ static void abort_between_threads(struct team_member *m)
 	}
 }
 
-/* The program stores into a buffer that may still be read: the result is thrown away, but it is a data race. */
 static int aborting_thread(void)
 {
-	const char *sanitizer = getenv("TEST_SANITIZER");
-	if (sanitizer && strstr(sanitizer, "thread"))
-		return 0;
 	return team_run(2, NULL, abort_between_threads, NULL);
+}
+
+/* ---- Buffers that are unmapped when a call has failed ---- */
+
+enum { HOLD_MS = 150, HELD_BYTES = LARGE * 4, ROUNDS = 12, SOME = 1 << 20 };
+
+/* How rank 1's call fails while rank 0, a thread of the same process, loads from its buffer. */
+enum way { ABORTED, ABORTED_BY_OTHER, DESTROYED, QUITS, REVOKED, MISMATCHED, WAYS, TOO_LATE = WAYS };
+
+static struct {
+	unsigned char *landing; /* of rank 0, which can't store there until it was held */
+	_Atomic int reading, acted, returned, early;
+	int patience_ms;
+} held;
+
+static void *map(size_t bytes, int protection)
+{
+	void *memory = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		abort();
+	return memory;
+}
+
+static void await(_Atomic int *event, int ms)
+{
+	for (; ms > 0 && !atomic_load(event); ms--)
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+}
+
+/* Rank 0's first store of the message it copies: it has loaded from rank 1's buffer, and goes on loading afterwards. */
+static void hold(int number, siginfo_t *info, void *context)
+{
+	static const char lost[] = "# a buffer was read after the call that had lent it\n";
+	const uintptr_t at = (uintptr_t)info->si_addr - (uintptr_t)held.landing;
+	(void)number, (void)context;
+	if (at >= HELD_BYTES || atomic_exchange(&held.reading, 1))
+		_exit(write(2, lost, sizeof(lost) - 1) ? 1 : 2);
+	await(&held.acted, PATIENCE_S * 1000);
+	await(&held.returned, held.patience_ms);
+	atomic_store(&held.early, atomic_load(&held.returned));
+	mprotect(held.landing, HELD_BYTES, PROT_READ | PROT_WRITE);
+}
+
+struct ender {
+	corale_comm *comm;
+	enum way way;
+};
+
+static void *end_call(void *arg)
+{
+	const struct ender *e = arg;
+	int32_t one = 1;
+	await(&held.reading, PATIENCE_S * 1000);
+	if (e->way == DESTROYED)
+		atomic_store(&held.acted, 1); /* it waits for the call */
+	if (e->way == ABORTED || e->way == ABORTED_BY_OTHER)
+		corale_comm_abort(e->comm);
+	else if (e->way == DESTROYED)
+		corale_comm_destroy(e->comm);
+	else if (e->way == QUITS)
+		comm_quit(e->comm);
+	else if (e->way == REVOKED)
+		comm_revoke(e->comm);
+	else if (e->way == MISMATCHED)
+		corale_send(&one, 1, CORALE_INT32, 1, e->comm, NULL);
+	atomic_store(&held.acted, 1);
+	return NULL;
+}
+
+static void lend(struct team_member *m, corale_comm *comm, enum way way)
+{
+	int32_t *buffer = map(HELD_BYTES, PROT_READ | PROT_WRITE), two[2];
+	struct ender ender = { comm, way };
+	pthread_t thread;
+	const int by_other = way == ABORTED_BY_OTHER || way == MISMATCHED;
+	fill(buffer, SENT);
+	if (!by_other && pthread_create(&thread, NULL, end_call, &ender))
+		abort();
+	if (way == MISMATCHED) {
+		corale_group_begin();
+		corale_recv(two, 2, CORALE_INT32, 2, comm, NULL);
+	}
+	int ret = corale_send(buffer, LARGE, CORALE_INT32, 0, comm, NULL);
+	if (way == MISMATCHED)
+		ret = corale_group_end();
+	atomic_store(&held.returned, 1);
+	munmap(buffer, HELD_BYTES);
+	if (!by_other)
+		pthread_join(thread, NULL);
+	if (!ret && way != DESTROYED) /* that one may come when the call has ended */
+		team_fault(m, "way %d: the call should have failed", (int)way);
+}
+
+static void hold_reader(struct team_member *m, corale_comm *comm, enum way way)
+{
+	const int32_t *got = (const int32_t *)(void *)held.landing;
+	int wrong = 0;
+	const int ret = corale_recv(held.landing, LARGE, CORALE_INT32, 1, comm, NULL);
+	for (int i = 0; !ret && i < LARGE; i++)
+		wrong += got[i] != SENT;
+	if (wrong)
+		team_fault(m, "way %d: status 0, and %d elements are wrong", (int)way, wrong);
+	if (!atomic_load(&held.reading))
+		team_fault(m, "way %d: nothing was read (%s)", (int)way, corale_strerror(ret));
+	if (atomic_load(&held.early))
+		team_fault(m, "way %d: the lender's call ended while its buffer was read", (int)way);
+}
+
+static void fail_lender(struct team_member *m, enum way way)
+{
+	corale_comm *comm = NULL;
+	if (corale_comm_split(m->comm, 0, 0, &comm))
+		team_fault(m, "no communicator");
+	if (m->rank == 0) {
+		held.landing = map(HELD_BYTES, PROT_READ);
+		held.reading = held.returned = held.early = 0;
+		held.acted = way == TOO_LATE;
+		held.patience_ms = way == TOO_LATE ? 6 * HOLD_MS : HOLD_MS;
+	}
+	team_barrier(m);
+	if (comm && m->rank == 0)
+		hold_reader(m, comm, way);
+	else if (comm && m->rank == 1)
+		lend(m, comm, way);
+	else if (comm && (way == ABORTED_BY_OTHER || way == MISMATCHED))
+		end_call(&(struct ender){ comm, way });
+	team_barrier(m);
+	if (m->rank == 0)
+		munmap(held.landing, HELD_BYTES);
+	if (m->rank != 1 || way != DESTROYED)
+		corale_comm_destroy(comm);
+}
+
+static void fail_lenders(struct team_member *m)
+{
+	for (int way = 0; way < WAYS; way++)
+		fail_lender(m, (enum way)way);
+}
+
+static void time_out_lender(struct team_member *m)
+{
+	fail_lender(m, TOO_LATE);
+}
+
+static int held_reader(void (*body)(struct team_member *m))
+{
+	struct sigaction action = { .sa_sigaction = hold, .sa_flags = SA_SIGINFO };
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGSEGV, &action, NULL);
+	return team_run(3, NULL, body, NULL);
+}
+
+static int lenders_wait(void)
+{
+	return held_reader(fail_lenders);
+}
+
+static int late_lender_waits(void)
+{
+	return held_reader(time_out_lender);
+}
+
+/* All lend and all read; rank 2 has another operator. Nobody may read what has been unmapped. */
+static void differ(struct team_member *m)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		const size_t bytes = SOME * sizeof(int32_t);
+		const corale_op op = m->rank == 2 ? CORALE_MAX : CORALE_SUM;
+		corale_comm *comm = NULL;
+		if (corale_comm_split(m->comm, 0, 0, &comm))
+			team_fault(m, "no communicator");
+		void *send = map(bytes, PROT_READ | PROT_WRITE), *recv = map(bytes, PROT_READ | PROT_WRITE);
+		team_barrier(m);
+		const int ret = corale_all_reduce(send, recv, SOME, CORALE_INT32, op, comm, NULL);
+		munmap(send, bytes);
+		munmap(recv, bytes);
+		team_expect(m, ret, CORALE_EMISMATCH, "all_reduce with two operators");
+		corale_comm_destroy(comm);
+	}
+}
+
+static int unmapped_after_mismatch(void)
+{
+	return team_run(RANKS, NULL, differ, NULL);
 }
 
 /* ---- Later calls ---- */
@@ -512,6 +693,14 @@ static const struct {
 	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
 	{ "a thread that aborts its send", aborting_thread,
 	  "CORALE_DEBUG=none CORALE_REFERENCE=yes CORALE_TIMEOUT=10" },
+	{ "a thread whose call fails while its buffer is read", lenders_wait,
+	  "CORALE_DEBUG=none CORALE_TIMEOUT=10" },
+	{ "a thread whose deadline comes while its buffer is read", late_lender_waits,
+	  "CORALE_DEBUG=none CORALE_TIMEOUT=0.5" },
+	{ "buffers unmapped after a mismatch", unmapped_after_mismatch,
+	  "CORALE_DEBUG=none CORALE_TIMEOUT=10" },
+	{ "buffers unmapped after a mismatch, 2 nodes", unmapped_after_mismatch,
+	  "CORALE_DEBUG=none CORALE_TIMEOUT=10 CORALE_NODE_SIZE=2" },
 	{ "calls after async_error", told, "CORALE_DEBUG=none" },
 	{ "a rank that has heard of a death names the dead one", dead_one_is_named, "CORALE_DEBUG=none" },
 	{ "damaged news of other nodes", not_believed,

@@ -191,7 +191,7 @@ static int diagnose_awaited(struct comm *comm, const struct run_item *failed)
 					    : diagnose_lost(comm, &failed->call->record, peer);
 }
 
-static int diagnose(struct progress *p, struct run_item *failed, int ret)
+static int fail(struct progress *p, struct run_item *failed, int ret)
 {
 	struct host_mismatch *mismatch = &failed->run.mismatch;
 	if (mismatch->found && call_is_pair(failed->call))
@@ -205,14 +205,12 @@ static int diagnose(struct progress *p, struct run_item *failed, int ret)
 				       : diagnose_end(p->comm, &failed->call->record, ret);
 }
 
-/* The caller's buffers are the caller's again when the call has returned. */
-static int fail(struct progress *p, struct run_item *failed, int ret)
+void progress_let_go(struct comm *comm, int code)
 {
-	struct transport *transport = p->comm->engine.transport;
-	ret = diagnose(p, failed, ret);
+	struct transport *transport = comm->engine.transport;
 	if (transport)
-		transport->ops->fail(transport, ret);
-	return ret;
+		transport->ops->fail(transport, code);
+	host_lend_end(&comm->engine);
 }
 
 /* ---- Channels in threads of their own ---------------------------------------------- */

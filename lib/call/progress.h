@@ -32,10 +32,14 @@ struct progress {
 };
 
 /*
- * 1 when all runs are done, 0 when not, or the code that has ended the communicator; then the transport holds none of the caller's memory any
- * more. Does not block but to end it, or alone. polls: how many times this one counts where time is looked at now and then only.
+ * 1 when all runs are done, 0 when not, or the code that has ended the communicator: progress_let_go is next. Does not block but to end it, or
+ * alone. polls: how many times this one counts where time is looked at now and then only.
  */
 int progress_poll(struct progress *progress, int polls);
+
+/* Runs have failed with code, which has ended the communicator: waits until neither the transport nor another rank of this process uses the
+ * callers' buffers any more. */
+void progress_let_go(struct comm *comm, int code);
 
 /* Frees the runs; NULL or none is allowed. */
 void progress_end(struct progress *progress);

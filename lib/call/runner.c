@@ -57,6 +57,8 @@ static int is_turn(const struct part *p)
 static void end(struct part *p, int ret)
 {
 	struct comm *comm = p->comm;
+	if (ret && (p->pairs.n || p->collective.n)) /* so that the buffers are the caller's again */
+		progress_let_go(comm, ret);
 	progress_end(&p->pairs);
 	progress_end(&p->collective);
 	p->ended = 1;

@@ -254,5 +254,8 @@ static inline int host_lend_asks(const struct host_engine *e, int q, const struc
 }
 /* The sender: copies what readers ask for, of a channel of a run. 0, or CORALE_ESYSTEM: the buffer can't be read here either. */
 int host_lend_answer(struct host_run *run, const struct host_channel *ch);
+/* A call of this rank has failed, and all ranks of the node are told, or this one has left: waits until no thread of this process loads from
+ * what the call has lent, or logs that some still do. */
+void host_lend_end(const struct host_engine *e);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/mapped.h"
+#include "base/wait.h"
 #include "host_engine.h"
 
 void host_lend_refused(struct host_engine *e, int q, int error)
@@ -82,4 +83,26 @@ int host_lend_answer(struct host_run *run, const struct host_channel *ch)
 		}
 	}
 	return ret;
+}
+
+static int poll_readers(void *arg)
+{
+	const struct window_control *own = arg;
+	return !atomic_load(&own->readers);
+}
+
+/* Who counts itself as a reader after this rank was heard of does not read. Second by second, as the process may have been stopped for long. */
+void host_lend_end(const struct host_engine *e)
+{
+	enum { PATIENCE_S = 10 };
+	static const struct wait_policy second = { .timeout_ns = 1000 * 1000 * 1000 };
+	for (int s = 0; e->windows && s < PATIENCE_S; s++)
+		if (wait_until(&second, poll_readers, e->windows[e->local]) > 0)
+			return;
+	if (e->windows)
+		log_line(
+		    LOG_WARN, e->rank,
+		    "a call of this rank has failed, and after %d s threads of its process still read its "
+		    "buffers: free them only when the calls of the other ranks have ended, too",
+		    PATIENCE_S);
 }

@@ -36,6 +36,7 @@ struct move {
 	size_t folded; /* elements of this action, those of earlier attempts included */
 	struct host_source *sources; /* the channel's */
 	int nsources;
+	int lent; /* some of them may be: by its rank, until its call ends */
 	struct host_target local,
 	    message; /* where the result goes; message: the first buffer it is sent from */
 	size_t message_bytes;
@@ -79,7 +80,7 @@ static uint64_t read_once(const uint64_t *word)
 }
 
 /* What rank has in its window for us, if it lies there. */
-static int window_source(const struct move *m, int rank, const struct host_in *in, int kind,
+static int window_source(struct move *m, int rank, const struct host_in *in, int kind,
 			 struct host_source *out)
 {
 	const struct window_layout *layout = &m->run->engine->layout;
@@ -89,6 +90,7 @@ static int window_source(const struct move *m, int rank, const struct host_in *i
 	    (int)(atomic_load_explicit(&header->bytes_kind, memory_order_acquire) & 0xff); /* then the rest */
 	if (says == WINDOW_REFERENCE) { /* the kernel checks it, unless it is memory of this very process */
 		*out = (struct host_source){ header->reference, kind, in->pid, rank, 1 };
+		m->lent = 1;
 		return 0;
 	}
 	if (says == WINDOW_INLINED && bytes <= WINDOW_INLINE) {
@@ -110,7 +112,7 @@ static int window_source(const struct move *m, int rank, const struct host_in *i
 	    WINDOW_REFERENCE);
 }
 
-static int message_source(const struct move *m, int rank, struct host_source *out)
+static int message_source(struct move *m, int rank, struct host_source *out)
 {
 	struct host_engine *e = m->run->engine;
 	int ring = m->a->from_ring, channel = m->ch->env.channel;
@@ -270,6 +272,12 @@ static int fold_once(struct move *m, const struct host_target *target, size_t fi
 	return ret;
 }
 
+static struct window_control *lender_of(const struct move *m, const struct host_source *s)
+{
+	const struct host_engine *e = m->run->engine;
+	return e->windows[e->map.local_of[s->rank]];
+}
+
 /* A rank whose call has failed says so, or leaves, before its caller has the memory back. */
 static int check_lenders(const struct move *m)
 {
@@ -280,15 +288,23 @@ static int check_lenders(const struct move *m)
 		const struct host_source *s = &m->sources[i];
 		if (!s->lent)
 			continue;
-		const struct window_control *lender = e->windows[e->map.local_of[s->rank]];
-		if (atomic_load_explicit(&own->abort, memory_order_relaxed))
+		if (atomic_load(&own->abort))
 			return CORALE_EPEER; /* the communicator has failed: the word says why */
-		if (atomic_load_explicit(&lender->left, memory_order_relaxed))
+		if (atomic_load(&lender_of(m, s)->left))
 			return log_error(CORALE_EPEER, e->rank,
 					 "rank %d has left the communicator while this rank read its message",
 					 s->rank);
 	}
 	return 0;
+}
+
+/* Where memory is lent within this process it is loaded from, not copied by the kernel: a failed call of its lender waits for these threads
+ * (host_lend_end). */
+static void count_reader(const struct move *m, int n)
+{
+	for (int i = 0; i < m->nsources; i++)
+		if (m->sources[i].lent && !m->sources[i].pid)
+			atomic_fetch_add(&lender_of(m, &m->sources[i])->readers, (uint64_t)n);
 }
 
 static int fill_run(struct move *m, const struct host_target *target, size_t count)
@@ -394,7 +410,12 @@ static int fill(struct move *m, const struct host_target *target)
 {
 	if (!target->data || !m->a->count || !m->nsources)
 		return 0;
-	int ret = copy_or_fold(m, target);
+	if (!m->lent)
+		return copy_or_fold(m, target);
+	count_reader(m, 1);
+	int ret = check_lenders(m); /* who has failed before may not wait for this thread */
+	ret = ret ? ret : copy_or_fold(m, target);
+	count_reader(m, -1);
 	return ret ? ret : check_lenders(m);
 }
 
@@ -594,7 +615,7 @@ int host_move(struct host_run *run, struct host_channel *ch, struct host_program
 	m.a = a;
 	m.folded = 0;
 	m.sources = temp_of(&m)->sources;
-	m.result = 0;
+	m.lent = m.result = 0;
 	int ret = gather_sources(&m);
 	if (ret)
 		return ret;
