@@ -64,6 +64,8 @@ static int look(struct door_meeting *m)
 	const int error = parent_error(job);
 	if (!error)
 		return 0;
+	if (error == CORALE_EMISMATCH)
+		comm_explain_mismatch(job->comm->core, call);
 	return give_up(m,
 		       log_error(error, job->comm->rank, "%s: the communicator has failed meanwhile: %s",
 				 call,

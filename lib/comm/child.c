@@ -113,3 +113,13 @@ int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call)
 	comm_put(handle);
 	return code;
 }
+
+void comm_explain_mismatch(corale_comm *handle, const char *call)
+{
+	struct comm *comm = comm_take(handle, call);
+	if (!comm)
+		return;
+	if (!atomic_load(&comm->error))
+		diagnose_found_elsewhere(comm, call);
+	comm_put(handle);
+}

@@ -687,20 +687,35 @@ static void print_edge(const struct comm *comm, const struct record *call, const
 			 comm->rank);
 }
 
+/* The rank that has ended comm first, as far as it is known here. */
+static int finder_of(const struct comm *comm)
+{
+	const struct window_control *control = own_control(comm);
+	const uint64_t word = control ? atomic_load(&control->abort) : 0;
+	const struct ending ending = read_ending(comm, word);
+	return word && ending.culprit >= 0 ? ending.culprit : comm->rank;
+}
+
 /* Another rank has said that calls differ; here nothing shows it. */
 static void print_finder(struct comm *comm, const char *call, char *text, size_t bytes)
 {
-	const struct ending ending = read_ending(comm, atomic_load(&own_control(comm)->abort));
+	const int finder = finder_of(comm), knows = finder != comm->rank;
 	char name[32] = "another rank", reason[WINDOW_REASON];
-	const int knows = ending.culprit >= 0 && ending.culprit != comm->rank;
 	if (knows)
-		snprintf(name, sizeof name, "rank %d", ending.culprit);
-	if (knows && read_reason(comm, ending.culprit, reason))
+		snprintf(name, sizeof name, "rank %d", finder);
+	if (knows && read_reason(comm, finder, reason))
 		snprintf(text, bytes, "%s: %s found: %s", call, name, reason);
 	else
 		snprintf(text, bytes,
 			 "%s: %s found that calls of this communicator do not match; its own line says which",
 			 call, name);
+}
+
+void diagnose_found_elsewhere(struct comm *comm, const char *call)
+{
+	char text[COMM_ERROR_BYTES];
+	print_finder(comm, call, text, sizeof text);
+	comm_fail(comm, CORALE_EMISMATCH, text);
 }
 
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch)
@@ -710,7 +725,8 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 		print_edge(comm, call, mismatch, text, sizeof text); /* no other rank knows it */
 		publish_reason(comm, text);
 	}
-	spread(comm, CORALE_EMISMATCH, comm->rank); /* so that all others come and report */
+	/* All others come and report. They name the rank that was first, as it alone has said why. */
+	spread(comm, CORALE_EMISMATCH, mismatch ? comm->rank : finder_of(comm));
 	uint64_t number = first_difference(comm);
 	if (!mismatch || mismatch->expected != mismatch->got || number) {
 		struct collect c = { comm, number ? number : atomic_load(&comm->number),

@@ -52,6 +52,9 @@ void diagnose_deaths(struct comm *comm);
  * rank. mismatch: what this rank saw, or NULL when another rank saw it. Returns CORALE_EMISMATCH. */
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch);
 
+/* Fails comm by the mismatch that another rank has found, with that rank's line where it is known. call: what this rank is at. */
+void diagnose_found_elsewhere(struct comm *comm, const char *call);
+
 /* Fails comm because a call waited too long for what `what` says. number: the call's, or 0. Returns CORALE_ETIMEDOUT. */
 int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t number, const char *what);
 

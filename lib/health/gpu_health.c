@@ -88,8 +88,8 @@ static int report(struct comm *comm, const struct engine_failure *f)
 	const struct record call =
 	    f->number ? recent_find(comm->recent, f->number, m.peer) : gpu_last_call(comm);
 	switch (f->code) {
-	case CORALE_EMISMATCH:
-		return diagnose_mismatch(comm, &call, &m);
+	case CORALE_EMISMATCH: /* without a difference another rank has found it, or refused a group */
+		return diagnose_mismatch(comm, &call, f->of_message || f->expected != f->got ? &m : NULL);
 	case CORALE_ETIMEDOUT:
 		snprintf(text, sizeof text, "rank %d, on a GPU (call %llu there)", m.peer,
 			 (unsigned long long)f->epoch);

@@ -240,6 +240,8 @@ uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks);
 /* Says why for the one of ranks that was first, as far as that can be seen: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: none
  * of them any more. call: the function's name. */
 int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call);
+/* corale_comm_async_error has given CORALE_EMISMATCH: makes the line of the rank that found it this rank's last error. call: as above. */
+void comm_explain_mismatch(corale_comm *handle, const char *call);
 
 /* 0, or the code that has ended the communicator, as far as the watch thread or a call has found it: some nanoseconds. Any thread,
  * until corale_comm_destroy. */
