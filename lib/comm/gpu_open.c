@@ -311,6 +311,9 @@ int gpu_open(struct comm *comm)
 	if (ret)
 		return ret;
 	engine_cuda.describe(comm->gpu, &comm->node);
+	if (comm->scratch == COMM_SCRATCH_OPEN && comm->size > 1 && comm->topo->map.nodes == 1)
+		/* Choices made before the first large call and behind it must be the same: one rank's log may ask for them early. */
+		comm->node.scratch_bytes = engine_cuda.scratch_bytes(comm->gpu) / ((uint64_t)comm->size - 1);
 	comm->trace = trace_open();
 	gpu_machine_settings(&comm->node, &comm->topo->map, &comm->settings);
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");

@@ -332,6 +332,7 @@ int mem_scratch(struct comm *comm, const struct call *for_call)
 		engine_cuda.keep_scratch(comm->gpu, made, region);
 		engine_cuda.describe(comm->gpu, &comm->node);
 	} else {
+		comm->node.scratch_bytes = 0;
 		release(comm, made, 0);
 	}
 	return ret;
