@@ -69,8 +69,6 @@ static void kill_some(void **state)
 {
 	const char *kills = getenv("KILL_TEST_KILLS");
 	(void)state;
-	if (!forked_has_ucx())
-		skip();
 	for (int i = kills ? atoi(kills) : KILLS; i > 0; i--) {
 		const useconds_t delay = 1 + (useconds_t)rand_r(&seed) % MOST_US;
 		if (forked_run(RANKS, VICTIM, play, &delay))
@@ -84,6 +82,10 @@ int main(void)
 		{ "killed, messages are put", kill_some, NULL, NULL, NULL },
 	};
 	const char *given = getenv("TEST_SEED");
+	if (!forked_has_ucx()) {
+		puts("1..0 # SKIP this build has no UCX");
+		return 0;
+	}
 	seed = given ? (unsigned)strtoul(given, NULL, 0) : (unsigned)time(NULL);
 	printf("# TEST_SEED=%u\n", seed);
 	setenv("CORALE_DEBUG", "none", 1);

@@ -216,8 +216,6 @@ static void expect_lines(const struct scene *s, FILE *log)
 static void run_scene(void **state)
 {
 	const struct scene *s = *state;
-	if (s->message && !forked_has_ucx())
-		skip();
 	char path[] = "/tmp/lend_test.XXXXXX";
 	FILE *log = fdopen(mkstemp(path), "r");
 	assert_non_null(log);
@@ -239,8 +237,12 @@ enum { SCENES = sizeof scenes / sizeof *scenes };
 int main(void)
 {
 	struct CMUnitTest tests[SCENES];
+	const int has_ucx = forked_has_ucx();
+	size_t n = 0;
 	for (int i = 0; i < SCENES; i++)
-		tests[i] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
-						(void *)(uintptr_t)&scenes[i] };
-	return cmocka_run_group_tests(tests, NULL, NULL);
+		if (!scenes[i].message || has_ucx)
+			tests[n++] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
+							  (void *)(uintptr_t)&scenes[i] };
+	printf("# %zu of %d scenes%s\n", n, SCENES, has_ucx ? "" : ": this build has no UCX");
+	return _cmocka_run_group_tests("tests", tests, n, NULL, NULL);
 }
