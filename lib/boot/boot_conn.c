@@ -62,7 +62,8 @@ void boot_conn_dismiss(struct boot_conn *c, enum boot_kind kind, const struct bo
 void boot_conn_flush(struct boot_conn *c)
 {
 	int ret = frame_flush(&c->writer, c->fd);
-	if (ret < 0)
+	/* A broken connection is seen by reading, which may still find why its rank has left. */
+	if (ret < 0 && c->state == BOOT_CONN_CLOSING)
 		c->state = BOOT_CONN_DEAD;
 	if (ret > 0 && c->state == BOOT_CONN_CLOSING)
 		shutdown(c->fd, SHUT_WR);

@@ -230,14 +230,15 @@ static void tcp_abort(struct boot *base)
 		atomic_store(&b->is_aborted, 1);
 }
 
-/* No rank can have left a group that this one has not joined. */
+/* No rank can have left a group that this one has not joined. Amid the handshake the listener may count this rank in already, and would take its end for a
+ * death: it is asked again. */
 static uint64_t tcp_absent(struct boot *base, int64_t since_ns)
 {
 	struct boot_rank *b = of(base);
 	if (is_forked(b) || b->error || b->state == RANK_COMPLETE)
 		return 0;
 	if (b->state < RANK_JOINED)
-		return others(b);
+		return b->fd < 0 ? others(b) : 0;
 	if (b->missing_at >= since_ns)
 		return b->missing & others(b);
 	if (b->asked_at < since_ns)
