@@ -33,6 +33,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "corale.h"
+#include "forked.h"
 #include "net/transport.h"
 
 /* A test machine may be busy: the limit is twenty times what was promised, and what is promised is printed. */
@@ -156,20 +157,10 @@ static void fault(struct rank *r, const char *format, ...)
 	atomic_fetch_add(&r->shared->faults, 1);
 }
 
-/* Everybody writes to everybody, then reads: sockets hold what Corale exchanges here. */
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 {
 	const struct rank *r = ctx;
-	int failed = 0;
-	memcpy((char *)out + (size_t)r->rank * bytes, in, bytes);
-	for (int peer = 0; peer < r->size; peer++)
-		if (peer != r->rank)
-			failed |= write(r->sockets[peer], in, bytes) != (ssize_t)bytes;
-	for (int peer = 0; peer < r->size && !failed; peer++)
-		if (peer != r->rank)
-			failed |= recv(r->sockets[peer], (char *)out + (size_t)peer * bytes, bytes,
-				       MSG_WAITALL) != (ssize_t)bytes;
-	return failed;
+	return forked_gather(r->sockets, r->rank, r->size, in, bytes, out);
 }
 
 static corale_comm *join(struct rank *r)

@@ -24,19 +24,24 @@ void forked_fault(struct forked *r, const char *format, ...)
 		fprintf(stderr, "# rank %d: %s\n", r->rank, text);
 }
 
+int forked_gather(const int *sockets, int rank, int size, const void *in, size_t bytes, void *out)
+{
+	int failed = 0;
+	memcpy((char *)out + (size_t)rank * bytes, in, bytes);
+	for (int peer = 0; peer < size; peer++)
+		if (peer != rank)
+			failed |= write(sockets[peer], in, bytes) != (ssize_t)bytes;
+	for (int peer = 0; peer < size && !failed; peer++)
+		if (peer != rank)
+			failed |= recv(sockets[peer], (char *)out + (size_t)peer * bytes, bytes,
+				       MSG_WAITALL) != (ssize_t)bytes;
+	return failed;
+}
+
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 {
 	const struct forked *r = ctx;
-	int failed = 0;
-	memcpy((char *)out + (size_t)r->rank * bytes, in, bytes);
-	for (int peer = 0; peer < r->size; peer++)
-		if (peer != r->rank)
-			failed |= write(r->sockets[peer], in, bytes) != (ssize_t)bytes;
-	for (int peer = 0; peer < r->size && !failed; peer++)
-		if (peer != r->rank)
-			failed |= recv(r->sockets[peer], (char *)out + (size_t)peer * bytes, bytes,
-				       MSG_WAITALL) != (ssize_t)bytes;
-	return failed;
+	return forked_gather(r->sockets, r->rank, r->size, in, bytes, out);
 }
 
 corale_comm *forked_create(struct forked *r)

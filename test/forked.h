@@ -18,6 +18,9 @@ int forked_run(int size, int victim, int (*body)(struct forked *r), const void *
 /* A communicator of all ranks; a fault and NULL if there is none. */
 corale_comm *forked_create(struct forked *r);
 
+/* The all-gather of a bootstrap over such sockets: everybody writes to everybody, then reads, as sockets hold what Corale exchanges. 0, or 1. */
+int forked_gather(const int *sockets, int rank, int size, const void *in, size_t bytes, void *out);
+
 /* Whether ranks can be nodes of their own over UCX (CORALE_NODE_SIZE=1). */
 int forked_has_ucx(void);
 

@@ -14,11 +14,6 @@ typedef uint32_t float_env; /* MXCSR */
 
 enum { FLOAT_ENV_CONTROL = 0xffc0, FLOAT_ENV_DEFAULT = 0x1f80 }; /* all but the flags; all traps masked */
 
-static inline int float_env_is_default(float_env env)
-{
-	return (env & FLOAT_ENV_CONTROL) == FLOAT_ENV_DEFAULT;
-}
-
 static inline float_env float_env_read(void)
 {
 	float_env env;
@@ -35,12 +30,8 @@ static inline void float_env_write(float_env env)
 
 typedef uint64_t float_env; /* FPCR */
 
+#define FLOAT_ENV_CONTROL UINT64_MAX
 enum { FLOAT_ENV_DEFAULT = 0 };
-
-static inline int float_env_is_default(float_env env)
-{
-	return env == FLOAT_ENV_DEFAULT;
-}
 
 static inline float_env float_env_read(void)
 {
@@ -75,6 +66,11 @@ static inline void float_env_restore(float_env env)
 #endif
 
 #if defined(__x86_64__) || defined(__aarch64__)
+
+static inline int float_env_is_default(float_env env)
+{
+	return (env & FLOAT_ENV_CONTROL) == FLOAT_ENV_DEFAULT;
+}
 
 /* Returns what float_env_restore gives back to the thread. */
 static inline float_env float_env_default(void)
