@@ -34,7 +34,6 @@
 #include "base/settings.h"
 #include "corale.h"
 #include "forked.h"
-#include "net/transport.h"
 
 /* A test machine may be busy: the limit is twenty times what was promised, and what is promised is printed. */
 enum {
@@ -534,9 +533,7 @@ static int has_network(void)
 	pid_t child = fork();
 	if (child == 0) {
 		const struct settings *settings;
-		char why_not[256];
-		_exit(settings_get(&settings) ||
-		      !transport_ucx.probe(&transport_ucx, 0, why_not, sizeof(why_not)));
+		_exit(settings_get(&settings) || !forked_has_ucx());
 	}
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
 }
