@@ -26,7 +26,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "net/transport.h"
-#include "plan/topo.h"
+#include "plan/machine/topo.h"
 
 static void print_version(void)
 {

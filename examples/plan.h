@@ -2,9 +2,9 @@
 #ifndef EXAMPLES_PLAN_H
 #define EXAMPLES_PLAN_H
 
-#include "plan/choices.h"
-#include "plan/planner_room.h"
-#include "plan/rates.h"
+#include "plan/choose/choices.h"
+#include "plan/choose/planner_room.h"
+#include "plan/machine/rates.h"
 #include "check/sim.h"
 
 struct plan_request {

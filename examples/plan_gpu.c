@@ -6,7 +6,7 @@
 #include "kernels/codelets.h"
 #include "net/gpu_machine.h"
 #include "plan.h"
-#include "plan/launch.h"
+#include "plan/codelet/launch.h"
 
 /* The class's rates, or, where the machine's text has other links, those of the class with these links. */
 static const struct rates *rates_of_links(struct plan_gpus *gpus, const struct topo *topo,

@@ -6,7 +6,7 @@
 
 #include "base/collectives.h"
 #include "plan.h"
-#include "plan/plan_print.h"
+#include "plan/choose/plan_print.h"
 
 enum { MOST_SIMULATED = 3000000, TEXT_BYTES = 16384 };
 

@@ -23,7 +23,7 @@
 #include "remote.h"
 #include "plan/lower.h"
 #include "plan/plan_eval.h"
-#include "plan/launch.h"
+#include "plan/codelet/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -453,11 +453,6 @@ PLAN_FN int codelet_is_odd(const struct codelet_args *a)
 	return (all & 3) != 0;
 }
 
-PLAN_FN uint64_t codelet_round(uint64_t bytes, uint64_t unit)
-{
-	return (bytes + unit - 1) / unit * unit;
-}
-
 /* Where part `part` of a two-shot's vector begins: cut as in plans, in whole units. */
 PLAN_FN uint32_t codelet_part(uint32_t bytes, uint32_t ranks, uint32_t part)
 {
@@ -508,7 +503,7 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->ring_depth = (uint32_t)(slots / l->pair_rings < 64 ? slots / l->pair_rings : 64);
 	l->ring_ends = at;
 	at += (uint64_t)ranks * l->pair_rings * sizeof(struct codelet_ring_end);
-	at = codelet_round(at, 4096);
+	at = plan_round(at, 4096);
 	rest = budget > at ? budget - at : 0;
 	l->words_bytes = 2 * codelet_turns(rest * 2 / 15 / (others + 1));
 	l->lines_bytes = codelet_turns(rest * 2 / 19 / others);
@@ -517,7 +512,7 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->lines = at;
 	at += 2 * others * l->lines_bytes;
 	l->rings = at;
-	at += codelet_round(others * l->pair_rings * l->ring_depth * CODELET_LINE_SLOT, 4096);
+	at += plan_round(others * l->pair_rings * l->ring_depth * CODELET_LINE_SLOT, 4096);
 	l->slots = at;
 	l->slots_bytes = (budget > at ? budget - at : 0) / others / 4096 * 4096;
 	l->bytes = at + others * l->slots_bytes;

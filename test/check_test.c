@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "plan_cases.h"
+#include "plan/choose/plan_print.h"
 #include "plan/plan_eval.h"
 
 /* A way to break a step; 0 if it does not apply to this step. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "choices.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 /* CORALE_ALGO's text for one row. A name stands for longer names that begin with it, too, so those are excluded. */
 static void force(const struct row *table, int rows, int row, char *text, size_t bytes)

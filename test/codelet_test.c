@@ -14,8 +14,8 @@
 #include "base/collectives.h"
 #include "kernels/codelets.h"
 #include "plan_cases.h"
-#include "plan/choices.h"
-#include "plan/planner.h"
+#include "plan/choose/choices.h"
+#include "plan/choose/planner.h"
 
 enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
 #define WINDOW ((uint64_t)62 << 20)

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/float_env.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 #include "call/runner.h"
 #include "team.h"
 

@@ -9,7 +9,7 @@
 #include "base/settings.h"
 #include "comm/gpu_hello.h"
 #include "kernels/codelets.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 enum { MOST = 8 };
 

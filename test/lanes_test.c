@@ -12,12 +12,12 @@
 #include "base/status.h"
 #include "net/lanes.h"
 #include "net/gpu_machine.h"
-#include "plan/lane_ends.h"
-#include "plan/row.h"
+#include "plan/choose/lane_ends.h"
+#include "plan/codelet/row.h"
 #include "plan/lower_room.h"
-#include "plan/planner_room.h"
-#include "plan/rates.h"
-#include "plan/topo.h"
+#include "plan/choose/planner_room.h"
+#include "plan/machine/rates.h"
+#include "plan/machine/topo.h"
 
 enum { CAP = 64 << 20, SLOTS = 8 << 20, KIBI = 1 << 10 };
 

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/text.h"
-#include "plan/topo.h"
+#include "plan/machine/topo.h"
 #include "team.h"
 
 static char folder[] = "/tmp/corale_locale_test_XXXXXX";

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "plan/net_rates.h"
-#include "plan/planner.h"
+#include "plan/machine/net_rates.h"
+#include "plan/choose/planner.h"
 
 enum { RANKS = 16 };
 

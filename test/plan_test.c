@@ -10,8 +10,9 @@
 
 #include "corale.h"
 #include "plan/plan_eval.h"
-#include "plan/planner.h"
-#include "plan/topo.h"
+#include "plan/choose/plan_print.h"
+#include "plan/choose/planner.h"
+#include "plan/machine/topo.h"
 
 static struct plan new_plan(void)
 {

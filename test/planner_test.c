@@ -14,7 +14,7 @@
 
 #include "base/collectives.h"
 #include "plan_cases.h"
-#include "plan/cost_rates.h"
+#include "plan/cost/cost_rates.h"
 #include "plan/plan_eval.h"
 #include "check/sim.h"
 

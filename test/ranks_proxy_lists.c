@@ -13,8 +13,8 @@
 #include "lowered_walk.h"
 #include "net/gpu_machine.h"
 #include "plan/lower.h"
-#include "plan/rates.h"
-#include "plan/row.h"
+#include "plan/machine/rates.h"
+#include "plan/codelet/row.h"
 #include "ranks_proxy.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))

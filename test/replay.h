@@ -6,7 +6,7 @@
 #define REPLAY_H
 
 #include "plan/plan_eval.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 /*
  * root: of a rooted collective. send[r], recv[r]: rank r's buffers. Returns 0, or -1 when no program can go on though some have not ended,

@@ -12,8 +12,8 @@
 
 #include "base/collectives.h"
 #include "net/gpu_machine.h"
-#include "plan/choices.h"
-#include "plan/choices_hash.h"
+#include "plan/choose/choices.h"
+#include "plan/choose/choices_hash.h"
 #include "state/machine_choices.h"
 
 const struct row *whole_table(int *count);

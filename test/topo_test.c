@@ -10,7 +10,7 @@
 
 #include "corale.h"
 #include "plan/plan_eval.h"
-#include "plan/topo.h"
+#include "plan/machine/topo.h"
 
 static void check_maps(const struct topo *topo, int n, const uint64_t *id)
 {

@@ -5,7 +5,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 struct check_options {
 	size_t count; /* elements; small, odd values are the interesting ones */

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "corale.h"
-#include "plan/cost_rates.h"
+#include "plan/cost/cost_rates.h"
 #include "plan_queue.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 struct context {
 	int rank, program;

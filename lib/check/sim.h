@@ -6,7 +6,7 @@
 #define SIM_H
 
 #include "plan/plan_eval.h"
-#include "plan/topo.h"
+#include "plan/machine/topo.h"
 
 struct sim_event { /* one action */
 	int rank, channel, program, step; /* step: index in the plan */

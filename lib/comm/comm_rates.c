@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "net/link_measure.h"
-#include "plan/net_rates.h"
+#include "plan/machine/net_rates.h"
 
 enum { MOST_PAIRS = 8 };
 

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "comm_create.h"
 #include "gpu.h"
-#include "plan/row.h"
+#include "plan/codelet/row.h"
 
 /* The slowest link from a rank's GPU to another GPU of its node. */
 struct worst {

@@ -12,7 +12,7 @@
 #include "gpu_hello.h"
 #include "base/log.h"
 #include "net/gpu_machine.h"
-#include "plan/choices.h"
+#include "plan/choose/choices.h"
 #include "base/process.h"
 #include "health/recent.h"
 #include "health/withdraw.h"

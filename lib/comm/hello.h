@@ -8,7 +8,7 @@
 #include "corale.h"
 #include "base/settings.h"
 #include "net/transport.h"
-#include "plan/topo.h"
+#include "plan/machine/topo.h"
 
 /* A transport that a rank can use; ranks of equal reach can use it with each other. 0: none. */
 struct hello_transport {

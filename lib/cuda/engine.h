@@ -17,7 +17,7 @@
 #include "host/call.h"
 #include "kernels/probe.h"
 #include "kernels/remote.h"
-#include "plan/launch.h"
+#include "plan/codelet/launch.h"
 #include "plan/lower.h"
 
 enum {

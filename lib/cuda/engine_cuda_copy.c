@@ -253,14 +253,14 @@ struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece roun
 {
 	uint64_t left = round.bytes - done, next = left;
 	if (leaves && left > chunk_of(k) / (done ? LAST_PIECES : FIRST_PIECES))
-		next = codelet_round(left - left / (uint64_t)leaves, COPY_ALIGN);
+		next = plan_round(left - left / (uint64_t)leaves, COPY_ALIGN);
 	return piece_of(round, done, next);
 }
 
 struct copy_piece copy_next_equal(const struct copies *k, struct copy_piece round, uint64_t done)
 {
 	const uint64_t most = chunk_of(k) / LAST_PIECES, least = most / 2;
-	const uint64_t bytes = codelet_round(round.bytes / LAST_PIECES, COPY_ALIGN);
+	const uint64_t bytes = plan_round(round.bytes / LAST_PIECES, COPY_ALIGN);
 	return piece_of(round, done, bytes < least ? least : bytes < most ? bytes : most);
 }
 

@@ -20,7 +20,7 @@ static int tell_gpu(struct engine *e)
 			  n * sizeof *l->places);
 }
 
-/* What a call may need was counted before (lib/plan/planner_room.h), so there is room. */
+/* What a call may need was counted before (lib/plan/choose/planner_room.h), so there is room. */
 static int open_end(struct engine *e, int peer, enum remote_direction direction, uint32_t lane)
 {
 	struct engine_lanes *l = &e->lanes;

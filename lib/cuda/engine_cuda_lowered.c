@@ -6,15 +6,15 @@
 
 #include "base/log.h"
 #include "plan/lower_room.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 /* ---- Lists ---------------------------------------------------------------------------------------------- */
 
 static size_t list_bytes(const struct lowered *l)
 {
-	return codelet_round((size_t)l->nops * sizeof *l->ops + (size_t)l->npeers * sizeof *l->peers +
-				 CODELET_MAX_RANKS * sizeof(int16_t),
-			     64);
+	return plan_round((size_t)l->nops * sizeof *l->ops + (size_t)l->npeers * sizeof *l->peers +
+			      CODELET_MAX_RANKS * sizeof(int16_t),
+			  64);
 }
 
 /* Of arrays that may be empty, and then NULL. */
@@ -170,7 +170,7 @@ enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
 /* A packet each, in whole warps. */
 static uint64_t threads_for(uint64_t slot_bytes)
 {
-	uint64_t threads = codelet_round(slot_bytes / 16, 32);
+	uint64_t threads = plan_round(slot_bytes / 16, 32);
 	return threads < CODELET_THREADS ? threads : CODELET_THREADS;
 }
 
@@ -178,7 +178,7 @@ static uint64_t threads_for(uint64_t slot_bytes)
 static uint64_t threads_in_slots(const struct engine *e, const struct codelet_lowered *l, uint64_t message)
 {
 	const uint64_t threads = threads_for(message),
-		       peers = codelet_round(2 * ((uint64_t)e->ranks + l->nfar), 64);
+		       peers = plan_round(2 * ((uint64_t)e->ranks + l->nfar), 64);
 	return !e->remote.counts ? CODELET_THREADS : threads > peers ? threads : peers;
 }
 
@@ -205,7 +205,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 	    plan->spans || l->wide || c->send_counts)
 		return 0;
 	/* half of a word is data */
-	l->args.slot_bytes = (uint32_t)(words_only ? codelet_round(2 * message + 1, CODELET_LINE)
+	l->args.slot_bytes = (uint32_t)(words_only ? plan_round(2 * message + 1, CODELET_LINE)
 						   : codelet_lines(message) * CODELET_LINE);
 	const uint64_t places = lay_rings(plan, launch->messages, l);
 	l->form = words_only ? LOWERED_LL : LOWERED_LL128;

@@ -28,7 +28,7 @@ int engine_make(struct engine *e, engine_maker *make, size_t *bytes, void **out)
 	CUmemGenericAllocationHandle handle;
 	size_t unit = 1;
 	int ret = cuda_memory_unit(engine_place(e), &unit);
-	*bytes = codelet_round(*bytes, unit);
+	*bytes = plan_round(*bytes, unit);
 	if (!ret)
 		ret = make(engine_place(e), *bytes, &handle);
 	return ret ? ret : map(e, handle, *bytes, out);

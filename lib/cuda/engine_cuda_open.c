@@ -28,7 +28,7 @@ static int reserve(struct engine *e)
 	int ret = cuda_memory_unit(engine_place(e), &unit);
 	if (ret)
 		return ret;
-	size_t stride = codelet_round(e->layout.bytes, unit);
+	size_t stride = plan_round(e->layout.bytes, unit);
 	if (stride > UINT32_MAX) /* kernels' offsets have 32 bits */
 		return log_error(CORALE_EINVAL, e->world_rank,
 				 "CORALE_GPU_WINDOW: %zu bytes take %zu of a GPU: give less", e->layout.bytes,

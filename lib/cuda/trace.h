@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "corale.h"
-#include "plan/row.h"
+#include "plan/codelet/row.h"
 
 struct trace;
 

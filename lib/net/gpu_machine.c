@@ -3,7 +3,7 @@
 #include "kernels/codelets.h"
 #include "lanes.h"
 #include "plan/lower.h"
-#include "plan/launch.h"
+#include "plan/codelet/launch.h"
 
 enum {
 	SMALL_CLASS = 14, /* calls of 16 KB: between nodes of several ranks one channel is enough, */

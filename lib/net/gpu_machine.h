@@ -6,7 +6,7 @@
 #define GPU_MACHINE_H
 
 #include "kernels/remote.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 /* What settings and the map of ranks say of a node whose GPUs' limits are there already. */
 void gpu_machine_settings(struct gpu_machine *node, const struct plan_map *map,

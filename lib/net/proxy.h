@@ -42,7 +42,7 @@ int proxy_open(const struct proxy_params *params, struct proxy **out);
 
 /*
  * Opens a lane's end, or finds it open: where it lies in the memory, from now on it is moved. Before a kernel uses it. The peer opens its own end when it likes; until then what is posted here
- * waits. By one thread at a time, beside those that move. CORALE_ENOMEM; CORALE_EINTERNAL: the memory is used up (plan/planner_room.h counts before). What the transport has against it shows as a lost peer.
+ * waits. By one thread at a time, beside those that move. CORALE_ENOMEM; CORALE_EINTERNAL: the memory is used up (plan/choose/planner_room.h counts before). What the transport has against it shows as a lost peer.
  */
 int proxy_open_end(struct proxy *proxy, int peer, enum remote_direction direction, uint32_t lane,
 		   remote_place *place);

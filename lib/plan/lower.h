@@ -14,6 +14,7 @@
 
 enum {
 	LOWERED_MOST_OPS = 256, /* of a program, where an engine has memory for no more */
+	LOWERED_LINE = 128, /* bytes: places of slots and of scratch are multiples of it */
 	LOWERED_MOST_RANKS = 72 /* whom a rank talks to, with those of its node */
 };
 

@@ -1,7 +1,6 @@
 #include "lower_room.h"
 
 #include "corale.h"
-#include "launch.h"
 
 /* A window may be the whole chunk; the first piece is the longest one. */
 static size_t cut_inner(const struct plan *plan, const struct lowered_call *call, uint8_t inner,
@@ -55,9 +54,9 @@ static uint64_t cell_bytes(const struct plan *plan, const struct lowered_call *c
 void lowered_room_init(struct lowered_room *room, const struct plan *plan, const struct lowered_call *call)
 {
 	*room = (struct lowered_room){ .message = largest_message(plan, call),
-				       .scratch = launch_round(plan->scratch_cells * cell_bytes(plan, call),
-							       LAUNCH_LINE) };
-	room->slot = (uint32_t)launch_round(room->message ? room->message : 1, LAUNCH_LINE);
+				       .scratch = plan_round(plan->scratch_cells * cell_bytes(plan, call),
+							     LOWERED_LINE) };
+	room->slot = (uint32_t)plan_round(room->message ? room->message : 1, LOWERED_LINE);
 	for (int i = 0; i < plan->nrings; i++)
 		room->slots += (uint32_t)plan->rings[i].depth * plan->channels;
 	room->bytes = (uint64_t)room->slots * room->slot + plan->channels * room->scratch;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "corale.h"
-#include "plan.h"
+#include "plan_eval.h"
 
 /* Marks a plan whose tables overflowed: no finished plan has zero programs. */
 static void mark_broken(struct plan *plan)
@@ -273,4 +273,17 @@ int plan_finish(struct plan *plan)
 	for (int i = 0; i < plan->nsteps; i++)
 		plan->spans |= plan->steps[i].blocks != PLAN_EXPR_NONE;
 	return settle_rings(plan) ? 0 : CORALE_EINTERNAL;
+}
+
+void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
+		   int root, size_t count)
+{
+	memset(env, 0, sizeof(*env));
+	env->map = *map;
+	env->rank = rank;
+	env->root = root;
+	env->count = count;
+	env->chunk = plan->chunk_bytes / corale_type_bytes((corale_type)plan->wire_type);
+	env->unit = PLAN_UNIT_BYTES / corale_type_bytes((corale_type)plan->key.type);
+	env->chunks = count <= env->chunk ? 1 : plan_chunks(plan, env, count);
 }

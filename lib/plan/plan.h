@@ -225,7 +225,9 @@ void plan_end(struct plan *plan);
 void plan_step(struct plan *plan, struct plan_step step);
 int plan_finish(struct plan *plan); /* structural checks: loops closed, tables not full, indices in range */
 
-/* Writes the plan as text (steps, expressions spelled out) into buf; returns the length it needs, like snprintf. */
-size_t plan_print(const struct plan *plan, char *buf, size_t bytes);
+struct plan_env; /* plan_eval.h */
+/* Everything but rank and channel that a plan needs besides itself to be read (plan_eval.h). */
+void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
+		   int root, size_t count);
 
 #endif

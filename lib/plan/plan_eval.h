@@ -57,6 +57,12 @@ PLAN_FN size_t plan_div_up(size_t a, size_t b)
 	return a / b + (a % b != 0);
 }
 
+/* The next multiple of unit. */
+PLAN_FN uint64_t plan_round(uint64_t bytes, uint64_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
 PLAN_FN int plan_group_size(const struct plan_map *map, int group, int rank)
 {
 	if (group == PLAN_WORLD)

@@ -6,7 +6,7 @@
 #include "base/collectives.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "plan/choices_hash.h"
+#include "plan/choose/choices_hash.h"
 
 enum { MOST_UNUSED = 8 }; /* machines that are kept for communicators to come */
 

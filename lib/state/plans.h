@@ -4,7 +4,7 @@
 
 #include "machine_choices.h"
 #include "plan/lower.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 /* A lowered plan. */
 struct plans_list {

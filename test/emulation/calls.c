@@ -113,12 +113,12 @@ size_t call_room(const struct test_call *c, int ranks)
 	size_t most = 0;
 	for (s.rank = 0; s.rank < ranks; s.rank++)
 		most = recv_count(&s) > most ? recv_count(&s) : most;
-	return codelet_round(most * corale_type_bytes(c->type) + c->recv_shift + LEAD + GUARD, 128);
+	return plan_round(most * corale_type_bytes(c->type) + c->recv_shift + LEAD + GUARD, 128);
 }
 
 static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned shift)
 {
-	size_t all = codelet_round(LEAD + shift + bytes + GUARD, 128);
+	size_t all = plan_round(LEAD + shift + bytes + GUARD, 128);
 	*memory = aligned_alloc(128, all);
 	if (!*memory)
 		abort();

@@ -94,7 +94,7 @@ static int32_t expected(const struct test *t, int rank, int call, size_t i)
 
 static unsigned char *make(size_t bytes)
 {
-	unsigned char *memory = aligned_alloc(128, codelet_round(bytes + 1, 128));
+	unsigned char *memory = aligned_alloc(128, plan_round(bytes + 1, 128));
 	if (!memory)
 		abort();
 	memset(memory, BLANK, bytes);
@@ -371,7 +371,7 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 			t.counts[i] = i == LARGEST ? largest : 0;
 		size_t blocks = receives_blocks(&t) || in_place ? (size_t)ranks : 1;
 		most = send_bytes(&t, i) > most ? send_bytes(&t, i) : most;
-		t.places[i + 1] = t.places[i] + codelet_round(4 * t.counts[i] * blocks + GUARD, 128);
+		t.places[i + 1] = t.places[i] + plan_round(4 * t.counts[i] * blocks + GUARD, 128);
 	}
 	t.streamed = !largest && drop < 0;
 	t.blank = make(most > t.places[CALLS] ? most : t.places[CALLS]);

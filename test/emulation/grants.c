@@ -56,7 +56,7 @@ static unsigned char *place_of(struct scene *s, int rank, int from)
 
 static void fill(struct scene *s, int rank)
 {
-	s->memory[rank] = aligned_alloc(128, codelet_round((MOST_RANKS + 1) * ROOM, 128));
+	s->memory[rank] = aligned_alloc(128, plan_round((MOST_RANKS + 1) * ROOM, 128));
 	if (!s->memory[rank])
 		abort();
 	for (size_t i = 0; i < s->bytes; i++)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "emulation_test.h"
-#include "plan/row.h"
+#include "plan/codelet/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))

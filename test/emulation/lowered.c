@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/collectives.h"
-#include "plan/row.h"
+#include "plan/codelet/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))

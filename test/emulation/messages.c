@@ -40,7 +40,7 @@ struct own {
 
 static size_t room_of(const struct message *m)
 {
-	return codelet_round(m->bytes + m->shift + 2 * GUARD, GUARD);
+	return plan_round(m->bytes + m->shift + 2 * GUARD, GUARD);
 }
 
 static struct reference content(int number)

@@ -71,7 +71,7 @@ static int make_slab(struct world *w, int rank, size_t bytes, unsigned slab_rail
 	struct remote *r = &w->engines[rank].remote.remote;
 	struct station *s = &w->nodes->stations[rank];
 	char why[LINK_WHY_BYTES];
-	s->gpu = aligned_alloc(4096, codelet_round(bytes, 4096));
+	s->gpu = aligned_alloc(4096, plan_round(bytes, 4096));
 	if (!s->gpu || link_map(wire_end(w->nodes->wire, rank), s->gpu, bytes, 1, &s->slab, why, sizeof why))
 		return CORALE_ENOMEM;
 	memset(s->gpu, WIRE_NOTHING, bytes);
@@ -93,7 +93,7 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes, unsigned
 	struct remote *r = &e->remote.remote;
 	*r = make_shape(slot_bytes, peers);
 	const size_t bytes = REMOTE_LINE + ends * remote_end_bytes(&r->slots[REMOTE_OF_PLANS]);
-	r->memory = aligned_alloc(4096, codelet_round(bytes, 4096));
+	r->memory = aligned_alloc(4096, plan_round(bytes, 4096));
 	remote_set_data(r, r->memory);
 	e->remote.counts =
 	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0]);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "host/host_engine.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 enum { SLOT_BYTES = 2048 /* so that vectors are several messages */, SLOTS = 4, LANES = PLAN_MAX_RINGS };
 

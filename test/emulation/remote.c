@@ -1,7 +1,7 @@
 /* Ranks on several nodes: calls of all kinds in turn, by the kernels and the proxies of lib/net/proxy.c. */
 #include "emulation_test.h"
 
-#include "plan/row.h"
+#include "plan/codelet/row.h"
 #include "script.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))

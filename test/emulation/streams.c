@@ -23,7 +23,7 @@ static void run_copy(const void *kernel, const void *args)
 	(void)kernel;
 	memcpy(&c, args, sizeof(c));
 	gpu_previous_kernel();
-	size_t piece = c.bytes > PIECE * MOST_PIECES ? codelet_round(c.bytes / MOST_PIECES, VECTOR) : PIECE;
+	size_t piece = c.bytes > PIECE * MOST_PIECES ? plan_round(c.bytes / MOST_PIECES, VECTOR) : PIECE;
 	for (size_t at = gpu_thread() * piece; at < c.bytes; at += gpu_threads() * piece) {
 		size_t bytes = c.bytes - at < piece ? c.bytes - at : piece;
 		gpu_maybe(2);

@@ -146,7 +146,7 @@ static unsigned char **make_region(struct world *w, int region, size_t bytes)
 	unsigned char **memory = w->regions + region * w->ranks;
 	int made = 1;
 	for (int r = 0; r < w->ranks; r++) {
-		memory[r] = aligned_alloc(4096, codelet_round(bytes, 4096));
+		memory[r] = aligned_alloc(4096, plan_round(bytes, 4096));
 		made = made && memory[r];
 	}
 	for (int r = 0; made && r < w->ranks; r++)
@@ -237,7 +237,7 @@ int world_open(struct world *w, const struct world_params *p)
 	if (make_topo(w, p))
 		return CORALE_ENOMEM;
 	codelet_layout_init(&w->layout, p->nodes ? w->topo->map.max_node_size : p->ranks, p->window_bytes);
-	size_t stride = codelet_round(w->layout.bytes, 4096);
+	size_t stride = plan_round(w->layout.bytes, 4096);
 	w->windows = aligned_alloc(4096, (size_t)p->ranks * stride);
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
 	w->regions = calloc((size_t)(p->ranks * WORLD_REGIONS), sizeof(*w->regions));

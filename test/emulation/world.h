@@ -5,7 +5,7 @@
 #include "cuda/engine.h"
 #include "cuda/engine_cuda.h"
 #include "gpu.h"
-#include "plan/planner.h"
+#include "plan/choose/planner.h"
 
 struct world_params {
 	int ranks, max_blocks;

@@ -2,7 +2,7 @@
 #ifndef ALGO_BUILD_H
 #define ALGO_BUILD_H
 
-#include "plan/row.h"
+#include "plan/codelet/row.h"
 
 void algo_local(const struct algo_call *call, struct plan *plan);
 void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan);

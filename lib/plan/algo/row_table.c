@@ -1,6 +1,6 @@
 /* The table of rows, a family a file, and the conditions under which they apply. */
 #include "algo_build.h"
-#include "plan/row_us.h"
+#include "plan/codelet/row_us.h"
 
 /* ---- What an algorithm's plan can serve ------------------------------------------------------------------ */
 

@@ -6,7 +6,7 @@
 #ifndef TOPO_H
 #define TOPO_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 /*
  * One class of links, by LogGP (Alexandrov, Ionescu, Schauser and Scheiman 1995): a message of b bytes takes send_ns of who sends it,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "planner_room.h"
-#include "lower.h"
+#include "plan/lower.h"
 #include "planner_algo.h"
 #include "base/collectives.h"
 

@@ -5,8 +5,8 @@
 #ifndef COST_RATES_H
 #define COST_RATES_H
 
-#include "plan_eval.h"
-#include "topo.h"
+#include "plan/plan_eval.h"
+#include "plan/machine/topo.h"
 
 /* How many ranks of my node, and of others, a `from` or `to` means; oneself is neither. */
 struct cost_peers {

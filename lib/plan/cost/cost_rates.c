@@ -2,7 +2,7 @@
 #include "cost_rates.h"
 
 #include "corale.h"
-#include "rates.h"
+#include "plan/machine/rates.h"
 
 struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int group)
 {

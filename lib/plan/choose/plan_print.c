@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "row.h"
 #include "plan_print.h"
-#include "row.h"
+#include "plan/codelet/row.h"
 #include "base/collectives.h"
 #include "base/status.h"
 

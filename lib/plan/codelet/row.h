@@ -8,8 +8,8 @@
 #define ROW_H
 
 #include "corale.h"
-#include "machine.h"
-#include "topo.h"
+#include "plan/machine/machine.h"
+#include "plan/machine/topo.h"
 
 /* plan.codelet */
 enum plan_codelet {

@@ -62,7 +62,7 @@ uint64_t launch_scratch_part(uint64_t scratch_bytes, int buffers)
 
 uint64_t launch_copied_part(uint64_t bytes, int ranks)
 {
-	return launch_round((bytes + (uint64_t)ranks - 1) / (uint64_t)ranks, LAUNCH_COPY_ALIGN);
+	return plan_round((bytes + (uint64_t)ranks - 1) / (uint64_t)ranks, LAUNCH_COPY_ALIGN);
 }
 
 /* As many rounds as `all` bytes need of so much room. */
@@ -80,7 +80,7 @@ static void cut_chain(struct launch *l)
 		       scratch = launch_scratch_part(l->machine->scratch_bytes, 1) * (uint64_t)(ranks - 1),
 		       half = scratch / 2 / LAUNCH_COPY_ALIGN * LAUNCH_COPY_ALIGN;
 	l->message =
-	    launch_round(all / plan_chain_chunks(l->machine->rates, ranks, all) + 1, LAUNCH_COPY_ALIGN);
+	    plan_round(all / plan_chain_chunks(l->machine->rates, ranks, all) + 1, LAUNCH_COPY_ALIGN);
 	if (l->direct || (all <= scratch && all <= LAUNCH_MOST_CHUNKS * l->message))
 		return;
 	l->message = l->message < half ? l->message : half;

@@ -1,6 +1,6 @@
 /*
- * What machines take for what: the data of the cost models, a row a class of machines. Pure. The arithmetic that reads them is in cost.c and
- * cost_rates.c (plans: hosts, and what GPUs run lowered) and in row_us.c (rows with a codelet).
+ * What machines take for what: the data of the cost models, a row a class of machines. Pure. The arithmetic that reads them is in plan/cost (plans:
+ * hosts, and what GPUs run lowered) and in plan/codelet/row.c (rows with a codelet).
  */
 #ifndef RATES_H
 #define RATES_H

@@ -7,7 +7,7 @@
 #ifndef LANE_ENDS_H
 #define LANE_ENDS_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 /* What a row sends along. Of so many ranks that an edge each is too much, cells are by how far sender and receiver are apart. */
 struct lane_edges {

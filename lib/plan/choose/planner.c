@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "planner_room.h"
-#include "lower.h"
-#include "plan_eval.h"
+#include "plan/lower.h"
+#include "plan/plan_eval.h"
 #include "planner_algo.h"
-#include "launch.h"
+#include "plan/codelet/launch.h"
 #include "base/collectives.h"
 #include "base/hash.h"
 #include "base/status.h"
@@ -367,7 +367,7 @@ static void take_launch(const struct planner *planner, const struct row *row, co
 	plan->channels = l.kernel == KERNEL_COPIES ? 1 : (uint8_t)l.grid.blocks;
 	uint64_t cuts = (uint64_t)plan->parts * plan->channels;
 	uint64_t chunk = l.message ? l.message : (l.piece + cuts - 1) / cuts;
-	chunk = chunk < MOST_CHUNK ? launch_round(chunk ? chunk : 1, PLAN_UNIT_BYTES) : MOST_CHUNK;
+	chunk = chunk < MOST_CHUNK ? plan_round(chunk ? chunk : 1, PLAN_UNIT_BYTES) : MOST_CHUNK;
 	plan->chunk_bytes = (uint32_t)chunk;
 }
 
@@ -386,17 +386,4 @@ int planner_build_codelet(const struct planner *planner, const struct plan_key *
 		give_to_copies(out);
 	take_launch(planner, row, call, out);
 	return 0;
-}
-
-void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
-		   int root, size_t count)
-{
-	memset(env, 0, sizeof(*env));
-	env->map = *map;
-	env->rank = rank;
-	env->root = root;
-	env->count = count;
-	env->chunk = plan->chunk_bytes / corale_type_bytes((corale_type)plan->wire_type);
-	env->unit = PLAN_UNIT_BYTES / corale_type_bytes((corale_type)plan->key.type);
-	env->chunks = count <= env->chunk ? 1 : plan_chunks(plan, env, count);
 }

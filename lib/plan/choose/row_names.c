@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/collectives.h"
-#include "row.h"
+#include "plan/codelet/row.h"
 #include "planner_algo.h"
 
 /* Of the policy `efficient`. Beside the backward pass of examples/train on 2 H200, whose 57.2 ms hide nothing of calls without a

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/collectives.h"
-#include "plan_eval.h"
+#include "plan/plan_eval.h"
 #include "launch.h"
 
 /* ---- Bytes to a peer ------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan/plan_eval.h"
 #include "row.h"
 
 struct lowered_messages;
@@ -113,10 +114,5 @@ uint64_t launch_copied_part(uint64_t bytes, int ranks);
 struct grid launch_folds(const struct gpu_machine *machine, int odd);
 struct grid launch_taken(const struct gpu_machine *machine, int odd);
 struct grid launch_own(const struct gpu_machine *machine, int times, int odd);
-
-static inline uint64_t launch_round(uint64_t bytes, uint64_t unit)
-{
-	return (bytes + unit - 1) / unit * unit;
-}
 
 #endif

@@ -5,7 +5,8 @@
 #ifndef PLANNER_H
 #define PLANNER_H
 
-#include "row.h"
+#include "plan/codelet/row.h"
+#include "plan/cost/cost.h"
 
 /* Sources of one fold, and so the ranks of a node at most. */
 enum { PLANNER_MOST_AT_ONCE = 1024 };
@@ -116,29 +117,9 @@ static inline size_t planner_class_count(const struct plan_key *key)
 	return ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
 }
 
-/* Modelled times of one call: from its last rank's entry to its last exit; and of the busiest rank's cores or proxy, which is what a call takes
- * where many follow each other. */
-struct plan_cost {
-	double ns, busy_ns;
-	int slowest; /* which of the ranks that the model asks takes longest */
-};
-
 /* As planner_build_by, and what the plan costs with the most elements of the key. Where that is most_ns or more, *cost is so too, but no more is sure
  * of it, nor of the plan's chunk. */
 int planner_build_priced(const struct planner *planner, const struct plan_key *key, int row, double most_ns,
 			 struct plan *out, struct plan_cost *cost);
-
-/* Of a plan for a call of count elements on this topology; its ns alone; and the bound below that no schedule on these links can have. */
-struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count);
-/* The same where only costs below most_ns count: from there on it is some cost that is no less, and busy_ns nothing. slowest: with which rank to begin. */
-struct plan_cost cost_plan_below(const struct topo *topo, const struct plan *plan, size_t count,
-				 double most_ns, int slowest);
-double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count);
-double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes);
-
-struct plan_env; /* plan_eval.h */
-/* Everything but rank and channel that a plan needs besides itself to be read (plan_eval.h). */
-void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
-		   int root, size_t count);
 
 #endif

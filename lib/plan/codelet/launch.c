@@ -65,7 +65,7 @@ static void cut_pieces(struct launch *l, int words, int exchanges, uint64_t part
 		       most = plan_packets_piece(area, words, exchanges, parts, l->machine->max_blocks),
 		       pieces = most ? (l->bytes + most - 1) / most : 1; /* 0: one rank, which sends none */
 	uint64_t each = pieces > 1 ? (l->bytes + pieces - 1) / pieces : l->bytes;
-	l->piece = pieces > 1 ? launch_round(each, parts * PLAN_UNIT_BYTES) : each;
+	l->piece = pieces > 1 ? plan_round(each, parts * PLAN_UNIT_BYTES) : each;
 	l->pieces = l->piece ? (l->bytes + l->piece - 1) / l->piece : 1;
 }
 
@@ -120,7 +120,7 @@ static uint64_t broadcast_message(const struct gpu_machine *machine, uint64_t by
 		       all = bytes < LONG_BROADCAST ? BROADCAST_BYTES : LONG_BROADCAST_BYTES,
 		       most = all / (blocks * LAUNCH_WARP_GROUPS);
 	uint64_t rounds = piece / (turn * most) + 1;
-	return launch_round(piece / (turn * rounds) + 1, LAUNCH_LINE);
+	return plan_round(piece / (turn * rounds) + 1, LAUNCH_LINE);
 }
 
 static void cut_scatter_allgather(struct launch *l)
@@ -142,7 +142,7 @@ static uint64_t most_of_message(const struct launch *l, int direct, int folds)
 	const uint64_t others = (uint64_t)(l->machine->ranks > 1 ? l->machine->ranks - 1 : 1),
 		       each = others < MOST_TAKEN ? MOST_TAKEN / others : 1,
 		       blocks = (uint64_t)l->machine->max_blocks,
-		       part = launch_round(2 * l->bytes / ((2 * each - 1) * blocks) + 1, LAUNCH_LINE);
+		       part = plan_round(2 * l->bytes / ((2 * each - 1) * blocks) + 1, LAUNCH_LINE);
 	if (!direct && (folds || !l->scratch))
 		return SLOT_BYTES;
 	return direct || part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;

@@ -10,11 +10,12 @@
  * rank run side by side (joined by tokens they overlap but for the first chunk) and share the rank's
  * cores and links.
  */
+#include "cost.h"
+
 #include <math.h>
 
 #include "cost_rates.h"
-#include "plan_eval.h"
-#include "planner.h"
+#include "plan/plan_eval.h"
 #include "base/collectives.h"
 
 enum { SAMPLES = 4 };

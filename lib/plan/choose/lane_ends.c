@@ -5,7 +5,7 @@
 
 #include "base/collectives.h"
 #include "base/status.h"
-#include "plan_eval.h"
+#include "plan/plan_eval.h"
 
 enum { MOST_EXACT = 256 /* ranks */ };
 

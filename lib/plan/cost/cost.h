@@ -1,0 +1,23 @@
+/* What a plan costs by the model, and the bound that no schedule can go below. The constants are those of the topology and of cost_rates.c. Pure. */
+#ifndef COST_H
+#define COST_H
+
+#include "corale.h"
+#include "plan/machine/topo.h"
+
+/* Modelled times of one call: from its last rank's entry to its last exit; and of the busiest rank's cores or proxy, which is what a call takes
+ * where many follow each other. */
+struct plan_cost {
+	double ns, busy_ns;
+	int slowest; /* which of the ranks that the model asks takes longest */
+};
+
+/* Of a plan for a call of count elements on this topology; its ns alone; and the bound below that no schedule on these links can have. */
+struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count);
+/* The same where only costs below most_ns count: from there on it is some cost that is no less, and busy_ns nothing. slowest: with which rank to begin. */
+struct plan_cost cost_plan_below(const struct topo *topo, const struct plan *plan, size_t count,
+				 double most_ns, int slowest);
+double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count);
+double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes);
+
+#endif
