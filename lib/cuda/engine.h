@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "host/call.h"
+#include "base/call.h"
 #include "kernels/probe.h"
 #include "kernels/remote.h"
 #include "plan/codelet/launch.h"

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "journal.h"
+#include "base/journal.h"
 #include "plan/plan.h"
 
 enum { WINDOW_LINE = 64, WINDOW_HEADERS = 64, WINDOW_CALLS = 64, WINDOW_INLINE = WINDOW_LINE - 4 * 8 };

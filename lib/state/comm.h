@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "cuda/engine.h"
-#include "host/call.h"
+#include "base/call.h"
 #include "host/host_engine.h"
 #include "plan/choose/planner.h"
 #include "plans.h"

@@ -1,19 +1,19 @@
 /*
- * One use of a collective, a send or a receive by one rank, from the public function to the engine that runs it: what other ranks are told of it, and
- * what they are not.
+ * One use of a collective, a send or a receive by one rank, from the public function to the engine that runs it. Its record is what other ranks are
+ * told of it; the rest stays in the process.
  */
 #ifndef CALL_H
 #define CALL_H
 
-#include "base/collectives.h"
+#include "collectives.h"
 #include "journal.h"
 
 struct shared_plan;
 
-/* What an engine of GPUs has found of a call, asking once. */
+/* What the engine of a GPU has asked CUDA of a call, once. */
 struct admission {
-	uint64_t capture; /* that its stream is in; 0: none */
-	int plain; /* its buffers in ordinary host memory, which no kernel can read, a bit each */
+	uint64_t capture; /* that the call's stream is in; 0: none */
+	int plain; /* a bit each: buffers in ordinary host memory, which no kernel can read */
 };
 
 struct call {
@@ -24,12 +24,12 @@ struct call {
 	struct shared_plan *plan; /* of a persistent plan, else NULL */
 	uint64_t
 	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
-	const void *scalar_at; /* in memory of a GPU, whose kernel reads it; NULL: it is scalar */
-	struct admission admission; /* on a GPU, by gpu_admit */
-	uint32_t number; /* on a GPU: the key of its journal, for what fails */
+	const void *scalar_at; /* memory of a GPU, from which its kernel reads the scalar; or NULL */
+	struct admission admission; /* on a GPU: gpu_admit fills it */
+	uint32_t number; /* on a GPU: the key of the record in its journal, which messages of failures name */
 };
 
-/* Of a block or vector; of blocks that are uneven 0. */
+/* Bytes of a block or vector; 0 where blocks are uneven. */
 static inline uint64_t call_bytes(const struct call *call)
 {
 	return coll_is_uneven(call->record.coll) ? 0

@@ -1,6 +1,6 @@
 /*
- * What a rank called, as others are told of it: in windows, in messages between nodes, and where a failure of long ago is to be named. A journal
- * is a ring of the last calls. One thread at a time writes it; any thread of any process reads it meanwhile, and gets a call whole or not at all.
+ * What a rank called, as other ranks are told of it: in windows, in messages between nodes, and where a failure names an earlier call. A journal is a
+ * ring of a rank's last records. One thread at a time writes it; any thread of any process may read it meanwhile, and gets a record whole or not at all.
  */
 #ifndef JOURNAL_H
 #define JOURNAL_H
@@ -11,11 +11,10 @@
 #include "corale.h"
 
 struct record {
-	uint64_t
-	    number; /* of a collective: its place among the communicator's, from 1; 0: none, or a send or receive */
+	uint64_t number; /* of a collective, counted by communicator from 1; 0: none, or a send or receive */
 	uint64_t signature, count;
 	uint64_t
-	    target; /* registration + 1 << 48 | offset of the receive buffer; 0: none, or it does not matter */
+	    target; /* of the receive buffer: registration + 1 << 48 | offset; 0: none, or it does not matter */
 	corale_coll coll;
 	corale_type type;
 	corale_op op;
@@ -26,21 +25,21 @@ enum { JOURNAL_WORDS = sizeof(struct record) / 8 };
 
 /* A cache line. */
 struct journal_entry {
-	_Atomic uint64_t key; /* by which the call is looked for, from 1; 0: being written */
-	_Atomic uint64_t first; /* the key of the first of those that started with it */
+	_Atomic uint64_t key; /* by which readers look for the call, from 1; 0: being written */
+	_Atomic uint64_t first; /* the key of the first call of its group */
 	_Atomic uint64_t words[JOURNAL_WORDS];
 };
 _Static_assert(sizeof(struct record) % 8 == 0 && sizeof(struct journal_entry) == 64,
 	       "an entry is a cache line");
 
-/* n: entries of the journal, of which each key has one. */
+/* n: entries of the journal; key uses entry key % n. */
 void journal_write(struct journal_entry *journal, uint64_t n, uint64_t key, uint64_t first,
 		   const struct record *record);
 
-/* The key of the first of those that started with the call; 0: the call has not been written, or no longer is there. */
+/* The key of the first call of that call's group; 0: the call has not been written yet, or a later one has its entry. */
 uint64_t journal_read(struct journal_entry *journal, uint64_t n, uint64_t key, struct record *record);
 
-/* 1 if the call of a key, or one so much later that it has its entry, has been written. */
+/* Whether the call of a key has been written, or a later one in its entry. */
 static inline int journal_has(const struct journal_entry *journal, uint64_t n, uint64_t key)
 {
 	return atomic_load_explicit(&((struct journal_entry *)(uintptr_t)journal)[key % n].key,
