@@ -31,8 +31,8 @@ static uint8_t shifted(struct plan *plan, uint8_t e)
 	if (e == PLAN_EXPR_NONE || e == PLAN_EXPR_ALL)
 		return e;
 	struct plan_expr expr = plan->exprs[e];
-	if (expr.base >= PLAN_SIMPLE_BASES || expr.base == PLAN_DOUBLING_GIVE ||
-	    expr.base == PLAN_DOUBLING_TAKE || expr.base == PLAN_TREE_PARENT)
+	const enum plan_form form = plan_bases[expr.base].form;
+	if (form == PLAN_ALONE || form == PLAN_OF_VARIABLE || form == PLAN_OF_OPERANDS)
 		return e;
 	expr.offset++;
 	return plan_expr(plan, expr);

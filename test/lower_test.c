@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "plan/choose/plan_print.h"
 #include "plan/lower_room.h"
 #include "lowered_walk.h"
 #include "plan_cases.h"
@@ -362,11 +363,100 @@ static void sends_go_ahead(void **state)
 	topo_destroy(topo);
 }
 
+/* ---- A plan of another radix ------------------------------------------------------------------------------- */
+
+static uint8_t of_digit(struct plan *plan, enum plan_base base, int round, int stride, int digit)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = (uint8_t)base,
+						   .var = (uint8_t)round,
+						   .stride = (int8_t)stride,
+						   .radix = 4,
+						   .digit = (uint8_t)digit });
+}
+
+/* Bruck's all_gather of radix 4: in a round three messages each way, and a rank has four times as many blocks. */
+static void build_radix_4(struct plan *plan)
+{
+	const struct plan_key key = planner_key(CORALE_ALL_GATHER, 64, CORALE_FLOAT32, CORALE_SUM);
+	plan_init(plan, &key);
+	plan->chunk_bytes = 1 << 16;
+	const uint8_t ring = plan_ring(plan, PLAN_CREDIT, 4), me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	plan_program(plan, PLAN_SM);
+	plan_step(plan, (struct plan_step){
+			    .op = PLAN_MOVE, .src = { PLAN_SEND }, .dst = { PLAN_RECV, .block = me } });
+	const int round = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 4, 0));
+	for (int digit = 1; digit < 4; digit++)
+		plan_step(plan,
+			  (struct plan_step){ .op = PLAN_MOVE,
+					      .flags = PLAN_STABLE,
+					      .blocks = of_digit(plan, PLAN_BRUCK_BLOCKS, round, 0, digit),
+					      .src = { PLAN_RECV, .block = me },
+					      .to = of_digit(plan, PLAN_BRUCK_PEER, round, -1, digit),
+					      .to_ring = ring });
+	for (int digit = 1; digit < 4; digit++) {
+		const uint8_t behind = of_digit(plan, PLAN_BRUCK_PEER, round, 1, digit);
+		plan_step(plan,
+			  (struct plan_step){ .op = PLAN_MOVE,
+					      .flags = PLAN_FRESH,
+					      .blocks = of_digit(plan, PLAN_BRUCK_BLOCKS, round, 0, digit),
+					      .dst = { PLAN_RECV, .block = behind },
+					      .from = behind,
+					      .from_ring = ring });
+	}
+	plan_end(plan);
+	assert_int_equal(plan_finish(plan), 0);
+}
+
+static void radix_4_is_right(void **state)
+{
+	struct check_report report;
+	char error[512];
+	(void)state;
+	for (int n = 2; n <= 40; n++) {
+		struct topo *topo = cases_topo(n, n % 2 ? SPLIT_SINGLES : SPLIT_THREES);
+		struct plan_case c = { .topo = topo, .count = 5, .chunk = 5, .channels = 1, .calls = 2 };
+		struct plan plan;
+		build_radix_4(&plan);
+		if (cases_check(&c, &plan, &report, error, sizeof error))
+			fail_msg("%d ranks: %s", n, error);
+		for (int rank = 0; rank < n; rank++)
+			assert_int_equal(compare_rank(&c, &plan, rank), 1);
+		topo_destroy(topo);
+	}
+}
+
+/* Half as many rounds as of radix 2, of three messages each way: so many latencies, and the work of all messages. */
+static void radix_4_has_few_rounds(void **state)
+{
+	struct topo *topo;
+	struct plan radix_4, radix_2;
+	char error[200], text[4096];
+	(void)state;
+	assert_int_equal(
+	    topo_parse("node:64 rail_us:20 rail_send_us:0.5 rail_recv_us:0.5", &topo, error, sizeof error),
+	    0);
+	const struct plan_case c = { .topo = topo, .row = row_find(CORALE_ALL_GATHER, "bruck"), .count = 2 };
+	assert_true(cases_build(&c, &radix_2));
+	build_radix_4(&radix_4);
+	plan_print(&radix_4, text, sizeof text);
+	assert_non_null(strstr(text, "rank me-2*4^i (ring 0)"));
+	const double latency = topo->rail.latency_ns, message = topo->rail.send_ns + topo->rail.recv_ns,
+		     steps = 3 * 6 * topo->step_ns, cost_4 = cost_of_plan(topo, &radix_4, 2),
+		     cost_2 = cost_of_plan(topo, &radix_2, 2);
+	assert_true(cost_2 > 6 * (latency + message));
+	assert_true(cost_4 > 3 * (latency + 3 * message));
+	assert_true(cost_4 < 3 * (latency + 3 * (message + topo->rail.gap_ns)) + latency / 2 + steps);
+	topo_destroy(topo);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(few_ranks), cmocka_unit_test(many_ranks),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(few_ranks),
+					    cmocka_unit_test(many_ranks),
 					    cmocka_unit_test(a_thousand_ranks),
 					    cmocka_unit_test(lists_are_short),
-					    cmocka_unit_test(sends_go_ahead) };
+					    cmocka_unit_test(sends_go_ahead),
+					    cmocka_unit_test(radix_4_is_right),
+					    cmocka_unit_test(radix_4_has_few_rounds) };
 	return cmocka_run_group_tests_name("lower", tests, NULL, NULL);
 }

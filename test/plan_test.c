@@ -274,10 +274,13 @@ static void test_cells(void **state)
 static void test_bruck(void **state)
 {
 	(void)state;
-	const struct plan_expr to = { .base = PLAN_BRUCK_PEER, .stride = -1 },
-			       from = { .base = PLAN_BRUCK_PEER, .stride = 1 },
-			       blocks = { .base = PLAN_BRUCK_BLOCKS }, set = { .base = PLAN_BRUCK_SET },
-			       of_three = { .base = PLAN_BRUCK_BLOCKS, .stride = 3 }; /* blocks a member */
+	const struct plan_expr to = { .base = PLAN_BRUCK_PEER, .stride = -1, .radix = 2, .digit = 1 },
+			       from = { .base = PLAN_BRUCK_PEER, .stride = 1, .radix = 2, .digit = 1 },
+			       blocks = { .base = PLAN_BRUCK_BLOCKS, .radix = 2, .digit = 1 },
+			       set = { .base = PLAN_BRUCK_SET, .radix = 2, .digit = 1 },
+			       of_three = {
+				       .base = PLAN_BRUCK_BLOCKS, .stride = 3, .radix = 2, .digit = 1
+			       }; /* blocks a member */
 	for (int n = 2; n < 200; n++) {
 		int had = 1;
 		for (int round = 0; round < plan_log2(n - 1) + 1; round++) {
@@ -294,6 +297,57 @@ static void test_bruck(void **state)
 			assert_int_equal(plan_bruck(&set, n, 0, round), numbers);
 		}
 		assert_int_equal(had, n);
+	}
+}
+
+/* As test_bruck, of other radices: all distances of a round together multiply what a rank has. Distances that no member is away are none. */
+static void test_radix(void **state)
+{
+	(void)state;
+	for (int radix = 2; radix < 9; radix++)
+		for (int n = 2; n < 200; n++) {
+			int had = 1;
+			for (int round = 0; round < plan_count_rounds(n, radix); round++) {
+				const int before = had;
+				for (int digit = 1; digit < radix; digit++) {
+					struct plan_expr x = { .base = PLAN_BRUCK_DISTANCE,
+							       .radix = (uint8_t)radix,
+							       .digit = (uint8_t)digit };
+					const int distance = plan_bruck(&x, n, 0, round);
+					assert_int_equal(distance, digit * before);
+					x.wrap = 1;
+					assert_int_equal(
+					    plan_bruck(&x, n, 0, plan_count_rounds(n, radix) - 1 - round),
+					    distance);
+					x.wrap = 0;
+					x.base = PLAN_BRUCK_BLOCKS;
+					const int many = plan_bruck(&x, n, 0, round);
+					x.base = PLAN_BRUCK_PEER;
+					x.stride = -1;
+					const int peer = plan_bruck(&x, n, n / 3, round);
+					assert_int_equal(peer, distance < n ? plan_wrap(n / 3 - distance, n)
+									    : PLAN_NONE);
+					assert_int_equal(many < 0, peer < 0);
+					had += many > 0 ? many : 0;
+				}
+			}
+			assert_int_equal(had, n);
+		}
+}
+
+/* A base that lacks its text, or operands that its form has, has been left out of the table. */
+static void test_bases(void **state)
+{
+	(void)state;
+	for (int base = 0; base < PLAN_BASES; base++) {
+		const struct plan_base_info *info = &plan_bases[base];
+		assert_non_null(info->text);
+		assert_int_equal(info->operands > 0, base >= PLAN_SIMPLE_BASES);
+		assert_int_equal(info->operands > 0,
+				 info->form == PLAN_OF_VARIABLE || info->form == PLAN_OF_OPERANDS);
+		assert_int_equal(strstr(info->text, "%a") != NULL, info->operands > 0);
+		assert_int_equal(strstr(info->text, "%b") != NULL, info->operands > 1);
+		assert_int_equal(strstr(info->text, "%v") != NULL, info->form == PLAN_AT_STEP);
 	}
 }
 
@@ -329,8 +383,8 @@ static void test_values(void **state)
 		{ plan_base(&plan, PLAN_DOUBLING_STEPS, PLAN_WORLD, 0), 3 },
 		{ plan_base(&plan, PLAN_POSITION, PLAN_WORLD, 0), 3 }, /* 7 - 4 */
 		{ plan_base(&plan, PLAN_POSITION, PLAN_RAIL, 0), 1 },
-		{ plan_base(&plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0), 3 },
-		{ plan_base(&plan, PLAN_TREE_LEVELS, PLAN_RAIL, -1), 1 },
+		{ plan_rounds(&plan, PLAN_WORLD, 2, 0), 3 },
+		{ plan_rounds(&plan, PLAN_RAIL, 2, -1), 1 },
 		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_WORLD, 0), 6 }, /* of position 3: 2 */
 		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_RAIL, 0), 1 },
 		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_NODE, 0), PLAN_NONE }, /* local 1, as the root's */
@@ -526,6 +580,8 @@ int main(void)
 		cmocka_unit_test(test_print_length),
 		cmocka_unit_test(test_blocks_in_runs),
 		cmocka_unit_test(test_bruck),
+		cmocka_unit_test(test_radix),
+		cmocka_unit_test(test_bases),
 		cmocka_unit_test(test_cells),
 	};
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

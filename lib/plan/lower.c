@@ -89,20 +89,7 @@ static int count_messages(const struct lowered *list, int first, int ring, int r
 
 static int depends(const struct lowering *l, int e)
 {
-	if (l->kept < 0 || e == PLAN_EXPR_NONE || e == PLAN_EXPR_ALL)
-		return 0;
-	const struct plan_expr *x = &l->plan->exprs[e];
-	switch (x->base) {
-	case PLAN_RAIL_OF:
-		return x->var == l->kept || depends(l, x->a);
-	case PLAN_RANK_AT:
-		return depends(l, x->a) || depends(l, x->b);
-	case PLAN_SEND_CHUNKS:
-	case PLAN_RECV_CHUNKS:
-		return depends(l, x->a);
-	default:
-		return x->stride && x->var == l->kept;
-	}
+	return l->kept >= 0 && plan_depends(l->plan, e, l->kept);
 }
 
 static int step_depends(const struct lowering *l, const struct plan_step *step)
@@ -221,12 +208,6 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 }
 
 /* ---- Loops ---------------------------------------------------------------------------------------------- */
-
-static int counts_chunks(const struct plan_expr *trips)
-{
-	return trips->base == PLAN_CHUNKS || trips->base == PLAN_SEND_CHUNKS ||
-	       trips->base == PLAN_RECV_CHUNKS;
-}
 
 static void lower_steps(struct lowering *l, int pc, int end);
 
@@ -352,7 +333,7 @@ static void lower_loop(struct lowering *l, const struct plan_step *step, int bod
 		fail(l, CORALE_ENOTSUP, "a loop within one over chunks that depends on the chunk's number");
 	if (l->error || !plan_predicate(l->plan, &l->env, l->var, step))
 		return;
-	if (counts_chunks(trips)) {
+	if (plan_bases[trips->base].counts_chunks) {
 		keep_loop(l, trips, body, end);
 		return;
 	}

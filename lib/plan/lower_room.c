@@ -7,8 +7,7 @@ static size_t cut_inner(const struct plan *plan, const struct lowered_call *call
 			size_t length)
 {
 	size_t begin;
-	const int base = plan->exprs[inner].base;
-	if (!inner || base == PLAN_HALVING_KEPT || base == PLAN_HALVING_GIVEN)
+	if (!inner || plan_bases[plan->exprs[inner].base].is_window)
 		return length;
 	return plan_cut(length, call->unit, (size_t)call->inner, 0, &begin);
 }

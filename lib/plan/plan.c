@@ -74,6 +74,14 @@ uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group,
 	    plan, (struct plan_expr){ .base = (uint8_t)base, .group = (uint8_t)group, .offset = offset });
 }
 
+uint8_t plan_rounds(struct plan *plan, enum plan_group group, int radix, int offset)
+{
+	return plan_expr(plan, (struct plan_expr){ .base = PLAN_ROUNDS,
+						   .group = (uint8_t)group,
+						   .radix = (uint8_t)radix,
+						   .offset = offset });
+}
+
 uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth)
 {
 	if (plan->nrings == PLAN_MAX_RINGS) {
@@ -137,9 +145,36 @@ void plan_step(struct plan *plan, struct plan_step step)
 	plan->programs[plan->nprograms - 1].steps++;
 }
 
+static int radix_is_sound(const struct plan_expr *x)
+{
+	if (x->base == PLAN_ROUNDS)
+		return x->radix > 1 && !x->digit;
+	if (plan_bases[x->base].form != PLAN_BY_DISTANCE)
+		return !x->radix && !x->digit;
+	return x->radix > 1 && x->digit > 0 && x->digit < x->radix &&
+	       (x->base != PLAN_BRUCK_SET || x->radix == 2);
+}
+
+/* Only members that the form of the base names are set. */
+static int form_is_sound(const struct plan_expr *x)
+{
+	switch (plan_bases[x->base].form) {
+	case PLAN_TERM:
+	case PLAN_BY_DISTANCE:
+		return 1;
+	case PLAN_AT_STEP:
+		return !x->wrap;
+	case PLAN_BESIDE:
+		return !x->wrap && !x->stride;
+	default:
+		return !x->wrap && !x->stride && !x->offset;
+	}
+}
+
 static int expr_is_sound(const struct plan *plan, const struct plan_expr *expr)
 {
-	if (expr->base > PLAN_RANK_AT || expr->group > PLAN_RAIL || expr->var >= PLAN_MAX_LOOPS)
+	if (expr->base >= PLAN_BASES || expr->group > PLAN_RAIL || expr->var >= PLAN_MAX_LOOPS ||
+	    !form_is_sound(expr) || !radix_is_sound(expr))
 		return 0;
 	if (expr->base < PLAN_SIMPLE_BASES)
 		return 1;
@@ -273,6 +308,22 @@ int plan_finish(struct plan *plan)
 	for (int i = 0; i < plan->nsteps; i++)
 		plan->spans |= plan->steps[i].blocks != PLAN_EXPR_NONE;
 	return settle_rings(plan) ? 0 : CORALE_EINTERNAL;
+}
+
+int plan_depends(const struct plan *plan, int e, int var)
+{
+	const struct plan_expr *x = &plan->exprs[e == PLAN_EXPR_ALL ? PLAN_EXPR_NONE : e];
+	const struct plan_base_info *base = &plan_bases[x->base];
+	if (base->form == PLAN_BY_DISTANCE || base->form == PLAN_OF_VARIABLE ? x->var == var
+									     : x->stride && x->var == var)
+		return 1;
+	return (base->operands > 0 && plan_depends(plan, x->a, var)) ||
+	       (base->operands > 1 && plan_depends(plan, x->b, var));
+}
+
+int plan_is_self(const struct plan_expr *x)
+{
+	return x->base == PLAN_ME && !x->stride && !x->offset;
 }
 
 void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,

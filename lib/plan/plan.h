@@ -57,56 +57,100 @@ enum { PLAN_NONE = -1, PLAN_ALL = -2 }; /* values of a rank in an action */
 enum { PLAN_EXPR_NONE = 0, PLAN_EXPR_ALL = 255 }; /* expression indices with a meaning of their own */
 
 /*
- * An expression. Simple bases: base + stride * loop variable + offset, then modulo the size of group if
- * wrap is set. Bases with operands (a, b: indices of expressions) take no stride, offset or wrap;
- * operands of PLAN_RANK_AT are simple or PLAN_RAIL_OF, all other operands are simple.
+ * How a base makes its value, and so what stride, var, wrap, radix, digit, a and b of an expression mean. Members that a form does not name are 0.
+ * "The variable" is that of loop var; an expression depends on it where stride is not 0, and by the last three forms always or through a and b.
  */
+enum plan_form {
+	PLAN_TERM, /* base + stride * variable + offset; modulo the size of group if wrap is set */
+	PLAN_BESIDE, /* base + offset */
+	PLAN_ALONE, /* the base, without an offset */
+	PLAN_AT_STEP, /* the base's value at step or level stride * variable + offset */
+	/* By a distance, digit * radix^round with 0 < digit < radix. The variable is the round; wrap: as many before the last one. What stride and
+	 * offset do the base says. */
+	PLAN_BY_DISTANCE,
+	PLAN_OF_VARIABLE, /* the variable and operand a */
+	PLAN_OF_OPERANDS /* a, and b where the base has two */
+};
+
+/* Operands are indices of expressions: of PLAN_RANK_AT simple ones or PLAN_RAIL_OF, of others simple ones. Which form a base has, and all else that
+ * depends on it but its value (plan_eval.h), is in plan_bases. */
 enum plan_base {
 	PLAN_CONST, /* 0 */
 	PLAN_ME, /* my index in group */
 	PLAN_AHEAD, /* - my index in group: with wrap and offset i how far the member i is ahead of me */
 	PLAN_ROOT, /* the root's (of send and recv: the peer's) index in group */
-	PLAN_OTHERS, /* (my index + stride * variable + offset) mod size of group, as a place among all but the root; none: the root */
+	PLAN_OTHERS, /* (my index + stride * variable + offset) mod size of group, as an index among all but the root; none: the root */
 	PLAN_SIZE, /* size of group */
 	PLAN_OWNED, /* parts a rank of my node owns at most: ceil(largest node / my node) */
 	PLAN_CHUNKS, /* chunks of the call */
 	PLAN_DOUBLING_STEPS, /* floor(log2(size of group)) */
 	PLAN_DOUBLING_GIVE, /* recursive doubling: whom I hand my data to before and get the result from after it, or none */
 	PLAN_DOUBLING_TAKE, /* the other end of that, or none */
-	PLAN_DOUBLING, /* my partner in step (stride * variable + offset) of it, none if I sit it out; not wrapped */
+	PLAN_DOUBLING, /* my partner in a step of it, none if I sit it out */
 	/* Recursive halving with the partners of doubling: who knows a window after step s - 1 keeps one half of it in step s and
-	 * gives the other one. Numbers of windows, see struct plan_span; none if I sit it out; not wrapped. */
-	PLAN_HALVING_KEPT, /* my window after step (stride * variable + offset); before the first step (-1) the whole */
+	 * gives the other one. Numbers of windows, see struct plan_span; none if I sit it out. */
+	PLAN_HALVING_KEPT, /* my window after a step; before the first step (-1) the whole */
 	PLAN_HALVING_GIVEN, /* the other half: my partner's window after that step */
-	PLAN_POSITION, /* how far I am behind the root in group: (my index - the root's) mod size, + offset */
+	PLAN_POSITION, /* how far I am behind the root in group: (my index - the root's) mod size */
 	/* The binomial tree over the positions of a group: the children of position p are p + 2^level, for all levels
 	 * with 2^level below the lowest set bit of p, for the root for all levels. */
-	PLAN_TREE_LEVELS, /* ceil(log2(size of group)): as many children has the root */
 	PLAN_TREE_PARENT, /* my parent, none for the root */
-	PLAN_TREE_CHILD, /* my child of level (stride * variable + offset), or none; not wrapped */
+	PLAN_TREE_CHILD, /* my child of a level, or none */
 	PLAN_TREE_BLOCKS, /* members of that child's subtree, which are the positions from the child's on; or none */
-	PLAN_TREE_OWN, /* members of my own subtree + offset */
-	/* Rounds over doubling distances, PLAN_TREE_LEVELS of them: whoever has as many blocks as the distance, its own first, sends a round's to one
-	 * member and gets as many from another one, but no more than are missing. The distance is 2^variable; wrap: of the last round first. */
-	PLAN_BRUCK_PEER, /* (my index + stride * distance + offset) mod size of group */
-	PLAN_BRUCK_BLOCKS, /* min(distance, size of group - distance), times stride if that is above 0, + offset */
+	PLAN_TREE_OWN, /* members of my own subtree */
+	/* ceil(log(size of group)) to the base radix: rounds in which the distances of all digits reach every member; of 2 the levels of the tree,
+	 * and so the children of its root. */
+	PLAN_ROUNDS,
+	/* Rounds over distances: whoever has as many blocks as radix^round, its own first, sends these to the members that are a distance away, one
+	 * for each digit, and gets as many from other ones, but no more than are missing. */
+	PLAN_BRUCK_PEER, /* (my index + stride * distance + offset) mod size of group; none: no member is so far away */
+	PLAN_BRUCK_BLOCKS, /* min(radix^round, size of group - distance), times stride if that is above 0, + offset; none: these are none */
 	PLAN_BRUCK_DISTANCE, /* distance, in the same way, + offset */
-	PLAN_BRUCK_SET, /* numbers below size of group that have the distance's bit, + offset */
+	PLAN_BRUCK_SET, /* numbers below size of group that have the distance's bit, + offset; of radix 2 */
 	PLAN_SIMPLE_BASES,
 	/* The (variable)-th part that local rank a of my node owns: a + variable * size of my node; none from the
 	 * largest node's size on. */
 	PLAN_RAIL_OF = PLAN_SIMPLE_BASES,
 	PLAN_SEND_CHUNKS, /* chunks of the edge to rank a (all_to_all_v) */
 	PLAN_RECV_CHUNKS, /* chunks of the edge from rank a */
-	PLAN_RANK_AT /* rank at node a, local rank b; none if that node is smaller */
+	PLAN_RANK_AT, /* rank at node a, local rank b; none if that node is smaller */
+	PLAN_BASES
 };
 
-struct plan_expr { /* 12 bytes */
+struct plan_expr { /* 16 bytes */
 	uint8_t base, group, var, wrap;
-	int8_t stride; /* times loop variable var; 0: no variable */
-	uint8_t a, b, pad;
+	int8_t stride;
+	uint8_t a, b, radix, digit, pad[3];
 	int32_t offset;
 };
+
+/* To the cost model: which messages a step waits for that receives from a rank with this base. */
+enum plan_wait {
+	PLAN_WAIT_PASSED, /* each, if the step passes it on; else the first of each chunk */
+	PLAN_WAIT_EACH, /* each: its sender has had to wait for one more rank than the one before */
+	PLAN_WAIT_FIRST /* the first of each chunk: the others are sent at the same time */
+};
+
+/* How the value differs from rank to rank where all nodes have one size. */
+enum plan_symmetry {
+	PLAN_UNLIKE, /* in any way */
+	PLAN_ROTATED, /* the circle of the group looks the same from each member */
+	PLAN_EQUAL /* not at all, or as the expressions that are its operands do */
+};
+
+/* All that the base of an expression decides beside its value. */
+struct plan_base_info {
+	/* As text: m my index, r the root's and s the size of group by their names, v stride * variable + offset, i the variable, d the distance, p the
+	 * power of the radix, x a radix that is not 2, + the sign of stride, a and b operands, ( and ) parentheses if there is an offset, each behind a %. */
+	const char *text;
+	enum plan_form form;
+	int operands;
+	enum plan_wait wait;
+	enum plan_symmetry symmetry;
+	int counts_chunks; /* a loop with so many trips is one over chunks */
+	int is_window; /* as an inner index: of a window, see struct plan_span */
+};
+extern const struct plan_base_info plan_bases[PLAN_BASES];
 
 /*
  * A span of elements. All members but space are expression indices, PLAN_EXPR_NONE when absent.
@@ -216,6 +260,8 @@ uint8_t plan_var(struct plan *plan, int var, int offset);
 /* My child of level stride * variable + offset in the group's tree */
 uint8_t plan_child(struct plan *plan, enum plan_group group, int var, int stride, int offset);
 uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset);
+/* Rounds over distances by powers of radix among the group */
+uint8_t plan_rounds(struct plan *plan, enum plan_group group, int radix, int offset);
 uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth);
 void plan_program(struct plan *plan, enum plan_engine engine);
 void plan_width(struct plan *plan, int width); /* of the program last begun; 1 unless said */
@@ -224,6 +270,11 @@ int plan_loop_if(struct plan *plan, uint8_t trips, enum plan_pred pred, uint8_t 
 void plan_end(struct plan *plan);
 void plan_step(struct plan *plan, struct plan_step step);
 int plan_finish(struct plan *plan); /* structural checks: loops closed, tables not full, indices in range */
+
+/* Whether an expression's value depends on a loop's variable. */
+int plan_depends(const struct plan *plan, int e, int var);
+/* Whether it is my own index. */
+int plan_is_self(const struct plan_expr *expr);
 
 struct plan_env; /* plan_eval.h */
 /* Everything but rank and channel that a plan needs besides itself to be read (plan_eval.h). */

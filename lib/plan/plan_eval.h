@@ -209,18 +209,31 @@ PLAN_FN int plan_from_position(int position, int root, int n)
 	return position < 0 ? PLAN_NONE : plan_wrap(position + root, n);
 }
 
+/* How often a member has to have `radix` times as many before it has all. */
+PLAN_FN int plan_count_rounds(int size, int radix)
+{
+	int rounds = 0;
+	for (int64_t power = 1; power < size; power *= radix)
+		rounds++;
+	return rounds;
+}
+
 /* A round's distance, the member so far away, or how many blocks go there. */
 PLAN_FN int plan_bruck(const struct plan_expr *x, int size, int me, int round)
 {
-	const int distance = 1 << (x->wrap ? plan_log2(size - 1) - round : round);
+	int power = 1;
+	for (int left = x->wrap ? plan_count_rounds(size, x->radix) - 1 - round : round; left > 0; left--)
+		power *= x->radix;
+	const int distance = x->digit * power, missing = size - distance;
 	if (x->base == PLAN_BRUCK_PEER)
-		return plan_wrap(me + x->stride * distance + x->offset, size);
+		return missing > 0 ? plan_wrap(me + x->stride * distance + x->offset, size) : PLAN_NONE;
 	if (x->base == PLAN_BRUCK_SET) {
 		const int rest = size % (2 * distance) - distance;
 		return size / (2 * distance) * distance + (rest > 0 ? rest : 0) + x->offset;
 	}
-	const int members =
-	    x->base == PLAN_BRUCK_DISTANCE || distance < size - distance ? distance : size - distance;
+	if (x->base == PLAN_BRUCK_BLOCKS && missing <= 0)
+		return PLAN_NONE;
+	const int members = x->base == PLAN_BRUCK_DISTANCE ? distance : power < missing ? power : missing;
 	return members * (x->stride > 0 ? x->stride : 1) + x->offset;
 }
 
@@ -282,8 +295,8 @@ PLAN_FN_LARGE int plan_simple(const struct plan *plan, const struct plan_env *en
 	case PLAN_HALVING_GIVEN:
 		return plan_doubling(x->base, size, plan_group_index(map, x->group, env->rank),
 				     x->stride * var[x->var] + x->offset);
-	case PLAN_TREE_LEVELS:
-		value = size > 1 ? plan_log2(size - 1) + 1 : 0;
+	case PLAN_ROUNDS:
+		value = plan_count_rounds(size, x->radix);
 		break;
 	case PLAN_POSITION:
 	case PLAN_TREE_PARENT:

@@ -50,7 +50,7 @@ void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
 		step.src = sums->acc;
 	}
 	if (levels > 2) {
-		int k = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, sums->group, -2));
+		int k = plan_loop(plan, plan_rounds(plan, sums->group, 2, -2));
 		step.from = plan_child(plan, sums->group, k, 1, 1);
 		add_child(plan, sums, step, plan_child(plan, sums->group, k, 1, 2));
 		plan_end(plan);
@@ -94,7 +94,7 @@ void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 					    .from_ring = ring,
 					    .dst = { PLAN_RECV, .chunk = chunk } });
 	if (levels > 1) {
-		int k = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, -1));
+		int k = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, -1));
 		plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 						    .flags = PLAN_STABLE,
 						    .src = { PLAN_RECV, .chunk = chunk },

@@ -14,7 +14,7 @@
 
 void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, uint8_t own)
 {
-	const int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, group, 0));
+	const int round = plan_loop(plan, plan_rounds(plan, group, 2, 0));
 	const uint8_t behind = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 0);
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_STABLE,
@@ -52,7 +52,7 @@ void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, int less)
 {
 	const struct plan_span own = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) };
-	const int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, group, -less));
+	const int round = plan_loop(plan, plan_rounds(plan, group, 2, -less));
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_STABLE | PLAN_TO_WIRE,
 				  .blocks = algo_bruck_expr(plan, group, PLAN_BRUCK_BLOCKS, round, each, 1),

@@ -124,7 +124,9 @@ static inline uint8_t algo_bruck_expr(struct plan *plan, enum plan_group group, 
 						   .group = (uint8_t)group,
 						   .var = (uint8_t)round,
 						   .wrap = (uint8_t)backwards,
-						   .stride = (int8_t)stride });
+						   .stride = (int8_t)stride,
+						   .radix = 2,
+						   .digit = 1 });
 }
 
 /* The rounds of Bruck's all_gather among a group, a member of which has so many blocks, this one those from `own` on in its receive buffer. */
@@ -136,7 +138,7 @@ void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each
  * message. stride: 1 ahead, -1 back. */
 static inline void algo_bruck_exchange(struct plan *plan, uint8_t ring, int stride)
 {
-	const int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
+	const int round = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, 0));
 	const uint8_t distance = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE, round, 0, 0);
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_SET, round, 0, 0),
@@ -159,8 +161,7 @@ static inline void algo_bruck_exchange(struct plan *plan, uint8_t ring, int stri
 static inline uint8_t algo_subtree_loop(struct plan *plan, int n, int last, uint8_t *blocks,
 					struct plan_span *cells)
 {
-	const int level = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0)),
-		  stride = last ? -1 : 1;
+	const int level = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, 0)), stride = last ? -1 : 1;
 	int levels = 0;
 	while (1 << levels < n)
 		levels++;

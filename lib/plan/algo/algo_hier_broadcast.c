@@ -45,7 +45,7 @@ static uint8_t node_loop(const struct broadcast *b)
 {
 	if (b->way == FLAT)
 		return algo_peer_loop(b->plan, PLAN_RAIL, 1);
-	int k = plan_loop(b->plan, plan_base(b->plan, PLAN_TREE_LEVELS, PLAN_RAIL, 0)), levels = 0;
+	int k = plan_loop(b->plan, plan_rounds(b->plan, PLAN_RAIL, 2, 0)), levels = 0;
 	while (1 << levels < b->nodes)
 		levels++;
 	return plan_child(b->plan, PLAN_RAIL, k, -1, levels - 1);

@@ -46,7 +46,7 @@ static struct plan_step fold_step(struct plan *plan)
 void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	const uint8_t ring = begin_with_own(call, plan);
-	int round = plan_loop(plan, plan_base(plan, PLAN_TREE_LEVELS, PLAN_WORLD, 0));
+	int round = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, 0));
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_STABLE,
 				  .blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_BLOCKS, round, 0, 0),

@@ -129,23 +129,6 @@ static void add_step(struct walk *w, const struct plan_step *step)
 
 static void add_steps(struct walk *w, int pc, int end);
 
-static int counts_chunks(int base)
-{
-	return base == PLAN_CHUNKS || base == PLAN_SEND_CHUNKS || base == PLAN_RECV_CHUNKS;
-}
-
-static int depends(const struct walk *w, uint8_t e)
-{
-	if (e == PLAN_EXPR_NONE || e == PLAN_EXPR_ALL)
-		return 0;
-	const struct plan_expr *x = &w->plan->exprs[e];
-	if (x->base == PLAN_RANK_AT)
-		return depends(w, x->a) || depends(w, x->b);
-	if (x->base == PLAN_RAIL_OF)
-		return x->var == w->depth || depends(w, x->a);
-	return x->stride && x->var == w->depth;
-}
-
 /* How often a loop must be gone through: not more than once where the ranks that its steps talk to are the same each time, as in a ring, and not at all
  * where no step sends to other nodes. */
 static int trips_of(const struct walk *w, const struct plan_step *loop, int body, int end)
@@ -157,11 +140,11 @@ static int trips_of(const struct walk *w, const struct plan_step *loop, int body
 					step->to,     step->rail,   step->trips };
 		far |= sends_far(w, step);
 		for (size_t i = 0; i < sizeof all; i++)
-			differ |= depends(w, all[i]);
+			differ |= plan_depends(w->plan, all[i], w->depth);
 	}
 	if (!far || !plan_predicate(w->plan, &w->env, w->var, loop))
 		return 0;
-	const int trips = counts_chunks(w->plan->exprs[loop->trips].base)
+	const int trips = plan_bases[w->plan->exprs[loop->trips].base].counts_chunks
 			      ? 1
 			      : plan_value(w->plan, &w->env, w->var, loop->trips);
 	return differ || trips < 1 ? trips : 1;

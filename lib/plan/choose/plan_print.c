@@ -31,61 +31,9 @@ static const char *const me_names[] = { "me", "local", "node" };
 static const char *const root_names[] = { "root", "root.local", "root.node" };
 static const char *const size_names[] = { "ranks", "locals", "nodes" };
 
-/* A simple base's name; empty for constants. */
-static void print_base(struct out *out, const struct plan_expr *x)
+/* stride * variable + offset, with nothing that is zero; a sum goes on behind what has been printed since start. */
+static void print_term(struct out *out, const struct plan_expr *x, size_t start)
 {
-	switch (x->base) {
-	case PLAN_ME:
-		print(out, "%s", me_names[x->group]);
-		break;
-	case PLAN_AHEAD:
-		print(out, "-%s", me_names[x->group]);
-		break;
-	case PLAN_ROOT:
-		print(out, "%s", root_names[x->group]);
-		break;
-	case PLAN_OTHERS:
-		print(out, "others(%s)", me_names[x->group]);
-		break;
-	case PLAN_SIZE:
-		print(out, "%s", size_names[x->group]);
-		break;
-	case PLAN_OWNED:
-		print(out, "owned");
-		break;
-	case PLAN_CHUNKS:
-		print(out, "chunks");
-		break;
-	case PLAN_DOUBLING_STEPS:
-		print(out, "log2(%s)", size_names[x->group]);
-		break;
-	case PLAN_DOUBLING_GIVE:
-	case PLAN_DOUBLING_TAKE:
-		print(out, "%s(%s)", x->base == PLAN_DOUBLING_GIVE ? "give" : "take", size_names[x->group]);
-		break;
-	case PLAN_POSITION:
-		print(out, x->offset ? "(%s-%s mod %s)%+d" : "%s-%s mod %s", me_names[x->group],
-		      root_names[x->group], size_names[x->group], x->offset);
-		break;
-	case PLAN_TREE_LEVELS:
-		print(out, "levels(%s)", size_names[x->group]);
-		break;
-	case PLAN_TREE_PARENT:
-		print(out, "parent(%s)", size_names[x->group]);
-		break;
-	case PLAN_TREE_OWN:
-		print(out, "subtree(%s)", size_names[x->group]);
-		break;
-	default:
-		break;
-	}
-}
-
-/* base + stride * variable + offset, with nothing that is zero. */
-static void print_simple(struct out *out, const struct plan_expr *x)
-{
-	size_t start = out->length;
-	print_base(out, x);
 	if (x->stride) {
 		if (x->stride < 0 || out->length > start)
 			print(out, x->stride < 0 ? "-" : "+");
@@ -98,82 +46,73 @@ static void print_simple(struct out *out, const struct plan_expr *x)
 		print(out, out->length > start ? "%+d" : "%d", x->offset);
 }
 
-/* Bases whose value is that of a step or level. */
-static const char *step_name(int base)
+static void print_power(struct out *out, const struct plan_expr *x)
 {
-	return base == PLAN_DOUBLING        ? "partner"
-	       : base == PLAN_HALVING_KEPT  ? "kept"
-	       : base == PLAN_HALVING_GIVEN ? "given"
-	       : base == PLAN_TREE_BLOCKS   ? "subtree"
-					    : "child";
+	print(out, x->wrap ? "%d^(last-%c)" : "%d^%c", x->radix, 'i' + x->var);
 }
 
-static void print_bruck(struct out *out, const struct plan_expr *x)
+static void print_expr(struct out *out, const struct plan *plan, int e);
+
+/* What a letter of a base's text stands for. */
+static void print_part(struct out *out, const struct plan *plan, const struct plan_expr *x, char part)
 {
-	char distance[24];
-	snprintf(distance, sizeof distance, x->wrap ? "2^(last-%c)" : "2^%c", 'i' + x->var);
-	if (x->base == PLAN_BRUCK_PEER)
-		print(out, "%s%c%s", me_names[x->group], x->stride < 0 ? '-' : '+', distance);
-	else if (x->base == PLAN_BRUCK_BLOCKS)
-		print(out, "min(%s, %s-%s)", distance, size_names[x->group], distance);
-	else if (x->base == PLAN_BRUCK_SET)
-		print(out, "numbers below %s with %s", size_names[x->group], distance);
-	else
-		print(out, "%s", distance);
-	if (x->base != PLAN_BRUCK_PEER && x->stride > 1)
-		print(out, "*%d", x->stride);
-	if (x->offset)
-		print(out, "%+d", x->offset);
+	switch (part) {
+	case 'm':
+		print(out, "%s", me_names[x->group]);
+		break;
+	case 'r':
+		print(out, "%s", root_names[x->group]);
+		break;
+	case 's':
+		print(out, "%s", size_names[x->group]);
+		break;
+	case 'v':
+		print_term(out, x, out->length);
+		break;
+	case 'i':
+		print(out, "%c", 'i' + x->var);
+		break;
+	case 'd':
+		if (x->digit > 1)
+			print(out, "%d*", x->digit);
+		print_power(out, x);
+		break;
+	case 'p':
+		print_power(out, x);
+		break;
+	case 'x':
+		if (x->radix > 2)
+			print(out, ", %d", x->radix);
+		break;
+	case '+':
+		print(out, x->stride < 0 ? "-" : "+");
+		break;
+	case 'a':
+	case 'b':
+		print_expr(out, plan, part == 'a' ? x->a : x->b);
+		break;
+	default: /* a parenthesis */
+		if (x->offset)
+			print(out, "%c", part);
+	}
 }
 
 static void print_expr(struct out *out, const struct plan *plan, int e)
 {
 	const struct plan_expr *x = &plan->exprs[e];
-	switch (x->base) {
-	case PLAN_DOUBLING:
-	case PLAN_HALVING_KEPT:
-	case PLAN_HALVING_GIVEN:
-	case PLAN_TREE_CHILD:
-	case PLAN_TREE_BLOCKS: {
-		struct plan_expr step = {
-			.base = PLAN_CONST, .stride = x->stride, .var = x->var, .offset = x->offset
-		};
-		print(out, "%s(%s, ", step_name(x->base), size_names[x->group]);
-		print_simple(out, &step);
-		print(out, ")");
-		break;
-	}
-	case PLAN_BRUCK_PEER:
-	case PLAN_BRUCK_BLOCKS:
-	case PLAN_BRUCK_DISTANCE:
-	case PLAN_BRUCK_SET:
-		print_bruck(out, x);
-		break;
-	case PLAN_RAIL_OF:
-		print(out, "owned(");
-		print_expr(out, plan, x->a);
-		print(out, ", %c)", 'i' + x->var);
-		break;
-	case PLAN_SEND_CHUNKS:
-	case PLAN_RECV_CHUNKS:
-		print(out, x->base == PLAN_SEND_CHUNKS ? "chunks to " : "chunks from ");
-		print_expr(out, plan, x->a);
-		break;
-	case PLAN_RANK_AT:
-		print(out, "rank(");
-		print_expr(out, plan, x->a);
-		print(out, ", ");
-		print_expr(out, plan, x->b);
-		print(out, ")");
-		break;
-	default:
-		print_simple(out, x);
-	}
-}
-
-static int is_window(const struct plan *plan, int e)
-{
-	return plan->exprs[e].base == PLAN_HALVING_KEPT || plan->exprs[e].base == PLAN_HALVING_GIVEN;
+	const struct plan_base_info *base = &plan_bases[x->base];
+	const size_t start = out->length;
+	for (const char *at = base->text; *at; at++)
+		if (*at == '%')
+			print_part(out, plan, x, *++at);
+		else
+			print(out, "%c", *at);
+	if (base->form == PLAN_TERM)
+		print_term(out, x, start);
+	if (base->form == PLAN_BY_DISTANCE && x->base != PLAN_BRUCK_PEER && x->stride > 1)
+		print(out, "*%d", x->stride);
+	if ((base->form == PLAN_BESIDE || base->form == PLAN_BY_DISTANCE) && x->offset)
+		print(out, "%+d", x->offset);
 }
 
 /* How many blocks or cells a span has, where it has several. */
@@ -205,7 +144,8 @@ static void print_span(struct out *out, const struct plan *plan, const struct pl
 	} levels[] = { { span->space == PLAN_SCRATCH ? "cell" : "block", span->block },
 		       { "part", span->part },
 		       { "chunk", span->chunk },
-		       { is_window(plan, span->inner) ? "window" : "piece", span->inner } };
+		       { plan_bases[plan->exprs[span->inner].base].is_window ? "window" : "piece",
+			 span->inner } };
 	const char *separator = "";
 	print(out, "%s[", names[span->space]);
 	for (int i = 0; i < 4; i++) {
@@ -227,7 +167,7 @@ static void print_peer(struct out *out, const struct plan *plan, const struct pl
 	const struct plan_expr *x = &plan->exprs[peer == PLAN_EXPR_ALL ? 0 : peer];
 	if (peer == PLAN_EXPR_ALL) {
 		print(out, "all%s", all[group]);
-	} else if (x->base == PLAN_ME && !x->stride && !x->offset) {
+	} else if (plan_is_self(x)) {
 		print(out, "self");
 	} else {
 		print(out, "%s", one[group]);

@@ -72,11 +72,11 @@ static int has_base(const struct walk *w, int peer, int base)
  */
 static int is_link(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
-	if (a->op == PLAN_WAIT || has_base(w, step->from, PLAN_TREE_CHILD) ||
-	    has_base(w, step->from, PLAN_DOUBLING) || has_base(w, step->from, PLAN_DOUBLING_TAKE) ||
-	    has_base(w, step->from, PLAN_BRUCK_PEER))
+	const enum plan_wait wait =
+	    step->from == PLAN_EXPR_ALL ? PLAN_WAIT_PASSED : plan_bases[w->plan->exprs[step->from].base].wait;
+	if (a->op == PLAN_WAIT || wait == PLAN_WAIT_EACH)
 		return 1;
-	return a->to != PLAN_NONE && !has_base(w, step->from, PLAN_RANK_AT);
+	return a->to != PLAN_NONE && wait == PLAN_WAIT_PASSED;
 }
 
 /* How many ranks of other nodes get what the sender of an action's message sends. */
@@ -106,37 +106,62 @@ static double messages_before(const struct walk *w, const struct plan_step *step
 	return slower(remote_readers(w, a), come);
 }
 
-/*
- * What messages take until the last one is there, latency apart: proxies and wires serve one after the other, side by side, so the slowest sets the
- * pace. Without proxies who runs the plan sends while the others do, and receives as messages come, so of wires only what they take beyond a message's
- * fixed part counts; cores move bytes at about the pace of such wires. In a tree, from a rank that hands its share over before doubling, or at a root
- * that gathers, sending is another's work, for which the receiver waits.
- */
-static double messages_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
-			  const struct cost_peers *from)
+/* A root that gathers from all, and passes nothing on. */
+static int gathers_all(const struct walk *w, const struct plan_action *a)
 {
-	const double bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE),
-		     each = bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns,
-		     send = cost_send_ns(w->topo, bytes), recv = cost_recv_ns(w->topo, bytes),
-		     others = messages_before(w, step, a, from) - 1;
+	return coll_is_rooted(w->plan->key.coll) && a->from == PLAN_ALL && a->to == PLAN_NONE;
+}
+
+/*
+ * What a message takes longer that comes behind another one. Proxies and wires serve one message after the other, side by side, so the slowest sets the
+ * pace. Without proxies who runs the plan sends while the others do, and receives as messages come, so of wires only what they take beyond a message's
+ * fixed part counts; cores move bytes at about the pace of such wires.
+ */
+static double next_message_ns(const struct walk *w, const struct plan_action *a, double bytes)
+{
+	const double each = bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns;
+	if (w->topo->proxied)
+		return slower(each, slower(cost_send_ns(w->topo, bytes), cost_recv_ns(w->topo, bytes)));
+	return slower(each - (gathers_all(w, a) ? w->topo->rail.recv_ns : w->topo->rail.send_ns), 0);
+}
+
+/*
+ * What the first message takes, latency apart. In a tree, from a rank that hands its share over before doubling, or at a root that gathers, sending is
+ * another's work, for which the receiver waits.
+ */
+static double first_message_ns(const struct walk *w, const struct plan_step *step,
+			       const struct plan_action *a, double bytes)
+{
+	const double each = bytes / w->topo->rail.bytes_per_ns + w->topo->rail.gap_ns,
+		     send = cost_send_ns(w->topo, bytes);
 	const int in_tree = has_base(w, step->from, PLAN_TREE_CHILD) ||
 			    has_base(w, step->from, PLAN_TREE_PARENT) ||
-			    has_base(w, step->from, PLAN_DOUBLING_TAKE),
-		  gathers = coll_is_rooted(w->plan->key.coll) && a->from == PLAN_ALL && a->to == PLAN_NONE;
+			    has_base(w, step->from, PLAN_DOUBLING_TAKE);
 	if (w->topo->proxied)
-		return send + each + recv + others * slower(each, slower(send, recv));
-	return (in_tree || gathers ? send : 0) + each +
-	       others * slower(each - (gathers ? w->topo->rail.recv_ns : w->topo->rail.send_ns), 0);
+		return send + each + cost_recv_ns(w->topo, bytes);
+	return (in_tree || gathers_all(w, a) ? send : 0) + each;
+}
+
+/* In a round over distances the message of the first digit is awaited first; those of the others are on their way at the same time. */
+static int is_behind_first_digit(const struct walk *w, const struct plan_step *step)
+{
+	return has_base(w, step->from, PLAN_BRUCK_PEER) && w->plan->exprs[step->from].digit > 1;
 }
 
 /* What an action waits for its messages; nothing without any. */
 static double receive_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
 			 const struct cost_peers *from)
 {
-	double remote = remote_share(w, a, from);
+	const double remote = remote_share(w, a, from),
+		     bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE),
+		     next = next_message_ns(w, a, bytes);
 	if (!from->remote && !from->local)
 		return 0;
-	return remote * (cost_rail_latency_ns(w->topo) + messages_ns(w, step, a, from)) +
+	if (is_behind_first_digit(w, step))
+		return remote * next;
+	const double messages =
+	    first_message_ns(w, step, a, bytes) + (messages_before(w, step, a, from) - 1) * next;
+	return remote * (cost_rail_latency_ns(w->topo) + messages) +
 	       (1 - remote) * cost_node_latency_ns(w->topo);
 }
 
@@ -500,30 +525,13 @@ static int is_among(const int *ranks, int n, int rank)
 	return 0;
 }
 
-/* What is the same seen from each place of a circle, or what each rank has as much of. Who is next of all ranks may be of the own node or not. */
+/* Whether an expression is the same seen from each rank. Who is next of all ranks may be of the own node or not. */
 static int is_of_circle(const struct plan_expr *x, const struct plan_map *map)
 {
 	const int one_kind = map->nodes == 1 || map->max_node_size == 1;
-	switch (x->base) {
-	case PLAN_ME:
-	case PLAN_AHEAD:
-	case PLAN_BRUCK_PEER:
-		return one_kind || x->group != PLAN_WORLD || (x->base == PLAN_ME && !x->stride && !x->offset);
-	case PLAN_CONST:
-	case PLAN_SIZE:
-	case PLAN_OWNED:
-	case PLAN_CHUNKS:
-	case PLAN_DOUBLING_STEPS:
-	case PLAN_TREE_LEVELS:
-	case PLAN_BRUCK_BLOCKS:
-	case PLAN_BRUCK_DISTANCE:
-	case PLAN_BRUCK_SET:
-	case PLAN_RAIL_OF:
-	case PLAN_RANK_AT:
-		return 1;
-	default:
-		return 0;
-	}
+	const enum plan_symmetry symmetry = plan_bases[x->base].symmetry;
+	return symmetry == PLAN_EQUAL ||
+	       (symmetry == PLAN_ROTATED && (one_kind || x->group != PLAN_WORLD || plan_is_self(x)));
 }
 
 /* Whether all ranks have the same to do: of nodes of one size, by a plan in circles, in which no step is for some of them and nobody has
