@@ -25,7 +25,7 @@
 #include "reduce/reduce_sum.h"
 #include "base/settings.h"
 #include "base/status.h"
-#include "net/transport.h"
+#include "comm/transport_rows.h"
 #include "plan/machine/topo.h"
 
 static void print_version(void)

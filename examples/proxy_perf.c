@@ -14,6 +14,7 @@
 
 #include "base/settings.h"
 #include "base/wait.h"
+#include "net/ucx/transport_ucx.h"
 #include "net/front.h"
 #include "net/proxy.h"
 #include "mpi_world.h"

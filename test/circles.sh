@@ -4,17 +4,13 @@
 # "test/circles.sh list" prints the files of each circle.
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1
 . "$top_srcdir/test/tap.sh"
+. "$top_srcdir/test/symbols.sh"
 
 # A line for each file that reaches itself: folder, the circle's first file, file.
 list()
 {
-	find lib mpi_glue nccl_glue -name '*.o' -exec nm -A {} + 2>/dev/null |
-		sed -n 's,/\.libs/,/,; s,^\(.*\)/\([^/:]*\)\.o:[0-9a-f]* *\([A-Za-z]\) \(.*\)$,\1 \2 \3 \4,p' |
-		awk -v top="$top_srcdir" '$2 ~ /^test_/ { next } # of a program
-		{ sub(/^lib[a-z_]*_la-/, "", $2); source = top "/" $1 "/" $2 ".c" }
-		!(source in is_there) { is_there[source] = (getline line <source) >= 0; close(source) }
-		!is_there[source] { next } # it is left of an earlier build
-		$3 ~ /[TDBR]/ { home[$4] = $1 " " $2 }
+	symbols lib mpi_glue nccl_glue |
+		awk '$3 ~ /[TDBR]/ { home[$4] = $1 " " $2 }
 		$3 == "U" { uses[++n] = $1 " " $2; what[n] = $4 }
 		END {
 			for (i = 1; i <= n; i++)

@@ -17,6 +17,7 @@
 #include "fake_transport.h"
 #include "matrix.h"
 #include "team.h"
+#include "net/ucx/transport_ucx.h"
 
 enum { LARGEST = 40003, RANKS = 4, STRIDE = 5 };
 

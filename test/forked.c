@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "net/transport.h"
+#include "net/ucx/transport_ucx.h"
 
 enum { PATIENCE_S = 40 };
 

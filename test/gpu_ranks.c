@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/wait.h"
+#include "net/ucx/transport_ucx.h"
 
 enum { SLAB_BYTES = 1 << 20, CASE_S = 60 };
 

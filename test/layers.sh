@@ -1,79 +1,68 @@
 #!/bin/sh
-# Include order: no file includes a header of a folder further down in lib/LAYERS, headers of other folders are named by
-# their path, the pure folders keep the world out, MPI and CUDA headers stay where they belong, descriptors are opened in one file. TAP: one case per folder.
-cd "${top_srcdir:-$(dirname "$0")/..}" || exit 1
-folders=$(sed '/^#/d' lib/LAYERS | awk '{ print $1 }')
-pure=" $(awk '$2 == "pure" { print $1 }' lib/LAYERS | tr '\n' ' ')"
+# The order of folders: no file includes a header of a folder further down in lib/LAYERS, and none uses a function or variable that is defined in
+# one, as the build's object files say. Headers of other folders are named by their path, the pure folders keep the world out, MPI and CUDA headers stay
+# where they belong, descriptors are opened in one file. TAP: one case per folder.
+top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1
+. "$top_srcdir/test/tap.sh"
+. "$top_srcdir/test/symbols.sh"
 
-# Prints the number of folder $1, 0 if the list lacks it.
-number_of()
-{
-	number=$(echo "$folders" | grep -nxF -- "$1" | cut -d: -f1)
-	echo "${number:-0}"
-}
+symbols lib kernels mpi_glue nccl_glue examples >"$scratch/symbols"
+cd "$top_srcdir" || exit 1
+find lib mpi_glue nccl_glue kernels examples -name '.*' -prune -o -name '*.[ch]' -print -o -name '*.cu' -print -o -name '*.cuh' -print -o -name '*.def' -print | sort >"$scratch/files"
 
-# Prints what is wrong with the header $2, in quotes, of file $1.
-faults_of_own()
-{
-	folder=$(dirname "$1")
-	[ ! -f "$folder/$2" ] || return
-	for place in "lib/$2" "$2"; do
-		[ -f "$place" ] || continue
-		[ "$(number_of "$(dirname "$place")")" -lt "$(number_of "$folder")" ] ||
-			echo "includes $place of a folder that is not lower"
+# Reads lib/LAYERS, the list of files, the symbols, and then each file.
+awk -v kind=layers '
+function fault(folder, file, text) { if (!said[file, text]++) faults[folder] = faults[folder] "# " file " " text "\n" }
+function folder_of(path) { sub("/[^/]*$", "", path); return path }
+function is_lower(path) { return (folder_of(path) in layer) && layer[folder_of(path)] < layer[folder] }
+
+# A header in quotes: of the own folder, or by its path from lib/ or from the top.
+function own_header(name) {
+	if ((folder "/" name) in exists)
 		return
-	done
-	case $1:$2 in
-	examples/*) ;; # of test/
-	*:corale.h | *:corale_mpi.h | *:build_info.h) ;;
-	*) echo "includes $2, which is in no folder of the list" ;;
-	esac
+	path = ("lib/" name) in exists ? "lib/" name : name
+	if (path in exists && !is_lower(path))
+		fault(folder, FILENAME, "includes " path " of a folder that is not lower")
+	else if (!(path in exists) && folder != "examples" && name !~ /^(corale|corale_mpi|build_info)\.h$/)
+		fault(folder, FILENAME, "includes " name ", which is in no folder of the list")
+}
+function system_header(name) {
+	at = FILENAME ":" name
+	if (name ~ /^(mpi\.h$|corale_mpi\.h$|cuda)/ &&
+	    at !~ /^mpi_glue\/.*:mpi\.h$|^examples\/.*:(corale_)?mpi\.h$|^nccl_glue\/(nccl\.h|device_cuda\.c):|^(kernels\/.*|examples\/.*(_cuda\.[ch]|\.cuh?)):cuda|^lib\/cuda\/(cuda_driver|engine_cuda)\.[ch]:cuda/)
+		fault(folder, FILENAME, "includes <" name ">")
+	if (folder in pure && name ~ /^((pthread|threads|unistd|time|fcntl|sched)\.h$|sys\/)/)
+		fault(folder, FILENAME, "is pure but includes <" name ">")
 }
 
-# Prints what is wrong with the header $2, in angle brackets, of file $1.
-faults_of_system()
-{
-	case $1:$2 in
-	mpi_glue/*:mpi.h | nccl_glue/nccl.h:cuda* | nccl_glue/device_cuda.c:cuda* | examples/*:mpi.h | examples/*:corale_mpi.h | kernels/*:cuda* | examples/*_cuda.[ch]:cuda* | examples/*.cu*:cuda* | lib/cuda/cuda_driver.[ch]:cuda* | lib/cuda/engine_cuda.[ch]:cuda*) ;;
-	*:mpi.h | *:corale_mpi.h | *:cuda*) echo "includes <$2>" ;;
-	esac
-	case $pure in *" $(dirname "$1") "*) ;; *) return ;; esac
-	case $2 in
-	pthread.h | threads.h | unistd.h | time.h | sys/* | fcntl.h | sched.h) echo "is pure but includes <$2>" ;;
-	esac
+kind == "layers" { if (!/^#/) { order[++n] = $1; layer[$1] = n; if ($2 == "pure") pure[$1] = 1 } next }
+kind == "files" { exists[$1] = 1; ARGV[ARGC++] = $1; if (!(folder_of($1) in layer)) unlisted = unlisted "# " folder_of($1) " is not in lib/LAYERS\n"; next }
+kind == "symbols" {
+	if ($3 ~ /[TDBRW]/ && layer[$1] > layer[home[$4]]) home[$4] = $1
+	if ($3 == "U") { user[++uses] = $1; by[uses] = $1 "/" $2; what[uses] = $4 }
+	next
+}
+FNR == 1 { folder = folder_of(FILENAME) }
+/^#[ \t]*include[ \t]*["<]/ {
+	name = $0
+	sub(/^[^"<]*["<]/, "", name)
+	sub(/[">].*/, "", name)
+	if (/^[^<]*"/) own_header(name); else system_header(name)
+}
+folder != "examples" && FILENAME != "lib/base/descriptor.c" &&
+/(^|[^a-zA-Z0-9_])(fopen|openat|socket|socketpair|accept4?|eventfd|memfd_create|pipe2?|dup)\(|[^_a-z>.]open\([^)]*O_/ {
+	fault(folder, FILENAME, "opens a descriptor that may be of a standard stream or stay open after exec: see lib/base/descriptor.h")
+}
+folder in pure && /(^|[^a-zA-Z0-9_])(getenv|clock_gettime|pthread_[a-z]+|fopen|open)\(/ {
+	fault(folder, FILENAME, "is pure but reaches outside: getenv, clock, threads or files")
 }
 
-faults_of()
-{
-	for header in $(sed -n 's/^#[ \t]*include[ \t]*"\([^"]*\)".*/\1/p' "$1"); do
-		faults_of_own "$1" "$header"
-	done
-	for header in $(sed -n 's/^#[ \t]*include[ \t]*<\([^>]*\)>.*/\1/p' "$1"); do
-		faults_of_system "$1" "$header"
-	done
-	case $1 in lib/base/descriptor.c | examples/*) ;; *)
-		! grep -qE '\b(fopen|openat|socket|socketpair|accept4?|eventfd|memfd_create|pipe2?|dup)\(|[^_a-z>.]open\([^)]*O_' "$1" ||
-			echo "opens a descriptor that may be of a standard stream or stay open after exec: see lib/base/descriptor.h" ;;
-	esac
-	case $pure in *" $(dirname "$1") "*)
-		! grep -qE '\b(getenv|clock_gettime|pthread_[a-z]+|fopen|open)\(' "$1" ||
-			echo "is pure but reaches outside: getenv, clock, threads or files"
-	esac
-}
-
-echo "1..$(($(echo "$folders" | wc -l) + 1))"
-number=1
-find lib mpi_glue nccl_glue kernels examples -type d ! -name '.*' | sort | while read -r folder; do
-	sources=$(find "$folder" -maxdepth 1 -name '*.[ch]' -o -maxdepth 1 -name '*.cu' -o -maxdepth 1 -name '*.cuh')
-	[ -z "$sources" ] || [ "$(number_of "$folder")" != 0 ] || echo "# $folder is not in lib/LAYERS"
-done | grep . && word="not ok" || word=ok
-echo "$word 1 - every folder is in lib/LAYERS"
-for folder in $folders; do
-	faults=$(for file in "$folder"/*.[ch] "$folder"/*.cu "$folder"/*.cuh; do
-		[ -f "$file" ] && faults_of "$file" | sed "s,^,# $file ,"
-	done)
-	number=$((number + 1))
-	[ -n "$faults" ] && word="not ok" || word=ok
-	echo "$word $number - $folder"
-	[ -z "$faults" ] || echo "$faults"
-done
+END {
+	for (i = 1; i <= uses; i++)
+		if (layer[home[what[i]]] > layer[user[i]])
+			fault(user[i], by[i], "uses " what[i] " of " home[what[i]] ", which is not lower")
+	print "1.." n + 2
+	print (unlisted ? "not ok" : "ok") " 1 - every folder is in lib/LAYERS\n" unlisted (uses ? "ok" : "not ok") " 2 - object files are there"
+	for (i = 1; i <= n; i++)
+		printf "%s %d - %s\n%s", faults[order[i]] ? "not ok" : "ok", i + 2, order[i], faults[order[i]]
+}' lib/LAYERS kind=files "$scratch/files" kind=symbols "$scratch/symbols" kind=source

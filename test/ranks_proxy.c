@@ -14,6 +14,7 @@
 #include "mpi_world.h"
 #include "ranks_proxy.h"
 #include "transport_mpi.h"
+#include "net/ucx/transport_ucx.h"
 
 enum { DEADLINE_S = 60, CLOSE_S = 12, LATE_TRIES = 7 };
 
@@ -301,7 +302,8 @@ static void all_lanes(void)
 	exchange(&w, 1, 40);
 	proxy_world_expect(proxy_lost(w->proxy) < 0, "a rank is lost");
 	MPI_Barrier(MPI_COMM_WORLD); /* a rank that has closed its side is lost to the others */
-	if (rank == 0) usleep(300000);
+	if (rank == 0)
+		usleep(300000);
 	proxy_world_close(w, 1000000000);
 }
 

@@ -11,6 +11,7 @@
 #include "transport_cases.h"
 #include "mpi_world.h"
 #include "transport_mpi.h"
+#include "net/ucx/transport_ucx.h"
 
 enum { MAX_RANKS = 64 };
 

@@ -17,6 +17,7 @@
 #include "mpi_world.h"
 #include "net/link.h"
 #include "base/wait.h"
+#include "net/ucx/transport_ucx.h"
 
 enum { BYTES = 1 << 20, LANES = 4 };
 

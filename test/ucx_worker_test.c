@@ -8,7 +8,7 @@
 #include <ucp/api/ucp.h>
 
 #include "base/settings.h"
-#include "net/transport.h"
+#include "net/ucx/transport_ucx.h"
 
 /* What a CUDA context is to a thread: current, or not. */
 static _Thread_local int has_context;

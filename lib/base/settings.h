@@ -30,7 +30,7 @@ struct settings {
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES: forces the chunk; 0: the planner chooses */
 	int reference; /* CORALE_REFERENCE, enum settings_choice: large messages inside a node by reference */
 	size_t reference_bytes; /* CORALE_REFERENCE_BYTES: from this size of message on */
-	char transport[32]; /* CORALE_TRANSPORT: auto, or a row of lib/net/transport_rows.c */
+	char transport[32]; /* CORALE_TRANSPORT: auto, or a row of lib/comm/transport_rows.c */
 	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
 	char ib_hca
 	    [256]; /* NCCL_IB_HCA: adapters that GPUs may use where net_devices is "" (adapters_names.h) */

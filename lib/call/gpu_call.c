@@ -49,7 +49,7 @@ static int make_scratch(struct comm *comm, const struct call *c, const struct ro
 	if (!row || !row->codelet || comm->size == 1 || comm->scratch != COMM_SCRATCH_OPEN ||
 	    !row_uses_scratch(row, &comm->node, key))
 		return 0;
-	const int ret = mem_scratch(comm, c);
+	const int ret = comm->make_scratch(comm, c);
 	key->memory = memory_of(comm, c);
 	return ret;
 }

@@ -8,6 +8,7 @@
 
 #include "health/diagnose.h"
 #include "gpu.h"
+#include "mem.h"
 #include "health/last_call.h"
 #include "base/descriptor.h"
 #include "base/float_env.h"
@@ -16,6 +17,7 @@
 #include "call/group.h"
 #include "call/runner.h"
 #include "base/status.h"
+#include "transport_rows.h"
 #include "health/watch.h"
 
 enum { GPU_HOST_SLOT_BYTES = 4 << 10, MOST_SECONDS = 1000000000 /* as CORALE_TIMEOUT: in ns they fit */ };

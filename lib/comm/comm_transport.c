@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm_create.h"
 #include "health/diagnose.h"
+#include "transport_rows.h"
 
 /* Why two ranks can't share memory. */
 static const char *why_apart(const struct hello *a, const struct hello *b)

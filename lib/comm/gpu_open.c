@@ -7,6 +7,7 @@
 #include "comm_create.h"
 #include "host/fdpass.h"
 #include "gpu.h"
+#include "mem.h"
 #include "call/gpu_call.h"
 #include "gpu_blocks.h"
 #include "gpu_hello.h"
@@ -313,7 +314,8 @@ int gpu_open(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->node);
 	if (comm->scratch == COMM_SCRATCH_OPEN && comm->size > 1 && comm->topo->map.nodes == 1)
 		/* Choices made before the first large call and behind it must be the same: one rank's log may ask for them early. */
-		comm->node.scratch_bytes = engine_cuda.scratch_bytes(comm->gpu) / ((uint64_t)comm->size - 1);
+		comm->node.scratch_bytes = engine_cuda.scratch_bytes(comm->gpu);
+	comm->make_scratch = mem_make_scratch;
 	comm->trace = trace_open();
 	gpu_machine_settings(&comm->node, &comm->topo->map, &comm->settings);
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
@@ -331,7 +333,7 @@ int gpu_make_scratch(struct comm *comm)
 	if (!comm->traits.no_scratch || !comm->traits.scratch || comm->scratch != COMM_SCRATCH_OPEN)
 		return 0;
 	const int ret = comm->size > 1 && !comm->proxy
-			    ? mem_scratch(comm, &(struct call){ .record.coll = CORALE_NUM_COLLS })
+			    ? mem_make_scratch(comm, &(struct call){ .record.coll = CORALE_NUM_COLLS })
 			    : 0;
 	if (!ret && comm->scratch == COMM_SCRATCH_OPEN)
 		comm->scratch = COMM_SCRATCH_NONE;

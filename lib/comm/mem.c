@@ -7,6 +7,7 @@
 
 #include "call/coll.h"
 #include "gpu.h"
+#include "mem.h"
 #include "base/log.h"
 #include "call/runner.h"
 #include "base/status.h"
@@ -317,10 +318,10 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 	return ret;
 }
 
-int mem_scratch(struct comm *comm, const struct call *for_call)
+int mem_make_scratch(struct comm *comm, const struct call *for_call)
 {
 	struct mem_vote mine = { .kind = MEM_SCRATCH, .target = for_call->record.target };
-	size_t bytes = engine_cuda.scratch_bytes(comm->gpu);
+	size_t bytes = engine_cuda.scratch_bytes(comm->gpu) * (size_t)(comm->size - 1);
 	void *made = NULL;
 	int region = MEM_NO_REGION, ret = 0;
 	if (bytes) { /* or on no rank */

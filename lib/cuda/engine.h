@@ -259,8 +259,8 @@ struct engine_ops {
 	void (*detach)(struct engine *engine, int region, int used);
 
 	/*
-	 * Scratch of large calls: how many bytes of GPU memory (0: the cap has no room for it). Shared and attached
-	 * like memory of the user, on all ranks at the same place of their calls, then kept.
+	 * Scratch of large calls: bytes of GPU memory for each sender (0: the cap has no room). It is shared and attached like memory of the user,
+	 * by all ranks at the same place of their calls, then kept.
 	 */
 	size_t (*scratch_bytes)(const struct engine *engine);
 	void (*keep_scratch)(struct engine *engine, void *memory, int region);

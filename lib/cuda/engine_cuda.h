@@ -291,8 +291,8 @@ int engine_send_one_rank(struct engine *engine, const struct call *messages, int
 /* ---- engine_cuda_launch.c: the arguments of all launches, once the windows are there; and a line at TRACE that tells of one, as corale-plan prints it */
 
 void engine_make_args(struct engine *engine);
-/* Bytes of scratch that each other rank has for each of its two buffers. */
-void engine_use_scratch(struct engine *engine, int region, size_t chunk);
+/* bytes: for each sender, two buffers. */
+void engine_use_scratch(struct engine *engine, int region, size_t bytes);
 void engine_log_launch(const struct engine *engine, const struct launch *launch);
 /* The same of an all_to_all_v, or an all_to_all over nodes, whose messages are in engine->p2p. */
 void engine_log_p2p(const struct engine *engine, const struct call *call);

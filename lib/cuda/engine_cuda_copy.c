@@ -327,15 +327,15 @@ int engine_run_copies(struct engine *e, const struct call *c, const struct launc
 
 size_t engine_scratch_bytes(const struct engine *e)
 {
-	return 2 * (size_t)(e->ranks - 1) * launch_scratch_chunk(e->ranks, e->layout.bytes, e->memory_cap);
+	return launch_scratch_bytes(e->ranks, e->layout.bytes, e->memory_cap);
 }
 
 void engine_keep_scratch(struct engine *e, void *memory, int region)
 {
-	const size_t chunk = engine_scratch_bytes(e) / (2 * (size_t)(e->ranks - 1));
+	const size_t sender = engine_scratch_bytes(e), all = sender * (size_t)(e->ranks - 1);
 	e->scratch = memory;
-	engine_use_scratch(e, region, chunk);
-	e->bytes += engine_scratch_bytes(e);
-	log_line(LOG_INFO, e->world_rank, "copy engines: %zu bytes of scratch, in chunks of %zu",
-		 engine_scratch_bytes(e), chunk);
+	engine_use_scratch(e, region, sender);
+	e->bytes += all;
+	log_line(LOG_INFO, e->world_rank, "copy engines: %zu bytes of scratch, in chunks of %zu", all,
+		 sender / 2);
 }

@@ -45,12 +45,12 @@ void engine_make_args(struct engine *e)
 	}
 }
 
-void engine_use_scratch(struct engine *e, int region, size_t chunk)
+void engine_use_scratch(struct engine *e, int region, size_t bytes)
 {
 	e->scratch_region = region;
-	e->limits.scratch_bytes = 2 * chunk;
+	e->limits.scratch_bytes = bytes;
 	e->args[AREA_SCRATCH].slots = e->regions[region].gpu_peers;
-	e->args[AREA_SCRATCH].area_bytes = (uint32_t)e->limits.scratch_bytes;
+	e->args[AREA_SCRATCH].area_bytes = (uint32_t)bytes;
 }
 
 /* ---- In words ------------------------------------------------------------------------------------------- */

@@ -39,8 +39,8 @@ void gpu_machine_init(struct gpu_machine *node, const struct plan_map *map, cons
 				      .words_bytes = layout.words_bytes,
 				      .lines_bytes = layout.lines_bytes,
 				      .slots_bytes = layout.slots_bytes,
-				      .scratch_bytes = 2 * launch_scratch_chunk(ranks, layout.bytes,
-										settings->memory_cap) };
+				      .scratch_bytes =
+					  launch_scratch_bytes(ranks, layout.bytes, settings->memory_cap) };
 	gpu_machine_settings(node, map, settings);
 }
 

@@ -1,6 +1,6 @@
 /*
  * What carries messages between nodes: links (link.h) for all data, and best-effort control messages beside them. A transport is a row of
- * transport_rows.c: its name, whether ranks can use it (probe), and how one is opened. Implementations: ucx/transport_ucx.c,
+ * lib/comm/transport_rows.c: its name, whether ranks can use it (probe), and how one is opened. Implementations: ucx/transport_ucx.c,
  * transport_inproc.c, mpi_glue/transport_mpi.c.
  *
  * A lane is an independent first-in-first-out path per ordered pair of ranks and communicator; lane numbers are
@@ -130,17 +130,6 @@ int transport_control(struct transport *t, int peer, const void *message, size_t
 /* NULL is allowed. */
 void transport_close(struct transport *t);
 
-/* All rows of this library, in order of preference; ends with NULL. */
-extern const struct transport_row *const transport_rows[TRANSPORT_ROWS + 1];
-
-/* The i-th row of a communicator, or NULL behind the last. own: a front door's (NULL: none), in the place of the row of its name. */
-const struct transport_row *transport_row_at(int i, const struct transport_row *own);
-/* 0, or CORALE_ESETTING, logged: CORALE_TRANSPORT names no row. */
-int transport_check_wanted(const struct settings *settings, int rank);
-/* 1 if CORALE_TRANSPORT allows the row. */
-int transport_is_wanted(const struct settings *settings, const struct transport_row *row);
-
-extern const struct transport_row transport_ucx; /* without UCX at build time: probe says so */
 extern const struct transport_row transport_inproc; /* among threads of one process */
 extern const struct transport_row
     transport_mpi_absent; /* of communicators that were not made over MPI: probe says so */

@@ -109,6 +109,8 @@ struct comm {
 		COMM_SCRATCH_MADE,
 		COMM_SCRATCH_NONE
 	} scratch; /* of large calls */
+	/* Collective: makes it, on all ranks or on none; registered at creation. Ranks compare the target of for_call. 0 or an error. */
+	int (*make_scratch)(struct comm *comm, const struct call *for_call);
 	struct wait_policy policy; /* of every wait of this communicator */
 	int manual; /* only the user's thread may drive the transport */
 	struct comm_premul premul[COMM_MAX_PREMUL];
@@ -266,16 +268,6 @@ static inline double comm_wait_seconds(const struct comm *comm)
 
 /* This thread's last logged line is what corale_comm_last_error returns, unless comm has failed. */
 void comm_keep_error(struct comm *comm);
-
-/* Collective: makes the scratch that large calls need, on all ranks or on none (comm->scratch says). for_call is part
- * of what the ranks compare. */
-int mem_scratch(struct comm *comm, const struct call *for_call);
-
-/* 1 if peers' GPUs may store into memory of the user. */
-int mem_is_shared(const struct comm *comm);
-
-/* Forgets what is registered, and keeps what was allocated, which stays the user's, for corale_mem_free. */
-void mem_close(struct comm *comm);
 
 /* Ends one user's share of a struct comm_origin. */
 void comm_release_origin(void *origin);

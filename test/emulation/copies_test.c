@@ -381,7 +381,7 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	t.scratch_bytes = 2 * (size_t)(ranks - 1) * CHUNK;
 	share(&t, 0, t.scratch, t.scratch_bytes);
 	for (int r = 0; r < ranks; r++)
-		engine_use_scratch(&t.world.engines[r], 0, CHUNK);
+		engine_use_scratch(&t.world.engines[r], 0, (size_t)2 * CHUNK);
 	gpu_record(NULL, 0); /* launches alone */
 	if (gpu_run(ranks, play, &t, seed))
 		return -1;

@@ -224,7 +224,7 @@ static int make_scratch(struct world *w, size_t chunk)
 	w->scratch = make_region(w, 1, 2 * chunk * (size_t)(w->ranks - 1));
 	for (int r = 0; is_made(w, w->scratch) && r < w->ranks; r++) {
 		w->engines[r].scratch = w->scratch[r];
-		engine_use_scratch(&w->engines[r], 1, chunk);
+		engine_use_scratch(&w->engines[r], 1, 2 * chunk);
 	}
 	return is_made(w, w->scratch) ? 0 : CORALE_ENOMEM;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport_ucx.h"
 #include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "ucx_calibrate.h"

@@ -104,8 +104,8 @@ uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes);
 
 /* ---- Copies */
 
-/* Bytes of the scratch of one other rank, half of it; 0: the cap has no room for it. window: bytes that the cap counts already. */
-uint64_t launch_scratch_chunk(int ranks, uint64_t window, uint64_t memory_cap);
+/* Bytes of scratch for one sender (gpu_machine.scratch_bytes), two chunks; 0: the cap has no room. window: bytes that the cap counts already. */
+uint64_t launch_scratch_bytes(int ranks, uint64_t window, uint64_t memory_cap);
 /* Of the scratch that one other rank has, each of so many buffers. */
 uint64_t launch_scratch_part(uint64_t scratch_bytes, int buffers);
 /* Bytes of each rank's part of an all_reduce by copies. */

@@ -47,12 +47,12 @@ struct grid launch_folds(const struct gpu_machine *machine, int odd)
 
 /* ---- Scratch, rounds and chunks -------------------------------------------------------------------------- */
 
-uint64_t launch_scratch_chunk(int ranks, uint64_t window, uint64_t memory_cap)
+uint64_t launch_scratch_bytes(int ranks, uint64_t window, uint64_t memory_cap)
 {
 	uint64_t buffers = 2 * (uint64_t)(ranks - 1), left = memory_cap > window ? memory_cap - window : 0,
 		 chunk = buffers ? left / buffers : 0;
 	chunk = chunk < SCRATCH_CHUNK ? chunk / SCRATCH_UNIT * SCRATCH_UNIT : SCRATCH_CHUNK;
-	return chunk < LEAST_CHUNK ? 0 : chunk;
+	return chunk < LEAST_CHUNK ? 0 : 2 * chunk;
 }
 
 uint64_t launch_scratch_part(uint64_t scratch_bytes, int buffers)

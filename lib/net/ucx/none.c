@@ -1,7 +1,7 @@
-/* In the place of ucx/transport_ucx.c where UCX was not there at build time. */
+/* In the place of transport_ucx.c where UCX was not there at build time. */
 #include <stdio.h>
 
-#include "transport.h"
+#include "transport_ucx.h"
 
 static uint64_t probe(const struct transport_row *row, int gpus, char *why_not, size_t bytes)
 {

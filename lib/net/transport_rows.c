@@ -1,5 +1,0 @@
-/* The transports, the preferred one first. A new one is its files, its row here and its lines of the build (docs/design.md, Between nodes). */
-#include "transport.h"
-
-const struct transport_row *const transport_rows[TRANSPORT_ROWS + 1] = { &transport_inproc, &transport_ucx,
-									 &transport_mpi_absent };
