@@ -39,7 +39,14 @@ struct perf_nccl {
 
 static int type_of(corale_type type)
 {
-	const int types[CORALE_NUM_TYPES] = { 0, 1, 2, 3, 4, 5, 6, 9, 7, 8, 10, 11 };
+	static const int types[] = {
+		/* -1: NCCL has none */
+		[CORALE_INT8] = 0,    [CORALE_UINT8] = 1,        [CORALE_INT32] = 2,
+		[CORALE_UINT32] = 3,  [CORALE_INT64] = 4,        [CORALE_UINT64] = 5,
+		[CORALE_FLOAT16] = 6, [CORALE_BFLOAT16] = 9,     [CORALE_FLOAT32] = 7,
+		[CORALE_FLOAT64] = 8, [CORALE_FLOAT8_E4M3] = 10, [CORALE_FLOAT8_E5M2] = 11,
+	};
+	_Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a number for each type");
 	return types[type];
 }
 
@@ -377,7 +384,7 @@ int perf_nccl_can(const struct perf_call *call, const char **why_not)
 		*why_not = "NCCL has no such collective";
 	else if (call->job->coll->has_op && call->op >= CORALE_NUM_OPS)
 		*why_not = "premultiplied sums are compared with nothing";
-	else if (is_float8 && nccl->library->version < FLOAT8_SINCE)
+	else if (type_of(call->type) < 0 || (is_float8 && nccl->library->version < FLOAT8_SINCE))
 		*why_not = "this NCCL has no such type";
 	else
 		return 1;

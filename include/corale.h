@@ -102,6 +102,7 @@ const char *corale_strerror(int code);
 
 /* ---- Types and operators --------------------------------------------------- */
 
+/* Programs hold these values, so new types are appended: 16 at most, since messages carry a type in 4 bits. */
 typedef enum {
 	CORALE_INT8 = 0,
 	CORALE_UINT8 = 1,

@@ -94,7 +94,7 @@ template <int TYPE> __device__ static inline uint64_t scalar_of(const codelet_ar
 	const void *at = a.scalar_at;
 	if (!at)
 		return a.scalar;
-	switch (vector_element_bytes(TYPE)) {
+	switch (vector_element_bytes<TYPE>) {
 	case 1:
 		return __ldcg((const uint8_t *)at);
 	case 2:

@@ -564,8 +564,6 @@ int codelets_lowered(const struct codelet_lowered *args, int blocks, int type, v
 int codelets_lowered_all_to_all_v(const struct codelet_lowered_all_to_all_v *args, int blocks, void *stream);
 int codelets_lowered_packets(const struct codelet_lowered *args, int blocks, int type, void *stream);
 int codelets_follow(const struct codelet_follow *args, void *stream);
-/* 1 if the type's folds travel in words, 0 if in lines, as all moves do. */
-int codelets_words(int type);
 
 #ifdef __cplusplus
 }

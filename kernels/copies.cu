@@ -341,8 +341,7 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS) void fold
 
 typedef void (*kernel)(codelet_work);
 
-#define ROW(type) folding<type>
-static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
+static constexpr auto rows = vector_table_of<kernel>([](auto type) { return folding<type.value>; });
 
 int codelets_step(const codelet_step *args, void *stream)
 {

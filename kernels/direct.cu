@@ -72,8 +72,7 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void direct
 
 typedef void (*kernel)(codelet_args);
 
-#define ROW(type) direct<type>
-static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
+static constexpr auto rows = vector_table_of<kernel>([](auto type) { return direct<type.value>; });
 
 int codelets_direct(const codelet_args *args, struct grid grid, int type, void *stream)
 {

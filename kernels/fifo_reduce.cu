@@ -101,8 +101,7 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_r
 
 typedef void (*kernel)(codelet_args);
 
-#define ROW(type) fifo_reduce<type>
-static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
+static constexpr auto rows = vector_table_of<kernel>([](auto type) { return fifo_reduce<type.value>; });
 
 int codelets_fifo_reduce(const codelet_args *args, struct grid grid, int type, void *stream)
 {

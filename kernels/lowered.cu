@@ -295,7 +295,7 @@ __device__ static void add_target(block_state *s, unsigned char *to)
 /* Of an element in a span. */
 template <int TYPE, bool WIDE> __device__ static inline uint32_t span_bytes(const lowered_span &span)
 {
-	return WIDE && span.space == PLAN_SCRATCH ? WIDE_BYTES : (uint32_t)vector_element_bytes(TYPE);
+	return WIDE && span.space == PLAN_SCRATCH ? WIDE_BYTES : (uint32_t)vector_element_bytes<TYPE>;
 }
 
 template <int TYPE, bool WIDE> __device__ static unsigned char *span_at(const run &r, const lowered_span &span, size_t at)
@@ -409,7 +409,7 @@ __device__ static inline bool is_wide_target(const lowered_op &o, int k)
 /* Of a fold's bytes, those of a source or target that is not wide. */
 template <int TYPE> __device__ static inline uint64_t narrow_bytes(uint64_t bytes)
 {
-	return bytes / WIDE_BYTES * vector_element_bytes(TYPE);
+	return bytes / WIDE_BYTES * vector_element_bytes<TYPE>;
 }
 
 /* One vector of source k, as it is. */
@@ -487,7 +487,7 @@ template <bool WIDE> __device__ static inline bool computes(const run &r, const 
 template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t count)
 {
 	const block_state *s = r.s;
-	const uint32_t element = (uint32_t)vector_element_bytes(TYPE);
+	const uint32_t element = (uint32_t)vector_element_bytes<TYPE>;
 	if (computes<WIDE>(r, op))
 		fold_data<TYPE, WIDE>(r, op, count * (WIDE ? WIDE_BYTES : element));
 	else if (s->nsources && (s->ntargets > 1 || s->sources[0] != s->targets[0])) /* not all in place */
@@ -499,7 +499,7 @@ template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, co
 /* Of an element in messages that an operation takes (PLAN_FROM_WIRE) or sends (PLAN_TO_WIRE). */
 template <int TYPE, bool WIDE> __device__ static inline uint64_t wire_bytes(const lowered_op &op, uint32_t flag)
 {
-	return WIDE && op.flags & flag ? (uint64_t)WIDE_BYTES : vector_element_bytes(TYPE);
+	return WIDE && op.flags & flag ? (uint64_t)WIDE_BYTES : vector_element_bytes<TYPE>;
 }
 
 /* One thread: data of the blocks that are moved next. A message goes on where it is, a span at another block perhaps. */
@@ -564,7 +564,7 @@ template <int TYPE, bool WIDE> __device__ static inline uint32_t scattered_bytes
 	const block_state *s = r.s;
 	if (!(op.flags & LOWERED_BLOCKS) || s->listed == op.blocks || computes<WIDE>(r, op))
 		return 0;
-	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? (uint64_t)WIDE_BYTES : vector_element_bytes(TYPE));
+	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? (uint64_t)WIDE_BYTES : vector_element_bytes<TYPE>);
 	return (uint64_t)s->listed * bytes < blockDim.x * 16 ? (uint32_t)bytes : 0;
 }
 
@@ -779,31 +779,19 @@ __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_all_to_all_v(const
 
 typedef void (*kernel)(codelet_lowered);
 
-/* Of calls whose partial sums are of the call's type, and of those where they are wide. */
-#define ROW(type) lowered_slots<type, false>
-static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
+struct lowered_row {
+	kernel slots[2]; /* [1]: partial sums are float32, where that is wider than the type */
+};
 
-static kernel wide_row(int type)
-{
-	switch (type) {
-	case CORALE_FLOAT16:
-		return lowered_slots<CORALE_FLOAT16, true>;
-	case CORALE_BFLOAT16:
-		return lowered_slots<CORALE_BFLOAT16, true>;
-	case CORALE_FLOAT8_E4M3:
-		return lowered_slots<CORALE_FLOAT8_E4M3, true>;
-	case CORALE_FLOAT8_E5M2:
-		return lowered_slots<CORALE_FLOAT8_E5M2, true>;
-	default: /* nothing is wider than these are folded */
-		return rows[type];
-	}
-}
+static constexpr auto rows = vector_table_of<lowered_row>([](auto type) {
+	return lowered_row{ { lowered_slots<type.value, false>, lowered_slots<type.value, vector_is_narrow_float<type.value>> } };
+});
 
 int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *stream)
 {
 	if (args->form != LOWERED_FIFO)
 		return codelets_lowered_packets(args, blocks, type, stream);
-	return launch((const void *)(args->wide ? wide_row(type) : rows[type]), { blocks, (int)args->threads }, args, stream);
+	return launch((const void *)rows[type].slots[args->wide], { blocks, (int)args->threads }, args, stream);
 }
 
 int codelets_lowered_all_to_all_v(const codelet_lowered_all_to_all_v *args, int blocks, void *stream)
@@ -815,9 +803,8 @@ int codelets_load_lowered(void)
 {
 	int error = codelets_load_lowered_packets();
 	error = error ? error : load((const void *)lowered_all_to_all_v);
-	for (int type = 0; !error && type < CORALE_NUM_TYPES; type++) {
-		error = load((const void *)rows[type]);
-		error = error ? error : load((const void *)wide_row(type));
-	}
+	for (const lowered_row &row : rows)
+		for (const kernel k : row.slots)
+			error = error ? error : load((const void *)k);
 	return error;
 }

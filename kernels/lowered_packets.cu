@@ -216,7 +216,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	const int begin = a.first[program], nops = a.first[program + 1] - begin;
 	const bool words = a.form == LOWERED_LL;
 	for (int i = (int)threadIdx.x; i < nops; i += (int)blockDim.x)
-		s->ops[i] = resolve(a, a.ops[begin + i], channel, (uint32_t)vector_element_bytes(TYPE));
+		s->ops[i] = resolve(a, a.ops[begin + i], channel, (uint32_t)vector_element_bytes<TYPE>);
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
 		s->peers[i] = a.peers[i];
 	sync_previous_kernel();
@@ -240,8 +240,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 
 typedef void (*kernel)(codelet_lowered);
 
-#define ROW(type) lowered_packets<type>
-static const kernel rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
+static constexpr auto rows = vector_table_of<kernel>([](auto type) { return lowered_packets<type.value>; });
 
 int codelets_lowered_packets(const codelet_lowered *args, int blocks, int type, void *stream)
 {

@@ -251,20 +251,11 @@ struct fold_row {
 	kernel one_shot[2], two_shot[2]; /* by ODD */
 };
 
-#define ROW(type)                                                                                                      \
-	{                                                                                                              \
-		{ one_shot<type, false>, one_shot<type, true> }, { two_shot<type, false>, two_shot<type, true> },    \
-	}
-static const fold_row folds[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
+static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
+	return fold_row{ { one_shot<type.value, false>, one_shot<type.value, true> },
+			 { two_shot<type.value, false>, two_shot<type.value, true> } };
+});
 static const kernel copies[2] = { one_shot_moves<false>, one_shot_moves<true> };
-
-#define HIDES(type) vector_hides<type>()
-static const int in_words[CORALE_NUM_TYPES] = VECTOR_TYPES(HIDES);
-
-int codelets_words(int type)
-{
-	return in_words[type];
-}
 
 int codelets_one_shot(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {

@@ -372,13 +372,14 @@ struct few_row { /* [1]: sums alone; [1][0]: in one piece */
 	kernel reduce[2], scatter, long_scatter, two_shot[2][2];
 };
 
-#define ROW(type)                                                                                          \
-	{                                                                                                  \
-		{ one_shot_few<type, false>, one_shot_few<type, true> }, one_shot_few_scatter<type>, one_shot_few_long_scatter<type>, \
-		    { { two_shot_few<type, false, true>, two_shot_few<type, false, true> },              \
-		      { two_shot_few<type, true, false>, two_shot_few<type, true, true> } },             \
-	}
-static const few_row rows[CORALE_NUM_TYPES] = VECTOR_TYPES(ROW);
+static constexpr auto rows = vector_table_of<few_row>([](auto type) {
+	constexpr int TYPE = type.value;
+	return few_row{ { one_shot_few<TYPE, false>, one_shot_few<TYPE, true> },
+			one_shot_few_scatter<TYPE>,
+			one_shot_few_long_scatter<TYPE>,
+			{ { two_shot_few<TYPE, false, true>, two_shot_few<TYPE, false, true> },
+			  { two_shot_few<TYPE, true, false>, two_shot_few<TYPE, true, true> } } };
+});
 static const kernel moves[2] = { one_shot_few_moves<false>, one_shot_few_moves<true> };
 static const kernel long_moves[2] = { one_shot_few_long_moves<false>, one_shot_few_long_moves<true> };
 

@@ -189,6 +189,6 @@ template <int TYPE, bool HIDES> struct form_of {
 template <int TYPE> struct form_of<TYPE, true> {
 	typedef words form;
 };
-template <int TYPE> using fold_form = typename form_of<TYPE, vector_hides<TYPE>()>::form;
+template <int TYPE> using fold_form = typename form_of<TYPE, vector_hides<TYPE>>::form;
 
 #endif

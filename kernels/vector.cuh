@@ -8,10 +8,13 @@
 #ifndef VECTOR_CUH
 #define VECTOR_CUH
 
+#include <array>
 #include <stdint.h>
 #include <string.h>
+#include <type_traits>
+#include <utility>
 
-#include "corale.h"
+#include "base/types.h"
 #include "reduce/float_convert.h"
 
 #define VECTOR_FN __host__ __device__ __forceinline__
@@ -340,6 +343,7 @@ private:
 
 /* Integers of 32 and 64 bits. Sums and products wrap as unsigned ones, S says how to compare and to divide. */
 template <class U, class S> struct vector_integers {
+	static_assert(sizeof(U) >= sizeof(int), "narrower ones would be multiplied as int, whose overflow is undefined");
 	vector_elements<U> sum;
 
 	VECTOR_FN void start(vector v)
@@ -432,33 +436,25 @@ private:
 
 /* ---- What kernels call ------------------------------------------------------------------------------------ */
 
-/* The running fold of one vector. */
-template <int TYPE> struct vector_sum;
-template <> struct vector_sum<CORALE_INT8> : vector_bytes<int8_t> {};
-template <> struct vector_sum<CORALE_UINT8> : vector_bytes<uint8_t> {};
-template <> struct vector_sum<CORALE_INT32> : vector_integers<uint32_t, int32_t> {};
-template <> struct vector_sum<CORALE_UINT32> : vector_integers<uint32_t, uint32_t> {};
-template <> struct vector_sum<CORALE_INT64> : vector_integers<uint64_t, int64_t> {};
-template <> struct vector_sum<CORALE_UINT64> : vector_integers<uint64_t, uint64_t> {};
-template <> struct vector_sum<CORALE_FLOAT16> : vector_floats<CORALE_FLOAT16> {};
-template <> struct vector_sum<CORALE_BFLOAT16> : vector_floats<CORALE_BFLOAT16> {};
-template <> struct vector_sum<CORALE_FLOAT32> : vector_floats<CORALE_FLOAT32> {};
-template <> struct vector_sum<CORALE_FLOAT64> : vector_doubles {};
-template <> struct vector_sum<CORALE_FLOAT8_E4M3> : vector_floats<CORALE_FLOAT8_E4M3> {};
-template <> struct vector_sum<CORALE_FLOAT8_E5M2> : vector_floats<CORALE_FLOAT8_E5M2> {};
+template <int TYPE> static constexpr int vector_element_bytes = type_rows[TYPE].bytes;
+template <int TYPE> static constexpr bool vector_is_float = type_rows[TYPE].kind == TYPE_FLOAT;
+template <int TYPE> static constexpr bool vector_is_narrow_float = type_is_narrow_float(TYPE);
 
-__host__ __device__ constexpr int vector_element_bytes(int type)
-{
-	return type == CORALE_INT64 || type == CORALE_UINT64 || type == CORALE_FLOAT64 ? 8 :
-	       type == CORALE_INT32 || type == CORALE_UINT32 || type == CORALE_FLOAT32 ? 4 :
-	       type == CORALE_FLOAT16 || type == CORALE_BFLOAT16			? 2 :
-											  1;
-}
+/* What folds a type. Where none is for its kind and bytes, the first one asks for a vector_word that there isn't. */
+template <int TYPE, bool FLOAT, int BYTES> struct vector_fold : vector_floats<TYPE> {};
+template <int TYPE> struct vector_fold<TYPE, true, 8> : vector_doubles {};
+template <class U, class S, int TYPE> using vector_signed = std::conditional_t<type_rows[TYPE].kind == TYPE_SIGNED, S, U>;
+template <int TYPE> struct vector_fold<TYPE, false, 1> : vector_bytes<vector_signed<uint8_t, int8_t, TYPE>> {};
+template <int TYPE> struct vector_fold<TYPE, false, 4> : vector_integers<uint32_t, vector_signed<uint32_t, int32_t, TYPE>> {};
+template <int TYPE> struct vector_fold<TYPE, false, 8> : vector_integers<uint64_t, vector_signed<uint64_t, int64_t, TYPE>> {};
+
+/* The running fold of one vector. */
+template <int TYPE> struct vector_sum : vector_fold<TYPE, vector_is_float<TYPE>, vector_element_bytes<TYPE>> {};
 
 /* Every element times the scalar, whose bits are the low ones, rounded to TYPE: an input of a premultiplied sum. */
 template <int TYPE> VECTOR_FN vector vector_premultiply(vector v, uint64_t scalar)
 {
-	constexpr int bytes = vector_element_bytes(TYPE);
+	constexpr int bytes = vector_element_bytes<TYPE>;
 	uint32_t low = (uint32_t)scalar, high = bytes == 8 ? (uint32_t)(scalar >> 32) : 0;
 	if (bytes == 1)
 		low = (low & 0xff) * 0x01010101;
@@ -495,19 +491,8 @@ template <int TYPE> VECTOR_FN vector vector_narrow(vector v)
 	return vector_of(words);
 }
 
-/* A table with a row of each type, in the order of corale_type: nvcc 12 takes no names in brackets there. */
-#define VECTOR_TYPES(ROW)                                                                                                              \
-	{                                                                                                                              \
-		ROW(CORALE_INT8), ROW(CORALE_UINT8), ROW(CORALE_INT32), ROW(CORALE_UINT32), ROW(CORALE_INT64), ROW(CORALE_UINT64), ROW(CORALE_FLOAT16), \
-		    ROW(CORALE_BFLOAT16), ROW(CORALE_FLOAT32), ROW(CORALE_FLOAT64), ROW(CORALE_FLOAT8_E4M3), ROW(CORALE_FLOAT8_E5M2)   \
-	}
-
 /* True for the types in which a word of ones is nothing but NaNs: a slot that holds one can mean "nothing yet". */
-template <int TYPE> __host__ __device__ constexpr bool vector_hides()
-{
-	return TYPE == CORALE_FLOAT16 || TYPE == CORALE_BFLOAT16 || TYPE == CORALE_FLOAT32 ||
-	       TYPE == CORALE_FLOAT8_E4M3 || TYPE == CORALE_FLOAT8_E5M2;
-}
+template <int TYPE> static constexpr bool vector_hides = type_in_words(TYPE);
 
 /*
  * An operator's input without such words: their NaNs become positive ones, and all other words stay. No result
@@ -517,15 +502,30 @@ template <int TYPE> __host__ __device__ constexpr bool vector_hides()
  */
 template <int TYPE> VECTOR_FN vector vector_hide(vector v)
 {
-	constexpr int bytes = vector_element_bytes(TYPE);
+	constexpr int bytes = vector_element_bytes<TYPE>;
 	constexpr uint32_t positive = bytes == 1 ? 0x7f7f7f7f : bytes == 2 ? 0x7fff7fff : 0x7fffffff;
-	if (vector_hides<TYPE>()) {
+	if (vector_hides<TYPE>) {
 		v.x = v.x == 0xffffffff ? positive : v.x;
 		v.y = v.y == 0xffffffff ? positive : v.y;
 		v.z = v.z == 0xffffffff ? positive : v.z;
 		v.w = v.w == 0xffffffff ? positive : v.w;
 	}
 	return v;
+}
+
+/* ---- Tables by type -------------------------------------------------------------------------------------------- */
+
+template <class Row, class Make, int... TYPE>
+constexpr std::array<Row, CORALE_NUM_TYPES> vector_table_of(Make make, std::integer_sequence<int, TYPE...>)
+{
+	static_assert(((type_rows[TYPE].type == TYPE) && ...), "rows are in the order of corale_type");
+	return { { make(std::integral_constant<int, TYPE>())... } };
+}
+
+/* A row for each type. make(type) returns the one of type.value. */
+template <class Row, class Make> constexpr std::array<Row, CORALE_NUM_TYPES> vector_table_of(Make make)
+{
+	return vector_table_of<Row>(make, std::make_integer_sequence<int, CORALE_NUM_TYPES>());
 }
 
 #endif

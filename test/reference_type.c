@@ -3,7 +3,7 @@
 
 #include "reference_type.h"
 
-static const struct reference_type types[CORALE_NUM_TYPES] = {
+static const struct reference_type types[] = {
 	[CORALE_INT8] = { .bytes = 1, .is_signed = 1 },
 	[CORALE_UINT8] = { .bytes = 1 },
 	[CORALE_INT32] = { .bytes = 4, .is_signed = 1 },
@@ -34,6 +34,8 @@ static const struct reference_type types[CORALE_NUM_TYPES] = {
 				 .saturates = 1,
 				 .infinities = 1 },
 };
+
+_Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");
 
 const struct reference_type *reference_type(corale_type type)
 {

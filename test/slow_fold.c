@@ -15,7 +15,7 @@ struct value {
 static __int128 wrap(corale_type type, __int128 whole)
 {
 	__int128 span = (__int128)1 << 8 * corale_type_bytes(type);
-	int is_signed = type == CORALE_INT8 || type == CORALE_INT32 || type == CORALE_INT64;
+	int is_signed = corale_type_name(type)[0] == 'i';
 	whole %= span;
 	whole += whole < 0 ? span : 0;
 	return is_signed && whole >= span / 2 ? whole - span : whole;

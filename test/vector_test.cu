@@ -36,11 +36,11 @@ struct buffers {
 
 template <int TYPE> VECTOR_FN vector narrow_alone(size_t i)
 {
-	constexpr int n = 16 / vector_element_bytes(TYPE);
+	constexpr int n = 16 / vector_element_bytes<TYPE>;
 	vector_sum<TYPE> sum;
 
 	sum.start(make_uint4(0, 0, 0, 0));
-	if constexpr (vector_hides<TYPE>()) { /* it is held as floats */
+	if constexpr (vector_hides<TYPE>) { /* it is held as floats */
 #pragma unroll
 		for (int j = 0; j < n; j++)
 			sum.f[j] = float_of_bits((uint32_t)(i * n + j) * NARROW_STEP);
@@ -91,28 +91,39 @@ template <int TYPE> static void on_gpu(const struct batch *b)
 	kernel<TYPE><<<(unsigned)((b->vectors + THREADS - 1) / THREADS), THREADS>>>(*b);
 }
 
-static const struct {
+struct test_type {
 	void (*on_processor)(const struct batch *b);
 	void (*on_gpu)(const struct batch *b);
-	int fraction; /* bits; 0: an integer */
-} types[CORALE_NUM_TYPES] = {
-	{ on_processor<CORALE_INT8>, on_gpu<CORALE_INT8>, 0 },
-	{ on_processor<CORALE_UINT8>, on_gpu<CORALE_UINT8>, 0 },
-	{ on_processor<CORALE_INT32>, on_gpu<CORALE_INT32>, 0 },
-	{ on_processor<CORALE_UINT32>, on_gpu<CORALE_UINT32>, 0 },
-	{ on_processor<CORALE_INT64>, on_gpu<CORALE_INT64>, 0 },
-	{ on_processor<CORALE_UINT64>, on_gpu<CORALE_UINT64>, 0 },
-	{ on_processor<CORALE_FLOAT16>, on_gpu<CORALE_FLOAT16>, 10 },
-	{ on_processor<CORALE_BFLOAT16>, on_gpu<CORALE_BFLOAT16>, 7 },
-	{ on_processor<CORALE_FLOAT32>, on_gpu<CORALE_FLOAT32>, 23 },
-	{ on_processor<CORALE_FLOAT64>, on_gpu<CORALE_FLOAT64>, 52 },
-	{ on_processor<CORALE_FLOAT8_E4M3>, on_gpu<CORALE_FLOAT8_E4M3>, 3 },
-	{ on_processor<CORALE_FLOAT8_E5M2>, on_gpu<CORALE_FLOAT8_E5M2>, 2 },
 };
+
+static constexpr auto types = vector_table_of<test_type>([](auto type) {
+	return test_type{ on_processor<type.value>, on_gpu<type.value> };
+});
+
+/* Bits of a type's fraction; 0: an integer. */
+static int fraction_bits(int type)
+{
+	switch (type) {
+	case CORALE_FLOAT16:
+		return 10;
+	case CORALE_BFLOAT16:
+		return 7;
+	case CORALE_FLOAT32:
+		return 23;
+	case CORALE_FLOAT64:
+		return 52;
+	case CORALE_FLOAT8_E4M3:
+		return 3;
+	case CORALE_FLOAT8_E5M2:
+		return 2;
+	default:
+		return 0;
+	}
+}
 
 static bool has_nan_words(int type)
 {
-	return types[type].fraction && type != CORALE_FLOAT64;
+	return fraction_bits(type) && type != CORALE_FLOAT64;
 }
 
 /* Returns 0 when the GPU did its work. */
@@ -249,7 +260,7 @@ static uint64_t draw(struct buffers *s)
 /* Zeros, the least and the greatest numbers of each kind, powers of two, infinities and NaNs; all values of 8 bits. */
 static size_t list_specials(int type, uint64_t *list)
 {
-	int bits = (int)corale_type_bytes((corale_type)type) * 8, fraction = types[type].fraction;
+	int bits = (int)corale_type_bytes((corale_type)type) * 8, fraction = fraction_bits(type);
 	size_t n = 0;
 	uint64_t ones = (uint64_t)-1 >> (64 - bits);
 	if (bits == 8) {
@@ -285,7 +296,7 @@ static void put(const struct buffers *s, const struct batch *b, int rank, size_t
 /* Any bits, a special one, or a number of moderate size, so that sums say something. */
 static uint64_t draw_element(struct buffers *s, int type, const uint64_t *specials, size_t nspecials)
 {
-	int bits = (int)corale_type_bytes((corale_type)type) * 8, fraction = types[type].fraction;
+	int bits = (int)corale_type_bytes((corale_type)type) * 8, fraction = fraction_bits(type);
 	uint64_t any = draw(s) ^ draw(s) << 40, choice = draw(s) % 8;
 	if (choice < 2)
 		return any;

@@ -1,6 +1,7 @@
 #include "status.h"
 
 #include "collectives.h"
+#include "types.h"
 
 static const char *const errors[] = {
 	"success",
@@ -17,16 +18,6 @@ static const char *const errors[] = {
 	"the CUDA driver or runtime reported an error",
 	"a setting is malformed, or differs between ranks",
 	"internal error: please report it",
-};
-
-static const struct {
-	const char *name;
-	size_t bytes;
-	int is_float;
-} types[CORALE_NUM_TYPES] = {
-	{ "int8", 1, 0 },    { "uint8", 1, 0 },   { "int32", 4, 0 },       { "uint32", 4, 0 },
-	{ "int64", 8, 0 },   { "uint64", 8, 0 },  { "float16", 2, 1 },     { "bfloat16", 2, 1 },
-	{ "float32", 4, 1 }, { "float64", 8, 1 }, { "float8_e4m3", 1, 1 }, { "float8_e5m2", 1, 1 },
 };
 
 static const char *const ops[] = { "sum", "prod", "min", "max", "avg", "premul_sum" };
@@ -55,12 +46,12 @@ const char *corale_strerror(int code)
 
 size_t corale_type_bytes(corale_type type)
 {
-	return type >= 0 && type < CORALE_NUM_TYPES ? types[type].bytes : 0;
+	return type_is_valid(type) ? type_rows[type].bytes : 0;
 }
 
 const char *corale_type_name(corale_type type)
 {
-	return type_is_valid(type) ? types[type].name : "invalid type";
+	return type_is_valid(type) ? type_rows[type].name : "invalid type";
 }
 
 const char *corale_op_name(corale_op op)
@@ -77,5 +68,5 @@ const char *corale_coll_name(corale_coll coll)
 
 int type_is_float(corale_type type)
 {
-	return type_is_valid(type) && types[type].is_float;
+	return type_is_valid(type) && type_rows[type].kind == TYPE_FLOAT;
 }

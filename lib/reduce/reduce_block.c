@@ -164,7 +164,7 @@ static const struct {
 	enum reduce_arithmetic arithmetic;
 	void (*load)(union reduce_block *block, const void *data, size_t n);
 	void (*store)(const union reduce_block *block, void *data, size_t n);
-} types[CORALE_NUM_TYPES] = {
+} types[] = {
 	[CORALE_INT8] = { REDUCE_SIGNED, load_int8, store_8 },
 	[CORALE_UINT8] = { REDUCE_UNSIGNED, load_uint8, store_8 },
 	[CORALE_INT32] = { REDUCE_SIGNED, load_int32, store_32 },
@@ -178,6 +178,7 @@ static const struct {
 	[CORALE_FLOAT8_E4M3] = { REDUCE_FLOAT, load_e4m3, store_e4m3 },
 	[CORALE_FLOAT8_E5M2] = { REDUCE_FLOAT, load_e5m2, store_e5m2 },
 };
+_Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");
 
 enum reduce_arithmetic reduce_arithmetic(corale_type type)
 {

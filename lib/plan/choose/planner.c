@@ -11,6 +11,7 @@
 #include "base/collectives.h"
 #include "base/hash.h"
 #include "base/status.h"
+#include "base/types.h"
 
 enum {
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
@@ -93,12 +94,6 @@ struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, co
 	return key;
 }
 
-static int has_narrow_partials(corale_type type)
-{
-	return type == CORALE_FLOAT16 || type == CORALE_BFLOAT16 || type == CORALE_FLOAT8_E4M3 ||
-	       type == CORALE_FLOAT8_E5M2;
-}
-
 /* Small messages may run further ahead, as far as they stay in a processor's caches. */
 static int ring_depth(const struct planner *planner, size_t bytes)
 {
@@ -111,8 +106,8 @@ static struct algo_call describe(const struct planner *planner, const struct pla
 				 const struct row *row)
 {
 	struct algo_call call = { .key = *key, .topo = planner->topo };
-	int wide = planner->partials_float32 && coll_folds(key->coll) &&
-		   has_narrow_partials((corale_type)key->type) && !(row->traits & ROW_ALL_AT_ONCE);
+	int wide = planner->partials_float32 && coll_folds(key->coll) && type_is_narrow_float(key->type) &&
+		   !(row->traits & ROW_ALL_AT_ONCE);
 	call.wire_type = wide ? CORALE_FLOAT32 : key->type;
 	call.wire_bytes = corale_type_bytes((corale_type)call.wire_type);
 	call.bytes = (size_t)1 << key->size_class;

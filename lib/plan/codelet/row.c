@@ -2,7 +2,7 @@
 #include "row.h"
 
 #include "base/collectives.h"
-#include "base/status.h"
+#include "base/types.h"
 #include "row_us.h"
 
 enum { MOST_CHUNKS = 256 };
@@ -17,7 +17,7 @@ uint64_t plan_packets_piece(uint64_t area_bytes, int words, int exchanges, uint6
 
 int plan_in_words(corale_type type)
 {
-	return type_is_float(type) && corale_type_bytes(type) <= sizeof(float);
+	return type_in_words(type);
 }
 
 static int is_registered(const struct plan_call *call)
