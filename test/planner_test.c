@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "base/collectives.h"
+#include "base/log.h"
+#include "state/plans.h"
 #include "plan_cases.h"
 #include "plan/cost/cost_rates.h"
 #include "plan/plan_eval.h"
@@ -77,6 +79,41 @@ static void test_algo_grammar(void **state)
 		assert_non_null(strstr(error, now));
 		assert_int_equal(planner_check_algo(renamed[i][1], error, sizeof(error)), 0);
 	}
+}
+
+static char warning[512];
+static int warnings;
+
+static void count_warnings(enum log_level level, int rank, const char *text)
+{
+	(void)rank;
+	if (level != LOG_WARN)
+		return;
+	warnings++;
+	snprintf(warning, sizeof warning, "%s", text);
+}
+
+/* What CORALE_ALGO names and can't run is said once a collective, by rank 0. */
+static void test_algo_warning(void **state)
+{
+	(void)state;
+	struct topo *topo = cases_topo(8, SPLIT_THREES);
+	log_set_writer(count_warnings);
+	for (int rank = 1; rank >= 0; rank--) {
+		struct plans plans = { .planner = new_planner(topo) };
+		snprintf(plans.planner.algo, sizeof plans.planner.algo, "bruck");
+		for (size_t count = 1; count < 1 << 24; count *= 16) {
+			const struct plan_key key =
+			    planner_key(CORALE_ALL_GATHER, count, CORALE_FLOAT32, CORALE_SUM);
+			struct plans_entry *entry;
+			assert_int_equal(plans_find(&plans, rank, &key, NULL, &entry), 0);
+			assert_int_equal(warnings, !rank && count > 4096);
+		}
+		plans_free(&plans);
+	}
+	assert_non_null(strstr(warning, "all_gather: CORALE_ALGO=bruck can't run all of its calls"));
+	log_set_writer(NULL);
+	topo_destroy(topo);
 }
 
 static void expect_choice(const struct topo *topo, const char *text, corale_coll coll, const char *name)
@@ -611,6 +648,7 @@ int main(void)
 		cmocka_unit_test(test_key),
 		cmocka_unit_test(test_algo_grammar),
 		cmocka_unit_test(test_algo_choice),
+		cmocka_unit_test(test_algo_warning),
 		cmocka_unit_test(test_even_nodes_alone),
 		cmocka_unit_test(test_reproducible),
 		cmocka_unit_test(test_reproducible_on_many_ranks),

@@ -53,7 +53,10 @@ static const struct settings_field fields[] = {
 	  FIELD(node_size),
 	  .max = 1 << 20 },
 	{ .row = { "CORALE_ALGO", "list of [collective:]name, ^name excludes", "",
-		   "Forces algorithms, as \"ring\", \"all_reduce:ring,broadcast:flat\" or \"^ring\".", 1 },
+		   "Forces algorithms, as \"ring\", \"all_reduce:ring,broadcast:flat\" or \"^ring\". A name "
+		   "stands for longer ones, too: \"hier\" for hier_ring and all others; a warning names the "
+		   "collectives of which it can't run all calls.",
+		   1 },
 	  .kind = SETTINGS_TEXT,
 	  FIELD(algo) },
 	{ .row = { "CORALE_REPRODUCIBLE", "yes, no", "no",

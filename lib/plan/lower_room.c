@@ -12,7 +12,8 @@ static size_t cut_inner(const struct plan *plan, const struct lowered_call *call
 	return plan_cut(length, call->unit, (size_t)call->inner, 0, &begin);
 }
 
-/* Elements of the longest message of a step. Of several blocks none has more than half of all (half_fits). */
+/* Elements of the longest message of a step. Of several blocks none has more than half of all: rows whose plans have such steps apply by half_fits
+ * (algo/row_table.c). */
 static size_t message_of(const struct plan *plan, const struct lowered_call *call,
 			 const struct plan_step *step)
 {

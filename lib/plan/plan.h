@@ -190,8 +190,8 @@ struct plan_step { /* 32 bytes */
 	uint8_t rail; /* expression: which rail, for groups RAIL; PLAN_EXPR_NONE: my local rank */
 	uint8_t trips; /* LOOP: expression */
 	struct plan_span src, dst;
-	/* Expression: how many whole blocks a MOVE takes; PLAN_EXPR_NONE: one, or what the span cuts from it. Of cells, in runs of so many, each followed
-	 * by as many that are left out; PLAN_EXPR_NONE: in one. */
+	/* Expressions. blocks: how many whole blocks a MOVE takes, in a message half of all at most; PLAN_EXPR_NONE: one, or what the span cuts from
+	 * it. run: of several cells, how many lie in a run that is followed by as many that are left out; PLAN_EXPR_NONE: all lie in one. */
 	uint8_t blocks, run;
 	/* Expression: how many cells a fold takes, in their order, each as long as src; PLAN_EXPR_NONE: src alone. */
 	uint8_t cells;

@@ -84,15 +84,31 @@ int plans_make(struct plans *p, int rank, const struct plan_key *key, struct pla
 	return make_alike(p, rank, key, NULL, out);
 }
 
-static void tell_plan(const struct plans *p, int rank, const struct plan *plan)
+static const char *algorithm_of(const struct plan *plan)
 {
-	const char *coll = corale_coll_name((corale_coll)plan->key.coll);
-	log_line(LOG_INFO, rank, "%s%s, up to %g bytes: %s, chunks of %u bytes, %d channels", coll,
-		 p->planner.gpus ? " on GPUs, lowered" : "", (double)((size_t)1 << plan->key.size_class),
-		 row_table(&(int){ 0 })[plan->algo].name, plan->chunk_bytes, plan->channels);
-	if (!planner_algo_allows(p->planner.algo, plan->algo))
-		log_line(LOG_INFO, rank, "%s: what CORALE_ALGO=%s names can't run it here", coll,
-			 p->planner.algo);
+	return row_table(&(int){ 0 })[plan->algo].name;
+}
+
+/* By one rank, once a collective. */
+static void warn_of_algo(struct plans *p, int rank, const struct plan *plan)
+{
+	const uint32_t coll = UINT32_C(1) << plan->key.coll;
+	if (rank || p->warned & coll || planner_algo_allows(p->planner.algo, plan->algo))
+		return;
+	p->warned |= coll;
+	log_line(LOG_WARN, rank,
+		 "%s%s: CORALE_ALGO=%s can't run all of its calls; those of up to %g bytes run by: %s",
+		 corale_coll_name((corale_coll)plan->key.coll), p->planner.gpus ? " on GPUs, lowered" : "",
+		 p->planner.algo, (double)((size_t)1 << plan->key.size_class), algorithm_of(plan));
+}
+
+static void log_plan(struct plans *p, int rank, const struct plan *plan)
+{
+	log_line(LOG_INFO, rank, "%s%s, up to %g bytes: %s, chunks of %u bytes, %d channels",
+		 corale_coll_name((corale_coll)plan->key.coll), p->planner.gpus ? " on GPUs, lowered" : "",
+		 (double)((size_t)1 << plan->key.size_class), algorithm_of(plan), plan->chunk_bytes,
+		 plan->channels);
+	warn_of_algo(p, rank, plan);
 }
 
 int plans_find(struct plans *p, int rank, const struct plan_key *key, const struct row_choice *choice,
@@ -112,7 +128,7 @@ int plans_find(struct plans *p, int rank, const struct plan_key *key, const stru
 		free(entry);
 		return ret;
 	}
-	tell_plan(p, rank, &entry->plan);
+	log_plan(p, rank, &entry->plan);
 	*find_slot(p->slots, p->nslots, word) = (struct plans_slot){ word, entry };
 	*out = entry;
 	p->count++;

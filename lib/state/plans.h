@@ -24,6 +24,7 @@ struct plans {
 	struct plans_slot *slots; /* open addressing; their number is a power of two */
 	size_t nslots, count;
 	struct machine_choices *machine; /* NULL: no call has asked for a choice */
+	uint32_t warned; /* collectives of which a warning names calls that CORALE_ALGO can't run */
 };
 
 /* As plans_choices, of a list that the process may not have made yet. */

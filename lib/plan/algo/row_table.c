@@ -51,7 +51,7 @@ static int over_nodes(const struct algo_call *call)
 	return call->topo->map.nodes > 1;
 }
 
-/* Half of all blocks fit a message. */
+/* Half of all blocks fit a message: as many as one message of such a plan has at most (plan.h, struct plan_step; lower_room.c cuts slots so). */
 static int half_fits(const struct algo_call *call)
 {
 	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2,

@@ -52,7 +52,7 @@ struct algo_call {
 
 enum row_traits {
 	ROW_ALL_AT_ONCE =
-	    1, /* folds all contributions in rank order in one step: fit for CORALE_REPRODUCIBLE */
+	    1, /* folds nothing, or all contributions in rank order in one step: fit for CORALE_REPRODUCIBLE */
 	ROW_FLAT = 2, /* ignores nodes */
 	ROW_ON_HOSTS = 4, /* of no use to GPUs */
 	ROW_ON_GPUS = 8, /* of no use to hosts, whose memory is one */
@@ -63,7 +63,8 @@ enum row_traits {
 };
 
 struct row {
-	const char *name; /* of the algorithm: "ring"; what CORALE_ALGO says */
+	/* Of the algorithm, as CORALE_ALGO says: "bruck" there names "bruck" and each "bruck_...", so a variant is called after what it is a variant of. */
+	const char *name;
 	corale_coll coll;
 	int traits;
 	const char *source; /* where the algorithm is described */
