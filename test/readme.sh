@@ -1,5 +1,5 @@
 #!/bin/sh
-# docs/settings.md has the library's own table of settings, and links in the documentation lead to files that exist. TAP.
+# docs/settings.md has the library's own table of settings, links in the documentation lead to files that exist, and so do all files that docs/design.md names. TAP.
 # To renew the table: replace what is between the settings lines of docs/settings.md by corale-info --settings-markdown.
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -30,4 +30,18 @@ if [ -s "$scratch/broken" ]; then
 else
 	echo "ok 2 - links lead to files"
 fi
-echo "1..2"
+
+# A name is a path from the top, or that of a file in one folder; * stands for any letters. Files that a page "To add" has its reader make have an
+# X, or ofi, in their names.
+(cd "$top_srcdir" && find Makefile.am configure.ac ./*.in README.md CHANGELOG.md docs include lib kernels mpi_glue nccl_glue examples test .ci -name raw -prune -o -type f -print 2>/dev/null) |
+	sed 's,^\./,,' >"$scratch/files"
+grep -oE '[A-Za-z0-9_./*-]+\.(c|h|cu|cuh|def|sh|am|ac|in|md|map|table|plan|py)\b' "$top_srcdir/docs/design.md" | sort -u |
+	awk 'NR == FNR { path[$0] = 1; sub(".*/", ""); name[$0] = 1; next }
+	/(^|[\/_])(X|ofi)[._]|_ofi|\/ofi\// || $0 in path || $0 in name { next }
+	/\*/ { pattern = $0; gsub(/\./, "\\.", pattern); gsub(/\*/, "[^/]*", pattern); found = 0
+	       for (p in path) if (p ~ "(^|/)" pattern "$") { found = 1; break } }
+	!/\*/ || !found { print "# docs/design.md: " $0 }' "$scratch/files" - >"$scratch/gone"
+[ -s "$scratch/gone" ] && word="not ok" || word=ok
+echo "$word 3 - files that docs/design.md names are there"
+cat "$scratch/gone"
+echo "1..3"

@@ -190,7 +190,7 @@ int coll_check_shape(struct comm *comm, struct call *call)
 	int ret = check_op(comm, call);
 	if (ret)
 		return ret;
-	if (c->send == COLL_UNEVEN)
+	if (coll_is_uneven(r->coll))
 		return check_v_counts(comm, call);
 	if (__builtin_mul_overflow(r->count, corale_type_bytes(r->type) * (size_t)comm->size, &total) ||
 	    total > PTRDIFF_MAX)
@@ -213,7 +213,8 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	if (!ret)
 		ret = check_in_place(comm, call);
 	if (!ret)
-		ret = c->send == COLL_UNEVEN ? check_v_buffers(comm, call) : check_buffers(comm, call);
+		ret = coll_is_uneven(call->record.coll) ? check_v_buffers(comm, call)
+							: check_buffers(comm, call);
 	if (group_append(comm, call, stream, ret, &appended))
 		ret = appended;
 	else if (!ret && c->pair && call->record.root == comm->rank)
