@@ -16,8 +16,8 @@
 #include "base/settings.h"
 #include "base/wait.h"
 #include "net/front.h"
+#include "net/link.h"
 #include "net/proxy.h"
-#include "net/transport_inproc.h"
 
 enum { RANKS = 4, RAILS = 2, LANES = 10, ENDS = (RANKS - 1) * LANES * 2, MESSAGES = 40, LIMIT_S = 60 };
 
