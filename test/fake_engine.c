@@ -362,7 +362,7 @@ static void stop(struct engine *e, int code)
 	(void)code;
 }
 
-static int withdraw(struct engine *e, int rank, int failed)
+static int unmap(struct engine *e, int rank, int failed)
 {
 	(void)e;
 	(void)rank;
@@ -454,7 +454,7 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.stop = stop,
 					.quit = stop,
 					.abort = stop,
-					.withdraw = withdraw,
+					.unmap = unmap,
 					.memory = memory,
 					.alloc = alloc,
 					.free = free_memory,

@@ -3,8 +3,15 @@
 #define SORT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { SORT_MOST_BYTES = 256 }; /* of an item */
+
+/* As compare of qsort. */
+static inline int sort_differ(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
 
 /* Heapsort. compare as for qsort; items that it finds equal get any order. */
 void sort_items(void *items, size_t n, size_t bytes, int (*compare)(const void *, const void *));

@@ -97,22 +97,17 @@ static int v_overlap(const struct comm *comm, const struct call *call)
 }
 
 /* Open MPI's value of MPI_IN_PLACE is 1, MPICH's is -1: no buffer is there. */
-static int is_in_place(const void *buffer)
-{
-	return buffer && (uintptr_t)buffer + 1 <= 2;
-}
-
 static int check_in_place(struct comm *comm, const struct call *call)
 {
-	const int sends = is_in_place(call->send);
-	if (!sends && !is_in_place(call->recv))
-		return 0;
-	return log_error(CORALE_EINVAL, comm->rank,
-			 "%s: the %s buffer is %p: this is MPI_IN_PLACE, which Corale does not know: pass "
-			 "send == recv, or the "
-			 "place in the other buffer that corale.h names",
-			 coll_table[call->record.coll].name, sends ? "send" : "recv",
-			 sends ? call->send : call->recv);
+	const void *const buffers[] = { call->send, call->recv };
+	for (int i = 0; i < 2; i++)
+		if (buffers[i] && (uintptr_t)buffers[i] + 1 <= 2)
+			return log_error(
+			    CORALE_EINVAL, comm->rank,
+			    "%s: the %s buffer is %p: this is MPI_IN_PLACE, which Corale does not know: pass "
+			    "send == recv, or the place in the other buffer that corale.h names",
+			    coll_table[call->record.coll].name, i ? "recv" : "send", buffers[i]);
+	return 0;
 }
 
 /* Only blocks that are not empty matter. */
@@ -169,7 +164,7 @@ static void end_told(struct comm *comm, const struct call *call)
 /* Of a communicator that has failed; 0 if a call may find out itself. */
 static int refuse_failed(struct comm *comm, const struct call *call)
 {
-	if (atomic_load(&comm->told))
+	if (atomic_load(&comm->error_reported))
 		end_told(comm, call);
 	if (atomic_load(&comm->error))
 		return log_error(CORALE_ECOMM, comm->rank, "%s: the communicator failed earlier: %s",
@@ -206,7 +201,8 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	int ret = comm ? 0 : CORALE_EINVAL, appended;
 	if (!comm && handle) /* it is destroyed here, and perhaps not on other ranks */
 		group_refuse(ret, log_last_error());
-	if (!ret && (atomic_load_explicit(&comm->told, memory_order_relaxed) || atomic_load(&comm->error)))
+	if (!ret &&
+	    (atomic_load_explicit(&comm->error_reported, memory_order_relaxed) || atomic_load(&comm->error)))
 		ret = refuse_failed(comm, call);
 	if (!ret && !call->plan)
 		ret = coll_check_shape(comm, call);
@@ -230,98 +226,86 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	return ret;
 }
 
+static struct call call_of(corale_coll coll, const void *send, void *recv, size_t count, corale_type type,
+			   corale_op op, int root)
+{
+	return (
+	    struct call){ .record = { .coll = coll, .count = count, .type = type, .op = op, .root = root },
+			  .send = send,
+			  .recv = recv };
+}
+
 int corale_all_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op,
 		      corale_comm *comm, void *stream)
 {
-	struct call call = { .record.coll = CORALE_ALL_REDUCE,
-			     .send = send,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type,
-			     .record.op = op };
+	struct call call = call_of(CORALE_ALL_REDUCE, send, recv, count, type, op, 0);
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_all_gather(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream)
 {
-	struct call call = { .record.coll = CORALE_ALL_GATHER,
-			     .send = send,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type };
+	struct call call = call_of(CORALE_ALL_GATHER, send, recv, count, type, 0, 0);
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op,
 			  corale_comm *comm, void *stream)
 {
-	struct call call = { .record.coll = CORALE_REDUCE_SCATTER,
-			     .send = send,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type,
-			     .record.op = op };
+	struct call call = call_of(CORALE_REDUCE_SCATTER, send, recv, count, type, op, 0);
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_broadcast(const void *send, void *recv, size_t count, corale_type type, int root,
 		     corale_comm *comm, void *stream)
 {
-	struct call call = { .record.coll = CORALE_BROADCAST,
-			     .send = send,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type,
-			     .record.root = root };
+	struct call call = call_of(CORALE_BROADCAST, send, recv, count, type, 0, root);
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_reduce(const void *send, void *recv, size_t count, corale_type type, corale_op op, int root,
 		  corale_comm *comm, void *stream)
 {
-	struct call call = { .record.coll = CORALE_REDUCE,
-			     .send = send,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type,
-			     .record.op = op,
-			     .record.root = root };
+	struct call call = call_of(CORALE_REDUCE, send, recv, count, type, op, root);
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_gather(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
 		  void *stream)
 {
-	struct call call = { .record.coll = CORALE_GATHER,
-			     .send = send,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type,
-			     .record.root = root };
+	struct call call = call_of(CORALE_GATHER, send, recv, count, type, 0, root);
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_scatter(const void *send, void *recv, size_t count, corale_type type, int root, corale_comm *comm,
 		   void *stream)
 {
-	struct call call = { .record.coll = CORALE_SCATTER,
-			     .send = send,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type,
-			     .record.root = root };
+	struct call call = call_of(CORALE_SCATTER, send, recv, count, type, 0, root);
 	return coll_submit(comm, &call, stream);
 }
 
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream)
 {
-	struct call call = { .record.coll = CORALE_ALL_TO_ALL,
-			     .send = send,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type };
+	struct call call = call_of(CORALE_ALL_TO_ALL, send, recv, count, type, 0, 0);
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
+{
+	struct call call = call_of(CORALE_SEND, send, NULL, count, type, 0, peer);
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
+{
+	struct call call = call_of(CORALE_RECV, NULL, recv, count, type, 0, peer);
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_barrier(corale_comm *comm, void *stream)
+{
+	struct call call = call_of(CORALE_BARRIER, NULL, NULL, 0, 0, 0, 0);
 	return coll_submit(comm, &call, stream);
 }
 
@@ -337,31 +321,5 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 			     .send_displs = send_displs,
 			     .recv_counts = recv_counts,
 			     .recv_displs = recv_displs };
-	return coll_submit(comm, &call, stream);
-}
-
-int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
-{
-	struct call call = { .record.coll = CORALE_SEND,
-			     .send = send,
-			     .record.count = count,
-			     .record.type = type,
-			     .record.root = peer };
-	return coll_submit(comm, &call, stream);
-}
-
-int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream)
-{
-	struct call call = { .record.coll = CORALE_RECV,
-			     .recv = recv,
-			     .record.count = count,
-			     .record.type = type,
-			     .record.root = peer };
-	return coll_submit(comm, &call, stream);
-}
-
-int corale_barrier(corale_comm *comm, void *stream)
-{
-	struct call call = { .record.coll = CORALE_BARRIER };
 	return coll_submit(comm, &call, stream);
 }

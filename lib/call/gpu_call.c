@@ -7,7 +7,7 @@
 #include "own.h"
 #include "base/log.h"
 #include "net/proxy.h"
-#include "health/recent.h"
+#include "health/gpu_journal.h"
 #include "signature.h"
 #include "base/collectives.h"
 #include "base/status.h"
@@ -195,7 +195,7 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	if (ret)
 		return ended(comm, c, ret);
 	c->record.number = comm->number + 1;
-	c->number = recent_add(comm->recent, c, 1);
+	c->number = gpu_journal_add(comm->gpu_journal, c, 1);
 	c->record.signature = comm->size > 1 ? signature_next(comm, c) : 0;
 	return ended(comm, c, run_collective(comm, c, launch, stream));
 }
@@ -239,7 +239,7 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 	int used = 0;
 	if (!messages)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the messages of a group");
-	const uint32_t number = recent_add(comm->recent, calls, n);
+	const uint32_t number = gpu_journal_add(comm->gpu_journal, calls, n);
 	int ret = make_messages(comm, calls, n, number, messages, &used);
 	if (!ret && used)
 		ret = ended(comm, calls, run_messages(comm, messages, used, stream));

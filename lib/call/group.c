@@ -83,15 +83,12 @@ static int no_memory(int rank, const char *what, size_t n)
 static int copy_counts(struct comm *comm, struct call *call)
 {
 	const size_t n = (size_t)comm->size;
-	const size_t **arrays[] = { &call->send_counts, &call->send_displs, &call->recv_counts,
-				    &call->recv_displs };
-	size_t *copy = call->send_counts ? arena_take(4 * n * sizeof *copy) : NULL;
-	if (call->send_counts && !copy)
+	if (!call->send_counts)
+		return 0;
+	size_t *copy = arena_take(4 * n * sizeof *copy);
+	if (!copy)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the counts of an all_to_all_v");
-	for (size_t i = 0; copy && i < 4; i++) {
-		memcpy(copy + i * n, *arrays[i], n * sizeof *copy);
-		*arrays[i] = copy + i * n;
-	}
+	call_copy_counts(call, n, copy);
 	return 0;
 }
 
@@ -192,51 +189,40 @@ static void end_taken(const struct group *g)
 /* Communicators in an order that all their ranks share; of each the ranks that this thread drives, one after the other. */
 static int by_comm(const struct grouped *a, const struct grouped *b)
 {
-	if (a->comm->id != b->comm->id)
-		return a->comm->id < b->comm->id ? -1 : 1;
-	return a->comm->rank - b->comm->rank;
-}
-
-static int in_order_made(const struct grouped *a, const struct grouped *b)
-{
-	return (a->order > b->order) - (a->order < b->order);
+	const int ret = sort_differ(a->comm->id, b->comm->id);
+	return ret ? ret : a->comm->rank - b->comm->rank;
 }
 
 /* Of each rank of a communicator its calls as made. */
 static int compare_made(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
-	int differ = by_comm(a, b);
-	return differ ? differ : in_order_made(a, b);
+	const int ret = by_comm(a, b);
+	return ret ? ret : sort_differ(a->order, b->order);
 }
 
 /* A wave of all ranks of a communicator before the next one of any; collectives behind all waves. */
 static int compare_on_gpus(const struct grouped *a, const struct grouped *b)
 {
-	if (a->comm->id != b->comm->id)
-		return a->comm->id < b->comm->id ? -1 : 1;
-	if (a->wave != b->wave)
-		return a->wave < b->wave ? -1 : 1;
-	return a->comm->rank != b->comm->rank ? a->comm->rank - b->comm->rank : in_order_made(a, b);
+	int ret = sort_differ(a->comm->id, b->comm->id);
+	ret = ret ? ret : sort_differ(a->wave, b->wave);
+	return ret ? ret : compare_made(a, b);
 }
 
 /* In which they start: by door, stream, communicator and rank; sends and receives first. */
 static int compare_started(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
-	uintptr_t s = (uintptr_t)a->stream, t = (uintptr_t)b->stream;
 	if (a->door != b->door)
 		return a->door < b->door ? -1 : 1;
 	if (a->door == DOOR_GPU)
 		return compare_on_gpus(a, b);
 	if (a->door == DOOR_SINGLE)
-		return in_order_made(a, b);
-	if (s != t)
-		return s < t ? -1 : 1;
-	int differ = by_comm(a, b);
-	if (!differ)
-		differ = call_is_pair(&b->call) - call_is_pair(&a->call);
-	return differ ? differ : in_order_made(a, b);
+		return sort_differ(a->order, b->order);
+	int ret = sort_differ((uintptr_t)a->stream, (uintptr_t)b->stream);
+	ret = ret ? ret : by_comm(a, b);
+	ret = ret ? ret : call_is_pair(&b->call) - call_is_pair(&a->call);
+	return ret ? ret : sort_differ(a->order, b->order);
 }
 
 static size_t pairs_of(const struct grouped *g, size_t n)

@@ -26,8 +26,7 @@ int own_check(const struct comm *comm, const struct call *calls, int n)
 		if (calls[r].record.count != calls[s].record.count ||
 		    calls[r].record.type != calls[s].record.type)
 			return log_error(CORALE_EINVAL, comm->rank,
-					 "send to oneself: %zu elements of %s sent, %zu of %s "
-					 "expected",
+					 "send to oneself: %zu elements of %s sent, %zu of %s expected",
 					 calls[s].record.count, corale_type_name(calls[s].record.type),
 					 calls[r].record.count, corale_type_name(calls[r].record.type));
 	}

@@ -5,7 +5,7 @@
 #include "arena.h"
 #include "base/log.h"
 #include "health/diagnose.h"
-#include "health/silence.h"
+#include "health/stall.h"
 #include "host/life.h"
 #include "host/pool.h"
 #include "signature.h"
@@ -90,7 +90,7 @@ static int look_at_others(struct comm *comm, struct stall *stall, const struct r
 			  int n)
 {
 	const struct call *call = item->call;
-	int ret = diagnose_differs(comm);
+	int ret = diagnose_differs(comm, 1);
 	if (ret || stall->looked_ns - stall->since_ns <= STALL_NS)
 		return ret;
 	const int peer = awaited(&item->run, first, n);
@@ -103,11 +103,11 @@ static int look_at_others(struct comm *comm, struct stall *stall, const struct r
 	if (peer >= 0 && !stall->steps && stall->waited_ns > HOPELESS_NS &&
 	    (ret = diagnose_one_caller(comm, &call->record, peer)))
 		return ret;
-	const struct silence_wait wait = { &call->record, call_is_pair(call) ? 0 : atomic_load(&comm->number),
-					   peer };
+	const struct stall_wait wait = { &call->record, call_is_pair(call) ? 0 : atomic_load(&comm->number),
+					 peer };
 	ret = diagnose_stalled(comm, peer);
 	if (!ret && peer != PLAN_NONE)
-		silence_look(comm, &wait, stall->since_ns);
+		stall_look(comm, &wait, stall->since_ns);
 	return ret;
 }
 

@@ -200,19 +200,12 @@ static size_t copy_bytes(const struct runner_part *given)
 /* The calls with their count arrays. */
 static struct call *copy(void *memory, const struct runner_part *given)
 {
-	const size_t size = (size_t)given->comm->size;
 	struct call *copies = memory;
 	memcpy(copies, given->calls, (size_t)given->ncalls * sizeof *copies);
 	size_t *array = (size_t *)(void *)(copies + given->ncalls);
 	for (int i = 0; i < given->ncalls; i++) {
-		struct call *c = &copies[i];
-		const size_t **fields[] = { &c->send_counts, &c->send_displs, &c->recv_counts,
-					    &c->recv_displs };
-		call_keep(c);
-		for (int f = 0; given->calls[i].send_counts && f < 4; f++, array += size) {
-			memcpy(array, *fields[f], size * sizeof *array);
-			*fields[f] = array;
-		}
+		call_keep(&copies[i]);
+		array = call_copy_counts(&copies[i], (size_t)given->comm->size, array);
 	}
 	return copies;
 }

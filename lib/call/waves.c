@@ -4,38 +4,33 @@
 
 #include "base/sort.h"
 
-static int differ(int64_t a, int64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 static int by_pair(const void *x, const void *y)
 {
 	const struct wave_call *a = x, *b = y;
-	int ret = differ(a->rank, b->rank);
-	ret = ret ? ret : differ(a->receives, b->receives);
-	return ret ? ret : differ(a->peer, b->peer);
+	int ret = sort_differ(a->rank, b->rank);
+	ret = ret ? ret : sort_differ(a->receives, b->receives);
+	return ret ? ret : sort_differ(a->peer, b->peer);
 }
 
 static int by_pair_as_made(const void *x, const void *y)
 {
 	const struct wave_call *a = x, *b = y;
 	const int ret = by_pair(a, b);
-	return ret ? ret : differ(a->order, b->order);
+	return ret ? ret : sort_differ(a->order, b->order);
 }
 
 static int by_place(const struct wave_call *a, const struct wave_call *b)
 {
-	const int ret = differ(a->before, b->before);
-	return ret ? ret : differ(a->distance, b->distance);
+	const int ret = sort_differ(a->before, b->before);
+	return ret ? ret : sort_differ(a->distance, b->distance);
 }
 
 static int in_order(const void *x, const void *y)
 {
 	const struct wave_call *a = x, *b = y;
 	int ret = by_place(a, b);
-	ret = ret ? ret : differ(a->rank, b->rank);
-	return ret ? ret : differ(a->receives, b->receives);
+	ret = ret ? ret : sort_differ(a->rank, b->rank);
+	return ret ? ret : sort_differ(a->receives, b->receives);
 }
 
 static void find_places(struct wave_call *calls, size_t n, int size)

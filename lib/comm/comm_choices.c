@@ -50,17 +50,12 @@ static int refuse(const struct comm *comm, const struct chosen *all, int odd)
 
 int comm_compare_choices(struct comm *comm)
 {
-	const corale_bootstrap *b = &comm->bootstrap;
+	struct chosen mine = { 0 };
 	if (comm->size == 1)
 		return 0;
-	struct chosen mine;
-	struct chosen *all = calloc((size_t)comm->size, sizeof *all);
-	int ret = all ? work_out(comm, &mine)
-		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	ret = comm_agree(comm, ret, "compare how calls run");
-	if (!ret)
-		ret = bootstrap_gather(b, &mine, sizeof mine, all);
-	const int odd = ret ? comm->size : find_odd(all, comm->size);
+	int ret = work_out(comm, &mine);
+	struct chosen *all = comm_gather(comm, &ret, "compare how calls run", &mine, sizeof mine);
+	const int odd = all ? find_odd(all, comm->size) : comm->size;
 	if (odd < comm->size)
 		ret = refuse(comm, all, odd);
 	free(all);

@@ -12,6 +12,12 @@ static inline int comm_agree(const struct comm *comm, int status, const char *wh
 	return agree(&comm->bootstrap, status, what, NULL);
 }
 
+static inline void *comm_gather(const struct comm *comm, int *status, const char *what, const void *mine,
+				size_t bytes)
+{
+	return agree_gather(&comm->bootstrap, status, what, mine, bytes);
+}
+
 /* Collective. Shares windows among the ranks of each node; on failure comm_close_windows frees what is there. */
 int comm_open_windows(struct comm *comm, const struct hello *hellos);
 void comm_close_windows(struct comm *comm);

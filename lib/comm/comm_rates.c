@@ -89,17 +89,10 @@ static int measure(struct comm *comm, struct net_sample *mine)
 				     .byte_ns = costs.byte_ns };
 	log_line(LOG_TRACE, comm->rank,
 		 "a message to rank %d takes %.2f us, of that %.2f to post and %.2f to receive; %.2f between "
-		 "two of a burst; %.3f ns "
-		 "a byte",
+		 "two of a burst; %.3f ns a byte",
 		 peer, costs.one_way_ns / 1e3, costs.post_ns / 1e3, costs.recv_ns / 1e3, costs.pace_ns / 1e3,
 		 costs.byte_ns);
 	return 0;
-}
-
-/* All ranks' samples; room for comm->size. */
-static int exchange(struct comm *comm, const struct net_sample *mine, struct net_sample *all)
-{
-	return bootstrap_gather(&comm->bootstrap, mine, sizeof *mine, all);
 }
 
 static int all_valid(const struct net_sample *all, int n)
@@ -121,7 +114,7 @@ static struct net_sample sample_of(const struct topo *topo)
 				    .byte_ns = 1 / rail->bytes_per_ns + 2 / topo->net_bytes_per_ns };
 }
 
-static void tell(const struct comm *comm, const char *origin)
+static void log_rates(const struct comm *comm, const char *origin)
 {
 	char text[200];
 	topo_print_rails(comm->topo, text, sizeof text);
@@ -130,20 +123,18 @@ static void tell(const struct comm *comm, const char *origin)
 
 static int measured(struct comm *comm, const char *transport)
 {
-	struct net_sample mine = recall(transport), *all = malloc((size_t)comm->size * sizeof *all);
-	int ret = comm_agree(
-	    comm, all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size),
-	    "hold what the network takes");
-	ret = ret ? ret : exchange(comm, &mine, all);
-	const int is_known = !ret && all_valid(all, comm->size);
-	if (!ret && !is_known) {
+	struct net_sample mine = recall(transport);
+	int ret = 0;
+	struct net_sample *all = comm_gather(comm, &ret, "hold what the network takes", &mine, sizeof mine);
+	const int is_known = all && all_valid(all, comm->size);
+	if (all && !is_known) {
 		ret = comm_agree(comm, measure(comm, &mine), "time messages between nodes");
-		ret = ret ? ret : exchange(comm, &mine, all);
+		ret = ret ? ret : bootstrap_gather(&comm->bootstrap, &mine, sizeof mine, all);
 	}
 	if (!ret && net_rates_apply(all, comm->size, comm->topo)) {
 		mine = sample_of(comm->topo);
 		remember(transport, &mine);
-		tell(comm, is_known ? "as measured before" : "measured");
+		log_rates(comm, is_known ? "as measured before" : "measured");
 	}
 	free(all);
 	return ret;
@@ -169,9 +160,9 @@ int comm_find_rates(struct comm *comm)
 		return measured(comm, comm->engine.transport->row->name);
 	if (strcmp(text, "auto") && strcmp(text, "built-in")) {
 		topo_parse_rails(text, comm->topo, error, sizeof error);
-		tell(comm, "as CORALE_NET_RATES says");
+		log_rates(comm, "as CORALE_NET_RATES says");
 	} else {
-		tell(comm, "built-in rates");
+		log_rates(comm, "built-in rates");
 	}
 	return 0;
 }

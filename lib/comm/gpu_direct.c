@@ -170,18 +170,14 @@ static void choose_adapters(struct comm *comm, const struct adapters *adapters, 
 /* Collective. */
 static int find_adapters(struct comm *comm, struct gpu_direct_outcome *o)
 {
-	const corale_bootstrap *b = &comm->bootstrap;
 	const struct adapters *adapters = NULL;
-	struct place mine = { 0 }, *all = calloc((size_t)comm->size, sizeof *all);
-	int ret = all ? adapters_machine(&adapters)
-		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	ret = comm_agree(comm, ret, "read its RDMA adapters");
+	struct place mine = { 0 };
+	int ret = adapters_machine(&adapters);
 	if (!ret) {
 		mine.adapters = adapters_key(adapters);
 		memcpy(mine.gpu, engine_cuda.identity(comm->gpu).pci, sizeof mine.gpu);
 	}
-	if (!ret)
-		ret = bootstrap_gather(b, &mine, sizeof mine, all);
+	struct place *all = comm_gather(comm, &ret, "read its RDMA adapters", &mine, sizeof mine);
 	if (!ret)
 		choose_adapters(comm, adapters, all);
 	free(all);

@@ -288,8 +288,7 @@ static void judge(const struct gpu_direct_probe *p, const struct probe_peer *pee
 	} else if (!w->begun) {
 		gpu_direct_refuse(
 		    o, CORALE_ETIMEDOUT,
-		    "a kernel that looks at messages did not start within %d s: other work fills "
-		    "the GPU",
+		    "a kernel that looks at messages did not start within %d s: other work fills the GPU",
 		    MESSAGE_S);
 	} else if (checked < p->until) {
 		gpu_direct_refuse(o, CORALE_ETIMEDOUT,

@@ -49,7 +49,7 @@ static int check(const struct comm *comm, struct worst w)
 }
 
 /* By one rank for all; the warning once a process. */
-static void tell(const struct comm *comm, int rank, struct worst w)
+static void log_links(const struct comm *comm, int rank, struct worst w)
 {
 	static _Atomic int said;
 	static const char how[] =
@@ -59,8 +59,8 @@ static void tell(const struct comm *comm, int rank, struct worst w)
 	if (w.link == ENGINE_UNKNOWN_LINK)
 		log_once(&said, LOG_WARN, comm->rank,
 			 "whether there is NVLink between the GPUs of ranks %d and %d can't be told: %s, "
-			 "which may be slower "
-			 "than need be; let the processes load libnvidia-ml.so.1 (in containers: "
+			 "which may be slower than need be; let the processes load libnvidia-ml.so.1 (in "
+			 "containers: "
 			 "NVIDIA_DRIVER_CAPABILITIES=compute,utility), or see all GPUs of their node",
 			 rank, w.peer, how);
 	else if (w.link == ENGINE_PEER)
@@ -71,26 +71,18 @@ static void tell(const struct comm *comm, int rank, struct worst w)
 }
 
 /* One such pair on any node is enough, as all ranks choose alike. */
-static int share(const struct comm *comm, struct worst mine, int *words_only)
-{
-	const corale_bootstrap *b = &comm->bootstrap;
-	struct worst *all = calloc((size_t)comm->size, sizeof *all);
-	int rank = 0, ret = all ? bootstrap_gather(b, &mine, sizeof mine, all)
-				: log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
-	for (int r = 1; !ret && r < comm->size; r++)
-		rank = all[r].link < all[rank].link ? r : rank;
-	if (!ret) {
-		*words_only = all[rank].link != ENGINE_NVLINK || plan_words_forced(&comm->settings);
-		tell(comm, rank, all[rank]);
-	}
-	free(all);
-	return ret;
-}
-
 int gpu_share_links(struct comm *comm, const struct engine_identity *ids, size_t stride, int *words_only)
 {
 	struct worst mine;
-	int ret = find_worst(comm, ids, stride, &mine);
-	ret = comm_agree(comm, ret ? ret : check(comm, mine), "reach its peers' GPUs");
-	return ret ? ret : share(comm, mine, words_only);
+	int rank = 0, ret = find_worst(comm, ids, stride, &mine);
+	ret = ret ? ret : check(comm, mine);
+	struct worst *all = comm_gather(comm, &ret, "reach its peers' GPUs", &mine, sizeof mine);
+	if (!all)
+		return ret;
+	for (int r = 1; r < comm->size; r++)
+		rank = all[r].link < all[rank].link ? r : rank;
+	*words_only = all[rank].link != ENGINE_NVLINK || plan_words_forced(&comm->settings);
+	log_links(comm, rank, all[rank]);
+	free(all);
+	return 0;
 }

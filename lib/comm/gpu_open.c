@@ -15,8 +15,8 @@
 #include "net/gpu_machine.h"
 #include "plan/choose/choices.h"
 #include "base/process.h"
-#include "health/recent.h"
-#include "health/withdraw.h"
+#include "health/gpu_journal.h"
+#include "health/unmap.h"
 #include "base/collectives.h"
 
 static int least_node_size(const struct plan_map *map)
@@ -51,8 +51,8 @@ static int open_engine(struct comm *comm)
 					.nodes = map->nodes,
 					.pinned_bytes = s->pinned_memory,
 					.holds = comm->traits.holds };
-	comm->recent = recent_create();
-	if (!comm->recent)
+	comm->gpu_journal = gpu_journal_create();
+	if (!comm->gpu_journal)
 		return log_error(CORALE_ENOMEM, comm->rank,
 				 "a CUDA communicator: no memory to note its calls");
 	return engine_cuda.open(&params, &comm->gpu);
@@ -226,11 +226,9 @@ static void count_blocks(struct comm *comm, const struct gpu_hello *all)
 
 static int connect_engines(struct comm *comm)
 {
-	const corale_bootstrap *b = &comm->bootstrap;
-	struct gpu_hello mine = { 0 }, *all = calloc((size_t)comm->size, sizeof *all);
+	struct gpu_hello mine = { 0 };
 	struct fdpass *pass = NULL;
-	int fd = -1, words_only = 0,
-	    ret = all ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	int fd = -1, words_only = 0, ret = engine_cuda.window_fd(comm->gpu, &fd);
 	mine.id = engine_cuda.identity(comm->gpu);
 	engine_cuda.describe(comm->gpu, &comm->node);
 	mine.max_blocks = comm->node.max_blocks;
@@ -238,12 +236,8 @@ static int connect_engines(struct comm *comm)
 	mine.no_scratch = comm->traits.no_scratch && !comm->traits.scratch;
 	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.gpu_name(comm->gpu));
 	if (!ret)
-		ret = engine_cuda.window_fd(comm->gpu, &fd);
-	if (!ret)
 		ret = fdpass_listen(&pass, mine.name);
-	ret = comm_agree(comm, ret, "share its GPU's window");
-	if (!ret)
-		ret = bootstrap_gather(b, &mine, sizeof mine, all);
+	struct gpu_hello *all = comm_gather(comm, &ret, "share its GPU's window", &mine, sizeof mine);
 	if (!ret)
 		ret = gpu_share_links(comm, &all->id, sizeof *all, &words_only);
 	if (!ret)
@@ -346,22 +340,22 @@ void gpu_finish(struct comm *comm)
 	engine_cuda.finish(comm->gpu);
 	gpu_failure(comm);
 	if (mem_is_shared(comm))
-		withdraw_wait(comm);
+		unmap_wait(comm);
 }
 
 void gpu_close(struct comm *comm)
 {
 	gpu_blocks_remove(comm);
-	free(comm->recent);
-	comm->recent = NULL;
+	free(comm->gpu_journal);
+	comm->gpu_journal = NULL;
 	gpu_remote_close(comm);
 	gpu_places_close(comm);
 	gpu_waits_close(comm);
 	if (!comm->gpu)
 		return;
-	withdraw_finish(comm);
+	unmap_finish(comm);
 	engine_cuda.close(comm->gpu);
-	withdraw_answer_all(comm);
+	unmap_answer_all(comm);
 	gpu_plans_close(comm);
 	trace_close(comm->trace);
 	comm->gpu = NULL;

@@ -145,9 +145,8 @@ static int name_difference(const corale_bootstrap *b, const struct settings *set
 			all[r][i][VALUE_BYTES - 1] = 0;
 			if (strcmp(all[0][i], all[r][i]))
 				ret = log_error(CORALE_ESETTING, b->rank,
-						"%s differs: \"%s\" on rank 0, \"%s\" on rank %d; "
-						"set it equally on all ranks (mpirun -x %s), "
-						"also by corale_config",
+						"%s differs: \"%s\" on rank 0, \"%s\" on rank %d; set it "
+						"equally on all ranks (mpirun -x %s), also by corale_config",
 						settings_row(i)->name, all[0][i], all[r][i], r,
 						settings_row(i)->name);
 		}
@@ -204,9 +203,8 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 static int by_mask(const void *x, const void *y)
 {
 	const struct hello *a = *(const struct hello *const *)x, *b = *(const struct hello *const *)y;
-	if (a->host != b->host)
-		return a->host < b->host ? -1 : 1;
-	return (a->mask > b->mask) - (a->mask < b->mask);
+	const int ret = sort_differ(a->host, b->host);
+	return ret ? ret : sort_differ(a->mask, b->mask);
 }
 
 /* 16ths of a core for each rank where cores are fewest, at least 1; 0 without memory. */

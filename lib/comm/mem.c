@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "call/runner.h"
 #include "base/status.h"
-#include "health/withdraw.h"
+#include "health/unmap.h"
 
 enum { MEM_ALIGN = 4096, MEM_NO_REGION = -1 };
 
@@ -362,7 +362,7 @@ static int give_up(struct comm *comm, enum mem_kind kind, struct registration **
 		int shared = (*at)->region != MEM_NO_REGION;
 		forget(comm, at);
 		ret = ret ? ret : agree(comm, kind, 0);
-		if (!ret || !shared || withdraw_wait(comm))
+		if (!ret || !shared || unmap_wait(comm))
 			release(comm, allocated, 1);
 	}
 	if (ret)

@@ -222,7 +222,7 @@ struct engine_ops {
 	void (*abort)(struct engine *engine, int code);
 
 	/* The kernels that have failed end, so that their streams go on (engine_params.holds), and from now on none keeps its stream. finish,
-	 * close, and withdraw where the communicator has failed do so first, as they wait for the GPU; free and detach of memory that
+	 * close, and unmap where the communicator has failed do so first, as they wait for the GPU; free and detach of memory that
 	 * calls have used do so as long as they wait. Makes no CUDA call; any thread; never blocks. */
 	void (*release)(struct engine *engine);
 
@@ -234,7 +234,7 @@ struct engine_ops {
 	 * communicator has, so calls may be under way, which are waited for; else that rank has ended all its calls. Later
 	 * collectives are refused. By one thread, beside calls of another one. CORALE_EDEVICE.
 	 */
-	int (*withdraw)(struct engine *engine, int rank, int failed);
+	int (*unmap)(struct engine *engine, int rank, int failed);
 
 	/* Bytes of GPU memory held. Any thread. */
 	size_t (*memory)(const struct engine *engine);

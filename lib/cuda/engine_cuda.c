@@ -109,7 +109,7 @@ static void leave(const struct engine *e, int entered)
 		e->driver.pop_context(&ours);
 }
 
-/* What is enqueued between these two is seen by a thread that withdraws: it waits for the second. */
+/* What is enqueued between these two is seen by a thread that unmaps: it waits for the second. */
 static int begin_call(struct engine *e)
 {
 	atomic_store(&e->calling, 1);
@@ -254,7 +254,7 @@ static int finish(struct engine *e)
 	return ret;
 }
 
-static int withdraw(struct engine *e, int rank, int failed)
+static int unmap(struct engine *e, int rank, int failed)
 {
 	const struct timespec pause = { 0, 1000000 };
 	struct visit v = visit(e);
@@ -388,7 +388,7 @@ const struct engine_ops engine_cuda = {
 	.release = engine_release,
 	.abort = engine_abort,
 	.finish = finish,
-	.withdraw = withdraw,
+	.unmap = unmap,
 	.memory = memory,
 	.alloc = alloc,
 	.free = free_memory,

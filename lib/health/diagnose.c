@@ -1,5 +1,6 @@
 #include "diagnose.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "base/collectives.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "silence.h"
+#include "stall.h"
 
 enum { COLLECT_MS = 400 };
 enum { KIND_ABORT = 1, KIND_REPLY = 2, KIND_CALLS = 3, KIND_ASK = 4, KIND_ANSWER = 5, KIND_REASON = 6 };
@@ -30,34 +31,17 @@ _Static_assert(sizeof(struct control) <= TRANSPORT_CONTROL_BYTES, "a control mes
 
 /* ---- Records -------------------------------------------------------------------------- */
 
-static struct window_control *own_control(const struct comm *comm)
-{
-	return comm->engine.windows ? comm->engine.windows[comm->engine.local] : NULL;
-}
-
-void diagnose_record(struct comm *comm, const struct record *call, uint64_t number, uint64_t signature)
-{
-	struct record record = *call;
-	record.number = number;
-	record.signature = signature;
-	record.op = op_kind(call->op);
-	struct window_control *control = comm->engine.windows[comm->engine.local];
-	journal_write(control->calls, WINDOW_CALLS, number, number, &record);
-}
-
 struct journal {
 	struct journal_entry *calls;
 	uint64_t n;
 };
 
-/* Where a rank's collectives are found by number: its window, or what it has told of. */
+/* Where a rank's collectives are found by number: its window, or what it has sent. */
 static struct journal journal_of(const struct comm *comm, int rank)
 {
-	const struct host_engine *e = &comm->engine;
-	if (!host_is_local(e, rank))
+	if (!host_is_local(&comm->engine, rank))
 		return (struct journal){ comm->peers[rank].calls, COMM_PEER_CALLS };
-	struct window_control *control = e->windows[e->map.local_of[rank]];
-	return (struct journal){ control->calls, WINDOW_CALLS };
+	return (struct journal){ comm_control(comm, rank)->calls, WINDOW_CALLS };
 }
 
 /* Any process of the node may have written it, or sent it. */
@@ -85,7 +69,8 @@ int diagnose_has_called(struct comm *comm, int rank, uint64_t number)
 
 int diagnose_find_call(struct comm *comm, int rank, uint64_t number, struct record *out)
 {
-	*out = number && own_control(comm) ? record_of(comm, rank, number) : (struct record){ 0 };
+	*out =
+	    number && comm_control(comm, comm->rank) ? record_of(comm, rank, number) : (struct record){ 0 };
 	return out->number != 0;
 }
 
@@ -150,7 +135,7 @@ void diagnose_ask(struct comm *comm, int rank)
 	send_control(comm, KIND_ASK, 0, comm->rank, rank);
 }
 
-void diagnose_tell(struct comm *comm, int rank)
+void diagnose_send_calls(struct comm *comm, int rank)
 {
 	send_control(comm, KIND_CALLS, 0, comm->rank, rank);
 }
@@ -167,7 +152,7 @@ static void tell_node(const struct comm *comm, int code, int culprit)
 /* Text in words, as other processes may read it meanwhile. */
 static void publish_reason(struct comm *comm, const char *text)
 {
-	struct window_control *control = own_control(comm);
+	struct window_control *control = comm_control(comm, comm->rank);
 	uint64_t words[WINDOW_REASON / 8] = { 0 };
 	snprintf((char *)words, sizeof words, "%s", text);
 	for (size_t i = 0; control && i < sizeof words / sizeof *words; i++)
@@ -177,10 +162,9 @@ static void publish_reason(struct comm *comm, const char *text)
 /* 1 if the rank has said why. Any process of the node may have written it: it is text that ends, no more. */
 static int read_reason(struct comm *comm, int rank, char *buf)
 {
-	const struct host_engine *e = &comm->engine;
+	struct window_control *control = comm_control(comm, rank);
 	uint64_t words[WINDOW_REASON / 8] = { 0 };
-	if (host_is_local(e, rank)) {
-		struct window_control *control = e->windows[e->map.local_of[rank]];
+	if (control) {
 		for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 			words[i] = atomic_load_explicit(&control->reason[i], memory_order_relaxed);
 		memcpy(buf, words, WINDOW_REASON);
@@ -191,13 +175,6 @@ static int read_reason(struct comm *comm, int rank, char *buf)
 	}
 	buf[WINDOW_REASON - 1] = 0;
 	return buf[0] != 0;
-}
-
-static void keep_reason(struct comm *comm, const struct control *c)
-{
-	pthread_mutex_lock(&comm->error_lock);
-	memcpy(comm->peers[c->rank].reason, c->reason, WINDOW_REASON);
-	pthread_mutex_unlock(&comm->error_lock);
 }
 
 /* Before the message that ends the communicator. */
@@ -295,14 +272,17 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 	comm_fail_by(comm, code, peer, text);
 }
 
-/* Several rails may hear of a rank at a time. */
-static void keep_records(struct comm *comm, const struct control *c)
+/* Several rails may have messages of a rank at a time. */
+static void keep_message(struct comm *comm, const struct control *c)
 {
+	struct comm_peer *peer = &comm->peers[c->rank];
 	pthread_mutex_lock(&comm->error_lock);
-	for (int i = COMM_PEER_CALLS - 1; i >= 0; i--) {
+	if (c->kind == KIND_REASON)
+		memcpy(peer->reason, c->reason, WINDOW_REASON);
+	for (int i = COMM_PEER_CALLS - 1; c->kind != KIND_REASON && i >= 0; i--) {
 		const struct record *r = &c->records[i];
 		if (r->number && !diagnose_has_called(comm, c->rank, r->number))
-			journal_write(comm->peers[c->rank].calls, COMM_PEER_CALLS, r->number, r->number, r);
+			journal_write(peer->calls, COMM_PEER_CALLS, r->number, r->number, r);
 	}
 	pthread_mutex_unlock(&comm->error_lock);
 }
@@ -314,7 +294,7 @@ static int is_sound(const struct comm *comm, const struct control *c, int peer)
 	if (c->kind == KIND_ABORT || c->kind == KIND_REPLY)
 		code = c->code < 0 && c->code >= CORALE_EINTERNAL;
 	else if (c->kind == KIND_ANSWER)
-		code = c->code >= SILENCE_HOST && c->code <= SILENCE_RUNNING;
+		code = c->code >= STALL_HOST && c->code <= STALL_RUNNING;
 	else
 		code = (c->kind == KIND_CALLS || c->kind == KIND_ASK || c->kind == KIND_REASON) && !c->code;
 	return code && c->rank == peer && c->culprit >= 0 && c->culprit < comm->size;
@@ -334,15 +314,11 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 				 bytes, peer);
 		return;
 	}
-	if (c.kind == KIND_REASON) {
-		keep_reason(comm, &c);
-		return;
-	}
-	keep_records(comm, &c);
+	keep_message(comm, &c);
 	if (c.kind == KIND_ASK)
-		send_control(comm, KIND_ANSWER, silence_own(comm), comm->rank, peer);
+		send_control(comm, KIND_ANSWER, stall_own_state(comm), comm->rank, peer);
 	if (c.kind == KIND_ANSWER)
-		silence_answered(comm, peer, (enum silence_state)c.code);
+		stall_answered(comm, peer, (enum stall_state)c.code);
 	if (c.kind != KIND_ABORT)
 		return;
 	tell_node(comm, c.code, c.culprit);
@@ -367,22 +343,32 @@ int diagnose_peers(struct comm *comm)
 	int error = atomic_load_explicit(&comm->error, memory_order_relaxed);
 	if (error)
 		return error;
-	const struct window_control *control =
-	    comm->engine.windows ? comm->engine.windows[comm->engine.local] : NULL;
+	const struct host_engine *e = &comm->engine;
+	const struct window_control *control = e->windows ? e->windows[e->local] : NULL;
 	uint64_t word = control ? atomic_load_explicit(&control->abort, memory_order_relaxed) : 0;
 	return word ? read_ending(comm, word).code : 0;
 }
 
-/* The process of a rank of this node, if it has ended without destroying comm. */
-static enum life_state death_of(const struct comm *comm, int rank)
+static enum window_left left_of(const struct comm *comm, int rank)
+{
+	const struct window_control *control = comm_control(comm, rank);
+	return control ? (enum window_left)atomic_load_explicit(&control->left, memory_order_acquire)
+		       : WINDOW_PRESENT;
+}
+
+/* Of a rank of this node. */
+static enum life_state process_state(const struct comm *comm, int rank)
 {
 	const struct host_engine *e = &comm->engine;
-	int q = e->lives && host_is_local(e, rank) ? e->map.local_of[rank] : -1;
-	enum life_state state = q < 0 || !e->lives[q] ? LIFE_ALIVE : life_state(e->lives[q]);
-	if (state == LIFE_ALIVE)
-		return LIFE_ALIVE;
-	const struct window_control *control = e->windows[q];
-	return atomic_load_explicit(&control->left, memory_order_acquire) ? LIFE_ALIVE : state;
+	const struct life *life = e->lives && host_is_local(e, rank) ? e->lives[e->map.local_of[rank]] : NULL;
+	return life ? life_state(life) : LIFE_ALIVE;
+}
+
+/* The process of a rank of this node, if it has ended without destroying comm: what it has said before is read behind its end. */
+static enum life_state death_of(const struct comm *comm, int rank)
+{
+	const enum life_state state = process_state(comm, rank);
+	return state != LIFE_ALIVE && left_of(comm, rank) == WINDOW_PRESENT ? state : LIFE_ALIVE;
 }
 
 /* The process of a rank of this node; 0: this one, or not known. */
@@ -405,20 +391,11 @@ void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t by
 
 int diagnose_is_stopped(const struct comm *comm, int rank)
 {
-	const struct window_control *own = own_control(comm);
+	const struct window_control *own = comm_control(comm, comm->rank);
 	const long pid = pid_of(comm, rank);
 	/* a number of another PID namespace is another process's; whose memory can be read has been proved to be that rank's */
 	return pid && own && atomic_load(&own->can_read[comm->engine.map.local_of[rank]]) &&
 	       process_is_stopped(pid);
-}
-
-static enum window_left left_of(const struct comm *comm, int rank)
-{
-	const struct host_engine *e = &comm->engine;
-	if (!e->windows || !host_is_local(e, rank))
-		return WINDOW_PRESENT;
-	const struct window_control *control = e->windows[e->map.local_of[rank]];
-	return (enum window_left)atomic_load_explicit(&control->left, memory_order_acquire);
 }
 
 static const char *text_of_leaving(enum window_left how)
@@ -440,32 +417,26 @@ static const char *text_of_leaving(enum window_left how)
 /* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
 static void print_end(const struct comm *comm, int culprit, int code, char *buf, size_t bytes)
 {
-	if (code == CORALE_EPEER) /* the watch thread of another rank may have been first */
-		life_look();
-	enum life_state state = code == CORALE_EPEER ? death_of(comm, culprit) : LIFE_ALIVE;
 	char name[160];
+	const char *how = NULL;
+	if (code == CORALE_EPEER) { /* the watch thread of another rank may have been first */
+		life_look();
+		const enum life_state state = death_of(comm, culprit);
+		const enum window_left left = left_of(comm, culprit);
+		if (!host_is_local(&comm->engine, culprit))
+			how = "has died, has destroyed the communicator, or its link is lost";
+		else if (state == LIFE_EXITED)
+			how = "has called exit() without corale_comm_destroy";
+		else if (state != LIFE_ALIVE ||
+			 left != WINDOW_PRESENT) /* another rank has waited for it first */
+			how = text_of_leaving(left);
+	}
 	diagnose_print_rank(comm, culprit, name, sizeof name);
-	if (state == LIFE_ALIVE && code == CORALE_EPEER && !host_is_local(&comm->engine, culprit)) {
-		snprintf(buf, bytes, "%s has died, has destroyed the communicator, or its link is lost",
-			 name);
-		return;
-	}
-	if (code == CORALE_EPEER &&
-	    left_of(comm, culprit) != WINDOW_PRESENT) { /* another rank has waited for it first */
-		snprintf(buf, bytes, "rank %d (process %ld of this host) %s", culprit,
-			 (long)comm->engine.pids[comm->engine.map.local_of[culprit]],
-			 text_of_leaving(left_of(comm, culprit)));
-		return;
-	}
-	if (state == LIFE_ALIVE) {
+	if (how)
+		snprintf(buf, bytes, "%s %s", name, how);
+	else
 		snprintf(buf, bytes, "rank %d has ended the communicator: %s", culprit,
 			 corale_strerror(code));
-		return;
-	}
-	snprintf(buf, bytes, "rank %d (process %ld of this host) has %s", culprit,
-		 (long)comm->engine.pids[comm->engine.map.local_of[culprit]],
-		 state == LIFE_EXITED ? "called exit() without corale_comm_destroy"
-				      : "died: it was killed, or left by _exit()");
 }
 
 void diagnose_deaths(struct comm *comm)
@@ -482,43 +453,60 @@ void diagnose_deaths(struct comm *comm)
 	}
 }
 
+/* Fails comm by a text that begins with the call. Returns code. */
+static int fail_call(struct comm *comm, const struct record *call, int code, int culprit, const char *format,
+		     ...) __attribute__((format(printf, 5, 6)));
+
+static int fail_call(struct comm *comm, const struct record *call, int code, int culprit, const char *format,
+		     ...)
+{
+	char text[COMM_ERROR_BYTES];
+	va_list args;
+	diagnose_print_call(call, text, 256);
+	const size_t at = strlen(text);
+	va_start(args, format);
+	text_format_args(text + at, sizeof text - at, format, args);
+	va_end(args);
+	comm_fail_by(comm, code, culprit, text);
+	return code;
+}
+
+static uint64_t abort_word(const struct comm *comm)
+{
+	struct window_control *control = comm_control(comm, comm->rank);
+	return control ? atomic_load(&control->abort) : 0;
+}
+
+/* The word may not be in all windows yet: whoever finds this rank in its place would name it, which is not the cause. */
 int diagnose_end(struct comm *comm, const struct record *call, int code)
 {
-	char text[COMM_ERROR_BYTES], what[256];
-	const struct window_control *control = own_control(comm);
-	uint64_t word = control ? atomic_load(&control->abort) : 0;
-	struct ending ending = read_ending(comm, word);
-	diagnose_print_call(call, what, sizeof what);
-	if (word && ending.culprit < 0) {
-		snprintf(text, sizeof text,
-			 "%s: the word by which a rank of this node ends the communicator is %#llx; expected "
-			 "a code from %d to %d above a rank from 1 to %d: something has overwritten it; look "
-			 "for stray stores in the processes of this node",
-			 what, (unsigned long long)word, -CORALE_EINVAL, -CORALE_EINTERNAL, comm->size);
-	} else if (word && ending.culprit != comm->rank) {
-		char end[256];
-		print_end(comm, ending.culprit, code, end, sizeof end);
-		snprintf(text, sizeof text, "%s: %s", what, end);
-	} else {
-		snprintf(text, sizeof text, "%s: %s: %s", what, corale_strerror(code), log_last_error());
-	}
-	/* The word may not be in all windows yet: whoever finds this rank's instead would name it, which is not the cause. */
-	comm_fail_by(comm, code, word && ending.culprit >= 0 ? ending.culprit : comm->rank, text);
-	return code;
+	char end[256];
+	const uint64_t word = abort_word(comm);
+	const struct ending ending = read_ending(comm, word);
+	if (word && ending.culprit < 0)
+		return fail_call(
+		    comm, call, code, comm->rank,
+		    ": the word by which a rank of this node ends the communicator is %#llx; expected a code "
+		    "from %d to %d above a rank from 1 to %d: something has overwritten it; look for stray "
+		    "stores in the processes of this node",
+		    (unsigned long long)word, -CORALE_EINVAL, -CORALE_EINTERNAL, comm->size);
+	if (!word || ending.culprit == comm->rank)
+		return fail_call(comm, call, code, comm->rank, ": %s: %s", corale_strerror(code),
+				 log_last_error());
+	print_end(comm, ending.culprit, code, end, sizeof end);
+	return fail_call(comm, call, code, ending.culprit, ": %s", end);
 }
 
 int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t number, const char *what)
 {
-	char text[COMM_ERROR_BYTES], name[256], which[32] = "";
-	diagnose_print_call(call, name, sizeof name);
+	char which[32] = "";
 	if (number)
 		snprintf(which, sizeof which, ", call %llu,", (unsigned long long)number);
-	text_format(text, sizeof text,
-		    "%s%s has waited %g s (%s) without progress for %s; that rank has not made the call, is "
-		    "stuck, or its link is cut",
-		    name, which, comm->settings.timeout, comm->timeout_name, what);
-	comm_fail(comm, CORALE_ETIMEDOUT, text);
-	return CORALE_ETIMEDOUT;
+	return fail_call(
+	    comm, call, CORALE_ETIMEDOUT, comm->rank,
+	    "%s has waited %g s (%s) without progress for %s; that rank has not made the call, is stuck, or "
+	    "its link is cut",
+	    which, comm->settings.timeout, comm->timeout_name, what);
 }
 
 /* ---- Mismatch --------------------------------------------------------------------------- */
@@ -542,36 +530,26 @@ static int poll_records(void *arg)
 	return known == c->comm->size || wait_now_ns() > c->until;
 }
 
-int diagnose_differs(struct comm *comm)
+int diagnose_differs(struct comm *comm, int on_this_node)
 {
-	const struct host_engine *e = &comm->engine;
-	uint64_t number = atomic_load(&comm->number);
-	struct record mine = record_of(comm, comm->rank, number);
-	for (int q = 0; mine.number && e->windows && q < e->locals; q++) {
-		struct record record = record_of(comm, comm_local_rank(comm, q), number);
-		if (record.number && record.signature != mine.signature)
+	const uint64_t number = atomic_load(&comm->number);
+	for (int r = 0; comm->engine.windows && r < comm->size; r++)
+		if (host_is_local(&comm->engine, r) == on_this_node && diagnose_differs_from(comm, r, number))
 			return CORALE_EMISMATCH;
-	}
 	return 0;
 }
 
 int diagnose_stalled(struct comm *comm, int peer)
 {
 	const struct host_engine *e = &comm->engine;
-	uint64_t number = atomic_load(&comm->number), what = number * (uint64_t)comm->size + (uint64_t)peer;
-	struct record mine = record_of(comm, comm->rank, number);
-	if (!e->transport || !mine.number)
+	const uint64_t number = atomic_load(&comm->number),
+		       notified = number * (uint64_t)comm->size + (uint64_t)peer;
+	if (!e->transport || !record_of(comm, comm->rank, number).number)
 		return 0;
-	if (peer >= 0 && !host_is_local(e, peer) && atomic_exchange(&comm->shown, what) != what)
-		send_control(comm, KIND_CALLS, 0, comm->rank, peer);
-	for (int r = 0; r < comm->size; r++) {
-		struct record record = { 0 };
-		if (!host_is_local(e, r))
-			record = record_of(comm, r, number);
-		if (record.number && record.signature != mine.signature)
-			return CORALE_EMISMATCH;
-	}
-	return 0;
+	if (peer >= 0 && !host_is_local(e, peer) &&
+	    atomic_exchange(&comm->last_notified, notified) != notified)
+		diagnose_send_calls(comm, peer);
+	return diagnose_differs(comm, 0);
 }
 
 /* The first call, going back from the last one, up to which all known records agree; 0 when none differs. */
@@ -690,8 +668,7 @@ static void print_edge(const struct comm *comm, const struct record *call, const
 /* The rank that has ended comm first, as far as it is known here. */
 static int finder_of(const struct comm *comm)
 {
-	const struct window_control *control = own_control(comm);
-	const uint64_t word = control ? atomic_load(&control->abort) : 0;
+	const uint64_t word = abort_word(comm);
 	const struct ending ending = read_ending(comm, word);
 	return word && ending.culprit >= 0 ? ending.culprit : comm->rank;
 }
@@ -749,24 +726,20 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 
 int diagnose_one_caller(struct comm *comm, const struct record *call, int rank)
 {
-	char text[COMM_ERROR_BYTES], what[256];
 	if (!process_has_one_caller() || !comm_is_idle(comm->id, rank))
 		return 0;
-	diagnose_print_call(call, what, sizeof what);
-	snprintf(
-	    text, sizeof text,
-	    "%s waits for rank %d of the same process, whose call only this thread could make, and it waits "
+	return fail_call(
+	    comm, call, CORALE_EINVAL, comm->rank,
+	    " waits for rank %d of the same process, whose call only this thread could make, and it waits "
 	    "here: blocking calls of two ranks from one thread need a group (corale_group_begin)",
-	    what, rank);
-	comm_fail(comm, CORALE_EINVAL, text);
-	return CORALE_EINVAL;
+	    rank);
 }
 
 /* ---- Ranks that are gone ------------------------------------------------------------------ */
 
 void diagnose_leave(struct comm *comm, enum window_left how)
 {
-	struct window_control *control = own_control(comm);
+	struct window_control *control = comm_control(comm, comm->rank);
 	uint64_t present = WINDOW_PRESENT;
 	if (control && !atomic_compare_exchange_strong(&control->left, &present, (uint64_t)how) &&
 	    present == WINDOW_REVOKED)
@@ -781,11 +754,7 @@ int diagnose_is_gone(const struct comm *comm, int rank)
 int diagnose_has_ended(const struct comm *comm, int rank)
 {
 	const enum window_left left = left_of(comm, rank);
-	const struct host_engine *e = &comm->engine;
-	if (left != WINDOW_PRESENT && left != WINDOW_REVOKED)
-		return 1;
-	const int q = e->lives && host_is_local(e, rank) ? e->map.local_of[rank] : -1;
-	return q >= 0 && e->lives[q] && life_state(e->lives[q]) != LIFE_ALIVE;
+	return (left != WINDOW_PRESENT && left != WINDOW_REVOKED) || process_state(comm, rank) != LIFE_ALIVE;
 }
 
 int diagnose_has_died(const struct comm *comm, int rank)
@@ -805,20 +774,15 @@ void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t by
 
 int diagnose_lost(struct comm *comm, const struct record *call, int rank)
 {
-	char text[COMM_ERROR_BYTES], what[256], name[160];
-	diagnose_print_call(call, what, sizeof what);
+	char name[160];
 	diagnose_print_rank(comm, rank, name, sizeof name);
-	snprintf(text, sizeof text, "%s waits for %s, which is lost: %s", what, name, log_last_error());
-	comm_fail_by(comm, CORALE_EPEER, rank, text);
-	return CORALE_EPEER;
+	return fail_call(comm, call, CORALE_EPEER, rank, " waits for %s, which is lost: %s", name,
+			 log_last_error());
 }
 
 int diagnose_gone(struct comm *comm, const struct record *call, int rank)
 {
-	char text[COMM_ERROR_BYTES], what[256], gone[160];
-	diagnose_print_call(call, what, sizeof what);
+	char gone[160];
 	diagnose_print_gone(comm, rank, gone, sizeof gone);
-	snprintf(text, sizeof text, "%s waits for %s", what, gone);
-	comm_fail_by(comm, CORALE_EPEER, rank, text);
-	return CORALE_EPEER;
+	return fail_call(comm, call, CORALE_EPEER, rank, " waits for %s", gone);
 }

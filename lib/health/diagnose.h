@@ -1,5 +1,6 @@
 /*
- * Failures that concern several ranks: who ended the communicator, why, and which rank called something else.
+ * Failures that concern several ranks: who ended the communicator, why, and which rank called something else. Functions that fail comm return
+ * the code.
  */
 #ifndef DIAGNOSE_H
 #define DIAGNOSE_H
@@ -10,82 +11,63 @@
 void diagnose_control(void *ctx, int peer, const void *message, size_t bytes);
 void diagnose_failure(void *ctx, int peer, int code, const char *reason);
 
-/* Publishes what this rank calls next, for others to read when calls differ. */
-void diagnose_record(struct comm *comm, const struct record *call, uint64_t number, uint64_t signature);
-
 /* 0, or the code with which another rank has ended the communicator; cheap. */
 int diagnose_peers(struct comm *comm);
 
-/* CORALE_EMISMATCH if a rank of this node has published another call under the number of the last one here, else 0:
+/* CORALE_EMISMATCH if a rank of this node, or (0) one of another, is known to have made another call under the number of the last one here, else 0:
  * for long waits, as two calls may listen on different rings and never meet. */
-int diagnose_differs(struct comm *comm);
+int diagnose_differs(struct comm *comm, int on_this_node);
 
-/* The same of ranks of other nodes, for calls that stand still: tells the rank whose message this one waits for (or PLAN_NONE)
- * what was called here, once a call, and compares what others have told. */
+/* The same of ranks of other nodes, for calls that stand still: sends what was called here to the rank whose message this one waits for (or
+ * PLAN_NONE), once a call. */
 int diagnose_stalled(struct comm *comm, int peer);
 
-/* Asks a rank of another node what it is at (silence.h), and tells it what was called here. */
+/* Sends a rank of another node what was called here, and asks what it is at (stall.h); or only the first. */
 void diagnose_ask(struct comm *comm, int rank);
-
-/* Tells a rank of another node what was called here. */
-void diagnose_tell(struct comm *comm, int rank);
+void diagnose_send_calls(struct comm *comm, int rank);
 
 /* A rank's collective of that number, as far as it is known here: 1, or 0 if there was none, or too many since. */
 int diagnose_find_call(struct comm *comm, int rank, uint64_t number, struct record *out);
-
 /* 1 if the rank is known to have made another collective under that number than this one. */
 int diagnose_differs_from(struct comm *comm, int rank, uint64_t number);
-
 /* 1 if the rank is known to have made the collective of that number. */
 int diagnose_has_called(struct comm *comm, int rank, uint64_t number);
 
 /* "rank 3 (process 812 of host b)" */
 void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes);
-
-/* 1 if the process of a rank of this node is stopped, as far as this rank can know. It reads /proc: for what is seldom. */
-int diagnose_is_stopped(const struct comm *comm, int rank);
-
-/* Fails comm if a process of this node has ended that has not left it. For the watch thread. */
-void diagnose_deaths(struct comm *comm);
-
-/* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
- * rank. mismatch: what this rank saw, or NULL when another rank saw it. Returns CORALE_EMISMATCH. */
-int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch);
-
-/* Fails comm by the mismatch that another rank has found, with that rank's line where it is known. call: what this rank is at. */
-void diagnose_found_elsewhere(struct comm *comm, const char *call);
-
-/* Fails comm because a call waited too long for what `what` says. number: the call's, or 0. Returns CORALE_ETIMEDOUT. */
-int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t number, const char *what);
-
-/* Fails comm if a call waits for a rank whose calls nobody can make but the calling thread, which waits in it: CORALE_EINVAL; else 0. */
-int diagnose_one_caller(struct comm *comm, const struct record *call, int rank);
-
-/* Fails comm with a code whose cause is logged already, or that another rank has reported. Returns code. */
-int diagnose_end(struct comm *comm, const struct record *call, int code);
-
 /* "all_reduce(count 8, float32, sum)"; of CORALE_NUM_COLLS, which stands for one that is not known, "an earlier call" */
 void diagnose_print_call(const struct record *call, char *buf, size_t bytes);
-
-/* Tells the ranks of this node that this one has left comm in order; the first time counts. */
-void diagnose_leave(struct comm *comm, enum window_left how);
-
-/* 1 if a rank of this node has left comm, or its process has ended: it makes no more calls. */
-int diagnose_is_gone(const struct comm *comm, int rank);
-
-/* The same where a rank that has revoked comm is still there. */
-int diagnose_has_ended(const struct comm *comm, int rank);
-
-/* 1 if the process of a rank of this node has ended without leaving comm first. */
-int diagnose_has_died(const struct comm *comm, int rank);
-
 /* "rank 3, which has destroyed the communicator (process 812 of this host)", of one that is gone. */
 void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes);
 
-/* Fails comm because a call's messages to or from a rank failed, as was logged, and nothing else tells why. Returns CORALE_EPEER. */
-int diagnose_lost(struct comm *comm, const struct record *call, int rank);
+/* 1 if the process of a rank of this node is stopped, as far as this rank can know. It reads /proc: for what is seldom. */
+int diagnose_is_stopped(const struct comm *comm, int rank);
+/* 1 if a rank of this node has left comm, or its process has ended: it makes no more calls. */
+int diagnose_is_gone(const struct comm *comm, int rank);
+/* The same where a rank that has revoked comm is still there. */
+int diagnose_has_ended(const struct comm *comm, int rank);
+/* 1 if the process of a rank of this node has ended without leaving comm first. */
+int diagnose_has_died(const struct comm *comm, int rank);
 
-/* Fails comm because a call waits for a rank of this node that is gone. Returns CORALE_EPEER. */
+/* Shows the ranks of this node that this one has left comm in order; the first time counts. */
+void diagnose_leave(struct comm *comm, enum window_left how);
+
+/* Fails comm if a process of this node has ended that has not left it. For the watch thread. */
+void diagnose_deaths(struct comm *comm);
+/* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
+ * rank. mismatch: what this rank saw, or NULL when another rank saw it. */
+int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch);
+/* Fails comm by the mismatch that another rank has found, with that rank's line where it is known. call: this rank's function. */
+void diagnose_found_elsewhere(struct comm *comm, const char *call);
+/* Fails comm because a call waited too long for what `awaited` says. number: the call's, or 0. */
+int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t number, const char *awaited);
+/* Fails comm if a call waits for a rank whose calls nobody can make but the calling thread, which waits in it: CORALE_EINVAL; else 0. */
+int diagnose_one_caller(struct comm *comm, const struct record *call, int rank);
+/* Fails comm with a code whose cause is logged already, or that another rank has reported. */
+int diagnose_end(struct comm *comm, const struct record *call, int code);
+/* Fails comm because a call's messages to or from a rank failed, as was logged, and nothing else says why. */
+int diagnose_lost(struct comm *comm, const struct record *call, int rank);
+/* Fails comm because a call waits for a rank of this node that is gone. */
 int diagnose_gone(struct comm *comm, const struct record *call, int rank);
 
 #endif

@@ -5,9 +5,9 @@
 #include "base/log.h"
 #include "diagnose.h"
 #include "net/proxy.h"
-#include "recent.h"
-#include "silence.h"
-#include "withdraw.h"
+#include "gpu_journal.h"
+#include "stall.h"
+#include "unmap.h"
 
 enum {
 	STILL_LOOKS = 4, /* of the watch thread, without a message */
@@ -35,35 +35,35 @@ static int find_refused(struct comm *comm)
 }
 
 /* A call that the GPU has not come to waits for nobody. */
-static void look_for_silence(struct comm *comm, enum proxy_state state)
+static void look_for_stall(struct comm *comm, enum proxy_state state)
 {
 	const struct record call = gpu_last_call(comm);
-	const struct silence_wait wait = { &call, atomic_load(&comm->number), PLAN_NONE };
-	if (!comm->still || state != PROXY_RUNNING)
-		comm->still_ns = wait_now_ns();
+	const struct stall_wait wait = { &call, atomic_load(&comm->number), PLAN_NONE };
+	if (!comm->idle_looks || state != PROXY_RUNNING)
+		comm->idle_ns = wait_now_ns();
 	else
-		silence_look(comm, &wait, comm->still_ns);
+		stall_look(comm, &wait, comm->idle_ns);
 }
 
-/* A kernel that waits for a rank that waits for nobody, or sends what nobody expects, learns it from their calls alone. */
+/* Compares this rank's call record with those of remote ranks: finds mismatches that no header shows. */
 int gpu_remote_look(struct comm *comm)
 {
 	const uint64_t moved = proxy_moved(comm->proxy);
 	const enum proxy_state state = proxy_state(comm->proxy);
 	int ret = 0;
-	if (moved != comm->moved || state == PROXY_IDLE) {
-		comm->moved = moved;
-		comm->still = 0;
+	if (moved != comm->messages_seen || state == PROXY_IDLE) {
+		comm->messages_seen = moved;
+		comm->idle_looks = 0;
 		return 0;
 	}
-	look_for_silence(comm, state);
-	if (++comm->still < STILL_LOOKS)
+	look_for_stall(comm, state);
+	if (++comm->idle_looks < STILL_LOOKS)
 		return 0;
-	if (comm->still == LEFT_LOOKS && atomic_load(&comm->left))
+	if (comm->idle_looks == LEFT_LOOKS && atomic_load(&comm->left))
 		return gpu_remote_refuse(comm);
-	if (comm->still == STILL_LOOKS && (ret = find_refused(comm)))
+	if (comm->idle_looks == STILL_LOOKS && (ret = find_refused(comm)))
 		return ret;
-	for (int r = 0; !ret && comm->still == STILL_LOOKS && r < comm->size; r++)
+	for (int r = 0; !ret && comm->idle_looks == STILL_LOOKS && r < comm->size; r++)
 		if (gpu_is_remote(comm, r))
 			ret = diagnose_stalled(comm, r);
 	return ret ? ret : diagnose_stalled(comm, PLAN_NONE);
@@ -71,8 +71,9 @@ int gpu_remote_look(struct comm *comm)
 
 struct record gpu_last_call(const struct comm *comm)
 {
-	return comm->recent ? recent_find(comm->recent, recent_last(comm->recent), -1)
-			    : (struct record){ .coll = CORALE_NUM_COLLS };
+	return comm->gpu_journal
+		   ? gpu_journal_find(comm->gpu_journal, gpu_journal_last(comm->gpu_journal), -1)
+		   : (struct record){ .coll = CORALE_NUM_COLLS };
 }
 
 static int report(struct comm *comm, const struct engine_failure *f)
@@ -86,7 +87,7 @@ static int report(struct comm *comm, const struct engine_failure *f)
 	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
 	*(f->of_message ? &m.got_edge : &m.got) = f->got;
 	const struct record call =
-	    f->number ? recent_find(comm->recent, f->number, m.peer) : gpu_last_call(comm);
+	    f->number ? gpu_journal_find(comm->gpu_journal, f->number, m.peer) : gpu_last_call(comm);
 	switch (f->code) {
 	case CORALE_EMISMATCH: /* without a difference another rank has found it, or refused a group */
 		return diagnose_mismatch(comm, &call, f->of_message || f->expected != f->got ? &m : NULL);
@@ -99,36 +100,35 @@ static int report(struct comm *comm, const struct engine_failure *f)
 	}
 }
 
+/* Ends the communicator by a code that was found beside a call. 0: none was. */
+static int end_last_call(struct comm *comm, int code)
+{
+	if (!code)
+		return 0;
+	const struct record call = gpu_last_call(comm);
+	return code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
+					: diagnose_end(comm, &call, code);
+}
+
 /* 0, or the code that ended the communicator, reported; of host memory alone. */
 static int find_failure(struct comm *comm)
 {
 	struct engine_failure f;
-	int error = atomic_load_explicit(&comm->error, memory_order_relaxed), code = 0;
-	if (!error && engine_cuda.failure(comm->gpu, &f)) {
-		code = diagnose_peers(comm); /* whoever was first says why */
-		if (code)
-			f.code = code;
-		error = report(comm, &f);
-	} else if (!error && (code = diagnose_peers(comm))) {
-		const struct record call = gpu_last_call(comm);
-		error = code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
-						 : diagnose_end(comm, &call, code);
-	}
-	return error;
+	const int error = atomic_load_explicit(&comm->error, memory_order_relaxed);
+	if (error)
+		return error;
+	const int failed = engine_cuda.failure(comm->gpu, &f), code = diagnose_peers(comm);
+	if (!failed)
+		return end_last_call(comm, code);
+	f.code = code ? code : f.code; /* whoever was first says why */
+	return report(comm, &f);
 }
 
 /* A GPU that is lost (a kernel of the program's read a wrong address, say) runs nothing any more. */
-static int find_loss(struct comm *comm)
-{
-	int lost = engine_cuda.health(comm->gpu);
-	const struct record call = gpu_last_call(comm);
-	return lost ? diagnose_end(comm, &call, lost) : 0;
-}
-
 int gpu_failure(struct comm *comm)
 {
 	int error = find_failure(comm);
-	error = error ? error : find_loss(comm);
+	error = error ? error : end_last_call(comm, engine_cuda.health(comm->gpu));
 	if (error)
 		engine_cuda.abort(comm->gpu, error);
 	return error;
@@ -139,13 +139,10 @@ void gpu_watch(struct comm *comm)
 	int error = find_failure(comm);
 	if (!error)
 		error = gpu_waits_look(comm);
-	if (!error && comm->proxy && (error = gpu_remote_look(comm))) {
-		const struct record call = gpu_last_call(comm);
-		error = error == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
-						  : diagnose_end(comm, &call, error);
-	}
+	if (!error && comm->proxy)
+		error = end_last_call(comm, gpu_remote_look(comm));
 	if (error)
 		engine_cuda.stop(comm->gpu, error);
 	if (comm->size > 1)
-		withdraw_answer(comm);
+		unmap_answer(comm);
 }

@@ -19,7 +19,7 @@ static inline int gpu_is_remote(const struct comm *comm, int rank)
 	return comm->place_of && comm->place_of[rank] >= comm->engine.locals;
 }
 
-/* What was made last; unknown ones as recent_find says. */
+/* What was made last; unknown ones as gpu_journal_find says. */
 struct record gpu_last_call(const struct comm *comm);
 
 /* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports
@@ -30,7 +30,7 @@ int gpu_failure(struct comm *comm);
 void gpu_watch(struct comm *comm);
 
 /* For the watch thread, while nothing comes from other nodes: CORALE_EMISMATCH if a rank there is in another call, CORALE_EPEER if one has
- * left, CORALE_ETRANSPORT if messages to one are refused. Says whom a call waits for that stands still (silence.h). */
+ * left, CORALE_ETRANSPORT if messages to one are refused. Says whom a call waits for that stands still (stall.h). */
 int gpu_remote_look(struct comm *comm);
 /* A rank of another node has left: CORALE_EPEER, logged. */
 int gpu_remote_refuse(struct comm *comm);

@@ -1,11 +1,11 @@
 /* For whom the kernels of a rank wait: other ranks of its node that are late, or gone. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "diagnose.h"
 #include "gpu_health.h"
-#include "recent.h"
+#include "gpu_journal.h"
+#include "stall.h"
 
 enum { NOTE_LASTS_NS = 150 * 1000 * 1000 };
 static const int64_t stall_ns = 10 * 1000000000ll, again_ns = 60 * 1000000000ll;
@@ -61,27 +61,12 @@ static int waits_for_gone(const struct comm *comm, struct gpu_wait *w, int rank)
 }
 
 /* A line for the whole process, at most one a minute. */
-static int may_tell(int64_t now)
+static int may_log(int64_t now)
 {
-	static _Atomic int64_t told_ns;
-	int64_t before = atomic_load(&told_ns);
-	return (!before || now - before > again_ns) && atomic_compare_exchange_strong(&told_ns, &before, now);
-}
-
-static void tell(struct comm *comm, const struct record *call, int rank, double seconds)
-{
-	char what[256];
-	const char *state = "this rank can't tell whether it has made the call";
-	diagnose_print_call(call, what, sizeof what);
-	if (call->number)
-		state = diagnose_has_called(comm, rank, call->number)
-			    ? "it is in the call, so its GPU is busy, or it waits itself: its own line says "
-			      "for whom"
-			    : "it has not called it";
-	log_line(LOG_WARN, comm->rank, "%s has waited %.0f s for rank %d: %s%s; the call goes on", what,
-		 seconds, rank, state,
-		 diagnose_is_stopped(comm, rank) ? "; its process is stopped, by a signal or a debugger"
-						 : "");
+	static _Atomic int64_t logged_ns;
+	int64_t before = atomic_load(&logged_ns);
+	return (!before || now - before > again_ns) &&
+	       atomic_compare_exchange_strong(&logged_ns, &before, now);
 }
 
 int gpu_waits_look(struct comm *comm)
@@ -92,11 +77,12 @@ int gpu_waits_look(struct comm *comm)
 		if (q == comm->engine.local || !is_waiting(w, engine_cuda.waits(comm->gpu, q), now))
 			continue;
 		const int rank = comm_local_rank(comm, q);
-		const struct record call = recent_find(comm->recent, w->number, rank);
+		const struct record call = gpu_journal_find(comm->gpu_journal, w->number, rank);
 		if (waits_for_gone(comm, w, rank))
 			return diagnose_gone(comm, &call, rank);
-		if (now - w->since_ns > stall_ns && may_tell(now))
-			tell(comm, &call, rank, 1e-9 * (double)(now - w->since_ns));
+		const struct stall_wait wait = { &call, call.number, rank };
+		if (now - w->since_ns > stall_ns && may_log(now))
+			stall_log(comm, &wait, 1e-9 * (double)(now - w->since_ns));
 	}
 	return 0;
 }

@@ -34,7 +34,7 @@ static int poll_peer(void *arg)
 static void tell(struct comm *comm, int before, int next)
 {
 	if (!host_is_local(&comm->engine, before))
-		diagnose_tell(comm, before);
+		diagnose_send_calls(comm, before);
 	if (!host_is_local(&comm->engine, next))
 		diagnose_ask(comm, next);
 }

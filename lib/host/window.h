@@ -70,14 +70,14 @@ struct window_control {
 	_Atomic uint64_t
 	    users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
 	_Atomic uint64_t left; /* enum window_left: that the owner's process ends then is no failure */
-	_Atomic uint64_t gives_up; /* the owner asks all others to store nothing more into its memory */
+	_Atomic uint64_t asks_unmap; /* the owner asks all others to store nothing more into its memory */
 	_Atomic uint64_t waits; /* window_wait_of: of the owner; 0: it has not waited for long */
 	_Atomic uint64_t
 	    readers; /* threads of the owner's process that load from memory that it lends by reference */
 	uint64_t pad[2];
 	_Atomic uint8_t can_read
 	    [WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory, as far as it knows */
-	_Atomic uint8_t withdrawn
+	_Atomic uint8_t unmapped
 	    [WINDOW_RANKS]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
 	struct journal_entry calls[WINDOW_CALLS]; /* by number */
 	_Atomic uint64_t

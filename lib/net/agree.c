@@ -82,3 +82,17 @@ int agree(const corale_bootstrap *b, int status, const char *what, int64_t *most
 	free(all);
 	return status;
 }
+
+void *agree_gather(const corale_bootstrap *b, int *status, const char *what, const void *mine, size_t bytes)
+{
+	void *all = calloc((size_t)b->size, bytes);
+	if (!*status && !all)
+		*status = log_error(CORALE_ENOMEM, b->rank, "no memory for %d ranks", b->size);
+	*status = agree(b, *status, what, NULL);
+	if (!*status)
+		*status = bootstrap_gather(b, mine, bytes, all);
+	if (!*status)
+		return all;
+	free(all);
+	return NULL;
+}

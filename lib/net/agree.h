@@ -18,4 +18,8 @@ int bootstrap_gather(const corale_bootstrap *bootstrap, const void *in, size_t b
  */
 int agree(const corale_bootstrap *bootstrap, int status, const char *what, int64_t *most);
 
+/* Collective: agree, then what every rank gives, by rank, to be freed; NULL: *status says why, on all ranks. */
+void *agree_gather(const corale_bootstrap *bootstrap, int *status, const char *what, const void *mine,
+		   size_t bytes);
+
 #endif

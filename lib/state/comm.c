@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/process.h"
@@ -164,4 +165,15 @@ void call_let_go(const struct call *call)
 {
 	if (call->plan && atomic_fetch_sub(&call->plan->users, 1) == 1)
 		free(call->plan);
+}
+
+size_t *call_copy_counts(struct call *call, size_t n, size_t *room)
+{
+	const size_t **arrays[] = { &call->send_counts, &call->send_displs, &call->recv_counts,
+				    &call->recv_displs };
+	for (int i = 0; call->send_counts && i < 4; i++, room += n) {
+		memcpy(room, *arrays[i], n * sizeof *room);
+		*arrays[i] = room;
+	}
+	return room;
 }

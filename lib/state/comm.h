@@ -58,7 +58,7 @@ struct comm_origin {
 	void *ctx;
 };
 
-/* A rank of a communicator over nodes, for people, and what it has said of itself (silence.c). */
+/* A rank of a communicator over nodes, for people, and what it has said of itself (stall.c). */
 struct comm_peer {
 	char host[64];
 	char reason[WINDOW_REASON]; /* why it has ended the communicator; under error_lock */
@@ -94,11 +94,11 @@ struct comm {
 	int nrails;
 	struct gpu_direct *direct; /* slots in GPUs' memory; NULL: none (comm/gpu_direct.h) */
 	_Atomic int left; /* a rank of another node, + 1, that has destroyed the communicator */
-	uint64_t moved; /* messages of it at the watch thread's last look, */
-	int still; /* and for how many looks so; */
-	int64_t still_ns; /* since when, while a kernel runs */
+	uint64_t messages_seen; /* messages of it at the watch thread's last look, */
+	int idle_looks; /* and for how many looks so; */
+	int64_t idle_ns; /* since when, while a kernel runs */
 	struct launch *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* gpu.c */
-	struct recent *recent; /* calls on the GPU */
+	struct gpu_journal *gpu_journal; /* calls on the GPU */
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
 	struct gpu_machine node; /* limits on which the choice of a row depends */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
@@ -123,17 +123,17 @@ struct comm {
 	uint64_t *sends, *recvs; /* calls per peer */
 	/* failure */
 	_Atomic int error; /* set behind failure */
-	_Atomic int told; /* the caller knows of the failure: later calls are refused */
+	_Atomic int error_reported; /* the caller knows of the failure: later calls are refused */
 	pthread_mutex_t error_lock;
 	char failure[COMM_ERROR_BYTES]; /* why comm failed: written once, by any thread */
 	char last_error[COMM_ERROR_BYTES]; /* of a call that has not ended comm */
-	_Atomic uint64_t shown; /* the call, and the rank of another node, that was told of it last */
+	_Atomic uint64_t last_notified; /* the call, and the rank of another node, that was sent it last */
 	struct comm_peer *peers; /* [rank]; NULL: one node */
-	_Atomic int64_t asked_ns,
-	    told_ns; /* when ranks were last asked why nothing comes, and it was told; silence.c */
+	_Atomic int64_t stall_asked_ns,
+	    stall_reported_ns; /* when ranks were last asked why nothing comes, and it was told; stall.c */
 	_Atomic int damaged; /* control messages that no rank sent; the first is told of */
 	struct comm *next_watched; /* watch.c */
-	_Atomic int withdrawing; /* withdraw.c: a thread is at it */
+	_Atomic int unmapping; /* unmap.c: a thread is at it */
 };
 
 /* The public handle outlives its communicator, so that use after destroy is an error and not a crash. */
@@ -149,6 +149,13 @@ static inline int comm_local_rank(const struct comm *comm, int q)
 {
 	const struct plan_map *map = &comm->topo->map;
 	return map->member[map->node_first[map->node_of[comm->rank]] + q];
+}
+
+/* What a rank of this node shows the others; NULL: it is of another node, or there are no windows. */
+static inline struct window_control *comm_control(const struct comm *comm, int rank)
+{
+	const struct host_engine *e = &comm->engine;
+	return e->windows && host_is_local(e, rank) ? e->windows[e->map.local_of[rank]] : NULL;
 }
 
 /* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
@@ -217,6 +224,8 @@ int comm_handle_create(struct comm *comm);
 /* A call that outlives the function that made it keeps its persistent plan, if it has one, until it is let go. */
 void call_keep(const struct call *call);
 void call_let_go(const struct call *call);
+/* Gives a call copies of its count arrays, if it has any, in room for 4 n of them: one of each of n ranks. Returns what is behind them. */
+size_t *call_copy_counts(struct call *call, size_t n, size_t *room);
 
 /* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
  * text: the line for corale_comm_last_error. Any thread. */

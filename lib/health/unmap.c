@@ -1,4 +1,4 @@
-#include "withdraw.h"
+#include "unmap.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,38 +24,37 @@ static int is_gone(const struct comm *comm, int local)
 	return e->lives[local] && life_state(e->lives[local]) != LIFE_ALIVE && life_gone(e->pids[local]);
 }
 
-static int has_withdrawn(const struct comm *comm, int local)
+static int has_unmapped(const struct comm *comm, int local)
 {
 	const struct host_engine *e = &comm->engine;
 	return local == e->local ||
-	       atomic_load_explicit(&control_of(comm, local)->withdrawn[e->local], memory_order_acquire) ||
+	       atomic_load_explicit(&control_of(comm, local)->unmapped[e->local], memory_order_acquire) ||
 	       is_gone(comm, local);
 }
 
-static int poll_withdrawn(void *arg)
+static int poll_unmapped(void *arg)
 {
 	const struct comm *comm = arg;
 	int all = 1;
 	for (int q = 0; q < comm->engine.locals; q++)
-		all &= has_withdrawn(comm, q);
+		all &= has_unmapped(comm, q);
 	return all;
 }
 
-int withdraw_wait(struct comm *comm)
+int unmap_wait(struct comm *comm)
 {
 	const struct wait_policy policy = { .timeout_ns = WAIT_MS * 1000000ll, .sleep_ns = POLL_NS };
 	if (!comm->gpu || comm->size == 1)
 		return 1;
-	atomic_store(&control_of(comm, comm->engine.local)->gives_up, 1);
-	if (wait_until(&policy, poll_withdrawn, comm) > 0)
+	atomic_store(&control_of(comm, comm->engine.local)->asks_unmap, 1);
+	if (wait_until(&policy, poll_unmapped, comm) > 0)
 		return 1;
 	for (int q = 0; q < comm->engine.locals; q++)
-		if (!has_withdrawn(comm, q))
+		if (!has_unmapped(comm, q))
 			log_line(LOG_WARN, comm->rank,
 				 "rank %d (process %ld) has not said within %d s that its GPU stores nothing "
-				 "more into "
-				 "this rank's registered memory: it may still write there; memory of "
-				 "corale_mem_alloc is therefore not freed",
+				 "more into this rank's registered memory: it may still write there; memory "
+				 "of corale_mem_alloc is therefore not freed",
 				 comm_local_rank(comm, q), (long)comm->engine.pids[q], WAIT_MS / 1000);
 	return 0;
 }
@@ -69,7 +68,7 @@ struct helper {
 
 static void answer(struct comm *comm, int local)
 {
-	atomic_store_explicit(&control_of(comm, comm->engine.local)->withdrawn[local], 1,
+	atomic_store_explicit(&control_of(comm, comm->engine.local)->unmapped[local], 1,
 			      memory_order_release);
 }
 
@@ -77,10 +76,10 @@ static void *work(void *arg)
 {
 	struct helper *h = arg;
 	struct comm *comm = h->comm;
-	if (!engine_cuda.withdraw(comm->gpu, h->local, h->failed))
+	if (!engine_cuda.unmap(comm->gpu, h->local, h->failed))
 		answer(comm, h->local);
 	free(h);
-	atomic_store_explicit(&comm->withdrawing, 0, memory_order_release);
+	atomic_store_explicit(&comm->unmapping, 0, memory_order_release);
 	return NULL;
 }
 
@@ -92,40 +91,40 @@ static void start(struct comm *comm, int local)
 	if (!h)
 		return;
 	*h = (struct helper){ comm, local, atomic_load(&comm->error) != 0 };
-	atomic_store(&comm->withdrawing, 1);
+	atomic_store(&comm->unmapping, 1);
 	int error = process_thread(&thread, work, h);
 	if (!error) {
 		pthread_detach(thread);
 		return;
 	}
-	atomic_store(&comm->withdrawing, 0);
+	atomic_store(&comm->unmapping, 0);
 	free(h);
 	log_line(LOG_WARN, comm->rank, "no thread to answer rank %d, which gives up its memory: %s",
 		 comm_local_rank(comm, local), strerror(error));
 }
 
-void withdraw_answer(struct comm *comm)
+void unmap_answer(struct comm *comm)
 {
 	const struct host_engine *e = &comm->engine;
 	const struct window_control *mine = control_of(comm, e->local);
-	for (int p = 0; p < e->locals && !atomic_load(&comm->withdrawing); p++)
-		if (p != e->local && atomic_load(&control_of(comm, p)->gives_up) &&
-		    !atomic_load(&mine->withdrawn[p]))
+	for (int p = 0; p < e->locals && !atomic_load(&comm->unmapping); p++)
+		if (p != e->local && atomic_load(&control_of(comm, p)->asks_unmap) &&
+		    !atomic_load(&mine->unmapped[p]))
 			start(comm, p);
 }
 
 static int poll_idle(void *arg)
 {
 	struct comm *comm = arg;
-	return !atomic_load_explicit(&comm->withdrawing, memory_order_acquire);
+	return !atomic_load_explicit(&comm->unmapping, memory_order_acquire);
 }
 
-void withdraw_finish(struct comm *comm)
+void unmap_finish(struct comm *comm)
 {
 	wait_until(&(struct wait_policy){ .sleep_ns = POLL_NS }, poll_idle, comm);
 }
 
-void withdraw_answer_all(struct comm *comm)
+void unmap_answer_all(struct comm *comm)
 {
 	for (int p = 0; comm->engine.windows && p < comm->engine.locals; p++)
 		if (comm->engine.windows[comm->engine.local])

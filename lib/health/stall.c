@@ -1,4 +1,4 @@
-#include "silence.h"
+#include "stall.h"
 
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "diagnose.h"
 #include "gpu_health.h"
 #include "net/proxy.h"
-#include "recent.h"
+#include "gpu_journal.h"
 
 enum { NO_ANSWER = 0, ASK_NS = 1000 * 1000 * 1000, ANSWER_NS = 1000 * 1000 * 1000, MOST_NAMED = 8 };
 static const int64_t NODE_NS = 10 * 1000000000ll; /* of one node, whose ranks need not be asked */
@@ -15,43 +15,46 @@ static const int64_t NODE_NS = 10 * 1000000000ll; /* of one node, whose ranks ne
 /* What holds a rank up, from the least likely cause of a wait to the likeliest. */
 enum verdict { WAITS_ITSELF, NOT_YET_HERE, IS_IDLE, IS_BUSY, HAS_NOT_CALLED, DOES_NOT_ANSWER, IS_STOPPED };
 
-enum silence_state silence_own(const struct comm *comm)
+enum stall_state stall_own_state(const struct comm *comm)
 {
-	static const enum silence_state of_proxy[] = { [PROXY_IDLE] = SILENCE_IDLE,
-						       [PROXY_ENQUEUED] = SILENCE_ENQUEUED,
-						       [PROXY_RUNNING] = SILENCE_RUNNING };
-	return comm->proxy ? of_proxy[proxy_state(comm->proxy)] : SILENCE_HOST;
+	static const enum stall_state of_proxy[] = {
+		[PROXY_IDLE] = STALL_IDLE, [PROXY_ENQUEUED] = STALL_ENQUEUED, [PROXY_RUNNING] = STALL_RUNNING
+	};
+	return comm->proxy ? of_proxy[proxy_state(comm->proxy)] : STALL_HOST;
 }
 
-void silence_answered(struct comm *comm, int peer, enum silence_state state)
+void stall_answered(struct comm *comm, int peer, enum stall_state state)
 {
 	atomic_store(&comm->peers[peer].answer, NO_ANSWER + 1 + (int)state);
 }
 
 /* Sends and receives on a GPU concern the ranks of their group alone. */
-static int may_be_awaited(const struct comm *comm, const struct silence_wait *wait, int rank)
+static int may_be_awaited(const struct comm *comm, const struct stall_wait *wait, int rank)
 {
-	if (rank == comm->rank || (wait->peer != PLAN_NONE && rank != wait->peer))
-		return 0;
-	return !comm->recent || recent_concerns(comm->recent, rank);
+	if (rank == comm->rank || wait->peer != PLAN_NONE)
+		return rank == wait->peer;
+	return !comm->gpu_journal || gpu_journal_concerns(comm->gpu_journal, rank);
 }
 
-static enum verdict judge(struct comm *comm, const struct silence_wait *wait, int rank)
+static int has_called(struct comm *comm, const struct stall_wait *wait, int rank)
 {
-	const int called = !wait->number || diagnose_has_called(comm, rank, wait->number);
-	if (host_is_local(&comm->engine, rank) && diagnose_is_stopped(comm, rank))
-		return IS_STOPPED;
+	return !wait->number || diagnose_has_called(comm, rank, wait->number);
+}
+
+static enum verdict judge(struct comm *comm, const struct stall_wait *wait, int rank)
+{
+	const int called = has_called(comm, wait, rank);
 	if (host_is_local(&comm->engine, rank))
-		return called ? WAITS_ITSELF : NOT_YET_HERE;
+		return diagnose_is_stopped(comm, rank) ? IS_STOPPED : called ? WAITS_ITSELF : NOT_YET_HERE;
 	const int answer = atomic_load(&comm->peers[rank].answer);
 	if (answer == NO_ANSWER)
 		return DOES_NOT_ANSWER;
-	switch ((enum silence_state)(answer - 1 - NO_ANSWER)) {
-	case SILENCE_RUNNING: /* this call or one before it */
+	switch ((enum stall_state)(answer - 1 - NO_ANSWER)) {
+	case STALL_RUNNING: /* this call or one before it */
 		return WAITS_ITSELF;
-	case SILENCE_ENQUEUED:
+	case STALL_ENQUEUED:
 		return IS_BUSY;
-	case SILENCE_IDLE:
+	case STALL_IDLE:
 		return called ? IS_IDLE : HAS_NOT_CALLED;
 	default:
 		return called ? WAITS_ITSELF : HAS_NOT_CALLED;
@@ -65,11 +68,11 @@ static int answers_in_calls(const struct comm *comm)
 	return !comm->proxy && transport->ops->mover != TRANSPORT_MOVES_ITSELF;
 }
 
-static const char *text_of(struct comm *comm, const struct silence_wait *wait, int rank, enum verdict verdict)
+static const char *text_of(struct comm *comm, const struct stall_wait *wait, int rank, enum verdict verdict)
 {
 	switch (verdict) {
 	case IS_STOPPED:
-		return wait->number && diagnose_has_called(comm, rank, wait->number)
+		return wait->number && has_called(comm, wait, rank)
 			   ? "it has made the call, but its process is stopped, by a signal or a debugger"
 			   : "its process is stopped, by a signal or a debugger";
 	case DOES_NOT_ANSWER:
@@ -87,22 +90,24 @@ static const char *text_of(struct comm *comm, const struct silence_wait *wait, i
 	case WAITS_ITSELF:
 		break;
 	}
-	return wait->number ? "it has made the call, so it waits itself: its own line says for whom"
+	return wait->number && comm->gpu && host_is_local(&comm->engine, rank)
+		   ? "it has made the call, so its GPU is busy, or it waits itself: its own line says for "
+		     "whom"
+	       : wait->number ? "it has made the call, so it waits itself: its own line says for whom"
 	       : host_is_local(&comm->engine, rank)
 		   ? "it has not sent or received what this call waits for"
 		   : "it answers, but has not sent or received what this call waits for";
 }
 
 /* Ranks of this node, but for one that is named before, that have not made the call. */
-static void print_missing(struct comm *comm, const struct silence_wait *wait, int but, char *text,
-			  size_t bytes)
+static void print_missing(struct comm *comm, const struct stall_wait *wait, int but, char *text, size_t bytes)
 {
 	int n = 0;
 	size_t at = 0;
 	text[0] = '\0';
 	for (int q = 0; wait->number && q < comm->engine.locals; q++) {
 		const int r = comm_local_rank(comm, q);
-		if (r == comm->rank || r == but || diagnose_has_called(comm, r, wait->number))
+		if (r == comm->rank || r == but || has_called(comm, wait, r))
 			continue;
 		if (n++ < MOST_NAMED && at < bytes)
 			at += (size_t)snprintf(text + at, bytes - at, "%s%d",
@@ -112,7 +117,7 @@ static void print_missing(struct comm *comm, const struct silence_wait *wait, in
 		snprintf(text + at, bytes - at, " and %d more", n - MOST_NAMED);
 }
 
-static void tell(struct comm *comm, const struct silence_wait *wait, double seconds)
+void stall_log(struct comm *comm, const struct stall_wait *wait, double seconds)
 {
 	enum verdict worst = WAITS_ITSELF;
 	int rank = wait->peer, more = 0;
@@ -134,8 +139,8 @@ static void tell(struct comm *comm, const struct silence_wait *wait, double seco
 	if (rank == PLAN_NONE) {
 		log_line(
 		    LOG_WARN, comm->rank,
-		    "nothing has come for %.1f s: this rank waits in %s%s, up to which all others it could "
-		    "wait for answer and wait in a call themselves",
+		    "no message for %.1f s: this rank waits in %s%s, and every rank that it may wait for "
+		    "answers and is itself waiting",
 		    seconds, call, number);
 		return;
 	}
@@ -150,7 +155,7 @@ static void tell(struct comm *comm, const struct silence_wait *wait, double seco
 	    name, seconds, call, number, text_of(comm, wait, rank, worst), others, deadline);
 }
 
-static void ask(struct comm *comm, const struct silence_wait *wait)
+static void ask(struct comm *comm, const struct stall_wait *wait)
 {
 	for (int r = 0; r < comm->size; r++)
 		if (may_be_awaited(comm, wait, r) && !host_is_local(&comm->engine, r)) {
@@ -166,19 +171,20 @@ static int is_first(_Atomic int64_t *done_ns, int64_t since_ns, int64_t now_ns)
 	return before < since_ns && atomic_compare_exchange_strong(done_ns, &before, now_ns);
 }
 
-void silence_look(struct comm *comm, const struct silence_wait *wait, int64_t since_ns)
+void stall_look(struct comm *comm, const struct stall_wait *wait, int64_t since_ns)
 {
 	const int64_t now = wait_now_ns();
 	if (!comm->peers) {
-		if (now - since_ns >= NODE_NS && is_first(&comm->told_ns, since_ns, now))
-			tell(comm, wait, 1e-9 * (double)(now - since_ns));
+		if (now - since_ns >= NODE_NS && is_first(&comm->stall_reported_ns, since_ns, now))
+			stall_log(comm, wait, 1e-9 * (double)(now - since_ns));
 		return;
 	}
 	if (now - since_ns < ASK_NS)
 		return;
-	if (is_first(&comm->asked_ns, since_ns, now))
+	if (is_first(&comm->stall_asked_ns, since_ns, now))
 		ask(comm, wait);
-	const int64_t asked = atomic_load(&comm->asked_ns);
-	if (asked >= since_ns && now - asked >= ANSWER_NS && is_first(&comm->told_ns, since_ns, now))
-		tell(comm, wait, 1e-9 * (double)(now - since_ns));
+	const int64_t asked = atomic_load(&comm->stall_asked_ns);
+	if (asked >= since_ns && now - asked >= ANSWER_NS &&
+	    is_first(&comm->stall_reported_ns, since_ns, now))
+		stall_log(comm, wait, 1e-9 * (double)(now - since_ns));
 }

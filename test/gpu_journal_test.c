@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "health/recent.h"
+#include "health/gpu_journal.h"
 
 enum { READERS = 2, CALLS = 400000, KEPT = 1024 };
 
@@ -32,7 +32,7 @@ static int is_whole(const struct record *record, uint32_t number)
 }
 
 struct readers {
-	struct recent *recent;
+	struct gpu_journal *journal;
 	_Atomic int done, torn, found;
 };
 
@@ -41,10 +41,10 @@ static void *read_calls(void *arg)
 {
 	struct readers *r = arg;
 	while (!atomic_load(&r->done)) {
-		const uint32_t last = recent_last(r->recent);
+		const uint32_t last = gpu_journal_last(r->journal);
 		for (uint32_t back = 0; back < 4; back++) {
 			const uint32_t number = last - (back % 2 ? KEPT - 1 - back : back);
-			const struct record call = recent_find(r->recent, number, -1);
+			const struct record call = gpu_journal_find(r->journal, number, -1);
 			if (call.coll == CORALE_NUM_COLLS)
 				continue;
 			atomic_fetch_add_explicit(&r->found, 1, memory_order_relaxed);
@@ -58,14 +58,14 @@ static void *read_calls(void *arg)
 static void test_readers_beside_a_caller(void **state)
 {
 	(void)state;
-	struct readers r = { .recent = recent_create() };
+	struct readers r = { .journal = gpu_journal_create() };
 	pthread_t threads[READERS];
-	assert_non_null(r.recent);
+	assert_non_null(r.journal);
 	for (int i = 0; i < READERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, read_calls, &r), 0);
 	for (uint32_t number = 1; number <= CALLS; number++) {
 		const struct call call = call_of(number);
-		assert_int_equal(recent_add(r.recent, &call, 1), number);
+		assert_int_equal(gpu_journal_add(r.journal, &call, 1), number);
 	}
 	while (!atomic_load(&r.found))
 		;
@@ -73,30 +73,30 @@ static void test_readers_beside_a_caller(void **state)
 	for (int i = 0; i < READERS; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(r.torn, 0);
-	free(r.recent);
+	free(r.journal);
 }
 
 static void test_calls_that_start_together(void **state)
 {
 	(void)state;
-	struct recent *recent = recent_create();
-	assert_non_null(recent);
-	assert_int_equal(recent_find(recent, recent_last(recent), -1).coll, CORALE_NUM_COLLS);
+	struct gpu_journal *journal = gpu_journal_create();
+	assert_non_null(journal);
+	assert_int_equal(gpu_journal_find(journal, gpu_journal_last(journal), -1).coll, CORALE_NUM_COLLS);
 	const struct call pairs[] = { { .record.coll = CORALE_SEND, .record.root = 3, .record.count = 1 },
 				      { .record.coll = CORALE_RECV, .record.root = 1, .record.count = 2 },
 				      { .record.coll = CORALE_RECV, .record.root = 2, .record.count = 3 } },
 			  other = { .record.coll = CORALE_BROADCAST, .record.root = 5, .record.count = 4 };
-	assert_int_equal(recent_add(recent, pairs, 3), 1);
-	assert_int_equal(recent_find(recent, 1, 2).count, 3);
-	assert_int_equal(recent_find(recent, 1, 7).count, 1);
-	assert_true(recent_concerns(recent, 1) && !recent_concerns(recent, 7));
-	assert_int_equal(recent_add(recent, &other, 1), 4);
-	assert_true(recent_concerns(recent, 7));
-	assert_int_equal(recent_find(recent, 1, 5).count, 1);
+	assert_int_equal(gpu_journal_add(journal, pairs, 3), 1);
+	assert_int_equal(gpu_journal_find(journal, 1, 2).count, 3);
+	assert_int_equal(gpu_journal_find(journal, 1, 7).count, 1);
+	assert_true(gpu_journal_concerns(journal, 1) && !gpu_journal_concerns(journal, 7));
+	assert_int_equal(gpu_journal_add(journal, &other, 1), 4);
+	assert_true(gpu_journal_concerns(journal, 7));
+	assert_int_equal(gpu_journal_find(journal, 1, 5).count, 1);
 	for (int i = 0; i < KEPT; i++)
-		recent_add(recent, &other, 1);
-	assert_int_equal(recent_find(recent, 1, 2).coll, CORALE_NUM_COLLS);
-	free(recent);
+		gpu_journal_add(journal, &other, 1);
+	assert_int_equal(gpu_journal_find(journal, 1, 2).coll, CORALE_NUM_COLLS);
+	free(journal);
 }
 
 int main(void)
@@ -105,5 +105,5 @@ int main(void)
 		cmocka_unit_test(test_calls_that_start_together),
 		cmocka_unit_test(test_readers_beside_a_caller),
 	};
-	return cmocka_run_group_tests_name("recent", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("gpu_journal", tests, NULL, NULL);
 }

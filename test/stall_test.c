@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "comm/gpu.h"
-#include "health/recent.h"
+#include "health/gpu_journal.h"
 #include "call/signature.h"
 #include "net/proxy.h"
 #include "team.h"
@@ -162,11 +162,11 @@ struct fake {
 static void open_fake(struct team_member *m, struct fake *f, int moves)
 {
 	f->comm = comm_get(m->comm, "test");
-	f->comm->recent = recent_create();
+	f->comm->gpu_journal = gpu_journal_create();
 	f->remote =
 	    (struct remote){ .slots = { [REMOTE_OF_PLANS] = { REMOTE_LINE, 2 } }, .peers = RANKS - 1 };
 	f->remote.memory = calloc(1 + ONE_END, REMOTE_LINE);
-	if (!f->comm->recent || !f->remote.memory || gpu_places_open(f->comm))
+	if (!f->comm->gpu_journal || !f->remote.memory || gpu_places_open(f->comm))
 		abort();
 	f->calls = remote_progress_of(&f->remote);
 	const struct proxy_params params = { .rails = { f->comm->engine.transport },
@@ -201,7 +201,7 @@ static void close_fake(struct team_member *m, struct fake *f)
 
 static void note_call(struct fake *f, struct call call)
 {
-	recent_add(f->comm->recent, &call, 1);
+	gpu_journal_add(f->comm->gpu_journal, &call, 1);
 	if (!call_is_pair(&call))
 		signature_next(f->comm, &call);
 }
@@ -360,7 +360,7 @@ enum { CASES = sizeof(cases) / sizeof(cases[0]) };
 
 static int run_here(int i)
 {
-	snprintf(log_path, sizeof(log_path), "/tmp/corale_silence_test_%d", (int)getpid());
+	snprintf(log_path, sizeof(log_path), "/tmp/corale_stall_test_%d", (int)getpid());
 	unlink(log_path);
 	setenv("CORALE_LOG_FILE", log_path, 1);
 	int faults = team_run(RANKS, NULL, cases[i].body, NULL);
