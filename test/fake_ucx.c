@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/ucx/ucx_message.h"
+#include "net/ucx/ucx_comm.h"
 
 enum { KEPT_SENT = 64, KEY_BYTES = 24 };
 

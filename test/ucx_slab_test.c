@@ -14,7 +14,6 @@
 
 #include <unistd.h>
 
-#include "net/ucx/ucx_end.h"
 #include "net/ucx/ucx_link.h"
 #include "ucx_world.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/ucx/ucx_end.h"
 #include "net/ucx/ucx_link.h"
 
 enum { ADDRESS_BYTES = sizeof(struct ucx_address) + 8 };

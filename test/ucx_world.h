@@ -3,7 +3,7 @@
 #define UCX_WORLD_H
 
 #include "fake_ucx.h"
-#include "net/ucx/ucx_message.h"
+#include "net/ucx/ucx_comm.h"
 
 enum { WORLD_RANKS = 3 }; /* of every communicator; the worker's is rank 0 of it */
 enum { WORLD_DEPTH = 4, WORLD_SLOT_BYTES = 100000 }; /* of links */

@@ -5,11 +5,8 @@
 #include "transport_ucx.h"
 #include "base/descriptor_limit.h"
 #include "base/log.h"
-#include "ucx_calibrate.h"
 #include "ucx_devices.h"
-#include "ucx_end.h"
 #include "ucx_link.h"
-#include "ucx_message.h"
 
 static const struct transport_ops ops;
 

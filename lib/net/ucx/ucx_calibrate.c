@@ -1,10 +1,10 @@
-#include "ucx_calibrate.h"
+
+#include "ucx_link.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_link.h"
 #include "base/wait.h"
 
 enum { FIRST_BYTES = UCX_EAGER_BYTES + 1, ROUNDS = 4 };

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_loop.h"
 
 void ucx_comm_free(struct ucx_comm *c)
 {
@@ -86,18 +85,13 @@ int ucx_comm_note(struct ucx_comm *c, int peer, int lane, enum ucx_kind kind, ui
 					.number = number };
 	if (bytes)
 		memcpy(note->payload, payload, bytes);
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-						      UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
-						      UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-				      .flags = UCP_AM_SEND_FLAG_EAGER,
-				      .cb.send = note_sent,
-				      .user_data = note,
-				      .memory_type = UCS_MEMORY_TYPE_HOST };
+	ucp_request_param_t param = ucx_request(note_sent, note);
+	param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+	param.flags = UCP_AM_SEND_FLAG_EAGER;
+	param.memory_type = UCS_MEMORY_TYPE_HOST;
 	void *request =
 	    ucp_am_send_nbx(e->ep, 0, &note->wire, sizeof(note->wire), note->payload, bytes, &param);
-	if (UCS_PTR_IS_PTR(request))
-		c->worker->nudge = 1;
-	else
+	if (!ucx_goes_on(c->worker, request))
 		note_sent(NULL, UCS_PTR_STATUS(request), note);
 	return UCS_PTR_IS_ERR(request) ? ucx_code(UCS_PTR_STATUS(request)) : 0;
 }
@@ -186,7 +180,7 @@ void ucx_comm_fail(struct ucx_comm *c, int code)
 void ucx_comm_reap(struct ucx_worker *w)
 {
 	w->failures = 0;
-	ucx_loop_reap(w);
+	ucx_endpoint_reap_loop(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
 		if (!e->failed || e->closed)
 			continue;

@@ -83,4 +83,25 @@ void ucx_comm_add_event(struct ucx_comm *c, int peer, int code, const void *text
 /* Calls the handlers of all communicators. Not under the lock. 1 if any was called. */
 int ucx_comm_dispatch(struct ucx_worker *w);
 
+/* ucx_message.c: what arrives from peers is checked, and handed to its communicator or link. Under the lock. */
+/* The handler of all active messages; arg: the worker. */
+ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
+				const ucp_am_recv_param_t *param);
+/* Delivers the notes that came before c was open. */
+void ucx_message_deliver_early(struct ucx_comm *c);
+/* Frees the notes of communicators that were never opened. */
+void ucx_message_free_early(struct ucx_worker *w);
+
+/* ucx_calibrate.c: the way of large messages over lanes to one or two peers, if nobody in the process has measured lanes of their class. Not under the
+ * lock; takes at most about 50 ms, once they are connected. */
+void ucx_calibrate(struct ucx_comm *c);
+
+/* ucx_end.c. Not under the lock; at most about 1.3 s, the deadlines of a link that is cut. */
+/* As transport_ops.fail. */
+void ucx_end_fail(struct ucx_comm *c, int code);
+/* Drains, says goodbye, and takes c out of the worker; waits up to 2 s more for sends that no peer receives. */
+void ucx_end_close(struct ucx_comm *c);
+/* Hands all that communicators have sent to the network, or gives up on it at a deadline. */
+void ucx_end_flush(struct ucx_worker *w);
+
 #endif

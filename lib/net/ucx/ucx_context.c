@@ -13,11 +13,6 @@
 #include "ucx_gpudirect.h"
 #include "ucx_worker.h"
 
-static int failed(const char *what, int rank, ucs_status_t status)
-{
-	return log_error(ucx_code(status), rank, "transport ucx: %s: %s", what, ucs_status_string(status));
-}
-
 /*
  * Segments of tcp: UCX's own are so small that what is copied through them costs a system call or two for every 8 KB. Sizes
  * of socket buffers are left to the kernel: it grows them as far as a connection needs, and what is set is cut by
@@ -28,12 +23,10 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 	static const struct {
 		const char *variable, *value;
 	} sizes[] = { { "UCX_TCP_TX_SEG_SIZE", "64k" }, { "UCX_TCP_RX_SEG_SIZE", "256k" } };
-	unsigned major, minor, release;
 	ucs_status_t status = UCS_OK;
-	ucp_get_version(&major, &minor, &release);
 	for (size_t i = 0; i < 2 && ucx_devices_have_tcp(devices) && status == UCS_OK; i++) {
 		const char *name = sizes[i].variable + strlen("UCX_");
-		if (major == 1 && minor <= 16)
+		if (ucx_minor() <= 16)
 			name += strlen("TCP_");
 		if (!secure_getenv(sizes[i].variable))
 			status = ucp_config_modify(config, name, sizes[i].value);
@@ -66,9 +59,8 @@ static ucs_status_t set_gpu_slots(ucp_config_t *config)
 		       { "PROTO_EMULATION_ENABLE", "n", 21, UINT_MAX },
 		       { "RNDV_FRAG_MEM_TYPES", "host", 21, UINT_MAX },
 		       { "ZCOPY_THRESH", "0", 0, 18 } };
-	unsigned major, minor, release;
+	const unsigned minor = ucx_minor();
 	ucs_status_t status = UCS_OK;
-	ucp_get_version(&major, &minor, &release);
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]) && status == UCS_OK; i++)
 		if (minor >= values[i].first && minor <= values[i].last)
 			status = ucp_config_modify(config, values[i].name, values[i].value);
@@ -113,14 +105,12 @@ static int init_apart(const ucp_config_t *config, int rank, ucp_context_h *out, 
 static int refuse_gpu_slots(const struct ucx_context_params *p)
 {
 	const char *transports = secure_getenv("UCX_TLS");
-	unsigned major, minor, release;
-	ucp_get_version(&major, &minor, &release);
 	return log_error(
 	    CORALE_ENOTSUP, p->rank,
 	    "transport ucx: slots in a GPU's memory need an RDMA adapter, and UCX %s opens none of its "
 	    "transports rc, dc and srd with NET_DEVICES=%s and UCX_TLS=%s; ucx_info -d lists what it has%s",
 	    ucp_get_version_string(), p->devices[0] ? p->devices : "all", transports ? transports : "not set",
-	    minor > NEEDS_CACHE
+	    ucx_minor() > NEEDS_CACHE
 		? ""
 		: "; UCX 1.13 also needs its cache of registrations: take a newer UCX, or under "
 		  "Open MPI set OMPI_MCA_memory=^patcher");
@@ -133,7 +123,7 @@ static int init(const struct ucx_context_params *p, const ucp_config_t *config, 
 	if (ret || status == UCS_OK)
 		return ret;
 	return p->gpu_slots && status == UCS_ERR_NO_DEVICE ? refuse_gpu_slots(p)
-							   : failed("ucp_init", p->rank, status);
+							   : ucx_failed("ucp_init", p->rank, status);
 }
 
 static int open_context(const struct ucx_context_params *p, enum ucx_cuda cuda, ucp_context_h *out)
@@ -143,7 +133,7 @@ static int open_context(const struct ucx_context_params *p, enum ucx_cuda cuda, 
 	ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
 	if (status != UCS_OK)
-		return failed("ucp_config_read", p->rank, status);
+		return ucx_failed("ucp_config_read", p->rank, status);
 	if (p->devices[0])
 		status = ucp_config_modify(config, "NET_DEVICES", p->devices);
 	ucx_devices_transports(secure_getenv("UCX_TLS"), p->gpu_slots, cuda, transports, sizeof(transports));
@@ -154,7 +144,7 @@ static int open_context(const struct ucx_context_params *p, enum ucx_cuda cuda, 
 	if (status == UCS_OK && p->gpu_slots)
 		status = set_gpu_slots(config);
 	const int ret =
-	    status == UCS_OK ? init(p, config, out) : failed("ucp_config_modify", p->rank, status);
+	    status == UCS_OK ? init(p, config, out) : ucx_failed("ucp_config_modify", p->rank, status);
 	ucp_config_release(config);
 	return ret;
 }

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,29 +24,26 @@ enum { MOST = 1 << 16, PIPES = 64, NAME_BYTES = 64, LINE_BYTES = 160, DEEPEST = 
 static int roots[ROOTS], nroots;
 
 struct ucx_descriptors {
-	unsigned char is_open[MOST / 8];
+	unsigned char bits[MOST / 8];
 };
 
-/* ---- Files of /proc ---- */
-
-/* folder/fd */
-static void name_of(char name[NAME_BYTES], const char *folder, int fd)
+static int has(const struct ucx_descriptors *set, int fd)
 {
-	char digits[12];
-	size_t n = sizeof(digits), length = strlen(folder);
-	digits[--n] = '\0';
-	do
-		digits[--n] = (char)('0' + fd % 10);
-	while ((fd /= 10) > 0);
-	memcpy(name, folder, length);
-	memcpy(name + length, digits + n, sizeof(digits) - n);
+	return set->bits[fd / 8] >> fd % 8 & 1;
 }
+
+static void put(int fd, void *set)
+{
+	((struct ucx_descriptors *)set)->bits[fd / 8] |= (unsigned char)(1 << fd % 8);
+}
+
+/* ---- Files of /proc ---- */
 
 static int is_epoll(int fd)
 {
 	static const char epoll[] = "anon_inode:[eventpoll]";
 	char name[NAME_BYTES], target[NAME_BYTES];
-	name_of(name, "/proc/self/fd/", fd);
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	return readlink(name, target, sizeof(target)) == (ssize_t)strlen(epoll) &&
 	       !memcmp(target, epoll, strlen(epoll));
 }
@@ -74,7 +72,7 @@ static void each_member(int epoll_fd, visit *f, void *arg)
 {
 	char name[NAME_BYTES], text[1024], line[LINE_BYTES];
 	size_t used = 0;
-	name_of(name, "/proc/self/fdinfo/", epoll_fd);
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", epoll_fd);
 	const int info = descriptor_open(name, O_RDONLY);
 	for (ssize_t n; info >= 0 && (n = read(info, text, sizeof(text))) > 0;)
 		for (ssize_t i = 0; i < n; i++) {
@@ -107,36 +105,25 @@ static void each_descriptor(visit *f, void *arg)
 /* ---- Which are UCX's ---- */
 
 struct found {
-	unsigned char is_ours[MOST / 8];
+	struct ucx_descriptors ours;
 	ino_t pipes[PIPES];
 	int npipes, depth;
 };
 
-static int has(const struct found *found, int fd)
-{
-	return found->is_ours[fd / 8] >> fd % 8 & 1;
-}
-
-static void add_member(int fd, void *arg);
-
 /* It and what is below it. */
-static void add(struct found *found, int fd)
+static void add(int fd, void *arg)
 {
+	struct found *found = arg;
 	struct stat file;
-	if (has(found, fd) || found->depth > DEEPEST)
+	if (has(&found->ours, fd) || found->depth > DEEPEST)
 		return;
-	found->is_ours[fd / 8] |= (unsigned char)(1 << fd % 8);
+	put(fd, &found->ours);
 	if (!fstat(fd, &file) && S_ISFIFO(file.st_mode) && found->npipes < PIPES)
 		found->pipes[found->npipes++] = file.st_ino;
 	found->depth++;
 	if (is_epoll(fd))
-		each_member(fd, add_member, found);
+		each_member(fd, add, found);
 	found->depth--;
-}
-
-static void add_member(int fd, void *arg)
-{
-	add(arg, fd);
 }
 
 struct above {
@@ -147,18 +134,18 @@ struct above {
 static void look_below(int fd, void *arg)
 {
 	struct above *above = arg;
-	above->is_above |= has(above->found, fd);
+	above->is_above |= has(&above->found->ours, fd);
 }
 
 /* The epoll of UCX's own thread has the sockets that listen, the epolls of interfaces and pipes. */
 static void add_above(int fd, void *arg)
 {
 	struct above above = { arg, 0 };
-	if (has(arg, fd) || !is_epoll(fd))
+	if (has(&above.found->ours, fd) || !is_epoll(fd))
 		return;
 	each_member(fd, look_below, &above);
 	if (above.is_above)
-		add(arg, fd);
+		add(fd, arg);
 }
 
 /* An epoll has one end of a pipe only. */
@@ -166,11 +153,11 @@ static void add_other_end(int fd, void *arg)
 {
 	struct found *found = arg;
 	struct stat file;
-	if (has(found, fd) || fstat(fd, &file) || !S_ISFIFO(file.st_mode))
+	if (has(&found->ours, fd) || fstat(fd, &file) || !S_ISFIFO(file.st_mode))
 		return;
 	for (int i = 0; i < found->npipes; i++)
 		if (found->pipes[i] == file.st_ino) {
-			add(found, fd);
+			add(fd, found);
 			return;
 		}
 }
@@ -179,7 +166,7 @@ static void find(struct found *found)
 {
 	memset(found, 0, sizeof(*found));
 	for (int i = 0; i < nroots; i++)
-		add(found, roots[i]);
+		add(roots[i], found);
 	each_descriptor(add_above, found);
 	each_descriptor(add_other_end, found);
 }
@@ -200,7 +187,8 @@ static void give_up_in_child(void)
 	const int nothing = descriptor_open("/dev/null", O_RDONLY);
 	find(&found);
 	for (int fd = STDERR_FILENO + 1; fd < MOST; fd++)
-		if (has(&found, fd) && fd != nothing && (nothing < 0 || dup3(nothing, fd, O_CLOEXEC) < 0))
+		if (has(&found.ours, fd) && fd != nothing &&
+		    (nothing < 0 || dup3(nothing, fd, O_CLOEXEC) < 0))
 			close(fd);
 	if (nothing >= 0)
 		close(nothing);
@@ -209,17 +197,11 @@ static void give_up_in_child(void)
 
 /* ---- Workers ---- */
 
-static void note(int fd, void *arg)
-{
-	unsigned char *is_open = arg;
-	is_open[fd / 8] |= (unsigned char)(1 << fd % 8);
-}
-
 struct ucx_descriptors *ucx_descriptors_before(void)
 {
 	struct ucx_descriptors *before = calloc(1, sizeof(*before));
 	if (before)
-		each_descriptor(note, before->is_open);
+		each_descriptor(put, before);
 	return before;
 }
 
@@ -245,7 +227,7 @@ struct listeners {
 static void add_listener(int fd, void *arg)
 {
 	const struct listeners *l = arg;
-	const uint16_t port = l->before->is_open[fd / 8] >> fd % 8 & 1 ? 0 : listening_port(fd);
+	const uint16_t port = has(l->before, fd) ? 0 : listening_port(fd);
 	if (port && nroots < ROOTS &&
 	    memmem(l->worker->address, l->worker->address_bytes, &port, sizeof(port)))
 		roots[nroots++] = fd;
@@ -258,7 +240,7 @@ static void close_found_by_exec(void)
 		return;
 	find(found);
 	for (int fd = STDERR_FILENO + 1; fd < MOST; fd++)
-		if (has(found, fd))
+		if (has(&found->ours, fd))
 			close_by_exec(fd);
 	free(found);
 }

@@ -1,8 +1,7 @@
 /* How a communicator ends, in order or not: every wait has a deadline, and UCX lets go of the user's buffers. */
-#include "ucx_end.h"
+#include "ucx_link.h"
 
 #include "base/log.h"
-#include "ucx_link.h"
 #include "base/wait.h"
 
 /* What a failed communicator waits for messages that are under way, also those to peers that are lost, then for UCX to give them up. */

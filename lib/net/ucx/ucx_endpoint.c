@@ -1,5 +1,6 @@
 #include "ucx_endpoint.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,18 @@ int ucx_code(ucs_status_t status)
 	default:
 		return CORALE_ETRANSPORT;
 	}
+}
+
+int ucx_failed(const char *what, int rank, ucs_status_t status)
+{
+	return log_error(ucx_code(status), rank, "transport ucx: %s: %s", what, ucs_status_string(status));
+}
+
+unsigned ucx_minor(void)
+{
+	unsigned major, minor, release;
+	ucp_get_version(&major, &minor, &release);
+	return major > 1 ? UINT_MAX : minor;
 }
 
 /* A lane that only keeps the connection alive, or has made it, carries no message. */
@@ -95,14 +108,12 @@ static int has_rdma(const char *lanes)
  */
 static int emulates_put(const char *lanes)
 {
-	unsigned major, minor, release;
-	ucp_get_version(&major, &minor, &release);
 	for (const char *name = lanes; name; name = strchr(name, '+')) {
 		name += *name == '+';
 		if (strncmp(name, "tcp/", strlen("tcp/")))
 			return 0;
 	}
-	return major == 1 && minor < 16;
+	return ucx_minor() < 16;
 }
 
 static struct ucx_class *find_class(struct ucx_worker *w, ucp_ep_h ep)
@@ -139,19 +150,25 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 	ucx_endpoint_lost(arg, status);
 }
 
+static ucs_status_t create(struct ucx_worker *w, const void *address, ucp_err_handling_mode_t mode,
+			   ucp_err_handler_cb_t on_failure, void *arg, ucp_ep_h *ep)
+{
+	const ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+						       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+						       UCP_EP_PARAM_FIELD_ERR_HANDLER,
+					 .address = address,
+					 .err_mode = mode,
+					 .err_handler = { .cb = on_failure, .arg = arg } };
+	return ucp_ep_create(w->ucp, &params, ep);
+}
+
 /* Without error handling UCX would never tell that a peer died, and could not be made to let go of buffers. */
 static ucs_status_t connect_to(struct ucx_endpoint *e, const void *address, ucp_err_handling_mode_t mode,
 			       ucp_ep_h *ep)
 {
-	ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-						 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-						 UCP_EP_PARAM_FIELD_ERR_HANDLER,
-				   .address = address,
-				   .err_mode = mode,
-				   .err_handler = { .cb = on_error, .arg = e } };
 	descriptors_hold_standard();
 	atomic_store_explicit(&e->worker->connects, 1, memory_order_relaxed);
-	return ucp_ep_create(e->worker->ucp, &params, ep);
+	return create(e->worker, address, mode, on_error, e, ep);
 }
 
 static void closed(void *request, ucs_status_t status, void *arg)
@@ -222,9 +239,7 @@ int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank)
 	if (status == UCS_OK)
 		return 0;
 	e->data = NULL;
-	return log_error(ucx_code(status), rank,
-			 "transport ucx: cannot make a second connection, for data: %s",
-			 ucs_status_string(status));
+	return ucx_failed("cannot make a second connection, for data", rank, status);
 }
 
 void ucx_endpoint_close(struct ucx_endpoint *e)
@@ -254,15 +269,44 @@ static void flushed(void *request, ucs_status_t status, void *arg)
 
 void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep)
 {
-	ucp_request_param_t param = { .op_attr_mask =
-					  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-				      .cb.send = flushed,
-				      .user_data = e };
+	const ucp_request_param_t param = ucx_request(flushed, e);
 	if (!ep || e->failed)
 		return;
 	e->flushing++;
-	e->worker->nudge = 1;
 	void *request = ucp_ep_flush_nbx(ep, &param);
-	if (!UCS_PTR_IS_PTR(request))
+	if (!ucx_goes_on(e->worker, request))
 		flushed(NULL, UCS_PTR_STATUS(request), e);
+}
+
+/* ---- A worker's endpoint to itself ---- */
+
+void ucx_endpoint_abandon_loop(struct ucx_worker *w)
+{
+	if (!w->loop || w->loop_failed)
+		return;
+	w->loop_failed = 1;
+	w->failures++;
+	w->nudge = 1;
+}
+
+/* Within ucp_worker_progress: the adapter has failed. */
+static void on_loop_error(void *worker, ucp_ep_h ep, ucs_status_t status)
+{
+	(void)ep, (void)status;
+	ucx_endpoint_abandon_loop(worker);
+}
+
+ucs_status_t ucx_endpoint_open_loop(struct ucx_worker *w)
+{
+	return w->loop ? UCS_OK
+		       : create(w, w->address, UCP_ERR_HANDLING_MODE_PEER, on_loop_error, w, &w->loop);
+}
+
+void ucx_endpoint_reap_loop(struct ucx_worker *w)
+{
+	if (!w->loop_failed)
+		return;
+	ucx_endpoint_force_close(w->loop);
+	w->loop = NULL;
+	w->loop_failed = 0;
 }

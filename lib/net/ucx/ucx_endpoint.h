@@ -45,4 +45,10 @@ void ucx_endpoint_force_close(ucp_ep_h ep);
 /* Starts to wait, on one of its two (or NULL), until what was sent is with the network, and puts with the peer: e->flushing counts. Under the lock. */
 void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep);
 
+/* A worker's endpoint to itself: only the adapter's own transport can read what it has registered. Made, if it is not there; to be closed by force, and
+ * what is under way over it ends with an error; closed, if it has failed: no slab is read back any more. Under the lock. */
+ucs_status_t ucx_endpoint_open_loop(struct ucx_worker *w);
+void ucx_endpoint_abandon_loop(struct ucx_worker *w);
+void ucx_endpoint_reap_loop(struct ucx_worker *w);
+
 #endif

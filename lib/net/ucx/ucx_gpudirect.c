@@ -4,18 +4,14 @@
 #include <unistd.h>
 
 #include "ucx_devices.h"
+#include "ucx_worker.h"
 
 /* From here on UCX can be kept from copying by streams what it has not registered (PROTO_EMULATION_ENABLE). From 1.19 on MEMTYPE_COPY_ENABLE=n does so,
  * and forbids all messages of hosts that are copied, too. */
 enum { DMABUF_MINOR = 21 };
 
-static int is_at_least(const struct ucx_gpudirect *g, unsigned minor)
-{
-	return g->major > 1 || g->minor >= minor;
-}
-
 /* As UCX looks for the module: its drivers before 2022 and NVIDIA's have other names, and older UCX knows one of them. */
-static const char *find_peermem(const struct ucx_gpudirect *g)
+static const char *find_peermem(void)
 {
 	static const struct {
 		const char *path;
@@ -24,7 +20,7 @@ static const char *find_peermem(const struct ucx_gpudirect *g)
 		      { "/sys/module/nvidia_peermem/version", 18 },
 		      { "/sys/module/nv_peer_mem/version", 18 } };
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		if (is_at_least(g, files[i].first) && access(files[i].path, F_OK) == 0)
+		if (ucx_minor() >= files[i].first && access(files[i].path, F_OK) == 0)
 			return files[i].path;
 	return NULL;
 }
@@ -35,7 +31,7 @@ static enum ucx_gpudirect_mode mode_of(const struct ucx_gpudirect *g)
 		return UCX_GPUDIRECT_NONE;
 	if (g->peermem)
 		return UCX_GPUDIRECT_PEERMEM;
-	return g->has_cuda && is_at_least(g, DMABUF_MINOR) ? UCX_GPUDIRECT_DMABUF : UCX_GPUDIRECT_NONE;
+	return g->has_cuda && ucx_minor() >= DMABUF_MINOR ? UCX_GPUDIRECT_DMABUF : UCX_GPUDIRECT_NONE;
 }
 
 void ucx_gpudirect_look(ucp_context_h context, struct ucx_gpudirect *out)
@@ -44,7 +40,7 @@ void ucx_gpudirect_look(ucp_context_h context, struct ucx_gpudirect *out)
 				       .has_verbs = ucx_devices_have_component(context, "ib"),
 				       .has_cuda = ucx_devices_have_component(context, "cuda_cpy") };
 	ucp_get_version(&out->major, &out->minor, &out->release);
-	out->peermem = find_peermem(out);
+	out->peermem = find_peermem();
 	out->mode = mode_of(out);
 }
 

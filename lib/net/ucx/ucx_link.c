@@ -245,12 +245,9 @@ static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
 	struct link_slab *slab = ucx_link_slab(l);
 	const size_t i = (size_t)(in - l->ins), bytes = in->wire.bytes,
 		     n = bytes <= LINK_FEW_BYTES ? bytes : READ_BACK_BYTES;
-	const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-							    UCP_OP_ATTR_FIELD_USER_DATA |
-							    UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-					    .cb.send = read_back,
-					    .user_data = in,
-					    .memory_type = UCS_MEMORY_TYPE_HOST };
+	ucp_request_param_t param = ucx_request(read_back, in);
+	param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+	param.memory_type = UCS_MEMORY_TYPE_HOST;
 	if (l->comm->failure)
 		return; /* nobody waits for it, and its slab may be unmapped soon */
 	if (!bytes || (bytes > LINK_FEW_BYTES && !slab->reads_back)) {

@@ -88,9 +88,7 @@ static void sent(void *request, ucs_status_t status, void *out)
 /* What UCX has made of a request. */
 static void take(struct ucx_out *out, void *request)
 {
-	if (UCS_PTR_IS_PTR(request))
-		out->link->comm->worker->nudge = 1;
-	else
+	if (!ucx_goes_on(out->link->worker, request))
 		let_go(out, UCS_PTR_STATUS(request));
 }
 
@@ -103,15 +101,12 @@ static const void *payload_of(const struct ucx_out *out)
 	return out->data ? out->data : l->base.out + i * l->base.slot_bytes;
 }
 
-static ucp_request_param_t param_of(struct ucx_out *out, ucp_send_nbx_callback_t done)
+static ucp_request_param_t param_of(struct ucx_out *out)
 {
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-						      UCP_OP_ATTR_FIELD_USER_DATA |
-						      UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-				      .cb.send = done,
-				      .user_data = out,
-				      .memh = out->link->out.memory,
-				      .memory_type = UCS_MEMORY_TYPE_HOST };
+	ucp_request_param_t param = ucx_request(sent, out);
+	param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+	param.memh = out->link->out.memory;
+	param.memory_type = UCS_MEMORY_TYPE_HOST;
 	if (!out->data && !out->is_few)
 		param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
 	return param;
@@ -120,7 +115,7 @@ static ucp_request_param_t param_of(struct ucx_out *out, ucp_send_nbx_callback_t
 /* The message itself, or its notice: bytes of payload go with it. */
 static void send_am(struct ucx_out *out, unsigned flags, size_t bytes)
 {
-	ucp_request_param_t param = param_of(out, sent);
+	ucp_request_param_t param = param_of(out);
 	param.flags = flags;
 	param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
 	if (!bytes)
@@ -132,7 +127,7 @@ static void send_am(struct ucx_out *out, unsigned flags, size_t bytes)
 
 static void send_tag(struct ucx_out *out)
 {
-	ucp_request_param_t param = param_of(out, sent);
+	ucp_request_param_t param = param_of(out);
 	const struct ucx_link *l = out->link;
 	out->busy++;
 	take(out, ucp_tag_send_nbx(l->p->endpoint->data, payload_of(out), out->bytes,
@@ -152,7 +147,7 @@ static void flushed(void *request, ucs_status_t status, void *arg)
 
 static void send_put(struct ucx_out *out, int ordered)
 {
-	ucp_request_param_t param = param_of(out, sent);
+	ucp_request_param_t param = param_of(out);
 	struct ucx_link *l = out->link;
 	ucp_ep_h ep = l->p->endpoint->data;
 	const uint64_t place = (l->base.posted - 1) % l->grant.depth * l->grant.slot_bytes;
@@ -166,15 +161,10 @@ static void send_put(struct ucx_out *out, int ordered)
 		send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);
 		return;
 	}
-	param =
-	    (ucp_request_param_t){ .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-				   .cb.send = flushed,
-				   .user_data = out };
+	param = ucx_request(flushed, out);
 	out->busy++;
 	void *request = ucp_ep_flush_nbx(ep, &param);
-	if (UCS_PTR_IS_PTR(request))
-		l->comm->worker->nudge = 1;
-	else
+	if (!ucx_goes_on(l->worker, request))
 		flushed(NULL, UCS_PTR_STATUS(request), out);
 }
 
@@ -284,15 +274,11 @@ void ucx_link_credit(struct ucx_link *l)
 	if (ucx_endpoint_data(e, ucx_comm_address(c, l->base.peer)->worker, c->params.rank))
 		return;
 	fill_wire(l, &credit->wire, UCX_CREDIT);
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-						      UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-				      .flags = UCP_AM_SEND_FLAG_EAGER,
-				      .cb.send = credit_sent,
-				      .user_data = credit };
+	ucp_request_param_t param = ucx_request(credit_sent, credit);
+	param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+	param.flags = UCP_AM_SEND_FLAG_EAGER;
 	credit->busy = 1;
 	void *request = ucp_am_send_nbx(e->data, 0, &credit->wire, sizeof(credit->wire), NULL, 0, &param);
-	if (UCS_PTR_IS_PTR(request))
-		c->worker->nudge = 1;
-	else
+	if (!ucx_goes_on(c->worker, request))
 		credit_sent(NULL, UCS_PTR_STATUS(request), credit);
 }

@@ -1,10 +1,10 @@
-#include "ucx_message.h"
+
+#include "ucx_link.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "ucx_link.h"
 
 /* ---- Notes for communicators that are not open here yet ---- */
 
@@ -38,11 +38,10 @@ static void limit_early(struct ucx_worker *w)
 		if (!w->dropped++)
 			log_error(
 			    CORALE_ENOMEM, (int)oldest->wire.to,
-			    "transport ucx: more than %d notes or %d bytes have come for communicators "
-			    "that are not open here; the oldest are dropped, now a %s of rank %u for rank "
-			    "%u of communicator %016llx, whose creation or first call may wait until "
-			    "CORALE_TIMEOUT; does something else send to this process? see "
-			    "docs/security.md",
+			    "transport ucx: more than %d notes or %d bytes have come for communicators that "
+			    "are not open here; the oldest are dropped, now a %s of rank %u for rank %u of "
+			    "communicator %016llx, whose creation or first call may wait until "
+			    "CORALE_TIMEOUT; does something else send to this process? see docs/security.md",
 			    EARLY_NOTES, EARLY_BYTES, ucx_wire_kind_name(&oldest->wire), oldest->wire.from,
 			    oldest->wire.to, (unsigned long long)oldest->wire.comm_id);
 		free(oldest);

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/wait.h"
 #include "ucx_devices.h"
-#include "ucx_loop.h"
 
 /*
  * 1 if an adapter has registered what a packed key is of. UCX maps memory also where it registers nothing, or with cuda_copy alone, which would copy.
@@ -46,7 +45,7 @@ static int refuse_status(const struct ucx_worker *w, size_t bytes, const char *s
 
 static ucs_status_t unpack_over_loop(struct ucx_worker *w, const void *key, ucp_rkey_h *out)
 {
-	const ucs_status_t status = ucx_loop_open(w);
+	const ucs_status_t status = ucx_endpoint_open_loop(w);
 	return status == UCS_OK ? ucp_ep_rkey_unpack(w->loop, key, out) : status;
 }
 
@@ -123,7 +122,7 @@ static int wait_for_reads(struct link_slab *s)
 	if (wait_until(&policy, poll_read, s) > 0)
 		return 1;
 	ucx_lock(s->worker);
-	ucx_loop_abandon(s->worker);
+	ucx_endpoint_abandon_loop(s->worker);
 	ucx_unlock(s->worker);
 	return wait_until(&policy, poll_read, s) > 0;
 }

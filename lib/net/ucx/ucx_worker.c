@@ -11,8 +11,7 @@
 #include "ucx_context.h"
 #include "ucx_descriptors.h"
 #include "ucx_devices.h"
-#include "ucx_end.h"
-#include "ucx_message.h"
+#include "ucx_comm.h"
 
 /* Without descriptors UCX ends the process by an assertion. It opens 15 with two network interfaces, and files for a moment. */
 enum { DEFAULT_SPIN_NS = 20000, WORKER_DESCRIPTORS = 32 };
@@ -26,11 +25,6 @@ static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucx_worker *process_workers[UCX_WORKERS];
 static int workers;
 
-static int failed(const char *what, int rank, ucs_status_t status)
-{
-	return log_error(ucx_code(status), rank, "transport ucx: %s: %s", what, ucs_status_string(status));
-}
-
 static int make_worker(struct ucx_worker *w, int rank)
 {
 	ucp_worker_params_t params = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -43,7 +37,7 @@ static int make_worker(struct ucx_worker *w, int rank)
 					   .arg = w };
 	ucs_status_t status = ucp_worker_create(w->context, &params, &w->ucp);
 	if (status != UCS_OK)
-		return failed("ucp_worker_create", rank, status);
+		return ucx_failed("ucp_worker_create", rank, status);
 	status = ucp_worker_set_am_recv_handler(w->ucp, &handler);
 	if (status == UCS_OK)
 		status = ucp_worker_get_efd(w->ucp, &w->event_fd);
@@ -51,15 +45,9 @@ static int make_worker(struct ucx_worker *w, int rank)
 		status = ucp_worker_get_address(w->ucp, &w->address, &w->address_bytes);
 	if (status != UCS_OK) {
 		ucp_worker_destroy(w->ucp);
-		return failed("worker", rank, status);
+		return ucx_failed("worker", rank, status);
 	}
 	return 0;
-}
-
-static int make_context(struct ucx_worker *w, int rank)
-{
-	const struct ucx_context_params params = { rank, w->wanted, w->gpu_slots };
-	return ucx_context_open(&params, &w->context);
 }
 
 /* One that nothing is opened for yet; NULL without memory. */
@@ -86,11 +74,11 @@ static struct ucx_worker *new_worker(const struct transport_params *params, cons
 static int start(const struct transport_params *params, const char *devices, struct ucx_worker **out)
 {
 	struct ucx_worker *w = new_worker(params, devices);
-	int ret;
-
 	if (!w)
 		return log_error(CORALE_ENOMEM, params->rank, "transport ucx: no memory");
-	if ((ret = make_context(w, params->rank)))
+	const struct ucx_context_params context = { params->rank, w->wanted, w->gpu_slots };
+	int ret = ucx_context_open(&context, &w->context);
+	if (ret)
 		goto free_worker;
 	if ((ret = make_worker(w, params->rank)))
 		goto free_context;
@@ -140,9 +128,8 @@ static int add_worker(const struct transport_params *params, const char *devices
 	if (workers == UCX_WORKERS)
 		return log_error(CORALE_ENOTSUP, params->rank,
 				 "transport ucx: no context for rail %d over %s: this process has %d "
-				 "already, of other rails "
-				 "and devices, which stay until it ends; use the same CORALE_NET_DEVICES for "
-				 "all communicators",
+				 "already, of other rails and devices, which stay until it ends; use the "
+				 "same CORALE_NET_DEVICES for all communicators",
 				 params->rail, devices[0] ? devices : "the devices that UCX chooses",
 				 workers);
 	if (descriptors_need(WORKER_DESCRIPTORS, params->rank, "UCX's start"))

@@ -101,7 +101,27 @@ int ucx_help(struct ucx_worker *w);
 int ucx_thread_start(struct ucx_worker *w);
 void ucx_thread_stop(struct ucx_worker *w);
 
-/* A UCX status as a code of ours. */
+/* A UCX status as a code of ours; the same with a line. */
 int ucx_code(ucs_status_t status);
+int ucx_failed(const char *what, int rank, ucs_status_t status);
+
+/* UCX's minor version, UINT_MAX if the major one is more than 1. */
+unsigned ucx_minor(void);
+
+/* 1 if a request goes on, so the thread may have to move it; 0: it has ended, with UCS_PTR_STATUS(request). */
+static inline int ucx_goes_on(struct ucx_worker *w, const void *request)
+{
+	w->nudge |= UCS_PTR_IS_PTR(request);
+	return UCS_PTR_IS_PTR(request);
+}
+
+/* Parameters of a request whose end `done` is told, with arg. */
+static inline ucp_request_param_t ucx_request(ucp_send_nbx_callback_t done, void *arg)
+{
+	return (ucp_request_param_t){ .op_attr_mask =
+					  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+				      .cb.send = done,
+				      .user_data = arg };
+}
 
 #endif
