@@ -70,78 +70,32 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-static int is_whole(const struct frame_reader *r)
-{
-	return r->got >= FRAME_HEADER_BYTES && r->got - FRAME_HEADER_BYTES == r->bytes;
-}
-
-enum frame_status frame_take(struct frame_reader *r, const unsigned char *data, size_t bytes, size_t *used)
-{
-	*used = 0;
-	if (r->got < FRAME_HEADER_BYTES) {
-		*used = least(bytes, FRAME_HEADER_BYTES - r->got);
-		memcpy(r->header + r->got, data, *used);
-		r->got += *used;
-		if (r->got < FRAME_HEADER_BYTES)
-			return FRAME_MORE;
-		take_header(r);
-	}
-	if (r->bytes > r->limit)
-		return FRAME_TOO_LONG;
-	size_t have = r->got - FRAME_HEADER_BYTES, n = least(bytes - *used, r->bytes - have);
-	if (n) {
-		if (!make_room(r, have + n))
-			return FRAME_NO_MEMORY;
-		memcpy(r->data + have, data + *used, n);
-		*used += n;
-		r->got += n;
-	}
-	return is_whole(r) ? FRAME_WHOLE : FRAME_MORE;
-}
-
-/* Bytes that may be read without reading into the next frame. */
-static size_t wanted(const struct frame_reader *r)
-{
-	if (r->got < FRAME_HEADER_BYTES)
-		return FRAME_HEADER_BYTES - r->got;
-	return least(r->bytes - (r->got - FRAME_HEADER_BYTES), READ_BYTES);
-}
-
-/* One read: of the header, or of the frame into its place. As recv. */
-static ssize_t read_some(struct frame_reader *r, int fd, enum frame_status *status)
-{
-	unsigned char header[FRAME_HEADER_BYTES];
-	const int is_header = r->got < FRAME_HEADER_BYTES;
-	const size_t have = is_header ? 0 : r->got - FRAME_HEADER_BYTES;
-	size_t used;
-	*status = FRAME_MORE;
-	if (!is_header && !make_room(r, have + wanted(r))) {
-		*status = FRAME_NO_MEMORY;
-		return 1;
-	}
-	const ssize_t n = recv(fd, is_header ? header : r->data + have, wanted(r), 0);
-	if (n > 0 && is_header) {
-		*status = frame_take(r, header, (size_t)n, &used);
-	} else if (n > 0) {
-		r->got += (size_t)n;
-		*status = is_whole(r) ? FRAME_WHOLE : FRAME_MORE;
-	}
-	return n;
-}
-
+/* Reads the header, then the payload, each into its place: never into the next frame. */
 enum frame_status frame_read(struct frame_reader *r, int fd)
 {
 	for (;;) {
-		enum frame_status status;
-		const ssize_t n = read_some(r, fd, &status);
+		const int is_header = r->got < FRAME_HEADER_BYTES;
+		const size_t have = is_header ? r->got : r->got - FRAME_HEADER_BYTES,
+			     wanted =
+				 is_header ? FRAME_HEADER_BYTES - have : least(r->bytes - have, READ_BYTES);
+		if (!is_header && !make_room(r, have + wanted))
+			return FRAME_NO_MEMORY;
+		const ssize_t n = recv(fd, (is_header ? r->header : r->data) + have, wanted, 0);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return FRAME_MORE;
 		if (n <= 0)
 			return FRAME_CLOSED;
-		if (status != FRAME_MORE)
-			return status;
+		r->got += (size_t)n;
+		if (r->got < FRAME_HEADER_BYTES)
+			continue;
+		if (is_header)
+			take_header(r);
+		if (r->bytes > r->limit)
+			return FRAME_TOO_LONG;
+		if (r->got - FRAME_HEADER_BYTES == r->bytes)
+			return FRAME_WHOLE;
 	}
 }
 

@@ -32,9 +32,8 @@ struct frame_reader {
 
 enum frame_status { FRAME_MORE, FRAME_WHOLE, FRAME_CLOSED, FRAME_TOO_LONG, FRAME_NO_MEMORY };
 
-/* Takes from data, of which *used bytes are gone then. FRAME_WHOLE: the reader holds a frame, until frame_next. */
-enum frame_status frame_take(struct frame_reader *r, const unsigned char *data, size_t bytes, size_t *used);
-/* The same from a non-blocking socket. FRAME_MORE: nothing more is there; FRAME_CLOSED: the peer closed, or the connection broke. */
+/* From a non-blocking socket. FRAME_WHOLE: the reader holds a frame, until frame_next; FRAME_MORE: nothing more is there; FRAME_CLOSED: the peer
+ * closed, or the connection broke. */
 enum frame_status frame_read(struct frame_reader *r, int fd);
 void frame_next(struct frame_reader *r);
 /* The payload is the caller's now, to be freed. */

@@ -41,6 +41,12 @@ static uint64_t everybody(const struct boot_group *g)
 	return g->size == 64 ? ~(uint64_t)0 : ((uint64_t)1 << g->size) - 1;
 }
 
+/* The lowest rank of some. */
+static int first_of(uint64_t ranks)
+{
+	return __builtin_ctzll(ranks);
+}
+
 /*
  * Calls f for each rank that is there, those of this process last: when they have their frame, the others' are on their way, so this
  * process may end.
@@ -166,17 +172,17 @@ static const char *who(const struct boot_group *g, int rank, char text[WHO_BYTES
 	return text;
 }
 
-static void say(struct boot_reason *reason, int code, int what, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+static struct boot_reason reason_of(int code, int what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static void say(struct boot_reason *reason, int code, int what, const char *format, ...)
+static struct boot_reason reason_of(int code, int what, const char *format, ...)
 {
+	struct boot_reason reason = { .code = code, .what = what };
 	va_list args;
-	reason->code = code;
-	reason->what = what;
 	va_start(args, format);
-	vsnprintf(reason->text, sizeof(reason->text), format, args);
+	vsnprintf(reason.text, sizeof(reason.text), format, args);
 	va_end(args);
+	return reason;
 }
 
 static void dismiss(struct boot_group *g, struct member *m, void *reason)
@@ -186,11 +192,11 @@ static void dismiss(struct boot_group *g, struct member *m, void *reason)
 }
 
 /* Ends the group on all ranks, also on those that come later. */
-static void fail(struct boot_group *g, const struct boot_reason *reason)
+static void fail(struct boot_group *g, struct boot_reason reason)
 {
 	g->has_failed = 1;
 	g->failed_at = wait_now_ns();
-	g->reason = *reason;
+	g->reason = reason;
 	for_each_rank(g, dismiss, &g->reason);
 	for (int i = 0; i < g->size; i++) {
 		free(g->members[i].part);
@@ -218,9 +224,10 @@ static int find_served(const struct boot_groups *all, uint64_t name)
 	return 0;
 }
 
-static void say_served(struct boot_reason *why, const struct boot_hello *h, int size, const char *state)
+static struct boot_reason served_reason(const struct boot_hello *h, int size, const char *state)
 {
-	say(why, CORALE_EPEER, BOOT_REFUSE_FINAL,
+	return reason_of(
+	    CORALE_EPEER, BOOT_REFUSE_FINAL,
 	    "stale id: it has already made a group of %d ranks, which %s; rank %d of %d (process %lld on %s) "
 	    "came later. An id serves one group: make a new one (ncclGetUniqueId)",
 	    size, state, h->rank, h->size, (long long)h->peer.pid, h->peer.host);
@@ -228,49 +235,41 @@ static void say_served(struct boot_reason *why, const struct boot_hello *h, int 
 
 /* ---- A rank comes */
 
-static void refuse(struct boot_conn *c, const struct boot_reason *reason)
+static void refuse(struct boot_conn *c, struct boot_reason reason)
 {
-	log_line(LOG_INFO, -1, "bootstrap: a connection is refused: %s", reason->text);
-	boot_conn_dismiss(c, BOOT_REFUSE, reason);
+	log_line(LOG_INFO, -1, "bootstrap: a connection is refused: %s", reason.text);
+	boot_conn_dismiss(c, BOOT_REFUSE, &reason);
 }
 
-/* Why a rank that knows the key can't be a member. Is about the group, so it ends the group. 1: it can. */
-static int fits(const struct boot_group *g, const struct boot_hello *h, struct boot_reason *why)
+/* Why a rank that knows the key can't be a member: that ends the group. code 0: it can. */
+static struct boot_reason find_misfit(const struct boot_group *g, const struct boot_hello *h)
 {
 	char one[WHO_BYTES];
 	const char *host = h->peer.host;
 	long long pid = h->peer.pid;
-	if (h->size < 1 || h->size > BOOT_MAX_RANKS) {
-		say(why, CORALE_ENOTSUP, h->rank,
+	if (h->size < 1 || h->size > BOOT_MAX_RANKS)
+		return reason_of(
+		    CORALE_ENOTSUP, h->rank,
 		    "rank %d (process %lld on %s) opened a group of %d ranks; 1 to %d are supported", h->rank,
 		    pid, host, h->size, BOOT_MAX_RANKS);
-		return 0;
-	}
-	if (g->size && h->size != g->size) {
-		int first = 0;
-		while (!(g->came >> first & 1))
-			first++;
-		say(why, CORALE_EMISMATCH, h->rank,
+	if (g->size && h->size != g->size)
+		return reason_of(
+		    CORALE_EMISMATCH, h->rank,
 		    "rank %d (process %lld on %s) opened the group with %d ranks, %s with %d; all must give "
 		    "the same number",
-		    h->rank, pid, host, h->size, who(g, first, one), g->size);
-		return 0;
-	}
-	if (h->rank < 0 || h->rank >= h->size) {
-		say(why, CORALE_EMISMATCH, h->rank,
-		    "process %lld on %s opened the group as rank %d of %d; expected 0 to %d", pid, host,
-		    h->rank, h->size, h->size - 1);
-		return 0;
-	}
-	if (g->came >> h->rank & 1) {
-		say(why, CORALE_EMISMATCH, h->rank,
+		    h->rank, pid, host, h->size, who(g, first_of(g->came), one), g->size);
+	if (h->rank < 0 || h->rank >= h->size)
+		return reason_of(CORALE_EMISMATCH, h->rank,
+				 "process %lld on %s opened the group as rank %d of %d; expected 0 to %d",
+				 pid, host, h->rank, h->size, h->size - 1);
+	if (g->came >> h->rank & 1)
+		return reason_of(
+		    CORALE_EMISMATCH, h->rank,
 		    "rank %d came twice: process %lld on %s and process %lld on %s; each rank must open the "
 		    "group once",
 		    h->rank, (long long)g->members[h->rank].peer.pid, g->members[h->rank].peer.host, pid,
 		    host);
-		return 0;
-	}
-	return 1;
+	return (struct boot_reason){ .code = 0 };
 }
 
 static struct frame *table(const struct boot_group *g)
@@ -328,18 +327,17 @@ static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn
 	if (g->has_failed) {
 		why = g->reason;
 		why.what = BOOT_REFUSE_FINAL;
-		refuse(c, &why);
+		refuse(c, why);
 		return;
 	}
 	if (!g->id.flags && g->size && g->came == everybody(g)) { /* which goes on */
-		say_served(&why, h, g->size, "is still in use");
-		refuse(c, &why);
+		refuse(c, served_reason(h, g->size, "is still in use"));
 		return;
 	}
 	g = group_after(all, g);
 	if (!g || (g->size && h->rank >= 0 && h->rank < g->size && (g->left >> h->rank & 1) && g->id.flags)) {
-		say(&why, CORALE_EPEER, BOOT_REFUSE_UNKNOWN,
-		    "the group after the last one is not expected yet");
+		why = reason_of(CORALE_EPEER, BOOT_REFUSE_UNKNOWN,
+				"the group after the last one is not expected yet");
 		boot_conn_dismiss(c, BOOT_REFUSE, &why);
 		return;
 	}
@@ -349,65 +347,56 @@ static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn
 		c->state = BOOT_CONN_DEAD;
 		return;
 	}
-	if (fits(g, h, &why)) {
+	why = find_misfit(g, h);
+	if (!why.code) {
 		accept_rank(all, g, c, h, hello);
 		return;
 	}
-	fail(g, &why);
+	fail(g, why);
 	why.what = BOOT_REFUSE_FINAL;
-	refuse(c, &why);
+	refuse(c, why);
+}
+
+static int knows_key(const struct boot_group *g, const struct boot_conn *c, const unsigned char *data)
+{
+	unsigned char mac[HMAC_BYTES];
+	boot_prove_hello(g->id.key, c->challenge, data, mac);
+	return hmac_equal(mac, data + BOOT_HELLO_BYTES, HMAC_BYTES);
 }
 
 static void take_hello(struct boot_groups *all, struct boot_conn *c)
 {
 	const unsigned char *data = c->reader.data;
-	size_t bytes = c->reader.bytes;
+	const size_t bytes = c->reader.bytes;
+	const char *host = all->maker.host;
+	const long long pid = all->maker.pid;
 	struct boot_hello h;
-	struct boot_reason why;
-	unsigned char mac[HMAC_BYTES];
-	uint32_t version = c->reader.kind == BOOT_HELLO && bytes ? boot_hello_version(data, bytes) : 0;
-	if (version && version != BOOT_PROTOCOL) {
-		say(&why, CORALE_ENOTSUP, BOOT_REFUSE_FINAL,
-		    "this process speaks version %u of the bootstrap's protocol, process %lld on %s version "
-		    "%d; "
-		    "all processes must use the same Corale",
-		    version, (long long)all->maker.pid, all->maker.host, BOOT_PROTOCOL);
-		refuse(c, &why);
-		return;
-	}
-	if (bytes != BOOT_PROOF_BYTES || !version || !boot_hello_decode(data, BOOT_HELLO_BYTES, &h)) {
+	struct boot_group *g;
+	int served;
+	const uint32_t version = c->reader.kind == BOOT_HELLO && bytes ? boot_hello_version(data, bytes) : 0;
+	if (version && version != BOOT_PROTOCOL)
+		refuse(c, reason_of(
+			      CORALE_ENOTSUP, BOOT_REFUSE_FINAL,
+			      "this process speaks version %u of the bootstrap's protocol, process %lld on "
+			      "%s version %d; all processes must use the same Corale",
+			      version, pid, host, BOOT_PROTOCOL));
+	else if (bytes != BOOT_PROOF_BYTES || !version || !boot_hello_decode(data, BOOT_HELLO_BYTES, &h))
 		c->state = BOOT_CONN_DEAD; /* a stranger, who needs no answer */
-		return;
-	}
-	if (h.process && h.process != all->maker.process) {
-		say(&why, CORALE_EPEER, BOOT_REFUSE_OTHER_PROCESS, "the id was made by another process");
-		refuse(c, &why);
-		return;
-	}
-	struct boot_group *g = find(all, h.name);
-	const int served = g ? 0 : find_served(all, h.name);
-	if (served) {
-		say_served(&why, &h, served, "is complete");
-		refuse(c, &why);
-		return;
-	}
-	if (!g) {
-		say(&why, CORALE_EPEER, BOOT_REFUSE_UNKNOWN, "process %lld on %s does not know the id",
-		    (long long)all->maker.pid, all->maker.host);
-		refuse(c, &why);
-		return;
-	}
-	boot_prove_hello(g->id.key, c->challenge, data, mac);
-	if (!hmac_equal(mac, data + BOOT_HELLO_BYTES, HMAC_BYTES)) {
-		say(&why, CORALE_EINVAL, BOOT_REFUSE_FINAL,
-		    "wrong key: the id of rank %d (process %lld on %s) is not the one that process %lld on "
-		    "%s made; "
-		    "is it passed on unchanged?",
-		    h.rank, (long long)h.peer.pid, h.peer.host, (long long)all->maker.pid, all->maker.host);
-		refuse(c, &why);
-		return;
-	}
-	join(all, g, c, &h, data);
+	else if (h.process && h.process != all->maker.process)
+		refuse(c, reason_of(CORALE_EPEER, BOOT_REFUSE_OTHER_PROCESS,
+				    "the id was made by another process"));
+	else if (!(g = find(all, h.name)) && (served = find_served(all, h.name)))
+		refuse(c, served_reason(&h, served, "is complete"));
+	else if (!g)
+		refuse(c, reason_of(CORALE_EPEER, BOOT_REFUSE_UNKNOWN,
+				    "process %lld on %s does not know the id", pid, host));
+	else if (!knows_key(g, c, data))
+		refuse(c, reason_of(CORALE_EINVAL, BOOT_REFUSE_FINAL,
+				    "wrong key: the id of rank %d (process %lld on %s) is not the one that "
+				    "process %lld on %s made; is it passed on unchanged?",
+				    h.rank, (long long)h.peer.pid, h.peer.host, pid, host));
+	else
+		join(all, g, c, &h, data);
 }
 
 /* ---- A rank's part */
@@ -431,39 +420,30 @@ static void finish_round(struct boot_group *g)
 static void check_left(struct boot_group *g)
 {
 	char one[WHO_BYTES];
-	struct boot_reason why;
 	uint64_t lost = g->left;
-	int rank = 0;
 	if (g->came == everybody(g))
 		lost = g->got ? g->left & ~g->got : 0;
 	if (!lost || g->has_failed)
 		return;
-	while (!(lost >> rank & 1))
-		rank++;
-	say(&why, CORALE_EPEER, rank, "%s %s while other ranks wait for it", who(g, rank, one),
-	    g->members[rank].left_how);
-	fail(g, &why);
+	const int rank = first_of(lost);
+	fail(g, reason_of(CORALE_EPEER, rank, "%s %s while other ranks wait for it", who(g, rank, one),
+			  g->members[rank].left_how));
 }
 
 static void take_part(struct boot_group *g, struct boot_conn *c)
 {
 	char one[WHO_BYTES], two[WHO_BYTES];
-	struct boot_reason why;
-	int first = 0;
-	if (c->reader.number != g->round + 1 || (g->got >> c->rank & 1)) {
-		say(&why, CORALE_EINTERNAL, c->rank, "%s sent a part of all-gather %llu, expected %llu",
-		    who(g, c->rank, one), (unsigned long long)c->reader.number,
-		    (unsigned long long)g->round + 1);
-		fail(g, &why);
+	const unsigned long long expected = g->round + 1;
+	if (c->reader.number != expected || (g->got >> c->rank & 1)) {
+		fail(g,
+		     reason_of(CORALE_EINTERNAL, c->rank, "%s sent a part of all-gather %llu, expected %llu",
+			       who(g, c->rank, one), (unsigned long long)c->reader.number, expected));
 		return;
 	}
-	while (g->got && !(g->got >> first & 1))
-		first++;
 	if (g->got && c->reader.bytes != g->bytes) {
-		say(&why, CORALE_EMISMATCH, c->rank, "%s gives %u bytes to all-gather %llu, %s gave %zu",
-		    who(g, c->rank, one), c->reader.bytes, (unsigned long long)g->round + 1,
-		    who(g, first, two), g->bytes);
-		fail(g, &why);
+		fail(g, reason_of(CORALE_EMISMATCH, c->rank,
+				  "%s gives %u bytes to all-gather %llu, %s gave %zu", who(g, c->rank, one),
+				  c->reader.bytes, expected, who(g, first_of(g->got), two), g->bytes));
 		return;
 	}
 	g->bytes = c->reader.bytes;
@@ -513,14 +493,13 @@ static void leave(struct boot_groups *all, struct boot_conn *c, const char *how)
 
 static void take_leave(struct boot_groups *all, struct boot_group *g, struct boot_conn *c)
 {
-	struct boot_reason why, own;
+	struct boot_reason own;
 	char one[WHO_BYTES];
 	if (!c->reader.bytes || !boot_reason_decode(c->reader.data, c->reader.bytes, &own)) {
 		leave(all, c, "sent a frame that is damaged");
 	} else if (own.code == CORALE_ETIMEDOUT || own.code == CORALE_EPEER || own.code == CORALE_EMISMATCH) {
 		/* it is not the cause: its text names that */
-		say(&why, own.code, c->rank, "%.300s (says %s)", own.text, who(g, c->rank, one));
-		fail(g, &why);
+		fail(g, reason_of(own.code, c->rank, "%.300s (says %s)", own.text, who(g, c->rank, one)));
 	} else if (own.code == CORALE_EABORTED) {
 		leave(all, c, "was aborted");
 	} else {

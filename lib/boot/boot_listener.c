@@ -52,22 +52,20 @@ static void drop_oldest_stranger(void)
 		oldest->state = BOOT_CONN_DEAD;
 }
 
-/* Tells a group that one of its connections is dead. 0: none is. */
-static int tell_group(void)
+/* The first connection of a member that is dead, or NULL. */
+static struct boot_conn *find_lost(void)
 {
 	struct boot_conn *c = it.conns;
 	while (c && !(c->state == BOOT_CONN_DEAD && c->group))
 		c = c->next;
-	if (c)
-		boot_groups_lost(&it.groups, c);
-	return c != NULL;
+	return c;
 }
 
-/* Frees what is dead, after its group has been told; that may find other connections broken. */
+/* Frees what is dead, after its group has dropped it; that may find other connections broken. */
 static void sweep(void)
 {
-	while (tell_group())
-		;
+	for (struct boot_conn *c; (c = find_lost());)
+		boot_groups_lost(&it.groups, c);
 	it.nconns = it.nstrangers = 0;
 	for (struct boot_conn **at = &it.conns; *at;) {
 		struct boot_conn *c = *at;
@@ -331,18 +329,18 @@ static int start(const struct boot_options *o)
 	return 0;
 }
 
-static int start_if_needed(const struct boot_options *o)
+/* Takes the lock: 0 or a code of starting. */
+static int lock_started(const struct boot_options *o)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, register_fork);
+	pthread_mutex_lock(&it.lock);
 	return it.is_running ? 0 : start(o);
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
 int boot_listener_start(const struct boot_options *o, struct boot_peer *self)
 {
-	pthread_once(&once, register_fork);
-	pthread_mutex_lock(&it.lock);
-	int ret = start_if_needed(o);
+	const int ret = lock_started(o);
 	*self = it.groups.maker;
 	pthread_mutex_unlock(&it.lock);
 	return ret;
@@ -377,9 +375,7 @@ static void wake(void)
 
 int boot_listener_expect(const struct boot_options *o, const struct boot_id *id)
 {
-	pthread_once(&once, register_fork);
-	pthread_mutex_lock(&it.lock);
-	int ret = start_if_needed(o);
+	int ret = lock_started(o);
 	if (!ret && id->flags == BOOT_ID_ADDRESS)
 		ret = listen_for(id);
 	if (!ret)

@@ -26,46 +26,44 @@ static uint64_t others(const struct boot_rank *b)
 	return all & ~((uint64_t)1 << b->base.rank);
 }
 
-/* Whom this rank waits for: "ranks 3, 5 of 8", or the listener. */
-static void describe_wait(const struct boot_rank *b, char *text, size_t bytes)
+/* Whom this rank waits for: "ranks 3, 5 of 8", or the listener. absence: what it means that a rank has not come: one that can't connect can't say so
+ * to the others. */
+struct wait_text {
+	char whom[2 * RANK_TEXT_BYTES], absence[RANK_TEXT_BYTES];
+};
+
+static struct wait_text describe_wait(const struct boot_rank *b)
 {
+	struct wait_text t = { { 0 }, { 0 } };
 	char ranks[RANK_TEXT_BYTES], where[BOOT_ADDRESS_TEXT];
-	uint64_t missing = b->missing & others(b);
+	const uint64_t missing = b->missing & others(b);
+	boot_address_text(&b->id.address, where);
 	if (b->state >= RANK_JOINED && missing)
-		snprintf(text, bytes, "rank%s %s of %d", missing & (missing - 1) ? "s" : "",
+		snprintf(t.whom, sizeof(t.whom), "rank%s %s of %d", missing & (missing - 1) ? "s" : "",
 			 boot_ranks_text(missing, ranks, sizeof(ranks)), b->base.size);
 	else if (b->state >= RANK_JOINED)
-		snprintf(text, bytes, "other ranks of %d", b->base.size);
+		snprintf(t.whom, sizeof(t.whom), "other ranks of %d", b->base.size);
 	else
-		snprintf(text, bytes, "the process that listens at %s%s%s",
-			 boot_address_text(&b->id.address, where), b->last_failure[0] ? ": " : "",
-			 b->last_failure);
-}
-
-/* A rank that can't connect can't say so to the others: its own line does. */
-static void describe_absence(const struct boot_rank *b, char *text, size_t bytes)
-{
-	char where[BOOT_ADDRESS_TEXT];
-	text[0] = '\0';
-	if (b->state == RANK_JOINED && b->missing & others(b))
-		snprintf(text, bytes,
+		snprintf(t.whom, sizeof(t.whom), "the process that listens at %s%s%s", where,
+			 b->last_failure[0] ? ": " : "", b->last_failure);
+	if (b->state == RANK_JOINED && missing)
+		snprintf(t.absence, sizeof(t.absence),
 			 " Nothing has come from there to %s on host %s: the processes have not started, or "
 			 "have ended, or can't reach that address",
-			 boot_address_text(&b->id.address, where), b->maker.host);
+			 where, b->maker.host);
+	return t;
 }
 
 static int time_over(struct boot_rank *b)
 {
-	char whom[2 * RANK_TEXT_BYTES], absence[RANK_TEXT_BYTES];
-	describe_wait(b, whom, sizeof(whom));
-	describe_absence(b, absence, sizeof(absence));
+	const struct wait_text t = describe_wait(b);
 	if (b->state < RANK_COMPLETE)
 		return rank_fail(
 		    b, CORALE_ETIMEDOUT,
 		    "waited %.3g s for %s; is every process started, with the same id and size?%s",
-		    (double)b->timeout / 1e9, whom, absence);
+		    (double)b->timeout / 1e9, t.whom, t.absence);
 	return rank_fail(b, CORALE_ETIMEDOUT, "waited %.3g s for %s in all-gather %llu",
-			 (double)b->timeout / 1e9, whom, (unsigned long long)b->round);
+			 (double)b->timeout / 1e9, t.whom, (unsigned long long)b->round);
 }
 
 static int is_done(const struct boot_rank *b)
@@ -93,7 +91,6 @@ static int ask_often(struct boot_rank *b, int64_t now)
 
 static int check_time(struct boot_rank *b)
 {
-	char whom[2 * RANK_TEXT_BYTES], absence[RANK_TEXT_BYTES];
 	int64_t now = wait_now_ns();
 	if (is_done(b))
 		return 0;
@@ -105,10 +102,9 @@ static int check_time(struct boot_rank *b)
 			   : rank_try_later(b, RANK_BROKEN, "the listener does not answer");
 	if (now >= b->next_warn) {
 		b->next_warn = now + WARN_NS;
-		describe_wait(b, whom, sizeof(whom));
-		describe_absence(b, absence, sizeof(absence));
-		log_line(LOG_WARN, b->base.rank, "bootstrap: waiting for %s (%lld s)%s%s", whom,
-			 (long long)((now - b->waits_since) / SECOND), absence[0] ? "." : "", absence);
+		const struct wait_text t = describe_wait(b);
+		log_line(LOG_WARN, b->base.rank, "bootstrap: waiting for %s (%lld s)%s%s", t.whom,
+			 (long long)((now - b->waits_since) / SECOND), t.absence[0] ? "." : "", t.absence);
 	}
 	return ask_often(b, now);
 }

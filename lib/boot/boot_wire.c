@@ -86,13 +86,18 @@ enum boot_id_fault boot_id_decode(const unsigned char in[BOOT_ID_BYTES], struct 
 	return is_good ? BOOT_ID_GOOD : BOOT_ID_DAMAGED;
 }
 
+/* Every use of a key has its own word. */
+static void start_mac(struct hmac *h, const unsigned char key[BOOT_KEY_BYTES], const char *word)
+{
+	hmac_start(h, key, BOOT_KEY_BYTES);
+	hmac_add(h, word, strlen(word) + 1);
+}
+
 uint64_t boot_name_of_key(const unsigned char key[BOOT_KEY_BYTES])
 {
-	static const char word[] = "name";
 	struct hmac h;
 	unsigned char mac[HMAC_BYTES];
-	hmac_start(&h, key, BOOT_KEY_BYTES);
-	hmac_add(&h, word, sizeof(word));
+	start_mac(&h, key, "name");
 	hmac_end(&h, mac);
 	return frame_get64(mac);
 }
@@ -100,11 +105,9 @@ uint64_t boot_name_of_key(const unsigned char key[BOOT_KEY_BYTES])
 void boot_child_key(const unsigned char parent[BOOT_KEY_BYTES], const int *ranks, int n, uint64_t tag,
 		    unsigned char key[BOOT_KEY_BYTES])
 {
-	static const char word[] = "child";
 	unsigned char number[8];
 	struct hmac h;
-	hmac_start(&h, parent, BOOT_KEY_BYTES);
-	hmac_add(&h, word, sizeof(word));
+	start_mac(&h, parent, "child");
 	frame_put64(number, tag);
 	hmac_add(&h, number, 8);
 	frame_put32(number, (uint32_t)n);
@@ -180,10 +183,8 @@ void boot_prove_hello(const unsigned char key[BOOT_KEY_BYTES],
 		      const unsigned char challenge[BOOT_NONCE_BYTES],
 		      const unsigned char hello[BOOT_HELLO_BYTES], unsigned char mac[HMAC_BYTES])
 {
-	static const char word[] = "hello";
 	struct hmac h;
-	hmac_start(&h, key, BOOT_KEY_BYTES);
-	hmac_add(&h, word, sizeof(word));
+	start_mac(&h, key, "hello");
 	hmac_add(&h, challenge, BOOT_NONCE_BYTES);
 	hmac_add(&h, hello, BOOT_HELLO_BYTES); /* the rank's nonce is its end */
 	hmac_end(&h, mac);
@@ -194,10 +195,8 @@ void boot_prove_answer(const unsigned char key[BOOT_KEY_BYTES],
 		       const unsigned char hello[BOOT_HELLO_BYTES],
 		       const unsigned char maker[BOOT_PEER_BYTES], unsigned char mac[HMAC_BYTES])
 {
-	static const char word[] = "answer";
 	struct hmac h;
-	hmac_start(&h, key, BOOT_KEY_BYTES);
-	hmac_add(&h, word, sizeof(word));
+	start_mac(&h, key, "answer");
 	hmac_add(&h, challenge, BOOT_NONCE_BYTES);
 	hmac_add(&h, hello, BOOT_HELLO_BYTES);
 	hmac_add(&h, maker, BOOT_PEER_BYTES);

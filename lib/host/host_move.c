@@ -104,10 +104,9 @@ static int window_source(struct move *m, int rank, const struct host_in *in, int
 	}
 	return log_error(
 	    CORALE_EINTERNAL, m->run->engine->rank,
-	    "a message of rank %d is of kind %d at byte %llu by its header; expected %zu bytes in "
-	    "the header's line (kind %d, up to %d bytes), within the lane's %zu bytes (kind %d) or "
-	    "by reference (kind %d): something has overwritten that rank's window; look for stray "
-	    "stores in that process",
+	    "a message of rank %d is of kind %d at byte %llu by its header; expected %zu bytes in the "
+	    "header's line (kind %d, up to %d bytes), within the lane's %zu bytes (kind %d) or by reference "
+	    "(kind %d): something has overwritten that rank's window; look for stray stores in that process",
 	    rank, says, (unsigned long long)place, bytes, WINDOW_INLINED, WINDOW_INLINE, lane, WINDOW_SLOT,
 	    WINDOW_REFERENCE);
 }

@@ -24,8 +24,7 @@ static int check_message(struct host_run *run, const struct host_channel *ch, in
 			   ? 1
 			   : log_error(CORALE_EINTERNAL, run->engine->rank,
 				       "a message of rank %d has %zu bytes where the plan of this rank has "
-				       "%zu: ranks "
-				       "made different plans, which is a bug: please report it",
+				       "%zu: ranks made different plans, which is a bug: please report it",
 				       peer, bytes, expected_bytes);
 	if (!atomic_exchange(&run->mismatch.found, 1)) {
 		run->mismatch.peer = peer;

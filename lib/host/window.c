@@ -82,9 +82,8 @@ int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window)
 	fstat(fd, &file);
 	return log_error(
 	    CORALE_EPEER, rank,
-	    "what rank %d has passed on as its window has %lld bytes and seals %d; expected shared "
-	    "memory of at least %zu bytes that is sealed against shrinking (%d): start all ranks with the "
-	    "same library",
+	    "what rank %d has passed on as its window has %lld bytes and seals %d; expected shared memory of "
+	    "at least %zu bytes that is sealed against shrinking (%d): start all ranks with the same library",
 	    peer, (long long)file.st_size, fcntl(fd, F_GET_SEALS), bytes, F_SEAL_SHRINK);
 }
 
