@@ -70,19 +70,38 @@ static int read_decimal(const struct settings_field *field, const char *text, do
 	return 0;
 }
 
-/* Index of text among the words, -1 if it is none of them. */
-static int find_word(const char *const *words, const char *text)
+/* The word of that index in a list such as "no, yes, auto", and its length; NULL behind the last. */
+static const char *word_at(const char *list, int index, size_t *length)
 {
-	for (int i = 0; words[i]; i++)
-		if (!strcasecmp(words[i], text))
+	for (; index && list; index--)
+		list = (list = strchr(list, ',')) ? list + 2 : NULL;
+	*length = list ? strcspn(list, ",") : 0;
+	return list;
+}
+
+/* Index of text among the words of a list, -1 if it is none of them. */
+static int find_word(const char *list, const char *text)
+{
+	size_t length;
+	const char *word;
+
+	for (int i = 0; (word = word_at(list, i, &length)); i++)
+		if (strlen(text) == length && !strncasecmp(word, text, length))
 			return i;
 	return -1;
 }
 
+static void print_word(const struct settings_field *field, int index, char *buf, size_t bytes)
+{
+	size_t length;
+	const char *word = word_at(field->row.values, index, &length);
+
+	snprintf(buf, bytes, "%.*s", (int)length, word ? word : "");
+}
+
 static int read_boolean(const char *text, int *value)
 {
-	static const char *const words[] = { "no", "yes", "0", "1", NULL };
-	int i = find_word(words, text);
+	int i = find_word("no, yes, 0, 1", text);
 
 	if (i < 0)
 		return CORALE_ESETTING;
@@ -121,14 +140,15 @@ int settings_read(const struct settings_field *field, const char *text, void *va
 	case SETTINGS_BOOLEAN:
 		return read_boolean(text, value);
 	case SETTINGS_CHOICE:
-		word = find_word(field->choices, text);
+	case SETTINGS_NAME:
+		word = find_word(field->row.values, text);
 		if (word < 0)
 			return CORALE_ESETTING;
-		*(int *)value = word;
+		if (field->kind == SETTINGS_NAME)
+			print_word(field, word, value, field->bytes);
+		else
+			*(int *)value = word;
 		return 0;
-	case SETTINGS_NAME:
-		word = find_word(field->choices, text);
-		return word < 0 ? CORALE_ESETTING : read_text(field, field->choices[word], value);
 	default:
 		return read_text(field, text, value);
 	}
@@ -178,7 +198,7 @@ void settings_print(const struct settings_field *field, const void *value, char 
 		snprintf(buf, bytes, "%s", *(const int *)value ? "yes" : "no");
 		break;
 	case SETTINGS_CHOICE:
-		snprintf(buf, bytes, "%s", field->choices[*(const int *)value]);
+		print_word(field, *(const int *)value, buf, bytes);
 		break;
 	default:
 		snprintf(buf, bytes, "%s", (const char *)value);

@@ -11,8 +11,8 @@ enum settings_kind {
 	SETTINGS_SIZE, /* size_t, min .. max bytes; 0 as well if min is 0; K, M, G, T suffixes */
 	SETTINGS_DECIMAL, /* double, 0 .. max, up to 9 decimals */
 	SETTINGS_BOOLEAN, /* int: 0, 1, no, yes */
-	SETTINGS_CHOICE, /* int: index of a word */
-	SETTINGS_NAME, /* char[]: one of the words */
+	SETTINGS_CHOICE, /* int: index of a word of row.values */
+	SETTINGS_NAME, /* char[]: one of those words */
 	SETTINGS_TEXT /* char[]: anything that fits */
 };
 
@@ -23,7 +23,6 @@ struct settings_field {
 	uint64_t min, max;
 	uint64_t multiple; /* SIZE: of what it must be a multiple; 0: of nothing */
 	int minus_one; /* DECIMAL: -1 is accepted too */
-	const char *const *choices; /* CHOICE and NAME: NULL-terminated */
 };
 
 /* text into *value (of the field's type); 0, or CORALE_ESETTING without a log line. */
