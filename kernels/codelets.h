@@ -363,7 +363,7 @@ struct codelet_lowered {
 	uint32_t channels;
 	/* Slots of a lane; where a ring's begin, in slots. Where messages are packets a lane has a place for each of a call's, in
 	 * each of two halves. */
-	uint32_t depth[PLAN_MAX_RINGS], ring_at[PLAN_MAX_RINGS];
+	uint32_t depth[PLAN_MAX_QUEUES], ring_at[PLAN_MAX_QUEUES];
 	uint16_t form, npeers; /* enum lowered_form; of the list */
 	/* Ranks of other nodes in the list: peer args.ranks + k of it is number far_peers[k] among them. */
 	const int16_t *far_peers;

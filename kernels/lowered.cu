@@ -17,7 +17,7 @@
 #include "fifo_reduce.cuh"
 
 static_assert((int)LOWERED_THREADS / 2 >= (int)CODELET_MAX_RANKS, "a thread for each peer in both halves of a block");
-static_assert((int)CODELET_WARP_GROUPS >= (int)PLAN_MAX_RINGS, "the flags of a broadcast's groups are those of the rings");
+static_assert((int)CODELET_WARP_GROUPS >= (int)PLAN_MAX_QUEUES, "the flags of a broadcast's groups are those of the rings");
 
 struct prepared {
 	lowered_op op;
@@ -32,7 +32,7 @@ struct block_state {
 	int turn; /* of the REPEAT under way */
 	size_t together; /* elements of the MOVE under way that are moved at once, as they lie together */
 	int read, written, listed; /* of several blocks: the first of these in each span, and how many are before their end */
-	uint32_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* messages of this call */
+	uint32_t sent[PLAN_MAX_QUEUES][CODELET_MAX_RANKS], received[PLAN_MAX_QUEUES][CODELET_MAX_RANKS]; /* messages of this call */
 	remote_counts before; /* messages of earlier calls, to and from other nodes */
 	/* messages of few bytes that have come from other nodes, by their place in an operation's list, and the one that goes there */
 	alignas(16) uint64_t came[FEW_SOURCES][REMOTE_FEW_BYTES / 8 + 1], goes[REMOTE_FEW_BYTES / 8 + 1];
@@ -171,38 +171,38 @@ __device__ static inline duty duty_of(const run &r, const lowered_op &op)
 {
 	duty d = { heard_by_me(r, op), told_by_me(r, op), 0 };
 	if (d.from >= 0)
-		d.message = r.s->received[op.from_ring][d.from];
+		d.message = r.s->received[op.from_queue][d.from];
 	else if (d.to >= 0)
-		d.message = r.s->sent[op.to_ring][d.to];
+		d.message = r.s->sent[op.to_queue][d.to];
 	return d;
 }
 
 __device__ static inline bool await_peer(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
 	if (d.from >= 0)
-		return (f.in && is_remote(r, d.from)) || message_came(r, op.from_ring, d.from, d.message);
-	return d.to < 0 || room_is_free(r, op.to_ring, d.to, d.message);
+		return (f.in && is_remote(r, d.from)) || message_came(r, op.from_queue, d.from, d.message);
+	return d.to < 0 || room_is_free(r, op.to_queue, d.to, d.message);
 }
 
 /* Between the two barriers of an operation, when nobody reads the numbers. */
 __device__ static inline void count_message(const run &r, const lowered_op &op, const duty &d)
 {
 	if (d.from >= 0)
-		r.s->received[op.from_ring][d.from] = d.message + 1;
+		r.s->received[op.from_queue][d.from] = d.message + 1;
 	else if (d.to >= 0)
-		r.s->sent[op.to_ring][d.to] = d.message + 1;
+		r.s->sent[op.to_queue][d.to] = d.message + 1;
 }
 
 /* All that was received is taken here, so that taken, whoever raises it, never goes back. */
 __device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, const few &f)
 {
 	if (d.from >= 0 && f.in)
-		in_from(r, op.from_ring, d.from).take_few(r.s->before.received[op.from_ring][d.from] + d.message);
+		in_from(r, op.from_queue, d.from).take_few(r.s->before.received[op.from_queue][d.from] + d.message);
 	else if (d.from >= 0)
-		in_from(r, op.from_ring, d.from).take(r.s->before.received[op.from_ring][d.from] + d.message);
+		in_from(r, op.from_queue, d.from).take(r.s->before.received[op.from_queue][d.from] + d.message);
 	else if (d.to >= 0 && !f.out)
-		out_to(r, op.to_ring, d.to)
-			.post({ r.s->before.sent[op.to_ring][d.to] + d.message + 1, r.a->args.signature, 0, f.out_bytes });
+		out_to(r, op.to_queue, d.to)
+			.post({ r.s->before.sent[op.to_queue][d.to] + d.message + 1, r.a->args.signature, 0, f.out_bytes });
 }
 
 __device__ static void signal_peer(const run &r, const lowered_op &op, const duty &d, const few &f)
@@ -211,10 +211,10 @@ __device__ static void signal_peer(const run &r, const lowered_op &op, const dut
 	if (is_remote(r, d.from) || is_remote(r, d.to)) {
 		signal_remote(r, op, d, f);
 	} else if (d.from >= 0) {
-		const lane l = lane_of(r, op.from_ring);
+		const lane l = lane_of(r, op.from_queue);
 		sync_store_release(ack_of(a, l, d.from, a.rank), flag_value(l, d.message));
 	} else if (d.to >= 0) {
-		const lane l = lane_of(r, op.to_ring);
+		const lane l = lane_of(r, op.to_queue);
 		sync_store_release(flag_of(a, l, a.rank, d.to), flag_value(l, d.message));
 	}
 }
@@ -226,7 +226,7 @@ __device__ static bool take_few(const run &r, const lowered_op &op, const few &f
 	const int at = remote_data_of();
 	bool good = true;
 	for (int i = (int)threadIdx.x / 32; good && f.in && i < op.from_count; i += (int)blockDim.x / 32) {
-		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_ring;
+		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_queue;
 		lane l = lane_of(r, ring);
 		uint64_t data;
 		if (!is_remote(r, peer))
@@ -244,7 +244,7 @@ __device__ static bool take_few(const run &r, const lowered_op &op, const few &f
 __device__ static void bring_few(const run &r, const lowered_op &op, uint32_t bytes)
 {
 	for (int i = (int)threadIdx.x / 32; i < op.from_count; i += (int)blockDim.x / 32) {
-		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_ring;
+		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_queue;
 		if (!is_remote(r, peer))
 			continue;
 		const uint64_t *words =
@@ -260,7 +260,7 @@ __device__ static void bring_few(const run &r, const lowered_op &op, uint32_t by
 __device__ static inline bool are_few_apart(const run &r, const lowered_op &op, const few &f)
 {
 	return r.a->remote.counts && f.in_bytes && f.in_bytes <= REMOTE_FEW_BYTES && !f.in &&
-	       remote_slots_are_apart(&r.a->remote.remote, remote_lane(r.a->first_channel + r.channel, op.from_ring));
+	       remote_slots_are_apart(&r.a->remote.remote, remote_lane(r.a->first_channel + r.channel, op.from_queue));
 }
 
 /* After their messages were counted. */
@@ -269,7 +269,7 @@ __device__ static void send_few(const run &r, const lowered_op &op, const few &f
 	const int at = remote_data_of();
 	const uint64_t data = at >= 0 && at < (int)f.out_bytes ? r.s->goes[at / 8] : 0;
 	for (int i = (int)threadIdx.x / 32; f.out && i < op.to_count; i += (int)blockDim.x / 32) {
-		const int peer = r.s->peers[op.to_first + i].rank, ring = op.to_ring;
+		const int peer = r.s->peers[op.to_first + i].rank, ring = op.to_queue;
 		if (is_remote(r, peer))
 			remote_send_few(out_to(r, ring, peer), r.s->before.sent[ring][peer] + r.s->sent[ring][peer] - 1,
 					r.a->args.signature, 0, f.out_bytes, data);
@@ -336,7 +336,7 @@ template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, co
 		if (f.in && is_remote(r, peer)) {
 			add_source(s, (const unsigned char *)s->came[i]);
 		} else if (peer != me) {
-			add_source(s, received_at(r, op.from_ring, peer));
+			add_source(s, received_at(r, op.from_queue, peer));
 		} else if (!placed) {
 			add_local<TYPE, WIDE>(r, op, src);
 			placed = true;
@@ -351,7 +351,7 @@ template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, co
 		if (f.out && is_remote(r, peer))
 			goes = true;
 		else if (peer != me)
-			add_target(s, sent_at(r, op.to_ring, peer));
+			add_target(s, sent_at(r, op.to_queue, peer));
 	}
 	if (goes)
 		add_target(s, (unsigned char *)s->goes);
@@ -675,7 +675,7 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 		s->peers[i] = a.peers[i];
 	if (threadIdx.x == 0)
 		s->turn = 0;
-	for (int i = (int)threadIdx.x; i < (int)(PLAN_MAX_RINGS * CODELET_MAX_RANKS); i += (int)blockDim.x)
+	for (int i = (int)threadIdx.x; i < (int)(PLAN_MAX_QUEUES * CODELET_MAX_RANKS); i += (int)blockDim.x)
 		(&s->sent[0][0])[i] = (&s->received[0][0])[i] = 0;
 	return n;
 }

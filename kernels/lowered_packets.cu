@@ -55,7 +55,7 @@ struct packet_op {
 	unsigned char *dst;
 	uint32_t bytes;
 	uint16_t from_first, to_first, from_count, to_count; /* among the peers */
-	uint8_t from_ring, to_ring;
+	uint8_t from_queue, to_queue;
 	bool runs, folds, multiplies; /* multiplies: what is loaded from src, by the operator's scalar */
 	int8_t last; /* the operator that finishes a fold */
 };
@@ -103,7 +103,7 @@ __device__ static __forceinline__ bool take_packets(const run &r, const packet_o
 			*mine = k;
 			continue;
 		}
-		at[k] = packets_at(r, p.from_ring, peers[k].rank, a.rank, peers[k].number) + i * 16;
+		at[k] = packets_at(r, p.from_queue, peers[k].rank, a.rank, peers[k].number) + i * 16;
 		mask |= (unsigned)wanted << k;
 	}
 	auto look = [&] {
@@ -172,7 +172,7 @@ template <int TYPE> __device__ static bool execute(const run &r, const packet_op
 		__syncwarp(); /* the lanes of a line store it together */
 		for (int k = 0; wanted && k < p.to_count; k++) {
 			const lowered_peer to = r.s->peers[p.to_first + k];
-			sync_store_packet(packets_at(r, p.to_ring, a.rank, to.rank, to.number) + i * 16, r.form.pack(v, i));
+			sync_store_packet(packets_at(r, p.to_queue, a.rank, to.rank, to.number) + i * 16, r.form.pack(v, i));
 		}
 		if (p.dst && wanted)
 			store_user<true>(p.dst + r.form.at(i), v, r.form.fill(i, p.bytes));
@@ -204,8 +204,8 @@ __device__ static packet_op resolve(const codelet_lowered &a, const lowered_op &
 	p.to_first = op.to_first;
 	p.from_count = op.from_count;
 	p.to_count = op.to_count;
-	p.from_ring = op.from_ring;
-	p.to_ring = op.to_ring;
+	p.from_queue = op.from_queue;
+	p.to_queue = op.to_queue;
 	return p;
 }
 

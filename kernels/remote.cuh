@@ -6,10 +6,10 @@
 
 /* Of a block: its channel's lanes, by ring and peer (as the list numbers them: those of other nodes come last). */
 struct remote_counts {
-	uint64_t sent[PLAN_MAX_RINGS][CODELET_MAX_RANKS], received[PLAN_MAX_RINGS][CODELET_MAX_RANKS];
-	uint64_t free[PLAN_MAX_RINGS][CODELET_MAX_RANKS]; /* the proxy's word, as it was last seen */
+	uint64_t sent[PLAN_MAX_QUEUES][CODELET_MAX_RANKS], received[PLAN_MAX_QUEUES][CODELET_MAX_RANKS];
+	uint64_t free[PLAN_MAX_QUEUES][CODELET_MAX_RANKS]; /* the proxy's word, as it was last seen */
 	int16_t peer[CODELET_MAX_RANKS]; /* of the list's ranks of other nodes, their number among all */
-	remote_place out[PLAN_MAX_RINGS][CODELET_MAX_RANKS], in[PLAN_MAX_RINGS][CODELET_MAX_RANKS];
+	remote_place out[PLAN_MAX_QUEUES][CODELET_MAX_RANKS], in[PLAN_MAX_QUEUES][CODELET_MAX_RANKS];
 };
 
 static_assert(REMOTE_DATA % 2 == 0 && REMOTE_WORDS / 2 <= 32, "a pair of words a thread of a warp, the data in pairs of their own");
@@ -253,7 +253,7 @@ struct remote_turn {
 
 __device__ static inline int remote_turns(const codelet_lowered &a)
 {
-	return a.nfar * (int)PLAN_MAX_RINGS;
+	return a.nfar * (int)PLAN_MAX_QUEUES;
 }
 
 __device__ static inline int remote_far_peer(const codelet_lowered &a, int k)
@@ -269,7 +269,7 @@ __device__ static inline int remote_first_turn(void)
 
 __device__ static inline remote_turn remote_turn_of(const codelet_lowered &a, uint32_t channel, int i)
 {
-	const int ring = i % (int)PLAN_MAX_RINGS, k = i / (int)PLAN_MAX_RINGS;
+	const int ring = i % (int)PLAN_MAX_QUEUES, k = i / (int)PLAN_MAX_QUEUES;
 	return { ring, a.args.ranks + k, remote_far_peer(a, k), remote_lane(a.first_channel + channel, (uint32_t)ring) };
 }
 

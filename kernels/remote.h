@@ -25,7 +25,7 @@ enum {
 	REMOTE_CHANNELS = 8, /* of a plan at most */
 	REMOTE_NARROW =
 	    REMOTE_CHANNELS, /* the one channel of plans for whose messages there is no room on those */
-	REMOTE_PAIRS = PLAN_MAX_RINGS, /* a ring of their own for sends, receives and all_to_all_v */
+	REMOTE_PAIRS = PLAN_MAX_QUEUES, /* a ring of their own for sends, receives and all_to_all_v */
 	REMOTE_RINGS,
 	REMOTE_ALL_CHANNELS = REMOTE_NARROW + 1,
 	REMOTE_LANES = REMOTE_ALL_CHANNELS * REMOTE_RINGS,

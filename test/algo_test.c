@@ -72,7 +72,7 @@ static int run_some(const struct topo *topo, int row)
 	if (blocks)
 		c.count = 3;
 	c.chunk = (c.count / (size_t)plan.parts + 2) / 2;
-	c.calls = plan.nrings && plan.rings[0].sync == PLAN_PARITY ? 4 : 1;
+	c.calls = plan.nqueues && plan.queues[0].sync == PLAN_PARITY ? 4 : 1;
 	ran += cases_run(&c, NULL);
 	c.in_place = 1;
 	c.seed = (unsigned)n;

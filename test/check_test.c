@@ -280,7 +280,7 @@ static void test_parity_depth(void **state)
 	struct plan_case c;
 	struct plan plan;
 	setup(&c, &plan, CORALE_ALL_REDUCE, "oneshot");
-	plan.rings[0].depth = 1;
+	plan.queues[0].depth = 1;
 	expect(&c, &plan, "parity slot");
 	topo_destroy((struct topo *)c.topo);
 }
@@ -292,8 +292,8 @@ static void test_parity_one_way(void **state)
 	struct plan_case c;
 	struct plan plan;
 	setup(&c, &plan, CORALE_BROADCAST, "flat");
-	plan.rings[0].sync = PLAN_PARITY;
-	plan.rings[0].depth = 2;
+	plan.queues[0].sync = PLAN_PARITY;
+	plan.queues[0].depth = 2;
 	expect(&c, &plan, "parity slot");
 	topo_destroy((struct topo *)c.topo);
 }
@@ -304,7 +304,7 @@ static void test_ring_depth(void **state)
 	struct plan_case c;
 	struct plan plan;
 	setup(&c, &plan, CORALE_ALL_REDUCE, "ring");
-	plan.rings[0].depth = 1;
+	plan.queues[0].depth = 1;
 	expect(&c, &plan, "deadlock");
 	topo_destroy((struct topo *)c.topo);
 }
@@ -318,9 +318,9 @@ static void test_shared_path(void **state)
 	setup(&c, &plan, CORALE_ALL_REDUCE, "ce");
 	for (int i = 0; i < plan.nsteps; i++) {
 		if (plan.steps[i].to && plan.steps[i].op == PLAN_MOVE)
-			plan.steps[i].to_ring = 0;
+			plan.steps[i].to_queue = 0;
 		if (plan.steps[i].from && plan.steps[i].op == PLAN_MOVE)
-			plan.steps[i].from_ring = 0;
+			plan.steps[i].from_queue = 0;
 	}
 	expect(&c, &plan, "uses too");
 	topo_destroy((struct topo *)c.topo);

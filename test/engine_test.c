@@ -102,7 +102,7 @@ static void build_overwriting(struct plan *plan, const struct plan_key *key)
 	plan->channels = 1;
 	plan->chunk_bytes = MOST * sizeof(int32_t);
 	plan->wire_type = CORALE_INT32;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, 2);
+	uint8_t ring = plan_queue(plan, PLAN_CREDIT, 2);
 	plan_program(plan, PLAN_SM);
 	uint8_t me = plan_base(plan, PLAN_ME, PLAN_WORLD, 0), zero = plan_const(plan, 0);
 	struct plan_step step = { .op = PLAN_MOVE, .pred = PLAN_EQ, .pred_a = me, .pred_b = zero };
@@ -110,7 +110,7 @@ static void build_overwriting(struct plan *plan, const struct plan_key *key)
 	copy.src.space = PLAN_SEND;
 	copy.dst.space = take.dst.space = PLAN_RECV;
 	take.from = plan_const(plan, 1);
-	take.from_ring = give.to_ring = ring;
+	take.from_queue = give.to_queue = ring;
 	give.pred = PLAN_NE;
 	give.src.space = PLAN_SEND;
 	give.to = zero;

@@ -30,7 +30,7 @@ check libcorale corale.h
 if [ -e "$top_builddir/.libs/libcorale.so" ]; then
 	! readelf -d "$top_builddir/.libs/libcorale.so" | grep -E 'NEEDED.*(libmpi|libpmpi)' >/dev/null
 	result $? "libcorale does not link MPI"
-	! nm "$top_builddir/.libs/libcorale.so" | grep -E ' (check_plan|sim_run|plan_queue[a-z_]*)$' >/dev/null
+	! nm "$top_builddir/.libs/libcorale.so" | grep -E ' (check_plan|sim_run|queues_open|queue_key)$' >/dev/null
 	result $? "libcorale has neither checker nor simulator"
 fi
 [ -e "$top_builddir/.libs/libcorale_mpi.so" ] && check libcorale_mpi corale_mpi.h

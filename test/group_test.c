@@ -712,7 +712,7 @@ static void memory_used(struct team_member *m)
 	const struct comm *comm = comm_get(m->comm, "memory_used");
 	const size_t reserved = corale_comm_memory(m->comm), used = corale_comm_memory_used(m->comm);
 	const size_t locals = (size_t)comm->engine.locals, channels = (size_t)comm->engine.channels;
-	const size_t lanes = locals > 1 ? locals * channels * PLAN_MAX_RINGS : 0;
+	const size_t lanes = locals > 1 ? locals * channels * PLAN_MAX_QUEUES : 0;
 	if (reserved > 2 * lanes * comm->settings.slot_bytes + REST * channels)
 		team_fault(m, "%zu bytes reserved by %zu lanes", reserved, lanes);
 	if (!used || used > reserved)

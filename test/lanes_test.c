@@ -42,7 +42,7 @@ static void check_shape(int nodes, int each, int least, size_t cap)
 	assert_true(pairs <= cap / 8 * 3);
 	assert_true(lanes_bytes(&r, cap) <= cap);
 	if (peers <= LANES_FAR)
-		assert_true(2 * (size_t)peers * PLAN_MAX_RINGS *
+		assert_true(2 * (size_t)peers * PLAN_MAX_QUEUES *
 				remote_end_bytes(&r.slots[REMOTE_OF_NARROW_PLANS]) <=
 			    cap / 8);
 }
@@ -192,11 +192,11 @@ static void open_lanes(const struct open *o, const struct lowered_op *op, const 
 		const int cell = e && e->exact ? rank * n + to : (to - rank + n) % n;
 		if (o->map->node_of[to] == o->map->node_of[rank])
 			continue;
-		if (e && !(e->rings[cell] >> op->to_ring & 1))
-			fail_msg("rank %d sends to rank %d along ring %d, which was not counted", rank, to,
-				 op->to_ring);
+		if (e && !(e->queues[cell] >> op->to_queue & 1))
+			fail_msg("rank %d sends to rank %d along queue %d, which was not counted", rank, to,
+				 op->to_queue);
 		for (int c = 0; o->lanes && c < channels; c++)
-			*lane_at(o, rank, to, remote_lane((uint32_t)c, op->to_ring)) = 1;
+			*lane_at(o, rank, to, remote_lane((uint32_t)c, op->to_queue)) = 1;
 	}
 }
 

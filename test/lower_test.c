@@ -108,8 +108,8 @@ static void expect_same(const struct plan_env *env, const struct lowered_call *c
 	assert_int_equal(a->op, o->op);
 	assert_int_equal(a->flags & ~PLAN_BACK, o->flags & ~(LOWERED_ALL | LOWERED_BLOCKS));
 	assert_int_equal(a->from == PLAN_ALL, (o->flags & LOWERED_ALL) != 0);
-	assert_int_equal(a->from_ring, o->from_ring);
-	assert_int_equal(a->to_ring, o->to_ring);
+	assert_int_equal(a->from_queue, o->from_queue);
+	assert_int_equal(a->to_queue, o->to_queue);
 	expect_peers(list, o->from_first, o->from_count, ranks,
 		     members(env, a->from, a->from_group, a->rail, 1, ranks));
 	expect_peers(list, o->to_first, o->to_count, ranks,
@@ -380,7 +380,7 @@ static void build_radix_4(struct plan *plan)
 	const struct plan_key key = planner_key(CORALE_ALL_GATHER, 64, CORALE_FLOAT32, CORALE_SUM);
 	plan_init(plan, &key);
 	plan->chunk_bytes = 1 << 16;
-	const uint8_t ring = plan_ring(plan, PLAN_CREDIT, 4), me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	const uint8_t ring = plan_queue(plan, PLAN_CREDIT, 4), me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
 	plan_program(plan, PLAN_SM);
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE, .src = { PLAN_SEND }, .dst = { PLAN_RECV, .block = me } });
@@ -392,7 +392,7 @@ static void build_radix_4(struct plan *plan)
 					      .blocks = of_digit(plan, PLAN_BRUCK_BLOCKS, round, 0, digit),
 					      .src = { PLAN_RECV, .block = me },
 					      .to = of_digit(plan, PLAN_BRUCK_PEER, round, -1, digit),
-					      .to_ring = ring });
+					      .to_queue = ring });
 	for (int digit = 1; digit < 4; digit++) {
 		const uint8_t behind = of_digit(plan, PLAN_BRUCK_PEER, round, 1, digit);
 		plan_step(plan,
@@ -401,7 +401,7 @@ static void build_radix_4(struct plan *plan)
 					      .blocks = of_digit(plan, PLAN_BRUCK_BLOCKS, round, 0, digit),
 					      .dst = { PLAN_RECV, .block = behind },
 					      .from = behind,
-					      .from_ring = ring });
+					      .from_queue = ring });
 	}
 	plan_end(plan);
 	assert_int_equal(plan_finish(plan), 0);
@@ -439,7 +439,7 @@ static void radix_4_has_few_rounds(void **state)
 	assert_true(cases_build(&c, &radix_2));
 	build_radix_4(&radix_4);
 	plan_print(&radix_4, text, sizeof text);
-	assert_non_null(strstr(text, "rank me-2*4^i (ring 0)"));
+	assert_non_null(strstr(text, "rank me-2*4^i (queue 0)"));
 	const double latency = topo->rail.latency_ns, message = topo->rail.send_ns + topo->rail.recv_ns,
 		     steps = 3 * 6 * topo->step_ns, cost_4 = cost_of_plan(topo, &radix_4, 2),
 		     cost_2 = cost_of_plan(topo, &radix_2, 2);

@@ -47,7 +47,7 @@ static const struct header_lie header_lies[] = {
 static struct window_header *find_message(const struct comm *from, int to)
 {
 	struct host_engine *e = (struct host_engine *)(uintptr_t)&from->engine;
-	for (int ring = 0; ring < PLAN_MAX_RINGS; ring++) {
+	for (int ring = 0; ring < PLAN_MAX_QUEUES; ring++) {
 		struct host_out *out = host_out(e, to, 0, ring);
 		if (out->sent == 1)
 			return &out->headers[0];

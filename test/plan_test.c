@@ -416,7 +416,7 @@ static void test_cursor(void **state)
 	struct plan_env env;
 	struct plan_cursor cursor;
 	struct plan_action action;
-	plan_ring(&plan, PLAN_CREDIT, 1);
+	plan_queue(&plan, PLAN_CREDIT, 1);
 	plan_program(&plan, PLAN_SM);
 	count_to(&plan, 3);
 	count_to(&plan, 0);
@@ -486,7 +486,7 @@ static void test_broken_plans(void **state)
 static void expect_refusal(struct plan_step step)
 {
 	struct plan plan = new_plan();
-	plan_ring(&plan, PLAN_CREDIT, 2);
+	plan_queue(&plan, PLAN_CREDIT, 2);
 	plan_program(&plan, PLAN_SM);
 	plan_const(&plan, 1);
 	plan_step(&plan, step);
@@ -505,7 +505,7 @@ static void test_broken_steps(void **state)
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .from = 1, .src = send, .dst = recv });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .from = PLAN_EXPR_ALL, .dst = recv });
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = send, .dst = recv, .to = 9 });
-	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = send, .to = 1, .to_ring = 1 });
+	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = send, .to = 1, .to_queue = 1 });
 	expect_refusal(
 	    (struct plan_step){ .op = PLAN_MOVE, .src = send, .dst = { PLAN_SCRATCH, .block = 1 } });
 	expect_refusal((struct plan_step){ .op = PLAN_SIGNAL });
@@ -528,13 +528,13 @@ static void test_mixed_ring(void **state)
 {
 	(void)state;
 	struct plan plan = new_plan();
-	uint8_t ring = plan_ring(&plan, PLAN_CREDIT, 2);
+	uint8_t ring = plan_queue(&plan, PLAN_CREDIT, 2);
 	plan_program(&plan, PLAN_SM);
-	plan_step(&plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = PLAN_EXPR_ALL, .to_ring = ring });
+	plan_step(&plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = PLAN_EXPR_ALL, .to_queue = ring });
 	assert_int_equal(plan_finish(&plan), 0);
-	assert_int_equal(plan.rings[0].all, 1);
+	assert_int_equal(plan.queues[0].all, 1);
 	plan_step(&plan,
-		  (struct plan_step){ .op = PLAN_SIGNAL, .to = plan_const(&plan, 0), .to_ring = ring });
+		  (struct plan_step){ .op = PLAN_SIGNAL, .to = plan_const(&plan, 0), .to_queue = ring });
 	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL);
 }
 

@@ -637,7 +637,7 @@ static void test_sim_finds_deadlock(void **state)
 	assert_true(cases_build(&c, &plan));
 	assert_int_equal(sim_run(c.topo, &plan, &options, &result), 0);
 	sim_result_free(&result);
-	plan.rings[0].depth = 1;
+	plan.queues[0].depth = 1;
 	assert_int_equal(sim_run(c.topo, &plan, &options, &result), CORALE_EINTERNAL);
 	topo_destroy((struct topo *)c.topo);
 }

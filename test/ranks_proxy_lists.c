@@ -75,13 +75,13 @@ static int step(struct player *p, struct walk *w)
 	const int before = w->taken + w->posted;
 	for (; w->taken < o->from_count; w->taken++) {
 		const int i = peer_of(p, o->from_first + w->taken);
-		const uint32_t lane = remote_lane((uint32_t)w->at.channel, o->from_ring);
+		const uint32_t lane = remote_lane((uint32_t)w->at.channel, o->from_queue);
 		if (i >= 0 && !proxy_world_take(p->world, i, lane, w->bytes))
 			return w->taken + w->posted > before;
 	}
 	for (; w->posted < o->to_count; w->posted++) {
 		const int i = peer_of(p, o->to_first + w->posted);
-		const uint32_t lane = remote_lane((uint32_t)w->at.channel, o->to_ring);
+		const uint32_t lane = remote_lane((uint32_t)w->at.channel, o->to_queue);
 		if (i >= 0 && !proxy_world_post(p->world, i, lane, w->bytes, w->bytes <= REMOTE_FEW_BYTES))
 			return w->taken + w->posted > before;
 	}

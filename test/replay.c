@@ -40,7 +40,7 @@ struct state {
 
 static struct path *path(const struct state *s, int from, int to, int channel, int ring)
 {
-	return &s->paths[((from * s->ranks + to) * s->channels + channel) * PLAN_MAX_RINGS + ring];
+	return &s->paths[((from * s->ranks + to) * s->channels + channel) * PLAN_MAX_QUEUES + ring];
 }
 
 /* The ranks that who names, without my own for ALL; returns how many. */
@@ -90,10 +90,10 @@ static int ready(const struct state *s, const struct walker *w, const int *from,
 {
 	int me = w->env.rank, channel = w->env.channel, good = 1;
 	for (int i = 0; i < nfrom; i++)
-		good &= path(s, from[i], me, channel, w->action.from_ring)->unread > 0;
+		good &= path(s, from[i], me, channel, w->action.from_queue)->unread > 0;
 	for (int i = 0; i < nto; i++)
-		good &= path(s, me, to[i], channel, w->action.to_ring)->unread <
-			s->plan->rings[w->action.to_ring].depth;
+		good &= path(s, me, to[i], channel, w->action.to_queue)->unread <
+			s->plan->queues[w->action.to_queue].depth;
 	return good;
 }
 
@@ -114,7 +114,7 @@ static struct reduce_input message_input(const struct state *s, const struct wal
 {
 	const int wire = w->action.flags & PLAN_FROM_WIRE;
 	const unsigned char *data =
-	    path(s, from, w->env.rank, w->env.channel, w->action.from_ring)->first->data;
+	    path(s, from, w->env.rank, w->env.channel, w->action.from_queue)->first->data;
 	return (struct reduce_input){ data + p->done * (wire ? s->wire_bytes : s->bytes), kind(wire) };
 }
 
@@ -214,10 +214,10 @@ static int step(struct state *s, struct walker *w)
 		move(s, w, from, nfrom, message);
 	int ret = 1;
 	for (int i = 0; i < nto; i++)
-		if (post(path(s, w->env.rank, to[i], w->env.channel, a->to_ring), message, bytes))
+		if (post(path(s, w->env.rank, to[i], w->env.channel, a->to_queue), message, bytes))
 			ret = -1;
 	for (int i = 0; i < nfrom; i++)
-		drop(path(s, from[i], w->env.rank, w->env.channel, a->from_ring));
+		drop(path(s, from[i], w->env.rank, w->env.channel, a->from_queue));
 	free(message);
 	return ret;
 }
@@ -286,7 +286,7 @@ int replay(const struct plan *plan, const struct plan_map *map, int root, size_t
 			   .channels = plan->channels,
 			   .bytes = corale_type_bytes((corale_type)plan->key.type),
 			   .wire_bytes = corale_type_bytes((corale_type)plan->wire_type) };
-	size_t paths = (size_t)s.ranks * (size_t)s.ranks * (size_t)s.channels * PLAN_MAX_RINGS;
+	size_t paths = (size_t)s.ranks * (size_t)s.ranks * (size_t)s.channels * PLAN_MAX_QUEUES;
 	size_t walkers = (size_t)s.ranks * (size_t)s.channels * plan->nprograms;
 	int ret = -1;
 	s.paths = calloc(paths, sizeof(*s.paths));

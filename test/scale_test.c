@@ -64,9 +64,9 @@ static void walk(const struct topo *topo, const struct plan *plan, size_t count,
 		plan_cursor_start(&cursor, plan, p);
 		while (plan_cursor_next(&cursor, plan, &env, &a)) {
 			if (a.to != PLAN_NONE && is_meant(topo, rank, a.to, other, a.to_group, a.rail))
-				add_message(&out[a.to_ring], &a, PLAN_TO_WIRE, position(plan, &env, &a));
+				add_message(&out[a.to_queue], &a, PLAN_TO_WIRE, position(plan, &env, &a));
 			if (a.from != PLAN_NONE && is_meant(topo, rank, a.from, other, a.from_group, a.rail))
-				add_message(&in[a.from_ring], &a, PLAN_FROM_WIRE, position(plan, &env, &a));
+				add_message(&in[a.from_queue], &a, PLAN_FROM_WIRE, position(plan, &env, &a));
 		}
 	}
 }
@@ -75,14 +75,14 @@ static void walk(const struct topo *topo, const struct plan *plan, size_t count,
 static void compare_pair(const struct topo *topo, const struct plan *plan, size_t count, int root, int a,
 			 int b)
 {
-	struct traffic out[2][PLAN_MAX_RINGS] = { 0 }, in[2][PLAN_MAX_RINGS] = { 0 };
+	struct traffic out[2][PLAN_MAX_QUEUES] = { 0 }, in[2][PLAN_MAX_QUEUES] = { 0 };
 	int rows;
 	walk(topo, plan, count, root, a, b, out[0], in[0]);
 	walk(topo, plan, count, root, b, a, out[1], in[1]);
-	for (int ring = 0; ring < plan->nrings; ring++)
+	for (int ring = 0; ring < plan->nqueues; ring++)
 		if (memcmp(&out[0][ring], &in[1][ring], sizeof(struct traffic)) ||
 		    memcmp(&out[1][ring], &in[0][ring], sizeof(struct traffic)))
-			fail_msg("%s by %s on %d ranks: ranks %d and %d disagree on ring %d: %ld sent, %ld "
+			fail_msg("%s by %s on %d ranks: ranks %d and %d disagree on queue %d: %ld sent, %ld "
 				 "expected; %ld "
 				 "sent, %ld expected",
 				 corale_coll_name((corale_coll)plan->key.coll),

@@ -108,7 +108,7 @@ static int check_all_read(struct world *world)
 	for (int i = 0; i < world->queues.nbuckets; i++) {
 		const struct queue *s = world->queues.buckets[i];
 		if (s && queue_slowest(s) < s->sent)
-			return world_fail(world, NULL, "%ld messages of rank %d on ring %d are never read",
+			return world_fail(world, NULL, "%ld messages of rank %d on queue %d are never read",
 					  s->sent - queue_slowest(s), (int)(s->key >> 40 & 0x7fffff),
 					  (int)(s->key >> 1 & 7));
 	}

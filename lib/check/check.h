@@ -1,6 +1,6 @@
 /*
  * The checker: proves a plan right without data. It runs the plan's programs for all ranks against
- * bounded rings, with symbolic elements (the ordered fold of contributors), and reports the first violation.
+ * bounded queues, with symbolic elements (the ordered fold of contributors), and reports the first violation.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -32,7 +32,7 @@ struct check_report {
 int check_plan(const struct plan *plan, const struct plan_map *map, const struct check_options *options,
 	       struct check_report *report, char *error, size_t error_bytes);
 
-/* The same for calls of different plans one after the other (options->calls is not used), on the same rings. */
+/* The same for calls of different plans one after the other (options->calls is not used), on the same queues. */
 int check_sequence(const struct plan *const *plans, int calls, const struct plan_map *map,
 		   const struct check_options *options, struct check_report *report, char *error,
 		   size_t error_bytes);

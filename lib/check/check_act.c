@@ -11,25 +11,26 @@ static const struct plan *plan_of(const struct world *world, const struct contex
 	return world->ranks[c->rank].plan;
 }
 
-/* The queue from rank `from` to rank `to` (or to ALL of from's group) that the context's plan means by a ring. */
-static struct queue *find_queue(struct world *world, const struct context *c, int from, int to, int ring,
+/* The queue from rank `from` to rank `to` (or to ALL of from's group) that the context's plan means by a number. */
+static struct queue *find_queue(struct world *world, const struct context *c, int from, int to, int number,
 				int rail)
 {
 	const struct plan *plan = plan_of(world, c);
-	int all = plan->rings[ring].all, group = all ? plan_all_group(plan, ring) : PLAN_WORLD;
+	int all = plan->queues[number].all, group = all ? plan_all_group(plan, number) : PLAN_WORLD;
 	int readers = all ? plan_group_size(world->map, group, from) : 1;
 	uint64_t key =
-	    queue_key(from, all ? PLAN_ALL : to, group, rail, c->channel, ring, plan->rings[ring].sync);
+	    queue_key(from, all ? PLAN_ALL : to, group, rail, c->channel, number, plan->queues[number].sync);
 	struct queue *queue = queue_get(&world->queues, key, readers);
 	if (queue && all && !queue->sent)
 		queue->read[plan_group_index(world->map, group, from)] = LONG_MAX;
 	return queue;
 }
 
-static int reader_index(const struct world *world, const struct context *c, int ring)
+static int reader_index(const struct world *world, const struct context *c, int number)
 {
 	const struct plan *plan = plan_of(world, c);
-	return plan->rings[ring].all ? plan_group_index(world->map, plan_all_group(plan, ring), c->rank) : 0;
+	return plan->queues[number].all ? plan_group_index(world->map, plan_all_group(plan, number), c->rank)
+					: 0;
 }
 
 /* Members of the group of a `from` or `to`: the rank itself, or for ALL every member but oneself. */
@@ -50,12 +51,12 @@ static int peer_at(const struct world *world, const struct context *c, int peer,
 static int missing_sender(struct world *world, const struct context *c)
 {
 	const struct plan_action *a = &c->action;
-	int index = a->from == PLAN_NONE ? 0 : reader_index(world, c, a->from_ring);
+	int index = a->from == PLAN_NONE ? 0 : reader_index(world, c, a->from_queue);
 	for (int i = 0; i < peers(world, c, a->from, a->from_group); i++) {
 		int from = peer_at(world, c, a->from, a->from_group, i);
 		if (from == PLAN_NONE)
 			continue;
-		const struct queue *queue = find_queue(world, c, from, c->rank, a->from_ring, a->rail);
+		const struct queue *queue = find_queue(world, c, from, c->rank, a->from_queue, a->rail);
 		if (queue->read[index] >= queue->sent)
 			return from;
 	}
@@ -72,17 +73,17 @@ static int has_room(struct world *world, const struct context *c)
 {
 	if (!sends(world, c))
 		return 1;
-	const struct plan_ring *ring = &plan_of(world, c)->rings[c->action.to_ring];
+	const struct plan_queue *kind = &plan_of(world, c)->queues[c->action.to_queue];
 	const struct queue *queue =
-	    find_queue(world, c, c->rank, c->action.to, c->action.to_ring, c->action.rail);
-	return ring->sync == PLAN_PARITY || queue->sent - queue_slowest(queue) < ring->depth;
+	    find_queue(world, c, c->rank, c->action.to, c->action.to_queue, c->action.rail);
+	return kind->sync == PLAN_PARITY || queue->sent - queue_slowest(queue) < kind->depth;
 }
 
 static int claim(struct world *world, const struct context *c, int *user, const char *what, int peer)
 {
 	int me = world->ranks[c->rank].call << 8 | c->program;
 	if (*user >= 0 && *user >> 8 == me >> 8 && *user != me)
-		return world_fail(world, c, "%s rank %d on a ring that program %d uses too", what, peer,
+		return world_fail(world, c, "%s rank %d on a queue that program %d uses too", what, peer,
 				  *user & 255);
 	*user = me;
 	return 0;
@@ -107,8 +108,8 @@ static int check_message(struct world *world, const struct context *c, const str
 static int receive_from(struct world *world, struct context *c, int from, const struct message **out)
 {
 	const struct plan_action *a = &c->action;
-	int index = reader_index(world, c, a->from_ring);
-	struct queue *queue = find_queue(world, c, from, c->rank, a->from_ring, a->rail);
+	int index = reader_index(world, c, a->from_queue);
+	struct queue *queue = find_queue(world, c, from, c->rank, a->from_queue, a->rail);
 	struct message *m = queue->slots[queue->read[index] & queue->slot_mask];
 	int ret = claim(world, c, &queue->reader_program[index], "receives from", from);
 	if (!ret)
@@ -268,12 +269,12 @@ static int hold_spans(struct world *world, struct context *c, struct message *m)
 static int send(struct world *world, struct context *c)
 {
 	const struct plan_action *a = &c->action;
-	const struct plan_ring *ring = &plan_of(world, c)->rings[a->to_ring];
+	const struct plan_queue *kind = &plan_of(world, c)->queues[a->to_queue];
 	struct rank *rank = &world->ranks[c->rank];
-	struct queue *queue = find_queue(world, c, c->rank, a->to, a->to_ring, a->rail);
+	struct queue *queue = find_queue(world, c, c->rank, a->to, a->to_queue, a->rail);
 	int ret = claim(world, c, &queue->writer, "sends to", a->to);
-	if (!ret && ring->sync == PLAN_PARITY)
-		ret = check_parity(world, c, queue, ring->depth);
+	if (!ret && kind->sync == PLAN_PARITY)
+		ret = check_parity(world, c, queue, kind->depth);
 	if (ret)
 		return ret;
 	if (a->to == c->rank && a->op == PLAN_MOVE)
@@ -326,10 +327,10 @@ void action_describe(struct world *world, const struct context *c, char *text, s
 {
 	int from = missing_sender(world, c);
 	if (from != PLAN_NONE)
-		snprintf(text, bytes, "waits for rank %d on ring %d", from, c->action.from_ring);
+		snprintf(text, bytes, "waits for rank %d on queue %d", from, c->action.from_queue);
 	else if (c->action.to == PLAN_ALL)
-		snprintf(text, bytes, "waits for room to ALL on ring %d", c->action.to_ring);
+		snprintf(text, bytes, "waits for room to ALL on queue %d", c->action.to_queue);
 	else
-		snprintf(text, bytes, "waits for room to rank %d on ring %d", c->action.to,
-			 c->action.to_ring);
+		snprintf(text, bytes, "waits for room to rank %d on queue %d", c->action.to,
+			 c->action.to_queue);
 }

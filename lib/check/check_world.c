@@ -52,13 +52,13 @@ static int most_contexts(const struct world *world)
 	return most;
 }
 
-static int deepest_ring(const struct world *world)
+static int deepest_queue(const struct world *world)
 {
 	int depth = 1;
 	for (int call = 0; call < (world->plans ? world->calls : 1); call++) {
 		const struct plan *plan = world->plans ? world->plans[call] : world->send;
-		for (int i = 0; i < plan->nrings; i++)
-			depth = plan->rings[i].depth > depth ? plan->rings[i].depth : depth;
+		for (int i = 0; i < plan->nqueues; i++)
+			depth = plan->queues[i].depth > depth ? plan->queues[i].depth : depth;
 	}
 	return depth;
 }
@@ -92,7 +92,7 @@ int world_open(struct world *world)
 	world->ranks = calloc((size_t)ranks, sizeof(*world->ranks));
 	world->expected = calloc((size_t)world->calls, sizeof(*world->expected));
 	if (!world->ranks || !world->expected || !fold_open(&world->folds, ranks) ||
-	    !queues_open(&world->queues, deepest_ring(world)))
+	    !queues_open(&world->queues, deepest_queue(world)))
 		return world_fail(world, NULL, "out of memory");
 	for (int r = 0; r < ranks; r++)
 		if (!open_rank(world, r))

@@ -33,15 +33,15 @@ void queues_close(struct queue_table *table)
 	free(table->buckets);
 }
 
-/* to: a rank, or PLAN_ALL of a group; parity rings have slots of their own. */
-uint64_t queue_key(int from, int to, int group, int rail, int channel, int ring, int sync)
+/* to: a rank, or PLAN_ALL of a group; parity queues have slots of their own. */
+uint64_t queue_key(int from, int to, int group, int rail, int channel, int number, int sync)
 {
 	uint64_t target =
 	    to == PLAN_ALL
 		? ((uint64_t)1 << 23 | (uint64_t)group << 20 | (group == PLAN_RAIL ? (uint64_t)rail : 0))
 		: (uint64_t)to;
 	return (uint64_t)1 << 63 | (uint64_t)from << 40 | target << 16 | (uint64_t)channel << 4 |
-	       (uint64_t)ring << 1 | (uint64_t)sync;
+	       (uint64_t)number << 1 | (uint64_t)sync;
 }
 
 static struct queue **find_bucket(const struct queue_table *table, uint64_t key)
@@ -146,10 +146,10 @@ void queue_put(struct queue *queue, struct message *message)
 	*slot = message;
 }
 
-int plan_all_group(const struct plan *plan, int ring)
+int plan_all_group(const struct plan *plan, int number)
 {
 	for (int i = 0; i < plan->nsteps; i++)
-		if (plan->steps[i].to == PLAN_EXPR_ALL && plan->steps[i].to_ring == ring)
+		if (plan->steps[i].to == PLAN_EXPR_ALL && plan->steps[i].to_queue == number)
 			return plan->steps[i].to_group;
 	return PLAN_WORLD;
 }

@@ -1,5 +1,5 @@
 /*
- * Messages in flight on the rings of a plan, for the checker and the simulator: a queue is a ring's instance from one
+ * Messages in flight on the queues of a plan, for the checker and the simulator: an instance of one is from one
  * rank to another, or to ALL of a group, in one channel. Queues are found by who sends to whom and made on first use.
  */
 #ifndef PLAN_QUEUE_H
@@ -27,7 +27,7 @@ struct message {
 
 _Static_assert(sizeof(struct stamp) == sizeof(double), "one block has room for either, by reader");
 
-/* A ring from one rank to another or to ALL of a group, per channel. */
+/* A queue of a plan from one rank to another or to ALL of a group, per channel. */
 struct queue {
 	uint64_t key;
 	long sent;
@@ -46,7 +46,7 @@ struct queue_table {
 
 int queues_open(struct queue_table *table, int capacity);
 void queues_close(struct queue_table *table);
-uint64_t queue_key(int from, int to, int group, int rail, int channel, int ring, int sync);
+uint64_t queue_key(int from, int to, int group, int rail, int channel, int number, int sync);
 /* The queue of a key, made with so many readers on first use; NULL when memory is out. */
 struct queue *queue_get(struct queue_table *table, uint64_t key, int readers);
 long queue_slowest(const struct queue *queue);
@@ -54,7 +54,7 @@ struct message *message_create(size_t count, int readers, int clock_length, cons
 void message_release(struct message *message);
 void queue_put(struct queue *queue, struct message *message);
 
-/* The group whose members share the messages to ALL of a ring. */
-int plan_all_group(const struct plan *plan, int ring);
+/* The group whose members share the messages to ALL of a queue. */
+int plan_all_group(const struct plan *plan, int number);
 
 #endif

@@ -93,18 +93,18 @@ static int peer_at(const struct sim *sim, const struct context *c, int peer, int
 	return rank == c->rank ? PLAN_NONE : rank;
 }
 
-static struct queue *find_queue(struct sim *sim, const struct context *c, int from, int to, int ring)
+static struct queue *find_queue(struct sim *sim, const struct context *c, int from, int to, int number)
 {
-	int all = sim->plan->rings[ring].all, group = all ? plan_all_group(sim->plan, ring) : PLAN_WORLD;
+	int all = sim->plan->queues[number].all, group = all ? plan_all_group(sim->plan, number) : PLAN_WORLD;
 	int readers = all ? plan_group_size(&sim->topo->map, group, from) : 1;
-	uint64_t key = queue_key(from, all ? PLAN_ALL : to, group, c->action.rail, c->env.channel, ring, 0);
+	uint64_t key = queue_key(from, all ? PLAN_ALL : to, group, c->action.rail, c->env.channel, number, 0);
 	return queue_get(&sim->queues, key, readers);
 }
 
-static int reader_index(const struct sim *sim, const struct context *c, int ring)
+static int reader_index(const struct sim *sim, const struct context *c, int number)
 {
-	return sim->plan->rings[ring].all
-		   ? plan_group_index(&sim->topo->map, plan_all_group(sim->plan, ring), c->rank)
+	return sim->plan->queues[number].all
+		   ? plan_group_index(&sim->topo->map, plan_all_group(sim->plan, number), c->rank)
 		   : 0;
 }
 
@@ -143,13 +143,13 @@ static int settle(struct sim *sim, int index)
 {
 	struct context *c = &sim->contexts[index];
 	const struct plan_action *a = &c->action;
-	int remote = 0, reader = reader_index(sim, c, a->from_ring);
+	int remote = 0, reader = reader_index(sim, c, a->from_queue);
 	c->ready_ns = c->now_ns;
 	for (int i = 0; i < peers(sim, c, a->from, a->from_group); i++) {
 		int from = peer_at(sim, c, a->from, a->from_group, i);
 		if (from == PLAN_NONE)
 			continue;
-		struct queue *queue = find_queue(sim, c, from, c->rank, a->from_ring);
+		struct queue *queue = find_queue(sim, c, from, c->rank, a->from_queue);
 		long next = queue ? queue->read[reader] : 0;
 		if (!queue)
 			return CORALE_ENOMEM;
@@ -167,12 +167,12 @@ static int settle(struct sim *sim, int index)
 	const double begin = begin_receiving(sim, remote);
 	c->ready_ns = begin > c->ready_ns ? begin : c->ready_ns;
 	if (peers(sim, c, a->to, a->to_group) > (a->to == PLAN_ALL)) {
-		struct queue *queue = find_queue(sim, c, c->rank, a->to, a->to_ring);
-		int depth = sim->plan->rings[a->to_ring].depth;
+		struct queue *queue = find_queue(sim, c, c->rank, a->to, a->to_queue);
+		int depth = sim->plan->queues[a->to_queue].depth;
 		if (!queue)
 			return CORALE_ENOMEM;
 		if (a->to == PLAN_ALL)
-			queue->read[reader_index(sim, c, a->to_ring)] = queue->sent;
+			queue->read[reader_index(sim, c, a->to_queue)] = queue->sent;
 		if (queue->sent - queue_slowest(queue) >= depth) {
 			sleep_on(sim, queue, index);
 			return 0;
@@ -206,8 +206,8 @@ static int receive(struct sim *sim, struct context *c, double end)
 		int from = peer_at(sim, c, a->from, a->from_group, i);
 		if (from == PLAN_NONE)
 			continue;
-		struct queue *queue = find_queue(sim, c, from, c->rank, a->from_ring);
-		long *read = &queue->read[reader_index(sim, c, a->from_ring)];
+		struct queue *queue = find_queue(sim, c, from, c->rank, a->from_queue);
+		long *read = &queue->read[reader_index(sim, c, a->from_queue)];
 		struct message *m = queue->slots[*read & queue->slot_mask];
 		m->freed_ns = end > m->freed_ns ? end : m->freed_ns;
 		++*read;
@@ -273,7 +273,7 @@ static int send(struct sim *sim, struct context *c, double end)
 	const struct plan_action *a = &c->action;
 	if (peers(sim, c, a->to, a->to_group) <= (a->to == PLAN_ALL))
 		return 0;
-	struct queue *queue = find_queue(sim, c, c->rank, a->to, a->to_ring);
+	struct queue *queue = find_queue(sim, c, c->rank, a->to, a->to_queue);
 	struct message *m = message_create(0, queue->readers, 0, NULL);
 	if (!m)
 		return CORALE_ENOMEM;
@@ -359,8 +359,8 @@ static int open_sim(struct sim *sim)
 	sim->ncontexts = sim->topo->map.ranks * per_rank;
 	sim->slowdown = cores < 16 ? 16.0 / cores : 1;
 	sim->ncores = (int)cost_cores(sim->topo, sim->plan);
-	for (int i = 0; i < sim->plan->nrings; i++)
-		depth = sim->plan->rings[i].depth > depth ? sim->plan->rings[i].depth : depth;
+	for (int i = 0; i < sim->plan->nqueues; i++)
+		depth = sim->plan->queues[i].depth > depth ? sim->plan->queues[i].depth : depth;
 	sim->contexts = calloc((size_t)sim->ncontexts, sizeof(*sim->contexts));
 	sim->heap = malloc((size_t)sim->ncontexts * sizeof(int));
 	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 9), sizeof(double));

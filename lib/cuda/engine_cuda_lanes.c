@@ -65,9 +65,9 @@ static int open_operation(struct engine *e, const struct lowered *list, const st
 {
 	const int to = op->moves & LOWERED_TO ? op->to_count * times : op->to_count,
 		  from = op->moves & LOWERED_FROM ? op->from_count * times : op->from_count;
-	const int ret = open_peers(e, list, op->to_first, to, remote_lane(channel, op->to_ring), REMOTE_OUT);
+	const int ret = open_peers(e, list, op->to_first, to, remote_lane(channel, op->to_queue), REMOTE_OUT);
 	return ret ? ret
-		   : open_peers(e, list, op->from_first, from, remote_lane(channel, op->from_ring),
+		   : open_peers(e, list, op->from_first, from, remote_lane(channel, op->from_queue),
 				REMOTE_IN);
 }
 

@@ -187,8 +187,8 @@ static uint32_t lay_rings(const struct plan *plan, const struct lowered_messages
 			  struct codelet_lowered *l)
 {
 	uint32_t slots = 0;
-	for (int i = 0; i < plan->nrings; i++) {
-		l->depth[i] = messages ? messages->most[i] : plan->rings[i].depth;
+	for (int i = 0; i < plan->nqueues; i++) {
+		l->depth[i] = messages ? messages->most[i] : plan->queues[i].depth;
 		l->ring_at[i] = slots;
 		slots += l->depth[i] * plan->channels;
 	}

@@ -69,7 +69,7 @@ static void close_temps(struct host_engine *e)
 int host_engine_open(struct host_engine *e)
 {
 	size_t lanes = window_lane(&e->layout, e->locals + 1, 0, 0);
-	size_t paths = (size_t)e->channels * PLAN_MAX_RINGS;
+	size_t paths = (size_t)e->channels * PLAN_MAX_QUEUES;
 	e->outs = calloc(lanes, sizeof *e->outs);
 	e->ins = calloc(2 * lanes, sizeof *e->ins);
 	e->tokens = calloc(paths, sizeof *e->tokens);
@@ -87,7 +87,7 @@ int host_engine_open(struct host_engine *e)
 	}
 	for (int d = 0; d <= e->locals; d++) {
 		for (size_t p = 0; p < paths; p++) {
-			int channel = (int)p / PLAN_MAX_RINGS, ring = (int)p % PLAN_MAX_RINGS;
+			int channel = (int)p / PLAN_MAX_QUEUES, ring = (int)p % PLAN_MAX_QUEUES;
 			open_out(e, d, channel, ring, readers);
 			readers += d == e->locals ? e->locals : 1;
 			if (d < e->locals) {
@@ -101,7 +101,7 @@ int host_engine_open(struct host_engine *e)
 
 void host_engine_slots(struct host_engine *e)
 {
-	e->slots = (struct transport_slots){ .lanes = e->channels * PLAN_MAX_RINGS,
+	e->slots = (struct transport_slots){ .lanes = e->channels * PLAN_MAX_QUEUES,
 					     .depth = HOST_LINK_DEPTH,
 					     .bytes = e->layout.slot_bytes,
 					     .cap = room_beside_window(e),

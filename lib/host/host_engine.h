@@ -74,7 +74,7 @@ struct host_engine {
 	struct host_out *outs; /* [lane to d or ALL], as window_lane counts */
 	struct host_in *ins; /* [2 * lane of q], + 1 for its ALL lane */
 	uint64_t (*tokens)[2]; /* [channel * rings]: signals to oneself: sent, received */
-	struct link_table links; /* to ranks of other nodes: lane channel * PLAN_MAX_RINGS + ring */
+	struct link_table links; /* to ranks of other nodes: lane channel * PLAN_MAX_QUEUES + ring */
 	struct transport_slots slots; /* of links */
 	_Atomic size_t memory; /* bytes of links' slots */
 	_Atomic int told_unreadable; /* the line that some rank's memory can't be read any more */
@@ -103,7 +103,7 @@ static inline struct host_in *host_in(struct host_engine *e, int q, int all, int
 /* Signals to oneself on a ring: sent, received. */
 static inline uint64_t *host_token(const struct host_engine *e, int channel, int ring)
 {
-	return e->tokens[channel * PLAN_MAX_RINGS + ring];
+	return e->tokens[channel * PLAN_MAX_QUEUES + ring];
 }
 
 static inline int host_group_size(const struct host_engine *e, int group)
@@ -122,7 +122,7 @@ void host_engine_slots(struct host_engine *e);
 /* The link to a rank of another node, made on first use; NULL: host_no_link is why. */
 static inline struct link *host_link(struct host_engine *e, int rank, int channel, int ring)
 {
-	return link_table_get(&e->links, rank, channel * PLAN_MAX_RINGS + ring);
+	return link_table_get(&e->links, rank, channel * PLAN_MAX_QUEUES + ring);
 }
 
 /* Logs why there is no link to a rank, and returns it: no memory, or the rank can't be reached. */

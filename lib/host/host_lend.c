@@ -76,7 +76,7 @@ int host_lend_answer(struct host_run *run, const struct host_channel *ch)
 	struct host_engine *e = run->engine;
 	int ret = 0;
 	for (int d = 0; d <= e->locals; d++) {
-		for (int ring = 0; ring < run->plan->nrings; ring++) {
+		for (int ring = 0; ring < run->plan->nqueues; ring++) {
 			struct host_out *out = host_out(e, d, ch->env.channel, ring);
 			for (int i = 0; !ret && out->reference > out->consumed && i < out->nreaders; i++)
 				ret = answer(e, out, i);

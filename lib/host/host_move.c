@@ -114,7 +114,7 @@ static int window_source(struct move *m, int rank, const struct host_in *in, int
 static int message_source(struct move *m, int rank, struct host_source *out)
 {
 	struct host_engine *e = m->run->engine;
-	int ring = m->a->from_ring, channel = m->ch->env.channel;
+	int ring = m->a->from_queue, channel = m->ch->env.channel;
 	int kind = is_wide(m, m->a->flags & PLAN_FROM_WIRE) ? REDUCE_WIRE : REDUCE_LOCAL;
 	if (!host_is_local(e, rank)) {
 		const struct link_message *message = link_next(host_link(e, rank, channel, ring));
@@ -122,7 +122,7 @@ static int message_source(struct move *m, int rank, struct host_source *out)
 		return 0;
 	}
 	return window_source(m, rank,
-			     host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring),
+			     host_in(e, e->map.local_of[rank], m->run->plan->queues[ring].all, channel, ring),
 			     kind, out);
 }
 
@@ -456,7 +456,7 @@ static int reference_pays(const struct move *m)
 		return 0;
 	if (!m->out->can_reference || !m->out->crosses || m->run->engine->settings->reference == SETTINGS_YES)
 		return m->out->can_reference;
-	return !plan->rings[m->a->to_ring].folded &&
+	return !plan->queues[m->a->to_queue].folded &&
 	       (plan->key.coll != CORALE_BROADCAST || m->out->nreaders == 1);
 }
 
@@ -481,7 +481,7 @@ static int open_message(struct move *m)
 	if (!host_sends_to_local(e, a))
 		return 1;
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
-	m->out = host_out(e, d, m->ch->env.channel, a->to_ring);
+	m->out = host_out(e, d, m->ch->env.channel, a->to_queue);
 	m->header = &m->out->headers[m->out->sent % WINDOW_HEADERS];
 	if (m->message_bytes <= WINDOW_INLINE) {
 		m->kind = WINDOW_INLINED;
@@ -519,7 +519,7 @@ static void publish_local(struct move *m)
 static int send_remote(struct move *m, int rank)
 {
 	struct host_engine *e = m->run->engine;
-	struct link *link = host_link(e, rank, m->ch->env.channel, m->a->to_ring);
+	struct link *link = host_link(e, rank, m->ch->env.channel, m->a->to_queue);
 	const uint64_t header[TRANSPORT_HEADER_BYTES / 8] = { m->run->binding.signature,
 							      host_edge(m->ch, rank, 0) };
 	const unsigned char *direct = link->direct && m->message_bytes >= LONG_BYTES ? m->shared : NULL;
@@ -557,10 +557,10 @@ static int send_remotes(struct move *m)
 static int release_message(const struct move *m, int rank)
 {
 	struct host_engine *e = m->run->engine;
-	int ring = m->a->from_ring, channel = m->ch->env.channel;
+	int ring = m->a->from_queue, channel = m->ch->env.channel;
 	if (!host_is_local(e, rank))
 		return link_release(host_link(e, rank, channel, ring));
-	struct host_in *in = host_in(e, e->map.local_of[rank], m->run->plan->rings[ring].all, channel, ring);
+	struct host_in *in = host_in(e, e->map.local_of[rank], m->run->plan->queues[ring].all, channel, ring);
 	atomic_store_explicit(in->consumed, ++in->received, memory_order_release);
 	return 0;
 }
@@ -570,7 +570,7 @@ static int release_messages(const struct move *m)
 	const struct plan_action *a = m->a;
 	int me = m->run->engine->rank, ret = 0;
 	if (a->from == me)
-		host_token(m->run->engine, m->ch->env.channel, a->from_ring)[1]++;
+		host_token(m->run->engine, m->ch->env.channel, a->from_queue)[1]++;
 	else if (a->from != PLAN_ALL && a->from != PLAN_NONE)
 		ret = release_message(m, a->from);
 	for (int i = 0, n = a->from == PLAN_ALL ? group_size(m, a->from_group) : 0; !ret && i < n; i++) {
@@ -629,7 +629,7 @@ int host_move(struct host_run *run, struct host_channel *ch, struct host_program
 	if (ret == MOVE_LATER)
 		return read_later(p);
 	if (a->to == run->engine->rank)
-		host_token(run->engine, ch->env.channel, a->to_ring)[0]++;
+		host_token(run->engine, ch->env.channel, a->to_queue)[0]++;
 	ret = ret ? ret : release_messages(&m);
 	return ret ? ret : 1;
 }

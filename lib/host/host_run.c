@@ -49,7 +49,7 @@ static void *landing(const struct host_run *run, const struct host_channel *ch, 
 static int remote_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank,
 			size_t expected_bytes)
 {
-	struct link *link = host_link(run->engine, rank, ch->env.channel, a->from_ring);
+	struct link *link = host_link(run->engine, rank, ch->env.channel, a->from_queue);
 	if (!link)
 		return host_no_link(run->engine, rank);
 	link->landing = landing(run, ch, a);
@@ -72,13 +72,13 @@ static int message_ready(struct host_run *run, struct host_channel *ch, const st
 	struct host_engine *e = run->engine;
 	size_t bytes = host_message_bytes(run, a, PLAN_FROM_WIRE);
 	if (rank == e->rank) {
-		const uint64_t *t = host_token(run->engine, ch->env.channel, a->from_ring);
+		const uint64_t *t = host_token(run->engine, ch->env.channel, a->from_queue);
 		return t[0] > t[1];
 	}
 	if (!host_is_local(e, rank))
 		return remote_ready(run, ch, a, rank, bytes);
-	struct host_in *in = host_in(e, e->map.local_of[rank], run->plan->rings[a->from_ring].all,
-				     ch->env.channel, a->from_ring);
+	struct host_in *in = host_in(e, e->map.local_of[rank], run->plan->queues[a->from_queue].all,
+				     ch->env.channel, a->from_queue);
 	const struct window_header *header = host_in_ready(in);
 	if (!header)
 		return 0;
@@ -106,7 +106,7 @@ static int sources_ready(struct host_run *run, struct host_channel *ch, struct h
 /* Room for one more message to a remote rank: the link's slots, whatever the plan's depth. */
 static int remote_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
 {
-	struct link *link = host_link(run->engine, rank, ch->env.channel, a->to_ring);
+	struct link *link = host_link(run->engine, rank, ch->env.channel, a->to_queue);
 	if (!link)
 		return host_no_link(run->engine, rank);
 	int ret = link_room(link);
@@ -132,17 +132,18 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 	struct host_engine *e = run->engine;
 	if (a->to == PLAN_NONE)
 		return 1;
-	const struct plan_ring *ring = &run->plan->rings[a->to_ring];
+	const struct plan_queue *ring = &run->plan->queues[a->to_queue];
 	int depth =
 	    ring->sync == PLAN_PARITY ? WINDOW_HEADERS : ring->depth; /* parity: the window's room is all */
 	if (a->to == e->rank) {
-		const uint64_t *t = host_token(run->engine, ch->env.channel, a->to_ring);
+		const uint64_t *t = host_token(run->engine, ch->env.channel, a->to_queue);
 		return t[0] - t[1] < (uint64_t)depth;
 	}
 	if (a->to != PLAN_ALL && !host_is_local(e, a->to))
 		return remote_free(run, ch, a, a->to);
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
-	if (host_sends_to_local(e, a) && !local_free(run, host_out(e, d, ch->env.channel, a->to_ring), depth))
+	if (host_sends_to_local(e, a) &&
+	    !local_free(run, host_out(e, d, ch->env.channel, a->to_queue), depth))
 		return 0;
 	for (int i = 0, n = host_group_size(run->engine, a->to_group);
 	     e->transport && a->to == PLAN_ALL && i < n; i++) {
@@ -199,7 +200,7 @@ static int drained(struct host_run *run, struct host_channel *ch)
 {
 	struct host_engine *e = run->engine;
 	for (int d = 0; d <= e->locals; d++) {
-		for (int ring = 0; ring < run->plan->nrings; ring++) {
+		for (int ring = 0; ring < run->plan->nqueues; ring++) {
 			struct host_out *out = host_out(e, d, ch->env.channel, ring);
 			if (out->reference > out->consumed) {
 				host_out_free(out, 0);
@@ -208,8 +209,8 @@ static int drained(struct host_run *run, struct host_channel *ch)
 			}
 		}
 	}
-	const int first = ch->env.channel * PLAN_MAX_RINGS;
-	return !e->transport || link_table_sent(&e->links, first, first + run->plan->nrings);
+	const int first = ch->env.channel * PLAN_MAX_QUEUES;
+	return !e->transport || link_table_sent(&e->links, first, first + run->plan->nqueues);
 }
 
 int host_channel_progress(struct host_run *run, int channel)

@@ -96,7 +96,7 @@ void window_layout_init(struct window_layout *layout, int locals, int channels, 
 /* The place of a lane to local rank d among the lanes of its kind. */
 static inline size_t window_lane(const struct window_layout *layout, int d, int channel, int ring)
 {
-	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_RINGS + (size_t)ring;
+	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_QUEUES + (size_t)ring;
 }
 
 /* Of the owner's lane to local rank d; d is the owner: to ALL. */

@@ -95,7 +95,7 @@ struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, s
 	const int peers = ranks - least_each, stands_for = (most_each + least_each - 1) / least_each;
 	struct remote r = { .peers = peers };
 	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR,
-		     narrow = share(REMOTE_OF_NARROW_PLANS, cap), ends = 2 * far * PLAN_MAX_RINGS;
+		     narrow = share(REMOTE_OF_NARROW_PLANS, cap), ends = 2 * far * PLAN_MAX_QUEUES;
 	r.slots[REMOTE_OF_PLANS] =
 	    slots_of_lists(share(REMOTE_OF_PLANS, cap), 2 * few_peers(nodes, most_each, stands_for, peers) *
 							    REMOTE_CHANNELS * RINGS_OF_PLANS);
@@ -114,10 +114,10 @@ size_t lanes_bytes(const struct remote *r, size_t cap)
 {
 	const size_t peers = 2 * (size_t)r->peers; /* in both directions */
 	size_t bytes = REMOTE_LINE;
-	bytes += smaller(share(REMOTE_OF_PLANS, cap), peers * REMOTE_CHANNELS * PLAN_MAX_RINGS *
+	bytes += smaller(share(REMOTE_OF_PLANS, cap), peers * REMOTE_CHANNELS * PLAN_MAX_QUEUES *
 							  remote_end_bytes(&r->slots[REMOTE_OF_PLANS]));
 	bytes += smaller(share(REMOTE_OF_NARROW_PLANS, cap),
-			 peers * PLAN_MAX_RINGS * remote_end_bytes(&r->slots[REMOTE_OF_NARROW_PLANS]));
+			 peers * PLAN_MAX_QUEUES * remote_end_bytes(&r->slots[REMOTE_OF_NARROW_PLANS]));
 	return bytes + peers * r->pair_channels * remote_end_bytes(&r->slots[REMOTE_OF_PAIRS]);
 }
 

@@ -71,15 +71,15 @@ static uint16_t place_peers(struct lowering *l, const struct lowered_peer *peers
 	return (uint16_t)(out->npeers - n);
 }
 
-/* Messages that the operations so far, from first on, send to a rank along a ring, or receive from it. */
-static int count_messages(const struct lowered *list, int first, int ring, int rank, int sending)
+/* Messages that the operations so far, from first on, send to a rank along a queue, or receive from it. */
+static int count_messages(const struct lowered *list, int first, int queue, int rank, int sending)
 {
 	int n = 0;
 	for (int i = first; i < list->nops; i++) {
 		const struct lowered_op *op = &list->ops[i];
 		int at = sending ? op->to_first : op->from_first,
 		    count = sending ? op->to_count : op->from_count;
-		for (int k = 0; k < count && (sending ? op->to_ring : op->from_ring) == ring; k++)
+		for (int k = 0; k < count && (sending ? op->to_queue : op->from_queue) == queue; k++)
 			n += list->peers[at + k].rank == rank;
 	}
 	return n;
@@ -132,7 +132,7 @@ static int lower_span(struct lowering *l, const struct plan_span *span, struct l
 }
 
 /* The ranks that a step's from or to names, with this rank among ALL that it hears from. Returns 0 where the step is to be skipped. */
-static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int ring, int sending,
+static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int queue, int sending,
 		       uint16_t *first, uint16_t *count)
 {
 	const struct plan_map *map = &l->env.map;
@@ -145,7 +145,7 @@ static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int r
 	}
 	for (int i = 0; i < size; i++) {
 		int rank = who == PLAN_ALL ? plan_group_member(map, group, l->env.rank, rail, i) : who;
-		int number = l->rolls ? 0 : count_messages(l->out, l->program, ring, rank, sending);
+		int number = l->rolls ? 0 : count_messages(l->out, l->program, queue, rank, sending);
 		if (who != PLAN_ALL || !sending || rank != l->env.rank)
 			peers[n++] = (struct lowered_peer){ (int16_t)rank, (uint16_t)number };
 	}
@@ -195,14 +195,14 @@ static void lower_step(struct lowering *l, const struct plan_step *step)
 	    step->rail ? plan_value(l->plan, &l->env, l->var, step->rail) : l->env.map.local_of[l->env.rank];
 	struct lowered_op op = { .op = step->op,
 				 .flags = step->flags & ~PLAN_BACK,
-				 .from_ring = step->from_ring,
-				 .to_ring = step->to_ring };
+				 .from_queue = step->from_queue,
+				 .to_queue = step->to_queue };
 	if (step->from == PLAN_EXPR_ALL)
 		op.flags |= LOWERED_ALL;
 	if (rail >= 0 && lower_blocks(l, step, &op) &&
-	    lower_peers(l, step->from_group, rail, step->from, step->from_ring, 0, &op.from_first,
+	    lower_peers(l, step->from_group, rail, step->from, step->from_queue, 0, &op.from_first,
 			&op.from_count) &&
-	    lower_peers(l, step->to_group, rail, step->to, step->to_ring, 1, &op.to_first, &op.to_count) &&
+	    lower_peers(l, step->to_group, rail, step->to, step->to_queue, 1, &op.to_first, &op.to_count) &&
 	    lower_span(l, &step->src, &op.src) && lower_span(l, &step->dst, &op.dst))
 		append(l, &op);
 }
@@ -457,7 +457,7 @@ int lower_fits(const struct plan *plan, const struct plan_map *map)
 }
 
 /* Adds what one rank sends; 0 if it sends tokens to itself. */
-static int add_messages(const struct lowered *list, int rank, uint16_t most[PLAN_MAX_RINGS])
+static int add_messages(const struct lowered *list, int rank, uint16_t most[PLAN_MAX_QUEUES])
 {
 	for (int i = 0; i < list->nops; i++) {
 		const struct lowered_op *op = &list->ops[i];
@@ -465,8 +465,8 @@ static int add_messages(const struct lowered *list, int rank, uint16_t most[PLAN
 			const struct lowered_peer *to = &list->peers[op->to_first + k];
 			if (to->rank == rank)
 				return 0;
-			if (to->number >= most[op->to_ring])
-				most[op->to_ring] = (uint16_t)(to->number + 1);
+			if (to->number >= most[op->to_queue])
+				most[op->to_queue] = (uint16_t)(to->number + 1);
 		}
 	}
 	return 1;

@@ -49,7 +49,7 @@ struct lowered_span { /* 8 bytes; as struct plan_span, resolved */
 
 struct lowered_op { /* 32 bytes */
 	uint8_t op, flags; /* enum plan_op, plan_flags */
-	uint8_t from_ring, to_ring;
+	uint8_t from_queue, to_queue;
 	/* In the list's peers, in the order of folds. Of ALL, from holds this rank too, where its own span stands in the fold, to does not. */
 	uint16_t from_first, to_first, from_count, to_count;
 	union {
@@ -125,12 +125,12 @@ void lower_ahead(struct lowered *lowered, int first_far, int ahead);
 int lower_fits(const struct plan *plan, const struct plan_map *map);
 
 struct lowered_messages {
-	uint16_t most[PLAN_MAX_RINGS]; /* of a ring, from one rank to one other */
+	uint16_t most[PLAN_MAX_QUEUES]; /* of a queue, from one rank to one other */
 	int hears_all; /* each rank receives something from each other one */
 };
 
 /*
- * What all ranks' lists have in common where every loop over chunks runs once: the most messages of each ring that one rank sends to one
+ * What all ranks' lists have in common where every loop over chunks runs once: the most messages of each queue that one rank sends to one
  * other. 0, CORALE_ENOMEM; CORALE_ENOTSUP as of lower_plan, and where programs of one rank wait for each other by tokens.
  */
 int lower_messages(const struct plan *plan, const struct plan_map *map, int root,

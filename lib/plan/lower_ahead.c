@@ -8,11 +8,11 @@ static int count_targets(const struct lowered *list, int i)
 	return op->moves & LOWERED_TO ? op->to_count * lowered_times(list, i) : op->to_count;
 }
 
-/* Whether two operations send to one rank along one ring. */
+/* Whether two operations send to one rank along one queue. */
 static int share_lane(const struct lowered *list, int one, int other)
 {
 	const struct lowered_op *a = &list->ops[one], *b = &list->ops[other];
-	if (a->to_ring != b->to_ring || !a->to_count || !b->to_count)
+	if (a->to_queue != b->to_queue || !a->to_count || !b->to_count)
 		return 0;
 	const int n = count_targets(list, one), m = count_targets(list, other);
 	for (int i = 0; i < n; i++)

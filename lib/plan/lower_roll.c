@@ -90,8 +90,8 @@ static int follows(const struct lowered *list, const struct lowered_call *call, 
 {
 	struct lowered_op at = *a;
 	const int by = times * a->stride;
-	if (a->op != b->op || a->flags != b->flags || a->from_ring != b->from_ring ||
-	    a->to_ring != b->to_ring)
+	if (a->op != b->op || a->flags != b->flags || a->from_queue != b->from_queue ||
+	    a->to_queue != b->to_queue)
 		return 0;
 	if (a->op == PLAN_LOOP)
 		return a->trips == b->trips && a->trips_peer == b->trips_peer && same_spans(a, b);

@@ -57,7 +57,7 @@ void lowered_room_init(struct lowered_room *room, const struct plan *plan, const
 				       .scratch = plan_round(plan->scratch_cells * cell_bytes(plan, call),
 							     LOWERED_LINE) };
 	room->slot = (uint32_t)plan_round(room->message ? room->message : 1, LOWERED_LINE);
-	for (int i = 0; i < plan->nrings; i++)
-		room->slots += (uint32_t)plan->rings[i].depth * plan->channels;
+	for (int i = 0; i < plan->nqueues; i++)
+		room->slots += (uint32_t)plan->queues[i].depth * plan->channels;
 	room->bytes = (uint64_t)room->slots * room->slot + plan->channels * room->scratch;
 }

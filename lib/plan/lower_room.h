@@ -7,7 +7,7 @@
 struct lowered_room {
 	uint64_t message; /* bytes of the largest one */
 	uint32_t slot; /* bytes, a multiple of LAUNCH_LINE */
-	uint32_t slots; /* of all rings and channels, from one rank to one other */
+	uint32_t slots; /* of all queues and channels, from one rank to one other */
 	uint64_t scratch; /* bytes of a channel */
 	uint64_t bytes; /* of all slots, and of all channels' scratch behind those of one rank */
 };

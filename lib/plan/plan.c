@@ -82,14 +82,14 @@ uint8_t plan_rounds(struct plan *plan, enum plan_group group, int radix, int off
 						   .offset = offset });
 }
 
-uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth)
+uint8_t plan_queue(struct plan *plan, enum plan_sync sync, int depth)
 {
-	if (plan->nrings == PLAN_MAX_RINGS) {
+	if (plan->nqueues == PLAN_MAX_QUEUES) {
 		mark_broken(plan);
 		return 0;
 	}
-	plan->rings[plan->nrings] = (struct plan_ring){ .sync = (uint8_t)sync, .depth = (uint8_t)depth };
-	return plan->nrings++;
+	plan->queues[plan->nqueues] = (struct plan_queue){ .sync = (uint8_t)sync, .depth = (uint8_t)depth };
+	return plan->nqueues++;
 }
 
 void plan_program(struct plan *plan, enum plan_engine engine)
@@ -184,10 +184,10 @@ static int expr_is_sound(const struct plan *plan, const struct plan_expr *expr)
 	return plan->exprs[expr->a].base <= highest && plan->exprs[expr->b].base <= highest;
 }
 
-static int peer_is_sound(const struct plan *plan, int group, int peer, int ring)
+static int peer_is_sound(const struct plan *plan, int group, int peer, int queue)
 {
 	return group <= PLAN_RAIL && (peer == PLAN_EXPR_ALL || peer < plan->nexprs) &&
-	       (peer == PLAN_EXPR_NONE || ring < plan->nrings);
+	       (peer == PLAN_EXPR_NONE || queue < plan->nqueues);
 }
 
 static int span_is_sound(const struct plan *plan, const struct plan_span *span)
@@ -238,8 +238,8 @@ static int step_is_sound(const struct plan *plan, const struct plan_step *step)
 	    step->blocks >= plan->nexprs || step->run >= plan->nexprs || step->cells >= plan->nexprs ||
 	    !blocks_are_sound(step) || !cells_are_sound(step))
 		return 0;
-	if (!peer_is_sound(plan, step->from_group, step->from, step->from_ring) ||
-	    !peer_is_sound(plan, step->to_group, step->to, step->to_ring) ||
+	if (!peer_is_sound(plan, step->from_group, step->from, step->from_queue) ||
+	    !peer_is_sound(plan, step->to_group, step->to, step->to_queue) ||
 	    !span_is_sound(plan, &step->src) || !span_is_sound(plan, &step->dst))
 		return 0;
 	switch (step->op) {
@@ -273,21 +273,21 @@ static int program_is_sound(const struct plan *plan, const struct plan_program *
 	return open == 0;
 }
 
-/* Decides for each ring whether its messages go to ALL (0 if the steps disagree), and whether they are folded. */
-static int settle_rings(struct plan *plan)
+/* Decides for each queue whether its messages go to ALL (0 if the steps disagree), and whether they are folded. */
+static int settle_queues(struct plan *plan)
 {
-	uint8_t uses[PLAN_MAX_RINGS] = { 0 };
+	uint8_t uses[PLAN_MAX_QUEUES] = { 0 };
 	for (int i = 0; i < plan->nsteps; i++)
 		if (plan->steps[i].to != PLAN_EXPR_NONE)
-			uses[plan->steps[i].to_ring] |= plan->steps[i].to == PLAN_EXPR_ALL ? 2 : 1;
-	for (int i = 0; i < plan->nrings; i++) {
+			uses[plan->steps[i].to_queue] |= plan->steps[i].to == PLAN_EXPR_ALL ? 2 : 1;
+	for (int i = 0; i < plan->nqueues; i++) {
 		if (uses[i] == 3)
 			return 0;
-		plan->rings[i].all = uses[i] == 2;
+		plan->queues[i].all = uses[i] == 2;
 	}
 	for (int i = 0; i < plan->nsteps; i++)
 		if (plan->steps[i].from != PLAN_EXPR_NONE && plan->steps[i].flags & PLAN_REDUCE)
-			plan->rings[plan->steps[i].from_ring].folded = 1;
+			plan->queues[plan->steps[i].from_queue].folded = 1;
 	return 1;
 }
 
@@ -296,8 +296,8 @@ int plan_finish(struct plan *plan)
 	if (is_broken(plan) || !plan->nprograms || !plan->channels || plan->parts < 1 || plan->inner < 1 ||
 	    !plan->chunk_bytes)
 		return CORALE_EINTERNAL;
-	for (int i = 0; i < plan->nrings; i++)
-		if (plan->rings[i].sync > PLAN_PARITY || !plan->rings[i].depth)
+	for (int i = 0; i < plan->nqueues; i++)
+		if (plan->queues[i].sync > PLAN_PARITY || !plan->queues[i].depth)
 			return CORALE_EINTERNAL;
 	for (int i = 1; i < plan->nexprs; i++)
 		if (!expr_is_sound(plan, &plan->exprs[i]))
@@ -307,7 +307,7 @@ int plan_finish(struct plan *plan)
 			return CORALE_EINTERNAL;
 	for (int i = 0; i < plan->nsteps; i++)
 		plan->spans |= plan->steps[i].blocks != PLAN_EXPR_NONE;
-	return settle_rings(plan) ? 0 : CORALE_EINTERNAL;
+	return settle_queues(plan) ? 0 : CORALE_EINTERNAL;
 }
 
 int plan_depends(const struct plan *plan, int e, int var)

@@ -6,10 +6,10 @@
  * Words
  *   group    WORLD, NODE (ranks of my node) or RAIL (one rank of each node: rail r is the ranks
  *            with local rank r mod size of their node).
- *   ring     a first-in-first-out path for messages, one instance per channel and ordered pair of
+ *   queue     a first-in-first-out path for messages, one instance per channel and ordered pair of
  *            ranks (or from one rank to ALL of a group). The sender blocks while depth messages are
  *            unread. Whether a pair talks through a mapped window or the transport is the engine's
- *            matter; a ring to oneself carries tokens between the programs of one rank.
+ *            matter; a queue to oneself carries tokens between the programs of one rank.
  *   program  a list of steps that one execution context of a channel runs in order.
  *   step     MOVE   fold the messages of `from` and the local span src (rank order when from is ALL),
  *                   write the result to the local span dst and/or send it as a message to `to`
@@ -33,7 +33,7 @@
 enum {
 	PLAN_MAX_EXPRS = 48,
 	PLAN_MAX_STEPS = 48,
-	PLAN_MAX_RINGS = 4,
+	PLAN_MAX_QUEUES = 4,
 	PLAN_MAX_PROGRAMS = 6,
 	PLAN_MAX_LOOPS = 4, /* nesting */
 	/* Parts, channels and inner pieces start at multiples of this, counted from the vector's start. */
@@ -46,8 +46,8 @@ enum plan_space { PLAN_NOWHERE, PLAN_SEND, PLAN_RECV, PLAN_SCRATCH };
 /* Who runs a program (threads stand in for all on hosts). */
 enum plan_engine { PLAN_SM, PLAN_CE, PLAN_NET };
 /*
- * PARITY: the sender need not wait for room. The checker proves that safe as long as only calls with PARITY rings use
- * the slots: an engine that makes use of it keeps them apart from those of CREDIT rings. Waiting is right as well.
+ * PARITY: the sender need not wait for room. The checker proves that safe as long as only calls with PARITY queues use
+ * the slots: an engine that makes use of it keeps them apart from those of CREDIT queues. Waiting is right as well.
  */
 enum plan_sync { PLAN_CREDIT, PLAN_PARITY };
 
@@ -185,8 +185,8 @@ struct plan_step { /* 32 bytes */
 	uint8_t op, flags;
 	uint8_t pred, pred_a, pred_b; /* a EQ/NE/LT/GE b, expressions (here PLAN_EXPR_NONE reads as 0) */
 	/* from, to: expression: index in the group, PLAN_EXPR_NONE, PLAN_EXPR_ALL */
-	uint8_t from_group, from, from_ring;
-	uint8_t to_group, to, to_ring;
+	uint8_t from_group, from, from_queue;
+	uint8_t to_group, to, to_queue;
 	uint8_t rail; /* expression: which rail, for groups RAIL; PLAN_EXPR_NONE: my local rank */
 	uint8_t trips; /* LOOP: expression */
 	struct plan_span src, dst;
@@ -198,7 +198,7 @@ struct plan_step { /* 32 bytes */
 	uint8_t pad[6];
 };
 
-struct plan_ring {
+struct plan_queue {
 	uint8_t sync; /* enum plan_sync */
 	uint8_t depth; /* messages in flight at most */
 	uint8_t all; /* set by plan_finish: its messages go to ALL (then none goes to a single peer) */
@@ -227,13 +227,13 @@ struct plan {
 	uint8_t protocol; /* enum plan_protocol: how that codelet's messages say that they are there */
 	uint8_t channels; /* slices of every part, run side by side */
 	uint8_t wire_type; /* corale_type of message payloads: the call's, or float32 for partial sums */
-	uint8_t nexprs, nsteps, nrings, nprograms;
+	uint8_t nexprs, nsteps, nqueues, nprograms;
 	/* Set by plan_finish: some steps take several blocks; then there is one channel, and chunk_bytes are no less than a message. */
 	uint8_t spans;
 	int32_t parts, inner; /* how PLAN part and inner indices cut a vector, >= 1 */
 	uint32_t chunk_bytes; /* of the wire type */
 	uint32_t scratch_cells; /* cells of chunk_bytes per channel; blocks where steps take several */
-	struct plan_ring rings[PLAN_MAX_RINGS];
+	struct plan_queue queues[PLAN_MAX_QUEUES];
 	struct plan_program programs[PLAN_MAX_PROGRAMS];
 	struct plan_expr exprs[PLAN_MAX_EXPRS]; /* [0] stands for absent */
 	struct plan_step steps[PLAN_MAX_STEPS];
@@ -262,7 +262,7 @@ uint8_t plan_child(struct plan *plan, enum plan_group group, int var, int stride
 uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset);
 /* Rounds over distances by powers of radix among the group */
 uint8_t plan_rounds(struct plan *plan, enum plan_group group, int radix, int offset);
-uint8_t plan_ring(struct plan *plan, enum plan_sync sync, int depth);
+uint8_t plan_queue(struct plan *plan, enum plan_sync sync, int depth);
 void plan_program(struct plan *plan, enum plan_engine engine);
 void plan_width(struct plan *plan, int width); /* of the program last begun; 1 unless said */
 int plan_loop(struct plan *plan, uint8_t trips); /* returns the loop's variable */

@@ -38,7 +38,7 @@ struct plan_place {
 struct plan_action {
 	int op, flags;
 	int from, to; /* rank, PLAN_NONE or PLAN_ALL */
-	int from_ring, to_ring;
+	int from_queue, to_queue;
 	int from_group, to_group; /* of PLAN_ALL */
 	int rail;
 	int run; /* blocks of a run, each of which is followed by as many that are left out; 0: there is one */
@@ -490,8 +490,8 @@ PLAN_FN_LARGE int plan_resolve(const struct plan *plan, const struct plan_env *e
 		return 0;
 	action->from_group = step->from_group;
 	action->to_group = step->to_group;
-	action->from_ring = step->from_ring;
-	action->to_ring = step->to_ring;
+	action->from_queue = step->from_queue;
+	action->to_queue = step->to_queue;
 	action->from = plan_peer(plan, env, var, step->from_group, action->rail, step->from, &skip);
 	action->to = plan_peer(plan, env, var, step->to_group, action->rail, step->to, &skip);
 	ptrdiff_t src = plan_locate(plan, env, var, &step->src, &action->src);

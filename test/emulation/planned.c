@@ -7,7 +7,7 @@
 #include "host/host_engine.h"
 #include "plan/choose/planner.h"
 
-enum { SLOT_BYTES = 2048 /* so that vectors are several messages */, SLOTS = 4, LANES = PLAN_MAX_RINGS };
+enum { SLOT_BYTES = 2048 /* so that vectors are several messages */, SLOTS = 4, LANES = PLAN_MAX_QUEUES };
 
 /* ---- A transport that keeps all messages -------------------------------------------------------------------- */
 
@@ -376,7 +376,7 @@ static int exchange_of(const struct job *j, int ring)
 /* The next message of a rank's ring to another one is an action's. */
 static int add_message(struct job *j, int from, int to, const struct plan_action *a, struct traffic *t)
 {
-	struct path *p = path_of(j->paths, j->ranks, from, to, a->to_ring);
+	struct path *p = path_of(j->paths, j->ranks, from, to, a->to_queue);
 	size_t bytes = a->op == PLAN_MOVE ? a->count * j->element : 0;
 	if (p->read == p->nsent || p->sent[p->read].bytes != bytes) {
 		if (!j->slip)
@@ -385,7 +385,7 @@ static int add_message(struct job *j, int from, int to, const struct plan_action
 		return 1;
 	}
 	const struct message *m = &p->sent[p->read++];
-	return traffic_add(t, exchange_of(j, a->to_ring), from, to, place_of(j, from, a), m->data, bytes) !=
+	return traffic_add(t, exchange_of(j, a->to_queue), from, to, place_of(j, from, a), m->data, bytes) !=
 	       0;
 }
 

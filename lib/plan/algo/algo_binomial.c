@@ -62,13 +62,13 @@ void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
 void algo_binomial_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = 1;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	algo_binomial_sums(
 	    plan, &(struct algo_sums){ .group = PLAN_WORLD,
 				       .n = call->topo->map.ranks,
-				       .ring = ring,
+				       .queue = queue,
 				       .local = { PLAN_SEND, .chunk = chunk },
 				       .acc = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
 				       .result = { PLAN_RECV, .chunk = chunk } });
@@ -79,7 +79,7 @@ void algo_binomial_reduce(const struct algo_call *call, struct plan *plan)
 void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int levels = levels_of(call->topo->map.ranks);
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
@@ -87,11 +87,11 @@ void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 					    .src = { PLAN_SEND, .chunk = chunk },
 					    .dst = { PLAN_RECV, .chunk = chunk },
 					    .to = plan_child(plan, PLAN_WORLD, 0, 0, levels - 1),
-					    .to_ring = ring });
+					    .to_queue = queue });
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH,
 					    .from = plan_base(plan, PLAN_TREE_PARENT, PLAN_WORLD, 0),
-					    .from_ring = ring,
+					    .from_queue = queue,
 					    .dst = { PLAN_RECV, .chunk = chunk } });
 	if (levels > 1) {
 		int k = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, -1));
@@ -99,7 +99,7 @@ void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 						    .flags = PLAN_STABLE,
 						    .src = { PLAN_RECV, .chunk = chunk },
 						    .to = plan_child(plan, PLAN_WORLD, k, -1, levels - 2),
-						    .to_ring = ring });
+						    .to_queue = queue });
 		plan_end(plan);
 	}
 	plan_end(plan);

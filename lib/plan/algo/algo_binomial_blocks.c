@@ -7,14 +7,14 @@
 #include "algo_build.h"
 
 struct tree {
-	uint8_t ring, me, root, own, parent;
+	uint8_t queue, me, root, own, parent;
 	struct plan_span cell; /* the first one */
 };
 
 static struct tree begin(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = (uint32_t)(call->topo->map.ranks + 1) / 2;
-	return (struct tree){ .ring = plan_ring(plan, PLAN_CREDIT, call->slots),
+	return (struct tree){ .queue = plan_queue(plan, PLAN_CREDIT, call->slots),
 			      .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 			      .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
 			      .own = plan_base(plan, PLAN_TREE_OWN, PLAN_WORLD, 0),
@@ -29,8 +29,8 @@ static struct plan_step step_of(const struct tree *t, enum plan_pred pred)
 				   .pred = (uint8_t)pred,
 				   .pred_a = t->me,
 				   .pred_b = t->root,
-				   .from_ring = t->ring,
-				   .to_ring = t->ring };
+				   .from_queue = t->queue,
+				   .to_queue = t->queue };
 }
 
 void algo_binomial_gather(const struct algo_call *call, struct plan *plan)

@@ -7,7 +7,7 @@
 
 void algo_flat_broadcast(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -19,20 +19,20 @@ void algo_flat_broadcast(const struct algo_call *call, struct plan *plan)
 					    .src = { PLAN_SEND, .chunk = chunk },
 					    .dst = { PLAN_RECV, .chunk = chunk },
 					    .to = PLAN_EXPR_ALL,
-					    .to_ring = ring });
+					    .to_queue = queue });
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH,
 					    .pred = PLAN_NE,
 					    .pred_a = me,
 					    .pred_b = root,
 					    .from = root,
-					    .from_ring = ring,
+					    .from_queue = queue,
 					    .dst = { PLAN_RECV, .chunk = chunk } });
 	plan_end(plan);
 }
 
 struct scatter {
-	uint8_t scatter, gather; /* rings */
+	uint8_t scatter, gather; /* queues */
 	uint8_t me, next, previous, root;
 };
 
@@ -44,7 +44,7 @@ static void scatter_parts(struct plan *plan, const struct scatter *s, uint8_t ch
 					    .flags = PLAN_STABLE,
 					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
 					    .to = peer,
-					    .to_ring = s->scatter });
+					    .to_queue = s->scatter });
 	plan_end(plan);
 	struct plan_step own = { .op = PLAN_MOVE,
 				 .flags = PLAN_STABLE,
@@ -54,13 +54,13 @@ static void scatter_parts(struct plan *plan, const struct scatter *s, uint8_t ch
 				 .src = { PLAN_SEND, .part = s->me, .chunk = chunk },
 				 .dst = { PLAN_RECV, .part = s->me, .chunk = chunk },
 				 .to = s->next,
-				 .to_ring = s->gather };
+				 .to_queue = s->gather };
 	plan_step(plan, own);
 	own.flags = PLAN_STABLE | PLAN_FRESH;
 	own.pred = PLAN_NE;
 	own.src = (struct plan_span){ 0 };
 	own.from = s->root;
-	own.from_ring = s->scatter;
+	own.from_queue = s->scatter;
 	plan_step(plan, own);
 }
 
@@ -73,8 +73,8 @@ static void gather_parts(struct plan *plan, const struct scatter *s, uint8_t chu
 				  .pred_b = s->root,
 				  .from = s->previous,
 				  .to = s->next,
-				  .from_ring = s->gather,
-				  .to_ring = s->gather };
+				  .from_queue = s->gather,
+				  .to_queue = s->gather };
 	int k = plan_loop(plan, plan_const(plan, n - 2));
 	for (int last = 0; last < 2; last++) {
 		uint8_t part = last ? s->next : plan_shift(plan, PLAN_WORLD, k, -1, -1);
@@ -96,9 +96,9 @@ void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int n = plan->parts = call->topo->map.ranks;
 	struct scatter s = {
-		plan_ring(plan, PLAN_CREDIT, call->slots), plan_ring(plan, PLAN_CREDIT, call->slots),
-		plan_shift(plan, PLAN_WORLD, 0, 0, 0),     plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-		plan_shift(plan, PLAN_WORLD, 0, 0, -1),    plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0)
+		plan_queue(plan, PLAN_CREDIT, call->slots), plan_queue(plan, PLAN_CREDIT, call->slots),
+		plan_shift(plan, PLAN_WORLD, 0, 0, 0),      plan_shift(plan, PLAN_WORLD, 0, 0, 1),
+		plan_shift(plan, PLAN_WORLD, 0, 0, -1),     plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0)
 	};
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -111,7 +111,7 @@ void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
  * The root has no part: its copies of what is dealt would only add to what the others receive. The others' parts are in rank order.
  */
 struct deal {
-	uint8_t deal, pass; /* rings */
+	uint8_t deal, pass; /* queues */
 	uint8_t me, root;
 };
 
@@ -132,7 +132,7 @@ static void deal_parts(struct plan *plan, const struct deal *d, uint8_t chunk)
 					    .src = { PLAN_SEND, .part = part, .chunk = chunk },
 					    .dst = { PLAN_RECV, .part = part, .chunk = chunk },
 					    .to = plan_shift(plan, PLAN_WORLD, k, 1, 1),
-					    .to_ring = d->deal });
+					    .to_queue = d->deal });
 	plan_end(plan);
 }
 
@@ -143,7 +143,7 @@ static void pass_parts(struct plan *plan, const struct deal *d, uint8_t chunk, i
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH | PLAN_STABLE,
 					    .from = d->root,
-					    .from_ring = d->deal,
+					    .from_queue = d->deal,
 					    .dst = { PLAN_RECV, .part = mine, .chunk = chunk } });
 	int k = plan_loop(plan, plan_const(plan, n - 1));
 	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1);
@@ -154,14 +154,14 @@ static void pass_parts(struct plan *plan, const struct deal *d, uint8_t chunk, i
 					    .pred_b = d->root,
 					    .src = { PLAN_RECV, .part = mine, .chunk = chunk },
 					    .to = to,
-					    .to_ring = d->pass });
+					    .to_queue = d->pass });
 	plan_end(plan);
 	k = plan_loop_if(plan, plan_const(plan, n - 1), PLAN_NE, d->me, d->root);
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,
 			    .flags = PLAN_FRESH,
 			    .from = plan_shift(plan, PLAN_WORLD, k, -1, -1),
-			    .from_ring = d->pass,
+			    .from_queue = d->pass,
 			    .dst = { PLAN_RECV, .part = part_of(plan, k, -1, -1), .chunk = chunk } });
 	plan_end(plan);
 }
@@ -170,8 +170,8 @@ void algo_scatter_allgather_broadcast(const struct algo_call *call, struct plan 
 {
 	int n = call->topo->map.ranks;
 	plan->parts = n - 1;
-	struct deal d = { plan_ring(plan, PLAN_CREDIT, call->slots),
-			  plan_ring(plan, PLAN_CREDIT, call->slots), plan_shift(plan, PLAN_WORLD, 0, 0, 0),
+	struct deal d = { plan_queue(plan, PLAN_CREDIT, call->slots),
+			  plan_queue(plan, PLAN_CREDIT, call->slots), plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 			  plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);

@@ -12,7 +12,7 @@
  */
 #include "algo_build.h"
 
-void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, uint8_t own)
+void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each, uint8_t queue, uint8_t own)
 {
 	const int round = plan_loop(plan, plan_rounds(plan, group, 2, 0));
 	const uint8_t behind = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 0);
@@ -22,7 +22,7 @@ void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each
 				  .src = { .space = PLAN_RECV, .block = own },
 				  .to_group = (uint8_t)group,
 				  .to = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 0),
-				  .to_ring = ring };
+				  .to_queue = queue };
 	plan_step(plan, step);
 	step.flags = PLAN_FRESH;
 	step.src = (struct plan_span){ 0 };
@@ -33,23 +33,23 @@ void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each
 	step.to = PLAN_EXPR_NONE;
 	step.from_group = (uint8_t)group;
 	step.from = behind;
-	step.from_ring = ring;
+	step.from_queue = queue;
 	plan_step(plan, step);
 	plan_end(plan);
 }
 
 void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
 	plan_program(plan, PLAN_SM);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .src = { .space = PLAN_SEND },
 					    .dst = { .space = PLAN_RECV, .block = me } });
-	algo_bruck_gather_rounds(plan, PLAN_WORLD, 1, ring, me);
+	algo_bruck_gather_rounds(plan, PLAN_WORLD, 1, queue, me);
 }
 
-void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, int less)
+void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each, uint8_t queue, int less)
 {
 	const struct plan_span own = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) };
 	const int round = plan_loop(plan, plan_rounds(plan, group, 2, -less));
@@ -61,14 +61,14 @@ void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each
 								    each, 1) },
 				  .to_group = (uint8_t)group,
 				  .to = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 1),
-				  .to_ring = ring };
+				  .to_queue = queue };
 	plan_step(plan, step);
 	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE;
 	step.src = step.dst = own;
 	step.to = PLAN_EXPR_NONE;
 	step.from_group = (uint8_t)group;
 	step.from = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 1);
-	step.from_ring = ring;
+	step.from_queue = queue;
 	plan_step(plan, step);
 	plan_end(plan);
 }
@@ -78,7 +78,7 @@ void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
 	const int n = call->topo->map.ranks;
 	plan->scratch_cells = (uint32_t)n;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	const struct plan_span own = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) };
 	plan_program(plan, PLAN_SM);
 	plan_step(plan, (struct plan_step){
@@ -86,32 +86,32 @@ void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan)
 			    .blocks = plan_const(plan, n),
 			    .src = { .space = PLAN_SEND, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
 			    .dst = own });
-	algo_bruck_reduce_rounds(plan, PLAN_WORLD, 1, ring, 1);
+	algo_bruck_reduce_rounds(plan, PLAN_WORLD, 1, queue, 1);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE | PLAN_TO_WIRE,
 					    .src = { .space = PLAN_SCRATCH, .block = plan_const(plan, 1) },
 					    .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-					    .to_ring = ring });
+					    .to_queue = queue });
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE,
 					    .src = own,
 					    .dst = { .space = PLAN_RECV },
 					    .from = plan_shift(plan, PLAN_WORLD, 0, 0, -1),
-					    .from_ring = ring });
+					    .from_queue = queue });
 }
 
 void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan)
 {
 	const int n = call->topo->map.ranks;
 	plan->scratch_cells = (uint32_t)n;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,
 			    .blocks = plan_const(plan, n),
 			    .src = { .space = PLAN_SEND, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
 			    .dst = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) } });
-	algo_bruck_exchange(plan, ring, 1);
+	algo_bruck_exchange(plan, queue, 1);
 
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,

@@ -130,13 +130,13 @@ static inline uint8_t algo_bruck_expr(struct plan *plan, enum plan_group group, 
 }
 
 /* The rounds of Bruck's all_gather among a group, a member of which has so many blocks, this one those from `own` on in its receive buffer. */
-void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, uint8_t own);
+void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each, uint8_t queue, uint8_t own);
 /* The same in reverse, but for `less` of the last rounds: sums of cells of scratch, from this member's own on. */
-void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each, uint8_t ring, int less);
+void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each, uint8_t queue, int less);
 
 /* The rounds of Bruck's all_to_all of one cell of scratch for each rank: in a round all cells whose number has the distance's bit go so far, in one
  * message. stride: 1 ahead, -1 back. */
-static inline void algo_bruck_exchange(struct plan *plan, uint8_t ring, int stride)
+static inline void algo_bruck_exchange(struct plan *plan, uint8_t queue, int stride)
 {
 	const int round = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, 0));
 	const uint8_t distance = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE, round, 0, 0);
@@ -145,13 +145,13 @@ static inline void algo_bruck_exchange(struct plan *plan, uint8_t ring, int stri
 				  .run = distance,
 				  .src = { .space = PLAN_SCRATCH, .block = distance },
 				  .to = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, stride, 0),
-				  .to_ring = ring };
+				  .to_queue = queue };
 	plan_step(plan, step);
 	step.dst = step.src;
 	step.src = (struct plan_span){ 0 };
 	step.to = PLAN_EXPR_NONE;
 	step.from = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, -stride, 0);
-	step.from_ring = ring;
+	step.from_queue = queue;
 	plan_step(plan, step);
 	plan_end(plan);
 }
@@ -197,7 +197,7 @@ static inline struct plan_span algo_keep_all(struct plan *plan, const struct pla
 				  .pred_b = fold->pred_b,
 				  .src = fold->src,
 				  .dst = fold->src,
-				  .from_ring = fold->from_ring };
+				  .from_queue = fold->from_queue };
 	keep.dst.space = PLAN_SCRATCH;
 	keep.dst.block = plan_const(plan, 0);
 	const struct plan_span first = keep.dst;
@@ -233,36 +233,36 @@ static inline struct plan_step algo_fold_of_all(const struct algo_call *call, st
 }
 
 /* Sends everybody its part of my vector. */
-static inline void algo_push_parts(struct plan *plan, uint8_t ring, uint8_t chunk)
+static inline void algo_push_parts(struct plan *plan, uint8_t queue, uint8_t chunk)
 {
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_STABLE,
 					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
 					    .to = peer,
-					    .to_ring = ring });
+					    .to_queue = queue });
 	plan_end(plan);
 }
 
 /* A token from one program to another one of the same rank. */
-static inline void algo_signal_self(struct plan *plan, uint8_t ring)
+static inline void algo_signal_self(struct plan *plan, uint8_t queue)
 {
 	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 	plan_step(plan, (struct plan_step){
-			    .op = PLAN_SIGNAL, .to_group = PLAN_NODE, .to = self, .to_ring = ring });
+			    .op = PLAN_SIGNAL, .to_group = PLAN_NODE, .to = self, .to_queue = queue });
 }
 
-static inline void algo_wait_self(struct plan *plan, uint8_t ring)
+static inline void algo_wait_self(struct plan *plan, uint8_t queue)
 {
 	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 	plan_step(plan, (struct plan_step){
-			    .op = PLAN_WAIT, .from_group = PLAN_NODE, .from = self, .from_ring = ring });
+			    .op = PLAN_WAIT, .from_group = PLAN_NODE, .from = self, .from_queue = queue });
 }
 
 /* What the hierarchical gather and scatter are made of: blocks, between the root and everybody. */
 struct algo_rooted {
 	struct plan *plan;
-	uint8_t near, rail, pass; /* rings: of the root's node, between nodes, of what is passed on */
+	uint8_t near, rail, pass; /* queues: of the root's node, between nodes, of what is passed on */
 	uint8_t self, me, root, node, root_node; /* me and root in the world, self in my node */
 	int even; /* nodes: each has a rank on each rail */
 };
@@ -271,9 +271,9 @@ static inline struct algo_rooted algo_rooted_begin(const struct algo_call *call,
 {
 	plan->scratch_cells = 1;
 	return (struct algo_rooted){ .plan = plan,
-				     .near = plan_ring(plan, PLAN_CREDIT, call->slots),
-				     .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
-				     .pass = plan_ring(plan, PLAN_CREDIT, call->slots),
+				     .near = plan_queue(plan, PLAN_CREDIT, call->slots),
+				     .rail = plan_queue(plan, PLAN_CREDIT, call->slots),
+				     .pass = plan_queue(plan, PLAN_CREDIT, call->slots),
 				     .self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
 				     .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 				     .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
@@ -301,11 +301,11 @@ static inline void algo_pass_along(const struct algo_rooted *r, uint8_t node, ui
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .from_group = PLAN_RAIL,
 				  .from = previous,
-				  .from_ring = r->rail,
+				  .from_queue = r->rail,
 				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
 				  .to_group = PLAN_RAIL,
 				  .to = next,
-				  .to_ring = r->rail,
+				  .to_queue = r->rail,
 				  .rail = rail };
 	algo_if_owned(r, algo_rank_at(plan, node, rail), &step);
 	plan_step(plan, step);
@@ -319,9 +319,9 @@ static inline void algo_pass_along(const struct algo_rooted *r, uint8_t node, ui
 struct algo_rounds {
 	enum plan_group group;
 	int n; /* size of group, >= 2 */
-	uint8_t rail, ring;
+	uint8_t rail, queue;
 	struct plan_span local, acc, result;
-	int inner; /* pieces of a ring are inner pieces, not parts */
+	int inner; /* the pieces of a ring are inner pieces, not parts */
 };
 
 typedef void algo_rounds_build(struct plan *plan, const struct algo_rounds *rounds);
@@ -349,9 +349,9 @@ static inline uint8_t algo_partner(struct plan *plan, enum plan_group group, int
 struct algo_sums {
 	enum plan_group group;
 	int n; /* size of group, >= 2 */
-	uint8_t rail, ring;
+	uint8_t rail, queue;
 	struct plan_span local, acc, result;
-	uint8_t give; /* the ring that it goes by then */
+	uint8_t give; /* the queue that it goes by then */
 };
 
 /* What is from and to the group, on its ring. */
@@ -360,8 +360,8 @@ static inline struct plan_step algo_sums_step(const struct algo_sums *sums)
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .from_group = (uint8_t)sums->group,
 				   .to_group = (uint8_t)sums->group,
-				   .from_ring = sums->ring,
-				   .to_ring = sums->ring,
+				   .from_queue = sums->queue,
+				   .to_queue = sums->queue,
 				   .rail = sums->rail };
 }
 
@@ -379,7 +379,7 @@ static inline void algo_sums_end(struct plan *plan, const struct algo_sums *sums
 		step.dst = (struct plan_span){ 0 };
 		step.to_group = PLAN_NODE;
 		step.to = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
-		step.to_ring = sums->give;
+		step.to_queue = sums->give;
 	}
 	plan_step(plan, step);
 }

@@ -37,12 +37,12 @@ void algo_chain_sums(struct plan *plan, const struct algo_sums *sums)
 
 void algo_chain_reduce(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	algo_chain_sums(plan, &(struct algo_sums){ .group = PLAN_WORLD,
 						   .n = call->topo->map.ranks,
-						   .ring = ring,
+						   .queue = queue,
 						   .local = { PLAN_SEND, .chunk = chunk },
 						   .result = { PLAN_RECV, .chunk = chunk } });
 	plan_end(plan);
@@ -52,7 +52,7 @@ void algo_chain_reduce(const struct algo_call *call, struct plan *plan)
 void algo_chain_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int n = call->topo->map.ranks;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_CE);
 	uint8_t chunk = algo_chunk_loop(plan), zero = plan_const(plan, 0);
 	uint8_t position = plan_base(plan, PLAN_POSITION, PLAN_WORLD, 0);
@@ -64,14 +64,14 @@ void algo_chain_broadcast(const struct algo_call *call, struct plan *plan)
 				  .src = { PLAN_SEND, .chunk = chunk },
 				  .dst = { PLAN_RECV, .chunk = chunk },
 				  .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-				  .to_ring = ring };
+				  .to_queue = queue };
 	plan_step(plan, step);
 
 	plan_loop_if(plan, plan_const(plan, 1), PLAN_NE, position, zero);
 	step.flags = PLAN_FRESH | PLAN_STABLE;
 	step.src = (struct plan_span){ 0 };
 	step.from = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
-	step.from_ring = ring;
+	step.from_queue = queue;
 	step.pred = PLAN_LT;
 	step.pred_b = plan_const(plan, n - 1);
 	if (n > 2)

@@ -53,8 +53,8 @@ struct plan_step algo_rounds_step(const struct algo_rounds *rounds)
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .from_group = (uint8_t)rounds->group,
 				   .to_group = (uint8_t)rounds->group,
-				   .from_ring = rounds->ring,
-				   .to_ring = rounds->ring,
+				   .from_queue = rounds->queue,
+				   .to_queue = rounds->queue,
 				   .rail = rounds->rail };
 }
 
@@ -116,14 +116,14 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds)
 {
 	plan->scratch_cells = 1;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	struct plan_span result = { .space = PLAN_RECV, .chunk = chunk };
 	struct plan_span cell = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk };
 	rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
 					    .n = call->topo->map.ranks,
-					    .ring = ring,
+					    .queue = queue,
 					    .local = { .space = PLAN_SEND, .chunk = chunk },
 					    .acc = cell,
 					    .result = result });

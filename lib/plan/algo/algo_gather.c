@@ -6,7 +6,7 @@
 
 void algo_flat_gather(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -17,7 +17,7 @@ void algo_flat_gather(const struct algo_call *call, struct plan *plan)
 				 .pred_b = root,
 				 .src = { PLAN_SEND, .chunk = chunk },
 				 .to = root,
-				 .to_ring = ring };
+				 .to_queue = queue };
 	plan_step(plan, own);
 	own.flags = 0;
 	own.pred = PLAN_EQ;
@@ -28,7 +28,7 @@ void algo_flat_gather(const struct algo_call *call, struct plan *plan)
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH,
 					    .from = peer,
-					    .from_ring = ring,
+					    .from_queue = queue,
 					    .dst = { PLAN_RECV, .block = peer, .chunk = chunk } });
 	plan_end(plan);
 	plan_end(plan);

@@ -12,7 +12,7 @@
 struct blocks {
 	struct plan *plan;
 	int nodes;
-	uint8_t push, rail, gather; /* rings; tokens to oneself go along push */
+	uint8_t push, rail, gather; /* queues; tokens to oneself go along push */
 	uint8_t self, me; /* my index in my node, in the world */
 	uint8_t next, previous; /* nodes */
 };
@@ -21,9 +21,9 @@ static struct blocks begin(const struct algo_call *call, struct plan *plan)
 {
 	return (struct blocks){ .plan = plan,
 				.nodes = call->topo->map.nodes,
-				.push = plan_ring(plan, PLAN_CREDIT, call->slots),
-				.rail = plan_ring(plan, PLAN_CREDIT, call->slots),
-				.gather = plan_ring(plan, PLAN_CREDIT, call->slots),
+				.push = plan_queue(plan, PLAN_CREDIT, call->slots),
+				.rail = plan_queue(plan, PLAN_CREDIT, call->slots),
+				.gather = plan_queue(plan, PLAN_CREDIT, call->slots),
 				.self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
 				.me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 				.next = plan_shift(plan, PLAN_RAIL, 0, 0, 1),
@@ -42,10 +42,10 @@ static struct plan_step rail_step(const struct blocks *b, uint8_t rail, int rece
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .from_group = PLAN_RAIL,
 				   .from = receives ? b->previous : PLAN_EXPR_NONE,
-				   .from_ring = b->rail,
+				   .from_queue = b->rail,
 				   .to_group = PLAN_RAIL,
 				   .to = sends ? b->next : PLAN_EXPR_NONE,
-				   .to_ring = b->rail,
+				   .to_queue = b->rail,
 				   .rail = rail };
 }
 
@@ -85,14 +85,14 @@ static void share_in_node(const struct blocks *b, uint8_t chunk)
 					    .src = { PLAN_RECV, .block = block, .chunk = chunk },
 					    .to_group = PLAN_NODE,
 					    .to = PLAN_EXPR_ALL,
-					    .to_ring = b->gather });
+					    .to_queue = b->gather });
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
 	block = block_of(b, k, -1, 0, algo_part_of(plan, peer, owned));
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH,
 					    .from_group = PLAN_NODE,
 					    .from = peer,
-					    .from_ring = b->gather,
+					    .from_queue = b->gather,
 					    .dst = { PLAN_RECV, .block = block, .chunk = chunk } });
 	plan_end(plan);
 	plan_end(plan);
@@ -122,7 +122,7 @@ static void push_in_node(const struct blocks *b, uint8_t chunk)
 					    .src = { PLAN_SEND, .block = block, .chunk = chunk },
 					    .to_group = PLAN_NODE,
 					    .to = peer,
-					    .to_ring = b->push });
+					    .to_queue = b->push });
 	plan_end(plan);
 	plan_end(plan);
 	plan_end(plan);
@@ -134,7 +134,7 @@ static struct plan_step node_fold(const struct blocks *b, uint8_t block, uint8_t
 				   .flags = PLAN_REDUCE,
 				   .from_group = PLAN_NODE,
 				   .from = PLAN_EXPR_ALL,
-				   .from_ring = b->push,
+				   .from_queue = b->push,
 				   .src = { PLAN_SEND, .block = block, .chunk = chunk } };
 }
 
@@ -157,7 +157,7 @@ static void reduce_rails(const struct blocks *b, uint8_t chunk)
 	first.flags = PLAN_REDUCE | PLAN_TO_WIRE;
 	first.to_group = PLAN_RAIL;
 	first.to = b->next;
-	first.to_ring = b->rail;
+	first.to_queue = b->rail;
 	first.rail = rail;
 	plan_step(plan, first);
 	plan_end(plan);

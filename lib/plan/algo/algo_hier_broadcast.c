@@ -12,7 +12,7 @@ struct broadcast {
 	struct plan *plan;
 	int nodes;
 	enum way way;
-	uint8_t push, rail, gather; /* rings; tokens to oneself go along push */
+	uint8_t push, rail, gather; /* queues; tokens to oneself go along push */
 	uint8_t self, me, root; /* me and root in the world */
 	uint8_t node, root_node, next_node;
 };
@@ -35,7 +35,7 @@ static struct plan_step rail_step(const struct broadcast *b, uint8_t part, uint8
 				   .flags = PLAN_STABLE,
 				   .to_group = PLAN_RAIL,
 				   .to = b->nodes > 1 && b->way == CHAIN ? b->next_node : PLAN_EXPR_NONE,
-				   .to_ring = b->rail,
+				   .to_queue = b->rail,
 				   .rail = part,
 				   .dst = { PLAN_RECV, .part = part, .chunk = chunk } };
 }
@@ -73,7 +73,7 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 			    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
 			    .to_group = PLAN_NODE,
 			    .to = peer,
-			    .to_ring = b->push });
+			    .to_queue = b->push });
 	plan_end(plan);
 	struct plan_step step = rail_step(b, part, chunk);
 	step.pred = PLAN_EQ;
@@ -86,7 +86,7 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 	step.src = (struct plan_span){ 0 };
 	step.from_group = PLAN_NODE;
 	step.from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
-	step.from_ring = b->push;
+	step.from_queue = b->push;
 	plan_step(plan, step);
 	if (b->way != CHAIN)
 		spread(b, part, chunk);
@@ -104,7 +104,7 @@ static void forward(const struct broadcast *b, uint8_t chunk, int owned)
 	step.from = b->way == CHAIN  ? plan_shift(plan, PLAN_RAIL, 0, 0, -1)
 		    : b->way == FLAT ? b->root_node
 				     : plan_base(plan, PLAN_TREE_PARENT, PLAN_RAIL, 0);
-	step.from_ring = b->rail;
+	step.from_queue = b->rail;
 	if (b->way == CHAIN) {
 		step.pred = PLAN_NE;
 		step.pred_a = b->next_node;
@@ -129,13 +129,13 @@ static void gather(const struct broadcast *b, uint8_t chunk, int owned)
 			    .src = { PLAN_RECV, .part = algo_part_of(plan, b->self, owned), .chunk = chunk },
 			    .to_group = PLAN_NODE,
 			    .to = PLAN_EXPR_ALL,
-			    .to_ring = b->gather });
+			    .to_queue = b->gather });
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
 	step_for_both(b, (struct plan_step){
 			     .op = PLAN_MOVE,
 			     .from_group = PLAN_NODE,
 			     .from = peer,
-			     .from_ring = b->gather,
+			     .from_queue = b->gather,
 			     .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
 	plan_end(plan);
 }
@@ -157,9 +157,9 @@ static void build(const struct algo_call *call, struct plan *plan, enum way way)
 	struct broadcast b = { .plan = plan,
 			       .nodes = call->topo->map.nodes,
 			       .way = way,
-			       .push = plan_ring(plan, PLAN_CREDIT, call->slots),
-			       .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
-			       .gather = plan_ring(plan, PLAN_CREDIT, call->slots),
+			       .push = plan_queue(plan, PLAN_CREDIT, call->slots),
+			       .rail = plan_queue(plan, PLAN_CREDIT, call->slots),
+			       .gather = plan_queue(plan, PLAN_CREDIT, call->slots),
 			       .self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
 			       .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 			       .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),

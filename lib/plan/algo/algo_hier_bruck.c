@@ -13,7 +13,7 @@
 struct nodes {
 	struct plan *plan;
 	int size; /* ranks of a node */
-	uint8_t near, rail; /* rings */
+	uint8_t near, rail; /* queues */
 	uint8_t node, first; /* my node; its first rank */
 };
 
@@ -22,8 +22,8 @@ static struct nodes begin(const struct algo_call *call, struct plan *plan)
 	const uint8_t node = plan_shift(plan, PLAN_RAIL, 0, 0, 0);
 	return (struct nodes){ .plan = plan,
 			       .size = call->topo->map.max_node_size,
-			       .near = plan_ring(plan, PLAN_CREDIT, call->slots),
-			       .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
+			       .near = plan_queue(plan, PLAN_CREDIT, call->slots),
+			       .rail = plan_queue(plan, PLAN_CREDIT, call->slots),
 			       .node = node,
 			       .first = algo_rank_at(plan, node, plan_const(plan, 0)) };
 }
@@ -38,7 +38,7 @@ static void gather_in_node(const struct nodes *n)
 			    .dst = { .space = PLAN_RECV, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
 			    .to_group = PLAN_NODE,
 			    .to = PLAN_EXPR_ALL,
-			    .to_ring = n->near });
+			    .to_queue = n->near });
 	const uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,
@@ -46,7 +46,7 @@ static void gather_in_node(const struct nodes *n)
 			    .dst = { .space = PLAN_RECV, .block = algo_rank_at(plan, n->node, peer) },
 			    .from_group = PLAN_NODE,
 			    .from = peer,
-			    .from_ring = n->near });
+			    .from_queue = n->near });
 	plan_end(plan);
 }
 
@@ -67,7 +67,7 @@ static void reduce_in_node(const struct nodes *n)
 					    .src = { .space = PLAN_SCRATCH, .block = peer },
 					    .to_group = PLAN_NODE,
 					    .to = peer,
-					    .to_ring = n->near });
+					    .to_queue = n->near });
 	plan_end(plan);
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,
@@ -76,7 +76,7 @@ static void reduce_in_node(const struct nodes *n)
 			    .dst = { .space = PLAN_RECV },
 			    .from_group = PLAN_NODE,
 			    .from = PLAN_EXPR_ALL,
-			    .from_ring = n->near });
+			    .from_queue = n->near });
 }
 
 /* Cell i is of the block that is i behind the first one of my node. */

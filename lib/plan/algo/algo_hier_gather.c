@@ -18,12 +18,12 @@ static uint8_t send_own(const struct algo_rooted *g, uint8_t to)
 				  .pred_b = g->root_node,
 				  .src = { PLAN_SEND, .chunk = chunk },
 				  .to = g->root,
-				  .to_ring = g->near };
+				  .to_queue = g->near };
 	plan_step(g->plan, step);
 	step.pred = PLAN_NE;
 	step.to_group = PLAN_RAIL;
 	step.to = to;
-	step.to_ring = g->rail;
+	step.to_queue = g->rail;
 	plan_step(g->plan, step);
 	return chunk;
 }
@@ -42,27 +42,27 @@ static void pass_on(const struct algo_rooted *g)
 				  .pred_a = g->me,
 				  .pred_b = g->root,
 				  .from = owner,
-				  .from_ring = g->rail,
+				  .from_queue = g->rail,
 				  .dst = { PLAN_RECV, .block = owner, .chunk = chunk } };
 	plan_step(plan, step);
 	step.flags = 0;
 	step.pred = PLAN_NE;
 	step.dst = (struct plan_span){ PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk };
 	step.to = g->root;
-	step.to_ring = g->pass;
+	step.to_queue = g->pass;
 	plan_step(plan, step);
 	plan_end(plan);
 	plan_end(plan);
 	plan_end(plan);
 }
 
-static struct plan_step receive(uint8_t peer, uint8_t ring, uint8_t block, uint8_t chunk)
+static struct plan_step receive(uint8_t peer, uint8_t queue, uint8_t block, uint8_t chunk)
 {
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .flags = PLAN_FRESH,
 				   .from_group = PLAN_NODE,
 				   .from = peer,
-				   .from_ring = ring,
+				   .from_queue = queue,
 				   .dst = { PLAN_RECV, .block = block, .chunk = chunk } };
 }
 
@@ -108,13 +108,13 @@ static void take_chain(const struct algo_rooted *g, uint8_t previous)
 		struct plan_step step = { .op = PLAN_MOVE,
 					  .from_group = PLAN_RAIL,
 					  .from = previous,
-					  .from_ring = g->rail,
+					  .from_queue = g->rail,
 					  .rail = rail };
 		step.flags = keeps ? PLAN_FRESH : 0;
 		step.dst = keeps ? (struct plan_span){ PLAN_RECV, .block = owner, .chunk = chunk }
 				 : (struct plan_span){ PLAN_SCRATCH, .block = zero, .chunk = chunk };
 		step.to = keeps ? PLAN_EXPR_NONE : g->root;
-		step.to_ring = g->pass;
+		step.to_queue = g->pass;
 		algo_if_owned(g, owner, &step);
 		plan_step(plan, step);
 		plan_end(plan);

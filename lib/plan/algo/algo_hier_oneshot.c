@@ -10,7 +10,7 @@
 
 struct small {
 	struct plan *plan;
-	uint8_t near, rail; /* rings */
+	uint8_t near, rail; /* queues */
 	struct plan_span mine, sum, result; /* sum: the node's */
 };
 
@@ -18,7 +18,7 @@ static struct small begin(const struct algo_call *call, struct plan *plan)
 {
 	int wide = call->wire_type != call->key.type;
 	plan->scratch_cells = (uint32_t)wide;
-	struct small s = { .plan = plan, .near = plan_ring(plan, PLAN_PARITY, 2) };
+	struct small s = { .plan = plan, .near = plan_queue(plan, PLAN_PARITY, 2) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	s.mine = (struct plan_span){ .space = PLAN_SEND, .chunk = chunk };
@@ -36,12 +36,12 @@ static struct plan_step node_sum(const struct small *s)
 					       .src = s->mine,
 					       .to_group = PLAN_NODE,
 					       .to = PLAN_EXPR_ALL,
-					       .to_ring = s->near });
+					       .to_queue = s->near });
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .flags = PLAN_REDUCE,
 				   .from_group = PLAN_NODE,
 				   .from = PLAN_EXPR_ALL,
-				   .from_ring = s->near,
+				   .from_queue = s->near,
 				   .src = s->mine,
 				   .dst = s->sum };
 }
@@ -49,11 +49,11 @@ static struct plan_step node_sum(const struct small *s)
 /* Every rank has one peer on its rail at each other node, and that one hears from it too: two halves suffice here as well. */
 static void send_to_rail(struct small *s, struct plan_step fold)
 {
-	s->rail = plan_ring(s->plan, PLAN_PARITY, 2);
+	s->rail = plan_queue(s->plan, PLAN_PARITY, 2);
 	fold.flags |= PLAN_TO_WIRE;
 	fold.to_group = PLAN_RAIL;
 	fold.to = PLAN_EXPR_ALL;
-	fold.to_ring = s->rail;
+	fold.to_queue = s->rail;
 	plan_step(s->plan, fold);
 }
 
@@ -64,7 +64,7 @@ static void send_to_rail(struct small *s, struct plan_step fold)
 static void send_to_rails(struct small *s, const struct algo_call *call, struct plan_step fold)
 {
 	struct plan *plan = s->plan;
-	s->rail = plan_ring(plan, PLAN_CREDIT, call->slots);
+	s->rail = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_step(plan, fold);
 	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 	uint8_t rail = algo_part_of(plan, self, algo_owned_loop(plan));
@@ -73,7 +73,7 @@ static void send_to_rails(struct small *s, const struct algo_call *call, struct 
 					    .flags = PLAN_TO_WIRE,
 					    .src = s->sum,
 					    .to = algo_rank_at(plan, node, rail),
-					    .to_ring = s->rail });
+					    .to_queue = s->rail });
 	plan_end(plan);
 	plan_end(plan);
 }
@@ -90,7 +90,7 @@ void algo_hier_oneshot_all_reduce(const struct algo_call *call, struct plan *pla
 					    .flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE,
 					    .from_group = PLAN_RAIL,
 					    .from = PLAN_EXPR_ALL,
-					    .from_ring = s.rail,
+					    .from_queue = s.rail,
 					    .src = s.sum,
 					    .dst = s.result });
 	plan_end(plan);
@@ -99,11 +99,11 @@ void algo_hier_oneshot_all_reduce(const struct algo_call *call, struct plan *pla
 void algo_hier_oneshot_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	struct small s = begin(call, plan);
-	s.rail = plan_ring(plan, PLAN_CREDIT, call->slots);
+	s.rail = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_step(plan, node_sum(&s));
 	algo_doubling_rounds(plan, &(struct algo_rounds){ .group = PLAN_RAIL,
 							  .n = call->topo->map.nodes,
-							  .ring = s.rail,
+							  .queue = s.rail,
 							  .local = s.sum,
 							  .acc = s.sum,
 							  .result = s.result });

@@ -12,7 +12,7 @@ struct hier {
 	struct plan *plan;
 	int nodes, wide; /* wide: partial sums have a type of their own, so they live in scratch */
 	int pieces; /* the node's messages are inner pieces, too: a chunk is as many messages as nodes */
-	uint8_t push, rail, gather; /* rings; tokens to oneself go along push and rail */
+	uint8_t push, rail, gather; /* queues; tokens to oneself go along push and rail */
 	uint8_t self; /* my index in my node */
 	algo_rounds_build *rounds;
 };
@@ -51,14 +51,14 @@ static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 				      .src = { PLAN_SEND, .part = theirs, .chunk = chunk, .inner = inner },
 				      .to_group = PLAN_NODE,
 				      .to = peer,
-				      .to_ring = h->push });
+				      .to_queue = h->push });
 	plan_end(plan);
 	plan_step(plan,
 		  (struct plan_step){ .op = PLAN_MOVE,
 				      .flags = h->nodes == 1 ? PLAN_REDUCE | PLAN_FINAL : PLAN_REDUCE,
 				      .from_group = PLAN_NODE,
 				      .from = PLAN_EXPR_ALL,
-				      .from_ring = h->push,
+				      .from_queue = h->push,
 				      .src = { PLAN_SEND, .part = mine, .chunk = chunk, .inner = inner },
 				      .dst = partial_span(h, mine, chunk, inner) });
 	piece_end(h);
@@ -71,7 +71,7 @@ static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 	h->rounds(h->plan, &(struct algo_rounds){ .group = PLAN_RAIL,
 						  .n = h->nodes,
 						  .rail = mine,
-						  .ring = h->rail,
+						  .queue = h->rail,
 						  .local = partial,
 						  .acc = partial,
 						  .result = { PLAN_RECV, .part = mine, .chunk = chunk },
@@ -88,13 +88,13 @@ static void gather(const struct hier *h, uint8_t chunk, int owned)
 				      .src = { PLAN_RECV, .part = mine, .chunk = chunk, .inner = inner },
 				      .to_group = PLAN_NODE,
 				      .to = PLAN_EXPR_ALL,
-				      .to_ring = h->gather });
+				      .to_queue = h->gather });
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1), theirs = algo_part_of(plan, peer, owned);
 	plan_step(plan,
 		  (struct plan_step){ .op = PLAN_MOVE,
 				      .from_group = PLAN_NODE,
 				      .from = peer,
-				      .from_ring = h->gather,
+				      .from_queue = h->gather,
 				      .dst = { PLAN_RECV, .part = theirs, .chunk = chunk, .inner = inner } });
 	plan_end(plan);
 	piece_end(h);
@@ -107,9 +107,9 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 	h->wide = call->wire_type != call->key.type;
 	plan->parts = call->topo->map.max_node_size;
 	plan->scratch_cells = h->wide && h->nodes > 1;
-	h->push = plan_ring(plan, PLAN_CREDIT, call->slots);
-	h->rail = plan_ring(plan, PLAN_CREDIT, call->slots);
-	h->gather = plan_ring(plan, PLAN_CREDIT, call->slots);
+	h->push = plan_queue(plan, PLAN_CREDIT, call->slots);
+	h->rail = plan_queue(plan, PLAN_CREDIT, call->slots);
+	h->gather = plan_queue(plan, PLAN_CREDIT, call->slots);
 	h->self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 
 	plan_program(plan, PLAN_SM);

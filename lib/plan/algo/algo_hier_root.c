@@ -8,7 +8,7 @@
 
 struct hier {
 	struct plan *plan;
-	uint8_t push, rail, give; /* rings */
+	uint8_t push, rail, give; /* queues */
 	uint8_t self; /* my index in my node */
 };
 
@@ -23,13 +23,13 @@ static void fold_in_node(const struct hier *h, uint8_t chunk, int owned, struct 
 			    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
 			    .to_group = PLAN_NODE,
 			    .to = peer,
-			    .to_ring = h->push });
+			    .to_queue = h->push });
 	plan_end(plan);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_REDUCE,
 					    .from_group = PLAN_NODE,
 					    .from = PLAN_EXPR_ALL,
-					    .from_ring = h->push,
+					    .from_queue = h->push,
 					    .src = { PLAN_SEND, .part = mine, .chunk = chunk },
 					    .dst = sum });
 }
@@ -46,7 +46,7 @@ static void collect(const struct hier *h)
 			    .op = PLAN_MOVE,
 			    .from_group = PLAN_NODE,
 			    .from = peer,
-			    .from_ring = h->give,
+			    .from_queue = h->give,
 			    .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
 	plan_end(plan);
 	plan_end(plan);
@@ -59,9 +59,9 @@ static void build(const struct algo_call *call, struct plan *plan,
 	plan->parts = call->topo->map.max_node_size;
 	plan->scratch_cells = 1;
 	struct hier h = { .plan = plan,
-			  .push = plan_ring(plan, PLAN_CREDIT, call->slots),
-			  .rail = plan_ring(plan, PLAN_CREDIT, call->slots),
-			  .give = plan_ring(plan, PLAN_CREDIT, call->slots),
+			  .push = plan_queue(plan, PLAN_CREDIT, call->slots),
+			  .rail = plan_queue(plan, PLAN_CREDIT, call->slots),
+			  .give = plan_queue(plan, PLAN_CREDIT, call->slots),
 			  .self = plan_shift(plan, PLAN_NODE, 0, 0, 0) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -72,7 +72,7 @@ static void build(const struct algo_call *call, struct plan *plan,
 	sums(plan, &(struct algo_sums){ .group = PLAN_RAIL,
 					.n = call->topo->map.nodes,
 					.rail = mine,
-					.ring = h.rail,
+					.queue = h.rail,
 					.local = sum,
 					.acc = sum,
 					.result = { PLAN_RECV, .part = mine, .chunk = chunk },

@@ -7,14 +7,14 @@
  */
 #include "algo_build.h"
 
-static struct plan_step send(uint8_t group, uint8_t peer, uint8_t ring, uint8_t block, uint8_t chunk)
+static struct plan_step send(uint8_t group, uint8_t peer, uint8_t queue, uint8_t block, uint8_t chunk)
 {
 	return (struct plan_step){ .op = PLAN_MOVE,
 				   .flags = PLAN_STABLE,
 				   .src = { PLAN_SEND, .block = block, .chunk = chunk },
 				   .to_group = group,
 				   .to = peer,
-				   .to_ring = ring };
+				   .to_queue = queue };
 }
 
 /* What has the longest way first: along my own rails, and to be passed on along the others'. next: the node of a chain that it goes to; none: its own. */
@@ -57,10 +57,10 @@ static void pass_on(const struct algo_rooted *s, uint8_t next)
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .from_group = PLAN_NODE,
 				  .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
-				  .from_ring = s->pass,
+				  .from_queue = s->pass,
 				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
 				  .to = owner,
-				  .to_ring = s->rail };
+				  .to_queue = s->rail };
 	if (next) {
 		step.to_group = PLAN_RAIL;
 		step.to = next;
@@ -100,13 +100,13 @@ static void receive_own(const struct algo_rooted *s, uint8_t previous, uint8_t n
 				  .pred_a = s->node,
 				  .pred_b = s->root_node,
 				  .from = s->root,
-				  .from_ring = s->near,
+				  .from_queue = s->near,
 				  .dst = { PLAN_RECV, .chunk = chunk } };
 	plan_step(s->plan, step);
 	step.pred = PLAN_NE;
 	step.from_group = PLAN_RAIL;
 	step.from = next ? previous : s->root_node;
-	step.from_ring = s->rail;
+	step.from_queue = s->rail;
 	plan_step(s->plan, step);
 	plan_end(s->plan);
 }

@@ -10,17 +10,17 @@
 void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	(void)call;
-	uint8_t ring = plan_ring(plan, PLAN_PARITY, 2);
+	uint8_t queue = plan_queue(plan, PLAN_PARITY, 2);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	struct plan_span mine = { .space = PLAN_SEND, .chunk = chunk };
 	struct plan_span result = { .space = PLAN_RECV, .chunk = chunk };
 	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE, .src = mine, .to = PLAN_EXPR_ALL, .to_ring = ring });
+		  (struct plan_step){ .op = PLAN_MOVE, .src = mine, .to = PLAN_EXPR_ALL, .to_queue = queue });
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_REDUCE | PLAN_FINAL,
 					    .from = PLAN_EXPR_ALL,
-					    .from_ring = ring,
+					    .from_queue = queue,
 					    .src = mine,
 					    .dst = result });
 	plan_end(plan);
@@ -28,7 +28,7 @@ void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
 
 void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
@@ -37,25 +37,25 @@ void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan)
 					    .src = { .space = PLAN_SEND, .chunk = chunk },
 					    .dst = { .space = PLAN_RECV, .block = me, .chunk = chunk },
 					    .to = PLAN_EXPR_ALL,
-					    .to_ring = ring });
+					    .to_queue = queue });
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, -1);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH,
 					    .from = peer,
-					    .from_ring = ring,
+					    .from_queue = queue,
 					    .dst = { .space = PLAN_RECV, .block = peer, .chunk = chunk } });
 	plan_end(plan);
 	plan_end(plan);
 }
 
 struct owned {
-	uint8_t ring, me;
+	uint8_t queue, me;
 };
 
 static struct owned begin_owned(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = algo_fold_cells(call);
-	return (struct owned){ plan_ring(plan, PLAN_CREDIT, call->slots),
+	return (struct owned){ plan_queue(plan, PLAN_CREDIT, call->slots),
 			       plan_shift(plan, PLAN_WORLD, 0, 0, 0) };
 }
 
@@ -66,14 +66,14 @@ static void push_blocks(struct plan *plan, const struct owned *o, uint8_t chunk)
 					    .flags = PLAN_STABLE,
 					    .src = { .space = PLAN_SEND, .block = peer, .chunk = chunk },
 					    .to = peer,
-					    .to_ring = o->ring });
+					    .to_queue = o->queue });
 	plan_end(plan);
 }
 
 static void fold_own(const struct algo_call *call, struct plan *plan, const struct owned *o, uint8_t chunk)
 {
 	const struct plan_step fold = { .op = PLAN_MOVE,
-					.from_ring = o->ring,
+					.from_queue = o->queue,
 					.src = { .space = PLAN_SEND, .block = o->me, .chunk = chunk },
 					.dst = { .space = PLAN_RECV, .chunk = chunk } };
 	plan_step(plan, algo_fold_of_all(call, plan, fold));

@@ -19,18 +19,18 @@ static struct plan_span first_cell(struct plan *plan)
 static uint8_t begin(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = (uint32_t)call->topo->map.ranks;
-	const uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	const uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
-	return ring;
+	return queue;
 }
 
 /* This rank's contribution is in the first cell. */
 static uint8_t begin_with_own(const struct algo_call *call, struct plan *plan)
 {
-	const uint8_t ring = begin(call, plan);
+	const uint8_t queue = begin(call, plan);
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE, .src = { .space = PLAN_SEND }, .dst = first_cell(plan) });
-	return ring;
+	return queue;
 }
 
 static struct plan_step fold_step(struct plan *plan)
@@ -45,14 +45,14 @@ static struct plan_step fold_step(struct plan *plan)
 /* In a round a rank has as many contributions as the distance, from its own on. It sends them so far back, and gets those behind them. */
 void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan)
 {
-	const uint8_t ring = begin_with_own(call, plan);
+	const uint8_t queue = begin_with_own(call, plan);
 	int round = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, 0));
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .flags = PLAN_STABLE,
 				  .blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_BLOCKS, round, 0, 0),
 				  .src = first_cell(plan),
 				  .to = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, -1, 0),
-				  .to_ring = ring };
+				  .to_queue = queue };
 	plan_step(plan, step);
 	step.flags = PLAN_FRESH;
 	step.src = (struct plan_span){ 0 };
@@ -61,7 +61,7 @@ void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan)
 								0, 0) };
 	step.to = PLAN_EXPR_NONE;
 	step.from = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, 1, 0);
-	step.from_ring = ring;
+	step.from_queue = queue;
 	plan_step(plan, step);
 	plan_end(plan);
 	plan_step(plan, fold_step(plan));
@@ -70,7 +70,7 @@ void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan)
 /* Cell i has what goes to the rank i back, in the end what has come from the rank i ahead. */
 void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
-	const uint8_t ring = begin(call, plan);
+	const uint8_t queue = begin(call, plan);
 	int i = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0));
 	plan_step(plan, (struct plan_step){
 			    .op = PLAN_MOVE,
@@ -78,7 +78,7 @@ void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan
 			    .dst = { .space = PLAN_SCRATCH, .block = plan_var(plan, i, 0) } });
 	plan_end(plan);
 
-	algo_bruck_exchange(plan, ring, -1);
+	algo_bruck_exchange(plan, queue, -1);
 	plan_step(plan, fold_step(plan));
 }
 
@@ -86,8 +86,8 @@ void algo_ordered_reduce(const struct algo_call *call, struct plan *plan)
 {
 	const uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 		      root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
-	const uint8_t ring = begin_with_own(call, plan);
-	struct plan_step step = { .op = PLAN_MOVE, .flags = PLAN_FRESH, .from_ring = ring };
+	const uint8_t queue = begin_with_own(call, plan);
+	struct plan_step step = { .op = PLAN_MOVE, .flags = PLAN_FRESH, .from_queue = queue };
 	step.from = algo_subtree_loop(plan, call->topo->map.ranks, 0, &step.blocks, &step.dst);
 	plan_step(plan, step);
 	plan_end(plan);
@@ -97,7 +97,7 @@ void algo_ordered_reduce(const struct algo_call *call, struct plan *plan)
 					    .blocks = plan_base(plan, PLAN_TREE_OWN, PLAN_WORLD, 0),
 					    .src = first_cell(plan),
 					    .to = plan_base(plan, PLAN_TREE_PARENT, PLAN_WORLD, 0),
-					    .to_ring = ring });
+					    .to_queue = queue });
 	step = fold_step(plan);
 	step.pred = PLAN_EQ;
 	step.pred_a = me;

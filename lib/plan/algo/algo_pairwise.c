@@ -4,7 +4,7 @@
  */
 #include "algo_build.h"
 
-enum { EDGE_RING = 3 }; /* its own, so that point-to-point messages never share a lane with a collective */
+enum { EDGE_QUEUE = 3 }; /* its own, so that point-to-point messages never share a lane with a collective */
 
 /* Chunks of the edge to or from peer: of each edge its own number in the v-form. */
 static uint8_t edge_chunk_loop(struct plan *plan, int v, enum plan_base base, uint8_t peer)
@@ -17,7 +17,7 @@ static uint8_t edge_chunk_loop(struct plan *plan, int v, enum plan_base base, ui
 
 static void build(const struct algo_call *call, struct plan *plan, int v)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
 	plan_program(plan, PLAN_SM);
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
@@ -26,7 +26,7 @@ static void build(const struct algo_call *call, struct plan *plan, int v)
 					    .flags = PLAN_STABLE,
 					    .src = { PLAN_SEND, .block = peer, .chunk = chunk },
 					    .to = peer,
-					    .to_ring = ring });
+					    .to_queue = queue });
 	plan_end(plan);
 	plan_end(plan);
 
@@ -41,7 +41,7 @@ static void build(const struct algo_call *call, struct plan *plan, int v)
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .flags = PLAN_FRESH,
 					    .from = peer,
-					    .from_ring = ring,
+					    .from_queue = queue,
 					    .dst = { PLAN_RECV, .block = peer, .chunk = chunk } });
 	plan_end(plan);
 	plan_end(plan);
@@ -59,11 +59,11 @@ void algo_pairwise_all_to_all_v(const struct algo_call *call, struct plan *plan)
 
 static struct plan_step edge_step(const struct algo_call *call, struct plan *plan)
 {
-	for (int i = 0; i < EDGE_RING; i++)
-		plan_ring(plan, PLAN_CREDIT, 1);
-	plan_ring(plan, PLAN_CREDIT, call->slots);
+	for (int i = 0; i < EDGE_QUEUE; i++)
+		plan_queue(plan, PLAN_CREDIT, 1);
+	plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
-	return (struct plan_step){ .op = PLAN_MOVE, .to_ring = EDGE_RING, .from_ring = EDGE_RING };
+	return (struct plan_step){ .op = PLAN_MOVE, .to_queue = EDGE_QUEUE, .from_queue = EDGE_QUEUE };
 }
 
 /* For send and recv the root of the call is the peer. */

@@ -6,7 +6,7 @@
 
 void algo_oneshot_reduce(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
 	plan->scratch_cells = algo_fold_cells(call);
 	plan_program(plan, PLAN_SM);
@@ -18,12 +18,12 @@ void algo_oneshot_reduce(const struct algo_call *call, struct plan *plan)
 					    .pred_b = root,
 					    .src = { PLAN_SEND, .chunk = chunk },
 					    .to = root,
-					    .to_ring = ring });
+					    .to_queue = queue });
 	const struct plan_step fold = { .op = PLAN_MOVE,
 					.pred = PLAN_EQ,
 					.pred_a = me,
 					.pred_b = root,
-					.from_ring = ring,
+					.from_queue = queue,
 					.src = { PLAN_SEND, .chunk = chunk },
 					.dst = { PLAN_RECV, .chunk = chunk } };
 	plan_step(plan, algo_fold_of_all(call, plan, fold));

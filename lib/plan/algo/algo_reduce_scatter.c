@@ -6,7 +6,7 @@
 #include "algo_build.h"
 
 struct scattered {
-	uint8_t scatter, gather; /* rings */
+	uint8_t scatter, gather; /* queues */
 	uint8_t me, root;
 };
 
@@ -17,7 +17,7 @@ static void fold_part(const struct algo_call *call, struct plan *plan, const str
 	struct plan_step step =
 	    algo_fold_of_all(call, plan,
 			     (struct plan_step){ .op = PLAN_MOVE,
-						 .from_ring = s->scatter,
+						 .from_queue = s->scatter,
 						 .src = { PLAN_SEND, .part = s->me, .chunk = chunk } });
 	step.pred = PLAN_EQ;
 	step.pred_a = s->me;
@@ -27,7 +27,7 @@ static void fold_part(const struct algo_call *call, struct plan *plan, const str
 	step.pred = PLAN_NE;
 	step.dst = (struct plan_span){ 0 };
 	step.to = s->root;
-	step.to_ring = s->gather;
+	step.to_queue = s->gather;
 	plan_step(plan, step);
 }
 
@@ -36,7 +36,7 @@ static void collect_parts(struct plan *plan, const struct scattered *s, uint8_t 
 	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, -1, s->me, s->root);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .from = peer,
-					    .from_ring = s->gather,
+					    .from_queue = s->gather,
 					    .dst = { PLAN_RECV, .part = peer, .chunk = chunk } });
 	plan_end(plan);
 }
@@ -45,8 +45,8 @@ void algo_scatter_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
 	plan->scratch_cells = algo_fold_cells(call);
-	struct scattered s = { plan_ring(plan, PLAN_CREDIT, call->slots),
-			       plan_ring(plan, PLAN_CREDIT, call->slots),
+	struct scattered s = { plan_queue(plan, PLAN_CREDIT, call->slots),
+			       plan_queue(plan, PLAN_CREDIT, call->slots),
 			       plan_shift(plan, PLAN_WORLD, 0, 0, 0),
 			       plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
 	plan_program(plan, PLAN_SM);

@@ -24,8 +24,8 @@ void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds)
 	struct plan_step step = { .op = PLAN_MOVE,
 				  .from_group = (uint8_t)g,
 				  .to_group = (uint8_t)g,
-				  .from_ring = rounds->ring,
-				  .to_ring = rounds->ring,
+				  .from_queue = rounds->queue,
+				  .to_queue = rounds->queue,
 				  .rail = rounds->rail };
 	step.flags = PLAN_STABLE | PLAN_TO_WIRE;
 	step.to = next;
@@ -60,12 +60,12 @@ void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds)
 void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	algo_ring_rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
 						      .n = call->topo->map.ranks,
-						      .ring = ring,
+						      .queue = queue,
 						      .local = { .space = PLAN_SEND, .chunk = chunk },
 						      .result = { .space = PLAN_RECV, .chunk = chunk } });
 	plan_end(plan);
@@ -74,7 +74,7 @@ void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan)
 /* Each block travels once around. */
 void algo_ring_all_gather(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -83,8 +83,8 @@ void algo_ring_all_gather(const struct algo_call *call, struct plan *plan)
 				  .src = { .space = PLAN_SEND, .chunk = chunk },
 				  .dst = { .space = PLAN_RECV, .block = me, .chunk = chunk },
 				  .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-				  .to_ring = ring,
-				  .from_ring = ring };
+				  .to_queue = queue,
+				  .from_queue = queue };
 	plan_step(plan, step);
 	step.flags = PLAN_STABLE | PLAN_FRESH;
 	step.src = (struct plan_span){ 0 };
@@ -103,7 +103,7 @@ void algo_ring_all_gather(const struct algo_call *call, struct plan *plan)
 /* The sum of block b sets out at rank b + 1 and arrives at rank b. */
 void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -111,8 +111,8 @@ void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan)
 				  .flags = PLAN_STABLE | PLAN_TO_WIRE,
 				  .src = { .space = PLAN_SEND, .block = previous, .chunk = chunk },
 				  .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-				  .to_ring = ring,
-				  .from_ring = ring };
+				  .to_queue = queue,
+				  .from_queue = queue };
 	plan_step(plan, step);
 	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
 	step.from = previous;

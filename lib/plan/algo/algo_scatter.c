@@ -6,7 +6,7 @@
 
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t ring = plan_ring(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
 	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -15,7 +15,7 @@ void algo_flat_scatter(const struct algo_call *call, struct plan *plan)
 					    .flags = PLAN_STABLE,
 					    .src = { PLAN_SEND, .block = peer, .chunk = chunk },
 					    .to = peer,
-					    .to_ring = ring });
+					    .to_queue = queue });
 	plan_end(plan);
 	struct plan_step own = { .op = PLAN_MOVE,
 				 .pred = PLAN_EQ,
@@ -28,7 +28,7 @@ void algo_flat_scatter(const struct algo_call *call, struct plan *plan)
 	own.pred = PLAN_NE;
 	own.src = (struct plan_span){ 0 };
 	own.from = root;
-	own.from_ring = ring;
+	own.from_queue = queue;
 	plan_step(plan, own);
 	plan_end(plan);
 }

@@ -6,7 +6,7 @@
 #include "algo_build.h"
 
 struct twoshot {
-	uint8_t scatter, gather; /* rings */
+	uint8_t scatter, gather; /* queues */
 	uint8_t me;
 };
 
@@ -14,7 +14,7 @@ struct twoshot {
 static struct plan_step fold_step(const struct twoshot *t, uint8_t chunk)
 {
 	return (struct plan_step){ .op = PLAN_MOVE,
-				   .from_ring = t->scatter,
+				   .from_queue = t->scatter,
 				   .src = { PLAN_SEND, .part = t->me, .chunk = chunk },
 				   .dst = { PLAN_RECV, .part = t->me, .chunk = chunk } };
 }
@@ -24,7 +24,7 @@ static void collect_parts(struct plan *plan, const struct twoshot *t, uint8_t ch
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, -1);
 	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
 					    .from = peer,
-					    .from_ring = t->gather,
+					    .from_queue = t->gather,
 					    .dst = { PLAN_RECV, .part = peer, .chunk = chunk } });
 	plan_end(plan);
 }
@@ -33,8 +33,8 @@ static struct twoshot begin(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
 	plan->scratch_cells = algo_fold_cells(call);
-	return (struct twoshot){ plan_ring(plan, PLAN_CREDIT, call->slots),
-				 plan_ring(plan, PLAN_CREDIT, call->slots),
+	return (struct twoshot){ plan_queue(plan, PLAN_CREDIT, call->slots),
+				 plan_queue(plan, PLAN_CREDIT, call->slots),
 				 plan_shift(plan, PLAN_WORLD, 0, 0, 0) };
 }
 
@@ -47,7 +47,7 @@ void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan)
 	struct plan_step fold = fold_step(&t, chunk);
 	fold.flags = PLAN_STABLE;
 	fold.to = PLAN_EXPR_ALL;
-	fold.to_ring = t.gather;
+	fold.to_queue = t.gather;
 	plan_step(plan, algo_fold_of_all(call, plan, fold));
 	collect_parts(plan, &t, chunk);
 	plan_end(plan);
@@ -62,7 +62,7 @@ static void push_in_step(struct plan *plan, const struct twoshot *t)
 	algo_push_parts(plan, t->scatter, chunk);
 	plan_step(plan, (struct plan_step){ .op = PLAN_WAIT,
 					    .from = t->me,
-					    .from_ring = t->scatter,
+					    .from_queue = t->scatter,
 					    .pred = PLAN_GE,
 					    .pred_a = previous,
 					    .pred_b = plan_const(plan, 0) });
@@ -71,7 +71,7 @@ static void push_in_step(struct plan *plan, const struct twoshot *t)
 					    .flags = PLAN_STABLE,
 					    .src = { PLAN_RECV, .part = t->me, .chunk = previous },
 					    .to = peer,
-					    .to_ring = t->gather });
+					    .to_queue = t->gather });
 	plan_end(plan);
 	plan_end(plan);
 }
@@ -86,7 +86,7 @@ void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan)
 	plan_width(plan, ALGO_FOLD_WIDTH);
 	uint8_t chunk = algo_chunk_loop(plan);
 	plan_step(plan, algo_fold_of_all(call, plan, fold_step(&t, chunk)));
-	plan_step(plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = t.me, .to_ring = t.scatter });
+	plan_step(plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = t.me, .to_queue = t.scatter });
 	plan_end(plan);
 
 	plan_program(plan, PLAN_CE);

@@ -24,7 +24,7 @@ static int behind(int a, int b, int n)
 static uint8_t *cell_of(const struct lane_edges *e, int from, int to)
 {
 	const int n = e->map->ranks;
-	return &e->rings[e->exact ? (size_t)from * (size_t)n + (size_t)to : (size_t)behind(from, to, n)];
+	return &e->queues[e->exact ? (size_t)from * (size_t)n + (size_t)to : (size_t)behind(from, to, n)];
 }
 
 static int node_size(const struct plan_map *map, int node)
@@ -39,9 +39,9 @@ int lane_edges_open(struct lane_edges *e, const struct plan_map *map)
 		e->alike &= node_size(map, node) == map->max_node_size;
 	for (int i = 0; i < map->ranks; i++)
 		e->alike &= map->member[i] == i;
-	e->rings = calloc(cells(e), 1);
+	e->queues = calloc(cells(e), 1);
 	e->apart = calloc((size_t)map->ranks, 1);
-	if (e->rings && e->apart)
+	if (e->queues && e->apart)
 		return 0;
 	lane_edges_close(e);
 	return CORALE_ENOMEM;
@@ -49,13 +49,13 @@ int lane_edges_open(struct lane_edges *e, const struct plan_map *map)
 
 void lane_edges_close(struct lane_edges *e)
 {
-	free(e->rings);
+	free(e->queues);
 	free(e->apart);
 }
 
 void lane_edges_begin(struct lane_edges *e)
 {
-	memset(e->rings, 0, cells(e));
+	memset(e->queues, 0, cells(e));
 }
 
 /* ---- A walk of a plan's sends ----------------------------------------------------------------------------- */
@@ -66,43 +66,43 @@ struct walk {
 	struct plan_env env;
 	int var[PLAN_MAX_LOOPS], depth;
 	void (*add)(struct walk *walk, int to,
-		    int ring); /* what the walk's rank sends to a rank of another node, or itself */
-	int known[PLAN_MAX_RINGS]; /* of ring: how many distances; */
-	uint8_t full; /* rings of which all are */
+		    int queue); /* what the walk's rank sends to a rank of another node, or itself */
+	int known[PLAN_MAX_QUEUES]; /* of queue: how many distances; */
+	uint8_t full; /* queues of which all are */
 };
 
-static void add_edge(struct walk *w, int to, int ring)
+static void add_edge(struct walk *w, int to, int queue)
 {
 	if (w->env.map.node_of[to] != w->env.map.node_of[w->env.rank])
-		*cell_of(w->edges, w->env.rank, to) |= (uint8_t)(1 << ring);
+		*cell_of(w->edges, w->env.rank, to) |= (uint8_t)(1 << queue);
 }
 
-static void add_apart(struct walk *w, int distance, int most, int ring)
+static void add_apart(struct walk *w, int distance, int most, int queue)
 {
-	uint8_t *rings = &w->edges->apart[distance];
-	if (!distance || *rings >> ring & 1)
+	uint8_t *queues = &w->edges->apart[distance];
+	if (!distance || *queues >> queue & 1)
 		return;
-	*rings |= (uint8_t)(1 << ring);
-	if (++w->known[ring] == most)
-		w->full |= (uint8_t)(1 << ring);
+	*queues |= (uint8_t)(1 << queue);
+	if (++w->known[queue] == most)
+		w->full |= (uint8_t)(1 << queue);
 }
 
-static void add_ranks_apart(struct walk *w, int to, int ring)
+static void add_ranks_apart(struct walk *w, int to, int queue)
 {
-	add_apart(w, behind(w->env.rank, to, w->env.map.ranks), w->env.map.ranks - 1, ring);
+	add_apart(w, behind(w->env.rank, to, w->env.map.ranks), w->env.map.ranks - 1, queue);
 }
 
-static void add_nodes_apart(struct walk *w, int to, int ring)
+static void add_nodes_apart(struct walk *w, int to, int queue)
 {
 	const struct plan_map *map = &w->env.map;
-	add_apart(w, behind(map->node_of[w->env.rank], map->node_of[to], map->nodes), map->nodes - 1, ring);
+	add_apart(w, behind(map->node_of[w->env.rank], map->node_of[to], map->nodes), map->nodes - 1, queue);
 }
 
-/* A step that may send to another node, along a ring of which not all is known. */
+/* A step that may send to another node, along a queue of which not all is known. */
 static int sends_far(const struct walk *w, const struct plan_step *step)
 {
 	return step->op != PLAN_LOOP && step->op != PLAN_END && step->to && step->to_group != PLAN_NODE &&
-	       !(w->full >> step->to_ring & 1);
+	       !(w->full >> step->to_queue & 1);
 }
 
 /* As the lowered list has it (lower.c), but that an absent part or block makes no difference: then the count is too high, if anything. */
@@ -122,9 +122,9 @@ static void add_step(struct walk *w, const struct plan_step *step)
 		return;
 	const int members = to == PLAN_ALL ? plan_group_size(map, step->to_group, env->rank) : 0;
 	for (int i = 0; i < members; i++)
-		w->add(w, plan_group_member(map, step->to_group, env->rank, rail, i), step->to_ring);
+		w->add(w, plan_group_member(map, step->to_group, env->rank, rail, i), step->to_queue);
 	if (to >= 0)
-		w->add(w, to, step->to_ring);
+		w->add(w, to, step->to_queue);
 }
 
 static void add_steps(struct walk *w, int pc, int end);
@@ -197,12 +197,12 @@ static void spread_over_ranks(struct lane_edges *e)
 }
 
 /* Rails are the parts of the largest node. */
-static void spread_over_rails(struct lane_edges *e, int node, int other, uint8_t rings)
+static void spread_over_rails(struct lane_edges *e, int node, int other, uint8_t queues)
 {
 	const struct plan_map *map = e->map;
 	for (int rail = 0; rail < map->max_node_size; rail++)
 		*cell_of(e, map->member[map->node_first[node] + rail % node_size(map, node)],
-			 map->member[map->node_first[other] + rail % node_size(map, other)]) |= rings;
+			 map->member[map->node_first[other] + rail % node_size(map, other)]) |= queues;
 }
 
 static void spread_over_nodes(struct lane_edges *e)
@@ -222,7 +222,7 @@ static void add_rooted(struct walk *w, int flat)
 	(flat ? spread_over_ranks : spread_over_nodes)(w->edges);
 }
 
-/* A ring along which one rank talks to all others is taken for one along which all do. */
+/* A queue along which one rank talks to all others is taken for one along which all do. */
 static void find_full(struct walk *w)
 {
 	w->add = add_ranks_apart;
@@ -270,13 +270,13 @@ void lane_ends_close(struct lane_ends *ends)
 	free(ends->more);
 }
 
-/* By a set of rings: the lanes of all channels. */
-static void find_lanes(int channels, uint32_t lanes[1 << PLAN_MAX_RINGS])
+/* By a set of queues: the lanes of all channels. */
+static void find_lanes(int channels, uint32_t lanes[1 << PLAN_MAX_QUEUES])
 {
-	for (uint32_t rings = 0; rings < 1 << PLAN_MAX_RINGS; rings++) {
-		lanes[rings] = 0;
+	for (uint32_t queues = 0; queues < 1 << PLAN_MAX_QUEUES; queues++) {
+		lanes[queues] = 0;
 		for (int channel = 0; channel < channels; channel++)
-			lanes[rings] |= rings << (channel * PLAN_MAX_RINGS);
+			lanes[queues] |= queues << (channel * PLAN_MAX_QUEUES);
 	}
 }
 
@@ -292,17 +292,17 @@ static void count_more(struct lane_ends *ends, const struct lane_edges *e, size_
 int lane_ends_take(struct lane_ends *ends, const struct lane_edges *e, int channels)
 {
 	const size_t n = (size_t)e->map->ranks, all = cells(e);
-	uint32_t lanes[1 << PLAN_MAX_RINGS];
+	uint32_t lanes[1 << PLAN_MAX_QUEUES];
 	int fits = 1;
 	find_lanes(channels, lanes);
 	memset(ends->more, 0, n * sizeof *ends->more);
 	for (size_t i = 0; i < all; i++)
-		if (e->rings[i])
-			count_more(ends, e, i, lanes[e->rings[i]]);
+		if (e->queues[i])
+			count_more(ends, e, i, lanes[e->queues[i]]);
 	for (size_t i = 0; i < n; i++)
 		fits &= ends->of_rank[i] + ends->more[i] <= ends->most;
 	for (size_t i = 0; fits && i < all; i++)
-		ends->lanes[i] |= lanes[e->rings[i]];
+		ends->lanes[i] |= lanes[e->queues[i]];
 	for (size_t i = 0; fits && i < n; i++)
 		ends->of_rank[i] += ends->more[i];
 	return fits;

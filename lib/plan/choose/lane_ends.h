@@ -14,14 +14,14 @@ struct lane_edges {
 	const struct plan_map *map;
 	int exact; /* a cell each sender and receiver */
 	int alike; /* all nodes are of one size, and ranks follow each other from node to node */
-	uint8_t *rings; /* by cell: a bit each ring */
+	uint8_t *queues; /* by cell: a bit each queue */
 	uint8_t *apart; /* the same by how far ranks, or nodes, are apart */
 };
 
 /* Ends that rows have room for. */
 struct lane_ends {
 	size_t most; /* of a rank */
-	uint32_t *lanes; /* by cell: a bit each channel and ring */
+	uint32_t *lanes; /* by cell: a bit each channel and queue */
 	uint32_t *of_rank, *more; /* ends, and those of the row in question */
 };
 

@@ -160,7 +160,7 @@ static void print_span(struct out *out, const struct plan *plan, const struct pl
 }
 
 static void print_peer(struct out *out, const struct plan *plan, const struct plan_step *step, int group,
-		       int peer, int ring)
+		       int peer, int queue)
 {
 	static const char *const one[] = { "rank ", "local ", "node " }, *const all[] = { "", " of node",
 											  " of rail" };
@@ -180,7 +180,7 @@ static void print_peer(struct out *out, const struct plan *plan, const struct pl
 		else
 			print(out, "local");
 	}
-	print(out, " (ring %d)", ring);
+	print(out, " (queue %d)", queue);
 }
 
 static void print_predicate(struct out *out, const struct plan *plan, const struct plan_step *step)
@@ -211,7 +211,7 @@ static void print_move(struct out *out, const struct plan *plan, const struct pl
 {
 	print(out, step->flags & PLAN_REDUCE ? "fold " : "move ");
 	if (step->from)
-		print_peer(out, plan, step, step->from_group, step->from, step->from_ring);
+		print_peer(out, plan, step, step->from_group, step->from, step->from_queue);
 	if (step->from && step->src.space)
 		print(out, " with ");
 	if (step->src.space)
@@ -222,7 +222,7 @@ static void print_move(struct out *out, const struct plan *plan, const struct pl
 	if (step->dst.space && step->to)
 		print(out, " and ");
 	if (step->to)
-		print_peer(out, plan, step, step->to_group, step->to, step->to_ring);
+		print_peer(out, plan, step, step->to_group, step->to, step->to_queue);
 	print_flags(out, step->flags);
 }
 
@@ -239,11 +239,11 @@ static int print_step(struct out *out, const struct plan *plan, const struct pla
 		break;
 	case PLAN_SIGNAL:
 		print(out, "signal ");
-		print_peer(out, plan, step, step->to_group, step->to, step->to_ring);
+		print_peer(out, plan, step, step->to_group, step->to, step->to_queue);
 		break;
 	case PLAN_WAIT:
 		print(out, "wait for ");
-		print_peer(out, plan, step, step->from_group, step->from, step->from_ring);
+		print_peer(out, plan, step, step->from_group, step->from, step->from_queue);
 		break;
 	default:
 		print(out, "for %c below ", 'i' + depth - 1);
@@ -271,10 +271,10 @@ static void print_head(struct out *out, const struct plan *plan)
 	print(out, "\n");
 	print(out, "channels %d, parts %d, pieces %d, chunk %u bytes, scratch %u cells\n", plan->channels,
 	      plan->parts, plan->inner, plan->chunk_bytes, plan->scratch_cells);
-	for (int i = 0; i < plan->nrings; i++)
-		print(out, "ring %d: %d messages to %s, %s\n", i, plan->rings[i].depth,
-		      plan->rings[i].all ? "all" : "one",
-		      plan->rings[i].sync == PLAN_PARITY ? "parity" : "credits");
+	for (int i = 0; i < plan->nqueues; i++)
+		print(out, "queue %d: %d messages to %s, %s\n", i, plan->queues[i].depth,
+		      plan->queues[i].all ? "all" : "one",
+		      plan->queues[i].sync == PLAN_PARITY ? "parity" : "credits");
 }
 
 size_t plan_print(const struct plan *plan, char *buf, size_t bytes)
@@ -301,14 +301,14 @@ static void print_place(struct out *out, const struct plan_place *place, size_t 
 	print(out, "%s[%zu, %zu)", names[place->space], place->offset, place->offset + count);
 }
 
-static void print_rank(struct out *out, int rank, int group, int ring)
+static void print_rank(struct out *out, int rank, int group, int queue)
 {
 	static const char *const all[] = { "all", "all of node", "all of rail" };
 	if (rank == PLAN_ALL)
 		print(out, "%s", all[group]);
 	else
 		print(out, "rank %d", rank);
-	print(out, " (ring %d)", ring);
+	print(out, " (queue %d)", queue);
 }
 
 size_t plan_print_action(const struct plan_action *action, char *buf, size_t bytes)
@@ -319,7 +319,7 @@ size_t plan_print_action(const struct plan_action *action, char *buf, size_t byt
 		    : action->flags & PLAN_REDUCE ? "fold "
 						  : "move ");
 	if (action->from != PLAN_NONE)
-		print_rank(&out, action->from, action->from_group, action->from_ring);
+		print_rank(&out, action->from, action->from_group, action->from_queue);
 	if (action->from != PLAN_NONE && action->src.space)
 		print(&out, " with ");
 	if (action->src.space)
@@ -333,6 +333,6 @@ size_t plan_print_action(const struct plan_action *action, char *buf, size_t byt
 	if (action->dst.space && action->to != PLAN_NONE)
 		print(&out, " and ");
 	if (action->to != PLAN_NONE)
-		print_rank(&out, action->to, action->to_group, action->to_ring);
+		print_rank(&out, action->to, action->to_group, action->to_queue);
 	return out.length;
 }

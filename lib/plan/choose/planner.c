@@ -17,7 +17,7 @@ enum {
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on, */
 	GPU_CHANNEL_BYTES = 4 << 10, /* and on GPUs, where it costs a block */
-	SCRATCH_RINGS = 2, /* as much as the slots of so many */
+	SCRATCH_QUEUES = 2, /* as much as the slots of so many */
 	GPU_SLOTS = 2, /* messages in flight of a lane */
 	GPU_LEAST_SLOT = 16 << 10, /* rather than more channels */
 	GPU_MOST_SLOT = 128 << 10,
@@ -56,27 +56,27 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 	memcpy(planner->algo, settings->algo, sizeof(planner->algo));
 }
 
-/* All rings of a plan have a slot for each of their messages in flight and channels: there are seldom more than two rings. */
+/* All queues of a plan have a slot for each of their messages in flight and channels: there are seldom more than two queues. */
 void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
 		       const struct gpu_machine *machine)
 {
-	const size_t rings = PLAN_MAX_RINGS - 1, slots_bytes = machine->slots_bytes;
+	const size_t queues = PLAN_MAX_QUEUES - 1, slots_bytes = machine->slots_bytes;
 	const int max_blocks = machine->max_blocks;
 	planner_init(planner, topo, settings);
 	planner->gpus = 1;
 	planner->machine = machine;
 	planner->slots = GPU_SLOTS;
 	planner->max_channels = max_blocks;
-	size_t most = slots_bytes / (rings * GPU_SLOTS * GPU_LEAST_SLOT);
+	size_t most = slots_bytes / (queues * GPU_SLOTS * GPU_LEAST_SLOT);
 	if (most < (size_t)max_blocks)
 		planner->max_channels = most ? (int)most : 1;
-	size_t slot = slots_bytes / (rings * GPU_SLOTS * (size_t)planner->max_channels);
+	size_t slot = slots_bytes / (queues * GPU_SLOTS * (size_t)planner->max_channels);
 	planner->slot_bytes = round_chunk(slot < GPU_MOST_SLOT ? slot : GPU_MOST_SLOT);
 }
 
 void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks)
 {
-	const size_t units = (size_t)(PLAN_MAX_RINGS + SCRATCH_RINGS) * GPU_SLOTS * (size_t)channels,
+	const size_t units = (size_t)(PLAN_MAX_QUEUES + SCRATCH_QUEUES) * GPU_SLOTS * (size_t)channels,
 		     most = planner->machine->slots_bytes / units;
 	planner->slot_bytes = round_chunk(slot_bytes < most ? slot_bytes : most);
 	planner->most_channels = channels;
@@ -168,8 +168,8 @@ static uint32_t largest_message(const struct algo_call *call, const struct plan 
 {
 	size_t most = call->slot_bytes, readers = (size_t)call->topo->map.max_node_size - 1;
 	int cached = call->key.coll == CORALE_BROADCAST && readers > 1;
-	for (int i = 0; i < plan->nrings; i++)
-		cached |= plan->rings[i].folded;
+	for (int i = 0; i < plan->nqueues; i++)
+		cached |= plan->queues[i].folded;
 	if (call->topo->shared_memory && cached && most > CACHED_BYTES)
 		most = CACHED_BYTES;
 	if (folds_cells(plan) && most > CELLS_BYTES / plan->scratch_cells)
@@ -349,7 +349,7 @@ int planner_build_steps(const struct planner *planner, const struct plan_key *ke
 
 uint64_t plan_hash_steps(const struct plan *plan)
 {
-	const size_t first = offsetof(struct plan, rings);
+	const size_t first = offsetof(struct plan, queues);
 	return hash_bytes(hash_start ^ (uint64_t)plan->parts << 32 ^ (uint64_t)plan->inner,
 			  (const char *)plan + first, sizeof *plan - first);
 }

@@ -43,7 +43,7 @@ struct algo_call {
 	size_t wire_bytes; /* bytes of one element on the wire */
 	uint8_t wire_type;
 	uint32_t slot_bytes; /* the most that one message may carry */
-	int slots; /* deepest ring */
+	int slots; /* deepest queue */
 	uint32_t chunk_bytes; /* forced chunk, or 0 */
 	int max_channels;
 	int most_at_once; /* ranks whose messages one fold waits for */

@@ -82,7 +82,7 @@ static int is_link(const struct walk *w, const struct plan_step *step, const str
 /* How many ranks of other nodes get what the sender of an action's message sends. */
 static int remote_readers(const struct walk *w, const struct plan_action *a)
 {
-	if (!w->plan->rings[a->from_ring].all)
+	if (!w->plan->queues[a->from_queue].all)
 		return 1;
 	return cost_peers(&w->env.map, w->env.rank, PLAN_ALL, a->from_group).remote;
 }
@@ -297,7 +297,7 @@ static void add_crowd(struct walk *w, double weight)
 }
 
 /*
- * What is passed on to one rank of the node, from many of other nodes, waits for room: no more messages are on their way than the ring has slots.
+ * What is passed on to one rank of the node, from many of other nodes, waits for room: no more messages are on their way than the queue has slots.
  * This is what each waits beyond the work of its own.
  */
 static double room_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
@@ -306,7 +306,7 @@ static double room_ns(const struct walk *w, const struct plan_step *step, const 
 	if (!has_base(w, step->from, PLAN_RANK_AT) || a->to == PLAN_ALL || !to->local)
 		return 0;
 	const double round = work + cost_node_latency_ns(w->topo) + work; /* sent, there, taken */
-	return slower(round / w->plan->rings[a->to_ring].depth - work, 0);
+	return slower(round / w->plan->queues[a->to_queue].depth - work, 0);
 }
 
 /* Time that a rail is busy with so many messages. */

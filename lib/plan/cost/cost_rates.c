@@ -118,11 +118,12 @@ static int goes_by_reference(const struct topo *topo, double bytes)
 	return topo->reference_bytes > 0 && bytes >= topo->reference_bytes;
 }
 
-/* True if the messages of a ring are of a kind that may go by reference. */
-static int is_stable(const struct plan *plan, int ring)
+/* True if the messages of a queue are of a kind that may go by reference. */
+static int is_stable(const struct plan *plan, int queue)
 {
 	for (int i = 0; i < plan->nsteps; i++)
-		if (plan->steps[i].to && plan->steps[i].to_ring == ring && plan->steps[i].flags & PLAN_STABLE)
+		if (plan->steps[i].to && plan->steps[i].to_queue == queue &&
+		    plan->steps[i].flags & PLAN_STABLE)
 			return 1;
 	return 0;
 }
@@ -133,7 +134,7 @@ static double input_ns(const struct topo *topo, const struct plan *plan, const s
 {
 	double message = cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE), ns = 0;
 	double local = from->local * message, own = cost_message_bytes(plan, action, 0);
-	int reads = from->local && goes_by_reference(topo, message) && is_stable(plan, action->from_ring);
+	int reads = from->local && goes_by_reference(topo, message) && is_stable(plan, action->from_queue);
 	int writes = action->dst.space != PLAN_NOWHERE, folds = action->flags & PLAN_REDUCE;
 	if (reads) /* from the sender's memory, into a buffer of ours where there is something to fold */
 		ns += local / topo->node.bytes_per_ns;
