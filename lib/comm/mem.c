@@ -68,6 +68,13 @@ static int exchange(struct comm *comm, const struct mem_vote *mine, struct mem_v
 							  "%s failed on rank %d: %s", name, r,
 							  corale_strerror(all[r].status));
 	}
+	for (int r = 1; !ret && r < comm->size; r++)
+		if (all[r].number != all[0].number)
+			ret = log_error(
+			    CORALE_EINVAL, comm->rank,
+			    "%s: rank %d gives up another registration than rank 0; all ranks give up the "
+			    "same one, in the order in which they were made",
+			    name, r);
 	return ret;
 }
 
@@ -80,10 +87,10 @@ static struct mem_vote *votes(struct comm *comm, enum mem_kind kind)
 	return all;
 }
 
-static int agree(struct comm *comm, enum mem_kind kind, int status)
+static int agree(struct comm *comm, struct mem_vote mine)
 {
-	struct mem_vote mine = { .kind = kind, .status = status }, *all = votes(comm, kind);
-	int ret = all ? exchange(comm, &mine, all) : CORALE_ENOMEM;
+	struct mem_vote *all = votes(comm, mine.kind);
+	const int ret = all ? exchange(comm, &mine, all) : CORALE_ENOMEM;
 	free(all);
 	return ret;
 }
@@ -230,23 +237,17 @@ static void keep_outlived(const struct comm *comm, void *buffer)
 	pthread_mutex_unlock(&outlived_lock);
 }
 
-static struct outlived *take_outlived(const corale_comm *comm, const void *buffer)
+/* 1 if the buffer was of a communicator that is destroyed; then it is freed, by this rank alone. */
+static int free_outlived(const corale_comm *comm, void *buffer)
 {
 	pthread_mutex_lock(&outlived_lock);
 	struct outlived **at = &outlived;
 	while (*at && ((*at)->comm != comm || (*at)->buffer != buffer))
 		at = &(*at)->next;
-	struct outlived *found = *at;
-	if (found)
-		*at = found->next;
+	struct outlived *o = *at;
+	if (o)
+		*at = o->next;
 	pthread_mutex_unlock(&outlived_lock);
-	return found;
-}
-
-/* 1 if the buffer was of a communicator that is destroyed; then it is freed, by this rank alone. */
-static int free_outlived(const corale_comm *comm, void *buffer)
-{
-	struct outlived *o = buffer && comm ? take_outlived(comm, buffer) : NULL;
 	if (!o)
 		return 0;
 	if (o->on_gpu)
@@ -346,22 +347,13 @@ int mem_make_scratch(struct comm *comm, const struct call *for_call)
  */
 static int give_up(struct comm *comm, enum mem_kind kind, struct registration **at, int status)
 {
-	struct mem_vote mine = { .kind = kind, .status = status, .number = *at ? (*at)->number : 0 };
-	struct mem_vote *all = votes(comm, kind);
-	int ret = all ? exchange(comm, &mine, all) : CORALE_ENOMEM;
-	for (int r = 1; !ret && r < comm->size; r++)
-		if (all[r].number != all[0].number)
-			ret = log_error(
-			    CORALE_EINVAL, comm->rank,
-			    "%s: rank %d gives up another registration than rank 0; all ranks give up the "
-			    "same one, in the order in which they were made",
-			    kind_names[kind], r);
-	free(all);
+	int ret = agree(
+	    comm, (struct mem_vote){ .kind = kind, .status = status, .number = *at ? (*at)->number : 0 });
 	if (*at && (!ret || atomic_load(&comm->error))) {
 		void *allocated = (*at)->allocated ? (*at)->buffer : NULL;
 		int shared = (*at)->region != MEM_NO_REGION;
 		forget(comm, at);
-		ret = ret ? ret : agree(comm, kind, 0);
+		ret = ret ? ret : agree(comm, (struct mem_vote){ .kind = kind });
 		if (!ret || !shared || unmap_wait(comm))
 			release(comm, allocated, 1);
 	}
