@@ -11,52 +11,26 @@ static const struct plan *plan_of(const struct world *world, const struct contex
 	return world->ranks[c->rank].plan;
 }
 
-/* The queue from rank `from` to rank `to` (or to ALL of from's group) that the context's plan means by a number. */
-static struct queue *find_queue(struct world *world, const struct context *c, int from, int to, int number,
-				int rail)
+/* A rank reads no messages of its own to ALL. */
+static struct queue *find_queue(struct world *world, const struct context *c, int from, int to, int number)
 {
 	const struct plan *plan = plan_of(world, c);
-	int all = plan->queues[number].all, group = all ? plan_all_group(plan, number) : PLAN_WORLD;
-	int readers = all ? plan_group_size(world->map, group, from) : 1;
-	uint64_t key =
-	    queue_key(from, all ? PLAN_ALL : to, group, rail, c->channel, number, plan->queues[number].sync);
-	struct queue *queue = queue_get(&world->queues, key, readers);
-	if (queue && all && !queue->sent)
-		queue->read[plan_group_index(world->map, group, from)] = LONG_MAX;
+	struct queue *queue = queue_find(&world->queues, plan, &c->env, from, to, number, c->action.rail);
+	if (queue && plan->queues[number].all && !queue->sent)
+		queue->read[plan_group_index(world->map, plan_all_group(plan, number), from)] = LONG_MAX;
 	return queue;
-}
-
-static int reader_index(const struct world *world, const struct context *c, int number)
-{
-	const struct plan *plan = plan_of(world, c);
-	return plan->queues[number].all ? plan_group_index(world->map, plan_all_group(plan, number), c->rank)
-					: 0;
-}
-
-/* Members of the group of a `from` or `to`: the rank itself, or for ALL every member but oneself. */
-static int peers(const struct world *world, const struct context *c, int peer, int group)
-{
-	return peer == PLAN_NONE ? 0 : peer != PLAN_ALL ? 1 : plan_group_size(world->map, group, c->rank);
-}
-
-static int peer_at(const struct world *world, const struct context *c, int peer, int group, int i)
-{
-	if (peer != PLAN_ALL)
-		return peer;
-	int rank = plan_group_member(world->map, group, c->rank, c->action.rail, i);
-	return rank == c->rank ? PLAN_NONE : rank;
 }
 
 /* The first peer whose message is missing; PLAN_NONE: all are there. */
 static int missing_sender(struct world *world, const struct context *c)
 {
 	const struct plan_action *a = &c->action;
-	int index = a->from == PLAN_NONE ? 0 : reader_index(world, c, a->from_queue);
-	for (int i = 0; i < peers(world, c, a->from, a->from_group); i++) {
-		int from = peer_at(world, c, a->from, a->from_group, i);
+	int index = a->from == PLAN_NONE ? 0 : queue_reader(plan_of(world, c), &c->env, a->from_queue);
+	for (int i = 0; i < queue_peers(&c->env, a->from, a->from_group); i++) {
+		int from = queue_peer_at(&c->env, a->rail, a->from, a->from_group, i);
 		if (from == PLAN_NONE)
 			continue;
-		const struct queue *queue = find_queue(world, c, from, c->rank, a->from_queue, a->rail);
+		const struct queue *queue = find_queue(world, c, from, c->rank, a->from_queue);
 		if (queue->read[index] >= queue->sent)
 			return from;
 	}
@@ -66,7 +40,7 @@ static int missing_sender(struct world *world, const struct context *c)
 static int sends(const struct world *world, const struct context *c)
 {
 	const struct plan_action *a = &c->action;
-	return a->to != PLAN_NONE && (a->to != PLAN_ALL || peers(world, c, a->to, a->to_group) > 1);
+	return a->to != PLAN_NONE && (a->to != PLAN_ALL || queue_peers(&c->env, a->to, a->to_group) > 1);
 }
 
 static int has_room(struct world *world, const struct context *c)
@@ -74,8 +48,7 @@ static int has_room(struct world *world, const struct context *c)
 	if (!sends(world, c))
 		return 1;
 	const struct plan_queue *kind = &plan_of(world, c)->queues[c->action.to_queue];
-	const struct queue *queue =
-	    find_queue(world, c, c->rank, c->action.to, c->action.to_queue, c->action.rail);
+	const struct queue *queue = find_queue(world, c, c->rank, c->action.to, c->action.to_queue);
 	return kind->sync == PLAN_PARITY || queue->sent - queue_slowest(queue) < kind->depth;
 }
 
@@ -108,8 +81,8 @@ static int check_message(struct world *world, const struct context *c, const str
 static int receive_from(struct world *world, struct context *c, int from, const struct message **out)
 {
 	const struct plan_action *a = &c->action;
-	int index = reader_index(world, c, a->from_queue);
-	struct queue *queue = find_queue(world, c, from, c->rank, a->from_queue, a->rail);
+	int index = queue_reader(plan_of(world, c), &c->env, a->from_queue);
+	struct queue *queue = find_queue(world, c, from, c->rank, a->from_queue);
 	struct message *m = queue->slots[queue->read[index] & queue->slot_mask];
 	int ret = claim(world, c, &queue->reader_program[index], "receives from", from);
 	if (!ret)
@@ -155,14 +128,14 @@ static int gather_cells(struct world *world, struct context *c, int *n)
 static int gather(struct world *world, struct context *c, int *n)
 {
 	const struct plan_action *a = &c->action;
-	int total = peers(world, c, a->from, a->from_group), ret = 0;
+	int total = queue_peers(&c->env, a->from, a->from_group), ret = 0;
 	if (a->cells)
 		return gather_cells(world, c, n);
 	if (!reserve_values(world, ((size_t)total + 2) * (a->count + 1)))
 		return world_fail(world, c, "out of memory");
 	*n = 0;
 	for (int i = 0; i < total && !ret; i++) {
-		int from = peer_at(world, c, a->from, a->from_group, i);
+		int from = queue_peer_at(&c->env, a->rail, a->from, a->from_group, i);
 		const struct message *m;
 		uint64_t *values = world->values + (size_t)*n * a->count;
 		if (from == PLAN_NONE) {
@@ -271,7 +244,7 @@ static int send(struct world *world, struct context *c)
 	const struct plan_action *a = &c->action;
 	const struct plan_queue *kind = &plan_of(world, c)->queues[a->to_queue];
 	struct rank *rank = &world->ranks[c->rank];
-	struct queue *queue = find_queue(world, c, c->rank, a->to, a->to_queue, a->rail);
+	struct queue *queue = find_queue(world, c, c->rank, a->to, a->to_queue);
 	int ret = claim(world, c, &queue->writer, "sends to", a->to);
 	if (!ret && kind->sync == PLAN_PARITY)
 		ret = check_parity(world, c, queue, kind->depth);

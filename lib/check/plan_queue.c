@@ -34,7 +34,7 @@ void queues_close(struct queue_table *table)
 }
 
 /* to: a rank, or PLAN_ALL of a group; parity queues have slots of their own. */
-uint64_t queue_key(int from, int to, int group, int rail, int channel, int number, int sync)
+static uint64_t key_of(int from, int to, int group, int rail, int channel, int number, int sync)
 {
 	uint64_t target =
 	    to == PLAN_ALL
@@ -89,7 +89,8 @@ static struct queue *queue_create(uint64_t key, int readers, int capacity)
 	return queue;
 }
 
-struct queue *queue_get(struct queue_table *table, uint64_t key, int readers)
+/* Made with so many readers on first use. */
+static struct queue *get(struct queue_table *table, uint64_t key, int readers)
 {
 	struct queue **bucket = find_bucket(table, key);
 	if (*bucket)
@@ -100,6 +101,22 @@ struct queue *queue_get(struct queue_table *table, uint64_t key, int readers)
 		bucket = find_bucket(table, key);
 	}
 	return *bucket = queue_create(key, readers, table->capacity);
+}
+
+struct queue *queue_find(struct queue_table *table, const struct plan *plan, const struct plan_env *env,
+			 int from, int to, int number, int rail)
+{
+	const struct plan_queue *kind = &plan->queues[number];
+	const int group = kind->all ? plan_all_group(plan, number) : PLAN_WORLD;
+	return get(table,
+		   key_of(from, kind->all ? PLAN_ALL : to, group, rail, env->channel, number, kind->sync),
+		   kind->all ? plan_group_size(&env->map, group, from) : 1);
+}
+
+int queue_reader(const struct plan *plan, const struct plan_env *env, int number)
+{
+	return plan->queues[number].all ? plan_group_index(&env->map, plan_all_group(plan, number), env->rank)
+					: 0;
 }
 
 /* Messages that every reader has read; a sender is no reader of its own messages to ALL (its count is LONG_MAX). */

@@ -46,13 +46,30 @@ struct queue_table {
 
 int queues_open(struct queue_table *table, int capacity);
 void queues_close(struct queue_table *table);
-uint64_t queue_key(int from, int to, int group, int rail, int channel, int number, int sync);
-/* The queue of a key, made with so many readers on first use; NULL when memory is out. */
-struct queue *queue_get(struct queue_table *table, uint64_t key, int readers);
+/* The queue from rank `from` to rank `to` (or to ALL of from's group) that a plan means by a number, in env's channel, made on first use; NULL when
+ * memory is out. */
+struct queue *queue_find(struct queue_table *table, const struct plan *plan, const struct plan_env *env,
+			 int from, int to, int number, int rail);
+/* Which of the queue's readers env's rank is. */
+int queue_reader(const struct plan *plan, const struct plan_env *env, int number);
 long queue_slowest(const struct queue *queue);
 struct message *message_create(size_t count, int readers, int clock_length, const int *clock);
 void message_release(struct message *message);
 void queue_put(struct queue *queue, struct message *message);
+
+/* Members of the group of an action's `from` or `to`: the rank itself, or for ALL every member; the i-th of them, PLAN_NONE for oneself among ALL. */
+static inline int queue_peers(const struct plan_env *env, int peer, int group)
+{
+	return peer == PLAN_NONE ? 0 : peer != PLAN_ALL ? 1 : plan_group_size(&env->map, group, env->rank);
+}
+
+static inline int queue_peer_at(const struct plan_env *env, int rail, int peer, int group, int i)
+{
+	if (peer != PLAN_ALL)
+		return peer;
+	const int rank = plan_group_member(&env->map, group, env->rank, rail, i);
+	return rank == env->rank ? PLAN_NONE : rank;
+}
 
 /* The group whose members share the messages to ALL of a queue. */
 int plan_all_group(const struct plan *plan, int number);

@@ -77,35 +77,9 @@ static int heap_pop(struct sim *sim)
 
 /* ---- Messages --------------------------------------------------------------- */
 
-static int peers(const struct sim *sim, const struct context *c, int peer, int group)
-{
-	return peer == PLAN_NONE  ? 0
-	       : peer != PLAN_ALL ? 1
-				  : plan_group_size(&sim->topo->map, group, c->rank);
-}
-
-/* The i-th of them, or PLAN_NONE for oneself among all. */
-static int peer_at(const struct sim *sim, const struct context *c, int peer, int group, int i)
-{
-	if (peer != PLAN_ALL)
-		return peer;
-	int rank = plan_group_member(&sim->topo->map, group, c->rank, c->action.rail, i);
-	return rank == c->rank ? PLAN_NONE : rank;
-}
-
 static struct queue *find_queue(struct sim *sim, const struct context *c, int from, int to, int number)
 {
-	int all = sim->plan->queues[number].all, group = all ? plan_all_group(sim->plan, number) : PLAN_WORLD;
-	int readers = all ? plan_group_size(&sim->topo->map, group, from) : 1;
-	uint64_t key = queue_key(from, all ? PLAN_ALL : to, group, c->action.rail, c->env.channel, number, 0);
-	return queue_get(&sim->queues, key, readers);
-}
-
-static int reader_index(const struct sim *sim, const struct context *c, int number)
-{
-	return sim->plan->queues[number].all
-		   ? plan_group_index(&sim->topo->map, plan_all_group(sim->plan, number), c->rank)
-		   : 0;
+	return queue_find(&sim->queues, sim->plan, &c->env, from, to, number, c->action.rail);
 }
 
 static int same_node(const struct sim *sim, int a, int b)
@@ -143,10 +117,10 @@ static int settle(struct sim *sim, int index)
 {
 	struct context *c = &sim->contexts[index];
 	const struct plan_action *a = &c->action;
-	int remote = 0, reader = reader_index(sim, c, a->from_queue);
+	int remote = 0, reader = queue_reader(sim->plan, &c->env, a->from_queue);
 	c->ready_ns = c->now_ns;
-	for (int i = 0; i < peers(sim, c, a->from, a->from_group); i++) {
-		int from = peer_at(sim, c, a->from, a->from_group, i);
+	for (int i = 0; i < queue_peers(&c->env, a->from, a->from_group); i++) {
+		int from = queue_peer_at(&c->env, a->rail, a->from, a->from_group, i);
 		if (from == PLAN_NONE)
 			continue;
 		struct queue *queue = find_queue(sim, c, from, c->rank, a->from_queue);
@@ -166,13 +140,13 @@ static int settle(struct sim *sim, int index)
 	}
 	const double begin = begin_receiving(sim, remote);
 	c->ready_ns = begin > c->ready_ns ? begin : c->ready_ns;
-	if (peers(sim, c, a->to, a->to_group) > (a->to == PLAN_ALL)) {
+	if (queue_peers(&c->env, a->to, a->to_group) > (a->to == PLAN_ALL)) {
 		struct queue *queue = find_queue(sim, c, c->rank, a->to, a->to_queue);
 		int depth = sim->plan->queues[a->to_queue].depth;
 		if (!queue)
 			return CORALE_ENOMEM;
 		if (a->to == PLAN_ALL)
-			queue->read[reader_index(sim, c, a->to_queue)] = queue->sent;
+			queue->read[queue_reader(sim->plan, &c->env, a->to_queue)] = queue->sent;
 		if (queue->sent - queue_slowest(queue) >= depth) {
 			sleep_on(sim, queue, index);
 			return 0;
@@ -202,12 +176,12 @@ static int receive(struct sim *sim, struct context *c, double end)
 {
 	const struct plan_action *a = &c->action;
 	int ret = 0;
-	for (int i = 0; i < peers(sim, c, a->from, a->from_group) && !ret; i++) {
-		int from = peer_at(sim, c, a->from, a->from_group, i);
+	for (int i = 0; i < queue_peers(&c->env, a->from, a->from_group) && !ret; i++) {
+		int from = queue_peer_at(&c->env, a->rail, a->from, a->from_group, i);
 		if (from == PLAN_NONE)
 			continue;
 		struct queue *queue = find_queue(sim, c, from, c->rank, a->from_queue);
-		long *read = &queue->read[reader_index(sim, c, a->from_queue)];
+		long *read = &queue->read[queue_reader(sim->plan, &c->env, a->from_queue)];
 		struct message *m = queue->slots[*read & queue->slot_mask];
 		m->freed_ns = end > m->freed_ns ? end : m->freed_ns;
 		++*read;
@@ -249,14 +223,14 @@ static void put_on_the_way(struct sim *sim, const struct context *c, struct mess
 {
 	const struct plan_action *a = &c->action;
 	const struct topo *topo = sim->topo;
-	const int n = peers(sim, c, a->to, a->to_group),
+	const int n = queue_peers(&c->env, a->to, a->to_group),
 		  own = a->to == PLAN_ALL ? plan_group_index(&topo->map, a->to_group, c->rank) : -1;
 	const double bytes = cost_message_bytes(sim->plan, a, a->flags & PLAN_TO_WIRE),
 		     each = topo->proxied ? 0 : cost_send_ns(topo, bytes),
 		     link = topo->shared_memory ? 0 : bytes / topo->node.bytes_per_ns;
 	int left = cost_peers(&topo->map, c->rank, a->to, a->to_group).remote;
 	for (int i = 1; i <= n; i++) {
-		int index = (own + i) % n, to = peer_at(sim, c, a->to, a->to_group, index);
+		int index = (own + i) % n, to = queue_peer_at(&c->env, a->rail, a->to, a->to_group, index);
 		if (to == PLAN_NONE)
 			continue;
 		if (to == c->rank)
@@ -271,7 +245,7 @@ static void put_on_the_way(struct sim *sim, const struct context *c, struct mess
 static int send(struct sim *sim, struct context *c, double end)
 {
 	const struct plan_action *a = &c->action;
-	if (peers(sim, c, a->to, a->to_group) <= (a->to == PLAN_ALL))
+	if (queue_peers(&c->env, a->to, a->to_group) <= (a->to == PLAN_ALL))
 		return 0;
 	struct queue *queue = find_queue(sim, c, c->rank, a->to, a->to_queue);
 	struct message *m = message_create(0, queue->readers, 0, NULL);
