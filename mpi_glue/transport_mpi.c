@@ -273,7 +273,7 @@ static void close_mpi(struct transport *base)
 }
 
 static const struct transport_ops ops = {
-	.mover = TRANSPORT_BY_CALLERS,
+	.progress_by = TRANSPORT_CALLERS,
 	.one_rail = 1, /* messages wake no thread of another rail's */
 	.connect = connect_mpi,
 	.links = &mpi_link_ops,

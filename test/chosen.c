@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "call/gpu_call.h"
-#include "net/gpu_machine.h"
+#include "net/gpu_planners.h"
 #include "planning_engine.h"
 
 struct chosen {
@@ -29,7 +29,7 @@ static void open_gpus(struct comm *comm, const char *gpu)
 {
 	const struct plan_map *map = &comm->topo->map;
 	gpu_machine_init(&comm->node, map, &comm->settings, rates_of_gpu(gpu));
-	planning_remote = gpu_machine_lanes(map, &comm->settings);
+	planning_remote = gpu_planners_lanes(map, &comm->settings);
 	if (map->nodes > 1)
 		comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
 	must(gpu_plans_open(comm) == 0, "gpu_plans_open");

@@ -204,7 +204,7 @@ static const struct link_ops links = { .open = open_link,
 				       .sent = NULL,
 				       .free = free_link };
 
-static const struct transport_ops ops = { .mover = TRANSPORT_BY_ANY_THREAD,
+static const struct transport_ops ops = { .progress_by = TRANSPORT_ANY_THREAD,
 					  .links = &links,
 					  .progress = progress,
 					  .control = control,

@@ -18,7 +18,8 @@ enum { ROUNDS = 25 };
 static const char *faults;
 
 /* Sizes around the limits of UCX's protocols and of few bytes. */
-static const size_t sizes[] = { 1, 8, 200, LINK_FEW_BYTES, LINK_FEW_BYTES + 1, 4096, 20000, GPU_SLOT_BYTES };
+static const size_t sizes[] = { 1,    8,     200,           LINK_INLINE_BYTES, LINK_INLINE_BYTES + 1,
+				4096, 20000, GPU_SLOT_BYTES };
 
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
@@ -35,7 +36,7 @@ static void exchange(struct gpu_rank *r)
 	gpu_rank_open(r, 1);
 	for (int i = 0; i < ROUNDS * SIZES; i++) {
 		const size_t bytes = sizes[i % SIZES];
-		EXPECT(step(r, bytes, bytes <= LINK_FEW_BYTES && i / SIZES % 2) == 1);
+		EXPECT(step(r, bytes, bytes <= LINK_INLINE_BYTES && i / SIZES % 2) == 1);
 	}
 	gpu_rank_meet(r);
 	gpu_rank_close(r);

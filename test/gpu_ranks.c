@@ -174,7 +174,7 @@ int gpu_rank_send(struct gpu_rank *r, size_t bytes, int ms)
 
 int gpu_rank_send_few(struct gpu_rank *r, size_t bytes, int ms)
 {
-	unsigned char few[LINK_FEW_BYTES];
+	unsigned char few[LINK_INLINE_BYTES];
 	const int ret = wait_for_room(r, ms);
 	if (ret <= 0)
 		return ret;
@@ -189,7 +189,7 @@ int gpu_rank_receive(struct gpu_rank *r, size_t bytes, int ms)
 		return ret;
 	const uint64_t number = link_taken(r->link);
 	const struct link_message *m = link_next(r->link);
-	const unsigned char *at = r->slab && bytes > LINK_FEW_BYTES
+	const unsigned char *at = r->slab && bytes > LINK_INLINE_BYTES
 				      ? r->gpu.readable + number % GPU_DEPTH * GPU_SLOT_BYTES
 				      : m->data;
 	size_t bad = 0;

@@ -40,7 +40,7 @@ void gpu_rank_open(struct gpu_rank *r, int gpu_slots);
  * GPU_WRONG_BYTES. */
 int gpu_rank_send(struct gpu_rank *r, size_t bytes, int ms);
 int gpu_rank_send_few(struct gpu_rank *r, size_t bytes,
-		      int ms); /* brought in host memory; LINK_FEW_BYTES at most */
+		      int ms); /* brought in host memory; LINK_INLINE_BYTES at most */
 int gpu_rank_receive(struct gpu_rank *r, size_t bytes, int ms);
 /* Moves the transport for so long. */
 void gpu_rank_move(struct gpu_rank *r, int ms);

@@ -11,7 +11,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "net/lanes.h"
-#include "net/gpu_machine.h"
+#include "net/gpu_planners.h"
 #include "plan/choose/lane_ends.h"
 #include "plan/codelet/row.h"
 #include "plan/lower_room.h"
@@ -142,7 +142,7 @@ static void plan_machine(struct machine *m, size_t slots_bytes, size_t cap)
 					.many_far = map->max_node_size > 1 };
 	topo_set_gpus(m->topo, m->node.rates);
 	m->shape = lanes_shape(map->ranks, map->nodes, map->max_node_size, least_size(map), cap);
-	gpu_machine_planners(m->topo, &settings, &m->node, &m->shape, &m->planner, &m->narrow);
+	gpu_planners_init(m->topo, &settings, &m->node, &m->shape, &m->planner, &m->narrow);
 	m->planner.small_class = -1;
 }
 

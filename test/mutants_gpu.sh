@@ -54,13 +54,13 @@ build_with "$work/ucx_link.c" || die "gpu_order_test cannot be linked"
 run_test || die "gpu_order_test fails without a mutant: $(tail -n 20 "$work/out")"
 
 mutant "a message has arrived without a read-back" ucx_link.c \
-	's/if (!bytes || (bytes > LINK_FEW_BYTES && !slab->reads_back))/if (!bytes || bytes > LINK_FEW_BYTES)/'
+	's/if (!bytes || (bytes > LINK_INLINE_BYTES && !slab->reads_back))/if (!bytes || bytes > LINK_INLINE_BYTES)/'
 mutant "the read-back reads another slot" ucx_link.c \
 	's/l->in.at + i \* l->base.slot_bytes + bytes - n/l->in.at + (i ^ 1) * l->base.slot_bytes + bytes - n/'
 mutant "the notice goes before its data" ucx_link_post.c \
 	's/^	take(out, ucp_put_nbx(/	send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);\n&/; s/^	if (ordered) {$/	if (1) {\n		return;/'
 mutant "the processor copies few bytes into the slot" ucx_link.c \
-	's/memcpy(l->few_in ? few_of(l, in) : l->base.in\[in - l->ins\].data, data, bytes);/memcpy(l->in.at + (size_t)(in - l->ins) * l->base.slot_bytes, data, bytes);/'
+	's/memcpy(l->inline_in ? inline_of(l, in) : l->base.in\[in - l->ins\].data, data, bytes);/memcpy(l->in.at + (size_t)(in - l->ins) * l->base.slot_bytes, data, bytes);/'
 # UCX's protocols before 1.16 know no other way to keep the processor off small puts.
 if [ "$(pkg-config --modversion ucx | cut -d. -f2)" -lt 16 ]; then
 	mutant "the processor may read small puts" ucx_context.c 's/{ "ZCOPY_THRESH", "0", 0, 15 }/{ "ZCOPY_THRESH", "16k", 0, 15 }/'

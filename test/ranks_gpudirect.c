@@ -129,7 +129,7 @@ static int take(const struct remote *r, struct end *e, int from)
 	const enum front_form form = front_read(remote_header_at(r, e->place, s, n), n + 1, &h, few);
 	if (form == FRONT_NOTHING)
 		return 0;
-	const unsigned char *data = form == FRONT_FEW ? few : remote_data_at(r, e->lane, e->place, n);
+	const unsigned char *data = form == FRONT_INLINE ? few : remote_data_at(r, e->lane, e->place, n);
 	size_t bad = h.signature != seed || h.bytes != size_of(s, n);
 	for (size_t i = 0; i < size_of(s, n); i++)
 		bad += data[i] != byte_of(seed, i);
@@ -161,7 +161,7 @@ static void exchange(struct comm *comm)
 	while (left && MPI_Wtime() - start < DEADLINE_S) {
 		int moved = 0;
 		for (e = ends; e < ends + n; e++) {
-			const int other = comm->rank_at[locals + e->peer];
+			const int other = comm->gpu_rank[locals + e->peer];
 			moved +=
 			    e->direction == REMOTE_OUT ? post(&kernels, e, other) : take(&kernels, e, other);
 		}

@@ -241,7 +241,7 @@ int proxy_world_take(struct proxy_world *w, int i, uint32_t lane, size_t bytes)
 		return 0;
 	proxy_world_expect(header.signature == seed && header.what == ~seed, "a header of another message");
 	proxy_world_expect(header.bytes == bytes, "another size");
-	if (form == FRONT_FEW && in_gpu) /* they need not be in the slot */
+	if (form == FRONT_INLINE && in_gpu) /* they need not be in the slot */
 		data = few;
 	proxy_world_expect(form == FRONT_HEADER || (bytes <= REMOTE_FEW_BYTES && !memcmp(few, data, bytes)),
 			   "other few bytes");

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/wait.h"
 #include "lowered_walk.h"
-#include "net/gpu_machine.h"
+#include "net/gpu_planners.h"
 #include "plan/lower.h"
 #include "plan/machine/rates.h"
 #include "plan/codelet/row.h"
@@ -181,8 +181,8 @@ static int play_machine(struct proxy_world *w, const struct settings *settings, 
 		proxy_world_give_up("no memory");
 	topo_set_gpus(topo, rates_of_default_gpu());
 	gpu_machine_init(&limits, &topo->map, settings, rates_of_default_gpu());
-	const struct remote lanes = gpu_machine_lanes(&topo->map, settings);
-	gpu_machine_planners(topo, settings, &limits, &lanes, &planner, &narrow);
+	const struct remote lanes = gpu_planners_lanes(&topo->map, settings);
+	gpu_planners_init(topo, settings, &limits, &lanes, &planner, &narrow);
 	p.topo = topo;
 	const int played = play_rows(&p, &planner);
 	topo_destroy(topo);

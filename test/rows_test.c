@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/collectives.h"
-#include "net/gpu_machine.h"
+#include "net/gpu_planners.h"
 #include "plan/choose/choices.h"
 #include "plan/choose/choices_hash.h"
 #include "state/machine_choices.h"
@@ -54,9 +54,9 @@ static void open_machine_with(struct machine *m, const char *text, char **variab
 		planner_init(&m->planner, m->topo, &m->settings);
 		return;
 	}
-	const struct remote lanes = gpu_machine_lanes(&m->topo->map, &m->settings);
+	const struct remote lanes = gpu_planners_lanes(&m->topo->map, &m->settings);
 	gpu_machine_init(&m->node, &m->topo->map, &m->settings, rates_of_default_gpu());
-	gpu_machine_planners(m->topo, &m->settings, &m->node, &lanes, &m->planner, &m->narrow);
+	gpu_planners_init(m->topo, &m->settings, &m->node, &lanes, &m->planner, &m->narrow);
 }
 
 static void open_machine(struct machine *m, const char *text)

@@ -166,14 +166,14 @@ static void open_fake(struct team_member *m, struct fake *f, int moves)
 	f->remote =
 	    (struct remote){ .slots = { [REMOTE_OF_PLANS] = { REMOTE_LINE, 2 } }, .peers = RANKS - 1 };
 	f->remote.memory = calloc(1 + ONE_END, REMOTE_LINE);
-	if (!f->comm->gpu_journal || !f->remote.memory || gpu_places_open(f->comm))
+	if (!f->comm->gpu_journal || !f->remote.memory || gpu_indices_open(f->comm))
 		abort();
 	f->calls = remote_progress_of(&f->remote);
 	const struct proxy_params params = { .rails = { f->comm->engine.transport },
 					     .nrails = 1,
 					     .remote = f->remote,
 					     .bytes = (1 + ONE_END) * REMOTE_LINE,
-					     .ranks = f->comm->rank_at + 1,
+					     .ranks = f->comm->gpu_rank + 1,
 					     .rank = m->rank };
 	team_barrier(m);
 	int ret = moves ? proxy_open(&params, &f->comm->proxy) : proxy_create(&params, &f->comm->proxy);

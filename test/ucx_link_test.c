@@ -159,14 +159,14 @@ static void arrives_by_every_way(void **state)
 	refused(&wire, BIG, UCP_AM_RECV_ATTR_FLAG_RNDV, "there already");
 	ucx_world_settle(&world);
 	take(BIG, 0x5a);
-	wire = make(UCX_NOTICE, BIG, 1), wire.way = UCX_WAY_TAG;
+	wire = make(UCX_NOTICE, BIG, 1), wire.scheme = UCX_SCHEME_TAG;
 	deliver(&wire, NULL, 0, 0);
 	assert_int_equal(link_ready(to_peer), 0);
 	ucx_lock(world.worker);
 	assert_true(fake_ucx_deliver_tag(0, BIG));
 	ucx_unlock(world.worker);
 	take(BIG, 0x5a);
-	wire = make(UCX_NOTICE, BIG, 2), wire.way = UCX_WAY_PUT;
+	wire = make(UCX_NOTICE, BIG, 2), wire.scheme = UCX_SCHEME_PUT;
 	deliver(&wire, NULL, 0, 0);
 	take(BIG, 0);
 	finish();
@@ -192,11 +192,11 @@ static void is_refused(void **state)
 	wire = make(UCX_SLOT, BIG + 1, 0);
 	refused(&wire, BIG + 1, 0, "longer than a slot");
 	refused(&wire, BIG + 1, UCP_AM_RECV_ATTR_FLAG_RNDV, "longer than a slot");
-	wire = make(UCX_NOTICE, BIG + 1, 0), wire.way = UCX_WAY_PUT;
+	wire = make(UCX_NOTICE, BIG + 1, 0), wire.scheme = UCX_SCHEME_PUT;
 	refused(&wire, 0, 0, "longer than a slot");
-	wire = make(UCX_NOTICE, BIG, 0), wire.way = UCX_WAY_AM;
+	wire = make(UCX_NOTICE, BIG, 0), wire.scheme = UCX_SCHEME_AM;
 	refused(&wire, 0, 0, "should be with it");
-	wire = make(UCX_NOTICE, UCX_EAGER_BYTES, 0), wire.way = UCX_WAY_PUT;
+	wire = make(UCX_NOTICE, UCX_EAGER_BYTES, 0), wire.scheme = UCX_SCHEME_PUT;
 	refused(&wire, 0, 0, "too small"); /* small ones come with their notice */
 	wire = make(UCX_SLOT, SMALL, 2);
 	deliver(&wire, NULL, SMALL, 0);
@@ -212,7 +212,7 @@ static void short_tag(void **state)
 	(void)state;
 	start_receiving();
 	struct ucx_wire wire = make(UCX_NOTICE, BIG, 0);
-	wire.way = UCX_WAY_TAG;
+	wire.scheme = UCX_SCHEME_TAG;
 	deliver(&wire, NULL, 0, 0);
 	ucx_lock(world.worker);
 	assert_true(fake_ucx_deliver_tag(0, BIG - 1));
@@ -276,12 +276,12 @@ static void is_sent(void **state)
 static void is_sent_by_every_way(void **state)
 {
 	(void)state;
-	for (int way = 0; way < UCX_WAYS; way++) {
+	for (int scheme = 0; scheme < UCX_SCHEMES; scheme++) {
 		start_sending();
-		comm->forced = way;
+		comm->forced = scheme;
 		assert_int_equal(link_post(to_peer, header, NULL, BIG), 0);
-		assert_int_equal(last_sent()->kind, way == UCX_WAY_AM ? UCX_SLOT : UCX_NOTICE);
-		assert_int_equal(last_sent()->way, way);
+		assert_int_equal(last_sent()->kind, scheme == UCX_SCHEME_AM ? UCX_SLOT : UCX_NOTICE);
+		assert_int_equal(last_sent()->scheme, scheme);
 		assert_int_equal(last_sent()->bytes, BIG);
 		finish();
 	}
@@ -298,7 +298,7 @@ static void emulates_no_put(void **state)
 		fake_ucx_lanes =
 		    "# lane[0]: 0:tcp/lo.0 md[0] -> md[0]\n# lane[1]: 0:tcp/eth0.0 md[0] -> md[0]\n";
 		start_sending();
-		comm->forced = UCX_WAY_PUT;
+		comm->forced = UCX_SCHEME_PUT;
 		assert_int_equal(link_post(to_peer, header, NULL, BIG), 0);
 		assert_int_equal(last_sent()->kind, with < 16 ? UCX_SLOT : UCX_NOTICE);
 		assert_int_equal(last_sent()->bytes, BIG);
@@ -313,7 +313,7 @@ static void is_held(void **state)
 {
 	(void)state;
 	start_sending();
-	comm->forced = UCX_WAY_PUT;
+	comm->forced = UCX_SCHEME_PUT;
 	fake_ucx_send_at_once(0);
 	unsigned count = fake_ucx_count();
 	const unsigned char *slot = link_slot(to_peer);
@@ -425,7 +425,7 @@ static void deliver_anything(void)
 	unsigned char payload[80] = { 0 };
 	for (size_t i = 0; kind == UCX_GRANT && draw(2) && i < sizeof(struct ucx_grant); i++)
 		payload[i] = (unsigned char)draw(256);
-	wire.way = kind == UCX_NOTICE ? (uint8_t)draw(UCX_WAYS) : 0;
+	wire.scheme = kind == UCX_NOTICE ? (uint8_t)draw(UCX_SCHEMES) : 0;
 	wire.number = draw(3) ? draw(DEPTH) : to_peer->posted + draw(2);
 	wire.lane = draw(20) ? LANE : (uint16_t)draw(80);
 	wire.from = draw(20) ? PEER : draw(5);
@@ -466,7 +466,7 @@ static void anything(void **state)
 	(void)state;
 	for (int run = 0; run < 300; run++) {
 		start();
-		comm->forced = (int)draw(UCX_WAYS);
+		comm->forced = (int)draw(UCX_SCHEMES);
 		fake_ucx_send_at_once((int)draw(2));
 		for (int i = 0; i < 200; i++) {
 			deliver_anything();

@@ -147,7 +147,7 @@ static void fields(void **state)
 	refused(&wire, 0, 0, "kind is unknown");
 	wire.comm_id = 4711;
 	refused(&wire, 0, 0, "kind is unknown");
-	wire = make(UCX_NOTICE, BIG), wire.way = UCX_WAYS;
+	wire = make(UCX_NOTICE, BIG), wire.scheme = UCX_SCHEMES;
 	refused(&wire, 0, 0, "out of range");
 	int before = lines_of("refused");
 	ucx_lock(world.worker);

@@ -32,7 +32,7 @@ struct script {
 	unsigned char payload[PAYLOAD_BYTES]; /* of a peer's message; zeros behind what it says */
 };
 
-static const char *const ways[COMMS] = { "am", "tag", "put", "am" };
+static const char *const schemes[COMMS] = { "am", "tag", "put", "am" };
 static const int lanes[LANES] = { 0, 5, 60 };
 static const size_t sizes[] = { 0, 1, 300, UCX_EAGER_BYTES, UCX_EAGER_BYTES + 1, WORLD_SLOT_BYTES };
 
@@ -235,7 +235,7 @@ static size_t make_message(struct script *s, struct ucx_wire *wire)
 		return make_note(s, wire);
 	wire->kind = base == SLOT ? UCX_SLOT : UCX_NOTICE;
 	wire->bytes = base == SLOT ? take_size(s) : UCX_EAGER_BYTES + 1 + take(s);
-	wire->way = base == SLOT ? 0 : (uint8_t)(take(s) % UCX_WAYS);
+	wire->scheme = base == SLOT ? 0 : (uint8_t)(take(s) % UCX_SCHEMES);
 	wire->sequence = s->sequences[comm][from][lane % LANES]++ + take(s) / 128;
 	return base == SLOT ? wire->bytes : 0;
 }
@@ -298,7 +298,7 @@ static void fail_comm(struct script *s)
 static void open_comm(struct script *s, int i)
 {
 	if (!s->comms[i])
-		s->comms[i] = ucx_world_comm(&s->world, id_of(i), ways[i]);
+		s->comms[i] = ucx_world_comm(&s->world, id_of(i), schemes[i]);
 }
 
 static void step_of_peers(struct script *s, enum action action)

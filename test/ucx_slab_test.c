@@ -78,7 +78,7 @@ static void deliver(enum ucx_kind kind, uint64_t number, const void *data, size_
 				       .from = PEER,
 				       .lane = kind == UCX_NOTICE || kind == UCX_GRANT ? LANE : 0,
 				       .kind = (uint8_t)kind,
-				       .way = kind == UCX_NOTICE ? UCX_WAY_PUT : 0,
+				       .scheme = kind == UCX_NOTICE ? UCX_SCHEME_PUT : 0,
 				       .bytes = kind == UCX_NOTICE ? BYTES : bytes,
 				       .number = number };
 	ucx_lock(world.worker);

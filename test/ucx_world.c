@@ -34,14 +34,14 @@ void ucx_world_open(struct ucx_world *world)
 	pthread_mutex_init(&world->worker->lock, NULL);
 }
 
-struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const char *way)
+struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const char *scheme)
 {
 	static const unsigned char needed[WORLD_RANKS];
 	static char *none[] = { NULL };
 	struct settings settings;
 	if (settings_parse(none, &settings))
 		abort();
-	snprintf(settings.ucx_message, sizeof(settings.ucx_message), "%s", way);
+	snprintf(settings.ucx_message, sizeof(settings.ucx_message), "%s", scheme);
 	struct transport_params params = {
 		.size = WORLD_RANKS,
 		.comm_id = comm_id,
@@ -92,7 +92,7 @@ void ucx_world_close(struct ucx_world *world)
 	}
 	ucx_world_settle(world);
 	fake_ucx_cancel_all();
-	ucx_slots_free_graves(w, NULL);
+	ucx_slots_free_retired(w, NULL);
 	for (struct ucx_endpoint *e = w->endpoints, *next; e; e = next) {
 		next = e->next;
 		if (e->data != e->ep)

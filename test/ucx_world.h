@@ -14,8 +14,8 @@ struct ucx_world {
 };
 
 void ucx_world_open(struct ucx_world *world);
-/* A communicator; way: "am", "tag" or "put". */
-struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const char *way);
+/* A communicator; scheme: "am", "tag" or "put". */
+struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const char *scheme);
 /* Ends the connections and closes every communicator. */
 void ucx_world_close(struct ucx_world *world);
 /* Completes what UCX was asked for, but for receives by tag. */

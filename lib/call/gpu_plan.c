@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "gpu_call.h"
 #include "health/gpu_health.h"
-#include "net/gpu_machine.h"
+#include "net/gpu_planners.h"
 
 /* Lists are made ahead of the first call for so many ranks; roots of more are lowered as they come. */
 enum { FEW_RANKS = 16 };
@@ -22,7 +22,7 @@ static int lower(struct comm *comm, const struct plan *plan, enum remote_use use
 		return log_error(ret, comm->rank, "%s: its plan can't be lowered: %s",
 				 corale_coll_name((corale_coll)plan->key.coll), why);
 	for (int i = 0; i < lowered.npeers; i++)
-		lowered.peers[i].rank = (int16_t)gpu_place_of(comm, lowered.peers[i].rank);
+		lowered.peers[i].rank = (int16_t)gpu_index_of(comm, lowered.peers[i].rank);
 	if (comm->proxy)
 		lower_ahead(&lowered, comm->engine.locals, remote_ahead(&remote.slots[use]));
 	return engine_cuda.add_list(comm->gpu, &lowered, list);
@@ -88,8 +88,8 @@ int gpu_plans_open(struct comm *comm)
 	topo_set_gpus(&comm->gpu_topo, comm->node.rates);
 	if (comm->proxy)
 		use_rails_of_proxies(comm);
-	gpu_machine_planners(&comm->gpu_topo, &comm->settings, &comm->node, &lanes, &comm->gpu_plans.planner,
-			     &comm->narrow_planner);
+	gpu_planners_init(&comm->gpu_topo, &comm->settings, &comm->node, &lanes, &comm->gpu_plans.planner,
+			  &comm->single_channel_planner);
 	if (comm->proxy)
 		ret = count_lanes(comm);
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++) {

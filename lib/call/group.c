@@ -18,11 +18,11 @@
 #include "waves.h"
 
 /* How a call goes on, and in which order of these. */
-enum door {
-	DOOR_GPU, /* by communicator: waves of sends and receives, each a launch a rank; then collectives as made */
-	DOOR_SINGLE, /* on hosts: one call of a communicator whose collectives are on several streams, as made */
-	DOOR_STREAM, /* on hosts: all of a stream's calls advance together */
-	DOOR_BLOCKING /* the same without a stream */
+enum dispatch {
+	DISPATCH_GPU, /* by communicator: waves of sends and receives, each a launch a rank; then collectives as made */
+	DISPATCH_SINGLE, /* on hosts: one call of a communicator whose collectives are on several streams, as made */
+	DISPATCH_STREAM, /* on hosts: all of a stream's calls advance together */
+	DISPATCH_BLOCKING /* the same without a stream */
 };
 
 struct grouped {
@@ -32,7 +32,7 @@ struct grouped {
 	struct corale_stream *held; /* the same of a host communicator */
 	struct call call;
 	size_t order; /* in which it was made */
-	enum door door;
+	enum dispatch dispatch;
 	uint32_t wave; /* of a send or receive on a GPU, else LAST_WAVE */
 };
 enum { LAST_WAVE = INT32_MAX };
@@ -119,7 +119,7 @@ static int append(struct comm *comm, const struct call *call, struct corale_stre
 	if (held)
 		stream_hold(held, 1);
 	group.calls[group.ncalls] =
-	    (struct grouped){ comm->handle, comm, stream, held, copy, group.ncalls, DOOR_GPU, LAST_WAVE };
+	    (struct grouped){ comm->handle, comm, stream, held, copy, group.ncalls, DISPATCH_GPU, LAST_WAVE };
 	group.ncalls++;
 	return 0;
 }
@@ -209,15 +209,15 @@ static int compare_on_gpus(const struct grouped *a, const struct grouped *b)
 	return ret ? ret : compare_made(a, b);
 }
 
-/* In which they start: by door, stream, communicator and rank; sends and receives first. */
+/* In which they start: by dispatch, stream, communicator and rank; sends and receives first. */
 static int compare_started(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
-	if (a->door != b->door)
-		return a->door < b->door ? -1 : 1;
-	if (a->door == DOOR_GPU)
+	if (a->dispatch != b->dispatch)
+		return a->dispatch < b->dispatch ? -1 : 1;
+	if (a->dispatch == DISPATCH_GPU)
 		return compare_on_gpus(a, b);
-	if (a->door == DOOR_SINGLE)
+	if (a->dispatch == DISPATCH_SINGLE)
 		return sort_differ(a->order, b->order);
 	int ret = sort_differ((uintptr_t)a->stream, (uintptr_t)b->stream);
 	ret = ret ? ret : by_comm(a, b);
@@ -265,7 +265,7 @@ static int admit(struct group *all, struct grouped *g, size_t n)
 	return ret;
 }
 
-/* Chooses the door of one communicator's calls, and refuses what has none: nothing was started yet. */
+/* Chooses the dispatch of one communicator's calls, and refuses what has none: nothing was started yet. */
 static int check_comm(struct group *all, struct grouped *g, size_t n, struct call *batch)
 {
 	const struct comm *comm = g->comm;
@@ -275,13 +275,13 @@ static int check_comm(struct group *all, struct grouped *g, size_t n, struct cal
 			batch[pairs++] = g[i].call;
 		streams += g[i].stream != g->stream;
 	}
-	enum door door = comm->gpu   ? DOOR_GPU
-			 : streams   ? DOOR_SINGLE
-			 : g->stream ? DOOR_STREAM
-				     : DOOR_BLOCKING;
+	enum dispatch dispatch = comm->gpu   ? DISPATCH_GPU
+				 : streams   ? DISPATCH_SINGLE
+				 : g->stream ? DISPATCH_STREAM
+					     : DISPATCH_BLOCKING;
 	for (size_t i = 0; i < n; i++)
-		g[i].door = door;
-	if (pairs && door == DOOR_SINGLE)
+		g[i].dispatch = dispatch;
+	if (pairs && dispatch == DISPATCH_SINGLE)
 		return log_error(
 		    CORALE_ENOTSUP, comm->rank,
 		    "sends and receives of one communicator and group, or these and its collectives, "
@@ -294,7 +294,8 @@ static int check_comm(struct group *all, struct grouped *g, size_t n, struct cal
 static size_t same_comm(const struct grouped *g, size_t n)
 {
 	size_t same = 1;
-	while (same < n && g[same].comm == g->comm && g[same].door == g->door && g[same].wave == g->wave)
+	while (same < n && g[same].comm == g->comm && g[same].dispatch == g->dispatch &&
+	       g[same].wave == g->wave)
 		same++;
 	return same;
 }
@@ -383,7 +384,7 @@ static int start_batch(const struct grouped *g, size_t n, const struct call *bat
 static size_t batch_of(const struct grouped *g, size_t n)
 {
 	size_t pairs = pairs_of(g, same_comm(g, n));
-	return g->door == DOOR_SINGLE || !pairs ? 1 : pairs;
+	return g->dispatch == DISPATCH_SINGLE || !pairs ? 1 : pairs;
 }
 
 /* The group has been admitted, and some of it may have started: what can't start ends its communicator, and the rest goes on. */
@@ -429,10 +430,11 @@ static int start_together(struct group *all, const struct grouped *g, size_t n, 
 	return ret;
 }
 
-static size_t same_door(const struct grouped *g, size_t n)
+static size_t same_dispatch(const struct grouped *g, size_t n)
 {
 	size_t same = 1;
-	while (same < n && g[same].door == g->door && (g->door < DOOR_STREAM || g[same].stream == g->stream))
+	while (same < n && g[same].dispatch == g->dispatch &&
+	       (g->dispatch < DISPATCH_STREAM || g[same].stream == g->stream))
 		same++;
 	return same;
 }
@@ -466,9 +468,9 @@ static int run_group(struct group *all)
 	for (size_t i = 0; i < n; i++)
 		batch[i] = g[i].call;
 	for (size_t i = 0, size; i < n; i += size) {
-		size = same_door(&g[i], n - i);
-		int one = g[i].door < DOOR_STREAM ? start_in_order(all, &g[i], size, batch + i)
-						  : start_together(all, &g[i], size, batch + i);
+		size = same_dispatch(&g[i], n - i);
+		int one = g[i].dispatch < DISPATCH_STREAM ? start_in_order(all, &g[i], size, batch + i)
+							  : start_together(all, &g[i], size, batch + i);
 		ret = ret ? ret : one;
 	}
 	return ret;

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "health/diagnose.h"
 #include "health/stall.h"
-#include "host/life.h"
+#include "host/liveness.h"
 #include "host/pool.h"
 #include "signature.h"
 
@@ -163,7 +163,7 @@ static int poll_reason(void *arg)
 	struct transport *transport = comm->engine.transport;
 	if (transport)
 		transport->ops->progress(transport);
-	life_look();
+	liveness_look();
 	diagnose_deaths(comm);
 	return diagnose_peers(comm);
 }

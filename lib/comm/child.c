@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "health/diagnose.h"
-#include "host/life.h"
+#include "host/liveness.h"
 
 /*
  * 1 if the rank waits for this one in a call that this one has not made. What the rank's window says may be older: then the rank no longer
@@ -94,7 +94,7 @@ int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call)
 	char text[160];
 	if (!comm)
 		return CORALE_EINVAL;
-	life_look(); /* another rank's watch thread may have been first */
+	liveness_look(); /* another rank's watch thread may have been first */
 	enum absence worst = MAY_COME;
 	for (int r = 0; r < comm->size; r++) {
 		const enum absence why = is_among(ranks, r) ? absence_of(comm, r) : MAY_COME;

@@ -61,7 +61,7 @@ static int merge_config(struct comm *comm, const corale_config *config)
 				 "number from 0",
 				 c.device, c.max_channels);
 	comm->wants_gpu = c.device == CORALE_DEVICE_CUDA;
-	if (comm->wants_gpu) { /* the host engine only tells */
+	if (comm->wants_gpu) { /* the host engine carries control messages alone */
 		comm->settings.max_channels = 1;
 		if (comm->settings.slot_bytes > GPU_HOST_SLOT_BYTES)
 			comm->settings.slot_bytes = GPU_HOST_SLOT_BYTES;
@@ -81,12 +81,6 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	if (c.max_channels)
 		*(comm->wants_gpu ? &comm->settings.max_ctas : &comm->settings.max_channels) = c.max_channels;
 	return merge_cta_policy(comm, c.cta_policy);
-}
-
-static void apply_traits(struct comm *comm)
-{
-	if (comm->traits.gpu_window)
-		comm->settings.gpu_window = comm->traits.gpu_window;
 }
 
 /* Who the ranks are, for messages, where they are on several nodes. */
@@ -167,7 +161,8 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 		comm->traits = *traits;
 	int ret = status ? status : merge_config(comm, config);
 	char error[256];
-	apply_traits(comm);
+	if (comm->traits.gpu_window)
+		comm->settings.gpu_window = comm->traits.gpu_window;
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
 	ret = ret ? ret : transport_check_wanted(&comm->settings, comm->rank);
@@ -218,27 +213,23 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 			       const struct transport_row *transport, const struct comm_traits *traits,
 			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
 {
+	struct comm *comm = NULL;
+	struct comm_origin *origin = NULL;
+	int ret = 0;
 	if (!bootstrap || !bootstrap->allgather || bootstrap->size < 1 || bootstrap->rank < 0 ||
-	    bootstrap->rank >= bootstrap->size) {
-		if (on_destroy)
-			on_destroy(on_destroy_ctx);
-		return log_error(CORALE_EINVAL, -1,
-				 "corale_comm_create: a bootstrap with 0 <= rank < size and an "
-				 "all-gather is needed");
-	}
-	if (process_refuses("corale_comm_create")) {
-		if (on_destroy)
-			on_destroy(on_destroy_ctx);
-		return CORALE_ENOTSUP;
-	}
-	struct comm *comm = calloc(1, sizeof *comm);
-	struct comm_origin *origin = calloc(1, sizeof *origin);
-	if (!comm || !origin) {
+	    bootstrap->rank >= bootstrap->size)
+		ret = log_error(
+		    CORALE_EINVAL, -1,
+		    "corale_comm_create: a bootstrap with 0 <= rank < size and an all-gather is needed");
+	else if (process_refuses("corale_comm_create"))
+		ret = CORALE_ENOTSUP;
+	else if (!(comm = calloc(1, sizeof *comm)) || !(origin = calloc(1, sizeof *origin)))
+		ret = log_error(CORALE_ENOMEM, bootstrap->rank, "no memory for a communicator");
+	if (ret) {
 		free(comm);
-		free(origin);
 		if (on_destroy)
 			on_destroy(on_destroy_ctx);
-		return log_error(CORALE_ENOMEM, bootstrap->rank, "no memory for a communicator");
+		return ret;
 	}
 	comm->bootstrap = *bootstrap;
 	comm->rank = bootstrap->rank;
@@ -251,7 +242,7 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 			 : log_error(CORALE_EINVAL, comm->rank,
 				     "corale_comm_create: no place for the communicator (comm is NULL)");
 	const float_env env = float_env_default(); /* all ranks choose alike */
-	int ret = create(comm, config, traits, status);
+	ret = create(comm, config, traits, status);
 	float_env_restore(env);
 	if (!ret)
 		ret = comm_handle_create(comm);

@@ -31,8 +31,7 @@ int comm_choose_transport(const struct comm *comm, const struct hello *hellos,
 /* A transport of the communicator's. */
 struct comm_rail {
 	int number; /* of the process's; 0 is the host engine's */
-	const struct transport_slots
-	    *gpu_slots; /* it is for slots in GPUs' memory, and has these; NULL: the host engine's */
+	const struct transport_slots *gpu_slots; /* of links in GPUs' memory; NULL: the host engine's */
 	const char *devices; /* UCX's names; NULL: as the settings say */
 	/* NULL: as for all others */
 	void (*on_failure)(void *comm, int peer, int code, const char *reason);

@@ -115,7 +115,7 @@ int comm_open_transport(struct comm *comm, const struct hello *hellos)
 		ret = comm_open_rail(comm, row, &(struct comm_rail){ 0 }, &comm->engine.transport);
 	if (ret)
 		return ret;
-	comm->manual = comm->engine.transport->ops->mover == TRANSPORT_BY_CALLERS;
+	comm->manual = comm->engine.transport->ops->progress_by == TRANSPORT_CALLERS;
 	comm->policy.sleep_ns = comm->manual ? 20000 : 0; /* nobody else moves the transport meanwhile */
 	log_line(LOG_INFO, comm->rank, "%d nodes, transport %s", comm->topo->map.nodes, row->name);
 	return 0;

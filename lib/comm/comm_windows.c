@@ -7,14 +7,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "host/fdpass.h"
-#include "host/life.h"
+#include "gpu.h"
+#include "host/liveness.h"
 #include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "health/watch.h"
 
-enum { WINDOW_FDS = 2 }; /* a rank's window, its process's page (life.h) */
+enum { WINDOW_FDS = 2 }; /* a rank's window, its process's page (liveness.h) */
 
 struct window_hello {
 	int32_t status;
@@ -27,16 +27,16 @@ static struct window_control *control(struct comm *comm, int local)
 	return comm->engine.windows[local];
 }
 
-static int open_life(struct comm *comm, int q, int fd)
+static int open_liveness(struct comm *comm, int q, int fd)
 {
-	if (!window_is_sealed(fd, LIFE_PAGE_BYTES))
+	if (!window_is_sealed(fd, LIVENESS_PAGE_BYTES))
 		return log_error(
 		    CORALE_EPEER, comm->rank,
 		    "what rank %d has passed on as the page that tells of its end isn't %d bytes of "
 		    "shared memory, sealed against shrinking: start all ranks with the same library",
-		    comm_local_rank(comm, q), LIFE_PAGE_BYTES);
-	comm->engine.lives[q] = life_open(fd);
-	return comm->engine.lives[q]
+		    comm_local_rank(comm, q), LIVENESS_PAGE_BYTES);
+	comm->engine.liveness[q] = liveness_open(fd);
+	return comm->engine.liveness[q]
 		   ? 0
 		   : log_error(CORALE_ENOMEM, comm->rank,
 			       "mapping the page that tells of local rank %d's end failed", q);
@@ -47,44 +47,26 @@ static int map_peers(struct comm *comm, const struct hello *hellos, const struct
 		     struct fdpass *pass, int fd)
 {
 	struct host_engine *e = &comm->engine;
-	const int mine[WINDOW_FDS] = { fd, life_fd() };
-	int peers = 0, ret = 0, *ids = calloc((size_t)e->locals, sizeof *ids),
-	    *fds = calloc((size_t)e->locals, WINDOW_FDS * sizeof *fds);
-	char(*names)[FDPASS_NAME_BYTES] = calloc((size_t)e->locals, sizeof *names);
-	if (!ids || !fds || !names) {
-		ret = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d local peers", e->locals);
-		goto free_lists;
-	}
+	const int mine[WINDOW_FDS] = { fd, liveness_fd() };
+	int *fds;
 	for (int q = 0; q < e->locals; q++) {
-		int rank = comm_local_rank(comm, q);
-		if (hellos[rank].process == hellos[comm->rank].process) {
-			e->windows[q] = (void *)(uintptr_t)all[rank].window;
-			e->pids[q] = 0;
-			atomic_fetch_add(&control(comm, q)->users, 1);
-		} else {
-			memcpy(names[peers], all[rank].name, sizeof names[peers]);
-			ids[peers++] = rank;
-		}
+		const int rank = comm_local_rank(comm, q),
+			  is_here = hellos[rank].process == hellos[comm->rank].process;
+		e->pids[q] = is_here ? 0 : (pid_t)hellos[rank].pid;
+		if (!is_here)
+			continue;
+		e->windows[q] = (void *)(uintptr_t)all[rank].window;
+		atomic_fetch_add(&control(comm, q)->users, 1);
 	}
-	if (peers)
-		ret = fdpass_exchange(pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, comm->rank,
-				      comm->id, mine, WINDOW_FDS, fds, comm_wait_seconds(comm));
-	for (int i = 0, passed = !ret; passed && i < peers; i++) {
-		int q = comm->topo->map.local_of[ids[i]];
-		const int *peer_fds = fds + i * WINDOW_FDS;
-		if (!ret)
-			ret =
-			    window_map_peer(peer_fds[0], e->layout.bytes, comm->rank, ids[i], &e->windows[q]);
-		if (!ret)
-			ret = open_life(comm, q, peer_fds[1]);
-		e->pids[q] = (pid_t)hellos[ids[i]].pid;
-		for (int k = 0; k < WINDOW_FDS; k++)
-			close(peer_fds[k]);
+	int ret = comm_pass_fds(comm, pass, all->name, sizeof *all, mine, WINDOW_FDS, e->pids, &fds);
+	for (int q = 0; !ret && q < e->locals; q++) {
+		if (!e->pids[q])
+			continue;
+		ret = window_map_peer(fds[q * WINDOW_FDS], e->layout.bytes, comm->rank,
+				      comm_local_rank(comm, q), &e->windows[q]);
+		ret = ret ? ret : open_liveness(comm, q, fds[q * WINDOW_FDS + 1]);
 	}
-free_lists:
-	free(ids);
-	free(fds);
-	free(names);
+	comm_close_fds(comm, WINDOW_FDS, fds);
 	return ret;
 }
 
@@ -164,9 +146,9 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 		return layout;
 	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
 	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
-	e->lives = calloc((size_t)e->locals, sizeof *e->lives);
+	e->liveness = calloc((size_t)e->locals, sizeof *e->liveness);
 	all = calloc((size_t)comm->size, sizeof *all);
-	mine.status = e->windows && e->pids && e->lives && all
+	mine.status = e->windows && e->pids && e->liveness && all
 			  ? 0
 			  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
 	if (!mine.status) /* two from each peer, sockets, and what is open for a moment */
@@ -204,8 +186,8 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 void comm_close_windows(struct comm *comm)
 {
 	struct host_engine *e = &comm->engine;
-	for (int q = 0; e->lives && q < e->locals; q++)
-		life_close(e->lives[q]);
+	for (int q = 0; e->liveness && q < e->locals; q++)
+		liveness_close(e->liveness[q]);
 	for (int q = 0; e->windows && q < e->locals; q++) {
 		if (!e->windows[q])
 			continue;
@@ -214,8 +196,8 @@ void comm_close_windows(struct comm *comm)
 	}
 	free(e->windows);
 	free(e->pids);
-	free(e->lives);
+	free(e->liveness);
 	e->windows = NULL;
 	e->pids = NULL;
-	e->lives = NULL;
+	e->liveness = NULL;
 }

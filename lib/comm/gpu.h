@@ -13,12 +13,15 @@ int gpu_open(struct comm *comm);
 void gpu_close(struct comm *comm);
 
 /*
- * Collective over each node: passes a descriptor (or -1) of each of its ranks to all others. names: of rank 0's listener, the next
- * rank's stride bytes on. *fds: by local rank, -1 for mine; a rank's without one stands for nothing; gpu_close_fds closes them all (NULL is
- * allowed).
+ * Collective over each node: passes n descriptors of this rank to every other rank of it, but those that pids (NULL: none) has as of this process (0).
+ * names: of rank 0's listener, the next rank's stride bytes on. *fds: k of local rank q at q * n + k, -1 where nothing was passed.
  */
+int comm_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, const int *mine,
+		  int n, const pid_t *pids, int **fds);
+void comm_close_fds(const struct comm *comm, int n, int *fds); /* and frees them; NULL is allowed */
+
+/* comm_pass_fds with one descriptor, or -1: the others get one that stands for nothing. */
 int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds);
-void gpu_close_fds(const struct comm *comm, int *fds);
 
 /*
  * gpu_links.c. Collective: how the GPUs of each node reach each other. ids: of all ranks, stride bytes on. *words_only: a link of some node tears
@@ -26,12 +29,9 @@ void gpu_close_fds(const struct comm *comm, int *fds);
  */
 int gpu_share_links(struct comm *comm, const struct engine_identity *ids, size_t stride, int *words_only);
 
-/*
- * gpu_remote.c: ranks of other nodes. Kernels know a peer by its place: its local rank on this node, or behind those of all ranks of
- * this node its place among the ranks of other nodes.
- */
-int gpu_places_open(struct comm *comm);
-void gpu_places_close(struct comm *comm);
+/* gpu_remote.c: kernels know a peer by its index: its local rank on this node, and behind those the ranks of other nodes in order. */
+int gpu_indices_open(struct comm *comm);
+void gpu_indices_close(struct comm *comm);
 /* Collective: messages to and from other nodes move from here on. */
 int gpu_remote_open(struct comm *comm);
 void gpu_remote_close(struct comm *comm);

@@ -50,7 +50,7 @@ int gpu_blocks_exceed(const struct gpu_blocks_sum *sum, int processors)
 	return sum->comms > 1 && sum->blocks > processors;
 }
 
-static void tell(int rank, const struct gpu_blocks *b, const struct gpu_blocks_sum *sum)
+static void log_excess(int rank, const struct gpu_blocks *b, const struct gpu_blocks_sum *sum)
 {
 	static _Atomic int warned, informed;
 	const int fit = b->processors / sum->ranks;
@@ -76,7 +76,7 @@ struct gpu_blocks_sum gpu_blocks_add(const void *owner, int rank, const struct g
 	sum = sum_on(blocks);
 	pthread_mutex_unlock(&lock);
 	if (gpu_blocks_exceed(&sum, blocks->processors))
-		tell(rank, blocks, &sum);
+		log_excess(rank, blocks, &sum);
 	return sum;
 }
 

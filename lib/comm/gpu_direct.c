@@ -27,8 +27,8 @@ static int find_first(const struct comm *comm, const struct gpu_direct_outcome *
 }
 
 /* By one rank for all: where there are adapters the first line of a process is a warning. */
-static void tell_why_not(const struct comm *comm, int rail, int rank, const struct gpu_direct_outcome *o,
-			 int has_adapters)
+static void log_why_not(const struct comm *comm, int rail, int rank, const struct gpu_direct_outcome *o,
+			int has_adapters)
 {
 	static _Atomic int said;
 	const char *host = comm->peers[rank].host;
@@ -80,7 +80,7 @@ static int settle(struct comm *comm, int rail, const struct gpu_direct_outcome *
 				"messages go through pinned host memory",
 				rail, first, comm->peers[first].host, all[first].why);
 	else if (first >= 0)
-		tell_why_not(comm, rail, first, &all[first], has_adapters);
+		log_why_not(comm, rail, first, &all[first], has_adapters);
 	return ret;
 }
 
@@ -241,7 +241,7 @@ static uint32_t channels_of(const struct comm *comm)
 	return channels;
 }
 
-static void tell(const struct comm *comm)
+static void log_rails(const struct comm *comm)
 {
 	if (!comm->rank)
 		log_line(LOG_INFO, comm->rank,
@@ -322,7 +322,7 @@ int gpu_direct_open(struct comm *comm)
 	if (!ret && any) {
 		atomic_store(&comm->direct->settled, 1);
 		engine_cuda.slab_use(comm->gpu, channels_of(comm));
-		tell(comm);
+		log_rails(comm);
 		return 0;
 	}
 	close_rails(comm);

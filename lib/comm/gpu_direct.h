@@ -37,8 +37,7 @@ struct gpu_direct {
 	struct transport_slots slots; /* of links of probes: none but what they bring */
 	struct adapters_choice choice; /* of this rank's GPU */
 	int compares; /* a rank's adapter is worth it only by its rate */
-	struct gpu_direct_probe
-	    *probes; /* all that were made, the last first: their links live as long as the transports */
+	struct gpu_direct_probe *probes; /* the last first; their links live as long as the transports */
 	_Atomic int held; /* directions of their links that a peer may still write */
 };
 

@@ -180,7 +180,7 @@ static int open_link(struct comm *comm, int rail, int lane, struct link_slab *sl
 }
 
 /* Whoever waits moves the transport. */
-static int help(const struct gpu_direct_probe *p)
+static int progress(const struct gpu_direct_probe *p)
 {
 	const int ret = p->transport->ops->progress(p->transport);
 	return atomic_load(&p->comm->direct->failed) ? CORALE_ETRANSPORT : ret < 0 ? ret : 0;
@@ -191,7 +191,7 @@ static int poll_open(void *arg)
 {
 	struct gpu_direct_probe *p = arg;
 	struct gpu_direct *d = p->comm->direct;
-	int all = 1, ret = help(p);
+	int all = 1, ret = progress(p);
 	for (int i = 0; !ret && i < p->npeers; i++) {
 		struct probe_peer *peer = &p->peers[i];
 		struct link *l = peer->link;
@@ -245,7 +245,7 @@ static int send_until(struct gpu_direct_probe *p, uint64_t until)
 static int poll_checked(void *arg)
 {
 	struct gpu_direct_probe *p = arg;
-	int all = 1, ret = help(p);
+	int all = 1, ret = progress(p);
 	if (ret)
 		return ret;
 	for (int i = 0; i < p->npeers; i++) {
@@ -371,7 +371,7 @@ static int poll_streamed(void *arg)
 {
 	const unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
 	struct gpu_direct_probe *p = arg;
-	int all = 1, ret = help(p);
+	int all = 1, ret = progress(p);
 	for (int i = 0; !ret && i < p->npeers; i++) {
 		struct probe_peer *peer = &p->peers[i];
 		struct link *l = peer->link;

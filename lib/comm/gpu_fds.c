@@ -1,56 +1,60 @@
-/* Memory of GPUs goes between processes as file descriptors. */
+/* Descriptors of memory between the ranks of a node. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu.h"
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "gpu.h"
 
-/* Every rank sends one to all others: one that has none sends what stands for nothing. */
-static int exchange(struct comm *comm, struct fdpass *pass, const char (*names)[FDPASS_NAME_BYTES],
-		    const int *ids, int fd, int *got)
+int comm_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, const int *mine,
+		  int n, const pid_t *pids, int **out)
 {
-	int nothing = fd < 0 ? descriptor_open("/dev/null", O_RDONLY) : -1;
-	int ret = fdpass_exchange(pass, comm->engine.locals - 1, names, ids, comm->rank, comm->id,
-				  fd < 0 ? &nothing : &fd, 1, got, comm_wait_seconds(comm));
-	if (nothing >= 0)
-		close(nothing);
-	return ret;
-}
-
-int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **out)
-{
-	const int locals = comm->engine.locals, me = comm->engine.local;
-	size_t n = (size_t)locals;
-	int *ids = calloc(n, sizeof *ids), *got = calloc(n, sizeof *got), *fds = calloc(n, sizeof *fds);
-	char(*others)[FDPASS_NAME_BYTES] = calloc(n, sizeof *others);
+	const int locals = comm->engine.locals;
+	const size_t total = (size_t)locals * (size_t)n;
+	int peers = 0, *ids = calloc((size_t)locals, sizeof *ids), *got = calloc(total, sizeof *got),
+	    *fds = malloc(total * sizeof *fds);
+	char(*others)[FDPASS_NAME_BYTES] = calloc((size_t)locals, sizeof *others);
 	int ret = ids && got && fds && others
 		      ? 0
-		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d peers", locals);
-	for (int i = 0; !ret && i < locals - 1; i++) {
-		ids[i] = comm_local_rank(comm, i + (i >= me));
-		memcpy(others[i], names + (size_t)ids[i] * stride, sizeof others[i]);
+		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d local peers", locals);
+	for (int q = 0; !ret && q < locals; q++) {
+		if (q == comm->engine.local || (pids && !pids[q]))
+			continue;
+		ids[peers] = comm_local_rank(comm, q);
+		memcpy(others[peers], names + (size_t)ids[peers] * stride, sizeof *others);
+		peers++;
 	}
-	if (!ret && locals > 1)
-		ret = exchange(comm, pass, (const char(*)[FDPASS_NAME_BYTES])others, ids, fd, got);
-	for (int q = 0; !ret && q < locals; q++)
-		fds[q] = q == me ? -1 : got[q - (q > me)];
+	if (!ret && peers)
+		ret = fdpass_exchange(pass, peers, (const char(*)[FDPASS_NAME_BYTES])others, ids, comm->rank,
+				      comm->id, mine, n, got, comm_wait_seconds(comm));
+	for (size_t i = 0; !ret && i < total; i++)
+		fds[i] = -1;
+	for (int i = 0; !ret && i < peers; i++)
+		memcpy(fds + comm->topo->map.local_of[ids[i]] * n, got + i * n, (size_t)n * sizeof *fds);
 	free(ids);
 	free(got);
 	free(others);
 	if (ret)
 		free(fds);
-	else
-		*out = fds;
+	*out = ret ? NULL : fds;
 	return ret;
 }
 
-void gpu_close_fds(const struct comm *comm, int *fds)
+void comm_close_fds(const struct comm *comm, int n, int *fds)
 {
-	for (int q = 0; fds && q < comm->engine.locals; q++)
-		if (fds[q] >= 0)
-			close(fds[q]);
+	for (int i = 0; fds && i < comm->engine.locals * n; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	free(fds);
+}
+
+int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds)
+{
+	const int nothing = fd < 0 ? descriptor_open("/dev/null", O_RDONLY) : -1;
+	const int ret = comm_pass_fds(comm, pass, names, stride, fd < 0 ? &nothing : &fd, 1, NULL, fds);
+	if (nothing >= 0)
+		close(nothing);
+	return ret;
 }

@@ -12,22 +12,12 @@
 #include "gpu_blocks.h"
 #include "gpu_hello.h"
 #include "base/log.h"
-#include "net/gpu_machine.h"
+#include "net/gpu_planners.h"
 #include "plan/choose/choices.h"
 #include "base/process.h"
 #include "health/gpu_journal.h"
 #include "health/unmap.h"
 #include "base/collectives.h"
-
-static int least_node_size(const struct plan_map *map)
-{
-	int least = map->max_node_size;
-	for (int b = 0; b < map->nodes; b++) {
-		int size = map->node_first[b + 1] - map->node_first[b];
-		least = size < least ? size : least;
-	}
-	return least;
-}
 
 static int open_engine(struct comm *comm)
 {
@@ -40,7 +30,7 @@ static int open_engine(struct comm *comm)
 	struct engine_params params = { .rank = map->local_of[comm->rank],
 					.ranks = plan_group_size(map, PLAN_NODE, comm->rank),
 					.most_ranks = map->max_node_size,
-					.least_ranks = least_node_size(map),
+					.least_ranks = gpu_planners_least_node(map),
 					.world_rank = comm->rank,
 					.world_ranks = comm->size,
 					.window_bytes = s->gpu_window,
@@ -63,12 +53,12 @@ static int exchange_windows(struct comm *comm, const struct gpu_hello *all, stru
 	int *fds = NULL, ret = gpu_pass_fds(comm, pass, all->name, sizeof *all, fd, &fds);
 	if (!ret)
 		ret = engine_cuda.connect(comm->gpu, fds);
-	gpu_close_fds(comm, fds);
+	comm_close_fds(comm, 1, fds);
 	return ret;
 }
 
 /* Ranks that share a GPU wait for each other's time slices. Once a process. */
-static void tell_shared(const struct comm *comm, const struct gpu_hello *all)
+static void log_shared(const struct comm *comm, const struct gpu_hello *all)
 {
 	static _Atomic int said;
 	for (int r = 0; r < comm->size; r++)
@@ -108,14 +98,13 @@ static void refuse_copies(struct comm *comm, const struct gpu_hello *all)
 			 rank);
 }
 
-/* Of all ranks: they must choose alike. GPUs of several classes are none that is known. */
-static const struct rates *shared_rates(const struct comm *comm, const struct gpu_hello *all)
+/* The first rank whose GPU is of another class than rank 0's; -1: none. */
+static int find_other(const struct comm *comm, const struct gpu_hello *all)
 {
-	const struct rates *first = rates_of_gpu(all->gpu);
 	for (int r = 1; r < comm->size; r++)
-		if (rates_of_gpu(all[r].gpu) != first)
-			return rates_of_gpu(NULL);
-	return first;
+		if (rates_of_gpu(all[r].gpu) != rates_of_gpu(all->gpu))
+			return r;
+	return -1;
 }
 
 /* The first rank whose GPU no class knows; -1: all are known. */
@@ -127,17 +116,8 @@ static int find_unknown(const struct comm *comm, const struct gpu_hello *all)
 	return -1;
 }
 
-/* The first rank whose GPU is of another class than rank 0's. */
-static int find_other(const struct comm *comm, const struct gpu_hello *all)
-{
-	int r = 1;
-	while (r < comm->size - 1 && rates_of_gpu(all[r].gpu) == rates_of_gpu(all->gpu))
-		r++;
-	return r;
-}
-
 /* By one rank, once a process. */
-static void tell_rates(const struct comm *comm, const struct rates *rates, const struct gpu_hello *all)
+static void log_rates(const struct comm *comm, const struct rates *rates, const struct gpu_hello *all)
 {
 	static _Atomic int said_kinds, said_unknown;
 	const int unknown = find_unknown(comm, all), other = find_other(comm, all);
@@ -185,7 +165,8 @@ static void choose_scratch(struct comm *comm, const struct gpu_hello *all)
 /* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
 static int share_limits(struct comm *comm, const struct gpu_hello *all, int words_only)
 {
-	const struct rates *rates = shared_rates(comm, all);
+	/* of all ranks: GPUs of several classes are none that is known */
+	const struct rates *rates = rates_of_gpu(find_other(comm, all) < 0 ? all->gpu : NULL);
 	int least = share_of(comm, all, 0), most = least;
 	for (int r = 1; r < comm->size; r++) {
 		int share = share_of(comm, all, r);
@@ -201,7 +182,7 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all, int word
 	engine_cuda.share_limits(comm->gpu, least, rates, words_only);
 	refuse_copies(comm, all);
 	choose_scratch(comm, all);
-	tell_rates(comm, rates, all);
+	log_rates(comm, rates, all);
 	if (least < most)
 		log_line(LOG_INFO, comm->rank,
 			 "the ranks' GPUs run %d to %d blocks: all kernels have at most %d", least, most,
@@ -251,7 +232,7 @@ static int connect_engines(struct comm *comm)
 		ret = comm_agree(comm, ret, "map its peers' GPU windows");
 	}
 	if (!ret) {
-		tell_shared(comm, all);
+		log_shared(comm, all);
 		count_blocks(comm, all);
 	}
 	fdpass_close(pass);
@@ -272,7 +253,7 @@ static void print_choices(struct comm *comm, corale_coll coll, int memory, char 
 		choices_print(choices, text, CHOICES_TEXT);
 }
 
-static void tell_choices_of(struct comm *comm, corale_coll coll)
+static void log_choices_of(struct comm *comm, corale_coll coll)
 {
 	char plain[CHOICES_TEXT], registered[CHOICES_TEXT];
 	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
@@ -284,18 +265,18 @@ static void tell_choices_of(struct comm *comm, corale_coll coll)
 }
 
 /* Once, the same on all ranks: which row runs what. */
-static void tell_choices(struct comm *comm)
+static void log_choices(struct comm *comm)
 {
 	if (comm->rank || comm->size == 1 || comm->proxy || log_level < LOG_INFO)
 		return;
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
 		if (!coll_is_pair(coll) && coll_has_count(coll) && row_next_codelet((corale_coll)coll, NULL))
-			tell_choices_of(comm, (corale_coll)coll);
+			log_choices_of(comm, (corale_coll)coll);
 }
 
 int gpu_open(struct comm *comm)
 {
-	int ret = gpu_places_open(comm);
+	int ret = gpu_indices_open(comm);
 	ret = comm_agree(comm, ret ? ret : gpu_waits_open(comm), "count the ranks of its node");
 	if (!ret)
 		ret = comm_agree(comm, open_engine(comm), "open a GPU");
@@ -318,7 +299,7 @@ int gpu_open(struct comm *comm)
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
 		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
-	tell_choices(comm);
+	log_choices(comm);
 	return 0;
 }
 
@@ -349,7 +330,7 @@ void gpu_close(struct comm *comm)
 	free(comm->gpu_journal);
 	comm->gpu_journal = NULL;
 	gpu_remote_close(comm);
-	gpu_places_close(comm);
+	gpu_indices_close(comm);
 	gpu_waits_close(comm);
 	if (!comm->gpu)
 		return;

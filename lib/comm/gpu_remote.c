@@ -1,4 +1,4 @@
-/* A CUDA communicator's ranks on other nodes: their places, the proxy, and whether they make the same calls. */
+/* A CUDA communicator's ranks on other nodes: their indices, the proxy, and whether they make the same calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,29 +13,29 @@
 
 static const int64_t stop_ns = 2000000000, at_once_ns = 1; /* 0 is for ever */
 
-int gpu_places_open(struct comm *comm)
+int gpu_indices_open(struct comm *comm)
 {
 	const int locals = comm->engine.locals;
 	int next = locals;
 	if (comm->topo->map.nodes == 1)
 		return 0;
-	comm->place_of = calloc((size_t)comm->size, sizeof *comm->place_of);
-	comm->rank_at = calloc((size_t)comm->size, sizeof *comm->rank_at);
-	if (!comm->place_of || !comm->rank_at)
+	comm->gpu_index = calloc((size_t)comm->size, sizeof *comm->gpu_index);
+	comm->gpu_rank = calloc((size_t)comm->size, sizeof *comm->gpu_rank);
+	if (!comm->gpu_index || !comm->gpu_rank)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	for (int r = 0; r < comm->size; r++) {
-		int place = host_is_local(&comm->engine, r) ? comm->topo->map.local_of[r] : next++;
-		comm->place_of[r] = place;
-		comm->rank_at[place] = r;
+		const int index = host_is_local(&comm->engine, r) ? comm->topo->map.local_of[r] : next++;
+		comm->gpu_index[r] = index;
+		comm->gpu_rank[index] = r;
 	}
 	return 0;
 }
 
-void gpu_places_close(struct comm *comm)
+void gpu_indices_close(struct comm *comm)
 {
-	free(comm->place_of);
-	free(comm->rank_at);
-	comm->place_of = comm->rank_at = NULL;
+	free(comm->gpu_index);
+	free(comm->gpu_rank);
+	comm->gpu_index = comm->gpu_rank = NULL;
 }
 
 /* Half of a rank's cores at most: its own threads, and whoever computes beside them, take the rest. */
@@ -71,19 +71,19 @@ static int open_rails(struct comm *comm)
 static int start_proxy(struct comm *comm)
 {
 	struct proxy_params params = { .nrails = comm->nrails,
-				       .ranks = comm->rank_at + comm->engine.locals,
+				       .ranks = comm->gpu_rank + comm->engine.locals,
 				       .rank = comm->rank };
 	memcpy(params.rails, comm->rails, sizeof params.rails);
 	if (comm->direct)
 		memcpy(params.slabs, comm->direct->used, sizeof params.slabs);
 	params.remote = engine_cuda.remote(comm->gpu, &params.bytes);
 	int ret = proxy_open(&params, &comm->proxy);
-	engine_cuda.set_proxy(comm->gpu, comm->proxy, comm->place_of);
+	engine_cuda.set_proxy(comm->gpu, comm->proxy, comm->gpu_index);
 	return ret;
 }
 
 /* From here on the proxy moves the transport. */
-static void tell_carrier(struct comm *comm)
+static void log_carrier(struct comm *comm)
 {
 	const struct transport *t = comm->engine.transport;
 	comm->manual = 0;
@@ -103,7 +103,7 @@ static int open(struct comm *comm)
 	if (!ret)
 		ret = comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
 	if (!ret)
-		tell_carrier(comm);
+		log_carrier(comm);
 	return ret;
 }
 
@@ -123,7 +123,7 @@ static void close_rails(struct comm *comm)
 	comm->nrails = 0;
 }
 
-static void tell_bytes(const struct comm *comm)
+static void log_bytes(const struct comm *comm)
 {
 	uint64_t in_gpu, pinned;
 	proxy_bytes(comm->proxy, &in_gpu, &pinned);
@@ -140,7 +140,7 @@ void gpu_remote_close(struct comm *comm)
 		proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
 	close_rails(comm);
 	if (comm->proxy) {
-		tell_bytes(comm);
+		log_bytes(comm);
 		transport_close(comm->engine.transport);
 		comm->engine.transport = NULL;
 	}

@@ -26,8 +26,7 @@ struct hello {
 	uint64_t pid; /* as it calls itself: for people */
 	uint64_t process; /* process_number() */
 	uint64_t host; /* equal on ranks that can share memory and sockets */
-	uint64_t
-	    machine; /* equal on ranks of one running kernel, be they in different containers; 0: not known */
+	uint64_t machine; /* equal on ranks of one kernel, in containers too; 0: not known */
 	uint64_t token; /* random */
 	uint64_t settings; /* hash of all shared settings */
 	char name[64]; /* of the host */

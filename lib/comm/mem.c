@@ -140,7 +140,7 @@ static int attach(struct comm *comm, struct sharing *s, void *buffer, int *regio
 	}
 	if (!ret)
 		ret = engine_cuda.attach(comm->gpu, s->all->handle, sizeof *s->all, fds, buffer, &made);
-	gpu_close_fds(comm, fds);
+	comm_close_fds(comm, 1, fds);
 	s->mine.shared = !ret;
 	s->mine.status = ret == CORALE_EPEER ? ret : 0; /* others: the memory is used like any other */
 	ret = exchange(comm, &s->mine, s->all);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/life.h"
+#include "host/liveness.h"
 #include "net/transport.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -357,18 +357,19 @@ static enum window_left left_of(const struct comm *comm, int rank)
 }
 
 /* Of a rank of this node. */
-static enum life_state process_state(const struct comm *comm, int rank)
+static enum liveness_state process_state(const struct comm *comm, int rank)
 {
 	const struct host_engine *e = &comm->engine;
-	const struct life *life = e->lives && host_is_local(e, rank) ? e->lives[e->map.local_of[rank]] : NULL;
-	return life ? life_state(life) : LIFE_ALIVE;
+	const struct liveness *life =
+	    e->liveness && host_is_local(e, rank) ? e->liveness[e->map.local_of[rank]] : NULL;
+	return life ? liveness_state(life) : LIVENESS_ALIVE;
 }
 
 /* The process of a rank of this node, if it has ended without destroying comm: what it has said before is read behind its end. */
-static enum life_state death_of(const struct comm *comm, int rank)
+static enum liveness_state death_of(const struct comm *comm, int rank)
 {
-	const enum life_state state = process_state(comm, rank);
-	return state != LIFE_ALIVE && left_of(comm, rank) == WINDOW_PRESENT ? state : LIFE_ALIVE;
+	const enum liveness_state state = process_state(comm, rank);
+	return state != LIVENESS_ALIVE && left_of(comm, rank) == WINDOW_PRESENT ? state : LIVENESS_ALIVE;
 }
 
 /* The process of a rank of this node; 0: this one, or not known. */
@@ -420,14 +421,14 @@ static void print_end(const struct comm *comm, int culprit, int code, char *buf,
 	char name[160];
 	const char *how = NULL;
 	if (code == CORALE_EPEER) { /* the watch thread of another rank may have been first */
-		life_look();
-		const enum life_state state = death_of(comm, culprit);
+		liveness_look();
+		const enum liveness_state state = death_of(comm, culprit);
 		const enum window_left left = left_of(comm, culprit);
 		if (!host_is_local(&comm->engine, culprit))
 			how = "has died, has destroyed the communicator, or its link is lost";
-		else if (state == LIFE_EXITED)
+		else if (state == LIVENESS_EXITED)
 			how = "has called exit() without corale_comm_destroy";
-		else if (state != LIFE_ALIVE ||
+		else if (state != LIVENESS_ALIVE ||
 			 left != WINDOW_PRESENT) /* another rank has waited for it first */
 			how = text_of_leaving(left);
 	}
@@ -443,10 +444,10 @@ void diagnose_deaths(struct comm *comm)
 {
 	const struct host_engine *e = &comm->engine;
 	char text[COMM_ERROR_BYTES];
-	for (int q = 0; e->lives && q < e->locals && !comm->traits.leaves_quietly && !diagnose_peers(comm);
+	for (int q = 0; e->liveness && q < e->locals && !comm->traits.leaves_quietly && !diagnose_peers(comm);
 	     q++) {
 		int r = comm_local_rank(comm, q);
-		if (death_of(comm, r) == LIFE_ALIVE)
+		if (death_of(comm, r) == LIVENESS_ALIVE)
 			continue;
 		print_end(comm, r, CORALE_EPEER, text, sizeof text);
 		comm_fail_by(comm, CORALE_EPEER, r, text);
@@ -748,18 +749,19 @@ void diagnose_leave(struct comm *comm, enum window_left how)
 
 int diagnose_is_gone(const struct comm *comm, int rank)
 {
-	return left_of(comm, rank) != WINDOW_PRESENT || death_of(comm, rank) != LIFE_ALIVE;
+	return left_of(comm, rank) != WINDOW_PRESENT || death_of(comm, rank) != LIVENESS_ALIVE;
 }
 
 int diagnose_has_ended(const struct comm *comm, int rank)
 {
 	const enum window_left left = left_of(comm, rank);
-	return (left != WINDOW_PRESENT && left != WINDOW_REVOKED) || process_state(comm, rank) != LIFE_ALIVE;
+	return (left != WINDOW_PRESENT && left != WINDOW_REVOKED) ||
+	       process_state(comm, rank) != LIVENESS_ALIVE;
 }
 
 int diagnose_has_died(const struct comm *comm, int rank)
 {
-	return death_of(comm, rank) != LIFE_ALIVE;
+	return death_of(comm, rank) != LIVENESS_ALIVE;
 }
 
 void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes)

@@ -5,18 +5,18 @@
 #include "host/host_engine.h"
 #include "state/comm.h"
 
-/* A rank and its place among those that the kernels of this rank know (gpu.h). */
-static inline int gpu_rank_at(const struct comm *comm, int place)
+/* A rank, and its index among the peers that kernels know (gpu.h). */
+static inline int gpu_rank_at(const struct comm *comm, int index)
 {
-	return comm->rank_at ? comm->rank_at[place] : place;
+	return comm->gpu_rank ? comm->gpu_rank[index] : index;
 }
-static inline int gpu_place_of(const struct comm *comm, int rank)
+static inline int gpu_index_of(const struct comm *comm, int rank)
 {
-	return comm->place_of ? comm->place_of[rank] : rank;
+	return comm->gpu_index ? comm->gpu_index[rank] : rank;
 }
 static inline int gpu_is_remote(const struct comm *comm, int rank)
 {
-	return comm->place_of && comm->place_of[rank] >= comm->engine.locals;
+	return comm->gpu_index && comm->gpu_index[rank] >= comm->engine.locals;
 }
 
 /* What was made last; unknown ones as gpu_journal_find says. */

@@ -65,7 +65,7 @@ static enum verdict judge(struct comm *comm, const struct stall_wait *wait, int 
 static int answers_in_calls(const struct comm *comm)
 {
 	const struct transport *transport = comm->engine.transport;
-	return !comm->proxy && transport->ops->mover != TRANSPORT_MOVES_ITSELF;
+	return !comm->proxy && transport->ops->progress_by != TRANSPORT_OWN_THREAD;
 }
 
 static const char *text_of(struct comm *comm, const struct stall_wait *wait, int rank, enum verdict verdict)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/life.h"
+#include "host/liveness.h"
 #include "base/log.h"
 #include "base/process.h"
 
@@ -21,7 +21,8 @@ static struct window_control *control_of(const struct comm *comm, int local)
 static int is_gone(const struct comm *comm, int local)
 {
 	const struct host_engine *e = &comm->engine;
-	return e->lives[local] && life_state(e->lives[local]) != LIFE_ALIVE && life_gone(e->pids[local]);
+	return e->liveness[local] && liveness_state(e->liveness[local]) != LIVENESS_ALIVE &&
+	       liveness_gone(e->pids[local]);
 }
 
 static int has_unmapped(const struct comm *comm, int local)

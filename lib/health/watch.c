@@ -8,7 +8,7 @@
 #include "diagnose.h"
 #include "gpu_health.h"
 #include "net/proxy.h"
-#include "host/life.h"
+#include "host/liveness.h"
 #include "base/log.h"
 #include "base/process.h"
 
@@ -28,7 +28,7 @@ static struct watch {
 
 static void look_all(void)
 {
-	life_look();
+	liveness_look();
 	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
 		diagnose_deaths(comm);
 	for (struct comm *comm = watch.first; comm && !watch.exits; comm = comm->next_watched)
@@ -40,7 +40,7 @@ static void *work(void *unused)
 {
 	const struct timespec tick = { 0, TICK_NS };
 	(void)unused;
-	int error = life_hold(); /* for ever, so outside the lock: the two have one order */
+	int error = liveness_hold(); /* for ever, so outside the lock: the two have one order */
 	pthread_mutex_lock(&watch.lock);
 	watch.started = error ? CORALE_ESYSTEM : 1;
 	pthread_cond_broadcast(&watch.changed);
@@ -64,7 +64,7 @@ static void at_exit(void)
 	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
 		if (comm->gpu && comm->traits.holds) /* a held stream would keep the runtime from ending */
 			engine_cuda.release(comm->gpu);
-	life_exiting();
+	liveness_exiting();
 	proxy_exiting();
 	watch.exits = EXITING;
 	pthread_mutex_unlock(&watch.lock);
@@ -79,7 +79,7 @@ __attribute__((destructor)) static void at_end(void)
 	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
 		if (comm->traits.leaves_quietly) /* before the process's end shows */
 			diagnose_leave(comm, WINDOW_EXITED);
-	life_exited();
+	liveness_exited();
 	watch.exits = EXITED;
 	pthread_mutex_unlock(&watch.lock);
 }
@@ -106,7 +106,7 @@ int watch_start(int rank)
 	    PTHREAD_MUTEX_INITIALIZER; /* ranks may be threads; start_thread gives the other lock up */
 	pthread_mutex_lock(&starting);
 	pthread_mutex_lock(&watch.lock);
-	int ret = watch.started == 1 ? 0 : life_create(rank);
+	int ret = watch.started == 1 ? 0 : liveness_create(rank);
 	if (!ret && watch.started != 1)
 		ret = start_thread(rank);
 	pthread_mutex_unlock(&watch.lock);

@@ -11,7 +11,7 @@
 
 #include "state/comm.h"
 
-/* The thread runs and life.h's page is held. CORALE_ESYSTEM, CORALE_ENOMEM, logged. */
+/* The thread runs and liveness.h's page is held. CORALE_ESYSTEM, CORALE_ENOMEM, logged. */
 int watch_start(int rank);
 
 /* From watch_add until watch_remove has returned the thread looks at comm. */

@@ -37,7 +37,7 @@ struct exchange {
 	const char (*names)[FDPASS_NAME_BYTES];
 	const int *peer_ids, *my_fds;
 	uint64_t cookie;
-	int served, heard; /* peers that I have sent to (in order); peers that I have heard from */
+	int sent, received; /* peers that I have sent to (in order); peers that I have heard from */
 	int *fds; /* by peer and descriptor; -1: not yet */
 	char *seen; /* by peer */
 	int pending[MAX_PENDING]; /* accepted connections whose message has not arrived, oldest first */
@@ -132,15 +132,15 @@ static int send_hello(const struct exchange *x, int fd)
 	if (errno == EPIPE || errno == ECONNRESET)
 		return 0;
 	return log_error(CORALE_ESYSTEM, x->my_id, "cannot send %d descriptors to rank %d: %s", x->nfds,
-			 x->peer_ids[x->served], strerror(errno));
+			 x->peer_ids[x->sent], strerror(errno));
 }
 
 /* Serves the next peer: 1 when done, 0 to be tried again later, or an error. */
 static int serve(struct exchange *x)
 {
 	struct sockaddr_un addr;
-	socklen_t length = address(&addr, x->names[x->served]);
-	int peer = x->peer_ids[x->served], result;
+	socklen_t length = address(&addr, x->names[x->sent]);
+	int peer = x->peer_ids[x->sent], result;
 	int fd = descriptor_socket(AF_UNIX, SOCK_SEQPACKET);
 	if (fd < 0)
 		return log_error(CORALE_ESYSTEM, x->my_id, "cannot make a local socket: %s", strerror(errno));
@@ -162,7 +162,7 @@ static int serve(struct exchange *x)
 				   peer, strerror(errno));
 	}
 	close(fd);
-	x->served += result == 1;
+	x->sent += result == 1;
 	return result;
 }
 
@@ -198,7 +198,7 @@ static int find_peer(const struct exchange *x, int id)
 }
 
 /* Reads a pending connection: 1 when it is finished with (a peer's message, or a stranger), 0 not yet, or an error. */
-static int hear(struct exchange *x, int fd)
+static int receive(struct exchange *x, int fd)
 {
 	struct hello hello;
 	struct iovec iov = { .iov_base = &hello, .iov_len = sizeof(hello) };
@@ -230,7 +230,7 @@ static int hear(struct exchange *x, int fd)
 	}
 	memcpy(x->fds + peer * n, fds, (size_t)n * sizeof(int));
 	x->seen[peer] = 1;
-	x->heard++;
+	x->received++;
 	return 1;
 }
 
@@ -248,7 +248,7 @@ static void forget_pending(struct exchange *x, int i)
 static int make_room(struct exchange *x)
 {
 	shutdown(x->pending[0], SHUT_RD);
-	int result = hear(x, x->pending[0]);
+	int result = receive(x, x->pending[0]);
 	forget_pending(x, 0);
 	return result < 0 ? result : 0;
 }
@@ -275,10 +275,10 @@ static int accept_some(struct exchange *x)
 	return 0;
 }
 
-static int hear_pending(struct exchange *x)
+static int receive_pending(struct exchange *x)
 {
 	for (int i = 0; i < x->npending;) {
-		int result = hear(x, x->pending[i]);
+		int result = receive(x, x->pending[i]);
 		if (result < 0)
 			return result;
 		if (result)
@@ -298,7 +298,7 @@ static int time_out(const struct exchange *x, double timeout_s)
 			used += (size_t)snprintf(list + used, sizeof(list) - used, " %d", x->peer_ids[i]);
 	return log_error(CORALE_ETIMEDOUT, x->my_id,
 			 "after %g s: descriptors came from %d of %d ranks (missing:%s) and were sent to %d",
-			 timeout_s, x->heard, x->peers, list[0] ? list : " none", x->served);
+			 timeout_s, x->received, x->peers, list[0] ? list : " none", x->sent);
 }
 
 /* 1 if nobody listens at a peer's name any more: it has died, or given up. */
@@ -321,7 +321,7 @@ static int check_silent(struct exchange *x)
 			continue;
 		int result = accept_some(x); /* what it sent before */
 		if (!result)
-			result = hear_pending(x);
+			result = receive_pending(x);
 		if (result)
 			return result;
 		if (!x->seen[i])
@@ -336,13 +336,13 @@ static int run(struct exchange *x, double timeout_s)
 {
 	double start = now(), deadline = start + timeout_s, next_check = start + CHECK_S;
 	struct pollfd polls[1 + MAX_PENDING];
-	while (x->heard < x->peers || x->served < x->peers) {
+	while (x->received < x->peers || x->sent < x->peers) {
 		int result = 1;
-		while (x->served < x->peers && (result = serve(x)) > 0)
+		while (x->sent < x->peers && (result = serve(x)) > 0)
 			;
-		if (result < 0 || (result = accept_some(x)) || (result = hear_pending(x)))
+		if (result < 0 || (result = accept_some(x)) || (result = receive_pending(x)))
 			return result;
-		if (x->heard == x->peers && x->served == x->peers)
+		if (x->received == x->peers && x->sent == x->peers)
 			break;
 		double left = timeout_s < 0 ? 1 : deadline - now();
 		if (left <= 0)
@@ -357,7 +357,7 @@ static int run(struct exchange *x, double timeout_s)
 		for (int i = 0; i < x->npending; i++)
 			polls[1 + i] = (struct pollfd){ .fd = x->pending[i], .events = POLLIN };
 		int wait_ms = left > CHECK_S ? (int)(CHECK_S * 1000) : (int)(left * 1000) + 1;
-		if (x->served < x->peers)
+		if (x->sent < x->peers)
 			wait_ms = RETRY_MS;
 		if (poll(polls, 1 + (nfds_t)x->npending, wait_ms) < 0 && errno != EINTR)
 			return log_error(CORALE_ESYSTEM, x->my_id, "poll failed: %s", strerror(errno));

@@ -25,8 +25,7 @@ enum { HOST_LINK_DEPTH = 8 };
 /* Messages that this rank sends through its window: to one local peer, or to ALL of them. */
 struct host_out {
 	uint64_t sent, consumed; /* consumed: by the slowest reader, as last seen */
-	uint64_t
-	    reference; /* messages up to this number are by reference: the reader still needs our memory */
+	uint64_t reference; /* messages up to this number are by reference into our memory */
 	struct window_header *headers;
 	unsigned char *payload;
 	size_t stride; /* payloads lie at multiples of it; changed only when all messages are read */
@@ -68,7 +67,7 @@ struct host_engine {
 	struct window_layout layout;
 	void **windows; /* by local rank; ours included */
 	pid_t *pids; /* by local rank; 0 for this process */
-	struct life **lives; /* by local rank; NULL for this process */
+	struct liveness **liveness; /* by local rank; NULL for this process */
 	const struct settings *settings;
 	struct transport *transport;
 	struct host_out *outs; /* [lane to d or ALL], as window_lane counts */
@@ -165,8 +164,7 @@ struct host_program {
 	struct plan_action action; /* at cursor */
 	int active, done; /* action is to be executed; the program has ended */
 	int scan; /* members of ALL already found ready */
-	size_t
-	    folded; /* elements of the action's folds, where a message in the middle of them could not be read */
+	size_t folded; /* elements of the action, where a message could not be read to its end */
 	int ready; /* all that the action takes is there: what it waits for is room */
 };
 
@@ -195,8 +193,7 @@ struct host_run {
 	size_t type_bytes, wire_bytes;
 	size_t stride; /* room for the largest message of the call; 0: all fit into header lines */
 	struct host_mismatch mismatch;
-	_Atomic uint64_t actions,
-	    bytes; /* executed, and the elements' bytes that they moved: grows with progress */
+	_Atomic uint64_t actions, bytes; /* executed; of the elements that they moved */
 	int nchannels;
 	struct host_channel *channels; /* &one for a single channel, so that small calls need no memory */
 	struct host_channel one;

@@ -67,22 +67,18 @@ static inline uint64_t window_bytes(const struct window_header *header)
 
 struct window_control {
 	_Atomic uint64_t abort; /* 0, or reason << 32 | rank + 1 of whoever set it first */
-	_Atomic uint64_t
-	    users; /* ranks of the owner's process that use this very mapping; the last one unmaps it */
+	_Atomic uint64_t users; /* ranks of the owner's process; the last one unmaps it */
 	_Atomic uint64_t left; /* enum window_left: that the owner's process ends then is no failure */
 	_Atomic uint64_t asks_unmap; /* the owner asks all others to store nothing more into its memory */
 	_Atomic uint64_t waits; /* window_wait_of: of the owner; 0: it has not waited for long */
-	_Atomic uint64_t
-	    readers; /* threads of the owner's process that load from memory that it lends by reference */
+	_Atomic uint64_t readers; /* threads of the owner's process that load from memory that it lends */
 	uint64_t pad[2];
-	_Atomic uint8_t can_read
-	    [WINDOW_RANKS]; /* [local rank]: the owner can read that process's memory, as far as it knows */
-	_Atomic uint8_t unmapped
-	    [WINDOW_RANKS]; /* [local rank]: the owner's GPU stores nothing more into that rank's memory */
+	/* [local rank]: the owner can read that process's memory, as far as it knows; its GPU stores nothing more into that rank's memory */
+	_Atomic uint8_t can_read[WINDOW_RANKS];
+	_Atomic uint8_t unmapped[WINDOW_RANKS];
 	struct journal_entry calls[WINDOW_CALLS]; /* by number */
 	_Atomic uint64_t
-	    reason[WINDOW_REASON /
-		   8]; /* why the owner has ended the communicator, text; written before its abort words */
+	    reason[WINDOW_REASON / 8]; /* why the owner has ended it: text, before its abort words */
 };
 
 struct window_layout {

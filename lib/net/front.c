@@ -10,7 +10,7 @@ static int read_word(const uint64_t *words, uint32_t k, uint64_t number, uint32_
 	return word >> 32 == remote_flag(number);
 }
 
-static int read_few(const void *front, uint64_t number, struct remote_header *header, unsigned char *data)
+static int read_inline(const void *front, uint64_t number, struct remote_header *header, unsigned char *data)
 {
 	uint32_t head[REMOTE_DATA], word;
 	for (uint32_t k = 0; k < REMOTE_DATA; k++)
@@ -36,7 +36,7 @@ enum front_form front_read(const void *front, uint64_t number, struct remote_hea
 {
 	const struct remote_header *there = front;
 	if (__atomic_load_n(&there->number, __ATOMIC_ACQUIRE) != number)
-		return read_few(front, number, header, data) ? FRONT_FEW : FRONT_NOTHING;
+		return read_inline(front, number, header, data) ? FRONT_INLINE : FRONT_NOTHING;
 	*header = (struct remote_header){ number, __atomic_load_n(&there->signature, __ATOMIC_RELAXED),
 					  __atomic_load_n(&there->what, __ATOMIC_RELAXED),
 					  __atomic_load_n(&there->bytes, __ATOMIC_RELAXED) };
@@ -49,7 +49,7 @@ static void write_word(uint64_t *words, uint32_t k, uint64_t number, uint32_t da
 }
 
 /* The first word last: a kernel that waits for it alone loads the data from the slot. */
-static void write_few(void *front, const struct remote_header *header, const unsigned char *data)
+static void write_inline(void *front, const struct remote_header *header, const unsigned char *data)
 {
 	const uint32_t head[REMOTE_DATA] = { (uint32_t)header->signature, (uint32_t)(header->signature >> 32),
 					     (uint32_t)header->what,      (uint32_t)(header->what >> 32),
@@ -75,7 +75,7 @@ static void write_header(struct remote_header *to, const struct remote_header *h
 void front_write(void *front, const struct remote_header *header, const unsigned char *data)
 {
 	if (header->bytes <= REMOTE_FEW_BYTES)
-		write_few(front, header, data);
+		write_inline(front, header, data);
 	else
 		write_header(front, header);
 }

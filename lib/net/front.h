@@ -4,9 +4,9 @@
 
 #include "kernels/remote.h"
 
-enum front_form { FRONT_NOTHING, FRONT_HEADER, FRONT_FEW };
+enum front_form { FRONT_NOTHING, FRONT_HEADER, FRONT_INLINE };
 
-/* Message `number`, from 1: its header, and its data in the slot (FRONT_HEADER) or now in data (FRONT_FEW: REMOTE_FEW_BYTES at most); or
+/* Message `number`, from 1: its header, and its data in the slot (FRONT_HEADER) or now in data (FRONT_INLINE: REMOTE_FEW_BYTES at most); or
  * FRONT_NOTHING: it is not there whole yet. */
 enum front_form front_read(const void *front, uint64_t number, struct remote_header *header,
 			   unsigned char *data);

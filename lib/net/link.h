@@ -26,7 +26,7 @@ struct link;
 struct link_message {
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	size_t bytes;
-	unsigned char *data; /* of a slot in a GPU's memory: of LINK_FEW_BYTES at most, else NULL */
+	unsigned char *data; /* of a slot in a GPU's memory: of LINK_INLINE_BYTES at most, else NULL */
 };
 
 /*
@@ -36,7 +36,7 @@ struct link_message {
  */
 struct link_slab;
 
-enum { LINK_FEW_BYTES = 256, LINK_WHY_BYTES = 640 };
+enum { LINK_INLINE_BYTES = 256, LINK_WHY_BYTES = 640 };
 
 /* The user's memory for a link's slots, instead of the transport's. */
 struct link_memory {
@@ -89,7 +89,7 @@ struct link {
 	size_t slot_bytes;
 	int direct; /* messages may be posted from the user's memory */
 	void *
-	    landing; /* set by the user, who awaits a message: where it may land instead of its slot; NULL: nowhere */
+	    landing; /* set by the receiver: where the awaited message may land instead of its slot; or NULL */
 	size_t landing_bytes;
 	int in_open, out_open;
 	/* Sending: message k may be filled and posted while k < limit. */
@@ -131,7 +131,7 @@ static inline unsigned char *link_slot(const struct link *l)
 }
 
 /* Sends what is in link_slot, or, where the link is direct, data (not NULL) that stays as it is until link_ops.sent says 1, or of slots
- * in a GPU's memory at most LINK_FEW_BYTES of data, which are copied; while there is room; 0 or an error. */
+ * in a GPU's memory at most LINK_INLINE_BYTES of data, which are copied; while there is room; 0 or an error. */
 static inline int link_post(struct link *l, const void *header, const void *data, size_t bytes)
 {
 	return l->ops->post(l, header, data, bytes);

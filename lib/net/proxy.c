@@ -37,7 +37,7 @@ static int send_message(struct proxy *p, int rail, struct proxy_lane *at, remote
 	const enum front_form form = front_read(front, l->posted + 1, &header, in_gpu ? few : link_slot(l));
 	if (form == FRONT_NOTHING)
 		return 0;
-	const int ret = link_post(l, &header, in_gpu && form == FRONT_FEW ? few : NULL, header.bytes);
+	const int ret = link_post(l, &header, in_gpu && form == FRONT_INLINE ? few : NULL, header.bytes);
 	if (ret)
 		return ret;
 	count_bytes(p, rail, at, header.bytes);

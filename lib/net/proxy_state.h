@@ -36,8 +36,7 @@ struct proxy {
 	const struct link_ops *ops;
 	struct transport_slots slots[REMOTE_USES]; /* of its links */
 	struct proxy_peer *peers;
-	uint64_t
-	    used; /* lines of the memory, the first being the calls' progress; of the thread that opens ends */
+	uint64_t used; /* lines of the memory, the calls' progress first; of the thread that opens ends */
 	struct proxy_rail rails[TRANSPORT_RAILS];
 	_Atomic int held; /* directions of links whose memory the transport may still use */
 	_Atomic uint64_t moved;

@@ -27,7 +27,7 @@ enum {
  * The thread of the first rail is awake while a call is under way, and looks after the others, which sleep when nothing moves: most calls
  * are small, and need one rail.
  */
-static struct mover {
+static struct progress_thread {
 	pthread_mutex_t lock; /* of the list; held while its proxies move */
 	pthread_cond_t wake;
 	struct proxy *first;
@@ -35,30 +35,30 @@ static struct mover {
 	uint32_t looks;
 	_Atomic int started, asleep;
 	_Atomic int waiting; /* for the lock, outside */
-} movers[TRANSPORT_RAILS];
+} threads[TRANSPORT_RAILS];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int exiting;
 
-static void make_movers(void)
+static void make_threads(void)
 {
 	for (int rail = 0; rail < TRANSPORT_RAILS; rail++) {
-		pthread_mutex_init(&movers[rail].lock, NULL);
-		pthread_cond_init(&movers[rail].wake, NULL);
+		pthread_mutex_init(&threads[rail].lock, NULL);
+		pthread_cond_init(&threads[rail].wake, NULL);
 	}
 }
 
-static int rail_of(const struct mover *m)
+static int rail_of(const struct progress_thread *m)
 {
-	return (int)(m - movers);
+	return (int)(m - threads);
 }
 
-static struct proxy *next_of(const struct mover *m, const struct proxy *p)
+static struct proxy *next_of(const struct progress_thread *m, const struct proxy *p)
 {
 	return p->rails[rail_of(m)].next;
 }
 
-static int move_all(struct mover *m)
+static int progress_all(struct progress_thread *m)
 {
 	int moved = 0;
 	for (struct proxy *p = m->first; p; p = next_of(m, p))
@@ -66,7 +66,7 @@ static int move_all(struct mover *m)
 	return moved;
 }
 
-static void nap(struct mover *m, long ns)
+static void nap(struct progress_thread *m, long ns)
 {
 	pthread_mutex_unlock(&m->lock);
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
@@ -74,7 +74,7 @@ static void nap(struct mover *m, long ns)
 }
 
 /* Whoever waits for the lock gets it. */
-static void give_way(struct mover *m)
+static void give_way(struct progress_thread *m)
 {
 	while (atomic_load_explicit(&m->waiting, memory_order_relaxed))
 		nap(m, 1000);
@@ -83,12 +83,12 @@ static void give_way(struct mover *m)
 static int any_under_way(void)
 {
 	int any = 0;
-	for (const struct proxy *p = movers->first; p; p = p->rails[0].next)
+	for (const struct proxy *p = threads->first; p; p = p->rails[0].next)
 		any |= proxy_state(p) != PROXY_IDLE;
 	return any;
 }
 
-static int has_work(const struct mover *m)
+static int has_work(const struct progress_thread *m)
 {
 	int any = 0;
 	for (const struct proxy *p = m->first; p && !any; p = next_of(m, p))
@@ -98,7 +98,7 @@ static int has_work(const struct mover *m)
 
 /* Until it is woken, unless it is needed already. Should a call's end have been seen before its last message, that waits no longer than the
  * first rail's thread sleeps, which wakes the others. */
-static void sleep_deeply(struct mover *m)
+static void sleep_deeply(struct progress_thread *m)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
@@ -106,14 +106,14 @@ static void sleep_deeply(struct mover *m)
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	atomic_store(&m->asleep, 1);
-	if (m == movers && !any_under_way())
+	if (m == threads && !any_under_way())
 		pthread_cond_timedwait(&m->wake, &m->lock, &until);
-	else if (m != movers && !has_work(m))
+	else if (m != threads && !has_work(m))
 		pthread_cond_wait(&m->wake, &m->lock);
 	atomic_store(&m->asleep, 0);
 }
 
-static void wake(struct mover *m)
+static void wake(struct progress_thread *m)
 {
 	pthread_mutex_lock(&m->lock);
 	if (has_work(m))
@@ -123,18 +123,18 @@ static void wake(struct mover *m)
 
 static void wake_rails(void)
 {
-	for (int rail = 1; rail < TRANSPORT_RAILS && movers[rail].started; rail++)
-		if (atomic_load(&movers[rail].asleep))
-			wake(&movers[rail]);
+	for (int rail = 1; rail < TRANSPORT_RAILS && threads[rail].started; rail++)
+		if (atomic_load(&threads[rail].asleep))
+			wake(&threads[rail]);
 }
 
 /* What a call that has ended left in a transport without a thread waits for us. */
-static int must_send(const struct mover *m)
+static int must_send(const struct progress_thread *m)
 {
 	int must = 0;
 	for (const struct proxy *p = m->first; p && !must; p = next_of(m, p)) {
 		const struct transport *t = p->rails[rail_of(m)].transport;
-		must = t->ops->mover != TRANSPORT_MOVES_ITSELF && !proxy_rail_sent(p, rail_of(m));
+		must = t->ops->progress_by != TRANSPORT_OWN_THREAD && !proxy_rail_sent(p, rail_of(m));
 	}
 	return must;
 }
@@ -142,27 +142,27 @@ static int must_send(const struct mover *m)
 static int any_captured(void)
 {
 	int any = 0;
-	for (const struct proxy *p = movers->first; p; p = p->rails[0].next)
+	for (const struct proxy *p = threads->first; p; p = p->rails[0].next)
 		any |= atomic_load(&p->captured);
 	return any;
 }
 
 /* Until a replay has begun, or it is time for a look at everything. */
-static void doze(struct mover *m)
+static void doze(struct progress_thread *m)
 {
 	for (int naps = 0; naps < NAPS_PER_LOOK && !any_under_way(); naps++)
 		nap(m, LONG_NAP_NS);
 }
 
 /* Nothing has moved for so long. */
-static void rest(struct mover *m, int64_t idle_ns)
+static void rest(struct progress_thread *m, int64_t idle_ns)
 {
-	const int captured = m == movers && any_captured();
-	if (m == movers)
+	const int captured = m == threads && any_captured();
+	if (m == threads)
 		wake_rails();
-	if (m == movers && (any_under_way() || (captured && idle_ns < PAUSE_NS)))
+	if (m == threads && (any_under_way() || (captured && idle_ns < PAUSE_NS)))
 		nap(m, NAP_NS);
-	else if (must_send(m) || (m != movers && idle_ns < LOITER_NS))
+	else if (must_send(m) || (m != threads && idle_ns < LOITER_NS))
 		nap(m, LONG_NAP_NS);
 	else if (captured)
 		doze(m);
@@ -171,22 +171,22 @@ static void rest(struct mover *m, int64_t idle_ns)
 }
 
 /* Wherever the process may run, not only where its rank is bound. With less than two cores a spin would keep the program from running. */
-static void find_room(struct mover *m)
+static void find_room(struct progress_thread *m)
 {
 	cpu_set_t all;
 	memset(&all, 0xff, sizeof all);
 	sched_setaffinity(0, sizeof all, &all);
 	m->spins = !sched_getaffinity(0, sizeof all, &all) && CPU_COUNT(&all) > 2;
-	if (m == movers && CPU_COUNT(&all) < 2)
+	if (m == threads && CPU_COUNT(&all) < 2)
 		log_line(LOG_WARN, -1,
 			 "the proxy that carries messages between nodes shares its only core with the "
 			 "program, so it "
 			 "sleeps between messages: start the ranks with mpirun --bind-to none");
 }
 
-static void *work(void *arg)
+static void *run(void *arg)
 {
-	struct mover *m = arg;
+	struct progress_thread *m = arg;
 	int64_t last = wait_now_ns();
 	find_room(m);
 	prctl(PR_SET_TIMERSLACK, SLACK_NS);
@@ -195,9 +195,9 @@ static void *work(void *arg)
 		while (!m->first || atomic_load(&exiting))
 			pthread_cond_wait(&m->wake, &m->lock);
 		const int64_t now = wait_now_ns();
-		if (m == movers && m->looks++ % LOOKS_PER_WAKE == 0)
+		if (m == threads && m->looks++ % LOOKS_PER_WAKE == 0)
 			wake_rails();
-		if (move_all(m))
+		if (progress_all(m))
 			last = now;
 		else if (!m->spins || now - last > SPIN_NS)
 			rest(m, now - last);
@@ -206,10 +206,10 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static int start_thread(struct mover *m, int rank)
+static int start_thread(struct progress_thread *m, int rank)
 {
 	pthread_t id;
-	int error = process_thread(&id, work, m);
+	int error = process_thread(&id, run, m);
 	if (error)
 		return log_error(
 		    CORALE_ESYSTEM, rank,
@@ -221,14 +221,14 @@ static int start_thread(struct mover *m, int rank)
 	return 0;
 }
 
-static void lock_mover(struct mover *m)
+static void lock_thread(struct progress_thread *m)
 {
 	atomic_fetch_add(&m->waiting, 1);
 	pthread_mutex_lock(&m->lock);
 	atomic_fetch_sub(&m->waiting, 1);
 }
 
-static void unlock_mover(struct mover *m)
+static void unlock_thread(struct progress_thread *m)
 {
 	pthread_cond_broadcast(&m->wake);
 	pthread_mutex_unlock(&m->lock);
@@ -236,27 +236,27 @@ static void unlock_mover(struct mover *m)
 
 /* ---- Doors -------------------------------------------------------------------------------------------------- */
 
-static int join(struct mover *m, struct proxy *p)
+static int join(struct progress_thread *m, struct proxy *p)
 {
-	lock_mover(m);
+	lock_thread(m);
 	int ret = m->started ? 0 : start_thread(m, p->params.rank);
 	if (!ret) {
 		p->rails[rail_of(m)].next = m->first;
 		m->first = p;
 	}
-	unlock_mover(m);
+	unlock_thread(m);
 	return ret;
 }
 
-static void leave(struct mover *m, struct proxy *p)
+static void leave(struct progress_thread *m, struct proxy *p)
 {
-	lock_mover(m);
+	lock_thread(m);
 	struct proxy **at = &m->first;
 	while (*at && *at != p)
 		at = &(*at)->rails[rail_of(m)].next;
 	if (*at)
 		*at = p->rails[rail_of(m)].next;
-	unlock_mover(m);
+	unlock_thread(m);
 }
 
 int proxy_open(const struct proxy_params *params, struct proxy **out)
@@ -265,15 +265,15 @@ int proxy_open(const struct proxy_params *params, struct proxy **out)
 	int ret = proxy_create(params, &p), rail = params->nrails;
 	if (ret)
 		return ret;
-	pthread_once(&once, make_movers);
+	pthread_once(&once, make_threads);
 	while (!ret && rail--) /* the first one last: it wakes the others */
-		ret = join(&movers[rail], p);
+		ret = join(&threads[rail], p);
 	if (!ret) {
 		*out = p;
 		return 0;
 	}
 	for (int r = 0; r < params->nrails; r++)
-		leave(&movers[r], p);
+		leave(&threads[r], p);
 	proxy_free(p);
 	return ret;
 }
@@ -281,10 +281,10 @@ int proxy_open(const struct proxy_params *params, struct proxy **out)
 void proxy_expect(struct proxy *p)
 {
 	atomic_fetch_add(&p->enqueued, 1);
-	if (!atomic_load(&movers->asleep))
+	if (!atomic_load(&threads->asleep))
 		return;
-	lock_mover(movers);
-	unlock_mover(movers);
+	lock_thread(threads);
+	unlock_thread(threads);
 }
 
 void proxy_unexpect(struct proxy *p, int captured)
@@ -294,11 +294,11 @@ void proxy_unexpect(struct proxy *p, int captured)
 		atomic_store(&p->captured, 1); /* awake, as of proxy_expect */
 }
 
-static int is_sent(struct mover *m, const struct proxy *p)
+static int is_sent(struct progress_thread *m, const struct proxy *p)
 {
-	lock_mover(m);
+	lock_thread(m);
 	const int all = proxy_rail_sent(p, rail_of(m));
-	unlock_mover(m);
+	unlock_thread(m);
 	return all;
 }
 
@@ -307,29 +307,29 @@ static int poll_sent(void *arg)
 	const struct proxy *p = arg;
 	int all = 1;
 	for (int rail = 0; rail < p->params.nrails; rail++)
-		all &= is_sent(&movers[rail], p);
+		all &= is_sent(&threads[rail], p);
 	return all;
 }
 
 void proxy_stop(struct proxy *p, int64_t timeout_ns)
 {
 	const struct wait_policy policy = { .timeout_ns = timeout_ns, .sleep_ns = NAP_NS };
-	pthread_once(&once, make_movers);
+	pthread_once(&once, make_threads);
 	proxy_expect(p);
 	if (wait_until(&policy, poll_sent, p) <= 0)
 		log_line(
 		    LOG_WARN, p->params.rank,
 		    "messages to ranks of other nodes were still under way when their communicator ended");
 	for (int rail = 0; rail < p->params.nrails; rail++)
-		leave(&movers[rail], p);
+		leave(&threads[rail], p);
 }
 
 void proxy_exiting(void)
 {
-	pthread_once(&once, make_movers);
+	pthread_once(&once, make_threads);
 	atomic_store(&exiting, 1);
 	for (int rail = 0; rail < TRANSPORT_RAILS; rail++) { /* none moves from here on */
-		lock_mover(&movers[rail]);
-		unlock_mover(&movers[rail]);
+		lock_thread(&threads[rail]);
+		unlock_thread(&threads[rail]);
 	}
 }

@@ -39,8 +39,7 @@ struct transport_slots {
 	int lanes; /* links below this are made when the peer's end asks for them */
 	int depth; /* slots of a link and direction, at most; at least 2 */
 	size_t bytes; /* of a slot */
-	size_t
-	    cap; /* of all slots of this rank; two slots of each direction in use are taken whatever it is */
+	size_t cap; /* of all slots of this rank; a direction in use takes two whatever it is */
 	_Atomic size_t *used; /* bytes of slots, counted here; NULL: not counted */
 };
 
@@ -48,11 +47,9 @@ struct transport_params {
 	int rank, size;
 	uint64_t comm_id; /* equal on all ranks, unique among the transports of these processes */
 	int rail; /* transports of different rails, devices or gpu_slots share no thread and no lock; below TRANSPORT_RAILS */
-	const unsigned char
-	    *needed; /* needed[r]: 1 if rank r sits on another node; until transport_open returns */
+	const unsigned char *needed; /* [rank]: 1: on another node; until transport_open returns */
 	const struct settings *settings;
-	const char *
-	    devices; /* the network devices of this transport alone, as CORALE_NET_DEVICES has them ("mlx5_0:1"); NULL, "": that setting */
+	const char *devices; /* in place of CORALE_NET_DEVICES ("mlx5_0:1"); NULL, "": that setting */
 	int gpu_slots; /* links may have slots in a GPU's memory (link_ops.map): CORALE_ENOTSUP where no RDMA adapter can be opened */
 	struct transport_slots slots;
 	/* A peer's control message (at most TRANSPORT_CONTROL_BYTES); called from progress in any thread; must not block. */
@@ -63,10 +60,10 @@ struct transport_params {
 };
 
 /* Whose calls of progress move a transport. */
-enum transport_mover {
-	TRANSPORT_MOVES_ITSELF, /* by a thread of its own */
-	TRANSPORT_BY_ANY_THREAD,
-	TRANSPORT_BY_CALLERS /* by threads inside calls of the user's; and by a thread of Corale's, if probe allows GPUs */
+enum transport_progress {
+	TRANSPORT_OWN_THREAD, /* by a thread of its own */
+	TRANSPORT_ANY_THREAD,
+	TRANSPORT_CALLERS /* by threads inside calls of the user's; and by a thread of Corale's, if probe allows GPUs */
 };
 
 /* What is known of a transport before it is opened. */
@@ -87,7 +84,7 @@ struct transport_row {
 };
 
 struct transport_ops {
-	enum transport_mover mover;
+	enum transport_progress progress_by;
 	int one_rail; /* several would wait for each other */
 	/* All ranks have opened theirs, and their addresses are here (transport_address). Local. NULL: nothing to do. */
 	int (*connect)(struct transport *t);

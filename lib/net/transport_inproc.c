@@ -425,7 +425,7 @@ static const struct link_ops links = {
 };
 
 static const struct transport_ops ops = {
-	.mover = TRANSPORT_BY_ANY_THREAD,
+	.progress_by = TRANSPORT_ANY_THREAD,
 	.connect = connect_inproc,
 	.links = &links,
 	.progress = progress,

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "host/life.h"
+#include "host/liveness.h"
 
 static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
 static corale_comm *handles; /* every one ever made: two words each, the price of safe use after destroy */
@@ -32,7 +32,7 @@ static int refuses(const char *call)
 {
 	if (process_refuses(call))
 		return 1;
-	life_calls_on();
+	liveness_calls_on();
 	return 0;
 }
 

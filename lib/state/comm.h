@@ -64,8 +64,7 @@ struct comm_peer {
 	char reason[WINDOW_REASON]; /* why it has ended the communicator; under error_lock */
 	int pid;
 	_Atomic int answer;
-	struct journal_entry calls
-	    [COMM_PEER_CALLS]; /* the last that it has told of, by number; under error_lock when written */
+	struct journal_entry calls[COMM_PEER_CALLS]; /* the last that it has sent; written under error_lock */
 };
 
 struct comm {
@@ -81,14 +80,13 @@ struct comm {
 	struct topo *topo;
 	struct plans plans; /* of the host engine */
 	struct topo gpu_topo; /* topo with the rates of GPUs, for: */
-	struct plans
-	    gpu_plans; /* of calls on GPUs: lists of choices, and the plans of those that no codelet runs */
-	struct planner narrow_planner; /* over nodes: of plans of one channel */
+	struct plans gpu_plans; /* lists of choices, and plans of calls that no codelet runs */
+	struct planner single_channel_planner; /* over nodes: of plans of one channel */
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
-	int *place_of,
-	    *rank_at; /* of a CUDA communicator over nodes: a rank's place as its kernels number it (gpu_remote.c) */
+	int *gpu_index,
+	    *gpu_rank; /* GPUs over nodes: [rank]: how its kernels number a peer; and back (gpu_remote.c) */
 	struct proxy *proxy; /* of messages between nodes; NULL: one node */
 	struct transport *rails[TRANSPORT_RAILS]; /* its transports: the engine's, and nrails - 1 more */
 	int nrails;
@@ -130,7 +128,7 @@ struct comm {
 	_Atomic uint64_t last_notified; /* the call, and the rank of another node, that was sent it last */
 	struct comm_peer *peers; /* [rank]; NULL: one node */
 	_Atomic int64_t stall_asked_ns,
-	    stall_reported_ns; /* when ranks were last asked why nothing comes, and it was told; stall.c */
+	    stall_reported_ns; /* when other ranks were last asked; the last line (stall.c) */
 	_Atomic int damaged; /* control messages that no rank sent; the first is told of */
 	struct comm *next_watched; /* watch.c */
 	_Atomic int unmapping; /* unmap.c: a thread is at it */

@@ -57,7 +57,7 @@ struct wire_link {
 	struct end *end;
 	const struct link_memory *memory;
 	unsigned char
-	    *few; /* LINK_FEW_BYTES beside each slot in a GPU's memory; NULL: slots are in host memory */
+	    *few; /* LINK_INLINE_BYTES beside each slot in a GPU's memory; NULL: slots are in host memory */
 };
 
 static struct wire_link *link_of(const struct link *l)
@@ -178,8 +178,8 @@ static int arrive_bytes(struct part *send, unsigned char *slot)
 /* Slots in a GPU's memory: few bytes are given to the receiver beside them. Those that came so are not in their slot, which may hold anything. */
 static unsigned char *few_of(const struct part *send, const struct link *l, unsigned char *slot)
 {
-	unsigned char *few = link_of(l)->few + send->number % (uint64_t)l->in_depth * LINK_FEW_BYTES;
-	if (send->bytes > LINK_FEW_BYTES)
+	unsigned char *few = link_of(l)->few + send->number % (uint64_t)l->in_depth * LINK_INLINE_BYTES;
+	if (send->bytes > LINK_INLINE_BYTES)
 		return NULL;
 	if (send->is_few)
 		memset(slot, WIRE_NOTHING, l->slot_bytes);
@@ -276,7 +276,7 @@ static int open_in(struct link *l)
 	struct wire *w = link_of(l)->end->wire;
 	const size_t depth = (size_t)memory->depth;
 	l->in = calloc(depth, sizeof *l->in);
-	link_of(l)->few = memory->slab ? malloc(depth * LINK_FEW_BYTES) : NULL;
+	link_of(l)->few = memory->slab ? malloc(depth * LINK_INLINE_BYTES) : NULL;
 	if (!l->in || (memory->slab && !link_of(l)->few))
 		abort();
 	check_slab(l, memory->in);
@@ -317,7 +317,7 @@ static int post(struct link *l, const void *header, const void *data, size_t byt
 	p->given = copy_of(p->memory, bytes);
 	if (p->is_few)
 		p->memory = p->given;
-	if (p->is_few && (!link_of(l)->memory->slab || bytes > LINK_FEW_BYTES))
+	if (p->is_few && (!link_of(l)->memory->slab || bytes > LINK_INLINE_BYTES))
 		complain(w, "a message from beside its slot", link_of(l)->end->rank, l->peer, l->lane);
 	p->leaves = gpu_turns() + some_turns();
 	p->ends = p->leaves + 2 * some_turns();

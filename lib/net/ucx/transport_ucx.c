@@ -94,7 +94,7 @@ static int connect_ucx(struct transport *t)
 
 static int progress(struct transport *t)
 {
-	return ucx_help(of(t)->worker);
+	return ucx_try_progress(of(t)->worker);
 }
 
 static int control(struct transport *t, int peer, const void *message, size_t bytes)
@@ -126,7 +126,7 @@ static void close_ucx(struct transport *t)
 }
 
 static const struct transport_ops ops = {
-	.mover = TRANSPORT_MOVES_ITSELF,
+	.progress_by = TRANSPORT_OWN_THREAD,
 	.connect = connect_ucx,
 	.links = &ucx_link_ops,
 	.progress = progress,

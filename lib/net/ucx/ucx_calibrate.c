@@ -43,17 +43,17 @@ static int await(int (*poll)(void *), struct probe *probe, int64_t deadline)
 	return policy.timeout_ns <= 0 ? CORALE_ETIMEDOUT : wait_until(&policy, poll, probe);
 }
 
-static int post_probe(struct ucx_link *l, enum ucx_way way, size_t bytes)
+static int post_probe(struct ucx_link *l, enum ucx_scheme scheme, size_t bytes)
 {
 	static const unsigned char header[TRANSPORT_HEADER_BYTES];
 	ucx_lock(l->comm->worker);
-	int ret = ucx_link_post(l, way, header, NULL, bytes);
+	int ret = ucx_link_post(l, scheme, header, NULL, bytes);
 	ucx_unlock(l->comm->worker);
 	return ret;
 }
 
-/* GB/s of some messages in a row; 0 on failure; a slow way gets what it has shown. */
-static double measure(struct ucx_link *l, enum ucx_way way, size_t bytes, int64_t deadline)
+/* GB/s of some messages in a row; 0 on failure; a slow scheme gets what it has shown. */
+static double measure(struct ucx_link *l, enum ucx_scheme scheme, size_t bytes, int64_t deadline)
 {
 	enum { MESSAGES = 4 };
 	struct probe probe = { .link = l };
@@ -62,7 +62,7 @@ static double measure(struct ucx_link *l, enum ucx_way way, size_t bytes, int64_
 	int ret = deadline > start ? 1 : CORALE_EPEER;
 	for (int i = 0; ret > 0 && i < MESSAGES; i++) {
 		ret = await(poll_room, &probe, deadline);
-		ret = ret > 0 && post_probe(l, way, bytes) ? CORALE_EPEER : ret;
+		ret = ret > 0 && post_probe(l, scheme, bytes) ? CORALE_EPEER : ret;
 	}
 	probe.taken = l->base.posted;
 	if (ret > 0)
@@ -79,42 +79,42 @@ static double measure(struct ucx_link *l, enum ucx_way way, size_t bytes, int64_
 static double best_of(const double *gbps)
 {
 	double best = 0;
-	for (int way = 0; way < UCX_WAYS; way++)
-		best = gbps[way] > best ? gbps[way] : best;
+	for (int scheme = 0; scheme < UCX_SCHEMES; scheme++)
+		best = gbps[scheme] > best ? gbps[scheme] : best;
 	return best;
 }
 
-/* The first message connects and warms up; a way that is hopeless in the first round is not tried again. */
+/* The first message connects and warms up; a scheme that is hopeless in the first round is not tried again. */
 static void measure_class(struct ucx_link *l, double *gbps)
 {
-	const int ways = l->p->endpoint->class->emulates_put ? UCX_WAY_PUT : UCX_WAYS; /* the last */
+	const int schemes = l->p->endpoint->class->emulates_put ? UCX_SCHEME_PUT : UCX_SCHEMES; /* the last */
 	struct probe probe = { .link = l };
 
 	if (await(poll_room, &probe, wait_now_ns() + connect_ns) < 0)
 		return;
 	memset(l->base.out, 1, (size_t)l->base.out_depth * l->base.slot_bytes);
-	measure(l, UCX_WAY_AM, FIRST_BYTES, wait_now_ns() + connect_ns);
+	measure(l, UCX_SCHEME_AM, FIRST_BYTES, wait_now_ns() + connect_ns);
 	const int64_t deadline = wait_now_ns() + budget_ns;
 	for (int round = 0; round < ROUNDS; round++) {
 		double before = best_of(gbps);
-		for (int way = 0; way < ways; way++) {
-			if (round && gbps[way] < before / 3)
+		for (int scheme = 0; scheme < schemes; scheme++) {
+			if (round && gbps[scheme] < before / 3)
 				continue;
 			size_t bytes = round ? l->base.slot_bytes : FIRST_BYTES;
-			double got = measure(l, (enum ucx_way)way, bytes, deadline);
-			gbps[way] = got > gbps[way] ? got : gbps[way];
+			double got = measure(l, (enum ucx_scheme)scheme, bytes, deadline);
+			gbps[scheme] = got > gbps[scheme] ? got : gbps[scheme];
 		}
 	}
 }
 
 /* The fastest, but none is preferred to active messages for less than the noise. */
-static enum ucx_way choose(const double *gbps)
+static enum ucx_scheme choose(const double *gbps)
 {
-	enum ucx_way way = UCX_WAY_AM;
-	for (int i = 0; i < UCX_WAYS; i++)
-		if (gbps[i] > 1.15 * gbps[way])
-			way = (enum ucx_way)i;
-	return way;
+	enum ucx_scheme scheme = UCX_SCHEME_AM;
+	for (int i = 0; i < UCX_SCHEMES; i++)
+		if (gbps[i] > 1.15 * gbps[scheme])
+			scheme = (enum ucx_scheme)i;
+	return scheme;
 }
 
 /* The probes' link to a peer whose class nobody in this process has measured, or NULL. Under the lock. */
@@ -134,7 +134,7 @@ static struct ucx_link *find_unmeasured(struct ucx_comm *c, int peer)
 static void calibrate_peer(struct ucx_comm *c, int peer)
 {
 	struct ucx_worker *w = c->worker;
-	double gbps[UCX_WAYS] = { 0 };
+	double gbps[UCX_SCHEMES] = { 0 };
 
 	ucx_lock(w);
 	struct ucx_link *l = find_unmeasured(c, peer);
@@ -144,14 +144,14 @@ static void calibrate_peer(struct ucx_comm *c, int peer)
 		return;
 	measure_class(l, gbps);
 	ucx_lock(w);
-	class->way = choose(gbps);
+	class->scheme = choose(gbps);
 	memcpy(class->gbps, gbps, sizeof(gbps));
 	ucx_unlock(w);
 	log_line(
 	    LOG_INFO, c->params.rank,
 	    "transport ucx: over %s large messages go by %s (to rank %d: am %.2f, tag %.2f, put%s %.2f GB/s)",
-	    class->lanes, ucx_way_names[class->way], peer, gbps[UCX_WAY_AM], gbps[UCX_WAY_TAG],
-	    class->ordered ? "" : " and flush", gbps[UCX_WAY_PUT]);
+	    class->lanes, ucx_scheme_names[class->scheme], peer, gbps[UCX_SCHEME_AM], gbps[UCX_SCHEME_TAG],
+	    class->ordered ? "" : " and flush", gbps[UCX_SCHEME_PUT]);
 }
 
 /* Puts that were asked for, and are not made. */
@@ -176,13 +176,13 @@ void ucx_calibrate(struct ucx_comm *c)
 {
 	int size = c->params.size, rank = c->params.rank;
 
-	if ((c->forced >= 0 && c->forced != UCX_WAY_PUT) || c->params.slots.bytes <= UCX_EAGER_BYTES)
+	if ((c->forced >= 0 && c->forced != UCX_SCHEME_PUT) || c->params.slots.bytes <= UCX_EAGER_BYTES)
 		return;
 	for (int direction = 1; direction >= -1; direction -= 2) {
 		for (int i = 1; i < size; i++) {
 			int peer = (rank + direction * i + size) % size;
 			if (c->params.needed[peer]) {
-				(c->forced == UCX_WAY_PUT ? tell_emulated : calibrate_peer)(c, peer);
+				(c->forced == UCX_SCHEME_PUT ? tell_emulated : calibrate_peer)(c, peer);
 				break;
 			}
 		}

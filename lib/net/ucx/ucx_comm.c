@@ -20,12 +20,12 @@ void ucx_comm_free(struct ucx_comm *c)
 	free(c);
 }
 
-/* The way named by CORALE_UCX_MESSAGE, or -1. */
+/* The scheme named by CORALE_UCX_MESSAGE, or -1. */
 static int forced_way(const struct settings *settings)
 {
-	for (int way = 0; way < UCX_WAYS; way++)
-		if (!strcmp(settings->ucx_message, ucx_way_names[way]))
-			return way;
+	for (int scheme = 0; scheme < UCX_SCHEMES; scheme++)
+		if (!strcmp(settings->ucx_message, ucx_scheme_names[scheme]))
+			return scheme;
 	return -1;
 }
 

@@ -10,7 +10,7 @@ struct ucx_peer {
 	struct ucx_endpoint *endpoint;
 	enum ucx_peer_state state;
 	int reported; /* on_failure was or will be called */
-	int heard; /* something came from it, so it is connected to us */
+	int has_answered; /* something came from it, so it is connected to us */
 	struct ucx_link *links[UCX_PROBE_LANE + 1]; /* NULL: not used */
 	_Atomic int lost; /* 0, or why it sends and takes no more */
 	int through; /* it has said that nothing of it is under way to our slots */
@@ -40,10 +40,8 @@ struct ucx_comm {
 	struct ucx_event *events, **events_end;
 	int dispatching; /* some thread calls handlers */
 	int failure; /* the code of fail */
-	int forced; /* enum ucx_way, or -1: by measurement */
-	void (*on_lost)(
-	    struct ucx_peer
-		*p); /* ucx_link_blame_user, before it is told that a connection has failed; or NULL */
+	int forced; /* enum ucx_scheme, or -1: by measurement */
+	void (*on_lost)(struct ucx_peer *p); /* before a lost connection is reported; or NULL */
 };
 
 /* One that no worker knows yet; NULL without memory. Not under the lock. */
@@ -59,9 +57,9 @@ static inline const struct ucx_address *ucx_comm_address(const struct ucx_comm *
 /* Under the lock, all of them, except where it says otherwise. */
 
 /* How a large message of a link to a peer travels. */
-static inline enum ucx_way ucx_comm_way(const struct ucx_comm *c, int peer)
+static inline enum ucx_scheme ucx_comm_way(const struct ucx_comm *c, int peer)
 {
-	return c->forced >= 0 ? (enum ucx_way)c->forced : c->peers[peer]->endpoint->class->way;
+	return c->forced >= 0 ? (enum ucx_scheme)c->forced : c->peers[peer]->endpoint->class->scheme;
 }
 
 struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank);

@@ -16,7 +16,7 @@ static int poll_drained(void *arg)
 {
 	struct ucx_comm *c = arg;
 	int left = 0;
-	ucx_help(c->worker);
+	ucx_try_progress(c->worker);
 	ucx_lock(c->worker);
 	for (int r = 0; r < c->params.size && !left; r++)
 		left = c->peers[r] && !c->peers[r]->endpoint->failed &&
@@ -49,7 +49,7 @@ static int poll_flushed(void *arg)
 	struct ucx_worker *w = arg;
 	int left = 0;
 
-	ucx_help(w);
+	ucx_try_progress(w);
 	ucx_lock(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
 		left += e->flushing && !e->failed;
@@ -103,7 +103,7 @@ static struct borrowed borrowed(const struct ucx_comm *c)
 static int poll_given_back(void *arg)
 {
 	struct ucx_comm *c = arg;
-	ucx_help(c->worker);
+	ucx_try_progress(c->worker);
 	const struct borrowed b = borrowed(c);
 	return !b.kept && !b.lost;
 }
@@ -111,7 +111,7 @@ static int poll_given_back(void *arg)
 static int poll_kept(void *arg)
 {
 	struct ucx_comm *c = arg;
-	ucx_help(c->worker);
+	ucx_try_progress(c->worker);
 	return !borrowed(c).kept;
 }
 
@@ -149,15 +149,15 @@ void ucx_end_fail(struct ucx_comm *c, int code)
 /* ---- The end in order ---- */
 
 /* 1 if every peer that was greeted has answered: a peer that is still connecting must not find us gone. */
-static int poll_heard(void *arg)
+static int poll_answered(void *arg)
 {
 	struct ucx_comm *c = arg;
 	int all = 1;
 
-	ucx_help(c->worker);
+	ucx_try_progress(c->worker);
 	ucx_lock(c->worker);
 	for (int r = 0; r < c->params.size; r++)
-		all &= !c->peers[r] || c->peers[r]->state != UCX_PEER_FINE || c->peers[r]->heard;
+		all &= !c->peers[r] || c->peers[r]->state != UCX_PEER_FINE || c->peers[r]->has_answered;
 	ucx_unlock(c->worker);
 	return all;
 }
@@ -207,7 +207,7 @@ void ucx_end_close(struct ucx_comm *c)
 		log_line(LOG_WARN, c->params.rank,
 			 "transport ucx: closed with messages that no peer has received");
 	ucx_end_fail(c, CORALE_EABORTED);
-	wait_until(&last_policy, poll_heard, c);
+	wait_until(&last_policy, poll_answered, c);
 	say_goodbye(c);
 	wait_until(&forever, poll_undispatched, c);
 	unregister(c);

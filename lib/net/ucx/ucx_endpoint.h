@@ -8,12 +8,12 @@
 struct ucx_class {
 	struct ucx_class *next;
 	char lanes[96]; /* "tcp/eth0" */
-	double gbps[UCX_WAYS]; /* 0: not measured */
-	enum ucx_way way; /* how large messages go */
+	double gbps[UCX_SCHEMES]; /* 0: not measured */
+	enum ucx_scheme scheme; /* how large messages go */
 	int rdma; /* some lane is a queue pair of an RDMA adapter */
 	int ordered; /* an active message behind a put can't come before it: one path carries both, in order */
 	int emulates_put; /* puts are active messages, which end this process where their sender dies: none are made */
-	int measured; /* 1: by us; 0: way was forced or is the default */
+	int measured; /* 1: by us; 0: scheme was forced or is the default */
 };
 
 struct ucx_endpoint {
@@ -22,7 +22,7 @@ struct ucx_endpoint {
 	uint64_t uid; /* the peer's worker */
 	ucp_ep_h ep; /* tells when the peer dies, and can be made to let go of the user's buffers */
 	ucp_ep_h
-	    data; /* of links, or NULL: ep where lanes are an RDMA adapter's; else without error handling, which costs a copy or more */
+	    data; /* of links; NULL: not made. ep itself for RDMA adapters, else without error handling, which costs copies */
 	struct ucx_class *class; /* of data's lanes, once it is there */
 	int failed; /* 0 or a CORALE_E* code */
 	char reason[120];

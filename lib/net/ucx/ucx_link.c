@@ -65,9 +65,9 @@ static int depth_of(const struct ucx_link *l)
 }
 
 /* Host memory for few bytes of each slot in a GPU's memory. */
-static int make_few(const struct ucx_link *l, size_t depth, unsigned char **few)
+static int make_inline(const struct ucx_link *l, size_t depth, unsigned char **at)
 {
-	return !ucx_link_slab(l) || *few || (*few = calloc(depth, LINK_FEW_BYTES));
+	return !ucx_link_slab(l) || *at || (*at = calloc(depth, LINK_INLINE_BYTES));
 }
 
 static int no_memory(const struct ucx_link *l)
@@ -85,7 +85,7 @@ static int make_in(struct ucx_link *l)
 	const size_t depth = (size_t)depth_of(l);
 	struct ucx_in *ins = calloc(depth, sizeof(*ins));
 	struct link_message *messages = calloc(depth, sizeof(*messages));
-	int ret = ins && messages && make_few(l, depth, &l->few_in) &&
+	int ret = ins && messages && make_inline(l, depth, &l->inline_in) &&
 			  getrandom(&l->tag, sizeof(l->tag), 0) == sizeof(l->tag)
 		      ? ucx_slots_make(&l->in, l->comm, b->peer, l->memory, 0, depth * b->slot_bytes)
 		      : no_memory(l);
@@ -112,7 +112,7 @@ static int make_out(struct ucx_link *l)
 		return 0;
 	const size_t depth = (size_t)depth_of(l);
 	struct ucx_out *outs = calloc(depth, sizeof(*outs));
-	int ret = outs && make_few(l, depth, &l->few_out)
+	int ret = outs && make_inline(l, depth, &l->inline_out)
 		      ? ucx_slots_make(&l->out, l->comm, b->peer, l->memory, 1, depth * b->slot_bytes)
 		      : no_memory(l);
 	if (ret) {
@@ -187,9 +187,9 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 /* ---- Arrivals ---- */
 
 /* Where few bytes of a slot in a GPU's memory are. */
-static unsigned char *few_of(const struct ucx_link *l, const struct ucx_in *in)
+static unsigned char *inline_of(const struct ucx_link *l, const struct ucx_in *in)
 {
-	return l->few_in + (in - l->ins) * LINK_FEW_BYTES;
+	return l->inline_in + (in - l->ins) * LINK_INLINE_BYTES;
 }
 
 /* A slot's message is whole: publishes it, with those behind it that came earlier. */
@@ -201,8 +201,8 @@ static void publish(struct ucx_link *l, struct ucx_in *in)
 	uint64_t arrived = atomic_load_explicit(&b->arrived, memory_order_relaxed);
 	memcpy(m->header, in->wire.header, sizeof(m->header));
 	m->bytes = in->wire.bytes;
-	if (l->few_in)
-		m->data = m->bytes <= LINK_FEW_BYTES ? few_of(l, in) : NULL;
+	if (l->inline_in)
+		m->data = m->bytes <= LINK_INLINE_BYTES ? inline_of(l, in) : NULL;
 	in->number += in->number ? depth : (uint64_t)(in - l->ins) + 1;
 	while (l->ins[arrived % depth].number == arrived + 1)
 		arrived++;
@@ -244,18 +244,18 @@ static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
 {
 	struct link_slab *slab = ucx_link_slab(l);
 	const size_t i = (size_t)(in - l->ins), bytes = in->wire.bytes,
-		     n = bytes <= LINK_FEW_BYTES ? bytes : READ_BACK_BYTES;
+		     n = bytes <= LINK_INLINE_BYTES ? bytes : READ_BACK_BYTES;
 	ucp_request_param_t param = ucx_request(read_back, in);
 	param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
 	param.memory_type = UCS_MEMORY_TYPE_HOST;
 	if (l->comm->failure)
 		return; /* nobody waits for it, and its slab may be unmapped soon */
-	if (!bytes || (bytes > LINK_FEW_BYTES && !slab->reads_back)) {
+	if (!bytes || (bytes > LINK_INLINE_BYTES && !slab->reads_back)) {
 		publish(l, in);
 		return;
 	}
 	void *request =
-	    ucx_slab_read(slab, l->in.at + i * l->base.slot_bytes + bytes - n, n, few_of(l, in), &param);
+	    ucx_slab_read(slab, l->in.at + i * l->base.slot_bytes + bytes - n, n, inline_of(l, in), &param);
 	l->comm->worker->nudge = 1;
 	in->slab = slab;
 	if (UCS_PTR_IS_PTR(request))
@@ -309,9 +309,9 @@ static void receive(struct ucx_link *l, struct ucx_in *in, uint64_t number, void
 static const char *form_fault(const struct ucx_link *l, const struct ucx_wire *wire)
 {
 	const int is_apart = wire->kind == UCX_NOTICE;
-	if (ucx_link_slab(l) && (is_apart ? wire->way != UCX_WAY_PUT : wire->bytes > LINK_FEW_BYTES))
+	if (ucx_link_slab(l) && (is_apart ? wire->scheme != UCX_SCHEME_PUT : wire->bytes > LINK_INLINE_BYTES))
 		return "its payload was not put, as a slot in a GPU's memory takes it";
-	if (is_apart && wire->way == UCX_WAY_AM)
+	if (is_apart && wire->scheme == UCX_SCHEME_AM)
 		return "its payload should be with it";
 	if (is_apart && !ucx_link_slab(l) && wire->bytes <= UCX_EAGER_BYTES)
 		return "it speaks of a payload that is too small to travel apart";
@@ -357,12 +357,12 @@ static ucs_status_t arrive_slot(struct ucx_link *l, const struct ucx_wire *wire,
 		receive(l, in, number, data);
 		return UCS_INPROGRESS;
 	}
-	if (wire->kind == UCX_NOTICE && wire->way == UCX_WAY_TAG) {
+	if (wire->kind == UCX_NOTICE && wire->scheme == UCX_SCHEME_TAG) {
 		receive(l, in, number, NULL);
 		return UCS_OK;
 	}
 	if (wire->kind == UCX_SLOT && bytes)
-		memcpy(l->few_in ? few_of(l, in) : l->base.in[in - l->ins].data, data, bytes);
+		memcpy(l->inline_in ? inline_of(l, in) : l->base.in[in - l->ins].data, data, bytes);
 	publish(l, in);
 	return UCS_OK;
 }
@@ -376,7 +376,7 @@ ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, vo
 		ucx_wire_refuse(&c->worker->refused, wire, bytes, "no slots were granted");
 		return UCS_OK;
 	}
-	p->heard = 1;
+	p->has_answered = 1;
 	if (l->outs && l->grant.depth)
 		ucx_link_credited(l, wire->number);
 	return wire->kind == UCX_CREDIT ? UCS_OK : arrive_slot(l, wire, data, bytes, param);
@@ -450,7 +450,7 @@ static int release(struct link *base)
 	const uint64_t taken = link_taken(base) + 1,
 		       half = base->in_depth > 1 ? (uint64_t)base->in_depth / 2 : 1;
 	atomic_store_explicit(&base->taken, taken, memory_order_release);
-	if (taken - atomic_load_explicit(&l->told, memory_order_relaxed) < half)
+	if (taken - atomic_load_explicit(&l->taken_sent, memory_order_relaxed) < half)
 		return 0;
 	ucx_lock(l->comm->worker);
 	ucx_link_credit(l);

@@ -15,7 +15,7 @@ struct ucx_out {
 	int busy; /* UCX requests that refer to this */
 	const void *data; /* of the user, or NULL: the slot, or few */
 	size_t bytes;
-	int is_few; /* it is in ucx_link.few_out */
+	int is_inline; /* it is in ucx_link.inline_out */
 	struct ucx_wire wire; /* of the message, or of its notice */
 };
 
@@ -39,12 +39,11 @@ struct ucx_link {
 	struct ucx_worker *worker;
 	struct ucx_comm *comm; /* NULL once that is closed */
 	struct ucx_peer *p;
-	const struct link_memory
-	    *memory; /* the user's, for slots, until the communicator is closed; or NULL */
+	const struct link_memory *memory; /* the user's, until the communicator is closed; or NULL */
 	/* sending */
 	struct ucx_out *outs;
 	struct ucx_slots out;
-	unsigned char *few_out, *few_in; /* of a slab's slots: LINK_FEW_BYTES each, in host memory */
+	unsigned char *inline_out, *inline_in; /* of a slab's slots: LINK_INLINE_BYTES each, in host memory */
 	struct ucx_grant grant; /* the peer's; depth 0: not yet */
 	ucp_rkey_h key;
 	_Atomic int borrowed; /* messages in the user's memory that UCX refers to */
@@ -54,7 +53,7 @@ struct ucx_link {
 	struct ucx_in *ins;
 	struct ucx_slots in;
 	uint64_t tag, ends; /* ends: messages that the peer had posted when it left */
-	_Atomic uint64_t told; /* of taken, to the peer */
+	_Atomic uint64_t taken_sent; /* of taken, to the peer */
 	struct ucx_credit credits[2];
 };
 
@@ -79,7 +78,8 @@ ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, vo
 
 /* ucx_link_post.c */
 /* As link_post. */
-int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, const void *data, size_t bytes);
+int ucx_link_post(struct ucx_link *l, enum ucx_scheme scheme, const void *header, const void *data,
+		  size_t bytes);
 /* The peer has taken so many messages. */
 void ucx_link_credited(struct ucx_link *l, uint64_t taken);
 /* Tells the peer what was taken, if that is much. */

@@ -79,8 +79,8 @@ int ucx_link_retire(struct ucx_link *l)
 		ucp_rkey_destroy(l->key);
 	ucx_slots_free(l->worker, &l->in);
 	ucx_slots_free(l->worker, &l->out);
-	free(l->few_out);
-	free(l->few_in);
+	free(l->inline_out);
+	free(l->inline_in);
 	free(l->outs);
 	free(l->ins);
 	free(l->base.in);
@@ -93,7 +93,7 @@ int ucx_link_retire(struct ucx_link *l)
 static int free_link(struct ucx_comm *c, struct ucx_link *l)
 {
 	if (l->ins && !l->p->through) {
-		ucx_slots_bury(c, l->base.peer, &l->in);
+		ucx_slots_retire(c, l->base.peer, &l->in);
 		l->in.at = NULL;
 	}
 	l->comm = NULL;

@@ -96,8 +96,8 @@ static const void *payload_of(const struct ucx_out *out)
 {
 	const struct ucx_link *l = out->link;
 	const size_t i = (size_t)(out - l->outs);
-	if (out->is_few)
-		return l->few_out + i * LINK_FEW_BYTES;
+	if (out->is_inline)
+		return l->inline_out + i * LINK_INLINE_BYTES;
 	return out->data ? out->data : l->base.out + i * l->base.slot_bytes;
 }
 
@@ -107,7 +107,7 @@ static ucp_request_param_t param_of(struct ucx_out *out)
 	param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
 	param.memh = out->link->out.memory;
 	param.memory_type = UCS_MEMORY_TYPE_HOST;
-	if (!out->data && !out->is_few)
+	if (!out->data && !out->is_inline)
 		param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
 	return param;
 }
@@ -191,37 +191,39 @@ static struct ucx_wire *fill_wire(struct ucx_link *l, struct ucx_wire *wire, enu
 				   .lane = (uint16_t)l->base.lane,
 				   .kind = (uint8_t)kind,
 				   .number = taken };
-	atomic_store_explicit(&l->told, taken, memory_order_relaxed);
+	atomic_store_explicit(&l->taken_sent, taken, memory_order_relaxed);
 	return wire;
 }
 
 /* A GPU's slots are put, all but few bytes that the user brings. A put that UCX would emulate goes as the active messages that it would be, which nobody
  * answers. */
-static int is_eager(const struct ucx_link *l, enum ucx_way way, const void *data, size_t bytes)
+static int is_eager(const struct ucx_link *l, enum ucx_scheme scheme, const void *data, size_t bytes)
 {
 	if (ucx_link_slab(l))
 		return data || !bytes;
-	return bytes <= UCX_EAGER_BYTES || (way == UCX_WAY_PUT && l->p->endpoint->class->emulates_put);
+	return bytes <= UCX_EAGER_BYTES || (scheme == UCX_SCHEME_PUT && l->p->endpoint->class->emulates_put);
 }
 
-int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, const void *data, size_t bytes)
+int ucx_link_post(struct ucx_link *l, enum ucx_scheme scheme, const void *header, const void *data,
+		  size_t bytes)
 {
 	const uint64_t slot = l->base.posted % (uint64_t)l->base.out_depth;
 	struct ucx_out *out = &l->outs[slot];
-	const int small = is_eager(l, way, data, bytes);
+	const int small = is_eager(l, scheme, data, bytes);
 	int ret = refuse(l);
 	if (ret)
 		return ret;
 	if (ucx_link_slab(l)) {
-		way = UCX_WAY_PUT;
-		out->is_few = data != NULL;
+		scheme = UCX_SCHEME_PUT;
+		out->is_inline = data != NULL;
 		if (data)
-			memcpy(l->few_out + slot * LINK_FEW_BYTES, data, bytes);
+			memcpy(l->inline_out + slot * LINK_INLINE_BYTES, data, bytes);
 		data = NULL;
 	}
-	struct ucx_wire *wire = fill_wire(l, &out->wire, small || way == UCX_WAY_AM ? UCX_SLOT : UCX_NOTICE);
+	struct ucx_wire *wire =
+	    fill_wire(l, &out->wire, small || scheme == UCX_SCHEME_AM ? UCX_SLOT : UCX_NOTICE);
 	wire->sequence = (uint32_t)l->base.posted;
-	wire->way = (uint8_t)(small ? 0 : way);
+	wire->scheme = (uint8_t)(small ? 0 : scheme);
 	wire->bytes = bytes;
 	memcpy(wire->header, header, sizeof(wire->header));
 	out->bytes = bytes;
@@ -232,9 +234,9 @@ int ucx_link_post(struct ucx_link *l, enum ucx_way way, const void *header, cons
 	l->base.posted++;
 	if (!small && !data)
 		ucx_slots_enlarge(&l->out);
-	if (small || way == UCX_WAY_AM) {
+	if (small || scheme == UCX_SCHEME_AM) {
 		send_am(out, small ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV, bytes);
-	} else if (way == UCX_WAY_TAG) {
+	} else if (scheme == UCX_SCHEME_TAG) {
 		send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);
 		send_tag(out);
 	} else {
@@ -265,7 +267,8 @@ void ucx_link_credit(struct ucx_link *l)
 	struct ucx_comm *c = l->comm;
 	struct ucx_endpoint *e = l->p->endpoint;
 	struct ucx_credit *credit = l->credits[0].busy ? &l->credits[1] : &l->credits[0];
-	const uint64_t waiting = link_taken(&l->base) - atomic_load_explicit(&l->told, memory_order_relaxed),
+	const uint64_t waiting =
+			   link_taken(&l->base) - atomic_load_explicit(&l->taken_sent, memory_order_relaxed),
 		       half = l->base.lane != UCX_PROBE_LANE && l->base.in_depth > 1
 				  ? (uint64_t)l->base.in_depth / 2
 				  : 1;

@@ -90,7 +90,7 @@ static void arrive_note(struct ucx_comm *c, const struct ucx_wire *wire, const v
 	}
 	if (ucx_comm_peer(c, (int)wire->from, &p))
 		return;
-	p->heard = 1;
+	p->has_answered = 1;
 	switch (wire->kind) {
 	case UCX_BYE:
 		ucx_link_leave(p, wire, data, bytes);
@@ -140,7 +140,7 @@ ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_byt
 	else if (!is_closed(w, wire.comm_id))
 		keep_early(w, &wire, data, bytes);
 	else if (wire.kind == UCX_BYE)
-		ucx_slots_free_graves(w, &wire);
+		ucx_slots_free_retired(w, &wire);
 	return UCS_OK;
 }
 

@@ -45,7 +45,7 @@ int ucx_progress(struct ucx_worker *w)
 }
 
 /* Whoever polls looks first at what one pass has brought: an empty one costs a system call over tcp. */
-int ucx_help(struct ucx_worker *w)
+int ucx_try_progress(struct ucx_worker *w)
 {
 	atomic_fetch_add_explicit(&w->helps, 1, memory_order_relaxed);
 	if (pthread_mutex_trylock(&w->lock))

@@ -108,7 +108,7 @@ int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, st
 static int poll_read(void *arg)
 {
 	struct link_slab *s = arg;
-	ucx_help(s->worker);
+	ucx_try_progress(s->worker);
 	ucx_lock(s->worker);
 	const int is_read = !s->reads;
 	ucx_unlock(s->worker);

@@ -7,8 +7,8 @@
 #include "base/log.h"
 
 /* Slots of a closed communicator. */
-struct ucx_grave {
-	struct ucx_grave *next;
+struct ucx_retired {
+	struct ucx_retired *next;
 	uint64_t comm_id;
 	int to, from;
 	struct ucx_slots slots;
@@ -76,27 +76,27 @@ void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s)
 	s->at = NULL;
 }
 
-void ucx_slots_bury(const struct ucx_comm *c, int peer, const struct ucx_slots *s)
+void ucx_slots_retire(const struct ucx_comm *c, int peer, const struct ucx_slots *s)
 {
-	struct ucx_grave *grave = malloc(sizeof(*grave));
+	struct ucx_retired *retired = malloc(sizeof(*retired));
 	if (!s->given)
 		madvise(s->at, s->bytes, MADV_DONTNEED);
-	if (!grave)
+	if (!retired)
 		return; /* the addresses stay taken */
-	*grave = (struct ucx_grave){ c->worker->graves, c->params.comm_id, c->params.rank, peer, *s };
-	c->worker->graves = grave;
+	*retired = (struct ucx_retired){ c->worker->retired, c->params.comm_id, c->params.rank, peer, *s };
+	c->worker->retired = retired;
 }
 
-void ucx_slots_free_graves(struct ucx_worker *w, const struct ucx_wire *bye)
+void ucx_slots_free_retired(struct ucx_worker *w, const struct ucx_wire *bye)
 {
-	for (struct ucx_grave **at = &w->graves, *grave; (grave = *at);) {
-		if (bye && (grave->comm_id != bye->comm_id || grave->from != (int)bye->from ||
-			    grave->to != (int)bye->to || bye->number != 1)) {
-			at = &grave->next;
+	for (struct ucx_retired **at = &w->retired, *retired; (retired = *at);) {
+		if (bye && (retired->comm_id != bye->comm_id || retired->from != (int)bye->from ||
+			    retired->to != (int)bye->to || bye->number != 1)) {
+			at = &retired->next;
 			continue;
 		}
-		*at = grave->next;
-		ucx_slots_free(w, &grave->slots);
-		free(grave);
+		*at = retired->next;
+		ucx_slots_free(w, &retired->slots);
+		free(retired);
 	}
 }

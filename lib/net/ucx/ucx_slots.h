@@ -29,8 +29,8 @@ void ucx_slots_enlarge(struct ucx_slots *s);
 /* Nobody reads or writes them any more. Those that were not made are allowed. */
 void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s);
 /* A peer may still write them: they are kept until its BYE. */
-void ucx_slots_bury(const struct ucx_comm *c, int peer, const struct ucx_slots *s);
+void ucx_slots_retire(const struct ucx_comm *c, int peer, const struct ucx_slots *s);
 /* A rank of a closed communicator is through, if its BYE says so; NULL: all are. */
-void ucx_slots_free_graves(struct ucx_worker *w, const struct ucx_wire *bye);
+void ucx_slots_free_retired(struct ucx_worker *w, const struct ucx_wire *bye);
 
 #endif

@@ -2,13 +2,13 @@
 
 #include "base/log.h"
 
-const char *const ucx_way_names[] = { "am", "tag", "put" };
+const char *const ucx_scheme_names[] = { "am", "tag", "put" };
 
 static const struct shape {
 	const char *name;
 	uint64_t most; /* payload in bytes */
 	unsigned lanes;
-	unsigned ways;
+	unsigned schemes;
 	int apart; /* the payload that bytes tells of is another message's */
 	int rendezvous; /* UCX may hold the payload back until it is asked for it */
 } shapes[UCX_KINDS] = {
@@ -18,7 +18,7 @@ static const struct shape {
 	[UCX_WANT] = { "WANT", 0, UCX_PROBE_LANE + 1, 1, 0, 0 },
 	[UCX_GRANT] = { "GRANT", UCX_GRANT_BYTES, UCX_PROBE_LANE + 1, 1, 0, 0 },
 	[UCX_SLOT] = { "SLOT", SIZE_MAX, UCX_PROBE_LANE + 1, 1, 0, 1 },
-	[UCX_NOTICE] = { "NOTICE", 0, UCX_PROBE_LANE + 1, UCX_WAYS, 1, 0 },
+	[UCX_NOTICE] = { "NOTICE", 0, UCX_PROBE_LANE + 1, UCX_SCHEMES, 1, 0 },
 	[UCX_CREDIT] = { "CREDIT", 0, UCX_PROBE_LANE + 1, 1, 0, 0 },
 };
 
@@ -32,8 +32,8 @@ const char *ucx_wire_fault(const struct ucx_wire *wire, size_t payload_bytes, in
 	if (wire->kind >= UCX_KINDS)
 		return "its kind is unknown";
 	const struct shape *shape = &shapes[wire->kind];
-	if (wire->lane >= shape->lanes || wire->way >= shape->ways)
-		return "its lane or way is out of range";
+	if (wire->lane >= shape->lanes || wire->scheme >= shape->schemes)
+		return "its lane or scheme is out of range";
 	if (!there && !shape->rendezvous)
 		return "its payload must come with it";
 	if (payload_bytes > shape->most || (!shape->apart && payload_bytes != wire->bytes))

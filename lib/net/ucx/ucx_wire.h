@@ -8,8 +8,8 @@
 #include "net/transport.h"
 
 /* How a large message travels. */
-enum ucx_way { UCX_WAY_AM, UCX_WAY_TAG, UCX_WAY_PUT, UCX_WAYS };
-extern const char *const ucx_way_names[];
+enum ucx_scheme { UCX_SCHEME_AM, UCX_SCHEME_TAG, UCX_SCHEME_PUT, UCX_SCHEMES };
+extern const char *const ucx_scheme_names[];
 
 enum ucx_kind {
 	/* Notes, which may come before their communicator is open here. */
@@ -48,7 +48,7 @@ struct ucx_wire {
 	uint32_t from, to; /* ranks */
 	uint32_t sequence; /* of a link's messages; wraps */
 	uint16_t lane;
-	uint8_t kind, way;
+	uint8_t kind, scheme;
 	uint64_t bytes; /* of the message's payload; NOTICE: of the one that travels apart */
 	uint64_t number; /* says what its kind says */
 	unsigned char header[TRANSPORT_HEADER_BYTES];

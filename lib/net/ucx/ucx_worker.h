@@ -50,7 +50,7 @@ struct ucx_worker {
 	struct ucx_endpoint *endpoints;
 	struct ucx_class *classes;
 	struct ucx_comm *comms;
-	struct ucx_grave *graves; /* slots of closed communicators that a peer may still write */
+	struct ucx_retired *retired; /* slots of closed communicators that a peer may still write */
 	struct ucx_early_queue early;
 	uint64_t closed[64]; /* the last communicators closed; what comes late for them is dropped */
 	unsigned closes;
@@ -97,7 +97,7 @@ static inline void ucx_unlock(struct ucx_worker *w)
 /* Moves all communicators and calls their handlers; 1 if anything happened. Not under the lock. */
 int ucx_progress(struct ucx_worker *w);
 /* The same by whoever waits: returns 0 at once if another thread is at it. */
-int ucx_help(struct ucx_worker *w);
+int ucx_try_progress(struct ucx_worker *w);
 int ucx_thread_start(struct ucx_worker *w);
 void ucx_thread_stop(struct ucx_worker *w);
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "life.h"
+#include "liveness.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include "base/process.h"
 #include "base/wait.h"
 
-enum { PAGE_BYTES = LIFE_PAGE_BYTES };
+enum { PAGE_BYTES = LIVENESS_PAGE_BYTES };
 enum exit_state { NOT_EXITING, IN_EXIT_HANDLERS /* without a call since they began */, EXITED };
 
 static const int64_t quiet_ns =
@@ -30,8 +30,8 @@ struct page {
 	_Atomic uint32_t died; /* said by who found the mutex without its owner */
 };
 
-struct life {
-	struct life *next;
+struct liveness {
+	struct liveness *next;
 	struct page *page;
 	dev_t device;
 	ino_t inode; /* of the page: the same process's is opened once */
@@ -41,7 +41,7 @@ struct life {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct life *others;
+static struct liveness *others;
 static struct page *mine;
 static int mine_fd = -1;
 
@@ -69,7 +69,7 @@ static int init_mutex(pthread_mutex_t *mutex)
 	return error;
 }
 
-int life_create(int rank)
+int liveness_create(int rank)
 {
 	int error = 0;
 	if (mine)
@@ -90,17 +90,17 @@ int life_create(int rank)
 	return 0;
 }
 
-int life_hold(void)
+int liveness_hold(void)
 {
 	return pthread_mutex_lock(&mine->held);
 }
 
-int life_fd(void)
+int liveness_fd(void)
 {
 	return mine_fd;
 }
 
-void life_exiting(void)
+void liveness_exiting(void)
 {
 	if (!mine)
 		return;
@@ -108,7 +108,7 @@ void life_exiting(void)
 	process_exiting();
 }
 
-void life_calls_on(void)
+void liveness_calls_on(void)
 {
 	uint32_t state = IN_EXIT_HANDLERS;
 	process_calls_on();
@@ -116,40 +116,40 @@ void life_calls_on(void)
 		atomic_compare_exchange_strong(&mine->exiting, &state, NOT_EXITING);
 }
 
-void life_exited(void)
+void liveness_exited(void)
 {
 	if (mine)
 		atomic_store(&mine->exiting, EXITED);
 }
 
-static struct life *find(const struct stat *file)
+static struct liveness *find(const struct stat *file)
 {
-	struct life *l = others;
+	struct liveness *l = others;
 	while (l && (l->device != file->st_dev || l->inode != file->st_ino))
 		l = l->next;
 	return l;
 }
 
-static struct life *add(int fd, const struct stat *file)
+static struct liveness *add(int fd, const struct stat *file)
 {
-	struct life *l = calloc(1, sizeof *l);
+	struct liveness *l = calloc(1, sizeof *l);
 	struct page *page = l && file->st_size >= PAGE_BYTES ? map(fd) : NULL;
 	if (!page) {
 		free(l);
 		return NULL;
 	}
-	*l = (struct life){ .next = others, .page = page, .device = file->st_dev, .inode = file->st_ino };
+	*l = (struct liveness){ .next = others, .page = page, .device = file->st_dev, .inode = file->st_ino };
 	others = l;
 	return l;
 }
 
-struct life *life_open(int fd)
+struct liveness *liveness_open(int fd)
 {
 	struct stat file;
 	if (fstat(fd, &file))
 		return NULL;
 	pthread_mutex_lock(&lock);
-	struct life *l = find(&file);
+	struct liveness *l = find(&file);
 	l = l ? l : add(fd, &file);
 	if (l)
 		l->users++;
@@ -157,13 +157,13 @@ struct life *life_open(int fd)
 	return l;
 }
 
-void life_close(struct life *l)
+void liveness_close(struct liveness *l)
 {
 	if (!l)
 		return;
 	pthread_mutex_lock(&lock);
 	if (!--l->users) {
-		struct life **at = &others;
+		struct liveness **at = &others;
 		while (*at != l)
 			at = &(*at)->next;
 		*at = l->next;
@@ -173,7 +173,7 @@ void life_close(struct life *l)
 	pthread_mutex_unlock(&lock);
 }
 
-static int has_exited(struct life *l)
+static int has_exited(struct liveness *l)
 {
 	const uint32_t state = atomic_load(&l->page->exiting);
 	if (state != IN_EXIT_HANDLERS)
@@ -185,33 +185,33 @@ static int has_exited(struct life *l)
 
 /* Whoever finds the mutex without its owner says so, because glibc's pthread_mutex_trylock leaves a mutex that is not recoverable locked:
  * a third process would find it busy for ever. */
-static enum life_state look(struct life *l)
+static enum liveness_state look(struct liveness *l)
 {
 	struct page *page = l->page;
 	if (has_exited(l))
-		return LIFE_EXITED;
+		return LIVENESS_EXITED;
 	if (atomic_load(&page->died))
-		return LIFE_DIED;
+		return LIVENESS_DIED;
 	int error = pthread_mutex_trylock(&page->held);
 	if (error == EOWNERDEAD)
 		atomic_store(&page->died, 1);
 	if (!error || error == EOWNERDEAD)
 		pthread_mutex_unlock(&page->held);
 	if (!error) /* somebody else is looking, or the owner has not begun: the next look says more */
-		return LIFE_ALIVE;
-	return error == EBUSY ? LIFE_ALIVE : LIFE_DIED;
+		return LIVENESS_ALIVE;
+	return error == EBUSY ? LIVENESS_ALIVE : LIVENESS_DIED;
 }
 
-void life_look(void)
+void liveness_look(void)
 {
 	pthread_mutex_lock(&lock);
-	for (struct life *l = others; l; l = l->next)
-		if (atomic_load_explicit(&l->state, memory_order_relaxed) == LIFE_ALIVE)
+	for (struct liveness *l = others; l; l = l->next)
+		if (atomic_load_explicit(&l->state, memory_order_relaxed) == LIVENESS_ALIVE)
 			atomic_store(&l->state, look(l));
 	pthread_mutex_unlock(&lock);
 }
 
-int life_gone(long pid)
+int liveness_gone(long pid)
 {
 	int fd = descriptor_process((pid_t)pid);
 	if (fd < 0)
@@ -222,7 +222,7 @@ int life_gone(long pid)
 	return gone;
 }
 
-enum life_state life_state(const struct life *l)
+enum liveness_state liveness_state(const struct liveness *l)
 {
-	return (enum life_state)atomic_load(&l->state);
+	return (enum liveness_state)atomic_load(&l->state);
 }

@@ -1,0 +1,92 @@
+#include "gpu_planners.h"
+
+#include "kernels/codelets.h"
+#include "lanes.h"
+#include "plan/lower.h"
+#include "plan/codelet/launch.h"
+
+enum {
+	SMALL_CLASS = 14, /* calls of 16 KB: between nodes of several ranks one channel is enough, */
+	SMALL_SINGLES_CLASS = 12, /* of 4 KB: between nodes of one */
+	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
+};
+
+void gpu_machine_settings(struct gpu_machine *machine, const struct plan_map *map,
+			  const struct settings *settings)
+{
+	machine->over_nodes = map->nodes > 1;
+	machine->many_far = map->max_node_size > 1 || map->ranks > LOWERED_MOST_RANKS;
+	gpu_machine_apply(machine, settings);
+}
+
+void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
+		      const struct settings *settings, const struct rates *rates)
+{
+	struct codelet_layout layout;
+	const int given =
+		      plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT),
+		  resident = 2 * rates->blocks, ranks = map->max_node_size;
+	codelet_layout_init(&layout, ranks,
+			    settings->gpu_window < settings->memory_cap ? settings->gpu_window
+									: settings->memory_cap);
+	*machine = (struct gpu_machine){ .rates = rates,
+					 .ranks = ranks,
+					 .max_blocks = given && given < rates->blocks ? given : rates->blocks,
+					 .resident = given && given < resident ? given : resident,
+					 .words_bytes = layout.words_bytes,
+					 .lines_bytes = layout.lines_bytes,
+					 .slots_bytes = layout.slots_bytes,
+					 .scratch_bytes = launch_scratch_bytes(ranks, layout.bytes,
+									       settings->memory_cap) };
+	gpu_machine_settings(machine, map, settings);
+}
+
+int gpu_planners_least_node(const struct plan_map *map)
+{
+	int least = map->max_node_size;
+	for (int b = 0; b < map->nodes; b++) {
+		const int size = map->node_first[b + 1] - map->node_first[b];
+		least = size < least ? size : least;
+	}
+	return least;
+}
+
+struct remote gpu_planners_lanes(const struct plan_map *map, const struct settings *settings)
+{
+	if (map->nodes == 1)
+		return (struct remote){ 0 };
+	return lanes_shape(map->ranks, map->nodes, map->max_node_size, gpu_planners_least_node(map),
+			   settings->pinned_memory);
+}
+
+/* Between nodes of one rank small lanes are worth it where they are deeper, for calls that fit a slot. */
+static int small_class(const struct remote_slots *large, const struct remote_slots *small, int several_each)
+{
+	if (several_each)
+		return SMALL_CLASS;
+	if (small->depth <= large->depth)
+		return -1;
+	int log = SMALL_SINGLES_CLASS;
+	while (log > 0 && !(small->bytes >> log))
+		log--;
+	return log;
+}
+
+void gpu_planners_init(const struct topo *topo, const struct settings *settings,
+		       const struct gpu_machine *machine, const struct remote *lanes, struct planner *multi,
+		       struct planner *single)
+{
+	planner_init_gpus(multi, topo, settings, machine);
+	*single = *multi;
+	if (topo->map.nodes == 1)
+		return;
+	const struct remote_slots *large = &lanes->slots[REMOTE_OF_PLANS],
+				  *small = &lanes->slots[REMOTE_OF_NARROW_PLANS];
+	planner_limit_remote(multi, large->bytes, REMOTE_CHANNELS, REMOTE_BLOCKS);
+	planner_limit_remote(single, small->bytes, 1, REMOTE_BLOCKS);
+	multi->by_nodes = topo->map.max_node_size > 1;
+	multi->small_class = small_class(large, small, multi->by_nodes);
+	multi->small = single;
+	multi->lane_ends = lanes_ends(lanes, REMOTE_OF_PLANS, settings->pinned_memory);
+	single->lane_ends = lanes_ends(lanes, REMOTE_OF_NARROW_PLANS, settings->pinned_memory);
+}

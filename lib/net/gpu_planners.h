@@ -1,0 +1,31 @@
+/*
+ * The GPUs of a communicator as the choice of rows sees them: from one place for the library, corale-plan and tests. Pure: it follows from what all
+ * ranks know alike.
+ */
+#ifndef GPU_PLANNERS_H
+#define GPU_PLANNERS_H
+
+#include "kernels/remote.h"
+#include "plan/choose/planner.h"
+
+/* What settings and the map of ranks say of a node whose GPUs' limits are there already. */
+void gpu_machine_settings(struct gpu_machine *machine, const struct plan_map *map,
+			  const struct settings *settings);
+
+/* The same with the limits of GPUs of a class that nothing else uses: what an engine on one says of itself. */
+void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
+		      const struct settings *settings, const struct rates *rates);
+
+/* Ranks of the smallest node. */
+int gpu_planners_least_node(const struct plan_map *map);
+
+/* Slots and channels between nodes, for ranks of such a map (lanes_shape); in one node: 0. */
+struct remote gpu_planners_lanes(const struct plan_map *map, const struct settings *settings);
+
+/* Planners of calls without a codelet: of several channels, and for small calls between nodes of one, to which the first one refers. topo and machine
+ * stay the caller's. */
+void gpu_planners_init(const struct topo *topo, const struct settings *settings,
+		       const struct gpu_machine *machine, const struct remote *lanes, struct planner *multi,
+		       struct planner *single);
+
+#endif
