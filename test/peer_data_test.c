@@ -67,7 +67,7 @@ static void lie_in_header(struct team_member *m)
 		if (header) {
 			header->bytes_kind = (header->bytes_kind & ~(uint64_t)0xff) | lie->kind;
 			if (lie->kind == WINDOW_SLOT)
-				header->place = lie->place;
+				header->offset = lie->place;
 		}
 	}
 	team_barrier(m);

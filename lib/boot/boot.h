@@ -31,16 +31,15 @@ struct boot_ops {
 	 * ask again after a poll.
 	 */
 	uint64_t (*absent)(struct boot *b, int64_t since_ns);
-	/* In place of a poll: ends the bootstrap with a code and text that the caller has logged. Ranks that wait for this one end with them, too. */
+	/* In place of a poll: ends the bootstrap with a code and text that the caller has logged, also on ranks that wait for this one. */
 	void (*give_up)(struct boot *b, int code, const char *text);
 	/*
-	 * A bootstrap of ranks[0 .. n), of which this rank is one; child rank i is ranks[i]. All members call it with the same arguments; no
-	 * message of the parent is needed, so a parent that has failed will do. Children of equal ranks that exist at the same time need
-	 * different tags. Works once the parent is connected (an all-gather or a poll has returned 1), else CORALE_EINVAL. The child outlives
-	 * its parent. NULL: not offered.
+	 * A bootstrap of ranks[0 .. n), of which this rank is one; child rank i is ranks[i]. All members call it with the same arguments, without a
+	 * message of the parent, which may have failed but must have been connected (else CORALE_EINVAL). Children of equal ranks that exist at the
+	 * same time need different tags. The child outlives its parent. NULL: not offered.
 	 */
 	int (*child)(struct boot *b, const int *ranks, int n, uint64_t tag, struct boot **out);
-	/* No all-gather follows, only children: gives back the connection, a descriptor of this process and one of the listener. Does nothing to one that is not connected, or has failed. */
+	/* No all-gather follows, only children: closes the connection of one that has one. */
 	void (*rest)(struct boot *b);
 	/* Frees b, also one that failed. Ranks that still wait for this one end with CORALE_EPEER. */
 	void (*close)(struct boot *b);

@@ -83,7 +83,8 @@ int rank_try_later(struct boot_rank *b, enum rank_trouble kind, const char *text
 	return 0;
 }
 
-static int try_failed(struct boot_rank *b, int error)
+/* error 0: no answer, as a firewall, or a network that this host is not part of, loses packets on the way. */
+int rank_connect_failed(struct boot_rank *b, int error)
 {
 	char text[RANK_TEXT_BYTES], where[BOOT_ADDRESS_TEXT];
 	boot_address_text(&b->id.address, where);
@@ -91,18 +92,10 @@ static int try_failed(struct boot_rank *b, int error)
 		snprintf(text, sizeof(text), "nobody listens at %s", where);
 		return rank_try_later(b, RANK_NOBODY, text);
 	}
-	snprintf(text, sizeof(text), "cannot connect to %s: %s", where, strerror(error));
-	int has_no_route = error == ENETUNREACH || error == EHOSTUNREACH;
+	snprintf(text, sizeof(text), "cannot connect to %s: %s", where,
+		 error ? strerror(error) : "no answer");
+	int has_no_route = !error || error == ENETUNREACH || error == EHOSTUNREACH;
 	return rank_try_later(b, has_no_route ? RANK_UNREACHABLE : RANK_BROKEN, text);
-}
-
-/* The packets are lost on the way: a firewall, or a network that this host is not part of. */
-int rank_connect_expired(struct boot_rank *b)
-{
-	char text[RANK_TEXT_BYTES], where[BOOT_ADDRESS_TEXT];
-	snprintf(text, sizeof(text), "cannot connect to %s: no answer",
-		 boot_address_text(&b->id.address, where));
-	return rank_try_later(b, RANK_UNREACHABLE, text);
 }
 
 static int connected(struct boot_rank *b)
@@ -125,7 +118,7 @@ int rank_begin_connect(struct boot_rank *b)
 	if (connect(b->fd, (struct sockaddr *)&name, length) == 0)
 		return connected(b);
 	if (errno != EINPROGRESS && errno != EINTR)
-		return try_failed(b, errno);
+		return rank_connect_failed(b, errno);
 	b->state = RANK_CONNECTING;
 	return 0;
 }
@@ -138,7 +131,7 @@ int rank_check_connect(struct boot_rank *b)
 	if (poll(&p, 1, 0) <= 0)
 		return 0;
 	getsockopt(b->fd, SOL_SOCKET, SO_ERROR, &error, &length);
-	return error ? try_failed(b, error) : connected(b);
+	return error ? rank_connect_failed(b, error) : connected(b);
 }
 
 /* ---- The handshake */

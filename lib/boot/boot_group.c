@@ -73,11 +73,18 @@ int boot_groups_has(const struct boot_groups *all, uint64_t name)
 	return find(all, name) != NULL;
 }
 
+static void free_parts(struct boot_group *g)
+{
+	for (int i = 0; i < g->size && g->members; i++) {
+		free(g->members[i].part);
+		g->members[i].part = NULL;
+	}
+}
+
 /* Back to nobody has come. */
 static void clear(struct boot_group *g)
 {
-	for (int i = 0; i < g->size && g->members; i++)
-		free(g->members[i].part);
+	free_parts(g);
 	free(g->members);
 	g->members = NULL;
 	g->size = 0;
@@ -198,10 +205,7 @@ static void fail(struct boot_group *g, struct boot_reason reason)
 	g->failed_at = wait_now_ns();
 	g->reason = reason;
 	for_each_rank(g, dismiss, &g->reason);
-	for (int i = 0; i < g->size; i++) {
-		free(g->members[i].part);
-		g->members[i].part = NULL;
-	}
+	free_parts(g);
 }
 
 /* ---- Ids that have served */
@@ -405,12 +409,9 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 static void finish_round(struct boot_group *g)
 {
 	struct frame *f = frame_new(BOOT_ALL, g->round + 1, (size_t)g->size * g->bytes);
-	for (int i = 0; i < g->size; i++) {
-		if (f && g->bytes)
-			memcpy(frame_payload(f) + (size_t)i * g->bytes, g->members[i].part, g->bytes);
-		free(g->members[i].part);
-		g->members[i].part = NULL;
-	}
+	for (int i = 0; f && g->bytes && i < g->size; i++)
+		memcpy(frame_payload(f) + (size_t)i * g->bytes, g->members[i].part, g->bytes);
+	free_parts(g);
 	g->round++;
 	g->got = 0;
 	send_all(g, f);

@@ -76,8 +76,8 @@ enum rank_trouble {
 int rank_try_later(struct boot_rank *b, enum rank_trouble kind, const char *text);
 int rank_begin_connect(struct boot_rank *b);
 int rank_check_connect(struct boot_rank *b);
-/* The time for it is over. */
-int rank_connect_expired(struct boot_rank *b);
+/* With an errno; 0: the time for it is over. */
+int rank_connect_failed(struct boot_rank *b, int error);
 /* A frame in the states RANK_GREETED and RANK_PROVING. */
 int rank_take_handshake(struct boot_rank *b);
 

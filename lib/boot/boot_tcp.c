@@ -98,7 +98,7 @@ static int check_time(struct boot_rank *b)
 		return time_over(b);
 	if (b->fd >= 0 && b->state < RANK_JOINED && now >= b->try_ends)
 		return b->state == RANK_CONNECTING
-			   ? rank_connect_expired(b)
+			   ? rank_connect_failed(b, 0)
 			   : rank_try_later(b, RANK_BROKEN, "the listener does not answer");
 	if (now >= b->next_warn) {
 		b->next_warn = now + WARN_NS;

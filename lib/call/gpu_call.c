@@ -64,7 +64,7 @@ static struct launch *launches_of(struct comm *comm, const struct call *c, int m
 		return *launches;
 	if (!(*launches = calloc((size_t)choices->n, sizeof **launches)))
 		log_error(CORALE_ENOMEM, comm->rank, "no memory for launches of %s", corale_coll_name(coll));
-	plans_tell_forced(&comm->gpu_plans, comm->rank, coll, c->record.type, memory, choices);
+	plans_log_forced(&comm->gpu_plans, comm->rank, coll, c->record.type, memory, choices);
 	return *launches;
 }
 

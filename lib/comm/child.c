@@ -11,10 +11,8 @@
  */
 static int waits_for_this(const struct comm *comm, int rank)
 {
-	const struct host_engine *e = &comm->engine;
-	const struct window_control *control = e->windows[e->map.local_of[rank]];
-	const uint64_t word = atomic_load(&control->waits), number = word >> 16;
-	if ((int)(word & 0x1fff) != e->local)
+	const uint64_t word = atomic_load(&comm_control(comm, rank)->waits), number = word >> 16;
+	if ((int)(word & 0x1fff) != comm->engine.local)
 		return 0;
 	switch ((enum window_wait)(word >> 13 & 7)) {
 	case WINDOW_IN_COLLECTIVE:
@@ -28,19 +26,13 @@ static int waits_for_this(const struct comm *comm, int rank)
 	}
 }
 
-/* Of a communicator of one node. */
-static int can_be_asked(const struct comm *comm, int rank)
-{
-	return comm->engine.windows && rank != comm->rank && host_is_local(&comm->engine, rank);
-}
-
 /* Why a rank can't come. A later cause is often a consequence of an earlier one: ranks leave when another's death has failed their calls. */
 enum absence { MAY_COME, HAS_LEFT, WAITS_ELSEWHERE, HAS_DIED };
 
 static enum absence absence_of(struct comm *comm, int rank)
 {
 	const int error = diagnose_peers(comm), over = error && error != CORALE_EMISMATCH; /* its calls end */
-	if (!can_be_asked(comm, rank))
+	if (rank == comm->rank || !comm_control(comm, rank))
 		return MAY_COME;
 	if (diagnose_has_died(comm, rank))
 		return HAS_DIED;
@@ -68,8 +60,7 @@ uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks)
 
 static void fail_mismatch(struct comm *comm, int rank, const char *call)
 {
-	const struct window_control *control = comm->engine.windows[comm->engine.map.local_of[rank]];
-	const uint64_t word = atomic_load(&control->waits), kind = word >> 13 & 7;
+	const uint64_t word = atomic_load(&comm_control(comm, rank)->waits), kind = word >> 13 & 7;
 	char text[COMM_ERROR_BYTES], theirs[256];
 	struct record record;
 	if (kind == WINDOW_IN_COLLECTIVE && diagnose_find_call(comm, rank, word >> 16, &record))

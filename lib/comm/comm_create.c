@@ -265,8 +265,8 @@ int corale_comm_create(const corale_bootstrap *bootstrap, const corale_config *c
 
 enum { LEAVE_S = 10, NAP_US = 100 };
 
-/* A thread that is entering a call has stored that before it loads the communicator (comm_enter): after this the store is visible, or the load sees
- * what this thread has stored. Where the kernel forbids it, the thread's processor has made it visible long before the communicator is freed. */
+/* After this the stores of comm_enter are visible, or its loads see what this thread has stored. Where the kernel forbids it, the store is visible long
+ * before the communicator is freed. */
 static void meet_stores(void)
 {
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);

@@ -1,7 +1,6 @@
 /*
- * Whether messages between nodes go straight from and to the memory of the ranks' GPUs (GPUDirect RDMA), rail by rail. All ranks find it out
- * together when a communicator is made: by registering memory, and by messages that a kernel of the receiving GPU has to see. Where a step fails
- * on any rank the rail's slots stay in pinned host memory, with the same results.
+ * Whether messages between nodes go from and to the memory of GPUs (GPUDirect RDMA), rail by rail. All ranks find it out together at creation: by
+ * registering memory, and by messages that a kernel of the receiving GPU must see. Where a step fails on any rank the rail keeps pinned slots.
  */
 #ifndef GPU_DIRECT_H
 #define GPU_DIRECT_H

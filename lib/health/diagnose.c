@@ -140,7 +140,7 @@ void diagnose_send_calls(struct comm *comm, int rank)
 	send_control(comm, KIND_CALLS, 0, comm->rank, rank);
 }
 
-static void tell_node(const struct comm *comm, int code, int culprit)
+static void signal_node(const struct comm *comm, int code, int culprit)
 {
 	const struct host_engine *e = &comm->engine;
 	for (int q = 0; e->windows && q < e->locals; q++)
@@ -191,7 +191,7 @@ static void send_reason(struct comm *comm, int peer)
 static void spread(struct comm *comm, int code, int culprit)
 {
 	const struct host_engine *e = &comm->engine;
-	tell_node(comm, code, culprit);
+	signal_node(comm, code, culprit);
 	for (int r = 0; e->transport && r < comm->size; r++)
 		if (!host_is_local(e, r)) {
 			send_reason(comm, r);
@@ -227,7 +227,7 @@ static int end_first(struct comm *comm, int code, int culprit, const char *text)
 		if (culprit == comm->rank && code == CORALE_EMISMATCH)
 			publish_reason(comm, text);
 		if (culprit != NOBODY)
-			tell_node(comm, code, culprit);
+			signal_node(comm, code, culprit);
 		atomic_store(&comm->error, code);
 	}
 	pthread_mutex_unlock(&comm->error_lock);
@@ -321,7 +321,7 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 		stall_answered(comm, peer, (enum stall_state)c.code);
 	if (c.kind != KIND_ABORT)
 		return;
-	tell_node(comm, c.code, c.culprit);
+	signal_node(comm, c.code, c.culprit);
 	send_control(comm, KIND_REPLY, c.code, comm->rank, peer);
 }
 

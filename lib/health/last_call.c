@@ -31,7 +31,7 @@ static int poll_peer(void *arg)
 }
 
 /* Ranks of this node read it in the window. */
-static void tell(struct comm *comm, int before, int next)
+static void exchange_calls(struct comm *comm, int before, int next)
 {
 	if (!host_is_local(&comm->engine, before))
 		diagnose_send_calls(comm, before);
@@ -54,7 +54,7 @@ int last_call_compare(struct comm *comm)
 	    !coll_is_rooted(last.coll))
 		return 0;
 	struct comparison c = { comm, number, next, wait_now_ns() + MOST_MS * 1000000ll, 0 };
-	tell(comm, before, next);
+	exchange_calls(comm, before, next);
 	const int ret = wait_until(
 	    &(struct wait_policy){ .spin_ns = comm->policy.spin_ns, .sleep_ns = comm->policy.sleep_ns },
 	    poll_peer, &c);

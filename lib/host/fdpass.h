@@ -1,9 +1,6 @@
 /*
- * File descriptors between processes of one machine and one user, over AF_UNIX sockets with random abstract
- * names: nothing appears in the file system and nothing is left behind when a process dies.
- *
- * How a group of processes uses it: everybody listens; the caller exchanges names by its own allgather; then
- * everybody calls fdpass_exchange with the names of all the others; then everybody closes.
+ * File descriptors between processes of one machine and one user, over AF_UNIX sockets with random abstract names: nothing appears in the file system.
+ * Everybody listens; the caller exchanges names by its own allgather; then everybody calls fdpass_exchange with the names of the others, and closes.
  */
 #ifndef FDPASS_H
 #define FDPASS_H
@@ -23,14 +20,11 @@ struct fdpass;
 int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES]);
 
 /*
- * Sends nfds of my descriptors to each peer and receives as many from each: fds_out[i * nfds + k] is the k-th
- * descriptor of peer i, close-on-exec and the caller's to close; my_fds stay the caller's. All participants pass
- * the same cookie and nfds, and list each other; ids are distinct. Strangers (another user, another cookie, the
- * longest silent ones of many) are turned away. Blocks (polling, without spinning) until all peers were heard and
- * served, or timeout_s (negative: no limit) has passed. On failure all received descriptors are closed.
- * Returns 0, CORALE_ETIMEDOUT (the log names the peers that did not come), CORALE_EPEER (a peer no longer listens,
- * which is seen within a second), CORALE_ENOTSUP (a peer is another user's), CORALE_EINVAL, CORALE_ENOMEM,
- * CORALE_ESYSTEM. One thread at a time per struct fdpass.
+ * Sends nfds of my descriptors to each peer and receives as many from each: fds_out[i * nfds + k] is the k-th descriptor of peer i, close-on-exec and
+ * the caller's to close. All participants pass the same cookie and nfds, and list each other by distinct ids. Strangers (another user or cookie, the
+ * longest silent ones of many) are turned away. Blocks without spinning, timeout_s at most (negative: no limit). On failure all received descriptors
+ * are closed. 0, CORALE_ETIMEDOUT (the log names the peers that did not come), CORALE_EPEER (a peer no longer listens, seen within a second),
+ * CORALE_ENOTSUP (a peer is another user's), CORALE_EINVAL, CORALE_ENOMEM, CORALE_ESYSTEM. One thread at a time per struct fdpass.
  */
 int fdpass_exchange(struct fdpass *pass, int peers, const char (*names)[FDPASS_NAME_BYTES],
 		    const int *peer_ids, int my_id, uint64_t cookie, const int *my_fds, int nfds,

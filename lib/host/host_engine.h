@@ -1,10 +1,7 @@
 /*
- * The host engine: runs plans with threads as channels, over windows inside a node and the transport
- * between nodes. It is the default without GPUs and the reference for every other engine.
- *
- * A run is a resumable interpreter: host_channel_progress advances every program of a channel as far as it
- * can without waiting. So one thread can carry any number of programs, channels and runs, in any order,
- * and nothing here blocks; waiting is the caller's (wait.h).
+ * The host engine: runs plans with threads as channels, over windows inside a node and the transport between nodes. It is the default without GPUs
+ * and the reference for every other engine. A run is a resumable interpreter: host_channel_progress advances every program of a channel as far as
+ * it can. So one thread can carry any number of runs, in any order, and nothing here blocks: waiting is the caller's (wait.h).
  */
 #ifndef HOST_ENGINE_H
 #define HOST_ENGINE_H
@@ -77,7 +74,7 @@ struct host_engine {
 	struct transport_slots slots; /* of links */
 	_Atomic size_t memory; /* bytes of links' slots */
 	_Atomic int told_unreadable; /* the line that some rank's memory can't be read any more */
-	/* Kept for the next calls. Of spare only calls whose turn it is take; a channel's temp is used within one move of one thread. */
+	/* Kept for the next calls. Only calls whose turn it is take of spare; a move of one thread uses its channel's temp. */
 	struct free_list spare; /* of runs */
 	struct host_temp *temps; /* by channel */
 	_Atomic size_t temp_bytes;
@@ -127,8 +124,7 @@ static inline struct link *host_link(struct host_engine *e, int rank, int channe
 /* Logs why there is no link to a rank, and returns it: no memory, or the rank can't be reached. */
 int host_no_link(const struct host_engine *e, int rank);
 
-/* Payloads that a lane holds at a time: as many as stay in a cache, at least what the settings ask for. A longer way
- * round would only touch more memory. */
+/* Payloads that a lane holds at a time: as many as stay in a cache, at least what the settings ask for. */
 int host_room(const struct window_layout *layout, size_t stride);
 
 /* True when a further message fits: fewer than depth are unread. */
@@ -205,8 +201,7 @@ struct host_run {
 int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
 		  const struct plan_env *env, const struct host_binding *binding);
 void host_run_free(struct host_run *run);
-/* Advances a channel by some actions: 1 when it is done, 0 when it waits for a peer or has more to do, or a CORALE_E* code
- * (CORALE_EMISMATCH: run->mismatch says with whom). One thread at a time per channel. */
+/* Advances a channel by some actions: 1 when it is done, 0 not yet, or an error (CORALE_EMISMATCH: run->mismatch). One thread at a time per channel. */
 int host_channel_progress(struct host_run *run, int channel);
 /* The rank whose message a channel waits for that is not done, or PLAN_NONE. By the thread that moves the channel. */
 int host_channel_awaits(const struct host_run *run, int channel);
@@ -227,8 +222,8 @@ uint64_t host_edge(const struct host_channel *ch, int peer, int incoming);
 
 /* ---- host_move.c ---------------------------------------------------------------- */
 
-/* Executes a program's action, whose messages are there and whose targets are free: 1, or 0 if its message needs a slot of the window
- * and none is free, or if a message can't be read and is to come again, or an error. */
+/* Executes a program's action, whose messages are there and whose targets are free: 1; 0: no slot of the window is free, or a message can't be read and
+ * is to come again; or an error. */
 int host_move(struct host_run *run, struct host_channel *ch, struct host_program *p);
 
 /* ---- host_lend.c ---------------------------------------------------------------- */
@@ -251,8 +246,8 @@ static inline int host_lend_asks(const struct host_engine *e, int q, const struc
 }
 /* The sender: copies what readers ask for, of a channel of a run. 0, or CORALE_ESYSTEM: the buffer can't be read here either. */
 int host_lend_answer(struct host_run *run, const struct host_channel *ch);
-/* A call of this rank has failed, and all ranks of the node are told, or this one has left: waits until no thread of this process loads from
- * what the call has lent, or logs that some still do. */
+/* A call of this rank has failed, which the ranks of the node know: waits until no thread of this process loads from what the call has lent, or logs
+ * that some still do. */
 void host_lend_end(const struct host_engine *e);
 
 #endif

@@ -47,8 +47,8 @@ static int lend(const struct host_engine *e, const struct host_out *out, struct 
 	const size_t readable = mapped_readable(data, bytes);
 	if (readable < bytes)
 		return refuse(e, data, bytes, readable);
-	header->place = k % (uint64_t)host_room(&e->layout, out->stride) * out->stride;
-	memcpy(out->payload + header->place, data, bytes);
+	header->offset = k % (uint64_t)host_room(&e->layout, out->stride) * out->stride;
+	memcpy(out->payload + header->offset, data, bytes);
 	atomic_store_explicit(&header->bytes_kind, (uint64_t)bytes << 8 | WINDOW_SLOT, memory_order_release);
 	return 0;
 }

@@ -97,9 +97,9 @@ static int window_source(struct move *m, int rank, const struct host_in *in, int
 		*out = (struct host_source){ header->inlined, kind, 0, 0, 0 };
 		return 0;
 	}
-	const uint64_t place = read_once(&header->place);
-	if (says == WINDOW_SLOT && bytes <= lane && place <= lane - bytes) {
-		*out = (struct host_source){ in->payload + place, kind, 0, 0, 0 };
+	const uint64_t offset = read_once(&header->offset);
+	if (says == WINDOW_SLOT && bytes <= lane && offset <= lane - bytes) {
+		*out = (struct host_source){ in->payload + offset, kind, 0, 0, 0 };
 		return 0;
 	}
 	return log_error(
@@ -107,7 +107,7 @@ static int window_source(struct move *m, int rank, const struct host_in *in, int
 	    "a message of rank %d is of kind %d at byte %llu by its header; expected %zu bytes in the "
 	    "header's line (kind %d, up to %d bytes), within the lane's %zu bytes (kind %d) or by reference "
 	    "(kind %d): something has overwritten that rank's window; look for stray stores in that process",
-	    rank, says, (unsigned long long)place, bytes, WINDOW_INLINED, WINDOW_INLINE, lane, WINDOW_SLOT,
+	    rank, says, (unsigned long long)offset, bytes, WINDOW_INLINED, WINDOW_INLINE, lane, WINDOW_SLOT,
 	    WINDOW_REFERENCE);
 }
 
@@ -343,7 +343,7 @@ static const struct plan_place *find_span(const struct move *m, size_t *first)
 	return span;
 }
 
-static unsigned char *place_at(const struct move *m, int space, size_t offset)
+static unsigned char *address_of(const struct move *m, int space, size_t offset)
 {
 	const struct host_binding *b = &m->run->binding;
 	if (space == PLAN_SCRATCH)
@@ -363,7 +363,7 @@ static int fill_runs(struct move *m, const struct host_target *target, const str
 	int ret = 0;
 	for (size_t done = 0, n, offset; !ret && done < m->a->count; done += n) {
 		n = plan_span_run(&m->ch->env, m->a, span, done, &offset);
-		unsigned char *at = place_at(m, span->space, offset);
+		unsigned char *at = address_of(m, span->space, offset);
 		struct host_target run = { is_target ? at
 						     : target->data + done * kind_bytes(m->run, target->wire),
 					   target->wire };
@@ -493,8 +493,8 @@ static int open_message(struct move *m)
 		if (!host_out_free(m->out, room))
 			return 0;
 		m->kind = WINDOW_SLOT;
-		m->header->place = m->out->sent % (uint64_t)room * m->out->stride;
-		m->message.data = m->out->payload + m->header->place;
+		m->header->offset = m->out->sent % (uint64_t)room * m->out->stride;
+		m->message.data = m->out->payload + m->header->offset;
 	}
 	return 1;
 }

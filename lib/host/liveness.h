@@ -1,10 +1,7 @@
 /*
- * Whether the processes of this machine that share communicators with this one still live.
- *
- * Each process has one page of shared memory with a robust mutex, which its watch thread (watch.h) holds for as long as the process
- * lives. The kernel releases it when that thread ends, however it ends, before the process's memory is torn down, in whatever
- * PID namespace it runs and whether or not a forked child lives on. Measured: below 3 ms with 4 GiB of memory, where a pidfd took
- * 286 ms.
+ * Whether the processes of this machine that share communicators with this one still live. Each has one page of shared memory with a robust mutex,
+ * which its watch thread (watch.h) holds. The kernel releases that when the thread ends, however it ends, before the process's memory is torn down,
+ * in whatever PID namespace and whether or not a forked child lives on. Measured: below 3 ms with 4 GiB of memory, where a pidfd took 286 ms.
  */
 #ifndef LIVENESS_H
 #define LIVENESS_H
@@ -13,10 +10,7 @@ enum { LIVENESS_PAGE_BYTES = 4096 };
 
 struct liveness; /* of another process */
 
-/*
- * This process's own page, made by the first call. hold is called once, by the thread that lives as long as the process.
- * CORALE_ENOMEM, CORALE_ESYSTEM, logged.
- */
+/* This process's own page, made by the first call; hold: once, by the thread that lives as long as the process. CORALE_ESYSTEM, logged. */
 int liveness_create(int rank);
 int liveness_hold(void);
 /* The descriptor of the page, for others to open; it stays ours. */
@@ -28,10 +22,8 @@ void liveness_calls_on(void);
 /* They have ended: others need not wait for the last thread. */
 void liveness_exited(void);
 
-/*
- * Another process's page, by its descriptor, which stays the caller's; the same process's has one struct liveness, counted. The caller
- * has seen that nobody can make the page shorter. NULL when memory is out. Any thread.
- */
+/* Another process's page, by its descriptor, which stays the caller's and was seen to be sealed; one struct a process, counted. NULL: no memory. Any
+ * thread. */
 struct liveness *liveness_open(int fd);
 void liveness_close(struct liveness *life);
 

@@ -1,15 +1,11 @@
 /*
- * A rank's window: shared memory that all ranks of its node map. The layout is a pure function of agreed
- * numbers, so that everybody finds everything by arithmetic.
- *
- * A window holds what its owner writes for others to read, and what others must see of its reading:
+ * A rank's window: shared memory that all ranks of its node map. Its layout is a pure function of agreed numbers. It holds:
  *   control    abort word, the owner's last calls
  *   consumed   one counter per sender, ring and channel: how many of the sender's messages the owner has read
- *   headers    a fixed line per message slot of every lane that the owner sends on; a lane leads to one local
- *              rank or to ALL of them, and each lane has WINDOW_HEADERS of them, used in turn for ever
+ *   headers    WINDOW_HEADERS lines for every lane that the owner sends on, used in turn; a lane leads to one local rank, or to ALL of them
  *   slots      the payloads of those messages: room for two of the largest, or for many small ones
- * A rank has no lane to itself: that place is its lane to ALL. The only rank of a node has no slots.
- * Header lines never share their place with payload, so no stale byte can pass for a header.
+ * A rank's lane to itself is its lane to ALL. The only rank of a node has no slots. No payload ever lies where headers do, so that no stale byte can
+ * pass for a header.
  */
 #ifndef WINDOW_H
 #define WINDOW_H
@@ -55,7 +51,7 @@ struct window_header {
 		unsigned char inlined[WINDOW_INLINE];
 		struct { /* apart: what went by reference may get a slot later (host_lend.c) */
 			const void *reference; /* in the sender's address space */
-			uint64_t place; /* of the payload in its lane */
+			uint64_t offset; /* of the payload in its lane */
 		};
 	};
 };
@@ -89,7 +85,7 @@ struct window_layout {
 
 void window_layout_init(struct window_layout *layout, int locals, int channels, int slots, size_t slot_bytes);
 
-/* The place of a lane to local rank d among the lanes of its kind. */
+/* The index of a lane to local rank d among the lanes of its kind. */
 static inline size_t window_lane(const struct window_layout *layout, int d, int channel, int ring)
 {
 	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_QUEUES + (size_t)ring;
@@ -99,10 +95,8 @@ static inline size_t window_lane(const struct window_layout *layout, int d, int 
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
 				     int ring);
 unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring);
-/*
- * How many messages of local rank `sender`'s lane (the one to the owner, or its ALL lane) the owner has read. The word behind it says which message came by
- * reference from memory that the owner can't read: its number + 1 (window_asked).
- */
+/* How many messages of local rank `sender`'s lane (the one to the owner, or its ALL lane) the owner has read. The word behind it (window_asked): 1 + the
+ * message that came by reference from memory that the owner can't read. */
 _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
 				  int channel, int ring);
 

@@ -1,18 +1,13 @@
 /*
- * Links between ranks of different nodes: slots that both ends know, so that a message is neither announced nor asked
- * for. A link is one lane to one peer, both directions. Each direction has a ring of slots at both ends: the sender fills
- * its slot of message k, posts it, and it lands in the receiver's slot of message k; the receiver releases it, and what the
- * sender may post grows by one. A header of TRANSPORT_HEADER_BYTES travels with each message.
+ * Links between ranks of different nodes: one lane to one peer, both directions. Each direction has a ring of slots at both ends: the sender fills
+ * its slot of message k and posts it, it lands in the receiver's slot of message k, and the receiver releases that, so that the sender may post one
+ * more. A message is neither announced nor asked for. A header of TRANSPORT_HEADER_BYTES travels with it.
  *
- * A direction takes memory when its first user comes, or the peer's end asks for it: slots within
- * transport_slots.cap (link_reserve says how many). Slots may be written until the peer has said that it is through, so
- * whoever brings memory frees it only when it is given back (struct link_memory).
+ * A direction takes memory, within transport_slots.cap, when its first user comes or the peer's end asks for it. Slots may be written until the peer
+ * has said that it is through: memory of the user's is given back then (struct link_memory).
  *
- * Threads: one sends and one receives on a link at a time, perhaps the same. Nothing blocks, and no message allocates.
- * A transport that can receives an awaited message in `landing` at once; then link_message.data is there.
- *
- * After transport_ops.close no link of the transport may be used. What is posted from the user's memory is read there until
- * it is sent; transport_ops.fail waits for that.
+ * Threads: one sends and one receives on a link at a time. Nothing blocks, and no message allocates. After transport_ops.close no link is used.
+ * What is posted from the user's memory is read there until it is sent; transport_ops.fail waits for that.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -30,9 +25,8 @@ struct link_message {
 };
 
 /*
- * A GPU's memory that a transport has registered, for slots of many links. No CPU touches it: a message goes from slot to slot, and is whole for
- * kernels when it has arrived. One of a few bytes may be brought and taken in host memory instead, and then lies there alone: link_post's data,
- * link_message.data. Both ends of a link have slots of the same kind.
+ * A GPU's memory that a transport has registered, for slots of many links, at both ends alike. No CPU touches it, and a message is whole for kernels
+ * when it has arrived. One of LINK_INLINE_BYTES at most may lie in host memory instead: link_post's data, link_message.data.
  */
 struct link_slab;
 
@@ -44,8 +38,7 @@ struct link_memory {
 	int depth;
 	size_t bytes; /* of a slot */
 	unsigned char *in, *out; /* depth * bytes each; there when the direction is opened */
-	/* Nothing touches a direction that was opened any more: called once for each, from progress, close or free, or never
-	 * if the peer can't be known to be through. */
+	/* Nothing touches an opened direction any more: once for each, by progress, close or free; never if the peer may still write. */
 	void (*release)(void *ctx);
 	void *ctx;
 };
@@ -58,10 +51,9 @@ struct link_params {
 
 struct link_ops {
 	/*
-	 * Registers a GPU's memory, of transports that were opened for it (transport_params.gpu_slots); reads_back: that GPU may see a later write to
-	 * pinned memory before the bytes of a message, which arrives only when the adapter has read its end again. NULL: the transport takes host
-	 * memory alone. In the thread that makes the communicator. 0, or CORALE_ENOTSUP or ENOMEM, which no line has told: why_not is for the caller's,
-	 * as pinned slots will do; it says which step failed and what would help, in LINK_WHY_BYTES at most. unmap: when nothing uses it.
+	 * Registers a GPU's memory, of transports that were opened for it (transport_params.gpu_slots). reads_back: the GPU may see a later write to
+	 * pinned memory before the bytes of a message, so that arrives when the adapter has read its end again. NULL: host memory alone. In the
+	 * thread that makes the communicator. 0, CORALE_ENOTSUP or ENOMEM; not logged: the caller falls back to pinned slots and logs why_not.
 	 */
 	int (*map)(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
 		   char *why_not, size_t why_bytes);
@@ -110,8 +102,7 @@ int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct
 /* A link without slots yet. Each lane and peer once. */
 int link_open(struct transport *t, const struct link_params *params, struct link **out);
 
-/* How many slots a direction gets, which are counted: depth while a quarter of the cap is not used, half of that up to three
- * eighths, then two. Says so once where even they take more than the cap. */
+/* Slots of a direction, which are counted: depth up to a quarter of the cap, half of that up to three eighths, then two; logged once beyond the cap. */
 int link_reserve(const struct transport_slots *slots, int rank) LOG_EXPORT("link_reserve");
 void link_unreserve(const struct transport_slots *slots, int depth) LOG_EXPORT("link_unreserve");
 
@@ -130,8 +121,8 @@ static inline unsigned char *link_slot(const struct link *l)
 	return l->out + l->posted % (uint64_t)l->out_depth * l->slot_bytes;
 }
 
-/* Sends what is in link_slot, or, where the link is direct, data (not NULL) that stays as it is until link_ops.sent says 1, or of slots
- * in a GPU's memory at most LINK_INLINE_BYTES of data, which are copied; while there is room; 0 or an error. */
+/* Sends what is in link_slot; or data (not NULL): of a direct link, unchanged until link_ops.sent says 1; of slots in a GPU's memory at most
+ * LINK_INLINE_BYTES, copied. While there is room; 0 or an error. */
 static inline int link_post(struct link *l, const void *header, const void *data, size_t bytes)
 {
 	return l->ops->post(l, header, data, bytes);
@@ -156,7 +147,7 @@ static inline const struct link_message *link_next(const struct link *l)
 	return &l->in[link_taken(l) % (uint64_t)l->in_depth];
 }
 
-/* The next message's slot is free again; 0 or an error. The peer may hear of it late, but before half of the slots are released untold. */
+/* The next message's slot is free again; 0 or an error. The peer is notified before half of the slots are released. */
 static inline int link_release(struct link *l)
 {
 	return l->ops->release(l);

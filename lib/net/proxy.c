@@ -13,11 +13,6 @@ _Static_assert(PROXY_FIRST_LANE + (int)REMOTE_LANES <= (int)TRANSPORT_MAX_LANES,
 
 /* ---- One lane ---------------------------------------------------------------------------------------------- */
 
-static void store(uint64_t *word, uint64_t value)
-{
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-
 static void count_bytes(struct proxy *p, int rail, const struct proxy_lane *at, uint64_t bytes)
 {
 	_Atomic uint64_t *sum = &p->rails[rail].bytes[at->memory.slab != NULL];
@@ -45,12 +40,12 @@ static int send_message(struct proxy *p, int rail, struct proxy_lane *at, remote
 }
 
 /* What kernels may fill: a message's slot is theirs again when the peer has taken it. */
-static void tell_room(struct remote_words *words, const struct proxy_lane *at)
+static void signal_room(struct remote_words *words, const struct proxy_lane *at)
 {
 	const uint64_t limit = atomic_load_explicit(&at->link->limit, memory_order_acquire),
 		       depth = at->slots->depth, now = limit > depth ? limit - depth : 0;
 	if (now != words->free)
-		store(&words->free, now);
+		__atomic_store_n(&words->free, now, __ATOMIC_RELEASE);
 }
 
 /* Nothing more goes to a peer, or comes from it, on this rail. */
@@ -83,7 +78,7 @@ static int move_out(struct proxy *p, int rail, struct proxy_lane *at, remote_pla
 	if (ret < 0)
 		lose(p, rail, at->peer);
 	if (posted)
-		tell_room(words, at);
+		signal_room(words, at);
 	return moved;
 }
 
@@ -354,35 +349,35 @@ int proxy_create(const struct proxy_params *params, struct proxy **out)
 	return 0;
 }
 
-static void free_link(const struct proxy *p, struct proxy_lane *at)
+/* proxy_free may be called again. */
+static void free_links(const struct proxy *p, const struct proxy_peer *peer)
 {
-	if (at && at->link && p->ops->free)
-		p->ops->free(at->link);
-	if (at) /* proxy_free may be called again */
-		at->link = NULL;
-}
-
-static void free_lanes(struct proxy_peer *peer)
-{
-	for (uint32_t lane = 0; peer->lanes && lane < REMOTE_LANES; lane++)
-		free(peer->lanes[lane]);
-	free(peer->lanes);
+	for (uint32_t lane = 0; peer->lanes && lane < REMOTE_LANES; lane++) {
+		struct proxy_lane *at = peer->lanes[lane];
+		if (at && at->link && p->ops->free)
+			p->ops->free(at->link);
+		if (at)
+			at->link = NULL;
+	}
 }
 
 int proxy_free(struct proxy *p)
 {
-	const int peers = p && p->peers ? p->params.remote.peers : 0;
+	if (!p)
+		return 1;
+	const int peers = p->peers ? p->params.remote.peers : 0;
 	for (int i = 0; i < peers; i++)
-		for (uint32_t lane = 0; p->peers[i].lanes && lane < REMOTE_LANES; lane++)
-			free_link(p, p->peers[i].lanes[lane]);
-	if (p && atomic_load(&p->held)) /* a link may still say that it lets go */
+		free_links(p, &p->peers[i]);
+	if (atomic_load(&p->held)) /* a link may still say that it lets go */
 		return 0;
-	for (int i = 0; i < peers; i++)
-		free_lanes(&p->peers[i]);
-	for (int rail = 0; p && rail < TRANSPORT_RAILS; rail++)
+	for (int i = 0; i < peers; i++) {
+		for (uint32_t lane = 0; p->peers[i].lanes && lane < REMOTE_LANES; lane++)
+			free(p->peers[i].lanes[lane]);
+		free(p->peers[i].lanes);
+	}
+	for (int rail = 0; rail < TRANSPORT_RAILS; rail++)
 		free(p->rails[rail].lost);
-	if (p)
-		free(p->peers);
+	free(p->peers);
 	free(p);
 	return 1;
 }

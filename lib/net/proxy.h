@@ -1,8 +1,7 @@
 /*
- * The proxy: carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over links. A communicator has
- * one or more rails, a transport each, and the lanes of a channel are those of one rail. A thread a rail serves all communicators of the
- * process. It makes no call of CUDA, and of MPI only where that is the transport, on memory that no GPU's library knows. It waits for no
- * lane, and knows no plan: what a kernel posts it sends, what arrives it hands to the kernel, in the order of each lane.
+ * The proxy carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over links. A communicator has one or more
+ * rails, a transport each; the lanes of a channel are those of one rail. A thread a rail serves all communicators of the process. It makes no call of
+ * CUDA, waits for no lane and knows no plan: what a kernel posts it sends, what arrives it hands to the kernel, in the order of each lane.
  */
 #ifndef PROXY_H
 #define PROXY_H
@@ -40,17 +39,15 @@ int proxy_progress(struct proxy *proxy, int rail);
 /* Created, and moved by a thread a rail, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM. */
 int proxy_open(const struct proxy_params *params, struct proxy **out);
 
-/*
- * Opens a lane's end, or finds it open: where it lies in the memory, from now on it is moved. Before a kernel uses it. The peer opens its own end when it likes; until then what is posted here
- * waits. By one thread at a time, beside those that move. CORALE_ENOMEM; CORALE_EINTERNAL: the memory is used up (plan/choose/planner_room.h counts before). What the transport has against it shows as a lost peer.
- */
+/* Opens a lane's end, or finds it open, before a kernel uses it: *place: where it lies in the memory. Until the peer opens its own end what is posted
+ * waits. By one thread at a time. CORALE_ENOMEM; CORALE_EINTERNAL: the memory is used up, which planner_room.h should have counted. */
 int proxy_open_end(struct proxy *proxy, int peer, enum remote_direction direction, uint32_t lane,
 		   remote_place *place);
 
 /* A call that will use it is about to be enqueued: ends a sleep. Any thread; waits for no message. */
 void proxy_expect(struct proxy *proxy);
 
-/* It was not enqueued after all: it was refused, or captured. Then its graph may be replayed, and nobody wakes the proxy: from now on it naps. */
+/* It was not enqueued after all: refused, or captured: its graph may be replayed without a call of this, so from now on the proxy naps. */
 void proxy_unexpect(struct proxy *proxy, int captured);
 
 /* Whether a call is under way on this GPU, or enqueued behind other work. Any thread. */

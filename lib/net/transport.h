@@ -28,7 +28,7 @@ enum {
 	TRANSPORT_NAME_BYTES = 16
 };
 
-/* The reason that on_failure gives where a peer has closed its side in order, and something of it was still awaited. */
+/* on_failure's reason where a peer has closed its side in order while something of it was awaited. */
 static const char transport_peer_left[] = "the peer has closed its side";
 
 struct transport;
@@ -59,24 +59,22 @@ struct transport_params {
 	void *handler_ctx;
 };
 
-/* Whose calls of progress move a transport. */
+/* Whose calls of progress a transport needs. */
 enum transport_progress {
-	TRANSPORT_OWN_THREAD, /* by a thread of its own */
+	TRANSPORT_OWN_THREAD, /* nobody's: it has a thread */
 	TRANSPORT_ANY_THREAD,
-	TRANSPORT_CALLERS /* by threads inside calls of the user's; and by a thread of Corale's, if probe allows GPUs */
+	TRANSPORT_CALLERS /* threads inside calls of the user's, and a thread of Corale's if probe allows GPUs */
 };
 
 /* What is known of a transport before it is opened. */
 struct transport_row {
 	const char *name; /* as CORALE_TRANSPORT has it */
-	/*
-	 * Whether ranks of this process can use it: a number, and ranks of equal numbers reach each other; or 0, and why_not (bytes long)
-	 * says what must change. gpus: a thread of Corale's moves it while the program goes on. Local, cheap.
-	 */
+	/* A number: ranks of equal numbers reach each other; or 0, and why_not says what must change. gpus: a thread of Corale's will call progress. Local,
+	 * cheap. */
 	uint64_t (*probe)(const struct transport_row *row, int gpus, char *why_not, size_t bytes);
-	/* Writes the network devices that it opens ("tcp/eth0"); 0 or an error. NULL: not known to it. Local; may block. */
+	/* Writes the network devices that it opens ("tcp/eth0"); 0 or an error. NULL: not known. Local; may block. */
 	int (*devices)(const struct settings *settings, char *text, size_t bytes);
-	/* Likewise: how it would reach a GPU's memory from the network (GPUDirect RDMA), or "none: " and why not, with what it has found. */
+	/* Likewise: how it would reach a GPU's memory (GPUDirect RDMA), or "none: " and why not. */
 	int (*gpudirect)(const struct settings *settings, char *text, size_t bytes);
 	/* Starts one on this rank and says its address; connect makes it usable. Local; may block. */
 	int (*open)(const struct transport_row *row, const struct transport_params *params,
@@ -93,8 +91,7 @@ struct transport_ops {
 	int (*progress)(struct transport *t);
 	/* Behind transport_control, which has checked peer and bytes. */
 	int (*control)(struct transport *t, int peer, const void *message, size_t bytes);
-	/* All links fail with code from here on. Waits, at most some seconds, until nothing of the users' memory is read any more. Any
-	 * thread. */
+	/* All links fail with code from here on. Waits, some seconds at most, until no users' memory is read. Any thread. */
 	void (*fail)(struct transport *t, int code);
 	/* Drains what was sent (bounded wait), frees; also one that was not connected. Local. */
 	void (*close)(struct transport *t);

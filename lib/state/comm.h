@@ -20,7 +20,7 @@
 
 enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024, COMM_PEER_CALLS = 4 };
 
-/* No two operators of a process are equal, and op - CORALE_NUM_OPS is the place modulo COMM_MAX_PREMUL. */
+/* No two operators of a process are equal; op - CORALE_NUM_OPS modulo COMM_MAX_PREMUL is its index. */
 struct comm_premul {
 	_Atomic corale_op op; /* 0: none. The error line of another communicator's call may look */
 	corale_type type;
@@ -110,7 +110,7 @@ struct comm {
 	/* Collective: makes it, on all ranks or on none; registered at creation. Ranks compare the target of for_call. 0 or an error. */
 	int (*make_scratch)(struct comm *comm, const struct call *for_call);
 	struct wait_policy policy; /* of every wait of this communicator */
-	int manual; /* only the user's thread may drive the transport */
+	int manual; /* only calls of the user's may call the transport's progress */
 	struct comm_premul premul[COMM_MAX_PREMUL];
 	/* the sequence of calls; see lib/call/runner.c */
 	uint64_t issued;
@@ -159,10 +159,8 @@ static inline struct window_control *comm_control(const struct comm *comm, int r
 /* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
 struct comm *comm_get(const corale_comm *handle, const char *call);
 
-/*
- * The same by the thread that makes calls, until comm_leave, which follows in any case: corale_comm_destroy in another thread ends the call and waits
- * for it. Plain stores to a word that only this thread writes; the destroying thread makes them visible (comm_create.c). May be nested.
- */
+/* The same by the thread that makes calls, until comm_leave, which follows in any case: corale_comm_destroy in another thread ends the call and waits for
+ * it. Plain stores to a word that only this thread writes: the destroying thread makes them visible (comm_create.c). May be nested. */
 static inline struct comm *comm_enter(corale_comm *handle, const char *call)
 {
 	if (handle) {
@@ -184,25 +182,23 @@ static inline void comm_leave(corale_comm *handle)
 /* The same for calls of any thread, beside corale_comm_destroy too: the communicator lives until comm_put. */
 struct comm *comm_take(corale_comm *handle, const char *call);
 void comm_put(corale_comm *handle);
-/* Of the communicators with this on_destroy_ctx, and those split from them, the oldest that is left, as the order must be the same on all ranks; or
- * NULL. */
+/* The oldest of those with this on_destroy_ctx, and split from them, as all ranks must destroy in one order; or NULL. */
 corale_comm *comm_find_oldest(const void *on_destroy_ctx);
-/* 1 if that rank of a communicator is of this process and nothing that was called on it is left to do. By the only thread that makes calls. */
+/* 1 if that rank of a communicator is of this process and has no call under way. By the only thread that makes calls. */
 int comm_is_idle(uint64_t id, int rank);
 /* No comm_get or comm_take finds it any more, and nobody uses it. */
 void comm_retire(corale_comm *handle);
 
 /*
- * What corale_comm_create and corale_comm_create_mpi share. transport: of this front door, in the place of the registry's of its name
- * (NULL: none); stays while the communicator and those split from it do. traits: NULL stands for all zero. on_destroy (may be NULL) is called with its ctx at the end of corale_comm_destroy, and also when
- * creation fails. Exported to libcorale_mpi only.
+ * What all doors create with. transport: the door's own, in place of the row of its name (NULL: none); stays while the communicator and those split
+ * from it do. traits: NULL: all zero. on_destroy (or NULL): called with its ctx at the end of corale_comm_destroy, and when creation fails.
  */
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
 			       const struct transport_row *transport, const struct comm_traits *traits,
 			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
     __attribute__((visibility("default")));
 
-/* Destroys all communicators that were made with this on_destroy_ctx, and those split from them. Exported to libcorale_mpi only. */
+/* Destroys all communicators that were made with this on_destroy_ctx, and those split from them. */
 void corale_private_comm_destroy_all(void *on_destroy_ctx) __attribute__((visibility("default")));
 
 /* A premultiplied sum of this communicator, or NULL. */
@@ -233,27 +229,21 @@ int comm_end(struct comm *comm, int code, const char *text);
 /* As comm_fail where the cause is another rank, which all others then name. */
 void comm_fail_by(struct comm *comm, int code, int culprit, const char *text);
 
-/*
- * Ends the communicator for this rank alone: its calls end with CORALE_EABORTED, its streams are no longer held, and a call of
- * another rank fails when it waits for this one. Only corale_comm_destroy may follow. Any thread; never blocks; idempotent.
- */
+/* Ends comm for this rank alone: its calls end with CORALE_EABORTED, its streams are no longer held, and a call of another rank fails when it waits for
+ * this one. Only corale_comm_destroy may follow. Any thread; never blocks; idempotent. */
 void comm_quit(corale_comm *handle);
 /* The same, but this rank may still make communicators of its ranks. */
 void comm_revoke(corale_comm *handle);
 
-/*
- * For a function that makes a communicator of this one's ranks, and waits for them outside of its calls. Of ranks (a bit each) those that
- * can't come: they have ended, or wait in a call that this rank has not made. Ranks of the node only.
- */
+/* For a function that makes a communicator of this one's ranks. Of ranks of the node (a bit each) those that can't come: they have ended, or wait in a
+ * call that this rank has not made. */
 uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks);
-/* Says why for the one of ranks that was first, as far as that can be seen: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: none
- * of them any more. call: the function's name. */
+/* Logs why, of the likeliest cause: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: they can come. call: the function's name. */
 int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call);
-/* corale_comm_async_error has given CORALE_EMISMATCH: makes the line of the rank that found it this rank's last error. call: as above. */
+/* After CORALE_EMISMATCH by corale_comm_async_error: the line of the rank that found it becomes this rank's last error. */
 void comm_explain_mismatch(corale_comm *handle, const char *call);
 
-/* 0, or the code that has ended the communicator, as far as the watch thread or a call has found it: some nanoseconds. Any thread,
- * until corale_comm_destroy. */
+/* 0, or the code that has ended the communicator, as far as this process has found it; cheap. Any thread, until corale_comm_destroy. */
 static inline int comm_error(const corale_comm *handle)
 {
 	const struct comm *comm =

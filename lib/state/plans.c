@@ -145,8 +145,8 @@ static int runs_all(const struct choices *list, int protocol)
 	return all;
 }
 
-void plans_tell_forced(const struct plans *p, int rank, corale_coll coll, corale_type type, int memory,
-		       const struct choices *list)
+void plans_log_forced(const struct plans *p, int rank, corale_coll coll, corale_type type, int memory,
+		      const struct choices *list)
 {
 	const int forced = p->planner.machine ? p->planner.machine->forced : 0;
 	char text[CHOICES_TEXT];

@@ -43,8 +43,8 @@ static inline int plans_choices(struct plans *plans, int rank, corale_coll coll,
 }
 
 /* By one rank, once a list: which rows run what CORALE_PROTO can't. */
-void plans_tell_forced(const struct plans *plans, int rank, corale_coll coll, corale_type type, int memory,
-		       const struct choices *list);
+void plans_log_forced(const struct plans *plans, int rank, corale_coll coll, corale_type type, int memory,
+		      const struct choices *list);
 
 /* The plan of a key whose choice has no codelet; choice NULL: as hosts choose. CORALE_ENOTSUP (nothing runs it), CORALE_ENOMEM. */
 int plans_find(struct plans *plans, int rank, const struct plan_key *key, const struct row_choice *choice,

@@ -155,7 +155,7 @@ static void calibrate_peer(struct ucx_comm *c, int peer)
 }
 
 /* Puts that were asked for, and are not made. */
-static void tell_emulated(struct ucx_comm *c, int peer)
+static void log_emulated(struct ucx_comm *c, int peer)
 {
 	struct ucx_peer *p;
 	ucx_lock(c->worker);
@@ -182,7 +182,7 @@ void ucx_calibrate(struct ucx_comm *c)
 		for (int i = 1; i < size; i++) {
 			int peer = (rank + direction * i + size) % size;
 			if (c->params.needed[peer]) {
-				(c->forced == UCX_SCHEME_PUT ? tell_emulated : calibrate_peer)(c, peer);
+				(c->forced == UCX_SCHEME_PUT ? log_emulated : calibrate_peer)(c, peer);
 				break;
 			}
 		}
