@@ -1,0 +1,18 @@
+#!/bin/sh
+# Every mutant can be made of the sources as they are: its script changes the file that it names. To make, build and run them takes minutes:
+# test/mutants.sh, test/emulation/mutants.sh. TAP, a case a table.
+top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1
+. "$top_srcdir/test/tap.sh"
+
+mutant() # NAME FILE SED CASE...
+{
+	sed "$3" "$top_srcdir/$2" >"$scratch/mutated" 2>&1 && ! cmp -s "$top_srcdir/$2" "$scratch/mutated" ||
+		echo "$2: $1"
+}
+
+for table in test/mutants.table test/emulation/mutants.table; do
+	. "$top_srcdir/$table" >"$scratch/output"
+	[ ! -s "$scratch/output" ]
+	tell "mutants of $table can be made"
+done
+echo "1..$number"
