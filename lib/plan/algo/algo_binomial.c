@@ -16,17 +16,13 @@ static int levels_of(int n)
 /* Adds what the child of step.from sends; with the last child's, which is the one without a next, to the parent. */
 static void add_child(struct plan *plan, const struct algo_sums *sums, struct plan_step step, uint8_t next)
 {
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE;
-	step.pred = PLAN_NE;
-	step.pred_a = next;
-	step.pred_b = plan_const(plan, PLAN_NONE);
+	const uint8_t none = plan_const(plan, PLAN_NONE);
 	step.dst = sums->acc;
-	plan_step(plan, step);
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
-	step.pred = PLAN_EQ;
+	plan_step(plan, algo_if(algo_with(step, PLAN_REDUCE | PLAN_FROM_WIRE), PLAN_NE, next, none));
 	step.dst = (struct plan_span){ 0 };
 	step.to = plan_base(plan, PLAN_TREE_PARENT, sums->group, 0);
-	plan_step(plan, step);
+	plan_step(plan,
+		  algo_if(algo_with(step, PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE), PLAN_EQ, next, none));
 }
 
 /* The root alone has a child of the last level: what comes from there ends the sum. */
@@ -40,10 +36,7 @@ void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
 	leaf.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE | PLAN_TO_WIRE : PLAN_TO_WIRE;
 	leaf.src = sums->local;
 	leaf.to = plan_base(plan, PLAN_TREE_PARENT, sums->group, 0);
-	leaf.pred = PLAN_EQ;
-	leaf.pred_a = step.from;
-	leaf.pred_b = plan_const(plan, PLAN_NONE);
-	plan_step(plan, leaf);
+	plan_step(plan, algo_if(leaf, PLAN_EQ, step.from, plan_const(plan, PLAN_NONE)));
 
 	if (levels > 1) {
 		add_child(plan, sums, step, plan_child(plan, sums->group, 0, 0, 1));
@@ -62,44 +55,27 @@ void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
 void algo_binomial_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = 1;
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
-	algo_binomial_sums(
-	    plan, &(struct algo_sums){ .group = PLAN_WORLD,
-				       .n = call->topo->map.ranks,
-				       .queue = queue,
-				       .local = { PLAN_SEND, .chunk = chunk },
-				       .acc = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				       .result = { PLAN_RECV, .chunk = chunk } });
-	plan_end(plan);
+	algo_flat_sums(call, plan, algo_binomial_sums);
 }
 
 /* The root alone has a child of the last level, to whom it sends what it copies; all else goes on from recv. */
 void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int levels = levels_of(call->topo->map.ranks);
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = algo_queue(call, plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .chunk = chunk },
-					    .dst = { PLAN_RECV, .chunk = chunk },
-					    .to = plan_child(plan, PLAN_WORLD, 0, 0, levels - 1),
-					    .to_queue = queue });
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_FRESH,
-					    .from = plan_base(plan, PLAN_TREE_PARENT, PLAN_WORLD, 0),
-					    .from_queue = queue,
-					    .dst = { PLAN_RECV, .chunk = chunk } });
+	const struct plan_span all = algo_vector(PLAN_RECV, chunk);
+	struct plan_step first = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD,
+					   plan_child(plan, PLAN_WORLD, 0, 0, levels - 1), queue);
+	first.dst = all;
+	plan_step(plan, first);
+	plan_step(plan,
+		  algo_receive(PLAN_WORLD, plan_base(plan, PLAN_TREE_PARENT, PLAN_WORLD, 0), queue, all));
 	if (levels > 1) {
 		int k = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, -1));
-		plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-						    .flags = PLAN_STABLE,
-						    .src = { PLAN_RECV, .chunk = chunk },
-						    .to = plan_child(plan, PLAN_WORLD, k, -1, levels - 2),
-						    .to_queue = queue });
+		plan_step(plan,
+			  algo_send(all, PLAN_WORLD, plan_child(plan, PLAN_WORLD, k, -1, levels - 2), queue));
 		plan_end(plan);
 	}
 	plan_end(plan);

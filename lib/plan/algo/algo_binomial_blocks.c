@@ -14,85 +14,60 @@ struct tree {
 static struct tree begin(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = (uint32_t)(call->topo->map.ranks + 1) / 2;
-	return (struct tree){ .queue = plan_queue(plan, PLAN_CREDIT, call->slots),
-			      .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
-			      .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
+	return (struct tree){ .queue = algo_queue(call, plan),
+			      .me = algo_me(plan),
+			      .root = algo_root(plan),
 			      .own = plan_base(plan, PLAN_TREE_OWN, PLAN_WORLD, 0),
 			      .parent = plan_base(plan, PLAN_TREE_PARENT, PLAN_WORLD, 0),
-			      .cell = { PLAN_SCRATCH, .block = plan_const(plan, 0) } };
+			      .cell = algo_cell(plan, PLAN_EXPR_NONE) };
 }
 
-/* A move of the root, or of all others. */
-static struct plan_step step_of(const struct tree *t, enum plan_pred pred)
+/* A step of the root, or of all others. */
+static void add_step(struct plan *plan, const struct tree *t, enum plan_pred pred, struct plan_step step)
 {
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .pred = (uint8_t)pred,
-				   .pred_a = t->me,
-				   .pred_b = t->root,
-				   .from_queue = t->queue,
-				   .to_queue = t->queue };
+	plan_step(plan, algo_if(step, pred, t->me, t->root));
+}
+
+static struct plan_step of_blocks(struct plan_step step, uint8_t blocks)
+{
+	step.blocks = blocks;
+	return step;
 }
 
 void algo_binomial_gather(const struct algo_call *call, struct plan *plan)
 {
 	const struct tree t = begin(call, plan);
+	const struct plan_span own = algo_vector(PLAN_SEND, PLAN_EXPR_NONE);
 	uint8_t blocks;
 	struct plan_span cells;
 	plan_program(plan, PLAN_SM);
-	struct plan_step root = step_of(&t, PLAN_EQ), other = step_of(&t, PLAN_NE);
-	root.src = other.src = (struct plan_span){ .space = PLAN_SEND };
-	root.dst = (struct plan_span){ PLAN_RECV, .block = t.me };
-	other.dst = t.cell;
-	plan_step(plan, root);
-	plan_step(plan, other);
+	add_step(plan, &t, PLAN_EQ, algo_copy(own, algo_block(PLAN_RECV, t.me, PLAN_EXPR_NONE)));
+	add_step(plan, &t, PLAN_NE, algo_copy(own, t.cell));
 
 	const uint8_t child = algo_subtree_loop(plan, call->topo->map.ranks, 0, &blocks, &cells);
-	root.flags = PLAN_FRESH;
-	root.from = other.from = child;
-	root.blocks = other.blocks = blocks;
-	root.src = other.src = (struct plan_span){ 0 };
-	root.dst.block = child;
-	other.dst = cells;
-	plan_step(plan, root);
-	plan_step(plan, other);
+	const struct plan_span place = algo_block(PLAN_RECV, child, PLAN_EXPR_NONE);
+	add_step(plan, &t, PLAN_EQ, of_blocks(algo_receive(PLAN_WORLD, child, t.queue, place), blocks));
+	add_step(plan, &t, PLAN_NE,
+		 of_blocks(algo_with(algo_receive(PLAN_WORLD, child, t.queue, cells), 0), blocks));
 	plan_end(plan);
-
-	other = step_of(&t, PLAN_NE);
-	other.flags = PLAN_STABLE;
-	other.blocks = t.own;
-	other.src = t.cell;
-	other.to = t.parent;
-	plan_step(plan, other);
+	add_step(plan, &t, PLAN_NE, of_blocks(algo_send(t.cell, PLAN_WORLD, t.parent, t.queue), t.own));
 }
 
 void algo_binomial_scatter(const struct algo_call *call, struct plan *plan)
 {
 	const struct tree t = begin(call, plan);
+	const struct plan_span own = algo_vector(PLAN_RECV, PLAN_EXPR_NONE);
 	uint8_t blocks;
 	struct plan_span cells;
 	plan_program(plan, PLAN_SM);
-	struct plan_step root = step_of(&t, PLAN_EQ), other = step_of(&t, PLAN_NE);
-	other.blocks = t.own;
-	other.from = t.parent;
-	other.dst = t.cell;
-	plan_step(plan, other);
+	add_step(plan, &t, PLAN_NE,
+		 of_blocks(algo_with(algo_receive(PLAN_WORLD, t.parent, t.queue, t.cell), 0), t.own));
 
 	const uint8_t child = algo_subtree_loop(plan, call->topo->map.ranks, 1, &blocks, &cells);
-	other = step_of(&t, PLAN_NE);
-	root.flags = other.flags = PLAN_STABLE;
-	root.blocks = other.blocks = blocks;
-	root.src = (struct plan_span){ PLAN_SEND, .block = child };
-	other.src = cells;
-	root.to = other.to = child;
-	plan_step(plan, root);
-	plan_step(plan, other);
+	const struct plan_span place = algo_block(PLAN_SEND, child, PLAN_EXPR_NONE);
+	add_step(plan, &t, PLAN_EQ, of_blocks(algo_send(place, PLAN_WORLD, child, t.queue), blocks));
+	add_step(plan, &t, PLAN_NE, of_blocks(algo_send(cells, PLAN_WORLD, child, t.queue), blocks));
 	plan_end(plan);
-
-	root = step_of(&t, PLAN_EQ);
-	other = step_of(&t, PLAN_NE);
-	root.src = (struct plan_span){ PLAN_SEND, .block = t.me };
-	other.src = t.cell;
-	root.dst = other.dst = (struct plan_span){ .space = PLAN_RECV };
-	plan_step(plan, root);
-	plan_step(plan, other);
+	add_step(plan, &t, PLAN_EQ, algo_copy(algo_block(PLAN_SEND, t.me, PLAN_EXPR_NONE), own));
+	add_step(plan, &t, PLAN_NE, algo_copy(t.cell, own));
 }

@@ -7,27 +7,14 @@
 
 void algo_flat_broadcast(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+	uint8_t queue = algo_queue(call, plan), me = algo_me(plan), root = algo_root(plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .pred = PLAN_EQ,
-					    .pred_a = me,
-					    .pred_b = root,
-					    .src = { PLAN_SEND, .chunk = chunk },
-					    .dst = { PLAN_RECV, .chunk = chunk },
-					    .to = PLAN_EXPR_ALL,
-					    .to_queue = queue });
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_FRESH,
-					    .pred = PLAN_NE,
-					    .pred_a = me,
-					    .pred_b = root,
-					    .from = root,
-					    .from_queue = queue,
-					    .dst = { PLAN_RECV, .chunk = chunk } });
+	const struct plan_span all = algo_vector(PLAN_RECV, chunk);
+	struct plan_step send = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, PLAN_EXPR_ALL, queue);
+	send.dst = all;
+	plan_step(plan, algo_if(send, PLAN_EQ, me, root));
+	plan_step(plan, algo_if(algo_receive(PLAN_WORLD, root, queue, all), PLAN_NE, me, root));
 	plan_end(plan);
 }
 
@@ -40,53 +27,31 @@ struct scatter {
 static void scatter_parts(struct plan *plan, const struct scatter *s, uint8_t chunk)
 {
 	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, 1, s->me, s->root);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
-					    .to = peer,
-					    .to_queue = s->scatter });
+	plan_step(plan, algo_send(algo_part(PLAN_SEND, peer, chunk), PLAN_WORLD, peer, s->scatter));
 	plan_end(plan);
-	struct plan_step own = { .op = PLAN_MOVE,
-				 .flags = PLAN_STABLE,
-				 .pred = PLAN_EQ,
-				 .pred_a = s->me,
-				 .pred_b = s->root,
-				 .src = { PLAN_SEND, .part = s->me, .chunk = chunk },
-				 .dst = { PLAN_RECV, .part = s->me, .chunk = chunk },
-				 .to = s->next,
-				 .to_queue = s->gather };
-	plan_step(plan, own);
-	own.flags = PLAN_STABLE | PLAN_FRESH;
-	own.pred = PLAN_NE;
-	own.src = (struct plan_span){ 0 };
-	own.from = s->root;
-	own.from_queue = s->scatter;
-	plan_step(plan, own);
+	const struct plan_span mine = algo_part(PLAN_RECV, s->me, chunk);
+	struct plan_step own = algo_send(algo_part(PLAN_SEND, s->me, chunk), PLAN_WORLD, s->next, s->gather);
+	own.dst = mine;
+	plan_step(plan, algo_if(own, PLAN_EQ, s->me, s->root));
+	own = algo_and_send(algo_receive(PLAN_WORLD, s->root, s->scatter, mine), PLAN_WORLD, s->next,
+			    s->gather);
+	plan_step(plan, algo_if(algo_with(own, PLAN_STABLE | PLAN_FRESH), PLAN_NE, s->me, s->root));
 }
 
 /* Part me - 1, me - 2, ... come by; all but the last travel on. The root's buffer holds them already when it is used
  * in place, so only the others' parts may land early. */
 static void gather_parts(struct plan *plan, const struct scatter *s, uint8_t chunk, int n)
 {
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .pred_a = s->me,
-				  .pred_b = s->root,
-				  .from = s->previous,
-				  .to = s->next,
-				  .from_queue = s->gather,
-				  .to_queue = s->gather };
 	int k = plan_loop(plan, plan_const(plan, n - 2));
 	for (int last = 0; last < 2; last++) {
 		uint8_t part = last ? s->next : plan_shift(plan, PLAN_WORLD, k, -1, -1);
 		uint8_t stable = last ? 0 : PLAN_STABLE;
-		step.to = last ? PLAN_EXPR_NONE : s->next;
-		step.dst = (struct plan_span){ PLAN_RECV, .part = part, .chunk = chunk };
-		step.pred = PLAN_EQ;
-		step.flags = stable;
-		plan_step(plan, step);
-		step.pred = PLAN_NE;
-		step.flags = stable | PLAN_FRESH;
-		plan_step(plan, step);
+		struct plan_step step =
+		    algo_receive(PLAN_WORLD, s->previous, s->gather, algo_part(PLAN_RECV, part, chunk));
+		if (!last)
+			step = algo_and_send(step, PLAN_WORLD, s->next, s->gather);
+		plan_step(plan, algo_if(algo_with(step, stable), PLAN_EQ, s->me, s->root));
+		plan_step(plan, algo_if(algo_with(step, stable | PLAN_FRESH), PLAN_NE, s->me, s->root));
 		if (!last)
 			plan_end(plan);
 	}
@@ -95,11 +60,12 @@ static void gather_parts(struct plan *plan, const struct scatter *s, uint8_t chu
 void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int n = plan->parts = call->topo->map.ranks;
-	struct scatter s = {
-		plan_queue(plan, PLAN_CREDIT, call->slots), plan_queue(plan, PLAN_CREDIT, call->slots),
-		plan_shift(plan, PLAN_WORLD, 0, 0, 0),      plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-		plan_shift(plan, PLAN_WORLD, 0, 0, -1),     plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0)
-	};
+	const struct scatter s = { .scatter = algo_queue(call, plan),
+				   .gather = algo_queue(call, plan),
+				   .me = algo_me(plan),
+				   .next = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
+				   .previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1),
+				   .root = algo_root(plan) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	scatter_parts(plan, &s, chunk);
@@ -107,15 +73,7 @@ void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
 	plan_end(plan);
 }
 
-/*
- * The root has no part: its copies of what is dealt would only add to what the others receive. The others' parts are in rank order.
- */
-struct deal {
-	uint8_t deal, pass; /* queues */
-	uint8_t me, root;
-};
-
-/* The part of the rank so far from me, or none: it is the root. */
+/* The part of the rank so far from me, or none: it is the root. Parts are in rank order. */
 static uint8_t part_of(struct plan *plan, int var, int stride, int offset)
 {
 	return plan_expr(
@@ -123,59 +81,29 @@ static uint8_t part_of(struct plan *plan, int var, int stride, int offset)
 		      .base = PLAN_OTHERS, .var = (uint8_t)var, .stride = (int8_t)stride, .offset = offset });
 }
 
-static void deal_parts(struct plan *plan, const struct deal *d, uint8_t chunk)
-{
-	int k = plan_loop_if(plan, plan_const(plan, plan->parts), PLAN_EQ, d->me, d->root);
-	uint8_t part = part_of(plan, k, 1, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = part, .chunk = chunk },
-					    .dst = { PLAN_RECV, .part = part, .chunk = chunk },
-					    .to = plan_shift(plan, PLAN_WORLD, k, 1, 1),
-					    .to_queue = d->deal });
-	plan_end(plan);
-}
-
-/* Of the root no step is left: it has no part. */
-static void pass_parts(struct plan *plan, const struct deal *d, uint8_t chunk, int n)
-{
-	uint8_t mine = part_of(plan, 0, 0, 0);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_FRESH | PLAN_STABLE,
-					    .from = d->root,
-					    .from_queue = d->deal,
-					    .dst = { PLAN_RECV, .part = mine, .chunk = chunk } });
-	int k = plan_loop(plan, plan_const(plan, n - 1));
-	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .pred = PLAN_NE,
-					    .pred_a = to,
-					    .pred_b = d->root,
-					    .src = { PLAN_RECV, .part = mine, .chunk = chunk },
-					    .to = to,
-					    .to_queue = d->pass });
-	plan_end(plan);
-	k = plan_loop_if(plan, plan_const(plan, n - 1), PLAN_NE, d->me, d->root);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .flags = PLAN_FRESH,
-			    .from = plan_shift(plan, PLAN_WORLD, k, -1, -1),
-			    .from_queue = d->pass,
-			    .dst = { PLAN_RECV, .part = part_of(plan, k, -1, -1), .chunk = chunk } });
-	plan_end(plan);
-}
-
+/* The root has no part: its copies of what it scatters would only add to what the others receive. So no step of the second loop on is left for it. */
 void algo_scatter_allgather_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int n = call->topo->map.ranks;
 	plan->parts = n - 1;
-	struct deal d = { plan_queue(plan, PLAN_CREDIT, call->slots),
-			  plan_queue(plan, PLAN_CREDIT, call->slots), plan_shift(plan, PLAN_WORLD, 0, 0, 0),
-			  plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
+	const uint8_t scatter = algo_queue(call, plan), gather = algo_queue(call, plan), me = algo_me(plan),
+		      root = algo_root(plan), mine = part_of(plan, 0, 0, 0);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	deal_parts(plan, &d, chunk);
-	pass_parts(plan, &d, chunk, n);
+	int k = plan_loop_if(plan, plan_const(plan, n - 1), PLAN_EQ, me, root);
+	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1), part = part_of(plan, k, 1, 1);
+	struct plan_step send = algo_send(algo_part(PLAN_SEND, part, chunk), PLAN_WORLD, to, scatter);
+	send.dst = algo_part(PLAN_RECV, part, chunk);
+	plan_step(plan, send);
 	plan_end(plan);
+
+	const struct plan_span own = algo_part(PLAN_RECV, mine, chunk);
+	plan_step(plan, algo_with(algo_receive(PLAN_WORLD, root, scatter, own), PLAN_FRESH | PLAN_STABLE));
+	plan_loop(plan, plan_const(plan, n - 1));
+	plan_step(plan, algo_if(algo_send(own, PLAN_WORLD, to, gather), PLAN_NE, to, root));
+	plan_end(plan);
+	plan_loop_if(plan, plan_const(plan, n - 1), PLAN_NE, me, root);
+	plan_step(plan, algo_receive(PLAN_WORLD, plan_shift(plan, PLAN_WORLD, k, -1, -1), gather,
+				     algo_part(PLAN_RECV, part_of(plan, k, -1, -1), chunk)));
+	algo_end(plan, 2);
 }

@@ -15,108 +15,82 @@
 void algo_bruck_gather_rounds(struct plan *plan, enum plan_group group, int each, uint8_t queue, uint8_t own)
 {
 	const int round = plan_loop(plan, plan_rounds(plan, group, 2, 0));
-	const uint8_t behind = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 0);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE,
-				  .blocks = algo_bruck_expr(plan, group, PLAN_BRUCK_BLOCKS, round, each, 0),
-				  .src = { .space = PLAN_RECV, .block = own },
-				  .to_group = (uint8_t)group,
-				  .to = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 0),
-				  .to_queue = queue };
-	plan_step(plan, step);
-	step.flags = PLAN_FRESH;
-	step.src = (struct plan_span){ 0 };
-	step.dst = (struct plan_span){ .space = PLAN_RECV,
-				       .block = group == PLAN_WORLD
-						    ? behind
-						    : algo_rank_at(plan, behind, plan_const(plan, 0)) };
-	step.to = PLAN_EXPR_NONE;
-	step.from_group = (uint8_t)group;
-	step.from = behind;
-	step.from_queue = queue;
-	plan_step(plan, step);
+	const uint8_t ahead = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 0),
+		      behind = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 0),
+		      blocks = algo_bruck_expr(plan, group, PLAN_BRUCK_BLOCKS, round, each, 0),
+		      first = group == PLAN_WORLD ? behind : algo_rank_at(plan, behind, plan_const(plan, 0));
+	struct plan_step send = algo_send(algo_block(PLAN_RECV, own, PLAN_EXPR_NONE), group, ahead, queue),
+			 receive =
+			     algo_receive(group, behind, queue, algo_block(PLAN_RECV, first, PLAN_EXPR_NONE));
+	send.blocks = receive.blocks = blocks;
+	plan_step(plan, send);
+	plan_step(plan, receive);
 	plan_end(plan);
 }
 
 void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	uint8_t queue = algo_queue(call, plan), me = algo_me(plan);
 	plan_program(plan, PLAN_SM);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .src = { .space = PLAN_SEND },
-					    .dst = { .space = PLAN_RECV, .block = me } });
+	plan_step(plan, algo_copy(algo_vector(PLAN_SEND, PLAN_EXPR_NONE),
+				  algo_block(PLAN_RECV, me, PLAN_EXPR_NONE)));
 	algo_bruck_gather_rounds(plan, PLAN_WORLD, 1, queue, me);
 }
 
 void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each, uint8_t queue, int less)
 {
-	const struct plan_span own = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) };
+	const struct plan_span own = algo_cell(plan, PLAN_EXPR_NONE);
 	const int round = plan_loop(plan, plan_rounds(plan, group, 2, -less));
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE | PLAN_TO_WIRE,
-				  .blocks = algo_bruck_expr(plan, group, PLAN_BRUCK_BLOCKS, round, each, 1),
-				  .src = { .space = PLAN_SCRATCH,
-					   .block = algo_bruck_expr(plan, group, PLAN_BRUCK_DISTANCE, round,
-								    each, 1) },
-				  .to_group = (uint8_t)group,
-				  .to = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 1),
-				  .to_queue = queue };
-	plan_step(plan, step);
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE;
-	step.src = step.dst = own;
-	step.to = PLAN_EXPR_NONE;
-	step.from_group = (uint8_t)group;
-	step.from = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 1);
-	step.from_queue = queue;
-	plan_step(plan, step);
+	const uint8_t first = algo_bruck_expr(plan, group, PLAN_BRUCK_DISTANCE, round, each, 1),
+		      to = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, 1, 1),
+		      from = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 1);
+	struct plan_step send = algo_send(algo_block(PLAN_SCRATCH, first, PLAN_EXPR_NONE), group, to, queue),
+			 fold = algo_fold(group, from, queue, own, own);
+	send.flags |= PLAN_TO_WIRE;
+	fold.flags |= PLAN_FROM_WIRE;
+	send.blocks = fold.blocks = algo_bruck_expr(plan, group, PLAN_BRUCK_BLOCKS, round, each, 1);
+	plan_step(plan, send);
+	plan_step(plan, fold);
 	plan_end(plan);
+}
+
+/* Copies a vector of n blocks, from this rank's own on, to as many cells of scratch. */
+static void copy_to_cells(struct plan *plan, int n)
+{
+	plan->scratch_cells = (uint32_t)n;
+	struct plan_step copy =
+	    algo_copy(algo_block(PLAN_SEND, algo_me(plan), PLAN_EXPR_NONE), algo_cell(plan, PLAN_EXPR_NONE));
+	copy.blocks = plan_const(plan, n);
+	plan_step(plan, copy);
 }
 
 /* Cell i of scratch has the sum of the block that is i behind this rank's own. The last round's sum goes to the receive buffer. */
 void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
-	const int n = call->topo->map.ranks;
-	plan->scratch_cells = (uint32_t)n;
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	const struct plan_span own = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) };
+	uint8_t queue = algo_queue(call, plan), next = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
+		previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
 	plan_program(plan, PLAN_SM);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .blocks = plan_const(plan, n),
-			    .src = { .space = PLAN_SEND, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
-			    .dst = own });
+	copy_to_cells(plan, call->topo->map.ranks);
 	algo_bruck_reduce_rounds(plan, PLAN_WORLD, 1, queue, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE | PLAN_TO_WIRE,
-					    .src = { .space = PLAN_SCRATCH, .block = plan_const(plan, 1) },
-					    .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-					    .to_queue = queue });
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE,
-					    .src = own,
-					    .dst = { .space = PLAN_RECV },
-					    .from = plan_shift(plan, PLAN_WORLD, 0, 0, -1),
-					    .from_queue = queue });
+	plan_step(plan, algo_with(algo_send(algo_block(PLAN_SCRATCH, plan_const(plan, 1), PLAN_EXPR_NONE),
+					    PLAN_WORLD, next, queue),
+				  PLAN_STABLE | PLAN_TO_WIRE));
+	plan_step(plan, algo_with(algo_fold(PLAN_WORLD, previous, queue, algo_cell(plan, PLAN_EXPR_NONE),
+					    algo_vector(PLAN_RECV, PLAN_EXPR_NONE)),
+				  PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
 }
 
 void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan)
 {
 	const int n = call->topo->map.ranks;
-	plan->scratch_cells = (uint32_t)n;
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = algo_queue(call, plan);
 	plan_program(plan, PLAN_SM);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .blocks = plan_const(plan, n),
-			    .src = { .space = PLAN_SEND, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
-			    .dst = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) } });
+	copy_to_cells(plan, n);
 	algo_bruck_exchange(plan, queue, 1);
 
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .flags = PLAN_BACK,
-			    .blocks = plan_const(plan, n),
-			    .src = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) },
-			    .dst = { .space = PLAN_RECV, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) } });
+	struct plan_step back =
+	    algo_copy(algo_cell(plan, PLAN_EXPR_NONE), algo_block(PLAN_RECV, algo_me(plan), PLAN_EXPR_NONE));
+	back.flags = PLAN_BACK;
+	back.blocks = plan_const(plan, n);
+	plan_step(plan, back);
 }

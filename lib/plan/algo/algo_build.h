@@ -4,62 +4,135 @@
 
 #include "plan/codelet/row.h"
 
-void algo_local(const struct algo_call *call, struct plan *plan);
-void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan);
-void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan);
-void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_ce_reduce_scatter(const struct algo_call *call, struct plan *plan);
-void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_bruck_all_gather(const struct algo_call *call, struct plan *plan);
-void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan);
-void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan);
-void algo_hier_bruck_all_gather(const struct algo_call *call, struct plan *plan);
-void algo_hier_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan);
-void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_ordered_reduce(const struct algo_call *call, struct plan *plan);
-void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan);
-void algo_ring_all_gather(const struct algo_call *call, struct plan *plan);
-void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan);
-void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_halving_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_flat_broadcast(const struct algo_call *call, struct plan *plan);
-void algo_scatter_allgather_broadcast(const struct algo_call *call, struct plan *plan);
-void algo_chain_broadcast(const struct algo_call *call, struct plan *plan);
-void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan);
-void algo_pairwise_all_to_all(const struct algo_call *call, struct plan *plan);
-void algo_pairwise_all_to_all_v(const struct algo_call *call, struct plan *plan);
-void algo_p2p_send(const struct algo_call *call, struct plan *plan);
-void algo_p2p_recv(const struct algo_call *call, struct plan *plan);
-void algo_flat_barrier(const struct algo_call *call, struct plan *plan);
-void algo_doubling_barrier(const struct algo_call *call, struct plan *plan);
-void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_hier_halving_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_hier_oneshot_all_reduce(const struct algo_call *call, struct plan *plan);
-void algo_hier_oneshot_doubling_all_reduce(const struct algo_call *call, struct plan *plan);
+/* The builders of rows (row.h: build). */
+typedef void algo_builder(const struct algo_call *call, struct plan *plan);
+algo_builder algo_local, algo_oneshot_all_reduce, algo_oneshot_all_gather, algo_oneshot_reduce_scatter,
+    algo_twoshot_all_reduce, algo_ce_reduce_scatter, algo_ce_all_reduce, algo_ring_all_reduce,
+    algo_bruck_all_gather, algo_bruck_all_to_all, algo_bruck_reduce_scatter, algo_hier_bruck_all_gather,
+    algo_hier_bruck_reduce_scatter, algo_ordered_all_reduce, algo_ordered_reduce, algo_ordered_reduce_scatter,
+    algo_ring_all_gather, algo_ring_reduce_scatter, algo_doubling_all_reduce, algo_halving_all_reduce,
+    algo_flat_broadcast, algo_scatter_allgather_broadcast, algo_chain_broadcast, algo_scatter_broadcast,
+    algo_pairwise_all_to_all, algo_pairwise_all_to_all_v, algo_p2p_send, algo_p2p_recv, algo_flat_barrier,
+    algo_doubling_barrier, algo_hier_ring_all_reduce, algo_hier_doubling_all_reduce,
+    algo_hier_halving_all_reduce, algo_hier_oneshot_all_reduce, algo_hier_oneshot_doubling_all_reduce,
+    algo_hier_all_gather, algo_hier_reduce_scatter, algo_hier_chain_broadcast, algo_hier_flat_broadcast,
+    algo_hier_binomial_broadcast, algo_binomial_broadcast, algo_oneshot_reduce, algo_scatter_reduce,
+    algo_chain_reduce, algo_binomial_reduce, algo_hier_chain_reduce, algo_hier_binomial_reduce,
+    algo_flat_gather, algo_binomial_gather, algo_binomial_scatter, algo_flat_scatter, algo_hier_gather,
+    algo_hier_scatter, algo_hier_chain_gather, algo_hier_chain_scatter;
 
-void algo_hier_all_gather(const struct algo_call *call, struct plan *plan);
-void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan);
-void algo_hier_chain_broadcast(const struct algo_call *call, struct plan *plan);
-void algo_hier_flat_broadcast(const struct algo_call *call, struct plan *plan);
-void algo_hier_binomial_broadcast(const struct algo_call *call, struct plan *plan);
-void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan);
-void algo_oneshot_reduce(const struct algo_call *call, struct plan *plan);
-void algo_scatter_reduce(const struct algo_call *call, struct plan *plan);
-void algo_chain_reduce(const struct algo_call *call, struct plan *plan);
-void algo_binomial_reduce(const struct algo_call *call, struct plan *plan);
-void algo_hier_chain_reduce(const struct algo_call *call, struct plan *plan);
-void algo_hier_binomial_reduce(const struct algo_call *call, struct plan *plan);
-void algo_flat_gather(const struct algo_call *call, struct plan *plan);
-void algo_binomial_gather(const struct algo_call *call, struct plan *plan);
-void algo_binomial_scatter(const struct algo_call *call, struct plan *plan);
-void algo_flat_scatter(const struct algo_call *call, struct plan *plan);
-void algo_hier_gather(const struct algo_call *call, struct plan *plan);
-void algo_hier_scatter(const struct algo_call *call, struct plan *plan);
-void algo_hier_chain_gather(const struct algo_call *call, struct plan *plan);
-void algo_hier_chain_scatter(const struct algo_call *call, struct plan *plan);
+/* ---- Spans and moves --------------------------------------------------------------------------------------- */
+
+/* A chunk of a whole vector or block (no block: there is one), or of a part of a vector; of a block, all of it where chunk is PLAN_EXPR_NONE. */
+static inline struct plan_span algo_vector(enum plan_space space, uint8_t chunk)
+{
+	return (struct plan_span){ .space = (uint8_t)space, .chunk = chunk };
+}
+
+static inline struct plan_span algo_block(enum plan_space space, uint8_t block, uint8_t chunk)
+{
+	return (struct plan_span){ .space = (uint8_t)space, .block = block, .chunk = chunk };
+}
+
+static inline struct plan_span algo_part(enum plan_space space, uint8_t part, uint8_t chunk)
+{
+	return (struct plan_span){ .space = (uint8_t)space, .part = part, .chunk = chunk };
+}
+
+/* The first cell of scratch. */
+static inline struct plan_span algo_cell(struct plan *plan, uint8_t chunk)
+{
+	return algo_block(PLAN_SCRATCH, plan_const(plan, 0), chunk);
+}
+
+/* A span of the user's memory, which stays as it is until the message is read, goes to a member of a group. */
+static inline struct plan_step algo_send(struct plan_span src, enum plan_group group, uint8_t to,
+					 uint8_t queue)
+{
+	return (struct plan_step){ .op = PLAN_MOVE,
+				   .flags = PLAN_STABLE,
+				   .src = src,
+				   .to_group = (uint8_t)group,
+				   .to = to,
+				   .to_queue = queue };
+}
+
+/* What a member of a group sends comes to a span that nothing has been in before. */
+static inline struct plan_step algo_receive(enum plan_group group, uint8_t from, uint8_t queue,
+					    struct plan_span dst)
+{
+	return (struct plan_step){ .op = PLAN_MOVE,
+				   .flags = PLAN_FRESH,
+				   .from_group = (uint8_t)group,
+				   .from = from,
+				   .from_queue = queue,
+				   .dst = dst };
+}
+
+static inline struct plan_step algo_copy(struct plan_span src, struct plan_span dst)
+{
+	return (struct plan_step){ .op = PLAN_MOVE, .src = src, .dst = dst };
+}
+
+/* What a member of a group sends, or all, and src are folded into dst. */
+static inline struct plan_step algo_fold(enum plan_group group, uint8_t from, uint8_t queue,
+					 struct plan_span src, struct plan_span dst)
+{
+	struct plan_step step = algo_receive(group, from, queue, dst);
+	step.flags = PLAN_REDUCE;
+	step.src = src;
+	return step;
+}
+
+static inline struct plan_step algo_with(struct plan_step step, int flags)
+{
+	step.flags = (uint8_t)flags;
+	return step;
+}
+
+/* The same for the ranks alone for which the predicate of a and b holds. */
+static inline struct plan_step algo_if(struct plan_step step, enum plan_pred pred, uint8_t a, uint8_t b)
+{
+	step.pred = (uint8_t)pred;
+	step.pred_a = a;
+	step.pred_b = b;
+	return step;
+}
+
+/* The same, and what is moved goes on to a member of a group. */
+static inline struct plan_step algo_and_send(struct plan_step step, enum plan_group group, uint8_t to,
+					     uint8_t queue)
+{
+	step.to_group = (uint8_t)group;
+	step.to = to;
+	step.to_queue = queue;
+	return step;
+}
+
+static inline void algo_end(struct plan *plan, int loops)
+{
+	while (loops--)
+		plan_end(plan);
+}
+
+/* My index among all ranks. */
+static inline uint8_t algo_me(struct plan *plan)
+{
+	return plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+}
+
+static inline uint8_t algo_root(struct plan *plan)
+{
+	return plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+}
+
+/* A queue as deep as calls of this size may have it. */
+static inline uint8_t algo_queue(const struct algo_call *call, struct plan *plan)
+{
+	return plan_queue(plan, PLAN_CREDIT, call->slots);
+}
+
+/* ---- Loops and expressions --------------------------------------------------------------------------------- */
 
 /* All nodes have as many ranks as the largest. */
 static inline int algo_even_nodes(const struct algo_call *call)
@@ -139,20 +212,18 @@ void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each
 static inline void algo_bruck_exchange(struct plan *plan, uint8_t queue, int stride)
 {
 	const int round = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, 0));
-	const uint8_t distance = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE, round, 0, 0);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_SET, round, 0, 0),
-				  .run = distance,
-				  .src = { .space = PLAN_SCRATCH, .block = distance },
-				  .to = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, stride, 0),
-				  .to_queue = queue };
-	plan_step(plan, step);
-	step.dst = step.src;
-	step.src = (struct plan_span){ 0 };
-	step.to = PLAN_EXPR_NONE;
-	step.from = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, -stride, 0);
-	step.from_queue = queue;
-	plan_step(plan, step);
+	const uint8_t distance = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE, round, 0, 0),
+		      to = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, stride, 0),
+		      from = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, -stride, 0);
+	const struct plan_span cells = { PLAN_SCRATCH, .block = distance };
+	struct plan_step steps[] = { algo_send(cells, PLAN_WORLD, to, queue),
+				     algo_receive(PLAN_WORLD, from, queue, cells) };
+	for (int i = 0; i < 2; i++) {
+		steps[i].flags = 0;
+		steps[i].run = distance;
+		steps[i].blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_SET, round, 0, 0);
+		plan_step(plan, steps[i]);
+	}
 	plan_end(plan);
 }
 
@@ -191,41 +262,35 @@ static inline uint32_t algo_fold_cells(const struct algo_call *call)
 /* Keeps all contributions in cells, cell i that of the rank i ahead, for the ranks that fold is for; returns cell 0. */
 static inline struct plan_span algo_keep_all(struct plan *plan, const struct plan_step *fold)
 {
-	struct plan_step keep = { .op = PLAN_MOVE,
-				  .pred = fold->pred,
-				  .pred_a = fold->pred_a,
-				  .pred_b = fold->pred_b,
-				  .src = fold->src,
-				  .dst = fold->src,
-				  .from_queue = fold->from_queue };
-	keep.dst.space = PLAN_SCRATCH;
-	keep.dst.block = plan_const(plan, 0);
-	const struct plan_span first = keep.dst;
-	plan_step(plan, keep);
-	keep.src = (struct plan_span){ 0 };
+	struct plan_span cell = fold->src;
+	cell.space = PLAN_SCRATCH;
+	cell.block = plan_const(plan, 0);
+	const struct plan_span first = cell;
+	plan_step(plan, algo_if(algo_copy(fold->src, cell), fold->pred, fold->pred_a, fold->pred_b));
 	const int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1));
-	keep.from = plan_shift(plan, PLAN_WORLD, k, -1, -1); /* in the order in which they send */
-	keep.dst.block = plan_expr(
+	cell.block = plan_expr(
 	    plan,
 	    (struct plan_expr){
 		.base = PLAN_SIZE, .group = PLAN_WORLD, .var = (uint8_t)k, .stride = -1, .offset = -1 });
-	plan_step(plan, keep);
+	/* in the order in which they send */
+	const struct plan_step keep = algo_with(
+	    algo_receive(PLAN_WORLD, plan_shift(plan, PLAN_WORLD, k, -1, -1), fold->from_queue, cell), 0);
+	plan_step(plan, algo_if(keep, fold->pred, fold->pred_a, fold->pred_b));
 	plan_end(plan);
 	return first;
 }
 
 /*
- * Completes the fold of all ranks' contributions in rank order: fold has this rank's own (src), the ring of the others' messages and the targets. Where
- * these are more than it waits for at once, steps before it keep them in cells.
+ * Completes a fold of all ranks' contributions in rank order. Where these are more than one fold waits for, steps before it keep them in cells, which it
+ * folds then.
  */
 static inline struct plan_step algo_fold_of_all(const struct algo_call *call, struct plan *plan,
 						struct plan_step fold)
 {
 	fold.flags |= PLAN_REDUCE | PLAN_FINAL;
-	if (!algo_fold_cells(call)) {
-		fold.from = PLAN_EXPR_ALL;
+	if (!algo_fold_cells(call))
 		return fold;
-	}
+	fold.from = PLAN_EXPR_NONE;
 	fold.src = algo_keep_all(plan, &fold);
 	fold.src.block = algo_rank_0_ahead(plan);
 	fold.cells = plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0);
@@ -236,11 +301,15 @@ static inline struct plan_step algo_fold_of_all(const struct algo_call *call, st
 static inline void algo_push_parts(struct plan *plan, uint8_t queue, uint8_t chunk)
 {
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .part = peer, .chunk = chunk },
-					    .to = peer,
-					    .to_queue = queue });
+	plan_step(plan, algo_send(algo_part(PLAN_SEND, peer, chunk), PLAN_WORLD, peer, queue));
+	plan_end(plan);
+}
+
+/* The same of blocks. */
+static inline void algo_push_blocks(struct plan *plan, uint8_t queue, uint8_t chunk)
+{
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
+	plan_step(plan, algo_send(algo_block(PLAN_SEND, peer, chunk), PLAN_WORLD, peer, queue));
 	plan_end(plan);
 }
 
@@ -271,12 +340,12 @@ static inline struct algo_rooted algo_rooted_begin(const struct algo_call *call,
 {
 	plan->scratch_cells = 1;
 	return (struct algo_rooted){ .plan = plan,
-				     .near = plan_queue(plan, PLAN_CREDIT, call->slots),
-				     .rail = plan_queue(plan, PLAN_CREDIT, call->slots),
-				     .pass = plan_queue(plan, PLAN_CREDIT, call->slots),
+				     .near = algo_queue(call, plan),
+				     .rail = algo_queue(call, plan),
+				     .pass = algo_queue(call, plan),
 				     .self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
-				     .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
-				     .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
+				     .me = algo_me(plan),
+				     .root = algo_root(plan),
 				     .node = plan_shift(plan, PLAN_RAIL, 0, 0, 0),
 				     .root_node = plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0),
 				     .even = algo_even_nodes(call) };
@@ -287,9 +356,7 @@ static inline void algo_if_owned(const struct algo_rooted *r, uint8_t owner, str
 {
 	if (r->even)
 		return;
-	step->pred = PLAN_GE;
-	step->pred_a = owner;
-	step->pred_b = plan_const(r->plan, 0);
+	*step = algo_if(*step, PLAN_GE, owner, plan_const(r->plan, 0));
 }
 
 /* In a chain of nodes, within a loop over the nodes behind mine: their blocks go on along my rails; those of a node that has no rank on a rail do not. */
@@ -298,15 +365,10 @@ static inline void algo_pass_along(const struct algo_rooted *r, uint8_t node, ui
 {
 	struct plan *plan = r->plan;
 	uint8_t rail = algo_part_of(plan, r->self, algo_owned_loop(plan));
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .from_group = PLAN_RAIL,
-				  .from = previous,
-				  .from_queue = r->rail,
-				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				  .to_group = PLAN_RAIL,
-				  .to = next,
-				  .to_queue = r->rail,
-				  .rail = rail };
+	struct plan_step step =
+	    algo_and_send(algo_with(algo_receive(PLAN_RAIL, previous, r->rail, algo_cell(plan, chunk)), 0),
+			  PLAN_RAIL, next, r->rail);
+	step.rail = rail;
 	algo_if_owned(r, algo_rank_at(plan, node, rail), &step);
 	plan_step(plan, step);
 	plan_end(plan);
@@ -371,23 +433,33 @@ static inline void algo_sums_end(struct plan *plan, const struct algo_sums *sums
 	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
 	step.dst = sums->result;
 	if (sums->group == PLAN_RAIL) {
-		step.pred = PLAN_EQ;
-		step.pred_a = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
-		step.pred_b = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+		step = algo_if(step, PLAN_EQ, algo_me(plan), algo_root(plan));
 		plan_step(plan, step);
 		step.pred = PLAN_NE;
 		step.dst = (struct plan_span){ 0 };
-		step.to_group = PLAN_NODE;
-		step.to = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
-		step.to_queue = sums->give;
+		step = algo_and_send(step, PLAN_NODE, plan_base(plan, PLAN_ROOT, PLAN_NODE, 0), sums->give);
 	}
 	plan_step(plan, step);
 }
 
-void algo_chain_sums(struct plan *plan, const struct algo_sums *sums);
-void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums);
-algo_rounds_build algo_ring_rounds;
-algo_rounds_build algo_doubling_rounds;
-algo_rounds_build algo_halving_rounds;
+typedef void algo_sums_build(struct plan *plan, const struct algo_sums *sums);
+algo_sums_build algo_chain_sums, algo_binomial_sums;
+
+/* Such a reduce among all ranks, to the root. */
+static inline void algo_flat_sums(const struct algo_call *call, struct plan *plan, algo_sums_build *sums)
+{
+	uint8_t queue = algo_queue(call, plan);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	sums(plan, &(struct algo_sums){ .group = PLAN_WORLD,
+					.n = call->topo->map.ranks,
+					.queue = queue,
+					.local = algo_vector(PLAN_SEND, chunk),
+					.acc = algo_cell(plan, chunk),
+					.result = algo_vector(PLAN_RECV, chunk) });
+	plan_end(plan);
+}
+
+algo_rounds_build algo_ring_rounds, algo_doubling_rounds, algo_halving_rounds;
 
 #endif

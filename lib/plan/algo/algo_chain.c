@@ -12,21 +12,15 @@ void algo_chain_sums(struct plan *plan, const struct algo_sums *sums)
 	step.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE | PLAN_TO_WIRE : PLAN_TO_WIRE;
 	step.src = sums->local;
 	step.to = plan_shift(plan, sums->group, 0, 0, 1);
-	step.pred = PLAN_EQ;
-	step.pred_a = position;
-	step.pred_b = plan_const(plan, 1);
-	plan_step(plan, step);
+	plan_step(plan, algo_if(step, PLAN_EQ, position, plan_const(plan, 1)));
 
 	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
 	step.from = plan_shift(plan, sums->group, 0, 0, -1);
-	step.pred = PLAN_GE;
-	step.pred_b = plan_const(plan, 2);
 	if (sums->n > 2)
-		plan_step(plan, step);
+		plan_step(plan, algo_if(step, PLAN_GE, position, plan_const(plan, 2)));
 
 	step.to = PLAN_EXPR_NONE;
-	step.pred = PLAN_EQ;
-	step.pred_b = plan_const(plan, 0);
+	step = algo_if(step, PLAN_EQ, position, plan_const(plan, 0));
 	int twice = sums->group == PLAN_RAIL; /* the end has two steps with predicates of their own */
 	if (twice)
 		plan_loop_if(plan, plan_const(plan, 1), PLAN_EQ, position, step.pred_b);
@@ -37,49 +31,29 @@ void algo_chain_sums(struct plan *plan, const struct algo_sums *sums)
 
 void algo_chain_reduce(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
-	algo_chain_sums(plan, &(struct algo_sums){ .group = PLAN_WORLD,
-						   .n = call->topo->map.ranks,
-						   .queue = queue,
-						   .local = { PLAN_SEND, .chunk = chunk },
-						   .result = { PLAN_RECV, .chunk = chunk } });
-	plan_end(plan);
+	algo_flat_sums(call, plan, algo_chain_sums);
 }
 
 /* The last rank has nobody to pass it on to. */
 void algo_chain_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int n = call->topo->map.ranks;
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = algo_queue(call, plan), next = plan_shift(plan, PLAN_WORLD, 0, 0, 1);
 	plan_program(plan, PLAN_CE);
-	uint8_t chunk = algo_chunk_loop(plan), zero = plan_const(plan, 0);
+	uint8_t chunk = algo_chunk_loop(plan), zero = plan_const(plan, 0), last = plan_const(plan, n - 1);
 	uint8_t position = plan_base(plan, PLAN_POSITION, PLAN_WORLD, 0);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE,
-				  .pred = PLAN_EQ,
-				  .pred_a = position,
-				  .pred_b = zero,
-				  .src = { PLAN_SEND, .chunk = chunk },
-				  .dst = { PLAN_RECV, .chunk = chunk },
-				  .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-				  .to_queue = queue };
-	plan_step(plan, step);
+	const struct plan_span all = algo_vector(PLAN_RECV, chunk);
+	struct plan_step first = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, next, queue);
+	first.dst = all;
+	plan_step(plan, algo_if(first, PLAN_EQ, position, zero));
 
 	plan_loop_if(plan, plan_const(plan, 1), PLAN_NE, position, zero);
-	step.flags = PLAN_FRESH | PLAN_STABLE;
-	step.src = (struct plan_span){ 0 };
-	step.from = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
-	step.from_queue = queue;
-	step.pred = PLAN_LT;
-	step.pred_b = plan_const(plan, n - 1);
+	const struct plan_step take = algo_receive(PLAN_WORLD, plan_shift(plan, PLAN_WORLD, 0, 0, -1), queue,
+						   all),
+			       pass = algo_with(algo_and_send(take, PLAN_WORLD, next, queue),
+						PLAN_FRESH | PLAN_STABLE);
 	if (n > 2)
-		plan_step(plan, step);
-	step.flags = PLAN_FRESH;
-	step.to = PLAN_EXPR_NONE;
-	step.pred = PLAN_EQ;
-	plan_step(plan, step);
-	plan_end(plan);
-	plan_end(plan);
+		plan_step(plan, algo_if(pass, PLAN_LT, position, last));
+	plan_step(plan, algo_if(take, PLAN_EQ, position, last));
+	algo_end(plan, 2);
 }

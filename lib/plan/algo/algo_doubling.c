@@ -116,7 +116,7 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds)
 {
 	plan->scratch_cells = 1;
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = algo_queue(call, plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	struct plan_span result = { .space = PLAN_RECV, .chunk = chunk };

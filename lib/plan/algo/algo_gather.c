@@ -6,30 +6,13 @@
 
 void algo_flat_gather(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+	uint8_t queue = algo_queue(call, plan), me = algo_me(plan), root = algo_root(plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	struct plan_step own = { .op = PLAN_MOVE,
-				 .flags = PLAN_STABLE,
-				 .pred = PLAN_NE,
-				 .pred_a = me,
-				 .pred_b = root,
-				 .src = { PLAN_SEND, .chunk = chunk },
-				 .to = root,
-				 .to_queue = queue };
-	plan_step(plan, own);
-	own.flags = 0;
-	own.pred = PLAN_EQ;
-	own.to = PLAN_EXPR_NONE;
-	own.dst = (struct plan_span){ PLAN_RECV, .block = me, .chunk = chunk };
-	plan_step(plan, own);
+	const struct plan_span own = algo_vector(PLAN_SEND, chunk);
+	plan_step(plan, algo_if(algo_send(own, PLAN_WORLD, root, queue), PLAN_NE, me, root));
+	plan_step(plan, algo_if(algo_copy(own, algo_block(PLAN_RECV, me, chunk)), PLAN_EQ, me, root));
 	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, -1, me, root);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_FRESH,
-					    .from = peer,
-					    .from_queue = queue,
-					    .dst = { PLAN_RECV, .block = peer, .chunk = chunk } });
-	plan_end(plan);
-	plan_end(plan);
+	plan_step(plan, algo_receive(PLAN_WORLD, peer, queue, algo_block(PLAN_RECV, peer, chunk)));
+	algo_end(plan, 2);
 }

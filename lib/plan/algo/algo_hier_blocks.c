@@ -21,11 +21,11 @@ static struct blocks begin(const struct algo_call *call, struct plan *plan)
 {
 	return (struct blocks){ .plan = plan,
 				.nodes = call->topo->map.nodes,
-				.push = plan_queue(plan, PLAN_CREDIT, call->slots),
-				.rail = plan_queue(plan, PLAN_CREDIT, call->slots),
-				.gather = plan_queue(plan, PLAN_CREDIT, call->slots),
+				.push = algo_queue(call, plan),
+				.rail = algo_queue(call, plan),
+				.gather = algo_queue(call, plan),
 				.self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
-				.me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
+				.me = algo_me(plan),
 				.next = plan_shift(plan, PLAN_RAIL, 0, 0, 1),
 				.previous = plan_shift(plan, PLAN_RAIL, 0, 0, -1) };
 }
@@ -37,35 +37,28 @@ static uint8_t block_of(const struct blocks *b, int k, int stride, int offset, u
 	return algo_rank_at(b->plan, node, rail);
 }
 
-static struct plan_step rail_step(const struct blocks *b, uint8_t rail, int receives, int sends)
+/* From the node before along a rail, and on to the next one if it sends. */
+static struct plan_step rail_step(const struct blocks *b, uint8_t rail, int sends, struct plan_span dst)
 {
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .from_group = PLAN_RAIL,
-				   .from = receives ? b->previous : PLAN_EXPR_NONE,
-				   .from_queue = b->rail,
-				   .to_group = PLAN_RAIL,
-				   .to = sends ? b->next : PLAN_EXPR_NONE,
-				   .to_queue = b->rail,
-				   .rail = rail };
+	struct plan_step step = algo_receive(PLAN_RAIL, b->previous, b->rail, dst);
+	step.rail = rail;
+	return sends ? algo_and_send(step, PLAN_RAIL, b->next, b->rail) : step;
 }
 
 /* Round k brings the blocks of node me - k; all but the last round's travel on. */
 static void gather_rails(const struct blocks *b, uint8_t chunk)
 {
 	struct plan *plan = b->plan;
-	struct plan_step own = rail_step(b, PLAN_EXPR_NONE, 0, 1);
-	own.flags = PLAN_STABLE;
-	own.src = (struct plan_span){ PLAN_SEND, .chunk = chunk };
-	own.dst = (struct plan_span){ PLAN_RECV, .block = b->me, .chunk = chunk };
+	struct plan_step own = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_RAIL, b->next, b->rail);
+	own.dst = algo_block(PLAN_RECV, b->me, chunk);
 	plan_step(plan, own);
 	algo_signal_self(plan, b->push);
 	for (int last = 0; last < 2; last++) {
 		int k = plan_loop(plan, plan_const(plan, last ? 1 : b->nodes - 2));
 		uint8_t rail = algo_part_of(plan, b->self, algo_owned_loop(plan));
 		uint8_t block = block_of(b, k, last ? 0 : -1, last ? 1 : -1, rail);
-		struct plan_step step = rail_step(b, rail, 1, !last);
-		step.flags = last ? PLAN_FRESH : PLAN_FRESH | PLAN_STABLE;
-		step.dst = (struct plan_span){ PLAN_RECV, .block = block, .chunk = chunk };
+		struct plan_step step = rail_step(b, rail, !last, algo_block(PLAN_RECV, block, chunk));
+		step.flags |= last ? 0 : PLAN_STABLE;
 		plan_step(plan, step);
 		plan_end(plan);
 		algo_signal_self(plan, b->push);
@@ -80,23 +73,11 @@ static void share_in_node(const struct blocks *b, uint8_t chunk)
 	algo_wait_self(plan, b->push);
 	int owned = algo_owned_loop(plan);
 	uint8_t block = block_of(b, k, -1, 0, algo_part_of(plan, b->self, owned));
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_RECV, .block = block, .chunk = chunk },
-					    .to_group = PLAN_NODE,
-					    .to = PLAN_EXPR_ALL,
-					    .to_queue = b->gather });
+	plan_step(plan, algo_send(algo_block(PLAN_RECV, block, chunk), PLAN_NODE, PLAN_EXPR_ALL, b->gather));
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
 	block = block_of(b, k, -1, 0, algo_part_of(plan, peer, owned));
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_FRESH,
-					    .from_group = PLAN_NODE,
-					    .from = peer,
-					    .from_queue = b->gather,
-					    .dst = { PLAN_RECV, .block = block, .chunk = chunk } });
-	plan_end(plan);
-	plan_end(plan);
-	plan_end(plan);
+	plan_step(plan, algo_receive(PLAN_NODE, peer, b->gather, algo_block(PLAN_RECV, block, chunk)));
+	algo_end(plan, 3);
 }
 
 void algo_hier_all_gather(const struct algo_call *call, struct plan *plan)
@@ -117,35 +98,20 @@ static void push_in_node(const struct blocks *b, uint8_t chunk)
 	int k = plan_loop(plan, plan_const(plan, b->nodes)), owned = algo_owned_loop(plan);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1);
 	uint8_t block = block_of(b, k, -1, -1, algo_part_of(plan, peer, owned));
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .block = block, .chunk = chunk },
-					    .to_group = PLAN_NODE,
-					    .to = peer,
-					    .to_queue = b->push });
-	plan_end(plan);
-	plan_end(plan);
-	plan_end(plan);
+	plan_step(plan, algo_send(algo_block(PLAN_SEND, block, chunk), PLAN_NODE, peer, b->push));
+	algo_end(plan, 3);
 }
 
-static struct plan_step node_fold(const struct blocks *b, uint8_t block, uint8_t chunk)
+static struct plan_step node_fold(const struct blocks *b, uint8_t block, uint8_t chunk, struct plan_span dst)
 {
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .flags = PLAN_REDUCE,
-				   .from_group = PLAN_NODE,
-				   .from = PLAN_EXPR_ALL,
-				   .from_queue = b->push,
-				   .src = { PLAN_SEND, .block = block, .chunk = chunk } };
+	return algo_fold(PLAN_NODE, PLAN_EXPR_ALL, b->push, algo_block(PLAN_SEND, block, chunk), dst);
 }
 
 /* The node's sum of a block into the cell, then the sum of the nodes before it. */
 static void fold_rail(const struct blocks *b, uint8_t block, uint8_t chunk, struct plan_step rail)
 {
-	struct plan_span cell = { PLAN_SCRATCH, .block = plan_const(b->plan, 0), .chunk = chunk };
-	struct plan_step node = node_fold(b, block, chunk);
-	node.dst = cell;
-	plan_step(b->plan, node);
-	rail.src = cell;
+	rail.src = algo_cell(b->plan, chunk);
+	plan_step(b->plan, node_fold(b, block, chunk, rail.src));
 	plan_step(b->plan, rail);
 }
 
@@ -153,11 +119,10 @@ static void reduce_rails(const struct blocks *b, uint8_t chunk)
 {
 	struct plan *plan = b->plan;
 	uint8_t rail = algo_part_of(plan, b->self, algo_owned_loop(plan));
-	struct plan_step first = node_fold(b, block_of(b, 0, 0, -1, rail), chunk);
-	first.flags = PLAN_REDUCE | PLAN_TO_WIRE;
-	first.to_group = PLAN_RAIL;
-	first.to = b->next;
-	first.to_queue = b->rail;
+	struct plan_step first =
+	    algo_and_send(node_fold(b, block_of(b, 0, 0, -1, rail), chunk, (struct plan_span){ 0 }),
+			  PLAN_RAIL, b->next, b->rail);
+	first.flags |= PLAN_TO_WIRE;
 	first.rail = rail;
 	plan_step(plan, first);
 	plan_end(plan);
@@ -165,19 +130,14 @@ static void reduce_rails(const struct blocks *b, uint8_t chunk)
 	int k = plan_loop(plan, plan_const(plan, b->nodes - 2));
 	rail = algo_part_of(plan, b->self, algo_owned_loop(plan));
 	uint8_t block = block_of(b, k, -1, -2, rail);
-	struct plan_step step = rail_step(b, rail, 1, 1);
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
-	step.pred = PLAN_GE; /* the block exists */
-	step.pred_a = block;
-	step.pred_b = PLAN_EXPR_NONE;
-	fold_rail(b, block, chunk, step);
-	plan_end(plan);
-	plan_end(plan);
+	struct plan_step step = algo_with(rail_step(b, rail, 1, (struct plan_span){ 0 }),
+					  PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE);
+	/* where the block exists */
+	fold_rail(b, block, chunk, algo_if(step, PLAN_GE, block, PLAN_EXPR_NONE));
+	algo_end(plan, 2);
 
-	step = rail_step(b, PLAN_EXPR_NONE, 1, 0);
-	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
-	step.dst = (struct plan_span){ PLAN_RECV, .chunk = chunk };
-	fold_rail(b, b->me, chunk, step);
+	step = rail_step(b, PLAN_EXPR_NONE, 0, algo_vector(PLAN_RECV, chunk));
+	fold_rail(b, b->me, chunk, algo_with(step, PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
 }
 
 void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan)

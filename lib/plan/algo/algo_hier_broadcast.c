@@ -6,12 +6,12 @@
  */
 #include "algo_build.h"
 
-enum way { CHAIN, FLAT, TREE };
+enum between_nodes { CHAIN, FLAT, TREE };
 
 struct broadcast {
 	struct plan *plan;
 	int nodes;
-	enum way way;
+	enum between_nodes by;
 	uint8_t push, rail, gather; /* queues; tokens to oneself go along push */
 	uint8_t self, me, root; /* me and root in the world */
 	uint8_t node, root_node, next_node;
@@ -20,30 +20,24 @@ struct broadcast {
 /* Adds a step twice: for the root, whose buffer holds everything already when it is used in place, and for the others. */
 static void step_for_both(const struct broadcast *b, struct plan_step step)
 {
-	step.pred_a = b->me;
-	step.pred_b = b->root;
-	step.pred = PLAN_EQ;
-	plan_step(b->plan, step);
-	step.pred = PLAN_NE;
-	step.flags |= PLAN_FRESH;
-	plan_step(b->plan, step);
+	plan_step(b->plan, algo_if(algo_with(step, 0), PLAN_EQ, b->me, b->root));
+	plan_step(b->plan, algo_if(step, PLAN_NE, b->me, b->root));
 }
 
-static struct plan_step rail_step(const struct broadcast *b, uint8_t part, uint8_t chunk)
+/* A step for a part of mine that goes on to the next node of a chain. */
+static struct plan_step along_rail(const struct broadcast *b, uint8_t part, struct plan_step step)
 {
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .flags = PLAN_STABLE,
-				   .to_group = PLAN_RAIL,
-				   .to = b->nodes > 1 && b->way == CHAIN ? b->next_node : PLAN_EXPR_NONE,
-				   .to_queue = b->rail,
-				   .rail = part,
-				   .dst = { PLAN_RECV, .part = part, .chunk = chunk } };
+	step.flags |= PLAN_STABLE;
+	step.rail = part;
+	if (b->nodes > 1 && b->by == CHAIN)
+		step = algo_and_send(step, PLAN_RAIL, b->next_node, b->rail);
+	return step;
 }
 
 /* Opens the loop over the nodes that this one sends to: all others from the root's, or its children, the largest subtree first. */
 static uint8_t node_loop(const struct broadcast *b)
 {
-	if (b->way == FLAT)
+	if (b->by == FLAT)
 		return algo_peer_loop(b->plan, PLAN_RAIL, 1);
 	int k = plan_loop(b->plan, plan_rounds(b->plan, PLAN_RAIL, 2, 0)), levels = 0;
 	while (1 << levels < b->nodes)
@@ -53,11 +47,9 @@ static uint8_t node_loop(const struct broadcast *b)
 
 static void spread(const struct broadcast *b, uint8_t part, uint8_t chunk)
 {
-	uint8_t node = node_loop(b);
-	struct plan_step step = rail_step(b, part, chunk);
-	step.src = step.dst;
-	step.dst = (struct plan_span){ 0 };
-	step.to = node;
+	struct plan_step step =
+	    algo_send(algo_part(PLAN_RECV, part, chunk), PLAN_RAIL, node_loop(b), b->rail);
+	step.rail = part;
 	plan_step(b->plan, step);
 	plan_end(b->plan);
 }
@@ -66,29 +58,17 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
 	uint8_t part = algo_part_of(plan, b->self, owned);
-	uint8_t peer = algo_root_loop(plan, PLAN_NODE, 1, b->me, b->root);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .flags = PLAN_STABLE,
-			    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
-			    .to_group = PLAN_NODE,
-			    .to = peer,
-			    .to_queue = b->push });
+	uint8_t peer = algo_root_loop(plan, PLAN_NODE, 1, b->me, b->root),
+		root = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
+	plan_step(plan, algo_send(algo_part(PLAN_SEND, algo_part_of(plan, peer, owned), chunk), PLAN_NODE,
+				  peer, b->push));
 	plan_end(plan);
-	struct plan_step step = rail_step(b, part, chunk);
-	step.pred = PLAN_EQ;
-	step.pred_a = b->me;
-	step.pred_b = b->root;
-	step.src = (struct plan_span){ PLAN_SEND, .part = part, .chunk = chunk };
-	plan_step(plan, step);
-	step.pred = PLAN_NE;
-	step.flags |= PLAN_FRESH;
-	step.src = (struct plan_span){ 0 };
-	step.from_group = PLAN_NODE;
-	step.from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
-	step.from_queue = b->push;
-	plan_step(plan, step);
-	if (b->way != CHAIN)
+	const struct plan_span mine = algo_part(PLAN_RECV, part, chunk);
+	plan_step(plan, algo_if(along_rail(b, part, algo_copy(algo_part(PLAN_SEND, part, chunk), mine)),
+				PLAN_EQ, b->me, b->root));
+	plan_step(plan, algo_if(along_rail(b, part, algo_receive(PLAN_NODE, root, b->push, mine)), PLAN_NE,
+				b->me, b->root));
+	if (b->by != CHAIN)
 		spread(b, part, chunk);
 	algo_signal_self(plan, b->push);
 }
@@ -98,23 +78,18 @@ static void forward(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
 	uint8_t part = algo_part_of(plan, b->self, owned);
-	struct plan_step step = rail_step(b, part, chunk);
-	step.flags |= PLAN_FRESH;
-	step.from_group = PLAN_RAIL;
-	step.from = b->way == CHAIN  ? plan_shift(plan, PLAN_RAIL, 0, 0, -1)
-		    : b->way == FLAT ? b->root_node
-				     : plan_base(plan, PLAN_TREE_PARENT, PLAN_RAIL, 0);
-	step.from_queue = b->rail;
-	if (b->way == CHAIN) {
-		step.pred = PLAN_NE;
-		step.pred_a = b->next_node;
-		step.pred_b = b->root_node;
-		plan_step(plan, step);
-		step.pred = PLAN_EQ;
+	uint8_t from = b->by == CHAIN  ? plan_shift(plan, PLAN_RAIL, 0, 0, -1)
+		       : b->by == FLAT ? b->root_node
+				       : plan_base(plan, PLAN_TREE_PARENT, PLAN_RAIL, 0);
+	struct plan_step step =
+	    along_rail(b, part, algo_receive(PLAN_RAIL, from, b->rail, algo_part(PLAN_RECV, part, chunk)));
+	if (b->by == CHAIN) {
+		plan_step(plan, algo_if(step, PLAN_NE, b->next_node, b->root_node));
+		step = algo_if(step, PLAN_EQ, b->next_node, b->root_node);
 		step.to = PLAN_EXPR_NONE;
 	}
 	plan_step(plan, step);
-	if (b->way == TREE)
+	if (b->by == TREE)
 		spread(b, part, chunk);
 	algo_signal_self(plan, b->push);
 }
@@ -123,20 +98,11 @@ static void gather(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
 	algo_wait_self(plan, b->push);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .flags = PLAN_STABLE,
-			    .src = { PLAN_RECV, .part = algo_part_of(plan, b->self, owned), .chunk = chunk },
-			    .to_group = PLAN_NODE,
-			    .to = PLAN_EXPR_ALL,
-			    .to_queue = b->gather });
+	plan_step(plan, algo_send(algo_part(PLAN_RECV, algo_part_of(plan, b->self, owned), chunk), PLAN_NODE,
+				  PLAN_EXPR_ALL, b->gather));
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
-	step_for_both(b, (struct plan_step){
-			     .op = PLAN_MOVE,
-			     .from_group = PLAN_NODE,
-			     .from = peer,
-			     .from_queue = b->gather,
-			     .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
+	step_for_both(b, algo_receive(PLAN_NODE, peer, b->gather,
+				      algo_part(PLAN_RECV, algo_part_of(plan, peer, owned), chunk)));
 	plan_end(plan);
 }
 
@@ -147,22 +113,21 @@ static void for_parts(const struct broadcast *b, enum plan_pred where,
 	struct plan *plan = b->plan;
 	uint8_t chunk = algo_chunk_loop_if(plan, where, b->node, b->root_node);
 	body(b, chunk, algo_owned_loop(plan));
-	plan_end(plan);
-	plan_end(plan);
+	algo_end(plan, 2);
 }
 
-static void build(const struct algo_call *call, struct plan *plan, enum way way)
+static void build(const struct algo_call *call, struct plan *plan, enum between_nodes by)
 {
 	plan->parts = call->topo->map.max_node_size;
 	struct broadcast b = { .plan = plan,
 			       .nodes = call->topo->map.nodes,
-			       .way = way,
-			       .push = plan_queue(plan, PLAN_CREDIT, call->slots),
-			       .rail = plan_queue(plan, PLAN_CREDIT, call->slots),
-			       .gather = plan_queue(plan, PLAN_CREDIT, call->slots),
+			       .by = by,
+			       .push = algo_queue(call, plan),
+			       .rail = algo_queue(call, plan),
+			       .gather = algo_queue(call, plan),
 			       .self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
-			       .me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
-			       .root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0),
+			       .me = algo_me(plan),
+			       .root = algo_root(plan),
 			       .node = plan_shift(plan, PLAN_RAIL, 0, 0, 0),
 			       .root_node = plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0),
 			       .next_node = plan_shift(plan, PLAN_RAIL, 0, 0, 1) };

@@ -22,8 +22,8 @@ static struct nodes begin(const struct algo_call *call, struct plan *plan)
 	const uint8_t node = plan_shift(plan, PLAN_RAIL, 0, 0, 0);
 	return (struct nodes){ .plan = plan,
 			       .size = call->topo->map.max_node_size,
-			       .near = plan_queue(plan, PLAN_CREDIT, call->slots),
-			       .rail = plan_queue(plan, PLAN_CREDIT, call->slots),
+			       .near = algo_queue(call, plan),
+			       .rail = algo_queue(call, plan),
 			       .node = node,
 			       .first = algo_rank_at(plan, node, plan_const(plan, 0)) };
 }
@@ -31,22 +31,14 @@ static struct nodes begin(const struct algo_call *call, struct plan *plan)
 static void gather_in_node(const struct nodes *n)
 {
 	struct plan *plan = n->plan;
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .flags = PLAN_STABLE,
-			    .src = { .space = PLAN_SEND },
-			    .dst = { .space = PLAN_RECV, .block = plan_shift(plan, PLAN_WORLD, 0, 0, 0) },
-			    .to_group = PLAN_NODE,
-			    .to = PLAN_EXPR_ALL,
-			    .to_queue = n->near });
+	struct plan_step own =
+	    algo_send(algo_vector(PLAN_SEND, PLAN_EXPR_NONE), PLAN_NODE, PLAN_EXPR_ALL, n->near);
+	own.dst = algo_block(PLAN_RECV, algo_me(plan), PLAN_EXPR_NONE);
+	plan_step(plan, own);
 	const uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .flags = PLAN_FRESH,
-			    .dst = { .space = PLAN_RECV, .block = algo_rank_at(plan, n->node, peer) },
-			    .from_group = PLAN_NODE,
-			    .from = peer,
-			    .from_queue = n->near });
+	plan_step(plan,
+		  algo_receive(PLAN_NODE, peer, n->near,
+			       algo_block(PLAN_RECV, algo_rank_at(plan, n->node, peer), PLAN_EXPR_NONE)));
 	plan_end(plan);
 }
 
@@ -61,22 +53,15 @@ void algo_hier_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 static void reduce_in_node(const struct nodes *n)
 {
 	struct plan *plan = n->plan;
-	const uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE | PLAN_TO_WIRE,
-					    .src = { .space = PLAN_SCRATCH, .block = peer },
-					    .to_group = PLAN_NODE,
-					    .to = peer,
-					    .to_queue = n->near });
+	const uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1), self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
+	plan_step(plan, algo_with(algo_send(algo_block(PLAN_SCRATCH, peer, PLAN_EXPR_NONE), PLAN_NODE, peer,
+					    n->near),
+				  PLAN_STABLE | PLAN_TO_WIRE));
 	plan_end(plan);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE,
-			    .src = { .space = PLAN_SCRATCH, .block = plan_shift(plan, PLAN_NODE, 0, 0, 0) },
-			    .dst = { .space = PLAN_RECV },
-			    .from_group = PLAN_NODE,
-			    .from = PLAN_EXPR_ALL,
-			    .from_queue = n->near });
+	plan_step(plan, algo_with(algo_fold(PLAN_NODE, PLAN_EXPR_ALL, n->near,
+					    algo_block(PLAN_SCRATCH, self, PLAN_EXPR_NONE),
+					    algo_vector(PLAN_RECV, PLAN_EXPR_NONE)),
+				  PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
 }
 
 /* Cell i is of the block that is i behind the first one of my node. */
@@ -85,10 +70,10 @@ void algo_hier_bruck_reduce_scatter(const struct algo_call *call, struct plan *p
 	const struct nodes n = begin(call, plan);
 	plan->scratch_cells = (uint32_t)call->topo->map.ranks;
 	plan_program(plan, PLAN_SM);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .blocks = plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0),
-					    .src = { .space = PLAN_SEND, .block = n.first },
-					    .dst = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0) } });
+	struct plan_step copy =
+	    algo_copy(algo_block(PLAN_SEND, n.first, PLAN_EXPR_NONE), algo_cell(plan, PLAN_EXPR_NONE));
+	copy.blocks = plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0);
+	plan_step(plan, copy);
 	algo_bruck_reduce_rounds(plan, PLAN_RAIL, n.size, n.rail, 0);
 	reduce_in_node(&n);
 }

@@ -11,20 +11,10 @@
 static uint8_t send_own(const struct algo_rooted *g, uint8_t to)
 {
 	uint8_t chunk = algo_chunk_loop_if(g->plan, PLAN_NE, g->me, g->root);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE,
-				  .pred = PLAN_EQ,
-				  .pred_a = g->node,
-				  .pred_b = g->root_node,
-				  .src = { PLAN_SEND, .chunk = chunk },
-				  .to = g->root,
-				  .to_queue = g->near };
-	plan_step(g->plan, step);
-	step.pred = PLAN_NE;
-	step.to_group = PLAN_RAIL;
-	step.to = to;
-	step.to_queue = g->rail;
-	plan_step(g->plan, step);
+	const struct plan_span own = algo_vector(PLAN_SEND, chunk);
+	plan_step(g->plan,
+		  algo_if(algo_send(own, PLAN_WORLD, g->root, g->near), PLAN_EQ, g->node, g->root_node));
+	plan_step(g->plan, algo_if(algo_send(own, PLAN_RAIL, to, g->rail), PLAN_NE, g->node, g->root_node));
 	return chunk;
 }
 
@@ -36,53 +26,28 @@ static void pass_on(const struct algo_rooted *g)
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, -1);
 	uint8_t rail = algo_part_of(plan, g->self, algo_owned_loop(plan)),
 		owner = algo_rank_at(g->plan, node, rail);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_FRESH,
-				  .pred = PLAN_EQ,
-				  .pred_a = g->me,
-				  .pred_b = g->root,
-				  .from = owner,
-				  .from_queue = g->rail,
-				  .dst = { PLAN_RECV, .block = owner, .chunk = chunk } };
-	plan_step(plan, step);
-	step.flags = 0;
-	step.pred = PLAN_NE;
-	step.dst = (struct plan_span){ PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk };
-	step.to = g->root;
-	step.to_queue = g->pass;
-	plan_step(plan, step);
-	plan_end(plan);
-	plan_end(plan);
-	plan_end(plan);
-}
-
-static struct plan_step receive(uint8_t peer, uint8_t queue, uint8_t block, uint8_t chunk)
-{
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .flags = PLAN_FRESH,
-				   .from_group = PLAN_NODE,
-				   .from = peer,
-				   .from_queue = queue,
-				   .dst = { PLAN_RECV, .block = block, .chunk = chunk } };
+	plan_step(plan, algo_if(algo_receive(PLAN_WORLD, owner, g->rail, algo_block(PLAN_RECV, owner, chunk)),
+				PLAN_EQ, g->me, g->root));
+	const struct plan_step pass = algo_and_send(
+	    algo_receive(PLAN_WORLD, owner, g->rail, algo_cell(plan, chunk)), PLAN_WORLD, g->root, g->pass);
+	plan_step(plan, algo_if(algo_with(pass, 0), PLAN_NE, g->me, g->root));
+	algo_end(plan, 3);
 }
 
 static void collect(const struct algo_rooted *g)
 {
 	struct plan *plan = g->plan;
 	uint8_t chunk = algo_chunk_loop_if(g->plan, PLAN_EQ, g->me, g->root);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .src = { PLAN_SEND, .chunk = chunk },
-					    .dst = { PLAN_RECV, .block = g->me, .chunk = chunk } });
-	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
-	plan_step(plan, receive(peer, g->near, algo_rank_at(g->plan, g->node, peer), chunk));
+	plan_step(plan, algo_copy(algo_vector(PLAN_SEND, chunk), algo_block(PLAN_RECV, g->me, chunk)));
+	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1), owner = algo_rank_at(plan, g->node, peer);
+	plan_step(plan, algo_receive(PLAN_NODE, peer, g->near, algo_block(PLAN_RECV, owner, chunk)));
 	plan_end(plan);
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, -1);
 	int owned = algo_owned_loop(plan);
 	peer = algo_peer_loop(plan, PLAN_NODE, -1);
-	plan_step(plan, receive(peer, g->pass, algo_rank_at(g->plan, node, algo_part_of(plan, peer, owned)),
-				chunk));
-	for (int i = 0; i < 4; i++)
-		plan_end(plan);
+	owner = algo_rank_at(plan, node, algo_part_of(plan, peer, owned));
+	plan_step(plan, algo_receive(PLAN_NODE, peer, g->pass, algo_block(PLAN_RECV, owner, chunk)));
+	algo_end(plan, 4);
 }
 
 /* Behind its own: the blocks of the nodes behind, which may have no rank on a rail. */
@@ -99,26 +64,21 @@ static void pass_along(const struct algo_rooted *g, uint8_t chunk, uint8_t previ
 static void take_chain(const struct algo_rooted *g, uint8_t previous)
 {
 	struct plan *plan = g->plan;
-	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, g->node, g->root_node), zero = plan_const(plan, 0);
+	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, g->node, g->root_node);
 	for (int keeps = 0; keeps < 2; keeps++) {
 		int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_RAIL, -1),
 				     keeps ? PLAN_EQ : PLAN_NE, g->me, g->root);
 		uint8_t rail = algo_part_of(plan, g->self, algo_owned_loop(plan));
 		uint8_t owner = algo_rank_at(plan, plan_shift(plan, PLAN_RAIL, k, -1, -1), rail);
-		struct plan_step step = { .op = PLAN_MOVE,
-					  .from_group = PLAN_RAIL,
-					  .from = previous,
-					  .from_queue = g->rail,
-					  .rail = rail };
-		step.flags = keeps ? PLAN_FRESH : 0;
-		step.dst = keeps ? (struct plan_span){ PLAN_RECV, .block = owner, .chunk = chunk }
-				 : (struct plan_span){ PLAN_SCRATCH, .block = zero, .chunk = chunk };
-		step.to = keeps ? PLAN_EXPR_NONE : g->root;
-		step.to_queue = g->pass;
+		struct plan_step step =
+		    algo_receive(PLAN_RAIL, previous, g->rail,
+				 keeps ? algo_block(PLAN_RECV, owner, chunk) : algo_cell(plan, chunk));
+		if (!keeps)
+			step = algo_and_send(algo_with(step, 0), PLAN_WORLD, g->root, g->pass);
+		step.rail = rail;
 		algo_if_owned(g, owner, &step);
 		plan_step(plan, step);
-		plan_end(plan);
-		plan_end(plan);
+		algo_end(plan, 2);
 	}
 	plan_end(plan);
 }

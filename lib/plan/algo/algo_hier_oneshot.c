@@ -16,34 +16,21 @@ struct small {
 
 static struct small begin(const struct algo_call *call, struct plan *plan)
 {
-	int wide = call->wire_type != call->key.type;
-	plan->scratch_cells = (uint32_t)wide;
+	plan->scratch_cells = call->wire_type != call->key.type;
 	struct small s = { .plan = plan, .near = plan_queue(plan, PLAN_PARITY, 2) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	s.mine = (struct plan_span){ .space = PLAN_SEND, .chunk = chunk };
-	s.result = s.sum = (struct plan_span){ .space = PLAN_RECV, .chunk = chunk };
-	if (wide)
-		s.sum =
-		    (struct plan_span){ .space = PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk };
+	s.mine = algo_vector(PLAN_SEND, chunk);
+	s.result = algo_vector(PLAN_RECV, chunk);
+	s.sum = plan->scratch_cells ? algo_cell(plan, chunk) : s.result;
 	return s;
 }
 
 /* The fold of the node's vectors; nobody waits for room, as in algo_oneshot.c. */
 static struct plan_step node_sum(const struct small *s)
 {
-	plan_step(s->plan, (struct plan_step){ .op = PLAN_MOVE,
-					       .src = s->mine,
-					       .to_group = PLAN_NODE,
-					       .to = PLAN_EXPR_ALL,
-					       .to_queue = s->near });
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .flags = PLAN_REDUCE,
-				   .from_group = PLAN_NODE,
-				   .from = PLAN_EXPR_ALL,
-				   .from_queue = s->near,
-				   .src = s->mine,
-				   .dst = s->sum };
+	plan_step(s->plan, algo_with(algo_send(s->mine, PLAN_NODE, PLAN_EXPR_ALL, s->near), 0));
+	return algo_fold(PLAN_NODE, PLAN_EXPR_ALL, s->near, s->mine, s->sum);
 }
 
 /* Every rank has one peer on its rail at each other node, and that one hears from it too: two halves suffice here as well. */
@@ -51,10 +38,7 @@ static void send_to_rail(struct small *s, struct plan_step fold)
 {
 	s->rail = plan_queue(s->plan, PLAN_PARITY, 2);
 	fold.flags |= PLAN_TO_WIRE;
-	fold.to_group = PLAN_RAIL;
-	fold.to = PLAN_EXPR_ALL;
-	fold.to_queue = s->rail;
-	plan_step(s->plan, fold);
+	plan_step(s->plan, algo_and_send(fold, PLAN_RAIL, PLAN_EXPR_ALL, s->rail));
 }
 
 /*
@@ -64,18 +48,14 @@ static void send_to_rail(struct small *s, struct plan_step fold)
 static void send_to_rails(struct small *s, const struct algo_call *call, struct plan_step fold)
 {
 	struct plan *plan = s->plan;
-	s->rail = plan_queue(plan, PLAN_CREDIT, call->slots);
+	s->rail = algo_queue(call, plan);
 	plan_step(plan, fold);
 	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 	uint8_t rail = algo_part_of(plan, self, algo_owned_loop(plan));
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_TO_WIRE,
-					    .src = s->sum,
-					    .to = algo_rank_at(plan, node, rail),
-					    .to_queue = s->rail });
-	plan_end(plan);
-	plan_end(plan);
+	plan_step(plan, algo_with(algo_send(s->sum, PLAN_WORLD, algo_rank_at(plan, node, rail), s->rail),
+				  PLAN_TO_WIRE));
+	algo_end(plan, 2);
 }
 
 void algo_hier_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
@@ -86,20 +66,15 @@ void algo_hier_oneshot_all_reduce(const struct algo_call *call, struct plan *pla
 		send_to_rail(&s, fold);
 	else
 		send_to_rails(&s, call, fold);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE,
-					    .from_group = PLAN_RAIL,
-					    .from = PLAN_EXPR_ALL,
-					    .from_queue = s.rail,
-					    .src = s.sum,
-					    .dst = s.result });
+	plan_step(plan, algo_with(algo_fold(PLAN_RAIL, PLAN_EXPR_ALL, s.rail, s.sum, s.result),
+				  PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
 	plan_end(plan);
 }
 
 void algo_hier_oneshot_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	struct small s = begin(call, plan);
-	s.rail = plan_queue(plan, PLAN_CREDIT, call->slots);
+	s.rail = algo_queue(call, plan);
 	plan_step(plan, node_sum(&s));
 	algo_doubling_rounds(plan, &(struct algo_rounds){ .group = PLAN_RAIL,
 							  .n = call->topo->map.nodes,

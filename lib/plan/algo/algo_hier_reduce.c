@@ -10,17 +10,22 @@
 
 struct hier {
 	struct plan *plan;
-	int nodes, wide; /* wide: partial sums have a type of their own, so they live in scratch */
+	int nodes, float32_partials; /* these have a type of their own, so they live in scratch */
 	int pieces; /* the node's messages are inner pieces, too: a chunk is as many messages as nodes */
 	uint8_t push, rail, gather; /* queues; tokens to oneself go along push and rail */
 	uint8_t self; /* my index in my node */
 	algo_rounds_build *rounds;
 };
 
+static struct plan_span part_span(enum plan_space space, uint8_t part, uint8_t chunk, uint8_t inner)
+{
+	return (struct plan_span){ .space = (uint8_t)space, .part = part, .chunk = chunk, .inner = inner };
+}
+
 static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t chunk, uint8_t inner)
 {
-	struct plan_span span = { PLAN_RECV, .part = part, .chunk = chunk, .inner = inner };
-	if (h->wide && h->nodes > 1) {
+	struct plan_span span = part_span(PLAN_RECV, part, chunk, inner);
+	if (h->float32_partials && h->nodes > 1) {
 		span.space = PLAN_SCRATCH;
 		span.block = plan_const(h->plan, 0);
 	}
@@ -45,22 +50,14 @@ static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 	struct plan *plan = h->plan;
 	uint8_t mine = algo_part_of(plan, h->self, owned), inner = piece_loop(h);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1), theirs = algo_part_of(plan, peer, owned);
-	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE,
-				      .flags = PLAN_STABLE,
-				      .src = { PLAN_SEND, .part = theirs, .chunk = chunk, .inner = inner },
-				      .to_group = PLAN_NODE,
-				      .to = peer,
-				      .to_queue = h->push });
+	plan_step(plan, algo_send(part_span(PLAN_SEND, theirs, chunk, inner), PLAN_NODE, peer, h->push));
 	plan_end(plan);
-	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE,
-				      .flags = h->nodes == 1 ? PLAN_REDUCE | PLAN_FINAL : PLAN_REDUCE,
-				      .from_group = PLAN_NODE,
-				      .from = PLAN_EXPR_ALL,
-				      .from_queue = h->push,
-				      .src = { PLAN_SEND, .part = mine, .chunk = chunk, .inner = inner },
-				      .dst = partial_span(h, mine, chunk, inner) });
+	struct plan_step fold =
+	    algo_fold(PLAN_NODE, PLAN_EXPR_ALL, h->push, part_span(PLAN_SEND, mine, chunk, inner),
+		      partial_span(h, mine, chunk, inner));
+	if (h->nodes == 1)
+		fold.flags |= PLAN_FINAL;
+	plan_step(plan, fold);
 	piece_end(h);
 }
 
@@ -74,7 +71,7 @@ static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 						  .queue = h->rail,
 						  .local = partial,
 						  .acc = partial,
-						  .result = { PLAN_RECV, .part = mine, .chunk = chunk },
+						  .result = algo_part(PLAN_RECV, mine, chunk),
 						  .inner = 1 });
 }
 
@@ -83,19 +80,11 @@ static void gather(const struct hier *h, uint8_t chunk, int owned)
 	struct plan *plan = h->plan;
 	uint8_t mine = algo_part_of(plan, h->self, owned), inner = piece_loop(h);
 	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE,
-				      .flags = PLAN_STABLE,
-				      .src = { PLAN_RECV, .part = mine, .chunk = chunk, .inner = inner },
-				      .to_group = PLAN_NODE,
-				      .to = PLAN_EXPR_ALL,
-				      .to_queue = h->gather });
+		  algo_send(part_span(PLAN_RECV, mine, chunk, inner), PLAN_NODE, PLAN_EXPR_ALL, h->gather));
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1), theirs = algo_part_of(plan, peer, owned);
-	plan_step(plan,
-		  (struct plan_step){ .op = PLAN_MOVE,
-				      .from_group = PLAN_NODE,
-				      .from = peer,
-				      .from_queue = h->gather,
-				      .dst = { PLAN_RECV, .part = theirs, .chunk = chunk, .inner = inner } });
+	plan_step(plan, algo_with(algo_receive(PLAN_NODE, peer, h->gather,
+					       part_span(PLAN_RECV, theirs, chunk, inner)),
+				  0));
 	plan_end(plan);
 	piece_end(h);
 }
@@ -104,12 +93,12 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 {
 	h->plan = plan;
 	h->nodes = call->topo->map.nodes;
-	h->wide = call->wire_type != call->key.type;
+	h->float32_partials = call->wire_type != call->key.type;
 	plan->parts = call->topo->map.max_node_size;
-	plan->scratch_cells = h->wide && h->nodes > 1;
-	h->push = plan_queue(plan, PLAN_CREDIT, call->slots);
-	h->rail = plan_queue(plan, PLAN_CREDIT, call->slots);
-	h->gather = plan_queue(plan, PLAN_CREDIT, call->slots);
+	plan->scratch_cells = h->float32_partials && h->nodes > 1;
+	h->push = algo_queue(call, plan);
+	h->rail = algo_queue(call, plan);
+	h->gather = algo_queue(call, plan);
 	h->self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 
 	plan_program(plan, PLAN_SM);
@@ -117,10 +106,9 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 	int owned = algo_owned_loop(plan);
 	push_and_fold(h, chunk, owned);
 	if (h->nodes > 1) {
-		if (!h->wide) { /* the one cell of scratch would tie the two phases together anyway */
+		if (!h->float32_partials) { /* the one cell of scratch would tie the two phases together anyway */
 			algo_signal_self(plan, h->push);
-			plan_end(plan);
-			plan_end(plan);
+			algo_end(plan, 2);
 			plan_program(plan, PLAN_NET);
 			chunk = algo_chunk_loop(plan);
 			owned = algo_owned_loop(plan);
@@ -129,16 +117,14 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 		rail_rounds(h, chunk, owned);
 	}
 	algo_signal_self(plan, h->rail);
-	plan_end(plan);
-	plan_end(plan);
+	algo_end(plan, 2);
 
 	plan_program(plan, PLAN_SM);
 	chunk = algo_chunk_loop(plan);
 	owned = algo_owned_loop(plan);
 	algo_wait_self(plan, h->rail);
 	gather(h, chunk, owned);
-	plan_end(plan);
-	plan_end(plan);
+	algo_end(plan, 2);
 }
 
 void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan)

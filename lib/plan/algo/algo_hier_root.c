@@ -17,51 +17,32 @@ static void fold_in_node(const struct hier *h, uint8_t chunk, int owned, struct 
 {
 	struct plan *plan = h->plan;
 	uint8_t mine = algo_part_of(plan, h->self, owned), peer = algo_peer_loop(plan, PLAN_NODE, 1);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .flags = PLAN_STABLE,
-			    .src = { PLAN_SEND, .part = algo_part_of(plan, peer, owned), .chunk = chunk },
-			    .to_group = PLAN_NODE,
-			    .to = peer,
-			    .to_queue = h->push });
+	plan_step(plan, algo_send(algo_part(PLAN_SEND, algo_part_of(plan, peer, owned), chunk), PLAN_NODE,
+				  peer, h->push));
 	plan_end(plan);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_REDUCE,
-					    .from_group = PLAN_NODE,
-					    .from = PLAN_EXPR_ALL,
-					    .from_queue = h->push,
-					    .src = { PLAN_SEND, .part = mine, .chunk = chunk },
-					    .dst = sum });
+	plan_step(plan, algo_fold(PLAN_NODE, PLAN_EXPR_ALL, h->push, algo_part(PLAN_SEND, mine, chunk), sum));
 }
 
 /* The root's program beside: whoever gives a part to it never waits for the root's own sums. */
 static void collect(const struct hier *h)
 {
 	struct plan *plan = h->plan;
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
-	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, me, root);
+	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, algo_me(plan), algo_root(plan));
 	int owned = algo_owned_loop(plan);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .from_group = PLAN_NODE,
-			    .from = peer,
-			    .from_queue = h->give,
-			    .dst = { PLAN_RECV, .part = algo_part_of(plan, peer, owned), .chunk = chunk } });
-	plan_end(plan);
-	plan_end(plan);
-	plan_end(plan);
+	const struct plan_span theirs = algo_part(PLAN_RECV, algo_part_of(plan, peer, owned), chunk);
+	plan_step(plan, algo_with(algo_receive(PLAN_NODE, peer, h->give, theirs), 0));
+	algo_end(plan, 3);
 }
 
-static void build(const struct algo_call *call, struct plan *plan,
-		  void (*sums)(struct plan *plan, const struct algo_sums *sums))
+static void build(const struct algo_call *call, struct plan *plan, algo_sums_build *sums)
 {
 	plan->parts = call->topo->map.max_node_size;
 	plan->scratch_cells = 1;
 	struct hier h = { .plan = plan,
-			  .push = plan_queue(plan, PLAN_CREDIT, call->slots),
-			  .rail = plan_queue(plan, PLAN_CREDIT, call->slots),
-			  .give = plan_queue(plan, PLAN_CREDIT, call->slots),
+			  .push = algo_queue(call, plan),
+			  .rail = algo_queue(call, plan),
+			  .give = algo_queue(call, plan),
 			  .self = plan_shift(plan, PLAN_NODE, 0, 0, 0) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
@@ -75,10 +56,9 @@ static void build(const struct algo_call *call, struct plan *plan,
 					.queue = h.rail,
 					.local = sum,
 					.acc = sum,
-					.result = { PLAN_RECV, .part = mine, .chunk = chunk },
+					.result = algo_part(PLAN_RECV, mine, chunk),
 					.give = h.give });
-	plan_end(plan);
-	plan_end(plan);
+	algo_end(plan, 2);
 	plan_program(plan, PLAN_SM);
 	collect(&h);
 }

@@ -7,14 +7,9 @@
  */
 #include "algo_build.h"
 
-static struct plan_step send(uint8_t group, uint8_t peer, uint8_t queue, uint8_t block, uint8_t chunk)
+static struct plan_step send(enum plan_group group, uint8_t peer, uint8_t queue, uint8_t block, uint8_t chunk)
 {
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .flags = PLAN_STABLE,
-				   .src = { PLAN_SEND, .block = block, .chunk = chunk },
-				   .to_group = group,
-				   .to = peer,
-				   .to_queue = queue };
+	return algo_send(algo_block(PLAN_SEND, block, chunk), group, peer, queue);
 }
 
 /* What has the longest way first: along my own rails, and to be passed on along the others'. next: the node of a chain that it goes to; none: its own. */
@@ -27,22 +22,18 @@ static void spread(const struct algo_rooted *s, uint8_t next)
 	uint8_t rail = algo_part_of(plan, s->self, owned), owner = algo_rank_at(s->plan, node, rail);
 	struct plan_step far = send(PLAN_WORLD, owner, s->rail, owner, chunk);
 	if (next) {
-		far.to_group = PLAN_RAIL;
-		far.to = next;
+		far = algo_and_send(far, PLAN_RAIL, next, s->rail);
 		far.rail = rail;
 	}
 	plan_step(plan, far);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1);
 	owner = algo_rank_at(s->plan, node, algo_part_of(plan, peer, owned));
 	plan_step(plan, send(PLAN_NODE, peer, s->pass, owner, chunk));
-	for (int i = 0; i < 3; i++)
-		plan_end(plan);
+	algo_end(plan, 3);
 	peer = algo_peer_loop(plan, PLAN_NODE, 1);
 	plan_step(plan, send(PLAN_NODE, peer, s->near, algo_rank_at(s->plan, s->node, peer), chunk));
 	plan_end(plan);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .src = { PLAN_SEND, .block = s->me, .chunk = chunk },
-					    .dst = { PLAN_RECV, .chunk = chunk } });
+	plan_step(plan, algo_copy(algo_block(PLAN_SEND, s->me, chunk), algo_vector(PLAN_RECV, chunk)));
 	plan_end(plan);
 }
 
@@ -54,23 +45,18 @@ static void pass_on(const struct algo_rooted *s, uint8_t next)
 	uint8_t node = plan_shift(plan, PLAN_RAIL, k, 1, 1);
 	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan)),
 		owner = algo_rank_at(plan, node, rail);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .from_group = PLAN_NODE,
-				  .from = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0),
-				  .from_queue = s->pass,
-				  .dst = { PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk },
-				  .to = owner,
-				  .to_queue = s->rail };
+	struct plan_step step =
+	    algo_and_send(algo_with(algo_receive(PLAN_NODE, plan_base(plan, PLAN_ROOT, PLAN_NODE, 0), s->pass,
+						 algo_cell(plan, chunk)),
+				    0),
+			  PLAN_WORLD, owner, s->rail);
 	if (next) {
-		step.to_group = PLAN_RAIL;
-		step.to = next;
+		step = algo_and_send(step, PLAN_RAIL, next, s->rail);
 		step.rail = rail;
 		algo_if_owned(s, owner, &step);
 	}
 	plan_step(plan, step);
-	plan_end(plan);
-	plan_end(plan);
-	plan_end(plan);
+	algo_end(plan, 3);
 }
 
 /* In a chain before its own: the blocks of the nodes behind, which may have no rank on a rail. */
@@ -94,20 +80,11 @@ static void receive_own(const struct algo_rooted *s, uint8_t previous, uint8_t n
 	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_NE, s->me, s->root);
 	if (next)
 		pass_along(s, chunk, previous, next);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_FRESH,
-				  .pred = PLAN_EQ,
-				  .pred_a = s->node,
-				  .pred_b = s->root_node,
-				  .from = s->root,
-				  .from_queue = s->near,
-				  .dst = { PLAN_RECV, .chunk = chunk } };
-	plan_step(s->plan, step);
-	step.pred = PLAN_NE;
-	step.from_group = PLAN_RAIL;
-	step.from = next ? previous : s->root_node;
-	step.from_queue = s->rail;
-	plan_step(s->plan, step);
+	const struct plan_span own = algo_vector(PLAN_RECV, chunk);
+	plan_step(s->plan,
+		  algo_if(algo_receive(PLAN_WORLD, s->root, s->near, own), PLAN_EQ, s->node, s->root_node));
+	plan_step(s->plan, algo_if(algo_receive(PLAN_RAIL, next ? previous : s->root_node, s->rail, own),
+				   PLAN_NE, s->node, s->root_node));
 	plan_end(s->plan);
 }
 

@@ -11,7 +11,7 @@ void algo_local(const struct algo_call *call, struct plan *plan)
 	plan_program(plan, PLAN_SM);
 	if (!coll_has_data(call->key.coll))
 		return;
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), block = blocks ? me : PLAN_EXPR_NONE;
+	uint8_t me = algo_me(plan), block = blocks ? me : PLAN_EXPR_NONE;
 	uint8_t trips = plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 0);
 	if (blocks)
 		trips = plan_expr(plan, (struct plan_expr){ .base = PLAN_SEND_CHUNKS, .a = me });

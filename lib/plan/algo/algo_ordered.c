@@ -11,15 +11,10 @@
  */
 #include "algo_build.h"
 
-static struct plan_span first_cell(struct plan *plan)
-{
-	return (struct plan_span){ .space = PLAN_SCRATCH, .block = plan_const(plan, 0) };
-}
-
 static uint8_t begin(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = (uint32_t)call->topo->map.ranks;
-	const uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
+	const uint8_t queue = algo_queue(call, plan);
 	plan_program(plan, PLAN_SM);
 	return queue;
 }
@@ -28,18 +23,17 @@ static uint8_t begin(const struct algo_call *call, struct plan *plan)
 static uint8_t begin_with_own(const struct algo_call *call, struct plan *plan)
 {
 	const uint8_t queue = begin(call, plan);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE, .src = { .space = PLAN_SEND }, .dst = first_cell(plan) });
+	plan_step(plan, algo_copy(algo_vector(PLAN_SEND, PLAN_EXPR_NONE), algo_cell(plan, PLAN_EXPR_NONE)));
 	return queue;
 }
 
 static struct plan_step fold_step(struct plan *plan)
 {
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .flags = PLAN_REDUCE | PLAN_FINAL,
-				   .src = { .space = PLAN_SCRATCH, .block = algo_rank_0_ahead(plan) },
-				   .cells = plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0),
-				   .dst = { .space = PLAN_RECV } };
+	struct plan_step fold = algo_copy(algo_block(PLAN_SCRATCH, algo_rank_0_ahead(plan), PLAN_EXPR_NONE),
+					  algo_vector(PLAN_RECV, PLAN_EXPR_NONE));
+	fold.flags = PLAN_REDUCE | PLAN_FINAL;
+	fold.cells = plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0);
+	return fold;
 }
 
 /* In a round a rank has as many contributions as the distance, from its own on. It sends them so far back, and gets those behind them. */
@@ -47,22 +41,15 @@ void algo_ordered_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	const uint8_t queue = begin_with_own(call, plan);
 	int round = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, 0));
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE,
-				  .blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_BLOCKS, round, 0, 0),
-				  .src = first_cell(plan),
-				  .to = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, -1, 0),
-				  .to_queue = queue };
-	plan_step(plan, step);
-	step.flags = PLAN_FRESH;
-	step.src = (struct plan_span){ 0 };
-	step.dst = (struct plan_span){ .space = PLAN_SCRATCH,
-				       .block = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE, round,
-								0, 0) };
-	step.to = PLAN_EXPR_NONE;
-	step.from = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, 1, 0);
-	step.from_queue = queue;
-	plan_step(plan, step);
+	const uint8_t to = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, -1, 0),
+		      from = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_PEER, round, 1, 0),
+		      behind = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE, round, 0, 0);
+	struct plan_step send = algo_send(algo_cell(plan, PLAN_EXPR_NONE), PLAN_WORLD, to, queue),
+			 receive = algo_receive(PLAN_WORLD, from, queue,
+						algo_block(PLAN_SCRATCH, behind, PLAN_EXPR_NONE));
+	send.blocks = receive.blocks = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_BLOCKS, round, 0, 0);
+	plan_step(plan, send);
+	plan_step(plan, receive);
 	plan_end(plan);
 	plan_step(plan, fold_step(plan));
 }
@@ -72,10 +59,9 @@ void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan
 {
 	const uint8_t queue = begin(call, plan);
 	int i = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, 0));
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_MOVE,
-			    .src = { .space = PLAN_SEND, .block = plan_shift(plan, PLAN_WORLD, i, -1, 0) },
-			    .dst = { .space = PLAN_SCRATCH, .block = plan_var(plan, i, 0) } });
+	plan_step(plan,
+		  algo_copy(algo_block(PLAN_SEND, plan_shift(plan, PLAN_WORLD, i, -1, 0), PLAN_EXPR_NONE),
+			    algo_block(PLAN_SCRATCH, plan_var(plan, i, 0), PLAN_EXPR_NONE)));
 	plan_end(plan);
 
 	algo_bruck_exchange(plan, queue, -1);
@@ -84,23 +70,18 @@ void algo_ordered_reduce_scatter(const struct algo_call *call, struct plan *plan
 
 void algo_ordered_reduce(const struct algo_call *call, struct plan *plan)
 {
-	const uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0),
-		      root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
 	const uint8_t queue = begin_with_own(call, plan);
-	struct plan_step step = { .op = PLAN_MOVE, .flags = PLAN_FRESH, .from_queue = queue };
-	step.from = algo_subtree_loop(plan, call->topo->map.ranks, 0, &step.blocks, &step.dst);
-	plan_step(plan, step);
+	uint8_t blocks;
+	struct plan_span cells;
+	const uint8_t child = algo_subtree_loop(plan, call->topo->map.ranks, 0, &blocks, &cells);
+	struct plan_step take = algo_receive(PLAN_WORLD, child, queue, cells);
+	take.blocks = blocks;
+	plan_step(plan, take);
 	plan_end(plan);
 
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .blocks = plan_base(plan, PLAN_TREE_OWN, PLAN_WORLD, 0),
-					    .src = first_cell(plan),
-					    .to = plan_base(plan, PLAN_TREE_PARENT, PLAN_WORLD, 0),
-					    .to_queue = queue });
-	step = fold_step(plan);
-	step.pred = PLAN_EQ;
-	step.pred_a = me;
-	step.pred_b = root;
-	plan_step(plan, step);
+	struct plan_step give = algo_send(algo_cell(plan, PLAN_EXPR_NONE), PLAN_WORLD,
+					  plan_base(plan, PLAN_TREE_PARENT, PLAN_WORLD, 0), queue);
+	give.blocks = plan_base(plan, PLAN_TREE_OWN, PLAN_WORLD, 0);
+	plan_step(plan, give);
+	plan_step(plan, algo_if(fold_step(plan), PLAN_EQ, algo_me(plan), algo_root(plan)));
 }

@@ -4,7 +4,9 @@
  */
 #include "algo_build.h"
 
-enum { EDGE_QUEUE = 3 }; /* its own, so that point-to-point messages never share a lane with a collective */
+enum {
+	EDGE_QUEUE = 3
+}; /* its own, so that point-to-point messages never share a connection with a collective */
 
 /* Chunks of the edge to or from peer: of each edge its own number in the v-form. */
 static uint8_t edge_chunk_loop(struct plan *plan, int v, enum plan_base base, uint8_t peer)
@@ -17,34 +19,21 @@ static uint8_t edge_chunk_loop(struct plan *plan, int v, enum plan_base base, ui
 
 static void build(const struct algo_call *call, struct plan *plan, int v)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	uint8_t queue = algo_queue(call, plan), me = algo_me(plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
 	uint8_t chunk = edge_chunk_loop(plan, v, PLAN_SEND_CHUNKS, peer);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .block = peer, .chunk = chunk },
-					    .to = peer,
-					    .to_queue = queue });
-	plan_end(plan);
-	plan_end(plan);
+	plan_step(plan, algo_send(algo_block(PLAN_SEND, peer, chunk), PLAN_WORLD, peer, queue));
+	algo_end(plan, 2);
 
 	plan_program(plan, PLAN_SM);
 	chunk = edge_chunk_loop(plan, v, PLAN_SEND_CHUNKS, me);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .src = { PLAN_SEND, .block = me, .chunk = chunk },
-					    .dst = { PLAN_RECV, .block = me, .chunk = chunk } });
+	plan_step(plan, algo_copy(algo_block(PLAN_SEND, me, chunk), algo_block(PLAN_RECV, me, chunk)));
 	plan_end(plan);
 	peer = algo_peer_loop(plan, PLAN_WORLD, -1);
 	chunk = edge_chunk_loop(plan, v, PLAN_RECV_CHUNKS, peer);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_FRESH,
-					    .from = peer,
-					    .from_queue = queue,
-					    .dst = { PLAN_RECV, .block = peer, .chunk = chunk } });
-	plan_end(plan);
-	plan_end(plan);
+	plan_step(plan, algo_receive(PLAN_WORLD, peer, queue, algo_block(PLAN_RECV, peer, chunk)));
+	algo_end(plan, 2);
 }
 
 void algo_pairwise_all_to_all(const struct algo_call *call, struct plan *plan)
@@ -57,32 +46,27 @@ void algo_pairwise_all_to_all_v(const struct algo_call *call, struct plan *plan)
 	build(call, plan, 1);
 }
 
-static struct plan_step edge_step(const struct algo_call *call, struct plan *plan)
+/* One program with the edge's queue; the loop over its chunks is open. */
+static uint8_t begin_edge(const struct algo_call *call, struct plan *plan)
 {
 	for (int i = 0; i < EDGE_QUEUE; i++)
 		plan_queue(plan, PLAN_CREDIT, 1);
-	plan_queue(plan, PLAN_CREDIT, call->slots);
+	algo_queue(call, plan);
 	plan_program(plan, PLAN_SM);
-	return (struct plan_step){ .op = PLAN_MOVE, .to_queue = EDGE_QUEUE, .from_queue = EDGE_QUEUE };
+	return algo_chunk_loop(plan);
 }
 
 /* For send and recv the root of the call is the peer. */
 void algo_p2p_send(const struct algo_call *call, struct plan *plan)
 {
-	struct plan_step step = edge_step(call, plan);
-	step.flags = PLAN_STABLE;
-	step.src = (struct plan_span){ PLAN_SEND, .chunk = algo_chunk_loop(plan) };
-	step.to = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
-	plan_step(plan, step);
+	uint8_t chunk = begin_edge(call, plan);
+	plan_step(plan, algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, algo_root(plan), EDGE_QUEUE));
 	plan_end(plan);
 }
 
 void algo_p2p_recv(const struct algo_call *call, struct plan *plan)
 {
-	struct plan_step step = edge_step(call, plan);
-	step.flags = PLAN_FRESH;
-	step.dst = (struct plan_span){ PLAN_RECV, .chunk = algo_chunk_loop(plan) };
-	step.from = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
-	plan_step(plan, step);
+	uint8_t chunk = begin_edge(call, plan);
+	plan_step(plan, algo_receive(PLAN_WORLD, algo_root(plan), EDGE_QUEUE, algo_vector(PLAN_RECV, chunk)));
 	plan_end(plan);
 }

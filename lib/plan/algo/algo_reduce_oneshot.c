@@ -6,26 +6,14 @@
 
 void algo_oneshot_reduce(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+	uint8_t queue = algo_queue(call, plan), me = algo_me(plan), root = algo_root(plan);
 	plan->scratch_cells = algo_fold_cells(call);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .pred = PLAN_NE,
-					    .pred_a = me,
-					    .pred_b = root,
-					    .src = { PLAN_SEND, .chunk = chunk },
-					    .to = root,
-					    .to_queue = queue });
-	const struct plan_step fold = { .op = PLAN_MOVE,
-					.pred = PLAN_EQ,
-					.pred_a = me,
-					.pred_b = root,
-					.from_queue = queue,
-					.src = { PLAN_SEND, .chunk = chunk },
-					.dst = { PLAN_RECV, .chunk = chunk } };
-	plan_step(plan, algo_fold_of_all(call, plan, fold));
+	const struct plan_span own = algo_vector(PLAN_SEND, chunk);
+	plan_step(plan, algo_if(algo_send(own, PLAN_WORLD, root, queue), PLAN_NE, me, root));
+	const struct plan_step fold =
+	    algo_fold(PLAN_WORLD, PLAN_EXPR_ALL, queue, own, algo_vector(PLAN_RECV, chunk));
+	plan_step(plan, algo_fold_of_all(call, plan, algo_if(fold, PLAN_EQ, me, root)));
 	plan_end(plan);
 }

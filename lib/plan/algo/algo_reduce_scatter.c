@@ -5,54 +5,27 @@
  */
 #include "algo_build.h"
 
-struct scattered {
-	uint8_t scatter, gather; /* queues */
-	uint8_t me, root;
-};
-
-/* The root's own part stays, the others' go there. */
-static void fold_part(const struct algo_call *call, struct plan *plan, const struct scattered *s,
-		      uint8_t chunk)
-{
-	struct plan_step step =
-	    algo_fold_of_all(call, plan,
-			     (struct plan_step){ .op = PLAN_MOVE,
-						 .from_queue = s->scatter,
-						 .src = { PLAN_SEND, .part = s->me, .chunk = chunk } });
-	step.pred = PLAN_EQ;
-	step.pred_a = s->me;
-	step.pred_b = s->root;
-	step.dst = (struct plan_span){ PLAN_RECV, .part = s->me, .chunk = chunk };
-	plan_step(plan, step);
-	step.pred = PLAN_NE;
-	step.dst = (struct plan_span){ 0 };
-	step.to = s->root;
-	step.to_queue = s->gather;
-	plan_step(plan, step);
-}
-
-static void collect_parts(struct plan *plan, const struct scattered *s, uint8_t chunk)
-{
-	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, -1, s->me, s->root);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .from = peer,
-					    .from_queue = s->gather,
-					    .dst = { PLAN_RECV, .part = peer, .chunk = chunk } });
-	plan_end(plan);
-}
-
 void algo_scatter_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
 	plan->scratch_cells = algo_fold_cells(call);
-	struct scattered s = { plan_queue(plan, PLAN_CREDIT, call->slots),
-			       plan_queue(plan, PLAN_CREDIT, call->slots),
-			       plan_shift(plan, PLAN_WORLD, 0, 0, 0),
-			       plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0) };
+	const uint8_t scatter = algo_queue(call, plan), gather = algo_queue(call, plan), me = algo_me(plan),
+		      root = algo_root(plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	algo_push_parts(plan, s.scatter, chunk);
-	fold_part(call, plan, &s, chunk);
-	collect_parts(plan, &s, chunk);
-	plan_end(plan);
+	algo_push_parts(plan, scatter, chunk);
+
+	/* The root's own part stays, the others' go there. */
+	struct plan_step fold = algo_fold(PLAN_WORLD, PLAN_EXPR_ALL, scatter, algo_part(PLAN_SEND, me, chunk),
+					  (struct plan_span){ 0 });
+	fold = algo_fold_of_all(call, plan, fold);
+	const struct plan_step others = algo_and_send(fold, PLAN_WORLD, root, gather);
+	fold.dst = algo_part(PLAN_RECV, me, chunk);
+	plan_step(plan, algo_if(fold, PLAN_EQ, me, root));
+	plan_step(plan, algo_if(others, PLAN_NE, me, root));
+
+	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, -1, me, root);
+	plan_step(plan,
+		  algo_with(algo_receive(PLAN_WORLD, peer, gather, algo_part(PLAN_RECV, peer, chunk)), 0));
+	algo_end(plan, 2);
 }

@@ -60,42 +60,34 @@ void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds)
 void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
+	uint8_t queue = algo_queue(call, plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	algo_ring_rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
 						      .n = call->topo->map.ranks,
 						      .queue = queue,
-						      .local = { .space = PLAN_SEND, .chunk = chunk },
-						      .result = { .space = PLAN_RECV, .chunk = chunk } });
+						      .local = algo_vector(PLAN_SEND, chunk),
+						      .result = algo_vector(PLAN_RECV, chunk) });
 	plan_end(plan);
 }
 
 /* Each block travels once around. */
 void algo_ring_all_gather(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0);
+	uint8_t queue = algo_queue(call, plan), next = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
+		previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE,
-				  .src = { .space = PLAN_SEND, .chunk = chunk },
-				  .dst = { .space = PLAN_RECV, .block = me, .chunk = chunk },
-				  .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-				  .to_queue = queue,
-				  .from_queue = queue };
-	plan_step(plan, step);
-	step.flags = PLAN_STABLE | PLAN_FRESH;
-	step.src = (struct plan_span){ 0 };
-	step.from = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
+	struct plan_step own = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, next, queue);
+	own.dst = algo_block(PLAN_RECV, algo_me(plan), chunk);
+	plan_step(plan, own);
 	int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -2));
-	step.dst.block = plan_shift(plan, PLAN_WORLD, k, -1, -1);
-	plan_step(plan, step);
+	struct plan_step step =
+	    algo_receive(PLAN_WORLD, previous, queue,
+			 algo_block(PLAN_RECV, plan_shift(plan, PLAN_WORLD, k, -1, -1), chunk));
+	plan_step(plan, algo_with(algo_and_send(step, PLAN_WORLD, next, queue), PLAN_STABLE | PLAN_FRESH));
 	plan_end(plan);
-	step.flags = PLAN_FRESH;
-	step.to = PLAN_EXPR_NONE;
-	step.dst.block = plan_shift(plan, PLAN_WORLD, 0, 0, 1);
+	step.dst.block = next;
 	plan_step(plan, step);
 	plan_end(plan);
 }
@@ -103,27 +95,21 @@ void algo_ring_all_gather(const struct algo_call *call, struct plan *plan)
 /* The sum of block b sets out at rank b + 1 and arrives at rank b. */
 void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
+	uint8_t queue = algo_queue(call, plan), next = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
+		previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .flags = PLAN_STABLE | PLAN_TO_WIRE,
-				  .src = { .space = PLAN_SEND, .block = previous, .chunk = chunk },
-				  .to = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
-				  .to_queue = queue,
-				  .from_queue = queue };
-	plan_step(plan, step);
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
-	step.from = previous;
+	plan_step(plan, algo_with(algo_send(algo_block(PLAN_SEND, previous, chunk), PLAN_WORLD, next, queue),
+				  PLAN_STABLE | PLAN_TO_WIRE));
 	int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -2));
-	step.src.block = plan_shift(plan, PLAN_WORLD, k, -1, -2);
-	plan_step(plan, step);
+	struct plan_step step = algo_fold(
+	    PLAN_WORLD, previous, queue,
+	    algo_block(PLAN_SEND, plan_shift(plan, PLAN_WORLD, k, -1, -2), chunk), (struct plan_span){ 0 });
+	plan_step(plan, algo_with(algo_and_send(step, PLAN_WORLD, next, queue),
+				  PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
 	plan_end(plan);
-	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
-	step.to = PLAN_EXPR_NONE;
-	step.src.block = me;
-	step.dst = (struct plan_span){ .space = PLAN_RECV, .chunk = chunk };
-	plan_step(plan, step);
+	step.src.block = algo_me(plan);
+	step.dst = algo_vector(PLAN_RECV, chunk);
+	plan_step(plan, algo_with(step, PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
 	plan_end(plan);
 }

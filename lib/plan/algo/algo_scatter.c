@@ -6,29 +6,14 @@
 
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan)
 {
-	uint8_t queue = plan_queue(plan, PLAN_CREDIT, call->slots);
-	uint8_t me = plan_shift(plan, PLAN_WORLD, 0, 0, 0), root = plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
+	uint8_t queue = algo_queue(call, plan), me = algo_me(plan), root = algo_root(plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, 1, me, root);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_SEND, .block = peer, .chunk = chunk },
-					    .to = peer,
-					    .to_queue = queue });
+	plan_step(plan, algo_send(algo_block(PLAN_SEND, peer, chunk), PLAN_WORLD, peer, queue));
 	plan_end(plan);
-	struct plan_step own = { .op = PLAN_MOVE,
-				 .pred = PLAN_EQ,
-				 .pred_a = me,
-				 .pred_b = root,
-				 .src = { PLAN_SEND, .block = me, .chunk = chunk },
-				 .dst = { PLAN_RECV, .chunk = chunk } };
-	plan_step(plan, own);
-	own.flags = PLAN_FRESH;
-	own.pred = PLAN_NE;
-	own.src = (struct plan_span){ 0 };
-	own.from = root;
-	own.from_queue = queue;
-	plan_step(plan, own);
+	const struct plan_span own = algo_vector(PLAN_RECV, chunk);
+	plan_step(plan, algo_if(algo_copy(algo_block(PLAN_SEND, me, chunk), own), PLAN_EQ, me, root));
+	plan_step(plan, algo_if(algo_receive(PLAN_WORLD, root, queue, own), PLAN_NE, me, root));
 	plan_end(plan);
 }

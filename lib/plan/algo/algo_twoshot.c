@@ -10,47 +10,38 @@ struct twoshot {
 	uint8_t me;
 };
 
-/* From and to nobody yet. */
+/* Of my part. */
 static struct plan_step fold_step(const struct twoshot *t, uint8_t chunk)
 {
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .from_queue = t->scatter,
-				   .src = { PLAN_SEND, .part = t->me, .chunk = chunk },
-				   .dst = { PLAN_RECV, .part = t->me, .chunk = chunk } };
+	return algo_fold(PLAN_WORLD, PLAN_EXPR_ALL, t->scatter, algo_part(PLAN_SEND, t->me, chunk),
+			 algo_part(PLAN_RECV, t->me, chunk));
 }
 
 static void collect_parts(struct plan *plan, const struct twoshot *t, uint8_t chunk)
 {
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, -1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .from = peer,
-					    .from_queue = t->gather,
-					    .dst = { PLAN_RECV, .part = peer, .chunk = chunk } });
-	plan_end(plan);
+	plan_step(plan,
+		  algo_with(algo_receive(PLAN_WORLD, peer, t->gather, algo_part(PLAN_RECV, peer, chunk)), 0));
+	algo_end(plan, 2);
 }
 
 static struct twoshot begin(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
 	plan->scratch_cells = algo_fold_cells(call);
-	return (struct twoshot){ plan_queue(plan, PLAN_CREDIT, call->slots),
-				 plan_queue(plan, PLAN_CREDIT, call->slots),
-				 plan_shift(plan, PLAN_WORLD, 0, 0, 0) };
+	return (struct twoshot){ algo_queue(call, plan), algo_queue(call, plan), algo_me(plan) };
 }
 
 void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan)
 {
-	struct twoshot t = begin(call, plan);
+	const struct twoshot t = begin(call, plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	algo_push_parts(plan, t.scatter, chunk);
-	struct plan_step fold = fold_step(&t, chunk);
-	fold.flags = PLAN_STABLE;
-	fold.to = PLAN_EXPR_ALL;
-	fold.to_queue = t.gather;
-	plan_step(plan, algo_fold_of_all(call, plan, fold));
+	const struct plan_step fold =
+	    algo_and_send(fold_step(&t, chunk), PLAN_WORLD, PLAN_EXPR_ALL, t.gather);
+	plan_step(plan, algo_fold_of_all(call, plan, algo_with(fold, PLAN_STABLE)));
 	collect_parts(plan, &t, chunk);
-	plan_end(plan);
 }
 
 /* Pushes chunk c's parts, then chunk c - 1's results, so that the engines never wait for the fold of the same chunk. */
@@ -60,37 +51,25 @@ static void push_in_step(struct plan *plan, const struct twoshot *t)
 	int c = plan_loop(plan, plan_base(plan, PLAN_CHUNKS, PLAN_WORLD, 1));
 	uint8_t chunk = plan_var(plan, c, 0), previous = plan_var(plan, c, -1);
 	algo_push_parts(plan, t->scatter, chunk);
-	plan_step(plan, (struct plan_step){ .op = PLAN_WAIT,
-					    .from = t->me,
-					    .from_queue = t->scatter,
-					    .pred = PLAN_GE,
-					    .pred_a = previous,
-					    .pred_b = plan_const(plan, 0) });
+	const struct plan_step wait = { .op = PLAN_WAIT, .from = t->me, .from_queue = t->scatter };
+	plan_step(plan, algo_if(wait, PLAN_GE, previous, plan_const(plan, 0)));
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
-	plan_step(plan, (struct plan_step){ .op = PLAN_MOVE,
-					    .flags = PLAN_STABLE,
-					    .src = { PLAN_RECV, .part = t->me, .chunk = previous },
-					    .to = peer,
-					    .to_queue = t->gather });
-	plan_end(plan);
-	plan_end(plan);
+	plan_step(plan, algo_send(algo_part(PLAN_RECV, t->me, previous), PLAN_WORLD, peer, t->gather));
+	algo_end(plan, 2);
 }
 
 /* The same exchange as a pipeline for copy engines: they push, a few processors fold, a third program collects. */
 void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan)
 {
-	struct twoshot t = begin(call, plan);
+	const struct twoshot t = begin(call, plan);
 	push_in_step(plan, &t);
 
 	plan_program(plan, PLAN_SM);
 	plan_width(plan, ALGO_FOLD_WIDTH);
-	uint8_t chunk = algo_chunk_loop(plan);
-	plan_step(plan, algo_fold_of_all(call, plan, fold_step(&t, chunk)));
+	plan_step(plan, algo_fold_of_all(call, plan, fold_step(&t, algo_chunk_loop(plan))));
 	plan_step(plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = t.me, .to_queue = t.scatter });
 	plan_end(plan);
 
 	plan_program(plan, PLAN_CE);
-	chunk = algo_chunk_loop(plan);
-	collect_parts(plan, &t, chunk);
-	plan_end(plan);
+	collect_parts(plan, &t, algo_chunk_loop(plan));
 }
