@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/status.h"
 #include "base/wait.h"
 #include "boot_fds.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/status.h"
 #include "boot_wire.h"
 #include "corale.h"

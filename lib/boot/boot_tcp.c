@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/wait.h"
-#include "boot_fds.h"
 #include "boot_listener.h"
 #include "boot_rank.h"
 #include "corale.h"

@@ -11,7 +11,6 @@
 #include "runner.h"
 #include "signature.h"
 #include "base/collectives.h"
-#include "base/status.h"
 
 static int check_op(struct comm *comm, struct call *call)
 {

@@ -3,7 +3,6 @@
 
 #include "base/collectives.h"
 #include "base/log.h"
-#include "base/status.h"
 #include "gpu_call.h"
 #include "health/gpu_health.h"
 #include "net/gpu_planners.h"

@@ -9,7 +9,6 @@
 #include "coll.h"
 #include "own.h"
 #include "gpu_call.h"
-#include "base/collectives.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/sort.h"

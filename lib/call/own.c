@@ -2,9 +2,7 @@
 
 #include <string.h>
 
-#include "base/collectives.h"
 #include "base/log.h"
-#include "base/status.h"
 
 int own_next(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll)
 {

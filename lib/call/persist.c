@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/collectives.h"
-#include "base/status.h"
 
 struct corale_plan {
 	corale_comm *comm;

@@ -7,7 +7,6 @@
 
 #include "check_internal.h"
 #include "base/collectives.h"
-#include "base/status.h"
 
 static const char *space_name(int space)
 {

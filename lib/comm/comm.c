@@ -7,8 +7,6 @@
 
 #include "health/diagnose.h"
 #include "gpu.h"
-#include "base/log.h"
-#include "base/process.h"
 
 /* ---- Queries ------------------------------------------------------------------------ */
 

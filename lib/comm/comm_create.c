@@ -16,7 +16,6 @@
 #include "base/process.h"
 #include "call/group.h"
 #include "call/runner.h"
-#include "base/status.h"
 #include "transport_rows.h"
 #include "health/watch.h"
 

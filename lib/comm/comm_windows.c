@@ -11,7 +11,6 @@
 #include "host/liveness.h"
 #include "base/descriptor_limit.h"
 #include "base/log.h"
-#include "base/status.h"
 #include "health/watch.h"
 
 enum { WINDOW_FDS = 2 }; /* a rank's window, its process's page (liveness.h) */

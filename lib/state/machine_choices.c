@@ -3,9 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/collectives.h"
 #include "base/log.h"
-#include "base/status.h"
 #include "plan/choose/choices_hash.h"
 
 enum { MOST_UNUSED = 8 }; /* machines that are kept for communicators to come */

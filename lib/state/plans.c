@@ -5,7 +5,6 @@
 
 #include "base/float_env.h"
 #include "base/log.h"
-#include "base/status.h"
 #include "plan/choose/planner_algo.h"
 
 struct plans_slot {

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/collectives.h"
-#include "base/status.h"
 #include "base/text.h"
 
 enum {

@@ -4,7 +4,6 @@
 
 #include "base/collectives.h"
 #include "base/hash.h"
-#include "base/status.h"
 
 static uint64_t add_number(uint64_t hash, uint64_t number)
 {

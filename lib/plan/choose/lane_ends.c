@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/collectives.h"
-#include "base/status.h"
 #include "plan/plan_eval.h"
 
 enum { MOST_EXACT = 256 /* ranks */ };

@@ -9,7 +9,6 @@
 #include "plan_print.h"
 #include "plan/codelet/row.h"
 #include "base/collectives.h"
-#include "base/status.h"
 
 struct out {
 	char *buf;

@@ -6,7 +6,6 @@
 #include "planner_room.h"
 #include "plan/lower.h"
 #include "plan/plan_eval.h"
-#include "planner_algo.h"
 #include "plan/codelet/launch.h"
 #include "base/collectives.h"
 #include "base/hash.h"

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/collectives.h"
-#include "base/status.h"
 #include "lane_ends.h"
 #include "planner_algo.h"
 
