@@ -42,7 +42,7 @@ static struct plan_call call_of(const struct plan_request *r, const struct plann
 	int scratch =
 	    planner->machine->scratch_bytes && !planner->machine->over_nodes ? PLAN_MEMORY_SCRATCH : 0;
 	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? bytes : 0, plan_in_words(r->type),
-				   memory | scratch };
+				   memory | scratch, PLAN_ALIGNED_16 };
 }
 
 enum { PLAIN, REGISTERED = PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED };
@@ -85,8 +85,8 @@ void plan_gpus_print_room(const struct planner *planner)
 static void print_choice(const char *memory, const struct row *row)
 {
 	if (row)
-		printf("%s: codelet %s, which runs %s%s%s%s", memory, plan_codelet_name(row->codelet),
-		       row->name, row->differs ? " (but " : "", row->differs ? row->differs : "",
+		printf("%s: codelet %s, which runs %s%s%s%s", memory, row->codelet->name, row->name,
+		       row->differs ? " (but " : "", row->differs ? row->differs : "",
 		       row->differs ? ")" : "");
 	else
 		printf("%s: lowered", memory);
@@ -96,8 +96,8 @@ static void print_launch(const char *memory, const struct plan_call *call, const
 			 const struct planner *planner, const struct plan *lowered)
 {
 	char text[256];
-	const struct launch launch =
-	    row ? launch_of(row, planner->machine, call) : (struct launch){ .plan = lowered };
+	const struct launch launch = row ? launch_of(row, planner->machine, call)
+					 : (struct launch){ .codelet = &lowered_codelet, .plan = lowered };
 	launch_print(&launch, text, sizeof text);
 	printf("launch:     %s: %s\n", memory, text);
 }
@@ -134,8 +134,7 @@ static void print_rows(const struct plan_request *r, const struct planner *plann
 	for (const struct row *row = NULL; (row = row_next_codelet(r->coll, row));) {
 		double us = row_us(row, planner->machine, &call);
 		if (us >= 0)
-			printf(" %s %s %.1f us;", plan_codelet_name(row->codelet),
-			       plan_protocol_name(row->protocol), us);
+			printf(" %s %s %.1f us;", row->codelet->name, plan_protocol_name(row->protocol), us);
 	}
 	printf(" rates of %s%s\n", rates->name,
 	       planner->machine->ranks > rates->measured_ranks ? ", not measured with so many ranks" : "");
@@ -185,8 +184,7 @@ void plan_gpus_print_table(const struct plan_request *request, const struct plan
 	printf("\n%8s", "bytes");
 	for (const struct row *row = NULL; (row = row_next_codelet(r.coll, row));) {
 		char name[32];
-		snprintf(name, sizeof name, "%s %s", plan_codelet_name(row->codelet),
-			 plan_protocol_name(row->protocol));
+		snprintf(name, sizeof name, "%s %s", row->codelet->name, plan_protocol_name(row->protocol));
 		if (!(row->traits & ROW_OVER_NODES))
 			printf("  %21s ", name);
 	}

@@ -313,7 +313,7 @@ static void test_order_of_threads(void **state)
 static const int32_t before[COUNT] = { 1, 2, 3, 4 }, result[COUNT] = { 5, 6, 7, 8 };
 
 /* As a kernel that writes its result, whether it fails or not. */
-static int launch_call(struct engine *e, const struct call *call, const struct launch *launch,
+static int launch_call(struct engine *e, const struct call *call, const struct gpu_launch *launch,
 		       cudaStream_t on)
 {
 	memcpy(call->recv, result, BYTES);
@@ -382,7 +382,7 @@ static void test_staged_fails(void **state)
 /* ---- In place ------------------------------------------------------------------------------------------------ */
 
 /* As a kernel that receives before it sends. */
-static int launch_swap(struct engine *e, const struct call *call, const struct launch *launch,
+static int launch_swap(struct engine *e, const struct call *call, const struct gpu_launch *launch,
 		       cudaStream_t on)
 {
 	const int32_t *send = call->send;

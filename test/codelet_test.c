@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/collectives.h"
+#include "codelet_by.h"
 #include "kernels/codelets.h"
 #include "plan_cases.h"
 #include "plan/choose/choices.h"
@@ -73,23 +74,21 @@ static int goes_direct(const struct question *q)
 	       (q->node.zero_ctas && is_move(q->coll) && q->memory & PLAN_MEMORY_REGISTERED);
 }
 
-static int able(const struct question *q, enum plan_codelet codelet)
+static int able(const struct question *q, enum codelet_by codelet)
 {
 	uint64_t lines = (q->bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA;
 	switch (codelet) {
-	case CODELET_ONE_SHOT:
+	case BY_ONE_SHOT:
 		if (q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->node.lines_bytes)
 			return 1;
 		return has_blocks(q->coll) && q->node.ranks > 1 &&
 		       q->node.lines_bytes >= CODELET_LINE; /* piece by piece */
-	case CODELET_TWO_SHOT:
+	case BY_TWO_SHOT:
 		return q->coll == CORALE_ALL_REDUCE || (q->coll == CORALE_BROADCAST && q->node.ranks > 1 &&
 							q->node.ranks <= CODELET_FEW_RANKS);
-	case CODELET_FIFO:
-		return q->coll != CORALE_ALL_REDUCE;
-	case CODELET_FIFO_TWO_SHOT:
-		return q->coll == CORALE_ALL_REDUCE;
-	case CODELET_COPIES:
+	case BY_SLOTS:
+		return 1;
+	case BY_COPIES:
 		if (is_sum(q->coll))
 			return (q->memory & PLAN_MEMORY_SCRATCH) != 0;
 		if (goes_direct(q))
@@ -102,7 +101,7 @@ static int able(const struct question *q, enum plan_codelet codelet)
 
 static struct plan_call call_of(const struct question *q)
 {
-	return (struct plan_call){ q->coll, q->bytes, q->words, q->memory };
+	return (struct plan_call){ q->coll, q->bytes, q->words, q->memory, PLAN_ALIGNED_16 };
 }
 
 static const struct row *chosen_row(const struct question *q)
@@ -111,33 +110,33 @@ static const struct row *chosen_row(const struct question *q)
 	return planner_codelet(&q->node, &call);
 }
 
-static enum plan_codelet choice(const struct question *q)
+static enum codelet_by choice(const struct question *q)
 {
 	const struct row *way = chosen_row(q);
-	return way ? way->codelet : CODELET_NONE;
+	return by_of(way);
 }
 
 /* The row of a codelet that can run the call, or NULL; there is never another one. */
-static const struct row *row_of(const struct question *q, enum plan_codelet codelet)
+static const struct row *row_of(const struct question *q, enum codelet_by codelet)
 {
 	const struct plan_call call = call_of(q);
 	const struct row *found = NULL, *row = NULL;
 	while ((row = row_next_codelet(q->coll, row)))
-		if (row->codelet == codelet && row_us(row, &q->node, &call) >= 0) {
+		if (by_of(row) == codelet && row_us(row, &q->node, &call) >= 0) {
 			assert_null(found);
 			found = row;
 		}
 	return found;
 }
 
-static double time_of(const struct question *q, enum plan_codelet codelet)
+static double time_of(const struct question *q, enum codelet_by codelet)
 {
 	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
 	return way ? row_us(way, &q->node, &call) : -1;
 }
 
-static int wants_scratch(const struct question *q, enum plan_codelet codelet)
+static int wants_scratch(const struct question *q, enum codelet_by codelet)
 {
 	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
@@ -150,26 +149,26 @@ static int stores_direct(const struct question *q)
 	return row_stores_direct(chosen_row(q), &q->node, &call);
 }
 
-static void complain(const struct question *q, enum plan_codelet codelet, const char *what)
+static void complain(const struct question *q, enum codelet_by codelet, const char *what)
 {
 	fail_msg("%d ranks, %s of %llu bytes, words %d, memory %d: %s %s", q->node.ranks,
 		 corale_coll_name(q->coll), (unsigned long long)q->bytes, q->words, q->memory,
-		 plan_codelet_name(codelet), what);
+		 by_name(codelet), what);
 }
 
 static void check_free_choice(const struct question *q)
 {
-	enum plan_codelet chosen = choice(q);
+	enum codelet_by chosen = choice(q);
 	if (!able(q, chosen))
 		complain(q, chosen, "can't run it");
 	if (stores_direct(q) && !is_move(q->coll) && q->coll != CORALE_ALL_REDUCE)
 		complain(q, chosen, "would store into buffers whose addresses are not compared");
-	for (int c = CODELET_ONE_SHOT; c < CODELET_KINDS; c++) {
-		double us = time_of(q, (enum plan_codelet)c);
-		if ((us >= 0) != able(q, (enum plan_codelet)c))
-			complain(q, (enum plan_codelet)c, us >= 0 ? "has a time" : "has no time");
+	for (int c = BY_ONE_SHOT; c < BY_KINDS; c++) {
+		double us = time_of(q, (enum codelet_by)c);
+		if ((us >= 0) != able(q, (enum codelet_by)c))
+			complain(q, (enum codelet_by)c, us >= 0 ? "has a time" : "has no time");
 		if (us >= 0 && us < time_of(q, chosen))
-			complain(q, (enum plan_codelet)c, "would be faster");
+			complain(q, (enum codelet_by)c, "would be faster");
 	}
 }
 
@@ -188,7 +187,7 @@ static int can_by(struct question q, enum plan_protocol protocol)
 
 static void check_forced(struct question q)
 {
-	const enum plan_codelet free_choice = choice(&q);
+	const enum codelet_by free_choice = choice(&q);
 	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++) {
 		q.node.forced = p;
 		const struct row *row = chosen_row(&q);
@@ -198,21 +197,19 @@ static void check_forced(struct question q)
 	}
 	q.node.forced = 0;
 	q.node.zero_ctas = 1;
-	if (choice(&q) !=
-	    (is_move(q.coll) && (q.memory & PLAN_MEMORY_REGISTERED) ? CODELET_COPIES : free_choice))
+	if (choice(&q) != (is_move(q.coll) && (q.memory & PLAN_MEMORY_REGISTERED) ? BY_COPIES : free_choice))
 		complain(&q, choice(&q), "was chosen where no blocks may move data");
 }
 
 static void check_scratch(const struct question *q)
 {
-	for (int c = CODELET_NONE; c < CODELET_KINDS; c++) {
-		int wants = wants_scratch(q, (enum plan_codelet)c);
-		int slots = c == CODELET_FIFO || c == CODELET_FIFO_TWO_SHOT;
-		if (c == CODELET_COPIES && able(q, CODELET_COPIES) &&
-		    wants != (is_sum(q->coll) || !goes_direct(q)))
-			complain(q, (enum plan_codelet)c, wants ? "wants scratch" : "wants no scratch");
-		if (wants && c != CODELET_COPIES && (!slots || q->bytes == 0))
-			complain(q, (enum plan_codelet)c, "wants scratch");
+	for (int c = BY_PLAN; c < BY_KINDS; c++) {
+		int wants = wants_scratch(q, (enum codelet_by)c);
+		int slots = c == BY_SLOTS;
+		if (c == BY_COPIES && able(q, BY_COPIES) && wants != (is_sum(q->coll) || !goes_direct(q)))
+			complain(q, (enum codelet_by)c, wants ? "wants scratch" : "wants no scratch");
+		if (wants && c != BY_COPIES && (!slots || q->bytes == 0))
+			complain(q, (enum codelet_by)c, "wants scratch");
 	}
 }
 
@@ -225,13 +222,13 @@ static void check_sizes(struct question *q)
 		check_free_choice(q);
 		check_forced(*q);
 		check_scratch(q);
-		enum plan_codelet chosen = choice(q);
-		if (left_packets && chosen == CODELET_ONE_SHOT && i > 2)
+		enum codelet_by chosen = choice(q);
+		if (left_packets && chosen == BY_ONE_SHOT && i > 2)
 			complain(q, chosen, "is chosen again for a larger call");
-		left_packets |= chosen != CODELET_ONE_SHOT;
-		int wants = wants_scratch(q, CODELET_FIFO);
+		left_packets |= chosen != BY_ONE_SHOT;
+		int wants = wants_scratch(q, BY_SLOTS);
 		if (wanted && !wants && i > 4)
-			complain(q, CODELET_FIFO, "wants scratch for a smaller call only");
+			complain(q, BY_SLOTS, "wants scratch for a smaller call only");
 		wanted |= wants;
 	}
 }
@@ -290,9 +287,9 @@ static void test_room(void **state)
 		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE, .words = 1 };
 		q.node.forced = PLAN_LL128; /* words have no two-shot in lines */
 		q.bytes = q.node.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
-		assert_int_equal(choice(&q), CODELET_ONE_SHOT);
+		assert_int_equal(choice(&q), BY_ONE_SHOT);
 		q.bytes++;
-		assert_int_equal(choice(&q), CODELET_TWO_SHOT);
+		assert_int_equal(choice(&q), BY_TWO_SHOT);
 	}
 }
 
@@ -301,10 +298,10 @@ static void test_tiny_calls_are_packets(void **state)
 	(void)state;
 	for (int coll = 0; coll < CORALE_ALL_TO_ALL_V; coll++) {
 		struct question q = { .node = node_of(4, WINDOW), .coll = (corale_coll)coll, .bytes = 8 };
-		assert_int_equal(choice(&q), CODELET_ONE_SHOT);
+		assert_int_equal(choice(&q), BY_ONE_SHOT);
 	}
 	struct question barrier = { .node = node_of(4, WINDOW), .coll = CORALE_BARRIER };
-	assert_int_equal(choice(&barrier), CODELET_ONE_SHOT);
+	assert_int_equal(choice(&barrier), BY_ONE_SHOT);
 }
 
 /* What runs lowered: no codelet, whatever the call, forced or not. */
@@ -320,7 +317,7 @@ static void test_lowered_only(void **state)
 		q.node.forced = i % PLAN_PROTOCOLS;
 		q.node.zero_ctas = i / 8 % 2;
 		assert_null(row_next_codelet(q.coll, NULL));
-		assert_int_equal(choice(&q), CODELET_NONE);
+		assert_int_equal(choice(&q), BY_PLAN);
 	}
 }
 
@@ -356,17 +353,16 @@ static void check_codelet(const struct planner *planner, int index)
 	struct plan_key key = planner_key(row->coll, 1000, CORALE_FLOAT32, CORALE_SUM);
 	struct plan plan;
 	assert_int_equal(planner_build(planner, &key, index, &plan), 0);
-	assert_int_equal(plan.codelet, row->codelet);
+	assert_int_equal(plan.codelet, row->codelet ? row->codelet->index : 0);
 	assert_int_equal(plan.protocol, row->protocol);
 	assert_int_equal(plan.algo, index);
-	for (int p = 0; p < plan.nprograms && row->engine == PLAN_SM; p++)
+	for (int p = 0; p < plan.nprograms && row->codelet->engine == PLAN_SM; p++)
 		assert_int_equal(plan.programs[p].engine, PLAN_SM);
 	check_row(planner->topo, row->name, &plan);
 	if (planner->topo->map.ranks == 2)
 		printf("# %s %s, %s, %s, codelet %s%s%s\n", corale_coll_name(row->coll), row->name,
-		       engines[row->engine], plan_protocol_name(row->protocol),
-		       plan_codelet_name(row->codelet), row->differs ? ", but " : "",
-		       row->differs ? row->differs : "");
+		       engines[row->codelet->engine], plan_protocol_name(row->protocol), row->codelet->name,
+		       row->differs ? ", but " : "", row->differs ? row->differs : "");
 }
 
 /* All that may run lowered. */
@@ -380,7 +376,7 @@ static void check_lowered(const struct planner *planner)
 		if (algo[row].codelet || coll_is_pair(algo[row].coll) || coll_is_uneven(algo[row].coll) ||
 		    planner_build(planner, &key, row, &plan))
 			continue;
-		assert_int_equal(plan.codelet, CODELET_NONE);
+		assert_int_equal(plan.codelet, BY_PLAN);
 		check_row(planner->topo, algo[row].name, &plan);
 		if (planner->topo->map.ranks == 2)
 			printf("# %s %s, SM, LL128 or FIFO, lowered\n", corale_coll_name(algo[row].coll),
@@ -432,16 +428,16 @@ static void test_plan_of_call(void **state)
 			if (coll_is_pair(q.coll))
 				continue;
 			assert_int_equal(planner_plan(&planner, &key, &call, &plan, error, sizeof error), 0);
-			assert_int_equal(plan.codelet, way ? way->codelet : CODELET_NONE);
+			assert_int_equal(plan.codelet, way ? way->codelet->index : 0);
 			assert_int_equal(plan.protocol, way ? way->protocol : PLAN_ANY_PROTOCOL);
 			if (!way || ranks == 1)
 				continue;
 			const struct launch launch = launch_of(way, &q.node, &call);
-			if (way->engine == PLAN_SM)
+			if (way->codelet->engine == PLAN_SM)
 				assert_int_equal(plan.channels, launch.grid.blocks);
 			assert_in_range(launch.grid.blocks, 1, 160);
 			assert_true(launch.piece * launch.pieces >=
-				    (call.coll == CORALE_ALL_REDUCE && way->engine == PLAN_CE
+				    (call.coll == CORALE_ALL_REDUCE && way->codelet->engine == PLAN_CE
 					 ? launch_copied_part(q.bytes, ranks)
 					 : q.bytes));
 			assert_true(launch_to_peer(&launch) <= q.bytes);
@@ -474,7 +470,7 @@ static void check_walk(const struct question *q, const struct planner *planner)
 		fail_msg(
 		    "%d ranks, %s of %llu bytes by %s: the walk of its plan says %.1f us, its rates %.1f us",
 		    q->node.ranks, corale_coll_name(q->coll), (unsigned long long)q->bytes,
-		    plan_codelet_name((enum plan_codelet)plan.codelet), walked, rated);
+		    codelet_list[plan.codelet]->name, walked, rated);
 }
 
 /* Codelets are chosen by rates, lowered plans by a walk of their steps: both in the same microseconds. */
@@ -517,6 +513,20 @@ static void test_protocols_have_rows(void **state)
 }
 
 /* GPUs that nobody has measured have rates of their own, slower in all. */
+/* A GPU that nobody has measured is slower in everything, and no codelet exceeds the rate of its link. */
+static void check_rates(const struct row *row)
+{
+	for (int ranks = 2; ranks <= 4; ranks += 2) {
+		const struct codelet_rate *rate = row->codelet->rate(row, ranks);
+		assert_true(rate->of[RATES_UNKNOWN].start_us > rate->of[RATES_HOPPER].start_us);
+		assert_true(rate->of[RATES_UNKNOWN].gbs < rate->of[RATES_HOPPER].gbs);
+		assert_true(rate->of[RATES_UNKNOWN].gbs > 0);
+		assert_true(rate->of[RATES_HOPPER].gbs <= rates_link_gbs(rates_of_gpu("NVIDIA H200")));
+		assert_true(rate->of[RATES_UNKNOWN].gbs <= rates_link_gbs(rates_of_gpu(NULL)));
+		assert_in_range(rate->exchanges, 1, 2);
+	}
+}
+
 static void test_rates(void **state)
 {
 	(void)state;
@@ -527,17 +537,16 @@ static void test_rates(void **state)
 	assert_true(rates_of_gpu(NULL) == other);
 	const struct rates *hopper = rates_of_gpu("NVIDIA H100 80GB HBM3");
 	assert_true(rates_are_known(hopper) && hopper != known);
-	assert_memory_equal(hopper->row, known->row, sizeof known->row);
+	assert_int_equal(hopper->generation, known->generation);
 	assert_memory_equal(&hopper->block_gbs, &known->block_gbs, sizeof known->block_gbs);
 	assert_true(fabs(hopper->memory_gbs / known->memory_gbs - 3.35 / 4.8) < 0.001);
 	assert_true(fabs(hopper->links.reduce_gbs / known->links.reduce_gbs - 3.35 / 4.8) < 0.001);
 	assert_true(hopper->links.node_gbs == known->links.node_gbs && hopper->blocks == known->blocks);
 	assert_true(rates_of_gpu("NVIDIA H100 PCIe") == other && rates_of_gpu("NVIDIA H100 NVL") == other);
 	assert_true(rates_of_gpu("NVIDIA H100") == other);
-	for (int i = 0; i < RATES_ROWS; i++) {
-		assert_true(other->row[i].start_us > known->row[i].start_us);
-		assert_true(other->row[i].gbs < known->row[i].gbs && other->row[i].gbs > 0);
-	}
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		for (const struct row *row = NULL; (row = row_next_codelet((corale_coll)coll, row));)
+			check_rates(row);
 	for (int i = 0; i < RATES_BLOCK_KINDS; i++)
 		assert_true(other->block_gbs[i] < known->block_gbs[i] && other->block_gbs[i] > 0);
 }
@@ -549,7 +558,7 @@ static int is_refused(corale_coll coll, int codelets, const char *proto, const c
 	snprintf(s.proto, sizeof s.proto, "%s", proto);
 	snprintf(s.algo, sizeof s.algo, "%s", algo);
 	gpu_machine_apply(&node, &s);
-	return node.refused[coll] >> CODELET_FIFO & 1;
+	return node.refused[coll] >> codelet_by(BY_SLOTS, coll, 0)->index & 1;
 }
 
 static void test_settings(void **state)
@@ -571,7 +580,7 @@ static void test_chunks(void **state)
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
 		uint32_t before = 1;
 		for (int i = 0; i < SIZES; i++) {
-			uint32_t chunks = plan_chain_chunks(rates_of_default_gpu(), ranks, size(i));
+			uint32_t chunks = launch_chain_chunks(rates_of_default_gpu(), ranks, size(i));
 			assert_in_range(chunks, before, ranks > 2 ? 256 : 1);
 			before = chunks;
 		}
@@ -592,8 +601,7 @@ static void check_list(const struct question *asked)
 		q.bytes = size(i);
 		const struct row *row = choices_find(&list, q.bytes)->row;
 		if (row != chosen_row(&q))
-			complain(&q, row ? row->codelet : CODELET_NONE,
-				 "is what the list says, not what is chosen");
+			complain(&q, by_of(row), "is what the list says, not what is chosen");
 	}
 	for (int i = 0; i < list.n - 1; i++) {
 		const uint64_t up_to = list.best[i].up_to;
@@ -628,13 +636,13 @@ static int count_lowered(const struct planner *planner, corale_coll coll)
 	int lowered = 0;
 	assert_int_equal(choices_of(planner, coll, CORALE_FLOAT32, 0, &list, error, sizeof error), 0);
 	for (int power = 3; power <= 30; power++) {
-		const struct plan_call call = { coll, (uint64_t)1 << power, 1, 0 };
+		const struct plan_call call = { coll, (uint64_t)1 << power, 1, 0, PLAN_ALIGNED_16 };
 		const struct plan_key key = planner_key(coll, call.bytes / 4, CORALE_FLOAT32, CORALE_SUM);
 		const struct row *row = choices_find(&list, call.bytes)->row;
 		struct plan plan;
 		lowered += planner_codelet(planner->machine, &call) && !row->codelet;
 		assert_int_equal(planner_plan(planner, &key, &call, &plan, error, sizeof error), 0);
-		assert_int_equal(plan.codelet, row->codelet);
+		assert_int_equal(plan.codelet, row->codelet ? row->codelet->index : 0);
 		if (!row->codelet)
 			assert_int_equal(plan.algo, row - row_table(&(int){ 0 }));
 	}
@@ -653,8 +661,9 @@ static void test_lowered_competes(void **state)
 	topo_set_gpus(topo, node.rates);
 	planner_init_gpus(&planner, topo, &settings, &node);
 	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);
-	for (int codelet = CODELET_TWO_SHOT; codelet < CODELET_KINDS; codelet++)
-		gpu_machine_refuse(&node, (enum plan_codelet)codelet);
+	for (int i = 0; i < CODELETS; i++)
+		if (codelet_list[i] != &one_shot_codelet)
+			gpu_machine_refuse(&node, codelet_list[i]);
 	assert_true(count_lowered(&planner, CORALE_BROADCAST) > 0);
 	node.forced = PLAN_LL128;
 	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);

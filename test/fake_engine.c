@@ -299,7 +299,12 @@ static int enqueue(const struct engine *e, struct fake_stream *stream)
 	return 0;
 }
 
-static int run(struct engine *e, const struct call *call, const struct launch *launch, void *stream)
+static void prepare(const struct engine *e, struct gpu_launch *launch)
+{
+	(void)e, (void)launch;
+}
+
+static int run(struct engine *e, const struct call *call, const struct gpu_launch *launch, void *stream)
 {
 	(void)call;
 	(void)launch;
@@ -442,6 +447,7 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.describe = describe,
 					.add_list = add_list,
 					.admit = admit,
+					.prepare = prepare,
 					.run = run,
 					.run_messages = run_messages,
 					.captures = captures,

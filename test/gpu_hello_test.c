@@ -96,12 +96,12 @@ static void test_refused_copies(void **state)
 		strcpy(settings.proto, protos[kind]);
 		settings.cta_policy = kind == 2 ? SETTINGS_CTA_ZERO : SETTINGS_CTA_AUTO;
 		if (refuses)
-			gpu_machine_refuse(&asked, CODELET_COPIES);
+			gpu_machine_refuse(&asked, &copies_codelet);
 		gpu_machine_apply(&asked, &settings);
 		const struct plan_call call = { (corale_coll)coll, (uint64_t)512 << 20, 1,
-						i / 6 / CORALE_NUM_COLLS };
+						i / 6 / CORALE_NUM_COLLS, PLAN_ALIGNED_16 };
 		const struct row *row = planner_codelet(&asked, &call);
-		const int copies = row && row->codelet == CODELET_COPIES;
+		const int copies = row && row->codelet == &copies_codelet;
 		assert_false(refuses && copies);
 		chosen += copies;
 	}

@@ -68,7 +68,7 @@ static void open_machine(struct machine *m, const char *text)
 /* A row by what tells it from all others. */
 struct name {
 	const char *algo;
-	enum plan_codelet codelet;
+	const struct codelet *codelet;
 	enum plan_protocol protocol;
 	int traits;
 };

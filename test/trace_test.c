@@ -103,10 +103,10 @@ static void with_tool(void)
 	tool_wanted = 1;
 	struct trace *trace = trace_open();
 	expect(trace != NULL && strcmp(domain, "corale") == 0, "a domain named corale");
-	trace_begin(trace, CORALE_ALL_REDUCE, CODELET_TWO_SHOT, 1 << 20);
+	trace_begin(trace, CORALE_ALL_REDUCE, &two_shot_codelet, 1 << 20);
 	expect(depth == 1 && strcmp(pushed, "all_reduce two_shot") == 0, "a range all_reduce two_shot");
 	expect(payload == 1 << 20, "its bytes");
-	trace_begin(trace, CORALE_SEND, CODELET_NONE, 8);
+	trace_begin(trace, CORALE_SEND, &p2p_codelet, 8);
 	expect(depth == 2 && strcmp(pushed, "sends and receives") == 0 && payload == 8, "a range within it");
 	trace_end(trace);
 	trace_end(trace);
@@ -134,7 +134,7 @@ static void without_tool(void)
 	expect(trace == NULL, "no trace without a tool");
 	double begin = now_ns();
 	for (int i = 0; i < CALLS; i++) {
-		trace_begin(trace, CORALE_ALL_REDUCE, CODELET_ONE_SHOT, (uint64_t)i);
+		trace_begin(trace, CORALE_ALL_REDUCE, &one_shot_codelet, (uint64_t)i);
 		trace_end(trace);
 	}
 	double ns = (now_ns() - begin) / CALLS;

@@ -55,11 +55,11 @@ static int make_scratch(struct comm *comm, const struct call *c, const struct ro
 }
 
 /* Launches of rows with a codelet: by collective, kind of type and class of memory as their choices are. */
-static struct launch *launches_of(struct comm *comm, const struct call *c, int memory,
-				  const struct choices *choices)
+static struct gpu_launch *launches_of(struct comm *comm, const struct call *c, int memory,
+				      const struct choices *choices)
 {
 	const corale_coll coll = c->record.coll;
-	struct launch **launches = &comm->launches[coll][choices_kind(c->record.type)][memory];
+	struct gpu_launch **launches = &comm->launches[coll][choices_kind(c->record.type)][memory];
 	if (*launches)
 		return *launches;
 	if (!(*launches = calloc((size_t)choices->n, sizeof **launches)))
@@ -68,9 +68,15 @@ static struct launch *launches_of(struct comm *comm, const struct call *c, int m
 	return *launches;
 }
 
-/* The launch of a call by a row with a codelet, prepared by the first call like it, and anew where the last one had other bytes; own: by one without. */
-static int find_launch(struct comm *comm, const struct call *c, struct plan_call *key, struct launch *own,
-		       const struct launch **out)
+/* Whether calls like the one that a launch was prepared for are like this one. */
+static int is_prepared(const struct gpu_launch *l, const struct plan_call *key)
+{
+	return l->cut.machine && l->cut.bytes == key->bytes && l->cut.unaligned == key->unaligned;
+}
+
+/* The launch of a call: of a choice with a codelet one that stays; else *own, by the plan. */
+static int find_launch(struct comm *comm, const struct call *c, struct plan_call *key, struct gpu_launch *own,
+		       const struct gpu_launch **out)
 {
 	const int memory = key->memory;
 	const struct choices *choices;
@@ -79,28 +85,30 @@ static int find_launch(struct comm *comm, const struct call *c, struct plan_call
 	ret = ret ? ret : make_scratch(comm, c, choice->row, key);
 	if (ret)
 		return ret;
-	if (key->memory != memory) /* no scratch could be made */
+	if (key->memory != memory) /* no scratch could be made: chosen again, without */
 		return find_launch(comm, c, key, own, out);
-	struct launch *l = launches_of(comm, c, memory, choices);
+	struct gpu_launch *l = launches_of(comm, c, memory, choices);
 	if (!l)
 		return CORALE_ENOMEM;
-	if (!choice->row || !choice->row->codelet) {
-		*out = own;
-		return gpu_plan(comm, c, choice, own);
-	}
-	l += choice - choices->best;
-	if (!l->machine || l->bytes != key->bytes)
-		*l = launch_of(choice->row, &comm->node, key);
-	*out = l;
-	return 0;
+	const int has_codelet = choice->row && choice->row->codelet;
+	*out = l = has_codelet ? l + (choice - choices->best) : own;
+	if (has_codelet && is_prepared(l, key))
+		return 0;
+	if (has_codelet)
+		l->cut = launch_of(choice->row, &comm->node, key);
+	else
+		ret = gpu_plan(comm, c, choice, &l->cut);
+	if (!ret)
+		engine_cuda.prepare(comm->gpu, l);
+	return ret;
 }
 
-/* As find_launch, of any row; a persistent plan holds the launch of its last call. *own: for one that nothing holds. */
-static int find_any_launch(struct comm *comm, const struct call *c, struct plan_call *key, struct launch *own,
-			   const struct launch **out)
+/* As find_launch; a persistent plan holds the launch of its last call. */
+static int find_any_launch(struct comm *comm, const struct call *c, struct plan_call *key,
+			   struct gpu_launch *own, const struct gpu_launch **out)
 {
 	struct shared_plan *held = c->plan;
-	if (held && held->launch.machine && held->memory == key->memory) {
+	if (held && held->memory == key->memory && is_prepared(&held->launch, key)) {
 		*out = &held->launch;
 		return 0;
 	}
@@ -112,18 +120,26 @@ static int find_any_launch(struct comm *comm, const struct call *c, struct plan_
 	return ret;
 }
 
-/* Where the call may store directly, and its launch. */
-static int choose(struct comm *comm, struct call *c, struct launch *own, const struct launch **launch)
+/* What the addresses of the rank's own buffers are multiples of. */
+static int alignment_of(const struct call *c)
 {
-	const int shares = comm->size > 1 && !comm->proxy;
+	const uintptr_t all = (uintptr_t)c->send | (uintptr_t)c->recv;
+	return all % 16 == 0 ? PLAN_ALIGNED_16 : all % 4 == 0 ? PLAN_ALIGNED_4 : PLAN_UNALIGNED;
+}
+
+/* Where the call may store directly, and its launch. */
+static int prepare(struct comm *comm, struct call *c, struct gpu_launch *own,
+		   const struct gpu_launch **launch)
+{
+	const int one_node = comm->size > 1 && !comm->proxy; /* whose ranks map each other's memory */
 	const uint64_t bytes = call_bytes(c);
-	c->record.target = shares ? target_of(comm, c, bytes) : 0;
+	c->record.target = one_node ? target_of(comm, c, bytes) : 0;
 	if (check_target(comm, c->record.target))
 		return CORALE_EINVAL;
 	struct plan_call key = { c->record.coll, bytes, plan_in_words(c->record.type),
-				 shares ? memory_of(comm, c) : 0 };
+				 one_node ? memory_of(comm, c) : 0, alignment_of(c) };
 	const int ret = find_any_launch(comm, c, &key, own, launch);
-	if (!ret && !(*launch)->direct)
+	if (!ret && !(*launch)->cut.direct)
 		c->record.target = 0;
 	return ret;
 }
@@ -155,10 +171,10 @@ static void enqueued(struct comm *comm, int ret)
 		proxy_unexpect(comm->proxy, captured);
 }
 
-static int run_collective(struct comm *comm, const struct call *call, const struct launch *launch,
+static int run_collective(struct comm *comm, const struct call *call, const struct gpu_launch *launch,
 			  void *stream)
 {
-	trace_begin(comm->trace, launch->coll, launch->codelet, launch->bytes);
+	trace_begin(comm->trace, launch->cut.coll, launch->cut.codelet, launch->cut.bytes);
 	expect(comm);
 	int ret = engine_cuda.run(comm->gpu, call, launch, stream);
 	enqueued(comm, ret);
@@ -171,7 +187,7 @@ static int run_messages(struct comm *comm, const struct call *messages, int n, v
 	uint64_t bytes = 0;
 	for (int i = 0; comm->trace && i < n; i++)
 		bytes += call_bytes(&messages[i]);
-	trace_begin(comm->trace, CORALE_SEND, CODELET_NONE, bytes);
+	trace_begin(comm->trace, CORALE_SEND, &p2p_codelet, bytes);
 	expect(comm);
 	int ret = engine_cuda.run_messages(comm->gpu, messages, n, stream);
 	enqueued(comm, ret);
@@ -189,9 +205,9 @@ int gpu_admit(struct comm *comm, struct call *c, void *stream)
 static int submit_collective(struct comm *comm, const struct call *given, void *stream)
 {
 	struct call copy = *given, *c = &copy;
-	struct launch own;
-	const struct launch *launch;
-	int ret = choose(comm, c, &own, &launch);
+	struct gpu_launch own;
+	const struct gpu_launch *launch;
+	int ret = prepare(comm, c, &own, &launch);
 	if (ret)
 		return ended(comm, c, ret);
 	c->record.number = comm->number + 1;

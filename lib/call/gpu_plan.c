@@ -151,6 +151,7 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 	if (ret)
 		return ret;
 	*launch = (struct launch){ .machine = &comm->node,
+				   .codelet = &lowered_codelet,
 				   .coll = c->record.coll,
 				   .bytes = call_bytes(c),
 				   .plan = &entry->plan,

@@ -89,7 +89,7 @@ static void refuse_copies(struct comm *comm, const struct gpu_hello *all)
 	const int rank = gpu_hello_find_beside(all, comm->size);
 	if (rank < 0)
 		return;
-	gpu_machine_refuse(&comm->node, CODELET_COPIES);
+	gpu_machine_refuse(&comm->node, &copies_codelet);
 	if (!comm->rank)
 		log_line(LOG_INFO, comm->rank,
 			 "copy engines run no call of this communicator: rank %d and another rank of its "

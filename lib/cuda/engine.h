@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/call.h"
+#include "kernels/codelets.h"
 #include "kernels/probe.h"
 #include "kernels/remote.h"
 #include "plan/codelet/launch.h"
@@ -65,6 +66,12 @@ struct engine_probe {
 };
 
 /* A rank of another node is named by its place among those, plus the ranks of this node. */
+
+/* A launch, prepared for all calls like one another: a call patches the arguments by what differs. */
+struct gpu_launch {
+	struct launch cut;
+	struct codelet_args args;
+};
 
 enum { ENGINE_PLAIN_SEND = 1, ENGINE_PLAIN_RECV = 2 };
 
@@ -189,9 +196,13 @@ struct engine_ops {
 	 * (memory of another GPU), CORALE_ENOTSUP (the stream takes no call now, or none of ordinary host memory), CORALE_EDEVICE. */
 	int (*admit)(struct engine *engine, const struct call *call, void *stream, struct admission *out);
 
-	/* Enqueues one collective that was admitted, by a launch of its row, type and bytes. Never blocks, but waits for room when very many calls are
+	/* Fills the arguments of a launch that has been cut. Host only. */
+	void (*prepare)(const struct engine *engine, struct gpu_launch *launch);
+
+	/* Enqueues one collective that was admitted, by a launch that was prepared for calls like it. Never blocks, but waits for room when very many calls are
 	 * queued; ordinary host memory makes it wait for the stream. CORALE_ECOMM (it has failed before), CORALE_EDEVICE. */
-	int (*run)(struct engine *engine, const struct call *call, const struct launch *launch, void *stream);
+	int (*run)(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
+		   void *stream);
 
 	/* Whether the last call was captured into a graph. */
 	int (*captures)(const struct engine *engine);

@@ -191,14 +191,12 @@ static inline uint32_t engine_take_follows(struct engine *e)
 	return follows;
 }
 
-/* What all kernels need of the engine, for the next launch. */
-static inline struct codelet_args engine_args(struct engine *e, enum engine_area area)
+/* What differs from launch to launch. */
+static inline void engine_number_args(struct engine *e, struct codelet_args *a)
 {
-	struct codelet_args a = e->args[area];
-	a.launch = engine_next_launch(e);
-	a.counted = !e->last_captures;
-	a.follows = engine_take_follows(e);
-	return a;
+	a->launch = engine_next_launch(e);
+	a->counted = !e->last_captures;
+	a->follows = engine_take_follows(e);
 }
 
 /* ---- engine_cuda_check.c */
@@ -211,7 +209,8 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 
 /* ---- engine_cuda_open.c: window, peers' windows, state */
 
-int engine_open(const struct engine_params *params, struct engine **out);
+/* load: loads all kernels; 0 or a cudaError_t. */
+int engine_open(const struct engine_params *params, int (*load)(void), struct engine **out);
 void engine_share_limits(struct engine *engine, int max_blocks, const struct rates *rates, int words_only);
 void engine_links(const struct engine *engine, const struct engine_identity *gpus, int n,
 		  enum engine_link *out);
@@ -275,11 +274,6 @@ void engine_abort(struct engine *engine, int code);
 /* Later kernels, of graphs that are replayed, end at once; peers hear nothing. */
 void engine_silence(struct engine *engine, int code);
 
-/* ---- engine_cuda_run.c */
-
-int engine_run(struct engine *engine, const struct call *call, const struct launch *launch, void *stream);
-int engine_run_messages(struct engine *engine, const struct call *messages, int n, void *stream);
-
 /* ---- engine_cuda_one_rank.c: calls of one rank: no kernel, but for premultiplied sums */
 
 int engine_has_one_rank(const struct engine *engine, const struct call *call);
@@ -288,23 +282,26 @@ int engine_one_rank_is_done(const struct call *call);
 int engine_run_one_rank(struct engine *engine, const struct call *call, cudaStream_t stream);
 int engine_send_one_rank(struct engine *engine, const struct call *messages, int n, cudaStream_t stream);
 
-/* ---- engine_cuda_launch.c: the arguments of all launches, once the windows are there; and a line at TRACE that tells of one, as corale-plan prints it */
+/* ---- engine_cuda_launch.c: the arguments of all launches, once the windows are there; scratch; a line at TRACE for each launch, as corale-plan prints it */
 
 void engine_make_args(struct engine *engine);
 /* bytes: for each sender, two buffers. */
 void engine_use_scratch(struct engine *engine, int region, size_t bytes);
-void engine_log_launch(const struct engine *engine, const struct launch *launch);
+size_t engine_scratch_bytes(const struct engine *engine);
+void engine_keep_scratch(struct engine *engine, void *memory, int region);
+/* What calls of a launch have in common, in this area; and what each call adds. */
+void engine_fill_args(const struct engine *engine, struct gpu_launch *launch, enum engine_area area);
+void engine_patch_args(struct engine *engine, const struct call *call, struct codelet_args *args);
+/* Logs a launch, and counts its n blocks, or warps (engine_count). */
+void engine_begin_launch(struct engine *engine, const struct launch *launch, int n);
 /* The same of an all_to_all_v, or an all_to_all over nodes, whose messages are in engine->p2p. */
 void engine_log_p2p(const struct engine *engine, const struct call *call);
 
-/* ---- engine_cuda_lowered.c: calls by any plan */
+/* ---- engine_cuda_lists.c: lowered plans on the GPU */
 
 int engine_open_lists(struct engine *engine);
 void engine_close_lists(struct engine *engine);
 int engine_add_list(struct engine *engine, struct lowered *list, int *index);
-/* args: what all kernels have. */
-int engine_run_lowered(struct engine *engine, const struct call *call, const struct launch *launch,
-		       const struct codelet_args *args, cudaStream_t stream);
 
 /* ---- engine_cuda_remote.c: messages between nodes */
 
@@ -335,27 +332,20 @@ int engine_open_p2p(struct engine *engine);
 
 /* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
 
-typedef int engine_launch_call(struct engine *engine, const struct call *call, const struct launch *launch,
-			       cudaStream_t stream);
+typedef int engine_launch_call(struct engine *engine, const struct call *call,
+			       const struct gpu_launch *launch, cudaStream_t stream);
 typedef int engine_launch_messages(struct engine *engine, const struct call *messages, int n,
 				   cudaStream_t stream);
 
 /* Runs a call by memory of the GPU that stands in for its ordinary host memory. May wait for the stream; has waited for the
  * call's end where it received into such memory, which is as it was if the call has failed. */
-int engine_stage_call(struct engine *engine, const struct call *call, const struct launch *launch,
+int engine_stage_call(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
 		      cudaStream_t stream, engine_launch_call *run);
 int engine_stage_messages(struct engine *engine, const struct call *messages, int n, cudaStream_t stream,
 			  engine_launch_messages *launch);
 /* Runs an all_to_all in place from a copy of what it sends. */
-int engine_copy_call(struct engine *engine, const struct call *call, const struct launch *launch,
+int engine_copy_call(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
 		     cudaStream_t stream, engine_launch_call *run);
-
-/* ---- engine_cuda_copy.c: calls whose data copy engines move */
-
-int engine_run_copies(struct engine *engine, const struct call *call, const struct launch *launch,
-		      cudaStream_t stream);
-size_t engine_scratch_bytes(const struct engine *engine);
-void engine_keep_scratch(struct engine *engine, void *memory, int region);
 
 /* ---- engine_cuda_admit.c */
 

@@ -1,7 +1,9 @@
 /* What all launches have in common, and the line that tells of one. */
 #include "engine_cuda.h"
 
+#include "base/collectives.h"
 #include "base/log.h"
+#include "base/status.h"
 
 /* ---- Arguments ------------------------------------------------------------------------------------------ */
 
@@ -39,6 +41,7 @@ void engine_make_args(struct engine *e)
 						    .acks = (uint32_t)l->acks,
 						    .area = (uint32_t)areas[i][0],
 						    .area_bytes = (uint32_t)areas[i][1],
+						    .depth = LAUNCH_SLOT_DEPTH,
 						    .rank = e->rank,
 						    .ranks = e->ranks };
 		fill_near(e, &e->args[i]);
@@ -53,9 +56,54 @@ void engine_use_scratch(struct engine *e, int region, size_t bytes)
 	e->args[AREA_SCRATCH].area_bytes = (uint32_t)bytes;
 }
 
-/* ---- In words ------------------------------------------------------------------------------------------- */
+void engine_fill_args(const struct engine *e, struct gpu_launch *l, enum engine_area area)
+{
+	const uint64_t bytes = l->cut.bytes;
+	struct codelet_args *a = &l->args;
+	*a = e->args[area];
+	a->bytes = bytes;
+	a->send_block = coll_sends_each(l->cut.coll) ? bytes : 0;
+	a->recv_block = coll_receives_each(l->cut.coll) ? bytes : 0;
+	a->piece = (uint32_t)l->cut.piece;
+	a->pieces = (uint32_t)l->cut.pieces;
+	a->slot_bytes = (uint32_t)l->cut.message;
+	a->depth = l->cut.depth ? l->cut.depth : a->depth;
+	a->root = -1;
+}
 
-void engine_log_launch(const struct engine *e, const struct launch *l)
+void engine_patch_args(struct engine *e, const struct call *c, struct codelet_args *a)
+{
+	const struct record *r = &c->record;
+	a->send = c->send;
+	a->recv = c->recv;
+	a->signature = r->signature;
+	a->tag = (uint32_t)(r->signature >> 32) ^ (uint32_t)r->signature;
+	a->scalar = c->scalar;
+	a->scalar_at = a->bytes ? c->scalar_at : NULL; /* what is not looked at (engine_admit) is not read */
+	a->number = c->number;
+	a->root = coll_is_rooted(r->coll) ? r->root : -1;
+	a->op = op_kind(r->op);
+	engine_number_args(e, a);
+}
+
+size_t engine_scratch_bytes(const struct engine *e)
+{
+	return launch_scratch_bytes(e->ranks, e->layout.bytes, e->memory_cap);
+}
+
+void engine_keep_scratch(struct engine *e, void *memory, int region)
+{
+	const size_t sender = engine_scratch_bytes(e), all = sender * (size_t)(e->ranks - 1);
+	e->scratch = memory;
+	engine_use_scratch(e, region, sender);
+	e->bytes += all;
+	log_line(LOG_INFO, e->world_rank, "copy engines: %zu bytes of scratch, in chunks of %zu", all,
+		 sender / 2);
+}
+
+/* ---- In the log ------------------------------------------------------------------------------------------- */
+
+static void log_launch(const struct engine *e, const struct launch *l)
 {
 	char text[256];
 	if (log_level < LOG_TRACE)
@@ -63,6 +111,12 @@ void engine_log_launch(const struct engine *e, const struct launch *l)
 	launch_print(l, text, sizeof text);
 	log_line(LOG_TRACE, e->world_rank, "launch: %s of %llu bytes: %s", corale_coll_name(l->coll),
 		 (unsigned long long)l->bytes, text);
+}
+
+void engine_begin_launch(struct engine *e, const struct launch *l, int n)
+{
+	log_launch(e, l);
+	engine_count(e, n);
 }
 
 /* Bytes to another rank at most. */
@@ -85,11 +139,11 @@ void engine_log_p2p(const struct engine *e, const struct call *c)
 	const struct launch l = { .machine = &e->limits,
 				  .coll = c->record.coll,
 				  .bytes = bytes,
-				  .kernel = KERNEL_P2P,
+				  .codelet = &p2p_codelet,
 				  .grid = { g->wide * g->blocks + g->lists - g->wide, CODELET_THREADS },
 				  .piece = bytes,
 				  .pieces = 1,
 				  .message = g->args.slot_bytes,
 				  .depth = g->args.depth };
-	engine_log_launch(e, &l);
+	log_launch(e, &l);
 }

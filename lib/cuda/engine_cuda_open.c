@@ -196,23 +196,7 @@ static int find_gpu(struct engine *e, int max_blocks)
 	return 0;
 }
 
-static int load_kernels(struct engine *e)
-{
-	int error = codelets_load_one_two_shot();
-	error = error ? error : codelets_load_one_two_shot_few();
-	error = error ? error : codelets_load_fifo_reduce();
-	error = error ? error : codelets_load_p2p();
-	error = error ? error : codelets_load_copies();
-	error = error ? error : codelets_load_fifo_moves();
-	error = error ? error : codelets_load_scatter_allgather();
-	error = error ? error : codelets_load_direct();
-	error = error ? error : codelets_load_lowered();
-	error = error ? error : codelets_load_order();
-	error = error ? error : codelets_load_probe();
-	return engine_check(e, error, "loading the kernels");
-}
-
-int engine_open(const struct engine_params *p, struct engine **out)
+int engine_open(const struct engine_params *p, int (*load)(void), struct engine **out)
 {
 	struct engine *e = calloc(1, sizeof(*e));
 	if (!e)
@@ -237,7 +221,7 @@ int engine_open(const struct engine_params *p, struct engine **out)
 	if (!ret)
 		ret = find_gpu(e, p->max_blocks);
 	if (!ret)
-		ret = load_kernels(e);
+		ret = engine_check(e, load(), "loading the kernels");
 	const size_t window_bytes = p->window_bytes < p->memory_cap ? p->window_bytes : p->memory_cap;
 	codelet_layout_init(&e->layout, p->most_ranks, window_bytes); /* equal on all nodes, as plans are */
 	if (!ret)

@@ -40,7 +40,8 @@ static int follow_eager(struct engine *e, cudaStream_t stream)
 		      : 0;
 	if (ret || !e->counted)
 		return ret;
-	struct codelet_follow f = { .args = engine_args(e, AREA_SLOTS), .until = e->counted };
+	struct codelet_follow f = { .args = e->args[AREA_SLOTS], .until = e->counted };
+	engine_number_args(e, &f.args);
 	e->follows = 1;
 	return engine_check(e, codelets_follow(&f, stream), "launching a kernel");
 }

@@ -209,7 +209,7 @@ static int stage_blocks_v(struct stage *s, struct call *c)
 	return !ret && c->admission.plain & ENGINE_PLAIN_RECV ? stage_recv_v(s, c) : ret;
 }
 
-int engine_stage_call(struct engine *e, const struct call *c, const struct launch *launch,
+int engine_stage_call(struct engine *e, const struct call *c, const struct gpu_launch *launch,
 		      cudaStream_t stream, engine_launch_call *run)
 {
 	struct stage s;
@@ -248,8 +248,8 @@ static int reserve_for_graphs(struct engine *e, uint64_t least, unsigned char **
 	return 0;
 }
 
-int engine_copy_call(struct engine *e, const struct call *c, const struct launch *launch, cudaStream_t stream,
-		     engine_launch_call *run)
+int engine_copy_call(struct engine *e, const struct call *c, const struct gpu_launch *launch,
+		     cudaStream_t stream, engine_launch_call *run)
 {
 	struct stage s = { .engine = e, .stream = stream };
 	struct call copied = *c;

@@ -17,11 +17,11 @@ struct trace *trace_open(void);
 void trace_close(struct trace *trace);
 
 /* bytes: of a block or vector; of a group of sends and receives of all its messages. Ranges of a thread nest. Never blocks. */
-void trace_push(struct trace *trace, corale_coll coll, enum plan_codelet codelet, uint64_t bytes);
+void trace_push(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes);
 void trace_pop(struct trace *trace);
 
 /* As push and pop, a comparison where no tool listens. */
-static inline void trace_begin(struct trace *trace, corale_coll coll, enum plan_codelet codelet,
+static inline void trace_begin(struct trace *trace, corale_coll coll, const struct codelet *codelet,
 			       uint64_t bytes)
 {
 	if (trace)

@@ -12,7 +12,7 @@ void trace_close(struct trace *trace)
 	(void)trace;
 }
 
-void trace_push(struct trace *trace, corale_coll coll, enum plan_codelet codelet, uint64_t bytes)
+void trace_push(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes)
 {
 	(void)trace;
 	(void)coll;

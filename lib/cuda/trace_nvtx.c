@@ -9,7 +9,7 @@ enum { NAME_BYTES = 64 };
 /* Texts are handed over once: a range then costs no formatting. */
 struct trace {
 	nvtxDomainHandle_t domain;
-	nvtxStringHandle_t names[CORALE_NUM_COLLS][CODELET_KINDS];
+	nvtxStringHandle_t names[CORALE_NUM_COLLS][CODELETS];
 };
 
 static void register_name(struct trace *trace, int coll, int codelet)
@@ -19,7 +19,7 @@ static void register_name(struct trace *trace, int coll, int codelet)
 		snprintf(name, sizeof name, "sends and receives");
 	else
 		snprintf(name, sizeof name, "%s %s", corale_coll_name((corale_coll)coll),
-			 plan_codelet_name((enum plan_codelet)codelet));
+			 codelet_list[codelet]->name);
 	trace->names[coll][codelet] = nvtxDomainRegisterStringA(trace->domain, name);
 }
 
@@ -34,7 +34,7 @@ struct trace *trace_open(void)
 	}
 	trace->domain = domain;
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		for (int codelet = 0; codelet < CODELET_KINDS; codelet++)
+		for (int codelet = 0; codelet < CODELETS; codelet++)
 			register_name(trace, coll, codelet);
 	return trace;
 }
@@ -47,14 +47,14 @@ void trace_close(struct trace *trace)
 	free(trace);
 }
 
-void trace_push(struct trace *trace, corale_coll coll, enum plan_codelet codelet, uint64_t bytes)
+void trace_push(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes)
 {
 	nvtxEventAttributes_t range = { .version = NVTX_VERSION,
 					.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
 					.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64,
 					.payload.ullValue = bytes,
 					.messageType = NVTX_MESSAGE_TYPE_REGISTERED,
-					.message.registered = trace->names[coll][codelet] };
+					.message.registered = trace->names[coll][codelet->index] };
 	nvtxDomainRangePushEx(trace->domain, &range);
 }
 

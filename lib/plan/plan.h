@@ -223,7 +223,7 @@ struct plan {
 	struct plan_key key;
 	uint8_t algo; /* row of the algorithm table */
 	uint8_t
-	    codelet; /* enum plan_codelet: what runs it on GPUs; 0: the step executor of hosts, or lowered */
+	    codelet; /* codelet.index: what runs it on GPUs; 0: the step executor of hosts, or lowered */
 	uint8_t protocol; /* enum plan_protocol: how that codelet's messages say that they are there */
 	uint8_t channels; /* slices of every part, run side by side */
 	uint8_t wire_type; /* corale_type of message payloads: the call's, or float32 for partial sums */

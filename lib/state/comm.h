@@ -32,7 +32,7 @@ struct comm_premul {
 struct shared_plan {
 	_Atomic int users;
 	struct plan plan;
-	struct launch launch; /* on a GPU, of the last call; node NULL: there was none */
+	struct gpu_launch launch; /* of the last call on a GPU; cut.machine NULL: there was none */
 	int memory; /* of enum plan_memory: what that call might use */
 };
 
@@ -95,7 +95,8 @@ struct comm {
 	uint64_t messages_seen; /* messages of it at the watch thread's last look, */
 	int idle_looks; /* and for how many looks so; */
 	int64_t idle_ns; /* since when, while a kernel runs */
-	struct launch *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* gpu.c */
+	struct gpu_launch
+	    *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* call/gpu_call.c: as choices */
 	struct gpu_journal *gpu_journal; /* calls on the GPU */
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
 	struct gpu_machine node; /* limits on which the choice of a row depends */

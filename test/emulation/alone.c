@@ -66,8 +66,7 @@ static void run_all(int rank, void *arg)
 		    (premultiplied && coll != CORALE_ALL_REDUCE && coll != CORALE_REDUCE_SCATTER) ||
 		    (in_place && coll_is_uneven(coll)))
 			continue;
-		const struct test_call c = { .codelet = coll == CORALE_ALL_REDUCE ? CODELET_TWO_SHOT
-										  : CODELET_ONE_SHOT,
+		const struct test_call c = { .codelet = coll == CORALE_ALL_REDUCE ? BY_TWO_SHOT : BY_ONE_SHOT,
 					     .coll = coll,
 					     .type = CORALE_FLOAT32,
 					     .op = premultiplied      ? CORALE_NUM_OPS

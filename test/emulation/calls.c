@@ -163,6 +163,12 @@ static void copy_scalar(struct started *s, int behind, void *stream)
 	cudaMemcpyAsync(&s->scalar, &s->scalars[behind], sizeof s->scalar, cudaMemcpyDefault, stream);
 }
 
+static int alignment_of(const void *send, const void *recv)
+{
+	const uintptr_t all = (uintptr_t)send | (uintptr_t)recv;
+	return all % 16 == 0 ? PLAN_ALIGNED_16 : all % 4 == 0 ? PLAN_ALIGNED_4 : PLAN_UNALIGNED;
+}
+
 int call_start_on(struct started *s, struct world *w, int rank, const struct test_call *c, uint64_t signature,
 		  void *stream)
 {
@@ -177,17 +183,19 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 			     .send = s->send,
 			     .recv = s->recv,
 			     .number = c->number };
-	struct launch launch = { .machine = &e->limits,
-				 .codelet = c->codelet,
-				 .coll = c->coll,
-				 .bytes = call_bytes(&call),
-				 .words = plan_in_words(c->type) != 0,
-				 .odd = call_bytes(&call) % 4 != 0,
-				 .direct = c->place != 0,
-				 .scratch = c->scratch && e->limits.scratch_bytes,
-				 .narrow = c->narrow };
+	struct gpu_launch prepared = { .cut.machine = &e->limits };
+	struct launch *launch = &prepared.cut;
+	*launch = (struct launch){ .machine = &e->limits,
+				   .codelet = codelet_by(c->codelet, c->coll, c->place != 0),
+				   .coll = c->coll,
+				   .bytes = call_bytes(&call),
+				   .words = plan_in_words(c->type) != 0,
+				   .unaligned = (uint8_t)alignment_of(s->send, s->recv),
+				   .direct = c->place != 0,
+				   .scratch = c->scratch && e->limits.scratch_bytes,
+				   .narrow = c->narrow };
 	if (c->codelet)
-		launch_cut(&launch);
+		launch_cut(launch);
 	if (c->place)
 		call.record.target =
 		    ((uint64_t)1 << ENGINE_TARGET_SHIFT) | (uint64_t)(s->recv - w->registered[rank]);
@@ -206,11 +214,12 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 	}
 	struct plan_key key = planner_key(c->coll, c->count, c->type, (corale_op)c->op);
 	int ret = c->codelet ? 0
-			     : world_plan(w, &key, c->row, c->narrow, rank, c->root, &s->plan, &launch.list,
+			     : world_plan(w, &key, c->row, c->narrow, rank, c->root, &s->plan, &launch->list,
 					  &s->messages);
-	launch.plan = c->codelet ? NULL : &s->plan;
-	launch.messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
-	ret = ret ? ret : engine_run(&w->engines[rank], &call, &launch, stream);
+	launch->plan = c->codelet ? NULL : &s->plan;
+	launch->messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
+	engine_prepare(e, &prepared);
+	ret = ret ? ret : engine_run(&w->engines[rank], &call, &prepared, stream);
 	if (c->scalar_changes)
 		copy_scalar(s, 1, stream);
 	return ret;
@@ -267,7 +276,7 @@ static void expect_replay(const struct started *s, unsigned char *expected)
 static int passes_sums_on(const struct test_call *c)
 {
 	int rows;
-	return c->codelet == CODELET_NONE && coll_folds(c->coll) &&
+	return c->codelet == BY_PLAN && coll_folds(c->coll) &&
 	       !(row_table(&rows)[c->row].traits & ROW_ALL_AT_ONCE);
 }
 
@@ -299,14 +308,14 @@ static int print_faults(const struct started *s, const unsigned char *expected, 
 	for (size_t i = 0; i < bytes; i++)
 		if (s->recv[i] != expected[i] && faults++ < MOST_PRINTED)
 			printf("# rank %d: %s, %s of %zu %s, op %d: byte %zu is 0x%02x, expected 0x%02x\n",
-			       s->rank, corale_coll_name(c->coll), plan_codelet_name(c->codelet), c->count,
+			       s->rank, corale_coll_name(c->coll), by_name(c->codelet), c->count,
 			       corale_type_name(c->type), c->op, i, s->recv[i], expected[i]);
 	/* What is within the send buffer has other blocks around it. */
 	for (size_t i = 0; i < GUARD && !is_within_send(s); i++) {
 		const unsigned char *before = s->recv - 1 - i, *behind = s->recv + bytes + i;
 		if ((*before != GUARD_BYTE || *behind != GUARD_BYTE) && faults++ < MOST_PRINTED)
 			printf("# rank %d: %s, %s: a byte %zu off the receive buffer was written\n", s->rank,
-			       corale_coll_name(c->coll), plan_codelet_name(c->codelet), i + 1);
+			       corale_coll_name(c->coll), by_name(c->codelet), i + 1);
 	}
 	return faults;
 }

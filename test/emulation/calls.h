@@ -2,10 +2,11 @@
 #ifndef CALLS_H
 #define CALLS_H
 
+#include "codelet_by.h"
 #include "world.h"
 
 struct test_call {
-	enum plan_codelet codelet; /* CODELET_NONE: the plan of this row, lowered */
+	enum codelet_by codelet; /* BY_PLAN: that of this row, lowered */
 	int row; /* of the algorithm table */
 	int narrow; /* between nodes that plan uses lanes of one channel */
 	corale_coll coll;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/engine_cuda_copy.h"
+#include "cuda/codelet/copies.h"
 #include "base/log.h"
 #include "thin.h"
 #include "world.h"
@@ -179,7 +179,7 @@ static void read_buffers(const struct test *t, int rank, int call, const struct 
 static struct launch launch_for(const struct test *t, const struct engine *e, int call, int direct)
 {
 	struct launch l = { .machine = &e->limits,
-			    .codelet = CODELET_COPIES,
+			    .codelet = &copies_codelet,
 			    .coll = t->coll,
 			    .bytes = 4 * t->counts[call],
 			    .direct = direct != 0,
@@ -206,8 +206,9 @@ static int start(struct test *t, int rank, int i, const struct buffers *b)
 		.send = b->send,
 		.recv = b->recv
 	};
-	const struct launch launch = launch_for(t, e, i, !t->staged);
-	int ret = engine_run_copies(e, &call, &launch, NULL);
+	struct gpu_launch launch = { .cut = launch_for(t, e, i, !t->staged) };
+	cuda_copies.fill(e, &launch);
+	int ret = cuda_copies.run(e, &call, &launch, NULL);
 	gpu_launches(&end); /* nobody else has gone on */
 	t->launches[rank][i] = first;
 	t->launched[rank][i] = end - first;

@@ -67,7 +67,7 @@ static const struct world_params room = { .max_blocks = 8, .window_bytes = 2 << 
 
 static int packets(corale_coll coll)
 {
-	struct test_call c = { .codelet = CODELET_ONE_SHOT, .coll = coll };
+	struct test_call c = { .codelet = BY_ONE_SHOT, .coll = coll };
 	int faults = run_calls(room, 6, c, few, COUNT(few));
 	return faults ? faults : run_calls(room, 3, c, some, test_thin ? 2 : COUNT(some));
 }
@@ -102,7 +102,7 @@ static int few_blocks(void)
 {
 	static const size_t counts[] = { 1000, 3000 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 4 << 20 };
-	struct test_call c = { .codelet = CODELET_ONE_SHOT, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE };
 	int faults = run_calls(p, 2, c, counts, test_thin ? 1 : 2);
 	c.coll = CORALE_ALL_TO_ALL;
 	return faults ? faults : run_calls(p, 2, c, counts, 1);
@@ -110,7 +110,7 @@ static int few_blocks(void)
 
 static int all_reduce_two_shot(void)
 {
-	struct test_call c = { .codelet = CODELET_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
 	int faults = run_calls(room, 6, c, few, COUNT(few));
 	return faults ? faults : run_calls(room, 3, c, some, test_thin ? 2 : COUNT(some));
 }
@@ -120,7 +120,7 @@ static int all_reduce_pieces(void)
 {
 	static const size_t counts[] = { 5000, 12000 };
 	struct world_params p = { .max_blocks = 1, .window_bytes = 224 << 10 };
-	struct test_call c = { .codelet = CODELET_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
 	return run_calls(p, 3, c, counts, test_thin ? 1 : 2);
 }
 
@@ -128,7 +128,7 @@ static int all_reduce_pieces(void)
 
 static const size_t many[] = { 1, 10000, 33, 3000 }; /* the second one takes several rounds */
 
-static int slots_into(corale_coll coll, enum plan_codelet codelet, int blocks, int registered)
+static int slots_into(corale_coll coll, enum codelet_by codelet, int blocks, int registered)
 {
 	struct world_params p = { .max_blocks = blocks,
 				  .window_bytes = (size_t)(test_thin ? 192 : 224) << 10 };
@@ -138,20 +138,20 @@ static int slots_into(corale_coll coll, enum plan_codelet codelet, int blocks, i
 	return run_calls(p, test_thin ? 2 : 3, c, many, test_thin ? 2 : COUNT(many));
 }
 
-static int slots(corale_coll coll, enum plan_codelet codelet, int blocks)
+static int slots(corale_coll coll, enum codelet_by codelet, int blocks)
 {
 	return slots_into(coll, codelet, blocks, 0);
 }
 
 static int all_reduce_slots(void)
 {
-	int faults = slots(CORALE_ALL_REDUCE, CODELET_FIFO_TWO_SHOT, 1);
-	return faults || test_thin ? faults : slots(CORALE_ALL_REDUCE, CODELET_FIFO_TWO_SHOT, 2);
+	int faults = slots(CORALE_ALL_REDUCE, BY_SLOTS, 1);
+	return faults || test_thin ? faults : slots(CORALE_ALL_REDUCE, BY_SLOTS, 2);
 }
 
 static int reduce_scatter_slots(void)
 {
-	return slots(CORALE_REDUCE_SCATTER, CODELET_FIFO, 1);
+	return slots(CORALE_REDUCE_SCATTER, BY_SLOTS, 1);
 }
 
 static int edges(void)
@@ -160,7 +160,7 @@ static int edges(void)
 					     CORALE_ALL_TO_ALL_V };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots(colls[i], CODELET_FIFO, test_thin ? 1 : 2);
+		faults = slots(colls[i], BY_SLOTS, test_thin ? 1 : 2);
 	return faults;
 }
 
@@ -173,7 +173,7 @@ static int slots_cut_anew(void)
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < (test_thin ? 2 : 6); i++)
 		for (size_t k = 0; k < COUNT(colls); k++)
-			script_add(s, (struct test_call){ .codelet = k ? CODELET_FIFO : CODELET_FIFO_TWO_SHOT,
+			script_add(s, (struct test_call){ .codelet = k ? BY_SLOTS : BY_SLOTS,
 							  .coll = colls[k],
 							  .type = CORALE_FLOAT32,
 							  .count = 8000 + 100 * k });
@@ -186,9 +186,9 @@ static int registered(void)
 	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots_into(colls[i], CODELET_FIFO, test_thin ? 1 : 2, 1 + test_seed % 2);
+		faults = slots_into(colls[i], BY_SLOTS, test_thin ? 1 : 2, 1 + test_seed % 2);
 	for (int in_place = 1; !faults && in_place <= (test_thin ? 1 : 2); in_place++)
-		faults = slots_into(CORALE_ALL_REDUCE, CODELET_FIFO_TWO_SHOT, 1, in_place);
+		faults = slots_into(CORALE_ALL_REDUCE, BY_SLOTS, 1, in_place);
 	return faults;
 }
 
@@ -206,10 +206,10 @@ static size_t draw(size_t below)
 static const struct row *row_of(const struct gpu_machine *node, const struct test_call *c, int memory)
 {
 	const struct plan_call key = { c->coll, c->count * corale_type_bytes(c->type), plan_in_words(c->type),
-				       memory };
+				       memory, PLAN_ALIGNED_16 };
 	const struct row *row = NULL;
 	while ((row = row_next_codelet(c->coll, row)))
-		if (row->codelet == c->codelet && row_us(row, node, &key) >= 0)
+		if (by_of(row) == c->codelet && row_us(row, node, &key) >= 0)
 			break;
 	return row;
 }
@@ -220,7 +220,7 @@ static struct test_call draw_call(const struct gpu_machine *node)
 	struct test_call c = { .type = (corale_type)draw(CORALE_NUM_TYPES) };
 	do {
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
-		c.codelet = (enum plan_codelet)(CODELET_ONE_SHOT + draw(CODELET_FIFO_TWO_SHOT));
+		c.codelet = (enum codelet_by)(BY_ONE_SHOT + draw(BY_SLOTS + 0));
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
 	} while (!row_of(node, &c, 0));
 	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
@@ -280,7 +280,7 @@ static struct test_call draw_pieces(int ranks)
 					     CORALE_REDUCE_SCATTER, CORALE_ALL_TO_ALL };
 	int kind = (int)draw(COUNT(colls)), small = !draw(3), odd = !draw(3);
 	kind = kind == 1 && ranks > CODELET_FEW_RANKS ? 0 : kind; /* no such broadcast */
-	return (struct test_call){ .codelet = kind < 2 ? CODELET_TWO_SHOT : CODELET_ONE_SHOT,
+	return (struct test_call){ .codelet = kind < 2 ? BY_TWO_SHOT : BY_ONE_SHOT,
 				   .coll = colls[kind],
 				   .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
 				   .count = small ? draw(200) : 2000 + draw(9000),
@@ -312,7 +312,7 @@ static int packets_wrap(void)
 {
 	struct script *s = script_new(late, test_seed);
 	for (int i = 0; i < 18; i++)
-		script_add(s, (struct test_call){ .codelet = i % 3 ? CODELET_ONE_SHOT : CODELET_TWO_SHOT,
+		script_add(s, (struct test_call){ .codelet = i % 3 ? BY_ONE_SHOT : BY_TWO_SHOT,
 						  .coll = i % 3 == 2 ? CORALE_ALL_GATHER : CORALE_ALL_REDUCE,
 						  .type = i % 2 ? CORALE_INT32 : CORALE_FLOAT32,
 						  .count = 100 });
@@ -330,7 +330,7 @@ static int slots_wrap(void)
 		p.first_epoch = firsts[f];
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 18; i++)
-			script_add(s, (struct test_call){ .codelet = CODELET_FIFO,
+			script_add(s, (struct test_call){ .codelet = BY_SLOTS,
 							  .coll = colls[i % 3],
 							  .type = CORALE_INT32,
 							  .count = 3000 });
@@ -348,7 +348,7 @@ static int long_broadcasts(void)
 		struct world_params p = { .ranks = ranks, .max_blocks = 2, .window_bytes = kib << 10 };
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 3; i++)
-			script_add(s, (struct test_call){ .codelet = CODELET_FIFO,
+			script_add(s, (struct test_call){ .codelet = BY_SLOTS,
 							  .coll = CORALE_BROADCAST,
 							  .type = CORALE_INT32,
 							  .count = 120000,

@@ -268,11 +268,11 @@ int test_slots_in_use(void)
 {
 	static const struct {
 		corale_coll coll;
-		enum plan_codelet codelet;
+		enum codelet_by codelet;
 	} calls[] = {
-		{ CORALE_ALL_GATHER, CODELET_FIFO },     { CORALE_ALL_TO_ALL, CODELET_FIFO },
-		{ CORALE_REDUCE_SCATTER, CODELET_FIFO }, { CORALE_ALL_REDUCE, CODELET_FIFO_TWO_SHOT },
-		{ CORALE_BROADCAST, CODELET_FIFO },      { CORALE_ALL_TO_ALL_V, CODELET_FIFO },
+		{ CORALE_ALL_GATHER, BY_SLOTS },     { CORALE_ALL_TO_ALL, BY_SLOTS },
+		{ CORALE_REDUCE_SCATTER, BY_SLOTS }, { CORALE_ALL_REDUCE, BY_SLOTS },
+		{ CORALE_BROADCAST, BY_SLOTS },      { CORALE_ALL_TO_ALL_V, BY_SLOTS },
 	};
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof(calls) / sizeof(*calls); i++) {

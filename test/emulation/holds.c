@@ -10,7 +10,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 enum { GOOD_CALLS = 2, OUT = 64, UNTOUCHED = 0x77, ABORT_AFTER = 5000 /* turns */, LONG_ENOUGH = 20000 };
-enum { MESSAGE = CODELET_COPIES + 1 /* in place of a codelet: a send to the next rank and a receive */ };
+enum { MESSAGE = BY_COPIES + 1 /* in place of a codelet: a send to the next rank and a receive */ };
 enum trouble { MISMATCH, ABSENT, ABORT };
 
 struct scene {
@@ -114,7 +114,7 @@ static void act(int rank, void *arg)
 	struct scene *s = arg;
 	struct held *held = calloc(GOOD_CALLS + 2, sizeof(*held));
 	const int last = rank == s->params.ranks - 1, stays = !(last && s->trouble != MISMATCH);
-	const int replays = stays && s->call.codelet != CODELET_COPIES; /* whose other streams are in use */
+	const int replays = stays && s->call.codelet != BY_COPIES; /* whose other streams are in use */
 	if (!held)
 		abort();
 	for (int i = 0; i < GOOD_CALLS; i++)
@@ -152,7 +152,7 @@ static void act(int rank, void *arg)
 static int run_scene(enum trouble trouble, int ranks, struct test_call call)
 {
 	struct scene s = { .trouble = trouble, .call = call };
-	const int copies = call.codelet == CODELET_COPIES;
+	const int copies = call.codelet == BY_COPIES;
 	s.params = (struct world_params){
 		.ranks = ranks,
 		.max_blocks = test_thin ? 1 : 2,
@@ -178,24 +178,15 @@ static int run_scene(enum trouble trouble, int ranks, struct test_call call)
 static int run_scenes(enum trouble trouble)
 {
 	const struct test_call calls[] = {
-		{ .codelet = CODELET_ONE_SHOT,
-		  .coll = CORALE_ALL_REDUCE,
-		  .type = CORALE_FLOAT32,
-		  .count = 20 },
-		{ .codelet = CODELET_ONE_SHOT, .coll = CORALE_ALL_GATHER, .type = CORALE_INT8, .count = 21 },
-		{ .codelet = CODELET_TWO_SHOT,
-		  .coll = CORALE_ALL_REDUCE,
-		  .type = CORALE_FLOAT32,
-		  .count = 100 },
-		{ .codelet = CODELET_FIFO, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = CODELET_FIFO_TWO_SHOT,
-		  .coll = CORALE_ALL_REDUCE,
-		  .type = CORALE_INT32,
-		  .count = 2000 },
-		{ .codelet = CODELET_FIFO, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 },
-		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 300 },
-		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 600 },
-		{ .codelet = CODELET_COPIES,
+		{ .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_FLOAT32, .count = 20 },
+		{ .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_GATHER, .type = CORALE_INT8, .count = 21 },
+		{ .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_FLOAT32, .count = 100 },
+		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 },
+		{ .codelet = BY_COPIES, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 300 },
+		{ .codelet = BY_COPIES, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 600 },
+		{ .codelet = BY_COPIES,
 		  .coll = CORALE_ALL_GATHER,
 		  .type = CORALE_INT32,
 		  .count = 300,
@@ -209,7 +200,7 @@ static int run_scenes(enum trouble trouble)
 		  .type = CORALE_INT32,
 		  .count = 50,
 		  .in_lines = 1 },
-		{ .codelet = (enum plan_codelet)MESSAGE, .coll = CORALE_SEND },
+		{ .codelet = (enum codelet_by)MESSAGE, .coll = CORALE_SEND },
 	};
 	int faults = 0;
 	for (size_t i = 0; faults >= 0 && i < COUNT(calls); i++) {
@@ -259,7 +250,7 @@ static void give_up(int rank, void *arg)
 
 int test_quit(void)
 {
-	struct scene s = { .call = { .codelet = CODELET_ONE_SHOT,
+	struct scene s = { .call = { .codelet = BY_ONE_SHOT,
 				     .coll = CORALE_ALL_REDUCE,
 				     .type = CORALE_INT32,
 				     .count = 20 },
@@ -320,7 +311,7 @@ static void fail_before(int rank, void *arg)
 
 int test_hold_followed(void)
 {
-	struct scene s = { .call = { .codelet = CODELET_ONE_SHOT,
+	struct scene s = { .call = { .codelet = BY_ONE_SHOT,
 				     .coll = CORALE_ALL_REDUCE,
 				     .type = CORALE_INT32,
 				     .count = 20 },

@@ -73,7 +73,7 @@ static void add_calls(struct script *s, int row, int spans, struct way way)
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
 	const struct row *algo = &row_table(&rows)[row];
-	struct test_call c = { .codelet = CODELET_NONE, .row = row, .coll = algo->coll };
+	struct test_call c = { .codelet = BY_PLAN, .row = row, .coll = algo->coll };
 	const int roots = coll_is_rooted(c.coll) ? s->params.ranks : 0;
 	int n = test_thin ? 3 : (int)COUNT(*counts) + roots;
 	for (int i = 0; i < n; i++) {
@@ -171,19 +171,14 @@ int test_remote_wide(void)
 int test_lowered_in_turn(void)
 {
 	static const struct {
-		enum plan_codelet codelet;
+		enum codelet_by codelet;
 		corale_coll coll;
 		const char *algo;
-	} calls[] = { { CODELET_NONE, CORALE_ALL_REDUCE, "twoshot" },
-		      { CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, "" },
-		      { CODELET_NONE, CORALE_ALL_GATHER, "ring" },
-		      { CODELET_ONE_SHOT, CORALE_ALL_REDUCE, "" },
-		      { CODELET_FIFO, CORALE_BROADCAST, "" },
-		      { CODELET_NONE, CORALE_ALL_TO_ALL, "pairwise" },
-		      { CODELET_FIFO, CORALE_ALL_TO_ALL_V, "" },
-		      { CODELET_NONE, CORALE_ALL_TO_ALL_V, "pairwise" },
-		      { CODELET_FIFO, CORALE_ALL_GATHER, "" },
-		      { CODELET_NONE, CORALE_BROADCAST, "scatter" } };
+	} calls[] = { { BY_PLAN, CORALE_ALL_REDUCE, "twoshot" }, { BY_SLOTS, CORALE_ALL_REDUCE, "" },
+		      { BY_PLAN, CORALE_ALL_GATHER, "ring" },    { BY_ONE_SHOT, CORALE_ALL_REDUCE, "" },
+		      { BY_SLOTS, CORALE_BROADCAST, "" },        { BY_PLAN, CORALE_ALL_TO_ALL, "pairwise" },
+		      { BY_SLOTS, CORALE_ALL_TO_ALL_V, "" },     { BY_PLAN, CORALE_ALL_TO_ALL_V, "pairwise" },
+		      { BY_SLOTS, CORALE_ALL_GATHER, "" },       { BY_PLAN, CORALE_BROADCAST, "scatter" } };
 	int rows;
 	const struct row *algo = row_table(&rows);
 	struct script *s = script_new(of_ranks(3, (struct way){ 0 }), test_seed);
@@ -240,7 +235,7 @@ static int expect_counts(const struct astray *a, size_t sent)
 
 int test_lowered_counts(void)
 {
-	struct astray a = { .call = { .codelet = CODELET_NONE,
+	struct astray a = { .call = { .codelet = BY_PLAN,
 				      .coll = CORALE_ALL_TO_ALL_V,
 				      .row = row_find(CORALE_ALL_TO_ALL_V, "pairwise"),
 				      .type = CORALE_INT32,
@@ -272,10 +267,10 @@ int test_lowered_many_messages(void)
 					.count = CHUNKS * CHUNK / 4,
 					.root = 3 };
 	const struct test_call packets = {
-		.codelet = CODELET_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
+		.codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
 	};
 	const struct test_call slots = {
-		.codelet = CODELET_FIFO, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
+		.codelet = BY_SLOTS, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
 	};
 	if (test_thin) /* the long call is what this is about */
 		return 0;

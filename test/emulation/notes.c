@@ -88,7 +88,7 @@ static int run_late(struct late l, int ranks)
 	struct world_params p = { .ranks = ranks,
 				  .max_blocks = 1,
 				  .window_bytes = 224 << 10,
-				  .scratch_chunk = l.call.codelet == CODELET_COPIES ? 4096 : 0 };
+				  .scratch_chunk = l.call.codelet == BY_COPIES ? 4096 : 0 };
 	int faults = 0;
 	l.call.number = NUMBER;
 	if (world_open(&l.world, &p))
@@ -104,32 +104,32 @@ static int run_late(struct late l, int ranks)
 int test_notes(void)
 {
 	const struct late lates[] = {
-		{ .call = { .codelet = CODELET_ONE_SHOT,
+		{ .call = { .codelet = BY_ONE_SHOT,
 			    .coll = CORALE_ALL_REDUCE,
 			    .type = CORALE_FLOAT32,
 			    .count = 20 } },
-		{ .call = { .codelet = CODELET_ONE_SHOT,
+		{ .call = { .codelet = BY_ONE_SHOT,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT8,
 			    .count = 21 } },
-		{ .call = { .codelet = CODELET_TWO_SHOT,
+		{ .call = { .codelet = BY_TWO_SHOT,
 			    .coll = CORALE_ALL_REDUCE,
 			    .type = CORALE_FLOAT32,
 			    .count = 100 } },
-		{ .call = { .codelet = CODELET_TWO_SHOT,
+		{ .call = { .codelet = BY_TWO_SHOT,
 			    .coll = CORALE_ALL_REDUCE,
 			    .type = CORALE_FLOAT16,
 			    .send_shift = 1,
 			    .count = 100 } },
-		{ .call = { .codelet = CODELET_FIFO,
+		{ .call = { .codelet = BY_SLOTS,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT32,
 			    .count = 2000 } },
-		{ .call = { .codelet = CODELET_FIFO,
+		{ .call = { .codelet = BY_SLOTS,
 			    .coll = CORALE_ALL_TO_ALL_V,
 			    .type = CORALE_INT32,
 			    .count = 1000 } },
-		{ .call = { .codelet = CODELET_COPIES,
+		{ .call = { .codelet = BY_COPIES,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT32,
 			    .count = 300 } },

@@ -40,9 +40,9 @@ static void make_step(struct steps *s, struct step *x, int rank, int number)
 		  .row = row_find(CORALE_ALL_GATHER, "ring"),
 		  .count = 50,
 		  .in_lines = 1 },
-		{ .codelet = CODELET_COPIES, .coll = CORALE_ALL_GATHER, .count = 300 },
-		{ .codelet = CODELET_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .count = 40 },
-		{ .codelet = CODELET_FIFO, .coll = CORALE_ALL_TO_ALL_V, .count = 700 },
+		{ .codelet = BY_COPIES, .coll = CORALE_ALL_GATHER, .count = 300 },
+		{ .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .count = 40 },
+		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .count = 700 },
 	};
 	const unsigned kind = drawn(s, number, 2 * COUNT(calls));
 	void *stream = GPU_STREAM(gpu_random(test_thin ? 2 : GPU_STREAMS));
@@ -50,7 +50,7 @@ static void make_step(struct steps *s, struct step *x, int rank, int number)
 		x->call = calls[kind];
 		x->call.type = CORALE_INT32;
 		x->call.seed = s->seed + (uint64_t)number;
-		if (x->call.codelet == CODELET_COPIES) /* the other streams are for what runs beside it */
+		if (x->call.codelet == BY_COPIES) /* the other streams are for what runs beside it */
 			stream = GPU_STREAM(0);
 		s->faults[rank] += call_start_on(&x->started, &s->world, rank, &x->call,
 						 call_signature(&x->call), stream) != 0;
@@ -133,7 +133,7 @@ enum { FOLLOWERS = 3 };
 static void run_places(int rank, void *arg)
 {
 	struct steps *s = arg;
-	struct test_call c = { .codelet = CODELET_ONE_SHOT,
+	struct test_call c = { .codelet = BY_ONE_SHOT,
 			       .coll = CORALE_ALL_REDUCE,
 			       .type = CORALE_INT32,
 			       .op = CORALE_NUM_OPS, /* other calls of one rank need no kernel */

@@ -108,22 +108,22 @@ static void complain(struct reader *r, const struct item *m, const char *what)
 /* A group of sends and receives. */
 static int is_group(const struct test_call *c)
 {
-	return c->codelet == CODELET_NONE;
+	return c->codelet == BY_PLAN;
 }
 
 static int uses_packets(const struct test_call *c)
 {
-	return c->codelet == CODELET_ONE_SHOT || c->codelet == CODELET_TWO_SHOT;
+	return c->codelet == BY_ONE_SHOT || c->codelet == BY_TWO_SHOT;
 }
 
 static int is_two_shot(const struct test_call *c)
 {
-	return c->codelet == CODELET_TWO_SHOT || c->codelet == CODELET_FIFO_TWO_SHOT;
+	return c->codelet == BY_TWO_SHOT || (c->codelet == BY_SLOTS && c->coll == CORALE_ALL_REDUCE);
 }
 
 static int in_words(const struct test_call *c)
 {
-	return c->codelet == CODELET_TWO_SHOT && coll_folds(c->coll) && plan_in_words(c->type);
+	return c->codelet == BY_TWO_SHOT && coll_folds(c->coll) && plan_in_words(c->type);
 }
 
 static void cut(struct item *m, size_t unit, size_t n, size_t i)
@@ -153,8 +153,7 @@ static void set_message(const struct reader *r, struct item *m)
 /* The root hears of everybody by the first line of the part that it dealt to them, of a vector in pieces by all of it. */
 static int is_heard_of(const struct reader *r, const struct item *m)
 {
-	return r->call->codelet == CODELET_TWO_SHOT && r->call->coll == CORALE_BROADCAST &&
-	       m->to == r->call->root;
+	return r->call->codelet == BY_TWO_SHOT && r->call->coll == CORALE_BROADCAST && m->to == r->call->root;
 }
 
 static void check_heard_of(struct reader *r, const struct item *m, const void *value, size_t bytes)

@@ -47,7 +47,7 @@ static int broadcasts(struct world_params p, struct test_call c, int most_ranks,
 		struct script *s = script_new(p, test_seed);
 		s->most_pause = 300;
 		add_broadcasts(s, c, bytes, n);
-		faults = run_named(s, plan_codelet_name(c.codelet));
+		faults = run_named(s, by_name(c.codelet));
 	}
 	return faults;
 }
@@ -59,14 +59,14 @@ int test_broadcasts(void)
 	static const size_t large[] = { 50001, 511, 1, 512, 513, 1999, 2048, 23039, 23040, 23041, 90001 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 512 * KIB };
 	size_t n = test_thin ? 2 : COUNT(tiny);
-	int faults = broadcasts(p, (struct test_call){ .codelet = CODELET_ONE_SHOT }, 5, tiny, n);
+	int faults = broadcasts(p, (struct test_call){ .codelet = BY_ONE_SHOT }, 5, tiny, n);
 	if (!faults) /* as far as there are kernels for it */
-		faults = broadcasts(p, (struct test_call){ .codelet = CODELET_TWO_SHOT }, CODELET_FEW_RANKS,
-				    tiny, n);
+		faults =
+		    broadcasts(p, (struct test_call){ .codelet = BY_TWO_SHOT }, CODELET_FEW_RANKS, tiny, n);
 	n = test_thin ? 2 : COUNT(large);
-	return faults ? faults
-		      : broadcasts(p, (struct test_call){ .codelet = CODELET_TWO_SHOT }, CODELET_FEW_RANKS,
-				   large, n);
+	return faults
+		   ? faults
+		   : broadcasts(p, (struct test_call){ .codelet = BY_TWO_SHOT }, CODELET_FEW_RANKS, large, n);
 }
 
 /* From one message to so many of every warp group that their slots come round, or straight into registered memory. */
@@ -75,7 +75,7 @@ static int by_slots(int blocks)
 	static const size_t bytes[] = { 30001, 1, 127, 129, 4095, 6145, 70001 };
 	static const size_t direct[] = { 30001, 1, 129, 8192, 150000 };
 	struct world_params p = { .max_blocks = blocks, .window_bytes = 160 * KIB };
-	struct test_call c = { .codelet = CODELET_FIFO };
+	struct test_call c = { .codelet = BY_SLOTS };
 	int faults = broadcasts(p, c, 5, bytes, test_thin ? 2 : COUNT(bytes));
 	c.place = 1;
 	return faults ? faults : broadcasts(p, c, 5, direct, test_thin ? 2 : COUNT(direct));
@@ -91,11 +91,6 @@ int test_broadcasts_in_slots(void)
 
 /* ---- Through scratch ---------------------------------------------------------------------------------------- */
 
-static enum plan_codelet in_slots(corale_coll coll)
-{
-	return coll == CORALE_ALL_REDUCE ? CODELET_FIFO_TWO_SHOT : CODELET_FIFO;
-}
-
 /* In turn with calls through the window, whose flags are the same; broadcasts in turn with calls that cut the same slots in another way and
  * do not wait for anybody before they fill them. */
 static int through_scratch(struct world_params p, corale_coll coll, int place)
@@ -103,7 +98,7 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 	static const size_t counts[] = { 1, 9000, 31, 2500 };
 	int sums = coll_folds(coll);
 	struct script *s = script_new(p, test_seed);
-	struct test_call c = { .coll = coll, .codelet = in_slots(coll) };
+	struct test_call c = { .coll = coll, .codelet = BY_SLOTS };
 	s->most_pause = 300;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
 		if (coll == CORALE_BROADCAST)
@@ -129,7 +124,7 @@ static int after_copies(struct world_params p, corale_coll coll, int place)
 	struct test_call c = { .coll = coll, .type = CORALE_INT32, .scratch = 1 };
 	s->most_pause = 3000;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
-		c.codelet = i % 2 ? in_slots(coll) : CODELET_COPIES;
+		c.codelet = i % 2 ? BY_SLOTS : BY_COPIES;
 		c.count = counts[i / 2 % 2];
 		c.place = (size_t)(place && i % 2);
 		script_add(s, c);
@@ -169,18 +164,15 @@ int test_after_copies(void)
 /* ---- Premultiplied sums ------------------------------------------------------------------------------------- */
 
 static const struct way {
-	enum plan_codelet codelet;
+	enum codelet_by codelet;
 	corale_coll coll;
 	size_t count; /* elements at most */
 	int most_ranks, scratch;
 } sums[] = {
-	{ CODELET_ONE_SHOT, CORALE_ALL_REDUCE, 130, 5, 0 },
-	{ CODELET_ONE_SHOT, CORALE_REDUCE_SCATTER, 130, 5, 0 },
-	{ CODELET_TWO_SHOT, CORALE_ALL_REDUCE, 700, 5, 0 },
-	{ CODELET_FIFO, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
-	{ CODELET_FIFO, CORALE_REDUCE_SCATTER, 3000, 3, 1 },
-	{ CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, 5000, 3, 0 },
-	{ CODELET_FIFO_TWO_SHOT, CORALE_ALL_REDUCE, 5000, 3, 1 },
+	{ BY_ONE_SHOT, CORALE_ALL_REDUCE, 130, 5, 0 },   { BY_ONE_SHOT, CORALE_REDUCE_SCATTER, 130, 5, 0 },
+	{ BY_TWO_SHOT, CORALE_ALL_REDUCE, 700, 5, 0 },   { BY_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
+	{ BY_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 1 }, { BY_SLOTS, CORALE_ALL_REDUCE, 5000, 3, 0 },
+	{ BY_SLOTS, CORALE_ALL_REDUCE, 5000, 3, 1 },
 };
 
 /* Each type, so that each has its own multiplication; small counts in each way. */
@@ -201,7 +193,7 @@ static int premultiplied(const struct way *way, int ranks)
 				       .send_shift = i % 3 == 2 ? 1 : 0 };
 		script_add(s, c);
 	}
-	return run_named(s, plan_codelet_name(way->codelet));
+	return run_named(s, by_name(way->codelet));
 }
 
 int test_premultiplied(void)

@@ -3,7 +3,7 @@
 #define WORLD_H
 
 #include "cuda/engine.h"
-#include "cuda/engine_cuda.h"
+#include "cuda/codelet/cuda_codelet.h"
 #include "gpu.h"
 #include "plan/choose/planner.h"
 

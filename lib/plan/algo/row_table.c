@@ -1,6 +1,5 @@
 /* The table of rows, a family a file, and the conditions under which they apply. */
 #include "algo_build.h"
-#include "plan/codelet/row_us.h"
 
 /* ---- What an algorithm's plan can serve ------------------------------------------------------------------ */
 
@@ -85,91 +84,9 @@ static int even_nodes(const struct algo_call *call)
 	return several_nodes(call) && algo_even_nodes(call);
 }
 
-/* ---- What a row with a codelet can run ------------------------------------------------------------------- */
-
-/* A line holds 120 bytes of data. */
-static uint64_t packed(uint64_t bytes)
-{
-	return (bytes + 119) / 120 * 128;
-}
-
-static int is_registered(const struct plan_call *call)
-{
-	return call->memory & PLAN_MEMORY_REGISTERED;
-}
-
-static int any(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	(void)machine;
-	(void)call;
-	return 1;
-}
-
-static int registered(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	(void)machine;
-	return is_registered(call);
-}
-
-/* A DIRECT row has the others. */
-static int not_registered(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	(void)machine;
-	return !is_registered(call);
-}
-
-static int fits_lines(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	return packed(call->bytes) <= machine->lines_bytes;
-}
-
-/* Blocks go piece by piece beyond the room. */
-static int has_lines(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	return fits_lines(machine, call) ||
-	       (machine->ranks > 1 && plan_packets_piece(machine->lines_bytes, 0, 1, 1, machine->max_blocks));
-}
-
-static int in_words(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	(void)machine;
-	return call->words;
-}
-
-static int in_lines(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	(void)machine;
-	return !call->words;
-}
-
-/* Of a broadcast: its root has no part. */
-static int has_few_ranks(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	(void)call;
-	return machine->ranks > 1 && machine->ranks <= PLAN_FEW_RANKS;
-}
-
-static int has_scratch(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	(void)machine;
-	return (call->memory & PLAN_MEMORY_SCRATCH) != 0;
-}
-
-static int direct_or_scratch(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	return row_copies_direct(machine, call) || has_scratch(machine, call);
-}
-
-/* Of an all_to_all between nodes: lists of messages hold no more. */
-static int many_far(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	(void)call;
-	return machine->many_far;
-}
-
 /* ---- The table ------------------------------------------------------------------------------------------- */
 
-static const char tells_root[] = "the root hears of each part, by its first line or by all of it";
+static const char signals_root[] = "the root hears of each part, by its first line or by all of it";
 static const char interleaved[] = "a rank's part is scattered message by message, not one run of bytes";
 
 static const struct row table[] = {

@@ -171,7 +171,7 @@ static int add_codelet(struct classes *c, int memory, uint64_t from, const struc
 	for (int power = power_of(from); power <= end; power++) {
 		const uint64_t most = (uint64_t)1 << power;
 		const struct plan_call call = { c->coll, most < codelet->up_to ? most : codelet->up_to,
-						plan_in_words(c->type), memory };
+						plan_in_words(c->type), memory, PLAN_ALIGNED_16 };
 		const struct plan_key key =
 		    planner_key(c->coll, call.bytes / corale_type_bytes(c->type), c->type, CORALE_SUM);
 		struct row_choice next = *codelet;
@@ -244,7 +244,7 @@ static int print_row(const struct row_choice *c, char *buf, size_t room)
 	if (!c->row)
 		return snprintf(buf, room, "none");
 	if (c->row->codelet)
-		return snprintf(buf, room, "%s %s", plan_codelet_name(c->row->codelet),
+		return snprintf(buf, room, "%s %s", c->row->codelet->name,
 				plan_protocol_name(c->row->protocol));
 	return snprintf(buf, room, "%s, %d channel%s, chunks of %u", c->row->name, c->channels,
 			c->channels == 1 ? "" : "s", c->chunk_bytes);

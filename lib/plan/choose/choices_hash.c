@@ -33,9 +33,10 @@ static uint64_t add_topo(uint64_t hash, const struct topo *topo)
 
 static uint64_t add_rates(uint64_t hash, const struct rates *rates)
 {
-	const double numbers[] = { rates->memory_gbs, rates->step_us,   rates->hop_us,
+	const double numbers[] = { rates->link_gbs,   rates->faster,    rates->later_us,
+				   rates->memory_gbs, rates->step_us,   rates->hop_us,
 				   rates->chunk_us,   rates->pieces_us, rates->last_bytes };
-	hash = hash_bytes(hash, rates->row, sizeof rates->row);
+	hash = add_number(hash, rates->generation);
 	hash = hash_bytes(hash, rates->block_gbs, sizeof rates->block_gbs);
 	hash = hash_bytes(hash, numbers, sizeof numbers);
 	return add_number(add_number(hash, rates->scratch_bytes), (uint64_t)rates->measured_ranks);
@@ -91,7 +92,8 @@ enum { SIZES = sizeof sizes / sizeof *sizes, WALKED = 1 };
 static uint64_t add_row(uint64_t hash, const struct row *row)
 {
 	hash = hash_bytes(hash, row->name, strlen(row->name));
-	return add_number(hash, (uint64_t)row->codelet << 8 | (uint64_t)row->protocol);
+	return add_number(hash,
+			  (uint64_t)(row->codelet ? row->codelet->index : 0) << 8 | (uint64_t)row->protocol);
 }
 
 /* Of rows with a codelet: in all classes of memory. */
@@ -99,7 +101,7 @@ static uint64_t add_codelets(uint64_t hash, const struct gpu_machine *machine, c
 			     uint64_t bytes)
 {
 	for (int i = 0; i < 2 * PLAN_MEMORY_CLASSES; i++) {
-		const struct plan_call call = { coll, bytes, i % 2, i / 2 };
+		const struct plan_call call = { coll, bytes, i % 2, i / 2, PLAN_ALIGNED_16 };
 		const struct row *row = planner_codelet(machine, &call);
 		hash = row ? add_row(hash, row) : add_number(hash, 0);
 	}

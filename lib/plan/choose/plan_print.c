@@ -265,7 +265,7 @@ static void print_head(struct out *out, const struct plan *plan)
 		print(out, " (partial sums %s)", corale_type_name((corale_type)plan->wire_type));
 	print(out, ", up to %zu bytes", (size_t)1 << plan->key.size_class);
 	if (plan->codelet)
-		print(out, ", codelet %s, protocol %s", plan_codelet_name((enum plan_codelet)plan->codelet),
+		print(out, ", codelet %s, protocol %s", codelet_list[plan->codelet]->name,
 		      plan_protocol_name((enum plan_protocol)plan->protocol));
 	print(out, "\n");
 	print(out, "channels %d, parts %d, pieces %d, chunk %u bytes, scratch %u cells\n", plan->channels,

@@ -291,7 +291,7 @@ static int build_steps(const struct planner *planner, const struct plan_key *key
 		return CORALE_ENOTSUP;
 	plan_init(out, key);
 	out->algo = (uint8_t)index;
-	out->codelet = (uint8_t)row->codelet;
+	out->codelet = (uint8_t)(row->codelet ? row->codelet->index : 0);
 	out->protocol = (uint8_t)row->protocol;
 	out->wire_type = call->wire_type;
 	out->chunk_bytes = round_chunk(call->slot_bytes);
@@ -321,7 +321,8 @@ int planner_build_priced(const struct planner *planner, const struct plan_key *k
 	out->channels = choose_channels(planner, &call, out);
 	if (!choose_chunk(&call, out, most_ns, cost))
 		*cost = cost_plan(planner->topo, out, planner_class_count(key));
-	if (row_table(&rows)[index].engine == PLAN_CE)
+	const struct codelet *codelet = row_table(&rows)[index].codelet;
+	if (codelet && codelet->engine == PLAN_CE)
 		give_to_copies(out);
 	return 0;
 }
@@ -358,7 +359,7 @@ static void take_launch(const struct planner *planner, const struct row *row, co
 			struct plan *plan)
 {
 	const struct launch l = launch_of(row, planner->machine, call);
-	plan->channels = l.kernel == KERNEL_COPIES ? 1 : (uint8_t)l.grid.blocks;
+	plan->channels = l.codelet->engine == PLAN_CE ? 1 : (uint8_t)l.grid.blocks;
 	uint64_t cuts = (uint64_t)plan->parts * plan->channels;
 	uint64_t chunk = l.message ? l.message : (l.piece + cuts - 1) / cuts;
 	chunk = chunk < MOST_CHUNK ? plan_round(chunk ? chunk : 1, PLAN_UNIT_BYTES) : MOST_CHUNK;
@@ -376,7 +377,7 @@ int planner_build_codelet(const struct planner *planner, const struct plan_key *
 	const int ret = planner_build_steps(planner_of(planner, key), key, index, out);
 	if (ret)
 		return ret;
-	if (row->engine == PLAN_CE)
+	if (row->codelet->engine == PLAN_CE)
 		give_to_copies(out);
 	take_launch(planner, row, call, out);
 	return 0;

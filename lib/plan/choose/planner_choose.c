@@ -207,14 +207,14 @@ int planner_plan_plain(const struct planner *planner, const struct plan_key *key
 
 /* ---- Rows with a codelet ---------------------------------------------------------------------------------- */
 
-/* Of the rows of a codelet and a protocol (0: of any) the one of least modelled time. */
-static const struct row *least_of(const struct gpu_machine *machine, int codelet, int protocol,
+/* Of the rows of a protocol (0: of any) the one of least modelled time. */
+static const struct row *least_of(const struct gpu_machine *machine, int protocol,
 				  const struct plan_call *call)
 {
 	const struct row *best = NULL, *row = NULL;
 	double best_us = 0;
 	while ((row = row_next_codelet(call->coll, row))) {
-		if ((codelet && (int)row->codelet != codelet) || (protocol && (int)row->protocol != protocol))
+		if (protocol && (int)row->protocol != protocol)
 			continue;
 		const double us = row_us(row, machine, call);
 		if (us < 0 || (best && us >= best_us))
@@ -231,7 +231,7 @@ static const struct row *forced_row(const struct gpu_machine *machine, const str
 	struct plan_call c = *call;
 	if (machine->forced == PLAN_FIFO)
 		c.memory &= PLAN_MEMORY_SCRATCH;
-	return machine->forced ? least_of(machine, 0, machine->forced, &c) : NULL;
+	return machine->forced ? least_of(machine, machine->forced, &c) : NULL;
 }
 
 const struct row *planner_codelet(const struct gpu_machine *machine, const struct plan_call *call)
@@ -240,8 +240,8 @@ const struct row *planner_codelet(const struct gpu_machine *machine, const struc
 	    machine->zero_ctas && coll_moves(call->coll) && call->memory & PLAN_MEMORY_REGISTERED;
 	const struct row *best = forced_row(machine, call);
 	if (!best && copies && !machine->forced)
-		best = least_of(machine, CODELET_COPIES, 0, call);
-	return best ? best : least_of(machine, 0, 0, call);
+		best = least_of(machine, PLAN_COPIED, call);
+	return best ? best : least_of(machine, 0, call);
 }
 
 /* One rank has no messages, whatever runs it: its plan is the one without. */
@@ -253,7 +253,7 @@ int planner_plan_codelet(const struct planner *planner, const struct plan_key *k
 	if (ret != CORALE_ENOTSUP)
 		return ret;
 	ret = planner_plan_plain(planner, key, &fits, out, error, error_bytes);
-	out->codelet = (uint8_t)row->codelet;
+	out->codelet = (uint8_t)row->codelet->index;
 	out->protocol = (uint8_t)row->protocol;
 	return ret;
 }
@@ -263,9 +263,9 @@ int planner_plan_codelet(const struct planner *planner, const struct plan_key *k
 /* Walks and measured rates of codelets are not further apart (test/codelet_test.c), so a lowered plan must be better by more. */
 static const double walk_apart = 2.5;
 
-static int may_lower(const struct gpu_machine *machine, const struct row *row)
+static int may_lower(const struct gpu_machine *machine)
 {
-	return !machine->forced && !machine->zero_ctas && row->us && machine->ranks > 1 &&
+	return !machine->forced && !machine->zero_ctas && machine->ranks > 1 &&
 	       machine->ranks <= machine->rates->measured_ranks;
 }
 
@@ -285,7 +285,7 @@ static int beside_codelet(const struct planner *planner, corale_coll coll)
 static int lowers_over_nodes(const struct planner *planner, const struct plan_key *key, const struct row *row,
 			     const struct plan_call *call, struct planner_fits *known, struct plan *out)
 {
-	const int refused = planner->machine->refused[call->coll] >> row->codelet & 1,
+	const int refused = planner->machine->refused[call->coll] >> row->codelet->index & 1,
 		  other = planner->machine->forced ? NONE : beside_codelet(planner, call->coll);
 	const struct planner *by = other == NONE ? NULL : planner_by_room(planner, key, other);
 	struct plan_cost cost;
@@ -305,7 +305,7 @@ int planner_lowers(const struct planner *planner, const struct plan_key *key, co
 	const size_t count = call->bytes / corale_type_bytes((corale_type)key->type);
 	if (planner->machine->over_nodes)
 		return lowers_over_nodes(planner, key, row, call, fits, out);
-	if (!may_lower(planner->machine, row) || planner_build_codelet(planner, key, row, call, out))
+	if (!may_lower(planner->machine) || planner_build_codelet(planner, key, row, call, out))
 		return 0;
 	const double rated = row_us(row, planner->machine, call) * 1e3,
 		     walked = cost_of_plan(topo, out, count) / walk_apart,

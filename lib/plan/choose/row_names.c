@@ -1,4 +1,4 @@
-/* Codelets and protocols by their names, and which of them settings leave. */
+/* Protocols by their names, and what settings leave of the rows. */
 #include <stddef.h>
 #include <string.h>
 
@@ -10,15 +10,8 @@
  * limit, 32, 16, 8 and 4 blocks have 11, 34, 71 and 79 % of the calls' time hidden (docs/performance.md). */
 enum { EFFICIENT_BLOCKS = 4 };
 
-static const char *const codelets[CODELET_KINDS] = { "lowered", "one_shot",      "two_shot",
-						     "fifo",    "fifo_two_shot", "copies" };
 static const char *const protocols[PLAN_PROTOCOLS] = { "any",  "LL",     "LL128", "SENTINEL",
 						       "FIFO", "DIRECT", "CE",    "granted" };
-
-const char *plan_codelet_name(enum plan_codelet codelet)
-{
-	return codelets[codelet];
-}
 
 const char *plan_protocol_name(enum plan_protocol protocol)
 {
@@ -53,14 +46,14 @@ void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 		const int runs = s->codelets && planner_algo_allows(s->algo, i) &&
 				 (!machine->words_only || coll_is_uneven(coll));
 		if (table[i].codelet && !runs)
-			machine->refused[coll] |= (uint8_t)(1u << table[i].codelet);
+			machine->refused[coll] |= (uint8_t)(1u << table[i].codelet->index);
 	}
 }
 
-void gpu_machine_refuse(struct gpu_machine *machine, enum plan_codelet codelet)
+void gpu_machine_refuse(struct gpu_machine *machine, const struct codelet *codelet)
 {
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		machine->refused[coll] |= (uint8_t)(1u << codelet);
+		machine->refused[coll] |= (uint8_t)(1u << codelet->index);
 }
 
 int plan_most_blocks(int given, int efficient)

@@ -32,21 +32,14 @@ enum {
 	LAUNCH_MOST_CHUNKS = 72 /* of a broadcast's round */
 };
 
-enum plan_kernel {
-	KERNEL_ONE_SHOT_FEW, /* packets of at most PLAN_FEW_RANKS ranks, one a thread */
-	KERNEL_ONE_SHOT_FEW_LONG, /* threads take turns */
-	KERNEL_TWO_SHOT_FEW, /* a broadcast: scatter, then all-gather */
-	KERNEL_ONE_SHOT, /* packets of any number of ranks, from any address */
-	KERNEL_TWO_SHOT,
-	KERNEL_FIFO_REDUCE, /* all_reduce and reduce_scatter, through slots */
-	KERNEL_DIRECT, /* all_reduce into registered memory */
-	KERNEL_FIFO_MOVES, /* what is only moved, through slots or into registered memory */
-	KERNEL_SCATTER_ALLGATHER, /* broadcast, the same */
-	KERNEL_P2P, /* messages between two ranks: all_to_all_v; over nodes all_to_all, too */
-	KERNEL_COPIES, /* copy engines; kernels do the work beside them */
-	KERNEL_LOWERED,
-	KERNELS
-};
+/* Variants of codelets that have several kernels. */
+enum {
+	ONE_SHOT_ANY,
+	ONE_SHOT_FEW,
+	ONE_SHOT_FEW_LONG
+}; /* any ranks and addresses; few ranks, a packet a thread; threads take turns */
+enum { TWO_SHOT_ANY, TWO_SHOT_FEW }; /* few ranks, and all broadcasts */
+enum { FIFO_REDUCE, FIFO_MOVES }; /* all_reduce and reduce_scatter; what is only moved */
 
 struct grid {
 	int blocks, threads;
@@ -58,15 +51,15 @@ struct grid {
  */
 struct launch {
 	const struct gpu_machine *machine;
-	enum plan_codelet codelet; /* CODELET_NONE: by the plan, lowered */
+	const struct codelet *codelet;
 	corale_coll coll;
 	uint64_t bytes; /* of a block or vector */
 	uint8_t words; /* plan_in_words of its type */
-	uint8_t odd; /* an address or a size is no multiple of 4 */
+	uint8_t unaligned; /* enum plan_alignment, of the rank's own buffers */
 	uint8_t direct; /* peers store into receive buffers: row_stores_direct */
 	uint8_t scratch; /* it goes through scratch, and there is some */
 	/* Cut from that: */
-	enum plan_kernel kernel;
+	uint8_t variant; /* of the codelet's kernels */
 	struct grid grid; /* of copies: of the work beside them */
 	uint64_t piece,
 	    pieces; /* bytes of a block, vector or part at a time, each with an epoch or a round of copies; how many */
@@ -80,14 +73,14 @@ struct launch {
 	const struct lowered_messages *messages; /* NULL: they go through slots */
 };
 
-/* Of calls by a row with a codelet whose buffers' addresses are even, cut. */
+/* Of a call by a row with a codelet, cut: a few divisions. */
 struct launch launch_of(const struct row *row, const struct gpu_machine *machine,
 			const struct plan_call *call);
 
-/* Kernel, grid, pieces and messages, from what stands before them. A few divisions. */
+/* Variant, grid, pieces and messages, from what stands before them. */
 void launch_cut(struct launch *launch);
 
-/* Bytes that one rank sends another one in the call, at most; a barrier sends none. May walk all messages. */
+/* Bytes that one rank sends another one in the call, at most; a barrier sends none. Of some codelets it walks all messages. */
 uint64_t launch_to_peer(const struct launch *launch);
 
 /* "kernel two_shot_few, 64 blocks of 256 threads, 1 piece of 1048576 bytes, up to 524288 bytes to a peer", or what a lowered plan says; returns the length it needs, like snprintf. */
@@ -98,8 +91,6 @@ size_t launch_print(const struct launch *launch, char *buf, size_t bytes);
 /* With messages to and from every other rank, all blocks must be resident at a time: so many have each list of messages. */
 int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int lists, int narrow);
 int launch_most_lanes(const struct gpu_machine *machine, int pairs);
-/* Bytes of a slot where so much room is cut for so many lanes of so many rings; at most so many bytes. */
-uint64_t launch_slot_bytes(uint64_t room, int lanes, int rings, uint32_t depth, uint64_t most);
 uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes);
 
 /* ---- Copies */
@@ -110,6 +101,11 @@ uint64_t launch_scratch_bytes(int ranks, uint64_t window, uint64_t memory_cap);
 uint64_t launch_scratch_part(uint64_t scratch_bytes, int buffers);
 /* Bytes of each rank's part of an all_reduce by copies. */
 uint64_t launch_copied_part(uint64_t bytes, int ranks);
+/* In how many chunks a broadcast goes from rank to rank: all of one is there before it goes on, so many; but each costs the same between two copies, so not
+ * too many. */
+uint32_t launch_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes);
+/* Whether addresses of the parts that kernels work on are no multiples of 16. */
+int launch_copies_odd(const struct launch *launch);
 /* Work beside copies. odd: addresses are no multiples of 16. own: what a rank keeps, of which so many times as much leaves it. */
 struct grid launch_folds(const struct gpu_machine *machine, int odd);
 struct grid launch_taken(const struct gpu_machine *machine, int odd);

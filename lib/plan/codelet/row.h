@@ -7,20 +7,10 @@
 #ifndef ROW_H
 #define ROW_H
 
+#include "codelet.h"
 #include "corale.h"
 #include "plan/machine/machine.h"
 #include "plan/machine/topo.h"
-
-/* plan.codelet */
-enum plan_codelet {
-	CODELET_NONE, /* a plan, lowered */
-	CODELET_ONE_SHOT, /* one exchange of packets, folded or copied; of blocks that have no room in pieces */
-	CODELET_TWO_SHOT, /* reduce-scatter and all-gather of packets in one pass */
-	CODELET_FIFO, /* one exchange of messages, folded or moved; broadcasts; point to point. Protocol DIRECT: into registered memory */
-	CODELET_FIFO_TWO_SHOT, /* both exchanges of messages */
-	CODELET_COPIES, /* copy engines, into registered receive buffers or through scratch */
-	CODELET_KINDS
-};
 
 /* plan.protocol: how a message says that it is there. */
 enum plan_protocol {
@@ -72,16 +62,9 @@ struct row {
 	int (*applicable)(const struct algo_call *call);
 	/* Appends programs to a plan that the planner has initialized (key, wire type, chunk, channels = 1). */
 	void (*build)(const struct algo_call *call, struct plan *plan);
-	/* The rest is of rows with a codelet: */
-	enum plan_engine engine; /* who moves the bytes: PLAN_SM, PLAN_CE */
+	/* The rest is of rows that a codelet of GPUs runs: */
 	enum plan_protocol protocol;
-	enum plan_codelet codelet;
-	/* 1 if it can run the call. */
-	int (*can)(const struct gpu_machine *machine, const struct plan_call *call);
-	/* us, modelled, of a call that it can run; NULL: it is taken whenever it can. */
-	double (*us)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
-	enum rates_of pair, several; /* rates of two ranks, and of more */
-	enum rates_block pair_block, several_block;
+	const struct codelet *codelet; /* NULL: hosts run the plan, GPUs the plan lowered */
 	const char
 	    *differs; /* how the codelet's messages differ from the plan's; NULL: they are the plan's */
 };
@@ -98,6 +81,11 @@ const struct row *row_next_codelet(corale_coll coll, const struct row *row);
 /* Modelled time in us, or a negative value where the row can't run the call or settings exclude it. */
 double row_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
+/* 1 if the call's receive buffer is registered on all ranks. */
+int row_is_registered(const struct plan_call *call);
+/* Whether copies go straight into receive buffers, where they move data: into some registered ones they are as slow as that is, where there is no
+ * scratch or no blocks may move data. */
+int row_copies_direct(const struct gpu_machine *machine, const struct plan_call *call);
 /* 1 if the call goes through scratch: all that copy engines do not store straight into registered memory, and long runs through
  * slots, which the window has little room for. */
 int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
@@ -105,19 +93,6 @@ int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, c
 /* 1 if it stores into the peers' receive buffers, where memory says that all ranks' are registered. */
 int row_stores_direct(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
-/* Bytes that leave one GPU at most. */
-double row_sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
-
-/* Bytes of one piece of a block or vector: a sender's packet area / exchanges, in whole turns of the grid where threads take turns, times
- * parts. words: packets are words. 0: there is too little room. */
-uint64_t plan_packets_piece(uint64_t area_bytes, int words, int exchanges, uint64_t parts, int max_blocks);
-
-/* In how many chunks a broadcast by copies goes from rank to rank: all of one is there before it goes on, so many; but each costs the
- * same between two copies, so not too many. */
-uint32_t plan_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes);
-
-/* "one_shot", "two_shot", "fifo", "fifo_two_shot", "copies"; CODELET_NONE: "lowered". */
-const char *plan_codelet_name(enum plan_codelet codelet);
 /* "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE"; "any", "granted". */
 const char *plan_protocol_name(enum plan_protocol protocol);
 /* The protocol of a row with a codelet that CORALE_PROTO names; 0: none. */
@@ -126,7 +101,7 @@ enum plan_protocol plan_protocol_forced(const char *name);
 int plan_words_forced(const struct settings *settings);
 /* What settings leave to codelets, and force, beside what the node's links do. */
 void gpu_machine_apply(struct gpu_machine *machine, const struct settings *settings);
-/* No call of the node runs by a codelet. */
-void gpu_machine_refuse(struct gpu_machine *machine, enum plan_codelet codelet);
+/* No call of the machine runs by this codelet. */
+void gpu_machine_refuse(struct gpu_machine *machine, const struct codelet *codelet);
 
 #endif

@@ -42,12 +42,16 @@ enum plan_memory {
 	PLAN_MEMORY_CLASSES = 8
 };
 
-/* A call as the choice of its row sees it. */
+/* Of a rank's own buffers: what their addresses are multiples of. It chooses among kernels that send the same bytes. */
+enum plan_alignment { PLAN_ALIGNED_16, PLAN_ALIGNED_4, PLAN_UNALIGNED };
+
+/* A call as the choice of its row sees it, and its launch. */
 struct plan_call {
 	corale_coll coll;
 	uint64_t bytes; /* of a block or vector */
 	int words; /* plan_in_words of its type */
 	int memory; /* of enum plan_memory */
+	int unaligned; /* enum plan_alignment: the launch's alone, as ranks may differ */
 };
 
 /* 1 if the folds of a type travel in words, which have a value that no sum is; 0: in lines, as all moves do. */

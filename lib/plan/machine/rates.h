@@ -1,6 +1,6 @@
 /*
  * What machines take for what: the data of the cost models, a row a class of machines. Pure. The arithmetic that reads them is in plan/cost (plans:
- * hosts, and what GPUs run lowered) and in plan/codelet/row.c (rows with a codelet).
+ * hosts, and what GPUs run lowered) and in plan/codelet, where each codelet has its own rates, too.
  */
 #ifndef RATES_H
 #define RATES_H
@@ -21,31 +21,13 @@ struct rates_links {
 	double turn_ns; /* until a rank that shares its core gets its turn */
 };
 
-/* A row with a codelet: us before the first byte, GB/s of one GPU's link, us of each further piece. */
-struct rates_row {
-	double start_us, gbs, piece_us;
-};
-
-/* Of two ranks, which are faster or slower than more, there are rows of their own. */
-enum rates_of {
-	RATES_ONE_SHOT, /* one vector to all */
-	RATES_ONE_SHOT_BLOCKS, /* a block for each rank, by packets */
-	RATES_PAIR_TWO_SHOT,
-	RATES_TWO_SHOT,
-	RATES_SCATTER_ALLGATHER, /* a broadcast's parts, by packets */
-	RATES_PAIR_FOLD, /* blocks that are folded, through slots */
-	RATES_FOLD,
-	RATES_TWO_SHOT_FIFO, /* both exchanges of a two-shot through slots */
-	RATES_TWO_SHOT_DIRECT, /* the second one into registered memory */
-	RATES_PAIR_STAGED, /* blocks through slots */
-	RATES_STAGED,
-	RATES_DIRECT, /* into registered memory */
-	RATES_PAIR_BROADCAST_FIFO, /* a broadcast to one other rank, through slots */
-	RATES_SCATTER_ALLGATHER_FIFO,
-	RATES_PAIR_BROADCAST_DIRECT, /* into registered memory */
-	RATES_SCATTER_ALLGATHER_DIRECT,
-	RATES_COPIES, /* copy engines */
-	RATES_ROWS
+/* Generations of GPUs, by which codelets know how fast they are (plan/codelet/X.c). */
+enum rates_generation {
+	RATES_HOPPER, /* with 900 GB/s of NVLink: measured with 2 and 4 ranks on H200, sums of floats (docs/performance.md) */
+	/* Measured on no GPU: Hopper scaled to an A100, the slowest GPU with links between all GPUs that many machines have. By NVIDIA's data sheets its links
+	 * have 600 GB/s of an H200's 900, its memory a third of the speed, its clock three quarters: links by 2/3, memory by 1/3, blocks by 3/4, times by 3/2. */
+	RATES_UNKNOWN,
+	RATES_GENERATIONS
 };
 
 /* What one block of a kernel moves: then few blocks don't fill a link. */
@@ -55,7 +37,10 @@ struct rates {
 	const char *name; /* of the class, for people */
 	const char *gpu; /* the GPUs' name as their driver has it; NULL: any */
 	struct rates_links links; /* of lowered plans */
-	struct rates_row row[RATES_ROWS];
+	enum rates_generation generation;
+	double link_gbs; /* of the fastest codelet, which no call exceeds */
+	double faster,
+	    later_us; /* links, as someone describes them: so many times as fast, so much later an exchange's first byte; 1 and 0 */
 	double block_gbs[RATES_BLOCK_KINDS];
 	double memory_gbs; /* of a kernel's reads and writes */
 	uint64_t scratch_bytes; /* that one GPU sends, from which scratch pays */
@@ -75,10 +60,10 @@ const struct rates_links *rates_of_hosts(void);
 /* The class of a GPU by its name; GPUs that no class knows, and NULL, have the last one, of conservative rates. */
 const struct rates *rates_of_gpu(const char *gpu);
 int rates_are_known(const struct rates *rates);
-/* The rate of a GPU's link: of the fastest row, which no call exceeds. */
+/* The rate of a GPU's link. */
 double rates_link_gbs(const struct rates *rates);
 /*
- * The class with other links between the GPUs of a node, as someone describes them: each row keeps its share of the link's rate, and
+ * The class with other links between the GPUs of a node, as someone describes them: each codelet keeps its share of the link's rate, and
  * starts later by what its exchanges take longer. Modelled, not measured.
  */
 struct rates rates_with_links(const struct rates *of_class, const char *name, double node_gbs,

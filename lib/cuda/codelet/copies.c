@@ -6,7 +6,7 @@
  * Into registered memory copies go straight. All else goes into scratch of the receiver, who takes it out beside the copies that
  * follow: the last pieces are ever smaller, so that little is left to be taken out after the last one.
  */
-#include "engine_cuda_copy.h"
+#include "copies.h"
 
 #include <string.h>
 
@@ -84,11 +84,6 @@ uint32_t copy_next_arrival(const struct copies *k, int n)
 	return k->arrival.tell + (uint32_t)n;
 }
 
-static int is_odd(const struct codelet_job *job)
-{
-	return ((uintptr_t)job->own | (uintptr_t)job->to) % 16 != 0;
-}
-
 int copy_fold_lead(const struct copies *k)
 {
 	int blocks = launch_folds(k->launch->machine, 0).blocks,
@@ -100,7 +95,7 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
-	const struct grid grid = launch_own(k->launch->machine, times, is_odd(work.job));
+	const struct grid grid = launch_own(k->launch->machine, times, k->odd);
 	copy_order(k, k->stream, k->second);
 	if (bytes && to != from)
 		launch_work(k, &work, grid, -1, k->second);
@@ -137,11 +132,9 @@ static void launch_some(struct copies *k, int last)
 {
 	struct codelet_work work = { .args = k->barrier.args };
 	const struct codelet_job *job = k->job + k->launched;
-	int n = next_jobs(k), folds = is_fold(job), odd = 0;
-	for (int i = 0; i < n; i++)
-		odd |= is_odd(&job[i]);
+	int n = next_jobs(k), folds = is_fold(job);
 	const struct grid grid =
-	    folds ? launch_folds(k->launch->machine, odd) : launch_taken(k->launch->machine, odd);
+	    folds ? launch_folds(k->launch->machine, k->odd) : launch_taken(k->launch->machine, k->odd);
 	k->launched += n;
 	work.jobs = (uint32_t)n;
 	work.last = (uint32_t)(last && k->launched == k->jobs);
@@ -291,18 +284,22 @@ void copy_in_rounds(struct copies *k, copy_part *add, copy_part *send)
 
 /* ---- The call -------------------------------------------------------------------------------------------- */
 
-int engine_run_copies(struct engine *e, const struct call *c, const struct launch *launch,
-		      cudaStream_t stream)
+static void fill(const struct engine *e, struct gpu_launch *l)
 {
-	struct copies k = { .e = e, .call = c, .launch = launch, .stream = stream };
-	k.barrier.args = engine_args(e, AREA_SLOTS);
-	k.barrier.args.signature = c->record.signature;
-	k.barrier.args.number = c->number;
-	k.barrier.args.op = op_kind(c->record.op);
+	l->args = e->args[AREA_SLOTS];
+}
+
+static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
+{
+	struct copies k = {
+		.e = e, .call = c, .launch = &l->cut, .odd = launch_copies_odd(&l->cut), .stream = stream
+	};
+	k.barrier.args = l->args;
+	engine_patch_args(e, c, &k.barrier.args);
 	k.barrier.sequence = CODELET_BARRIERS;
 	k.arrival.args = k.barrier.args;
 	k.arrival.tell = 1;
-	engine_log_launch(e, launch);
+	engine_begin_launch(e, &l->cut, 0);
 	engine_choose_streams(e, stream, &k.second, &k.work);
 	switch (c->record.coll) {
 	case CORALE_ALL_GATHER:
@@ -323,19 +320,5 @@ int engine_run_copies(struct engine *e, const struct call *c, const struct launc
 	return engine_check(e, k.error, "enqueueing copies and their barriers");
 }
 
-/* ---- What it needs --------------------------------------------------------------------------------------- */
-
-size_t engine_scratch_bytes(const struct engine *e)
-{
-	return launch_scratch_bytes(e->ranks, e->layout.bytes, e->memory_cap);
-}
-
-void engine_keep_scratch(struct engine *e, void *memory, int region)
-{
-	const size_t sender = engine_scratch_bytes(e), all = sender * (size_t)(e->ranks - 1);
-	e->scratch = memory;
-	engine_use_scratch(e, region, sender);
-	e->bytes += all;
-	log_line(LOG_INFO, e->world_rank, "copy engines: %zu bytes of scratch, in chunks of %zu", all,
-		 sender / 2);
-}
+const struct cuda_codelet cuda_copies = { &copies_codelet, codelets_load_copies, fill, codelet_overwrites,
+					  run };

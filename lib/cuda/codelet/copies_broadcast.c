@@ -6,7 +6,7 @@
  * one copies while the other tells and waits: the step between two chunks of a stream tells that the first of them is there, and
  * waits for the second one to be passed on.
  */
-#include "engine_cuda_copy.h"
+#include "copies.h"
 
 enum { STREAMS = 2 };
 

@@ -3,10 +3,10 @@
  * Beside it, on streams of the engine, go the arrivals, which tell the other ranks of them, and the work: a rank's own block, folds,
  * what is taken out of scratch. The work of a round is known before its copies and launched first; each job waits for its arrival.
  */
-#ifndef ENGINE_CUDA_COPY_H
-#define ENGINE_CUDA_COPY_H
+#ifndef CODELET_COPIES_H
+#define CODELET_COPIES_H
 
-#include "engine_cuda.h"
+#include "cuda_codelet.h"
 
 /* Of places in scratch; of a round's jobs. */
 enum { COPY_ALIGN = LAUNCH_COPY_ALIGN, COPY_JOBS = 2 * CODELET_MAX_RANKS };
@@ -16,6 +16,7 @@ struct copies {
 	struct engine *e;
 	const struct call *call;
 	const struct launch *launch;
+	int odd; /* addresses are no multiples of 16 */
 	/* the last two: the engine's, or the first again where another capture holds those */
 	cudaStream_t stream, second, work;
 	struct codelet_step barrier, arrival; /* the next ones */
@@ -36,7 +37,7 @@ struct copy_piece {
 	int whole;
 };
 
-/* ---- engine_cuda_copy.c: what is enqueued */
+/* ---- copies.c: what is enqueued */
 
 /* What comes next on a stream comes after what the first one has so far. */
 void copy_order(struct copies *k, cudaStream_t first, cudaStream_t then);

@@ -1,5 +1,5 @@
 /* The CUDA engine of fused codelets: its table of functions, and what any thread may ask. */
-#include "engine_cuda.h"
+#include "cuda_codelet.h"
 
 #include <time.h>
 
@@ -135,7 +135,7 @@ static int admit(struct engine *e, const struct call *call, void *stream, struct
 	return ret;
 }
 
-static int run(struct engine *e, const struct call *call, const struct launch *launch, void *stream)
+static int run(struct engine *e, const struct call *call, const struct gpu_launch *launch, void *stream)
 {
 	int entered = begin_call(e),
 	    ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream);
@@ -183,10 +183,17 @@ static void end_visit(const struct engine *e, struct visit v)
 	end_spare(v.mode);
 }
 
+static int load(void)
+{
+	int error = engine_load_codelets();
+	error = error ? error : codelets_load_order();
+	return error ? error : codelets_load_probe();
+}
+
 static int open(const struct engine_params *params, struct engine **out)
 {
 	struct visit v = visit(NULL);
-	int ret = engine_open(params, out);
+	int ret = engine_open(params, load, out);
 	end_visit(NULL, v);
 	return ret;
 }
@@ -376,6 +383,7 @@ const struct engine_ops engine_cuda = {
 	.probe_end = probe_end,
 	.add_list = add_list,
 	.admit = admit,
+	.prepare = engine_prepare,
 	.run = run,
 	.captures = captures,
 	.run_messages = run_messages,

@@ -1,9 +1,8 @@
-/* From a call to the launch of its codelet. */
-#include "engine_cuda.h"
+/* Messages between two ranks: sends and receives that start together, the edges of an all_to_all_v, or of an all_to_all over nodes. */
+#include "cuda_codelet.h"
 
 #include <string.h>
 
-#include "base/log.h"
 #include "base/collectives.h"
 #include "base/status.h"
 
@@ -13,107 +12,9 @@ enum {
 	DIRECT_UNIT = 16
 };
 
-/* The arguments of a call's launch. Calls that are sends and receives set none of the buffers here. */
-static struct codelet_args args_of(struct engine *e, const struct call *c, uint64_t bytes,
-				   enum engine_area area)
-{
-	const struct record *r = &c->record;
-	struct codelet_args a = engine_args(e, area);
-	a.send = c->send;
-	a.recv = c->recv;
-	a.send_block = coll_sends_each(r->coll) ? bytes : 0;
-	a.recv_block = coll_receives_each(r->coll) ? bytes : 0;
-	a.bytes = bytes;
-	a.signature = r->signature;
-	a.depth = LAUNCH_SLOT_DEPTH;
-	a.tag = (uint32_t)(r->signature >> 32) ^ (uint32_t)r->signature;
-	a.scalar = c->scalar;
-	a.scalar_at = bytes ? c->scalar_at : NULL; /* what is not looked at (engine_admit) is not read */
-	a.number = c->number;
-	a.root = coll_is_rooted(r->coll) ? r->root : -1;
-	a.op = op_kind(r->op);
-	return a;
-}
-
-static int launch_kernel(struct engine *e, const struct launch *l, const struct codelet_args *a, int type,
-			 cudaStream_t stream)
-{
-	const int folds = coll_folds(l->coll);
-	engine_log_launch(e, l);
-	engine_count(e, l->kernel == KERNEL_ONE_SHOT_FEW ? l->grid.blocks * (l->grid.threads / 32)
-							 : l->grid.blocks);
-	switch (l->kernel) {
-	case KERNEL_ONE_SHOT_FEW:
-		return codelets_one_shot_few(a, l->grid, type, folds, stream);
-	case KERNEL_ONE_SHOT_FEW_LONG:
-		return codelets_one_shot_few_long(a, l->grid, type, folds, stream);
-	case KERNEL_TWO_SHOT_FEW:
-		return codelets_two_shot_few(a, l->grid, type, stream);
-	case KERNEL_TWO_SHOT:
-		return codelets_two_shot(a, l->grid, type, stream);
-	case KERNEL_SCATTER_ALLGATHER:
-		return codelets_scatter_allgather(a, l->grid, stream);
-	case KERNEL_DIRECT:
-		return codelets_direct(a, l->grid, type, stream);
-	case KERNEL_FIFO_REDUCE:
-		return codelets_fifo_reduce(a, l->grid, type, stream);
-	case KERNEL_FIFO_MOVES:
-		return codelets_fifo_moves(a, l->grid, stream);
-	default:
-		return codelets_one_shot(a, l->grid, type, folds, stream);
-	}
-}
-
-/* ---- One-shot and two-shot: packets ----------------------------------------------------------------------- */
-
-/* Where the ranks' parts of so many bytes begin. */
-static void cut_parts(const struct engine *e, const struct codelet_args *a, uint64_t bytes, uint32_t *at)
-{
-	int deals = a->root >= 0; /* then the root has no part */
-	for (int p = 0; p <= e->ranks; p++)
-		at[p] = codelet_part((uint32_t)bytes, (uint32_t)(e->ranks - deals),
-				     (uint32_t)(p - (deals && p > a->root)));
-}
-
-static int run_packets(struct engine *e, const struct call *c, const struct launch *given,
-		       cudaStream_t stream)
-{
-	const int words = given->codelet == CODELET_TWO_SHOT && coll_folds(given->coll) && given->words;
-	struct codelet_args a = args_of(e, c, given->bytes, words ? AREA_WORDS : AREA_LINES);
-	struct launch l = *given;
-	if (l.odd != codelet_is_odd(&a)) { /* by its addresses */
-		l.odd = !l.odd;
-		launch_cut(&l);
-	}
-	a.piece = (uint32_t)l.piece;
-	a.pieces = (uint32_t)l.pieces;
-	if (l.kernel <= KERNEL_TWO_SHOT_FEW && !a.send_block && !a.recv_block) {
-		cut_parts(e, &a, a.piece, a.few_ranks.part_at);
-		cut_parts(e, &a, a.bytes - (uint64_t)(a.pieces - 1) * a.piece, a.few_ranks.last_at);
-	}
-	return launch_kernel(e, &l, &a, (int)c->record.type, stream);
-}
-
-/* ---- FIFO and direct ------------------------------------------------------------------------------------ */
-
 _Static_assert(CORALE_NUM_TYPES <= 1 << (32 - CODELET_WHAT_IN_LINE), "lines say their message's type");
 _Static_assert(CODELET_MAX_MESSAGES >= (int)ENGINE_MOST_GROUPED, "a launch has room for a group");
 _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read the engine's targets");
-
-/* Folds by one exchange or two, blocks, and broadcasts: straight into the peers' memory where it is registered. */
-static int run_fifo(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
-{
-	struct codelet_args a = args_of(e, c, l->bytes, l->scratch ? AREA_SCRATCH : AREA_SLOTS);
-	if (l->direct) {
-		a.peers = engine_region_of(e, c->record.target)->gpu_peers;
-		a.peers_at = engine_offset_of(c->record.target);
-	}
-	a.slot_bytes = (uint32_t)l->message;
-	a.depth = l->depth;
-	return launch_kernel(e, l, &a, (int)c->record.type, stream);
-}
-
-/* ---- Point to point ------------------------------------------------------------------------------------- */
 
 static void cut_slots(struct codelet_group *g, uint64_t room)
 {
@@ -243,9 +144,10 @@ static int launch_p2p(struct engine *e, const struct call *c, const struct codel
 	return launch_lists(e, engine_open_p2p(e), stream);
 }
 
-static int run_p2p(struct engine *e, const struct call *c, cudaStream_t stream)
+static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
-	const struct codelet_args a = args_of(e, c, call_bytes(c), AREA_SLOTS);
+	struct codelet_args a = l->args;
+	engine_patch_args(e, c, &a);
 	int ret = 0, first = 1;
 	do {
 		ret = launch_p2p(e, c, &a, first, stream);
@@ -254,56 +156,20 @@ static int run_p2p(struct engine *e, const struct call *c, cudaStream_t stream)
 	return ret;
 }
 
-static int launch_lowered(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
+static void fill(const struct engine *e, struct gpu_launch *l)
 {
-	const struct codelet_args a = args_of(e, c, l->bytes, AREA_SLOTS);
-	engine_log_launch(e, l);
-	return engine_run_lowered(e, c, l, &a, stream);
+	l->args = e->args[AREA_SLOTS];
+	l->args.bytes = l->cut.bytes;
 }
 
-/* Whether a call in place stores what it receives over what it has yet to send. Packets of a place are sent before one is taken in; blocks
- * through slots of the window wait for it (fifo_moves.cu). */
-static int overwrites(const struct engine *e, const struct call *c, const struct launch *l)
+/* Slots of the window wait until all is sent; those of other nodes do not. */
+static int overwrites(const struct engine *e, const struct launch *l)
 {
-	if (c->send != c->recv || !coll_overwrites(l->coll) || !l->bytes || l->codelet == CODELET_ONE_SHOT)
-		return 0;
-	return l->codelet != CODELET_FIFO || l->direct || e->remote.remote.memory;
+	(void)l;
+	return e->remote.remote.memory != NULL;
 }
 
-static int launch_call(struct engine *e, const struct call *c, const struct launch *l, cudaStream_t stream)
-{
-	if (engine_has_one_rank(e, c))
-		return engine_run_one_rank(e, c, stream);
-	if (overwrites(e, c, l))
-		return engine_copy_call(e, c, l, stream, launch_call);
-	switch (l->codelet) {
-	case CODELET_NONE:
-		return launch_lowered(e, c, l, stream);
-	case CODELET_ONE_SHOT:
-	case CODELET_TWO_SHOT:
-		return engine_check(e, run_packets(e, c, l, stream), "launching a kernel");
-	case CODELET_FIFO:
-	case CODELET_FIFO_TWO_SHOT:
-		if (c->send_counts || e->remote.remote.memory)
-			return run_p2p(e, c, stream);
-		return engine_check(e, run_fifo(e, c, l, stream), "launching a kernel");
-	case CODELET_COPIES:
-		return engine_run_copies(e, c, l, stream);
-	default:
-		return log_error(CORALE_ENOTSUP, e->world_rank, "%s: the CUDA engine has no codelet for it",
-				 corale_coll_name(c->record.coll));
-	}
-}
-
-int engine_run(struct engine *e, const struct call *c, const struct launch *l, void *stream)
-{
-	if (engine_failed(e))
-		return CORALE_ECOMM;
-	if (c->admission.plain)
-		return engine_stage_call(e, c, l, stream, launch_call);
-	int ret = engine_order(e, stream, c->admission.capture);
-	return ret ? ret : launch_call(e, c, l, stream);
-}
+const struct cuda_codelet cuda_p2p = { &p2p_codelet, codelets_load_p2p, fill, overwrites, run };
 
 /* ---- Groups of sends and receives ------------------------------------------------------------------------ */
 
@@ -389,14 +255,15 @@ static void add_list(const struct engine *e, const struct call *m, int n, int i,
 	g->rooms += (uint32_t)needs_room;
 }
 
-static int launch_messages(struct engine *e, const struct call *m, int n, cudaStream_t stream)
+int p2p_run_messages(struct engine *e, const struct call *m, int n, cudaStream_t stream)
 {
 	unsigned char taken[CODELET_MAX_MESSAGES] = { 0 };
 	const struct call first = { .record.coll = CORALE_SEND, .number = m->number };
 	int used = 0;
 	if (e->world_ranks == 1)
 		return engine_send_one_rank(e, m, n, stream);
-	const struct codelet_args a = args_of(e, &first, 0, AREA_SLOTS);
+	struct codelet_args a = e->args[AREA_SLOTS];
+	engine_patch_args(e, &first, &a);
 	begin_p2p(e, &a, e->limits.words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->p2p);
 	for (int i = 0; i < n; i++)
 		if (!taken[i])
@@ -404,17 +271,4 @@ static int launch_messages(struct engine *e, const struct call *m, int n, cudaSt
 	share_slots(e, e->p2p);
 	share_blocks(e, e->p2p, sort_lists(e->p2p));
 	return launch_lists(e, engine_open_p2p(e), stream);
-}
-
-int engine_run_messages(struct engine *e, const struct call *m, int n, void *stream)
-{
-	int plain = 0;
-	if (engine_failed(e))
-		return CORALE_ECOMM;
-	for (int i = 0; i < n; i++)
-		plain |= m[i].admission.plain;
-	if (plain)
-		return engine_stage_messages(e, m, n, stream, launch_messages);
-	int ret = engine_order(e, stream, m->admission.capture);
-	return ret ? ret : launch_messages(e, m, n, stream);
 }

@@ -4,7 +4,7 @@
  * the results go on at once, and the last fold is small. What scratch does not hold at a time goes in rounds: what is left to do of
  * one, folds of a reduce_scatter or what is taken out of an all_reduce, goes on beside the next.
  */
-#include "engine_cuda_copy.h"
+#include "copies.h"
 
 #include "corale.h"
 

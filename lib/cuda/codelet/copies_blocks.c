@@ -1,5 +1,5 @@
 /* all_gather and all_to_all by copy engines: the block for rank r + d goes in step d. */
-#include "engine_cuda_copy.h"
+#include "copies.h"
 
 #include "corale.h"
 #include "base/collectives.h"

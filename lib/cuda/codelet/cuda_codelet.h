@@ -1,0 +1,42 @@
+/*
+ * What the engine does with a codelet (plan/codelet/codelet.h): one struct cuda_codelet in a file of its name, lib/cuda/codelet/X.c. Its kernels and
+ * their launchers are kernels/X.cu.
+ */
+#ifndef CUDA_CODELET_H
+#define CUDA_CODELET_H
+
+#include "cuda/engine_cuda.h"
+
+/* Written by position, so that a codelet that lacks a part does not compile. */
+struct cuda_codelet {
+	const struct codelet *codelet;
+	int (*load)(void); /* its kernels, so that no later launch waits for that; 0 or a cudaError_t */
+	/* Arguments that all calls of a launch share. */
+	void (*fill)(const struct engine *e, struct gpu_launch *launch);
+	/* Whether a call in place stores what it receives over what it has yet to send. */
+	int (*overwrites)(const struct engine *e, const struct launch *launch);
+	/* Patches the arguments by the call, and enqueues it. */
+	int (*run)(struct engine *e, const struct call *call, const struct gpu_launch *launch,
+		   cudaStream_t stream);
+};
+
+extern const struct cuda_codelet cuda_lowered, cuda_one_shot, cuda_two_shot, cuda_fifo, cuda_direct,
+    cuda_scatter_allgather, cuda_p2p, cuda_copies;
+
+/* run.c */
+int engine_run(struct engine *engine, const struct call *call, const struct gpu_launch *launch, void *stream);
+int engine_run_messages(struct engine *engine, const struct call *messages, int n, void *stream);
+void engine_prepare(const struct engine *engine, struct gpu_launch *launch);
+/* All codelets' kernels; 0 or a cudaError_t. */
+int engine_load_codelets(void);
+
+/* p2p.c: sends and receives that start together. */
+int p2p_run_messages(struct engine *engine, const struct call *messages, int n, cudaStream_t stream);
+
+/* Of packets, whose places are sent from before one is stored into, and of kernels that wait for that. */
+int codelet_keeps_order(const struct engine *e, const struct launch *launch);
+int codelet_overwrites(const struct engine *e, const struct launch *launch);
+/* The registered memory that a direct call stores into. */
+void codelet_set_peers(const struct engine *e, const struct call *call, struct codelet_args *args);
+
+#endif

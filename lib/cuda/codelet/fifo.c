@@ -1,0 +1,35 @@
+/* Messages through slots, folded or moved. */
+#include "cuda_codelet.h"
+
+static int load(void)
+{
+	const int error = codelets_load_fifo_reduce();
+	return error ? error : codelets_load_fifo_moves();
+}
+
+static void fill(const struct engine *e, struct gpu_launch *l)
+{
+	engine_fill_args(e, l, l->cut.scratch ? AREA_SCRATCH : AREA_SLOTS);
+}
+
+/* Slots of the window wait until all is sent. */
+static int overwrites(const struct engine *e, const struct launch *l)
+{
+	(void)e;
+	return l->direct;
+}
+
+static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
+{
+	struct codelet_args a = l->args;
+	engine_patch_args(e, c, &a);
+	if (l->cut.direct)
+		codelet_set_peers(e, c, &a);
+	engine_begin_launch(e, &l->cut, l->cut.grid.blocks);
+	const int error = l->cut.variant == FIFO_REDUCE
+			      ? codelets_fifo_reduce(&a, l->cut.grid, (int)c->record.type, stream)
+			      : codelets_fifo_moves(&a, l->cut.grid, stream);
+	return engine_check(e, error, "launching a kernel");
+}
+
+const struct cuda_codelet cuda_fifo = { &fifo_codelet, load, fill, overwrites, run };

@@ -1,0 +1,86 @@
+/* From a call to its codelet. */
+#include "cuda_codelet.h"
+
+#include "base/collectives.h"
+#include "base/log.h"
+#include "base/status.h"
+
+static const struct cuda_codelet *const cuda_codelets[] = { &cuda_lowered,  &cuda_one_shot,
+							    &cuda_two_shot, &cuda_fifo,
+							    &cuda_direct,   &cuda_scatter_allgather,
+							    &cuda_p2p,      &cuda_copies };
+_Static_assert(sizeof cuda_codelets / sizeof *cuda_codelets == CODELETS, "a codelet of the engine for each");
+
+static const struct cuda_codelet *codelet_of(const struct launch *l)
+{
+	return cuda_codelets[l->codelet->index];
+}
+
+int engine_load_codelets(void)
+{
+	int error = 0;
+	for (int i = 0; !error && i < CODELETS; i++)
+		error = cuda_codelets[i]->load();
+	return error;
+}
+
+void engine_prepare(const struct engine *e, struct gpu_launch *l)
+{
+	codelet_of(&l->cut)->fill(e, l);
+}
+
+int codelet_keeps_order(const struct engine *e, const struct launch *l)
+{
+	(void)e, (void)l;
+	return 0;
+}
+
+int codelet_overwrites(const struct engine *e, const struct launch *l)
+{
+	(void)e, (void)l;
+	return 1;
+}
+
+void codelet_set_peers(const struct engine *e, const struct call *c, struct codelet_args *a)
+{
+	a->peers = engine_region_of(e, c->record.target)->gpu_peers;
+	a->peers_at = engine_offset_of(c->record.target);
+}
+
+static int overwrites(const struct engine *e, const struct call *c, const struct launch *l)
+{
+	return c->send == c->recv && coll_overwrites(l->coll) && l->bytes && codelet_of(l)->overwrites(e, l);
+}
+
+static int launch_call(struct engine *e, const struct call *c, const struct gpu_launch *l,
+		       cudaStream_t stream)
+{
+	if (engine_has_one_rank(e, c))
+		return engine_run_one_rank(e, c, stream);
+	if (overwrites(e, c, &l->cut))
+		return engine_copy_call(e, c, l, stream, launch_call);
+	return codelet_of(&l->cut)->run(e, c, l, stream);
+}
+
+int engine_run(struct engine *e, const struct call *c, const struct gpu_launch *l, void *stream)
+{
+	if (engine_failed(e))
+		return CORALE_ECOMM;
+	if (c->admission.plain)
+		return engine_stage_call(e, c, l, stream, launch_call);
+	int ret = engine_order(e, stream, c->admission.capture);
+	return ret ? ret : launch_call(e, c, l, stream);
+}
+
+int engine_run_messages(struct engine *e, const struct call *m, int n, void *stream)
+{
+	int plain = 0;
+	if (engine_failed(e))
+		return CORALE_ECOMM;
+	for (int i = 0; i < n; i++)
+		plain |= m[i].admission.plain;
+	if (plain)
+		return engine_stage_messages(e, m, n, stream, p2p_run_messages);
+	int ret = engine_order(e, stream, m->admission.capture);
+	return ret ? ret : p2p_run_messages(e, m, n, stream);
+}

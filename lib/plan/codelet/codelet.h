@@ -1,0 +1,75 @@
+/*
+ * A codelet runs a whole collective of a known shape in one launch on a GPU. All that choice, launch and printing need to know of one stands in one
+ * struct codelet, in a file of its name: lib/plan/codelet/X.c. What the engine does with it is lib/cuda/codelet/X.c, its kernels are kernels/X.cu.
+ * Rows (row.h) say which collectives it runs, by which protocol. Pure.
+ *
+ * Source of the form: FFTW's solvers (applicable, mkplan and print of one solver in one file) and UCX's ucp_proto_t.
+ */
+#ifndef CODELET_H
+#define CODELET_H
+
+#include "plan/machine/machine.h"
+#include "plan/plan.h"
+
+struct row;
+struct launch;
+
+/* How fast a codelet runs calls that are alike. */
+struct codelet_rate {
+	/* us before the first byte, GB/s of one GPU's link, us of each further piece */
+	struct {
+		double start_us, gbs, piece_us;
+	} of[RATES_GENERATIONS];
+	int exchanges; /* between ranks, one after the other: where links are slower each starts later */
+	enum rates_block block; /* what one CUDA block of its kernel does: few of them do not fill a link */
+};
+
+/* Written by position, so that a codelet that lacks a part does not compile. */
+struct codelet {
+	const char *name;
+	int index; /* in codelet_list, and its bit in sets of codelets */
+	enum plan_engine engine; /* who moves the bytes */
+	/* Whether it can run a row's call. */
+	int (*can)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
+	/* Modelled time of a call that it can run. */
+	double (*us)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
+	/* Its rate among so many ranks: two are faster or slower than more. */
+	const struct codelet_rate *(*rate)(const struct row *row, int ranks);
+	/* Bytes that leave one GPU, at most; pieces in which a call goes, each with an epoch. */
+	double (*sent)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
+	uint64_t (*pieces)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
+	/* Variant, grid, pieces and messages of a launch, from what stands before them in it. */
+	void (*cut)(struct launch *launch);
+	/* Bytes that one rank sends another one in a call with data, of several ranks, at most. */
+	uint64_t (*to_peer)(const struct launch *launch);
+	/* The launch as text; returns the length it needs, like snprintf. */
+	size_t (*print)(const struct launch *launch, char *buf, size_t bytes);
+};
+
+extern const struct codelet lowered_codelet; /* any plan, lowered: rows without a codelet of their own */
+extern const struct codelet one_shot_codelet; /* one exchange of packets, folded or copied */
+extern const struct codelet two_shot_codelet; /* reduce-scatter and all-gather of packets in one pass */
+extern const struct codelet
+    fifo_codelet; /* exchanges of messages through slots, or moved into registered memory */
+extern const struct codelet
+    direct_codelet; /* all_reduce of messages whose second exchange goes into registered memory */
+extern const struct codelet scatter_allgather_codelet; /* broadcast: scatter and all-gather of messages */
+extern const struct codelet p2p_codelet; /* messages between two ranks: sends, receives, all_to_all_v */
+extern const struct codelet copies_codelet; /* copy engines, into registered memory or through scratch */
+
+enum { CODELETS = 8 };
+extern const struct codelet *const codelet_list[CODELETS]; /* by index; lowered is the first */
+
+/* Of kernels: start, further pieces, and bytes over the rate of the link or of the blocks, whichever is less. */
+double codelet_kernel_us(const struct row *row, const struct gpu_machine *machine,
+			 const struct plan_call *call);
+/* codelet->rate on this machine. */
+double codelet_start_us(const struct row *row, const struct gpu_machine *machine);
+double codelet_link_gbs(const struct row *row, const struct gpu_machine *machine);
+/* A call of one piece. */
+uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
+/* A vector to each other rank; a reduce-scatter's and an all-gather's parts of it. */
+double codelet_sent_to_all(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
+double codelet_sent_in_parts(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
+
+#endif

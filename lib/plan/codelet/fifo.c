@@ -1,0 +1,83 @@
+/*
+ * Messages through slots, folded or moved: a reduce-scatter, which an all-gather follows in an all_reduce; blocks. Protocol FIFO; by DIRECT what is only
+ * moved goes straight into registered memory.
+ */
+#include "cut.h"
+
+#include "base/collectives.h"
+
+enum {
+	SLOT_BYTES = 64 << 10, /* at most */
+	LONG_SLOT_BYTES = 1 << 20,
+	MOST_TAKEN = 4 /* messages that a block takes out of scratch, where it has fewer peers */
+};
+
+/* Where receive buffers are registered a row by DIRECT has the call, if the collective has one. */
+static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	const int has_direct = coll_moves(row->coll) || row->coll == CORALE_ALL_REDUCE;
+	(void)machine;
+	if (row->protocol == PLAN_DIRECT)
+		return row_is_registered(call);
+	return !has_direct || !row_is_registered(call);
+}
+
+static const struct codelet_rate *rate(const struct row *row, int ranks)
+{
+	static const struct codelet_rate all_reduces = { { { 28, 323, 0 }, { 42, 215, 0 } },
+							 2,
+							 RATES_FOLDING },
+					 pair_sums = { { { 21, 277, 0 }, { 32, 185, 0 } }, 1, RATES_FOLDING },
+					 sums = { { { 22, 300, 0 }, { 33, 200, 0 } }, 1, RATES_FOLDING },
+					 pair_moves = { { { 9, 344, 0 }, { 14, 229, 0 } }, 1, RATES_MOVING },
+					 moves = { { { 11, 340, 0 }, { 17, 227, 0 } }, 1, RATES_MOVING },
+					 direct = { { { 8, 360, 0 }, { 12, 240, 0 } }, 1, RATES_MOVING };
+	if (row->protocol == PLAN_DIRECT)
+		return &direct;
+	if (row->coll == CORALE_ALL_REDUCE)
+		return &all_reduces;
+	if (coll_folds(row->coll))
+		return ranks == 2 ? &pair_sums : &sums;
+	return ranks == 2 ? &pair_moves : &moves;
+}
+
+static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
+{
+	return row->coll == CORALE_ALL_REDUCE ? codelet_sent_in_parts(row, machine, bytes)
+					      : codelet_sent_to_all(row, machine, bytes);
+}
+
+/* The most that a message holds. Long runs to one peer are faster, but no rank sends while a block takes out its last message: that is half as long as the
+ * others. */
+static uint64_t most_of_message(const struct launch *l)
+{
+	const uint64_t others = (uint64_t)(l->machine->ranks > 1 ? l->machine->ranks - 1 : 1),
+		       each = others < MOST_TAKEN ? MOST_TAKEN / others : 1,
+		       blocks = (uint64_t)l->machine->max_blocks,
+		       part = plan_round(2 * l->bytes / ((2 * each - 1) * blocks) + 1, LAUNCH_LINE);
+	if (coll_folds(l->coll) || !l->scratch)
+		return SLOT_BYTES;
+	return part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;
+}
+
+static void cut(struct launch *l)
+{
+	l->variant = coll_folds(l->coll) ? FIFO_REDUCE : FIFO_MOVES;
+	l->message = slots_message(l, 1 + (l->coll == CORALE_ALL_REDUCE), most_of_message(l));
+	if (l->direct)
+		l->message = LAUNCH_WHOLE_PIECE;
+}
+
+static uint64_t to_peer(const struct launch *l)
+{
+	return l->coll == CORALE_ALL_REDUCE ? launch_two_parts(l) : l->bytes;
+}
+
+static size_t print(const struct launch *l, char *buf, size_t bytes)
+{
+	return launch_print_kernel(l, l->variant == FIFO_REDUCE ? "fifo_reduce" : "fifo_moves", buf, bytes);
+}
+
+const struct codelet fifo_codelet = { "fifo", 3,    PLAN_SM,           can, codelet_kernel_us,
+				      rate,   sent, codelet_one_piece, cut, to_peer,
+				      print };

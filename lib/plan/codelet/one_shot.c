@@ -1,0 +1,75 @@
+/* One exchange of packets: each rank stores its vector or blocks into the others' windows, and folds or copies what comes. Protocol LL128. */
+#include "cut.h"
+
+#include "base/collectives.h"
+
+enum { LEAN_VECTORS = 640 /* 8 KB and a little more */ };
+
+static int has_blocks(corale_coll coll)
+{
+	return coll_sends_each(coll) || coll_receives_each(coll);
+}
+
+/* Blocks go piece by piece beyond the packets' room. */
+static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	return packets_vectors(call->bytes, 0) * 16 <= machine->lines_bytes ||
+	       (has_blocks(row->coll) && machine->ranks > 1 &&
+		packets_piece(machine->lines_bytes, 0, 1, 1, machine->max_blocks));
+}
+
+static const struct codelet_rate *rate(const struct row *row, int ranks)
+{
+	static const struct codelet_rate sums = { { { 1.8, 260, 0 }, { 2.7, 173, 0 } }, 1, RATES_FOLDING },
+					 block_sums = { { { 3.5, 320, 0 }, { 5.3, 213, 0 } },
+							1,
+							RATES_FOLDING },
+					 blocks = { { { 3.5, 320, 0 }, { 5.3, 213, 0 } }, 1, RATES_MOVING },
+					 moves = { { { 1.8, 260, 0 }, { 2.7, 173, 0 } }, 1, RATES_MOVING },
+					 broadcasts = { { { 1.8, 260, 0 }, { 2.7, 173, 0 } },
+							1,
+							RATES_SCATTERING };
+	if (has_blocks(row->coll))
+		return coll_folds(row->coll) ? &block_sums : &blocks;
+	if (coll_folds(row->coll))
+		return &sums;
+	return coll_is_rooted(row->coll) && ranks > 2 ? &broadcasts : &moves;
+}
+
+static uint64_t pieces(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
+{
+	(void)row;
+	return packets_pieces(bytes, packets_piece(machine->lines_bytes, 0, 1, 1, machine->max_blocks));
+}
+
+static void cut(struct launch *l)
+{
+	if (has_blocks(l->coll))
+		packets_cut_pieces(l, 0, 1, 1);
+	const uint64_t vectors = packets_vectors(l->piece, 0);
+	l->grid = packets_grid(l->machine, vectors, LEAN_VECTORS);
+	const int one_turn =
+	    l->pieces == 1 && vectors <= (uint64_t)l->grid.blocks * (uint64_t)l->grid.threads;
+	l->variant = !packets_have_few_ranks(l) || (!one_turn && !has_blocks(l->coll)) ? ONE_SHOT_ANY
+		     : one_turn                                                        ? ONE_SHOT_FEW
+										       : ONE_SHOT_FEW_LONG;
+	if (l->variant == ONE_SHOT_FEW_LONG)
+		l->grid.threads = packets_long_threads(l->machine);
+}
+
+static uint64_t to_peer(const struct launch *l)
+{
+	return l->bytes;
+}
+
+static size_t print(const struct launch *l, char *buf, size_t bytes)
+{
+	static const char *const kernels[] = { [ONE_SHOT_ANY] = "one_shot",
+					       [ONE_SHOT_FEW] = "one_shot_few",
+					       [ONE_SHOT_FEW_LONG] = "one_shot_few_long" };
+	return launch_print_kernel(l, kernels[l->variant], buf, bytes);
+}
+
+const struct codelet one_shot_codelet = {
+	"one_shot", 1, PLAN_SM, can, codelet_kernel_us, rate, codelet_sent_to_all, pieces, cut, to_peer, print
+};

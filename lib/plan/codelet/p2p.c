@@ -1,0 +1,87 @@
+/*
+ * Messages between two ranks: sends and receives that start together, all_to_all_v, and all_to_all where each rank sends to many ranks of other nodes.
+ * By GRANTED the receiver decides when the call runs how a message comes.
+ */
+#include "cut.h"
+
+enum {
+	MESSAGE_SLOT_BYTES = 256 << 10,
+	LEAST_SLOT_BYTES = 16 << 10,
+	FEW_LANES = 64, /* that nearly fill a link; LAUNCH_LANES do */
+	LEAST_SHARE = 16 /* blocks of a list: below, rounds are many */
+};
+
+/* An all_to_all between nodes where lowered lists of messages hold no more. */
+static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	(void)call;
+	return row->coll != CORALE_ALL_TO_ALL || machine->many_far;
+}
+
+static const struct codelet_rate *rate(const struct row *row, int ranks)
+{
+	static const struct codelet_rate pair = { { { 9, 344, 0 }, { 14, 229, 0 } }, 1, RATES_MOVING },
+					 several = { { { 11, 340, 0 }, { 17, 227, 0 } }, 1, RATES_MOVING };
+	(void)row;
+	return ranks == 2 ? &pair : &several;
+}
+
+/* Over nodes it is taken whenever it can. */
+static double us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	return row->traits & ROW_OVER_NODES ? 0 : codelet_kernel_us(row, machine, call);
+}
+
+int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int lists, int narrow)
+{
+	int blocks = machine->resident;
+	if (!pairs && blocks > LAUNCH_MAX_BLOCKS) /* whose epochs are counted */
+		blocks = LAUNCH_MAX_BLOCKS;
+	return blocks - narrow > lists ? (blocks - narrow) / lists : 1;
+}
+
+/*
+ * Lanes of a message at most, equal on both ends: a block each, when a rank has all edges; of pairs so many that they fill a link, in
+ * whole rounds where a list may have to share its blocks with many. No more than have slots worth their flags.
+ */
+int launch_most_lanes(const struct gpu_machine *machine, int pairs)
+{
+	int all = launch_blocks_of_lists(machine, pairs, 2 * machine->ranks - 1, 0),
+	    rounds = LAUNCH_LANES / all;
+	uint64_t most = machine->slots_bytes / (LAUNCH_SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
+	if (pairs)
+		lanes = all < LEAST_SHARE ? FEW_LANES : rounds < 2 ? LAUNCH_LANES : (uint64_t)(all * rounds);
+	most = most < 1 ? 1 : most < LAUNCH_LANES ? most : LAUNCH_LANES;
+	return (int)(lanes < most ? lanes : most);
+}
+
+uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes)
+{
+	return slots_bytes(room, lanes, 1, LAUNCH_SLOT_DEPTH, MESSAGE_SLOT_BYTES);
+}
+
+/* An all_to_all_v of equal counts in two buffers: each rank has a list to and from each other one, and its own. */
+static void cut(struct launch *l)
+{
+	const int most = launch_most_lanes(l->machine, 0),
+		  lists = 2 * (l->machine->ranks - 1) + (l->bytes > 0);
+	const uint64_t lanes = l->bytes / LAUNCH_LANE_BYTES + 1;
+	int blocks = lanes < (uint64_t)most ? (int)lanes : most,
+	    limit = lists ? launch_blocks_of_lists(l->machine, 0, lists, 0) : 0;
+	l->grid.blocks = lists * (blocks < limit ? blocks : limit);
+	l->message = launch_p2p_slot_bytes(l->machine->slots_bytes, most);
+}
+
+static uint64_t to_peer(const struct launch *l)
+{
+	return l->bytes;
+}
+
+static size_t print(const struct launch *l, char *buf, size_t bytes)
+{
+	return launch_print_kernel(l, "p2p", buf, bytes);
+}
+
+const struct codelet p2p_codelet = {
+	"p2p", 6, PLAN_SM, can, us, rate, codelet_sent_to_all, codelet_one_piece, cut, to_peer, print
+};

@@ -1,0 +1,72 @@
+/*
+ * A reduce-scatter and an all-gather of packets in one pass: a thread takes its packet through both exchanges. Sums of floats by protocol SENTINEL, all
+ * else by LL128. A broadcast of few ranks the same way: the root scatters parts, which the others pass on.
+ */
+#include "cut.h"
+
+#include "base/collectives.h"
+
+static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	if (row->coll == CORALE_BROADCAST)
+		return machine->ranks > 1 && machine->ranks <= PLAN_FEW_RANKS;
+	return row->protocol == PLAN_SENTINEL ? call->words : !call->words;
+}
+
+static const struct codelet_rate *rate(const struct row *row, int ranks)
+{
+	static const struct codelet_rate
+	    pair = { { { 3.3, 353, 0.3 }, { 5, 235, 0.5 } }, 2, RATES_FOLDING },
+	    several = { { { 3.3, 338, 0.5 }, { 5, 225, 0.8 } }, 2, RATES_FOLDING },
+	    pair_broadcasts = { { { 4, 280, 0 }, { 6, 187, 0 } }, 2, RATES_MOVING },
+	    broadcasts = { { { 4, 280, 0 }, { 6, 187, 0 } }, 2, RATES_SCATTERING };
+	if (row->coll == CORALE_BROADCAST)
+		return ranks > 2 ? &broadcasts : &pair_broadcasts;
+	return ranks == 2 ? &pair : &several;
+}
+
+static uint64_t pieces(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
+{
+	const int words = row->protocol == PLAN_SENTINEL;
+	const uint64_t parts = (uint64_t)(machine->ranks - (row->coll == CORALE_BROADCAST)),
+		       area = words ? machine->words_bytes : machine->lines_bytes;
+	return packets_pieces(bytes, packets_piece(area, words, 2, parts, machine->max_blocks));
+}
+
+static void cut(struct launch *l)
+{
+	const int scatters = coll_is_rooted(l->coll), words = !scatters && l->words;
+	const uint64_t parts = (uint64_t)(l->machine->ranks - scatters);
+	packets_cut_pieces(l, words, 2, parts);
+	l->grid = packets_grid(l->machine, packets_vectors((l->piece + parts - 1) / parts, words), 0);
+	l->variant = scatters || packets_have_few_ranks(l) ? TWO_SHOT_FEW : TWO_SHOT_ANY;
+	if (l->variant == TWO_SHOT_FEW && l->grid.threads == PLAN_CODELET_THREADS && !scatters)
+		l->grid.threads = packets_long_threads(l->machine);
+}
+
+/* Of a broadcast: the part of the rank behind the root, the largest, which goes to it and to all others. */
+static uint64_t scattered_part(const struct launch *l)
+{
+	uint64_t sum = 0;
+	for (uint64_t at = 0; at < l->bytes; at += l->piece) {
+		uint64_t left = l->bytes - at, piece = left < l->piece ? left : l->piece;
+		size_t begin;
+		sum += plan_cut(piece, PLAN_UNIT_BYTES, (size_t)l->machine->ranks - 1, 0, &begin);
+	}
+	return sum;
+}
+
+static uint64_t to_peer(const struct launch *l)
+{
+	return coll_is_rooted(l->coll) ? scattered_part(l) : launch_two_parts(l);
+}
+
+static size_t print(const struct launch *l, char *buf, size_t bytes)
+{
+	return launch_print_kernel(l, l->variant == TWO_SHOT_FEW ? "two_shot_few" : "two_shot", buf, bytes);
+}
+
+const struct codelet two_shot_codelet = {
+	"two_shot", 2,   PLAN_SM, can,  codelet_kernel_us, rate, codelet_sent_in_parts,
+	pieces,     cut, to_peer, print
+};
