@@ -12,15 +12,15 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fdpass.h"
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/wait.h"
 
 enum { MAX_PENDING = 64, RETRY_MS = 2 };
-static const double CHECK_S = 0.5; /* of those that have not sent */
+static const int64_t second_ns = 1000000000, check_ns = 500000000; /* of those that have not sent */
 
 struct fdpass {
 	int fd;
@@ -43,13 +43,6 @@ struct exchange {
 	int pending[MAX_PENDING]; /* accepted connections whose message has not arrived, oldest first */
 	int npending;
 };
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static socklen_t address(struct sockaddr_un *out, const char *name)
 {
@@ -332,10 +325,25 @@ static int check_silent(struct exchange *x)
 	return 0;
 }
 
+/* Until something has come, or it is time to try again or to check: 0 or an error. */
+static int wait_for_peers(const struct exchange *x, int64_t left_ns)
+{
+	struct pollfd polls[1 + MAX_PENDING] = { { .fd = x->pass->fd, .events = POLLIN } };
+	const int wait_ms = x->sent < x->peers   ? RETRY_MS
+			    : left_ns > check_ns ? (int)(check_ns / 1000000)
+						 : (int)(left_ns / 1000000) + 1;
+	for (int i = 0; i < x->npending; i++)
+		polls[1 + i] = (struct pollfd){ .fd = x->pending[i], .events = POLLIN };
+	if (poll(polls, 1 + (nfds_t)x->npending, wait_ms) < 0 && errno != EINTR)
+		return log_error(CORALE_ESYSTEM, x->my_id, "poll failed: %s", strerror(errno));
+	return 0;
+}
+
 static int run(struct exchange *x, double timeout_s)
 {
-	double start = now(), deadline = start + timeout_s, next_check = start + CHECK_S;
-	struct pollfd polls[1 + MAX_PENDING];
+	const int64_t start = wait_now_ns(),
+		      limit = timeout_s < 1e9 ? (int64_t)(timeout_s * 1e9) : INT64_MAX / 2;
+	int64_t next_check = start + check_ns;
 	while (x->received < x->peers || x->sent < x->peers) {
 		int result = 1;
 		while (x->sent < x->peers && (result = serve(x)) > 0)
@@ -344,23 +352,13 @@ static int run(struct exchange *x, double timeout_s)
 			return result;
 		if (x->received == x->peers && x->sent == x->peers)
 			break;
-		double left = timeout_s < 0 ? 1 : deadline - now();
+		const int64_t now = wait_now_ns(), left = timeout_s < 0 ? second_ns : start + limit - now;
 		if (left <= 0)
 			return time_out(x, timeout_s);
-		if (now() >= next_check) {
-			next_check = now() + CHECK_S;
-			if ((result = check_silent(x)))
-				return result;
-			continue;
-		}
-		polls[0] = (struct pollfd){ .fd = x->pass->fd, .events = POLLIN };
-		for (int i = 0; i < x->npending; i++)
-			polls[1 + i] = (struct pollfd){ .fd = x->pending[i], .events = POLLIN };
-		int wait_ms = left > CHECK_S ? (int)(CHECK_S * 1000) : (int)(left * 1000) + 1;
-		if (x->sent < x->peers)
-			wait_ms = RETRY_MS;
-		if (poll(polls, 1 + (nfds_t)x->npending, wait_ms) < 0 && errno != EINTR)
-			return log_error(CORALE_ESYSTEM, x->my_id, "poll failed: %s", strerror(errno));
+		const int is_check = now >= next_check;
+		next_check = is_check ? now + check_ns : next_check;
+		if ((result = is_check ? check_silent(x) : wait_for_peers(x, left)))
+			return result;
 	}
 	return 0;
 }

@@ -11,26 +11,20 @@
 
 int adapters_parse_pci(const char *text, uint64_t *id)
 {
-	static const char *const forms[] = { "%8x:%2x:%2x.%1x%n", "%8x:%2x:%2x%n" };
 	const size_t length = strlen(text);
 	char with_domain[64];
+	unsigned domain = 0, bus = 0, device = 0, function = 0;
+	int used = -1, end = -1;
 	if (length > 32 || strspn(text, "0123456789abcdefABCDEF:.") < length)
 		return CORALE_EINVAL;
 	const char *colon = strchr(text, ':');
 	snprintf(with_domain, sizeof(with_domain), "%s%s", colon && strchr(colon + 1, ':') ? "" : "0:", text);
-	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
-		unsigned domain = 0, bus = 0, device = 0, function = 0;
-		int used = -1;
-		if (i)
-			sscanf(with_domain, forms[i], &domain, &bus, &device, &used);
-		else
-			sscanf(with_domain, forms[i], &domain, &bus, &device, &function, &used);
-		if (used < 0 || with_domain[used] || device > 31 || function > 7)
-			continue;
-		*id = (uint64_t)domain << 16 | bus << 8 | device << 3 | function;
-		return 0;
-	}
-	return CORALE_EINVAL;
+	sscanf(with_domain, "%8x:%2x:%2x%n.%1x%n", &domain, &bus, &device, &used, &function, &end);
+	used = end < 0 ? used : end;
+	if (used < 0 || with_domain[used] || device > 31 || function > 7)
+		return CORALE_EINVAL;
+	*id = (uint64_t)domain << 16 | bus << 8 | device << 3 | function;
+	return 0;
 }
 
 void adapters_print_pci(uint64_t id, char text[ADAPTERS_PCI_BYTES])

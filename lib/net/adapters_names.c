@@ -15,40 +15,23 @@ static int is_name(const char *text, size_t length)
 	return length > 0;
 }
 
-/* Behind a colon: a number or nothing. Returns how many characters, -1: something else. */
-static int read_number(const char *text, int *number)
-{
-	const size_t digits = strspn(text, "0123456789");
-	*number = digits && digits < 4 ? atoi(text) : 0;
-	return digits < 4 && (!text[digits] || strchr(":,", text[digits])) ? (int)digits : -1;
-}
-
-/* Port, rail and plane, at a colon. Returns how many characters, -1: something else. */
-static int read_numbers(const char *text, int *port)
-{
-	int at = 0, number, length;
-	for (int i = 0; i < 3 && text[at] == ':'; i++) {
-		length = read_number(text + at + 1, &number);
-		if (length < 0 || number > 255)
-			return -1;
-		if (!i)
-			*port = number;
-		at += 1 + length;
-	}
-	return at;
-}
-
+/* A name, then port, rail and plane, each behind a colon: a number or nothing. Returns how many characters, -1: something else. */
 static int read_entry(const char *text, struct adapters_name *entry)
 {
-	const size_t name = strcspn(text, ":,");
+	size_t at = strcspn(text, ":,");
 	*entry = (struct adapters_name){ .port = 0 };
-	if (name >= sizeof(entry->name) || !is_name(text, name))
+	if (at >= sizeof(entry->name) || !is_name(text, at))
 		return -1;
-	memcpy(entry->name, text, name);
-	const int numbers = read_numbers(text + name, &entry->port);
-	if (numbers < 0 || (text[name + (size_t)numbers] && text[name + (size_t)numbers] != ','))
-		return -1;
-	return (int)name + numbers;
+	memcpy(entry->name, text, at);
+	for (int i = 0; i < 3 && text[at] == ':'; i++) {
+		const size_t digits = strspn(text + at + 1, "0123456789");
+		const int number = digits && digits < 4 ? atoi(text + at + 1) : 0;
+		if (digits > 3 || number > 255)
+			return -1;
+		entry->port = i ? entry->port : number;
+		at += 1 + digits;
+	}
+	return text[at] && text[at] != ',' ? -1 : (int)at;
 }
 
 int adapters_names_parse(const char *text, struct adapters_names *names, char *error, size_t bytes)
