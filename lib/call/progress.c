@@ -94,7 +94,7 @@ static int look_at_others(struct comm *comm, struct stall *stall, const struct r
 		return ret;
 	const int peer = awaited(&item->run, first, n);
 	show_wait(comm, call, peer);
-	if (peer >= 0 && diagnose_is_gone(comm, peer)) {
+	if (peer >= 0 && diagnose_presence(comm, peer) != IS_PRESENT) {
 		if (stall->gone++)
 			return diagnose_gone(comm, &call->record, peer);
 		return ret; /* what it did last may have come since this thread looked: only the next look tells */
@@ -186,8 +186,8 @@ static int diagnose_awaited(struct comm *comm, const struct run_item *failed)
 	const int peer = awaited(&failed->run, 0, failed->run.nchannels);
 	if (peer < 0)
 		return diagnose_end(comm, &failed->call->record, CORALE_EPEER);
-	return diagnose_is_gone(comm, peer) ? diagnose_gone(comm, &failed->call->record, peer)
-					    : diagnose_lost(comm, &failed->call->record, peer);
+	return diagnose_presence(comm, peer) != IS_PRESENT ? diagnose_gone(comm, &failed->call->record, peer)
+							   : diagnose_lost(comm, &failed->call->record, peer);
 }
 
 static int fail(struct progress *p, struct run_item *failed, int ret)

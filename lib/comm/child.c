@@ -27,17 +27,16 @@ static int waits_for_this(const struct comm *comm, int rank)
 }
 
 /* Why a rank can't come. A later cause is often a consequence of an earlier one: ranks leave when another's death has failed their calls. */
-enum absence { MAY_COME, HAS_LEFT, WAITS_ELSEWHERE, HAS_DIED };
+enum absence { MAY_COME, LEFT, WAITS_ELSEWHERE, DIED };
 
 static enum absence absence_of(struct comm *comm, int rank)
 {
 	const int error = diagnose_peers(comm), over = error && error != CORALE_EMISMATCH; /* its calls end */
 	if (rank == comm->rank || !comm_control(comm, rank))
 		return MAY_COME;
-	if (diagnose_has_died(comm, rank))
-		return HAS_DIED;
-	if (diagnose_has_ended(comm, rank))
-		return HAS_LEFT;
+	const enum presence presence = diagnose_presence(comm, rank);
+	if (presence == HAS_LEFT || presence == HAS_DIED)
+		return presence == HAS_LEFT ? LEFT : DIED;
 	return !over && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
 }
 

@@ -31,7 +31,6 @@ int gpu_share_links(struct comm *comm, const struct engine_identity *ids, size_t
 
 /* gpu_remote.c: kernels know a peer by its index: its local rank on this node, and behind those the ranks of other nodes in order. */
 int gpu_indices_open(struct comm *comm);
-void gpu_indices_close(struct comm *comm);
 /* Collective: messages to and from other nodes move from here on. */
 int gpu_remote_open(struct comm *comm);
 void gpu_remote_close(struct comm *comm);

@@ -330,8 +330,10 @@ void gpu_close(struct comm *comm)
 	free(comm->gpu_journal);
 	comm->gpu_journal = NULL;
 	gpu_remote_close(comm);
-	gpu_indices_close(comm);
-	gpu_waits_close(comm);
+	free(comm->gpu_index);
+	free(comm->gpu_rank);
+	free(comm->gpu_waits);
+	comm->gpu_waits = NULL;
 	if (!comm->gpu)
 		return;
 	unmap_finish(comm);

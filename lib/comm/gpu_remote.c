@@ -31,13 +31,6 @@ int gpu_indices_open(struct comm *comm)
 	return 0;
 }
 
-void gpu_indices_close(struct comm *comm)
-{
-	free(comm->gpu_index);
-	free(comm->gpu_rank);
-	comm->gpu_index = comm->gpu_rank = NULL;
-}
-
 /* Half of a rank's cores at most: its own threads, and whoever computes beside them, take the rest. */
 static int wanted_rails(const struct comm *comm)
 {

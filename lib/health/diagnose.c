@@ -365,11 +365,14 @@ static enum liveness_state process_state(const struct comm *comm, int rank)
 	return life ? liveness_state(life) : LIVENESS_ALIVE;
 }
 
-/* The process of a rank of this node, if it has ended without destroying comm: what it has said before is read behind its end. */
-static enum liveness_state death_of(const struct comm *comm, int rank)
+/* The process is looked at first: behind its end all that it has shown is there. */
+enum presence diagnose_presence(const struct comm *comm, int rank)
 {
-	const enum liveness_state state = process_state(comm, rank);
-	return state != LIVENESS_ALIVE && left_of(comm, rank) == WINDOW_PRESENT ? state : LIVENESS_ALIVE;
+	const int lives = process_state(comm, rank) == LIVENESS_ALIVE;
+	const enum window_left left = left_of(comm, rank);
+	if (left == WINDOW_PRESENT)
+		return lives ? IS_PRESENT : HAS_DIED;
+	return left == WINDOW_REVOKED && lives ? HAS_REVOKED : HAS_LEFT;
 }
 
 /* The process of a rank of this node; 0: this one, or not known. */
@@ -422,11 +425,11 @@ static void print_end(const struct comm *comm, int culprit, int code, char *buf,
 	const char *how = NULL;
 	if (code == CORALE_EPEER) { /* the watch thread of another rank may have been first */
 		liveness_look();
-		const enum liveness_state state = death_of(comm, culprit);
+		const enum liveness_state state = process_state(comm, culprit);
 		const enum window_left left = left_of(comm, culprit);
 		if (!host_is_local(&comm->engine, culprit))
 			how = "has died, has destroyed the communicator, or its link is lost";
-		else if (state == LIVENESS_EXITED)
+		else if (left == WINDOW_PRESENT && state == LIVENESS_EXITED)
 			how = "has called exit() without corale_comm_destroy";
 		else if (state != LIVENESS_ALIVE ||
 			 left != WINDOW_PRESENT) /* another rank has waited for it first */
@@ -447,7 +450,7 @@ void diagnose_deaths(struct comm *comm)
 	for (int q = 0; e->liveness && q < e->locals && !comm->traits.leaves_quietly && !diagnose_peers(comm);
 	     q++) {
 		int r = comm_local_rank(comm, q);
-		if (death_of(comm, r) == LIVENESS_ALIVE)
+		if (diagnose_presence(comm, r) != HAS_DIED)
 			continue;
 		print_end(comm, r, CORALE_EPEER, text, sizeof text);
 		comm_fail_by(comm, CORALE_EPEER, r, text);
@@ -747,31 +750,15 @@ void diagnose_leave(struct comm *comm, enum window_left how)
 		atomic_compare_exchange_strong(&control->left, &present, (uint64_t)how);
 }
 
-int diagnose_is_gone(const struct comm *comm, int rank)
-{
-	return left_of(comm, rank) != WINDOW_PRESENT || death_of(comm, rank) != LIVENESS_ALIVE;
-}
-
-int diagnose_has_ended(const struct comm *comm, int rank)
-{
-	const enum window_left left = left_of(comm, rank);
-	return (left != WINDOW_PRESENT && left != WINDOW_REVOKED) ||
-	       process_state(comm, rank) != LIVENESS_ALIVE;
-}
-
-int diagnose_has_died(const struct comm *comm, int rank)
-{
-	return death_of(comm, rank) != LIVENESS_ALIVE;
-}
-
 void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes)
 {
 	const long pid = (long)comm->engine.pids[comm->engine.map.local_of[rank]];
 	const enum window_left left = left_of(comm, rank);
-	snprintf(
-	    buf, bytes, "rank %d, which %s (process %ld of this host)", rank,
-	    text_of_leaving(left == WINDOW_REVOKED && diagnose_has_ended(comm, rank) ? WINDOW_PRESENT : left),
-	    pid ? pid : (long)getpid());
+	snprintf(buf, bytes, "rank %d, which %s (process %ld of this host)", rank,
+		 text_of_leaving(left == WINDOW_REVOKED && diagnose_presence(comm, rank) == HAS_LEFT
+				     ? WINDOW_PRESENT
+				     : left),
+		 pid ? pid : (long)getpid());
 }
 
 int diagnose_lost(struct comm *comm, const struct record *call, int rank)

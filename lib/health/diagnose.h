@@ -37,17 +37,19 @@ int diagnose_has_called(struct comm *comm, int rank, uint64_t number);
 void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes);
 /* "all_reduce(count 8, float32, sum)"; of CORALE_NUM_COLLS, which stands for one that is not known, "an earlier call" */
 void diagnose_print_call(const struct record *call, char *buf, size_t bytes);
-/* "rank 3, which has destroyed the communicator (process 812 of this host)", of one that is gone. */
+/* "rank 3, which has destroyed the communicator (process 812 of this host)", of one that is not present. */
 void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes);
 
 /* 1 if the process of a rank of this node is stopped, as far as this rank can know. It reads /proc: for what is seldom. */
 int diagnose_is_stopped(const struct comm *comm, int rank);
-/* 1 if a rank of this node has left comm, or its process has ended: it makes no more calls. */
-int diagnose_is_gone(const struct comm *comm, int rank);
-/* The same where a rank that has revoked comm is still there. */
-int diagnose_has_ended(const struct comm *comm, int rank);
-/* 1 if the process of a rank of this node has ended without leaving comm first. */
-int diagnose_has_died(const struct comm *comm, int rank);
+/* Whether a rank of this node makes calls of comm; one of another node is present. */
+enum presence {
+	IS_PRESENT,
+	HAS_REVOKED, /* it has revoked comm, and may make communicators of its ranks */
+	HAS_LEFT,
+	HAS_DIED /* its process has ended without leaving comm first */
+};
+enum presence diagnose_presence(const struct comm *comm, int rank);
 
 /* Shows the ranks of this node that this one has left comm in order; the first time counts. */
 void diagnose_leave(struct comm *comm, enum window_left how);

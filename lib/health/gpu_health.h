@@ -39,6 +39,5 @@ int gpu_remote_refuse(struct comm *comm);
  * for whom it is, and whether that rank has made the call. */
 int gpu_waits_open(struct comm *comm);
 int gpu_waits_look(struct comm *comm);
-void gpu_waits_close(struct comm *comm);
 
 #endif

@@ -29,12 +29,6 @@ int gpu_waits_open(struct comm *comm)
 		   : log_error(CORALE_ENOMEM, comm->rank, "no memory to watch %d ranks", comm->engine.locals);
 }
 
-void gpu_waits_close(struct comm *comm)
-{
-	free(comm->gpu_waits);
-	comm->gpu_waits = NULL;
-}
-
 /* Whether the timed call waits for that rank now. */
 static int is_waiting(struct gpu_wait *w, uint64_t note, int64_t now)
 {
@@ -53,7 +47,7 @@ static int is_waiting(struct gpu_wait *w, uint64_t note, int64_t now)
 /* Whether the rank is gone, and the kernel has waited for it since that was seen: what the rank did last may have come after the note before. */
 static int waits_for_gone(const struct comm *comm, struct gpu_wait *w, int rank)
 {
-	if (!diagnose_is_gone(comm, rank))
+	if (diagnose_presence(comm, rank) == IS_PRESENT)
 		return 0;
 	if (!w->gone_note)
 		w->gone_note = w->note;

@@ -27,7 +27,8 @@ static int poll_peer(void *arg)
 		return CORALE_EMISMATCH;
 	c->timed_out = !called && wait_now_ns() > c->until;
 	return called || c->timed_out ||
-	       (host_is_local(&c->comm->engine, c->peer) && diagnose_is_gone(c->comm, c->peer));
+	       (host_is_local(&c->comm->engine, c->peer) &&
+		diagnose_presence(c->comm, c->peer) != IS_PRESENT);
 }
 
 /* Ranks of this node read it in the window. */
