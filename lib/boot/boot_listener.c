@@ -135,7 +135,7 @@ static void serve_conn(struct boot_conn *c, short events, int64_t now)
 
 /* ---- The thread */
 
-/* What one poll(2) watches: wake, sockets, connections in the order of the list. */
+/* The descriptors of one poll(2): wake, sockets, connections in the order of the list. */
 struct watched {
 	struct pollfd *fds;
 	int room, n, nsockets;

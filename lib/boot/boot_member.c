@@ -95,7 +95,6 @@ static int lost(struct boot_rank *b)
 			 (long long)b->maker.pid, b->maker.host);
 }
 
-/* What is wrong with the stream of frames. */
 static int bad_stream(struct boot_rank *b, enum frame_status status)
 {
 	if (status == FRAME_CLOSED)

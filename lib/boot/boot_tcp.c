@@ -25,8 +25,7 @@ static uint64_t others(const struct boot_rank *b)
 	return all & ~((uint64_t)1 << b->base.rank);
 }
 
-/* Whom this rank waits for: "ranks 3, 5 of 8", or the listener. absence: what it means that a rank has not come: one that can't connect can't say so
- * to the others. */
+/* whom: "ranks 3, 5 of 8", or the listener. absence: why ranks may not have come, since one that can't connect can't say so to the others. */
 struct wait_text {
 	char whom[2 * RANK_TEXT_BYTES], absence[RANK_TEXT_BYTES];
 };

@@ -13,7 +13,7 @@
 
 static const char magic[8] = { 'C', 'R', 'L', 'N', 'C', 'C', 'L', '1' };
 
-/* Where the fields of an id lie; bytes in between are zero. */
+/* Offsets of the fields of an id; bytes in between are zero. */
 enum {
 	ID_VERSION = 8,
 	ID_FLAGS = 12,

@@ -102,7 +102,7 @@ void boot_hello_encode(const struct boot_hello *hello, unsigned char out[BOOT_HE
 uint32_t boot_hello_version(const unsigned char *in, size_t bytes);
 int boot_hello_decode(const unsigned char *in, size_t bytes, struct boot_hello *hello);
 
-/* Who proves that it knows the key: each direction has its own word, so no answer can be sent back as a proof. */
+/* Proofs of the key. Each direction has its own word, so that no answer can be sent back as a proof. */
 void boot_prove_hello(const unsigned char key[BOOT_KEY_BYTES],
 		      const unsigned char challenge[BOOT_NONCE_BYTES],
 		      const unsigned char hello[BOOT_HELLO_BYTES], unsigned char mac[HMAC_BYTES]);

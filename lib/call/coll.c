@@ -160,7 +160,7 @@ static void end_told(struct comm *comm, const struct call *call)
 		diagnose_end(comm, &call->record, code);
 }
 
-/* Of a communicator that has failed; 0 if a call may find out itself. */
+/* Of a communicator that has failed; 0: the call may find out itself. */
 static int refuse_failed(struct comm *comm, const struct call *call)
 {
 	if (atomic_load(&comm->error_reported))

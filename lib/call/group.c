@@ -192,7 +192,7 @@ static int by_comm(const struct grouped *a, const struct grouped *b)
 	return ret ? ret : a->comm->rank - b->comm->rank;
 }
 
-/* Of each rank of a communicator its calls as made. */
+/* A rank's calls in the order in which they were made. */
 static int compare_made(const void *x, const void *y)
 {
 	const struct grouped *a = x, *b = y;
@@ -475,7 +475,6 @@ static int run_group(struct group *all)
 	return ret;
 }
 
-/* What the group has kept of a call. */
 static void let_go(const struct grouped *g)
 {
 	call_let_go(&g->call);

@@ -10,7 +10,7 @@
 int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
 		 int *ret);
 
-/* Of the communicator in the open group. */
+/* Calls of the communicator in the open group. */
 size_t group_calls(const struct comm *comm);
 
 /*

@@ -136,6 +136,21 @@ static int is_time(unsigned *count, unsigned more, unsigned most)
 	return 1;
 }
 
+/* A thread has found nothing to do. channel: of the single run; -1: all that p has. */
+static int look(struct progress *p, struct stall *stall, uint64_t actions, int polls, int channel)
+{
+	int ret = progress_comm(p->comm);
+	if (ret || !is_time(&stall->polls, (unsigned)polls, PROGRESS_POLLS_PER_CLOCK))
+		return ret;
+	if (is_late(stall, actions, p->comm->policy.timeout_ns))
+		return CORALE_ETIMEDOUT;
+	if (!is_time(&stall->looks, 1, CLOCKS_PER_LOOK))
+		return 0;
+	const struct run_item *item = channel < 0 ? first_pending(p) : p->items;
+	return channel < 0 ? look_at_others(p->comm, stall, item, 0, item->run.nchannels)
+			   : look_at_others(p->comm, stall, item, channel, 1);
+}
+
 /* ---- Failure ------------------------------------------------------------------------ */
 
 /* How far the call was, and what its first channel that is not done waits for. */
@@ -228,22 +243,14 @@ struct channel_task {
 static int poll_channel(void *arg)
 {
 	struct channel_task *t = arg;
-	struct comm *comm = t->progress->comm;
-	struct run_item *item = t->progress->items;
-	int ret = host_channel_progress(&item->run, t->channel);
+	struct host_run *run = &t->progress->items->run;
+	int ret = host_channel_progress(run, t->channel);
 	if (ret)
 		return ret;
 	if (atomic_load_explicit(&t->progress->stop, memory_order_relaxed))
 		return CORALE_EABORTED;
-	ret = progress_comm(comm);
-	if (ret || !is_time(&t->stall.polls, 1, PROGRESS_POLLS_PER_CLOCK))
-		return ret;
-	if (is_late(&t->stall, atomic_load_explicit(&item->run.actions, memory_order_relaxed),
-		    comm->policy.timeout_ns))
-		return CORALE_ETIMEDOUT;
-	return is_time(&t->stall.looks, 1, CLOCKS_PER_LOOK)
-		   ? look_at_others(comm, &t->stall, item, t->channel, 1)
-		   : 0;
+	return look(t->progress, &t->stall, atomic_load_explicit(&run->actions, memory_order_relaxed), 1,
+		    t->channel);
 }
 
 static void run_channel(struct pool_task *task)
@@ -286,8 +293,7 @@ static int run_channels(struct progress *p)
 	else
 		run_channel(&tasks[0].task);
 	ret = ret < 0 ? ret : tasks[0].ret;
-	for (int c = 1; c < started;
-	     c++) { /* the run must not go before its threads; they end at their own deadlines */
+	for (int c = 1; c < started; c++) { /* the run stays until its threads end, at their own deadlines */
 		wait_until(&(struct wait_policy){ .spin_ns = p->comm->policy.spin_ns }, poll_ended,
 			   &tasks[c]);
 		if (tasks[c].ret < 0 && (ret >= 0 || ret == CORALE_EABORTED))
@@ -298,20 +304,6 @@ static int run_channels(struct progress *p)
 }
 
 /* ---- All runs ------------------------------------------------------------------------ */
-
-/* Runs that found nothing to do. */
-static int look(struct progress *p, int polls)
-{
-	int ret = progress_comm(p->comm);
-	if (ret || !is_time(&p->stall.polls, (unsigned)polls, PROGRESS_POLLS_PER_CLOCK))
-		return ret;
-	if (is_late(&p->stall, p->actions, p->comm->policy.timeout_ns))
-		return CORALE_ETIMEDOUT;
-	struct run_item *item = first_pending(p);
-	return is_time(&p->stall.looks, 1, CLOCKS_PER_LOOK)
-		   ? look_at_others(p->comm, &p->stall, item, 0, item->run.nchannels)
-		   : 0;
-}
 
 int progress_poll(struct progress *p, int polls)
 {
@@ -335,7 +327,7 @@ int progress_poll(struct progress *p, int polls)
 		actions += atomic_load_explicit(&item->run.actions, memory_order_relaxed);
 	}
 	p->actions = actions;
-	int ret = all ? 1 : look(p, polls);
+	int ret = all ? 1 : look(p, &p->stall, actions, polls, -1);
 	return ret < 0 ? fail(p, p->items, ret) : ret;
 }
 

@@ -10,7 +10,7 @@ struct run_item {
 	struct host_run run;
 };
 
-/* Of a thread that polls: whether what it moves stands still. */
+/* Whether the runs that a thread polls stand still. */
 struct stall {
 	unsigned polls,
 	    looks; /* that found nothing to do; since the last look at the clock, and at other ranks */
@@ -44,7 +44,7 @@ void progress_let_go(struct comm *comm, int code);
 /* Frees the runs; NULL or none is allowed. */
 void progress_end(struct progress *progress);
 
-/* Of so many polls one looks at the clock. */
+/* One poll of so many looks at the clock. */
 enum { PROGRESS_POLLS_PER_CLOCK = 32 };
 
 #endif

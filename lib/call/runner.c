@@ -248,7 +248,7 @@ static struct group *group_make(void *memory, const struct runner_part *given, i
 
 /* ---- Tickets ----------------------------------------------------------------------------- */
 
-/* Of a manual communicator: calls that wait on another stream come first. */
+/* Calls of a manual communicator that wait on another stream come first. */
 static void drain_manual(struct comm *comm, const struct corale_stream *next)
 {
 	if (comm->last_stream != next && comm->issued != atomic_load(&comm->completed))

@@ -1,4 +1,4 @@
-/* What ranks must agree on of their calls, as a number that travels with each message. */
+/* Signatures: numbers that travel with each message, and differ where calls do that must agree. */
 #ifndef SIGNATURE_H
 #define SIGNATURE_H
 

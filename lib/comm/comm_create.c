@@ -82,7 +82,7 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	return merge_cta_policy(comm, c.cta_policy);
 }
 
-/* Who the ranks are, for messages, where they are on several nodes. */
+/* Hosts and processes of ranks on several nodes, for log lines. */
 static int name_peers(struct comm *comm, const struct hello *hellos)
 {
 	if (comm->topo->map.nodes == 1)

@@ -1,4 +1,4 @@
-/* What messages between nodes cost: given, measured or built in. */
+/* The rates of messages between nodes: given, measured or built in. */
 #include "comm_create.h"
 
 #include <pthread.h>
@@ -58,7 +58,7 @@ static int partner(const struct comm *comm)
 	return map->member[map->node_first[other]];
 }
 
-/* What is left on the way; where both ends' parts make up more than the whole, there is little. */
+/* One way less both ends' parts, but a tenth of it at least. */
 static double latency_of(const struct link_costs *costs)
 {
 	const double rest = costs->one_way_ns - costs->post_ns - costs->recv_ns;

@@ -8,7 +8,7 @@
 
 #include "cuda/engine.h"
 
-/* What one rank knows of its communicator on its GPU. */
+/* A rank's communicator on its GPU. */
 struct gpu_blocks {
 	uint64_t comm; /* its id: several ranks of it in one process are counted once */
 	unsigned char gpu[ENGINE_UUID_BYTES];
@@ -18,7 +18,7 @@ struct gpu_blocks {
 	int given; /* the user has limited the blocks: a warning is of use */
 };
 
-/* Of all communicators of this process that are registered for a GPU. */
+/* All communicators of this process that are registered for a GPU. */
 struct gpu_blocks_sum {
 	int comms, ranks, blocks;
 };

@@ -44,7 +44,7 @@ static void log_why_not(const struct comm *comm, int rail, int rank, const struc
 			 rail, rank, host, o->why);
 }
 
-/* What all ranks have met in a step. */
+/* The outcome of a step on all ranks. */
 struct findings {
 	int good; /* nothing; */
 	int late; /* late data alone, which reading back may mend; */
@@ -144,7 +144,7 @@ static void on_failure(void *ctx, int peer, int code, const char *reason)
 	atomic_store(&d->failed, 2);
 }
 
-/* What ranks of a node tell each other to choose their adapters. */
+/* By which the ranks of a node choose their adapters alike. */
 struct place {
 	uint64_t adapters; /* adapters_key */
 	char gpu[ENGINE_PCI_BYTES];

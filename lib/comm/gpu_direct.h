@@ -12,7 +12,7 @@
 
 enum { GPU_DIRECT_WHY = 320 };
 
-/* What a rank has met. */
+/* The outcome of a step on a rank. */
 struct gpu_direct_outcome {
 	int32_t code; /* 0: nothing is wrong */
 	int32_t is_late; /* a kernel saw a message before all of its bytes, which reading back may mend; */

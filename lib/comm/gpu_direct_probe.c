@@ -90,7 +90,7 @@ size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails)
 	return (size_t)(rails * GPU_DIRECT_ATTEMPTS) * attempt_bytes(map, rank);
 }
 
-/* Of the messages of a rank. */
+/* The seed of a rank's messages. */
 static uint64_t seed_of(const struct comm *comm, int rank, int rail, int attempt)
 {
 	return comm->id ^
@@ -179,7 +179,6 @@ static int open_link(struct comm *comm, int rail, int lane, struct link_slab *sl
 	return link_open(comm->rails[rail], &params, &peer->link);
 }
 
-/* Whoever waits moves the transport. */
 static int progress(const struct gpu_direct_probe *p)
 {
 	const int ret = p->transport->ops->progress(p->transport);
@@ -271,7 +270,7 @@ static const char *verdict(uint64_t checked, uint64_t wrong, int message)
 	return wrong >> message & 1 ? "wrong" : "right";
 }
 
-/* What one sender's messages have shown. */
+/* Judges one sender's messages. */
 static void judge(const struct gpu_direct_probe *p, const struct probe_peer *peer,
 		  struct gpu_direct_outcome *o)
 {
@@ -323,7 +322,7 @@ static void exchange(struct gpu_direct_probe *p, uint64_t until, struct gpu_dire
 			judge(p, &p->peers[i], o);
 }
 
-/* What goes out, what comes in, and a kernel that looks at it. */
+/* Fills the slots to send from, and starts the kernel that looks at what comes in. */
 static int begin(struct comm *comm, int rail, int attempt, struct gpu_direct_probe *p)
 {
 	struct engine_probe e = { .out = area_of(comm, rail, attempt),

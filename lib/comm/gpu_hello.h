@@ -1,4 +1,4 @@
-/* What each rank of a CUDA communicator tells all others when it is created, and what follows from it: the same on all ranks. Pure. */
+/* The handshake of the ranks of a CUDA communicator, and what follows from it: the same on all ranks. Pure. */
 #ifndef GPU_HELLO_H
 #define GPU_HELLO_H
 

@@ -244,7 +244,6 @@ static int connect_engines(struct comm *comm)
 
 enum { CHOICES_TEXT = 512 };
 
-/* Of floats. */
 static void print_choices(struct comm *comm, corale_coll coll, int memory, char text[CHOICES_TEXT])
 {
 	const struct choices *choices;

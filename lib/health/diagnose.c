@@ -36,7 +36,7 @@ struct journal {
 	uint64_t n;
 };
 
-/* Where a rank's collectives are found by number: its window, or what it has sent. */
+/* A rank's last collectives by number: in its window, or as it has sent them. */
 static struct journal journal_of(const struct comm *comm, int rank)
 {
 	if (!host_is_local(&comm->engine, rank))
@@ -81,7 +81,6 @@ int diagnose_differs_from(struct comm *comm, int rank, uint64_t number)
 	return mine.number && theirs.number && mine.signature != theirs.signature;
 }
 
-/* Where the receive buffer lies, if that is part of the call. */
 static int print_target(uint64_t target, char *buf, size_t bytes)
 {
 	if (!target)
@@ -199,7 +198,7 @@ static void spread(struct comm *comm, int code, int culprit)
 		}
 }
 
-/* What the program sees of a failed call on a stream that is kept (struct comm_traits). */
+/* Ends a line on a failed call whose stream is held (struct comm_traits). */
 static const char *held(const struct comm *comm)
 {
 	return comm->gpu && comm->traits.holds
@@ -325,7 +324,7 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 	send_control(comm, KIND_REPLY, c.code, comm->rank, peer);
 }
 
-/* What an abort word says. Any process of the node may have written it. */
+/* An abort word, which any process of the node may have written. */
 struct ending {
 	int code, culprit; /* CORALE_EINTERNAL and -1 where the word says nothing that can be */
 };

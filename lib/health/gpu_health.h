@@ -19,7 +19,7 @@ static inline int gpu_is_remote(const struct comm *comm, int rank)
 	return comm->gpu_index && comm->gpu_index[rank] >= comm->engine.locals;
 }
 
-/* What was made last; unknown ones as gpu_journal_find says. */
+/* The last call; one that is not known as gpu_journal_find says. */
 struct record gpu_last_call(const struct comm *comm);
 
 /* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports

@@ -1,4 +1,4 @@
-/* For whom the kernels of a rank wait: other ranks of its node that are late, or gone. */
+/* Ranks of this node for which kernels of this rank wait, and which are late or gone. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -10,8 +10,7 @@
 enum { NOTE_LASTS_NS = 150 * 1000 * 1000 };
 static const int64_t stall_ns = 10 * 1000000000ll, again_ns = 60 * 1000000000ll;
 
-/* What the watch thread has seen of the kernels' notes about a rank. Kernels of several calls may write them by turns: one of the calls is
- * timed, until it writes none any more. */
+/* The kernels' notes about a rank, as the watch thread has seen them. Kernels of several calls write them by turns: one call is timed until it stops. */
 struct gpu_wait {
 	uint64_t note;
 	uint32_t number; /* of the timed call */

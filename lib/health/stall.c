@@ -12,7 +12,7 @@
 enum { NO_ANSWER = 0, ASK_NS = 1000 * 1000 * 1000, ANSWER_NS = 1000 * 1000 * 1000, MOST_NAMED = 8 };
 static const int64_t NODE_NS = 10 * 1000000000ll; /* of one node, whose ranks need not be asked */
 
-/* What holds a rank up, from the least likely cause of a wait to the likeliest. */
+/* Why another rank is late, from the least likely cause of a wait to the likeliest. */
 enum verdict { WAITS_ITSELF, NOT_YET_HERE, IS_IDLE, IS_BUSY, HAS_NOT_CALLED, DOES_NOT_ANSWER, IS_STOPPED };
 
 enum stall_state stall_own_state(const struct comm *comm)
@@ -164,7 +164,7 @@ static void ask(struct comm *comm, const struct stall_wait *wait)
 		}
 }
 
-/* Of all threads that wait one does it. */
+/* One of all threads that wait does it. */
 static int is_first(_Atomic int64_t *done_ns, int64_t since_ns, int64_t now_ns)
 {
 	int64_t before = atomic_load(done_ns);

@@ -34,7 +34,6 @@ static void open_in(struct host_engine *e, int q, int all, int channel, int ring
 	in->pid = e->pids[q];
 }
 
-/* What CORALE_MEMORY_CAP leaves beside the window. */
 static size_t room_beside_window(const struct host_engine *e)
 {
 	const size_t cap = e->settings->memory_cap, window = e->layout.bytes;

@@ -41,7 +41,7 @@ struct host_in {
 	pid_t pid; /* of the peer, to read references; 0 when it is this process */
 };
 
-/* What an action takes from one rank, or from a span of this one. */
+/* The input of an action from one rank, or from a span of this one. */
 struct host_source {
 	const unsigned char *data;
 	int kind; /* enum reduce_source */
@@ -50,7 +50,7 @@ struct host_source {
 	int lent; /* by that rank, until its call ends: the memory is its caller's */
 };
 
-/* Where one channel lists the sources of an action, and reads messages by reference before it folds them. */
+/* A channel's list of an action's sources, and room for messages by reference that are to be folded. */
 struct host_temp {
 	unsigned char *data;
 	size_t bytes;
@@ -113,7 +113,7 @@ static inline int host_member(const struct host_engine *e, const struct plan_act
 	return plan_group_member(&e->map, group, e->rank, a->rail, i);
 }
 
-/* What links are to have: the caller tells the transport. */
+/* Fills e->slots, which the caller gives to the transport. */
 void host_engine_slots(struct host_engine *e);
 /* The link to a rank of another node, made on first use; NULL: host_no_link is why. */
 static inline struct link *host_link(struct host_engine *e, int rank, int channel, int ring)
@@ -205,7 +205,7 @@ void host_run_free(struct host_run *run);
 int host_channel_progress(struct host_run *run, int channel);
 /* The rank whose message a channel waits for that is not done, or PLAN_NONE. By the thread that moves the channel. */
 int host_channel_awaits(const struct host_run *run, int channel);
-/* What a blocked channel waits for, and how, in words: "message 17 of rank 3 (ring 0, channel 0)". */
+/* Prints for what a channel waits: "4096 bytes of rank 3". */
 void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes);
 
 /* Payload of an action's message; wire_flag: PLAN_FROM_WIRE or PLAN_TO_WIRE. */
@@ -217,7 +217,7 @@ static inline size_t host_message_bytes(const struct host_run *run, const struct
 	return a->count * (a->flags & wire_flag ? run->wire_bytes : run->type_bytes);
 }
 
-/* What the two ends of an edge must agree on beside the signature: its elements, where only they know them; else 0. */
+/* The elements of an edge, where only its two ends know them and must agree; else 0. */
 uint64_t host_edge(const struct host_channel *ch, int peer, int incoming);
 
 /* ---- host_move.c ---------------------------------------------------------------- */

@@ -53,7 +53,7 @@ static int lend(const struct host_engine *e, const struct host_out *out, struct 
 	return 0;
 }
 
-/* What reader i asks for, if there is a slot: those of messages that not all have read are taken. */
+/* Lends the message that reader i asks for, if a slot is free: those of messages that not all have read are taken. */
 static int answer(const struct host_engine *e, struct host_out *out, int i)
 {
 	const uint64_t asked = atomic_load_explicit(window_asked(out->readers[i]), memory_order_acquire);
@@ -91,7 +91,8 @@ static int poll_readers(void *arg)
 	return !atomic_load(&own->readers);
 }
 
-/* Who counts itself as a reader after this rank was heard of does not read. Second by second, as the process may have been stopped for long. */
+/* A thread that counts itself as a reader from now on finds that this rank has failed or left, and does not read. Second by second, as the process may have
+ * been stopped for long. */
 void host_lend_end(const struct host_engine *e)
 {
 	enum { PATIENCE_S = 10 };

@@ -79,7 +79,7 @@ static uint64_t read_once(const uint64_t *word)
 	return *(const volatile uint64_t *)word;
 }
 
-/* What rank has in its window for us, if it lies there. */
+/* The next message in a rank's window. */
 static int window_source(struct move *m, int rank, const struct host_in *in, int kind,
 			 struct host_source *out)
 {
@@ -126,16 +126,6 @@ static int message_source(struct move *m, int rank, struct host_source *out)
 			     kind, out);
 }
 
-static int group_member(const struct move *m, int group, int i)
-{
-	return host_member(m->run->engine, m->a, group, i);
-}
-
-static int group_size(const struct move *m, int group)
-{
-	return host_group_size(m->run->engine, group);
-}
-
 static int gather_sources(struct move *m)
 {
 	const struct plan_action *a = m->a;
@@ -145,8 +135,8 @@ static int gather_sources(struct move *m)
 		return 0;
 	if (a->from ==
 	    PLAN_ALL) { /* the group's order, with ourselves in our place: one order for all ranks */
-		for (int i = 0, n = group_size(m, a->from_group); !ret && i < n; i++) {
-			int rank = group_member(m, a->from_group, i);
+		for (int i = 0, n = host_group_size(m->run->engine, a->from_group); !ret && i < n; i++) {
+			int rank = host_member(m->run->engine, a, a->from_group, i);
 			if (rank != m->run->engine->rank)
 				ret = message_source(m, rank, &m->sources[m->nsources++]);
 			else if (a->src.space)
@@ -546,8 +536,8 @@ static int send_remotes(struct move *m)
 		return a->to == PLAN_NONE || host_is_local(e, a->to) ? 0 : send_remote(m, a->to);
 	int ret = 0;
 	const int own = plan_group_index(&e->map, a->to_group, e->rank);
-	for (int i = 1, n = group_size(m, a->to_group); e->transport && !ret && i <= n; i++) {
-		int rank = group_member(m, a->to_group, (own + i) % n);
+	for (int i = 1, n = host_group_size(e, a->to_group); e->transport && !ret && i <= n; i++) {
+		int rank = host_member(e, a, a->to_group, (own + i) % n);
 		if (!host_is_local(e, rank))
 			ret = send_remote(m, rank);
 	}
@@ -568,14 +558,15 @@ static int release_message(const struct move *m, int rank)
 static int release_messages(const struct move *m)
 {
 	const struct plan_action *a = m->a;
-	int me = m->run->engine->rank, ret = 0;
-	if (a->from == me)
-		host_token(m->run->engine, m->ch->env.channel, a->from_queue)[1]++;
+	const struct host_engine *e = m->run->engine;
+	int ret = 0;
+	if (a->from == e->rank)
+		host_token(e, m->ch->env.channel, a->from_queue)[1]++;
 	else if (a->from != PLAN_ALL && a->from != PLAN_NONE)
 		ret = release_message(m, a->from);
-	for (int i = 0, n = a->from == PLAN_ALL ? group_size(m, a->from_group) : 0; !ret && i < n; i++) {
-		int rank = group_member(m, a->from_group, i);
-		if (rank != me)
+	for (int i = 0, n = a->from == PLAN_ALL ? host_group_size(e, a->from_group) : 0; !ret && i < n; i++) {
+		int rank = host_member(e, a, a->from_group, i);
+		if (rank != e->rank)
 			ret = release_message(m, rank);
 	}
 	return ret;

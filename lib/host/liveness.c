@@ -183,7 +183,7 @@ static int has_exited(struct liveness *l)
 	return state == EXITED || (l->exiting_ns && wait_now_ns() - l->exiting_ns > quiet_ns);
 }
 
-/* Whoever finds the mutex without its owner says so, because glibc's pthread_mutex_trylock leaves a mutex that is not recoverable locked:
+/* The process that finds the mutex without its owner sets died, because glibc's pthread_mutex_trylock leaves a mutex that is not recoverable locked:
  * a third process would find it busy for ever. */
 static enum liveness_state look(struct liveness *l)
 {

@@ -32,7 +32,7 @@ enum window_left {
 	WINDOW_REVOKED /* it makes no more calls, but may make communicators of this one's ranks; one of the others may follow */
 };
 
-/* For whom a rank waits, when it has done so for a while; kept until it waits longer for another. */
+/* The call in which a rank has waited for another one for a while; kept until it waits longer for a further one. */
 enum window_wait { WINDOW_IN_COLLECTIVE = 1, WINDOW_IN_RECV, WINDOW_IN_SEND };
 
 /* number: of the collective, or how many receives from, or sends to, that rank were called, with this one. 48 bits. */

@@ -74,7 +74,6 @@ struct adapters {
 	char none[320]; /* why no port counts */
 };
 
-/* Where adapters are read from. */
 struct adapters_source {
 	const char *tree; /* a file of hwloc; NULL: this machine */
 	const char *ports; /* "/sys/class/infiniband"; NULL: what the tree says of ports */

@@ -11,7 +11,7 @@ struct nearest {
 	enum adapters_path path;
 };
 
-/* What a path costs; one that isn't known is taken for a host bridge's, but not before one that is. */
+/* The cost of a path. One that isn't known counts as a host bridge's, but not before one that is. */
 static int cost_of(enum adapters_path path)
 {
 	static const int costs[] = { [ADAPTERS_PIX] = 0,

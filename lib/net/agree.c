@@ -15,13 +15,12 @@ int bootstrap_gather(const corale_bootstrap *b, const void *in, size_t bytes, vo
 	return log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed: it returned %d", ret);
 }
 
-/* What every rank tells, */
+/* Of a rank; where some have failed they also exchange the cause. */
 struct outcome {
 	int64_t value;
 	int32_t status;
 };
 
-/* and where some have failed. */
 struct failure {
 	char host[64], text[320];
 };

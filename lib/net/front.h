@@ -1,4 +1,4 @@
-/* What lies in front of a slot (kernels/remote.h), a header or a message of few bytes, as the proxy reads and writes it. */
+/* The front of a slot (kernels/remote.h), a header or an inline message, as the proxy reads and writes it. */
 #ifndef FRONT_H
 #define FRONT_H
 

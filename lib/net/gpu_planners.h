@@ -8,7 +8,7 @@
 #include "kernels/remote.h"
 #include "plan/choose/planner.h"
 
-/* What settings and the map of ranks say of a node whose GPUs' limits are there already. */
+/* Adds what settings and the map of ranks say to a machine that has the limits of its GPUs. */
 void gpu_machine_settings(struct gpu_machine *machine, const struct plan_map *map,
 			  const struct settings *settings);
 

@@ -74,7 +74,7 @@ struct link_ops {
 	void (*free)(struct link *l);
 };
 
-/* What a link's user reads; the transport writes. */
+/* Written by the transport, read by the link's user. */
 struct link {
 	const struct link_ops *ops;
 	int peer, lane;
@@ -115,7 +115,7 @@ static inline int link_room(struct link *l)
 	return ret ? ret : l->posted < atomic_load_explicit(&l->limit, memory_order_acquire);
 }
 
-/* Where the payload of the next message to post goes: slot_bytes; while there is room. */
+/* The slot of the next message to post, while there is room. */
 static inline unsigned char *link_slot(const struct link *l)
 {
 	return l->out + l->posted % (uint64_t)l->out_depth * l->slot_bytes;

@@ -39,7 +39,7 @@ static int send_message(struct proxy *p, int rail, struct proxy_lane *at, remote
 	return 1;
 }
 
-/* What kernels may fill: a message's slot is theirs again when the peer has taken it. */
+/* Signals which slots kernels may fill: those of messages that the peer has taken are free again. */
 static void signal_room(struct remote_words *words, const struct proxy_lane *at)
 {
 	const uint64_t limit = atomic_load_explicit(&at->link->limit, memory_order_acquire),
@@ -141,7 +141,7 @@ static int open_link(struct proxy *p, struct transport *t, struct link_slab *sla
 	return link_open(t, &params, &at->link);
 }
 
-/* What is there to receive into is granted to the peer at once; sending begins with the first message. */
+/* A receiving end is granted to the peer at once; a sending one opens with its first message. */
 static int open_lane(struct proxy *p, int rail, struct proxy_lane *at)
 {
 	const remote_place in = proxy_place(at, REMOTE_IN);

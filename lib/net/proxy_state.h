@@ -1,4 +1,4 @@
-/* What the proxy's two files share. */
+/* Shared by proxy.c and proxy_thread.c. */
 #ifndef PROXY_STATE_H
 #define PROXY_STATE_H
 

@@ -73,7 +73,7 @@ static void nap(struct progress_thread *m, long ns)
 	pthread_mutex_lock(&m->lock);
 }
 
-/* Whoever waits for the lock gets it. */
+/* Lets threads that wait for the lock have it. */
 static void give_way(struct progress_thread *m)
 {
 	while (atomic_load_explicit(&m->waiting, memory_order_relaxed))
@@ -128,7 +128,7 @@ static void wake_rails(void)
 			wake(&threads[rail]);
 }
 
-/* What a call that has ended left in a transport without a thread waits for us. */
+/* 1: completed calls still have messages that only this thread can send. */
 static int must_send(const struct progress_thread *m)
 {
 	int must = 0;
@@ -170,7 +170,7 @@ static void rest(struct progress_thread *m, int64_t idle_ns)
 		sleep_deeply(m);
 }
 
-/* Wherever the process may run, not only where its rank is bound. With less than two cores a spin would keep the program from running. */
+/* The thread may run on all cores of the process, not only where its rank is bound. With less than two cores a spin would keep the program from running. */
 static void find_room(struct progress_thread *m)
 {
 	cpu_set_t all;

@@ -34,7 +34,7 @@ static const char transport_peer_left[] = "the peer has closed its side";
 struct transport;
 struct link_ops;
 
-/* What links have, unless their user brings memory: equal on all ranks but for the cap and the count. */
+/* Slots of links whose user brings no memory: equal on all ranks but for the cap and the count. */
 struct transport_slots {
 	int lanes; /* links below this are made when the peer's end asks for them */
 	int depth; /* slots of a link and direction, at most; at least 2 */
@@ -66,7 +66,6 @@ enum transport_progress {
 	TRANSPORT_CALLERS /* threads inside calls of the user's, and a thread of Corale's if probe allows GPUs */
 };
 
-/* What is known of a transport before it is opened. */
 struct transport_row {
 	const char *name; /* as CORALE_TRANSPORT has it */
 	/* A number: ranks of equal numbers reach each other; or 0, and why_not says what must change. gpus: a thread of Corale's will call progress. Local,

@@ -25,7 +25,7 @@ struct note {
 	unsigned char message[TRANSPORT_CONTROL_BYTES];
 };
 
-/* What others find of a rank. */
+/* A rank, as others find it. */
 struct box {
 	struct note *first, **end;
 	_Atomic int closed, failure; /* failure: the code of fail */
@@ -242,7 +242,7 @@ static int open_in(struct link *base)
 	return 0;
 }
 
-/* Where the receiver brings its own memory, its slots are there when it has opened its end. */
+/* Slots in memory of the receiver's own are there when it has opened its end. */
 static int open_out(struct link *base)
 {
 	struct inproc_link *l = of_link(base);
@@ -397,7 +397,7 @@ static void fail(struct transport *t, int code)
 	atomic_compare_exchange_strong(&of(t)->hub->boxes[of(t)->params.rank].failure, &(int){ 0 }, code);
 }
 
-/* What it has posted stays for its peers. */
+/* Its messages stay for its peers. */
 static void close_inproc(struct transport *base)
 {
 	struct inproc *t = of(base);

@@ -125,7 +125,7 @@ void comm_release_origin(void *arg)
 	free(origin);
 }
 
-/* What the front door wants back of a communicator, or of the one that it was split from. */
+/* on_destroy_ctx of a communicator, or of the one that it was split from. */
 static const void *root_of(const struct comm *comm)
 {
 	const struct comm_origin *origin = comm->origin;

@@ -36,7 +36,7 @@ struct shared_plan {
 	int memory; /* of enum plan_memory: what that call might use */
 };
 
-/* What only Corale's other doors ask of a communicator. All zero: as corale_comm_create makes it. Equal on all ranks. */
+/* Set by Corale's other doors alone. All zero: as corale_comm_create makes it. Equal on all ranks. */
 struct comm_traits {
 	int holds; /* on a GPU a failed call keeps its stream until the communicator is aborted or destroyed, or the process
 		      exits: nothing behind it computes with what did not arrive */
@@ -150,7 +150,7 @@ static inline int comm_local_rank(const struct comm *comm, int q)
 	return map->member[map->node_first[map->node_of[comm->rank]] + q];
 }
 
-/* What a rank of this node shows the others; NULL: it is of another node, or there are no windows. */
+/* The control block of a rank's window; NULL: the rank is of another node, or there are no windows. */
 static inline struct window_control *comm_control(const struct comm *comm, int rank)
 {
 	const struct host_engine *e = &comm->engine;

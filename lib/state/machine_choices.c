@@ -99,7 +99,7 @@ int machine_choices_room(struct machine_choices *machine, const struct planner *
 	return ret;
 }
 
-/* Where nothing can run any call the list says so: calls are refused by the planner's words. */
+/* A list may say that nothing runs a call: calls are then refused by the planner's words. */
 static int make(struct machine_choices *machine, const struct planner *of, int rank, corale_coll coll,
 		corale_type type, int memory, const struct choices **out)
 {

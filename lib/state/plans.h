@@ -52,7 +52,6 @@ int plans_find(struct plans *plans, int rank, const struct plan_key *key, const 
 /* The same as hosts choose, without the cache: any thread, once a list was asked for. */
 int plans_make(struct plans *plans, int rank, const struct plan_key *key, struct plan *out);
 void plans_free(struct plans *plans);
-/* Of memory held. */
 size_t plans_bytes(const struct plans *plans);
 
 #endif

@@ -23,7 +23,7 @@ struct ucx_event {
 	char text[TRANSPORT_CONTROL_BYTES]; /* message or reason */
 };
 
-/* What a rank tells the others. */
+/* The address of a rank, for the others. */
 struct ucx_address {
 	uint64_t uid; /* of its worker */
 	unsigned char worker[]; /* UCX's */

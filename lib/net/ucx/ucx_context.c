@@ -149,7 +149,7 @@ static int open_context(const struct ucx_context_params *p, enum ucx_cuda cuda, 
 	return ret;
 }
 
-/* What the context that was opened should have of CUDA instead of what it has; UCX_ANY_CUDA: it may stay. */
+/* What a context should have of CUDA in place of the one that was opened; UCX_ANY_CUDA: that may stay. */
 static enum ucx_cuda correct(const struct ucx_context_params *p, ucp_context_h context)
 {
 	struct ucx_gpudirect g;

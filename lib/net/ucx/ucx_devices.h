@@ -12,7 +12,7 @@ void ucx_devices_list(ucp_context_h context, char *text, size_t bytes);
 /* 1 if UCX will open tcp, as far as names tell: devices is CORALE_NET_DEVICES; UCX's own variables count too. */
 int ucx_devices_have_tcp(const char *devices);
 
-/* What is to be done about transports that make calls of CUDA. */
+/* Which transports that make calls of CUDA a context has. */
 enum ucx_cuda {
 	UCX_ANY_CUDA, /* as they come */
 	UCX_NO_CUDA,

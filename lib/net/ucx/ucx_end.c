@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/wait.h"
 
-/* What a failed communicator waits for messages that are under way, also those to peers that are lost, then for UCX to give them up. */
+/* Deadlines of a failed communicator: for messages to lost peers, then to all others, then for UCX to give them up; and of one that ends in order. */
 static const struct wait_policy lost_policy = { .spin_ns = 20000, .timeout_ns = 20 * 1000 * 1000 };
 static const struct wait_policy grace_policy = { .spin_ns = 20000, .timeout_ns = 250 * 1000 * 1000 };
 static const struct wait_policy last_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };

@@ -22,7 +22,7 @@ struct ucx_gpudirect {
 void ucx_gpudirect_look(ucp_context_h context, struct ucx_gpudirect *out);
 /* For people: the mode, or why there is none, and the facts: "by nvidia-peermem (FILE), UCX 1.20.0 with verbs and CUDA". */
 void ucx_gpudirect_print(const struct ucx_gpudirect *g, char *text, size_t bytes);
-/* What would help where a GPU's memory could not be mapped. */
+/* Advice where a GPU's memory could not be mapped. */
 const char *ucx_gpudirect_advice(const struct ucx_gpudirect *g);
 
 #endif

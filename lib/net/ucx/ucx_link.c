@@ -186,7 +186,7 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 
 /* ---- Arrivals ---- */
 
-/* Where few bytes of a slot in a GPU's memory are. */
+/* Host memory for inline messages of a slot in a GPU's memory. */
 static unsigned char *inline_of(const struct ucx_link *l, const struct ucx_in *in)
 {
 	return l->inline_in + (in - l->ins) * LINK_INLINE_BYTES;

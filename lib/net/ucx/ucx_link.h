@@ -59,7 +59,7 @@ struct ucx_link {
 
 extern const struct link_ops ucx_link_ops;
 
-/* Where its slots are, if in a GPU's memory; else NULL. */
+/* The GPU's memory that its slots are in, or NULL. */
 static inline struct link_slab *ucx_link_slab(const struct ucx_link *l)
 {
 	return l->memory ? l->memory->slab : NULL;
@@ -91,7 +91,6 @@ void ucx_link_blame_user(struct ucx_peer *p);
 /* ucx_link_end.c */
 /* Messages to a peer in the user's memory that UCX refers to. */
 int ucx_link_borrowed(const struct ucx_peer *p);
-/* What a BYE says. */
 void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void *data, size_t bytes);
 int ucx_link_say_bye(struct ucx_comm *c, int peer);
 /* 1 if UCX refers to nothing of the messages to a peer. */

@@ -84,7 +84,6 @@ static void sent(void *request, ucs_status_t status, void *out)
 	let_go(out, status);
 }
 
-/* What UCX has made of a request. */
 static void take(struct ucx_out *out, void *request)
 {
 	if (!ucx_goes_on(out->link->worker, request))

@@ -1,4 +1,4 @@
-/* Who moves the worker: whoever waits, and a thread when nobody does. An idle process uses no CPU. */
+/* Progress of a worker: by threads that wait, and by its own when none does. An idle process uses no CPU. */
 #include "ucx_worker.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ int ucx_progress(struct ucx_worker *w)
 	return pass(w, PASSES);
 }
 
-/* Whoever polls looks first at what one pass has brought: an empty one costs a system call over tcp. */
+/* One pass, whose result the caller looks at before the next: an empty pass costs a system call over tcp. */
 int ucx_try_progress(struct ucx_worker *w)
 {
 	atomic_fetch_add_explicit(&w->helps, 1, memory_order_relaxed);

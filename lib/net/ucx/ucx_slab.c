@@ -20,7 +20,6 @@ static int has_adapter(const struct ucx_worker *w, const void *key, size_t bytes
 	return bytes > KEY_WITHOUT_DOMAIN && (domains & ucx_devices_domains(w->context, "ib"));
 }
 
-/* Where the caller reads why a slab was refused. */
 struct reason {
 	char *text;
 	size_t bytes;

@@ -1,4 +1,4 @@
-/* What travels: the header in front of every active message, and the check of a message by itself. */
+/* The header in front of every active message, and the check of a message by itself. */
 #ifndef UCX_WIRE_H
 #define UCX_WIRE_H
 
